@@ -5,12 +5,43 @@
 
 #include "report/text.h"
 
-int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
+bool fp_filter_status(const struct fp_profile *profile, struct fp_filter *filter,
+                      struct fp_slice status)
+{
+    const struct fp_tree *tree = &profile->tree;
+    size_t s = 0;
+
+    if (filter->status_count == FP_STATUSES_MOST)
+        return false;
+    while (s < tree->stack_count &&
+           !fp_slice_is(fp_profile_text(profile, tree->stack[s].status), status))
+        s++;
+    /* No text has the last number: a status that no sample has. */
+    filter->status[filter->status_count++] =
+        s < tree->stack_count ? tree->stack[s].status : UINT32_MAX;
+    return true;
+}
+
+static bool is_selected(const struct fp_profile *profile, const struct fp_filter *filter,
+                        const struct fp_row *row)
+{
+    uint32_t i = 0;
+
+    if (row->time_us < filter->from_us || row->time_us >= filter->to_us ||
+        (filter->process != NULL && !filter->process[row->process]))
+        return false;
+    while (i < filter->status_count && filter->status[i] != profile->tree.stack[row->stack].status)
+        i++;
+    return filter->status_count == 0 || i < filter->status_count;
+}
+
+int fp_row_weight(const struct fp_profile *profile, const struct fp_query *query,
                   const struct fp_row *row, int64_t *weight)
 {
+    const struct fp_by *by = &query->by;
     int place;
 
-    if (profile->process[row->process].is_own)
+    if (profile->process[row->process].is_own || !is_selected(profile, &query->filter, row))
         return 0;
     *weight = by->kind == FP_BY_PERIOD ? row->period : 1;
     if (by->kind >= FP_BY_VALUE) {
@@ -250,7 +281,7 @@ static int add_row(struct fp_aggregate *sums, const struct fp_query *query,
     struct fp_group key = {.samples = (uint64_t)fp_row_count(profile, row)};
     int64_t weight;
 
-    if (!fp_row_weight(profile, &query->by, row, &weight) || weight == 0)
+    if (!fp_row_weight(profile, query, row, &weight) || weight == 0)
         return 0;
     for (uint32_t i = 0; i < query->dimension_count; i++)
         key.code[i] = code_of(profile, query->dimension[i], row, weight);

@@ -5,6 +5,8 @@
  * Not shared between threads. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "report/profile.h"
 
 enum fp_by_kind {
@@ -35,10 +37,26 @@ static inline uint64_t fp_magnitude(int64_t weight)
     return weight < 0 ? 0 - (uint64_t)weight : (uint64_t)weight;
 }
 
-/* 1 and the weight, which has the sign of its delta; 0: the sample does not have the metric, its
- * value is damaged (below 0), or it is the profiler's own. */
-int fp_row_weight(const struct fp_profile *profile, const struct fp_by *by,
-                  const struct fp_row *row, int64_t *weight);
+#define FP_STATUSES_MOST 8
+
+/* The samples of a query: those of these processes and statuses with from_us <= time < to_us. */
+struct fp_filter {
+    int64_t from_us, to_us;
+    const uint8_t *process;            /* by process: 0: it is left out; NULL: all are in */
+    uint32_t status[FP_STATUSES_MOST]; /* texts */
+    uint32_t status_count;             /* 0: any status */
+};
+
+#define FP_FILTER_ALL                                                                              \
+    (struct fp_filter)                                                                             \
+    {                                                                                              \
+        .from_us = INT64_MIN, .to_us = INT64_MAX                                                   \
+    }
+
+/* Lets samples of this status pass, and of those that are named in other calls. False: there are
+ * too many. */
+bool fp_filter_status(const struct fp_profile *profile, struct fp_filter *filter,
+                      struct fp_slice status);
 
 #define FP_DIMENSION_MAP(X)                                                                        \
     X(status)  /* waiting, running ... */                                                          \
@@ -62,11 +80,17 @@ extern const char *const fp_dimension_names[]; /* by dimension; NULL is behind t
 
 struct fp_query {
     struct fp_by by;
+    struct fp_filter filter;
     enum fp_dimension dimension[FP_DIMENSION_COUNT]; /* outermost first */
     uint32_t dimension_count;
     int without_lines;  /* two lines of one function are one frame */
     int without_stacks; /* one sum for each group; without_lines is of no use then */
 };
+
+/* 1 and the weight, which has the sign of its delta; 0: the query's filter leaves the sample out,
+ * it does not have the metric, its value is damaged (below 0), or it is the profiler's own. */
+int fp_row_weight(const struct fp_profile *profile, const struct fp_query *query,
+                  const struct fp_row *row, int64_t *weight);
 
 /* A group of a dimension (fp_group.code) as text, percent-encoded as in the file. `room` has
  * FP_DIMENSION_BYTES. */

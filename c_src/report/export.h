@@ -14,16 +14,19 @@ int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
 /* doc/format.md's weighted export: each sample whose weight is not 0, with the weight as its
  * period, and a `negative (sign)` or `positive (sign)` frame below the status for a delta. *moved
  * counts the samples whose time was changed to keep times in order. */
-int fp_export_perf(struct fp_profile *profile, const struct fp_by *by, struct fp_output *output,
-                   uint64_t *samples, uint64_t *moved);
+int fp_export_perf(struct fp_profile *profile, const struct fp_query *query,
+                   struct fp_output *output, uint64_t *samples, uint64_t *moved);
 
-/* speedscope's JSON: a profile for each query. */
+/* speedscope's JSON: a profile for each query, at least one. The first says whether lines are left
+ * out. */
 int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries, uint32_t count,
                          struct fp_output *output);
 
 /* pprof's protobuf; the output should be one with gzip. Samples, and of each metric the sum of its
- * deltas and of its values; labels pid, name, status. */
-int fp_export_pprof(struct fp_profile *profile, struct fp_output *output);
+ * deltas and of its values; labels pid, name, status. The query says which samples, and whether
+ * lines are left out. */
+int fp_export_pprof(struct fp_profile *profile, const struct fp_query *query,
+                    struct fp_output *output);
 
 /* The viewer's index: doc/viewer_index.md. `is_packed`: small instead of mapped. */
 int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed);

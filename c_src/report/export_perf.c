@@ -11,7 +11,7 @@
 struct writing {
     struct fp_profile *profile;
     struct fp_output *output;
-    const struct fp_by *by;
+    const struct fp_query *query;
     int64_t *last_us; /* by process */
     size_t room;
     char *text; /* for a name */
@@ -98,9 +98,9 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     const struct fp_profile *profile = writing->profile;
     const struct fp_process *process = &profile->process[row->process];
     struct fp_output *output = writing->output;
-    int metric = writing->by->metric, place;
+    int metric = writing->query->by.metric, place;
 
-    if (writing->by->kind < FP_BY_VALUE)
+    if (writing->query->by.kind < FP_BY_VALUE)
         return;
     place = fp_profile_place(profile, row, metric);
     if (row->value[place] < 0)
@@ -138,11 +138,14 @@ static void put_stack(struct writing *writing, const struct fp_row *row, int64_t
 
     for (uint32_t n = stack->node; n != 0; n = tree->node[n].parent) {
         const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
+        struct fp_slice symbol = fp_profile_text(profile, frame->symbol);
+        uint32_t line;
 
-        put_frame(writing, fp_profile_text(profile, frame->symbol),
-                  fp_profile_text(profile, frame->dso));
+        if (writing->query->without_lines)
+            symbol = fp_text_without_line(symbol, &line);
+        put_frame(writing, symbol, fp_profile_text(profile, frame->dso));
     }
-    if (writing->by->kind == FP_BY_DELTA)
+    if (writing->query->by.kind == FP_BY_DELTA)
         put_frame(writing, weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
                   FP_SLICE("sign"));
     put_frame(writing, status.size == 0 ? FP_SLICE("unknown") : status, FP_SLICE("status"));
@@ -154,7 +157,7 @@ static void put_row(struct writing *writing, const struct fp_row *row)
     int64_t weight;
     uint64_t period;
 
-    if (!fp_row_weight(writing->profile, writing->by, row, &weight) || weight == 0)
+    if (!fp_row_weight(writing->profile, writing->query, row, &weight) || weight == 0)
         return;
     period = fp_magnitude(weight);
     if (period > INT64_MAX)
@@ -165,10 +168,10 @@ static void put_row(struct writing *writing, const struct fp_row *row)
     writing->samples++;
 }
 
-int fp_export_perf(struct fp_profile *profile, const struct fp_by *by, struct fp_output *output,
-                   uint64_t *samples, uint64_t *moved)
+int fp_export_perf(struct fp_profile *profile, const struct fp_query *query,
+                   struct fp_output *output, uint64_t *samples, uint64_t *moved)
 {
-    struct writing writing = {.profile = profile, .output = output, .by = by};
+    struct writing writing = {.profile = profile, .output = output, .query = query};
     struct fp_budget *budget = &profile->budget;
     struct fp_cursor cursor;
     struct fp_row row;

@@ -37,6 +37,7 @@ struct pprof_function {
 
 struct pprof_writing {
     struct fp_profile *profile;
+    struct fp_query query; /* its filter, and whether lines are left out */
     struct fp_budget *budget;
     struct fp_output *output;
     struct fp_strings strings; /* pprof's own; number 0 is empty, as it must be */
@@ -155,12 +156,11 @@ static int64_t saturated(int64_t a, int64_t b)
 static void add_row(struct pprof_writing *w, const struct fp_row *row)
 {
     const struct fp_schema *schema = &w->profile->schema[row->schema];
-    int64_t *sum = sums_of(w, row);
-    int64_t observations;
+    int64_t *sum, observations;
 
-    if (sum == NULL)
+    if (!fp_row_weight(w->profile, &w->query, row, &observations) ||
+        (sum = sums_of(w, row)) == NULL)
         return;
-    observations = fp_row_count(w->profile, row);
     sum[0] = saturated(sum[0], observations);
     sum[1] = saturated(sum[1], row->period);
     for (uint32_t i = 0; i < schema->count; i++) {
@@ -178,10 +178,8 @@ static void add_rows(struct pprof_writing *w)
     int more = 0;
 
     fp_cursor_open(&cursor, &w->profile->rows, w->profile->schema, w->budget);
-    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
-        if (!w->profile->process[row.process].is_own)
-            add_row(w, &row);
-    }
+    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
+        add_row(w, &row);
     fp_cursor_close(&cursor);
     if (more < 0)
         w->err = more;
@@ -276,7 +274,8 @@ static void put_location(struct pprof_writing *w, size_t f)
     function = function_of(w, (struct pprof_function){name, profile_text_id(w, frame->dso)});
     put_field(w, &w->message, 1, (int64_t)f + 1);
     put_field(w, &w->inner, 1, (int64_t)function + 1);
-    put_field(w, &w->inner, 2, line);
+    if (!w->query.without_lines)
+        put_field(w, &w->inner, 2, line);
     put_inside(w, 4);
     put_message(w, LOCATION);
 }
@@ -333,10 +332,13 @@ static void put_whole(struct pprof_writing *w)
         put_text(w, fp_strings_at(&w->strings, i));
 }
 
-int fp_export_pprof(struct fp_profile *profile, struct fp_output *output)
+int fp_export_pprof(struct fp_profile *profile, const struct fp_query *query,
+                    struct fp_output *output)
 {
-    struct pprof_writing w = {.profile = profile, .budget = &profile->budget, .output = output};
+    struct pprof_writing w = {
+        .profile = profile, .query = *query, .budget = &profile->budget, .output = output};
 
+    w.query.by = (struct fp_by){.kind = FP_BY_SAMPLES};
     w.room = malloc(FP_TEXT_ROOM(profile->strings.size));
     if (w.room == NULL)
         return FP_ENOMEM;

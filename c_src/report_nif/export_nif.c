@@ -29,20 +29,20 @@ static int write_format(struct export *export, enum format format, struct fp_out
         fp_map_put_u64(export->env, &export->facts, "total", samples);
         return err;
     case PERF:
-        err = fp_export_perf(export->profile, &export->queries->by, output, &samples, &moved);
+        err = fp_export_perf(export->profile, export->queries, output, &samples, &moved);
         fp_map_put_u64(export->env, &export->facts, "samples", samples);
         fp_map_put_u64(export->env, &export->facts, "moved", moved);
         return err;
     case SPEEDSCOPE:
         return fp_export_speedscope(export->profile, export->queries, export->count, output);
     case PPROF:
-        return fp_export_pprof(export->profile, output);
+        return fp_export_pprof(export->profile, export->queries, output);
     default:
         return fp_export_index(export->profile, output, format == PACKED_INDEX);
     }
 }
 
-/* [{By, [Dimension], Frames}], at least one. */
+/* [Query], at least one. */
 static int get_queries(struct export *export, ERL_NIF_TERM list)
 {
     ERL_NIF_TERM head;
@@ -71,7 +71,7 @@ static ERL_NIF_TERM run(struct export *export, enum format format, const char *p
     return err != 0 ? fp_report_error(export->env, err, why) : fp_ok(export->env, export->facts);
 }
 
-/* (Profile, Format, Path, [{By, [Dimension], Frames}]) ->
+/* (Profile, Format, Path, [Query]) ->
  *     {ok, #{bytes, ...}} | {error, {Atom, Text}} */
 FP_HANDLE_NIF(fp_nif_profile_export, fp_profile_kind)
 {

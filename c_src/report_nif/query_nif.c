@@ -21,6 +21,34 @@ static int get_by(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM
     return by->metric >= 0;
 }
 
+static int get_filter(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
+                      struct fp_filter *filter)
+{
+    const ERL_NIF_TERM *part;
+    ERL_NIF_TERM head, list;
+    ErlNifSInt64 from, to;
+    ErlNifBinary bytes;
+    int size;
+
+    *filter = (struct fp_filter){0};
+    if (!enif_get_tuple(env, term, &size, &part) || size != 4 ||
+        !enif_get_int64(env, part[0], &from) || !enif_get_int64(env, part[1], &to))
+        return 0;
+    filter->from_us = from;
+    filter->to_us = to;
+    for (list = part[2]; enif_get_list_cell(env, list, &head, &list);) {
+        if (!enif_inspect_binary(env, head, &bytes) ||
+            !fp_filter_status(profile, filter, (struct fp_slice){(char *)bytes.data, bytes.size}))
+            return 0;
+    }
+    if (fp_is_atom(env, part[3], "all"))
+        return 1;
+    if (!enif_inspect_binary(env, part[3], &bytes) || bytes.size != profile->process_count)
+        return 0;
+    filter->process = bytes.data;
+    return 1;
+}
+
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query)
 {
@@ -30,8 +58,9 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     uint32_t seen = 0;
     int size, kind;
 
-    if (!enif_get_tuple(env, term, &size, &part) || size != 3 ||
-        !get_by(env, profile, part[0], &query->by))
+    if (!enif_get_tuple(env, term, &size, &part) || size != 4 ||
+        !get_by(env, profile, part[0], &query->by) ||
+        !get_filter(env, profile, part[3], &query->filter))
         return 0;
     query->dimension_count = 0;
     list = part[1];
@@ -140,7 +169,7 @@ static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *term)
     return 0;
 }
 
-/* (Profile, {By, [Dimension], Frames}, Most) ->
+/* (Profile, Query, Most) ->
  *     {ok, {Weight, Samples, Count, [{[Dimension], [{Symbol, Dso}], Weight, Samples}]}}
  *   | {error, {Atom, Text}}: the sums of all stacks, and the Most heaviest ones */
 FP_HANDLE_NIF(fp_nif_profile_stacks, fp_profile_kind)

@@ -65,7 +65,9 @@ ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
 
 extern const struct fp_handle_kind fp_profile_kind;
 
-/* {By, [Dimension], Frames}, Frames being lines, functions or none. 1; 0: the term is no query. */
+/* {By, [Dimension], Frames, {FromUs, ToUs, [Status], Processes}}. Frames is lines, functions or
+ * none; an empty list is any status; Processes is all, or a binary with a byte for each process,
+ * 0 leaving it out. The query is valid as long as the term. 1; 0: the term is no query. */
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query);
 

@@ -17,8 +17,8 @@
 %% Name, what it takes, what it does. `flag' takes nothing.
 -type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
-    text | file | nodes | duration | metric | dimensions | setting | {whole, integer(), integer()}
-    | percent | port | top | {one_of, [atom()]}.
+    text | file | nodes | duration | moment | metric | dimensions | setting
+    | {whole, integer(), integer()} | percent | port | top | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
 -spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
@@ -103,6 +103,11 @@ value(duration, Text) ->
         {N, Unit} when is_integer(N), N > 0 -> duration(N, Unit);
         _ -> error
     end;
+value(moment, Text) ->
+    case string:to_integer(Text) of
+        {0, Unit} when Unit =:= ""; Unit =:= "s" -> {ok, 0};
+        _ -> value(duration, Text)
+    end;
 value({one_of, Atoms}, Text) ->
     case [Atom || Atom <- Atoms, atom_to_list(Atom) =:= Text] of
         [Atom] -> {ok, Atom};
@@ -134,7 +139,7 @@ value(metric, Text) ->
         error -> error
     end;
 value(dimensions, Text) ->
-    Levels = [[Dimension || Dimension <- flame_prof_profile:dimensions(),
+    Levels = [[Dimension || Dimension <- flame_prof_query:dimensions(),
         atom_to_list(Dimension) =:= Word] || Word <- string:lexemes(Text, ",")],
     case lists:member([], Levels) of
         true -> error;
@@ -182,12 +187,12 @@ accepts(nodes) -> "a node's name, or several with commas";
 accepts({whole, Least, Most}) -> io_lib:format("a whole number from ~b to ~b", [Least, Most]);
 accepts(port) -> "a port, or HOST:PORT";
 accepts(percent) -> "a number from 0 to 100";
-accepts(duration) -> "a time such as 500ms, 30s, 5m or 1h";
+accepts(Time) when Time =:= duration; Time =:= moment -> "a time such as 500ms, 30s, 5m or 1h";
 accepts({one_of, Atoms}) -> ["one of: ", lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms])];
 accepts(top) -> "a number of processes, or with the interval of the choice, as in 100:5000";
 accepts(metric) -> "samples, period, a metric, value:METRIC or delta:METRIC";
 accepts(dimensions) ->
-    Names = [atom_to_list(Dimension) || Dimension <- flame_prof_profile:dimensions()],
+    Names = [atom_to_list(Dimension) || Dimension <- flame_prof_query:dimensions()],
     ["a list of ", lists:join(", ", Names)];
 accepts(setting) ->
     Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
@@ -286,6 +291,13 @@ options(export) ->
         {output, {"FILE", file}, "where to (beside the first file); - is the standard output"},
         {by, {"METRIC", metric}, "samples, a metric, value:METRIC, delta:METRIC (samples)"},
         {group_by, {"LIST", dimensions}, "outermost first, as in status,process (status)"},
+        {from, {"TIME", moment}, "only samples from this time on, after the first sample: 500ms, 30s"},
+        {to, {"TIME", duration}, "only samples before this time after the first sample"},
+        {status, {"STATUS", {one_of, flame_prof_query:selections()}},
+            "only samples of this status, as running or active (all)"},
+        {process, {"NAME", file}, "only of processes of this pid, name, label or initial call"},
+        {lines, {"BOOLEAN", {one_of, [true, false]}},
+            "two lines of a function are two frames (true; for speedscope false)"},
         {levels, {"LIST", dimensions}, "an earlier name of --group-by"},
         memory_option()
     ] ++ json();

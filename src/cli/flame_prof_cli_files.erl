@@ -49,9 +49,7 @@ with(check, Profile, Parsed) ->
         false -> damaged
     end;
 with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
-    Options = maps:merge(
-        #{by => maps:get(by, Parsed, samples)}, maps:with([group_by, levels], Parsed)
-    ),
+    Options = maps:with([by, group_by, levels, lines, from, to, status, process], Parsed),
     Path = maps:get(output, Parsed, First ++ extension(Format)),
     exported(Profile, Format, Path, Options, Parsed).
 
@@ -65,6 +63,12 @@ json(Term) ->
 
 failed({bad_option, #{option := by, value := Metric, accepted := Accepted}}) ->
     {error, {usage, ["--by: no metric ", Metric, "; it takes ", Accepted]}};
+failed({bad_option, #{option := process, value := Name, accepted := Accepted}}) ->
+    {error, {usage, ["--process: no process ", Name, "; it takes ", Accepted]}};
+failed({bad_option, #{option := Option, accepted := Accepted}}) when
+    Option =:= from; Option =:= to
+->
+    {error, {usage, ["--", atom_to_list(Option), ": it takes ", Accepted]}};
 failed(Reason) ->
     {error, flame_prof:format_error(Reason)}.
 

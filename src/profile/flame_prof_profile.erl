@@ -31,7 +31,7 @@
 -export([read/1, read/2]).
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
--export([read_rows/0, metric/1, dimensions/0]).
+-export([read_rows/0]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
@@ -151,24 +151,36 @@
         by => metric() | [metric(), ...] | flame_prof_options:left_out(),
         group_by => [dimension()] | flame_prof_options:left_out(),
         lines => boolean() | flame_prof_options:left_out(),
-        stacks => boolean() | flame_prof_options:left_out()
+        stacks => boolean() | flame_prof_options:left_out(),
+        from => non_neg_integer() | flame_prof_options:left_out(),
+        to => pos_integer() | flame_prof_options:left_out(),
+        status => all | active | flame_prof:status() | flame_prof_options:left_out(),
+        process => pid() | atom() | unicode:chardata() | flame_prof_options:left_out()
     }.
 %% <ul>
 %% <li>`by' (`samples'); of several metrics, speedscope has a profile of the file for each</li>
 %% <li>`group_by': outermost first (`[status]'); not for perf and pprof. Changes
 %%     always have `sign', as their innermost dimension where it is not named: growth
 %%     and release do not cancel each other.</li>
-%% <li>`lines': whether two lines of a function are two frames (true); for
-%%     collapsed and {@link stacks/2}</li>
+%% <li>`lines': whether two lines of a function are two frames (true; for speedscope false, which
+%%     lists a function once for each of its frames). Without, pprof and perf have no lines.</li>
 %% <li>`stacks': false: {@link stacks/2} answers one sum for each group, and no
 %%     frames (true)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
+%% <li>`from', `to': milliseconds since the first sample; only samples between them, `to' not
+%%     included (all)</li>
+%% <li>`status': only samples with this one; `active' is running, runnable and garbage collecting,
+%%     as {@link flame_prof:hot/2} has it (all)</li>
+%% <li>`process': only samples of the processes that have this pid, registered name, label or
+%%     initial call (all)</li>
 %% </ul>
 %% `measure' and `measures' are earlier names of `by', and `levels' of `group_by'.
 
 -define(STEP_BYTES, 33554432).
 -define(MAX_MEMORY, 1073741824).
 -define(PROCESSES_AT_ONCE, 1000).
+%% An index has no query.
+-define(EVERYTHING, {samples, [], lines, {0, 0, [], all}}).
 
 %% @equiv read(Files, #{})
 -spec read(flame_prof_samples:files()) -> {ok, profile()} | {error, flame_prof:reason()}.
@@ -261,7 +273,7 @@ more(Some, More) -> Some ++ More.
     }}
     | {error, flame_prof:reason()}.
 stacks(Profile, Given) ->
-    case export_options(Profile, Given) of
+    case queries(Profile, none, Given) of
         {ok, [Query | _], Top} -> stacks(Profile, Query, most(Top));
         {error, _} = Error -> Error
     end.
@@ -313,30 +325,27 @@ export(Profile, Format, Path) ->
 -spec export(profile(), format(), file:name_all(), export_options()) ->
     {ok, #{atom() => non_neg_integer()}} | {error, flame_prof:reason()}.
 export(Profile, Format, Path, Given) ->
-    case {is_format(Format), export_options(Profile, Given)} of
-        {false, _} ->
+    case lists:member(Format, [collapsed, perf, speedscope, pprof]) of
+        true -> export_as(Profile, Format, Path, queries(Profile, Format, Given));
+        false ->
             Accepted = <<"collapsed, perf, speedscope or pprof">>,
-            {error, flame_prof_error:option(format, Format, Accepted)};
-        {true, {ok, Queries, _Top}} ->
-            write(Profile, Format, Path, Queries);
-        {true, {error, _} = Error} ->
-            Error
+            {error, flame_prof_error:option(format, Format, Accepted)}
     end.
 
-is_format(Format) ->
-    lists:member(Format, [collapsed, perf, speedscope, pprof]).
+export_as(_Profile, _Format, _Path, {error, _} = Error) -> Error;
+export_as(Profile, Format, Path, {ok, Queries, _Top}) -> write(Profile, Format, Path, Queries).
 
 %% @doc Write the index that the viewer loads; doc/viewer_index.md says what is in it.
 -spec index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 index(Profile, Path) ->
-    write(Profile, index, Path, [{samples, [], lines}]).
+    write(Profile, index, Path, [?EVERYTHING]).
 
 %% @doc The same with its rows packed, to be compressed and sent: doc/viewer_index.md.
 -spec packed_index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 packed_index(Profile, Path) ->
-    write(Profile, packed_index, Path, [{samples, [], lines}]).
+    write(Profile, packed_index, Path, [?EVERYTHING]).
 
 write(Profile, Format, Path, Queries) ->
     case write_to(Profile, Format, flame_prof_samples:path(Path), Queries) of
@@ -349,39 +358,16 @@ write_to(_Profile, _Format, {error, _} = Error, _Queries) -> Error;
 write_to(Profile, Format, {ok, Path}, Queries) ->
     flame_prof_report_nif:profile_export(Profile, Format, Path, Queries).
 
-export_options(Profile, Given) ->
-    case flame_prof_schema:checked(export_rows(), Given) of
-        {ok, #{by := By, group_by := Dimensions, top := Top} = Options} ->
-            queries(listed(By), Dimensions, frames(Options), Top, info(Profile));
-        {error, _} = Error ->
-            Error
+queries(Profile, Format, Given) ->
+    case {flame_prof_query:checked(Given), info(Profile)} of
+        {{error, _} = Error, _} -> Error;
+        {_, {error, _} = Error} -> Error;
+        {{ok, #{top := Top} = Options}, Info} ->
+            case flame_prof_query:make(Options, Format, Info, fun() -> processes(Profile) end) of
+                {ok, Queries} -> {ok, Queries, Top};
+                {error, _} = Error -> Error
+            end
     end.
-
-frames(#{stacks := false}) -> none;
-frames(#{lines := false}) -> functions;
-frames(_) -> lines.
-
-queries(_Metrics, _Dimensions, _Frames, _Top, {error, _} = Error) ->
-    Error;
-queries(Metrics, Dimensions, Frames, Top, #{metrics := InFiles}) ->
-    case [Name || {_, Name} <- Metrics, not lists:member(Name, InFiles)] of
-        [] ->
-            {ok, [{Metric, Dimensions, Frames} || Metric <- Metrics], Top};
-        [Name | _] ->
-            Known = lists:join(<<", ">>, [<<"samples">>, <<"period">> | InFiles]),
-            Accepted = iolist_to_binary(["one of ", Known, " of these files"]),
-            {error, flame_prof_error:option(by, Name, Accepted)}
-    end.
-
-listed(Several) when is_list(Several) -> [query(Metric) || Metric <- Several];
-listed(One) -> [query(One)].
-
-query(Plain) when Plain =:= samples; Plain =:= period -> Plain;
-query({Kind, Name}) -> {Kind, text(Name)};
-query(Name) -> {delta, text(Name)}.
-
-text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
-text(Metric) -> Metric.
 
 %% Options.
 
@@ -397,55 +383,3 @@ read_rows() ->
 
 progress(Fun) when is_function(Fun, 3) -> {ok, Fun};
 progress(_) -> error.
-
-export_rows() ->
-    [
-        #{key => by, alias => [measure, measures], default => samples,
-            type => {own, fun metrics/1,
-                "samples, period, {value, Metric}, {delta, Metric}, a metric, or a list of such"}},
-        #{key => group_by, alias => levels, default => [status],
-            type => {own, fun group_by/1, ["a list, each at most once, of: ", names()]}},
-        #{key => lines, type => boolean, default => true},
-        #{key => stacks, type => boolean, default => true},
-        #{key => top, default => all,
-            type => {either, [{all, all}], {whole, count, 1, (1 bsl 60) - 1}}}
-    ].
-
-metrics([_ | _] = Metrics) ->
-    case is_proper(Metrics) andalso length(Metrics) =< 128 andalso
-        lists:all(fun is_metric/1, Metrics) of
-        true -> {ok, Metrics};
-        false -> error
-    end;
-metrics(Metric) -> metric(Metric).
-
-%% @private One metric, as it was given.
--spec metric(term()) -> {ok, metric()} | error.
-metric(Metric) ->
-    case is_metric(Metric) of
-        true -> {ok, Metric};
-        false -> error
-    end.
-
-is_metric({Kind, Name}) when Kind =:= value; Kind =:= delta -> is_name(Name);
-is_metric(Name) -> is_name(Name).
-
-is_name(Name) -> is_atom(Name) orelse is_binary(Name).
-
-is_proper(List) when length(List) >= 0 -> true;
-is_proper(_) -> false.
-
-group_by(Given) ->
-    case is_proper(Given) andalso Given -- dimensions() =:= [] andalso
-        length(lists:usort(Given)) =:= length(Given) of
-        true -> {ok, Given};
-        false -> error
-    end.
-
-%% @private Every dimension.
--spec dimensions() -> [dimension(), ...].
-dimensions() ->
-    [status, process, pid, node, memory, queue, sign, event, file].
-
-names() ->
-    lists:join(", ", [atom_to_binary(Dimension) || Dimension <- dimensions()]).

@@ -19,8 +19,15 @@
     {
         Measure :: samples | period | {value | delta, binary()},
         [flame_prof_profile:dimension()],
-        Frames :: lines | functions | none
+        Frames :: lines | functions | none,
+        {
+            FromUs :: integer(),
+            ToUs :: integer(),
+            Statuses :: [binary()],
+            Processes :: all | binary()
+        }
     }.
+%% An empty list is any status. `Processes' has a byte for each of the profile's: 0 leaves it out.
 
 -type unusable() :: closed | busy.
 %% `busy': in use by another process.

@@ -228,14 +228,7 @@ selected(_) -> all.
 %% @private Whether samples with this status, a text of the file, are among those that are shown.
 -spec is_selected(binary(), active | all | flame_prof:status()) -> boolean().
 is_selected(_Status, all) -> true;
-is_selected(Status, active) -> is_active(Status);
-is_selected(Status, Selected) -> Status =:= atom_to_binary(Selected).
-
-%% Samples of perf are of running threads and have no status.
-is_active(<<"running">>) -> true;
-is_active(<<"garbage_collecting">>) -> true;
-is_active(<<"runnable">>) -> true;
-is_active(Status) -> Status =:= <<>>.
+is_selected(Status, Selected) -> lists:member(Status, flame_prof_query:statuses(Selected)).
 
 %% Of changes, a level says which are negative; where none is, it says nothing.
 unsigned(Stacks) ->
@@ -443,7 +436,7 @@ checked(Given) ->
 -spec rows() -> [flame_prof_schema:row(), ...].
 rows() ->
     [
-        #{key => by, type => {own, fun flame_prof_profile:metric/1,
+        #{key => by, type => {own, fun flame_prof_query:metric/1,
             "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => samples},
         #{key => idle, type => boolean},
         #{key => status, type => {one_of, [active, all | ?FLAME_PROF_STATUSES]}},

@@ -139,7 +139,7 @@ static void the_largest_numbers_fit(void)
 
 static uint64_t total_of(struct fp_profile *profile)
 {
-    struct fp_query query = {.by = {FP_BY_SAMPLES, -1}};
+    struct fp_query query = {.by = {FP_BY_SAMPLES, -1}, .filter = FP_FILTER_ALL};
     struct temporary directory;
     struct fp_output *output;
     char path[512], why[512];

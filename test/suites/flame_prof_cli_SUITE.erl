@@ -171,6 +171,13 @@ exports_go_to_files_and_pipes(Config) ->
     Weights = [binary_to_integer(lists:last(binary:split(L, <<" ">>, [global]))) ||
         L <- binary:split(Piped, <<"\n">>, [global, trim])],
     6 = lists:sum(Weights),
+    {0, Chosen} = run(["export", File, "--as", "collapsed", "--output", "-", "--lines", "false",
+        "--process", "worker", "--status", "waiting", "--from", "1ms", "--to", "1s"]),
+    <<"waiting;worker:init/1;proc_lib:init_p_do_apply/3;gen_server:loop/7 1\n">> = Chosen,
+    {2, Nobody} = run(["export", File, "--as", "collapsed", "--process", "nobody"]),
+    {match, _} = re:run(Nobody, "--process: no process nobody; it takes the pid"),
+    {2, Late} = run(["export", File, "--as", "collapsed", "--from", "2s"]),
+    {match, _} = re:run(Late, "--from: it takes at most 1017 ms"),
     {1, Nowhere} = run(["export", File, "--as", "perf", "--output", "/nonexistent/x"]),
     {match, _} = re:run(Nowhere, "/nonexistent/x").
 

@@ -43,6 +43,9 @@ values_are_what_they_say_test() ->
         {ok, #{Key := [status, process]}} = parse("export f --as perf " ++ Option ++ " status,process")
      || {Key, Option} <- [{group_by, "--group-by"}, {levels, "--levels"}]
     ],
+    {ok, #{from := 0, to := 30000, status := active, process := "<0.1.0>", lines := false}} =
+        parse("export f --as perf --from 0s --to 30s --status active --process <0.1.0>"
+            " --lines false"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}"),
@@ -65,6 +68,10 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"hot f --json=1", "--json takes no value"},
             {"export f", "--as is missing: one of: collapsed"},
             {"export f --as pdf", "one of: collapsed, perf, speedscope, pprof"},
+            {"export f --as perf --from soon", "--from: \"soon\"; it takes a time such as"},
+            {"export f --as perf --to 0", "--to: \"0\"; it takes a time such as"},
+            {"export f --as perf --status asleep", "one of: all, active, waiting"},
+            {"export f --as perf --lines no", "one of: true, false"},
             {"info", "--node is missing"},
             {"info --node n --port 0", "--port: \"0\"; it takes a port, or HOST:PORT"},
             {"info --node n --port :9100", "it takes a port, or HOST:PORT"},

@@ -31,6 +31,131 @@ the_profilers_counters_are_no_types_of_pprof_test() ->
         ?assertMatch([{_, [2, 2, 4, 14, 0, 0], _}], Samples)
     end).
 
+%%% speedscope
+
+a_function_is_one_frame_of_speedscope_test() ->
+    Text = [sample(#{us => N, frames => ["b:f/1:" ++ integer_to_list(N rem 3 + 1), "a:a/0:7"]})
+        || N <- lists:seq(1, 6)],
+    exported(speedscope, Text, #{by => [samples, {value, reductions}]}, fun(Path) ->
+        #{<<"shared">> := #{<<"frames">> := Frames}, <<"profiles">> := Profiles} = json(Path),
+        ?assertEqual([<<"a:a/0">>, <<"b:f/1">>, <<"waiting">>],
+            lists:sort([Name || #{<<"name">> := Name} <- Frames])),
+        [
+            ?assertEqual([[<<"waiting">>, <<"a:a/0">>, <<"b:f/1">>]],
+                [[maps:get(<<"name">>, lists:nth(I + 1, Frames)) || I <- Stack]
+                    || Stack <- Stacks])
+         || #{<<"samples">> := Stacks} <- Profiles
+        ],
+        ?assertEqual([[6], [6]], [Weights || #{<<"weights">> := Weights} <- Profiles])
+    end).
+
+lines_of_speedscope_can_be_told_apart_test() ->
+    Text = [sample(#{us => N, frames => ["b:f/1:" ++ integer_to_list(N)]}) || N <- [1, 2]],
+    exported(speedscope, Text, #{lines => true}, fun(Path) ->
+        #{<<"shared">> := #{<<"frames">> := Frames}} = json(Path),
+        ?assertMatch([#{<<"name">> := <<"b:f/1:1">>, <<"line">> := 1},
+            #{<<"name">> := <<"b:f/1:2">>, <<"line">> := 2}, #{<<"name">> := <<"waiting">>}],
+            Frames)
+    end).
+
+lines_can_be_left_out_of_every_export_test_() ->
+    Text = [sample(#{us => N, frames => ["b:f/1:" ++ integer_to_list(N)]}) || N <- [1, 2]],
+    [
+        {atom_to_list(Format), fun() ->
+            exported(Format, Text, #{lines => false}, fun(Path) ->
+                ?assertNotEqual(nomatch, binary:match(plain(Path), <<"b:f/1">>)),
+                ?assertEqual(nomatch, binary:match(plain(Path), <<"b:f/1:">>))
+            end)
+        end}
+     || Format <- [collapsed, perf, speedscope, pprof]
+    ].
+
+%%% Only some samples
+
+%% Two processes over two seconds.
+-define(FOUR, [
+    sample(#{us => 1, tid => 1, name => "shop%20%281%29"}),
+    sample(#{us => 500000, tid => 2, status => "running", frames => ["r:r/0:1"]}),
+    sample(#{us => 1000001, tid => 1, name => "shop%20%281%29", status => "running"}),
+    sample(#{us => 2000001, tid => 2, call => "Elixir.Shop:init/1"})
+]).
+
+samples_are_chosen_by_time_status_and_process_test_() ->
+    [
+        {lists:flatten(io_lib:format("~tp, ~p", [Options, Format])), fun() ->
+            exported(Format, ?FOUR, Options, fun(Path) ->
+                ?assertEqual(Expected, count(Format, Path))
+            end)
+        end}
+     || Format <- [collapsed, perf, speedscope, pprof],
+        {Options, Expected} <- [
+            {#{}, 4},
+            %% A time is that of the sample, and the end is not included.
+            {#{from => 499}, 3},
+            {#{from => 500}, 2},
+            {#{from => 0, to => 1000}, 2},
+            {#{to => 1001}, 3},
+            {#{from => 499, to => 1000}, 1},
+            {#{status => running}, 2},
+            {#{status => active}, 2},
+            {#{status => waiting, from => 1}, 1},
+            {#{status => exiting}, 0},
+            {#{process => "<0.1.0>"}, 2},
+            {#{process => 'shop (1)'}, 2},
+            {#{process => <<"shop (1) <0.1.0>">>}, 2},
+            {#{process => <<"Shop.init/1">>}, 2},
+            {#{process => <<"Elixir.Shop:init/1">>, status => running}, 1},
+            {#{process => <<"a:a/0">>}, 2}
+        ]
+    ].
+
+tables_are_of_the_same_samples_test() ->
+    with_file(?FOUR, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        ?assertMatch(
+            {ok, #{samples := 1, stacks := [{[<<"running">>], [{<<"r:r/0:1">>, _}], 1, 1}]}},
+            flame_prof_profile:stacks(Profile, #{status => running, to => 1000}))
+    end).
+
+what_chooses_nothing_by_mistake_is_refused_test_() ->
+    [
+        {lists:flatten(io_lib:format("~tp", [Options])), fun() ->
+            with_file(?FOUR, fun(File) ->
+                {ok, Profile} = flame_prof_profile:read(File),
+                {error, {bad_option, #{option := Option}} = Reason} =
+                    flame_prof_profile:export(Profile, collapsed, File ++ ".never", Options),
+                Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
+                ?assertNotEqual(nomatch, string:find(Sentence, Accepted)),
+                ?assertNot(filelib:is_file(File ++ ".never"))
+            end)
+        end}
+     || {Option, Options, Accepted} <- [
+            {from, #{from => 2001}, "at most 2000 ms"},
+            {from, #{from => -1}, "whole milliseconds"},
+            {from, #{from => "1s"}, "whole milliseconds"},
+            {to, #{to => 0}, "whole milliseconds"},
+            {to, #{from => 5, to => 5}, "after"},
+            {status, #{status => asleep}, "active"},
+            {process, #{process => "<0.9.0>"}, "of a process in these files"},
+            {process, #{process => "shop"}, "of a process in these files"},
+            {process, #{process => <<255>>}, "as text"},
+            {process, #{process => ""}, "as text"}
+        ]
+    ].
+
+count(collapsed, Path) ->
+    lists:sum([Weight || {_, Weight} <- foreign_formats:collapsed(plain(Path))]);
+count(perf, Path) ->
+    {ok, Count, _} = flame_prof:fold(fun(_, N) -> N + 1 end, 0, Path),
+    Count;
+count(speedscope, Path) ->
+    #{<<"profiles">> := [#{<<"weights">> := Weights}]} = json(Path),
+    lists:sum(Weights);
+count(pprof, Path) ->
+    {ok, Gzip} = file:read_file(Path),
+    #{samples := Samples} = foreign_formats:pprof(Gzip),
+    lists:sum([Count || {_, [Count | _], _} <- Samples]).
+
 %%% Names
 
 %% A file of another profiler, or of an older flame_prof, has them as they are.
@@ -80,6 +205,8 @@ with_file(Text, Test) ->
     after
         file:del_dir_r(Dir)
     end.
+
+json(Path) -> foreign_formats:json(plain(Path)).
 
 plain(Path) ->
     {ok, Bytes} = file:read_file(Path),
