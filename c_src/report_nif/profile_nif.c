@@ -157,6 +157,25 @@ static uint64_t count_processes(const struct fp_profile *profile)
     return count;
 }
 
+/* What is not in the profile, of all files. */
+static void put_losses(ErlNifEnv *env, ERL_NIF_TERM *map, const struct fp_profile *profile)
+{
+    uint64_t bad = 0, damaged = 0, cut_off = 0, lost_text = 0;
+
+    for (size_t i = 0; i < profile->file_count; i++) {
+        const struct fp_file *file = &profile->file[i];
+
+        bad += file->bad;
+        damaged += file->source.damaged;
+        cut_off += file->source.is_cut_off != 0;
+        lost_text += file->source.lost_text;
+    }
+    fp_map_put_u64(env, map, "bad", bad);
+    fp_map_put_u64(env, map, "damaged", damaged);
+    fp_map_put_u64(env, map, "cut_off", cut_off);
+    fp_map_put_u64(env, map, "lost_text", lost_text);
+}
+
 /* Profile -> #{...}: see flame_prof_profile:info/1. */
 FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
 {
@@ -170,13 +189,13 @@ FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
         FP_FIELD("first_us", I64, fp_profile, first_us),
         FP_FIELD("last_us", I64, fp_profile, last_us),
         FP_FIELD("is_ordered", BOOL, fp_profile, is_ordered),
-        FP_FIELD("bad", U64, fp_profile, warning_count),
         {NULL},
     };
     const struct fp_profile *p = object;
     uint64_t warnings = p->warning_count < FP_WARNINGS_MOST ? p->warning_count : FP_WARNINGS_MOST;
     ERL_NIF_TERM map = fp_fields_map(env, p, fields, p);
 
+    put_losses(env, &map, p);
     fp_map_put_u64(env, &map, "samples", p->rows.count - p->own_count);
     fp_map_put(env, &map, "events", list_of(env, p, event_term, 0, p->event_count));
     fp_map_put_u64(env, &map, "processes", count_processes(p));

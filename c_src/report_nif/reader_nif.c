@@ -179,8 +179,10 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
     ERL_NIF_TERM value[SAMPLE_KEYS];
     struct fp_sample sample;
     const char *bad = fp_sample_read(piece, file->dialect, &sample);
+    bool is_other = bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own;
 
-    if (bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own)
+    /* The few samples of the profiler are checked, so that all readers count alike. */
+    if (is_other && call->reader->is_own)
         return NULL;
     if (bad == NULL)
         bad = field_terms(call, &sample, &value[0], &value[1]);
@@ -188,8 +190,10 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
         bad = stack_terms(call, &sample, &value[2], &value[3]);
     if (bad != NULL)
         return bad;
-    if (file->samples == 0)
+    if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample.dialect;
+    if (is_other)
+        return NULL;
     value[4] = enif_make_int64(call->env, sample.header.time_us);
     value[5] = enif_make_uint64(call->env, sample.header.pid);
     value[6] = enif_make_uint64(call->env, sample.header.tid);

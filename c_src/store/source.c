@@ -13,9 +13,18 @@
 #include <zstd.h>
 
 #include "base/error.h"
+#include "store/zstd_frame.h"
 
-#define INPUT_BYTES ((size_t)256 << 10)
+#define INPUT_BYTES ((size_t)2 << 20)
+/* At a frame's begin; libzstd decompresses a whole frame faster than pieces of one. */
+#define FRAME_BYTES (INPUT_BYTES / 2)
 #define MAGIC_BYTES 4
+/* The text of a whole frame waits until its checksum is right. A longer frame, which flame_prof
+ * does not write, is read as it comes. */
+#define HELD_BYTES FP_ZST_FRAME_MAX
+/* The work on lost frames, in bytes, is at most this and 64 times the file: hostile bytes can have
+ * a frame begin at each fourth byte. */
+#define LOST_MOST ((uint64_t)256 << 20)
 
 struct fp_source {
     int file;
@@ -28,6 +37,12 @@ struct fp_source {
     struct fp_source_state state;
     z_stream gzip;
     ZSTD_DCtx *zstd;
+    char *held;          /* text of the frame, HELD_BYTES of room */
+    size_t text;         /* bytes of it that are decompressed */
+    size_t given, ready; /* bytes that were read, and that may be */
+    uint64_t frame_at;   /* where it begins in the file */
+    uint64_t frame_text; /* its text's size; 0: not known */
+    uint64_t lost;       /* work on lost frames */
 };
 
 static int read_file(struct fp_source *source, char *to, size_t room, size_t *size)
@@ -166,46 +181,97 @@ static int find_frame(struct fp_source *source)
     return err;
 }
 
-static void lose(struct fp_source *source)
+/* Drops what a damaged frame has given so far. The search for the next frame begins behind this
+ * one's first byte, because a damaged size takes later frames for a part of this one. */
+static int lose_frame(struct fp_source *source)
 {
-    source->state.damaged++;
-    ZSTD_DCtx_reset(source->zstd, ZSTD_reset_session_only);
+    uint64_t input_at = source->state.bytes_in - source->end;
+
+    source->lost += input_at + source->begin - source->frame_at + source->frame_text + source->text;
+    source->state.lost_text += source->frame_text;
+    source->text = 0;
     source->is_lost = true;
     source->is_inside = false;
+    ZSTD_DCtx_reset(source->zstd, ZSTD_reset_session_only);
+    if (source->lost > LOST_MOST + 64 * source->file_size) {
+        give_up(source);
+    } else if (source->frame_at >= input_at) {
+        source->begin = (size_t)(source->frame_at + 1 - input_at);
+    } else {
+        if (lseek(source->file, (off_t)source->frame_at + 1, SEEK_SET) < 0)
+            return FP_EIO;
+        source->state.bytes_in = source->frame_at + 1;
+        source->begin = source->end = 0;
+        source->is_at_end = false;
+    }
+    return 0;
+}
+
+static void begin_frame(struct fp_source *source)
+{
+    unsigned long long text =
+        ZSTD_getFrameContentSize(source->input + source->begin, source->end - source->begin);
+
+    source->frame_at = source->state.bytes_in - (source->end - source->begin);
+    source->frame_text = text > HELD_BYTES ? 0 : text; /* unknown sizes are large */
+}
+
+/* Decompresses some of a frame to `held`. 1: there is more in the file; 0; FP_EIO. */
+static int decode(struct fp_source *source)
+{
+    int err = source->is_lost ? find_frame(source) : 0;
+    ZSTD_outBuffer out = {source->held, HELD_BYTES, source->text};
+    ZSTD_inBuffer in;
+    size_t left;
+
+    if (err == 0)
+        err = fill(source, source->is_inside ? 1 : FRAME_BYTES);
+    /* A frame may still have text behind its last byte. */
+    if (err != 0 || (source->begin == source->end && !source->is_inside))
+        return err;
+    if (!source->is_inside)
+        begin_frame(source);
+    in = (ZSTD_inBuffer){source->input + source->begin, source->end - source->begin, 0};
+    left = ZSTD_decompressStream(source->zstd, &out, &in);
+    if (ZSTD_isError(left)) {
+        source->state.damaged++;
+        err = lose_frame(source);
+        return err != 0 ? err : 1;
+    }
+    if (in.size == 0 && out.pos == source->text) {
+        source->state.is_cut_off = 1;
+        err = lose_frame(source);
+        return err != 0 ? err : 1;
+    }
+    source->begin += in.pos;
+    source->is_inside = left != 0;
+    source->text = out.pos;
+    if (left == 0 || out.pos == HELD_BYTES)
+        source->ready = out.pos;
+    /* What seemed to end behind the file had a damaged size. */
+    if (left == 0 && source->state.is_cut_off) {
+        source->state.is_cut_off = 0;
+        source->state.damaged++;
+    }
+    return 1;
 }
 
 static int read_zstd(struct fp_source *source, char *to, size_t room, size_t *size)
 {
-    ZSTD_outBuffer out = {to, room, 0};
+    int more = 1;
 
-    while (out.pos == 0) {
-        int err = source->is_lost ? find_frame(source) : fill(source, 1);
-        ZSTD_inBuffer in;
-        size_t left;
-
-        if (err != 0)
-            return err;
-        /* A frame may still have text behind its last byte. */
-        if (source->begin == source->end && !source->is_inside)
-            break;
-        in = (ZSTD_inBuffer){source->input + source->begin, source->end - source->begin, 0};
-        left = ZSTD_decompressStream(source->zstd, &out, &in);
-        if (ZSTD_isError(left)) {
-            /* At least one byte on, or it would be found again. */
-            if (source->begin < source->end)
-                source->begin += in.pos > 0 ? in.pos : 1;
-            lose(source);
-            continue;
-        }
-        source->is_inside = left != 0;
-        source->begin += in.pos;
-        if (in.size == 0 && out.pos == 0) {
-            source->state.is_cut_off = 1;
-            source->is_inside = false;
-            break;
-        }
+    if (source->given == source->ready) {
+        source->given = source->ready = source->text = 0;
+        while (source->ready == 0 && more > 0)
+            more = decode(source);
     }
-    *size = out.pos;
+    if (more < 0)
+        return more;
+    *size = source->ready - source->given;
+    if (*size > room)
+        *size = room;
+    memcpy(to, source->held + source->given, *size);
+    source->given += *size;
     return 0;
 }
 
@@ -223,7 +289,8 @@ static int begin_reading(struct fp_source *source)
         source->state.kind = FP_SOURCE_GZIP;
     } else if (size >= MAGIC_BYTES && (is_zstd(source->input) || is_skippable(source->input))) {
         source->zstd = ZSTD_createDCtx();
-        if (source->zstd == NULL)
+        source->held = malloc(HELD_BYTES);
+        if (source->zstd == NULL || source->held == NULL)
             return FP_ENOMEM;
         source->state.kind = FP_SOURCE_ZSTD;
     }
@@ -276,6 +343,7 @@ void fp_source_close(struct fp_source *source)
         inflateEnd(&source->gzip);
     ZSTD_freeDCtx(source->zstd);
     free(source->input);
+    free(source->held);
     free(source);
 }
 

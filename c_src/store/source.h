@@ -1,8 +1,9 @@
 /* source.h - the text of a file: plain, gzip or zstd, by its first bytes and not by its name.
  *
- * Damage is counted and costs as little as it can: reading goes on at the next zstd frame. Memory:
- * two buffers of 256 KiB, and the window of a decompressor (at most 128 MiB, as zstd -d has it; 1
- * MiB or less for what flame_prof writes).
+ * Damage is counted and costs as little as it can: reading goes on at the next zstd frame. The text
+ * of a zstd frame of up to 24 MiB is read only when its checksum is right, that of a longer frame
+ * and of gzip before. Memory: 256 KiB, for zstd 24 MiB more, and the window of a decompressor (at
+ * most 128 MiB, as zstd -d has it; 4 MiB or less for what flame_prof writes).
  *
  * Calls read the disk: dirty I/O threads only. One thread at a time. */
 #pragma once
@@ -18,8 +19,10 @@ struct fp_source_state {
     enum fp_source_kind kind;
     uint64_t bytes_in; /* of the file, read so far */
     uint64_t text;     /* bytes of text made of them */
-    uint64_t damaged;  /* places where compressed bytes made no sense */
-    int is_cut_off;    /* it ends in the middle of what was compressed */
+    /* Places where compressed bytes made no sense, and the text of the zstd frames there, as far
+     * as they say its size. */
+    uint64_t damaged, lost_text;
+    int is_cut_off; /* it ends in the middle of what was compressed */
 };
 
 /* 0; FP_ENOMEM; FP_EIO with a sentence in `why`. Only regular files: opening a pipe could block. */

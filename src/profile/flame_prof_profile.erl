@@ -58,6 +58,9 @@
     #{
         samples := non_neg_integer(),
         bad := non_neg_integer(),
+        damaged := non_neg_integer(),
+        cut_off := non_neg_integer(),
+        lost_text := non_neg_integer(),
         warnings := [flame_prof_samples:warning()],
         first_us := integer(),
         last_us := integer(),
@@ -71,8 +74,9 @@
         max_memory := non_neg_integer(),
         frames | nodes | stacks | texts => non_neg_integer()
     }.
-%% `bad' counts damaged samples, and 1 for each file with a damaged or missing part. Times are
-%% microseconds since 1970. `processes' counts neither the profiler nor schedulers, and
+%% `bad' counts damaged samples, which are left out. `damaged' and `lost_text' are the sums of the
+%% files', and `cut_off' is the number of files whose end is missing. Times are microseconds since
+%% 1970. `processes' counts neither the profiler nor schedulers, and
 %% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
 %% metrics. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
 
@@ -89,13 +93,16 @@
         own := binary(),
         damaged := non_neg_integer(),
         cut_off := boolean(),
+        lost_text := non_neg_integer(),
         first_us := integer(),
         last_us := integer()
     }.
 %% `own' has the fields of the profiler's last own sample in the file (counters, node metrics,
 %% engine), as they stand there; empty where there is none. `bytes' are those of the file, `text'
 %% those of the text in it. `observations' is the number that the samples stand for: see
-%% {@link metric()}. `damaged' counts the damaged places of compressed text.
+%% {@link metric()}. `damaged' counts the damaged places of compressed text, `cut_off' says
+%% that its end is missing, and `lost_text' are bytes of text that are missing in both ways, as far
+%% as the zstd frames tell their sizes.
 
 -type process() ::
     #{

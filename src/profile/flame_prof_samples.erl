@@ -6,7 +6,7 @@
 %%    end.
 %% 2> flame_prof:fold(Count, #{}, ["2026-11-21@0154.07.erl_perf.log"]).
 %% {ok,#{<<"running">> => 310,<<"waiting">> => 9690},
-%%     #{samples => 10000,bad => 0,bytes => 6812340,warnings => []}}
+%%     #{samples => 10000,bad => 0,bytes => 6812340,warnings => [],...}}
 %% '''
 %%
 %% Files are plain, gzip or zstd, which their first bytes tell, and of three dialects:
@@ -61,11 +61,14 @@
     #{
         samples := non_neg_integer(),
         bad := non_neg_integer(),
+        damaged := non_neg_integer(),
+        cut_off := non_neg_integer(),
+        lost_text := non_neg_integer(),
         bytes := non_neg_integer(),
         warnings := [warning()]
     }.
-%% `bytes' are those of the files, as they are compressed. `warnings' has the
-%% first of each file.
+%% `bytes' are those of the files, as they are compressed. `damaged', `cut_off' and `lost_text' are
+%% as in {@link flame_prof_profile:info/1}. `warnings' has the first of each file.
 
 -type warning() :: {File :: file:name_all(), Line :: non_neg_integer(), What :: binary()}.
 %% Line 0 is the file as a whole.
@@ -127,7 +130,8 @@ own_sample(#{time_us := Time, metrics := Metrics, words := Words}) ->
     maps:merge(#{time_us => Time, engine => <<>>, metrics => Metrics}, maps:from_list(Texts)).
 
 no_counts() ->
-    #{samples => 0, bad => 0, bytes => 0, warnings => []}.
+    #{samples => 0, bad => 0, damaged => 0, cut_off => 0, lost_text => 0, bytes => 0,
+      warnings => []}.
 
 rows() ->
     [
@@ -237,11 +241,9 @@ losses(#{warnings := Warnings, cut_off := CutOff, damaged := Damaged}) ->
         [{0, <<"the compressed file is damaged: text is missing">>} || Damaged > 0] ++
         Warnings.
 
-counted(File, #{samples := Samples, bad := Bad, bytes := Bytes} = Info, Counts) ->
-    #{samples := Samples0, bad := Bad0, bytes := Bytes0, warnings := Warnings0} = Counts,
-    Counts#{
-        samples := Samples0 + Samples,
-        bad := Bad0 + Bad,
-        bytes := Bytes0 + Bytes,
-        warnings := Warnings0 ++ [{File, Line, What} || {Line, What} <- losses(Info)]
-    }.
+counted(File, #{cut_off := CutOff} = Info, #{warnings := Warnings} = Counts) ->
+    Add = fun(_Key, One, Another) -> One + Another end,
+    Numbers = maps:with([samples, bad, damaged, lost_text, bytes], Info),
+    Cut = case CutOff of true -> 1; false -> 0 end,
+    Sums = maps:merge_with(Add, maps:remove(warnings, Counts), Numbers#{cut_off => Cut}),
+    Sums#{warnings => Warnings ++ [{File, Line, What} || {Line, What} <- losses(Info)]}.

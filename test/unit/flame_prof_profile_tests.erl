@@ -32,6 +32,27 @@ a_profile_says_what_it_holds_test() ->
     ?assertEqual(16, length(Metrics)),
     ?assert(Memory > 0 andalso Memory < Most).
 
+%% Also of a damaged sample of the profiler itself, which fold/3 leaves out anyway.
+both_readers_count_losses_alike_test() ->
+    {ok, Ours} = file:read_file(?OURS),
+    Own = ["beam 1/2147483647 [000] 9.000001: cpu-clock:\n# ticks=1/x engine=native (metrics)\n",
+           "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"],
+    with_file([Ours, Own, Ours], fun(Path) ->
+        ?assertMatch(#{samples := 12, bad := 1}, losses_of(Path)),
+        ?assertMatch(#{bad := 0, damaged := 1, cut_off := 0, lost_text := Lost} when Lost > 0,
+            losses_of(?CORPUS "damaged_frame.log.zst")),
+        ?assertMatch(#{bad := 0, damaged := 0, cut_off := 1}, losses_of(?CORPUS "cut.log.zst")),
+        ?assertMatch(#{bad := 1, damaged := 0, cut_off := 1}, losses_of(?CORPUS "cut.log.gz"))
+    end).
+
+losses_of(Path) ->
+    Keys = [samples, bad, damaged, cut_off, lost_text],
+    {ok, Profile} = flame_prof_profile:read(Path),
+    {ok, _, Counts} = flame_prof:fold(fun(_, Acc) -> Acc end, none, Path),
+    Losses = maps:with(Keys, flame_prof_profile:info(Profile)),
+    ?assertEqual(Losses, maps:with(Keys, Counts)),
+    Losses.
+
 processes_have_their_names_test() ->
     {ok, Profile} = flame_prof_profile:read(?OURS),
     ?assertMatch(
