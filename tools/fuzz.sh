@@ -34,7 +34,7 @@ if [ -n "$TARGET" ]; then
 fi
 
 cores=$(nproc)
-tools/locked.sh "${MAKE:-make}" -j"$cores" -f tools/test_c.mk VARIANT=fuzz \
+LOCK=ctest.fuzz tools/locked.sh "${MAKE:-make}" -j"$cores" -f tools/test_c.mk VARIANT=fuzz \
     CC="$CLANG" fuzz SANITIZE="-fsanitize=fuzzer-no-link,address,undefined \
     -fno-sanitize-recover=all" || exit 1
 

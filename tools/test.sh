@@ -1,7 +1,12 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, tidy, c, fuzz, exports, erl, viewer, foreign
+#   tools/test.sh STEP...   steps: deps, build, tidy, c, fuzz, exports, erl, viewer, foreign
+#
+# Steps that are joined (tidy+c+erl) run beside each other, what each one says in one
+# piece: most of the Erlang tests wait. Of c and erl joined, the tests that judge shares
+# of the whole machine's time are left for c-alone and erl-alone, steps that need
+# the machine for themselves.
 #
 # What failed, and why, is told again before the last line, which is `N passed,
 # N failed` and nothing else; the exit status is 0 only when something passed and
@@ -10,6 +15,9 @@
 # TESTS="module ..." limits the Erlang step.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+
+# shellcheck source=tools/pool.sh
+. tools/pool.sh
 
 out=_build/test
 results=$out/results # one line a test program: name, passed, failed
@@ -23,6 +31,11 @@ export WERROR=1
 
 heading() { printf '\n== %s\n' "$*"; }
 record() { echo "$1 $2 $3" >>"$results"; }
+judge() { # name, command...: one test, by the command's exit status
+    local name=$1
+    shift
+    if "$@"; then record "$name" 1 0; else record "$name" 0 1; fi
+}
 
 finish() {
     local name passed failed total_passed=0 total_failed=0
@@ -33,7 +46,7 @@ finish() {
         total_failed=$((total_failed + failed))
     done <"$results"
     [ "$total_passed" -gt 0 ] || echo "  no test ran"
-    echo "  in seconds:$took"
+    echo "  in seconds:$took, together $SECONDS"
     if [ -s "$FAILURES" ]; then
         heading "What failed"
         cat "$FAILURES"
@@ -53,23 +66,26 @@ must() { # name, command...
     finish
 }
 
-took=
-for step in "$@"; do
-    since=$SECONDS
-    case $step in
-    deps)
-        must deps tools/deps.sh build test
-        ;;
+c_tests() { # those of test_c.sh's PART
+    heading "C tests (ASan and UBSan, TSan)${1:+, $1}"
+    PART=${1:-} RESULTS=$results tools/test_c.sh
+}
+
+erl_tests() { # those of test_erl.sh's PART
+    heading "Erlang tests${1:+, $1}"
+    PART=${1:-} RESULTS=$results tools/test_erl.sh
+}
+
+step() { # name, and "joined" where others run meanwhile
+    case $1 in
+    deps) must deps tools/deps.sh build test ;;
+    build) must build "${MAKE:-make}" build ;;
     c)
-        heading "C tests (ASan and UBSan, TSan)"
-        RESULTS=$results tools/test_c.sh
+        c_tests ${2:+beside}
         heading "Dependencies of the folders"
-        if tools/check_arrows.sh; then
-            record arrows 1 0
-        else
-            record arrows 0 1
-        fi
+        judge arrows tools/check_arrows.sh
         ;;
+    c-alone) c_tests alone ;;
     fuzz)
         heading "Every decoder on any bytes, for a few seconds"
         FUZZ_TOTAL=${TEST_FUZZ_SECONDS:-14} tools/fuzz.sh
@@ -81,46 +97,59 @@ for step in "$@"; do
         ;;
     tidy)
         heading "The house rules"
-        if tools/tidy.escript && tools/tidy.escript --prove; then
-            record tidy 1 0
-        else
-            record tidy 0 1
-        fi
+        judge tidy tools/tidy.escript
+        judge tidy-canaries tools/tidy.escript --prove
         ;;
     exports)
-        must build "${MAKE:-make}" build
         heading "Exported symbols"
-        if tools/check_exports.sh; then
-            record exports 1 0
-        else
-            record exports 0 1
-        fi
+        judge exports tools/check_exports.sh
         heading "What the sampler and the signal handler can call"
-        if tools/check_threads.sh && tools/check_threads.sh --prove; then
-            record threads 1 0
-        else
-            record threads 0 1
-        fi
+        judge threads tools/check_threads.sh
+        judge threads-canaries tools/check_threads.sh --prove
         ;;
-    erl)
-        must build "${MAKE:-make}" build
-        heading "Erlang tests"
-        RESULTS=$results tools/test_erl.sh
-        ;;
+    erl) erl_tests ${2:+beside} ;;
+    erl-alone) erl_tests alone ;;
     viewer)
-        must build "${MAKE:-make}" build
         heading "The viewer in a browser"
         RESULTS=$results tools/test_viewer.sh
         ;;
     foreign)
-        must build "${MAKE:-make}" build
         heading "Other people's programs on our files"
         RESULTS=$results tools/test_foreign.sh
         ;;
     *)
-        echo "tools/test.sh: unknown step $step" >&2
-        record "$step" 0 1
+        echo "tools/test.sh: unknown step $1" >&2
+        record "$1" 0 1
         ;;
+    esac
+}
+
+# Each has files of its own; whatever needs no clock makes room for what has deadlines.
+joined() { # step
+    results=$out/results.$1 FAILURES=$PWD/$out/failures.$1
+    : >"$results" >"$FAILURES"
+    case $1 in tidy | c | fuzz | exports) renice -n 10 $BASHPID >/dev/null ;; esac
+    step "$1" joined
+}
+
+joined_told() { # what it said, exit status, seconds, step
+    cat "$1"
+    cat "$out/failures.$4" >>"$FAILURES"
+    cat "$out/results.$4" >>"$results"
+    [ "$2" = 0 ] || [ -s "$out/results.$4" ] || record "$4" 0 1
+    took="$took ($4 $3)"
+}
+
+took=
+for step in "$@"; do
+    since=$SECONDS
+    case $step in *exports* | *erl* | *viewer* | *foreign*) step build ;; esac
+    case $step in
+    *+*)
+        # shellcheck disable=SC2086
+        pool 9 joined joined_told < <(printf '%s\n' ${step//+/ })
+        ;;
+    *) step "$step" ;;
     esac
     took="$took $step $((SECONDS - since))"
 done

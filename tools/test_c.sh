@@ -81,8 +81,8 @@ told() { # log, exit status, seconds, label, program
 }
 
 build_programs() { # test name...
-    tools/locked.sh "${MAKE:-make}" -k -j"$(places)" -f tools/test_c.mk VARIANT="$variant" \
-        CC="$cc" SANITIZE="$flags" ONLY="$*" programs
+    LOCK=ctest.$variant tools/locked.sh "${MAKE:-make}" -k -j"$(places)" \
+        -f tools/test_c.mk VARIANT="$variant" CC="$cc" SANITIZE="$flags" ONLY="$*" programs
 }
 
 # What is to be run: "label program" lines in $tmp/programs.
@@ -103,6 +103,7 @@ build_variant() { # variant, compiler, sanitizer flags, test name...
 
 names=$(for test in test/c/test_*.c; do printf '%s ' "$(basename "$test" .c)"; done)
 if [ -n "${C_TESTS:-}" ]; then names=$C_TESTS; fi
+if [ "$PART" = alone ]; then names=$ALONE; fi
 
 case $SANITIZERS in *asan*)
     cc=$(pick -fsanitize=address,undefined)
@@ -135,5 +136,5 @@ fi
 
 alone=$(printf '%s\n' $ALONE)
 grep -vwF "$alone" "$tmp/programs" | pool "$(places)" run_program told
-grep -wF "$alone" "$tmp/programs" | pool 1 run_program told
+[ "$PART" = beside ] || grep -wF "$alone" "$tmp/programs" | pool 1 run_program told
 sort "$tmp/counts" >>"$RESULTS"

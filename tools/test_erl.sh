@@ -4,11 +4,11 @@
 # test/**/*_tests.erl run with EUnit, test/**/*_SUITE.erl with Common Test, each
 # module in a node of its own: a NIF that crashes the VM then costs one module.
 # Twice as many at a time as there are processors (TEST_PLACES), as most wait more than
-# they work; then those of ALONE.
+# they work; then those of ALONE. PART=beside leaves these out, PART=alone runs no others.
 # Modules that need PropEr are skipped, and say so, where it is not installed.
 set -u
 # TEST_TIMEOUT ends what hangs; a slow machine is given its time.
-: "${RESULTS:?}" "${TEST_TIMEOUT:=3600}"
+: "${RESULTS:?}" "${PART:=}" "${TEST_TIMEOUT:=3600}"
 
 # They judge shares of the whole machine's time: after the others, one at a time.
 ALONE="flame_prof_running_SUITE"
@@ -22,19 +22,6 @@ LONG="flame_prof_attach_SUITE flame_prof_native_SUITE flame_prof_triggers_SUITE 
 sources=${TEST_SOURCES:-test} out=${TEST_OUT:-$PWD/_build/test}
 # FLAME_PROF_LIBS: another folder of applications, with another build of the NIF.
 lib=${FLAME_PROF_LIBS:-$PWD/_build/default/lib}
-rm -rf "$out/ebin" "$out/result."* "$out/failed."*
-mkdir -p "$out/ebin" "$out/logs"
-
-erlc -o "$out/ebin" tools/test_runner.erl || {
-    echo "test_runner 0 1" >>"$RESULTS"
-    exit
-}
-
-tools/locked.sh "${MAKE:-make}" -f tools/nif.mk hooks || {
-    echo "hooks 0 1" >>"$RESULTS"
-    exit
-}
-
 # ERL_LIBS, not only -pa: nodes that a test starts inherit it.
 export ERL_LIBS=$lib${ERL_LIBS:+:$ERL_LIBS}
 export ERL_CRASH_DUMP=$out/erl_crash.dump
@@ -44,7 +31,16 @@ erl_test() {
 }
 
 # Prints "eunit|ct|broken MODULE" for each, helpers compiled on the way.
-WERROR=${WERROR:-0} erl_test compile "$sources" "$out/ebin" "$out/modules" || {
+prepare() {
+    rm -rf "$out/ebin" "$out/result."* "$out/failed."*
+    mkdir -p "$out/ebin" "$out/logs"
+    erlc -o "$out/ebin" tools/test_runner.erl &&
+        tools/locked.sh "${MAKE:-make}" -f tools/nif.mk hooks &&
+        WERROR=${WERROR:-0} erl_test compile "$sources" "$out/ebin" "$out/modules"
+}
+
+# What PART=beside has made is there for PART=alone.
+[ "$PART" = alone ] || prepare || {
     echo "test_runner 0 1" >>"$RESULTS"
     exit
 }
@@ -86,9 +82,10 @@ told() { # what it said, exit status, seconds, kind, module
 : >"$out/counts"
 alone=$(printf '%s\n' $ALONE)
 first=$(printf '%s\n' $LONG)
-{
+[ "$PART" = alone ] || {
     wanted <"$out/modules" | grep -wF "$first"
     wanted <"$out/modules" | grep -vwF "$first"
 } | grep -vwF "$alone" | pool "$(places 2)" run_module told
-wanted <"$out/modules" | grep -wF "$alone" | pool 1 run_module told
+[ "$PART" = beside ] ||
+    wanted <"$out/modules" | grep -wF "$alone" | pool 1 run_module told
 sort "$out/counts" >>"$RESULTS"

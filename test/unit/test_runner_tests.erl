@@ -54,7 +54,7 @@ run(Modules) ->
             {cd, checkout:path("")}, exit_status, stderr_to_stdout, binary, {env, [
                 {"RESULTS", Results}, {"FAILURES", Failures}, {"TESTS", false},
                 {"TEST_SOURCES", Top}, {"TEST_OUT", filename:join(Top, "out")},
-                {"TEST_PLACES", "2"}, {"ERL_LIBS", false}
+                {"TEST_PLACES", "2"}, {"PART", false}, {"ERL_LIBS", false}
             ]}
         ]),
         {0, Said} = command_line:await(Port),
