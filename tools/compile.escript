@@ -19,10 +19,24 @@ main([]) ->
     Newest = newest(headers()),
     start_afresh_if_needed(expected_stamp(Options)),
     Stale = [S || S <- Sources, is_stale(S, Newest)],
-    case [S || S <- Stale, not compile(S, Options)] of
-        [] -> ok = write_app(Sources);
-        _ -> halt(1)
+    case compile_all(Stale, Options) of
+        true -> ok = write_app(Sources);
+        false -> halt(1)
     end.
+
+%% By as many processes as there are processors: no module needs another one to compile.
+compile_all(Stale, Options) ->
+    Places = erlang:system_info(schedulers_online),
+    Workers = [
+        spawn_monitor(fun() ->
+            exit({compiled, [compile(S, Options) || {N, S} <- Numbered, N rem Places =:= Place]})
+        end)
+     || Numbered <- [lists:zip(lists:seq(1, length(Stale)), Stale)],
+        Place <- lists:seq(0, Places - 1)
+    ],
+    Results = [receive {'DOWN', M, process, P, Result} -> Result end || {P, M} <- Workers],
+    lists:all(fun({compiled, Each}) -> lists:all(fun(Ok) -> Ok end, Each); (_) -> false end,
+              Results).
 
 options() ->
     [debug_info, report, warn_export_vars, warn_unused_import,
