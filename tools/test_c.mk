@@ -23,7 +23,7 @@ endif
 # become an int; gcc, which builds the NIF, looks after the other conversions.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers \
             -Wno-sign-conversion
-COMMON := -std=c11 -O1 -g -fno-omit-frame-pointer -pthread $(SANITIZE) \
+COMMON := -std=c11 -O1 -g1 -fno-omit-frame-pointer -pthread $(SANITIZE) \
           -D_GNU_SOURCE= -Ic_src -Itest/c \
           $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \

@@ -531,7 +531,7 @@ static void broken_files_are_no_harm(void)
         struct bytes good;
 
         good.at = (unsigned char *)temporary_read(path[i], &good.size);
-        break_file(&good, 5000);
+        break_file(&good, 2000);
         free(good.at);
     }
     temporary_remove(&directory);
@@ -549,7 +549,7 @@ static void broken_system_libraries_are_no_harm(void)
 
         CHECK(dladdr(known[i], &info) != 0);
         good.at = (unsigned char *)temporary_read(info.dli_fname, &good.size);
-        break_file(&good, i == 0 ? 160 : 2000);
+        break_file(&good, i == 0 ? 80 : 800);
         free(good.at);
     }
 }

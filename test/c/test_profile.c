@@ -319,7 +319,7 @@ static void mutations_are_survived(void)
 
         snprintf(path, sizeof(path), "test/corpus/%s", corpus[c]);
         bytes = temporary_read(path, &size);
-        for (int round = 0; round < 1500; round++) {
+        for (int round = 0; round < 500; round++) {
             char *mutant = malloc(2 * size);
             size_t length = size, at = run_below(&seed, (uint32_t)size);
             struct fp_profile *profile;

@@ -184,7 +184,7 @@ static void any_word_is_survived(void)
     struct fixture *f = create(1);
     uint64_t random = 3;
 
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 20000; i++) {
         uint64_t word = run_random(&random) >> run_below(&random, 64);
 
         switch (run_below(&random, 4)) {

@@ -578,7 +578,8 @@ again_and_again_under_load_leaves_nothing() -> [{timetrap, {minutes, 10}}].
 %% What would crash the node if a signal found the library gone.
 again_and_again_under_load_leaves_nothing(_) ->
     with_node(fun(#{node := Node} = Plain, Before) ->
-        ok = make_busy(Node, 8),
+        %% One more than its schedulers: none is idle, and no call waits long.
+        ok = make_busy(Node, 1 + call(Node, erlang, system_info, [schedulers_online])),
         Busy = length(call(Node, erlang, processes, [])),
         [ok = attach_and_sample(Node) || _ <- lists:seq(1, 10)],
         until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
