@@ -558,9 +558,10 @@ view(DirOrFile, Options) ->
 view_stop() -> flame_prof_view:stop().
 
 %% @doc Writes the viewer's page and the profile as one HTML file. Several files are one profile.
-%% Reading takes memory of the calling node, at most 1 GiB.
+%% Reading takes memory of the calling node, at most 1 GiB. `bad' counts the damaged samples and
+%% parts that are left out, `losses' says so in sentences.
 -spec report(flame_prof_samples:files(), Out :: file:name_all()) ->
-    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}} | {error, reason()}.
+    {ok, flame_prof_report:written()} | {error, reason()}.
 report(Files, Out) ->
     flame_prof_report:write(Files, Out).
 

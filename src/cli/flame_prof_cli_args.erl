@@ -354,7 +354,7 @@ help() ->
         commands(),
         "\nflame_prof COMMAND --help says more, with an example; flame_prof --version the version.\n",
         "\nExit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node cannot\n",
-        "be reached, or this flame_prof is incompatible with it; 4 check has found damage;\n",
+        "be reached, or this flame_prof is incompatible with it; 4 a file was damaged;\n",
         "130 interrupted.\n"
     ].
 
@@ -393,8 +393,9 @@ more(attach) ->
 more(top) ->
     ["Keys: ", flame_prof_top:help(), "\n",
         "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
-more(check) ->
-    "The status is 0 when all is whole, 4 when something is damaged or cut off.\n\n";
+more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report ->
+    "The status is 0 when all is whole, 4 when something is damaged or cut off and was left out, 1\n"
+    "when nothing can be read.\n\n";
 more(_) ->
     "".
 

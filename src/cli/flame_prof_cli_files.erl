@@ -4,7 +4,7 @@
 -export([do/2, progress/3]).
 
 -import(flame_prof_cli_out, [put/1]).
--import(flame_prof_text, [grouped/1]).
+-import(flame_prof_text, [grouped/1, plural/1]).
 
 -spec do(hot | check | export, flame_prof_cli_args:parsed()) ->
     ok | damaged | {error, unicode:chardata()}.
@@ -12,7 +12,7 @@ do(Command, #{arguments := Files} = Parsed) ->
     case flame_prof_profile:read(Files, reading(Parsed)) of
         {ok, Profile} ->
             ok = flame_prof_cli_out:progress_done(),
-            with(Command, Profile, Parsed);
+            told(Command, Profile, Parsed);
         {error, Reason} ->
             failed(Reason)
     end.
@@ -29,6 +29,27 @@ progress(File, Read, Size) ->
         io_lib:format("~ts: ~b of ~b MB read", [File, Read bsr 20, Size bsr 20])
     ]).
 
+told(check, Profile, Parsed) ->
+    with(check, Profile, Parsed);
+told(Command, Profile, Parsed) ->
+    #{files := Files} = Info = flame_prof_profile:info(Profile),
+    case flame_prof_file_losses:refused(Info) of
+        {error, Reason} ->
+            failed(Reason);
+        ok ->
+            Done = with(Command, Profile, Parsed),
+            lists:foreach(fun flame_prof_cli_out:say/1, flame_prof_file_losses:texts(Info)),
+            and_whole(Done, Files)
+    end.
+
+and_whole(ok, Files) ->
+    case lists:all(fun flame_prof_file_losses:is_whole/1, Files) of
+        true -> ok;
+        false -> damaged
+    end;
+and_whole({error, _} = Error, _Files) ->
+    Error.
+
 with(hot, Profile, Parsed) ->
     Renamed = [{files, node} | [{K, K} || K <- [by, idle, status, top, min, depth]]],
     Options = maps:from_list([{To, maps:get(K, Parsed)}
@@ -44,10 +65,7 @@ with(check, Profile, Parsed) ->
             #{json := true} -> json(Info);
             _ -> put([[file(File) || File <- Files], totals(Info), [warning(W) || W <- Warnings]])
         end,
-    case lists:all(fun is_whole/1, Files) of
-        true -> ok;
-        false -> damaged
-    end;
+    and_whole(ok, Files);
 with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
     Options = maps:with([by, group_by, levels, lines, from, to, status, process], Parsed),
     Path = maps:get(output, Parsed, First ++ extension(Format)),
@@ -74,23 +92,22 @@ failed(Reason) ->
 
 %% check
 
-is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
-    Bad =:= 0 andalso Damaged =:= 0 andalso not CutOff.
-
 file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
     #{bytes := Bytes, text := Text, samples := Samples, observations := All, bad := Bad} = File,
     #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
     [
-        [Path, ": ", verdict(is_whole(File)), "\n"],
+        [Path, ": ", verdict(flame_prof_file_losses:is_whole(File)), "\n"],
         io_lib:format("  ~ts, ~ts, ~ts bytes", [dialect(Dialect), Compression, grouped(Bytes)]),
         [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain],
         ["\n  ", grouped(Samples), " samples"],
         [[" of ", grouped(All), " observations"] || All > Samples],
         [[", ", time(First), " to ", time(Last)] || Samples > 0],
         "\n",
-        [["  lost: ", grouped(Bad), " damaged samples\n"] || Bad > 0],
+        [["  lost: ", grouped(Bad), " damaged sample", plural(Bad), "\n"] || Bad > 0],
         ["  lost: the end is cut off\n" || CutOff],
-        [["  lost: text at ", grouped(Damaged), " damaged places\n"] || Damaged > 0]
+        [["  lost: text at ", grouped(Damaged), " damaged place", plural(Damaged), "\n"]
+            || Damaged > 0],
+        [["  the session missed: ", Part, "\n"] || Part <- flame_prof_file_losses:counted(File)]
     ].
 
 verdict(true) -> "whole";

@@ -9,7 +9,8 @@
 
 -define(LOOK_MS, 1000).
 
--spec do(view | report, flame_prof_cli_args:parsed()) -> ok | {error, unicode:chardata()}.
+-spec do(view | report, flame_prof_cli_args:parsed()) ->
+    ok | damaged | {error, unicode:chardata()}.
 do(view, #{arguments := [Path]} = Parsed) ->
     %% That prints the link.
     case viewer(flame_prof, view, [Path, maps:with([port], Parsed)]) of
@@ -34,16 +35,21 @@ has_reports() ->
     is_there(flame_prof_report, write, 3) andalso flame_prof_report:built() =:= ok.
 
 %% @doc Several files are one profile. To its end, also when it is interrupted.
--spec report([file:filename()], file:filename()) -> ok | {error, unicode:chardata()}.
+-spec report([file:filename()], file:filename()) -> ok | damaged | {error, unicode:chardata()}.
 report(Files, Out) ->
     report(Files, Out, #{}).
 
 report(Files, Out, Reading) ->
     ok = flame_prof_cli_out:progress(["writing ", Out]),
     case viewer(flame_prof_report, write, [Files, Out, Reading]) of
-        {ok, #{bytes := Bytes}} ->
+        {ok, #{bytes := Bytes, bad := Bad, losses := Losses}} ->
             ok = flame_prof_cli_out:progress_done(),
-            put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes\n"]);
+            ok = put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes\n"]),
+            lists:foreach(fun flame_prof_cli_out:say/1, Losses),
+            case Bad of
+                0 -> ok;
+                _ -> damaged
+            end;
         {error, _} = Error ->
             Error
     end.

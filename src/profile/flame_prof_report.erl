@@ -7,6 +7,15 @@
 -export([write/2, write/3]).
 -export([built/0, www/1]).
 
+-export_type([written/0]).
+
+-type written() :: #{
+    bytes := non_neg_integer(),
+    samples := non_neg_integer(),
+    bad := non_neg_integer(),
+    losses := [unicode:chardata()]
+}.
+
 -define(PLACE, <<"@DATA@">>).
 -define(GZIP_BITS, 31).
 -define(LEVEL, 9).
@@ -14,15 +23,13 @@
 
 %% `bytes' are those of the HTML.
 -spec write(flame_prof_samples:files(), file:name_all()) ->
-    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}}
-    | {error, flame_prof:reason()}.
+    {ok, written()} | {error, flame_prof:reason()}.
 write(Files, Given) ->
     write(Files, Given, #{}).
 
 %% While it reads it calls `progress' of {@link flame_prof_profile:options()}.
 -spec write(flame_prof_samples:files(), file:name_all(), #{progress => fun()}) ->
-    {ok, #{bytes := non_neg_integer(), samples := non_neg_integer()}}
-    | {error, flame_prof:reason()}.
+    {ok, written()} | {error, flame_prof:reason()}.
 write(Files, Given, Reading) ->
     case {built(), flame_prof_samples:path(Given)} of
         {{error, _} = Error, _} -> Error;
@@ -34,8 +41,9 @@ write(Files, Given, Reading) ->
 read(Files, Out, Given, Reading) ->
     case flame_prof_profile:read(Files, Reading) of
         {ok, Profile} ->
-            try
-                written(Profile, flame_prof_samples:list(Files), Out, Given)
+            try flame_prof_file_losses:refused(flame_prof_profile:info(Profile)) of
+                ok -> written(Profile, flame_prof_samples:list(Files), Out, Given);
+                {error, _} = Error -> Error
             after
                 ok = flame_prof_profile:close(Profile)
             end;
@@ -65,11 +73,12 @@ beside(Out, Suffix) ->
 page(Profile, Files, Packed, Out) ->
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
-    #{samples := Samples} = flame_prof_profile:info(Profile),
+    #{samples := Samples, bad := Bad} = Info = flame_prof_profile:info(Profile),
     Page = [Before, about(Files), data(Packed), After],
     case replace(Out, Page) of
         ok ->
-            {ok, #{bytes => iolist_size(Page), samples => Samples}};
+            {ok, #{bytes => iolist_size(Page), samples => Samples, bad => Bad,
+                losses => flame_prof_file_losses:texts(Info)}};
         {error, Reason} ->
             {error, flame_prof_error:file(Out, Reason)}
     end.

@@ -19,7 +19,8 @@
 %% What is less than `min' is left out.
 %%
 %% Functions are those of Erlang: BIFs, NIFs and `[gc]' included. C functions stand as a detail
-%% beside the function that called them, as the same few are on top of every stack.
+%% beside the function that called them, as the same few are on top of every stack. In files of
+%% Linux perf, which have no status, they are functions as all others.
 -module(flame_prof_tree).
 
 -include("flame_prof.hrl").
@@ -136,8 +137,9 @@ report(Files, Given) ->
 read(Files, Options) ->
     case flame_prof_profile:read(Files, maps:with([max_memory, progress], Options)) of
         {ok, Profile} ->
-            try
-                measured(Profile, Options)
+            try flame_prof_file_losses:refused(flame_prof_profile:info(Profile)) of
+                ok -> measured(Profile, Options);
+                {error, _} = Error -> Error
             after
                 flame_prof_profile:close(Profile)
             end;
@@ -190,8 +192,8 @@ report_of(Info, [Stacks, Statuses, Sums], #{by := By, top := Top, node := ByFile
     #{first_us := First, last_us := Last} = Info,
     Status = selected(Options),
     At = 1 + length([file || ByFile]),
-    Rows = [row(Stack) || {Groups, _, _, _} = Stack <- unsigned(Stacks),
-        is_selected(lists:nth(At, Groups), Status)],
+    Rows = [row(S, Stack) || {Groups, _, _, _} = Stack <- unsigned(Stacks),
+        S <- [lists:nth(At, Groups)], is_selected(S, Status)],
     Grown = [Row || {Groups, _, _, _, _} = Row <- Rows, lists:last(Groups) =/= <<"negative">>],
     Growth = weight(Grown),
     {Functions, MoreFunctions} = functions(Grown, Growth, Top),
@@ -237,8 +239,11 @@ unsigned(Stacks) ->
         false -> [setelement(1, Stack, element(1, Stack) -- [<<"positive">>]) || Stack <- Stacks]
     end.
 
-%% Root first, without the C functions, which are apart: leaf first.
-row({Levels, Stack, Weight, Samples}) ->
+%% Root first. A stack of perf, which has no status, is one of C functions; elsewhere they are
+%% apart, leaf first.
+row(<<>>, {Levels, Stack, Weight, Samples}) ->
+    {Levels, lists:reverse(erlang_frames(Stack)), [], Weight, Samples};
+row(_Status, {Levels, Stack, Weight, Samples}) ->
     IsNative = fun(Frame) -> flame_prof_frames:kind(Frame) =:= native end,
     {Native, Frames} = lists:splitwith(IsNative, Stack),
     {Levels, lists:reverse(erlang_frames(Frames)), named(Native), Weight, Samples}.

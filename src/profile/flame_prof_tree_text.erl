@@ -118,9 +118,12 @@ lines(#{children := Children} = Branch, Indent, Columns) ->
     Room = max(20, Columns - ?COLUMNS - 2 - Indent),
     [
         [numbers(Branch), lists:duplicate(Indent, $\s)],
-        [joined(Names, [maps:get(name, Last) | detail(Last)], Room), "\n"],
+        [joined(Names, [name(Last) | detail(Last)], Room), "\n"],
         [lines(Child, Indent + 2, Columns) || Child <- Rest]
     ].
+
+name(#{name := <<>>}) -> "(no status)";
+name(#{name := Name}) -> Name.
 
 chain(#{name := Name, weight := Weight, children := [#{weight := Weight} = Child]}, Names) ->
     chain(Child, [Name | Names]);

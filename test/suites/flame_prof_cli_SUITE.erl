@@ -81,11 +81,35 @@ end_per_group(_, _Config) ->
 corpus(Name) ->
     filename:join([filename:dirname(filename:dirname(script())), "test", "corpus", Name]).
 
-exit_codes_tell_scripts(_) ->
+exit_codes_tell_scripts(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "codes"),
+    ok = file:make_dir(Folder),
     {0, _} = run(["check", corpus("ours.log")]),
     {4, Damaged} = run(["check", corpus("damaged.log")]),
     {match, _} = re:run(Damaged, "damaged.log:8: no time in the header"),
     {4, _} = run(["check", corpus("cut.log.gz")]),
+    [
+        begin
+            {4, Said} = run(Words),
+            {match, _} = re:run(Said, "^flame_prof: .*damaged.log: 11 damaged samples left out$",
+                [multiline])
+        end
+     || Words <- [["hot", corpus("damaged.log")],
+            ["export", corpus("damaged.log"), "--as", "collapsed", "--output", "-"],
+            ["report", corpus("damaged.log"), "--output", filename:join(Folder, "x.html")]]
+    ],
+    Json = filename:join(Folder, "package.json"),
+    ok = file:write_file(Json, "{\"name\": 1}\n"),
+    [
+        begin
+            {1, Said} = run(Words),
+            {match, _} = re:run(Said, "^flame_prof: .*package.json: no sample of it can be read"),
+            ?assertEqual(["package.json", "x.html"], lists:sort(filelib:wildcard("*", Folder)))
+        end
+     || Words <- [["hot", Json], ["export", Json, "--as", "pprof"], ["report", Json]]
+    ],
+    {4, Both} = run(["hot", corpus("ours.log"), Json]),
+    {match, _} = re:run(Both, "package.json: no sample of it can be read"),
     {1, Absent} = run(["check", "/nonexistent"]),
     {match, _} = re:run(Absent, "/nonexistent: no such file"),
     {1, <<"flame_prof: /nofile: no such file or directory\n">>} = run(["report", "/nofile"]),

@@ -56,6 +56,17 @@ every_status_is_active_or_counted_test_() ->
             {"suspended", 1}, {"exiting", 1}]
     ].
 
+functions_of_perf_are_those_of_c_test() ->
+    {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{min => 0}),
+    ?assertEqual(
+        [{<<"do_idle">>, 1}, {<<"main">>, 1}, {<<"native_safe_halt">>, 1}, {<<"no_frames">>, 2},
+            {<<"operator new(unsigned long)">>, 1}],
+        lists:sort(weights(functions, Report))),
+    [#{name := <<>>, children := Children}] = maps:get(tree, Report),
+    ?assertEqual(5, length(Children)),
+    ?assertMatch({match, _}, re:run(text(Report), "100.0% +6  \\(no status\\)\n")),
+    ?assertMatch({match, _}, re:run(text(Report), "\\$lists:map/2 > erts_schedule > operator new")).
+
 where_nothing_is_active_the_first_line_says_so_test() ->
     Report = hot([{3, "waiting", 0, ["a:a/1"]}], #{}),
     ?assertMatch(#{samples := 0, tree := [], functions := [], by_process := []}, Report),

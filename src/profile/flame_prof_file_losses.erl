@@ -1,0 +1,92 @@
+%% @private What is not in a profile: damaged parts of its files, and what the sessions that wrote
+%% them missed.
+-module(flame_prof_file_losses).
+
+-export([refused/1, is_whole/1, texts/1, counted/1]).
+
+-import(flame_prof_text, [grouped/1, plural/1]).
+
+%% Of the ticks or of the samples of a session, below which a table or an export does not tell.
+-define(TOLD_PERCENT, 1).
+
+%% @doc An error where no sample of any file can be read, although they are not empty.
+-spec refused(flame_prof_profile:info()) -> ok | {error, flame_prof:reason()}.
+refused(#{files := [First | _] = Files}) ->
+    case lists:all(fun is_no_profile/1, Files) of
+        true ->
+            #{path := Path} = First,
+            {error, {file, #{file => Path, reason => <<"no sample of it can be read: it is no "
+                "profile, or damaged">>}}};
+        false ->
+            ok
+    end;
+refused(_) ->
+    ok.
+
+is_no_profile(#{dialect := Dialect} = File) ->
+    Dialect =:= none andalso not is_whole(File).
+
+-spec is_whole(flame_prof_profile:file()) -> boolean().
+is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
+    Bad =:= 0 andalso Damaged =:= 0 andalso not CutOff.
+
+%% @doc Sentences: what is left out of each file, and, where it may change a picture, what the
+%% sessions missed.
+-spec texts(flame_prof_profile:info()) -> [unicode:chardata()].
+texts(#{files := Files}) ->
+    [[Path, ": ", damage(File)] || #{path := Path} = File <- Files, not is_whole(File)]
+        ++ [["the sessions missed ", Text] || Text <- missed(Files, ?TOLD_PERCENT)].
+
+damage(#{dialect := none}) ->
+    "no sample of it can be read: it is no profile, or damaged";
+damage(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
+    lists:join(", ",
+        [[grouped(Bad), " damaged sample", plural(Bad), " left out"] || Bad > 0] ++
+        ["its end is cut off" || CutOff] ++
+        [["text is missing at ", grouped(Damaged), " place", plural(Damaged)] || Damaged > 0]).
+
+%% @doc What one file's session had missed until the end of the file; empty: nothing.
+-spec counted(flame_prof_profile:file()) -> [unicode:chardata()].
+counted(File) -> missed([File], 0).
+
+missed(Files, Percent) ->
+    Ends = ends(lists:sort([{node_of(File), First, counters(Own)}
+        || #{own := Own, first_us := First} = File <- Files, Own =/= <<>>])),
+    Sum = fun(Keys) -> lists:sum([maps:get(Key, End, 0) || End <- Ends, Key <- Keys]) end,
+    %% The second name is that of earlier files.
+    {Missed, Ticks} = {Sum([<<"missed">>]), Sum([<<"ticks">>, <<"missed">>])},
+    {Attempted, Broken} =
+        {Sum([<<"attempted">>, <<"taken">>]), Sum([<<"inconsistent">>, <<"torn">>])},
+    Dropped = Sum([<<"dropped">>, <<"lost">>]),
+    [[grouped(Missed), " of ", grouped(Ticks), " ticks"] || is_much(Missed, Ticks, Percent)] ++
+    [[grouped(Broken), " of ", grouped(Attempted), " samples, which were inconsistent"]
+        || is_much(Broken, Attempted, Percent)] ++
+    [[grouped(Dropped), " samples, for which there was no room"]
+        || is_much(Dropped, Attempted, Percent)].
+
+is_much(Part, All, Percent) ->
+    Part > 0 andalso 100 * Part >= Percent * All.
+
+node_of(#{path := Path}) ->
+    case flame_prof_log_name:parse(filename:basename(Path)) of
+        {ok, #{node := Node}} -> {filename:dirname(Path), Node};
+        error -> Path
+    end.
+
+%% Counters are those since a session's begin: of its files the last one has all. The next session
+%% of a node begins with fewer ticks.
+ends([{Node, _, Before}, {Node, Time, Counters} | More]) ->
+    case maps:get(<<"ticks">>, Counters, 0) >= maps:get(<<"ticks">>, Before, 0) of
+        true -> ends([{Node, Time, Counters} | More]);
+        false -> [Before | ends([{Node, Time, Counters} | More])]
+    end;
+ends([{_, _, Last} | More]) -> [Last | ends(More)];
+ends([]) -> [].
+
+counters(Own) ->
+    case re:run(Own, "([a-z_]+)=([0-9]+)/", [global, {capture, all_but_first, binary}]) of
+        {match, Pairs} ->
+            maps:from_list([{Key, binary_to_integer(Value)} || [Key, Value] <- Pairs]);
+        nomatch ->
+            #{}
+    end.

@@ -1,0 +1,90 @@
+%% What of files is not in a table or an export of them.
+-module(flame_prof_file_losses_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(CORPUS, "test/corpus/").
+
+what_is_no_profile_is_refused_test_() ->
+    [
+        {Name, fun() ->
+            with_file(Name, Text, fun(File) ->
+                Path = list_to_binary(File),
+                [
+                    ?assertMatch(
+                        {error, {file, #{file := Path, reason := <<"no sample ", _/binary>>}}},
+                        Try(File))
+                 || Try <- [fun(F) -> flame_prof_tree:report(F, #{}) end,
+                        fun(F) -> flame_prof:hot([F, F], #{}) end,
+                        fun(F) -> flame_prof:report(F, F ++ ".html") end]
+                ],
+                ?assertNot(filelib:is_file(File ++ ".html"))
+            end)
+        end}
+     || {Name, Text} <- [{"a.json", "{}\n"}, {"b.txt", "Dear all,\n\nno samples.\n"},
+            {"c.gz", binary:part(zlib:gzip(<<0:800000>>), 0, 60)}]
+    ].
+
+%% A session may have nothing to sample.
+a_file_without_samples_is_a_profile_test() ->
+    Own = "beam 7/2147483647 [000] 109.000001: cpu-clock:\n# ticks=9/9 name=flame_prof (metrics)\n"
+        "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n",
+    [with_file("empty.log", Text, fun(File) ->
+        ?assertMatch({ok, #{samples := 0}}, flame_prof_tree:report(File, #{}))
+    end) || Text <- ["", Own]].
+
+damage_is_told_by_file_test() ->
+    ?assertEqual([], texts([?CORPUS "ours.log"])),
+    ?assertEqual(
+        [<<?CORPUS "damaged.log: 11 damaged samples left out">>,
+            <<?CORPUS "cut.log.gz: 1 damaged sample left out, its end is cut off">>],
+        texts([?CORPUS "damaged.log", ?CORPUS "ours.log", ?CORPUS "cut.log.gz"])),
+    with_file("a.json", "{}\n", fun(File) ->
+        ?assertEqual([<<(list_to_binary(File))/binary,
+            ": no sample of it can be read: it is no profile, or damaged">>],
+            texts([?CORPUS "ours.log", File]))
+    end).
+
+%% The counters of a session are in each of its files; the last one has all.
+what_sessions_missed_is_told_once_test() ->
+    File = fun(Name, First, Own) ->
+        #{path => Name, first_us => First, own => Own, bad => 0, damaged => 0, cut_off => false,
+            dialect => flame_prof}
+    end,
+    One = <<"a/2026-11-21@0154.07.n@h.erl_perf.log">>,
+    Two = <<"a/2026-11-21@0154.08.n@h.erl_perf.log">>,
+    Other = <<"a/2026-11-21@0154.08.m@h.erl_perf.log">>,
+    Next = <<"a/2026-11-21@0154.09.n@h.erl_perf.log">>,
+    Counters = fun(Ticks, Missed) ->
+        iolist_to_binary(io_lib:format("ticks=~b/1 missed=~b/0 attempted=5000/5 inconsistent=40/1"
+            " dropped=0/0 x=1", [Ticks, Missed]))
+    end,
+    Files = [File(Two, 2, Counters(1800, 200)), File(One, 1, Counters(900, 100)),
+        File(Other, 2, Counters(90, 10)), File(Next, 3, Counters(95, 5))],
+    ?assertEqual([<<"the sessions missed 215 of 2,200 ticks">>],
+        text(flame_prof_file_losses:texts(#{files => Files}))),
+    ?assertEqual([<<"5 of 100 ticks">>, <<"40 of 5,000 samples, which were inconsistent">>],
+        text(flame_prof_file_losses:counted(lists:last(Files)))),
+    %% As files of earlier versions have it, and too little to be told.
+    Older = File(One, 1, <<"ticks=1000/1 missed=9/0 taken=100/5 torn=7/1">>),
+    ?assertEqual([<<"the sessions missed 7 of 100 samples, which were inconsistent">>],
+        text(flame_prof_file_losses:texts(#{files => [Older]}))).
+
+texts(Files) ->
+    {ok, Profile} = flame_prof_profile:read(Files),
+    text(flame_prof_file_losses:texts(flame_prof_profile:info(Profile))).
+
+text(Sentences) -> [unicode:characters_to_binary(Sentence) || Sentence <- Sentences].
+
+with_file(Name, Text, Test) ->
+    Unique = integer_to_list(erlang:unique_integer([positive])),
+    Folder = "flame_prof_file_losses_tests." ++ os:getpid() ++ "." ++ Unique,
+    Dir = filename:join(os:getenv("TMPDIR", "/tmp"), Folder),
+    ok = file:make_dir(Dir),
+    try
+        File = filename:join(Dir, Name),
+        ok = file:write_file(File, Text),
+        Test(File)
+    after
+        file:del_dir_r(Dir)
+    end.
