@@ -1,7 +1,7 @@
 %% CPU time of this VM's threads, from the kernel's own clocks of them.
 -module(bench_threads).
 
--export([schedulers/0, cpu_ns/1]).
+-export([schedulers/0, dirty/0, cpu_ns/1]).
 
 -on_load(load/0).
 -nifs([cpu_ns/1]).
@@ -12,14 +12,21 @@ load() ->
 %% The threads of the normal schedulers, as the kernel numbers them.
 -spec schedulers() -> [pos_integer()].
 schedulers() ->
-    {ok, Threads} = file:list_dir("/proc/self/task"),
-    [list_to_integer(Thread) || Thread <- Threads, is_scheduler(Thread)].
+    %% Named by the VM: up to OTP 25 `1_scheduler', then `erts_sched_1'.
+    named("^([0-9]+_scheduler|erts_sched_[0-9]+)").
 
-%% Named by the VM: up to OTP 25 `1_scheduler', then `erts_sched_1'.
-is_scheduler(Thread) ->
+%% Those of the dirty CPU schedulers.
+-spec dirty() -> [pos_integer()].
+dirty() ->
+    named("^([0-9]+_dirty_cpu_|erts_dcpus_)").
+
+named(Regexp) ->
+    {ok, Threads} = file:list_dir("/proc/self/task"),
+    [list_to_integer(Thread) || Thread <- Threads, is_named(Regexp, Thread)].
+
+is_named(Regexp, Thread) ->
     case file:read_file(filename:join(["/proc/self/task", Thread, "comm"])) of
-        {ok, Comm} -> re:run(Comm, "^([0-9]+_scheduler|erts_sched_[0-9]+)",
-            [{capture, none}]) =:= match;
+        {ok, Comm} -> re:run(Comm, Regexp, [{capture, none}]) =:= match;
         {error, _} -> false
     end.
 

@@ -52,7 +52,10 @@ read_files() {
 part() {
     case $1 in
     cost | files | capture) vm "$1" ;;
-    selection) vm selection +P 2000000 ;;
+    selection)
+        vm selection
+        vm selection +P 2000000
+        ;;
     timing) vm timing ;;
     accuracy)
         vm accuracy

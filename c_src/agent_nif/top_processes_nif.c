@@ -52,7 +52,7 @@ FP_NIF(selector_new)
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
     handle->top = NULL;
-    err = fp_safe_read_open(&handle->memory);
+    err = fp_safe_read_open_own(&handle->memory);
     handle->is_open = err == 0;
     if (err == 0)
         err = fp_top_processes_create(&handle->top, layout, &handle->memory, &ranking, 1, NULL, 0);

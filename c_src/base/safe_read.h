@@ -5,7 +5,7 @@
  *
  *   copy   pwritev(2) from the addresses into a memfd, whose pages are mapped here: 80 ns for each
  *          of 100 x 680 bytes, where process_vm_readv takes 400 ns to look up and pin their pages.
- *          The window belongs to one thread.
+ *          The window belongs to one thread at a time.
  *   readv  process_vm_readv(2) on this process.
  *   file   pread(2) on /proc/self/mem.
  *

@@ -54,14 +54,39 @@ int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memo
     return 0;
 }
 
-int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
-                          uint32_t slot, uint32_t n, uint64_t *word)
+/* Most lines of a table are empty. */
+static int is_empty(const uint64_t *line)
 {
-    if (fp_safe_read(memory, layout->process_table + 8u * (uint64_t)slot, word, 8u * (size_t)n) !=
-        0)
+    uint64_t any = 0;
+
+    for (size_t i = 0; i < 1u << SLOTS_PER_LINE_SHIFT; i++)
+        any |= line[i];
+    return any == 0;
+}
+
+int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
+                          uint32_t slot, uint32_t n, uint64_t *address, uint32_t *slots,
+                          uint32_t *used)
+{
+    const uint32_t line = 1u << SLOTS_PER_LINE_SHIFT;
+    struct fp_safe_read_span span = {layout->process_table + 8u * (uint64_t)slot, address, 8u * n,
+                                     0};
+    const uint64_t *word;
+
+    *used = 0;
+    if (fp_safe_read_view(memory, &span, 1) != 1)
         return FP_EFAULT;
-    for (uint32_t i = 0; i < n; i++)
-        if ((word[i] & 7) != 0)
-            word[i] = 0;
+    word = span.into;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i % line == 0 && n - i >= line && is_empty(word + i)) {
+            i += line - 1;
+            continue;
+        }
+        if (word[i] == 0 || (word[i] & 7) != 0)
+            continue;
+        if (slots != NULL)
+            slots[*used] = slot + i;
+        address[(*used)++] = word[i];
+    }
     return 0;
 }

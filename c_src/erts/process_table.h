@@ -13,6 +13,8 @@ void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *numb
 int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,
                             uint64_t pid, uint64_t *address);
 
-/* The words of `n` slots from `slot` on, with 0 for one that is no process. 0 or FP_EFAULT. */
+/* Where the words of `n` slots from `slot` on point to: address[0..*used), which has room for n,
+ * and of each its slot, unless `slots` is NULL. 0 or FP_EFAULT. Reads by fp_safe_read_view(). */
 int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
-                          uint32_t slot, uint32_t n, uint64_t *word);
+                          uint32_t slot, uint32_t n, uint64_t *address, uint32_t *slots,
+                          uint32_t *used);

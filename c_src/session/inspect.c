@@ -327,7 +327,7 @@ int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_proce
 #define CHUNK FP_SAFE_READ_BATCH_MAX /* slots of the process table in one read */
 
 struct dirty_scan {
-    uint64_t word[CHUNK], state[CHUNK];
+    uint64_t address[CHUNK], state[CHUNK];
     struct fp_safe_read_span span[CHUNK];
 };
 
@@ -335,17 +335,15 @@ static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan, uint
                        uint64_t self, void (*each)(void *arg, uint64_t pid), void *arg)
 {
     const uint16_t *offset = inspect->layout->release.offset;
-    size_t used = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (scan->word[i] != 0) {
-            scan->span[used] = (struct fp_safe_read_span){scan->word[i] + offset[FP_FIELD_state],
-                                                          &scan->state[used], 4, 0};
-            scan->state[used++] = 0;
-        }
-    fp_safe_read_batch(&inspect->memory, scan->span, used);
-    for (size_t i = 0; i < used; i++) {
-        uint64_t id = 0, at = scan->span[i].address - offset[FP_FIELD_state];
+    for (uint32_t i = 0; i < n; i++) {
+        scan->span[i] = (struct fp_safe_read_span){scan->address[i] + offset[FP_FIELD_state],
+                                                   &scan->state[i], 4, 0};
+        scan->state[i] = 0;
+    }
+    fp_safe_read_batch(&inspect->memory, scan->span, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t id = 0, at = scan->address[i];
 
         if (scan->span[i].result != 0 ||
             (scan->state[i] & (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) == 0 ||
@@ -360,7 +358,7 @@ static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan, uint
 int fp_inspect_dirty(struct fp_inspect *inspect, uint64_t self,
                      void (*each)(void *arg, uint64_t pid), void *arg)
 {
-    uint32_t slots = inspect->layout->process_limit, n;
+    uint32_t slots = inspect->layout->process_limit, n, used;
     struct dirty_scan *scan = malloc(sizeof *scan);
     int err = 0;
 
@@ -368,9 +366,10 @@ int fp_inspect_dirty(struct fp_inspect *inspect, uint64_t self,
         return FP_ENOMEM;
     for (uint32_t slot = 0; slot < slots && err == 0; slot += n) {
         n = slots - slot < CHUNK ? slots - slot : CHUNK;
-        err = fp_process_table_read(inspect->layout, &inspect->memory, slot, n, scan->word);
+        err = fp_process_table_read(inspect->layout, &inspect->memory, slot, n, scan->address, NULL,
+                                    &used);
         if (err == 0)
-            scan_chunk(inspect, scan, n, self, each, arg);
+            scan_chunk(inspect, scan, used, self, each, arg);
     }
     free(scan);
     return err;

@@ -8,14 +8,13 @@
 #include "erts/process.h"
 #include "erts/process_table.h"
 
-/* Slots of one read. */
+/* Slots of one read of the table. */
 #define CHUNK 4096u
-/* One read covers structures with gaps of up to GAP between them, SPAN bytes in all: it copies a
- * little more, and the kernel's cost is per piece and per page. */
-#define SPAN (256u << 10)
-#define GAP 1024u
-/* Below that, counting digits costs more than comparing. */
-#define FEW 128u
+/* Structures of one read, and their bytes. */
+#define BATCH FP_SAFE_READ_BATCH_MAX
+#define BATCH_BYTES (256u << 10)
+/* Contenders of one read, of two pieces each. */
+#define CONTENDERS (FP_SAFE_READ_BATCH_MAX / 2)
 
 /* The largest of one ranking. */
 struct topk {
@@ -25,6 +24,15 @@ struct topk {
     size_t heap_n, last_n;
     struct fp_candidate *heap; /* ranking.top of them; once full, the least is [0] */
     struct fp_candidate *last; /* of the ranking's last pass */
+};
+
+/* What would be among the largest of a ranking, if it is a process. */
+struct contender {
+    struct topk *k;
+    struct fp_candidate candidate;
+    uint64_t state; /* as read: the id stands in `candidate` */
+    uint32_t slot;
+    uint8_t is_first; /* of this process in this pass */
 };
 
 struct fp_top_processes {
@@ -40,10 +48,14 @@ struct fp_top_processes {
     size_t selected_n;
     size_t bytes, seen_bytes;
     struct fp_candidate *selected; /* each `last`, one after another */
-    uint64_t *word, *other;        /* CHUNK each: addresses, and room to sort them */
-    unsigned char *span;           /* SPAN bytes */
-    /* Of each slot, at its last reading: the id, and the value by each ranking. A page of it takes
-     * memory once a process is in its slots. */
+    uint64_t address[CHUNK];       /* of the structures of a chunk, and their slots */
+    uint32_t slot[CHUNK];
+    struct fp_safe_read_span span[BATCH];
+    struct contender contender[CONTENDERS];
+    size_t contenders;
+    unsigned char *structures; /* BATCH_BYTES */
+    /* Of each slot, at its last reading: the structure's address, and the value by each ranking. A
+     * page of it takes memory once a process is in its slots. */
     uint64_t *seen;
 };
 
@@ -85,7 +97,12 @@ static void topk_push(struct topk *k, const struct fp_candidate *candidate)
     }
 }
 
-/* ---------------------------------------------------------- one process -- */
+static int is_contender(const struct topk *k, const struct fp_candidate *candidate)
+{
+    return k->heap_n < k->limit || (k->limit > 0 && is_less(&k->heap[0], candidate));
+}
+
+/* ---------------------------------------------------------- contenders -- */
 
 static int is_excluded(const struct fp_top_processes *top, uint64_t id)
 {
@@ -95,132 +112,131 @@ static int is_excluded(const struct fp_top_processes *top, uint64_t id)
     return 0;
 }
 
-/* A process that is new since the ranking's last pass has grown from 0. One whose reductions fell
- * is another process. */
-static void rank(struct fp_top_processes *top, struct topk *k, uint64_t *seen, int is_known,
-                 const struct fp_snapshot *now, uint64_t address)
-{
-    int64_t value = now->value[k->ranking.metric];
-    int64_t before = is_known ? (int64_t)*seen : 0;
-    struct fp_candidate candidate = {value, value, now->id, address};
-
-    if (k->ranking.metric == FP_METRIC_reductions && value < before)
-        before = 0;
-    *seen = (uint64_t)value;
-    if (k->ranking.is_delta)
-        candidate.score = fp_metric_delta(k->ranking.metric, before, value);
-    if (!is_excluded(top, now->id))
-        topk_push(k, &candidate);
-}
-
 /* A slot's word may point to a freed structure, or to the VM's marker: a process is what is alive
- * and has an id of this table. */
-static void add_process(struct fp_top_processes *top, const unsigned char *bytes, uint64_t address)
+ * and has an id of this slot. */
+static int is_process(const struct fp_top_processes *top, const struct contender *contender)
 {
-    uint64_t id = fp_process_field(top->layout, bytes, FP_FIELD_id);
-    uint32_t state = (uint32_t)fp_process_field(top->layout, bytes, FP_FIELD_state);
-    uint32_t slot = fp_pid_slot(top->layout, id);
-    struct fp_snapshot now;
-    uint64_t *seen;
-    int is_known;
+    uint64_t id = contender->candidate.id;
 
     /* All ones: the marker of a slot that is being filled or emptied (erl_ptab.h
      * ERTS_PTAB_INVALID_ID). */
-    if (!fp_term_is_pid(id) || (id | 15) == UINT64_MAX || slot >= top->slots ||
-        (state & FP_PSFLG_FREE) != 0)
-        return;
+    return fp_term_is_pid(id) && (id | 15) != UINT64_MAX &&
+           fp_pid_slot(top->layout, id) == contender->slot &&
+           ((uint32_t)contender->state & FP_PSFLG_FREE) == 0;
+}
+
+static void verify_contenders(struct fp_top_processes *top)
+{
+    const uint16_t *offset = top->layout->release.offset;
+    struct fp_safe_read_span span[2 * CONTENDERS];
+
+    for (size_t i = 0; i < top->contenders; i++) {
+        struct contender *c = &top->contender[i];
+        uint64_t address = c->candidate.address;
+
+        c->state = 0;
+        span[2 * i] = (struct fp_safe_read_span){address + offset[FP_FIELD_id], &c->candidate.id,
+                                                 FP_WIDTH_id, 0};
+        span[2 * i + 1] = (struct fp_safe_read_span){address + offset[FP_FIELD_state], &c->state,
+                                                     FP_WIDTH_state, 0};
+    }
+    fp_safe_read_batch(top->memory, span, 2 * top->contenders);
+    for (size_t i = 0; i < top->contenders; i++) {
+        struct contender *c = &top->contender[i];
+
+        if (span[2 * i].result != 0 || span[2 * i + 1].result != 0 || !is_process(top, c))
+            top->processes -= c->is_first;
+        else if (!is_excluded(top, c->candidate.id))
+            topk_push(c->k, &c->candidate);
+    }
+    top->contenders = 0;
+}
+
+/* ---------------------------------------------------------- one process -- */
+
+/* A process that is new since the ranking's last pass has grown from 0. One whose reductions fell
+ * is another process. */
+static struct fp_candidate rank(const struct fp_ranking *ranking, uint64_t *seen, int is_known,
+                                int64_t value, uint64_t address)
+{
+    int64_t before = is_known ? (int64_t)*seen : 0;
+    struct fp_candidate candidate = {value, value, 0, address};
+
+    if (ranking->metric == FP_METRIC_reductions && value < before)
+        before = 0;
+    *seen = (uint64_t)value;
+    if (ranking->is_delta)
+        candidate.score = fp_metric_delta(ranking->metric, before, value);
+    return candidate;
+}
+
+/* The address stands for the process: only contenders cost a look at their ids. Another process at
+ * the same address in the same slot, with more reductions, ranks too low in one pass. */
+static void add_process(struct fp_top_processes *top, uint32_t slot, uint64_t address,
+                        const int64_t value[FP_METRIC_COUNT])
+{
+    uint64_t *seen = top->seen + (1 + top->rankings) * slot;
+    int is_known = seen[0] == address;
+    uint8_t is_first = 1;
+
     top->processes++;
-    /* Inconsistent: it was changing. The next pass ranks it. */
-    if (top->needs_decoding && fp_process_decode(top->layout, bytes, &now) != 0)
-        return;
-    seen = top->seen + (1 + top->rankings) * slot;
-    now.id = id;
-    now.value[FP_METRIC_reductions] = (int64_t)fp_process_field(top->layout, bytes, FP_FIELD_reds);
-    is_known = seen[0] == id;
-    seen[0] = id;
+    seen[0] = address;
     for (size_t i = 0; i < top->rankings; i++) {
-        if (top->topk[i].is_due)
-            rank(top, &top->topk[i], &seen[1 + i], is_known, &now, address);
-        else if (!is_known)
-            seen[1 + i] = 0;
+        struct topk *k = &top->topk[i];
+        struct fp_candidate candidate;
+
+        if (!k->is_due) {
+            if (!is_known)
+                seen[1 + i] = 0;
+            continue;
+        }
+        candidate = rank(&k->ranking, &seen[1 + i], is_known, value[k->ranking.metric], address);
+        if (!is_contender(k, &candidate))
+            continue;
+        if (top->contenders == CONTENDERS)
+            verify_contenders(top);
+        top->contender[top->contenders++] = (struct contender){k, candidate, 0, slot, is_first};
+        is_first = 0;
     }
 }
 
 /* ------------------------------------------------------ reading a chunk -- */
 
-static void sort_few(uint64_t *word, size_t n)
+/* Structures [from, to) of the chunk: their reductions only, or all of them. One that is not
+ * readable is none; one that contradicts itself was changing, and the next pass ranks it. */
+static void read_batch(struct fp_top_processes *top, uint32_t from, uint32_t to)
 {
-    for (size_t i = 1; i < n; i++) {
-        uint64_t address = word[i];
-        size_t at = i;
+    uint32_t offset = top->needs_decoding ? 0 : top->layout->release.offset[FP_FIELD_reds];
+    uint32_t size = top->needs_decoding ? top->layout->snapshot_size : FP_WIDTH_reds;
+    struct fp_snapshot now;
 
-        for (; at > 0 && word[at - 1] > address; at--)
-            word[at] = word[at - 1];
-        word[at] = address;
+    for (uint32_t i = 0; i < to - from; i++)
+        top->span[i] = (struct fp_safe_read_span){top->address[from + i] + offset,
+                                                  top->structures + (size_t)i * size, size, 0};
+    fp_safe_read_view(top->memory, top->span, to - from);
+    for (uint32_t i = 0; i < to - from; i++) {
+        const unsigned char *bytes = top->span[i].into;
+
+        if (top->span[i].result != 0)
+            continue;
+        if (!top->needs_decoding)
+            memcpy(&now.value[FP_METRIC_reductions], bytes, FP_WIDTH_reds);
+        else if (fp_process_decode(top->layout, bytes, &now) != 0)
+            continue;
+        add_process(top, top->slot[from + i], top->address[from + i], now.value);
     }
-}
-
-/* Least significant digit first, three digits of eleven bits of the address above the allocator's
- * granularity. Addresses that differ only above those 37 bits come out unordered, which costs time
- * and nothing else. */
-static void sort_addresses(struct fp_top_processes *top, size_t n)
-{
-    if (n < FEW) {
-        sort_few(top->word, n);
-        return;
-    }
-    for (unsigned shift = 4; shift < 4 + 3 * 11; shift += 11) {
-        uint32_t start[2048] = {0}, sum = 0;
-        uint64_t *swap = top->other;
-
-        for (size_t i = 0; i < n; i++)
-            start[top->word[i] >> shift & 2047]++;
-        for (size_t digit = 0; digit < 2048; digit++) {
-            uint32_t count = start[digit];
-
-            start[digit] = sum;
-            sum += count;
-        }
-        for (size_t i = 0; i < n; i++)
-            top->other[start[top->word[i] >> shift & 2047]++] = top->word[i];
-        top->other = top->word;
-        top->word = swap;
-    }
-}
-
-/* Structures word[from..to) in one read; one by one when a part of that is not readable. */
-static void read_span(struct fp_top_processes *top, size_t from, size_t to)
-{
-    uint64_t base = top->word[from];
-    size_t size = (size_t)(top->word[to - 1] - base) + top->layout->snapshot_size;
-
-    if (fp_safe_read(top->memory, base, top->span, size) == 0) {
-        for (size_t i = from; i < to; i++)
-            add_process(top, top->span + (top->word[i] - base), top->word[i]);
-        return;
-    }
-    for (size_t i = from; to - from > 1 && i < to; i++)
-        read_span(top, i, i + 1);
+    verify_contenders(top);
 }
 
 static void read_chunk(struct fp_top_processes *top, uint32_t slot, uint32_t n)
 {
-    size_t size = top->layout->snapshot_size, used = 0, from = 0;
+    uint32_t most = top->needs_decoding ? BATCH_BYTES / top->layout->snapshot_size : BATCH, used;
 
-    if (fp_process_table_read(top->layout, top->memory, slot, n, top->word) != 0)
+    if (fp_process_table_read(top->layout, top->memory, slot, n, top->address, top->slot, &used) !=
+        0)
         return;
-    for (uint32_t i = 0; i < n; i++)
-        if (top->word[i] != 0)
-            top->word[used++] = top->word[i];
-    sort_addresses(top, used);
-    for (size_t i = 1; i <= used; i++) {
-        const uint64_t *word = top->word;
-
-        if (i < used && word[i] - word[i - 1] <= size + GAP && word[i] - word[from] + size <= SPAN)
-            continue;
-        read_span(top, from, i);
-        from = i;
-    }
+    for (uint32_t from = 0; from < used; from += most)
+        read_batch(top, from, used - from < most ? used : from + most);
 }
 
 /* --------------------------------------------------------------- a pass -- */
@@ -340,7 +356,7 @@ int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layou
     if (!are_valid(ranking, rankings))
         return FP_EINVAL;
     candidates = fp_rankings_top(ranking, rankings) * sizeof(struct fp_candidate);
-    bytes = head + 3 * candidates + 2 * CHUNK * sizeof(uint64_t) + SPAN;
+    bytes = head + 3 * candidates + BATCH_BYTES;
     at = fp_pages_alloc(bytes);
     if (at == NULL)
         return FP_ENOMEM;
@@ -362,9 +378,7 @@ int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layou
         top->topk[i].last = top->topk[i].heap + ranking[i].top;
         at += 2 * ranking[i].top * sizeof(struct fp_candidate);
     }
-    top->word = (void *)at;
-    top->other = top->word + CHUNK;
-    top->span = (void *)(top->other + CHUNK);
+    top->structures = at;
     begin_pass(top);
     *out = top;
     if (map_seen(top) == 0)

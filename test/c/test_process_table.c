@@ -118,20 +118,46 @@ static void a_living_process_is_found_and_a_gone_one_is_not(void)
 static void words_that_are_marked_are_nobody(void)
 {
     struct fake_vm vm;
-    uint64_t word[64];
+    uint64_t address[64];
+    uint32_t slot[64], used;
 
     fake_vm_create(&vm, 27, 64, 2);
     fake_put_word(&vm.memory, FAKE_TABLE + 8 * 10, 0x1000);
     for (uint64_t tag = 1; tag < 8; tag++)
         fake_put_word(&vm.memory, FAKE_TABLE + 8 * (10 + tag), 0x1000 | tag);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 9, 10, word), 0);
-    CHECK_INT(word[0], 0);
-    CHECK_INT(word[1], 0x1000);
-    for (size_t i = 2; i < 10; i++)
-        CHECK_INT(word[i], 0);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 0, 64, word), 0);
-    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 1, 64, word), FP_EFAULT);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 9, 10, address, slot, &used), 0);
+    CHECK_INT(used, 1);
+    CHECK_INT(address[0], 0x1000);
+    CHECK_INT(slot[0], 10);
+    CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, 1, 64, address, slot, &used),
+              FP_EFAULT);
+    CHECK_INT(used, 0);
     fake_vm_destroy(&vm);
+}
+
+/* Empty lines are passed over eight slots at a time, wherever the reading begins and ends. */
+static void every_slot_in_use_is_found(void)
+{
+    for (uint32_t at = 0; at < 64; at++) {
+        for (uint32_t from = 0; from <= at; from += 3) {
+            struct fake_vm vm;
+            uint64_t address[64];
+            uint32_t used;
+
+            fake_vm_create(&vm, 27, 64, 2);
+            fake_put_word(&vm.memory, FAKE_TABLE + 8 * at, 0x1000);
+            CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, from, at + 1 - from,
+                                            address, NULL, &used),
+                      0);
+            CHECK_INT(used, 1);
+            CHECK_INT(fp_process_table_read(&vm.layout, &vm.memory.reader, from, 64 - from, address,
+                                            NULL, &used),
+                      0);
+            CHECK_INT(used, 1);
+            CHECK_INT(address[0], 0x1000);
+            fake_vm_destroy(&vm);
+        }
+    }
 }
 
 int main(int argc, char **argv)
@@ -142,5 +168,6 @@ int main(int argc, char **argv)
     RUN(no_two_of_a_table_share_a_slot);
     RUN(a_living_process_is_found_and_a_gone_one_is_not);
     RUN(words_that_are_marked_are_nobody);
+    RUN(every_slot_in_use_is_found);
     return RUN_END();
 }

@@ -189,24 +189,53 @@ static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
     destroy(f);
 }
 
+static int64_t score_of_the_only_one(struct fixture *f)
+{
+    uint64_t processes;
+    size_t n;
+    const struct fp_candidate *selected = fp_top_processes_selected(f->top, &n, &processes);
+
+    CHECK_INT(n, 1);
+    return selected->score;
+}
+
 /* The slot is the same, the process another: its reductions are its own. */
 static void a_slot_that_is_used_again_counts_from_the_start(void)
 {
+    struct fixture *f = create(27, 64, 2, 4, NULL, 0);
+    uint64_t newer = fake_pid(&f->vm.layout, 64);
+
+    fake_spawn(&f->vm, 0, 0);
+    fake_set(&f->vm, 0, FP_FIELD_reds, 5000);
+    pass(f, 64);
+    CHECK_INT(fp_pid_slot(&f->vm.layout, newer), 0);
+    fake_put_word(&f->vm.memory, FAKE_TABLE, fake_process_at(1));
+    fake_set(&f->vm, 1, FP_FIELD_id, newer);
+    fake_set(&f->vm, 1, FP_FIELD_reds, 6000);
+    pass(f, 64);
+    CHECK_INT(score_of_the_only_one(f), 6000);
+    destroy(f);
+}
+
+/* With the address of the one before it, too, and more reductions: only the id differs, which is
+ * read of contenders alone. The next pass is right, and the pid always is. */
+static void a_slot_and_an_address_that_are_used_again_rank_too_low_once(void)
+{
     struct fixture *f = create(27, 64, 1, 4, NULL, 0);
-    const struct fp_candidate *selected;
     uint64_t processes, newer = fake_pid(&f->vm.layout, 64);
     size_t n;
 
     fake_spawn(&f->vm, 0, 0);
     fake_set(&f->vm, 0, FP_FIELD_reds, 5000);
-    fp_top_processes_step(f->top, 64);
-    CHECK_INT(fp_pid_slot(&f->vm.layout, newer), 0);
+    pass(f, 64);
     fake_set(&f->vm, 0, FP_FIELD_id, newer);
     fake_set(&f->vm, 0, FP_FIELD_reds, 6000);
-    fp_top_processes_step(f->top, 64);
-    selected = fp_top_processes_selected(f->top, &n, &processes);
-    CHECK_INT(n, 1);
-    CHECK_INT(selected[0].score, 6000);
+    pass(f, 64);
+    CHECK(fp_top_processes_selected(f->top, &n, &processes)->id == newer);
+    CHECK_INT(score_of_the_only_one(f), 1000);
+    fake_set(&f->vm, 0, FP_FIELD_reds, 9000);
+    pass(f, 64);
+    CHECK_INT(score_of_the_only_one(f), 3000);
     destroy(f);
 }
 
@@ -656,6 +685,7 @@ int main(int argc, char **argv)
     RUN(the_first_pass_counts_from_the_start_the_next_from_the_last);
     RUN(who_has_not_moved_comes_by_what_it_has_ever_done);
     RUN(a_slot_that_is_used_again_counts_from_the_start);
+    RUN(a_slot_and_an_address_that_are_used_again_rank_too_low_once);
     RUN(the_excluded_are_counted_but_never_selected);
     RUN(what_is_no_living_process_is_passed_over);
     RUN(a_hole_between_processes_hides_none);
