@@ -2,11 +2,10 @@
  *
  * A sample begins with a header line, in a session's file as in any `perf script`. The time marks a
  * header line: digits, a dot, six digits or more, a colon. */
-#include "format/parse.h"
+#include "format/parse_text.h"
 
-#include <stdbool.h>
-
-#include "format/encode.h"
+#define WORDS_MOST 32
+#define SECONDS_MOST (INT64_MAX / 1000000 - 1)
 
 const char *fp_dialect_name(enum fp_dialect dialect)
 {
@@ -18,59 +17,6 @@ const char *fp_dialect_name(enum fp_dialect dialect)
     };
 
     return name[dialect];
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct fp_slice between(const char *begin, const char *end)
-{
-    return (struct fp_slice){begin, (size_t)(end - begin)};
-}
-
-static const char *digits_before(const char *begin, const char *at)
-{
-    while (at > begin && is_digit(at[-1]))
-        at--;
-    return at;
-}
-
-static const char *blanks_before(const char *begin, const char *at)
-{
-    while (at > begin && is_blank(at[-1]))
-        at--;
-    return at;
-}
-
-static const char *behind_blanks(const char *at, const char *end)
-{
-    while (at < end && is_blank(*at))
-        at++;
-    return at;
-}
-
-static bool strip_prefix(struct fp_slice *text, struct fp_slice prefix)
-{
-    if (text->size < prefix.size || memcmp(text->at, prefix.at, prefix.size) != 0)
-        return false;
-    *text = (struct fp_slice){text->at + prefix.size, text->size - prefix.size};
-    return true;
-}
-
-static bool strip_suffix(struct fp_slice *text, struct fp_slice suffix)
-{
-    if (text->size < suffix.size ||
-        memcmp(text->at + text->size - suffix.size, suffix.at, suffix.size) != 0)
-        return false;
-    text->size -= suffix.size;
-    return true;
 }
 
 /* Digits from *at; false when there are none or too many for an int64_t. */
@@ -110,38 +56,13 @@ static bool take_integer(const char **at, const char *end, int64_t *number)
 
 /* ----------------------------------------------------------------- header -- */
 
-/* The time in a header. */
-struct time_place {
-    const char *begin, *dot, *end; /* `end` is its colon */
-};
-
-static bool find_time(struct fp_slice line, struct time_place *place)
-{
-    const char *end = line.at + line.size, *at = line.at;
-
-    while ((at = memchr(at, ':', (size_t)(end - at))) != NULL) {
-        const char *micros = digits_before(line.at, at);
-
-        if (at - micros >= 6 && micros > line.at && micros[-1] == '.') {
-            const char *seconds = digits_before(line.at, micros - 1);
-
-            if (seconds < micros - 1 && seconds > line.at && is_blank(seconds[-1])) {
-                *place = (struct time_place){seconds, micros - 1, at};
-                return true;
-            }
-        }
-        at++;
-    }
-    return false;
-}
-
 /* Nanoseconds, which perf can write, are cut. */
-static const char *parse_time(const struct time_place *place, int64_t *time_us)
+static const char *parse_time(const struct fp_scan_time *place, int64_t *time_us)
 {
     const char *at = place->begin;
     uint64_t seconds, micros;
 
-    if (!take_digits(&at, place->dot, &seconds) || seconds > INT64_MAX / 1000000 - 1)
+    if (!take_digits(&at, place->dot, &seconds) || seconds > SECONDS_MOST)
         return "the time is too large";
     at = place->dot + 1;
     take_digits(&at, place->dot + 7, &micros);
@@ -152,12 +73,13 @@ static const char *parse_time(const struct time_place *place, int64_t *time_us)
 /* The end of what stands before an optional `[cpu]`. */
 static const char *end_before_cpu(const char *begin, const char *end)
 {
+    const char *digits;
+
     end = blanks_before(begin, end);
     if (end == begin || end[-1] != ']')
         return end;
-    while (end > begin && *end != '[')
-        end--;
-    return blanks_before(begin, end);
+    digits = digits_before(begin, end - 1);
+    return digits > begin && digits[-1] == '[' ? blanks_before(begin, digits - 1) : end;
 }
 
 /* `comm pid/tid`, `comm tid`, before an optional `[cpu]`. */
@@ -184,13 +106,13 @@ static const char *parse_ids(struct fp_slice line, const char *end, struct fp_he
     return NULL;
 }
 
-/* `[period] event: [rest]` from behind the time's colon. */
+/* `[period] [event:] [rest]` from behind the time's colon. */
 static const char *parse_event(const char *at, const char *end, struct fp_header *header)
 {
-    const char *word;
+    const char *begin, *word;
     uint64_t period;
 
-    at = word = behind_blanks(at, end);
+    at = word = begin = behind_blanks(at, end);
     header->period = 1;
     if (take_digits(&at, end, &period) && (at == end || is_blank(*at))) {
         if (period > INT64_MAX || period == 0)
@@ -201,11 +123,18 @@ static const char *parse_event(const char *at, const char *end, struct fp_header
     at = word;
     while (at < end && !is_blank(*at))
         at++;
-    if (at == word || at[-1] != ':')
-        return "no event name";
-    header->event = between(word, at - 1);
-    header->rest = between(behind_blanks(at, end), end);
-    return NULL;
+    if (at > word && at[-1] == ':') {
+        header->event = between(word, at - 1);
+        header->rest = between(behind_blanks(at, end), end);
+        return NULL;
+    }
+    /* perf script -F without the event. An address can look like a period. */
+    header->rest = between(word, end);
+    if (word > begin && word < end && !fp_is_frame(header->rest)) {
+        header->period = 1;
+        header->rest = between(begin, end);
+    }
+    return header->rest.size == 0 || fp_is_frame(header->rest) ? NULL : "no event name";
 }
 
 /* `status TAB pid [cpu] ` before the time. */
@@ -220,13 +149,98 @@ static const char *parse_original_ids(struct fp_slice line, const char *tab, con
     return NULL;
 }
 
+/* `at` moves behind `c`. */
+static bool take(const char **at, const char *end, char c)
+{
+    if (*at == end || **at != c)
+        return false;
+    ++*at;
+    return true;
+}
+
+/* A text without blanks, and the blank behind it. */
+static bool take_text(const char **at, const char *end, struct fp_slice *text)
+{
+    const char *stop = memchr(*at, ' ', (size_t)(end - *at));
+
+    if (stop == NULL || stop == *at)
+        return false;
+    *text = between(*at, stop);
+    *at = stop + 1;
+    return true;
+}
+
+/* `[cpu] `: three digits or more. */
+static bool take_cpu(const char **at, const char *end)
+{
+    const char *digits = *at + 1;
+    uint64_t cpu;
+
+    return take(at, end, '[') && take_digits(at, end, &cpu) && *at - digits >= 3 &&
+           take(at, end, ']') && take(at, end, ' ');
+}
+
+/* `comm pid/tid [cpu] ` with no blank more. */
+static bool take_ids(const char **at, const char *end, struct fp_header *header)
+{
+    const char *begin = *at;
+
+    if (!take_text(at, end, &header->comm) || !take_digits(at, end, &header->pid) ||
+        !take(at, end, '/') || !take_digits(at, end, &header->tid) || !take(at, end, ' '))
+        return false;
+    header->thread = between(begin, *at - 1);
+    return take_cpu(at, end);
+}
+
+/* `seconds.micros: ` */
+static bool take_time(const char **at, const char *end, struct fp_header *header)
+{
+    const char *micros;
+    uint64_t seconds, us;
+
+    if (!take_digits(at, end, &seconds) || seconds > SECONDS_MOST || !take(at, end, '.'))
+        return false;
+    micros = *at;
+    if (!take_digits(at, end, &us) || *at - micros != 6)
+        return false;
+    header->time_us = (int64_t)(seconds * 1000000 + us);
+    return take(at, end, ':') && take(at, end, ' ');
+}
+
+/* `comm pid/tid [cpu] time: [period ]event:` and nothing more: no perf script prints that. */
+static bool parse_session_header(struct fp_slice line, struct fp_header *header)
+{
+    const char *at = line.at, *end = at + line.size, *event;
+    uint64_t period;
+
+    if (!take_ids(&at, end, header) || !take_time(&at, end, header))
+        return false;
+    event = memrchr(at, ' ', (size_t)(end - at));
+    event = event == NULL ? at : event + 1;
+    if (event > at) {
+        if (!take_digits(&at, end, &period) || at + 1 != event || period == 0)
+            return false;
+        header->period = (int64_t)period;
+    }
+    if (end - event < 2 || end[-1] != ':')
+        return false;
+    header->event = between(event, end - 1);
+    header->rest = between(end, end);
+    return true;
+}
+
 static const char *parse_header(struct fp_slice line, struct fp_header *header)
 {
-    struct time_place place;
+    const char *end = line.at + line.size;
+    struct fp_scan_time place;
     const char *tab, *bad;
 
+    *header = (struct fp_header){.dialect = FP_FLAME_PROF, .period = 1};
+    if (parse_session_header(line, header))
+        return NULL;
+    line = between(behind_blanks(line.at, end), end);
     *header = (struct fp_header){.dialect = FP_PERF};
-    if (!find_time(line, &place))
+    if (!fp_scan_time(line, &place))
         return "no time in the header";
     tab = memchr(line.at, '\t', (size_t)(place.begin - line.at));
     if (tab != NULL) {
@@ -246,7 +260,7 @@ static const char *parse_header(struct fp_slice line, struct fp_header *header)
 
 static bool is_key_character(char c)
 {
-    return (c >= 'a' && c <= 'z') || c == '_' || is_digit(c);
+    return (c >= 'a' && c <= 'z') || c == '_';
 }
 
 /* A key at `at`, then `mark`: the place behind both, or NULL. */
@@ -313,11 +327,26 @@ const char *fp_parse_words(struct fp_slice words)
     const char *at = words.at;
     struct fp_slice key, text;
 
-    if (words.size == 0)
+    if (words.size == 0 || fp_parse_word(&at, words.at + words.size, &key, &text))
         return NULL;
-    if (!fp_parse_word(&at, words.at + words.size, &key, &text) ||
-        (!is_word_key(key) && text.size > 0 && (is_digit(text.at[0]) || text.at[0] == '-')))
-        return "a metric or word that makes no sense";
+    return "a metric or word that makes no sense";
+}
+
+const char *fp_check_words(struct fp_slice words)
+{
+    const char *at = words.at, *end = at + words.size;
+    struct fp_slice key[WORDS_MOST], text;
+
+    for (int count = 0; at < end; count++) {
+        if (count == WORDS_MOST)
+            return "too many words";
+        if (!fp_parse_word(&at, end, &key[count], &text))
+            return "a metric or word that makes no sense";
+        for (int i = 0; i < count; i++) {
+            if (fp_slice_is(key[i], key[count]))
+                return "a word twice in one line";
+        }
+    }
     return NULL;
 }
 
@@ -330,155 +359,12 @@ int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct
         stop = end;
     if (p == NULL || p > stop)
         return 0;
+    /* A number stands before the words, or is damaged. */
+    if (p < stop && (is_digit(*p) || *p == '-') && !is_word_key(*key))
+        return 0;
     *text = between(p, stop);
     *at = stop < end ? stop + 1 : stop;
     return 1;
-}
-
-/* ----------------------------------------------------------------- frames -- */
-
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f');
-}
-
-/* The place behind the address and its blank; NULL: there is none. */
-static const char *behind_address(const char *at, const char *end)
-{
-    const char *p = at;
-
-    while (p < end && is_hex(*p))
-        p++;
-    return p > at && p < end && *p == ' ' ? p + 1 : NULL;
-}
-
-/* TAB addr SP symbol SP (dso): no other blank, so it is split at these two. */
-static const char *parse_session_frame(const char *at, const char *end, struct fp_frame_text *frame)
-{
-    const char *blank;
-
-    if (*at != '\t' || (at = behind_address(at + 1, end)) == NULL)
-        return "a frame without an address";
-    blank = memchr(at, ' ', (size_t)(end - at));
-    if (blank == NULL || blank == at)
-        return "a frame without a symbol";
-    if (end - blank < 4 || blank[1] != '(' || end[-1] != ')' ||
-        memchr(blank + 2, ' ', (size_t)(end - blank - 2)) != NULL)
-        return "a frame without a (dso)";
-    frame->symbol = between(at, blank);
-    frame->dso = between(blank + 2, end - 1);
-    return NULL;
-}
-
-/* The bracket that the line's last one closes; NULL: there is none with a blank before it. */
-static const char *open_bracket(const char *begin, const char *end)
-{
-    int depth = 0;
-
-    for (const char *at = end; at > begin; at--) {
-        depth += at[-1] == ')';
-        depth -= at[-1] == '(';
-        if (depth == 0)
-            return at - 1 > begin && is_blank(at[-2]) ? at - 1 : NULL;
-    }
-    return NULL;
-}
-
-/* This line can be a frame of perf's. */
-static bool is_frame(struct fp_slice line)
-{
-    const char *end = blanks_before(line.at, line.at + line.size);
-    const char *address = line.size == 0 ? NULL : behind_address(line.at, end);
-
-    return address != NULL && end > address && end[-1] == ')' && open_bracket(address, end) != NULL;
-}
-
-/* `sym+0x1f` is in sym. */
-static struct fp_slice without_offset(struct fp_slice symbol)
-{
-    const char *end = symbol.at + symbol.size, *at = end;
-
-    while (at > symbol.at && is_hex(at[-1]))
-        at--;
-    if (at == end || at - symbol.at <= 3 || memcmp(at - 3, "+0x", 3) != 0)
-        return symbol;
-    return between(symbol.at, at - 3);
-}
-
-/* The semicolon before the line in `mod:fun/1;123`, or NULL. */
-static const char *original_line(struct fp_slice symbol)
-{
-    const char *end = symbol.at + symbol.size;
-    const char *at = digits_before(symbol.at, end);
-
-    return at < end && at - symbol.at > 2 && at[-1] == ';' && is_digit(at[-2]) ? at - 1 : NULL;
-}
-
-static struct fp_slice encode(struct fp_slice text, char **encoded)
-{
-    char *begin = *encoded;
-
-    *encoded = fp_put_encoded(begin, text);
-    return between(begin, *encoded);
-}
-
-/* The original's `(mod:fun/1)`, an initial call, and `mod:fun/1;123`. */
-static struct fp_slice encode_original(struct fp_slice symbol, char **encoded)
-{
-    char *begin = *encoded;
-    const char *line;
-
-    if (symbol.size > 2 && symbol.at[0] == '(' && symbol.at[symbol.size - 1] == ')')
-        symbol = (struct fp_slice){symbol.at + 1, symbol.size - 2};
-    line = original_line(symbol);
-    if (line == NULL)
-        return encode(symbol, encoded);
-    encode(between(symbol.at, line), encoded);
-    *(*encoded)++ = ':';
-    encode(between(line + 1, symbol.at + symbol.size), encoded);
-    return between(begin, *encoded);
-}
-
-/* Blanks, an address, a symbol of any bytes, a dso in brackets. */
-static const char *parse_other_frame(enum fp_dialect dialect, const char *at, const char *end,
-                                     char *encoded, struct fp_frame_text *frame)
-{
-    const char *address, *open;
-
-    end = blanks_before(at, end);
-    address = behind_address(behind_blanks(at, end), end);
-    if (address == NULL)
-        return "a frame without an address";
-    open = end > address && end[-1] == ')' ? open_bracket(address, end) : NULL;
-    if (open == NULL)
-        return "a frame without a (dso)";
-    frame->symbol = between(address, blanks_before(address, open - 1));
-    frame->dso = between(open + 1, end - 1);
-    if (frame->symbol.size == 0)
-        return "a frame without a symbol";
-    frame->symbol = dialect == FP_ORIGINAL ? encode_original(frame->symbol, &encoded)
-                                           : encode(without_offset(frame->symbol), &encoded);
-    /* The original's `native ()` is a pseudo frame. */
-    frame->dso = frame->dso.size == 0 ? FP_SLICE("flame_prof") : encode(frame->dso, &encoded);
-    return NULL;
-}
-
-const char *fp_parse_frame(enum fp_dialect dialect, const char **at, const char *end, char *encoded,
-                           struct fp_frame_text *frame)
-{
-    const char *begin = *at;
-    const char *stop = memchr(begin, '\n', (size_t)(end - begin));
-
-    if (stop == NULL)
-        stop = end;
-    *at = stop < end ? stop + 1 : end;
-    if (stop - begin > FP_FRAME_BYTES_MOST)
-        return "a frame that is too long";
-    if (stop == begin)
-        return "a frame without an address";
-    if (dialect == FP_FLAME_PROF)
-        return parse_session_frame(begin, stop, frame);
-    return parse_other_frame(dialect, begin, stop, encoded, frame);
 }
 
 /* ----------------------------------------------------------------- samples -- */
@@ -499,12 +385,29 @@ static enum fp_dialect dialect_of(const struct fp_scan_piece *piece, const struc
 {
     struct fp_slice stack = piece->stack;
 
-    if (header->dialect == FP_ORIGINAL)
-        return FP_ORIGINAL;
+    if (header->dialect != FP_PERF)
+        return header->dialect;
     if (piece->metrics.size > 0 || known == FP_FLAME_PROF ||
         (strip_suffix(&stack, FP_SLICE(" (status)\n")) && stack.size > 0))
         return FP_FLAME_PROF;
     return FP_PERF;
+}
+
+/* Without a call chain the frame is on the header's line. What is no frame there is the text of a
+ * tracepoint; what stands below it is the line of the source. */
+static const char *read_perf(const struct fp_scan_piece *piece, struct fp_sample *sample)
+{
+    struct fp_header *header = &sample->header;
+
+    if (header->event.size == 0)
+        header->event = FP_SLICE("unknown");
+    if (fp_is_frame(header->rest) && (piece->stack.size == 0 || fp_is_source_line(piece->stack))) {
+        sample->stack = header->rest;
+        return NULL;
+    }
+    if (piece->stack.size > 0)
+        return piece->is_ended ? NULL : "cut off: no empty line behind it";
+    return piece->is_ended || header->rest.size > 0 ? NULL : "no frames";
 }
 
 const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect known,
@@ -519,22 +422,22 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
     sample->dialect = dialect_of(piece, &sample->header, known);
     sample->fields = FP_SLICE("");
     sample->stack = piece->stack;
-    if (piece->stack.size > 0 && !piece->is_ended)
-        return "cut off: no empty line behind it";
-    if (piece->stack.size == 0 &&
-        (sample->dialect != FP_PERF || (!piece->is_ended && sample->header.rest.size == 0)))
+    if (sample->dialect == FP_PERF)
+        return read_perf(piece, sample);
+    if (sample->dialect != sample->header.dialect)
+        return "a damaged header";
+    if (piece->stack.size == 0)
         return "no frames";
+    if (!piece->is_ended)
+        return "cut off: no empty line behind it";
     if (sample->dialect == FP_ORIGINAL) {
         sample->fields = sample->header.rest;
     } else if (piece->metrics.size > 0) {
         sample->fields = piece->metrics;
         if (!strip_prefix(&sample->fields, FP_SLICE("# ")) ||
-            !strip_suffix(&sample->fields, FP_SLICE(" (metrics)")))
+            !strip_suffix(&sample->fields, FP_SLICE(" (metrics)")) || sample->fields.size == 0 ||
+            sample->fields.at[sample->fields.size - 1] == ' ')
             return "the metrics line is cut off";
     }
-    /* perf script -F without a call chain: the frame is on the header's line. What is no frame
-     * there is the text of a tracepoint. */
-    if (sample->dialect == FP_PERF && piece->stack.size == 0 && is_frame(sample->header.rest))
-        sample->stack = sample->header.rest;
     return NULL;
 }

@@ -19,7 +19,7 @@ enum fp_dialect { FP_NO_DIALECT, FP_FLAME_PROF, FP_ORIGINAL, FP_PERF };
 const char *fp_dialect_name(enum fp_dialect dialect);
 
 struct fp_header {
-    enum fp_dialect dialect; /* FP_ORIGINAL, or FP_PERF for both others */
+    enum fp_dialect dialect; /* by the header alone */
     struct fp_slice thread;  /* "beam 4242/71", "0.71.0" */
     struct fp_slice comm;    /* "beam"; empty in the original's */
     uint64_t pid, tid;       /* 0 in the original's */
@@ -53,6 +53,8 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
 
 /* What stands behind the numbers has to be words, by its first one: a damaged number is none. */
 const char *fp_parse_words(struct fp_slice words);
+/* All of them, each key once. */
+const char *fp_check_words(struct fp_slice words);
 
 /* The `key=text` at *at, which moves behind it and a blank. 1; 0: none. */
 int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text);
@@ -74,6 +76,9 @@ struct fp_frame_text {
  * texts that are not encoded yet. */
 const char *fp_parse_frame(enum fp_dialect dialect, const char **at, const char *end, char *encoded,
                            struct fp_frame_text *frame);
+
+/* Moves *at behind the line of the source that perf script -F +srcline prints below a frame. */
+void fp_skip_source_line(enum fp_dialect dialect, const char **at, const char *end);
 
 /* Is this root frame of a session's sample the status? */
 static inline int fp_is_status(const struct fp_frame_text *frame)

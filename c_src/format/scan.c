@@ -1,16 +1,41 @@
 /* scan.c - where a sample ends: at a line end that is followed by anything but a frame. */
 #include "format/scan.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "format/parse_text.h"
 
 #define WINDOW_BYTES ((size_t)1 << 20)
 
-static bool is_blank(char c)
+int fp_scan_time(struct fp_slice line, struct fp_scan_time *time)
 {
-    return c == '\t' || c == ' ';
+    const char *end = line.at + line.size, *at = line.at;
+
+    while ((at = memchr(at, ':', (size_t)(end - at))) != NULL) {
+        const char *micros = digits_before(line.at, at);
+
+        if (at - micros >= 6 && micros > line.at && micros[-1] == '.') {
+            const char *seconds = digits_before(line.at, micros - 1);
+
+            if (seconds < micros - 1 && seconds > line.at && is_blank(seconds[-1])) {
+                *time = (struct fp_scan_time){seconds, micros - 1, at};
+                return 1;
+            }
+        }
+        at++;
+    }
+    return 0;
+}
+
+/* `at` is the begin of a line. A frame of flame_prof's begins with a TAB. */
+static bool is_frame(const char *at, const char *end)
+{
+    const char *stop = *at == ' ' ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+    struct fp_slice line = {at, (size_t)((stop == NULL ? end : stop) - at)};
+    struct fp_scan_time time;
+
+    return *at == '\t' || (*at == ' ' && !fp_scan_time(line, &time));
 }
 
 /* The line end behind the last frame, or NULL: not before `end`. *lines grows by the line ends up
@@ -20,10 +45,28 @@ static const char *end_of_frames(const char *at, const char *end, uint64_t *line
     while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
         ++*lines;
         at++;
-        if (at < end && !is_blank(*at))
+        if (at < end && !is_frame(at, end))
             return at - 1;
     }
     return NULL;
+}
+
+/* The size that is left of `size` new bytes without their CRs, where the first line ends with one:
+ * perf script prints none. */
+static size_t without_returns(struct fp_scan *scan, char *at, size_t size)
+{
+    const char *line_end = scan->is_crlf == 0 ? memchr(at, '\n', size) : NULL;
+    size_t kept = 0;
+
+    if (line_end != NULL)
+        scan->is_crlf = line_end > at && line_end[-1] == '\r' ? 1 : -1;
+    if (scan->is_crlf != 1)
+        return size;
+    for (size_t i = 0; i < size; i++) {
+        if (at[i] != '\r')
+            at[kept++] = at[i];
+    }
+    return kept;
 }
 
 /* Move the text to the beginning of the window and read until that is full. */
@@ -48,7 +91,7 @@ static int refill(struct fp_scan *scan)
         err = scan->read(scan->arg, scan->window + scan->end, scan->room - scan->end, &got);
         if (err != 0)
             return err;
-        scan->end += got;
+        scan->end += without_returns(scan, scan->window + scan->end, got);
         if (got == 0) {
             scan->is_at_end = 1;
             break;
@@ -93,7 +136,7 @@ static const char *frames_from(const struct fp_scan *scan, const char *at,
     piece->stack = (struct fp_slice){at, 0};
     if (at == end)
         return scan->is_at_end ? at : NULL;
-    if (is_blank(*at)) {
+    if (is_frame(at, end)) {
         stop = end_of_frames(at, end, lines);
         if (stop == NULL && !scan->is_at_end)
             return NULL;
@@ -152,7 +195,7 @@ static enum step next_piece(struct fp_scan *scan, struct fp_scan_piece *piece)
         return MORE;
     *piece = (struct fp_scan_piece){.line = scan->line};
     at = scan->window + scan->begin;
-    if (is_blank(*at)) {
+    if (is_frame(at, scan->window + scan->end)) {
         piece->bad = "frames without a header";
     } else {
         at = line_from(scan, at, &piece->header);

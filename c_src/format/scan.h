@@ -7,7 +7,9 @@
  *                                                       an empty line
  *
  * A line that does not begin with a blank or a TAB ends the sample before it, so damage costs the
- * piece it is in. Memory: a window of 1 MiB that grows to FP_SCAN_SAMPLE_MOST at most. */
+ * piece it is in; so does one with the time of a header behind blanks, as perf script prints
+ * samples without a call chain. CR LF is a line end where it ends the first line. Memory: a window
+ * of 1 MiB that grows to FP_SCAN_SAMPLE_MOST at most. */
 #pragma once
 
 #include <stdint.h>
@@ -29,6 +31,7 @@ struct fp_scan {
     size_t room, begin, end;
     uint64_t line; /* number of the line at `begin`, from 1 */
     int is_at_end, is_skipping;
+    int is_crlf; /* 1, -1; 0: no line end was read yet */
 };
 
 struct fp_scan_piece {
@@ -39,6 +42,13 @@ struct fp_scan_piece {
     uint64_t line;           /* of the header, from 1 */
     const char *bad;         /* why this is no sample; NULL: it is one */
 };
+
+/* The time in a header: digits, a dot, six digits or more, a colon; behind a blank. */
+struct fp_scan_time {
+    const char *begin, *dot, *end; /* `end` is its colon */
+};
+
+int fp_scan_time(struct fp_slice line, struct fp_scan_time *time);
 
 /* 0 or FP_ENOMEM. `arg` is given to `read`. */
 int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg);

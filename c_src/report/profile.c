@@ -220,8 +220,8 @@ static void note_metrics(struct fp_profile *profile, bool is_own)
 /* The words of a line that the profile keeps on their own. */
 enum word { ERL_PID, NAME, LABEL, INITIAL_CALL, PROC_LIB_INITIAL_CALL, WORDS };
 
-/* False: the text is damaged. Other words are kept as part of the whole. */
-static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
+/* NULL, or why the text is damaged. Other words are kept as part of the whole. */
+static const char *read_words(struct fp_slice text, struct fp_slice words[WORDS])
 {
     static const struct fp_slice known[WORDS] = {{"erl_pid", 7},
                                                  {"name", 4},
@@ -232,15 +232,13 @@ static bool read_words(struct fp_slice text, struct fp_slice words[WORDS])
     struct fp_slice key, word;
 
     memset(words, 0, WORDS * sizeof(*words));
-    while (at < end) {
-        if (!fp_parse_word(&at, end, &key, &word))
-            return false;
+    while (at < end && fp_parse_word(&at, end, &key, &word)) {
         for (int w = 0; w < WORDS; w++) {
             if (fp_slice_is(key, known[w]))
                 words[w] = word;
         }
     }
-    return true;
+    return fp_check_words(text);
 }
 
 /* The first process of the OS process; `id`, which is new, where there is none. */
@@ -352,8 +350,9 @@ static int process_of(struct fp_profile *profile, const struct fp_sample *sample
     *id = *last - 1;
     if (*last != 0 && fp_slice_is(fp_profile_text(profile, profile->process[*id].words), text))
         return 0;
-    if (!read_words(text, words))
-        return check(profile, "a metric or word that makes no sense");
+    err = check(profile, read_words(text, words));
+    if (err != 0)
+        return err;
     err = sample->dialect == FP_ORIGINAL ? original_pid(profile, sample->header.thread, &erl_pid)
                                          : intern(profile, words[ERL_PID], &erl_pid);
     if (err == 0)

@@ -156,6 +156,7 @@ static int read_frames(struct fp_tree *tree, enum fp_dialect dialect, struct fp_
 
         if (err != 0)
             return err;
+        fp_skip_source_line(dialect, &at, end);
         if (is_status)
             *status = id;
         else if (frames->count < FP_FRAMES_MOST)

@@ -92,6 +92,7 @@ static const char *read_stack(struct call *call, const struct fp_sample *sample,
 
         if (bad != NULL)
             return bad;
+        fp_skip_source_line(sample->dialect, &at, end);
         has_status = is_ours && at == end && fp_is_status(&frame);
         if (has_status)
             *status = text_term(call, frame.symbol);
@@ -128,17 +129,19 @@ static const char *stack_terms(struct call *call, const struct fp_sample *sample
 
 static const char *words_term(struct call *call, struct fp_slice text, ERL_NIF_TERM *words)
 {
-    const char *at = text.at, *end = at + text.size;
+    const char *at = text.at, *end = at + text.size, *bad;
 
     *words = known_of(call, text)->words;
     if (*words != 0)
         return NULL;
+    bad = fp_check_words(text);
+    if (bad != NULL)
+        return bad;
     *words = enif_make_new_map(call->env);
     while (at < end) {
         struct fp_slice key, word;
 
-        if (!fp_parse_word(&at, end, &key, &word))
-            return "a metric or word that makes no sense";
+        fp_parse_word(&at, end, &key, &word);
         enif_make_map_put(call->env, *words, text_term(call, key), text_term(call, word), words);
     }
     known_of(call, text)->words = *words;

@@ -95,7 +95,7 @@ static void symbols_are_spelled_as_the_writer_does(void)
         char text[200], encoded[9], expected[100];
         struct fp_profile *profile;
         int size =
-            snprintf(text, sizeof(text), "x 1/1 [000] 1.000001: e:\n\tff %.3s (d)\n\n", symbol);
+            snprintf(text, sizeof(text), "x 1/1 [000] 1.000001: e: \n\tff %.3s (d)\n\n", symbol);
 
         if (c == '\n')
             continue;
