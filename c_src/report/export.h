@@ -28,6 +28,11 @@ int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries, u
 int fp_export_pprof(struct fp_profile *profile, const struct fp_query *query,
                     struct fp_output *output);
 
+/* The Firefox Profiler's JSON: a thread for each process, with its samples, and markers for garbage
+ * collections and changes of the status. */
+int fp_export_firefox(struct fp_profile *profile, const struct fp_query *query,
+                      struct fp_output *output);
+
 /* The viewer's index: doc/viewer_index.md. `is_packed`: small instead of mapped. */
 int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed);
 

@@ -169,6 +169,25 @@ void fp_json_number(struct fp_output *output, const char *key, int64_t number)
     fp_output_number(output, number);
 }
 
+void fp_json_millis(struct fp_output *output, const char *key, int64_t us)
+{
+    uint64_t rest = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
+    char fraction[4] = {'.', (char)('0' + rest / 100 % 10), (char)('0' + rest / 10 % 10),
+                        (char)('0' + rest % 10)};
+
+    begin_json(output, key);
+    if (us < 0)
+        FP_OUTPUT_LITERAL(output, "-");
+    fp_output_number(output, (int64_t)(rest / 1000));
+    fp_output_put(output, fraction, sizeof(fraction));
+}
+
+void fp_json_plain(struct fp_output *output, const char *key, const char *plain)
+{
+    begin_json(output, key);
+    fp_output_put(output, plain, strlen(plain));
+}
+
 void fp_json_text(struct fp_output *output, const char *key, struct fp_slice text)
 {
     begin_json(output, key);

@@ -31,6 +31,10 @@ void fp_json_begin(struct fp_output *output, const char *key, const char *bracke
 void fp_json_end(struct fp_output *output, const char *bracket);
 void fp_json_number(struct fp_output *output, const char *key, int64_t number);
 void fp_json_text(struct fp_output *output, const char *key, struct fp_slice text);
+/* Microseconds as milliseconds with three digits behind the point. */
+void fp_json_millis(struct fp_output *output, const char *key, int64_t us);
+/* JSON as it is: `null`, `[]`. */
+void fp_json_plain(struct fp_output *output, const char *key, const char *plain);
 /* A text that ends with a NUL. */
 void fp_json_word(struct fp_output *output, const char *key, const char *word);
 

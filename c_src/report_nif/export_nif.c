@@ -4,10 +4,10 @@
 
 #define QUERIES_MOST (2 * FP_METRICS_MOST + 2)
 
-enum format { COLLAPSED, PERF, SPEEDSCOPE, PPROF, INDEX, PACKED_INDEX };
+enum format { COLLAPSED, PERF, SPEEDSCOPE, PPROF, FIREFOX, INDEX, PACKED_INDEX };
 
-static const char *const format_names[] = {"collapsed", "perf",         "speedscope", "pprof",
-                                           "index",     "packed_index", NULL};
+static const char *const format_names[] = {"collapsed", "perf",  "speedscope",   "pprof",
+                                           "firefox",   "index", "packed_index", NULL};
 
 struct export
 {
@@ -37,6 +37,8 @@ static int write_format(struct export *export, enum format format, struct fp_out
         return fp_export_speedscope(export->profile, export->queries, export->count, output);
     case PPROF:
         return fp_export_pprof(export->profile, export->queries, output);
+    case FIREFOX:
+        return fp_export_firefox(export->profile, export->queries, output);
     default:
         return fp_export_index(export->profile, output, format == PACKED_INDEX);
     }
@@ -56,11 +58,19 @@ static int get_queries(struct export *export, ERL_NIF_TERM list)
     return export->count > 0;
 }
 
+static int is_gzip(enum format format, const char *path)
+{
+    size_t size = strlen(path);
+
+    return format == PPROF ||
+           (format == FIREFOX && size > 3 && memcmp(path + size - 3, ".gz", 3) == 0);
+}
+
 static ERL_NIF_TERM run(struct export *export, enum format format, const char *path)
 {
     char why[FP_WHY_BYTES] = "";
     struct fp_output *output;
-    int err = fp_output_open(&output, path, format == PPROF, why, sizeof(why));
+    int err = fp_output_open(&output, path, is_gzip(format, path), why, sizeof(why));
 
     export->facts = enif_make_new_map(export->env);
     if (err == 0) {

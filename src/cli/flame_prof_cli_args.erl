@@ -209,7 +209,7 @@ counted(Command, #{arguments := Arguments} = Parsed) ->
     end.
 
 required(export, Parsed) when not is_map_key(as, Parsed) ->
-    {usage, ["--as is missing: ", accepts({one_of, formats()})]};
+    {usage, ["--as is missing: ", accepts({one_of, flame_prof_query:formats()})]};
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
@@ -221,7 +221,6 @@ required(_, Parsed) ->
 
 %% The table.
 
-formats() -> [collapsed, perf, speedscope, pprof].
 statuses() -> [all | ?FLAME_PROF_STATUSES].
 
 %% Command, usage, fewest and most arguments, what it does.
@@ -287,7 +286,7 @@ options(check) ->
     [memory_option()] ++ json();
 options(export) ->
     [
-        {as, {"FORMAT", {one_of, formats()}}, "collapsed, perf, speedscope or pprof"},
+        {as, {"FORMAT", {one_of, flame_prof_query:formats()}}, either(flame_prof_query:formats())},
         {output, {"FILE", file}, "where to (beside the first file); - is the standard output"},
         {by, {"METRIC", metric}, "samples, a metric, value:METRIC, delta:METRIC (samples)"},
         {group_by, {"LIST", dimensions}, "outermost first, as in status,process (status)"},
@@ -409,6 +408,7 @@ example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status ru
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->
     ["flame_prof export prof.log.zst --as speedscope",
+        "flame_prof export prof.log.zst --as firefox --from 30s --to 90s",
         "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
 example(report) -> ["flame_prof report /tmp/prof/*.log.zst --output shop.html"];
 example(view) -> ["flame_prof view /tmp/prof"];

@@ -138,7 +138,8 @@ warning({File, Line, What}) -> [File, io_lib:format(":~b: ", [Line]), What, "\n"
 extension(collapsed) -> ".collapsed.txt";
 extension(perf) -> ".perf.txt";
 extension(speedscope) -> ".speedscope.json";
-extension(pprof) -> ".pb.gz".
+extension(pprof) -> ".pb.gz";
+extension(firefox) -> ".firefox.json.gz".
 
 %% The library writes files only, whole or not at all.
 exported(Profile, Format, "-", Options, _Parsed) ->

@@ -134,7 +134,7 @@
 %% The groups of the dimensions in `group_by', outermost first, and the frames, leaf first, as they
 %% stand in the file.
 
--type format() :: collapsed | perf | speedscope | pprof.
+-type format() :: collapsed | perf | speedscope | pprof | firefox.
 
 -type metric() ::
     samples
@@ -166,7 +166,7 @@
     }.
 %% <ul>
 %% <li>`by' (`samples'); of several metrics, speedscope has a profile of the file for each</li>
-%% <li>`group_by': outermost first (`[status]'); not for perf and pprof. Changes
+%% <li>`group_by': outermost first (`[status]'); not for perf, pprof and firefox. Changes
 %%     always have `sign', as their innermost dimension where it is not named: growth
 %%     and release do not cancel each other.</li>
 %% <li>`lines': whether two lines of a function are two frames (true; for speedscope false, which
@@ -328,15 +328,18 @@ export(Profile, Format, Path) ->
 %% <li>`pprof': gzipped protobuf with all metrics as value types: NAME_delta is the
 %%     sum of changes, growth less release; NAME that of values. Labels are `pid',
 %%     `name' and `status'</li>
+%% <li>`firefox': the Firefox Profiler's JSON, compressed where the name ends in `.gz': a track for
+%%     each process, the busiest first, its status as category and root frame, markers for changes
+%%     of the status and garbage collections</li>
 %% </ul>
 -spec export(profile(), format(), file:name_all(), export_options()) ->
     {ok, #{atom() => non_neg_integer()}} | {error, flame_prof:reason()}.
 export(Profile, Format, Path, Given) ->
-    case lists:member(Format, [collapsed, perf, speedscope, pprof]) of
+    case lists:member(Format, flame_prof_query:formats()) of
         true -> export_as(Profile, Format, Path, queries(Profile, Format, Given));
         false ->
-            Accepted = <<"collapsed, perf, speedscope or pprof">>,
-            {error, flame_prof_error:option(format, Format, Accepted)}
+            Accepted = lists:join(", ", [atom_to_binary(F) || F <- flame_prof_query:formats()]),
+            {error, flame_prof_error:option(format, Format, iolist_to_binary(Accepted))}
     end.
 
 export_as(_Profile, _Format, _Path, {error, _} = Error) -> Error;

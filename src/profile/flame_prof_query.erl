@@ -6,7 +6,7 @@
 -include("flame_prof.hrl").
 
 -export([checked/1, make/4]).
--export([metric/1, dimensions/0, selections/0, statuses/1]).
+-export([formats/0, metric/1, dimensions/0, selections/0, statuses/1]).
 
 -type options() :: #{atom() => term()}.
 
@@ -184,6 +184,10 @@ process(Text) ->
     catch
         error:badarg -> error
     end.
+
+%% @doc Every format.
+-spec formats() -> [flame_prof_profile:format(), ...].
+formats() -> [collapsed, perf, speedscope, pprof, firefox].
 
 %% @doc Every dimension.
 -spec dimensions() -> [flame_prof_profile:dimension(), ...].

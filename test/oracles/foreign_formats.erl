@@ -2,7 +2,7 @@
 %% nothing with the code that writes them: JSON, pprof's protobuf, the index.
 -module(foreign_formats).
 
--export([json/1, collapsed/1, pprof/1, index/1, unpacked/1]).
+-export([json/1, collapsed/1, pprof/1, firefox/1, index/1, unpacked/1]).
 
 %%% JSON: objects are maps, null, true and false are atoms.
 
@@ -18,9 +18,13 @@ value(<<"true", Rest/binary>>) -> {true, Rest};
 value(<<"false", Rest/binary>>) -> {false, Rest};
 value(<<"null", Rest/binary>>) -> {null, Rest};
 value(Text) ->
-    {match, [{0, Size}]} = re:run(Text, "^-?(0|[1-9][0-9]*)(?![0-9.eE])", [{capture, first}]),
+    {match, [{0, Size}, _ | Fraction]} =
+        re:run(Text, "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?(?![0-9.eE])"),
     <<Number:Size/binary, Rest/binary>> = Text,
-    {binary_to_integer(Number), Rest}.
+    case Fraction of
+        [] -> {binary_to_integer(Number), Rest};
+        [_] -> {binary_to_float(Number), Rest}
+    end.
 
 members(<<"}", Rest/binary>>, Map) ->
     {Map, Rest};
@@ -142,6 +146,79 @@ varint(<<0:1, Bits:7, Rest/binary>>) ->
 
 signed(N) when N >= 1 bsl 63 -> N - (1 bsl 64);
 signed(N) -> N.
+
+%%% The Firefox Profiler's processed profile: by tid, each sample's time, weight and stack, root
+%%% first, with its category; and the markers. Every column is as long as its table says.
+
+firefox(Text) ->
+    #{<<"meta">> := Meta, <<"threads">> := Threads, <<"shared">> := Shared} = json(Text),
+    #{<<"preprocessedProfileVersion">> := 70, <<"categories">> := Categories} = Meta,
+    Strings = list_to_tuple(maps:get(<<"stringArray">>, Shared)),
+    Named = [Name || #{<<"name">> := Name} <- Categories],
+    Tables = maps:map(fun(_, Table) -> columns(Table) end, maps:remove(<<"stringArray">>, Shared)),
+    Stacks = firefox_stacks(Tables, Strings, list_to_tuple(Named)),
+    #{
+        meta => Meta,
+        order => [Tid || #{<<"tid">> := Tid} <- Threads],
+        threads => maps:from_list([{Tid, firefox_thread(Thread, Stacks, Strings)}
+            || #{<<"tid">> := Tid} = Thread <- Threads])
+    }.
+
+columns(#{<<"length">> := Length} = Table) ->
+    maps:map(
+        fun(_, Column) when is_list(Column) ->
+                Length = length(Column),
+                list_to_tuple(Column);
+            (_, Value) -> Value
+        end,
+        Table
+    ).
+
+cell(Column, Row, Table) -> element(Row + 1, maps:get(Column, Table)).
+
+%% {[{Name, File, Line}], Category}; a frame without a category has that of its caller.
+firefox_stacks(#{<<"stackTable">> := #{<<"length">> := Length} = Table} = Tables, Strings,
+        Categories) ->
+    lists:foldl(
+        fun(Stack, Known) ->
+            {Callers, Inherited} =
+                case cell(<<"prefixOffset">>, Stack, Table) of
+                    0 -> {[], <<"Other">>};
+                    Offset when Offset > 0 -> maps:get(Stack - Offset, Known)
+                end,
+            Frame = cell(<<"frame">>, Stack, Table),
+            #{<<"frameTable">> := Frames, <<"funcTable">> := Functions, <<"sources">> := Sources} =
+                Tables,
+            Function = cell(<<"func">>, Frame, Frames),
+            Source = cell(<<"source">>, Function, Functions),
+            File = cell(<<"filename">>, Source, Sources),
+            Category =
+                case cell(<<"category">>, Frame, Frames) of
+                    null -> Inherited;
+                    Number -> element(Number + 1, Categories)
+                end,
+            Shown = {element(cell(<<"name">>, Function, Functions) + 1, Strings),
+                element(File + 1, Strings), cell(<<"line">>, Frame, Frames)},
+            Known#{Stack => {Callers ++ [Shown], Category}}
+        end,
+        #{null => {[], <<"Other">>}},
+        lists:seq(0, Length - 1)
+    ).
+
+firefox_thread(#{<<"samples">> := Given, <<"markers">> := Marked} = Thread, Stacks, Strings) ->
+    #{<<"length">> := Count} = Samples = columns(Given),
+    #{<<"length">> := MarkerCount} = Markers = columns(Marked),
+    #{
+        name => maps:get(<<"name">>, Thread),
+        pid => maps:get(<<"pid">>, Thread),
+        unit => maps:get(<<"weightType">>, Samples),
+        samples => [{cell(<<"time">>, I, Samples), cell(<<"weight">>, I, Samples),
+            maps:get(cell(<<"stack">>, I, Samples), Stacks)} || I <- lists:seq(0, Count - 1)],
+        markers => [{element(cell(<<"name">>, I, Markers) + 1, Strings),
+            cell(<<"startTime">>, I, Markers), cell(<<"endTime">>, I, Markers),
+            cell(<<"phase">>, I, Markers), cell(<<"data">>, I, Markers)}
+            || I <- lists:seq(0, MarkerCount - 1)]
+    }.
 
 %%% The index, by doc/viewer_index.md: the header, and every row as a map.
 

@@ -186,9 +186,9 @@ exports_go_to_files_and_pipes(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "ours.log"),
     {ok, _} = file:copy(corpus("ours.log"), File),
     [{0, _} = run(["export", File, "--as", As])
-        || As <- ["collapsed", "perf", "speedscope", "pprof"]],
+        || As <- ["collapsed", "perf", "speedscope", "pprof", "firefox"]],
     [true = filelib:file_size(File ++ E) > 0 ||
-        E <- [".collapsed.txt", ".perf.txt", ".speedscope.json", ".pb.gz"]],
+        E <- [".collapsed.txt", ".perf.txt", ".speedscope.json", ".pb.gz", ".firefox.json.gz"]],
     {0, Piped} = run(["export", File, "--as", "collapsed", "--output", "-"]),
     {ok, Piped} = file:read_file(File ++ ".collapsed.txt"),
     %% As FlameGraph adds it up.

@@ -67,7 +67,7 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"hot f --top 0", "--top: \"0\"; it takes a whole number from 1"},
             {"hot f --json=1", "--json takes no value"},
             {"export f", "--as is missing: one of: collapsed"},
-            {"export f --as pdf", "one of: collapsed, perf, speedscope, pprof"},
+            {"export f --as pdf", "one of: collapsed, perf, speedscope, pprof, firefox"},
             {"export f --as perf --from soon", "--from: \"soon\"; it takes a time such as"},
             {"export f --as perf --to 0", "--to: \"0\"; it takes a time such as"},
             {"export f --as perf --status asleep", "one of: all, active, waiting"},

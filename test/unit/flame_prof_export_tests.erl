@@ -5,6 +5,13 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -define(CORPUS, "test/corpus/").
+%% Two processes over two seconds.
+-define(FOUR, [
+    sample(#{us => 1, tid => 1, name => "shop%20%281%29"}),
+    sample(#{us => 500000, tid => 2, status => "running", frames => ["r:r/0:1"]}),
+    sample(#{us => 1000001, tid => 1, name => "shop%20%281%29", status => "running"}),
+    sample(#{us => 2000001, tid => 2, call => "Elixir.Shop:init/1"})
+]).
 
 %%% perf
 
@@ -67,18 +74,133 @@ lines_can_be_left_out_of_every_export_test_() ->
                 ?assertEqual(nomatch, binary:match(plain(Path), <<"b:f/1:">>))
             end)
         end}
-     || Format <- [collapsed, perf, speedscope, pprof]
+     || Format <- [collapsed, perf, speedscope, pprof, firefox]
     ].
 
-%%% Only some samples
+%%% The Firefox Profiler
 
-%% Two processes over two seconds.
--define(FOUR, [
-    sample(#{us => 1, tid => 1, name => "shop%20%281%29"}),
-    sample(#{us => 500000, tid => 2, status => "running", frames => ["r:r/0:1"]}),
-    sample(#{us => 1000001, tid => 1, name => "shop%20%281%29", status => "running"}),
-    sample(#{us => 2000001, tid => 2, call => "Elixir.Shop:init/1"})
-]).
+%% Against the reader in Erlang.
+firefox_has_every_sample_test_() ->
+    [
+        {File ++ " " ++ Suffix, fun() ->
+            {ok, Text} = file:read_file(?CORPUS ++ File),
+            exported(firefox, Suffix, Text, #{}, fun(Path) ->
+                #{threads := Threads} = foreign_formats:firefox(plain(Path)),
+                {ok, Bytes} = file:read_file(Path),
+                ?assertEqual(Suffix =:= ".gz", binary:part(Bytes, 0, 2) =:= <<16#1f, 16#8b>>),
+                {ok, Samples, _} = reader_oracle:fold(fun(S, All) -> [S | All] end, [],
+                    [?CORPUS ++ File]),
+                Expected = lists:foldl(fun firefox_sample/2, #{}, lists:reverse(Samples)),
+                [First | _] = lists:sort([Us || #{time_us := Us} <- Samples]),
+                ?assertEqual(
+                    maps:map(fun(_, All) -> lists:reverse(All) end, Expected),
+                    maps:map(fun(_, #{samples := All}) ->
+                        [{First + round(1000 * Time), Weight, Stack}
+                            || {Time, Weight, Stack} <- All]
+                    end, Threads))
+            end)
+        end}
+     || {File, Suffix} <- [{"ours.log", ""}, {"nasty_names.log", ".gz"}]
+    ].
+
+firefox_sample(#{time_us := Us, period := Weight, status := Status, frames := Frames} = Sample,
+        Threads) ->
+    #{words := #{<<"erl_pid">> := Pid}} = Sample,
+    Stack = {[{Status, <<"status">>, null} | lists:reverse([shown(Frame) || Frame <- Frames])],
+        Status},
+    maps:update_with(Pid, fun(All) -> [{Us, Weight, Stack} | All] end, [{Us, Weight, Stack}],
+        Threads).
+
+shown({Symbol, Dso}) ->
+    {Name, Line} =
+        case re:run(Symbol, "^(.*/[0-9]+):([0-9]+)$", [{capture, all_but_first, binary}]) of
+            {match, [Function, Number]} -> {Function, binary_to_integer(Number)};
+            nomatch -> {Symbol, null}
+        end,
+    {flame_prof_frames:decode(Name), flame_prof_frames:decode(Dso), Line}.
+
+tracks_of_firefox_have_names_and_the_busiest_is_first_test() ->
+    Third = #{tid => 3, call => none},
+    Text = ?FOUR ++ [sample(Third#{us => 2500000, status => "garbage_collecting"}),
+        sample(Third#{us => 2500001, status => "runnable"})],
+    exported(firefox, Text, #{}, fun(Path) ->
+        #{threads := Threads, order := Order, meta := Meta} = foreign_formats:firefox(plain(Path)),
+        ?assertEqual([<<"<0.3.0>">>, <<"<0.1.0>">>, <<"<0.2.0>">>], Order),
+        ?assertEqual([<<"shop (1)">>, <<"Elixir.Shop:init/1">>, <<"<0.3.0>">>],
+            [Name || {_, #{name := Name}} <- lists:sort(maps:to_list(Threads))]),
+        ?assertMatch(#{<<"startTime">> := 100000.001, <<"profilingEndTime">> := 2500.0,
+            <<"initialVisibleThreads">> := [0, 1, 2], <<"initialSelectedThreads">> := [0]}, Meta)
+    end).
+
+statuses_and_collections_are_markers_of_firefox_test() ->
+    Text = [sample(#{us => Us, status => Status, metrics => "minor_gcs=9/" ++ Gcs})
+        || {Us, Status, Gcs} <- [{1, "waiting", "0"}, {1001, "waiting", "0"},
+            {2001, "running", "3"}, {3001, "running", "0"}, {4001, "waiting", "1"}]],
+    exported(firefox, Text, #{}, fun(Path) ->
+        #{threads := #{<<"<0.1.0>">> := #{markers := Markers}}} =
+            foreign_formats:firefox(plain(Path)),
+        Status = #{<<"type">> => <<"flame_prof_status">>},
+        Gc = #{<<"type">> => <<"flame_prof_gc">>},
+        ?assertEqual(
+            [
+                {<<"GC">>, 2.0, 2.0, 0, Gc#{<<"minor_gcs">> => 3}},
+                {<<"GC">>, 4.0, 4.0, 0, Gc#{<<"minor_gcs">> => 1}},
+                {<<"running">>, 2.0, 4.0, 1, Status},
+                {<<"waiting">>, 0.0, 2.0, 1, Status},
+                {<<"waiting">>, 4.0, 4.0, 1, Status}
+            ],
+            lists:sort(Markers))
+    end).
+
+weights_of_firefox_are_those_of_the_metric_test() ->
+    Text = [sample(#{us => Us, metrics => ["memory=", Memory], period => Period})
+        || {Us, Memory, Period} <- [{1, "100/0", ""}, {2, "300/200", ""}, {3, "50/-250", ""},
+            {4, "50/0", "7 "}]],
+    [
+        exported(firefox, Text, Options, fun(Path) ->
+            #{threads := #{<<"<0.1.0>">> := #{samples := Samples, unit := Unit}}} =
+                foreign_formats:firefox(plain(Path)),
+            ?assertEqual(Expected, {Unit, [Weight || {_, Weight, _} <- Samples]})
+        end)
+     || {Options, Expected} <- [
+            {#{}, {<<"samples">>, [1, 1, 1, 1]}},
+            {#{by => {value, memory}}, {<<"bytes">>, [100, 300, 50, 50]}},
+            {#{by => memory}, {<<"bytes">>, [200, -250]}},
+            {#{by => period}, {<<"samples">>, [1, 1, 1, 7]}}
+        ]
+    ].
+
+lines_of_firefox_can_be_left_out_and_files_be_empty_test() ->
+    exported(firefox, ?FOUR, #{lines => false}, fun(Path) ->
+        #{threads := Threads} = foreign_formats:firefox(plain(Path)),
+        ?assertEqual([null], lists:usort([Line || #{samples := Samples} <- maps:values(Threads),
+            {_, _, {Stack, _}} <- Samples, {_, _, Line} <- Stack]))
+    end),
+    exported(firefox, "", #{}, fun(Path) ->
+        ?assertMatch(#{threads := None} when map_size(None) =:= 0,
+            foreign_formats:firefox(plain(Path)))
+    end).
+
+%% In a file whose times go back.
+samples_of_a_track_of_firefox_are_in_order_test() ->
+    Two = [[sample(#{us => 2000001}), sample(#{us => 3000001})], [sample(#{us => 1})]],
+    exported(firefox, Two, #{}, fun(Path) ->
+        #{threads := #{<<"<0.1.0>">> := #{samples := Samples}}} =
+            foreign_formats:firefox(plain(Path)),
+        ?assertEqual([0.0, 2000.0, 3000.0], [Time || {Time, _, _} <- Samples])
+    end).
+
+stacks_of_perf_have_no_category_in_firefox_test() ->
+    {ok, Text} = file:read_file(?CORPUS "perf.txt"),
+    exported(firefox, Text, #{}, fun(Path) ->
+        #{threads := Threads} = foreign_formats:firefox(plain(Path)),
+        All = [Sample || #{samples := Samples} <- maps:values(Threads), Sample <- Samples],
+        ?assertEqual(6, length(All)),
+        ?assertEqual([<<"Other">>], lists:usort([Category || {_, _, {_, Category}} <- All])),
+        ?assertEqual([], [M || #{markers := Markers} <- maps:values(Threads), M <- Markers])
+    end).
+
+%%% Only some samples
 
 samples_are_chosen_by_time_status_and_process_test_() ->
     [
@@ -87,7 +209,7 @@ samples_are_chosen_by_time_status_and_process_test_() ->
                 ?assertEqual(Expected, count(Format, Path))
             end)
         end}
-     || Format <- [collapsed, perf, speedscope, pprof],
+     || Format <- [collapsed, perf, speedscope, pprof, firefox],
         {Options, Expected} <- [
             {#{}, 4},
             %% A time is that of the sample, and the end is not included.
@@ -151,6 +273,9 @@ count(perf, Path) ->
 count(speedscope, Path) ->
     #{<<"profiles">> := [#{<<"weights">> := Weights}]} = json(Path),
     lists:sum(Weights);
+count(firefox, Path) ->
+    #{threads := Threads} = foreign_formats:firefox(plain(Path)),
+    lists:sum([length(Samples) || #{samples := Samples} <- maps:values(Threads)]);
 count(pprof, Path) ->
     {ok, Gzip} = file:read_file(Path),
     #{samples := Samples} = foreign_formats:pprof(Gzip),
@@ -171,7 +296,7 @@ what_turns_a_line_is_encoded_everywhere_test_() ->
                 ?assertEqual(nomatch, binary:match(Bytes, <<16#202e/utf8>>))
             end)
         end}
-     || Format <- [collapsed, perf, speedscope, pprof]
+     || Format <- [collapsed, perf, speedscope, pprof, firefox]
     ] ++ [
         {"hot", fun() ->
             with_file(Text, fun(File) ->
@@ -186,9 +311,12 @@ what_turns_a_line_is_encoded_everywhere_test_() ->
 %%% Files
 
 exported(Format, Text, Options, Test) ->
+    exported(Format, "", Text, Options, Test).
+
+exported(Format, Suffix, Text, Options, Test) ->
     with_file(Text, fun(File) ->
         {ok, Profile} = flame_prof_profile:read(File),
-        Path = File ++ ".export",
+        Path = File ++ ".export" ++ Suffix,
         {ok, _} = flame_prof_profile:export(Profile, Format, Path, Options),
         Test(Path)
     end).
