@@ -207,7 +207,18 @@ static bool take_time(const char **at, const char *end, struct fp_header *header
     return take(at, end, ':') && take(at, end, ' ');
 }
 
-/* `comm pid/tid [cpu] time: [period ]event:` and nothing more: no perf script prints that. */
+/* Does a metric or word begin here? */
+static bool is_field(const char *at, const char *end)
+{
+    const char *p = at;
+
+    while (p < end && ((*p >= 'a' && *p <= 'z') || *p == '_'))
+        p++;
+    return p > at && end - p > 1 && (*p == '=' || ((*p == '+' || *p == '-') && is_digit(p[1])));
+}
+
+/* `comm pid/tid [cpu] time: [period / fields ]event:` and nothing more: no perf script prints
+ * that. */
 static bool parse_session_header(struct fp_slice line, struct fp_header *header)
 {
     const char *at = line.at, *end = at + line.size, *event;
@@ -217,7 +228,9 @@ static bool parse_session_header(struct fp_slice line, struct fp_header *header)
         return false;
     event = memrchr(at, ' ', (size_t)(end - at));
     event = event == NULL ? at : event + 1;
-    if (event > at) {
+    if (is_field(at, event)) {
+        header->fields = between(at, event - 1);
+    } else if (event > at) {
         if (!take_digits(&at, end, &period) || at + 1 != event || period == 0)
             return false;
         header->period = (int64_t)period;
@@ -235,7 +248,7 @@ static const char *parse_header(struct fp_slice line, struct fp_header *header)
     struct fp_scan_time place;
     const char *tab, *bad;
 
-    *header = (struct fp_header){.dialect = FP_FLAME_PROF, .period = 1};
+    *header = (struct fp_header){.dialect = FP_FLAME_PROF, .period = 1, .fields = FP_SLICE("")};
     if (parse_session_header(line, header))
         return NULL;
     line = between(behind_blanks(line.at, end), end);
@@ -263,73 +276,96 @@ static bool is_key_character(char c)
     return (c >= 'a' && c <= 'z') || c == '_';
 }
 
-/* A key at `at`, then `mark`: the place behind both, or NULL. */
-static const char *take_key(const char *at, const char *end, const char *mark, size_t mark_size,
-                            struct fp_slice hint, struct fp_slice *key)
+/* A key at `at`: the place behind it, or NULL. `hint` is a key that is likely. */
+static const char *take_key(const char *at, const char *end, struct fp_slice hint,
+                            struct fp_slice *key)
 {
     const char *p = at;
 
-    if (hint.size > 0 && (size_t)(end - at) > hint.size + mark_size &&
-        memcmp(at, hint.at, hint.size) == 0 && memcmp(at + hint.size, mark, mark_size) == 0)
+    if (hint.size > 0 && (size_t)(end - at) > hint.size && memcmp(at, hint.at, hint.size) == 0 &&
+        !is_key_character(at[hint.size]))
         p += hint.size;
     else
         while (p < end && is_key_character(*p))
             p++;
-    if (p == at || (size_t)(end - p) < mark_size || memcmp(p, mark, mark_size) != 0)
-        return NULL;
-    *key = (struct fp_slice){at, (size_t)(p - at)};
-    return p + mark_size;
+    *key = between(at, p);
+    return p > at ? p : NULL;
+}
+
+static bool take_literal(const char **at, const char *end, const char *text, size_t size)
+{
+    if ((size_t)(end - *at) < size || memcmp(*at, text, size) != 0)
+        return false;
+    *at += size;
+    return true;
 }
 
 /* Keys of words, whose texts may look like numbers: a process may be registered as '5/6'. */
 static bool is_word_key(struct fp_slice key)
 {
-    return fp_slice_is(key, FP_SLICE("erl_pid")) || fp_slice_is(key, FP_SLICE("name")) ||
-           fp_slice_is(key, FP_SLICE("label")) || fp_slice_is(key, FP_SLICE("node")) ||
-           fp_slice_is(key, FP_SLICE("scheduler")) || fp_slice_is(key, FP_SLICE("initial_call")) ||
-           fp_slice_is(key, FP_SLICE("proc_lib_initial_call"));
+    static const struct fp_slice keys[] = {
+        {"erl_pid", 7}, {"name", 4},      {"label", 5},
+        {"node", 4},    {"scheduler", 9}, {"initial_call", 12},
+        {"format", 6},  {"otp", 3},       {"proc_lib_initial_call", 21},
+        {"version", 7},
+    };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+        if (fp_slice_is(key, keys[i]))
+            return true;
+    }
+    return false;
 }
 
 static int parse_original_number(const char **at, const char *end, struct fp_slice hint,
-                                 struct fp_slice *key, int64_t *value, int64_t *delta)
+                                 struct fp_number *number)
 {
-    struct fp_slice number = between(*at, end);
+    struct fp_slice text = between(*at, end);
     const char *p;
 
-    strip_prefix(&number, FP_SLICE("metric_erlang_"));
-    p = take_key(number.at, end, ": ", 2, hint, key);
-    if (p == NULL || !take_integer(&p, end, value) || end - p < 2 || p[0] != ',' || p[1] != ' ')
-        return 0;
-    p += 2;
-    if (!take_integer(&p, end, delta) || (p < end && *p != '\t'))
+    strip_prefix(&text, FP_SLICE("metric_erlang_"));
+    p = take_key(text.at, end, hint, &number->key);
+    if (p == NULL || !take_literal(&p, end, ": ", 2) || !take_integer(&p, end, &number->value) ||
+        !take_literal(&p, end, ", ", 2) || !take_integer(&p, end, &number->delta) ||
+        (p < end && *p != '\t'))
         return 0;
     *at = p < end ? p + 1 : p;
     return 1;
 }
 
 int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, struct fp_slice hint,
-                    struct fp_slice *key, int64_t *value, int64_t *delta)
+                    struct fp_number *number)
 {
     const char *p;
 
+    number->is_change = 0;
     if (dialect == FP_ORIGINAL)
-        return parse_original_number(at, end, hint, key, value, delta);
-    p = take_key(*at, end, "=", 1, hint, key);
-    if (p == NULL || is_word_key(*key) || !take_integer(&p, end, value) || p == end ||
-        *p++ != '/' || !take_integer(&p, end, delta) || (p < end && *p != ' '))
+        return parse_original_number(at, end, hint, number);
+    p = take_key(*at, end, hint, &number->key);
+    if (p == NULL || p == end || is_word_key(number->key))
+        return 0;
+    number->is_change = *p != '=';
+    p += *p == '=' || *p == '+';
+    if (!number->is_change &&
+        (!take_integer(&p, end, &number->value) || !take_literal(&p, end, "/", 1)))
+        return 0;
+    if (!take_integer(&p, end, &number->delta) || (p < end && *p != ' '))
         return 0;
     *at = p < end ? p + 1 : p;
     return 1;
 }
 
-const char *fp_parse_words(struct fp_slice words)
+const char *fp_parse_words(struct fp_slice words, int is_carried)
 {
     const char *at = words.at;
     struct fp_slice key, text;
 
-    if (words.size == 0 || fp_parse_word(&at, words.at + words.size, &key, &text))
+    if (words.size == 0)
         return NULL;
-    return "a metric or word that makes no sense";
+    if (!fp_parse_word(&at, words.at + words.size, &key, &text) ||
+        (is_carried && !is_word_key(key)))
+        return "a metric or word that makes no sense";
+    return NULL;
 }
 
 const char *fp_check_words(struct fp_slice words)
@@ -353,11 +389,11 @@ const char *fp_check_words(struct fp_slice words)
 int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text)
 {
     const char *stop = memchr(*at, ' ', (size_t)(end - *at));
-    const char *p = take_key(*at, end, "=", 1, FP_SLICE(""), key);
+    const char *p = take_key(*at, end, FP_SLICE(""), key);
 
     if (stop == NULL)
         stop = end;
-    if (p == NULL || p > stop)
+    if (p == NULL || !take_literal(&p, stop, "=", 1))
         return 0;
     /* A number stands before the words, or is damaged. */
     if (p < stop && (is_digit(*p) || *p == '-') && !is_word_key(*key))
@@ -376,6 +412,22 @@ int fp_sample_is_own(const struct fp_sample *sample)
     return sample->dialect == FP_FLAME_PROF &&
            strip_prefix(&rest, FP_SLICE("\tffffffff flame_prof_self (flame_prof)\n")) &&
            rest.size > 0;
+}
+
+int fp_sample_is_newer(const struct fp_sample *sample)
+{
+    const struct fp_slice key = FP_SLICE(" format=");
+    const char *at;
+    uint64_t version;
+
+    if (!fp_sample_is_own(sample))
+        return 0;
+    at = memmem(sample->fields.at, sample->fields.size, key.at, key.size);
+    if (at == NULL)
+        return 0;
+    at += key.size;
+    return !take_digits(&at, sample->fields.at + sample->fields.size, &version) ||
+           version > FP_FORMAT;
 }
 
 /* Perf's samples have neither metrics nor a status. In a session's file a sample without both is
@@ -410,6 +462,13 @@ static const char *read_perf(const struct fp_scan_piece *piece, struct fp_sample
     return piece->is_ended || header->rest.size > 0 ? NULL : "no frames";
 }
 
+static struct fp_slice behind_comm(const struct fp_header *header)
+{
+    const char *end = header->thread.at + header->thread.size;
+
+    return between(behind_blanks(header->comm.at + header->comm.size, end), end);
+}
+
 const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect known,
                            struct fp_sample *sample)
 {
@@ -421,6 +480,7 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
         return bad;
     sample->dialect = dialect_of(piece, &sample->header, known);
     sample->fields = FP_SLICE("");
+    sample->is_carried = 0;
     sample->stack = piece->stack;
     if (sample->dialect == FP_PERF)
         return read_perf(piece, sample);
@@ -432,7 +492,13 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
         return "cut off: no empty line behind it";
     if (sample->dialect == FP_ORIGINAL) {
         sample->fields = sample->header.rest;
-    } else if (piece->metrics.size > 0) {
+    } else if (piece->metrics.size == 0) {
+        sample->fields = sample->header.fields;
+        sample->is_carried = sample->dialect == FP_FLAME_PROF;
+        /* The command is a name, which a process may get or change. */
+        if (sample->is_carried)
+            sample->header.thread = behind_comm(&sample->header);
+    } else {
         sample->fields = piece->metrics;
         if (!strip_prefix(&sample->fields, FP_SLICE("# ")) ||
             !strip_suffix(&sample->fields, FP_SLICE(" (metrics)")) || sample->fields.size == 0 ||

@@ -1,6 +1,7 @@
 /* parse.h - a piece of text to what it says. Three dialects:
  *
- *      FP_FLAME_PROF  doc/format.md: metrics on a `#` line, the status is the root frame
+ *      FP_FLAME_PROF  doc/format.md: metrics behind the time, in format 1 on a `#` line; the status
+ *                     is the root frame
  *      FP_ORIGINAL    the first flame_prof: `waiting TAB 0.71.0 [000] 12.0: cpu-clock:TAB
  *                     metric_erlang_reductions: 9, 12 TAB ...`, frames as `mod:fun/1;123
  *                     (file.erl)`
@@ -24,7 +25,8 @@ struct fp_header {
     struct fp_slice comm;    /* "beam"; empty in the original's */
     uint64_t pid, tid;       /* 0 in the original's */
     int64_t time_us;
-    int64_t period; /* 1 where none is given */
+    int64_t period;         /* 1 where none is given */
+    struct fp_slice fields; /* between the time and the event: a session's, from format 2 on */
     struct fp_slice event;
     struct fp_slice status; /* the original's */
     struct fp_slice rest;   /* behind the event: the original's metrics, or the only frame of a perf
@@ -35,6 +37,8 @@ struct fp_sample {
     struct fp_header header;
     enum fp_dialect dialect;
     struct fp_slice fields; /* numbers, then words: not parsed yet */
+    int is_carried;         /* numbers and words that are missing are those of the process' sample
+                               before (doc/format.md, What a sample leaves out) */
     struct fp_slice stack;  /* frames: not parsed yet */
 };
 
@@ -44,15 +48,24 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
 
 /* Is it the profiler's sample of itself, with its own metrics and one frame? */
 int fp_sample_is_own(const struct fp_sample *sample);
+/* Does that sample say that the file has a later format than FP_FORMAT? */
+int fp_sample_is_newer(const struct fp_sample *sample);
 
-/* One `key=value/delta`, or the original's `metric_erlang_key: value, delta`, at *at, which moves
- * behind it and a separator. `hint` is a key that is likely (its size may be 0). 1; 0: no number is
- * there. */
+struct fp_number {
+    struct fp_slice key;
+    int64_t value, delta;
+    int is_change; /* no value: it is the one before and the delta */
+};
+
+/* One `key=value/delta`, `key+delta` or `key-delta`, or the original's `metric_erlang_key: value,
+ * delta`, at *at, which moves behind it and a separator. `hint` is a key that is likely (its size
+ * may be 0). 1; 0: no number is there. */
 int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, struct fp_slice hint,
-                    struct fp_slice *key, int64_t *value, int64_t *delta);
+                    struct fp_number *number);
 
-/* What stands behind the numbers has to be words, by its first one: a damaged number is none. */
-const char *fp_parse_words(struct fp_slice words);
+/* What stands behind the numbers has to be words, by its first one: a damaged number is none. In
+ * format 2 (is_carried) a word would make the sample a whole one: its key has to be known. */
+const char *fp_parse_words(struct fp_slice words, int is_carried);
 /* All of them, each key once. */
 const char *fp_check_words(struct fp_slice words);
 

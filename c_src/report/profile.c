@@ -47,6 +47,7 @@ void fp_profile_destroy(struct fp_profile *profile)
     fp_tree_free(&profile->tree);
     fp_strings_free(&profile->strings, budget);
     fp_table_free(&profile->processes, budget);
+    fp_carry_free(&profile->carry, budget);
     free(profile->process);
     free(profile->last);
     free(profile->event);
@@ -114,20 +115,19 @@ int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 /* ---------------------------------------------------------------- metrics -- */
 
 /* 0, *metric is -1 when there is no more room. */
-static int intern_metric(struct fp_profile *profile, struct fp_slice name, int *metric)
+static int intern_metric(struct fp_profile *profile, uint32_t name, int *metric)
 {
-    struct fp_metric_facts *facts;
-    int err;
-
-    *metric = fp_profile_metric(profile, name);
-    if (*metric >= 0 || profile->metric_count == FP_METRICS_MOST)
-        return 0;
-    facts = &profile->metric[profile->metric_count];
-    *facts = (struct fp_metric_facts){0};
-    err = intern(profile, name, &facts->name);
-    if (err == 0)
+    for (uint32_t i = 0; i < profile->metric_count; i++) {
+        *metric = (int)i;
+        if (profile->metric[i].name == name)
+            return 0;
+    }
+    *metric = -1;
+    if (profile->metric_count < FP_METRICS_MOST) {
         *metric = (int)profile->metric_count++;
-    return err;
+        profile->metric[*metric] = (struct fp_metric_facts){.name = name};
+    }
+    return 0;
 }
 
 static bool same_schema(const struct fp_schema *a, const struct fp_schema *b)
@@ -147,44 +147,33 @@ static int intern_schema(struct fp_profile *profile, const struct fp_schema *sch
     return 0;
 }
 
-/* The numbers at the front of the fields; *words is the rest. */
-static int read_numbers(struct fp_profile *profile, const struct fp_sample *sample,
-                        struct fp_slice *words)
+/* The numbers of profile->fields, as the row's. */
+static int read_numbers(struct fp_profile *profile)
 {
-    const char *at = sample->fields.at, *end = at + sample->fields.size;
+    const struct fp_fields *fields = &profile->fields;
     const struct fp_schema *likely = &profile->schema[profile->last_schema];
-    struct fp_schema schema = {0};
+    struct fp_schema schema = {.count = fields->count};
     struct fp_row *row = &profile->row;
     fp_metric_set seen = 0;
-    int err;
+    int err = 0, metric;
 
-    while (at < end) {
-        uint32_t n = schema.count;
-        struct fp_slice hint = FP_SLICE(""), key;
-        int64_t value, delta;
-        int metric;
-
-        if (n < likely->count)
-            hint = fp_profile_text(profile, profile->metric[likely->metric[n]].name);
-        if (!fp_parse_number(sample->dialect, &at, end, hint, &key, &value, &delta))
-            break;
-        if (hint.size > 0 && fp_slice_is(key, hint))
-            metric = likely->metric[n];
-        else if ((err = intern_metric(profile, key, &metric)) != 0)
+    for (uint32_t n = 0; n < fields->count; n++) {
+        metric = n < likely->count ? likely->metric[n] : -1;
+        if (metric < 0 || profile->metric[metric].name != fields->key[n])
+            err = intern_metric(profile, fields->key[n], &metric);
+        if (err != 0)
             return err;
         if (metric < 0)
             return check(profile, "too many different metrics");
         if (seen >> metric & 1)
             return check(profile, "a metric twice in one line");
         seen |= FP_METRIC_BIT(metric);
-        row->value[n] = value;
-        row->delta[n] = delta;
-        schema.metric[schema.count++] = (uint8_t)metric;
+        row->value[n] = fields->value[n];
+        row->delta[n] = fields->delta[n];
+        schema.metric[n] = (uint8_t)metric;
     }
-    *words = (struct fp_slice){at, (size_t)(end - at)};
-    err = check(profile, fp_parse_words(*words));
     row->schema = profile->last_schema;
-    if (err == 0 && (profile->schema_count == 0 || !same_schema(likely, &schema)))
+    if (profile->schema_count == 0 || !same_schema(likely, &schema))
         err = intern_schema(profile, &schema, &row->schema);
     if (err == 0)
         profile->last_schema = row->schema;
@@ -307,14 +296,15 @@ static int find_process(struct fp_profile *profile, const struct fp_sample *samp
 }
 
 static int update_words(struct fp_profile *profile, struct fp_process *process,
-                        struct fp_slice text, const struct fp_slice words[WORDS])
+                        const struct fp_slice words[WORDS])
 {
     uint32_t *const member[WORDS] = {[NAME] = &process->name,
                                      [LABEL] = &process->label,
                                      [INITIAL_CALL] = &process->initial_call,
                                      [PROC_LIB_INITIAL_CALL] = &process->proc_lib_initial_call};
-    int err = intern(profile, text, &process->words);
+    int err = 0;
 
+    process->words = profile->fields.words;
     for (int w = NAME; w < WORDS && err == 0; w++) {
         if (words[w].size > 0)
             err = intern(profile, words[w], member[w]);
@@ -335,32 +325,59 @@ static int original_pid(struct fp_profile *profile, struct fp_slice thread, uint
     return intern(profile, (struct fp_slice){text, thread.size + 2}, id);
 }
 
-static int process_of(struct fp_profile *profile, const struct fp_sample *sample,
-                      struct fp_slice text, uint32_t *id)
+/* A process whose whole sample was lost, and now comes with its pid. */
+static int name_process(struct fp_profile *profile, uint32_t thread, uint32_t erl_pid, uint32_t id)
 {
+    profile->process[id].erl_pid = erl_pid;
+    return fp_table_put(&profile->processes, &profile->budget, fp_hash_two(thread, erl_pid), id);
+}
+
+static int process_of_words(struct fp_profile *profile, const struct fp_sample *sample,
+                            uint32_t thread, struct fp_slice text, uint32_t *id)
+{
+    uint32_t last = profile->last[thread], erl_pid;
     struct fp_slice words[WORDS];
-    uint32_t thread, erl_pid, *last;
+    int err;
+
+    err = check(profile, read_words(text, words));
+    if (err != 0)
+        return err;
+    err = sample->dialect == FP_ORIGINAL ? original_pid(profile, sample->header.thread, &erl_pid)
+                                         : intern(profile, words[ERL_PID], &erl_pid);
+    if (err == 0 && sample->is_carried && last != 0 && profile->process[last - 1].words == 0)
+        err = name_process(profile, thread, erl_pid, *id);
+    else if (err == 0)
+        err = find_process(profile, sample, thread, erl_pid, id);
+    if (err != 0)
+        return err;
+    profile->last[thread] = *id + 1;
+    return update_words(profile, &profile->process[*id], words);
+}
+
+static int process_of(struct fp_profile *profile, const struct fp_sample *sample, uint32_t *id)
+{
+    uint32_t thread, last, words = profile->fields.words;
+    struct fp_slice text;
+    char *copy;
     int err = intern(profile, sample->header.thread, &thread);
 
     if (err == 0)
         err = FP_GROW_ZEROS(&profile->budget, &profile->last, &profile->last_room, thread + 1u);
     if (err != 0)
         return err;
-    last = &profile->last[thread];
-    *id = *last - 1;
-    if (*last != 0 && fp_slice_is(fp_profile_text(profile, profile->process[*id].words), text))
+    last = profile->last[thread];
+    *id = last - 1;
+    if (last != 0 && (profile->process[*id].words == words || (words == 0 && sample->is_carried)))
         return 0;
-    err = check(profile, read_words(text, words));
-    if (err != 0)
-        return err;
-    err = sample->dialect == FP_ORIGINAL ? original_pid(profile, sample->header.thread, &erl_pid)
-                                         : intern(profile, words[ERL_PID], &erl_pid);
-    if (err == 0)
-        err = find_process(profile, sample, thread, erl_pid, id);
-    if (err != 0)
-        return err;
-    *last = *id + 1;
-    return update_words(profile, &profile->process[*id], text, words);
+    /* The table of texts moves when one is added. */
+    text = fp_profile_text(profile, words);
+    copy = malloc(text.size + 1);
+    if (copy == NULL)
+        return FP_ENOMEM;
+    memcpy(copy, text.at, text.size);
+    err = process_of_words(profile, sample, thread, (struct fp_slice){copy, text.size}, id);
+    free(copy);
+    return err;
 }
 
 /* ---------------------------------------------------------------- samples -- */
@@ -448,9 +465,11 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
 static int understand(struct fp_profile *profile, const struct fp_sample *sample)
 {
     struct fp_row *row = &profile->row;
-    struct fp_slice words;
-    int err = read_numbers(profile, sample, &words);
+    int err = fp_carry_read(&profile->carry, &profile->strings, &profile->budget, sample,
+                            &profile->fields, &profile->bad);
 
+    if (err == 0)
+        err = read_numbers(profile);
     row->time_us = sample->header.time_us;
     row->period = sample->header.period;
     row->file = (uint32_t)(profile->file_count - 1);
@@ -459,7 +478,7 @@ static int understand(struct fp_profile *profile, const struct fp_sample *sample
     if (err == 0)
         err = intern_event(profile, sample->header.event, &row->event);
     if (err == 0)
-        err = process_of(profile, sample, words, &row->process);
+        err = process_of(profile, sample, &row->process);
     return err;
 }
 
@@ -469,6 +488,8 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
     struct fp_sample sample;
     int err = check(profile, fp_sample_read(piece, file->dialect, &sample));
 
+    if (err == 0 && fp_sample_is_newer(&sample))
+        return FP_ENEWER;
     if (err == 0)
         err = understand(profile, &sample);
     if (err == 0)
@@ -476,6 +497,7 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
     if (err != FP_EINVAL)
         return err;
     file->bad++;
+    fp_carry_damage(&profile->carry);
     warn(profile, piece->line, profile->bad);
     return 0;
 }

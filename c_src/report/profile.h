@@ -11,8 +11,7 @@
  * FP_EFULL, and the profile has what was read before. One thread at a time. */
 #pragma once
 
-#include "format/parse.h"
-#include "report/rows.h"
+#include "report/carry.h"
 #include "report/tree.h"
 #include "store/source.h"
 
@@ -22,7 +21,7 @@
 
 /* thread, comm, words to proc_lib_initial_call: texts. The words are those of its last sample. */
 struct fp_process {
-    uint32_t thread; /* "beam 4242/71", "0.71.0" */
+    uint32_t thread; /* "4242/71" (with its command before format 2), "0.71.0" */
     uint32_t comm;
     uint64_t pid, tid;
     uint32_t words; /* all of them, as in the file */
@@ -85,6 +84,8 @@ struct fp_profile {
     /* while a file is read */
     struct fp_source *source;
     struct fp_scan scan;
+    struct fp_carry carry;
+    struct fp_fields fields; /* of the last sample */
     struct fp_row row;
     const char *bad; /* why the last sample is damaged */
 };
@@ -97,7 +98,7 @@ void fp_profile_destroy(struct fp_profile *profile);
  * FP_ESTATE: another one is being read. */
 int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struct fp_slice path);
 /* Read about `bytes` of text. 1: there is more; 0: the file is at its end; FP_EIO, FP_EFULL,
- * FP_ENOMEM: it ends here. */
+ * FP_ENOMEM, FP_ENEWER: it ends here. */
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes);
 
 static inline struct fp_slice fp_profile_text(const struct fp_profile *profile, uint32_t id)

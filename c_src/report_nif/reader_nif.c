@@ -7,16 +7,22 @@
 /* Text of one call, so that a call ends soon. */
 #define CALL_BYTES ((uint64_t)1 << 20)
 #define WARNINGS_MOST 16
-#define METRICS_MOST FP_METRICS_MOST
 #define MEMORY_BYTES ((size_t)64 << 20)
+/* Of what is carried from sample to sample: for a million processes. */
+#define CARRIED_BYTES ((size_t)1 << 30)
 
 struct reader {
     struct fp_source *source;
     struct fp_scan scan;
+    struct fp_carry carry;
+    struct fp_strings strings; /* of the carried fields */
+    struct fp_budget budget;
+    struct fp_fields fields;
     struct fp_file file;
     struct fp_warning warning[WARNINGS_MOST];
     char *encoded; /* FP_ENCODED_BYTES */
     int is_own;    /* the profiler's own samples are read, instead of those of processes */
+    int is_newer;  /* a format that is not known */
 };
 
 static void destroy(void *object)
@@ -25,6 +31,8 @@ static void destroy(void *object)
 
     fp_scan_close(&reader->scan);
     fp_source_close(reader->source);
+    fp_carry_free(&reader->carry, &reader->budget);
+    fp_strings_free(&reader->strings, &reader->budget);
     free(reader->encoded);
     free(reader);
 }
@@ -152,26 +160,22 @@ static const char *words_term(struct call *call, struct fp_slice text, ERL_NIF_T
 static const char *field_terms(struct call *call, const struct fp_sample *sample,
                                ERL_NIF_TERM *metrics, ERL_NIF_TERM *words)
 {
-    ERL_NIF_TERM keys[METRICS_MOST], values[METRICS_MOST];
-    const char *at = sample->fields.at, *end = at + sample->fields.size;
-    unsigned count = 0;
+    struct reader *reader = call->reader;
+    const struct fp_fields *fields = &reader->fields;
+    ERL_NIF_TERM keys[FP_METRICS_MOST], values[FP_METRICS_MOST];
     const char *bad;
-    struct fp_slice key, rest;
-    int64_t value, delta;
 
-    while (at < end &&
-           fp_parse_number(sample->dialect, &at, end, FP_SLICE(""), &key, &value, &delta)) {
-        if (count == METRICS_MOST)
-            return "too many different metrics";
-        keys[count] = text_term(call, key);
-        values[count++] = enif_make_tuple2(call->env, enif_make_int64(call->env, value),
-                                           enif_make_int64(call->env, delta));
+    if (fp_carry_read(&reader->carry, &reader->strings, &reader->budget, sample, &reader->fields,
+                      &bad) != 0)
+        return bad != NULL ? bad : "no memory for what its process' samples leave out";
+    for (uint32_t i = 0; i < fields->count; i++) {
+        keys[i] = text_term(call, fp_strings_at(&reader->strings, fields->key[i]));
+        values[i] = enif_make_tuple2(call->env, enif_make_int64(call->env, fields->value[i]),
+                                     enif_make_int64(call->env, fields->delta[i]));
     }
-    if (!enif_make_map_from_arrays(call->env, keys, values, count, metrics))
+    if (!enif_make_map_from_arrays(call->env, keys, values, fields->count, metrics))
         return "a metric twice in one line";
-    rest = (struct fp_slice){at, (size_t)(end - at)};
-    bad = fp_parse_words(rest);
-    return bad != NULL ? bad : words_term(call, rest, words);
+    return words_term(call, fp_strings_at(&reader->strings, fields->words), words);
 }
 
 /* A sample that is not of the kind that is read has no term. */
@@ -184,6 +188,8 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
     const char *bad = fp_sample_read(piece, file->dialect, &sample);
     bool is_other = bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own;
 
+    if (bad == NULL && fp_sample_is_newer(&sample))
+        call->reader->is_newer = 1;
     /* The few samples of the profiler are checked, so that all readers count alike. */
     if (is_other && call->reader->is_own)
         return NULL;
@@ -232,6 +238,8 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
             continue;
         n++;
         bad = sample_term(&call, &piece, &term);
+        if (bad != NULL)
+            fp_carry_damage(&reader->carry);
         if (bad != NULL && reader->file.bad++ < WARNINGS_MOST)
             reader->warning[reader->file.bad - 1] = (struct fp_warning){0, piece.line, bad};
         if (term == 0)
@@ -241,7 +249,7 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
     }
     fp_strings_free(&call.strings, &call.budget);
     free(call.known);
-    return more;
+    return reader->is_newer ? FP_ENEWER : more;
 }
 
 /* ------------------------------------------------------------------- NIFs -- */
@@ -262,6 +270,7 @@ FP_REPORT_NIF(fp_nif_reader_open)
     if (reader == NULL)
         return fp_report_error(env, err, why);
     reader->is_own = whose == 1;
+    reader->budget.limit = CARRIED_BYTES;
     reader->encoded = malloc(FP_ENCODED_BYTES);
     if (reader->encoded != NULL)
         err = fp_source_open(&reader->source, path, why, sizeof(why));

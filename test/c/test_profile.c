@@ -187,6 +187,138 @@ static void a_number_too_large_is_damage(void)
 
 /* ------------------------------------------------------------------ damage -- */
 
+/* ---------------------------------------------------------------- format 2 -- */
+
+#define FRAME "\tffffffff lists:map/2:5 (lists.erl)\n\tffffffff waiting (status)\n\n"
+#define WHOLE_71                                                                                   \
+    "worker 42/71 [003] 1.000001: reductions=100/0 memory=2640/0 minor_gcs=7/0 erl_pid=<0.71.0>"   \
+    " name=a%3Ab initial_call=proc_lib%3Ainit_p/5 cpu-clock:\n" FRAME
+#define WHOLE_72                                                                                   \
+    "beam 42/72 [000] 1.000001: reductions=5/1 memory=8/0 erl_pid=<0.72.0> cpu-clock:\n" FRAME
+#define SAMPLE(thread, micros, fields)                                                             \
+    thread " [000] 1.0000" #micros ": " fields "cpu-clock:\n" FRAME
+
+#define SAYS(micros, thread, fields)                                                               \
+    "10000" #micros " " thread " [waiting] 1 lists:map/2:5@lists.erl" fields "\n"
+
+static void what_a_sample_leaves_out_is_as_before(void)
+{
+    static const char text[] = WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions+20 ")
+        SAMPLE("beam 42/72", 10, "") SAMPLE("worker 42/71", 20, "memory-40 minor_gcs=2/2 ")
+            SAMPLE("registered 42/71", 30, "");
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+    const struct fp_process *process = profile->process;
+
+    check_profile(
+        profile,
+        SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
+            SAYS(01, "42/72", " reductions=5/1 memory=8/0")
+                SAYS(10, "42/71", " reductions=120/20 memory=2640/0 minor_gcs=7/0")
+                    SAYS(10, "42/72", " reductions=5/0 memory=8/0")
+                        SAYS(20, "42/71", " reductions=120/0 memory=2600/-40 minor_gcs=2/2")
+                            SAYS(30, "42/71", " reductions=120/0 memory=2600/0 minor_gcs=2/0"));
+    CHECK_INT(profile->file[0].bad, 0);
+    CHECK_INT(profile->process_count, 2);
+    CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid), FP_SLICE("<0.71.0>")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("a:b")));
+    CHECK(fp_slice_is(fp_profile_text(profile, process->initial_call),
+                      FP_SLICE("proc_lib:init_p/5")));
+    fp_profile_destroy(profile);
+}
+
+/* Numbers that were not read may have changed: they are unknown until the next whole sample. */
+static void after_damage_numbers_are_absent_until_a_whole_sample(void)
+{
+    static const char text[] = WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions=7 ")
+        SAMPLE("worker 42/71", 20, "reductions+3 ") SAMPLE("beam 42/72", 20, "")
+            SAMPLE("beam 42/72", 30, "reductions=9/4 memory=8/0 erl_pid=<0.72.0> ")
+                SAMPLE("beam 42/72", 40, "reductions+2 ") SAMPLE("worker 42/71", 40, "");
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile,
+                  SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
+                      SAYS(01, "42/72", " reductions=5/1 memory=8/0") SAYS(20, "42/71", "")
+                          SAYS(20, "42/72", "") SAYS(30, "42/72", " reductions=9/4 memory=8/0")
+                              SAYS(40, "42/72", " reductions=11/2 memory=8/0")
+                                  SAYS(40, "42/71", ""));
+    CHECK_INT(profile->file[0].bad, 1);
+    CHECK_INT(profile->process_count, 2);
+    fp_profile_destroy(profile);
+}
+
+/* The samples of a process before its whole one are of the same process. */
+static void a_part_of_a_file_may_begin_anywhere(void)
+{
+    static const char text[] =
+        SAMPLE("worker 42/71", 00, "reductions+20 ") WHOLE_71 SAMPLE("worker 42/71", 10, "");
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile,
+                  SAYS(00, "42/71", "")
+                      SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
+                          SAYS(10, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0"));
+    CHECK_INT(profile->process_count, 1);
+    CHECK(fp_slice_is(fp_profile_text(profile, profile->process->erl_pid), FP_SLICE("<0.71.0>")));
+    fp_profile_destroy(profile);
+}
+
+static void fields_that_make_no_sense_are_damage(void)
+{
+    static const char *const fields[] = {"reductions+ ",
+                                         "reductions+-5 ",
+                                         "reductions=5 ",
+                                         "reductions=5/ ",
+                                         "minor_gcs+1 memory+1 ",
+                                         "memory+1 memory+1 ",
+                                         "port_count+1 ",
+                                         "reductions=+1/1 ",
+                                         "reductions+1 5 ",
+                                         "reductions=x ",
+                                         "reductions+1 memory ",
+                                         "reductions+1 erl_pid=x ",
+                                         "reductions=5/1\terl_pid=x "};
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+        char text[1024];
+        struct fp_profile *profile;
+
+        snprintf(text, sizeof(text), "%sworker 42/71 [000] 1.000002: %scpu-clock:\n%s", WHOLE_71,
+                 fields[i], FRAME);
+        profile = profile_of(text, strlen(text));
+        if (profile->rows.count != 1 || profile->file[0].bad != 1)
+            RUN_FAIL("%s is accepted", fields[i]);
+        fp_profile_destroy(profile);
+    }
+}
+
+static void a_newer_format_is_refused(void)
+{
+    static const struct {
+        const char *word;
+        int result;
+    } cases[] = {{"", 0},
+                 {" format=1", 0},
+                 {" format=2", 0},
+                 {" format=3", FP_ENEWER},
+                 {" format=99999999999999999999", FP_ENEWER},
+                 {" format=x", FP_ENEWER}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char text[1024];
+        struct fp_profile *profile;
+
+        snprintf(text, sizeof(text),
+                 "%sflame_prof 42/2147483647 [000] 1.000002: ticks=1/1 name=flame_prof"
+                 " engine=native%s cpu-clock:\n"
+                 "\tffffffff flame_prof_self (flame_prof)\n"
+                 "\tffffffff waiting (status)\n\n",
+                 WHOLE_71, cases[i].word);
+        CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+        CHECK_INT(profile_add(profile, text, strlen(text)), cases[i].result);
+        fp_profile_destroy(profile);
+    }
+}
+
 static void damage_costs_the_damaged_samples(void)
 {
     static const struct {
@@ -511,6 +643,11 @@ int main(int argc, char **argv)
     RUN(the_largest_numbers_fit);
     RUN(what_files_say_adds_up_without_wrapping);
     RUN(a_number_too_large_is_damage);
+    RUN(what_a_sample_leaves_out_is_as_before);
+    RUN(after_damage_numbers_are_absent_until_a_whole_sample);
+    RUN(a_part_of_a_file_may_begin_anywhere);
+    RUN(fields_that_make_no_sense_are_damage);
+    RUN(a_newer_format_is_refused);
     RUN(damage_costs_the_damaged_samples);
     RUN(a_key_may_begin_with_a_known_one);
     RUN(a_file_may_end_anywhere);

@@ -25,11 +25,12 @@
 -define(FRAMES_MOST, 255).
 -define(PERIOD_MOST, 9223372036854775807).
 -define(HEADER,
-    "^([A-Za-z_][A-Za-z_.@-]{1,31}) ([0-9]+)/([0-9]+) \\[[0-9]{3}\\] "
-    "([0-9]+)\\.([0-9]{6}): (?:([0-9]+) )?([^ :]+):$"
+    "^([A-Za-z_][A-Za-z_.@-]{1,31}) ([0-9]+)/([0-9]+) \\[[0-9]{3,4}\\] "
+    "([0-9]+)\\.([0-9]{6}): (?:([0-9]+) |((?:[a-z_]+[=+-][^ :]+ )+))?([^ :=]+):$"
 ).
 -define(FRAME, "^\\t(?:[0-9a-f]{8}|[0-9a-f]{16}) ([^ ]+) \\(([^ ]+)\\)$").
 -define(NUMBER, "^[a-z_]+=-?[0-9]+/-?[0-9]+$").
+-define(CHANGE, "^[a-z_]+[+-][1-9][0-9]*$").
 -define(WORD, "^[a-z_]+=[^ \\t]+$").
 -define(FUNCTION, "^.+:.*/([0-9]+)(?::([1-9][0-9]*))?$").
 -define(PSEUDO, "^(?:[a-z_]+|\\[[a-z_]+\\])$").
@@ -41,6 +42,8 @@
     first_us :: undefined | integer(),
     event :: undefined | binary(),
     comm :: undefined | binary(),
+    %% By tid: the keys of its whole sample, in order.
+    known = #{} :: #{integer() => [binary()]},
     pid :: undefined | binary(),
     keys = #{} :: #{binary() => []},
     tids = #{} :: #{integer() => pos_integer()},
@@ -105,6 +108,7 @@ patterns() ->
         header => ?HEADER,
         frame => ?FRAME,
         number => ?NUMBER,
+        change => ?CHANGE,
         word => ?WORD,
         function => ?FUNCTION,
         pseudo => ?PSEUDO,
@@ -119,9 +123,10 @@ samples([<<>>], Line, _Patterns, #seen{samples = Samples} = Seen) ->
     must(Seen#seen.last_us rem 1000000 =/= 0, Line, "the last sample is on a whole second", []),
     Seen;
 samples([Header | Rest], Line, Patterns, Seen0) ->
-    {Tid, Seen1} = header(Header, Line, Patterns, Seen0),
-    {Frames, FramesLine, Seen2} = metrics(Rest, Line + 1, Patterns, Seen1),
-    {Lines, Behind, Seen} = frames(Frames, FramesLine, Patterns, Seen2),
+    {Tid, Fields, Seen1} = header(Header, Line, Patterns, Seen0),
+    Seen2 = header_fields(Tid, Fields, Line, Patterns, Seen1),
+    {Frames, FramesLine, Seen3} = metrics(Rest, Line + 1, Fields, Patterns, Seen2),
+    {Lines, Behind, Seen} = frames(Frames, FramesLine, Patterns, Seen3),
     samples(Lines, Behind, Patterns, Seen#seen{
         samples = Seen#seen.samples + 1,
         tids = count(Tid, Seen#seen.tids)
@@ -133,17 +138,18 @@ count(Key, Counts) ->
 %% Headers.
 
 header(Text, Line, #{header := Pattern}, Seen) ->
-    must(byte_size(Text) =< ?HEADER_MOST_BYTES, Line, "a header of ~b bytes", [byte_size(Text)]),
     case re:run(Text, Pattern, [{capture, all_but_first, binary}]) of
-        {match, [Comm, Pid, Tid, Seconds, Micros, Period, Event]} ->
+        {match, [Comm, Pid, Tid, Seconds, Micros, Period, Fields, Event]} ->
+            Size = byte_size(Text) - byte_size(Fields),
+            must(Size =< ?HEADER_MOST_BYTES, Line, "a header of ~b bytes", [Size]),
             period(Period, Line),
             Us = binary_to_integer(<<Seconds/binary, Micros/binary>>),
             one_word(Line, "process", Pid, Seen#seen.pid),
             one_word(Line, "event", Event, Seen#seen.event),
-            %% By default; our files know no other.
-            one_word(Line, "command", Comm, Seen#seen.comm),
-            Named = Seen#seen{comm = Comm, pid = Pid, event = Event},
-            timed(binary_to_integer(Tid), Us, Line, Named);
+            First = case Seen#seen.comm of undefined -> Comm; Before -> Before end,
+            Named = Seen#seen{comm = First, pid = Pid, event = Event},
+            {Number, Timed} = timed(binary_to_integer(Tid), Us, Line, Named),
+            {Number, Fields, Timed};
         nomatch ->
             broken(Line, "no header: ~tp", [Text])
     end.
@@ -169,9 +175,48 @@ timed(Tid, Us, Line, #seen{last_us = Last, tid_us = TidUs} = Seen) ->
         end,
     {Tid, Seen#seen{first_us = First, last_us = Us, tid_us = TidUs#{Tid => Us}}}.
 
-%% The metrics line, when there is one.
+%% Format 2: the fields of a header.
 
-metrics([<<"#", _/binary>> = Text | Rest], Line, Patterns, Seen) ->
+header_fields(_Tid, <<>>, _Line, _Patterns, Seen) ->
+    Seen;
+header_fields(Tid, Text, Line, Patterns, #seen{known = Known, keys = AllKeys} = Seen) ->
+    Fields = [{kind(Field, Line, Patterns), key(Field)}
+        || Field <- binary:split(Text, <<" ">>, [global, trim_all])],
+    Keys = [Key || {_, Key} <- Fields],
+    must(length(lists:usort(Keys)) =:= length(Keys), Line, "a key twice", []),
+    Numbers = [Key || {Kind, Key} <- Fields, Kind =/= word],
+    case lists:keymember(word, 1, Fields) of
+        true ->
+            must(not lists:keymember(change, 1, Fields), Line, "a change in a whole sample", []),
+            must(lists:prefix(Numbers, Keys), Line, "a number behind a word", []),
+            Seen#seen{
+                known = Known#{Tid => Numbers},
+                keys = maps:merge(AllKeys, maps:from_keys(Keys, []))
+            };
+        false ->
+            Order = maps:get(Tid, Known, []),
+            must(
+                Numbers =:= [Key || Key <- Order, lists:member(Key, Numbers)],
+                Line,
+                "numbers that the whole sample does not have so: ~tp",
+                [Numbers]
+            ),
+            Seen
+    end.
+
+kind(Field, Line, #{number := Number, change := Change, word := Word}) ->
+    case [Kind || {Kind, Pattern} <- [{number, Number}, {change, Change}, {word, Word}],
+            matches(Field, Pattern)] of
+        [Kind | _] -> Kind;
+        [] -> broken(Line, "no field: ~tp", [Field])
+    end.
+
+key(Field) -> hd(re:split(Field, "[=+-]", [{parts, 2}])).
+
+%% Format 1: the metrics line, when there is one.
+
+metrics([<<"#", _/binary>> = Text | Rest], Line, Fields0, Patterns, Seen) ->
+    must(Fields0 =:= <<>>, Line, "numbers twice", []),
     End = byte_size(Text) - byte_size(<<"#  (metrics)">>),
     case Text of
         <<"# ", Fields:End/binary, " (metrics)">> when End > 0 ->
@@ -180,7 +225,7 @@ metrics([<<"#", _/binary>> = Text | Rest], Line, Patterns, Seen) ->
         _ ->
             broken(Line, "no metrics line: ~tp", [Text])
     end;
-metrics(Lines, Line, _Patterns, Seen) ->
+metrics(Lines, Line, _Fields, _Patterns, Seen) ->
     {Lines, Line, Seen}.
 
 fields([], _Line, _Patterns, Keys) ->

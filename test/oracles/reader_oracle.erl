@@ -57,14 +57,21 @@
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
     {ok, Acc, counts()} | {error, error()}.
 fold(Fun, Acc, Files) ->
-    Count = fun(Raw, Acc0) ->
-        case not is_own(Raw) andalso sample(Raw) of
+    Count = fun(Raw, {Acc0, Carried0}, Bad) ->
+        case not is_own(Raw) andalso sample(Raw, since(Bad, Carried0)) of
             false -> own;
             bad -> bad;
-            Sample -> {ok, Fun(Sample, Acc0)}
+            {Sample, Carried} -> {ok, {Fun(Sample, Acc0), {Bad, Carried}}}
         end
     end,
-    each_file(list(Files), Count, Acc, no_counts()).
+    case each_file(list(Files), Count, {Acc, {0, #{}}}, no_counts()) of
+        {ok, {Found, _}, Counts} -> {ok, Found, Counts};
+        {error, _} = Error -> Error
+    end.
+
+%% What processes had in their samples before, of those since the last bad one.
+since(Bad, {Bad, Carried}) -> Carried;
+since(_, _) -> #{}.
 
 no_counts() ->
     #{samples => 0, own => 0, bad => 0, bytes => 0}.
@@ -72,7 +79,7 @@ no_counts() ->
 %% The samples that the profiler took of itself, which fold/3 leaves out.
 -spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
 own(Files) ->
-    Collect = fun(Raw, Found) ->
+    Collect = fun(Raw, Found, _Bad) ->
         case is_own(Raw) andalso own_sample(Raw) of
             false -> own;
             bad -> bad;
@@ -90,8 +97,8 @@ is_own({_Header, _Metrics, <<"\tffffffff flame_prof_self (flame_prof)\n", _/bina
 is_own(_) -> false.
 
 own_sample(Raw) ->
-    case sample(Raw) of
-        #{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words} ->
+    case sample(Raw, #{}) of
+        {#{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words}, _} ->
             Own = #{time_us => Time, engine => Engine, figures => Figures},
             case Words of
                 #{<<"trigger">> := Trigger} -> Own#{trigger => flame_prof_frames:decode(Trigger)};
@@ -179,8 +186,8 @@ each_sample(Text, Fun, Acc0, Counts0) ->
 
 one_sample(bad, _Fun, Acc, Counts) ->
     {Acc, one_bad(Counts)};
-one_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own} = Counts) ->
-    case Fun(Raw, Acc0) of
+one_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own, bad := Bad} = Counts) ->
+    case Fun(Raw, Acc0, Bad) of
         {ok, Acc} -> {Acc, Counts#{samples := Samples + 1}};
         own -> {Acc0, Counts#{own := Own + 1}};
         bad -> {Acc0, one_bad(Counts)}
@@ -202,42 +209,99 @@ split(Sample) ->
             bad
     end.
 
-sample({Header, Metrics, Stack}) ->
+sample({Header, Metrics, Stack}, Carried0) ->
     case {head(Header), metrics(Metrics), stack(Stack)} of
-        {{Time, Pid, Tid, Period}, {Values, Words}, {Status, Frames}} ->
-            #{
-                time_us => Time,
-                pid => Pid,
-                tid => Tid,
-                period => Period,
-                status => Status,
-                frames => Frames,
-                metrics => Values,
-                words => Words
-            };
+        {{Time, Pid, Tid, Period, Fields}, {_, _} = Line, {Status, Frames}} ->
+            case carry(Fields, Metrics, Line, {Pid, Tid}, Carried0) of
+                {{Values, Words}, Carried} ->
+                    Sample = #{
+                        time_us => Time,
+                        pid => Pid,
+                        tid => Tid,
+                        period => Period,
+                        status => Status,
+                        frames => Frames,
+                        metrics => Values,
+                        words => Words
+                    },
+                    {Sample, Carried};
+                bad ->
+                    bad
+            end;
         _ ->
             bad
     end.
 
+%% Format 2: the fields of a header, with what they leave out. A sample with words has all.
+carry(_Fields, Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
+    {Line, Carried};
+carry(Fields, <<>>, _, Process, Carried) ->
+    try lists:foldl(fun header_field/2, {[], #{}}, Fields) of
+        {Numbers, Words} when map_size(Words) > 0 ->
+            Values = maps:from_list([{Key, {V, D}} || {Key, V, D} <- Numbers]),
+            true = map_size(Values) =:= length(Numbers),
+            {{Values, Words}, Carried#{Process => {Values, Words}}};
+        {Numbers, _} when is_map_key(Process, Carried) ->
+            {Before, Words} = map_get(Process, Carried),
+            Same = maps:map(fun(_, {V, _}) -> {V, 0} end, Before),
+            Values = lists:foldr(fun changed/2, Same, Numbers),
+            {{Values, Words}, Carried#{Process := {Values, Words}}};
+        {_, _} ->
+            {{#{}, #{}}, Carried}
+    catch
+        error:_ -> bad
+    end.
+
+changed({Key, change, Delta}, Values) ->
+    {Value, 0} = map_get(Key, Values),
+    Values#{Key := {Value + Delta, Delta}};
+changed({Key, Value, Delta}, Values) ->
+    {_, 0} = map_get(Key, Values),
+    Values#{Key := {Value, Delta}}.
+
+%% A colon is encoded in a word.
+header_field(Field, {Numbers, Words}) ->
+    case re:run(Field, "^([a-z_0-9]+)([=+-])(.+)$", [{capture, all_but_first, binary}]) of
+        {match, [Key, <<"=">>, Text]} ->
+            case figures(Text) of
+                {Value, Delta} when Words =:= #{} -> {[{Key, Value, Delta} | Numbers], Words};
+                _ -> {Numbers, word(Key, Text, Words)}
+            end;
+        {match, [Key, Sign, Digits]} when Words =:= #{} ->
+            Change = binary_to_integer(<<Sign/binary, Digits/binary>>),
+            {[{Key, change, Change} | Numbers], Words}
+    end.
+
+%% The first one tells a whole sample: a damaged number is none.
+word(Key, Text, Words) when
+    map_size(Words) > 0;
+    Key =:= <<"erl_pid">>;
+    Key =:= <<"scheduler">>;
+    Key =:= <<"name">>
+->
+    Words#{Key => binary:replace(Text, <<"%3A">>, <<":">>, [global])}.
+
 %% Of a header line.
 -spec head(binary()) ->
-    {TimeUs :: integer(), Pid :: integer(), Tid :: integer(), Period :: pos_integer()} | bad.
+    {integer(), Pid :: integer(), Tid :: integer(), Period :: pos_integer(), [binary()]} | bad.
 head(Header) ->
     try
-        case binary:split(Header, <<" ">>, [global]) of
-            [_Comm, Ids, _Cpu, Time, _Event] -> head(Ids, Time, <<"1">>);
-            [_Comm, Ids, _Cpu, Time, Period, _Event] -> head(Ids, Time, Period);
-            _ -> bad
+        [_Comm, Ids, _Cpu, Time | Rest] = binary:split(Header, <<" ">>, [global]),
+        case lists:droplast(Rest) of
+            [] -> head(Ids, Time, <<"1">>, []);
+            [<<Digit, _/binary>> = Period] when Digit >= $0, Digit =< $9 ->
+                head(Ids, Time, Period, []);
+            Fields -> head(Ids, Time, <<"1">>, Fields)
         end
     catch
         error:_ -> bad
     end.
 
-head(Ids, Time, Period) ->
+head(Ids, Time, Period, Fields) ->
     [Pid, Tid] = binary:split(Ids, <<"/">>),
     [Seconds, <<Micros:6/binary, ":">>] = binary:split(Time, <<".">>),
     Us = binary_to_integer(Seconds) * 1000000 + binary_to_integer(Micros),
-    {Us, binary_to_integer(Pid), binary_to_integer(Tid), binary_to_integer(Period)}.
+    {Us, binary_to_integer(Pid), binary_to_integer(Tid), binary_to_integer(Period), Fields}.
 
 %% Of a metrics line: figures, and words such as `name'.
 -spec metrics(binary()) ->

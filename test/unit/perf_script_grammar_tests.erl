@@ -35,6 +35,39 @@ accepted_test_() ->
         ]
     ].
 
+%% Format 2.
+fields_in_the_header_are_accepted_test() ->
+    Whole = "reductions=9/12 message_queue_len=4/1 erl_pid=<0.71.0> name=a%3Ab ",
+    Text = text(short(1, Whole), text(short(2, "reductions+7 "), text(short(3, ""),
+        short(4, "reductions-7 message_queue_len=5/1 ")))),
+    ?assertMatch({ok, #{samples := 4, tids := #{71 := 4}}}, perf_script_grammar:check_text(Text)).
+
+fields_that_are_refused_test_() ->
+    Whole = "reductions=9/12 message_queue_len=4/1 erl_pid=<0.71.0> ",
+    [
+        {Name, ?_assertMatch({error, {Line, _}}, perf_script_grammar:check_text(
+            text(short(1, First), short(2, Second))))}
+     || {Name, Line, First, Second} <- [
+            {"a change of nothing", 1, "reductions+7 ", ""},
+            {"a change of 0", 5, Whole, "reductions+0 "},
+            {"a change of another number", 5, Whole, "memory+1 "},
+            {"another order", 5, Whole, "message_queue_len+1 reductions+1 "},
+            {"a number twice", 5, Whole, "reductions+1 reductions+1 "},
+            {"a change in a whole sample", 5, Whole, "reductions+1 erl_pid=<0.71.0> "},
+            {"a number behind a word", 1, "erl_pid=<0.71.0> reductions=1/1 ", ""},
+            {"a colon in a word", 1, "reductions=1/1 name=a:b ", ""},
+            {"two blanks", 5, Whole, "reductions+1  "},
+            {"fields and a period", 5, Whole, "reductions+1 7 "},
+            {"a word without text", 1, "reductions=1/1 name= ", ""}
+        ]
+    ].
+
+short(N, Fields) ->
+    unicode:characters_to_binary([
+        io_lib:format("worker 4242/71 [003] ~b.011367: ~scpu-clock:\n", [N, Fields]),
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"
+    ]).
+
 refused_test_() ->
     [
         {Name, ?_assertMatch({error, {Line, _}}, perf_script_grammar:check_text(Text))}

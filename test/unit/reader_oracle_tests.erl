@@ -34,6 +34,47 @@ metrics_may_be_missing_test() ->
     Bare = re:replace(sample(1), "# .*\n", "", [{return, binary}]),
     ?assertMatch({ok, [#{metrics := M, words := M}], _} when M =:= #{}, read([Bare])).
 
+what_a_sample_leaves_out_is_as_before_test() ->
+    {ok, Samples, #{bad := 0}} = read([
+        short(71, 1, "reductions=9/0 memory=8/0 minor_gcs=3/0 erl_pid=<0.71.0> name=a%3A5/6 "),
+        short(72, 1, "reductions=1/1 erl_pid=<0.72.0> "),
+        short(71, 2, "reductions+5 memory-2 "),
+        short(72, 2, ""),
+        short(71, 3, "minor_gcs=1/1 ")
+    ]),
+    Words = #{<<"erl_pid">> => <<"<0.71.0>">>, <<"name">> => <<"a:5/6">>},
+    ?assertEqual(
+        [
+            {71, #{<<"reductions">> => {9, 0}, <<"memory">> => {8, 0}, <<"minor_gcs">> => {3, 0}}},
+            {72, #{<<"reductions">> => {1, 1}}},
+            {71, #{
+                <<"reductions">> => {14, 5}, <<"memory">> => {6, -2}, <<"minor_gcs">> => {3, 0}
+            }},
+            {72, #{<<"reductions">> => {1, 0}}},
+            {71, #{<<"reductions">> => {14, 0}, <<"memory">> => {6, 0}, <<"minor_gcs">> => {1, 1}}}
+        ],
+        [{Tid, Metrics} || #{tid := Tid, metrics := Metrics} <- lists:reverse(Samples)]
+    ),
+    ?assertMatch([#{words := Words} | _], Samples).
+
+%% Numbers that were not read may have changed.
+after_damage_numbers_are_absent_until_a_whole_sample_test() ->
+    Whole = "reductions=9/0 erl_pid=<0.71.0> ",
+    {ok, Samples, #{bad := 1}} = read([
+        short(71, 1, Whole), short(71, 2, "reductions=x "), short(71, 3, "reductions+1 "),
+        short(71, 4, Whole), short(71, 5, "reductions+1 ")
+    ]),
+    ?assertEqual(
+        [[{9, 0}], [], [{9, 0}], [{10, 1}]],
+        [maps:values(Metrics) || #{metrics := Metrics} <- lists:reverse(Samples)]
+    ).
+
+short(Tid, N, Fields) ->
+    iolist_to_binary([
+        io_lib:format("worker 4242/~b [003] ~b.011367: ~scpu-clock:\n", [Tid, N, Fields]),
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"
+    ]).
+
 files_are_read_one_after_the_other_test() ->
     with_files([[sample(1)], [sample(2), sample(3)]], fun(Files) ->
         {ok, Times, Counts} = reader_oracle:fold(
