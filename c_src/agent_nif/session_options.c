@@ -167,6 +167,7 @@ static const struct row rows[] = {
     ROW("exclude", read_excluded, excluded, NULL, "at most 32 pids"),
     NUMBER("flush_interval", writer.flush_interval_ms),
     TEXT("note", note),
+    TEXT("about", about),
     NUMBER("os_pid", writer.script.os_pid),
     NUMBER("pid_number_bits", writer.script.pid_number_bits),
     NAME("collapse_recursion", writer.script.collapse_recursion, booleans),
@@ -208,6 +209,7 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_st
             return refuse(&rows[i], "has a wrong value", why, why_size);
     }
     options->writer.note = start->note;
+    options->writer.about = start->about;
     options->files.directory = start->directory;
     options->sampler.excluded = start->excluded.pid;
     options->sampler.excluded_n = start->excluded.n;

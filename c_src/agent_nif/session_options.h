@@ -13,7 +13,7 @@ struct fp_session_start {
         uint64_t pid[FP_EXCLUDED_MAX];
         size_t n;
     } excluded;
-    char directory[FP_PATH_BYTES], note[FP_NOTE_ROOM];
+    char directory[FP_PATH_BYTES], note[FP_NOTE_ROOM], about[FP_NOTE_ROOM];
 };
 
 /* Into *start, which is all zeros. 0; FP_EINVAL with the wrong key in *why; FP_ESTATE when the

@@ -1,11 +1,11 @@
 /* perf_script.c - records in, text out.
  *
  * Costly text is rendered once: a stack's lines with the stack (write_stack.c), names and root
- * lines with the process (write_process.c), and the metrics line of a process whose metrics do not
- * change. A sample is then five copies:
+ * lines with the process (write_process.c). A sample is then copies:
  *
  *      header            process->text.begin, time
- *      metrics line      formatted for a SAMPLE, process->quiet for a REPEAT
+ *      fields            the numbers that have changed; of a whole sample all, and the words
+ *      event             a constant
  *      stack lines       the stack's text
  *      root lines        process->text.root, those that the stack lacks
  *      status line       a constant, with the empty line that ends a sample */
@@ -15,13 +15,13 @@
 #include "base/governor.h"
 #include "base/pages.h"
 #include "format/encode.h"
+#include "format/scan.h"
 #include "format/write_frame.h"
 #include "format/write_process.h"
 #include "format/write_stack.h"
 
 struct process {
     struct fp_process_text text;
-    struct fp_kept quiet; /* the metrics line with all deltas 0; size 0: not rendered */
     uint32_t number, serial;
     bool sampled; /* value[] holds the last sample */
     /* REPEATs that wait to be written as one sample; 0: none. */
@@ -29,6 +29,7 @@ struct process {
     int64_t merged_time_us; /* of the latest */
     int64_t last_time_us;
     int64_t value[FP_METRIC_COUNT];
+    uint64_t block; /* that the last sample was written to; 0: it was not, or names have changed */
 };
 
 struct fp_perf_script {
@@ -43,7 +44,8 @@ struct fp_perf_script {
     uint32_t merging_at; /* where fp_perf_script_merged() goes on */
     uint16_t stack_merging[FP_STACK_SLOTS];
     uint64_t weight;          /* of the text in `out` */
-    struct fp_arena arena;    /* of the processes' texts and quiet lines */
+    uint64_t block;           /* that the text goes to */
+    struct fp_arena arena;    /* of the processes' texts */
     struct fp_buffer out;     /* the sample that the caller gets */
     struct fp_buffer scratch; /* what is being rendered */
 };
@@ -56,6 +58,7 @@ int fp_perf_script_create(struct fp_perf_script **script,
     if (made == NULL)
         return FP_ENOMEM;
     made->options = *options;
+    made->block = 1;
     if (made->options.pid_number_bits == 0)
         made->options.pid_number_bits = 28;
     if (fp_stacks_create(&made->stacks, &made->options) != 0) {
@@ -89,44 +92,69 @@ static char *put_slice(char *out, struct fp_slice slice)
     return fp_put(out, slice.at, slice.size);
 }
 
-/* A bound for what put_metrics() writes. */
+/* A bound for the numbers of a sample. */
 #define METRIC_KEY(name) " " #name "="
 #define METRICS_BYTES_MAX                                                                          \
-    (sizeof("#" FP_METRIC_MAP(METRIC_KEY)) + FP_METRIC_COUNT * (2 * FP_I64_DIGITS + 1))
+    (sizeof("" FP_METRIC_MAP(METRIC_KEY)) + FP_METRIC_COUNT * (2 * FP_I64_DIGITS + 1))
 
 static char *put_number(char *out, int64_t value, int64_t delta)
 {
+    *out++ = '=';
     out = fp_put_i64(out, value);
     *out++ = '/';
-    return fp_put_i64(out, delta);
+    return FP_PUT_LITERAL(fp_put_i64(out, delta), " ");
 }
 
-static char *put_metrics(char *out, const int64_t *value, const int64_t *delta)
+static const struct fp_slice metric_key[] = {
+#define METRIC_SLICE(name) {#name, sizeof(#name) - 1},
+    FP_METRIC_MAP(METRIC_SLICE)
+#undef METRIC_SLICE
+};
+
+/* The numbers that differ from those of the sample before, most of them as their change. */
+static char *put_changes(char *out, const struct process *process, const int64_t *value,
+                         const int64_t *delta)
 {
-    *out++ = '#';
-#define PUT_METRIC(name)                                                                           \
-    out = FP_PUT_LITERAL(out, METRIC_KEY(name));                                                   \
-    out = put_number(out, value[FP_METRIC_##name], delta[FP_METRIC_##name]);
-    FP_METRIC_MAP(PUT_METRIC)
-#undef PUT_METRIC
+    for (int i = 0; i < FP_METRIC_COUNT; i++) {
+        int64_t change = (int64_t)((uint64_t)value[i] - (uint64_t)process->value[i]);
+
+        if (change == 0 && delta[i] == 0)
+            continue;
+        out = put_slice(out, metric_key[i]);
+        if (change != delta[i]) {
+            out = put_number(out, value[i], delta[i]);
+            continue;
+        }
+        if (change >= 0)
+            *out++ = '+';
+        out = FP_PUT_LITERAL(fp_put_i64(out, change), " ");
+    }
     return out;
 }
 
-/* The metrics line with all deltas 0, kept until the next SAMPLE. */
-static int render_quiet(struct fp_perf_script *script, struct process *process)
+static bool is_first(const struct fp_perf_script *script, const struct process *process)
 {
-    static const int64_t no_delta[FP_METRIC_COUNT];
-    struct fp_buffer *scratch = &script->scratch;
-    char *out;
+    return process->block != script->block;
+}
 
-    if (process->quiet.size != 0)
-        return 0;
-    scratch->size = 0;
-    if (fp_buffer_reserve(scratch, METRICS_BYTES_MAX + process->text.words.size) != 0)
-        return FP_ENOMEM;
-    out = put_metrics(scratch->bytes, process->value, no_delta);
-    fp_buffer_end(scratch, put_slice(out, process->text.words));
-    return fp_arena_keep(&script->arena, &process->quiet, scratch->bytes, scratch->size);
+/* Numbers and words, each with a blank behind it. */
+static char *put_fields(struct fp_perf_script *script, struct process *process, char *out,
+                        const int64_t *value, const int64_t *delta)
+{
+    if (is_first(script, process)) {
+        for (int i = 0; i < FP_METRIC_COUNT; i++)
+            out = put_number(put_slice(out, metric_key[i]), value[i], delta[i]);
+        out = put_slice(out, process->text.words);
+        process->block = script->block;
+    } else {
+        out = put_changes(out, process, value, delta);
+    }
+    return out;
+}
+
+void fp_perf_script_set_block(struct fp_perf_script *script, uint64_t block)
+{
+    script->block = block;
 }
 
 /* The time to write for a sample: not before the one written last, after the process's own last one
@@ -187,6 +215,15 @@ static char *put_status(char *out, uint8_t status)
     return fp_put(out, lines[status], strlen(lines[status]));
 }
 
+/* Over `000] `, which `out` is behind. */
+static char *put_scheduler(char *out, uint16_t scheduler)
+{
+    out -= strlen("000] ");
+    out += scheduler < 100;
+    out += scheduler < 10;
+    return FP_PUT_LITERAL(fp_put_u64(out, scheduler), "] ");
+}
+
 /* All of the constants that a sample can have. */
 #define CONSTANT_BYTES_MAX 256
 
@@ -195,25 +232,28 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
                       const struct fp_stack_text *stack, const struct fp_record_sample *record,
                       uint64_t weight)
 {
+    static const int64_t no_delta[FP_METRIC_COUNT];
+    bool is_repeat = record->head.type == FP_RECORD_REPEAT;
     char *out, *frames;
     int err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + METRICS_BYTES_MAX +
-                                                  process->quiet.size + process->text.text.size +
-                                                  stack->lines.size);
+                                                  process->text.text.size + stack->lines.size);
 
     if (err != 0)
         return err;
     out = put_slice(fp_buffer_at(&script->out), process->text.begin);
+    if (record->head.count != 0)
+        out = put_scheduler(out, record->head.count);
     out = put_time(out, choose_time(script, &process->last_time_us, record->time_us));
     out = FP_PUT_LITERAL(out, ": ");
+    if (!is_repeat)
+        out = put_fields(script, process, out, record->value, record->delta);
+    else if (is_first(script, process))
+        out = put_fields(script, process, out, process->value, no_delta);
     if (weight > 1) {
         out = fp_put_u64(out, weight);
         *out++ = ' ';
     }
     out = FP_PUT_LITERAL(out, "cpu-clock:\n");
-    if (record->head.type == FP_RECORD_REPEAT)
-        out = fp_put(out, process->quiet.bytes, process->quiet.size);
-    else
-        out = put_slice(put_metrics(out, record->value, record->delta), process->text.words);
     frames = out;
     out = put_slice(out, stack->lines);
     out = put_roots(out, process, stack->last_function);
@@ -223,6 +263,24 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
     script->weight += weight;
     fp_counters_add(script->options.stats, FP_COUNTER_merged, weight - 1);
     return 0;
+}
+
+/* stackcollapse-perf.pl reads a period only directly behind the time: where fields have to stand
+ * there, the first observation is a sample of its own. */
+static int put_merged(struct fp_perf_script *script, struct process *process,
+                      const struct fp_stack_text *stack, struct fp_record_sample *repeat)
+{
+    if (process->merged > 1 && is_first(script, process)) {
+        int err;
+
+        repeat->time_us--;
+        err = put_sample(script, process, stack, repeat, 1);
+        repeat->time_us++;
+        if (err != 0)
+            return err;
+        process->merged--;
+    }
+    return put_sample(script, process, stack, repeat, process->merged);
 }
 
 /* ---- merging ---------------------------------------------------------- */
@@ -269,9 +327,7 @@ static int write_merged(struct fp_perf_script *script, uint32_t slot)
         return 0;
     err = fp_stacks_text(script->stacks, process->merged_stack, &stack);
     if (err == 0)
-        err = render_quiet(script, process);
-    if (err == 0)
-        err = put_sample(script, process, &stack, &repeat, process->merged);
+        err = put_merged(script, process, &stack, &repeat);
     if (err == 0)
         end_merge(script, process);
     return err;
@@ -366,7 +422,7 @@ static int define_process(struct fp_perf_script *script, const struct fp_record_
     if (err != 0)
         return err;
     process = &script->process[record->slot];
-    process->quiet.size = 0;
+    process->block = 0;
     if (process->number != record->number || process->serial != record->serial)
         process->sampled = false;
     process->number = record->number;
@@ -399,14 +455,8 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
     is_merged = may_be_merged(script, process, record);
     if (!is_merged && write_merged(script, record->process) != 0)
         return FP_ENOMEM;
-    /* Before anything can fail: a REPEAT may follow. */
-    if (!is_repeat) {
-        memcpy(process->value, record->value, sizeof(process->value));
-        process->quiet.size = 0;
-        process->sampled = true;
-    } else if (!process->sampled) {
+    if (is_repeat && !process->sampled)
         return FP_EINVAL;
-    }
     err = fp_stacks_text(script->stacks, record->stack, &stack);
     if (err == 0 && is_merged) {
         merge(script, process, record);
@@ -414,9 +464,16 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
                    ? 0
                    : write_merged(script, record->process);
     }
-    if (err == 0 && is_repeat)
-        err = render_quiet(script, process);
-    return err != 0 ? err : put_sample(script, process, &stack, record, 1);
+    if (err == 0)
+        err = put_sample(script, process, &stack, record, 1);
+    /* In any case: a REPEAT may follow. */
+    if (!is_repeat) {
+        memcpy(process->value, record->value, sizeof(process->value));
+        process->sampled = true;
+    }
+    if (err != 0)
+        process->block = 0;
+    return err;
 }
 
 static int handle(struct fp_perf_script *script, const struct fp_record *record)
@@ -471,9 +528,7 @@ static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_
         /* Gauges of other nodes may be any numbers: the difference wraps around. */
         uint64_t change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
 
-        *out++ = ' ';
         out = fp_put(out, gauge->name, strlen(gauge->name));
-        *out++ = '=';
         out = put_number(out, gauge->value, (int64_t)change);
     }
     return out;
@@ -495,6 +550,22 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
     return !script->options.is_elsewhere || script->last_time_us > 0;
 }
 
+/* The text of each word encoded. What is no word is left out. */
+static char *put_about(char *out, const char *about)
+{
+    for (const char *end = about + strlen(about); about < end;) {
+        size_t size = strcspn(about, " "), key = strcspn(about, "= ");
+
+        if (key + 1 < size) {
+            *out++ = ' ';
+            out = fp_put(out, about, key + 1);
+            out = fp_put_word(out, (struct fp_slice){about + key + 1, size - key - 1});
+        }
+        about += size + (about[size] == ' ');
+    }
+    return out;
+}
+
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size)
 {
@@ -505,21 +576,24 @@ int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_samp
 
     begin_text(script);
     err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + strlen(sample->engine) +
-                                              3 * note.size + 2 * FP_GAUGES_MAX * gauge_bytes);
+                                              3 * (note.size + strlen(sample->about)) +
+                                              2 * FP_GAUGES_MAX * gauge_bytes);
     if (err != 0)
         return err;
-    out = fp_put_thread(script->out.bytes, script->options.os_pid, OWN_TID);
+    out = FP_PUT_LITERAL(script->out.bytes, "flame_prof ");
+    out = fp_put_thread(out, script->options.os_pid, OWN_TID);
     out = put_time(out, own_time(script, sample->now_us));
-    out = FP_PUT_LITERAL(out, ": cpu-clock:\n#");
+    out = FP_PUT_LITERAL(out, ": ");
     for (int i = 0; i < 2; i++)
         out = put_gauges(out, sample->now[i], sample->before[i]);
-    out = FP_PUT_LITERAL(out, " name=flame_prof engine=");
+    out = FP_PUT_LITERAL(out, "name=flame_prof engine=");
     out = fp_put(out, sample->engine, strlen(sample->engine));
     if (sample->mode != NULL)
         out = fp_put(FP_PUT_LITERAL(out, " mode="), sample->mode, strlen(sample->mode));
+    out = put_about(FP_PUT_LITERAL(out, " format=" FP_FORMAT_TEXT), sample->about);
     if (note.size > 0)
-        out = fp_put_encoded(FP_PUT_LITERAL(out, " trigger="), note);
-    out = FP_PUT_LITERAL(out, " (metrics)\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
+        out = fp_put_word(FP_PUT_LITERAL(out, " trigger="), note);
+    out = FP_PUT_LITERAL(out, " cpu-clock:\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
     return end_text(script, 0, text, size);
 }

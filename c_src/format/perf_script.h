@@ -38,6 +38,11 @@ void fp_perf_script_destroy(struct fp_perf_script *script);
 int fp_perf_script_record(struct fp_perf_script *script, const struct fp_record *record,
                           const char **text, size_t *size);
 
+/* The text that follows goes to this block of the file, a number that is not 0. A sample leaves out
+ * what is as it was in its process' sample before in the same block: the first one in a block is
+ * whole, so that each block can be read alone. */
+void fp_perf_script_set_block(struct fp_perf_script *script, uint64_t block);
+
 /* How many SAMPLEs and REPEATs the last text stands for. */
 uint64_t fp_perf_script_weight(const struct fp_perf_script *script);
 
@@ -61,7 +66,8 @@ struct fp_self_sample {
     const char *mode; /* NULL: processes */
     const struct fp_gauges *now[2], *before[2];
     int64_t now_us;
-    const char *note; /* why there is a session, or "" */
+    const char *note;  /* why there is a session, or "" */
+    const char *about; /* words `key=text` of node and session with blanks between, not encoded */
 };
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size);

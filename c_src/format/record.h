@@ -62,7 +62,8 @@ struct fp_record {
     uint32_t size;  /* of the whole record, in bytes */
     uint8_t type;   /* enum fp_record_type */
     uint8_t status; /* enum fp_status; SAMPLE and REPEAT */
-    uint16_t count; /* STACK: number of frames */
+    uint16_t count; /* STACK: number of frames. SAMPLE and REPEAT: the scheduler that ran the
+                       process, from 1 on; 0: none, or not known */
 };
 
 /* Module and function are atom words of the VM, or lengths of text. module == 0: there is none. */

@@ -74,9 +74,21 @@ static uint32_t tid_of(uint32_t number_bits, const struct fp_record_process *rec
 
 char *fp_put_thread(char *out, uint32_t os_pid, uint32_t tid)
 {
-    out = fp_put_u64(FP_PUT_LITERAL(out, "beam "), os_pid);
+    out = fp_put_u64(out, os_pid);
     *out++ = '/';
     return FP_PUT_LITERAL(fp_put_u64(out, tid), " [000] ");
+}
+
+static char *encode_colons(char *at, char *end)
+{
+    while ((at = memchr(at, ':', (size_t)(end - at))) != NULL)
+        end = fp_encode_in_place(at, 1, end);
+    return end;
+}
+
+char *fp_put_word(char *out, struct fp_slice text)
+{
+    return encode_colons(out, fp_put_encoded(out, text));
 }
 
 static bool is_known(const struct fp_frame *call)
@@ -84,28 +96,96 @@ static bool is_known(const struct fp_frame *call)
     return call->module.at != NULL && call->function.at != NULL;
 }
 
-/* The end of the metrics line, from the blank behind the numbers on. */
+/* ---- the command -------------------------------------------------------- */
+
+#define COMM_MOST 31
+
+static bool is_comm_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '@' ||
+           c == '-';
+}
+
+/* Of any name. FlameScope ends a command at its first digit. */
+static char *put_comm_part(char *out, const char *end, struct fp_slice name)
+{
+    for (size_t i = 0; i < name.size && out < end; i++) {
+        if (is_comm_character(name.at[i]))
+            *out++ = name.at[i];
+        else if (out[-1] != '_')
+            *out++ = '_';
+    }
+    return out;
+}
+
+/* Other readers have rules of their own for these two. */
+static bool is_taken(const char *comm, size_t size)
+{
+    return (size >= 4 && memcmp(comm, "java", 4) == 0) || memmem(comm, size, "swapper", 7) != NULL;
+}
+
+/* The name of a process, or its label or initial call, with a blank. */
+static char *put_comm(char *out, const struct names *names, const struct fp_frame call[2],
+                      const struct fp_record_process *record)
+{
+    /* A byte before it for out[-1]. */
+    char comm[1 + COMM_MOST], *begin = comm + 1, *at = begin;
+    const char *end = comm + sizeof(comm);
+    const struct fp_frame *first = is_known(&call[1]) ? &call[1] : &call[0];
+
+    comm[0] = '\0';
+    if (record->is_scheduler)
+        at = put_comm_part(at, end, FP_SLICE("scheduler"));
+    else if (names->name[REGISTERED].size != 0)
+        at = put_comm_part(at, end, names->name[REGISTERED]);
+    else if (names->name[LABEL].size != 0)
+        at = put_comm_part(at, end, names->name[LABEL]);
+    else if (is_known(first))
+        at = put_comm_part(put_comm_part(put_comm_part(at, end, first->module), end, FP_SLICE(".")),
+                           end, first->function);
+    while (at > begin && at[-1] == '_')
+        at--;
+    if (at - begin < 2 || *begin == '.' || *begin == '@' || *begin == '-' ||
+        is_taken(begin, (size_t)(at - begin)))
+        return FP_PUT_LITERAL(out, "beam ");
+    out = fp_put(out, begin, (size_t)(at - begin));
+    *out++ = ' ';
+    return out;
+}
+
+/* ---- words -------------------------------------------------------------- */
+
+static char *put_call(char *out, const struct fp_frame *call)
+{
+    char *begin = out;
+
+    return encode_colons(begin, fp_put_function(out, call));
+}
+
+/* Each word with a blank behind it. */
 static char *put_words(char *out, const struct names *names, const struct fp_frame call[2],
                        const struct fp_record_process *record)
 {
     if (record->is_scheduler) {
-        out = FP_PUT_LITERAL(out, " scheduler=");
-        return FP_PUT_LITERAL(fp_put_u64(out, record->number), " (metrics)\n");
+        out = fp_put_u64(FP_PUT_LITERAL(out, "scheduler="), record->number);
+        *out++ = ' ';
+        return out;
     }
-    out = FP_PUT_LITERAL(out, " erl_pid=<0.");
+    out = FP_PUT_LITERAL(out, "erl_pid=<0.");
     out = fp_put_u64(out, record->number);
     *out++ = '.';
     out = fp_put_u64(out, record->serial);
     *out++ = '>';
     if (names->name[REGISTERED].size != 0)
-        out = fp_put_encoded(FP_PUT_LITERAL(out, " name="), names->name[REGISTERED]);
+        out = fp_put_word(FP_PUT_LITERAL(out, " name="), names->name[REGISTERED]);
     if (names->name[LABEL].size != 0)
-        out = fp_put_encoded(FP_PUT_LITERAL(out, " label="), names->name[LABEL]);
+        out = fp_put_word(FP_PUT_LITERAL(out, " label="), names->name[LABEL]);
     if (is_known(&call[0]))
-        out = fp_put_function(FP_PUT_LITERAL(out, " initial_call="), &call[0]);
+        out = put_call(FP_PUT_LITERAL(out, " initial_call="), &call[0]);
     if (is_known(&call[1]))
-        out = fp_put_function(FP_PUT_LITERAL(out, " proc_lib_initial_call="), &call[1]);
-    return FP_PUT_LITERAL(out, " (metrics)\n");
+        out = put_call(FP_PUT_LITERAL(out, " proc_lib_initial_call="), &call[1]);
+    *out++ = ' ';
+    return out;
 }
 
 /* Bytes beside names and calls. */
@@ -138,7 +218,8 @@ int fp_process_text_render(struct fp_process_text *process, struct fp_arena *are
                      2 * (fp_frame_room(&call[0]) + fp_frame_room(&call[1])));
     if (err != 0)
         return err;
-    out = fp_put_thread(scratch->bytes, options->os_pid, tid_of(options->pid_number_bits, record));
+    out = put_comm(scratch->bytes, &names, call, record);
+    out = fp_put_thread(out, options->os_pid, tid_of(options->pid_number_bits, record));
     end[0] = out;
     end[1] = out = put_words(out, &names, call, record);
     for (int i = 0; i < 2; i++)

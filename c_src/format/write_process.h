@@ -16,8 +16,8 @@ struct fp_root {
 /* The slices are of `text`. */
 struct fp_process_text {
     struct fp_kept text;    /* size 0: the process is not defined */
-    struct fp_slice begin;  /* `beam 4242/71 [000] ` */
-    struct fp_slice words;  /* ` erl_pid=<0.71.0> ... (metrics)` LF */
+    struct fp_slice begin;  /* `worker 4242/71 [000] ` */
+    struct fp_slice words;  /* `erl_pid=<0.71.0> ... ` */
     struct fp_root root[2]; /* initial call, $initial_call */
 };
 
@@ -27,5 +27,8 @@ int fp_process_text_render(struct fp_process_text *process, struct fp_arena *are
                            struct fp_buffer *scratch, const struct fp_perf_script_options *options,
                            const struct fp_record_process *record);
 
-/* Write `beam PID/TID [000] ` at `out`. The place behind it. */
+/* Write `PID/TID [000] ` at `out`. The place behind it. */
 char *fp_put_thread(char *out, uint32_t os_pid, uint32_t tid);
+/* The text of a word: percent-encoded, and the colon, too, as some readers look for the colons of a
+ * header. At most three times the size. */
+char *fp_put_word(char *out, struct fp_slice text);

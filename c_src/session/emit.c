@@ -97,6 +97,7 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
         target->registered_at = now->registered_at;
         target->named_us = s->tick_us;
     }
+    target->series.scheduler = s->on_scheduler;
     if ((frames != NULL && push_stack(s, frames, &stack) != 0) ||
         fp_series_push(&target->series, s->options.ring, slot, stack, now->status, s->tick_us,
                        value) != 0)
@@ -135,6 +136,7 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
     uint32_t stack;
 
     fp_sampler_count(s, FP_COUNTER_attempted, 1);
+    target->series.scheduler = (uint16_t)number;
     if ((!target->is_defined && push_scheduler(s, slot, number) != 0) ||
         push_stack(s, &idle, &stack) != 0 ||
         fp_series_push(&target->series, s->options.ring, slot, stack, FP_STATUS_waiting, s->tick_us,

@@ -43,11 +43,13 @@ static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pendi
     int64_t tick_us = s->tick_us, n = pending->ticks;
     int64_t passed = pending->last_us - pending->first_us;
 
+    s->on_scheduler = (uint16_t)(pending - s->pending + 1);
     for (int64_t k = 1; k <= n; k++) {
         s->tick_us = pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
         fp_emit_sample(s, slot, now, stack);
     }
     s->tick_us = tick_us;
+    s->on_scheduler = 0;
 }
 
 /* The capture does not come: each tick that waited has a sample with one frame instead of a stack,

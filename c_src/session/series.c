@@ -14,8 +14,9 @@ int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t proc
 
     if (record == NULL)
         return FP_EFULL;
-    record->head = (struct fp_record){
-        (uint32_t)size, (uint8_t)(is_repeat ? FP_RECORD_REPEAT : FP_RECORD_SAMPLE), status, 0};
+    record->head = (struct fp_record){(uint32_t)size,
+                                      (uint8_t)(is_repeat ? FP_RECORD_REPEAT : FP_RECORD_SAMPLE),
+                                      status, series->scheduler};
     record->process = process;
     record->stack = stack;
     record->time_us = time_us;

@@ -13,6 +13,7 @@
 struct fp_series {
     uint8_t sampled; /* what follows is that of the last sample pushed */
     uint8_t status;
+    uint16_t scheduler; /* of the next sample, for its head */
     uint32_t stack;
     int64_t value[FP_METRIC_COUNT];
 };

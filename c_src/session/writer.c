@@ -60,6 +60,7 @@ struct fp_writer {
     int64_t drain_at_ms, flush_at_ms;
     int64_t swept_ms;  /* of the last sweep */
     uint64_t notified; /* the last ticket */
+    uint64_t refused;  /* texts, by the sink */
     /* Of the times in the file: Unix time less monotonic time, and what of it is the step of the
      * system's clock since the start. */
     int64_t offset_us, step_us;
@@ -67,7 +68,7 @@ struct fp_writer {
     /* 1: the sink does not buffer, or a trigger has come. The thread that sets it writes the note,
      * and publishes it by TRIGGER_BIT. */
     _Atomic int is_triggered;
-    char note[FP_NOTE_ROOM];
+    char note[FP_NOTE_ROOM], about[FP_NOTE_ROOM];
 };
 
 /* ---- the clock -------------------------------------------------------- */
@@ -98,6 +99,8 @@ static void prepare_text(struct fp_writer *writer)
 {
     if (fp_sink_begins_file(writer->options.sink))
         follow_clock(writer);
+    /* Behind text that the sink refused, a sample cannot leave out what that had. */
+    fp_perf_script_set_block(writer->script, fp_sink_block(writer->options.sink) + writer->refused);
 }
 
 /* ---- draining --------------------------------------------------------- */
@@ -112,6 +115,7 @@ static void write_text(struct fp_writer *writer, const char *text, size_t size, 
         return;
     if (fp_sink_write(writer->options.sink, text, size, weight) != 0) {
         fp_counters_add(counters, FP_COUNTER_lost, weight);
+        writer->refused++;
         return;
     }
     if (fp_sink_is_buffering(writer->options.sink))
@@ -125,9 +129,12 @@ static void write_merged(struct fp_writer *writer, enum fp_merged which)
     const char *text;
     size_t size;
 
-    prepare_text(writer);
-    while (fp_perf_script_merged(writer->script, which, &text, &size) == 0 && size > 0)
+    for (;;) {
+        prepare_text(writer);
+        if (fp_perf_script_merged(writer->script, which, &text, &size) != 0 || size == 0)
+            return;
         write_text(writer, text, size, fp_perf_script_weight(writer->script));
+    }
 }
 
 static void revalidate(struct fp_writer *writer)
@@ -242,6 +249,7 @@ static void write_own_sample(struct fp_writer *writer)
         .now_us = fp_monotonic_ns() / 1000 +
                   atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed),
         .note = writer->note,
+        .about = writer->about,
     };
     const char *text;
     size_t size;
@@ -425,6 +433,7 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
     made->offset_us = atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
     snprintf(made->note, sizeof(made->note), "%s", options->note);
+    snprintf(made->about, sizeof(made->about), "%s", options->about == NULL ? "" : options->about);
     made->rate_ns = fp_monotonic_ns();
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)

@@ -25,6 +25,7 @@ struct fp_writer_options {
     struct fp_gauges_mailbox *node; /* gauges of the node, or NULL */
     uint32_t flush_interval_ms;     /* 0: flushed only by request */
     const char *note;               /* for the own samples, or "" (perf_script.h); copied */
+    const char *about;              /* the same; NULL: none */
     const struct fp_sample_clock *clock;
     /* Reads this host's clocks; NULL: the portable engine keeps clock->step_us,
      * by those of its node. */

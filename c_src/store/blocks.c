@@ -15,9 +15,10 @@
 #include "store/zstd_frame.h"
 
 /* A block is closed behind the sample that makes it so large. Plain text is then still in the
- * processor's cache when the kernel copies it. A frame starts with an empty window, which at 2 MiB
+ * processor's cache when the kernel copies it; the first samples of 100 processes, which are whole
+ * in each block, are a sixth of it. A frame starts with an empty window, which at 2 MiB
  * costs 8 % of the bytes, and takes a line in the table. */
-#define PLAIN_TEXT ((size_t)64 << 10)
+#define PLAIN_TEXT ((size_t)256 << 10)
 #define FRAME_TEXT ((size_t)16 << 20)
 /* For text that does not compress. */
 #define FRAME_BYTES ((size_t)1 << 20)
@@ -36,6 +37,7 @@ struct fp_blocks {
     char bytes[BYTES_ROOM];
     size_t begin, end;
     struct fp_block open;
+    uint64_t number;                    /* of the open block, less 1 */
     struct fp_block closed[BLOCKS_MAX]; /* a ring: n from `first` on */
     unsigned first, n;
     uint64_t waiting_text, waiting_weight;
@@ -93,6 +95,12 @@ static bool is_full(const struct fp_blocks *blocks)
            blocks->open.bytes >= FRAME_BYTES;
 }
 
+static void reopen(struct fp_blocks *blocks)
+{
+    memset(&blocks->open, 0, sizeof(blocks->open));
+    blocks->number++;
+}
+
 static int compress(struct fp_blocks *blocks, const char *text, size_t size, bool is_end)
 {
     uint64_t before = fp_thread_cpu_ns();
@@ -101,7 +109,7 @@ static int compress(struct fp_blocks *blocks, const char *text, size_t size, boo
 
     blocks->cpu_ns += fp_thread_cpu_ns() - before;
     if (err != 0) /* the samples still wait: the session's end counts them as lost */
-        memset(&blocks->open, 0, sizeof(blocks->open));
+        reopen(blocks);
     return err;
 }
 
@@ -167,7 +175,7 @@ int fp_blocks_end(struct fp_blocks *blocks)
     blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
     blocks->n++;
     blocks->end += blocks->open.bytes;
-    memset(&blocks->open, 0, sizeof(blocks->open));
+    reopen(blocks);
     return 0;
 }
 
@@ -190,6 +198,11 @@ void fp_blocks_drop_first(struct fp_blocks *blocks)
         blocks->begin = blocks->end = 0;
 }
 
+uint64_t fp_blocks_number(const struct fp_blocks *blocks)
+{
+    return blocks->number + 1;
+}
+
 const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks)
 {
     return &blocks->open;
@@ -199,7 +212,7 @@ void fp_blocks_clear(struct fp_blocks *blocks)
 {
     if (blocks->zst != NULL)
         fp_zstd_drop(blocks->zst);
-    memset(&blocks->open, 0, sizeof(blocks->open));
+    reopen(blocks);
     blocks->piece_size = 0;
     blocks->begin = blocks->end = 0;
     blocks->first = blocks->n = 0;

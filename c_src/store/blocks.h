@@ -35,6 +35,8 @@ int fp_blocks_end(struct fp_blocks *blocks);
 /* The oldest closed block, or NULL; valid until the next call. */
 const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks, const char **bytes);
 void fp_blocks_drop_first(struct fp_blocks *blocks);
+/* Of the open block, also while that is empty: no two have the same, and none has 0. */
+uint64_t fp_blocks_number(const struct fp_blocks *blocks);
 /* The open block; all 0 where it is empty. */
 const struct fp_block *fp_blocks_open(const struct fp_blocks *blocks);
 void fp_blocks_clear(struct fp_blocks *blocks);

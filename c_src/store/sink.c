@@ -311,6 +311,11 @@ int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t 
     return err;
 }
 
+uint64_t fp_sink_block(const struct fp_sink *sink)
+{
+    return fp_blocks_number(sink->blocks);
+}
+
 bool fp_sink_begins_file(const struct fp_sink *sink)
 {
     uint64_t text, weight;

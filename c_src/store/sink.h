@@ -62,6 +62,9 @@ void fp_sink_listen(struct fp_sink *sink,
 /* Text of `weight` samples. 0; FP_EFULL: refused whole, the memory is full. */
 int fp_sink_write(struct fp_sink *sink, const char *text, size_t size, uint64_t weight);
 
+/* The block that the next text goes to: a block is written, lost or damaged as one. No two have the
+ * same number, and none has 0. */
+uint64_t fp_sink_block(const struct fp_sink *sink);
 /* The next text is the first of a file. */
 bool fp_sink_begins_file(const struct fp_sink *sink);
 /* Unix time less monotonic time for the text that follows: files are named by it. Where a file has

@@ -61,6 +61,7 @@
         hold_ms := non_neg_integer(),
         %% For the session's samples of itself; <<>>: nothing.
         note := binary(),
+        about := binary(),
         %% The interval is that of a pass; a rule takes part in every EveryPasses-th.
         rules := [
             {

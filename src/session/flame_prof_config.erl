@@ -13,6 +13,9 @@
 %% Of the unwind information and symbols of the node's C libraries: 2 MiB with OpenSSL.
 -define(LIBRARIES_BYTES, 33554432).
 
+%% Of what the library takes of the words about a session: FP_NOTE_ROOM.
+-define(ABOUT_BYTES, 511).
+
 %% The application's own processes tell nothing about the program.
 -define(OWN_NAMES, [
     flame_prof_sup,
@@ -48,6 +51,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
         cpu_permille => permille(maps:get(cpu_budget, Options)),
         hold_ms => 0,
         note => <<>>,
+        about => about(node(), erlang:system_info(otp_release), Options),
         rules => [native_rule(Rule, Rules) || Rule <- Rules],
         select_interval_ms => flame_prof_selection:interval(Rules),
         status => Status,
@@ -58,6 +62,38 @@ session(Engine, Options, IsCapturing, Excluded) ->
         os_pid => 0,
         pid_number_bits => pid_number_bits(erlang:system_info(otp_release))
     }.
+
+%% The words of the profiler's own samples (doc/format.md): of the options only atoms and
+%% numbers, so that no path and no name of a program is among them.
+about(Node, Release, Options) ->
+    %% Attached to a node, the application is not there.
+    Version =
+        case application:get_key(flame_prof, vsn) of
+            {ok, Known} -> Known;
+            undefined -> "unknown"
+        end,
+    Plain = [[atom_to_binary(Key), $=, plain(Value)]
+        || {Key, Value} <- lists:sort(maps:to_list(Options)),
+           is_atom(Value) orelse is_number(Value)],
+    Words = [
+        ["node=", atom_to_binary(Node)],
+        [" otp=", Release],
+        [" version=", Version],
+        [" options=", lists:join($,, Plain)]
+    ],
+    cut(unicode:characters_to_binary(Words)).
+
+plain(Value) when is_atom(Value) -> atom_to_binary(Value);
+plain(Value) when is_integer(Value) -> integer_to_binary(Value);
+plain(Value) -> float_to_binary(Value, [short]).
+
+cut(Words) when byte_size(Words) =< ?ABOUT_BYTES ->
+    Words;
+cut(Words) ->
+    case unicode:characters_to_binary(binary:part(Words, 0, ?ABOUT_BYTES)) of
+        {_, Whole, _} -> Whole;
+        Whole -> Whole
+    end.
 
 %% @doc What a session maps at its start: all but the texts of stacks that come.
 -spec start_bytes(flame_prof_engine:name(), flame_prof_options:options()) -> pos_integer().
@@ -94,6 +130,7 @@ remote_writer(Options, Node, OsPid, Release) ->
     (session(portable, Options, false, []))#{
         node := flame_prof_log_name:node(Node),
         os_pid := OsPid,
+        about := about(Node, Release, Options),
         pid_number_bits := pid_number_bits(Release)
     }.
 

@@ -21,7 +21,10 @@ struct grammar {
     const char *begin, *at, *end;
     uint64_t last_time;
     uint64_t *tid_time; /* by tid modulo a power of two: tests use few tids */
+    char *is_known;     /* by tid: its whole sample has been there */
     uint64_t period;    /* of the last header */
+    uint64_t tid;
+    const char *fields, *fields_end;
 };
 
 #define GRAMMAR_TIDS (1u << 16)
@@ -207,17 +210,50 @@ static const char *grammar_frame(const char *at, const char *end, int *is_status
     return grammar_symbol(symbol, symbol_end, dso, end - 1);
 }
 
+/* Two letters or more: a digit would end it for some readers. */
+static int grammar_comm(const char **at, const char *end)
+{
+    const char *begin = *at;
+
+    while (*at < end && ((**at >= 'a' && **at <= 'z') || (**at >= 'A' && **at <= 'Z') ||
+                         strchr("_.@-", **at) != NULL))
+        ++*at;
+    return *at - begin >= 2 && *at - begin <= 31 && strchr(".@-", *begin) == NULL;
+}
+
+/* From behind the time to the event: a period, or fields. */
+static const char *grammar_behind_time(struct grammar *g, const char *at, const char *end)
+{
+    g->period = 1;
+    g->fields = g->fields_end = at;
+    if (at < end && *at >= '0' && *at <= '9') {
+        GRAMMAR_NEED(grammar_number(&at, end, &g->period) && g->period > 0 &&
+                         g->period <= INT64_MAX,
+                     "no period");
+        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank");
+    } else if (end - at > 11) {
+        at = g->fields_end = end - 10;
+        GRAMMAR_NEED(memchr(g->fields, ':', (size_t)(at - g->fields)) == NULL,
+                     "a colon in the fields");
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, "cpu-clock:") && at == end, "no event");
+    return NULL;
+}
+
 static const char *grammar_header(struct grammar *g, const char *at, const char *end)
 {
-    uint64_t pid, tid, seconds, micros = 0, time;
+    uint64_t pid, cpu, seconds, micros = 0, time;
 
-    GRAMMAR_NEED(end - at <= 127, "a header of more than 127 bytes");
-    GRAMMAR_NEED(grammar_literal(&at, end, "beam "), "no comm");
+    GRAMMAR_NEED(grammar_comm(&at, end) && grammar_literal(&at, end, " "), "no comm");
     GRAMMAR_NEED(grammar_number(&at, end, &pid), "no pid");
     GRAMMAR_NEED(grammar_literal(&at, end, "/"), "no slash");
-    GRAMMAR_NEED(grammar_number(&at, end, &tid), "no tid");
-    GRAMMAR_NEED(tid <= INT32_MAX, "a tid that is no int32");
-    GRAMMAR_NEED(grammar_literal(&at, end, " [000] "), "no cpu");
+    GRAMMAR_NEED(grammar_number(&at, end, &g->tid), "no tid");
+    GRAMMAR_NEED(g->tid <= INT32_MAX, "a tid that is no int32");
+    GRAMMAR_NEED(grammar_literal(&at, end, " [") && end - at > 5, "no cpu");
+    for (int i = 0; i < 2 && *at == '0'; i++)
+        at++;
+    GRAMMAR_NEED(grammar_number(&at, end, &cpu) && at[-4] == '[', "no three digits of cpu");
+    GRAMMAR_NEED(grammar_literal(&at, end, "] "), "no cpu");
     GRAMMAR_NEED(grammar_number(&at, end, &seconds), "no seconds");
     GRAMMAR_NEED(grammar_literal(&at, end, "."), "no point");
     for (int i = 0; i < 6; i++, at++) {
@@ -225,108 +261,159 @@ static const char *grammar_header(struct grammar *g, const char *at, const char 
         micros = micros * 10 + (uint64_t)(*at - '0');
     }
     GRAMMAR_NEED(grammar_literal(&at, end, ": "), "no time");
-    g->period = 1;
-    if (at < end && *at >= '0' && *at <= '9') {
-        GRAMMAR_NEED(grammar_number(&at, end, &g->period) && g->period > 0 &&
-                         g->period <= INT64_MAX,
-                     "no period");
-        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank");
-    }
-    GRAMMAR_NEED(grammar_literal(&at, end, "cpu-clock:") && at == end, "no event");
     GRAMMAR_NEED(micros != 0, "a whole second");
     time = seconds * 1000000 + micros;
     GRAMMAR_NEED(time >= g->last_time, "time decreases");
-    GRAMMAR_NEED(time > g->tid_time[tid % GRAMMAR_TIDS], "time does not increase within a tid");
+    GRAMMAR_NEED(time > g->tid_time[g->tid % GRAMMAR_TIDS], "time does not increase within a tid");
     g->last_time = time;
-    g->tid_time[tid % GRAMMAR_TIDS] = time;
+    g->tid_time[g->tid % GRAMMAR_TIDS] = time;
+    return grammar_behind_time(g, at, end);
+}
+
+static int grammar_signed(const char **at, const char *end)
+{
+    uint64_t ignored;
+
+    grammar_literal(at, end, "-");
+    return grammar_number(at, end, &ignored);
+}
+
+/* `=value/delta ` */
+static const char *grammar_whole_number(const char **at, const char *end)
+{
+    GRAMMAR_NEED(grammar_literal(at, end, "=") && grammar_signed(at, end), "no value");
+    GRAMMAR_NEED(grammar_literal(at, end, "/") && grammar_signed(at, end), "no delta");
+    GRAMMAR_NEED(grammar_literal(at, end, " "), "no blank behind a number");
     return NULL;
 }
 
-/* The keys before '=', 16 pairs of numbers, the pid, then optional words. */
-static const char *grammar_metrics(const char *at, const char *end)
+static const char *const grammar_keys[] = {"reductions",
+                                           "message_queue_len",
+                                           "memory",
+                                           "total_heap_size",
+                                           "stack_size",
+                                           "heap_size",
+                                           "heap_block_size",
+                                           "old_heap_size",
+                                           "old_heap_block_size",
+                                           "recent_size",
+                                           "mbuf_size",
+                                           "bin_vheap_size",
+                                           "bin_vheap_block_size",
+                                           "bin_old_vheap_size",
+                                           "bin_old_vheap_block_size",
+                                           "minor_gcs"};
+
+static int grammar_key(const char **at, const char *end, const char *key)
 {
-    static const char *const keys[] = {"reductions",
-                                       "message_queue_len",
-                                       "memory",
-                                       "total_heap_size",
-                                       "stack_size",
-                                       "heap_size",
-                                       "heap_block_size",
-                                       "old_heap_size",
-                                       "old_heap_block_size",
-                                       "recent_size",
-                                       "mbuf_size",
-                                       "bin_vheap_size",
-                                       "bin_vheap_block_size",
-                                       "bin_old_vheap_size",
-                                       "bin_old_vheap_block_size",
-                                       "minor_gcs"};
+    size_t size = strlen(key);
+
+    return (size_t)(end - *at) > size && strchr("=+-", (*at)[size]) != NULL &&
+           grammar_literal(at, end, key);
+}
+
+/* 16 pairs of numbers, the pid, then optional words. */
+static const char *grammar_whole(const char *at, const char *end)
+{
     static const char *const words[] = {
-        " name=", " label=", " initial_call=", " proc_lib_initial_call="};
+        "name=", "label=", "initial_call=", "proc_lib_initial_call="};
+    const char *wrong = NULL;
     uint64_t ignored;
 
-    GRAMMAR_NEED(grammar_literal(&at, end, "#"), "no metrics");
-    for (size_t i = 0; i < 16; i++) {
-        GRAMMAR_NEED(grammar_literal(&at, end, " ") && grammar_literal(&at, end, keys[i]) &&
-                         grammar_literal(&at, end, "="),
-                     "a metric is not where it belongs");
-        grammar_literal(&at, end, "-");
-        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no value");
-        GRAMMAR_NEED(grammar_literal(&at, end, "/"), "no delta");
-        grammar_literal(&at, end, "-");
-        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no delta");
+    for (size_t i = 0; i < 16 && wrong == NULL; i++) {
+        GRAMMAR_NEED(grammar_key(&at, end, grammar_keys[i]), "a metric is not where it belongs");
+        wrong = grammar_whole_number(&at, end);
     }
-    GRAMMAR_NEED(grammar_literal(&at, end, " erl_pid=<0.") && grammar_number(&at, end, &ignored) &&
+    GRAMMAR_NEED(wrong == NULL, wrong);
+    if (grammar_literal(&at, end, "scheduler="))
+        return grammar_number(&at, end, &ignored) && grammar_literal(&at, end, " ") && at == end
+                   ? NULL
+                   : "no number of a scheduler";
+    GRAMMAR_NEED(grammar_literal(&at, end, "erl_pid=<0.") && grammar_number(&at, end, &ignored) &&
                      grammar_literal(&at, end, ".") && grammar_number(&at, end, &ignored) &&
-                     grammar_literal(&at, end, ">"),
+                     grammar_literal(&at, end, "> "),
                  "no erl_pid");
     for (size_t i = 0; i < 4; i++) {
-        const char *word, *wrong;
+        const char *word;
 
         if (!grammar_literal(&at, end, words[i]))
             continue;
         word = at;
         at = memchr(at, ' ', (size_t)(end - at));
         GRAMMAR_NEED(at != NULL, "a word without end");
-        wrong = grammar_name(word, at);
+        wrong = grammar_name(word, at++);
         GRAMMAR_NEED(wrong == NULL, wrong);
-        if (i > 1) {
-            wrong = grammar_mfa(word, at);
-            GRAMMAR_NEED(wrong == NULL, wrong);
-        }
+        GRAMMAR_NEED(i < 2 || memmem(word, (size_t)(at - word), "%3A", 3) != NULL,
+                     "a call without a module");
     }
-    GRAMMAR_NEED(grammar_literal(&at, end, " (metrics)") && at == end,
-                 "the metrics line does not end with (metrics)");
+    GRAMMAR_NEED(at == end, "something behind the words");
     return NULL;
 }
 
-/* Any figures, then two words to four. */
-static const char *grammar_own_metrics(const char *at, const char *end)
+/* Numbers in the order of a whole sample, each at most once: those that have changed. */
+static const char *grammar_changes(const char *at, const char *end)
 {
-    uint64_t ignored;
+    const char *wrong;
+    uint64_t change;
 
-    GRAMMAR_NEED(grammar_literal(&at, end, "#"), "no metrics");
-    while (!grammar_literal(&at, end, " name=flame_prof engine=")) {
-        const char *key;
+    for (size_t i = 0; i < 16 && at < end; i++) {
+        if (!grammar_key(&at, end, grammar_keys[i]))
+            continue;
+        if (*at == '=') {
+            wrong = grammar_whole_number(&at, end);
+            GRAMMAR_NEED(wrong == NULL, wrong);
+            continue;
+        }
+        at++;
+        GRAMMAR_NEED(grammar_number(&at, end, &change) && change != 0, "no change");
+        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank behind a number");
+    }
+    GRAMMAR_NEED(at == end, "a metric is not where it belongs");
+    return NULL;
+}
 
-        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no figure");
-        for (key = at; at < end && ((*at >= 'a' && *at <= 'z') || *at == '_');)
+static const char *grammar_fields(struct grammar *g)
+{
+    const char *wrong;
+    size_t size = (size_t)(g->fields_end - g->fields);
+
+    if (memmem(g->fields, size, " erl_pid=", 9) == NULL &&
+        memmem(g->fields, size, " scheduler=", 11) == NULL) {
+        GRAMMAR_NEED(g->is_known[g->tid % GRAMMAR_TIDS], "changes of what was not there");
+        return grammar_changes(g->fields, g->fields_end);
+    }
+    wrong = grammar_whole(g->fields, g->fields_end);
+    g->is_known[g->tid % GRAMMAR_TIDS] = 1;
+    return wrong;
+}
+
+/* Any figures, then three words to five. */
+static const char *grammar_own_fields(struct grammar *g)
+{
+    const char *at = g->fields, *end = g->fields_end, *wrong;
+
+    while (!grammar_literal(&at, end, "name=flame_prof engine=")) {
+        const char *key = at;
+
+        while (at < end && ((*at >= 'a' && *at <= 'z') || *at == '_'))
             at++;
-        GRAMMAR_NEED(at > key && grammar_literal(&at, end, "="), "no key");
-        grammar_literal(&at, end, "-");
-        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no value");
-        GRAMMAR_NEED(grammar_literal(&at, end, "/"), "no delta");
-        grammar_literal(&at, end, "-");
-        GRAMMAR_NEED(grammar_number(&at, end, &ignored), "no delta");
+        GRAMMAR_NEED(at > key, "no key");
+        wrong = grammar_whole_number(&at, end);
+        GRAMMAR_NEED(wrong == NULL, wrong);
     }
     GRAMMAR_NEED(grammar_literal(&at, end, "native") || grammar_literal(&at, end, "portable"),
                  "no engine");
     grammar_literal(&at, end, " mode=schedulers");
-    if (grammar_literal(&at, end, " trigger="))
+    GRAMMAR_NEED(grammar_literal(&at, end, " format=2"), "no format");
+    while (end - at > 1) {
+        GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank before a word");
+        while (at < end && ((*at >= 'a' && *at <= 'z') || *at == '_'))
+            at++;
+        GRAMMAR_NEED(grammar_literal(&at, end, "=") && at < end && *at != ' ', "no word");
         while (at < end && *at != ' ')
             at++;
-    GRAMMAR_NEED(grammar_literal(&at, end, " (metrics)") && at == end,
-                 "the metrics line does not end with (metrics)");
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, " ") && at == end, "something behind the words");
     return NULL;
 }
 
@@ -352,10 +439,8 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
     GRAMMAR_NEED(line != NULL, "a header without end");
     wrong = grammar_header(g, line, end);
     GRAMMAR_NEED(wrong == NULL, wrong);
-    line = grammar_line(g, &end);
-    GRAMMAR_NEED(line != NULL, "metrics without end");
     is_own = (size_t)(g->end - g->at) >= strlen(own) && memcmp(g->at, own, strlen(own)) == 0;
-    wrong = is_own ? grammar_own_metrics(line, end) : grammar_metrics(line, end);
+    wrong = is_own ? grammar_own_fields(g) : grammar_fields(g);
     GRAMMAR_NEED(wrong == NULL, wrong);
     if (is_own)
         grammar_own++;
@@ -380,19 +465,21 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
 
 static const char *grammar_check(const char *text, size_t size, uint64_t *samples)
 {
-    struct grammar g = {text, text, text + size, 0, NULL, 1};
+    struct grammar g = {.begin = text, .at = text, .end = text + size};
     const char *wrong = NULL;
     int is_process = 0;
 
     *samples = grammar_own = grammar_looks = 0;
     g.tid_time = calloc(GRAMMAR_TIDS, sizeof(*g.tid_time));
-    if (g.tid_time == NULL)
+    g.is_known = calloc(GRAMMAR_TIDS, 1);
+    if (g.tid_time == NULL || g.is_known == NULL)
         return "no memory";
     while (wrong == NULL && g.at < g.end) {
         wrong = grammar_sample(&g, &is_process);
         *samples += wrong == NULL && is_process;
     }
     free(g.tid_time);
+    free(g.is_known);
     grammar_offset = (size_t)(g.at - g.begin);
     return wrong;
 }

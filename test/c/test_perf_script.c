@@ -241,20 +241,20 @@ static void check_header(struct fixture *f, const char *expected)
 }
 
 #define ZERO16                                                                                     \
-    "# reductions=0/0 message_queue_len=0/0 memory=0/0 total_heap_size=0/0"                        \
+    "reductions=0/0 message_queue_len=0/0 memory=0/0 total_heap_size=0/0"                          \
     " stack_size=0/0 heap_size=0/0 heap_block_size=0/0 old_heap_size=0/0"                          \
     " old_heap_block_size=0/0 recent_size=0/0 mbuf_size=0/0"                                       \
     " bin_vheap_size=0/0 bin_vheap_block_size=0/0 bin_old_vheap_size=0/0"                          \
-    " bin_old_vheap_block_size=0/0 minor_gcs=0/0"
+    " bin_old_vheap_block_size=0/0 minor_gcs=0/0 "
 
 /* ---- whole samples ---------------------------------------------------- */
 
 static void a_sample_is_what_the_document_shows(void)
 {
     static const char expected[] =
-        "beam 4242/536870983 [000] 1234567891.011367: cpu-clock:\n" ZERO16
-        " erl_pid=<0.71.2> name=my%20server initial_call=proc_lib:init_p/5"
-        " proc_lib_initial_call=my_server:init/1 (metrics)\n"
+        "my_server 4242/536870983 [000] 1234567891.011367: " ZERO16
+        "erl_pid=<0.71.2> name=my%20server initial_call=proc_lib%3Ainit_p/5"
+        " proc_lib_initial_call=my_server%3Ainit/1 cpu-clock:\n"
         "\tffffffff my_server:handle_call/3:99 (my_server.erl)\n"
         "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n"
         "\tffffffff proc_lib:init_p_do_apply/3 (proc_lib.erl)\n"
@@ -283,9 +283,9 @@ static void a_label_stands_behind_the_name(void)
     define(f, &b->process.head);
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
-    check_header(f, "beam 4242/71 [000] 1.000001: cpu-clock:\n" ZERO16
-                    " erl_pid=<0.71.0> name=the%20name label=my_server"
-                    " initial_call=proc_lib:init_p/5 (metrics)\n");
+    check_header(f, "the_name 4242/71 [000] 1.000001: " ZERO16
+                    "erl_pid=<0.71.0> name=the%20name label=my_server"
+                    " initial_call=proc_lib%3Ainit_p/5 cpu-clock:\n");
     teardown(f);
 }
 
@@ -297,10 +297,9 @@ static void names_may_come_as_atom_words(void)
                                     (struct fp_mfa_words){3, 4, 1}));
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
-    check_header(f, "beam 4242/71 [000] 1.000001: cpu-clock:\n" ZERO16
-                    " erl_pid=<0.71.0> name=the%20name"
-                    " initial_call=proc_lib:init_p/5"
-                    " proc_lib_initial_call=my_server:init/1 (metrics)\n");
+    check_header(f, "the_name 4242/71 [000] 1.000001: " ZERO16 "erl_pid=<0.71.0> name=the%20name"
+                    " initial_call=proc_lib%3Ainit_p/5"
+                    " proc_lib_initial_call=my_server%3Ainit/1 cpu-clock:\n");
     FRAMES(f, "lists:map/2:5 (lists.erl)", "proc_lib:init_p/5 (proc_lib.erl)",
            "my_server:init/1 (my_server.erl)");
     teardown(f);
@@ -314,8 +313,7 @@ static void an_atom_that_nobody_knows_is_left_out(void)
                                     (struct fp_mfa_words){99, 4, 1}));
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
-    check_header(f, "beam 4242/71 [000] 1.000001: cpu-clock:\n" ZERO16
-                    " erl_pid=<0.71.0> (metrics)\n");
+    check_header(f, "beam 4242/71 [000] 1.000001: " ZERO16 "erl_pid=<0.71.0> cpu-clock:\n");
     FRAMES(f, "lists:map/2:5 (lists.erl)");
     teardown(f);
 }
@@ -342,8 +340,8 @@ static void numbers_are_written_as_printf_would(void)
         int at = 0;
 
         make_sample(&f->buffer, 0, 0, 2000001 + round, 0, 0);
-        at += snprintf(expected, sizeof(expected), "beam 4242/71 [000] 2.%06d: cpu-clock:\n#",
-                       round + 1);
+        fp_perf_script_set_block(f->script, 2 + (uint64_t)round);
+        at += snprintf(expected, sizeof(expected), "beam 4242/71 [000] 2.%06d:", round + 1);
         for (int i = 0; i < FP_METRIC_COUNT; i++) {
             int64_t value = pool[run_below(&random, (uint32_t)count)];
             int64_t delta = pool[run_below(&random, (uint32_t)count)];
@@ -710,8 +708,7 @@ static void a_process_that_gets_a_name_goes_on_repeating(void)
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000002)), 0);
     define(f, make_process(&f->buffer, 0, 71, 0, BYTES("new"), NO_CALL, NO_CALL));
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000003)), 0);
-    check_header(f, "beam 4242/71 [000] 1.000003: cpu-clock:\n" ZERO16
-                    " erl_pid=<0.71.0> name=new (metrics)\n");
+    check_header(f, "new 4242/71 [000] 1.000003: " ZERO16 "erl_pid=<0.71.0> name=new cpu-clock:\n");
     teardown(f);
 }
 
@@ -748,8 +745,7 @@ static void a_slot_defined_anew_shows_the_new_thing(void)
     STACK(f, 0, fake_address(2, 1), fake_address(3, 1));
     define(f, make_process(&f->buffer, 0, 99, 0, BYTES("new"), NO_CALL, NO_CALL));
     sample(f, 1000002);
-    check_header(f, "beam 4242/99 [000] 1.000002: cpu-clock:\n" ZERO16
-                    " erl_pid=<0.99.0> name=new (metrics)\n");
+    check_header(f, "new 4242/99 [000] 1.000002: " ZERO16 "erl_pid=<0.99.0> name=new cpu-clock:\n");
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
            "proc_lib:init_p_do_apply/3:1 (proc_lib.erl)");
     teardown(f);
@@ -776,6 +772,7 @@ static void the_memory_for_rendered_stacks_is_bounded(void)
             CHECK(f->size > (FRAMES - i) * 3 * sizeof(name));
         }
         for (uint32_t i = 0; i < STACKS; i++) {
+            fp_perf_script_set_block(f->script, 2 + i);
             CHECK_INT(take(f, make_repeat(&f->buffer, 0, i, 1)), 0);
             CHECK(f->size > (FRAMES - i) * 3 * sizeof(name));
             CHECK(grammar_check(f->text, f->size, &samples) == NULL);
@@ -982,6 +979,7 @@ static void random_records_never_crash(void)
         b->head.type = (uint8_t)run_below(&random, 7);
         b->head.count = (uint16_t)run_below(&random, 40);
         b->head.status = (uint8_t)run_below(&random, 8);
+        fp_perf_script_set_block(f->script, 1 + i);
         if (take(f, &b->head) == 0 && f->size != 0) {
             const char *wrong = grammar_check(f->text, f->size, &samples);
 
@@ -1281,15 +1279,9 @@ static void a_change_is_written_at_once_and_behind_what_was_held(void)
     }
     take(f, make_sample(&f->buffer, 0, 0, 5080001, 9, 8));
     CHECK_INT(looks(f), 8);
-    CHECK(strncmp(f->text,
-                  "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n# "
-                  "reductions=1/0 ",
-                  58) == 0);
+    CHECK(strncmp(f->text, "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n", 42) == 0);
     second = find(f, "\n\n") + 2;
-    CHECK(strncmp(second,
-                  "beam 4242/71 [000] 5.080001: cpu-clock:\n# "
-                  "reductions=9/8 ",
-                  56) == 0);
+    CHECK(strncmp(second, "beam 4242/71 [000] 5.080001: reductions+8 ", 42) == 0);
     teardown(f);
 }
 
@@ -1576,13 +1568,12 @@ static void a_scheduler_that_idles_is_a_thread_of_its_own(void)
     define(f, make_scheduler(&f->buffer, 0, 3));
     STACK(f, 0, FP_FRAME_IDLE);
     sample(f, 1000001);
-    check_header(f, "beam 4242/2147483644 [000] 1.000001: cpu-clock:\n" ZERO16
-                    " scheduler=3 (metrics)\n");
+    check_header(f, "scheduler 4242/2147483644 [000] 1.000001: " ZERO16 "scheduler=3 cpu-clock:\n");
     FRAMES(f, "[idle] (flame_prof)");
     define(f, make_scheduler(&f->buffer, 0, 1024));
     sample(f, 1000002);
-    check_header(f, "beam 4242/2147482623 [000] 1.000002: cpu-clock:\n" ZERO16
-                    " scheduler=1024 (metrics)\n");
+    check_header(f,
+                 "scheduler 4242/2147482623 [000] 1.000002: " ZERO16 "scheduler=1024 cpu-clock:\n");
     teardown(f);
 }
 
@@ -1597,6 +1588,156 @@ static void what_can_not_be_told_says_so(void)
     teardown(f);
 }
 
+/* ---- what a sample leaves out ----------------------------------------- */
+
+/* A sample of process 0 with these numbers, whose deltas are to the numbers before. */
+static void take_numbers(struct fixture *f, int64_t time_us, int64_t reductions, int64_t memory,
+                         int64_t minor_gcs, int64_t gcs_delta)
+{
+    static int64_t before[2];
+    int64_t *value = f->buffer.sample.value, *delta = f->buffer.sample.delta;
+
+    make_sample(&f->buffer, 0, 0, time_us, 0, 0);
+    memset(value, 0, sizeof(f->buffer.sample.value));
+    memset(delta, 0, sizeof(f->buffer.sample.delta));
+    value[FP_METRIC_reductions] = reductions;
+    value[FP_METRIC_memory] = memory;
+    value[FP_METRIC_minor_gcs] = minor_gcs;
+    delta[FP_METRIC_reductions] = reductions - before[0];
+    delta[FP_METRIC_memory] = memory - before[1];
+    delta[FP_METRIC_minor_gcs] = gcs_delta;
+    before[0] = reductions;
+    before[1] = memory;
+    CHECK_INT(take(f, &f->buffer.head), 0);
+}
+
+static void only_what_has_changed_is_written(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    take_numbers(f, 1000001, 0, 0, 0, 0);
+    check_header(f, "beam 4242/71 [000] 1.000001: " ZERO16 "erl_pid=<0.71.0> cpu-clock:\n");
+    take_numbers(f, 1000002, 12, 800, 0, 0);
+    check_header(f, "beam 4242/71 [000] 1.000002: reductions+12 memory+800 cpu-clock:\n");
+    take_numbers(f, 1000003, 12, 700, 3, 3);
+    check_header(f, "beam 4242/71 [000] 1.000003: memory-100 minor_gcs+3 cpu-clock:\n");
+    take_numbers(f, 1000004, 12, 700, 3, 0);
+    check_header(f, "beam 4242/71 [000] 1.000004: cpu-clock:\n");
+    /* A full sweep counted from 0 again. */
+    take_numbers(f, 1000005, 12, 700, 1, 1);
+    check_header(f, "beam 4242/71 [000] 1.000005: minor_gcs=1/1 cpu-clock:\n");
+    take_numbers(f, 1000006, 12, 700, 1, 1);
+    check_header(f, "beam 4242/71 [000] 1.000006: minor_gcs=1/1 cpu-clock:\n");
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000007)), 0);
+    check_header(f, "beam 4242/71 [000] 1.000007: cpu-clock:\n");
+    teardown(f);
+}
+
+static void the_first_sample_of_a_process_in_a_block_is_whole(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
+    STACK(f, 0, fake_address(0, 1));
+    sample(f, 1000001);
+    fp_perf_script_set_block(f->script, 2);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000002)), 0);
+    check_header(f, "beam 4242/71 [000] 1.000002: " ZERO16 "erl_pid=<0.71.0> cpu-clock:\n");
+    sample(f, 1000003);
+    check_header(f, "beam 4242/71 [000] 1.000003: cpu-clock:\n");
+    CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 1000004, 0, 0)), 0);
+    check_header(f, "beam 4242/72 [000] 1.000004: ");
+    CHECK(find(f, " erl_pid=<0.72.0> cpu-clock:") != NULL);
+    teardown(f);
+}
+
+static void the_command_is_a_name_that_other_programs_read(void)
+{
+    static const struct {
+        const char *name, *expected;
+    } cases[] = {
+        {"shop_cache", "shop_cache 4"},
+        {"Elixir.Shop.Cache", "Elixir.Shop.Cache 4"},
+        {"pool_worker_12", "pool_worker 4"},
+        {"1st", "_st 4"},
+        {"a b", "a_b 4"},
+        {"gr\xc3\xbc\xc3\x9f", "gr 4"},
+        {"\xe6\xbc\xa2\xe5\xad\x97", "beam 4"},
+        {"7", "beam 4"},
+        {"x", "beam 4"},
+        {".x", "beam 4"},
+        {"java_bridge", "beam 4"},
+        {"swapper", "beam 4"},
+        {"a_name_of_more_than_thirty_one_letters", "a_name_of_more_than_thirty_one 4"},
+    };
+    struct fixture *f = setup(0);
+
+    STACK(f, 0, fake_address(0, 1));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct bytes name = {cases[i].name, strlen(cases[i].name)};
+
+        define(f, make_process(&f->buffer, 0, 71, 0, name, CALL("m", "f", 1), NO_CALL));
+        sample(f, 1000001);
+        check_header(f, cases[i].expected);
+    }
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("proc_lib", "init_p", 5),
+                           CALL("shop_order", "init", 1)));
+    sample(f, 1000001);
+    check_header(f, "shop_order.init 4242/71 ");
+    define(f,
+           make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("shop", "-f/0-fun-0-", 1), NO_CALL));
+    sample(f, 1000001);
+    check_header(f, "shop.-f_-fun-_- 4242/71 ");
+    teardown(f);
+}
+
+static void the_cpu_is_the_scheduler_that_ran_the_process(void)
+{
+    static const struct {
+        uint16_t scheduler;
+        const char *expected;
+    } cases[] = {{0, "beam 4242/71 [000] 1"},
+                 {1, "beam 4242/71 [001] 1"},
+                 {64, "beam 4242/71 [064] 1"},
+                 {128, "beam 4242/71 [128] 1"},
+                 {1024, "beam 4242/71 [1024] 1"}};
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        make_sample(&f->buffer, 0, 0, 1000001, 0, 0);
+        f->buffer.head.count = cases[i].scheduler;
+        CHECK_INT(take(f, &f->buffer.head), 0);
+        check_header(f, cases[i].expected);
+    }
+    teardown(f);
+}
+
+/* stackcollapse-perf.pl reads a period only directly behind the time. */
+static void a_whole_sample_has_no_period(void)
+{
+    struct fixture *f = setup_merging();
+    uint64_t samples;
+
+    define_plain_process(f);
+    STACK(f, 0, fake_address(0, 1));
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 5000001, 0, 0)), 0);
+    for (int tick = 1; tick <= 7; tick++)
+        CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 5000001 + tick * 10000)), 0);
+    fp_perf_script_set_block(f->script, 2);
+    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
+    CHECK_INT(fp_perf_script_weight(f->script), 7);
+    CHECK(grammar_check(f->text, f->size, &samples) == NULL);
+    CHECK_INT(samples, 2);
+    CHECK_INT(grammar_looks, 7);
+    CHECK(find(f, "5.070001: 6 cpu-clock:\n") != NULL);
+    teardown(f);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1607,6 +1748,11 @@ int main(int argc, char **argv)
     RUN(what_turns_the_direction_of_a_line_is_percent_encoded);
     RUN(other_unicode_stays_readable);
     RUN(bytes_that_are_not_utf8_are_percent_encoded);
+    RUN(only_what_has_changed_is_written);
+    RUN(the_first_sample_of_a_process_in_a_block_is_whole);
+    RUN(the_command_is_a_name_that_other_programs_read);
+    RUN(the_cpu_is_the_scheduler_that_ran_the_process);
+    RUN(a_whole_sample_has_no_period);
     RUN(a_sample_is_what_the_document_shows);
     RUN(a_label_stands_behind_the_name);
     RUN(names_may_come_as_atom_words);

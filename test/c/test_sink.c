@@ -747,7 +747,7 @@ static uint64_t bytes_in(const char *directory)
 /* At any moment, and what is left are the newest samples. */
 static void all_files_together_keep_below_their_limit(void)
 {
-    const size_t limit = 4 * MIB, piece = 40000, block = 65536 + 40000;
+    const size_t limit = 4 * MIB, piece = 40000, block = 262144 + 40000;
     char *bytes = pattern(40 * MIB), *got;
     struct fp_sink_options options;
     struct fp_sink *sink;

@@ -135,6 +135,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
                    .is_elsewhere = special.is_elsewhere,
                    .stats = &f->stats},
         .engine = "native",
+        .about = "node=a:b@host no_word otp=25 empty= options=top=100,sync=close",
         .node = &f->node,
         .flush_interval_ms = flush_interval_ms,
         .note = "",
@@ -383,12 +384,12 @@ static struct checked_file check_file(struct fixture *f, int at)
         long long s, us, offset;
 
         line += *line == '\n';
-        if (sscanf(line, "beam %*d/%*d [000] %lld.%lld:", &s, &us) == 2) {
+        if (sscanf(line, "%*[^ \t] %*d/%*d [%*d] %lld.%lld:", &s, &us) == 2) {
             file.last_us = s * 1000000 + us;
             if (file.first_us == 0)
                 file.first_us = file.last_us;
         }
-        if (file.offset_us == 0 && strncmp(line, "# ticks=", 8) == 0 &&
+        if (file.offset_us == 0 && strncmp(line, "flame_prof ", 11) == 0 &&
             sscanf(strstr(line, " clock_offset_us="), " clock_offset_us=%lld", &offset) == 1)
             file.offset_us = offset;
     }
@@ -525,7 +526,7 @@ static long long own_figure(struct fixture *f, const char *name, long long *delt
     size_t size;
 
     text = temporary_read(f->path, &size);
-    for (char *at = text; (at = strstr(at, "\n# ticks=")) != NULL; at++)
+    for (char *at = text; (at = strstr(at, "\nflame_prof ")) != NULL; at++)
         last = at;
     CHECK(last != NULL);
     *strchr(last + 1, '\n') = '\0';
@@ -606,8 +607,9 @@ static void what_a_writer_holds_is_written_when_committed(void)
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     find_file(f);
     CHECK_INT(samples_in_file(f), 42);
-    CHECK(has(f, "flame_prof engine=native trigger=run_queue=9%20%28of%205%29 "
-                 "(metrics)\n"));
+    CHECK(has(f, "flame_prof engine=native format=2 node=a%3Ab@host otp=25"
+                 " options=top=100,sync=close trigger=run_queue=9%20%28of%205%29 "
+                 "cpu-clock:\n"));
     CHECK(!has(f, "too%20late"));
     stop(f);
     CHECK_INT(samples_in_file(f), 42);
@@ -826,7 +828,7 @@ static void a_full_disk_loses_samples_but_not_the_books(void)
 {
     struct fixture *f = setup(0);
 
-    faulty_disk_room(100000);
+    faulty_disk_room(400000);
     push_definitions(f);
     push_samples(f, 20000); /* some 12 MB of text */
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));

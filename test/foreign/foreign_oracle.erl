@@ -47,7 +47,7 @@ text(Text) ->
 %% To those who do not know it, the profiler's sample of itself is a process'.
 own(#{time_us := Us}, Pid, Acc) ->
     Sample = #{
-        comm => <<"beam">>,
+        comm => <<"flame_prof">>,
         pid => Pid,
         tid => 16#7fffffff,
         period => 1,

@@ -21,6 +21,7 @@ options(Directory, Set) ->
         flush_interval => 60000,
         hold_ms => 0,
         note => <<>>,
+        about => <<>>,
         collapse_recursion => true,
         rules => [{reductions, true, 100, 1}],
         coalesce_idle => false,
