@@ -3,6 +3,7 @@
 #
 #   bench/run.sh [PART...]
 #
+#   bars       a sample's cost beside its bars and a yardstick of the same run
 #   cost       CPU time of a process-sample: nodes, numbers, depths, rates
 #   selection  choosing 100 of 1,000 to 1,000,000 processes
 #   files      bytes a sample; rate and jitter on saturated schedulers
@@ -51,7 +52,7 @@ read_files() {
 
 part() {
     case $1 in
-    cost | files | capture) vm "$1" ;;
+    bars | cost | files | capture) vm "$1" ;;
     selection)
         vm selection
         vm selection +P 2000000
@@ -78,7 +79,7 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- cost selection files capture accuracy timing read overhead
+    set -- bars cost selection files capture accuracy timing read overhead
 fi
 for name in "$@"; do
     part "$name"
