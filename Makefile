@@ -34,7 +34,7 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 	@examples/demo/run.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps erl+viewer+c+fuzz+tidy+exports c-alone erl-alone
+	@tools/test.sh deps erl+c+tidy+exports+viewer+fuzz c-alone erl-alone
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)

@@ -3,10 +3,10 @@
 #
 #   tools/test.sh STEP...   steps: deps, build, tidy, c, fuzz, exports, erl, viewer, foreign
 #
-# Steps that are joined (tidy+c+erl) run beside each other, what each one says in one
-# piece: most of the Erlang tests wait. Of c and erl joined, the tests that judge shares
-# of the whole machine's time are left for c-alone and erl-alone, steps that need
-# the machine for themselves.
+# Steps that are joined (erl+c+tidy) run beside each other, three at a time, what each
+# one says in one piece: many of the Erlang tests wait. Of c and erl joined, the tests
+# that judge shares of the whole machine's time are left for c-alone and erl-alone,
+# steps that need the machine for themselves.
 #
 # What failed, and why, is told again before the last line, which is `N passed,
 # N failed` and nothing else; the exit status is 0 only when something passed and
@@ -147,7 +147,7 @@ for step in "$@"; do
     case $step in
     *+*)
         # shellcheck disable=SC2086
-        pool 9 joined joined_told < <(printf '%s\n' ${step//+/ })
+        pool 3 joined joined_told < <(printf '%s\n' ${step//+/ })
         ;;
     *) step "$step" ;;
     esac
