@@ -16,7 +16,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 .PHONY: build nif erl demo test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign \
         asan tsan valgrind analyze deps deps-build shell soak \
-        bench bench-overhead bench-doc bench-check bench-record guide fuzz format check dialyzer xref edoc \
+        bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -134,6 +134,9 @@ guide: build ## Run the examples of doc/guide
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS (60) each (one: TARGET=stack); needs clang with libFuzzer
 	@tools/fuzz.sh
+
+fuzz-files: build ## Damage FILES (10000) real files by SEED; two readers have to read them alike
+	@tools/fuzz_files.sh
 
 format: ## Format the C sources with clang-format
 	@tools/format.sh -i

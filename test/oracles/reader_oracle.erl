@@ -132,18 +132,117 @@ each_chunk(File, Fun, Acc, Counts) ->
             Error
     end.
 
-%% A frame, or one of the skippable ones.
+%% A frame, or one of the skippable ones; a member of gzip.
 source(Device, File) ->
     case file:pread(Device, 0, 4) of
         {ok, <<?ZSTD_MAGIC:32/little>>} -> zstd(File);
         {ok, <<Low, 16#2a4d18:24/little>>} when Low >= 16#50 -> zstd(File);
+        {ok, <<16#1f8b:16, _/binary>>} -> gzip(File);
         _ -> Device
     end.
 
 zstd(File) ->
-    open_port({spawn_executable, os:find_executable("zstd")}, [
-        {args, ["-dcqf", "--", File]}, binary, exit_status, hide
-    ]).
+    case unzstd(File, "-tqf") of
+        {0, _} ->
+            open_port({spawn_executable, os:find_executable("zstd")}, [
+                {args, ["-dcqf", "--", File]}, binary, exit_status, hide
+            ]);
+        {_, _} ->
+            {ok, Bytes} = file:read_file(File),
+            in_memory(frames(Bytes, [File, ".frame"]))
+    end.
+
+unzstd(File, Flags) ->
+    Port = open_port({spawn_executable, os:find_executable("zstd")}, [
+        {args, [Flags, "--", File]}, binary, exit_status, hide, stderr_to_stdout
+    ]),
+    collect(Port, []).
+
+collect(Port, Got) ->
+    receive
+        {Port, {data, Data}} -> collect(Port, [Got, Data]);
+        {Port, {exit_status, Status}} -> {Status, Got}
+    end.
+
+%% The text of the frames that are good, as zstd has it; behind a damaged one those from the next
+%% magic number on. Of frames of 24 MiB and more the library reads what it can; not here.
+frames(Bytes, Scratch) ->
+    case frame_size(Bytes) of
+        {frame, Size} when Size =< byte_size(Bytes) ->
+            <<Frame:Size/binary, Rest/binary>> = Bytes,
+            ok = file:write_file(Scratch, Frame),
+            Result = unzstd(Scratch, "-dcqf"),
+            ok = file:delete(Scratch),
+            case Result of
+                {0, Text} -> [Text | frames(Rest, Scratch)];
+                {_, _} -> next_frame(Bytes, Scratch)
+            end;
+        {skip, Size} when Size =< byte_size(Bytes) ->
+            <<_:Size/binary, Rest/binary>> = Bytes,
+            frames(Rest, Scratch);
+        _ ->
+            next_frame(Bytes, Scratch)
+    end.
+
+next_frame(<<_, Rest/binary>>, Scratch) ->
+    Magics = [<<?ZSTD_MAGIC:32/little>> | [<<N, 16#2a4d18:24/little>> || N <- lists:seq(80, 95)]],
+    case binary:match(Rest, Magics) of
+        {At, 4} ->
+            <<_:At/binary, Found/binary>> = Rest,
+            frames(Found, Scratch);
+        nomatch ->
+            []
+    end;
+next_frame(<<>>, _Scratch) ->
+    [].
+
+%% RFC 8878, 3.1.1 and 3.1.2.
+frame_size(<<?ZSTD_MAGIC:32/little, Sizes:2, Single:1, _:2, Checksum:1, Dictionary:2, _/binary>> =
+    Bytes) ->
+    Content = element(Sizes + 1, {Single, 2, 4, 8}),
+    Header = 5 + 1 - Single + element(Dictionary + 1, {0, 1, 2, 4}) + Content,
+    case blocks(Bytes, Header) of
+        none -> none;
+        End -> {frame, End + 4 * Checksum}
+    end;
+frame_size(<<Low, 16#2a4d18:24/little, Size:32/little, _/binary>>) when Low >= 80, Low < 96 ->
+    {skip, 8 + Size};
+frame_size(_) ->
+    none.
+
+blocks(Bytes, At) ->
+    case Bytes of
+        <<_:At/binary, Head:24/little, _/binary>> ->
+            Next = At + 3 + element(1 + (Head bsr 1) band 3, {Head bsr 3, 1, Head bsr 3, 1 bsl 30}),
+            case Head band 1 of
+                1 -> Next;
+                0 -> blocks(Bytes, Next)
+            end;
+        _ ->
+            none
+    end.
+
+%% What zlib gives of one byte after the other, up to the first that makes no sense.
+gzip(File) ->
+    {ok, Bytes} = file:read_file(File),
+    Z = zlib:open(),
+    ok = zlib:inflateInit(Z, 16 + 15, reset),
+    Text = inflated(Z, Bytes, []),
+    zlib:close(Z),
+    in_memory(Text).
+
+inflated(_Z, <<>>, Text) ->
+    Text;
+inflated(Z, <<Byte:1/binary, Rest/binary>>, Text) ->
+    try zlib:inflate(Z, Byte) of
+        More -> inflated(Z, Rest, [Text, More])
+    catch
+        error:_ -> Text
+    end.
+
+in_memory(Text) ->
+    {ok, Device} = file:open(iolist_to_binary(Text), [ram, read, binary]),
+    Device.
 
 %% Carried is the beginning of a sample whose end has not been read yet.
 read(Source, Carried, Fun, Acc0, Counts0) ->
@@ -174,14 +273,26 @@ samples(Chunk, Carried, Fun, Acc, #{bytes := Bytes} = Counts) ->
 
 each_sample(Text, Fun, Acc0, Counts0) ->
     case binary:split(Text, <<"\n\n">>) of
-        [Sample, Rest] ->
-            {Acc, Counts} = one_sample(split(Sample), Fun, Acc0, Counts0),
+        [Text0, Rest] ->
+            {Sample, Counts1} = last_sample(Text0, Counts0),
+            {Acc, Counts} = one_sample(split(Sample), Fun, Acc0, Counts1),
             each_sample(Rest, Fun, Acc, Counts);
         [Rest] when byte_size(Rest) > ?SAMPLE_MOST_BYTES ->
             %% Its end, up to the next empty line, will be a bad sample.
             {<<"?">>, Acc0, Counts0};
         [Rest] ->
             {Rest, Acc0, Counts0}
+    end.
+
+%% Samples before the last one have no empty line behind them.
+last_sample(Text, #{bad := Bad} = Counts) ->
+    case re:run(Text, "\n[^\t #]", [global]) of
+        {match, Begins} ->
+            [{At, 2}] = lists:last(Begins),
+            <<_:(At + 1)/binary, Sample/binary>> = Text,
+            {Sample, Counts#{bad := Bad + length(Begins)}};
+        nomatch ->
+            {Text, Counts}
     end.
 
 one_sample(bad, _Fun, Acc, Counts) ->
@@ -197,17 +308,58 @@ one_bad(#{bad := Bad} = Counts) ->
     Counts#{bad := Bad + 1}.
 
 split(Sample) ->
-    case binary:split(Sample, <<"\n">>) of
-        [Header, <<"#", _/binary>> = Rest] ->
-            case binary:split(Rest, <<"\n">>) of
-                [Metrics, Stack] -> {Header, Metrics, Stack};
-                _ -> bad
-            end;
-        [Header, Stack] ->
-            {Header, <<>>, Stack};
-        _ ->
-            bad
+    Raw =
+        case binary:split(Sample, <<"\n">>) of
+            [Header, <<"#", _/binary>> = Rest] ->
+                case binary:split(Rest, <<"\n">>) of
+                    [Metrics, Stack] -> {Header, Metrics, Stack};
+                    _ -> bad
+                end;
+            [Header, Stack] ->
+                {Header, <<>>, Stack};
+            _ ->
+                bad
+        end,
+    case Raw =/= bad andalso keeps_grammar(Raw) of
+        true -> Raw;
+        false -> bad
     end.
+
+%% doc/format.md, Grammar.
+keeps_grammar({Header, Metrics, Stack}) ->
+    is_header(Header) andalso (Metrics =:= <<>> orelse is_metrics(Metrics)) andalso
+        nomatch =:= re:run(Stack, "^(?!\t[0-9a-f]+ [^ \n]+ \\([^ \n]+\\)$)", [multiline]).
+
+is_header(Header) ->
+    Pattern = "^[^ ]+ ([0-9]+)/([0-9]+) \\[[0-9]{3,}\\] ([0-9]+)\\.[0-9]{6}: (?:.* )?[^ ]+:$",
+    case re:run(Header, Pattern, [{capture, all_but_first, binary}, dotall, dollar_endonly]) of
+        {match, [_, _, Seconds] = Numbers} ->
+            lists:all(fun is_small/1, Numbers) andalso
+                (binary_to_integer(Seconds) + 1) * 1000000 < 1 bsl 63 andalso
+                nomatch =:= re:run(Header, " (?:0+|[0-9]{20,}) [^ ]+$");
+        nomatch ->
+            false
+    end.
+
+%% All numbers stand before all words; only a known word begins like a number.
+is_metrics(Line) ->
+    Number = "[a-z_]+=-?[0-9]+/-?[0-9]+",
+    Word = "(?:(?:erl_pid|name|label|node|scheduler|initial_call|proc_lib_initial_call)=[^ ]*"
+        "|[a-z_]+=(?:[^-0-9 ][^ ]*)?)",
+    Fields = "^# (?=[^(])((?:" ++ Number ++ " )*+)((?:" ++ Word ++ " )*)\\(metrics\\)$",
+    case re:run(Line, Fields, [{capture, all_but_first, binary}, dollar_endonly]) of
+        {match, [Numbers, Words]} ->
+            lists:all(fun is_once/1, [Numbers, Words]) andalso
+                lists:all(fun is_small/1, re:split(Numbers, "[^0-9]+", [trim]) -- [<<>>]);
+        nomatch ->
+            false
+    end.
+
+is_once(Fields) ->
+    Keys = [hd(binary:split(Field, <<"=">>)) || Field <- binary:split(Fields, <<" ">>, [global])],
+    length(lists:usort(Keys)) =:= length(Keys).
+
+is_small(Digits) -> Digits =:= <<>> orelse binary_to_integer(Digits) < 1 bsl 63.
 
 sample({Header, Metrics, Stack}, Carried0) ->
     case {head(Header), metrics(Metrics), stack(Stack)} of
