@@ -68,6 +68,7 @@ uint32_t fp_process_label(const struct fp_process *process)
            : process->proc_lib_initial_call != 0 ? process->proc_lib_initial_call
            : process->initial_call != 0          ? process->initial_call
            : process->erl_pid != 0               ? process->erl_pid
+           : process->words != 0                 ? process->words
                                                  : process->comm;
 }
 

@@ -98,7 +98,7 @@ int fp_row_weight(const struct fp_profile *profile, const struct fp_query *query
 struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dimension dimension,
                                   uint32_t code, char *room);
 
-/* A text: the process' name, else its label, initial call, pid or command. */
+/* A text: the process' name, else its label, initial call, pid, `scheduler=2`, or command. */
 uint32_t fp_process_label(const struct fp_process *process);
 
 /* A stack in the groups of its dimensions; those behind the query's have the code 0. */

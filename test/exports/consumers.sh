@@ -5,8 +5,9 @@
 #   test/exports/consumers.sh [FILE...]
 #
 # Go's pprof (out of Debian's package, not installed), speedscope's release (from npm,
-# in a headless chromium), and flamegraph.pl where it is on the PATH. What is missing
-# is skipped, and says so. FILE is a profile; else one of the tests' corpus.
+# in a headless chromium), flamegraph.pl where it is on the PATH, and the Firefox
+# Profiler's own code out of a checkout, FIREFOX_PROFILER. What is missing is skipped,
+# and says so. FILE is a profile; else one of the tests' corpus.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 tools=$PWD/_build/consumers
@@ -66,14 +67,20 @@ flamegraph() {
     result flamegraph "$(sed -n 's/.*<title>all (\([0-9,]*\) samples, 100%)<.*/\1/p' "$work/svg" | tr -d ,)"
 }
 
+firefox() {
+    [ -n "${FIREFOX_PROFILER:-}" ] || { skip firefox "no checkout in FIREFOX_PROFILER"; return; }
+    result firefox "$(node test/exports/firefox_reader.mjs "$FIREFOX_PROFILER" "$work/firefox")"
+}
+
 for file in "$@"; do
     echo "$file"
     samples=$(bin/flame_prof check "$file" --json | sed 's/.*"samples":\([0-9]*\),"stacks".*/\1/')
-    for format in pprof speedscope collapsed; do
+    for format in pprof speedscope collapsed firefox; do
         bin/flame_prof export "$file" --as $format --output "$work/$format" >/dev/null || failed=1
     done
     pprof
     speedscope
     flamegraph
+    firefox
 done
 exit $failed

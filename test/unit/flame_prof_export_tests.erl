@@ -190,6 +190,18 @@ samples_of_a_track_of_firefox_are_in_order_test() ->
         ?assertEqual([0.0, 2000.0, 3000.0], [Time || {Time, _, _} <- Samples])
     end).
 
+idle_schedulers_have_a_name_test() ->
+    {ok, Text} = file:read_file(?CORPUS "schedulers.log"),
+    exported(collapsed, Text, #{group_by => [process]}, fun(Path) ->
+        ?assertMatch([{[<<"erlang:apply/2">> | _], 1}, {[<<"scheduler=2">>, <<"[idle]">>], 2}],
+            lists:sort(foreign_formats:collapsed(plain(Path))))
+    end),
+    exported(firefox, Text, #{}, fun(Path) ->
+        #{threads := Threads} = foreign_formats:firefox(plain(Path)),
+        ?assertEqual([<<"erlang:apply/2">>, <<"scheduler=2">>],
+            lists:sort([Name || #{name := Name} <- maps:values(Threads)]))
+    end).
+
 stacks_of_perf_have_no_category_in_firefox_test() ->
     {ok, Text} = file:read_file(?CORPUS "perf.txt"),
     exported(firefox, Text, #{}, fun(Path) ->
