@@ -430,19 +430,19 @@ int fp_sample_is_newer(const struct fp_sample *sample)
            version > FP_FORMAT;
 }
 
-/* Perf's samples have neither metrics nor a status. In a session's file a sample without both is
- * damaged, and not perf's. */
+/* Other programs' samples have neither such metrics nor a status frame. In a session's file a
+ * sample without both is damaged, and not theirs. */
 static enum fp_dialect dialect_of(const struct fp_scan_piece *piece, const struct fp_header *header,
                                   enum fp_dialect known)
 {
     struct fp_slice stack = piece->stack;
 
-    if (header->dialect != FP_PERF)
-        return header->dialect;
+    if (header->dialect == FP_FLAME_PROF)
+        return FP_FLAME_PROF;
     if (piece->metrics.size > 0 || known == FP_FLAME_PROF ||
         (strip_suffix(&stack, FP_SLICE(" (status)\n")) && stack.size > 0))
         return FP_FLAME_PROF;
-    return FP_PERF;
+    return header->dialect;
 }
 
 /* Without a call chain the frame is on the header's line. What is no frame there is the text of a

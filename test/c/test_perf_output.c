@@ -101,6 +101,27 @@ static void other_fields_are_refused_by_name(void)
     }
 }
 
+/* A header of a session that a changed byte makes one of another program's. */
+static void damaged_headers_of_sessions_are_no_others(void)
+{
+    static const char *const headers[] = {"beam 1/2\tx [000] 2.000002: e:", "beam 1/2 2.000002: e:",
+                                          "beam 1/2 [000] 2.000002: e: ", " beam 1/2 2.000002: e:"};
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        char text[400];
+        int size = snprintf(text, sizeof(text),
+                            "beam 1/2 [000] 1.000001: e:\n\tff a:a/0 (a)\n\tff waiting (status)\n\n"
+                            "%s\n\tff a:a/0 (a)\n\tff waiting (status)\n\n",
+                            headers[i]);
+        struct fp_profile *profile = profile_of(text, (size_t)size);
+
+        CHECK_INT(profile->rows.count, 1);
+        CHECK_INT(profile->file->bad, 1);
+        CHECK_TEXT(profile->warning[0].what, "a damaged header");
+        fp_profile_destroy(profile);
+    }
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -109,5 +130,6 @@ int main(int argc, char **argv)
     RUN(without_event_or_library);
     RUN(with_ends_of_lines_of_windows);
     RUN(other_fields_are_refused_by_name);
+    RUN(damaged_headers_of_sessions_are_no_others);
     return RUN_END();
 }
