@@ -1,5 +1,7 @@
 #include "session/off_cpu.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "erts/process_names.h"
 #include "erts/term.h"
@@ -32,6 +34,18 @@ uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy, const struct fp_layout 
                                                sizeof copy->dictionary, 0};
     span[n++] = (struct fp_safe_read_span){copy->address, copy->again, layout->snapshot_size, 0};
     return n;
+}
+
+/* The pieces of a view follow each other without gaps, so the stack's ends do. */
+void fp_stack_copy_found(struct fp_stack_copy *copy, const struct fp_safe_read_span *span)
+{
+    if (copy->leaf_words > 0)
+        copy->word = span++->into;
+    if (copy->words > copy->leaf_words)
+        span++;
+    if (copy->before.dictionary != 0)
+        memmove(&copy->dictionary, span++->into, sizeof copy->dictionary);
+    copy->again = span->into;
 }
 
 static int same_moment(const struct fp_snapshot *a, const struct fp_snapshot *b)

@@ -12,8 +12,8 @@ struct fp_stack_copy {
     uint64_t address;          /* of the process structure */
     struct fp_snapshot before; /* the structure before the stack is copied */
     uint32_t words, leaf_words;
-    uint64_t *word;       /* room for `words` */
-    unsigned char *again; /* room for the structure after it */
+    uint64_t *word;       /* room for `words`, or where they are */
+    unsigned char *again; /* likewise, for the structure after it */
     struct fp_dictionary dictionary;
 };
 
@@ -26,6 +26,9 @@ void fp_stack_copy_plan(struct fp_stack_copy *copy, uint64_t address,
 #define FP_STACK_COPY_SPANS 4u
 uint32_t fp_stack_copy_spans(struct fp_stack_copy *copy, const struct fp_layout *layout,
                              struct fp_safe_read_span *span);
+
+/* After fp_safe_read_view(): where the bytes are. */
+void fp_stack_copy_found(struct fp_stack_copy *copy, const struct fp_safe_read_span *span);
 
 /* After the reads: the process did not move between the two reads of its structure, so the copy is
  * of one moment. */

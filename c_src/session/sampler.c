@@ -159,10 +159,11 @@ static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
         spans += copy->spans;
         word += copy->stack.words;
     }
-    fp_safe_read_batch(s->options.memory, s->span, spans);
+    fp_safe_read_view(s->options.memory, s->span, spans);
     for (uint32_t i = from; i < to; i++) {
         struct target_copy *copy = &s->copy[i];
 
+        fp_stack_copy_found(&copy->stack, s->span + at);
         if (fp_stack_copy_is_whole(&copy->stack, s->layout, s->span + at, copy->spans))
             emit_copy(s, copy);
         else

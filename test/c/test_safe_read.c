@@ -184,8 +184,11 @@ static void random_addresses_harm_nothing(void)
 
 enum kind { GOOD, HOLED, PARTIAL, EMPTY };
 
+typedef size_t read_function(const struct fp_memory *, struct fp_safe_read_span *, size_t);
+
 /* Spans of `kind[i]`, each with a result of its own, as read one by one. */
-static void check_batch(const struct fp_memory *reader, const enum kind *kind, size_t n)
+static void check_reading(const struct fp_memory *reader, read_function *read,
+                          const enum kind *kind, size_t n)
 {
     struct fp_safe_read_span *span = calloc(n + 1, sizeof *span);
     unsigned char *into = calloc(n + 1, 64);
@@ -206,7 +209,7 @@ static void check_batch(const struct fp_memory *reader, const enum kind *kind, s
         good += kind[i] == GOOD || kind[i] == EMPTY;
     }
     span[n].result = 77;
-    CHECK_INT(fp_safe_read_batch(reader, span, n), good);
+    CHECK_INT(read(reader, span, n), good);
     for (size_t i = 0; i < n; i++) {
         int is_good = kind[i] == GOOD || kind[i] == EMPTY;
 
@@ -217,6 +220,33 @@ static void check_batch(const struct fp_memory *reader, const enum kind *kind, s
     CHECK_INT(span[n].result, 77);
     free(span);
     free(into);
+}
+
+static void check_batch(const struct fp_memory *reader, const enum kind *kind, size_t n)
+{
+    check_reading(reader, fp_safe_read_batch, kind, n);
+    check_reading(reader, fp_safe_read_view, kind, n);
+}
+
+/* In one piece of memory, which later reads of other kinds leave alone. */
+static void the_pieces_of_a_view_follow_each_other_without_gaps(void)
+{
+    struct fp_memory reader;
+    struct fp_safe_read_span span[100];
+    unsigned char into[100 * 13], other[4096];
+
+    lay_out();
+    CHECK_INT(fp_safe_read_open_own(&reader), 0);
+    for (size_t i = 0; i < 100; i++)
+        span[i] = (struct fp_safe_read_span){at(pages + 100 * i), into + 13 * i, 13, 77};
+    CHECK_INT(fp_safe_read_view(&reader, span, 100), 100);
+    CHECK_INT(fp_safe_read(&reader, at(pages), other, sizeof other), 0);
+    for (size_t i = 0; i < 100; i++) {
+        CHECK(span[i].into == (unsigned char *)span[0].into + 13 * i);
+        CHECK(memcmp(span[i].into, pages + 100 * i, 13) == 0);
+    }
+    fp_safe_read_close(&reader);
+    tear_down();
 }
 
 static void every_entry_of_a_batch_has_its_own_result(void)
@@ -304,6 +334,7 @@ int main(int argc, char **argv)
     RUN(random_addresses_harm_nothing);
     RUN(every_entry_of_a_batch_has_its_own_result);
     RUN(batches_beyond_what_the_kernel_takes_are_cut);
+    RUN(the_pieces_of_a_view_follow_each_other_without_gaps);
     RUN(a_bad_entry_costs_one_more_call);
     return RUN_END();
 }
