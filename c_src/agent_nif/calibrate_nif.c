@@ -10,6 +10,9 @@
 #include "erts/process.h"
 #include "terms/terms.h"
 
+/* proc_lib:set_label/1 */
+#define FIRST_OTP_WITH_LABELS 27u
+
 struct calibration {
     _Atomic unsigned probes; /* reported, by any scheduler; those past FP_PROBES_MAX are refused */
     struct fp_probe probe[FP_PROBES_MAX];
@@ -212,7 +215,7 @@ FP_NIF(calibration_solve)
         return refusal_term(env, refusal.err, refusal.field, refusal.why);
     layout.term = (struct fp_known_terms){
         .initial_call = fp_atom(env, "$initial_call"),
-        .process_label = fp_atom(env, "$process_label"),
+        .process_label = input.otp < FIRST_OTP_WITH_LABELS ? 0 : fp_atom(env, "$process_label"),
         .erlang = fp_atom(env, "erlang"),
         .hibernate = fp_atom(env, "hibernate"),
     };

@@ -6,9 +6,10 @@
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
-/* A process may set its label at any time: the names of one that has run are read again after this
- * time. */
+/* The names of a process that has run are read again after this time: it may set its label at any
+ * time, and another registration may stand where the one before it stood. */
 #define LABEL_US INT64_C(1000000)
+#define NAMES_US INT64_C(5000000)
 
 static int push_process(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *snapshot)
 {
@@ -76,6 +77,11 @@ static int push_stack(struct fp_sampler *s, const struct fp_stack *stack, uint32
     return 0;
 }
 
+static int may_have_label(const struct fp_sampler *s, const struct fp_snapshot *now)
+{
+    return s->layout->term.process_label != 0 && now->dictionary != 0;
+}
+
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
                    const struct fp_stack *frames)
 {
@@ -88,7 +94,7 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
         value[FP_METRIC_reductions] < target->series.value[FP_METRIC_reductions])
         value[FP_METRIC_reductions] = target->series.value[FP_METRIC_reductions];
     if (target->registered_at != now->registered_at ||
-        (now->dictionary != 0 && s->tick_us - target->named_us >= LABEL_US))
+        s->tick_us - target->named_us >= (may_have_label(s, now) ? LABEL_US : NAMES_US))
         target->is_defined = 0;
     if (!target->is_defined) {
         if (push_process(s, slot, now) != 0)

@@ -97,8 +97,6 @@ static void update_one(struct fp_sampler *s, enum step step, uint64_t id, uint64
         *place_of(s, id) = slot;
     }
     s->target[slot].is_kept = 1;
-    /* Its name may have changed: one more record defines it. */
-    s->target[slot].is_defined = 0;
     /* Its last sample may be of a status that is left out now. */
     if (s->target[slot].status != status)
         s->target[slot].is_repeatable = 0;
