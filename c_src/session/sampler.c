@@ -23,12 +23,9 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
 static void copy_stacks(struct fp_sampler *s, uint32_t n);
 static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
                   struct fp_snapshot *now);
-static int is_unchanged(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes);
 static int stack_is_known(struct fp_sampler *s, const struct target *target,
                           const struct fp_snapshot *now);
-static void emit_again(struct fp_sampler *s, uint32_t slot);
-static void emit_known_stack(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes,
-                             struct fp_snapshot *now);
+static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 
 void fp_sampler_tick(struct fp_sampler *s)
@@ -58,12 +55,6 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     struct fp_snapshot now;
     int err;
 
-    /* Most processes wait. */
-    if (bytes != NULL && attempt == FIRST && is_unchanged(s, slot, bytes)) {
-        emit_again(s, slot);
-        return 0;
-    }
-    target->is_repeatable = 0;
     err = bytes != NULL ? decode(s, slot, bytes, attempt, &now) : FP_EGONE;
     if (err == FP_EGONE) {
         fp_sampler_count(s, FP_COUNTER_attempted, attempt == FIRST);
@@ -85,7 +76,7 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     else if (now.runs_erlang)
         emit_without_stack(s, slot, &now);
     else if (stack_is_known(s, target, &now))
-        emit_known_stack(s, slot, bytes, &now);
+        emit_known_stack(s, slot, &now);
     else {
         copy->slot = slot;
         fp_stack_copy_plan(&copy->stack, target->address, &now);
@@ -249,28 +240,7 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     return err;
 }
 
-/* --------------------------------------------------------------- repeats -- */
-
-/* The structure is that of the last sample, byte for byte, and so is everything that its pointers
- * lead to. */
-static int is_unchanged(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes)
-{
-    const struct target *target = &s->target[slot];
-    size_t size = s->layout->snapshot_size;
-
-    return target->is_repeatable && memcmp(bytes, s->previous + slot * size, size) == 0 &&
-           fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
-}
-
-static void emit_again(struct fp_sampler *s, uint32_t slot)
-{
-    struct fp_series *series = &s->target[slot].series;
-
-    fp_sampler_count(s, FP_COUNTER_attempted, 1);
-    if (fp_series_push(series, s->options.ring, slot, series->stack, series->status, s->tick_us,
-                       series->value) != 0)
-        fp_sampler_count(s, FP_COUNTER_dropped, 1);
-}
+/* --------------------------------------------------------- known stacks -- */
 
 /* Nothing that the stack depends on has moved since the last sample, and the writer has that
  * stack. */
@@ -284,16 +254,10 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
            fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
 }
 
-static void emit_known_stack(struct fp_sampler *s, uint32_t slot, const unsigned char *bytes,
-                             struct fp_snapshot *now)
+static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
 {
-    size_t size = s->layout->snapshot_size;
-
     now->value[FP_METRIC_memory] += s->target[slot].dictionary_bytes;
-    if (!fp_emit_sample(s, slot, now, NULL))
-        return;
-    memcpy(s->previous + slot * size, bytes, size);
-    s->target[slot].is_repeatable = 1;
+    fp_emit_sample(s, slot, now, NULL);
 }
 
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)

@@ -31,16 +31,12 @@ struct target {
     uint8_t is_defined; /* the writer has its PROCESS record */
     uint8_t is_kept;    /* a target after this update, too */
     int8_t status;      /* only samples of this status; -1: all */
-    /* `previous` holds the structure of the last sample, whose stack was read then: never of a
-     * process on CPU, whose stack moves without its structure. */
-    uint8_t is_repeatable;
     struct fp_series series;
     /* Of the last sample: */
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
     int64_t named_us; /* when its PROCESS record was pushed */
-    /* Of the last sample but repeats: */
     uint64_t dictionary;
     int64_t dictionary_bytes; /* of its array */
 };
@@ -78,12 +74,11 @@ struct fp_sampler {
     struct target *target;
     uint32_t *live; /* slots in use, live_n of them */
     uint32_t live_n;
-    /* targets x snapshot_size: of this tick, of the last sample, after the stacks */
-    unsigned char *structure, *previous, *again;
-    struct fp_safe_read_span *span; /* 4 x targets, and one for each scheduler */
-    struct target_copy *copy;       /* targets */
-    uint64_t *stack_words;          /* FP_SAMPLER_STACK_WORDS */
-    uint32_t *by_id;                /* hash of live targets, by_id_mask + 1 */
+    unsigned char *structure, *again; /* targets x snapshot_size: before and after the stacks */
+    struct fp_safe_read_span *span;   /* 4 x targets, and one for each scheduler */
+    struct target_copy *copy;         /* targets */
+    uint64_t *stack_words;            /* FP_SAMPLER_STACK_WORDS */
+    uint32_t *by_id;                  /* hash of live targets, by_id_mask + 1 */
     uint32_t by_id_mask;
     struct pending_capture *pending; /* schedulers */
     uint64_t *current;               /* likewise: address of its process, or 0 */

@@ -264,7 +264,6 @@ static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
     s->target = carve(base, &used, n * sizeof *s->target);
     s->live = carve(base, &used, n * sizeof *s->live);
     s->structure = carve(base, &used, n * size);
-    s->previous = carve(base, &used, n * size);
     s->again = carve(base, &used, n * size);
     s->span = carve(base, &used, spans * sizeof *s->span);
     s->copy = carve(base, &used, (n + 1) * sizeof *s->copy);

@@ -29,10 +29,8 @@ int fp_target_read_dictionary(struct fp_sampler *s, struct target *target, struc
 
 void fp_targets_forget_stacks(struct fp_sampler *s)
 {
-    for (uint32_t slot = 0; slot < s->targets; slot++) {
-        s->target[slot].is_repeatable = 0;
+    for (uint32_t slot = 0; slot < s->targets; slot++)
         s->target[slot].stack_token = 0; /* of no stack */
-    }
 }
 
 void fp_targets_drop_exited(struct fp_sampler *s)
@@ -97,9 +95,6 @@ static void update_one(struct fp_sampler *s, enum step step, uint64_t id, uint64
         *place_of(s, id) = slot;
     }
     s->target[slot].is_kept = 1;
-    /* Its last sample may be of a status that is left out now. */
-    if (s->target[slot].status != status)
-        s->target[slot].is_repeatable = 0;
     s->target[slot].status = status;
 }
 

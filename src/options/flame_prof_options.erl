@@ -114,7 +114,7 @@
 %% frames and functions (12 MiB), the words of stacks (16 MiB), the pinned processes
 %% (3.5 MiB), and a mebibyte each for ring and texts.
 -define(MEMORY_LEAST_BYTES, 47972352).
-%% What is kept of a selected process: its structure three times over, its texts.
+%% At most what is kept of a selected process: its structure twice over, its texts.
 -define(PROCESS_BYTES, 3584).
 %% Of a path, with room for the file's own name below Linux's 4096.
 -define(DIR_MOST_BYTES, 4000).
