@@ -441,7 +441,7 @@ static void mutations_are_survived(void)
 {
     static const char *const corpus[] = {"ours.log",        "original.log", "perf.txt",
                                          "nasty_names.log", "damaged.log",  "two_frames.log.zst",
-                                         "ours.log.gz"};
+                                         "ours.log.gz",     "changes.log"};
     uint64_t seed = 7;
 
     for (size_t c = 0; c < sizeof(corpus) / sizeof(corpus[0]); c++) {

@@ -536,7 +536,7 @@ the_index_is_the_file_test_() ->
                 ?assertEqual([index_row(S) || S <- samples(?CORPUS ++ File)], Got)
             end)
         end}
-     || File <- ["ours.log", "nasty_names.log"]
+     || File <- ["ours.log", "nasty_names.log", "changes.log"]
     ].
 
 a_packed_index_is_the_index_test_() ->

@@ -90,8 +90,52 @@ both_readers_agree_test_() ->
             element(2, reader_oracle:fold(fun collect/2, [], ?CORPUS ++ File)),
             [maps:without([comm, event], S) || S <- lists:reverse(read(File))]
         )
-     || File <- ["ours.log", "edges.log", "schedulers.log"]
+     || File <- ["ours.log", "edges.log", "schedulers.log", "changes.log"]
     ].
+
+%% Whichever sample is damaged, the numbers of each other one are right or absent.
+damage_makes_no_number_wrong_test() ->
+    {ok, Text} = file:read_file(?CORPUS "changes.log"),
+    Pieces = binary:split(Text, <<"\n\n">>, [global, trim]),
+    True = numbers(read("changes.log")),
+    [
+        with_text([[P, "\n\n"] || P <- Before ++ [["x ", Damaged] | Behind]], fun(File) ->
+            {ok, Samples, #{bad := 1}} = fold([File], #{}),
+            Got = numbers(Samples),
+            ?assertEqual(length(Pieces) - 2, map_size(Got)),
+            maps:foreach(fun(Key, Numbers) ->
+                ?assert(Numbers =:= #{} orelse Numbers =:= maps:get(Key, True))
+            end, Got),
+            ?assertEqual(length(Before), length([1 || M <- maps:values(Got), M =/= #{}]))
+        end)
+     || N <- lists:seq(5, length(Pieces) - 1),
+        {Before, [Damaged | Behind]} <- [lists:split(N - 1, Pieces)]
+    ].
+
+numbers(Samples) ->
+    maps:from_list([{{Tid, Us}, Numbers}
+        || #{tid := Tid, time_us := Us, metrics := Numbers} <- Samples]).
+
+a_newer_format_is_an_error_test() ->
+    {ok, Text} = file:read_file(?CORPUS "changes.log"),
+    Newer = binary:replace(Text, <<" format=2 ">>, <<" format=3 ">>),
+    ?assertNotEqual(Text, Newer),
+    with_text(Newer, fun(File) ->
+        {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
+        {file, #{file := File}} = Reason,
+        {error, Reason} = flame_prof_profile:read(File),
+        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "format is newer than 2"))
+    end).
+
+with_text(Text, Test) ->
+    Name = "flame_prof_samples_tests.text." ++ os:getpid(),
+    File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
+    ok = file:write_file(File, Text),
+    try
+        Test(File)
+    after
+        file:delete(File)
+    end.
 
 the_profilers_own_samples_are_read_apart_test() ->
     File = filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof_samples_tests." ++ os:getpid()),
