@@ -79,6 +79,14 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.equal(shownName('lists:map/2'), 'lists:map/2');
   });
 
+  test('characters that turn a line are shown encoded', () => {
+    const name = (symbol) => parseSymbol(symbol, 'm.erl').text;
+    assert.equal(name('m:a\u202eb\u2066c/0'), 'm:a%E2%80%AEb%E2%81%A6c/0');
+    assert.equal(name('m:a%E2%80%AEb/0'), 'm:a%E2%80%AEb/0');
+    assert.equal(name('m:a%20\u061cb/0'), 'm:a%20%D8%9Cb/0');
+    assert.equal(name('m:gr\u00fc%C3%9F/0'), 'm:gr\u00fc\u00df/0');
+  });
+
   test('a click on a frame zooms, Escape goes back out', withPage(async (page) => {
     const wide = await biggest(page);
     await clickFrame(page, wide);

@@ -15,7 +15,7 @@ export function shownName(text) {
 
 /** %HH to bytes; what then is not printable UTF-8 stays as it is written. */
 export function decodeName(text) {
-  if (!text.includes('%')) return text;
+  if (!text.includes('%')) return visible(text);
   const bytes = [];
   const encoded = new TextEncoder().encode(text);
   for (let i = 0; i < encoded.length; i++) {
@@ -27,9 +27,9 @@ export function decodeName(text) {
     const decoded = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
       new Uint8Array(bytes),
     );
-    return isPrintable(decoded) ? decoded : text;
+    return isPrintable(decoded) ? decoded : visible(text);
   } catch {
-    return text;
+    return visible(text);
   }
 }
 
@@ -39,8 +39,15 @@ function text16(high, low) {
 }
 
 // Controls, and what turns the direction of writing, would deceive the reader.
+const UNPRINTABLE = '[\\p{Cc}\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]';
+
 function isPrintable(text) {
-  return !/[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/u.test(text);
+  return !new RegExp(UNPRINTABLE, 'u').test(text);
+}
+
+/** Files of others have such characters as they are. */
+function visible(text) {
+  return text.replace(new RegExp(UNPRINTABLE, 'gu'), encodeURIComponent);
 }
 
 /**
