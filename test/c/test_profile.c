@@ -154,6 +154,58 @@ static uint64_t total_of(struct fp_profile *profile)
     return total;
 }
 
+static int export_as(struct fp_profile *profile, int format, struct fp_output *output)
+{
+    struct fp_query query = {.by = {FP_BY_SAMPLES, -1}, .filter = FP_FILTER_ALL};
+    uint64_t samples, moved;
+
+    query.without_lines = format % 2;
+    switch (format / 2) {
+    case 0:
+        return fp_export_collapsed(profile, &query, output, &samples);
+    case 1:
+        return fp_export_perf(profile, &query, output, &samples, &moved);
+    case 2:
+        return fp_export_speedscope(profile, &query, 1, output);
+    case 3:
+        return fp_export_pprof(profile, &query, output);
+    default:
+        return fp_export_firefox(profile, &query, output);
+    }
+}
+
+/* With all the memory that it needs, and with a little more than the profile has. */
+static void exports_end_with_a_file_or_for_want_of_memory(void)
+{
+    static const char *const names[] = {"ours.log",       "nasty_names.log", "original.log",
+                                        "schedulers.log", "perf.txt",        "damaged.log"};
+    struct temporary directory;
+    char path[512], why[512];
+    unsigned full = 0;
+
+    temporary_make(&directory);
+    snprintf(path, sizeof(path), "%s/export", directory.path);
+    for (unsigned i = 0; i < 6 * 10 * 24; i++) {
+        struct fp_profile *profile = profile_of_corpus(names[i % 6]);
+        size_t before = profile->budget.used, more = (size_t)1 << (i / 60);
+        struct fp_output *output;
+        int err;
+
+        profile->budget.limit = before + more;
+        CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
+        err = export_as(profile, (int)(i / 6 % 10), output);
+        full += err == FP_EFULL;
+        CHECK(err == 0 || (err == FP_EFULL && more < (1 << 20)));
+        CHECK_INT(fp_output_close(output, err, why, sizeof(why)), err);
+        CHECK_INT(access(path, F_OK) == 0, err == 0);
+        unlink(path);
+        CHECK_INT(profile->budget.used, before);
+        fp_profile_destroy(profile);
+    }
+    CHECK(full > 100);
+    temporary_remove(&directory);
+}
+
 static void what_files_say_adds_up_without_wrapping(void)
 {
     enum { SAMPLES = 5 };
@@ -641,6 +693,7 @@ int main(int argc, char **argv)
     RUN(symbols_are_spelled_as_the_writer_does);
     RUN(nasty_names_stay_what_they_are);
     RUN(the_largest_numbers_fit);
+    RUN(exports_end_with_a_file_or_for_want_of_memory);
     RUN(what_files_say_adds_up_without_wrapping);
     RUN(a_number_too_large_is_damage);
     RUN(what_a_sample_leaves_out_is_as_before);
