@@ -416,6 +416,22 @@ static void a_key_may_begin_with_a_known_one(void)
     fp_profile_destroy(profile);
 }
 
+/* In format 2 a sign separates key and change: without one it is neither. */
+static void a_change_without_a_sign_is_damage(void)
+{
+    static const char text[] = "a 1/2 [000] 1.000001: memory=9/0 erl_pid=<0.2.0> e:\n"
+                               "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n"
+                               "a 1/2 [000] 1.000002: memory6 e:\n"
+                               "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n"
+                               "a 1/3 [000] 1.000003: memory+2 recen6 e:\n"
+                               "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile, "1000001 1/2 [waiting] 1 m:f/1@m.erl memory=9/0\n");
+    CHECK_INT(profile->file->bad, 2);
+    fp_profile_destroy(profile);
+}
+
 static void a_file_may_end_anywhere(void)
 {
     size_t size;
@@ -703,6 +719,7 @@ int main(int argc, char **argv)
     RUN(a_newer_format_is_refused);
     RUN(damage_costs_the_damaged_samples);
     RUN(a_key_may_begin_with_a_known_one);
+    RUN(a_change_without_a_sign_is_damage);
     RUN(a_file_may_end_anywhere);
     RUN(what_is_too_long_to_be_a_sample_is_passed_over);
     RUN(a_step_is_short_where_there_is_no_sample);

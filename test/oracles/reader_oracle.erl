@@ -390,9 +390,11 @@ carry(_Fields, Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
 carry(Fields, <<>>, _, Process, Carried) ->
     try lists:foldl(fun header_field/2, {[], #{}}, Fields) of
         {Numbers, Words} when map_size(Words) > 0 ->
-            Values = maps:from_list([{Key, {V, D}} || {Key, V, D} <- Numbers]),
-            true = map_size(Values) =:= length(Numbers),
-            {{Values, Words}, Carried#{Process => {Values, Words}}};
+            Values = maps:from_list([{Key, {V, D}} || {Key, V, D} <- Numbers, V =/= change]),
+            case map_size(Values) =:= length(Numbers) of
+                true -> {{Values, Words}, Carried#{Process => {Values, Words}}};
+                false -> bad
+            end;
         {Numbers, _} when is_map_key(Process, Carried) ->
             {Before, Words} = map_get(Process, Carried),
             Same = maps:map(fun(_, {V, _}) -> {V, 0} end, Before),
@@ -413,7 +415,7 @@ changed({Key, Value, Delta}, Values) ->
 
 %% A colon is encoded in a word.
 header_field(Field, {Numbers, Words}) ->
-    case re:run(Field, "^([a-z_0-9]+)([=+-])(.+)$", [{capture, all_but_first, binary}]) of
+    case re:run(Field, "^([a-z_]+)([=+-])(.+)$", [{capture, all_but_first, binary}]) of
         {match, [Key, <<"=">>, Text]} ->
             case figures(Text) of
                 {Value, Delta} when Words =:= #{} -> {[{Key, Value, Delta} | Numbers], Words};
