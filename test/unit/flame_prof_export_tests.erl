@@ -100,7 +100,7 @@ firefox_has_every_sample_test_() ->
                     end, Threads))
             end)
         end}
-     || {File, Suffix} <- [{"ours.log", ""}, {"nasty_names.log", ".gz"}]
+     || {File, Suffix} <- [{"ours.log", ""}, {"nasty_names.log", ".gz"}, {"changes.log", ""}]
     ].
 
 firefox_sample(#{time_us := Us, period := Weight, status := Status, frames := Frames} = Sample,
