@@ -44,7 +44,7 @@ whole_nodes(Ms) ->
         bench_processes:saturated(fun() -> Cost(<<"the same, schedulers saturated">>) end)
     end),
     Demo = bench_processes:demo(fun() -> bench_session:measure(options(111), Ms) end),
-    Mix = told(<<"the demo's workload (a realistic mix)">>, #{bar => {at_most, 1500}}, Demo),
+    Mix = told(<<"the demo's workload (a realistic mix)">>, #{}, Demo),
     Share = share(bench_processes:demo(fun() -> bench_session:measure(options(?HZ), Ms) end)),
     {[Idle, Moving, Saturated, Mix, Share], Saturated, Idle}.
 
@@ -54,7 +54,6 @@ share(Window) ->
         name => <<"top 100 at 99 Hz on the demo's workload">>,
         value => percent_of_core(Window),
         unit => <<"% core">>,
-        bar => {at_most, 1.5},
         counted => maps:with([written, missed], Window)
     }).
 

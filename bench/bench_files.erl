@@ -29,7 +29,7 @@ sizes(#{written := Written, bytes := Text, files := Files, compress_cpu_ns := Co
     ok = bench_session:remove(Files),
     [
         told(files, <<"bytes a sample on the disk">>, Bytes / Written, <<"B">>, #{
-            bar => {at_most, 25}, counted => #{samples => Written, text_bytes => Text div Written}
+            bar => {at_most, 18}, counted => #{samples => Written, text_bytes => Text div Written}
         }),
         told(files, <<"text formatted and compressed a second of CPU">>,
              1000 * Text div (Writer - File), <<"MB/s">>, #{bar => {at_least, 400}}),
@@ -49,7 +49,7 @@ ticks(#{files := Files, ticks := Ticks, missed := Missed}) ->
     told(rate, <<"saturated schedulers: ">>, [
         {<<"ticks a second">>, length(Gaps) * 1.0e6 / (lists:last(Sorted) - hd(Sorted)), <<"Hz">>,
          #{counted => #{asked => 1000 / bench_session:interval(?HZ), ticks => Ticks}}},
-        {<<"missed ticks">>, 100 * Missed / (Ticks + Missed), <<"%">>, #{bar => {at_most, 0.5}}},
+        {<<"missed ticks">>, 100 * Missed / (Ticks + Missed), <<"%">>, #{bar => {at_most, 0.2}}},
         {<<"between two ticks, median">>, bench_stats:median(Ms), <<"ms">>, #{}},
         {<<"between two ticks, 99 of 100">>, bench_stats:quantile(0.99, Ms), <<"ms">>, #{}},
         {<<"between two ticks, longest">>, lists:max(Ms), <<"ms">>, #{}},

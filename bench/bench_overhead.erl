@@ -279,6 +279,7 @@ with_bars(?BARRED, Results) -> [with_bar(Result) || Result <- Results];
 with_bars(_, Results) -> Results.
 
 with_bar(#{measure := work_per_scheduler_second} = Result) -> Result#{bar => {at_least, 0.99}};
+with_bar(#{measure := work_per_vm_second} = Result) -> Result#{bar => {at_least, 0.985}};
 with_bar(#{measure := p99} = Result) -> Result#{bar => {not_above, 1.0}};
 with_bar(Result) -> Result.
 

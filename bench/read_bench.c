@@ -135,6 +135,7 @@ static void tell(FILE *results, const char *path)
            megabytes / (m.read + m.index), row, (unsigned long long)m.bad);
     append_result(results, path, "text alone", megabytes / m.alone, "MB/s");
     append_result(results, path, "to a profile", megabytes / m.read, "MB/s");
+    append_result(results, path, "samples to a profile", (double)m.rows / m.read / 1e6, "M/s");
     append_result(results, path, "a profile to its index", megabytes / m.index,
                   "MB/s");
     append_result(results, path, "to an index, both",
