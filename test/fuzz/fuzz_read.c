@@ -77,7 +77,7 @@ static void export_all(struct fp_profile *profile)
     output = open_output(0);
     close_output(output, fp_export_speedscope(profile, &query, 1, output));
     output = open_output(1);
-    close_output(output, fp_export_pprof(profile, output));
+    close_output(output, fp_export_pprof(profile, &query, output));
     output = open_output(0);
     close_output(output, fp_export_index(profile, output, 0));
     output = open_output(0);
@@ -86,7 +86,9 @@ static void export_all(struct fp_profile *profile)
         return;
     query.by.kind = FP_BY_SAMPLES;
     output = open_output(0);
-    close_output(output, fp_export_perf(profile, &query.by, output, &a, &b));
+    close_output(output, fp_export_perf(profile, &query, output, &a, &b));
+    output = open_output(1);
+    close_output(output, fp_export_firefox(profile, &query, output));
 }
 
 void fuzz_read(const uint8_t *bytes, size_t size)
