@@ -71,10 +71,11 @@ void fp_select_slice(struct fp_sampler *s)
 
 /* ---------------------------------------------------------- the thread -- */
 
-/* The scheduler of Linux 6.12 and later lets a thread that asks for short slices run soon when it
- * wakes; its share stays the same. Earlier kernels accept the call without effect. The struct is
- * that of <linux/sched/types.h>, which clashes with that of new C libraries. */
-#define SHORT_SLICE_NS 100000u
+/* The scheduler of Linux 6.12 and later lets a thread that asks for shorter slices run sooner when
+ * it wakes; its share stays the same. A slice shorter than a tick's work would split the tick.
+ * Earlier kernels accept the call without effect. The struct is that of <linux/sched/types.h>,
+ * which clashes with that of new C libraries. */
+#define SHORT_SLICE_NS 500000u
 #define KEEP_POLICY 8u
 
 static void request_short_slices(void)

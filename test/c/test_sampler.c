@@ -1238,7 +1238,7 @@ static void the_thread_asks_for_short_slices_and_keeps_its_nice_value(void)
     CHECK_INT(fp_sampler_start(sampler), 0);
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
-    CHECK_INT(of_thread.runtime, own.runtime == 300000 ? 100000 : own.runtime);
+    CHECK_INT(of_thread.runtime, own.runtime == 300000 ? 500000 : own.runtime);
     CHECK_INT(of_thread.policy, before.policy);
     CHECK_INT(of_thread.nice, before.nice);
     bench_destroy(b);
