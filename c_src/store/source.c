@@ -19,8 +19,8 @@
 /* At a frame's begin; libzstd decompresses a whole frame faster than pieces of one. */
 #define FRAME_BYTES (INPUT_BYTES / 2)
 #define MAGIC_BYTES 4
-/* The text of a whole frame waits until its checksum is right. A longer frame, which flame_prof
- * does not write, is read as it comes. */
+/* The text of a whole frame or member waits until its checksum is right. A longer one, which
+ * flame_prof does not write, is read as it comes. */
 #define HELD_BYTES FP_ZST_FRAME_MAX
 /* The work on lost frames, in bytes, is at most this and 64 times the file: hostile bytes can have
  * a frame begin at each fourth byte. */
@@ -106,48 +106,45 @@ static bool is_gzip(const char *bytes)
     return memcmp(bytes, "\x1f\x8b", 2) == 0;
 }
 
-/* gzip has no mark to find behind damage: the rest is lost. */
-static int read_gzip(struct fp_source *source, char *to, size_t room, size_t *size)
+/* Inflates some of a member to `held`; otherwise as decode_zstd(). gzip has no mark to find behind
+ * damage: the rest is lost. A member with an error has no text; one that is cut off has. */
+static int decode_gzip(struct fp_source *source)
 {
     z_stream *gzip = &source->gzip;
-    unsigned limit = room > (size_t)1 << 30 ? 1u << 30 : (unsigned)room;
+    int err = fill(source, source->is_inside ? 1 : 2), got;
 
-    gzip->next_out = (unsigned char *)to;
-    gzip->avail_out = limit;
-    while (gzip->avail_out == limit) {
-        int err = fill(source, source->is_inside ? 1 : 2), got;
-
-        if (err != 0)
-            return err;
-        if (source->begin == source->end && !source->is_inside)
-            break;
-        if (!source->is_inside &&
-            (source->end - source->begin < 2 || !is_gzip(source->input + source->begin))) {
-            /* Zeros behind the last member are a tape's padding. */
-            source->state.damaged += source->input[source->begin] != 0;
-            give_up(source);
-            break;
-        }
-        source->is_inside = true;
-        gzip->next_in = (unsigned char *)source->input + source->begin;
-        gzip->avail_in = (unsigned)(source->end - source->begin);
-        got = inflate(gzip, Z_NO_FLUSH);
-        source->begin = source->end - gzip->avail_in;
-        if (got == Z_STREAM_END) {
-            /* Behind a member comes another one, padding, or nothing. */
-            source->is_inside = false;
-            inflateReset(gzip);
-        } else if (got == Z_BUF_ERROR && source->is_at_end) {
-            source->state.is_cut_off = gzip->avail_out == limit;
-            break;
-        } else if (got != Z_OK && got != Z_BUF_ERROR) {
-            source->state.damaged++;
-            give_up(source);
-            break;
-        }
+    if (err != 0 || (source->begin == source->end && !source->is_inside))
+        return err;
+    if (!source->is_inside &&
+        (source->end - source->begin < 2 || !is_gzip(source->input + source->begin))) {
+        /* Zeros behind the last member are a tape's padding. */
+        source->state.damaged += source->input[source->begin] != 0;
+        give_up(source);
+        return 0;
     }
-    *size = limit - gzip->avail_out;
-    return 0;
+    source->is_inside = true;
+    gzip->next_in = (unsigned char *)source->input + source->begin;
+    gzip->avail_in = (unsigned)(source->end - source->begin);
+    gzip->next_out = (unsigned char *)source->held + source->text;
+    gzip->avail_out = (unsigned)(HELD_BYTES - source->text);
+    got = inflate(gzip, Z_NO_FLUSH);
+    source->begin = source->end - gzip->avail_in;
+    source->text = HELD_BYTES - gzip->avail_out;
+    if (got == Z_STREAM_END) {
+        /* Behind a member comes another one, padding, or nothing. */
+        source->is_inside = false;
+        inflateReset(gzip);
+    } else if (got == Z_BUF_ERROR && source->is_at_end) {
+        source->state.is_cut_off = 1;
+        give_up(source);
+    } else if (got != Z_OK && got != Z_BUF_ERROR) {
+        source->state.damaged++;
+        source->text = 0;
+        give_up(source);
+    }
+    if (!source->is_inside || source->text == HELD_BYTES)
+        source->ready = source->text;
+    return 1;
 }
 
 /* ------------------------------------------------------------------- zstd -- */
@@ -217,7 +214,7 @@ static void begin_frame(struct fp_source *source)
 }
 
 /* Decompresses some of a frame to `held`. 1: there is more in the file; 0; FP_EIO. */
-static int decode(struct fp_source *source)
+static int decode_zstd(struct fp_source *source)
 {
     int err = source->is_lost ? find_frame(source) : 0;
     ZSTD_outBuffer out = {source->held, HELD_BYTES, source->text};
@@ -256,7 +253,8 @@ static int decode(struct fp_source *source)
     return 1;
 }
 
-static int read_zstd(struct fp_source *source, char *to, size_t room, size_t *size)
+static int read_held(struct fp_source *source, int (*decode)(struct fp_source *), char *to,
+                     size_t room, size_t *size)
 {
     int more = 1;
 
@@ -287,14 +285,15 @@ static int begin_reading(struct fp_source *source)
         if (inflateInit2(&source->gzip, 16 + 15) != Z_OK)
             return FP_ENOMEM;
         source->state.kind = FP_SOURCE_GZIP;
+        source->held = malloc(HELD_BYTES);
     } else if (size >= MAGIC_BYTES && (is_zstd(source->input) || is_skippable(source->input))) {
         source->zstd = ZSTD_createDCtx();
         source->held = malloc(HELD_BYTES);
-        if (source->zstd == NULL || source->held == NULL)
+        if (source->zstd == NULL)
             return FP_ENOMEM;
         source->state.kind = FP_SOURCE_ZSTD;
     }
-    return 0;
+    return source->state.kind != FP_SOURCE_PLAIN && source->held == NULL ? FP_ENOMEM : 0;
 }
 
 static int refuse(char *why, size_t why_size, const char *reason)
@@ -350,9 +349,10 @@ void fp_source_close(struct fp_source *source)
 int fp_source_read(void *arg, char *to, size_t room, size_t *size)
 {
     struct fp_source *source = arg;
-    int err = source->state.kind == FP_SOURCE_GZIP   ? read_gzip(source, to, room, size)
-              : source->state.kind == FP_SOURCE_ZSTD ? read_zstd(source, to, room, size)
-                                                     : read_plain(source, to, room, size);
+    enum fp_source_kind kind = source->state.kind;
+    int err = kind == FP_SOURCE_GZIP   ? read_held(source, decode_gzip, to, room, size)
+              : kind == FP_SOURCE_ZSTD ? read_held(source, decode_zstd, to, room, size)
+                                       : read_plain(source, to, room, size);
 
     if (err == 0)
         source->state.text += *size;

@@ -92,6 +92,33 @@ static void a_flipped_bit_costs_its_frame_and_invents_nothing(void)
     free_frames(&frames);
 }
 
+/* All six samples or none; bits of the header, such as its time, say nothing of the text. Where the
+ * end seems to be missing there is no checksum. */
+static void a_flipped_bit_of_gzip_invents_nothing(void)
+{
+    size_t size;
+    char *bytes = temporary_read("test/corpus/ours.log.gz", &size);
+    struct fp_profile *profile = profile_of(bytes, size);
+    char *text = profile_text(profile);
+    int lost = 0;
+
+    fp_profile_destroy(profile);
+    for (size_t bit = 16; bit < 8 * size; bit += 5) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        profile = profile_of(bytes, size);
+        if (profile->rows.count > 0 && !profile->file->source.is_cut_off)
+            check_profile(profile, text);
+        CHECK(profile->rows.count == 6 || profile->file->source.damaged > 0 ||
+              profile->file->source.is_cut_off);
+        lost += profile->rows.count == 0;
+        fp_profile_destroy(profile);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    CHECK(lost > 500);
+    free(text);
+    free(bytes);
+}
+
 /* A cut frame has no checksum yet. */
 static void a_frame_that_is_cut_off_is_not_read(void)
 {
@@ -158,6 +185,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(a_flipped_bit_costs_its_frame_and_invents_nothing);
+    RUN(a_flipped_bit_of_gzip_invents_nothing);
     RUN(a_frame_that_is_cut_off_is_not_read);
     RUN(a_long_frame_is_read_as_it_comes);
     RUN(frames_in_frames_are_given_up);

@@ -222,23 +222,15 @@ blocks(Bytes, At) ->
             none
     end.
 
-%% What zlib gives of one byte after the other, up to the first that makes no sense.
+%% The first member: nothing where a byte or its checksum makes no sense, the text up to the end of
+%% a file that is cut off.
 gzip(File) ->
     {ok, Bytes} = file:read_file(File),
     Z = zlib:open(),
-    ok = zlib:inflateInit(Z, 16 + 15, reset),
-    Text = inflated(Z, Bytes, []),
+    ok = zlib:inflateInit(Z, 16 + 15, cut),
+    Text = try zlib:inflate(Z, Bytes) catch error:_ -> [] end,
     zlib:close(Z),
     in_memory(Text).
-
-inflated(_Z, <<>>, Text) ->
-    Text;
-inflated(Z, <<Byte:1/binary, Rest/binary>>, Text) ->
-    try zlib:inflate(Z, Byte) of
-        More -> inflated(Z, Rest, [Text, More])
-    catch
-        error:_ -> Text
-    end.
 
 in_memory(Text) ->
     {ok, Device} = file:open(iolist_to_binary(Text), [ram, read, binary]),
@@ -344,7 +336,8 @@ is_header(Header) ->
 %% All numbers stand before all words; only a known word begins like a number.
 is_metrics(Line) ->
     Number = "[a-z_]+=-?[0-9]+/-?[0-9]+",
-    Word = "(?:(?:erl_pid|name|label|node|scheduler|initial_call|proc_lib_initial_call)=[^ ]*"
+    Word = "(?:(?:erl_pid|name|label|node|scheduler|initial_call|proc_lib_initial_call|format|otp"
+        "|version)=[^ ]*"
         "|[a-z_]+=(?:[^-0-9 ][^ ]*)?)",
     Fields = "^# (?=[^(])((?:" ++ Number ++ " )*+)((?:" ++ Word ++ " )*)\\(metrics\\)$",
     case re:run(Line, Fields, [{capture, all_but_first, binary}, dollar_endonly]) of
@@ -388,23 +381,23 @@ sample({Header, Metrics, Stack}, Carried0) ->
 carry(_Fields, Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
     {Line, Carried};
 carry(Fields, <<>>, _, Process, Carried) ->
-    try lists:foldl(fun header_field/2, {[], #{}}, Fields) of
-        {Numbers, Words} when map_size(Words) > 0 ->
-            Values = maps:from_list([{Key, {V, D}} || {Key, V, D} <- Numbers, V =/= change]),
-            case map_size(Values) =:= length(Numbers) of
-                true -> {{Values, Words}, Carried#{Process => {Values, Words}}};
-                false -> bad
-            end;
-        {Numbers, _} when is_map_key(Process, Carried) ->
-            {Before, Words} = map_get(Process, Carried),
-            Same = maps:map(fun(_, {V, _}) -> {V, 0} end, Before),
-            Values = lists:foldr(fun changed/2, Same, Numbers),
-            {{Values, Words}, Carried#{Process := {Values, Words}}};
-        {_, _} ->
-            {{#{}, #{}}, Carried}
+    try
+        carry(lists:foldl(fun header_field/2, {[], #{}}, Fields), Process, Carried)
     catch
         error:_ -> bad
     end.
+
+carry({Numbers, Words}, Process, Carried) when map_size(Words) > 0 ->
+    Values = maps:from_list([{Key, {V, D}} || {Key, V, D} <- Numbers, V =/= change]),
+    true = map_size(Values) =:= length(Numbers),
+    {{Values, Words}, Carried#{Process => {Values, Words}}};
+carry({Numbers, _}, Process, Carried) when is_map_key(Process, Carried) ->
+    {Before, Words} = map_get(Process, Carried),
+    Same = maps:map(fun(_, {V, _}) -> {V, 0} end, Before),
+    Values = lists:foldr(fun changed/2, Same, Numbers),
+    {{Values, Words}, Carried#{Process := {Values, Words}}};
+carry({_, _}, _Process, Carried) ->
+    {{#{}, #{}}, Carried}.
 
 changed({Key, change, Delta}, Values) ->
     {Value, 0} = map_get(Key, Values),
@@ -426,13 +419,14 @@ header_field(Field, {Numbers, Words}) ->
             {[{Key, change, Change} | Numbers], Words}
     end.
 
-%% The first one tells a whole sample: a damaged number is none.
-word(Key, Text, Words) when
-    map_size(Words) > 0;
-    Key =:= <<"erl_pid">>;
-    Key =:= <<"scheduler">>;
-    Key =:= <<"name">>
-->
+%% Each once. The first one tells a whole sample, so its key is known; a damaged number is none.
+word(Key, Text, Words) ->
+    Known = lists:member(Key, [
+        <<"erl_pid">>, <<"name">>, <<"label">>, <<"node">>, <<"scheduler">>, <<"initial_call">>,
+        <<"proc_lib_initial_call">>, <<"format">>, <<"otp">>, <<"version">>
+    ]),
+    false = is_map_key(Key, Words),
+    true = Known orelse map_size(Words) > 0 andalso nomatch =:= re:run(Text, "^[-0-9]"),
     Words#{Key => binary:replace(Text, <<"%3A">>, <<":">>, [global])}.
 
 %% Of a header line.
