@@ -42,13 +42,13 @@ report(Files, Out) ->
 report(Files, Out, Reading) ->
     ok = flame_prof_cli_out:progress(["writing ", Out]),
     case viewer(flame_prof_report, write, [Files, Out, Reading]) of
-        {ok, #{bytes := Bytes, bad := Bad, losses := Losses}} ->
+        {ok, #{bytes := Bytes, whole := Whole, losses := Losses}} ->
             ok = flame_prof_cli_out:progress_done(),
             ok = put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes\n"]),
             lists:foreach(fun flame_prof_cli_out:say/1, Losses),
-            case Bad of
-                0 -> ok;
-                _ -> damaged
+            case Whole of
+                true -> ok;
+                false -> damaged
             end;
         {error, _} = Error ->
             Error

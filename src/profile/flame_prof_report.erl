@@ -13,6 +13,7 @@
     bytes := non_neg_integer(),
     samples := non_neg_integer(),
     bad := non_neg_integer(),
+    whole := boolean(),
     losses := [unicode:chardata()]
 }.
 
@@ -21,7 +22,7 @@
 -define(LEVEL, 9).
 -define(PIECE, 1048576).
 
-%% `bytes' are those of the HTML.
+%% `bytes' are those of the HTML; `whole': all files are, down to their ends.
 -spec write(flame_prof_samples:files(), file:name_all()) ->
     {ok, written()} | {error, flame_prof:reason()}.
 write(Files, Given) ->
@@ -73,11 +74,12 @@ beside(Out, Suffix) ->
 page(Profile, Files, Packed, Out) ->
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
-    #{samples := Samples, bad := Bad} = Info = flame_prof_profile:info(Profile),
+    #{samples := Samples, bad := Bad, files := Read} = Info = flame_prof_profile:info(Profile),
     Page = [Before, about(Files), data(Packed), After],
     case replace(Out, Page) of
         ok ->
             {ok, #{bytes => iolist_size(Page), samples => Samples, bad => Bad,
+                whole => lists:all(fun flame_prof_file_losses:is_whole/1, Read),
                 losses => flame_prof_file_losses:texts(Info)}};
         {error, Reason} ->
             {error, flame_prof_error:file(Out, Reason)}

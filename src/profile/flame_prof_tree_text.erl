@@ -41,16 +41,23 @@ grown(#{growth := Growth, weight := Weight}) when Growth < Weight -> " that grew
 grown(_) -> "".
 
 %% The number of samples shown and left out; the files; the sum of the metric.
-summary(#{files := Files, bad := Bad, processes := Processes, seconds := Seconds} = Report, Idle) ->
+summary(#{files := Files, processes := Processes, seconds := Seconds} = Report, Idle) ->
     [
         shown_samples(Report, Idle),
         [
             [grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
             [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
-            [[", ", grouped(Bad), " bad sample", plural(Bad), " left out"] || Bad > 0]
+            left_out(Report)
         ]
         | metric(Report)
     ].
+
+left_out(#{bad := Bad}) when Bad > 0 ->
+    [", ", grouped(Bad), " damaged sample", plural(Bad), " left out"];
+left_out(#{whole := true}) ->
+    "";
+left_out(#{whole := false}) ->
+    ", damaged or cut off (`flame_prof check' tells where)".
 
 shown_samples(#{status := all, all_samples := All}, _Idle) ->
     [samples(All)];

@@ -98,6 +98,17 @@ exit_codes_tell_scripts(Config) ->
             ["export", corpus("damaged.log"), "--as", "collapsed", "--output", "-"],
             ["report", corpus("damaged.log"), "--output", filename:join(Folder, "x.html")]]
     ],
+    %% No sample is damaged where a frame is: it is text that is missing.
+    [
+        begin
+            {4, Frames} = run([Command, corpus(File) | More]),
+            {match, _} = re:run(Frames, Loss)
+        end
+     || {File, Loss} <- [{"cut.log.gz", "its end is cut off"},
+            {"damaged_frame.log.zst", "text is missing at 1 place"}],
+        [Command | More] <- [["hot"], ["export", "--as", "pprof", "--output", "-"],
+            ["report", "--output", filename:join(Folder, "x.html")]]
+    ],
     Json = filename:join(Folder, "package.json"),
     ok = file:write_file(Json, "{\"name\": 1}\n"),
     [

@@ -189,7 +189,7 @@ bad_samples_are_counted_test() ->
     {ok, Report} = with_file(["nonsense\n\n", samples(?STACKS), "beam 4242/7"], fun(File) ->
         flame_prof_tree:report([File], #{}) end),
     ?assertMatch(#{all_samples := 12, bad := 2}, Report),
-    ?assertMatch({_, _}, binary:match(text(Report), <<", 2 bad samples left out\n">>)).
+    ?assertMatch({_, _}, binary:match(text(Report), <<", 2 damaged samples left out\n">>)).
 
 an_empty_file_has_empty_tables_test() ->
     {ok, Report} = with_file("", fun(File) -> flame_prof_tree:report([File], #{}) end),

@@ -90,9 +90,16 @@ export class Toolbar {
           (files[one.file]?.path ?? '') + (one.line > 0 ? ` line ${one.line}` : '') +
               `: ${one.what}`,
         ).join('\n');
+    const places = files.reduce((sum, file) => sum + file.damaged, 0);
+    const ends = files.filter((file) => file.cut_off).length;
+    const lost = [
+      bad > 0 && `${exact(bad)} damaged samples left out`,
+      places > 0 && `text missing at ${exact(places)} places`,
+      ends > 0 && `${exact(ends)} files without their ends`,
+    ].filter(Boolean);
     return h('span', { class: 'facts' }, text, count > 0
         ? h('span', { class: 'warning', title, tabindex: '0' },
-        ` ${exact(bad)} damaged samples left out`) : '');
+        ` ${lost.join(', ') || 'damaged'}`) : '');
   }
 
   saving() {
