@@ -484,7 +484,8 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
     sample->stack = piece->stack;
     if (sample->dialect == FP_PERF)
         return read_perf(piece, sample);
-    if (sample->dialect != sample->header.dialect)
+    if (sample->dialect != sample->header.dialect ||
+        (piece->metrics.size > 0 && sample->header.fields.size > 0))
         return "a damaged header";
     if (piece->stack.size == 0)
         return "no frames";

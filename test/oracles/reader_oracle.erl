@@ -378,8 +378,10 @@ sample({Header, Metrics, Stack}, Carried0) ->
     end.
 
 %% Format 2: the fields of a header, with what they leave out. A sample with words has all.
-carry(_Fields, Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
+carry([], Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
     {Line, Carried};
+carry(_Fields, Metrics, _Line, _Process, _Carried) when Metrics =/= <<>> ->
+    bad;
 carry(Fields, <<>>, _, Process, Carried) ->
     try
         carry(lists:foldl(fun header_field/2, {[], #{}}, Fields), Process, Carried)
