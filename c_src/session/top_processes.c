@@ -232,6 +232,7 @@ static void read_chunk(struct fp_top_processes *top, uint32_t slot, uint32_t n)
 {
     uint32_t most = top->needs_decoding ? BATCH_BYTES / top->layout->snapshot_size : BATCH, used;
 
+    most = most < BATCH ? most : BATCH;
     if (fp_process_table_read(top->layout, top->memory, slot, n, top->address, top->slot, &used) !=
         0)
         return;

@@ -50,7 +50,8 @@ void fp_top_processes_destroy(struct fp_top_processes *top);
 int fp_top_processes_step(struct fp_top_processes *top, uint32_t slots);
 
 /* The result of the last pass, in no order: ranking after ranking, so a process may be in it twice.
- * A ranking that had no part in the pass keeps its last result. *processes: how many there were. */
+ * A ranking that had no part in the pass keeps its last result. *processes: the slots in
+ * use. */
 const struct fp_candidate *fp_top_processes_selected(const struct fp_top_processes *top, size_t *n,
                                                      uint64_t *processes);
 

@@ -156,7 +156,7 @@ int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size, uint6
     blocks->waiting_text += size;
     blocks->waiting_weight += weight;
     if (is_full(blocks))
-        fp_blocks_end(blocks); /* on failure the block grows */
+        fp_blocks_end(blocks); /* FP_EFULL: the block grows; FP_ENOMEM: it is lost */
     return 0;
 }
 

@@ -31,7 +31,7 @@ checked(Given) ->
     {ok, [flame_prof_report_nif:query()]} | {error, flame_prof:reason()}.
 make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
     Metrics = listed(By),
-    case {unknown(Metrics, Info), filter(Options, Info, Processes)} of
+    case {refused(Metrics, Format, Info), filter(Options, Info, Processes)} of
         {none, {ok, Filter}} ->
             Frames = frames(Options, Format),
             {ok, [{Metric, Dimensions, Frames, Filter} || Metric <- Metrics]};
@@ -41,7 +41,9 @@ make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
             Error
     end.
 
-unknown(Metrics, #{metrics := InFiles}) ->
+refused([_, _ | _] = Metrics, Format, _Info) when Format =/= speedscope, Format =/= none ->
+    {error, flame_prof_error:option(by, Metrics, <<"one metric; speedscope takes several">>)};
+refused(Metrics, _Format, #{metrics := InFiles}) ->
     case [Name || {_, Name} <- Metrics, not lists:member(Name, InFiles)] of
         [] ->
             none;

@@ -273,7 +273,8 @@ what_chooses_nothing_by_mistake_is_refused_test_() ->
             {process, #{process => "<0.9.0>"}, "of a process in these files"},
             {process, #{process => "shop"}, "of a process in these files"},
             {process, #{process => <<255>>}, "as text"},
-            {process, #{process => ""}, "as text"}
+            {process, #{process => ""}, "as text"},
+            {by, #{by => [samples, reductions]}, "speedscope takes several"}
         ]
     ].
 
