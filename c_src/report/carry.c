@@ -2,8 +2,9 @@
 
 #include <stdbool.h>
 
-/* Words of one sample: five names of 255 characters, percent-encoded, and their keys. */
-#define WORDS_BYTES_MOST 8192
+/* Words of one sample: name, label, and module and function of two calls, of 255 characters each;
+ * a character of three bytes is nine when it is encoded. Then keys, pid and arities. */
+#define WORDS_BYTES_MOST (6 * 255 * 9 + 512)
 
 struct carried_number {
     uint32_t key;

@@ -314,6 +314,34 @@ static void a_part_of_a_file_may_begin_anywhere(void)
     fp_profile_destroy(profile);
 }
 
+/* Six names of 255 characters, each of which is nine bytes. */
+static void the_longest_names_are_read(void)
+{
+    enum { NAME = 255 * 9 };
+    static const char *const keys[] = {
+        "name=", "label=", "initial_call=", "proc_lib_initial_call="};
+    static char text[20000];
+    char name[NAME + 1] = "";
+    size_t size;
+    struct fp_profile *profile;
+    const struct fp_process *process;
+
+    for (int i = 0; i < NAME; i++)
+        name[i] = "%E2%80%80"[i % 9];
+    size = (size_t)sprintf(text, "beam 42/73 [000] 1.000001: reductions=1/0 erl_pid=<0.73.0> ");
+    for (int i = 0; i < 4; i++) {
+        size += (size_t)sprintf(text + size, "%s%s", keys[i], name);
+        size += (size_t)sprintf(text + size, i < 2 ? " " : "%%3A%s/255 ", name);
+    }
+    size += (size_t)sprintf(text + size, "cpu-clock:\n%s", FRAME);
+    profile = profile_of(text, size);
+    CHECK_INT(profile->file[0].bad, 0);
+    process = profile->process;
+    CHECK_INT(fp_profile_text(profile, process->name).size, NAME);
+    CHECK_INT(fp_profile_text(profile, process->proc_lib_initial_call).size, 2 * NAME + 5);
+    fp_profile_destroy(profile);
+}
+
 static void fields_that_make_no_sense_are_damage(void)
 {
     static const char *const fields[] = {"reductions+ ",
@@ -715,6 +743,7 @@ int main(int argc, char **argv)
     RUN(what_a_sample_leaves_out_is_as_before);
     RUN(after_damage_numbers_are_absent_until_a_whole_sample);
     RUN(a_part_of_a_file_may_begin_anywhere);
+    RUN(the_longest_names_are_read);
     RUN(fields_that_make_no_sense_are_damage);
     RUN(a_newer_format_is_refused);
     RUN(damage_costs_the_damaged_samples);
