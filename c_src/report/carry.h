@@ -35,6 +35,6 @@ struct fp_fields {
  * FP_EINVAL and why in *bad; FP_EFULL or FP_ENOMEM. */
 int fp_carry_read(struct fp_carry *carry, struct fp_strings *strings, struct fp_budget *budget,
                   const struct fp_sample *sample, struct fp_fields *fields, const char **bad);
-/* A sample was damaged. */
+/* A sample was damaged, or another file begins. */
 void fp_carry_damage(struct fp_carry *carry);
 void fp_carry_free(struct fp_carry *carry, struct fp_budget *budget);

@@ -524,6 +524,8 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struc
     }
     profile->file[profile->file_count++] = file;
     profile->source = source;
+    /* Its processes may be others, of another node. */
+    fp_carry_damage(&profile->carry);
     return 0;
 }
 

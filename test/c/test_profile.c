@@ -314,6 +314,20 @@ static void a_part_of_a_file_may_begin_anywhere(void)
     fp_profile_destroy(profile);
 }
 
+/* Another file's processes may have the same numbers, and be of another node. */
+static void nothing_is_carried_into_the_next_file(void)
+{
+    static const char tail[] =
+        SAMPLE("worker 42/71", 10, "reductions+20 ") SAMPLE("beam 42/72", 20, "");
+    struct fp_profile *profile = profile_of(WHOLE_71 WHOLE_72, strlen(WHOLE_71 WHOLE_72));
+
+    CHECK_INT(profile_add(profile, tail, sizeof(tail) - 1), 0);
+    check_profile(profile, SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
+                               SAYS(01, "42/72", " reductions=5/1 memory=8/0") SAYS(10, "42/71", "")
+                                   SAYS(20, "42/72", ""));
+    fp_profile_destroy(profile);
+}
+
 /* Six names of 255 characters, each of which is nine bytes. */
 static void the_longest_names_are_read(void)
 {
@@ -743,6 +757,7 @@ int main(int argc, char **argv)
     RUN(what_a_sample_leaves_out_is_as_before);
     RUN(after_damage_numbers_are_absent_until_a_whole_sample);
     RUN(a_part_of_a_file_may_begin_anywhere);
+    RUN(nothing_is_carried_into_the_next_file);
     RUN(the_longest_names_are_read);
     RUN(fields_that_make_no_sense_are_damage);
     RUN(a_newer_format_is_refused);

@@ -57,12 +57,15 @@
 -spec fold(fun((sample(), Acc) -> Acc), Acc, files()) ->
     {ok, Acc, counts()} | {error, error()}.
 fold(Fun, Acc, Files) ->
-    Count = fun(Raw, {Acc0, Carried0}, Bad) ->
-        case not is_own(Raw) andalso sample(Raw, since(Bad, Carried0)) of
-            false -> own;
-            bad -> bad;
-            {Sample, Carried} -> {ok, {Fun(Sample, Acc0), {Bad, Carried}}}
-        end
+    Count = fun
+        (next_file, {Acc0, _}, Bad) ->
+            {Acc0, {Bad, #{}}};
+        (Raw, {Acc0, Carried0}, Bad) ->
+            case not is_own(Raw) andalso sample(Raw, since(Bad, Carried0)) of
+                false -> own;
+                bad -> bad;
+                {Sample, Carried} -> {ok, {Fun(Sample, Acc0), {Bad, Carried}}}
+            end
     end,
     case each_file(list(Files), Count, {Acc, {0, #{}}}, no_counts()) of
         {ok, {Found, _}, Counts} -> {ok, Found, Counts};
@@ -79,12 +82,15 @@ no_counts() ->
 %% The samples that the profiler took of itself, which fold/3 leaves out.
 -spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
 own(Files) ->
-    Collect = fun(Raw, Found, _Bad) ->
-        case is_own(Raw) andalso own_sample(Raw) of
-            false -> own;
-            bad -> bad;
-            Own -> {ok, [Own | Found]}
-        end
+    Collect = fun
+        (next_file, Found, _Bad) ->
+            Found;
+        (Raw, Found, _Bad) ->
+            case is_own(Raw) andalso own_sample(Raw) of
+                false -> own;
+                bad -> bad;
+                Own -> {ok, [Own | Found]}
+            end
     end,
     case each_file(list(Files), Collect, [], no_counts()) of
         {ok, Found, #{samples := Own, own := Samples} = Counts} ->
@@ -114,8 +120,8 @@ list(Files) when is_list(Files) -> Files.
 
 each_file([], _Fun, Acc, Counts) ->
     {ok, Acc, Counts};
-each_file([File | Files], Fun, Acc0, Counts0) ->
-    case each_chunk(File, Fun, Acc0, Counts0) of
+each_file([File | Files], Fun, Acc0, #{bad := Bad} = Counts0) ->
+    case each_chunk(File, Fun, Fun(next_file, Acc0, Bad), Counts0) of
         {ok, Acc, Counts} -> each_file(Files, Fun, Acc, Counts);
         {error, Reason} -> {error, {File, Reason}}
     end.

@@ -84,6 +84,16 @@ files_are_read_one_after_the_other_test() ->
         ?assertMatch(#{samples := 3, bad := 0}, Counts)
     end).
 
+%% So does the library, whose readers are held against this one.
+nothing_is_carried_into_the_next_file_test() ->
+    Texts = [[short(71, 1, "reductions=9/0 erl_pid=<0.71.0> ")], [short(71, 2, "reductions+1 ")]],
+    with_files(Texts, fun(Files) ->
+        Collect = fun(#{metrics := Metrics}, Read) -> [Metrics | Read] end,
+        Expected = [#{}, #{<<"reductions">> => {9, 0}}],
+        ?assertMatch({ok, Expected, _}, reader_oracle:fold(Collect, [], Files)),
+        ?assertMatch({ok, Expected, _}, flame_prof:fold(Collect, [], Files))
+    end).
+
 one_file_needs_no_list_test() ->
     with_files([[sample(1)]], fun([File]) ->
         Count = fun(_, N) -> N + 1 end,
