@@ -23,6 +23,7 @@
 struct process {
     struct fp_process_text text;
     uint32_t number, serial;
+    bool is_scheduler;
     bool sampled; /* value[] holds the last sample */
     /* REPEATs that wait to be written as one sample; 0: none. */
     uint32_t merged, merged_stack, merged_place;
@@ -178,32 +179,6 @@ void fp_perf_script_set_step(struct fp_perf_script *script, int64_t step_us)
     script->step_us = step_us < -script->last_time_us ? -script->last_time_us : step_us;
 }
 
-static char *put_time(char *out, int64_t time_us)
-{
-    char micros[FP_U64_DIGITS];
-
-    out = fp_put_i64(out, time_us / 1000000);
-    /* 1000000 + x has seven digits: the first one makes the zeros. */
-    fp_put_i64(micros, 1000000 + time_us % 1000000);
-    micros[0] = '.';
-    return fp_put(out, micros, 7);
-}
-
-/* Initial call and $initial_call, outwards from the stack's last frame, each unless it is already
- * there. */
-static char *put_roots(char *out, const struct process *process, uint64_t last_function)
-{
-    for (int i = 0; i < 2; i++) {
-        const struct fp_root *root = &process->text.root[i];
-
-        if (root->line.size == 0 || root->function == last_function)
-            continue;
-        out = put_slice(out, root->line);
-        last_function = root->function;
-    }
-    return out;
-}
-
 static char *put_status(char *out, uint8_t status)
 {
     static const char *const lines[FP_STATUS_COUNT] = {
@@ -213,15 +188,6 @@ static char *put_status(char *out, uint8_t status)
     };
 
     return fp_put(out, lines[status], strlen(lines[status]));
-}
-
-/* Over `000] `, which `out` is behind. */
-static char *put_scheduler(char *out, uint16_t scheduler)
-{
-    out -= strlen("000] ");
-    out += scheduler < 100;
-    out += scheduler < 10;
-    return FP_PUT_LITERAL(fp_put_u64(out, scheduler), "] ");
 }
 
 /* All of the constants that a sample can have. */
@@ -242,8 +208,8 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
         return err;
     out = put_slice(fp_buffer_at(&script->out), process->text.begin);
     if (record->head.count != 0)
-        out = put_scheduler(out, record->head.count);
-    out = put_time(out, choose_time(script, &process->last_time_us, record->time_us));
+        out = fp_put_scheduler(out, record->head.count);
+    out = fp_put_time(out, choose_time(script, &process->last_time_us, record->time_us));
     out = FP_PUT_LITERAL(out, ": ");
     if (!is_repeat)
         out = put_fields(script, process, out, record->value, record->delta);
@@ -256,7 +222,7 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
     out = FP_PUT_LITERAL(out, "cpu-clock:\n");
     frames = out;
     out = put_slice(out, stack->lines);
-    out = put_roots(out, process, stack->last_function);
+    out = fp_put_roots(out, &process->text, stack->last_function);
     if (out == frames)
         out = FP_PUT_LITERAL(out, FP_FRAME_ADDRESS "no_frames (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, record->head.status));
@@ -330,6 +296,36 @@ static int write_merged(struct fp_perf_script *script, uint32_t slot)
         err = put_merged(script, process, &stack, &repeat);
     if (err == 0)
         end_merge(script, process);
+    return err;
+}
+
+static bool is_same(const struct process *process, const struct fp_record_process *record)
+{
+    return process->number == record->number && process->serial == record->serial &&
+           process->is_scheduler == record->is_scheduler;
+}
+
+/* Before a process is defined: the merged REPEATs of its slot, and its own in a slot that it has
+ * left. Readers know it by its tid: what they read has to be in the order in which it was sampled,
+ * as a sample leaves out what is as it was before. */
+static int write_merged_of_process(struct fp_perf_script *script,
+                                   const struct fp_record_process *record)
+{
+    struct process *process = &script->process[record->slot];
+    int err = write_merged(script, record->slot);
+    uint32_t i = 0;
+
+    while (err == 0 && i < script->merging_n) {
+        struct process *left = &script->process[script->merging[i]];
+
+        if (is_same(left, record)) {
+            err = write_merged(script, script->merging[i]); /* merging[i] is another now */
+            if (process->last_time_us < left->last_time_us)
+                process->last_time_us = left->last_time_us;
+        } else {
+            i++;
+        }
+    }
     return err;
 }
 
@@ -418,15 +414,16 @@ static int define_process(struct fp_perf_script *script, const struct fp_record_
 
     if (record->slot >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
-    err = write_merged(script, record->slot);
+    err = write_merged_of_process(script, record);
     if (err != 0)
         return err;
     process = &script->process[record->slot];
     process->block = 0;
-    if (process->number != record->number || process->serial != record->serial)
+    if (!is_same(process, record))
         process->sampled = false;
     process->number = record->number;
     process->serial = record->serial;
+    process->is_scheduler = record->is_scheduler;
     return fp_process_text_render(&process->text, &script->arena, &script->scratch,
                                   &script->options, record);
 }
@@ -550,22 +547,6 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
     return !script->options.is_elsewhere || script->last_time_us > 0;
 }
 
-/* The text of each word encoded. What is no word is left out. */
-static char *put_about(char *out, const char *about)
-{
-    for (const char *end = about + strlen(about); about < end;) {
-        size_t size = strcspn(about, " "), key = strcspn(about, "= ");
-
-        if (key + 1 < size) {
-            *out++ = ' ';
-            out = fp_put(out, about, key + 1);
-            out = fp_put_word(out, (struct fp_slice){about + key + 1, size - key - 1});
-        }
-        about += size + (about[size] == ' ');
-    }
-    return out;
-}
-
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size)
 {
@@ -582,7 +563,7 @@ int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_samp
         return err;
     out = FP_PUT_LITERAL(script->out.bytes, "flame_prof ");
     out = fp_put_thread(out, script->options.os_pid, OWN_TID);
-    out = put_time(out, own_time(script, sample->now_us));
+    out = fp_put_time(out, own_time(script, sample->now_us));
     out = FP_PUT_LITERAL(out, ": ");
     for (int i = 0; i < 2; i++)
         out = put_gauges(out, sample->now[i], sample->before[i]);
@@ -590,7 +571,7 @@ int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_samp
     out = fp_put(out, sample->engine, strlen(sample->engine));
     if (sample->mode != NULL)
         out = fp_put(FP_PUT_LITERAL(out, " mode="), sample->mode, strlen(sample->mode));
-    out = put_about(FP_PUT_LITERAL(out, " format=" FP_FORMAT_TEXT), sample->about);
+    out = fp_put_about(FP_PUT_LITERAL(out, " format=" FP_FORMAT_TEXT), sample->about);
     if (note.size > 0)
         out = fp_put_word(FP_PUT_LITERAL(out, " trigger="), note);
     out = FP_PUT_LITERAL(out, " cpu-clock:\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");

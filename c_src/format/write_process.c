@@ -79,6 +79,25 @@ char *fp_put_thread(char *out, uint32_t os_pid, uint32_t tid)
     return FP_PUT_LITERAL(fp_put_u64(out, tid), " [000] ");
 }
 
+char *fp_put_scheduler(char *out, uint16_t scheduler)
+{
+    out -= strlen("000] ");
+    out += scheduler < 100;
+    out += scheduler < 10;
+    return FP_PUT_LITERAL(fp_put_u64(out, scheduler), "] ");
+}
+
+char *fp_put_time(char *out, int64_t time_us)
+{
+    char micros[FP_U64_DIGITS];
+
+    out = fp_put_i64(out, time_us / 1000000);
+    /* 1000000 + x has seven digits: the first one makes the zeros. */
+    fp_put_i64(micros, 1000000 + time_us % 1000000);
+    micros[0] = '.';
+    return fp_put(out, micros, 7);
+}
+
 static char *encode_colons(char *at, char *end)
 {
     while ((at = memchr(at, ':', (size_t)(end - at))) != NULL)
@@ -89,6 +108,21 @@ static char *encode_colons(char *at, char *end)
 char *fp_put_word(char *out, struct fp_slice text)
 {
     return encode_colons(out, fp_put_encoded(out, text));
+}
+
+char *fp_put_about(char *out, const char *about)
+{
+    for (const char *end = about + strlen(about); about < end;) {
+        size_t size = strcspn(about, " "), key = strcspn(about, "= ");
+
+        if (key + 1 < size) {
+            *out++ = ' ';
+            out = fp_put(out, about, key + 1);
+            out = fp_put_word(out, (struct fp_slice){about + key + 1, size - key - 1});
+        }
+        about += size + (about[size] == ' ');
+    }
+    return out;
 }
 
 static bool is_known(const struct fp_frame *call)
@@ -233,4 +267,17 @@ int fp_process_text_render(struct fp_process_text *process, struct fp_arena *are
         from = end[i];
     }
     return err;
+}
+
+char *fp_put_roots(char *out, const struct fp_process_text *process, uint64_t last_function)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct fp_root *root = &process->root[i];
+
+        if (root->line.size == 0 || root->function == last_function)
+            continue;
+        out = fp_put(out, root->line.at, root->line.size);
+        last_function = root->function;
+    }
+    return out;
 }

@@ -27,8 +27,19 @@ int fp_process_text_render(struct fp_process_text *process, struct fp_arena *are
                            struct fp_buffer *scratch, const struct fp_perf_script_options *options,
                            const struct fp_record_process *record);
 
+/* Initial call and $initial_call, outwards from the stack's last frame, each unless it is already
+ * there. The place behind them. */
+char *fp_put_roots(char *out, const struct fp_process_text *process, uint64_t last_function);
+
 /* Write `PID/TID [000] ` at `out`. The place behind it. */
 char *fp_put_thread(char *out, uint32_t os_pid, uint32_t tid);
+/* Over the `000] ` of fp_put_thread(), which `out` is behind. The place behind it. */
+char *fp_put_scheduler(char *out, uint16_t scheduler);
+/* Seconds and microseconds. */
+char *fp_put_time(char *out, int64_t time_us);
 /* The text of a word: percent-encoded, and the colon, too, as some readers look for the colons of a
  * header. At most three times the size. */
 char *fp_put_word(char *out, struct fp_slice text);
+/* A blank before each of these words `key=text`, whose texts are encoded as above. What is no word
+ * is left out. At most three times the size. */
+char *fp_put_about(char *out, const char *about);

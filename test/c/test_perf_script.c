@@ -28,6 +28,7 @@ static int counting_munmap(void *at, size_t size)
 #include "format/perf_script.h"
 #include "grammar.h"
 #include "records.h"
+#include "report/carry.h"
 #include "run.h"
 
 /* ---- encoding --------------------------------------------------------- */
@@ -1386,6 +1387,140 @@ static void no_look_is_lost_or_counted_twice(void)
     teardown(f);
 }
 
+/* ---- what a reader makes of it ----------------------------------------- */
+
+#define OBSERVATIONS 20000
+
+/* The observations of one process: `given` to the script, and `read` from its text. */
+struct reader {
+    struct fp_carry carry;
+    struct fp_strings strings;
+    struct fp_budget budget;
+    struct fp_fields fields;
+    int64_t time_us; /* of the last sample */
+    uint32_t given_n, read_n;
+    int64_t given[OBSERVATIONS], read[OBSERVATIONS]; /* their reductions */
+};
+
+static struct reader *reader_create(void)
+{
+    struct reader *reader = calloc(1, sizeof(*reader));
+
+    CHECK(reader != NULL);
+    reader->budget.limit = (size_t)64 << 20;
+    return reader;
+}
+
+static void reader_destroy(struct reader *reader)
+{
+    fp_carry_free(&reader->carry, &reader->budget);
+    fp_strings_free(&reader->strings, &reader->budget);
+    free(reader);
+}
+
+static void read_sample(struct reader *reader, const struct fp_scan_piece *piece)
+{
+    struct fp_sample sample;
+    const char *bad;
+
+    CHECK(fp_sample_read(piece, FP_FLAME_PROF, &sample) == NULL);
+    CHECK_INT(fp_carry_read(&reader->carry, &reader->strings, &reader->budget, &sample,
+                            &reader->fields, &bad),
+              0);
+    CHECK(sample.header.time_us > reader->time_us);
+    reader->time_us = sample.header.time_us;
+    CHECK_INT(reader->fields.count, FP_METRIC_COUNT);
+    for (uint32_t i = 0; i < FP_METRIC_COUNT; i++)
+        CHECK_INT(reader->fields.value[i], reader->fields.value[0] + i * 1000);
+    for (int64_t i = 0; i < sample.header.period; i++)
+        reader->read[reader->read_n++] = reader->fields.value[0];
+}
+
+static void read_text(struct reader *reader, const struct fixture *f)
+{
+    const char *at = f->text, *end;
+
+    for (end = f->size == 0 ? at : at + f->size; at < end;) {
+        const char *header = memchr(at, '\n', (size_t)(end - at));
+        const char *empty = memmem(at, (size_t)(end - at), "\n\n", 2);
+        struct fp_scan_piece piece = {.is_ended = 1, .line = 1};
+
+        CHECK(header != NULL && empty != NULL);
+        piece.header = (struct fp_slice){at, (size_t)(header - at)};
+        piece.stack = (struct fp_slice){header + 1, (size_t)(empty - header)};
+        read_sample(reader, &piece);
+        at = empty + 2;
+    }
+}
+
+/* A process gets another slot each time when it is selected again, and its merged REPEATs may wait
+ * in the one before. */
+static void a_process_that_changes_its_slot_is_read_as_it_was(void)
+{
+    struct fixture *f = setup_merging();
+    struct reader *reader = reader_create();
+    uint64_t random = 9, block = 1;
+    uint32_t slot = 0;
+    int64_t value = 0;
+
+    STACK(f, 0, fake_address(0, 1));
+    for (int i = 0; i < OBSERVATIONS; i++) {
+        int64_t time_us = 5000001 + i * 10000;
+        bool is_new = i == 0 || run_below(&random, 10) == 0;
+
+        if (is_new) {
+            slot = run_below(&random, 4);
+            CHECK_INT(take(f, make_process(&f->buffer, slot, 71, 0, NO_BYTES, NO_CALL, NO_CALL)),
+                      0);
+            read_text(reader, f);
+        }
+        if (is_new || run_below(&random, 5) == 0) {
+            value += 1 + run_below(&random, 100);
+            make_sample(&f->buffer, slot, 0, time_us, value, 0);
+        } else {
+            make_repeat(&f->buffer, slot, 0, time_us);
+        }
+        reader->given[reader->given_n++] = value;
+        CHECK_INT(take(f, &f->buffer.head), 0);
+        read_text(reader, f);
+        if (run_below(&random, 10) == 0)
+            fp_perf_script_set_block(f->script, ++block);
+    }
+    do {
+        CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
+        read_text(reader, f);
+    } while (f->size > 0);
+    CHECK_INT(reader->read_n, reader->given_n);
+    for (uint32_t i = 0; i < reader->given_n; i++)
+        CHECK_INT(reader->read[i], reader->given[i]);
+    reader_destroy(reader);
+    teardown(f);
+}
+
+/* Its first sample in a slot is not at the time of the last one in the slot before. */
+static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
+{
+    struct fixture *f = setup_merging();
+    struct reader *reader = reader_create();
+
+    STACK(f, 0, fake_address(0, 1));
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, NO_CALL));
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1)), 0);
+    read_text(reader, f);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 5010001)), 0);
+    /* Another process of the same tick comes first. */
+    define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
+    CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 5020001, 1, 1)), 0);
+    CHECK_INT(take(f, make_process(&f->buffer, 2, 71, 0, NO_BYTES, NO_CALL, NO_CALL)), 0);
+    CHECK_INT(looks(f), 1);
+    read_text(reader, f);
+    CHECK_INT(take(f, make_sample(&f->buffer, 2, 0, 5020001, 2, 1)), 0);
+    read_text(reader, f);
+    CHECK_INT(reader->read_n, 3);
+    reader_destroy(reader);
+    teardown(f);
+}
+
 /* ---- frames in C, and those who call it ------------------------------- */
 
 static const struct fake_function mixed[] = {
@@ -1796,6 +1931,8 @@ int main(int argc, char **argv)
     RUN(what_nobody_adds_to_is_not_held_for_ever);
     RUN(what_is_held_is_written_as_it_was);
     RUN(no_look_is_lost_or_counted_twice);
+    RUN(a_process_that_changes_its_slot_is_read_as_it_was);
+    RUN(the_times_of_a_process_grow_when_it_changes_its_slot);
     RUN(a_bif_and_a_nif_say_so_instead_of_a_file);
     RUN(what_functions_share_is_no_frame_and_no_loss);
     RUN(a_c_function_is_a_name_and_a_library);
