@@ -103,11 +103,12 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
     return -1;
 }
 
-/* A weighted export has at most one metric. */
+/* A weighted export has one metric. Without any the period counts, too: an export by samples has
+ * none, and neither has a sample behind damage. */
 int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 {
     if (row->period == 1 || profile->file[row->file].dialect != FP_FLAME_PROF ||
-        profile->schema[row->schema].count <= 1)
+        profile->schema[row->schema].count == 1)
         return 1;
     return row->period;
 }

@@ -314,6 +314,18 @@ static void a_part_of_a_file_may_begin_anywhere(void)
     fp_profile_destroy(profile);
 }
 
+/* Not only those whose numbers are known. */
+static void a_merged_sample_behind_damage_counts_all_its_observations(void)
+{
+    static const char text[] =
+        WHOLE_71 SAMPLE("worker 42/71", 10, "reductions=7 ") SAMPLE("worker 42/71", 20, "6 ");
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    CHECK_INT(profile->file[0].samples, 2);
+    CHECK_INT(profile->file[0].observations, 7);
+    fp_profile_destroy(profile);
+}
+
 /* Another file's processes may have the same numbers, and be of another node. */
 static void nothing_is_carried_into_the_next_file(void)
 {
@@ -757,6 +769,7 @@ int main(int argc, char **argv)
     RUN(what_a_sample_leaves_out_is_as_before);
     RUN(after_damage_numbers_are_absent_until_a_whole_sample);
     RUN(a_part_of_a_file_may_begin_anywhere);
+    RUN(a_merged_sample_behind_damage_counts_all_its_observations);
     RUN(nothing_is_carried_into_the_next_file);
     RUN(the_longest_names_are_read);
     RUN(fields_that_make_no_sense_are_damage);

@@ -37,7 +37,9 @@ real_text() ->
     ok = filelib:ensure_dir(filename:join(Directory, "x")),
     Workers = [spawn_link(fun() -> work(N) end) || N <- lists:seq(1, 40)],
     {ok, _} = application:ensure_all_started(flame_prof),
-    {ok, _} = flame_prof:start(#{dir => Directory, flush_interval => 1100, sample_interval => 10}),
+    {ok, _} = flame_prof:start(#{
+        dir => Directory, flush_interval => 1100, sample_interval => 10, coalesce_idle => true
+    }),
     timer:sleep(2500),
     {ok, #{files := Files}} = flame_prof:stop(),
     [begin unlink(Worker), exit(Worker, kill) end || Worker <- Workers],
