@@ -24,7 +24,8 @@ struct process {
     struct fp_process_text text;
     uint32_t number, serial;
     bool is_scheduler;
-    bool sampled; /* value[] holds the last sample */
+    bool is_defined; /* `text` is of the process that has the slot now */
+    bool sampled;    /* value[] holds the last sample */
     /* REPEATs that wait to be written as one sample; 0: none. */
     uint32_t merged, merged_stack, merged_place;
     int64_t merged_time_us; /* of the latest */
@@ -406,26 +407,32 @@ uint64_t fp_perf_script_weight(const struct fp_perf_script *script)
 /* ---- records ----------------------------------------------------------- */
 
 /* A process that gets another name is defined anew and keeps its last values, so that a REPEAT may
- * follow. */
+ * follow. On an error its samples are refused: neither the text of the slot's process before nor
+ * values of an earlier sample are written for it. */
 static int define_process(struct fp_perf_script *script, const struct fp_record_process *record)
 {
     struct process *process;
+    bool was_sampled;
     int err;
 
     if (record->slot >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
+    process = &script->process[record->slot];
+    was_sampled = process->sampled && is_same(process, record);
+    process->is_defined = process->sampled = false;
     err = write_merged_of_process(script, record);
+    if (err == 0)
+        err = fp_process_text_render(&process->text, &script->arena, &script->scratch,
+                                     &script->options, record);
     if (err != 0)
         return err;
-    process = &script->process[record->slot];
-    process->block = 0;
-    if (!is_same(process, record))
-        process->sampled = false;
     process->number = record->number;
     process->serial = record->serial;
     process->is_scheduler = record->is_scheduler;
-    return fp_process_text_render(&process->text, &script->arena, &script->scratch,
-                                  &script->options, record);
+    process->block = 0;
+    process->is_defined = true;
+    process->sampled = was_sampled;
+    return 0;
 }
 
 static int define_stack(struct fp_perf_script *script, const struct fp_record_stack *record)
@@ -447,11 +454,13 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
         record->process >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
     process = &script->process[record->process];
-    if (process->text.text.size == 0)
+    if (!process->is_defined)
         return FP_EINVAL;
     is_merged = may_be_merged(script, process, record);
-    if (!is_merged && write_merged(script, record->process) != 0)
+    if (!is_merged && write_merged(script, record->process) != 0) {
+        process->sampled = process->sampled && is_repeat; /* the values of a SAMPLE are lost */
         return FP_ENOMEM;
+    }
     if (is_repeat && !process->sampled)
         return FP_EINVAL;
     err = fp_stacks_text(script->stacks, record->stack, &stack);
@@ -463,7 +472,7 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
     }
     if (err == 0)
         err = put_sample(script, process, &stack, record, 1);
-    /* In any case: a REPEAT may follow. */
+    /* Also on an error: a REPEAT may follow. */
     if (!is_repeat) {
         memcpy(process->value, record->value, sizeof(process->value));
         process->sampled = true;

@@ -3,9 +3,12 @@
 #include <sys/mman.h>
 
 static size_t mapped_now;
+static int mapping_fails;
 
 static void *counting_mmap(void *at, size_t size, int prot, int flags, int file, off_t offset)
 {
+    if (mapping_fails)
+        return MAP_FAILED;
     mapped_now += size;
     return mmap(at, size, prot, flags, file, offset);
 }
@@ -16,10 +19,17 @@ static int counting_munmap(void *at, size_t size)
     return munmap(at, size);
 }
 
+static void *failing_mremap(void *at, size_t size, size_t new_size, int flags)
+{
+    return mapping_fails ? MAP_FAILED : mremap(at, size, new_size, flags);
+}
+
 #define mmap counting_mmap
+#define mremap failing_mremap
 #define munmap counting_munmap
 #include "base/pages.c"
 #undef mmap
+#undef mremap
 #undef munmap
 
 #include "base/error.h"
@@ -1521,6 +1531,53 @@ static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
     teardown(f);
 }
 
+/* Process 0 with a merged REPEAT, for whose long stack there is no memory. Stack 1 is short. */
+static void merge_what_does_not_fit(struct fixture *f)
+{
+    define_lines(f, 0, 250);
+    STACK(f, 1, fake_address(0, 1));
+    define_plain_process(f);
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5000001, 1, 1)), 0);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 5010001)), 0);
+    CHECK_INT(looks(f), 0);
+    mapping_fails = 1;
+}
+
+static void without_memory_a_process_does_not_get_the_text_of_another(void)
+{
+    struct fixture *f = setup_merging();
+
+    merge_what_does_not_fit(f);
+    CHECK_INT(take(f, make_process(&f->buffer, 0, 72, 0, NO_BYTES, NO_CALL, NO_CALL)), FP_ENOMEM);
+    mapping_fails = 0;
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5020001, 700, 1)), FP_EINVAL);
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 1, 5030001)), FP_EINVAL);
+    /* What was merged is of the process before. */
+    fp_perf_script_set_block(f->script, 2);
+    CHECK_INT(take(f, make_process(&f->buffer, 0, 72, 0, NO_BYTES, NO_CALL, NO_CALL)), 0);
+    CHECK_INT(looks(f), 1);
+    check_header(f, "beam 4242/71 [000] 5.010001: reductions=1/0 ");
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 1, 5030001)), FP_EINVAL);
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5040001, 800, 1)), 0);
+    check_header(f, "beam 4242/72 [000] 5.040001: reductions=800/1 ");
+    teardown(f);
+}
+
+static void without_memory_no_repeat_has_values_of_an_earlier_sample(void)
+{
+    struct fixture *f = setup_merging();
+
+    merge_what_does_not_fit(f);
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5020001, 700, 1)), FP_ENOMEM);
+    mapping_fails = 0;
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 1, 5030001)), FP_EINVAL);
+    CHECK(f->size > 0); /* what was merged before */
+    CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5040001, 800, 1)), 0);
+    check_header(f, "beam 4242/71 [000] 5.040001: reductions=800/1 ");
+    CHECK_INT(take(f, make_repeat(&f->buffer, 0, 1, 5050001)), 0);
+    teardown(f);
+}
+
 /* ---- frames in C, and those who call it ------------------------------- */
 
 static const struct fake_function mixed[] = {
@@ -1933,6 +1990,8 @@ int main(int argc, char **argv)
     RUN(no_look_is_lost_or_counted_twice);
     RUN(a_process_that_changes_its_slot_is_read_as_it_was);
     RUN(the_times_of_a_process_grow_when_it_changes_its_slot);
+    RUN(without_memory_a_process_does_not_get_the_text_of_another);
+    RUN(without_memory_no_repeat_has_values_of_an_earlier_sample);
     RUN(a_bif_and_a_nif_say_so_instead_of_a_file);
     RUN(what_functions_share_is_no_frame_and_no_loss);
     RUN(a_c_function_is_a_name_and_a_library);
