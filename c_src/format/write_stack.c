@@ -27,6 +27,16 @@ struct text_frame {
 #define PART 32u
 #define PARTS ((FP_STACK_FRAMES_MAX + PART - 1) / PART)
 
+/* The line of a code address, rendered: most frames of a new stack were in others. */
+#define CODE_LINES_SHIFT 12
+#define CODE_LINES (1u << CODE_LINES_SHIFT)
+
+struct code_line {
+    uint64_t word; /* 0: none */
+    uint64_t function;
+    struct fp_kept text;
+};
+
 struct stack {
     struct fp_kept text;
     uint16_t count; /* of its frame words */
@@ -45,7 +55,8 @@ struct fp_stacks {
     uint64_t words[PARTS][FP_STACK_SLOTS][PART];
     struct text_frame text_frame[FP_FRAME_TEXT_MAX];
     struct fp_mfa_words named[FP_NAMED_SLOTS]; /* module 0: not defined */
-    struct fp_arena texts;                     /* of stacks: freed when it is full */
+    struct code_line code_line[CODE_LINES];    /* by a hash of the word */
+    struct fp_arena texts;                     /* of both: freed when it is full */
     struct fp_arena lines;                     /* of text_frame[] */
     struct fp_buffer scratch;                  /* what is being rendered */
     struct fp_symbol symbol;
@@ -82,6 +93,7 @@ static void forget_texts(struct fp_stacks *stacks)
         stacks->stack[i].text = (struct fp_kept){NULL, 0, 0};
         stacks->stack[i].is_rendered = false;
     }
+    memset(stacks->code_line, 0, sizeof(stacks->code_line));
     fp_arena_free(&stacks->texts);
 }
 
@@ -127,6 +139,8 @@ void fp_stacks_recode(struct fp_stacks *stacks)
 {
     for (size_t i = 0; i < FP_STACK_SLOTS; i++)
         stacks->stack[i].is_rendered &= !stacks->stack[i].has_code;
+    for (size_t i = 0; i < CODE_LINES; i++)
+        stacks->code_line[i].word = 0;
 }
 
 static bool is_code(uint64_t word)
@@ -184,6 +198,15 @@ static int put_special_frame(struct fp_buffer *scratch, uint64_t word, uint64_t 
     return fp_buffer_append(scratch, lines[word], strlen(lines[word]));
 }
 
+static int put_text(struct fp_stacks *stacks, const struct fp_kept *text, uint64_t function,
+                    uint64_t *last)
+{
+    if (stacks->options->collapse_recursion && function == *last)
+        return 0;
+    *last = function;
+    return fp_buffer_append(&stacks->scratch, text->bytes, text->size);
+}
+
 static int put_text_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *last)
 {
     uint64_t id = word ^ FP_FRAME_TEXT;
@@ -192,10 +215,7 @@ static int put_text_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
     if (id >= FP_FRAME_TEXT_MAX || stacks->text_frame[id].line.size == 0)
         return FP_ENOENT;
     frame = &stacks->text_frame[id];
-    if (stacks->options->collapse_recursion && frame->function == *last)
-        return 0;
-    *last = frame->function;
-    return fp_buffer_append(&stacks->scratch, frame->line.bytes, frame->line.size);
+    return put_text(stacks, &frame->line, frame->function, last);
 }
 
 /* A NIF of a NAME record: there is no code to resolve. */
@@ -260,12 +280,30 @@ static struct fp_frame frame_of(const struct fp_symbol *symbol)
     return frame;
 }
 
+/* Without room it is rendered again the next time. A NAME record may define its slot anew. */
+static void keep_line(struct fp_stacks *stacks, struct code_line *line, uint64_t word,
+                      uint64_t function, struct fp_slice text)
+{
+    if ((word & FP_FRAME_NIF) != 0 && (word & FP_FRAME_SLOT) != 0)
+        return;
+    line->word = 0;
+    line->function = function;
+    stacks->texts.most = stacks->text_bytes_max - stacks->lines.mapped;
+    if (fp_arena_keep(&stacks->texts, &line->text, text.at, text.size) == 0)
+        line->word = word;
+}
+
 static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *last)
 {
+    struct code_line *line =
+        &stacks->code_line[(word * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - CODE_LINES_SHIFT)];
     struct fp_buffer *scratch = &stacks->scratch;
     struct fp_frame frame;
     uint64_t function;
+    char *begin;
 
+    if (line->word == word)
+        return put_text(stacks, &line->text, line->function, last);
     if (resolve(stacks, word) != 0)
         return FP_ENOENT;
     if (stacks->symbol.kind == FP_SYMBOL_NONE)
@@ -276,7 +314,10 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
         return 0;
     if (fp_buffer_reserve(scratch, fp_frame_room(&frame)) != 0)
         return FP_ENOMEM;
-    fp_buffer_end(scratch, fp_put_frame(fp_buffer_at(scratch), &frame));
+    begin = fp_buffer_at(scratch);
+    fp_buffer_end(scratch, fp_put_frame(begin, &frame));
+    keep_line(stacks, line, word, function,
+              (struct fp_slice){begin, (size_t)((char *)fp_buffer_at(scratch) - begin)});
     *last = function;
     return 0;
 }

@@ -743,6 +743,11 @@ static void code_is_asked_once_until_it_is_said_to_have_changed(void)
     CHECK_INT(f->code.resolved, 2);
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000005)), 0);
     FRAMES(f, "lists:foldl/3:1 (lists.erl)");
+    /* A frame of another stack. */
+    STACK(f, 0, FP_FRAME_GC, fake_address(0, 1));
+    sample(f, 1000006);
+    FRAMES(f, "[gc] (flame_prof)", "lists:foldl/3:1 (lists.erl)");
+    CHECK_INT(f->code.resolved, 2);
     teardown(f);
 }
 
