@@ -337,6 +337,7 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
                     struct fp_number *number)
 {
     const char *p;
+    uint64_t more;
 
     number->is_change = 0;
     if (dialect == FP_ORIGINAL)
@@ -345,17 +346,31 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
     if (p == NULL || p == end || (*p != '=' && *p != '+' && *p != '-') || is_word_key(number->key))
         return 0;
     number->is_change = *p != '=';
-    p += *p == '=' || *p == '+';
-    if (!number->is_change &&
-        (!take_integer(&p, end, &number->value) || !take_literal(&p, end, "/", 1)))
-        return 0;
-    if (!take_integer(&p, end, &number->delta) || (p < end && *p != ' '))
+    if (take(&p, end, '+')) {
+        if (!take_digits(&p, end, &more))
+            return 0;
+        number->delta = (int64_t)more;
+    } else {
+        if (take(&p, end, '=') && (!take_integer(&p, end, &number->value) || !take(&p, end, '/')))
+            return 0;
+        if (!take_integer(&p, end, &number->delta))
+            return 0;
+    }
+    if (p < end && *p != ' ')
         return 0;
     *at = p < end ? p + 1 : p;
     return 1;
 }
 
-const char *fp_parse_words(struct fp_slice words, int is_carried)
+/* A whole sample's first word tells whose it is. */
+static bool is_first_key(const struct fp_sample *sample, struct fp_slice key)
+{
+    if (fp_sample_is_own(sample))
+        return fp_slice_is(key, FP_SLICE("name"));
+    return fp_slice_is(key, FP_SLICE("erl_pid")) || fp_slice_is(key, FP_SLICE("scheduler"));
+}
+
+const char *fp_parse_words(const struct fp_sample *sample, struct fp_slice words)
 {
     const char *at = words.at;
     struct fp_slice key, text;
@@ -363,7 +378,7 @@ const char *fp_parse_words(struct fp_slice words, int is_carried)
     if (words.size == 0)
         return NULL;
     if (!fp_parse_word(&at, words.at + words.size, &key, &text) ||
-        (is_carried && !is_word_key(key)))
+        (sample->is_carried && !is_first_key(sample, key)))
         return "a metric or word that makes no sense";
     return NULL;
 }

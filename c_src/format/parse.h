@@ -64,8 +64,8 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
                     struct fp_number *number);
 
 /* What stands behind the numbers has to be words, by its first one: a damaged number is none. In
- * format 2 (is_carried) a word would make the sample a whole one: its key has to be known. */
-const char *fp_parse_words(struct fp_slice words, int is_carried);
+ * format 2 (is_carried) words make a sample a whole one, whose first word tells whose it is. */
+const char *fp_parse_words(const struct fp_sample *sample, struct fp_slice words);
 /* All of them, each key once. */
 const char *fp_check_words(struct fp_slice words);
 

@@ -112,7 +112,7 @@ static int intern_words(struct field_line *line, struct fp_slice words)
     char plain[WORDS_BYTES_MOST];
     size_t size = 0;
 
-    line->bad = fp_parse_words(words, line->sample->is_carried);
+    line->bad = fp_parse_words(line->sample, words);
     if (line->bad != NULL)
         return FP_EINVAL;
     if (!line->sample->is_carried || memmem(words.at, words.size, "%3A", 3) == NULL)

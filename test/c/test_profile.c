@@ -382,6 +382,11 @@ static void fields_that_make_no_sense_are_damage(void)
                                          "reductions=x ",
                                          "reductions+1 memory ",
                                          "reductions+1 erl_pid=x ",
+                                         "reductions+1 memory+-5 ",
+                                         "reductions=5/1 name=a ",
+                                         "reductions=5/1 label=a erl_pid=x ",
+                                         "reductions=5/1 initial_call=a ",
+                                         "format=2 ",
                                          "reductions=5/1\terl_pid=x "};
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {

@@ -360,10 +360,11 @@ is_once(Fields) ->
 
 is_small(Digits) -> Digits =:= <<>> orelse binary_to_integer(Digits) < 1 bsl 63.
 
-sample({Header, Metrics, Stack}, Carried0) ->
+sample({Header, Metrics, Stack} = Raw, Carried0) ->
     case {head(Header), metrics(Metrics), stack(Stack)} of
         {{Time, Pid, Tid, Period, Fields}, {_, _} = Line, {Status, Frames}} ->
-            case carry(Fields, Metrics, Line, {Pid, Tid}, Carried0) of
+            Process = {first_words(Raw), Pid, Tid},
+            case carry(Fields, Metrics, Line, Process, Carried0) of
                 {{Values, Words}, Carried} ->
                     Sample = #{
                         time_us => Time,
@@ -388,9 +389,10 @@ carry([], Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
     {Line, Carried};
 carry(_Fields, Metrics, _Line, _Process, _Carried) when Metrics =/= <<>> ->
     bad;
-carry(Fields, <<>>, _, Process, Carried) ->
+carry(Fields, <<>>, _, {First, _, _} = Process, Carried) ->
+    Add = fun(Field, Found) -> header_field(Field, Found, First) end,
     try
-        carry(lists:foldl(fun header_field/2, {[], #{}}, Fields), Process, Carried)
+        carry(lists:foldl(Add, {[], #{}}, Fields), Process, Carried)
     catch
         error:_ -> bad
     end.
@@ -415,27 +417,34 @@ changed({Key, Value, Delta}, Values) ->
     Values#{Key := {Value, Delta}}.
 
 %% A colon is encoded in a word.
-header_field(Field, {Numbers, Words}) ->
+header_field(Field, {Numbers, Words}, First) ->
     case re:run(Field, "^([a-z_]+)([=+-])(.+)$", [{capture, all_but_first, binary}]) of
         {match, [Key, <<"=">>, Text]} ->
             case figures(Text) of
                 {Value, Delta} when Words =:= #{} -> {[{Key, Value, Delta} | Numbers], Words};
-                _ -> {Numbers, word(Key, Text, Words)}
+                _ -> {Numbers, word(Key, Text, Words, First)}
             end;
         {match, [Key, Sign, Digits]} when Words =:= #{} ->
             Change = binary_to_integer(<<Sign/binary, Digits/binary>>),
             {[{Key, change, Change} | Numbers], Words}
     end.
 
-%% Each once. The first one tells a whole sample, so its key is known; a damaged number is none.
-word(Key, Text, Words) ->
+%% Each once. The first one tells whose a whole sample is; a damaged number is none.
+word(Key, Text, Words, First) ->
     Known = lists:member(Key, [
         <<"erl_pid">>, <<"name">>, <<"label">>, <<"node">>, <<"scheduler">>, <<"initial_call">>,
         <<"proc_lib_initial_call">>, <<"format">>, <<"otp">>, <<"version">>
     ]),
+    true = map_size(Words) > 0 orelse lists:member(Key, First),
     false = is_map_key(Key, Words),
-    true = Known orelse map_size(Words) > 0 andalso nomatch =:= re:run(Text, "^[-0-9]"),
+    true = Known orelse nomatch =:= re:run(Text, "^[-0-9]"),
     Words#{Key => binary:replace(Text, <<"%3A">>, <<":">>, [global])}.
+
+first_words(Raw) ->
+    case is_own(Raw) of
+        true -> [<<"name">>];
+        false -> [<<"erl_pid">>, <<"scheduler">>]
+    end.
 
 %% Of a header line.
 -spec head(binary()) ->
