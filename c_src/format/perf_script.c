@@ -407,10 +407,12 @@ uint64_t fp_perf_script_weight(const struct fp_perf_script *script)
 /* ---- records ----------------------------------------------------------- */
 
 /* A process that gets another name is defined anew and keeps its last values, so that a REPEAT may
- * follow. On an error its samples are refused: neither the text of the slot's process before nor
- * values of an earlier sample are written for it. */
+ * follow; one whose names were read again and are the same stays as it is. On an error its samples
+ * are refused: neither the text of the slot's process before nor values of an earlier sample are
+ * written for it. */
 static int define_process(struct fp_perf_script *script, const struct fp_record_process *record)
 {
+    struct fp_process_text text;
     struct process *process;
     bool was_sampled;
     int err;
@@ -418,12 +420,16 @@ static int define_process(struct fp_perf_script *script, const struct fp_record_
     if (record->slot >= FP_PROCESS_SLOTS)
         return FP_EINVAL;
     process = &script->process[record->slot];
+    err = fp_process_text_render(&text, &script->scratch, &script->options, record);
+    if (err == 0 && record->goes_on && process->is_defined && is_same(process, record) &&
+        fp_process_text_equals(&text, &process->text))
+        return 0;
     was_sampled = process->sampled && is_same(process, record);
     process->is_defined = process->sampled = false;
-    err = write_merged_of_process(script, record);
     if (err == 0)
-        err = fp_process_text_render(&process->text, &script->arena, &script->scratch,
-                                     &script->options, record);
+        err = write_merged_of_process(script, record);
+    if (err == 0)
+        err = fp_process_text_keep(&process->text, &script->arena, &text);
     if (err != 0)
         return err;
     process->number = record->number;

@@ -76,7 +76,8 @@ struct fp_record_process {
     uint32_t slot;
     uint8_t is_text;      /* 1: names are text (portable engine), 0: atom words */
     uint8_t is_scheduler; /* the idle scheduler `number` */
-    uint16_t unused;
+    uint8_t goes_on;      /* it has had the slot since its last sample: names may differ, no more */
+    uint8_t unused;
     uint32_t number; /* of <0.Number.Serial> */
     uint32_t serial;
     /* is_text == 0: atom words, 0 for none. is_text == 1: byte lengths of pieces of text[], in the

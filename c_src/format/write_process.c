@@ -222,29 +222,34 @@ static char *put_words(char *out, const struct names *names, const struct fp_fra
     return out;
 }
 
+/* What was put from *at to `end`, which *at moves to. */
+static struct fp_slice take(char **at, char *end)
+{
+    struct fp_slice part = {*at, (size_t)(end - *at)};
+
+    *at = end;
+    return part;
+}
+
 /* Bytes beside names and calls. */
 #define FIXED_BYTES_MAX 256
 
-int fp_process_text_render(struct fp_process_text *process, struct fp_arena *arena,
-                           struct fp_buffer *scratch, const struct fp_perf_script_options *options,
+int fp_process_text_render(struct fp_process_text *rendered, struct fp_buffer *scratch,
+                           const struct fp_perf_script_options *options,
                            const struct fp_record_process *record)
 {
-    struct fp_slice *const part[] = {&process->begin, &process->words, &process->root[0].line,
-                                     &process->root[1].line};
     struct fp_frame call[] = {{.arity = record->initial_call.arity},
                               {.arity = record->proc_lib_initial_call.arity}};
     struct names names;
-    char *end[4], *out;
-    const char *from, *at;
+    char *out, *at;
     int err = read_names(&names, options->symbolizer, record);
 
-    process->text.size = 0;
     if (err != 0)
         return err;
     for (int i = 0; i < 2; i++) {
         call[i].module = names.name[INITIAL_MODULE + 2 * i];
         call[i].function = names.name[INITIAL_FUNCTION + 2 * i];
-        process->root[i].function = fp_frame_function(&call[i]);
+        rendered->root[i].function = fp_frame_function(&call[i]);
     }
     scratch->size = 0;
     err = fp_buffer_reserve(
@@ -252,19 +257,37 @@ int fp_process_text_render(struct fp_process_text *process, struct fp_arena *are
                      2 * (fp_frame_room(&call[0]) + fp_frame_room(&call[1])));
     if (err != 0)
         return err;
-    out = put_comm(scratch->bytes, &names, call, record);
+    at = scratch->bytes;
+    out = put_comm(at, &names, call, record);
     out = fp_put_thread(out, options->os_pid, tid_of(options->pid_number_bits, record));
-    end[0] = out;
-    end[1] = out = put_words(out, &names, call, record);
+    rendered->begin = take(&at, out);
+    rendered->words = take(&at, put_words(out, &names, call, record));
     for (int i = 0; i < 2; i++)
-        end[2 + i] = out = is_known(&call[i]) ? fp_put_frame(out, &call[i]) : out;
-    from = scratch->bytes;
-    err = fp_arena_keep(arena, &process->text, from, (size_t)(out - from));
-    at = process->text.bytes;
+        rendered->root[i].line = take(&at, is_known(&call[i]) ? fp_put_frame(at, &call[i]) : at);
+    rendered->text =
+        (struct fp_kept){.bytes = scratch->bytes, .size = (uint32_t)(at - scratch->bytes)};
+    return 0;
+}
+
+bool fp_process_text_equals(const struct fp_process_text *a, const struct fp_process_text *b)
+{
+    return a->text.size == b->text.size && memcmp(a->text.bytes, b->text.bytes, a->text.size) == 0;
+}
+
+int fp_process_text_keep(struct fp_process_text *process, struct fp_arena *arena,
+                         const struct fp_process_text *rendered)
+{
+    struct fp_slice *const part[] = {&process->begin, &process->words, &process->root[0].line,
+                                     &process->root[1].line};
+    struct fp_kept text = process->text;
+    int err = fp_arena_keep(arena, &text, rendered->text.bytes, rendered->text.size);
+    const char *at = text.bytes;
+
+    *process = *rendered;
+    process->text = text;
     for (int i = 0; i < 4 && err == 0; i++) {
-        *part[i] = (struct fp_slice){at, (size_t)(end[i] - from)};
+        part[i]->at = at;
         at += part[i]->size;
-        from = end[i];
     }
     return err;
 }

@@ -3,6 +3,8 @@
  * is defined. WRITER THREAD only. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/slice.h"
@@ -21,11 +23,16 @@ struct fp_process_text {
     struct fp_root root[2]; /* initial call, $initial_call */
 };
 
-/* From a PROCESS record of at least its fixed size. 0, FP_ENOMEM, or FP_EINVAL: a length is beyond
- * the record; but for 0 the process is not defined then. `scratch` is overwritten. */
-int fp_process_text_render(struct fp_process_text *process, struct fp_arena *arena,
-                           struct fp_buffer *scratch, const struct fp_perf_script_options *options,
+/* From a PROCESS record of at least its fixed size to `scratch`, which is overwritten and which
+ * *rendered is of. 0, FP_ENOMEM, or FP_EINVAL: a length is beyond the record. */
+int fp_process_text_render(struct fp_process_text *rendered, struct fp_buffer *scratch,
+                           const struct fp_perf_script_options *options,
                            const struct fp_record_process *record);
+/* Are the two of the same text? */
+bool fp_process_text_equals(const struct fp_process_text *a, const struct fp_process_text *b);
+/* Copy `rendered` to *process. 0, or FP_ENOMEM: that is not defined then. */
+int fp_process_text_keep(struct fp_process_text *process, struct fp_arena *arena,
+                         const struct fp_process_text *rendered);
 
 /* Initial call and $initial_call, outwards from the stack's last frame, each unless it is already
  * there. The place behind them. */

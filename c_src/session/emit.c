@@ -6,8 +6,9 @@
 #include "erts/process_table.h"
 #include "session/sampler_internal.h"
 
-/* The names of a process that has run are read again after this time: it may set its label at any
- * time, and another registration may stand where the one before it stood. */
+/* The names of a process that has run are read again after this time, as it may have set its label;
+ * those of a registered one in any case: another registration may stand where the one before it
+ * stood, which another process may have made. */
 #define LABEL_US INT64_C(1000000)
 #define NAMES_US INT64_C(5000000)
 
@@ -21,6 +22,7 @@ static int push_process(struct fp_sampler *s, uint32_t slot, const struct fp_sna
         return FP_EFULL;
     fp_process_names_read(s->layout, s->options.memory, s->target[slot].address, snapshot, &names);
     record->slot = slot;
+    record->goes_on = s->target[slot].series.sampled != 0;
     fp_pid_numbers(s->layout, snapshot->id, &record->number, &record->serial);
     record->registered_name = names.registered;
     record->initial_call = names.initial_call;
@@ -82,6 +84,17 @@ static int may_have_label(const struct fp_sampler *s, const struct fp_snapshot *
     return s->layout->term.process_label != 0 && now->dictionary != 0;
 }
 
+static int names_may_differ(const struct fp_sampler *s, const struct target *target,
+                            const struct fp_snapshot *now)
+{
+    int64_t age = s->tick_us - target->named_us;
+    int has_run = now->value[FP_METRIC_reductions] != target->named_reductions;
+
+    return target->registered_at != now->registered_at ||
+           (age >= LABEL_US && has_run && may_have_label(s, now)) ||
+           (age >= NAMES_US && (has_run || now->registered_at != 0));
+}
+
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
                    const struct fp_stack *frames)
 {
@@ -93,8 +106,7 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
     if (target->series.sampled &&
         value[FP_METRIC_reductions] < target->series.value[FP_METRIC_reductions])
         value[FP_METRIC_reductions] = target->series.value[FP_METRIC_reductions];
-    if (target->registered_at != now->registered_at ||
-        s->tick_us - target->named_us >= (may_have_label(s, now) ? LABEL_US : NAMES_US))
+    if (names_may_differ(s, target, now))
         target->is_defined = 0;
     if (!target->is_defined) {
         if (push_process(s, slot, now) != 0)
@@ -102,6 +114,7 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
         target->is_defined = 1;
         target->registered_at = now->registered_at;
         target->named_us = s->tick_us;
+        target->named_reductions = now->value[FP_METRIC_reductions];
     }
     target->series.scheduler = s->on_scheduler;
     if ((frames != NULL && push_stack(s, frames, &stack) != 0) ||

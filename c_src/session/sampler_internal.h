@@ -36,7 +36,7 @@ struct target {
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
-    int64_t named_us; /* when its PROCESS record was pushed */
+    int64_t named_us, named_reductions; /* when its PROCESS record was pushed */
     uint64_t dictionary;
     int64_t dictionary_bytes; /* of its array */
 };

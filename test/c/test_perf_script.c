@@ -1536,6 +1536,35 @@ static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
     teardown(f);
 }
 
+/* Its names are read again from time to time. */
+static void a_definition_that_changes_nothing_makes_no_text(void)
+{
+    struct fixture *f = setup_merging();
+    union record_buffer *b = &f->buffer;
+
+    define(f, make_process(b, 0, 71, 0, BYTES("one"), NO_CALL, NO_CALL));
+    STACK(f, 0, fake_address(0, 1));
+    CHECK_INT(take(f, make_sample(b, 0, 0, 5000001, 1, 1)), 0);
+    CHECK_INT(take(f, make_repeat(b, 0, 0, 5010001)), 0);
+    make_process(b, 0, 71, 0, BYTES("one"), NO_CALL, NO_CALL);
+    b->process.goes_on = 1;
+    define(f, &b->head); /* what is merged stays merged */
+    CHECK_INT(take(f, make_repeat(b, 0, 0, 5020001)), 0);
+    CHECK_INT(take(f, make_sample(b, 0, 0, 5030001, 2, 1)), 0);
+    check_header(f, "one 4242/71 [000] 5.020001: 2 cpu-clock:\n");
+    CHECK(find(f, "5.030001: reductions+1 ") != NULL);
+    make_process(b, 0, 71, 0, BYTES("two"), NO_CALL, NO_CALL);
+    b->process.goes_on = 1;
+    define(f, &b->head);
+    CHECK_INT(take(f, make_sample(b, 0, 0, 5040001, 3, 1)), 0);
+    check_header(f, "two 4242/71 [000] 5.040001: reductions=3/1 ");
+    /* It may have had another slot in between. */
+    define(f, make_process(b, 0, 71, 0, BYTES("two"), NO_CALL, NO_CALL));
+    CHECK_INT(take(f, make_sample(b, 0, 0, 5050001, 4, 1)), 0);
+    check_header(f, "two 4242/71 [000] 5.050001: reductions=4/1 ");
+    teardown(f);
+}
+
 /* Process 0 with a merged REPEAT, for whose long stack there is no memory. Stack 1 is short. */
 static void merge_what_does_not_fit(struct fixture *f)
 {
@@ -1995,6 +2024,7 @@ int main(int argc, char **argv)
     RUN(no_look_is_lost_or_counted_twice);
     RUN(a_process_that_changes_its_slot_is_read_as_it_was);
     RUN(the_times_of_a_process_grow_when_it_changes_its_slot);
+    RUN(a_definition_that_changes_nothing_makes_no_text);
     RUN(without_memory_a_process_does_not_get_the_text_of_another);
     RUN(without_memory_no_repeat_has_values_of_an_earlier_sample);
     RUN(a_bif_and_a_nif_say_so_instead_of_a_file);

@@ -42,6 +42,7 @@ struct bench {
     struct known_process process[FP_PROCESS_SLOTS];
     struct known_stack stack[FP_STACK_SLOTS];
     uint64_t samples, repeats, definitions, stacks, names;
+    uint64_t goes_on;           /* definitions of processes that kept their slots */
     struct fp_record_name name; /* the last one */
     int64_t last_us;
     struct fp_record_sample last; /* the last SAMPLE */
@@ -135,6 +136,9 @@ static void take_process(struct bench *b, const struct fp_record_process *record
 
     CHECK(record->slot < FP_PROCESS_SLOTS);
     b->definitions++;
+    b->goes_on += record->goes_on;
+    if (record->goes_on) /* the writer may carry on from its last sample there */
+        CHECK(process->sampled && process->number == record->number);
     if (!process->defined || process->number != record->number)
         memset(process, 0, sizeof *process);
     process->defined = process->fresh = 1;
@@ -837,28 +841,33 @@ static void the_selected_keep_their_slots_and_their_history(void)
     bench_destroy(b);
 }
 
-/* Definitions of the only process, which has run, when its names were read so long ago. */
-static uint64_t definitions_after(struct bench *b, int64_t us)
+/* Definitions of the only process, which has used these reductions, when its names were read so
+ * long ago. */
+static uint64_t definitions_after(struct bench *b, int64_t us, uint64_t reductions)
 {
-    uint64_t definitions = b->definitions;
+    uint64_t definitions = b->definitions, goes_on = b->goes_on;
 
     for (uint32_t i = 0; i < b->sampler->targets; i++)
         b->sampler->target[i].named_us -= us;
-    run_some(b, 1, 10);
+    run_some(b, 1, reductions);
     tick(b);
     CHECK(b->seen[1] > 0);
+    CHECK_INT(b->goes_on - goes_on, b->definitions - definitions);
     return b->definitions - definitions;
 }
 
-/* A process with a dictionary may have a label, from OTP 27 on. */
+/* A process with a dictionary may have a label, from OTP 27 on, which no other process sets. */
 static void names_are_read_again_when_they_may_have_changed(void)
 {
     static const struct {
-        uint64_t label, dictionary;
+        uint64_t label, dictionary, registered;
         int64_t us;
-        uint64_t definitions;
-    } cases[] = {{0x10b, 1, 0, 0},   {0x10b, 1, 1000000, 1}, {0x10b, 0, 1000000, 0},
-                 {0, 1, 1000000, 0}, {0, 1, 5000000, 1},     {0, 0, 5000000, 1}};
+        uint64_t reductions, definitions;
+    } cases[] = {{0x10b, 1, 0, 0, 10, 0},       {0x10b, 1, 0, 1000000, 10, 1},
+                 {0x10b, 0, 0, 1000000, 10, 0}, {0, 1, 0, 1000000, 10, 0},
+                 {0, 1, 0, 5000000, 10, 1},     {0, 0, 0, 5000000, 10, 1},
+                 {0x10b, 1, 0, 1000000, 0, 0},  {0x10b, 1, 0, 5000000, 0, 0},
+                 {0x10b, 1, 1, 1000000, 0, 0},  {0, 0, 1, 5000000, 0, 1}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bench *b = bench_create(27, 64, 2);
@@ -869,9 +878,11 @@ static void names_are_read_again_when_they_may_have_changed(void)
         put_dictionary(b, FAKE_MISC, 16);
         if (cases[i].dictionary)
             fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
+        if (cases[i].registered)
+            fake_set(&b->vm, 1, FP_FIELD_registered, FAKE_MISC + 2048);
         start(b);
         tick(b);
-        CHECK_INT(definitions_after(b, cases[i].us), cases[i].definitions);
+        CHECK_INT(definitions_after(b, cases[i].us, cases[i].reductions), cases[i].definitions);
         bench_destroy(b);
     }
 }
