@@ -429,20 +429,23 @@ int fp_sample_is_own(const struct fp_sample *sample)
            rest.size > 0;
 }
 
-int fp_sample_is_newer(const struct fp_sample *sample)
+const char *fp_check_format(const struct fp_sample *sample, int *is_known, int *is_newer)
 {
     const struct fp_slice key = FP_SLICE(" format=");
-    const char *at;
+    const char *at, *end = sample->fields.at + sample->fields.size;
     uint64_t version;
 
     if (!fp_sample_is_own(sample))
-        return 0;
+        return NULL;
     at = memmem(sample->fields.at, sample->fields.size, key.at, key.size);
     if (at == NULL)
-        return 0;
+        return NULL;
     at += key.size;
-    return !take_digits(&at, sample->fields.at + sample->fields.size, &version) ||
-           version > FP_FORMAT;
+    if (!take_digits(&at, end, &version) || (at < end && *at != ' ') ||
+        (*is_known && version > FP_FORMAT))
+        return "a format that makes no sense";
+    *(version > FP_FORMAT ? is_newer : is_known) = 1;
+    return NULL;
 }
 
 /* Other programs' samples have neither such metrics nor a status frame. In a session's file a

@@ -48,8 +48,9 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
 
 /* Is it the profiler's sample of itself, with its own metrics and one frame? */
 int fp_sample_is_own(const struct fp_sample *sample);
-/* Does that sample say that the file has a later format than FP_FORMAT? */
-int fp_sample_is_newer(const struct fp_sample *sample);
+/* The format that this sample, if it is own, says the file has. *is_known becomes 1 where that is
+ * FP_FORMAT or before, *is_newer where it is later; where *is_known is 1, a later one is damage. */
+const char *fp_check_format(const struct fp_sample *sample, int *is_known, int *is_newer);
 
 struct fp_number {
     struct fp_slice key;

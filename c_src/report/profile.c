@@ -487,9 +487,11 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
 {
     struct fp_file *file = current_file(profile);
     struct fp_sample sample;
-    int err = check(profile, fp_sample_read(piece, file->dialect, &sample));
+    int err = check(profile, fp_sample_read(piece, file->dialect, &sample)), is_newer = 0;
 
-    if (err == 0 && fp_sample_is_newer(&sample))
+    if (err == 0)
+        err = check(profile, fp_check_format(&sample, &file->is_known, &is_newer));
+    if (is_newer)
         return FP_ENEWER;
     if (err == 0)
         err = understand(profile, &sample);

@@ -48,6 +48,7 @@ struct fp_file {
     uint64_t samples, bad;     /* without the profiler's own */
     uint64_t observations;     /* the sum of fp_row_count() over these samples */
     uint32_t own;              /* text: the fields of the profiler's last own sample */
+    int is_known;              /* an own sample said that the format is known */
     int64_t first_us, last_us; /* least and greatest */
 };
 

@@ -188,8 +188,8 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
     const char *bad = fp_sample_read(piece, file->dialect, &sample);
     bool is_other = bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own;
 
-    if (bad == NULL && fp_sample_is_newer(&sample))
-        call->reader->is_newer = 1;
+    if (bad == NULL)
+        bad = fp_check_format(&sample, &file->is_known, &call->reader->is_newer);
     /* The few samples of the profiler are checked, so that all readers count alike. */
     if (is_other && call->reader->is_own)
         return NULL;

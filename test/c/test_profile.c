@@ -411,8 +411,7 @@ static void a_newer_format_is_refused(void)
                  {" format=1", 0},
                  {" format=2", 0},
                  {" format=3", FP_ENEWER},
-                 {" format=99999999999999999999", FP_ENEWER},
-                 {" format=x", FP_ENEWER}};
+                 {" format=33 node=a", FP_ENEWER}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char text[1024];
@@ -426,6 +425,31 @@ static void a_newer_format_is_refused(void)
                  WHOLE_71, cases[i].word);
         CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
         CHECK_INT(profile_add(profile, text, strlen(text)), cases[i].result);
+        fp_profile_destroy(profile);
+    }
+}
+
+#define OWN(micros, format)                                                                        \
+    "flame_prof 42/2147483647 [000] 1.0000" #micros ": ticks=1/1 name=flame_prof format=" format   \
+    " otp=25 cpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
+
+/* A file has one format: no byte of a later own sample costs the file. */
+static void a_damaged_format_costs_its_sample(void)
+{
+    static const char *const texts[] = {
+        OWN(02, "x") WHOLE_71,
+        OWN(02, "2r") WHOLE_71,
+        OWN(02, "99999999999999999999") WHOLE_71,
+        OWN(02, "2") OWN(03, "3") WHOLE_71,
+        OWN(02, "2") OWN(03, "22") OWN(04, "2") WHOLE_71,
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct fp_profile *profile = profile_of(texts[i], strlen(texts[i]));
+
+        CHECK_INT(profile->file[0].samples, 1);
+        CHECK_INT(profile->file[0].bad, 1);
+        CHECK_TEXT(profile->warning[0].what, "a format that makes no sense");
         fp_profile_destroy(profile);
     }
 }
@@ -779,6 +803,7 @@ int main(int argc, char **argv)
     RUN(the_longest_names_are_read);
     RUN(fields_that_make_no_sense_are_damage);
     RUN(a_newer_format_is_refused);
+    RUN(a_damaged_format_costs_its_sample);
     RUN(damage_costs_the_damaged_samples);
     RUN(a_key_may_begin_with_a_known_one);
     RUN(a_change_without_a_sign_is_damage);

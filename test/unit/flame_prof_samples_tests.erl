@@ -127,6 +127,19 @@ a_newer_format_is_an_error_test() ->
         ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "format is newer than 2"))
     end).
 
+a_damaged_format_costs_its_sample_test() ->
+    {ok, Text} = file:read_file(?CORPUS "changes.log"),
+    [Own] = [P || P <- binary:split(Text, <<"\n\n">>, [global]),
+        nomatch =/= binary:match(P, <<" format=2 ">>)],
+    Damaged = binary:replace(Own, <<" format=2 ">>, <<" format=3 ">>),
+    #{samples := Count} = element(3, fold([?CORPUS "changes.log"], #{})),
+    with_text([Text, Damaged, "\n\n"], fun(File) ->
+        ?assertMatch({ok, _, #{samples := Count, bad := 1}}, fold([File], #{})),
+        {ok, Profile} = flame_prof_profile:read(File),
+        ?assertMatch(#{samples := Count, bad := 1}, flame_prof_profile:info(Profile)),
+        ok = flame_prof_profile:close(Profile)
+    end).
+
 with_text(Text, Test) ->
     Name = "flame_prof_samples_tests.text." ++ os:getpid(),
     File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
