@@ -272,11 +272,12 @@ without_the_library_a_full_disk_keeps_what_it_took(Config) ->
         false -> {skip, "mounts of one's own are not to be had here"}
     end.
 
+%% It has room for one block of plain text, and for no second one.
 on_a_full_disk(#{name := Name} = Plain, Before, Config) ->
     Disk = filename:join(output(Config), "disk"),
     ok = filelib:ensure_path(Disk),
     Command = [
-        "unshare --mount sh -c 'mount -t tmpfs -o size=256k tmpfs ", Disk, " && ",
+        "unshare --mount sh -c 'mount -t tmpfs -o size=400k tmpfs ", Disk, " && ",
             command_line:script(), " attach ", Name,
         " --cookie ", command_line:cookie(),
             " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
