@@ -1,16 +1,11 @@
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/seccomp.h"
 #include "session/sampler_internal.h"
 
 #define SECOND_SELECTION_MS 500u
@@ -70,31 +65,6 @@ void fp_select_slice(struct fp_sampler *s)
 }
 
 /* ---------------------------------------------------------- the thread -- */
-
-/* The scheduler of Linux 6.12 and later lets a thread that asks for shorter slices run sooner when
- * it wakes; its share stays the same. A slice shorter than a tick's work would split the tick.
- * Earlier kernels accept the call without effect. The struct is that of <linux/sched/types.h>,
- * which clashes with that of new C libraries. */
-#define SHORT_SLICE_NS 500000u
-#define KEEP_POLICY 8u
-
-static void request_short_slices(void)
-{
-    struct {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    } attributes = {.size = sizeof attributes, .flags = KEEP_POLICY, .runtime = SHORT_SLICE_NS};
-
-    if (!fp_seccomp_allows(FP_CALL_SCHED_SETATTR))
-        return;
-    errno = 0;
-    attributes.nice = getpriority(PRIO_PROCESS, 0);
-    if (errno == 0)
-        (void)syscall(SYS_sched_setattr, 0L, &attributes, 0L);
-}
 
 static int is_stopping(struct fp_sampler *s)
 {
@@ -210,7 +180,6 @@ static void *sampler_main(void *arg)
     struct fp_sampler *s = arg;
     int64_t start, k = 0;
 
-    request_short_slices();
     start = fp_sampler_begin(s);
     while (!is_stopping(s)) {
         int64_t interval = interval_ns(s);

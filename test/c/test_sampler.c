@@ -1,9 +1,7 @@
 /* test_sampler.c - the sampler over a VM that the test owns: the records in the ring, and counters
  * that balance in any life of the processes. */
 #include <stdatomic.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "erts/stack.h"
@@ -1211,50 +1209,6 @@ static void the_thread_ticks_and_ends_when_told(void)
     bench_destroy(b);
 }
 
-/* struct sched_attr */
-struct attributes {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-};
-
-static void read_attributes(struct attributes *attributes)
-{
-    CHECK_INT(syscall(SYS_sched_getattr, 0L, attributes, sizeof *attributes, 0L), 0);
-}
-
-/* The thread's last act. */
-static void read_at_end(void *arg)
-{
-    read_attributes(arg);
-}
-
-/* Linux 6.12 and later; earlier kernels keep the slice as it is. */
-static void the_thread_asks_for_short_slices_and_keeps_its_nice_value(void)
-{
-    struct bench *b = bench_create(27, 64, 8);
-    struct attributes own, before, of_thread = {0};
-    struct fp_sampler *sampler;
-
-    read_attributes(&before);
-    own = before;
-    own.runtime = 300000;
-    CHECK_INT(syscall(SYS_sched_setattr, 0L, &own, 0L), 0);
-    read_attributes(&own);
-    b->options.ended = read_at_end;
-    b->options.arg = &of_thread;
-    CHECK_INT(fp_sampler_create(&sampler, &b->options), 0);
-    CHECK_INT(fp_sampler_start(sampler), 0);
-    fp_sampler_stop(sampler);
-    fp_sampler_join(sampler);
-    CHECK_INT(of_thread.runtime, own.runtime == 300000 ? 500000 : own.runtime);
-    CHECK_INT(of_thread.policy, before.policy);
-    CHECK_INT(of_thread.nice, before.nice);
-    bench_destroy(b);
-}
-
 static void options_out_of_range_are_refused(void)
 {
     struct bench *b = bench_create(27, 64, 8);
@@ -1485,7 +1439,6 @@ int main(int argc, char **argv)
     RUN(the_books_balance_whatever_happens);
     RUN(garbage_in_any_offset_harms_nothing);
     RUN(the_thread_ticks_and_ends_when_told);
-    RUN(the_thread_asks_for_short_slices_and_keeps_its_nice_value);
     RUN(options_out_of_range_are_refused);
     RUN(no_process_selected_is_no_sample);
     RUN(every_tick_has_a_time_of_its_own);

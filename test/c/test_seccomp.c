@@ -24,7 +24,6 @@ static const struct {
     {FP_CALL_MEMFD_CREATE, SYS_memfd_create},
     {FP_CALL_RT_TGSIGQUEUEINFO, SYS_rt_tgsigqueueinfo},
     {FP_CALL_MINCORE, SYS_mincore},
-    {FP_CALL_SCHED_SETATTR, SYS_sched_setattr},
 };
 
 /* Calls of `mask` get `action`. */
