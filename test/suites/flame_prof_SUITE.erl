@@ -534,7 +534,7 @@ the_session_ends_when_its_engine_is_killed(Config) ->
 a_suspended_engine_does_not_hold_up_the_stop(Config) ->
     Pid = start(Config, #{}),
     sampled(),
-    true = erlang:suspend_process(library_session:engine(Pid)),
+    true = waiting:suspend(library_session:engine(Pid)),
     #{files := [File]} = stop(),
     _ = check(File),
     ?assertEqual(8, depth()).
@@ -572,7 +572,7 @@ late_ticks_are_counted_as_missed(Config) ->
     %% The governor would make it look less often on a slow machine.
     Pid = start(Config, #{cpu_budget => infinity}),
     sampled(),
-    true = erlang:suspend_process(library_session:engine(Pid)),
+    true = waiting:suspend(library_session:engine(Pid)),
     #{counters := #{missed := Before}} = flame_prof:info(),
     timer:sleep(500),
     true = erlang:resume_process(library_session:engine(Pid)),

@@ -362,17 +362,9 @@ without_the_library_a_disk_that_stands_still_keeps_no_node(Config) ->
     end).
 
 held_up(Writer, Fun) ->
-    true = suspend(Writer),
+    true = waiting:suspend(Writer),
     _ = Fun(),
     true = erlang:resume_process(Writer).
-
-%% OTP 27 answers internal_error now and then, about a process that lives.
-suspend(Process) ->
-    try
-        erlang:suspend_process(Process)
-    catch
-        error:internal_error -> suspend(Process)
-    end.
 
 of_several_nodes_one_does_without_the_library(Config) ->
     with_node(fun(One, BeforeOne) ->

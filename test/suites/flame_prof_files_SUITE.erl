@@ -235,9 +235,9 @@ losses_above_one_percent_are_logged_once(Config) ->
     Engine = library_session:engine(Session),
     [
         begin
-            true = erlang:suspend_process(Engine),
+            ok = sys:suspend(Engine),
             timer:sleep(900),
-            true = erlang:resume_process(Engine),
+            ok = sys:resume(Engine),
             timer:sleep(100)
         end
      || _ <- lists:seq(1, 3)

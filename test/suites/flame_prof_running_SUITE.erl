@@ -476,7 +476,7 @@ reductions_include_the_running_part(Config) ->
             select => {top, 1, 100}
     }),
     ok = running_profile:until(300, 60000),
-    true = erlang:suspend_process(Pid),
+    true = waiting:suspend(Pid),
     Name = list_to_binary(pid_to_list(Pid)),
     {reductions, Public} = erlang:process_info(Pid, reductions),
     {ok, #{files := Files}} = flame_prof:stop(),

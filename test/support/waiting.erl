@@ -3,6 +3,7 @@
 -module(waiting).
 
 -export([eventually/1, eventually/2]).
+-export([suspend/1]).
 
 -define(LOOKS, 6000).
 -define(PAUSE_MS, 10).
@@ -27,4 +28,13 @@ looked(Look) ->
         Look()
     catch
         Class:Reason:Stack -> {Class, Reason, Stack}
+    end.
+
+%% erlang:suspend_process/1 answers internal_error now and then, on a busy machine, about a
+%% process that lives.
+suspend(Pid) ->
+    try
+        erlang:suspend_process(Pid)
+    catch
+        error:internal_error -> suspend(Pid)
     end.
