@@ -47,6 +47,9 @@
 -define(AGENT, flame_prof_agent).
 %% The file name of the modules in a node that has the agent.
 -define(FROM, "flame_prof_attached").
+%% At a node where another one seems to be attached.
+-define(LOOKS, 10).
+-define(PAUSE_MS, 200).
 %% Called from here, or as children of supervisors.
 -define(ROOTS, [
     ?AGENT,
@@ -250,13 +253,17 @@ incompatibility(Node, #{library := Library}) ->
 
 %% Any of them: a node that has the application may not have needed the library yet.
 %% The agent checks again: the node may change until then.
-is_free(Node, #{modules := Lent}) ->
+is_free(Node, Config) -> is_free(Node, Config, ?LOOKS).
+
+%% One whose command has just ended, by a refusal say, is gone in a moment.
+is_free(Node, #{modules := Lent} = Config, Left) ->
     Modules = [?AGENT | [Module || {Module, _} <- Lent]],
     Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]}
         || Module <- Modules]],
     [Supervisor | Loaded] = each(Node, Looks, ?CALL_MS),
     Files = [File || {file, File} <- Loaded],
     case {lists:member(?FROM, Files), Files} of
+        {true, _} when Left > 1 -> timer:sleep(?PAUSE_MS), is_free(Node, Config, Left - 1);
         {true, _} -> attached(Node);
         {false, []} when Supervisor =:= undefined -> ok;
         {false, _} -> present(Node)
