@@ -269,6 +269,9 @@ samples(Chunk, Carried, Fun, Acc, #{bytes := Bytes} = Counts) ->
     Text = <<Carried/binary, Chunk/binary>>,
     each_sample(Text, Fun, Acc, Counts#{bytes := Bytes + byte_size(Chunk)}).
 
+%% One empty line more is nothing.
+each_sample(<<"\n", Text/binary>>, Fun, Acc, Counts) ->
+    each_sample(Text, Fun, Acc, Counts);
 each_sample(Text, Fun, Acc0, Counts0) ->
     case binary:split(Text, <<"\n\n">>) of
         [Text0, Rest] ->

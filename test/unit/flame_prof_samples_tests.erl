@@ -112,6 +112,16 @@ damage_makes_no_number_wrong_test() ->
         {Before, [Damaged | Behind]} <- [lists:split(N - 1, Pieces)]
     ].
 
+more_than_one_empty_line_is_no_damage_test() ->
+    {ok, Text} = file:read_file(?CORPUS "changes.log"),
+    Samples = read("changes.log"),
+    Spread = binary:replace(Text, <<"\n\n">>, <<"\n\n\n">>, [global]),
+    with_text(Spread, fun(File) ->
+        ?assertMatch({ok, Samples, #{bad := 0}}, fold([File], #{})),
+        {ok, Expected, #{bad := 0}} = reader_oracle:fold(fun collect/2, [], File),
+        ?assertEqual(length(Samples), length(Expected))
+    end).
+
 numbers(Samples) ->
     maps:from_list([{{Tid, Us}, Numbers}
         || #{tid := Tid, time_us := Us, metrics := Numbers} <- Samples]).
