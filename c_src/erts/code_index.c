@@ -1,6 +1,5 @@
 #include "erts/code_index.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -307,20 +306,13 @@ int fp_code_index_resolve(struct fp_code_index *code, uint64_t pc, struct fp_loc
     return entry->found;
 }
 
-static int by_address(const void *a, const void *b)
-{
-    const struct function *x = a, *y = b;
-
-    return x->mfa_at < y->mfa_at ? -1 : x->mfa_at > y->mfa_at;
-}
-
 /* How many spans differ from what is expected: the `stride`th bytes from `expected` on. */
 static int count_changed(const struct fp_code_index *code, struct fp_safe_read_span *span,
                          uint32_t n, const void *expected, size_t stride)
 {
     int changed = 0;
 
-    fp_safe_read_batch(code->memory, span, n);
+    fp_safe_read_view(code->memory, span, n);
     for (uint32_t i = 0; i < n; i++)
         changed += span[i].result != 0 ||
                    memcmp(span[i].into, (const char *)expected + i * stride, span[i].size) != 0;
@@ -329,8 +321,6 @@ static int count_changed(const struct fp_code_index *code, struct fp_safe_read_s
 
 static int functions_changed(struct fp_code_index *code)
 {
-    /* In the order of addresses, which is the least work for the kernel: neighbours share pages. */
-    qsort(code->function, code->functions, sizeof *code->function, by_address);
     for (uint32_t i = 0; i < code->functions; i++)
         code->span[i] =
             (struct fp_safe_read_span){code->function[i].mfa_at, code->now[i], FP_MFA_SIZE, 0};

@@ -218,7 +218,7 @@ static int create_native(struct fp_session *session)
     int err = fp_safe_read_open_own(&session->sampler_memory);
 
     if (err == 0)
-        err = fp_safe_read_open(&session->writer_memory); /* few reads: without a descriptor */
+        err = fp_safe_read_open_own(&session->writer_memory);
     if (err == 0)
         err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
     if (err == 0)
