@@ -37,6 +37,12 @@ else
     echo "viewer-is-built 0 1" >>"$RESULTS"
 fi
 
+# What needs no browser.
+node --test viewer/test/model/ >"$dir/model" 2>&1 || grep -A 20 '^not ok' "$dir/model"
+count() { sed -n "s/^# $1 //p" "$dir/model"; }
+passed=$(count pass) failed=$(count fail)
+echo "viewer-model ${passed:-0} ${failed:-1}" >>"$RESULTS"
+
 erlc -o "$dir/ebin" test/oracles/viewer_oracle.erl test/oracles/reader_oracle.erl \
     test/support/viewer_fixture.erl ||
     fail "its helpers do not compile"

@@ -10,6 +10,7 @@
 -export([main/1]).
 
 -define(SECOND, 1000000).
+-define(SAMPLED_WITHIN, 1500000).
 
 main([File, Out]) ->
     {ok, Samples0, _} = reader_oracle:fold(fun(S, Acc) -> [slim(S) | Acc] end, [], File),
@@ -69,6 +70,14 @@ heats(Rows, Metrics) ->
     [heat(Rows, samples, N) || N <- [10, 25, 50, 100]] ++
         [heat(Rows, {Kind, M}, 50) || M <- Metrics, Kind <- [value, delta]].
 
+heat(Rows, {value, Metric} = Measure, PerSecond) ->
+    CellUs = ?SECOND div PerSecond,
+    Process = fun(#{os_pid := Os, pid := Pid}) -> {Os, Pid} end,
+    Steps = [Step || One <- maps:values(maps:groups_from_list(Process, Rows)),
+        Step <- steps(lists:keysort(1, [{At, figure(Measure, S)} || #{at := At} = S <- One]))],
+    Areas = lists:foldl(fun(Step, Acc) -> area(Step, CellUs, Acc) end, #{}, Steps),
+    #{hash => text([<<"measure=">>, Metric, <<"&rows=">>, integer_to_binary(PerSecond)]),
+      cells => [[C * CellUs, Area / CellUs] || {C, Area} <- lists:sort(maps:to_list(Areas))]};
 heat(Rows, Measure, PerSecond) ->
     CellUs = ?SECOND div PerSecond,
     Cells = lists:foldl(
@@ -78,6 +87,23 @@ heat(Rows, Measure, PerSecond) ->
         end, #{}, [Look || S <- Rows, Look <- looks(Measure, S)]),
     #{hash => text([<<"measure=">>, id(Measure), <<"&rows=">>, integer_to_binary(PerSecond)]),
       cells => [[C * CellUs, round(Sum), N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
+
+%% A process has what its last sample said until its next one, unless that comes too late.
+steps([{From, Value} | [{To, _} | _] = Next]) when To - From =< ?SAMPLED_WITHIN ->
+    [{From, To, Value} | steps(Next)];
+steps([_ | Next]) ->
+    steps(Next);
+steps([]) ->
+    [].
+
+%% From cell to cell.
+area({From, To, _}, _, Areas) when From >= To ->
+    Areas;
+area({From, To, Value}, CellUs, Areas) ->
+    Cell = floor(From / CellUs),
+    Until = min(To, (Cell + 1) * CellUs),
+    Area = Value * (Until - From),
+    area({Until, To, Value}, CellUs, maps:update_with(Cell, fun(A) -> A + Area end, Area, Areas)).
 
 %% {Time, Weight, Looks}: at the same distance from each other; what changed, changed
 %% at the last.

@@ -3,6 +3,7 @@
 
 import { eachRow } from './selection.js';
 import { weightsOf } from './measures.js';
+import { sumSteps } from './steps.js';
 
 export const SECOND_US = 1e6;
 
@@ -10,26 +11,53 @@ export const SECOND_US = 1e6;
 export const CELL = { value: 0, outside: 1, empty: 2, missed: 3 };
 
 /**
- * Of a value the number is the sum over all sampled processes at one tick, as
- * the mean of the cell's ticks; of the others it is the sum of the cell.
+ * Of a value the number is the sum over all sampled processes, as its mean over the time of the
+ * cell: between two samples a process has the value of the first. Of the others it is the sum of
+ * the cell.
  *
  * @param selection the whole profile's time, see select()
  */
 export async function makeHeat(selection, measure, rows) {
   const { profile } = selection;
-  const weights = await weightsOf(profile, measure);
+  const isValue = measure.kind === 'value';
+  const weights = isValue ? profile.looks : await weightsOf(profile, measure);
   const ticks = await profile.ticks();
   const columns = Math.max(1, Math.ceil(profile.durationUs / SECOND_US));
   const heat = new Heat(rows, columns, measure);
   const { looks, since, columns: { time_us: time } } = profile;
   eachRow(selection, (row) => {
     const weight = weights === null ? 1 : weights[row];
-    if (weight < 0 && measure.kind !== 'delta') return;
     if (looks === null || looks[row] === 1) heat.add(time[row], weight, 1);
     else heat.spread(since[row], time[row], weight, looks[row]);
   });
   heat.setTicks(ticks, profile.durationUs);
+  if (isValue) heat.setLevels(await levelsOf(selection, measure, ticks, heat));
   return heat;
+}
+
+// A sample that is left out for its status ends what its process had before it.
+async function levelsOf(selection, measure, ticks, { cellUs, values: { length: cells } }) {
+  const { profile, status: isShown } = selection;
+  await profile.need('process', 'time_us', 'status');
+  const values = await profile.values(measure.metric);
+  const { process, time_us: time, status } = profile.columns;
+  const isLeftOut = (row) => values[row] < 0 || (isShown !== null && isShown[status[row]] === 0);
+  const all = { ...selection, status: null };
+  const samples = {
+    rows: (each) => eachInTime(all, time, each),
+    processes: profile.processCount,
+    process,
+    time,
+    value: (row) => (isLeftOut(row) ? NaN : values[row]),
+  };
+  return sumSteps(samples, ticks.starts, { cells, cellUs });
+}
+
+function eachInTime(selection, time, each) {
+  if (selection.profile.isOrdered) return eachRow(selection, each);
+  const rows = [];
+  eachRow(selection, (row) => rows.push(row));
+  rows.sort((a, b) => time[a] - time[b]).forEach(each);
 }
 
 class Heat {
@@ -70,10 +98,17 @@ class Heat {
       if (this.samples[cell] > 0) this.kinds[cell] = CELL.value;
       else if (cell * this.cellUs >= durationUs) this.kinds[cell] = CELL.outside;
       else if (this.ticks[cell] > 0) this.kinds[cell] = CELL.empty;
-      if (this.measure.kind === 'value'
-          && this.ticks[cell] > 0) this.values[cell] /= this.ticks[cell];
     }
     missed.forEach(([from, to]) => this.markMissed(from, to));
+  }
+
+  setLevels({ sums, known }) {
+    for (let cell = 0; cell < sums.length; cell++) {
+      const isKnown = known[cell] > 0;
+      this.values[cell] = isKnown ? sums[cell] : 0;
+      if (isKnown) this.kinds[cell] = CELL.value;
+      else if (this.kinds[cell] === CELL.value) this.kinds[cell] = CELL.empty;
+    }
   }
 
   markMissed(from, to) {

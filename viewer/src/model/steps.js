@@ -1,0 +1,71 @@
+// What processes have at a time: each has the value of its last sample until its next one.
+
+// A process whose next sample comes later than this was not sampled in between: another process
+// had its place. Merged samples are written every second (doc/sampling.md).
+const SAMPLED_WITHIN_US = 1.5e6;
+// The same where ticks are rare.
+const SAMPLED_WITHIN_TICKS = 3;
+
+/**
+ * The sum of the values of all processes over time, in cells: of each the mean over its time, and
+ * how many processes are known. Behind its last sample a process is not.
+ *
+ * @param samples {rows: each(row) in the order of time; processes: how many; process: of each row,
+ *   a number; time: of each row in microseconds; value(row): NaN where it is unknown or left out}
+ * @param ticks times at which processes were sampled, ascending
+ * @returns {sums, known: Float64Arrays of so many cells}
+ */
+export function sumSteps({ rows, processes, process, time, value }, ticks, { cells, cellUs }) {
+  const sums = new Area(cells, cellUs);
+  const known = new Area(cells, cellUs);
+  const lastRow = new Int32Array(processes).fill(-1);
+  const within = Math.max(SAMPLED_WITHIN_US, SAMPLED_WITHIN_TICKS * usualGap(ticks));
+  rows((row) => {
+    const before = lastRow[process[row]];
+    lastRow[process[row]] = row;
+    if (before < 0 || time[row] - time[before] > within) return;
+    const held = value(before);
+    if (Number.isNaN(held)) return;
+    sums.add(time[before], time[row], held);
+    known.add(time[before], time[row], 1);
+  });
+  return { sums: sums.means(), known: known.means() };
+}
+
+// Rectangles over time, added up.
+class Area {
+  constructor(cells, cellUs) {
+    this.cellUs = cellUs;
+    this.part = new Float64Array(cells + 1); // of cells that a rectangle covers in part
+    this.rise = new Float64Array(cells + 1); // by how much those covered wholly differ from before
+  }
+
+  add(from, until, height) {
+    const { cellUs, part, rise } = this;
+    const first = Math.floor(from / cellUs);
+    const last = Math.min(part.length - 1, Math.floor(until / cellUs));
+    if (first >= last) {
+      part[Math.min(first, last)] += (height * (until - from)) / cellUs;
+      return;
+    }
+    part[first] += height * (first + 1 - from / cellUs);
+    part[last] += height * Math.min(1, until / cellUs - last);
+    rise[first + 1] += height;
+    rise[last] -= height;
+  }
+
+  // Sums of rises leave a rest that is no value.
+  means() {
+    let whole = 0;
+    return this.part.slice(0, -1).map((part, cell) => {
+      whole += this.rise[cell];
+      const mean = whole + part;
+      return Math.abs(mean) < 1e-6 ? 0 : mean;
+    });
+  }
+}
+
+function usualGap(ticks) {
+  const gaps = ticks.slice(1).map((tick, i) => tick - ticks[i]).sort();
+  return gaps[Math.floor(gaps.length / 2)] ?? 0;
+}
