@@ -8,10 +8,10 @@ import { makeLines } from '../model/lines.js';
 import { measureOf } from '../model/measures.js';
 import { select } from '../model/selection.js';
 import { PALETTES } from '../draw/palette.js';
-import { h } from '../draw/dom.js';
+import { h, hideTip } from '../draw/dom.js';
 import { HeatView } from '../draw/heat_view.js';
 import { formatState, parseState } from './state.js';
-import { findSource, StaleError } from './source.js';
+import { findSource, StaleError, UnreachableError } from './source.js';
 import { FlamePanel } from './flame_panel.js';
 import { ProcessPanel } from './process_panel.js';
 import { SandwichPanel } from './sandwich_panel.js';
@@ -29,6 +29,7 @@ export class App {
     this.opened = new Map(); // name -> {profile, version}
     this.made = new Map(); // what was counted, by panel: {key, value}
     this.turn = 0;
+    this.failure = null; // why the last render() did not show what was chosen
     this.toolbar = new Toolbar(this);
     this.heat = new HeatView({ onSelect: (range) => this.set({ range, zoom: [] }) });
     this.panels = {
@@ -73,6 +74,20 @@ export class App {
     const address = formatState(this.state);
     if (address !== location.hash) history.pushState(null, '', address === '#' ? location.pathname
         : address);
+    this.render();
+  }
+
+  /** The person types: Back goes to before the first letter. */
+  type(changes) {
+    const isGoingOn = this.typedTo === location.hash;
+    this.state = { ...this.state, ...changes };
+    const address = formatState(this.state);
+    if (address !== location.hash) {
+      const name = address === '#' ? location.pathname : address;
+      if (isGoingOn) history.replaceState(null, '', name);
+      else history.pushState(null, '', name);
+    }
+    this.typedTo = location.hash;
     this.render();
   }
 
@@ -152,7 +167,12 @@ export class App {
       const now = profiles.find((profile) => profile.name === name);
       return now !== undefined && now.version !== version;
     });
-    if (changed.length === 0 && this.opened.has(this.name)) return;
+    const isOpen = this.opened.has(this.name);
+    const isSame = JSON.stringify(profiles) === before;
+    const isFailed = this.failure !== null;
+    // Without its server a page fails until that answers; without a profile, until there is one.
+    const isToBeTried = isOpen ? this.failure instanceof UnreachableError : !(isFailed && isSame);
+    if (changed.length === 0 && !isToBeTried) return;
     for (const [name, before] of changed) {
       this.opened.delete(name);
       try {
@@ -177,11 +197,12 @@ export class App {
     const turn = ++this.turn;
     const isStale = () => turn !== this.turn;
     this.applyTheme();
+    hideTip(); // its numbers may be those of before
     this.toolbar.update();
     this.toolbar.busy('counting');
     try {
       await this.renderAll(isStale);
-      if (!isStale()) this.message.hidden = true;
+      if (!isStale()) this.succeed();
     } catch (error) {
       if (error instanceof StaleError) return this.renew();
       if (!isStale()) this.fail(error);
@@ -256,14 +277,27 @@ export class App {
     const known = this.made.get(what);
     if (known?.text === text) return known.value;
     const value = make();
-    this.made.set(what, { text, value });
+    const made = { text, value };
+    this.made.set(what, made);
+    value.catch(() => this.made.get(what) === made && this.made.delete(what));
     return value;
   }
 
+  succeed() {
+    this.failure = null;
+    this.message.hidden = true;
+    delete this.root.dataset.old;
+  }
+
+  /** Pictures that were there before stay, and look as if they were not of now. */
   fail(error) {
     console.error(error);
-    this.message.textContent = error.message;
+    this.failure = error;
+    const isOld = this.profile !== undefined;
+    this.message.textContent = isOld ? `${error.message}. The pictures show what was there before.`
+        : error.message;
     this.message.hidden = false;
+    if (isOld) this.root.dataset.old = '';
     this.toolbar.busy('');
     this.root.dataset.rendered = 'failed';
   }

@@ -7,7 +7,7 @@ import { csv, saveButtons } from '../draw/save.js';
 import { changes, elided } from '../model/compare.js';
 import { groupSamples } from '../model/groups.js';
 import { LEVELS } from '../model/levels.js';
-import { exact, full, percent, seconds } from '../model/numbers.js';
+import { counted, exact, full, percent, seconds, short } from '../model/numbers.js';
 import { select as selectRows } from '../model/selection.js';
 import { addGroups, FlameTree, search } from '../model/tree.js';
 import { measureOf } from '../model/measures.js';
@@ -25,9 +25,10 @@ export class FlamePanel {
     this.searchBox = h('input', {
       id: isComparison ? null : 'search',
       type: 'search',
-      placeholder: 'search: regular expression',
+      placeholder: 'search',
+      title: 'a regular expression',
       'aria-label': 'search',
-      oninput: () => app.set({ search: this.searchBox.value }),
+      oninput: () => app.type({ search: this.searchBox.value }),
     });
     this.found = h('output', { class: 'found' });
     this.bar = h('div', { class: 'bar' });
@@ -74,6 +75,7 @@ export class FlamePanel {
 
   async makePlain(levels) {
     const tree = new FlameTree(this.app.names);
+    tree.ticks = [0, 0];
     await this.addSide(tree, 0, this.app.profile, this.app.state.range, levels);
     return tree.finish();
   }
@@ -81,6 +83,7 @@ export class FlamePanel {
   async makeBoth(levels) {
     const { app } = this;
     const tree = new FlameTree(app.names);
+    tree.ticks = [0, 0];
     const other = app.state.otherFile === '' ? app.profile : await app.open(app.state.otherFile);
     await this.addSide(tree, 0, app.profile, app.state.range, levels);
     await this.addSide(tree, 1, other, app.state.otherRange, levels);
@@ -91,6 +94,7 @@ export class FlamePanel {
     const { app } = this;
     const selection = await selectRows(profile, range, app.only);
     const measure = measureOf(profile, app.measure.id);
+    tree.ticks[side] = await ticksIn(profile, range);
     const groups = await groupSamples(selection, measure, levels, { modules: app.names.modules });
     addGroups(tree, side, profile, groups, this.treeOptions);
   }
@@ -100,6 +104,7 @@ export class FlamePanel {
   show(tree) {
     const { app } = this;
     const { state } = app;
+    if (this.tree !== tree) this.details.replaceChildren(); // numbers of another tree
     this.tree = tree;
     const isElided = this.isComparison && state.compare === 'elided';
     this.widths = isElided ? elided(tree) : tree.total[0];
@@ -150,15 +155,27 @@ export class FlamePanel {
     const { app, tree } = this;
     const total = tree.total[0][0];
     const { unit, title } = app.measure;
-    const among = unit === 'samples' ? '' : ` in ${exact(tree.totalSamples[0][0])} samples`;
-    const parts = [`${title}: ${full(total, unit)}${among}`];
+    const among = (side) => (unit === 'samples' ? ''
+        : ` in ${counted(tree.totalSamples[side][0], 'sample')}`);
+    const whole = (side) => (unit === 'samples' ? counted(tree.total[side][0], 'sample')
+        : this.weight(tree.total[side][0], side)) + among(side);
+    const parts = [unit === 'samples' ? whole(0) : `${title}: ${whole(0)}`];
     if (this.isComparison) {
-      parts.push(`compared with ${full(tree.total[1][0], unit)} in ${exact(tree.totalSamples[1][0])} samples`);
+      parts.push(`compared with ${whole(1)}`);
       if (app.state.compare === 'elided') parts.push(`${full(this.widths[0], unit)} of it has no counterpart`);
     }
     this.summary.textContent = total > 0 ? parts.join('; ')
         : `${parts.join('; ')}. There is nothing to show.`;
     this.element.dataset.total = String(total);
+  }
+
+  /** Of a value, a sum over samples says nothing: it is told as what there was at a time. */
+  weight(sum, side) {
+    const { unit, kind } = this.app.measure;
+    const ticks = this.tree.ticks[side];
+    if (kind !== 'value' || ticks === 0) return full(sum, unit);
+    const mean = sum / ticks;
+    return `${unit === 'count' ? short(mean, unit) : full(Math.round(mean), unit)} at a time`;
   }
 
   describe(node) {
@@ -168,8 +185,9 @@ export class FlamePanel {
     const whole = tree.total[0][0];
     const lines = [
       tree.names.text[tree.name[node]],
-      `${percent(whole > 0 ? value / whole : 0)}: ${full(value, unit)}`,
-      `itself ${full(tree.self[0][node], unit)}; ${exact(tree.totalSamples[0][node])} samples`,
+      `${percent(whole > 0 ? value / whole : 0)}: ${this.weight(value, 0)}`,
+      `itself ${this.weight(tree.self[0][node], 0)}; ${counted(tree.totalSamples[0][node],
+          'sample')}`,
     ];
     if (kind === 'value' && tree.totalSamples[0][node] > 0) {
       lines.push(`on average ${full(value / tree.totalSamples[0][node], unit)} a sample`);
@@ -302,6 +320,13 @@ export class FlamePanel {
           { class: 'add' })),
     );
   }
+}
+
+/** How often processes were sampled in the range. */
+async function ticksIn(profile, range) {
+  const { starts } = await profile.ticks();
+  const [from, to] = range ?? [0, Infinity];
+  return starts.reduce((n, start) => n + Number(start >= from && start < to), 0);
 }
 
 function swappedSides({ range, otherRange, otherFile }, name) {

@@ -69,7 +69,7 @@ class ServerSource {
 
   async piece(address, offset, size) {
     const headers = { Range: `bytes=${offset}-${offset + size - 1}` };
-    const response = await fetch(address, { headers, cache: 'no-store' });
+    const response = await ask(address, { headers });
     if (response.status === 410) throw new StaleError('the server has a newer index');
     if (response.status !== 206) throw new Error(`the server answered ${response.status}`);
     const buffer = await response.arrayBuffer();
@@ -78,9 +78,19 @@ class ServerSource {
   }
 
   async json(address) {
-    const response = await fetch(address, { cache: 'no-store' });
+    const response = await ask(address, {});
     if (!response.ok) throw new Error(await errorText(response));
     return response.json();
+  }
+}
+
+export class UnreachableError extends Error {}
+
+async function ask(address, options) {
+  try {
+    return await fetch(address, { ...options, cache: 'no-store' });
+  } catch {
+    throw new UnreachableError('the node that serves this page does not answer');
   }
 }
 

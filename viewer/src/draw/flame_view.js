@@ -3,7 +3,7 @@
 
 import { depthOf, sorted, visibleFrames } from '../geometry/flame_layout.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
-import { kindColour } from './palette.js';
+import { inkOn, kindColour } from './palette.js';
 import { svg } from './save.js';
 
 const ROW = 18;
@@ -67,6 +67,7 @@ export class FlameView {
   paintFrame(context, frame, line) {
     const y = this.top(frame);
     context.globalAlpha = frame.isAncestor ? 0.55 : 1;
+    const ink = this.inkOf(frame.node);
     context.fillStyle = this.colour(frame.node);
     context.fillRect(frame.x, y, frame.width, ROW - 1);
     if (frame.width > 3) {
@@ -75,7 +76,7 @@ export class FlameView {
     }
     const text = this.fitted(frame);
     if (text !== '') {
-      context.fillStyle = '#16181d';
+      context.fillStyle = ink;
       context.fillText(text, Math.max(0, frame.x) + 3, y + ROW / 2, frame.width - 5);
     }
     context.globalAlpha = 1;
@@ -91,6 +92,12 @@ export class FlameView {
   textOf(node) {
     const { tree } = this.shown;
     return tree.names.text[tree.name[node]];
+  }
+
+  // The canvas makes red, green and blue of any colour.
+  inkOf(node) {
+    this.context.fillStyle = this.colour(node);
+    return inkOn(this.context.fillStyle);
   }
 
   colour(node) {
@@ -222,6 +229,7 @@ export class FlameView {
       width: frame.width,
       height: ROW - 1,
       fill: this.colour(frame.node),
+      ink: this.inkOf(frame.node),
       title: this.callbacks.describe(frame.node).join('\n'),
       text: this.fitted(frame),
     }));

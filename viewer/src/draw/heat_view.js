@@ -1,7 +1,7 @@
 // The heatmap, the lines above it, and the overview of a long profile.
 
 import { CELL } from '../model/heat.js';
-import { clock, exact, full, short } from '../model/numbers.js';
+import { clock, counted, exact, full, short } from '../model/numbers.js';
 import { HeatLayout } from '../geometry/heat_layout.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
 import { channels } from './palette.js';
@@ -194,11 +194,15 @@ export class HeatView {
       context.beginPath();
       context.strokeStyle = themeColour('accent');
       context.lineWidth = 1.2;
+      let isKnown = false;
       for (let s = Math.floor(left / layout.columnWidth); s < layout.columns; s++) {
         const x = s * layout.columnWidth - left;
         if (x > pixels) break;
-        if (values[s] !== values[s]) continue;
-        context.lineTo(x, bottom - values[s] * scale);
+        const wasKnown = isKnown;
+        isKnown = !Number.isNaN(values[s]);
+        if (!isKnown) continue; // a gap
+        if (wasKnown) context.lineTo(x, bottom - values[s] * scale);
+        else context.moveTo(x, bottom - values[s] * scale);
         context.lineTo(x + layout.columnWidth, bottom - values[s] * scale);
       }
       context.stroke();
@@ -256,7 +260,7 @@ export class HeatView {
       key('empty', 'no sample'),
       key('missed', 'ticks missed'),
       h('span', { class: 'muted' }, heat.measure.kind === 'value'
-          ? 'a cell: all sampled processes, at one tick' : 'a cell: its sum'),
+          ? 'a cell: all sampled processes, its mean' : 'a cell: its sum'),
     );
   }
 
@@ -277,7 +281,7 @@ export class HeatView {
     return [
       ...lines,
       `${heat.measure.title}: ${full(heat.values[cell], heat.measure.unit)}`,
-      `${exact(heat.samples[cell])} samples in ${exact(heat.ticks[cell])} ticks`,
+      `${counted(heat.samples[cell], 'sample')} in ${counted(heat.ticks[cell], 'tick')}`,
     ];
   }
 

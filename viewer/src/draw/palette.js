@@ -87,6 +87,27 @@ function mix(a, b, t) {
   return `rgb(${mixed.join(', ')})`;
 }
 
+const DARK_INK = '#000000'; // with a lighter one some colours have no ink that can be read
+const LIGHT_INK = '#ffffff';
+
+/** Whichever of the two is read better on this colour (WCAG 2, contrast ratio). */
+export function inkOn(colour) {
+  const behind = luminance(channels(colour));
+  const contrast = (ink) => {
+    const [low, high] = [behind, luminance(channels(ink))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  return contrast(DARK_INK) >= contrast(LIGHT_INK) ? DARK_INK : LIGHT_INK;
+}
+
+function luminance(colour) {
+  const [red, green, blue] = colour.map((channel) => {
+    const part = channel / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
 /** "rgb(1, 2, 3)" or "#010203" => [1, 2, 3] */
 export function channels(colour) {
   if (colour.startsWith('#')) return [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));

@@ -41,14 +41,14 @@ function csvCell(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** @param rects [{x, y, width, height, fill, title, text}] */
+/** @param rects [{x, y, width, height, fill, title, text, ink: the colour of the text}] */
 export function svg(width, height, background, rects) {
   const body = rects.map((rect) => {
     const box =
         `<rect x="${round(rect.x)}" y="${round(rect.y)}" width="${round(rect.width)}" height="${round(rect.height)}" fill="${xml(rect.fill)}"/>`;
     const title = rect.title ? `<title>${xml(rect.title)}</title>` : '';
     const text = rect.text
-      ? `<text x="${round(rect.x + 3)}" y="${round(rect.y + rect.height - 5)}">${xml(rect.text)}</text>`
+      ? `<text x="${round(rect.x + 3)}" y="${round(rect.y + rect.height - 5)}" fill="${xml(rect.ink)}">${xml(rect.text)}</text>`
       : '';
     return `<g>${title}${box}${text}</g>`;
   });

@@ -85,9 +85,9 @@ function unit(text) {
 }
 
 async function processLevel(profile) {
-  const labels = [];
-  return perProcess(profile, (process) => numbered(labels, profile.label(process)), (code) =>
-      labels[code]);
+  const labels = new Numbered();
+  return perProcess(profile, (process) => labels.codeOf(profile.label(process)), (code) =>
+      labels.texts[code]);
 }
 
 async function pidLevel(profile) {
@@ -113,7 +113,7 @@ async function applicationLevel(profile, { modules }) {
   await profile.need('node');
   const { node } = profile.columns;
   const { node_parent: parent, node_frame: frame } = profile.tables;
-  const applications = ['unknown'];
+  const applications = new Numbered(['unknown']);
   const own = new Int32Array(parent.length).fill(-1); // the outermost that is not OTP's
   const any = new Int32Array(parent.length).fill(-1);
   for (let n = 1; n < parent.length; n++) {
@@ -121,17 +121,27 @@ async function applicationLevel(profile, { modules }) {
     own[n] = own[parent[n]];
     any[n] = any[parent[n]];
     if (!isFunction) continue;
-    const code = numbered(applications, applicationOf(module, modules));
+    const code = applications.codeOf(applicationOf(module, modules));
     if (own[n] < 0 && !isOtp(module, modules)) own[n] = code;
     if (any[n] < 0) any[n] = code;
   }
   return {
     codeOf: (row) => Math.max(0, own[node[row]] < 0 ? any[node[row]] : own[node[row]]),
-    textOf: (code) => applications[code],
+    textOf: (code) => applications.texts[code],
   };
 }
 
-function numbered(texts, text) {
-  const found = texts.indexOf(text);
-  return found < 0 ? texts.push(text) - 1 : found;
+// Texts by number, from 0 on.
+class Numbered {
+  constructor(texts = []) {
+    this.texts = texts;
+    this.codes = new Map(texts.map((text, code) => [text, code]));
+  }
+
+  codeOf(text) {
+    const known = this.codes.get(text);
+    if (known !== undefined) return known;
+    this.codes.set(text, this.texts.push(text) - 1);
+    return this.texts.length - 1;
+  }
 }

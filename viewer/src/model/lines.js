@@ -53,12 +53,19 @@ async function figuresOf(profile, rows) {
   return figures;
 }
 
-// What changed since the flush before is not known of the first one.
+// What changed since the flush before is not known of the first one. The node's figures are asked
+// for beside the session, and may be those of the flush before: then its CPU time has not changed,
+// and the next change is that since the last one.
 function shownOf(figures, time) {
   const { node_schedulers_active: active, node_schedulers_total: total, node_runtime_ms: cpuMs } =
       figures;
-  const cpus = cpuMs.map((ms, i) => (i > 0 && ms > 0 ? (1000 * ms) / (time[i] - time[i - 1])
-      : NaN));
+  let changed = 0;
+  const cpus = cpuMs.map((ms, i) => {
+    if (i === 0 || !(ms > 0)) return NaN;
+    const us = time[i] - time[changed];
+    changed = i;
+    return (1000 * ms) / us;
+  });
   return [
     ['rate', 'ticks a second', 'count', figures.rate_millihertz.map((n) => n / 1000)],
     ['run_queues', 'in run queues', 'count', figures.node_run_queues],

@@ -39,6 +39,11 @@ export function full(value, unit) {
   return isLong ? `${text} (${short(value, unit)})` : text;
 }
 
+/** 1 sample, 2 samples */
+export function counted(n, word) {
+  return `${exact(n)} ${word}${n === 1 ? '' : 's'}`;
+}
+
 export function percent(share) {
   return `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} %`;
 }

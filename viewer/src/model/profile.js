@@ -47,8 +47,13 @@ class Profile {
 
   async need(...names) {
     await Promise.all(names.map(async (name) => {
-      this.columns[name] ??= this.index.rows(name);
-      this.columns[name] = await this.columns[name];
+      const column = (this.columns[name] ??= this.index.rows(name));
+      try {
+        this.columns[name] = await column;
+      } catch (error) {
+        if (this.columns[name] === column) delete this.columns[name]; // it is asked for again
+        throw error;
+      }
     }));
   }
 
@@ -108,7 +113,12 @@ class Profile {
     if (this.metricColumns.size > METRICS_KEPT) {
       this.metricColumns.delete(this.metricColumns.keys().next().value);
     }
-    return column;
+    try {
+      return await column;
+    } catch (error) {
+      if (this.metricColumns.get(key) === column) this.metricColumns.delete(key);
+      throw error;
+    }
   }
 
   /** The values or deltas of a metric in these rows; NaN where they have none. */
@@ -219,8 +229,7 @@ class Profile {
 
   /** Of ticks.js. */
   ticks() {
-    this.tickCache ??= findTicks(this);
-    return this.tickCache;
+    return this.kept('ticks', () => findTicks(this));
   }
 }
 
