@@ -38,7 +38,7 @@ else
 fi
 
 # What needs no browser.
-node --test viewer/test/model/ >"$dir/model" 2>&1 || grep -A 20 '^not ok' "$dir/model"
+node --test --test-reporter=tap viewer/test/model/*.test.mjs >"$dir/model" 2>&1 || grep -A 20 '^not ok' "$dir/model"
 count() { sed -n "s/^# $1 //p" "$dir/model"; }
 passed=$(count pass) failed=$(count fail)
 echo "viewer-model ${passed:-0} ${failed:-1}" >>"$RESULTS"

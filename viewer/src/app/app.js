@@ -171,7 +171,8 @@ export class App {
     const isSame = JSON.stringify(profiles) === before;
     const isFailed = this.failure !== null;
     // Without its server a page fails until that answers; without a profile, until there is one.
-    const isToBeTried = isOpen ? this.failure instanceof UnreachableError : !(isFailed && isSame);
+    const isToBeTried = this.failure instanceof UnreachableError
+        || (!isOpen && !(isFailed && isSame));
     if (changed.length === 0 && !isToBeTried) return;
     for (const [name, before] of changed) {
       this.opened.delete(name);

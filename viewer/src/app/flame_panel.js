@@ -94,7 +94,7 @@ export class FlamePanel {
     const { app } = this;
     const selection = await selectRows(profile, range, app.only);
     const measure = measureOf(profile, app.measure.id);
-    tree.ticks[side] = await ticksIn(profile, range);
+    if (measure.kind === 'value') tree.ticks[side] = await ticksIn(profile, range);
     const groups = await groupSamples(selection, measure, levels, { modules: app.names.modules });
     addGroups(tree, side, profile, groups, this.treeOptions);
   }
@@ -131,7 +131,7 @@ export class FlamePanel {
     try {
       const found = search(tree, 0, new RegExp(state.search, 'i'));
       this.found.textContent =
-          `${percent(found.share)} matched, ${full(found.weight, this.app.measure.unit)}`;
+          `${percent(found.share)} matched, ${this.weight(found.weight, 0)}`;
       return found.matches;
     } catch (error) {
       this.searchBox.setCustomValidity(error.message);
@@ -162,7 +162,7 @@ export class FlamePanel {
     const parts = [unit === 'samples' ? whole(0) : `${title}: ${whole(0)}`];
     if (this.isComparison) {
       parts.push(`compared with ${whole(1)}`);
-      if (app.state.compare === 'elided') parts.push(`${full(this.widths[0], unit)} of it has no counterpart`);
+      if (app.state.compare === 'elided') parts.push(`${this.weight(this.widths[0], 0)} of it has no counterpart`);
     }
     this.summary.textContent = total > 0 ? parts.join('; ')
         : `${parts.join('; ')}. There is nothing to show.`;
@@ -193,17 +193,19 @@ export class FlamePanel {
       lines.push(`on average ${full(value / tree.totalSamples[0][node], unit)} a sample`);
     }
     if (this.isComparison) lines.push(this.describeChange(node));
-    if (widths !== tree.total[0]) lines.push(`without counterpart ${full(widths[node], unit)}`);
+    if (widths !== tree.total[0]) lines.push(`without counterpart ${this.weight(widths[node], 0)}`);
     const place = tree.names.place[tree.name[node]];
     return place ? [...lines, place] : lines;
   }
 
   describeChange(node) {
-    const { unit } = this.app.measure;
-    const before = full(this.tree.total[1][node], unit);
+    const before = this.weight(this.tree.total[1][node], 1);
     const change = this.changes[node];
+    const { unit } = this.app.measure;
+    const size = this.app.state.absolute ? full(Math.abs(change), unit)
+        : this.weight(Math.abs(change), 0);
     const how = this.app.state.absolute ? 'more' : 'more, both taken as equally large';
-    return `other side ${before}; ${change < 0 ? '−' : '+'}${full(Math.abs(change), unit)} ${how}`;
+    return `other side ${before}; ${change < 0 ? '−' : '+'}${size} ${how}`;
   }
 
   // ------------------------------------------------------------------- frame
@@ -322,11 +324,18 @@ export class FlamePanel {
   }
 }
 
-/** How often processes were sampled in the range. */
+// A merged sample counts with all of its weight in the range that has its time: in a short range
+// the sum is not that of its ticks.
+const MEAN_LEAST_US = 10e6;
+
+/** How often processes were sampled in the range; 0: a mean over the ticks would not be true. */
 async function ticksIn(profile, range) {
+  const [from, to] = range ?? [0, profile.durationUs];
+  const isOfManyNodes = profile.isOwn.reduce((sum, n) => sum + n, 0) > 1;
+  const isShort = range !== null && profile.looks !== null && to - from < MEAN_LEAST_US;
+  if (isOfManyNodes || isShort) return 0;
   const { starts } = await profile.ticks();
-  const [from, to] = range ?? [0, Infinity];
-  return starts.reduce((n, start) => n + Number(start >= from && start < to), 0);
+  return starts.reduce((n, start) => n + Number(start >= from && start <= to), 0);
 }
 
 function swappedSides({ range, otherRange, otherFile }, name) {

@@ -14,6 +14,7 @@ const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 export class FlameView {
   /** @param callbacks {onZoom(node), onPick(node), describe(node) => [line]} */
   constructor(label, callbacks) {
+    this.inks = new Map(); // by colour
     this.callbacks = callbacks;
     this.canvas = h('canvas', {
       class: 'flame',
@@ -67,7 +68,6 @@ export class FlameView {
   paintFrame(context, frame, line) {
     const y = this.top(frame);
     context.globalAlpha = frame.isAncestor ? 0.55 : 1;
-    const ink = this.inkOf(frame.node);
     context.fillStyle = this.colour(frame.node);
     context.fillRect(frame.x, y, frame.width, ROW - 1);
     if (frame.width > 3) {
@@ -76,7 +76,7 @@ export class FlameView {
     }
     const text = this.fitted(frame);
     if (text !== '') {
-      context.fillStyle = ink;
+      context.fillStyle = this.inkOf(frame.node);
       context.fillText(text, Math.max(0, frame.x) + 3, y + ROW / 2, frame.width - 5);
     }
     context.globalAlpha = 1;
@@ -96,8 +96,12 @@ export class FlameView {
 
   // The canvas makes red, green and blue of any colour.
   inkOf(node) {
-    this.context.fillStyle = this.colour(node);
-    return inkOn(this.context.fillStyle);
+    const colour = this.colour(node);
+    if (!this.inks.has(colour)) {
+      this.context.fillStyle = colour;
+      this.inks.set(colour, inkOn(this.context.fillStyle));
+    }
+    return this.inks.get(colour);
   }
 
   colour(node) {

@@ -38,10 +38,12 @@ export async function makeHeat(selection, measure, rows) {
 // A sample that is left out for its status ends what its process had before it.
 async function levelsOf(selection, measure, ticks, { cellUs, values: { length: cells } }) {
   const { profile, status: isShown } = selection;
-  await profile.need('process', 'time_us', 'status');
+  await profile.need('process', 'time_us', 'schema', ...(isShown === null ? [] : ['status']));
   const values = await profile.values(measure.metric);
-  const { process, time_us: time, status } = profile.columns;
-  const isLeftOut = (row) => values[row] < 0 || (isShown !== null && isShown[status[row]] === 0);
+  const { process, time_us: time, schema, status } = profile.columns;
+  const has = profile.header.schemas.map((metrics) => metrics.includes(measure.metric));
+  const isLeftOut = (row) => !has[schema[row]] || values[row] < 0
+      || (isShown !== null && isShown[status[row]] === 0);
   const all = { ...selection, status: null };
   const samples = {
     rows: (each) => eachInTime(all, time, each),

@@ -229,7 +229,9 @@ class Profile {
 
   /** Of ticks.js. */
   ticks() {
-    return this.kept('ticks', () => findTicks(this));
+    const found = (this.tickCache ??= findTicks(this));
+    found.catch(() => this.tickCache === found && (this.tickCache = undefined));
+    return found;
   }
 }
 
