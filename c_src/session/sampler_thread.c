@@ -178,9 +178,8 @@ static uint64_t next_random(struct fp_sampler *s)
 static void *sampler_main(void *arg)
 {
     struct fp_sampler *s = arg;
-    int64_t start, k = 0;
+    int64_t start = fp_sampler_begin(s), k = 0;
 
-    start = fp_sampler_begin(s);
     while (!is_stopping(s)) {
         int64_t interval = interval_ns(s);
         int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;

@@ -99,7 +99,7 @@ damage_makes_no_number_wrong_test() ->
     Pieces = binary:split(Text, <<"\n\n">>, [global, trim]),
     True = numbers(read("changes.log")),
     [
-        with_text([[P, "\n\n"] || P <- Before ++ [["x ", Damaged] | Behind]], fun(File) ->
+        text_file:with([[P, "\n\n"] || P <- Before ++ [["x ", Damaged] | Behind]], fun(File) ->
             {ok, Samples, #{bad := 1}} = fold([File], #{}),
             Got = numbers(Samples),
             ?assertEqual(length(Pieces) - 2, map_size(Got)),
@@ -116,7 +116,7 @@ more_than_one_empty_line_is_no_damage_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     Samples = read("changes.log"),
     Spread = binary:replace(Text, <<"\n\n">>, <<"\n\n\n">>, [global]),
-    with_text(Spread, fun(File) ->
+    text_file:with(Spread, fun(File) ->
         ?assertMatch({ok, Samples, #{bad := 0}}, fold([File], #{})),
         {ok, Expected, #{bad := 0}} = reader_oracle:fold(fun collect/2, [], File),
         ?assertEqual(length(Samples), length(Expected))
@@ -130,7 +130,7 @@ a_newer_format_is_an_error_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     Newer = binary:replace(Text, <<" format=2 ">>, <<" format=3 ">>),
     ?assertNotEqual(Text, Newer),
-    with_text(Newer, fun(File) ->
+    text_file:with(Newer, fun(File) ->
         {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
         {file, #{file := File}} = Reason,
         {error, Reason} = flame_prof_profile:read(File),
@@ -143,22 +143,12 @@ a_damaged_format_costs_its_sample_test() ->
         nomatch =/= binary:match(P, <<" format=2 ">>)],
     Damaged = binary:replace(Own, <<" format=2 ">>, <<" format=3 ">>),
     #{samples := Count} = element(3, fold([?CORPUS "changes.log"], #{})),
-    with_text([Text, Damaged, "\n\n"], fun(File) ->
+    text_file:with([Text, Damaged, "\n\n"], fun(File) ->
         ?assertMatch({ok, _, #{samples := Count, bad := 1}}, fold([File], #{})),
         {ok, Profile} = flame_prof_profile:read(File),
         ?assertMatch(#{samples := Count, bad := 1}, flame_prof_profile:info(Profile)),
         ok = flame_prof_profile:close(Profile)
     end).
-
-with_text(Text, Test) ->
-    Name = "flame_prof_samples_tests.text." ++ os:getpid(),
-    File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:write_file(File, Text),
-    try
-        Test(File)
-    after
-        file:delete(File)
-    end.
 
 the_profilers_own_samples_are_read_apart_test() ->
     File = filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof_samples_tests." ++ os:getpid()),

@@ -99,12 +99,12 @@ a_busy_node_has_shares_of_cpu_test() ->
         " engine=native mode=schedulers (metrics)\n\tffffffff flame_prof_self (flame_prof)\n",
         "\tffffffff waiting (status)\n\n"],
     Busy = [{1, "running", 0, ["a:a/1"]}],
-    {ok, Report} = with_file([samples(Busy), Own], fun(File) ->
+    {ok, Report} = text_file:with([samples(Busy), Own], fun(File) ->
         flame_prof_tree:report(File, #{}) end),
     ?assertMatch(#{unit := cpu, processes := 1}, Report),
     ?assertMatch(#{unit := samples}, hot(Busy, #{})),
     %% Of both kinds, a share is one of samples.
-    {ok, Both} = with_file(samples(Busy), fun(File) ->
+    {ok, Both} = text_file:with(samples(Busy), fun(File) ->
         flame_prof_tree:report([File, ?CORPUS "schedulers.log"], #{}) end),
     ?assertMatch(#{unit := samples}, Both).
 
@@ -156,7 +156,8 @@ processes_go_by_their_names_test() ->
 the_same_pid_in_two_nodes_is_two_processes_test() ->
     Text = samples([{3, "running", 0, ["a:a/1"]}]),
     Other = binary:replace(Text, <<"4242/">>, <<"777/">>, [global]),
-    {ok, Report} = with_file([Text, Other], fun(File) -> flame_prof_tree:report(File, #{}) end),
+    {ok, Report} = text_file:with([Text, Other],
+        fun(File) -> flame_prof_tree:report(File, #{}) end),
     ?assertMatch(#{processes := 2, by_process := [#{samples := 3}, #{samples := 3}]}, Report).
 
 no_more_rows_than_wanted_test() ->
@@ -166,7 +167,7 @@ no_more_rows_than_wanted_test() ->
     ?assertMatch({_, _}, binary:match(text(Report), <<"  3 more\n">>)).
 
 the_profiler_is_no_process_test() ->
-    {ok, Report} = with_file([samples(?STACKS), own()], fun(File) ->
+    {ok, Report} = text_file:with([samples(?STACKS), own()], fun(File) ->
         flame_prof_tree:report(File, #{idle => true}) end),
     ?assertMatch(#{processes := 4, all_samples := 12}, Report),
     ?assertMatch({_, _}, binary:match(text(Report), <<"\n4 processes, ">>)).
@@ -186,13 +187,13 @@ elixirs_names_are_as_elixir_has_them_test() ->
         <<"erlang:apply/2 > anonymous fn/1 in Shop.Cart.total/2 > Enum.map/2\n">>)).
 
 bad_samples_are_counted_test() ->
-    {ok, Report} = with_file(["nonsense\n\n", samples(?STACKS), "beam 4242/7"], fun(File) ->
+    {ok, Report} = text_file:with(["nonsense\n\n", samples(?STACKS), "beam 4242/7"], fun(File) ->
         flame_prof_tree:report([File], #{}) end),
     ?assertMatch(#{all_samples := 12, bad := 2}, Report),
     ?assertMatch({_, _}, binary:match(text(Report), <<", 2 damaged samples left out\n">>)).
 
 an_empty_file_has_empty_tables_test() ->
-    {ok, Report} = with_file("", fun(File) -> flame_prof_tree:report([File], #{}) end),
+    {ok, Report} = text_file:with("", fun(File) -> flame_prof_tree:report([File], #{}) end),
     ?assertMatch(#{all_samples := 0, tree := [], functions := [], by_process := []}, Report),
     ?assert(is_binary(text(Report))).
 
@@ -220,7 +221,7 @@ text_keeps_to_100_columns_test_() ->
 memory_that_ends_is_an_error_test_() ->
     {timeout, 60, fun() ->
         Stacks = [{1, "running", N, [io_lib:format("m:f~b/1", [N])]} || N <- lists:seq(1, 5000)],
-        with_file(samples(Stacks), fun(File) ->
+        text_file:with(samples(Stacks), fun(File) ->
             {ok, Profile} = flame_prof_profile:read(File),
             #{memory := Memory} = flame_prof_profile:info(Profile),
             ok = flame_prof_profile:close(Profile),
@@ -248,7 +249,7 @@ bad_options_are_named_test_() ->
 hot(Options) -> hot(?STACKS, Options).
 
 hot(Stacks, Options) ->
-    {ok, Report} = with_file(samples(Stacks), fun(File) ->
+    {ok, Report} = text_file:with(samples(Stacks), fun(File) ->
         flame_prof_tree:report(File, Options) end),
     Report.
 
@@ -283,14 +284,3 @@ words(1) -> " name=some%20body initial_call=a:b/0";
 words(2) -> " initial_call=foo:start/0";
 words(3) -> " initial_call=proc_lib:init_p/5 proc_lib_initial_call=proc_lib:init_p/5";
 words(_) -> "".
-
-with_file(Text, Test) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = "flame_prof_tree_tests." ++ os:getpid() ++ "." ++ Unique,
-    File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:write_file(File, Text),
-    try
-        Test(File)
-    after
-        file:delete(File)
-    end.

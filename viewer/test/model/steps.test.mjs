@@ -1,5 +1,5 @@
-// The truth is what made the samples: functions of time, integrated in small steps. The samples are
-// taken of them as a loaded machine takes them: late, torn, merged, of some processes at a time.
+// The truth is what made the samples: functions of time, integrated in small steps. A loaded
+// machine's samples of them are late, inconsistent, merged, of some processes at a time.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -70,7 +70,7 @@ test('answers that come late in a pile are no pile of values', () => {
   compare(summed(samples, ticks).sums, () => 100, { off: 1e-6 });
 });
 
-test('torn samples leave no holes', () => {
+test('inconsistent samples leave no holes', () => {
   const ticks = ticksOf(SECONDS);
   const samples = [0, 1, 2].flatMap((process) => ticks.filter((_, n) => (n * 7 + process) % 5 > 1)
       .map((time) => ({ process, time, value: 50 })));
