@@ -1,11 +1,12 @@
-%% CPU time to choose the 100 busiest of a node's processes, and beside it that of the obvious loop
-%% over process_info/2. The size of the process table counts, too (+P): a million processes need
-%% 2^21 slots; with fewer the VM has its default of 2^18.
+%% CPU time to choose the 100 busiest of a node's processes and 25 that grow, and beside it that of
+%% the obvious loop over process_info/2. The size of the process table counts, too (+P): a million
+%% processes need 2^21 slots; with fewer the VM has its default of 2^18.
 -module(bench_selection).
 
 -export([run/1]).
 
 -define(TOP, 100).
+-define(GROWERS, 25).
 %% More slots than a process table can have.
 -define(ALL, 16#ffffffff).
 -define(LOOPS, 3).
@@ -46,7 +47,7 @@ bar(1000000, _) -> 60.
 %% The passes run on dirty schedulers.
 pass_ms() ->
     Threads = bench_threads:dirty(),
-    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, ?TOP),
+    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, ?TOP, ?GROWERS),
     [_ | Ms] = [
         cpu_ms(Threads, fun() -> {_, _} = flame_prof_nif:selector_next(Selector, ?ALL) end)
      || _ <- lists:seq(0, ?PASSES)

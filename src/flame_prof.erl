@@ -70,6 +70,9 @@
 %% <li>`collapse_recursion': write neighbouring frames of one function as one frame (`true')</li>
 %% <li>`select': processes to sample. `{top, N, Ms}': the N processes with the most reductions,
 %%     selected again every Ms milliseconds (`{top, 100, 5000}')</li>
+%% <li>`growers': places beside those of `select', at most a quarter as many, for the processes
+%%     whose message queue or memory grew most since the selection before (25 with {top, N}, 0 with
+%%     maps)</li>
 %% <li>`process_options': options of each selected process (`#{follow => none, status => all}')</li>
 %% <li>`include': processes to sample in addition to `select'; a name is looked up several times a
 %%     second (`[]')</li>
@@ -559,7 +562,9 @@ view_stop() -> flame_prof_view:stop().
 
 %% @doc Writes the viewer's page and the profile as one HTML file. Several files are one profile.
 %% Reading takes memory of the calling node, at most 1 GiB. `bad' counts the damaged samples and
-%% parts that are left out, `losses' says so in sentences.
+%% parts that are left out, `losses' says so in sentences. `samples' are those in the files, and
+%% `observations' the number that they stand for, which the page shows. Of a long profile the page
+%% has samples merged in intervals of `coarse_us': sums are exact, times are coarse.
 -spec report(flame_prof_samples:files(), Out :: file:name_all()) ->
     {ok, flame_prof_report:written()} | {error, reason()}.
 report(Files, Out) ->

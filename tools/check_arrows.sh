@@ -69,7 +69,7 @@ only_in 'calls on files by name' '\<(open|unlink|rename|mkdir|link)(at)?[[:space
 only_in 'mappings of its own' '\<(mmap|mremap|munmap)[[:space:]]*\(' \
     base/pages.c base/ring.c base/safe_read.c base/seccomp.c \
     erts/capture/sigcapture.c erts/capture/shutdown.c \
-    session/top_processes.c session/sampler_thread.c
+    session/sampler_thread.c
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' base/safe_read.c
 
 while read -r name; do

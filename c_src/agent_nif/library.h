@@ -49,6 +49,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(session_start, 1, IO)                                                                        \
     X(session_push, 2, CPU)                                                                        \
     X(session_flush, 1, 0)                                                                         \
+    X(session_follow, 1, 0)                                                                        \
     X(session_commit, 2, 0)                                                                        \
     X(session_stop, 1, 0)                                                                          \
     X(session_close, 1, IO)                                                                        \
@@ -68,7 +69,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(schedulers_retire_begin, 0, IO)                                                              \
     X(scheduler_retire, 1, 0)                                                                      \
     X(schedulers_retire_end, 0, IO)                                                                \
-    X(selector_new, 3, CPU)                                                                        \
+    X(selector_new, 4, CPU)                                                                        \
     X(selector_next, 2, CPU)                                                                       \
     X(session_node_metrics, 2, 0)
 

@@ -144,6 +144,7 @@ static int put_selection(const struct destination *to, const union part *part)
     fp_counters_add(to->counters, FP_COUNTER_selections, 1);
     fp_counters_set(to->counters, FP_COUNTER_processes, part[0].c);
     fp_counters_set(to->counters, FP_COUNTER_selected, part[1].c);
+    fp_counters_set(to->counters, FP_COUNTER_growers, part[2].c);
     return 0;
 }
 
@@ -161,7 +162,7 @@ static const struct {
     {"sample", "uuux", put_sample}, {"process", "uuutmmt", put_process},
     {"stack", "ux", put_stack},     {"frame", "uttuut", put_frame},
     {"exited", "c", put_exited},    {"inconsistent", "c", put_inconsistent},
-    {"tick", "cii", put_tick},      {"selection", "cc", put_selection},
+    {"tick", "cii", put_tick},      {"selection", "ccc", put_selection},
     {"cpu", "c", put_cpu},          {"lost", "ccc", put_lost},
 };
 

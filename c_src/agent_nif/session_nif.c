@@ -188,6 +188,13 @@ SESSION_NIF(flush)
     return ticket > 0 ? enif_make_uint64(env, ticket) : closed(env);
 }
 
+/* Session -> ok: samples reach the file each second, for some seconds. */
+SESSION_NIF(follow)
+{
+    fp_session_follow(session);
+    return fp_atom(env, "ok");
+}
+
 /* (Session, Note) -> ok | {error, closed | state} */
 SESSION_NIF(commit)
 {
@@ -297,7 +304,7 @@ SESSION_NIF(pin)
 /* (Session) -> [Pid] */
 SESSION_NIF(selected)
 {
-    const size_t room = FP_TOP_MAX + FP_PINNED_MAX;
+    const size_t room = FP_TOP_MAX + FP_GROWERS_MAX + FP_PINNED_MAX;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     uint64_t *pid = malloc(room * sizeof *pid);
     size_t n = pid == NULL ? 0 : fp_session_selected(session, pid, room);

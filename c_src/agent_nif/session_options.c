@@ -160,6 +160,7 @@ static const struct row rows[] = {
     NAME("c_frames", sampler.c_frames, booleans),
     NUMBER("sample_interval_us", sampler.interval_us),
     NUMBER("cpu_permille", sampler.cpu_permille),
+    NUMBER("growers", sampler.growers),
     NUMBER("select_interval_ms", sampler.select_interval_ms),
     ROW("rules", read_rankings, options.sampler, NULL,
         "at most 8 of {Metric, IsDelta, Top, EveryPasses}"),

@@ -1,5 +1,5 @@
 /* top_processes_nif.c - for the live table: the top processes by one metric, or by its growth since
- * the previous pass. */
+ * the previous pass. With `growers`, for tests and measurements: as a session selects them. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
@@ -35,7 +35,7 @@ static int metric_of(ErlNifEnv *env, ERL_NIF_TERM term)
     return -1;
 }
 
-/* (Metric, IsDelta, Top) -> {ok, Selector} | {error, Error} */
+/* (Metric, IsDelta, Top, Growers) -> {ok, Selector} | {error, Error} */
 FP_NIF(selector_new)
 {
     struct fp_library *library = fp_library(env);
@@ -44,10 +44,12 @@ FP_NIF(selector_new)
     struct fp_ranking ranking = {.metric = (uint8_t)metric, .is_delta = is_delta != 0, .every = 1};
     struct top_handle *handle;
     ERL_NIF_TERM term;
+    unsigned growers;
     int err;
 
     if (layout == NULL || metric < 0 || (!is_delta && !fp_is_atom(env, argv[1], "false")) ||
-        !enif_get_uint(env, argv[2], &ranking.top) || ranking.top > TOP_MAX)
+        !enif_get_uint(env, argv[2], &ranking.top) || ranking.top > TOP_MAX ||
+        !enif_get_uint(env, argv[3], &growers) || growers > FP_GROWERS_MAX)
         return enif_make_badarg(env);
     handle = enif_alloc_resource(library->selector_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
@@ -55,7 +57,8 @@ FP_NIF(selector_new)
     err = fp_safe_read_open_own(&handle->memory);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_top_processes_create(&handle->top, layout, &handle->memory, &ranking, 1, NULL, 0);
+        err = fp_top_processes_create(&handle->top, layout, &handle->memory, &ranking, 1, growers,
+                                      NULL, 0);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? fp_ok(env, term) : fp_result(env, err);

@@ -30,6 +30,7 @@
     X(stacks)               /* stacks seen that were not in the table */                           \
     X(selections)           /* completed selections of the top N */                                \
     X(selected)             /* processes in the set now */                                         \
+    X(growers)              /* ... of which by growth */                                           \
     X(processes)            /* slots in use at the last selection */                               \
     X(sampler_cpu_ns)       /* CPU time of the engine's thread */                                  \
     X(budget_step)          /* governor.h: how much is left out now */                             \

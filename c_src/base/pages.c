@@ -9,6 +9,14 @@ void *fp_pages_alloc(size_t bytes)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
+void *fp_pages_reserve(size_t bytes)
+{
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
 void *fp_pages_resize(void *pages, size_t bytes, size_t new_bytes)
 {
     void *moved;

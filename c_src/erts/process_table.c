@@ -3,6 +3,7 @@
 #include "erts/process_table.h"
 
 #include "base/error.h"
+#include "erts/process.h"
 
 /* Pointers per cache line: consecutive pids go to different lines (erts_ptab_init_table in
  * erl_ptab.c, all listed releases). */
@@ -35,6 +36,15 @@ void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *numb
 
     *number = (uint32_t)(data & ((UINT64_C(1) << bits) - 1));
     *serial = (uint32_t)(data >> bits);
+}
+
+int fp_process_is_of_slot(const struct fp_layout *layout, uint64_t id, uint32_t state,
+                          uint32_t slot)
+{
+    /* All ones: the marker of a slot that is being filled or emptied (erl_ptab.h
+     * ERTS_PTAB_INVALID_ID). */
+    return fp_term_is_pid(id) && (id | 15) != UINT64_MAX && fp_pid_slot(layout, id) == slot &&
+           (state & FP_PSFLG_FREE) == 0;
 }
 
 int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,

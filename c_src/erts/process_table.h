@@ -9,6 +9,11 @@ uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
 void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
                     uint32_t *serial);
 
+/* A slot's word may point to a freed structure, or to the VM's marker: a process is what is alive
+ * and has an id of this slot. `id` and `state` are the structure's. */
+int fp_process_is_of_slot(const struct fp_layout *layout, uint64_t id, uint32_t state,
+                          uint32_t slot);
+
 /* The address of the process's structure, whose id is compared. 0, FP_EGONE or FP_EFAULT. */
 int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memory *memory,
                             uint64_t pid, uint64_t *address);

@@ -70,16 +70,27 @@ static const char *parse_time(const struct fp_scan_time *place, int64_t *time_us
     return NULL;
 }
 
-/* The end of what stands before an optional `[cpu]`. */
-static const char *end_before_cpu(const char *begin, const char *end)
+static uint32_t scheduler_of(uint64_t number)
 {
-    const char *digits;
+    return number > UINT16_MAX ? 0 : (uint32_t)number;
+}
 
+/* The end of what stands before an optional `[cpu]`; *scheduler is that CPU and 1. */
+static const char *end_before_cpu(const char *begin, const char *end, uint32_t *scheduler)
+{
+    const char *digits, *at;
+    uint64_t cpu;
+
+    *scheduler = 0;
     end = blanks_before(begin, end);
     if (end == begin || end[-1] != ']')
         return end;
-    digits = digits_before(begin, end - 1);
-    return digits > begin && digits[-1] == '[' ? blanks_before(begin, digits - 1) : end;
+    at = digits = digits_before(begin, end - 1);
+    if (digits == begin || digits[-1] != '[')
+        return end;
+    if (take_digits(&at, end - 1, &cpu))
+        *scheduler = scheduler_of(cpu + 1);
+    return blanks_before(begin, digits - 1);
 }
 
 /* `comm pid/tid`, `comm tid`, before an optional `[cpu]`. */
@@ -87,7 +98,7 @@ static const char *parse_ids(struct fp_slice line, const char *end, struct fp_he
 {
     const char *id, *at;
 
-    end = end_before_cpu(line.at, end);
+    end = end_before_cpu(line.at, end, &header->scheduler);
     header->thread = between(line.at, end);
     id = digits_before(line.at, end);
     at = id;
@@ -141,8 +152,10 @@ static const char *parse_event(const char *at, const char *end, struct fp_header
 static const char *parse_original_ids(struct fp_slice line, const char *tab, const char *end,
                                       struct fp_header *header)
 {
+    uint32_t unknown; /* always [000] */
+
     header->status = between(line.at, tab);
-    end = end_before_cpu(tab, end);
+    end = end_before_cpu(tab, end, &unknown);
     if (tab == line.at || end <= tab + 1)
         return "no status or no process";
     header->thread = between(tab + 1, end);
@@ -171,13 +184,15 @@ static bool take_text(const char **at, const char *end, struct fp_slice *text)
 }
 
 /* `[cpu] `: three digits or more. */
-static bool take_cpu(const char **at, const char *end)
+static bool take_cpu(const char **at, const char *end, uint32_t *scheduler)
 {
     const char *digits = *at + 1;
     uint64_t cpu;
 
-    return take(at, end, '[') && take_digits(at, end, &cpu) && *at - digits >= 3 &&
-           take(at, end, ']') && take(at, end, ' ');
+    if (!take(at, end, '[') || !take_digits(at, end, &cpu) || *at - digits < 3)
+        return false;
+    *scheduler = scheduler_of(cpu);
+    return take(at, end, ']') && take(at, end, ' ');
 }
 
 /* `comm pid/tid [cpu] ` with no blank more. */
@@ -189,7 +204,7 @@ static bool take_ids(const char **at, const char *end, struct fp_header *header)
         !take(at, end, '/') || !take_digits(at, end, &header->tid) || !take(at, end, ' '))
         return false;
     header->thread = between(begin, *at - 1);
-    return take_cpu(at, end);
+    return take_cpu(at, end, &header->scheduler);
 }
 
 /* `seconds.micros: ` */

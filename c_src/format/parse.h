@@ -26,6 +26,7 @@ struct fp_header {
     uint64_t pid, tid;       /* 0 in the original's */
     int64_t time_us;
     int64_t period;         /* 1 where none is given */
+    uint32_t scheduler;     /* from 1 on, 0: none or unknown; in perf's the CPU and 1 */
     struct fp_slice fields; /* between the time and the event: a session's, from format 2 on */
     struct fp_slice event;
     struct fp_slice status; /* the original's */

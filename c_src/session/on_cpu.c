@@ -267,15 +267,8 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
     if (err == 0)
         err = fp_target_add_dictionary(&s->target[slot], &now,
                                        fp_dictionary_bytes(&capture->dictionary));
-    if (err != 0 && now.status == FP_STATUS_garbage_collecting && s->target[slot].series.sampled) {
-        int64_t reductions = now.value[FP_METRIC_reductions];
-
-        /* While the collector exchanges the heaps, their sizes contradict each other: those of the
-         * last sample stand for them. */
-        memcpy(now.value, s->target[slot].series.value, sizeof now.value);
-        now.value[FP_METRIC_reductions] = reductions;
-        err = 0;
-    }
+    if (err != 0)
+        err = fp_target_keep_sizes(s, &s->target[slot], &now);
     if (now.id != s->target[slot].id || !now.runs_erlang ||
         !fp_target_admits(&s->target[slot], now.status))
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_moved, n);

@@ -27,6 +27,7 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
                           const struct fp_snapshot *now);
 static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
+static void emit_not_sampled(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now);
 
 void fp_sampler_tick(struct fp_sampler *s)
 {
@@ -71,7 +72,9 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     /* On CPU: the scheduler's capture is right, whatever was read here. */
     if (now.runs_erlang && s->options.running_stacks && fp_on_cpu_request(s, slot) == 0)
         return 0;
-    if (err != 0)
+    if (err != 0 && fp_target_keep_sizes(s, target, &now) == 0)
+        emit_not_sampled(s, slot, &now);
+    else if (err != 0)
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
     else if (now.runs_erlang)
         emit_without_stack(s, slot, &now);
@@ -262,12 +265,16 @@ static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snap
 
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
 {
+    if (fp_target_read_dictionary(s, &s->target[slot], now) != 0)
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
+    else
+        emit_not_sampled(s, slot, now);
+}
+
+static void emit_not_sampled(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now)
+{
     struct fp_stack stack;
 
-    if (fp_target_read_dictionary(s, &s->target[slot], now) != 0) {
-        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
-        return;
-    }
     fp_stack_not_sampled(&stack, now->status);
     fp_emit_sample(s, slot, now, &stack);
 }

@@ -44,7 +44,8 @@ struct fp_sampler_options {
     uint32_t interval_us;
     uint32_t cpu_permille; /* of one core, for all that profiling does; 0: any */
     struct fp_ranking ranking[FP_RANKINGS_MAX];
-    uint32_t rankings;           /* 0: pinned processes only */
+    uint32_t rankings;           /* without growers, 0: pinned processes only */
+    uint32_t growers;            /* places for processes that grow, at most FP_GROWERS_MAX */
     uint32_t select_interval_ms; /* between passes of the selection */
     /* Processes that are sampled whatever the rankings say: FP_PINNED_WORDS for each. Read at each
      * tick. NULL: none. */

@@ -140,6 +140,10 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now, int64_t bytes);
 /* The same, with the dictionary read here. */
 int fp_target_read_dictionary(struct fp_sampler *s, struct target *target, struct fp_snapshot *now);
+/* While the collector exchanges the heaps of a process, their sizes contradict each other: those of
+ * the last sample stand for them. 0, or FP_ETORN when it does not collect or has no last sample. */
+int fp_target_keep_sizes(const struct fp_sampler *s, const struct target *target,
+                         struct fp_snapshot *now);
 /* The stack of each target is read again. */
 void fp_targets_forget_stacks(struct fp_sampler *s);
 /* Removes the targets of the last tick whose processes have exited. */

@@ -47,14 +47,20 @@ static int step_pass(struct fp_sampler *s, uint32_t slots)
     if (has_ended) {
         fp_targets_update(s);
         fp_sampler_count(s, FP_COUNTER_selections, 1);
+        fp_counters_set(s->options.counters, FP_COUNTER_growers, fp_top_processes_growers(s->top));
     }
     return has_ended;
+}
+
+static int is_selecting(const struct fp_sampler *s)
+{
+    return s->options.mode == FP_MODE_PROCESSES && (s->options.rankings | s->options.growers) > 0;
 }
 
 /* A slice has a cost of its own: the slices of a stretched pass come rarer, at the same size. */
 void fp_select_slice(struct fp_sampler *s)
 {
-    if (s->options.rankings == 0)
+    if (!is_selecting(s))
         return;
     s->slots_due += s->slots_per_tick;
     if (s->slots_due < SLICE_SLOTS && s->slots_due < fp_top_processes_slots(s->top))
@@ -157,7 +163,7 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
 {
     int64_t now;
 
-    if (s->options.rankings > 0 && s->options.mode == FP_MODE_PROCESSES)
+    if (is_selecting(s))
         step_pass(s, fp_top_processes_slots(s->top));
     now = fp_monotonic_ns();
     govern_from_now(s, now);
@@ -269,7 +275,7 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     if (options->rankings > FP_RANKINGS_MAX)
         return FP_EINVAL;
     top = fp_rankings_top(options->ranking, options->rankings);
-    if (options->interval_us == 0 || top > FP_TOP_MAX ||
+    if (options->interval_us == 0 || top > FP_TOP_MAX || options->growers > FP_GROWERS_MAX ||
         (options->mode == FP_MODE_SCHEDULERS && !options->running_stacks))
         return FP_EINVAL;
     s = calloc(1, sizeof *s);
@@ -284,8 +290,8 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     s->is_acquired = options->running_stacks;
     if (s->is_acquired)
         s->schedulers = fp_sigcapture_count();
-    s->targets =
-        options->mode == FP_MODE_SCHEDULERS ? s->schedulers + RECENT_PROCESSES : (uint32_t)top;
+    s->targets = options->mode == FP_MODE_SCHEDULERS ? s->schedulers + RECENT_PROCESSES
+                                                     : (uint32_t)top + options->growers;
     if (options->mode == FP_MODE_PROCESSES && options->pinned != NULL)
         s->targets += FP_PINNED_MAX;
     fp_on_cpu_create(s);
@@ -295,7 +301,8 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
         err = fp_stack_table_create(&s->stacks);
     if (err == 0)
         err = fp_top_processes_create(&s->top, s->layout, options->memory, options->ranking,
-                                      options->rankings, options->excluded, options->excluded_n);
+                                      options->rankings, options->growers, options->excluded,
+                                      options->excluded_n);
     if (err != 0)
         goto fail;
     *out = s;

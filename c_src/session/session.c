@@ -99,6 +99,11 @@ uint64_t fp_session_flush(struct fp_session *session)
     return fp_writer_flush(session->writer);
 }
 
+void fp_session_follow(struct fp_session *session)
+{
+    fp_writer_follow(session->writer);
+}
+
 int fp_session_commit(struct fp_session *session, const char *note)
 {
     return fp_writer_trigger(session->writer, note);
@@ -222,7 +227,8 @@ static int create_native(struct fp_session *session)
     if (err == 0)
         err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
     if (err == 0)
-        err = fp_triple_buffer_create(&session->selected, FP_TOP_MAX + FP_PINNED_MAX);
+        err = fp_triple_buffer_create(&session->selected,
+                                      FP_TOP_MAX + FP_GROWERS_MAX + FP_PINNED_MAX);
     if (err == 0)
         err = fp_code_ranges(&session->writer_memory, &mapped);
     if (err != 0)

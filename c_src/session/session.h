@@ -64,7 +64,8 @@ int fp_session_start(struct fp_session **session, const struct fp_session_option
 
 /* ANY THREAD until fp_session_close, none blocks. The ticket, or 0 when the session is stopping. */
 uint64_t fp_session_flush(struct fp_session *session);
-/* fp_writer_trigger() of writer.h. */
+/* fp_writer_follow() and fp_writer_trigger() of writer.h. */
+void fp_session_follow(struct fp_session *session);
 int fp_session_commit(struct fp_session *session, const char *note);
 void fp_session_stop(struct fp_session *session);
 

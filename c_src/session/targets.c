@@ -27,6 +27,23 @@ int fp_target_read_dictionary(struct fp_sampler *s, struct target *target, struc
     return err != 0 ? err : fp_target_add_dictionary(target, now, bytes);
 }
 
+/* The collector does not touch the queue, and senders add to it meanwhile. */
+int fp_target_keep_sizes(const struct fp_sampler *s, const struct target *target,
+                         struct fp_snapshot *now)
+{
+    int64_t reductions = now->value[FP_METRIC_reductions];
+    int64_t queue = now->value[FP_METRIC_message_queue_len], more;
+
+    if (now->status != FP_STATUS_garbage_collecting || !target->series.sampled)
+        return FP_ETORN;
+    memcpy(now->value, target->series.value, sizeof now->value);
+    now->value[FP_METRIC_reductions] = reductions;
+    more = queue < 0 ? 0 : queue - now->value[FP_METRIC_message_queue_len];
+    now->value[FP_METRIC_message_queue_len] += more;
+    now->value[FP_METRIC_memory] += s->layout->release.message_size * more;
+    return 0;
+}
+
 void fp_targets_forget_stacks(struct fp_sampler *s)
 {
     for (uint32_t slot = 0; slot < s->targets; slot++)

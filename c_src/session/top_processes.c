@@ -1,7 +1,6 @@
 #include "session/top_processes.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/error.h"
 #include "base/pages.h"
@@ -44,12 +43,16 @@ struct fp_top_processes {
     uint64_t passes, processes, selected_processes;
     struct topk topk[FP_RANKINGS_MAX];
     size_t rankings;
-    uint8_t needs_decoding; /* a due ranking is by another metric than reductions */
+    const struct topk *by_reductions; /* a ranking that is due; NULL: none */
+    uint8_t needs_decoding;           /* another metric than reductions is needed of each process */
+    struct fp_growers *growers;       /* NULL: no places */
+    size_t growers_n;
     size_t selected_n;
     size_t bytes, seen_bytes;
     struct fp_candidate *selected; /* each `last`, one after another */
     uint64_t address[CHUNK];       /* of the structures of a chunk, and their slots */
     uint32_t slot[CHUNK];
+    uint8_t change[BATCH]; /* enum fp_change */
     struct fp_safe_read_span span[BATCH];
     struct contender contender[CONTENDERS];
     size_t contenders;
@@ -112,19 +115,6 @@ static int is_excluded(const struct fp_top_processes *top, uint64_t id)
     return 0;
 }
 
-/* A slot's word may point to a freed structure, or to the VM's marker: a process is what is alive
- * and has an id of this slot. */
-static int is_process(const struct fp_top_processes *top, const struct contender *contender)
-{
-    uint64_t id = contender->candidate.id;
-
-    /* All ones: the marker of a slot that is being filled or emptied (erl_ptab.h
-     * ERTS_PTAB_INVALID_ID). */
-    return fp_term_is_pid(id) && (id | 15) != UINT64_MAX &&
-           fp_pid_slot(top->layout, id) == contender->slot &&
-           ((uint32_t)contender->state & FP_PSFLG_FREE) == 0;
-}
-
 static void verify_contenders(struct fp_top_processes *top)
 {
     const uint16_t *offset = top->layout->release.offset;
@@ -144,7 +134,8 @@ static void verify_contenders(struct fp_top_processes *top)
     for (size_t i = 0; i < top->contenders; i++) {
         struct contender *c = &top->contender[i];
 
-        if (span[2 * i].result != 0 || span[2 * i + 1].result != 0 || !is_process(top, c))
+        if (span[2 * i].result != 0 || span[2 * i + 1].result != 0 ||
+            !fp_process_is_of_slot(top->layout, c->candidate.id, (uint32_t)c->state, c->slot))
             top->processes -= c->is_first;
         else if (!is_excluded(top, c->candidate.id))
             topk_push(c->k, &c->candidate);
@@ -172,11 +163,12 @@ static struct fp_candidate rank(const struct fp_ranking *ranking, uint64_t *seen
 
 /* The address stands for the process: only contenders cost a look at their ids. Another process at
  * the same address in the same slot, with more reductions, ranks too low in one pass. */
-static void add_process(struct fp_top_processes *top, uint32_t slot, uint64_t address,
-                        const int64_t value[FP_METRIC_COUNT])
+static enum fp_change add_process(struct fp_top_processes *top, uint32_t slot, uint64_t address,
+                                  const int64_t value[FP_METRIC_COUNT])
 {
     uint64_t *seen = top->seen + (1 + top->rankings) * slot;
     int is_known = seen[0] == address;
+    enum fp_change change = is_known ? FP_CHANGE_NONE : FP_CHANGE_NEW;
     uint8_t is_first = 1;
 
     top->processes++;
@@ -190,6 +182,9 @@ static void add_process(struct fp_top_processes *top, uint32_t slot, uint64_t ad
                 seen[1 + i] = 0;
             continue;
         }
+        if (k == top->by_reductions && is_known &&
+            seen[1 + i] != (uint64_t)value[FP_METRIC_reductions])
+            change = FP_CHANGE_RAN;
         candidate = rank(&k->ranking, &seen[1 + i], is_known, value[k->ranking.metric], address);
         if (!is_contender(k, &candidate))
             continue;
@@ -198,6 +193,7 @@ static void add_process(struct fp_top_processes *top, uint32_t slot, uint64_t ad
         top->contender[top->contenders++] = (struct contender){k, candidate, 0, slot, is_first};
         is_first = 0;
     }
+    return change;
 }
 
 /* ------------------------------------------------------ reading a chunk -- */
@@ -217,15 +213,23 @@ static void read_batch(struct fp_top_processes *top, uint32_t from, uint32_t to)
     for (uint32_t i = 0; i < to - from; i++) {
         const unsigned char *bytes = top->span[i].into;
 
+        top->change[i] = FP_CHANGE_UNREADABLE;
         if (top->span[i].result != 0)
             continue;
         if (!top->needs_decoding)
             memcpy(&now.value[FP_METRIC_reductions], bytes, FP_WIDTH_reds);
         else if (fp_process_decode(top->layout, bytes, &now) != 0)
             continue;
-        add_process(top, top->slot[from + i], top->address[from + i], now.value);
+        top->change[i] =
+            (uint8_t)add_process(top, top->slot[from + i], top->address[from + i], now.value);
+        if (top->growers != NULL && top->needs_decoding)
+            fp_growers_see(top->growers, top->address[from + i], top->slot[from + i],
+                           top->change[i] == FP_CHANGE_NEW, &now);
     }
     verify_contenders(top);
+    if (top->growers != NULL && !top->needs_decoding)
+        fp_growers_read(top->growers, top->address + from, top->slot + from, top->change,
+                        to - from);
 }
 
 static void read_chunk(struct fp_top_processes *top, uint32_t slot, uint32_t n)
@@ -248,15 +252,23 @@ static void begin_pass(struct fp_top_processes *top)
     top->processes = 0;
     top->cursor = 0;
     top->needs_decoding = 0;
+    top->by_reductions = NULL;
     for (size_t i = 0; i < top->rankings; i++) {
         struct topk *k = &top->topk[i];
 
         k->heap_n = 0;
         k->limit = (k->ranking.top + top->divisor - 1) / top->divisor;
         k->is_due = top->passes == 0 || (top->passes - 1) % k->ranking.every == 0;
-        if (k->is_due && k->ranking.metric != FP_METRIC_reductions)
+        if (!k->is_due)
+            continue;
+        if (k->ranking.metric == FP_METRIC_reductions)
+            top->by_reductions = k;
+        else
             top->needs_decoding = 1;
     }
+    /* Only a ranking by reductions knows which processes have run. */
+    if (top->growers != NULL && top->by_reductions == NULL)
+        top->needs_decoding = 1;
 }
 
 static void end_pass(struct fp_top_processes *top)
@@ -273,6 +285,10 @@ static void end_pass(struct fp_top_processes *top)
         memcpy(top->selected + top->selected_n, k->last, k->last_n * sizeof *k->last);
         top->selected_n += k->last_n;
     }
+    if (top->growers != NULL)
+        top->growers_n = fp_growers_end(top->growers, top->selected, top->selected_n, top->divisor,
+                                        top->selected + top->selected_n);
+    top->selected_n += top->growers_n;
     top->passes++;
     begin_pass(top);
 }
@@ -307,6 +323,11 @@ const struct fp_candidate *fp_top_processes_selected(const struct fp_top_process
     return top->selected;
 }
 
+size_t fp_top_processes_growers(const struct fp_top_processes *top)
+{
+    return top->growers_n;
+}
+
 uint32_t fp_top_processes_slots(const struct fp_top_processes *top)
 {
     return top->slots;
@@ -333,31 +354,36 @@ uint64_t fp_rankings_top(const struct fp_ranking *ranking, size_t rankings)
     return top;
 }
 
-/* A table may have 2^27 slots: MAP_NORESERVE leaves it out of what the kernel promises, unless
- * vm.overcommit_memory is 2. */
+/* A table may have 2^27 slots. */
 static int map_seen(struct fp_top_processes *top)
 {
-    void *seen;
-
     top->seen_bytes = sizeof *top->seen * (1 + top->rankings) * (size_t)top->slots;
-    seen = mmap(NULL, top->seen_bytes, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    top->seen = seen == MAP_FAILED ? NULL : seen;
+    top->seen = fp_pages_reserve(top->seen_bytes);
     return top->seen == NULL ? FP_ENOMEM : 0;
+}
+
+static int create_growers(struct fp_top_processes *top, uint32_t places)
+{
+    struct fp_growers_options options = {top->layout, top->memory, top->excluded,   top->excluded_n,
+                                         places,      top->span,   top->structures, BATCH_BYTES};
+
+    return places == 0 ? 0 : fp_growers_create(&top->growers, &options);
 }
 
 int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layout *layout,
                             const struct fp_memory *memory, const struct fp_ranking *ranking,
-                            size_t rankings, const uint64_t *excluded, size_t excluded_n)
+                            size_t rankings, uint32_t growers, const uint64_t *excluded,
+                            size_t excluded_n)
 {
     size_t head = (sizeof(struct fp_top_processes) + 63) & ~(size_t)63, candidates, bytes;
     struct fp_top_processes *top;
     unsigned char *at;
+    int err;
 
-    if (!are_valid(ranking, rankings))
+    if (!are_valid(ranking, rankings) || growers > FP_GROWERS_MAX)
         return FP_EINVAL;
     candidates = fp_rankings_top(ranking, rankings) * sizeof(struct fp_candidate);
-    bytes = head + 3 * candidates + BATCH_BYTES;
+    bytes = head + 3 * candidates + growers * sizeof(struct fp_candidate) + BATCH_BYTES;
     at = fp_pages_alloc(bytes);
     if (at == NULL)
         return FP_ENOMEM;
@@ -372,7 +398,7 @@ int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layou
     for (size_t i = 0; i < top->excluded_n; i++)
         top->excluded[i] = excluded[i];
     top->selected = (void *)(at += head);
-    at += candidates;
+    at += candidates + growers * sizeof(struct fp_candidate);
     for (size_t i = 0; i < rankings; i++) {
         top->topk[i].ranking = ranking[i];
         top->topk[i].heap = (void *)at;
@@ -380,18 +406,23 @@ int fp_top_processes_create(struct fp_top_processes **out, const struct fp_layou
         at += 2 * ranking[i].top * sizeof(struct fp_candidate);
     }
     top->structures = at;
+    err = map_seen(top);
+    if (err == 0)
+        err = create_growers(top, growers);
+    if (err != 0) {
+        fp_top_processes_destroy(top);
+        return err;
+    }
     begin_pass(top);
     *out = top;
-    if (map_seen(top) == 0)
-        return 0;
-    fp_top_processes_destroy(top);
-    return FP_ENOMEM;
+    return 0;
 }
 
 void fp_top_processes_destroy(struct fp_top_processes *top)
 {
     if (top == NULL)
         return;
+    fp_growers_destroy(top->growers);
     fp_pages_free(top->seen, top->seen_bytes);
     fp_pages_free(top, top->bytes);
 }

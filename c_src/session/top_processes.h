@@ -11,6 +11,7 @@
 #include "base/metric.h"
 #include "base/safe_read.h"
 #include "erts/layout.h"
+#include "session/growers.h"
 
 struct fp_top_processes;
 
@@ -26,36 +27,32 @@ struct fp_ranking {
 /* The sum of `top`. */
 uint64_t fp_rankings_top(const struct fp_ranking *ranking, size_t rankings);
 
-/* Among equal scores the greater value is first: in a short interval few processes have moved at
- * all, and the places that are left go to those that have done the most since their start. */
-struct fp_candidate {
-    int64_t score; /* the metric, or its growth */
-    int64_t value; /* the metric itself */
-    uint64_t id;   /* pid term */
-    uint64_t address;
-};
-
 /* Processes that are never selected: the profiler's own. */
 #define FP_EXCLUDED_MAX 32u
 
 /* 0, FP_ENOMEM or FP_EINVAL. `layout` and `memory` must outlive it; rankings and pids are
- * copied. */
+ * copied. `growers`: places for processes that grow, beside those that the rankings select. */
 int fp_top_processes_create(struct fp_top_processes **top, const struct fp_layout *layout,
                             const struct fp_memory *memory, const struct fp_ranking *ranking,
-                            size_t rankings, const uint64_t *excluded, size_t excluded_n);
+                            size_t rankings, uint32_t growers, const uint64_t *excluded,
+                            size_t excluded_n);
 void fp_top_processes_destroy(struct fp_top_processes *top);
 
 /* Reads the next `slots` of the table. 1 when that ends a pass: its result stands until the next
  * call. */
 int fp_top_processes_step(struct fp_top_processes *top, uint32_t slots);
 
-/* The result of the last pass, in no order: ranking after ranking, so a process may be in it twice.
- * A ranking that had no part in the pass keeps its last result. *processes: the slots in
- * use. */
+/* The result of the last pass, in no order: ranking after ranking, so a process may be in it twice,
+ * and then the growers, which are in no ranking. A ranking that had no part in the pass keeps its
+ * last result. *processes: the slots in use. */
 const struct fp_candidate *fp_top_processes_selected(const struct fp_top_processes *top, size_t *n,
                                                      uint64_t *processes);
 
-/* Selects only this part of each ranking's `top`, rounded up (1: all), from the next pass on. */
+/* Of these, the growers. */
+size_t fp_top_processes_growers(const struct fp_top_processes *top);
+
+/* Selects only this part of each ranking's `top` and of the growers, rounded up (1: all), from the
+ * next pass on. */
 void fp_top_processes_divide(struct fp_top_processes *top, uint32_t divisor);
 
 /* Slots of the whole table. */

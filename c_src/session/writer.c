@@ -4,7 +4,7 @@
  *      flush_at_ms -> drain, flush
  *      requests ----> drain, flush, notify of tickets;  or finish
  *
- * Other threads write one word only, `requests`:
+ * Other threads write `followed_until_ms`, which nothing depends on, and one word, `requests`:
  *
  *      bit 63        stop
  *      bit 62        write what is buffered
@@ -40,6 +40,15 @@
 #define STEP_US 1000000
 #define NO_STEP_US 1000
 
+/* Beside those of the flushes, so that a profile of ten seconds shows how the node fared. The first
+ * one comes soon: what the node was like before is known of nothing else. At most TELL_MS apart. */
+#define TELL_MS 5000
+#define TELL_FIRST_MS 1000
+
+/* How often samples reach the file while a reader follows it, and how long after it said so. */
+#define PUBLISH_MS 1000
+#define FOLLOWED_MS 10000
+
 #define WHY_ROOM 4600
 
 #define STOP_BIT (UINT64_C(1) << 63)
@@ -58,6 +67,9 @@ struct fp_writer {
     uv_cond_t wake;
     pthread_t thread;
     int64_t drain_at_ms, flush_at_ms;
+    int64_t begun_ms, tell_at_ms; /* of the next own sample between flushes */
+    int64_t published_ms;         /* or flushed */
+    _Atomic int64_t followed_until_ms;
     int64_t swept_ms;  /* of the last sweep */
     uint64_t notified; /* the last ticket */
     uint64_t refused;  /* texts, by the sink */
@@ -271,6 +283,7 @@ static int flush(struct fp_writer *writer, bool is_asked)
 
     if (fp_sink_is_buffering(writer->options.sink))
         return 0;
+    writer->published_ms = fp_monotonic_ms();
     write_merged(writer, FP_MERGED_ALL);
     write_own_sample(writer);
     err = fp_sink_flush(writer->options.sink, is_asked);
@@ -351,6 +364,16 @@ static void handle_requests(struct fp_writer *writer, uint64_t requests)
     }
 }
 
+/* At equal parts of the flush interval, when the node's figures are fresh (flame_prof_node.erl). */
+static void tell_later(struct fp_writer *writer)
+{
+    uint32_t flush_ms = writer->options.flush_interval_ms;
+    int64_t part_ms = flush_ms / (1 + (flush_ms - 1) / TELL_MS);
+    int64_t past = (fp_monotonic_ms() - writer->begun_ms) / part_ms;
+
+    writer->tell_at_ms = writer->begun_ms + (past + 1) * part_ms;
+}
+
 static void drain_and_flush(struct fp_writer *writer)
 {
     uint32_t flush_ms = writer->options.flush_interval_ms;
@@ -365,7 +388,23 @@ static void drain_and_flush(struct fp_writer *writer)
         writer->flush_at_ms = fp_monotonic_ms() + flush_ms;
         drain(writer);
         flush(writer, false);
+        tell_later(writer);
+    } else if (flush_ms > TELL_MS && fp_monotonic_ms() >= writer->tell_at_ms) {
+        if (!fp_sink_is_buffering(writer->options.sink))
+            write_own_sample(writer);
+        tell_later(writer);
     }
+}
+
+static void publish(struct fp_writer *writer)
+{
+    int64_t now = fp_monotonic_ms();
+
+    if (now >= atomic_load_explicit(&writer->followed_until_ms, memory_order_relaxed) ||
+        now - writer->published_ms < PUBLISH_MS)
+        return;
+    writer->published_ms = now;
+    fp_sink_publish(writer->options.sink);
 }
 
 /* Until the next drain, flush or request. Requests come without the lock, so that no thread of the
@@ -391,7 +430,9 @@ static void *run(void *arg)
 
     pthread_setname_np(pthread_self(), "flame_prof_wr");
     writer->drain_at_ms = fp_monotonic_ms() + DRAIN_MS;
-    writer->flush_at_ms = fp_monotonic_ms() + writer->options.flush_interval_ms;
+    writer->begun_ms = fp_monotonic_ms();
+    writer->flush_at_ms = writer->begun_ms + writer->options.flush_interval_ms;
+    writer->tell_at_ms = writer->begun_ms + TELL_FIRST_MS;
     for (;;) {
         /* acquire: partners are the releases in request() and fp_writer_stop(). What was pushed
          * before the request is in the ring for the drain that follows. */
@@ -402,6 +443,7 @@ static void *run(void *arg)
             return NULL;
         handled = requests;
         drain_and_flush(writer);
+        publish(writer);
         wait_for_work(writer, handled);
     }
 }
@@ -430,6 +472,7 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
         return FP_ENOMEM;
     made->options = *options;
     atomic_init(&made->requests, 0);
+    atomic_init(&made->followed_until_ms, INT64_MIN);
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));
     made->offset_us = atomic_load_explicit(&options->clock->offset_us, memory_order_relaxed);
     snprintf(made->note, sizeof(made->note), "%s", options->note);
@@ -484,6 +527,12 @@ uint64_t fp_writer_flush(struct fp_writer *writer)
     uint64_t seen = request(writer, 1);
 
     return (seen & STOP_BIT) != 0 ? 0 : (seen & ~TRIGGER_BIT) + 1;
+}
+
+void fp_writer_follow(struct fp_writer *writer)
+{
+    atomic_store_explicit(&writer->followed_until_ms, fp_monotonic_ms() + FOLLOWED_MS,
+                          memory_order_relaxed);
 }
 
 int fp_writer_trigger(struct fp_writer *writer, const char *note)

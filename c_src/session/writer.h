@@ -47,15 +47,19 @@ void fp_writer_destroy(struct fp_writer *writer);
 /* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
 int fp_writer_start(struct fp_writer *writer);
 
-/* fp_writer_flush, _trigger and _stop: ANY THREAD until fp_writer_join. None takes a lock of the
- * writer's or waits for its work. Each wakes it by pthread_cond_signal, inside of which glibc has a
- * lock that either thread holds for a few instructions. A wake-up between the writer's check of
- * `requests` and its wait is lost: the request then waits for the next drain, 50 ms at most. */
+/* fp_writer_flush, _follow, _trigger and _stop: ANY THREAD until fp_writer_join. None takes a lock
+ * of the writer's or waits for its work. Each but _follow wakes it by pthread_cond_signal, inside
+ * of which glibc has a lock that either thread holds for a few instructions. A wake-up between the
+ * writer's check of `requests` and its wait is lost: the request then waits for the next drain,
+ * 50 ms at most. */
 
 /* Everything in the ring at the time of the call is written before FP_WRITER_FLUSHED comes with the
  * returned ticket (> 0; in order, each before FP_WRITER_STOPPED). 0 after fp_writer_stop: no event
  * comes. */
 uint64_t fp_writer_flush(struct fp_writer *writer);
+
+/* A reader follows the file: for the next few seconds the samples reach it each second. */
+void fp_writer_follow(struct fp_writer *writer);
 
 /* Writes what the sink buffers, and what is in the ring, to a file, with the note. 0; FP_ESTATE:
  * the sink does not buffer, another trigger was first, or the writer stops. */

@@ -69,7 +69,7 @@ metric(queue) -> {message_queue_len, false};
 metric(name) -> none.
 
 selector(native, {Metric, IsDelta}, <<>>, Top) ->
-    case flame_prof_nif:selector_new(Metric, IsDelta, Top) of
+    case flame_prof_nif:selector_new(Metric, IsDelta, Top, 0) of
         {ok, Selector} -> Selector;
         {error, _} -> none
     end;

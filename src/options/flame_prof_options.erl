@@ -22,7 +22,7 @@
 -export([validate/1, validate/2, keys/0, names/0, accepts/1]).
 -export([rows/0, process_rows/0, limit_rows/0]).
 -export([process/2, in_home/1]).
--export([spare_memory/1]).
+-export([spare_memory/1, growers/1]).
 
 -export_type([given/0, options/0, error/0, select/0, left_out/0]).
 -export_type([process_given/0, process/0, follow/0, follow_limits/0]).
@@ -43,6 +43,7 @@
         memory_budget => pos_integer() | left_out(),
         collapse_recursion => boolean() | left_out(),
         select => select() | left_out(),
+        growers => non_neg_integer() | left_out(),
         process_options => process_given() | left_out(),
         include => flame_prof_target:target() | [flame_prof_target:target()] | left_out(),
         duration => pos_integer() | infinity | left_out(),
@@ -104,6 +105,9 @@
 -define(FLUSH_OVER_SAMPLE_MS, 1000).
 -define(FLUSH_INTERVAL_MS, 15000).
 -define(DAY_MS, 86400000).
+-define(GROWERS, 25).
+%% FP_GROWERS_MAX.
+-define(GROWERS_MOST, 100).
 %% See flame_prof_targets.
 -define(INCLUDE_MOST, 100).
 -define(FOLLOW_LIMITS, #{processes => 200, events => 100000, seconds => 60}).
@@ -173,7 +177,7 @@ sample_rows() ->
             doc => "percent of one core that the native engine may use; the engine samples less "
             "when that is not enough"},
         #{key => memory_budget, type => {own, fun memory_budget/1,
-            "bytes, at least 47972352 and 3584 more for each process of select"},
+            "bytes, at least 47972352 and 3584 more for each process of select and growers"},
             default => 100663296,
             doc => "memory of a session in bytes, outside of the VM's allocators"},
         #{key => collapse_recursion, alias => flatten_recursive, type => boolean,
@@ -182,6 +186,10 @@ sample_rows() ->
             type => {own, fun flame_prof_selection:validate/1, flame_prof_selection:accepts()},
             doc => "processes to sample. `{top, N, Ms}`: the N processes with the most "
             "reductions, selected again every Ms milliseconds"},
+        #{key => growers, type => {whole, count, 0, ?GROWERS_MOST},
+            default => {computed, fun default_growers/1, "25 with {top, N}, 0 with maps"},
+            doc => "places beside those of `select`, at most a quarter as many, for the processes "
+            "whose message queue or memory grew most since the selection before"},
         #{key => process_options, alias => auto_process_opts,
             type => {own, fun(Given) -> process_options(Given) end,
                 "a map, #{status => all | Status, follow => Follow}"},
@@ -326,9 +334,16 @@ lacks_triggers(#{lookback := Ms, triggers := Triggers}) ->
 %% @doc What the budget leaves for the ring and the stacks' texts, beyond a
 %% mebibyte for each.
 -spec spare_memory(options()) -> integer().
-spare_memory(#{memory_budget := Budget, select := Select}) ->
-    Top = flame_prof_selection:top(flame_prof_selection:rules(Select)),
-    Budget - ?MEMORY_LEAST_BYTES - Top * ?PROCESS_BYTES.
+spare_memory(#{memory_budget := Budget} = Options) ->
+    Budget - ?MEMORY_LEAST_BYTES - (top(Options) + growers(Options)) * ?PROCESS_BYTES.
+
+%% @doc How many places there are for processes that grow.
+-spec growers(options()) -> non_neg_integer().
+growers(#{growers := Growers} = Options) ->
+    min(Growers, top(Options) div 4).
+
+top(#{select := Select}) ->
+    flame_prof_selection:top(flame_prof_selection:rules(Select)).
 
 %% @doc Every option, by its documented name.
 -spec keys() -> [atom(), ...].
@@ -374,6 +389,10 @@ include(Given) ->
 
 memory_budget(Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) -> {ok, Bytes};
 memory_budget(_) -> error.
+
+%% Rules select what they say.
+default_growers(#{select := {top, _, _}}) -> ?GROWERS;
+default_growers(#{}) -> 0.
 
 default_flush_interval(#{sample_interval := Ms}) ->
     max(?FLUSH_INTERVAL_MS, Ms + ?FLUSH_OVER_SAMPLE_MS).

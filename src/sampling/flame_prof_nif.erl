@@ -12,7 +12,7 @@
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([layout_info/0, snapshot/1]).
 -export([write_perf_map/1]).
--export([session_start/1, session_push/2, session_flush/1, session_commit/2]).
+-export([session_start/1, session_push/2, session_flush/1, session_follow/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
 -export([session_schedulers_online/2]).
 -export([session_pin/2, session_selected/1]).
@@ -22,7 +22,7 @@
 -export([capture_probe/1, captures_off/1]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
--export([selector_new/3, selector_next/2]).
+-export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
@@ -71,6 +71,7 @@
                 EveryPasses :: pos_integer()
             }
         ],
+        growers := 0..100,
         select_interval_ms := pos_integer(),
         status := all | flame_prof:status(),
         exclude := [pid()],
@@ -105,7 +106,8 @@
     | {exited, non_neg_integer()}
     | {inconsistent, non_neg_integer()}
     | {cpu, Nanoseconds :: non_neg_integer()}
-    | {selection, Processes :: non_neg_integer(), Selected :: non_neg_integer()}.
+    | {selection, Processes :: non_neg_integer(), Selected :: non_neg_integer(),
+        Growers :: non_neg_integer()}.
 
 -spec platform() -> platform().
 platform() -> ?NOT_LOADED.
@@ -138,6 +140,10 @@ session_push(_, _) -> ?NOT_LOADED.
 
 -spec session_flush(session()) -> Ticket :: pos_integer() | {error, closed}.
 session_flush(_) -> ?NOT_LOADED.
+
+%% For ten seconds the samples reach the file each second: a page follows it.
+-spec session_follow(session()) -> ok | {error, closed}.
+session_follow(_) -> ?NOT_LOADED.
 
 %% What is held goes to a file, and all that comes from now on. A note has at most
 %% 511 bytes, and no zero byte.
@@ -207,9 +213,9 @@ scheduler_retire(_) -> ?NOT_LOADED.
 -spec schedulers_retire_end() -> ok | {error, {atom(), binary()}}.
 schedulers_retire_end() -> ?NOT_LOADED.
 
--spec selector_new(Metric :: atom(), IsDelta :: boolean(), Top :: non_neg_integer()) ->
-    {ok, reference()} | {error, atom()}.
-selector_new(_, _, _) -> ?NOT_LOADED.
+-spec selector_new(Metric :: atom(), IsDelta :: boolean(), Top :: non_neg_integer(),
+    Growers :: 0..100) -> {ok, reference()} | {error, atom()}.
+selector_new(_, _, _, _) -> ?NOT_LOADED.
 
 -spec selector_next(reference(), Slots :: pos_integer()) ->
     more | {Processes :: non_neg_integer(), [{pid(), Score :: integer()}]}.

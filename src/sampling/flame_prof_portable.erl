@@ -41,6 +41,7 @@
         transport := flame_prof_transport:transport(),
         sample_interval_ms := pos_integer(),
         rules := [flame_prof_selection:rule()],
+        growers := non_neg_integer(),
         status := all | flame_prof:status(),
         exclude := [pid()]
     }.
@@ -196,9 +197,10 @@ clock_reading() ->
 
 start_selector(#{rules := []}, _Owner) ->
     none;
-start_selector(#{rules := Rules, exclude := Exclude}, Owner) ->
+start_selector(#{rules := Rules, growers := Growers, exclude := Exclude}, Owner) ->
     flame_prof_selector:start_link(#{
         rules => Rules,
+        growers => Growers,
         exclude => [self(), Owner | Exclude]
     }).
 
@@ -219,8 +221,8 @@ handle_cast(_, State) ->
 -spec handle_info(term(), #engine{}) -> {noreply, #engine{}} | {stop, term(), #engine{}}.
 handle_info({timeout, _, tick}, State) ->
     {noreply, tick(State)};
-handle_info({selected, Selector, Processes, Selected}, #engine{selector = Selector} = State) ->
-    {noreply, select(Processes, Selected, State)};
+handle_info({selected, Selector, Counts, Selected}, #engine{selector = Selector} = State) ->
+    {noreply, select(Counts, Selected, State)};
 handle_info({flame_prof_taken, _, _} = Answer, #engine{transport = Transport} = State) ->
     {noreply, answered(flame_prof_transport:heard(Answer, Transport), State)};
 handle_info({'EXIT', Selector, Reason}, #engine{selector = Selector} = State) ->
@@ -342,9 +344,9 @@ tell_all_anew(#engine{processes = Processes} = State) ->
 
 %% The set of sampled processes.
 
-select(Count, Selected, State0) ->
+select(#{processes := All, growers := Growers}, Selected, State0) ->
     State = adopt(State0#engine{selected = Selected}),
-    push([{selection, Count, map_size(State#engine.processes)}], State).
+    push([{selection, All, map_size(State#engine.processes), Growers}], State).
 
 adopt(#engine{selected = Selected, wanted = Wanted, status = Status} = State0) ->
     Chosen = maps:map(fun(_, Names) -> {Names, Status} end, Selected),

@@ -3,12 +3,14 @@
 %%
 %% A process of its own walks all processes in chunks with pauses, so that
 %% neither the sampler nor the schedulers notice. It remembers each process's
-%% figures until the next walk, some 60 bytes each: a fiftieth of what the
+%% figures until the next walk, some 150 bytes each: a twentieth of what the
 %% process itself weighs.
 %%
 %% At the first walk nothing is known, so what goes by change goes by what
 %% processes have done in their lives; a second one soon after corrects that. A
 %% process that was born since the last walk competes with all it has done.
+%%
+%% Beside the rules, some places are for processes that grow: {@link flame_prof_growers}.
 %%
 %% Between the chunks it is in gen_server's loop, so that this module can be
 %% loaded anew while it works.
@@ -20,13 +22,18 @@
 -export([busiest/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--export_type([config/0, selected/0]).
+-export_type([config/0, selected/0, counts/0]).
 
 -type config() ::
     #{
         rules := [flame_prof_selection:rule()],
+        %% Places beside those of the rules.
+        growers := non_neg_integer(),
         exclude := [pid()]
     }.
+
+%% `processes': how many there are. `growers': of the selected, those that no rule selected.
+-type counts() :: #{processes := non_neg_integer(), growers := non_neg_integer()}.
 
 -type selected() :: #{pid() => flame_prof_names:names()}.
 
@@ -43,6 +50,8 @@
 -record(selector, {
     engine :: pid(),
     rankings :: [#ranking{}],
+    growers :: flame_prof_growers:growers(),
+    items = [] :: [atom()],
     interval_ms :: pos_integer(),
     exclude :: #{pid() => []},
     %% Of the walk in hand.
@@ -58,15 +67,15 @@
 -define(PAUSE_MS, 2).
 -define(SECOND_WALK_MS, 1000).
 
-%% @doc The caller gets {selected, Selector, Processes, #{Pid => Names}}, where
-%% Processes is how many there are, at once and then at each interval.
+%% @doc The caller gets {selected, Selector, counts(), #{Pid => Names}} at once and then at each
+%% interval.
 -spec start_link(config()) -> pid().
 start_link(Config) ->
     {ok, Pid} = gen_server:start_link(?MODULE, {self(), Config}, []),
     Pid.
 
 -spec init({pid(), config()}) -> {ok, #selector{}}.
-init({Engine, #{rules := Rules, exclude := Exclude}}) ->
+init({Engine, #{rules := Rules, growers := Growers, exclude := Exclude}}) ->
     %% So that it ends with its parent, also when that ends normally: by the link it ends
     %% without a crash to report.
     _ = monitor(process, Engine),
@@ -77,6 +86,8 @@ init({Engine, #{rules := Rules, exclude := Exclude}}) ->
             #ranking{rule = Rule, every = flame_prof_selection:every(Rule, Rules)}
          || Rule <- Rules
         ],
+        growers = flame_prof_growers:new(Growers),
+        items = [Item || Growers > 0, Item <- flame_prof_growers:items()],
         interval_ms = flame_prof_selection:interval(Rules),
         exclude = maps:from_list([{Pid, []} || Pid <- [self() | Exclude]])
     }}.
@@ -141,12 +152,13 @@ end_walk(#selector{begun_ms = Begun, interval_ms = Interval, walks = Walks} = St
 
 look(Pid, #selector{rankings = Rankings, processes = Processes, masters = Masters} = State) ->
     Due = [Ranking || #ranking{is_due = true} = Ranking <- Rankings],
-    case erlang:process_info(Pid, items(Due)) of
+    case erlang:process_info(Pid, items(Due, State#selector.items)) of
         undefined ->
             State;
         Info ->
             State#selector{
                 processes = Processes + 1,
+                growers = flame_prof_growers:see(Pid, Info, State#selector.growers),
                 rankings = [rank(Pid, Info, Masters, Ranking) || Ranking <- Rankings]
             }
     end.
@@ -159,14 +171,14 @@ rank(Pid, Info, Masters, #ranking{rule = #{by := By} = Rule, figures = Figures} 
         false -> Ranking
     end.
 
-items(Rankings) ->
+items(Rankings, More) ->
     Rules = [Rule || #ranking{rule = Rule} <- Rankings],
     Of = [item(By) || #{by := By} <- Rules],
     For = [
         condition_item(Kind)
      || #{include := Include, exclude := Exclude} <- Rules, {Kind, _} <- Include ++ Exclude
     ],
-    lists:usort(Of ++ [Item || Item <- For, Item =/= none]).
+    lists:usort(More ++ Of ++ [Item || Item <- For, Item =/= none]).
 
 item(bin_vheap_size) -> garbage_collection_info;
 item(mbuf_size) -> garbage_collection_info;
@@ -224,10 +236,12 @@ masters(Rankings) ->
 
 select(#selector{rankings = Rankings0, processes = Processes} = State) ->
     Rankings = [decide(Ranking) || Ranking <- Rankings0],
-    Pids = lists:usort(lists:append([P || #ranking{selected = P} <- Rankings])),
-    Selected = named(Pids, State#selector.selected, #{}),
-    State#selector.engine ! {selected, self(), Processes, Selected},
-    State#selector{rankings = Rankings, selected = Selected}.
+    Ranked = lists:usort(lists:append([P || #ranking{selected = P} <- Rankings])),
+    {Grown, Growers} = flame_prof_growers:select(Ranked, State#selector.growers),
+    Selected = named(Grown ++ Ranked, State#selector.selected, #{}),
+    Counts = #{processes => Processes, growers => length(Grown)},
+    State#selector.engine ! {selected, self(), Counts, Selected},
+    State#selector{rankings = Rankings, growers = Growers, selected = Selected}.
 
 decide(#ranking{is_due = false} = Ranking) ->
     Ranking;

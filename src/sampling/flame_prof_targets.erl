@@ -147,7 +147,8 @@ init(#{options := Options, rules := Rules, exclude := Exclude}) ->
     }}.
 
 start_selector([], _) -> none;
-start_selector(Rules, Own) -> flame_prof_selector:start_link(#{rules => Rules, exclude => Own}).
+start_selector(Rules, Own) -> 
+    flame_prof_selector:start_link(#{rules => Rules, growers => 0, exclude => Own}).
 
 -spec handle_call(term(), gen_server:from(), #targets{}) -> {reply, term(), #targets{}}.
 handle_call({enter, Pid, Options}, _From, #targets{explicit = Explicit} = State0) ->
@@ -191,7 +192,7 @@ handle_info(poll, State0) ->
     State = want(poll(State0#targets{poll = none})),
     Took = erlang:monotonic_time(millisecond) - Begun,
     {noreply, schedule(max(?POLL_MS, ?REST * Took), State)};
-handle_info({selected, _Selector, _Processes, Filtered}, State) ->
+handle_info({selected, _Selector, _Counts, Filtered}, State) ->
     {noreply, want(State#targets{filtered = Filtered})};
 handle_info({flame_prof_sends, over, _Events}, State) ->
     {noreply, end_following(events, State)};

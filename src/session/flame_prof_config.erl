@@ -53,6 +53,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
         note => <<>>,
         about => about(node(), erlang:system_info(otp_release), Options),
         rules => [native_rule(Rule, Rules) || Rule <- Rules],
+        growers => flame_prof_options:growers(Options),
         select_interval_ms => flame_prof_selection:interval(Rules),
         status => Status,
         exclude => Excluded ++ own_processes(),
@@ -147,6 +148,7 @@ portable(Transport, Options, Excluded) ->
         transport => Transport,
         sample_interval_ms => SampleMs,
         rules => flame_prof_selection:rules(Select),
+        growers => flame_prof_options:growers(Options),
         status => Status,
         exclude => Excluded ++ own_processes()
     }.

@@ -110,9 +110,14 @@ ticks(#{elapsed_ms := Ms, rates := #{missed_percent := Percent}}, Counters) ->
     io_lib:format("  ~.1f s, ~ts ticks, ~ts missed (~.1f %)~n",
         [Ms / 1000, grouped(Ticks), grouped(Missed), Percent]).
 
-selection(#{running_stacks := Captures}, #{selected := Selected, processes := All}) ->
-    io_lib:format("  ~ts of ~ts processes selected; stacks of running processes: ~ts~n",
-        [grouped(Selected), grouped(All), captures(Captures)]).
+selection(#{running_stacks := Captures}, #{selected := Selected, processes := All} = Counters) ->
+    io_lib:format("  ~ts of ~ts processes selected~ts; stacks of running processes: ~ts~n",
+        [grouped(Selected), grouped(All), growers(Counters), captures(Captures)]).
+
+%% Not among the counters of a node that runs an earlier version.
+growers(#{growers := Growers}) when Growers > 0 ->
+    [", ", grouped(Growers), " of them for their growth"];
+growers(_) -> [].
 
 captures(on) -> "yes";
 captures({off, Why}) -> ["no: ", Why];

@@ -48,15 +48,16 @@ node_bytes(native, #{running_stacks := Captures} = Options) ->
     Schedulers = erlang:system_info(schedulers) * ?SCHEDULER_BYTES,
     seen_bytes(Options) + case Captures of true -> Schedulers; false -> 0 end.
 
-%% One word for the pid and one for each ranking, of each slot in use.
-seen_bytes(#{select := Select}) ->
+%% One word for the pid, one for each ranking and one for the growers, of each slot in use.
+seen_bytes(#{select := Select} = Options) ->
     Rules = flame_prof_selection:rules(Select),
     Rankings = [Rule || Rule <- Rules, not flame_prof_selection:is_filtered(Rule)],
     Slots = min(
         erlang:system_info(process_limit),
         ?LINE_WORDS * erlang:system_info(process_count)
     ),
-    ?WORD_BYTES * (1 + length(Rankings)) * Slots.
+    Growers = min(1, flame_prof_options:growers(Options)),
+    ?WORD_BYTES * (1 + length(Rankings) + Growers) * Slots.
 
 %% The cgroup.
 

@@ -114,6 +114,9 @@ selection_rows() ->
     [
         {"selected_processes", gauge, "Processes that the selection has chosen.", count, none,
             [{selected, ""}]},
+        {"growing_processes", gauge,
+            "Processes of these that are selected as their queue or memory grew.", count, none,
+            [{growers, ""}]},
         {"seen_processes", gauge, "Processes of the node at the last selection.", count, none,
             [{processes, ""}]},
         {"selections_total", counter, "Selections that have completed.", count, none,

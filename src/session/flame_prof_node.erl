@@ -1,4 +1,4 @@
-%% @private What each flush says of the node itself: run queues, memory, counts.
+%% @private What a session's file says of the node itself: run queues, memory, counts.
 %%
 %% A process of its own, linked to the session: some of these questions are
 %% answered by all schedulers, and one that is long in a NIF keeps them waiting.
@@ -30,6 +30,9 @@
 
 %% So long before a flush: what was asked for is there when it comes.
 -define(AHEAD_MS, 200).
+%% Between flushes the writer tells of the node, too: at the ends of equal parts of the interval,
+%% the longest of so much or less (tell_later() of writer.c).
+-define(TELL_MS, 5000).
 
 %% @doc Before the session, which is told not to sample it.
 -spec start_link() -> pid().
@@ -60,7 +63,8 @@ handle_call(_, _From, State) ->
 -spec handle_cast(term(), #node{}) -> {noreply, #node{}} | {stop, normal, #node{}}.
 handle_cast({watch, Transport, IntervalMs}, _State) ->
     LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
-    tell(#node{transport = Transport, interval_ms = IntervalMs, last_ms = LastMs});
+    PartMs = IntervalMs div (1 + (IntervalMs - 1) div ?TELL_MS),
+    tell(#node{transport = Transport, interval_ms = PartMs, last_ms = LastMs});
 handle_cast(_, State) ->
     {noreply, State}.
 
@@ -87,6 +91,7 @@ figures() ->
     {RunTimeMs, _} = statistics(runtime),
     {Carriers, Blocks} = allocated(),
     [
+        {node_schedulers_online, erlang:system_info(schedulers_online)},
         {node_run_queues, statistics(total_run_queue_lengths_all)},
         {node_runtime_ms, RunTimeMs},
         {node_processes, erlang:system_info(process_count)},

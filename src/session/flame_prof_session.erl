@@ -21,7 +21,7 @@
 -include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/2, flush/1, stop/2, kill/1, info/1, targets/0]).
+-export([start_link/2, flush/1, follow/1, stop/2, kill/1, info/1, targets/0]).
 -export([commit/2, end_soon/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
@@ -96,6 +96,12 @@ start_link(Options, #{timeout := Timeout} = How) ->
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
     end.
+
+%% @doc A page follows this file. If it is the session's, the samples reach it each second for some
+%% time, and not only at each flush.
+-spec follow(file:filename_all()) -> ok.
+follow(Path) ->
+    gen_server:cast(?MODULE, {follow, filename:basename(Path)}).
 
 -spec flush(timeout()) -> ok | {error, flame_prof:reason()}.
 flush(Timeout) ->
@@ -349,6 +355,9 @@ handle_call(_, _From, State) ->
 -spec handle_cast(term(), #session{}) -> {noreply, #session{}} | {stop, term(), #session{}}.
 handle_cast(stop, State) ->
     {noreply, begin_stop(State)};
+handle_cast({follow, Name}, #session{phase = running, ref = Ref, files = [Path | _]} = State) ->
+    _ = filename:basename(Path) =:= Name andalso flame_prof_nif:session_follow(Ref),
+    {noreply, State};
 handle_cast(kill, State) ->
     ok = close_now(State, ?KILL_CLOSE_MS),
     {stop, {shutdown, killed}, State#session{phase = closed}};

@@ -355,6 +355,40 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
     bench_destroy(b);
 }
 
+/* The heap of a large process is collected on a dirty scheduler. */
+static void a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before(void)
+{
+    struct bench *b = bench_create(27, 64, 8);
+    int64_t memory, before;
+    uint64_t queue;
+
+    spawn_with_stack(b, 1);
+    start(b);
+    tick(b);
+    memory = b->last.value[FP_METRIC_memory];
+    before = b->last.value[FP_METRIC_message_queue_len];
+    queue = fake_get(&b->vm, 1, FP_FIELD_outer_len);
+    fake_set(&b->vm, 1, FP_FIELD_htop, 0);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1999);
+    fake_set(&b->vm, 1, FP_FIELD_outer_len, queue + 40);
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_GC | FP_PSFLG_DIRTY_RUNNING_SYS);
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
+    memory += 40 * b->vm.layout.release.message_size;
+    CHECK_INT(b->last.value[FP_METRIC_memory], memory);
+    CHECK_INT(b->last.value[FP_METRIC_message_queue_len], before + 40);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1999);
+    CHECK(last_stack(b)->frame[0] == FP_FRAME_GC);
+    /* The same outside of a collection is a loss. */
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_DIRTY_RUNNING_SYS);
+    tick(b);
+    CHECK_INT(b->samples, 2);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
+    check_books(b);
+    bench_destroy(b);
+}
+
 static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
 {
     struct bench *b = bench_create(27, 64, 8);
@@ -1218,6 +1252,9 @@ static void options_out_of_range_are_refused(void)
     b->options.interval_us = 1000;
     b->options.ranking[0].top = FP_TOP_MAX + 1;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
+    b->options.ranking[0].top = 1;
+    b->options.growers = FP_GROWERS_MAX + 1;
+    CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     bench_destroy(b);
 }
 
@@ -1411,6 +1448,7 @@ int main(int argc, char **argv)
     RUN(a_process_that_moved_has_its_stack_read_again);
     RUN(a_changed_metric_alone_is_a_sample_with_the_known_stack);
     RUN(what_can_not_be_read_has_a_frame_that_says_so);
+    RUN(a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before);
     RUN(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale);
     RUN(nothing_read_with_fewer_ranges_is_believed_later);
     RUN(a_dirty_nif_is_named_and_told_from_the_next_one);

@@ -25,7 +25,7 @@ static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes, 
     struct fp_ranking rule = {FP_METRIC_reductions, 1, top, 1};
 
     fake_vm_create(&f->vm, otp, limit, processes);
-    CHECK_INT(fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, &rule, 1,
+    CHECK_INT(fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, &rule, 1, 0,
                                       excluded, n),
               0);
     CHECK_INT(fp_top_processes_slots(f->top), limit);
@@ -395,9 +395,9 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
     struct fixture *f = calloc(1, sizeof *f);
 
     fake_vm_create(&f->vm, 27, 64, 8);
-    CHECK_INT(
-        fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, rule, rules, NULL, 0),
-        0);
+    CHECK_INT(fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, rule, rules, 0,
+                                      NULL, 0),
+              0);
     for (uint32_t k = 0; k < 8; k++)
         fake_spawn(&f->vm, k, 0);
     return f;
@@ -527,12 +527,13 @@ static void invalid_rankings_are_refused(void)
 
     fake_vm_create(&vm, 27, 64, 8);
     for (int i = 0; i < 2; i++)
-        CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, &bad[i], 1, NULL, 0),
-                  FP_EINVAL);
+        CHECK_INT(
+            fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, &bad[i], 1, 0, NULL, 0),
+            FP_EINVAL);
     CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, many,
-                                      FP_RANKINGS_MAX + 1, NULL, 0),
+                                      FP_RANKINGS_MAX + 1, 0, NULL, 0),
               FP_EINVAL);
-    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, NULL, 0, NULL, 0), 0);
+    CHECK_INT(fp_top_processes_create(&top, &vm.layout, &vm.memory.reader, NULL, 0, 0, NULL, 0), 0);
     CHECK_INT(fp_top_processes_step(top, 64), 1);
     fp_top_processes_destroy(top);
     fake_vm_destroy(&vm);
@@ -615,7 +616,7 @@ static void a_table_of_slots_has_memory_where_processes_are(void)
 
     for (size_t i = 0; i < FP_RANKINGS_MAX; i++)
         ranking[i] = (struct fp_ranking){FP_METRIC_reductions, 1, 10, 1};
-    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, ranking, FP_RANKINGS_MAX,
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, ranking, FP_RANKINGS_MAX, 0,
                                       NULL, 0),
               0);
     CHECK_INT(fp_top_processes_step(top, 1u << 16), 0);
@@ -627,7 +628,7 @@ static void a_table_of_slots_has_memory_where_processes_are(void)
     limit = all;
     limit.rlim_cur = (status_kb("VmData") << 10) + (256u << 20);
     CHECK_INT(setrlimit(RLIMIT_DATA, &limit), 0);
-    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, ranking, FP_RANKINGS_MAX,
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, ranking, FP_RANKINGS_MAX, 0,
                                       NULL, 0),
               FP_ENOMEM);
     CHECK_INT(setrlimit(RLIMIT_DATA, &all), 0);
@@ -652,7 +653,8 @@ static void the_governor_paces_a_pass_over_two_million_processes(void)
     uint32_t passes = 0;
     size_t n;
 
-    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, &ranking, 1, NULL, 0), 0);
+    CHECK_INT(fp_top_processes_create(&top, &many.layout, &many.memory, &ranking, 1, 0, NULL, 0),
+              0);
     CHECK_INT(fp_top_processes_step(top, MANY_SLOTS), 1);
     CHECK(fp_top_processes_selected(top, &n, &processes)->value >= MANY_SLOTS - 200);
     CHECK_INT(n, 100);

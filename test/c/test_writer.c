@@ -548,6 +548,43 @@ static void offer(struct fixture *f, int64_t value)
     fp_gauges_mailbox_put(&f->node, figures);
 }
 
+static void a_long_time_without_a_flush_tells_of_the_node(void)
+{
+    struct fixture *f = setup(60000);
+    long long delta;
+    int i;
+
+    push_definitions(f);
+    push_samples(f, 10);
+    offer(f, 70);
+    for (i = 0; i < 1000 && counter(f, FP_COUNTER_own_samples) == 0; i++)
+        usleep(10000);
+    CHECK(counter(f, FP_COUNTER_own_samples) >= 1);
+    CHECK_INT(counter(f, FP_COUNTER_flushes), 0);
+    stop(f);
+    CHECK_INT(own_figure(f, "node_processes", &delta), 70);
+    CHECK_INT(samples_in_file(f), 10);
+    teardown(f);
+}
+
+static void who_follows_has_the_samples_without_a_flush(void)
+{
+    struct fixture *f = setup(0);
+    int i;
+
+    push_definitions(f);
+    push_samples(f, 10);
+    for (i = 0; i < 1000 && samples_in_file(f) < 10; i++) {
+        fp_writer_follow(f->writer);
+        sleep_ms(10);
+    }
+    CHECK_INT(samples_in_file(f), 10);
+    CHECK_INT(counter(f, FP_COUNTER_flushes), 0);
+    stop(f);
+    CHECK_INT(samples_in_file(f), 10);
+    teardown(f);
+}
+
 static void each_flush_writes_the_books_and_the_nodes_figures(void)
 {
     struct fixture *f = setup(0);
@@ -929,6 +966,8 @@ int main(int argc, char **argv)
     RUN(each_file_has_the_offset_of_its_beginning);
     RUN(files_of_another_node_are_named_by_its_clock);
     RUN(replaced_code_is_rendered_anew_and_counted);
+    RUN(a_long_time_without_a_flush_tells_of_the_node);
+    RUN(who_follows_has_the_samples_without_a_flush);
     RUN(each_flush_writes_the_books_and_the_nodes_figures);
     RUN(what_a_writer_holds_is_written_when_committed);
     RUN(what_nobody_commits_is_forgotten_and_counted);

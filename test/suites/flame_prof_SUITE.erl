@@ -589,6 +589,7 @@ what_a_full_ring_refused_is_told_anew(Config) ->
         transport => flame_prof_transport:library(Session),
         sample_interval_ms => 5,
         rules => flame_prof_selection:rules({top, 10000, 300}),
+        growers => 0,
         status => all,
         exclude => []
     }),
@@ -636,7 +637,7 @@ a_malformed_item_is_refused(Config) ->
         {exited, 2},
         {inconsistent, 3},
         {cpu, 4},
-        {selection, 5, 6},
+        {selection, 5, 6, 2},
         {lost, 7, 8, 9}
     ],
     ?assertEqual({15, 9}, flame_prof_nif:session_push(Session, Items)),

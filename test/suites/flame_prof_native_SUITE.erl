@@ -364,7 +364,7 @@ the_top_is_the_busiest(_) ->
     [] = lists:sublist(lists:reverse(Busy), 15) -- [P || {P, _} <- Chosen].
 
 top(N) ->
-    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, N),
+    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, N, 0),
     selected(Selector).
 
 %% In chunks, as the live table does.

@@ -28,6 +28,9 @@
     nothing_is_traced_after_the_session/1,
     rules_choose_by_their_metric/1,
     a_rule_by_change_chooses_who_grows/1,
+    who_is_flooded_has_a_place_until_it_is_drained/1,
+    whose_memory_grows_has_a_place/1,
+    maps_select_what_they_say/1,
     filters_choose_who_takes_part/1,
     several_rules_choose_together/1,
     a_session_is_given_up_that_does_not_start_in_time/1,
@@ -67,6 +70,9 @@ groups() ->
         nothing_is_traced_after_the_session,
         rules_choose_by_their_metric,
         a_rule_by_change_chooses_who_grows,
+        who_is_flooded_has_a_place_until_it_is_drained,
+        whose_memory_grows_has_a_place,
+        maps_select_what_they_say,
         filters_choose_who_takes_part,
         several_rules_choose_together,
         a_session_is_given_up_that_does_not_start_in_time,
@@ -458,6 +464,81 @@ a_rule_by_change_chooses_who_grows(Config) ->
         lists:member(Growing, Late) andalso not lists:member(Full, Late)
     end),
     _ = stop().
+
+%% Suspended, so that it does not run, and a dozen do more than it in each selection.
+who_is_flooded_has_a_place_until_it_is_drained(Config) ->
+    Flooded = ours(fun() -> drain() end),
+    _ = busy(12),
+    start(Config, #{select => {top, 8, 100}}),
+    selected_again(3),
+    ?assertNot(is_selected(Flooded)),
+    true = waiting:suspend(Flooded),
+    [Flooded ! N || N <- lists:seq(1, 20000)],
+    %% The one in hand may have passed it.
+    selected_again(2),
+    eventually(fun() -> is_selected(Flooded) end),
+    %% Another process may grow, too, and one of the eight may have exited.
+    ?assertMatch(#{growers := N} when N >= 1, counters()),
+    selected_again(4),
+    ?assert(is_selected(Flooded)),
+    true = erlang:resume_process(Flooded),
+    eventually(fun() -> not is_selected(Flooded) end),
+    _ = stop().
+
+whose_memory_grows_has_a_place(Config) ->
+    Growing = ours(fun() -> collect([]) end),
+    _ = busy(12),
+    start(Config, #{select => {top, 8, 100}}),
+    eventually(fun() -> is_selected(Growing) end),
+    exit(Growing, kill),
+    eventually(fun() -> not is_selected(Growing) end),
+    _ = stop().
+
+%% None grows into a list of rules, unless there are growers by name.
+maps_select_what_they_say(Config) ->
+    Flooded = ours(fun wait/0),
+    _ = busy(12),
+    Rules = [#{top => 8, interval => 100}],
+    [Flooded ! N || N <- lists:seq(1, 20000)],
+    start(Config, #{select => Rules}),
+    selected_again(4),
+    ?assertNot(is_selected(Flooded)),
+    ?assertMatch(#{growers := 0}, counters()),
+    _ = stop(),
+    start(Config, #{select => Rules, growers => 2}),
+    eventually(fun() -> is_selected(Flooded) end),
+    _ = stop(),
+    start(Config, #{select => {top, 8, 100}, growers => 0}),
+    selected_again(4),
+    ?assertNot(is_selected(Flooded)),
+    ?assertMatch(#{growers := 0}, counters()),
+    _ = stop().
+
+drain() ->
+    receive
+        N when is_integer(N) -> drain()
+    end.
+
+%% A binary of 64 KiB each 2 ms: few reductions.
+collect(Kept) ->
+    timer:sleep(2),
+    collect([binary:copy(<<0>>, 65536) | Kept]).
+
+busy(N) ->
+    [ours(fun Work() -> _ = lists:sum(lists:seq(1, 20000)), timer:sleep(1), Work() end)
+        || _ <- lists:seq(1, N)].
+
+is_selected(Pid) ->
+    {ok, Targets} = flame_prof_session:targets(),
+    lists:member(Pid, flame_prof_targets:selected(Targets)).
+
+counters() ->
+    maps:get(counters, flame_prof:info()).
+
+%% So many selections from now.
+selected_again(N) ->
+    #{selections := Before} = counters(),
+    eventually(fun() -> maps:get(selections, counters()) >= Before + N end).
 
 feed(To) ->
     To ! more,

@@ -25,6 +25,7 @@ options(Directory, Set) ->
         collapse_recursion => true,
         rules => [{reductions, true, 100, 1}],
         coalesce_idle => false,
+        growers => 0,
         select_interval_ms => 100,
         status => all,
         exclude => [],

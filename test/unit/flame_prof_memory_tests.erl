@@ -136,10 +136,10 @@ filters_and_the_portable_engine_need_no_table_test() ->
     ?assertEqual(0, flame_prof_memory:node_bytes(portable, options(#{}))).
 
 a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
-    Tight = options(#{memory_budget => 48330752}),
+    Tight = options(#{memory_budget => 48420352}),
     {error, {bad_option, #{option := memory_budget, accepted := Text}}} =
         flame_prof_memory:check(native, Tight),
-    Least = 48330752 + flame_prof_memory:node_bytes(native, Tight),
+    Least = 48420352 + flame_prof_memory:node_bytes(native, Tight),
     ?assertMatch({match, _}, re:run(Text, "at least " ++ integer_to_list(Least))),
     ?assertEqual(ok, flame_prof_memory:check(portable, Tight)).
 

@@ -21,6 +21,7 @@ defaults_test() ->
             memory_budget => 100663296,
             collapse_recursion => true,
             select => {top, 100, 5000},
+            growers => 25,
             process_options => #{status => all, follow => none},
             include => [],
             follow_limits => #{processes => 200, events => 100000, seconds => 60},
@@ -55,6 +56,27 @@ undefined_and_nil_are_left_out_test_() ->
             )
         end}
      || None <- [undefined, nil]
+    ].
+
+growers_are_a_quarter_of_the_selected_at_most_and_none_of_maps_test_() ->
+    [
+        {lists:flatten(io_lib:format("~0tp", [Given])), fun() ->
+            {ok, Options} = flame_prof_options:validate(Given),
+            ?assertEqual(Places, flame_prof_options:growers(Options))
+        end}
+     || {Given, Places} <- [
+            {#{}, 25},
+            {#{select => {top, 400}}, 25},
+            {#{select => {top, 40}}, 10},
+            {#{select => {top, 3, 1000}}, 0},
+            {#{select => {top, 0}}, 0},
+            {#{select => {top, 1000}, growers => 100}, 100},
+            {#{select => {top, 100}, growers => 100}, 25},
+            {#{growers => 0}, 0},
+            {#{select => #{top => 100}}, 0},
+            {#{select => [#{top => 100}]}, 0},
+            {#{select => [#{top => 60}, #{top => 60, by => memory}], growers => 100}, 30}
+        ]
     ].
 
 an_unknown_key_is_refused_even_when_it_is_undefined_test() ->
@@ -232,7 +254,9 @@ accepted_test_() ->
             {sync, flush, flush},
             {compress, none, none},
             {coalesce_idle, true, true},
-            {memory_budget, 48330752, 48330752},
+            {memory_budget, 48420352, 48420352},
+            {growers, 0, 0},
+            {growers, 100, 100},
             {collapse_recursion, false, false},
             {select, {top, 1}, {top, 1, 5000}},
             {select, {top, 0}, {top, 0, 5000}},
@@ -343,7 +367,8 @@ refused_test_() ->
             {max_total_bytes, [0, 4194303, Huge, "5000000"]},
             {sync, [true, always, "flush"]},
             {coalesce_idle, [none, changes, 1]},
-            {memory_budget, [0, -1, 48330751, Huge, infinity, 64.0e6]},
+            {growers, [-1, 101, 2.0, infinity, all]},
+            {memory_budget, [0, -1, 48420351, Huge, infinity, 64.0e6]},
             {compress, [gzip, true, {zstd, 3}]},
             {collapse_recursion, [yes, 1, "true"]},
             {select, [

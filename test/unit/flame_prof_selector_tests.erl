@@ -90,11 +90,11 @@ start(Top, Exclude) ->
 start_with(Rankings, Exclude) ->
     {ok, Select} = flame_prof_selection:validate(Rankings),
     Rules = flame_prof_selection:rules(Select),
-    flame_prof_selector:start_link(#{rules => Rules, exclude => Exclude}).
+    flame_prof_selector:start_link(#{rules => Rules, growers => 0, exclude => Exclude}).
 
 choice(Selector) ->
     receive
-        {selected, Selector, Processes, Selected} -> {Processes, Selected}
+        {selected, Selector, #{processes := Processes}, Selected} -> {Processes, Selected}
     after 300000 -> error(no_choice)
     end.
 
