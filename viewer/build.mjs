@@ -1,5 +1,5 @@
 // Build the viewer into priv/www: index.html, viewer.js and viewer.css for the
-// server, report.html for reports, where both stand inline.
+// server, report.html for reports, into which flame_prof:report/2 puts both, compressed.
 //
 //   node build.mjs           build
 //   node build.mjs --check   is what is committed what the sources give?
@@ -30,28 +30,35 @@ async function bundle(entry) {
 
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
-// The report's policy names its one script and its one style by what they are.
-function reportTemplate(html, js, css) {
-  const script = js.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
+// The report's policy names its scripts and its style by what they are. The first script is here
+// and adds the others, which the report has compressed.
+function reportTemplate(html, js, css, boot) {
+  if (/<\/script|<!--/i.test(boot)) throw new Error('boot.js: it would end its element');
   const policy =
-    `default-src 'none'; script-src ${hash(script)}; style-src ${hash(css)}; ` +
+    `default-src 'none'; script-src ${hash(boot)} ${hash(js)}; style-src ${hash(css)}; ` +
     `img-src data: blob:; base-uri 'none'; form-action 'none'`;
   const inlined = html
-    .replace('<link rel="stylesheet" href="viewer.css">', () => `<style>${css}</style>`)
+    .replace('<link rel="stylesheet" href="viewer.css">\n', '')
     .replace('<script src="viewer.js" defer></script>\n', '')
     .replace('<meta charset="utf-8">', () => `<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="${policy}">`)
-    .replace('</body>', () => `@DATA@\n<script>${script}</script>\n</body>`);
+    .replace('</body>', () => `@DATA@\n<script>${boot}</script>\n</body>`);
   if (inlined.split('@DATA@').length !== 2) throw new Error('report.html: no place for the data');
   return inlined;
 }
 
-const licence = '/* flame_prof, Apache License 2.0; with d3-scale-chromatic, d3-interpolate and d3-color, ISC License, Mike Bostock. */\n';
+const licence = `/* flame_prof, Apache License 2.0; with d3-scale-chromatic, d3-interpolate and
+d3-color, ISC License, Mike Bostock, and lit-html:
+
+${readFileSync(join(here, 'node_modules', 'lit-html', 'LICENSE'), 'utf8').trim()}
+*/
+`;
 const js = licence + (await bundle('app/main.js'));
 const css = await bundle('style.css');
+const boot = (await bundle('app/boot.js')).trim();
 const html = readFileSync(join(here, 'src', 'index.html'), 'utf8');
 const files = {
   'index.html': html, 'viewer.js': js, 'viewer.css': css,
-  'report.html': reportTemplate(html, js, css),
+  'report.html': reportTemplate(html, js, css, boot),
 };
 
 mkdirSync(www, { recursive: true });

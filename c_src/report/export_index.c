@@ -5,6 +5,8 @@
  * first row. One pass over the rows writes them all, each through a buffer of its own. */
 #include "report/export_index.h"
 
+#include "base/clock.h"
+
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are written as they are in memory");
 
@@ -108,19 +110,22 @@ static const struct table {
 
 struct array {
     const void *items;
-    size_t item, count;
+    size_t item, from, count; /* `from`: the first item that is written */
 };
 
-static struct array array_of(const struct fp_profile *profile, int array)
+/* Processes change: every piece has all. */
+static struct array array_of(const struct fp_index *w, int array)
 {
+    const struct fp_profile *profile = w->profile;
     const struct fp_strings *strings = &profile->strings;
     const struct fp_tree *tree = &profile->tree;
+    const struct fp_index_mark *from = w->from;
     const struct array arrays[] = {
-        [STRING_END] = {strings->end, sizeof(*strings->end), strings->count},
-        [STRING_BYTES] = {strings->bytes, 1, strings->size},
-        [FRAME] = {tree->frame, sizeof(*tree->frame), tree->frame_count},
-        [NODE] = {tree->node, sizeof(*tree->node), tree->node_count},
-        [PROCESS] = {profile->process, sizeof(*profile->process), profile->process_count},
+        [STRING_END] = {strings->end, sizeof(*strings->end), from->strings, strings->count},
+        [STRING_BYTES] = {strings->bytes, 1, from->string_bytes, strings->size},
+        [FRAME] = {tree->frame, sizeof(*tree->frame), from->frames, tree->frame_count},
+        [NODE] = {tree->node, sizeof(*tree->node), from->nodes, tree->node_count},
+        [PROCESS] = {profile->process, sizeof(*profile->process), 0, profile->process_count},
     };
 
     return arrays[array];
@@ -135,9 +140,9 @@ static void write_tables(struct fp_index *w)
 {
     for (int t = 0; t < FP_INDEX_TABLES; t++) {
         const struct table *table = &tables[t];
-        struct array array = array_of(w->profile, table->array);
+        struct array array = array_of(w, table->array);
 
-        for (size_t i = 0; i < array.count; i++) {
+        for (size_t i = array.from; i < array.count; i++) {
             int64_t number = 0;
 
             memcpy(&number, (const char *)array.items + i * array.item + table->at, table->size);
@@ -175,10 +180,9 @@ static int find_statuses(struct fp_index *w)
 static void place_rows_of(struct fp_index *w, uint32_t c, int64_t min, int64_t max)
 {
     struct fp_column *column = &w->column[c];
-    uint64_t rows = w->profile->rows.count;
 
-    place(w, column, min, max, w->is_packed ? 0 : rows);
-    column->count = rows;
+    place(w, column, min, max, w->is_packed ? 0 : w->rows);
+    column->count = w->rows;
     if (w->is_packed && column->type != FP_COLUMN_CONST)
         column->type = FP_COLUMN_PACKED;
 }
@@ -188,11 +192,13 @@ static void place_metric(struct fp_index *w, uint32_t m)
     const struct fp_metric_facts *facts = &w->profile->metric[m];
     struct fp_listed_rows *listed = &w->listed[m];
     uint32_t value = FP_ROW_VALUE + 2 * m, delta = value + 1;
-    uint64_t few = w->profile->rows.count / 16;
-    uint64_t count = facts->rows <= few ? facts->rows : facts->odd;
+    uint64_t few = w->rows / 16;
+    uint64_t rows = facts->rows - w->from->metric_rows[m];
+    uint64_t odd = facts->odd - w->from->metric_odd[m];
+    uint64_t count = rows <= few ? rows : odd;
 
-    listed->is_sparse = facts->rows <= few;
-    listed->is_derived = !listed->is_sparse && facts->odd <= few;
+    listed->is_sparse = rows <= few;
+    listed->is_derived = !listed->is_sparse && odd <= few;
     if (listed->is_sparse || listed->is_derived) {
         place(w, &listed->row, 0, UINT32_MAX, count);
         place(w, &w->column[delta], facts->delta_min, facts->delta_max, count);
@@ -211,7 +217,8 @@ static void place_time(struct fp_index *w)
     const struct fp_profile *profile = w->profile;
     int64_t last = profile->last_us - profile->first_us;
 
-    w->has_runs = !w->is_packed && profile->time_runs <= profile->rows.count / 4;
+    w->has_runs =
+        !w->is_packed && w->from->rows == 0 && profile->time_runs <= profile->rows.count / 4;
     if (!w->has_runs) {
         place_rows_of(w, FP_ROW_TIME, 0, last);
         return;
@@ -229,8 +236,11 @@ static void place_all(struct fp_index *w)
 {
     const struct fp_profile *profile = w->profile;
 
-    for (int t = 0; t < FP_INDEX_TABLES; t++)
-        place_typed(w, &w->table[t], tables[t].type, array_of(profile, tables[t].array).count);
+    for (int t = 0; t < FP_INDEX_TABLES; t++) {
+        struct array array = array_of(w, tables[t].array);
+
+        place_typed(w, &w->table[t], tables[t].type, array.count - array.from);
+    }
     place_time(w);
     place_numbers(w, FP_ROW_PROCESS, profile->process_count);
     place_numbers(w, FP_ROW_STATUS, w->status_count);
@@ -239,7 +249,8 @@ static void place_all(struct fp_index *w)
     place_numbers(w, FP_ROW_SCHEMA, profile->schema_count);
     place_numbers(w, FP_ROW_EVENT, profile->event_count);
     place_numbers(w, FP_ROW_FILE, profile->file_count);
-    place(w, &w->own, 0, UINT32_MAX, profile->own_count);
+    place_rows_of(w, FP_ROW_SCHEDULER, 0, profile->scheduler_max);
+    place(w, &w->own, 0, UINT32_MAX, profile->own_count - w->from->own_rows);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -257,20 +268,24 @@ static void numbers_of(const struct fp_index *w, const struct fp_row *row,
     number[FP_ROW_SCHEMA] = row->schema;
     number[FP_ROW_EVENT] = row->event;
     number[FP_ROW_FILE] = row->file;
+    number[FP_ROW_SCHEDULER] = row->scheduler;
 }
 
-int64_t fp_index_number(const struct fp_index *w, uint32_t column, const struct fp_row *row)
+void fp_index_numbers(const struct fp_index *w, const struct fp_row *row,
+                      int64_t number[FP_ROW_COLUMNS])
 {
-    int64_t number[FP_ROW_VALUE];
-    int place;
+    const struct fp_schema *schema = &w->profile->schema[row->schema];
 
-    if (column < FP_ROW_VALUE) {
-        numbers_of(w, row, number);
-        return number[column];
+    memset(number, 0, (FP_ROW_VALUE + 2 * w->profile->metric_count) * sizeof(*number));
+    numbers_of(w, row, number);
+    for (uint32_t i = 0; i < schema->count; i++) {
+        uint32_t value = FP_ROW_VALUE + 2u * schema->metric[i];
+
+        number[value] = row->value[i];
+        number[value + 1] = row->delta[i];
+        if (w->has_differences[schema->metric[i]])
+            number[value + 1] -= row->difference[i];
     }
-    column -= FP_ROW_VALUE;
-    place = fp_profile_place(w->profile, row, (int)(column / 2));
-    return place < 0 ? 0 : column % 2 == 0 ? row->value[place] : row->delta[place];
 }
 
 /* A row without the metric has the numbers 0 and is not listed. */
@@ -324,26 +339,22 @@ static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t num
     write_metrics(w, row, number);
 }
 
-static int write_rows(struct fp_index *w)
+static int write_rows(struct fp_index *w, struct fp_cursor *cursor)
 {
-    struct fp_profile *profile = w->profile;
-    struct fp_cursor cursor;
+    uint64_t number = w->from->rows;
     struct fp_row row;
-    uint64_t number = 0;
     int more;
 
-    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+    while ((more = fp_cursor_next(cursor, &row)) > 0) {
         write_row(w, &row, w->is_packed ? w->rank[number] : number);
         number++;
     }
-    fp_cursor_close(&cursor);
     if (w->has_runs && number > 0)
         put(w, &w->run_end, (int64_t)number);
     return more;
 }
 
-static int write_all(struct fp_index *w)
+static int write_all(struct fp_index *w, struct fp_cursor *cursor)
 {
     int err = find_statuses(w);
 
@@ -352,9 +363,10 @@ static int write_all(struct fp_index *w)
     if (err != 0)
         return err;
     place_all(w);
+    fp_index_find_sums(w);
     fp_index_write_header(w);
     write_tables(w);
-    err = write_rows(w);
+    err = write_rows(w, cursor);
     for (size_t i = 0; i < w->placed_count; i++)
         fp_index_flush(w, w->placed[i]);
     /* The padding behind the last column is part of the file. */
@@ -362,7 +374,8 @@ static int write_all(struct fp_index *w)
     return err == 0 && w->is_packed ? fp_index_write_packed(w) : err;
 }
 
-int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed)
+static int export(struct fp_profile *profile, struct fp_output *output, int is_packed,
+                  const struct fp_index_mark *from, struct fp_cursor *cursor)
 {
     struct fp_budget *budget = &profile->budget;
     struct fp_index *w;
@@ -376,14 +389,68 @@ int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is
     w->profile = profile;
     w->output = output;
     w->is_packed = is_packed;
+    w->from = from;
+    w->rows = profile->rows.count - from->rows;
     w->buffers = malloc(FP_INDEX_COLUMNS * FP_INDEX_BUFFER_BYTES);
     if (w->buffers != NULL)
-        err = write_all(w);
+        err = write_all(w, cursor);
     FP_FREE(budget, w->status_text, w->status_room);
     FP_FREE(budget, w->status_of, profile->tree.stack_count);
     FP_FREE(budget, w->order, profile->rows.count);
     FP_FREE(budget, w->rank, profile->rows.count);
     free(w->buffers);
     free(w);
+    return err;
+}
+
+int fp_export_index(struct fp_profile *profile, struct fp_output *output, int is_packed)
+{
+    const struct fp_index_mark nothing = {0};
+    struct fp_cursor cursor;
+    int err;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    err = export(profile, output, is_packed, &nothing, &cursor);
+    fp_cursor_close(&cursor);
+    return err;
+}
+
+/* ------------------------------------------------------------------- pieces -- */
+
+static void set_mark(struct fp_profile *profile)
+{
+    struct fp_index_mark *mark = &profile->indexed;
+
+    mark->row_bytes = profile->rows.size;
+    mark->rows = profile->rows.count;
+    mark->own_rows = profile->own_count;
+    mark->strings = profile->strings.count;
+    mark->string_bytes = profile->strings.size;
+    mark->frames = profile->tree.frame_count;
+    mark->nodes = profile->tree.node_count;
+    mark->first_us = profile->first_us;
+    for (uint32_t m = 0; m < profile->metric_count; m++) {
+        mark->metric_rows[m] = profile->metric[m].rows;
+        mark->metric_odd[m] = profile->metric[m].odd;
+    }
+}
+
+int fp_export_index_piece(struct fp_profile *profile, struct fp_output *output)
+{
+    struct fp_index_mark *mark = &profile->indexed;
+    uint64_t before = fp_thread_cpu_ns();
+    int err;
+
+    if (mark->has_failed || profile->coarse_us != 0 ||
+        (mark->rows > 0 && profile->first_us != mark->first_us))
+        return FP_ESTATE;
+    if (!mark->is_set)
+        fp_cursor_open(&mark->cursor, &profile->rows, profile->schema, &profile->budget);
+    mark->cursor.at = profile->rows.bytes + mark->row_bytes; /* they move when they grow */
+    err = export(profile, output, 0, mark, &mark->cursor);
+    mark->is_set = true;
+    mark->has_failed = err != 0;
+    set_mark(profile);
+    profile->cpu_ns += fp_thread_cpu_ns() - before;
     return err;
 }

@@ -48,6 +48,7 @@ enum fp_row_column {
     FP_ROW_SCHEMA,
     FP_ROW_EVENT,
     FP_ROW_FILE,
+    FP_ROW_SCHEDULER,
     FP_ROW_VALUE, /* of metric 0; its deltas follow */
     FP_ROW_COLUMNS = FP_ROW_VALUE + 2 * FP_METRICS_MOST
 };
@@ -59,6 +60,17 @@ struct fp_listed_rows {
     bool is_derived, is_sparse;
 };
 
+#define FP_SUM_TERMS_MOST 4
+
+/* A packed value is what it is more than this sum: most of it the VM computes so. */
+struct fp_index_sum {
+    uint32_t count;
+    struct {
+        uint32_t metric;
+        int64_t factor;
+    } term[FP_SUM_TERMS_MOST];
+};
+
 #define FP_INDEX_TABLES 21
 /* Of the whole file: the last two are run_end and own. */
 #define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 2)
@@ -67,12 +79,16 @@ struct fp_index {
     struct fp_profile *profile;
     struct fp_output *output;
     bool is_packed;
-    uint64_t base; /* of all offsets, in the file */
-    uint64_t end;  /* of the data, from base */
+    const struct fp_index_mark *from; /* what is left out; all 0: nothing */
+    uint64_t rows;                    /* that are written */
+    uint64_t base;                    /* of all offsets, in the file */
+    uint64_t end;                     /* of the data, from base */
     struct fp_column table[FP_INDEX_TABLES];
     struct fp_column column[FP_ROW_COLUMNS];
     struct fp_listed_rows listed[FP_METRICS_MOST];
-    struct fp_column own; /* numbers of the profiler's own rows */
+    struct fp_index_sum sum[FP_METRICS_MOST];
+    bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
+    struct fp_column own;                  /* numbers of the profiler's own rows */
     /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;
     bool has_runs;
@@ -92,8 +108,9 @@ struct fp_index {
 /* ---- export_index.c -- */
 
 void fp_index_flush(struct fp_index *w, struct fp_column *column);
-/* The number of a row in a column; 0 where the row does not have the metric. */
-int64_t fp_index_number(const struct fp_index *w, uint32_t column, const struct fp_row *row);
+/* Of all packed columns of a row; 0 where the row does not have the metric. */
+void fp_index_numbers(const struct fp_index *w, const struct fp_row *row,
+                      int64_t number[FP_ROW_COLUMNS]);
 const char *fp_index_table_name(int table);
 
 /* ---- export_index_header.c -- */
@@ -105,4 +122,6 @@ void fp_index_write_header(struct fp_index *w);
 
 /* The order of the rows, before they are written. */
 int fp_index_find_order(struct fp_index *w);
+/* After all columns are placed. */
+void fp_index_find_sums(struct fp_index *w);
 int fp_index_write_packed(struct fp_index *w);

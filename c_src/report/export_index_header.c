@@ -1,7 +1,7 @@
 /* export_index_header.c - the index's beginning: JSON that says what each column is. */
 #include "report/export_index.h"
 
-#define INDEX_VERSION 1
+#define INDEX_VERSION 2
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 
@@ -17,6 +17,18 @@ static void put_column(struct fp_output *output, const char *key, const struct f
     fp_json_end(output, "}");
 }
 
+static void put_sum(struct fp_output *output, const struct fp_index_sum *sum)
+{
+    fp_json_begin(output, "sum", "[");
+    for (uint32_t i = 0; i < sum->count; i++) {
+        fp_json_begin(output, NULL, "[");
+        fp_json_number(output, NULL, sum->term[i].metric);
+        fp_json_number(output, NULL, sum->term[i].factor);
+        fp_json_end(output, "]");
+    }
+    fp_json_end(output, "]");
+}
+
 /* A column of `count` rows that is made of two shorter ones. */
 static void put_pair(struct fp_index *w, const char *key, const char *type, const char *first_key,
                      const struct fp_column *first, const char *second_key,
@@ -24,7 +36,7 @@ static void put_pair(struct fp_index *w, const char *key, const char *type, cons
 {
     fp_json_begin(w->output, key, "{");
     fp_json_word(w->output, "type", type);
-    fp_json_number(w->output, "count", (int64_t)w->profile->rows.count);
+    fp_json_number(w->output, "count", (int64_t)w->rows);
     put_column(w->output, first_key, first);
     put_column(w->output, second_key, second);
     fp_json_end(w->output, "}");
@@ -112,6 +124,10 @@ static void put_metric(struct fp_index *w, uint32_t m)
         put_pair(w, "delta", "sparse", "rows", &listed->row, "values", delta);
     } else {
         put_column(w->output, "value", value);
+        if (w->has_differences[m])
+            fp_json_number(w->output, "differences", 1);
+        if (w->sum[m].count > 0)
+            put_sum(w->output, &w->sum[m]);
         if (listed->is_derived)
             put_pair(w, "delta", "derived", "rows", &listed->row, "deltas", delta);
         else
@@ -122,8 +138,8 @@ static void put_metric(struct fp_index *w, uint32_t m)
 
 static void put_columns(struct fp_index *w)
 {
-    static const char *const name[FP_ROW_VALUE] = {"process", "time_us", "status", "node",
-                                                   "period",  "schema",  "event",  "file"};
+    static const char *const name[FP_ROW_VALUE] = {
+        "process", "time_us", "status", "node", "period", "schema", "event", "file", "scheduler"};
 
     fp_json_begin(w->output, "columns", "{");
     for (int c = 0; c < FP_ROW_VALUE; c++) {
@@ -135,6 +151,42 @@ static void put_columns(struct fp_index *w)
     fp_json_end(w->output, "}");
 }
 
+/* How much of each the pieces before this one have. */
+static void put_from(struct fp_index *w)
+{
+    const struct fp_index_mark *from = w->from;
+
+    if (!from->is_set)
+        return;
+    fp_json_begin(w->output, "from", "{");
+    fp_json_number(w->output, "rows", (int64_t)from->rows);
+    fp_json_number(w->output, "strings", (int64_t)from->strings);
+    fp_json_number(w->output, "string_bytes", (int64_t)from->string_bytes);
+    fp_json_number(w->output, "frames", (int64_t)from->frames);
+    fp_json_number(w->output, "nodes", (int64_t)from->nodes);
+    fp_json_end(w->output, "}");
+}
+
+/* Ranges of seconds that are side by side. */
+static void put_fine(struct fp_output *output, const struct fp_profile *profile)
+{
+    size_t end;
+
+    fp_json_begin(output, "fine", "[");
+    for (size_t second = 0; second < profile->fine_count; second = end) {
+        end = second + 1;
+        if (!profile->fine[second])
+            continue;
+        while (end < profile->fine_count && profile->fine[end])
+            end++;
+        fp_json_begin(output, NULL, "[");
+        fp_json_number(output, NULL, (int64_t)second * 1000000);
+        fp_json_number(output, NULL, (int64_t)end * 1000000);
+        fp_json_end(output, "]");
+    }
+    fp_json_end(output, "]");
+}
+
 static void put_header(struct fp_index *w)
 {
     const struct fp_profile *profile = w->profile;
@@ -143,12 +195,15 @@ static void put_header(struct fp_index *w)
     fp_json_begin(output, NULL, "{");
     fp_json_word(output, "format", "flame_prof index");
     fp_json_number(output, "version", INDEX_VERSION);
-    fp_json_number(output, "rows", (int64_t)profile->rows.count);
+    fp_json_number(output, "rows", (int64_t)w->rows);
+    put_from(w);
     fp_json_number(output, "start_us", profile->first_us);
     fp_json_number(output, "end_us", profile->last_us);
     fp_json_number(output, "ordered", profile->is_ordered);
     fp_json_number(output, "data_bytes", (int64_t)w->end);
     fp_json_number(output, "packed", w->is_packed);
+    fp_json_number(output, "coarse_us", profile->coarse_us);
+    put_fine(output, profile);
     put_files(w);
     put_warnings(w);
     put_texts(w, "events", profile->event, profile->event_count);

@@ -1,8 +1,7 @@
 /* profile.c - a sample is parsed whole before it is kept: a damaged one leaves a warning and at
  * most some unused texts. */
 #include "report/profile.h"
-
-#include <stdbool.h>
+#include "report/sample_process.h"
 
 #define EVENTS_MOST 256
 
@@ -27,9 +26,18 @@ int fp_profile_create(struct fp_profile **profile, size_t limit)
 
 static void close_file(struct fp_profile *profile)
 {
+    const struct fp_source_state *before = &profile->before;
+    struct fp_source_state *state;
+
     if (profile->source == NULL)
         return;
-    profile->file[profile->file_count - 1].source = *fp_source_state(profile->source);
+    state = &profile->file[profile->file_count - 1].source;
+    *state = *fp_source_state(profile->source);
+    state->kind = state->text == 0 && before->text > 0 ? before->kind : state->kind;
+    state->text += before->text;
+    state->damaged += before->damaged;
+    state->lost_text += before->lost_text;
+    profile->next_line = profile->scan.line;
     fp_scan_close(&profile->scan);
     fp_source_close(profile->source);
     profile->source = NULL;
@@ -43,11 +51,14 @@ void fp_profile_destroy(struct fp_profile *profile)
         return;
     budget = &profile->budget;
     close_file(profile);
+    if (profile->indexed.is_set)
+        fp_cursor_close(&profile->indexed.cursor);
     fp_rows_free(&profile->rows, budget);
     fp_tree_free(&profile->tree);
     fp_strings_free(&profile->strings, budget);
     fp_table_free(&profile->processes, budget);
     fp_carry_free(&profile->carry, budget);
+    free(profile->fine);
     free(profile->process);
     free(profile->last);
     free(profile->event);
@@ -189,9 +200,8 @@ static void widen(int64_t *min, int64_t *max, int64_t number)
         *max = number;
 }
 
-static void note_metrics(struct fp_profile *profile, bool is_own)
+static void note_metrics(struct fp_profile *profile, const struct fp_row *row, bool is_own)
 {
-    const struct fp_row *row = &profile->row;
     const struct fp_schema *schema = &profile->schema[row->schema];
 
     for (uint32_t i = 0; i < schema->count; i++) {
@@ -203,182 +213,6 @@ static void note_metrics(struct fp_profile *profile, bool is_own)
         facts->samples += !is_own;
         facts->odd += row->odd >> i & 1;
     }
-}
-
-/* -------------------------------------------------------------- processes -- */
-
-/* The words of a line that the profile keeps on their own. */
-enum word { ERL_PID, NAME, LABEL, INITIAL_CALL, PROC_LIB_INITIAL_CALL, WORDS };
-
-/* NULL, or why the text is damaged. Other words are kept as part of the whole. */
-static const char *read_words(struct fp_slice text, struct fp_slice words[WORDS])
-{
-    static const struct fp_slice known[WORDS] = {{"erl_pid", 7},
-                                                 {"name", 4},
-                                                 {"label", 5},
-                                                 {"initial_call", 12},
-                                                 {"proc_lib_initial_call", 21}};
-    const char *at = text.at, *end = at + text.size;
-    struct fp_slice key, word;
-
-    memset(words, 0, WORDS * sizeof(*words));
-    while (at < end && fp_parse_word(&at, end, &key, &word)) {
-        for (int w = 0; w < WORDS; w++) {
-            if (fp_slice_is(key, known[w]))
-                words[w] = word;
-        }
-    }
-    return fp_check_words(text);
-}
-
-/* The first process of the OS process; `id`, which is new, where there is none. */
-static int node_of(struct fp_profile *profile, uint64_t pid, uint32_t id, uint32_t *node)
-{
-    uint64_t hash = fp_hash_two(pid, UINT64_MAX);
-    struct fp_table_at at;
-
-    fp_table_seek(&profile->processes, hash, &at);
-    while (fp_table_next(&profile->processes, &at, node)) {
-        if (*node < id && profile->process[*node].pid == pid) {
-            *node = profile->process[*node].node;
-            return 0;
-        }
-    }
-    *node = id;
-    return fp_table_put(&profile->processes, &profile->budget, hash, id);
-}
-
-static int new_process(struct fp_profile *profile, const struct fp_sample *sample, uint32_t thread,
-                       uint32_t erl_pid, uint64_t hash, uint32_t *id)
-{
-    const struct fp_header *header = &sample->header;
-    struct fp_process *process;
-    uint32_t comm, node;
-    int err = intern(profile, header->comm, &comm);
-
-    if (err == 0)
-        err = FP_GROW(&profile->budget, &profile->process, &profile->process_room,
-                      profile->process_count + 1);
-    *id = (uint32_t)profile->process_count;
-    if (err == 0)
-        err = node_of(profile, header->pid, *id, &node);
-    /* Last: what is in the table is in process[], too. */
-    if (err == 0)
-        err = fp_table_put(&profile->processes, &profile->budget, hash, *id);
-    if (err != 0)
-        return err;
-    process = &profile->process[profile->process_count++];
-    *process = (struct fp_process){.thread = thread,
-                                   .comm = comm,
-                                   .pid = header->pid,
-                                   .tid = header->tid,
-                                   .erl_pid = erl_pid,
-                                   .file = profile->row.file,
-                                   .node = node,
-                                   .is_own = fp_sample_is_own(sample),
-                                   .first_us = header->time_us,
-                                   .last_us = header->time_us};
-    return 0;
-}
-
-/* Two processes can share a tid (doc/format.md): their pids differ. */
-static int find_process(struct fp_profile *profile, const struct fp_sample *sample, uint32_t thread,
-                        uint32_t erl_pid, uint32_t *id)
-{
-    uint64_t hash = fp_hash_two(thread, erl_pid);
-    struct fp_table_at at;
-
-    fp_table_seek(&profile->processes, hash, &at);
-    while (fp_table_next(&profile->processes, &at, id)) {
-        if (profile->process[*id].thread == thread && profile->process[*id].erl_pid == erl_pid)
-            return 0;
-    }
-    return new_process(profile, sample, thread, erl_pid, hash, id);
-}
-
-static int update_words(struct fp_profile *profile, struct fp_process *process,
-                        const struct fp_slice words[WORDS])
-{
-    uint32_t *const member[WORDS] = {[NAME] = &process->name,
-                                     [LABEL] = &process->label,
-                                     [INITIAL_CALL] = &process->initial_call,
-                                     [PROC_LIB_INITIAL_CALL] = &process->proc_lib_initial_call};
-    int err = 0;
-
-    process->words = profile->fields.words;
-    for (int w = NAME; w < WORDS && err == 0; w++) {
-        if (words[w].size > 0)
-            err = intern(profile, words[w], member[w]);
-    }
-    return err;
-}
-
-/* The original has the pid without < > where the others have the name of the thread. */
-static int original_pid(struct fp_profile *profile, struct fp_slice thread, uint32_t *id)
-{
-    char text[66];
-
-    if (thread.size > sizeof(text) - 2)
-        thread.size = sizeof(text) - 2;
-    text[0] = '<';
-    memcpy(text + 1, thread.at, thread.size);
-    text[thread.size + 1] = '>';
-    return intern(profile, (struct fp_slice){text, thread.size + 2}, id);
-}
-
-/* A process whose whole sample was lost, and now comes with its pid. */
-static int name_process(struct fp_profile *profile, uint32_t thread, uint32_t erl_pid, uint32_t id)
-{
-    profile->process[id].erl_pid = erl_pid;
-    return fp_table_put(&profile->processes, &profile->budget, fp_hash_two(thread, erl_pid), id);
-}
-
-static int process_of_words(struct fp_profile *profile, const struct fp_sample *sample,
-                            uint32_t thread, struct fp_slice text, uint32_t *id)
-{
-    uint32_t last = profile->last[thread], erl_pid;
-    struct fp_slice words[WORDS];
-    int err;
-
-    err = check(profile, read_words(text, words));
-    if (err != 0)
-        return err;
-    err = sample->dialect == FP_ORIGINAL ? original_pid(profile, sample->header.thread, &erl_pid)
-                                         : intern(profile, words[ERL_PID], &erl_pid);
-    if (err == 0 && sample->is_carried && last != 0 && profile->process[last - 1].words == 0)
-        err = name_process(profile, thread, erl_pid, *id);
-    else if (err == 0)
-        err = find_process(profile, sample, thread, erl_pid, id);
-    if (err != 0)
-        return err;
-    profile->last[thread] = *id + 1;
-    return update_words(profile, &profile->process[*id], words);
-}
-
-static int process_of(struct fp_profile *profile, const struct fp_sample *sample, uint32_t *id)
-{
-    uint32_t thread, last, words = profile->fields.words;
-    struct fp_slice text;
-    char *copy;
-    int err = intern(profile, sample->header.thread, &thread);
-
-    if (err == 0)
-        err = FP_GROW_ZEROS(&profile->budget, &profile->last, &profile->last_room, thread + 1u);
-    if (err != 0)
-        return err;
-    last = profile->last[thread];
-    *id = last - 1;
-    if (last != 0 && (profile->process[*id].words == words || (words == 0 && sample->is_carried)))
-        return 0;
-    /* The table of texts moves when one is added. */
-    text = fp_profile_text(profile, words);
-    copy = malloc(text.size + 1);
-    if (copy == NULL)
-        return FP_ENOMEM;
-    memcpy(copy, text.at, text.size);
-    err = process_of_words(profile, sample, thread, (struct fp_slice){copy, text.size}, id);
-    free(copy);
-    return err;
 }
 
 /* ---------------------------------------------------------------- samples -- */
@@ -436,6 +270,24 @@ static void note_time(struct fp_profile *profile, struct fp_process *process)
     widen(&process->first_us, &process->last_us, now);
 }
 
+int fp_profile_keep_row(struct fp_profile *profile, struct fp_rows *rows, struct fp_row *row)
+{
+    struct fp_process *process = &profile->process[row->process];
+    int err;
+
+    if (rows->count == 0 || row->time_us != rows->time_us)
+        profile->time_runs++;
+    if (row->period > profile->period_max)
+        profile->period_max = row->period;
+    err = fp_rows_add(rows, &profile->budget, profile->schema, row);
+    if (err != 0)
+        return err;
+    note_metrics(profile, row, process->is_own);
+    process->samples++;
+    profile->own_count += process->is_own != 0;
+    return 0;
+}
+
 static int keep(struct fp_profile *profile, const struct fp_sample *sample)
 {
     struct fp_file *file = current_file(profile);
@@ -446,10 +298,12 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     note_time(profile, process);
     if (row->period > profile->period_max)
         profile->period_max = row->period;
+    if (row->scheduler > profile->scheduler_max)
+        profile->scheduler_max = row->scheduler;
     err = fp_rows_add(&profile->rows, &profile->budget, profile->schema, row);
     if (err != 0)
         return err;
-    note_metrics(profile, process->is_own);
+    note_metrics(profile, row, process->is_own);
     process->samples++;
     if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
@@ -473,13 +327,14 @@ static int understand(struct fp_profile *profile, const struct fp_sample *sample
         err = read_numbers(profile);
     row->time_us = sample->header.time_us;
     row->period = sample->header.period;
+    row->scheduler = sample->header.scheduler;
     row->file = (uint32_t)(profile->file_count - 1);
     if (err == 0)
         err = stack_of(profile, sample, &row->stack);
     if (err == 0)
         err = intern_event(profile, sample->header.event, &row->event);
     if (err == 0)
-        err = process_of(profile, sample, &row->process);
+        err = fp_profile_process(profile, sample, &row->process);
     return err;
 }
 
@@ -510,7 +365,7 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
 int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struct fp_slice path)
 {
     struct fp_file file = {0};
-    int err = profile->source != NULL ? FP_ESTATE : 0;
+    int err = profile->source != NULL || profile->coarse_us != 0 ? FP_ESTATE : 0;
 
     if (err == 0 && profile->file_count == FP_FILES_MOST)
         err = FP_EFULL;
@@ -527,8 +382,27 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struc
     }
     profile->file[profile->file_count++] = file;
     profile->source = source;
+    profile->before = (struct fp_source_state){0};
     /* Its processes may be others, of another node. */
     fp_carry_damage(&profile->carry);
+    return 0;
+}
+
+int fp_profile_continue(struct fp_profile *profile, struct fp_source *source, struct fp_slice path)
+{
+    int err = profile->source != NULL || profile->file_count == 0 || profile->coarse_us != 0
+                  ? FP_ESTATE
+                  : intern(profile, path, &current_file(profile)->path);
+
+    if (err == 0)
+        err = fp_scan_open(&profile->scan, fp_source_read, source);
+    if (err != 0) {
+        fp_source_close(source);
+        return err;
+    }
+    profile->source = source;
+    profile->before = current_file(profile)->source;
+    profile->scan.line = profile->next_line;
     return 0;
 }
 

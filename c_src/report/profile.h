@@ -11,6 +11,8 @@
  * FP_EFULL, and the profile has what was read before. One thread at a time. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "report/carry.h"
 #include "report/tree.h"
 #include "store/source.h"
@@ -58,6 +60,17 @@ struct fp_warning {
     const char *what;
 };
 
+/* What the pieces of the index have so far: fp_export_index_piece() of export.h. */
+struct fp_index_mark {
+    bool is_set, has_failed;
+    struct fp_cursor cursor; /* behind the last row, which is at `row_bytes` */
+    size_t row_bytes;
+    uint64_t rows, own_rows;
+    size_t strings, string_bytes, frames, nodes;
+    uint64_t metric_rows[FP_METRICS_MOST], metric_odd[FP_METRICS_MOST];
+    int64_t first_us;
+};
+
 struct fp_profile {
     struct fp_budget budget;
     struct fp_strings strings;
@@ -81,7 +94,15 @@ struct fp_profile {
     struct fp_warning warning[FP_WARNINGS_MOST]; /* the first ones */
     uint64_t warning_count;                      /* of all */
     int64_t first_us, last_us, period_max;
+    uint32_t scheduler_max;
     int is_ordered; /* no row is earlier than the one before it */
+    struct fp_index_mark indexed;
+    uint64_t cpu_ns;               /* of all steps, by their caller, and all pieces */
+    struct fp_source_state before; /* of the last file, when it was continued */
+    uint64_t next_line;            /* of it */
+    int64_t coarse_us;             /* thin.h: the interval; 0: every row is a sample */
+    uint8_t *fine;                 /* by second from first_us on: its rows are samples */
+    size_t fine_count;
     /* while a file is read */
     struct fp_source *source;
     struct fp_scan scan;
@@ -98,9 +119,15 @@ void fp_profile_destroy(struct fp_profile *profile);
 /* Begins a file. The profile closes the source, also after an error: FP_ENOMEM, FP_EFULL,
  * FP_ESTATE: another one is being read. */
 int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struct fp_slice path);
+/* The same for what was written to the last file since it was read: the source begins where that
+ * one's `bytes_in` ended. The file may have another path now. FP_ESTATE: also without a file. */
+int fp_profile_continue(struct fp_profile *profile, struct fp_source *source, struct fp_slice path);
 /* Read about `bytes` of text. 1: there is more; 0: the file is at its end; FP_EIO, FP_EFULL,
  * FP_ENOMEM, FP_ENEWER: it ends here. */
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes);
+
+/* For thin.h: adds a row that replaces others to `rows`, and notes what is in it. */
+int fp_profile_keep_row(struct fp_profile *profile, struct fp_rows *rows, struct fp_row *row);
 
 static inline struct fp_slice fp_profile_text(const struct fp_profile *profile, uint32_t id)
 {

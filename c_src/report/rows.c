@@ -12,10 +12,11 @@ enum {
     HAS_PERIOD = 16,
     HAS_VALUES = 32,
     HAS_DELTAS = 64,
+    HAS_SCHEDULER = 128,
 };
 
-/* The most bytes of a row: 11 numbers, two sets, and two numbers for each metric. */
-#define ROW_MOST (FP_VARINT_MOST * (11 + 2 * 2 + 2 * FP_METRICS_MOST))
+/* The most bytes of a row: 12 numbers, two sets, and two numbers for each metric. */
+#define ROW_MOST (FP_VARINT_MOST * (12 + 2 * 2 + 2 * FP_METRICS_MOST))
 
 /* ----------------------------------------------------------------- tracks -- */
 
@@ -166,6 +167,7 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_
     at = put_if(at, flags, HAS_SCHEMA, row->schema != track->schema, row->schema);
     at = put_if(at, flags, HAS_STACK, row->stack != track->stack, row->stack);
     at = put_if(at, flags, HAS_PERIOD, row->period != 1, (uint64_t)row->period);
+    at = put_if(at, flags, HAS_SCHEDULER, row->scheduler != 0, row->scheduler);
     at = put_metrics(at, flags, track, schema, row);
     rows->size = (size_t)(at - rows->bytes);
     rows->count++;
@@ -207,8 +209,8 @@ static void get_metrics(struct fp_cursor *cursor, struct fp_track *track,
         uint64_t change = changed >> i & 1 ? (uint64_t)unzigzag(get(&cursor->at)) : 0;
 
         row->value[i] = (int64_t)((uint64_t)track->value[m] + change);
-        row->delta[i] =
-            row->odd >> i & 1 ? unzigzag(get(&cursor->at)) : difference(track, m, row->value[i]);
+        row->difference[i] = difference(track, m, row->value[i]);
+        row->delta[i] = row->odd >> i & 1 ? unzigzag(get(&cursor->at)) : row->difference[i];
         track->value[m] = row->value[i];
         track->seen |= FP_METRIC_BIT(m);
     }
@@ -238,6 +240,7 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
     track->stack = (uint32_t)get_if(&cursor->at, flags, HAS_STACK, track->stack);
     row->stack = track->stack;
     row->period = (int64_t)get_if(&cursor->at, flags, HAS_PERIOD, 1);
+    row->scheduler = (uint32_t)get_if(&cursor->at, flags, HAS_SCHEDULER, 0);
     schema = &cursor->schemas[row->schema];
     err = fit(track, cursor->budget, schema);
     if (err != 0)

@@ -13,6 +13,7 @@
  *      [schema]    HAS_SCHEMA: otherwise the process' last
  *      [stack]     HAS_STACK: otherwise the process' last
  *      [period]    HAS_PERIOD: otherwise 1
+ *      [scheduler] HAS_SCHEDULER: otherwise 0
  *      [set]       HAS_VALUES: the places of the schema whose values changed
  *      [set]       HAS_DELTAS: the places whose deltas are odd (struct fp_row)
  *      numbers     by place: the change and the delta, where the sets have it
@@ -39,10 +40,12 @@ struct fp_schema {
 struct fp_row {
     int64_t time_us;
     int64_t period;
-    uint32_t process, stack, schema, event, file;
+    uint32_t process, stack, schema, event, file, scheduler;
     /* By the place in the schema. A delta is odd when it is not the difference to the value before
      * (for the first value of a process: not 0). fp_rows_add() and fp_cursor_next() set `odd`. */
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
+    /* fp_cursor_next(): the deltas, were none of them odd. */
+    int64_t difference[FP_METRICS_MOST];
     fp_metric_set odd;
 };
 

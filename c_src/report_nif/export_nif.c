@@ -4,10 +4,11 @@
 
 #define QUERIES_MOST (2 * FP_METRICS_MOST + 2)
 
-enum format { COLLAPSED, PERF, SPEEDSCOPE, PPROF, FIREFOX, INDEX, PACKED_INDEX };
+enum format { COLLAPSED, PERF, SPEEDSCOPE, PPROF, FIREFOX, INDEX, PACKED_INDEX, INDEX_PIECE };
 
-static const char *const format_names[] = {"collapsed", "perf",  "speedscope",   "pprof",
-                                           "firefox",   "index", "packed_index", NULL};
+static const char *const format_names[] = {"collapsed",    "perf",        "speedscope",
+                                           "pprof",        "firefox",     "index",
+                                           "packed_index", "index_piece", NULL};
 
 struct export
 {
@@ -39,6 +40,10 @@ static int write_format(struct export *export, enum format format, struct fp_out
         return fp_export_pprof(export->profile, export->queries, output);
     case FIREFOX:
         return fp_export_firefox(export->profile, export->queries, output);
+    case INDEX_PIECE:
+        err = fp_export_index_piece(export->profile, output);
+        fp_map_put_u64(export->env, &export->facts, "cpu_us", export->profile->cpu_ns / 1000);
+        return err;
     default:
         return fp_export_index(export->profile, output, format == PACKED_INDEX);
     }

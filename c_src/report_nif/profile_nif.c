@@ -1,5 +1,7 @@
 /* profile_nif.c - profiles as handles: files are read in steps, so that no call holds a scheduler
  * for long. Dirty schedulers only. */
+#include "base/clock.h"
+#include "report/thin.h"
 #include "report_nif/report_nif.h"
 
 static void destroy(void *profile)
@@ -25,40 +27,72 @@ FP_REPORT_NIF(fp_nif_profile_new)
     return term == 0 ? fp_report_error(env, FP_ENOMEM, "") : fp_ok(env, term);
 }
 
-/* (Profile, Path) -> {ok, BytesOfTheFile} | {error, {Atom, Text}} */
-FP_HANDLE_NIF(fp_nif_profile_begin, fp_profile_kind)
+static ERL_NIF_TERM
+open_file(ErlNifEnv *env, const ERL_NIF_TERM argv[], struct fp_profile *profile, uint64_t from,
+          int (*begin)(struct fp_profile *, struct fp_source *, struct fp_slice))
 {
+    static const char *const kinds[] = {"whole", "part", NULL};
     char path[FP_PATH_BYTES], why[FP_WHY_BYTES] = "";
+    int err, kind = fp_get_name(env, argv[2], kinds);
     struct fp_source *source;
     uint64_t size = 0;
-    int err;
 
-    if (!fp_get_path(env, argv[1], path))
+    if (kind < 0 || !fp_get_path(env, argv[1], path))
         return enif_make_badarg(env);
-    err = fp_source_open(&source, path, why, sizeof(why));
+    err = fp_source_open_at(&source, path, from, kind, why, sizeof(why));
     if (err == 0) {
         size = fp_source_size(source);
-        err = fp_profile_begin(object, source, (struct fp_slice){path, strlen(path)});
+        err = begin(profile, source, (struct fp_slice){path, strlen(path)});
     }
     return err != 0 ? fp_report_error(env, err, why) : fp_ok(env, enif_make_uint64(env, size));
+}
+
+/* (Profile, Path, whole | part) -> {ok, BytesOfTheFile} | {error, {Atom, Text}} */
+FP_HANDLE_NIF(fp_nif_profile_begin, fp_profile_kind)
+{
+    return open_file(env, argv, object, 0, fp_profile_begin);
+}
+
+/* The same for what the last file has behind what was read of it. */
+FP_HANDLE_NIF(fp_nif_profile_continue, fp_profile_kind)
+{
+    struct fp_profile *profile = object;
+    size_t files = profile->file_count;
+    uint64_t from = files == 0 ? 0 : profile->file[files - 1].source.bytes_in;
+
+    return open_file(env, argv, profile, from, fp_profile_continue);
 }
 
 /* (Profile, Bytes) -> {more, BytesOfTheFileRead} | done | {error, {Atom, Text}} */
 FP_HANDLE_NIF(fp_nif_profile_step, fp_profile_kind)
 {
     struct fp_profile *profile = object;
+    uint64_t before = fp_thread_cpu_ns();
     ErlNifUInt64 bytes;
     int more;
 
     if (!enif_get_uint64(env, argv[1], &bytes))
         return enif_make_badarg(env);
     more = fp_profile_step(profile, bytes);
+    profile->cpu_ns += fp_thread_cpu_ns() - before;
     if (more < 0)
         return fp_report_error(env, more, "");
     if (more == 0)
         return fp_atom(env, "done");
     return enif_make_tuple2(env, fp_atom(env, "more"),
                             enif_make_uint64(env, fp_source_state(profile->source)->bytes_in));
+}
+
+/* (Profile, IntervalUs) -> ok | {error, {Atom, Text}} */
+FP_HANDLE_NIF(fp_nif_profile_thin, fp_profile_kind)
+{
+    ErlNifSInt64 interval_us;
+    int err;
+
+    if (!enif_get_int64(env, argv[1], &interval_us) || interval_us <= 0)
+        return enif_make_badarg(env);
+    err = fp_profile_thin(object, interval_us);
+    return err != 0 ? fp_report_error(env, err, "") : fp_atom(env, "ok");
 }
 
 /* Profile -> ok: its memory is freed here, on a dirty scheduler. The garbage collector would free

@@ -94,9 +94,11 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     X(reader_info, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(reader_close, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \
     X(profile_new, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
-    X(profile_begin, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                \
+    X(profile_begin, 3, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                \
+    X(profile_continue, 3, ERL_NIF_DIRTY_JOB_IO_BOUND)                                             \
     X(profile_step, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \
     X(profile_close, 1, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                               \
+    X(profile_thin, 2, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                                \
     X(profile_info, 1, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                                \
     X(profile_processes, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                           \
     X(profile_stacks, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                              \

@@ -378,6 +378,16 @@ static int flush_file(struct fp_sink *sink)
     return 0;
 }
 
+/* The open block, too. Closing it needs room: the blocks that wait go first. */
+static int write_all(struct fp_sink *sink)
+{
+    int err = write_out(sink);
+
+    if (err == 0 && fp_blocks_end(sink->blocks) != 0)
+        err = fail(sink, sink->path, fp_err_text(FP_ENOMEM));
+    return err == 0 ? write_out(sink) : err;
+}
+
 static int flush(struct fp_sink *sink)
 {
     uint64_t before = fp_thread_cpu_ns();
@@ -385,12 +395,7 @@ static int flush(struct fp_sink *sink)
 
     check_names(sink);
     sink->gauges.file_ns += fp_thread_cpu_ns() - before;
-    /* Closing a block needs room: the blocks that wait go first. */
-    err = write_out(sink);
-    if (err == 0 && fp_blocks_end(sink->blocks) != 0)
-        err = fail(sink, sink->path, fp_err_text(FP_ENOMEM));
-    if (err == 0)
-        err = write_out(sink);
+    err = write_all(sink);
     if (err != 0)
         return err;
     before = fp_thread_cpu_ns();
@@ -409,6 +414,12 @@ int fp_sink_flush(struct fp_sink *sink, bool is_forced)
     if (sink->is_buffering)
         return 0;
     return is_forced || is_due(sink) ? flush(sink) : FP_EIO;
+}
+
+void fp_sink_publish(struct fp_sink *sink)
+{
+    if (!sink->is_buffering && !sink->is_failing)
+        write_all(sink);
 }
 
 void fp_sink_retry(struct fp_sink *sink)

@@ -79,6 +79,10 @@ bool fp_sink_is_buffering(const struct fp_sink *sink);
  * too. 0 or FP_EIO. */
 int fp_sink_flush(struct fp_sink *sink, bool is_forced);
 
+/* The text so far to the file, for who reads it meanwhile: no flush that is counted or
+ * synchronized. */
+void fp_sink_publish(struct fp_sink *sink);
+
 /* At least every second: retries what failed when that is due, and drops what is older than
  * `buffer_ms`. */
 void fp_sink_retry(struct fp_sink *sink);

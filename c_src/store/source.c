@@ -28,7 +28,8 @@
 
 struct fp_source {
     int file;
-    uint64_t file_size;
+    uint64_t file_size, until; /* no byte from `until` on is read */
+    bool is_part;
     char *input;
     size_t begin, end; /* of what is in `input` and was not used */
     bool is_at_end;    /* of the file's bytes */
@@ -42,6 +43,7 @@ struct fp_source {
     size_t given, ready; /* bytes that were read, and that may be */
     uint64_t frame_at;   /* where it begins in the file */
     uint64_t frame_text; /* its text's size; 0: not known */
+    bool is_begun;       /* some of its text was read, before its end was there */
     uint64_t lost;       /* work on lost frames */
 };
 
@@ -49,6 +51,8 @@ static int read_file(struct fp_source *source, char *to, size_t room, size_t *si
 {
     ssize_t got = 0;
 
+    if (room > source->until - source->state.bytes_in)
+        room = (size_t)(source->until - source->state.bytes_in);
     if (!source->is_at_end)
         do
             got = read(source->file, to, room);
@@ -211,6 +215,15 @@ static void begin_frame(struct fp_source *source)
 
     source->frame_at = source->state.bytes_in - (source->end - source->begin);
     source->frame_text = text > HELD_BYTES ? 0 : text; /* unknown sizes are large */
+    source->is_begun = false;
+}
+
+/* The frame at the end of a file that is being written: its rest may come. */
+static void leave_frame(struct fp_source *source)
+{
+    source->text = 0;
+    source->state.bytes_in = source->frame_at;
+    give_up(source);
 }
 
 /* Decompresses some of a frame to `held`. 1: there is more in the file; 0; FP_EIO. */
@@ -235,6 +248,10 @@ static int decode_zstd(struct fp_source *source)
         err = lose_frame(source);
         return err != 0 ? err : 1;
     }
+    if (in.size == 0 && out.pos == source->text && source->is_part && !source->is_begun) {
+        leave_frame(source);
+        return 0;
+    }
     if (in.size == 0 && out.pos == source->text) {
         source->state.is_cut_off = 1;
         err = lose_frame(source);
@@ -245,6 +262,7 @@ static int decode_zstd(struct fp_source *source)
     source->text = out.pos;
     if (left == 0 || out.pos == HELD_BYTES)
         source->ready = out.pos;
+    source->is_begun |= left != 0 && out.pos == HELD_BYTES;
     /* What seemed to end behind the file had a damaged size. */
     if (left == 0 && source->state.is_cut_off) {
         source->state.is_cut_off = 0;
@@ -296,6 +314,44 @@ static int begin_reading(struct fp_source *source)
     return source->state.kind != FP_SOURCE_PLAIN && source->held == NULL ? FP_ENOMEM : 0;
 }
 
+/* Sets `until` behind the last empty line: what follows it may be a piece of a sample. */
+static int find_whole(struct fp_source *source)
+{
+    char piece[4096];
+    uint64_t from = source->state.bytes_in - source->end, end = source->file_size;
+
+    source->until = from;
+    while (end > from + 1) {
+        uint64_t begin = end - from > sizeof(piece) ? end - sizeof(piece) : from;
+        ssize_t got = pread(source->file, piece, (size_t)(end - begin), (off_t)begin);
+
+        if (got < 0)
+            return FP_EIO;
+        while (got > 1 && (piece[got - 1] != '\n' || piece[got - 2] != '\n'))
+            got--;
+        if (got > 1)
+            source->until = begin + (uint64_t)got;
+        if (got > 1 || begin == from)
+            break;
+        end = begin + 1; /* an empty line is two bytes */
+    }
+    if (source->until < source->state.bytes_in) {
+        source->end = (size_t)(source->until - from);
+        source->state.bytes_in = source->until;
+    }
+    return 0;
+}
+
+/* A sample begins at `at`, or nothing of one is there. */
+static int is_between_samples(const struct fp_source *source, uint64_t at)
+{
+    char before[2];
+
+    return at == 0 || source->state.bytes_in == at ||
+           (pread(source->file, before, 2, (off_t)at - 2) == 2 && before[0] == '\n' &&
+            before[1] == '\n');
+}
+
 static int refuse(char *why, size_t why_size, const char *reason)
 {
     snprintf(why, why_size, "%s", reason);
@@ -303,6 +359,12 @@ static int refuse(char *why, size_t why_size, const char *reason)
 }
 
 int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size)
+{
+    return fp_source_open_at(source, path, 0, 0, why, why_size);
+}
+
+int fp_source_open_at(struct fp_source **source, const char *path, uint64_t from, int is_part,
+                      char *why, size_t why_size)
 {
     /* NONBLOCK: opening a pipe would wait for its writer. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
@@ -322,8 +384,17 @@ int fp_source_open(struct fp_source **source, const char *path, char *why, size_
     }
     made->file = file;
     made->file_size = (uint64_t)info.st_size;
+    made->until = UINT64_MAX;
+    made->is_part = is_part;
+    made->state.bytes_in = from;
     made->input = malloc(INPUT_BYTES);
-    err = begin_reading(made);
+    err = from > made->file_size                   ? FP_ESTATE
+          : lseek(file, (off_t)from, SEEK_SET) < 0 ? FP_EIO
+                                                   : begin_reading(made);
+    if (err == 0 && is_part && made->state.kind == FP_SOURCE_PLAIN)
+        err = find_whole(made);
+    if (err == 0 && made->state.kind == FP_SOURCE_PLAIN && !is_between_samples(made, from))
+        err = FP_ESTATE;
     if (err == FP_EIO)
         refuse(why, why_size, "it cannot be read");
     if (err != 0)

@@ -28,6 +28,12 @@ struct fp_source_state {
 
 /* 0; FP_ENOMEM; FP_EIO with a sentence in `why`. Only regular files: opening a pipe could block. */
 int fp_source_open(struct fp_source **source, const char *path, char *why, size_t why_size);
+/* The same from byte `from` on, where a sample or a zstd frame begins. `is_part`: the file is being
+ * written, and what is not whole at its end is left out: state.bytes_in is the next `from`. A gzip
+ * member, and a frame of more than 24 MiB of text, end as cut off. FP_ESTATE: the file is shorter,
+ * or no sample begins there: it is another text than the one that `from` is of. */
+int fp_source_open_at(struct fp_source **source, const char *path, uint64_t from, int is_part,
+                      char *why, size_t why_size);
 void fp_source_close(struct fp_source *source);
 
 /* `source` is a struct fp_source: this is a reader of format/scan.h. Up to `room` (at least 1)

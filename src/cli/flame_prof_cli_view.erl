@@ -42,9 +42,9 @@ report(Files, Out) ->
 report(Files, Out, Reading) ->
     ok = flame_prof_cli_out:progress(["writing ", Out]),
     case viewer(flame_prof_report, write, [Files, Out, Reading]) of
-        {ok, #{bytes := Bytes, whole := Whole, losses := Losses}} ->
+        {ok, #{bytes := Bytes, whole := Whole, losses := Losses, coarse_us := CoarseUs}} ->
             ok = flame_prof_cli_out:progress_done(),
-            ok = put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes\n"]),
+            ok = put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes", coarse(CoarseUs), "\n"]),
             lists:foreach(fun flame_prof_cli_out:say/1, Losses),
             case Whole of
                 true -> ok;
@@ -53,6 +53,10 @@ report(Files, Out, Reading) ->
         {error, _} = Error ->
             Error
     end.
+
+coarse(0) -> "";
+coarse(Us) when Us < 1000000 -> io_lib:format(", in cells of ~b ms", [Us div 1000]);
+coarse(Us) -> io_lib:format(", in cells of ~b s", [Us div 1000000]).
 
 viewer(Module, Function, Arguments) ->
     case is_there(Module, Function, length(Arguments)) of

@@ -31,10 +31,12 @@
 -export([read/1, read/2]).
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
--export([read_rows/0]).
+-export([new/0, open/3, add/2, index_piece/2]).
+-export([read_rows/0, thin/2]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
+-export_type([how/0, progress/0]).
 
 -opaque profile() :: reference().
 
@@ -53,6 +55,13 @@
 %% <li>`progress': is called with the file, the bytes that were read of it, and
 %%     its size, every 32 MiB of text</li>
 %% </ul>
+
+-type how() :: {start | continue, whole | part}.
+%% @private A `part' is still being written: what is not whole at its end is left out. `continue'
+%% reads what the last file has got since.
+
+-type progress() ::
+    fun((file:name_all(), Read :: non_neg_integer(), Size :: non_neg_integer()) -> term()).
 
 -type info() ::
     #{
@@ -226,24 +235,42 @@ read_files([File | Files], Profile, Options) ->
     end.
 
 read_file(File, Profile, #{progress := Progress}) ->
-    case begin_file(Profile, flame_prof_samples:path(File)) of
-        {ok, Size} -> read_steps(Profile, fun(Read) -> Progress(File, Read, Size) end);
+    case open(Profile, File, {start, whole}) of
+        {ok, Size} -> add(Profile, fun(Read) -> Progress(File, Read, Size) end);
         {error, _} = Error -> Error
     end.
 
-begin_file(_Profile, {error, _} = Error) -> Error;
-begin_file(Profile, {ok, Path}) -> flame_prof_report_nif:profile_begin(Profile, Path).
+%% @private An empty profile of the default size, for open/3.
+-spec new() -> {ok, profile()} | {error, flame_prof:reason()}.
+new() ->
+    case flame_prof_report_nif:profile_new(?MAX_MEMORY) of
+        {ok, Profile} -> {ok, Profile};
+        {error, {_, Why}} -> {error, {memory, #{reason => Why}}}
+    end.
 
-read_steps(Profile, Progress) ->
+%% @private Open a file to be read into the profile by add/2, behind those before it.
+-spec open(profile(), file:name_all(), how()) -> {ok, Size :: non_neg_integer()} | {error, term()}.
+open(Profile, File, How) ->
+    begin_file(Profile, flame_prof_samples:path(File), How).
+
+%% @private Read the file that open/3 has opened.
+-spec add(profile(), fun((Read :: non_neg_integer()) -> term())) -> ok | {error, term()}.
+add(Profile, Progress) ->
     case flame_prof_report_nif:profile_step(Profile, ?STEP_BYTES) of
         {more, Read} ->
             _ = Progress(Read),
-            read_steps(Profile, Progress);
+            add(Profile, Progress);
         done ->
             ok;
         {error, _} = Error ->
             Error
     end.
+
+begin_file(_Profile, {error, _} = Error, _How) -> Error;
+begin_file(Profile, {ok, Path}, {start, Kind}) ->
+    flame_prof_report_nif:profile_begin(Profile, Path, Kind);
+begin_file(Profile, {ok, Path}, {continue, Kind}) ->
+    flame_prof_report_nif:profile_continue(Profile, Path, Kind).
 
 %% @doc Facts about the profile: its samples, files, losses and memory.
 -spec info(profile()) -> info() | {error, flame_prof:reason()}.
@@ -350,6 +377,23 @@ export_as(Profile, Format, Path, {ok, Queries, _Top}) -> write(Profile, Format, 
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 index(Profile, Path) ->
     write(Profile, index, Path, [?EVERYTHING]).
+
+%% @private What came into the profile since the last piece: doc/viewer_index.md. The first one is
+%% the whole index. `cpu_us' is the CPU time of reading and of all pieces so far.
+-spec index_piece(profile(), file:name_all()) ->
+    {ok, #{bytes := non_neg_integer(), cpu_us := non_neg_integer()}} | {error, flame_prof:reason()}.
+index_piece(Profile, Path) ->
+    write(Profile, index_piece, Path, [?EVERYTHING]).
+
+%% @private Merge samples of a process that have one stack, in each interval: what is left is for
+%% {@link packed_index/2} alone (doc/viewer_index.md, Coarse). Of several calls each interval has
+%% to be a multiple of the one before.
+-spec thin(profile(), IntervalUs :: pos_integer()) -> ok | {error, flame_prof:reason()}.
+thin(Profile, IntervalUs) ->
+    case flame_prof_report_nif:profile_thin(Profile, IntervalUs) of
+        ok -> ok;
+        {error, Unusable} -> {error, refused(Unusable)}
+    end.
 
 %% @doc The same with its rows packed, to be compressed and sent: doc/viewer_index.md.
 -spec packed_index(profile(), file:name_all()) ->

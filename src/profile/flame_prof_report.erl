@@ -1,7 +1,8 @@
 %% @private One HTML file with a profile in it: flame_prof:report/2.
 %%
-%% The page is that of flame_prof:view/1, built by `make viewer' with its script
-%% inside; the profile is a packed index (doc/viewer_index.md), compressed.
+%% The page is that of flame_prof:view/1, built by `make viewer'; the profile is a packed index
+%% (doc/viewer_index.md). Script, style and profile are gzip in 85 printable characters: the first
+%% script of the page, viewer/src/app/boot.js, adds the others.
 -module(flame_prof_report).
 
 -export([write/2, write/3]).
@@ -12,6 +13,8 @@
 -type written() :: #{
     bytes := non_neg_integer(),
     samples := non_neg_integer(),
+    observations := non_neg_integer(),
+    coarse_us := non_neg_integer(),
     bad := non_neg_integer(),
     whole := boolean(),
     losses := [unicode:chardata()]
@@ -21,8 +24,18 @@
 -define(GZIP_BITS, 31).
 -define(LEVEL, 9).
 -define(PIECE, 1048576).
+%% Bytes of the data in a report of up to five minutes, and of a longer one.
+-define(SHORT_US, 300000000).
+-define(SHORT_BYTES, 2800000).
+-define(LONG_BYTES, 19500000).
+%% More rows take the page seconds.
+-define(ROWS_MOST, 500000).
+%% Of merged samples; each is a multiple of the one before.
+-define(INTERVALS_US, [100000, 1000000, 5000000, 20000000, 60000000, 600000000, 3600000000]).
 
-%% `bytes' are those of the HTML; `whole': all files are, down to their ends.
+%% `bytes' are those of the HTML; `whole': all files are, down to their ends. `samples' are those in
+%% the files, and `observations' what these stand for, as the page counts. `coarse_us': samples of
+%% a process with one stack were merged in intervals of this length; 0: none were.
 -spec write(flame_prof_samples:files(), file:name_all()) ->
     {ok, written()} | {error, flame_prof:reason()}.
 write(Files, Given) ->
@@ -52,33 +65,58 @@ read(Files, Out, Given, Reading) ->
             Error
     end.
 
-%% What is left of an index that could not be made, its writer has removed.
 written(Profile, Files, Out, Given) ->
+    Info = flame_prof_profile:info(Profile),
     Packed = beside(Out, ".packed"),
-    case flame_prof_profile:packed_index(Profile, Packed) of
-        {ok, _} ->
-            try
-                page(Profile, Files, Packed, Out)
-            after
-                _ = file:delete(Packed)
-            end;
-        {error, {Class, Details}} ->
-            {error, {Class, Details#{file => Given}}}
+    try fitting(Profile, Packed, most(Info), 0, ?INTERVALS_US) of
+        {ok, Data, CoarseUs} -> page(Info, Files, Data, CoarseUs, Out);
+        {error, {Class, Details}} -> {error, {Class, Details#{file => Given}}}
+    after
+        _ = file:delete(Packed)
     end.
+
+%% The finest one that fits.
+fitting(Profile, Packed, Most, CoarseUs, Coarser) ->
+    #{samples := Rows} = flame_prof_profile:info(Profile),
+    case Coarser =/= [] andalso Rows > ?ROWS_MOST of
+        true -> thinner(Profile, Packed, Most, Coarser);
+        false ->
+            case flame_prof_profile:packed_index(Profile, Packed) of
+                {ok, _} ->
+                    Data = part(<<"profile-data">>, compressed(Packed)),
+                    case iolist_size(Data) =< Most orelse Coarser =:= [] of
+                        true -> {ok, Data, CoarseUs};
+                        false -> thinner(Profile, Packed, Most, Coarser)
+                    end;
+                {error, _} = Error ->
+                    Error
+            end
+    end.
+
+thinner(Profile, Packed, Most, [CoarseUs | Coarser]) ->
+    case flame_prof_profile:thin(Profile, CoarseUs) of
+        ok -> fitting(Profile, Packed, Most, CoarseUs, Coarser);
+        {error, _} = Error -> Error
+    end.
+
+most(#{first_us := First, last_us := Last}) when Last - First =< ?SHORT_US -> ?SHORT_BYTES;
+most(_) -> ?LONG_BYTES.
 
 %% A name that is unique among the reports to the same place and the user's files.
 beside(Out, Suffix) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     iolist_to_binary([Out, ".", os:getpid(), "-", Unique, Suffix]).
 
-page(Profile, Files, Packed, Out) ->
+page(#{samples := Samples, bad := Bad, files := Read} = Info, Files, Data, CoarseUs, Out) ->
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
-    #{samples := Samples, bad := Bad, files := Read} = Info = flame_prof_profile:info(Profile),
-    Page = [Before, about(Files), data(Packed), After],
+    Page = [Before, page_part(<<"page-style">>, <<"viewer.css">>),
+        page_part(<<"page-script">>, <<"viewer.js">>), about(Files), Data, After],
     case replace(Out, Page) of
         ok ->
             {ok, #{bytes => iolist_size(Page), samples => Samples, bad => Bad,
+                observations => lists:sum([N || #{observations := N} <- Read]),
+                coarse_us => CoarseUs,
                 whole => lists:all(fun flame_prof_file_losses:is_whole/1, Read),
                 losses => flame_prof_file_losses:texts(Info)}};
         {error, Reason} ->
@@ -88,9 +126,7 @@ page(Profile, Files, Packed, Out) ->
 about(Files) ->
     Names = [basename(File) || File <- Files],
     About = #{name => name(Names), modules => flame_prof_view_modules:known()},
-    ["<script type=\"application/json\" id=\"profile-about\">",
-        flame_prof_json:encode_for_page(About),
-     "</script>\n"].
+    part(<<"profile-about">>, zlib:gzip(flame_prof_json:encode_for_page(About))).
 
 basename(File) ->
     {ok, Path} = flame_prof_samples:path(File),
@@ -99,14 +135,36 @@ basename(File) ->
 name([Name]) -> Name;
 name([Name | More]) -> iolist_to_binary([Name, " and ", integer_to_list(length(More)), " more"]).
 
-data(Packed) ->
+page_part(Id, Name) ->
+    {ok, Text} = file:read_file(www(Name)),
+    part(Id, zlib:gzip(Text)).
+
+part(Id, Gzip) ->
+    [<<"<script type=\"application/octet-stream\" id=\"">>, Id, <<"\">">>,
+        base85(iolist_to_binary(Gzip)), <<"</script>\n">>].
+
+%% A fourth more than the bytes, where base64 is a third. n bytes at the end are n + 1 digits.
+base85(Bytes) ->
+    Whole = byte_size(Bytes) band -4,
+    <<Words:Whole/binary, Rest/binary>> = Bytes,
+    Padding = (4 - byte_size(Rest)) * 8,
+    Last = digits(<<Rest/binary, 0:Padding>>),
+    [digits(Words), binary:part(Last, 0, byte_size(Rest) + min(1, byte_size(Rest)))].
+
+digits(Words) ->
+    << <<(digit(W div 52200625)), (digit(W div 614125 rem 85)), (digit(W div 7225 rem 85)),
+        (digit(W div 85 rem 85)), (digit(W rem 85))>> || <<W:32>> <= Words >>.
+
+%% HTML reads `<' as markup.
+digit(25) -> $x;
+digit(Digit) -> $# + Digit.
+
+compressed(Packed) ->
     {ok, File} = file:open(Packed, [read, raw, binary]),
     Z = zlib:open(),
     try
         ok = zlib:deflateInit(Z, ?LEVEL, deflated, ?GZIP_BITS, 9, default),
-        Gzip = iolist_to_binary(deflated(Z, File)),
-        ["<script type=\"application/octet-stream\" id=\"profile-data\">", base64:encode(Gzip),
-         "</script>"]
+        deflated(Z, File)
     after
         zlib:close(Z),
         ok = file:close(File)

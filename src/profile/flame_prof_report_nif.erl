@@ -6,7 +6,8 @@
 -module(flame_prof_report_nif).
 
 -export([reader_open/2, reader_next/2, reader_info/1, reader_close/1]).
--export([profile_new/1, profile_begin/2, profile_step/2, profile_close/1]).
+-export([profile_new/1, profile_begin/3, profile_continue/3, profile_step/2, profile_close/1]).
+-export([profile_thin/2]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 
 -export_type([query/0, unusable/0]).
@@ -50,9 +51,13 @@ reader_close(_) -> ?NOT_LOADED.
     {ok, reference()} | {error, {atom(), binary()}}.
 profile_new(_) -> ?NOT_LOADED.
 
--spec profile_begin(reference(), Path :: binary()) ->
+-spec profile_begin(reference(), Path :: binary(), whole | part) ->
     {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
-profile_begin(_, _) -> ?NOT_LOADED.
+profile_begin(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_continue(reference(), Path :: binary(), whole | part) ->
+    {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.
+profile_continue(_, _, _) -> ?NOT_LOADED.
 
 -spec profile_step(reference(), Bytes :: non_neg_integer()) ->
     {more, BytesRead :: non_neg_integer()} | done | {error, {atom(), binary()}}.
@@ -60,6 +65,10 @@ profile_step(_, _) -> ?NOT_LOADED.
 
 -spec profile_close(reference()) -> ok | {error, unusable()}.
 profile_close(_) -> ?NOT_LOADED.
+
+-spec profile_thin(reference(), IntervalUs :: pos_integer()) ->
+    ok | {error, unusable() | {atom(), binary()}}.
+profile_thin(_, _) -> ?NOT_LOADED.
 
 -spec profile_info(reference()) -> flame_prof_profile:info() | {error, unusable()}.
 profile_info(_) -> ?NOT_LOADED.
@@ -78,7 +87,8 @@ profile_processes(_, _, _) -> ?NOT_LOADED.
     | {error, unusable() | {atom(), binary()}}.
 profile_stacks(_, _, _) -> ?NOT_LOADED.
 
--spec profile_export(reference(), flame_prof_profile:format() | index | packed_index, binary(),
+-spec profile_export(reference(),
+    flame_prof_profile:format() | index | packed_index | index_piece, binary(),
     [query()]) ->
     {ok, #{atom() => non_neg_integer()}} | {error, unusable() | {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.

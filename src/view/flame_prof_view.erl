@@ -4,22 +4,23 @@
 %% whose list of children has all of them.
 %% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
 %% directory for the indexes that it makes: doc/viewer_index.md. A person with the link may
-%% look; nothing can be changed through it. flame_prof_view_http answers requests
-%% and asks this process for what they are about.
+%% look, and changes no file; while a page follows a profile that a session of this node writes, the
+%% session writes what it has each second. flame_prof_view_http answers requests and asks this
+%% process for what they are about.
 %%
-%% A profile is read when it is asked for, by a process of its own. When its file
-%% has grown since, as that of a running session does with each flush, it is read
-%% again, but never for more than a twentieth of the time.
+%% A profile is read when it is asked for, by a flame_prof_view_reader. While a session writes it
+%% and a page follows, that process reads what is new and adds a piece to the index. A file that
+%% has changed otherwise is read again. Between two of either
+%% there is a rest of twenty times the first one's time, of a piece its CPU time; but an index of
+%% too many pieces is made anew at once.
 -module(flame_prof_view).
 -behaviour(gen_server).
 
--include_lib("kernel/include/file.hrl").
-
 -export([start/1, start/2, format/1, stop/0, stop/1]).
--export([start_link/2, profiles/1, prepare/2, index/3]).
+-export([start_link/2, profiles/1, prepare/2, append/3, index/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([options/0, started/0, prepared/0]).
+-export_type([options/0, started/0, prepared/0, appended/0]).
 
 -type options() :: #{port => inet:port_number() | flame_prof_options:left_out()}.
 -type started() :: #{pid := pid(), url := binary()}.
@@ -29,15 +30,20 @@
     | {reading, Read :: non_neg_integer(), Size :: non_neg_integer()}
     | {failed, Why :: binary()}.
 
+%% Pieces of the index, in their order; `fresh': the index is to be prepared again.
+-type appended() ::
+    {ready, [{Version :: binary(), Size :: non_neg_integer()}]} | fresh.
+
 -define(TOKEN_BYTES, 24).
 -define(PORT_TRIES, 10).
 -define(BUILDS_AT_ONCE, 2).
 -define(INDEXES_KEPT, 4).
 -define(REST_PER_WORK, 20).
+-define(EXTEND_MS, 500).
+%% With more pieces than these, and than it had at first, an index is made anew.
+-define(PIECES, 64).
 -define(CALL_MS, 30000).
 -define(SHUTDOWN_MS, 10000).
--define(NO_HOUSE, "0").
--define(ABANDONED_S, 30 * 24 * 3600).
 
 %% Connections at once, each of which holds an answer of 4 MiB at most.
 -define(CLIENTS, 32).
@@ -150,7 +156,12 @@ profiles(Pid) ->
 prepare(Pid, Name) ->
     gen_server:call(Pid, {prepare, Name}, ?CALL_MS).
 
-%% Where an index lies that prepare/2 has told of.
+%% The pieces behind this version, when the file's end has been read.
+-spec append(pid(), binary(), binary()) -> appended().
+append(Pid, Name, Version) ->
+    gen_server:call(Pid, {append, Name, Version}, ?CALL_MS).
+
+%% Where an index or a piece lies that prepare/2 or append/3 has told of.
 -spec index(pid(), binary(), binary()) -> {ok, file:name_all(), non_neg_integer()} | error.
 index(Pid, Name, Version) ->
     gen_server:call(Pid, {index, Name, Version}, ?CALL_MS).
@@ -160,7 +171,7 @@ index(Pid, Name, Version) ->
 init({Root, Wanted}) ->
     process_flag(trap_exit, true),
     Token = token(),
-    case make_cache(Token) of
+    case flame_prof_view_cache:make(Token) of
         {ok, Cache} -> served(Root, Token, Cache, serve(Token, Wanted));
         {error, Reason} -> {stop, {shutdown, {refused, Reason}}}
     end.
@@ -191,18 +202,24 @@ handle_call({prepare, Name}, _From, State0) ->
             {reply, {failed, <<"there is no such profile">>}, State1}
     end;
 handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
-    case Builds of
-        #{Name := #{state := ready, version := Version, path := Path, size := Size} = Build} ->
+    case index_of(maps:get(Name, Builds, #{}), Version) of
+        {Path, Size} ->
             %% Any program may clean a cache; it is made again at the next request.
             case filelib:is_regular(Path) of
-                true ->
-                    Used = Builds#{Name := Build#{used := now_ms()}},
-                    {reply, {ok, Path, Size}, State#{builds := Used}};
-                false ->
-                    {reply, error, State#{builds := maps:remove(Name, Builds)}}
+                true -> {reply, {ok, Path, Size}, used(Name, State)};
+                false -> {reply, error, dropped(Name, State)}
             end;
-        #{} ->
+        none ->
             {reply, error, State}
+    end;
+handle_call({append, Name, Version}, From, State0) ->
+    {Entries, #{builds := Builds} = State} = listed(State0),
+    Build = maps:get(Name, Builds, #{}),
+    case {[Entry || #{name := N} = Entry <- Entries, N =:= Name], index_of(Build, Version)} of
+        {[#{state := file} = Entry], {_, _}} ->
+            append(Entry, {From, Version}, Build, used(Name, State));
+        _ ->
+            {reply, fresh, State}
     end.
 
 handle_cast({progress, Worker, Read}, #{builds := Builds} = State) ->
@@ -218,7 +235,8 @@ handle_info(_, State) ->
     {noreply, State}.
 
 terminate(_Reason, #{httpd := Httpd, cache := Cache, builds := Builds}) ->
-    _ = [exit(Worker, kill) || #{worker := Worker} <- maps:values(Builds)],
+    _ = [exit(Pid, kill) || Build <- maps:values(Builds),
+        Pid <- maps:values(maps:with([worker, reader], Build))],
     _ = inets:stop(stand_alone, Httpd),
     _ = file:del_dir_r(Cache),
     ok.
@@ -236,9 +254,9 @@ listed(#{root := Root, heads := Heads0} = State) ->
 offered(#{name := Name, version := Now} = Entry, #{builds := Builds}) ->
     case Builds of
         #{Name := Build} ->
-            case may_begin(Build, Now) of
+            case may_begin(Build, Now) orelse may_extend(Build, Now) of
                 true -> Entry;
-                false -> Entry#{version := maps:get(version, Build)}
+                false -> Entry#{version := newest(Build)}
             end;
         #{} ->
             Entry
@@ -246,17 +264,32 @@ offered(#{name := Name, version := Now} = Entry, #{builds := Builds}) ->
 
 answer(#{name := Name}, #{builds := Builds}) ->
     case Builds of
-        #{Name := #{state := ready, version := Version, size := Size}} -> {ready, Version, Size};
+        #{Name := #{state := ready, base := Version, size := Size}} -> {ready, Version, Size};
         #{Name := #{state := failed, why := Why}} -> {failed, Why};
         #{Name := #{state := reading, read := Read, size := Size}} -> {reading, Read, Size};
         #{} -> {reading, 0, 0}
     end.
 
-%% Builds: #{state := reading | ready | failed, version, path, size, used, began,
-%% took}, and the worker while it reads.
+%% Builds: #{state := reading | ready | failed, base, path, size, used, files, whole, piece}: `base'
+%% is the version of the file that the index at `path' is of; `whole' and `piece' are when the last
+%% index and the last piece of one were begun, and how long that took: {BeganMs, Ms}, of a piece
+%% its CPU time; and
+%%
+%%   worker   the reader that is at work
+%%   reader   the reader that waits for more to come
+%%   pieces   [{Version, Path, Size}], the newest first
+%%   coming   the version of the piece, and perhaps the index, that the worker makes; `lost': an
+%%            earlier file of the index is gone
+%%   cpu_ms   CPU time of the reader so far
+%%   waiting  [{From, Version}]: who waits for that piece
 
 prepared(#{name := Name, version := Version} = Entry, #{builds := Builds} = State) ->
     case Builds of
+        #{Name := #{reader := _} = Build} ->
+            case is_long(Build) orelse may_begin(Build, Version) of
+                true -> extended(Entry, filename(State), Build#{state := reading}, State);
+                false -> State
+            end;
         #{Name := Build} ->
             case may_begin(Build, Version) of
                 true -> begun(Entry, State);
@@ -266,95 +299,231 @@ prepared(#{name := Name, version := Version} = Entry, #{builds := Builds} = Stat
             begun(Entry, State)
     end.
 
-may_begin(#{state := reading}, _Version) ->
-    false;
-may_begin(#{version := Version}, Version) ->
-    false;
-may_begin(#{began := Began, took := Took}, _Version) ->
-    now_ms() - Began > Took * ?REST_PER_WORK.
+newest(#{pieces := [{Version, _, _} | _]}) -> Version;
+newest(#{base := Version}) -> Version.
 
-begun(#{name := Name, version := Version, paths := Files, bytes := Size}, State) ->
-    #{builds := Builds, cache := Cache} = State,
-    case length([B || #{state := reading} = B <- maps:values(Builds)]) < ?BUILDS_AT_ONCE of
-        true ->
-            _ = forget(maps:get(Name, Builds, #{})),
-            %% There already, unless it was cleaned away.
-            _ = make_private(Cache),
-            Path = filename:join(Cache, integer_to_binary(erlang:unique_integer([positive]))),
-            Server = self(),
-            Worker = spawn_link(fun() -> build(Server, Files, Path) end),
+may_begin(#{worker := _}, _Version) ->
+    false;
+may_begin(#{whole := Work} = Build, Version) ->
+    newest(Build) =/= Version andalso has_rested(Work).
+
+may_extend(#{reader := _, piece := Work} = Build, Version) ->
+    newest(Build) =/= Version andalso has_rested(Work);
+may_extend(_Build, _Version) ->
+    false.
+
+has_rested({Began, Took}) ->
+    now_ms() - Began > max(?EXTEND_MS, Took * ?REST_PER_WORK).
+
+is_long(#{pieces := Pieces, size := Size}) ->
+    length(Pieces) > ?PIECES andalso lists:sum([Bytes || {_, _, Bytes} <- Pieces]) > Size.
+
+begun(#{name := Name, version := Version, paths := Files, bytes := Size} = Entry, State0) ->
+    #{builds := Builds} = State = forgotten(Name, State0),
+    Prefixes = [Build || {Build, #{reader := _, files := Known}} <- maps:to_list(Builds),
+        lists:prefix(Known, finished(Files))],
+    Reading = [Build || #{state := reading} = Build <- maps:values(Builds)],
+    case {Builds, Prefixes} of
+        {#{Name := _}, _} ->
+            State;
+        %% The second file of a session makes a series of them: the first one is read already.
+        {_, [Other | _]} ->
+            Build = (map_get(Other, Builds))#{state := reading},
+            extended(Entry, filename(State), Build, without(Other, State));
+        _ when length(Reading) < ?BUILDS_AT_ONCE ->
+            Path = filename(State),
             Now = now_ms(),
-            Build = #{state => reading, version => Version, path => Path, size => Size, read => 0,
-                      worker => Worker, began => Now, used => Now, took => 0},
+            Build = #{state => reading, base => Version, path => Path, size => Size, read => 0,
+                      worker => flame_prof_view_reader:start_link(Files, Path), whole => {Now, 0},
+                      piece => {Now, 0}, used => Now, files => finished(Files), pieces => [],
+                      waiting => []},
             State#{builds := Builds#{Name => Build}};
-        false ->
+        _ ->
             State
     end.
 
-%% In the worker.
-build(Server, Files, Path) ->
-    Finished = [flame_prof_view_files:finished(File) || File <- Files],
-    Before = maps:from_list(lists:zip(Finished,
-        begins([filelib:file_size(File) || File <- Files], 0))),
-    Progress = fun(File, Read, _) ->
-        Begin = map_get(flame_prof_view_files:finished(File), Before),
-        gen_server:cast(Server, {progress, self(), Begin + Read})
-    end,
-    Result =
-        case read(Files, #{progress => Progress}) of
-            {ok, Profile} -> flame_prof_profile:index(Profile, Path);
-            {error, _} = Error -> Error
-        end,
-    gen_server:cast(Server, {built, self(), Result}).
+finished(Files) -> [flame_prof_view_files:finished(File) || File <- Files].
 
-%% What is finished while the files before it are read is found by its new name.
-read(Files, Options) ->
-    case flame_prof_profile:read(Files, Options) of
-        {error, {file, #{file := Name}}} = Error ->
-            Finished = flame_prof_view_files:finished(Name),
-            case Finished =/= Name andalso filelib:is_regular(Finished) of
-                true -> read([case File of Name -> Finished; _ -> File end || File <- Files],
-                    Options);
-                false -> Error
+filename(#{cache := Cache}) ->
+    %% There already, unless it was cleaned away. In a directory of others nothing is written.
+    case flame_prof_view_cache:make_private(Cache) of
+        ok -> ok;
+        {error, Reason} -> error({cache, Cache, Reason})
+    end,
+    filename:join(Cache, integer_to_binary(erlang:unique_integer([positive]))).
+
+%% A piece of what is new, and of a profile of many pieces an index of all.
+append(#{version := Version, paths := Paths} = Entry, {From, Seen}, Build, State) ->
+    ok = follow(lists:last(Paths)),
+    case Build of
+        #{reader := _} ->
+            case {is_long(Build), may_extend(Build, Version)} of
+                {true, _} ->
+                    {reply, fresh, State};
+                {false, true} ->
+                    {noreply, extended(Entry, none, Build#{waiting := [{From, Seen}]}, State)};
+                {false, false} ->
+                    {reply, pieces(Build, Seen), State}
             end;
-        Read ->
-            Read
+        #{worker := _, state := ready, waiting := Waiting} ->
+            #{builds := Builds} = State,
+            #{name := Name} = Entry,
+            Waits = Build#{waiting := [{From, Seen} | Waiting]},
+            {noreply, State#{builds := Builds#{Name := Waits}}};
+        #{} ->
+            case may_begin(Build, Version) of
+                true -> {reply, fresh, State};
+                false -> {reply, pieces(Build, Seen), State}
+            end
     end.
 
-begins([], _At) -> [];
-begins([Size | Sizes], At) -> [At | begins(Sizes, At + Size)].
+%% A session of this node that writes the file has its samples there soon.
+follow(Path) ->
+    case flame_prof_view_files:finished(Path) of
+        Path -> ok;
+        _ -> flame_prof_session:follow(Path)
+    end.
+
+extended(#{name := Name, version := Version, paths := Files}, Index, Build0, State) ->
+    #{builds := Builds} = State,
+    {Reader, Build} = maps:take(reader, Build0),
+    Piece = filename(State),
+    ok = flame_prof_view_reader:extend(Reader, Files, Piece, Index),
+    Work = case Index of none -> piece; _ -> whole end,
+    Coming = Build#{worker => Reader, coming => {Version, Piece, Index}, files := finished(Files),
+        Work := {now_ms(), 0}},
+    State#{builds := Builds#{Name => Coming}}.
+
+%% Those behind a version.
+pieces(#{pieces := Pieces} = Build, Seen) ->
+    case Build of
+        #{state := ready} ->
+            Newer = lists:takewhile(fun({Version, _, _}) -> Version =/= Seen end, Pieces),
+            {ready, [{Version, Size} || {Version, _, Size} <- lists:reverse(Newer)]};
+        #{} ->
+            fresh
+    end.
+
+index_of(#{state := ready, base := Version, path := Path, size := Size}, Version) ->
+    {Path, Size};
+index_of(#{state := ready, pieces := Pieces}, Version) ->
+    case lists:keyfind(Version, 1, Pieces) of
+        {Version, Path, Size} -> {Path, Size};
+        false -> none
+    end;
+index_of(_, _Version) ->
+    none.
+
+used(Name, #{builds := Builds} = State) ->
+    State#{builds := maps:update_with(Name, fun(B) -> B#{used := now_ms()} end, Builds)}.
 
 progress(#{worker := Worker} = Build, Worker, Read) -> Build#{read := Read};
 progress(Build, _Worker, _Read) -> Build.
 
-%% A worker that has told its result is no build's worker any more when it exits.
-ended(Worker, Result, #{builds := Builds} = State) ->
-    without_oldest(State#{builds := maps:map(fun(_, Build) -> finished(Build, Worker, Result) end,
-        Builds)}).
+%% A reader that has told its result is no build's worker any more when it exits.
+ended(Reader, Result, #{builds := Builds} = State) ->
+    Ended = maps:map(fun(_, Build) -> finished(Build, Reader, Result) end, Builds),
+    Kept = maps:filter(fun(_, Build) -> Build =/= lost end, Ended),
+    without_oldest(State#{builds := without_readers(Kept)}).
 
 finished(#{worker := Worker} = Build0, Worker, Result) ->
-    #{began := Began} = Build0,
-    Build = maps:remove(worker, Build0#{took := now_ms() - Began}),
-    case Result of
-        {ok, #{bytes := Size}} -> Build#{state := ready, size := Size};
-        {error, Error} -> Build#{state := failed, why => why(Error)};
-        died -> Build#{state := failed, why => <<"it could not be read">>}
-    end;
-finished(Build, _Worker, _Result) ->
+    #{waiting := Waiting} = Build0,
+    Coming = maps:get(coming, Build0, none),
+    Build1 = maps:without([worker, coming], (timed(Coming, Result, Build0))#{waiting := []}),
+    Build = built(Coming, Result, Worker, Build1),
+    _ = [gen_server:reply(From, pieces(Build, Seen)) || Build =/= lost, {From, Seen} <- Waiting],
+    _ = [gen_server:reply(From, fresh) || Build =:= lost, {From, _} <- Waiting],
+    Build;
+finished(#{reader := Reader} = Build, Reader, died) ->
+    maps:remove(reader, Build);
+finished(Build, _Reader, _Result) ->
     Build.
+
+%% Pieces come often: on a loaded machine a small one may wait longer than it works.
+timed({_, _, none}, {ok, #{cpu_ms := CpuMs}}, #{piece := {Began, _}, cpu_ms := Before} = Build) ->
+    Build#{piece := {Began, CpuMs - Before}, cpu_ms := CpuMs};
+timed(_, {ok, #{cpu_ms := CpuMs}}, #{whole := {Began, _}} = Build) ->
+    Build#{whole := {Began, now_ms() - Began}, cpu_ms => CpuMs};
+timed(_, _, #{whole := {Began, _}} = Build) ->
+    Build#{whole := {Began, now_ms() - Began}}.
+
+built(none, {ok, #{bytes := Size, is_kept := IsKept}}, Reader, Build) ->
+    Ready = Build#{state := ready, size := Size},
+    case IsKept of
+        true -> Ready#{reader => Reader};
+        false -> Ready
+    end;
+built(none, {error, Error}, _Reader, Build) ->
+    Build#{state := failed, why => why(Error)};
+built(none, _, _Reader, Build) ->
+    Build#{state := failed, why => <<"it could not be read">>};
+built({lost, _, _} = Coming, _, Reader, Build) ->
+    lost(Coming, Reader, Build);
+built({Version, Piece, none}, {ok, #{bytes := Size}}, Reader, #{pieces := Pieces} = Build) ->
+    Build#{state := ready, reader => Reader, pieces := [{Version, Piece, Size} | Pieces]};
+built({Version, Piece, Index}, {ok, #{index := Size}}, Reader, Build) ->
+    _ = forget(Build),
+    _ = file:delete(Piece),
+    Build#{state := ready, reader => Reader, base := Version, path := Index, size := Size,
+        pieces := []};
+built(Coming, _, Reader, Build) ->
+    lost(Coming, Reader, Build).
+
+lost({_, Piece, Index}, Reader, Build) ->
+    ok = flame_prof_view_reader:stop(Reader),
+    _ = [file:delete(File) || File <- [Piece, Index], File =/= none],
+    ok = forget(Build),
+    lost.
 
 %% Not where the file lies, only what is the matter.
 why(Reason) -> unicode:characters_to_binary(flame_prof_error:without_file(Reason)).
 
+%% Each keeps a profile in memory: of those that wait, the one that was used last stays.
+without_readers(Builds) ->
+    Used = [{Ms, Name} || {Name, #{reader := _, used := Ms}} <- maps:to_list(Builds)],
+    case lists:sort(Used) of
+        [] -> Builds;
+        Waiting -> lists:foldl(fun without_reader/2, Builds, lists:droplast(Waiting))
+    end.
+
+without_reader({_Used, Name}, Builds) ->
+    #{Name := #{reader := Reader} = Build} = Builds,
+    ok = flame_prof_view_reader:stop(Reader),
+    Builds#{Name := maps:remove(reader, Build)}.
+
 without_oldest(#{builds := Builds} = State) ->
     Ready = lists:sort([{Used, Name} || {Name, #{state := ready,
         used := Used}} <- maps:to_list(Builds)]),
-    Old = [Name || {_, Name} <- lists:sublist(Ready, max(0, length(Ready) - ?INDEXES_KEPT))],
-    _ = [forget(maps:get(Name, Builds)) || Name <- Old],
-    State#{builds := maps:without(Old, Builds)}.
+    Old = [Name || {_, Name} <- lists:sublist(Ready, max(0, length(Ready) - ?INDEXES_KEPT)),
+        not is_map_key(worker, map_get(Name, Builds))],
+    lists:foldl(fun forgotten/2, State, Old).
 
-forget(#{path := Path}) -> file:delete(Path);
-forget(#{}) -> ok.
+%% Not what a reader works at.
+forgotten(Name, #{builds := Builds} = State) ->
+    case Builds of
+        #{Name := #{worker := _}} -> State;
+        #{Name := Build} -> ok = forget(Build), without(Name, State);
+        #{} -> State
+    end.
+
+%% What a reader works at is gone when it has ended its piece.
+dropped(Name, #{builds := Builds} = State) ->
+    case Builds of
+        #{Name := #{coming := {_, Piece, Index}, waiting := Waiting} = Build} ->
+            _ = [gen_server:reply(From, fresh) || {From, _} <- Waiting],
+            Lost = Build#{state := reading, coming := {lost, Piece, Index}, waiting := []},
+            State#{builds := Builds#{Name := Lost}};
+        #{} ->
+            forgotten(Name, State)
+    end.
+
+without(Name, #{builds := Builds} = State) ->
+    State#{builds := maps:remove(Name, Builds)}.
+
+forget(#{path := Path, pieces := Pieces} = Build) ->
+    _ = [flame_prof_view_reader:stop(Reader) || #{reader := Reader} <- [Build]],
+    _ = [file:delete(File) || File <- [Path | [Piece || {_, Piece, _} <- Pieces]]],
+    ok.
 
 now_ms() ->
     erlang:monotonic_time(millisecond).
@@ -369,81 +538,6 @@ token() ->
 
 digit(N) when N < 10 -> $0 + N;
 digit(N) -> $a + N - 10.
-
-%% Under the user's cache, with mode 0700: view-HOUSE-PID-RANDOM. Those of
-%% nodes that died are removed. Where the user has no home, or none that can be written, as
-%% a service's in a container: below $TMPDIR, in which nothing is cleaned, as it is shared.
-make_cache(Token) ->
-    House = house(),
-    Name = lists:append(lists:join("-",
-        ["view", House, os:getpid(), binary_to_list(binary:part(Token, 0, 8))])),
-    case made_in_cache(user_cache(), House, Name) of
-        {ok, _} = Made -> Made;
-        {error, _} -> made(filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof-" ++ Name))
-    end.
-
-%% Without HOME it crashes.
-user_cache() ->
-    try
-        filename:basedir(user_cache, "flame_prof")
-    catch
-        error:_ -> none
-    end.
-
-made_in_cache(none, _House, _Name) ->
-    {error, enoent};
-made_in_cache(Base, House, Name) ->
-    case filelib:ensure_dir(filename:join(Base, "x")) of
-        ok ->
-            remove_abandoned(Base, House),
-            made(filename:join(Base, Name));
-        {error, _} = Error ->
-            Error
-    end.
-
-made(Dir) ->
-    case make_private(Dir) of
-        ok -> {ok, Dir};
-        {error, Reason} -> {error, flame_prof_error:file(Dir, Reason)}
-    end.
-
-make_private(Dir) ->
-    case file:make_dir(Dir) of
-        ok -> file:change_mode(Dir, 8#700);
-        {error, _} = Error -> Error
-    end.
-
-%% The boot and the pid namespace of this node: HOUSE in the folder's name.
-%% Containers and other machines may share the home, and a pid of theirs says
-%% nothing here. A /proc of another namespace does not tell that a process has died.
-house() ->
-    Self = os:getpid(),
-    case {file:read_file("/proc/sys/kernel/random/boot_id"), file:read_link("/proc/self/ns/pid"),
-          file:read_link("/proc/self")} of
-        {{ok, Boot}, {ok, Namespace}, {ok, Self}} ->
-            lists:append(string:replace(string:trim(binary_to_list(Boot)), "-", "", all)) ++
-                "." ++ [C || C <- Namespace, C >= $0, C =< $9];
-        _ ->
-            ?NO_HOUSE
-    end.
-
-remove_abandoned(Base, House) ->
-    _ = [
-        file:del_dir_r(Dir)
-     || Dir <- filelib:wildcard(filename:join(Base, "view-*")),
-        is_abandoned(string:split(filename:basename(Dir), "-", all), House, Dir)
-    ],
-    ok.
-
-%% Of another house nothing is known but when an index was made last. A server that
-%% lives longer without one makes its indexes anew.
-is_abandoned(["view", House, Pid, _], House, _Dir) when House =/= ?NO_HOUSE ->
-    not filelib:is_dir(filename:join("/proc", Pid));
-is_abandoned(_, _, Dir) ->
-    case file:read_file_info(Dir, [{time, posix}]) of
-        {ok, #file_info{mtime = Modified}} -> os:system_time(second) - Modified > ?ABANDONED_S;
-        {error, _} -> false
-    end.
 
 serve(Token, 0) ->
     serve_any(Token, ?PORT_TRIES);

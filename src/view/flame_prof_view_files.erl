@@ -10,7 +10,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([root/1, list/1, finished/1]).
+-export([root/1, list/1, finished/1, is_unfinished/1]).
 
 -export_type([root/0, entry/0]).
 
@@ -133,6 +133,11 @@ judged(#file_info{uid = Uid, access = Access}, Owners) ->
 -spec finished(binary()) -> binary().
 finished(Name) ->
     filename:rootname(Name, ?PART).
+
+%% A session writes it, or died before its end.
+-spec is_unfinished(binary()) -> boolean().
+is_unfinished(Name) ->
+    finished(Name) =/= Name.
 
 version(Numbers) ->
     iolist_to_binary(lists:join("-", [integer_to_binary(N) || N <- Numbers])).

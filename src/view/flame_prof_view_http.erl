@@ -6,7 +6,8 @@
 %% GET /TOKEN/api/profiles                  what there is
 %% GET /TOKEN/api/modules                   application of each module
 %% GET /TOKEN/api/prepare?name=N            make its index, or how far that is
-%% GET /TOKEN/api/index?name=N&version=V    bytes of it, by Range
+%% GET /TOKEN/api/append?name=N&version=V   pieces of the index behind this version
+%% GET /TOKEN/api/index?name=N&version=V    bytes of it or of a piece, by Range
 %% '''
 %%
 %% Host and Origin are checked against other pages of the same browser (DNS
@@ -130,6 +131,8 @@ is_equal(Given, Token) when byte_size(Given) =:= byte_size(Token) ->
 is_equal(_, _) ->
     false.
 
+resource([], _Query, _Request, #{token := Token}) ->
+    {301, "text/plain", [{"Location", lists:append(["/", binary_to_list(Token), "/"])}], <<>>};
 resource([<<>>], _Query, _Request, Context) ->
     page(<<"index.html">>, Context);
 resource([<<"api">>, What], Query, Request, Context) ->
@@ -153,7 +156,7 @@ parameters(Query) ->
 
 api(<<"profiles">>, _, _, #{server := Server}) ->
     Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
-    json(200, #{profiles => Profiles});
+    json(200, #{profiles => Profiles, now_us => os:system_time(microsecond)});
 api(<<"modules">>, _, _, _) ->
     json(200, flame_prof_view_modules:known());
 api(<<"prepare">>, #{<<"name">> := Name}, _, #{server := Server}) when is_binary(Name) ->
@@ -164,6 +167,16 @@ api(<<"prepare">>, #{<<"name">> := Name}, _, #{server := Server}) when is_binary
             json(200, #{state => <<"reading">>, read => Read, size => Size});
         {failed, Why} ->
             json(200, #{state => <<"failed">>, why => Why})
+    end;
+api(<<"append">>, #{<<"name">> := Name, <<"version">> := Version}, _, #{server := Server}) when
+    is_binary(Name), is_binary(Version)
+->
+    case flame_prof_view:append(Server, Name, Version) of
+        {ready, Pieces} ->
+            Shown = [#{version => V, size => Size} || {V, Size} <- Pieces],
+            json(200, #{state => <<"ready">>, pieces => Shown});
+        fresh ->
+            json(200, #{state => <<"fresh">>})
     end;
 api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{server := Server}) when
     is_binary(Name), is_binary(Version)
@@ -177,7 +190,11 @@ api(_, _, _, _) ->
 
 shown(#{state := State, paths := Paths} = Entry) ->
     Shown = maps:with([name, why, bytes, modified, version], Entry),
-    Shown#{state => atom_to_binary(State), files => length(Paths)}.
+    Shown#{
+        state => atom_to_binary(State),
+        files => length(Paths),
+        live => lists:any(fun flame_prof_view_files:is_unfinished/1, Paths)
+    }.
 
 range(#mod{parsed_header = Headers}, Size) ->
     Given = proplists:get_value("range", Headers, ""),

@@ -6,6 +6,7 @@
 
 #include "format/encode.h"
 #include "report/export.h"
+#include "report/thin.h"
 
 /* ---------------------------------------------------------------- dialects -- */
 
@@ -736,6 +737,63 @@ static void several_files_are_one_profile(void)
     free(bytes);
 }
 
+static int piece_of(struct fp_profile *profile)
+{
+    struct temporary directory;
+    struct fp_output *output;
+    char path[512], why[512];
+    int err;
+
+    temporary_make(&directory);
+    snprintf(path, sizeof(path), "%s/index", directory.path);
+    CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
+    err = fp_export_index_piece(profile, output);
+    CHECK_INT(fp_output_close(output, err, why, sizeof(why)), err);
+    temporary_remove(&directory);
+    return err;
+}
+
+static void a_thinned_profile_has_no_pieces_and_gets_no_files(void)
+{
+    size_t size;
+    char *bytes = temporary_read("test/corpus/ours.log", &size);
+    struct fp_profile *profile = profile_of(bytes, size);
+
+    CHECK_INT(fp_profile_thin(profile, 1000000), 0);
+    CHECK_INT(piece_of(profile), FP_ESTATE);
+    CHECK_INT(profile_add(profile, bytes, size), FP_ESTATE);
+    CHECK_INT(fp_profile_thin(profile, 2000000), 0);
+    fp_profile_destroy(profile);
+    free(bytes);
+}
+
+static void a_profile_with_pieces_is_not_thinned(void)
+{
+    size_t size;
+    char *bytes = temporary_read("test/corpus/ours.log", &size);
+    struct fp_profile *profile = profile_of(bytes, size);
+    uint64_t rows = profile->rows.count;
+
+    CHECK_INT(piece_of(profile), 0);
+    CHECK_INT(fp_profile_thin(profile, 1000000), FP_ESTATE);
+    CHECK_INT(profile->rows.count, rows);
+    CHECK_INT(piece_of(profile), 0);
+    fp_profile_destroy(profile);
+    free(bytes);
+}
+
+static void after_a_piece_that_failed_there_are_no_more(void)
+{
+    struct fp_profile *profile = profile_of_corpus("ours.log");
+    size_t limit = profile->budget.limit;
+
+    profile->budget.limit = profile->budget.used;
+    CHECK_INT(piece_of(profile), FP_EFULL);
+    profile->budget.limit = limit;
+    CHECK_INT(piece_of(profile), FP_ESTATE);
+    fp_profile_destroy(profile);
+}
+
 /* More chunks than one, lines of every length: what is counted is right. */
 static void window_borders_do_not_show(void)
 {
@@ -817,6 +875,9 @@ int main(int argc, char **argv)
     RUN(a_cut_off_zstd_costs_its_last_frame);
     RUN(a_limit_is_kept);
     RUN(several_files_are_one_profile);
+    RUN(a_thinned_profile_has_no_pieces_and_gets_no_files);
+    RUN(a_profile_with_pieces_is_not_thinned);
+    RUN(after_a_piece_that_failed_there_are_no_more);
     RUN(window_borders_do_not_show);
     return RUN_END();
 }

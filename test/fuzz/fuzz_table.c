@@ -7,6 +7,7 @@
 #include "session/top_processes.h"
 
 #define PIDS 4
+#define GROWERS 3
 #define PASSES 3
 #define SLOTS_MAX 512u
 
@@ -53,8 +54,8 @@ static void select_some(const struct fp_layout *layout, struct fuzz_memory *memo
                         struct fp_ranking rule[2], uint64_t excluded, uint32_t slots)
 {
     struct fp_top_processes *selector;
-    int err =
-        fp_top_processes_create(&selector, layout, &memory->memory.reader, rule, 2, &excluded, 1);
+    int err = fp_top_processes_create(&selector, layout, &memory->memory.reader, rule, 2, GROWERS,
+                                      &excluded, 1);
 
     FUZZ_CHECK(err == 0);
     for (uint32_t pass = 0; pass < PASSES; pass++) {
@@ -63,7 +64,7 @@ static void select_some(const struct fp_layout *layout, struct fuzz_memory *memo
         fp_top_processes_divide(selector, 1 + pass);
         while (!fp_top_processes_step(selector, slots))
             FUZZ_CHECK(++steps <= SLOTS_MAX);
-        check_chosen(selector, excluded, rule[0].top + rule[1].top);
+        check_chosen(selector, excluded, rule[0].top + rule[1].top + GROWERS);
     }
     fp_top_processes_destroy(selector);
 }

@@ -2,7 +2,7 @@
 %% nothing with the code that writes them: JSON, pprof's protobuf, the index.
 -module(foreign_formats).
 
--export([json/1, collapsed/1, pprof/1, firefox/1, index/1, unpacked/1]).
+-export([json/1, collapsed/1, pprof/1, firefox/1, index/1, joined/1, unpacked/1]).
 
 %%% JSON: objects are maps, null, true and false are atoms.
 
@@ -230,7 +230,7 @@ index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
 index({Header, Data}) ->
     index(Header, Data).
 
-index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 1} = Header, Data) ->
+index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 2} = Header, Data) ->
     #{<<"tables">> := Tables, <<"columns">> := Columns} = Header,
     Strings = strings(column(maps:get(<<"string_end">>, Tables), Data),
                       list_to_binary(column(maps:get(<<"string_bytes">>, Tables), Data))),
@@ -264,6 +264,7 @@ rows(Header, Columns, Data, Strings, Table) ->
     zip_rows(#{time_us => [Start + T || T <- Column(<<"time_us">>)],
                process => Processes,
                period => Column(<<"period">>),
+               scheduler => Column(<<"scheduler">>),
                status => [lists:nth(S + 1, Statuses) || S <- Column(<<"status">>)],
                frames => [frames(N, Parents, Frames, Symbols, Strings)
                           || N <- Column(<<"node">>)],
@@ -297,6 +298,10 @@ deltas(#{<<"type">> := <<"derived">>} = Delta, Values, Processes, Schemas, Sets,
         lists:zip(column(maps:get(<<"rows">>, Delta), Data),
                   column(maps:get(<<"deltas">>, Delta), Data))),
     derive(0, Values, Processes, Schemas, Sets, Metric, Odd, #{});
+%% Packed: what it is more than that.
+deltas(#{<<"more">> := true} = Delta, Values, Processes, Schemas, Sets, Metric, Data) ->
+    Plain = derive(0, Values, Processes, Schemas, Sets, Metric, #{}, #{}),
+    lists:zipwith(fun(A, B) -> A + B end, column(maps:remove(<<"more">>, Delta), Data), Plain);
 deltas(Column, _Values, _Processes, _Schemas, _Sets, _Metric, Data) ->
     column(Column, Data).
 
@@ -312,6 +317,8 @@ derive(Row, [V | Vs], [P | Ps], [S | Ss], Sets, Metric, Odd, Before) ->
             [0 | derive(Row + 1, Vs, Ps, Ss, Sets, Metric, Odd, Before)]
     end.
 
+column(#{<<"type">> := <<"numbers">>, <<"numbers">> := Numbers}, _Data) ->
+    Numbers;
 column(#{<<"type">> := <<"const">>, <<"value">> := Value, <<"count">> := Count}, _Data) ->
     lists:duplicate(Count, Value);
 column(#{<<"type">> := <<"runs">>, <<"count">> := Count} = Runs, Data) ->
@@ -323,7 +330,8 @@ column(#{<<"type">> := <<"runs">>, <<"count">> := Count} = Runs, Data) ->
 column(#{<<"type">> := <<"sparse">>, <<"count">> := Count} = Sparse, Data) ->
     #{<<"rows">> := Rows, <<"values">> := Values} = Sparse,
     There = maps:from_list(lists:zip(column(Rows, Data), column(Values, Data))),
-    [maps:get(Row, There, 0) || Row <- lists:seq(0, Count - 1)];
+    From = maps:get(<<"from">>, Sparse, 0),
+    [maps:get(Row, There, 0) || Row <- lists:seq(From, From + Count - 1)];
 column(#{<<"type">> := Type, <<"offset">> := Offset, <<"count">> := Count}, Data) ->
     0 = Offset rem 8,
     <<_:Offset/binary, Rest/binary>> = Data,
@@ -351,6 +359,64 @@ decode(<<"u32">>, B) -> [N || <<N:32/little>> <= B];
 decode(<<"i32">>, B) -> [N || <<N:32/signed-little>> <= B];
 decode(<<"f64">>, B) -> [trunc(N) || <<N:64/float-little>> <= B].
 
+%%% An index in pieces, as one: each column is a list of numbers.
+
+joined(Pieces) ->
+    Parts = [part(Piece) || Piece <- Pieces],
+    Rows = lists:sum([maps:get(<<"rows">>, Header) || {Header, _, _} <- Parts]),
+    {#{<<"tables">> := Tables, <<"columns">> := Columns, <<"metrics">> := Metrics} = Header,
+     LastData, _} = lists:last(Parts),
+    Join = fun(Of) -> numbers(lists:append([Of(Part) || Part <- Parts])) end,
+    Own = Join(fun({H, Data, _}) -> column(maps:get(<<"own_rows">>, H), Data) end),
+    index({
+        Header#{
+            <<"rows">> => Rows,
+            <<"own_rows">> => Own,
+            <<"tables">> => maps:map(
+                fun (<<"process_", _/binary>>, Table) -> numbers(column(Table, LastData));
+                    (Name, _) -> Join(fun({#{<<"tables">> := T}, Data, _}) ->
+                        column(maps:get(Name, T), Data) end)
+                end, Tables),
+            <<"columns">> => maps:map(
+                fun(Name, _) -> Join(fun({#{<<"columns">> := C}, Data, _}) ->
+                    column(maps:get(Name, C), Data) end)
+                end, Columns),
+            <<"metrics">> => [joined_metric(Metric, Join) || Metric <- Metrics]
+        }, <<>>}).
+
+part(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
+    Header = json(Json),
+    {Header, Data, maps:get(<<"rows">>, maps:get(<<"from">>, Header, #{<<"rows">> => 0}))}.
+
+%% A metric may be newer than a piece. Where the deltas are there, all rows are exceptions.
+joined_metric(#{<<"name">> := Name} = Metric, Join) ->
+    Value = fun({#{<<"metrics">> := Metrics, <<"rows">> := Rows}, Data, From}) ->
+        case [V || #{<<"name">> := N, <<"value">> := V} <- Metrics, N =:= Name] of
+            [V] -> column(V#{<<"from">> => From}, Data);
+            [] -> lists:duplicate(Rows, 0)
+        end
+    end,
+    #{<<"numbers">> := Exceptions} = Join(fun({#{<<"metrics">> := Metrics}, Data, From}) ->
+        lists:append([odd(D, From, Data)
+            || #{<<"name">> := N, <<"delta">> := D} <- Metrics, N =:= Name])
+    end),
+    {OddRows, OddDeltas} = lists:unzip(Exceptions),
+    Metric#{
+        <<"value">> => Join(Value),
+        <<"delta">> => #{<<"type">> => <<"derived">>, <<"rows">> => numbers(OddRows),
+            <<"deltas">> => numbers(OddDeltas)}
+    }.
+
+odd(#{<<"type">> := <<"derived">>, <<"rows">> := Rows, <<"deltas">> := Deltas}, _From, Data) ->
+    lists:zip(column(Rows, Data), column(Deltas, Data));
+odd(#{<<"type">> := <<"sparse">>, <<"rows">> := Rows, <<"values">> := Deltas}, _From, Data) ->
+    lists:zip(column(Rows, Data), column(Deltas, Data));
+odd(Column, From, Data) ->
+    Deltas = column(Column, Data),
+    lists:zip(lists:seq(From, From + length(Deltas) - 1), Deltas).
+
+numbers(Numbers) -> #{<<"type">> => <<"numbers">>, <<"numbers">> => Numbers}.
+
 %%% A packed index, as the same index unpacked: row columns become f64.
 
 unpacked(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
@@ -362,32 +428,96 @@ unpacked(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
         <<"packed">> -> packed_processes(Rows, Packed, 0, #{}, []);
         <<"const">> -> {lists:duplicate(Rows, 0), Packed}
     end,
-    Order = [Row || {_, Row} <- lists:sort(lists:zip(Processes, lists:seq(1, Rows)))],
+    {Sorted, Order} = lists:unzip(lists:sort(lists:zip(Processes, lists:seq(1, Rows)))),
     State0 = {Rest0, Arrays},
     {Time, State1} = replaced(maps:get(<<"time_us">>, Columns0), State0, fun(Text) ->
         {Changes, Rest} = varints(Rows, Text),
         {tl(lists:reverse(lists:foldl(fun(C, [T | _] = Ts) -> [T + sign(C) | Ts] end, [0],
             Changes))), Rest}
     end),
-    Unpack = fun(Text) ->
-        {Changes, Rest} = varints(Rows, Text),
-        Sums = sums(Changes, [lists:nth(R, Processes) || R <- Order], none, 0),
+    {Sets, State1a} = packed_sets(Rows, State1),
+    Unpack = fun(Place, Text) ->
+        Changed = [lists:member(Place, Set) || Set <- Sets],
+        Count = length([true || true <- Changed]),
+        <<Low:Count/binary, Text1/binary>> = Text,
+        {High, Rest} = varints(Count, Text1),
+        Numbers = [256 * H + L || {H, L} <- lists:zip(High, binary_to_list(Low))],
+        Sums = sums(spread(Changed, Numbers), Sorted, none, 0),
         {[V || {_, V} <- lists:sort(lists:zip(Order, Sums))], Rest}
     end,
-    {Process, State2} = replaced_by(maps:get(<<"process">>, Columns0), Processes, State1),
-    {Columns, State3} = lists:foldl(
+    {Process, State2} = replaced_by(maps:get(<<"process">>, Columns0), Processes, State1a),
+    {Columns, {Place, State3}} = lists:foldl(
         fun(Name, {Cs, S}) ->
-            {Column, Next} = replaced(maps:get(Name, Columns0), S, Unpack),
+            {Column, Next} = replaced_next(maps:get(Name, Columns0), S, Unpack),
             {Cs#{Name => Column}, Next}
-        end, {#{<<"time_us">> => Time, <<"process">> => Process}, State2},
-        [<<"status">>, <<"node">>, <<"period">>, <<"schema">>, <<"event">>, <<"file">>]),
-    {Metrics, {<<>>, Whole}} = lists:mapfoldl(
+        end, {#{<<"time_us">> => Time, <<"process">> => Process}, {0, State2}},
+        [<<"status">>, <<"node">>, <<"period">>, <<"schema">>, <<"event">>, <<"file">>,
+         <<"scheduler">>]),
+    {Metrics, {_, {<<>>, Whole}}} = lists:mapfoldl(
         fun(#{<<"value">> := V, <<"delta">> := D} = M, S) ->
-            {Value, S1} = replaced(V, S, Unpack),
-            {Delta, S2} = replaced(D, S1, Unpack),
-            {M#{<<"value">> := Value, <<"delta">> := Delta}, S2}
-        end, State3, Metrics0),
-    {Header#{<<"columns">> := Columns, <<"metrics">> := Metrics}, Whole}.
+            {Value, S1} = replaced_next(V, S, Unpack),
+            {Delta, S2} = replaced_next(D, S1, Unpack),
+            More = case M of
+                #{<<"differences">> := 1} -> Delta#{<<"more">> => true};
+                #{} -> Delta
+            end,
+            {M#{<<"value">> := Value, <<"delta">> := More}, S2}
+        end, {Place, State3}, Metrics0),
+    {Summed, All} = lists:mapfoldl(fun(M, Data1) -> summed(M, Metrics, Data1) end, Whole, Metrics),
+    {Header#{<<"columns">> := Columns, <<"metrics">> := Summed}, All}.
+
+%% By row, in the order of the processes: the places of the columns that changed.
+packed_sets(Rows, {Text, Arrays}) ->
+    {Sets, Rest} = packed_sets(Rows, Text, #{}),
+    {Sets, {Rest, Arrays}}.
+
+packed_sets(0, Text, _Known) ->
+    {[], Text};
+packed_sets(N, Text, Known) ->
+    {[Number], Rest} = varints(1, Text),
+    {Set, Behind} = case Known of
+        #{Number := Old} -> {Old, Rest};
+        #{} when Number =:= map_size(Known) -> spelled(Rest)
+    end,
+    {Sets, End} = packed_sets(N - 1, Behind, Known#{Number => Set}),
+    {[Set | Sets], End}.
+
+spelled(Text) ->
+    {[Count], Rest} = varints(1, Text),
+    {Distances, Behind} = varints(Count, Rest),
+    {Places, _} = lists:mapfoldl(fun(D, Next) -> {Next + D, Next + D + 1} end, 0, Distances),
+    {Places, Behind}.
+
+spread([true | Changed], [N | Numbers]) -> [N | spread(Changed, Numbers)];
+spread([false | Changed], Numbers) -> [0 | spread(Changed, Numbers)];
+spread([], []) -> [].
+
+%% The sum is of columns as they were packed.
+summed(#{<<"sum">> := Terms} = Metric, Metrics, Data) ->
+    lists:foldl(fun(Key, {M, D}) -> summed(Key, Terms, M, Metrics, D) end, {Metric, Data},
+        [<<"value">>, <<"delta">>]);
+summed(Metric, _Metrics, Data) ->
+    {Metric, Data}.
+
+summed(Key, Terms, Metric, Metrics, Data) ->
+    case Metric of
+        #{Key := #{<<"unpacked">> := true} = Column} ->
+            Columns = [[F * N || N <- column(Term, Data)] || [M, F] <- Terms,
+                #{<<"unpacked">> := true} = Term <- [maps:get(Key, lists:nth(M + 1, Metrics))]],
+            Rows = lists:foldl(
+                fun(One, Sum) -> lists:zipwith(fun(A, B) -> A + B end, One, Sum) end,
+                column(Column, Data), Columns),
+            New = << <<(float(N)):64/float-little>> || N <- Rows >>,
+            {Metric#{Key := Column#{<<"offset">> := byte_size(Data)}}, <<Data/binary, New/binary>>};
+        #{} ->
+            {Metric, Data}
+    end.
+
+replaced_next(#{<<"type">> := <<"packed">>} = Column, {Place, State}, Unpack) ->
+    {New, Next} = replaced(Column, State, fun(Text) -> Unpack(Place, Text) end),
+    {New, {Place + 1, Next}};
+replaced_next(Column, PlaceAndState, _Unpack) ->
+    {Column, PlaceAndState}.
 
 replaced(#{<<"type">> := <<"packed">>} = Column, {Text, Arrays}, Unpack) ->
     {Numbers, Rest} = Unpack(Text),
@@ -397,7 +527,7 @@ replaced(Column, State, _Unpack) ->
 
 replaced_by(#{<<"type">> := <<"packed">>} = Column, Numbers, {Text, Arrays}) ->
     New = << <<(float(N)):64/float-little>> || N <- Numbers >>,
-    {Column#{<<"type">> := <<"f64">>, <<"offset">> => byte_size(Arrays)},
+    {Column#{<<"type">> := <<"f64">>, <<"offset">> => byte_size(Arrays), <<"unpacked">> => true},
         {Text, <<Arrays/binary, New/binary>>}};
 replaced_by(Column, _Numbers, State) ->
     {Column, State}.

@@ -62,7 +62,14 @@ label(Words) ->
 
 shown(Text) -> flame_prof_names:function(flame_prof_frames:decode(Text)).
 
-text(Parts) -> iolist_to_binary(Parts).
+%% The page opens on what was on a CPU or ready; the oracle counts all, unless it says so, and
+%% looks at the heatmap.
+text(Parts) ->
+    Text = iolist_to_binary(Parts),
+    case binary:match(Text, <<"&show=">>) of
+        nomatch -> <<Text/binary, "&heat=1&show=all">>;
+        _ -> <<Text/binary, "&heat=1">>
+    end.
 
 %%% Heatmaps: [CellUs, Sum, Samples] of the cells that have samples.
 
@@ -183,6 +190,7 @@ range(_, all) -> [];
 range(Key, {From, To}) -> [<<"&">>, Key, <<"=">>, integer_to_binary(From),
     <<"-">>, integer_to_binary(To)].
 
+option(busy) -> <<"&show=busy">>;
 option({hide, Module}) -> [<<"&hide=">>, Module];
 option(Option) -> [<<"&">>, atom_to_binary(Option), <<"=1">>].
 
@@ -191,7 +199,8 @@ in({From, To}, #{at := At}) -> At >= From andalso At < To.
 
 stacks(Rows, Measure, Levels, Options) ->
     Kept = [S || #{status := Status} = S <- Rows,
-                 not (lists:member(busy, Options) andalso Status =:= <<"waiting">>)],
+                 not lists:member(busy, Options) orelse lists:member(Status,
+                     [<<"running">>, <<"runnable">>, <<"garbage_collecting">>])],
     lists:foldl(
         fun(#{looks := Looks} = S, Acc) ->
             case weight(Measure, S) of

@@ -19,6 +19,7 @@ main([Dir, Demo]) ->
     ok = file:write_file(filename:join(Profiles, "gaps.log"), gaps(0)),
     ok = file:write_file(filename:join(Profiles, "broken.log"),
         binary:copy(<<"no profile\n\n">>, 99)),
+    ok = trouble(Profiles, Dir),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
     {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"),
@@ -39,6 +40,15 @@ main([Dir, Demo]) ->
     eof = io:get_line(""),
     {ok, _} = flame_prof:stop(),
     flame_prof_view:stop(Pid).
+
+%% Profiles of examples/trouble, recorded on a machine that had nothing else to do: on one that
+%% runs all tests a healthy node has problems.
+trouble(Profiles, Dir) ->
+    Corpus = "test/corpus/trouble",
+    [{ok, _} = file:copy(File, filename:join(Profiles, "trouble_" ++ filename:basename(File)))
+     || File <- filelib:wildcard(Corpus ++ "/*.log.zst")],
+    {ok, _} = file:copy(filename:join(Corpus, "truth.json"), filename:join(Dir, "truth.json")),
+    ok.
 
 text(Path) -> unicode:characters_to_binary(Path).
 

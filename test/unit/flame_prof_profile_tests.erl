@@ -533,7 +533,7 @@ the_index_is_the_file_test_() ->
             with_index(?CORPUS ++ File, fun(#{rows := Rows, processes := Pids, own_rows := Own}) ->
                 Names = list_to_tuple(Pids),
                 Numbered = lists:zip(lists:seq(0, length(Rows) - 1), Rows),
-                Got = [R#{process := element(P + 1, Names)}
+                Got = [(maps:remove(scheduler, R))#{process := element(P + 1, Names)}
                     || {Number, #{process := P} = R} <- Numbered, not lists:member(Number, Own)],
                 ?assertEqual([index_row(S) || S <- samples(?CORPUS ++ File)], Got)
             end)
@@ -552,7 +552,8 @@ a_packed_index_is_the_index_test_() ->
                 end)
             end)
         end}
-     || File <- ["ours.log", "nasty_names.log", "original.log", "perf.txt", "edges.log"]
+     || File <- ["ours.log", "nasty_names.log", "original.log", "perf.txt", "edges.log",
+            "changes.log"]
     ].
 
 %% In which packed rows are.
@@ -587,6 +588,34 @@ the_index_tells_what_a_sample_did_not_have_test() ->
         end)
     end).
 
+%% By the brackets of each header; perf counts its CPUs from 0, the original writes 0 always.
+the_index_tells_which_scheduler_ran_a_process_test_() ->
+    Sample = fun(N) ->
+        [io_lib:format("worker.loop 1/~b [~3..0b] ~b.000001: ", [N rem 3, N * 7 rem 5, N]),
+            [io_lib:format("reductions=~b/0 erl_pid=<0.~b.0> ", [N, N rem 3]) || N =< 3],
+            "cpu-clock:\n\tffffffff a:a/0 (a.erl)\n\tffffffff running (status)\n\n"]
+    end,
+    {ok, Perf} = file:read_file(?CORPUS "perf.txt"),
+    {ok, Original} = file:read_file(?CORPUS "original.log"),
+    Cases = [{"ours", [Sample(N) || N <- lists:seq(1, 40)], 0}, {"perf", Perf, 1},
+        {"the original", Original, 0}],
+    [{Name, fun() -> with_file(Text, fun(File) -> schedulers_are_read(File, More) end) end}
+        || {Name, Text, More} <- Cases].
+
+schedulers_are_read(File, More) ->
+    {ok, Text} = file:read_file(File),
+    {match, Headers} = re:run(Text, "^(?![#\t ])[^\n]*?( \\[([0-9]+)\\])? *[0-9]+\\.[0-9]{6,}:",
+        [multiline, global, {capture, [2], binary}]),
+    Expected = [case Cpu of [<<>>] -> 0; [Digits] -> binary_to_integer(Digits) + More end
+        || Cpu <- Headers],
+    ?assert(length(Expected) > 2),
+    with_index(File, fun(#{rows := Rows}) ->
+        ?assertEqual(Expected, [S || #{scheduler := S} <- Rows])
+    end),
+    with_packed_index(File, fun(#{rows := Rows}) ->
+        ?assertEqual(lists:sort(Expected), lists:sort([S || #{scheduler := S} <- Rows]))
+    end).
+
 what_was_damaged_is_in_the_index_test() ->
     with_index(?CORPUS "damaged.log", fun(#{header := Header}) ->
         ?assertMatch(
@@ -597,6 +626,59 @@ what_was_damaged_is_in_the_index_test() ->
             Header
         )
     end).
+
+%% Twenty seconds, in one of which a mailbox grows. By the samples of the text.
+merged_rows_add_up_and_have_true_values_test_() ->
+    {timeout, 600, fun() ->
+        with_file([busy_sample(N) || N <- lists:seq(0, 1999)], fun(File) ->
+            Samples = [index_row(S) || S <- samples(File)],
+            with_merged_index(File, [100000, 1000000], fun(#{rows := Rows, processes := Pids,
+                header := Header}) ->
+                Names = list_to_tuple(Pids),
+                Got = [maps:remove(scheduler, R#{process := element(P + 1, Names)})
+                    || #{process := P} = R <- Rows],
+                ?assert(length(Got) < 600),
+                ?assertMatch(#{<<"coarse_us">> := 1000000, <<"fine">> := [[7000000, 8000000]]},
+                    Header),
+                ?assertEqual(added_up(Samples), added_up(Got)),
+                Values = maps:from_list([{where(S), values(S)} || S <- Samples]),
+                [?assertEqual(maps:get(where(R), Values), values(R)) || R <- Got],
+                Fine = fun(All) -> lists:sort([S || #{time_us := T} = S <- All,
+                    T - 1795237000000001 >= 7000000, T - 1795237000000001 < 8000000]) end,
+                ?assertEqual(100, length(Fine(Samples))),
+                ?assertEqual(Fine(Samples), Fine(Got)),
+                Times = [T || #{time_us := T} <- Got],
+                ?assertEqual(lists:sort(Times), Times)
+            end)
+        end)
+    end}.
+
+busy_sample(N) ->
+    Us = N * 10000 + 1,
+    Growth = case Us div 1000000 of 7 -> N; _ -> 700 end,
+    [
+        io_lib:format("beam 1/~b [000] ~b.~6..0b: ~b cpu-clock:\n",
+            [N rem 3, 1795237000 + Us div 1000000, Us rem 1000000, 1 + N rem 2]),
+        io_lib:format("# reductions=~b/~b memory=~b/~b message_queue_len=~b/~b erl_pid=<0.~b.0> "
+            "(metrics)\n", [N * N, N, 900 + N rem 7 * 8, N rem 5 - 2, Growth, Growth - 700,
+            N rem 3]),
+        io_lib:format("\tffffffff a:f~b/0 (a.erl)\n\tffffffff ~ts (status)\n\n",
+            [N rem 4, lists:nth(N div 50 rem 2 + 1, ["waiting", "running"])])
+    ].
+
+added_up(Rows) ->
+    lists:foldl(
+        fun(#{process := P, status := S, frames := F, period := Period, metrics := M}, Sums) ->
+            One = {Period, maps:map(fun(_, {_, Delta}) -> Delta end, M)},
+            maps:update_with({P, S, F}, fun(Sum) -> both(Sum, One) end, One, Sums)
+        end, #{}, Rows).
+
+both({P1, D1}, {P2, D2}) ->
+    {P1 + P2, maps:map(fun(Key, Delta) -> Delta + maps:get(Key, D2) end, D1)}.
+
+where(#{time_us := Time, process := P, status := S, frames := F}) -> {Time, P, S, F}.
+
+values(#{metrics := Metrics}) -> maps:map(fun(_, {Value, _}) -> Value end, Metrics).
 
 index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid}} = Sample) ->
     maps:merge(
@@ -634,7 +716,7 @@ a_session_s_file_is_read_whole_test_() ->
                 ),
                 ?assertEqual(
                     [maps:remove(process, index_row(S)) || S <- samples(File)],
-                    [maps:remove(process, R) || {_, R} <- Others]
+                    [maps:without([process, scheduler], R) || {_, R} <- Others]
                 ),
                 {ok, Told, _} = reader_oracle:own(File),
                 ?assertEqual(
@@ -770,6 +852,16 @@ with_export(Format, Files, Options, Test) ->
         {ok, Profile} = flame_prof_profile:read(Files),
         {ok, Facts} = flame_prof_profile:export(Profile, Format, Path, Options),
         Test(Path, Facts)
+    end).
+
+with_merged_index(File, IntervalsUs, Test) ->
+    with_directory(fun(Dir) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        [ok = flame_prof_profile:thin(Profile, Us) || Us <- IntervalsUs],
+        Path = filename:join(Dir, "index"),
+        {ok, #{}} = flame_prof_profile:packed_index(Profile, Path),
+        {ok, Packed} = file:read_file(Path),
+        Test(foreign_formats:index(foreign_formats:unpacked(Packed)))
     end).
 
 with_packed_index(File, Test) ->

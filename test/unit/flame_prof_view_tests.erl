@@ -15,6 +15,13 @@ the_link_shows_the_page_test() ->
         ?assertMatch({200, _, _}, get(V, [Token, "/viewer.css"]))
     end).
 
+a_link_without_its_last_slash_leads_to_the_page_test() ->
+    viewing(fun(#{token := Token} = V) ->
+        {301, Headers, <<>>} = get(V, Token),
+        ?assertEqual("/" ++ binary_to_list(Token) ++ "/", maps:get("location", Headers)),
+        ?assertMatch({403, _, _}, get(V, [Token, "0"]))
+    end).
+
 nothing_is_shown_without_the_token_test() ->
     viewing(fun(#{token := Token} = V) ->
         Last = binary:last(Token),
@@ -441,6 +448,20 @@ files_of_one_attach_are_one_profile_test() ->
         end)
     end).
 
+what_a_session_writes_is_told_apart_test() ->
+    in_directory(fun(Dir) ->
+        [written(Dir, Name, Pid, 1000)
+         || {Name, Pid} <- [{"2026-11-21@1000.00.a@host.erl_perf.log.part", 77},
+                            {"2026-11-21@1000.00.b@host.erl_perf.log", 78}]],
+        viewing(Dir, fun(#{token := Token} = V) ->
+            {200, _, List} = get(V, [Token, "/api/profiles"]),
+            #{<<"profiles">> := Profiles, <<"now_us">> := Now} = foreign_formats:json(List),
+            ?assertEqual([<<"2026-11-21@1000.00.a@host.erl_perf.log">>],
+                [Name || #{<<"name">> := Name, <<"live">> := true} <- Profiles]),
+            ?assert(Now =< os:system_time(microsecond))
+        end)
+    end).
+
 %% The newest comes first, since that is what a page without a choice shows.
 a_file_without_a_sample_is_not_what_is_shown_first_test() ->
     in_directory(fun(Dir) ->
@@ -528,6 +549,17 @@ it_leaves_nothing_behind_test() ->
         ?assertMatch({error, _}, gen_tcp:connect({127, 0, 0, 1}, Port, [], 1000))
     end).
 
+%% As SIGTERM ends it.
+an_orderly_end_of_the_node_leaves_nothing_behind_test_() ->
+    {timeout, 600, fun() ->
+        in_directory(fun(Dir) ->
+            Text = elsewhere("XDG_CACHE_HOME=" ++ Dir, "begin {ok, _} = flame_prof:view(\"" ++ Dir
+                ++ "\"), filelib:wildcard(\"view-*\", \"" ++ Dir ++ "/flame_prof\") end"),
+            ?assertMatch({match, _}, re:run(Text, "^\\[\"view-", [multiline])),
+            ?assertEqual([], filelib:wildcard("flame_prof/*", Dir))
+        end)
+    end}.
+
 what_a_dead_node_has_left_is_removed_test() ->
     with_cache(fun(Cache) ->
         {House, Pid} = viewing(fun(_) -> house(Cache) end),
@@ -567,6 +599,29 @@ made_again(#{token := Token, port := Port} = V, Cache, Remove) ->
     {ok, Info} = file:read_file_info(filename:dirname(Index)),
     ?assertEqual(8#700, element(8, Info) band 8#777).
 
+an_index_that_is_cleaned_away_ends_its_reader_test_() ->
+    {timeout, 600, fun() ->
+        with_cache(fun(Cache) ->
+            viewing(fun(#{token := Token, pid := Pid, dir := Dir} = V) ->
+                {ok, _} = file:copy(?CORPUS "ours.log", filename:join(Dir, "a.log.part")),
+                #{<<"version">> := Version} = ready(V, "a.log"),
+                {links, Links} = process_info(Pid, links),
+                [Reader] = [P || P <- Links, is_pid(P), {dictionary, D} <- [process_info(P,
+                    dictionary)], {flame_prof_view_reader, init, 1} =:=
+                        proplists:get_value('$initial_call', D)],
+                Monitor = monitor(process, Reader),
+                [Index] = filelib:wildcard(filename:join(Cache, "view-*/*")),
+                ok = file:delete(Index),
+                Path = [Token, "/api/index?name=a.log&version=", Version],
+                ?assertMatch({410, _, _}, get(V, Path)),
+                receive {'DOWN', Monitor, process, Reader, Reason} ->
+                    ?assertEqual(normal, Reason)
+                end,
+                ?assertEqual([], filelib:wildcard(filename:join(Cache, "view-*/*")))
+            end)
+        end)
+    end}.
+
 it_writes_nothing_beside_the_profiles_test() ->
     in_directory(fun(Dir) ->
         {ok, Before} = file:list_dir(Dir),
@@ -580,7 +635,8 @@ it_writes_nothing_beside_the_profiles_test() ->
 a_report_is_one_private_file_test() ->
     in_directory(fun(Dir) ->
         Out = filename:join(Dir, "report.html"),
-        {ok, #{bytes := Bytes, samples := Samples}} = flame_prof:report(?CORPUS "ours.log", Out),
+        {ok, #{bytes := Bytes, samples := Samples, observations := Samples, coarse_us := 0}} =
+            flame_prof:report(?CORPUS "ours.log", Out),
         {ok, Html} = file:read_file(Out),
         ?assertEqual(Bytes, byte_size(Html)),
         ?assert(Samples > 0),
@@ -589,6 +645,44 @@ a_report_is_one_private_file_test() ->
         {ok, Info} = file:read_file_info(Out),
         ?assertEqual(8#600, element(8, Info) band 8#777)
     end).
+
+%% The browser runs and applies only what the policy names by its hash.
+a_report_has_the_page_that_its_policy_names_test() ->
+    in_directory(fun(Dir) ->
+        Out = filename:join(Dir, "report.html"),
+        {ok, _} = flame_prof:report(?CORPUS "ours.log", Out),
+        {ok, Html} = file:read_file(Out),
+        {match, [Scripts, Styles]} = re:run(Html, "script-src ([^;]*); style-src ([^;]*);",
+            [{capture, all_but_first, binary}]),
+        {match, [Boot]} = re:run(Html, "<script>(.*?)</script>",
+            [dotall, {capture, all_but_first, binary}]),
+        Parts = maps:from_list([{Id, zlib:gunzip(from_base85(Text))} || {Id, Text} <- parts(Html)]),
+        #{<<"page-script">> := Script, <<"page-style">> := Style, <<"profile-data">> := Data} =
+            Parts,
+        ?assertEqual([named(Boot), named(Script)], binary:split(Scripts, <<" ">>)),
+        ?assertEqual(named(Style), Styles),
+        ?assertMatch(<<"FPINDEX1", _/binary>>, Data)
+    end).
+
+parts(Html) ->
+    {match, Found} = re:run(Html,
+        "<script type=\"application/octet-stream\" id=\"([a-z-]+)\">([^<]*)</script>",
+        [global, {capture, all_but_first, binary}]),
+    [{Id, Text} || [Id, Text] <- Found].
+
+named(Text) ->
+    <<"'sha256-", (base64:encode(crypto:hash(sha256, Text)))/binary, "'">>.
+
+%% Digits of 85 from # on, x for <; five are four bytes.
+from_base85(<<Group:5/binary, Rest/binary>>) when Rest =/= <<>> ->
+    <<(number(Group)):32, (from_base85(Rest))/binary>>;
+from_base85(Last) ->
+    Missing = 5 - byte_size(Last),
+    binary:part(<<(number([Last, binary:copy(<<"w">>, Missing)])):32>>, 0, 4 - Missing).
+
+number(Digits) ->
+    Value = fun($x) -> $< - $#; (C) -> C - $# end,
+    lists:foldl(fun(C, N) -> N * 85 + Value(C) end, 0, binary_to_list(iolist_to_binary(Digits))).
 
 a_name_can_not_end_the_report_s_data_test() ->
     in_directory(fun(Dir) ->

@@ -1,5 +1,5 @@
 // node page.mjs URL [SECONDS]: how long the page takes, in Debian's chromium, from
-// an address to a heatmap, and from a choice to a flame graph.
+// an address to a timeline, from a choice to a flame graph, and for a frame while lanes scroll.
 
 import { change, launch, openPage } from '../test/browser.mjs';
 
@@ -12,37 +12,92 @@ async function timed(title, action) {
   console.log(`  ${title.padEnd(58)} ${Math.round(performance.now() - began)} ms`);
 }
 
-const hash = (text) => `${url}#follow=0&${text}`;
+const ALL = 'follow=0&show=all';
+const hash = (text) => `${url}#${ALL}&${text}`;
 let page;
 await timed('first address, the server reads the file', async () => {
   page = await openPage(browser, hash(''), {});
 });
 await page.close();
 const seconds = `${range}000000`;
-await timed('address to heatmap', async () => {
+await timed('address to timeline', async () => {
   page = await browser.newPage();
   await page.goto(hash(''));
+  await page.waitForSelector('.timeline-view[data-left]', { timeout: 60000 });
+});
+await page.close();
+await timed('address to heatmap', async () => {
+  page = await browser.newPage();
+  await page.goto(hash('heat=1'));
   await page.waitForSelector('#app[data-heat]', { timeout: 60000 });
 });
 await page.close();
-await timed(`address to heatmap and flame graph of ${range} s`, async () => {
+await timed(`address to all, with the flame graph of ${range} s`, async () => {
   page = await openPage(browser, hash(`range=0-${seconds}`));
 });
 const go = (title, text) =>
   timed(title, () => change(page, () => page.evaluate((to) => (location.hash = to), text)));
 await go(`another range of ${range} s, status`,
-    `follow=0&range=20000000-${20000000 + Number(seconds)}`);
+    `${ALL}&range=20000000-${20000000 + Number(seconds)}`);
 await go(`the same, process and status`,
-    `follow=0&levels=process.status&range=20000000-${20000000 + Number(seconds)}`);
-await go(`another range of 60 s, status`, `follow=0&range=60000000-120000000`);
-await go('heatmap by reductions delta (a new column)',
-    `follow=0&measure=reductions.delta&range=0-${seconds}`);
+    `${ALL}&levels=process.status&range=20000000-${20000000 + Number(seconds)}`);
+await go(`another range of 60 s, status`, `${ALL}&range=60000000-120000000`);
+await go('by reductions delta (a new column)',
+    `${ALL}&measure=reductions.delta&range=0-${seconds}`);
 await go(`a range of ${range} s by reductions delta`,
-    `follow=0&measure=reductions.delta&range=30000000-${30000000 + Number(seconds)}`);
-await go('heatmap by memory (a new column)', `follow=0&measure=memory&range=0-${seconds}`);
-await go('the whole profile, samples by status', 'follow=0');
+    `${ALL}&measure=reductions.delta&range=30000000-${30000000 + Number(seconds)}`);
+await go('by memory (a new column)', `${ALL}&measure=memory&range=0-${seconds}`);
+await go('the whole profile, samples by status', ALL);
+await drag();
+await scrollLanes();
 const client = await page.context().newCDPSession(page);
 await client.send('HeapProfiler.collectGarbage');
 const { usedSize, backingStorageSize } = await client.send('Runtime.getHeapUsage');
 console.log(`  memory of the page: ${Math.round(usedSize / 2 ** 20)} MiB of objects, ${Math.round((backingStorageSize ?? 0) / 2 ** 20)} MiB of arrays`);
 await browser.close();
+
+// From each movement of the hand to the flame graph of the range that it selects.
+async function drag() {
+  const box = await page.locator('.tracks').boundingBox();
+  const { left, pixels } = await page.evaluate(() =>
+      ({ ...document.querySelector('.timeline-view').dataset }));
+  const at = (share) => [box.x + Number(left) + share * Number(pixels), box.y + 30];
+  await page.mouse.move(...at(0.3));
+  await page.mouse.down();
+  const times = [];
+  for (let n = 1; n <= 30; n++) {
+    const before = await page.evaluate(() => {
+      window.began = performance.now();
+      return document.getElementById('app').dataset.rendered;
+    });
+    await page.mouse.move(...at(0.3 + n / 100));
+    times.push(await page.evaluate(async (last) => {
+      while (document.getElementById('app').dataset.rendered === last) {
+        await new Promise(requestAnimationFrame);
+      }
+      return performance.now() - window.began;
+    }, before));
+  }
+  await page.mouse.up();
+  tell('a drag, each movement to its flame graph', times);
+}
+
+async function scrollLanes() {
+  tell('a frame while lanes scroll', await page.evaluate(async () => {
+    const box = document.querySelector('.lane-scroller');
+    const times = [];
+    for (let n = 0; n < 200; n++) {
+      const began = performance.now();
+      await new Promise(requestAnimationFrame);
+      box.scrollTop = (box.scrollTop + 60) % Math.max(60, box.scrollHeight - box.clientHeight);
+      times.push(performance.now() - began);
+    }
+    return times.slice(1);
+  }));
+}
+
+function tell(title, times) {
+  const sorted = times.sort((a, b) => a - b);
+  const at = (share) => Math.round(sorted[Math.floor(share * (sorted.length - 1))]);
+  console.log(`  ${title.padEnd(58)} ${at(0.5)} ms, 95 %: ${at(0.95)} ms`);
+}

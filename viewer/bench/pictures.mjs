@@ -1,22 +1,25 @@
-// node pictures.mjs REPORT OUT_DIRECTORY: the pictures of doc/guide/pictures.md, of a report
-// of a minute of the demo.
+// node pictures.mjs DIR OUT: pictures of the reports in DIR; pictures.sh calls it.
 
 import { join, resolve } from 'node:path';
-import { launch, openPage } from '../test/browser.mjs';
+import { change, launch, openPage } from '../test/browser.mjs';
 
+// name: report, address, is its finding selected
 const PICTURES = {
-  samples: 'measure=samples&levels=status.process&rows=25',
-  reductions_delta: 'measure=reductions.delta&levels=sign.status.process&rows=25',
-  bin_vheap: 'measure=bin_vheap_size&levels=memory.process&rows=25',
-  bin_vheap_delta: 'measure=bin_vheap_size.delta&levels=sign.status.process&rows=25',
-  mbuf: 'measure=mbuf_size&levels=queue.process&rows=25',
+  timeline: ['mailbox', '', false],
+  mailbox: ['mailbox', '', true],
+  binaries: ['binary_leak', '', true],
+  garbage_collection: ['gc', '', true],
+  server: ['chain', '', true],
+  heatmap: ['mailbox', 'heat=1&measure=reductions.delta&lanes=cpu&levels=sign.process', false],
 };
 
-const [, , report, out] = process.argv;
+const [, , reports, out] = process.argv;
 const browser = await launch();
-for (const [name, hash] of Object.entries(PICTURES)) {
-  const page = await openPage(browser, `file://${resolve(report)}#${hash}`,
-      { viewport: { width: 1280, height: 860 } });
+for (const [name, [report, hash, isSelected]] of Object.entries(PICTURES)) {
+  const page = await openPage(browser, `file://${resolve(reports, report)}.html#${hash}`,
+      { viewport: { width: 1280, height: 900 } });
+  if (isSelected) await change(page, () => page.click('.finding'));
+  await page.mouse.move(0, 0);
   await page.screenshot({ path: join(out, `${name}.png`) });
   console.log(name, await page.textContent('.summary'));
   await page.context().close();

@@ -12,7 +12,11 @@ export async function launch() {
   return chromium.launch({ executablePath: CHROMIUM, args, timeout: PAGE_MS });
 }
 
-/** Opens the address; complaints of the page are collected in `complaints`. */
+/**
+ * Opens the address; complaints of the page are collected in `complaints`.
+ *
+ * @param options of the browser's context, and prepare(page) before the page is opened
+ */
 export async function openPage(browser, address, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 720 }, ...options });
   const page = await context.newPage();
@@ -24,6 +28,7 @@ export async function openPage(browser, address, options = {}) {
   page.on('console', (message) => message.type() === 'error'
       && page.complaints.push(message.text()));
   page.on('request', (request) => page.requested.push(request.url()));
+  await options.prepare?.(page);
   await page.goto(address);
   await rendered(page, '');
   return page;
@@ -72,9 +77,14 @@ function keepSaved() {
 /** The text of the file that the button of this label saves. */
 export async function saved(page, label) {
   await page.evaluate(() => delete window.lastSaved);
-  await page.click(`[aria-label="${label}"]`);
+  await page.$eval(`[aria-label="${label}"]`, (button) => button.click()); // in a closed menu, too
   await page.waitForFunction(() => window.lastSaved !== undefined);
   return page.evaluate(() => window.lastSaved.text());
+}
+
+/** Opens the menu of this name. */
+export async function openMenu(page, name) {
+  await page.click(`.menu > summary:text-is("${name}")`);
 }
 
 /** Rows as objects by the head. */

@@ -5,45 +5,30 @@ import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseSymbol, shownName } from '../src/model/symbols.js';
-import { change, openPage, parseCsv, saved, show } from './browser.mjs';
-
-const state = (page) =>
-    page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
-const text = (page, selector) => page.textContent(selector);
+import { change, openMenu, openPage, parseCsv, saved, show } from './browser.mjs';
+import { clickFrame, state, text, visitor, WHOLE } from './visitor.mjs';
 
 export function pageTests(test, { browser, url, profile, report, directory, hostile, live,
     series }) {
-  const address = (more = '') => `${url}#file=${encodeURIComponent(profile)}${more}`;
-  const withPage = (run, more, options) => async () => {
-    const page = await openPage(browser, address(more), options);
-    try {
-      await run(page);
-      assert.deepEqual(page.complaints, []);
-    } finally {
-      await page.context().close();
-    }
-  };
-  const at = async (page, selector, x, y) => {
-    const box = await page.locator(selector).boundingBox();
-    return [box.x + x, box.y + y];
-  };
+  const { address, withPage, at } = visitor(browser, url, profile);
 
   test('a drag over the heatmap selects that time', withPage(async (page) => {
-    const width = await columnWidth(page);
-    await page.mouse.move(...(await at(page, '.heat', 1.5 * width, 199)));
+    const { left, width } = await columns(page);
+    await page.mouse.move(...(await at(page, '.heat', left + 1.5 * width, 199)));
     await page.mouse.down();
-    await page.mouse.move(...(await at(page, '.heat', 2.5 * width, 99)), { steps: 4 });
+    await page.mouse.move(...(await at(page, '.heat', left + 2.5 * width, 99)), { steps: 4 });
     await change(page, () => page.mouse.up());
     assert.equal((await state(page)).range, '1000000-2520000');
     assert.match(await text(page, '#range'), /1 s to 2.520 s/);
   }));
 
   test('a click selects a second, Shift extends, Escape clears', withPage(async (page) => {
-    const width = await columnWidth(page);
-    await change(page, async () => page.mouse.click(...(await at(page, '.heat', 1.5 * width, 50))));
+    const { left, width } = await columns(page);
+    const click = async (x) => page.mouse.click(...(await at(page, '.heat', x, 50)));
+    await change(page, () => click(left + 1.5 * width));
     assert.equal((await state(page)).range, '1000000-2000000');
     await page.keyboard.down('Shift');
-    await change(page, async () => page.mouse.click(...(await at(page, '.heat', 2.5 * width, 50))));
+    await change(page, () => click(left + 2.5 * width));
     await page.keyboard.up('Shift');
     assert.equal((await state(page)).range, '1000000-3000000');
     await page.focus('.heat');
@@ -65,11 +50,11 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const cell = rows.find((row) => Math.floor(Number(row.from_us) / 1e6) === 1
         && Number(row.samples) > 0);
     const from = (Number(cell.from_us) % 1e6) / 1000;
-    const width = await columnWidth(page);
-    await page.mouse.move(...(await at(page, '.heat', 1.5 * width, 200 - from / 5 - 2)));
+    const { left, width } = await columns(page);
+    await page.mouse.move(...(await at(page, '.heat', left + 1.5 * width, 200 - from / 5 - 2)));
     const tip = await text(page, '.tip');
     assert.ok(tip.includes(`second 1, ${from} to ${from + 20} ms`), tip);
-    assert.ok(tip.includes(`samples: ${cell.samples} samples`), tip);
+    assert.ok(tip.includes(`${cell.samples} samples in `), tip);
   }));
 
   test('functions of Elixir have the names that hot shows', () => {
@@ -87,65 +72,106 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.equal(name('m:gr\u00fc%C3%9F/0'), 'm:gr\u00fc\u00df/0');
   });
 
-  test('a click on a frame zooms, Escape goes back out', withPage(async (page) => {
-    const wide = await biggest(page);
-    await clickFrame(page, wide);
-    assert.equal((await state(page)).zoom, wide);
-    await page.focus('.flame');
-    await change(page, () => page.keyboard.press('Escape'));
-    assert.equal((await state(page)).zoom, undefined);
-  }, '&sort=width'));
-
-  test('the keys walk the flame graph', withPage(async (page) => {
-    await page.focus('.flame');
-    await page.keyboard.press('ArrowDown');
-    const said = await text(page, '.flame-box [aria-live]');
-    assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* %: /);
-    await change(page, () => page.keyboard.press('Enter'));
-    assert.equal((await state(page)).zoom, said.split(',')[0]);
-  }));
-
-  test('search tells the share that matched, each sample once', withPage(async (page) => {
-    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
-    const matched = rows.filter((row) => /demo_encoder/.test(row.stack)).reduce((sum, row) =>
-        sum + Number(row.self), 0);
+  test('search counts what is of a process or has a function, each sample once',
+      withPage(async (page) => {
+    const stacks = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const isOf = new Map(parseCsv(await processesOf(page)).map(
+        ({ pid, name }) => [pid, /encoder/i.test(name)]));
+    const matched = stacks.filter(({ stack }) => {
+      const [pid, ...frames] = stack.split(';');
+      return isOf.get(pid) || frames.some((frame) => /encoder/i.test(frame));
+    }).reduce((sum, { self }) => sum + Number(self), 0);
     await page.keyboard.press('/');
-    await change(page, () => page.keyboard.type('demo_encoder', { delay: 0 }));
-    await page.waitForFunction(() => location.hash.includes('search=demo_encoder'));
-    await page.waitForFunction(() => /matched/.test(document.querySelector('.found').textContent));
+    await change(page, () => page.keyboard.type('Encoder', { delay: 0 }));
+    await page.waitForFunction(() => location.hash.includes('search=Encoder'));
+    await page.waitForFunction(() => /shown/.test(document.querySelector('.found').textContent));
     const found = await text(page, '.found');
-    assert.ok(found.includes(matched.toLocaleString('en-US')), `${found}: ${matched}`);
-  }));
+    assert.ok(found.includes(`: ${matched.toLocaleString('en-US')} samples`),
+        `${found}: ${matched}`);
+  }, '&levels=pid&show=all'));
+
+  test('a process that matches can be selected', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the processes as CSV'));
+    const { pid } = rows.find(({ name }) => name === 'demo_statistics');
+    assert.match(await text(page, '.found'), /^1 process, /);
+    await change(page, () => page.click('.result .chip:text-is("demo_statistics")'));
+    assert.equal((await state(page)).pids, pid);
+  }, '&view=processes&search=demo_statistics'));
+
+  test('a search without slashes is no regular expression', withPage(async (page) => {
+    assert.match(await text(page, '.found'), /^0 processes, 0 functions, 0/);
+    await change(page, () => page.fill('#search', '/demo.statistics$/'));
+    await page.waitForFunction(() => /shown/.test(document.querySelector('.found').textContent));
+    assert.match(await text(page, '.found'), /^1 process, /);
+  }, '&search=demo.statistics'));
 
   test('a wrong regular expression is named', withPage(async (page) => {
     assert.match(await text(page, '.found'), /[Ii]nvalid regular expression/);
-  }, '&search=(('));
+    assert.equal(await page.getAttribute('#search', 'aria-invalid'), 'true');
+  }, '&search=/((/'));
 
-  test('levels are turned on, ordered and turned off', withPage(async (page) => {
-    await change(page, () => page.click('text=+ memory class'));
-    assert.equal((await state(page)).levels, 'status.memory');
-    await change(page, () => page.click('[aria-label="memory outwards"]'));
-    assert.equal((await state(page)).levels, 'memory.status');
-    await change(page, () => page.click('[aria-label="without status"]'));
-    assert.equal((await state(page)).levels, 'memory');
+  test('a question is pressed where the view answers it', withPage(async (page) => {
+    const pressed = () => page.$$eval('.asked [aria-pressed=true]', (all) =>
+        all.map((one) => one.textContent));
+    assert.deepEqual(await pressed(), ['CPU']);
+    for (const [question, measure, show] of [['waiting', undefined, 'waiting'],
+        ['mailbox', 'message_queue_len', 'all'], ['memory', 'memory', 'all'],
+        ['binaries', 'binaries', 'all'], ['garbage collection', 'collecting', 'all']]) {
+      await change(page, () => page.click(`.asked :text-is("${question}")`));
+      assert.deepEqual(await pressed(), [question]);
+      const is = await state(page);
+      assert.deepEqual([is.measure, is.show], [measure, show]);
+    }
+    await change(page, () => page.selectOption('[aria-label="measure"]', 'recent_size'));
+    assert.deepEqual(await pressed(), []);
+    assert.match(await text(page, '.help'), /^recent_size: data that outlived one collection/);
+  }, '&show=busy'));
+
+  test('binaries are those of both heaps', withPage(async (page) => {
+    const total = async (measure) => {
+      await change(page, () => page.selectOption('[aria-label="measure"]', measure));
+      return Number(parseCsv(await saved(page, 'save the flame graph as CSV'))[0].total);
+    };
+    const [young, old, both] = [await total('bin_vheap_size'), await total('bin_old_vheap_size'),
+        await total('binaries')];
+    assert.ok(both > 0);
+    assert.equal(both, 8 * (young + old)); // words to bytes
+  }, '&show=all'));
+
+  test('a panel is chosen by the arrow keys', withPage(async (page) => {
+    await page.focus('[role=tab][aria-selected=true]');
+    await change(page, () => page.keyboard.press('ArrowRight'));
+    assert.equal((await state(page)).view, 'compare');
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Compare');
+    await change(page, () => page.keyboard.press('End'));
+    assert.equal((await state(page)).view, 'sandwich');
+    assert.equal(await page.getAttribute('[role=tabpanel]', 'aria-labelledby'), 'tab-sandwich');
+    assert.equal(await page.locator('[role=tablist] > :not([role=tab])').count(), 0);
   }));
 
-  test('the application level knows the demo from OTP', withPage(async (page) => {
-    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
-    const tops = rows.filter((row) => row.stack !== '' && !row.stack.includes(';'));
-    const demo = rows.filter((row) => row.self !== '0' && /;demo_/.test(row.stack));
-    assert.ok(demo.length > 0 && tops.length > 1);
-    const seen = demo.map((row) => row.stack.split(';')[0]);
-    assert.deepEqual([...new Set(seen)].filter((one) => ['stdlib', 'kernel', 'erts'].includes(one)),
-        []);
-  }, '&levels=application'));
+  test('? tells the keys, and Escape closes only that', withPage(async (page) => {
+    await page.keyboard.press('?');
+    assert.match(await text(page, 'dialog[open]'), /search/);
+    await page.keyboard.press('Escape');
+    assert.equal(await page.locator('dialog[open]').count(), 0);
+    assert.equal((await state(page)).range, '0-1000000');
+  }, '&range=0-1000000'));
+
+  test('the page and its title tell which node this is', withPage(async (page) => {
+    const node = await text(page, '.node');
+    assert.match(node, /@/);
+    assert.match(await page.title(), new RegExp(`^${node}, \\d{4}-\\d{2}-\\d{2} `));
+    assert.match(await text(page, '.about'), /OTP \d+/);
+    assert.equal(await text(page, '.badge'), 'finished');
+  }));
 
   test('a click on a process shows only that one', withPage(async (page) => {
     const rows = parseCsv(await saved(page, 'save the processes as CSV'));
     await change(page, () => page.click('tbody tr:first-child'));
     const { pids } = await state(page);
     const row = rows.find((one) => one.pid === pids);
-    await show(page, `file=${encodeURIComponent(profile)}&pids=${encodeURIComponent(pids)}`);
+    const file = encodeURIComponent(profile);
+    await show(page, `file=${file}&show=all&pids=${encodeURIComponent(pids)}`);
     assert.match(await text(page, '.summary'),
         new RegExp(`^${Number(row.samples).toLocaleString('en-US')} samples?$`));
   }, '&view=processes'));
@@ -169,7 +195,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   test('a network that comes back is asked again', async () => {
     const page = await openPage(browser, address('&follow=0'));
     page.mayFail = true;
-    const measures = ['bin_vheap_size', 'samples', 'bin_vheap_size'];
+    const measures = ['stack_size', 'samples', 'stack_size'];
     const choose = (measure) => change(page, () =>
         page.selectOption('[aria-label="measure"]', measure));
     await page.route('**/api/**', (route) => route.abort());
@@ -180,9 +206,47 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     for (const measure of measures.slice(1)) await choose(measure);
     assert.equal(await page.isVisible('.message'), false);
     assert.equal(await page.getAttribute('#app', 'data-old'), null);
-    assert.match(await text(page, '.summary'), /^bin_vheap_size: .* at a time/);
+    assert.match(await text(page, '.summary'), /^stack_size: .* at a time/);
     await page.context().close();
   });
+
+  test('a page that opens while its server does not answer is tried again', async () => {
+    const page = await openPage(browser, address(), { prepare: async (one) => {
+      one.mayFail = true;
+      await one.route('**/api/**', (route) => route.abort());
+    } });
+    assert.match(await text(page, '.message'), /^the node that serves this page does not answer$/);
+    await page.unroute('**/api/**');
+    await page.waitForFunction(() => document.querySelector('.message').hidden);
+    assert.match(await text(page, '.summary'), /samples/);
+    await page.context().close();
+  });
+
+  test('a connection that is lost within an answer is tried again', async () => {
+    const page = await openPage(browser, address());
+    page.mayFail = true;
+    await page.evaluate(() => {
+      const { arrayBuffer } = Response.prototype;
+      Response.prototype.arrayBuffer = () => {
+        Response.prototype.arrayBuffer = arrayBuffer;
+        return Promise.reject(new TypeError('network error'));
+      };
+    });
+    await change(page, () => page.selectOption('[aria-label="measure"]', 'stack_size'));
+    assert.match(await text(page, '.message'), /the node that serves this page does not answer/);
+    await page.waitForFunction(() => document.querySelector('.message').hidden);
+    assert.match(await text(page, '.summary'), /^stack_size: /);
+    await page.context().close();
+  });
+
+  test('the other file of a comparison may have a newer index', withPage(async (page) => {
+    const other = (address) => address.pathname.endsWith('/api/index')
+        && address.searchParams.get('name') === hostile;
+    await page.route(other, (route) => route.fulfill({ status: 410, body: '{}' }), { times: 1 });
+    await show(page, `file=${encodeURIComponent(profile)}&view=compare&otherFile=${hostile}`);
+    assert.match(await text(page, '.summary'), /compared with [\d,]+ samples?/);
+    page.complaints.splice(0); // the browser's, of 410
+  }));
 
   test('a profile that is not there leaves no picture that looks as if it were', async () => {
     const page = await openPage(browser, address());
@@ -199,7 +263,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   test('numbers of what was shown before go', withPage(async (page) => {
     await clickFrame(page);
     assert.notEqual(await text(page, '.details'), '');
-    await page.hover('.heat', { position: { x: 60, y: 60 } });
+    await page.hover('.heat', { position: { x: 260, y: 60 } });
     assert.ok(await page.isVisible('.tip'));
     await change(page, () => page.evaluate(() => (location.hash += '&range=0-1000000')));
     assert.equal(await page.isVisible('.tip'), false);
@@ -244,6 +308,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
       ['save the flame graph as PNG', '\u0089PNG'],
       ['save the heatmap as PNG', '\u0089PNG'],
     ]) {
+      if (!(await page.isVisible(`[aria-label="${label}"]`))) await openMenu(page, 'Save');
       const [download] = await Promise.all([page.waitForEvent('download'),
           page.click(`[aria-label="${label}"]`)]);
       const bytes = readFileSync(await download.path());
@@ -259,11 +324,11 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
     const [root] = rows;
     assert.ok(Number(root.total) > 0 && Number(root.other_total) > 0);
-  }, `&view=compare&otherFile=${encodeURIComponent(hostile)}`));
+  }, `&show=all&view=compare&otherFile=${encodeURIComponent(hostile)}`));
 
   test('symbols with HTML in them are text', async () => {
-    for (const where of [`${url}#file=${encodeURIComponent(hostile)}&levels=process`,
-        `file://${join(directory, 'hostile.html')}#levels=process`]) {
+    for (const where of [`${url}#file=${encodeURIComponent(hostile)}&levels=process${WHOLE}`,
+        `file://${join(directory, 'hostile.html')}#levels=process${WHOLE}`]) {
       const page = await openPage(browser, where);
       for (const view of ['flame', 'processes', 'sandwich', 'compare']) {
         await show(page, `${where.split('#')[1]}&view=${view}`);
@@ -315,6 +380,38 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await page.context().close();
   });
 
+  test('the controls of a running session stay the same elements', async () => {
+    const page = await openPage(browser, live);
+    await page.focus('[aria-label="profile"]');
+    const names = ['profile', 'measure', 'statuses', 'sort', 'search'];
+    await page.evaluate((labels) => {
+      window.controls = labels.map((label) => document.querySelector(`[aria-label="${label}"]`));
+    }, names);
+    const first = await secondsShown(page);
+    await page.waitForFunction((least) =>
+        Number(/([\d.]+) s from/.exec(document.querySelector('.facts').textContent)[1]) > least,
+        first + 6);
+    const same = await page.evaluate((labels) => labels.map((label, i) =>
+        document.querySelector(`[aria-label="${label}"]`) === window.controls[i]), names);
+    assert.deepEqual(same, names.map(() => true));
+    assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), 'profile');
+    assert.match(await text(page, '.badge'), /^recording, \d+ s behind$/);
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  });
+
+  test('what is not followed says so until it is again', async () => {
+    const page = await openPage(browser, live);
+    page.mayFail = true;
+    await page.route('**/api/**', (route) => route.abort());
+    await page.waitForFunction(() =>
+        /^not followed: the node/.test(document.querySelector('.badge').textContent));
+    await page.unroute('**/api/**');
+    await page.waitForFunction(() =>
+        /^recording/.test(document.querySelector('.badge').textContent));
+    await page.context().close();
+  });
+
   test('the selection stays where it was when the oldest file is removed', async () => {
     const page = await openPage(browser, `${series.url}#range=10000000-11000000`);
     const before = await text(page, '.summary');
@@ -326,7 +423,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 
   test('looking less often is no gap; a gap is told from cells without a sample', async () => {
-    const page = await openPage(browser, `${url}#file=gaps.log`);
+    const page = await openPage(browser, `${url}#file=gaps.log${WHOLE}`);
     const cells = parseCsv(await saved(page, 'save the heatmap as CSV'));
     const of = (kind) => cells.filter((cell) => cell.cell === kind).map((cell) =>
         Number(cell.from_us));
@@ -337,7 +434,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 
   test('what the profiler tells of itself is no sample', async () => {
-    const page = await openPage(browser, `${url}#file=own.log`);
+    const page = await openPage(browser, `${url}#file=own.log${WHOLE}`);
     assert.match(await text(page, '.facts'), /^400 samples, 13 processes/);
     assert.match(await text(page, '.summary'), /^400 samples/);
     assert.equal(await page.locator('[aria-label="measure"] option[value^="ticks"]').count(), 0);
@@ -345,7 +442,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 
   test('a file without a sample says so', async () => {
-    const page = await openPage(browser, `${url}#file=broken.log`);
+    const page = await openPage(browser, `${url}#file=broken.log${WHOLE}`);
     assert.match(await text(page, '.summary'), /There is nothing to show/);
     assert.match(await text(page, '.warning'), /damaged/);
     await page.context().close();
@@ -372,6 +469,7 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     const page = await openPage(browser, address(), { colorScheme: 'dark' });
     const colour = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const dark = await colour();
+    await openMenu(page, 'View');
     await change(page, () => page.selectOption('[aria-label="theme"]', 'light'));
     assert.notEqual(await colour(), dark);
     await page.context().close();
@@ -382,22 +480,20 @@ async function secondsShown(page) {
   return Number(/([\d.]+) s from/.exec(await page.textContent('.facts'))[1]);
 }
 
-async function columnWidth(page) {
-  const columns = await secondsShown(page);
-  const width =
-      await page.evaluate(() => parseFloat(document.querySelector('.heat-spacer').style.width));
-  return width / Math.ceil(columns);
+// Of the heatmap: where its first column begins, and how wide each is.
+async function columns(page) {
+  const { left, column } = await page.evaluate(() =>
+      ({ ...document.querySelector('.heat').dataset }));
+  return { left: Number(left), width: Number(column) };
 }
 
-// The widest category at the root, which then is the leftmost, by sort=width.
-async function biggest(page) {
-  const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
-  const tops = rows.filter((row) => row.stack !== '' && !row.stack.includes(';'));
-  return tops.sort((a, b) => Number(b.total) - Number(a.total))[0].stack;
-}
-
-async function clickFrame(page) {
-  await change(page, () => page.locator('.flame').click({ position: { x: 20, y: 27 } }));
+// Of the same selection; the view is as before.
+async function processesOf(page) {
+  const before = await page.evaluate(() => location.hash.slice(1));
+  await show(page, `${before}&view=processes`);
+  const rows = await saved(page, 'save the processes as CSV');
+  await show(page, before);
+  return rows;
 }
 
 function wellFormed(page, xml) {

@@ -7,7 +7,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { launch, openPage } from './browser.mjs';
 import { numberTests } from './numbers.mjs';
+import { frameTests } from './frames.mjs';
 import { pageTests } from './page.mjs';
+import { timelineTests } from './timeline.mjs';
+import { troubleTests } from './trouble.mjs';
 
 const dir = process.argv[2];
 const only = new RegExp(process.env.ONLY ?? '');
@@ -34,6 +37,9 @@ numberTests(group('weighted'), withFile(read('expected_weighted.json'), weighted
     shared(`${url}#file=${encodeURIComponent(weighted)}`));
 numberTests(group('report'), expected, shared(`file://${about.report}`));
 pageTests(group('page'), { ...about, browser, expected });
+frameTests(group('frames'), { ...about, browser });
+timelineTests(group('timeline'), { ...about, browser });
+troubleTests(group('trouble'), { ...about, browser, trouble: read('truth.json').problems });
 
 // The server has several profiles: each address names its own.
 function withFile(all, file) {

@@ -4,20 +4,27 @@
 import { Names } from '../model/names.js';
 import { openProfile } from '../model/profile.js';
 import { makeHeat } from '../model/heat.js';
-import { makeLines } from '../model/lines.js';
+import { heatScale } from '../model/heat_scale.js';
 import { measureOf } from '../model/measures.js';
+import { matchesOf } from '../model/search.js';
 import { select } from '../model/selection.js';
-import { PALETTES } from '../draw/palette.js';
-import { h, hideTip } from '../draw/dom.js';
+import { PALETTES, ramp } from '../draw/palette.js';
+import { h, hideTip, isDark } from '../draw/dom.js';
 import { HeatView } from '../draw/heat_view.js';
-import { formatState, parseState } from './state.js';
+import { formatState, movedState, parseState } from './state.js';
 import { findSource, StaleError, UnreachableError } from './source.js';
 import { FlamePanel } from './flame_panel.js';
 import { ProcessPanel } from './process_panel.js';
 import { SandwichPanel } from './sandwich_panel.js';
-import { Toolbar } from './toolbar.js';
+import { TimelinePanel } from './timeline_panel.js';
+import { Toolbar, VIEWS } from './toolbar.js';
+import { showHelp } from './help.js';
 
 const LOOK_MS = 2000; // how often a running session's file is looked at
+const SETTLE_MS = 300;
+const RENEWALS_MOST = 3;
+const NO_PROFILE = 'There is no profile in this directory yet. ' +
+    'flame_prof:start(#{dir => Directory}) writes one';
 
 export class App {
   constructor(root) {
@@ -30,8 +37,20 @@ export class App {
     this.made = new Map(); // what was counted, by panel: {key, value}
     this.turn = 0;
     this.failure = null; // why the last render() did not show what was chosen
+    this.isShown = false; // has there been a picture?
+    this.renewals = 0; // since then, of indexes that the server has no more
+    this.clockAheadUs = 0; // of the server's clock
+    this.matches = matchesOf(null, ''); // of search.js: what is searched for
     this.toolbar = new Toolbar(this);
-    this.heat = new HeatView({ onSelect: (range) => this.set({ range, zoom: [] }) });
+    this.heat = new HeatView({
+      onSelect: (range) => this.set({ range, zoom: [] }),
+      onOther: (otherRange) => this.set({ otherRange, otherFile: '', view: 'compare' }),
+      onSlide: (range) => this.slide({ range, zoom: [] }),
+      onResize: () => this.render(),
+    });
+    this.heatPanel = h('section', { class: 'panel heat-panel', 'aria-label': 'heatmap' },
+        this.heat.element);
+    this.timeline = new TimelinePanel(this);
     this.panels = {
       flame: new FlamePanel(this, false),
       compare: new FlamePanel(this, true),
@@ -39,30 +58,31 @@ export class App {
       sandwich: new SandwichPanel(this),
     };
     this.message = h('p', { class: 'message', role: 'alert', hidden: true });
-    this.panelBox = h('main', { id: 'panel' });
+    this.panelBox = h('div', { id: 'panel', role: 'tabpanel', tabindex: '-1',
+        'aria-labelledby': `tab-${this.state.view}` });
   }
 
   async start() {
     this.root.replaceChildren(
       this.toolbar.header,
       this.message,
-      h('section', { class: 'panel heat-panel', 'aria-label': 'heatmap' }, this.toolbar.heatBar,
-          this.heat.element),
+      this.timeline.element,
+      this.toolbar.questions,
+      this.heatPanel,
       this.toolbar.tabs,
-      this.panelBox,
+      h('main', {}, this.panelBox),
     );
     addEventListener('hashchange', () => this.arrive());
     addEventListener('keydown', (event) => this.key(event));
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.repaint());
     this.applyTheme();
+    this.toolbar.update();
     try {
-      this.names.modules = await this.source.modules();
       await this.look();
+      await this.render();
     } catch (error) {
       this.fail(error);
-      return;
     }
-    await this.render();
     if (this.source.isLive) this.watch();
   }
 
@@ -91,6 +111,27 @@ export class App {
     this.render();
   }
 
+  /** The person is about to choose: the page follows at once, the address when it is done. */
+  async slide(changes) {
+    this.state = { ...this.state, ...changes };
+    this.isToSlide = true;
+    if (this.isSliding) return;
+    this.isSliding = true;
+    while (this.isToSlide) {
+      this.isToSlide = false;
+      await this.render();
+    }
+    this.isSliding = false;
+  }
+
+  /** The same of what has no end, as a wheel: where it stays is what was chosen. */
+  glide(changes) {
+    this.slide(changes);
+    clearTimeout(this.gliding);
+    this.gliding = setTimeout(() => history.replaceState(null, '', formatState(this.state)),
+        SETTLE_MS);
+  }
+
   /** The address was changed: Back, a link, by hand. */
   arrive() {
     this.state = parseState(location.hash);
@@ -103,23 +144,24 @@ export class App {
   }
 
   get palette() {
-    return PALETTES[this.state.palette];
+    return ramp(PALETTES[this.state.palette], isDark());
   }
 
   get only() {
-    return { pids: this.state.pids, isIdleHidden: this.state.busy };
+    return { pids: this.state.pids, show: this.state.show };
   }
 
   key(event) {
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.ctrlKey
+    if (event.target.closest('input, select, textarea, dialog') || event.ctrlKey
         || event.metaKey) return;
-    const views = ['flame', 'compare', 'processes', 'sandwich'];
+    const view = VIEWS[Number(event.key) - 1];
     if (event.key === '/') document.getElementById('search')?.focus();
+    else if (event.key === '?') showHelp();
     else if (event.key === 'Escape') this.set(this.state.zoom.length > 0 ? { zoom: [] }
         : { range: null });
     else if (event.key === 'i') this.set({ icicle: !this.state.icicle });
     else if (event.key === 'v') this.set({ inverted: !this.state.inverted, zoom: [] });
-    else if (views[Number(event.key) - 1]) this.set({ view: views[Number(event.key) - 1] });
+    else if (view) this.set({ view: view[0] });
     else return;
     event.preventDefault();
   }
@@ -127,9 +169,16 @@ export class App {
   // ---------------------------------------------------------------- profiles
 
   async look() {
-    const { profiles } = await this.source.list();
+    this.names.modules ??= await this.source.modules();
+    const { profiles, now_us: now } = await this.source.list();
     this.profiles = profiles;
+    if (now) this.clockAheadUs = now - 1000 * Date.now();
     return profiles;
+  }
+
+  /** By the clock that profiles have. */
+  get nowUs() {
+    return 1000 * Date.now() + this.clockAheadUs;
   }
 
   get name() {
@@ -146,15 +195,49 @@ export class App {
     return profile;
   }
 
-  // New flushes of a running session: its file has grown, its index is made anew.
+  /** Whether it is another profile now. What was there stays if that fails. */
+  async follow(name, now) {
+    const { profile, version } = this.opened.get(name);
+    if (!now.live && now.version === version) return false;
+    const pieces = await this.piecesBehind(name, version);
+    if (pieces === null) return this.reopen(name);
+    let next = profile;
+    for (const { index } of pieces) next = await next.appended(index);
+    if (next !== profile) this.opened.set(name, { profile: next, version: pieces.at(-1).version });
+    return next !== profile;
+  }
+
+  async piecesBehind(name, version) {
+    try {
+      return await this.source.append(name, version);
+    } catch (error) {
+      if (error instanceof StaleError) return null;
+      throw error;
+    }
+  }
+
+  async reopen(name) {
+    const before = this.opened.get(name);
+    this.opened.delete(name);
+    try {
+      await this.open(name);
+    } catch (error) {
+      this.opened.set(name, before);
+      throw error;
+    }
+    return true;
+  }
+
+  // What a running session writes.
   async watch() {
     for (;;) {
       await new Promise((done) => setTimeout(done, LOOK_MS));
       if (!this.state.follow || document.hidden) continue;
       try {
         await this.lookAgain();
+        this.toolbar.followed(null);
       } catch (error) {
-        this.toolbar.busy(`not followed: ${error.message}`);
+        this.toolbar.followed(error);
       }
     }
   }
@@ -163,27 +246,22 @@ export class App {
     const before = JSON.stringify(this.profiles);
     const profiles = await this.look();
     if (JSON.stringify(profiles) !== before) this.toolbar.update();
-    const changed = [...this.opened].filter(([name, { version }]) => {
+    let isChanged = false;
+    for (const name of [...this.opened.keys()]) {
       const now = profiles.find((profile) => profile.name === name);
-      return now !== undefined && now.version !== version;
-    });
+      if (now === undefined) continue;
+      // Others are opened again when they are shown.
+      if (name === this.name || name === this.state.otherFile) {
+        isChanged = await this.follow(name, now) || isChanged;
+      } else if (now.version !== this.opened.get(name).version) this.opened.delete(name);
+    }
     const isOpen = this.opened.has(this.name);
     const isSame = JSON.stringify(profiles) === before;
     const isFailed = this.failure !== null;
     // Without its server a page fails until that answers; without a profile, until there is one.
     const isToBeTried = this.failure instanceof UnreachableError
         || (!isOpen && !(isFailed && isSame));
-    if (changed.length === 0 && !isToBeTried) return;
-    for (const [name, before] of changed) {
-      this.opened.delete(name);
-      try {
-        await this.open(name);
-      } catch (error) {
-        this.opened.set(name, before); // what was seen stays
-        throw error;
-      }
-    }
-    await this.render();
+    if (isChanged || isToBeTried) await this.render();
   }
 
   // --------------------------------------------------------------- rendering
@@ -205,7 +283,10 @@ export class App {
       await this.renderAll(isStale);
       if (!isStale()) this.succeed();
     } catch (error) {
-      if (error instanceof StaleError) return this.renew();
+      if (error instanceof StaleError && this.renewals++ < RENEWALS_MOST) {
+        this.opened.delete(error.file);
+        return this.render();
+      }
       if (!isStale()) this.fail(error);
     }
     if (isStale()) return;
@@ -213,56 +294,50 @@ export class App {
     this.root.dataset.rendered = String(turn); // what tests wait for
   }
 
-  renew() {
-    this.opened.delete(this.name);
-    return this.render();
-  }
-
   async renderAll(isStale) {
-    if (this.name === '') throw new Error('there is no profile in this directory yet');
+    if (this.name === '') throw new Error(NO_PROFILE);
     const profile = await this.open(this.name);
     if (isStale()) return;
     if (this.state.file === '') this.keepRange(this.profile, profile);
     this.profile = profile;
     this.measure = measureOf(profile, this.state.measure);
+    if (this.matches.text !== this.state.search || this.matches.profile !== profile) {
+      this.matches = { ...matchesOf(profile, this.state.search), profile };
+    }
     this.toolbar.update();
+    await this.timeline.render(isStale);
+    if (isStale()) return;
     await this.renderHeat(isStale);
     if (isStale()) return;
     const panel = this.panels[this.state.view];
     if (this.panelBox.firstChild !== panel.element) this.panelBox.replaceChildren(panel.element);
     await panel.render(isStale);
-    if (!isStale()) await this.renderLines(isStale);
+    if (!isStale()) await this.toolbar.search.render(isStale);
+    if (isStale()) return;
+    await this.timeline.renderRest(isStale);
   }
 
   // The oldest file of a running session was removed: its begin is another now.
   keepRange(before, now) {
-    const { range } = this.state;
-    if (!before || !range || before.startUs === now.startUs) return;
-    const moved = range.map((us) => Math.max(0, us + before.startUs - now.startUs));
-    this.state = { ...this.state, range: moved[1] > moved[0] ? moved : null };
+    if (!before || before.startUs === now.startUs) return;
+    this.state = movedState(this.state, before.startUs - now.startUs);
     history.replaceState(null, '', formatState(this.state));
   }
 
-  // Last: they need columns that nothing else may need.
-  async renderLines(isStale) {
-    const { profile, state } = this;
-    const lines = await this.once('lines', [profile, state.pids, state.busy], () =>
-        makeLines(profile, this.only));
-    if (!isStale()) this.heat.showLines(lines);
-  }
-
   async renderHeat(isStale) {
+    this.heatPanel.hidden = !this.state.heat;
+    if (!this.state.heat) return;
     const { profile, measure, state } = this;
-    const theme = getComputedStyle(document.documentElement).colorScheme;
     const all = await select(profile, null, this.only);
-    const heat = await this.once('heat', [profile, measure.id, state.rows, state.pids, state.busy],
-        () =>
-      makeHeat(all, measure, state.rows));
+    const axis = this.heat.axisOf(this.timeline.timeOf(profile, state.time));
+    const { starts } = await profile.ticks();
+    const scale = heatScale(profile.durationUs, axis, state.rows, starts);
+    const heat = await this.once('heat', [profile, measure.id, scale, state.pids, state.show],
+        () => makeHeat(all, measure, scale));
     if (isStale()) return;
-    if (theme !== this.heatTheme) this.heat.image = null;
-    this.heatTheme = theme;
     this.heat.show({
       heat,
+      axis,
       palette: this.palette,
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
@@ -286,6 +361,8 @@ export class App {
 
   succeed() {
     this.failure = null;
+    this.isShown = true;
+    this.renewals = 0;
     this.message.hidden = true;
     delete this.root.dataset.old;
   }
@@ -294,7 +371,7 @@ export class App {
   fail(error) {
     console.error(error);
     this.failure = error;
-    const isOld = this.profile !== undefined;
+    const isOld = this.isShown;
     this.message.textContent = isOld ? `${error.message}. The pictures show what was there before.`
         : error.message;
     this.message.hidden = false;

@@ -1,10 +1,12 @@
 // The flame graph of the selection, and its comparison with another.
 
-import { button, h, select, swatch, toggle } from '../draw/dom.js';
+import { button, html, nothing, render, repeat, select, swatch, toggle } from
+  '../draw/controls.js';
+import { h } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
-import { changeColour } from '../draw/palette.js';
-import { csv, saveButtons } from '../draw/save.js';
-import { changes, elided } from '../model/compare.js';
+import { csv } from '../draw/save.js';
+import { changes, elided, shares } from '../model/compare.js';
+import { firstSeen } from '../model/first_seen.js';
 import { groupSamples } from '../model/groups.js';
 import { LEVELS } from '../model/levels.js';
 import { counted, exact, full, percent, seconds, short } from '../model/numbers.js';
@@ -21,33 +23,25 @@ export class FlamePanel {
       onZoom: (node) => app.set({ zoom: this.tree.path(node) }),
       onPick: (node) => this.pick(node),
       describe: (node) => this.describe(node),
+      onMenu: (node) => this.menu(node),
     });
-    this.searchBox = h('input', {
-      id: isComparison ? null : 'search',
-      type: 'search',
-      placeholder: 'search',
-      title: 'a regular expression',
-      'aria-label': 'search',
-      oninput: () => app.type({ search: this.searchBox.value }),
-    });
-    this.found = h('output', { class: 'found' });
-    this.bar = h('div', { class: 'bar' });
-    this.levels = h('div', { class: 'bar levels' });
+    this.bar = h('div', { class: 'bar fold' });
+    this.levels = h('div', { class: 'bar levels fold' });
     this.details = h('div', { class: 'bar details' });
     this.summary = h('p', { class: 'muted summary' });
-    this.element = h('section', { class: 'panel' },
-      h('div', { class: 'bar' }, this.searchBox, this.found, this.bar), this.levels, this.summary,
-          this.view.element, this.details);
+    this.element = h('section', { class: 'panel' }, this.bar, this.levels, this.summary,
+        this.view.element, this.details);
   }
 
   async render(isStale) {
     const { app } = this;
     const { state } = app;
     const levels = levelsOf(state, app.measure);
-    this.updateBar();
-    this.updateLevels(levels);
+    render(this.barOf(), this.bar);
+    render(this.levelsBar(levels), this.levels);
     const tree = await this.makeTree(levels);
     if (isStale()) return;
+    this.shownLevels = levels;
     this.show(tree);
   }
 
@@ -66,7 +60,7 @@ export class FlamePanel {
   makeTree(levels) {
     const { app } = this;
     const { state, profile, measure } = app;
-    const key = [profile, measure.id, state.range, levels, state.pids, state.busy, state.inverted,
+    const key = [profile, measure.id, state.range, levels, state.pids, state.show, state.inverted,
         state.merge, state.lines, state.hide];
     if (!this.isComparison) return app.once('flame', key, () => this.makePlain(levels));
     return app.once('compare', [...key, state.otherFile, state.otherRange,
@@ -94,6 +88,7 @@ export class FlamePanel {
     const { app } = this;
     const selection = await selectRows(profile, range, app.only);
     const measure = measureOf(profile, app.measure.id);
+    if (measure.kind === 'delta' && side === 0) tree.first = await firstSeen(selection, measure);
     if (measure.kind === 'value') tree.ticks[side] = await ticksIn(profile, range);
     const groups = await groupSamples(selection, measure, levels, { modules: app.names.modules });
     addGroups(tree, side, profile, groups, this.treeOptions);
@@ -104,7 +99,7 @@ export class FlamePanel {
   show(tree) {
     const { app } = this;
     const { state } = app;
-    if (this.tree !== tree) this.details.replaceChildren(); // numbers of another tree
+    if (this.tree !== tree) render(nothing, this.details); // numbers of another tree
     this.tree = tree;
     const isElided = this.isComparison && state.compare === 'elided';
     this.widths = isElided ? elided(tree) : tree.total[0];
@@ -123,32 +118,14 @@ export class FlamePanel {
   }
 
   search(tree) {
-    const { state } = this.app;
-    if (this.searchBox !== document.activeElement) this.searchBox.value = state.search;
-    this.searchBox.setCustomValidity('');
-    this.found.textContent = '';
-    if (state.search === '') return null;
-    try {
-      const found = search(tree, 0, new RegExp(state.search, 'i'));
-      this.found.textContent =
-          `${percent(found.share)} matched, ${this.weight(found.weight, 0)}`;
-      return found.matches;
-    } catch (error) {
-      this.searchBox.setCustomValidity(error.message);
-      this.found.textContent = error.message;
-      return null;
-    }
+    const { matches } = this.app;
+    return matches.processes === null ? null : search(tree, 0, matches).matches;
   }
 
-  // The colour is the change as a part of the frame's own size.
   colours() {
     const { palette } = this.app;
-    const { tree, changes: changed } = this;
-    return (node) => {
-      const size = Math.max(tree.total[0][node], tree.total[0][node] - changed[node]);
-      const t = size > 0 ? changed[node] / size : 0;
-      return changeColour(palette, t);
-    };
+    const parts = shares(this.tree, this.changes);
+    return (node) => palette.diverging(parts[node]);
   }
 
   updateSummary() {
@@ -162,11 +139,22 @@ export class FlamePanel {
     const parts = [unit === 'samples' ? whole(0) : `${title}: ${whole(0)}`];
     if (this.isComparison) {
       parts.push(`compared with ${whole(1)}`);
-      if (app.state.compare === 'elided') parts.push(`${this.weight(this.widths[0], 0)} of it has no counterpart`);
+      if (app.state.compare === 'elided') {
+        parts.push(`${this.weight(this.widths[0], 0)} of it has no counterpart`);
+      }
     }
+    if (tree.first) parts.push(this.firstText(tree.first));
     this.summary.textContent = total > 0 ? parts.join('; ')
         : `${parts.join('; ')}. There is nothing to show.`;
     this.element.dataset.total = String(total);
+  }
+
+  // Of one process or many: 15,613 when first seen
+  firstText({ sum, most: { process, value } }) {
+    const { profile, measure: { unit } } = this.app;
+    return `besides ${full(sum, unit)} when first seen`
+      + (value === sum ? ` (${profile.label(process)})`
+          : `, ${full(value, unit)} of it ${profile.label(process)}`);
   }
 
   /** Of a value, a sum over samples says nothing: it is told as what there was at a time. */
@@ -184,7 +172,7 @@ export class FlamePanel {
     const value = tree.total[0][node];
     const whole = tree.total[0][0];
     const lines = [
-      tree.names.text[tree.name[node]],
+      tree.names.shown[tree.name[node]],
       `${percent(whole > 0 ? value / whole : 0)}: ${this.weight(value, 0)}`,
       `itself ${this.weight(tree.self[0][node], 0)}; ${counted(tree.totalSamples[0][node],
           'sample')}`,
@@ -194,8 +182,10 @@ export class FlamePanel {
     }
     if (this.isComparison) lines.push(this.describeChange(node));
     if (widths !== tree.total[0]) lines.push(`without counterpart ${this.weight(widths[node], 0)}`);
-    const place = tree.names.place[tree.name[node]];
-    return place ? [...lines, place] : lines;
+    const { text, shown, place } = tree.names;
+    const name = tree.name[node];
+    if (shown[name] !== text[name]) lines.push(text[name]);
+    return place[name] ? [...lines, place[name]] : lines;
   }
 
   describeChange(node) {
@@ -216,49 +206,86 @@ export class FlamePanel {
     const { names } = tree;
     const place = names.place[name];
     const module = names.module[name];
-    this.details.replaceChildren(
-      h('code', {}, names.text[name]),
-      h('span', { class: 'muted' }, this.describe(node).slice(1, 3).join('; ')),
-      names.isLevel(name) ? '' : button('sandwich', () =>
-          app.set({ view: 'sandwich', function: names.text[name] })),
-      module === '' ? '' : button(`hide ${module}`, () =>
-          app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] })),
-      place ? button(`copy ${place}`, () => navigator.clipboard?.writeText(place),
-          { title: 'for the “go to file” of your editor' }) : '',
-      app.state.zoom.length > 0 ? button('zoom out', () => app.set({ zoom: [] })) : '',
-    );
+    render(html`
+      <code>${names.text[name]}</code>
+      <span class="muted">${this.describe(node).slice(1, 3).join('; ')}</span>
+      ${names.isLevel(name) ? nothing : button('sandwich', () =>
+          app.set({ view: 'sandwich', function: names.text[name] }))}
+      ${module === '' ? nothing : button(`hide ${module}`, () =>
+          app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] }))}
+      ${place ? button(`copy ${place}`, () => navigator.clipboard?.writeText(place),
+          { title: 'for the “go to file” of your editor' }) : nothing}
+      ${app.state.zoom.length > 0 ? button('zoom out', () => app.set({ zoom: [] })) : nothing}`,
+    this.details);
+  }
+
+  menu(node) {
+    const { app, tree, view } = this;
+    const { text, module: modules, place: places } = tree.names;
+    const name = tree.name[node];
+    const [module, place] = [modules[name], places[name]];
+    const pids = this.pidsOf(node);
+    const copy = (what) => () => navigator.clipboard?.writeText(what);
+    return [
+      { title: 'zoom', run: () => app.set({ zoom: tree.path(node) }) },
+      (app.state.zoom.length > 0 || view.isZoomed) && { title: 'zoom out', run: () => {
+        view.see([0, 1]);
+        app.set({ zoom: [] });
+      } },
+      !tree.names.isLevel(name) && { title: 'sandwich', run: () =>
+        app.set({ view: 'sandwich', function: text[name] }) },
+      module !== '' && { title: `hide ${module}`, run: () =>
+        app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] }) },
+      pids.length > 0 && { title: 'only this process', run: () => app.set({ pids, zoom: [] }) },
+      { title: 'search this', run: () => app.type({ search: `/^${escaped(text[name])}$/` }) },
+      { title: 'copy name', run: copy(text[name]) },
+      { title: 'copy stack', run: copy(tree.path(node).join('\n')) },
+      place && { title: `copy ${place}`, run: copy(place) },
+    ].filter(Boolean);
+  }
+
+  // Of the process that groups the node; [] where none does, or too many have its name.
+  pidsOf(node) {
+    const { profile } = this.app;
+    const path = this.tree.path(node);
+    const at = this.shownLevels.findIndex((level) => level === 'process' || level === 'pid');
+    if (at < 0 || at >= path.length) return [];
+    const isIt = (process) => path[at] === (this.shownLevels[at] === 'pid' ? profile.pid(process)
+        : profile.label(process));
+    const processes = Array.from({ length: profile.processCount }, (_, p) => p).filter(isIt);
+    return processes.length <= PIDS_MOST ? processes.map((process) => profile.pid(process)) : [];
   }
 
   // -------------------------------------------------------------------- bars
 
-  updateBar() {
+  barOf() {
     const { app } = this;
     const { state } = app;
     const reset = (changes) => app.set({ ...changes, zoom: [] });
-    this.bar.replaceChildren(
-      toggle('icicle', state.icicle, (icicle) => app.set({ icicle }), 'the root at the top (i)'),
-      toggle('callers', state.inverted, (inverted) => reset({ inverted }),
-          'inverted: the leaf at the root (v)'),
-      toggle('merge recursion', state.merge, (merge) => reset({ merge })),
-      toggle('lines', state.lines, (lines) => reset({ lines }),
-          'a frame for each line of a function'),
-      select('sort', [['name', 'by name'], ['width', 'by width']], state.sort, (sort) =>
-          app.set({ sort })),
-      ...state.hide.map((module) => button(`${module} hidden ×`, () =>
-          reset({ hide: state.hide.filter((one) => one !== module) }), { class: 'chip' })),
-      h('span', { class: 'space' }),
-      this.saving(),
-    );
-    if (this.isComparison) this.bar.prepend(...this.comparisonBar());
+    return html`
+      ${this.isComparison ? this.comparisonBar() : nothing}
+      ${toggle('icicle', state.icicle, (icicle) => app.set({ icicle }), 'the root at the top (i)')}
+      ${toggle('callers', state.inverted, (inverted) => reset({ inverted }),
+          'inverted: the leaf at the root (v)')}
+      ${toggle('merge recursion', state.merge, (merge) => reset({ merge }))}
+      ${toggle('lines', state.lines, (lines) => reset({ lines }),
+          'a frame for each line of a function')}
+      ${select('sort', [['name', 'by name'], ['width', 'by width']], state.sort, (sort) =>
+          app.set({ sort }))}
+      ${state.hide.map((module) => button(`${module} hidden ×`, () =>
+          reset({ hide: state.hide.filter((one) => one !== module) }), { class: 'chip' }))}`;
   }
 
-  saving() {
-    const name = () => `${this.isComparison ? 'compare' : 'flame'}-${this.app.measure.id}`;
-    return saveButtons('the flame graph', name, {
-      SVG: () => this.view.toSvg(),
-      PNG: () => this.view.canvas,
-      CSV: () => this.toCsv(),
-    });
+  savers() {
+    return [{
+      what: 'the flame graph',
+      name: `${this.isComparison ? 'compare' : 'flame'}-${this.app.measure?.id}`,
+      makers: {
+        SVG: () => this.view.toSvg(),
+        PNG: () => this.view.canvas,
+        CSV: () => this.toCsv(),
+      },
+    }];
   }
 
   toCsv() {
@@ -282,46 +309,51 @@ export class FlamePanel {
         one.name !== app.name).map((one) => [one.name, one.name])];
     const text = state.otherRange === null ? 'all of it'
         : `${seconds(state.otherRange[0])} to ${seconds(state.otherRange[1])}`;
-    return [
-      h('label', {}, 'with ', select('compare with', files, state.otherFile, (otherFile) =>
-          app.set({ otherFile, otherRange: null, zoom: [] }))),
-      h('output', { class: 'other-range' }, text),
-      button('take the selection', () => app.set({ otherRange: state.range }),
-          { title: 'compare with what is selected now; then select another range' }),
-      button('all', () => app.set({ otherRange: null })),
-      button('swap', () => app.set(swappedSides(state, app.name))),
-      select('comparison', [['difference', 'difference'],
+    return html`
+      <label>with ${select('compare with', files, state.otherFile, (otherFile) =>
+          app.set({ otherFile, otherRange: null, zoom: [] }))}</label>
+      <output class="other-range">${text}</output>
+      ${button('take the selection', () => app.set({ otherRange: state.range }),
+          { title: 'compare with what is selected now; then select another range' })}
+      ${button('all', () => app.set({ otherRange: null }))}
+      ${button('swap', () => app.set(swappedSides(state, app.name)))}
+      ${select('comparison', [['difference', 'difference'],
           ['elided', 'only what the other has not']], state.compare, (compare) =>
-          app.set({ compare, zoom: [] })),
-      toggle('absolute', state.absolute, (absolute) => app.set({ absolute }),
-          'compare sizes, not shares'),
-      ...(state.compare === 'difference'
-          ? [swatch('less', changeColour(app.palette, -0.7)),
-          swatch('more', changeColour(app.palette, 0.7))] : []),
-    ];
+          app.set({ compare, zoom: [] }))}
+      ${toggle('absolute', state.absolute, (absolute) => app.set({ absolute }),
+          'compare sizes, not shares')}
+      ${state.compare !== 'difference' ? nothing
+          : [swatch('less', app.palette.diverging(-0.7)),
+          swatch('more', app.palette.diverging(0.7))]}`;
   }
 
-  updateLevels(levels) {
+  levelsBar(levels) {
     const { app } = this;
     const others = Object.keys(LEVELS).filter((level) => !levels.includes(level)
         && (level !== 'sign' || app.measure.kind === 'delta'));
     const put = (next) => app.set({ levels: next, zoom: [] });
     const isFixed = (level) => level === 'sign';
-    this.levels.replaceChildren(
-      h('span', { class: 'muted' }, 'levels, root first:'),
-      ...levels.map((level, i) =>
-        h('span', { class: 'chip', 'data-level': level },
-          i > 0 ? button('◂', () => put(swapped(levels, i - 1)),
-              { 'aria-label': `${level} outwards` }) : '',
-          LEVELS[level].title,
-          i < levels.length - 1 ? button('▸', () => put(swapped(levels, i)),
-              { 'aria-label': `${level} inwards` }) : '',
-          isFixed(level) ? '' : button('×', () => put(levels.filter((one) => one !== level)),
-              { 'aria-label': `without ${level}` }))),
-      ...others.map((level) => button(`+ ${LEVELS[level].title}`, () => put([...levels, level]),
-          { class: 'add' })),
-    );
+    return html`
+      <span class="muted">group by, root first:</span>
+      ${repeat(levels, (level) => level, (level, i) => html`
+        <span class="chip" data-level=${level}>
+          ${i > 0 ? button('◂', () => put(swapped(levels, i - 1)),
+              { label: `${level} outwards` }) : nothing}
+          ${LEVELS[level].title}
+          ${i < levels.length - 1 ? button('▸', () => put(swapped(levels, i)),
+              { label: `${level} inwards` }) : nothing}
+          ${isFixed(level) ? nothing : button('×', () =>
+              put(levels.filter((one) => one !== level)), { label: `without ${level}` })}
+        </span>`)}
+      ${repeat(others, (level) => level, (level) =>
+          button(`+ ${LEVELS[level].title}`, () => put([...levels, level]), { class: 'add' }))}`;
   }
+}
+
+const PIDS_MOST = 100; // an address holds them
+
+function escaped(text) {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 }
 
 // A merged sample counts with all of its weight in the range that has its time: in a short range

@@ -1,43 +1,51 @@
-// The processes of the selection; a click shows only that one everywhere.
+// The processes of the selection; a click shows only that one everywhere. They are counted in all
+// statuses, whichever the pictures show.
 
+import { html, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
-import { saveButtons } from '../draw/save.js';
 import { TableView } from '../draw/table_view.js';
-import { exact, short } from '../model/numbers.js';
+import { ACTIVITIES, activitiesOf } from '../model/activity.js';
+import { exact, percent, short } from '../model/numbers.js';
 import { processTable } from '../model/processes.js';
 import { select } from '../model/selection.js';
 
 export class ProcessPanel {
   constructor(app) {
     this.app = app;
+    this.bar = h('div', { class: 'bar' });
     this.box = h('div');
-    this.element = h('section', { class: 'panel' },
-      h('div', { class: 'bar' },
-        h('span', { class: 'muted' },
-            'a click shows only this process, with Shift or Ctrl it is added'),
-        h('span', { class: 'space' }),
-        saveButtons('the processes', () => 'processes', { CSV: () => this.table.toCsv() })),
-      this.box);
+    this.element = h('section', { class: 'panel processes' }, this.bar, this.box);
+  }
+
+  savers() {
+    return [{ what: 'the processes', name: 'processes', makers: {
+      CSV: () => this.table.toCsv(),
+    } }];
   }
 
   async render(isStale) {
     const { app } = this;
     const { profile, state } = app;
-    const rows = await app.once('processes', [profile, state.range, state.pids, state.busy],
-        async () =>
-      processTable(await select(profile, state.range, app.only)));
+    const rows = await app.once('processes', [profile, state.range, state.pids], async () =>
+      processTable(await select(profile, state.range, { ...app.only, show: 'all' })));
     if (isStale()) return;
-    this.tableOf(profile).show(rows);
+    this.tableOf(profile).show(rows, ({ pid }) => state.pids.includes(pid));
   }
 
   tableOf(profile) {
-    if (this.table === undefined || this.statuses !== profile.statuses) {
-      const sort = this.table?.sort;
-      this.statuses = profile.statuses;
+    if (this.table === undefined || this.statuses !== profile.statuses.join()) {
+      const { sort, filter } = this.table ?? {};
+      this.statuses = profile.statuses.join();
       this.table = new TableView('processes', columnsOf(profile), 'reductions', (row, event) =>
           this.pick(row, event));
-      if (sort) this.table.sort = sort;
+      if (sort) Object.assign(this.table, { sort, filter });
       this.box.replaceChildren(this.table.element);
+      render(html`${this.table.filterBox()}
+        <span class="muted">a click shows only this process, with Shift or Ctrl it is added</span>
+        <span class="space"></span>
+        <span class="kinds">${ACTIVITIES.map((activity) =>
+            html`<span class="key"><i class=${`swatch act-${activity}`}></i>${activity}</span>`)}
+        </span>`, this.bar);
     }
     return this.table;
   }
@@ -50,18 +58,52 @@ export class ProcessPanel {
 }
 
 function columnsOf(profile) {
-  const number = (id, title, value, text) =>
-      ({ id, title, value, text: text ?? ((row) => exact(value(row))), isNumber: true });
+  const number = (id, title, value, text, more = {}) =>
+      ({ id, title, value, text: text ?? ((row) => exact(value(row))), isNumber: true, ...more });
+  const shareOf = (status) => (row) => row.statuses[status] / row.samples;
   return [
+    { id: 'name', title: 'name or call', value: (row) => row.name, isClipped: true },
     { id: 'pid', title: 'pid', value: (row) => row.pid, isWord: true },
-    { id: 'name', title: 'name or call', value: (row) => row.name },
-    number('samples', 'samples', (row) => row.samples),
+    { id: 'activity', title: 'activity', cell: activityBar(profile.statuses), value: () => '',
+        order: busyShare(profile.statuses), help: 'the share of its observations, by status' },
     ...profile.statuses.map((status, i) =>
-        number(status || 'no status', status || 'no status', (row) => row.statuses[i])),
+        number(status || 'no status', titleOf(status), (row) => row.statuses[i], (row) =>
+            percent(shareOf(i)(row)), { order: shareOf(i) })),
+    { id: 'waits_in', title: 'waits in', value: (row) => row.waitsIn, isClipped: true,
+        help: 'the function in which it waited most' },
+    number('samples', 'samples', (row) => row.samples),
     number('reductions', 'reductions', (row) => row.reductions),
     number('queue_peak', 'longest queue', (row) => row.queuePeak),
     number('memory_peak', 'most memory', (row) => row.memoryPeak, (row) =>
         short(row.memoryPeak, 'bytes')),
+    number('binaries_peak', 'most binaries', (row) => row.binariesPeak, (row) =>
+        short(row.binariesPeak, 'words')),
     number('growth', 'growth', (row) => row.growth, (row) => short(row.growth, 'bytes')),
   ];
+}
+
+function titleOf(status) {
+  return status === 'garbage_collecting' ? 'collecting' : status || 'no status';
+}
+
+function sharesOf(statuses, row) {
+  const activities = activitiesOf(statuses);
+  const shares = ACTIVITIES.map(() => 0);
+  row.statuses.forEach((n, status) => (shares[activities[status]] += n / row.samples));
+  return shares;
+}
+
+function busyShare(statuses) {
+  return (row) => 1 - sharesOf(statuses, row)[ACTIVITIES.indexOf('waiting')];
+}
+
+function activityBar(statuses) {
+  return (row) => {
+    const shares = sharesOf(statuses, row);
+    const text = ACTIVITIES.map((activity, i) => `${activity} ${percent(shares[i])}`)
+        .filter((_, i) => shares[i] > 0).join(', ');
+    return html`<span class="activity" role="img" aria-label=${text} title=${text}
+      >${ACTIVITIES.map((activity, i) => html`<i class=${`act-${activity}`}
+        .style=${`width:${(100 * shares[i]).toFixed(1)}%`}></i>`)}</span>`;
+  };
 }

@@ -1,12 +1,12 @@
 // Functions by their weight, and the callers and callees of the selected one.
 
+import { html, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { FlameView } from '../draw/flame_view.js';
-import { saveButtons } from '../draw/save.js';
 import { TableView } from '../draw/table_view.js';
 import { functionTable, sandwich } from '../model/functions.js';
 import { groupSamples } from '../model/groups.js';
-import { exact, full, percent, short } from '../model/numbers.js';
+import { counted, full, percent, short } from '../model/numbers.js';
 import { select } from '../model/selection.js';
 import { levelsOf } from './state.js';
 
@@ -15,28 +15,32 @@ const SIDES = ['callers', 'callees'];
 export class SandwichPanel {
   constructor(app) {
     this.app = app;
-    this.table = new TableView('functions', this.columns(), 'total', (row) =>
+    this.table = new TableView('functions', this.columns(), 'self', (row) =>
         app.set({ function: app.names.text[row.name] }));
     this.title = h('h2', {});
     this.views = Object.fromEntries(SIDES.map((side) => [side, this.makeView(side)]));
     this.zoom = { callers: 0, callees: 0 };
     this.slices = h('div', {}, SIDES.map((side) => this.slice(side)));
+    const bar = h('div', { class: 'bar' });
+    render(html`${this.table.filterBox()}
+      <span class="muted">a click shows callers and callees</span>`, bar);
     this.element = h('section', { class: 'panel sandwich' },
-      h('div', { class: 'functions' },
-        h('div', { class: 'bar' }, h('span', { class: 'muted' },
-            'a click shows callers and callees'), h('span', { class: 'space' }),
-          saveButtons('the functions', () => 'functions', { CSV: () => this.table.toCsv() })),
-        this.table.element),
+      h('div', { class: 'functions' }, bar, this.table.element),
       h('div', { class: 'slices' }, this.title, this.slices));
   }
 
   slice(side) {
-    const view = this.views[side];
-    return h('div', {},
-      h('div', { class: 'bar' }, h('h3', {}, side), h('span', { class: 'space' }),
-        saveButtons(`the ${side}`, () => side,
-            { SVG: () => view.toSvg(), PNG: () => view.canvas })),
-      view.element);
+    return h('div', {}, h('h3', {}, side), this.views[side].element);
+  }
+
+  savers() {
+    return [
+      { what: 'the functions', name: 'functions', makers: { CSV: () => this.table.toCsv() } },
+      ...SIDES.map((side) => ({ what: `the ${side}`, name: side, makers: {
+        SVG: () => this.views[side].toSvg(),
+        PNG: () => this.views[side].canvas,
+      } })),
+    ];
   }
 
   makeView(side) {
@@ -56,9 +60,10 @@ export class SandwichPanel {
     const number = (id, title) => ({
       id, title, isNumber: true, value: (row) => row[id],
       text: (row) => `${short(row[id], app.measure.unit)} ${percent(row[id] / (this.total || 1))}`,
+      share: (row) => row[id] / (this.total || 1),
     });
-    return [{ id: 'function', title: 'function', value: name }, number('total', 'total'),
-        number('self', 'itself')];
+    return [{ id: 'function', title: 'function', value: name }, number('self', 'itself'),
+        number('total', 'total')];
   }
 
   async render(isStale) {
@@ -67,30 +72,35 @@ export class SandwichPanel {
     const options = { hasLines: state.lines, hidden: new Set(state.hide) };
     const levels = levelsOf(state, measure);
     const groups = await app.once('groups', [profile, measure.id, state.range, state.pids,
-        state.busy, levels], async () =>
+        state.show, levels], async () =>
       groupSamples(await select(profile, state.range, app.only), measure, levels,
           { modules: app.names.modules }));
     if (isStale()) return;
     this.total = groups.total;
     const rows = functionTable(app.names, profile, groups, options);
-    this.table.show(rows);
-    this.showSandwich(rows, groups, options);
+    const wanted = state.function === '' ? this.heaviest(rows) : app.names.find(state.function);
+    this.table.show(rows, ({ name }) => name === wanted);
+    this.showSandwich(rows, groups, options, wanted);
   }
 
-  showSandwich(rows, groups, options) {
+  heaviest(rows) {
+    return rows.reduce((most, row) => (most === null || row.self > most.self ? row : most),
+        null)?.name;
+  }
+
+  showSandwich(rows, groups, options, wanted) {
     const { app } = this;
-    const wanted = app.names.find(app.state.function);
     const row = rows.find((one) => one.name === wanted);
     if (row === undefined) {
-      this.title.textContent = app.state.function === '' ? 'choose a function'
-          : `${app.state.function} is not in the selection`;
+      this.title.textContent = app.state.function === '' ? 'The selection has no function.'
+          : `${app.state.function} is not in the selection.`;
       this.trees = null;
       this.slices.hidden = true;
       return;
     }
     const { unit } = app.measure;
-    this.title.textContent =
-        `${app.state.function}: ${full(row.total, unit)}, ${percent(row.total / this.total)}; itself ${full(row.self, unit)}`;
+    this.title.textContent = `${app.names.text[wanted]}: ${full(row.total, unit)}, ` +
+        `${percent(row.total / this.total)}; itself ${full(row.self, unit)}`;
     this.trees = sandwich(app.names, app.profile, groups, options, wanted);
     this.zoom = { callers: 0, callees: 0 };
     this.slices.hidden = false;
@@ -118,7 +128,7 @@ export class SandwichPanel {
     return [
       tree.names.text[tree.name[node]],
       `${percent(value / (tree.total[0][0] || 1))} of the function, ${percent(value / (this.total || 1))} of all`,
-      `${full(value, this.app.measure.unit)}; ${exact(tree.totalSamples[0][node])} samples`,
+      `${full(value, this.app.measure.unit)}; ${counted(tree.totalSamples[0][node], 'sample')}`,
     ];
   }
 }

@@ -15,16 +15,17 @@ class ReportSource {
   constructor(data) {
     this.data = data;
     this.isLive = false;
-    const about = JSON.parse(document.getElementById('profile-about').textContent);
-    this.about = about;
+    this.about = unpackReport(document.getElementById('profile-about').textContent)
+      .then((buffer) => JSON.parse(new TextDecoder().decode(buffer)));
   }
 
   async list() {
-    return { profiles: [{ name: this.about.name, bytes: 0, modified: 0, state: 'file' }] };
+    const { name } = await this.about;
+    return { profiles: [{ name, bytes: 0, modified: 0, state: 'file' }] };
   }
 
   async modules() {
-    return this.about.modules;
+    return (await this.about).modules;
   }
 
   async open() {
@@ -60,19 +61,32 @@ class ServerSource {
     }
   }
 
-  async openReady(name, { version, size }) {
-    const query = new URLSearchParams({ name, version });
-    const bytes = remoteBytes(size, (offset, wanted) =>
-        this.piece(`api/index?${query}`, offset, wanted));
-    return { index: await openIndex(bytes), version };
+  async openReady(name, answer) {
+    return { index: await openIndex(this.bytes(name, answer)), version: answer.version };
   }
 
-  async piece(address, offset, size) {
+  bytes(name, { version, size }) {
+    const query = new URLSearchParams({ name, version });
+    return remoteBytes(size, (offset, wanted) =>
+        this.piece(name, `api/index?${query}`, offset, wanted));
+  }
+
+  /** The pieces of the index behind this version; null: the index is another one now. */
+  async append(name, version) {
+    const answer = await this.json(`api/append?${new URLSearchParams({ name, version })}`);
+    if (answer.state !== 'ready') return null;
+    return Promise.all(answer.pieces.map(async (piece) => {
+      const buffer = await this.bytes(name, piece).read(0, piece.size);
+      return { index: await openIndex(memoryBytes(buffer)), version: piece.version };
+    }));
+  }
+
+  async piece(name, address, offset, size) {
     const headers = { Range: `bytes=${offset}-${offset + size - 1}` };
     const response = await ask(address, { headers });
-    if (response.status === 410) throw new StaleError('the server has a newer index');
+    if (response.status === 410) throw new StaleError(name);
     if (response.status !== 206) throw new Error(`the server answered ${response.status}`);
-    const buffer = await response.arrayBuffer();
+    const buffer = await reached(response.arrayBuffer());
     if (buffer.byteLength !== size) throw new Error('the server sent less than it was asked for');
     return buffer;
   }
@@ -80,21 +94,31 @@ class ServerSource {
   async json(address) {
     const response = await ask(address, {});
     if (!response.ok) throw new Error(await errorText(response));
-    return response.json();
+    return reached(response.json());
   }
 }
 
 export class UnreachableError extends Error {}
 
-async function ask(address, options) {
+function ask(address, options) {
+  return reached(fetch(address, { ...options, cache: 'no-store' }));
+}
+
+// The connection may be lost while an answer comes, too.
+async function reached(answer) {
   try {
-    return await fetch(address, { ...options, cache: 'no-store' });
+    return await answer;
   } catch {
     throw new UnreachableError('the node that serves this page does not answer');
   }
 }
 
-export class StaleError extends Error {}
+export class StaleError extends Error {
+  constructor(file) {
+    super(`the server has a newer index of ${file}`);
+    this.file = file;
+  }
+}
 
 async function errorText(response) {
   try {

@@ -6,16 +6,20 @@ import { levelNames } from '../model/levels.js';
 const DEFAULTS = {
   file: '', // the profile's name; empty: the newest
   measure: 'samples',
-  rows: 50, // of the heatmap, a second
-  range: null, // [fromUs, toUs) since the profile's start; null: all
+  heat: false, // is the heatmap shown
+  rows: 0, // of the heatmap, a column; 0: cells of whole ticks
+  range: null, // what is selected: [fromUs, toUs) since the profile's start; null: all
+  time: null, // what the time axis shows; null: all
+  lanes: 'odd', // how lanes are sorted
+  fold: '', // lanes: a process each, or all of an application or an initial call
   levels: null, // words of levels.js; null: those that suit the measure
   view: 'flame',
   icicle: true,
   inverted: false,
   merge: false, // recursion
   lines: false,
-  sort: 'name',
-  busy: false, // hide what waits
+  sort: 'width',
+  show: 'busy', // on a CPU or ready; waiting; all
   hide: [], // modules
   search: '',
   zoom: [], // texts of the frames from the root
@@ -27,19 +31,33 @@ const DEFAULTS = {
   absolute: false, // differences not normalised
   follow: true,
   theme: '',
-  palette: 'classic',
+  palette: 'blue',
 };
 
 const CHOICES = {
-  rows: [10, 25, 50, 100],
+  rows: [0, 10, 25, 50, 100],
+  lanes: ['odd', 'cpu', 'name'],
+  fold: ['', 'application', 'call'],
+  show: ['busy', 'waiting', 'all'],
   view: ['flame', 'compare', 'processes', 'sandwich'],
   sort: ['name', 'width'],
   compare: ['difference', 'elided'],
   theme: ['', 'light', 'dark'],
-  palette: ['classic', 'cividis', 'viridis', 'inferno'],
+  palette: ['blue', 'cividis', 'viridis', 'inferno'],
 };
 
+const RANGES = ['range', 'otherRange', 'time'];
 const LIST_END = '\u001f'; // between the parts of a list; in no name
+
+/** The same moments of a profile whose begin is later by `-us`. */
+export function movedState(state, us) {
+  const moved = (range) => {
+    const [from, to] = range.map((at) => Math.max(0, at + us));
+    return to > from ? [from, to] : null;
+  };
+  return { ...state, ...Object.fromEntries(RANGES.map((key) =>
+      [key, state[key] && moved(state[key])])) };
+}
 
 /** From an address; what is wrong in it is as if it were not there. */
 export function parseState(hash) {
@@ -53,7 +71,7 @@ export function parseState(hash) {
 
 function parse(key, text) {
   const initial = DEFAULTS[key];
-  if (key === 'range' || key === 'otherRange') return parseRange(text);
+  if (RANGES.includes(key)) return parseRange(text);
   if (key === 'levels') return levelNames(text.split('.'));
   if (CHOICES[key]) return CHOICES[key].find((choice) => String(choice) === text) ?? initial;
   if (Array.isArray(initial)) return text === '' ? [] : text.split(LIST_END);
@@ -79,7 +97,7 @@ export function formatState(state) {
 
 function format(key, value) {
   if (value === null) return null;
-  if (key === 'range' || key === 'otherRange') return value.join('-');
+  if (RANGES.includes(key)) return value.join('-');
   if (key === 'levels') return value.join('.');
   if (Array.isArray(value)) return value.join(LIST_END);
   if (typeof value === 'boolean') return value ? '1' : '0';

@@ -1,129 +1,256 @@
-// What there is to choose around the heatmap: file, measure, rows, colours,
-// range, filters; and which panel is below it.
+// What there is to choose around the pictures: file, question, measure, range, filters, and which
+// panel is shown. All of it is rendered again whenever something changes, into the same elements.
 
-import { button, h, select, swatch, toggle } from '../draw/dom.js';
+import { button, html, menu, nothing, render, saving, select, swatch, toggle } from
+  '../draw/controls.js';
+import { h } from '../draw/dom.js';
+import { csv } from '../draw/save.js';
 import { PALETTES, kindSample } from '../draw/palette.js';
-import { saveButton, saveButtons } from '../draw/save.js';
-import { measuresOf } from '../model/measures.js';
 import { KINDS } from '../model/kinds.js';
-import { clock, exact, seconds, short } from '../model/numbers.js';
+import { lineRows, makeLines } from '../model/lines.js';
+import { measuresOf } from '../model/measures.js';
+import { clock, counted, date, exact, seconds, short } from '../model/numbers.js';
+import { QUESTIONS, questionOf } from '../model/questions.js';
+import { showHelp } from './help.js';
+import { badgeText } from './recording.js';
+import { sessionOf } from './session.js';
+import { SearchBox } from './search_box.js';
 
-const VIEWS = [
+export const VIEWS = [
   ['flame', 'Flame graph'],
   ['compare', 'Compare'],
   ['processes', 'Processes'],
   ['sandwich', 'Sandwich'],
 ];
 
+const SHOWS = [['busy', 'on CPU or ready'], ['waiting', 'waiting'], ['all', 'all statuses']];
+const THEMES = [['', 'as the system'], ['light', 'light'], ['dark', 'dark']];
+const ROWS = [[0, 'whole ticks'], [10, '100 ms'], [25, '40 ms'], [50, '20 ms'], [100, '10 ms']];
+const BADGE_MS = 1000;
+
 export class Toolbar {
   constructor(app) {
     this.app = app;
-    this.header = h('header', { class: 'bar top' });
-    this.heatBar = h('div', { class: 'bar' });
-    this.tabs = h('nav', { class: 'tabs', role: 'tablist' });
+    this.header = h('header', { class: 'panel header' });
+    this.questions = h('section', { class: 'panel questions', 'aria-label': 'what is counted' });
+    this.tabs = h('nav', { class: 'bar tab-bar' });
+    this.search = new SearchBox(app);
     this.status = h('span', { class: 'busy', role: 'status' });
+    this.badge = h('span', { class: 'badge' });
+    this.unfollowed = null; // why a running session is not followed
+    if (app.source.isLive) setInterval(() => this.updateBadge(), BADGE_MS);
   }
 
   busy(text) {
     this.status.textContent = text;
   }
 
-  update() {
-    keepFocus(() => {
-      this.updateHeader();
-      this.updateHeatBar();
-      this.updateTabs();
-    });
+  /** @param failure of the last attempt to see what a running session has written, or null */
+  followed(failure) {
+    this.unfollowed = failure;
+    this.updateBadge();
   }
 
-  updateHeader() {
+  update() {
+    render(this.headerOf(), this.header);
+    this.search.update();
+    render(this.tabsOf(), this.tabs);
+    this.updateBadge();
+    if (!this.app.profile) return;
+    render(this.questionsOf(), this.questions);
+  }
+
+  updateBadge() {
+    const { app } = this;
+    this.badge.textContent = app.source.isLive ? badgeText({
+      profiles: app.profiles,
+      profile: app.profile?.name === app.name ? app.profile : null,
+      nowUs: app.nowUs,
+      isFollowed: app.state.follow,
+      failure: this.unfollowed,
+    }) : '';
+    this.badge.hidden = this.badge.textContent === '';
+    this.badge.dataset.kind = this.badge.textContent.split(/[ ,:]/)[0];
+  }
+
+  // ------------------------------------------------------------------ header
+
+  headerOf() {
+    const { app } = this;
+    const file = app.source.isLive
+      ? select('profile', app.profiles.map((one) => [one.name, titleOf(one)]), app.name, (name) =>
+          app.set({ file: name, range: null, time: null, zoom: [], pids: [] }))
+      : html`<span class="file">${app.name}</span>`;
+    return html`
+      <div class="bar">
+        <a class="skip" href="#panel" @click=${(event) => this.skip(event)}>to the panel</a>
+        <strong class="brand">flame_prof</strong>
+        ${file} ${this.badge} ${this.status}
+        <span class="space"></span>
+        ${this.search.element}
+        ${menu('View', this.viewMenu())}
+        ${menu('Save', html`${this.savers().map(saving)}`)}
+        ${this.foldButton()}
+        ${button('?', () => showHelp(), { title: 'the keys (?)', label: 'keys' })}
+      </div>
+      ${this.search.result}
+      ${app.profile ? this.aboutOf(app.profile) : nothing}`;
+  }
+
+  // Where there is little room.
+  foldButton() {
+    const { root } = this.app;
+    const isOpen = root.dataset.unfolded !== undefined;
+    return html`<button type="button" class="toggle fold-button" aria-pressed=${isOpen}
+      @click=${() => {
+        root.toggleAttribute('data-unfolded', !isOpen);
+        this.update();
+      }}>controls</button>`;
+  }
+
+  skip(event) {
+    event.preventDefault(); // the address is the state
+    this.app.panelBox.focus();
+  }
+
+  viewMenu() {
     const { app } = this;
     const { state } = app;
-    this.header.replaceChildren(
-      h('strong', { class: 'brand' }, 'flame_prof'),
-      app.source.isLive
-        ? select('profile', app.profiles.map((one) => [one.name, titleOf(one)]), app.name, (file) =>
-            app.set({ file, range: null, zoom: [], pids: [] }))
-        : h('span', { class: 'file' }, app.name),
-      this.status,
-      h('span', { class: 'space' }),
-      app.source.isLive ? toggle('follow', state.follow, (follow) => app.set({ follow }),
-          'show what a running session flushes') : '',
-      select('palette', Object.entries(PALETTES).map(([id, { title }]) => [id, title]),
-          state.palette, (palette) => app.set({ palette })),
-      select('theme', [['', 'as the system'], ['light', 'light'], ['dark', 'dark']], state.theme,
-          (theme) => app.set({ theme })),
-    );
+    return html`
+      <label>theme ${select('theme', THEMES, state.theme, (theme) => app.set({ theme }))}</label>
+      <label>colours ${select('palette', Object.entries(PALETTES).map(([id, { title }]) =>
+          [id, title]), state.palette, (palette) => app.set({ palette }))}</label>
+      ${app.source.isLive ? toggle('follow', state.follow, (follow) => app.set({ follow }),
+          'show what a running session writes') : nothing}`;
   }
 
-  updateHeatBar() {
+  savers() {
     const { app } = this;
-    const { state, profile } = app;
-    if (!profile) return;
-    this.heatBar.replaceChildren(
-      h('label', {}, 'by ', select('measure', measuresOf(profile).map((m) => [m.id, m.title]),
-          app.measure?.id ?? state.measure, (measure) => app.set({ measure, zoom: [] }))),
-      h('label', {}, select('rows', [10, 25, 50, 100].map((n) => [n, `${1000 / n} ms`]), state.rows,
-          (rows) => app.set({ rows: Number(rows) })), ' a cell'),
-      button('whole profile', () => app.set({ range: null, zoom: [] }),
-          { 'aria-pressed': String(state.range === null), class: 'toggle' }),
-      h('output', { id: 'range' }, rangeText(state.range, profile)),
-      toggle('hide idle', state.busy, (busy) => app.set({ busy, zoom: [] }),
-          'leave out samples of waiting processes'),
-      ...state.pids.map((pid) => button(`${pid} ×`, () =>
-          app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
-          { class: 'chip', title: 'show other processes again' })),
-      h('span', { class: 'space' }),
-      this.facts(profile),
-      this.saving(),
-    );
-  }
-
-  facts(profile) {
-    const { files, warning_count: count, warnings } = profile.header;
-    const bad = files.reduce((sum, file) => sum + file.bad, 0);
-    const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
-    const text =
-        `${exact(profile.lookCount)} samples, ${exact(processes)} processes, ${seconds(profile.durationUs)} from ${clock(profile.startUs)}`;
-    const title =
-        warnings.map((one) =>
-          (files[one.file]?.path ?? '') + (one.line > 0 ? ` line ${one.line}` : '') +
-              `: ${one.what}`,
-        ).join('\n');
-    const places = files.reduce((sum, file) => sum + file.damaged, 0);
-    const ends = files.filter((file) => file.cut_off).length;
-    const lost = [
-      bad > 0 && `${exact(bad)} damaged samples left out`,
-      places > 0 && `text missing at ${exact(places)} places`,
-      ends > 0 && `${exact(ends)} files without their ends`,
-    ].filter(Boolean);
-    return h('span', { class: 'facts' }, text, count > 0
-        ? h('span', { class: 'warning', title, tabindex: '0' },
-        ` ${lost.join(', ') || 'damaged'}`) : '');
-  }
-
-  saving() {
-    const { app } = this;
+    if (!app.profile) return [];
     const { heat } = app;
-    return h('span', { class: 'save' },
-      saveButtons('the heatmap', () => `heatmap-${app.measure.id}`, {
+    return [
+      ...(app.state.heat ? [{ what: 'the heatmap', name: `heatmap-${app.measure?.id}`, makers: {
         SVG: () => heat.toSvg(),
         PNG: () => heat.toCanvas(),
         CSV: () => heat.toCsv(),
-      }),
-      saveButton('the lines', 'CSV', () => 'lines', () => heat.linesToCsv(), 'lines'));
+      } }] : []),
+      { what: 'the lines', name: 'lines', makers: {
+        CSV: async () => csv(lineRows(await makeLines(app.profile, app.only))) } },
+      ...app.panels[app.state.view].savers(),
+    ];
   }
 
-  updateTabs() {
-    const { app } = this;
-    this.tabs.replaceChildren(
-      ...VIEWS.map(([id, title]) =>
-        button(title, () => app.set({ view: id }),
-            { role: 'tab', 'aria-selected': String(app.state.view === id) })),
-      h('span', { class: 'space' }),
-      h('span', { class: 'kinds' }, KINDS.map((kind) => swatch(kind, kindSample(kind)))),
-    );
+  aboutOf(profile) {
+    const { node, about, options } = sessionOf(profile);
+    const day = date(profile.startUs);
+    document.title = `${node || profile.name}, ${day} ${clock(profile.startUs)} - flame_prof`;
+    const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
+    return html`<div class="bar about">
+      ${node === '' ? nothing : html`<strong class="node">${node}</strong>`}
+      ${about.map((text) => html`<span class="fold">${text}</span>`)}
+      <span class="facts">${[counted(profile.lookCount, 'sample'),
+          processes === 1 ? '1 process' : `${exact(processes)} processes`,
+          `${seconds(profile.durationUs)} from ${day} ${clock(profile.startUs)}`].join(', ')}</span>
+      ${damageOf(profile)}
+      ${options.length === 0 ? nothing : menu('options', html`<dl>${options.map(([name, value]) =>
+          html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`, 'fold')}
+    </div>`;
   }
+
+  // --------------------------------------------------------------- questions
+
+  questionsOf() {
+    const { app } = this;
+    const { state, profile } = app;
+    const measures = measuresOf(profile);
+    const measure = app.measure ?? measures[0];
+    const asked = questionOf(measure.id, state.show);
+    return html`
+      <div class="bar">
+        <span class="asked" role="group" aria-label="question">${QUESTIONS.map((question) =>
+            this.question(question, question === asked, measures))}</span>
+        ${button('whole profile', () => app.set({ range: null, zoom: [] }),
+            { class: 'whole', isOff: state.range === null })}
+        <output id="range">${rangeText(state.range, profile)}</output>
+        ${this.heatBarOf()}
+        ${state.pids.map((pid) => button(`${this.nameOf(pid)} ×`, () =>
+            app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
+            { class: 'chip', title: `${pid}: show other processes again` }))}
+        <span class="space"></span>
+        <label class="fold">more ${select('measure', measures.map((one) =>
+            [one.id, one.title, one.help]), measure.id, (id) =>
+            app.set({ measure: id, zoom: [] }))}</label>
+        <label class="fold">${select('statuses', SHOWS, state.show, (show) =>
+            app.set({ show, zoom: [] }))}</label>
+      </div>
+      <span class="muted help">${helpOf(measure, asked)}</span>`;
+  }
+
+  question({ title, help, state }, isAsked, measures) {
+    const has = measures.some(({ id }) => id === state.measure);
+    return html`<button type="button" class="toggle" aria-pressed=${isAsked} ?disabled=${!has}
+      title=${has ? help : `${help}: this profile does not have it`}
+      @click=${() => this.app.set({ ...state, zoom: [] })}>${title}</button>`;
+  }
+
+  nameOf(pid) {
+    const { profile } = this.app;
+    const known = this.pidNames?.profile === profile ? this.pidNames : null;
+    this.pidNames = known ?? { profile, names: new Map(Array.from(
+        { length: profile.processCount }, (_, p) => [profile.pid(p), profile.label(p)])) };
+    const name = this.pidNames.names.get(pid);
+    return name === undefined || name === pid ? pid : `${name} ${pid}`;
+  }
+
+  heatBarOf() {
+    const { app } = this;
+    const { heat, rows } = app.state;
+    return html`${toggle('heatmap', heat, (isShown) => app.set({ heat: isShown }),
+        'the microscope: parts of a second')}
+      ${heat ? html`<label>${select('rows', ROWS, rows, (n) =>
+          app.set({ rows: Number(n) }))} a cell</label>` : nothing}`;
+  }
+
+  // -------------------------------------------------------------------- tabs
+
+  tabsOf() {
+    const { app } = this;
+    return html`
+      <div class="tabs" role="tablist" aria-label="panels" @keydown=${(event) => this.key(event)}>
+        ${VIEWS.map(([id, title]) => html`<button type="button" role="tab" id=${`tab-${id}`}
+          aria-controls="panel" aria-selected=${app.state.view === id}
+          tabindex=${app.state.view === id ? 0 : -1}
+          @click=${() => this.choose(id)}>${title}</button>`)}
+      </div>
+      <span class="space"></span>
+      <span class="kinds" ?hidden=${app.state.view === 'processes'}>${KINDS.map((kind) =>
+          swatch(kind, kindSample(kind)))}</span>`;
+  }
+
+  choose(view) {
+    const { app } = this;
+    app.panelBox.setAttribute('aria-labelledby', `tab-${view}`);
+    if (getComputedStyle(this.tabs).position === 'fixed') app.panelBox.scrollIntoView();
+    app.set({ view });
+  }
+
+  key(event) {
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -VIEWS.length, End: VIEWS.length };
+    const step = steps[event.key];
+    if (step === undefined) return;
+    const at = VIEWS.findIndex(([id]) => id === this.app.state.view);
+    const last = VIEWS.length - 1;
+    const next = Math.abs(step) === 1 ? (at + step + VIEWS.length) % VIEWS.length
+        : Math.max(0, Math.min(last, at + step));
+    this.choose(VIEWS[next][0]);
+    this.tabs.querySelectorAll('[role=tab]')[next].focus();
+    event.preventDefault();
+  }
+}
+
+function helpOf({ title, help }, question) {
+  const text = help === '' ? title : `${title}: ${help}`;
+  return question === undefined ? text : `${question.help}; ${text}`;
 }
 
 function titleOf({ name, files, bytes, state, why }) {
@@ -132,19 +259,23 @@ function titleOf({ name, files, bytes, state, why }) {
   return `${name} (${parts.join(', ')})`;
 }
 
+function damageOf({ header: { files, warnings, warning_count: count } }) {
+  if (count === 0) return nothing;
+  const bad = files.reduce((sum, file) => sum + file.bad, 0);
+  const places = files.reduce((sum, file) => sum + file.damaged, 0);
+  const ends = files.filter((file) => file.cut_off).length;
+  const lost = [
+    bad > 0 && `${counted(bad, 'damaged sample')} left out`,
+    places > 0 && `text missing at ${counted(places, 'place')}`,
+    ends > 0 && `${counted(ends, 'file')} without ${ends === 1 ? 'its end' : 'their ends'}`,
+  ].filter(Boolean);
+  const title = warnings.map(({ file, line, what }) =>
+      `${files[file]?.path ?? ''}${line > 0 ? ` line ${line}` : ''}: ${what}`).join('\n');
+  return html`<span class="warning" title=${title} tabindex="0">${lost.join(', ')
+      || 'damaged'}</span>`;
+}
+
 function rangeText(range, profile) {
   if (range === null) return `all ${seconds(profile.durationUs)}`;
   return `${seconds(range[0])} to ${seconds(range[1])}`;
-}
-
-// The bars are made anew; the focus stays in the successor of a control.
-function keepFocus(change) {
-  const { activeElement: before } = document;
-  const label = before?.getAttribute?.('aria-label') ?? before?.textContent;
-  change();
-  if (!before || before.isConnected || before === document.body) return;
-  const same = [...document.querySelectorAll(`${before.tagName}`)].find(
-    (one) => (one.getAttribute('aria-label') ?? one.textContent) === label,
-  );
-  same?.focus();
 }

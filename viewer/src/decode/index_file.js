@@ -1,11 +1,12 @@
 // The index file of doc/viewer_index.md: a header, and columns that are typed arrays.
 // Only what is asked for is read; a packed index (of a report) is read whole.
 
+import { joined } from './grown.js';
 import { unpackColumns } from './packed.js';
 
 const MAGIC = 'FPINDEX1';
 const PREFIX_BYTES = 16;
-const VERSION = 1;
+const VERSION = 2;
 const FIRST_READ_BYTES = 64 * 1024;
 
 const TYPES = {
@@ -62,6 +63,7 @@ class IndexFile {
     this.header = header;
     this.base = base;
     this.unpacked = null;
+    this.from = header.from?.rows ?? 0; // of a piece: rows of the pieces before it
   }
 
   async unpack() {
@@ -81,16 +83,39 @@ class IndexFile {
     return this.unpacked?.values[metric] ?? this.column(this.header.metrics[metric].value);
   }
 
-  /** Those that are not derived. */
-  deltas(metric) {
-    return this.unpacked?.deltas[metric] ?? this.column(this.header.metrics[metric].delta);
+  /**
+   * What the deltas are, by part: {from, count, whole: array} or, where they are derived but for
+   * some rows, {from, count, whole: null, rows, deltas}.
+   */
+  async changes(metric) {
+    const { delta } = this.header.metrics[metric];
+    const part = { from: this.from, count: this.header.rows };
+    if (delta.type !== 'derived') {
+      return [{ ...part, whole: await (this.unpacked?.deltas[metric] ?? this.column(delta)) }];
+    }
+    const [rows, deltas] = await Promise.all([this.column(delta.rows), this.column(delta.deltas)]);
+    return [{ ...part, whole: null, rows, deltas }];
+  }
+
+  ownRows() {
+    return this.column(this.header.own_rows);
+  }
+
+  /** A metric's values or deltas, of which few rows have one: [rows, numbers]; else null. */
+  async few(metric, kind) {
+    const described = this.header.metrics[metric][kind];
+    return described.type === 'sparse' ? this.pairs(described) : null;
+  }
+
+  /** This one, and a piece behind it. */
+  extended(piece) {
+    return new GrownIndex([this, piece]);
   }
 
   async sparse(described) {
-    return spread(described.count, ...(await this.pairs(described)));
+    return spread(described.count, this.from, ...(await this.pairs(described)));
   }
 
-  /** What a sparse column has: [rows, values]. */
   pairs({ rows, values }) {
     return Promise.all([this.column(rows), this.column(values)]);
   }
@@ -116,9 +141,61 @@ class IndexFile {
   }
 }
 
-function spread(count, rows, values) {
+/** An index and its pieces, in their order. The last one's header says how much there is. */
+class GrownIndex {
+  constructor(pieces) {
+    this.pieces = pieces;
+    this.header = headerOf(pieces.map((piece) => piece.header));
+  }
+
+  extended(piece) {
+    return new GrownIndex([...this.pieces, piece]);
+  }
+
+  async rows(name) {
+    return joined(await Promise.all(this.pieces.map((piece) => piece.rows(name))));
+  }
+
+  async values(metric) {
+    return joined(await Promise.all(this.pieces.map((piece) => (
+        piece.header.metrics.length > metric ? piece.values(metric)
+            : new Uint8Array(piece.header.rows)))));
+  }
+
+  async changes(metric) {
+    const parts = await Promise.all(this.pieces.map((piece) => (
+        piece.header.metrics.length > metric ? piece.changes(metric)
+            : [{ from: piece.from, count: piece.header.rows,
+              whole: new Uint8Array(piece.header.rows) }])));
+    return parts.flat();
+  }
+
+  async ownRows() {
+    return joined(await Promise.all(this.pieces.map((piece) => piece.ownRows())));
+  }
+
+  async few(metric, kind) {
+    const having = this.pieces.filter((piece) => piece.header.metrics.length > metric);
+    const parts = await Promise.all(having.map((piece) => piece.few(metric, kind)));
+    if (parts.includes(null)) return null;
+    return [0, 1].map((i) => joined(parts.map((part) => part[i])));
+  }
+}
+
+function headerOf(headers) {
+  const last = headers[headers.length - 1];
+  const periods = headers.map(({ columns }) => columns.period);
+  const period = periods.find(({ type, value }) => type !== 'const' || value !== 1);
+  return {
+    ...last,
+    rows: last.from.rows + last.rows,
+    columns: { ...last.columns, period: period ?? last.columns.period },
+  };
+}
+
+function spread(count, from, rows, values) {
   const column = new values.constructor(count);
-  rows.forEach((row, i) => (column[row] = values[i]));
+  rows.forEach((row, i) => (column[row - from] = values[i]));
   return column;
 }
 

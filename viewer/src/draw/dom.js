@@ -13,31 +13,6 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-export function select(label, options, value, onchange) {
-  const element = h(
-    'select',
-    { 'aria-label': label, onchange: () => onchange(element.value) },
-    options.map(([id, text]) => h('option', { value: id, selected: id === value }, text)),
-  );
-  return element;
-}
-
-export function button(text, onclick, attributes = {}) {
-  return h('button', { type: 'button', onclick, ...attributes }, text);
-}
-
-export function toggle(text, isOn, onchange, title) {
-  return button(text, () => onchange(!isOn),
-      { class: 'toggle', 'aria-pressed': String(isOn), title });
-}
-
-/** A colour with what it means. */
-export function swatch(text, colour) {
-  const sample = h('i', { class: 'swatch' });
-  sample.style.background = colour;
-  return h('span', { class: 'key' }, sample, text);
-}
-
 /** A canvas of CSS pixels, sharp on dense screens. */
 export function sizeCanvas(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
@@ -52,6 +27,11 @@ export function sizeCanvas(canvas, width, height) {
 
 export function themeColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** Whether the page is dark now, by choice or as the system is. */
+export function isDark() {
+  return getComputedStyle(document.documentElement).colorScheme === 'dark';
 }
 
 const tip = h('div', { class: 'tip', role: 'status', hidden: true });

@@ -1,26 +1,42 @@
 // A flame graph on a canvas: drawing, pointer and keys. What it shows is given
 // to show(); what people do is told to the callbacks.
 
-import { depthOf, sorted, visibleFrames } from '../geometry/flame_layout.js';
+import { fitted } from '../model/fitted.js';
+import { depthOf, extentOf, moved, sorted, visibleFrames, zoomed } from
+  '../geometry/flame_layout.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
-import { inkOn, kindColour } from './palette.js';
+import { FlameGestures } from './flame_gestures.js';
+import { openMenu } from './menu.js';
+import { FOUND_COLOUR, inkOn, kindColour, kindPattern, pale } from './palette.js';
+import { canvasPattern } from './patterns.js';
 import { svg } from './save.js';
 
 const ROW = 18;
 const TEXT_LEAST = 26; // pixels
+const PATTERN_LEAST = 4; // pixels
+const ALL = [0, 1];
+const WINDOW_LEAST = 1e-5;
+const STEP = 1.4; // of a key, of what is seen
+const FOUND_LEAST = 60; // pixels, to be read
 const USUAL_TEXT = 'gen_server:handle_call/3 demo_order:run/2'; // as wide as most, a character
 const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
 
 export class FlameView {
-  /** @param callbacks {onZoom(node), onPick(node), describe(node) => [line]} */
+  /**
+   * @param callbacks {onZoom(node), onPick(node), describe(node) => [line], and, if there is a
+   * menu, onMenu(node, x, y) => [{title, run}]}
+   */
   constructor(label, callbacks) {
-    this.inks = new Map(); // by colour
+    this.paints = new Map(); // by colour
+    this.window = ALL; // of the zoomed node, what is seen
+    this.pending = -1; // a node to be revealed in the next tree that is shown
     this.callbacks = callbacks;
     this.canvas = h('canvas', {
       class: 'flame',
       tabindex: '0',
       role: 'application',
-      'aria-label': `${label}: arrows move, Enter zooms, Escape zooms out`,
+      'aria-label': `${label}: arrows move, Enter zooms, Escape zooms out, `
+          + 'w and s magnify, a and d pan, the Menu key opens a menu',
     });
     this.live = h('div', { class: 'visually-hidden', 'aria-live': 'polite' });
     this.element = h('div', { class: 'flame-box' }, this.canvas, this.live);
@@ -36,21 +52,37 @@ export class FlameView {
    * matches and colourOf may be null
    */
   show(shown) {
+    const place = shown.tree.path(shown.zoom).join('\n');
     if (shown.tree !== this.shown?.tree) this.focused = this.hovered = -1;
+    if (place !== this.place) this.window = ALL;
+    if (shown.tree !== this.shown?.tree || shown.matches !== this.shown?.matches) this.found = null;
+    this.place = place;
     this.shown = shown;
     this.draw();
+    if (this.pending >= 0 && this.pending < shown.tree.size) this.reveal(this.pending);
+    this.pending = -1;
   }
 
   draw() {
     if (this.shown === null) return;
     const { tree, widths, zoom, sort } = this.shown;
     const pixels = Math.max(200, this.element.clientWidth);
-    this.frames = visibleFrames(tree, widths, { zoom, pixels, sort });
-    const depth = depthOf(this.frames);
+    const [from, to] = this.window;
+    this.frames = visibleFrames(tree, widths, { zoom, pixels, sort, from, to });
+    // What is below does not jump while people magnify and pan.
+    const depth = Math.max(depthOf(this.frames), this.isZoomed ? this.depth : 1);
     this.depth = depth;
     this.rows = rowsOf(this.frames, depth);
     this.context = sizeCanvas(this.canvas, pixels, depth * ROW);
+    this.keepRoom(tree, depth * ROW);
     this.paint();
+  }
+
+  // A page that became shorter would scroll, and the next click be on something else.
+  keepRoom(tree, height) {
+    const before = this.roomOf === tree ? this.room : 0;
+    Object.assign(this, { roomOf: tree, room: Math.max(before, height) });
+    this.element.style.minHeight = `${this.room}px`;
   }
 
   paint() {
@@ -59,58 +91,79 @@ export class FlameView {
     context.font = FONT;
     context.textBaseline = 'middle';
     this.character = context.measureText(USUAL_TEXT).width / USUAL_TEXT.length;
-    const line = themeColour('panel');
-    for (const frame of this.frames) this.paintFrame(context, frame, line);
+    this.panel = themeColour('panel');
+    for (const frame of this.frames) this.paintFrame(context, frame);
+    if (this.isZoomed) this.paintWindow(context);
     this.outline(this.hovered, themeColour('text'), 1);
     this.outline(this.focused, themeColour('accent'), 2);
   }
 
-  paintFrame(context, frame, line) {
+  paintFrame(context, frame) {
     const y = this.top(frame);
-    context.globalAlpha = frame.isAncestor ? 0.55 : 1;
-    context.fillStyle = this.colour(frame.node);
+    const { fill, ink, pattern } = this.paintOf(frame);
+    context.fillStyle = fill;
     context.fillRect(frame.x, y, frame.width, ROW - 1);
+    if (pattern !== undefined && frame.width > PATTERN_LEAST) {
+      context.fillStyle = canvasPattern(context, pattern);
+      context.fillRect(frame.x, y, frame.width, ROW - 1);
+    }
     if (frame.width > 3) {
-      context.fillStyle = line;
+      context.fillStyle = this.panel;
       context.fillRect(frame.x + frame.width - 0.5, y, 0.5, ROW - 1);
     }
     const text = this.fitted(frame);
-    if (text !== '') {
-      context.fillStyle = this.inkOf(frame.node);
-      context.fillText(text, Math.max(0, frame.x) + 3, y + ROW / 2, frame.width - 5);
-    }
-    context.globalAlpha = 1;
+    if (text === '') return;
+    const { x, width } = this.seen(frame);
+    context.fillStyle = ink;
+    context.fillText(text, x + 3, y + ROW / 2, width - 5);
+  }
+
+  // Where the window lies in what is zoomed.
+  paintWindow(context) {
+    const [from, to] = this.window;
+    const width = this.canvas.clientWidth;
+    context.fillStyle = themeColour('accent');
+    context.fillRect(from * width, 0, Math.max(4, (to - from) * width), 3);
+  }
+
+  /** The part of a frame that is not outside. */
+  seen({ x, width }) {
+    const left = Math.max(0, x);
+    return { x: left, width: Math.min(this.canvas.clientWidth || 1e5, x + width) - left };
   }
 
   fitted(frame) {
-    if (frame.width < TEXT_LEAST) return '';
-    const text = this.textOf(frame.node);
-    const room = Math.floor((frame.width - 5) / this.character);
-    return text.length <= room ? text : room < 3 ? '' : `${text.slice(0, room - 1)}…`;
+    const { width } = this.seen(frame);
+    if (width < TEXT_LEAST) return '';
+    return fitted(this.textOf(frame.node), Math.floor((width - 5) / this.character));
   }
 
   textOf(node) {
     const { tree } = this.shown;
-    return tree.names.text[tree.name[node]];
+    return tree.names.shown[tree.name[node]];
   }
 
-  // The canvas makes red, green and blue of any colour.
-  inkOf(node) {
-    const colour = this.colour(node);
-    if (!this.inks.has(colour)) {
-      this.context.fillStyle = colour;
-      this.inks.set(colour, inkOn(this.context.fillStyle));
+  // While something is searched, what is not it is pale; so is what is zoomed out of.
+  paintOf({ node, isAncestor }) {
+    const { tree: { names, name }, matches, colourOf } = this.shown;
+    const isFound = Boolean(matches?.[node]);
+    const colour = isFound ? FOUND_COLOUR : this.colour(node);
+    const isPale = isAncestor || (matches && !isFound);
+    const pattern = isFound || isPale || colourOf ? undefined
+        : kindPattern(names.kind[name[node]]);
+    const key = `${colour} ${isPale ? this.panel : ''} ${pattern}`;
+    if (!this.paints.has(key)) {
+      const fill = isPale ? pale(colour, this.panel) : colour;
+      this.paints.set(key, { fill, ink: inkOn(fill), pattern });
     }
-    return this.inks.get(colour);
+    return this.paints.get(key);
   }
 
   colour(node) {
-    const { tree, matches, colourOf } = this.shown;
-    if (matches?.[node]) return '#e24bd0';
-    const { names } = tree;
-    const name = tree.name[node];
-    if (colourOf !== null && colourOf !== undefined) return colourOf(node);
-    return kindColour(names.kind[name], names.module[name] || names.text[name]);
+    const { tree: { names, name }, colourOf } = this.shown;
+    if (colourOf) return colourOf(node);
+    const id = name[node];
+    return kindColour(names.kind[id], names.module[id] || names.text[id]);
   }
 
   outline(node, colour, width) {
@@ -138,12 +191,18 @@ export class FlameView {
     const { canvas } = this;
     canvas.addEventListener('pointermove', (event) => this.hover(event));
     canvas.addEventListener('pointerleave', () => this.unhover());
+    this.gestures = new FlameGestures(canvas, this);
     canvas.addEventListener('click', (event) => {
+      if (!this.gestures.isClick || event.detail > 1) return;
       const frame = this.frameAt(event.offsetX, event.offsetY);
       if (frame === undefined) return;
       this.focused = frame.node;
       this.callbacks.onPick(frame.node);
       this.callbacks.onZoom(frame.node);
+    });
+    canvas.addEventListener('dblclick', () => {
+      this.see(ALL);
+      this.callbacks.onZoom(0);
     });
     canvas.addEventListener('keydown', (event) => this.key(event));
     new ResizeObserver(() => this.resized()).observe(this.element);
@@ -188,6 +247,13 @@ export class FlameView {
       this.focus(moves[event.key]());
     } else if (event.key === 'Enter' || event.key === ' ') {
       this.callbacks.onZoom(at);
+    } else if (event.key === 'ContextMenu' || (event.key === 'F10' && event.shiftKey)) {
+      this.openMenu(null);
+    } else if (this.magnify(event.key, at)) {
+      event.stopPropagation();
+    } else if (event.key === 'Escape' && this.isZoomed) {
+      this.see(ALL);
+      event.stopPropagation();
     } else if (event.key === 'Escape' && zoom !== 0) {
       this.callbacks.onZoom(this.parent(zoom));
       event.stopPropagation();
@@ -195,6 +261,21 @@ export class FlameView {
       return;
     }
     event.preventDefault();
+  }
+
+  // The keys of other viewers, about the focused frame.
+  magnify(key, node) {
+    const frame = this.frames.find((one) => one.node === node);
+    const { x, width } = frame ? this.seen(frame) : { x: 0, width: this.canvas.clientWidth };
+    const middle = x + width / 2;
+    const moves = {
+      w: () => this.zoomBy(1 / STEP, middle),
+      s: () => this.zoomBy(STEP, middle),
+      a: () => this.see(moved(this.window, -0.2)),
+      d: () => this.see(moved(this.window, 0.2)),
+    };
+    moves[key]?.();
+    return key in moves;
   }
 
   focus(node) {
@@ -224,20 +305,93 @@ export class FlameView {
     return row[row.indexOf(frame) + step]?.node ?? node;
   }
 
+  // ------------------------------------------------------------------ window
+
+  get isZoomed() {
+    return this.window[1] - this.window[0] < 1;
+  }
+
+  zoomBy(factor, x) {
+    this.see(zoomed(this.window, x / this.canvas.clientWidth, factor, WINDOW_LEAST));
+  }
+
+  moveBy(pixels) {
+    this.see(moved(this.window, pixels / this.canvas.clientWidth));
+  }
+
+  see(window) {
+    this.window = window;
+    hideTip();
+    this.draw();
+  }
+
+  // ------------------------------------------------------------ menu, search
+
+  /** Of the frame there, or of the focused one. */
+  openMenu(place) {
+    if (!this.callbacks.onMenu || this.shown === null) return false;
+    const frame = place ? this.frameAt(place.x, place.y)
+        : this.frames.find(({ node }) => node === this.focused);
+    if (frame === undefined) return false;
+    this.unhover();
+    this.focus(frame.node);
+    const { left, top } = this.canvas.getBoundingClientRect();
+    const x = left + (place?.x ?? this.seen(frame).x);
+    const y = top + (place?.y ?? this.top(frame) + ROW);
+    openMenu(this.textOf(frame.node), this.callbacks.onMenu(frame.node, x, y), x, y, this.canvas);
+    return true;
+  }
+
+  /**
+   * To the next of what the search has found, the widest first; -1: to the one before.
+   * @returns {index, count}, or null: nothing is found
+   */
+  next(step = 1) {
+    if (!this.shown?.matches) return null;
+    const { widths, matches } = this.shown;
+    this.found ??= [...matches.keys()].filter((node) => matches[node] && widths[node] > 0)
+        .sort((a, b) => widths[b] - widths[a] || a - b);
+    const count = this.found.length;
+    if (count === 0) return null;
+    const at = this.found.indexOf(this.focused);
+    const index = at < 0 && step < 0 ? count - 1 : (at + step + count) % count;
+    this.reveal(this.found[index]);
+    return { index, count };
+  }
+
+  /** Zooms and scrolls until the node can be read. */
+  reveal(node) {
+    const { tree, widths } = this.shown;
+    const extent = extentOf(tree, widths, this.shown, node);
+    if (extent === null) {
+      this.pending = node;
+      this.callbacks.onZoom(0);
+      return;
+    }
+    const pixels = this.canvas.clientWidth;
+    const [from, to] = extent;
+    const width = Math.max(WINDOW_LEAST,
+        Math.min(this.window[1] - this.window[0], ((to - from) * pixels) / FOUND_LEAST));
+    const start = Math.min(from, Math.max(this.window[0], to - width));
+    this.see(moved([start, 0], 0, width));
+    this.focus(node);
+    const frame = this.frames.find((one) => one.node === node);
+    const y = this.canvas.getBoundingClientRect().top + (frame ? this.top(frame) : 0);
+    if (y < 0 || y + ROW > innerHeight) scrollBy({ top: y - innerHeight / 2 });
+  }
+
   // ------------------------------------------------------------------- files
 
   toSvg() {
     const rects = this.frames.map((frame) => ({
-      x: frame.x,
+      ...this.seen(frame),
       y: this.top(frame),
-      width: frame.width,
       height: ROW - 1,
-      fill: this.colour(frame.node),
-      ink: this.inkOf(frame.node),
+      ...this.paintOf(frame),
       title: this.callbacks.describe(frame.node).join('\n'),
       text: this.fitted(frame),
     }));
-    return svg(this.canvas.clientWidth, this.depth * ROW, '#ffffff', rects);
+    return svg(this.canvas.clientWidth, this.depth * ROW, themeColour('panel'), rects);
   }
 }
 

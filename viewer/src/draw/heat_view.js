@@ -1,47 +1,42 @@
-// The heatmap, the lines above it, and the overview of a long profile.
+// The heatmap: the microscope of the time that is shown. Its time axis is that of the page.
 
 import { CELL } from '../model/heat.js';
 import { clock, counted, exact, full, short } from '../model/numbers.js';
 import { HeatLayout } from '../geometry/heat_layout.js';
+import { TimeAxis } from '../geometry/time_axis.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
 import { channels } from './palette.js';
 import { csv, svg } from './save.js';
+import { marginsOf } from './timeline_view.js';
 
-const LINE_HEIGHT = 20;
-const LABEL_WIDTH = 200;
-const LABEL_LEAST = 26; // of the axis
 const AXIS_HEIGHT = 16;
-const OVERVIEW_HEIGHT = 28;
-const RARE = new Set(['missed', 'dropped']);
 
 export class HeatView {
-  /** @param callbacks {onSelect([fromUs, toUs] | null)} */
+  /** @param callbacks {onSelect(range | null), onOther(range), onSlide(range), onResize()} */
   constructor(callbacks) {
     this.callbacks = callbacks;
-    this.lines = h('canvas', {
-      class: 'lines',
-      'aria-hidden': 'true',
-      onpointermove: (event) => this.tellLines(event),
-      onpointerleave: hideTip,
-    });
     this.canvas = h('canvas', {
       class: 'heat',
       tabindex: '0',
       role: 'application',
-      'aria-label': 'heatmap: arrows select a second, with Shift they extend, Escape clears',
+      'aria-label': 'heatmap: arrows select a column, with Shift they extend, Escape clears',
     });
-    this.view = h('div', { class: 'heat-view' }, this.lines, this.canvas);
-    this.spacer = h('div', { class: 'heat-spacer' }, this.view);
-    this.scroller = h('div', { class: 'heat-scroller', onscroll: () => this.paint() }, this.spacer);
-    this.overview = h('canvas', { class: 'overview', 'aria-hidden': 'true' });
+    this.box = h('div', { class: 'heat-box' }, this.canvas);
     this.legend = h('div', { class: 'legend' });
-    this.element = h('div', {}, this.scroller, this.overview, this.legend);
+    this.element = h('div', {}, this.box, this.legend);
     this.heat = null;
     this.drag = null;
     this.listen();
   }
 
-  /** @param shown {heat, palette, range, startUs, other: range of a comparison} */
+  /** The axis for a view of this time, at today's width. */
+  axisOf(time) {
+    const width = Math.max(260, this.box.clientWidth);
+    const { left, right } = marginsOf(width);
+    return new TimeAxis(time, left, Math.max(100, Math.floor(width - left - right)));
+  }
+
+  /** @param shown {heat, axis, palette, range, startUs, other: range of a comparison} */
   show(shown) {
     const isSame = this.shown?.heat === shown.heat && this.shown?.palette === shown.palette;
     this.shown = shown;
@@ -49,26 +44,15 @@ export class HeatView {
     this.draw();
   }
 
-  /** Of lines.js; those before stay until then. What is always 0 is told and not drawn. */
-  showLines(lines) {
-    this.allLines = lines;
-    this.drawnLines = lines.filter(({ id, values }) => !RARE.has(id)
-        || values.some((value) => value > 0));
-    if (this.shown) this.paintLines(this.scroller.scrollLeft);
-  }
-
   draw() {
     if (!this.shown) return;
-    const { heat } = this.shown;
-    const pixels = Math.max(200, this.scroller.clientWidth);
-    this.layout = new HeatLayout(heat.rows, heat.columns, pixels);
-    this.pixels = Math.min(pixels, this.layout.width);
-    this.spacer.style.width = `${this.layout.width}px`;
-    this.view.style.width = `${this.pixels}px`;
+    const { heat, axis } = this.shown;
+    this.layout = new HeatLayout(heat, axis);
     this.limits = heat.limits();
     this.image ??= this.makeImage();
+    Object.assign(this.canvas.dataset, { left: axis.left, column: this.layout.columnWidth,
+        height: this.layout.height });
     this.paint();
-    this.paintOverview(pixels);
     this.paintLegend();
   }
 
@@ -96,7 +80,7 @@ export class HeatView {
       if (kind === CELL.outside) continue;
       let colour = kind === CELL.missed ? missed : empty;
       if (kind === CELL.value) {
-        const step = Math.round((255 * heat.values[cell]) / (this.limits.usual || 1));
+        const step = Math.round((255 * heat.level(cell)) / (this.limits.usual || 1));
         const key = Math.max(-255, Math.min(255, step));
         if (!memo.has(key)) memo.set(key,
             channels(this.colourOf((key / 255) * (this.limits.usual || 1))));
@@ -112,28 +96,32 @@ export class HeatView {
 
   paint() {
     if (!this.shown) return;
-    const { layout, pixels } = this;
-    const left = this.scroller.scrollLeft;
-    const context = sizeCanvas(this.canvas, pixels, layout.height + AXIS_HEIGHT);
+    const { layout } = this;
+    const { axis } = this.shown;
+    const context = sizeCanvas(this.canvas, this.box.clientWidth, layout.height + AXIS_HEIGHT);
+    context.save();
+    context.beginPath();
+    context.rect(axis.left, 0, axis.pixels, layout.height);
+    context.clip();
     context.imageSmoothingEnabled = false;
-    context.translate(-left, 0);
-    context.drawImage(this.image, 0, 0, layout.width, layout.height);
-    this.paintGaps(context, left);
+    context.drawImage(this.image, layout.x(0), 0, layout.columnWidth * layout.columns,
+        layout.height);
+    this.paintGaps(context);
     this.paintRange(context, this.shown.other, themeColour('other'));
     this.paintRange(context, this.dragged() ?? this.shown.range, themeColour('accent'));
-    this.paintAxis(context, left);
-    this.paintLines(left);
+    context.restore();
+    this.paintAxis(context);
   }
 
   // Missed ticks are hatched: to be told apart without colours, too.
-  paintGaps(context, left) {
-    const { heat } = this.shown;
+  paintGaps(context) {
+    const { heat, axis } = this.shown;
     const { layout } = this;
     context.strokeStyle = themeColour('cell-hatch');
     context.lineWidth = 1;
     context.beginPath();
-    const first = layout.cellAt(left, layout.height);
-    const last = layout.cellAt(left + this.pixels, 0);
+    const first = layout.cellAt(axis.left, layout.height);
+    const last = layout.cellAt(axis.left + axis.pixels, 0);
     for (let cell = first; cell <= last; cell++) {
       if (heat.kinds[cell] !== CELL.missed) continue;
       const { x, y, width, height } = layout.rectOf(cell);
@@ -147,8 +135,8 @@ export class HeatView {
     if (!range) return;
     const { heat } = this.shown;
     const rects = this.layout.rectsOf(
-      Math.max(0, Math.floor(range[0] / heat.cellUs)),
-      Math.min(heat.values.length, Math.ceil(range[1] / heat.cellUs)),
+      Math.max(0, Math.floor((range[0] - heat.fromUs) / heat.cellUs)),
+      Math.min(heat.values.length, Math.ceil((range[1] - heat.fromUs) / heat.cellUs)),
     );
     context.save();
     context.globalAlpha = 0.16;
@@ -169,73 +157,22 @@ export class HeatView {
     context.restore();
   }
 
-  paintAxis(context, left) {
+  paintAxis(context) {
     const { layout } = this;
-    const every = [1, 2, 5, 10, 15, 30, 60, 120, 300].find((n) =>
-        n * layout.columnWidth >= 56) ?? 600;
+    const { axis, heat } = this.shown;
     context.fillStyle = themeColour('muted');
     context.font = '10px system-ui, sans-serif';
-    const first = Math.floor(left / layout.columnWidth / every) * every;
-    for (let s = first; s * layout.columnWidth < left + this.pixels - LABEL_LEAST; s += every) {
-      context.fillText(`${s} s`, s * layout.columnWidth + 1, layout.height + 12);
-    }
-  }
-
-  paintLines(left) {
-    const { layout, pixels, drawnLines: lines = [] } = this;
-    const room = Math.max(pixels, this.scroller.clientWidth);
-    const context = sizeCanvas(this.lines, room, lines.length * LINE_HEIGHT);
-    const labelAt = room - pixels >= LABEL_WIDTH ? pixels + 6 : 2;
-    context.font = '11px system-ui, sans-serif';
-    lines.forEach(({ title, unit, values }, i) => {
-      const most = values.reduce((a, b) => (b > a ? b : a), 0);
-      const bottom = (i + 1) * LINE_HEIGHT - 3;
-      const scale = most > 0 ? (LINE_HEIGHT - 7) / most : 0;
-      context.beginPath();
-      context.strokeStyle = themeColour('accent');
-      context.lineWidth = 1.2;
-      let isKnown = false;
-      for (let s = Math.floor(left / layout.columnWidth); s < layout.columns; s++) {
-        const x = s * layout.columnWidth - left;
-        if (x > pixels) break;
-        const wasKnown = isKnown;
-        isKnown = !Number.isNaN(values[s]);
-        if (!isKnown) continue; // a gap
-        if (wasKnown) context.lineTo(x, bottom - values[s] * scale);
-        else context.moveTo(x, bottom - values[s] * scale);
-        context.lineTo(x + layout.columnWidth, bottom - values[s] * scale);
+    for (const { us, text } of axis.marks()) {
+      const x = axis.x(us) + 1;
+      if (x + context.measureText(text).width < this.box.clientWidth) {
+        context.fillText(text, x, layout.height + 12);
       }
-      context.stroke();
-      this.paintLabel(context, `${title}, at most ${short(most, unit)}`, labelAt,
-          i * LINE_HEIGHT + 14);
-    });
-  }
-
-  // Legible over a line, too.
-  paintLabel(context, text, x, y) {
-    context.fillStyle = themeColour('panel');
-    context.fillRect(x - 2, y - 10, context.measureText(text).width + 4, 13);
-    context.fillStyle = themeColour('muted');
-    context.fillText(text, x, y);
-  }
-
-  paintOverview(pixels) {
-    const isLong = this.layout.width > pixels;
-    this.overview.hidden = !isLong;
-    if (!isLong) return;
-    const context = sizeCanvas(this.overview, pixels, OVERVIEW_HEIGHT);
-    context.drawImage(this.image, 0, 0, pixels, OVERVIEW_HEIGHT);
-    const scale = pixels / this.layout.width;
-    const { range } = this.shown;
-    if (range) {
-      context.fillStyle = themeColour('accent');
-      const second = this.layout.columnWidth * scale / 1e6;
-      context.fillRect(range[0] * second, OVERVIEW_HEIGHT - 4,
-          Math.max(2, (range[1] - range[0]) * second), 4);
     }
-    context.strokeStyle = themeColour('text');
-    context.strokeRect(this.scroller.scrollLeft * scale + 0.5, 0.5, pixels * scale - 1,
-        OVERVIEW_HEIGHT - 1);
+    context.textAlign = 'right';
+    const column = heat.columnUs === 1e6 ? '1 s' : heat.columnUs === 60e6 ? '1 min' : '1 h';
+    context.fillText(column, axis.left - 8, 9);
+    context.fillText('0', axis.left - 8, layout.height);
+    context.textAlign = 'left';
   }
 
   paintLegend() {
@@ -259,18 +196,17 @@ export class HeatView {
       h('span', { class: 'muted' }, `(greatest ${short(most, unit)})`),
       key('empty', 'no sample'),
       key('missed', 'ticks missed'),
-      h('span', { class: 'muted' }, heat.measure.kind === 'value'
-          ? 'a cell: all sampled processes, its mean' : 'a cell: its sum'),
+      h('span', { class: 'muted' }, cellText(heat)),
     );
   }
 
   describe(cell) {
     const { heat, startUs } = this.shown;
     const [fromUs, toUs] = heat.timeOf(cell);
-    const second = Math.floor(fromUs / 1e6);
     const lines = [
-      `second ${second}, ${(fromUs % 1e6) / 1000} to ${((fromUs % 1e6) + heat.cellUs) / 1000} ms`,
-      `${clock(startUs + fromUs)}, ${exact(toUs - fromUs)} µs from ${exact(fromUs)}`,
+      heat.columnUs === 1e6 ? secondText(fromUs, heat.cellUs)
+          : `${fromUs / 1e6} to ${toUs / 1e6} s`,
+      `${clock(startUs + fromUs)}, ${exact(toUs - fromUs)} µs from ${exact(Math.round(fromUs))}`,
     ];
     const kind = heat.kinds[cell];
     if (kind === CELL.outside) return [...lines, 'the profile has ended'];
@@ -280,7 +216,8 @@ export class HeatView {
         'no tick for more than two intervals: the sampler was late, or samples were lost'];
     return [
       ...lines,
-      `${heat.measure.title}: ${full(heat.values[cell], heat.measure.unit)}`,
+      heat.isPerTick ? `${heat.measure.title}: ${heat.level(cell).toFixed(1)} at a time`
+          : `${heat.measure.title}: ${full(heat.values[cell], heat.measure.unit)}`,
       `${counted(heat.samples[cell], 'sample')} in ${counted(heat.ticks[cell], 'tick')}`,
     ];
   }
@@ -292,7 +229,8 @@ export class HeatView {
     canvas.addEventListener('pointerdown', (event) => {
       if (event.button !== 0 || !this.shown) return;
       const cell = this.cellOf(event);
-      this.drag = { from: cell, to: cell, isClick: true, isExtended: event.shiftKey };
+      this.drag = { from: cell, to: cell, isClick: true, isExtended: event.shiftKey,
+          isOther: event.altKey };
       if (event.pointerType === 'mouse') canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener('pointermove', (event) => this.move(event));
@@ -300,28 +238,19 @@ export class HeatView {
     canvas.addEventListener('pointercancel', () => (this.drag = null));
     canvas.addEventListener('pointerleave', hideTip);
     canvas.addEventListener('keydown', (event) => this.key(event));
-    this.overview.addEventListener('pointerdown', (event) => this.scrollTo(event));
-    this.overview.addEventListener('pointermove', (event) => event.buttons & 1
-        && this.scrollTo(event));
-    new ResizeObserver(() => this.resized()).observe(this.scroller);
+    new ResizeObserver(() => this.resized()).observe(this.box);
   }
 
   resized() {
-    if (this.scroller.clientWidth === this.width || this.scroller.clientWidth === 0) return;
-    this.width = this.scroller.clientWidth;
-    this.draw();
+    const { clientWidth } = this.box;
+    if (clientWidth === this.width || clientWidth === 0) return;
+    const isFirst = this.width === undefined;
+    this.width = clientWidth;
+    if (!isFirst) this.callbacks.onResize();
   }
 
   cellOf(event) {
-    return this.layout.cellAt(event.offsetX + this.scroller.scrollLeft, event.offsetY);
-  }
-
-  tellLines(event) {
-    if (!this.allLines) return;
-    const second = Math.floor(this.cellOf(event) / this.shown.heat.rows);
-    const known = this.allLines.filter(({ values }) => values[second] === values[second]);
-    const lines = known.map(({ title, unit, values }) => `${title}: ${full(values[second], unit)}`);
-    showTip([`second ${second}`, ...lines], event.clientX, event.clientY);
+    return this.layout.cellAt(event.offsetX, event.offsetY);
   }
 
   move(event) {
@@ -331,6 +260,7 @@ export class HeatView {
       this.drag.to = cell;
       this.drag.isClick = false;
       this.paint();
+      if (!this.drag.isOther) this.callbacks.onSlide(this.rangeOf(this.drag));
     }
     showTip(this.describe(cell), event.clientX, event.clientY);
   }
@@ -339,15 +269,18 @@ export class HeatView {
     const { drag } = this;
     this.drag = null;
     if (drag === null) return;
-    this.callbacks.onSelect(drag.isClick ? this.clicked(drag) : this.rangeOf(drag));
+    const range = drag.isClick ? this.clicked(drag) : this.rangeOf(drag);
+    if (drag.isOther) this.callbacks.onOther(range);
+    else this.callbacks.onSelect(range);
   }
 
-  // A click takes the second; with Shift it extends what is selected.
+  // A click selects the column; with Shift it extends what is selected.
   clicked({ from, isExtended }) {
-    const second = Math.floor(from / this.shown.heat.rows) * 1e6;
+    const { rows, columnUs, fromUs } = this.shown.heat;
+    const begin = fromUs + Math.floor(from / rows) * columnUs;
     const { range } = this.shown;
-    if (!isExtended || !range) return [second, second + 1e6];
-    return [Math.min(range[0], second), Math.max(range[1], second + 1e6)];
+    if (!isExtended || !range) return [begin, begin + columnUs];
+    return [Math.min(range[0], begin), Math.max(range[1], begin + columnUs)];
   }
 
   dragged() {
@@ -356,7 +289,8 @@ export class HeatView {
 
   rangeOf({ from, to }) {
     const { heat } = this.shown;
-    return [heat.timeOf(Math.min(from, to))[0], heat.timeOf(Math.max(from, to))[1]];
+    return [heat.timeOf(Math.min(from, to))[0], heat.timeOf(Math.max(from, to))[1]]
+        .map(Math.round);
   }
 
   key(event) {
@@ -368,23 +302,14 @@ export class HeatView {
   }
 
   step(step, isExtended) {
-    const end = this.shown.heat.columns * 1e6;
-    const [from, to] = this.shown.range ?? (step > 0 ? [-1e6, 0] : [end, end + 1e6]);
-    const second = Math.floor((step > 0 ? to - 1 : from) / 1e6) * 1e6 + step * 1e6;
-    const next = Math.max(0, Math.min(end - 1e6, second));
-    const range = isExtended ? [Math.min(from, next), Math.max(to, next + 1e6)]
-        : [next, next + 1e6];
-    this.callbacks.onSelect(range);
-    const x = (next / 1e6) * this.layout.columnWidth;
-    const { scrollLeft, clientWidth } = this.scroller;
-    if (x < scrollLeft || x > scrollLeft + clientWidth - 40) this.scroller.scrollLeft =
-        x - clientWidth / 2;
-  }
-
-  scrollTo(event) {
-    const share = event.offsetX / this.overview.clientWidth;
-    this.scroller.scrollLeft = share * this.layout.width - this.scroller.clientWidth / 2;
-    this.paintOverview(this.scroller.clientWidth);
+    const { columnUs, columns, fromUs } = this.shown.heat;
+    const end = fromUs + columns * columnUs;
+    const [from, to] = this.shown.range ?? (step > 0 ? [fromUs - columnUs, fromUs]
+        : [end, end + columnUs]);
+    const column = Math.floor(((step > 0 ? to - 1 : from) - fromUs) / columnUs) + step;
+    const next = Math.max(fromUs, Math.min(end - columnUs, fromUs + column * columnUs));
+    this.callbacks.onSelect(isExtended ? [Math.min(from, next), Math.max(to, next + columnUs)]
+        : [next, next + columnUs]);
   }
 
   // ------------------------------------------------------------------- files
@@ -392,24 +317,17 @@ export class HeatView {
   toSvg() {
     const { heat } = this.shown;
     const rects = [];
-    heat.values.forEach((value, cell) => {
+    heat.values.forEach((_, cell) => {
       if (heat.kinds[cell] === CELL.outside) return;
-      const fill = heat.kinds[cell] === CELL.value ? this.colourOf(value)
+      const fill = heat.kinds[cell] === CELL.value ? this.colourOf(heat.level(cell))
           : themeColour(heat.kinds[cell] === CELL.missed ? 'cell-missed' : 'cell-empty');
       rects.push({ ...this.layout.rectOf(cell), fill });
     });
-    return svg(this.layout.width, this.layout.height, '#ffffff', rects);
+    return svg(this.shown.axis.left + this.shown.axis.pixels, this.layout.height, '#ffffff', rects);
   }
 
-  /** The whole map, not only what is scrolled to. */
   toCanvas() {
-    const whole = h('canvas');
-    whole.width = this.layout.width;
-    whole.height = this.layout.height;
-    const context = whole.getContext('2d');
-    context.imageSmoothingEnabled = false;
-    context.drawImage(this.image, 0, 0, whole.width, whole.height);
-    return whole;
+    return this.canvas;
   }
 
   toCsv() {
@@ -423,13 +341,18 @@ export class HeatView {
     });
     return csv(rows);
   }
+}
 
-  linesToCsv() {
-    const { allLines: lines = [], shown: { heat } } = this;
-    const seconds = Array.from({ length: heat.columns }, (_, second) =>
-        [second, ...lines.map(({ values }) => values[second])]);
-    return csv([['second', ...lines.map(({ id }) => id)], ...seconds]);
-  }
+function cellText(heat) {
+  if (heat.isPerTick) return 'a cell: processes at a time';
+  return heat.measure.kind === 'value' ? 'a cell: all sampled processes, its mean'
+      : 'a cell: its sum';
+}
+
+function secondText(fromUs, cellUs) {
+  const ms = (us) => Math.round(us / 100) / 10;
+  const within = fromUs % 1e6;
+  return `second ${Math.floor(fromUs / 1e6)}, ${ms(within)} to ${ms(within + cellUs)} ms`;
 }
 
 function edge(context, x1, y1, x2, y2) {

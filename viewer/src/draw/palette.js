@@ -1,90 +1,154 @@
-// Colours. d3-scale-chromatic knows the scales that people have agreed upon.
+// Colours. d3-scale-chromatic knows the scales that people have agreed upon. All people can tell
+// apart what means something else: colours.test.mjs simulates those who see fewer colours.
 
+import { hsl } from 'd3-color';
+import { interpolateRgb, piecewise } from 'd3-interpolate';
 import {
   interpolateCividis,
   interpolateInferno,
-  interpolatePuOr,
-  interpolateRdBu,
   interpolateViridis,
-  interpolateYlOrRd,
+  interpolateYlGnBu,
 } from 'd3-scale-chromatic';
 import { KINDS } from '../model/kinds.js';
+import { cssPattern } from './patterns.js';
 
-const GROWTH = ['#f7f4f2', '#f6c3b5', '#e57a66', '#c5302f', '#7f0d1c'];
-const RELEASE = ['#f2f5f2', '#b9dfb9', '#6bbb77', '#2b8a4b', '#0b5228'];
-
-/** sequential(0..1), diverging(-1..1): release and less below 0, growth above. */
+/** scale(0..1) from light to dark. */
 export const PALETTES = {
-  classic: {
-    title: 'classic',
-    sequential: (t) => interpolateYlOrRd(0.03 + 0.97 * t),
-    diverging: (t) => steps(t < 0 ? RELEASE : GROWTH, Math.abs(t)),
-  },
-  cividis: {
-    title: 'cividis (colour-blind safe)',
-    sequential: interpolateCividis,
-    diverging: (t) => interpolatePuOr(0.5 + t / 2),
-  },
-  viridis: {
-    title: 'viridis (colour-blind safe)',
-    sequential: interpolateViridis,
-    diverging: (t) => interpolateRdBu(0.5 - t / 2),
-  },
-  inferno: {
-    title: 'inferno (colour-blind safe)',
-    sequential: interpolateInferno,
-    diverging: (t) => interpolatePuOr(0.5 + t / 2),
-  },
+  blue: { title: 'blue', scale: interpolateYlGnBu },
+  cividis: { title: 'cividis', scale: (t) => interpolateCividis(1 - t) },
+  viridis: { title: 'viridis', scale: (t) => interpolateViridis(1 - t) },
+  inferno: { title: 'inferno', scale: (t) => interpolateInferno(1 - t) },
 };
 
-/** A differential flame graph: red or orange is more, blue or purple is less. */
-export function changeColour(palette, t) {
-  return palette === PALETTES.classic || palette === PALETTES.viridis
-    ? interpolateRdBu(0.5 - t / 2)
-    : interpolatePuOr(0.5 + t / 2);
+const CHANGE = {
+  light: signed(['#08306b', '#4a97cf', '#f4f5f7', '#f29a38', '#7f2f04']),
+  dark: signed(['#b5dcff', '#3d86c6', '#383e48', '#bb6a14', '#ffd39c']),
+};
+
+// scale(-1..1)
+function signed(colours) {
+  const scale = piecewise(interpolateRgb, colours);
+  return (t) => scale((t + 1) / 2);
 }
 
-// After Okabe and Ito, whose eight colours all people can tell apart.
+const ramps = new Map();
+
+/**
+ * @param palette of PALETTES
+ * @returns the same for the same: {sequential(0..1), diverging(-1..1)}; release and less are below
+ * 0. What is nothing looks like the page.
+ */
+export function ramp(palette, isDark) {
+  const key = `${palette.title} ${isDark}`;
+  if (!ramps.has(key)) {
+    ramps.set(key, {
+      sequential: isDark ? (t) => palette.scale(1 - t) : palette.scale,
+      diverging: CHANGE[isDark ? 'dark' : 'light'],
+    });
+  }
+  return ramps.get(key);
+}
+
+// The lanes of processes and schedulers, by the words of activity.js.
+const ACTIVITY_COLOURS = {
+  light: {
+    running: '#2f9e8a', ready: '#ffb02e', collecting: '#980584', waiting: '#aec8dc',
+    other: '#302f26', notSampled: '#ffffff',
+  },
+  dark: {
+    running: '#64d1d0', ready: '#ebd057', collecting: '#bb1ea1', waiting: '#3b4852',
+    other: '#9c8d8a', notSampled: '#1d2026',
+  },
+};
+
+/** {running, ready, collecting, waiting, other, notSampled} */
+export function activityColours(isDark) {
+  return ACTIVITY_COLOURS[isDark ? 'dark' : 'light'];
+}
+
+// Over lanes: `edge` is the colour of a wider line below, which keeps them apart from any area.
+const LINE_STYLES = {
+  light: {
+    mailbox: { colour: '#14107a', dash: [] },
+    binaries: { colour: '#ad3f08', dash: [5, 3] },
+    edge: '#ffffff',
+  },
+  dark: {
+    mailbox: { colour: '#d4f7f4', dash: [] },
+    binaries: { colour: '#f28422', dash: [5, 3] },
+    edge: '#1d2026',
+  },
+};
+
+/** {mailbox: {colour, dash}, binaries: {colour, dash}, edge} */
+export function lineStyles(isDark) {
+  return LINE_STYLES[isDark ? 'dark' : 'light'];
+}
+
+const SERIES = {
+  light: ['#3982fe', '#c08b4b', '#28d5d4', '#bb0d9b', '#dcd223', '#49493e'],
+  dark: ['#3568e1', '#d16201', '#77ffe9', '#a0457f', '#e8ef37', '#9eaab3'],
+};
+
+/** Six areas on each other, as memory by kind: processes, binary, ets, code, atom, other. */
+export function seriesColours(isDark) {
+  return SERIES[isDark ? 'dark' : 'light'];
+}
+
+// Hue, saturation and light. Those that are near each other have a pattern.
 const KIND_COLOURS = {
-  application: [40, 92, 62],
-  OTP: [202, 62, 68],
+  application: [39, 86, 60],
+  OTP: [213, 80, 70],
   BIF: [162, 48, 58],
   native: [327, 42, 70],
-  gc: [18, 85, 58],
-  pseudo: [0, 0, 72],
-  level: [220, 14, 78],
+  gc: [357, 65, 42],
+  pseudo: [0, 0, 54],
+  level: [220, 14, 88],
 };
+const KIND_PATTERNS = { BIF: 'hatch', native: 'dots' };
+
+/** Of a process on a scheduler's lane, the same for the same text. */
+export function processColour(text, isDark) {
+  const n = hash(text);
+  return rgb(n % 360, 50, (isDark ? 58 : 46) + ((n >> 9) % 13) - 6);
+}
+
+/** What a search has found. */
+export const FOUND_COLOUR = '#e24bd0';
+const PALE = 0.6;
 
 /** Modules of one kind differ a little. */
 export function kindColour(kind, text) {
   const [hue, saturation, light] = KIND_COLOURS[KINDS[kind]];
+  if (KINDS[kind] === 'level') return rgb(hue, saturation, light);
   const shade = hash(text);
-  if (KINDS[kind] === 'level') return `hsl(${hue} ${saturation}% ${light}%)`;
-  return `hsl(${hue + (shade % 17) - 8} ${saturation}% ${light + ((shade >> 5) % 13) - 6}%)`;
+  return rgb(hue + (shade % 13) - 6, saturation, light + ((shade >> 5) % 9) - 4);
 }
 
+/** A word of patterns.js; undefined: none. */
+export function kindPattern(kind) {
+  return KIND_PATTERNS[KINDS[kind]];
+}
+
+/** A background of CSS. */
 export function kindSample(kind) {
-  const [hue, saturation, light] = KIND_COLOURS[kind];
-  return `hsl(${hue} ${saturation}% ${light}%)`;
+  return [...(KIND_PATTERNS[kind] ? [cssPattern(KIND_PATTERNS[kind])] : []),
+    rgb(...KIND_COLOURS[kind])].join(', ');
+}
+
+/** What others stand out from. */
+export function pale(colour, panel) {
+  return interpolateRgb(colour, panel)(PALE);
+}
+
+function rgb(hue, saturation, light) {
+  return hsl(hue, saturation / 100, light / 100).formatRgb();
 }
 
 function hash(text) {
   let sum = 2166136261;
   for (let i = 0; i < text.length; i++) sum = Math.imul(sum ^ text.charCodeAt(i), 16777619);
   return sum >>> 0;
-}
-
-function steps(colours, t) {
-  const at = t * (colours.length - 1);
-  const low = Math.min(colours.length - 2, Math.floor(at));
-  return mix(colours[low], colours[low + 1], at - low);
-}
-
-function mix(a, b, t) {
-  const channel = (text, i) => parseInt(text.slice(1 + 2 * i, 3 + 2 * i), 16);
-  const mixed = [0, 1, 2].map((i) => Math.round(channel(a, i) +
-      (channel(b, i) - channel(a, i)) * t));
-  return `rgb(${mixed.join(', ')})`;
 }
 
 const DARK_INK = '#000000'; // with a lighter one some colours have no ink that can be read

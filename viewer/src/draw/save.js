@@ -1,6 +1,7 @@
 // Pictures and tables as files.
 
-import { button, h } from './dom.js';
+import { h } from './dom.js';
+import { svgPatterns } from './patterns.js';
 
 const SAVERS = {
   SVG: (name, text) => saveBlob(`${name}.svg`, new Blob([text], { type: 'image/svg+xml' })),
@@ -8,17 +9,9 @@ const SAVERS = {
   CSV: (name, text) => saveBlob(`${name}.csv`, new Blob([text], { type: 'text/csv' })),
 };
 
-/** A button that saves `what` as a `kind` of file;
-    make() gives its text, or the canvas of a PNG. */
-export function saveButton(what, kind, name, make, text = kind) {
-  return button(text, () => SAVERS[kind](name(), make()),
-      { 'aria-label': `save ${what} as ${kind}` });
-}
-
-/** One for each kind. @param makers {kind: make} */
-export function saveButtons(what, name, makers) {
-  return h('span', { class: 'save' }, Object.entries(makers).map(([kind, make]) =>
-      saveButton(what, kind, name, make)));
+/** @param thing the text of a kind of file, or the canvas of a PNG */
+export async function saveFile(kind, name, thing) {
+  SAVERS[kind](name, await thing);
 }
 
 function saveBlob(name, blob) {
@@ -41,21 +34,23 @@ function csvCell(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** @param rects [{x, y, width, height, fill, title, text, ink: the colour of the text}] */
+/** @param rects [{x, y, width, height, fill, pattern, title, text, ink: of the text}] */
 export function svg(width, height, background, rects) {
   const body = rects.map((rect) => {
-    const box =
-        `<rect x="${round(rect.x)}" y="${round(rect.y)}" width="${round(rect.width)}" height="${round(rect.height)}" fill="${xml(rect.fill)}"/>`;
+    const filled = (fill) => `<rect x="${round(rect.x)}" y="${round(rect.y)}" ` +
+        `width="${round(rect.width)}" height="${round(rect.height)}" fill="${xml(fill)}"/>`;
+    const box = filled(rect.fill) + (rect.pattern ? filled(`url(#${rect.pattern})`) : '');
     const title = rect.title ? `<title>${xml(rect.title)}</title>` : '';
     const text = rect.text
       ? `<text x="${round(rect.x + 3)}" y="${round(rect.y + rect.height - 5)}" fill="${xml(rect.ink)}">${xml(rect.text)}</text>`
       : '';
     return `<g>${title}${box}${text}</g>`;
   });
+  const defs = rects.some(({ pattern }) => pattern) ? `${svgPatterns()}\n` : '';
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ` +
     `viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11">` +
-    `<rect width="100%" height="100%" fill="${xml(background)}"/>\n${body.join('\n')}\n</svg>\n`
+    `<rect width="100%" height="100%" fill="${xml(background)}"/>\n${defs}${body.join('\n')}\n</svg>\n`
   );
 }
 

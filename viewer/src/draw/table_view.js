@@ -1,5 +1,6 @@
-// A table that sorts by the head that is clicked, and shows its first rows.
+// A table that sorts by the head that is clicked, is filtered by a text, and shows its first rows.
 
+import { html, nothing, render } from './controls.js';
 import { h } from './dom.js';
 import { csv } from './save.js';
 
@@ -7,7 +8,10 @@ const SHOWN = 200;
 
 export class TableView {
   /**
-   * @param columns [{id, title, value(row), text(row), isNumber, isWord}]
+   * @param columns [{id, title, help, value(row): for the CSV, text(row), order(row): for sorting,
+   *   share(row): from 0 to 1, the length of a bar; cell(row): a template; isNumber, isWord: it is
+   *   not broken, isClipped: its end is left out where it is long}]; all but id, title and value
+   *   may be left out
    * @param onPick(row, event)
    */
   constructor(label, columns, sortedBy, onPick) {
@@ -16,60 +20,80 @@ export class TableView {
     this.onPick = onPick;
     this.label = label;
     this.rows = [];
+    this.filter = '';
+    this.picked = null; // is a row the picked one?
     this.element = h('div', { class: 'table-box' });
   }
 
-  show(rows) {
+  /** @param picked(row) => is it the one that is shown */
+  show(rows, picked = () => false) {
     this.rows = rows;
+    this.picked = picked;
     this.draw();
   }
 
   sorted() {
-    const { value } = this.columns.find((column) => column.id === this.sort.id);
+    const column = this.columns.find(({ id }) => id === this.sort.id);
+    const order = column.order ?? column.value;
     const direction = this.sort.isDown ? -1 : 1;
-    return [...this.rows].sort((a, b) => {
-      const [x, y] = [value(a), value(b)];
-      return (x < y ? -1 : x > y ? 1 : 0) * direction;
-    });
+    return this.rows.map((row) => [order(row), row]).sort(([x], [y]) =>
+        (x < y ? -1 : x > y ? 1 : 0) * direction).map(([, row]) => row);
+  }
+
+  filtered() {
+    const wanted = this.filter.toLowerCase();
+    const texts = this.columns.filter(({ isNumber }) => !isNumber);
+    return this.sorted().filter((row) => wanted === ''
+        || texts.some(({ value }) => value(row).toLowerCase().includes(wanted)));
+  }
+
+  /** The box that filters; it stands where its owner wants it. */
+  filterBox() {
+    return html`<input type="search" class="filter" placeholder="filter"
+      aria-label=${`filter the ${this.label}`} @input=${({ target }) => {
+        this.filter = target.value;
+        this.draw();
+      }}>`;
   }
 
   draw() {
-    const rows = this.sorted();
-    const head = h('tr', {}, this.columns.map((column) => this.head(column)));
-    const body = rows.slice(0, SHOWN).map((row) => this.row(row));
+    const rows = this.filtered();
     const more = rows.length - SHOWN;
-    this.element.replaceChildren(
-      h('table', { 'aria-label': this.label }, h('thead', {}, head), h('tbody', {}, body)),
-      more > 0 ? h('p', { class: 'muted' }, `${more} more; the CSV has them all`) : '',
-    );
+    render(html`
+      <table aria-label=${this.label}>
+        <thead><tr>${this.columns.map((column) => this.head(column))}</tr></thead>
+        <tbody>${rows.slice(0, SHOWN).map((row) => this.row(row))}</tbody>
+      </table>
+      ${more > 0 ? html`<p class="muted">${more} more; the CSV has them all</p>` : nothing}`,
+    this.element);
   }
 
-  head(column) {
-    const isSorted = column.id === this.sort.id;
-    const onclick = () => {
-      this.sort = { id: column.id, isDown: isSorted ? !this.sort.isDown
-          : Boolean(column.isNumber) };
-      this.draw();
-    };
+  head({ id, title, help, isNumber }) {
+    const isSorted = id === this.sort.id;
     const mark = isSorted ? (this.sort.isDown ? ' ▾' : ' ▴') : '';
-    return h(
-      'th',
-      { class: column.isNumber ? 'number' : null, 'aria-sort': isSorted
-          ? (this.sort.isDown ? 'descending' : 'ascending') : null },
-      h('button', { type: 'button', onclick }, column.title + mark),
-    );
+    const order = this.sort.isDown ? 'descending' : 'ascending';
+    return html`<th class=${isNumber ? 'number' : nothing} aria-sort=${isSorted ? order : nothing}>
+      <button type="button" title=${help ?? nothing} @click=${() => {
+        this.sort = { id, isDown: isSorted ? !this.sort.isDown : Boolean(isNumber) };
+        this.draw();
+      }}>${title}${mark}</button></th>`;
   }
 
   row(row) {
     const pick = (event) => this.onPick(row, event);
-    return h(
-      'tr',
-      { tabindex: '0', onclick: pick, onkeydown: (event) => event.key === 'Enter' && pick(event) },
-      this.columns.map((column) =>
-        h('td', { class: column.isNumber ? 'number' : column.isWord ? 'word' : null },
-            (column.text ?? ((r) => String(column.value(r))))(row)),
-      ),
-    );
+    return html`<tr tabindex="0" aria-current=${this.picked(row) ? 'true' : nothing} @click=${pick}
+      @keydown=${(event) => event.key === 'Enter' && pick(event)}
+      >${this.columns.map((column) => this.cell(column, row))}</tr>`;
+  }
+
+  cell({ value, text, share, cell, isNumber, isWord, isClipped }, row) {
+    const kind = isNumber ? 'number' : isWord ? 'word' : nothing;
+    if (cell !== undefined) return html`<td class=${kind}>${cell(row)}</td>`;
+    const shown = text === undefined ? String(value(row)) : text(row);
+    if (isClipped) return html`<td><span class="clipped" title=${shown}>${shown}</span></td>`;
+    if (share === undefined) return html`<td class=${kind}>${shown}</td>`;
+    return html`<td class=${kind}><span class="share"
+      .style=${`--share:${(100 * share(row)).toFixed(1)}%`}>${shown}</span></td>`;
   }
 
   toCsv() {

@@ -7,24 +7,51 @@ const LEAST_PIXELS = 0.4;
  * @param widths by node; of a node at least the sum of its children's
  * @param zoom the node that takes the whole width
  * @param sort 'name' or 'width'
+ * @param from, to the part of the zoomed node that takes the whole width, of 0 to 1
  * @returns [{node, x, width, depth, isAncestor}], pixels; depth 0 is the root of all
  */
-export function visibleFrames(tree, widths, { zoom, pixels, sort }) {
+export function visibleFrames(tree, widths, { zoom, pixels, sort, from = 0, to = 1 }) {
   const frames = ancestors(tree, zoom, pixels);
   if (!(widths[zoom] > 0)) return frames;
-  const scale = pixels / widths[zoom];
-  const todo = [{ node: zoom, x: 0, depth: frames.length }];
+  const scale = pixels / (widths[zoom] * (to - from));
+  const todo = [{ node: zoom, x: -from * widths[zoom] * scale, depth: frames.length }];
   while (todo.length > 0) {
     const { node, x, depth } = todo.pop();
     frames.push({ node, x, width: widths[node] * scale, depth, isAncestor: false });
     let at = x;
     for (const child of sorted(tree, widths, node, sort)) {
       const width = widths[child] * scale;
-      if (width >= LEAST_PIXELS) todo.push({ node: child, x: at, depth: depth + 1 });
+      const isInside = at < pixels && at + width > 0;
+      if (isInside && width >= LEAST_PIXELS) todo.push({ node: child, x: at, depth: depth + 1 });
       at += width;
     }
   }
   return frames;
+}
+
+/** Where a node lies in the zoomed one, of 0 to 1; null: it is not in it. */
+export function extentOf(tree, widths, { zoom, sort }, node) {
+  let before = 0;
+  for (let n = node; n !== zoom; n = tree.parent[n]) {
+    if (n <= 0) return null;
+    for (const sibling of sorted(tree, widths, tree.parent[n], sort)) {
+      if (sibling === n) break;
+      before += widths[sibling];
+    }
+  }
+  return [before / widths[zoom], (before + widths[node]) / widths[zoom]];
+}
+
+/** The window [from, to) of 0 to 1 made `factor` as wide, so that what is at `at` of it stays. */
+export function zoomed([from, to], at, factor, least) {
+  const width = Math.min(1, Math.max(least, (to - from) * factor));
+  return moved([from + (to - from - width) * at, 0], 0, width);
+}
+
+/** The window moved by a part of its width. */
+export function moved([from, to], by, width = to - from) {
+  const start = Math.min(1 - width, Math.max(0, from + by * width));
+  return [start, start + width];
 }
 
 function ancestors(tree, zoom, pixels) {

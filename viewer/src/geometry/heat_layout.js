@@ -1,23 +1,26 @@
-// Which cell of the heatmap lies where. Row 0, the begin of the second, is at
-// the bottom.
+// Which cell of the heatmap lies where, on the time axis of the page. Row 0, the begin of the
+// column's time, is at the bottom.
 
-const COLUMN_LEAST = 6;
-const COLUMN_MOST = 48;
-const CELL_HEIGHTS = { 10: 16, 25: 8, 50: 4, 100: 2 };
+const HEIGHT = 200;
 
 export class HeatLayout {
-  constructor(rows, columns, pixels) {
-    this.rows = rows;
-    this.columns = columns;
-    this.columnWidth = Math.max(COLUMN_LEAST, Math.min(COLUMN_MOST, Math.floor(pixels / columns)));
-    this.cellHeight = CELL_HEIGHTS[rows];
-    this.width = this.columnWidth * columns;
+  /** @param heat of heat.js; axis: what is shown of it */
+  constructor({ rows, columns, columnUs, fromUs }, axis) {
+    Object.assign(this, { rows, columns, columnUs, fromUs, axis });
+    this.cellHeight = Math.max(1, Math.floor(HEIGHT / rows));
     this.height = this.cellHeight * rows;
+    this.columnWidth = columnUs / axis.perPixel;
+  }
+
+  /** Where a column begins. */
+  x(column) {
+    return this.axis.x(this.fromUs + column * this.columnUs);
   }
 
   /** The cell at a place, clamped to those that there are. */
   cellAt(x, y) {
-    const column = clamp(Math.floor(x / this.columnWidth), this.columns);
+    const us = this.axis.us(x) - this.fromUs;
+    const column = clamp(Math.floor(us / this.columnUs), this.columns);
     const row = clamp(this.rows - 1 - Math.floor(y / this.cellHeight), this.rows);
     return column * this.rows + row;
   }
@@ -25,7 +28,7 @@ export class HeatLayout {
   /** {x, y, width, height} */
   rectOf(cell) {
     return {
-      x: Math.floor(cell / this.rows) * this.columnWidth,
+      x: this.x(Math.floor(cell / this.rows)),
       y: (this.rows - 1 - (cell % this.rows)) * this.cellHeight,
       width: this.columnWidth,
       height: this.cellHeight,

@@ -12,6 +12,15 @@ export function changes(tree, isNormalised) {
 }
 
 /**
+ * Of each change, the cube root of its part of the whole, -1 to 1, for its colour: a sliver is
+ * pale, even if all of it is new.
+ */
+export function shares(tree, changed) {
+  const whole = Math.max(tree.total[0][0], tree.total[0][0] - changed[0]);
+  return changed.map((change) => (whole > 0 ? Math.cbrt(change / whole) : 0));
+}
+
+/**
  * Widths of side 0 without everything that side 1 has too: a node is kept that
  * side 1 does not have, and what leads to it.
  */

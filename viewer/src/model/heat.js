@@ -1,11 +1,9 @@
-// A profile as a heatmap: a column a second, a row a part of it. Cells follow
-// each other in time: cell = column * rows + row.
+// A profile as a heatmap: a column a second (or a minute, or an hour), a row a part of it. Cells
+// follow each other in time: cell = column * rows + row.
 
 import { eachRow } from './selection.js';
-import { weightsOf } from './measures.js';
+import { valuesOf, weightsOf } from './measures.js';
 import { sumSteps } from './steps.js';
-
-export const SECOND_US = 1e6;
 
 /** What a cell is, when it has no number. */
 export const CELL = { value: 0, outside: 1, empty: 2, missed: 3 };
@@ -16,14 +14,14 @@ export const CELL = { value: 0, outside: 1, empty: 2, missed: 3 };
  * the cell.
  *
  * @param selection the whole profile's time, see select()
+ * @param scale of heat_scale.js
  */
-export async function makeHeat(selection, measure, rows) {
+export async function makeHeat(selection, measure, scale) {
   const { profile } = selection;
   const isValue = measure.kind === 'value';
   const weights = isValue ? profile.looks : await weightsOf(profile, measure);
   const ticks = await profile.ticks();
-  const columns = Math.max(1, Math.ceil(profile.durationUs / SECOND_US));
-  const heat = new Heat(rows, columns, measure);
+  const heat = new Heat(scale, measure);
   const { looks, since, columns: { time_us: time } } = profile;
   eachRow(selection, (row) => {
     const weight = weights === null ? 1 : weights[row];
@@ -36,12 +34,13 @@ export async function makeHeat(selection, measure, rows) {
 }
 
 // A sample that is left out for its status ends what its process had before it.
-async function levelsOf(selection, measure, ticks, { cellUs, values: { length: cells } }) {
+async function levelsOf(selection, measure, ticks, { cellUs, fromUs, values: { length: cells } }) {
   const { profile, status: isShown } = selection;
   await profile.need('process', 'time_us', 'schema', ...(isShown === null ? [] : ['status']));
-  const values = await profile.values(measure.metric);
+  const values = await valuesOf(profile, measure);
   const { process, time_us: time, schema, status } = profile.columns;
-  const has = profile.header.schemas.map((metrics) => metrics.includes(measure.metric));
+  const has = profile.header.schemas.map((metrics) =>
+      measure.metrics.every((metric) => metrics.includes(metric)));
   const isLeftOut = (row) => !has[schema[row]] || values[row] < 0
       || (isShown !== null && isShown[status[row]] === 0);
   const all = { ...selection, status: null };
@@ -52,7 +51,7 @@ async function levelsOf(selection, measure, ticks, { cellUs, values: { length: c
     time,
     value: (row) => (isLeftOut(row) ? NaN : values[row]),
   };
-  return sumSteps(samples, ticks.starts, { cells, cellUs });
+  return sumSteps(samples, ticks.starts, { cells, cellUs, fromUs });
 }
 
 function eachInTime(selection, time, each) {
@@ -63,11 +62,13 @@ function eachInTime(selection, time, each) {
 }
 
 class Heat {
-  constructor(rows, columns, measure) {
+  constructor({ columnUs, rows, columns, fromUs }, measure) {
     this.rows = rows;
     this.columns = columns;
+    this.columnUs = columnUs;
+    this.fromUs = fromUs;
     this.measure = measure;
-    this.cellUs = SECOND_US / rows;
+    this.cellUs = columnUs / rows;
     this.values = new Float64Array(rows * columns);
     this.samples = new Uint32Array(rows * columns);
     this.ticks = new Uint32Array(rows * columns);
@@ -75,9 +76,16 @@ class Heat {
   }
 
   add(us, weight, count) {
-    const cell = Math.floor(us / this.cellUs);
+    const cell = this.cellAt(us);
+    if (cell < 0) return;
     this.values[cell] += weight;
     this.samples[cell] += count;
+  }
+
+  /** The cell of a moment; -1: it is not among them. */
+  cellAt(us) {
+    const cell = Math.floor((us - this.fromUs) / this.cellUs);
+    return cell < this.values.length ? cell : -1;
   }
 
   // Looks at the same distance from each other. What had changed had changed at
@@ -94,11 +102,14 @@ class Heat {
   // Of observations and ticks of which a span tells the times are estimates, apart: where one
   // has an observation, there was a tick.
   setTicks({ starts, missed }, durationUs) {
-    for (const start of starts) this.ticks[Math.floor(start / this.cellUs)]++;
+    for (const start of starts) {
+      const cell = this.cellAt(start);
+      if (cell >= 0) this.ticks[cell]++;
+    }
     for (let cell = 0; cell < this.values.length; cell++) {
       if (this.samples[cell] > 0) this.ticks[cell] = Math.max(1, this.ticks[cell]);
       if (this.samples[cell] > 0) this.kinds[cell] = CELL.value;
-      else if (cell * this.cellUs >= durationUs) this.kinds[cell] = CELL.outside;
+      else if (this.timeOf(cell)[0] >= durationUs) this.kinds[cell] = CELL.outside;
       else if (this.ticks[cell] > 0) this.kinds[cell] = CELL.empty;
     }
     missed.forEach(([from, to]) => this.markMissed(from, to));
@@ -114,20 +125,32 @@ class Heat {
   }
 
   markMissed(from, to) {
-    for (let cell = Math.floor(from / this.cellUs); cell <= Math.floor(to / this.cellUs); cell++) {
+    const first = Math.max(0, Math.floor((from - this.fromUs) / this.cellUs));
+    const last = Math.min(this.values.length - 1, Math.floor((to - this.fromUs) / this.cellUs));
+    for (let cell = first; cell <= last; cell++) {
       if (this.kinds[cell] === CELL.empty && this.ticks[cell] === 0) this.kinds[cell] = CELL.missed;
     }
   }
 
   /** [fromUs, toUs) of a cell. */
   timeOf(cell) {
-    return [cell * this.cellUs, (cell + 1) * this.cellUs];
+    return [this.fromUs + cell * this.cellUs, this.fromUs + (cell + 1) * this.cellUs];
+  }
+
+  /** What is shown of a cell: of samples how many processes at a time, else the value. */
+  level(cell) {
+    return this.isPerTick ? this.values[cell] / this.ticks[cell] : this.values[cell];
+  }
+
+  // A cell in which there were more ticks has more samples: that says nothing of the node.
+  get isPerTick() {
+    return this.measure.kind === 'samples';
   }
 
   /** Where colours end: the greatest sizes, without the last half percent. */
   limits() {
-    const sizes = this.values.filter((value, cell) => this.kinds[cell] === CELL.value
-        && value !== 0).map(Math.abs);
+    const sizes = this.values.map((_, cell) => (this.kinds[cell] === CELL.value
+        ? Math.abs(this.level(cell)) : 0)).filter((size) => size > 0);
     sizes.sort();
     const most = sizes.length === 0 ? 0 : sizes[sizes.length - 1];
     const usual = sizes.length === 0 ? 0 : sizes[Math.floor((sizes.length - 1) * 0.995)];

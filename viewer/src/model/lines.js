@@ -1,9 +1,9 @@
-// Lines over the heatmap: how the node fared, by what the profiler told of itself
+// How the node fared, by second, by what the profiler told of itself
 // at each flush (doc/format.md), or where it did not, by the samples.
 
-import { SECOND_US } from './heat.js';
 import { eachRow, select } from './selection.js';
 
+const SECOND_US = 1e6;
 const ON_CPU = new Set(['running', 'runnable', 'garbage_collecting']);
 
 /** @returns [{id, title, unit, values: a number a second, NaN where none is known}] */
@@ -11,6 +11,14 @@ export async function makeLines(profile, only) {
   const lines = profile.ownRows.length > 0 ? await ownLines(profile)
       : await sampleLines(await select(profile, null, only));
   return lines.filter(({ values }) => values.some((value) => value === value));
+}
+
+/** A second a row, as in a file. */
+export function lineRows(lines) {
+  const count = lines[0]?.values.length ?? 0;
+  const seconds = Array.from({ length: count }, (_, second) =>
+      [second, ...lines.map(({ values }) => values[second])]);
+  return [['second', ...lines.map(({ id }) => id)], ...seconds];
 }
 
 function line(profile, id, title, unit) {
@@ -21,9 +29,9 @@ function line(profile, id, title, unit) {
 // ------------------------------------------------------- the profiler's samples
 
 async function ownLines(profile) {
-  const rows = await rowsOfOneNode(profile);
-  const time = rows.map((row) => profile.columns.time_us[row]);
-  const figures = await figuresOf(profile, rows);
+  const told = await profile.nodeFigures();
+  const time = told.timesUs;
+  const figures = await figuresOf(told);
   return shownOf(figures, time).map(([id, title, unit, numbers]) => {
     const one = line(profile, id, title, unit);
     time.forEach((us, i) => {
@@ -40,15 +48,10 @@ const FIGURES = {
       'dropped'],
 };
 
-// {name: a number a row}; NaN where the file does not tell.
-async function figuresOf(profile, rows) {
+async function figuresOf(told) {
   const figures = {};
   for (const [kind, names] of Object.entries(FIGURES)) {
-    for (const name of names) {
-      const metric = profile.metric(name);
-      figures[name] = metric < 0 ? new Float64Array(rows.length).fill(NaN)
-          : await profile.numbersAt(metric, kind, rows);
-    }
+    for (const name of names) figures[name] = await told.of(name, kind);
   }
   return figures;
 }
@@ -76,18 +79,6 @@ function shownOf(figures, time) {
     ['missed', 'ticks missed', 'count', figures.missed],
     ['dropped', 'samples dropped', 'count', figures.dropped],
   ];
-}
-
-// Of several nodes the one that told the most.
-async function rowsOfOneNode(profile) {
-  const { ownRows, isOwn, tables } = profile;
-  const many = isOwn.reduce((sum, n) => sum + n, 0) > 1;
-  await profile.need('time_us', ...(many ? ['process'] : []));
-  if (!many) return Array.from(ownRows);
-  const most =
-      isOwn.reduce((best, is, p) =>
-      (is && !(tables.process_samples[best] >= tables.process_samples[p]) ? p : best), -1);
-  return Array.from(ownRows).filter((row) => profile.columns.process[row] === most);
 }
 
 // ----------------------------------------------------------------- the samples

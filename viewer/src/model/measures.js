@@ -1,34 +1,48 @@
-// What a sample weighs: 1, its period, a metric, or the change of one. What stands
-// for several observations weighs as much as they would; nothing changed at them.
+// What a sample weighs: 1, its period, a metric, the change of one, or the time that it stands for.
+// What stands for several observations weighs as much as they would; nothing changed at them.
 //
-// A measure is known by a word: samples, period, memory, memory.delta.
+// A measure is known by a word: samples, period, collecting, binaries, memory, memory.delta.
+
+import { BINARIES, helpOf } from './metrics_help.js';
 
 const DELTA = '.delta';
+const WORD_BYTES = 8;
 
+/** Of each: {id, title, help, kind, unit, metrics: the numbers of those that it is the sum of}. */
 export function measuresOf(profile) {
-  const metrics = profile.header.metrics.flatMap((metric, number) =>
+  const { header, looks } = profile;
+  const metrics = header.metrics.flatMap((metric, number) =>
     metric.samples === 0
       ? []
-      : [one('value', metric.name, metric.unit, number),
-          one('delta', metric.name, metric.unit, number)],
+      : [one('value', metric.name, metric.unit, [number]),
+          one('delta', metric.name, metric.unit, [number])],
   );
-  const period = profile.header.columns.period;
-  const hasPeriods = profile.looks === null && (period.type !== 'const' || period.value !== 1);
+  const period = header.columns.period;
+  const hasPeriods = looks === null && (period.type !== 'const' || period.value !== 1);
+  const binaries = BINARIES.map((name) => profile.metric(name));
+  const hasBinaries = binaries.every((number) => number >= 0 && header.metrics[number].samples > 0);
   return [
-    one('samples', 'samples', 'samples', -1),
-    ...(hasPeriods ? [one('period', 'period', 'count', -1)] : []),
+    one('samples', 'samples', 'samples', []),
+    ...(hasPeriods ? [one('period', 'period', 'count', [])] : []),
+    ...(collecting(profile) < 0 ? [] : [one('time', 'collecting', 'us', [])]),
+    ...(hasBinaries ? [one('value', 'binaries', 'bytes', binaries)] : []),
     ...metrics,
   ];
 }
 
-function one(kind, name, unit, metric) {
+function one(kind, name, unit, metrics) {
   return {
     id: kind === 'delta' ? name + DELTA : name,
-    title: kind === 'delta' ? `${name} delta` : name,
+    title: kind === 'delta' ? `${name} delta` : kind === 'time' ? `time ${name}` : name,
+    help: helpOf(name, kind),
     kind,
     unit,
-    metric,
+    metrics,
   };
+}
+
+function collecting(profile) {
+  return profile.statuses.indexOf('garbage_collecting');
 }
 
 /** The measure of this word, or samples. */
@@ -45,13 +59,60 @@ export async function weightsOf(profile, measure) {
     case 'period':
       await profile.need('period');
       return profile.columns.period;
+    case 'time':
+      return profile.kept(measure.id, () => timesOf(profile, collecting(profile)));
     case 'value':
-      return timesLooks(await profile.values(measure.metric), profile.looks);
+      return timesLooks(await valuesOf(profile, measure), profile.looks);
     default:
-      return profile.deltas(measure.metric);
+      return profile.deltas(measure.metrics[0]);
   }
 }
 
 function timesLooks(values, looks) {
   return looks === null ? values : Float64Array.from(values, (value, row) => value * looks[row]);
+}
+
+/** By row, what its process has: of the measure's unit, for measures of the kind 'value'. */
+export async function valuesOf(profile, { id, metrics, unit }) {
+  if (metrics.length === 1) return profile.values(metrics[0]);
+  return profile.kept(id, () => sumOf(profile, metrics, unit));
+}
+
+async function sumOf(profile, metrics, unit) {
+  const [first, ...others] = await Promise.all(metrics.map((metric) => profile.values(metric)));
+  const scale = unit === 'bytes' && profile.header.metrics[metrics[0]].unit === 'words'
+      ? WORD_BYTES : 1;
+  return Float64Array.from(first, (value, row) =>
+      scale * others.reduce((sum, values) => sum + values[row], value));
+}
+
+// A sample of this status stands for the time since the tick before its own; behind a gap, for a
+// usual one.
+async function timesOf(profile, wanted) {
+  await profile.need('status', 'time_us');
+  const { starts, missed } = await profile.ticks();
+  const steps = stepsOf(starts, missed);
+  const { status, time_us: time } = profile.columns;
+  return Float64Array.from(status, (one, row) => (one !== wanted ? 0
+      : steps[tickAt(starts, time[row])] * (profile.looks === null ? 1 : profile.looks[row])));
+}
+
+/** The time before each tick: since the tick before, without the part that is missed. */
+function stepsOf(starts, missed) {
+  const steps = starts.map((start, i) => start - (starts[i - 1] ?? start));
+  const ends = new Map(missed.map(([from, to]) => [to, from]));
+  starts.forEach((start, i) => ends.has(start) && (steps[i] = ends.get(start) - starts[i - 1]));
+  if (steps.length > 1) steps[0] = steps[1];
+  return steps;
+}
+
+/** The number of the last tick that has begun by then. */
+function tickAt(starts, us) {
+  let [low, high] = [0, starts.length];
+  while (high - low > 1) {
+    const middle = (low + high) >>> 1;
+    if (starts[middle] <= us) low = middle;
+    else high = middle;
+  }
+  return low;
 }

@@ -1,13 +1,16 @@
 // Texts that are shown, each with a number of its own: frames of several files
 // and levels meet here, so that two trees can be compared by number.
 
+import { demangled } from './demangle.js';
 import { kindOf, KINDS } from './kinds.js';
 
 const LEVEL_KIND = KINDS.indexOf('level');
+const NATIVE_KIND = KINDS.indexOf('native');
 
 export class Names {
   constructor() {
     this.text = [];
+    this.shown = []; // as pictures have it: a symbol of C++ as its name
     this.kind = [];
     this.module = [];
     this.place = []; // "file.erl:12"
@@ -34,6 +37,7 @@ export class Names {
       id = this.text.length;
       this.ids.set(key, id);
       this.text.push(text);
+      this.shown.push(kind === NATIVE_KIND ? demangled(text) : text);
       this.kind.push(kind);
       this.module.push(module);
       this.place.push(place);

@@ -1,15 +1,17 @@
 // Which samples are looked at: a range of time, processes, statuses.
 
+import { isBusy } from './activity.js';
+
 /**
  * Rows of the profiler itself are never among them, see eachRow().
  *
  * @param range [fromUs, toUs) since the profile's start, or null: all of it
- * @param only {pids: [text], isIdleHidden}
+ * @param only {pids: [text], show: 'all', 'busy': on a CPU or ready, or 'waiting'}
  */
 export async function select(profile, range, only) {
   await profile.need('time_us');
   if (only.pids.length > 0) await profile.need('process');
-  if (only.isIdleHidden) await profile.need('status');
+  if (only.show !== 'all') await profile.need('status');
   const [fromUs, toUs] = range ?? [0, Infinity];
   const [from, to] = profile.rowRange(fromUs, toUs);
   return {
@@ -20,7 +22,7 @@ export async function select(profile, range, only) {
     toUs,
     isTimeChecked: !profile.isOrdered && range !== null,
     process: processMask(profile, only.pids),
-    status: only.isIdleHidden ? statusMask(profile) : null,
+    status: only.show === 'all' ? null : statusMask(profile, only.show),
   };
 }
 
@@ -32,8 +34,11 @@ function processMask(profile, pids) {
       Number(wanted.has(profile.pid(p))));
 }
 
-function statusMask(profile) {
-  return Uint8Array.from(profile.statuses, (status) => Number(status !== 'waiting'));
+// A file without statuses, of perf, has what was on a CPU.
+function statusMask(profile, show) {
+  const isShown = show === 'waiting' ? (status) => status === 'waiting'
+      : (status) => isBusy(status) || status === '';
+  return Uint8Array.from(profile.statuses, (status) => Number(isShown(status)));
 }
 
 /** Calls `each(row)` for every sample of it, in the order of the file. */

@@ -15,11 +15,12 @@ const SAMPLED_WITHIN_TICKS = 3;
  * @param ticks times at which processes were sampled, ascending
  * @returns {sums, known: Float64Arrays of so many cells}
  */
-export function sumSteps({ rows, processes, process, time, value }, ticks, { cells, cellUs }) {
-  const sums = new Area(cells, cellUs);
-  const known = new Area(cells, cellUs);
+export function sumSteps({ rows, processes, process, time, value }, ticks,
+    { cells, cellUs, fromUs }) {
+  const sums = new Area(cells, cellUs, fromUs);
+  const known = new Area(cells, cellUs, fromUs);
   const lastRow = new Int32Array(processes).fill(-1);
-  const within = Math.max(SAMPLED_WITHIN_US, SAMPLED_WITHIN_TICKS * usualGap(ticks));
+  const within = sampledWithin(usualGap(ticks));
   rows((row) => {
     const before = lastRow[process[row]];
     lastRow[process[row]] = row;
@@ -32,24 +33,30 @@ export function sumSteps({ rows, processes, process, time, value }, ticks, { cel
   return { sums: sums.means(), known: known.means() };
 }
 
-// Rectangles over time, added up.
-class Area {
-  constructor(cells, cellUs) {
+/** Rectangles over time, added up: what lies outside of the cells is left out. */
+export class Area {
+  /** @param fromUs where the first cell begins */
+  constructor(cells, cellUs, fromUs = 0) {
     this.cellUs = cellUs;
+    this.fromUs = fromUs;
+    this.endUs = cells * cellUs;
     this.part = new Float64Array(cells + 1); // of cells that a rectangle covers in part
     this.rise = new Float64Array(cells + 1); // by how much those covered wholly differ from before
   }
 
-  add(from, until, height) {
-    const { cellUs, part, rise } = this;
+  add(beginUs, untilUs, height) {
+    const { cellUs, part, rise, fromUs, endUs } = this;
+    const from = Math.max(0, beginUs - fromUs);
+    const until = Math.min(endUs, untilUs - fromUs);
+    if (!(from < until)) return;
     const first = Math.floor(from / cellUs);
-    const last = Math.min(part.length - 1, Math.floor(until / cellUs));
+    const last = Math.floor(until / cellUs);
     if (first >= last) {
-      part[Math.min(first, last)] += (height * (until - from)) / cellUs;
+      part[first] += (height * (until - from)) / cellUs;
       return;
     }
     part[first] += height * (first + 1 - from / cellUs);
-    part[last] += height * Math.min(1, until / cellUs - last);
+    part[last] += height * (until / cellUs - last);
     rise[first + 1] += height;
     rise[last] -= height;
   }
@@ -65,7 +72,13 @@ class Area {
   }
 }
 
-function usualGap(ticks) {
+/** How long a sample holds at most, until the next one of its process. */
+export function sampledWithin(usualUs) {
+  return Math.max(SAMPLED_WITHIN_US, SAMPLED_WITHIN_TICKS * usualUs);
+}
+
+/** The median of the times between ticks, in microseconds. */
+export function usualGap(ticks) {
   const gaps = ticks.slice(1).map((tick, i) => tick - ticks[i]).sort();
   return gaps[Math.floor(gaps.length / 2)] ?? 0;
 }

@@ -1,5 +1,7 @@
 // When the sampler looked: the times of the samples tell.
 
+import { usualGap } from './steps.js';
+
 // Two samples of one tick may be a microsecond apart (doc/format.md), two ticks
 // are a millisecond apart at least.
 const TICK_APART_US = 500;
@@ -10,13 +12,14 @@ const TICK_APART_US = 500;
 const GAP_MISSED = 2;
 const GAPS_AROUND = 15;
 
-/** @returns {starts: Float64Array of the ticks' times, missed: [[fromUs, toUs)] without some} */
+/** @returns {starts: Float64Array of the ticks' times, missed: [[fromUs, toUs)] without some,
+    usualUs: the median of the times between ticks, 0: there is one tick at most} */
 export async function findTicks(profile) {
   await profile.need('time_us');
   const seen = startsOf(profile);
   const spans = profile.looks === null ? [] : spansOf(profile);
   const starts = Float64Array.from(spans.length === 0 ? seen : filled(seen, spans));
-  return { starts, missed: missedOf(starts) };
+  return { starts, missed: missedOf(starts), usualUs: usualGap(starts) };
 }
 
 function missedOf(starts) {

@@ -157,6 +157,11 @@ function step(tree, place, root, name, isRecursionMerged) {
   return tree.child(place, name);
 }
 
+// What people see and what the file has.
+function isNamed({ text, shown }, name, pattern) {
+  return pattern.test(shown[name]) || (shown[name] !== text[name] && pattern.test(text[name]));
+}
+
 /** What matches the pattern, and the share of the whole it has, each sample once. */
 export function search(tree, side, pattern) {
   const matches = new Uint8Array(tree.size);
@@ -165,7 +170,7 @@ export function search(tree, side, pattern) {
   let weight = 0;
   for (let node = 1; node < tree.size; node++) {
     const name = tree.name[node];
-    if (!byName.has(name)) byName.set(name, pattern.test(tree.names.text[name]));
+    if (!byName.has(name)) byName.set(name, isNamed(tree.names, name, pattern));
     isWithin[node] = isWithin[tree.parent[node]];
     if (!byName.get(name)) continue;
     matches[node] = 1;

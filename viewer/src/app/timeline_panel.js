@@ -1,0 +1,281 @@
+// The time axis of the page: findings, tracks of the node, and a lane for each process.
+
+import { button, html, render, select, swatch } from '../draw/controls.js';
+import { h, isDark } from '../draw/dom.js';
+import { activityColours, lineStyles, seriesColours } from '../draw/palette.js';
+import { TimelineView } from '../draw/timeline_view.js';
+import { activityTrackOf, matchesTrackOf, memoryTrackOf, runQueueTrackOf, samplingTrackOf,
+  schedulersTrackOf } from '../draw/tracks.js';
+import { findFindings } from '../model/findings.js';
+import { lossesOf } from '../model/findings_losses.js';
+import { LANE_LINES, lineValues, makeLanes, makeSchedulers } from '../model/lanes.js';
+import { laneList } from '../model/lane_list.js';
+import { matchingRows } from '../model/search.js';
+import { nodeTracks } from '../model/node_tracks.js';
+import { counted, exact, percent, seconds } from '../model/numbers.js';
+
+const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
+const FOLDS = [['', 'each process'], ['application', 'application'], ['call', 'initial call']];
+
+export class TimelinePanel {
+  constructor(app) {
+    this.app = app;
+    this.view = new TimelineView({
+      onRange: (range, isDone) => (isDone ? app.set({ range, zoom: [] })
+          : app.slide({ range, zoom: [] })),
+      onOther: (otherRange) => app.set({ otherRange, otherFile: '', view: 'compare' }),
+      onTime: (time, isDone) => (isDone ? app.set({ time }) : app.glide({ time })),
+      onLane: (lane, isAdded) => this.pick(lane, isAdded),
+      onResize: () => app.render(),
+    });
+    this.findingsBox = h('div', { class: 'findings', role: 'group', 'aria-label': 'findings' });
+    this.bar = h('div', { class: 'bar timeline-bar' });
+    this.element = h('section', { class: 'panel timeline', 'aria-label': 'timeline' },
+        this.findingsBox, this.view.element, this.bar);
+    this.rest = null;
+    this.found = null;
+  }
+
+  /** What needs few columns, at once: the page is not empty while the others come. */
+  async render(isStale) {
+    const { app } = this;
+    const { profile, state } = app;
+    this.element.hidden = profile.durationUs === 0;
+    if (profile.durationUs === 0) return;
+    const axis = this.view.axisOf(this.timeOf(profile, state.time));
+    const basics = await app.once('timeline', [profile, axis.fromUs, axis.toUs, axis.pixels],
+        () => basicsOf(profile, axis.grid));
+    if (isStale()) return;
+    // Of a session that runs, the rest of before is there until the new one is.
+    if (this.rest !== null && this.profile?.name !== profile.name) this.rest = null;
+    Object.assign(this, { axis, basics, profile });
+    this.show();
+  }
+
+  /** The rest: lines, memory, findings. */
+  async renderRest(isStale) {
+    const { app, profile } = this;
+    if (profile !== app.profile) return; // an empty one
+    const rest = await app.once('timeline rest', [profile], () =>
+        restOf(profile, app.names.modules));
+    const found = await app.once('timeline matches', [profile, app.state.search],
+        () => this.matching());
+    if (isStale() || (rest === this.rest && found === this.found)) return;
+    Object.assign(this, { rest, found });
+    this.show();
+  }
+
+  /** Of the search, if it was counted for what is shown. */
+  get isMatch() {
+    const { found, profile, app } = this;
+    return found?.profile === profile && found.search === app.state.search ? found.value : null;
+  }
+
+  // [fromUs, toUs) within the profile.
+  timeOf({ durationUs }, time) {
+    if (time === null || time[0] >= durationUs) return [0, durationUs];
+    return [time[0], Math.min(time[1], durationUs)];
+  }
+
+  async matching() {
+    const { app: { matches, state: { search } }, profile } = this;
+    const value = matches.processes === null ? null
+        : { row: await matchingRows(profile, matches), process: matches.processes };
+    return { profile, search, value };
+  }
+
+  // -------------------------------------------------------------------- show
+
+  show() {
+    const { app, axis, basics, rest, profile } = this;
+    const { state } = app;
+    const dark = isDark();
+    if (this.colours?.isDark !== dark) {
+      this.colours = { isDark: dark, ...activityColours(dark), lines: lineStyles(dark) };
+    }
+    const lanes = this.laneList();
+    const { isMatch } = this;
+    const pids = new Set(state.pids);
+    this.view.show({
+      axis,
+      wholeUs: profile.durationUs,
+      startUs: profile.startUs,
+      tracks: this.tracks(),
+      lanes,
+      laneOf: this.laneMaker(basics, rest?.lines, isMatch?.row, lanes),
+      isSelected: (lane) => pids.size > 0 && lane.processes.some((process) =>
+          pids.has(profile.pid(process))),
+      isMatch: isMatch && ((lane) => lane.processes.some((process) => isMatch.process[process])),
+      colours: this.colours,
+      range: state.range,
+      other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
+    });
+    this.showFindings(rest?.findings ?? []);
+    this.showBar(lanes);
+  }
+
+  // The same list for as long as it is the same: the view keeps its pictures.
+  laneList() {
+    const { app, basics, rest, profile } = this;
+    const { lanes: order, fold } = app.state;
+    const key = [profile, basics.totals, rest, order, fold];
+    if (this.listKey?.every((part, i) => part === key[i])) return this.list;
+    this.listKey = key;
+    const first = (rest?.findings ?? []).flatMap(({ processes }) => processes ?? []);
+    this.list = laneList(profile, { order, fold, totals: basics.totals, trends: rest?.trends,
+        first, modules: app.names.modules });
+    for (const lane of this.list) lane.note = noteOf(lane, basics.totals, rest?.trends);
+    return this.list;
+  }
+
+  laneMaker(basics, lines, isMatch, lanes) {
+    const key = [basics, lines, isMatch, lanes];
+    if (this.makerKey?.every((part, i) => part === key[i])) return this.maker;
+    this.makerKey = key;
+    const made = new Map();
+    this.maker = (i) => {
+      if (!made.has(i)) made.set(i, basics.lanes.lane(lanes[i].processes, lines, isMatch));
+      return made.get(i);
+    };
+    return this.maker;
+  }
+
+  tracks() {
+    const { basics, rest, colours, isMatch } = this;
+    const key = [basics, rest, colours, isMatch];
+    if (this.trackKey?.every((part, i) => part === key[i])) return this.made;
+    this.trackKey = key;
+    this.made = this.makeTracks();
+    return this.made;
+  }
+
+  makeTracks() {
+    const { basics, rest, profile, colours, isMatch } = this;
+    const tracks = [
+      samplingTrackOf(basics.sampling, rest?.losses ?? []),
+      activityTrackOf(basics.sums, rest?.node.schedulers || basics.schedulers.length, colours),
+    ];
+    if (basics.schedulers.length > 0) {
+      tracks.splice(1, 0, schedulersTrackOf(basics.schedulers, profile, colours));
+    }
+    if (rest?.node.runQueues.some((n) => n === n)) tracks.push(runQueueTrackOf(rest.node));
+    if (rest?.node.memory.length > 0) tracks.push(memoryTrackOf(rest.node,
+        seriesColours(colours.isDark)));
+    if (isMatch) tracks.push(matchesTrackOf(this.matchShares(basics, isMatch.row)));
+    return tracks;
+  }
+
+  matchShares(basics, isMatch) {
+    if (this.shares?.basics !== basics || this.shares.isMatch !== isMatch) {
+      this.shares = { basics, isMatch, values: basics.lanes.matches(isMatch) };
+    }
+    return this.shares.values;
+  }
+
+  // ---------------------------------------------------------------- findings
+
+  showFindings(findings) {
+    const { state } = this.app;
+    const isOn = (finding) => finding.pids.length > 0 && state.measure === finding.view.measure
+        && finding.pids.length === state.pids.length
+        && finding.pids.every((pid) => state.pids.includes(pid));
+    this.findingsBox.hidden = findings.length === 0;
+    render(findings.map((finding) => html`<button type="button" class="finding"
+        data-kind=${finding.kind} aria-pressed=${String(isOn(finding))}
+        @click=${() => this.choose(finding, isOn(finding))}>
+        <strong>${finding.title}</strong><span>${finding.text}</span></button>`), this.findingsBox);
+  }
+
+  /** What it says is what is shown; again: all is. */
+  choose({ pids, range, view }, isOn) {
+    const { app } = this;
+    if (isOn) {
+      app.set({ pids: [], range: null, zoom: [], measure: 'samples', show: 'busy', levels: null });
+    } else app.set({ ...view, pids, range, zoom: [] });
+  }
+
+  pick(lane, isAdded) {
+    const { app, profile } = this;
+    const pids = lane.processes.map((process) => profile.pid(process));
+    const { pids: before } = app.state;
+    const isOn = pids.every((pid) => before.includes(pid));
+    if (isAdded) {
+      app.set({ pids: isOn ? before.filter((pid) => !pids.includes(pid))
+          : [...new Set([...before, ...pids])], zoom: [] });
+    } else app.set({ pids: isOn && before.length === pids.length ? [] : pids, zoom: [] });
+  }
+
+  // --------------------------------------------------------------------- bar
+
+  showBar(lanes) {
+    const { app, profile, rest, colours } = this;
+    const { state } = app;
+    const sampled = lanes.reduce((sum, lane) => sum + lane.processes.length, 0);
+    const all = rest?.processes > sampled ? ` of ${exact(rest.processes)}` : '';
+    render(html`
+      <span class="muted">${exact(sampled)}${all} processes sampled</span>
+      <label>by ${select('order of lanes', ORDERS, state.lanes, (order) =>
+          app.set({ lanes: order }))}</label>
+      <label>a lane: ${select('fold lanes', FOLDS, state.fold, (fold) => app.set({ fold }))}</label>
+      ${button('zoom to selection', () => app.set({ time: state.range }), { isOff: state.range
+          === null, title: 'a double click on it, or Ctrl and the wheel, do so, too' })}
+      ${button('all of the time', () => app.set({ time: null }), { isOff: state.time === null })}
+      <span class="space"></span>
+      <span class="legend">${['running', 'ready', 'collecting', 'waiting'].map((name) =>
+          swatch(name, colours[name]))}${swatch('not sampled', 'transparent')}${LANE_LINES.map(
+          (name) => html`<span class="key"><i class="swatch line"
+            .style=${`background:${colours.lines[name].colour}`}></i>${name}</span>`)}</span>`,
+    this.bar);
+    this.element.dataset.lanes = String(lanes.length);
+  }
+}
+
+async function basicsOf(profile, grid) {
+  const lanes = await makeLanes(profile, grid);
+  return {
+    lanes,
+    sums: lanes.sums(),
+    schedulers: await makeSchedulers(profile, grid),
+    sampling: await profile.samplingTrack(),
+    totals: await profile.activityTotals(),
+  };
+}
+
+async function restOf(profile, modules) {
+  const trends = {};
+  for (const name of ['mailbox', 'memory', 'binaries']) trends[name] = await profile.trend(name);
+  const figures = await profile.nodeFigures();
+  const processes = await figures.of('node_processes');
+  return {
+    profile,
+    trends,
+    node: await nodeTracks(profile),
+    lines: await lineValues(profile),
+    losses: await lossTexts(profile),
+    processes: processes.reduce((most, n) => (n > most ? n : most), 0),
+    findings: await findFindings(profile, { modules }),
+  };
+}
+
+async function lossTexts(profile) {
+  const { missed, dropped, inconsistent } = await lossesOf(profile);
+  return [[missed, 'of the ticks missed'], [dropped, 'of the samples dropped'],
+    [inconsistent, 'of the samples inconsistent']]
+      .filter(([part]) => part > 0.0005)
+      .map(([part, text]) => `in all ${percent(part)} ${text}`);
+}
+
+function noteOf({ processes }, totals, trends) {
+  let [first, last, n, most] = [Infinity, 0, 0, 0];
+  for (const process of processes) {
+    first = Math.min(first, totals.firstUs[process]);
+    last = Math.max(last, totals.lastUs[process]);
+    n += totals.observations[process];
+    most = Math.max(most, trends?.mailbox?.most[process] || 0);
+  }
+  const tenths = (us) => seconds(Math.round(us / 1e5) * 1e5);
+  const firstSeen = processes.length === 1 ? trends?.mailbox?.first[processes[0]] : 0;
+  return [`sampled from ${tenths(first)} to ${tenths(last)}, ${counted(n, 'sample')}`,
+    ...(most > 0 ? [`mailbox at most ${exact(most)}`] : []),
+    ...(firstSeen > 0 ? [`mailbox of ${exact(firstSeen)} when first seen`] : [])];
+}

@@ -1,0 +1,238 @@
+// What is drawn above the lanes, a track each: {id, title, note, most: end of its scale, height,
+// paint(context, axis, y), tell(us, axis, dy) => [line]}. All share the time axis
+// (geometry/time_axis.js), whose columns are pixels.
+
+import { counted, exact, short } from '../model/numbers.js';
+import { themeColour } from './dom.js';
+import { processColour } from './palette.js';
+
+const SMALL = '10px system-ui, sans-serif';
+const SCHEDULERS_MOST = 32; // lanes: more than that are lower
+const STACKED = ['running', 'collecting', 'ready'];
+const ACTIVITY_TITLES = { running: 'running', collecting: 'collecting', ready: 'ready' };
+
+function column(axis, us) {
+  return Math.max(0, Math.min(axis.pixels - 1, Math.floor((us - axis.fromUs) / axis.perPixel)));
+}
+
+/** What we did: how often processes were sampled, and when not. Thin: it is not about them. */
+export function samplingTrackOf({ hertz, missed, steps }, losses) {
+  return {
+    id: 'sampling',
+    title: 'ticks',
+    note: '',
+    height: 10,
+    paint(context, axis, y) {
+      context.fillStyle = themeColour('cell-empty');
+      context.fillRect(axis.left, y + 7, axis.pixels, 2);
+      context.fillStyle = themeColour('warning');
+      for (const [from, to] of missed) {
+        if (to < axis.fromUs || from > axis.toUs) continue;
+        const x = axis.x(Math.max(axis.fromUs, from));
+        context.fillRect(x, y + 5, Math.max(1, axis.x(Math.min(axis.toUs, to)) - x), 5);
+      }
+      context.fillStyle = themeColour('muted');
+      context.font = SMALL;
+      context.textAlign = 'left';
+      for (const step of steps) {
+        if (step.us < axis.fromUs || step.us > axis.toUs) continue;
+        context.fillRect(axis.x(step.us), y, 1, 10);
+        context.fillText(`${Math.round(step.to)} Hz`, axis.x(step.us) + 3, y + 8);
+      }
+    },
+    tell(us) {
+      const step = steps.findLast((one) => one.us <= us);
+      const rate = step === undefined ? (steps[0]?.from ?? hertz) : step.to;
+      const isMissed = missed.some(([from, to]) => from <= us && us < to);
+      return [`sampled ${exact(Math.round(rate))} times a second`,
+          ...(step === undefined ? [] : ['changed to stay within the CPU budget']),
+          ...(isMissed ? ['ticks are missing here'] : []), ...losses];
+    },
+  };
+}
+
+/** @param schedulers of makeSchedulers() */
+export function schedulersTrackOf(schedulers, profile, colours) {
+  const lane = schedulers.length <= 8 ? 8 : schedulers.length <= SCHEDULERS_MOST ? 4 : 2;
+  const known = new Map();
+  const colourOf = (process) => {
+    if (!known.has(process)) {
+      known.set(process, processColour(profile.label(process), colours.isDark));
+    }
+    return known.get(process);
+  };
+  return {
+    id: 'schedulers',
+    title: 'schedulers',
+    note: 'what ran',
+    height: lane * schedulers.length,
+    paint(context, axis, y) {
+      schedulers.forEach(({ owner, ran, collecting }, n) => {
+        const top = y + n * lane;
+        for (let x = 0; x < axis.pixels; x++) {
+          if (owner[x] < 0 || ran[x] < 0.02) continue;
+          const isCollecting = collecting[x] > ran[x] / 2;
+          context.fillStyle = isCollecting ? colours.collecting
+              : colourOf(owner[x]);
+          const height = Math.max(1, (lane - 1) * Math.min(1, ran[x]));
+          context.fillRect(axis.left + x, top + lane - 1 - height, 1, height);
+        }
+      });
+    },
+    tell(us, axis, dy) {
+      const n = Math.max(0, Math.min(schedulers.length - 1, Math.floor(dy / lane)));
+      const x = column(axis, us);
+      const { owner, ran, collecting } = schedulers[n];
+      if (owner[x] < 0 || ran[x] < 0.005) return [`scheduler ${n + 1}: nothing that was sampled`];
+      return [`scheduler ${n + 1}: mostly ${profile.label(owner[x])}`,
+          `sampled processes ran for ${Math.round(100 * Math.min(1, ran[x]))} % of the time`,
+          ...(collecting[x] > 0.01 ? [`${Math.round(100 * collecting[x])} % collecting`] : [])];
+    },
+  };
+}
+
+/** @param sums of makeLanes().sums(); schedulers: how many are known of, or 0 */
+export function activityTrackOf(sums, schedulers, colours) {
+  const total = sums.running.map((_, x) => STACKED.reduce((sum, name) => sum + sums[name][x], 0));
+  const most = Math.max(schedulers, greatest(total)) || 1;
+  const height = 56;
+  return {
+    id: 'activity',
+    title: 'on CPU and ready',
+    note: schedulers > 0 ? counted(schedulers, 'scheduler') : 'processes at a time',
+    most: exact(Math.round(most)),
+    height,
+    paint(context, axis, y) {
+      for (let x = 0; x < axis.pixels; x++) {
+        let at = y + height;
+        for (const name of STACKED) {
+          const part = (sums[name][x] * height) / most;
+          context.fillStyle = colours[name];
+          context.fillRect(axis.left + x, at - part, 1, part);
+          at -= part;
+        }
+      }
+      if (schedulers > 0 && schedulers < most) {
+        const level = Math.round(y + height - (schedulers * height) / most) + 0.5;
+        context.strokeStyle = themeColour('text');
+        context.setLineDash([3, 3]);
+        context.beginPath();
+        context.moveTo(axis.left, level);
+        context.lineTo(axis.left + axis.pixels, level);
+        context.stroke();
+        context.setLineDash([]);
+      }
+    },
+    tell(us, axis) {
+      const x = column(axis, us);
+      return ['processes at a time, of those sampled', ...STACKED.map((name) =>
+          `${ACTIVITY_TITLES[name]}: ${sums[name][x].toFixed(1)}`)];
+    },
+  };
+}
+
+// Without what only a few columns reach: one peak would flatten all the others.
+function greatest(values) {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.floor((sorted.length - 1) * 0.995)] ?? 0;
+}
+
+/** Points of flushes: a line between neighbours, a dot at each. */
+export function runQueueTrackOf({ timesUs, runQueues }) {
+  const points = known(timesUs, runQueues);
+  const most = points.reduce((a, [, n]) => Math.max(a, n), 0) || 1;
+  const height = 22;
+  return {
+    id: 'run_queues',
+    title: 'run queue',
+    note: 'at the dots',
+    most: exact(most),
+    height,
+    paint(context, axis, y) {
+      const level = linear(most, y + height - 2, y + 3);
+      const colour = themeColour('accent');
+      context.strokeStyle = colour;
+      context.fillStyle = colour;
+      context.lineWidth = 1;
+      context.beginPath();
+      for (const [us, n] of points) context.lineTo(axis.x(us), level(n));
+      context.globalAlpha = 0.5;
+      context.stroke();
+      context.globalAlpha = 1;
+      for (const [us, n] of points) context.fillRect(axis.x(us) - 1.5, level(n) - 1.5, 3, 3);
+    },
+    tell: (us) => nearest(points, us, ([at, n]) =>
+        [`${exact(n)} in run queues at ${(at / 1e6).toFixed(1)} s`]),
+  };
+}
+
+/** @param kinds [{name, bytes}] of nodeTracks(), stacked from below */
+export function memoryTrackOf({ timesUs, memory: kinds }, colours) {
+  const rows = timesUs.map((us, i) => ({ us, parts: kinds.map(({ bytes }) => bytes[i]) }))
+      .filter(({ parts }) => parts.every((n) => n === n));
+  const totals = rows.map(({ parts }) => parts.reduce((a, b) => a + b, 0));
+  const most = totals.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const height = 46;
+  return {
+    id: 'memory',
+    title: 'memory of the node',
+    note: 'by kind',
+    most: short(most, 'bytes'),
+    height,
+    paint(context, axis, y) {
+      const level = linear(most, y + height, y + 1);
+      const below = rows.map(() => 0);
+      kinds.forEach((_, k) => {
+        const base = [...below];
+        rows.forEach(({ parts }, i) => (below[i] += parts[k]));
+        context.fillStyle = colours[k];
+        context.beginPath();
+        rows.forEach(({ us }, i) => context.lineTo(axis.x(us), level(below[i])));
+        [...rows].reverse().forEach(({ us }, i) =>
+            context.lineTo(axis.x(us), level(base[rows.length - 1 - i])));
+        context.fill();
+        if (rows.length === 1) { // one flush is a moment
+          const x = axis.x(rows[0].us);
+          context.fillRect(x - 3, level(below[0]), 6, level(base[0]) - level(below[0]));
+        }
+      });
+    },
+    tell: (us) => nearest(rows.map((row) => [row.us, row.parts]), us, ([at, parts]) =>
+        [`memory of the node at ${(at / 1e6).toFixed(1)} s: ${short(parts.reduce((a, b) => a + b, 0),
+            'bytes')}`, ...kinds.map(({ name }, k) => `${name}: ${short(parts[k], 'bytes')}`)]),
+  };
+}
+
+/** The share of the samples that match the search. */
+export function matchesTrackOf(shares) {
+  const height = 14;
+  return {
+    id: 'matches',
+    title: 'matches',
+    note: '',
+    height,
+    paint(context, axis, y) {
+      context.fillStyle = themeColour('match');
+      for (let x = 0; x < axis.pixels; x++) {
+        const part = shares[x] > 0 ? Math.max(1, shares[x] * height) : 0;
+        context.fillRect(axis.left + x, y + height - part, 1, part);
+      }
+    },
+    tell: (us, axis) => [`${(100 * (shares[column(axis, us)] || 0)).toFixed(1)} % match`],
+  };
+}
+
+// Where a number lies between 0, at the bottom, and the most.
+function linear(most, bottom, top) {
+  return (n) => bottom + ((top - bottom) * n) / most;
+}
+
+function known(timesUs, values) {
+  return timesUs.map((us, i) => [us, values[i]]).filter(([, n]) => n === n);
+}
+
+function nearest(points, us, text) {
+  if (points.length === 0) return [];
+  return text(points.reduce((best, one) =>
+      (Math.abs(one[0] - us) < Math.abs(best[0] - us) ? one : best)));
+}

@@ -1,0 +1,64 @@
+// What the profiler told of the node, as points in time: nothing is known between two of them.
+
+const KINDS = ['processes', 'binary', 'ets', 'code', 'atom'];
+const RATE_STEP = 0.7; // so much fewer ticks a second than before is a step of the budget
+
+/**
+ * @returns {timesUs, memory: [{name, bytes: by time}], in the order in which they are stacked, or
+ * []; runQueues: by time, NaN where a flush does not tell; schedulers: online, 0: unknown}
+ */
+export async function nodeTracks(profile) {
+  const figures = await profile.nodeFigures();
+  const total = await figures.of('node_memory_total');
+  const memory = [];
+  for (const name of KINDS) memory.push({ name, bytes: await figures.of(`node_memory_${name}`) });
+  const rest = total.map((bytes, i) => memory.reduce((left, kind) => left - kind.bytes[i], bytes));
+  const isKnown = total.some((bytes) => bytes > 0);
+  return {
+    timesUs: figures.timesUs,
+    memory: isKnown ? [...memory, { name: 'other', bytes: rest }] : [],
+    runQueues: await figures.of('node_run_queues'),
+    schedulers: greatest(await figures.of('node_schedulers_online')),
+  };
+}
+
+/**
+ * How often processes were sampled: {hertz: usually; missed: [[fromUs, toUs)]; steps: [{us, from,
+ * to}], where the rate fell or rose and stayed, in ticks a second}.
+ */
+export async function samplingTrack(profile) {
+  const { starts, missed, usualUs } = await profile.ticks();
+  return { hertz: usualUs > 0 ? 1e6 / usualUs : 0, missed, steps: stepsOf(starts) };
+}
+
+const AROUND = 60; // ticks on both sides, whose median gaps are compared
+
+function greatest(numbers) {
+  return numbers.reduce((most, n) => (n > most ? n : most), 0);
+}
+
+// Where gaps between ticks become longer or shorter, and stay so.
+function stepsOf(starts) {
+  const gaps = starts.slice(1).map((start, i) => start - starts[i]);
+  const steps = [];
+  for (let i = AROUND; i + AROUND <= gaps.length; i += AROUND / 4) {
+    const before = median(gaps.subarray(i - AROUND, i));
+    const after = median(gaps.subarray(i, i + AROUND));
+    const change = before / after;
+    if (change > RATE_STEP && change < 1 / RATE_STEP) continue;
+    const step = { us: starts[i], from: 1e6 / before, to: 1e6 / after };
+    const last = steps[steps.length - 1];
+    if (last !== undefined && starts[i] - last.us < 2 * AROUND * Math.max(before, after)) {
+      if (Math.abs(Math.log(change)) > Math.abs(Math.log(last.to / last.from))) {
+        steps[steps.length - 1] = step;
+      }
+    } else {
+      steps.push(step);
+    }
+  }
+  return steps;
+}
+
+function median(numbers) {
+  return Float64Array.from(numbers).sort()[Math.floor(numbers.length / 2)];
+}

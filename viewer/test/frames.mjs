@@ -1,0 +1,125 @@
+// What people do with the frames of a flame graph.
+
+import assert from 'node:assert/strict';
+import { change, parseCsv, saved } from './browser.mjs';
+import { clickFrame, state, text, visitor } from './visitor.mjs';
+
+export function frameTests(test, { browser, url, profile }) {
+  const { withPage, at } = visitor(browser, url, profile);
+
+  test('a click on a frame zooms, Escape goes back out', withPage(async (page) => {
+    const wide = await biggest(page);
+    await clickFrame(page, wide);
+    assert.equal((await state(page)).zoom, wide);
+    await page.focus('.flame');
+    await change(page, () => page.keyboard.press('Escape'));
+    assert.equal((await state(page)).zoom, undefined);
+  }, '&sort=width'));
+
+  test('the keys walk the flame graph', withPage(async (page) => {
+    await page.focus('.flame');
+    await page.keyboard.press('ArrowDown');
+    const said = await text(page, '.flame-box [aria-live]');
+    assert.match(said, /^(waiting|running|runnable|garbage_collecting), .* %: /);
+    await change(page, () => page.keyboard.press('Enter'));
+    assert.equal((await state(page)).zoom, said.split(',')[0]);
+  }));
+
+  test('Ctrl and the wheel magnify, a drag pans, a double click shows all', withPage(
+    async (page) => {
+      const frames = () => svgFrames(page);
+      const before = await frames();
+      const [x, y] = await at(page, '.flame', 300, 27);
+      await page.mouse.move(x, y);
+      const scrolled = await page.evaluate(() => scrollY);
+      await page.keyboard.down('Control');
+      await page.mouse.wheel(0, -200);
+      await page.keyboard.up('Control');
+      const magnified = await frames();
+      assert.equal(await page.evaluate(() => scrollY), scrolled);
+      const under = (all) => all.find((one) => one.y === 18 && one.x <= 300
+          && one.x + one.width > 300);
+      assert.equal(under(magnified).title, under(before).title);
+      assert.ok(under(magnified).width > under(before).width);
+      await page.mouse.move(x, y);
+      await page.mouse.down();
+      await page.mouse.move(x - 100, y, { steps: 4 });
+      await page.mouse.up();
+      assert.equal((await state(page)).zoom, undefined); // a drag is no click
+      assert.notDeepEqual(await frames(), magnified);
+      await page.mouse.dblclick(x, y);
+      await page.waitForFunction(() => !location.hash.includes('zoom'));
+      assert.deepEqual(await frames(), before);
+    }));
+
+  test('a frame has a menu, by pointer and by keys', withPage(async (page) => {
+    const items = () => page.locator('[role=menuitem]').allTextContents();
+    await page.mouse.click(...(await at(page, '.flame', 100, 45)), { button: 'right' });
+    const byPointer = await items();
+    assert.ok(byPointer.includes('sandwich') && byPointer.includes('copy stack'), byPointer);
+    await page.keyboard.press('Escape');
+    assert.deepEqual(await items(), []);
+    await page.keyboard.press('Shift+F10'); // of the frame that has the focus since
+    await page.waitForSelector('[role=menu]');
+    assert.deepEqual(await items(), byPointer);
+    await page.keyboard.press('End');
+    await page.keyboard.press('Home');
+    await change(page, () => page.keyboard.press('Enter'));
+    assert.deepEqual(await items(), []);
+    assert.equal((await state(page)).zoom.split('\u001f').length, 2);
+  }, '&sort=width'));
+
+  test('only the process of a frame is shown', withPage(async (page) => {
+    await page.mouse.click(...(await at(page, '.flame', 30, 81)), { button: 'right' });
+    await change(page, () => page.click('text=only this process'));
+    const { pids } = await state(page);
+    assert.match(pids, /^<\d+\.\d+\.\d+>$/);
+  }, '&levels=pid&sort=width'));
+
+  test('Enter goes to the widest frame that a search has found', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const widest = Math.max(...rows.filter(({ stack }) => /demo_encoder[^;]*$/.test(stack))
+        .map(({ total }) => Number(total)));
+    await page.focus('#search');
+    await page.keyboard.press('Enter');
+    const said = await text(page, '.flame-box [aria-live]');
+    assert.match(said, /^demo_encoder/);
+    assert.ok(said.includes(`: ${widest.toLocaleString('en-US')} samples,`), said);
+  }, '&search=demo_encoder'));
+
+  test('levels are turned on, ordered and turned off', withPage(async (page) => {
+    await change(page, () => page.click('text=+ memory class'));
+    assert.equal((await state(page)).levels, 'status.memory');
+    await change(page, () => page.click('[aria-label="memory outwards"]'));
+    assert.equal((await state(page)).levels, 'memory.status');
+    await change(page, () => page.click('[aria-label="without status"]'));
+    assert.equal((await state(page)).levels, 'memory');
+  }));
+
+  test('the application level knows the demo from OTP', withPage(async (page) => {
+    const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+    const tops = rows.filter((row) => row.stack !== '' && !row.stack.includes(';'));
+    const demo = rows.filter((row) => row.self !== '0' && /;demo_/.test(row.stack));
+    assert.ok(demo.length > 0 && tops.length > 1);
+    const seen = demo.map((row) => row.stack.split(';')[0]);
+    assert.deepEqual([...new Set(seen)].filter((one) => ['stdlib', 'kernel', 'erts'].includes(one)),
+        []);
+  }, '&levels=application'));
+}
+
+// The widest category at the root, which then is the leftmost, by sort=width.
+async function biggest(page) {
+  const rows = parseCsv(await saved(page, 'save the flame graph as CSV'));
+  const tops = rows.filter((row) => row.stack !== '' && !row.stack.includes(';'));
+  return tops.sort((a, b) => Number(b.total) - Number(a.total))[0].stack;
+}
+
+async function svgFrames(page) {
+  const svg = await saved(page, 'save the flame graph as SVG');
+  const groups = [...svg.matchAll(/<g><title>([^<]*)<\/title><rect ([^>]*)>/g)];
+  return groups.map(([, title, rect]) => ({
+    title,
+    ...Object.fromEntries(['x', 'y', 'width'].map((key) =>
+      [key, Number(rect.match(new RegExp(`${key}="([^"]*)"`))[1])])),
+  }));
+}

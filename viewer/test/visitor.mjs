@@ -1,0 +1,35 @@
+// Somebody who looks at the page: what tests of it share.
+
+import assert from 'node:assert/strict';
+import { change, openPage } from './browser.mjs';
+
+export const state = (page) =>
+    page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
+export const text = (page, selector) => page.textContent(selector);
+
+/** All samples, and the heatmap: in an address behind what a test says itself. */
+export const WHOLE = '&heat=1&rows=50&show=all';
+
+/** Tests of a page of this profile: it has nothing to complain of. */
+export function visitor(browser, url, profile) {
+  const address = (more = '') => `${url}#file=${encodeURIComponent(profile)}${more}${WHOLE}`;
+  const withPage = (run, more, options) => async () => {
+    const page = await openPage(browser, address(more), options);
+    try {
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+    } finally {
+      await page.context().close();
+    }
+  };
+  const at = async (page, selector, x, y) => {
+    await page.locator(selector).evaluate((element) => element.scrollIntoView());
+    const box = await page.locator(selector).boundingBox();
+    return [box.x + x, box.y + y];
+  };
+  return { address, withPage, at };
+}
+
+export async function clickFrame(page) {
+  await change(page, () => page.locator('.flame').click({ position: { x: 20, y: 27 } }));
+}
