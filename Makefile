@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo test tidy test-c test-erl check-exports check-threads test-matrix \
+.PHONY: build nif erl demo trouble test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign \
         asan tsan valgrind analyze deps deps-build shell soak \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
@@ -32,6 +32,9 @@ erl: ## Compile the Erlang modules only, to _build/default/lib/flame_prof/ebin
 demo: deps-build ## Install what is missing, build, profile a busy node for ten seconds
 	@$(MAKE) build
 	@examples/demo/run.sh
+
+trouble: build ## Profile the demo with problems: TROUBLE="mailbox gc", all (the default) or none
+	@examples/trouble/run.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
 	@tools/test.sh deps erl+c+tidy+exports+viewer+fuzz c-alone erl-alone
@@ -109,7 +112,7 @@ viewer: ## Build the viewer's page from viewer/ into priv/www; needs node and np
 	@cd viewer && npm ci && node build.mjs
 
 bench-viewer: build ## Measure the viewer on half an hour of the demo's node (needs 4 GB of disk)
-	@viewer/bench/run.sh
+	@viewer/bench/run.sh && viewer/bench/live.sh
 
 soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/dev/soak.md)
 	@test/soak/run.sh
@@ -159,7 +162,7 @@ clean-nif: ## Remove the NIF and its objects
 	@rm -rf _build/c priv/flame_prof*_nif.so priv/flame_prof*_nif.so.debug priv/.flame_prof*
 
 clean: clean-nif ## Remove what was built, keep the dialyzer PLT
-	@rm -rf _build/ctest _build/default _build/test _build/demo _build/examples
+	@rm -rf _build/ctest _build/default _build/test _build/demo _build/trouble _build/examples
 
 distclean: clean ## Remove all of _build
 	@rm -rf _build
