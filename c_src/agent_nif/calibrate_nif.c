@@ -219,6 +219,8 @@ FP_NIF(calibration_solve)
         .erlang = fp_atom(env, "erlang"),
         .hibernate = fp_atom(env, "hibernate"),
     };
+#define MAKE_ENVELOPE(name, text) layout.envelope.name = fp_atom(env, text);
+    FP_ENVELOPE_MAP(MAKE_ENVELOPE)
     keep_layout(library, &layout);
     return fp_ok(env, layout_term(env, &layout));
 }

@@ -108,8 +108,23 @@ struct fp_known_terms {
     uint64_t erlang, hibernate;
 };
 
+/* X(field, text): the atoms that tell a message's envelope (term/message.h). Made at calibration;
+ * where one is 0, messages with this envelope are told without it. */
+#define FP_ENVELOPE_MAP(X)                                                                         \
+    X(gen_call, "$gen_call")                                                                       \
+    X(gen_cast, "$gen_cast") X(notify, "notify") X(sync_notify, "sync_notify") X(call, "call")     \
+        X(system, "system") X(io_request, "io_request") X(DOWN, "DOWN") X(EXIT, "EXIT")            \
+            X(timeout, "timeout") X(alias, "alias")
+
+struct fp_envelopes {
+#define FP_ENVELOPE_FIELD(name, text) uint64_t name;
+    FP_ENVELOPE_MAP(FP_ENVELOPE_FIELD)
+#undef FP_ENVELOPE_FIELD
+};
+
 struct fp_layout {
     struct fp_known_terms term;
+    struct fp_envelopes envelope;
     struct fp_release release; /* the table's, or what was found instead */
     uint16_t snapshot_size;    /* bytes of the structure that are read */
     uint64_t process_table;    /* address of the array of process pointers */

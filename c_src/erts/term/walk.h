@@ -1,8 +1,8 @@
 /* walk.h - what a term of the VM is, read one level at a time.
  *
  * A walk reads terms behind words that somebody else has copied: a slot of a stack, a message, an
- * entry of a queue. It reads heap memory by the safe read, never deeper and never more than its
- * budget, and tells shapes and identifiers only:
+ * entry of a queue. It reads heap memory by the safe read, never more than its budget, and tells
+ * shapes and identifiers only:
  *
  *   atoms, local pids and ports     the word itself
  *   references, remote pids         their numbers, in a fixed structure
@@ -13,8 +13,20 @@
  *
  * The memory may change while it is read. A walk never fails harder than FP_TERM_UNREADABLE, and
  * what it tells is valid only where the caller has proved afterwards that the process has not moved
- * (as for a stack: process structure read again, equal). No allocation; any thread that may use its
- * `memory`. Layouts: erl_term.h, textually the same for these terms in OTP 25 to 29. */
+ * (as for a stack: process structure read again, equal). A list or tuple that holds itself is no
+ * matter: a walk goes where its caller goes. No allocation; any thread that may use its `memory`.
+ *
+ * Layouts: erl_term.h (of 64 bits, little endian), erl_node_tables.h ErlNode, external.c; textually
+ * the same for these terms in OTP 25, 27 and 29:
+ *
+ *   tuple           arity << 6                    elements
+ *   reference       2 << 6 | 0x10                 0xffffffff n[0] n[1] n[2], of 32 bits; a magic one
+ *                                                 has an address there, whose low half is not that
+ *   of an alias     the same with 3 for 2         and then the pid
+ *   remote pid      3 << 6 | 0x30                 ErlNode, next, number and serial, of 32 bits
+ *   remote ref      (2 + data words) << 6 | 0x38  ErlNode, next, how many numbers, numbers
+ *   ErlNode         24: name   32: u32 creation
+ */
 #pragma once
 
 #include <stdint.h>
@@ -23,7 +35,7 @@
 #include "erts/layout.h"
 
 enum fp_term_kind {
-    FP_TERM_OTHER,      /* small, big, float, binary, fun, map, record, magic reference */
+    FP_TERM_OTHER,      /* small, big, float, binary, fun, map, record, remote port, magic ref */
     FP_TERM_UNREADABLE, /* no term, memory that cannot be read, or the budget is spent */
     FP_TERM_ATOM,       /* `word`; its index is below the number of atoms */
     FP_TERM_NIL,
@@ -58,25 +70,39 @@ struct fp_term {
     struct fp_remote remote;
 };
 
-/* What one walk may cost: reads of memory, each of at most FP_WALK_WORDS words. */
-#define FP_WALK_WORDS 8u
+/* One read: so many words, or up to the end of the page. What it has read beside the term is at
+ * hand for the terms after it: the parts of a message mostly lie together. */
+#define FP_WALK_WORDS 32u
 
 struct fp_walk {
     const struct fp_memory *memory;
     const struct fp_layout *layout;
-    uint32_t atoms;   /* number of atoms; an atom from there on is unreadable */
-    uint32_t budget;  /* reads left; at 0 all further terms are unreadable */
+    uint32_t atoms;  /* number of atoms; an atom from there on is unreadable */
+    uint32_t budget; /* reads left; at 0 all that is not at hand is unreadable */
+    /* What is at hand: of the caller, and of the last read. */
+    const uint64_t *copy;
+    uint64_t copy_at, near_at;
+    uint32_t copy_words, near_words;
+    uint64_t near[FP_WALK_WORDS];
 };
 
 /* `budget` reads. Reads the number of atoms, which costs none of them. */
 void fp_walk_start(struct fp_walk *walk, const struct fp_memory *memory,
                    const struct fp_layout *layout, uint32_t budget);
 
-/* What `word` is. Immediate terms cost nothing, others one read (remote ones two). */
+/* For the next message or process: a new budget, and nothing at hand. */
+void fp_walk_again(struct fp_walk *walk, uint32_t budget);
+
+/* What the caller has copied already, from `address` (a multiple of 8) on: read there and not in
+ * memory until the next call or fp_walk_again. `word` stays the caller's. */
+void fp_walk_copy(struct fp_walk *walk, uint64_t address, const uint64_t *word, uint32_t words);
+
+/* What `word` is. Costs no read for what is immediate or at hand, else one, two for remote terms;
+ * one more for an atom that is newer than the walk. */
 void fp_walk_term(struct fp_walk *walk, uint64_t word, struct fp_term *term);
 
 /* Element `at` (0: the first; of a list cell 0 is the head, 1 the tail). FP_TERM_UNREADABLE for
- * one that is not there. One read, and what the element costs. */
+ * one that is not there. */
 void fp_walk_element(struct fp_walk *walk, const struct fp_term *tuple, uint32_t at,
                      struct fp_term *element);
 
