@@ -44,6 +44,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(calibration_probe, 1, 0)                                                                     \
     X(calibration_solve, 2, CPU)                                                                   \
     X(layout_info, 0, CPU)                                                                         \
+    X(term_view, 2, CPU)                                                                           \
     X(snapshot, 1, IO)                                                                             \
     X(write_perf_map, 1, IO)                                                                       \
     X(session_start, 1, IO)                                                                        \

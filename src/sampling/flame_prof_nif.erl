@@ -11,6 +11,7 @@
 -export([platform/0]).
 -export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([layout_info/0, snapshot/1]).
+-export([term_view/2]).
 -export([write_perf_map/1]).
 -export([session_start/1, session_push/2, session_flush/1, session_follow/1, session_commit/2]).
 -export([session_stop/1, session_close/1, session_info/1]).
@@ -126,6 +127,17 @@ layout_info() -> ?NOT_LOADED.
 
 -spec snapshot(term()) -> term().
 snapshot(_) -> ?NOT_LOADED.
+
+%% What the library's walker sees of a term: for tests. c_src/agent_nif/term_nif.h has the
+%% shapes. As a message: its kind, tag, who waits for the answer, the call's reference, and how
+%% many reads of memory it has cost.
+-spec term_view(term(), Depth :: 0..4) -> term();
+    (term(), message) ->
+        {atom(), Tag :: {atom, atom()} | {tuple, atom(), arity()} | other | unknown,
+            pid() | none, {non_neg_integer(), non_neg_integer(), non_neg_integer()} | none,
+            Reads :: non_neg_integer()}
+        | {error, bad_state}.
+term_view(_, _) -> ?NOT_LOADED.
 
 -spec write_perf_map([flame_prof_perf_map:loaded()]) ->
     {ok, flame_prof_perf_map:written()} | {error, {atom(), binary()}}.

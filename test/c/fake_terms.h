@@ -9,7 +9,7 @@
 #include "erts/term/walk.h"
 #include "fake_memory.h"
 
-#define FAKE_NIL (~UINT64_C(4))
+#define FAKE_NIL UINT64_C(0x3b)
 #define FAKE_SMALL(n) ((uint64_t)(n) << 4 | 0x0f)
 #define FAKE_PORT(n) ((uint64_t)(n) << 4 | 0x07)
 

@@ -6,7 +6,7 @@
 
 #define ATOM_TAG 0x0bu
 #define PID_TAG 0x03u
-#define NIL (~UINT64_C(0) << 6 | 0x3b)
+#define NIL UINT64_C(0x3b)
 
 void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit, uint32_t processes)
 {

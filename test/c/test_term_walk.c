@@ -91,7 +91,7 @@ static void words_that_are_no_terms_are_unreadable(void)
     static const uint64_t none[] = {
         0,           0x10,                     /* a header, an address of code */
         0x1b,        0x51b,                    /* a catch */
-        0x2b,        0x3b,                     /* no atom, nil of other bits */
+        0x2b,        0x7b,                     /* no atom, nil of other bits */
         0x40 | 0x2b, ~UINT64_C(0) << 6 | 0x0b, /* an atom of an absurd index */
         1,           2,                        /* NULL as a cell and boxed */
     };

@@ -6,7 +6,7 @@
 #include "erts/term.h"
 
 #define PAGE UINT64_C(4096)
-#define NIL UINT64_C(0xfffffffffffffffb)
+#define NIL 0x3bu
 #define ARITY_END (UINT64_C(1) << 24) /* MAX_ARITYVAL + 1 */
 #define REF_END (1u << 18)            /* REF_MASK + 1, of n[0] */
 #define NAME_IN_NODE 24u

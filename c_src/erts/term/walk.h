@@ -1,6 +1,6 @@
 /* walk.h - what a term of the VM is, read one level at a time.
  *
- * A walk reads terms behind words that somebody else has copied: a slot of a stack, a message, an
+ * A walk reads terms behind words that its caller has copied: a slot of a stack, a message, an
  * entry of a queue. It reads heap memory by the safe read, never more than its budget, and tells
  * shapes and identifiers only:
  *

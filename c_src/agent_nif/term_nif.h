@@ -1,0 +1,18 @@
+/* term_nif.h - what the walker sees (erts/term), as terms. Any NIF. */
+#pragma once
+
+#include <erl_nif.h>
+
+#include "erts/term/message.h"
+
+/* other | unreadable | nil | {atom, Atom} | {pid, Pid} | {port, Port} | {ref, {N0, N1, N2}}
+ * | {remote_pid, Node, Creation, Number, Serial} | {remote_ref, Node, Creation, {N0, N1, N2}}
+ * | {tuple, Arity, [View]} with the first 16 elements | {list, HeadView, TailView}
+ * At depth 0 a tuple has [] and a list is the atom list. */
+ERL_NIF_TERM fp_term_view(ErlNifEnv *env, struct fp_walk *walk, uint64_t word, unsigned depth);
+
+/* {atom, Atom} | {tuple, Atom, Arity} | other | unknown */
+ERL_NIF_TERM fp_tag_view(ErlNifEnv *env, const struct fp_tag *tag);
+
+/* {N0, N1, N2} */
+ERL_NIF_TERM fp_ref_view(ErlNifEnv *env, const struct fp_ref *ref);
