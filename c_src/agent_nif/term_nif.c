@@ -53,17 +53,15 @@ static ERL_NIF_TERM list_view(ErlNifEnv *env, struct fp_walk *walk, const struct
         return fp_atom(env, "list");
     if (fp_walk_elements(walk, term, 0, 2, cell) != 0)
         return fp_atom(env, "unreadable");
-    return enif_make_tuple3(env, fp_atom(env, "list"),
-                            fp_term_view(env, walk, cell[0], depth - 1),
+    return enif_make_tuple3(env, fp_atom(env, "list"), fp_term_view(env, walk, cell[0], depth - 1),
                             fp_term_view(env, walk, cell[1], depth - 1));
 }
 
 static ERL_NIF_TERM remote_pid_view(ErlNifEnv *env, const struct fp_remote *remote)
 {
-    return enif_make_tuple5(env, fp_atom(env, "remote_pid"), remote->node,
-                            enif_make_uint(env, remote->creation),
-                            enif_make_uint(env, remote->number),
-                            enif_make_uint(env, remote->serial));
+    return enif_make_tuple5(
+        env, fp_atom(env, "remote_pid"), remote->node, enif_make_uint(env, remote->creation),
+        enif_make_uint(env, remote->number), enif_make_uint(env, remote->serial));
 }
 
 static ERL_NIF_TERM remote_ref_view(ErlNifEnv *env, const struct fp_remote *remote)

@@ -112,9 +112,10 @@ struct fp_known_terms {
  * where one is 0, messages with this envelope are told without it. */
 #define FP_ENVELOPE_MAP(X)                                                                         \
     X(gen_call, "$gen_call")                                                                       \
-    X(gen_cast, "$gen_cast") X(notify, "notify") X(sync_notify, "sync_notify") X(call, "call")     \
-        X(system, "system") X(io_request, "io_request") X(DOWN, "DOWN") X(EXIT, "EXIT")            \
-            X(timeout, "timeout") X(alias, "alias")
+    X(gen_cast, "$gen_cast")                                                                       \
+    X(notify, "notify") X(sync_notify, "sync_notify") X(call, "call") X(system, "system")          \
+        X(io_request, "io_request") X(DOWN, "DOWN") X(EXIT, "EXIT") X(timeout, "timeout")          \
+            X(alias, "alias")
 
 struct fp_envelopes {
 #define FP_ENVELOPE_FIELD(name, text) uint64_t name;

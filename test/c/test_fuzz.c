@@ -123,6 +123,7 @@ OF_TEXT(recover)
 OF_MEMORY(running)
 OF_MEMORY(stack)
 OF_MEMORY(table)
+OF_MEMORY(term)
 
 /* It maps megabytes each time. */
 static void any_sampler_is_survived(void)

@@ -330,6 +330,55 @@ static void a_term_that_crosses_pages_is_read(void)
     fake_vm_destroy(&b.vm);
 }
 
+/* Before its second read memory becomes `word` at `at`. */
+struct change {
+    struct bench *b;
+    uint64_t at, word, reads;
+};
+
+static void change_memory(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    struct change *change = arg;
+
+    (void)address;
+    (void)size;
+    if (++change->reads == 2)
+        fake_put_word(memory, change->at, change->word);
+}
+
+static enum fp_term_kind kind_after_change(struct bench *b, uint64_t term, uint64_t at,
+                                           uint64_t word)
+{
+    struct change change = {b, at, word, 0};
+    struct fp_term got;
+
+    b->vm.memory.arg = &change;
+    b->vm.memory.before_read = change_memory;
+    walk(b, term, &got);
+    b->vm.memory.before_read = NULL;
+    CHECK_INT(change.reads, 2);
+    return got.kind;
+}
+
+static void a_term_that_changes_between_two_reads_is_unreadable(void)
+{
+    struct bench b;
+    uint64_t ref, pid;
+
+    create(&b, 27);
+    b.heap.at = HEAP + 4096 - 8; /* its header is all that the first read gets */
+    ref = fake_ref(&b.heap, &b.ref);
+    CHECK_INT(kind_after_change(&b, ref, ref - 2, 1 << 6), FP_TERM_UNREADABLE);
+    fake_put_word(&b.vm.memory, ref - 2, 0x90);
+    CHECK_INT(kind_after_change(&b, ref, ref + 6, HEAP), FP_TERM_OTHER); /* magic */
+    fake_put_word(&b.vm.memory, ref - 2, 0xd0);
+    CHECK_INT(kind_after_change(&b, ref, ref + 6, HEAP), FP_TERM_UNREADABLE);
+    b.heap.at = HEAP + 4096 + 256;
+    pid = fake_remote_pid(&b.heap, b.node, 1, 2);
+    CHECK_INT(kind_after_change(&b, pid, b.node + 24, FAKE_NIL), FP_TERM_UNREADABLE);
+    fake_vm_destroy(&b.vm);
+}
+
 /* With what is left of the budget, and what is at hand. */
 static enum fp_term_kind kind_on(struct bench *b, uint64_t word)
 {
@@ -573,6 +622,10 @@ static void a_message_that_cannot_be_read_is_unknown(void)
     check_message(&b, 0, FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
     check_message(&b, hole, FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
     check_message(&b, FAKE_TUPLE(&b.heap, hole, b.get), FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
+    check_message(&b, FAKE_TUPLE(&b.heap, fake_cons(&b.heap, b.alias, hole), b.get),
+                  FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
+    check_message(&b, FAKE_TUPLE(&b.heap, fake_cons(&b.heap, hole, b.pid), b.get),
+                  FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
     check_message(&b, FAKE_TUPLE(&b.heap, ENVELOPE(&b, system), hole, b.get), FP_MESSAGE_unknown,
                   FP_SHAPE_UNKNOWN, 0, 0);
     check_message(&b, FAKE_TUPLE(&b.heap, ENVELOPE(&b, gen_cast), hole), FP_MESSAGE_cast,
@@ -629,6 +682,7 @@ int main(int argc, char **argv)
     RUN(what_the_collector_has_moved_is_unreadable);
     RUN(terms_at_the_end_of_memory_are_whole_or_unreadable);
     RUN(a_term_that_crosses_pages_is_read);
+    RUN(a_term_that_changes_between_two_reads_is_unreadable);
     RUN(a_spent_budget_makes_the_rest_unreadable);
     RUN(what_the_caller_has_copied_is_not_read);
     RUN(calls_have_caller_reference_and_tag);

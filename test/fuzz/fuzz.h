@@ -42,7 +42,8 @@
     X(running)                                                                                     \
     X(sampler)                                                                                     \
     X(stack)                                                                                       \
-    X(table)
+    X(table)                                                                                       \
+    X(term)
 
 #define FUZZ_DECLARE(name) void fuzz_##name(const uint8_t *bytes, size_t size);
 FUZZ_TARGETS(FUZZ_DECLARE)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <zstd.h>
 
+#include "../c/fake_terms.h"
 #include "base/metric.h"
 #include "base/registers.h"
 #include "fuzz.h"
@@ -294,6 +295,51 @@ static void atom(unsigned release)
     put_memory(&w.vm.memory);
     end();
     destroy(&w);
+}
+
+/* Four messages: a call with an alias, an event of another node's gen_event, a tuple of all kinds
+ * of terms, a reply. */
+static void terms(unsigned release)
+{
+    struct fake_vm vm;
+    struct fake_terms heap = {&vm.memory, FAKE_HEAPS};
+    const struct fp_ref ref = {{1, 2, 3}};
+    uint64_t first, pid, node, from, tag, word[4];
+
+    fake_vm_create(&vm, releases[release], 64, 0);
+    fake_vm_add_atoms(&vm);
+    fake_map(&vm.memory, FAKE_HEAPS, PAGE);
+    first = vm.atoms;
+#define SEED_ATOM(name, text) vm.layout.envelope.name = fake_atom_term(&vm, text, strlen(text));
+    FP_ENVELOPE_MAP(SEED_ATOM)
+    pid = fake_pid(&vm.layout, 33);
+    node = fake_node(&heap, ATOM(1), 7);
+    tag = fake_cons(&heap, vm.layout.envelope.alias, fake_pid_ref(&heap, &ref, pid));
+    from = FAKE_TUPLE(&heap, pid, tag);
+    word[0] = FAKE_TUPLE(&heap, vm.layout.envelope.gen_call, from, FAKE_TUPLE(&heap, ATOM(2), pid));
+    pid = fake_remote_pid(&heap, node, 8, 1);
+    from = FAKE_TUPLE(&heap, pid, fake_remote_ref(&heap, node, &ref, 5));
+    word[1] = FAKE_TUPLE(&heap, vm.layout.envelope.sync_notify, ATOM(2));
+    word[1] = FAKE_TUPLE(&heap, fake_remote_pid(&heap, node, 8, 1), from, word[1]);
+    word[2] = FAKE_TUPLE(&heap, pid, FAKE_NIL, FAKE_PORT(1), fake_magic_ref(&heap), FAKE_SMALL(7),
+                         fake_remote_port(&heap, node, 1), tag, from);
+    word[3] = FAKE_TUPLE(&heap, fake_ref(&heap, &ref), ATOM(2));
+    begin("term", "messages", releases[release]);
+    u8(release);
+    address(vm.layout.atom_entries);
+#define SEED_INDEX(name, text) u8((unsigned)first++);
+    FP_ENVELOPE_MAP(SEED_INDEX)
+    u8(64);
+    u16(16);
+    put("\1\1\0\1\2\2\6\1\0\3\4\5\6\7\7\1", 16);
+    u8(0);
+    u32(0);
+    for (int i = 0; i < 4; i++)
+        u64(fuzz_relocatable(word[i]));
+    forget(&vm, FAKE_ATOMS);
+    put_memory(&vm.memory);
+    end();
+    fake_vm_destroy(&vm);
 }
 
 /* The first page of the range may be one that nobody has touched. */
@@ -873,6 +919,7 @@ int main(int argc, char **argv)
         table(release);
         sampler(release);
         layout(release);
+        terms(release);
     }
     code(2, 1);
     running(0);

@@ -38,7 +38,7 @@ all() ->
 init_per_suite(Config) ->
     case native_node:why_not() of
         none ->
-            Seed = list_to_integer(os:getenv("SEED", integer_to_list(erlang:unique_integer()
+            Seed = list_to_integer(os:getenv("SEED", integer_to_list(os:system_time()
                 band 16#ffffff))),
             ct:pal("SEED=~w", [Seed]),
             [{seed, Seed} | Config];
@@ -177,10 +177,10 @@ view([Head | Tail], Depth, Things) ->
     {list, view(Head, Depth - 1, Things), view(Tail, Depth - 1, Things)};
 view(_, _, _) -> other.
 
-%% As it is printed: #Ref<0.N2.N1.N0>
+%% As it is printed: #Ref<0.N2.N1.N0>, and of an alias from OTP 26 on #Ref<0.P1.P0.N2.N1.N0>
 numbers(Ref) ->
-    [_, N2, N1, N0] = [list_to_integer(N)
-        || N <- string:lexemes(ref_to_list(Ref) -- "#Ref<>", ".")],
+    [N0, N1, N2 | _] = lists:reverse([list_to_integer(N)
+        || N <- string:lexemes(ref_to_list(Ref) -- "#Ref<>", ".")]),
     {N0, N1, N2}.
 
 external(Term) when node(Term) =:= node() -> {own, local, Term};

@@ -35,30 +35,24 @@ void fp_tag_read(struct fp_walk *walk, uint64_t word, struct fp_tag *tag)
 
 /* ---------------------------------------------------------------- From -- */
 
-static int is_alias_cell(struct fp_walk *walk, const struct fp_envelopes *envelope,
-                         const struct fp_term *term, uint64_t cell[2])
-{
-    return term->kind == FP_TERM_LIST && fp_walk_elements(walk, term, 0, 2, cell) == 0 &&
-           envelope->alias != 0 && cell[0] == envelope->alias;
-}
-
 int fp_ref_read(struct fp_walk *walk, const struct fp_envelopes *envelope, uint64_t word,
                 struct fp_ref *ref)
 {
     struct fp_term term, head;
-    uint64_t cell[2], inner[2];
 
     fp_walk_term(walk, word, &term);
     if (term.kind == FP_TERM_LIST) {
-        if (!is_alias_cell(walk, envelope, &term, cell)) {
-            fp_walk_element(walk, &term, 0, &head);
-            if (!is_alias_cell(walk, envelope, &head, inner))
-                return FP_ENOENT;
-        }
+        fp_walk_element(walk, &term, 0, &head);
+        if (head.kind == FP_TERM_LIST)
+            fp_walk_element(walk, &head, 0, &head);
+        if (head.kind == FP_TERM_UNREADABLE)
+            return FP_EFAULT;
+        if (head.kind != FP_TERM_ATOM || head.word != envelope->alias)
+            return FP_ENOENT;
         fp_walk_element(walk, &term, 1, &term);
     }
     if (term.kind != FP_TERM_REF)
-        return FP_ENOENT;
+        return term.kind == FP_TERM_UNREADABLE ? FP_EFAULT : FP_ENOENT;
     *ref = term.ref;
     return 0;
 }
@@ -72,14 +66,14 @@ static int read_from(struct fp_walk *walk, const struct fp_envelopes *envelope, 
 
     fp_walk_term(walk, word, &term);
     if (term.kind == FP_TERM_UNREADABLE)
-        return FP_ENOENT;
+        return FP_EFAULT;
     if (term.kind != FP_TERM_TUPLE || term.arity != 2)
         return 0;
     if (fp_walk_elements(walk, &term, 0, 2, pair) != 0)
-        return FP_ENOENT;
+        return FP_EFAULT;
     fp_walk_term(walk, pair[0], pid);
     if (pid->kind == FP_TERM_UNREADABLE)
-        return FP_ENOENT;
+        return FP_EFAULT;
     if (pid->kind != FP_TERM_PID && pid->kind != FP_TERM_REMOTE_PID)
         return 0;
     message->from = pid->kind == FP_TERM_PID ? pid->word : 0;
@@ -128,7 +122,7 @@ static uint64_t envelope_atom(const struct fp_envelopes *envelope, size_t offset
     return atom;
 }
 
-/* 1; 0: it is something else; FP_ENOENT: it cannot be read. */
+/* 1; 0: it is something else; FP_EFAULT: it cannot be read. */
 static int second_fits(struct fp_walk *walk, const struct fp_envelopes *envelope,
                        enum second second, uint64_t word, struct fp_message *message)
 {
@@ -144,7 +138,7 @@ static int second_fits(struct fp_walk *walk, const struct fp_envelopes *envelope
     }
     fp_walk_term(walk, word, &term);
     if (term.kind == FP_TERM_UNREADABLE)
-        return FP_ENOENT;
+        return FP_EFAULT;
     if (second == REF)
         return term.kind == FP_TERM_REF;
     return term.kind == FP_TERM_PID || term.kind == FP_TERM_REMOTE_PID ||
@@ -196,7 +190,7 @@ static int read_event_call(struct fp_walk *walk, const struct fp_envelopes *enve
     if (is_from != 1 || !is_same_pid(label, &pid)) {
         message->from = 0;
         message->has_ref = 0;
-        return is_from == FP_ENOENT ? FP_ENOENT : 0;
+        return is_from == FP_EFAULT ? FP_EFAULT : 0;
     }
     message->kind = FP_MESSAGE_call;
     fp_walk_term(walk, word[2], &request);
@@ -218,15 +212,18 @@ static int read_unnamed(struct fp_walk *walk, const struct fp_envelopes *envelop
                         const uint64_t *word, uint32_t arity, struct fp_message *message)
 {
     struct fp_term first;
+    int err;
 
     fp_walk_term(walk, word[0], &first);
     if (first.kind == FP_TERM_UNREADABLE)
-        return FP_ENOENT;
+        return FP_EFAULT;
     if (arity == 3 && (first.kind == FP_TERM_PID || first.kind == FP_TERM_REMOTE_PID))
         return read_event_call(walk, envelope, &first, word, message);
-    if (arity != 2 || (first.kind != FP_TERM_REF && first.kind != FP_TERM_LIST) ||
-        fp_ref_read(walk, envelope, word[0], &message->ref) != 0)
+    if (arity != 2 || (first.kind != FP_TERM_REF && first.kind != FP_TERM_LIST))
         return 0;
+    err = fp_ref_read(walk, envelope, word[0], &message->ref);
+    if (err != 0)
+        return err == FP_EFAULT ? FP_EFAULT : 0;
     message->kind = FP_MESSAGE_reply;
     message->has_ref = 1;
     message->tag.shape = FP_SHAPE_OTHER;

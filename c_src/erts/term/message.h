@@ -69,11 +69,12 @@ void fp_message_read(struct fp_walk *walk, const struct fp_envelopes *envelope, 
                      struct fp_message *message);
 
 /* {Pid, Tag}, as gen makes it, into `from`, `has_ref` and `ref` (of a server's frame: From of
- * handle_call). 1; 0: it is none; FP_ENOENT: it cannot be read. */
+ * handle_call). 1; 0: it is none; FP_EFAULT: it cannot be read; then `message` is as it was. */
 int fp_from_read(struct fp_walk *walk, const struct fp_envelopes *envelope, uint64_t word,
                  struct fp_message *message);
 
 /* The reference of From's tag, as gen makes it: Ref, [alias|Ref], or of gen_server:multi_call the
- * monitor's of [[alias|_]|Ref]. 0, or FP_ENOENT also for a remote one. */
+ * monitor's of [[alias|_]|Ref]. 0; FP_ENOENT: none, or a remote one; FP_EFAULT: it cannot be
+ * read. */
 int fp_ref_read(struct fp_walk *walk, const struct fp_envelopes *envelope, uint64_t word,
                 struct fp_ref *ref);

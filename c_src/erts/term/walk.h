@@ -49,7 +49,7 @@ enum fp_term_kind {
 };
 
 /* A local reference, as printed: #Ref<0.n[2].n[1].n[0]>. An alias's reference has the same numbers
- * as the monitor that it was made with. */
+ * as the monitor that it was made with; newer releases print its pid's two words before them. */
 struct fp_ref {
     uint32_t n[3];
 };
