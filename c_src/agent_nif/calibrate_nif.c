@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/process.h"
@@ -221,6 +222,7 @@ FP_NIF(calibration_solve)
     };
 #define MAKE_ENVELOPE(name, text) layout.envelope.name = fp_atom(env, text);
     FP_ENVELOPE_MAP(MAKE_ENVELOPE)
+    fp_terms_verify(env, &library->memory, &layout);
     keep_layout(library, &layout);
     return fp_ok(env, layout_term(env, &layout));
 }

@@ -16,3 +16,7 @@ ERL_NIF_TERM fp_tag_view(ErlNifEnv *env, const struct fp_tag *tag);
 
 /* {N0, N1, N2} */
 ERL_NIF_TERM fp_ref_view(ErlNifEnv *env, const struct fp_ref *ref);
+
+/* Whether this VM's terms are what term/walk.h says: made here, walked, and compared with their
+ * external format. Sets `terms` and `remote_terms` of the layout. For a dirty NIF. */
+void fp_terms_verify(ErlNifEnv *env, const struct fp_memory *memory, struct fp_layout *layout);

@@ -113,9 +113,10 @@ struct fp_known_terms {
 #define FP_ENVELOPE_MAP(X)                                                                         \
     X(gen_call, "$gen_call")                                                                       \
     X(gen_cast, "$gen_cast")                                                                       \
-    X(notify, "notify") X(sync_notify, "sync_notify") X(call, "call") X(system, "system")          \
-        X(io_request, "io_request") X(DOWN, "DOWN") X(EXIT, "EXIT") X(timeout, "timeout")          \
-            X(alias, "alias")
+    X(notify, "notify")                                                                            \
+    X(sync_notify, "sync_notify")                                                                  \
+    X(call, "call") X(system, "system") X(io_request, "io_request") X(DOWN, "DOWN")                \
+        X(EXIT, "EXIT") X(timeout, "timeout") X(alias, "alias")
 
 struct fp_envelopes {
 #define FP_ENVELOPE_FIELD(name, text) uint64_t name;
@@ -126,12 +127,13 @@ struct fp_envelopes {
 struct fp_layout {
     struct fp_known_terms term;
     struct fp_envelopes envelope;
-    struct fp_release release; /* the table's, or what was found instead */
-    uint16_t snapshot_size;    /* bytes of the structure that are read */
-    uint64_t process_table;    /* address of the array of process pointers */
-    uint32_t process_limit;    /* its length */
-    uint64_t atom_segments;    /* address of the atom index's segment table */
-    uint64_t atom_entries;     /* address of its u32 number of entries */
+    uint8_t terms, remote_terms; /* proven at calibration: term/walk.h reads them here */
+    struct fp_release release;   /* the table's, or what was found instead */
+    uint16_t snapshot_size;      /* bytes of the structure that are read */
+    uint64_t process_table;      /* address of the array of process pointers */
+    uint32_t process_limit;      /* its length */
+    uint64_t atom_segments;      /* address of the atom index's segment table */
+    uint64_t atom_entries;       /* address of its u32 number of entries */
 };
 
 /* Bytes of a process structure that calibration reads. */

@@ -16,6 +16,7 @@ void fake_vm_create(struct fake_vm *vm, unsigned otp, uint32_t limit, uint32_t p
     vm->layout.snapshot_size = vm->layout.release.process_size;
     vm->layout.process_table = FAKE_TABLE;
     vm->layout.process_limit = limit;
+    vm->layout.terms = vm->layout.remote_terms = 1;
     vm->processes = processes;
     fake_map(&vm->memory, FAKE_TABLE, 8u * (size_t)limit);
     if (processes > 0) {

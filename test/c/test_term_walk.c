@@ -193,6 +193,22 @@ static void remote_terms_without_a_node_are_unreadable(void)
     fake_vm_destroy(&b.vm);
 }
 
+static void what_the_calibration_has_not_proven_is_unreadable(void)
+{
+    struct bench b;
+
+    create(&b, 29);
+    b.vm.layout.remote_terms = 0;
+    CHECK_INT(kind_of(&b, fake_remote_pid(&b.heap, b.node, 1, 1)), FP_TERM_UNREADABLE);
+    CHECK_INT(kind_of(&b, fake_remote_ref(&b.heap, b.node, &b.ref, 3)), FP_TERM_UNREADABLE);
+    CHECK_INT(kind_of(&b, FAKE_TUPLE(&b.heap, b.get)), FP_TERM_TUPLE);
+    b.vm.layout.terms = 0;
+    CHECK_INT(kind_of(&b, FAKE_TUPLE(&b.heap, b.get)), FP_TERM_UNREADABLE);
+    CHECK_INT(kind_of(&b, fake_cons(&b.heap, b.get, b.get)), FP_TERM_UNREADABLE);
+    CHECK_INT(kind_of(&b, b.get), FP_TERM_UNREADABLE);
+    fake_vm_destroy(&b.vm);
+}
+
 static void all_other_boxed_terms_are_other(void)
 {
     /* By the subtag in bits 2..5: 0 tuple, 4 reference, 12 and 14 remote ones, which have tests. */
@@ -675,6 +691,7 @@ int main(int argc, char **argv)
     RUN(references_of_absurd_numbers_are_unreadable);
     RUN(remote_terms_are_told_with_their_node);
     RUN(remote_terms_without_a_node_are_unreadable);
+    RUN(what_the_calibration_has_not_proven_is_unreadable);
     RUN(all_other_boxed_terms_are_other);
     RUN(tuples_have_their_elements);
     RUN(lists_have_head_and_tail);

@@ -86,6 +86,7 @@ void fuzz_layout_of(struct fuzz_input *input, struct fp_layout *layout)
     layout->snapshot_size = layout->release.process_size;
     layout->process_table = FAKE_TABLE;
     layout->process_limit = 64;
+    layout->terms = layout->remote_terms = 1;
 }
 
 void fuzz_ranges(struct fuzz_input *input, struct fp_ranges *ranges)

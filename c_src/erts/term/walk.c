@@ -136,8 +136,10 @@ static enum fp_term_kind read_ref(struct fp_walk *walk, struct fp_term *term, ui
 
 static int read_node(struct fp_walk *walk, uint64_t node, struct fp_remote *remote)
 {
-    const uint64_t *word = node % 8 == 0 ? words_at(walk, node + NAME_IN_NODE, 2) : NULL;
+    const uint64_t *word = NULL;
 
+    if (node % 8 == 0 && walk->layout->remote_terms)
+        word = words_at(walk, node + NAME_IN_NODE, 2);
     if (word == NULL)
         return FP_ENOENT;
     remote->node = word[0];
@@ -205,7 +207,7 @@ void fp_walk_term(struct fp_walk *walk, uint64_t word, struct fp_term *term)
 {
     memset(term, 0, sizeof *term);
     term->word = word;
-    switch (word & 3) {
+    switch (walk->layout->terms ? word & 3 : 0) {
     case 1:
         term->kind = read_cell(walk, term);
         break;

@@ -26,7 +26,9 @@
  *   remote pid      3 << 6 | 0x30                 ErlNode, next, number and serial, of 32 bits
  *   remote ref      (2 + data words) << 6 | 0x38  ErlNode, next, how many numbers, numbers
  *   ErlNode         24: name   32: u32 creation
- */
+ *
+ * The calibration looks at terms that it has made itself, on any release: what is not as above is
+ * unreadable from then on (layout->terms, layout->remote_terms; agent_nif/term_nif.c). */
 #pragma once
 
 #include <stdint.h>
