@@ -115,8 +115,9 @@ struct fp_known_terms {
     X(gen_cast, "$gen_cast")                                                                       \
     X(notify, "notify")                                                                            \
     X(sync_notify, "sync_notify")                                                                  \
-    X(call, "call") X(system, "system") X(io_request, "io_request") X(DOWN, "DOWN")                \
-        X(EXIT, "EXIT") X(timeout, "timeout") X(alias, "alias")
+    X(call, "call")                                                                                \
+    X(system, "system") X(io_request, "io_request") X(DOWN, "DOWN") X(EXIT, "EXIT")                \
+        X(timeout, "timeout") X(alias, "alias")
 
 struct fp_envelopes {
 #define FP_ENVELOPE_FIELD(name, text) uint64_t name;

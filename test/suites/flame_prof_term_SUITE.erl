@@ -140,7 +140,8 @@ things() ->
     Table = ets:new(things, []),
     {
         [self(), spawn(fun() -> ok end), Port, make_ref(), alias(), monitor(process, self()),
-            erlang:start_timer(1000000, self(), x), monitor(process, whereis(init), [{alias, demonitor}]),
+            erlang:start_timer(1000000, self(), x),
+            monitor(process, whereis(init), [{alias, demonitor}]),
             remote_pid('a@b', 7, 1, 3), remote_ref('c@d', [1, 2, 3], 4),
             remote_ref('c@d', [1, 2, 3, 4, 5], 4), remote_port('a@b', 9, 2)],
         [ets:whereis(ac_tab), atomics:new(1, []), Table]
@@ -242,28 +243,32 @@ envelopes() ->
     Infinity = fun(M, R) -> fun(S) -> M:call(S, R, infinity) end end,
     [
         {Infinity(gen_server, get), call, {atom, get}, caller},
-        {fun(S) -> gen_server:call(S, {get, 1, "secret"}, 50000) end, call, {tuple, get, 3}, caller},
+        {fun(S) -> gen_server:call(S, {get, 1, "x"}, 50000) end, call, {tuple, get, 3}, caller},
         {fun(S) -> gen_server:call(S, [get]) end, call, other, caller},
         {fun(S) -> gen_server:call(S, {1, 2}) end, call, other, caller},
         {fun(S) -> gen_server:call(S, {}) end, call, other, caller},
-        {fun(S) -> request(gen_server:send_request(S, {put, x})) end, call, {tuple, put, 2}, caller},
+        {fun(S) -> gen_server:send_request(S, {put, x}) end, call, {tuple, put, 2}, caller},
         {fun(S) -> gen_server:cast(S, refresh) end, cast, {atom, refresh}, none},
         {fun(S) -> gen_server:cast(S, #{}) end, cast, other, none},
-        {fun(S) -> gen_server:multi_call([node()], S, {get, x}) end, call, {tuple, get, 2}, somebody},
+        {fun(S) -> gen_server:multi_call([node()], S, {get, x}) end, call, {tuple, get, 2},
+            somebody},
         {Infinity(gen_statem, {press, 1}), call, {tuple, press, 2}, caller},
         {fun(S) -> gen_statem:call(S, press, 50000) end, call, {atom, press}, somebody},
-        {fun(S) -> gen_statem:call(S, press, {dirty_timeout, 50000}) end, call, {atom, press}, caller},
+        {fun(S) -> gen_statem:call(S, press, {dirty_timeout, 50000}) end, call, {atom, press},
+            caller},
         {fun(S) -> gen_statem:cast(S, {event, 1}) end, cast, {tuple, event, 2}, none},
         {fun(S) -> gen_event:notify(S, {alarm, 1}) end, event, {tuple, alarm, 2}, none},
         {fun(S) -> gen_event:sync_notify(S, {alarm, 1}) end, event, {tuple, alarm, 2}, caller},
         {fun(S) -> gen_event:call(S, ?MODULE, {ask, 1}) end, call, {tuple, ask, 2}, caller},
         {fun(S) -> gen_event:call(S, ?MODULE, ask, 50000) end, call, {atom, ask}, caller},
-        {fun(S) -> gen_event:add_handler(S, ?MODULE, []) end, call, {tuple, add_handler, 3}, caller},
+        {fun(S) -> gen_event:add_handler(S, ?MODULE, []) end, call, {tuple, add_handler, 3},
+            caller},
         {fun(S) -> gen_event:which_handlers(S) end, call, {atom, which_handlers}, caller},
         {fun(S) -> supervisor:which_children(S) end, call, {atom, which_children}, caller},
         {fun(S) -> supervisor:start_child(S, [x]) end, call, {tuple, start_child, 2}, caller},
         {fun(S) -> sys:get_state(S) end, system, {atom, get_state}, caller},
-        {fun(S) -> sys:replace_state(S, fun(X) -> X end) end, system, {tuple, replace_state, 2}, caller},
+        {fun(S) -> sys:replace_state(S, fun(X) -> X end) end, system, {tuple, replace_state, 2},
+            caller},
         {fun(S) -> sys:suspend(S) end, system, {atom, suspend}, caller},
         {fun(S) -> io:format(S, "~s", ["secret"]) end, io, io_tag(), caller},
         {fun(S) -> io:get_line(S, "> ") end, io, {tuple, get_line, 3}, caller},
@@ -279,15 +284,14 @@ envelopes() ->
         {fun(S) -> whereis(S) ! {self(), {make_ref(), 1}, x} end, info, other, none},
         {fun(S) -> whereis(S) ! {whereis(init), {self(), make_ref()}, x} end, info, other, none},
         {fun(S) -> whereis(S) ! {'$gen_call', x} end, info, {tuple, '$gen_call', 2}, none},
-        {fun(S) -> whereis(S) ! {'DOWN', 1, process, self(), x} end, info, {tuple, 'DOWN', 5}, none},
+        {fun(S) -> whereis(S) ! {'DOWN', 1, process, self(), x} end, info, {tuple, 'DOWN', 5},
+            none},
         {fun(S) -> whereis(S) ! {timeout, 1, x} end, info, {tuple, timeout, 3}, none},
         {fun(S) -> whereis(S) ! {system, 1, x} end, info, {tuple, system, 3}, none}
     ].
 
 %% put_chars with Module, Function and arguments.
 io_tag() -> {tuple, put_chars, 5}.
-
-request(_) -> ok.
 
 messages_are_told_by_their_envelope(_) ->
     Cases = [sent(Case) || Case <- envelopes()],
@@ -324,7 +328,7 @@ sent({Send, Kind, Tag, Waits}) ->
         caller -> Sender = From;
         somebody -> true = is_pid(From)
     end,
-    Waits =:= none orelse begin Ref = numbers(reference_of(Message)) end,
+    _ = Waits =:= none orelse (Ref = numbers(reference_of(Message))),
     View.
 
 %% Of the caller's monitor, or what the request is answered with.
@@ -373,7 +377,9 @@ replies_are_told_by_their_reference(_) ->
     [
         begin
             Server = spawn(fun() ->
-                receive {'$gen_call', From, {answer, _}} -> gen_server:reply(From, {ok, "secret"}) end,
+                receive
+                    {'$gen_call', From, {answer, _}} -> gen_server:reply(From, {ok, "secret"})
+                end,
                 receive never -> ok end
             end),
             Client = spawn(?MODULE, reply_of, [Self, fun() -> Ask(Server) end]),

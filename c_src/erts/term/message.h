@@ -53,7 +53,7 @@ struct fp_tag {
 struct fp_message {
     enum fp_message_kind kind; /* unknown: its envelope could not be read */
     struct fp_tag tag;
-    uint64_t from;     /* who waits for the answer: a local pid; 0: nobody, or a remote one */
+    uint64_t from;     /* who waits for the answer: a local pid; 0: none, or a remote one */
     int has_ref;       /* `ref` is the reference of the call that this is, or answers */
     struct fp_ref ref; /* local ones only */
 };

@@ -19,12 +19,12 @@
  * Layouts: erl_term.h (of 64 bits, little endian), erl_node_tables.h ErlNode, external.c; textually
  * the same for these terms in OTP 25, 27 and 29:
  *
- *   tuple           arity << 6                    elements
- *   reference       2 << 6 | 0x10                 0xffffffff n[0] n[1] n[2], of 32 bits; a magic one
- *                                                 has an address there, whose low half is not that
- *   of an alias     the same with 3 for 2         and then the pid
- *   remote pid      3 << 6 | 0x30                 ErlNode, next, number and serial, of 32 bits
- *   remote ref      (2 + data words) << 6 | 0x38  ErlNode, next, how many numbers, numbers
+ *   tuple           arity << 6                 elements
+ *   reference       2 << 6 | 0x10              0xffffffff n[0] n[1] n[2], of 32 bits; a magic one
+ *                                              has an address there, which ends otherwise
+ *   of an alias     3 << 6 | 0x10              the same, and the pid
+ *   remote pid      3 << 6 | 0x30              ErlNode, next, number and serial, of 32 bits
+ *   remote ref      (2 + words) << 6 | 0x38    ErlNode, next, how many numbers, numbers
  *   ErlNode         24: name   32: u32 creation
  *
  * The calibration looks at terms that it has made itself, on any release: what is not as above is
