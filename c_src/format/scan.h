@@ -9,7 +9,7 @@
  * A line that does not begin with a blank or a TAB ends the sample before it, so damage costs the
  * piece it is in; so does one with the time of a header behind blanks, as perf script prints
  * samples without a call chain. CR LF is a line end where it ends the first line. Memory: a window
- * of 1 MiB that grows to FP_SCAN_SAMPLE_MOST at most. */
+ * of 64 KiB that grows to FP_SCAN_SAMPLE_MOST at most. */
 #pragma once
 
 #include <stdint.h>

@@ -6,7 +6,7 @@
 
 #include "report/export.h"
 
-#define FP_INDEX_BUFFER_BYTES ((size_t)16 << 10)
+#define FP_INDEX_BUFFER_BYTES ((size_t)4 << 10)
 
 /* The narrowest type that holds a column's numbers is the first one whose range does. */
 enum fp_column_type {
@@ -86,6 +86,7 @@ struct fp_index {
     struct fp_column table[FP_INDEX_TABLES];
     struct fp_column column[FP_ROW_COLUMNS];
     struct fp_listed_rows listed[FP_METRICS_MOST];
+    fp_metric_set in_rows; /* metrics with a number in every row: not sparse */
     struct fp_index_sum sum[FP_METRICS_MOST];
     bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
     struct fp_column own;                  /* numbers of the profiler's own rows */

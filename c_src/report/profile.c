@@ -39,7 +39,13 @@ static void close_file(struct fp_profile *profile)
     state->lost_text += before->lost_text;
     profile->next_line = profile->scan.line;
     fp_scan_close(&profile->scan);
-    fp_source_close(profile->source);
+    if (profile->is_followed) {
+        fp_source_close(profile->resting);
+        fp_source_rest(profile->source);
+        profile->resting = profile->source;
+    } else {
+        fp_source_close(profile->source);
+    }
     profile->source = NULL;
 }
 
@@ -51,6 +57,7 @@ void fp_profile_destroy(struct fp_profile *profile)
         return;
     budget = &profile->budget;
     close_file(profile);
+    fp_source_close(profile->resting);
     if (profile->indexed.is_set)
         fp_cursor_close(&profile->indexed.cursor);
     fp_rows_free(&profile->rows, budget);
@@ -207,10 +214,16 @@ static void note_metrics(struct fp_profile *profile, const struct fp_row *row, b
     for (uint32_t i = 0; i < schema->count; i++) {
         struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
 
-        widen(&facts->value_min, &facts->value_max, row->value[i]);
-        widen(&facts->delta_min, &facts->delta_max, row->delta[i]);
         facts->rows++;
         facts->samples += !is_own;
+    }
+    /* Other values were noted before, or are 0; their deltas are 0. */
+    for (fp_metric_set rest = row->changed | row->odd; rest != 0; rest &= rest - 1) {
+        unsigned i = fp_metric_first(rest);
+        struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
+
+        widen(&facts->value_min, &facts->value_max, row->value[i]);
+        widen(&facts->delta_min, &facts->delta_max, row->delta[i]);
         facts->odd += row->odd >> i & 1;
     }
 }
@@ -388,6 +401,14 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struc
     return 0;
 }
 
+struct fp_source *fp_profile_take_source(struct fp_profile *profile)
+{
+    struct fp_source *resting = profile->resting;
+
+    profile->resting = NULL;
+    return resting;
+}
+
 int fp_profile_continue(struct fp_profile *profile, struct fp_source *source, struct fp_slice path)
 {
     int err = profile->source != NULL || profile->file_count == 0 || profile->coarse_us != 0
@@ -401,6 +422,7 @@ int fp_profile_continue(struct fp_profile *profile, struct fp_source *source, st
         return err;
     }
     profile->source = source;
+    profile->is_followed = true;
     profile->before = current_file(profile)->source;
     profile->scan.line = profile->next_line;
     return 0;

@@ -105,6 +105,8 @@ struct fp_profile {
     size_t fine_count;
     /* while a file is read */
     struct fp_source *source;
+    bool is_followed; /* fp_profile_continue() was called: it will be again */
+    struct fp_source *resting;
     struct fp_scan scan;
     struct fp_carry carry;
     struct fp_fields fields; /* of the last sample */
@@ -122,6 +124,8 @@ int fp_profile_begin(struct fp_profile *profile, struct fp_source *source, struc
 /* The same for what was written to the last file since it was read: the source begins where that
  * one's `bytes_in` ended. The file may have another path now. FP_ESTATE: also without a file. */
 int fp_profile_continue(struct fp_profile *profile, struct fp_source *source, struct fp_slice path);
+/* The source of the last file that was continued, for fp_source_reopen(); NULL: there is none. */
+struct fp_source *fp_profile_take_source(struct fp_profile *profile);
 /* Read about `bytes` of text. 1: there is more; 0: the file is at its end; FP_EIO, FP_EFULL,
  * FP_ENOMEM, FP_ENEWER: it ends here. */
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes);

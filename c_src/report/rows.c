@@ -2,6 +2,8 @@
  * both. */
 #include "report/rows.h"
 
+#include <stdbool.h>
+
 #include "report/varint.h"
 
 enum {
@@ -30,7 +32,8 @@ static int track_of(struct fp_tracks *tracks, struct fp_budget *budget, uint32_t
     return err;
 }
 
-/* Gives the track room for every metric of the schema. */
+/* Gives the track room for every metric of the schema. A process has one schema nearly always: the
+ * callers ask only where it is another one. */
 static int fit(struct fp_track *track, struct fp_budget *budget, const struct fp_schema *schema)
 {
     size_t count = 0;
@@ -45,6 +48,15 @@ static void free_tracks(struct fp_tracks *tracks, struct fp_budget *budget)
     for (size_t i = 0; i < tracks->room; i++)
         FP_FREE(budget, tracks->track[i].value, tracks->track[i].room);
     FP_FREE(budget, tracks->track, tracks->room);
+}
+
+static fp_metric_set seen_in(const struct fp_schema *schema)
+{
+    fp_metric_set seen = 0;
+
+    for (uint32_t i = 0; i < schema->count; i++)
+        seen |= FP_METRIC_BIT(schema->metric[i]);
+    return seen;
 }
 
 /* The difference to the value before, 0 for the first one. It wraps, as the sum of deltas does. */
@@ -104,41 +116,37 @@ static fp_metric_set get_set(const uint8_t **at, uint8_t flags, int flag,
 
 /* ------------------------------------------------------------------ write -- */
 
-/* Sets row->odd. The result: which values changed. */
-static fp_metric_set compare(const struct fp_track *track, const struct fp_schema *schema,
-                             struct fp_row *row)
+/* Sets row->changed and row->odd. */
+static void compare(const struct fp_track *track, const struct fp_schema *schema,
+                    struct fp_row *row)
 {
-    fp_metric_set changed = 0;
-
-    row->odd = 0;
+    row->changed = row->odd = 0;
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
 
         if (row->value[i] != track->value[m])
-            changed |= FP_METRIC_BIT(i);
+            row->changed |= FP_METRIC_BIT(i);
         if (row->delta[i] != difference(track, m, row->value[i]))
             row->odd |= FP_METRIC_BIT(i);
     }
-    return changed;
 }
 
+/* Most rows change one or two of twenty values. */
 static uint8_t *put_metrics(uint8_t *at, uint8_t *flags, struct fp_track *track,
                             const struct fp_schema *schema, struct fp_row *row)
 {
-    fp_metric_set changed = compare(track, schema, row);
-
-    at = put_set(at, flags, HAS_VALUES, schema, changed);
+    compare(track, schema, row);
+    at = put_set(at, flags, HAS_VALUES, schema, row->changed);
     at = put_set(at, flags, HAS_DELTAS, schema, row->odd);
-    for (uint32_t i = 0; i < schema->count; i++) {
-        unsigned m = schema->metric[i];
+    for (fp_metric_set rest = row->changed | row->odd; rest != 0; rest &= rest - 1) {
+        unsigned i = fp_metric_first(rest), m = schema->metric[i];
         uint64_t change = (uint64_t)row->value[i] - (uint64_t)track->value[m];
 
-        if (changed >> i & 1)
+        if (row->changed >> i & 1)
             at = fp_put_varint(at, fp_zigzag((int64_t)change));
         if (row->odd >> i & 1)
             at = fp_put_varint(at, fp_zigzag(row->delta[i]));
         track->value[m] = row->value[i];
-        track->seen |= FP_METRIC_BIT(m);
     }
     return at;
 }
@@ -149,13 +157,16 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_
 {
     const struct fp_schema *schema = &schemas[row->schema];
     struct fp_track *track;
+    bool is_other = false;
     uint8_t *at, *flags;
     int err = FP_GROW(budget, &rows->bytes, &rows->room, rows->size + ROW_MOST);
 
     if (err == 0)
         err = track_of(&rows->tracks, budget, row->process, &track);
-    if (err == 0)
-        err = fit(track, budget, schema);
+    if (err == 0) {
+        is_other = row->schema != track->schema || track->room == 0;
+        err = is_other ? fit(track, budget, schema) : 0;
+    }
     if (err != 0)
         return err;
     flags = rows->bytes + rows->size;
@@ -169,6 +180,8 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_
     at = put_if(at, flags, HAS_PERIOD, row->period != 1, (uint64_t)row->period);
     at = put_if(at, flags, HAS_SCHEDULER, row->scheduler != 0, row->scheduler);
     at = put_metrics(at, flags, track, schema, row);
+    if (is_other)
+        track->seen |= seen_in(schema);
     rows->size = (size_t)(at - rows->bytes);
     rows->count++;
     rows->time_us = row->time_us;
@@ -201,18 +214,20 @@ void fp_cursor_close(struct fp_cursor *cursor)
 static void get_metrics(struct fp_cursor *cursor, struct fp_track *track,
                         const struct fp_schema *schema, uint8_t flags, struct fp_row *row)
 {
-    fp_metric_set changed = get_set(&cursor->at, flags, HAS_VALUES, schema);
-
+    row->changed = get_set(&cursor->at, flags, HAS_VALUES, schema);
     row->odd = get_set(&cursor->at, flags, HAS_DELTAS, schema);
     for (uint32_t i = 0; i < schema->count; i++) {
-        unsigned m = schema->metric[i];
-        uint64_t change = changed >> i & 1 ? (uint64_t)unzigzag(get(&cursor->at)) : 0;
+        row->value[i] = track->value[schema->metric[i]];
+        row->difference[i] = row->delta[i] = 0;
+    }
+    for (fp_metric_set rest = row->changed | row->odd; rest != 0; rest &= rest - 1) {
+        unsigned i = fp_metric_first(rest), m = schema->metric[i];
+        uint64_t change = row->changed >> i & 1 ? (uint64_t)unzigzag(get(&cursor->at)) : 0;
 
         row->value[i] = (int64_t)((uint64_t)track->value[m] + change);
         row->difference[i] = difference(track, m, row->value[i]);
         row->delta[i] = row->odd >> i & 1 ? unzigzag(get(&cursor->at)) : row->difference[i];
         track->value[m] = row->value[i];
-        track->seen |= FP_METRIC_BIT(m);
     }
 }
 
@@ -220,6 +235,7 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
 {
     const struct fp_schema *schema;
     struct fp_track *track;
+    bool is_other;
     uint8_t flags;
     int err;
 
@@ -242,9 +258,12 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
     row->period = (int64_t)get_if(&cursor->at, flags, HAS_PERIOD, 1);
     row->scheduler = (uint32_t)get_if(&cursor->at, flags, HAS_SCHEDULER, 0);
     schema = &cursor->schemas[row->schema];
-    err = fit(track, cursor->budget, schema);
+    is_other = flags & HAS_SCHEMA || track->room == 0;
+    err = is_other ? fit(track, cursor->budget, schema) : 0;
     if (err != 0)
         return err;
     get_metrics(cursor, track, schema, flags, row);
+    if (is_other)
+        track->seen |= seen_in(schema);
     return 1;
 }

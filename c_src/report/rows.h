@@ -31,6 +31,15 @@
 __extension__ typedef unsigned __int128 fp_metric_set;
 #define FP_METRIC_BIT(n) ((fp_metric_set)1 << (n))
 
+/* The least number of a set that is not empty. */
+static inline unsigned fp_metric_first(fp_metric_set set)
+{
+    uint64_t low = (uint64_t)set;
+
+    return low != 0 ? (unsigned)__builtin_ctzll(low)
+                    : 64 + (unsigned)__builtin_ctzll((uint64_t)(set >> 64));
+}
+
 /* The metrics of a sample, in the order of its line. */
 struct fp_schema {
     uint32_t count;
@@ -42,11 +51,12 @@ struct fp_row {
     int64_t period;
     uint32_t process, stack, schema, event, file, scheduler;
     /* By the place in the schema. A delta is odd when it is not the difference to the value before
-     * (for the first value of a process: not 0). fp_rows_add() and fp_cursor_next() set `odd`. */
+     * (for the first value of a process: not 0). fp_rows_add() and fp_cursor_next() set `odd`, and
+     * `changed`: values that are not the value before (of the first one: that are not 0). */
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
     /* fp_cursor_next(): the deltas, were none of them odd. */
     int64_t difference[FP_METRICS_MOST];
-    fp_metric_set odd;
+    fp_metric_set odd, changed;
 };
 
 /* The last row of a process. */

@@ -39,7 +39,9 @@ open_file(ErlNifEnv *env, const ERL_NIF_TERM argv[], struct fp_profile *profile,
 
     if (kind < 0 || !fp_get_path(env, argv[1], path))
         return enif_make_badarg(env);
-    err = fp_source_open_at(&source, path, from, kind, why, sizeof(why));
+    source = fp_profile_take_source(profile);
+    err = source == NULL ? fp_source_open_at(&source, path, from, kind, why, sizeof(why))
+                         : fp_source_reopen(source, path, from, kind, why, sizeof(why));
     if (err == 0) {
         size = fp_source_size(source);
         err = begin(profile, source, (struct fp_slice){path, strlen(path)});

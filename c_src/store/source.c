@@ -291,6 +291,14 @@ static int read_held(struct fp_source *source, int (*decode)(struct fp_source *)
     return 0;
 }
 
+/* What is there already is of the file before. */
+static int make_room(struct fp_source *source)
+{
+    if (source->held == NULL)
+        source->held = malloc(HELD_BYTES);
+    return source->held == NULL ? FP_ENOMEM : 0;
+}
+
 static int begin_reading(struct fp_source *source)
 {
     int err = source->input == NULL ? FP_ENOMEM : fill(source, MAGIC_BYTES);
@@ -303,15 +311,16 @@ static int begin_reading(struct fp_source *source)
         if (inflateInit2(&source->gzip, 16 + 15) != Z_OK)
             return FP_ENOMEM;
         source->state.kind = FP_SOURCE_GZIP;
-        source->held = malloc(HELD_BYTES);
+        err = make_room(source);
     } else if (size >= MAGIC_BYTES && (is_zstd(source->input) || is_skippable(source->input))) {
-        source->zstd = ZSTD_createDCtx();
-        source->held = malloc(HELD_BYTES);
+        if (source->zstd == NULL)
+            source->zstd = ZSTD_createDCtx();
         if (source->zstd == NULL)
             return FP_ENOMEM;
         source->state.kind = FP_SOURCE_ZSTD;
+        err = make_room(source);
     }
-    return source->state.kind != FP_SOURCE_PLAIN && source->held == NULL ? FP_ENOMEM : 0;
+    return err;
 }
 
 /* Sets `until` behind the last empty line: what follows it may be a piece of a sample. */
@@ -363,40 +372,54 @@ int fp_source_open(struct fp_source **source, const char *path, char *why, size_
     return fp_source_open_at(source, path, 0, 0, why, why_size);
 }
 
-int fp_source_open_at(struct fp_source **source, const char *path, uint64_t from, int is_part,
-                      char *why, size_t why_size)
+static int open_file(struct fp_source *source, const char *path, char *why, size_t why_size)
 {
-    /* NONBLOCK: opening a pipe would wait for its writer. */
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
-    struct fp_source *made;
     struct stat info;
 
-    if (file < 0)
+    /* NONBLOCK: opening a pipe would wait for its writer. */
+    source->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (source->file < 0)
         return refuse(why, why_size, strerror(errno));
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
-        close(file);
+    if (fstat(source->file, &info) != 0 || !S_ISREG(info.st_mode))
         return refuse(why, why_size, "not a regular file");
-    }
-    made = calloc(1, sizeof(*made));
-    if (made == NULL) {
-        close(file);
-        return FP_ENOMEM;
-    }
-    made->file = file;
-    made->file_size = (uint64_t)info.st_size;
-    made->until = UINT64_MAX;
-    made->is_part = is_part;
-    made->state.bytes_in = from;
-    made->input = malloc(INPUT_BYTES);
-    err = from > made->file_size                   ? FP_ESTATE
-          : lseek(file, (off_t)from, SEEK_SET) < 0 ? FP_EIO
-                                                   : begin_reading(made);
-    if (err == 0 && is_part && made->state.kind == FP_SOURCE_PLAIN)
-        err = find_whole(made);
-    if (err == 0 && made->state.kind == FP_SOURCE_PLAIN && !is_between_samples(made, from))
+    source->file_size = (uint64_t)info.st_size;
+    return 0;
+}
+
+/* `source` is empty, or has memory of before. */
+static int start(struct fp_source *source, const char *path, uint64_t from, char *why,
+                 size_t why_size)
+{
+    int err = open_file(source, path, why, why_size);
+
+    if (err != 0)
+        return err;
+    source->until = UINT64_MAX;
+    source->state.bytes_in = from;
+    if (source->input == NULL)
+        source->input = malloc(INPUT_BYTES);
+    err = from > source->file_size                         ? FP_ESTATE
+          : lseek(source->file, (off_t)from, SEEK_SET) < 0 ? FP_EIO
+                                                           : begin_reading(source);
+    if (err == 0 && source->is_part && source->state.kind == FP_SOURCE_PLAIN)
+        err = find_whole(source);
+    if (err == 0 && source->state.kind == FP_SOURCE_PLAIN && !is_between_samples(source, from))
         err = FP_ESTATE;
     if (err == FP_EIO)
         refuse(why, why_size, "it cannot be read");
+    return err;
+}
+
+int fp_source_open_at(struct fp_source **source, const char *path, uint64_t from, int is_part,
+                      char *why, size_t why_size)
+{
+    struct fp_source *made = calloc(1, sizeof(*made));
+    int err;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->is_part = is_part;
+    err = start(made, path, from, why, why_size);
     if (err != 0)
         fp_source_close(made);
     else
@@ -404,13 +427,36 @@ int fp_source_open_at(struct fp_source **source, const char *path, uint64_t from
     return err;
 }
 
+void fp_source_rest(struct fp_source *source)
+{
+    if (source->file >= 0)
+        close(source->file);
+    if (source->state.kind == FP_SOURCE_GZIP)
+        inflateEnd(&source->gzip);
+    if (source->zstd != NULL)
+        ZSTD_DCtx_reset(source->zstd, ZSTD_reset_session_only);
+    *source = (struct fp_source){
+        .file = -1, .input = source->input, .held = source->held, .zstd = source->zstd};
+}
+
+int fp_source_reopen(struct fp_source *source, const char *path, uint64_t from, int is_part,
+                     char *why, size_t why_size)
+{
+    int err;
+
+    fp_source_rest(source);
+    source->is_part = is_part;
+    err = start(source, path, from, why, why_size);
+    if (err != 0)
+        fp_source_close(source);
+    return err;
+}
+
 void fp_source_close(struct fp_source *source)
 {
     if (source == NULL)
         return;
-    close(source->file);
-    if (source->state.kind == FP_SOURCE_GZIP)
-        inflateEnd(&source->gzip);
+    fp_source_rest(source);
     ZSTD_freeDCtx(source->zstd);
     free(source->input);
     free(source->held);
