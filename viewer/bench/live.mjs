@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 const [, , url, demo, viewer, followed, seconds] = process.argv;
 const LOOK_MS = 2000;
+const LOOKS_PER_LIST = 3;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // Nanoseconds of the threads of an OS process that have such a name.
@@ -44,17 +45,23 @@ async function open() {
   }
 }
 
+let looks = 0;
+const sizes = [];
+
 // As the page does: what there is, then what is new of it.
-async function look(page, delays, sizes) {
-  const [{ name }] = (await json('api/profiles')).profiles;
-  if (name !== page.name) return open();
+async function look(page, delays, rows) {
+  if (looks++ % LOOKS_PER_LIST === 0) {
+    const [{ name }] = (await json('api/profiles')).profiles;
+    if (name !== page.name) return open();
+  }
   const answer = await json(`api/append?${query(page)}`);
   if (answer.state !== 'ready') return open();
   for (const piece of answer.pieces) {
-    const { end_us: endUs } = await header(page.name, piece);
+    const { end_us: endUs, rows: count } = await header(page.name, piece);
     delays.push(Date.now() - endUs / 1000);
     sizes.push(piece.size);
-    page = { name, version: piece.version };
+    rows.push(count);
+    page = { name: page.name, version: piece.version };
   }
   return page;
 }
@@ -75,10 +82,10 @@ const closed = [await measured('no page', idle)];
 writeFileSync(followed, '');
 let page = await open();
 await sleep(LOOK_MS);
-const [delays, sizes] = [[], []];
+const [delays, rows] = [[], []];
 const opened = await measured('a page follows', async (until) => {
   while (performance.now() < until) {
-    page = await look(page, delays, sizes);
+    page = await look(page, delays, rows);
     await sleep(LOOK_MS);
   }
 });
@@ -90,6 +97,6 @@ const cost = [0, 1].map((i) => opened[i] - sum(closed.map((shares) => shares[i])
 delays.sort((a, b) => a - b);
 console.log(`  a page that is open costs ${sum(cost).toFixed(2)} % of a core: ${cost[0].toFixed(2)} %`
     + ` the viewer, ${cost[1].toFixed(2)} % the session`);
-console.log(`  ${sizes.length} pieces, ${Math.round(sum(sizes) / sizes.length / 1024)} KiB each, `
+console.log(`  ${sizes.length} pieces, ${Math.round(sum(rows) / seconds)} samples a second, ${Math.round(sum(sizes) / sizes.length / 1024)} KiB each, `
     + `${Math.round(delays[delays.length >> 1])} ms behind the samples, `
     + `${Math.round(delays.at(-1))} ms at most`);

@@ -21,6 +21,7 @@ import { Toolbar, VIEWS } from './toolbar.js';
 import { showHelp } from './help.js';
 
 const LOOK_MS = 2000; // how often a running session's file is looked at
+const LIST_MS = 5000; // how long the list of files is right enough while one of them grows
 const SETTLE_MS = 300;
 const RENEWALS_MOST = 3;
 const NO_PROFILE = 'There is no profile in this directory yet. ' +
@@ -172,6 +173,7 @@ export class App {
     this.names.modules ??= await this.source.modules();
     const { profiles, now_us: now } = await this.source.list();
     this.profiles = profiles;
+    this.listedMs = performance.now();
     if (now) this.clockAheadUs = now - 1000 * Date.now();
     return profiles;
   }
@@ -244,7 +246,10 @@ export class App {
 
   async lookAgain() {
     const before = JSON.stringify(this.profiles);
-    const profiles = await this.look();
+    const isGrowing = this.opened.has(this.name)
+        && this.profiles.find(({ name }) => name === this.name)?.live;
+    const isListed = isGrowing && performance.now() < this.listedMs + LIST_MS;
+    const profiles = isListed ? this.profiles : await this.look();
     if (JSON.stringify(profiles) !== before) this.toolbar.update();
     let isChanged = false;
     for (const name of [...this.opened.keys()]) {

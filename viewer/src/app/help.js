@@ -1,4 +1,4 @@
-// The keys, over the page.
+// The keys, and what is not obvious in the pictures, over the page.
 
 import { html, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
@@ -36,6 +36,12 @@ const KEYS = [
   ['tables', [
     ['Enter, click', 'show only this'],
     ['Shift or Ctrl click', 'add a process'],
+  ]],
+  ['timeline', [
+    ['blank lane', 'not sampled'],
+    ['blank scheduler', 'idle, or a process that was not sampled'],
+    ['on CPU and ready', 'of the sampled processes'],
+    ['dashed ticks', 'equal samples are merged: the header says how coarse'],
   ]],
 ];
 

@@ -222,7 +222,8 @@ export class TimelinePanel {
       ${button('all of the time', () => app.set({ time: null }), { isOff: state.time === null })}
       <span class="space"></span>
       <span class="legend">${['running', 'ready', 'collecting', 'waiting'].map((name) =>
-          swatch(name, colours[name]))}${swatch('not sampled', 'transparent')}${LANE_LINES.map(
+          swatch(name, colours[name]))}${swatch('not sampled (of a scheduler: idle, or not sampled)',
+          'transparent')}${LANE_LINES.map(
           (name) => html`<span class="key"><i class="swatch line"
             .style=${`background:${colours.lines[name].colour}`}></i>${name}</span>`)}</span>`,
     this.bar);

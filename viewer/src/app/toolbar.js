@@ -9,6 +9,7 @@ import { PALETTES, kindSample } from '../draw/palette.js';
 import { KINDS } from '../model/kinds.js';
 import { lineRows, makeLines } from '../model/lines.js';
 import { measuresOf } from '../model/measures.js';
+import { coarseText } from '../model/coarse.js';
 import { clock, counted, date, exact, seconds, short } from '../model/numbers.js';
 import { QUESTIONS, questionOf } from '../model/questions.js';
 import { showHelp } from './help.js';
@@ -142,6 +143,7 @@ export class Toolbar {
 
   aboutOf(profile) {
     const { node, about, options } = sessionOf(profile);
+    const coarse = coarseText(profile);
     const day = date(profile.startUs);
     document.title = `${node || profile.name}, ${day} ${clock(profile.startUs)} - flame_prof`;
     const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
@@ -151,6 +153,8 @@ export class Toolbar {
       <span class="facts">${[counted(profile.lookCount, 'sample'),
           processes === 1 ? '1 process' : `${exact(processes)} processes`,
           `${seconds(profile.durationUs)} from ${day} ${clock(profile.startUs)}`].join(', ')}</span>
+      ${coarse === null ? nothing : html`<span class="coarse" title=${coarse.long}
+          tabindex="0">${coarse.short}</span>`}
       ${damageOf(profile)}
       ${options.length === 0 ? nothing : menu('options', html`<dl>${options.map(([name, value]) =>
           html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`, 'fold')}

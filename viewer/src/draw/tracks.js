@@ -7,6 +7,7 @@ import { themeColour } from './dom.js';
 import { processColour } from './palette.js';
 
 const SMALL = '10px system-ui, sans-serif';
+const DASH = 8; // pixels of the ticks' line, where samples are merged
 const SCHEDULERS_MOST = 32; // lanes: more than that are lower
 const STACKED = ['running', 'collecting', 'ready'];
 const ACTIVITY_TITLES = { running: 'running', collecting: 'collecting', ready: 'ready' };
@@ -16,7 +17,8 @@ function column(axis, us) {
 }
 
 /** What we did: how often processes were sampled, and when not. Thin: it is not about them. */
-export function samplingTrackOf({ hertz, missed, steps }, losses) {
+export function samplingTrackOf({ hertz, missed, steps, coarse }, losses) {
+  const within = ([from, to], us) => from <= us && us < to;
   return {
     id: 'sampling',
     title: 'ticks',
@@ -25,6 +27,10 @@ export function samplingTrackOf({ hertz, missed, steps }, losses) {
     paint(context, axis, y) {
       context.fillStyle = themeColour('cell-empty');
       context.fillRect(axis.left, y + 7, axis.pixels, 2);
+      context.fillStyle = themeColour('muted');
+      for (const [from, to] of coarse?.times ?? []) {
+        for (let x = axis.x(from); x < axis.x(to); x += DASH) context.fillRect(x, y + 7, DASH / 2, 2);
+      }
       context.fillStyle = themeColour('warning');
       for (const [from, to] of missed) {
         if (to < axis.fromUs || from > axis.toUs) continue;
@@ -43,10 +49,13 @@ export function samplingTrackOf({ hertz, missed, steps }, losses) {
     tell(us) {
       const step = steps.findLast((one) => one.us <= us);
       const rate = step === undefined ? (steps[0]?.from ?? hertz) : step.to;
-      const isMissed = missed.some(([from, to]) => from <= us && us < to);
+      const isMissed = missed.some((gap) => within(gap, us));
+      const isCoarse = coarse?.times.some((time) => within(time, us));
       return [`sampled ${exact(Math.round(rate))} times a second`,
           ...(step === undefined ? [] : ['changed to stay within the CPU budget']),
-          ...(isMissed ? ['ticks are missing here'] : []), ...losses];
+          ...(isMissed ? ['ticks are missing here'] : []),
+          ...(isCoarse ? [`coarse here: equal samples of ${coarse.us / 1e6} s are one`] : []),
+          ...losses];
     },
   };
 }
@@ -83,7 +92,7 @@ export function schedulersTrackOf(schedulers, profile, colours) {
       const n = Math.max(0, Math.min(schedulers.length - 1, Math.floor(dy / lane)));
       const x = column(axis, us);
       const { owner, ran, collecting } = schedulers[n];
-      if (owner[x] < 0 || ran[x] < 0.005) return [`scheduler ${n + 1}: nothing that was sampled`];
+      if (owner[x] < 0 || ran[x] < 0.005) return [`scheduler ${n + 1}: idle, or a process that was not sampled`];
       return [`scheduler ${n + 1}: mostly ${profile.label(owner[x])}`,
           `sampled processes ran for ${Math.round(100 * Math.min(1, ran[x]))} % of the time`,
           ...(collecting[x] > 0.01 ? [`${Math.round(100 * collecting[x])} % collecting`] : [])];
@@ -99,7 +108,7 @@ export function activityTrackOf(sums, schedulers, colours) {
   return {
     id: 'activity',
     title: 'on CPU and ready',
-    note: schedulers > 0 ? counted(schedulers, 'scheduler') : 'processes at a time',
+    note: schedulers > 0 ? `sampled; ${counted(schedulers, 'scheduler')}` : 'sampled, at a time',
     most: exact(Math.round(most)),
     height,
     paint(context, axis, y) {

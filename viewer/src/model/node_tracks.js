@@ -1,5 +1,7 @@
 // What the profiler told of the node, as points in time: nothing is known between two of them.
 
+import { coarseOf } from './coarse.js';
+
 const KINDS = ['processes', 'binary', 'ets', 'code', 'atom'];
 const RATE_STEP = 0.7; // so much fewer ticks a second than before is a step of the budget
 
@@ -24,11 +26,12 @@ export async function nodeTracks(profile) {
 
 /**
  * How often processes were sampled: {hertz: usually; missed: [[fromUs, toUs)]; steps: [{us, from,
- * to}], where the rate fell or rose and stayed, in ticks a second}.
+ * to}], where the rate fell or rose and stayed, in ticks a second; coarse: of coarse.js}.
  */
 export async function samplingTrack(profile) {
   const { starts, missed, usualUs } = await profile.ticks();
-  return { hertz: usualUs > 0 ? 1e6 / usualUs : 0, missed, steps: stepsOf(starts) };
+  return { hertz: usualUs > 0 ? 1e6 / usualUs : 0, missed, steps: stepsOf(starts),
+    coarse: coarseOf(profile) };
 }
 
 const AROUND = 60; // ticks on both sides, whose median gaps are compared
