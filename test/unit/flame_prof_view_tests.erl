@@ -401,6 +401,34 @@ a_file_that_has_grown_is_read_again_test_() ->
         end)
     end}.
 
+a_piece_of_a_growing_file_comes_with_the_answer_that_names_it_test_() ->
+    {timeout, 600, fun() ->
+        in_directory(fun(Dir) ->
+            {ok, Text} = file:read_file(?CORPUS "ours.log"),
+            Path = filename:join(Dir, "grows.log.part"),
+            ok = file:write_file(Path, Text),
+            viewing(Dir, fun(V) ->
+                #{<<"version">> := First} = ready(V, "grows.log"),
+                ok = file:write_file(Path, Text, [append]),
+                {Version, Size, Bytes} = piece(V, "grows.log", First),
+                ?assertEqual(Size, byte_size(Bytes)),
+                ?assertEqual(index(V, "grows.log", Version, Size), Bytes)
+            end)
+        end)
+    end}.
+
+%% Once there is one: the reader rests between two.
+piece(#{token := Token} = V, Name, Version) ->
+    {200, _, Answer} = get(V, [Token, "/api/append?name=", Name, "&version=", Version]),
+    [Line | Bytes] = binary:split(Answer, <<"\n">>),
+    case {foreign_formats:json(Line), Bytes} of
+        {#{<<"pieces">> := []}, []} ->
+            timer:sleep(50),
+            piece(V, Name, Version);
+        {#{<<"pieces">> := [#{<<"version">> := New, <<"size">> := Size}]}, [Piece]} ->
+            {New, Size, Piece}
+    end.
+
 files_of_one_session_are_one_profile_test_() ->
     {timeout, 600, fun() ->
         in_directory(fun(Dir) ->

@@ -56,30 +56,38 @@ const { usedSize, backingStorageSize } = await client.send('Runtime.getHeapUsage
 console.log(`  memory of the page: ${Math.round(usedSize / 2 ** 20)} MiB of objects, ${Math.round((backingStorageSize ?? 0) / 2 ** 20)} MiB of arrays`);
 await browser.close();
 
-// From each movement of the hand to the flame graph of the range that it selects.
+// From each movement of the hand to the flame graph of the range that it selects, by the page's own
+// clock: until it is counted and drawn, and until the browser has painted that frame. The way of an
+// input through the remote control of the browser is not the page's.
 async function drag() {
   const box = await page.locator('.tracks').boundingBox();
   const { left, pixels } = await page.evaluate(() =>
       ({ ...document.querySelector('.timeline-view').dataset }));
   const at = (share) => [box.x + Number(left) + share * Number(pixels), box.y + 30];
-  await page.mouse.move(...at(0.3));
+  await page.evaluate(() => {
+    const times = (window.times = { drawn: [], painted: [] });
+    let began = null;
+    addEventListener('pointermove', () => (began ??= performance.now()), true);
+    new MutationObserver(() => {
+      if (began === null) return;
+      const from = began;
+      began = null;
+      times.drawn.push(performance.now() - from);
+      const { port1, port2 } = new MessageChannel(); // its message comes behind the painting
+      port1.onmessage = () => times.painted.push(performance.now() - from);
+      requestAnimationFrame(() => port2.postMessage(''));
+    }).observe(document.getElementById('app'), { attributeFilter: ['data-rendered'] });
+  });
+  await page.mouse.move(...at(0.1));
   await page.mouse.down();
-  const times = [];
-  for (let n = 1; n <= 30; n++) {
-    const before = await page.evaluate(() => {
-      window.began = performance.now();
-      return document.getElementById('app').dataset.rendered;
-    });
-    await page.mouse.move(...at(0.3 + n / 100));
-    times.push(await page.evaluate(async (last) => {
-      while (document.getElementById('app').dataset.rendered === last) {
-        await new Promise(requestAnimationFrame);
-      }
-      return performance.now() - window.began;
-    }, before));
+  for (let n = 1; n <= 100; n++) {
+    await page.mouse.move(...at(0.1 + 0.008 * n));
+    await page.waitForTimeout(100);
   }
   await page.mouse.up();
-  tell('a drag, each movement to its flame graph', times);
+  const { drawn, painted } = await page.evaluate(() => window.times);
+  tell('a drag, each movement to its flame graph', drawn);
+  tell('the same, until it is painted', painted);
 }
 
 async function scrollLanes() {

@@ -4,6 +4,7 @@ import { memoryBytes, remoteBytes, unpackReport } from '../decode/bytes.js';
 import { openIndex } from '../decode/index_file.js';
 
 const ASK_AGAIN_MS = 300;
+const LINE_END = 10;
 
 /** A report carries its data; a served page does not. */
 export function findSource() {
@@ -73,11 +74,20 @@ class ServerSource {
 
   /** The pieces of the index behind this version; null: the index is another one now. */
   async append(name, version) {
-    const answer = await this.json(`api/append?${new URLSearchParams({ name, version })}`);
+    const query = new URLSearchParams({ name, version });
+    const response = await ask(`api/append?${query}`, {});
+    if (!response.ok) throw new Error(await errorText(response));
+    const buffer = await reached(response.arrayBuffer());
+    const bytes = new Uint8Array(buffer);
+    // The bytes of small pieces stand behind the answer's line.
+    let at = bytes.indexOf(LINE_END) + 1;
+    const line = at > 0 ? bytes.subarray(0, at) : bytes;
+    const answer = JSON.parse(new TextDecoder().decode(line));
     if (answer.state !== 'ready') return null;
     return Promise.all(answer.pieces.map(async (piece) => {
-      const buffer = await this.bytes(name, piece).read(0, piece.size);
-      return { index: await openIndex(memoryBytes(buffer)), version: piece.version };
+      const whole = at > 0 ? buffer.slice(at, (at += piece.size))
+          : await this.bytes(name, piece).read(0, piece.size);
+      return { index: await openIndex(memoryBytes(whole)), version: piece.version };
     }));
   }
 
