@@ -24,6 +24,7 @@ const LOOK_MS = 2000; // how often a running session's file is looked at
 const LIST_MS = 5000; // how long the list of files is right enough while one of them grows
 const SETTLE_MS = 300;
 const RENEWALS_MOST = 3;
+const UNPAINTED_MS = 100;
 const NO_PROFILE = 'There is no profile in this directory yet. ' +
     'flame_prof:start(#{dir => Directory}) writes one';
 
@@ -311,6 +312,7 @@ export class App {
     }
     this.toolbar.update();
     await this.timeline.render(isStale);
+    if (!this.isShown) await painted();
     if (isStale()) return;
     await this.renderHeat(isStale);
     if (isStale()) return;
@@ -318,6 +320,7 @@ export class App {
     if (this.panelBox.firstChild !== panel.element) this.panelBox.replaceChildren(panel.element);
     await panel.render(isStale);
     if (!isStale()) await this.toolbar.search.render(isStale);
+    if (!this.isShown) await painted();
     if (isStale()) return;
     await this.timeline.renderRest(isStale);
   }
@@ -384,6 +387,15 @@ export class App {
     this.toolbar.busy('');
     this.root.dataset.rendered = 'failed';
   }
+}
+
+// At first a person sees each part when it is there, not all of them at the end. A page that is not
+// on a screen has no frames.
+function painted() {
+  return new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done));
+    setTimeout(done, UNPAINTED_MS);
+  });
 }
 
 // The same name with a newer index is another profile.

@@ -278,20 +278,19 @@ export class TimelineView {
     const { axis, colours } = this.shown;
     const height = LANE - 3;
     const image = new ImageData(axis.pixels, height);
-    const rgb = Object.fromEntries([...ACTIVITIES, 'match'].map((name) =>
-        [name, channels(name === 'match' ? themeColour('match') : colours[name])]));
-    const put = (x, y, [red, green, blue]) => image.data.set([red, green, blue, 255],
-        (y * axis.pixels + x) * 4);
+    const pixels = new Uint32Array(image.data.buffer);
+    const colour = Object.fromEntries([...ACTIVITIES, 'match'].map((name) =>
+        [name, pixelOf(name === 'match' ? themeColour('match') : colours[name])]));
     const shares = STACK.map((name) => lane.shares[ACTIVITIES.indexOf(name)]);
     for (let x = 0; x < axis.pixels; x++) {
       if (lane.known[x] < NOT_SAMPLED) continue;
       let y = height - 1;
       STACK.forEach((name, n) => {
         const rows = shares[n][x] > 0.01 ? Math.max(1, Math.round(shares[n][x] * height)) : 0;
-        for (let k = 0; k < rows && y >= 0; k++, y--) put(x, y, rgb[name]);
+        for (let k = 0; k < rows && y >= 0; k++, y--) pixels[y * axis.pixels + x] = colour[name];
       });
-      for (; y >= 0; y--) put(x, y, rgb.waiting);
-      if (lane.matches?.[x] > 0) for (let k = 0; k < 2; k++) put(x, k, rgb.match);
+      for (; y >= 0; y--) pixels[y * axis.pixels + x] = colour.waiting;
+      if (lane.matches?.[x] > 0) pixels[x] = pixels[x + axis.pixels] = colour.match;
     }
     const picture = h('canvas', { width: axis.pixels, height });
     picture.getContext('2d').putImageData(image, 0, 0);
@@ -531,4 +530,9 @@ export class TimelineView {
 function linePoints({ values, most }, least, height) {
   const scale = (height - 3) / Math.max(most, least);
   return values.map((value) => height - value * scale);
+}
+
+// A colour as one number of an image's memory.
+function pixelOf(colour) {
+  return new Uint32Array(Uint8Array.of(...channels(colour), 255).buffer)[0];
 }
