@@ -51,7 +51,7 @@ export function samplingTrackOf({ hertz, missed, steps, coarse }, losses) {
       const rate = step === undefined ? (steps[0]?.from ?? hertz) : step.to;
       const isMissed = missed.some((gap) => within(gap, us));
       const isCoarse = coarse?.times.some((time) => within(time, us));
-      return [`sampled ${exact(Math.round(rate))} times a second`,
+      return [...(rate > 0 ? [`sampled ${exact(Math.round(rate))} times a second`] : []),
           ...(step === undefined ? [] : ['changed to stay within the CPU budget']),
           ...(isMissed ? ['ticks are missing here'] : []),
           ...(isCoarse ? [`coarse here: equal samples of ${coarse.us / 1e6} s are one`] : []),

@@ -14,6 +14,43 @@ export function coarseOf({ header: { coarse_us: us, fine = [] }, durationUs }) {
   return { us, times };
 }
 
+/**
+ * How a coarse sample holds: in its interval, for its part of the ticks there. {has(us): is a
+ * sample of that time coarse; beginOf(us): where an interval begins; spansOf(us): the coarse times
+ * of the interval, [[fromUs, toUs)]; ticksOf(us): how many ticks were in those; tickUs: how long one
+ * lasted}; null: none is.
+ *
+ * @param byProcess of by_process.js
+ */
+export function coarseHolds(profile, { rows, starts }) {
+  const coarse = coarseOf(profile);
+  if (coarse === null) return null;
+  const { us, times } = coarse;
+  const { time_us: time } = profile.columns;
+  const cell = (at) => Math.floor(at / us);
+  const count = cell(profile.durationUs) + 1;
+  const spans = Array.from({ length: count }, (_, i) => times.filter(([from, to]) =>
+      from < (i + 1) * us && to > i * us).map(([from, to]) =>
+      [Math.max(from, i * us), Math.min(to, (i + 1) * us)]));
+  const has = (at) => spans[cell(at)].some(([from, to]) => from <= at && at < to);
+  // A process that was always sampled has as many observations as there were ticks.
+  const ticks = new Float64Array(count);
+  for (let process = 0; process + 1 < starts.length; process++) {
+    if (profile.isOwn[process]) continue;
+    let [now, sum] = [-1, 0];
+    for (let at = starts[process]; at < starts[process + 1]; at++) {
+      if (!has(time[rows[at]])) continue;
+      const next = cell(time[rows[at]]);
+      sum = (next === now ? sum : 0) + (profile.looks?.[rows[at]] ?? 1);
+      now = next;
+      ticks[now] = Math.max(ticks[now], sum);
+    }
+  }
+  const coarseUs = times.reduce((sum, [from, to]) => sum + to - from, 0);
+  return { has, beginOf: (at) => cell(at) * us, spansOf: (at) => spans[cell(at)],
+    ticksOf: (at) => ticks[cell(at)], tickUs: coarseUs / ticks.reduce((a, b) => a + b, 0) };
+}
+
 /** What that means: {short, long}. */
 export function coarseText(profile) {
   const coarse = coarseOf(profile);

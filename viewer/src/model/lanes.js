@@ -1,7 +1,9 @@
 // A process, or some that are one lane, over time: what they did, their mailbox, their binaries.
-// A sample holds until the next one of its process (steps.js); behind its last, for one tick.
+// A sample holds until the next one of its process (steps.js); behind its last, for one tick. One
+// that is several, in a coarse report, is a part of its interval.
 
 import { ACTIVITIES, activitiesOf } from './activity.js';
+import { coarseHolds } from './coarse.js';
 import { Area, sampledWithin } from './steps.js';
 import { TRENDS, trendValues } from './trends.js';
 
@@ -48,45 +50,58 @@ async function hasMetric(profile, name) {
 
 async function samplesOf(profile, grid) {
   const { usualUs } = await profile.ticks();
-  return new Samples(profile, await profile.byProcess(), usualUs, grid);
+  const byProcess = await profile.byProcess();
+  const coarse = await profile.found('coarse', async () => coarseHolds(profile, byProcess));
+  return new Samples(profile, byProcess, coarse, usualUs, grid);
 }
 
 // The samples of the window, a process at a time.
 class Samples {
-  constructor(profile, { rows, starts }, usualUs, grid) {
+  constructor(profile, { rows, starts }, coarse, usualUs, grid) {
     const { time_us: time, status } = profile.columns;
-    Object.assign(this, { rows, starts, time, status, grid });
+    Object.assign(this, { rows, starts, time, status, coarse, grid });
     this.looks = profile.looks;
     this.activity = activitiesOf(profile.statuses);
-    this.tickUs = usualUs || profile.durationUs; // of a single tick all is known
-    this.within = sampledWithin(usualUs);
+    // Of a single tick all is known. Times of merged samples do not tell how long one lasts.
+    this.tickUs = coarse?.tickUs ?? (usualUs || profile.durationUs);
+    this.within = sampledWithin(coarse?.tickUs ?? usualUs);
     this.endUs = grid.fromUs + grid.cells * grid.cellUs;
   }
 
-  /** Calls each(row, fromUs, untilUs) for the time that each sample of the process holds. */
+  /**
+   * Calls each(row, fromUs, untilUs, part) for the time that each sample of the process holds, for
+   * this part of it: 1, unless it is coarse.
+   */
   eachHeld(process, each) {
-    const { rows, starts, time, looks, within, tickUs, endUs } = this;
+    const { rows, starts, time, looks, within, tickUs, endUs, coarse } = this;
     const end = starts[process + 1];
     for (let at = this.firstOf(process); at < end; at++) {
       const row = rows[at];
       const from = time[row];
-      if (from >= endUs) return;
+      if ((coarse?.beginOf(from) ?? from) >= endUs) return;
+      if (coarse?.has(from)) {
+        const part = (looks?.[row] ?? 1) / coarse.ticksOf(from);
+        for (const [begin, until] of coarse.spansOf(from)) each(row, begin, until, part);
+        continue;
+      }
       const next = at + 1 < end ? rows[at + 1] : -1;
       // A merged sample tells of all the time since the one before it.
       const isHeld = next >= 0 && (time[next] - from <= within
           || (looks !== null && looks[next] > 1));
-      each(row, from, isHeld ? time[next] : from + tickUs);
+      const isLastFine = coarse !== null && isHeld && coarse.has(time[next]);
+      each(row, from, isHeld && !isLastFine ? time[next] : from + tickUs, 1);
     }
   }
 
   // The last sample before the window, which may hold within it.
   firstOf(process) {
-    const { rows, starts, time, grid } = this;
+    const { rows, starts, time, grid, coarse } = this;
+    const least = coarse?.beginOf(Math.max(0, grid.fromUs)) ?? grid.fromUs;
     let low = starts[process];
     let high = starts[process + 1];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (time[rows[middle]] < grid.fromUs) low = middle + 1;
+      if (time[rows[middle]] < least) low = middle + 1;
       else high = middle;
     }
     return Math.max(starts[process], low - 1);
@@ -107,8 +122,8 @@ function activityMeans(samples, processes) {
   const areas = ACTIVITIES.map(() => samples.area());
   const { activity, status } = samples;
   for (const process of processes) {
-    samples.eachHeld(process, (row, from, until) =>
-        areas[activity[status[row]]].add(from, until, 1));
+    samples.eachHeld(process, (row, from, until, part) =>
+        areas[activity[status[row]]].add(from, until, part));
   }
   return areas.map((area) => area.means());
 }
@@ -117,9 +132,9 @@ function matchShares(samples, processes, isMatch) {
   const matched = samples.area();
   const all = samples.area();
   for (let process = 0; process < processes; process++) {
-    samples.eachHeld(process, (row, from, until) => {
-      all.add(from, until, 1);
-      if (isMatch(row)) matched.add(from, until, 1);
+    samples.eachHeld(process, (row, from, until, part) => {
+      all.add(from, until, part);
+      if (isMatch(row)) matched.add(from, until, part);
     });
   }
   const sums = all.means();
@@ -143,8 +158,8 @@ function laneOf(samples, processes, lines, isMatch) {
 function matchesOf(samples, processes, isMatch) {
   const matched = samples.area();
   for (const process of processes) {
-    samples.eachHeld(process, (row, from, until) => {
-      if (isMatch(row)) matched.add(from, until, 1);
+    samples.eachHeld(process, (row, from, until, part) => {
+      if (isMatch(row)) matched.add(from, until, part);
     });
   }
   return matched.means();
@@ -174,11 +189,11 @@ function summed(samples, processes, value) {
   const sum = samples.area();
   const known = samples.area();
   for (const process of processes) {
-    samples.eachHeld(process, (row, from, until) => {
+    samples.eachHeld(process, (row, from, until, part) => {
       const held = value(row);
       if (Number.isNaN(held)) return;
-      sum.add(from, until, held);
-      known.add(from, until, 1);
+      sum.add(from, until, held * part);
+      known.add(from, until, part);
     });
   }
   const knownMeans = known.means();
@@ -199,11 +214,11 @@ export async function makeSchedulers(profile, grid) {
   const lanes = Array.from({ length: count }, () => new SchedulerLane(samples));
   const longest = 2 * samples.tickUs; // it may have left between two ticks that are further apart
   for (let p = 0; p < profile.processCount; p++) {
-    samples.eachHeld(p, (row, from, until) => {
+    samples.eachHeld(p, (row, from, until, part) => {
       if (scheduler[row] === 0) return;
       const isCollecting = ACTIVITIES[samples.activity[status[row]]] === 'collecting';
-      lanes[scheduler[row] - 1].add(process[row], from, Math.min(until, from + longest),
-          isCollecting);
+      const last = part < 1 ? until : Math.min(until, from + longest);
+      lanes[scheduler[row] - 1].add(process[row], from, last, part, isCollecting);
     });
   }
   return lanes.map((lane) => lane.finish());
@@ -221,15 +236,15 @@ class SchedulerLane {
     this.sum = new Float64Array(grid.cells); // it ran
   }
 
-  add(process, from, until, isCollecting) {
-    this.ran.add(from, until, 1);
-    if (isCollecting) this.collecting.add(from, until, 1);
+  add(process, from, until, part, isCollecting) {
+    this.ran.add(from, until, part);
+    if (isCollecting) this.collecting.add(from, until, part);
     const { cells, cellUs, fromUs } = this.grid;
     const first = Math.max(0, Math.floor((from - fromUs) / cellUs));
     const last = Math.min(cells - 1, Math.floor((until - fromUs) / cellUs));
     for (let cell = first; cell <= last; cell++) {
       const begin = fromUs + cell * cellUs;
-      this.count(cell, process, Math.min(until, begin + cellUs) - Math.max(from, begin));
+      this.count(cell, process, part * (Math.min(until, begin + cellUs) - Math.max(from, begin)));
     }
   }
 

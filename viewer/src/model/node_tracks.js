@@ -30,8 +30,12 @@ export async function nodeTracks(profile) {
  */
 export async function samplingTrack(profile) {
   const { starts, missed, usualUs } = await profile.ticks();
-  return { hertz: usualUs > 0 ? 1e6 / usualUs : 0, missed, steps: stepsOf(starts),
-    coarse: coarseOf(profile) };
+  const coarse = coarseOf(profile);
+  const hertz = usualUs > 0 ? 1e6 / usualUs : 0;
+  if (coarse === null) return { hertz, missed, steps: stepsOf(starts), coarse };
+  // Times of merged samples are not those of ticks.
+  const isFine = ([from, to]) => !coarse.times.some(([begin, end]) => from < end && to > begin);
+  return { hertz: 0, missed: missed.filter(isFine), steps: [], coarse };
 }
 
 const AROUND = 60; // ticks on both sides, whose median gaps are compared

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { coarseOf, coarseText } from '../../src/model/coarse.js';
+import { makeLanes, makeSchedulers } from '../../src/model/lanes.js';
+import { buildProfile } from './build_profile.mjs';
 
 const profile = (coarseUs, fine, durationUs = 100e6) =>
     ({ header: { coarse_us: coarseUs, fine }, durationUs });
@@ -30,4 +32,47 @@ test('the header says how coarse, for how much of the time, and what stays exact
   assert.match(long, /coarse in 75\.0 % of its time/);
   assert.match(long, /in 0\.1 s are one, at the time of the last/);
   assert.match(long, /Flame graphs and tables have all samples/);
+});
+
+// Ten seconds, merged in intervals of five but for the second from 7 on. Of 100 ticks, `a` ran in
+// 60 and waited in 40; `b` was sampled in half of them, and ran.
+async function coarseProfile() {
+  const one = (process, us, status, weight = 1) => ({ process, us, status, weight,
+    scheduler: status === 'running' ? 1 + process : 0, stack: ['lists:map/2'] });
+  const fine = Array.from({ length: 20 }, (_, n) => one(0, 7e6 + 5e4 * n, 'running'));
+  const built = await buildProfile({
+    processes: [{ pid: '<0.1.0>', name: 'a' }, { pid: '<0.2.0>', name: 'b' }],
+    samples: [one(1, 2e6, 'running', 50), one(0, 3.2e6, 'running', 60),
+      one(0, 4.9e6, 'waiting', 40), ...fine, one(0, 9.9e6, 'waiting', 80)],
+  });
+  Object.assign(built.header, { coarse_us: 5e6, fine: [[7e6, 8e6]] });
+  return built;
+}
+
+const SECONDS = { fromUs: 0, cells: 9, cellUs: 1e6 };
+const near = (values, expected) => expected.forEach((one, i) =>
+    assert.ok(Math.abs(values[i] - one) < 0.01, `${i}: ${values[i]}, not ${one}`));
+
+test('a merged sample is a part of all its interval, not a time in it', async () => {
+  const { running, waiting } = (await makeLanes(await coarseProfile(), SECONDS)).sums();
+  near(running, [1.1, 1.1, 1.1, 1.1, 1.1, 0, 0, 1, 0]);
+  near(waiting, [0.4, 0.4, 0.4, 0.4, 0.4, 1, 1, 0, 1]);
+});
+
+test('a window within an interval shows the same of it', async () => {
+  const { running } = (await makeLanes(await coarseProfile(),
+      { fromUs: 3.5e6, cells: 2, cellUs: 1e5 })).sums();
+  near(running, [1.1, 1.1]);
+});
+
+test('a scheduler ran a merged sample for its part of the interval', async () => {
+  const [first, second] = await makeSchedulers(await coarseProfile(), SECONDS);
+  near(first.ran, [0.6, 0.6, 0.6, 0.6, 0.6, 0, 0, 1, 0]);
+  near(second.ran, [0.5, 0.5, 0.5, 0.5, 0.5, 0, 0, 0, 0]);
+  assert.deepEqual([...first.owner], [0, 0, 0, 0, 0, -1, -1, 0, -1]);
+});
+
+test('times of merged samples are no ticks', async () => {
+  const { hertz, missed, steps } = await (await coarseProfile()).samplingTrack();
+  assert.deepEqual({ hertz, missed, steps }, { hertz: 0, missed: [], steps: [] });
 });
