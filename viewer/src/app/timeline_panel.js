@@ -15,6 +15,7 @@ import { nodeTracks } from '../model/node_tracks.js';
 import { counted, exact, percent, seconds } from '../model/numbers.js';
 
 const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
+const BLANK = 'not sampled (of a scheduler: idle, or not sampled)';
 const FOLDS = [['', 'each process'], ['application', 'application'], ['call', 'initial call']];
 
 export class TimelinePanel {
@@ -222,8 +223,7 @@ export class TimelinePanel {
       ${button('all of the time', () => app.set({ time: null }), { isOff: state.time === null })}
       <span class="space"></span>
       <span class="legend">${['running', 'ready', 'collecting', 'waiting'].map((name) =>
-          swatch(name, colours[name]))}${swatch('not sampled (of a scheduler: idle, or not sampled)',
-          'transparent')}${LANE_LINES.map(
+          swatch(name, colours[name]))}${swatch(BLANK, 'transparent')}${LANE_LINES.map(
           (name) => html`<span class="key"><i class="swatch line"
             .style=${`background:${colours.lines[name].colour}`}></i>${name}</span>`)}</span>`,
     this.bar);

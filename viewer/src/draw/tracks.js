@@ -7,7 +7,7 @@ import { themeColour } from './dom.js';
 import { processColour } from './palette.js';
 
 const SMALL = '10px system-ui, sans-serif';
-const DASH = 8; // pixels of the ticks' line, where samples are merged
+const DASH = 4; // pixels of the ticks' line, where samples are merged
 const SCHEDULERS_MOST = 32; // lanes: more than that are lower
 const STACKED = ['running', 'collecting', 'ready'];
 const ACTIVITY_TITLES = { running: 'running', collecting: 'collecting', ready: 'ready' };
@@ -29,7 +29,8 @@ export function samplingTrackOf({ hertz, missed, steps, coarse }, losses) {
       context.fillRect(axis.left, y + 7, axis.pixels, 2);
       context.fillStyle = themeColour('muted');
       for (const [from, to] of coarse?.times ?? []) {
-        for (let x = axis.x(from); x < axis.x(to); x += DASH) context.fillRect(x, y + 7, DASH / 2, 2);
+        const end = axis.x(to);
+        for (let x = axis.x(from); x < end; x += 2 * DASH) context.fillRect(x, y + 7, DASH, 2);
       }
       context.fillStyle = themeColour('warning');
       for (const [from, to] of missed) {

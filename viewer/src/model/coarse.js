@@ -17,8 +17,8 @@ export function coarseOf({ header: { coarse_us: us, fine = [] }, durationUs }) {
 /**
  * How a coarse sample holds: in its interval, for its part of the ticks there. {has(us): is a
  * sample of that time coarse; beginOf(us): where an interval begins; spansOf(us): the coarse times
- * of the interval, [[fromUs, toUs)]; ticksOf(us): how many ticks were in those; tickUs: how long one
- * lasted}; null: none is.
+ * of the interval, [[fromUs, toUs)]; ticksOf(us): how many ticks were in those; tickUs: how long
+ * one lasted}; null: none is.
  *
  * @param byProcess of by_process.js
  */
