@@ -95,6 +95,7 @@ static int open_types(ErlNifEnv *env, struct fp_library *library)
         {"flame_prof_session", fp_session_type_init, &library->session_type},
         {"flame_prof_selector", {.dtor = fp_top_handle_destroy}, &library->selector_type},
         {"flame_prof_sends", fp_sends_type_init, &library->sends_type},
+        {"flame_prof_mailbox", {.dtor = fp_mailbox_handle_destroy}, &library->mailbox_type},
     };
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

@@ -23,6 +23,7 @@ struct fp_library {
     int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
     _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
+    ErlNifResourceType *mailbox_type;
     struct fp_sends_atoms sends_atoms;
 };
 
@@ -72,7 +73,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(schedulers_retire_end, 0, IO)                                                                \
     X(selector_new, 4, CPU)                                                                        \
     X(selector_next, 2, CPU)                                                                       \
-    X(session_node_metrics, 2, 0)
+    X(session_node_metrics, 2, 0)                                                                  \
+    X(mailbox_open, 2, CPU)                                                                        \
+    X(mailbox_next, 2, CPU)
 
 #define FP_NIF(name)                                                                               \
     ERL_NIF_TERM fp_nif_##name(ErlNifEnv *env, __attribute__((unused)) int argc,                   \
@@ -82,5 +85,6 @@ FP_NIFS(FP_NIF_DECLARATION)
 
 /* Resource destructors and callbacks. */
 void fp_top_handle_destroy(ErlNifEnv *env, void *object);
+void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 extern const ErlNifResourceTypeInit fp_sends_type_init;

@@ -83,6 +83,15 @@ struct fp_capture_offsets {
     uint16_t number; /* 1.. for a normal scheduler, 0 for a dirty one */
 };
 
+/* Where struct process has its signal queues (erl_message.h). Calibration walks the probes' queues
+ * by them; where it does not find what was sent, mailboxes are refused and nothing else. */
+struct fp_queue_offsets {
+    uint16_t inner;   /* first, last, save: the messages that it has fetched */
+    uint16_t middle;  /* first, last: fetched, with signals between them */
+    uint16_t outer;   /* first, last, length: what senders append to */
+    uint16_t buffers; /* -> an array of in-queues of a process with many senders, or NULL */
+};
+
 /* What the sources of a release say; provenance: layout_table.c. */
 struct fp_release {
     uint16_t otp;     /* 25 */
@@ -95,6 +104,7 @@ struct fp_release {
     uint16_t process_size;              /* sizeof(struct process) */
     uint16_t message_size;              /* sizeof(ErtsMessage) */
     struct fp_capture_offsets running;
+    struct fp_queue_offsets queue;
     uint16_t offset[FP_FIELD_COUNT];
 };
 
@@ -135,6 +145,7 @@ struct fp_layout {
     uint32_t process_limit;      /* its length */
     uint64_t atom_segments;      /* address of the atom index's segment table */
     uint64_t atom_entries;       /* address of its u32 number of entries */
+    const char *queue_refusal;   /* why mailboxes cannot be read; NULL: they can */
 };
 
 /* Bytes of a process structure that calibration reads. */

@@ -11,6 +11,7 @@
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "erts/layout.h"
+#include "erts/message_queue.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
 
@@ -501,13 +502,20 @@ static int measure_snapshot(struct solver *s)
     return 0;
 }
 
+/* Refuses mailboxes, never the engine. */
+static int check_queues(struct solver *s)
+{
+    s->layout->queue_refusal = fp_queues_check(s->layout, s->memory, s->input);
+    return 0;
+}
+
 int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
                     struct fp_solve_input *input, struct fp_refusal *refusal)
 {
     struct solver s = {.layout = layout, .memory = memory, .input = input, .refusal = refusal};
     int (*const steps[])(struct solver *) = {
         choose_release, read_probes,  solve_fields, solve_heaps,
-        check_pids,     solve_tables, check_lines,  measure_snapshot,
+        check_pids,     solve_tables, check_lines,  measure_snapshot, check_queues,
     };
     int err = 0;
 

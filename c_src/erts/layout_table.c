@@ -1,6 +1,7 @@
 /* What each OTP release is expected to be, on x86_64 with the JIT. The calibration finds every
- * `offset` again before it is used; each scheduler checks `running` (capture/sigcapture.c). How to
- * add a release: doc/dev/new_otp_release.md.
+ * `offset` again before it is used and walks queues by `queue` (message_queue.c); each
+ * scheduler checks `running` (capture/sigcapture.c). How to add a release:
+ * doc/dev/new_otp_release.md.
  *
  *   offset, running    offsetof() compiled against erl_process.h of 25.2.3, 26.2.5, 27.3.4.1 and
  *                      29.1.1 (JIT, frame pointers compiled in, no DEBUG); for the tested releases
@@ -44,17 +45,22 @@
 #define RUNNING_25 {760, 104, 472, 168, 184}
 #define RUNNING_27 {744, 120, 464, 168, 184}
 
+/* inner: the queue's length less 64 (25) or 24 (27); middle 24 or 32 further; outer: its length less
+ * 16; buffers behind it (erl_message.h ErtsSignalPrivQueues, ErtsSignalInQueue) */
+#define QUEUE_25 {328, 352, 656, 696}
+#define QUEUE_27 {312, 344, 640, 680}
+
 #define SLOT_HIGH FP_PID_SLOT_HIGH, 15
 #define SLOT_LOW FP_PID_SLOT_LOW, 28
 
 static const struct fp_release releases[] = {
     /* otp, tested, pid_form and pid_number_bits, atom_form, functions_to_line_table and
-     * _num_functions, process_size, message_size, running, offset */
-    {25, 1, SLOT_HIGH, FP_ATOM_NAME_POINTER, 3, 12, 776, 88, RUNNING_25, OFFSETS_25},
-    {26, 0, SLOT_LOW, FP_ATOM_NAME_POINTER, 3, 12, 776, 88, RUNNING_25, OFFSETS_25},
-    {27, 1, SLOT_LOW, FP_ATOM_NAME_POINTER, 8, 17, 760, 88, RUNNING_27, OFFSETS_27},
-    {28, 0, SLOT_LOW, FP_ATOM_NAME_BINARY, 10, 19, 760, 88, RUNNING_27, OFFSETS_27},
-    {29, 1, SLOT_LOW, FP_ATOM_NAME_BINARY, 10, 19, 768, 88, RUNNING_27, OFFSETS_27},
+     * _num_functions, process_size, message_size, running, queue, offset */
+    {25, 1, SLOT_HIGH, FP_ATOM_NAME_POINTER, 3, 12, 776, 88, RUNNING_25, QUEUE_25, OFFSETS_25},
+    {26, 0, SLOT_LOW, FP_ATOM_NAME_POINTER, 3, 12, 776, 88, RUNNING_25, QUEUE_25, OFFSETS_25},
+    {27, 1, SLOT_LOW, FP_ATOM_NAME_POINTER, 8, 17, 760, 88, RUNNING_27, QUEUE_27, OFFSETS_27},
+    {28, 0, SLOT_LOW, FP_ATOM_NAME_BINARY, 10, 19, 760, 88, RUNNING_27, QUEUE_27, OFFSETS_27},
+    {29, 1, SLOT_LOW, FP_ATOM_NAME_BINARY, 10, 19, 768, 88, RUNNING_27, QUEUE_27, OFFSETS_27},
 };
 /* clang-format on */
 

@@ -3,7 +3,7 @@
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
-%% `selector_*', {@link flame_prof_pstack} for
+%% `selector_*', {@link flame_prof_mailbox} for `mailbox_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
 %% {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
@@ -25,6 +25,7 @@
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
+-export([mailbox_open/2, mailbox_next/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0]).
@@ -236,6 +237,13 @@ selector_next(_, _) -> ?NOT_LOADED.
 %% For the sample that the session takes of itself: names of [a-z_], at most 64.
 -spec session_node_metrics(session(), [{atom(), integer()}]) -> ok | {error, closed}.
 session_node_metrics(_, _) -> ?NOT_LOADED.
+
+-spec mailbox_open(pid(), Limits :: #{atom() => non_neg_integer()}) ->
+    {ok, reference()} | {error, atom() | {atom(), binary()}}.
+mailbox_open(_, _) -> ?NOT_LOADED.
+
+-spec mailbox_next(reference(), Nodes :: pos_integer()) -> more | map().
+mailbox_next(_, _) -> ?NOT_LOADED.
 
 load() ->
     case application:get_env(flame_prof_attached, library) of

@@ -1,0 +1,208 @@
+/* mailbox_nif.c - looks at mailboxes, for flame_prof_mailbox: steps of some milliseconds on a dirty
+ * scheduler. */
+#include <stdatomic.h>
+
+#include "agent_nif/library.h"
+#include "base/error.h"
+#include "erts/process_table.h"
+#include "erts/term.h"
+#include "terms/terms.h"
+#include "waits/mailbox.h"
+
+#define STEP_MAX 1048576u
+#define ROWS_MAX 1000u
+
+struct mailbox_handle {
+    _Atomic int entered; /* 1 during a call: a second caller gets badarg */
+    struct fp_memory memory;
+    int is_open;
+    uint32_t rows;
+    struct fp_envelopes envelope;
+    struct fp_mailbox *mailbox; /* NULL: creation has failed */
+};
+
+void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object)
+{
+    struct mailbox_handle *handle = object;
+
+    (void)env;
+    if (handle->mailbox != NULL)
+        fp_mailbox_close(handle->mailbox);
+    if (handle->is_open)
+        fp_safe_read_close(&handle->memory);
+}
+
+static int get_limits(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_mailbox_limits *limits,
+                      uint32_t *rows)
+{
+    uint32_t millions = 0;
+    int is_right = fp_map_get_u32(env, map, "oldest", &limits->oldest) &&
+                   fp_map_get_u32(env, map, "time_ms", &limits->time_ms) &&
+                   fp_map_get_u32(env, map, "millions", &millions) &&
+                   fp_map_get_u32(env, map, "rows", rows);
+
+    limits->messages = (uint64_t)millions * 1000000;
+    return is_right && limits->oldest <= FP_MAILBOX_OLDEST_MAX && *rows <= ROWS_MAX;
+}
+
+/* (Pid, #{oldest, time_ms, millions, rows}) -> {ok, Mailbox} | {error, Error}; `unsupported` with a
+ * text where the queues are not as calibration expected. */
+FP_NIF(mailbox_open)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout = library->layout;
+    struct mailbox_handle *handle;
+    struct fp_mailbox_limits limits;
+    ErlNifPid pid;
+    ERL_NIF_TERM term;
+    uint32_t rows;
+    int err;
+
+    if (layout == NULL || !enif_get_local_pid(env, argv[0], &pid) ||
+        !get_limits(env, argv[1], &limits, &rows))
+        return enif_make_badarg(env);
+    if (layout->queue_refusal != NULL)
+        return fp_error_text(env, FP_EUNSUPPORTED, layout->queue_refusal);
+    handle = enif_alloc_resource(library->mailbox_type, sizeof *handle);
+    atomic_init(&handle->entered, 0);
+    handle->mailbox = NULL;
+    handle->rows = rows;
+#define ENVELOPE(name, text) handle->envelope.name = fp_atom(env, text);
+    FP_ENVELOPE_MAP(ENVELOPE)
+    err = fp_safe_read_open_own(&handle->memory);
+    handle->is_open = err == 0;
+    if (err == 0)
+        err = fp_mailbox_open(&handle->mailbox, layout, &handle->memory, &handle->envelope, argv[0],
+                              &limits);
+    term = enif_make_resource(env, handle);
+    enif_release_resource(handle);
+    return err == 0 ? fp_ok(env, term) : fp_result(env, err);
+}
+
+/* ----------------------------------------------------------------- answers -- */
+
+/* Pid, port or atom; `unknown` for what cannot be one of this VM. The VM would trust the word. */
+static ERL_NIF_TERM sender_term(ErlNifEnv *env, const struct fp_layout *layout, uint32_t atoms,
+                                uint64_t from)
+{
+    if (fp_term_is_pid(from) && fp_pid_slot(layout, from) < layout->process_limit)
+        return (ERL_NIF_TERM)from;
+    if ((from & 0xf) == 0x7)
+        return (ERL_NIF_TERM)from;
+    if (fp_term_is_atom(from) && fp_atom_index(from) < atoms)
+        return (ERL_NIF_TERM)from;
+    return fp_atom(env, "unknown");
+}
+
+/* {Kind, {atom, Atom} | {tuple, Atom, Arity} | other | unknown} */
+static ERL_NIF_TERM tag_term(ErlNifEnv *env, uint32_t atoms, const struct fp_mailbox_tag *tag)
+{
+    ERL_NIF_TERM shape = fp_atom(env, tag->tag.shape == FP_SHAPE_OTHER ? "other" : "unknown");
+    int is_atom = fp_term_is_atom(tag->tag.atom) && fp_atom_index(tag->tag.atom) < atoms;
+
+    if (is_atom && tag->tag.shape == FP_SHAPE_ATOM)
+        shape = enif_make_tuple2(env, fp_atom(env, "atom"), (ERL_NIF_TERM)tag->tag.atom);
+    else if (is_atom && tag->tag.shape == FP_SHAPE_TUPLE)
+        shape = enif_make_tuple3(env, fp_atom(env, "tuple"), (ERL_NIF_TERM)tag->tag.atom,
+                                 enif_make_uint(env, tag->tag.arity));
+    return enif_make_tuple2(env, fp_atom(env, fp_message_kind_name(tag->kind)), shape);
+}
+
+/* What the tables of an answer are told by. */
+struct teller {
+    ErlNifEnv *env;
+    const struct fp_layout *layout;
+    uint32_t atoms, rows;
+};
+
+static ERL_NIF_TERM tally_term(const struct teller *to, const struct fp_tally *tally, int is_tags)
+{
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM list = enif_make_list(env, 0), key;
+    uint32_t rows = tally->used < to->rows ? tally->used : to->rows;
+
+    for (uint32_t k = rows; k-- > 0;) {
+        const struct fp_tally_row *row = &tally->row[k];
+        struct fp_mailbox_tag tag = fp_mailbox_tag_of(row);
+
+        key = is_tags ? tag_term(env, to->atoms, &tag)
+                      : sender_term(env, to->layout, to->atoms, row->key[0]);
+        list = enif_make_list_cell(
+            env, enif_make_tuple2(env, key, enif_make_uint64(env, row->count)), list);
+    }
+    return list;
+}
+
+static ERL_NIF_TERM oldest_term(const struct teller *to, const struct fp_mailbox_answer *answer)
+{
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    for (uint32_t k = answer->oldest_count; k-- > 0;) {
+        const struct fp_mailbox_message *message = &answer->oldest[k];
+
+        list = enif_make_list_cell(
+            env,
+            enif_make_tuple2(env, sender_term(env, to->layout, to->atoms, message->from),
+                             tag_term(env, to->atoms, &message->is)),
+            list);
+    }
+    return list;
+}
+
+static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox_answer *answer)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } number[] = {
+        {"messages", answer->messages},     {"undecoded", answer->undecoded},
+        {"signals", answer->signals},       {"taken", answer->taken},
+        {"doubtful", answer->doubtful},     {"bytes", answer->bytes},
+        {"on_heap", answer->on_heap},       {"attempts", answer->attempts},
+        {"all_senders", answer->senders.used}, {"untold_senders", answer->senders.others},
+        {"all_tags", answer->tags.used},    {"untold_tags", answer->tags.others},
+    };
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+    for (size_t k = 0; k < sizeof number / sizeof *number; k++)
+        fp_map_put_u64(env, &map, number[k].name, number[k].value);
+    fp_map_put(env, &map, "expected",
+               answer->expected < 0 ? fp_atom(env, "unknown")
+                                    : enif_make_int64(env, answer->expected));
+    fp_map_put(env, &map, "complete", fp_boolean(env, answer->is_complete));
+    fp_map_put(env, &map, "moved", fp_boolean(env, answer->has_moved));
+    fp_map_put(env, &map, "buffers_unknown", fp_boolean(env, answer->buffers_unknown));
+    fp_map_put(env, &map, "error",
+               fp_atom(env, answer->err == 0 ? "none" : fp_err_name(answer->err)));
+    fp_map_put(env, &map, "senders", tally_term(to, &answer->senders, 0));
+    fp_map_put(env, &map, "tags", tally_term(to, &answer->tags, 1));
+    fp_map_put(env, &map, "oldest", oldest_term(to, answer));
+    return map;
+}
+
+/* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer */
+FP_NIF(mailbox_next)
+{
+    struct fp_library *library = fp_library(env);
+    struct mailbox_handle *handle;
+    struct teller to = {.env = env, .layout = library->layout};
+    ERL_NIF_TERM term;
+    unsigned nodes;
+
+    if (!enif_get_resource(env, argv[0], library->mailbox_type, (void **)&handle) ||
+        !enif_get_uint(env, argv[1], &nodes) || nodes == 0 || nodes > STEP_MAX ||
+        handle->mailbox == NULL ||
+        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+        return enif_make_badarg(env);
+    term = fp_atom(env, "more");
+    if (fp_mailbox_step(handle->mailbox, nodes)) {
+        to.rows = handle->rows;
+        if (fp_safe_read(&handle->memory, to.layout->atom_entries, &to.atoms, 4) != 0)
+            to.atoms = 0;
+        term = answer_term(&to, fp_mailbox_answer(handle->mailbox));
+    }
+    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    return term;
+}
