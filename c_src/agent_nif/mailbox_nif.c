@@ -17,7 +17,6 @@ struct mailbox_handle {
     struct fp_memory memory;
     int is_open;
     uint32_t rows;
-    struct fp_envelopes envelope;
     struct fp_mailbox *mailbox; /* NULL: creation has failed */
 };
 
@@ -67,13 +66,10 @@ FP_NIF(mailbox_open)
     atomic_init(&handle->entered, 0);
     handle->mailbox = NULL;
     handle->rows = rows;
-#define ENVELOPE(name, text) handle->envelope.name = fp_atom(env, text);
-    FP_ENVELOPE_MAP(ENVELOPE)
     err = fp_safe_read_open_own(&handle->memory);
     handle->is_open = err == 0;
     if (err == 0)
-        err = fp_mailbox_open(&handle->mailbox, layout, &handle->memory, &handle->envelope, argv[0],
-                              &limits);
+        err = fp_mailbox_open(&handle->mailbox, layout, &handle->memory, argv[0], &limits);
     term = enif_make_resource(env, handle);
     enif_release_resource(handle);
     return err == 0 ? fp_ok(env, term) : fp_result(env, err);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "erts/process.h"
 #include "erts/process_table.h"
 #include "erts/term.h"
 
@@ -14,8 +15,6 @@
 #define ATTEMPTS 50u
 #define SENDER_ROWS 65536u
 #define TAG_ROWS 4096u
-/* Reads of memory for the tag of a message. */
-#define TAG_READS 16u
 /* Signals before the first message. */
 #define SIGNALS_AT_HEAD 256u
 
@@ -29,7 +28,6 @@ struct item {
 struct fp_mailbox {
     const struct fp_layout *layout;
     const struct fp_memory *memory;
-    const struct fp_envelopes *envelope;
     struct fp_mailbox_limits limits;
     struct fp_page_cache *cache;
     struct fp_walk walk;
@@ -71,8 +69,8 @@ static void read_tag(struct fp_mailbox *m, uint64_t term, struct fp_mailbox_tag 
     struct fp_message message;
 
     memset(&message, 0, sizeof message);
-    m->walk.budget = TAG_READS;
-    fp_message_read(&m->walk, m->envelope, term, &message);
+    fp_walk_again(&m->walk, FP_MESSAGE_READS);
+    fp_message_read(&m->walk, &m->layout->envelope, term, &message);
     tag->kind = message.kind;
     tag->tag = message.tag;
     if (tag->tag.shape != FP_SHAPE_ATOM && tag->tag.shape != FP_SHAPE_TUPLE)
@@ -316,7 +314,7 @@ static void begin(struct fp_mailbox *m)
     m->at = m->queues.chain[0].first;
     m->mark = m->since_mark = 0;
     m->marks = 8;
-    fp_walk_start(&m->walk, fp_page_cache_memory(m->cache), m->layout, TAG_READS);
+    fp_walk_start(&m->walk, fp_page_cache_memory(m->cache), m->layout, FP_MESSAGE_READS);
 }
 
 static int ends(struct fp_mailbox *m, int err)
@@ -354,8 +352,8 @@ int fp_mailbox_step(struct fp_mailbox *m, uint32_t nodes)
 }
 
 int fp_mailbox_open(struct fp_mailbox **mailbox, const struct fp_layout *layout,
-                    const struct fp_memory *memory, const struct fp_envelopes *envelope,
-                    uint64_t pid, const struct fp_mailbox_limits *limits)
+                    const struct fp_memory *memory, uint64_t pid,
+                    const struct fp_mailbox_limits *limits)
 {
     struct fp_mailbox *m = calloc(1, sizeof *m);
     int err = m == NULL ? FP_ENOMEM : 0;
@@ -365,7 +363,6 @@ int fp_mailbox_open(struct fp_mailbox **mailbox, const struct fp_layout *layout,
         return err;
     m->layout = layout;
     m->memory = memory;
-    m->envelope = envelope;
     m->limits = *limits;
     m->pid = pid;
     m->deadline_ms = fp_monotonic_ms() + limits->time_ms;

@@ -58,11 +58,11 @@ struct fp_mailbox_limits {
     uint64_t messages; /* at most */
 };
 
-/* A look at the mailbox of a process of this node. 0, FP_EGONE, FP_EFAULT, FP_ENOMEM. `layout`,
- * `memory` and `envelope` must outlive it. */
+/* A look at the mailbox of a process of this node. 0, FP_EGONE, FP_EFAULT, FP_ENOMEM. `layout` and
+ * `memory` must outlive it. */
 int fp_mailbox_open(struct fp_mailbox **mailbox, const struct fp_layout *layout,
-                    const struct fp_memory *memory, const struct fp_envelopes *envelope,
-                    uint64_t pid, const struct fp_mailbox_limits *limits);
+                    const struct fp_memory *memory, uint64_t pid,
+                    const struct fp_mailbox_limits *limits);
 void fp_mailbox_close(struct fp_mailbox *mailbox);
 
 /* Reads some more, some `nodes` of them. 1: that was all, the answer stands. */
