@@ -31,6 +31,7 @@
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, blame/2]).
+-export([mailbox/1, mailbox/2]).
 -export([hot/1, hot/2, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
@@ -422,6 +423,39 @@ pstack() ->
 -spec pstack(flame_prof_target:target() | [flame_prof_target:target()]) -> ok | {error, reason()}.
 pstack(Targets) ->
     print(flame_prof_pstack, flame_prof_pstack:processes(Targets)).
+
+%% @equiv mailbox(Process, #{})
+-spec mailbox(flame_prof_target:target()) -> ok | {error, reason()}.
+mailbox(Process) ->
+    mailbox(Process, #{}).
+
+%% @doc Prints who fills a mailbox, and with what: the waiting messages by sender and by tag, the
+%% oldest first, and the memory that they take.
+%%
+%% ```
+%% 1> flame_prof:mailbox(my_server).
+%% <0.95.0> my_server my_server:init/1: 1,204,331 messages, 128M bytes
+%%
+%% Senders
+%%   98.1%   1,181,449  <0.102.0> my_feed my_feed:run/1
+%%    1.9%      22,882  node shop@host2
+%%
+%% Messages
+%%   98.1%   1,181,449  cast:{update,_,_}
+%%    1.9%      22,882  call:{get,_}
+%%
+%% Oldest first
+%%   cast:{update,_,_}              <0.102.0> my_feed my_feed:run/1
+%%   call:{get,_}                   node shop@host2
+%% ok
+%% '''
+%%
+%% The process is not asked and does not notice, and no message is copied: some 200 ns a message.
+%% {@link flame_prof_mailbox} has the options, what a moving queue gives, and the same as terms. The
+%% portable engine has the length only.
+-spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
+mailbox(Process, Options) ->
+    print(flame_prof_mailbox, flame_prof_mailbox:look(Process, Options)).
 
 %% @doc Measures for a number of milliseconds (10 to 60000) and prints the callers of a
 %% function, by share, and the processes that ran it.

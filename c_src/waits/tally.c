@@ -59,5 +59,10 @@ static int compare(const void *a, const void *b)
 
 void fp_tally_sort(struct fp_tally *tally)
 {
-    qsort(tally->row, tally->rows, sizeof *tally->row, compare);
+    uint32_t n = 0;
+
+    for (uint32_t k = 0; n < tally->used; k++)
+        if (tally->row[k].count != 0)
+            tally->row[n++] = tally->row[k];
+    qsort(tally->row, n, sizeof *tally->row, compare);
 }

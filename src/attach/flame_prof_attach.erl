@@ -58,6 +58,7 @@
     flame_prof_triggers,
     flame_prof_remote_sampler,
     flame_prof_pstack,
+    flame_prof_mailbox,
     flame_prof_top_sampler
 ]).
 

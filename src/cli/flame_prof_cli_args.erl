@@ -210,6 +210,13 @@ counted(Command, #{arguments := Arguments} = Parsed) ->
 
 required(export, Parsed) when not is_map_key(as, Parsed) ->
     {usage, ["--as is missing: ", accepts({one_of, flame_prof_query:formats()})]};
+%% The node stands before the process, or in --node as for all others.
+required(mailbox, #{arguments := [Node, Process]} = Parsed) when not is_map_key(node, Parsed) ->
+    {ok, Parsed#{node => [Node], arguments := [Process]}};
+required(mailbox, #{node := _, arguments := [_]} = Parsed) ->
+    {ok, Parsed};
+required(mailbox, _Parsed) ->
+    {usage, ["it takes a node and one process, which is ", "a registered name or a pid, as <0.85.0>"]};
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
@@ -232,6 +239,8 @@ table() ->
         {top, "top --node NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
         {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
+        {mailbox, "mailbox NODE PROCESS [options]", {1, 2},
+            "Who fills a mailbox, and with what."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
@@ -270,6 +279,12 @@ options(top) ->
     ] ++ node_options();
 options(pstack) ->
     node_options() ++ json();
+options(mailbox) ->
+    [
+        {senders, {"N", {whole, 1, 1000}}, "senders to tell (20)"},
+        {tags, {"N", {whole, 1, 1000}}, "kinds of messages to tell (20)"},
+        {oldest, {"N", {whole, 0, 100}}, "of the oldest messages to tell (20)"}
+    ] ++ node_options() ++ json();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -392,6 +407,9 @@ more(attach) ->
 more(top) ->
     ["Keys: ", flame_prof_top:help(), "\n",
         "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
+more(mailbox) ->
+    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
+    "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report ->
     "The status is 0 when all is whole, 4 when something is damaged or cut off and was left out, 1\n"
     "when nothing can be read.\n\n";
@@ -404,6 +422,8 @@ example(attach) ->
 example(top) -> ["flame_prof top --node shop@myhost --by memory"];
 example(pstack) -> ["flame_prof pstack --node shop@myhost",
     "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
+example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
+    "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->

@@ -1,5 +1,5 @@
 %% @private The commands to nodes that have flame_prof: info, start, flush, stop;
-%% and pstack and top, which bring it where it is missing.
+%% and mailbox, pstack and top, which bring it where it is missing.
 -module(flame_prof_cli_nodes).
 
 -export([do/2, session_options/1, timeout/1]).
@@ -26,6 +26,10 @@ at(top, Nodes, Parsed) ->
 at(pstack, Nodes, Parsed) ->
     flame_prof_cli_attach:borrowing(Nodes, refused, timeout(Parsed), fun() ->
         first_error([Error || Node <- Nodes, {error, _} = Error <- [pstack(Node, Parsed)]])
+    end);
+at(mailbox, Nodes, Parsed) ->
+    flame_prof_cli_attach:borrowing(Nodes, refused, timeout(Parsed), fun() ->
+        first_error([Error || Node <- Nodes, {error, _} = Error <- [mailbox(Node, Parsed)]])
     end);
 at(info, Nodes, Parsed) ->
     each(Nodes, fun info/2, flame_prof, info, [], Parsed);
@@ -134,6 +138,30 @@ look(Node, {ok, Look}, Parsed) ->
     end.
 
 entry({Place, What}) -> #{place => text(Place), process => What}.
+
+%% mailbox
+
+mailbox(Node, #{arguments := [Name]} = Parsed) ->
+    Options = maps:with([senders, tags, oldest], Parsed),
+    Look = outcome(Node, call(Node, flame_prof_mailbox, look, [target(Name), Options], Parsed)),
+    {Module, Function} =
+        case Parsed of
+            #{json := true} -> {flame_prof_mailbox_text, json};
+            _ -> {flame_prof_mailbox, format}
+        end,
+    case Look of
+        {ok, Mailbox} ->
+            told(Node, call(Node, Module, Function, [Mailbox], Parsed));
+        {error, _} = Error ->
+            Error
+    end.
+
+told(_Node, {error, _} = Error) ->
+    Error;
+told(Node, {ok, #{} = Json}) ->
+    put([flame_prof_json:encode(Json#{node => Node}), "\n"]);
+told(Node, {ok, Text}) ->
+    put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]).
 
 call(Node, Module, Function, Args, Parsed) ->
     flame_prof_remote:call(Node, Module, Function, Args, timeout(Parsed)).

@@ -1,0 +1,256 @@
+%% @doc Who fills a mailbox, and with what: the messages that wait in it by sender and by tag, the
+%% oldest ones, how much memory they take. {@link flame_prof:mailbox/1} prints it.
+%%
+%% ```
+%% 1> {ok, Mailbox} = flame_prof_mailbox:look(my_server, #{}).
+%% 2> #{length := N, senders := [{Pid, Count} | _], tags := [{{Kind, Tag}, _} | _]} = Mailbox.
+%% 3> io:put_chars(flame_prof_mailbox:format(Mailbox)).
+%% '''
+%%
+%% A tag is the atom that a message is or begins with, behind the envelope of a behaviour: `{get,
+%% _}' of a `gen_server:call(S, {get, Key})'. No other part of a message is told, or leaves the
+%% memory in which it lies.
+%%
+%% == Why it is safe in production ==
+%% The process is not asked, does not stop and does not notice; no message is copied into the VM.
+%% (`process_info(Pid, messages)' copies all of them, and the process does that itself.) Its
+%% queues are read from the outside, on a dirty scheduler, in steps of some 10 ms: some 200 ns a
+%% message, 4 bytes a message and 6 MB while it lasts.
+%%
+%% == A queue that moves ==
+%% The answer is about the moment at which the look began. What is appended later is not in it. What
+%% the process takes meanwhile is `taken'. `complete' says that the counts are all messages of that
+%% moment. Where it is `false' they are a lower bound: each message told was there, but others were
+%% taken just while they were read (`doubtful'), the time limit came, or the process moved faster than
+%% it could be followed.
+%%
+%% The portable engine has the length only: to ask a process for its messages copies them.
+-module(flame_prof_mailbox).
+
+-include("flame_prof_internal.hrl").
+
+-export([look/1, look/2, format/1]).
+
+-export_type([mailbox/0, sender/0, tag/0, options/0, name/0]).
+
+-type options() ::
+    #{
+        senders => pos_integer(),
+        tags => pos_integer(),
+        oldest => non_neg_integer(),
+        time_limit => pos_integer(),
+        engine => auto | native | portable
+    }.
+%% How many of each are told (20, at most 1,000 and 100); milliseconds (2,000).
+
+-type sender() :: pid() | port() | {node, node()} | atom().
+%% `{node, Node}': some process of another node. An atom is what the VM writes for a sender: `system',
+%% `undefined' for a timer or a thread; `unknown' where it has none.
+
+-type tag() :: {kind(), {atom, atom()} | {tuple, atom(), arity()} | other | unknown}.
+%% `other': a message without such an atom. `unknown': it is still as it came from another node, or
+%% could not be read.
+
+-type kind() ::
+    call | cast | event | system | io | down | exit | timer | reply | info | unknown.
+%% By the envelope: `call' and `cast' of gen_server and gen_statem, `event' of gen_event, `system' of
+%% sys, `info' for all other messages.
+
+-type name() :: #{registered_name => atom(), initial_call => mfa()}.
+
+-type mailbox() ::
+    #{
+        process := pid(),
+        engine := flame_prof_engine:name(),
+        length := non_neg_integer(),
+        unknown := [binary()],
+        counted => non_neg_integer(),
+        complete => boolean(),
+        moved => boolean(),
+        taken => non_neg_integer(),
+        doubtful => non_neg_integer(),
+        senders => [{sender(), pos_integer()}],
+        all_senders => non_neg_integer(),
+        names => #{pid() => name()},
+        tags => [{tag(), pos_integer()}],
+        all_tags => non_neg_integer(),
+        oldest => [{sender(), tag()}],
+        signals => non_neg_integer(),
+        undecoded => non_neg_integer(),
+        memory => non_neg_integer(),
+        on_heap => non_neg_integer()
+    }.
+%% `length' is what was counted, or the process's own counter where that is more. `unknown': what
+%% could not be told, and why. Senders and tags are the largest ones, of `all_senders' and `all_tags'.
+%% `signals': exits, monitors, replies to an alias that wait to be handled; no messages. `memory':
+%% bytes of the messages outside of the heap; those `on_heap' are in that of the process.
+
+%% Some 10 ms.
+-define(NODES, 65536).
+%% In the table of the library.
+-define(MILLIONS, 50).
+
+%% @equiv look(Process, #{})
+-spec look(flame_prof_target:target()) -> {ok, mailbox()} | {error, flame_prof:reason()}.
+look(Process) ->
+    look(Process, #{}).
+
+%% @doc Looks at the mailbox of a process of this node, by pid, name, or the text of a pid.
+-spec look(flame_prof_target:target(), options()) ->
+    {ok, mailbox()} | {error, flame_prof:reason()}.
+look(Process, Options) ->
+    case {target(Process), flame_prof_schema:checked(rows(), Options)} of
+        {{ok, Pid}, {ok, #{engine := Engine} = Checked}} ->
+            by(flame_prof_engine:choose(Engine), Pid, Checked);
+        {{error, _} = Error, _} -> Error;
+        {_, {error, _} = Error} -> Error
+    end.
+
+rows() ->
+    [
+        #{key => senders, type => {whole, count, 1, 1000}, default => 20},
+        #{key => tags, type => {whole, count, 1, 1000}, default => 20},
+        #{key => oldest, type => {whole, count, 0, 100}, default => 20},
+        #{key => time_limit, type => {whole, ms, 1, 60000}, default => 2000},
+        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto}
+    ].
+
+target(Process) ->
+    case flame_prof_target:parse(Process) of
+        {ok, [Target]} ->
+            case flame_prof_target:find(Target) of
+                undefined -> {error, {process, #{target => Target}}};
+                Pid -> {ok, Pid}
+            end;
+        _ ->
+            Accepted = flame_prof_target:accepts(),
+            {error, {badarg, #{argument => process, value => Process, accepted => Accepted}}}
+    end.
+
+by({error, _} = Refusal, _Pid, _Options) ->
+    Refusal;
+by({ok, #{engine := portable, engine_reason := Why}}, Pid, _Options) ->
+    portable(Pid, Why);
+by({ok, #{engine := native}}, Pid, #{engine := Wanted} = Options) ->
+    #{senders := Senders, tags := Tags, oldest := Oldest, time_limit := Ms} = Options,
+    Limits = #{
+        rows => max(Senders, Tags), oldest => Oldest, time_ms => Ms, millions => ?MILLIONS
+    },
+    case flame_prof_nif:mailbox_open(Pid, Limits) of
+        {ok, Mailbox} ->
+            native(Pid, read(Mailbox), Options);
+        {error, gone} ->
+            gone(Pid);
+        {error, {unsupported, Why}} when Wanted =:= auto ->
+            portable(Pid, Why);
+        {error, {unsupported, Why}} ->
+            {error, {engine, #{engine => native, reason => Why, cause => queues}}};
+        {error, Error} ->
+            Why = iolist_to_binary(["the mailbox could not be read: ", atom_to_binary(Error)]),
+            {error, {engine, #{engine => native, reason => Why, cause => Error}}}
+    end.
+
+read(Mailbox) ->
+    case flame_prof_nif:mailbox_next(Mailbox, ?NODES) of
+        more -> read(Mailbox);
+        Answer -> Answer
+    end.
+
+gone(Pid) ->
+    {error, {process, #{target => Pid}}}.
+
+%% What the library has is told; what it leaves open is named.
+
+native(Pid, #{error := gone, messages := 0}, _Options) ->
+    gone(Pid);
+native(Pid, Answer, Options) ->
+    #{messages := Counted, expected := Expected, senders := Senders, tags := Tags} = Answer,
+    Told = [{sender(S), N} || {S, N} <- lists:sublist(Senders, maps:get(senders, Options))],
+    Oldest = [{sender(S), Tag} || {S, Tag} <- maps:get(oldest, Answer)],
+    Pids = lists:usort([S || {S, _} <- Told ++ Oldest, is_pid(S)]),
+    Plain = [complete, moved, taken, doubtful, signals, undecoded, on_heap],
+    {ok, (maps:with(Plain, Answer))#{
+        process => Pid,
+        engine => native,
+        length => longest(Counted, Expected, Answer),
+        counted => Counted,
+        senders => Told,
+        all_senders => maps:get(all_senders, Answer),
+        tags => lists:sublist(Tags, maps:get(tags, Options)),
+        all_tags => maps:get(all_tags, Answer),
+        oldest => Oldest,
+        names => names(lists:usort([Pid | Pids])),
+        memory => maps:get(bytes, Answer),
+        unknown => unknown(Answer)
+    }}.
+
+longest(Counted, _, #{complete := true}) -> Counted;
+longest(Counted, Expected, _) when is_integer(Expected) -> max(Counted, Expected);
+longest(Counted, unknown, _) -> Counted.
+
+%% Names of nodes have an @, other atoms are the VM's own.
+sender(Atom) when is_atom(Atom) ->
+    case lists:member($@, atom_to_list(Atom)) of
+        true -> {node, Atom};
+        false -> Atom
+    end;
+sender(Sender) ->
+    Sender.
+
+unknown(Answer) ->
+    lists:append([
+        [<<"messages in the buffers of its senders">> || #{buffers_unknown := true} <- [Answer]],
+        [moved(Answer) || #{complete := false, buffers_unknown := false} <- [Answer]],
+        [
+            <<"senders of ", (integer_to_binary(N))/binary, " messages: too many different ones">>
+         || #{untold_senders := N} <- [Answer], N > 0
+        ],
+        [
+            <<"tags of ", (integer_to_binary(N))/binary, " messages: too many different ones">>
+         || #{untold_tags := N} <- [Answer], N > 0
+        ]
+    ]).
+
+moved(#{error := gone}) -> <<"the rest: the process has exited">>;
+moved(#{error := torn}) -> <<"the rest: the queue moved faster than it could be read">>;
+moved(#{error := none, doubtful := 0}) -> <<"the rest: the time limit came">>;
+moved(#{error := none}) -> <<"messages that were taken while they were read">>;
+moved(#{error := Error}) -> <<"the rest: ", (atom_to_binary(Error))/binary>>.
+
+%% Read out of memory, too; a sender may have exited.
+names(Pids) ->
+    case flame_prof_nif:snapshot([brief | Pids]) of
+        Seen when is_list(Seen) ->
+            maps:from_list([{Pid, name(Process)} || {Pid, #{} = Process} <- Seen]);
+        {error, _} ->
+            #{}
+    end.
+
+name(Seen) ->
+    maps:from_list(
+        [{registered_name, binary_to_atom(N)} || #{registered_name := N} <- [Seen], is_binary(N)] ++
+            lists:sublist([
+                {initial_call, {binary_to_atom(M), binary_to_atom(F), A}}
+             || Key <- [proc_lib_initial_call, initial_call], {M, F, A} <- [maps:get(Key, Seen)]
+            ], 1)
+    ).
+
+portable(Pid, Why) ->
+    case erlang:process_info(Pid, message_queue_len) of
+        {message_queue_len, Length} ->
+            {ok, #{
+                process => Pid,
+                engine => portable,
+                length => Length,
+                unknown => [
+                    <<"senders, tags, memory: to ask for the messages would copy them (", Why/binary,
+                        ")">>
+                ]
+            }};
+        undefined ->
+            gone(Pid)
+    end.
+
+%% @doc As text.
+-spec format(mailbox()) -> unicode:chardata().
+format(Mailbox) -> flame_prof_mailbox_text:format(Mailbox).
