@@ -152,12 +152,12 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
         const char *name;
         uint64_t value;
     } number[] = {
-        {"messages", answer->messages},     {"undecoded", answer->undecoded},
-        {"signals", answer->signals},       {"taken", answer->taken},
-        {"doubtful", answer->doubtful},     {"bytes", answer->bytes},
-        {"on_heap", answer->on_heap},       {"attempts", answer->attempts},
+        {"messages", answer->messages},        {"undecoded", answer->undecoded},
+        {"signals", answer->signals},          {"taken", answer->taken},
+        {"doubtful", answer->doubtful},        {"bytes", answer->bytes},
+        {"on_heap", answer->on_heap},          {"attempts", answer->attempts},
         {"all_senders", answer->senders.used}, {"untold_senders", answer->senders.others},
-        {"all_tags", answer->tags.used},    {"untold_tags", answer->tags.others},
+        {"all_tags", answer->tags.used},       {"untold_tags", answer->tags.others},
     };
     ErlNifEnv *env = to->env;
     ERL_NIF_TERM map = enif_make_new_map(env);

@@ -514,8 +514,8 @@ int fp_layout_solve(struct fp_layout *layout, const struct fp_memory *memory,
 {
     struct solver s = {.layout = layout, .memory = memory, .input = input, .refusal = refusal};
     int (*const steps[])(struct solver *) = {
-        choose_release, read_probes,  solve_fields, solve_heaps,
-        check_pids,     solve_tables, check_lines,  measure_snapshot, check_queues,
+        choose_release, read_probes, solve_fields,     solve_heaps,  check_pids,
+        solve_tables,   check_lines, measure_snapshot, check_queues,
     };
     int err = 0;
 

@@ -21,9 +21,8 @@
 #define WORDS_MAX (UINT64_C(1) << 37)
 
 /* ErtsSignalInQueueBufferArray: slots of two cache lines each: mutex, `alive`, a count, and the
- * in-queue at its place; erl_message.h and ethr_mutex.h, the same in 25, 27 and 29. */
+ * in-queue; erl_message.h, the same in 25, 27 and 29. */
 #define BUFFER_BYTES 128u
-#define QUEUE_IN_BUFFER 40u
 
 /* Two readings of a busy process differ. */
 #define TRIES 50u
@@ -52,27 +51,63 @@ static int chain_of(const unsigned char *bytes, uint64_t address, struct fp_chai
     return 0;
 }
 
-static int read_buffers(const struct fp_memory *memory, uint64_t address, struct fp_queues *queues)
+static int is_before_27(const struct fp_layout *layout)
+{
+    return layout->release.queue.middle - layout->release.queue.inner == 24;
+}
+
+/* Each of the buffers is appended to under a lock of its own: one that is caught in the middle is
+ * read again. */
+static int read_buffer(const struct fp_memory *memory, unsigned char *bytes, uint64_t address,
+                       struct fp_chain *chain)
+{
+    for (unsigned n = 0; chain_of(bytes, address, chain) != 0; n++)
+        if (n == TRIES || fp_safe_read(memory, address, bytes, 24) != 0)
+            return FP_ETORN;
+    return 0;
+}
+
+/* Where the in-queue stands in the buffers: behind a mutex, whose size depends on the build. At the
+ * wrong place hardly any pair of words is a chain. */
+static uint32_t queue_in_buffer(const unsigned char *bytes, uint64_t address)
+{
+    static const uint32_t place[] = {40, 56};
+    uint32_t best = place[0], most = 0;
+
+    for (size_t p = 0; p < sizeof place / sizeof *place; p++) {
+        uint32_t right = 0;
+        struct fp_chain chain;
+
+        for (uint32_t at = place[p]; at < FP_QUEUE_BUFFERS * BUFFER_BYTES; at += BUFFER_BYTES)
+            right += chain_of(bytes + at, address + at, &chain) == 0;
+        if (right > most) {
+            most = right;
+            best = place[p];
+        }
+    }
+    return best;
+}
+
+static int read_buffers(const struct fp_layout *layout, const struct fp_memory *memory,
+                        uint64_t address, struct fp_queues *queues)
 {
     unsigned char bytes[FP_QUEUE_BUFFERS * BUFFER_BYTES];
+    uint32_t place;
 
     if (fp_safe_read(memory, address, bytes, sizeof bytes) != 0)
         return FP_EFAULT;
-    for (uint32_t k = 0; k < FP_QUEUE_BUFFERS; k++) {
-        uint32_t at = k * BUFFER_BYTES + QUEUE_IN_BUFFER;
+    place = queue_in_buffer(bytes, address);
+    for (uint32_t at = place; at < sizeof bytes; at += BUFFER_BYTES) {
         struct fp_chain chain;
 
-        if (chain_of(bytes + at, address + at, &chain) != 0)
+        if (read_buffer(memory, bytes + at, address + at, &chain) != 0)
             return FP_ETORN;
+        if (is_before_27(layout))
+            chain.messages = (int64_t)word_at(bytes, at + LENGTH_IN_IN_QUEUE);
         if (chain.first != 0)
             queues->chain[queues->chains++] = chain;
     }
     return 0;
-}
-
-static int is_before_27(const struct fp_layout *layout)
-{
-    return layout->release.queue.middle - layout->release.queue.inner == 24;
 }
 
 /* From the structure's bytes. 0 or FP_ETORN. */
@@ -106,42 +141,51 @@ static int decode(const struct fp_layout *layout, const unsigned char *bytes, ui
     return 0;
 }
 
-/* Nothing in the queues has changed between the two readings of the structure. */
+/* Nothing has gone from one queue to another between the two readings of the structure; messages
+ * may have been taken from the first, or appended to the last. */
 static int is_same(const struct fp_layout *layout, const unsigned char *a, const unsigned char *b)
 {
     const struct fp_queue_offsets *at = &layout->release.queue;
-    uint32_t length = layout->release.offset[FP_FIELD_inner_len];
 
-    return memcmp(a + at->inner, b + at->inner, 16) == 0 &&
+    return word_at(a, at->inner + LAST_IN_CHAIN) == word_at(b, at->inner + LAST_IN_CHAIN) &&
            memcmp(a + at->middle, b + at->middle, 16) == 0 &&
-           memcmp(a + at->outer, b + at->outer, 24) == 0 && memcmp(a + length, b + length, 8) == 0;
+           (word_at(a, at->outer) == 0 || word_at(a, at->outer) == word_at(b, at->outer)) &&
+           word_at(a, at->buffers) == word_at(b, at->buffers);
+}
+
+/* Twice, and the buffers between that: 0, or FP_ETORN. */
+static int read_once(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t pid,
+                     uint64_t address, struct fp_queues *queues)
+{
+    unsigned char first[FP_PROBE_WINDOW], again[FP_PROBE_WINDOW];
+    uint32_t size = layout->release.process_size;
+    uint64_t buffers;
+    int err;
+
+    if (size > FP_PROBE_WINDOW || fp_safe_read(memory, address, first, size) != 0)
+        return FP_EFAULT;
+    if (fp_process_field(layout, first, FP_FIELD_id) != pid ||
+        (fp_process_field(layout, first, FP_FIELD_state) & FP_PSFLG_FREE) != 0)
+        return FP_EGONE;
+    err = decode(layout, first, address, queues);
+    buffers = word_at(first, layout->release.queue.buffers);
+    if (err == 0 && buffers != 0 && read_buffers(layout, memory, buffers, queues) != 0) {
+        queues->chains = 3;
+        queues->buffers_unknown = 1;
+    }
+    if (fp_safe_read(memory, address, again, size) != 0)
+        return FP_EFAULT;
+    return err == 0 && !is_same(layout, first, again) ? FP_ETORN : err;
 }
 
 int fp_queues_read(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t pid,
                    uint64_t address, struct fp_queues *queues)
 {
-    unsigned char bytes[2][FP_PROBE_WINDOW];
-    uint32_t size = layout->release.process_size;
     int err = FP_ETORN;
 
-    for (unsigned n = 0; err == FP_ETORN && n < TRIES; n++) {
-        for (unsigned k = 0; k < 2; k++)
-            if (size > FP_PROBE_WINDOW || fp_safe_read(memory, address, bytes[k], size) != 0)
-                return FP_EFAULT;
-        if (fp_process_field(layout, bytes[1], FP_FIELD_id) != pid ||
-            (fp_process_field(layout, bytes[1], FP_FIELD_state) & FP_PSFLG_FREE) != 0)
-            return FP_EGONE;
-        err = is_same(layout, bytes[0], bytes[1]) ? decode(layout, bytes[1], address, queues)
-                                                  : FP_ETORN;
-    }
-    if (err != 0)
-        return err;
-    address = word_at(bytes[1], layout->release.queue.buffers);
-    if (address != 0 && read_buffers(memory, address, queues) != 0) {
-        queues->chains = 3;
-        queues->buffers_unknown = 1;
-    }
-    return 0;
+    for (unsigned n = 0; err == FP_ETORN && n < TRIES; n++)
+        err = read_once(layout, memory, pid, address, queues);
+    return err;
 }
 
 int fp_queues_run(const struct fp_queues *queues)

@@ -29,11 +29,11 @@ struct fp_chain {
 struct fp_queues {
     struct fp_chain chain[FP_CHAINS_MAX];
     uint32_t chains;
-    uint32_t state;           /* FP_PSFLG_* */
-    int64_t fetched;          /* messages, -1: not known: of the inner and the middle queue (25), or
+    uint32_t state;         /* FP_PSFLG_* */
+    int64_t fetched;        /* messages, -1: not known: of the inner and the middle queue (25), or
                                * of the inner one (27) */
-    int fetched_has_middle;   /* 25 */
-    int buffers_unknown;      /* there are buffers, and they are not as expected */
+    int fetched_has_middle; /* 25 */
+    int buffers_unknown;    /* there are buffers, and they are not as expected */
     uint64_t i, reds, heap[3]; /* that it ran; that it collected: heap, old heap, minor GCs */
 };
 

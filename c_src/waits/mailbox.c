@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -11,8 +12,11 @@
 
 /* Messages between two looks at what the process has taken. */
 #define CHUNK 2048u
-/* A small queue that moves fast is read again in microseconds; a large one is limited by time. */
-#define ATTEMPTS 50u
+/* A small queue that moves fast is read again in microseconds; a large one is limited by time. After
+ * the first ones there is a pause each: a collection takes its time. */
+#define ATTEMPTS 200u
+#define ATTEMPTS_AT_ONCE 20u
+#define PAUSE_NS 500000
 #define SENDER_ROWS 65536u
 #define TAG_ROWS 4096u
 /* Signals before the first message. */
@@ -34,11 +38,11 @@ struct fp_mailbox {
     uint64_t pid, address;
     int64_t deadline_ms;
     int is_done;
-    struct fp_queues queues; /* as they were when the attempt began */
-    uint64_t oldest;         /* the address of the first message then, 0 for none */
-    uint32_t chain;          /* that is read */
-    uint64_t at;             /* its next node */
-    int64_t in_chain;        /* messages read of it */
+    struct fp_queues queues;          /* as they were when the attempt began */
+    uint64_t oldest;                  /* the address of the first message then, 0 for none */
+    uint32_t chain;                   /* that is read */
+    uint64_t at;                      /* its next node */
+    int64_t in_chain;                 /* messages read of it */
     uint64_t since_mark, mark, marks; /* for loops: an address, and when it is replaced */
     uint64_t visited, visited_room;
     uint32_t *address_of; /* of each message, from the 4th bit on */
@@ -223,16 +227,17 @@ static int count_taken(const struct fp_mailbox *m, const struct fp_queues *now, 
     return FP_ETORN;
 }
 
-/* Whether the messages on its heap may have moved, and whether messages were taken from the middle:
- * more than the oldest are missing. */
+/* Whether the messages on its heap may have moved (while it collects, they are overwritten by where
+ * they have gone), and whether messages were taken from the middle: more than the oldest are
+ * missing. */
 static int has_torn(const struct fp_mailbox *m, const struct fp_queues *now, uint64_t taken)
 {
     const struct fp_queues *then = &m->queues;
 
     if ((then->state & FP_PSFLG_OFF_HEAP_MSGQ) == 0 &&
-        memcmp(now->heap, then->heap, sizeof now->heap) != 0)
+        ((now->state & FP_PSFLG_GC) != 0 || memcmp(now->heap, then->heap, sizeof now->heap) != 0))
         return 1;
-    return now->fetched < then->fetched - (int64_t)taken;
+    return then->fetched >= 0 && now->fetched < then->fetched - (int64_t)taken;
 }
 
 static int has_moved(const struct fp_queues *then, const struct fp_queues *now)
@@ -282,6 +287,19 @@ static int confirm(struct fp_mailbox *m)
 
 /* --------------------------------------------------------------- attempts -- */
 
+/* While 25 answers process_info(message_queue_len), it has a marker first in the outer queue, and
+ * counts elsewhere. */
+static void doubt_counters(struct fp_mailbox *m)
+{
+    uint64_t word[3], first = m->queues.chain[2].first;
+
+    if (m->queues.fetched_has_middle && first != 0 &&
+        (fp_safe_read(m->memory, first, word, sizeof word) != 0 || (word[2] & 0x3f) == 0x30)) {
+        m->queues.fetched = -1;
+        m->queues.chain[2].messages = -1;
+    }
+}
+
 static void begin(struct fp_mailbox *m)
 {
     struct fp_mailbox_answer *answer = &m->answer;
@@ -306,8 +324,9 @@ static void begin(struct fp_mailbox *m)
     answer->err = 0;
     answer->buffers_unknown = m->queues.buffers_unknown;
     m->oldest = oldest_message(m, &m->queues);
+    doubt_counters(m);
     answer->expected = m->queues.fetched;
-    if (m->queues.chain[2].messages >= 0 && m->queues.chains == 3)
+    if (answer->expected >= 0 && m->queues.chain[2].messages >= 0 && m->queues.chains == 3)
         answer->expected += m->queues.chain[2].messages;
     else if (m->queues.chain[1].first != 0 || m->queues.chain[2].first != 0 || m->queues.chains > 3)
         answer->expected = -1;
@@ -344,6 +363,8 @@ int fp_mailbox_step(struct fp_mailbox *m, uint32_t nodes)
             (err != 0 && m->answer.attempts >= ATTEMPTS))
             return ends(m, err);
         if (err != 0) {
+            if (m->answer.attempts > ATTEMPTS_AT_ONCE)
+                (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
             m->answer.has_moved = 1;
             begin(m);
         }

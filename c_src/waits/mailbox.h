@@ -32,16 +32,16 @@ struct fp_mailbox_message {
 };
 
 struct fp_mailbox_answer {
-    uint64_t messages; /* that were in the queue, each read whole */
-    uint64_t undecoded; /* of them from other nodes, and not decoded yet: no tag */
-    uint64_t signals;  /* beside them: exits, monitors, replies to an alias, not yet handled */
-    uint64_t taken;    /* of the oldest, by the process, during the look */
-    uint64_t doubtful; /* taken while they were read: counted nowhere else */
-    uint64_t bytes;    /* of messages outside of the heap: structures, fragments */
-    uint64_t on_heap;  /* messages whose terms are on the process's heap */
-    int64_t expected;  /* messages by the process's own counters; -1: they do not tell */
-    int is_complete;   /* `messages` are all that were there when it began */
-    int has_moved;     /* the process ran, or messages came or went, meanwhile */
+    uint64_t messages;   /* that were in the queue, each read whole */
+    uint64_t undecoded;  /* of them from other nodes, and not decoded yet: no tag */
+    uint64_t signals;    /* beside them: exits, monitors, replies to an alias, not yet handled */
+    uint64_t taken;      /* of the oldest, by the process, during the look */
+    uint64_t doubtful;   /* taken while they were read: counted nowhere else */
+    uint64_t bytes;      /* of messages outside of the heap: structures, fragments */
+    uint64_t on_heap;    /* messages whose terms are on the process's heap */
+    int64_t expected;    /* messages by the process's own counters; -1: they do not tell */
+    int is_complete;     /* `messages` are all that were there when it began */
+    int has_moved;       /* the process ran, or messages came or went, meanwhile */
     int buffers_unknown; /* messages in senders' buffers that could not be read */
     uint32_t attempts;
     int err; /* FP_EGONE: the process exited meanwhile; FP_ETORN: it moved too fast */
@@ -53,8 +53,8 @@ struct fp_mailbox_answer {
 struct fp_mailbox;
 
 struct fp_mailbox_limits {
-    uint32_t oldest; /* messages to tell, FP_MAILBOX_OLDEST_MAX at most */
-    uint32_t time_ms; /* of reading, until it is told what was certain by then */
+    uint32_t oldest;   /* messages to tell, FP_MAILBOX_OLDEST_MAX at most */
+    uint32_t time_ms;  /* of reading, until it is told what was certain by then */
     uint64_t messages; /* at most */
 };
 

@@ -56,7 +56,7 @@
 %% By the envelope: `call' and `cast' of gen_server and gen_statem, `event' of gen_event, `system' of
 %% sys, `info' for all other messages.
 
--type name() :: #{registered_name => atom(), initial_call => mfa()}.
+-type name() :: #{registered_name => atom(), initial_call => mfa()} | exited.
 
 -type mailbox() ::
     #{
@@ -221,11 +221,15 @@ moved(#{error := Error}) -> <<"the rest: ", (atom_to_binary(Error))/binary>>.
 names(Pids) ->
     case flame_prof_nif:snapshot([brief | Pids]) of
         Seen when is_list(Seen) ->
-            maps:from_list([{Pid, name(Process)} || {Pid, #{} = Process} <- Seen]);
+            maps:from_list([{Pid, name(Process)} || {Pid, Process} <- Seen]);
         {error, _} ->
             #{}
     end.
 
+name({error, gone}) ->
+    exited;
+name({error, _}) ->
+    #{};
 name(Seen) ->
     maps:from_list(
         [{registered_name, binary_to_atom(N)} || #{registered_name := N} <- [Seen], is_binary(N)] ++

@@ -57,6 +57,8 @@ row(N, Counted, Text) ->
 oldest(Oldest, Mailbox) ->
     ["\nOldest first\n" | [["  ", pad(tag(T), 30), " ", who(S, Mailbox), "\n"] || {S, T} <- Oldest]].
 
+who(Pid, #{names := Names}) when map_get(Pid, Names) =:= exited ->
+    [text(Pid), " (exited)"];
 who(Pid, #{names := Names}) when is_map_key(Pid, Names) ->
     #{Pid := Name} = Names,
     Parts =
@@ -102,7 +104,12 @@ part(_, Value, _) ->
 sender({node, Node}, _) ->
     #{node => Node};
 sender(Pid, Mailbox) ->
-    Name = maps:get(Pid, maps:get(names, Mailbox, #{}), #{}),
+    Name =
+        case maps:get(names, Mailbox, #{}) of
+            #{Pid := exited} -> #{exited => true};
+            #{Pid := Known} -> Known;
+            _ -> #{}
+        end,
     maps:map(
         fun
             (initial_call, Call) -> flame_prof_names:call(Call);
