@@ -430,29 +430,8 @@ mailbox(Process) ->
     mailbox(Process, #{}).
 
 %% @doc Prints who fills a mailbox, and with what: the waiting messages by sender and by tag, the
-%% oldest first, and the memory that they take.
-%%
-%% ```
-%% 1> flame_prof:mailbox(my_server).
-%% <0.95.0> my_server my_server:init/1: 1,204,331 messages, 128M bytes
-%%
-%% Senders
-%%   98.1%   1,181,449  <0.102.0> my_feed my_feed:run/1
-%%    1.9%      22,882  node shop@host2
-%%
-%% Messages
-%%   98.1%   1,181,449  cast:{update,_,_}
-%%    1.9%      22,882  call:{get,_}
-%%
-%% Oldest first
-%%   cast:{update,_,_}              <0.102.0> my_feed my_feed:run/1
-%%   call:{get,_}                   node shop@host2
-%% ok
-%% '''
-%%
-%% The process is not asked and does not notice, and no message is copied: some 200 ns a message.
-%% {@link flame_prof_mailbox} has the options, what a moving queue gives, and the same as terms. The
-%% portable engine has the length only.
+%% oldest first, and the memory that they take. The process is not asked, and no message is copied.
+%% {@link flame_prof_mailbox} has an example, the options, and the same as terms.
 -spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
 mailbox(Process, Options) ->
     print(flame_prof_mailbox, flame_prof_mailbox:look(Process, Options)).

@@ -45,8 +45,8 @@
 #define RUNNING_25 {760, 104, 472, 168, 184}
 #define RUNNING_27 {744, 120, 464, 168, 184}
 
-/* inner: the queue's length less 64 (25) or 24 (27); middle 24 or 32 further; outer: its length less
- * 16; buffers behind it (erl_message.h ErtsSignalPrivQueues, ErtsSignalInQueue) */
+/* inner: 64 (25) or 24 (27) before its length; middle: 24 or 32 behind that; outer: 16 before its
+ * length; buffers behind it (erl_message.h ErtsSignalPrivQueues, ErtsSignalInQueue) */
 #define QUEUE_25 {328, 352, 656, 696}
 #define QUEUE_27 {312, 344, 640, 680}
 

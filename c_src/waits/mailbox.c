@@ -12,8 +12,8 @@
 
 /* Messages between two looks at what the process has taken. */
 #define CHUNK 2048u
-/* A small queue that moves fast is read again in microseconds; a large one is limited by time. After
- * the first ones there is a pause each: a collection takes its time. */
+/* A small queue that moves fast is read again in microseconds; a large one is limited by time.
+ * After the first attempts there is a pause each: a collection takes its time. */
 #define ATTEMPTS 200u
 #define ATTEMPTS_AT_ONCE 20u
 #define PAUSE_NS 500000

@@ -1,4 +1,4 @@
-/* mailbox.h - what lies in a mailbox: how many messages, of whom, of which tags.
+/* mailbox.h - what lies in a mailbox: how many messages, of which senders and tags.
  *
  * The process is not asked, and nothing of it is locked: its queues are read along their chains
  * (erts/message_queue.h) while it may take messages out and others append. An answer is about the

@@ -216,7 +216,7 @@ required(mailbox, #{arguments := [Node, Process]} = Parsed) when not is_map_key(
 required(mailbox, #{node := _, arguments := [_]} = Parsed) ->
     {ok, Parsed};
 required(mailbox, _Parsed) ->
-    {usage, ["it takes a node and one process, which is ", "a registered name or a pid, as <0.85.0>"]};
+    {usage, "it takes a node and one process: a registered name, or a pid as <0.85.0>"};
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of

@@ -5,6 +5,16 @@
 %% 1> {ok, Mailbox} = flame_prof_mailbox:look(my_server, #{}).
 %% 2> #{length := N, senders := [{Pid, Count} | _], tags := [{{Kind, Tag}, _} | _]} = Mailbox.
 %% 3> io:put_chars(flame_prof_mailbox:format(Mailbox)).
+%% <0.95.0> my_server my_server:init/1: 1,204,331 messages, 128M bytes
+%%
+%% Senders
+%%   98.1%   1,181,449  <0.102.0> my_feed my_feed:run/1
+%%    1.9%      22,882  node shop@host2
+%%
+%% Messages
+%%   98.1%   1,181,449  cast:{update,_,_}
+%%    1.9%      22,882  call:{get,_}
+%% ...
 %% '''
 %%
 %% A tag is the atom that a message is or begins with, behind the envelope of a behaviour: `{get,
@@ -21,8 +31,8 @@
 %% The answer is about the moment at which the look began. What is appended later is not in it. What
 %% the process takes meanwhile is `taken'. `complete' says that the counts are all messages of that
 %% moment. Where it is `false' they are a lower bound: each message told was there, but others were
-%% taken just while they were read (`doubtful'), the time limit came, or the process moved faster than
-%% it could be followed.
+%% taken just while they were read (`doubtful'), the time limit came, or the process moved faster
+%% than it could be followed.
 %%
 %% The portable engine has the length only: to ask a process for its messages copies them.
 -module(flame_prof_mailbox).
@@ -44,8 +54,8 @@
 %% How many of each are told (20, at most 1,000 and 100); milliseconds (2,000).
 
 -type sender() :: pid() | port() | {node, node()} | atom().
-%% `{node, Node}': some process of another node. An atom is what the VM writes for a sender: `system',
-%% `undefined' for a timer or a thread; `unknown' where it has none.
+%% `{node, Node}': some process of another node. An atom is what the VM writes for a sender:
+%% `clock_service', `system', `undefined'; `unknown' where it has none.
 
 -type tag() :: {kind(), {atom, atom()} | {tuple, atom(), arity()} | other | unknown}.
 %% `other': a message without such an atom. `unknown': it is still as it came from another node, or
@@ -53,8 +63,8 @@
 
 -type kind() ::
     call | cast | event | system | io | down | exit | timer | reply | info | unknown.
-%% By the envelope: `call' and `cast' of gen_server and gen_statem, `event' of gen_event, `system' of
-%% sys, `info' for all other messages.
+%% By the envelope: `call' and `cast' of gen_server and gen_statem, `event' of gen_event, `system'
+%% of sys, `info' for all other messages.
 
 -type name() :: #{registered_name => atom(), initial_call => mfa()} | exited.
 
@@ -81,7 +91,7 @@
         on_heap => non_neg_integer()
     }.
 %% `length' is what was counted, or the process's own counter where that is more. `unknown': what
-%% could not be told, and why. Senders and tags are the largest ones, of `all_senders' and `all_tags'.
+%% could not be told, and why. Senders and tags are the largest ones of `all_senders', `all_tags'.
 %% `signals': exits, monitors, replies to an alias that wait to be handled; no messages. `memory':
 %% bytes of the messages outside of the heap; those `on_heap' are in that of the process.
 
@@ -247,8 +257,8 @@ portable(Pid, Why) ->
                 engine => portable,
                 length => Length,
                 unknown => [
-                    <<"senders, tags, memory: to ask for the messages would copy them (", Why/binary,
-                        ")">>
+                    <<"senders, tags, memory: to ask for the messages would copy them (",
+                        Why/binary, ")">>
                 ]
             }};
         undefined ->

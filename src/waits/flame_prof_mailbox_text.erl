@@ -55,14 +55,16 @@ row(N, Counted, Text) ->
     [percent(100 * N / max(1, Counted)), right(grouped(N), 12), "  ", Text, "\n"].
 
 oldest(Oldest, Mailbox) ->
-    ["\nOldest first\n" | [["  ", pad(tag(T), 30), " ", who(S, Mailbox), "\n"] || {S, T} <- Oldest]].
+    Lines = [["  ", pad(tag(T), 30), " ", who(S, Mailbox), "\n"] || {S, T} <- Oldest],
+    ["\nOldest first\n" | Lines].
 
 who(Pid, #{names := Names}) when map_get(Pid, Names) =:= exited ->
     [text(Pid), " (exited)"];
 who(Pid, #{names := Names}) when is_map_key(Pid, Names) ->
     #{Pid := Name} = Names,
     Parts =
-        [shown(flame_prof_names:function(atom_to_binary(N))) || #{registered_name := N} <- [Name]] ++
+        [shown(flame_prof_names:function(atom_to_binary(N)))
+         || #{registered_name := N} <- [Name]] ++
             [shown(flame_prof_names:call(Call)) || #{initial_call := Call} <- [Name]],
     lists:join($\s, [text(Pid) | Parts]);
 who({node, Node}, _) ->

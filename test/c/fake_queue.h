@@ -1,4 +1,4 @@
-/* fake_queue.h - the signal queues of process n in a fake VM, as ERTS links them (erl_message.h). */
+/* fake_queue.h - the signal queues of process n in a fake VM, linked as in erl_message.h. */
 #pragma once
 
 #include "fake_terms.h"

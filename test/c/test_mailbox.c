@@ -43,8 +43,8 @@ static void look(struct fixture *f, uint32_t time_ms)
     const struct fp_mailbox_limits limits = {3, time_ms, 100000};
     unsigned steps = 0;
 
-    CHECK_INT(
-        fp_mailbox_open(&f->mailbox, &f->vm.layout, &f->vm.memory.reader, f->pid, &limits), 0);
+    CHECK_INT(fp_mailbox_open(&f->mailbox, &f->vm.layout, &f->vm.memory.reader, f->pid, &limits),
+              0);
     while (!fp_mailbox_step(f->mailbox, 65536))
         CHECK(++steps < 1000);
     f->answer = fp_mailbox_answer(f->mailbox);

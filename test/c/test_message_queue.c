@@ -284,9 +284,9 @@ static const char *checked(struct probes *p)
         struct fp_probe *probe = &p->probe[k];
 
         probe->window_size = p->vm.layout.release.process_size;
-        CHECK_INT(fp_safe_read(&p->vm.memory.reader, probe->address, probe->window,
-                               probe->window_size),
-                  0);
+        CHECK_INT(
+            fp_safe_read(&p->vm.memory.reader, probe->address, probe->window, probe->window_size),
+            0);
     }
     return fp_queues_check(&p->vm.layout, &p->vm.memory.reader, &p->input);
 }

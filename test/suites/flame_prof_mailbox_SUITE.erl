@@ -145,13 +145,12 @@ a_suspended_process_is_read_as_well(_) ->
 parallel_senders_to_a_queue_off_the_heap_are_counted(_) ->
     with_receiver([{message_queue_data, off_heap}], fun(Pid) ->
         true = erlang:suspend_process(Pid),
-        Senders = [sender(fun() -> send(Pid, {T, 1, 2}, 10000) end) || T <- [a, b, c, d, e, f, g, h]],
+        Tags = [a, b, c, d, e, f, g, h],
+        Senders = [sender(fun() -> send(Pid, {T, 1, 2}, 10000) end) || T <- Tags],
         await(Senders),
-        #{senders := Seen, tags := Tags} = M = look(Pid),
+        #{senders := Seen, tags := Told} = M = look(Pid),
         ?assertEqual([{S, 10000} || S <- Senders], lists:sort(Seen)),
-        ?assertEqual(
-            [{{info, {tuple, T, 3}}, 10000} || T <- [a, b, c, d, e, f, g, h]], lists:sort(Tags)
-        ),
+        ?assertEqual([{{info, {tuple, T, 3}}, 10000} || T <- Tags], lists:sort(Told)),
         is_whole(M)
     end).
 
