@@ -25,7 +25,8 @@ below() {
     erts) echo "cstack format base" ;; # the perf map spells symbols as files do
     session) echo "erts cstack format store base" ;;
     report) echo "format store base" ;;
-    agent_nif) echo "session erts cstack format store terms base" ;;
+    waits) echo "erts base" ;;
+    agent_nif) echo "waits session erts cstack format store terms base" ;;
     report_nif) echo "report format store terms base" ;;
     *) return 1 ;;
     esac

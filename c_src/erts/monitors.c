@@ -1,0 +1,140 @@
+#include "erts/monitors.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "erts/term.h"
+
+#define FIRST_OTP_WITH_WIDE_FLAGS 28u
+
+/* Of the flags, as erl_monitor_link.h has them. */
+#define NARROW_TARGET (1u << 0)
+#define NARROW_NAME (1u << 3)
+#define WIDE_TYPE 0x1fu
+#define WIDE_TARGET (1u << 7)
+#define WIDE_NAME (1u << 10)
+
+/* ErtsMonitorDataExtended: a name stands behind the data. */
+#define NAME_IN_DATA 96u
+
+struct node {
+    uint64_t parent, right, left, item;
+    uint16_t offset, key_offset;
+    uint32_t flags;
+    uint64_t more[(FP_MONITOR_BYTES - 40) / 8];
+};
+
+static int read_node(struct fp_walk *walk, uint64_t address, struct node *node)
+{
+    if (address == 0 || (address & 7) != 0 || walk->budget == 0)
+        return FP_ETORN;
+    walk->budget--;
+    /* A node that is the target's half lies in the middle of its data. */
+    if (fp_safe_read(walk->memory, address, node, sizeof *node) != 0 &&
+        fp_safe_read(walk->memory, address, node, offsetof(struct node, more)) != 0)
+        return FP_ETORN;
+    return node->key_offset % 8 == 0 && node->key_offset >= 24 &&
+                   node->key_offset <= FP_MONITOR_BYTES - 8 && node->offset % 8 == 0 &&
+                   node->offset < FP_MONITOR_BYTES
+               ? 0
+               : FP_ETORN;
+}
+
+static uint64_t key_of(const struct node *node)
+{
+    uint64_t key;
+
+    memcpy(&key, (const unsigned char *)node + node->key_offset, sizeof key);
+    return key;
+}
+
+static int is_wide(const struct fp_walk *walk)
+{
+    return walk->layout->release.otp >= FIRST_OTP_WITH_WIDE_FLAGS;
+}
+
+static int fill(struct fp_walk *walk, uint64_t address, const struct node *node,
+                const struct fp_term *key, struct fp_monitor *monitor)
+{
+    int wide = is_wide(walk);
+    uint32_t type = wide ? node->flags & WIDE_TYPE : node->flags >> 16;
+    uint64_t name = 0;
+
+    memset(monitor, 0, sizeof *monitor);
+    if (type >= FP_MONITOR_TYPES)
+        return FP_ETORN;
+    monitor->type = (enum fp_monitor_type)type;
+    monitor->is_origin = (node->flags & (wide ? WIDE_TARGET : NARROW_TARGET)) == 0;
+    if (key->kind == FP_TERM_REF)
+        monitor->ref = key->ref;
+    fp_walk_term(walk, node->item, &monitor->target);
+    if ((node->flags & (wide ? WIDE_NAME : NARROW_NAME)) != 0 &&
+        fp_safe_read_word(walk->memory, address - node->offset + NAME_IN_DATA, &name) == 0 &&
+        fp_term_is_atom(name))
+        monitor->name = name;
+    return 0;
+}
+
+/* ml_cmp_keys(): immediate keys, then references by their numbers in memory, then those of other
+ * nodes. Below 0: `ref` is in the left subtree. */
+static int compare(const struct fp_ref *ref, const struct fp_term *key)
+{
+    if (key->kind == FP_TERM_REF)
+        return memcmp(ref->n, key->ref.n, sizeof ref->n);
+    return key->kind == FP_TERM_REMOTE_REF ? -1 : 1;
+}
+
+int fp_monitors_find(struct fp_walk *walk, uint64_t root, const struct fp_ref *ref,
+                     struct fp_monitor *monitor)
+{
+    uint64_t address = root;
+
+    for (uint32_t depth = 0; depth < FP_MONITORS_DEPTH; depth++) {
+        struct node node;
+        struct fp_term key;
+        int order;
+
+        if (address == 0)
+            return FP_ENOENT;
+        if (read_node(walk, address, &node) != 0)
+            return FP_ETORN;
+        fp_walk_term(walk, key_of(&node), &key);
+        if (key.kind == FP_TERM_UNREADABLE)
+            return FP_ETORN;
+        order = compare(ref, &key);
+        if (order == 0)
+            return fill(walk, address, &node, &key, monitor);
+        address = order < 0 ? node.left : node.right;
+    }
+    return FP_ETORN;
+}
+
+/* Depth first, the left subtrees first. */
+int fp_monitors_each(struct fp_walk *walk, uint64_t root, uint32_t most,
+                     void (*each)(void *arg, const struct fp_monitor *monitor), void *arg)
+{
+    uint64_t stack[FP_MONITORS_DEPTH];
+    uint32_t depth = 0, visited = 0;
+
+    if (root != 0)
+        stack[depth++] = root;
+    while (depth > 0 && visited < most) {
+        uint64_t address = stack[--depth];
+        struct fp_monitor monitor;
+        struct fp_term key;
+        struct node node;
+
+        if (read_node(walk, address, &node) != 0 || depth + 2 > FP_MONITORS_DEPTH)
+            return FP_ETORN;
+        fp_walk_term(walk, key_of(&node), &key);
+        if (key.kind == FP_TERM_UNREADABLE || fill(walk, address, &node, &key, &monitor) != 0)
+            return FP_ETORN;
+        visited++;
+        each(arg, &monitor);
+        if (node.right != 0)
+            stack[depth++] = node.right;
+        if (node.left != 0)
+            stack[depth++] = node.left;
+    }
+    return (int)visited;
+}

@@ -1,0 +1,202 @@
+#include "waits/edge.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "erts/monitors.h"
+#include "erts/term.h"
+
+static int valid_site(const struct fp_sites *sites, const uint8_t *is_valid, uint64_t address)
+{
+    int at = fp_sites_find(sites, address);
+
+    return at >= 0 && is_valid[at] ? at : -1;
+}
+
+void fp_top_frames(struct fp_top *top, const struct fp_ranges *code, const struct fp_sites *sites,
+                   const uint8_t *is_valid)
+{
+    top->site = valid_site(sites, is_valid, top->i);
+    top->frames =
+        fp_frames_read(top->frame, FP_TOP_FRAMES, code, top->i, top->word, top->words);
+}
+
+static const struct fp_site *site_of(const struct fp_top *top, const struct fp_sites *sites)
+{
+    return top->site < 0 ? NULL : fp_sites_at(sites, (uint32_t)top->site);
+}
+
+/* What the slot of the role holds in the nearest frame below the top whose return address has it;
+ * 0: none has. */
+static uint64_t below(const struct fp_top *top, const struct fp_sites *sites,
+                      const uint8_t *is_valid, enum fp_site_role role)
+{
+    for (uint32_t i = 1; i < top->frames; i++) {
+        int at = valid_site(sites, is_valid, top->frame[i].address);
+        const struct fp_site *site = at < 0 ? NULL : fp_sites_at(sites, (uint32_t)at);
+
+        if (site != NULL && fp_site_has(site, role))
+            return fp_frame_slot(&top->frame[i], top->word, site->slot[role]);
+    }
+    return 0;
+}
+
+static uint64_t slot_of(const struct fp_top *top, const struct fp_site *site,
+                        enum fp_site_role role)
+{
+    return fp_frame_slot(&top->frame[0], top->word, site->slot[role]);
+}
+
+static int is_on_heap(uint64_t word)
+{
+    return fp_term_is_boxed(word) || fp_term_is_list(word);
+}
+
+/* A frame that the copy ends in may have more references. */
+static int may_be_by_hand(const struct fp_top *top)
+{
+    return top->site < 0 && top->monitors != 0 && !(top->frames == 1 && top->is_cut);
+}
+
+uint32_t fp_top_wanted(const struct fp_top *top, const struct fp_sites *sites,
+                       const uint8_t *is_valid, uint64_t *word, uint32_t room)
+{
+    const struct fp_site *site = site_of(top, sites);
+    uint32_t n = 0;
+
+    if (site != NULL && fp_site_has(site, FP_SITE_call)) {
+        uint64_t request = below(top, sites, is_valid, FP_SITE_request);
+        uint64_t ref = slot_of(top, site, FP_SITE_call);
+
+        if (n < room && is_on_heap(ref))
+            word[n++] = ref;
+        if (n < room && is_on_heap(request))
+            word[n++] = request;
+    }
+    for (uint32_t i = 0; may_be_by_hand(top) && i < top->frame[0].slots && n < room; i++)
+        if (fp_term_is_boxed(top->word[top->frame[0].first + i]))
+            word[n++] = top->word[top->frame[0].first + i];
+    return n;
+}
+
+/* -------------------------------------------------------------- monitors -- */
+
+static int is_of_somebody(const struct fp_monitor *monitor)
+{
+    return monitor->is_origin &&
+           (monitor->type == FP_MONITOR_process || monitor->type == FP_MONITOR_port ||
+            monitor->type == FP_MONITOR_dist_process);
+}
+
+static void set_target(struct fp_wait *wait, const struct fp_monitor *monitor)
+{
+    wait->target = monitor->target;
+    /* A local one is told by its pid. */
+    wait->name = monitor->type == FP_MONITOR_dist_process ? monitor->name : 0;
+    if (monitor->target.kind == FP_TERM_ATOM && wait->name == 0)
+        wait->target.kind = FP_TERM_OTHER;
+}
+
+static void call_edge(const struct fp_top *top, const struct fp_envelopes *envelope,
+                      struct fp_walk *walk, uint64_t word, struct fp_wait *wait)
+{
+    struct fp_monitor monitor;
+
+    if (fp_ref_read(walk, envelope, word, &wait->ref) != 0)
+        return;
+    wait->how = FP_WAIT_call;
+    wait->has_ref = 1;
+    if (fp_monitors_find(walk, top->monitors, &wait->ref, &monitor) == 0 &&
+        is_of_somebody(&monitor))
+        set_target(wait, &monitor);
+}
+
+/* Exactly one: two references of two monitors tell nothing. */
+static void hand_written_edge(const struct fp_top *top, struct fp_walk *walk, struct fp_wait *wait)
+{
+    const struct fp_frame *frame = &top->frame[0];
+    struct fp_monitor monitor, found;
+    int n = 0;
+
+    for (uint32_t i = 0; i < frame->slots; i++) {
+        struct fp_term term;
+        int err;
+
+        if (!fp_term_is_boxed(top->word[frame->first + i]))
+            continue;
+        fp_walk_term(walk, top->word[frame->first + i], &term);
+        if (term.kind == FP_TERM_UNREADABLE)
+            return;
+        if (term.kind != FP_TERM_REF || (n > 0 && fp_ref_is_equal(&term.ref, &found.ref)))
+            continue;
+        err = fp_monitors_find(walk, top->monitors, &term.ref, &monitor);
+        if (err == FP_ETORN || (err == 0 && n > 0))
+            return;
+        if (err != 0)
+            continue;
+        found = monitor;
+        n = 1;
+    }
+    if (n == 0 || !is_of_somebody(&found))
+        return;
+    wait->how = FP_WAIT_monitor;
+    wait->has_ref = 1;
+    wait->ref = found.ref;
+    set_target(wait, &found);
+}
+
+/* ----------------------------------------------------------------- edges -- */
+
+static void term_edge(struct fp_walk *walk, uint64_t word, enum fp_wait_how how,
+                      struct fp_wait *wait)
+{
+    fp_walk_term(walk, word, &wait->target);
+    if (wait->target.kind == FP_TERM_PID || wait->target.kind == FP_TERM_PORT ||
+        wait->target.kind == FP_TERM_REMOTE_PID)
+        wait->how = how;
+}
+
+/* A process that sleeps before it tries again to get a lock of global's. */
+static void timer_edge(const struct fp_top *top, const struct fp_sites *sites,
+                       const uint8_t *is_valid, struct fp_walk *walk, struct fp_wait *wait)
+{
+    uint64_t lock = below(top, sites, is_valid, FP_SITE_lock);
+
+    wait->how = FP_WAIT_timer;
+    if (lock == 0)
+        return;
+    wait->how = FP_WAIT_lock;
+    fp_walk_term(walk, lock, &wait->target);
+    if (wait->target.kind != FP_TERM_ATOM)
+        wait->target.kind = FP_TERM_OTHER;
+}
+
+void fp_top_edge(const struct fp_top *top, const struct fp_sites *sites, const uint8_t *is_valid,
+                 const struct fp_envelopes *envelope, struct fp_walk *walk, struct fp_wait *wait)
+{
+    const struct fp_site *site = site_of(top, sites);
+    uint64_t request;
+
+    memset(wait, 0, sizeof *wait);
+    wait->target.kind = FP_TERM_OTHER;
+    wait->i = top->i;
+    if (site == NULL) {
+        if (may_be_by_hand(top))
+            hand_written_edge(top, walk, wait);
+        return;
+    }
+    if (fp_site_has(site, FP_SITE_call)) {
+        call_edge(top, envelope, walk, slot_of(top, site, FP_SITE_call), wait);
+        request = below(top, sites, is_valid, FP_SITE_request);
+        if (wait->how == FP_WAIT_call && request != 0)
+            fp_tag_read(walk, request, &wait->tag);
+    } else if (fp_site_has(site, FP_SITE_start)) {
+        term_edge(walk, slot_of(top, site, FP_SITE_start), FP_WAIT_start, wait);
+    } else if (fp_site_has(site, FP_SITE_port)) {
+        term_edge(walk, slot_of(top, site, FP_SITE_port), FP_WAIT_port, wait);
+    } else if (fp_site_has(site, FP_SITE_socket)) {
+        wait->how = FP_WAIT_socket;
+    } else if (fp_site_has(site, FP_SITE_timer)) {
+        timer_edge(top, sites, is_valid, walk, wait);
+    }
+}
