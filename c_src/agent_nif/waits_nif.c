@@ -27,7 +27,6 @@ struct looking {
     struct fp_memory memory;
     struct fp_ranges code;
     struct fp_code_index *index;
-    struct fp_envelopes envelope;
     struct fp_event_types event_type;
     struct fp_waits_options options;
     struct fp_sites *sites;
@@ -42,9 +41,6 @@ static void make_atoms(struct looking *look)
 {
     ErlNifEnv *env = look->env;
 
-#define ENVELOPE(name, text) look->envelope.name = fp_atom(env, text);
-    FP_ENVELOPE_MAP(ENVELOPE)
-#undef ENVELOPE
 #define EVENT_TYPE(name) look->event_type.name = fp_atom(env, #name);
     FP_EVENT_TYPE_MAP(EVENT_TYPE)
 #undef EVENT_TYPE
@@ -86,7 +82,6 @@ static int open_look(ErlNifEnv *env, struct looking *look)
                                               .memory = &look->memory,
                                               .code = &look->code,
                                               .sites = look->sites,
-                                              .envelope = &look->envelope,
                                               .event_type = &look->event_type,
                                               .arg = look};
     return 0;

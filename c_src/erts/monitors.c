@@ -24,14 +24,18 @@ struct node {
     uint64_t more[(FP_MONITOR_BYTES - 40) / 8];
 };
 
+/* The walk's way: what the caller has copied, or the last read has brought, costs nothing. */
+static int read_words(struct fp_walk *walk, uint64_t address, void *into, size_t size)
+{
+    uint32_t words = (uint32_t)(size / 8);
+    struct fp_term term = {.kind = FP_TERM_TUPLE, .elements = address, .arity = words};
+
+    return fp_walk_elements(walk, &term, 0, words, into);
+}
+
 static int read_node(struct fp_walk *walk, uint64_t address, struct node *node)
 {
-    if (address == 0 || (address & 7) != 0 || walk->budget == 0)
-        return FP_ETORN;
-    walk->budget--;
-    /* A node that is the target's half lies in the middle of its data. */
-    if (fp_safe_read(walk->memory, address, node, sizeof *node) != 0 &&
-        fp_safe_read(walk->memory, address, node, offsetof(struct node, more)) != 0)
+    if (address == 0 || (address & 7) != 0 || read_words(walk, address, node, sizeof *node) != 0)
         return FP_ETORN;
     return node->key_offset % 8 == 0 && node->key_offset >= 24 &&
                    node->key_offset <= FP_MONITOR_BYTES - 8 && node->offset % 8 == 0 &&
@@ -69,7 +73,7 @@ static int fill(struct fp_walk *walk, uint64_t address, const struct node *node,
         monitor->ref = key->ref;
     fp_walk_term(walk, node->item, &monitor->target);
     if ((node->flags & (wide ? WIDE_NAME : NARROW_NAME)) != 0 &&
-        fp_safe_read_word(walk->memory, address - node->offset + NAME_IN_DATA, &name) == 0 &&
+        read_words(walk, address - node->offset + NAME_IN_DATA, &name, sizeof name) == 0 &&
         fp_term_is_atom(name))
         monitor->name = name;
     return 0;

@@ -6,6 +6,9 @@
 #include "erts/monitors.h"
 #include "erts/term.h"
 
+/* Reads of one walk, beside what was copied before. */
+#define BUDGET 200u
+
 static int valid_site(const struct fp_sites *sites, const uint8_t *is_valid, uint64_t address)
 {
     int at = fp_sites_find(sites, address);
@@ -58,25 +61,39 @@ static int may_be_by_hand(const struct fp_top *top)
     return top->site < 0 && top->monitors != 0 && !(top->frames == 1 && top->is_cut);
 }
 
-uint32_t fp_top_wanted(const struct fp_top *top, const struct fp_sites *sites,
-                       const uint8_t *is_valid, uint64_t *word, uint32_t room)
+static void want(struct fp_top *top, uint64_t word)
+{
+    if (top->terms < FP_TOP_TERMS && is_on_heap(word))
+        top->term[top->terms++] = (struct fp_top_copy){.address = fp_term_address(word)};
+}
+
+void fp_top_wanted(struct fp_top *top, const struct fp_sites *sites, const uint8_t *is_valid)
 {
     const struct fp_site *site = site_of(top, sites);
-    uint32_t n = 0;
 
+    top->terms = 0;
     if (site != NULL && fp_site_has(site, FP_SITE_call)) {
-        uint64_t request = below(top, sites, is_valid, FP_SITE_request);
-        uint64_t ref = slot_of(top, site, FP_SITE_call);
-
-        if (n < room && is_on_heap(ref))
-            word[n++] = ref;
-        if (n < room && is_on_heap(request))
-            word[n++] = request;
+        want(top, slot_of(top, site, FP_SITE_call));
+        want(top, below(top, sites, is_valid, FP_SITE_request));
     }
-    for (uint32_t i = 0; may_be_by_hand(top) && i < top->frame[0].slots && n < room; i++)
+    for (uint32_t i = 0; may_be_by_hand(top) && i < top->frame[0].slots; i++)
         if (fp_term_is_boxed(top->word[top->frame[0].first + i]))
-            word[n++] = top->word[top->frame[0].first + i];
-    return n;
+            want(top, top->word[top->frame[0].first + i]);
+}
+
+/* From what was read before, if it was. */
+static void lend_term(const struct fp_top *top, struct fp_walk *walk, uint64_t word)
+{
+    for (uint32_t i = 0; i < top->terms; i++)
+        if (top->term[i].address == fp_term_address(word))
+            fp_walk_copy(walk, top->term[i].address, top->term[i].word, top->term[i].words);
+}
+
+static int find_monitor(const struct fp_top *top, struct fp_walk *walk, const struct fp_ref *ref,
+                        struct fp_monitor *monitor)
+{
+    fp_walk_copy(walk, top->root.address, top->root.word, top->root.words);
+    return fp_monitors_find(walk, top->monitors, ref, monitor);
 }
 
 /* -------------------------------------------------------------- monitors -- */
@@ -97,16 +114,17 @@ static void set_target(struct fp_wait *wait, const struct fp_monitor *monitor)
         wait->target.kind = FP_TERM_OTHER;
 }
 
-static void call_edge(const struct fp_top *top, const struct fp_envelopes *envelope,
-                      struct fp_walk *walk, uint64_t word, struct fp_wait *wait)
+static void call_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t word,
+                      struct fp_wait *wait)
 {
     struct fp_monitor monitor;
 
-    if (fp_ref_read(walk, envelope, word, &wait->ref) != 0)
+    lend_term(top, walk, word);
+    if (fp_ref_read(walk, &walk->layout->envelope, word, &wait->ref) != 0)
         return;
     wait->how = FP_WAIT_call;
     wait->has_ref = 1;
-    if (fp_monitors_find(walk, top->monitors, &wait->ref, &monitor) == 0 &&
+    if (find_monitor(top, walk, &wait->ref, &monitor) == 0 &&
         is_of_somebody(&monitor))
         set_target(wait, &monitor);
 }
@@ -124,12 +142,13 @@ static void hand_written_edge(const struct fp_top *top, struct fp_walk *walk, st
 
         if (!fp_term_is_boxed(top->word[frame->first + i]))
             continue;
+        lend_term(top, walk, top->word[frame->first + i]);
         fp_walk_term(walk, top->word[frame->first + i], &term);
         if (term.kind == FP_TERM_UNREADABLE)
             return;
         if (term.kind != FP_TERM_REF || (n > 0 && fp_ref_is_equal(&term.ref, &found.ref)))
             continue;
-        err = fp_monitors_find(walk, top->monitors, &term.ref, &monitor);
+        err = find_monitor(top, walk, &term.ref, &monitor);
         if (err == FP_ETORN || (err == 0 && n > 0))
             return;
         if (err != 0)
@@ -172,7 +191,7 @@ static void timer_edge(const struct fp_top *top, const struct fp_sites *sites,
 }
 
 void fp_top_edge(const struct fp_top *top, const struct fp_sites *sites, const uint8_t *is_valid,
-                 const struct fp_envelopes *envelope, struct fp_walk *walk, struct fp_wait *wait)
+                 struct fp_walk *walk, struct fp_wait *wait)
 {
     const struct fp_site *site = site_of(top, sites);
     uint64_t request;
@@ -180,16 +199,19 @@ void fp_top_edge(const struct fp_top *top, const struct fp_sites *sites, const u
     memset(wait, 0, sizeof *wait);
     wait->target.kind = FP_TERM_OTHER;
     wait->i = top->i;
+    fp_walk_again(walk, BUDGET);
     if (site == NULL) {
         if (may_be_by_hand(top))
             hand_written_edge(top, walk, wait);
         return;
     }
     if (fp_site_has(site, FP_SITE_call)) {
-        call_edge(top, envelope, walk, slot_of(top, site, FP_SITE_call), wait);
+        call_edge(top, walk, slot_of(top, site, FP_SITE_call), wait);
         request = below(top, sites, is_valid, FP_SITE_request);
-        if (wait->how == FP_WAIT_call && request != 0)
+        if (wait->how == FP_WAIT_call && request != 0) {
+            lend_term(top, walk, request);
             fp_tag_read(walk, request, &wait->tag);
+        }
     } else if (fp_site_has(site, FP_SITE_start)) {
         term_edge(walk, slot_of(top, site, FP_SITE_start), FP_WAIT_start, wait);
     } else if (fp_site_has(site, FP_SITE_port)) {

@@ -9,6 +9,18 @@
 #define FP_TOP_WORDS 40u
 #define FP_TOP_FRAMES 8u
 
+/* What was read before the walk: the root of the monitors with its reference, which lies behind it,
+ * and the terms that slots point to. */
+#define FP_TOP_ROOT_WORDS 20u
+#define FP_TOP_TERM_WORDS 8u
+#define FP_TOP_TERMS 3u
+
+struct fp_top_copy {
+    uint64_t address;
+    uint32_t words; /* 0: it was not, or could not be read */
+    uint64_t word[FP_TOP_ROOT_WORDS];
+};
+
 struct fp_top {
     uint64_t i;
     uint64_t monitors; /* root of the monitor tree */
@@ -18,16 +30,17 @@ struct fp_top {
     uint32_t frames;
     struct fp_frame frame[FP_TOP_FRAMES];
     int site; /* of `i`, or -1 */
+    uint32_t terms;
+    struct fp_top_copy root, term[FP_TOP_TERMS];
 };
 
 /* Finds the frames. `i`, `words`, `is_cut` and `word` are set. */
 void fp_top_frames(struct fp_top *top, const struct fp_ranges *code, const struct fp_sites *sites,
                    const uint8_t *is_valid);
 
-/* Words that fp_top_edge() will walk on. How many, `room` at most. */
-uint32_t fp_top_wanted(const struct fp_top *top, const struct fp_sites *sites,
-                       const uint8_t *is_valid, uint64_t *word, uint32_t room);
+/* Where `term` is to be read: what fp_top_edge() will walk on first. */
+void fp_top_wanted(struct fp_top *top, const struct fp_sites *sites, const uint8_t *is_valid);
 
-/* All but the pid. */
+/* All but the pid. The walk is begun anew. */
 void fp_top_edge(const struct fp_top *top, const struct fp_sites *sites, const uint8_t *is_valid,
-                 const struct fp_envelopes *envelope, struct fp_walk *walk, struct fp_wait *wait);
+                 struct fp_walk *walk, struct fp_wait *wait);

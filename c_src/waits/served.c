@@ -41,23 +41,6 @@ static uint64_t slot_of(const struct stack *stack, enum fp_site_role role)
     return 0;
 }
 
-/* {Pid, Tag} */
-static void read_from(const struct stack *stack, struct fp_walk *walk, uint64_t word,
-                      struct fp_message *message)
-{
-    struct fp_term from, element;
-
-    fp_walk_term(walk, word, &from);
-    if (from.kind != FP_TERM_TUPLE || from.arity != 2)
-        return;
-    fp_walk_element(walk, &from, 0, &element);
-    if (element.kind == FP_TERM_PID)
-        message->from = element.word;
-    fp_walk_element(walk, &from, 1, &element);
-    message->has_ref =
-        fp_ref_read(walk, stack->options->envelope, element.word, &message->ref) == 0;
-}
-
 /* Of gen_statem: {call, From}, cast, info, timeout, {timeout, Name} ... */
 static void read_event_type(const struct stack *stack, struct fp_walk *walk, uint64_t word,
                             struct fp_message *message)
@@ -82,7 +65,7 @@ static void read_event_type(const struct stack *stack, struct fp_walk *walk, uin
         return;
     message->kind = FP_MESSAGE_call;
     fp_walk_element(walk, &term, 1, &element);
-    read_from(stack, walk, element.word, message);
+    (void)fp_from_read(walk, &walk->layout->envelope, element.word, message);
 }
 
 static int read_message(const struct stack *stack, struct fp_walk *walk, struct fp_message *message)
@@ -94,7 +77,7 @@ static int read_message(const struct stack *stack, struct fp_walk *walk, struct 
         message->kind = FP_MESSAGE_call;
         fp_tag_read(walk, word, &message->tag);
         if ((word = slot_of(stack, FP_SITE_from)) != 0)
-            read_from(stack, walk, word, message);
+            (void)fp_from_read(walk, &walk->layout->envelope, word, message);
     } else if ((word = slot_of(stack, FP_SITE_cast)) != 0) {
         message->kind = FP_MESSAGE_cast;
         fp_tag_read(walk, word, &message->tag);
@@ -104,7 +87,7 @@ static int read_message(const struct stack *stack, struct fp_walk *walk, struct 
         if ((word = slot_of(stack, FP_SITE_event_type)) != 0)
             read_event_type(stack, walk, word, message);
     } else if ((word = slot_of(stack, FP_SITE_message)) != 0) {
-        fp_message_read(walk, stack->options->envelope, word, message);
+        fp_message_read(walk, &walk->layout->envelope, word, message);
     }
     return message->kind == FP_MESSAGE_unknown ? FP_ENOENT : 0;
 }

@@ -8,38 +8,24 @@
 #include "erts/process_table.h"
 #include "waits/edge.h"
 #include "waits/moment.h"
-#include "waits/pieces.h"
 
 /* Slots of one read of the process table; structures of one read. */
 #define CHUNK 4096u
 #define STRUCTURES 512u
 /* Processes whose edges are looked for together. */
 #define BATCH 256u
-/* What is read before the walk: the root of the monitors with its reference, which lies behind it,
- * and the terms that slots point to. A walk reads FP_WALK_WORDS at once. */
-#define ROOT_BYTES 160u
-#define TERM_BYTES (8 * FP_WALK_WORDS)
-#define TERMS (FP_SAFE_READ_BATCH_MAX / BATCH)
-/* Reads of one walk, most of which the copies answer. */
-#define BUDGET 200u
-
 struct candidate {
     uint64_t address;
     struct fp_moment before;
     struct fp_top top;
     struct fp_wait wait;
-    struct fp_piece piece[1 + TERMS];
-    uint32_t pieces;
-    unsigned char root[ROOT_BYTES];
-    unsigned char term[TERMS][TERM_BYTES];
 };
 
 struct look {
     const struct fp_waits_options *options;
     struct fp_waits_counts *counts;
     uint32_t moment_bytes; /* of a structure, as far as `moment` needs it */
-    struct fp_pieces pieces;
-    struct fp_walk walk; /* as started; copied for each process */
+    struct fp_walk walk;
     uint64_t address[CHUNK];
     uint32_t slot[CHUNK];
     struct fp_safe_read_span span[FP_SAFE_READ_BATCH_MAX];
@@ -60,76 +46,61 @@ const char *fp_wait_how_name(enum fp_wait_how how)
 
 /* --------------------------------------------------------- what they hold -- */
 
-static void add_piece(struct candidate *c, const struct fp_safe_read_span *span)
-{
-    if (span->result == 0 && span->size > 0)
-        c->piece[c->pieces++] = (struct fp_piece){span->address, span->size, span->into};
-}
-
 /* The tops of the stacks, and the roots of the trees. */
 static void read_tops(struct look *look)
 {
     const struct fp_waits_options *options = look->options;
 
     for (uint32_t i = 0; i < look->candidates; i++) {
-        struct candidate *c = &look->candidate[i];
-        uint64_t words = (c->before.hend - c->before.stop) / 8;
+        const struct fp_moment *before = &look->candidate[i].before;
+        struct fp_top *top = &look->candidate[i].top;
+        uint64_t words = (before->hend - before->stop) / 8;
 
-        c->pieces = 0;
-        c->top.is_cut = words > FP_TOP_WORDS;
-        c->top.words = c->top.is_cut ? FP_TOP_WORDS : (uint32_t)words;
-        c->top.i = c->before.i;
-        c->top.monitors = c->before.monitors;
-        look->span[2 * i] =
-            (struct fp_safe_read_span){c->before.stop, c->top.word, 8 * c->top.words, 0};
+        top->is_cut = words > FP_TOP_WORDS;
+        top->words = top->is_cut ? FP_TOP_WORDS : (uint32_t)words;
+        top->i = before->i;
+        top->root.address = top->monitors = before->monitors;
+        look->span[2 * i] = (struct fp_safe_read_span){before->stop, top->word, 8 * top->words, 0};
         look->span[2 * i + 1] = (struct fp_safe_read_span){
-            c->before.monitors, c->root, c->before.monitors == 0 ? 0 : ROOT_BYTES, 0};
+            top->monitors, top->root.word, top->monitors == 0 ? 0 : sizeof top->root.word, 0};
     }
     fp_safe_read_batch(options->memory, look->span, 2 * (size_t)look->candidates);
     for (uint32_t i = 0; i < look->candidates; i++) {
-        struct candidate *c = &look->candidate[i];
+        struct fp_top *top = &look->candidate[i].top;
 
         if (look->span[2 * i].result != 0)
-            c->top.words = 0;
-        add_piece(c, &look->span[2 * i + 1]);
-        fp_top_frames(&c->top, options->code, options->sites, look->is_valid);
+            top->words = 0;
+        top->root.words = look->span[2 * i + 1].result == 0 ? FP_TOP_ROOT_WORDS : 0;
+        fp_top_frames(top, options->code, options->sites, look->is_valid);
+        fp_top_wanted(top, options->sites, look->is_valid);
     }
 }
 
 static void read_terms(struct look *look)
 {
-    const struct fp_waits_options *options = look->options;
-    struct candidate *owner[FP_SAFE_READ_BATCH_MAX];
+    struct fp_top_copy *copy[BATCH * FP_TOP_TERMS];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < look->candidates; i++) {
-        struct candidate *c = &look->candidate[i];
-        uint64_t word[TERMS];
-        uint32_t wanted =
-            fp_top_wanted(&c->top, options->sites, look->is_valid, word, TERMS);
+        struct fp_top *top = &look->candidate[i].top;
 
-        for (uint32_t k = 0; k < wanted; k++) {
-            owner[n] = c;
-            look->span[n++] = (struct fp_safe_read_span){word[k] & ~UINT64_C(3), c->term[k],
-                                                         TERM_BYTES, 0};
+        for (uint32_t k = 0; k < top->terms; k++) {
+            copy[n] = &top->term[k];
+            look->span[n++] = (struct fp_safe_read_span){top->term[k].address, top->term[k].word,
+                                                         8 * FP_TOP_TERM_WORDS, 0};
         }
     }
-    fp_safe_read_batch(options->memory, look->span, n);
+    fp_safe_read_batch(look->options->memory, look->span, n);
     for (uint32_t i = 0; i < n; i++)
-        add_piece(owner[i], &look->span[i]);
+        copy[i]->words = look->span[i].result == 0 ? FP_TOP_TERM_WORDS : 0;
 }
 
 static void find_edges(struct look *look)
 {
     for (uint32_t i = 0; i < look->candidates; i++) {
         struct candidate *c = &look->candidate[i];
-        struct fp_walk walk = look->walk;
 
-        look->pieces.piece = c->piece;
-        look->pieces.n = c->pieces;
-        walk.budget = BUDGET;
-        fp_top_edge(&c->top, look->options->sites, look->is_valid, look->options->envelope, &walk,
-                    &c->wait);
+        fp_top_edge(&c->top, look->options->sites, look->is_valid, &look->walk, &c->wait);
         c->wait.pid = c->before.id;
     }
 }
@@ -276,9 +247,7 @@ int fp_waits_look(const struct fp_waits_options *options, struct fp_waits_counts
     look->moment_bytes = bytes;
     look->candidates = 0;
     fp_sites_check(options->sites, options->memory, look->is_valid);
-    fp_pieces_open(&look->pieces, options->memory);
-    fp_walk_start(&look->walk, options->memory, options->layout, BUDGET);
-    look->walk.memory = &look->pieces.reader;
+    fp_walk_start(&look->walk, options->memory, options->layout, 0);
     for (uint32_t slot = 0; slot < slots && err == 0; slot += n) {
         n = slots - slot < CHUNK ? slots - slot : CHUNK;
         err = read_chunk(look, slot, n);

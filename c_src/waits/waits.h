@@ -80,7 +80,6 @@ struct fp_waits_options {
     const struct fp_memory *memory; /* of this thread */
     const struct fp_ranges *code;
     const struct fp_sites *sites;
-    const struct fp_envelopes *envelope;
     const struct fp_event_types *event_type;
     uint64_t excluded[FP_WAITS_EXCLUDED_MAX];
     uint32_t excluded_n;
