@@ -26,6 +26,7 @@ struct fp_library {
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     struct fp_sends_atoms sends_atoms;
     struct fp_sites *sites; /* under `lock`; NULL: no probe has found any */
+    uint64_t sites_mark;    /* likewise: of the code that they were found in */
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -80,7 +81,8 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(session_node_metrics, 2, 0)                                                                  \
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
-    X(wait_sites_set, 1, IO)                                                                       \
+    X(wait_sites_set, 2, IO)                                                                       \
+    X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)
 

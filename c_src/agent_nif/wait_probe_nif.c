@@ -294,28 +294,31 @@ static int create_sites(ErlNifEnv *env, const struct fp_site_row *row, size_t ro
     return err;
 }
 
-static void exchange_sites(struct fp_library *library, struct fp_sites *sites)
+static void exchange_sites(struct fp_library *library, struct fp_sites *sites, uint64_t mark)
 {
     struct fp_sites *old;
 
     enif_mutex_lock(library->lock);
     old = library->sites;
     library->sites = sites;
+    library->sites_mark = mark;
     enif_mutex_unlock(library->lock);
     fp_sites_release(old);
 }
 
-/* ([{Address, Role, Slot}]) -> ok | {error, Error}
- * From now on a look knows these sites and no others. Roles: sites.h. */
+/* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}
+ * From now on a look knows these sites and no others. Roles: sites.h. The mark is kept. */
 FP_NIF(wait_sites_set)
 {
     ERL_NIF_TERM head, tail = argv[0];
     struct fp_site_row *row;
     struct fp_sites *sites = NULL;
+    ErlNifUInt64 mark;
     unsigned rows, at = 0;
     int err = 0;
 
-    if (!enif_get_list_length(env, tail, &rows) || rows > FP_SITES_MAX * FP_SITE_ROLES)
+    if (!enif_get_list_length(env, tail, &rows) || rows > FP_SITES_MAX * FP_SITE_ROLES ||
+        !enif_get_uint64(env, argv[1], &mark))
         return enif_make_badarg(env);
     row = calloc(rows + 1, sizeof *row);
     if (row == NULL)
@@ -326,6 +329,25 @@ FP_NIF(wait_sites_set)
         err = create_sites(env, row, rows, &sites);
     free(row);
     if (err == 0)
-        exchange_sites(fp_library(env), sites);
+        exchange_sites(fp_library(env), sites, mark);
     return fp_result(env, err);
+}
+
+/* () -> {Mark, Sites, Valid} | none
+ * Valid: at how many of them the code is what it was. */
+FP_NIF(wait_sites)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_sites *sites = fp_library_sites(library);
+    uint8_t is_valid[FP_SITES_MAX];
+    ERL_NIF_TERM term;
+
+    if (sites == NULL)
+        return fp_atom(env, "none");
+    term = enif_make_tuple3(
+        env, enif_make_uint64(env, library->sites_mark),
+        enif_make_uint(env, fp_sites_count(sites)),
+        enif_make_uint(env, fp_sites_check(sites, &library->memory, is_valid)));
+    fp_sites_release(sites);
+    return term;
 }

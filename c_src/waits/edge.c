@@ -180,12 +180,14 @@ static void timer_edge(const struct fp_top *top, const struct fp_sites *sites,
                        const uint8_t *is_valid, struct fp_walk *walk, struct fp_wait *wait)
 {
     uint64_t lock = below(top, sites, is_valid, FP_SITE_lock);
+    struct fp_term id;
 
     wait->how = FP_WAIT_timer;
     if (lock == 0)
         return;
     wait->how = FP_WAIT_lock;
-    fp_walk_term(walk, lock, &wait->target);
+    fp_walk_term(walk, lock, &id); /* {ResourceId, LockRequesterId} */
+    fp_walk_element(walk, &id, 0, &wait->target);
     if (wait->target.kind != FP_TERM_ATOM)
         wait->target.kind = FP_TERM_OTHER;
 }

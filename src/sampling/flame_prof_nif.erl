@@ -25,7 +25,7 @@
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
--export([stack_terms/1, monitor_terms/1, wait_sites_set/1, waits_look/1, waits_served/1]).
+-export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites/0, waits_look/1, waits_served/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0]).
@@ -290,9 +290,16 @@ stack_terms(_) -> ?NOT_LOADED.
     | {error, term()}.
 monitor_terms(_) -> ?NOT_LOADED.
 
--spec wait_sites_set([{Address :: integer(), site_role(), Slot :: non_neg_integer()}]) ->
-    ok | {error, term()}.
-wait_sites_set(_) -> ?NOT_LOADED.
+%% The mark, of 64 bits, is kept beside them.
+-spec wait_sites_set(
+    [{Address :: integer(), site_role(), Slot :: non_neg_integer()}], Mark :: non_neg_integer()
+) -> ok | {error, term()}.
+wait_sites_set(_, _) -> ?NOT_LOADED.
+
+%% Valid: at how many of the addresses the code is what it was.
+-spec wait_sites() ->
+    {Mark :: non_neg_integer(), Sites :: non_neg_integer(), Valid :: non_neg_integer()} | none.
+wait_sites() -> ?NOT_LOADED.
 
 %% All processes once; without those. `bad_state': no calibration, or no sites were set.
 -spec waits_look([pid()]) ->
