@@ -333,21 +333,44 @@ FP_NIF(wait_sites_set)
     return fp_result(env, err);
 }
 
-/* () -> {Mark, Sites, Valid} | none
- * Valid: at how many of them the code is what it was. */
+/* {M, F, A} or none */
+static ERL_NIF_TERM mfa_term(ErlNifEnv *env, const uint64_t mfa[3])
+{
+    return mfa[0] == 0 ? fp_atom(env, "none")
+                       : enif_make_tuple3(env, mfa[0], mfa[1], enif_make_uint64(env, mfa[2]));
+}
+
+/* Modules are never so gone that their atoms are: the function had a name when it was found. */
+static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site)
+{
+    ERL_NIF_TERM roles = enif_make_list(env, 0);
+
+    for (enum fp_site_role role = 0; role < FP_SITE_ROLES; role++)
+        if (fp_site_has(site, role))
+            roles = enif_make_list_cell(
+                env,
+                enif_make_tuple2(env, fp_atom(env, fp_site_role_name(role)),
+                                 enif_make_uint(env, site->slot[role])),
+                roles);
+    return enif_make_tuple2(env, mfa_term(env, site->mfa), roles);
+}
+
+/* () -> {Mark, AreValid, [{{M, F, A} | none, [{Role, Slot}]}]} | none
+ * AreValid: the code at all of them is what it was. */
 FP_NIF(wait_sites)
 {
     struct fp_library *library = fp_library(env);
     struct fp_sites *sites = fp_library_sites(library);
     uint8_t is_valid[FP_SITES_MAX];
-    ERL_NIF_TERM term;
+    ERL_NIF_TERM list = enif_make_list(env, 0), valid;
+    uint32_t count;
 
     if (sites == NULL)
         return fp_atom(env, "none");
-    term = enif_make_tuple3(
-        env, enif_make_uint64(env, library->sites_mark),
-        enif_make_uint(env, fp_sites_count(sites)),
-        enif_make_uint(env, fp_sites_check(sites, &library->memory, is_valid)));
+    count = fp_sites_count(sites);
+    valid = fp_boolean(env, fp_sites_check(sites, &library->memory, is_valid) == count);
+    while (count-- > 0)
+        list = enif_make_list_cell(env, site_term(env, fp_sites_at(sites, count)), list);
     fp_sites_release(sites);
-    return term;
+    return enif_make_tuple3(env, enif_make_uint64(env, library->sites_mark), valid, list);
 }

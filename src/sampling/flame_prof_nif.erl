@@ -296,9 +296,12 @@ monitor_terms(_) -> ?NOT_LOADED.
 ) -> ok | {error, term()}.
 wait_sites_set(_, _) -> ?NOT_LOADED.
 
-%% Valid: at how many of the addresses the code is what it was.
+%% AreValid: the code at all of them is what it was.
 -spec wait_sites() ->
-    {Mark :: non_neg_integer(), Sites :: non_neg_integer(), Valid :: non_neg_integer()} | none.
+    {Mark :: non_neg_integer(), AreValid :: boolean(), [
+        {mfa() | none, [{site_role(), Slot :: non_neg_integer()}]}
+    ]}
+    | none.
 wait_sites() -> ?NOT_LOADED.
 
 %% All processes once; without those. `bad_state': no calibration, or no sites were set.

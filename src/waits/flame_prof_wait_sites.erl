@@ -45,7 +45,7 @@
 ensure() ->
     Mark = mark(),
     case flame_prof_nif:wait_sites() of
-        {Mark, Count, Count} -> ok;
+        {Mark, true, _} -> ok;
         _ -> renew(Mark)
     end.
 
@@ -179,35 +179,33 @@ busy(Self) ->
 %% An accept and a receive on a socket of this host, which nobody else can reach: none
 %% where sockets are not to be had.
 ports() ->
-    Options = [binary, {active, false}, {ip, {127, 0, 0, 1}}, {inet_backend, inet}],
-    case catch gen_tcp:listen(0, lists:reverse(Options)) of
-        {ok, Listening} when is_port(Listening) -> accepts(Listening);
-        _ -> []
+    Options = [{inet_backend, inet}, binary, {active, false}, {ip, {127, 0, 0, 1}}],
+    try
+        {ok, Listening} = gen_tcp:listen(0, Options),
+        accepts(Listening)
+    catch
+        _:_ -> []
     end.
 
 accepts(Listening) ->
     {ok, Number} = inet:port(Listening),
-    Accept = fun() ->
-        spawn_link(fun() -> catch gen_tcp:accept(Listening) end)
-    end,
-    Receive = fun() ->
-        Options = [binary, {active, false}],
-        case gen_tcp:connect({127, 0, 0, 1}, Number, [{inet_backend, inet} | Options], 100) of
-            {ok, Socket} when is_port(Socket) ->
-                Pid = spawn_link(fun() ->
-                    receive
-                        go -> catch gen_tcp:recv(Socket, 0)
-                    end
-                end),
-                ok = gen_tcp:controlling_process(Socket, Pid),
-                Pid ! go,
-                [{{port, Socket}, Pid}];
-            _ ->
-                []
+    Receiving = [receiving(Listening, Number) || _ <- [1, 2]],
+    Accepting = [spawn_link(fun() -> catch gen_tcp:accept(Listening) end) || _ <- [1, 2]],
+    [{{port, Listening}, Pid} || Pid <- Accepting] ++ [R || {_, Pid} = R <- Receiving, is_pid(Pid)].
+
+%% One end of a connection is the driver's.
+receiving(Listening, Number) ->
+    Options = [{inet_backend, inet}, binary, {active, false}],
+    {ok, _} = gen_tcp:connect({127, 0, 0, 1}, Number, Options, 100),
+    {ok, Socket} = gen_tcp:accept(Listening, 100),
+    Pid = spawn_link(fun() ->
+        receive
+            go -> catch gen_tcp:recv(Socket, 0)
         end
-    end,
-    Received = Receive() ++ Receive(),
-    [{{port, Listening}, Accept()}, {{port, Listening}, Accept()} | Received].
+    end),
+    ok = gen_tcp:controlling_process(Socket, Pid),
+    Pid ! go,
+    {{port, Socket}, Pid}.
 
 %% A lock of this node that one has and the others try to get.
 lockers() ->
