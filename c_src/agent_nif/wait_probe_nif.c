@@ -17,7 +17,7 @@
 #define WORDS_MAX 1024u
 #define FRAMES_MAX 32u
 /* Levels of tuples and lists that are told, and elements of each. */
-#define DEPTH 3u
+#define DEPTH 5u
 #define ELEMENTS 4u
 #define READS 4000u
 #define MONITORS_MAX 256u

@@ -41,7 +41,7 @@ static uint64_t slot_of(const struct stack *stack, enum fp_site_role role)
     return 0;
 }
 
-/* Of gen_statem: {call, From}, cast, info, timeout, {timeout, Name} ... */
+/* {call, From}, cast, info, timeout, {timeout, Name} ... */
 static void read_event_type(const struct stack *stack, struct fp_walk *walk, uint64_t word,
                             struct fp_message *message)
 {
@@ -68,6 +68,24 @@ static void read_event_type(const struct stack *stack, struct fp_walk *walk, uin
     (void)fp_from_read(walk, &walk->layout->envelope, element.word, message);
 }
 
+/* gen_statem's events. */
+static void read_queue(const struct stack *stack, struct fp_walk *walk, uint64_t word,
+                       struct fp_message *message)
+{
+    struct fp_term queue, event, type, content;
+
+    fp_walk_term(walk, word, &queue);
+    if (queue.kind != FP_TERM_LIST)
+        return;
+    fp_walk_element(walk, &queue, 0, &event);
+    if (event.kind != FP_TERM_TUPLE || event.arity != 2)
+        return;
+    fp_walk_element(walk, &event, 0, &type);
+    fp_walk_element(walk, &event, 1, &content);
+    read_event_type(stack, walk, type.word, message);
+    fp_tag_read(walk, content.word, &message->tag);
+}
+
 static int read_message(const struct stack *stack, struct fp_walk *walk, struct fp_message *message)
 {
     uint64_t word;
@@ -84,8 +102,8 @@ static int read_message(const struct stack *stack, struct fp_walk *walk, struct 
     } else if ((word = slot_of(stack, FP_SITE_event)) != 0) {
         message->kind = FP_MESSAGE_event;
         fp_tag_read(walk, word, &message->tag);
-        if ((word = slot_of(stack, FP_SITE_event_type)) != 0)
-            read_event_type(stack, walk, word, message);
+    } else if ((word = slot_of(stack, FP_SITE_queue)) != 0) {
+        read_queue(stack, walk, word, message);
     } else if ((word = slot_of(stack, FP_SITE_message)) != 0) {
         fp_message_read(walk, &walk->layout->envelope, word, message);
     }

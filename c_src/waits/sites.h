@@ -26,12 +26,12 @@
  *   serves      return address; slot: the request of the call in work, without its envelope
  *   cast        return address; slot: the request of the cast in work, likewise
  *   event       return address; slot: the event in work, likewise
- *   event_type  return address; slot: {call, From}, cast, info, of gen_statem
+ *   queue       return address; slot: gen_statem's [{Type, Content} | _], the event in work first
  *   from        return address; slot: From of the call in work
  *   module      return address; slot: the callback module */
 #define FP_SITE_ROLE_MAP(X)                                                                        \
     X(call) X(request) X(loop) X(timer) X(start) X(port) X(socket) X(lock) X(message) X(serves)    \
-    X(cast) X(event) X(event_type) X(from) X(module)
+    X(cast) X(event) X(queue) X(from) X(module)
 
 enum fp_site_role {
 #define FP_SITE_ROLE_ENUM(name) FP_SITE_##name,

@@ -258,7 +258,7 @@ session_node_metrics(_, _) -> ?NOT_LOADED.
 %% c_src/waits/sites.h.
 -type site_role() ::
     call | request | loop | timer | start | port | socket | lock | message | serves | cast
-    | event | event_type | from | module.
+    | event | queue | from | module.
 
 -type wait_tag() :: {atom, atom()} | {tuple, atom(), non_neg_integer()} | other | unknown.
 

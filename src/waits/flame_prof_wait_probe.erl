@@ -9,6 +9,7 @@
 %% Callbacks of gen_server, gen_statem, gen_event.
 -export([init/1, callback_mode/0, handle_call/3, handle_cast/2, handle_info/2, handle_event/4]).
 -export([handle_event/2, terminate/2, code_change/3]).
+-export([state/3]).
 
 -export_type([caller/0, starter/0, busy/0]).
 
@@ -152,6 +153,8 @@ busy() ->
         {call, fun(D, R) -> called(server(gen_statem, {busy, D}), gen_statem, R) end},
         {cast, fun(D, R) -> cast(server(gen_statem, {busy, D}), gen_statem, R) end},
         {info, fun(D, R) -> sent(server(gen_statem, {busy, D}), R) end},
+        {call, fun(D, R) -> called(server(gen_statem, {states, D}), gen_statem, R) end},
+        {cast, fun(D, R) -> cast(server(gen_statem, {states, D}), gen_statem, R) end},
         {event, fun(D, R) ->
             {ok, Pid} = gen_event:start_link(),
             ok = gen_event:add_handler(Pid, ?MODULE, {gen_event, {busy, D}}),
@@ -173,8 +176,12 @@ sent(Server, Request) ->
 
 %%% ------------------------------------------------------------- callbacks --
 
-%% @private
-callback_mode() -> handle_event_function.
+%% @private Asked in the server, after its init/1.
+callback_mode() ->
+    case get(?MODULE) of
+        states -> state_functions;
+        undefined -> handle_event_function
+    end.
 
 %% @private
 init({starting, Driver}) ->
@@ -186,6 +193,9 @@ init({gen_statem, {idle, Options}}) ->
 init({gen_server, {busy, Driver}}) ->
     {ok, {driver, Driver}};
 init({gen_statem, {busy, Driver}}) ->
+    {ok, state, {driver, Driver}};
+init({gen_statem, {states, Driver}}) ->
+    put(?MODULE, states),
     {ok, state, {driver, Driver}};
 init({gen_event, {busy, Driver}}) ->
     {ok, {driver, Driver}}.
@@ -206,6 +216,10 @@ handle_event(_, {driver, Driver}) -> work(Driver, none).
 handle_event(_, _, idle, Data) -> {next_state, idle, Data};
 handle_event({call, From}, _, _, {driver, Driver}) -> work(Driver, From);
 handle_event(_, _, _, {driver, Driver}) -> work(Driver, none).
+
+%% @private gen_statem's, by state_functions.
+state({call, From}, _, {driver, Driver}) -> work(Driver, From);
+state(_, _, {driver, Driver}) -> work(Driver, none).
 
 %% Not in tail position: the frame of who called back is below this one.
 work(Driver, From) ->

@@ -375,7 +375,15 @@ served(Kind, Request, From, {Address, Mfa, Slots}) ->
     Module = {Address, module, single(equal({atom, flame_prof_wait_probe}, Slots))},
     case module_of(Mfa) of
         gen_statem ->
-            [{Address, event, Alone}, {Address, event_type, equal(type(Kind, From), Slots)}, Module];
+            Event = {tuple, 2, [type(Kind, From), Request]},
+            Queue = holding(
+                fun
+                    ({list, First, _}) -> First =:= Event;
+                    (_) -> false
+                end,
+                Slots
+            ),
+            [{Address, queue, Queue}, Module];
         gen_event ->
             [{Address, event, Alone}, Module];
         gen_server ->
