@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
@@ -33,8 +34,10 @@ struct looking {
     uint32_t atoms;
     ERL_NIF_TERM list, none, unknown;
     ERL_NIF_TERM how[FP_WAIT_HOWS], shape[2];
-    uint64_t last_i; /* the site of the last row, which the next row often has */
-    ERL_NIF_TERM last_site;
+    /* Site and tag of the last row: the next one often has the same, and shares the term. */
+    uint64_t last_i;
+    struct fp_tag last_tag;
+    ERL_NIF_TERM last_site, last_tag_term;
 };
 
 static void make_atoms(struct looking *look)
@@ -150,6 +153,16 @@ static ERL_NIF_TERM tag_term(const struct looking *look, const struct fp_tag *ta
                                   enif_make_uint(look->env, tag->arity));
 }
 
+static ERL_NIF_TERM shared_tag_term(struct looking *look, const struct fp_tag *tag)
+{
+    if (look->last_tag_term == 0 || look->last_tag.shape != tag->shape ||
+        look->last_tag.atom != tag->atom || look->last_tag.arity != tag->arity) {
+        look->last_tag = *tag;
+        look->last_tag_term = tag_term(look, tag);
+    }
+    return look->last_tag_term;
+}
+
 static ERL_NIF_TERM site_term(struct looking *look, uint64_t i)
 {
     struct fp_location at;
@@ -175,17 +188,19 @@ static void add_wait(void *arg, const struct fp_wait *wait)
         how = enif_make_tuple2(env, how, fp_atom(env, "only"));
     row = enif_make_tuple6(env, wait->pid, how, target_term(look, wait),
                            wait->has_ref ? ref_term(env, &wait->ref) : look->none,
-                           tag_term(look, &wait->tag), site_term(look, wait->i));
+                           shared_tag_term(look, &wait->tag), site_term(look, wait->i));
     look->list = enif_make_list_cell(env, row, look->list);
 }
 
-static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *counts)
+static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *counts,
+                                uint64_t since)
 {
     ERL_NIF_TERM map = enif_make_new_map(env);
 
 #define PUT(name) fp_map_put_u64(env, &map, #name, counts->name);
     FP_WAITS_COUNT_MAP(PUT)
 #undef PUT
+    fp_map_put_u64(env, &map, "cpu_ns", fp_thread_cpu_ns() - since);
     return map;
 }
 
@@ -193,13 +208,14 @@ static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *co
  * How: see FP_WAIT_MAP; {monitor, only} where the receive takes messages with that reference only.
  * Target: a pid, a port, {remote, Node, Number, Serial, Creation}, {Name, Node}, an atom (a lock's
  * resource) or none. Ref: {N0, N1, N2} or none. Tag: {atom, Atom}, {tuple, Atom, Arity}, other or
- * unknown. Site: {M, F, A} or none.
+ * unknown. Site: {M, F, A} or none. `cpu_ns`, beside the counts: of the thread, for all of it.
  * bad_state: no layout, or no sites; torn: code was loaded meanwhile. */
 FP_NIF(waits_look)
 {
     ERL_NIF_TERM pid, pids = argv[0], term;
     struct fp_waits_counts counts;
     struct looking look;
+    uint64_t since = fp_thread_cpu_ns();
     int err;
 
     if (!enif_is_list(env, pids))
@@ -212,7 +228,7 @@ FP_NIF(waits_look)
     if (err == 0)
         err = fp_waits_look(&look.options, &counts);
     term = err == 0 ? enif_make_tuple3(env, fp_atom(env, "ok"), look.list,
-                                       counts_term(env, &counts))
+                                       counts_term(env, &counts, since))
                     : fp_result(env, err);
     close_look(&look);
     return term;

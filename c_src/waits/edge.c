@@ -64,7 +64,7 @@ static int may_be_by_hand(const struct fp_top *top)
 static void want(struct fp_top *top, uint64_t word)
 {
     if (top->terms < FP_TOP_TERMS && is_on_heap(word))
-        top->term[top->terms++] = (struct fp_top_copy){.address = fp_term_address(word)};
+        top->term[top->terms++].address = fp_term_address(word);
 }
 
 void fp_top_wanted(struct fp_top *top, const struct fp_sites *sites, const uint8_t *is_valid)
@@ -92,7 +92,7 @@ static void lend_term(const struct fp_top *top, struct fp_walk *walk, uint64_t w
 static int find_monitor(const struct fp_top *top, struct fp_walk *walk, const struct fp_ref *ref,
                         struct fp_monitor *monitor)
 {
-    fp_walk_copy(walk, top->root.address, top->root.word, top->root.words);
+    fp_walk_copy(walk, top->monitors, top->root, top->root_words);
     return fp_monitors_find(walk, top->monitors, ref, monitor);
 }
 

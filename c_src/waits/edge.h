@@ -5,33 +5,36 @@
 #include "erts/frames.h"
 #include "waits/waits.h"
 
-/* Words of a stack's top that are copied, and frames that are looked at. */
-#define FP_TOP_WORDS 40u
+/* Words of a stack's top that are copied, and frames that are looked at: a call's and its caller's
+ * take some 12 of them. */
+#define FP_TOP_WORDS 24u
 #define FP_TOP_FRAMES 8u
 
-/* What was read before the walk: the root of the monitors with its reference, which lies behind it,
- * and the terms that slots point to. */
-#define FP_TOP_ROOT_WORDS 20u
-#define FP_TOP_TERM_WORDS 8u
+/* What is read before the walk: the root of the monitors with its reference, which lies behind it,
+ * and the beginnings of the terms that slots point to. */
+#define FP_TOP_ROOT_WORDS 16u
+#define FP_TOP_TERM_WORDS 4u
 #define FP_TOP_TERMS 3u
 
-struct fp_top_copy {
+struct fp_top_term {
     uint64_t address;
-    uint32_t words; /* 0: it was not, or could not be read */
-    uint64_t word[FP_TOP_ROOT_WORDS];
+    uint32_t words; /* 0: it could not be read */
+    uint64_t word[FP_TOP_TERM_WORDS];
 };
 
 struct fp_top {
     uint64_t i;
-    uint64_t monitors; /* root of the monitor tree */
+    uint64_t monitors; /* address of the monitor tree's root */
     uint32_t words;
     uint32_t is_cut; /* the stack has more */
     uint64_t word[FP_TOP_WORDS];
     uint32_t frames;
     struct fp_frame frame[FP_TOP_FRAMES];
     int site; /* of `i`, or -1 */
+    uint32_t root_words; /* 0: it could not be read */
+    uint64_t root[FP_TOP_ROOT_WORDS];
     uint32_t terms;
-    struct fp_top_copy root, term[FP_TOP_TERMS];
+    struct fp_top_term term[FP_TOP_TERMS];
 };
 
 /* Finds the frames. `i`, `words`, `is_cut` and `word` are set. */

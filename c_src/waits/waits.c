@@ -59,10 +59,10 @@ static void read_tops(struct look *look)
         top->is_cut = words > FP_TOP_WORDS;
         top->words = top->is_cut ? FP_TOP_WORDS : (uint32_t)words;
         top->i = before->i;
-        top->root.address = top->monitors = before->monitors;
+        top->monitors = before->monitors;
         look->span[2 * i] = (struct fp_safe_read_span){before->stop, top->word, 8 * top->words, 0};
         look->span[2 * i + 1] = (struct fp_safe_read_span){
-            top->monitors, top->root.word, top->monitors == 0 ? 0 : sizeof top->root.word, 0};
+            top->monitors, top->root, top->monitors == 0 ? 0 : sizeof top->root, 0};
     }
     fp_safe_read_batch(options->memory, look->span, 2 * (size_t)look->candidates);
     for (uint32_t i = 0; i < look->candidates; i++) {
@@ -70,7 +70,7 @@ static void read_tops(struct look *look)
 
         if (look->span[2 * i].result != 0)
             top->words = 0;
-        top->root.words = look->span[2 * i + 1].result == 0 ? FP_TOP_ROOT_WORDS : 0;
+        top->root_words = look->span[2 * i + 1].result == 0 ? FP_TOP_ROOT_WORDS : 0;
         fp_top_frames(top, options->code, options->sites, look->is_valid);
         fp_top_wanted(top, options->sites, look->is_valid);
     }
@@ -78,7 +78,7 @@ static void read_tops(struct look *look)
 
 static void read_terms(struct look *look)
 {
-    struct fp_top_copy *copy[BATCH * FP_TOP_TERMS];
+    struct fp_top_term *copy[BATCH * FP_TOP_TERMS];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < look->candidates; i++) {
