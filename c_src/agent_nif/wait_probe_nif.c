@@ -145,7 +145,7 @@ static ERL_NIF_TERM word_view(struct probing *probing, uint64_t word)
 /* ---------------------------------------------------------------- stacks -- */
 
 /* {Address, {M, F, A} | none, [View]} */
-static ERL_NIF_TERM frame_term(struct probing *probing, const struct fp_frame *frame)
+static ERL_NIF_TERM frame_term(struct probing *probing, const struct fp_stack_frame *frame)
 {
     ErlNifEnv *env = probing->env;
     ERL_NIF_TERM slots = enif_make_list(env, 0), name = fp_atom(env, "none");
@@ -162,7 +162,7 @@ static ERL_NIF_TERM frame_term(struct probing *probing, const struct fp_frame *f
 
 static ERL_NIF_TERM stack_term(struct probing *probing, uint64_t pid)
 {
-    struct fp_frame frame[FRAMES_MAX];
+    struct fp_stack_frame frame[FRAMES_MAX];
     ErlNifEnv *env = probing->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     struct fp_moment now;

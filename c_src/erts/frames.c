@@ -6,7 +6,7 @@ static int is_pointer(uint64_t word)
     return (word & 3) == 0;
 }
 
-uint32_t fp_frames_read(struct fp_frame *frame, uint32_t room, const struct fp_ranges *code,
+uint32_t fp_frames_read(struct fp_stack_frame *frame, uint32_t room, const struct fp_ranges *code,
                         uint64_t i, const uint64_t *word, uint32_t words)
 {
     uint32_t n = 0, at = 0;
@@ -20,7 +20,7 @@ uint32_t fp_frames_read(struct fp_frame *frame, uint32_t room, const struct fp_r
         slots = at - first;
         while (at < words && !(is_pointer(word[at]) && fp_ranges_contain(code, word[at])))
             at++;
-        frame[n++] = (struct fp_frame){address, first, slots};
+        frame[n++] = (struct fp_stack_frame){address, first, slots};
         if (at == words)
             break;
         address = word[at++];

@@ -15,18 +15,18 @@
 
 #include "base/maps.h"
 
-struct fp_frame {
+struct fp_stack_frame {
     uint64_t address;      /* `i`, or the return address itself, not less one */
     uint32_t first, slots; /* word[first .. first + slots): the slots that were copied */
 };
 
 /* How many of the frames were found, the leaf's first, `room` at most. Of a frame that the copy
  * ends in, the slots before the end. */
-uint32_t fp_frames_read(struct fp_frame *frame, uint32_t room, const struct fp_ranges *code,
+uint32_t fp_frames_read(struct fp_stack_frame *frame, uint32_t room, const struct fp_ranges *code,
                         uint64_t i, const uint64_t *word, uint32_t words);
 
 /* What the slot holds; 0, which is no term, for one that the frame does not have. */
-static inline uint64_t fp_frame_slot(const struct fp_frame *frame, const uint64_t *word,
+static inline uint64_t fp_frame_slot(const struct fp_stack_frame *frame, const uint64_t *word,
                                      uint32_t slot)
 {
     return slot < frame->slots ? word[frame->first + slot] : 0;

@@ -132,7 +132,7 @@ static void call_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t w
 /* Exactly one: two references of two monitors tell nothing. */
 static void hand_written_edge(const struct fp_top *top, struct fp_walk *walk, struct fp_wait *wait)
 {
-    const struct fp_frame *frame = &top->frame[0];
+    const struct fp_stack_frame *frame = &top->frame[0];
     struct fp_monitor monitor, found;
     int n = 0;
 

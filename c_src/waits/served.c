@@ -11,7 +11,7 @@
 /* Reads of the walk of one process. */
 #define BUDGET 64u
 
-struct stack {
+struct server_stack {
     const struct fp_waits_options *options;
     const uint8_t *is_valid;
     const uint64_t *word;
@@ -19,11 +19,11 @@ struct stack {
 };
 
 /* The slot of the role in the frame nearest to the leaf that has it; 0: none. */
-static uint64_t slot_of(const struct stack *stack, enum fp_site_role role)
+static uint64_t slot_of(const struct server_stack *stack, enum fp_site_role role)
 {
     for (uint32_t k = 0; k < stack->words; k++) {
         const struct fp_site *site;
-        struct fp_frame frame;
+        struct fp_stack_frame frame;
         int at;
 
         if ((stack->word[k] & 3) != 0)
@@ -42,7 +42,7 @@ static uint64_t slot_of(const struct stack *stack, enum fp_site_role role)
 }
 
 /* {call, From}, cast, info, timeout, {timeout, Name} ... */
-static void read_event_type(const struct stack *stack, struct fp_walk *walk, uint64_t word,
+static void read_event_type(const struct server_stack *stack, struct fp_walk *walk, uint64_t word,
                             struct fp_message *message)
 {
     const struct fp_event_types *type = stack->options->event_type;
@@ -69,7 +69,7 @@ static void read_event_type(const struct stack *stack, struct fp_walk *walk, uin
 }
 
 /* gen_statem's events. */
-static void read_queue(const struct stack *stack, struct fp_walk *walk, uint64_t word,
+static void read_queue(const struct server_stack *stack, struct fp_walk *walk, uint64_t word,
                        struct fp_message *message)
 {
     struct fp_term queue, event, type, content;
@@ -86,7 +86,7 @@ static void read_queue(const struct stack *stack, struct fp_walk *walk, uint64_t
     fp_tag_read(walk, content.word, &message->tag);
 }
 
-static int read_message(const struct stack *stack, struct fp_walk *walk, struct fp_message *message)
+static int read_message(const struct server_stack *stack, struct fp_walk *walk, struct fp_message *message)
 {
     uint64_t word;
 
@@ -132,7 +132,7 @@ int fp_waits_served(const struct fp_waits_options *options, uint64_t pid, uint64
                     struct fp_served *served)
 {
     uint8_t is_valid[FP_SITES_MAX];
-    struct stack stack = {options, is_valid, word, 0};
+    struct server_stack stack = {options, is_valid, word, 0};
     struct fp_moment before, after;
     struct fp_walk walk;
     struct fp_term module;

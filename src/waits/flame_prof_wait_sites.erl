@@ -282,8 +282,10 @@ view(Tuple) when is_tuple(Tuple) ->
 view([Head | Tail]) -> {list, view(Head), view(Tail)};
 view(_) -> other.
 
+%% The last three of those that are printed: an alias's has five from OTP 26 on.
 numbers(Ref) ->
-    ["#Ref", "0", C, B, A] = string:lexemes(ref_to_list(Ref), "<.>"),
+    ["#Ref", "0" | Numbers] = string:lexemes(ref_to_list(Ref), "<.>"),
+    [A, B, C | _] = lists:reverse(Numbers),
     {list_to_integer(A), list_to_integer(B), list_to_integer(C)}.
 
 %% Of gen's tag, Ref or [alias|Ref]: the reference; a slot may hold either.
