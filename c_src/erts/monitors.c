@@ -14,14 +14,26 @@
 #define WIDE_TARGET (1u << 7)
 #define WIDE_NAME (1u << 10)
 
-/* ErtsMonitorDataExtended: a name stands behind the data. */
-#define NAME_IN_DATA 96u
+/* The union that a node begins with: a signal of the queue, which got a fourth word. */
+#define FIRST_OTP_WITH_LONG_SIGNALS 27u
+
+/* ErtsMonitorData, in words: two nodes, the reference, the count. A name stands behind it
+ * (ErtsMonitorDataExtended). */
+struct form {
+    uint32_t item; /* in a node; behind it, offsets and flags */
+    uint32_t data;
+};
+
+static struct form form_of(const struct fp_walk *walk)
+{
+    return walk->layout->release.otp < FIRST_OTP_WITH_LONG_SIGNALS ? (struct form){3, 12}
+                                                                   : (struct form){4, 14};
+}
 
 struct node {
-    uint64_t parent, right, left, item;
-    uint16_t offset, key_offset;
+    uint64_t right, left, item, key;
+    uint32_t offset; /* from the data, in bytes */
     uint32_t flags;
-    uint64_t more[(FP_MONITOR_BYTES - 40) / 8];
 };
 
 /* The walk's way: what the caller has copied, or the last read has brought, costs nothing. */
@@ -35,21 +47,24 @@ static int read_words(struct fp_walk *walk, uint64_t address, void *into, size_t
 
 static int read_node(struct fp_walk *walk, uint64_t address, struct node *node)
 {
-    if (address == 0 || (address & 7) != 0 || read_words(walk, address, node, sizeof *node) != 0)
+    struct form form = form_of(walk);
+    uint64_t word[FP_MONITOR_WORDS];
+    uint32_t key;
+
+    if (address == 0 || (address & 7) != 0 ||
+        read_words(walk, address, word, 8 * (size_t)form.data) != 0)
         return FP_ETORN;
-    return node->key_offset % 8 == 0 && node->key_offset >= 24 &&
-                   node->key_offset <= FP_MONITOR_BYTES - 8 && node->offset % 8 == 0 &&
-                   node->offset < FP_MONITOR_BYTES
-               ? 0
-               : FP_ETORN;
-}
-
-static uint64_t key_of(const struct node *node)
-{
-    uint64_t key;
-
-    memcpy(&key, (const unsigned char *)node + node->key_offset, sizeof key);
-    return key;
+    node->right = word[1];
+    node->left = word[2];
+    node->item = word[form.item];
+    node->offset = word[form.item + 1] & 0xffff;
+    node->flags = (uint32_t)(word[form.item + 1] >> 32);
+    key = word[form.item + 1] >> 16 & 0xffff;
+    if (key % 8 != 0 || key / 8 < form.item || key / 8 >= form.data || node->offset % 8 != 0 ||
+        node->offset / 8 >= form.data)
+        return FP_ETORN;
+    node->key = word[key / 8];
+    return 0;
 }
 
 static int is_wide(const struct fp_walk *walk)
@@ -73,7 +88,7 @@ static int fill(struct fp_walk *walk, uint64_t address, const struct node *node,
         monitor->ref = key->ref;
     fp_walk_term(walk, node->item, &monitor->target);
     if ((node->flags & (wide ? WIDE_NAME : NARROW_NAME)) != 0 &&
-        read_words(walk, address - node->offset + NAME_IN_DATA, &name, sizeof name) == 0 &&
+        read_words(walk, address - node->offset + 8ull * form_of(walk).data, &name, sizeof name) == 0 &&
         fp_term_is_atom(name))
         monitor->name = name;
     return 0;
@@ -102,7 +117,7 @@ int fp_monitors_find(struct fp_walk *walk, uint64_t root, const struct fp_ref *r
             return FP_ENOENT;
         if (read_node(walk, address, &node) != 0)
             return FP_ETORN;
-        fp_walk_term(walk, key_of(&node), &key);
+        fp_walk_term(walk, node.key, &key);
         if (key.kind == FP_TERM_UNREADABLE)
             return FP_ETORN;
         order = compare(ref, &key);
@@ -130,7 +145,7 @@ int fp_monitors_each(struct fp_walk *walk, uint64_t root, uint32_t most,
 
         if (read_node(walk, address, &node) != 0 || depth + 2 > FP_MONITORS_DEPTH)
             return FP_ETORN;
-        fp_walk_term(walk, key_of(&node), &key);
+        fp_walk_term(walk, node.key, &key);
         if (key.kind == FP_TERM_UNREADABLE || fill(walk, address, &node, &key, &monitor) != 0)
             return FP_ETORN;
         visited++;

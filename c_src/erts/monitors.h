@@ -4,8 +4,9 @@
  *      ErtsMonLnkNode   parent | right | left | other item | offset, key offset, flags and type
  *      ErtsMonitorData  origin node | target node or reference | reference | count [| name]
  *
- * Sources: erl_monitor_link.[ch] of 25.2.3, 27.3.4.1 and 29.1.1; the node's last word holds flags
- * and type in 16 bits each up to OTP 27, in 32 bits together from 28 on. The offset in struct
+ * Sources: erl_monitor_link.[ch] of 25.2.3, 27.3.4.1 and 29.1.1; the first words are a union
+ * with a signal, which has a word more from OTP 27 on; the last word holds flags and type in 16
+ * bits each up to OTP 27, in 32 bits together from 28 on. The offset in struct
  * process is behind that of the registered name in all of them (erl_ptab.h ErtsPTabElementCommon);
  * flame_prof_wait_sites compares the trees of probes with process_info/2 before it is relied on.
  *
@@ -47,8 +48,8 @@ static inline uint32_t fp_monitors_offset(const struct fp_layout *layout)
 
 /* Nodes on the way to one reference; a red-black tree of 2^32 has 64. */
 #define FP_MONITORS_DEPTH 64u
-/* Bytes of a node that one read takes: ErtsMonitorData. */
-#define FP_MONITOR_BYTES 96u
+/* Words of a node that one read takes at most: ErtsMonitorData. */
+#define FP_MONITOR_WORDS 14u
 
 /* The monitor of the reference: 0; FP_ENOENT: there is none; FP_ETORN: what is there is no tree.
  * Reads: one a node, one for the node's reference, and what the target costs, of the walk's

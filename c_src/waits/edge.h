@@ -12,7 +12,7 @@
 
 /* What is read before the walk: the root of the monitors with its reference, which lies behind it,
  * and the beginnings of the terms that slots point to. */
-#define FP_TOP_ROOT_WORDS 16u
+#define FP_TOP_ROOT_WORDS 18u
 #define FP_TOP_TERM_WORDS 4u
 #define FP_TOP_TERMS 3u
 

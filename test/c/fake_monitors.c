@@ -4,11 +4,12 @@
 
 uint64_t fake_monitor(struct fake_terms *heap, unsigned otp, const struct fake_monitor *monitor)
 {
-    uint64_t data = heap->at, ref, half = data + (monitor->is_target ? 40 : 0);
-    uint16_t offset = monitor->is_target ? 40 : 0, key = monitor->is_target ? 40 : 80;
+    const uint16_t item = otp < 27 ? 24 : 32, node = otp < 27 ? 40 : 48; /* bytes */
+    uint64_t data = heap->at, ref, half = data + (monitor->is_target ? node : 0);
+    uint16_t offset = monitor->is_target ? node : 0, key = (uint16_t)(2 * node - offset);
     uint32_t flags;
 
-    heap->at += 112;
+    heap->at += 2u * node + 32;
     ref = monitor->has_alias ? fake_pid_ref(heap, &monitor->ref, 0x123)
                              : fake_ref(heap, &monitor->ref);
     /* Bit by bit as the two forms of the header have them. */
@@ -18,11 +19,11 @@ uint64_t fake_monitor(struct fake_terms *heap, unsigned otp, const struct fake_m
     else
         flags = monitor->type | 1u << 8 | (monitor->is_target ? 1u << 7 : 0) |
                 (monitor->name != 0 ? 3u << 10 : 0);
-    fake_put_word(heap->memory, half + 24, monitor->item);
-    fake_put_word(heap->memory, half + 32,
+    fake_put_word(heap->memory, half + item, monitor->item);
+    fake_put_word(heap->memory, half + item + 8,
                   offset | (uint64_t)key << 16 | (uint64_t)flags << 32);
-    fake_put_word(heap->memory, data + 80, ref);
-    fake_put_word(heap->memory, data + 96, monitor->name);
+    fake_put_word(heap->memory, data + 2 * node, ref);
+    fake_put_word(heap->memory, data + 2 * node + 16, monitor->name);
     return half;
 }
 

@@ -141,10 +141,10 @@ static void other_keys_lead_to_the_references(void)
     create(27, 0, 1);
     for (int i = 0; i < 2; i++) {
         halves[i] = b.heap.at;
-        b.heap.at += 96;
-        fake_put_word(&b.vm.memory, halves[i] + 24, fake_atom_term(&b.vm, i ? "b" : "a", 1));
-        fake_put_word(&b.vm.memory, halves[i] + 32,
-                      UINT64_C(24) << 16 | (uint64_t)FP_MONITOR_node << 48);
+        b.heap.at += 112;
+        fake_put_word(&b.vm.memory, halves[i] + 32, fake_atom_term(&b.vm, i ? "b" : "a", 1));
+        fake_put_word(&b.vm.memory, halves[i] + 40,
+                      UINT64_C(32) << 16 | (uint64_t)FP_MONITOR_node << 48);
     }
     fp_walk_start(&b.walk, &b.vm.memory.reader, &b.vm.layout, 200);
     halves[2] = fake_monitor(&b.heap, 27, &(struct fake_monitor){.ref = ref, .item = pid_of(1)});
