@@ -152,8 +152,8 @@ static ERL_NIF_TERM frame_term(struct probing *probing, const struct fp_stack_fr
     uint64_t mfa[3], mfa_at;
 
     for (uint32_t i = frame->slots; i-- > 0;)
-        slots = enif_make_list_cell(env, word_view(probing, probing->word[frame->first + i]),
-                                    slots);
+        slots =
+            enif_make_list_cell(env, word_view(probing, probing->word[frame->first + i]), slots);
     if (fp_code_nearest(&probing->memory, &probing->code, frame->address - 1, mfa, &mfa_at) == 0 &&
         mfa[0] >> 6 < probing->walk.atoms && mfa[1] >> 6 < probing->walk.atoms)
         name = enif_make_tuple3(env, mfa[0], mfa[1], enif_make_uint64(env, mfa[2]));
@@ -347,11 +347,10 @@ static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site)
 
     for (enum fp_site_role role = 0; role < FP_SITE_ROLES; role++)
         if (fp_site_has(site, role))
-            roles = enif_make_list_cell(
-                env,
-                enif_make_tuple2(env, fp_atom(env, fp_site_role_name(role)),
-                                 enif_make_uint(env, site->slot[role])),
-                roles);
+            roles = enif_make_list_cell(env,
+                                        enif_make_tuple2(env, fp_atom(env, fp_site_role_name(role)),
+                                                         enif_make_uint(env, site->slot[role])),
+                                        roles);
     return enif_make_tuple2(env, mfa_term(env, site->mfa), roles);
 }
 

@@ -147,10 +147,9 @@ static ERL_NIF_TERM tag_term(const struct looking *look, const struct fp_tag *ta
         return fp_atom(look->env, "other");
     if (tag->shape == FP_SHAPE_UNKNOWN || !is_atom(look, tag->atom))
         return look->unknown;
-    return tag->shape == FP_SHAPE_ATOM
-               ? enif_make_tuple2(look->env, look->shape[0], tag->atom)
-               : enif_make_tuple3(look->env, look->shape[1], tag->atom,
-                                  enif_make_uint(look->env, tag->arity));
+    return tag->shape == FP_SHAPE_ATOM ? enif_make_tuple2(look->env, look->shape[0], tag->atom)
+                                       : enif_make_tuple3(look->env, look->shape[1], tag->atom,
+                                                          enif_make_uint(look->env, tag->arity));
 }
 
 static ERL_NIF_TERM shared_tag_term(struct looking *look, const struct fp_tag *tag)
@@ -182,11 +181,9 @@ static void add_wait(void *arg, const struct fp_wait *wait)
 {
     struct looking *look = arg;
     ErlNifEnv *env = look->env;
-    ERL_NIF_TERM how = look->how[wait->how], row;
+    ERL_NIF_TERM row;
 
-    if (wait->how == FP_WAIT_monitor && wait->is_only)
-        how = enif_make_tuple2(env, how, fp_atom(env, "only"));
-    row = enif_make_tuple6(env, wait->pid, how, target_term(look, wait),
+    row = enif_make_tuple6(env, wait->pid, look->how[wait->how], target_term(look, wait),
                            wait->has_ref ? ref_term(env, &wait->ref) : look->none,
                            shared_tag_term(look, &wait->tag), site_term(look, wait->i));
     look->list = enif_make_list_cell(env, row, look->list);
@@ -205,7 +202,7 @@ static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *co
 }
 
 /* ([Excluded]) -> {ok, [{Pid, How, Target, Ref, Tag, Site}], #{Count => N}} | {error, Error}
- * How: see FP_WAIT_MAP; {monitor, only} where the receive takes messages with that reference only.
+ * How: FP_WAIT_MAP; what `monitor` proves and what not: waits.h.
  * Target: a pid, a port, {remote, Node, Number, Serial, Creation}, {Name, Node}, an atom (a lock's
  * resource) or none. Ref: {N0, N1, N2} or none. Tag: {atom, Atom}, {tuple, Atom, Arity}, other or
  * unknown. Site: {M, F, A} or none. `cpu_ns`, beside the counts: of the thread, for all of it.
@@ -240,11 +237,11 @@ static ERL_NIF_TERM served_term(struct looking *look, ERL_NIF_TERM pid,
     const struct fp_message *message = &served->message;
     ErlNifEnv *env = look->env;
 
-    return enif_make_tuple6(
-        env, pid, fp_atom(env, fp_message_kind_name(message->kind)), tag_term(look, &message->tag),
-        message->has_ref ? ref_term(env, &message->ref) : look->none,
-        fp_term_is_pid(message->from) ? message->from : look->none,
-        is_atom(look, served->module) ? served->module : look->none);
+    return enif_make_tuple6(env, pid, fp_atom(env, fp_message_kind_name(message->kind)),
+                            tag_term(look, &message->tag),
+                            message->has_ref ? ref_term(env, &message->ref) : look->none,
+                            fp_term_is_pid(message->from) ? message->from : look->none,
+                            is_atom(look, served->module) ? served->module : look->none);
 }
 
 /* ([Pid]) -> {ok, [{Pid, Kind, Tag, Ref, FromPid | none, CallbackModule | none}]} | {error, Error}

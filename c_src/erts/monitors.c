@@ -88,7 +88,8 @@ static int fill(struct fp_walk *walk, uint64_t address, const struct node *node,
         monitor->ref = key->ref;
     fp_walk_term(walk, node->item, &monitor->target);
     if ((node->flags & (wide ? WIDE_NAME : NARROW_NAME)) != 0 &&
-        read_words(walk, address - node->offset + 8ull * form_of(walk).data, &name, sizeof name) == 0 &&
+        read_words(walk, address - node->offset + 8ull * form_of(walk).data, &name, sizeof name) ==
+            0 &&
         fp_term_is_atom(name))
         monitor->name = name;
     return 0;

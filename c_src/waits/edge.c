@@ -20,8 +20,7 @@ void fp_top_frames(struct fp_top *top, const struct fp_ranges *code, const struc
                    const uint8_t *is_valid)
 {
     top->site = valid_site(sites, is_valid, top->i);
-    top->frames =
-        fp_frames_read(top->frame, FP_TOP_FRAMES, code, top->i, top->word, top->words);
+    top->frames = fp_frames_read(top->frame, FP_TOP_FRAMES, code, top->i, top->word, top->words);
 }
 
 static const struct fp_site *site_of(const struct fp_top *top, const struct fp_sites *sites)
@@ -98,7 +97,7 @@ static int find_monitor(const struct fp_top *top, struct fp_walk *walk, const st
 
 /* -------------------------------------------------------------- monitors -- */
 
-static int is_of_somebody(const struct fp_monitor *monitor)
+static int has_a_target(const struct fp_monitor *monitor)
 {
     return monitor->is_origin &&
            (monitor->type == FP_MONITOR_process || monitor->type == FP_MONITOR_port ||
@@ -124,8 +123,7 @@ static void call_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t w
         return;
     wait->how = FP_WAIT_call;
     wait->has_ref = 1;
-    if (find_monitor(top, walk, &wait->ref, &monitor) == 0 &&
-        is_of_somebody(&monitor))
+    if (find_monitor(top, walk, &wait->ref, &monitor) == 0 && has_a_target(&monitor))
         set_target(wait, &monitor);
 }
 
@@ -156,7 +154,7 @@ static void hand_written_edge(const struct fp_top *top, struct fp_walk *walk, st
         found = monitor;
         n = 1;
     }
-    if (n == 0 || !is_of_somebody(&found))
+    if (n == 0 || !has_a_target(&found))
         return;
     wait->how = FP_WAIT_monitor;
     wait->has_ref = 1;

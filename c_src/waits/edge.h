@@ -30,7 +30,7 @@ struct fp_top {
     uint64_t word[FP_TOP_WORDS];
     uint32_t frames;
     struct fp_stack_frame frame[FP_TOP_FRAMES];
-    int site; /* of `i`, or -1 */
+    int site;            /* of `i`, or -1 */
     uint32_t root_words; /* 0: it could not be read */
     uint64_t root[FP_TOP_ROOT_WORDS];
     uint32_t terms;

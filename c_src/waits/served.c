@@ -1,4 +1,4 @@
-/* What a server has in work: the message that is in a slot of the frame that called its callback. */
+/* What a server has in work: the message in a slot of the frame that called its callback. */
 #include <string.h>
 
 #include "base/error.h"
@@ -50,11 +50,10 @@ static void read_event_type(const struct server_stack *stack, struct fp_walk *wa
 
     fp_walk_term(walk, word, &term);
     if (term.kind == FP_TERM_ATOM) {
-        message->kind = word == type->cast   ? FP_MESSAGE_cast
-                        : word == type->info ? FP_MESSAGE_info
-                        : word == type->timeout || word == type->state_timeout
-                            ? FP_MESSAGE_timer
-                            : FP_MESSAGE_event;
+        message->kind = word == type->cast                                     ? FP_MESSAGE_cast
+                        : word == type->info                                   ? FP_MESSAGE_info
+                        : word == type->timeout || word == type->state_timeout ? FP_MESSAGE_timer
+                                                                               : FP_MESSAGE_event;
         return;
     }
     if (term.kind != FP_TERM_TUPLE || term.arity != 2)
@@ -86,7 +85,8 @@ static void read_queue(const struct server_stack *stack, struct fp_walk *walk, u
     fp_tag_read(walk, content.word, &message->tag);
 }
 
-static int read_message(const struct server_stack *stack, struct fp_walk *walk, struct fp_message *message)
+static int read_message(const struct server_stack *stack, struct fp_walk *walk,
+                        struct fp_message *message)
 {
     uint64_t word;
 
@@ -123,8 +123,8 @@ static int read_moment(const struct fp_waits_options *options, uint64_t address,
 
 static int is_at_rest(const struct fp_moment *now)
 {
-    return (now->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_GC |
-                          FP_PSFLG_EXITING | FP_PSFLG_FREE)) == 0 &&
+    return (now->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_GC | FP_PSFLG_EXITING |
+                          FP_PSFLG_FREE)) == 0 &&
            fp_moment_has_stack(now);
 }
 

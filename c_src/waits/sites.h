@@ -3,7 +3,8 @@
  * flame_prof_wait_sites finds them with probes, in the modules that are loaded: at one address the
  * compiler has put the same thing into the same slot in every process. A table is immutable once
  * made; threads share it. Each has to compare the code at the addresses with what it was then,
- * fp_sites_check(), before it trusts one: modules are loaded anew, and code memory is used again. */
+ * fp_sites_check(), before it trusts one: modules are loaded anew, and code memory is used
+ * again. */
 #pragma once
 
 #include <stddef.h>
@@ -16,7 +17,7 @@
  *
  *   call        top; slot: the reference of the call, or [alias|Reference]
  *   request     return address; slot: the request of the call that it waits for
- *   loop        top: the main receive of a server, which waits for nobody
+ *   loop        top: the main receive of a server, which waits for any message
  *   timer       top: timer:sleep/1
  *   start       top; slot: the child's pid
  *   port        top; slot: the port
@@ -30,8 +31,10 @@
  *   from        return address; slot: From of the call in work
  *   module      return address; slot: the callback module */
 #define FP_SITE_ROLE_MAP(X)                                                                        \
-    X(call) X(request) X(loop) X(timer) X(start) X(port) X(socket) X(lock) X(message) X(serves)    \
-    X(cast) X(event) X(queue) X(from) X(module)
+    X(call)                                                                                        \
+    X(request)                                                                                     \
+    X(loop) X(timer) X(start) X(port) X(socket) X(lock) X(message) X(serves) X(cast) X(event)      \
+        X(queue) X(from) X(module)
 
 enum fp_site_role {
 #define FP_SITE_ROLE_ENUM(name) FP_SITE_##name,
@@ -61,7 +64,7 @@ struct fp_site {
     unsigned char code[FP_SITE_BYTES];
 };
 
-#define FP_SITES_MAX 1024u   /* addresses */
+#define FP_SITES_MAX 1024u    /* addresses */
 #define FP_SITE_SLOTS_MAX 64u /* a slot is below */
 
 struct fp_sites;

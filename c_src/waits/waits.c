@@ -108,9 +108,9 @@ static void find_edges(struct look *look)
 static void verify(struct look *look)
 {
     for (uint32_t i = 0; i < look->candidates; i++)
-        look->span[i] = (struct fp_safe_read_span){look->candidate[i].address,
-                                                   look->structures + (size_t)i * look->moment_bytes,
-                                                   look->moment_bytes, 0};
+        look->span[i] = (struct fp_safe_read_span){
+            look->candidate[i].address, look->structures + (size_t)i * look->moment_bytes,
+            look->moment_bytes, 0};
     fp_safe_read_view(look->options->memory, look->span, look->candidates);
     for (uint32_t i = 0; i < look->candidates; i++) {
         const struct candidate *c = &look->candidate[i];
@@ -185,9 +185,9 @@ static void add_process(struct look *look, uint64_t address, uint32_t slot,
 static void read_structures(struct look *look, uint32_t from, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        look->span[i] = (struct fp_safe_read_span){look->address[from + i],
-                                                   look->structures + (size_t)i * look->moment_bytes,
-                                                   look->moment_bytes, 0};
+        look->span[i] = (struct fp_safe_read_span){
+            look->address[from + i], look->structures + (size_t)i * look->moment_bytes,
+            look->moment_bytes, 0};
     fp_safe_read_view(look->options->memory, look->span, n);
     for (uint32_t i = 0; i < n; i++) {
         struct fp_moment now;

@@ -1,4 +1,4 @@
-/* waits.h - one look at all processes: who of them waits for whom.
+/* waits.h - one look at all processes: what each of them waits for.
  *
  * In batches of processes, each in stages that are one system call or a few: structures, the tops
  * of the stacks of those that wait, what their slots point to, structures once more. A process that
@@ -8,8 +8,9 @@
  *   call     its top frame is a site of calls: the reference there, which is a monitor of its own,
  *            names the callee
  *   monitor  at no site, but its top frame holds exactly one reference that is a live monitor of
- *            its own: a receive written by hand. It may be one of several things that the process
- *            waits for, unless `is_only`
+ *            its own: mostly a receive written by hand that waits for this answer. It is no proof:
+ *            a loop that keeps the reference of a worker waits for any message. So it is never
+ *            one of the edges that make a deadlock certain
  *   start, port, socket, timer, lock    by their sites (sites.h)
  *   unknown  nothing of these
  *
@@ -23,8 +24,7 @@
 #include "waits/sites.h"
 
 /* X(how) */
-#define FP_WAIT_MAP(X)                                                                             \
-    X(unknown) X(call) X(monitor) X(start) X(port) X(socket) X(timer) X(lock)
+#define FP_WAIT_MAP(X) X(unknown) X(call) X(monitor) X(start) X(port) X(socket) X(timer) X(lock)
 
 enum fp_wait_how {
 #define FP_WAIT_ENUM(name) FP_WAIT_##name,
@@ -38,7 +38,6 @@ const char *fp_wait_how_name(enum fp_wait_how how);
 struct fp_wait {
     uint64_t pid;
     enum fp_wait_how how;
-    int is_only; /* of `monitor`: the receive takes messages with this reference only */
     /* FP_TERM_PID, FP_TERM_PORT, FP_TERM_REMOTE_PID; FP_TERM_ATOM: the lock's resource, or with
      * `name` the other node; all else: not known. */
     struct fp_term target;

@@ -25,7 +25,8 @@
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
--export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites/0, waits_look/1, waits_served/1]).
+-export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites/0]).
+-export([waits_look/1, waits_served/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0]).
@@ -262,11 +263,11 @@ session_node_metrics(_, _) -> ?NOT_LOADED.
 
 -type wait_tag() :: {atom, atom()} | {tuple, atom(), non_neg_integer()} | other | unknown.
 
-%% c_src/waits/waits.h. `{monitor, only}': the receive takes messages with the
-%% reference only.
+%% c_src/waits/waits.h. `monitor' is no proof: a receive written by hand whose frame
+%% holds one live monitor may take other messages, too.
 -type wait() :: {
     pid(),
-    How :: call | monitor | {monitor, only} | start | port | socket | timer | lock | unknown,
+    How :: call | monitor | start | port | socket | timer | lock | unknown,
     Target :: pid()
     | port()
     | {remote, node(), Number :: integer(), Serial :: integer(), Creation :: integer()}

@@ -5,7 +5,7 @@
 %% Each is linked to the driver, and tells it nothing but what it was handed.
 -module(flame_prof_wait_probe).
 
--export([callers/0, idles/0, sleepers/0, starters/0, busy/0, helper/1, child/1]).
+-export([callers/0, idles/0, sleepers/0, starters/0, busy/0, helper/1, child/1, attempt/1]).
 %% Callbacks of gen_server, gen_statem, gen_event.
 -export([init/1, callback_mode/0, handle_call/3, handle_cast/2, handle_info/2, handle_event/4]).
 -export([handle_event/2, terminate/2, code_change/3]).
@@ -101,7 +101,9 @@ idles() ->
         {[gen_statem], fun(_) -> server(gen_statem, {idle, [[{timeout, ?MINUTE, x}]]}) end},
         {[gen_statem, none, erlang], fun(_) -> server(gen_statem, {idle, [[hibernate]]}) end},
         {[gen_event], fun(_) -> element(2, {ok, _} = gen_event:start_link()) end},
-        {[none, erlang], fun(_) -> spawn_link(fun() -> erlang:hibernate(?MODULE, child, [x]) end) end}
+        {[none, erlang], fun(_) ->
+            spawn_link(fun() -> erlang:hibernate(?MODULE, child, [x]) end)
+        end}
     ].
 
 server(Behaviour, Args) ->
@@ -143,7 +145,7 @@ helper(Driver) ->
             helper(Driver)
     end.
 
-%% @doc Servers at work: what is on their stacks, and for whom.
+%% @doc Servers at work: what is on their stacks is known.
 -spec busy() -> [{Kind :: call | cast | info | event, busy()}].
 busy() ->
     [
@@ -164,7 +166,16 @@ busy() ->
     ].
 
 called(Server, Module, Request) ->
-    {Server, spawn_link(fun() -> catch Module:call(Server, Request, infinity) end)}.
+    {Server, spawn_link(fun() -> attempt(fun() -> Module:call(Server, Request, infinity) end) end)}.
+
+%% @doc Fun's answer; `failed' where it ends in any other way.
+-spec attempt(fun(() -> term())) -> term().
+attempt(Fun) ->
+    try
+        Fun()
+    catch
+        _:_ -> failed
+    end.
 
 cast(Server, Module, Request) ->
     ok = Module:cast(Server, Request),

@@ -1,5 +1,5 @@
 %% @private Finds the code addresses at which processes wait for others, or work on
-%% messages, and the stack slots that say for whom (c_src/waits/sites.h).
+%% messages, and the stack slots that say for which (c_src/waits/sites.h).
 %%
 %% Probe processes do what the node's processes do: they call, start, sleep, serve.
 %% What each one's stack must hold is known: the reference that the helper got, the
@@ -7,11 +7,13 @@
 %% that agrees in every probe at an address is taken, one that does not is left out:
 %% processes there wait for something unknown, which is the answer.
 %%
-%% Made when somebody asks, and again when one of the modules was loaded anew; a second
+%% Made when a look is asked for, and again when one of the modules was loaded anew; a second
 %% at most. The probes are linked to the driver, which kills them however far it gets.
 -module(flame_prof_wait_sites).
 
 -export([ensure/0, find/0, waits_for/1]).
+
+-import(flame_prof_wait_probe, [attempt/1]).
 
 -export_type([row/0, reason/0]).
 
@@ -130,13 +132,17 @@ kill_probes() ->
         end,
         Monitors
     ),
-    lists:foreach(fun(P) -> catch port_close(P) end, [P || P <- Links, is_port(P)]).
+    Close = fun(P) -> attempt(fun() -> port_close(P) end) end,
+    lists:foreach(Close, [P || P <- Links, is_port(P)]).
 
 findings() ->
     Self = self(),
     Probes =
         callers(Self) ++
-            [{{idle, Modules}, catch Start(Self)} || {Modules, Start} <- flame_prof_wait_probe:idles()] ++
+            [
+                {{idle, Modules}, attempt(fun() -> Start(Self) end)}
+             || {Modules, Start} <- flame_prof_wait_probe:idles()
+            ] ++
             [{{sleeper, Mfa}, spawn_link(Fun)} || {Mfa, Fun} <- flame_prof_wait_probe:sleepers()] ++
             [{{starter, none}, spawn_link(fun() -> Start(Self) end)}
              || Start <- flame_prof_wait_probe:starters(), _ <- [1, 2]] ++
@@ -156,12 +162,12 @@ callers(Self) ->
     Helper = spawn_link(flame_prof_wait_probe, helper, [Self]),
     Name = flame_prof_wait_helper,
     Names =
-        case catch register(Name, Helper) of
+        case attempt(fun() -> register(Name, Helper) end) of
             true -> #{pid => Helper, name => Name, node => {Name, node()}};
             _ -> #{pid => Helper}
         end,
     [
-        {caller, spawn_link(fun() -> catch Call(maps:get(By, Names), Request) end)}
+        {caller, spawn_link(fun() -> attempt(fun() -> Call(maps:get(By, Names), Request) end) end)}
      || {_, Bys, Call} <- flame_prof_wait_probe:callers(),
         By <- Bys,
         maps:is_key(By, Names),
@@ -173,7 +179,7 @@ busy(Self) ->
         {{busy, Kind, Request, Caller}, Server}
      || {Kind, Start} <- flame_prof_wait_probe:busy(),
         Request <- requests(),
-        {Server, Caller} <- [catch Start(Self, Request)]
+        {Server, Caller} <- [attempt(fun() -> Start(Self, Request) end)]
     ].
 
 %% An accept and a receive on a socket of this host, which nobody else can reach: none
@@ -190,7 +196,8 @@ ports() ->
 accepts(Listening) ->
     {ok, Number} = inet:port(Listening),
     Receiving = [receiving(Listening, Number) || _ <- [1, 2]],
-    Accepting = [spawn_link(fun() -> catch gen_tcp:accept(Listening) end) || _ <- [1, 2]],
+    Accept = fun() -> attempt(fun() -> gen_tcp:accept(Listening) end) end,
+    Accepting = [spawn_link(Accept) || _ <- [1, 2]],
     [{{port, Listening}, Pid} || Pid <- Accepting] ++ [R || {_, Pid} = R <- Receiving, is_pid(Pid)].
 
 %% One end of a connection is the driver's.
@@ -200,7 +207,7 @@ receiving(Listening, Number) ->
     {ok, Socket} = gen_tcp:accept(Listening, 100),
     Pid = spawn_link(fun() ->
         receive
-            go -> catch gen_tcp:recv(Socket, 0)
+            go -> attempt(fun() -> gen_tcp:recv(Socket, 0) end)
         end
     end),
     ok = gen_tcp:controlling_process(Socket, Pid),
@@ -212,7 +219,7 @@ lockers() ->
     Ids = [flame_prof_lock_a, flame_prof_lock_b],
     Hold = fun(Id) ->
         spawn_link(fun() ->
-            catch global:set_lock({Id, self()}, [node()], 0),
+            attempt(fun() -> global:set_lock({Id, self()}, [node()], 0) end),
             receive
                 never -> ok
             end
@@ -222,7 +229,7 @@ lockers() ->
     [
         {{locker, Id}, spawn_link(fun() ->
             timer:sleep(20),
-            catch global:set_lock({Id, self()}, [node()])
+            attempt(fun() -> global:set_lock({Id, self()}, [node()]) end)
         end)}
      || Id <- Ids
     ].
@@ -303,7 +310,8 @@ looked([], Seen, _) ->
 looked(Wanted, Seen, Deadline) ->
     {ok, Stacks} = flame_prof_nif:stack_terms([Pid || {_, Pid} <- Wanted]),
     Now = maps:from_list(Stacks),
-    {Done, Rest} = lists:partition(fun({Truth, Pid}) -> is_there(Truth, maps:get(Pid, Now)) end, Wanted),
+    IsThere = fun({Truth, Pid}) -> is_there(Truth, maps:get(Pid, Now)) end,
+    {Done, Rest} = lists:partition(IsThere, Wanted),
     More = [{Truth, element(2, maps:get(Pid, Now))} || {Truth, Pid} <- Done] ++ Seen,
     case left(Deadline) of
         0 ->
@@ -343,7 +351,10 @@ rows(Findings) ->
         #{},
         Claims
     ),
-    lists:sort([{Address, Role, hd(Slots)} || {{Address, Role}, [_ | _] = Slots} <- maps:to_list(Agreed)]).
+    lists:sort([
+        {Address, Role, hd(Slots)}
+     || {{Address, Role}, [_ | _] = Slots} <- maps:to_list(Agreed)
+    ]).
 
 %% What one probe says of each of its frames. An empty list of slots: this is not the
 %% place, whatever other probes say.
@@ -431,7 +442,7 @@ monitors_agree() ->
     Self = self(),
     Name = flame_prof_wait_monitored,
     Pids = [spawn_link(flame_prof_wait_probe, helper, [Self]) || _ <- [1, 2, 3, 4, 5]],
-    Named = (catch register(Name, hd(Pids))) =:= true,
+    Named = attempt(fun() -> register(Name, hd(Pids)) end) =:= true,
     Probe = spawn_link(fun() ->
         Refs = [{erlang:monitor(process, P), {pid, P}} || P <- Pids],
         Ports = [{erlang:monitor(port, P), {port, P}} || P <- lists:sublist(erlang:ports(), 1)],

@@ -79,9 +79,9 @@ static void create(unsigned otp)
     fake_load(&b.vm, &b.module, fake_atom_term(&b.vm, "gen", 3), body, FUNCTIONS, &options);
     {
         const struct fp_site_row row[] = {
-            {at(CALL), FP_SITE_call, 1},      {at(LOOP), FP_SITE_loop, 0},
-            {at(SLEEP), FP_SITE_timer, 0},    {at(CALLER), FP_SITE_request, 2},
-            {at(SERVER), FP_SITE_serves, 0},  {at(SERVER), FP_SITE_from, 1},
+            {at(CALL), FP_SITE_call, 1},     {at(LOOP), FP_SITE_loop, 0},
+            {at(SLEEP), FP_SITE_timer, 0},   {at(CALLER), FP_SITE_request, 2},
+            {at(SERVER), FP_SITE_serves, 0}, {at(SERVER), FP_SITE_from, 1},
             {at(SERVER), FP_SITE_module, 2},
         };
 
@@ -125,10 +125,11 @@ static uint64_t monitor_of(uint32_t n, uint32_t callee)
 static void spawn_caller(uint32_t n, uint32_t callee)
 {
     struct fp_ref ref = ref_of(n);
-    const uint64_t stack[] = {
-        FAKE_NIL,   fake_ref(&b.heap, &ref), FAKE_SMALL(5000), /* of CALL */
-        at(CALLER), FAKE_NIL, FAKE_NIL, FAKE_TUPLE(&b.heap, b.get, FAKE_SMALL(7)),
-        at(BY_HAND)};
+    const uint64_t stack[] = {FAKE_NIL,         fake_ref(&b.heap, &ref),
+                              FAKE_SMALL(5000), /* of CALL */
+                              at(CALLER),       FAKE_NIL,
+                              FAKE_NIL,         FAKE_TUPLE(&b.heap, b.get, FAKE_SMALL(7)),
+                              at(BY_HAND)};
 
     b.pid[n] = fake_spawn(&b.vm, n, at(CALL));
     fake_set_stack(&b.vm, n, stack, sizeof stack / sizeof *stack);
@@ -251,8 +252,8 @@ static void change(struct fake_memory *memory, void *arg, uint64_t address, size
 
 static void who_moves_meanwhile_is_left_out(void)
 {
-    static const enum fp_field field[] = {FP_FIELD_id,   FP_FIELD_i,    FP_FIELD_stop,
-                                          FP_FIELD_hend, FP_FIELD_heap, FP_FIELD_reds,
+    static const enum fp_field field[] = {FP_FIELD_id,      FP_FIELD_i,    FP_FIELD_stop,
+                                          FP_FIELD_hend,    FP_FIELD_heap, FP_FIELD_reds,
                                           FP_FIELD_gen_gcs, FP_FIELD_state};
 
     for (size_t k = 0; k < sizeof field / sizeof *field; k++) {
@@ -319,8 +320,13 @@ static void a_server_at_work_tells_its_call(void)
     from = FAKE_TUPLE(&b.heap, b.pid[9],
                       fake_cons(&b.heap, b.vm.layout.envelope.alias, fake_ref(&b.heap, &ref)));
     {
-        const uint64_t stack[] = {FAKE_NIL, at(BY_HAND), FAKE_SMALL(1), at(SERVER),
-                                  FAKE_TUPLE(&b.heap, b.get, FAKE_NIL, FAKE_NIL), from, module,
+        const uint64_t stack[] = {FAKE_NIL,
+                                  at(BY_HAND),
+                                  FAKE_SMALL(1),
+                                  at(SERVER),
+                                  FAKE_TUPLE(&b.heap, b.get, FAKE_NIL, FAKE_NIL),
+                                  from,
+                                  module,
                                   at(LOOP)};
 
         spawn_at(1, SLEEP);
