@@ -1,4 +1,4 @@
-/* waits_nif.c - who waits for whom, as terms: for flame_prof_waits. All but shapes, tags, pids,
+/* waits_nif.c - what processes wait for, as terms: for flame_prof_waits. All but shapes, tags, pids,
  * ports and references stays in the VM. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* monitors.h - whom a process monitors: its monitor tree, in copies of memory.
+/* monitors.h - what a process monitors: its monitor tree, in copies of memory.
  *
  *      struct process   common.u.alive.monitors -> ErtsMonLnkNode, a red-black tree by reference
  *      ErtsMonLnkNode   parent | right | left | other item | offset, key offset, flags and type
@@ -35,7 +35,7 @@ struct fp_monitor {
     enum fp_monitor_type type;
     int is_origin; /* the process monitors; else it is what another node's process monitors */
     struct fp_ref ref;
-    /* Whom: FP_TERM_PID, FP_TERM_PORT, FP_TERM_REMOTE_PID, or FP_TERM_ATOM for the node of a
+    /* FP_TERM_PID, FP_TERM_PORT, FP_TERM_REMOTE_PID, or FP_TERM_ATOM for the node of a
      * process that is monitored by name there. */
     struct fp_term target;
     uint64_t name; /* atom that the process was monitored by; 0: none */
