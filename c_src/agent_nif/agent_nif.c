@@ -80,6 +80,7 @@ static void library_free(struct fp_library *library)
         fp_safe_read_close(&library->memory);
     if (library->lock != NULL)
         enif_mutex_destroy(library->lock);
+    fp_sites_release(library->sites);
     enif_free(library->layout);
     enif_free(library);
 }

@@ -7,6 +7,7 @@
 
 #include "base/safe_read.h"
 #include "erts/layout.h"
+#include "waits/sites.h"
 
 /* Made at load, for sends.c: it runs at each traced message, and enif_make_atom locks a table. */
 #define FP_SENDS_ATOMS(X)                                                                          \
@@ -25,6 +26,8 @@ struct fp_library {
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type;
     struct fp_sends_atoms sends_atoms;
+    struct fp_sites *sites; /* under `lock`; NULL: no probe has found any */
+    uint64_t sites_mark;    /* likewise: of the code that they were found in */
 };
 
 static inline struct fp_library *fp_library(ErlNifEnv *env)
@@ -34,6 +37,9 @@ static inline struct fp_library *fp_library(ErlNifEnv *env)
 
 /* Opens `memory` once. NULL, or why this build has no native engine here. For a dirty NIF. */
 const char *fp_library_open_memory(struct fp_library *library);
+
+/* The sites of waits, for a user who releases them; NULL: none are known. For a dirty NIF. */
+struct fp_sites *fp_library_sites(struct fp_library *library);
 
 /* The address of the calling process's structure; 0 when its word is not the process's pid. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
@@ -75,7 +81,13 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(selector_next, 2, CPU)                                                                       \
     X(session_node_metrics, 2, 0)                                                                  \
     X(mailbox_open, 2, CPU)                                                                        \
-    X(mailbox_next, 2, CPU)
+    X(mailbox_next, 2, CPU)                                                                        \
+    X(stack_terms, 1, IO)                                                                          \
+    X(monitor_terms, 1, IO)                                                                        \
+    X(wait_sites_set, 2, IO)                                                                       \
+    X(wait_sites, 0, IO)                                                                           \
+    X(waits_look, 1, CPU)                                                                          \
+    X(waits_served, 1, CPU)
 
 #define FP_NIF(name)                                                                               \
     ERL_NIF_TERM fp_nif_##name(ErlNifEnv *env, __attribute__((unused)) int argc,                   \

@@ -26,9 +26,12 @@
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
 -export([mailbox_open/2, mailbox_next/2]).
+-export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites/0]).
+-export([waits_look/1, waits_served/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0]).
+-export_type([view/0, wait/0, wait_tag/0, ref_numbers/0, site_role/0]).
 
 -on_load(load/0).
 
@@ -244,6 +247,85 @@ mailbox_open(_, _) -> ?NOT_LOADED.
 
 -spec mailbox_next(reference(), Nodes :: pos_integer()) -> more | map().
 mailbox_next(_, _) -> ?NOT_LOADED.
+
+%% N0, N1, N2 of #Ref<0.N2.N1.N0>.
+-type ref_numbers() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
+
+%% What a term is: identifiers and shapes, no values.
+-type view() ::
+    {atom, atom()}
+    | {pid, pid()}
+    | {port, port()}
+    | {ref, ref_numbers()}
+    | {tuple, Arity :: non_neg_integer(), [view()]}
+    | {list, Head :: view(), Tail :: view()}
+    | list
+    | nil
+    | other
+    | unreadable.
+
+%% c_src/waits/sites.h.
+-type site_role() ::
+    call | request | loop | timer | start | port | socket | lock | message | serves | cast
+    | event | queue | from | module.
+
+-type wait_tag() :: {atom, atom()} | {tuple, atom(), non_neg_integer()} | other | unknown.
+
+%% c_src/waits/waits.h. `monitor' is no proof: a receive written by hand whose frame
+%% holds one live monitor may take other messages, too.
+-type wait() :: {
+    pid(),
+    How :: call | monitor | start | port | socket | timer | lock | unknown,
+    Target :: pid()
+    | port()
+    | {remote, node(), Number :: integer(), Serial :: integer(), Creation :: integer()}
+    | {Name :: atom(), node()}
+    | atom(),
+    Ref :: ref_numbers() | none,
+    wait_tag(),
+    Site :: mfa() | none
+}.
+
+%% The frames of waiting processes, leaf first: address, function, slots.
+-spec stack_terms([pid()]) ->
+    {ok, [{pid(), {ok, [{integer(), mfa() | none, [view()]}]} | {error, gone | torn}}]}
+    | {error, term()}.
+stack_terms(_) -> ?NOT_LOADED.
+
+%% The monitor tree of a waiting process. IsOrigin: it monitors, and is not what another
+%% node's process monitors.
+-spec monitor_terms(pid()) ->
+    {ok, [{ref_numbers(), Type :: atom(), IsOrigin :: boolean(), view(), Name :: atom()}]}
+    | {error, term()}.
+monitor_terms(_) -> ?NOT_LOADED.
+
+%% The mark, of 64 bits, is kept beside them.
+-spec wait_sites_set(
+    [{Address :: integer(), site_role(), Slot :: non_neg_integer()}], Mark :: non_neg_integer()
+) -> ok | {error, term()}.
+wait_sites_set(_, _) -> ?NOT_LOADED.
+
+%% AreValid: the code at all of them is what it was.
+-spec wait_sites() ->
+    {Mark :: non_neg_integer(), AreValid :: boolean(), [
+        {mfa() | none, [{site_role(), Slot :: non_neg_integer()}]}
+    ]}
+    | none.
+wait_sites() -> ?NOT_LOADED.
+
+%% All processes once; without those. `bad_state': no calibration, or no sites were set.
+-spec waits_look([pid()]) ->
+    {ok, [wait()], #{atom() => non_neg_integer()}} | {error, term()}.
+waits_look(_) -> ?NOT_LOADED.
+
+%% What these have in work, as far as they are servers that are not on CPU.
+-spec waits_served([pid()]) ->
+    {ok, [
+        {pid(), Kind :: atom(), wait_tag(), ref_numbers() | none, From :: pid() | none,
+            CallbackModule :: atom()}
+    ]}
+    | {error, term()}.
+waits_served(_) -> ?NOT_LOADED.
 
 load() ->
     case application:get_env(flame_prof_attached, library) of

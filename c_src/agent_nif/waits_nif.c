@@ -1,0 +1,268 @@
+/* waits_nif.c - what processes wait for, as terms: for flame_prof_waits. All but shapes, tags,
+ * pids, ports and references stays in the VM. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_nif/library.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "erts/code_index.h"
+#include "erts/code_scan.h"
+#include "terms/terms.h"
+#include "waits/waits.h"
+
+struct fp_sites *fp_library_sites(struct fp_library *library)
+{
+    struct fp_sites *sites;
+
+    enif_mutex_lock(library->lock);
+    sites = library->sites;
+    fp_sites_retain(sites);
+    enif_mutex_unlock(library->lock);
+    return sites;
+}
+
+/* What a look reads by. */
+struct looking {
+    ErlNifEnv *env;
+    struct fp_memory memory;
+    struct fp_ranges code;
+    struct fp_code_index *index;
+    struct fp_event_types event_type;
+    struct fp_waits_options options;
+    struct fp_sites *sites;
+    uint32_t atoms;
+    ERL_NIF_TERM list, none, unknown;
+    ERL_NIF_TERM how[FP_WAIT_HOWS], shape[2];
+    /* Site and tag of the last row: the next one often has the same, and shares the term. */
+    uint64_t last_i;
+    struct fp_tag last_tag;
+    ERL_NIF_TERM last_site, last_tag_term;
+};
+
+static void make_atoms(struct looking *look)
+{
+    ErlNifEnv *env = look->env;
+
+#define EVENT_TYPE(name) look->event_type.name = fp_atom(env, #name);
+    FP_EVENT_TYPE_MAP(EVENT_TYPE)
+#undef EVENT_TYPE
+    for (enum fp_wait_how how = 0; how < FP_WAIT_HOWS; how++)
+        look->how[how] = fp_atom(env, fp_wait_how_name(how));
+    look->shape[0] = fp_atom(env, "atom");
+    look->shape[1] = fp_atom(env, "tuple");
+    look->none = fp_atom(env, "none");
+    look->unknown = fp_atom(env, "unknown");
+}
+
+static int open_look(ErlNifEnv *env, struct looking *look)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout = library->layout;
+    struct fp_walk walk;
+    int err;
+
+    memset(look, 0, sizeof *look);
+    look->env = env;
+    look->memory.fd = -1;
+    if (layout == NULL)
+        return FP_ESTATE;
+    look->sites = fp_library_sites(library);
+    if (look->sites == NULL)
+        return FP_ESTATE;
+    err = fp_safe_read_open_own(&look->memory);
+    if (err == 0)
+        err = fp_code_ranges(&look->memory, &look->code);
+    if (err == 0)
+        err = fp_code_index_create(&look->index, layout, &look->memory, &look->code);
+    if (err != 0)
+        return err;
+    make_atoms(look);
+    look->list = enif_make_list(env, 0);
+    fp_walk_start(&walk, &look->memory, layout, 0);
+    look->atoms = walk.atoms;
+    look->options = (struct fp_waits_options){.layout = layout,
+                                              .memory = &look->memory,
+                                              .code = &look->code,
+                                              .sites = look->sites,
+                                              .event_type = &look->event_type,
+                                              .arg = look};
+    return 0;
+}
+
+static void close_look(struct looking *look)
+{
+    if (look->index != NULL)
+        fp_code_index_destroy(look->index);
+    fp_safe_read_close(&look->memory);
+    fp_sites_release(look->sites);
+}
+
+/* ----------------------------------------------------------------- terms -- */
+
+/* Words become terms only where they are an atom of this VM, a local pid or a port. */
+static int is_atom(const struct looking *look, uint64_t word)
+{
+    return fp_term_is_atom(word) && word >> 6 < look->atoms;
+}
+
+static ERL_NIF_TERM ref_term(ErlNifEnv *env, const struct fp_ref *ref)
+{
+    return enif_make_tuple3(env, enif_make_uint(env, ref->n[0]), enif_make_uint(env, ref->n[1]),
+                            enif_make_uint(env, ref->n[2]));
+}
+
+static ERL_NIF_TERM target_term(const struct looking *look, const struct fp_wait *wait)
+{
+    const struct fp_term *target = &wait->target;
+    const struct fp_remote *remote = &target->remote;
+    ErlNifEnv *env = look->env;
+
+    switch (target->kind) {
+    case FP_TERM_PID:
+    case FP_TERM_PORT:
+        return target->word;
+    case FP_TERM_REMOTE_PID:
+        return is_atom(look, remote->node)
+                   ? enif_make_tuple5(env, fp_atom(env, "remote"), remote->node,
+                                      enif_make_uint(env, remote->number),
+                                      enif_make_uint(env, remote->serial),
+                                      enif_make_uint(env, remote->creation))
+                   : look->none;
+    case FP_TERM_ATOM:
+        if (!is_atom(look, target->word))
+            return look->none;
+        if (wait->name == 0)
+            return target->word;
+        return is_atom(look, wait->name) ? enif_make_tuple2(env, wait->name, target->word)
+                                         : look->none;
+    default:
+        return look->none;
+    }
+}
+
+static ERL_NIF_TERM tag_term(const struct looking *look, const struct fp_tag *tag)
+{
+    if (tag->shape == FP_SHAPE_OTHER)
+        return fp_atom(look->env, "other");
+    if (tag->shape == FP_SHAPE_UNKNOWN || !is_atom(look, tag->atom))
+        return look->unknown;
+    return tag->shape == FP_SHAPE_ATOM ? enif_make_tuple2(look->env, look->shape[0], tag->atom)
+                                       : enif_make_tuple3(look->env, look->shape[1], tag->atom,
+                                                          enif_make_uint(look->env, tag->arity));
+}
+
+static ERL_NIF_TERM shared_tag_term(struct looking *look, const struct fp_tag *tag)
+{
+    if (look->last_tag_term == 0 || look->last_tag.shape != tag->shape ||
+        look->last_tag.atom != tag->atom || look->last_tag.arity != tag->arity) {
+        look->last_tag = *tag;
+        look->last_tag_term = tag_term(look, tag);
+    }
+    return look->last_tag_term;
+}
+
+static ERL_NIF_TERM site_term(struct looking *look, uint64_t i)
+{
+    struct fp_location at;
+
+    if (look->last_i == i)
+        return look->last_site;
+    look->last_i = i;
+    look->last_site = look->none;
+    if (fp_code_index_resolve(look->index, i, &at) == 0 && is_atom(look, at.mfa[0]) &&
+        is_atom(look, at.mfa[1]))
+        look->last_site = enif_make_tuple3(look->env, at.mfa[0], at.mfa[1],
+                                           enif_make_uint64(look->env, at.mfa[2]));
+    return look->last_site;
+}
+
+static void add_wait(void *arg, const struct fp_wait *wait)
+{
+    struct looking *look = arg;
+    ErlNifEnv *env = look->env;
+    ERL_NIF_TERM row;
+
+    row = enif_make_tuple6(env, wait->pid, look->how[wait->how], target_term(look, wait),
+                           wait->has_ref ? ref_term(env, &wait->ref) : look->none,
+                           shared_tag_term(look, &wait->tag), site_term(look, wait->i));
+    look->list = enif_make_list_cell(env, row, look->list);
+}
+
+static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *counts,
+                                uint64_t since)
+{
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+#define PUT(name) fp_map_put_u64(env, &map, #name, counts->name);
+    FP_WAITS_COUNT_MAP(PUT)
+#undef PUT
+    fp_map_put_u64(env, &map, "cpu_ns", fp_thread_cpu_ns() - since);
+    return map;
+}
+
+/* ([Excluded]) -> {ok, [{Pid, How, Target, Ref, Tag, Site}], #{Count => N}} | {error, Error}
+ * How: FP_WAIT_MAP; what `monitor` proves and what not: waits.h.
+ * Target: a pid, a port, {remote, Node, Number, Serial, Creation}, {Name, Node}, an atom (a lock's
+ * resource) or none. Ref: {N0, N1, N2} or none. Tag: {atom, Atom}, {tuple, Atom, Arity}, other or
+ * unknown. Site: {M, F, A} or none. `cpu_ns`, beside the counts: of the thread, for all of it.
+ * bad_state: no layout, or no sites; torn: code was loaded meanwhile. */
+FP_NIF(waits_look)
+{
+    ERL_NIF_TERM pid, pids = argv[0], term;
+    struct fp_waits_counts counts;
+    struct looking look;
+    uint64_t since = fp_thread_cpu_ns();
+    int err;
+
+    if (!enif_is_list(env, pids))
+        return enif_make_badarg(env);
+    err = open_look(env, &look);
+    while (err == 0 && enif_get_list_cell(env, pids, &pid, &pids))
+        if (look.options.excluded_n < FP_WAITS_EXCLUDED_MAX)
+            look.options.excluded[look.options.excluded_n++] = pid;
+    look.options.each = add_wait;
+    if (err == 0)
+        err = fp_waits_look(&look.options, &counts);
+    term = err == 0 ? enif_make_tuple3(env, fp_atom(env, "ok"), look.list,
+                                       counts_term(env, &counts, since))
+                    : fp_result(env, err);
+    close_look(&look);
+    return term;
+}
+
+static ERL_NIF_TERM served_term(struct looking *look, ERL_NIF_TERM pid,
+                                const struct fp_served *served)
+{
+    const struct fp_message *message = &served->message;
+    ErlNifEnv *env = look->env;
+
+    return enif_make_tuple6(env, pid, fp_atom(env, fp_message_kind_name(message->kind)),
+                            tag_term(look, &message->tag),
+                            message->has_ref ? ref_term(env, &message->ref) : look->none,
+                            fp_term_is_pid(message->from) ? message->from : look->none,
+                            is_atom(look, served->module) ? served->module : look->none);
+}
+
+/* ([Pid]) -> {ok, [{Pid, Kind, Tag, Ref, FromPid | none, CallbackModule | none}]} | {error, Error}
+ * Those of them that are servers at work and did not run meanwhile. */
+FP_NIF(waits_served)
+{
+    ERL_NIF_TERM pid, pids = argv[0], term;
+    struct looking look;
+    uint64_t *word = malloc(8 * FP_SERVED_WORDS);
+    int err = open_look(env, &look);
+
+    if (err == 0 && word == NULL)
+        err = FP_ENOMEM;
+    while (err == 0 && enif_get_list_cell(env, pids, &pid, &pids)) {
+        struct fp_served served;
+
+        if (fp_term_is_pid(pid) && fp_waits_served(&look.options, pid, word, &served) == 0)
+            look.list = enif_make_list_cell(env, served_term(&look, pid, &served), look.list);
+    }
+    term = err == 0 ? fp_ok(env, look.list) : fp_result(env, err);
+    close_look(&look);
+    free(word);
+    return term;
+}

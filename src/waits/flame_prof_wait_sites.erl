@@ -1,0 +1,506 @@
+%% @private Finds the code addresses at which processes wait for others, or work on
+%% messages, and the stack slots that say for which (c_src/waits/sites.h).
+%%
+%% Probe processes do what the node's processes do: they call, start, sleep, serve.
+%% What each one's stack must hold is known: the reference that the helper got, the
+%% request that was sent, the port. The C library tells the shapes of the slots; a slot
+%% that agrees in every probe at an address is taken, one that does not is left out:
+%% processes there wait for something unknown, which is the answer.
+%%
+%% Made when a look is asked for, and again when one of the modules was loaded anew; a second
+%% at most. The probes are linked to the driver, which kills them however far it gets.
+-module(flame_prof_wait_sites).
+
+-export([ensure/0, find/0, waits_for/1]).
+
+-import(flame_prof_wait_probe, [attempt/1]).
+
+-export_type([row/0, reason/0]).
+
+-type row() :: {Address :: pos_integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}.
+-type reason() :: {wait_sites, Why :: binary()}.
+
+%% Milliseconds: for all; until probes have told, and until they wait.
+-define(ALL, 900).
+-define(TELL, 250).
+-define(SETTLE, 150).
+
+%% The modules whose code the sites are in.
+-define(MODULES, [
+    gen,
+    gen_server,
+    gen_statem,
+    gen_event,
+    proc_lib,
+    timer,
+    io,
+    sys,
+    supervisor,
+    global,
+    prim_inet,
+    'Elixir.GenServer',
+    'Elixir.Task'
+]).
+
+%% @doc The sites are known to the library, now if they were not.
+-spec ensure() -> ok | {error, reason() | flame_prof_calibration:reason()}.
+ensure() ->
+    Mark = mark(),
+    case flame_prof_nif:wait_sites() of
+        {Mark, true, _} -> ok;
+        _ -> renew(Mark)
+    end.
+
+renew(Mark) ->
+    case find() of
+        {ok, Rows} ->
+            case flame_prof_nif:wait_sites_set(Rows, Mark) of
+                ok -> ok;
+                {error, Error} -> refused("the library refuses the sites: ~tp", [Error])
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% Of the code as it is loaded: which modules, which versions; and, as one that is loaded
+%% again has new addresses, whether there is old code.
+mark() ->
+    Loaded = [M || M <- ?MODULES, erlang:module_loaded(M)],
+    Versions = [{M, M:module_info(md5), erlang:check_old_code(M)} || M <- Loaded],
+    <<Mark:60, _/bits>> = erlang:md5(term_to_binary(Versions)),
+    Mark.
+
+%% @doc Where to look. Spawns the probes; leaves nothing behind.
+-spec find() -> {ok, [row()]} | {error, reason() | flame_prof_calibration:reason()}.
+find() ->
+    case flame_prof_calibration:ensure() of
+        {ok, _} -> in_driver();
+        {error, _} = Error -> Error
+    end.
+
+in_driver() ->
+    Tag = make_ref(),
+    Self = self(),
+    {Driver, Monitor} = spawn_monitor(fun() -> Self ! {Tag, drive()} end),
+    receive
+        {'DOWN', Monitor, process, Driver, normal} ->
+            receive
+                {Tag, Answer} -> Answer
+            end;
+        {'DOWN', Monitor, process, Driver, Crash} ->
+            refused("the probes failed: ~ts", [flame_prof_error:exit_text(Crash)])
+    after ?ALL ->
+        exit(Driver, kill),
+        receive
+            {'DOWN', Monitor, process, Driver, _} -> ok
+        end,
+        receive
+            {Tag, Answer} -> Answer
+        after 0 -> refused("the probes took longer than ~b ms", [?ALL])
+        end
+    end.
+
+refused(Format, Args) ->
+    {error, {wait_sites, unicode:characters_to_binary(io_lib:format(Format, Args))}}.
+
+%% All probes are started before the first is looked at.
+drive() ->
+    process_flag(trap_exit, true),
+    try
+        case monitors_agree() of
+            true -> {ok, rows(findings())};
+            {false, Why} -> refused("monitors are not where they should be: ~ts", [Why])
+        end
+    catch
+        %% A crash would be in the node's log.
+        Class:Reason:Stack ->
+            Crash = flame_prof_error:exit_text({{Class, Reason}, Stack}),
+            refused("the probes failed: ~ts", [Crash])
+    after
+        kill_probes()
+    end.
+
+kill_probes() ->
+    {links, Links} = process_info(self(), links),
+    Pids = [P || P <- Links, is_pid(P)],
+    Monitors = [{erlang:monitor(process, P), exit(P, kill)} || P <- Pids],
+    lists:foreach(
+        fun({M, true}) ->
+            receive
+                {'DOWN', M, process, _, _} -> ok
+            end
+        end,
+        Monitors
+    ),
+    Close = fun(P) -> attempt(fun() -> port_close(P) end) end,
+    lists:foreach(Close, [P || P <- Links, is_port(P)]).
+
+findings() ->
+    Self = self(),
+    Probes =
+        callers(Self) ++
+            [
+                {{idle, Modules}, attempt(fun() -> Start(Self) end)}
+             || {Modules, Start} <- flame_prof_wait_probe:idles()
+            ] ++
+            [{{sleeper, Mfa}, spawn_link(Fun)} || {Mfa, Fun} <- flame_prof_wait_probe:sleepers()] ++
+            [{{starter, none}, spawn_link(fun() -> Start(Self) end)}
+             || Start <- flame_prof_wait_probe:starters(), _ <- [1, 2]] ++
+            busy(Self) ++ ports() ++ lockers(),
+    Told = told(#{}, length(Probes), deadline(?TELL)),
+    Known = [{truth(Kind, Pid, Told), Pid} || {Kind, Pid} <- Probes, is_pid(Pid)],
+    Wanted = [{Truth, Pid} || {Truth, Pid} <- Known, Truth =/= none],
+    looked(Wanted, [], deadline(?SETTLE)).
+
+%%% -------------------------------------------------------- the kinds of probe --
+
+%% Requests that differ in tag and in shape.
+requests() ->
+    [{flame_prof_probe_a, 1}, flame_prof_probe_b, {flame_prof_probe_c, 2, 3}].
+
+callers(Self) ->
+    Helper = spawn_link(flame_prof_wait_probe, helper, [Self]),
+    Name = flame_prof_wait_helper,
+    Names =
+        case attempt(fun() -> register(Name, Helper) end) of
+            true -> #{pid => Helper, name => Name, node => {Name, node()}};
+            _ -> #{pid => Helper}
+        end,
+    [
+        {caller, spawn_link(fun() -> attempt(fun() -> Call(maps:get(By, Names), Request) end) end)}
+     || {_, Bys, Call} <- flame_prof_wait_probe:callers(),
+        By <- Bys,
+        maps:is_key(By, Names),
+        Request <- requests()
+    ].
+
+busy(Self) ->
+    [
+        {{busy, Kind, Request, Caller}, Server}
+     || {Kind, Start} <- flame_prof_wait_probe:busy(),
+        Request <- requests(),
+        {Server, Caller} <- [attempt(fun() -> Start(Self, Request) end)]
+    ].
+
+%% An accept and a receive on a socket of this host, which nobody else can reach: none
+%% where sockets are not to be had.
+ports() ->
+    Options = [{inet_backend, inet}, binary, {active, false}, {ip, {127, 0, 0, 1}}],
+    try
+        {ok, Listening} = gen_tcp:listen(0, Options),
+        accepts(Listening)
+    catch
+        _:_ -> []
+    end.
+
+accepts(Listening) ->
+    {ok, Number} = inet:port(Listening),
+    Receiving = [receiving(Listening, Number) || _ <- [1, 2]],
+    Accept = fun() -> attempt(fun() -> gen_tcp:accept(Listening) end) end,
+    Accepting = [spawn_link(Accept) || _ <- [1, 2]],
+    [{{port, Listening}, Pid} || Pid <- Accepting] ++ [R || {_, Pid} = R <- Receiving, is_pid(Pid)].
+
+%% One end of a connection is the driver's.
+receiving(Listening, Number) ->
+    Options = [{inet_backend, inet}, binary, {active, false}],
+    {ok, _} = gen_tcp:connect({127, 0, 0, 1}, Number, Options, 100),
+    {ok, Socket} = gen_tcp:accept(Listening, 100),
+    Pid = spawn_link(fun() ->
+        receive
+            go -> attempt(fun() -> gen_tcp:recv(Socket, 0) end)
+        end
+    end),
+    ok = gen_tcp:controlling_process(Socket, Pid),
+    Pid ! go,
+    {{port, Socket}, Pid}.
+
+%% A lock of this node that one has and the others try to get.
+lockers() ->
+    Ids = [flame_prof_lock_a, flame_prof_lock_b],
+    Hold = fun(Id) ->
+        spawn_link(fun() ->
+            attempt(fun() -> global:set_lock({Id, self()}, [node()], 0) end),
+            receive
+                never -> ok
+            end
+        end)
+    end,
+    _ = [Hold(Id) || Id <- Ids],
+    [
+        {{locker, Id}, spawn_link(fun() ->
+            timer:sleep(20),
+            attempt(fun() -> global:set_lock({Id, self()}, [node()]) end)
+        end)}
+     || Id <- Ids
+    ].
+
+%%% --------------------------------------------------------------- the truth --
+
+deadline(Milliseconds) ->
+    erlang:monotonic_time(millisecond) + Milliseconds.
+
+left(Deadline) ->
+    max(0, Deadline - erlang:monotonic_time(millisecond)).
+
+%% What the helper and the servers were handed, by who sent it: until nothing new comes.
+told(Told, Probes, Deadline) ->
+    receive
+        {got, _, {io_request, Pid, Ref, Request}} ->
+            told(Told#{Pid => {Ref, Request}}, Probes, Deadline);
+        {got, _, {_, {Pid, Ref}, Request}} ->
+            told(Told#{Pid => {Ref, Request}}, Probes, Deadline);
+        {got, _, _} ->
+            told(Told, Probes, Deadline);
+        {child, Child, Starter} ->
+            told(Told#{Starter => {child, Child}}, Probes, Deadline);
+        {works, Server, From} ->
+            told(Told#{Server => {works, From}}, Probes, Deadline);
+        {'EXIT', _, _} ->
+            told(Told, Probes, Deadline)
+    after min(40, left(Deadline)) ->
+        Told
+    end.
+
+%% `none': it never was a probe.
+truth(caller, Pid, Told) ->
+    case Told of
+        #{Pid := {Ref, Request}} -> {caller, ref_view(Ref), view(Request)};
+        #{} -> none
+    end;
+truth({starter, _}, Pid, Told) ->
+    case Told of
+        #{Pid := {child, Child}} -> {starter, {pid, Child}};
+        #{} -> none
+    end;
+truth({busy, Kind, Request, _}, Server, Told) ->
+    case Told of
+        #{Server := {works, From}} -> {busy, Kind, view(Request), from_view(From)};
+        #{} -> none
+    end;
+truth(Other, _, _) ->
+    Other.
+
+%% As stack_terms/1 tells it.
+view(Atom) when is_atom(Atom) -> {atom, Atom};
+view(Pid) when is_pid(Pid) -> {pid, Pid};
+view(Ref) when is_reference(Ref) -> {ref, numbers(Ref)};
+view(Tuple) when is_tuple(Tuple) ->
+    {tuple, tuple_size(Tuple), [view(E) || E <- lists:sublist(tuple_to_list(Tuple), 4)]};
+view([Head | Tail]) -> {list, view(Head), view(Tail)};
+view(_) -> other.
+
+%% The last three of those that are printed: an alias's has five from OTP 26 on.
+numbers(Ref) ->
+    ["#Ref", "0" | Numbers] = string:lexemes(ref_to_list(Ref), "<.>"),
+    [A, B, C | _] = lists:reverse(Numbers),
+    {list_to_integer(A), list_to_integer(B), list_to_integer(C)}.
+
+%% Of gen's tag, Ref or [alias|Ref]: the reference; a slot may hold either.
+ref_view([alias | Ref]) -> view(Ref);
+ref_view(Ref) -> view(Ref).
+
+from_view(none) -> none;
+from_view({Pid, Tag}) -> view({Pid, Tag}).
+
+%%% ------------------------------------------------------- what stacks hold --
+
+%% [{Truth, Frames}] of those that wait in time; a few milliseconds after they have told.
+looked([], Seen, _) ->
+    Seen;
+looked(Wanted, Seen, Deadline) ->
+    {ok, Stacks} = flame_prof_nif:stack_terms([Pid || {_, Pid} <- Wanted]),
+    Now = maps:from_list(Stacks),
+    IsThere = fun({Truth, Pid}) -> is_there(Truth, maps:get(Pid, Now)) end,
+    {Done, Rest} = lists:partition(IsThere, Wanted),
+    More = [{Truth, element(2, maps:get(Pid, Now))} || {Truth, Pid} <- Done] ++ Seen,
+    case left(Deadline) of
+        0 ->
+            More;
+        _ ->
+            timer:sleep(3),
+            looked([W || {_, Pid} = W <- Rest, is_process_alive(Pid)], More, Deadline)
+    end.
+
+%% A locker may be on its way still.
+is_there({locker, _}, {ok, [{_, {global, random_sleep, 1}, _} | _]}) -> true;
+is_there({locker, _}, _) -> false;
+is_there({sleeper, Mfa}, {ok, [{_, Mfa, _} | _]}) -> true;
+is_there({sleeper, _}, _) -> false;
+is_there({idle, Modules}, {ok, [{_, Mfa, _} | _]}) -> lists:member(module_of(Mfa), Modules);
+is_there({starter, _}, {ok, [{_, {proc_lib, _, _}, _} | _]}) -> true;
+is_there({starter, _}, _) -> false;
+is_there({port, _}, {ok, [{_, {prim_inet, _, _}, _} | _]}) -> true;
+is_there({port, _}, _) -> false;
+is_there(_, {ok, _}) -> true;
+is_there(_, {error, _}) -> false.
+
+module_of({Module, _, _}) -> Module;
+module_of(none) -> none.
+
+%%% ------------------------------------------------------------------- rows --
+
+%% A slot that holds the truth in every probe at the address; the first of several.
+rows(Findings) ->
+    Claims = lists:append([claims(Truth, Frames) || {Truth, Frames} <- Findings]),
+    Agreed = lists:foldl(
+        fun({Address, Role, Slots}, Acc) ->
+            maps:update_with(
+                {Address, Role}, fun(Old) -> ordsets:intersection(Old, Slots) end, Slots, Acc
+            )
+        end,
+        #{},
+        Claims
+    ),
+    lists:sort([
+        {Address, Role, hd(Slots)}
+     || {{Address, Role}, [_ | _] = Slots} <- maps:to_list(Agreed)
+    ]).
+
+%% What one probe says of each of its frames. An empty list of slots: this is not the
+%% place, whatever other probes say.
+claims({caller, Ref, Request}, [{Address, Mfa, Slots} | Below]) ->
+    Refs =
+        case holding(fun(V) -> V =:= Ref end, Slots) of
+            [] -> holding(fun(V) -> V =:= {list, {atom, alias}, Ref} end, Slots);
+            Found -> Found
+        end,
+    foreign([{Address, Mfa, call, Refs}]) ++
+        foreign([{A, M, request, equal(Request, S)} || {A, M, S} <- Below]);
+claims({idle, _}, [{Address, _, _} | _]) ->
+    [{Address, loop, [0]}];
+claims({sleeper, _}, [{Address, _, _} | _]) ->
+    [{Address, timer, [0]}];
+claims({starter, Child}, [{Address, _, Slots} | _]) ->
+    [{Address, start, equal(Child, Slots)}];
+claims({port, Port}, [{Address, _, Slots} | _]) ->
+    [{Address, port, equal({port, Port}, Slots)}];
+claims({locker, Id}, [{Address, _, _} | Below]) ->
+    IsId = fun
+        ({tuple, 2, [{atom, A}, {pid, _}]}) -> A =:= Id;
+        (_) -> false
+    end,
+    [{Address, timer, [0]}] ++ foreign([{A, M, lock, holding(IsId, S)} || {A, M, S} <- Below]);
+claims({busy, Kind, Request, From}, Frames) ->
+    lists:append([served(Kind, Request, From, F) || {_, M, _} = F <- Frames, is_foreign(M)]).
+
+served(Kind, Request, From, {Address, Mfa, Slots}) ->
+    Alone = equal(Request, Slots),
+    Module = {Address, module, single(equal({atom, flame_prof_wait_probe}, Slots))},
+    case module_of(Mfa) of
+        gen_statem ->
+            Event = {tuple, 2, [type(Kind, From), Request]},
+            Queue = holding(
+                fun
+                    ({list, First, _}) -> First =:= Event;
+                    (_) -> false
+                end,
+                Slots
+            ),
+            [{Address, queue, Queue}, Module];
+        gen_event ->
+            [{Address, event, Alone}, Module];
+        gen_server ->
+            Whole = {Address, message, equal(envelope(Kind, Request), Slots)},
+            [Module | in_work(Kind, Address, Alone, Whole, equal(From, Slots))];
+        _ ->
+            []
+    end.
+
+%% What is handed to handle_info/2 has no envelope.
+in_work(call, Address, Alone, _, From) -> [{Address, serves, Alone}, {Address, from, From}];
+in_work(cast, Address, Alone, Whole, _) -> [{Address, cast, Alone}, Whole];
+in_work(info, Address, Alone, _, _) -> [{Address, cast, []}, {Address, message, Alone}].
+
+envelope(cast, Request) -> {tuple, 2, [{atom, '$gen_cast'}, Request]};
+envelope(_, Request) -> Request.
+
+type(call, From) -> {tuple, 2, [{atom, call}, From]};
+type(Kind, _) -> {atom, Kind}.
+
+equal(View, Slots) ->
+    holding(fun(V) -> V =:= View end, Slots).
+
+single([Slot]) -> [Slot];
+single(_) -> [].
+
+%% Slots, from 0 on.
+holding(Is, Slots) ->
+    [N || {N, View} <- lists:zip(lists:seq(0, length(Slots) - 1), Slots), Is(View)].
+
+%% The probes' own frames are no sites.
+foreign(Claims) ->
+    [{Address, Role, Slots} || {Address, Mfa, Role, Slots} <- Claims, is_foreign(Mfa)].
+
+is_foreign(Mfa) ->
+    not lists:member(module_of(Mfa), [?MODULE, flame_prof_wait_probe, none]).
+
+%%% --------------------------------------------------------------- monitors --
+
+%% A process with monitors of each kind: the tree that the library reads is the one that
+%% the VM tells of.
+monitors_agree() ->
+    Self = self(),
+    Name = flame_prof_wait_monitored,
+    Pids = [spawn_link(flame_prof_wait_probe, helper, [Self]) || _ <- [1, 2, 3, 4, 5]],
+    Named = attempt(fun() -> register(Name, hd(Pids)) end) =:= true,
+    Probe = spawn_link(fun() ->
+        Refs = [{erlang:monitor(process, P), {pid, P}} || P <- Pids],
+        Ports = [{erlang:monitor(port, P), {port, P}} || P <- lists:sublist(erlang:ports(), 1)],
+        Names = [{erlang:monitor(process, Name), {pid, hd(Pids)}} || Named],
+        Aliases = [{erlang:monitor(process, P, [{alias, demonitor}]), {pid, P}} || P <- Pids],
+        Self ! {monitors, self(), Refs ++ Ports ++ Names ++ Aliases},
+        receive
+            never -> ok
+        end
+    end),
+    receive
+        {monitors, Probe, Truth} -> monitors_agree(Probe, Truth, deadline(?SETTLE))
+    after ?TELL -> {false, "the probe did not start"}
+    end.
+
+monitors_agree(Probe, Truth, Deadline) ->
+    Expected = lists:sort([{numbers(Ref), Target} || {Ref, Target} <- Truth]),
+    case flame_prof_nif:monitor_terms(Probe) of
+        {ok, Found} ->
+            case lists:sort([{Ref, Target} || {Ref, _, true, Target, _} <- Found]) of
+                Expected -> true;
+                _ -> {false, "a probe's tree has other ones"}
+            end;
+        {error, Error} ->
+            case left(Deadline) of
+                0 ->
+                    {false, atom_to_list(Error)};
+                _ ->
+                    timer:sleep(3),
+                    monitors_agree(Probe, Truth, Deadline)
+            end
+    end.
+
+%%% ---------------------------------------------------------- by the function --
+
+%% @doc What a process waits for in the only receive of a function that no probe can be
+%% made to wait in. `idle': a main loop.
+-spec waits_for(mfa() | none) -> idle | socket | port | {call, Registered :: atom()} | unknown.
+waits_for({init, loop, 1}) -> idle;
+waits_for({init, boot_loop, 2}) -> idle;
+waits_for({erl_prim_loader, loop, 3}) -> idle;
+waits_for({erts_code_purger, wait_for_request, 0}) -> idle;
+waits_for({erts_literal_area_collector, msg_loop, _}) -> idle;
+waits_for({erts_dirty_process_signal_handler, msg_loop, 0}) -> idle;
+waits_for({erts_trace_cleaner, loop, 0}) -> idle;
+waits_for({application_controller, main_loop, 2}) -> idle;
+waits_for({application_master, main_loop, 2}) -> idle;
+waits_for({application_master, loop_it, 4}) -> idle;
+waits_for({code_server, loop, 1}) -> idle;
+waits_for({global, loop_the_locker, 1}) -> idle;
+waits_for({global, loop_the_registrar, 0}) -> idle;
+waits_for({group, server_loop, _}) -> idle;
+waits_for({user_drv, server_loop, _}) -> idle;
+waits_for({logger_std_h, _, _}) -> unknown;
+waits_for({init, request, 1}) -> {call, init};
+waits_for({code_server, call, _}) -> {call, code_server};
+waits_for({erl_prim_loader, request, 1}) -> {call, erl_prim_loader};
+waits_for({erts_code_purger, _, _}) -> {call, erts_code_purger};
+waits_for({socket, _, _}) -> socket;
+waits_for({os, get_data, _}) -> port;
+waits_for(_) -> unknown.
