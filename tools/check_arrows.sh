@@ -23,7 +23,7 @@ below() {
     base) echo "" ;;
     cstack | format | store | terms) echo "base" ;;
     erts) echo "cstack format base" ;; # the perf map spells symbols as files do
-    session) echo "erts cstack format store base" ;;
+    session) echo "waits erts cstack format store base" ;;
     report) echo "format store base" ;;
     waits) echo "erts base" ;;
     agent_nif) echo "waits session erts cstack format store terms base" ;;

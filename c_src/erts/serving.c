@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "erts/process.h"
 #include "erts/term/message.h"
 
 static _Atomic(struct fp_serving_sites *) published;
@@ -45,23 +44,44 @@ static void find_bounds(struct fp_serving_sites *made)
     made->span = high > low ? high - low : 0;
 }
 
-int fp_serving_publish(struct fp_sites *sites)
+static int is_equal(const struct fp_site *a, const struct fp_site *b)
 {
-    struct fp_serving_sites *made = NULL;
+    return a->roles == b->roles && memcmp(a->slot, b->slot, sizeof a->slot) == 0 &&
+           a->mfa_at == b->mfa_at && memcmp(a->mfa, b->mfa, sizeof a->mfa) == 0 &&
+           memcmp(a->code, b->code, sizeof a->code) == 0;
+}
 
-    if (sites != NULL) {
-        if (atomic_fetch_add(&tables, 1) >= FP_SERVING_TABLES_MAX)
-            return FP_EINVAL;
-        made = calloc(1, sizeof *made);
-        if (made == NULL)
-            return FP_ENOMEM;
-        fp_sites_retain(sites);
-        made->sites = sites;
-        find_bounds(made);
+static int are_equal(const struct fp_sites *a, const struct fp_sites *b)
+{
+    if (fp_sites_count(a) != fp_sites_count(b))
+        return 0;
+    for (uint32_t i = 0; i < fp_sites_count(a); i++) {
+        const struct fp_site *site = fp_sites_at(a, i);
+        int at = fp_sites_find(b, site->address);
+
+        if (at < 0 || !is_equal(site, fp_sites_at(b, (uint32_t)at)))
+            return 0;
     }
+    return 1;
+}
+
+void fp_serving_publish(struct fp_sites *sites)
+{
+    const struct fp_serving_sites *before = fp_serving_published();
+    struct fp_serving_sites *made;
+
+    if ((before != NULL && are_equal(before->sites, sites)) ||
+        atomic_load(&tables) == FP_SERVING_TABLES_MAX)
+        return;
+    made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return;
+    atomic_fetch_add(&tables, 1);
+    fp_sites_retain(sites);
+    made->sites = sites;
+    find_bounds(made);
     /* release: partner is the acquire in fp_serving_published(). */
     atomic_store_explicit(&published, made, memory_order_release);
-    return 0;
 }
 
 struct fp_serving_sites *fp_serving_published(void)
@@ -235,19 +255,5 @@ int fp_serving_read(struct fp_walk *walk, const struct fp_serving *serving, stru
         work->serves = 1;
         memcpy(work->served_ref, message.ref.n, sizeof work->served_ref);
     }
-    return 1;
-}
-
-int fp_serving_is_same(const struct fp_layout *layout, const unsigned char *before,
-                       const unsigned char *after)
-{
-    static const enum fp_field fields[] = {
-        FP_FIELD_id, FP_FIELD_state, FP_FIELD_stop,     FP_FIELD_hend,   FP_FIELD_i,
-        FP_FIELD_reds, FP_FIELD_heap, FP_FIELD_old_heap, FP_FIELD_gen_gcs};
-
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fp_process_field(layout, before, fields[i]) !=
-            fp_process_field(layout, after, fields[i]))
-            return 0;
     return 1;
 }

@@ -4,9 +4,8 @@
  * fp_serving_find() looks for an address of the table of sites (sites.h) among the words and takes
  * what its slots hold; fp_serving_read() follows these terms into memory. The stack was copied and
  * proved to be of one moment by the caller, who proves afterwards that the terms were of that
- * moment, too: fp_serving_is_same() for a process that no scheduler runs; in the signal handler
- * (capture/handler.h) nothing moves. No allocation, no lock: any thread, and the handler, but for
- * fp_serving_publish(). */
+ * moment, too; in the signal handler (capture/handler.h) nothing moves. No allocation, no lock: any
+ * thread, and the handler, but for fp_serving_publish(). */
 #pragma once
 
 #include <stdatomic.h>
@@ -25,11 +24,12 @@ struct fp_serving_sites {
     _Atomic uint8_t is_valid[FP_SITES_MAX];
 };
 
-/* These sites are used from now on, in the whole process; NULL: none. They are kept for good, as a
- * handler may have them in hand at any time: that is 50 KB for each time that modules of OTP were
- * loaded anew. A thread that may block. 0; FP_ENOMEM; FP_EINVAL after FP_SERVING_TABLES_MAX. */
+/* These sites are used from now on, in the whole process. Those of before are kept for good, as a
+ * handler may have them in hand at any time: that is some 20 KB for each time that modules of OTP
+ * were loaded anew. Without memory, and after FP_SERVING_TABLES_MAX changes, those of before stay.
+ * A thread that may block, one at a time. */
 #define FP_SERVING_TABLES_MAX 100u
-int fp_serving_publish(struct fp_sites *sites);
+void fp_serving_publish(struct fp_sites *sites);
 /* NULL: there are none. */
 struct fp_serving_sites *fp_serving_published(void);
 /* Compares the code of all sites with what it was, and counts the atoms. Before the first use, and
@@ -63,7 +63,3 @@ void fp_serving_walk(const struct fp_serving_sites *sites, struct fp_walk *walk,
 
 /* Sets kind, message, serves, served_ref of *work, which are 0. 1, or 0: nothing is known. */
 int fp_serving_read(struct fp_walk *walk, const struct fp_serving *serving, struct fp_work *work);
-
-/* Two copies of the structure: the process has neither run nor collected garbage between them. */
-int fp_serving_is_same(const struct fp_layout *layout, const unsigned char *before,
-                       const unsigned char *after);

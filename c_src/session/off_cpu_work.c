@@ -6,11 +6,10 @@
 #include "erts/term/message.h"
 #include "session/sampler_internal.h"
 #include "waits/edge.h"
+#include "waits/moment.h"
 
 /* How often the code of the sites is compared with what it was. */
 #define CHECK_US INT64_C(500000)
-/* Reads that one process may cost. */
-#define READS 16u
 
 void fp_off_cpu_work_begin(struct fp_sampler *s)
 {
@@ -74,7 +73,7 @@ static int read_wait(const struct fp_sampler *s, const struct fp_stack_copy *cop
     memcpy(top.word, copy->word, 8 * (size_t)words);
     memcpy(&top.monitors, copy->again + fp_monitors_offset(s->layout), sizeof top.monitors);
     fp_top_frames(&top, &s->code, s->sites->sites, s->site_is_valid);
-    fp_top_edge(&top, s->sites->sites, s->site_is_valid, &s->layout->envelope, walk, &wait);
+    fp_top_edge(&top, s->sites->sites, s->site_is_valid, walk, &wait);
     set_target(s->layout, &wait, work);
     if (wait.how == FP_WAIT_call && wait.has_ref) {
         work->calls = 1;
@@ -90,9 +89,13 @@ static int read_wait(const struct fp_sampler *s, const struct fp_stack_copy *cop
 static int is_still(struct fp_sampler *s, const struct fp_stack_copy *copy)
 {
     unsigned char now[FP_PROBE_WINDOW];
+    struct fp_moment before, after;
 
-    return fp_safe_read(s->options.memory, copy->address, now, s->layout->snapshot_size) == 0 &&
-           fp_serving_is_same(s->layout, copy->again, now);
+    if (fp_safe_read(s->options.memory, copy->address, now, fp_moment_bytes(s->layout)) != 0)
+        return 0;
+    fp_moment_decode(s->layout, copy->again, &before);
+    fp_moment_decode(s->layout, now, &after);
+    return fp_moment_is_same(&before, &after);
 }
 
 const struct fp_work *fp_off_cpu_work(struct fp_sampler *s, const struct fp_stack_copy *copy,
@@ -101,7 +104,7 @@ const struct fp_work *fp_off_cpu_work(struct fp_sampler *s, const struct fp_stac
     const struct fp_snapshot *now = &copy->before;
     struct fp_serving serving;
     struct fp_walk walk;
-    int is_serving, waits, found = 0;
+    int is_serving, waits, found = 0, has_read;
 
     if (s->sites == NULL || now->status == FP_STATUS_garbage_collecting)
         return NULL;
@@ -111,10 +114,10 @@ const struct fp_work *fp_off_cpu_work(struct fp_sampler *s, const struct fp_stac
         return NULL;
     memset(work, 0, sizeof *work);
     fp_serving_walk(s->sites, &walk, s->options.memory, s->layout);
-    walk.budget = READS;
     if (is_serving)
         found |= fp_serving_read(&walk, &serving, work);
+    has_read = waits || walk.budget < FP_SERVING_READS;
     if (waits)
         found |= read_wait(s, copy, &walk, work);
-    return found && (walk.budget == READS || is_still(s, copy)) ? work : NULL;
+    return found && (!has_read || is_still(s, copy)) ? work : NULL;
 }

@@ -3,7 +3,7 @@
 %% that own one. No process: flame_prof_session and flame_prof_remote_writer share it.
 -module(flame_prof_run).
 
--export([counters/1, describe/3, ended/1, nothing/2, outcome/3, without_captures/0]).
+-export([counters/1, describe/3, ended/1, nothing/2, outcome/3, without_captures/0, without_messages/0]).
 -export([files/3]).
 -export([call/3, stop/2, kill/2]).
 
@@ -70,6 +70,11 @@ outcome({error, Refusal}, Place, #{lost := Lost}) ->
 -spec without_captures() -> {off, binary()}.
 without_captures() ->
     {off, <<"the portable engine sees running processes only from outside">>}.
+
+%% @doc Why its samples do not tell messages.
+-spec without_messages() -> {off, binary()}.
+without_messages() ->
+    {off, <<"the portable engine cannot read the terms on a stack">>}.
 
 rates(Counters, ElapsedMs) ->
     #{ticks := Ticks, missed := Missed, attempted := Attempted, bytes := Bytes} = Counters,
