@@ -146,9 +146,9 @@ struct file {
     struct fp_symbolizer symbolizer;
     struct fp_counters stats;
     struct fp_perf_script *script;
-    union record_buffer buffer;
     const char *text;
     size_t size;
+    union record_buffer buffer;
 };
 
 static void take(struct file *f, const struct fp_record *record)
@@ -230,7 +230,7 @@ static void a_sample_with_words_is_not_merged_with_others(void)
 #define WHOLE (CODE + 0x140)  /* into its clause for all but calls */
 #define TYPED (CODE + 0x180)  /* of gen_statem */
 #define LOOP (CODE + 0x200)   /* `i` */
-#define CALL (CODE + 0x240)   /* `i` of a caller */
+#define CALLS (CODE + 0x240)  /* `i` of a caller */
 #define REQUEST (CODE + 0x280)
 #define ROOT (CODE + 0x3000)
 
@@ -258,7 +258,7 @@ static void publish(struct bench *b)
         {SERVES, FP_SITE_serves, 1},    {SERVES, FP_SITE_from, 3},
         {WHOLE, FP_SITE_message, 0},    {TYPED, FP_SITE_event, 1},
         {TYPED, FP_SITE_event_type, 0}, {LOOP, FP_SITE_loop, 0},
-        {CALL, FP_SITE_call, 1},        {REQUEST, FP_SITE_request, 0},
+        {CALLS, FP_SITE_call, 1},        {REQUEST, FP_SITE_request, 0},
     };
     struct fp_sites *sites;
 
@@ -450,7 +450,7 @@ static void a_caller_is_told_with_the_call_and_its_request(void)
     struct bench b;
 
     create(&b, 25);
-    STANDS(&b, CALL, b.put, fake_ref(&b.heap, &b.ref), REQUEST, FAKE_TUPLE(&b.heap, b.get, b.get),
+    STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, FAKE_TUPLE(&b.heap, b.get, b.get),
            ROOT);
     tick(&b);
     CHECK(b.has_work);
@@ -462,7 +462,7 @@ static void a_caller_is_told_with_the_call_and_its_request(void)
     /* It has no monitor. */
     CHECK_INT(b.work.waits, FP_WORK_NOBODY);
     /* A server that makes a call while it serves one. */
-    STANDS(&b, CALL, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get, b.put,
+    STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get, b.put,
            from(&b), ROOT);
     fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
     tick(&b);
