@@ -88,6 +88,8 @@
 %% <li>`running_stacks': capture the stacks of running processes, by a signal to their schedulers;
 %%     if that is impossible, `info/0' says why (`true')</li>
 %% <li>`c_frames': write the C functions of running processes (`true')</li>
+%% <li>`messages': write the message that each server has in work and the call that a process waits
+%%     for: only tags, pids and references; native engine only (`true')</li>
 %% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' chooses native if
 %%     a check shows that it works (`auto')</li>
 %% </ul>

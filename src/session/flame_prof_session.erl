@@ -259,9 +259,10 @@ messages(portable, _Options) ->
 messages(native, #{messages := false}) ->
     {off, <<"not asked for">>};
 messages(native, _Options) ->
-    case flame_prof_wait_sites:find() of
-        {ok, _} -> on;
-        {error, Why} -> {off, Why}
+    case flame_prof_wait_sites:ensure() of
+        ok -> on;
+        {error, {wait_sites, Why}} -> {off, Why};
+        {error, {_Error, _Field, Why}} -> {off, Why}
     end.
 
 usable(schedulers, {off, Why}) ->

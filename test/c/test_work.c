@@ -420,7 +420,7 @@ static void an_event_of_gen_statem_is_told_by_its_type(void)
     STANDS(&b, CODE, TYPED, envelope->info, down, ROOT);
     fake_set(&b.vm, 1, FP_FIELD_reds, 3000);
     tick(&b);
-    check_message(&b, FP_WORK_KIND_down, FP_WORK_TUPLE, envelope->DOWN, 5);
+    check_message(&b, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
     STANDS(&b, CODE, TYPED, envelope->state_timeout, FAKE_SMALL(4), ROOT);
     fake_set(&b.vm, 1, FP_FIELD_reds, 4000);
     tick(&b);
