@@ -21,7 +21,7 @@ _Static_assert(FP_WORK_UNTOLD == (int)FP_SHAPE_UNKNOWN && FP_WORK_OTHER == (int)
 /* ---------------------------------------------------------------- the sites -- */
 
 #define ROLE(name) (1u << FP_SITE_##name)
-#define SERVER_ROLES (ROLE(message) | ROLE(serves) | ROLE(cast) | ROLE(event))
+#define SERVER_ROLES (ROLE(message) | ROLE(serves) | ROLE(cast) | ROLE(event) | ROLE(queue))
 
 static int is_server(const struct fp_site *site)
 {
@@ -176,7 +176,7 @@ static void read_from(struct fp_walk *walk, uint64_t from, struct fp_message *me
         (void)fp_from_read(walk, &walk->layout->envelope, from, message);
 }
 
-/* gen_statem: {call, From}, cast, info, or a time-out's. */
+/* {call, From}, cast, info, or a time-out's. */
 static void read_typed(struct fp_walk *walk, uint64_t type, uint64_t content,
                        struct fp_message *message)
 {
@@ -206,6 +206,21 @@ static void read_typed(struct fp_walk *walk, uint64_t type, uint64_t content,
         fp_tag_read(walk, content, &message->tag);
 }
 
+/* gen_statem's: [{Type, Content} | _], the event in work first. */
+static void read_queue(struct fp_walk *walk, uint64_t queue, struct fp_message *message)
+{
+    struct fp_term cell, event;
+    uint64_t part[2];
+
+    fp_walk_term(walk, queue, &cell);
+    if (cell.kind != FP_TERM_LIST)
+        return;
+    fp_walk_element(walk, &cell, 0, &event);
+    if (event.kind == FP_TERM_TUPLE && event.arity == 2 &&
+        fp_walk_elements(walk, &event, 0, 2, part) == 0)
+        read_typed(walk, part[0], part[1], message);
+}
+
 static void read_message(struct fp_walk *walk, const struct fp_serving *serving,
                          struct fp_message *message)
 {
@@ -217,14 +232,13 @@ static void read_message(struct fp_walk *walk, const struct fp_serving *serving,
         {FP_SITE_cast, FP_MESSAGE_cast},
         {FP_SITE_event, FP_MESSAGE_event},
     };
-    uint64_t type = slot_of(serving, FP_SITE_event_type), whole = slot_of(serving, FP_SITE_message);
 
-    if (whole != 0) {
-        fp_message_read(walk, &walk->layout->envelope, whole, message);
+    if (fp_site_has(serving->site, FP_SITE_message)) {
+        fp_message_read(walk, &walk->layout->envelope, slot_of(serving, FP_SITE_message), message);
         return;
     }
-    if (type != 0 || fp_site_has(serving->site, FP_SITE_event_type)) {
-        read_typed(walk, type, slot_of(serving, FP_SITE_event), message);
+    if (fp_site_has(serving->site, FP_SITE_queue)) {
+        read_queue(walk, slot_of(serving, FP_SITE_queue), message);
         return;
     }
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {

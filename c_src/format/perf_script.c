@@ -48,8 +48,8 @@ struct fp_perf_script {
     uint32_t merging[FP_PROCESS_SLOTS], merging_n;
     uint32_t merging_at; /* where fp_perf_script_merged() goes on */
     uint16_t stack_merging[FP_STACK_SLOTS];
-    uint64_t weight;          /* of the text in `out` */
-    uint64_t block;           /* that the text goes to */
+    uint64_t weight; /* of the text in `out` */
+    uint64_t block;  /* that the text goes to */
     struct fp_work_atoms atoms;
     struct fp_arena arena;    /* of the processes' texts */
     struct fp_buffer out;     /* the sample that the caller gets */

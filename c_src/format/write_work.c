@@ -34,8 +34,8 @@ static char *render_atom(char *out, const struct fp_symbolizer *symbolizer, uint
     return put_tag_atom(out, (struct fp_slice){text, (size_t)size});
 }
 
-static char *put_atom(char *out, struct fp_work_atoms *atoms, const struct fp_symbolizer *symbolizer,
-                      uint64_t atom)
+static char *put_atom(char *out, struct fp_work_atoms *atoms,
+                      const struct fp_symbolizer *symbolizer, uint64_t atom)
 {
     size_t slot = fp_hash_two(atom, 0) % FP_WORK_ATOMS;
     char *end;
@@ -152,12 +152,11 @@ char *fp_put_work(char *out, struct fp_work_atoms *atoms, const struct fp_symbol
     if (work->serves)
         out = put_ref(FP_PUT_LITERAL(out, "serves="), work->served_ref);
     if (work->waits != FP_WORK_NOBODY)
-        out = end_word(
-            out, put_target(FP_PUT_LITERAL(out, "waits_for="), atoms, symbolizer, work));
+        out = end_word(out, put_target(FP_PUT_LITERAL(out, "waits_for="), atoms, symbolizer, work));
     if (work->calls)
         out = put_ref(FP_PUT_LITERAL(out, "call="), work->called_ref);
     if (work->request.shape != FP_WORK_UNTOLD)
-        out = end_word(
-            out, put_tag(FP_PUT_LITERAL(out, "request="), atoms, symbolizer, &work->request));
+        out = end_word(out,
+                       put_tag(FP_PUT_LITERAL(out, "request="), atoms, symbolizer, &work->request));
     return out;
 }
