@@ -139,9 +139,9 @@ enum fp_work_kind {
         FP_WORK_KIND_COUNT
 };
 
-/* Whom a process waits for, and what `target` and `node` are of it. */
+/* What a process waits for, and what `target` and `node` are of it. */
 enum fp_work_target {
-    FP_WORK_NOBODY,         /* or not known */
+    FP_WORK_NO_TARGET,         /* or not known */
     FP_WORK_PROCESS,        /* number, serial */
     FP_WORK_PORT,           /* number */
     FP_WORK_REMOTE_PROCESS, /* number, serial; node: atom word */
@@ -160,7 +160,7 @@ struct fp_work_tag {
     uint32_t shape; /* enum fp_work_shape */
 };
 
-/* What a process does for whom: words of this sample. All 0: nothing is known. */
+/* What a process has in work and waits for: words of this sample. All 0: nothing is known. */
 struct fp_work {
     uint8_t kind;   /* enum fp_work_kind of `message` */
     uint8_t waits;  /* enum fp_work_target */

@@ -151,7 +151,7 @@ char *fp_put_work(char *out, struct fp_work_atoms *atoms, const struct fp_symbol
     out = put_message(out, atoms, symbolizer, work);
     if (work->serves)
         out = put_ref(FP_PUT_LITERAL(out, "serves="), work->served_ref);
-    if (work->waits != FP_WORK_NOBODY)
+    if (work->waits != FP_WORK_NO_TARGET)
         out = end_word(out, put_target(FP_PUT_LITERAL(out, "waits_for="), atoms, symbolizer, work));
     if (work->calls)
         out = put_ref(FP_PUT_LITERAL(out, "call="), work->called_ref);

@@ -1,4 +1,4 @@
-/* write_work.h - the words of one sample: what the process has in work, and for whom it waits.
+/* write_work.h - the words of one sample: what the process has in work, and what it waits for.
  * WRITER THREAD only. The words' rules: doc/format.md. */
 #pragma once
 

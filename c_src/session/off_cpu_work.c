@@ -52,7 +52,7 @@ static void set_target(const struct fp_layout *layout, const struct fp_wait *wai
     }
 }
 
-/* A loop waits for nobody, and a timer is on the stack. */
+/* A process in the main receive of a server waits for no other. */
 static int may_wait(const struct fp_sampler *s, const struct fp_snapshot *now)
 {
     const uint32_t without = 1u << FP_SITE_loop;
@@ -80,7 +80,7 @@ static int read_wait(const struct fp_sampler *s, const struct fp_stack_copy *cop
         memcpy(work->called_ref, wait.ref.n, sizeof work->called_ref);
         work->request = (struct fp_work_tag){wait.tag.atom, wait.tag.arity, wait.tag.shape};
     }
-    return work->waits != FP_WORK_NOBODY || work->calls;
+    return work->waits != FP_WORK_NO_TARGET || work->calls;
 }
 
 /* ---------------------------------------------------------------- both -- */

@@ -147,7 +147,7 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
 /* At a tick's begin. */
 void fp_off_cpu_work_begin(struct fp_sampler *s);
-/* What a process that is off CPU has in work, and for whom it waits: in *work, or NULL. The copy of
+/* What a process that is off CPU has in work, and what it waits for: in *work, or NULL. The copy of
  * its stack is whole. */
 const struct fp_work *fp_off_cpu_work(struct fp_sampler *s, const struct fp_stack_copy *copy,
                                       struct fp_work *work);

@@ -376,7 +376,7 @@ static void a_call_in_work_is_told_with_its_reference(void)
         tick(&b);
         check_message(&b, FP_WORK_KIND_call, FP_WORK_TUPLE, b.get, 2);
         check_serves(&b);
-        CHECK_INT(b.work.waits, FP_WORK_NOBODY);
+        CHECK_INT(b.work.waits, FP_WORK_NO_TARGET);
         destroy(&b);
     }
 }
@@ -469,7 +469,7 @@ static void a_caller_is_told_with_the_call_and_its_request(void)
     CHECK(b.work.request.atom == b.get);
     CHECK_INT(b.work.kind, FP_WORK_KIND_unknown);
     /* It has no monitor. */
-    CHECK_INT(b.work.waits, FP_WORK_NOBODY);
+    CHECK_INT(b.work.waits, FP_WORK_NO_TARGET);
     /* A server that makes a call while it serves one. */
     STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get, b.put,
            from(&b), ROOT);
