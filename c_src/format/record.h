@@ -15,6 +15,7 @@
  * All sizes are multiples of 8. Text is UTF-8 and not terminated. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/metric.h"

@@ -60,7 +60,7 @@
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
     %% The words of samples that tell messages and calls.
-    messages = {off, <<>>} :: on | {off, binary()},
+    messages = {off, <<>>} :: flame_prof_run:messages(),
     failure = none :: none | {targets | portable_engine | library, term()},
     %% Of this session and still there, the newest first.
     files = [] :: [binary()],
@@ -195,7 +195,7 @@ open_within_memory(Options, #{engine := Engine} = Choice, How) ->
 open(Options, #{engine := Engine} = Choice, How) ->
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, How, {Schedulers, messages(Engine, Options)});
+        ok -> open(Options, Choice, How, {Schedulers, flame_prof_run:messages(Engine, Options)});
         {error, _} = Error -> Error
     end.
 
@@ -251,18 +251,6 @@ schedulers(native, _Options) ->
                 "flame_prof does without the stacks of running processes: ~ts", [Why], ?QUIET_META
             ),
             {off, Why}
-    end.
-
-%% Without the places where servers keep their messages, all else works as well.
-messages(portable, _Options) ->
-    flame_prof_run:without_messages();
-messages(native, #{messages := false}) ->
-    {off, <<"not asked for">>};
-messages(native, _Options) ->
-    case flame_prof_wait_sites:ensure() of
-        ok -> on;
-        {error, {wait_sites, Why}} -> {off, Why};
-        {error, {_Error, _Field, Why}} -> {off, Why}
     end.
 
 usable(schedulers, {off, Why}) ->

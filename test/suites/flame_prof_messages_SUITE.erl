@@ -102,8 +102,9 @@ called_wrong(Log, Pid, #{<<"call">> := Reference} = Words) ->
     case ets:lookup(Log, Reference) of
         [{_, Server, Caller, Request}] ->
             Right = {pid(Caller), pid(Server), iolist_to_binary(tag(Request))},
-            Said = {Pid, maps:get(<<"waits_for">>, Words, pid(Server)),
-                maps:get(<<"request">>, Words, iolist_to_binary(tag(Request)))},
+            {_, Awaited, Tag} = Right,
+            Said = {Pid, maps:get(<<"waits_for">>, Words, Awaited),
+                maps:get(<<"request">>, Words, Tag)},
             [{Pid, Words, Right} || Said =/= Right];
         [] -> []
     end;
