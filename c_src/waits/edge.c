@@ -123,11 +123,7 @@ static void call_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t w
         return;
     wait->how = FP_WAIT_call;
     wait->has_ref = 1;
-<<<<<<< HEAD
     if (find_monitor(top, walk, &wait->ref, &monitor) == 0 && has_a_target(&monitor))
-=======
-    if (find_monitor(top, walk, &wait->ref, &monitor) == 0 && is_of_somebody(&monitor))
->>>>>>> 5b40fe8 (erts: gen_statem's event in work is the first of its queue)
         set_target(wait, &monitor);
 }
 

@@ -19,9 +19,9 @@
 
 #include "base/maps.h"
 #include "erts/layout.h"
-#include "erts/sites.h"
 #include "erts/term/message.h"
 #include "erts/term/walk.h"
+#include "erts/sites.h"
 
 /* X(how) */
 #define FP_WAIT_MAP(X) X(unknown) X(call) X(monitor) X(start) X(port) X(socket) X(timer) X(lock)

@@ -74,13 +74,13 @@ allocate(N) ->
     _ = lists:seq(1, 50),
     allocate(N - 1).
 
-%% @doc As #Ref<0.A.B.C> has it: A.B.C.
+%% @doc The last three numbers that it is printed with: A.B.C.
 -spec reference(gen_server:from()) -> binary().
 reference({_Pid, [alias | Ref]}) -> reference({none, Ref});
 reference({_Pid, [[alias | _] | Ref]}) -> reference({none, Ref});
 reference({_Pid, Ref}) ->
-    "#Ref<0." ++ Numbers = ref_to_list(Ref),
-    list_to_binary(lists:droplast(Numbers)).
+    Numbers = string:lexemes(ref_to_list(Ref), "#Ref<.>"),
+    iolist_to_binary(lists:join($., lists:nthtail(length(Numbers) - 3, Numbers))).
 
 %% @doc Sends these requests to the server, one after the other, for as long as it lives.
 -spec client(pid(), [{call | cast | info, term()}], non_neg_integer()) -> pid().
