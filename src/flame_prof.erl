@@ -31,7 +31,7 @@
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, blame/2]).
--export([hot/1, hot/2, top/0, top/1]).
+-export([hot/1, hot/2, slow_calls/1, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
 -export([view/1, view/2, view_stop/0, report/2]).
@@ -480,6 +480,28 @@ hot(Files) ->
 hot(Files, Options) ->
     case flame_prof_tree:report(Files, Options) of
         {ok, Report} -> io:put_chars(flame_prof_tree:format(Report, columns()));
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Prints the 20 longest calls in files: how long, by whom, to whom, which request, and both
+%% stacks. The session needs `messages => true' and the native engine.
+%%
+%% ```
+%% 1> flame_prof:slow_calls(Files).
+%% 3 calls, good to a tick of 9.0 ms; the longest first
+%%
+%%     481.5 ms  <0.93.0> my_api:init/1 > my_cache <0.79.0>  {get,_}
+%%               in work at 12 of 53 ticks
+%%               caller: gen:do_call/4 < gen_server:call/2 < my_api:get/1 < my_api:handle/2 < ...
+%%               callee: ets:lookup/2 < my_cache:handle_call/3 < gen_server:try_handle_call/4 < ...
+%% '''
+%%
+%% Calls that lasted for more than three ticks are found if their processes are sampled. {@link
+%% flame_prof_slow_calls} has the options, and the same as terms.
+-spec slow_calls(flame_prof_samples:files()) -> ok | {error, reason()}.
+slow_calls(Files) ->
+    case flame_prof_slow_calls:found(Files, #{top => 20}) of
+        {ok, Found} -> io:put_chars(flame_prof_slow_calls:format(Found, columns()));
         {error, _} = Error -> Error
     end.
 

@@ -38,7 +38,7 @@ static bool take_integer(const char **at, const char *end, int64_t *number)
 static const char *parse_time(const struct fp_scan_time *place, int64_t *time_us)
 {
     const char *at = place->begin;
-    uint64_t seconds, micros;
+    uint64_t seconds, micros = 0;
 
     if (!take_digits(&at, place->dot, &seconds) || seconds > SECONDS_MOST)
         return "the time is too large";
