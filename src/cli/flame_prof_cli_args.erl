@@ -233,6 +233,8 @@ table() ->
         {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
+        {'slow-calls', "slow-calls FILE... [options]", {1, Any},
+            "The longest calls between processes: by whom, to whom, which request, both stacks."},
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
         {export, "export FILE... --as FORMAT [options]", {1, Any},
@@ -277,9 +279,17 @@ options(hot) ->
         {status, {"STATUS", {one_of, [active | statuses()]}},
             "only samples of this status, as running (active; by a metric all)"},
         {files, flag, "sort into files first: one for each node"},
+        {group_by, {"LIST", dimensions}, "below the status, as in process,message (none)"},
+        {chains, flag, "what processes wait for: its stack below theirs, down to what works"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
         {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
+        memory_option()
+    ] ++ json();
+options('slow-calls') ->
+    [
+        {ticks, {"N", {whole, 1, 1000000}}, "calls that were seen at N ticks at least (3)"},
+        {top, {"N", {whole, 1, 1000000}}, "calls to list (20)"},
         memory_option()
     ] ++ json();
 options(check) ->
@@ -297,6 +307,7 @@ options(export) ->
         {process, {"NAME", file}, "only of processes of this pid, name, label or initial call"},
         {lines, {"BOOLEAN", {one_of, [true, false]}},
             "two lines of a function are two frames (true; for speedscope false)"},
+        {chains, flag, "what processes wait for: its stack below theirs (collapsed, speedscope)"},
         {levels, {"LIST", dimensions}, "an earlier name of --group-by"},
         memory_option()
     ] ++ json();
@@ -359,7 +370,7 @@ help() ->
 
 commands() ->
     ["Commands:\n"] ++
-        [["  ", string:pad(atom_to_list(C), 8), About, "\n"] || {C, _, _, About} <- table()].
+        [["  ", string:pad(atom_to_list(C), 11), About, "\n"] || {C, _, _, About} <- table()].
 
 -spec help(atom()) -> unicode:chardata().
 help(Command) ->
@@ -392,7 +403,9 @@ more(attach) ->
 more(top) ->
     ["Keys: ", flame_prof_top:help(), "\n",
         "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
-more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report ->
+more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
+    Command =:= 'slow-calls'
+->
     "The status is 0 when all is whole, 4 when something is damaged or cut off and was left out, 1\n"
     "when nothing can be read.\n\n";
 more(_) ->
@@ -405,6 +418,7 @@ example(top) -> ["flame_prof top --node shop@myhost --by memory"];
 example(pstack) -> ["flame_prof pstack --node shop@myhost",
     "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
+example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.log.zst --top 5"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->
     ["flame_prof export prof.log.zst --as speedscope",

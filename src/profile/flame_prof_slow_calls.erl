@@ -181,10 +181,10 @@ text(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
 %% @doc As text of at most so many columns.
 -spec format(found(), pos_integer()) -> unicode:chardata().
 format(#{words := 0}, Columns) ->
-    lines(["No sample says for whom its process waits: a session writes that with"
-        " messages => true and the native engine."], Columns);
+    lines(["No sample says for whom its process waits.",
+        "A session writes that with messages => true and the native engine."], Columns);
 format(#{count := 0, tick_ms := Tick}, Columns) ->
-    lines([io_lib:format("No call was seen at three ticks of ~.1f ms or more.", [Tick])], Columns);
+    lines([io_lib:format("No call was seen at enough ticks; a tick is ~.1f ms.", [Tick])], Columns);
 format(#{count := Count, tick_ms := Tick, calls := Calls}, Columns) ->
     [
         lines([io_lib:format("~ts call~ts, good to a tick of ~.1f ms; the longest first",
