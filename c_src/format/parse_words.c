@@ -94,9 +94,12 @@ const char *fp_check_words(struct fp_slice words)
 
 int fp_parse_reference(struct fp_slice text, struct fp_reference *reference)
 {
-    const char *at = text.at, *end = at + text.size;
+    const char *at = text.at, *end;
     uint64_t n[3];
 
+    if (text.size == 0)
+        return 0;
+    end = at + text.size;
     for (int i = 0; i < 3; i++) {
         if ((i > 0 && !take_literal(&at, end, ".", 1)) || !take_digits(&at, end, &n[i]) ||
             n[i] > UINT32_MAX)
