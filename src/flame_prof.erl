@@ -483,8 +483,8 @@ hot(Files, Options) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Prints the 20 longest calls in files: how long, by whom, to whom, which request, and both
-%% stacks. The session needs `messages => true' and the native engine.
+%% @doc Prints the 20 longest calls in files: how long, caller, callee, request and both stacks.
+%% The session needs `messages => true' and the native engine.
 %%
 %% ```
 %% 1> flame_prof:slow_calls(Files).

@@ -290,7 +290,8 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
     if (dialect == FP_ORIGINAL)
         return parse_original_number(at, end, hint, number);
     p = take_key(*at, end, hint, &number->key);
-    if (p == NULL || p == end || (*p != '=' && *p != '+' && *p != '-') || fp_is_word_key(number->key))
+    if (p == NULL || p == end || (*p != '=' && *p != '+' && *p != '-') ||
+        fp_is_word_key(number->key))
         return 0;
     number->is_change = *p != '=';
     if (take(&p, end, '+')) {

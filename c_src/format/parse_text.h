@@ -86,7 +86,7 @@ static inline bool is_key_character(char c)
 
 /* A key at `at`: the place behind it, or NULL. `hint` is a key that is likely. */
 static inline const char *take_key(const char *at, const char *end, struct fp_slice hint,
-                            struct fp_slice *key)
+                                   struct fp_slice *key)
 {
     const char *p = at;
 

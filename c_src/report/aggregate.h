@@ -133,8 +133,8 @@ int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile,
                       struct fp_query *query);
 void fp_aggregate_free(struct fp_aggregate *sums);
 
-/* For chains.c, with a tree of its own: a frame, a node, the key of a sample without its node (1, or
- * 0: the sample is left out, or weighs nothing), and a sample added. */
+/* For chains.c, with a tree of its own: a frame, a node, the key of a sample without its node (1,
+ * or 0: the sample is left out, or weighs nothing), and a sample added. */
 int fp_aggregate_name(struct fp_aggregate *sums, struct fp_slice symbol, struct fp_slice dso,
                       uint32_t *name);
 int fp_aggregate_child(struct fp_aggregate *sums, uint32_t parent, uint32_t name, uint32_t *node);

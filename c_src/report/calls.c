@@ -191,8 +191,7 @@ static const struct fp_tick_sample *server_of(struct finding *finding,
 }
 
 /* The callee's run gets to know its caller, which may have fewer samples of the call. */
-static void join(struct finding *finding, const struct fp_tick_sample *caller,
-                 struct call_run *run)
+static void join(struct finding *finding, const struct fp_tick_sample *caller, struct call_run *run)
 {
     const struct fp_tick_sample *callee = server_of(finding, caller);
     struct call_run *other;

@@ -17,7 +17,7 @@ struct chains {
     struct fp_tick tick;
     struct fp_group *key; /* of the tick's samples; weight 0: it is left out */
     size_t key_room;
-    uint32_t *name_of_process, *name_of_words; /* frames that say for whom a process waits */
+    uint32_t *name_of_process, *name_of_words; /* frames: the process waits for this */
     size_t process_room, words_room;
     uint32_t not_sampled, cycle, truncated; /* frames */
     uint16_t *depth;                        /* by node of the profile */
@@ -57,9 +57,9 @@ static int name_of(struct chains *chains, uint32_t label, uint32_t pid, uint32_t
         at = fp_put_encoded(at + first.size, FP_SLICE(" "));
         at = fp_put_encoded(at, last);
     }
-    return fp_aggregate_name(
-        chains->sums, (struct fp_slice){chains->text, (size_t)(at - chains->text)},
-        FP_SLICE("waits_for"), name);
+    return fp_aggregate_name(chains->sums,
+                             (struct fp_slice){chains->text, (size_t)(at - chains->text)},
+                             FP_SLICE("waits_for"), name);
 }
 
 /* All names before the first sample, so that frames have the same numbers in each query. */

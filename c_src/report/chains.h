@@ -3,8 +3,8 @@
  *
  *      my_api:get/1 > gen:do_call/4 > waits for my_cache <0.71.0> > my_cache:handle_call/3 > ...
  *
- * A frame of the library `waits_for` names each process. A chain ends with a process that waits for
- * nobody, with a port or another thing that has no stack, or with a frame `not_sampled` (the process
+ * A frame of the library `waits_for` names each process. A chain ends with a process that does not
+ * wait, with a port or another thing that has no stack, or with a frame `not_sampled` (the process
  * has no sample at this tick), `cycle` (it is in the chain already) or `truncated`. Samples without
  * the word `waits_for` are left out. */
 #pragma once

@@ -89,11 +89,11 @@ struct fp_profile {
     struct fp_process *process;
     size_t process_count, process_room;
     struct fp_table processes; /* by thread and erl_pid; the first of a node: by pid, too */
-    struct fp_words *words; /* of samples; number 0 has none */
+    struct fp_words *words;    /* of samples; number 0 has none */
     size_t words_count, words_room;
     struct fp_table words_table;
     uint64_t message_rows, call_rows; /* with these words */
-    uint32_t *last;            /* by text of a thread: its last process, from 1 on */
+    uint32_t *last;                   /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
     uint32_t metric_count;

@@ -45,7 +45,7 @@ struct fp_row {
     int64_t time_us;
     int64_t period;
     uint32_t process, stack, schema, event, file, scheduler;
-    uint32_t words; /* of the sample (struct fp_words); 0: none */
+    uint32_t words;                   /* of the sample (struct fp_words); 0: none */
     struct fp_reference serves, call; /* where the words have them, else 0 */
     /* By the place in the schema. A delta is odd when it is not the difference to the value before
      * (for the first value of a process: not 0). fp_rows_add() and fp_cursor_next() set `odd`. */

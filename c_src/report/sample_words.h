@@ -1,4 +1,4 @@
-/* sample_words.h - what a sample says of itself: its message, for whom it waits, and references. */
+/* sample_words.h - what a sample says of itself: message, wait and references. */
 #pragma once
 
 #include "report/profile.h"

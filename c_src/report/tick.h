@@ -35,8 +35,8 @@ int fp_tick_open(struct fp_tick *tick, struct fp_profile *profile);
 int fp_tick_next(struct fp_tick *tick);
 void fp_tick_close(struct fp_tick *tick);
 
-/* The process that `waits_for` (a text) names in the words of a sample of `process`; of two with one
- * pid the one that has a sample at this tick. UINT32_MAX: it is not in the profile. */
+/* The process that `waits_for` (a text) names in the words of a sample of `process`; of two with
+ * one pid the one that has a sample at this tick. UINT32_MAX: it is not in the profile. */
 uint32_t fp_tick_target(const struct fp_tick *tick, uint32_t process, uint32_t waits_for);
 /* Its sample at this tick, or NULL. `process` may be UINT32_MAX. */
 const struct fp_tick_sample *fp_tick_sample_of(const struct fp_tick *tick, uint32_t process);

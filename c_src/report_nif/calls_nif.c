@@ -66,8 +66,8 @@ static ERL_NIF_TERM call_term(ErlNifEnv *env, const struct fp_profile *profile,
     return map;
 }
 
-/* (Profile, Ticks, Most) -> {ok, {Count, TickUs, [Call]}} | {error, {Atom, Text}}: of all calls that
- * were seen at so many ticks the Most longest ones, the longest first */
+/* (Profile, Ticks, Most) -> {ok, {Count, TickUs, [Call]}} | {error, {Atom, Text}}: of all calls
+ * that were seen at so many ticks the Most longest ones, the longest first */
 FP_HANDLE_NIF(fp_nif_profile_calls, fp_profile_kind)
 {
     struct fp_profile *profile = object;

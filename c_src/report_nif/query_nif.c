@@ -52,8 +52,8 @@ static int get_filter(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query)
 {
-    static const char *const frames[] = {"lines", "functions", "none", "line_chains",
-                                        "function_chains", "chains", NULL};
+    static const char *const frames[] = {"lines",           "functions", "none", "line_chains",
+                                         "function_chains", "chains",    NULL};
     const ERL_NIF_TERM *part;
     ERL_NIF_TERM head, list;
     uint32_t seen = 0;

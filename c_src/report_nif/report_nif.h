@@ -70,9 +70,10 @@ ERL_NIF_TERM fp_process_term(ErlNifEnv *env, const struct fp_profile *profile, s
 
 extern const struct fp_handle_kind fp_profile_kind;
 
-/* {By, [Dimension], Frames, {FromUs, ToUs, [Status], Processes}}. Frames is lines, functions,
- * none, line_chains, function_chains or chains (no frames); an empty list is any status; Processes is all, or a binary with a byte for each process,
- * 0 leaving it out. The query is valid as long as the term. 1; 0: the term is no query. */
+/* {By, [Dimension], Frames, {FromUs, ToUs, [Status], Processes}}. Frames is lines, functions, none,
+ * line_chains, function_chains or chains (no frames); an empty list is any status; Processes is
+ * all, or a binary with a byte for each process, 0 leaving it out. The query is valid as long as
+ * the term. 1; 0: the term is no query. */
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query);
 

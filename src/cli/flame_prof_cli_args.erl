@@ -234,7 +234,7 @@ table() ->
             "What every scheduler runs now, or what some processes do."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {'slow-calls', "slow-calls FILE... [options]", {1, Any},
-            "The longest calls between processes: by whom, to whom, which request, both stacks."},
+            "The longest calls between processes: caller, callee, request, both stacks."},
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
         {export, "export FILE... --as FORMAT [options]", {1, Any},

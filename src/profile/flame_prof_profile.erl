@@ -90,7 +90,8 @@
 %% 1970. `processes' counts neither the profiler nor schedulers, and
 %% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
 %% metrics. `messages' counts samples of servers with a message in work, and `calls' those with the
-%% reference of a call, on either side of it. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
+%% reference of a call, on either side of it. `frames', `nodes', `stacks' and `texts' are
+%% the sizes of the tables.
 
 -type file() ::
     #{

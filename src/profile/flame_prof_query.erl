@@ -47,7 +47,9 @@ refused(_Metrics, #{chains := true}, Format, _Info) when Format =:= perf; Format
 ->
     {error, flame_prof_error:option(chains, true, <<"false for ", (atom_to_binary(Format))/binary,
         "; collapsed and speedscope have chains">>)};
-refused([_, _ | _] = Metrics, _Options, Format, _Info) when Format =/= speedscope, Format =/= none ->
+refused([_, _ | _] = Metrics, _Options, Format, _Info) when
+    Format =/= speedscope, Format =/= none
+->
     {error, flame_prof_error:option(by, Metrics, <<"one metric; speedscope takes several">>)};
 refused(Metrics, _Options, _Format, #{metrics := InFiles}) ->
     case [Name || {_, Name} <- Metrics, not lists:member(Name, InFiles)] of

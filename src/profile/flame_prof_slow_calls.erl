@@ -181,7 +181,7 @@ text(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
 %% @doc As text of at most so many columns.
 -spec format(found(), pos_integer()) -> unicode:chardata().
 format(#{words := 0}, Columns) ->
-    lines(["No sample says for whom its process waits.",
+    lines(["No sample says what its process waits for.",
         "A session writes that with messages => true and the native engine."], Columns);
 format(#{count := 0, tick_ms := Tick}, Columns) ->
     lines([io_lib:format("No call was seen at enough ticks; a tick is ~.1f ms.", [Tick])], Columns);
@@ -238,6 +238,7 @@ json(#{calls := Calls} = Found) ->
 rows() ->
     [
         #{key => ticks, type => {whole, count, 1, 1000000}, default => 3},
-        #{key => top, default => all, type => {either, [{all, all}], {whole, count, 1, ?COUNT_MOST}}}
+        #{key => top, default => all,
+            type => {either, [{all, all}], {whole, count, 1, ?COUNT_MOST}}}
         | flame_prof_profile:read_rows()
     ].

@@ -199,7 +199,8 @@ answers(Profile, [Query | Queries]) ->
 and_more(Stacks, {ok, More}) -> {ok, [Stacks | More]};
 and_more(_Stacks, {error, _} = Error) -> Error.
 
-report_of(Info, [Stacks, Statuses, Sums, Messages], #{by := By, top := Top, node := ByFile} = Options) ->
+report_of(Info, [Stacks, Statuses, Sums, Messages], Options) ->
+    #{by := By, top := Top, node := ByFile} = Options,
     #{processes := Processes, bad := Bad, files := Files, known := Known} = Info,
     #{first_us := First, last_us := Last} = Info,
     Status = selected(Options),

@@ -408,12 +408,8 @@ static void a_newer_format_is_refused(void)
     static const struct {
         const char *word;
         int result;
-    } cases[] = {{"", 0},
-                 {" format=1", 0},
-                 {" format=2", 0},
-                 {" format=3", 0},
-                 {" format=4", FP_ENEWER},
-                 {" format=33 node=a", FP_ENEWER}};
+    } cases[] = {{"", 0},          {" format=1", 0},         {" format=2", 0},
+                 {" format=3", 0}, {" format=4", FP_ENEWER}, {" format=33 node=a", FP_ENEWER}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char text[1024];

@@ -46,10 +46,10 @@ static void check_words(const char *text, const char *expected)
 
 static void words_hold_for_one_sample(void)
 {
-    check_words(WHOLE(1, "message=call/{get,_} serves=1.2.3 ")         /**/
-                CHANGED(1, 2, "reductions+1 ")                         /**/
-                CHANGED(1, 3, "message=call/{get,_} serves=1.2.3 ")    /**/
-                CHANGED(1, 4, "reductions+1 message=info/x%3Ay ")      /**/
+    check_words(WHOLE(1, "message=call/{get,_} serves=1.2.3 ")      /**/
+                CHANGED(1, 2, "reductions+1 ")                      /**/
+                CHANGED(1, 3, "message=call/{get,_} serves=1.2.3 ") /**/
+                CHANGED(1, 4, "reductions+1 message=info/x%3Ay ")   /**/
                 CHANGED(1, 5, "waits_for=<0.2.0> call=0.4.5 request=_ "),
                 "<0.1.0> call:{get,_}   4294967298:3 0:0\n"
                 "<0.1.0>    0:0 0:0\n"

@@ -33,7 +33,10 @@
 -define(CHANGE, "^[a-z_]+[+-][1-9][0-9]*$").
 -define(WORD, "^[a-z_]+=[^ \\t]+$").
 %% Words of a sample, in this order, behind all others.
--define(TAG, "(?:_|(?!_)[^ {},/]+|\\{(?!_)[^ {},/]+(?:,_){0,5}\\}|\\{(?!_)[^ {},/]+,_,\\.\\.\\.\\})").
+-define(ATOM, "(?!_)[^ {},]+").
+-define(TAG,
+    "(?:_|" ?ATOM "|\\{" ?ATOM "(?:,_){0,5}\\}|\\{" ?ATOM ",_,\\.\\.\\.\\})"
+).
 -define(REFERENCE, "[0-9]+\\.[0-9]+\\.[0-9]+").
 -define(PID, "<[0-9]+\\.[0-9]+\\.[0-9]+>").
 -define(SAMPLE_WORDS, [

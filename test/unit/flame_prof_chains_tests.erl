@@ -42,7 +42,7 @@ what_has_no_stack_ends_a_chain_test() ->
 cycles_are_marked_test_() ->
     [
         {lists:concat([N, " processes"]), fun() ->
-            Text = tick(1, [{P, io_lib:format("waits_for=<0.~b.0> ", [P rem N + 1]), ["a:a/0", "b:b/1"]}
+            Text = tick(1, [{P, waits_for(P rem N + 1), ["a:a/0", "b:b/1"]}
                 || P <- lists:seq(1, N)]),
             with_file(Text, fun(File) ->
                 Chains = chains(File),
@@ -61,9 +61,8 @@ cycles_are_marked_test_() ->
     ].
 
 a_chain_that_is_too_long_says_so_test() ->
-    Text = tick(1, [{P, io_lib:format("waits_for=<0.~b.0> ", [P + 1]), ["a:a/0"]}
-        || P <- lists:seq(1, 200)]),
-    Deep = tick(1, [{P, io_lib:format("waits_for=<0.~b.0> ", [P + 1]), lists:duplicate(250, "a:a/0")}
+    Text = tick(1, [{P, waits_for(P + 1), ["a:a/0"]} || P <- lists:seq(1, 200)]),
+    Deep = tick(1, [{P, waits_for(P + 1), lists:duplicate(250, "a:a/0")}
         || P <- lists:seq(1, 9)]),
     [
         with_file(One, fun(File) ->
@@ -110,7 +109,7 @@ speedscope_has_the_chains_of_each_metric_test() ->
     end).
 
 collapsed_chains_have_no_blanks_test() ->
-    Text = tick(1, [{1, "waits_for=<0.2.0> ", ["a:a/0:7"]}, {2, "message=cast/tick ", ["b:b/0:8"]}]),
+    Text = tick(1, [{1, waits_for(2), ["a:a/0:7"]}, {2, "message=cast/tick ", ["b:b/0:8"]}]),
     with_file(Text, fun(File) ->
         {ok, Profile} = flame_prof_profile:read(File),
         Out = File ++ ".txt",
@@ -157,7 +156,8 @@ samples_are_grouped_by_the_message_in_work_test() ->
                 {[<<"p_c">>, <<"call:{get,_}">>], 1}, {[<<"p_c">>, <<"info:x:y">>], 1}],
             Sums([process, message])),
         Out = File ++ ".txt",
-        {ok, _} = flame_prof_profile:export(Profile, collapsed, Out, #{group_by => [process, message]}),
+        {ok, _} = flame_prof_profile:export(Profile, collapsed, Out,
+            #{group_by => [process, message]}),
         {ok, Lines} = file:read_file(Out),
         ok = file:delete(Out),
         ?assertEqual(
@@ -215,6 +215,8 @@ chains(Files) ->
         flame_prof_profile:stacks(Profile, #{chains => true, group_by => []}),
     lists:sort([{[binary_to_list(flame_prof_frames:decode(Symbol))
         || {Symbol, _} <- lists:reverse(Frames)], N} || {[], Frames, N, N} <- Stacks]).
+
+waits_for(P) -> io_lib:format("waits_for=<0.~b.0> ", [P]).
 
 tick(T, Processes) ->
     [

@@ -140,7 +140,8 @@ found(Text, Options) ->
         Calls
     end).
 
-reference(#{reference := {A, B, C}}) -> iolist_to_binary(io_lib:format("#Ref<0.~b.~b.~b>", [C, B, A]));
+reference(#{reference := {A, B, C}}) ->
+    iolist_to_binary(io_lib:format("#Ref<0.~b.~b.~b>", [C, B, A]));
 reference(#{reference := Text}) -> Text.
 
 truth(Found, Made) ->
@@ -154,7 +155,8 @@ is_true(Found, Made) ->
     ?assertEqual(list_to_binary(Request), maps:get(request, Found)),
     ?assert(maps:get(at_us, Found) - ?BEGIN_US >= Begin).
 
-is_good_to_a_tick(#{of_callee := false, ms := Ms, least_ms := Least, most_ms := Most} = Found, Made) ->
+is_good_to_a_tick(#{of_callee := false, ms := Ms} = Found, Made) ->
+    #{least_ms := Least, most_ms := Most} = Found,
     #{begun := Begin, ended := End} = truth(Found, Made),
     Lasted = (End - Begin) / 1000,
     ?assert(abs(Ms - Lasted) =< ?TICK_US / 1000),
