@@ -148,7 +148,6 @@ help() ->
     "  start(#{duration => Ms}) a session in the background; stop(), or kill() at once\n"
     "  i()                      what runs: rates, losses, file; info() is the map\n"
     "  hot(Files)               what was active in files; also hot(Files, #{by => memory})\n"
-    "  slow_calls(Files)        the longest calls in files: caller, callee, request, stacks\n"
     "  view(Dir)                the same in a browser; report(Files, \"x.html\"): one page\n"
     "  format_error(Reason)     the sentence of {error, Reason}\n".
 
