@@ -75,7 +75,7 @@ struct fp_index_mark {
     bool is_set, has_failed;
     struct fp_cursor cursor; /* behind the last row, which is at `row_bytes` */
     size_t row_bytes;
-    uint64_t rows, own_rows;
+    uint64_t rows, own_rows, message_rows;
     size_t strings, string_bytes, frames, nodes;
     uint64_t metric_rows[FP_METRICS_MOST], metric_odd[FP_METRICS_MOST];
     int64_t first_us;

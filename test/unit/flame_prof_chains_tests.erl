@@ -173,6 +173,37 @@ samples_are_grouped_by_the_message_in_work_test() ->
             [lists:sort([Name || #{name := Name} <- Below]) || #{children := Below} <- Processes])
     end).
 
+%% Whole, packed, and in pieces; a coarse one would say what is not so.
+the_index_has_the_messages_of_its_rows_test() ->
+    Texts = [
+        [tick(1, [{1, "message=call/get ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
+            tick(2, [{1, "", ["a:a/0"]}, {2, "message=info/x ", ["b:b/0"]}])],
+        tick(3, [{1, "message=info/x ", ["a:a/0"]}, {2, "message=call/get ", ["b:b/0"]}])
+    ],
+    Expected = [{1, 1, <<"call:get">>}, {2, 2, <<"info:x">>}, {3, 1, <<"info:x">>},
+        {3, 2, <<"call:get">>}],
+    with_file(Texts, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, _} = flame_prof_profile:index(Profile, File ++ ".index"),
+        ?assertEqual(Expected, messages(foreign_formats:index(bytes(File ++ ".index")))),
+        {ok, _} = flame_prof_profile:packed_index(Profile, File ++ ".packed"),
+        ?assertEqual(Expected,
+            messages(foreign_formats:index(foreign_formats:unpacked(bytes(File ++ ".packed"))))),
+        ok = flame_prof_profile:thin(Profile, 10000000),
+        {ok, _} = flame_prof_profile:packed_index(Profile, File ++ ".thin"),
+        <<_:16/binary, Json/binary>> = bytes(File ++ ".thin"),
+        ?assertEqual(nomatch, binary:match(Json, <<"\"message\"">>))
+    end).
+
+messages(#{rows := Rows}) ->
+    lists:sort([{Us div 1000000, Process + 1, Text}
+        || #{time_us := Us, process := Process, message := <<_, _/binary>> = Text} <- Rows]).
+
+bytes(File) ->
+    {ok, Bytes} = file:read_file(File),
+    ok = file:delete(File),
+    Bytes.
+
 %%% The oracle
 
 same_as_the_oracle(File) ->
