@@ -32,7 +32,7 @@
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
 -export([new/0, open/3, add/2, index_piece/2]).
--export([read_rows/0, thin/2, calls/3]).
+-export([read_rows/0, thin/2, calls/3, is_profile/1]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
@@ -329,6 +329,10 @@ stacks(Profile, Query, Most) ->
         {error, Refusal} ->
             {error, refused(Refusal)}
     end.
+
+%% @private Not files.
+-spec is_profile(profile() | flame_prof_samples:files()) -> boolean().
+is_profile(Profile) -> is_reference(Profile).
 
 %% @private The longest calls that were seen at so many ticks, for {@link flame_prof_slow_calls}.
 -spec calls(profile(), Ticks :: pos_integer(), Top :: pos_integer() | all) ->

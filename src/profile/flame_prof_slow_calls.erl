@@ -97,11 +97,11 @@ look(Files, Given) ->
 %% @private With how many there are, and how long a tick was.
 -spec found(flame_prof_samples:files() | flame_prof_profile:profile(), options()) ->
     {ok, found()} | {error, flame_prof:reason()}.
-found(Profile, Given) ->
-    case flame_prof_schema:checked(rows(), Given) of
-        {ok, Options} when is_reference(Profile) -> of_profile(Profile, Options);
-        {ok, Options} -> of_files(Profile, Options);
-        {error, _} = Error -> Error
+found(Files, Given) ->
+    case {flame_prof_schema:checked(rows(), Given), flame_prof_profile:is_profile(Files)} of
+        {{ok, Options}, true} -> of_profile(Files, Options);
+        {{ok, Options}, false} -> of_files(Files, Options);
+        {{error, _} = Error, _} -> Error
     end.
 
 of_files(Files, Options) ->
