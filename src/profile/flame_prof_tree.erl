@@ -167,15 +167,14 @@ of_profile(Profile, Given) ->
     end.
 
 measured(Profile, Options) ->
-    case answers(Profile, queries(Options)) of
-        {ok, Answers} ->
-            case {flame_prof_profile:processes(Profile), flame_prof_profile:info(Profile)} of
-                {{error, _} = Error, _} -> Error;
-                {_, {error, _} = Error} -> Error;
-                {Known, Info} -> {ok, report_of(Info#{known => Known}, Answers, Options)}
-            end;
-        {error, _} = Error ->
-            Error
+    case {flame_prof_profile:processes(Profile), flame_prof_profile:info(Profile)} of
+        {{error, _} = Error, _} -> Error;
+        {_, {error, _} = Error} -> Error;
+        {Known, Info} ->
+            case answers(Profile, queries(Options) ++ message_queries(Info, Options)) of
+                {ok, Answers} -> {ok, report_of(Info#{known => Known}, Answers, Options)};
+                {error, _} = Error -> Error
+            end
     end.
 
 %% The stacks; the statuses of all samples, also of those that are not shown; the processes.
@@ -184,9 +183,14 @@ queries(#{by := By, node := ByFile, group_by := Dimensions, chains := Chains}) -
         #{by => By, group_by => [file || ByFile] ++ [status | Dimensions], lines => false,
             chains => Chains},
         #{group_by => [status], stacks => false},
-        #{by => By, group_by => [status, node, pid], stacks => false, chains => Chains},
-        #{by => By, group_by => [status, process, message], stacks => false}
+        #{by => By, group_by => [status, node, pid], stacks => false, chains => Chains}
     ].
+
+%% Few files have messages.
+message_queries(#{messages := Count}, #{by := By, chains := false}) when Count > 0 ->
+    [#{by => By, group_by => [status, process, message], stacks => false}];
+message_queries(_Info, _Options) ->
+    [].
 
 answers(_Profile, []) ->
     {ok, []};
@@ -199,7 +203,7 @@ answers(Profile, [Query | Queries]) ->
 and_more(Stacks, {ok, More}) -> {ok, [Stacks | More]};
 and_more(_Stacks, {error, _} = Error) -> Error.
 
-report_of(Info, [Stacks, Statuses, Sums, Messages], Options) ->
+report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
     #{by := By, top := Top, node := ByFile} = Options,
     #{processes := Processes, bad := Bad, files := Files, known := Known} = Info,
     #{first_us := First, last_us := Last} = Info,
@@ -210,7 +214,7 @@ report_of(Info, [Stacks, Statuses, Sums, Messages], Options) ->
     Grown = [Row || {Groups, _, _, _, _} = Row <- Rows, lists:last(Groups) =/= <<"negative">>],
     Growth = weight(Grown),
     {Functions, MoreFunctions} = functions(Grown, Growth, Top),
-    {ByMessage, MoreMessages} = by_message(Messages, Status, Growth, Options),
+    {ByMessage, MoreMessages} = by_message(lists:append(Messages), Status, Growth, Options),
     {ByProcess, MoreProcesses} = by_process(Sums, Known, Status, Growth, Top),
     ByStatus = by_status(Statuses),
     #{
@@ -328,8 +332,6 @@ by_process(Sums, Known, Status, Total, Top) ->
         || {W, Key, Samples} <- Listed], max(0, length(Sorted) - Top)}.
 
 %% What servers had in work, of the samples that are shown.
-by_message(_Sums, _Status, _Total, #{chains := true}) ->
-    {[], 0};
 by_message(Sums, Status, Total, #{top := Top}) ->
     Added = lists:foldl(
         fun({[_, Process, Message | _], _, Weight, Samples}, All) ->
