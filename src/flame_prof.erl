@@ -484,7 +484,7 @@ hot(Files, Options) ->
     end.
 
 %% @doc Prints the 20 longest calls in files: how long, caller, callee, request and both stacks.
-%% The session needs `messages => true' and the native engine.
+%% The session needs the native engine, and its option `messages'.
 %%
 %% ```
 %% 1> flame_prof:slow_calls(Files).

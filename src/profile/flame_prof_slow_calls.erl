@@ -2,7 +2,7 @@
 %% {@link flame_prof:slow_calls/1} prints them.
 %%
 %% ```
-%% 1> {ok, _} = flame_prof:start(#{dir => "/tmp/prof", messages => true}).
+%% 1> {ok, _} = flame_prof:start(#{dir => "/tmp/prof"}).
 %% 2> {ok, #{files := Files}} = flame_prof:stop().
 %% 3> {ok, [#{ms := Ms, caller := Caller, request := Request} | _]} =
 %%        flame_prof_slow_calls:look(Files, #{}).
@@ -25,8 +25,8 @@
 %% <li>Calls that are shorter, and those of processes that were not selected, are not found.</li>
 %% </ul>
 %%
-%% Files without the words of samples (doc/format.md, format 2 and before; sessions without
-%% `messages => true'; the portable engine) have no calls.
+%% Files without the words of samples (doc/format.md, format 2 and before; sessions with
+%% `messages => false'; the portable engine) have no calls.
 -module(flame_prof_slow_calls).
 
 -export([look/2, found/2, format/2, json/1]).
@@ -182,7 +182,7 @@ text(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
 -spec format(found(), pos_integer()) -> unicode:chardata().
 format(#{words := 0}, Columns) ->
     lines(["No sample says what its process waits for.",
-        "A session writes that with messages => true and the native engine."], Columns);
+        "A session with the native engine writes that, unless it has messages => false."], Columns);
 format(#{count := 0, tick_ms := Tick}, Columns) ->
     lines([io_lib:format("No call was seen at enough ticks; a tick is ~.1f ms.", [Tick])], Columns);
 format(#{count := Count, tick_ms := Tick, calls := Calls}, Columns) ->

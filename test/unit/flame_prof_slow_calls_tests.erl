@@ -124,7 +124,7 @@ the_longest_come_first_and_the_rest_is_counted_test() ->
 files_without_words_say_what_is_missing_test() ->
     {ok, Found} = flame_prof_slow_calls:found("test/corpus/ours.log", #{}),
     ?assertMatch(#{count := 0, words := 0, calls := []}, Found),
-    ?assertMatch({match, _}, re:run(flame_prof_slow_calls:format(Found, 100), "messages => true")).
+    ?assertMatch({match, _}, re:run(flame_prof_slow_calls:format(Found, 100), "messages => false")).
 
 an_option_that_is_wrong_is_refused_test() ->
     ?assertMatch({error, {bad_option, #{option := ticks}}},
