@@ -32,7 +32,7 @@
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, blame/2]).
 -export([mailbox/1, mailbox/2]).
--export([hot/1, hot/2, top/0, top/1]).
+-export([hot/1, hot/2, slow_calls/1, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
 -export([view/1, view/2, view_stop/0, report/2]).
@@ -89,6 +89,8 @@
 %% <li>`running_stacks': capture the stacks of running processes, by a signal to their schedulers;
 %%     if that is impossible, `info/0' says why (`true')</li>
 %% <li>`c_frames': write the C functions of running processes (`true')</li>
+%% <li>`messages': write the message that each server has in work and the call that a process waits
+%%     for: only tags, pids and references; native engine only (`true')</li>
 %% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' chooses native if
 %%     a check shows that it works (`auto')</li>
 %% </ul>
@@ -445,22 +447,6 @@ mailbox(Process, Options) ->
 %%
 %% ```
 %% 1> flame_prof:blame(gc, 3000).
-%% gc was on 46.8 % of the stacks of running processes:
-%% 2,234 of 4,772 samples in 3.0 s, one every 1 ms from each of 2 schedulers, 933 could not be used.
-%% That is 46.1 % of the schedulers' time, 2.76 s.
-%% The callers' shares are good to about 2.1 points.
-%%
-%% Callers
-%%   share  of all    samples  caller < its own caller
-%%   62.0%   29.0%     1,386  lists:seq_loop/3:276 < my_cache:count/1:15
-%%   35.5%   16.6%       794  my_cache:get/2:12 (in ets:lookup/2) < my_cache:serve/1:9
-%%    2.4%    1.1%        54  (not known: the stack was being moved)
-%%
-%% Processes
-%%   share  of all    samples  process
-%%   63.8%   29.9%     1,425  my_stats <0.80.0>
-%%   36.2%   17.0%       809  my_api <0.79.0>
-%% ok
 %% '''
 %%
 %% `share' is the share of the samples with the function on the stack, `of all' the share of all
@@ -491,6 +477,28 @@ hot(Files) ->
 hot(Files, Options) ->
     case flame_prof_tree:report(Files, Options) of
         {ok, Report} -> io:put_chars(flame_prof_tree:format(Report, columns()));
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Prints the 20 longest calls in files: how long, caller, callee, request and both stacks.
+%% The session needs the native engine, and its option `messages'.
+%%
+%% ```
+%% 1> flame_prof:slow_calls(Files).
+%% 3 calls, good to a tick of 9.0 ms; the longest first
+%%
+%%     481.5 ms  <0.93.0> my_api:init/1 > my_cache <0.79.0>  {get,_}
+%%               in work at 12 of 53 ticks
+%%               caller: gen:do_call/4 < gen_server:call/2 < my_api:get/1 < my_api:handle/2 < ...
+%%               callee: ets:lookup/2 < my_cache:handle_call/3 < gen_server:try_handle_call/4 < ...
+%% '''
+%%
+%% Calls that lasted for more than three ticks are found if their processes are sampled. {@link
+%% flame_prof_slow_calls} has the options, and the same as terms.
+-spec slow_calls(flame_prof_samples:files()) -> ok | {error, reason()}.
+slow_calls(Files) ->
+    case flame_prof_slow_calls:found(Files, #{top => 20}) of
+        {ok, Found} -> io:put_chars(flame_prof_slow_calls:format(Found, columns()));
         {error, _} = Error -> Error
     end.
 

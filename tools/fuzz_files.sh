@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 : "${FILES:=10000}" "${SEED:=$(date +%s)}"
 out=_build/fuzz/ebin
 mkdir -p "$out"
-erlc -o "$out" test/support/damage.erl test/oracles/reader_oracle.erl
+erlc -o "$out" test/support/damage.erl test/support/made_calls.erl test/oracles/reader_oracle.erl
 ERL_LIBS=_build/default/lib exec erl -noinput -pa "$out" \
     -eval "damage:main([\"$FILES\", \"$SEED\"])"

@@ -7,7 +7,7 @@
 
 #include "base/safe_read.h"
 #include "erts/layout.h"
-#include "waits/sites.h"
+#include "erts/sites.h"
 
 /* Made at load, for sends.c: it runs at each traced message, and enif_make_atom locks a table. */
 #define FP_SENDS_ATOMS(X)                                                                          \

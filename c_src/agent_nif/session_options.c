@@ -158,6 +158,7 @@ static const struct row rows[] = {
     NAME("mode", sampler.mode, modes),
     NAME("running_stacks", sampler.running_stacks, booleans),
     NAME("c_frames", sampler.c_frames, booleans),
+    NAME("messages", sampler.messages, booleans),
     NUMBER("sample_interval_us", sampler.interval_us),
     NUMBER("cpu_permille", sampler.cpu_permille),
     NUMBER("growers", sampler.growers),

@@ -10,6 +10,7 @@
 #include "erts/monitors.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
+#include "erts/serving.h"
 #include "terms/terms.h"
 #include "waits/moment.h"
 
@@ -301,6 +302,7 @@ static void exchange_sites(struct fp_library *library, struct fp_sites *sites, u
     enif_mutex_lock(library->lock);
     old = library->sites;
     library->sites = sites;
+    fp_serving_publish(sites);
     library->sites_mark = mark;
     enif_mutex_unlock(library->lock);
     fp_sites_release(old);

@@ -4,7 +4,6 @@
  * header line: digits, a dot, six digits or more, a colon. */
 #include "format/parse_text.h"
 
-#define WORDS_MOST 32
 #define SECONDS_MOST (INT64_MAX / 1000000 - 1)
 
 const char *fp_dialect_name(enum fp_dialect dialect)
@@ -17,27 +16,6 @@ const char *fp_dialect_name(enum fp_dialect dialect)
     };
 
     return name[dialect];
-}
-
-/* Digits from *at; false when there are none or too many for an int64_t. */
-static bool take_digits(const char **at, const char *end, uint64_t *number)
-{
-    const char *p = *at;
-    uint64_t n = 0;
-
-    while (p < end && is_digit(*p)) {
-        unsigned digit = (unsigned)(*p - '0');
-
-        if (p - *at >= 18 && n > ((uint64_t)INT64_MAX - digit) / 10)
-            return false;
-        n = n * 10 + digit;
-        p++;
-    }
-    if (p == *at)
-        return false;
-    *at = p;
-    *number = n;
-    return true;
 }
 
 static bool take_integer(const char **at, const char *end, int64_t *number)
@@ -60,7 +38,7 @@ static bool take_integer(const char **at, const char *end, int64_t *number)
 static const char *parse_time(const struct fp_scan_time *place, int64_t *time_us)
 {
     const char *at = place->begin;
-    uint64_t seconds, micros;
+    uint64_t seconds, micros = 0;
 
     if (!take_digits(&at, place->dot, &seconds) || seconds > SECONDS_MOST)
         return "the time is too large";
@@ -286,52 +264,6 @@ static const char *parse_header(struct fp_slice line, struct fp_header *header)
 
 /* ---------------------------------------------------------------- metrics -- */
 
-static bool is_key_character(char c)
-{
-    return (c >= 'a' && c <= 'z') || c == '_';
-}
-
-/* A key at `at`: the place behind it, or NULL. `hint` is a key that is likely. */
-static const char *take_key(const char *at, const char *end, struct fp_slice hint,
-                            struct fp_slice *key)
-{
-    const char *p = at;
-
-    if (hint.size > 0 && (size_t)(end - at) > hint.size && memcmp(at, hint.at, hint.size) == 0 &&
-        !is_key_character(at[hint.size]))
-        p += hint.size;
-    else
-        while (p < end && is_key_character(*p))
-            p++;
-    *key = between(at, p);
-    return p > at ? p : NULL;
-}
-
-static bool take_literal(const char **at, const char *end, const char *text, size_t size)
-{
-    if ((size_t)(end - *at) < size || memcmp(*at, text, size) != 0)
-        return false;
-    *at += size;
-    return true;
-}
-
-/* Keys of words, whose texts may look like numbers: a process may be registered as '5/6'. */
-static bool is_word_key(struct fp_slice key)
-{
-    static const struct fp_slice keys[] = {
-        {"erl_pid", 7}, {"name", 4},      {"label", 5},
-        {"node", 4},    {"scheduler", 9}, {"initial_call", 12},
-        {"format", 6},  {"otp", 3},       {"proc_lib_initial_call", 21},
-        {"version", 7},
-    };
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-        if (fp_slice_is(key, keys[i]))
-            return true;
-    }
-    return false;
-}
-
 static int parse_original_number(const char **at, const char *end, struct fp_slice hint,
                                  struct fp_number *number)
 {
@@ -358,7 +290,8 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
     if (dialect == FP_ORIGINAL)
         return parse_original_number(at, end, hint, number);
     p = take_key(*at, end, hint, &number->key);
-    if (p == NULL || p == end || (*p != '=' && *p != '+' && *p != '-') || is_word_key(number->key))
+    if (p == NULL || p == end || (*p != '=' && *p != '+' && *p != '-') ||
+        fp_is_word_key(number->key))
         return 0;
     number->is_change = *p != '=';
     if (take(&p, end, '+')) {
@@ -374,62 +307,6 @@ int fp_parse_number(enum fp_dialect dialect, const char **at, const char *end, s
     if (p < end && *p != ' ')
         return 0;
     *at = p < end ? p + 1 : p;
-    return 1;
-}
-
-/* A whole sample's first word tells whose it is. */
-static bool is_first_key(const struct fp_sample *sample, struct fp_slice key)
-{
-    if (fp_sample_is_own(sample))
-        return fp_slice_is(key, FP_SLICE("name"));
-    return fp_slice_is(key, FP_SLICE("erl_pid")) || fp_slice_is(key, FP_SLICE("scheduler"));
-}
-
-const char *fp_parse_words(const struct fp_sample *sample, struct fp_slice words)
-{
-    const char *at = words.at;
-    struct fp_slice key, text;
-
-    if (words.size == 0)
-        return NULL;
-    if (!fp_parse_word(&at, words.at + words.size, &key, &text) ||
-        (sample->is_carried && !is_first_key(sample, key)))
-        return "a metric or word that makes no sense";
-    return NULL;
-}
-
-const char *fp_check_words(struct fp_slice words)
-{
-    const char *at = words.at, *end = at + words.size;
-    struct fp_slice key[WORDS_MOST], text;
-
-    for (int count = 0; at < end; count++) {
-        if (count == WORDS_MOST)
-            return "too many words";
-        if (!fp_parse_word(&at, end, &key[count], &text))
-            return "a metric or word that makes no sense";
-        for (int i = 0; i < count; i++) {
-            if (fp_slice_is(key[i], key[count]))
-                return "a word twice in one line";
-        }
-    }
-    return NULL;
-}
-
-int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text)
-{
-    const char *stop = memchr(*at, ' ', (size_t)(end - *at));
-    const char *p = take_key(*at, end, FP_SLICE(""), key);
-
-    if (stop == NULL)
-        stop = end;
-    if (p == NULL || !take_literal(&p, stop, "=", 1))
-        return 0;
-    /* A number stands before the words, or is damaged. */
-    if (p < stop && (is_digit(*p) || *p == '-') && !is_word_key(*key))
-        return 0;
-    *text = between(p, stop);
-    *at = stop < end ? stop + 1 : stop;
     return 1;
 }
 

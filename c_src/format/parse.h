@@ -74,6 +74,39 @@ const char *fp_check_words(struct fp_slice words);
 /* The `key=text` at *at, which moves behind it and a blank. 1; 0: none. */
 int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text);
 
+/* Words of one sample (doc/format.md): those of the process stand before them, and only in a whole
+ * sample. None of them is carried to the next sample. */
+#define FP_SAMPLE_WORD_MAP(X)                                                                      \
+    X(message)   /* what a server has in work: `call/{get,_}` */                                   \
+    X(serves)    /* the reference of that call */                                                  \
+    X(waits_for) /* `<0.71.0>`, `timer`, ... */                                                    \
+    X(call)      /* the reference that is waited for */                                            \
+    X(request)   /* the tag of the request that is waited for */                                   \
+    X(trace)     /* of OpenTelemetry */                                                            \
+    X(span)
+
+enum fp_sample_word {
+#define FP_SAMPLE_WORD_VALUE(name) FP_WORD_##name,
+    FP_SAMPLE_WORD_MAP(FP_SAMPLE_WORD_VALUE)
+#undef FP_SAMPLE_WORD_VALUE
+        FP_SAMPLE_WORDS
+};
+
+/* Cuts the words of the sample off the end of `words`. *of_sample gets them. */
+const char *fp_split_words(const struct fp_sample *sample, struct fp_slice *words,
+                           struct fp_slice *of_sample);
+/* By word, size 0: it has none. `of_sample` is from fp_split_words(). */
+void fp_sample_words(struct fp_slice of_sample, struct fp_slice text[FP_SAMPLE_WORDS]);
+
+/* `n[2].n[1].n[0]` of a reference: a number that a thread counts up, and the thread. */
+struct fp_reference {
+    uint64_t number;
+    uint32_t thread;
+};
+
+/* 1; 0: the text is none. */
+int fp_parse_reference(struct fp_slice text, struct fp_reference *reference);
+
 /* The most frames of a sample; a session's have at most 255. */
 #define FP_FRAMES_MOST 1024
 /* Longer lines are refused. */

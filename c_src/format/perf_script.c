@@ -4,7 +4,8 @@
  * lines with the process (write_process.c). A sample is then copies:
  *
  *      header            process->text.begin, time
- *      fields            the numbers that have changed; of a whole sample all, and the words
+ *      fields            the numbers that have changed; of a whole sample all, and the words;
+ *                        the words of the sample (write_work.c)
  *      event             a constant
  *      stack lines       the stack's text
  *      root lines        process->text.root, those that the stack lacks
@@ -17,8 +18,10 @@
 #include "format/encode.h"
 #include "format/scan.h"
 #include "format/write_frame.h"
+#include "format/write_numbers.h"
 #include "format/write_process.h"
 #include "format/write_stack.h"
+#include "format/write_work.h"
 
 struct process {
     struct fp_process_text text;
@@ -45,8 +48,9 @@ struct fp_perf_script {
     uint32_t merging[FP_PROCESS_SLOTS], merging_n;
     uint32_t merging_at; /* where fp_perf_script_merged() goes on */
     uint16_t stack_merging[FP_STACK_SLOTS];
-    uint64_t weight;          /* of the text in `out` */
-    uint64_t block;           /* that the text goes to */
+    uint64_t weight; /* of the text in `out` */
+    uint64_t block;  /* that the text goes to */
+    struct fp_work_atoms atoms;
     struct fp_arena arena;    /* of the processes' texts */
     struct fp_buffer out;     /* the sample that the caller gets */
     struct fp_buffer scratch; /* what is being rendered */
@@ -94,46 +98,6 @@ static char *put_slice(char *out, struct fp_slice slice)
     return fp_put(out, slice.at, slice.size);
 }
 
-/* A bound for the numbers of a sample. */
-#define METRIC_KEY(name) " " #name "="
-#define METRICS_BYTES_MAX                                                                          \
-    (sizeof("" FP_METRIC_MAP(METRIC_KEY)) + FP_METRIC_COUNT * (2 * FP_I64_DIGITS + 1))
-
-static char *put_number(char *out, int64_t value, int64_t delta)
-{
-    *out++ = '=';
-    out = fp_put_i64(out, value);
-    *out++ = '/';
-    return FP_PUT_LITERAL(fp_put_i64(out, delta), " ");
-}
-
-static const struct fp_slice metric_key[] = {
-#define METRIC_SLICE(name) {#name, sizeof(#name) - 1},
-    FP_METRIC_MAP(METRIC_SLICE)
-#undef METRIC_SLICE
-};
-
-/* The numbers that differ from those of the sample before, most of them as their change. */
-static char *put_changes(char *out, const struct process *process, const int64_t *value,
-                         const int64_t *delta)
-{
-    for (int i = 0; i < FP_METRIC_COUNT; i++) {
-        int64_t change = (int64_t)((uint64_t)value[i] - (uint64_t)process->value[i]);
-
-        if (change == 0 && delta[i] == 0)
-            continue;
-        out = put_slice(out, metric_key[i]);
-        if (change != delta[i]) {
-            out = put_number(out, value[i], delta[i]);
-            continue;
-        }
-        if (change >= 0)
-            *out++ = '+';
-        out = FP_PUT_LITERAL(fp_put_i64(out, change), " ");
-    }
-    return out;
-}
-
 static bool is_first(const struct fp_perf_script *script, const struct process *process)
 {
     return process->block != script->block;
@@ -144,12 +108,11 @@ static char *put_fields(struct fp_perf_script *script, struct process *process, 
                         const int64_t *value, const int64_t *delta)
 {
     if (is_first(script, process)) {
-        for (int i = 0; i < FP_METRIC_COUNT; i++)
-            out = put_number(put_slice(out, metric_key[i]), value[i], delta[i]);
+        out = fp_put_numbers(out, value, delta);
         out = put_slice(out, process->text.words);
         process->block = script->block;
     } else {
-        out = put_changes(out, process, value, delta);
+        out = fp_put_changes(out, process->value, value, delta);
     }
     return out;
 }
@@ -201,9 +164,11 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
 {
     static const int64_t no_delta[FP_METRIC_COUNT];
     bool is_repeat = record->head.type == FP_RECORD_REPEAT;
+    const struct fp_work *work = fp_record_work(&record->head);
     char *out, *frames;
-    int err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + METRICS_BYTES_MAX +
-                                                  process->text.text.size + stack->lines.size);
+    int err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + FP_NUMBERS_BYTES_MAX +
+                                                  process->text.text.size + stack->lines.size +
+                                                  (work == NULL ? 0 : FP_WORK_BYTES_MAX));
 
     if (err != 0)
         return err;
@@ -216,6 +181,8 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
         out = put_fields(script, process, out, record->value, record->delta);
     else if (is_first(script, process))
         out = put_fields(script, process, out, process->value, no_delta);
+    if (work != NULL)
+        out = fp_put_work(out, &script->atoms, script->options.symbolizer, work);
     if (weight > 1) {
         out = fp_put_u64(out, weight);
         *out++ = ' ';
@@ -359,6 +326,7 @@ static bool may_be_merged(const struct fp_perf_script *script, const struct proc
                           const struct fp_record_sample *record)
 {
     return record->head.type == FP_RECORD_REPEAT && record->head.status == FP_STATUS_waiting &&
+           fp_record_work(&record->head) == NULL &&
            (process->merged == 0 || process->merged_stack == record->stack) && is_merging(script);
 }
 
@@ -541,7 +509,7 @@ static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_
         uint64_t change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
 
         out = fp_put(out, gauge->name, strlen(gauge->name));
-        out = put_number(out, gauge->value, (int64_t)change);
+        out = fp_put_number(out, gauge->value, (int64_t)change);
     }
     return out;
 }

@@ -10,9 +10,12 @@
  *   SAMPLE   one sample of a process with all its metrics
  *   REPEAT   one sample of a process, equal to the one before in status, stack and every metric
  *
+ * Behind a SAMPLE or REPEAT may stand a struct fp_work, which its size tells.
+ *
  * All sizes are multiples of 8. Text is UTF-8 and not terminated. */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/metric.h"
@@ -125,3 +128,62 @@ struct fp_record_sample {
     int64_t delta[FP_METRIC_COUNT];
 };
 #define FP_RECORD_REPEAT_SIZE (8u + 8u + 8u)
+
+/* X(kind): what a message is (erts/term/message.h). */
+#define FP_WORK_KIND_MAP(X)                                                                        \
+    X(unknown) X(call) X(cast) X(event) X(system) X(io) X(down) X(exit) X(timer) X(reply) X(info)
+
+enum fp_work_kind {
+#define FP_WORK_KIND_ENUM(name) FP_WORK_KIND_##name,
+    FP_WORK_KIND_MAP(FP_WORK_KIND_ENUM)
+#undef FP_WORK_KIND_ENUM
+        FP_WORK_KIND_COUNT
+};
+
+/* What a process waits for, and what `target` and `node` are of it. */
+enum fp_work_target {
+    FP_WORK_NO_TARGET,         /* or not known */
+    FP_WORK_PROCESS,        /* number, serial */
+    FP_WORK_PORT,           /* number */
+    FP_WORK_REMOTE_PROCESS, /* number, serial; node: atom word */
+    FP_WORK_REMOTE_NAME,    /* atom word; node: atom word */
+    FP_WORK_LOCK,
+    FP_WORK_SOCKET,
+    FP_WORK_TARGETS
+};
+
+/* What the tag of a message or request is; its atom word, and of a tuple the arity. */
+enum fp_work_shape { FP_WORK_UNTOLD, FP_WORK_OTHER, FP_WORK_ATOM, FP_WORK_TUPLE };
+
+struct fp_work_tag {
+    uint64_t atom;
+    uint32_t arity;
+    uint32_t shape; /* enum fp_work_shape */
+};
+
+/* What a process has in work and waits for: words of this sample. All 0: nothing is known. */
+struct fp_work {
+    uint8_t kind;   /* enum fp_work_kind of `message` */
+    uint8_t waits;  /* enum fp_work_target */
+    uint8_t serves; /* 1: the message is the call served_ref */
+    uint8_t calls;  /* 1: it waits for the answer to the call called_ref */
+    uint32_t unused;
+    struct fp_work_tag message, request;
+    uint32_t served_ref[3], called_ref[3]; /* n[0], n[1], n[2] */
+    union {
+        uint32_t pid[2];
+        uint64_t word; /* the port's number, an atom word */
+    } target;
+    uint64_t node;
+};
+
+/* The work behind a sample's record, or NULL. */
+static inline const struct fp_work *fp_record_work(const struct fp_record *record)
+{
+    uint32_t size = record->type == FP_RECORD_REPEAT ? FP_RECORD_REPEAT_SIZE
+                                                     : (uint32_t)sizeof(struct fp_record_sample);
+
+    return record->size == size + sizeof(struct fp_work)
+               ? (const struct fp_work *)(const void *)((const char *)record + size)
+               : NULL;
+}

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "report/chains.h"
 #include "report/text.h"
 
 bool fp_filter_status(const struct fp_profile *profile, struct fp_filter *filter,
@@ -129,6 +130,8 @@ static uint32_t code_of(const struct fp_profile *profile, enum fp_dimension dime
         return class_of_metric(profile, FP_SLICE("message_queue_len"), row, 1000);
     case FP_DIMENSION_sign:
         return weight >= 0;
+    case FP_DIMENSION_message:
+        return fp_row_words(profile, row)->message;
     case FP_DIMENSION_event:
         return profile->event[row->event];
     default:
@@ -147,6 +150,7 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
     switch (dimension) {
     case FP_DIMENSION_status:
     case FP_DIMENSION_process:
+    case FP_DIMENSION_message:
     case FP_DIMENSION_event:
         return fp_profile_text(profile, code);
     case FP_DIMENSION_pid:
@@ -172,28 +176,42 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
     }
 }
 
-/* --------------------------------------------------- the tree without lines -- */
+/* --------------------------------------------------- a tree of its own -- */
 
 FP_INTERN_PAIR(intern_node, struct fp_aggregate, struct fp_node, node, nodes, parent, frame)
 
-static int intern_name(struct fp_aggregate *sums, struct fp_budget *budget,
-                       const struct fp_frame_ids *frame, uint32_t *id)
+static int intern_name(struct fp_aggregate *sums, struct fp_slice symbol, uint32_t dso,
+                       uint32_t *id)
 {
+    struct fp_budget *budget = &sums->profile->budget;
     size_t known = sums->names.count;
-    uint32_t line;
-    struct fp_slice symbol = fp_profile_text(sums->profile, frame->symbol);
-    int err = fp_strings_intern(&sums->names, budget, fp_text_without_line(symbol, &line), id);
+    int err = fp_strings_intern(&sums->names, budget, symbol, id);
 
     if (err == 0)
         err = FP_GROW_ZEROS(budget, &sums->dso, &sums->dso_room, *id + 1u);
     if (err == 0 && sums->names.count > known)
-        sums->dso[*id] = frame->dso;
+        sums->dso[*id] = dso;
     return err;
 }
 
-/* Parents come before their children. */
-static int make_tree(struct fp_aggregate *sums, struct fp_budget *budget)
+int fp_aggregate_name(struct fp_aggregate *sums, struct fp_slice symbol, struct fp_slice dso,
+                      uint32_t *name)
 {
+    uint32_t id;
+    int err = fp_strings_intern(&sums->profile->strings, &sums->profile->budget, dso, &id);
+
+    return err != 0 ? err : intern_name(sums, symbol, id, name);
+}
+
+int fp_aggregate_child(struct fp_aggregate *sums, uint32_t parent, uint32_t name, uint32_t *node)
+{
+    return intern_node(sums, &sums->profile->budget, (struct fp_node){parent, name}, node);
+}
+
+/* Parents come before their children. */
+static int make_tree(struct fp_aggregate *sums, bool with_lines)
+{
+    struct fp_budget *budget = &sums->profile->budget;
     const struct fp_tree *tree = &sums->profile->tree;
     int err = FP_GROW_ZEROS(budget, &sums->map, &sums->map_room, tree->node_count);
 
@@ -202,9 +220,13 @@ static int make_tree(struct fp_aggregate *sums, struct fp_budget *budget)
     sums->node_count = 1; /* the root */
     for (size_t n = 1; n < tree->node_count && err == 0; n++) {
         const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
+        struct fp_slice symbol = fp_profile_text(sums->profile, frame->symbol);
         struct fp_node node = {.parent = sums->map[tree->node[n].parent]};
+        uint32_t line;
 
-        err = intern_name(sums, budget, frame, &node.frame);
+        if (!with_lines)
+            symbol = fp_text_without_line(symbol, &line);
+        err = intern_name(sums, symbol, frame->dso, &node.frame);
         if (err == 0)
             err = intern_node(sums, budget, node, &sums->map[n]);
     }
@@ -245,10 +267,9 @@ struct fp_slice fp_aggregate_dso(const struct fp_aggregate *sums, uint32_t node)
 /* ------------------------------------------------------------------- groups -- */
 
 /* The node and the codes. */
-#define KEY_BYTES offsetof(struct fp_group, samples)
-_Static_assert(KEY_BYTES == sizeof(uint32_t) * (1 + FP_DIMENSION_COUNT), "a key has no padding");
+#define KEY_BYTES (offsetof(struct fp_group, code) + sizeof(uint32_t) * FP_DIMENSION_COUNT)
 
-static int add(struct fp_aggregate *sums, const struct fp_group *key)
+int fp_aggregate_add(struct fp_aggregate *sums, const struct fp_group *key)
 {
     struct fp_budget *budget = &sums->profile->budget;
     uint64_t hash = fp_hash(key, KEY_BYTES);
@@ -274,22 +295,42 @@ static int add(struct fp_aggregate *sums, const struct fp_group *key)
     return err;
 }
 
-static int add_row(struct fp_aggregate *sums, const struct fp_query *query,
-                   const struct fp_row *row)
+int fp_aggregate_key(const struct fp_aggregate *sums, const struct fp_query *query,
+                     const struct fp_row *row, struct fp_group *key)
 {
     const struct fp_profile *profile = sums->profile;
-    uint32_t node = profile->tree.stack[row->stack].node;
-    struct fp_group key = {.samples = (uint64_t)fp_row_count(profile, row)};
     int64_t weight;
 
-    if (!fp_row_weight(profile, query, row, &weight) || weight == 0)
+    if (!fp_row_weight(profile, query, row, &weight) || weight == 0 ||
+        (query->with_chains && fp_row_words(profile, row)->waits_for == 0))
         return 0;
+    *key = (struct fp_group){.samples = (uint64_t)fp_row_count(profile, row),
+                             .weight = fp_magnitude(weight)};
     for (uint32_t i = 0; i < query->dimension_count; i++)
-        key.code[i] = code_of(profile, query->dimension[i], row, weight);
-    if (!query->without_stacks)
-        key.node = sums->map == NULL ? node : sums->map[node];
-    key.weight = fp_magnitude(weight);
-    return add(sums, &key);
+        key->code[i] = code_of(profile, query->dimension[i], row, weight);
+    return 1;
+}
+
+static int add_rows(struct fp_aggregate *sums, const struct fp_query *query)
+{
+    const struct fp_profile *profile = sums->profile;
+    struct fp_cursor cursor;
+    struct fp_group key;
+    struct fp_row row;
+    int err = 0, more = 0;
+
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &sums->profile->budget);
+    while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
+        uint32_t node = profile->tree.stack[row.stack].node;
+
+        if (!fp_aggregate_key(sums, query, &row, &key))
+            continue;
+        if (!query->without_stacks)
+            key.node = sums->map == NULL ? node : sums->map[node];
+        err = fp_aggregate_add(sums, &key);
+    }
+    fp_cursor_close(&cursor);
+    return err != 0 ? err : more;
 }
 
 static void keep_signs_apart(struct fp_query *query)
@@ -304,19 +345,17 @@ static void keep_signs_apart(struct fp_query *query)
 
 int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile, struct fp_query *query)
 {
-    struct fp_cursor cursor;
-    struct fp_row row;
-    int err = 0, more = 0;
+    int err = 0;
 
     *sums = (struct fp_aggregate){.profile = profile};
     keep_signs_apart(query);
-    if (query->without_lines && !query->without_stacks)
-        err = make_tree(sums, &profile->budget);
-    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
-        err = add_row(sums, query, &row);
-    fp_cursor_close(&cursor);
-    return err != 0 ? err : more;
+    if ((query->with_chains || query->without_lines) && !query->without_stacks)
+        err = make_tree(sums, !query->without_lines);
+    if (err != 0)
+        return err;
+    if (query->with_chains && !query->without_stacks)
+        return fp_chains_make(sums, query);
+    return add_rows(sums, query);
 }
 
 void fp_aggregate_free(struct fp_aggregate *sums)

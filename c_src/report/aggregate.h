@@ -66,6 +66,7 @@ bool fp_filter_status(const struct fp_profile *profile, struct fp_filter *filter
     X(memory)  /* by powers of ten: memory_10s_MiB */                                              \
     X(queue)   /* of messages, by powers of ten: queue_100s */                                     \
     X(sign)    /* of the weight: negative, positive */                                             \
+    X(message) /* that a server has in work: call:{get,_} */                                       \
     X(event)   /* of perf */                                                                       \
     X(file)
 
@@ -85,6 +86,7 @@ struct fp_query {
     uint32_t dimension_count;
     int without_lines;  /* two lines of one function are one frame */
     int without_stacks; /* one sum for each group; without_lines is of no use then */
+    int with_chains;    /* chains.h; only samples of processes that wait for something */
 };
 
 /* 1 and the weight, which has the sign of its delta; 0: the query's filter leaves the sample out,
@@ -114,9 +116,9 @@ struct fp_aggregate {
     struct fp_group *group; /* in the order of their first samples */
     size_t count, room;
     struct fp_table table;
-    /* The tree without lines: the profile's node n is node map[n], whose frame is a number of
-     * `names`; dso[name] is the text of the first frame with this name. With lines, `map` is NULL,
-     * and the tree is the profile's. */
+    /* A tree of its own, without lines or with chains: the profile's node n is node map[n], whose
+     * frame is a number of `names`; dso[name] is the text of the first frame with this name.
+     * Otherwise `map` is NULL, and the tree is the profile's. */
     uint32_t *map, *dso;
     struct fp_node *node;
     size_t node_count, node_room, map_room, dso_room;
@@ -130,6 +132,15 @@ struct fp_aggregate {
 int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile,
                       struct fp_query *query);
 void fp_aggregate_free(struct fp_aggregate *sums);
+
+/* For chains.c, with a tree of its own: a frame, a node, the key of a sample without its node (1,
+ * or 0: the sample is left out, or weighs nothing), and a sample added. */
+int fp_aggregate_name(struct fp_aggregate *sums, struct fp_slice symbol, struct fp_slice dso,
+                      uint32_t *name);
+int fp_aggregate_child(struct fp_aggregate *sums, uint32_t parent, uint32_t name, uint32_t *node);
+int fp_aggregate_key(const struct fp_aggregate *sums, const struct fp_query *query,
+                     const struct fp_row *row, struct fp_group *key);
+int fp_aggregate_add(struct fp_aggregate *sums, const struct fp_group *key);
 
 /* The nodes of a group's stack, root first; their count. */
 size_t fp_aggregate_stack(const struct fp_aggregate *sums, uint32_t node,

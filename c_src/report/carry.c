@@ -197,6 +197,10 @@ int fp_carry_read(struct fp_carry *carry, struct fp_strings *strings, struct fp_
     struct fp_carried *process = NULL;
     int err = read_numbers(&line, &words);
 
+    if (err == 0) {
+        line.bad = fp_split_words(sample, &words, &fields->of_sample);
+        err = line.bad == NULL ? 0 : FP_EINVAL;
+    }
     if (err == 0 && (words.size > 0 || !sample->is_carried)) {
         err = read_whole(carry, &line, words);
     } else if (err == 0) {

@@ -1,7 +1,8 @@
 /* carry.h - the numbers and words of a sample, whole.
  *
  * A session's file of format 2 leaves out what is as it was in the process' sample before. The
- * first sample of a process in each block of the file has all, and only such a sample has words.
+ * first sample of a process in each block of the file has all, and only such a sample has words of
+ * its process. Words of a sample (format 3) are never carried.
  *
  * After damage the sample before is not known: numbers and words of a process are absent, not
  * wrong, until its next whole sample.
@@ -29,6 +30,7 @@ struct fp_fields {
     uint32_t key[FP_METRICS_MOST];
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
     uint32_t words;
+    struct fp_slice of_sample; /* fp_split_words(): part of the sample's text */
 };
 
 /* The fields of `sample`. *fields has those of any sample before, whose keys are likely again. 0;

@@ -52,6 +52,37 @@ static void put_dimension(struct fp_output *output, struct fp_slice text, char *
         FP_OUTPUT_LITERAL(output, ";");
 }
 
+/* The name of one that is waited for, with its blanks as underscores. */
+static void put_waits_for(struct fp_output *output, struct fp_slice name)
+{
+    static const struct {
+        struct fp_slice encoded;
+        const char *plain;
+    } pairs[] = {{{"%20", 3}, "_"}, {{"%3C", 3}, "<"}, {{"%3E", 3}, ">"}};
+
+    for (size_t i = 0; i < name.size; i++) {
+        const char *plain = name.at + i;
+
+        for (size_t p = 0; p < 3; p++) {
+            if (name.size - i >= 3 && memcmp(name.at + i, pairs[p].encoded.at, 3) == 0)
+                plain = pairs[p].plain;
+        }
+        fp_output_put(output, plain, 1);
+        i += plain == name.at + i ? 0 : 2;
+    }
+}
+
+static void put_symbol(const struct fp_aggregate *sums, uint32_t node, struct fp_output *output,
+                       char *name)
+{
+    struct fp_slice text = fp_text_visible(fp_aggregate_symbol(sums, node), name);
+
+    if (sums->map != NULL && fp_slice_is(fp_aggregate_dso(sums, node), FP_SLICE("waits_for")))
+        put_waits_for(output, text);
+    else
+        fp_output_text(output, text);
+}
+
 static void put_group(const struct fp_aggregate *sums, const struct fp_query *query,
                       const struct fp_group *group, struct fp_output *output, char *name)
 {
@@ -66,7 +97,7 @@ static void put_group(const struct fp_aggregate *sums, const struct fp_query *qu
     for (size_t i = 0; i < count; i++) {
         if (i > 0)
             FP_OUTPUT_LITERAL(output, ";");
-        fp_output_text(output, fp_text_visible(fp_aggregate_symbol(sums, nodes[i]), name));
+        put_symbol(sums, nodes[i], output, name);
     }
     if (count == 0)
         FP_OUTPUT_LITERAL(output, "[no_frames]");

@@ -72,8 +72,8 @@ struct fp_index_sum {
 };
 
 #define FP_INDEX_TABLES 21
-/* Of the whole file: the last two are run_end and own. */
-#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 2)
+/* Of the whole file: the last four are run_end, own and those of messages. */
+#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 4)
 
 struct fp_index {
     struct fp_profile *profile;
@@ -90,6 +90,7 @@ struct fp_index {
     struct fp_index_sum sum[FP_METRICS_MOST];
     bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
     struct fp_column own;                  /* numbers of the profiler's own rows */
+    struct fp_column message_row, message; /* of rows with a message, which is a text */
     /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;
     bool has_runs;

@@ -210,6 +210,8 @@ static void put_header(struct fp_index *w)
     put_texts(w, "statuses", w->status_text, w->status_count);
     put_schemas(w);
     put_column(output, "own_rows", &w->own);
+    if (profile->message_rows > 0)
+        put_pair(w, "message", "sparse", "rows", &w->message_row, "values", &w->message);
     fp_json_begin(output, "tables", "{");
     for (int t = 0; t < FP_INDEX_TABLES; t++)
         put_column(output, fp_index_table_name(t), &w->table[t]);

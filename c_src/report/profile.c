@@ -2,6 +2,7 @@
  * most some unused texts. */
 #include "report/profile.h"
 #include "report/sample_process.h"
+#include "report/sample_words.h"
 
 #define EVENTS_MOST 256
 
@@ -64,6 +65,8 @@ void fp_profile_destroy(struct fp_profile *profile)
     fp_tree_free(&profile->tree);
     fp_strings_free(&profile->strings, budget);
     fp_table_free(&profile->processes, budget);
+    fp_table_free(&profile->words_table, budget);
+    FP_FREE(budget, profile->words, profile->words_room);
     fp_carry_free(&profile->carry, budget);
     free(profile->fine);
     free(profile->process);
@@ -318,6 +321,8 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         return err;
     note_metrics(profile, row, process->is_own);
     process->samples++;
+    profile->message_rows += fp_row_words(profile, row)->message != 0;
+    profile->call_rows += fp_row_words(profile, row)->references != 0;
     if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
     if (!process->is_own) {
@@ -338,6 +343,8 @@ static int understand(struct fp_profile *profile, const struct fp_sample *sample
 
     if (err == 0)
         err = read_numbers(profile);
+    if (err == 0)
+        err = fp_profile_words(profile, row);
     row->time_us = sample->header.time_us;
     row->period = sample->header.period;
     row->scheduler = sample->header.scheduler;

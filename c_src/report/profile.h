@@ -35,6 +35,16 @@ struct fp_process {
     int64_t first_us, last_us;
 };
 
+/* What a sample says of itself, but for references, which stand in its row. Texts. */
+struct fp_words {
+    uint32_t message; /* `call:{get,_}`; 0: it has none, as below */
+    uint32_t waits_for, request;
+    uint32_t references; /* 1: `serves`, 2: `call` */
+};
+
+#define FP_WORDS_SERVES 1u
+#define FP_WORDS_CALL 2u
+
 struct fp_metric_facts {
     uint32_t name;
     int64_t value_min, value_max, delta_min, delta_max; /* 0 is among them */
@@ -65,7 +75,7 @@ struct fp_index_mark {
     bool is_set, has_failed;
     struct fp_cursor cursor; /* behind the last row, which is at `row_bytes` */
     size_t row_bytes;
-    uint64_t rows, own_rows;
+    uint64_t rows, own_rows, message_rows;
     size_t strings, string_bytes, frames, nodes;
     uint64_t metric_rows[FP_METRICS_MOST], metric_odd[FP_METRICS_MOST];
     int64_t first_us;
@@ -79,7 +89,11 @@ struct fp_profile {
     struct fp_process *process;
     size_t process_count, process_room;
     struct fp_table processes; /* by thread and erl_pid; the first of a node: by pid, too */
-    uint32_t *last;            /* by text of a thread: its last process, from 1 on */
+    struct fp_words *words;    /* of samples; number 0 has none */
+    size_t words_count, words_room;
+    struct fp_table words_table;
+    uint64_t message_rows, call_rows; /* with these words */
+    uint32_t *last;                   /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
     uint32_t metric_count;
@@ -136,6 +150,15 @@ int fp_profile_keep_row(struct fp_profile *profile, struct fp_rows *rows, struct
 static inline struct fp_slice fp_profile_text(const struct fp_profile *profile, uint32_t id)
 {
     return fp_strings_at(&profile->strings, id);
+}
+
+/* Of the sample itself. */
+static inline const struct fp_words *fp_row_words(const struct fp_profile *profile,
+                                                  const struct fp_row *row)
+{
+    static const struct fp_words none;
+
+    return row->words == 0 ? &none : &profile->words[row->words];
 }
 
 /* By name; -1: there is none. */

@@ -7,8 +7,8 @@
 #include "report/varint.h"
 
 enum {
-    HAS_FILE = 1,
-    HAS_EVENT = 2,
+    HAS_SOURCE = 1,
+    HAS_WORDS = 2,
     HAS_SCHEMA = 4,
     HAS_STACK = 8,
     HAS_PERIOD = 16,
@@ -17,8 +17,8 @@ enum {
     HAS_SCHEDULER = 128,
 };
 
-/* The most bytes of a row: 12 numbers, two sets, and two numbers for each metric. */
-#define ROW_MOST (FP_VARINT_MOST * (12 + 2 * 2 + 2 * FP_METRICS_MOST))
+/* The most bytes of a row: 16 numbers, two sets, and two numbers for each metric. */
+#define ROW_MOST (FP_VARINT_MOST * (16 + 2 * 2 + 2 * FP_METRICS_MOST))
 
 /* ----------------------------------------------------------------- tracks -- */
 
@@ -151,21 +151,83 @@ static uint8_t *put_metrics(uint8_t *at, uint8_t *flags, struct fp_track *track,
     return at;
 }
 
+/* ------------------------------------------------------------------ words -- */
+
+static bool same_reference(struct fp_reference a, struct fp_reference b)
+{
+    return a.number == b.number && a.thread == b.thread;
+}
+
+static uint8_t *put_reference(uint8_t *at, struct fp_reference reference)
+{
+    return fp_put_varint(fp_put_varint(at, reference.number), reference.thread);
+}
+
+static struct fp_reference get_reference(const uint8_t **at)
+{
+    uint64_t number = get(at);
+
+    return (struct fp_reference){number, (uint32_t)get(at)};
+}
+
+static uint8_t *put_words(uint8_t *at, uint8_t *flags, struct fp_track *track,
+                          const struct fp_row *row)
+{
+    bool serves = !same_reference(row->serves, track->serves);
+    bool call = !same_reference(row->call, track->call);
+    bool is_new = serves || call || row->words != track->words;
+
+    if (row->words == 0)
+        return at;
+    *flags |= HAS_WORDS;
+    at = fp_put_varint(at, is_new ? 1 + ((uint64_t)row->words << 2 | serves << 1 | call) : 0);
+    if (serves)
+        at = put_reference(at, row->serves);
+    if (call)
+        at = put_reference(at, row->call);
+    track->words = row->words;
+    track->serves = row->serves;
+    track->call = row->call;
+    return at;
+}
+
+static void get_words(struct fp_cursor *cursor, struct fp_track *track, uint8_t flags,
+                      struct fp_row *row)
+{
+    uint64_t words = get_if(&cursor->at, flags, HAS_WORDS, 0);
+
+    row->words = 0;
+    row->serves = row->call = (struct fp_reference){0};
+    if ((flags & HAS_WORDS) == 0)
+        return;
+    if (words > 0) {
+        words--;
+        track->words = (uint32_t)(words >> 2);
+        if (words >> 1 & 1)
+            track->serves = get_reference(&cursor->at);
+        if (words & 1)
+            track->call = get_reference(&cursor->at);
+    }
+    row->words = track->words;
+    row->serves = track->serves;
+    row->call = track->call;
+}
+
 /* The first row of a process is compared with schema 0 and stack 0, by the reader too. */
 int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_schema *schemas,
                 struct fp_row *row)
 {
     const struct fp_schema *schema = &schemas[row->schema];
     struct fp_track *track;
-    bool is_other = false;
+    bool is_other_schema = false, is_other_source = row->file != rows->file || row->event != 0;
     uint8_t *at, *flags;
     int err = FP_GROW(budget, &rows->bytes, &rows->room, rows->size + ROW_MOST);
 
     if (err == 0)
         err = track_of(&rows->tracks, budget, row->process, &track);
     if (err == 0) {
-        is_other = row->schema != track->schema || track->room == 0;
-        err = is_other ? fit(track, budget, schema) : 0;
+        is_other_schema = row->schema != track->schema || track->room == 0;
+        err = is_other_schema ? fit(track, budget, schema) : 0;
     }
     if (err != 0)
         return err;
@@ -173,14 +235,15 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_
     *flags = 0;
     at = fp_put_varint(flags + 1, fp_zigzag(row->time_us - rows->time_us));
     at = fp_put_varint(at, row->process);
-    at = put_if(at, flags, HAS_FILE, row->file != rows->file, row->file);
-    at = put_if(at, flags, HAS_EVENT, row->event != 0, row->event);
+    at = put_if(at, flags, HAS_SOURCE, is_other_source, row->file);
+    at = put_if(at, flags, HAS_SOURCE, is_other_source, row->event);
     at = put_if(at, flags, HAS_SCHEMA, row->schema != track->schema, row->schema);
     at = put_if(at, flags, HAS_STACK, row->stack != track->stack, row->stack);
     at = put_if(at, flags, HAS_PERIOD, row->period != 1, (uint64_t)row->period);
     at = put_if(at, flags, HAS_SCHEDULER, row->scheduler != 0, row->scheduler);
+    at = put_words(at, flags, track, row);
     at = put_metrics(at, flags, track, schema, row);
-    if (is_other)
+    if (is_other_schema)
         track->seen |= seen_in(schema);
     rows->size = (size_t)(at - rows->bytes);
     rows->count++;
@@ -248,15 +311,16 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
     err = track_of(&cursor->tracks, cursor->budget, row->process, &track);
     if (err != 0)
         return err;
-    cursor->file = (uint32_t)get_if(&cursor->at, flags, HAS_FILE, cursor->file);
+    cursor->file = (uint32_t)get_if(&cursor->at, flags, HAS_SOURCE, cursor->file);
     row->file = cursor->file;
-    row->event = (uint32_t)get_if(&cursor->at, flags, HAS_EVENT, 0);
+    row->event = (uint32_t)get_if(&cursor->at, flags, HAS_SOURCE, 0);
     track->schema = (uint32_t)get_if(&cursor->at, flags, HAS_SCHEMA, track->schema);
     row->schema = track->schema;
     track->stack = (uint32_t)get_if(&cursor->at, flags, HAS_STACK, track->stack);
     row->stack = track->stack;
     row->period = (int64_t)get_if(&cursor->at, flags, HAS_PERIOD, 1);
     row->scheduler = (uint32_t)get_if(&cursor->at, flags, HAS_SCHEDULER, 0);
+    get_words(cursor, track, flags, row);
     schema = &cursor->schemas[row->schema];
     is_other = flags & HAS_SCHEMA || track->room == 0;
     err = is_other ? fit(track, cursor->budget, schema) : 0;

@@ -8,12 +8,15 @@
  *      flags       1 byte, HAS_*
  *      time        change since the row before, signed
  *      process
- *      [file]      HAS_FILE: otherwise the row before's
- *      [event]     HAS_EVENT: otherwise 0
+ *      [file]      HAS_SOURCE: otherwise the row before's
+ *      [event]     HAS_SOURCE: otherwise 0
  *      [schema]    HAS_SCHEMA: otherwise the process' last
  *      [stack]     HAS_STACK: otherwise the process' last
  *      [period]    HAS_PERIOD: otherwise 1
  *      [scheduler] HAS_SCHEDULER: otherwise 0
+ *      [words]     HAS_WORDS: 0: those of the process' last row with words, else 1 + 4 times the
+ *                  number of the words + 2 where `serves` is new + 1 where `call` is
+ *      [reference] number and thread of a new `serves`, then of a new `call`
  *      [set]       HAS_VALUES: the places of the schema whose values changed
  *      [set]       HAS_DELTAS: the places whose deltas are odd (struct fp_row)
  *      numbers     by place: the change and the delta, where the sets have it
@@ -23,6 +26,7 @@
 
 #include <stdint.h>
 
+#include "format/parse.h"
 #include "report/budget.h"
 
 #define FP_METRICS_MOST 128
@@ -50,6 +54,8 @@ struct fp_row {
     int64_t time_us;
     int64_t period;
     uint32_t process, stack, schema, event, file, scheduler;
+    uint32_t words;                   /* of the sample (struct fp_words); 0: none */
+    struct fp_reference serves, call; /* where the words have them, else 0 */
     /* By the place in the schema. A delta is odd when it is not the difference to the value before
      * (for the first value of a process: not 0). fp_rows_add() and fp_cursor_next() set `odd`, and
      * `changed`: values that are not the value before (of the first one: that are not 0). */
@@ -61,7 +67,8 @@ struct fp_row {
 
 /* The last row of a process. */
 struct fp_track {
-    uint32_t stack, schema;
+    uint32_t stack, schema, words;
+    struct fp_reference serves, call;
     fp_metric_set seen; /* metrics of any of its rows */
     int64_t *value;     /* by metric */
     size_t room;

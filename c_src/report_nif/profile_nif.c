@@ -132,7 +132,7 @@ static ERL_NIF_TERM metric_term(ErlNifEnv *env, const struct fp_profile *profile
     return fp_slice_term(env, fp_profile_text(profile, profile->metric[i].name));
 }
 
-static ERL_NIF_TERM process_term(ErlNifEnv *env, const struct fp_profile *profile, size_t i)
+ERL_NIF_TERM fp_process_term(ErlNifEnv *env, const struct fp_profile *profile, size_t i)
 {
     static const struct fp_field fields[] = {
         FP_FIELD("comm", TEXT, fp_process, comm),
@@ -234,6 +234,8 @@ FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
     put_losses(env, &map, p);
     fp_map_put_u64(env, &map, "samples", p->rows.count - p->own_count);
     fp_map_put(env, &map, "events", list_of(env, p, event_term, 0, p->event_count));
+    fp_map_put_u64(env, &map, "messages", p->message_rows);
+    fp_map_put_u64(env, &map, "calls", p->call_rows);
     fp_map_put_u64(env, &map, "processes", count_processes(p));
     fp_map_put(env, &map, "metrics", metrics_of(env, p, 0));
     fp_map_put(env, &map, "own_metrics", metrics_of(env, p, 1));
@@ -252,5 +254,5 @@ FP_HANDLE_NIF(fp_nif_profile_processes, fp_profile_kind)
         return enif_make_badarg(env);
     if (from < to && to - from > most)
         to = from + most;
-    return list_of(env, profile, process_term, from, to);
+    return list_of(env, profile, fp_process_term, from, to);
 }

@@ -52,7 +52,8 @@ static int get_filter(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query)
 {
-    static const char *const frames[] = {"lines", "functions", "none", NULL};
+    static const char *const frames[] = {"lines",           "functions", "none", "line_chains",
+                                         "function_chains", "chains",    NULL};
     const ERL_NIF_TERM *part;
     ERL_NIF_TERM head, list;
     uint32_t seen = 0;
@@ -73,8 +74,9 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
         query->dimension[query->dimension_count++] = (enum fp_dimension)d;
     }
     kind = fp_get_name(env, part[2], frames);
-    query->without_lines = kind == 1;
-    query->without_stacks = kind == 2;
+    query->without_lines = kind == 1 || kind == 4;
+    query->without_stacks = kind == 2 || kind == 5;
+    query->with_chains = kind >= 3;
     return kind >= 0;
 }
 
@@ -149,8 +151,9 @@ static int stacks_term(struct stacks *stacks, uint64_t most, ERL_NIF_TERM *term)
     ERL_NIF_TERM list = enif_make_list(env, 0);
     uint64_t weight = 0, samples = 0;
 
-    /* The tree without lines has at most as many nodes. */
-    stacks->frames = calloc(stacks->sums.profile->tree.node_count, sizeof(*stacks->frames));
+    /* Without chains a tree of its own has at most as many nodes. */
+    stacks->frames = calloc(stacks->sums.profile->tree.node_count + stacks->sums.node_count,
+                            sizeof(*stacks->frames));
     if (order == NULL || stacks->frames == NULL) {
         free(order);
         return FP_ENOMEM;

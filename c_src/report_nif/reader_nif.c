@@ -156,6 +156,36 @@ static const char *words_term(struct call *call, struct fp_slice text, ERL_NIF_T
     return NULL;
 }
 
+/* A colon is encoded in a file. */
+static ERL_NIF_TERM sample_word_term(struct call *call, struct fp_slice text)
+{
+    ERL_NIF_TERM term;
+    unsigned char *plain;
+    size_t size = 0;
+
+    if (memmem(text.at, text.size, "%3A", 3) == NULL)
+        return text_term(call, text);
+    plain = enif_make_new_binary(call->env, text.size, &term);
+    for (size_t i = 0; i < text.size; i++) {
+        bool is_colon = text.size - i >= 3 && memcmp(text.at + i, "%3A", 3) == 0;
+
+        plain[size++] = is_colon ? ':' : (unsigned char)text.at[i];
+        i += is_colon ? 2 : 0;
+    }
+    return enif_make_sub_binary(call->env, term, 0, size);
+}
+
+/* Those of the process are shared by its samples; each of the sample is put over a copy. */
+static void add_sample_words(struct call *call, struct fp_slice text, ERL_NIF_TERM *words)
+{
+    const char *at = text.at, *end = at + text.size;
+    struct fp_slice key, word;
+
+    while (at < end && fp_parse_word(&at, end, &key, &word))
+        enif_make_map_put(call->env, *words, text_term(call, key), sample_word_term(call, word),
+                          words);
+}
+
 /* Numbers and words of the fields. */
 static const char *field_terms(struct call *call, const struct fp_sample *sample,
                                ERL_NIF_TERM *metrics, ERL_NIF_TERM *words)
@@ -175,7 +205,10 @@ static const char *field_terms(struct call *call, const struct fp_sample *sample
     }
     if (!enif_make_map_from_arrays(call->env, keys, values, fields->count, metrics))
         return "a metric twice in one line";
-    return words_term(call, fp_strings_at(&reader->strings, fields->words), words);
+    bad = words_term(call, fp_strings_at(&reader->strings, fields->words), words);
+    if (bad == NULL)
+        add_sample_words(call, fields->of_sample, words);
+    return bad;
 }
 
 /* A sample that is not of the kind that is read has no term. */

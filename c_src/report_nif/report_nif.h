@@ -63,11 +63,17 @@ ERL_NIF_TERM fp_file_map(ErlNifEnv *env, const struct fp_profile *profile,
 
 /* ---- profile_nif.c, query_nif.c -- */
 
+/* [{Symbol, Dso}] of a node of the profile's tree, leaf first. */
+ERL_NIF_TERM fp_frames_term(ErlNifEnv *env, const struct fp_profile *profile, uint32_t node);
+/* A process as flame_prof_profile:processes/1 has it. */
+ERL_NIF_TERM fp_process_term(ErlNifEnv *env, const struct fp_profile *profile, size_t i);
+
 extern const struct fp_handle_kind fp_profile_kind;
 
-/* {By, [Dimension], Frames, {FromUs, ToUs, [Status], Processes}}. Frames is lines, functions or
- * none; an empty list is any status; Processes is all, or a binary with a byte for each process,
- * 0 leaving it out. The query is valid as long as the term. 1; 0: the term is no query. */
+/* {By, [Dimension], Frames, {FromUs, ToUs, [Status], Processes}}. Frames is lines, functions, none,
+ * line_chains, function_chains or chains (no frames); an empty list is any status; Processes is
+ * all, or a binary with a byte for each process, 0 leaving it out. The query is valid as long as
+ * the term. 1; 0: the term is no query. */
 int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM term,
                  struct fp_query *query);
 
@@ -102,6 +108,7 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     X(profile_info, 1, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                                \
     X(profile_processes, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                           \
     X(profile_stacks, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                              \
+    X(profile_calls, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                               \
     X(profile_export, 4, ERL_NIF_DIRTY_JOB_IO_BOUND)
 
 #define FP_REPORT_NIF_DECLARE(name, arity, flags) FP_REPORT_NIF(fp_nif_##name);

@@ -96,7 +96,7 @@ static int names_may_differ(const struct fp_sampler *s, const struct target *tar
 }
 
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
-                   const struct fp_stack *frames)
+                   const struct fp_stack *frames, const struct fp_work *work)
 {
     struct target *target = &s->target[slot];
     uint32_t stack = target->series.stack;
@@ -119,9 +119,12 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
     target->series.scheduler = s->on_scheduler;
     if ((frames != NULL && push_stack(s, frames, &stack) != 0) ||
         fp_series_push(&target->series, s->options.ring, slot, stack, now->status, s->tick_us,
-                       value) != 0)
+                       value, work) != 0)
         goto full;
     target->stack_token = fp_stack_table_token(s->stacks, stack);
+    target->has_work = work != NULL;
+    if (work != NULL && work != &target->work)
+        target->work = *work;
     target->state = now->state;
     target->i = now->i;
     target->stop = now->stop;
@@ -159,6 +162,6 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number)
     if ((!target->is_defined && push_scheduler(s, slot, number) != 0) ||
         push_stack(s, &idle, &stack) != 0 ||
         fp_series_push(&target->series, s->options.ring, slot, stack, FP_STATUS_waiting, s->tick_us,
-                       nothing) != 0)
+                       nothing, NULL) != 0)
         fp_sampler_count(s, FP_COUNTER_dropped, 1);
 }

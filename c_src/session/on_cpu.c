@@ -38,7 +38,8 @@ size_t fp_on_cpu_unwind(void *self, const struct fp_capture *capture, uint64_t *
 /* One sample for each tick that waited, at the time of that tick: they lie evenly between the first
  * and the last. */
 static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pending, uint32_t slot,
-                       const struct fp_snapshot *now, const struct fp_stack *stack)
+                       const struct fp_snapshot *now, const struct fp_stack *stack,
+                       const struct fp_work *work)
 {
     int64_t tick_us = s->tick_us, n = pending->ticks;
     int64_t passed = pending->last_us - pending->first_us;
@@ -46,7 +47,7 @@ static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pendi
     s->on_scheduler = (uint16_t)(pending - s->pending + 1);
     for (int64_t k = 1; k <= n; k++) {
         s->tick_us = pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
-        fp_emit_sample(s, slot, now, stack);
+        fp_emit_sample(s, slot, now, stack, work);
     }
     s->tick_us = tick_us;
     s->on_scheduler = 0;
@@ -77,7 +78,7 @@ static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture 
         fp_target_read_dictionary(s, target, &now) != 0)
         goto late;
     fp_stack_not_sampled(&stack, now.status);
-    emit_ticks(s, pending, slot, &now, &stack);
+    emit_ticks(s, pending, slot, &now, &stack, NULL);
     return;
 late:
     fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, pending->ticks);
@@ -231,6 +232,15 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
                : UINT32_MAX;
 }
 
+/* Words below the stack's top, which is known by now, are left of calls that have ended. */
+static const struct fp_work *work_of(const struct fp_sampler *s, const struct fp_capture *capture,
+                                     const struct fp_snapshot *now)
+{
+    return s->options.messages && capture->work_at >= now->stop && capture->work_at < now->hend
+               ? &capture->work
+               : NULL;
+}
+
 static void emit_explained(struct fp_sampler *s, const struct pending_capture *pending,
                            uint32_t slot, const struct fp_capture *capture, struct fp_snapshot *now)
 {
@@ -242,7 +252,7 @@ static void emit_explained(struct fp_sampler *s, const struct pending_capture *p
     if (err == FP_EUNVERIFIED)
         fp_stack_not_sampled(&stack, now->status);
     if (err == 0 || err == FP_EUNVERIFIED)
-        emit_ticks(s, pending, slot, now, &stack);
+        emit_ticks(s, pending, slot, now, &stack, err == 0 ? work_of(s, capture, now) : NULL);
     else
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_unfound, pending->ticks);
 }

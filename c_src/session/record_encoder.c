@@ -201,7 +201,7 @@ int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process, uint
     fp_counters_add(p->counters, FP_COUNTER_attempted, 1);
     if (p->process_defined[process] && p->stack_defined[stack] &&
         fp_series_push(&p->series[process], p->ring, process, stack, (uint8_t)status, p->time_us,
-                       value) == 0)
+                       value, NULL) == 0)
         return 0;
     fp_counters_add(p->counters, FP_COUNTER_dropped, 1);
     return FP_EFULL;

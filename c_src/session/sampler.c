@@ -103,6 +103,7 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
     struct fp_stack_copy *stack = &copy->stack;
     uint64_t mfa[3], nif = FP_FRAME_NONE;
     struct fp_stack frames;
+    struct fp_work work;
 
     if (!fp_ranges_contain(&s->code, stack->before.i)) {
         if (fp_off_cpu_nif(s->options.memory, stack->before.i, mfa))
@@ -113,7 +114,7 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
     fp_stack_copy_frames(stack, s->layout, s->options.memory, &s->code, nif, &frames);
     fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
                              fp_dictionary_bytes(&stack->dictionary));
-    fp_emit_sample(s, copy->slot, &stack->before, &frames);
+    fp_emit_sample(s, copy->slot, &stack->before, &frames, fp_off_cpu_work(s, stack, &work));
 }
 
 /* The process moved during the first attempt. */
@@ -200,6 +201,7 @@ static void begin_tick(struct fp_sampler *s)
     /* A stack that was read with other ranges may lack frames. */
     if (ranges != 0 && s->code.count != ranges)
         fp_targets_forget_stacks(s);
+    fp_off_cpu_work_begin(s);
     if (s->options.mode == FP_MODE_SCHEDULERS || s->options.pinned == NULL)
         return;
     s->pinned = fp_triple_buffer_take(s->options.pinned, &words, &is_new);
@@ -259,8 +261,10 @@ static int stack_is_known(struct fp_sampler *s, const struct target *target,
 
 static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
 {
-    now->value[FP_METRIC_memory] += s->target[slot].dictionary_bytes;
-    fp_emit_sample(s, slot, now, NULL);
+    struct target *target = &s->target[slot];
+
+    now->value[FP_METRIC_memory] += target->dictionary_bytes;
+    fp_emit_sample(s, slot, now, NULL, target->has_work ? &target->work : NULL);
 }
 
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
@@ -276,5 +280,5 @@ static void emit_not_sampled(struct fp_sampler *s, uint32_t slot, const struct f
     struct fp_stack stack;
 
     fp_stack_not_sampled(&stack, now->status);
-    fp_emit_sample(s, slot, now, &stack);
+    fp_emit_sample(s, slot, now, &stack, NULL);
 }

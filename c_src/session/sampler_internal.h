@@ -4,7 +4,8 @@
  *   sampler_thread.c  the thread, its clock and its budget, creation and end
  *   targets.c         the processes that are sampled: which, and since when
  *   emit.c            records into the ring
- *   on_cpu.c          captures of the processes on schedulers */
+ *   on_cpu.c          captures of the processes on schedulers
+ *   off_cpu_work.c    messages in work and calls that are waited for, off CPU */
 #pragma once
 
 #include <pthread.h>
@@ -14,6 +15,7 @@
 #include "erts/capture/explain.h"
 #include "erts/capture/sigcapture.h"
 #include "erts/process.h"
+#include "erts/serving.h"
 #include "erts/stack.h"
 #include "session/off_cpu.h"
 #include "session/sampler.h"
@@ -36,6 +38,8 @@ struct target {
     uint32_t state;
     uint64_t stack_token;
     uint64_t i, stop, hend, registered_at;
+    uint8_t has_work;
+    struct fp_work work;
     int64_t named_us, named_reductions; /* when its PROCESS record was pushed */
     uint64_t dictionary;
     int64_t dictionary_bytes; /* of its array */
@@ -92,6 +96,11 @@ struct fp_sampler {
      * them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */
     struct fp_capture_code capture_code;
+    /* Of fp_serving_published(), as checked in the tick of sites_us: which have their code. NULL:
+     * there are none, or they are not used. */
+    struct fp_serving_sites *sites;
+    int64_t sites_us;
+    uint8_t site_is_valid[FP_SITES_MAX];
     struct fp_governor governor;
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
@@ -121,17 +130,27 @@ static inline int fp_target_admits(const struct target *target, uint8_t status)
 
 /* emit.c */
 
-/* One sample, with what it needs defined before it; NULL frames: those of the last. Reductions
+/* One sample, with what it needs defined before it; NULL frames: those of the last; NULL work: it
+ * is not known. Reductions
  * never fall: a capture counts them up to now, the structure perhaps only up to the process' last
  * pause. 1; 0 when the ring is full and the sample was dropped: then the next one's deltas reach
  * back to the last in the ring. */
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
-                   const struct fp_stack *frames);
+                   const struct fp_stack *frames, const struct fp_work *work);
 /* The frame word of a NIF by its name, which the writer has then; FP_FRAME_NONE when there is no
  * room for it. */
 uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3]);
 /* A scheduler that runs no process: slot of its pseudo process, number. */
 void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
+
+/* off_cpu_work.c */
+
+/* At a tick's begin. */
+void fp_off_cpu_work_begin(struct fp_sampler *s);
+/* What a process that is off CPU has in work, and what it waits for: in *work, or NULL. The copy of
+ * its stack is whole. */
+const struct fp_work *fp_off_cpu_work(struct fp_sampler *s, const struct fp_stack_copy *copy,
+                                      struct fp_work *work);
 
 /* targets.c */
 

@@ -5,11 +5,13 @@
 #include "base/error.h"
 
 int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t process, uint32_t stack,
-                   uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT])
+                   uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT],
+                   const struct fp_work *work)
 {
     int is_repeat = series->sampled && series->stack == stack && series->status == status &&
                     memcmp(series->value, value, sizeof series->value) == 0;
-    size_t size = is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
+    size_t own = is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
+    size_t size = own + (work == NULL ? 0 : sizeof *work);
     struct fp_record_sample *record = fp_ring_reserve(ring, size);
 
     if (record == NULL)
@@ -25,6 +27,8 @@ int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t proc
         record->delta[metric] =
             series->sampled ? fp_metric_delta(metric, series->value[metric], value[metric]) : 0;
     }
+    if (work != NULL)
+        memcpy((char *)record + own, work, sizeof *work);
     fp_ring_commit(ring);
     if (!is_repeat) {
         series->sampled = 1;

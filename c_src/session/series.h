@@ -20,9 +20,10 @@ struct fp_series {
 
 /* Puts a SAMPLE, or a REPEAT when nothing has changed, into the ring. 0, or FP_EFULL: then the
  * series stays as it was, and the next sample's deltas reach back to the last one in the ring. The
- * first sample's deltas are 0. */
+ * first sample's deltas are 0. `work`: of this sample, or NULL. */
 int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t process, uint32_t stack,
-                   uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT]);
+                   uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT],
+                   const struct fp_work *work);
 
 /* A definition: a record of `size` bytes with its head, the rest 0, for fp_ring_commit(). NULL: the
  * ring is full. */

@@ -21,7 +21,7 @@
 #include "erts/layout.h"
 #include "erts/term/message.h"
 #include "erts/term/walk.h"
-#include "waits/sites.h"
+#include "erts/sites.h"
 
 /* X(how) */
 #define FP_WAIT_MAP(X) X(unknown) X(call) X(monitor) X(start) X(port) X(socket) X(timer) X(lock)

@@ -289,6 +289,7 @@ describe(#writer{config = #{engine_reason := Why}, ref = Ref, files = Files} = S
         engine => portable,
         engine_reason => <<"portable: ", Why/binary>>,
         running_stacks => flame_prof_run:without_captures(),
+        messages => flame_prof_run:messages(portable, State#writer.options),
         options => State#writer.options,
         started_at => State#writer.started_at,
         files => lists:reverse(Files),

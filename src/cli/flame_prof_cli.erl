@@ -42,7 +42,9 @@ try_to({usage, _} = Usage) -> {error, Usage}.
 
 do(version, _) ->
     flame_prof_cli_out:put([version(), "\n"]);
-do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export ->
+do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export;
+    Command =:= 'slow-calls'
+->
     flame_prof_cli_files:do(Command, Parsed);
 do(Command, Parsed) when Command =:= view; Command =:= report ->
     flame_prof_cli_view:do(Command, Parsed);

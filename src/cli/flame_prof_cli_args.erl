@@ -242,6 +242,8 @@ table() ->
         {mailbox, "mailbox NODE PROCESS [options]", {1, 2},
             "Who fills a mailbox, and with what."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
+        {'slow-calls', "slow-calls FILE... [options]", {1, Any},
+            "The longest calls between processes: caller, callee, request, both stacks."},
         {check, "check FILE... [options]", {1, Any},
             "Are the files whole, what do they hold, what was lost?"},
         {export, "export FILE... --as FORMAT [options]", {1, Any},
@@ -280,11 +282,7 @@ options(top) ->
 options(pstack) ->
     node_options() ++ json();
 options(mailbox) ->
-    [
-        {senders, {"N", {whole, 1, 1000}}, "senders to tell (20)"},
-        {tags, {"N", {whole, 1, 1000}}, "kinds of messages to tell (20)"},
-        {oldest, {"N", {whole, 0, 100}}, "of the oldest messages to tell (20)"}
-    ] ++ node_options() ++ json();
+    mailbox_options() ++ node_options() ++ json();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -292,9 +290,17 @@ options(hot) ->
         {status, {"STATUS", {one_of, [active | statuses()]}},
             "only samples of this status, as running (active; by a metric all)"},
         {files, flag, "sort into files first: one for each node"},
+        {group_by, {"LIST", dimensions}, "below the status, as in process,message (none)"},
+        {chains, flag, "what processes wait for: its stack below theirs, down to what works"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
         {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
+        memory_option()
+    ] ++ json();
+options('slow-calls') ->
+    [
+        {ticks, {"N", {whole, 1, 1000000}}, "calls that were seen at N ticks at least (3)"},
+        {top, {"N", {whole, 1, 1000000}}, "calls to list (20)"},
         memory_option()
     ] ++ json();
 options(check) ->
@@ -312,6 +318,7 @@ options(export) ->
         {process, {"NAME", file}, "only of processes of this pid, name, label or initial call"},
         {lines, {"BOOLEAN", {one_of, [true, false]}},
             "two lines of a function are two frames (true; for speedscope false)"},
+        {chains, flag, "what processes wait for: its stack below theirs (collapsed, speedscope)"},
         {levels, {"LIST", dimensions}, "an earlier name of --group-by"},
         memory_option()
     ] ++ json();
@@ -324,6 +331,13 @@ options(start) ->
         session_options() ++ node_options() ++ json();
 options(_) ->
     node_options() ++ json().
+
+mailbox_options() ->
+    [
+        {senders, {"N", {whole, 1, 1000}}, "senders to tell (20)"},
+        {tags, {"N", {whole, 1, 1000}}, "kinds of messages to tell (20)"},
+        {oldest, {"N", {whole, 0, 100}}, "of the oldest messages to tell (20)"}
+    ].
 
 session_options() ->
     [
@@ -374,7 +388,7 @@ help() ->
 
 commands() ->
     ["Commands:\n"] ++
-        [["  ", string:pad(atom_to_list(C), 8), About, "\n"] || {C, _, _, About} <- table()].
+        [["  ", string:pad(atom_to_list(C), 11), About, "\n"] || {C, _, _, About} <- table()].
 
 -spec help(atom()) -> unicode:chardata().
 help(Command) ->
@@ -410,7 +424,9 @@ more(top) ->
 more(mailbox) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
-more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report ->
+more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
+    Command =:= 'slow-calls'
+->
     "The status is 0 when all is whole, 4 when something is damaged or cut off and was left out, 1\n"
     "when nothing can be read.\n\n";
 more(_) ->
@@ -425,6 +441,7 @@ example(pstack) -> ["flame_prof pstack --node shop@myhost",
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
+example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.log.zst --top 5"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->
     ["flame_prof export prof.log.zst --as speedscope",

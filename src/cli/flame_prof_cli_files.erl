@@ -1,4 +1,4 @@
-%% @private The commands about files: hot, check and export.
+%% @private The commands about files: hot, slow-calls, check and export.
 -module(flame_prof_cli_files).
 
 -export([do/2, progress/3]).
@@ -6,7 +6,7 @@
 -import(flame_prof_cli_out, [put/1]).
 -import(flame_prof_text, [grouped/1, plural/1]).
 
--spec do(hot | check | export, flame_prof_cli_args:parsed()) ->
+-spec do(hot | 'slow-calls' | check | export, flame_prof_cli_args:parsed()) ->
     ok | damaged | {error, unicode:chardata()}.
 do(Command, #{arguments := Files} = Parsed) ->
     case flame_prof_profile:read(Files, reading(Parsed)) of
@@ -51,12 +51,21 @@ and_whole({error, _} = Error, _Files) ->
     Error.
 
 with(hot, Profile, Parsed) ->
-    Renamed = [{files, node} | [{K, K} || K <- [by, idle, status, top, min, depth]]],
+    Same = [by, idle, status, group_by, chains, top, min, depth],
+    Renamed = [{files, node} | [{K, K} || K <- Same]],
     Options = maps:from_list([{To, maps:get(K, Parsed)}
         || {K, To} <- Renamed, is_map_key(K, Parsed)]),
     case flame_prof_tree:of_profile(Profile, Options) of
         {ok, Report} -> shown(Report, Parsed);
         {error, Reason} -> failed(Reason)
+    end;
+with('slow-calls', Profile, Parsed) ->
+    Options = maps:merge(#{top => 20}, maps:with([ticks, top], Parsed)),
+    case {flame_prof_slow_calls:found(Profile, Options), Parsed} of
+        {{ok, Found}, #{json := true}} -> json(flame_prof_slow_calls:json(Found));
+        {{ok, Found}, _} ->
+            put(flame_prof_slow_calls:format(Found, flame_prof_cli_out:columns()));
+        {{error, Reason}, _} -> failed(Reason)
     end;
 with(check, Profile, Parsed) ->
     #{files := Files, warnings := Warnings} = Info = flame_prof_profile:info(Profile),
@@ -67,7 +76,8 @@ with(check, Profile, Parsed) ->
         end,
     and_whole(ok, Files);
 with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
-    Options = maps:with([by, group_by, levels, lines, from, to, status, process], Parsed),
+    Options = maps:with([by, group_by, levels, lines, chains, from, to, status,
+        process], Parsed),
     Path = maps:get(output, Parsed, First ++ extension(Format)),
     exported(Profile, Format, Path, Options, Parsed).
 
@@ -83,6 +93,10 @@ failed({bad_option, #{option := by, value := Metric, accepted := Accepted}}) ->
     {error, {usage, ["--by: no metric ", Metric, "; it takes ", Accepted]}};
 failed({bad_option, #{option := process, value := Name, accepted := Accepted}}) ->
     {error, {usage, ["--process: no process ", Name, "; it takes ", Accepted]}};
+failed({bad_option, #{option := chains, accepted := Accepted}}) ->
+    {error, {usage, ["--chains: it takes ", Accepted]}};
+failed({bad_option, #{option := group_by, accepted := Accepted}}) ->
+    {error, {usage, ["--group-by: it takes ", Accepted]}};
 failed({bad_option, #{option := Option, accepted := Accepted}}) when
     Option =:= from; Option =:= to
 ->

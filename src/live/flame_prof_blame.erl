@@ -7,6 +7,28 @@
 %% 3> io:put_chars(flame_prof_blame:format(Report)).
 %% '''
 %%
+%% The text of a report:
+%%
+%% ```
+%% 1> flame_prof:blame(gc, 3000).
+%% gc was on 46.8 % of the stacks of running processes:
+%% 2,234 of 4,772 samples in 3.0 s, one every 1 ms from each of 2 schedulers, 933 could not be used.
+%% That is 46.1 % of the schedulers' time, 2.76 s.
+%% The callers' shares are good to about 2.1 points.
+%%
+%% Callers
+%%   share  of all    samples  caller < its own caller
+%%   62.0%   29.0%     1,386  lists:seq_loop/3:276 < my_cache:count/1:15
+%%   35.5%   16.6%       794  my_cache:get/2:12 (in ets:lookup/2) < my_cache:serve/1:9
+%%    2.4%    1.1%        54  (not known: the stack was being moved)
+%%
+%% Processes
+%%   share  of all    samples  process
+%%   63.8%   29.9%     1,425  my_stats <0.80.0>
+%%   36.2%   17.0%       809  my_api <0.79.0>
+%% ok
+%% '''
+%%
 %% A session samples every scheduler, at most 1,000 times a second each and 4,000 times a second in
 %% total. The report counts the stacks that have the function.
 %%

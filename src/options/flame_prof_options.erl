@@ -53,6 +53,7 @@
         mode => processes | schedulers | cpu | left_out(),
         running_stacks => boolean() | left_out(),
         c_frames => boolean() | left_out(),
+        messages => boolean() | left_out(),
         engine => auto | native | portable | left_out(),
         %% Older names.
         basename => file:name_all() | left_out(),
@@ -234,6 +235,9 @@ engine_rows() ->
             "if that is impossible, `info/0` says why"},
         #{key => c_frames, alias => native_frames, type => boolean, default => true,
             doc => "write the C functions of running processes"},
+        #{key => messages, type => boolean, default => true,
+            doc => "write the message that each server has in work and the call that a process "
+            "waits for: only tags, pids and references; native engine only"},
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
             doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` chooses "
             "native if a check shows that it works"}

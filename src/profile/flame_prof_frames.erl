@@ -54,6 +54,7 @@ function({Symbol, _Dso}) ->
 kind({_Symbol, <<"bif">>}) -> called;
 kind({_Symbol, <<"nif">>}) -> called;
 kind({_Symbol, ?FLAME_PROF_DSO}) -> pseudo;
+kind({_Symbol, <<"waits_for">>}) -> pseudo;
 kind({Symbol, _Dso}) ->
     case re:run(Symbol, ".:.*/[0-9]+(:[0-9]+)?$", [{capture, none}]) of
         match -> erlang;

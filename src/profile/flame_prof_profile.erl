@@ -32,7 +32,7 @@
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
 -export([new/0, open/3, add/2, index_piece/2]).
--export([read_rows/0, thin/2]).
+-export([read_rows/0, thin/2, calls/3, is_profile/1]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
@@ -81,13 +81,17 @@
         processes := non_neg_integer(),
         memory := non_neg_integer(),
         max_memory := non_neg_integer(),
+        messages := non_neg_integer(),
+        calls := non_neg_integer(),
         frames | nodes | stacks | texts => non_neg_integer()
     }.
 %% `bad' counts damaged samples, which are left out. `damaged' and `lost_text' are the sums of the
 %% files', and `cut_off' is the number of files whose end is missing. Times are microseconds since
 %% 1970. `processes' counts neither the profiler nor schedulers, and
 %% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
-%% metrics. `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
+%% metrics. `messages' counts samples of servers with a message in work, and `calls' those with the
+%% reference of a call, on either side of it. `frames', `nodes', `stacks' and `texts' are
+%% the sizes of the tables.
 
 -type file() ::
     #{
@@ -156,10 +160,12 @@
 %% and weighs N times its value. An atom is the same as a binary, and a metric alone
 %% is its change.
 
--type dimension() :: status | process | pid | node | memory | queue | sign | event | file.
+-type dimension() ::
+    status | process | pid | node | memory | queue | sign | message | event | file.
 %% What stacks are grouped by, below the root. `process' is the registered name, or
 %% else the label, or the initial call; `memory' and `queue' are classes by powers of ten of
-%% what the process had, such as `memory_10s_MiB'; `sign' is that of a change.
+%% what the process had, such as `memory_10s_MiB'; `sign' is that of a change; `message' is what a
+%% server has in work, such as `call:{get,_}': other samples have no group of it.
 
 -type export_options() ::
     #{
@@ -168,6 +174,7 @@
         group_by => [dimension()] | flame_prof_options:left_out(),
         lines => boolean() | flame_prof_options:left_out(),
         stacks => boolean() | flame_prof_options:left_out(),
+        chains => boolean() | flame_prof_options:left_out(),
         from => non_neg_integer() | flame_prof_options:left_out(),
         to => pos_integer() | flame_prof_options:left_out(),
         status => all | active | flame_prof:status() | flame_prof_options:left_out(),
@@ -182,6 +189,9 @@
 %%     lists a function once for each of its frames). Without, pprof and perf have no lines.</li>
 %% <li>`stacks': false: {@link stacks/2} answers one sum for each group, and no
 %%     frames (true)</li>
+%% <li>`chains': only samples of processes that wait for something, each with the stack of what it
+%%     waits for below its own, and so on, down to a process that works: a flame graph of waiting
+%%     (false; for collapsed and speedscope)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% <li>`from', `to': milliseconds since the first sample; only samples between them, `to' not
 %%     included (all)</li>
@@ -318,6 +328,20 @@ stacks(Profile, Query, Most) ->
             {ok, #{weight => Weight, samples => Samples, count => Count, stacks => Stacks}};
         {error, Refusal} ->
             {error, refused(Refusal)}
+    end.
+
+%% @private Not files.
+-spec is_profile(profile() | flame_prof_samples:files()) -> boolean().
+is_profile(Profile) -> is_reference(Profile).
+
+%% @private The longest calls that were seen at so many ticks, for {@link flame_prof_slow_calls}.
+-spec calls(profile(), Ticks :: pos_integer(), Top :: pos_integer() | all) ->
+    {ok, {Count :: non_neg_integer(), TickUs :: non_neg_integer(), [#{atom() => term()}]}}
+    | {error, flame_prof:reason()}.
+calls(Profile, Ticks, Top) ->
+    case flame_prof_report_nif:profile_calls(Profile, Ticks, most(Top)) of
+        {ok, _} = Ok -> Ok;
+        {error, Refusal} -> {error, refused(Refusal)}
     end.
 
 %% By the library; no file is at fault.

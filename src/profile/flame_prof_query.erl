@@ -6,6 +6,7 @@
 -include("flame_prof.hrl").
 
 -export([checked/1, make/4]).
+-export([group_by/1, names/0]).
 -export([formats/0, metric/1, dimensions/0, selections/0, statuses/1]).
 
 -type options() :: #{atom() => term()}.
@@ -31,7 +32,7 @@ checked(Given) ->
     {ok, [flame_prof_report_nif:query()]} | {error, flame_prof:reason()}.
 make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
     Metrics = listed(By),
-    case {refused(Metrics, Format, Info), filter(Options, Info, Processes)} of
+    case {refused(Metrics, Options, Format, Info), filter(Options, Info, Processes)} of
         {none, {ok, Filter}} ->
             Frames = frames(Options, Format),
             {ok, [{Metric, Dimensions, Frames, Filter} || Metric <- Metrics]};
@@ -41,9 +42,16 @@ make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
             Error
     end.
 
-refused([_, _ | _] = Metrics, Format, _Info) when Format =/= speedscope, Format =/= none ->
+refused(_Metrics, #{chains := true}, Format, _Info) when Format =:= perf; Format =:= pprof;
+    Format =:= firefox
+->
+    {error, flame_prof_error:option(chains, true, <<"false for ", (atom_to_binary(Format))/binary,
+        "; collapsed and speedscope have chains">>)};
+refused([_, _ | _] = Metrics, _Options, Format, _Info) when
+    Format =/= speedscope, Format =/= none
+->
     {error, flame_prof_error:option(by, Metrics, <<"one metric; speedscope takes several">>)};
-refused(Metrics, _Format, #{metrics := InFiles}) ->
+refused(Metrics, _Options, _Format, #{metrics := InFiles}) ->
     case [Name || {_, Name} <- Metrics, not lists:member(Name, InFiles)] of
         [] ->
             none;
@@ -64,10 +72,15 @@ text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
 text(Metric) -> Metric.
 
 %% speedscope lists a function once for each of its frames.
+frames(#{stacks := false, chains := true}, _Format) -> chains;
 frames(#{stacks := false}, _Format) -> none;
+frames(#{chains := true} = Options, Format) -> chains(frames(Options#{chains := false}, Format));
 frames(#{lines := by_format}, speedscope) -> functions;
 frames(#{lines := false}, _Format) -> functions;
 frames(_, _Format) -> lines.
+
+chains(lines) -> line_chains;
+chains(functions) -> function_chains.
 
 %% Samples.
 
@@ -137,6 +150,7 @@ rows() ->
             type => {own, fun group_by/1, ["a list, each at most once, of: ", names()]}},
         #{key => lines, type => boolean, default => by_format},
         #{key => stacks, type => boolean, default => true},
+        #{key => chains, type => boolean, default => false},
         #{key => from, type => {whole, ms, 0, ?MS_MOST}, default => start},
         #{key => to, type => {whole, ms, 1, ?MS_MOST}, default => 'end'},
         #{key => status, type => {one_of, selections()}, default => all},
@@ -170,6 +184,8 @@ is_name(Name) -> is_atom(Name) orelse is_binary(Name).
 is_proper(List) when length(List) >= 0 -> true;
 is_proper(_) -> false.
 
+%% @doc Dimensions, each once.
+-spec group_by(term()) -> {ok, [flame_prof_profile:dimension()]} | error.
 group_by(Given) ->
     case is_proper(Given) andalso Given -- dimensions() =:= [] andalso
         length(lists:usort(Given)) =:= length(Given) of
@@ -194,7 +210,9 @@ formats() -> [collapsed, perf, speedscope, pprof, firefox].
 %% @doc Every dimension.
 -spec dimensions() -> [flame_prof_profile:dimension(), ...].
 dimensions() ->
-    [status, process, pid, node, memory, queue, sign, event, file].
+    [status, process, pid, node, memory, queue, sign, message, event, file].
 
+%% @doc For the text of an error.
+-spec names() -> iolist().
 names() ->
     lists:join(", ", [atom_to_binary(Dimension) || Dimension <- dimensions()]).

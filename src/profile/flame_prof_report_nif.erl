@@ -9,6 +9,7 @@
 -export([profile_new/1, profile_begin/3, profile_continue/3, profile_step/2, profile_close/1]).
 -export([profile_thin/2]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
+-export([profile_calls/3]).
 
 -export_type([query/0, unusable/0]).
 
@@ -20,7 +21,7 @@
     {
         Measure :: samples | period | {value | delta, binary()},
         [flame_prof_profile:dimension()],
-        Frames :: lines | functions | none,
+        Frames :: lines | functions | none | line_chains | function_chains | chains,
         {
             FromUs :: integer(),
             ToUs :: integer(),
@@ -86,6 +87,11 @@ profile_processes(_, _, _) -> ?NOT_LOADED.
     }}
     | {error, unusable() | {atom(), binary()}}.
 profile_stacks(_, _, _) -> ?NOT_LOADED.
+
+-spec profile_calls(reference(), Ticks :: pos_integer(), Most :: non_neg_integer()) ->
+    {ok, {Count :: non_neg_integer(), TickUs :: non_neg_integer(), [#{atom() => term()}]}}
+    | {error, unusable() | {atom(), binary()}}.
+profile_calls(_, _, _) -> ?NOT_LOADED.
 
 -spec profile_export(reference(),
     flame_prof_profile:format() | index | packed_index | index_piece, binary(),

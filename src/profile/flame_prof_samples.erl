@@ -40,9 +40,10 @@
     }.
 %% `pid' and `tid' are those of the header, 0 in files of the original; `comm' is
 %% what stands before them, in files of the original the Erlang pid. `status' is
-%% empty in files of perf. In flame_prof's files `period' is how many observations the sample
-%% stands for (doc/sampling.md, Unchanged waiting processes): add it up to count
-%% samples. Symbols, names and calls are percent-encoded: see
+%% empty in files of perf. `words' are those of the process and of the sample (`message',
+%% `waits_for' ...: doc/format.md, Words of a sample). In flame_prof's files `period' is how
+%% many observations the sample stands for (doc/sampling.md, Unchanged waiting processes): add it
+%% up to count samples. Symbols, names and calls are percent-encoded: see
 %% {@link flame_prof_frames:decode/1}.
 
 -type own() ::

@@ -38,6 +38,8 @@
         idle => boolean() | flame_prof_options:left_out(),
         status => active | all | flame_prof:status() | flame_prof_options:left_out(),
         node => boolean() | flame_prof_options:left_out(),
+        group_by => [flame_prof_profile:dimension()] | flame_prof_options:left_out(),
+        chains => boolean() | flame_prof_options:left_out(),
         top => pos_integer() | flame_prof_options:left_out(),
         min => number() | flame_prof_options:left_out(),
         depth => pos_integer() | flame_prof_options:left_out(),
@@ -54,10 +56,14 @@
 %% <li>`status': only samples with this one, whatever `idle' says; `all' is `idle => true',
 %%     `active' is `idle => false'</li>
 %% <li>`node': with more than one file, sort into files first (false)</li>
-%% <li>`top': functions and processes to list (20)</li>
+%% <li>`group_by': what the tree sorts by below the status, outermost first: `[process, message]'
+%%     tells which requests a server spends its time on (`[]')</li>
+%% <li>`chains': only samples of processes that wait for something, each with the stack of what it
+%%     waits for below its own, down to a process that works (false)</li>
+%% <li>`top': functions, processes and messages to list (20)</li>
 %% <li>`min': percent of its root, the status, below which a branch is left out (1).
 %%     Of one function no more than 15 callees are shown.</li>
-%% <li>`depth': frames of a branch at most (40)</li>
+%% <li>`depth': frames of a branch at most (40; with `chains' 400)</li>
 %% <li>`max_memory', `progress': {@link flame_prof_profile:options()}</li>
 %% </ul>
 
@@ -94,7 +100,7 @@
         samples := non_neg_integer(),
         share := float()
     }.
-%% A process, or a status.
+%% A process, a status, or a message of a server: `my_server call:{get,_}'.
 
 -type report() ::
     #{
@@ -115,7 +121,10 @@
         functions := [hot_function()],
         more_functions := non_neg_integer(),
         by_process := [row()],
-        more_processes := non_neg_integer()
+        more_processes := non_neg_integer(),
+        by_message := [row()],
+        more_messages := non_neg_integer(),
+        chains := boolean()
     }.
 %% `samples' are those that have the status and weigh something, `all_samples' those of the
 %% files, and `by_status' counts these. `unit' is `cpu' where samples are of schedulers. Of a
@@ -158,24 +167,30 @@ of_profile(Profile, Given) ->
     end.
 
 measured(Profile, Options) ->
-    case answers(Profile, queries(Options)) of
-        {ok, Answers} ->
-            case {flame_prof_profile:processes(Profile), flame_prof_profile:info(Profile)} of
-                {{error, _} = Error, _} -> Error;
-                {_, {error, _} = Error} -> Error;
-                {Known, Info} -> {ok, report_of(Info#{known => Known}, Answers, Options)}
-            end;
-        {error, _} = Error ->
-            Error
+    case {flame_prof_profile:processes(Profile), flame_prof_profile:info(Profile)} of
+        {{error, _} = Error, _} -> Error;
+        {_, {error, _} = Error} -> Error;
+        {Known, Info} ->
+            case answers(Profile, queries(Options) ++ message_queries(Info, Options)) of
+                {ok, Answers} -> {ok, report_of(Info#{known => Known}, Answers, Options)};
+                {error, _} = Error -> Error
+            end
     end.
 
 %% The stacks; the statuses of all samples, also of those that are not shown; the processes.
-queries(#{by := By, node := ByFile}) ->
+queries(#{by := By, node := ByFile, group_by := Dimensions, chains := Chains}) ->
     [
-        #{by => By, group_by => [file || ByFile] ++ [status], lines => false},
+        #{by => By, group_by => [file || ByFile] ++ [status | Dimensions], lines => false,
+            chains => Chains},
         #{group_by => [status], stacks => false},
-        #{by => By, group_by => [status, node, pid], stacks => false}
+        #{by => By, group_by => [status, node, pid], stacks => false, chains => Chains}
     ].
+
+%% Few files have messages.
+message_queries(#{messages := Count}, #{by := By, chains := false}) when Count > 0 ->
+    [#{by => By, group_by => [status, process, message], stacks => false}];
+message_queries(_Info, _Options) ->
+    [].
 
 answers(_Profile, []) ->
     {ok, []};
@@ -188,16 +203,18 @@ answers(Profile, [Query | Queries]) ->
 and_more(Stacks, {ok, More}) -> {ok, [Stacks | More]};
 and_more(_Stacks, {error, _} = Error) -> Error.
 
-report_of(Info, [Stacks, Statuses, Sums], #{by := By, top := Top, node := ByFile} = Options) ->
+report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
+    #{by := By, top := Top, node := ByFile} = Options,
     #{processes := Processes, bad := Bad, files := Files, known := Known} = Info,
     #{first_us := First, last_us := Last} = Info,
     Status = selected(Options),
     At = 1 + length([file || ByFile]),
-    Rows = [row(S, Stack) || {Groups, _, _, _} = Stack <- unsigned(Stacks),
+    Rows = [row(S, shown_levels(At, Stack)) || {Groups, _, _, _} = Stack <- unsigned(Stacks),
         S <- [lists:nth(At, Groups)], is_selected(S, Status)],
     Grown = [Row || {Groups, _, _, _, _} = Row <- Rows, lists:last(Groups) =/= <<"negative">>],
     Growth = weight(Grown),
     {Functions, MoreFunctions} = functions(Grown, Growth, Top),
+    {ByMessage, MoreMessages} = by_message(lists:append(Messages), Status, Growth, Options),
     {ByProcess, MoreProcesses} = by_process(Sums, Known, Status, Growth, Top),
     ByStatus = by_status(Statuses),
     #{
@@ -218,12 +235,16 @@ report_of(Info, [Stacks, Statuses, Sums], #{by := By, top := Top, node := ByFile
         functions => Functions,
         more_functions => MoreFunctions,
         by_process => ByProcess,
-        more_processes => MoreProcesses
+        more_processes => MoreProcesses,
+        by_message => ByMessage,
+        more_messages => MoreMessages,
+        chains => maps:get(chains, Options)
     }.
 
 weight(Rows) -> lists:sum([Weight || {_, _, _, Weight, _} <- Rows]).
 
 selected(#{status := Status}) -> Status;
+selected(#{chains := true}) -> all;
 selected(#{idle := true}) -> all;
 selected(#{idle := false}) -> active;
 selected(#{by := By}) when By =:= samples; By =:= period -> active;
@@ -240,6 +261,13 @@ unsigned(Stacks) ->
         true -> Stacks;
         false -> [setelement(1, Stack, element(1, Stack) -- [<<"positive">>]) || Stack <- Stacks]
     end.
+
+%% Below the status. Most samples have no message.
+shown_levels(At, {Groups, Frames, Weight, Samples}) ->
+    {Above, Below} = lists:split(At, Groups),
+    {Above ++ [level(Text) || Text <- Below, Text =/= <<>>], Frames, Weight, Samples}.
+
+level(Text) -> flame_prof_names:function(visible(flame_prof_frames:decode(Text))).
 
 %% Root first. A stack of perf, which has no status, is one of C functions; elsewhere they are
 %% apart, leaf first.
@@ -302,6 +330,23 @@ by_process(Sums, Known, Status, Total, Top) ->
     Names = names(Known, [Key || {_, Key, _} <- Listed]),
     {[#{name => maps:get(Key, Names), weight => -W, samples => Samples, share => share(-W, Total)}
         || {W, Key, Samples} <- Listed], max(0, length(Sorted) - Top)}.
+
+%% What servers had in work, of the samples that are shown.
+by_message(Sums, Status, Total, #{top := Top}) ->
+    Added = lists:foldl(
+        fun({[_, Process, Message | _], _, Weight, Samples}, All) ->
+            {W, S} = maps:get({Process, Message}, All, {0, 0}),
+            All#{{Process, Message} => {W + Weight, S + Samples}}
+        end,
+        #{},
+        [Sum || {[S, _, Message | _] = Groups, _, _, _} = Sum <- Sums, Message =/= <<>>,
+            is_selected(S, Status), lists:last(Groups) =/= <<"negative">>]
+    ),
+    Sorted = lists:sort([{-W, Key, S} || {Key, {W, S}} <- maps:to_list(Added)]),
+    {[#{name => <<(level(Process))/binary, " ", (level(Message))/binary>>, weight => -W,
+            samples => Samples, share => share(-W, Total)}
+        || {W, {Process, Message}, Samples} <- lists:sublist(Sorted, Top)],
+        max(0, length(Sorted) - Top)}.
 
 names(Known, Keys) ->
     Wanted = maps:from_list([{Key, []} || Key <- Keys]),
@@ -448,8 +493,26 @@ rows() ->
         #{key => idle, type => boolean},
         #{key => status, type => {one_of, [active, all | ?FLAME_PROF_STATUSES]}},
         #{key => node, type => boolean, default => false},
+        #{key => chains, type => boolean, default => false},
+        #{key => group_by, default => [],
+            type => {own, fun below_status/1, ["a list, each at most once, of: ",
+                flame_prof_query:names(), "; not status"]}},
         #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 20},
         #{key => min, type => {number, percent, 0, 100}, default => 1},
-        #{key => depth, type => {whole, count, 1, ?COUNT_MOST}, default => 40}
+        #{key => depth, type => {whole, count, 1, ?COUNT_MOST},
+            default => {computed, fun depth/1, "40, with chains 400"}}
         | flame_prof_profile:read_rows()
     ].
+
+depth(#{chains := true}) -> 400;
+depth(#{}) -> 40.
+
+below_status(Given) ->
+    case flame_prof_query:group_by(Given) of
+        {ok, Dimensions} ->
+            case lists:member(status, Dimensions) of
+                true -> error;
+                false -> {ok, Dimensions}
+            end;
+        error -> error
+    end.

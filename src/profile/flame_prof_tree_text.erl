@@ -26,7 +26,18 @@ format(Report, Columns, Idle) ->
         ["\nProcesses", grown(Report), "\n", columns(Report), "\n"],
         [[numbers(Process), fit(Name, max(20, Columns - ?COLUMNS - 2)), "\n"]
             || #{name := Name} = Process <- Processes],
-        [["                         ", grouped(MoreProcesses), " more\n"] || MoreProcesses > 0]
+        [["                         ", grouped(MoreProcesses), " more\n"] || MoreProcesses > 0],
+        messages(Report, Columns)
+    ].
+
+messages(#{by_message := []}, _Columns) ->
+    [];
+messages(#{by_message := Messages, more_messages := More} = Report, Columns) ->
+    [
+        "\nMessages", grown(Report), " in work\n", columns(Report), "\n",
+        [[numbers(Message), fit(Name, max(20, Columns - ?COLUMNS - 2)), "\n"]
+            || #{name := Name} = Message <- Messages],
+        [["                         ", grouped(More), " more\n"] || More > 0]
     ].
 
 columns(#{by := By} = Report) -> [title(Report), " ", right(fit(By, 40), 15)].
@@ -59,6 +70,11 @@ left_out(#{whole := true}) ->
 left_out(#{whole := false}) ->
     ", damaged or cut off (`flame_prof check' tells where)".
 
+shown_samples(#{chains := true, samples := Count, all_samples := All}, _Idle) ->
+    [
+        [grouped(Count), " of ", samples(All), " wait for something ("],
+        [string:trim(percent(flame_prof_tree:share(Count, All))), ")"]
+    ];
 shown_samples(#{status := all, all_samples := All}, _Idle) ->
     [samples(All)];
 shown_samples(#{status := Status, by_status := ByStatus, all_samples := All} = Report, Idle) ->

@@ -54,6 +54,7 @@
     #{
         engine := native | portable,
         running_stacks := boolean(),
+        messages := boolean(),
         directory := binary(),
         %% In the files' names, and whose files `max_files' counts; <<>>: the node has none.
         node := binary(),

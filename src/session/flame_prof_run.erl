@@ -3,17 +3,19 @@
 %% that own one. No process: flame_prof_session and flame_prof_remote_writer share it.
 -module(flame_prof_run).
 
--export([counters/1, describe/3, ended/1, nothing/2, outcome/3, without_captures/0]).
+-export([counters/1, describe/3, ended/1, nothing/2, outcome/3]).
+-export([without_captures/0, messages/2]).
 -export([files/3]).
 -export([call/3, stop/2, kill/2]).
 
--export_type([counters/0, description/0, run/0, file_event/0]).
+-export_type([counters/0, description/0, run/0, file_event/0, messages/0]).
 
 -type counters() :: #{atom() => non_neg_integer() | binary()}.
 %% Of a run: `elapsed_ms', the groups `counters' and `rates', and what the owner adds.
 -type description() :: #{atom() => term()}.
 %% After the end: the description, with the counters beside the other keys.
 -type run() :: #{atom() => term()}.
+-type messages() :: on | {off, Why :: binary()}.
 -type file_event() :: begun | finished | removed.
 
 %% @doc `pending' samples are between the engine and the file: 0 after the end. `dropped'
@@ -70,6 +72,20 @@ outcome({error, Refusal}, Place, #{lost := Lost}) ->
 -spec without_captures() -> {off, binary()}.
 without_captures() ->
     {off, <<"the portable engine sees running processes only from outside">>}.
+
+%% @doc Whether samples will tell messages. Without the places where servers keep them all else
+%% works as well.
+-spec messages(flame_prof_engine:name(), flame_prof_options:options()) -> messages().
+messages(portable, _Options) ->
+    {off, <<"the portable engine cannot read the terms on a stack">>};
+messages(native, #{messages := false}) ->
+    {off, <<"not asked for">>};
+messages(native, _Options) ->
+    case flame_prof_wait_sites:ensure() of
+        ok -> on;
+        {error, {wait_sites, Why}} -> {off, Why};
+        {error, {_Error, _Field, Why}} -> {off, Why}
+    end.
 
 rates(Counters, ElapsedMs) ->
     #{ticks := Ticks, missed := Missed, attempted := Attempted, bytes := Bytes} = Counters,

@@ -59,6 +59,8 @@
     trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
+    %% The words of samples that tell messages and calls.
+    messages = {off, <<>>} :: flame_prof_run:messages(),
     failure = none :: none | {targets | portable_engine | library, term()},
     %% Of this session and still there, the newest first.
     files = [] :: [binary()],
@@ -193,18 +195,18 @@ open_within_memory(Options, #{engine := Engine} = Choice, How) ->
 open(Options, #{engine := Engine} = Choice, How) ->
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, How, Schedulers);
+        ok -> open(Options, Choice, How, {Schedulers, flame_prof_run:messages(Engine, Options)});
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, How, Schedulers) ->
+open(Options, #{engine := Engine} = Choice, How, {Schedulers, Messages}) ->
     Node = flame_prof_node:start_link(),
     Targets = start_targets(Engine, Options, Node),
     Own = [Node | flame_prof_targets:processes(Targets)],
     IsCapturing = element(1, Schedulers) =:= on,
     Config = maps:merge(
         flame_prof_config:session(Engine, Options, IsCapturing, Own),
-        maps:with([hold_ms, note], How)
+        (maps:with([hold_ms, note], How))#{messages => Messages =:= on}
     ),
     case make_parents(maps:get(directory, Config)) of
         ok ->
@@ -215,6 +217,7 @@ open(Options, #{engine := Engine} = Choice, How, Schedulers) ->
                 choice = Choice,
                 node = Node,
                 schedulers = Schedulers,
+                messages = Messages,
                 is_holding = is_map_key(hold_ms, How),
                 trigger = maps:get(note, How, none),
                 started_at = calendar:local_time(),
@@ -570,7 +573,8 @@ describe(#session{ref = Ref, started_ms = Started, files = Files, trouble = Trou
     },
     #{counters := Counters} = Description = flame_prof_run:describe(Ref, Started, About),
     Description#{
-        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters)
+        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters),
+        messages => State#session.messages
     }.
 
 %% Those that are off, and why.

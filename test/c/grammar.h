@@ -312,6 +312,82 @@ static int grammar_key(const char **at, const char *end, const char *key)
            grammar_literal(at, end, key);
 }
 
+static int grammar_reference(const char **at, const char *end)
+{
+    uint64_t ignored;
+
+    return grammar_number(at, end, &ignored) && grammar_literal(at, end, ".") &&
+           grammar_number(at, end, &ignored) && grammar_literal(at, end, ".") &&
+           grammar_number(at, end, &ignored);
+}
+
+static int grammar_tag_atom(const char **at, const char *end)
+{
+    const char *begin = *at;
+
+    while (*at < end && strchr(" {},/", **at) == NULL)
+        ++*at;
+    return *at > begin && *begin != '_';
+}
+
+static int grammar_tag(const char **at, const char *end)
+{
+    int elements = 1;
+
+    if (grammar_literal(at, end, "_"))
+        return 1;
+    if (!grammar_literal(at, end, "{"))
+        return grammar_tag_atom(at, end);
+    if (!grammar_tag_atom(at, end))
+        return 0;
+    if (grammar_literal(at, end, ",_,...}"))
+        return 1;
+    while (grammar_literal(at, end, ",_"))
+        elements++;
+    return elements <= 6 && grammar_literal(at, end, "}");
+}
+
+static int grammar_message(const char **at, const char *end)
+{
+    static const char *const kinds[] = {"call/", "cast/", "event/", "system/", "io/",
+                                        "down/", "exit/", "timer/", "reply/",  "info/"};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (grammar_literal(at, end, kinds[i]))
+            return grammar_tag(at, end);
+    return 0;
+}
+
+/* Any text: its forms are many. */
+static int grammar_target(const char **at, const char *end)
+{
+    const char *begin = *at;
+
+    while (*at < end && **at != ' ' && **at != ':')
+        ++*at;
+    return *at > begin;
+}
+
+/* Words of the sample, each at most once, to the end. */
+static const char *grammar_sample_words(const char *at, const char *end)
+{
+    static const struct {
+        const char *key;
+        int (*text)(const char **at, const char *end);
+    } words[] = {
+        {"message=", grammar_message},  {"serves=", grammar_reference},
+        {"waits_for=", grammar_target}, {"call=", grammar_reference},
+        {"request=", grammar_tag},
+    };
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (grammar_literal(&at, end, words[i].key))
+            GRAMMAR_NEED(words[i].text(&at, end) && grammar_literal(&at, end, " "),
+                         "no word of a sample");
+    GRAMMAR_NEED(at == end, "something behind the words");
+    return NULL;
+}
+
 /* 16 pairs of numbers, the pid, then optional words. */
 static const char *grammar_whole(const char *at, const char *end)
 {
@@ -326,8 +402,8 @@ static const char *grammar_whole(const char *at, const char *end)
     }
     GRAMMAR_NEED(wrong == NULL, wrong);
     if (grammar_literal(&at, end, "scheduler="))
-        return grammar_number(&at, end, &ignored) && grammar_literal(&at, end, " ") && at == end
-                   ? NULL
+        return grammar_number(&at, end, &ignored) && grammar_literal(&at, end, " ")
+                   ? grammar_sample_words(at, end)
                    : "no number of a scheduler";
     GRAMMAR_NEED(grammar_literal(&at, end, "erl_pid=<0.") && grammar_number(&at, end, &ignored) &&
                      grammar_literal(&at, end, ".") && grammar_number(&at, end, &ignored) &&
@@ -346,11 +422,10 @@ static const char *grammar_whole(const char *at, const char *end)
         GRAMMAR_NEED(i < 2 || memmem(word, (size_t)(at - word), "%3A", 3) != NULL,
                      "a call without a module");
     }
-    GRAMMAR_NEED(at == end, "something behind the words");
-    return NULL;
+    return grammar_sample_words(at, end);
 }
 
-/* Numbers in the order of a whole sample, each at most once: those that have changed. */
+/* Numbers in the order of a whole sample, each at most once: those that changed. Then words. */
 static const char *grammar_changes(const char *at, const char *end)
 {
     const char *wrong;
@@ -368,8 +443,7 @@ static const char *grammar_changes(const char *at, const char *end)
         GRAMMAR_NEED(grammar_number(&at, end, &change) && change != 0, "no change");
         GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank behind a number");
     }
-    GRAMMAR_NEED(at == end, "a metric is not where it belongs");
-    return NULL;
+    return grammar_sample_words(at, end);
 }
 
 static const char *grammar_fields(struct grammar *g)
@@ -404,7 +478,7 @@ static const char *grammar_own_fields(struct grammar *g)
     GRAMMAR_NEED(grammar_literal(&at, end, "native") || grammar_literal(&at, end, "portable"),
                  "no engine");
     grammar_literal(&at, end, " mode=schedulers");
-    GRAMMAR_NEED(grammar_literal(&at, end, " format=2"), "no format");
+    GRAMMAR_NEED(grammar_literal(&at, end, " format=3"), "no format");
     while (end - at > 1) {
         GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank before a word");
         while (at < end && ((*at >= 'a' && *at <= 'z') || *at == '_'))

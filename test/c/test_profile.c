@@ -408,11 +408,8 @@ static void a_newer_format_is_refused(void)
     static const struct {
         const char *word;
         int result;
-    } cases[] = {{"", 0},
-                 {" format=1", 0},
-                 {" format=2", 0},
-                 {" format=3", FP_ENEWER},
-                 {" format=33 node=a", FP_ENEWER}};
+    } cases[] = {{"", 0},          {" format=1", 0},         {" format=2", 0},
+                 {" format=3", 0}, {" format=4", FP_ENEWER}, {" format=33 node=a", FP_ENEWER}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         char text[1024];
@@ -441,7 +438,7 @@ static void a_damaged_format_costs_its_sample(void)
         OWN(02, "x") WHOLE_71,
         OWN(02, "2r") WHOLE_71,
         OWN(02, "99999999999999999999") WHOLE_71,
-        OWN(02, "2") OWN(03, "3") WHOLE_71,
+        OWN(02, "3") OWN(03, "4") WHOLE_71,
         OWN(02, "2") OWN(03, "22") OWN(04, "2") WHOLE_71,
     };
 

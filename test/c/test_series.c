@@ -22,7 +22,7 @@ static struct fixture create(void)
 
 static int push(struct fixture *f, uint32_t stack, uint8_t status, int64_t time)
 {
-    return fp_series_push(&f->series, f->ring, 7, stack, status, time, f->value);
+    return fp_series_push(&f->series, f->ring, 7, stack, status, time, f->value, NULL);
 }
 
 static struct fp_record_sample pop(struct fixture *f)

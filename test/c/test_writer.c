@@ -644,7 +644,7 @@ static void what_a_writer_holds_is_written_when_committed(void)
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
     find_file(f);
     CHECK_INT(samples_in_file(f), 42);
-    CHECK(has(f, "flame_prof engine=native format=2 node=a%3Ab@host otp=25"
+    CHECK(has(f, "flame_prof engine=native format=3 node=a%3Ab@host otp=25"
                  " options=top=100,sync=close trigger=run_queue=9%20%28of%205%29 "
                  "cpu-clock:\n"));
     CHECK(!has(f, "too%20late"));

@@ -261,14 +261,20 @@ rows(Header, Columns, Data, Strings, Table) ->
                      Schemas, N, Data)
               || {N, M, V} <- lists:zip3(lists:seq(0, length(Metrics) - 1), Metrics, Values)],
     Names = [maps:get(<<"name">>, M) || M <- Metrics],
-    zip_rows(#{time_us => [Start + T || T <- Column(<<"time_us">>)],
+    Messages = case Header of
+        #{<<"message">> := Sparse} -> column(Sparse, Data);
+        #{} -> [0 || _ <- Processes]
+    end,
+    Rows = zip_rows(#{message => [element(Text + 1, Strings) || Text <- Messages],
+               time_us => [Start + T || T <- Column(<<"time_us">>)],
                process => Processes,
                period => Column(<<"period">>),
                scheduler => Column(<<"scheduler">>),
                status => [lists:nth(S + 1, Statuses) || S <- Column(<<"status">>)],
                frames => [frames(N, Parents, Frames, Symbols, Strings)
                           || N <- Column(<<"node">>)],
-               metrics => metric_maps(Names, Column(<<"schema">>), Schemas, Values, Deltas)}).
+               metrics => metric_maps(Names, Column(<<"schema">>), Schemas, Values, Deltas)}),
+    [case Row of #{message := <<>>} -> maps:remove(message, Row); #{} -> Row end || Row <- Rows].
 
 zip_rows(#{time_us := []}) -> [];
 zip_rows(Columns) ->

@@ -32,6 +32,22 @@
 -define(NUMBER, "^[a-z_]+=-?[0-9]+/-?[0-9]+$").
 -define(CHANGE, "^[a-z_]+[+-][1-9][0-9]*$").
 -define(WORD, "^[a-z_]+=[^ \\t]+$").
+%% Words of a sample, in this order, behind all others.
+-define(ATOM, "(?!_)[^ {},]+").
+-define(TAG,
+    "(?:_|" ?ATOM "|\\{" ?ATOM "(?:,_){0,5}\\}|\\{" ?ATOM ",_,\\.\\.\\.\\})"
+).
+-define(REFERENCE, "[0-9]+\\.[0-9]+\\.[0-9]+").
+-define(PID, "<[0-9]+\\.[0-9]+\\.[0-9]+>").
+-define(SAMPLE_WORDS, [
+    {<<"message">>, "[a-z_]+/" ?TAG},
+    {<<"serves">>, ?REFERENCE},
+    {<<"waits_for">>, ?PID "|#Port<[0-9.]+>|lock|socket|timer|[^ ]+/(?:" ?PID "|[^ ]+)"},
+    {<<"call">>, ?REFERENCE},
+    {<<"request">>, ?TAG},
+    {<<"trace">>, "[0-9a-f]{32}"},
+    {<<"span">>, "[0-9a-f]{16}"}
+]).
 -define(FUNCTION, "^.+:.*/([0-9]+)(?::([1-9][0-9]*))?$").
 -define(PSEUDO, "^(?:[a-z_]+|\\[[a-z_]+\\])$").
 -define(LIBRARY, "^(beam[.a-z]*|\\[vdso\\]|.*\\.so(\\..*)?)$").
@@ -185,10 +201,9 @@ header_fields(Tid, Text, Line, Patterns, #seen{known = Known, keys = AllKeys} = 
     Keys = [Key || {_, Key} <- Fields],
     must(length(lists:usort(Keys)) =:= length(Keys), Line, "a key twice", []),
     Numbers = [Key || {Kind, Key} <- Fields, Kind =/= word],
-    case lists:keymember(word, 1, Fields) of
+    case sample_words(Text, Keys, Numbers, Line) of
         true ->
             must(not lists:keymember(change, 1, Fields), Line, "a change in a whole sample", []),
-            must(lists:prefix(Numbers, Keys), Line, "a number behind a word", []),
             Seen#seen{
                 known = Known#{Tid => Numbers},
                 keys = maps:merge(AllKeys, maps:from_keys(Keys, []))
@@ -203,6 +218,25 @@ header_fields(Tid, Text, Line, Patterns, #seen{known = Known, keys = AllKeys} = 
             ),
             Seen
     end.
+
+%% Is the sample a whole one? It has a word of its process.
+sample_words(Text, Keys, Numbers, Line) ->
+    must(lists:prefix(Numbers, Keys), Line, "a number behind a word", []),
+    Words = Keys -- Numbers,
+    OfSample = [Key || {Key, _} <- ?SAMPLE_WORDS, lists:member(Key, Words)],
+    OfProcess = Words -- OfSample,
+    must(Words =:= OfProcess ++ OfSample, Line, "words in another order: ~tp", [Words]),
+    must(
+        OfProcess =:= [] orelse
+            lists:member(hd(OfProcess), [<<"erl_pid">>, <<"scheduler">>, <<"name">>]),
+        Line, "words without the process that they are of: ~tp", [OfProcess]),
+    [
+        must(
+            match =:= re:run(Text, ["(?:^| )", Key, "=(?:", Pattern, ") "], [{capture, none}]),
+            Line, "no ~ts: ~ts", [Key, Text])
+     || {Key, Pattern} <- ?SAMPLE_WORDS, lists:member(Key, OfSample)
+    ],
+    OfProcess =/= [].
 
 kind(Field, Line, #{number := Number, change := Change, word := Word}) ->
     case [Kind || {Kind, Pattern} <- [{number, Number}, {change, Change}, {word, Word}],

@@ -346,7 +346,7 @@ is_header(Header) ->
 is_metrics(Line) ->
     Number = "[a-z_]+=-?[0-9]+/-?[0-9]+",
     Word = "(?:(?:erl_pid|name|label|node|scheduler|initial_call|proc_lib_initial_call|format|otp"
-        "|version)=[^ ]*"
+        "|version|message|serves|waits_for|call|request|trace|span)=[^ ]*"
         "|[a-z_]+=(?:[^-0-9 ][^ ]*)?)",
     Fields = "^# (?=[^(])((?:" ++ Number ++ " )*+)((?:" ++ Word ++ " )*)\\(metrics\\)$",
     case re:run(Line, Fields, [{capture, all_but_first, binary}, dollar_endonly]) of
@@ -400,17 +400,31 @@ carry(Fields, <<>>, _, {First, _, _} = Process, Carried) ->
         error:_ -> bad
     end.
 
-carry({Numbers, Words}, Process, Carried) when map_size(Words) > 0 ->
+carry({Numbers, Words}, {First, _, _} = Process, Carried) ->
+    OfSample = of_sample(Words, First),
+    {{Values, OfProcess}, Known} =
+        carry({Numbers, maps:without(maps:keys(OfSample), Words)}, OfSample, Process, Carried),
+    {{Values, maps:merge(OfProcess, OfSample)}, Known}.
+
+carry({Numbers, Words}, _OfSample, Process, Carried) when map_size(Words) > 0 ->
     Values = maps:from_list([{Key, {V, D}} || {Key, V, D} <- Numbers, V =/= change]),
     true = map_size(Values) =:= length(Numbers),
     {{Values, Words}, Carried#{Process => {Values, Words}}};
-carry({Numbers, _}, Process, Carried) when is_map_key(Process, Carried) ->
+carry({Numbers, _}, _OfSample, Process, Carried) when is_map_key(Process, Carried) ->
     {Before, Words} = map_get(Process, Carried),
     Same = maps:map(fun(_, {V, _}) -> {V, 0} end, Before),
     Values = lists:foldr(fun changed/2, Same, Numbers),
     {{Values, Words}, Carried#{Process := {Values, Words}}};
-carry({_, _}, _Process, Carried) ->
+carry({_, _}, _OfSample, _Process, Carried) ->
     {{#{}, #{}}, Carried}.
+
+%% Words that hold for one sample. The profiler's own samples have none.
+of_sample(_Words, [<<"name">>]) -> #{};
+of_sample(Words, _First) -> maps:with(sample_keys(), Words).
+
+sample_keys() ->
+    [<<"message">>, <<"serves">>, <<"waits_for">>, <<"call">>, <<"request">>, <<"trace">>,
+        <<"span">>].
 
 changed({Key, change, Delta}, Values) ->
     {Value, 0} = map_get(Key, Values),
@@ -436,12 +450,24 @@ header_field(Field, {Numbers, Words}, First) ->
 word(Key, Text, Words, First) ->
     Known = lists:member(Key, [
         <<"erl_pid">>, <<"name">>, <<"label">>, <<"node">>, <<"scheduler">>, <<"initial_call">>,
-        <<"proc_lib_initial_call">>, <<"format">>, <<"otp">>, <<"version">>
+        <<"proc_lib_initial_call">>, <<"format">>, <<"otp">>, <<"version">> | sample_keys()
     ]),
-    true = map_size(Words) > 0 orelse lists:member(Key, First),
+    IsOfSample = First =/= [<<"name">>] andalso lists:member(Key, sample_keys()),
+    true = map_size(Words) > 0 orelse IsOfSample orelse lists:member(Key, First),
     false = is_map_key(Key, Words),
+    %% Those of the sample stand behind those of the process, and have a text.
+    true = IsOfSample orelse map_size(of_sample(Words, First)) =:= 0,
+    true = not IsOfSample orelse is_of_sample(Key, Text),
     true = Known orelse nomatch =:= re:run(Text, "^[-0-9]"),
     Words#{Key => binary:replace(Text, <<"%3A">>, <<":">>, [global])}.
+
+is_of_sample(Key, Text) when Key =:= <<"serves">>; Key =:= <<"call">> ->
+    Parts = binary:split(Text, <<".">>, [global]),
+    length(Parts) =:= 3 andalso
+        lists:all(fun(Part) -> match =:= re:run(Part, "^[0-9]+$", [{capture, none}, dollar_endonly])
+            andalso binary_to_integer(Part) < 1 bsl 32 end, Parts);
+is_of_sample(_Key, _Text) ->
+    true.
 
 first_words(Raw) ->
     case is_own(Raw) of

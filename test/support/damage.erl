@@ -22,7 +22,10 @@ run(Count, Seed, Directory) ->
     Text = real_text(),
     _ = rand:seed(exsss, Seed),
     Earlier = zstd(["-dcq", "test/corpus/format1.log.zst"]),
-    Pieces = list_to_tuple(pieces(samples(Text), 10) ++ pieces(samples(Earlier), 5)),
+    Made = made_calls:run(#{seed => Seed, seconds => 1, clients => 6, servers => 3}),
+    Calls = iolist_to_binary(made_calls:text(Made)),
+    Pieces = list_to_tuple(pieces(samples(Text), 10) ++ pieces(samples(Earlier), 5) ++
+        pieces(samples(Calls), 5)),
     Name = filename:join(Directory, lists:concat(["damage.", os:getpid(), "."])),
     Results = [one(lists:concat([Name, N]), Pieces) || N <- lists:seq(1, Count)],
     Good = lists:sum([Samples || {ok, Samples} <- Results]),

@@ -38,6 +38,7 @@ options(Directory, Set) ->
         mode => processes,
         running_stacks => false,
         c_frames => false,
+        messages => false,
         schedulers_online => 1
     }, Set).
 

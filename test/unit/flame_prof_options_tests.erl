@@ -32,6 +32,7 @@ defaults_test() ->
             mode => processes,
             running_stacks => true,
             c_frames => true,
+            messages => true,
             engine => auto
         },
         maps:remove(dir, Options)
@@ -307,6 +308,7 @@ accepted_test_() ->
             {mode, cpu, schedulers},
             {running_stacks, false, false},
             {c_frames, false, false},
+            {messages, false, false},
             {engine, native, native},
             {engine, portable, portable}
         ]
@@ -411,6 +413,7 @@ refused_test_() ->
             {mode, [threads, "schedulers", true]},
             {running_stacks, [yes, 1, "true"]},
             {c_frames, [yes, 1, "true"]},
+            {messages, [yes, 1, "true"]},
             {engine, [nif, "auto", true]}
         ],
         Given <- Values

@@ -128,20 +128,20 @@ numbers(Samples) ->
 
 a_newer_format_is_an_error_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
-    Newer = binary:replace(Text, <<" format=2 ">>, <<" format=3 ">>),
+    Newer = binary:replace(Text, <<" format=2 ">>, <<" format=4 ">>),
     ?assertNotEqual(Text, Newer),
     text_file:with(Newer, fun(File) ->
         {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
         {file, #{file := File}} = Reason,
         {error, Reason} = flame_prof_profile:read(File),
-        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "format is newer than 2"))
+        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "format is newer than 3"))
     end).
 
 a_damaged_format_costs_its_sample_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     [Own] = [P || P <- binary:split(Text, <<"\n\n">>, [global]),
         nomatch =/= binary:match(P, <<" format=2 ">>)],
-    Damaged = binary:replace(Own, <<" format=2 ">>, <<" format=3 ">>),
+    Damaged = binary:replace(Own, <<" format=2 ">>, <<" format=4 ">>),
     #{samples := Count} = element(3, fold([?CORPUS "changes.log"], #{})),
     text_file:with([Text, Damaged, "\n\n"], fun(File) ->
         ?assertMatch({ok, _, #{samples := Count, bad := 1}}, fold([File], #{})),

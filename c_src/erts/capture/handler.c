@@ -192,6 +192,26 @@ static void copy_dictionary(const struct fp_capture_scheduler *scheduler,
         memset(&capture->dictionary, 0, sizeof capture->dictionary);
 }
 
+/* Terms are immutable between two collections, and in the handler none begins. During one the words
+ * may be of either heap. */
+static void copy_work(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture)
+{
+    struct fp_serving_sites *sites = fp_serving_published();
+    struct fp_serving serving;
+    struct fp_walk walk;
+
+    if (sites == NULL || !fp_serving_is_captured() ||
+        (field(scheduler, capture, FP_FIELD_state) & FP_PSFLG_GC) != 0 ||
+        !fp_serving_find(sites, capture->word, capture->words, capture->leaf_words, &serving))
+        return;
+    memset(&capture->work, 0, sizeof capture->work);
+    fp_serving_walk(sites, &walk, scheduler->memory, &scheduler->layout);
+    if (fp_serving_read(&walk, &serving, &capture->work))
+        capture->work_at = serving.at < capture->leaf_words
+                               ? capture->low + 8 * (uint64_t)serving.at
+                               : capture->high - 8 * (uint64_t)(capture->words - serving.at);
+}
+
 void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
                      const struct fp_registers *registers, struct fp_capture *capture)
 {
@@ -205,6 +225,7 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
     capture->native_bytes = 0;
     capture->native_return = 0;
     capture->words = capture->leaf_words = 0;
+    capture->work_at = 0;
     if (fp_safe_read_word(scheduler->memory, scheduler->data + offsets->current_process,
                           &capture->process) != 0 ||
         capture->process == 0)
@@ -224,8 +245,10 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
     } else {
         capture->low = low_end_in_c(scheduler, capture, heap, hend);
     }
-    if (copy_from_low(scheduler, capture, heap, hend))
-        capture->result = FP_CAPTURE_CAPTURED;
+    if (!copy_from_low(scheduler, capture, heap, hend))
+        return;
+    capture->result = FP_CAPTURE_CAPTURED;
+    copy_work(scheduler, capture);
 }
 
 /* --------------------------------------------------------- the handler -- */

@@ -31,6 +31,7 @@
 #include "erts/dictionary.h"
 #include "erts/layout.h"
 #include "erts/process.h"
+#include "erts/serving.h"
 #include "erts/stack.h"
 
 /* Bytes of the C stack that are copied, from the red zone below rsp on: mostly all frames. */
@@ -77,6 +78,10 @@ struct fp_capture {
     uint64_t kept[FP_CAPTURE_KEPT];
     unsigned char structure[FP_PROBE_WINDOW];
     struct fp_dictionary dictionary; /* zeros when it is not readable */
+    /* Address on the Erlang stack of the return address that tells the message in work, which
+     * counts if it is above the stack's top; 0: none. */
+    uint64_t work_at;
+    struct fp_work work;
     unsigned char native[FP_CAPTURE_NATIVE_MAX];
     uint64_t word[FP_STACK_WORDS_MAX];
 };

@@ -1,4 +1,4 @@
-#include "waits/sites.h"
+#include "erts/sites.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

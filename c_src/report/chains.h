@@ -1,0 +1,17 @@
+/* chains.h - samples of processes that wait, each with the stack of the one it waits for below its
+ * own, and so on: a flame graph of waiting that ends with what was worked on.
+ *
+ *      my_api:get/1 > gen:do_call/4 > waits for my_cache <0.71.0> > my_cache:handle_call/3 > ...
+ *
+ * A frame of the library `waits_for` names each process. A chain ends with a process that does not
+ * wait, with a port or another thing that has no stack, or with a frame `not_sampled` (the process
+ * has no sample at this tick), `cycle` (it is in the chain already) or `truncated`. Samples without
+ * the word `waits_for` are left out. */
+#pragma once
+
+#include "report/aggregate.h"
+
+#define FP_CHAIN_LINKS_MOST 64
+
+/* For fp_aggregate_make(), with the tree made. 0, FP_EFULL or FP_ENOMEM. */
+int fp_chains_make(struct fp_aggregate *sums, const struct fp_query *query);

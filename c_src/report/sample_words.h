@@ -1,0 +1,7 @@
+/* sample_words.h - what a sample says of itself: message, wait and references. */
+#pragma once
+
+#include "report/profile.h"
+
+/* Reads profile->fields.of_sample to the row. 0, FP_EFULL or FP_ENOMEM. */
+int fp_profile_words(struct fp_profile *profile, struct fp_row *row);

@@ -1,0 +1,221 @@
+/* Words of one sample: what the reader makes of them, and the sums that need them, of whole and of
+ * damaged files. */
+#include "profile_text.h"
+#include "report/aggregate.h"
+#include "report/calls.h"
+
+#define FRAME(name) "\tffffffff " name " (x.erl)\n\tffffffff waiting (status)\n\n"
+#define WHOLE(pid, words)                                                                          \
+    "beam 42/" #pid " [000] 1.000001: reductions=1/0 erl_pid=<0." #pid ".0> name=p" #pid " " words \
+    "cpu-clock:\n" FRAME("a:a/0")
+#define CHANGED(pid, time, words)                                                                  \
+    "beam 42/" #pid " [000] " #time ".000001: " words "cpu-clock:\n" FRAME("a:a/0")
+
+/* Each row as `pid message waits_for request serves call`. */
+static void check_words(const char *text, const char *expected)
+{
+    struct fp_profile *profile = profile_of(text, strlen(text));
+    struct fp_cursor cursor;
+    struct fp_row row;
+    char *told;
+    size_t size;
+    FILE *out = open_memstream(&told, &size);
+
+    CHECK(out != NULL);
+    CHECK_INT(profile->warning_count, 0);
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    while (fp_cursor_next(&cursor, &row) > 0) {
+        const struct fp_words *words = fp_row_words(profile, &row);
+
+        put_text(out, profile, profile->process[row.process].erl_pid);
+        fprintf(out, " ");
+        put_text(out, profile, words->message);
+        fprintf(out, " ");
+        put_text(out, profile, words->waits_for);
+        fprintf(out, " ");
+        put_text(out, profile, words->request);
+        fprintf(out, " %llu:%u %llu:%u\n", (unsigned long long)row.serves.number, row.serves.thread,
+                (unsigned long long)row.call.number, row.call.thread);
+    }
+    fp_cursor_close(&cursor);
+    fclose(out);
+    CHECK_TEXT(told, expected);
+    free(told);
+    fp_profile_destroy(profile);
+}
+
+static void words_hold_for_one_sample(void)
+{
+    check_words(WHOLE(1, "message=call/{get,_} serves=1.2.3 ")      /**/
+                CHANGED(1, 2, "reductions+1 ")                      /**/
+                CHANGED(1, 3, "message=call/{get,_} serves=1.2.3 ") /**/
+                CHANGED(1, 4, "reductions+1 message=info/x%3Ay ")   /**/
+                CHANGED(1, 5, "waits_for=<0.2.0> call=0.4.5 request=_ "),
+                "<0.1.0> call:{get,_}   4294967298:3 0:0\n"
+                "<0.1.0>    0:0 0:0\n"
+                "<0.1.0> call:{get,_}   4294967298:3 0:0\n"
+                "<0.1.0> info:x:y   0:0 0:0\n"
+                "<0.1.0>  <0.2.0> _ 0:0 4:5\n");
+}
+
+static void the_largest_references_are_read(void)
+{
+    check_words(WHOLE(1, "serves=4294967295.4294967295.4294967295 call=0.0.0 "),
+                "<0.1.0>    18446744073709551615:4294967295 0:0\n");
+}
+
+/* Of the sample itself they are known, although its process is not. */
+static void behind_damage_words_are_those_of_the_sample(void)
+{
+    const char *text = WHOLE(1, "") "damage\n\n" CHANGED(1, 2, "waits_for=lock ");
+    struct fp_profile *profile = profile_of(text, strlen(text));
+
+    CHECK_INT(profile->rows.count, 2);
+    CHECK_INT(profile->warning_count, 1);
+    CHECK_INT(profile->words_count, 2);
+    fp_profile_destroy(profile);
+}
+
+static void words_that_make_no_sense_are_damage(void)
+{
+    static const char *const fields[] = {
+        "message= ",
+        "serves=1.2 ",
+        "serves=1.2.3.4 ",
+        "call=1..3 ",
+        "call=a.b.c ",
+        "call=4294967296.0.0 ",
+        "call=1.2.3 call=1.2.3 ",
+        "message=call/get reductions+1 ",
+        "message=call/get name=a ",
+        "message=call/get erl_pid=<0.1.0> ",
+        "message=call/get unknown=a ",
+        "unknown=a message=call/get ",
+        "waits_for ",
+    };
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+        char text[1024];
+        struct fp_profile *profile;
+
+        snprintf(text, sizeof(text), "%sbeam 42/1 [000] 2.000001: %scpu-clock:\n" FRAME("a:a/0"),
+                 WHOLE(1, ""), fields[i]);
+        profile = profile_of(text, strlen(text));
+        if (profile->rows.count != 1 || profile->file[0].bad != 1)
+            RUN_FAIL("%s is accepted", fields[i]);
+        fp_profile_destroy(profile);
+    }
+}
+
+/* ---- sums ---------------------------------------------------------------- */
+
+#define PROCESSES 9u
+#define TICKS 200u
+
+/* Processes that wait for each other in all ways, and calls that go on. */
+static char *made(uint64_t seed)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    CHECK(out != NULL);
+    for (unsigned t = 0; t < TICKS; t++) {
+        for (unsigned p = 1; p <= PROCESSES; p++) {
+            fprintf(out, "beam 42/%u [000] 1.%06u: reductions=%u/0 erl_pid=<0.%u.0> ", p,
+                    9000 * t + 1, t, p);
+            if (run_below(&seed, 3) > 0)
+                fprintf(out, "message=call/{m%u,_} serves=7.%u.1 ", run_below(&seed, 3),
+                        p + 100 * (t / 16));
+            if (run_below(&seed, 3) > 0)
+                fprintf(out, "waits_for=<0.%u.0> call=7.%u.1 request=r ",
+                        1 + run_below(&seed, PROCESSES + 2), 1 + p % PROCESSES + 100 * (t / 16));
+            fprintf(out, "cpu-clock:\n\tffffffff f:f%u/0 (x.erl)\n\tffffffff g:g/0 (x.erl)\n",
+                    run_below(&seed, 4));
+            fprintf(out, "\tffffffff waiting (status)\n\n");
+        }
+    }
+    fclose(out);
+    return text;
+}
+
+/* 0 or an error. */
+static int add_up(struct fp_profile *profile)
+{
+    struct fp_query query = {.filter = FP_FILTER_ALL,
+                             .dimension = {FP_DIMENSION_message},
+                             .dimension_count = 1,
+                             .with_chains = 1};
+    struct fp_aggregate sums;
+    struct fp_calls calls;
+    uint32_t nodes[FP_FRAMES_MOST];
+    int err = 0;
+
+    for (query.without_lines = 0; query.without_lines < 2 && err == 0; query.without_lines++) {
+        err = fp_aggregate_make(&sums, profile, &query);
+        for (size_t i = 0; i < sums.count && err == 0; i++)
+            CHECK(fp_aggregate_stack(&sums, sums.group[i].node, nodes) <= FP_FRAMES_MOST);
+        fp_aggregate_free(&sums);
+    }
+    if (err == 0) {
+        err = fp_calls_find(&calls, profile, 3);
+        for (size_t i = 0; i < calls.count && err == 0; i++)
+            CHECK(calls.call[i].last_us >= calls.call[i].first_us);
+        fp_calls_free(&calls, &profile->budget);
+    }
+    return err;
+}
+
+static void damaged_files_are_added_up(void)
+{
+    uint64_t seed = 17;
+
+    for (int round = 0; round < 200; round++) {
+        char *text = made((uint64_t)round);
+        size_t size = strlen(text);
+        struct fp_profile *profile;
+        size_t used;
+
+        for (uint32_t n = run_below(&seed, 20); n > 0; n--)
+            text[run_below(&seed, (uint32_t)size)] = "\n\t 0123456789<>.=/"[run_below(&seed, 19)];
+        profile = profile_of(text, size);
+        used = profile->budget.used;
+        CHECK_INT(add_up(profile), 0);
+        /* But for the names of what ends a chain. */
+        CHECK(profile->budget.used - used < 4096);
+        fp_profile_destroy(profile);
+        free(text);
+    }
+}
+
+static void for_want_of_memory_sums_are_refused(void)
+{
+    char *text = made(1);
+    int full = 0;
+
+    for (size_t more = 0; more < 200000; more += 1009) {
+        struct fp_profile *profile = profile_of(text, strlen(text));
+        int err;
+
+        profile->budget.limit = profile->budget.used + more;
+        err = add_up(profile);
+        CHECK(err == 0 || err == FP_EFULL);
+        full += err != 0;
+        CHECK(profile->budget.used <= profile->budget.limit);
+        fp_profile_destroy(profile);
+    }
+    CHECK(full > 10);
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(words_hold_for_one_sample);
+    RUN(the_largest_references_are_read);
+    RUN(behind_damage_words_are_those_of_the_sample);
+    RUN(words_that_make_no_sense_are_damage);
+    RUN(damaged_files_are_added_up);
+    RUN(for_want_of_memory_sums_are_refused);
+    return RUN_END();
+}

@@ -1,0 +1,668 @@
+/* test_work.c - what processes have in work: found on a stack, read with its sample, written as
+ * words of that sample. Over a VM that the test owns. */
+#include "base/error.h"
+#include "erts/serving.h"
+#include "fake_code.h"
+#include "fake_terms.h"
+#include "fake_vm.h"
+#include "format/perf_script.h"
+#include "format/write_work.h"
+#include "records.h"
+#include "run.h"
+#include "sampler_run.h"
+#include "session/sampler.h"
+
+/* -------------------------------------------------------------- as text -- */
+
+static const char *const atoms[] = {"get", "a b", "{get,_}", "_", "_x", "a@b", "log", "x:y"};
+enum { GET = 1, BLANK, BRACES, UNDERSCORE, UNDERSCORE_X, NODE, LOG, COLON, UNKNOWN = 99 };
+
+static struct fp_work_tag tag(uint32_t shape, uint64_t atom, uint32_t arity)
+{
+    return (struct fp_work_tag){atom, arity, shape};
+}
+
+static void check_words(const struct fp_work *work, const char *expected)
+{
+    struct fake_code code = {.atoms = atoms, .atom_count = sizeof atoms / sizeof *atoms};
+    struct fp_symbolizer symbolizer = fake_symbolizer(&code);
+    static struct fp_work_atoms known;
+    static char text[FP_WORK_BYTES_MAX];
+
+    /* The second time with atoms that were rendered before. */
+    for (int i = 0; i < 2; i++) {
+        *fp_put_work(text, &known, &symbolizer, work) = '\0';
+        CHECK_TEXT(text, expected);
+    }
+}
+
+static void a_tag_is_an_atom_or_a_tuple_that_begins_with_one(void)
+{
+    static const struct {
+        struct fp_work_tag tag;
+        const char *text;
+    } tags[] = {
+        {{GET, 0, FP_WORK_ATOM}, "message=cast/get "},
+        {{GET, 1, FP_WORK_TUPLE}, "message=cast/{get} "},
+        {{GET, 3, FP_WORK_TUPLE}, "message=cast/{get,_,_} "},
+        {{GET, 6, FP_WORK_TUPLE}, "message=cast/{get,_,_,_,_,_} "},
+        {{GET, 7, FP_WORK_TUPLE}, "message=cast/{get,_,...} "},
+        {{0, 0, FP_WORK_OTHER}, "message=cast/_ "},
+        {{BLANK, 0, FP_WORK_ATOM}, "message=cast/a%20b "},
+        {{COLON, 0, FP_WORK_ATOM}, "message=cast/x%3Ay "},
+    };
+
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        struct fp_work work = {.kind = FP_WORK_KIND_cast, .message = tags[i].tag};
+
+        check_words(&work, tags[i].text);
+    }
+}
+
+static void no_atom_looks_like_a_tuple(void)
+{
+    struct fp_work work = {.kind = FP_WORK_KIND_info, .message = tag(FP_WORK_ATOM, BRACES, 0)};
+
+    check_words(&work, "message=info/%7Bget%2C_%7D ");
+    work.message.atom = UNDERSCORE;
+    check_words(&work, "message=info/%5F ");
+    work.message.atom = UNDERSCORE_X;
+    check_words(&work, "message=info/%5Fx ");
+}
+
+static void each_kind_has_its_name(void)
+{
+    static const char *const names[] = {"call", "cast", "event", "system", "io",
+                                        "down", "exit", "timer", "reply",  "info"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct fp_work work = {.kind = (uint8_t)(i + 1), .message = tag(FP_WORK_ATOM, GET, 0)};
+        char expected[64];
+
+        snprintf(expected, sizeof expected, "message=%s/get ", names[i]);
+        check_words(&work, expected);
+    }
+}
+
+static void whom_a_process_waits_for_is_told_as_it_is_printed(void)
+{
+    struct fp_work work = {.waits = FP_WORK_PROCESS, .target.pid = {71, 2}};
+
+    check_words(&work, "waits_for=<0.71.2> ");
+    work = (struct fp_work){.waits = FP_WORK_PORT, .target.word = 5};
+    check_words(&work, "waits_for=#Port<0.5> ");
+    work = (struct fp_work){.waits = FP_WORK_REMOTE_PROCESS, .target.pid = {71, 0}, .node = NODE};
+    check_words(&work, "waits_for=a@b/<0.71.0> ");
+    work = (struct fp_work){.waits = FP_WORK_REMOTE_NAME, .target.word = LOG, .node = NODE};
+    check_words(&work, "waits_for=a@b/log ");
+    work = (struct fp_work){.waits = FP_WORK_LOCK};
+    check_words(&work, "waits_for=lock ");
+    work = (struct fp_work){.waits = FP_WORK_SOCKET};
+    check_words(&work, "waits_for=socket ");
+}
+
+static void references_are_told_from_their_highest_number_on(void)
+{
+    struct fp_work work = {.kind = FP_WORK_KIND_call,
+                           .serves = 1,
+                           .calls = 1,
+                           .waits = FP_WORK_PROCESS,
+                           .message = tag(FP_WORK_TUPLE, GET, 2),
+                           .request = tag(FP_WORK_ATOM, LOG, 0),
+                           .served_ref = {1, 22, 333},
+                           .called_ref = {4, 55, UINT32_MAX},
+                           .target.pid = {9, 0}};
+
+    check_words(&work, "message=call/{get,_} serves=333.22.1 waits_for=<0.9.0> "
+                       "call=4294967295.55.4 request=log ");
+}
+
+static void an_atom_that_nobody_knows_takes_its_word_with_it(void)
+{
+    struct fp_work work = {.kind = FP_WORK_KIND_call,
+                           .calls = 1,
+                           .waits = FP_WORK_REMOTE_NAME,
+                           .message = tag(FP_WORK_TUPLE, UNKNOWN, 2),
+                           .request = tag(FP_WORK_ATOM, UNKNOWN, 0),
+                           .target.word = LOG,
+                           .node = UNKNOWN};
+
+    check_words(&work, "call=0.0.0 ");
+}
+
+static void nothing_is_said_of_what_is_not_known(void)
+{
+    struct fp_work work = {.kind = FP_WORK_KIND_call};
+
+    check_words(&work, "");
+    work = (struct fp_work){.message = tag(FP_WORK_ATOM, GET, 0)};
+    check_words(&work, "");
+}
+
+/* -------------------------------------------------- in a file's samples -- */
+
+struct file {
+    struct fake_code code;
+    struct fp_symbolizer symbolizer;
+    struct fp_counters stats;
+    struct fp_perf_script *script;
+    const char *text;
+    size_t size;
+    union record_buffer buffer;
+};
+
+static void take(struct file *f, const struct fp_record *record)
+{
+    CHECK_INT(fp_perf_script_record(f->script, record, &f->text, &f->size), 0);
+}
+
+static const struct fp_record *with_work(struct file *f, const struct fp_record *record)
+{
+    struct fp_work work = {.kind = FP_WORK_KIND_cast, .message = tag(FP_WORK_ATOM, GET, 0)};
+
+    memcpy(f->buffer.bytes + record->size, &work, sizeof work);
+    f->buffer.head.size += (uint32_t)sizeof work;
+    return &f->buffer.head;
+}
+
+static void open_file(struct file *f, int merge_idle)
+{
+    static const uint64_t frame[] = {FP_FRAME_UNREADABLE};
+    struct fp_perf_script_options options = {.os_pid = 7, .merge_idle = merge_idle};
+
+    memset(f, 0, sizeof *f);
+    f->code = (struct fake_code){.atoms = atoms, .atom_count = sizeof atoms / sizeof *atoms};
+    f->symbolizer = fake_symbolizer(&f->code);
+    options.symbolizer = &f->symbolizer;
+    options.stats = &f->stats;
+    CHECK_INT(fp_perf_script_create(&f->script, &options), 0);
+    take(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, NO_CALL));
+    take(f, make_stack(&f->buffer, 0, frame, 1));
+}
+
+static void check_begin(struct file *f, const char *expected)
+{
+    size_t size = strlen(expected);
+
+    if (f->size < size || memcmp(f->text, expected, size) != 0)
+        RUN_FAIL("%.*s", (int)f->size, f->text);
+}
+
+static void words_stand_behind_the_numbers_of_a_changed_sample_and_for_that_one_only(void)
+{
+    struct file f;
+    const char *words;
+
+    open_file(&f, 0);
+    take(&f, with_work(&f, make_sample(&f.buffer, 0, 0, 1500000, 0, 0)));
+    words = memmem(f.text, f.size, " erl_pid=<0.71.0> message=cast/get cpu-clock:\n", 46);
+    CHECK(words != NULL);
+    make_sample(&f.buffer, 0, 0, 1600000, 0, 0);
+    f.buffer.sample.value[0] = f.buffer.sample.delta[0] = 12;
+    take(&f, with_work(&f, &f.buffer.head));
+    check_begin(&f, "beam 7/71 [000] 1.600000: reductions+12 message=cast/get cpu-clock:\n");
+    take(&f, with_work(&f, make_repeat(&f.buffer, 0, 0, 1700000)));
+    check_begin(&f, "beam 7/71 [000] 1.700000: message=cast/get cpu-clock:\n");
+    take(&f, make_repeat(&f.buffer, 0, 0, 1800000));
+    check_begin(&f, "beam 7/71 [000] 1.800000: cpu-clock:\n");
+    fp_perf_script_destroy(f.script);
+}
+
+static void a_sample_with_words_is_not_merged_with_others(void)
+{
+    struct file f;
+
+    open_file(&f, 1);
+    take(&f, make_sample(&f.buffer, 0, 0, 1500000, 0, 0));
+    take(&f, make_repeat(&f.buffer, 0, 0, 1600000));
+    take(&f, make_repeat(&f.buffer, 0, 0, 1700000));
+    CHECK_INT(f.size, 0);
+    take(&f, with_work(&f, make_repeat(&f.buffer, 0, 0, 1800000)));
+    check_begin(&f, "beam 7/71 [000] 1.700000: 2 cpu-clock:\n");
+    CHECK(memmem(f.text, f.size, "1.800000: message=cast/get cpu-clock:\n", 38) != NULL);
+    fp_perf_script_destroy(f.script);
+}
+
+/* ---------------------------------------------------------- on a stack -- */
+
+#define CODE (FAKE_JIT + 0x1000)
+#define SERVES (CODE + 0x100) /* a return address into handle_msg/6 */
+#define WHOLE (CODE + 0x140)  /* into its clause for all but calls */
+#define TYPED (CODE + 0x180)  /* of gen_statem */
+#define LOOP (CODE + 0x200)   /* `i` */
+#define CALLS (CODE + 0x240)  /* `i` of a caller */
+#define REQUEST (CODE + 0x280)
+#define ROOT (CODE + 0x3000)
+
+struct bench {
+    struct fake_vm vm;
+    struct fake_terms heap;
+    struct fp_ring *ring;
+    struct fp_counters counters;
+    struct fp_sampler *sampler;
+    struct fp_ref ref;
+    uint64_t get, put, pid;
+    struct fp_record_sample last;
+    struct fp_work work;
+    int has_work, samples;
+};
+
+static uint64_t atom(struct bench *b, const char *text)
+{
+    return fake_atom_term(&b->vm, text, strlen(text));
+}
+
+static void publish(struct bench *b)
+{
+    static const struct fp_site_row rows[] = {
+        {SERVES, FP_SITE_serves, 1},   {SERVES, FP_SITE_from, 3}, {WHOLE, FP_SITE_message, 0},
+        {TYPED, FP_SITE_queue, 1},     {LOOP, FP_SITE_loop, 0},   {CALLS, FP_SITE_call, 1},
+        {REQUEST, FP_SITE_request, 0},
+    };
+    struct fp_sites *sites;
+
+    CHECK_INT(fp_sites_create(&sites, &b->vm.memory.reader, &b->vm.code, rows,
+                              sizeof rows / sizeof *rows),
+              0);
+    fp_serving_publish(sites);
+    fp_sites_release(sites);
+}
+
+static void create(struct bench *b, unsigned otp)
+{
+    struct fp_envelopes *envelope;
+    struct fp_sampler_options options;
+
+    memset(b, 0, sizeof *b);
+    fake_vm_create(&b->vm, otp, 64, 8);
+    fake_vm_add_atoms(&b->vm);
+    fake_vm_add_jit(&b->vm);
+    fake_map(&b->vm.memory, FAKE_MISC, 65536);
+    b->heap = (struct fake_terms){&b->vm.memory, FAKE_MISC};
+    b->ref = (struct fp_ref){{3, 22, 111}};
+    envelope = &b->vm.layout.envelope;
+#define MAKE_ATOM(name, text) envelope->name = atom(b, text);
+    FP_ENVELOPE_MAP(MAKE_ATOM)
+    b->get = atom(b, "get");
+    b->put = atom(b, "put");
+    b->pid = fake_pid(&b->vm.layout, 2);
+    publish(b);
+    options = (struct fp_sampler_options){.layout = b->vm.layout,
+                                          .memory = &b->vm.memory.reader,
+                                          .code = &b->vm.live_code,
+                                          .counters = &b->counters,
+                                          .interval_us = 1000,
+                                          .messages = 1,
+                                          .ranking = {{.top = 8, .is_delta = 1, .every = 1}},
+                                          .rankings = 1,
+                                          .select_interval_ms = 1000000,
+                                          .status = -1};
+    CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
+    options.ring = b->ring;
+    CHECK_INT(fp_sampler_create(&b->sampler, &options), 0);
+}
+
+static void destroy(struct bench *b)
+{
+    fp_sampler_destroy(b->sampler);
+    fp_ring_destroy(b->ring);
+    fake_vm_destroy(&b->vm);
+}
+
+/* The samples of one tick: the last of them, and its work. */
+static void tick(struct bench *b)
+{
+    const struct fp_record *record;
+    size_t size;
+
+    b->has_work = b->samples = 0;
+    sampler_run(b->sampler, 1);
+    while ((record = fp_ring_peek(b->ring, &size)) != NULL) {
+        if (record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT) {
+            b->samples++;
+            b->has_work = fp_record_work(record) != NULL;
+            if (b->has_work)
+                b->work = *fp_record_work(record);
+        }
+        fp_ring_release(b->ring);
+    }
+}
+
+static void stands(struct bench *b, uint64_t i, const uint64_t *word, size_t words)
+{
+    fake_spawn(&b->vm, 1, i);
+    fake_set_stack(&b->vm, 1, word, words);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1000);
+}
+
+#define STANDS(b, i, ...)                                                                          \
+    stands(b, i, (const uint64_t[]){__VA_ARGS__},                                                  \
+           sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static uint64_t from(struct bench *b)
+{
+    uint64_t tag = fake_cons(&b->heap, b->vm.layout.envelope.alias, fake_ref(&b->heap, &b->ref));
+
+    return FAKE_TUPLE(&b->heap, b->pid, tag);
+}
+
+static void check_message(const struct bench *b, uint8_t kind, uint32_t shape, uint64_t atom,
+                          uint32_t arity)
+{
+    CHECK_INT(b->samples, 1);
+    CHECK(b->has_work);
+    CHECK_INT(b->work.kind, kind);
+    CHECK_INT(b->work.message.shape, shape);
+    CHECK(b->work.message.atom == atom);
+    CHECK_INT(b->work.message.arity, arity);
+}
+
+static void check_serves(const struct bench *b)
+{
+    CHECK_INT(b->work.serves, 1);
+    CHECK(memcmp(b->work.served_ref, b->ref.n, sizeof b->ref.n) == 0);
+}
+
+static const unsigned releases[] = {25, 26, 27, 28, 29};
+
+static void a_call_in_work_is_told_with_its_reference(void)
+{
+    for (size_t i = 0; i < 5; i++) {
+        struct bench b;
+
+        create(&b, releases[i]);
+        STANDS(&b, CODE, FAKE_SMALL(1), SERVES, b.put, FAKE_TUPLE(&b.heap, b.get, b.pid), b.put,
+               from(&b), ROOT);
+        tick(&b);
+        check_message(&b, FP_WORK_KIND_call, FP_WORK_TUPLE, b.get, 2);
+        check_serves(&b);
+        CHECK_INT(b.work.waits, FP_WORK_NO_TARGET);
+        destroy(&b);
+    }
+}
+
+static void a_message_with_its_envelope_is_told_by_it(void)
+{
+    struct bench b;
+    uint64_t cast;
+
+    create(&b, 27);
+    cast = FAKE_TUPLE(&b.heap, b.vm.layout.envelope.gen_cast, b.put);
+    STANDS(&b, CODE, WHOLE, cast, ROOT);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_cast, FP_WORK_ATOM, b.put, 0);
+    CHECK_INT(b.work.serves, 0);
+    /* It is the same process that goes on, with an immediate message. */
+    STANDS(&b, CODE, WHOLE, b.get, ROOT);
+    fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_info, FP_WORK_ATOM, b.get, 0);
+    destroy(&b);
+}
+
+/* With another event behind it. */
+static void has_event(struct bench *b, uint64_t type, uint64_t content)
+{
+    uint64_t next = FAKE_TUPLE(&b->heap, b->put, b->put);
+    uint64_t queue = fake_cons(&b->heap, next, FAKE_NIL);
+
+    queue = fake_cons(&b->heap, FAKE_TUPLE(&b->heap, type, content), queue);
+    STANDS(b, CODE, TYPED, b->put, queue, ROOT);
+}
+
+static void an_event_of_gen_statem_is_told_by_its_type(void)
+{
+    struct bench b;
+    const struct fp_envelopes *envelope = &b.vm.layout.envelope;
+    uint64_t down;
+
+    create(&b, 29);
+    has_event(&b, FAKE_TUPLE(&b.heap, envelope->call, from(&b)), b.get);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_call, FP_WORK_ATOM, b.get, 0);
+    check_serves(&b);
+    has_event(&b, envelope->cast, FAKE_TUPLE(&b.heap, b.get));
+    fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_cast, FP_WORK_TUPLE, b.get, 1);
+    down = FAKE_TUPLE(&b.heap, envelope->DOWN, fake_ref(&b.heap, &b.ref), b.put, b.pid, b.put);
+    has_event(&b, envelope->info, down);
+    fake_set(&b.vm, 1, FP_FIELD_reds, 3000);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
+    has_event(&b, envelope->state_timeout, FAKE_SMALL(4));
+    fake_set(&b.vm, 1, FP_FIELD_reds, 4000);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
+    /* internal: no message. */
+    has_event(&b, b.put, b.get);
+    fake_set(&b.vm, 1, FP_FIELD_reds, 5000);
+    tick(&b);
+    CHECK(!b.has_work);
+    destroy(&b);
+}
+
+static void a_server_that_waits_for_its_next_message_has_nothing_in_work(void)
+{
+    struct bench b;
+
+    create(&b, 27);
+    STANDS(&b, LOOP, b.get, FAKE_TUPLE(&b.heap, b.get), ROOT);
+    tick(&b);
+    CHECK_INT(b.samples, 1);
+    CHECK(!b.has_work);
+    destroy(&b);
+}
+
+static void a_caller_is_told_with_the_call_and_its_request(void)
+{
+    struct bench b;
+
+    create(&b, 25);
+    STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, FAKE_TUPLE(&b.heap, b.get, b.get),
+           ROOT);
+    tick(&b);
+    CHECK(b.has_work);
+    CHECK_INT(b.work.calls, 1);
+    CHECK(memcmp(b.work.called_ref, b.ref.n, sizeof b.ref.n) == 0);
+    CHECK_INT(b.work.request.shape, FP_WORK_TUPLE);
+    CHECK(b.work.request.atom == b.get);
+    CHECK_INT(b.work.kind, FP_WORK_KIND_unknown);
+    /* It has no monitor. */
+    CHECK_INT(b.work.waits, FP_WORK_NO_TARGET);
+    /* A server that makes a call while it serves one. */
+    STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get, b.put,
+           from(&b), ROOT);
+    fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
+    tick(&b);
+    check_message(&b, FP_WORK_KIND_call, FP_WORK_ATOM, b.get, 0);
+    check_serves(&b);
+    CHECK_INT(b.work.calls, 1);
+    CHECK_INT(b.work.request.shape, FP_WORK_ATOM);
+    CHECK(b.work.request.atom == b.put);
+    destroy(&b);
+}
+
+static void count_heap(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    (void)memory;
+    (void)size;
+    *(int *)arg += address >= FAKE_MISC;
+}
+
+static void a_process_that_stands_still_is_told_from_memory(void)
+{
+    struct bench b;
+    int reads = 0;
+
+    create(&b, 27);
+    STANDS(&b, CODE, SERVES, b.put, FAKE_TUPLE(&b.heap, b.get, b.pid), b.put, from(&b), ROOT);
+    b.vm.memory.before_read = count_heap;
+    b.vm.memory.arg = &reads;
+    tick(&b);
+    CHECK(reads > 0);
+    reads = 0;
+    for (int i = 0; i < 10; i++) {
+        tick(&b);
+        check_message(&b, FP_WORK_KIND_call, FP_WORK_TUPLE, b.get, 2);
+        check_serves(&b);
+    }
+    CHECK_INT(reads, 0);
+    destroy(&b);
+}
+
+struct mover {
+    struct bench *b;
+    enum fp_field field;
+    uint64_t value;
+};
+
+/* When the first term is read. */
+static void move(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    const struct mover *mover = arg;
+
+    (void)memory;
+    (void)size;
+    if (address >= FAKE_MISC)
+        fake_set(&mover->b->vm, 1, mover->field, mover->value);
+}
+
+static void a_process_that_moves_while_its_terms_are_read_has_no_words(void)
+{
+    static const struct {
+        enum fp_field field;
+        uint64_t value;
+    } moves[] = {
+        {FP_FIELD_reds, 1001},
+        {FP_FIELD_gen_gcs, 7},
+        {FP_FIELD_i, CODE + 0x700},
+        {FP_FIELD_state, FP_PSFLG_RUNNING},
+    };
+
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        struct bench b;
+        struct mover mover = {&b, moves[i].field, moves[i].value};
+
+        create(&b, 27);
+        STANDS(&b, CODE, SERVES, b.put, FAKE_TUPLE(&b.heap, b.get, b.pid), b.put, from(&b), ROOT);
+        b.vm.memory.before_read = move;
+        b.vm.memory.arg = &mover;
+        tick(&b);
+        CHECK_INT(b.samples, 1);
+        CHECK(!b.has_work);
+        destroy(&b);
+    }
+}
+
+static void a_message_that_cannot_be_read_is_not_told(void)
+{
+    struct bench b;
+
+    create(&b, 27);
+    STANDS(&b, CODE, SERVES, b.put, (FAKE_MISC + 0x100000) | 2, b.put, b.put, ROOT);
+    tick(&b);
+    CHECK_INT(b.samples, 1);
+    CHECK(!b.has_work);
+    destroy(&b);
+}
+
+static void a_site_whose_code_is_another_is_not_trusted(void)
+{
+    struct bench b;
+
+    create(&b, 27);
+    fake_put(&b.vm.memory, SERVES - 8, "\x01\x02", 2);
+    STANDS(&b, CODE, SERVES, b.put, b.get, b.put, from(&b), ROOT);
+    tick(&b);
+    CHECK_INT(b.samples, 1);
+    CHECK(!b.has_work);
+    destroy(&b);
+}
+
+static void without_the_option_nothing_is_told(void)
+{
+    struct bench b;
+    struct fp_sampler_options options = {0};
+
+    create(&b, 27);
+    fp_sampler_destroy(b.sampler);
+    options = (struct fp_sampler_options){.layout = b.vm.layout,
+                                          .memory = &b.vm.memory.reader,
+                                          .code = &b.vm.live_code,
+                                          .ring = b.ring,
+                                          .counters = &b.counters,
+                                          .interval_us = 1000,
+                                          .ranking = {{.top = 8, .is_delta = 1, .every = 1}},
+                                          .rankings = 1,
+                                          .select_interval_ms = 1000000,
+                                          .status = -1};
+    CHECK_INT(fp_sampler_create(&b.sampler, &options), 0);
+    STANDS(&b, CODE, SERVES, b.put, b.get, b.put, from(&b), ROOT);
+    tick(&b);
+    CHECK_INT(b.samples, 1);
+    CHECK(!b.has_work);
+    destroy(&b);
+}
+
+static void the_site_nearest_to_the_root_counts_and_none_of_another_end(void)
+{
+    struct bench b;
+    struct fp_serving_sites *sites;
+    struct fp_serving serving;
+    uint64_t word[] = {WHOLE, 1, SERVES, 2, 3, ROOT};
+
+    create(&b, 27);
+    sites = fp_serving_published();
+    fp_serving_check(sites, &b.vm.memory.reader, &b.vm.layout);
+    CHECK_INT(fp_serving_find(sites, word, 6, 6, &serving), 1);
+    CHECK_INT(serving.at, 2);
+    CHECK_INT(serving.slots, 3);
+    CHECK(serving.slot == word + 3);
+    /* The words behind the leaf's end are of other frames. */
+    CHECK_INT(fp_serving_find(sites, word, 6, 4, &serving), 1);
+    CHECK_INT(serving.at, 2);
+    CHECK_INT(serving.slots, 1);
+    CHECK_INT(fp_serving_find(sites, word + 3, 3, 3, &serving), 0);
+    destroy(&b);
+}
+
+static void equal_sites_are_published_once(void)
+{
+    struct bench b;
+    struct fp_serving_sites *sites;
+
+    create(&b, 27);
+    sites = fp_serving_published();
+    for (unsigned i = 0; i < 2 * FP_SERVING_TABLES_MAX; i++)
+        publish(&b);
+    CHECK(fp_serving_published() == sites);
+    destroy(&b);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_tag_is_an_atom_or_a_tuple_that_begins_with_one);
+    RUN(no_atom_looks_like_a_tuple);
+    RUN(each_kind_has_its_name);
+    RUN(whom_a_process_waits_for_is_told_as_it_is_printed);
+    RUN(references_are_told_from_their_highest_number_on);
+    RUN(an_atom_that_nobody_knows_takes_its_word_with_it);
+    RUN(nothing_is_said_of_what_is_not_known);
+    RUN(words_stand_behind_the_numbers_of_a_changed_sample_and_for_that_one_only);
+    RUN(a_sample_with_words_is_not_merged_with_others);
+    RUN(a_call_in_work_is_told_with_its_reference);
+    RUN(a_message_with_its_envelope_is_told_by_it);
+    RUN(an_event_of_gen_statem_is_told_by_its_type);
+    RUN(a_server_that_waits_for_its_next_message_has_nothing_in_work);
+    RUN(a_caller_is_told_with_the_call_and_its_request);
+    RUN(a_process_that_stands_still_is_told_from_memory);
+    RUN(a_process_that_moves_while_its_terms_are_read_has_no_words);
+    RUN(a_message_that_cannot_be_read_is_not_told);
+    RUN(a_site_whose_code_is_another_is_not_trusted);
+    RUN(without_the_option_nothing_is_told);
+    RUN(the_site_nearest_to_the_root_counts_and_none_of_another_end);
+    RUN(equal_sites_are_published_once);
+    return RUN_END();
+}

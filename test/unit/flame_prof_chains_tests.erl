@@ -1,0 +1,272 @@
+%% Stacks of those waited for below the waiting ones, against chains that this module makes of the
+%% samples that reader_oracle has read, in the plainest way.
+-module(flame_prof_chains_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(WAITS, <<"waits_for">>).
+
+chains_are_those_of_the_samples_at_the_same_tick_test_() ->
+    [
+        {timeout, 120, {lists:concat(["seed ", Seed]), fun() ->
+            Run = made_calls:run(#{seed => Seed, seconds => 3, clients => 9, servers => 4}),
+            with_file(made_calls:text(Run, Keep), fun same_as_the_oracle/1)
+        end}}
+     || {Seed, Keep} <- [
+            {1, fun(_, _) -> true end},
+            %% Who is waited for has no sample at some ticks, or at none.
+            {2, fun(Tick, N) -> (Tick * 7 + N) rem 5 > 0 end},
+            {3, fun(_, N) -> N =/= 3 end}
+        ]
+    ].
+
+what_has_no_stack_ends_a_chain_test() ->
+    Text = [
+        tick(1, [{1, "waits_for=#Port<0.5> ", ["a:a/0"]}, {2, "waits_for=timer ", ["b:b/0"]},
+            {3, "waits_for=<0.1.0> ", ["c:c/0"]}, {4, "waits_for=x@h/<0.1.0> ", ["d:d/0"]},
+            {5, "", ["e:e/0"]}])
+    ],
+    with_file(Text, fun(File) ->
+        ?assertEqual(
+            lists:sort([
+                {["a:a/0", "waits for #Port<0.5>"], 1},
+                {["b:b/0", "waits for timer"], 1},
+                {["c:c/0", "waits for p_b <0.1.0>", "a:a/0", "waits for #Port<0.5>"], 1},
+                {["d:d/0", "waits for x@h/<0.1.0>"], 1}
+            ]),
+            chains(File)
+        ),
+        same_as_the_oracle(File)
+    end).
+
+cycles_are_marked_test_() ->
+    [
+        {lists:concat([N, " processes"]), fun() ->
+            Text = tick(1, [{P, waits_for(P rem N + 1), ["a:a/0", "b:b/1"]}
+                || P <- lists:seq(1, N)]),
+            with_file(Text, fun(File) ->
+                Chains = chains(File),
+                ?assertEqual(N, length(Chains)),
+                [
+                    begin
+                        ?assertEqual("cycle", lists:last(Frames)),
+                        ?assertEqual(3 * N + 1, length(Frames))
+                    end
+                 || {Frames, 1} <- Chains
+                ],
+                same_as_the_oracle(File)
+            end)
+        end}
+     || N <- [1, 2, 3, 17, 50]
+    ].
+
+a_chain_that_is_too_long_says_so_test() ->
+    Text = tick(1, [{P, waits_for(P + 1), ["a:a/0"]} || P <- lists:seq(1, 200)]),
+    Deep = tick(1, [{P, waits_for(P + 1), lists:duplicate(250, "a:a/0")}
+        || P <- lists:seq(1, 9)]),
+    [
+        with_file(One, fun(File) ->
+            Chains = [Frames || {Frames, _} <- chains(File)],
+            ?assert(lists:max([length(Frames) || Frames <- Chains]) =< 1024),
+            ?assertEqual(["not_sampled", "truncated"],
+                lists:usort([lists:last(Frames) || Frames <- Chains]))
+        end)
+     || One <- [Text, Deep]
+    ].
+
+%% Ticks of two nodes may have one time.
+equal_times_of_two_files_are_two_ticks_test() ->
+    Caller = tick(1, [{1, "waits_for=<0.2.0> ", ["a:a/0"]}]),
+    Callee = tick(1, [{2, "", ["b:b/0"]}]),
+    with_file(Caller, fun(First) ->
+        with_file(Callee, fun(Second) ->
+            ?assertEqual([{["a:a/0", "waits for p_c <0.2.0>", "not_sampled"], 1}],
+                chains([First, Second]))
+        end)
+    end).
+
+%% Frames have equal numbers in each profile of a file.
+speedscope_has_the_chains_of_each_metric_test() ->
+    Text = [tick(T, [{1, "waits_for=<0.2.0> ", ["a:a/0"]}, {2, "waits_for=<0.3.0> ", ["b:b/0"]},
+        {3, "", ["c:c/0"]}]) || T <- [1, 2]],
+    with_file(Text, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        Out = File ++ ".speedscope.json",
+        {ok, _} = flame_prof_profile:export(Profile, speedscope, Out,
+            #{chains => true, group_by => [message], by => [samples, {value, reductions}]}),
+        {ok, Json} = file:read_file(Out),
+        ok = file:delete(Out),
+        #{<<"shared">> := #{<<"frames">> := Frames}, <<"profiles">> := Profiles} =
+            foreign_formats:json(Json),
+        Expected = lists:sort([
+            [<<"a:a/0">>, <<"waits for p_c <0.2.0>">>, <<"b:b/0">>, <<"waits for p_d <0.3.0>">>,
+                <<"c:c/0">>],
+            [<<"b:b/0">>, <<"waits for p_d <0.3.0>">>, <<"c:c/0">>]
+        ]),
+        ?assertMatch([_, _], Profiles),
+        [?assertEqual(Expected, lists:sort([[maps:get(<<"name">>, lists:nth(I + 1, Frames))
+            || I <- Stack] || Stack <- Stacks])) || #{<<"samples">> := Stacks} <- Profiles]
+    end).
+
+collapsed_chains_have_no_blanks_test() ->
+    Text = tick(1, [{1, waits_for(2), ["a:a/0:7"]}, {2, "message=cast/tick ", ["b:b/0:8"]}]),
+    with_file(Text, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        Out = File ++ ".txt",
+        {ok, #{total := 1}} = flame_prof_profile:export(Profile, collapsed, Out, #{chains => true}),
+        ?assertEqual({ok, <<"waiting;a:a/0:7;waits_for_p_c_<0.2.0>;b:b/0:8 1\n">>},
+            file:read_file(Out)),
+        ok = file:delete(Out),
+        ?assertMatch({error, {bad_option, #{option := chains}}},
+            flame_prof_profile:export(Profile, pprof, Out, #{chains => true}))
+    end).
+
+hot_shows_what_is_waited_for_test() ->
+    Text = [tick(T, [{1, "waits_for=<0.2.0> ", ["a:a/0"]}, {2, "", ["b:b/0"]}]) || T <- [1, 2]],
+    with_file(Text, fun(File) ->
+        {ok, Report} = flame_prof_tree:report(File, #{chains => true}),
+        ?assertMatch(#{samples := 2, all_samples := 4, chains := true,
+            functions := [#{name := <<"b:b/0">>, weight := 2}],
+            by_process := [#{name := <<"p_b <0.1.0>">>, weight := 2}]}, Report),
+        Shown = unicode:characters_to_list(flame_prof_tree:format(Report, 100)),
+        ?assertMatch({match, _}, re:run(Shown, "^2 of 4 samples wait for something \\(50.0%\\)")),
+        ?assertMatch({match, _}, re:run(Shown, "a:a/0 > waits for p_c <0.2.0> > b:b/0"))
+    end).
+
+%%% Groups by message
+
+samples_are_grouped_by_the_message_in_work_test() ->
+    Text = [
+        tick(1, [{1, "message=call/{get,_} serves=1.2.3 ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
+        tick(2, [{1, "message=cast/tick ", ["a:a/0"]}, {2, "message=info/x%3Ay ", ["b:b/0"]}]),
+        tick(3, [{1, "", ["a:a/0"]}, {2, "message=call/{get,_} ", ["b:b/0"]}])
+    ],
+    with_file(Text, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        Sums = fun(Dimensions) ->
+            {ok, #{stacks := Stacks}} = flame_prof_profile:stacks(Profile,
+                #{group_by => Dimensions, stacks => false}),
+            lists:sort([{Groups, N} || {Groups, _, N, _} <- Stacks])
+        end,
+        ?assertEqual([{[<<>>], 2}, {[<<"call:{get,_}">>], 2}, {[<<"cast:tick">>], 1},
+            {[<<"info:x:y">>], 1}], Sums([message])),
+        ?assertEqual(
+            [{[<<"p_b">>, <<>>], 1}, {[<<"p_b">>, <<"call:{get,_}">>], 1},
+                {[<<"p_b">>, <<"cast:tick">>], 1}, {[<<"p_c">>, <<>>], 1},
+                {[<<"p_c">>, <<"call:{get,_}">>], 1}, {[<<"p_c">>, <<"info:x:y">>], 1}],
+            Sums([process, message])),
+        Out = File ++ ".txt",
+        {ok, _} = flame_prof_profile:export(Profile, collapsed, Out,
+            #{group_by => [process, message]}),
+        {ok, Lines} = file:read_file(Out),
+        ok = file:delete(Out),
+        ?assertEqual(
+            [<<>>, <<"p_b;a:a/0 1">>, <<"p_b;call:{get,_};a:a/0 1">>, <<"p_b;cast:tick;a:a/0 1">>,
+                <<"p_c;b:b/0 1">>, <<"p_c;call:{get,_};b:b/0 1">>, <<"p_c;info:x:y;b:b/0 1">>],
+            lists:sort(binary:split(Lines, <<"\n">>, [global]))),
+        {ok, Report} = flame_prof_tree:report(File,
+            #{idle => true, group_by => [process, message], min => 0}),
+        ?assertMatch(#{by_message := [_, _, _, _]}, Report),
+        [#{children := Processes}] = maps:get(tree, Report),
+        ?assertEqual([[<<"a:a/0">>, <<"call:{get,_}">>, <<"cast:tick">>],
+            [<<"b:b/0">>, <<"call:{get,_}">>, <<"info:x:y">>]],
+            [lists:sort([Name || #{name := Name} <- Below]) || #{children := Below} <- Processes])
+    end).
+
+%% Whole, packed, and in pieces; a coarse one would say what is not so.
+the_index_has_the_messages_of_its_rows_test() ->
+    Texts = [
+        [tick(1, [{1, "message=call/get ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
+            tick(2, [{1, "", ["a:a/0"]}, {2, "message=info/x ", ["b:b/0"]}])],
+        tick(3, [{1, "message=info/x ", ["a:a/0"]}, {2, "message=call/get ", ["b:b/0"]}])
+    ],
+    Expected = [{1, 1, <<"call:get">>}, {2, 2, <<"info:x">>}, {3, 1, <<"info:x">>},
+        {3, 2, <<"call:get">>}],
+    with_file(Texts, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, _} = flame_prof_profile:index(Profile, File ++ ".index"),
+        ?assertEqual(Expected, messages(foreign_formats:index(bytes(File ++ ".index")))),
+        {ok, _} = flame_prof_profile:packed_index(Profile, File ++ ".packed"),
+        ?assertEqual(Expected,
+            messages(foreign_formats:index(foreign_formats:unpacked(bytes(File ++ ".packed"))))),
+        ok = flame_prof_profile:thin(Profile, 10000000),
+        {ok, _} = flame_prof_profile:packed_index(Profile, File ++ ".thin"),
+        <<_:16/binary, Json/binary>> = bytes(File ++ ".thin"),
+        ?assertEqual(nomatch, binary:match(Json, <<"\"message\"">>))
+    end).
+
+messages(#{rows := Rows}) ->
+    lists:sort([{Us div 1000000, Process + 1, Text}
+        || #{time_us := Us, process := Process, message := <<_, _/binary>> = Text} <- Rows]).
+
+bytes(File) ->
+    {ok, Bytes} = file:read_file(File),
+    ok = file:delete(File),
+    Bytes.
+
+%%% The oracle
+
+same_as_the_oracle(File) ->
+    {ok, Samples, #{bad := 0}} = reader_oracle:fold(fun(S, All) -> [S | All] end, [], File),
+    ByTime = maps:groups_from_list(fun(#{time_us := Us}) -> Us end, Samples),
+    Names = maps:from_list([{Pid, <<Name/binary, " ", Pid/binary>>}
+        || #{words := #{<<"erl_pid">> := Pid, <<"name">> := Name}} <- Samples]),
+    Expected = lists:foldl(
+        fun(Tick, Sums) ->
+            ByPid = maps:from_list([{Pid, S} || #{words := #{<<"erl_pid">> := Pid}} = S <- Tick]),
+            lists:foldl(
+                fun(Frames, All) -> maps:update_with(Frames, fun(N) -> N + 1 end, 1, All) end,
+                Sums,
+                [chain(S, ByPid, Names, []) || #{words := #{?WAITS := _}} = S <- Tick])
+        end,
+        #{},
+        maps:values(ByTime)
+    ),
+    ?assertEqual(lists:sort(maps:to_list(Expected)), chains(File)).
+
+chain(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words}, ByPid, Names, Before) ->
+    Own = [binary_to_list(Symbol) || {Symbol, _} <- lists:reverse(Frames)],
+    case Words of
+        #{?WAITS := <<"<", _/binary>> = Target} ->
+            Name = "waits for " ++ binary_to_list(maps:get(Target, Names, Target)),
+            Own ++ [Name] ++
+                case {lists:member(Target, [Pid | Before]), ByPid} of
+                    {true, _} -> ["cycle"];
+                    {false, #{Target := Next}} -> chain(Next, ByPid, Names, [Pid | Before]);
+                    {false, _} -> ["not_sampled"]
+                end;
+        #{?WAITS := Other} -> Own ++ ["waits for " ++ binary_to_list(Other)];
+        #{} -> Own
+    end.
+
+%% Root first.
+chains(Files) ->
+    {ok, Profile} = flame_prof_profile:read(Files),
+    {ok, #{stacks := Stacks}} =
+        flame_prof_profile:stacks(Profile, #{chains => true, group_by => []}),
+    lists:sort([{[binary_to_list(flame_prof_frames:decode(Symbol))
+        || {Symbol, _} <- lists:reverse(Frames)], N} || {[], Frames, N, N} <- Stacks]).
+
+waits_for(P) -> io_lib:format("waits_for=<0.~b.0> ", [P]).
+
+tick(T, Processes) ->
+    [
+        [
+            io_lib:format("beam 42/~b [000] ~b.000001: reductions=~b/0 erl_pid=<0.~b.0> name=p_~s ",
+                [P, T, P, P, [$a + P rem 26]]),
+            Words, "cpu-clock:\n",
+            [["\tffffffff ", Frame, " (x.erl)\n"] || Frame <- Frames],
+            "\tffffffff waiting (status)\n\n"
+        ]
+     || {P, Words, Frames} <- Processes
+    ].
+
+with_file(Text, Test) ->
+    Unique = erlang:unique_integer([positive]),
+    File = lists:concat(["/tmp/chains.", os:getpid(), ".", Unique, ".log"]),
+    ok = file:write_file(File, Text),
+    try
+        Test(File)
+    after
+        file:delete(File)
+    end.
