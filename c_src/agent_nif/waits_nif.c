@@ -1,5 +1,5 @@
-/* waits_nif.c - what processes wait for, as terms: for flame_prof_waits. All but shapes, tags, pids,
- * ports and references stays in the VM. */
+/* waits_nif.c - what processes wait for, as terms: for flame_prof_waits. All but shapes, tags,
+ * pids, ports and references stays in the VM. */
 #include <stdlib.h>
 #include <string.h>
 
