@@ -84,7 +84,7 @@ elixir_await(Server, Request, Timeout) ->
                 owner => self(),
                 mfa => {?MODULE, child, 1}
             },
-            apply('Elixir.Task', await, [Task, Timeout]);
+            elixir('Elixir.Task', await, [Task, Timeout]);
         false ->
             ok
     end.
