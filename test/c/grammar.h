@@ -425,7 +425,7 @@ static const char *grammar_whole(const char *at, const char *end)
     return grammar_sample_words(at, end);
 }
 
-/* Numbers in the order of a whole sample, each at most once: those that changed. Then words. */
+/* Numbers in the order of a whole sample, each at most once: those that have changed. Words. */
 static const char *grammar_changes(const char *at, const char *end)
 {
     const char *wrong;

@@ -91,10 +91,8 @@ served_wrong(Log, Pid, #{<<"serves">> := Reference} = Words) ->
     case ets:lookup(Log, Reference) of
         [{_, Server, _, Request}] ->
             Expected = iolist_to_binary(["call/", tag(Request)]),
-            [
-                {Pid, Words}
-             || pid(Server) =/= Pid orelse maps:get(<<"message">>, Words) =/= Expected
-            ];
+            Said = {Pid, maps:get(<<"message">>, Words)},
+            [{Pid, Words} || Said =/= {pid(Server), Expected}];
         %% It is counted.
         [] -> []
     end;
