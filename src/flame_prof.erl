@@ -30,8 +30,7 @@
 -export([stop/0, stop/1, stop/2, kill/0]).
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
--export([pstack/0, pstack/1, blame/2]).
--export([mailbox/1, mailbox/2]).
+-export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1]).
 -export([write_perf_map/0]).
 -export([fold/3, fold/4]).
@@ -403,13 +402,7 @@ metrics() ->
 %%   ets:lookup/2 (bif)
 %%   my_cache:get/2 (my_cache.erl:12)
 %%   my_cache:serve/1 (my_cache.erl:9)
-%%
-%% Dirty scheduler: <0.81.0> erlang:apply/2
-%%     running, 0 messages, 276 reductions, 3 KB
-%%   prim_file:open_nif/2 (nif)
-%%   prim_file:open/2
-%%   raw_file_io_list:open_layer/3 (raw_file_io_list.erl:35)
-%% ok
+%% ...
 %% '''
 %%
 %% It needs no session, and does not disturb one. It reads memory and does not interrupt waiting
@@ -437,6 +430,21 @@ mailbox(Process) ->
 -spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
 mailbox(Process, Options) ->
     print(flame_prof_mailbox, flame_prof_mailbox:look(Process, Options)).
+
+%% @equiv waits(#{})
+-spec waits() -> ok | {error, reason()}.
+waits() ->
+    waits(#{}).
+
+%% @doc Prints which processes wait for which: deadlocks, and what most processes wait for, with
+%% what that does now. With a process it prints the chain of this process only. {@link
+%% flame_prof_waits} has examples, the options, the cost, and the same as terms; doc/waits.md
+%% explains a page. Where the native engine is refused it asks the processes, and knows less.
+-spec waits(flame_prof_waits:options() | flame_prof_target:target()) -> ok | {error, reason()}.
+waits(#{} = Options) ->
+    print(flame_prof_waits_text, flame_prof_waits:look(Options));
+waits(Process) ->
+    waits(#{process => Process}).
 
 %% @doc Measures for a number of milliseconds (10 to 60000) and prints the callers of a
 %% function, by share, and the processes that ran it.
@@ -534,7 +542,6 @@ print(_Module, {error, _} = Error) -> Error.
 %% @doc Writes `/tmp/perf-PID.map' with the names of all Erlang functions of this node for Linux
 %% `perf', on a VM that was not started with `+JPperf'. It needs no session. `perf report' reads
 %% the file, so call it at the end of a recording; modules that are loaded later are not in it.
-%% Takes some 10 ms for 1,000 functions, on a dirty scheduler.
 %% {@link flame_prof_perf_map} has the steps with perf, and what the map leaves out.
 -spec write_perf_map() -> {ok, flame_prof_perf_map:written()} | {error, reason()}.
 write_perf_map() ->
@@ -546,8 +553,7 @@ write_perf_map() ->
 fold(Fun, Acc, Files) ->
     flame_prof_samples:fold(Fun, Acc, Files).
 
-%% @doc Calls Fun with each sample of one or more files, in order. See {@link
-%% flame_prof_samples}.
+%% @doc Calls Fun with each sample of one or more files, in order. See {@link flame_prof_samples}.
 -spec fold(
     fun((flame_prof_samples:sample(), Acc) -> Acc),
     Acc,
@@ -564,17 +570,14 @@ view(DirOrFile) ->
 
 %% @doc Shows the profiles of a directory, or one file, in a browser: heatmaps and flame graphs.
 %% Prints the link, which has a token, and the `ssh' command to open it from another machine: the
-%% server listens on 127.0.0.1. `#{port => 8080}' chooses its port, 0
-%% any free one. It runs until {@link view_stop/0} or the end of the application.
+%% server listens on 127.0.0.1, by `#{port => 8080}' on that port, 0: any free one. It runs until
+%% {@link view_stop/0} or the end of the application.
 -spec view(file:name_all(), flame_prof_view:options()) ->
     {ok, flame_prof_view:started()} | {error, reason()}.
 view(DirOrFile, Options) ->
     case flame_prof_view:start(DirOrFile, Options) of
-        {ok, Started} ->
-            ok = io:put_chars(flame_prof_view:format(Started)),
-            {ok, Started};
-        {error, _} = Error ->
-            Error
+        {ok, Started} -> {io:put_chars(flame_prof_view:format(Started)), Started};
+        {error, _} = Error -> Error
     end.
 
 %% @doc Ends all viewers of this node.

@@ -59,7 +59,8 @@
     flame_prof_remote_sampler,
     flame_prof_pstack,
     flame_prof_mailbox,
-    flame_prof_top_sampler
+    flame_prof_top_sampler,
+    flame_prof_waits
 ]).
 
 %% @doc Send everything to the node. Refused where the library is incompatible, or

@@ -241,6 +241,8 @@ table() ->
             "What every scheduler runs now, or what some processes do."},
         {mailbox, "mailbox NODE PROCESS [options]", {1, 2},
             "Who fills a mailbox, and with what."},
+        {waits, "waits NODE [PROCESS] [options]", {1, 2},
+            "Which processes wait for which: chains, their ends, deadlocks."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {'slow-calls', "slow-calls FILE... [options]", {1, Any},
             "The longest calls between processes: caller, callee, request, both stacks."},
@@ -279,10 +281,10 @@ options(top) ->
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
     ] ++ node_options();
-options(pstack) ->
-    node_options() ++ json();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
+options(waits) ->
+    waits_options() ++ connection_options() ++ json();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -331,6 +333,13 @@ options(start) ->
         session_options() ++ node_options() ++ json();
 options(_) ->
     node_options() ++ json().
+
+waits_options() ->
+    [
+        {for, {"TIME", duration}, "look again until then: how long waits have lasted (once)"},
+        {top, {"N", {whole, 1, 100000}}, "waited-for processes to tell (10)"},
+        {nodes, {"NODES", nodes}, "nodes that the node is connected to, to follow chains to"}
+    ].
 
 mailbox_options() ->
     [
@@ -424,6 +433,8 @@ more(top) ->
 more(mailbox) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
+more(waits) ->
+    "A node without flame_prof gets it for as long as this runs.\n\n";
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
     Command =:= 'slow-calls'
 ->
@@ -440,6 +451,8 @@ example(pstack) -> ["flame_prof pstack --node shop@myhost",
     "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
+example(waits) ->
+    ["flame_prof waits shop@myhost", "flame_prof waits shop@myhost my_server --for 2s"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
 example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.log.zst --top 5"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];

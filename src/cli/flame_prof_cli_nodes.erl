@@ -1,5 +1,5 @@
 %% @private The commands to nodes that have flame_prof: info, start, flush, stop;
-%% and mailbox, pstack and top, which bring it where it is missing.
+%% and mailbox, pstack, top and waits, which bring it where it is missing.
 -module(flame_prof_cli_nodes).
 
 -export([do/2, session_options/1, timeout/1]).
@@ -12,6 +12,14 @@
 
 -spec do(atom(), flame_prof_cli_args:parsed()) ->
     ok | interrupted | flame_prof_cli_args:failure().
+do(waits, #{arguments := [Name | Process]} = Parsed) ->
+    case flame_prof_remote:connect([Name], Parsed) of
+        {ok, [Node]} ->
+            flame_prof_cli_attach:borrowing([Node], bare, timeout(Parsed),
+                fun() -> waits(Node, Process, Parsed) end);
+        {error, _} = Error ->
+            Error
+    end;
 do(Command, #{node := Names} = Parsed) ->
     case flame_prof_remote:connect(Names, Parsed) of
         {ok, Nodes} -> at(Command, Nodes, Parsed);
@@ -162,6 +170,22 @@ told(Node, {ok, #{} = Json}) ->
     put([flame_prof_json:encode(Json#{node => Node}), "\n"]);
 told(Node, {ok, Text}) ->
     put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]).
+
+%% waits: its page and its JSON are made there, too.
+
+waits(Node, Process, Parsed) ->
+    For = maps:get(for, Parsed, 0),
+    Options = maps:merge(maps:with([for, top], Parsed), maps:from_list(
+        [{process, target(Name)} || Name <- Process] ++
+            [{nodes, [list_to_atom(Name) || Name <- maps:get(nodes, Parsed)]}
+                || is_map_key(nodes, Parsed)])),
+    As = case Parsed of #{json := true} -> json; #{} -> text end,
+    Asked = Parsed#{timeout => timeout(Parsed) + For},
+    case outcome(Node, call(Node, flame_prof_waits, page, [Options, As], Asked)) of
+        {ok, Text} when As =:= json -> put([Text, "\n"]);
+        {ok, Text} -> put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]);
+        {error, _} = Error -> Error
+    end.
 
 call(Node, Module, Function, Args, Parsed) ->
     flame_prof_remote:call(Node, Module, Function, Args, timeout(Parsed)).

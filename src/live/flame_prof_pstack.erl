@@ -27,7 +27,7 @@
 %% asked would wait for the process, which is what this is there to avoid.
 -module(flame_prof_pstack).
 
--export([schedulers/0, processes/1, format/1]).
+-export([schedulers/0, processes/1, format/1, lines/1]).
 
 -import(flame_prof_text, [grouped/1, plural/1, printable/1]).
 
@@ -286,8 +286,9 @@ count(Figure) -> grouped(Figure).
 kilobytes(unknown) -> "? KB";
 kilobytes(Bytes) -> [grouped((Bytes + 1023) div 1024), " KB"].
 
-%% Neighbours that look alike, such as functions of a library without symbols,
-%% are one line.
+%% @private The lines of a stack. Neighbours that look alike, such as functions of a
+%% library without symbols, are one line.
+-spec lines(#{stack := [frame()], atom() => term()}) -> [unicode:chardata()].
 lines(#{stack := Stack}) ->
     [line(Run) || Run <- lists:foldr(fun gather/2, [], [line_of(Frame) || Frame <- Stack])].
 

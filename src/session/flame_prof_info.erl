@@ -145,6 +145,7 @@ help() ->
     "  top()                    the busiest processes, live; also top(#{by => memory})\n"
     "  pstack()                 what every scheduler runs now; pstack(Process): its stack\n"
     "  mailbox(Process)         who fills its mailbox, and with what\n"
+    "  waits()                  which processes wait for which; deadlocks; also waits(Process)\n"
     "  blame(gc, 3000)          the callers of a function, of a C function, of gc\n"
     "  start(#{duration => Ms}) a session in the background; stop(), or kill() at once\n"
     "  i()                      what runs: rates, losses, file; info() is the map\n"

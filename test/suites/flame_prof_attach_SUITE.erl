@@ -441,6 +441,8 @@ attach_with(Library, More, Plain, Config) ->
 top_does_without_the_library(_Config) ->
     with_small_node(fun(#{name := Name} = Plain, Before) ->
         Options = ["--node", Name, "--cookie", command_line:cookie()],
+        {0, Waits} = run(["waits", Name, "--cookie", command_line:cookie()]),
+        {match, _} = re:run(Waits, "Of [0-9]+ processes of "),
         {0, Table} = run(["top", "--count", "2", "--every", "300ms" | Options]),
         {match, _} = re:run(Table, "\\(portable\\)(.|\n)*busy"),
         leaves_nothing(Plain, Before)

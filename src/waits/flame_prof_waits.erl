@@ -1,0 +1,590 @@
+%% @doc Which process waits for which: callers and their servers, chains, what is at their ends,
+%% and deadlocks. {@link flame_prof:waits/0} prints it.
+%%
+%% ```
+%% 1> {ok, Look} = flame_prof_waits:look(#{}).
+%% 2> [{Process, All} || #{process := Process, all := All} <- maps:get(roots, Look)].
+%% 3> {ok, _} = flame_prof_waits:look(#{process => my_server, for => 2000}).
+%% 4> io:put_chars(flame_prof_waits_text:format(Look)).
+%% '''
+%%
+%% doc/waits.md says what each word means, and what is not known.
+%%
+%% == Why it is safe in production ==
+%% The native engine reads the memory of the waiting processes, on a dirty scheduler; no process is
+%% interrupted or sent anything. A look at 100,000 processes takes some 60 ms of CPU. Where the
+%% native engine is refused, `process_info/2' is asked: {@link flame_prof_waits_portable} has its
+%% limits. Of messages only the atom that a request begins with is read, no values.
+%%
+%% Other nodes that are named answer for themselves, by their own flame_prof and at the same time.
+%% Nothing is loaded there, and no connection is made.
+-module(flame_prof_waits).
+
+-export([look/1, look/2, page/2]).
+%% As another node's look asks for them.
+-export([part/1, told/2]).
+
+-export_type([options/0, look/0, root/0, deadlock/0, told/0, served/0, part/0]).
+
+-type options() ::
+    #{
+        for => non_neg_integer() | flame_prof_options:left_out(),
+        process => flame_prof_target:target() | flame_prof_options:left_out(),
+        top => pos_integer() | flame_prof_options:left_out(),
+        nodes => [node()] | connected | flame_prof_options:left_out(),
+        engine => auto | native | portable | flame_prof_options:left_out()
+    }.
+%% <ul>
+%% <li>`for': looks at most 11 times within so many milliseconds (0: once, and again where there
+%%     may be a deadlock), at most a minute. Edges that are the same have `since_ms'.</li>
+%% <li>`process': the chain of this one process only, and the processes that wait for it</li>
+%% <li>`top': roots that are told (10)</li>
+%% <li>`nodes': connected nodes to ask, too: chains go on there</li>
+%% <li>`engine': `auto' takes the native engine where it can be trusted</li>
+%% </ul>
+
+-type look() ::
+    #{
+        node := node(),
+        engine := flame_prof_engine:name(),
+        engine_reason := binary(),
+        looks := pos_integer(),
+        edges := [flame_prof_waits_graph:edge()],
+        cycles := [[pid()]],
+        deadlocks := [deadlock()],
+        suspects := [deadlock()],
+        roots := [root()],
+        more_roots := non_neg_integer(),
+        chain => chain(),
+        processes := #{pid() => told()},
+        counts := #{node() => #{atom() => non_neg_integer()}},
+        unknown := [{mfa(), pos_integer()}],
+        missing := #{node() => Why :: binary()}
+    }.
+%% `cycles' are the processes of `deadlocks', each waiting for the next one and the last for the
+%% first. `suspects': cycles that may be none; doc/waits.md says why. `processes' are those of
+%% cycles, roots and trees, as far as they live. `unknown': the functions in which processes wait
+%% for something that is not known. `missing': nodes that did not answer.
+
+-type deadlock() ::
+    #{
+        edges := [flame_prof_waits_graph:edge(), ...],
+        all := non_neg_integer(),
+        waiters := [flame_prof_waits_graph:tree()],
+        more := non_neg_integer()
+    }.
+%% `all': the processes outside that wait for it, directly or through others.
+
+-type root() ::
+    #{
+        process := flame_prof_waits_graph:vertex(),
+        direct := non_neg_integer(),
+        all := non_neg_integer(),
+        waiters := [flame_prof_waits_graph:tree()],
+        more := non_neg_integer(),
+        waits => #{how := flame_prof_waits_graph:how(), to := flame_prof_waits_graph:target()}
+    }.
+%% `waits': it waits for no process, but for a port, a socket, a timer or a lock.
+
+-type chain() ::
+    #{
+        process := pid(),
+        edges := [flame_prof_waits_graph:edge()],
+        ends := {root, flame_prof_waits_graph:vertex()} | cycle,
+        direct := non_neg_integer(),
+        all := non_neg_integer(),
+        waiters := [flame_prof_waits_graph:tree()],
+        more := non_neg_integer(),
+        waits => #{how := flame_prof_waits_graph:how(), to := flame_prof_waits_graph:target()}
+    }.
+%% `waits': the process at the end does.
+
+-type told() ::
+    #{
+        status := flame_prof:status(),
+        stack => [flame_prof_pstack:frame()],
+        message_queue_len := flame_prof_pstack:figure(),
+        memory := flame_prof_pstack:figure(),
+        registered_name => atom(),
+        label => term(),
+        initial_call => mfa(),
+        proc_lib_initial_call => mfa(),
+        serves => served()
+    }.
+
+%% `stack': of roots, of cycles and of a chain.
+
+-type served() ::
+    #{
+        kind := atom(),
+        tag := flame_prof_waits_graph:tag(),
+        ref := flame_prof_waits_graph:ref() | none,
+        from := pid() | none,
+        module := module()
+    }.
+%% The message that a server has in work, by its stack.
+
+-type part() ::
+    #{
+        engine := flame_prof_engine:name(),
+        engine_reason := binary(),
+        edges := [flame_prof_waits_graph:edge()],
+        counts := #{atom() => non_neg_integer()},
+        unknown := #{mfa() => pos_integer()}
+    }.
+%% What one node has seen in one look.
+
+-define(NODE_MS, 5000).
+-define(LOOKS, 11).
+-define(PAUSE_LEAST_MS, 50).
+-define(FOR_MOST_MS, 60000).
+-define(COUNT_MOST, 1000000).
+%% Of a tree on a page, and of a chain; the rest is counted.
+-define(LEVELS, 4).
+-define(WIDTH, 8).
+-define(TOLD_MOST, 1000).
+-define(UNKNOWN_MOST, 10).
+-define(TOLD, [status, stack, message_queue_len, memory, registered_name, label, initial_call,
+    proc_lib_initial_call]).
+%% What may be a deadlock is looked at again.
+-define(LOOKS_AT_CYCLES, 3).
+
+%% What several looks have in common. `rings': the cycles of the look before.
+-record(looking, {
+    options :: map(),
+    ask :: ask(),
+    until_ms = none :: integer() | none,
+    looks = 1 :: pos_integer(),
+    seen = #{} :: flame_prof_waits_graph:seen(),
+    rings = [] :: [[pid()]]
+}).
+
+%% Requests to nodes, this one among them; for tests.
+-type ask() ::
+    fun(([{node(), {module(), atom(), [term()]}}]) -> [{node(), {ok, term()} | {error, binary()}}]).
+
+%% @doc What waits for what now.
+-spec look(options()) -> {ok, look()} | {error, flame_prof:reason()}.
+look(Given) ->
+    look(Given, fun ask/1).
+
+%% @private
+-spec look(options(), ask()) -> {ok, look()} | {error, flame_prof:reason()}.
+look(Given, Ask) ->
+    case flame_prof_schema:checked(rows(), Given) of
+        {ok, #{process := Target} = Options} ->
+            case flame_prof_target:find(Target) of
+                undefined -> {error, {process, #{target => Target}}};
+                Pid -> looking(Options#{process := Pid}, Ask)
+            end;
+        {ok, Options} -> looking(Options, Ask);
+        {error, _} = Error -> Error
+    end.
+
+rows() ->
+    [
+        #{key => for, type => {whole, ms, 0, ?FOR_MOST_MS}, default => 0},
+        #{key => process, type => {own, fun target/1, flame_prof_target:accepts()}},
+        #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 10},
+        #{key => nodes, type => {own, fun node_list/1, "a list of nodes, or connected"},
+            default => []},
+        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto}
+    ].
+
+target(Target) ->
+    case flame_prof_target:parse(Target) of
+        {ok, [Parsed]} -> {ok, Parsed};
+        _ -> error
+    end.
+
+node_list(connected) ->
+    {ok, nodes(connected)};
+node_list(Nodes) ->
+    try lists:all(fun is_atom/1, Nodes) of
+        true -> {ok, Nodes};
+        false -> error
+    catch
+        error:_ -> error
+    end.
+
+%% @doc A look as its page, or as JSON (doc/waits.md), made here: pids are those of this node.
+-spec page(options(), text | json) -> {ok, binary()} | {error, flame_prof:reason()}.
+page(Given, As) ->
+    case look(Given) of
+        {ok, Look} when As =:= text -> {ok, encoded(flame_prof_waits_text:format(Look))};
+        {ok, Look} -> {ok, encoded(flame_prof_waits_text:json(Look))};
+        {error, _} = Error -> Error
+    end.
+
+encoded(Text) -> unicode:characters_to_binary(Text).
+
+%% Looks.
+
+looking(Options, Ask) ->
+    looking(#looking{options = Options, ask = Ask}).
+
+looking(#looking{options = #{nodes := Nodes}, seen = Seen} = State) ->
+    Begun = now_ms(),
+    case parts(lists:usort([node() | Nodes]), State) of
+        {error, _} = Error ->
+            Error;
+        {ok, Parts, Missing} ->
+            Read = lists:append([Edges || {_, #{edges := Edges}} <- Parts]),
+            Resolved = resolved(Read, Parts, State),
+            Edges = flame_prof_waits_graph:timed(Resolved, Seen, Begun),
+            Graph = flame_prof_waits_graph:new(Edges),
+            Cycles = flame_prof_waits_graph:cycles(Graph),
+            Ended = now_ms(),
+            Until = until(State, Ended),
+            case pause(Until - Ended, Cycles, State) of
+                done ->
+                    {ok, found(Edges, Graph, Cycles, Parts, Missing, State)};
+                Pause ->
+                    timer:sleep(Pause),
+                    looking(State#looking{
+                        until_ms = Until,
+                        looks = State#looking.looks + 1,
+                        seen = flame_prof_waits_graph:since(Edges, Seen, Ended),
+                        rings = [ring(Cycle) || Cycle <- Cycles]
+                    })
+            end
+    end.
+
+%% The first look of a node calibrates: the time is that behind it.
+until(#looking{options = #{for := For}, until_ms = none}, Ended) -> Ended + For;
+until(#looking{until_ms = Until}, _Ended) -> Until.
+
+%% The last look is at the end of the time. A cycle is looked at again until it is verified, or
+%% cannot be.
+pause(Left, Cycles, #looking{options = #{for := For}, looks = Looks} = State) ->
+    IsOpen = fun(Cycle) -> not (is_verified(Cycle) orelse is_suspect(Cycle, State)) end,
+    IsNeeded = Looks < ?LOOKS_AT_CYCLES andalso lists:any(IsOpen, Cycles),
+    if
+        Left > 0, Looks < ?LOOKS -> min(Left, max(?PAUSE_LEAST_MS, For div (?LOOKS - 1)));
+        IsNeeded -> ?PAUSE_LEAST_MS;
+        true -> done
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+ring(#{edges := Edges}) -> lists:sort([From || #{from := From} <- Edges]).
+
+%% Nodes that do not answer are told; without this one there is no look.
+parts(Nodes, #looking{options = #{engine := Engine}, ask = Ask}) ->
+    Answers = Ask([{Node, {?MODULE, part, [Engine]}} || Node <- Nodes]),
+    case lists:keyfind(node(), 1, Answers) of
+        {_, {ok, {error, _} = Error}} ->
+            Error;
+        {_, {ok, {ok, _}}} ->
+            Parts = [{Node, counted(Part)} || {Node, {ok, {ok, Part}}} <- Answers],
+            {ok, Parts, maps:from_list([{N, W} || {N, A} <- Answers, W <- why_missing(A)])}
+    end.
+
+why_missing({ok, {ok, _}}) -> [];
+why_missing({ok, {error, Reason}}) -> [encoded(flame_prof:format_error(Reason))];
+why_missing({error, Why}) -> [Why].
+
+%% And what it waits for.
+counted(#{edges := Edges, counts := Counts} = Part) ->
+    None = maps:from_list([{How, 0} || How <- flame_prof_waits_graph:kinds()]),
+    Part#{counts := maps:merge(Counts, lists:foldl(
+        fun(#{how := How}, By) -> maps:update_with(How, fun(N) -> N + 1 end, By) end, None, Edges
+    ))}.
+
+resolved(Edges, Parts, #looking{ask = Ask}) ->
+    Names = flame_prof_waits_graph:unresolved(Edges),
+    Asked = [{Node, lists:usort([Name || {Name, N} <- Names, N =:= Node])} || {Node, _} <- Parts],
+    Requests = [{Node, {lists, map, [fun erlang:whereis/1, Of]}} || {Node, Of} <- Asked, Of =/= []],
+    Found = [{{Name, Node}, Pid} || {Node, {ok, Pids}} <- Ask(Requests),
+        {Name, Pid} <- lists:zip(proplists:get_value(Node, Asked), Pids), is_pid(Pid)],
+    flame_prof_waits_graph:resolve(Edges, maps:from_list(Found)).
+
+%% What was found.
+
+found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State) ->
+    {_, #{engine := Engine, engine_reason := Why}} = lists:keyfind(node(), 1, Parts),
+    Reached = [Cycle || Cycle <- Cycles, is_wanted(Cycle, Graph, Options)],
+    Dead = [held(Cycle, Graph) || Cycle <- Reached, is_verified(Cycle)],
+    Maybe = [held(Cycle, Graph) || Cycle <- Reached, is_suspect(Cycle, State)],
+    {Roots, More} = roots(Graph, Edges, Options),
+    Chain = [chain(Pid, Graph, Edges) || #{process := Pid} <- [Options]],
+    Pids = pids(Dead ++ Maybe ++ Roots ++ Chain),
+    Told = told_by(lists:sublist(Pids, ?TOLD_MOST), Parts, State),
+    {Deadlocks, Delegated} = lists:partition(fun(D) -> not is_delegated(D, Told) end, Dead),
+    Look = #{
+        node => node(),
+        engine => Engine,
+        engine_reason => Why,
+        looks => State#looking.looks,
+        edges => Edges,
+        cycles => [[From || #{from := From} <- Of] || #{edges := Of} <- Deadlocks],
+        deadlocks => Deadlocks,
+        suspects => Maybe ++ Delegated,
+        roots => Roots,
+        more_roots => More,
+        processes => with_stacks(Told, Dead ++ Maybe ++ Roots ++ Chain),
+        counts => maps:from_list([{Node, Counts} || {Node, #{counts := Counts}} <- Parts]),
+        unknown => unknown([Unknown || {_, #{unknown := Unknown}} <- Parts]),
+        missing => Missing
+    },
+    case Chain of
+        [] -> Look;
+        [#{edges := Of} = One] -> Look#{edges := Of, chain => One}
+    end.
+
+is_wanted(Cycle, Graph, #{process := Pid}) ->
+    {Edges, _} = flame_prof_waits_graph:chain(Pid, Graph),
+    lists:any(fun(#{from := From}) -> lists:member(From, ring(Cycle)) end, Edges);
+is_wanted(_Cycle, _Graph, _Options) ->
+    true.
+
+%% Each wait was there in an earlier look already: so all of them were there at one moment.
+is_verified(#{is_certain := IsCertain, edges := Edges}) ->
+    IsCertain andalso lists:all(fun(Edge) -> is_map_key(since_ms, Edge) end, Edges).
+
+%% One that cannot be verified, not one that was too short for it.
+is_suspect(#{is_certain := IsCertain, edges := Edges} = Cycle, #looking{rings = Rings}) ->
+    IsOpen = not IsCertain orelse
+        lists:any(fun(Edge) -> flame_prof_waits_graph:identity(Edge) =:= none end, Edges),
+    IsOpen andalso lists:member(ring(Cycle), Rings).
+
+%% A server without messages that has another request in work has given this one to a process that
+%% may answer it.
+is_delegated(#{edges := Edges}, Told) ->
+    lists:any(fun(Edge) -> is_delegated_edge(Edge, Told) end, Edges).
+
+is_delegated_edge(#{to := To, how := call, ref := {_, _, _} = Ref}, Told) ->
+    case Told of
+        #{To := #{message_queue_len := 0, serves := #{ref := Other}}} -> Other =/= Ref;
+        #{} -> false
+    end;
+is_delegated_edge(_Edge, _Told) ->
+    false.
+
+held(#{edges := Edges}, Graph) ->
+    Trees = [flame_prof_waits_graph:tree(From, Graph, ?LEVELS - 1, ?WIDTH)
+        || #{from := From} <- Edges],
+    #{
+        edges => Edges,
+        all => lists:sum([flame_prof_waits_graph:all(From, Graph) || #{from := From} <- Edges]),
+        waiters => lists:append([Waiters || {Waiters, _} <- Trees]),
+        more => lists:sum([More || {_, More} <- Trees])
+    }.
+
+roots(_Graph, _Edges, #{process := _}) ->
+    {[], 0};
+roots(Graph, Edges, #{top := Top}) ->
+    All = flame_prof_waits_graph:roots(Graph),
+    Told = lists:sublist(All, Top),
+    Ends = ends(Told, Edges),
+    Roots = [maps:merge(maps:get(Node, Ends, #{}), waited_for(Node, Graph, #{process => Node}))
+        || Node <- Told],
+    {Roots, length(All) - length(Told)}.
+
+%% What those wait for that wait, but for no process.
+ends(Nodes, Edges) ->
+    Wanted = maps:from_list([{Node, true} || Node <- Nodes]),
+    maps:from_list([{From, #{waits => maps:with([how, to], Edge)}}
+        || #{from := From} = Edge <- Edges, is_map_key(From, Wanted)]).
+
+waited_for(Node, Graph, What) ->
+    {Waiters, More} = flame_prof_waits_graph:tree(Node, Graph, ?LEVELS, ?WIDTH),
+    What#{
+        direct => flame_prof_waits_graph:direct(Node, Graph),
+        all => flame_prof_waits_graph:all(Node, Graph),
+        waiters => Waiters,
+        more => More
+    }.
+
+chain(Pid, Graph, Edges) ->
+    {Steps, Ends} = flame_prof_waits_graph:chain(Pid, Graph),
+    End =
+        case Ends of
+            {root, Node} -> maps:get(Node, ends([Node], Edges), #{});
+            cycle -> #{}
+        end,
+    waited_for(Pid, Graph, End#{process => Pid, edges => Steps, ends => Ends}).
+
+%% The first of them are told, should they be too many.
+pids(What) ->
+    Pids = lists:append([pids_of(One) || One <- What]),
+    {_, First} = lists:foldl(
+        fun(Pid, {Known, Kept}) ->
+            case Known of
+                #{Pid := _} -> {Known, Kept};
+                #{} -> {Known#{Pid => true}, [Pid | Kept]}
+            end
+        end,
+        {#{}, []},
+        Pids
+    ),
+    lists:reverse(First).
+
+pids_of(What) ->
+    [Pid || Pid <- main(What), is_pid(Pid)] ++
+        lists:append([pids_of_tree(Tree) || Tree <- maps:get(waiters, What)]).
+
+pids_of_tree(#{edge := #{from := From}, waiters := Waiters}) ->
+    [From | lists:append([pids_of_tree(Tree) || Tree <- Waiters])].
+
+%% Those of the trees without: these are many, and all in their call.
+with_stacks(Told, What) ->
+    Main = maps:from_list([{Pid, true} || One <- What, Pid <- main(One)]),
+    maps:map(
+        fun
+            (Pid, Process) when is_map_key(Pid, Main) -> Process;
+            (_, Process) -> maps:remove(stack, Process)
+        end,
+        Told
+    ).
+
+main(What) ->
+    [Node || #{process := Node} <- [What]] ++
+        lists:append([[From, To] || #{edges := Edges} <- [What],
+            #{from := From, to := To} <- Edges]).
+
+%% Each by its node, with the engine that has looked there.
+told_by(Pids, Parts, #looking{ask = Ask}) ->
+    Requests = [
+        {Node, {?MODULE, told, [Of, Engine]}}
+     || {Node, #{engine := Engine}} <- Parts,
+        [_ | _] = Of <- [[Pid || Pid <- Pids, node(Pid) =:= Node]]
+    ],
+    lists:foldl(fun maps:merge/2, #{}, [Told || {_, {ok, Told}} <- Ask(Requests)]).
+
+unknown(Each) ->
+    Sum = lists:foldl(
+        fun(Sites, All) -> maps:merge_with(fun(_, A, B) -> A + B end, Sites, All) end, #{}, Each
+    ),
+    Ranked = lists:sort([{-Count, Site} || {Site, Count} <- maps:to_list(Sum)]),
+    [{Site, -Count} || {Count, Site} <- lists:sublist(Ranked, ?UNKNOWN_MOST)].
+
+%% Asking nodes. The others work while this one does.
+ask(Requests) ->
+    Until = now_ms() + ?NODE_MS,
+    Connected = nodes(connected),
+    Sent = [{Node, sent(Node, Request, Connected)} || {Node, Request} <- Requests, Node =/= node()],
+    Own = [{Node, {ok, apply(Module, Function, Args)}}
+        || {Node, {Module, Function, Args}} <- Requests, Node =:= node()],
+    Own ++ [{Node, answer(What, Until)} || {Node, What} <- Sent].
+
+sent(Node, {Module, Function, Args}, Connected) ->
+    case lists:member(Node, Connected) of
+        true -> {asked, erpc:send_request(Node, Module, Function, Args)};
+        false -> {error, <<"it is not connected">>}
+    end.
+
+answer({asked, Request}, Until) ->
+    try
+        {ok, erpc:receive_response(Request, max(0, Until - now_ms()))}
+    catch
+        error:{erpc, timeout} -> {error, <<"no answer in time">>};
+        error:{erpc, noconnection} -> {error, <<"the connection is gone">>};
+        error:{exception, undef, [{?MODULE, _, _, _} | _]} ->
+            {error, <<"it has no flame_prof, or another version">>};
+        _:Reason -> {error, flame_prof_error:exit_text(Reason)}
+    end;
+answer({error, _} = Error, _Until) ->
+    Error.
+
+%% One node.
+
+%% @private What this node sees. With `auto', by the portable engine where the native one fails.
+-spec part(auto | native | portable) -> {ok, part()} | {error, flame_prof:reason()}.
+part(Wanted) ->
+    case flame_prof_engine:choose(Wanted) of
+        {ok, #{engine := native} = Choice} -> native_or_not(Wanted, Choice, read());
+        {ok, Choice} -> {ok, portable(Choice)};
+        {error, _} = Refusal -> Refusal
+    end.
+
+read() ->
+    case flame_prof_wait_sites:ensure() of
+        ok -> flame_prof_nif:waits_look(flame_prof_waits_portable:own());
+        {error, _} = Error -> Error
+    end.
+
+portable(Choice) -> maps:merge(Choice, flame_prof_waits_portable:part()).
+
+native_or_not(_Wanted, Choice, {ok, Waits, Counts}) ->
+    {ok, native(Waits, Counts, Choice)};
+native_or_not(auto, Choice, {error, Error}) ->
+    Why = <<"portable: ", (not_read(Error))/binary>>,
+    {ok, portable(Choice#{engine := portable, engine_reason := Why})};
+native_or_not(native, _Choice, {error, Error}) ->
+    {error, {engine, #{engine => native, reason => not_read(Error), cause => Error}}}.
+
+not_read({wait_sites, Why}) ->
+    <<"where processes wait was not found: ", Why/binary>>;
+not_read(Error) ->
+    encoded(["the node's memory could not be looked at: ", io_lib:format("~0tp", [Error])]).
+
+native(Waits, Counts, Choice) ->
+    {Open, Known} = lists:partition(fun(Wait) -> element(2, Wait) =:= unknown end, Waits),
+    {Idle, Unknown} = lists:partition(
+        fun(Wait) -> flame_prof_waits_portable:is_idle(element(6, Wait)) end, Open
+    ),
+    Choice#{
+        edges => [edge(Wait) || Wait <- Known],
+        counts => Counts#{
+            idle => maps:get(idle, Counts, 0) + length(Idle),
+            unknown => length(Unknown)
+        },
+        unknown => sites(Unknown)
+    }.
+
+sites(Waits) ->
+    lists:foldl(
+        fun(Wait, Sites) ->
+            maps:update_with(element(6, Wait), fun(N) -> N + 1 end, 1, Sites)
+        end,
+        #{},
+        Waits
+    ).
+
+edge({Pid, {monitor, only}, Target, Ref, Tag, Site}) ->
+    edge({Pid, monitor_only, Target, Ref, Tag, Site});
+edge({Pid, How, Target, Ref, Tag, Site}) ->
+    #{from => Pid, to => to(Target, How), how => How, tag => Tag, ref => Ref, site => Site}.
+
+to(none, How) -> How;
+to({remote, Node, Number, Serial, Creation}, _How) -> pid(Node, Number, Serial, Creation);
+to(Resource, lock) when is_atom(Resource) -> {lock, Resource};
+to(Target, _How) -> Target.
+
+%% As the external term format has it.
+pid(Node, Number, Serial, Creation) ->
+    <<131, Name/binary>> = term_to_binary(Node),
+    binary_to_term(<<131, 88, Name/binary, Number:32, Serial:32, Creation:32>>).
+
+%% @private These processes of this node, as far as they live.
+-spec told([pid()], flame_prof_engine:name()) -> #{pid() => told()}.
+told(Pids, native) ->
+    case flame_prof_pstack:processes(Pids) of
+        {ok, Look} ->
+            Found = maps:from_list([{Pid, maps:with(?TOLD, Seen)}
+                || {_, #{pid := Pid} = Seen} <- Look]),
+            served(flame_prof_nif:waits_served(Pids), Found);
+        {error, _} ->
+            flame_prof_waits_portable:told(Pids)
+    end;
+told(Pids, portable) ->
+    flame_prof_waits_portable:told(Pids).
+
+served({ok, Served}, Found) ->
+    lists:foldl(
+        fun({Pid, Kind, Tag, Ref, From, Module}, All) ->
+            case All of
+                #{Pid := Process} ->
+                    What = #{kind => Kind, tag => Tag, ref => Ref, from => From,
+                        module => Module},
+                    All#{Pid := Process#{serves => What}};
+                #{} ->
+                    All
+            end
+        end,
+        Found,
+        Served
+    );
+served({error, _}, Found) ->
+    Found.

@@ -1,0 +1,92 @@
+%% Servers that call one another, for tests of waits: what each does is its caller's request.
+-module(waits_work).
+
+-behaviour(gen_server).
+
+-export([start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2, all_in_calls/1, stop/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+start() ->
+    {ok, Pid} = gen_server:start(?MODULE, none, []),
+    Pid.
+
+start(Name) ->
+    {ok, Pid} = gen_server:start({local, Name}, ?MODULE, none, []),
+    Pid.
+
+%% So many servers, of which each has called the next one. Returns once all wait.
+deadlock(Count) ->
+    Servers = [start() || _ <- lists:seq(1, Count)],
+    Pairs = lists:zip(Servers, tl(Servers) ++ [hd(Servers)]),
+    _ = [will_call(Server, Next) || {Server, Next} <- Pairs],
+    _ = [Server ! go || Server <- Servers],
+    ok = all_in_calls(Servers),
+    Servers.
+
+%% It takes no further request, and calls once it gets `go'.
+will_call(Server, Next) ->
+    ok = gen_server:cast(Server, {call_at_go, Next, self()}),
+    receive {will_call, Server} -> ok end.
+
+%% Servers of which each calls the next one in handle_call, the last one waits in a receive.
+chain(Servers) ->
+    [First | Rest] = Servers,
+    Caller = caller(First, {pass, Rest}),
+    waiting:eventually(fun() -> is_at(lists:last(Servers), hold) end),
+    ok = all_in_calls(lists:droplast(Servers)),
+    Caller.
+
+caller(Server, Request) ->
+    Caller = spawn(fun() -> catch gen_server:call(Server, Request, infinity) end),
+    ok = all_in_calls([Caller]),
+    Caller.
+
+%% By an oracle that is not flame_prof.
+all_in_calls(Pids) ->
+    waiting:eventually(fun() -> lists:all(fun(Pid) -> is_at(Pid, do_call) end, Pids) end),
+    ok.
+
+is_at(Pid, Function) ->
+    {status, waiting} =:= erlang:process_info(Pid, status) andalso
+        case erlang:process_info(Pid, current_function) of
+            {current_function, {_, Function, _}} -> true;
+            _ -> false
+        end.
+
+stop(Pids) ->
+    Monitors = [monitor(process, Pid) || Pid <- Pids],
+    _ = [exit(Pid, kill) || Pid <- Pids],
+    _ = [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
+    ok.
+
+init(none) -> {ok, none}.
+
+handle_call({pass, []}, _From, State) ->
+    hold(),
+    {reply, ok, State};
+handle_call({pass, [Next | Rest]}, _From, State) ->
+    {reply, gen_server:call(Next, {pass, Rest}, infinity), State};
+handle_call({relay, []}, _From, State) ->
+    {reply, ok, State};
+handle_call({relay, [Next | Rest]}, _From, State) ->
+    {reply, gen_server:call(Next, {relay, Rest}, infinity), State};
+%% Whoever gets the From answers.
+handle_call({give_to, Pid}, From, State) ->
+    Pid ! {answer, From},
+    {noreply, State};
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
+
+handle_cast({call, Next, Request}, State) ->
+    _ = gen_server:call(Next, Request, infinity),
+    {noreply, State};
+handle_cast({call_at_go, Next, To}, State) ->
+    To ! {will_call, self()},
+    receive go -> ok end,
+    _ = gen_server:call(Next, {lock, self(), secret}, infinity),
+    {noreply, State}.
+
+hold() ->
+    receive
+        never -> ok
+    end.
