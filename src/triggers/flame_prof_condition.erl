@@ -14,42 +14,44 @@
 %% The heap of a user's function, in words.
 -define(HEAP_WORDS, 16#400000).
 
+%% A mailbox is looked at for a tenth of a probe's time limit, and no longer than this.
+-define(MAILBOX_MS, 100).
+
 %% @doc The caller traps exits: the probe is linked to it, and ends with it. Its exit reason is
 %% `{flame_prof_condition, Value, Detail, Memory}', or any other after a failure.
--spec probe(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) ->
-    {pid(), reference()}.
-probe(On, Memory) ->
-    spawn_opt(?MODULE, run, [On, Memory], [monitor, link | options(On)]).
+-spec probe(flame_prof_trigger:spec(), memory()) -> {pid(), reference()}.
+probe(#{on := On} = Spec, Memory) ->
+    spawn_opt(?MODULE, run, [Spec, Memory], [monitor, link | options(On)]).
 
 %% A built-in probe has priority, so that it runs on an overloaded node. A user's function
 %% has not.
 options(On) when is_atom(On) -> [{priority, high}];
 options(_) -> [{max_heap_size, #{size => ?HEAP_WORDS, kill => true, error_logger => false}}].
 
--spec run(flame_prof_trigger:level() | flame_prof_trigger:user(), memory()) -> no_return().
-run(On, Before) ->
+-spec run(flame_prof_trigger:spec(), memory()) -> no_return().
+run(Spec, Before) ->
     {Value, Detail, Memory} =
         try
-            value(On, Before)
+            value(Spec, Before)
         catch
             %% No crash report: flame_prof_triggers logs it.
             Class:Reason:Stack -> exit({Class, Reason, hd(Stack ++ [none])})
         end,
     exit({?MODULE, Value, Detail, Memory}).
 
-value(scheduler_utilisation, Before) ->
+value(#{on := scheduler_utilisation}, Before) ->
     Online = erlang:system_info(schedulers_online),
     Now = lists:sort([S || {N, _, _} = S <- statistics(scheduler_wall_time), N =< Online]),
     {utilisation(Before, Now), <<>>, Now};
-value(run_queue, _) ->
+value(#{on := run_queue}, _) ->
     {statistics(total_run_queue_lengths), <<>>, none};
-value(memory, _) ->
+value(#{on := memory}, _) ->
     {erlang:memory(total), <<>>, none};
-value(process_count, _) ->
+value(#{on := process_count}, _) ->
     {erlang:system_info(process_count), <<>>, none};
-value(message_queue_len, _) ->
-    longest(erlang:processes(), -1, none);
-value(User, _) ->
+value(#{on := message_queue_len} = Spec, _) ->
+    longest(erlang:processes(), -1, none, Spec);
+value(#{on := User}, _) ->
     case call(User) of
         Value when is_boolean(Value); is_number(Value) -> {Value, <<>>, none};
         Other -> error({no_boolean_and_no_number, Other})
@@ -67,15 +69,19 @@ utilisation(Before, Now) ->
     Total = lists:sum([T || {_, T} <- Both]),
     100 * Active / max(1, Total).
 
-longest([], Most, Who) ->
-    {max(Most, 0), who(Who), none};
-longest([Pid | Pids], Most, Who) ->
+longest([], Most, Who, Spec) ->
+    {max(Most, 0), who(Who, Most, Spec), none};
+longest([Pid | Pids], Most, Who, Spec) ->
     case erlang:process_info(Pid, message_queue_len) of
-        {message_queue_len, Length} when Length > Most -> longest(Pids, Length, Pid);
-        _ -> longest(Pids, Most, Who)
+        {message_queue_len, Length} when Length > Most -> longest(Pids, Length, Pid, Spec);
+        _ -> longest(Pids, Most, Who, Spec)
     end.
 
-who(none) ->
+%% Of a queue that is too long also who fills it, and with what.
+who(none, _, _) ->
     <<>>;
-who(Pid) ->
+who(Pid, Length, #{above := Above, timeout := Limit}) when Length > Above ->
+    Mailbox = flame_prof_mailbox:summary(Pid, min(?MAILBOX_MS, Limit div 10)),
+    iolist_to_binary([flame_prof_names:plain(Pid), [[": ", Mailbox] || Mailbox =/= <<>>]]);
+who(Pid, _, _) ->
     flame_prof_names:plain(Pid).

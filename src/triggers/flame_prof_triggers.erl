@@ -356,8 +356,8 @@ probe(Id, Watch, State) ->
     end.
 
 begin_look(#watch{memory = Memory} = Watch) ->
-    #{on := On, timeout := Limit} = spec(Watch),
-    {Pid, Monitor} = flame_prof_condition:probe(On, Memory),
+    #{timeout := Limit} = Spec = spec(Watch),
+    {Pid, Monitor} = flame_prof_condition:probe(Spec, Memory),
     Timer = erlang:send_after(Limit, self(), {limit, Pid}),
     Watch#watch{probe = {Pid, Monitor, now_ms(), Timer}}.
 

@@ -39,7 +39,7 @@
 
 -include("flame_prof_internal.hrl").
 
--export([look/1, look/2, format/1]).
+-export([look/1, look/2, summary/2, format/1]).
 
 -export_type([mailbox/0, sender/0, tag/0, options/0, name/0]).
 
@@ -115,6 +115,26 @@ look(Process, Options) ->
         {{error, _} = Error, _} -> Error;
         {_, {error, _} = Error} -> Error
     end.
+
+%% @private A part of a sentence: what a mailbox mostly has, and who sent it, found within so many
+%% milliseconds. Empty where the native engine is not calibrated: this would take longer.
+-spec summary(pid(), Ms :: non_neg_integer()) -> binary().
+summary(Pid, Ms) when Ms > 0 ->
+    Options = #{senders => 1, tags => 1, oldest => 0, time_limit => Ms, engine => native},
+    try flame_prof_nif:layout_info() of
+        #{} ->
+            case look(Pid, Options) of
+                {ok, Mailbox} -> flame_prof_mailbox_text:summary(Mailbox);
+                {error, _} -> <<>>
+            end;
+        _ ->
+            <<>>
+    catch
+        %% The library is not loaded.
+        error:_ -> <<>>
+    end;
+summary(_, _) ->
+    <<>>.
 
 rows() ->
     [

@@ -1,7 +1,7 @@
 %% @private A mailbox as text and as JSON. {@link flame_prof_mailbox} has the shapes.
 -module(flame_prof_mailbox_text).
 
--export([format/1, json/1, tag/1]).
+-export([format/1, summary/1, json/1, tag/1]).
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, right/2, pad/2]).
 
@@ -75,6 +75,15 @@ who(Sender, _) ->
 text(Sender) -> shown(unicode:characters_to_binary(io_lib:format("~0tp", [Sender]))).
 
 shown(Text) -> flame_prof_text:visible(Text).
+
+%% @doc `97.6 % call:{get,_}, 51.0 % from <0.117.0> nightly_export demo:init/1'.
+-spec summary(flame_prof_mailbox:mailbox()) -> binary().
+summary(#{senders := [{Sender, Sent} | _], tags := [{Tag, Like} | _]} = Mailbox) ->
+    #{counted := Counted} = Mailbox,
+    Share = fun(N) -> string:trim(percent(100 * N / max(1, Counted))) end,
+    line([Share(Like), $\s, tag(Tag), ", ", Share(Sent), " from ", who(Sender, Mailbox)]);
+summary(_) ->
+    <<>>.
 
 %% @doc `call:{get,_}', `cast:refresh'; `_' for what has no tag.
 -spec tag(flame_prof_mailbox:tag()) -> unicode:chardata().

@@ -179,8 +179,10 @@ on_a_message_queue(Config) ->
         [Pid ! message || _ <- lists:seq(1, 2000)],
         [Pid]
     end),
-    %% Whose it was.
-    ?assertNotEqual(nomatch, string:find(Note, "far_behind")).
+    %% Whose it was, who fills it, and with what.
+    ?assertNotEqual(nomatch, string:find(Note, "far_behind")),
+    Sender = pid_to_list(self()),
+    ?assertNotEqual(nomatch, string:find(Note, "100.0% info:message, 100.0% from " ++ Sender)).
 
 on_a_long_collection(Config) ->
     fires(Config, #{on => long_gc, above => 1}, fun collecting/0).

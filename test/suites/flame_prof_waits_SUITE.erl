@@ -157,7 +157,10 @@ a_chain_ends_at_its_root(_) ->
     #{roots := Roots} = Look = look(#{top => 1000}),
     [#{all := 24, direct := 1}] = [Root || #{process := Pid} = Root <- Roots, Pid =:= Last],
     #{processes := #{Last := #{serves := Serves, registered_name := waits_store}}} = Look,
-    ?assertMatch(#{kind := call, tag := {tuple, pass, 2}, module := waits_work}, Serves),
+    %% From OTP 27 on the module stands in no slot of the frame.
+    #{module := Module} = Serves,
+    ?assert(lists:member(Module, [waits_work, none])),
+    ?assertMatch(#{kind := call, tag := {tuple, pass, 2}}, Serves),
     ?assertEqual(lists:nth(3, Servers), maps:get(from, Serves)),
     #{chain := #{edges := Edges, ends := {root, Last}}} = look(#{process => Caller}),
     ?assertEqual([Caller | lists:droplast(Servers)], [From || #{from := From} <- Edges]),
