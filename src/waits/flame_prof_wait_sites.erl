@@ -22,8 +22,14 @@
 
 %% Milliseconds: for all; until probes have told, and until they wait.
 -define(ALL, 900).
--define(TELL, 250).
--define(SETTLE, 150).
+-define(TELL, 400).
+-define(SETTLE, 250).
+
+%% On a node that is too busy for some probes there are too few sites: each of so many calls of
+%% ensure/0 tries again. The number of the try stands above the 60 bits of a mark.
+-define(TRIES, 4).
+-define(ALL_FOUND, 15).
+-define(MARK_BITS, 60).
 
 %% The modules whose code the sites are in.
 -define(MODULES, [
@@ -47,14 +53,24 @@
 ensure() ->
     Mark = mark(),
     case flame_prof_nif:wait_sites() of
-        {Mark, true, _} -> ok;
-        _ -> renew(Mark)
+        {Known, true, _} when Known band (1 bsl ?MARK_BITS - 1) =:= Mark ->
+            again(Mark, Known bsr ?MARK_BITS);
+        _ ->
+            renew(Mark, 1)
     end.
 
-renew(Mark) ->
-    case find() of
-        {ok, Rows} ->
-            case flame_prof_nif:wait_sites_set(Rows, Mark) of
+again(_Mark, Try) when Try >= ?TRIES ->
+    ok;
+again(Mark, Try) ->
+    %% Those that are known stay where the probes fail now.
+    _ = renew(Mark, Try + 1),
+    ok.
+
+renew(Mark, Try) ->
+    case search() of
+        {ok, Rows, AreAll} ->
+            Number = case AreAll of true -> ?ALL_FOUND; false -> Try end,
+            case flame_prof_nif:wait_sites_set(Rows, Number bsl ?MARK_BITS bor Mark) of
                 ok -> ok;
                 {error, Error} -> refused("the library refuses the sites: ~tp", [Error])
             end;
@@ -67,12 +83,19 @@ renew(Mark) ->
 mark() ->
     Loaded = [M || M <- ?MODULES, erlang:module_loaded(M)],
     Versions = [{M, M:module_info(md5), erlang:check_old_code(M)} || M <- Loaded],
-    <<Mark:60, _/bits>> = erlang:md5(term_to_binary(Versions)),
+    <<Mark:?MARK_BITS, _/bits>> = erlang:md5(term_to_binary(Versions)),
     Mark.
 
 %% @doc Where to look. Spawns the probes; leaves nothing behind.
 -spec find() -> {ok, [row()]} | {error, reason() | flame_prof_calibration:reason()}.
 find() ->
+    case search() of
+        {ok, Rows, _AreAll} -> {ok, Rows};
+        {error, _} = Error -> Error
+    end.
+
+%% AreAll: each probe was ready in time.
+search() ->
     case flame_prof_calibration:ensure() of
         {ok, _} -> in_driver();
         {error, _} = Error -> Error
@@ -108,7 +131,7 @@ drive() ->
     process_flag(trap_exit, true),
     try
         case monitors_agree() of
-            true -> {ok, rows(findings())};
+            true -> found(findings());
             {false, Why} -> refused("monitors are not where they should be: ~ts", [Why])
         end
     catch
@@ -119,6 +142,9 @@ drive() ->
     after
         kill_probes()
     end.
+
+found({Findings, AreAll}) ->
+    {ok, rows(Findings), AreAll}.
 
 kill_probes() ->
     {links, Links} = process_info(self(), links),
@@ -147,10 +173,19 @@ findings() ->
             [{{starter, none}, spawn_link(fun() -> Start(Self) end)}
              || Start <- flame_prof_wait_probe:starters(), _ <- [1, 2]] ++
             busy(Self) ++ ports() ++ lockers(),
-    Told = told(#{}, length(Probes), deadline(?TELL)),
+    Telling = maps:from_keys([Pid || {Kind, Pid} <- Probes, is_pid(Pid), tells(Kind)], []),
+    Told = told(#{}, Telling, deadline(?TELL)),
     Known = [{truth(Kind, Pid, Told), Pid} || {Kind, Pid} <- Probes, is_pid(Pid)],
     Wanted = [{Truth, Pid} || {Truth, Pid} <- Known, Truth =/= none],
-    looked(Wanted, [], deadline(?SETTLE)).
+    {Seen, HaveSettled} = looked(Wanted, [], deadline(?SETTLE)),
+    HaveTold = [] =:= [Pid || Pid <- maps:keys(maps:without(maps:keys(Told), Telling)),
+        is_process_alive(Pid)],
+    {Seen, HaveTold andalso HaveSettled}.
+
+tells(caller) -> true;
+tells({starter, _}) -> true;
+tells({busy, _, _, _}) -> true;
+tells(_) -> false.
 
 %%% -------------------------------------------------------- the kinds of probe --
 
@@ -167,12 +202,17 @@ callers(Self) ->
             _ -> #{pid => Helper}
         end,
     [
-        {caller, spawn_link(fun() -> attempt(fun() -> Call(maps:get(By, Names), Request) end) end)}
-     || {_, Bys, Call} <- flame_prof_wait_probe:callers(),
+        {caller(Probe), spawn_link(fun() -> attempt(fun() -> Call(maps:get(By, Names), Request) end) end)}
+     || {Probe, Bys, Call} <- flame_prof_wait_probe:callers(),
         By <- Bys,
         maps:is_key(By, Names),
         Request <- requests()
     ].
+
+%% In OTP 25 another process makes these calls.
+caller(gen_statem_call_3) -> proxied;
+caller(gen_statem_clean) -> proxied;
+caller(_) -> caller.
 
 busy(Self) ->
     [
@@ -242,22 +282,25 @@ deadline(Milliseconds) ->
 left(Deadline) ->
     max(0, Deadline - erlang:monotonic_time(millisecond)).
 
-%% What the helper and the servers were handed, by who sent it: until nothing new comes.
-told(Told, Probes, Deadline) ->
+%% What the helper and the servers were handed, by who sent it: until all have told.
+told(Told, Telling, _Deadline) when map_size(Telling) =:= 0 ->
+    Told;
+told(Told, Telling, Deadline) ->
     receive
         {got, _, {io_request, Pid, Ref, Request}} ->
-            told(Told#{Pid => {Ref, Request}}, Probes, Deadline);
+            told(Told#{Pid => {Ref, Request}}, maps:remove(Pid, Telling), Deadline);
         {got, _, {_, {Pid, Ref}, Request}} ->
-            told(Told#{Pid => {Ref, Request}}, Probes, Deadline);
+            told(Told#{Pid => {Ref, Request}}, maps:remove(Pid, Telling), Deadline);
         {got, _, _} ->
-            told(Told, Probes, Deadline);
+            told(Told, Telling, Deadline);
         {child, Child, Starter} ->
-            told(Told#{Starter => {child, Child}}, Probes, Deadline);
+            told(Told#{Starter => {child, Child}}, maps:remove(Starter, Telling), Deadline);
         {works, Server, From} ->
-            told(Told#{Server => {works, From}}, Probes, Deadline);
-        {'EXIT', _, _} ->
-            told(Told, Probes, Deadline)
-    after min(40, left(Deadline)) ->
+            told(Told#{Server => {works, From}}, maps:remove(Server, Telling), Deadline);
+        %% It refuses the name, or does not exist here: no probe.
+        {'EXIT', Pid, _} ->
+            told(Told, maps:remove(Pid, Telling), Deadline)
+    after left(Deadline) ->
         Told
     end.
 
@@ -267,6 +310,8 @@ truth(caller, Pid, Told) ->
         #{Pid := {Ref, Request}} -> {caller, ref_view(Ref), view(Request)};
         #{} -> none
     end;
+truth(proxied, Pid, Told) ->
+    truth(caller, Pid, Told);
 truth({starter, _}, Pid, Told) ->
     case Told of
         #{Pid := {child, Child}} -> {starter, {pid, Child}};
@@ -306,7 +351,7 @@ from_view({Pid, Tag}) -> view({Pid, Tag}).
 
 %% [{Truth, Frames}] of those that wait in time; a few milliseconds after they have told.
 looked([], Seen, _) ->
-    Seen;
+    {Seen, true};
 looked(Wanted, Seen, Deadline) ->
     {ok, Stacks} = flame_prof_nif:stack_terms([Pid || {_, Pid} <- Wanted]),
     Now = maps:from_list(Stacks),
@@ -315,7 +360,7 @@ looked(Wanted, Seen, Deadline) ->
     More = [{Truth, element(2, maps:get(Pid, Now))} || {Truth, Pid} <- Done] ++ Seen,
     case left(Deadline) of
         0 ->
-            More;
+            {More, Rest =:= []};
         _ ->
             timer:sleep(3),
             looked([W || {_, Pid} = W <- Rest, is_process_alive(Pid)], More, Deadline)
