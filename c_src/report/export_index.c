@@ -259,6 +259,9 @@ static void place_all(struct fp_index *w)
     place(w, &w->own, 0, UINT32_MAX, profile->own_count - w->from->own_rows);
     place(w, &w->message_row, 0, UINT32_MAX, profile->message_rows - w->from->message_rows);
     place(w, &w->message, 0, UINT32_MAX, profile->message_rows - w->from->message_rows);
+    place(w, &w->wait_row, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
+    place(w, &w->waits_for, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
+    place(w, &w->request, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -346,7 +349,7 @@ static bool begins_run(struct fp_index *w, const struct fp_row *row, uint64_t nu
 static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t number)
 {
     int64_t numbers[FP_ROW_VALUE];
-    uint32_t message = fp_row_words(w->profile, row)->message;
+    const struct fp_words *words = fp_row_words(w->profile, row);
 
     numbers_of(w, row, numbers);
     for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
@@ -355,9 +358,14 @@ static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t num
     }
     if (w->profile->process[row->process].is_own)
         put(w, &w->own, (int64_t)number);
-    if (message != 0) {
+    if (words->message != 0) {
         put(w, &w->message_row, (int64_t)number);
-        put(w, &w->message, message);
+        put(w, &w->message, words->message);
+    }
+    if (words->waits_for != 0) {
+        put(w, &w->wait_row, (int64_t)number);
+        put(w, &w->waits_for, words->waits_for);
+        put(w, &w->request, words->request);
     }
     write_metrics(w, row, number);
 }
@@ -448,6 +456,7 @@ static void set_mark(struct fp_profile *profile)
     mark->rows = profile->rows.count;
     mark->own_rows = profile->own_count;
     mark->message_rows = profile->message_rows;
+    mark->wait_rows = profile->wait_rows;
     mark->strings = profile->strings.count;
     mark->string_bytes = profile->strings.size;
     mark->frames = profile->tree.frame_count;

@@ -72,8 +72,8 @@ struct fp_index_sum {
 };
 
 #define FP_INDEX_TABLES 21
-/* Of the whole file: the last four are run_end, own and those of messages. */
-#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 4)
+/* Of the whole file: the last seven are run_end, own, those of messages and of waits. */
+#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 7)
 
 struct fp_index {
     struct fp_profile *profile;
@@ -91,6 +91,7 @@ struct fp_index {
     bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
     struct fp_column own;                  /* numbers of the profiler's own rows */
     struct fp_column message_row, message; /* of rows with a message, which is a text */
+    struct fp_column wait_row, waits_for, request; /* of rows that wait for somebody: texts */
     /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;
     bool has_runs;

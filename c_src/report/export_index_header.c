@@ -212,6 +212,10 @@ static void put_header(struct fp_index *w)
     put_column(output, "own_rows", &w->own);
     if (profile->message_rows > 0)
         put_pair(w, "message", "sparse", "rows", &w->message_row, "values", &w->message);
+    if (profile->wait_rows > 0) {
+        put_pair(w, "waits_for", "sparse", "rows", &w->wait_row, "values", &w->waits_for);
+        put_pair(w, "request", "sparse", "rows", &w->wait_row, "values", &w->request);
+    }
     fp_json_begin(output, "tables", "{");
     for (int t = 0; t < FP_INDEX_TABLES; t++)
         put_column(output, fp_index_table_name(t), &w->table[t]);

@@ -261,11 +261,16 @@ rows(Header, Columns, Data, Strings, Table) ->
                      Schemas, N, Data)
               || {N, M, V} <- lists:zip3(lists:seq(0, length(Metrics) - 1), Metrics, Values)],
     Names = [maps:get(<<"name">>, M) || M <- Metrics],
-    Messages = case Header of
-        #{<<"message">> := Sparse} -> column(Sparse, Data);
-        #{} -> [0 || _ <- Processes]
+    Word = fun(Name) ->
+        Numbers = case Header of
+            #{Name := Sparse} -> column(Sparse, Data);
+            #{} -> [0 || _ <- Processes]
+        end,
+        [element(Text + 1, Strings) || Text <- Numbers]
     end,
-    Rows = zip_rows(#{message => [element(Text + 1, Strings) || Text <- Messages],
+    Rows = zip_rows(#{message => Word(<<"message">>),
+               waits_for => Word(<<"waits_for">>),
+               request => Word(<<"request">>),
                time_us => [Start + T || T <- Column(<<"time_us">>)],
                process => Processes,
                period => Column(<<"period">>),
@@ -274,7 +279,9 @@ rows(Header, Columns, Data, Strings, Table) ->
                frames => [frames(N, Parents, Frames, Symbols, Strings)
                           || N <- Column(<<"node">>)],
                metrics => metric_maps(Names, Column(<<"schema">>), Schemas, Values, Deltas)}),
-    [case Row of #{message := <<>>} -> maps:remove(message, Row); #{} -> Row end || Row <- Rows].
+    [maps:filter(fun(Key, Value) ->
+         Value =/= <<>> orelse not lists:member(Key, [message, waits_for, request])
+     end, Row) || Row <- Rows].
 
 zip_rows(#{time_us := []}) -> [];
 zip_rows(Columns) ->

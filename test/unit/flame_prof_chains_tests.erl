@@ -195,6 +195,30 @@ the_index_has_the_messages_of_its_rows_test() ->
         ?assertEqual(nomatch, binary:match(Json, <<"\"message\"">>))
     end).
 
+the_index_has_for_whom_its_rows_wait_test() ->
+    Texts = [
+        [tick(1, [{1, "waits_for=<0.2.0> call=1.2.3 request={get,_} ", ["a:a/0"]},
+            {2, "", ["b:b/0"]}])],
+        [tick(2, [{1, "", ["a:a/0"]}, {2, "waits_for=lock ", ["b:b/0"]}])]
+    ],
+    Expected = [{1, 1, <<"<0.2.0>">>, <<"{get,_}">>}, {2, 2, <<"lock">>, none}],
+    with_file(Texts, fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, _} = flame_prof_profile:index(Profile, File ++ ".index"),
+        ?assertEqual(Expected, waits(foreign_formats:index(bytes(File ++ ".index")))),
+        {ok, _} = flame_prof_profile:packed_index(Profile, File ++ ".packed"),
+        ?assertEqual(Expected,
+            waits(foreign_formats:index(foreign_formats:unpacked(bytes(File ++ ".packed"))))),
+        ok = flame_prof_profile:thin(Profile, 10000000),
+        {ok, _} = flame_prof_profile:packed_index(Profile, File ++ ".thin"),
+        <<_:16/binary, Json/binary>> = bytes(File ++ ".thin"),
+        ?assertEqual(nomatch, binary:match(Json, <<"\"waits_for\"">>))
+    end).
+
+waits(#{rows := Rows}) ->
+    lists:sort([{Us div 1000000, Process + 1, Whom, maps:get(request, Row, none)}
+        || #{time_us := Us, process := Process, waits_for := Whom} = Row <- Rows]).
+
 messages(#{rows := Rows}) ->
     lists:sort([{Us div 1000000, Process + 1, Text}
         || #{time_us := Us, process := Process, message := <<_, _/binary>> = Text} <- Rows]).
