@@ -13,8 +13,8 @@ import { build } from 'esbuild';
 const here = dirname(fileURLToPath(import.meta.url));
 const www = join(here, '..', 'priv', 'www');
 
-// Templates keep the indentation of their lines, which means nothing in HTML. The scales of
-// d3-scale-chromatic that nobody uses stay in the bundle, unless their calls are known to be pure.
+// Templates keep the indentation of their lines, which means nothing in HTML. The scales and
+// colour spaces of d3 that nobody uses stay in the bundle, unless their calls are known to be pure.
 const smaller = {
   name: 'smaller',
   setup({ onLoad }) {
@@ -23,6 +23,11 @@ const smaller = {
     changed(/viewer.src.*\.js$/, (text) => text.replace(/\n +/g, '\n'));
     changed(/sequential-multi.viridis\.js$/, (text) =>
         text.replace(/(ramp|colors)\(/g, '/* @__PURE__ */ $1('));
+    changed(/d3-color\.mjs$/, (text) => text.replace(
+        /^(define)(\((?:Lab|Hcl|Cubehelix),.*)(extend\()/gm,
+        '/* @__PURE__ */ $1$2/* @__PURE__ */ $3'));
+    changed(/d3-interpolate\.mjs$/, (text) =>
+        text.replace(/^(var [\w$]+ = )(?=\w+\(|\(function)/gm, '$1/* @__PURE__ */ '));
   },
 };
 
