@@ -330,7 +330,8 @@ export class FlamePanel {
   levelsBar(levels) {
     const { app } = this;
     const others = Object.keys(LEVELS).filter((level) => !levels.includes(level)
-        && (level !== 'sign' || app.measure.kind === 'delta'));
+        && (level !== 'sign' || app.measure.kind === 'delta')
+        && (level !== 'message' || app.profile.header.message !== undefined));
     const put = (next) => app.set({ levels: next, zoom: [] });
     const isFixed = (level) => level === 'sign';
     return html`

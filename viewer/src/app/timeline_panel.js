@@ -12,6 +12,7 @@ import { LANE_LINES, lineValues, makeLanes, makeSchedulers } from '../model/lane
 import { laneList } from '../model/lane_list.js';
 import { matchingRows } from '../model/search.js';
 import { nodeTracks } from '../model/node_tracks.js';
+import { waitsOf } from '../model/waits.js';
 import { counted, exact, percent, seconds } from '../model/numbers.js';
 
 const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
@@ -108,6 +109,7 @@ export class TimelinePanel {
           pids.has(profile.pid(process))),
       isMatch: isMatch && ((lane) => lane.processes.some((process) => isMatch.process[process])),
       colours: this.colours,
+      waits: rest?.profile === profile ? rest.waits : null,
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
     });
@@ -252,6 +254,7 @@ async function restOf(profile, modules) {
     trends,
     node: await nodeTracks(profile),
     lines: await lineValues(profile),
+    waits: await waitsOf(profile),
     losses: await lossTexts(profile),
     processes: processes.reduce((most, n) => (n > most ? n : most), 0),
     findings: await findFindings(profile, { modules }),

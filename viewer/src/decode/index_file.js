@@ -107,6 +107,12 @@ class IndexFile {
     return described.type === 'sparse' ? this.pairs(described) : null;
   }
 
+  /** A word of few samples: [rows, texts]. */
+  async words(name) {
+    const described = this.header[name];
+    return described === undefined ? [[], []] : this.pairs(described);
+  }
+
   /** This one, and a piece behind it. */
   extended(piece) {
     return new GrownIndex([this, piece]);
@@ -180,6 +186,11 @@ class GrownIndex {
     if (parts.includes(null)) return null;
     return [0, 1].map((i) => joined(parts.map((part) => part[i])));
   }
+
+  async words(name) {
+    const parts = await Promise.all(this.pieces.map((piece) => piece.words(name)));
+    return [0, 1].map((i) => parts.flatMap((part) => [...part[i]]));
+  }
 }
 
 function headerOf(headers) {
@@ -189,6 +200,7 @@ function headerOf(headers) {
   return {
     ...last,
     rows: last.from.rows + last.rows,
+    message: headers.find(({ message }) => message)?.message,
     columns: { ...last.columns, period: period ?? last.columns.period },
   };
 }

@@ -1,7 +1,7 @@
 // One time axis: tracks above, below them a lane for each process. Drag selects time.
 
 import { TimeAxis } from '../geometry/time_axis.js';
-import { clock, seconds, short } from '../model/numbers.js';
+import { clock, counted, seconds, short } from '../model/numbers.js';
 import { ACTIVITIES } from '../model/activity.js';
 import { LANE_LINES } from '../model/lanes.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
@@ -24,6 +24,8 @@ const REST_OF_PAGE = 700; // pixels for all but the lanes, the begin of the flam
 const NOT_SAMPLED = 0.02; // less of a cell is not seen
 // Lines below this are small, whatever is the most of their lane.
 const LINE_LEAST = { mailbox: 100, binaries: 4 * 1024 * 1024 };
+const ARROWS_APART = 16; // pixels: between waits of a lane that is selected
+const CHOSEN_MOST = 20; // processes: waits of more would hide the lanes
 const STACK = ['running', 'collecting', 'ready', 'other'];
 
 /** Of the time axis: the room for names at the left, and for scales at the right. */
@@ -221,6 +223,33 @@ export class TimelineView {
     const end = Math.min(lanes.length, Math.ceil((top + height) / LANE));
     for (let i = first; i < end; i++) this.paintLane(context, i, i * LANE - top);
     this.paintRanges(context, height);
+    if (this.shown.waits) this.paintWaits(context, top);
+  }
+
+  // From who waits to whom it waits for: of a lane under the pointer at that time, of those that
+  // are selected here and there.
+  paintWaits(context, top) {
+    const { axis, lanes, isSelected, waits } = this.shown;
+    const placeOf = new Map(lanes.flatMap(({ processes }, i) => processes.map((p) => [p, i])));
+    const drawn = new Set();
+    const draw = (us, all) => {
+      for (const { process, target, fromUs } of all) {
+        const key = `${process} ${fromUs}`;
+        if (placeOf.has(target) && !drawn.has(key)) {
+          const [from, to] = [process, target].map((p) => (placeOf.get(p) + 0.5) * LANE - top);
+          drawArrow(context, axis.x(us), from, to);
+        }
+        drawn.add(key);
+      }
+    };
+    context.strokeStyle = context.fillStyle = themeColour('text');
+    if (this.pointed) draw(this.pointed.us, this.pointed.waits);
+    const chosen = lanes.filter(isSelected).flatMap(({ processes }) => processes);
+    if (chosen.length > CHOSEN_MOST) return;
+    for (let x = ARROWS_APART / 2; x < axis.pixels; x += ARROWS_APART) {
+      const us = axis.us(axis.left + x);
+      draw(us, waits.of(us, chosen));
+    }
   }
 
   scrollbar() {
@@ -410,6 +439,7 @@ export class TimelineView {
   }
 
   leave() {
+    this.point(null);
     hideTip();
     this.cursor.hidden = true;
   }
@@ -447,9 +477,27 @@ export class TimelineView {
     if (isTime) this.cursor.style.left = `${x}px`;
     const us = axis.us(x);
     const when = `${(us / 1e6).toFixed(axis.perPixel < 1e4 ? 3 : 1)} s, ${clock(startUs + us)}`;
+    const lane = canvas === this.lanes && isTime && this.laneAt(event);
+    this.point(lane && this.shown.waits ? { us, waits: this.shown.waits.at(us, lane.processes) }
+        : null);
     const lines = canvas === this.tracks ? this.tellTrack(event, us) : this.tellLane(event, us);
     if (lines === null) hideTip();
     else showTip(isTime ? [...lines, when] : lines, event.clientX, event.clientY);
+  }
+
+  point(pointed) {
+    const isSeen = Boolean(this.pointed?.waits.length || pointed?.waits.length);
+    this.pointed = pointed;
+    if (isSeen) this.paintLanes();
+  }
+
+  // At most two of each.
+  tellWaits({ processes }) {
+    const waits = this.pointed?.waits ?? [];
+    const own = waits.filter(({ process }) => processes.includes(process));
+    const others = waits.length - own.length;
+    return [...own.slice(0, 2).map(({ text }) => text),
+      ...(others > 0 ? [`${counted(others, 'process')} waiting for it`] : [])];
   }
 
   tellTrack(event, us) {
@@ -469,7 +517,7 @@ export class TimelineView {
     const x = Math.max(0, Math.min(axis.pixels - 1, Math.floor((us - axis.fromUs)
         / axis.perPixel)));
     if (made.known[x] < NOT_SAMPLED) return [lane.text, 'not sampled'];
-    return [lane.text, ...ACTIVITIES.map((name, n) => [name, made.shares[n][x]])
+    return [lane.text, ...this.tellWaits(lane), ...ACTIVITIES.map((name, n) => [name, made.shares[n][x]])
         .filter(([, share]) => share > 0.005)
         .map(([name, share]) => `${name}: ${Math.round(100 * share)} %`),
     ...LANE_LINES.filter((name) => made[name] && made[name].values[x] === made[name].values[x])
@@ -530,6 +578,17 @@ export class TimelineView {
 function linePoints({ values, most }, least, height) {
   const scale = (height - 3) / Math.max(most, least);
   return values.map((value) => height - value * scale);
+}
+
+function drawArrow(context, x, from, to) {
+  const head = to > from ? -5 : 5;
+  context.beginPath();
+  context.arc(x, from, 2.5, 0, 7);
+  context.moveTo(x, to);
+  context.lineTo(x - 3.5, to + head);
+  context.lineTo(x + 3.5, to + head);
+  context.fill();
+  context.fillRect(x - 0.75, from, 1.5, to - from);
 }
 
 // A colour as one number of an image's memory.

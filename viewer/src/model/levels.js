@@ -2,6 +2,7 @@
 // by the process and its metrics. Spelled as exports spell them.
 
 import { applicationOf, isOtp } from './kinds.js';
+import { decodeName } from './symbols.js';
 
 const SIZES = ['1s', '10s', '100s'];
 const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
@@ -17,6 +18,7 @@ export const LEVELS = {
   status: { title: 'status', make: statusLevel },
   application: { title: 'application', make: applicationLevel },
   process: { title: 'process', make: processLevel },
+  message: { title: 'message', make: messageLevel },
   pid: { title: 'pid', make: pidLevel },
   node: { title: 'node', make: nodeLevel },
 };
@@ -92,6 +94,15 @@ async function processLevel(profile) {
 
 async function pidLevel(profile) {
   return perProcess(profile, (process) => process, (code) => profile.pid(code));
+}
+
+// What a server has in work.
+async function messageLevel(profile) {
+  const message = await profile.word('message');
+  return {
+    codeOf: (row) => message?.[row] ?? 0,
+    textOf: (code) => decodeName(profile.text(code)) || 'no message',
+  };
 }
 
 async function nodeLevel(profile) {

@@ -165,6 +165,17 @@ class Profile {
     });
   }
 
+  /** By row the text of a word of its sample, 0: it has none. null: no sample has one. */
+  word(name) {
+    return this.found(name, async () => {
+      const [rows, texts] = await this.index.words(name);
+      if (rows.length === 0) return null;
+      const column = new Uint32Array(this.rows);
+      rows.forEach((row, i) => (column[row] = texts[i]));
+      return column;
+    });
+  }
+
   metric(name) {
     return this.header.metrics.findIndex((metric) => metric.name === name);
   }

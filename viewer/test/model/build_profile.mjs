@@ -7,7 +7,8 @@ const OF_FLAME_PROF = { dialect: 'flame_prof', bad: 0, damaged: 0, cut_off: 0 };
 
 /**
  * @param processes [{pid: '<0.71.0>', name, call, words}]: of a process its number is its place
- * @param samples [{process, us, status, stack, values: {metric: number}, weight, scheduler, file}],
+ * @param samples [{process, us, status, stack, values: {metric: number}, weight, scheduler, file,
+ *   message, waits_for, request}],
  *   in the order of the file; us counts from startUs; a stack is frames, leaf first:
  *   'lists:map/2:10', 'ets:lookup/2 (bif)'
  * @param own [{us, values}]: the profiler's samples of itself
@@ -34,8 +35,11 @@ export async function buildProfile({ processes, samples, own = [], files = [{}],
     file: column(rows.map((row) => row.file ?? 0)),
     scheduler: column(rows.map((row) => row.scheduler ?? 0)),
   };
+  const words = Object.fromEntries(['message', 'waits_for', 'request'].map((name) =>
+      [name, rows.flatMap((row, i) => (row[name] ? [[i, texts.id(row[name])]] : []))]));
   const header = {
     rows: rows.length,
+    words,
     start_us: startUs,
     end_us: startUs + rows.reduce((most, row) => Math.max(most, row.us), 0),
     ordered: Number(rows.every((row, i) => i === 0 || rows[i - 1].us <= row.us)),
@@ -193,6 +197,7 @@ function memoryIndex(header) {
       return [type === 'derived' ? { ...part, whole: null, rows: rows.array, deltas: deltas.array }
           : { ...part, whole: spread(header.rows, rows, sparse.values) }];
     },
+    words: async (name) => [0, 1].map((i) => header.words[name].map((pair) => pair[i])),
     few: async (metric, kind) => {
       const { type, rows, values } = header.metrics[metric][kind];
       return type === 'sparse' ? [rows, values] : null;
