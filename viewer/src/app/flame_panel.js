@@ -368,7 +368,12 @@ async function ticksIn(profile, range) {
   const isShort = range !== null && profile.looks !== null && to - from < MEAN_LEAST_US;
   if (isOfManyNodes || isShort) return 0;
   const { starts } = await profile.ticks();
-  return starts.reduce((n, start) => n + Number(start >= from && start <= to), 0);
+  const coarse = await profile.coarse();
+  let ticks = starts.reduce((n, start) =>
+      n + Number(start >= from && start <= to && !coarse?.has(start)), 0);
+  coarse?.eachSpan((begin, end, rate) =>
+      (ticks += rate * Math.max(0, Math.min(to, end) - Math.max(from, begin))));
+  return ticks;
 }
 
 function swappedSides({ range, otherRange, otherFile }, name) {

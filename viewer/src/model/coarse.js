@@ -17,8 +17,9 @@ export function coarseOf({ header: { coarse_us: us, fine = [] }, durationUs }) {
 /**
  * How a coarse sample holds: in its interval, for its part of the ticks there. {has(us): is a
  * sample of that time coarse; beginOf(us): where an interval begins; spansOf(us): the coarse times
- * of the interval, [[fromUs, toUs)]; ticksOf(us): how many ticks were in those; tickUs: how long
- * one lasted}; null: none is.
+ * of the interval, [[fromUs, toUs)]; lengthOf(us), ticksOf(us): how long they are, and how many
+ * ticks were in them; tickUs: how long one lasted; eachSpan(each(fromUs, toUs, ticks in a
+ * microsecond))}; null: none is.
  *
  * @param byProcess of by_process.js
  */
@@ -46,9 +47,13 @@ export function coarseHolds(profile, { rows, starts }) {
       ticks[now] = Math.max(ticks[now], sum);
     }
   }
+  const lengths = spans.map((all) => all.reduce((sum, [from, to]) => sum + to - from, 0));
   const coarseUs = times.reduce((sum, [from, to]) => sum + to - from, 0);
   return { has, beginOf: (at) => cell(at) * us, spansOf: (at) => spans[cell(at)],
-    ticksOf: (at) => ticks[cell(at)], tickUs: coarseUs / ticks.reduce((a, b) => a + b, 0) };
+    lengthOf: (at) => lengths[cell(at)], ticksOf: (at) => ticks[cell(at)],
+    tickUs: coarseUs / ticks.reduce((a, b) => a + b, 0),
+    eachSpan: (each) => spans.forEach((all, i) => all.forEach(([from, to]) =>
+      each(from, to, ticks[i] / lengths[i]))) };
 }
 
 /** What that means: {short, long}. */

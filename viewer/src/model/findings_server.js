@@ -45,8 +45,12 @@ export async function serverFindings(profile, { modules }) {
       .map((one) => ({ processes: [one.process], mean: one.share, share: one.share }))];
   const ticks = (await profile.ticks()).starts;
   const { rows, starts } = await profile.byProcess();
-  const walk = (process, each) => eachTick(profile, ticks, rows.subarray(starts[process],
-      starts[process + 1]), each);
+  const coarse = await profile.coarse();
+  // Times of merged samples are none at which numbers can be compared.
+  const fine = (own) => (coarse === null ? own
+      : own.filter((row) => !coarse.has(profile.columns.time_us[row])));
+  const walk = (process, each) => eachTick(profile, ticks, fine(rows.subarray(starts[process],
+      starts[process + 1])), each);
   for (const group of groups) group.waiting = waitingOf(profile, kinds, group, ticks, walk);
   await match(profile, kinds, groups, servers, walk);
   const named = clients.map((group) => ({ ...group, chain: chainOf(group, groups) }));
@@ -261,7 +265,7 @@ async function toFinding(profile, modules, kinds, { chain, processes, mean }) {
       kind: 'server',
       size: mean,
       title: `${exact(processes.length)} processes wait in calls`,
-      text: `${waiters}; no sampled server has as many requests.`,
+      text: `${waiters}${profile.header.coarse_us ? '' : '; no sampled server has as many requests'}.`,
       processes,
       range: null,
       view: { measure: 'samples', show: 'waiting', levels: ['process'], view: 'flame' },

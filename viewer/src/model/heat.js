@@ -3,7 +3,7 @@
 
 import { eachRow } from './selection.js';
 import { valuesOf, weightsOf } from './measures.js';
-import { sumSteps } from './steps.js';
+import { Area, sumSteps } from './steps.js';
 
 /** What a cell is, when it has no number. */
 export const CELL = { value: 0, outside: 1, empty: 2, missed: 3 };
@@ -23,18 +23,22 @@ export async function makeHeat(selection, measure, scale) {
   const ticks = await profile.ticks();
   const heat = new Heat(scale, measure);
   const { looks, since, columns: { time_us: time } } = profile;
+  const coarse = await profile.coarse();
+  if (coarse !== null) heat.setCoarse(coarse);
   eachRow(selection, (row) => {
     const weight = weights === null ? 1 : weights[row];
-    if (looks === null || looks[row] === 1) heat.add(time[row], weight, 1);
+    if (coarse?.has(time[row])) heat.addCoarse(time[row], weight, looks?.[row] ?? 1);
+    else if (looks === null || looks[row] === 1) heat.add(time[row], weight, 1);
     else heat.spread(since[row], time[row], weight, looks[row]);
   });
   heat.setTicks(ticks, profile.durationUs);
-  if (isValue) heat.setLevels(await levelsOf(selection, measure, ticks, heat));
+  if (isValue) heat.setLevels(await levelsOf(selection, measure, ticks, heat, coarse));
   return heat;
 }
 
 // A sample that is left out for its status ends what its process had before it.
-async function levelsOf(selection, measure, ticks, { cellUs, fromUs, values: { length: cells } }) {
+async function levelsOf(selection, measure, ticks, { cellUs, fromUs, values: { length: cells } },
+    coarse) {
   const { profile, status: isShown } = selection;
   await profile.need('process', 'time_us', 'schema', ...(isShown === null ? [] : ['status']));
   const values = await valuesOf(profile, measure);
@@ -50,6 +54,9 @@ async function levelsOf(selection, measure, ticks, { cellUs, fromUs, values: { l
     process,
     time,
     value: (row) => (isLeftOut(row) ? NaN : values[row]),
+    partsOf: coarse === null ? null : (row) => (coarse.has(time[row])
+        ? { spans: coarse.spansOf(time[row]),
+          part: (profile.looks?.[row] ?? 1) / coarse.ticksOf(time[row]) } : null),
   };
   return sumSteps(samples, ticks.starts, { cells, cellUs, fromUs });
 }
@@ -70,8 +77,9 @@ class Heat {
     this.measure = measure;
     this.cellUs = columnUs / rows;
     this.values = new Float64Array(rows * columns);
-    this.samples = new Uint32Array(rows * columns);
-    this.ticks = new Uint32Array(rows * columns);
+    this.samples = new Float64Array(rows * columns);
+    this.ticks = new Float64Array(rows * columns);
+    this.coarse = null;
     this.kinds = new Uint8Array(rows * columns).fill(CELL.empty);
   }
 
@@ -80,6 +88,22 @@ class Heat {
     if (cell < 0) return;
     this.values[cell] += weight;
     this.samples[cell] += count;
+  }
+
+  // What was merged, and the ticks of then, are spread over their interval.
+  setCoarse(coarse) {
+    this.coarse = coarse;
+    const area = () => new Area(this.values.length, this.cellUs, this.fromUs);
+    this.merged = { values: area(), samples: area(), ticks: area() };
+    coarse.eachSpan((from, to, ticks) => this.merged.ticks.add(from, to, ticks * this.cellUs));
+  }
+
+  addCoarse(us, weight, count) {
+    const rate = this.cellUs / this.coarse.lengthOf(us);
+    for (const [from, to] of this.coarse.spansOf(us)) {
+      this.merged.values.add(from, to, weight * rate);
+      this.merged.samples.add(from, to, count * rate);
+    }
   }
 
   /** The cell of a moment; -1: it is not among them. */
@@ -104,7 +128,7 @@ class Heat {
   setTicks({ starts, missed }, durationUs) {
     for (const start of starts) {
       const cell = this.cellAt(start);
-      if (cell >= 0) this.ticks[cell]++;
+      if (cell >= 0 && !this.coarse?.has(start)) this.ticks[cell]++;
     }
     for (let cell = 0; cell < this.values.length; cell++) {
       if (this.samples[cell] > 0) this.ticks[cell] = Math.max(1, this.ticks[cell]);
@@ -112,7 +136,16 @@ class Heat {
       else if (this.timeOf(cell)[0] >= durationUs) this.kinds[cell] = CELL.outside;
       else if (this.ticks[cell] > 0) this.kinds[cell] = CELL.empty;
     }
-    missed.forEach(([from, to]) => this.markMissed(from, to));
+    if (this.coarse !== null) this.addMerged();
+    missed.filter((range) => !range.some((us) => this.coarse?.has(us)))
+        .forEach(([from, to]) => this.markMissed(from, to));
+  }
+
+  addMerged() {
+    for (const [name, area] of Object.entries(this.merged)) {
+      area.means().forEach((mean, cell) => (this[name][cell] += mean));
+    }
+    this.samples.forEach((n, cell) => n > 0 && (this.kinds[cell] = CELL.value));
   }
 
   setLevels({ sums, known }) {

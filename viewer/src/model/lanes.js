@@ -3,7 +3,6 @@
 // that is several, in a coarse report, is a part of its interval.
 
 import { ACTIVITIES, activitiesOf } from './activity.js';
-import { coarseHolds } from './coarse.js';
 import { Area, sampledWithin } from './steps.js';
 import { TRENDS, trendValues } from './trends.js';
 
@@ -51,8 +50,7 @@ async function hasMetric(profile, name) {
 async function samplesOf(profile, grid) {
   const { usualUs } = await profile.ticks();
   const byProcess = await profile.byProcess();
-  const coarse = await profile.found('coarse', async () => coarseHolds(profile, byProcess));
-  return new Samples(profile, byProcess, coarse, usualUs, grid);
+  return new Samples(profile, byProcess, await profile.coarse(), usualUs, grid);
 }
 
 // The samples of the window, a process at a time.

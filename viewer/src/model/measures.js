@@ -93,8 +93,11 @@ async function timesOf(profile, wanted) {
   const { starts, missed } = await profile.ticks();
   const steps = stepsOf(starts, missed);
   const { status, time_us: time } = profile.columns;
+  const coarse = await profile.coarse();
+  const stepAt = (us) => (coarse?.has(us) ? coarse.lengthOf(us) / coarse.ticksOf(us)
+      : steps[tickAt(starts, us)]);
   return Float64Array.from(status, (one, row) => (one !== wanted ? 0
-      : steps[tickAt(starts, time[row])] * (profile.looks === null ? 1 : profile.looks[row])));
+      : stepAt(time[row]) * (profile.looks === null ? 1 : profile.looks[row])));
 }
 
 /** The time before each tick: since the tick before, without the part that is missed. */

@@ -3,6 +3,7 @@
 
 import { grown, joined } from '../decode/grown.js';
 import { decodeName, parseSymbol, shownName } from './symbols.js';
+import { coarseHolds } from './coarse.js';
 import { findTicks } from './ticks.js';
 import { rowsByProcess } from './by_process.js';
 import { activityTotals, trendOf } from './trends.js';
@@ -319,6 +320,11 @@ class Profile {
   /** Of by_process.js. */
   byProcess() {
     return this.found('by process', rowsByProcess);
+  }
+
+  /** Of coarse.js: how samples that were merged hold; null: none were. */
+  coarse() {
+    return this.found('coarse', async () => coarseHolds(this, await this.byProcess()));
   }
 
   /** Of trends.js. */

@@ -11,19 +11,33 @@ const SAMPLED_WITHIN_TICKS = 3;
  * how many processes are known. Behind its last sample a process is not.
  *
  * @param samples {rows: each(row) in the order of time; processes: how many; process: of each row,
- *   a number; time: of each row in microseconds; value(row): NaN where it is unknown or left out}
+ *   a number; time: of each row in microseconds; value(row): NaN where it is unknown or left out;
+ *   partsOf(row): null, or of merged samples {spans: [[fromUs, untilUs]], part: of that time}}
  * @param ticks times at which processes were sampled, ascending
  * @returns {sums, known: Float64Arrays of so many cells}
  */
-export function sumSteps({ rows, processes, process, time, value }, ticks,
+export function sumSteps({ rows, processes, process, time, value, partsOf = null }, ticks,
     { cells, cellUs, fromUs }) {
   const sums = new Area(cells, cellUs, fromUs);
   const known = new Area(cells, cellUs, fromUs);
   const lastRow = new Int32Array(processes).fill(-1);
   const within = sampledWithin(usualGap(ticks));
+  const addParts = (row, { spans, part }) => {
+    if (Number.isNaN(value(row))) return;
+    for (const [from, until] of spans) {
+      sums.add(from, until, part * value(row));
+      known.add(from, until, part);
+    }
+  };
   rows((row) => {
     const before = lastRow[process[row]];
     lastRow[process[row]] = row;
+    const merged = partsOf?.(row);
+    if (merged) {
+      lastRow[process[row]] = -1; // it holds in its own interval only
+      addParts(row, merged);
+      return;
+    }
     if (before < 0 || time[row] - time[before] > within) return;
     const held = value(before);
     if (Number.isNaN(held)) return;

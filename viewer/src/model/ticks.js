@@ -17,7 +17,7 @@ const GAPS_AROUND = 15;
 export async function findTicks(profile) {
   await profile.need('time_us');
   const seen = startsOf(profile);
-  const spans = profile.looks === null ? [] : spansOf(profile);
+  const spans = profile.looks === null ? [] : spansOf(profile, await profile.coarse());
   const starts = Float64Array.from(spans.length === 0 ? seen : filled(seen, spans));
   return { starts, missed: missedOf(starts), usualUs: usualGap(starts) };
 }
@@ -64,11 +64,12 @@ function startsOf(profile) {
 
 // The times [since, until] of which one sample tells that it was looked every
 // `step`, in the order of their begins.
-function spansOf({ looks, since, columns: { time_us: time } }) {
+// Samples merged in a report tell no such thing.
+function spansOf({ looks, since, columns: { time_us: time } }, coarse) {
   const spans = [];
   looks.forEach((count, row) => {
     const length = time[row] - since[row];
-    if (count > 1 && length > 0) spans.push({ since: since[row], until: time[row],
+    if (count > 1 && length > 0 && !coarse?.has(time[row])) spans.push({ since: since[row], until: time[row],
         step: length / count });
   });
   return spans.sort((a, b) => a.since - b.since);

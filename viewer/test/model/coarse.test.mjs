@@ -2,6 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { findFindings } from '../../src/model/findings.js';
+import { makeHeat } from '../../src/model/heat.js';
+import { measureOf, weightsOf } from '../../src/model/measures.js';
+import { select } from '../../src/model/selection.js';
 import { coarseOf, coarseText } from '../../src/model/coarse.js';
 import { makeLanes, makeSchedulers } from '../../src/model/lanes.js';
 import { buildProfile } from './build_profile.mjs';
@@ -76,3 +80,82 @@ test('times of merged samples are no ticks', async () => {
   const { hertz, missed, steps } = await (await coarseProfile()).samplingTrack();
   assert.deepEqual({ hertz, missed, steps }, { hertz: 0, missed: [], steps: [] });
 });
+
+// ------------------------------------------------------------------ heatmap
+
+const TENTHS = { columnUs: 1e6, rows: 10, columns: 10, fromUs: 0 };
+const ALL = { pids: [], show: 'all' };
+const heatOf = async (profile, id, show = 'all') =>
+    makeHeat(await select(profile, null, { ...ALL, show }), measureOf(profile, id), TENTHS);
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+
+test('the heatmap spreads a merged sample over its interval, too', async () => {
+  const heat = await heatOf(await coarseProfile(), 'samples');
+  const levels = Array.from({ length: 99 }, (_, cell) => heat.level(cell));
+  near(levels.slice(0, 50), Array(50).fill(1.5)); // 150 observations in 100 ticks
+  near(levels.slice(50), Array(49).fill(1));
+  assert.ok(Math.abs(sum(heat.values) - 250) < 0.01, 'none is lost');
+});
+
+test('those on a CPU are their part of the interval in each cell of the heatmap', async () => {
+  const heat = await heatOf(await coarseProfile(), 'samples', 'busy');
+  near(Array.from({ length: 50 }, (_, cell) => heat.level(cell)), Array(50).fill(1.1));
+});
+
+// In the first 5 s a process had 4000 messages in a quarter of its 100 ticks, then 0.
+async function withQueue() {
+  const one = (us, queue, weight, status = 'waiting') => ({ process: 0, us, weight, status,
+    values: { message_queue_len: queue } });
+  const built = await buildProfile({
+    processes: [{ pid: '<0.1.0>', name: 'a' }],
+    samples: [one(1.3e6, 4000, 25, 'garbage_collecting'), one(4.9e6, 0, 75), one(9.9e6, 0, 100)],
+  });
+  Object.assign(built.header, { coarse_us: 5e6, fine: [] });
+  return built;
+}
+
+test('a value of merged samples is their mean over the interval', async () => {
+  const heat = await heatOf(await withQueue(), 'message_queue_len');
+  near(Array.from(heat.values.slice(0, 98)), [...Array(50).fill(1000), ...Array(48).fill(0)]);
+});
+
+test('a change of merged samples is spread over the interval, and its sum stays', async () => {
+  const heat = await heatOf(await withQueue(), 'message_queue_len.delta');
+  assert.ok(Math.abs(sum(heat.values) + 4000) < 0.01);
+  near(Array.from(heat.values.slice(0, 50)), Array(50).fill(-80));
+});
+
+test('a merged sample that collects stands for its part of the interval', async () => {
+  const profile = await withQueue();
+  const collecting = measureOf(profile, 'collecting');
+  assert.equal(collecting.kind, 'time');
+  const [first, ...others] = await weightsOf(profile, collecting);
+  assert.ok(Math.abs(first - 1.25e6) < 1, String(first)); // a quarter of 5 s
+  assert.deepEqual(others, [0, 0]);
+});
+
+// ----------------------------------------------------------------- findings
+
+// Ten clients of a server that wait in calls all the time; of each interval one sample is left, and
+// those of the server are at other times than those of the clients.
+async function calls(coarseUs) {
+  const call = ['gen:do_call/4', 'client:loop/0'];
+  const samples = Array.from({ length: 10 }, (_, i) => [
+    { process: 10, us: 1e6 * i + 5e5, weight: 100, values: { message_queue_len: 9 },
+      stack: ['work:do/1', 'gen_server:try_handle_call/4', 'gen_server:handle_msg/6'] },
+    ...Array.from({ length: 10 }, (_unused, process) => ({ process, us: 1e6 * i + 9.9e5,
+      weight: 100, values: { message_queue_len: 0 }, stack: call }))]).flat();
+  const processes = Array.from({ length: 10 }, (_, i) => ({ pid: `<0.${i}.0>` }));
+  const built = await buildProfile({ processes: [...processes, { pid: '<0.10.0>', name: 'srv' }],
+    samples });
+  Object.assign(built.header, { coarse_us: coarseUs, fine: [] });
+  return built;
+}
+
+test('where all is merged, no tick tells which server has the requests of those who wait',
+    async () => {
+      const [{ title, text }] = (await findFindings(await calls(1e6)))
+          .filter(({ kind }) => kind === 'server');
+      assert.equal(title, '10 processes wait in calls');
+      assert.doesNotMatch(text, /srv|no sampled server/);
+    });

@@ -21,6 +21,7 @@ function profileOf(times, collects, metrics = []) {
     ticks() {
       return findTicks(this);
     },
+    coarse: async () => null,
     kept: (_key, make) => make(),
     metric: (name) => metrics.findIndex((one) => one.name === name),
     values: async (metric) => metrics[metric].values,
