@@ -1,7 +1,7 @@
 // One time axis: tracks above, below them a lane for each process. Drag selects time.
 
 import { TimeAxis } from '../geometry/time_axis.js';
-import { clock, counted, seconds, short } from '../model/numbers.js';
+import { clock, seconds, short } from '../model/numbers.js';
 import { ACTIVITIES } from '../model/activity.js';
 import { LANE_LINES } from '../model/lanes.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
@@ -497,7 +497,7 @@ export class TimelineView {
     const own = waits.filter(({ process }) => processes.includes(process));
     const others = waits.length - own.length;
     return [...own.slice(0, 2).map(({ text }) => text),
-      ...(others > 0 ? [`${counted(others, 'process')} waiting for it`] : [])];
+      ...(others > 0 ? [`sampled processes that wait for it: ${others}`] : [])];
   }
 
   tellTrack(event, us) {
