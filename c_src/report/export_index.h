@@ -91,7 +91,7 @@ struct fp_index {
     bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
     struct fp_column own;                  /* numbers of the profiler's own rows */
     struct fp_column message_row, message; /* of rows with a message, which is a text */
-    struct fp_column wait_row, waits_for, request; /* of rows that wait for somebody: texts */
+    struct fp_column wait_row, waits_for, request; /* of rows that tell what they wait for: texts */
     /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;
     bool has_runs;

@@ -517,7 +517,8 @@ export class TimelineView {
     const x = Math.max(0, Math.min(axis.pixels - 1, Math.floor((us - axis.fromUs)
         / axis.perPixel)));
     if (made.known[x] < NOT_SAMPLED) return [lane.text, 'not sampled'];
-    return [lane.text, ...this.tellWaits(lane), ...ACTIVITIES.map((name, n) => [name, made.shares[n][x]])
+    return [lane.text, ...this.tellWaits(lane), ...ACTIVITIES
+        .map((name, n) => [name, made.shares[n][x]])
         .filter(([, share]) => share > 0.005)
         .map(([name, share]) => `${name}: ${Math.round(100 * share)} %`),
     ...LANE_LINES.filter((name) => made[name] && made[name].values[x] === made[name].values[x])

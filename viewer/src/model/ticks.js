@@ -69,8 +69,9 @@ function spansOf({ looks, since, columns: { time_us: time } }, coarse) {
   const spans = [];
   looks.forEach((count, row) => {
     const length = time[row] - since[row];
-    if (count > 1 && length > 0 && !coarse?.has(time[row])) spans.push({ since: since[row], until: time[row],
-        step: length / count });
+    if (count > 1 && length > 0 && !coarse?.has(time[row])) {
+      spans.push({ since: since[row], until: time[row], step: length / count });
+    }
   });
   return spans.sort((a, b) => a.since - b.since);
 }

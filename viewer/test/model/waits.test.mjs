@@ -23,7 +23,8 @@ function samples() {
   }).flat();
 }
 
-const build = (more = []) => buildProfile({ processes: PROCESSES, samples: [...samples(), ...more] });
+const build = (more = []) => buildProfile({ processes: PROCESSES,
+  samples: [...samples(), ...more] });
 const shown = (waits) => waits.map(({ process, target, text }) => [process, target, text]);
 
 test('a wait names whom, what for, and how long it was seen on end', async () => {
