@@ -93,7 +93,7 @@ struct fp_profile {
     size_t words_count, words_room;
     struct fp_table words_table;
     uint64_t message_rows, call_rows, wait_rows; /* with these words */
-    uint32_t *last;                   /* by text of a thread: its last process, from 1 on */
+    uint32_t *last; /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
     uint32_t metric_count;
