@@ -377,7 +377,7 @@ static int write_rows(struct fp_index *w, struct fp_cursor *cursor)
     int more;
 
     while ((more = fp_cursor_next(cursor, &row)) > 0) {
-        write_row(w, &row, w->is_packed ? w->rank[number] : number);
+        write_row(w, &row, w->is_packed ? w->packed[number].rank : number);
         number++;
     }
     if (w->has_runs && number > 0)
@@ -395,6 +395,7 @@ static int write_all(struct fp_index *w, struct fp_cursor *cursor)
         return err;
     place_all(w);
     fp_index_find_sums(w);
+    fp_index_find_models(w);
     fp_index_write_header(w);
     write_tables(w);
     err = write_rows(w, cursor);
@@ -427,8 +428,7 @@ static int export(struct fp_profile *profile, struct fp_output *output, int is_p
         err = write_all(w, cursor);
     FP_FREE(budget, w->status_text, w->status_room);
     FP_FREE(budget, w->status_of, profile->tree.stack_count);
-    FP_FREE(budget, w->order, profile->rows.count);
-    FP_FREE(budget, w->rank, profile->rows.count);
+    FP_FREE(budget, w->packed, profile->rows.count);
     free(w->buffers);
     free(w);
     return err;

@@ -75,6 +75,19 @@ struct fp_index_sum {
 /* Of the whole file: the last seven are run_end, own, those of messages and of waits. */
 #define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 7)
 
+/* Rows of one time, of flame_prof at nearly one, are those of a tick: the writer of its files moves
+ * a sample by a microsecond where a process has two, and all behind it. Here the first one of a
+ * process has the time of the tick, and any other is as much later as it was. */
+struct fp_packed_row {
+    int64_t tick_us;
+    uint32_t tick;
+    uint32_t later_us;
+    uint32_t rank; /* place in the order of the packed rows: tick, later_us, process, number */
+};
+
+/* How a column is packed: what its numbers are like is known by their names. */
+enum fp_model { FP_PLAIN, FP_COLLECTIONS, FP_WORK, FP_BLOCK, FP_DEPTH, FP_RECENT, FP_OLD, FP_YOUNG };
+
 struct fp_index {
     struct fp_profile *profile;
     struct fp_output *output;
@@ -89,6 +102,11 @@ struct fp_index {
     fp_metric_set in_rows; /* metrics with a number in every row: not sparse */
     struct fp_index_sum sum[FP_METRICS_MOST];
     bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
+    struct fp_modelled {
+        enum fp_model model;
+        uint32_t column;
+    } modelled[2 * FP_METRICS_MOST]; /* packed columns of metrics, in the order of the file */
+    uint32_t modelled_count;
     struct fp_column own;                  /* numbers of the profiler's own rows */
     struct fp_column message_row, message; /* of rows with a message, which is a text */
     struct fp_column wait_row, waits_for, request; /* of rows that tell what they wait for: texts */
@@ -102,10 +120,8 @@ struct fp_index {
     uint32_t *status_text; /* the different statuses; texts */
     size_t status_count, status_room;
     uint32_t *status_of; /* by stack: place in status_text */
-    /* Packed: process << 32 | number of the row, in the order of the file; and by the number of the
-     * row, its place in there. */
-    uint64_t *order;
-    uint32_t *rank;
+    struct fp_packed_row *packed; /* by the number of the row */
+    uint64_t ticks;
 };
 
 /* ---- export_index.c -- */
@@ -127,4 +143,5 @@ void fp_index_write_header(struct fp_index *w);
 int fp_index_find_order(struct fp_index *w);
 /* After all columns are placed. */
 void fp_index_find_sums(struct fp_index *w);
+void fp_index_find_models(struct fp_index *w);
 int fp_index_write_packed(struct fp_index *w);

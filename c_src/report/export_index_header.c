@@ -1,7 +1,7 @@
 /* export_index_header.c - the index's beginning: JSON that says what each column is. */
 #include "report/export_index.h"
 
-#define INDEX_VERSION 2
+#define INDEX_VERSION 3
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 
@@ -136,6 +136,22 @@ static void put_metric(struct fp_index *w, uint32_t m)
     fp_json_end(w->output, "}");
 }
 
+/* Model, metric, 1 for its deltas. */
+static void put_models(struct fp_index *w)
+{
+    fp_json_begin(w->output, "models", "[");
+    for (uint32_t i = 0; i < w->modelled_count; i++) {
+        uint32_t column = w->modelled[i].column - FP_ROW_VALUE;
+
+        fp_json_begin(w->output, NULL, "[");
+        fp_json_number(w->output, NULL, w->modelled[i].model);
+        fp_json_number(w->output, NULL, column / 2);
+        fp_json_number(w->output, NULL, column % 2);
+        fp_json_end(w->output, "]");
+    }
+    fp_json_end(w->output, "]");
+}
+
 static void put_columns(struct fp_index *w)
 {
     static const char *const name[FP_ROW_VALUE] = {
@@ -202,6 +218,8 @@ static void put_header(struct fp_index *w)
     fp_json_number(output, "ordered", profile->is_ordered);
     fp_json_number(output, "data_bytes", (int64_t)w->end);
     fp_json_number(output, "packed", w->is_packed);
+    if (w->is_packed)
+        put_models(w);
     fp_json_number(output, "coarse_us", profile->coarse_us);
     put_fine(output, profile);
     put_files(w);

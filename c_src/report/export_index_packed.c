@@ -1,58 +1,108 @@
-/* export_index_packed.c - the rows of a report, for a compressor: column by column and process by
- * process only what changed, and once for all columns, which ones did. */
+/* export_index_packed.c - the rows of a report in few bytes: process by process what changed, coded
+ * by what is known of the process by then. */
 #include "report/export_index.h"
 
 #include <stdlib.h>
 
-#include "report/varint.h"
+#include "report/range_coder.h"
 
-/* -------------------------------------------------------------------- order -- */
+/* -------------------------------------------------------------------- ticks -- */
 
-static int compare_keys(const void *a, const void *b)
+/* Less than any two ticks are apart. */
+#define TICK_APART_US 50
+
+struct tick_row {
+    uint64_t number;
+    uint32_t process, later_us;
+};
+
+struct ticks {
+    struct fp_index *w;
+    struct tick_row *row; /* of this tick */
+    size_t count, room;
+    struct {
+        uint64_t tick; /* from 1 on */
+        int64_t us;    /* of the process' first row in it */
+    } *process;
+    int64_t begin_us, last_us;
+    uint32_t file;
+};
+
+static int compare_rows(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    const struct tick_row *x = a, *y = b;
 
-    return x < y ? -1 : x > y;
+    if (x->later_us != y->later_us)
+        return x->later_us < y->later_us ? -1 : 1;
+    if (x->process != y->process)
+        return x->process < y->process ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
 }
 
-static void sort_run(struct fp_index *w, uint64_t begin, uint64_t end)
+static void end_tick(struct ticks *ticks, uint64_t rows)
 {
-    if (end == begin)
-        return;
-    qsort(w->order + begin, end - begin, sizeof(*w->order), compare_keys);
-    for (uint64_t i = begin; i < end; i++)
-        w->rank[(uint32_t)w->order[i]] = (uint32_t)i;
+    if (ticks->count > 0)
+        qsort(ticks->row, ticks->count, sizeof(*ticks->row), compare_rows);
+    for (size_t i = 0; i < ticks->count; i++)
+        ticks->w->packed[ticks->row[i].number].rank = (uint32_t)(rows - ticks->count + i);
+    ticks->count = 0;
 }
 
-/* Packed rows of one time stand in the order of their processes. Their order in the tick means
- * nothing, and would be a tenth of a report. */
+static bool is_same_tick(const struct ticks *ticks, const struct fp_row *row)
+{
+    bool is_moved = ticks->w->profile->file[row->file].dialect == FP_FLAME_PROF;
+
+    return row->file == ticks->file && row->time_us >= ticks->last_us &&
+           row->time_us - ticks->last_us < (is_moved ? TICK_APART_US : 1);
+}
+
+static int add_row(struct ticks *ticks, const struct fp_row *row, uint64_t number)
+{
+    struct fp_index *w = ticks->w;
+    struct fp_packed_row *packed = &w->packed[number];
+    int err;
+
+    if (number == 0 || !is_same_tick(ticks, row)) {
+        end_tick(ticks, number);
+        w->ticks++;
+        ticks->begin_us = row->time_us;
+    }
+    ticks->last_us = row->time_us;
+    ticks->file = row->file;
+    if (ticks->process[row->process].tick != w->ticks) {
+        ticks->process[row->process].tick = w->ticks;
+        ticks->process[row->process].us = row->time_us;
+    }
+    packed->tick_us = ticks->begin_us;
+    packed->tick = (uint32_t)w->ticks - 1;
+    packed->later_us = (uint32_t)(row->time_us - ticks->process[row->process].us);
+    err = FP_GROW(&w->profile->budget, &ticks->row, &ticks->room, ticks->count + 1);
+    if (err == 0)
+        ticks->row[ticks->count++] = (struct tick_row){number, row->process, packed->later_us};
+    return err;
+}
+
 int fp_index_find_order(struct fp_index *w)
 {
     struct fp_profile *profile = w->profile;
     struct fp_budget *budget = &profile->budget;
-    uint64_t begin = 0, number = 0;
-    int64_t time_us = 0;
+    struct ticks ticks = {.w = w};
+    uint64_t number = 0;
     struct fp_cursor cursor;
     struct fp_row row;
-    int more = FP_ZEROS(budget, &w->order, profile->rows.count);
+    int more = 1, err = FP_ZEROS(budget, &w->packed, profile->rows.count);
 
-    if (more == 0)
-        more = FP_ZEROS(budget, &w->rank, profile->rows.count);
-    if (more != 0)
-        return more;
+    if (err == 0)
+        err = FP_ZEROS(budget, &ticks.process, profile->process_count);
     fp_cursor_open(&cursor, &profile->rows, profile->schema, budget);
-    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
-        if (row.time_us != time_us) {
-            sort_run(w, begin, number);
-            begin = number;
-            time_us = row.time_us;
-        }
-        w->order[number] = (uint64_t)row.process << 32 | number;
-        number++;
-    }
+    while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
+        err = add_row(&ticks, &row, number++);
     fp_cursor_close(&cursor);
-    sort_run(w, begin, number);
-    return more;
+    if (err == 0)
+        end_tick(&ticks, number);
+    FP_FREE(budget, ticks.row, ticks.room);
+    FP_FREE(budget, ticks.process, profile->process_count);
+    return err != 0 ? err : more;
 }
 
 /* --------------------------------------------------------------------- sums -- */
@@ -130,310 +180,455 @@ static void subtract_sums(const struct fp_index *w, uint32_t column, int64_t *nu
     }
 }
 
-/* ------------------------------------------------------------------- packed -- */
+/* ------------------------------------------------------------------- models -- */
 
-/* Which columns of a row differ from the row before of its process, by their places. */
-struct column_set {
-    uint64_t word[(FP_ROW_COLUMNS + 63) / 64];
+static const struct {
+    struct fp_slice name;
+    enum fp_model model;
+} known_models[] = {
+    {NAMED("minor_gcs"), FP_COLLECTIONS},      {NAMED("reductions"), FP_WORK},
+    {NAMED("heap_block_size"), FP_BLOCK},      {NAMED("stack_size"), FP_DEPTH},
+    {NAMED("old_heap_block_size"), FP_BLOCK},  {NAMED("recent_size"), FP_RECENT},
+    {NAMED("old_heap_size"), FP_OLD},          {NAMED("heap_size"), FP_YOUNG},
 };
 
-struct packing {
-    struct fp_index *w;
-    struct fp_column stream;         /* of all packed columns */
-    uint32_t *follower;              /* by process: its follower last time, from 1 on */
-    uint32_t column[FP_ROW_COLUMNS]; /* those that are packed process by process */
-    uint32_t count;
-    int64_t *last;    /* by process and place of the column: of its last row */
-    uint64_t *row;    /* by process: of its next row in set_of */
-    uint32_t *set_of; /* by row, process by process */
-    struct column_set *set;
-    size_t set_count, set_room;
-    struct fp_table sets;
-    uint64_t *next;   /* by place of the column and process: of its next change */
-    uint64_t *change; /* column by column, process by process */
-    size_t change_count;
-};
-
-static uint8_t *room_in(struct packing *packing)
+/* Plain numbers are sums of changes, of any size; others are calculated with. */
+static void add_model(struct fp_index *w, enum fp_model model, uint32_t column)
 {
-    struct fp_column *stream = &packing->stream;
-
-    if (stream->used + FP_VARINT_MOST > FP_INDEX_BUFFER_BYTES)
-        fp_index_flush(packing->w, stream);
-    return stream->buffer + stream->used;
+    if (w->column[column].type != FP_COLUMN_PACKED)
+        return;
+    if (!is_calculated(w, (int)((column - FP_ROW_VALUE) / 2)))
+        model = FP_PLAIN;
+    w->modelled[w->modelled_count].model = model;
+    w->modelled[w->modelled_count++].column = column;
 }
 
-static void put_packed(struct packing *packing, uint64_t number)
+/* Those that others depend on are first. */
+void fp_index_find_models(struct fp_index *w)
 {
-    uint8_t *end = fp_put_varint(room_in(packing), number);
+    bool is_known[FP_METRICS_MOST] = {false};
 
-    packing->stream.used = (size_t)(end - packing->stream.buffer);
-}
+    if (!w->is_packed)
+        return;
+    for (size_t k = 0; k < sizeof(known_models) / sizeof(*known_models); k++) {
+        int metric = fp_profile_metric(w->profile, known_models[k].name);
 
-static uint64_t change(int64_t now, int64_t before)
-{
-    return fp_zigzag((int64_t)((uint64_t)now - (uint64_t)before));
-}
-
-/* Ticks sample much the same processes: 0 is the expected one, any other is its number and 1. */
-static void pack_processes(struct packing *packing)
-{
-    const struct fp_index *w = packing->w;
-    uint64_t before = 0; /* process of the row before, from 1 on */
-
-    for (uint64_t i = 0; i < w->profile->rows.count; i++) {
-        uint64_t process = (w->order[i] >> 32) + 1;
-        uint32_t *follower = &packing->follower[before];
-        uint64_t expected = *follower > 0 ? *follower : before + 1;
-
-        put_packed(packing, process == expected ? 0 : process);
-        *follower = (uint32_t)process;
-        before = process;
+        if (metric < 0)
+            continue;
+        is_known[metric] = true;
+        add_model(w, known_models[k].model, FP_ROW_VALUE + 2 * (uint32_t)metric);
+    }
+    for (uint32_t m = 0; m < w->profile->metric_count; m++) {
+        if (!is_known[m])
+            add_model(w, FP_PLAIN, FP_ROW_VALUE + 2 * m);
+        add_model(w, FP_PLAIN, FP_ROW_VALUE + 2 * m + 1);
     }
 }
 
-/* Times change little from row to row, whatever the process is. */
-static int pack_times(struct packing *packing)
+/* ------------------------------------------------------------------- packed -- */
+
+/* Kinds of contexts and keys, as in doc/viewer_index.md. */
+enum kind {
+    TICKS = 1, TICK, GAP, LATER, PERIOD,
+    ANY, SAME_STATUS, STATUS, SAME_NODE, NODE, GUESS_NODE, NODE_OF_TWO, NODE_OF_ONE, NODE_OF_PROCESS,
+    SAME_OTHER, OTHER,
+    CHANGED_FIRST, CHANGED_DEPTH, CHANGED, GUESS,
+    BLOCK_OF_PROCESS, BLOCK_OF_LAST, DEPTH_OF_PROCESS, DEPTH_OF_NODE, DEPTH_OF_LAST,
+    CHANGE_OF_WORK, CHANGE_OF_NODES, CHANGE_OF_PROCESS,
+    NUMBER, NUMBER_BLOCK, NUMBER_OLD, NUMBER_YOUNG
+};
+
+#define DEPTH 4
+#define DEPTH_WHOLE 20
+#define RUN_MOST 5
+
+/* Cells of a row: these, in the order of enum fp_row_column, and those that are modelled. */
+enum { CELL_STATUS, CELL_NODE, CELL_PERIOD, CELL_OTHER, CELL_METRIC = CELL_OTHER + 4 };
+
+struct packing {
+    struct fp_index *w;
+    struct fp_range_coder coder;
+    struct fp_column stream;
+    uint32_t cells; /* of a row */
+    uint64_t *end;  /* by process: of its rows */
+    uint32_t *tick, *later_us; /* by row, process by process */
+    double *cell;
+};
+
+/* Of the process that is being packed. */
+struct known {
+    uint32_t process, gap, run, run_before;
+    uint32_t node, node_before, status; /* of the last row; node_before: the last other node */
+    bool has_changed; /* this row's metrics, in any column */
+    double *last, *change; /* by cell: of the last row; the last change */
+    uint8_t *changed;      /* by cell: in the last row that has changed */
+    /* Of the row so far. */
+    uint32_t status_now, node_now, collections, columns;
+    double work, block, recent;
+    bool has_block;
+};
+
+static uint32_t least(double number, uint32_t most)
+{
+    return number < most ? (uint32_t)number : most;
+}
+
+static void put_byte(void *to, uint8_t byte)
+{
+    struct packing *packing = to;
+    struct fp_column *stream = &packing->stream;
+
+    stream->buffer[stream->used++] = byte;
+    if (stream->used == FP_INDEX_BUFFER_BYTES)
+        fp_index_flush(packing->w, stream);
+}
+
+static bool is_packed(const struct packing *packing, uint32_t cell)
+{
+    return packing->w->column[FP_ROW_STATUS + cell].type == FP_COLUMN_PACKED;
+}
+
+/* ---- when ---- */
+
+static void put_ticks(struct packing *packing)
+{
+    const struct fp_index *w = packing->w;
+    int64_t before = w->profile->first_us;
+
+    fp_range_put(&packing->coder, fp_context(TICKS, 0, 0, 0, 0), (double)w->ticks, DEPTH);
+    for (uint64_t i = 0; i < w->profile->rows.count; i++) {
+        if (i > 0 && w->packed[i].tick == w->packed[i - 1].tick)
+            continue;
+        fp_range_put_signed(&packing->coder, fp_context(TICK, 0, 0, 0, 0),
+                            (double)(w->packed[i].tick_us - before), DEPTH);
+        before = w->packed[i].tick_us;
+    }
+}
+
+static void put_times(struct packing *packing, uint64_t begin, uint64_t end)
+{
+    struct fp_range_coder *coder = &packing->coder;
+    uint32_t tick = 0, later_us = 0, gap_before = 0, gap_last = 0;
+    double period = 1;
+
+    for (uint64_t i = begin; i < end; i++) {
+        uint32_t gap = packing->tick[i] - tick;
+
+        fp_range_put(coder,
+                     fp_context(GAP, least(gap_last, 2), least(gap_before, 2), least(period, 2), 0),
+                     gap, DEPTH);
+        if (gap == 0)
+            fp_range_put(coder, fp_context(LATER, 0, 0, 0, 0), packing->later_us[i] - later_us,
+                         DEPTH);
+        if (is_packed(packing, CELL_PERIOD)) {
+            period = packing->cell[i * packing->cells + CELL_PERIOD];
+            fp_range_put_signed(coder, fp_context(PERIOD, least(gap, 9), least(gap_last, 2), 0, 0),
+                                period - 1, DEPTH);
+        }
+        tick = packing->tick[i];
+        later_us = packing->later_us[i];
+        gap_before = gap_last;
+        gap_last = gap;
+    }
+}
+
+/* ---- what a process did ---- */
+
+static void put_any(struct packing *packing, struct known *known, const double *cell)
+{
+    bool any = false;
+
+    for (uint32_t i = CELL_METRIC; i < packing->cells; i++)
+        any |= cell[i] != known->last[i];
+    fp_range_decide(&packing->coder,
+                    fp_context(ANY, known->node, known->gap, known->run, known->run_before), any);
+    known->has_changed = any;
+    if (any)
+        known->run_before = least(known->run, 2);
+    known->run = any ? 0 : known->run + (known->run < RUN_MOST);
+}
+
+static void put_status(struct packing *packing, struct known *known, double status)
+{
+    struct fp_range_coder *coder = &packing->coder;
+    uint32_t any = known->has_changed;
+
+    known->status_now = (uint32_t)status;
+    if (!is_packed(packing, CELL_STATUS))
+        return;
+    fp_range_decide(coder, fp_context(SAME_STATUS, any, known->node, known->gap, known->status),
+                    known->status_now == known->status);
+    if (known->status_now != known->status)
+        fp_range_put(coder, fp_context(STATUS, any, known->node, known->gap, 0), status, DEPTH);
+}
+
+static void put_node(struct packing *packing, struct known *known, double node)
+{
+    struct fp_range_coder *coder = &packing->coder;
+    uint32_t status = known->status_now;
+    const uint32_t key[FP_GUESSES] = {
+        fp_context(NODE_OF_TWO, known->node, known->node_before, status, 0),
+        fp_context(NODE_OF_ONE, known->node, status, 0, 0),
+        fp_context(NODE_OF_PROCESS, known->process, status, 0, 0)};
+
+    known->node_now = (uint32_t)node;
+    if (!is_packed(packing, CELL_NODE))
+        return;
+    fp_range_decide(coder,
+                    fp_context(SAME_NODE, known->has_changed, known->node, status, known->gap),
+                    known->node_now == known->node);
+    if (known->node_now != known->node &&
+        !fp_range_guess(coder, fp_context(GUESS_NODE, 0, 0, 0, 0), key, node, known->node))
+        fp_range_put(coder, fp_context(NODE, status, 0, 0, 0), node, DEPTH_WHOLE);
+}
+
+static void put_others(struct packing *packing, struct known *known, const double *cell)
+{
+    for (uint32_t i = CELL_OTHER; i < CELL_METRIC; i++) {
+        uint32_t last = fp_context_low(known->last[i]);
+
+        if (!is_packed(packing, i))
+            continue;
+        fp_range_decide(&packing->coder, fp_context(SAME_OTHER, i, known->status_now, last, 0),
+                        cell[i] == known->last[i]);
+        if (cell[i] != known->last[i])
+            fp_range_put(&packing->coder, fp_context(OTHER, i, known->status_now, 0, 0), cell[i],
+                         DEPTH);
+        known->last[i] = cell[i];
+    }
+}
+
+/* ---- by how much its metrics changed ---- */
+
+static uint32_t changed_context(const struct known *known, enum fp_model model, uint32_t m,
+                                uint32_t i)
+{
+    switch (model) {
+    case FP_COLLECTIONS:
+    case FP_WORK:
+        return fp_context(CHANGED_FIRST, m, known->node, known->node_now, known->changed[i]);
+    case FP_DEPTH:
+        return fp_context(CHANGED_DEPTH, known->collections, known->node, known->node_now, 0);
+    default:
+        return fp_context(CHANGED, m, known->columns, known->collections, known->changed[i]);
+    }
+}
+
+static void find_keys(const struct known *known, enum fp_model model, uint32_t m, uint32_t i,
+                      uint32_t key[FP_GUESSES])
+{
+    uint32_t gc = known->collections, process = known->process, node = known->node_now;
+    uint32_t last = fp_context_low(known->last[i]);
+
+    if (model == FP_BLOCK) {
+        key[0] = fp_context(BLOCK_OF_PROCESS, m, last, process, gc);
+        key[1] = fp_context(BLOCK_OF_LAST, m, last, gc, 0);
+        key[2] = fp_context(BLOCK_OF_LAST, m, last, 4, 0);
+    } else if (model == FP_DEPTH) {
+        key[0] = fp_context(DEPTH_OF_PROCESS, node, process, 0, 0);
+        key[1] = fp_context(DEPTH_OF_NODE, node, 0, 0, 0);
+        key[2] = fp_context(DEPTH_OF_LAST, node, last, 0, 0);
+    } else {
+        key[0] = fp_context(CHANGE_OF_WORK, m << 8 | gc, known->node, node,
+                            fp_context_low(known->work));
+        key[1] = fp_context(CHANGE_OF_NODES, m, known->node, node, gc);
+        key[2] = fp_context(CHANGE_OF_PROCESS, m, process, gc, 0);
+    }
+}
+
+/* Answers what the reader takes the number for: doubles are exact up to 2^53. */
+static double put_number(struct packing *packing, const struct known *known, enum fp_model model,
+                         uint32_t m, uint32_t i, double now)
+{
+    struct fp_range_coder *coder = &packing->coder;
+    uint32_t gc = known->collections;
+    double last = known->last[i], change = now - last, about = last;
+
+    if (model == FP_YOUNG && gc > 0 && known->has_block) {
+        fp_range_put_signed(
+            coder,
+            fp_context(NUMBER_YOUNG, gc, fp_context_size(known->block - known->recent), 0, 0),
+            now - known->recent, DEPTH);
+        return now;
+    }
+    if (model == FP_BLOCK) {
+        fp_range_put_signed(coder, fp_context(NUMBER_BLOCK, m, fp_context_low(last), 0, 0), change,
+                            DEPTH_WHOLE);
+        return last + change;
+    }
+    if (model == FP_WORK)
+        about = known->change[i];
+    else if (model == FP_YOUNG)
+        about = known->work;
+    else if (model == FP_OLD && gc == 1)
+        about = known->recent;
+    fp_range_put_signed(coder,
+                        fp_context(model == FP_OLD && gc == 1 ? NUMBER_OLD : NUMBER, m, gc,
+                                   fp_context_size(about), 0),
+                        change, DEPTH);
+    return last + change;
+}
+
+static void put_metric(struct packing *packing, struct known *known, uint32_t m, double now)
+{
+    enum fp_model model = packing->w->modelled[m].model;
+    uint32_t i = CELL_METRIC + m, key[FP_GUESSES];
+    double last = known->last[i], change = now - last;
+    bool is_changed = now != last, is_guessed;
+
+    fp_range_decide(&packing->coder, changed_context(known, model, m, i), is_changed);
+    if (is_changed) {
+        find_keys(known, model, m, i, key);
+        is_guessed = fp_range_guess(&packing->coder, fp_context(GUESS, m, 0, 0, 0), key,
+                                    model == FP_DEPTH ? now : change, model == FP_DEPTH ? last : 0);
+        if (!is_guessed)
+            now = put_number(packing, known, model, m, i, now);
+        else if (model != FP_DEPTH)
+            now = last + change;
+        known->change[i] = change;
+    }
+    known->last[i] = now;
+    known->changed[i] = is_changed;
+    known->columns = known->columns << 1 | is_changed;
+    if (model == FP_COLLECTIONS)
+        known->collections = change < 0 ? 3 : least(change, 2);
+    else if (model == FP_WORK)
+        known->work = change;
+    else if (model == FP_RECENT)
+        known->recent = now;
+    else if (model == FP_BLOCK && !known->has_block) {
+        known->block = now;
+        known->has_block = true;
+    }
+}
+
+static void put_row(struct packing *packing, struct known *known, const double *cell)
+{
+    put_any(packing, known, cell);
+    put_status(packing, known, cell[CELL_STATUS]);
+    put_node(packing, known, cell[CELL_NODE]);
+    put_others(packing, known, cell);
+    known->collections = known->columns = 0;
+    known->work = known->recent = known->block = 0;
+    known->has_block = false;
+    for (uint32_t m = 0; m < packing->w->modelled_count && known->has_changed; m++)
+        put_metric(packing, known, m, cell[CELL_METRIC + m]);
+    if (known->node_now != known->node)
+        known->node_before = known->node;
+    known->node = known->node_now;
+    known->status = known->status_now;
+}
+
+static void put_process(struct packing *packing, struct known *known, uint64_t begin, uint64_t end)
+{
+    double *last = known->last, *change = known->change;
+    uint8_t *changed = known->changed;
+    uint32_t tick = 0;
+
+    memset(last, 0, packing->cells * sizeof(*last));
+    memset(change, 0, packing->cells * sizeof(*change));
+    memset(changed, 0, packing->cells);
+    *known = (struct known){.process = known->process, .last = last, .change = change,
+                            .changed = changed, .node = UINT32_MAX, .node_before = UINT32_MAX,
+                            .status = UINT32_MAX};
+    for (uint64_t i = begin; i < end; i++) {
+        known->gap = least(packing->tick[i] - tick, 2);
+        put_row(packing, known, packing->cell + i * packing->cells);
+        tick = packing->tick[i];
+    }
+}
+
+/* ---- all of it ---- */
+
+static void take_cells(struct packing *packing, const struct fp_row *row, uint64_t number)
+{
+    const struct fp_index *w = packing->w;
+    uint64_t i = packing->end[row->process]++;
+    double *cell = packing->cell + i * packing->cells;
+    int64_t numbers[FP_ROW_COLUMNS];
+
+    fp_index_numbers(w, row, numbers);
+    subtract_sums(w, FP_ROW_VALUE, numbers);
+    subtract_sums(w, FP_ROW_VALUE + 1, numbers);
+    for (uint32_t c = 0; c < CELL_METRIC; c++)
+        cell[c] = (double)numbers[FP_ROW_STATUS + c];
+    for (uint32_t m = 0; m < w->modelled_count; m++)
+        cell[CELL_METRIC + m] = (double)numbers[w->modelled[m].column];
+    packing->tick[i] = w->packed[number].tick;
+    packing->later_us[i] = w->packed[number].later_us;
+}
+
+/* Process by process; `end` is the end of its rows then. */
+static int take_rows(struct packing *packing)
 {
     struct fp_profile *profile = packing->w->profile;
+    uint64_t begin = 0, number = 0;
     struct fp_cursor cursor;
     struct fp_row row;
-    int64_t before = profile->first_us;
     int more;
 
+    for (size_t p = 0; p < profile->process_count; p++) {
+        packing->end[p] = begin;
+        begin += profile->process[p].samples;
+    }
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    for (; (more = fp_cursor_next(&cursor, &row)) > 0; before = row.time_us)
-        put_packed(packing, change(row.time_us, before));
+    while ((more = fp_cursor_next(&cursor, &row)) > 0)
+        take_cells(packing, &row, number++);
     fp_cursor_close(&cursor);
     return more;
 }
 
-/* ---- which columns changed ---- */
-
-static int intern_set(struct packing *packing, const struct column_set *set, uint32_t *id)
+static void put_all(struct packing *packing, struct known *known)
 {
-    struct fp_budget *budget = &packing->w->profile->budget;
-    uint64_t hash = fp_hash(set, sizeof(*set));
-    struct fp_table_at at;
-    int err;
+    size_t count = packing->w->profile->process_count;
 
-    fp_table_seek(&packing->sets, hash, &at);
-    while (fp_table_next(&packing->sets, &at, id)) {
-        if (memcmp(&packing->set[*id], set, sizeof(*set)) == 0)
-            return 0;
+    put_ticks(packing);
+    for (size_t p = 0; p < count; p++)
+        put_times(packing, p == 0 ? 0 : packing->end[p - 1], packing->end[p]);
+    for (size_t p = 0; p < count; p++) {
+        known->process = (uint32_t)p;
+        put_process(packing, known, p == 0 ? 0 : packing->end[p - 1], packing->end[p]);
     }
-    *id = (uint32_t)packing->set_count;
-    err = FP_GROW(budget, &packing->set, &packing->set_room, packing->set_count + 1);
-    if (err == 0)
-        err = fp_table_put(&packing->sets, budget, hash, *id);
-    if (err == 0)
-        packing->set[packing->set_count++] = *set;
-    return err;
-}
-
-static bool has_place(const struct column_set *set, uint32_t place)
-{
-    return set->word[place / 64] >> place % 64 & 1;
-}
-
-static uint64_t *next_of(const struct packing *packing, uint32_t place, uint32_t process)
-{
-    return &packing->next[place * packing->w->profile->process_count + process];
-}
-
-static int count_row(struct packing *packing, uint32_t process, const int64_t *now)
-{
-    int64_t *last = packing->last + (size_t)process * packing->count;
-    struct column_set set = {{0}};
-
-    for (uint32_t i = 0; i < packing->count; i++) {
-        if (now[i] == last[i])
-            continue;
-        set.word[i / 64] |= UINT64_C(1) << i % 64;
-        ++*next_of(packing, i, process);
-        last[i] = now[i];
-    }
-    return intern_set(packing, &set, &packing->set_of[packing->row[process]++]);
-}
-
-static int keep_row(struct packing *packing, uint32_t process, const int64_t *now)
-{
-    int64_t *last = packing->last + (size_t)process * packing->count;
-
-    for (uint32_t i = 0; i < packing->count; i++) {
-        if (now[i] == last[i])
-            continue;
-        packing->change[(*next_of(packing, i, process))++] = change(now[i], last[i]);
-        last[i] = now[i];
-    }
-    return 0;
-}
-
-/* Calls `each` with the packed columns of every row; `last` is 0 before. */
-static int walk(struct packing *packing,
-                int (*each)(struct packing *packing, uint32_t process, const int64_t *now))
-{
-    struct fp_profile *profile = packing->w->profile;
-    int64_t number[FP_ROW_COLUMNS], now[FP_ROW_COLUMNS];
-    struct fp_cursor cursor;
-    struct fp_row row;
-    int more, err = 0;
-
-    memset(packing->last, 0, profile->process_count * packing->count * sizeof(*packing->last));
-    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
-    while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
-        fp_index_numbers(packing->w, &row, number);
-        subtract_sums(packing->w, FP_ROW_VALUE, number);
-        subtract_sums(packing->w, FP_ROW_VALUE + 1, number);
-        for (uint32_t i = 0; i < packing->count; i++)
-            now[i] = number[packing->column[i]];
-        err = each(packing, row.process, now);
-    }
-    fp_cursor_close(&cursor);
-    return err != 0 ? err : more;
-}
-
-/* Counts and sums: *next is the place of the first change then. */
-static void place_changes(struct packing *packing)
-{
-    size_t count = packing->count * packing->w->profile->process_count;
-
-    for (size_t i = 0; i < count; i++) {
-        uint64_t changes = packing->next[i];
-
-        packing->next[i] = packing->change_count;
-        packing->change_count += changes;
-    }
-}
-
-static int find_changes(struct packing *packing)
-{
-    const struct fp_profile *profile = packing->w->profile;
-    uint64_t begin = 0;
-    int err;
-
-    for (size_t p = 0; p < profile->process_count; p++) {
-        packing->row[p] = begin;
-        begin += profile->process[p].samples;
-    }
-    err = walk(packing, count_row);
-    if (err != 0)
-        return err;
-    place_changes(packing);
-    err = FP_ZEROS(&packing->w->profile->budget, &packing->change, packing->change_count);
-    return err == 0 ? walk(packing, keep_row) : err;
-}
-
-/* A set is spelled where it is the first time: its places, as distances. */
-static void put_set(struct packing *packing, const struct column_set *set)
-{
-    uint32_t count = 0, next = 0;
-
-    for (uint32_t i = 0; i < packing->count; i++)
-        count += has_place(set, i);
-    put_packed(packing, count);
-    for (uint32_t i = 0; i < packing->count; i++) {
-        if (!has_place(set, i))
-            continue;
-        put_packed(packing, i - next);
-        next = i + 1;
-    }
-}
-
-/* Numbered again in the order of the rows. */
-static int pack_sets(struct packing *packing)
-{
-    struct fp_budget *budget = &packing->w->profile->budget;
-    uint32_t *number, count = 0;
-    int err = FP_ZEROS(budget, &number, packing->set_count);
-
-    for (uint64_t i = 0; i < packing->w->profile->rows.count && err == 0; i++) {
-        uint32_t set = packing->set_of[i];
-
-        if (number[set] != 0) {
-            put_packed(packing, number[set] - 1);
-            continue;
-        }
-        put_packed(packing, count);
-        put_set(packing, &packing->set[set]);
-        number[set] = ++count;
-    }
-    if (err == 0)
-        FP_FREE(budget, number, packing->set_count);
-    return err;
-}
-
-/* ---- columns ---- */
-
-/* Low bytes look random and the rest does not: they stand apart. */
-static void put_changes(struct packing *packing, const uint64_t *from, const uint64_t *to)
-{
-    for (const uint64_t *n = from; n < to; n++) {
-        *room_in(packing) = (uint8_t)*n;
-        packing->stream.used++;
-    }
-    for (const uint64_t *n = from; n < to; n++)
-        put_packed(packing, *n >> 8);
-}
-
-static int pack_columns(struct packing *packing)
-{
-    struct fp_index *w = packing->w;
-    size_t processes = w->profile->process_count;
-    uint64_t begin = 0;
-    int err = find_changes(packing);
-
-    if (err == 0 && w->column[FP_ROW_PROCESS].type == FP_COLUMN_PACKED)
-        pack_processes(packing);
-    if (err == 0 && w->column[FP_ROW_TIME].type == FP_COLUMN_PACKED)
-        err = pack_times(packing);
-    if (err == 0)
-        err = pack_sets(packing);
-    for (uint32_t i = 0; i < packing->count && err == 0 && processes > 0; i++) {
-        uint64_t end = *next_of(packing, i, (uint32_t)processes - 1);
-
-        put_changes(packing, packing->change + begin, packing->change + end);
-        begin = end;
-    }
-    fp_index_flush(w, &packing->stream);
-    return err;
-}
-
-static void list_columns(struct packing *packing)
-{
-    const struct fp_index *w = packing->w;
-
-    for (uint32_t c = 0; c < FP_ROW_VALUE + 2 * w->profile->metric_count; c++) {
-        if (c != FP_ROW_PROCESS && c != FP_ROW_TIME && w->column[c].type == FP_COLUMN_PACKED)
-            packing->column[packing->count++] = c;
-    }
+    fp_range_finish(&packing->coder);
+    fp_index_flush(packing->w, &packing->stream);
 }
 
 int fp_index_write_packed(struct fp_index *w)
 {
     struct fp_budget *budget = &w->profile->budget;
     size_t rows = w->profile->rows.count, count = w->profile->process_count;
-    struct packing packing = {.w = w, .stream = {.offset = w->end, .buffer = w->buffers}};
-    int err = FP_ZEROS(budget, &packing.follower, count + 1);
+    struct packing packing = {.w = w, .stream = {.offset = w->end, .buffer = w->buffers},
+                              .cells = CELL_METRIC + w->modelled_count};
+    struct known known = {0};
+    int err = fp_range_open(&packing.coder, budget);
 
-    list_columns(&packing);
+    packing.coder.put = put_byte;
+    packing.coder.to = &packing;
     if (err == 0)
-        err = FP_ZEROS(budget, &packing.last, count * packing.count);
+        err = FP_ZEROS(budget, &packing.end, count);
     if (err == 0)
-        err = FP_ZEROS(budget, &packing.row, count);
+        err = FP_ZEROS(budget, &packing.tick, rows);
     if (err == 0)
-        err = FP_ZEROS(budget, &packing.set_of, rows);
+        err = FP_ZEROS(budget, &packing.later_us, rows);
     if (err == 0)
-        err = FP_ZEROS(budget, &packing.next, count * packing.count);
+        err = FP_ZEROS(budget, &packing.cell, rows * packing.cells);
     if (err == 0)
-        err = pack_columns(&packing);
-    FP_FREE(budget, packing.follower, count + 1);
-    FP_FREE(budget, packing.last, count * packing.count);
-    FP_FREE(budget, packing.row, count);
-    FP_FREE(budget, packing.set_of, rows);
-    FP_FREE(budget, packing.next, count * packing.count);
-    FP_FREE(budget, packing.change, packing.change_count);
-    FP_FREE(budget, packing.set, packing.set_room);
-    fp_table_free(&packing.sets, budget);
+        err = FP_ZEROS(budget, &known.last, packing.cells);
+    if (err == 0)
+        err = FP_ZEROS(budget, &known.change, packing.cells);
+    if (err == 0)
+        err = FP_ZEROS(budget, &known.changed, packing.cells);
+    if (err == 0)
+        err = take_rows(&packing);
+    if (err == 0 && rows > 0)
+        put_all(&packing, &known);
+    FP_FREE(budget, packing.end, count);
+    FP_FREE(budget, packing.tick, rows);
+    FP_FREE(budget, packing.later_us, rows);
+    FP_FREE(budget, packing.cell, rows * packing.cells);
+    FP_FREE(budget, known.last, packing.cells);
+    FP_FREE(budget, known.change, packing.cells);
+    FP_FREE(budget, known.changed, packing.cells);
+    fp_range_close(&packing.coder, budget);
     return err;
 }

@@ -6,7 +6,7 @@ import { unpackColumns } from './packed.js';
 
 const MAGIC = 'FPINDEX1';
 const PREFIX_BYTES = 16;
-const VERSION = 2;
+const VERSION = 3;
 const FIRST_READ_BYTES = 64 * 1024;
 
 const TYPES = {

@@ -1,54 +1,41 @@
-// The rows of a packed index, as doc/viewer_index.md says: which columns of a row differ from the
-// row before of its process, and by how much.
+// The rows of a packed index, as doc/viewer_index.md says: process by process, what changed.
+
+import { RangeDecoder, context, sizeOf } from './range_decoder.js';
 
 const LEAST_OF_32 = -(2 ** 31);
 const MOST_OF_32 = 2 ** 31 - 1;
 
-class Numbers {
-  constructor(bytes, at) {
-    this.bytes = bytes;
-    this.at = at;
-  }
+// What the numbers of a column are like.
+const COLLECTIONS = 1, WORK = 2, BLOCK = 3, DEPTH = 4, RECENT = 5, OLD = 6, YOUNG = 7;
 
-  unsigned() {
-    let byte = this.bytes[this.at++];
-    if (byte < 128) return byte;
-    let number = byte & 127;
-    let weight = 128;
-    do {
-      byte = this.bytes[this.at++];
-      number += (byte & 127) * weight;
-      weight *= 128;
-    } while (byte >= 128);
-    return number;
-  }
-}
+// Kinds of contexts and keys.
+const TICKS = 1, TICK = 2, GAP = 3, LATER = 4, PERIOD = 5, ANY = 6, SAME_STATUS = 7, STATUS = 8,
+  SAME_NODE = 9, NODE = 10, GUESS_NODE = 11, NODE_OF_TWO = 12, NODE_OF_ONE = 13,
+  NODE_OF_PROCESS = 14, SAME_OTHER = 15, OTHER = 16, CHANGED_FIRST = 17, CHANGED_DEPTH = 18,
+  CHANGED = 19, GUESS = 20, BLOCK_OF_PROCESS = 21, BLOCK_OF_LAST = 22, DEPTH_OF_PROCESS = 23,
+  DEPTH_OF_NODE = 24, DEPTH_OF_LAST = 25, CHANGE_OF_WORK = 26, CHANGE_OF_NODES = 27,
+  CHANGE_OF_PROCESS = 28, NUMBER = 29, NUMBER_BLOCK = 30, NUMBER_OLD = 31, NUMBER_YOUNG = 32;
 
-function signed(number) {
-  return number % 2 === 0 ? number / 2 : -(number + 1) / 2;
-}
+const BITS = 4; // of a number that contexts tell apart
+const BITS_WHOLE = 20;
+const RUN_MOST = 5;
+const OTHERS = ['schema', 'event', 'file', 'scheduler'];
+const FIRST_OTHER = 3; // cells: status, node, period, the others
+
+const isPacked = (column) => column.type === 'packed';
 
 /** @returns {columns: {name: array}, values: [by metric], deltas: [by metric]} */
 export function unpackColumns(header, data) {
-  const numbers = new Numbers(data, header.data_bytes);
-  const { columns: described, rows } = header;
-  const columns = {};
-  columns.process = isPacked(described.process) ? processes(numbers, rows) : new Uint8Array(rows);
-  if (isPacked(described.time_us)) columns.time_us = times(numbers, rows);
-  const changes = new Changes(numbers, columns.process);
-  const next = (column) => (isPacked(column) ? changes.next() : undefined);
-  for (const name of ['status', 'node', 'period', 'schema', 'event', 'file', 'scheduler']) {
-    columns[name] = next(described[name]);
-  }
   const values = [];
   const deltas = [];
-  for (const metric of header.metrics) {
-    values.push(next(metric.value));
-    deltas.push(next(metric.delta));
-  }
+  const unpacking = new Unpacking(header, data);
+  const columns = header.rows > 0 ? unpacking.rows() : {};
+  header.models.forEach(([, metric, isDelta], i) => {
+    (isDelta ? deltas : values)[metric] = narrowed(unpacking.metrics[i]);
+  });
   header.metrics.forEach(({ sum }, m) => {
     if (sum === undefined) return;
-    values[m] = added(values[m], sum, values);
+    if (values[m] !== undefined) values[m] = added(values[m], sum, values);
     if (deltas[m] !== undefined) deltas[m] = added(deltas[m], sum, deltas);
   });
   header.metrics.forEach(({ differences }, m) => {
@@ -57,94 +44,232 @@ export function unpackColumns(header, data) {
   return { columns, values, deltas };
 }
 
-const isPacked = (column) => column.type === 'packed';
-
-// 0: the process that followed last time, too.
-function processes(numbers, rows) {
-  const process = new Uint32Array(rows);
-  const follower = new Map();
-  let before = -1;
-  for (let row = 0; row < rows; row++) {
-    const number = numbers.unsigned();
-    const guess = follower.get(before) ?? before + 1;
-    process[row] = number === 0 ? guess : number - 1;
-    follower.set(before, process[row]);
-    before = process[row];
-  }
-  return process;
-}
-
-function times(numbers, rows) {
-  const time = new Float64Array(rows);
-  let now = 0;
-  for (let row = 0; row < rows; row++) time[row] = now += signed(numbers.unsigned());
-  return time;
-}
-
-// Rows in the order of their processes, and in time within each.
-function byProcess(process) {
-  const next = [];
-  for (const p of process) next[p] = (next[p] ?? 0) + 1;
-  let sum = 0;
-  for (let p = 0; p < next.length; p++) {
-    const count = next[p] ?? 0;
-    next[p] = sum;
-    sum += count;
-  }
-  const order = new Uint32Array(process.length);
-  process.forEach((p, row) => (order[next[p]++] = row));
-  return order;
-}
-
-class Changes {
-  constructor(numbers, process) {
-    this.numbers = numbers;
-    this.process = process;
-    this.order = byProcess(process);
-    this.place = 0; // of the next column
-    this.readSets();
+class Unpacking {
+  constructor(header, data) {
+    const { process_samples: { offset, count } } = header.tables;
+    this.header = header;
+    this.coder = new RangeDecoder(data, header.data_bytes);
+    this.counts = new Float64Array(data.buffer, data.byteOffset + offset, count);
+    this.models = header.models.map(([model]) => model);
+    this.metrics = this.models.map(() => new Float64Array(header.rows));
   }
 
-  // By row, process by process, the number of its set of columns; a new one is spelled.
-  readSets() {
-    const { numbers } = this;
-    this.sets = [];
-    this.uses = [];
-    this.setOf = new Uint32Array(this.order.length);
-    for (let i = 0; i < this.setOf.length; i++) {
-      const set = (this.setOf[i] = numbers.unsigned());
-      if (set === this.sets.length) {
-        const places = new Set();
-        for (let count = numbers.unsigned(), place = 0; count > 0; count--) {
-          place += numbers.unsigned();
-          places.add(place++);
+  rows() {
+    const { header: { columns: described, rows }, counts } = this;
+    const columns = this.times();
+    const column = (name) => (isPacked(described[name]) ? new Uint32Array(rows) : undefined);
+    this.status = column('status');
+    this.node = column('node');
+    this.others = OTHERS.map(column);
+    for (let process = 0, begin = 0; process < counts.length; process++) {
+      this.process(process, begin, begin + counts[process]);
+      begin += counts[process];
+    }
+    OTHERS.forEach((name, i) => (columns[name] = this.others[i]));
+    return { ...columns, status: this.status, node: this.node };
+  }
+
+  // Sets rowOf: by the place of a row among those of its process, and of the processes before.
+  times() {
+    const { coder, counts, header } = this;
+    const { rows } = header;
+    const ticks = new Float64Array(coder.number(context(TICKS, 0, 0, 0, 0), BITS));
+    for (let i = 0, now = 0; i < ticks.length; i++) {
+      ticks[i] = now += coder.signed(context(TICK, 0, 0, 0, 0), BITS);
+    }
+    const hasPeriod = isPacked(header.columns.period);
+    const tickOf = (this.tickOf = new Uint32Array(rows));
+    const later = new Uint32Array(rows);
+    const periods = hasPeriod ? new Float64Array(rows) : undefined;
+    for (let process = 0, i = 0; process < counts.length; process++) {
+      let before = 0, last = 0, period = 1;
+      for (let n = 0; n < counts[process]; n++, i++) {
+        const gap = coder.number(context(GAP, Math.min(last, 2), Math.min(before, 2),
+          Math.min(period, 2), 0), BITS);
+        tickOf[i] = (n > 0 ? tickOf[i - 1] : 0) + gap;
+        if (gap === 0) {
+          later[i] = (n > 0 ? later[i - 1] : 0) + coder.number(context(LATER, 0, 0, 0, 0), BITS);
         }
-        this.sets.push(places);
-        this.uses.push(0);
+        if (hasPeriod) {
+          period = 1 + coder.signed(context(PERIOD, Math.min(gap, 9), Math.min(last, 2), 0, 0),
+            BITS);
+          periods[i] = period;
+        }
+        before = last;
+        last = gap;
       }
-      this.uses[set]++;
+    }
+    return this.ordered(ticks, later, periods);
+  }
+
+  // Rows stand in the order of their ticks, of how much later they are, and of their processes.
+  ordered(ticks, later, periods) {
+    const { counts, tickOf, header: { rows } } = this;
+    const order = sorted(sorted(Uint32Array.from(later, (_, i) => i), later), tickOf);
+    const rowOf = (this.rowOf = new Uint32Array(rows));
+    order.forEach((i, row) => (rowOf[i] = row));
+    const columns = { process: new Uint32Array(rows), time_us: new Float64Array(rows) };
+    if (periods !== undefined) columns.period = new Float64Array(rows);
+    for (let process = 0, i = 0; process < counts.length; process++) {
+      for (let n = 0; n < counts[process]; n++, i++) {
+        const row = rowOf[i];
+        columns.process[row] = process;
+        columns.time_us[row] = ticks[tickOf[i]] + later[i];
+        if (periods !== undefined) columns.period[row] = periods[i];
+      }
+    }
+    if (periods !== undefined) columns.period = narrowed(columns.period);
+    return columns;
+  }
+
+  process(process, begin, end) {
+    const { coder, rowOf, tickOf } = this;
+    const { status: statuses, node: nodes, others } = this;
+    const other = [0, 0, 0, 0];
+    const metrics = new Metrics(this, process);
+    let status = statuses === undefined ? 0 : -1;
+    let node = nodes === undefined ? 0 : -1;
+    let before = -1, run = 0, lastRun = 0;
+    for (let i = begin; i < end; i++) {
+      const row = rowOf[i];
+      const gap = Math.min(i > begin ? tickOf[i] - tickOf[i - 1] : tickOf[i], 2);
+      const from = i === begin ? -1 : node;
+      const any = coder.decide(context(ANY, from, gap, run, lastRun));
+      if (any === 1) lastRun = Math.min(run, 2);
+      run = any === 1 ? 0 : Math.min(run + 1, RUN_MOST);
+      if (statuses !== undefined) {
+        if (coder.decide(context(SAME_STATUS, any, from, gap, status)) === 0) {
+          status = coder.number(context(STATUS, any, from, gap, 0), BITS);
+        }
+        statuses[row] = status;
+      }
+      if (nodes !== undefined) {
+        if (coder.decide(context(SAME_NODE, any, from, status, gap)) === 0) {
+          const place = status;
+          node = coder.guessed(context(GUESS_NODE, 0, 0, 0, 0),
+            context(NODE_OF_TWO, from, before, place, 0), context(NODE_OF_ONE, from, place, 0, 0),
+            context(NODE_OF_PROCESS, process, place, 0, 0), from >>> 0,
+            () => coder.number(context(NODE, place, 0, 0, 0), BITS_WHOLE));
+        }
+        nodes[row] = node;
+      }
+      for (let o = 0; o < others.length; o++) {
+        if (others[o] === undefined) continue;
+        const cell = FIRST_OTHER + o;
+        if (coder.decide(context(SAME_OTHER, cell, status, other[o], 0)) === 0) {
+          other[o] = coder.number(context(OTHER, cell, status, 0, 0), BITS);
+        }
+        others[o][row] = other[o];
+      }
+      if (any === 1) metrics.change(from, node);
+      metrics.write(row);
+      if (node !== from) before = from;
+    }
+  }
+}
+
+// Of one process, its last numbers.
+class Metrics {
+  constructor({ coder, models, metrics }, process) {
+    this.coder = coder;
+    this.models = models;
+    this.columns = metrics;
+    this.process = process;
+    this.last = new Float64Array(models.length);
+    this.changes = new Float64Array(models.length);
+    this.changed = new Uint8Array(models.length);
+  }
+
+  write(row) {
+    const { columns, last } = this;
+    for (let m = 0; m < columns.length; m++) columns[m][row] = last[m];
+  }
+
+  change(from, to) {
+    const { coder, models, last, changes, changed } = this;
+    this.from = from;
+    this.to = to;
+    this.collections = this.work = this.recent = this.block = 0;
+    this.hasBlock = false;
+    let columns = 0;
+    for (let m = 0; m < models.length; m++) {
+      const model = models[m];
+      const is = coder.decide(this.changedContext(model, m, columns));
+      const change = is === 1 ? this.changeOf(model, m) : 0;
+      if (is === 1) {
+        last[m] += change;
+        changes[m] = change;
+      }
+      changed[m] = is;
+      columns = (columns << 1) | is;
+      if (model === COLLECTIONS) this.collections = change < 0 ? 3 : Math.min(change, 2);
+      else if (model === WORK) this.work = change;
+      else if (model === RECENT) this.recent = last[m];
+      else if (model === BLOCK && !this.hasBlock) {
+        this.block = last[m];
+        this.hasBlock = true;
+      }
     }
   }
 
-  next() {
-    const { numbers, process, order, setOf, place } = this;
-    const has = this.sets.map((set) => set.has(place));
-    const count = this.uses.reduce((sum, uses, set) => (has[set] ? sum + uses : sum), 0);
-    const column = new Float64Array(order.length);
-    let low = numbers.at;
-    let before = -1;
-    let now = 0;
-    numbers.at += count;
-    for (let i = 0; i < order.length; i++) {
-      const row = order[i];
-      if (process[row] !== before) now = 0;
-      before = process[row];
-      if (has[setOf[i]]) now += signed(numbers.bytes[low++] + 256 * numbers.unsigned());
-      column[row] = now;
+  changedContext(model, m, columns) {
+    const { from, to, collections, changed } = this;
+    if (model === COLLECTIONS || model === WORK) {
+      return context(CHANGED_FIRST, m, from, to, changed[m]);
     }
-    this.place++;
-    return narrowed(column);
+    if (model === DEPTH) return context(CHANGED_DEPTH, collections, from, to, 0);
+    return context(CHANGED, m, columns, collections, changed[m]);
   }
+
+  changeOf(model, m) {
+    const { coder, process, from, to, collections } = this;
+    const last = this.last[m];
+    const place = context(GUESS, m, 0, 0, 0);
+    if (model === DEPTH) {
+      return coder.guessed(place, context(DEPTH_OF_PROCESS, to, process, 0, 0),
+        context(DEPTH_OF_NODE, to, 0, 0, 0), context(DEPTH_OF_LAST, to, last, 0, 0), last,
+        () => last + this.spelled(model, m)) - last;
+    }
+    if (model === BLOCK) {
+      return coder.guessed(place, context(BLOCK_OF_PROCESS, m, last, process, collections),
+        context(BLOCK_OF_LAST, m, last, collections, 0), context(BLOCK_OF_LAST, m, last, 4, 0), 0,
+        () => coder.signed(context(NUMBER_BLOCK, m, last, 0, 0), BITS_WHOLE));
+    }
+    return coder.guessed(place,
+      context(CHANGE_OF_WORK, (m << 8) | collections, from, to, this.work),
+      context(CHANGE_OF_NODES, m, from, to, collections),
+      context(CHANGE_OF_PROCESS, m, process, collections, 0), 0, () => this.spelled(model, m));
+  }
+
+  spelled(model, m) {
+    const { coder, collections } = this;
+    const last = this.last[m];
+    let kind = NUMBER, about = last;
+    if (model === YOUNG && collections > 0 && this.hasBlock) {
+      return coder.signed(context(NUMBER_YOUNG, collections, sizeOf(this.block - this.recent), 0,
+        0), BITS) + this.recent - last;
+    }
+    if (model === WORK) about = this.changes[m];
+    else if (model === YOUNG) about = this.work;
+    else if (model === OLD && collections === 1) {
+      kind = NUMBER_OLD;
+      about = this.recent;
+    }
+    return coder.signed(context(kind, m, collections, sizeOf(about), 0), BITS);
+  }
+}
+
+// Stable, by small numbers.
+function sorted(order, keys) {
+  let most = 0;
+  for (let i = 0; i < keys.length; i++) most = Math.max(most, keys[i]);
+  if (most === 0) return order;
+  const next = new Uint32Array(most + 2);
+  for (let i = 0; i < keys.length; i++) next[keys[i] + 1]++;
+  for (let key = 1; key < next.length; key++) next[key] += next[key - 1];
+  const result = new Uint32Array(order.length);
+  for (let i = 0; i < order.length; i++) result[next[keys[order[i]]]++] = order[i];
+  return result;
 }
 
 function added(column, sum, values) {
