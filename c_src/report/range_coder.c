@@ -1,16 +1,18 @@
 #include "report/range_coder.h"
 
-#define CHANCE_BITS 20
+#define CHANCE_BITS 19
 #define GUESS_BITS 18
+#define GUESS_MASK ((1u << GUESS_BITS) - 1)
 #define USES_MOST 40
 #define HITS_MOST 7
 #define RANGE_FIRST 0x7fffffffu
 #define RANGE_LEAST (1u << 23)
 #define RAW_BITS_MOST 16
-/* Places in a context: 0 to 67 are the number of bits. */
-#define NODE_SIGN 127
-#define NODE_BITS 128
-#define NODE_LENGTH_SHIFT 24
+/* Places in a context: 0 to 66 are the number of bits, and behind NODE_BITS are the bits of a number
+ * of each length: the first four side by side, as most readers have them in one cache line. */
+#define NODE_SIGN 70
+#define NODE_BITS 72
+#define NODES_SIDE_BY_SIDE 16u
 #define GOLDEN 0x9e3779b1u
 
 /* Of any difference of two numbers of 64 bits. */
@@ -110,7 +112,7 @@ static void widen(struct fp_range_coder *coder)
 
 void fp_range_decide(struct fp_range_coder *coder, uint32_t context, bool decision)
 {
-    uint32_t i = context * GOLDEN >> (32 - CHANCE_BITS);
+    uint32_t i = context & ((1u << CHANCE_BITS) - 1);
     uint32_t chance = coder->chance[i], rate = 131072u / (2u * coder->uses[i] + 3);
     uint32_t bound = (coder->range >> 12) * (chance >> 4 | 1);
 
@@ -139,13 +141,13 @@ static void put_raw(struct fp_range_coder *coder, uint32_t bits, int count)
 static void put_bits(struct fp_range_coder *coder, uint32_t context, fp_unsigned_wide number,
                      int depth, int length)
 {
-    uint32_t node = 1, base = context + NODE_BITS + ((uint32_t)length << NODE_LENGTH_SHIFT);
+    uint32_t node = 1, base = context + NODE_BITS + (uint32_t)length * NODES_SIDE_BY_SIDE;
     int left = length - 1;
 
     for (; left > 0 && depth > 0; depth--) {
         bool bit = number >> --left & 1;
 
-        fp_range_decide(coder, base + node, bit);
+        fp_range_decide(coder, base + (node < NODES_SIDE_BY_SIDE ? node : node * GOLDEN), bit);
         node = 2 * node + bit;
     }
     while (left > 0) {
@@ -199,7 +201,7 @@ bool fp_range_guess(struct fp_range_coder *coder, uint32_t context, const uint32
     bool is_found = false;
 
     for (uint32_t k = 0; k < FP_GUESSES && !is_found; k++) {
-        uint32_t i = key[k] * GOLDEN >> (32 - GUESS_BITS);
+        uint32_t i = key[k] & GUESS_MASK;
         bool is_known = false;
 
         for (uint32_t t = 0; t < count; t++)
@@ -211,6 +213,6 @@ bool fp_range_guess(struct fp_range_coder *coder, uint32_t context, const uint32
         tried[count++] = coder->guess[i];
     }
     for (uint32_t k = 0; k < FP_GUESSES; k++)
-        learn(coder, key[k] * GOLDEN >> (32 - GUESS_BITS), number);
+        learn(coder, key[k] & GUESS_MASK, number);
     return is_found;
 }

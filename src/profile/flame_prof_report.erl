@@ -1,8 +1,8 @@
 %% @private One HTML file with a profile in it: flame_prof:report/2.
 %%
 %% The page is that of flame_prof:view/1, built by `make viewer'; the profile is a packed index
-%% (doc/viewer_index.md). Script, style and profile are gzip in 85 printable characters: the first
-%% script of the page, viewer/src/app/boot.js, adds the others.
+%% (doc/viewer_index.md). Script, style and profile are gzip in UTF-8 text: the first script of the
+%% page, viewer/src/app/boot.js, adds the others.
 -module(flame_prof_report).
 
 -export([write/2, write/3]).
@@ -69,7 +69,7 @@ written(Profile, Files, Out, Given) ->
     Info = flame_prof_profile:info(Profile),
     Packed = beside(Out, ".packed"),
     try fitting(Profile, Packed, most(Info), 0, ?INTERVALS_US) of
-        {ok, Data, CoarseUs} -> page(Info, Files, Data, CoarseUs, Out);
+        {ok, Data, CoarseUs} -> page(Info, Files, {Data, modules(Packed)}, CoarseUs, Out);
         {error, {Class, Details}} -> {error, {Class, Details#{file => Given}}}
     after
         _ = file:delete(Packed)
@@ -107,11 +107,11 @@ beside(Out, Suffix) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     iolist_to_binary([Out, ".", os:getpid(), "-", Unique, Suffix]).
 
-page(#{samples := Samples, bad := Bad, files := Read} = Info, Files, Data, CoarseUs, Out) ->
+page(#{samples := Samples, bad := Bad, files := Read} = Info, Files, {Data, Modules}, CoarseUs, Out) ->
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
     Page = [Before, page_part(<<"page-style">>, <<"viewer.css">>),
-        page_part(<<"page-script">>, <<"viewer.js">>), about(Files), Data, After],
+        page_part(<<"page-script">>, <<"viewer.js">>), about(Files, Modules), Data, After],
     case replace(Out, Page) of
         ok ->
             {ok, #{bytes => iolist_size(Page), samples => Samples, bad => Bad,
@@ -123,9 +123,19 @@ page(#{samples := Samples, bad := Bad, files := Read} = Info, Files, Data, Coars
             {error, flame_prof_error:file(Out, Reason)}
     end.
 
-about(Files) ->
+%% Those that the profile's texts name: the machine's others are no part of it.
+modules(Packed) ->
+    {ok, Index} = file:read_file(Packed),
+    <<_:8/binary, Size:32/little, _:32, Header:Size/binary, Data/binary>> = Index,
+    {match, [Bytes]} = re:run(Header, "\"data_bytes\":([0-9]+)", [{capture, [1], binary}]),
+    Texts = binary:part(Data, 0, binary_to_integer(Bytes)),
+    maps:filter(fun(Module, _) ->
+        binary:match(Texts, [<<Module/binary, ":">>, <<Module/binary, "%3A">>]) =/= nomatch
+    end, flame_prof_view_modules:known()).
+
+about(Files, Modules) ->
     Names = [basename(File) || File <- Files],
-    About = #{name => name(Names), modules => flame_prof_view_modules:known()},
+    About = #{name => name(Names), modules => Modules},
     part(<<"profile-about">>, zlib:gzip(flame_prof_json:encode_for_page(About))).
 
 basename(File) ->
@@ -141,23 +151,26 @@ page_part(Id, Name) ->
 
 part(Id, Gzip) ->
     [<<"<script type=\"application/octet-stream\" id=\"">>, Id, <<"\">">>,
-        base85(iolist_to_binary(Gzip)), <<"</script>\n">>].
+        text(iolist_to_binary(Gzip)), <<"</script>\n">>].
 
-%% A fourth more than the bytes, where base64 is a third. n bytes at the end are n + 1 digits.
-base85(Bytes) ->
-    Whole = byte_size(Bytes) band -4,
-    <<Words:Whole/binary, Rest/binary>> = Bytes,
-    Padding = (4 - byte_size(Rest)) * 8,
-    Last = digits(<<Rest/binary, 0:Padding>>),
-    [digits(Words), binary:part(Last, 0, byte_size(Rest) + min(1, byte_size(Rest)))].
+text(Bytes) ->
+    Padding = (7 - bit_size(Bytes) rem 7) rem 7,
+    dense(<<Bytes/binary, 0:Padding>>, <<>>).
 
-digits(Words) ->
-    << <<(digit(W div 52200625)), (digit(W div 614125 rem 85)), (digit(W div 7225 rem 85)),
-        (digit(W div 85 rem 85)), (digit(W rem 85))>> || <<W:32>> <= Words >>.
+%% Seven bits a character, an eighth more than the bytes. HTML changes three characters: one beyond
+%% ASCII, of two bytes, stands for one of these and the seven bits behind it.
+dense(<<Bits:7, Rest/bits>>, Text) when Bits =/= 0, Bits =/= $\r, Bits =/= $< ->
+    dense(Rest, <<Text/binary, Bits>>);
+dense(<<Bits:7, Next:7, Rest/bits>>, Text) ->
+    dense(Rest, <<Text/binary, (128 + 128 * changed(Bits) + Next)/utf8>>);
+dense(<<Bits:7>>, Text) ->
+    <<Text/binary, (512 + changed(Bits))/utf8>>;
+dense(<<>>, Text) ->
+    Text.
 
-%% HTML reads `<' as markup.
-digit(25) -> $x;
-digit(Digit) -> $# + Digit.
+changed(0) -> 0;
+changed($\r) -> 1;
+changed($<) -> 2.
 
 compressed(Packed) ->
     {ok, File} = file:open(Packed, [read, raw, binary]),

@@ -36,23 +36,34 @@ export function remoteBytes(size, fetchPiece) {
 
 /** gzip as text, as a report carries it. */
 export async function unpackReport(text) {
-  const stream = new Blob([fromBase85(text)]).stream();
+  const stream = new Blob([fromText(text)]).stream();
   return new Response(stream.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
 }
 
-// Five digits are four bytes, and digit 0 is '#'. HTML reads '<' as markup: 'x' stands for it.
-function fromBase85(text) {
-  const bytes = new Uint8Array(Math.floor(text.length * 4 / 5));
-  const view = new DataView(bytes.buffer);
-  const digit = (at) => {
-    const code = at < text.length ? text.charCodeAt(at) : 119; // the last group may be shorter
-    return (code === 120 ? 60 : code) - 35;
+// A character is seven bits. HTML changes three characters: one beyond ASCII is one of these, and
+// the seven bits behind it. It is alone at the end.
+const CHANGED = [0, 13, 60];
+
+function fromText(text) {
+  const bytes = new Uint8Array(text.length * 2);
+  let size = 0, bits = 0, count = 0;
+  const add = (seven) => {
+    bits = ((bits & 127) << 7) | seven;
+    count += 7;
+    if (count < 8) return;
+    count -= 8;
+    bytes[size++] = bits >>> count;
   };
-  for (let from = 0, to = 0; to < bytes.length; from += 5, to += 4) {
-    let number = 0;
-    for (let i = 0; i < 5; i++) number = number * 85 + digit(from + i);
-    if (to + 4 <= bytes.length) view.setUint32(to, number);
-    else for (let i = 0; to + i < bytes.length; i++) bytes[to + i] = number >>> (24 - 8 * i);
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code >= 512) {
+      add(CHANGED[code - 512]);
+    } else if (code >= 128) {
+      add(CHANGED[(code >> 7) - 1]);
+      add(code & 127);
+    } else {
+      add(code);
+    }
   }
-  return bytes;
+  return bytes.subarray(0, size);
 }

@@ -145,11 +145,12 @@ class Unpacking {
       }
       if (nodes !== undefined) {
         if (coder.decide(context(SAME_NODE, any, from, status, gap)) === 0) {
-          const place = status;
+          const none = from >>> 0;
           node = coder.guessed(context(GUESS_NODE, 0, 0, 0, 0),
-            context(NODE_OF_TWO, from, before, place, 0), context(NODE_OF_ONE, from, place, 0, 0),
-            context(NODE_OF_PROCESS, process, place, 0, 0), from >>> 0,
-            () => coder.number(context(NODE, place, 0, 0, 0), BITS_WHOLE));
+            context(NODE_OF_TWO, from, before, status, 0), context(NODE_OF_ONE, from, status, 0, 0),
+            context(NODE_OF_PROCESS, process, status, 0, 0), none);
+          if (node === none) node = coder.number(context(NODE, status, 0, 0, 0), BITS_WHOLE);
+          coder.learned(node);
         }
         nodes[row] = node;
       }
@@ -225,26 +226,29 @@ class Metrics {
     const { coder, process, from, to, collections } = this;
     const last = this.last[m];
     const place = context(GUESS, m, 0, 0, 0);
+    let change;
     if (model === DEPTH) {
-      return coder.guessed(place, context(DEPTH_OF_PROCESS, to, process, 0, 0),
-        context(DEPTH_OF_NODE, to, 0, 0, 0), context(DEPTH_OF_LAST, to, last, 0, 0), last,
-        () => last + this.spelled(model, m)) - last;
+      const depth = coder.guessed(place, context(DEPTH_OF_PROCESS, to, process, 0, 0),
+        context(DEPTH_OF_NODE, to, 0, 0, 0), context(DEPTH_OF_LAST, to, last, 0, 0), last);
+      return coder.learned(depth === last ? last + this.spelled(model, m) : depth) - last;
     }
     if (model === BLOCK) {
-      return coder.guessed(place, context(BLOCK_OF_PROCESS, m, last, process, collections),
-        context(BLOCK_OF_LAST, m, last, collections, 0), context(BLOCK_OF_LAST, m, last, 4, 0), 0,
-        () => coder.signed(context(NUMBER_BLOCK, m, last, 0, 0), BITS_WHOLE));
+      change = coder.guessed(place, context(BLOCK_OF_PROCESS, m, last, process, collections),
+        context(BLOCK_OF_LAST, m, last, collections, 0), context(BLOCK_OF_LAST, m, last, 4, 0), 0);
+    } else {
+      change = coder.guessed(place,
+        context(CHANGE_OF_WORK, (m << 8) | collections, from, to, this.work),
+        context(CHANGE_OF_NODES, m, from, to, collections),
+        context(CHANGE_OF_PROCESS, m, process, collections, 0), 0);
     }
-    return coder.guessed(place,
-      context(CHANGE_OF_WORK, (m << 8) | collections, from, to, this.work),
-      context(CHANGE_OF_NODES, m, from, to, collections),
-      context(CHANGE_OF_PROCESS, m, process, collections, 0), 0, () => this.spelled(model, m));
+    return coder.learned(change === 0 ? this.spelled(model, m) : change);
   }
 
   spelled(model, m) {
     const { coder, collections } = this;
     const last = this.last[m];
     let kind = NUMBER, about = last;
+    if (model === BLOCK) return coder.signed(context(NUMBER_BLOCK, m, last, 0, 0), BITS_WHOLE);
     if (model === YOUNG && collections > 0 && this.hasBlock) {
       return coder.signed(context(NUMBER_YOUNG, collections, sizeOf(this.block - this.recent), 0,
         0), BITS) + this.recent - last;

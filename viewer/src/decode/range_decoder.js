@@ -1,16 +1,21 @@
 // Numbers in as few bits as they are surprising, as doc/viewer_index.md says. C writes them:
 // c_src/report/range_coder.c.
 
-const CHANCE_BITS = 20;
+const CHANCE_BITS = 19;
 const GUESS_BITS = 18;
 const USES_MOST = 40;
+const USES_BITS = 6; // a state is a chance and its uses
 const HITS_MOST = 7;
+const CHANCE_MASK = (1 << CHANCE_BITS) - 1;
+const GUESS_MASK = (1 << GUESS_BITS) - 1;
+const USES_MASK = (1 << USES_BITS) - 1;
 const GOLDEN = 0x9e3779b1;
 const RANGE_FIRST = 0x7fffffff;
 const RANGE_LEAST = 1 << 23;
 const RAW_BITS_MOST = 16;
-const NODE_SIGN = 127;
-const NODE_BITS = 128;
+const NODE_SIGN = 70;
+const NODE_BITS = 72;
+const NODES_SIDE_BY_SIDE = 16;
 const LENGTH_MOST = 66;
 
 const RATE = Uint32Array.from({ length: USES_MOST + 1 }, (_, uses) => 131072 / (2 * uses + 3));
@@ -44,45 +49,49 @@ export class RangeDecoder {
     this.code = 0;
     this.range = RANGE_FIRST;
     for (let i = 0; i < 4; i++) this.code = (this.code << 8) | bytes[this.at++];
-    this.chance = new Uint16Array(1 << CHANCE_BITS).fill(1 << 15);
-    this.uses = new Uint8Array(1 << CHANCE_BITS);
+    this.states = new Uint32Array(1 << CHANCE_BITS).fill((1 << 15) << USES_BITS);
     this.guesses = new Float64Array(1 << GUESS_BITS);
     this.hits = new Uint8Array(1 << GUESS_BITS);
   }
 
   /** 1 or 0 */
   decide(place) {
-    const { chance, uses } = this;
-    const i = Math.imul(place, GOLDEN) >>> (32 - CHANCE_BITS);
-    const is = chance[i];
-    const used = uses[i];
-    const rate = RATE[used];
-    const bound = (this.range >>> 12) * ((is >>> 4) | 1);
+    const { states } = this;
+    const i = place & CHANCE_MASK;
+    const state = states[i];
+    const uses = state & USES_MASK;
+    const rate = RATE[uses];
+    const more = uses < USES_MOST ? uses + 1 : uses;
+    let chance = state >>> USES_BITS;
+    let { range } = this;
+    const bound = (range >>> 12) * ((chance >>> 4) | 1);
     let decision = 0;
     if (this.code < bound) {
-      this.range = bound;
-      chance[i] = is + (((65535 - is) * rate) >>> 16);
+      range = bound;
+      chance += ((65535 - chance) * rate) >>> 16;
       decision = 1;
     } else {
       this.code -= bound;
-      this.range -= bound;
-      chance[i] = is - ((is * rate) >>> 16);
+      range -= bound;
+      chance -= (chance * rate) >>> 16;
     }
-    if (used < USES_MOST) uses[i] = used + 1;
-    while (this.range < RANGE_LEAST) this.widen();
+    states[i] = (chance << USES_BITS) | more;
+    while (range < RANGE_LEAST) {
+      this.code = (this.code << 8) | this.bytes[this.at++];
+      range <<= 8;
+    }
+    this.range = range;
     return decision;
-  }
-
-  widen() {
-    this.code = (this.code << 8) | this.bytes[this.at++];
-    this.range <<= 8;
   }
 
   raw(count) {
     this.range >>>= count;
     const bits = (this.code / this.range) | 0;
     this.code -= bits * this.range;
-    while (this.range < RANGE_LEAST) this.widen();
+    while (this.range < RANGE_LEAST) {
+      this.code = (this.code << 8) | this.bytes[this.at++];
+      this.range <<= 8;
+    }
     return bits;
   }
 
@@ -90,13 +99,14 @@ export class RangeDecoder {
     let length = 0;
     while (length < LENGTH_MOST && this.decide(place + length) === 1) length++;
     if (length < 2) return length;
-    const base = place + NODE_BITS + (length << 24);
+    const base = place + NODE_BITS + length * NODES_SIDE_BY_SIDE;
     let left = length - 1;
     let node = 1;
     for (let modelled = depth; left > 0 && modelled > 0; left--, modelled--) {
-      node = 2 * node + this.decide(base + node);
+      const side = node < NODES_SIDE_BY_SIDE ? node : Math.imul(node, GOLDEN);
+      node = 2 * node + this.decide(base + side);
     }
-    for (; left > 0;) {
+    while (left > 0) {
       const count = Math.min(left, RAW_BITS_MOST);
       node = node * 2 ** count + this.raw(count);
       left -= count;
@@ -110,34 +120,30 @@ export class RangeDecoder {
   }
 
   /**
-   * The number that was there after one of the keys, else what `spelled` answers; `not` is what it
-   * cannot be.
+   * The number that was there after one of the keys, else `not`, which it cannot be: then it
+   * follows. learned() is to be called with it.
    */
-  guessed(place, a, b, c, not, spelled) {
-    const { guesses } = this;
-    const i = Math.imul(a, GOLDEN) >>> (32 - GUESS_BITS);
-    const j = Math.imul(b, GOLDEN) >>> (32 - GUESS_BITS);
-    const k = Math.imul(c, GOLDEN) >>> (32 - GUESS_BITS);
+  guessed(place, a, b, c, not) {
+    const { guesses, hits } = this;
+    const i = (this.i = a & GUESS_MASK);
+    const j = (this.j = b & GUESS_MASK);
+    const k = (this.k = c & GUESS_MASK);
     const x = guesses[i];
     const y = guesses[j];
     const z = guesses[k];
     let tried = 1;
-    let number = not;
-    if (x !== not) {
-      if (this.decide(place + 4 * this.hits[i] + tried) === 1) number = x;
-      tried++;
+    if (x !== not && this.decide(place + 4 * hits[i] + tried++) === 1) return x;
+    if (y !== not && y !== x && this.decide(place + 64 + 4 * hits[j] + tried++) === 1) return y;
+    if (z !== not && z !== x && z !== y && this.decide(place + 128 + 4 * hits[k] + tried) === 1) {
+      return z;
     }
-    if (number === not && y !== not && y !== x) {
-      if (this.decide(place + 64 + 4 * this.hits[j] + tried) === 1) number = y;
-      tried++;
-    }
-    if (number === not && z !== not && z !== x && z !== y) {
-      if (this.decide(place + 128 + 4 * this.hits[k] + tried) === 1) number = z;
-    }
-    if (number === not) number = spelled();
-    this.learn(i, number);
-    this.learn(j, number);
-    this.learn(k, number);
+    return not;
+  }
+
+  learned(number) {
+    this.learn(this.i, number);
+    this.learn(this.j, number);
+    this.learn(this.k, number);
     return number;
   }
 
