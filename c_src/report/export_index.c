@@ -20,9 +20,23 @@ const struct fp_column_kind fp_column_kind[] = {
     [FP_COLUMN_I32] = {"i32", 4, INT32_MIN, INT32_MAX},
     [FP_COLUMN_F64] = {"f64", 8, INT64_MIN, INT64_MAX},
     [FP_COLUMN_PACKED] = {"packed", 0},
+    [FP_COLUMN_CODED] = {"coded", 0},
 };
 
 /* ------------------------------------------------------------------ columns -- */
+
+/* Fewer take less as they are. */
+#define CODED_LEAST 16
+
+/* Of a packed index, arrays of more than bytes are coded with the rows. */
+static void place_coded(struct fp_index *w, struct fp_column *column)
+{
+    if (!w->is_packed || fp_column_kind[column->type].size < 2 || column->count < CODED_LEAST ||
+        w->err != 0)
+        return;
+    w->err = FP_ZEROS(&w->profile->budget, &column->number, column->count);
+    column->type = FP_COLUMN_CODED;
+}
 
 static void place_typed(struct fp_index *w, struct fp_column *column, enum fp_column_type type,
                         uint64_t count)
@@ -31,9 +45,11 @@ static void place_typed(struct fp_index *w, struct fp_column *column, enum fp_co
     column->count = count;
     column->offset = w->end;
     column->buffer = w->buffers + w->placed_count * FP_INDEX_BUFFER_BYTES;
+    place_coded(w, column);
+    column->place = w->placed_count;
     w->placed[w->placed_count++] = column;
     /* The next one begins at a multiple of 8. */
-    w->end += (count * fp_column_kind[type].size + 7) & ~UINT64_C(7);
+    w->end += (count * fp_column_kind[column->type].size + 7) & ~UINT64_C(7);
 }
 
 static void place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
@@ -63,6 +79,8 @@ static void put(struct fp_index *w, struct fp_column *column, int64_t number)
     uint8_t *to = column->buffer + column->used;
     double real = (double)number;
 
+    if (column->number != NULL && column->numbers < column->count)
+        column->number[column->numbers++] = number;
     if (size == 1)
         memcpy(to, &number, 1);
     else if (size == 2)
@@ -394,6 +412,8 @@ static int write_all(struct fp_index *w, struct fp_cursor *cursor)
     if (err != 0)
         return err;
     place_all(w);
+    if (w->err != 0)
+        return w->err;
     fp_index_find_sums(w);
     fp_index_find_models(w);
     fp_index_write_header(w);
@@ -429,6 +449,8 @@ static int export(struct fp_profile *profile, struct fp_output *output, int is_p
     FP_FREE(budget, w->status_text, w->status_room);
     FP_FREE(budget, w->status_of, profile->tree.stack_count);
     FP_FREE(budget, w->packed, profile->rows.count);
+    for (size_t i = 0; i < w->placed_count; i++)
+        FP_FREE(budget, w->placed[i]->number, w->placed[i]->count);
     free(w->buffers);
     free(w);
     return err;

@@ -18,10 +18,11 @@ enum fp_column_type {
     FP_COLUMN_U32,
     FP_COLUMN_I32,
     FP_COLUMN_F64,
-    FP_COLUMN_PACKED
+    FP_COLUMN_PACKED,
+    FP_COLUMN_CODED
 };
 
-/* By type. CONST and PACKED have no array: size 0. */
+/* By type. CONST, PACKED and CODED have no array: size 0. */
 extern const struct fp_column_kind {
     const char *name;
     size_t size;
@@ -35,6 +36,8 @@ struct fp_column {
     uint8_t *buffer; /* FP_INDEX_BUFFER_BYTES */
     size_t used;
     uint64_t written;
+    int64_t *number; /* CODED: all of them */
+    size_t numbers, place;
 };
 
 /* Columns of a number a row, in the order of the packed rows: these, then of each metric its values
@@ -116,6 +119,7 @@ struct fp_index {
     int64_t run_us; /* the time of the last run */
     struct fp_column *placed[FP_INDEX_COLUMNS];
     size_t placed_count;
+    int err;
     uint8_t *buffers;      /* one for each placed column */
     uint32_t *status_text; /* the different statuses; texts */
     size_t status_count, status_room;

@@ -11,6 +11,8 @@ static void put_column(struct fp_output *output, const char *key, const struct f
     fp_json_number(output, "count", (int64_t)column->count);
     if (column->type == FP_COLUMN_CONST)
         fp_json_number(output, "value", column->constant);
+    else if (column->type == FP_COLUMN_CODED)
+        fp_json_number(output, "place", (int64_t)column->place);
     else if (column->type != FP_COLUMN_PACKED)
         fp_json_number(output, "offset", (int64_t)column->offset);
     fp_json_word(output, "type", fp_column_kind[column->type].name);

@@ -235,7 +235,8 @@ enum kind {
     CHANGED_FIRST, CHANGED_DEPTH, CHANGED, GUESS,
     BLOCK_OF_PROCESS, BLOCK_OF_LAST, DEPTH_OF_PROCESS, DEPTH_OF_NODE, DEPTH_OF_LAST,
     CHANGE_OF_WORK, CHANGE_OF_NODES, CHANGE_OF_PROCESS,
-    NUMBER, NUMBER_BLOCK, NUMBER_OLD, NUMBER_YOUNG
+    NUMBER, NUMBER_BLOCK, NUMBER_OLD, NUMBER_YOUNG,
+    ARRAY
 };
 
 #define DEPTH 4
@@ -286,6 +287,22 @@ static void put_byte(void *to, uint8_t byte)
 static bool is_packed(const struct packing *packing, uint32_t cell)
 {
     return packing->w->column[FP_ROW_STATUS + cell].type == FP_COLUMN_PACKED;
+}
+
+/* ---- arrays ---- */
+
+static void put_array(struct packing *packing, const struct fp_column *column)
+{
+    double last = 0, change = 0;
+
+    for (size_t i = 0; i < column->numbers; i++) {
+        uint32_t context =
+            fp_context(ARRAY, (uint32_t)column->place, fp_context_size(change), 0, 0);
+
+        change = (double)column->number[i] - last;
+        fp_range_put_signed(&packing->coder, context, change, DEPTH);
+        last += change;
+    }
 }
 
 /* ---- when ---- */
@@ -359,7 +376,7 @@ static void put_status(struct packing *packing, struct known *known, double stat
     fp_range_decide(coder, fp_context(SAME_STATUS, any, known->node, known->gap, known->status),
                     known->status_now == known->status);
     if (known->status_now != known->status)
-        fp_range_put(coder, fp_context(STATUS, any, known->node, known->gap, 0), status, DEPTH);
+        fp_range_put(coder, fp_context(STATUS, any, known->node, known->gap, known->status), status, DEPTH);
 }
 
 static void put_node(struct packing *packing, struct known *known, double node)
@@ -379,7 +396,7 @@ static void put_node(struct packing *packing, struct known *known, double node)
                     known->node_now == known->node);
     if (known->node_now != known->node &&
         !fp_range_guess(coder, fp_context(GUESS_NODE, 0, 0, 0, 0), key, node, known->node))
-        fp_range_put(coder, fp_context(NODE, status, 0, 0, 0), node, DEPTH_WHOLE);
+        fp_range_put(coder, fp_context(NODE, status, known->process, 0, 0), node, DEPTH_WHOLE);
 }
 
 static void put_others(struct packing *packing, struct known *known, const double *cell)
@@ -582,7 +599,10 @@ static void put_all(struct packing *packing, struct known *known)
 {
     size_t count = packing->w->profile->process_count;
 
-    put_ticks(packing);
+    for (size_t i = 0; i < packing->w->placed_count; i++)
+        put_array(packing, packing->w->placed[i]);
+    if (packing->w->profile->rows.count > 0)
+        put_ticks(packing);
     for (size_t p = 0; p < count; p++)
         put_times(packing, p == 0 ? 0 : packing->end[p - 1], packing->end[p]);
     for (size_t p = 0; p < count; p++) {
@@ -620,7 +640,7 @@ int fp_index_write_packed(struct fp_index *w)
         err = FP_ZEROS(budget, &known.changed, packing.cells);
     if (err == 0)
         err = take_rows(&packing);
-    if (err == 0 && rows > 0)
+    if (err == 0)
         put_all(&packing, &known);
     FP_FREE(budget, packing.end, count);
     FP_FREE(budget, packing.tick, rows);

@@ -133,6 +133,7 @@ class IndexFile {
   /** A column by its description: {type, count, offset | value}. */
   async column(described) {
     const { type, count } = described;
+    if (type === 'coded') return described.array;
     if (type === 'const') return filled(count, described.value);
     if (type === 'sparse') return this.sparse(described);
     if (type === 'runs') return this.runs(described);

@@ -14,7 +14,7 @@ const TICKS = 1, TICK = 2, GAP = 3, LATER = 4, PERIOD = 5, ANY = 6, SAME_STATUS 
   NODE_OF_PROCESS = 14, SAME_OTHER = 15, OTHER = 16, CHANGED_FIRST = 17, CHANGED_DEPTH = 18,
   CHANGED = 19, GUESS = 20, BLOCK_OF_PROCESS = 21, BLOCK_OF_LAST = 22, DEPTH_OF_PROCESS = 23,
   DEPTH_OF_NODE = 24, DEPTH_OF_LAST = 25, CHANGE_OF_WORK = 26, CHANGE_OF_NODES = 27,
-  CHANGE_OF_PROCESS = 28, NUMBER = 29, NUMBER_BLOCK = 30, NUMBER_OLD = 31, NUMBER_YOUNG = 32;
+  CHANGE_OF_PROCESS = 28, NUMBER = 29, NUMBER_BLOCK = 30, NUMBER_OLD = 31, NUMBER_YOUNG = 32, ARRAY = 33;
 
 const BITS = 4; // of a number that contexts tell apart
 const BITS_WHOLE = 20;
@@ -46,12 +46,24 @@ export function unpackColumns(header, data) {
 
 class Unpacking {
   constructor(header, data) {
-    const { process_samples: { offset, count } } = header.tables;
+    const { process_samples: samples } = header.tables;
     this.header = header;
     this.coder = new RangeDecoder(data, header.data_bytes);
-    this.counts = new Float64Array(data.buffer, data.byteOffset + offset, count);
+    for (const column of codedIn(header).sort((a, b) => a.place - b.place)) this.array(column);
+    this.counts = samples.array
+        ?? new Float64Array(data.buffer, data.byteOffset + samples.offset, samples.count);
     this.models = header.models.map(([model]) => model);
     this.metrics = this.models.map(() => new Float64Array(header.rows));
+  }
+
+  array(column) {
+    const array = new Float64Array(column.count);
+    let now = 0, change = 0;
+    for (let i = 0; i < array.length; i++) {
+      change = this.coder.signed(context(ARRAY, column.place, sizeOf(change), 0, 0), BITS);
+      array[i] = now += change;
+    }
+    column.array = narrowed(array);
   }
 
   rows() {
@@ -139,7 +151,7 @@ class Unpacking {
       run = any === 1 ? 0 : Math.min(run + 1, RUN_MOST);
       if (statuses !== undefined) {
         if (coder.decide(context(SAME_STATUS, any, from, gap, status)) === 0) {
-          status = coder.number(context(STATUS, any, from, gap, 0), BITS);
+          status = coder.number(context(STATUS, any, from, gap, status), BITS);
         }
         statuses[row] = status;
       }
@@ -149,7 +161,7 @@ class Unpacking {
           node = coder.guessed(context(GUESS_NODE, 0, 0, 0, 0),
             context(NODE_OF_TWO, from, before, status, 0), context(NODE_OF_ONE, from, status, 0, 0),
             context(NODE_OF_PROCESS, process, status, 0, 0), none);
-          if (node === none) node = coder.number(context(NODE, status, 0, 0, 0), BITS_WHOLE);
+          if (node === none) node = coder.number(context(NODE, status, process, 0, 0), BITS_WHOLE);
           coder.learned(node);
         }
         nodes[row] = node;
@@ -167,6 +179,12 @@ class Unpacking {
       if (node !== from) before = from;
     }
   }
+}
+
+// The descriptions of columns, wherever they are.
+function codedIn(value) {
+  if (typeof value !== 'object' || value === null) return [];
+  return value.type === 'coded' ? [value] : Object.values(value).flatMap(codedIn);
 }
 
 // Of one process, its last numbers.
