@@ -2,7 +2,7 @@
 %% nothing with the code that writes them: JSON, pprof's protobuf, the index.
 -module(foreign_formats).
 
--export([json/1, collapsed/1, pprof/1, firefox/1, index/1, joined/1, unpacked/1]).
+-export([json/1, collapsed/1, pprof/1, firefox/1, index/1, joined/1, unpacked/1, numbers_of/2]).
 
 %%% JSON: objects are maps, null, true and false are atoms.
 
@@ -230,7 +230,7 @@ index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
 index({Header, Data}) ->
     index(Header, Data).
 
-index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 2} = Header, Data) ->
+index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 3} = Header, Data) ->
     #{<<"tables">> := Tables, <<"columns">> := Columns} = Header,
     Strings = strings(column(maps:get(<<"string_end">>, Tables), Data),
                       list_to_binary(column(maps:get(<<"string_bytes">>, Tables), Data))),
@@ -430,143 +430,8 @@ odd(Column, From, Data) ->
 
 numbers(Numbers) -> #{<<"type">> => <<"numbers">>, <<"numbers">> => Numbers}.
 
-%%% A packed index, as the same index unpacked: row columns become f64.
+%%% A packed index, as the same index unpacked.
 
-unpacked(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
-    #{<<"packed">> := 1, <<"data_bytes">> := Bytes, <<"columns">> := Columns0,
-      <<"metrics">> := Metrics0, <<"rows">> := Rows} = Header = json(Json),
-    <<Arrays:Bytes/binary, Packed/binary>> = Data,
-    #{<<"process">> := #{<<"type">> := Type}} = Columns0,
-    {Processes, Rest0} = case Type of
-        <<"packed">> -> packed_processes(Rows, Packed, 0, #{}, []);
-        <<"const">> -> {lists:duplicate(Rows, 0), Packed}
-    end,
-    {Sorted, Order} = lists:unzip(lists:sort(lists:zip(Processes, lists:seq(1, Rows)))),
-    State0 = {Rest0, Arrays},
-    {Time, State1} = replaced(maps:get(<<"time_us">>, Columns0), State0, fun(Text) ->
-        {Changes, Rest} = varints(Rows, Text),
-        {tl(lists:reverse(lists:foldl(fun(C, [T | _] = Ts) -> [T + sign(C) | Ts] end, [0],
-            Changes))), Rest}
-    end),
-    {Sets, State1a} = packed_sets(Rows, State1),
-    Unpack = fun(Place, Text) ->
-        Changed = [lists:member(Place, Set) || Set <- Sets],
-        Count = length([true || true <- Changed]),
-        <<Low:Count/binary, Text1/binary>> = Text,
-        {High, Rest} = varints(Count, Text1),
-        Numbers = [256 * H + L || {H, L} <- lists:zip(High, binary_to_list(Low))],
-        Sums = sums(spread(Changed, Numbers), Sorted, none, 0),
-        {[V || {_, V} <- lists:sort(lists:zip(Order, Sums))], Rest}
-    end,
-    {Process, State2} = replaced_by(maps:get(<<"process">>, Columns0), Processes, State1a),
-    {Columns, {Place, State3}} = lists:foldl(
-        fun(Name, {Cs, S}) ->
-            {Column, Next} = replaced_next(maps:get(Name, Columns0), S, Unpack),
-            {Cs#{Name => Column}, Next}
-        end, {#{<<"time_us">> => Time, <<"process">> => Process}, {0, State2}},
-        [<<"status">>, <<"node">>, <<"period">>, <<"schema">>, <<"event">>, <<"file">>,
-         <<"scheduler">>]),
-    {Metrics, {_, {<<>>, Whole}}} = lists:mapfoldl(
-        fun(#{<<"value">> := V, <<"delta">> := D} = M, S) ->
-            {Value, S1} = replaced_next(V, S, Unpack),
-            {Delta, S2} = replaced_next(D, S1, Unpack),
-            More = case M of
-                #{<<"differences">> := 1} -> Delta#{<<"more">> => true};
-                #{} -> Delta
-            end,
-            {M#{<<"value">> := Value, <<"delta">> := More}, S2}
-        end, {Place, State3}, Metrics0),
-    {Summed, All} = lists:mapfoldl(fun(M, Data1) -> summed(M, Metrics, Data1) end, Whole, Metrics),
-    {Header#{<<"columns">> := Columns, <<"metrics">> := Summed}, All}.
+unpacked(Index) -> packed_index:unpacked(Index).
 
-%% By row, in the order of the processes: the places of the columns that changed.
-packed_sets(Rows, {Text, Arrays}) ->
-    {Sets, Rest} = packed_sets(Rows, Text, #{}),
-    {Sets, {Rest, Arrays}}.
-
-packed_sets(0, Text, _Known) ->
-    {[], Text};
-packed_sets(N, Text, Known) ->
-    {[Number], Rest} = varints(1, Text),
-    {Set, Behind} = case Known of
-        #{Number := Old} -> {Old, Rest};
-        #{} when Number =:= map_size(Known) -> spelled(Rest)
-    end,
-    {Sets, End} = packed_sets(N - 1, Behind, Known#{Number => Set}),
-    {[Set | Sets], End}.
-
-spelled(Text) ->
-    {[Count], Rest} = varints(1, Text),
-    {Distances, Behind} = varints(Count, Rest),
-    {Places, _} = lists:mapfoldl(fun(D, Next) -> {Next + D, Next + D + 1} end, 0, Distances),
-    {Places, Behind}.
-
-spread([true | Changed], [N | Numbers]) -> [N | spread(Changed, Numbers)];
-spread([false | Changed], Numbers) -> [0 | spread(Changed, Numbers)];
-spread([], []) -> [].
-
-%% The sum is of columns as they were packed.
-summed(#{<<"sum">> := Terms} = Metric, Metrics, Data) ->
-    lists:foldl(fun(Key, {M, D}) -> summed(Key, Terms, M, Metrics, D) end, {Metric, Data},
-        [<<"value">>, <<"delta">>]);
-summed(Metric, _Metrics, Data) ->
-    {Metric, Data}.
-
-summed(Key, Terms, Metric, Metrics, Data) ->
-    case Metric of
-        #{Key := #{<<"unpacked">> := true} = Column} ->
-            Columns = [[F * N || N <- column(Term, Data)] || [M, F] <- Terms,
-                #{<<"unpacked">> := true} = Term <- [maps:get(Key, lists:nth(M + 1, Metrics))]],
-            Rows = lists:foldl(
-                fun(One, Sum) -> lists:zipwith(fun(A, B) -> A + B end, One, Sum) end,
-                column(Column, Data), Columns),
-            New = << <<(float(N)):64/float-little>> || N <- Rows >>,
-            {Metric#{Key := Column#{<<"offset">> := byte_size(Data)}}, <<Data/binary, New/binary>>};
-        #{} ->
-            {Metric, Data}
-    end.
-
-replaced_next(#{<<"type">> := <<"packed">>} = Column, {Place, State}, Unpack) ->
-    {New, Next} = replaced(Column, State, fun(Text) -> Unpack(Place, Text) end),
-    {New, {Place + 1, Next}};
-replaced_next(Column, PlaceAndState, _Unpack) ->
-    {Column, PlaceAndState}.
-
-replaced(#{<<"type">> := <<"packed">>} = Column, {Text, Arrays}, Unpack) ->
-    {Numbers, Rest} = Unpack(Text),
-    replaced_by(Column, Numbers, {Rest, Arrays});
-replaced(Column, State, _Unpack) ->
-    {Column, State}.
-
-replaced_by(#{<<"type">> := <<"packed">>} = Column, Numbers, {Text, Arrays}) ->
-    New = << <<(float(N)):64/float-little>> || N <- Numbers >>,
-    {Column#{<<"type">> := <<"f64">>, <<"offset">> => byte_size(Arrays), <<"unpacked">> => true},
-        {Text, <<Arrays/binary, New/binary>>}};
-replaced_by(Column, _Numbers, State) ->
-    {Column, State}.
-
-packed_processes(0, Text, _Guess, _Followers, Found) ->
-    {lists:reverse(Found), Text};
-packed_processes(N, Text, Before, Followers, Found) ->
-    {[Number], Rest} = varints(1, Text),
-    Process = case Number of 0 -> maps:get(Before, Followers, Before); _ -> Number - 1 end,
-    packed_processes(N - 1, Rest, Process + 1, Followers#{Before => Process}, [Process | Found]).
-
-sums([], [], _, _) -> [];
-sums([C | Cs], [P | Ps], P, Sum0) ->
-    <<Sum:64/signed>> = <<(Sum0 + sign(C)):64>>,
-    [Sum | sums(Cs, Ps, P, Sum)];
-sums(Cs, [P | _] = Ps, _, _) -> sums(Cs, Ps, P, 0).
-
-sign(N) when N rem 2 =:= 0 -> N div 2;
-sign(N) -> -((N + 1) div 2).
-
-varints(0, Text) -> {[], Text};
-varints(N, Text) ->
-    {Number, Rest} = varint(Text, 0, 0),
-    {More, End} = varints(N - 1, Rest),
-    {[Number | More], End}.
-
-varint(<<1:1, Bits:7, Rest/binary>>, Shift, Sum) ->
-    varint(Rest, Shift + 7, Sum bor (Bits bsl Shift));
-varint(<<0:1, Bits:7, Rest/binary>>, Shift, Sum) -> {Sum bor (Bits bsl Shift), Rest}.
+numbers_of(Column, Data) -> column(Column, Data).
