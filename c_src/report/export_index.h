@@ -89,7 +89,16 @@ struct fp_packed_row {
 };
 
 /* How a column is packed: what its numbers are like is known by their names. */
-enum fp_model { FP_PLAIN, FP_COLLECTIONS, FP_WORK, FP_BLOCK, FP_DEPTH, FP_RECENT, FP_OLD, FP_YOUNG };
+enum fp_model {
+    FP_PLAIN,
+    FP_COLLECTIONS,
+    FP_WORK,
+    FP_BLOCK,
+    FP_DEPTH,
+    FP_RECENT,
+    FP_OLD,
+    FP_YOUNG
+};
 
 struct fp_index {
     struct fp_profile *profile;
@@ -123,7 +132,7 @@ struct fp_index {
     uint8_t *buffers;      /* one for each placed column */
     uint32_t *status_text; /* the different statuses; texts */
     size_t status_count, status_room;
-    uint32_t *status_of; /* by stack: place in status_text */
+    uint32_t *status_of;          /* by stack: place in status_text */
     struct fp_packed_row *packed; /* by the number of the row */
     uint64_t ticks;
 };

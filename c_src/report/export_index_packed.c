@@ -23,7 +23,7 @@ struct ticks {
     struct {
         uint64_t tick; /* from 1 on */
         int64_t us;    /* of the process' first row in it */
-    } *process;
+    } * process;
     int64_t begin_us, last_us;
     uint32_t file;
 };
@@ -186,10 +186,10 @@ static const struct {
     struct fp_slice name;
     enum fp_model model;
 } known_models[] = {
-    {NAMED("minor_gcs"), FP_COLLECTIONS},      {NAMED("reductions"), FP_WORK},
-    {NAMED("heap_block_size"), FP_BLOCK},      {NAMED("stack_size"), FP_DEPTH},
-    {NAMED("old_heap_block_size"), FP_BLOCK},  {NAMED("recent_size"), FP_RECENT},
-    {NAMED("old_heap_size"), FP_OLD},          {NAMED("heap_size"), FP_YOUNG},
+    {NAMED("minor_gcs"), FP_COLLECTIONS},     {NAMED("reductions"), FP_WORK},
+    {NAMED("heap_block_size"), FP_BLOCK},     {NAMED("stack_size"), FP_DEPTH},
+    {NAMED("old_heap_block_size"), FP_BLOCK}, {NAMED("recent_size"), FP_RECENT},
+    {NAMED("old_heap_size"), FP_OLD},         {NAMED("heap_size"), FP_YOUNG},
 };
 
 /* Plain numbers are sums of changes, of any size; others are calculated with. */
@@ -229,13 +229,38 @@ void fp_index_find_models(struct fp_index *w)
 
 /* Kinds of contexts and keys, as in doc/viewer_index.md. */
 enum kind {
-    TICKS = 1, TICK, GAP, LATER, PERIOD,
-    ANY, SAME_STATUS, STATUS, SAME_NODE, NODE, GUESS_NODE, NODE_OF_TWO, NODE_OF_ONE, NODE_OF_PROCESS,
-    SAME_OTHER, OTHER,
-    CHANGED_FIRST, CHANGED_DEPTH, CHANGED, GUESS,
-    BLOCK_OF_PROCESS, BLOCK_OF_LAST, DEPTH_OF_PROCESS, DEPTH_OF_NODE, DEPTH_OF_LAST,
-    CHANGE_OF_WORK, CHANGE_OF_NODES, CHANGE_OF_PROCESS,
-    NUMBER, NUMBER_BLOCK, NUMBER_OLD, NUMBER_YOUNG,
+    TICKS = 1,
+    TICK,
+    GAP,
+    LATER,
+    PERIOD,
+    ANY,
+    SAME_STATUS,
+    STATUS,
+    SAME_NODE,
+    NODE,
+    GUESS_NODE,
+    NODE_OF_TWO,
+    NODE_OF_ONE,
+    NODE_OF_PROCESS,
+    SAME_OTHER,
+    OTHER,
+    CHANGED_FIRST,
+    CHANGED_DEPTH,
+    CHANGED,
+    GUESS,
+    BLOCK_OF_PROCESS,
+    BLOCK_OF_LAST,
+    DEPTH_OF_PROCESS,
+    DEPTH_OF_NODE,
+    DEPTH_OF_LAST,
+    CHANGE_OF_WORK,
+    CHANGE_OF_NODES,
+    CHANGE_OF_PROCESS,
+    NUMBER,
+    NUMBER_BLOCK,
+    NUMBER_OLD,
+    NUMBER_YOUNG,
     ARRAY
 };
 
@@ -250,19 +275,19 @@ struct packing {
     struct fp_index *w;
     struct fp_range_coder coder;
     struct fp_column stream;
-    uint32_t cells; /* of a row */
-    uint64_t *end;  /* by process: of its rows */
+    uint32_t cells;            /* of a row */
+    uint64_t *end;             /* by process: of its rows */
     uint32_t *tick, *later_us; /* by row, process by process */
     double *cell;
 };
 
 /* Of the process that is being packed. */
-struct known {
+struct history {
     uint32_t process, gap, run, run_before;
     uint32_t node, node_before, status; /* of the last row; node_before: the last other node */
-    bool has_changed; /* this row's metrics, in any column */
-    double *last, *change; /* by cell: of the last row; the last change */
-    uint8_t *changed;      /* by cell: in the last row that has changed */
+    bool has_changed;                   /* this row's metrics, in any column */
+    double *last, *change;              /* by cell: of the last row; the last change */
+    uint8_t *changed;                   /* by cell: in the last row that has changed */
     /* Of the row so far. */
     uint32_t status_now, node_now, collections, columns;
     double work, block, recent;
@@ -351,7 +376,7 @@ static void put_times(struct packing *packing, uint64_t begin, uint64_t end)
 
 /* ---- what a process did ---- */
 
-static void put_any(struct packing *packing, struct known *known, const double *cell)
+static void put_any(struct packing *packing, struct history *known, const double *cell)
 {
     bool any = false;
 
@@ -365,7 +390,7 @@ static void put_any(struct packing *packing, struct known *known, const double *
     known->run = any ? 0 : known->run + (known->run < RUN_MOST);
 }
 
-static void put_status(struct packing *packing, struct known *known, double status)
+static void put_status(struct packing *packing, struct history *known, double status)
 {
     struct fp_range_coder *coder = &packing->coder;
     uint32_t any = known->has_changed;
@@ -376,10 +401,11 @@ static void put_status(struct packing *packing, struct known *known, double stat
     fp_range_decide(coder, fp_context(SAME_STATUS, any, known->node, known->gap, known->status),
                     known->status_now == known->status);
     if (known->status_now != known->status)
-        fp_range_put(coder, fp_context(STATUS, any, known->node, known->gap, known->status), status, DEPTH);
+        fp_range_put(coder, fp_context(STATUS, any, known->node, known->gap, known->status), status,
+                     DEPTH);
 }
 
-static void put_node(struct packing *packing, struct known *known, double node)
+static void put_node(struct packing *packing, struct history *known, double node)
 {
     struct fp_range_coder *coder = &packing->coder;
     uint32_t status = known->status_now;
@@ -399,7 +425,7 @@ static void put_node(struct packing *packing, struct known *known, double node)
         fp_range_put(coder, fp_context(NODE, status, known->process, 0, 0), node, DEPTH_WHOLE);
 }
 
-static void put_others(struct packing *packing, struct known *known, const double *cell)
+static void put_others(struct packing *packing, struct history *known, const double *cell)
 {
     for (uint32_t i = CELL_OTHER; i < CELL_METRIC; i++) {
         uint32_t last = fp_context_low(known->last[i]);
@@ -417,7 +443,7 @@ static void put_others(struct packing *packing, struct known *known, const doubl
 
 /* ---- by how much its metrics changed ---- */
 
-static uint32_t changed_context(const struct known *known, enum fp_model model, uint32_t m,
+static uint32_t changed_context(const struct history *known, enum fp_model model, uint32_t m,
                                 uint32_t i)
 {
     switch (model) {
@@ -431,7 +457,7 @@ static uint32_t changed_context(const struct known *known, enum fp_model model, 
     }
 }
 
-static void find_keys(const struct known *known, enum fp_model model, uint32_t m, uint32_t i,
+static void find_keys(const struct history *known, enum fp_model model, uint32_t m, uint32_t i,
                       uint32_t key[FP_GUESSES])
 {
     uint32_t gc = known->collections, process = known->process, node = known->node_now;
@@ -446,15 +472,15 @@ static void find_keys(const struct known *known, enum fp_model model, uint32_t m
         key[1] = fp_context(DEPTH_OF_NODE, node, 0, 0, 0);
         key[2] = fp_context(DEPTH_OF_LAST, node, last, 0, 0);
     } else {
-        key[0] = fp_context(CHANGE_OF_WORK, m << 8 | gc, known->node, node,
-                            fp_context_low(known->work));
+        key[0] =
+            fp_context(CHANGE_OF_WORK, m << 8 | gc, known->node, node, fp_context_low(known->work));
         key[1] = fp_context(CHANGE_OF_NODES, m, known->node, node, gc);
         key[2] = fp_context(CHANGE_OF_PROCESS, m, process, gc, 0);
     }
 }
 
 /* Answers what the reader takes the number for: doubles are exact up to 2^53. */
-static double put_number(struct packing *packing, const struct known *known, enum fp_model model,
+static double put_number(struct packing *packing, const struct history *known, enum fp_model model,
                          uint32_t m, uint32_t i, double now)
 {
     struct fp_range_coder *coder = &packing->coder;
@@ -486,7 +512,7 @@ static double put_number(struct packing *packing, const struct known *known, enu
     return last + change;
 }
 
-static void put_metric(struct packing *packing, struct known *known, uint32_t m, double now)
+static void put_metric(struct packing *packing, struct history *known, uint32_t m, double now)
 {
     enum fp_model model = packing->w->modelled[m].model;
     uint32_t i = CELL_METRIC + m, key[FP_GUESSES];
@@ -519,7 +545,7 @@ static void put_metric(struct packing *packing, struct known *known, uint32_t m,
     }
 }
 
-static void put_row(struct packing *packing, struct known *known, const double *cell)
+static void put_row(struct packing *packing, struct history *known, const double *cell)
 {
     put_any(packing, known, cell);
     put_status(packing, known, cell[CELL_STATUS]);
@@ -536,7 +562,8 @@ static void put_row(struct packing *packing, struct known *known, const double *
     known->status = known->status_now;
 }
 
-static void put_process(struct packing *packing, struct known *known, uint64_t begin, uint64_t end)
+static void put_process(struct packing *packing, struct history *known, uint64_t begin,
+                        uint64_t end)
 {
     double *last = known->last, *change = known->change;
     uint8_t *changed = known->changed;
@@ -545,9 +572,13 @@ static void put_process(struct packing *packing, struct known *known, uint64_t b
     memset(last, 0, packing->cells * sizeof(*last));
     memset(change, 0, packing->cells * sizeof(*change));
     memset(changed, 0, packing->cells);
-    *known = (struct known){.process = known->process, .last = last, .change = change,
-                            .changed = changed, .node = UINT32_MAX, .node_before = UINT32_MAX,
-                            .status = UINT32_MAX};
+    *known = (struct history){.process = known->process,
+                              .last = last,
+                              .change = change,
+                              .changed = changed,
+                              .node = UINT32_MAX,
+                              .node_before = UINT32_MAX,
+                              .status = UINT32_MAX};
     for (uint64_t i = begin; i < end; i++) {
         known->gap = least(packing->tick[i] - tick, 2);
         put_row(packing, known, packing->cell + i * packing->cells);
@@ -595,7 +626,7 @@ static int take_rows(struct packing *packing)
     return more;
 }
 
-static void put_all(struct packing *packing, struct known *known)
+static void put_all(struct packing *packing, struct history *known)
 {
     size_t count = packing->w->profile->process_count;
 
@@ -617,9 +648,10 @@ int fp_index_write_packed(struct fp_index *w)
 {
     struct fp_budget *budget = &w->profile->budget;
     size_t rows = w->profile->rows.count, count = w->profile->process_count;
-    struct packing packing = {.w = w, .stream = {.offset = w->end, .buffer = w->buffers},
+    struct packing packing = {.w = w,
+                              .stream = {.offset = w->end, .buffer = w->buffers},
                               .cells = CELL_METRIC + w->modelled_count};
-    struct known known = {0};
+    struct history known = {0};
     int err = fp_range_open(&packing.coder, budget);
 
     packing.coder.put = put_byte;

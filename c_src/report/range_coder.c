@@ -194,7 +194,7 @@ static void learn(struct fp_range_coder *coder, uint32_t i, double number)
 }
 
 bool fp_range_guess(struct fp_range_coder *coder, uint32_t context, const uint32_t key[FP_GUESSES],
-                    double number, double not)
+                    double number, double not )
 {
     double tried[FP_GUESSES + 1] = {not };
     uint32_t count = 1;

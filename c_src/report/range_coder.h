@@ -43,4 +43,4 @@ void fp_range_put_signed(struct fp_range_coder *coder, uint32_t context, double 
 /* Is the number what it was after one of these keys? `not`: what it cannot be. False: it is still
  * to be put. */
 bool fp_range_guess(struct fp_range_coder *coder, uint32_t context, const uint32_t key[FP_GUESSES],
-                    double number, double not);
+                    double number, double not );
