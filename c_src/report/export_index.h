@@ -150,11 +150,16 @@ const char *fp_index_table_name(int table);
 /* After all columns are placed. Sets `base`. */
 void fp_index_write_header(struct fp_index *w);
 
-/* ---- export_index_packed.c -- */
+/* ---- export_index_known.c -- */
 
 /* The order of the rows, before they are written. */
 int fp_index_find_order(struct fp_index *w);
 /* After all columns are placed. */
 void fp_index_find_sums(struct fp_index *w);
 void fp_index_find_models(struct fp_index *w);
+/* `column` is that of the values or deltas of metric 0. */
+void fp_index_subtract_sums(const struct fp_index *w, uint32_t column, int64_t *number);
+
+/* ---- export_index_packed.c -- */
+
 int fp_index_write_packed(struct fp_index *w);

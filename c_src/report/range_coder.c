@@ -8,8 +8,8 @@
 #define RANGE_FIRST 0x7fffffffu
 #define RANGE_LEAST (1u << 23)
 #define RAW_BITS_MOST 16
-/* Places in a context: 0 to 66 are the number of bits, and behind NODE_BITS are the bits of a number
- * of each length: the first four side by side, as most readers have them in one cache line. */
+/* Places in a context: 0 to 66 are the number of bits, and behind NODE_BITS are the bits of a
+ * number of each length: the first four side by side, for the reader's cache. */
 #define NODE_SIGN 70
 #define NODE_BITS 72
 #define NODES_SIDE_BY_SIDE 16u

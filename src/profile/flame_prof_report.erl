@@ -127,7 +127,8 @@ page(#{samples := Samples, bad := Bad, files := Read} = Info, Files, {Data, Modu
 modules(Packed) ->
     {ok, Index} = file:read_file(Packed),
     <<_:8/binary, Size:32/little, _:32, Header:Size/binary, Data/binary>> = Index,
-    {match, [Bytes]} = re:run(Header, "\"data_bytes\":([0-9]+)", [{capture, [1], binary}]),
+    {match, [Bytes]} = re:run(Header, "\"data_bytes\":([0-9]+)",
+        [{capture, [1], binary}]),
     Texts = binary:part(Data, 0, binary_to_integer(Bytes)),
     maps:filter(fun(Module, _) ->
         binary:match(Texts, [<<Module/binary, ":">>, <<Module/binary, "%3A">>]) =/= nomatch

@@ -557,8 +557,8 @@ a_packed_index_is_the_index_test_() ->
             "changes.log"]
     ].
 
-%% Rows of flame_prof less than 50 us behind each other are of a tick: the first one of a process has
-%% the time of its first row, and others are as far behind that one as they were.
+%% Rows of flame_prof less than 50 us behind each other are of a tick: the first one of a process
+%% has the time of its first row, and others are as far behind that one as they were.
 in_ticks(#{rows := Rows, header := #{<<"files">> := [#{<<"dialect">> := <<"flame_prof">>}]}}) ->
     {Moved, _} = lists:mapfoldl(
         fun(#{time_us := Time, process := P} = Row, {Begin, Last, Firsts0}) ->

@@ -117,9 +117,10 @@ class Unpacking {
   // Rows stand in the order of their ticks, of how much later they are, and of their processes.
   ordered(ticks, later, periods) {
     const { counts, tickOf, header: { rows } } = this;
-    const order = sorted(sorted(Uint32Array.from(later, (_, i) => i), later), tickOf);
     const rowOf = (this.rowOf = new Uint32Array(rows));
-    order.forEach((i, row) => (rowOf[i] = row));
+    for (let i = 0; i < rows; i++) rowOf[i] = i;
+    const order = sorted(sorted(rowOf.slice(), later), tickOf);
+    for (let row = 0; row < rows; row++) rowOf[order[row]] = row;
     const columns = { process: new Uint32Array(rows), time_us: new Float64Array(rows) };
     if (periods !== undefined) columns.period = new Float64Array(rows);
     for (let process = 0, i = 0; process < counts.length; process++) {
@@ -295,7 +296,7 @@ function sorted(order, keys) {
 }
 
 function added(column, sum, values) {
-  const total = Float64Array.from(column);
+  const total = new Float64Array(column);
   for (const [metric, factor] of sum) {
     const term = values[metric];
     if (term === undefined) continue; // not packed
@@ -307,7 +308,7 @@ function added(column, sum, values) {
 // To the value in the row before of the process that has the metric.
 function withDifferences(header, { process, schema }, metric, values, rest) {
   const has = header.schemas.map((metrics) => metrics.includes(metric));
-  const deltas = Float64Array.from(rest);
+  const deltas = new Float64Array(rest);
   const last = new Map();
   for (let row = 0; row < deltas.length; row++) {
     if (!has[schema === undefined ? header.columns.schema.value : schema[row]]) continue;
@@ -322,5 +323,5 @@ function narrowed(column) {
   for (let row = 0; row < column.length; row++) {
     if (column[row] < LEAST_OF_32 || column[row] > MOST_OF_32) return column;
   }
-  return Int32Array.from(column);
+  return new Int32Array(column);
 }
