@@ -1,5 +1,5 @@
-/* export_index_known.c - what is known of packed rows before they are: their order, sums that the VM
- * computes, and what the numbers of a metric are like. */
+/* export_index_known.c - what is known of packed rows before they are: their order, sums that the
+ * VM computes, and what the numbers of a metric are like. */
 #include "report/export_index.h"
 
 #include <stdlib.h>
