@@ -26,7 +26,7 @@ const struct fp_column_kind fp_column_kind[] = {
 /* ------------------------------------------------------------------ columns -- */
 
 /* Fewer take less as they are. */
-#define CODED_LEAST 16
+#define CODED_LEAST 64
 
 /* Of a packed index, arrays of more than bytes are coded with the rows. */
 static void place_coded(struct fp_index *w, struct fp_column *column)

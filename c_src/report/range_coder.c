@@ -1,9 +1,9 @@
 #include "report/range_coder.h"
 
-#define CHANCE_BITS 19
+#define CHANCE_BITS 20
 #define GUESS_BITS 18
 #define GUESS_MASK ((1u << GUESS_BITS) - 1)
-#define USES_MOST 40
+#define USES_MOST 30
 #define HITS_MOST 7
 #define RANGE_FIRST 0x7fffffffu
 #define RANGE_LEAST (1u << 23)

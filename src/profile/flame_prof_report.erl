@@ -107,7 +107,8 @@ beside(Out, Suffix) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     iolist_to_binary([Out, ".", os:getpid(), "-", Unique, Suffix]).
 
-page(#{samples := Samples, bad := Bad, files := Read} = Info, Files, {Data, Modules}, CoarseUs, Out) ->
+page(Info, Files, {Data, Modules}, CoarseUs, Out) ->
+    #{samples := Samples, bad := Bad, files := Read} = Info,
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
     Page = [Before, page_part(<<"page-style">>, <<"viewer.css">>),

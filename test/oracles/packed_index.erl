@@ -260,11 +260,11 @@ size_of(N) -> 2 * bits(abs(N)) + (abs(N) bsr (bits(abs(N)) - 2)) band 1.
 
 decide(Place) ->
     {Table, Range, Code, Bytes} = get(?MODULE),
-    Key = {chance, Place band 16#7ffff},
+    Key = {chance, Place band 16#fffff},
     {Chance, Uses} = known(Table, Key, {32768, 0}),
     Rate = 131072 div (2 * Uses + 3),
     Bound = (Range bsr 12) * ((Chance bsr 4) bor 1),
-    More = min(Uses + 1, 40),
+    More = min(Uses + 1, 30),
     case Code < Bound of
         true ->
             true = ets:insert(Table, {Key, {Chance + (65535 - Chance) * Rate div 65536, More}}),

@@ -1,9 +1,9 @@
 // Numbers in as few bits as they are surprising, as doc/viewer_index.md says. C writes them:
 // c_src/report/range_coder.c.
 
-const CHANCE_BITS = 19;
+const CHANCE_BITS = 20;
 const GUESS_BITS = 18;
-const USES_MOST = 40;
+const USES_MOST = 30;
 const USES_BITS = 6; // a state is a chance and its uses
 const HITS_MOST = 7;
 const CHANCE_MASK = (1 << CHANCE_BITS) - 1;
