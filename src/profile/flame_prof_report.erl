@@ -112,6 +112,7 @@ page(Info, Files, {Data, Modules}, CoarseUs, Out) ->
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
     Page = [Before, page_part(<<"page-style">>, <<"viewer.css">>),
+        page_part(<<"page-unpack">>, <<"unpack.js">>),
         page_part(<<"page-script">>, <<"viewer.js">>), about(Files, Modules), Data, After],
     case replace(Out, Page) of
         ok ->
@@ -211,7 +212,8 @@ replace(Out, Page) ->
 %% @private The pages are in priv/www, which a release may lack.
 -spec built() -> ok | {error, flame_prof:reason()}.
 built() ->
-    Names = [<<"report.html">>, <<"index.html">>, <<"viewer.js">>, <<"viewer.css">>],
+    Names = [<<"report.html">>, <<"index.html">>, <<"viewer.js">>, <<"viewer.css">>,
+        <<"unpack.js">>],
     case lists:all(fun(Name) -> filelib:is_regular(www(Name)) end, Names) of
         true -> ok;
         false -> {error, {view, #{reason => <<"this flame_prof was built without its viewer">>}}}

@@ -1,5 +1,5 @@
-// The first script of a report: the page's style and script are compressed in it. The page's
-// policy knows both by their hashes.
+// The first script of a report: the page's style and scripts are compressed in it. The page's
+// policy knows them by their hashes.
 
 import { unpackReport } from '../decode/bytes.js';
 
@@ -11,6 +11,7 @@ async function add(id, tag) {
 }
 
 add('page-style', 'style')
+  .then(() => add('page-unpack', 'script'))
   .then(() => add('page-script', 'script'))
   .catch((error) => {
     document.getElementById('app').textContent = `this browser does not show the report: ${error}`;
