@@ -697,10 +697,14 @@ where(#{time_us := Time, process := P, status := S, frames := F}) -> {Time, P, S
 
 values(#{metrics := Metrics}) -> maps:map(fun(_, {Value, _}) -> Value end, Metrics).
 
-index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid}} = Sample) ->
+index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words} = Sample) ->
+    Own = maps:with([<<"message">>, <<"waits_for">>, <<"request">>], Words),
     maps:merge(
         maps:with([time_us, period, status, metrics], Sample),
-        #{process => Pid, frames => [Symbol || {Symbol, _} <- Frames]}
+        maps:from_list(
+            [{process, Pid}, {frames, [Symbol || {Symbol, _} <- Frames]}] ++
+                [{binary_to_atom(Key), Word} || {Key, Word} <- maps:to_list(Own)]
+        )
     ).
 
 %%% A file that a session wrote
@@ -744,9 +748,11 @@ a_session_s_file_is_read_whole_test_() ->
         end)
     end}.
 
+%% Now and then it waits for another process.
 work(N) ->
     _ = lists:sum(lists:seq(1, 1000)),
     timer:sleep(1),
+    _ = supervisor:which_children(kernel_sup),
     work(N + 1).
 
 %%% What is expected: by the reader in Erlang
