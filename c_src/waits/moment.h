@@ -39,9 +39,10 @@ static inline int fp_moment_is_same(const struct fp_moment *a, const struct fp_m
            a->state == b->state && a->gen_gcs == b->gen_gcs;
 }
 
-/* The stack is [stop, hend), behind the heap. */
+/* The stack is [stop, hend), behind the heap. A process that is being spawned is in the table with
+ * no heap, and `i`, `stop`, `hend` and monitors of the process that had its structure before. */
 static inline int fp_moment_has_stack(const struct fp_moment *now)
 {
-    return (now->stop & 7) == 0 && (now->hend & 7) == 0 && now->stop <= now->hend &&
-           now->heap <= now->stop;
+    return now->heap != 0 && (now->stop & 7) == 0 && (now->hend & 7) == 0 &&
+           now->stop <= now->hend && now->heap <= now->stop;
 }

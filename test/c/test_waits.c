@@ -193,6 +193,23 @@ static void who_does_not_wait_is_no_source(void)
     destroy();
 }
 
+/* Until it has a heap, its structure holds what is left of a process that has ended. */
+static void who_is_being_spawned_waits_for_nobody(void)
+{
+    uint64_t word[FP_SERVED_WORDS];
+    struct fp_served served;
+
+    create(29);
+    spawn_caller(2, 1);
+    spawn_caller(3, 1);
+    fake_set(&b.vm, 3, FP_FIELD_heap, 0);
+    CHECK_INT(look(), 0);
+    CHECK(wait_of(2) != NULL && wait_of(3) == NULL);
+    CHECK_INT(b.counts.moved, 1);
+    CHECK_INT(fp_waits_served(&b.options, b.pid[3], word, &served), FP_ETORN);
+    destroy();
+}
+
 /* The monitor is gone: its message is on its way. */
 static void a_call_without_its_monitor_has_no_target(void)
 {
@@ -392,6 +409,7 @@ int main(int argc, char **argv)
     RUN_START(argc, argv);
     RUN(callers_are_told_and_servers_are_counted);
     RUN(who_does_not_wait_is_no_source);
+    RUN(who_is_being_spawned_waits_for_nobody);
     RUN(a_call_without_its_monitor_has_no_target);
     RUN(a_receive_by_hand_needs_exactly_one_monitor);
     RUN(who_moves_meanwhile_is_left_out);
