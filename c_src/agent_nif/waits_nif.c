@@ -51,7 +51,7 @@ static void make_atoms(struct looking *look)
         look->how[how] = fp_atom(env, fp_wait_how_name(how));
     look->shape[0] = fp_atom(env, "atom");
     look->shape[1] = fp_atom(env, "tuple");
-    look->none = fp_atom(env, "none");
+    look->last_site = look->none = fp_atom(env, "none");
     look->unknown = fp_atom(env, "unknown");
 }
 
