@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "erts/term/message.h"
 
 static _Atomic(struct fp_serving_sites *) published;
 static _Atomic uint32_t tables, captures;
@@ -28,20 +27,21 @@ static int is_server(const struct fp_site *site)
     return (site->roles & SERVER_ROLES) != 0;
 }
 
-static void find_bounds(struct fp_serving_sites *made)
+void fp_serving_prepare(struct fp_serving_sites *serving, struct fp_sites *sites)
 {
     uint64_t low = UINT64_MAX, high = 0;
 
-    for (uint32_t i = 0; i < fp_sites_count(made->sites); i++) {
-        const struct fp_site *site = fp_sites_at(made->sites, i);
+    for (uint32_t i = 0; i < fp_sites_count(sites); i++) {
+        const struct fp_site *site = fp_sites_at(sites, i);
 
         if (!is_server(site))
             continue;
         low = site->address < low ? site->address : low;
         high = site->address >= high ? site->address + 1 : high;
     }
-    made->low = low;
-    made->span = high > low ? high - low : 0;
+    serving->sites = sites;
+    serving->low = low;
+    serving->span = high > low ? high - low : 0;
 }
 
 static int is_equal(const struct fp_site *a, const struct fp_site *b)
@@ -65,23 +65,24 @@ static int are_equal(const struct fp_sites *a, const struct fp_sites *b)
     return 1;
 }
 
-void fp_serving_publish(struct fp_sites *sites)
+int fp_serving_publish(struct fp_sites *sites)
 {
     const struct fp_serving_sites *before = fp_serving_published();
     struct fp_serving_sites *made;
 
-    if ((before != NULL && are_equal(before->sites, sites)) ||
-        atomic_load(&tables) == FP_SERVING_TABLES_MAX)
-        return;
+    if (before != NULL && are_equal(before->sites, sites))
+        return 0;
+    if (atomic_load(&tables) == FP_SERVING_TABLES_MAX)
+        return FP_EFULL;
     made = calloc(1, sizeof *made);
     if (made == NULL)
-        return;
+        return FP_ENOMEM;
     atomic_fetch_add(&tables, 1);
     fp_sites_retain(sites);
-    made->sites = sites;
-    find_bounds(made);
+    fp_serving_prepare(made, sites);
     /* release: partner is the acquire in fp_serving_published(). */
     atomic_store_explicit(&published, made, memory_order_release);
+    return 0;
 }
 
 struct fp_serving_sites *fp_serving_published(void)
@@ -254,13 +255,24 @@ static void read_message(struct fp_walk *walk, const struct fp_serving *serving,
     }
 }
 
+int fp_serving_message(struct fp_walk *walk, const struct fp_serving *serving,
+                       struct fp_message *message)
+{
+    memset(message, 0, sizeof *message);
+    read_message(walk, serving, message);
+    return message->kind != FP_MESSAGE_unknown;
+}
+
+uint64_t fp_serving_module(const struct fp_serving *serving)
+{
+    return slot_of(serving, FP_SITE_module);
+}
+
 int fp_serving_read(struct fp_walk *walk, const struct fp_serving *serving, struct fp_work *work)
 {
     struct fp_message message;
 
-    memset(&message, 0, sizeof message);
-    read_message(walk, serving, &message);
-    if (message.kind == FP_MESSAGE_unknown || message.tag.shape == FP_SHAPE_UNKNOWN)
+    if (!fp_serving_message(walk, serving, &message) || message.tag.shape == FP_SHAPE_UNKNOWN)
         return 0;
     work->kind = (uint8_t)message.kind;
     work->message = (struct fp_work_tag){message.tag.atom, message.tag.arity, message.tag.shape};

@@ -12,6 +12,7 @@
 
 #include "erts/layout.h"
 #include "erts/sites.h"
+#include "erts/term/message.h"
 #include "erts/term/walk.h"
 #include "format/record.h"
 
@@ -24,12 +25,16 @@ struct fp_serving_sites {
     _Atomic uint8_t is_valid[FP_SITES_MAX];
 };
 
+/* Sets `sites`, which the caller holds for as long as *serving is used, and the bounds.
+ * fp_serving_check() has to follow. */
+void fp_serving_prepare(struct fp_serving_sites *serving, struct fp_sites *sites);
+
 /* These sites are used from now on, in the whole process. Those of before are kept for good, as a
  * handler may have them in hand at any time: that is some 20 KB for each time that modules of OTP
- * were loaded anew. Without memory, and after FP_SERVING_TABLES_MAX changes, those of before stay.
- * A thread that may block, one at a time. */
+ * were loaded anew. 0; FP_ENOMEM; FP_EFULL after FP_SERVING_TABLES_MAX changes: those of before
+ * stay. A thread that may block, one at a time. */
 #define FP_SERVING_TABLES_MAX 100u
-void fp_serving_publish(struct fp_sites *sites);
+int fp_serving_publish(struct fp_sites *sites);
 /* NULL: there are none. */
 struct fp_serving_sites *fp_serving_published(void);
 /* Compares the code of all sites with what it was, and counts the atoms. Before the first use, and
@@ -61,5 +66,10 @@ int fp_serving_find(struct fp_serving_sites *sites, const uint64_t *word, uint32
 void fp_serving_walk(const struct fp_serving_sites *sites, struct fp_walk *walk,
                      const struct fp_memory *memory, const struct fp_layout *layout);
 
+/* The message, which may have a tag that could not be read. 1, or 0: nothing is known. */
+int fp_serving_message(struct fp_walk *walk, const struct fp_serving *serving,
+                       struct fp_message *message);
+/* The word of the callback module; 0: not known. */
+uint64_t fp_serving_module(const struct fp_serving *serving);
 /* Sets kind, message, serves, served_ref of *work, which are 0. 1, or 0: nothing is known. */
 int fp_serving_read(struct fp_walk *walk, const struct fp_serving *serving, struct fp_work *work);

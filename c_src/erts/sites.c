@@ -134,6 +134,16 @@ const struct fp_site *fp_sites_at(const struct fp_sites *sites, uint32_t at)
     return &sites->site[at];
 }
 
+int fp_sites_is_valid(const struct fp_site *site, const struct fp_memory *memory)
+{
+    unsigned char code[FP_SITE_BYTES];
+    uint64_t mfa[3] = {0};
+
+    return read_code(memory, site, code) == 0 && memcmp(code, site->code, sizeof code) == 0 &&
+           (site->mfa_at == 0 || fp_safe_read(memory, site->mfa_at, mfa, FP_MFA_SIZE) == 0) &&
+           memcmp(mfa, site->mfa, FP_MFA_SIZE) == 0;
+}
+
 uint32_t fp_sites_check(const struct fp_sites *sites, const struct fp_memory *memory,
                         uint8_t *is_valid)
 {

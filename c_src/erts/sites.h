@@ -85,6 +85,9 @@ const struct fp_site *fp_sites_at(const struct fp_sites *sites, uint32_t at);
 uint32_t fp_sites_check(const struct fp_sites *sites, const struct fp_memory *memory,
                         uint8_t *is_valid);
 
+/* 1: the code of this one is what it was. One or two reads. */
+int fp_sites_is_valid(const struct fp_site *site, const struct fp_memory *memory);
+
 /* The place of an address in the table, or -1. Some nanoseconds. */
 int fp_sites_find(const struct fp_sites *sites, uint64_t address);
 

@@ -19,9 +19,9 @@
 
 #include "base/maps.h"
 #include "erts/layout.h"
+#include "erts/serving.h"
 #include "erts/term/message.h"
 #include "erts/term/walk.h"
-#include "erts/sites.h"
 
 /* X(how) */
 #define FP_WAIT_MAP(X) X(unknown) X(call) X(monitor) X(start) X(port) X(socket) X(timer) X(lock)
@@ -65,21 +65,11 @@ struct fp_waits_counts {
 
 #define FP_WAITS_EXCLUDED_MAX 16u
 
-/* The types of gen_statem's events, as terms. */
-#define FP_EVENT_TYPE_MAP(X) X(call) X(cast) X(info) X(timeout) X(state_timeout)
-
-struct fp_event_types {
-#define FP_EVENT_TYPE_FIELD(name) uint64_t name;
-    FP_EVENT_TYPE_MAP(FP_EVENT_TYPE_FIELD)
-#undef FP_EVENT_TYPE_FIELD
-};
-
 struct fp_waits_options {
     const struct fp_layout *layout;
     const struct fp_memory *memory; /* of this thread */
     const struct fp_ranges *code;
     const struct fp_sites *sites;
-    const struct fp_event_types *event_type;
     uint64_t excluded[FP_WAITS_EXCLUDED_MAX];
     uint32_t excluded_n;
     /* Each wait that held still. */
@@ -98,8 +88,10 @@ struct fp_served {
 };
 
 /* Of one process that no scheduler runs, by its stack; of a stack of more than FP_SERVED_WORDS by
- * its root's end, where a server's frames are. `word`: room for them. 0; FP_EGONE; FP_ETORN: it
- * runs, or ran; FP_ENOENT: it is no server at work. */
+ * its root's end, where a server's frames are. `sites` were prepared and checked before (serving.h);
+ * the code of the one that is used is compared once more. `word`: room for the words. 0; FP_EGONE;
+ * FP_ETORN: it runs, or ran, or code was loaded; FP_ENOENT: it is no server at work. Of `options`:
+ * layout and memory. */
 #define FP_SERVED_WORDS 4096u
-int fp_waits_served(const struct fp_waits_options *options, uint64_t pid, uint64_t *word,
-                    struct fp_served *served);
+int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_sites *sites,
+                    uint64_t pid, uint64_t *word, struct fp_served *served);

@@ -21,7 +21,7 @@ struct bench {
     struct fp_sites *sites;
     struct fp_waits_options options;
     struct fp_waits_counts counts;
-    struct fp_event_types type;
+    struct fp_serving_sites serving;
     struct fp_wait wait[PROCESSES];
     uint32_t waits;
     uint64_t pid[PROCESSES];
@@ -59,6 +59,15 @@ static int look(void)
     return fp_waits_look(&b.options, &b.counts);
 }
 
+static int served_by(uint64_t pid, struct fp_served *served)
+{
+    uint64_t word[FP_SERVED_WORDS];
+
+    fp_serving_prepare(&b.serving, b.sites);
+    fp_serving_check(&b.serving, &b.vm.memory.reader, &b.vm.layout);
+    return fp_waits_served(&b.options, &b.serving, pid, word, served);
+}
+
 static void create(unsigned otp)
 {
     struct fake_body body[FUNCTIONS];
@@ -93,7 +102,6 @@ static void create(unsigned otp)
                                           .memory = &b.vm.memory.reader,
                                           .code = &b.vm.code,
                                           .sites = b.sites,
-                                          .event_type = &b.type,
                                           .each = keep};
 }
 
@@ -196,7 +204,6 @@ static void who_does_not_wait_is_no_source(void)
 /* Until it has a heap, its structure holds what is left of a process that has ended. */
 static void who_is_being_spawned_waits_for_nobody(void)
 {
-    uint64_t word[FP_SERVED_WORDS];
     struct fp_served served;
 
     create(29);
@@ -206,7 +213,7 @@ static void who_is_being_spawned_waits_for_nobody(void)
     CHECK_INT(look(), 0);
     CHECK(wait_of(2) != NULL && wait_of(3) == NULL);
     CHECK_INT(b.counts.moved, 1);
-    CHECK_INT(fp_waits_served(&b.options, b.pid[3], word, &served), FP_ETORN);
+    CHECK_INT(served_by(b.pid[3], &served), FP_ETORN);
     destroy();
 }
 
@@ -327,7 +334,7 @@ static void code_that_is_loaded_meanwhile_is_told(void)
 
 static void a_server_at_work_tells_its_call(void)
 {
-    uint64_t word[FP_SERVED_WORDS], from, module;
+    uint64_t from, module;
     struct fp_ref ref = ref_of(9);
     struct fp_served served;
 
@@ -349,17 +356,17 @@ static void a_server_at_work_tells_its_call(void)
         spawn_at(1, SLEEP);
         fake_set_stack(&b.vm, 1, stack, sizeof stack / sizeof *stack);
     }
-    CHECK_INT(fp_waits_served(&b.options, b.pid[1], word, &served), 0);
+    CHECK_INT(served_by(b.pid[1], &served), 0);
     CHECK_INT(served.message.kind, FP_MESSAGE_call);
     CHECK(served.message.tag.atom == b.get && served.message.tag.arity == 3);
     CHECK(served.message.from == b.pid[9]);
     CHECK(served.message.has_ref && fp_ref_is_equal(&served.message.ref, &ref));
     CHECK(served.module == module);
     fake_set(&b.vm, 1, FP_FIELD_state, 0x2a | FP_PSFLG_RUNNING);
-    CHECK_INT(fp_waits_served(&b.options, b.pid[1], word, &served), FP_ETORN);
-    CHECK_INT(fp_waits_served(&b.options, b.pid[9], word, &served), FP_EGONE);
+    CHECK_INT(served_by(b.pid[1], &served), FP_ETORN);
+    CHECK_INT(served_by(b.pid[9], &served), FP_EGONE);
     spawn_caller(3, 1);
-    CHECK_INT(fp_waits_served(&b.options, b.pid[3], word, &served), FP_ENOENT);
+    CHECK_INT(served_by(b.pid[3], &served), FP_ENOENT);
     destroy();
 }
 
@@ -367,7 +374,7 @@ static void a_server_at_work_tells_its_call(void)
  * than there are. */
 static void any_memory_is_survived(void)
 {
-    uint64_t random = 11, word[FP_SERVED_WORDS];
+    uint64_t random = 11;
 
     for (int round = 0; round < 400; round++) {
         create(round & 1 ? 25 : 27);
@@ -398,7 +405,7 @@ static void any_memory_is_survived(void)
         for (uint32_t n = 1; n < 40; n++) {
             struct fp_served served;
 
-            (void)fp_waits_served(&b.options, b.pid[n], word, &served);
+            (void)served_by(b.pid[n], &served);
         }
         destroy();
     }
