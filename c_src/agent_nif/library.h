@@ -38,8 +38,9 @@ static inline struct fp_library *fp_library(ErlNifEnv *env)
 /* Opens `memory` once. NULL, or why this build has no native engine here. For a dirty NIF. */
 const char *fp_library_open_memory(struct fp_library *library);
 
-/* The sites of waits, for a user who releases them; NULL: none are known. For a dirty NIF. */
-struct fp_sites *fp_library_sites(struct fp_library *library);
+/* The sites of waits, for a user who releases them, and their mark; NULL: none are known. For a
+ * dirty NIF. */
+struct fp_sites *fp_library_sites(struct fp_library *library, uint64_t *mark);
 
 /* The address of the calling process's structure; 0 when its word is not the process's pid. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);

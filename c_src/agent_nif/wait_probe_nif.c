@@ -236,14 +236,16 @@ static ERL_NIF_TERM monitors_term(struct probing *probing, uint64_t pid)
         return fp_result(env, err);
     probing->list = enif_make_list(env, 0);
     fp_walk_start(&probing->walk, &probing->memory, probing->layout, READS);
-    if (fp_monitors_each(&probing->walk, now.monitors, MONITORS_MAX, add_monitor, probing) < 0 ||
-        has_moved(probing, pid, &now))
+    err = fp_monitors_each(&probing->walk, now.monitors, MONITORS_MAX, add_monitor, probing);
+    if (has_moved(probing, pid, &now))
         return fp_result(env, FP_ETORN);
+    if (err < 0)
+        return fp_result(env, err);
     return fp_ok(env, probing->list);
 }
 
-/* (Pid) -> {ok, [{Ref, Type, IsOrigin, View, Name | none}]} | {error, gone | torn | Error}
- * The monitor tree of a process that waits. */
+/* (Pid) -> {ok, [{Ref, Type, IsOrigin, View, Name | none}]} | {error, gone | torn | full | Error}
+ * The monitor tree of a process that waits; full: it has more than MONITORS_MAX. */
 FP_NIF(monitor_terms)
 {
     struct probing *probing = malloc(sizeof *probing);
@@ -295,21 +297,27 @@ static int create_sites(ErlNifEnv *env, const struct fp_site_row *row, size_t ro
     return err;
 }
 
-static void exchange_sites(struct fp_library *library, struct fp_sites *sites, uint64_t mark)
+/* When they cannot be published, all stays as it is. */
+static int exchange_sites(struct fp_library *library, struct fp_sites *sites, uint64_t mark)
 {
-    struct fp_sites *old;
+    struct fp_sites *unused = sites;
+    int err;
 
     enif_mutex_lock(library->lock);
-    old = library->sites;
-    library->sites = sites;
-    fp_serving_publish(sites);
-    library->sites_mark = mark;
+    err = fp_serving_publish(sites);
+    if (err == 0) {
+        unused = library->sites;
+        library->sites = sites;
+        library->sites_mark = mark;
+    }
     enif_mutex_unlock(library->lock);
-    fp_sites_release(old);
+    fp_sites_release(unused);
+    return err;
 }
 
 /* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}
- * From now on a look knows these sites and no others. Roles: sites.h. The mark is kept. */
+ * From now on a look knows these sites and no others. Roles: sites.h. The mark is kept. full: they
+ * have changed too often (serving.h). */
 FP_NIF(wait_sites_set)
 {
     ERL_NIF_TERM head, tail = argv[0];
@@ -331,7 +339,7 @@ FP_NIF(wait_sites_set)
         err = create_sites(env, row, rows, &sites);
     free(row);
     if (err == 0)
-        exchange_sites(fp_library(env), sites, mark);
+        err = exchange_sites(fp_library(env), sites, mark);
     return fp_result(env, err);
 }
 
@@ -361,7 +369,8 @@ static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site)
 FP_NIF(wait_sites)
 {
     struct fp_library *library = fp_library(env);
-    struct fp_sites *sites = fp_library_sites(library);
+    uint64_t mark;
+    struct fp_sites *sites = fp_library_sites(library, &mark);
     uint8_t is_valid[FP_SITES_MAX];
     ERL_NIF_TERM list = enif_make_list(env, 0), valid;
     uint32_t count;
@@ -373,5 +382,5 @@ FP_NIF(wait_sites)
     while (count-- > 0)
         list = enif_make_list_cell(env, site_term(env, fp_sites_at(sites, count)), list);
     fp_sites_release(sites);
-    return enif_make_tuple3(env, enif_make_uint64(env, library->sites_mark), valid, list);
+    return enif_make_tuple3(env, enif_make_uint64(env, mark), valid, list);
 }

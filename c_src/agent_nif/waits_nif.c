@@ -11,12 +11,13 @@
 #include "terms/terms.h"
 #include "waits/waits.h"
 
-struct fp_sites *fp_library_sites(struct fp_library *library)
+struct fp_sites *fp_library_sites(struct fp_library *library, uint64_t *mark)
 {
     struct fp_sites *sites;
 
     enif_mutex_lock(library->lock);
     sites = library->sites;
+    *mark = library->sites_mark;
     fp_sites_retain(sites);
     enif_mutex_unlock(library->lock);
     return sites;
@@ -28,7 +29,6 @@ struct looking {
     struct fp_memory memory;
     struct fp_ranges code;
     struct fp_code_index *index;
-    struct fp_event_types event_type;
     struct fp_waits_options options;
     struct fp_sites *sites;
     uint32_t atoms;
@@ -44,9 +44,6 @@ static void make_atoms(struct looking *look)
 {
     ErlNifEnv *env = look->env;
 
-#define EVENT_TYPE(name) look->event_type.name = fp_atom(env, #name);
-    FP_EVENT_TYPE_MAP(EVENT_TYPE)
-#undef EVENT_TYPE
     for (enum fp_wait_how how = 0; how < FP_WAIT_HOWS; how++)
         look->how[how] = fp_atom(env, fp_wait_how_name(how));
     look->shape[0] = fp_atom(env, "atom");
@@ -60,6 +57,7 @@ static int open_look(ErlNifEnv *env, struct looking *look)
     struct fp_library *library = fp_library(env);
     struct fp_layout *layout = library->layout;
     struct fp_walk walk;
+    uint64_t mark;
     int err;
 
     memset(look, 0, sizeof *look);
@@ -67,7 +65,7 @@ static int open_look(ErlNifEnv *env, struct looking *look)
     look->memory.fd = -1;
     if (layout == NULL)
         return FP_ESTATE;
-    look->sites = fp_library_sites(library);
+    look->sites = fp_library_sites(library, &mark);
     if (look->sites == NULL)
         return FP_ESTATE;
     err = fp_safe_read_open_own(&look->memory);
@@ -85,7 +83,6 @@ static int open_look(ErlNifEnv *env, struct looking *look)
                                               .memory = &look->memory,
                                               .code = &look->code,
                                               .sites = look->sites,
-                                              .event_type = &look->event_type,
                                               .arg = look};
     return 0;
 }
@@ -249,16 +246,21 @@ static ERL_NIF_TERM served_term(struct looking *look, ERL_NIF_TERM pid,
 FP_NIF(waits_served)
 {
     ERL_NIF_TERM pid, pids = argv[0], term;
+    struct fp_serving_sites sites = {0};
     struct looking look;
     uint64_t *word = malloc(8 * FP_SERVED_WORDS);
     int err = open_look(env, &look);
 
     if (err == 0 && word == NULL)
         err = FP_ENOMEM;
+    if (err == 0) {
+        fp_serving_prepare(&sites, look.sites);
+        fp_serving_check(&sites, &look.memory, look.options.layout);
+    }
     while (err == 0 && enif_get_list_cell(env, pids, &pid, &pids)) {
         struct fp_served served;
 
-        if (fp_term_is_pid(pid) && fp_waits_served(&look.options, pid, word, &served) == 0)
+        if (fp_term_is_pid(pid) && fp_waits_served(&look.options, &sites, pid, word, &served) == 0)
             look.list = enif_make_list_cell(env, served_term(&look, pid, &served), look.list);
     }
     term = err == 0 ? fp_ok(env, look.list) : fp_result(env, err);

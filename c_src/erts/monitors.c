@@ -156,5 +156,5 @@ int fp_monitors_each(struct fp_walk *walk, uint64_t root, uint32_t most,
         if (node.left != 0)
             stack[depth++] = node.left;
     }
-    return (int)visited;
+    return depth > 0 ? FP_EFULL : (int)visited;
 }

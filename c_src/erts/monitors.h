@@ -58,7 +58,7 @@ static inline uint32_t fp_monitors_offset(const struct fp_layout *layout)
 int fp_monitors_find(struct fp_walk *walk, uint64_t root, const struct fp_ref *ref,
                      struct fp_monitor *monitor);
 
-/* Calls `each` with the monitors, in no order, `most` nodes at most. How many nodes were visited,
- * or FP_ETORN. */
+/* Calls `each` with the monitors, in no order, `most` nodes at most. How many nodes were visited;
+ * FP_EFULL: the tree has more; FP_ETORN. */
 int fp_monitors_each(struct fp_walk *walk, uint64_t root, uint32_t most,
                      void (*each)(void *arg, const struct fp_monitor *monitor), void *arg);

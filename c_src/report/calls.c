@@ -44,6 +44,7 @@ struct finding {
 
 static void vote(struct votes *votes, uint32_t stack, uint64_t count)
 {
+    uint64_t least = count;
     int free = -1;
 
     for (int i = 0; i < VOTES; i++) {
@@ -53,6 +54,8 @@ static void vote(struct votes *votes, uint32_t stack, uint64_t count)
         }
         if (votes->count[i] == 0)
             free = i;
+        if (votes->count[i] < least)
+            least = votes->count[i];
     }
     if (free >= 0) {
         votes->stack[free] = stack;
@@ -60,7 +63,9 @@ static void vote(struct votes *votes, uint32_t stack, uint64_t count)
         return;
     }
     for (int i = 0; i < VOTES; i++)
-        votes->count[i]--;
+        votes->count[i] -= least;
+    if (count > least)
+        vote(votes, stack, count - least);
 }
 
 static uint32_t elected(const struct votes *votes)

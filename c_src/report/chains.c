@@ -169,6 +169,9 @@ static int make_chain(struct chains *chains, const struct fp_tick_sample *sample
     int err = 0;
 
     *node = chains->sums->map[stack];
+    /* Two more frames have to find room: a name, and how the chain ends. */
+    if (depth + 2 > FP_FRAMES_MOST && waits_for(chains, sample) != 0)
+        return fp_aggregate_child(chains->sums, *node, chains->truncated, node);
     chains->walks++;
     while (err == 0 && end == 0 && waits_for(chains, sample) != 0) {
         const struct fp_tick_sample *next;
@@ -189,7 +192,6 @@ static int make_chain(struct chains *chains, const struct fp_tick_sample *sample
         } else {
             stack = tree->stack[next->stack].node;
             depth += chains->depth[stack];
-            /* Two more frames have to find room: another name, and how the chain ends. */
             if (++links == FP_CHAIN_LINKS_MOST || depth + 2 > FP_FRAMES_MOST)
                 end = chains->truncated;
             else if (err == 0)

@@ -5,7 +5,7 @@
  *
  * A frame of the library `waits_for` names each process. A chain ends with a process that does not
  * wait, with a port or another thing that has no stack, or with a frame `not_sampled` (the process
- * has no sample at this tick), `cycle` (it is in the chain already) or `truncated`. Samples without
+ * has no sample at this tick; one that was captured late stands in the next), `cycle` (it is in the chain already) or `truncated`. Samples without
  * the word `waits_for` are left out. */
 #pragma once
 

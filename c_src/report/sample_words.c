@@ -2,8 +2,8 @@
  * own. */
 #include "report/sample_words.h"
 
-/* KIND/TAG of 255 characters, each as %HH of three bytes. */
-#define TEXT_MOST (255 * 9 + 64)
+/* Of two atoms, as Node/Name: 255 characters of three bytes each, each byte as %HH. */
+#define TEXT_MOST (2 * 255 * 9 + 64)
 
 /* A colon is encoded in a file. Between the kind and the tag of a message stands a `/` there. */
 static int intern(struct fp_profile *profile, struct fp_slice text, bool is_message, uint32_t *id)

@@ -9,11 +9,11 @@
 #include "waits/edge.h"
 #include "waits/moment.h"
 
-/* Slots of one read of the process table; structures of one read. */
+/* Slots of one read of the process table. */
 #define CHUNK 4096u
-#define STRUCTURES 512u
-/* Processes whose edges are looked for together. */
+/* Processes whose structures are read, and whose edges are looked for, together. */
 #define BATCH 256u
+
 struct candidate {
     uint64_t address;
     struct fp_moment before;
@@ -32,7 +32,7 @@ struct look {
     uint8_t is_valid[FP_SITES_MAX];
     uint32_t candidates;
     struct candidate candidate[BATCH];
-    unsigned char structures[]; /* STRUCTURES x moment_bytes */
+    unsigned char structures[]; /* BATCH x moment_bytes */
 };
 
 const char *fp_wait_how_name(enum fp_wait_how how)
@@ -236,7 +236,7 @@ static int sites_stayed(const struct look *look)
 int fp_waits_look(const struct fp_waits_options *options, struct fp_waits_counts *counts)
 {
     uint32_t bytes = fp_moment_bytes(options->layout), slots = options->layout->process_limit, n;
-    struct look *look = malloc(sizeof *look + (size_t)STRUCTURES * bytes);
+    struct look *look = malloc(sizeof *look + (size_t)BATCH * bytes);
     int err = 0;
 
     memset(counts, 0, sizeof *counts);
