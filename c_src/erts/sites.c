@@ -134,14 +134,32 @@ const struct fp_site *fp_sites_at(const struct fp_sites *sites, uint32_t at)
     return &sites->site[at];
 }
 
+void fp_site_spans(const struct fp_site *site, struct fp_site_code *now,
+                   struct fp_safe_read_span span[2])
+{
+    memset(now->mfa, 0, sizeof now->mfa);
+    span[0] = (struct fp_safe_read_span){site->mfa_at, now->mfa,
+                                         site->mfa_at == 0 ? 0 : FP_MFA_SIZE, 0};
+    span[1] = (struct fp_safe_read_span){site->address - FP_SITE_BYTES_BEFORE, now->byte,
+                                         FP_SITE_BYTES, 0};
+}
+
+int fp_site_has_stayed(const struct fp_site *site, const struct fp_site_code *now,
+                       const struct fp_safe_read_span span[2])
+{
+    return span[0].result == 0 && span[1].result == 0 &&
+           memcmp(now->mfa, site->mfa, FP_MFA_SIZE) == 0 &&
+           memcmp(now->byte, site->code, FP_SITE_BYTES) == 0;
+}
+
 int fp_sites_is_valid(const struct fp_site *site, const struct fp_memory *memory)
 {
-    unsigned char code[FP_SITE_BYTES];
-    uint64_t mfa[3] = {0};
+    struct fp_safe_read_span span[2];
+    struct fp_site_code now;
 
-    return read_code(memory, site, code) == 0 && memcmp(code, site->code, sizeof code) == 0 &&
-           (site->mfa_at == 0 || fp_safe_read(memory, site->mfa_at, mfa, FP_MFA_SIZE) == 0) &&
-           memcmp(mfa, site->mfa, FP_MFA_SIZE) == 0;
+    fp_site_spans(site, &now, span);
+    fp_safe_read_batch(memory, span, 2);
+    return fp_site_has_stayed(site, &now, span);
 }
 
 uint32_t fp_sites_check(const struct fp_sites *sites, const struct fp_memory *memory,
@@ -149,28 +167,19 @@ uint32_t fp_sites_check(const struct fp_sites *sites, const struct fp_memory *me
 {
     enum { BATCH = 128 };
     struct fp_safe_read_span span[2 * BATCH];
-    struct code {
-        uint64_t mfa[3];
-        unsigned char byte[FP_SITE_BYTES];
-    } now[BATCH];
+    struct fp_site_code now[BATCH];
     uint32_t valid = 0;
 
     for (uint32_t from = 0; from < sites->count; from += BATCH) {
         const struct fp_site *site = sites->site + from;
         uint32_t n = sites->count - from < BATCH ? sites->count - from : BATCH;
 
-        for (uint32_t i = 0; i < n; i++) {
-            memset(now[i].mfa, 0, sizeof now[i].mfa);
-            span[2 * i] = (struct fp_safe_read_span){site[i].mfa_at, now[i].mfa,
-                                                     site[i].mfa_at == 0 ? 0 : FP_MFA_SIZE, 0};
-            span[2 * i + 1] = (struct fp_safe_read_span){site[i].address - FP_SITE_BYTES_BEFORE,
-                                                         now[i].byte, FP_SITE_BYTES, 0};
-        }
+        for (uint32_t i = 0; i < n; i++)
+            fp_site_spans(&site[i], &now[i], &span[(size_t)2 * i]);
         fp_safe_read_batch(memory, span, 2 * (size_t)n);
         for (uint32_t i = 0; i < n; i++) {
-            is_valid[from + i] = span[2 * i].result == 0 && span[2 * i + 1].result == 0 &&
-                                 memcmp(now[i].mfa, site[i].mfa, FP_MFA_SIZE) == 0 &&
-                                 memcmp(now[i].byte, site[i].code, FP_SITE_BYTES) == 0;
+            is_valid[from + i] =
+                (uint8_t)fp_site_has_stayed(&site[i], &now[i], &span[(size_t)2 * i]);
             valid += is_valid[from + i];
         }
     }

@@ -2,9 +2,11 @@
  *
  * flame_prof_wait_sites finds them with probes, in the modules that are loaded: at one address the
  * compiler has put the same thing into the same slot in every process. A table is immutable once
- * made; threads share it. Each has to compare the code at the addresses with what it was then,
- * fp_sites_check(), before it trusts one: modules are loaded anew, and code memory is used
- * again. */
+ * made; threads share it. Each has to compare the code at the addresses with what it was then:
+ * modules are loaded anew, and code memory is used again. fp_sites_check() compares all of them,
+ * before the first use and now and then; who uses one compares that one again with the terms
+ * (fp_sites_is_valid(), fp_site_spans()). The signal handler does not: between two checks of the
+ * sampler, for half a second, it may take a word of a stack for a site that is no more. */
 #pragma once
 
 #include <stddef.h>
@@ -85,8 +87,18 @@ const struct fp_site *fp_sites_at(const struct fp_sites *sites, uint32_t at);
 uint32_t fp_sites_check(const struct fp_sites *sites, const struct fp_memory *memory,
                         uint8_t *is_valid);
 
-/* 1: the code of this one is what it was. One or two reads. */
+/* 1: the code of this one is what it was. Two reads, as one batch. */
 int fp_sites_is_valid(const struct fp_site *site, const struct fp_memory *memory);
+
+/* The same as part of a caller's batch: what is to be read, and whether it is what it was. */
+struct fp_site_code {
+    uint64_t mfa[3];
+    unsigned char byte[FP_SITE_BYTES];
+};
+void fp_site_spans(const struct fp_site *site, struct fp_site_code *now,
+                   struct fp_safe_read_span span[2]);
+int fp_site_has_stayed(const struct fp_site *site, const struct fp_site_code *now,
+                       const struct fp_safe_read_span span[2]);
 
 /* The place of an address in the table, or -1. Some nanoseconds. */
 int fp_sites_find(const struct fp_sites *sites, uint64_t address);

@@ -232,6 +232,7 @@ static void a_sample_with_words_is_not_merged_with_others(void)
 #define LOOP (CODE + 0x200)   /* `i` */
 #define CALLS (CODE + 0x240)  /* `i` of a caller */
 #define REQUEST (CODE + 0x280)
+#define PORTS (CODE + 0x2c0) /* `i` */
 #define ROOT (CODE + 0x3000)
 
 struct bench {
@@ -257,7 +258,7 @@ static void publish(struct bench *b)
     static const struct fp_site_row rows[] = {
         {SERVES, FP_SITE_serves, 1},   {SERVES, FP_SITE_from, 3}, {WHOLE, FP_SITE_message, 0},
         {TYPED, FP_SITE_queue, 1},     {LOOP, FP_SITE_loop, 0},   {CALLS, FP_SITE_call, 1},
-        {REQUEST, FP_SITE_request, 0},
+        {REQUEST, FP_SITE_request, 0}, {PORTS, FP_SITE_port, 0},
     };
     struct fp_sites *sites;
 
@@ -580,6 +581,44 @@ static void a_site_whose_code_is_another_is_not_trusted(void)
     destroy(&b);
 }
 
+/* The code of all is compared twice a second. */
+static void a_site_whose_code_changes_between_two_checks_is_not_trusted(void)
+{
+    static const uint64_t site[] = {SERVES, CALLS, REQUEST};
+
+    for (size_t i = 0; i < sizeof site / sizeof *site; i++) {
+        struct bench b;
+
+        create(&b, 27);
+        STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get,
+               b.put, from(&b), ROOT);
+        tick(&b);
+        CHECK(b.has_work);
+        fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
+        tick(&b);
+        CHECK(b.has_work);
+        fake_set(&b.vm, 1, FP_FIELD_reds, 3000);
+        fake_put(&b.vm.memory, site[i] - 8, "\x01\x02", 2);
+        tick(&b);
+        CHECK_INT(b.samples, 1);
+        CHECK(!b.has_work);
+        destroy(&b);
+    }
+}
+
+static void a_process_that_waits_for_a_port_is_told_with_it(void)
+{
+    struct bench b;
+
+    create(&b, 27);
+    STANDS(&b, PORTS, FAKE_PORT(5), ROOT);
+    tick(&b);
+    CHECK(b.has_work);
+    CHECK_INT(b.work.waits, FP_WORK_PORT);
+    CHECK_INT(b.work.target.word, 5);
+    destroy(&b);
+}
+
 static void without_the_option_nothing_is_told(void)
 {
     struct bench b;
@@ -661,6 +700,8 @@ int main(int argc, char **argv)
     RUN(a_process_that_moves_while_its_terms_are_read_has_no_words);
     RUN(a_message_that_cannot_be_read_is_not_told);
     RUN(a_site_whose_code_is_another_is_not_trusted);
+    RUN(a_site_whose_code_changes_between_two_checks_is_not_trusted);
+    RUN(a_process_that_waits_for_a_port_is_told_with_it);
     RUN(without_the_option_nothing_is_told);
     RUN(the_site_nearest_to_the_root_counts_and_none_of_another_end);
     RUN(equal_sites_are_published_once);
