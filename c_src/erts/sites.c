@@ -138,8 +138,8 @@ void fp_site_spans(const struct fp_site *site, struct fp_site_code *now,
                    struct fp_safe_read_span span[2])
 {
     memset(now->mfa, 0, sizeof now->mfa);
-    span[0] = (struct fp_safe_read_span){site->mfa_at, now->mfa,
-                                         site->mfa_at == 0 ? 0 : FP_MFA_SIZE, 0};
+    span[0] =
+        (struct fp_safe_read_span){site->mfa_at, now->mfa, site->mfa_at == 0 ? 0 : FP_MFA_SIZE, 0};
     span[1] = (struct fp_safe_read_span){site->address - FP_SITE_BYTES_BEFORE, now->byte,
                                          FP_SITE_BYTES, 0};
 }

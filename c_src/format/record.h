@@ -142,7 +142,7 @@ enum fp_work_kind {
 
 /* What a process waits for, and what `target` and `node` are of it. */
 enum fp_work_target {
-    FP_WORK_NO_TARGET,         /* or not known */
+    FP_WORK_NO_TARGET,      /* or not known */
     FP_WORK_PROCESS,        /* number, serial */
     FP_WORK_PORT,           /* number */
     FP_WORK_REMOTE_PROCESS, /* number, serial; node: atom word */

@@ -42,30 +42,26 @@ struct finding {
 
 /* ---- votes -------------------------------------------------------------- */
 
-static void vote(struct votes *votes, uint32_t stack, uint64_t count)
+/* A sample with words stands for one tick. */
+static void vote(struct votes *votes, uint32_t stack)
 {
-    uint64_t least = count;
     int free = -1;
 
     for (int i = 0; i < VOTES; i++) {
         if (votes->count[i] > 0 && votes->stack[i] == stack) {
-            votes->count[i] += count;
+            votes->count[i]++;
             return;
         }
         if (votes->count[i] == 0)
             free = i;
-        if (votes->count[i] < least)
-            least = votes->count[i];
     }
     if (free >= 0) {
         votes->stack[free] = stack;
-        votes->count[free] = count;
+        votes->count[free] = 1;
         return;
     }
     for (int i = 0; i < VOTES; i++)
-        votes->count[i] -= least;
-    if (count > least)
-        vote(votes, stack, count - least);
+        votes->count[i]--;
 }
 
 static uint32_t elected(const struct votes *votes)
@@ -171,7 +167,7 @@ static int add_server(struct finding *finding, size_t place)
     run->call.message = finding->profile->words[sample->words].message;
     run->call.is_of_callee = true;
     run->call.served = run->call.ticks;
-    vote(&run->serving, sample->stack, (uint64_t)sample->count);
+    vote(&run->serving, sample->stack);
     return fp_table_put(&finding->serving, finding->budget,
                         hash_of(finding, sample, sample->serves), (uint32_t)place);
 }
@@ -210,7 +206,7 @@ static void join(struct finding *finding, const struct fp_tick_sample *caller, s
         run->call.callee = callee->process;
         run->call.message = finding->profile->words[callee->words].message;
         run->call.served += (uint64_t)caller->count;
-        vote(&run->serving, callee->stack, (uint64_t)caller->count);
+        vote(&run->serving, callee->stack);
         return;
     }
     target = fp_tick_target(&finding->tick, caller->process, run->call.waits_for);
@@ -218,7 +214,7 @@ static void join(struct finding *finding, const struct fp_tick_sample *caller, s
     if (run->call.served == 0)
         run->call.callee = target;
     if (callee != NULL)
-        vote(&run->otherwise, callee->stack, (uint64_t)caller->count);
+        vote(&run->otherwise, callee->stack);
 }
 
 static int add_caller(struct finding *finding, const struct fp_tick_sample *sample)

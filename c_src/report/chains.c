@@ -171,7 +171,9 @@ static int make_chain(struct chains *chains, const struct fp_tick_sample *sample
     *node = chains->sums->map[stack];
     /* Two more frames have to find room: a name, and how the chain ends. */
     if (depth + 2 > FP_FRAMES_MOST && waits_for(chains, sample) != 0)
-        return fp_aggregate_child(chains->sums, *node, chains->truncated, node);
+        return depth < FP_FRAMES_MOST
+                   ? fp_aggregate_child(chains->sums, *node, chains->truncated, node)
+                   : 0;
     chains->walks++;
     while (err == 0 && end == 0 && waits_for(chains, sample) != 0) {
         const struct fp_tick_sample *next;

@@ -23,8 +23,9 @@ static int read_moment(const struct fp_waits_options *options, uint64_t address,
 
 static int is_at_rest(const struct fp_moment *now)
 {
-    return (now->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS | FP_PSFLG_GC | FP_PSFLG_EXITING |
-                          FP_PSFLG_FREE)) == 0 &&
+    return (now->state &
+            (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_DIRTY_RUNNING |
+             FP_PSFLG_DIRTY_RUNNING_SYS | FP_PSFLG_GC | FP_PSFLG_EXITING | FP_PSFLG_FREE)) == 0 &&
            fp_moment_has_stack(now);
 }
 

@@ -208,6 +208,62 @@ static void for_want_of_memory_sums_are_refused(void)
     free(text);
 }
 
+/* A name on another node: both may be of 255 characters of three bytes, each byte as %HH. */
+static void the_longest_name_on_another_node_is_kept_whole(void)
+{
+    char atom[255 * 9 + 1], *text;
+    struct fp_profile *profile;
+    struct fp_slice told;
+
+    for (size_t i = 0; i < 255 * 3; i++)
+        memcpy(atom + 3 * i, i % 3 == 0 ? "%E2" : "%82", 4);
+    CHECK(asprintf(&text, WHOLE(1, "waits_for=%s/%s "), atom, atom) > 0);
+    profile = profile_of(text, strlen(text));
+    told = fp_profile_text(profile, profile->words[1].waits_for);
+    CHECK_INT(told.size, 2 * strlen(atom) + 1);
+    CHECK(memcmp(told.at + strlen(atom) + 1, atom, strlen(atom)) == 0);
+    fp_profile_destroy(profile);
+    free(text);
+}
+
+/* The deepest stacks that wait: no root is lost. */
+static void a_chain_for_which_there_is_no_room_keeps_its_root(void)
+{
+    for (unsigned frames = FP_FRAMES_MOST - 3; frames <= FP_FRAMES_MOST; frames++) {
+        struct fp_query query = {.filter = FP_FILTER_ALL, .with_chains = 1};
+        uint32_t nodes[FP_FRAMES_MOST];
+        struct fp_profile *profile;
+        struct fp_aggregate sums;
+        struct fp_slice leaf, root;
+        char *text;
+        size_t size, count;
+        FILE *out = open_memstream(&text, &size);
+
+        CHECK(out != NULL);
+        fprintf(out, "beam 42/1 [000] 1.000001: reductions=1/0 erl_pid=<0.1.0> name=p "
+                     "waits_for=<0.2.0> cpu-clock:\n");
+        for (unsigned i = 1; i < frames; i++)
+            fprintf(out, "\tffffffff f:f/0 (x.erl)\n");
+        fprintf(out, "\tffffffff r:root/0 (x.erl)\n\tffffffff waiting (status)\n\n");
+        fclose(out);
+        profile = profile_of(text, size);
+        CHECK_INT(profile->warning_count, 0);
+        CHECK_INT(fp_aggregate_make(&sums, profile, &query), 0);
+        CHECK_INT(sums.count, 1);
+        count = fp_aggregate_stack(&sums, sums.group[0].node, nodes);
+        CHECK_INT(count, frames + 2 <= FP_FRAMES_MOST ? frames + 2 : FP_FRAMES_MOST);
+        root = fp_aggregate_symbol(&sums, nodes[0]);
+        CHECK(root.size == 8 && memcmp(root.at, "r:root/0", 8) == 0);
+        leaf = fp_aggregate_symbol(&sums, nodes[count - 1]);
+        CHECK(leaf.at[0] == (frames + 2 <= FP_FRAMES_MOST ? 'n'
+                             : frames < FP_FRAMES_MOST    ? 't'
+                                                          : 'f'));
+        fp_aggregate_free(&sums);
+        fp_profile_destroy(profile);
+        free(text);
+    }
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -215,6 +271,8 @@ int main(int argc, char **argv)
     RUN(the_largest_references_are_read);
     RUN(behind_damage_words_are_those_of_the_sample);
     RUN(words_that_make_no_sense_are_damage);
+    RUN(the_longest_name_on_another_node_is_kept_whole);
+    RUN(a_chain_for_which_there_is_no_room_keeps_its_root);
     RUN(damaged_files_are_added_up);
     RUN(for_want_of_memory_sums_are_refused);
     return RUN_END();

@@ -370,6 +370,31 @@ static void a_server_at_work_tells_its_call(void)
     destroy();
 }
 
+/* In the frames of two servers, that of the root counts, with all that is told. */
+static void of_two_servers_on_a_stack_the_outer_one_is_told(void)
+{
+    struct fp_served served;
+    uint64_t outer, inner;
+
+    create(27);
+    outer = fake_atom_term(&b.vm, "outer", 5);
+    inner = fake_atom_term(&b.vm, "inner", 5);
+    {
+        const uint64_t stack[] = {FAKE_NIL,   at(SERVER), inner,    FAKE_NIL, inner,
+                                  at(SERVER), b.get,      FAKE_NIL, outer,    at(LOOP)};
+
+        spawn_at(1, SLEEP);
+        fake_set_stack(&b.vm, 1, stack, sizeof stack / sizeof *stack);
+    }
+    b.pid[1] = fake_pid(&b.vm.layout, 1);
+    CHECK_INT(served_by(b.pid[1], &served), 0);
+    CHECK(served.message.tag.atom == b.get);
+    CHECK(served.module == outer);
+    fake_set(&b.vm, 1, FP_FIELD_state, 0x2a | FP_PSFLG_DIRTY_RUNNING);
+    CHECK_INT(served_by(b.pid[1], &served), FP_ETORN);
+    destroy();
+}
+
 /* Any words in structures, stacks, terms and trees: every look ends, and tells no more processes
  * than there are. */
 static void any_memory_is_survived(void)
@@ -423,6 +448,7 @@ int main(int argc, char **argv)
     RUN(other_code_at_a_site_is_no_site);
     RUN(code_that_is_loaded_meanwhile_is_told);
     RUN(a_server_at_work_tells_its_call);
+    RUN(of_two_servers_on_a_stack_the_outer_one_is_told);
     RUN(any_memory_is_survived);
     return RUN_END();
 }
