@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/frames.h"
@@ -51,12 +52,9 @@ static int open_probing(ErlNifEnv *env, struct probing *probing)
 static int read_moment(const struct probing *probing, uint64_t pid, uint64_t *address,
                        struct fp_moment *now)
 {
-    unsigned char bytes[FP_PROBE_WINDOW];
-
     if (fp_process_table_lookup(probing->layout, &probing->memory, pid, address) != 0 ||
-        fp_safe_read(&probing->memory, *address, bytes, fp_moment_bytes(probing->layout)) != 0)
+        fp_moment_read(probing->layout, &probing->memory, *address, now) != 0)
         return FP_EGONE;
-    fp_moment_decode(probing->layout, bytes, now);
     return fp_process_status(now->state) == FP_STATUS_waiting && fp_moment_has_stack(now)
                ? 0
                : FP_ETORN;
@@ -68,12 +66,6 @@ static int has_moved(const struct probing *probing, uint64_t pid, const struct f
     uint64_t address;
 
     return read_moment(probing, pid, &address, &after) != 0 || !fp_moment_is_same(before, &after);
-}
-
-static ERL_NIF_TERM ref_term(ErlNifEnv *env, const struct fp_ref *ref)
-{
-    return enif_make_tuple3(env, enif_make_uint(env, ref->n[0]), enif_make_uint(env, ref->n[1]),
-                            enif_make_uint(env, ref->n[2]));
 }
 
 /* ----------------------------------------------------------------- views -- */
@@ -118,7 +110,7 @@ static ERL_NIF_TERM view(struct probing *probing, const struct fp_term *term, un
     case FP_TERM_PORT:
         return tagged(env, "port", term->word);
     case FP_TERM_REF:
-        return tagged(env, "ref", ref_term(env, &term->ref));
+        return tagged(env, "ref", fp_ref_view(env, &term->ref));
     case FP_TERM_TUPLE:
         return tuple_view(probing, term, depth);
     case FP_TERM_LIST:
@@ -217,11 +209,11 @@ static void add_monitor(void *arg, const struct fp_monitor *monitor)
     ErlNifEnv *env = probing->env;
     probing->list = enif_make_list_cell(
         env,
-        enif_make_tuple5(env, ref_term(env, &monitor->ref), fp_atom(env, type_names[monitor->type]),
-                         fp_boolean(env, monitor->is_origin), view(probing, &monitor->target, 0),
-                         monitor->name != 0 && monitor->name >> 6 < probing->walk.atoms
-                             ? monitor->name
-                             : fp_atom(env, "none")),
+        enif_make_tuple5(
+            env, fp_ref_view(env, &monitor->ref), fp_atom(env, type_names[monitor->type]),
+            fp_boolean(env, monitor->is_origin), view(probing, &monitor->target, 0),
+            monitor->name != 0 && monitor->name >> 6 < probing->walk.atoms ? monitor->name
+                                                                           : fp_atom(env, "none")),
         probing->list);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/term_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
@@ -33,7 +34,7 @@ struct looking {
     struct fp_sites *sites;
     uint32_t atoms;
     ERL_NIF_TERM list, none, unknown;
-    ERL_NIF_TERM how[FP_WAIT_HOWS], shape[2];
+    ERL_NIF_TERM how[FP_WAIT_HOWS];
     /* Site and tag of the last row: the next one often has the same, and shares the term. */
     uint64_t last_i;
     struct fp_tag last_tag;
@@ -46,8 +47,6 @@ static void make_atoms(struct looking *look)
 
     for (enum fp_wait_how how = 0; how < FP_WAIT_HOWS; how++)
         look->how[how] = fp_atom(env, fp_wait_how_name(how));
-    look->shape[0] = fp_atom(env, "atom");
-    look->shape[1] = fp_atom(env, "tuple");
     look->last_site = look->none = fp_atom(env, "none");
     look->unknown = fp_atom(env, "unknown");
 }
@@ -103,12 +102,6 @@ static int is_atom(const struct looking *look, uint64_t word)
     return fp_term_is_atom(word) && word >> 6 < look->atoms;
 }
 
-static ERL_NIF_TERM ref_term(ErlNifEnv *env, const struct fp_ref *ref)
-{
-    return enif_make_tuple3(env, enif_make_uint(env, ref->n[0]), enif_make_uint(env, ref->n[1]),
-                            enif_make_uint(env, ref->n[2]));
-}
-
 static ERL_NIF_TERM target_term(const struct looking *look, const struct fp_wait *wait)
 {
     const struct fp_term *target = &wait->target;
@@ -140,13 +133,9 @@ static ERL_NIF_TERM target_term(const struct looking *look, const struct fp_wait
 
 static ERL_NIF_TERM tag_term(const struct looking *look, const struct fp_tag *tag)
 {
-    if (tag->shape == FP_SHAPE_OTHER)
-        return fp_atom(look->env, "other");
-    if (tag->shape == FP_SHAPE_UNKNOWN || !is_atom(look, tag->atom))
-        return look->unknown;
-    return tag->shape == FP_SHAPE_ATOM ? enif_make_tuple2(look->env, look->shape[0], tag->atom)
-                                       : enif_make_tuple3(look->env, look->shape[1], tag->atom,
-                                                          enif_make_uint(look->env, tag->arity));
+    const int has_atom = tag->shape == FP_SHAPE_ATOM || tag->shape == FP_SHAPE_TUPLE;
+
+    return has_atom && !is_atom(look, tag->atom) ? look->unknown : fp_tag_view(look->env, tag);
 }
 
 static ERL_NIF_TERM shared_tag_term(struct looking *look, const struct fp_tag *tag)
@@ -181,7 +170,7 @@ static void add_wait(void *arg, const struct fp_wait *wait)
     ERL_NIF_TERM row;
 
     row = enif_make_tuple6(env, wait->pid, look->how[wait->how], target_term(look, wait),
-                           wait->has_ref ? ref_term(env, &wait->ref) : look->none,
+                           wait->has_ref ? fp_ref_view(env, &wait->ref) : look->none,
                            shared_tag_term(look, &wait->tag), site_term(look, wait->i));
     look->list = enif_make_list_cell(env, row, look->list);
 }
@@ -236,7 +225,7 @@ static ERL_NIF_TERM served_term(struct looking *look, ERL_NIF_TERM pid,
 
     return enif_make_tuple6(env, pid, fp_atom(env, fp_message_kind_name(message->kind)),
                             tag_term(look, &message->tag),
-                            message->has_ref ? ref_term(env, &message->ref) : look->none,
+                            message->has_ref ? fp_ref_view(env, &message->ref) : look->none,
                             fp_term_is_pid(message->from) ? message->from : look->none,
                             is_atom(look, served->module) ? served->module : look->none);
 }

@@ -4,8 +4,9 @@
  * fp_serving_find() looks for an address of the table of sites (sites.h) among the words and takes
  * what its slots hold; fp_serving_read() follows these terms into memory. The stack was copied and
  * proved to be of one moment by the caller, who proves afterwards that the terms were of that
- * moment, too, and that the site has its code (sites.h); in the signal handler (capture/handler.h) nothing moves. No allocation, no lock: any
- * thread, and the handler, but for fp_serving_publish(). */
+ * moment, too, and that the site has its code (sites.h); in the signal handler (capture/handler.h)
+ * nothing moves, and the code is trusted as of the sampler's last check. No allocation, no lock:
+ * any thread, and the handler, but for fp_serving_publish(). */
 #pragma once
 
 #include <stdatomic.h>

@@ -5,8 +5,8 @@
  *
  * A frame of the library `waits_for` names each process. A chain ends with a process that does not
  * wait, with a port or another thing that has no stack, or with a frame `not_sampled` (the process
- * has no sample at this tick; one that was captured late stands in the next), `cycle` (it is in the chain already) or `truncated`. Samples without
- * the word `waits_for` are left out. */
+ * has no sample at this tick; a sample that was captured late stands in the next one), `cycle` (it
+ * is in the chain already) or `truncated`. Samples without the word `waits_for` are left out. */
 #pragma once
 
 #include "report/aggregate.h"

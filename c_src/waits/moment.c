@@ -1,5 +1,7 @@
 #include "waits/moment.h"
 
+#include "base/error.h"
+
 uint32_t fp_moment_bytes(const struct fp_layout *layout)
 {
     static const enum fp_field field[] = {FP_FIELD_id,    FP_FIELD_i,      FP_FIELD_stop,
@@ -13,4 +15,15 @@ uint32_t fp_moment_bytes(const struct fp_layout *layout)
         bytes = end > bytes ? end : bytes;
     }
     return bytes;
+}
+
+int fp_moment_read(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t address,
+                   struct fp_moment *now)
+{
+    unsigned char bytes[FP_PROBE_WINDOW];
+
+    if (fp_safe_read(memory, address, bytes, fp_moment_bytes(layout)) != 0)
+        return FP_EGONE;
+    fp_moment_decode(layout, bytes, now);
+    return 0;
 }

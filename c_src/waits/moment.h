@@ -1,8 +1,9 @@
-/* moment.h - the fields of a process structure that say whether the process has run. Pure. */
+/* moment.h - the fields of a process structure that say whether the process has run. Any thread. */
 #pragma once
 
 #include <string.h>
 
+#include "base/safe_read.h"
 #include "erts/layout.h"
 #include "erts/monitors.h"
 
@@ -31,6 +32,10 @@ static inline void fp_moment_decode(const struct fp_layout *layout, const unsign
     memcpy(&now->monitors, bytes + fp_monitors_offset(layout), 8);
     now->gen_gcs = gen_gcs;
 }
+
+/* 0 or FP_EGONE. */
+int fp_moment_read(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t address,
+                   struct fp_moment *now);
 
 static inline int fp_moment_is_same(const struct fp_moment *a, const struct fp_moment *b)
 {

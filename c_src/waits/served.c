@@ -10,17 +10,6 @@
 /* Reads of the walk of one process. */
 #define BUDGET 64u
 
-static int read_moment(const struct fp_waits_options *options, uint64_t address,
-                       struct fp_moment *now)
-{
-    unsigned char bytes[FP_PROBE_WINDOW];
-
-    if (fp_safe_read(options->memory, address, bytes, fp_moment_bytes(options->layout)) != 0)
-        return FP_EGONE;
-    fp_moment_decode(options->layout, bytes, now);
-    return 0;
-}
-
 static int is_at_rest(const struct fp_moment *now)
 {
     return (now->state &
@@ -42,7 +31,7 @@ int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_si
 
     memset(served, 0, sizeof *served);
     if (err == 0)
-        err = read_moment(options, address, &before);
+        err = fp_moment_read(options->layout, options->memory, address, &before);
     if (err != 0 || before.id != pid)
         return FP_EGONE;
     if (!is_at_rest(&before))
@@ -59,7 +48,8 @@ int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_si
     fp_walk_term(&walk, fp_serving_module(&serving), &module);
     served->module = module.kind == FP_TERM_ATOM ? module.word : 0;
     if (!fp_sites_is_valid(serving.site, options->memory) ||
-        read_moment(options, address, &after) != 0 || !fp_moment_is_same(&before, &after))
+        fp_moment_read(options->layout, options->memory, address, &after) != 0 ||
+        !fp_moment_is_same(&before, &after))
         return FP_ETORN;
     return err;
 }

@@ -88,10 +88,10 @@ struct fp_served {
 };
 
 /* Of one process that no scheduler runs, by its stack; of a stack of more than FP_SERVED_WORDS by
- * its root's end, where a server's frames are. `sites` were prepared and checked before (serving.h);
- * the code of the one that is used is compared once more. `word`: room for the words. 0; FP_EGONE;
- * FP_ETORN: it runs, or ran, or code was loaded; FP_ENOENT: it is no server at work. Of `options`:
- * layout and memory. */
+ * its root's end, where a server's frames are. Of `options` it takes layout and memory. `sites`
+ * were prepared and checked before (serving.h); the code of the one that is used is compared once
+ * more. `word`: room for the words. 0; FP_EGONE; FP_ETORN: it runs, or ran, or code was loaded;
+ * FP_ENOENT: it is no server at work. */
 #define FP_SERVED_WORDS 4096u
 int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_sites *sites,
                     uint64_t pid, uint64_t *word, struct fp_served *served);
