@@ -79,6 +79,7 @@ int fp_serving_publish(struct fp_sites *sites)
         return FP_ENOMEM;
     atomic_fetch_add(&tables, 1);
     fp_sites_retain(sites);
+    made->before = before;
     fp_serving_prepare(made, sites);
     /* release: partner is the acquire in fp_serving_published(). */
     atomic_store_explicit(&published, made, memory_order_release);

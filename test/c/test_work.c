@@ -679,6 +679,29 @@ static void equal_sites_are_published_once(void)
     destroy(&b);
 }
 
+/* The last of all: no other table can be published after it. */
+static void tables_that_change_too_often_are_refused(void)
+{
+    struct bench b;
+    struct fp_serving_sites *last = NULL;
+    int err = 0;
+
+    create(&b, 27);
+    for (uint32_t n = 0; n <= FP_SERVING_TABLES_MAX && err == 0; n++) {
+        struct fp_site_row rows[] = {{SERVES, FP_SITE_serves, n % 50},
+                                     {WHOLE, FP_SITE_cast, n / 50}};
+        struct fp_sites *sites;
+
+        CHECK_INT(fp_sites_create(&sites, &b.vm.memory.reader, &b.vm.code, rows, 2), 0);
+        last = fp_serving_published();
+        err = fp_serving_publish(sites);
+        fp_sites_release(sites);
+    }
+    CHECK_INT(err, FP_EFULL);
+    CHECK(fp_serving_published() == last);
+    destroy(&b);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -705,5 +728,6 @@ int main(int argc, char **argv)
     RUN(without_the_option_nothing_is_told);
     RUN(the_site_nearest_to_the_root_counts_and_none_of_another_end);
     RUN(equal_sites_are_published_once);
+    RUN(tables_that_change_too_often_are_refused);
     return RUN_END();
 }
