@@ -264,13 +264,17 @@ int64_t fp_queue_fragments(struct fp_page_cache *cache, const struct fp_queue_no
 
 /* ------------------------------------------------------------ calibration -- */
 
-/* From the first to the last node, all of them messages of `from`. How many, or -1. */
+/* Probes have fewer nodes. */
+#define PROBE_NODES 1000u
+
+/* From the first to the last node, all of them messages of `from`. How many, or -1. Signals count
+ * as steps: at a wrong offset they may lead in a circle. */
 static int64_t walk(struct fp_page_cache *cache, const struct fp_chain *chain, uint64_t from)
 {
     uint64_t at = chain->first;
     int64_t n = 0;
 
-    while (at != 0 && n < 1000) {
+    for (unsigned steps = 0; at != 0 && steps < PROBE_NODES; steps++) {
         struct fp_queue_node node;
 
         if (fp_queue_node_read(cache, at, &node) != 0)

@@ -326,6 +326,19 @@ static void probes_with_anything_else_are_refused(void)
     finish(p);
 }
 
+/* As a list at a wrong offset may be. */
+static void signals_in_a_circle_are_refused(void)
+{
+    struct probes *p = probed(27);
+    uint64_t signal = fake_queue_add(&p->queue[0], FAKE_INNER, FAKE_SIGNAL, 0);
+
+    CHECK(checked(p) == NULL);
+    fake_put_word(&p->vm.memory, signal, signal);
+    fake_put_word(&p->vm.memory, fake_queue_at(&p->queue[0], FAKE_INNER) + 8, signal + 8);
+    CHECK(checked(p) != NULL);
+    finish(p);
+}
+
 static void too_few_probes_are_refused(void)
 {
     struct probes *p = probed(29);
@@ -350,6 +363,7 @@ int main(int argc, char **argv)
     RUN(fragments_count_as_memory);
     RUN(probes_with_what_was_sent_are_accepted);
     RUN(probes_with_anything_else_are_refused);
+    RUN(signals_in_a_circle_are_refused);
     RUN(too_few_probes_are_refused);
     return RUN_END();
 }
