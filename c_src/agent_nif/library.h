@@ -82,7 +82,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(selector_next, 2, CPU)                                                                       \
     X(session_node_metrics, 2, 0)                                                                  \
     X(mailbox_open, 2, CPU)                                                                        \
-    X(mailbox_next, 2, CPU)                                                                        \
+    X(mailbox_next, 2, IO)                                                                         \
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
     X(wait_sites_set, 2, IO)                                                                       \

@@ -1,5 +1,5 @@
-/* mailbox_nif.c - looks at mailboxes, for flame_prof_mailbox: steps of some milliseconds on a dirty
- * scheduler. */
+/* mailbox_nif.c - looks at mailboxes, for flame_prof_mailbox. A step takes some milliseconds and may
+ * sleep between attempts, so it has a dirty I/O scheduler. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
@@ -17,18 +17,23 @@ struct mailbox_handle {
     struct fp_memory memory;
     int is_open;
     uint32_t rows;
-    struct fp_mailbox *mailbox; /* NULL: creation has failed */
+    struct fp_mailbox *mailbox; /* NULL: creation has failed, or the answer was told */
 };
 
-void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object)
+static void release(struct mailbox_handle *handle)
 {
-    struct mailbox_handle *handle = object;
-
-    (void)env;
     if (handle->mailbox != NULL)
         fp_mailbox_close(handle->mailbox);
     if (handle->is_open)
         fp_safe_read_close(&handle->memory);
+    handle->mailbox = NULL;
+    handle->is_open = 0;
+}
+
+void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object)
+{
+    (void)env;
+    release(object); /* something is left only of a look that was given up */
 }
 
 static int get_limits(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_mailbox_limits *limits,
@@ -168,6 +173,8 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
                answer->expected < 0 ? fp_atom(env, "unknown")
                                     : enif_make_int64(env, answer->expected));
     fp_map_put(env, &map, "complete", fp_boolean(env, answer->is_complete));
+    fp_map_put(env, &map, "ran", fp_boolean(env, answer->has_run));
+    fp_map_put(env, &map, "ended", fp_boolean(env, answer->has_ended));
     fp_map_put(env, &map, "moved", fp_boolean(env, answer->has_moved));
     fp_map_put(env, &map, "buffers_unknown", fp_boolean(env, answer->buffers_unknown));
     fp_map_put(env, &map, "error",
@@ -178,7 +185,8 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
     return map;
 }
 
-/* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer */
+/* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer. Once only: the memory is
+ * freed here, as destructors have a normal scheduler. */
 FP_NIF(mailbox_next)
 {
     struct fp_library *library = fp_library(env);
@@ -189,15 +197,18 @@ FP_NIF(mailbox_next)
 
     if (!enif_get_resource(env, argv[0], library->mailbox_type, (void **)&handle) ||
         !enif_get_uint(env, argv[1], &nodes) || nodes == 0 || nodes > STEP_MAX ||
-        handle->mailbox == NULL ||
         atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);
-    term = fp_atom(env, "more");
-    if (fp_mailbox_step(handle->mailbox, nodes)) {
+    if (handle->mailbox == NULL) {
+        term = enif_make_badarg(env);
+    } else if (!fp_mailbox_step(handle->mailbox, nodes)) {
+        term = fp_atom(env, "more");
+    } else {
         to.rows = handle->rows;
         if (fp_safe_read(&handle->memory, to.layout->atom_entries, &to.atoms, 4) != 0)
             to.atoms = 0;
         term = answer_term(&to, fp_mailbox_answer(handle->mailbox));
+        release(handle);
     }
     atomic_store_explicit(&handle->entered, 0, memory_order_release);
     return term;
