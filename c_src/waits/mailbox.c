@@ -45,8 +45,8 @@ struct fp_mailbox {
     int64_t in_chain;                 /* messages read of it */
     uint64_t since_mark, mark, marks; /* for loops: an address, and when it is replaced */
     uint64_t visited, visited_room;
-    uint32_t *address_of; /* of each message, from the 4th bit on */
-    uint32_t items;
+    uint32_t *address_of;    /* of each message, from the 4th bit on */
+    uint32_t items, signals; /* of the chunk */
     struct item item[CHUNK];
     struct fp_mailbox_answer answer;
 };
@@ -160,7 +160,7 @@ static int read_chunk(struct fp_mailbox *m)
     uint32_t nodes = 0;
     int err = 0;
 
-    m->items = 0;
+    m->items = m->signals = 0;
     while (err == 0 && m->chain < m->queues.chains && m->items < CHUNK && nodes < 4 * CHUNK) {
         struct fp_queue_node node;
 
@@ -175,7 +175,7 @@ static int read_chunk(struct fp_mailbox *m)
             break;
         nodes++;
         if (node.kind == FP_NODE_SIGNAL)
-            m->answer.signals++;
+            m->signals++;
         else
             err = add_item(m, &node);
         if (err == 0 && m->at == m->queues.chain[m->chain].last)
@@ -209,15 +209,44 @@ static uint64_t oldest_message(const struct fp_mailbox *m, const struct fp_queue
     return 0;
 }
 
-/* How many of the oldest messages the process has taken by now. 0 or FP_ETORN. */
+/* Only the process takes messages. Code that takes one and comes back to where it was has counted a
+ * reduction. */
+static int has_run(const struct fp_queues *then, const struct fp_queues *now)
+{
+    return fp_queues_run(then) || fp_queues_run(now) || then->i != now->i ||
+           then->reds != now->reds;
+}
+
+/* Each buffer of senders begins with the message that it began with, and it was not freed. */
+static int has_same_buffers(const struct fp_queues *then, const struct fp_queues *now)
+{
+    for (uint32_t k = 3; k < then->chains; k++) {
+        uint32_t n = 3;
+
+        while (n < now->chains && now->chain[n].first != then->chain[k].first)
+            n++;
+        if (n == now->chains)
+            return 0;
+    }
+    return !has_run(then, now);
+}
+
+/* How many of the oldest messages the process has taken by now, as far as addresses tell. 0 or
+ * FP_ETORN. */
 static int count_taken(const struct fp_mailbox *m, const struct fp_queues *now, uint64_t *taken)
 {
     uint64_t oldest = oldest_message(m, now);
 
     *taken = 0;
-    if (m->oldest == 0 || oldest == m->oldest)
-        return m->oldest == 0 && oldest != 0 && m->queues.chains > 3 ? FP_ETORN : 0;
-    if (oldest <= 1)
+    if (m->oldest == 1 || oldest == 1)
+        return FP_ETORN;
+    if (m->oldest == 0)
+        return m->queues.chains == 3 || (oldest == 0 && has_same_buffers(&m->queues, now))
+                   ? 0
+                   : FP_ETORN;
+    if (oldest == m->oldest) /* back again: another one at its address */
+        return m->answer.taken == 0 ? 0 : FP_ETORN;
+    if (oldest == 0)
         return FP_ETORN;
     for (uint64_t k = m->answer.taken; k < m->visited; k++)
         if (m->address_of[k] == (uint32_t)(oldest >> 3)) {
@@ -242,9 +271,7 @@ static int has_torn(const struct fp_mailbox *m, const struct fp_queues *now, uin
 
 static int has_moved(const struct fp_queues *then, const struct fp_queues *now)
 {
-    return fp_queues_run(then) || fp_queues_run(now) || then->i != now->i ||
-           then->reds != now->reds || then->chains != now->chains ||
-           then->fetched != now->fetched ||
+    return has_run(then, now) || then->chains != now->chains || then->fetched != now->fetched ||
            memcmp(then->chain, now->chain, then->chains * sizeof *then->chain) != 0;
 }
 
@@ -276,6 +303,9 @@ static int confirm(struct fp_mailbox *m)
     if (err != 0)
         return err;
     m->answer.taken = taken;
+    m->answer.signals += m->signals;
+    if (m->items + m->signals > 0) /* else the queues were empty when they were copied */
+        m->answer.has_run |= has_run(&m->queues, &now);
     m->answer.has_moved |= has_moved(&m->queues, &now);
     for (uint32_t k = 0; k < m->items; k++)
         if (first + k < taken)
@@ -310,6 +340,7 @@ static void begin(struct fp_mailbox *m)
     fp_tally_clear(&answer->tags);
     answer->messages = answer->undecoded = answer->signals = answer->taken = 0;
     answer->doubtful = answer->bytes = answer->on_heap = 0;
+    answer->has_run = 0;
     answer->oldest_count = 0;
     answer->attempts++;
     m->visited = 0;
@@ -339,7 +370,8 @@ static void begin(struct fp_mailbox *m)
 static int ends(struct fp_mailbox *m, int err)
 {
     m->answer.err = err;
-    m->answer.is_complete = err == 0 && m->chain == m->queues.chains && m->answer.doubtful == 0 &&
+    m->answer.has_ended = err == 0 && m->chain == m->queues.chains;
+    m->answer.is_complete = m->answer.has_ended && !m->answer.has_run && m->answer.doubtful == 0 &&
                             !m->queues.buffers_unknown;
     m->is_done = 1;
     fp_tally_sort(&m->answer.senders);

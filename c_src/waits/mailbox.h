@@ -8,11 +8,16 @@
  *   - after each CHUNK of messages its oldest message is looked up among those that were read: what
  *     lies behind it was in the queue while it was read. Messages that were taken at that moment
  *     are `doubtful`, and not counted
- *   - where the oldest is none of them, where the process has collected (its messages may have
- *     moved), or where a chain does not end where it should: it begins again, a limited number of
- *     times. Then the answer is what was certain until there, and not complete.
+ *   - where the oldest is none of them, or cannot be found, where the process has collected (its
+ *     messages may have moved), or where a chain does not end where it should: it begins again, a
+ *     limited number of times. Then the answer is what was told until there, and not complete.
  *
- * One thread at a time, which may take milliseconds a step. 3 MB, and 4 bytes a message. */
+ * Messages are told apart by their addresses. While the process does not run, that is certain: it
+ * frees none. Once it runs (`has_run`) it may free a message, and a later one may get its address:
+ * the counts then are as far as addresses tell, and never complete.
+ *
+ * One thread at a time, which may take milliseconds a step, and pauses. 3.7 MB and 4 bytes a
+ * message, beside the window of `memory` (1 MB). */
 #pragma once
 
 #include "erts/message_queue.h"
@@ -32,7 +37,7 @@ struct fp_mailbox_message {
 };
 
 struct fp_mailbox_answer {
-    uint64_t messages;   /* that were in the queue, each read whole */
+    uint64_t messages;   /* that were in the queue, each read whole (but see `has_run`) */
     uint64_t undecoded;  /* of them from other nodes, and not decoded yet: no tag */
     uint64_t signals;    /* beside them: exits, monitors, replies to an alias, not yet handled */
     uint64_t taken;      /* of the oldest, by the process, during the look */
@@ -42,6 +47,8 @@ struct fp_mailbox_answer {
     int64_t expected;    /* messages by the process's own counters; -1: they do not tell */
     int is_complete;     /* `messages` are all that were there when it began */
     int has_moved;       /* the process ran, or messages came or went, meanwhile */
+    int has_run;         /* the process ran while messages were read: see above */
+    int has_ended;       /* all was read that was there when it began */
     int buffers_unknown; /* messages in senders' buffers that could not be read */
     uint32_t attempts;
     int err; /* FP_EGONE: the process exited meanwhile; FP_ETORN: it moved too fast */

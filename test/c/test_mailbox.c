@@ -78,6 +78,17 @@ static void an_empty_mailbox_is_complete(void)
     destroy(f);
 }
 
+static void an_empty_mailbox_of_a_process_that_runs_is_complete(void)
+{
+    struct fixture *f = create(27);
+
+    fake_set(&f->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING);
+    look(f, 1000);
+    CHECK(f->answer->is_complete);
+    CHECK_INT(f->answer->messages, 0);
+    destroy(f);
+}
+
 static void messages_are_counted_by_sender_and_tag(void)
 {
     static const unsigned releases[] = {25, 27, 29};
@@ -209,12 +220,34 @@ static void a_node_in_a_hole_is_torn(void)
     destroy(f);
 }
 
+/* The oldest message is not found behind them: what the process has taken is not known. */
+static void more_signals_at_the_head_than_are_read_are_torn(void)
+{
+    struct fixture *f = create(27);
+
+    for (unsigned n = 0; n < 300; n++)
+        fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
+    add(f, FAKE_MIDDLE, f->get, SENDER(1), 10);
+    look(f, 5000);
+    CHECK(!f->answer->is_complete);
+    CHECK_INT(f->answer->err, FP_ETORN);
+    CHECK_INT(f->answer->messages, 0);
+    CHECK_INT(f->answer->signals, 0);
+    destroy(f);
+}
+
 /* ------------------------------------------------------------------ moving -- */
 
 /* Not the look-up in the process table. */
 static int is_structure(const struct fixture *f, uint64_t address, size_t size)
 {
     return address == fake_process_at(1) && size == f->vm.layout.release.process_size;
+}
+
+/* The process has run. */
+static void run(struct fixture *f)
+{
+    fake_set(&f->vm, 1, FP_FIELD_reds, f->reads);
 }
 
 /* The process takes `taken` messages at its n-th reading. */
@@ -225,9 +258,11 @@ static void take(struct fake_memory *memory, void *arg, uint64_t address, size_t
     struct fixture *f = arg;
 
     (void)memory;
-    if (is_structure(f, address, size) && ++f->reads == take_at)
+    if (is_structure(f, address, size) && ++f->reads == take_at) {
         for (unsigned n = 0; n < taken; n++)
             fake_queue_take(&f->queue);
+        run(f);
+    }
 }
 
 static struct fixture *taking(unsigned at, unsigned n)
@@ -267,9 +302,123 @@ static void what_was_read_before_it_is_taken_is_counted(void)
 
     look(f, 10000);
     CHECK(f->answer->has_moved);
-    CHECK(f->answer->is_complete);
+    CHECK(f->answer->has_run);
+    CHECK(f->answer->has_ended);
+    CHECK(!f->answer->is_complete);
+    CHECK_INT(f->answer->err, 0);
+    CHECK_INT(f->answer->doubtful, 0);
     CHECK_INT(f->answer->taken, 700);
     CHECK_INT(f->answer->messages, 5000);
+    destroy(f);
+}
+
+/* It takes all messages, and the next one gets the memory of the first. */
+static void reuse(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    struct fixture *f = arg;
+
+    (void)memory;
+    if (is_structure(f, address, size) && ++f->reads == 3) {
+        uint64_t inner = fake_queue_at(&f->queue, FAKE_INNER);
+        uint64_t first = fake_word(&f->vm.memory, inner);
+
+        fake_put_word(&f->vm.memory, first, 0);
+        fake_put_word(&f->vm.memory, inner + 8, first);
+        run(f);
+    }
+}
+
+static void an_address_may_be_that_of_another_message(void)
+{
+    struct fixture *f = create(25);
+
+    add(f, FAKE_INNER, f->get, SENDER(1), 1);
+    f->vm.memory.before_read = reuse;
+    f->vm.memory.arg = f;
+    look(f, 1000);
+    CHECK(!f->answer->is_complete);
+    CHECK(f->answer->has_run);
+    destroy(f);
+}
+
+#define BUFFERS (FAKE_MISC + 0x100000)
+#define QUEUE_IN_BUFFER 40u
+
+/* All messages are in one of the buffers of senders. */
+static struct fixture *buffered(void)
+{
+    struct fixture *f = create(27);
+    uint64_t first = f->queue.heap.at, last = 0;
+
+    for (unsigned n = 0; n < 5; n++)
+        last = fake_queue_add(&f->queue, FAKE_OUTER, f->get, SENDER(1));
+    fake_put_word(&f->vm.memory, fake_queue_at(&f->queue, FAKE_OUTER), 0);
+    fake_put_word(&f->vm.memory, fake_queue_at(&f->queue, FAKE_OUTER) + 8,
+                  fake_queue_at(&f->queue, FAKE_OUTER));
+    for (uint64_t k = 0; k < FP_QUEUE_BUFFERS; k++) {
+        uint64_t at = BUFFERS + 128 * k + QUEUE_IN_BUFFER;
+
+        fake_put_word(&f->vm.memory, at, k == 7 ? first : 0);
+        fake_put_word(&f->vm.memory, at + 8, k == 7 ? last : at);
+    }
+    fake_put_word(&f->vm.memory, fake_process_at(1) + f->vm.layout.release.queue.buffers, BUFFERS);
+    return f;
+}
+
+static void messages_in_buffers_alone_are_counted(void)
+{
+    struct fixture *f = buffered();
+
+    look(f, 1000);
+    CHECK(f->answer->is_complete);
+    CHECK_INT(f->answer->messages, 5);
+    destroy(f);
+}
+
+static void run_always(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    struct fixture *f = arg;
+
+    (void)memory;
+    if (is_structure(f, address, size) && ++f->reads)
+        run(f);
+}
+
+/* It may have taken them, and others have come. */
+static void messages_in_buffers_alone_are_torn_when_the_process_ran(void)
+{
+    struct fixture *f = buffered();
+
+    f->vm.memory.before_read = run_always;
+    f->vm.memory.arg = f;
+    look(f, 5000);
+    CHECK_INT(f->answer->err, FP_ETORN);
+    CHECK_INT(f->answer->messages, 0);
+    destroy(f);
+}
+
+static void empty_buffer(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    struct fixture *f = arg;
+    uint64_t at = BUFFERS + 128 * 7 + QUEUE_IN_BUFFER;
+
+    (void)memory;
+    if (is_structure(f, address, size) && ++f->reads == 3) {
+        fake_put_word(&f->vm.memory, at, 0);
+        fake_put_word(&f->vm.memory, at + 8, at);
+    }
+}
+
+static void buffers_that_were_emptied_are_read_again(void)
+{
+    struct fixture *f = buffered();
+
+    f->vm.memory.before_read = empty_buffer;
+    f->vm.memory.arg = f;
+    look(f, 1000);
+    CHECK_INT(f->answer->attempts, 2);
+    CHECK_INT(f->answer->messages, 0);
+    CHECK(f->answer->is_complete);
     destroy(f);
 }
 
@@ -379,6 +528,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(an_empty_mailbox_is_complete);
+    RUN(an_empty_mailbox_of_a_process_that_runs_is_complete);
     RUN(messages_are_counted_by_sender_and_tag);
     RUN(undecoded_messages_have_a_node_and_no_tag);
     RUN(more_senders_than_there_is_room_for_are_counted_together);
@@ -387,8 +537,13 @@ int main(int argc, char **argv)
     RUN(a_chain_with_another_number_is_torn);
     RUN(a_chain_that_ends_early_is_torn);
     RUN(a_node_in_a_hole_is_torn);
+    RUN(more_signals_at_the_head_than_are_read_are_torn);
     RUN(what_is_taken_while_it_is_read_is_not_counted);
     RUN(what_was_read_before_it_is_taken_is_counted);
+    RUN(an_address_may_be_that_of_another_message);
+    RUN(messages_in_buffers_alone_are_counted);
+    RUN(messages_in_buffers_alone_are_torn_when_the_process_ran);
+    RUN(buffers_that_were_emptied_are_read_again);
     RUN(a_queue_that_is_emptied_is_read_again);
     RUN(a_collection_moves_terms_on_the_heap);
     RUN(a_process_that_collects_for_ever_is_torn);
