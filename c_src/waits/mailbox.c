@@ -379,6 +379,12 @@ static int ends(struct fp_mailbox *m, int err)
     return 1;
 }
 
+/* A small queue is soon read again, while the process stands still. */
+static int is_worth_another(const struct fp_mailbox *m)
+{
+    return m->answer.has_run && m->visited <= CHUNK && m->answer.attempts < ATTEMPTS_AT_ONCE;
+}
+
 int fp_mailbox_step(struct fp_mailbox *m, uint32_t nodes)
 {
     for (uint32_t done = 0; !m->is_done && done < nodes; done += CHUNK) {
@@ -388,8 +394,12 @@ int fp_mailbox_step(struct fp_mailbox *m, uint32_t nodes)
             err = read_chunk(m);
         if (err == 0)
             err = confirm(m);
-        if (err == 0 && m->chain == m->queues.chains)
-            return ends(m, 0);
+        if (err == 0 && m->chain == m->queues.chains) {
+            if (is_late || !is_worth_another(m))
+                return ends(m, 0);
+            begin(m);
+            continue;
+        }
         if (err == FP_EGONE || err == FP_ENOMEM || is_late ||
             m->answer.messages >= m->limits.messages ||
             (err != 0 && m->answer.attempts >= ATTEMPTS))

@@ -328,7 +328,7 @@ static void reuse(struct fake_memory *memory, void *arg, uint64_t address, size_
     }
 }
 
-static void an_address_may_be_that_of_another_message(void)
+static void a_small_queue_whose_process_ran_is_read_again(void)
 {
     struct fixture *f = create(25);
 
@@ -336,8 +336,33 @@ static void an_address_may_be_that_of_another_message(void)
     f->vm.memory.before_read = reuse;
     f->vm.memory.arg = f;
     look(f, 1000);
+    CHECK(f->answer->is_complete);
+    CHECK_INT(f->answer->attempts, 2);
+    destroy(f);
+}
+
+static void run_always(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    struct fixture *f = arg;
+
+    (void)memory;
+    if (is_structure(f, address, size) && ++f->reads)
+        run(f);
+}
+
+static void a_mailbox_of_a_process_that_always_runs_is_not_complete(void)
+{
+    struct fixture *f = create(29);
+
+    add(f, FAKE_INNER, f->get, SENDER(1), 10);
+    f->vm.memory.before_read = run_always;
+    f->vm.memory.arg = f;
+    look(f, 1000);
     CHECK(!f->answer->is_complete);
     CHECK(f->answer->has_run);
+    CHECK(f->answer->has_ended);
+    CHECK_INT(f->answer->err, 0);
+    CHECK_INT(f->answer->messages, 10);
     destroy(f);
 }
 
@@ -373,15 +398,6 @@ static void messages_in_buffers_alone_are_counted(void)
     CHECK(f->answer->is_complete);
     CHECK_INT(f->answer->messages, 5);
     destroy(f);
-}
-
-static void run_always(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
-{
-    struct fixture *f = arg;
-
-    (void)memory;
-    if (is_structure(f, address, size) && ++f->reads)
-        run(f);
 }
 
 /* It may have taken them, and others have come. */
@@ -540,7 +556,8 @@ int main(int argc, char **argv)
     RUN(more_signals_at_the_head_than_are_read_are_torn);
     RUN(what_is_taken_while_it_is_read_is_not_counted);
     RUN(what_was_read_before_it_is_taken_is_counted);
-    RUN(an_address_may_be_that_of_another_message);
+    RUN(a_small_queue_whose_process_ran_is_read_again);
+    RUN(a_mailbox_of_a_process_that_always_runs_is_not_complete);
     RUN(messages_in_buffers_alone_are_counted);
     RUN(messages_in_buffers_alone_are_torn_when_the_process_ran);
     RUN(buffers_that_were_emptied_are_read_again);
