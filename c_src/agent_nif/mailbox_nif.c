@@ -1,5 +1,5 @@
-/* mailbox_nif.c - looks at mailboxes, for flame_prof_mailbox. A step takes some milliseconds and may
- * sleep between attempts, so it has a dirty I/O scheduler. */
+/* mailbox_nif.c - looks at mailboxes, for flame_prof_mailbox. A step takes some milliseconds and
+ * may sleep between attempts, so it has a dirty I/O scheduler. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
@@ -185,8 +185,8 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
     return map;
 }
 
-/* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer. Once only: the memory is
- * freed here, as destructors have a normal scheduler. */
+/* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer. The answer is told
+ * once: the memory is freed here, as destructors have a normal scheduler. */
 FP_NIF(mailbox_next)
 {
     struct fp_library *library = fp_library(env);
