@@ -30,9 +30,10 @@
 %% == A queue that moves ==
 %% The answer is about the moment at which the look began. What is appended later is not in it. What
 %% the process takes meanwhile is `taken'. `complete' says that the counts are all messages of that
-%% moment. Where it is `false' they are a lower bound: each message told was there, but others were
-%% taken just while they were read (`doubtful'), the time limit came, or the process moved faster
-%% than it could be followed.
+%% moment. It is `false' where messages were taken just while they were read (`doubtful'), where the
+%% time limit came, where the process moved faster than it could be followed, and where the process
+%% ran at all: messages are told apart by their addresses, and the memory of one that it takes may
+%% come to be that of another one.
 %%
 %% The portable engine has the length only: to ask a process for its messages copies them.
 -module(flame_prof_mailbox).
@@ -45,11 +46,11 @@
 
 -type options() ::
     #{
-        senders => pos_integer(),
-        tags => pos_integer(),
-        oldest => non_neg_integer(),
-        time_limit => pos_integer(),
-        engine => auto | native | portable
+        senders => pos_integer() | flame_prof_options:left_out(),
+        tags => pos_integer() | flame_prof_options:left_out(),
+        oldest => non_neg_integer() | flame_prof_options:left_out(),
+        time_limit => pos_integer() | flame_prof_options:left_out(),
+        engine => auto | native | portable | flame_prof_options:left_out()
     }.
 %% How many of each are told (20, at most 1,000 and 100); milliseconds (2,000).
 
@@ -243,7 +244,9 @@ unknown(Answer) ->
 
 moved(#{error := gone}) -> <<"the rest: the process has exited">>;
 moved(#{error := torn}) -> <<"the rest: the queue moved faster than it could be read">>;
-moved(#{error := none, doubtful := 0}) -> <<"the rest: the time limit came">>;
+moved(#{error := none, ended := false}) -> <<"the rest: the time limit or the limit of messages came">>;
+moved(#{error := none, doubtful := 0}) ->
+    <<"whether all of them were there when the look began: the process ran meanwhile">>;
 moved(#{error := none}) -> <<"messages that were taken while they were read">>;
 moved(#{error := Error}) -> <<"the rest: ", (atom_to_binary(Error))/binary>>.
 
@@ -270,10 +273,13 @@ name(Seen) ->
     ).
 
 portable(Pid, Why) ->
-    case erlang:process_info(Pid, message_queue_len) of
-        {message_queue_len, Length} ->
+    case erlang:process_info(Pid, [message_queue_len, registered_name]) of
+        [{message_queue_len, Length}, {registered_name, Registered}] ->
+            %% [] for none.
+            Name = [{registered_name, Registered} || is_atom(Registered)],
             {ok, #{
                 process => Pid,
+                names => #{Pid => maps:from_list(Name)},
                 engine => portable,
                 length => Length,
                 unknown => [

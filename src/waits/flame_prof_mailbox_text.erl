@@ -33,10 +33,8 @@ figures(#{memory := Bytes, on_heap := OnHeap} = Mailbox) ->
 figures(_) ->
     "".
 
-moved(#{complete := false, counted := Counted}) ->
-    ["counted: ", grouped(Counted), ", each of which was there when the look began\n"];
-moved(#{moved := true, taken := Taken}) ->
-    ["when the look began; the queue moved, ", grouped(Taken), " were taken meanwhile\n"];
+moved(#{complete := false, counted := Counted, taken := Taken}) ->
+    ["counted: ", grouped(Counted), [[", taken meanwhile: ", grouped(Taken)] || Taken > 0], "\n"];
 moved(_) ->
     "".
 

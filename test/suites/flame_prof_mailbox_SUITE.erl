@@ -24,6 +24,10 @@
     nothing_of_a_message_but_its_tag_gets_out/1,
     the_process_is_not_asked/1,
     the_portable_engine_has_the_length_only/1,
+    the_portable_page_has_the_registered_name/1,
+    a_process_that_runs_is_not_told_to_be_complete/1,
+    an_option_may_be_left_out/1,
+    an_answer_is_told_once/1,
     what_is_not_accepted_is_refused/1,
     it_is_printed/1
 ]).
@@ -85,7 +89,19 @@ await(Pids) -> [receive {sent, Pid} -> ok end || Pid <- Pids].
 
 look(Pid) -> look(Pid, #{}).
 
-look(Pid, Options) ->
+%% Until the receiver, which is woken by each message, stands still.
+look(Pid, Options) -> look(Pid, Options, 100).
+
+look(Pid, Options, Tries) ->
+    case look_once(Pid, Options) of
+        #{complete := false} when Tries > 0 ->
+            timer:sleep(20),
+            look(Pid, Options, Tries - 1);
+        Mailbox ->
+            Mailbox
+    end.
+
+look_once(Pid, Options) ->
     {ok, Mailbox} = flame_prof_mailbox:look(Pid, maps:merge(#{engine => native}, Options)),
     Mailbox.
 
@@ -292,7 +308,7 @@ moving(Data, Take, Words) ->
     Tags = [m1, m2, m3, m4],
     Senders = [{spawn(fun() -> flood(Pid, {T, lists:seq(1, Words)}, 0) end), T} || T <- Tags],
     timer:sleep(100),
-    Looks = [look(Pid, #{time_limit => 300}) || _ <- lists:seq(1, 8)],
+    Looks = [look_once(Pid, #{time_limit => 300}) || _ <- lists:seq(1, 8)],
     ?assert(lists:any(fun(#{counted := N}) -> N > 0 end, Looks)),
     lists:foreach(fun(M) -> agrees(M, Senders) end, Looks),
     _ = [exit(S, kill) || {S, _} <- Senders],
@@ -323,7 +339,7 @@ selective() ->
 a_process_looks_at_itself(_) ->
     Self = self(),
     _ = Self ! {mine, 1},
-    #{process := Self, tags := Tags} = look(Self),
+    #{process := Self, tags := Tags} = look_once(Self, #{}),
     ?assert(lists:keymember({info, {tuple, mine, 2}}, 1, Tags)),
     receive {mine, 1} -> ok end.
 
@@ -379,6 +395,35 @@ the_portable_engine_has_the_length_only(_) ->
         ?assertMatch(#{length := 5, engine := portable, unknown := [_]}, M),
         ?assertNot(is_map_key(senders, M)),
         ?assertMatch({match, _}, re:run(flame_prof_mailbox:format(M), "not known: senders"))
+    end).
+
+the_portable_page_has_the_registered_name(_) ->
+    with_receiver([], fun(Pid) ->
+        true = register(mailbox_named, Pid),
+        {ok, M} = flame_prof_mailbox:look(Pid, #{engine => portable}),
+        Text = flame_prof_mailbox:format(M),
+        ?assertMatch({match, _}, re:run(Text, "^<[0-9.]+> mailbox_named: 0"))
+    end).
+
+a_process_that_runs_is_not_told_to_be_complete(_) ->
+    Pid = spawn(fun Spin() -> Spin() end),
+    send(Pid, tick, 10),
+    #{complete := false, counted := 10, taken := 0} = M = look_once(Pid, #{}),
+    exit(Pid, kill),
+    Text = flame_prof_mailbox:format(M),
+    ?assertMatch({match, _}, re:run(Text, "not known: whether all of them were there")),
+    ?assertEqual(nomatch, re:run(Text, "taken meanwhile")).
+
+an_option_may_be_left_out(_) ->
+    {ok, _} = flame_prof_mailbox:look(self(), #{senders => undefined, time_limit => nil}).
+
+%% Its memory is freed with it.
+an_answer_is_told_once(_) ->
+    Limits = #{rows => 1, oldest => 1, time_ms => 1000, millions => 1},
+    with_receiver([], fun(Pid) ->
+        {ok, Mailbox} = flame_prof_nif:mailbox_open(Pid, Limits),
+        #{error := none} = flame_prof_nif:mailbox_next(Mailbox, 1000),
+        ?assertError(badarg, flame_prof_nif:mailbox_next(Mailbox, 1000))
     end).
 
 what_is_not_accepted_is_refused(_) ->
