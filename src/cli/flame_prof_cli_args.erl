@@ -216,7 +216,9 @@ required(mailbox, #{arguments := [Node, Process]} = Parsed) when not is_map_key(
 required(mailbox, #{node := _, arguments := [_]} = Parsed) ->
     {ok, Parsed};
 required(mailbox, _Parsed) ->
-    {usage, "it takes a node and one process: a registered name, or a pid as <0.85.0>"};
+    {_, Usage, _, _} = lists:keyfind(mailbox, 1, table()),
+    {usage, ["it takes a node and one process: a registered name, or a pid as <0.85.0>; "
+        "usage: flame_prof ", Usage]};
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
@@ -343,9 +345,10 @@ waits_options() ->
 
 mailbox_options() ->
     [
-        {senders, {"N", {whole, 1, 1000}}, "senders to tell (20)"},
-        {tags, {"N", {whole, 1, 1000}}, "kinds of messages to tell (20)"},
-        {oldest, {"N", {whole, 0, 100}}, "of the oldest messages to tell (20)"}
+        {senders, {"N", {whole, 1, 1000}}, "senders to show (20)"},
+        {tags, {"N", {whole, 1, 1000}}, "kinds of messages to show (20)"},
+        {oldest, {"N", {whole, 0, 100}}, "of the oldest messages to show (20)"},
+        {time_limit, {"TIME", duration}, "of the reading, up to 60s (2s)"}
     ].
 
 session_options() ->

@@ -36,7 +36,7 @@ at(pstack, Nodes, Parsed) ->
         first_error([Error || Node <- Nodes, {error, _} = Error <- [pstack(Node, Parsed)]])
     end);
 at(mailbox, Nodes, Parsed) ->
-    flame_prof_cli_attach:borrowing(Nodes, refused, timeout(Parsed), fun() ->
+    flame_prof_cli_attach:borrowing(Nodes, bare, timeout(Parsed), fun() ->
         first_error([Error || Node <- Nodes, {error, _} = Error <- [mailbox(Node, Parsed)]])
     end);
 at(info, Nodes, Parsed) ->
@@ -150,8 +150,9 @@ entry({Place, What}) -> #{place => text(Place), process => What}.
 %% mailbox
 
 mailbox(Node, #{arguments := [Name]} = Parsed) ->
-    Options = maps:with([senders, tags, oldest], Parsed),
-    Look = outcome(Node, call(Node, flame_prof_mailbox, look, [target(Name), Options], Parsed)),
+    Options = maps:with([senders, tags, oldest, time_limit], Parsed),
+    Asked = Parsed#{timeout => timeout(Parsed) + maps:get(time_limit, Parsed, 0)},
+    Look = outcome(Node, call(Node, flame_prof_mailbox, look, [target(Name), Options], Asked)),
     {Module, Function} =
         case Parsed of
             #{json := true} -> {flame_prof_mailbox_text, json};
