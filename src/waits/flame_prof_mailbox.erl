@@ -158,6 +158,9 @@ target(Process) ->
             {error, {badarg, #{argument => process, value => Process, accepted => Accepted}}}
     end.
 
+%% The length needs no library.
+by({error, {library, _}}, Pid, #{engine := Wanted}) when Wanted =/= native ->
+    portable(Pid, <<"the C library did not load">>);
 by({error, _} = Refusal, _Pid, _Options) ->
     Refusal;
 by({ok, #{engine := portable, engine_reason := Why}}, Pid, _Options) ->

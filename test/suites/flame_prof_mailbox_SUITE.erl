@@ -26,13 +26,14 @@
     the_portable_engine_has_the_length_only/1,
     the_portable_page_has_the_registered_name/1,
     a_process_that_runs_is_not_told_to_be_complete/1,
+    without_the_library_there_is_the_length/1,
     an_option_may_be_left_out/1,
     an_answer_is_told_once/1,
     what_is_not_accepted_is_refused/1,
     it_is_printed/1
 ]).
 %% In a VM of its own.
--export([distributed/0, moving/0]).
+-export([distributed/0, moving/0, without_library/0]).
 
 -define(MESSAGES, 2000).
 
@@ -403,6 +404,21 @@ the_portable_page_has_the_registered_name(_) ->
         {ok, M} = flame_prof_mailbox:look(Pid, #{engine => portable}),
         Text = flame_prof_mailbox:format(M),
         ?assertMatch({match, _}, re:run(Text, "^<[0-9.]+> mailbox_named: 0"))
+    end).
+
+without_the_library_there_is_the_length(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    ok = file:write_file(filename:join(Dir, "flame_prof_nif.beam"), "no code"),
+    ?assertEqual(ok, peer_vm:value(?MODULE, without_library, ["-env", "NO_LIBRARY", Dir])).
+
+without_library() ->
+    true = code:add_patha(os:getenv("NO_LIBRARY")),
+    with_receiver([], fun(Pid) ->
+        send(Pid, tick, 5),
+        {ok, #{length := 5, engine := portable, unknown := [Why]}} = flame_prof_mailbox:look(Pid),
+        {_, _} = binary:match(Why, <<"library">>),
+        {error, {library, _}} = flame_prof_mailbox:look(Pid, #{engine => native}),
+        ok
     end).
 
 a_process_that_runs_is_not_told_to_be_complete(_) ->
