@@ -131,11 +131,19 @@ starters() ->
 
 %% @private
 child(Driver) ->
-    link(Driver),
+    Monitor = monitor(process, Driver),
+    _ = attempt(fun() -> link(Driver) end),
     Driver ! {child, self(), hd(get('$ancestors'))},
+    until_down(Monitor).
+
+%% A link alone does not end what traps exits, as gen_event does. A server that ended with a reason
+%% would be in the node's log.
+-spec until_down(reference()) -> no_return().
+until_down(Monitor) ->
     receive
-        never -> ok
-    end.
+        {'DOWN', Monitor, process, _, _} -> exit(self(), kill)
+    end,
+    until_down(Monitor).
 
 %% @private Tells the driver what it gets, and answers nobody.
 helper(Driver) ->
@@ -234,13 +242,9 @@ state(_, _, {driver, Driver}) -> work(Driver, none).
 
 %% Not in tail position: the frame of who called back is below this one.
 work(Driver, From) ->
+    Monitor = monitor(process, Driver),
     Driver ! {works, self(), From},
-    ok = wait().
-
-wait() ->
-    receive
-        '$flame_prof_never' -> ok
-    end.
+    ok = until_down(Monitor).
 
 %% @private
 terminate(_, _) -> ok.

@@ -12,6 +12,8 @@
 -module(flame_prof_wait_sites).
 
 -export([ensure/0, find/0, waits_for/1]).
+%% For tests.
+-export([drive/0]).
 
 -import(flame_prof_wait_probe, [attempt/1]).
 
@@ -24,6 +26,8 @@
 -define(ALL, 900).
 -define(TELL, 400).
 -define(SETTLE, 250).
+%% The driver ends the probes in that time; it is killed after it, and they end by themselves.
+-define(STOP, 2000).
 
 %% On a node that is too busy for some probes there are too few sites: each of so many calls of
 %% ensure/0 tries again. The number of the try stands above the 60 bits of a mark.
@@ -113,20 +117,28 @@ in_driver() ->
         {'DOWN', Monitor, process, Driver, Crash} ->
             refused("the probes failed: ~ts", [flame_prof_error:exit_text(Crash)])
     after ?ALL ->
-        exit(Driver, kill),
+        Driver ! stop,
         receive
             {'DOWN', Monitor, process, Driver, _} -> ok
+        after ?STOP ->
+            exit(Driver, kill),
+            receive
+                {'DOWN', Monitor, process, Driver, _} -> ok
+            end
         end,
         receive
             {Tag, Answer} -> Answer
-        after 0 -> refused("the probes took longer than ~b ms", [?ALL])
+        after 0 -> too_long()
         end
     end.
+
+too_long() -> refused("the probes took longer than ~b ms", [?ALL]).
 
 refused(Format, Args) ->
     {error, {wait_sites, unicode:characters_to_binary(io_lib:format(Format, Args))}}.
 
-%% All probes are started before the first is looked at.
+%% @private All probes are started before the first is looked at.
+-spec drive() -> {ok, [row()], boolean()} | {error, reason()}.
 drive() ->
     process_flag(trap_exit, true),
     try
@@ -135,6 +147,7 @@ drive() ->
             {false, Why} -> refused("monitors are not where they should be: ~ts", [Why])
         end
     catch
+        throw:stop -> too_long();
         %% A crash would be in the node's log.
         Class:Reason:Stack ->
             Crash = flame_prof_error:exit_text({{Class, Reason}, Stack}),
@@ -146,10 +159,11 @@ drive() ->
 found({Findings, AreAll}) ->
     {ok, rows(Findings), AreAll}.
 
+%% Again until there is none: some start others, which link themselves later. One that does so only
+%% once the driver has gone ends by itself.
 kill_probes() ->
     {links, Links} = process_info(self(), links),
-    Pids = [P || P <- Links, is_pid(P)],
-    Monitors = [{erlang:monitor(process, P), exit(P, kill)} || P <- Pids],
+    Monitors = [{erlang:monitor(process, P), exit(P, kill)} || P <- Links, is_pid(P)],
     lists:foreach(
         fun({M, true}) ->
             receive
@@ -159,7 +173,11 @@ kill_probes() ->
         Monitors
     ),
     Close = fun(P) -> attempt(fun() -> port_close(P) end) end,
-    lists:foreach(Close, [P || P <- Links, is_port(P)]).
+    lists:foreach(Close, [P || P <- Links, is_port(P)]),
+    case Links of
+        [] -> ok;
+        _ -> kill_probes()
+    end.
 
 findings() ->
     Self = self(),
@@ -295,6 +313,8 @@ told(Told, Telling, Deadline) ->
             told(Told, Telling, Deadline);
         {child, Child, Starter} ->
             told(Told#{Starter => {child, Child}}, maps:remove(Starter, Telling), Deadline);
+        stop ->
+            throw(stop);
         {works, Server, From} ->
             told(Told#{Server => {works, From}}, maps:remove(Server, Telling), Deadline);
         %% It refuses the name, or does not exist here: no probe.
@@ -362,8 +382,14 @@ looked(Wanted, Seen, Deadline) ->
         0 ->
             {More, Rest =:= []};
         _ ->
-            timer:sleep(3),
+            ok = pause(3),
             looked([W || {_, Pid} = W <- Rest, is_process_alive(Pid)], More, Deadline)
+    end.
+
+pause(Milliseconds) ->
+    receive
+        stop -> throw(stop)
+    after Milliseconds -> ok
     end.
 
 %% A locker may be on its way still.
@@ -516,7 +542,7 @@ monitors_agree(Probe, Truth, Deadline) ->
                 0 ->
                     {false, atom_to_list(Error)};
                 _ ->
-                    timer:sleep(3),
+                    ok = pause(3),
                     monitors_agree(Probe, Truth, Deadline)
             end
     end.
