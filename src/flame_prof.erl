@@ -441,10 +441,8 @@ waits() ->
 %% flame_prof_waits} has examples, the options, the cost, and the same as terms; doc/waits.md
 %% explains a page. Where the native engine is refused it asks the processes, and knows less.
 -spec waits(flame_prof_waits:options() | flame_prof_target:target()) -> ok | {error, reason()}.
-waits(#{} = Options) ->
-    print(flame_prof_waits_text, flame_prof_waits:look(Options));
-waits(Process) ->
-    waits(#{process => Process}).
+waits(Given) ->
+    print(flame_prof_waits_text, flame_prof_waits:look(Given)).
 
 %% @doc Measures for a number of milliseconds (10 to 60000) and prints the callers of a
 %% function, by share, and the processes that ran it.

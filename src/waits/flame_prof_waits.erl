@@ -138,7 +138,7 @@
 -define(LOOKS, 11).
 -define(PAUSE_LEAST_MS, 50).
 -define(FOR_MOST_MS, 60000).
--define(COUNT_MOST, 1000000).
+-define(COUNT_MOST, 100000).
 %% Of a tree on a page, and of a chain; the rest is counted.
 -define(LEVELS, 4).
 -define(WIDTH, 8).
@@ -149,24 +149,33 @@
 %% What may be a deadlock is looked at again.
 -define(LOOKS_AT_CYCLES, 3).
 
-%% What several looks have in common. `rings': the cycles of the look before.
+%% What several looks have in common. `rings': the cycles of the look before. `proven': the edges
+%% of these that nobody but their target ends. `missing': nodes that are not asked again.
 -record(looking, {
     options :: map(),
     ask :: ask(),
     until_ms = none :: integer() | none,
     looks = 1 :: pos_integer(),
     seen = #{} :: flame_prof_waits_graph:seen(),
-    rings = [] :: [[pid()]]
+    rings = [] :: [[pid()]],
+    proven = #{} :: #{term() => true},
+    missing = #{} :: #{node() => binary()}
 }).
 
 %% Requests to nodes, this one among them; for tests.
 -type ask() ::
     fun(([{node(), {module(), atom(), [term()]}}]) -> [{node(), {ok, term()} | {error, binary()}}]).
 
-%% @doc What waits for what now.
--spec look(options()) -> {ok, look()} | {error, flame_prof:reason()}.
-look(Given) ->
-    look(Given, fun ask/1).
+%% @doc What waits for what now; of one process its chain.
+-spec look(options() | flame_prof_target:target()) -> {ok, look()} | {error, flame_prof:reason()}.
+look(#{} = Given) ->
+    look(Given, fun ask/1);
+%% Of options it would be one that is left out: the whole node.
+look(undefined) ->
+    Accepted = flame_prof_target:accepts(),
+    {error, {badarg, #{argument => process, value => undefined, accepted => Accepted}}};
+look(Process) ->
+    look(#{process => Process}).
 
 %% @private
 -spec look(options(), ask()) -> {ok, look()} | {error, flame_prof:reason()}.
@@ -223,12 +232,13 @@ encoded(Text) -> unicode:characters_to_binary(Text).
 looking(Options, Ask) ->
     looking(#looking{options = Options, ask = Ask}).
 
-looking(#looking{options = #{nodes := Nodes}, seen = Seen} = State) ->
+looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = State) ->
     Begun = now_ms(),
-    case parts(lists:usort([node() | Nodes]), State) of
+    case parts(lists:usort([node() | Nodes]) -- maps:keys(Lost), State) of
         {error, _} = Error ->
             Error;
-        {ok, Parts, Missing} ->
+        {ok, Parts, LostNow} ->
+            Missing = maps:merge(Lost, LostNow),
             Read = lists:append([Edges || {_, #{edges := Edges}} <- Parts]),
             Resolved = resolved(Read, Parts, State),
             Edges = flame_prof_waits_graph:timed(Resolved, Seen, Begun),
@@ -240,8 +250,11 @@ looking(#looking{options = #{nodes := Nodes}, seen = Seen} = State) ->
                 done ->
                     {ok, found(Edges, Graph, Cycles, Parts, Missing, State)};
                 Pause ->
+                    Proven = proven_of(Cycles, Parts, State),
                     timer:sleep(Pause),
                     looking(State#looking{
+                        proven = Proven,
+                        missing = Missing,
                         until_ms = Until,
                         looks = State#looking.looks + 1,
                         seen = flame_prof_waits_graph:since(Edges, Seen, Ended),
@@ -257,7 +270,7 @@ until(#looking{until_ms = Until}, _Ended) -> Until.
 %% The last look is at the end of the time. A cycle is looked at again until it is verified, or
 %% cannot be.
 pause(Left, Cycles, #looking{options = #{for := For}, looks = Looks} = State) ->
-    IsOpen = fun(Cycle) -> not (is_verified(Cycle) orelse is_suspect(Cycle, State)) end,
+    IsOpen = fun(Cycle) -> not (is_verified(Cycle, State) orelse is_suspect(Cycle, State)) end,
     IsNeeded = Looks < ?LOOKS_AT_CYCLES andalso lists:any(IsOpen, Cycles),
     if
         Left > 0, Looks < ?LOOKS -> min(Left, max(?PAUSE_LEAST_MS, For div (?LOOKS - 1)));
@@ -304,22 +317,21 @@ resolved(Edges, Parts, #looking{ask = Ask}) ->
 found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State) ->
     {_, #{engine := Engine, engine_reason := Why}} = lists:keyfind(node(), 1, Parts),
     Reached = [Cycle || Cycle <- Cycles, is_wanted(Cycle, Graph, Options)],
-    Dead = [held(Cycle, Graph) || Cycle <- Reached, is_verified(Cycle)],
+    Dead = [held(Cycle, Graph) || Cycle <- Reached, is_verified(Cycle, State)],
     Maybe = [held(Cycle, Graph) || Cycle <- Reached, is_suspect(Cycle, State)],
     {Roots, More} = roots(Graph, Edges, Options),
     Chain = [chain(Pid, Graph, Edges) || #{process := Pid} <- [Options]],
     Pids = pids(Dead ++ Maybe ++ Roots ++ Chain),
     Told = told_by(lists:sublist(Pids, ?TOLD_MOST), Parts, State),
-    {Deadlocks, Delegated} = lists:partition(fun(D) -> not is_delegated(D, Told) end, Dead),
     Look = #{
         node => node(),
         engine => Engine,
         engine_reason => Why,
         looks => State#looking.looks,
         edges => Edges,
-        cycles => [[From || #{from := From} <- Of] || #{edges := Of} <- Deadlocks],
-        deadlocks => Deadlocks,
-        suspects => Maybe ++ Delegated,
+        cycles => [[From || #{from := From} <- Of] || #{edges := Of} <- Dead],
+        deadlocks => Dead,
+        suspects => Maybe,
         roots => Roots,
         more_roots => More,
         processes => with_stacks(Told, Dead ++ Maybe ++ Roots ++ Chain),
@@ -338,28 +350,25 @@ is_wanted(Cycle, Graph, #{process := Pid}) ->
 is_wanted(_Cycle, _Graph, _Options) ->
     true.
 
-%% Each wait was there in an earlier look already: so all of them were there at one moment.
-is_verified(#{is_certain := IsCertain, edges := Edges}) ->
-    IsCertain andalso lists:all(fun(Edge) -> is_map_key(since_ms, Edge) end, Edges).
+is_verified(Cycle, #looking{proven = Proven}) ->
+    flame_prof_waits_proof:is_deadlock(Cycle, Proven).
 
 %% One that cannot be verified, not one that was too short for it.
-is_suspect(#{is_certain := IsCertain, edges := Edges} = Cycle, #looking{rings = Rings}) ->
+is_suspect(#{is_certain := IsCertain, edges := Edges} = Cycle, #looking{rings = Rings} = State) ->
     IsOpen = not IsCertain orelse
-        lists:any(fun(Edge) -> flame_prof_waits_graph:identity(Edge) =:= none end, Edges),
+        lists:any(fun(Edge) -> flame_prof_waits_graph:identity(Edge) =:= none end, Edges) orelse
+        flame_prof_waits_proof:have_lasted(Cycle) andalso not is_verified(Cycle, State),
     IsOpen andalso lists:member(ring(Cycle), Rings).
 
-%% A server without messages that has another request in work has given this one to a process that
-%% may answer it.
-is_delegated(#{edges := Edges}, Told) ->
-    lists:any(fun(Edge) -> is_delegated_edge(Edge, Told) end, Edges).
-
-is_delegated_edge(#{to := To, how := call, ref := {_, _, _} = Ref}, Told) ->
-    case Told of
-        #{To := #{message_queue_len := 0, serves := #{ref := Other}}} -> Other =/= Ref;
-        #{} -> false
-    end;
-is_delegated_edge(_Edge, _Told) ->
-    false.
+%% Each by the node of its target.
+proven_of(Cycles, Parts, #looking{ask = Ask}) ->
+    Edges = flame_prof_waits_proof:needed(Cycles),
+    Requests = [
+        {Node, {flame_prof_waits_proof, proven, [Of]}}
+     || {Node, #{engine := native}} <- Parts,
+        [_ | _] = Of <- [[Edge || #{to := To} = Edge <- Edges, is_pid(To), node(To) =:= Node]]
+    ],
+    maps:from_list([{Id, true} || {_, {ok, Ids}} <- Ask(Requests), Id <- Ids]).
 
 held(#{edges := Edges}, Graph) ->
     Trees = [flame_prof_waits_graph:tree(From, Graph, ?LEVELS - 1, ?WIDTH)
@@ -549,7 +558,7 @@ edge({Pid, How, Target, Ref, Tag, Site}) ->
 
 to(none, How) -> How;
 to({remote, Node, Number, Serial, Creation}, _How) -> pid(Node, Number, Serial, Creation);
-to(Resource, lock) when is_atom(Resource) -> {lock, Resource};
+to(Resource, lock) when is_atom(Resource) -> {lock, global, Resource};
 to(Target, _How) -> Target.
 
 %% As the external term format has it.

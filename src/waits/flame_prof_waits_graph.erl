@@ -20,7 +20,7 @@
 -type target() :: vertex() | port() | lock | port | socket | timer.
 %% An atom alone: it is not known which.
 
--type vertex() :: pid() | {Name :: atom(), node()} | {lock, atom()}.
+-type vertex() :: pid() | {Name :: atom(), node()} | {lock, global, atom()}.
 
 -type tag() :: {atom, atom()} | {tuple, atom(), arity()} | other | unknown.
 %% What the request begins with. `other': it has no such atom.
@@ -80,7 +80,7 @@ resolve(Edges, Names) ->
 
 -spec unresolved([edge()]) -> [{atom(), node()}].
 unresolved(Edges) ->
-    lists:usort([{Name, Node} || #{to := {Name, Node}} <- Edges, Name =/= lock]).
+    lists:usort([{Name, Node} || #{to := {Name, Node}} <- Edges]).
 
 %% @doc Of two edges of a process the first counts.
 -spec new([edge()]) -> graph().

@@ -40,7 +40,7 @@ first(#{chain := Chain} = Look) ->
 first(#{deadlocks := [#{edges := Edges, all := All} | More]} = Look) ->
     [
         [each_of(length(Edges), "process is", "processes are"), " deadlocked"],
-        [": ", those([From || #{from := From} <- Edges], Look), " wait for each other"],
+        [": ", those([From || #{from := From} <- Edges], Look), wait(" wait", Edges)],
         [["; ", each_of(All, "process more waits", "processes more wait"), " for them"] || All > 0],
         ".",
         [[" There is another deadlock."] || length(More) =:= 1],
@@ -49,7 +49,7 @@ first(#{deadlocks := [#{edges := Edges, all := All} | More]} = Look) ->
 first(#{suspects := [#{edges := Edges} | _]} = Look) ->
     [
         each_of(length(Edges), "process is", "processes are"), " perhaps deadlocked: ",
-        those([From || #{from := From} <- Edges], Look), " seem to wait for each other."
+        those([From || #{from := From} <- Edges], Look), wait(" seem", Edges), "."
     ];
 first(#{roots := [#{process := Root, all := All} = First | _]} = Look) ->
     [
@@ -60,18 +60,26 @@ first(#{roots := [#{process := Root, all := All} = First | _]} = Look) ->
 first(_) ->
     "No process waits for another one.".
 
+%% `waits for itself', `wait for each other'
+wait(" wait", [_]) -> " waits for itself";
+wait(" wait", _) -> " wait for each other";
+wait(" seem", [_]) -> " seems to wait for itself";
+wait(" seem", _) -> " seem to wait for each other".
+
 first_of_chain(#{process := Pid, edges := [], all := All} = Chain, Look) ->
     [
-        name(Pid, Look), " waits for no other process: it ", doing(Chain, Look), ".",
+        name(Pid, Look), " waits for no other process: it ", alone(Chain, Look), ".",
         [[" ", each_of(All, "process waits", "processes wait"), " for it."] || All > 0]
     ];
 first_of_chain(#{process := Pid, ends := cycle}, #{deadlocks := []} = Look) ->
     [name(Pid, Look), " waits for processes that may wait for each other."];
 first_of_chain(#{process := Pid, ends := cycle}, #{cycles := [Cycle | _]} = Look) ->
     case lists:member(Pid, Cycle) of
-        true -> [name(Pid, Look), " is deadlocked: ", those(Cycle, Look), " wait for each other."];
-        false -> [name(Pid, Look), " waits for a deadlock: ", those(Cycle, Look),
-            " wait for each other."]
+        true ->
+            [name(Pid, Look), " is deadlocked: ", those(Cycle, Look), wait(" wait", Cycle), "."];
+        false ->
+            [name(Pid, Look), " waits for a deadlock: ", those(Cycle, Look), wait(" wait", Cycle),
+                "."]
     end;
 first_of_chain(#{process := Pid, edges := Edges, ends := {root, End}} = Chain, Look) ->
     [
@@ -93,10 +101,30 @@ those([A, B, C | More], Look) ->
     [lists:join(", ", [name(Pid, Look) || Pid <- [A, B, C]]), " and ", grouped(length(More)),
         " more"].
 
+%% Nobody waits for it: so no other process answers for it.
+alone(#{process := Pid, all := 0} = Chain, #{processes := Processes} = Look) ->
+    case Processes of
+        #{Pid := #{status := waiting} = Told} when not is_map_key(waits, Chain) ->
+            case is_idle(Told) of
+                true -> "is idle";
+                false -> doing(Chain, Look)
+            end;
+        #{} ->
+            doing(Chain, Look)
+    end;
+alone(Chain, Look) ->
+    doing(Chain, Look).
+
+is_idle(Told) ->
+    case calls(Told) of
+        [Site | _] -> flame_prof_waits_portable:is_idle(Site);
+        [] -> false
+    end.
+
 %% "which ...". Of one that waits, for what.
 doing(#{waits := #{how := How, to := To}}, _Look) ->
     waits_for(How, To);
-doing(#{process := {lock, _}}, _Look) ->
+doing(#{process := {lock, global, _}}, _Look) ->
     "is held by a process that is not known";
 doing(#{process := {_, Node}}, Look) ->
     case Look of
@@ -117,7 +145,7 @@ waits_for(timer, _) -> "sleeps (timer:sleep/1)";
 waits_for(port, Port) when is_port(Port) -> ["waits for ", port(Port)];
 waits_for(port, _) -> "waits for a port";
 waits_for(socket, _) -> "waits for a socket";
-waits_for(lock, {lock, Name}) -> ["waits for the global lock ", atom(Name)];
+waits_for(lock, {lock, global, Name}) -> ["waits for the global lock ", atom(Name)];
 waits_for(lock, _) -> "waits for a global lock".
 
 does(#{status := running} = Told) -> in("runs", Told);
@@ -175,7 +203,7 @@ uncertain(Edges) ->
     case {lists:member(monitor, Hows), [E || #{ref := none, how := call} = E <- Edges]} of
         {true, _} -> "a receive of the program's own may take other messages";
         {_, [_ | _]} -> "whether two looks saw the same calls is not known";
-        _ -> "a server has given the request on, and another process may answer"
+        _ -> "a server may have given a request on, and another process may answer"
     end.
 
 %% `: call {get,_}, for 3.2 s or more'
@@ -340,7 +368,7 @@ unknown(#{unknown := Sites}) ->
 
 %% Names.
 
-name({lock, Name}, _Look) ->
+name({lock, global, Name}, _Look) ->
     ["the global lock ", atom(Name)];
 name({Name, Node}, _Look) ->
     [atom(Name), " of ", atom_to_binary(Node)];
@@ -385,7 +413,10 @@ pid(Pid) ->
     [_, Rest] = string:split(pid_to_list(Pid), "."),
     [atom_to_binary(node(Pid)), "/<0.", Rest].
 
-port(Port) -> erlang:port_to_list(Port).
+port(Port) when node(Port) =:= node() -> erlang:port_to_list(Port);
+port(Port) ->
+    [_, Rest] = string:split(erlang:port_to_list(Port), "."),
+    [atom_to_binary(node(Port)), "/#Port<0.", Rest].
 
 %% @doc `get', `{get,_,_}', `_'.
 -spec tag(flame_prof_waits_graph:tag()) -> unicode:chardata().
@@ -447,7 +478,7 @@ ref(none) -> undefined;
 ref({A, B, C}) -> text(io_lib:format("~b.~b.~b", [C, B, A])).
 
 target(Pid) when is_pid(Pid) -> text(pid(Pid));
-target({lock, Name}) -> text(["lock ", atom_to_binary(Name)]);
+target({lock, global, Name}) -> text(["lock ", atom_to_binary(Name)]);
 target({Name, Node}) -> text([atom_to_binary(Node), "/", atom_to_binary(Name)]);
 target(Port) when is_port(Port) -> text(port(Port));
 target(Word) -> Word.

@@ -10,6 +10,9 @@
     deadlocks_of_2_3_and_50_are_told/1,
     servers_that_work_have_no_deadlock_and_no_false_edge/1,
     a_call_that_was_given_on_is_no_deadlock/1,
+    a_call_that_was_given_on_before_a_continue_is_no_deadlock/1,
+    a_server_that_a_request_waits_for_in_work_is_deadlocked/1,
+    probes_end_with_their_driver/1,
     a_chain_ends_at_its_root/1,
     a_call_by_name_leads_to_its_process/1,
     a_receive_on_a_monitor_leads_to_its_process/1,
@@ -18,7 +21,7 @@
     ten_thousand_callers_are_all_named/1,
     the_portable_engine_knows_callers_and_suspects_deadlocks/1,
     a_chain_goes_on_at_another_node/1,
-    a_deadlock_of_two_nodes_is_told/1,
+    a_deadlock_of_two_nodes_is_suspected/1,
     a_node_without_flame_prof_is_missing/1,
     the_command_line_prints_a_deadlock/1,
     the_command_line_refuses_what_is_wrong/1
@@ -38,13 +41,16 @@ groups() ->
             deadlocks_of_2_3_and_50_are_told,
             servers_that_work_have_no_deadlock_and_no_false_edge,
             a_call_that_was_given_on_is_no_deadlock,
+            a_call_that_was_given_on_before_a_continue_is_no_deadlock,
+            a_server_that_a_request_waits_for_in_work_is_deadlocked,
+            probes_end_with_their_driver,
             a_chain_ends_at_its_root,
             a_call_by_name_leads_to_its_process,
             a_receive_on_a_monitor_leads_to_its_process,
             the_same_call_has_lasted_for_the_time_between_looks,
             what_waits_for_no_process_is_counted,
             ten_thousand_callers_are_all_named,
-            a_deadlock_of_two_nodes_is_told,
+            a_deadlock_of_two_nodes_is_suspected,
             the_command_line_prints_a_deadlock
         ]},
         {everywhere, [], [
@@ -132,19 +138,65 @@ passes(Servers) ->
     _ = [gen_server:call(hd(Some), {relay, tl(Some)}, infinity) || Some =/= []],
     passes(Servers).
 
-%% One has called two, which has given the call to this process, and has called one.
+%% One has called two, which has given the call to this process, and has called one. A message of
+%% another process in its queue is no sign that it has the call still.
 a_call_that_was_given_on_is_no_deadlock(_) ->
+    [given_on(fun(Two, One) -> gen_server:cast(Two, {call, One, get}) end, {give_to, self()}, More)
+        || More <- [fun(_) -> ok end, fun(Two) -> gen_server:cast(Two, other) end]].
+
+a_call_that_was_given_on_before_a_continue_is_no_deadlock(_) ->
+    given_on(fun(_, _) -> ok end, fun(One) -> {give_to, self(), One} end, fun(_) -> ok end).
+
+given_on(Then, Request, More) ->
     [One, Two] = Servers = [waits_work:start(), waits_work:start()],
-    ok = gen_server:cast(One, {call, Two, {give_to, self()}}),
+    Give = case Request of _ when is_function(Request) -> Request(One); _ -> Request end,
+    ok = gen_server:cast(One, {call, Two, Give}),
     From = receive {answer, F} -> F end,
-    ok = gen_server:cast(Two, {call, One, get}),
-    waiting:eventually(fun() -> length(edges_of(Two, look())) =:= 1 end),
+    ok = Then(Two, One),
+    ok = waits_work:all_in_calls(Servers),
+    ok = More(Two),
     Look = look(),
     ?assertMatch(#{cycles := [], suspects := [#{edges := [_, _]}]}, Look),
     %% It is none.
     gen_server:reply(From, ok),
     waiting:eventually(fun() -> edges_of(Two, look()) =:= [] end),
     ok = waits_work:stop(Servers).
+
+%% One calls two in a cast, two calls one in handle_call: the first call is in work, the second
+%% one is in the queue.
+a_server_that_a_request_waits_for_in_work_is_deadlocked(_) ->
+    Servers = [One, Two] = [waits_work:start(), waits_work:start()],
+    ok = gen_server:cast(One, {call, Two, {pass, [One]}}),
+    ok = waits_work:all_in_calls(Servers),
+    ?assertMatch(#{cycles := [[_, _]], suspects := []}, look()),
+    ok = waits_work:stop(Servers).
+
+%% However it ends, none stays, not those that trap exits nor those that start others.
+probes_end_with_their_driver(_) ->
+    [
+        begin
+            Driver = spawn(fun() -> flame_prof_wait_sites:drive() end),
+            waiting:eventually(fun() -> links(Driver) > Least end),
+            true = exit(Driver, kill),
+            waiting:eventually(fun() -> probes() =:= [] end)
+        end
+     || Least <- [3, 20, 60]
+    ].
+
+links(Pid) ->
+    case process_info(Pid, links) of
+        {links, Links} -> length(Links);
+        undefined -> 1000
+    end.
+
+probes() ->
+    Uses = fun(Pid) ->
+        case process_info(Pid, [current_stacktrace, dictionary]) of
+            undefined -> false;
+            Found -> string:find(io_lib:format("~0p", [Found]), "flame_prof_wait_") =/= nomatch
+        end
+    end,
+    [Pid || Pid <- processes(), Pid =/= self(), Uses(Pid)].
 
 %% Chains.
 
@@ -287,7 +339,7 @@ a_chain_goes_on_at_another_node(_) ->
         ok = waits_work:stop([Caller])
     end).
 
-a_deadlock_of_two_nodes_is_told(_) ->
+a_deadlock_of_two_nodes_is_suspected(_) ->
     with_node([flame_prof, ?MODULE], fun(There, _) ->
         Far = call(There, ?MODULE, remote_server, []),
         Near = waits_work:start(),
@@ -296,7 +348,9 @@ a_deadlock_of_two_nodes_is_told(_) ->
         _ = [Pid ! go || Pid <- [Near, Far]],
         waiting:eventually(fun() ->
             case look(#{nodes => [There]}) of
-                #{cycles := [Cycle]} -> lists:sort(Cycle) =:= lists:sort([Near, Far]);
+                %% What a queue has from another node is not known by process.
+                #{cycles := [], suspects := [#{edges := Edges}]} ->
+                    lists:sort([From || #{from := From} <- Edges]) =:= lists:sort([Near, Far]);
                 _ -> false
             end
         end),

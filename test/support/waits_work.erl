@@ -4,7 +4,7 @@
 -behaviour(gen_server).
 
 -export([start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2, all_in_calls/1, stop/1]).
--export([init/1, handle_call/3, handle_cast/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_continue/2]).
 
 start() ->
     {ok, Pid} = gen_server:start(?MODULE, none, []),
@@ -74,8 +74,16 @@ handle_call({relay, [Next | Rest]}, _From, State) ->
 handle_call({give_to, Pid}, From, State) ->
     Pid ! {answer, From},
     {noreply, State};
+%% And calls while the other one has it.
+handle_call({give_to, Pid, Next}, From, State) ->
+    Pid ! {answer, From},
+    {noreply, State, {continue, {call, Next}}};
 handle_call(_Request, _From, State) ->
     {reply, ok, State}.
+
+handle_continue({call, Next}, State) ->
+    _ = gen_server:call(Next, get, infinity),
+    {noreply, State}.
 
 handle_cast({call, Next, Request}, State) ->
     _ = gen_server:call(Next, Request, infinity),

@@ -66,7 +66,7 @@ what_waits_for_no_process_is_a_root_test() ->
     ?assertEqual([n(2)], ?G:roots(Graph)).
 
 names_are_replaced_by_their_processes_test() ->
-    Edges = [edge(1, 2), edge(2, 3), (edge(4, 5, lock))#{to := {lock, shop}}],
+    Edges = [edge(1, 2), edge(2, 3), (edge(4, 5, lock))#{to := {lock, global, shop}}],
     ?assertEqual([n(2), n(3)], ?G:unresolved(Edges)),
     [#{to := Self}, #{to := To}, _] = ?G:resolve(Edges, #{n(2) => self()}),
     ?assertEqual({self(), n(3)}, {Self, To}).

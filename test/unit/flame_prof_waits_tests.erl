@@ -22,6 +22,10 @@ answer({flame_prof_waits, part, _}, Parts, Number, _) ->
     {ok, {ok, lists:nth(min(Number, length(Parts)), Parts)}};
 answer({flame_prof_waits, told, [Pids, _]}, _, _, Told) ->
     {ok, maps:with(Pids, Told)};
+%% By default each server has its requests.
+answer({flame_prof_waits_proof, proven, [Edges]}, _, _, Told) ->
+    Proven = maps:get(proven, Told, fun(_) -> true end),
+    {ok, [flame_prof_waits_graph:identity(Edge) || Edge <- Edges, Proven(Edge)]};
 answer({lists, map, [Whereis, Names]}, _, _, _) ->
     {ok, [Whereis(Name) || Name <- Names]}.
 
@@ -105,19 +109,47 @@ calls_without_references_are_a_suspect_test() ->
     ?assertMatch(#{cycles := [], suspects := [_]}, Look),
     has("whether two looks saw the same calls is not known", text(Look)).
 
-%% 1 calls 2, 2 has given the call to another process, and has one of 9 in work.
-a_server_that_has_given_the_call_on_is_no_deadlock_for_certain_test() ->
-    Serves = fun(Ref, Messages) ->
-        #{p(2) => (told(b))#{message_queue_len := Messages,
-            serves => #{kind => call, tag => other, ref => Ref, from => p(9)}}}
-    end,
+a_request_that_is_not_found_at_its_server_makes_a_suspect_test() ->
     Edges = here([edge(p(1), p(2), 1), edge(p(2), p(1), 2)]),
-    ?assertMatch(#{cycles := [], suspects := [_]}, look(#{}, Edges, Serves({7, 0, 0}, 0))),
-    has("another process may answer", text(look(#{}, Edges, Serves({7, 0, 0}, 0)))),
-    %% It is in its queue, or in work, or it is not known.
-    ?assertMatch(#{cycles := [_]}, look(#{}, Edges, Serves({7, 0, 0}, 1))),
-    ?assertMatch(#{cycles := [_]}, look(#{}, Edges, Serves({1, 0, 0}, 0))),
-    ?assertMatch(#{cycles := [_]}, look(#{}, Edges, #{})).
+    Proven = fun(Is) -> #{proven => fun(#{from := From}) -> Is(From) end} end,
+    ?assertMatch(#{cycles := [_], suspects := []}, look(#{}, Edges, Proven(fun(_) -> true end))),
+    [
+        begin
+            Look = look(#{}, Edges, Proven(Is)),
+            ?assertMatch(#{cycles := [], suspects := [_]}, Look),
+            has("another process may answer", text(Look))
+        end
+     || Is <- [fun(_) -> false end, fun(From) -> From =:= p(1) end]
+    ].
+
+%% The look before has another call of 1; what was read then is of that one.
+what_was_proven_of_another_call_proves_nothing_test() ->
+    Back = edge(p(2), p(1), 2),
+    Parts = [part([edge(p(1), p(2), 1), Back]), part([edge(p(1), p(2), 3), Back])],
+    Proven = #{proven => fun(#{ref := Ref}) -> Ref =/= {3, 0, 0} end},
+    ?assertMatch(#{cycles := [], suspects := [_], looks := 3},
+        look(#{}, #{node() => Parts}, Proven)).
+
+a_cycle_of_starts_and_receives_needs_its_proof_test() ->
+    Start = maps:merge(edge(p(1), p(2), 1), #{how => start, ref => none}),
+    Own = (edge(p(2), p(1), 2))#{how := monitor_only},
+    None = #{proven => fun(_) -> false end},
+    ?assertMatch(#{cycles := [_]}, look(#{}, here([Start, edge(p(2), p(1), 2)]), #{})),
+    ?assertMatch(#{cycles := [], suspects := [_]},
+        look(#{}, here([Start, edge(p(2), p(1), 2)]), None)),
+    ?assertMatch(#{cycles := [], suspects := [_]}, look(#{}, here([Start, Own]), None)).
+
+a_process_that_calls_itself_is_told_so_test() ->
+    Look = look(#{}, here([edge(p(1), p(1), 1)]), #{p(1) => told(a)}),
+    ?assertEqual("1 process is deadlocked: a <0.1.0> waits for itself.", first_line(Look)),
+    Maybe = look(#{}, here([edge(p(1), p(1), 1)]), #{proven => fun(_) -> false end}),
+    ?assertEqual("1 process is perhaps deadlocked: <0.1.0> seems to wait for itself.",
+        first_line(Maybe)).
+
+a_server_named_lock_is_no_global_lock_test() ->
+    Look = look(#{}, here([edge(p(1), {lock, 'c@far'}, 1)]), #{}),
+    ?assertEqual("1 process waits for lock of c@far, which is on c@far, which was not asked "
+        "(nodes).", first_line(Look)).
 
 %% Times.
 
@@ -160,6 +192,20 @@ a_node_that_does_not_answer_is_missing_test() ->
     ?assertMatch(#{missing := #{'b@there' := <<"no answer in time">>}}, Look),
     has("b@there is not in this: no answer in time", text(Look)).
 
+%% It would take its time at each look.
+a_node_that_has_not_answered_is_not_asked_again_test() ->
+    Test = self(),
+    Nodes = #{node() => [part([])], 'b@there' => {error, <<"no answer in time">>}},
+    Ask = fun(Requests) ->
+        _ = [Test ! asked || {'b@there', _} <- Requests],
+        [{Node, answer(Request, maps:get(Node, Nodes), 1, #{})} || {Node, Request} <- Requests]
+    end,
+    {ok, #{looks := Looks, missing := #{'b@there' := _}}} =
+        flame_prof_waits:look(#{nodes => ['b@there'], for => 300}, Ask),
+    ?assert(Looks > 1),
+    receive asked -> ok end,
+    receive asked -> error(asked_again) after 0 -> ok end.
+
 a_name_is_its_process_test() ->
     #{edges := [#{to := Init}]} = look(#{}, here([edge(p(1), {init, node()}, 1)]), #{}),
     ?assertEqual(whereis(init), Init).
@@ -180,7 +226,7 @@ the_chain_of_one_process_test() ->
     has("waiting for " ++ Self ++ ", directly or through others: 1\n  <0.4.0>: call {get,_}\n",
         text(Look)),
     Idle = look(#{process => self()}, here([edge(p(8), p(9), 4)]), #{self() => told(me)}),
-    has("waits for no other process", first_line(Idle)).
+    ?assertEqual("me " ++ Self ++ " waits for no other process: it is idle.", first_line(Idle)).
 
 options_that_are_wrong_are_refused_with_what_is_accepted_test_() ->
     [
@@ -193,6 +239,7 @@ options_that_are_wrong_are_refused_with_what_is_accepted_test_() ->
             {#{for => -1}, "whole milliseconds from 0 to 60000"},
             {#{process => {a, b}}, "a registered name"},
             {{a, b}, "a registered name"},
+            {undefined, "a registered name"},
             {waits_nobody, "there is no process waits_nobody"},
             {#{nodes => [1]}, "a list of nodes, or connected"},
             {#{nodes => [a | b]}, "a list of nodes, or connected"},
@@ -231,7 +278,7 @@ a_page_begins_with_what_is_the_matter_test() ->
 a_page_is_as_written_here_test() ->
     Waiters = [edge(p(I), p(10), I) || I <- lists:seq(11, 30)] ++
         [edge(p(I), p(11), I, {atom, checkout}) || I <- lists:seq(40, 44)],
-    Edges = ring(3) ++ [edge(p(5), p(1), 9)] ++ Waiters ++ [edge(p(60), {lock, shop}, 60)],
+    Edges = ring(3) ++ [edge(p(5), p(1), 9)] ++ Waiters ++ [edge(p(60), {lock, global, shop}, 60)],
     Told = #{
         p(1) => told(a), p(2) => told(b), p(3) => told(c),
         p(10) => (told(order_store, running, [
