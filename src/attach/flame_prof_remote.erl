@@ -2,7 +2,7 @@
 %% listen, and does not register with epmd.
 -module(flame_prof_remote).
 
--export([connect/2, call/5, all/5]).
+-export([connect/2, full/1, call/5, all/5]).
 
 -define(PROBE_MS, 5000).
 
@@ -23,6 +23,8 @@ connect(Names, Options) ->
         throw:{error, _} = Error -> Error
     end.
 
+%% @doc A name without a host is of this host.
+-spec full(string()) -> string().
 full(Name) ->
     case lists:member($@, Name) of
         true -> Name;

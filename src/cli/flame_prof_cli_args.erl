@@ -25,6 +25,8 @@
     unicode:chardata()}.
 parse([]) ->
     {usage, ["a command is missing\n", commands()]};
+parse(["help", Command]) ->
+    parse([Command, "--help"]);
 parse([Help | _]) when Help =:= "--help"; Help =:= "-h"; Help =:= "help" ->
     {help, help()};
 parse(["--version" | _]) ->
@@ -295,7 +297,7 @@ options(hot) ->
             "only samples of this status, as running (active; by a metric all)"},
         {files, flag, "sort into files first: one for each node"},
         {group_by, {"LIST", dimensions}, "below the status, as in process,message (none)"},
-        {chains, flag, "what processes wait for: its stack below theirs, down to what works"},
+        {chains, flag, "what processes wait for: its stack below theirs, down to the process that runs"},
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
         {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
@@ -339,7 +341,7 @@ options(_) ->
 waits_options() ->
     [
         {for, {"TIME", duration}, "look again until then: how long waits have lasted (once)"},
-        {top, {"N", {whole, 1, 100000}}, "waited-for processes to tell (10)"},
+        {top, {"N", {whole, 1, 100000}}, "waited-for processes to show (10)"},
         {nodes, {"NODES", nodes}, "nodes that the node is connected to, to follow chains to"}
     ].
 

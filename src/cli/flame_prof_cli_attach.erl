@@ -1,7 +1,7 @@
 %% @private `flame_prof attach', and lending flame_prof to nodes for a while.
 -module(flame_prof_cli_attach).
 
--export([do/1, borrowing/4]).
+-export([do/1, borrowing/4, borrowing/5]).
 
 -import(flame_prof_text, [grouped/1]).
 
@@ -122,11 +122,17 @@ close(Agents) ->
 -spec borrowing([node()], flame_prof_attach:without(), timeout(), fun(() -> Answer)) ->
     Answer | {error, flame_prof:reason()}.
 borrowing(Nodes, Without, Timeout, Fun) ->
-    Lacking = [Node || Node <- Nodes, lacks(Node, Timeout)],
+    borrowing(Nodes, flame_prof_top_sampler, Without, Timeout, Fun).
+
+%% @doc Module: what the command calls; a node's own flame_prof may be too old to have it.
+-spec borrowing([node()], module(), flame_prof_attach:without(), timeout(), fun(() -> Answer)) ->
+    Answer | {error, flame_prof:reason()}.
+borrowing(Nodes, Module, Without, Timeout, Fun) ->
+    Lacking = [Node || Node <- Nodes, lacks(Node, Module, Timeout)],
     with_agents(Lacking, Without, [], fun(_) -> Fun() end).
 
-lacks(Node, Timeout) ->
-    case flame_prof_remote:call(Node, code, which, [flame_prof_top_sampler], Timeout) of
+lacks(Node, Module, Timeout) ->
+    case flame_prof_remote:call(Node, code, which, [Module], Timeout) of
         {ok, non_existing} -> true;
         _ -> false
     end.

@@ -9,13 +9,15 @@
 -define(TIMEOUT_MS, 10000).
 %% The session itself gives a slow disk half a minute.
 -define(STOP_MS, 30000).
+%% That a look waits for other nodes: their looks, their names, what processes do there.
+-define(OTHERS_MS, 15000).
 
 -spec do(atom(), flame_prof_cli_args:parsed()) ->
     ok | interrupted | flame_prof_cli_args:failure().
 do(waits, #{arguments := [Name | Process]} = Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
-            flame_prof_cli_attach:borrowing([Node], bare, timeout(Parsed),
+            flame_prof_cli_attach:borrowing([Node], flame_prof_waits, bare, timeout(Parsed),
                 fun() -> waits(Node, Process, Parsed) end);
         {error, _} = Error ->
             Error
@@ -176,12 +178,14 @@ told(Node, {ok, Text}) ->
 
 waits(Node, Process, Parsed) ->
     For = maps:get(for, Parsed, 0),
+    Nodes = [flame_prof_remote:full(Name) || Name <- maps:get(nodes, Parsed, [])],
     Options = maps:merge(maps:with([for, top], Parsed), maps:from_list(
-        [{process, target(Name)} || Name <- Process] ++
-            [{nodes, [list_to_atom(Name) || Name <- maps:get(nodes, Parsed)]}
-                || is_map_key(nodes, Parsed)])),
+        [{process, unicode:characters_to_binary(Name)} || Name <- Process] ++
+            [{nodes, [unicode:characters_to_binary(Name) || Name <- Nodes]} || Nodes =/= []])),
     As = case Parsed of #{json := true} -> json; #{} -> text end,
-    Asked = Parsed#{timeout => timeout(Parsed) + For},
+    %% One that hangs is waited for once.
+    Others = case Nodes of [] -> 0; _ -> ?OTHERS_MS end,
+    Asked = Parsed#{timeout => timeout(Parsed) + For + Others},
     case outcome(Node, call(Node, flame_prof_waits, page, [Options, As], Asked)) of
         {ok, Text} when As =:= json -> put([Text, "\n"]);
         {ok, Text} -> put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]);

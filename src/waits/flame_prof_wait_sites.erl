@@ -220,7 +220,9 @@ callers(Self) ->
             _ -> #{pid => Helper}
         end,
     [
-        {caller(Probe), spawn_link(fun() -> attempt(fun() -> Call(maps:get(By, Names), Request) end) end)}
+        {caller(Probe), spawn_link(fun() ->
+            attempt(fun() -> Call(maps:get(By, Names), Request) end)
+        end)}
      || {Probe, Bys, Call} <- flame_prof_wait_probe:callers(),
         By <- Bys,
         maps:is_key(By, Names),

@@ -134,7 +134,6 @@
     }.
 %% What one node has seen in one look.
 
--define(NODE_MS, 5000).
 -define(LOOKS, 11).
 -define(PAUSE_LEAST_MS, 50).
 -define(FOR_MOST_MS, 60000).
@@ -153,7 +152,7 @@
 %% of these that nobody but their target ends. `missing': nodes that are not asked again.
 -record(looking, {
     options :: map(),
-    ask :: ask(),
+    ask :: flame_prof_waits_nodes:ask(),
     until_ms = none :: integer() | none,
     looks = 1 :: pos_integer(),
     seen = #{} :: flame_prof_waits_graph:seen(),
@@ -162,14 +161,10 @@
     missing = #{} :: #{node() => binary()}
 }).
 
-%% Requests to nodes, this one among them; for tests.
--type ask() ::
-    fun(([{node(), {module(), atom(), [term()]}}]) -> [{node(), {ok, term()} | {error, binary()}}]).
-
 %% @doc What waits for what now; of one process its chain.
 -spec look(options() | flame_prof_target:target()) -> {ok, look()} | {error, flame_prof:reason()}.
 look(#{} = Given) ->
-    look(Given, fun ask/1);
+    look(Given, fun flame_prof_waits_nodes:ask/1);
 %% Of options it would be one that is left out: the whole node.
 look(undefined) ->
     Accepted = flame_prof_target:accepts(),
@@ -178,7 +173,7 @@ look(Process) ->
     look(#{process => Process}).
 
 %% @private
--spec look(options(), ask()) -> {ok, look()} | {error, flame_prof:reason()}.
+-spec look(options(), flame_prof_waits_nodes:ask()) -> {ok, look()} | {error, flame_prof:reason()}.
 look(Given, Ask) ->
     case flame_prof_schema:checked(rows(), Given) of
         {ok, #{process := Target} = Options} ->
@@ -219,11 +214,14 @@ node_list(Nodes) ->
 %% @doc A look as its page, or as JSON (doc/waits.md), made here: pids are those of this node.
 -spec page(options(), text | json) -> {ok, binary()} | {error, flame_prof:reason()}.
 page(Given, As) ->
-    case look(Given) of
+    case look_of(flame_prof_waits_nodes:known(Given)) of
         {ok, Look} when As =:= text -> {ok, encoded(flame_prof_waits_text:format(Look))};
         {ok, Look} -> {ok, encoded(flame_prof_waits_text:json(Look))};
         {error, _} = Error -> Error
     end.
+
+look_of({error, _} = Error) -> Error;
+look_of(Options) -> look(Options).
 
 encoded(Text) -> unicode:characters_to_binary(Text).
 
@@ -467,34 +465,6 @@ unknown(Each) ->
     ),
     Ranked = lists:sort([{-Count, Site} || {Site, Count} <- maps:to_list(Sum)]),
     [{Site, -Count} || {Count, Site} <- lists:sublist(Ranked, ?UNKNOWN_MOST)].
-
-%% Asking nodes. The others work while this one does.
-ask(Requests) ->
-    Until = now_ms() + ?NODE_MS,
-    Connected = nodes(connected),
-    Sent = [{Node, sent(Node, Request, Connected)} || {Node, Request} <- Requests, Node =/= node()],
-    Own = [{Node, {ok, apply(Module, Function, Args)}}
-        || {Node, {Module, Function, Args}} <- Requests, Node =:= node()],
-    Own ++ [{Node, answer(What, Until)} || {Node, What} <- Sent].
-
-sent(Node, {Module, Function, Args}, Connected) ->
-    case lists:member(Node, Connected) of
-        true -> {asked, erpc:send_request(Node, Module, Function, Args)};
-        false -> {error, <<"it is not connected">>}
-    end.
-
-answer({asked, Request}, Until) ->
-    try
-        {ok, erpc:receive_response(Request, max(0, Until - now_ms()))}
-    catch
-        error:{erpc, timeout} -> {error, <<"no answer in time">>};
-        error:{erpc, noconnection} -> {error, <<"the connection is gone">>};
-        error:{exception, undef, [{?MODULE, _, _, _} | _]} ->
-            {error, <<"it has no flame_prof, or another version">>};
-        _:Reason -> {error, flame_prof_error:exit_text(Reason)}
-    end;
-answer({error, _} = Error, _Until) ->
-    Error.
 
 %% One node.
 

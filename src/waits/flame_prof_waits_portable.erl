@@ -18,6 +18,9 @@
 -define(LOOK_MS, 2000).
 -define(ANSWER_MS, 200).
 -define(TOLD_MS, 500).
+%% Not all names that begin so: the program may have some.
+-define(OWN, [flame_prof_sup, flame_prof_session, flame_prof_triggers, flame_prof_agent,
+    flame_prof_cleanup, flame_prof_calibration, flame_prof_capture_classes]).
 
 -type part() ::
     #{
@@ -29,8 +32,7 @@
 %% @doc The caller and the processes of flame_prof, which no look tells.
 -spec own() -> [pid()].
 own() ->
-    Names = [Name || Name <- registered(), lists:prefix("flame_prof", atom_to_list(Name))],
-    [self() | [Pid || Pid <- [whereis(Name) || Name <- Names], is_pid(Pid)]].
+    [self() | [Pid || Pid <- [whereis(Name) || Name <- ?OWN], is_pid(Pid)]].
 
 %% @doc All processes of this node, as far as the time reaches.
 -spec part() -> part().

@@ -21,6 +21,10 @@ every_command_has_help_with_an_example_test() ->
     ],
     ?assertMatch({match, _}, re:run(text(All), "flame_prof --version ")).
 
+help_of_a_command_is_its_help_test() ->
+    ?assertEqual(parse("waits --help"), parse("help waits")),
+    ?assertMatch({usage, _}, parse("help nix")).
+
 options_may_stand_anywhere_and_be_joined_test() ->
     {ok, #{by := <<"memory">>, top := 3, arguments := ["a", "b"]}} =
         parse("hot a --by=memory b --top 3"),

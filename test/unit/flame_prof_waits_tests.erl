@@ -247,6 +247,16 @@ options_that_are_wrong_are_refused_with_what_is_accepted_test_() ->
         ]
     ].
 
+%% As the command sends them.
+names_that_the_node_does_not_know_make_no_atoms_test() ->
+    Name = <<"waits_nobody_", (integer_to_binary(erlang:unique_integer([positive])))/binary>>,
+    ?assertMatch({error, {process, _}}, flame_prof_waits:page(#{process => Name}, text)),
+    ?assertMatch({error, {badarg, #{argument := nodes}}},
+        flame_prof_waits:page(#{nodes => [<<Name/binary, "@h">>]}, text)),
+    ?assertError(badarg, binary_to_existing_atom(Name)),
+    ?assertError(badarg, binary_to_existing_atom(<<Name/binary, "@h">>)),
+    ?assertMatch({ok, _}, flame_prof_waits:page(#{process => <<"init">>}, text)).
+
 %% Tags, names and pids.
 
 tags_have_no_values_test() ->
