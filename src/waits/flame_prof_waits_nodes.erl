@@ -48,7 +48,7 @@ now_ms() -> erlang:monotonic_time(millisecond).
 known(#{process := <<C, _/binary>> = Name} = Options) when C =/= $< ->
     case existing(Name) of
         {ok, Atom} -> known(Options#{process := Atom});
-        error -> {error, {process, #{target => unicode:characters_to_list(Name)}}}
+        error -> {error, {process, #{target => Name}}}
     end;
 known(#{nodes := [_ | _] = Nodes} = Options) ->
     case [N || N <- Nodes, is_binary(N), existing(N) =:= error] of
