@@ -180,7 +180,7 @@ probes_end_with_their_driver(_) ->
             true = exit(Driver, kill),
             waiting:eventually(fun() -> probes() =:= [] end)
         end
-     || Least <- [3, 20, 60]
+     || Least <- [3, 60, 120]
     ].
 
 links(Pid) ->
