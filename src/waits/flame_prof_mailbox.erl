@@ -247,7 +247,8 @@ unknown(Answer) ->
 
 moved(#{error := gone}) -> <<"the rest: the process has exited">>;
 moved(#{error := torn}) -> <<"the rest: the queue moved faster than it could be read">>;
-moved(#{error := none, ended := false}) -> <<"the rest: the time limit or the limit of messages came">>;
+moved(#{error := none, ended := false}) ->
+    <<"the rest: the time limit or the limit of messages came">>;
 moved(#{error := none, doubtful := 0}) ->
     <<"whether all of them were there when the look began: the process ran meanwhile">>;
 moved(#{error := none}) -> <<"messages that were taken while they were read">>;

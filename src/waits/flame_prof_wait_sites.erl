@@ -59,6 +59,10 @@ ensure() ->
     case flame_prof_nif:wait_sites() of
         {Known, true, _} when Known band (1 bsl ?MARK_BITS - 1) =:= Mark ->
             again(Mark, Known bsr ?MARK_BITS);
+        {_, true, _} ->
+            %% A module is loaded that was not: what is known of the others is as true as before.
+            _ = renew(Mark, 1),
+            ok;
         _ ->
             renew(Mark, 1)
     end.
