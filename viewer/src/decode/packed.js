@@ -50,7 +50,12 @@ class Unpacking {
     const { process_samples: samples } = header.tables;
     this.header = header;
     this.coder = new RangeDecoder(data, header.data_bytes);
-    for (const column of codedIn(header).sort((a, b) => a.place - b.place)) this.array(column);
+    const read = new Map(); // by place: two columns may share one array
+    for (const column of codedIn(header).sort((a, b) => a.place - b.place)) {
+      const { place } = column;
+      if (!read.has(place)) read.set(place, this.array(column));
+      column.array = read.get(place);
+    }
     this.counts = samples.array
         ?? new Float64Array(data.buffer, data.byteOffset + samples.offset, samples.count);
     this.models = header.models.map(([model]) => model);
@@ -64,7 +69,7 @@ class Unpacking {
       change = this.coder.signed(context(ARRAY, column.place, sizeOf(change), 0, 0), BITS);
       array[i] = now += change;
     }
-    column.array = narrowed(array);
+    return narrowed(array);
   }
 
   rows() {
