@@ -219,6 +219,13 @@ init({gen_statem, {states, Driver}}) ->
 init({gen_event, {busy, Driver}}) ->
     {ok, {driver, Driver}}.
 
+%% A probe at work waits until it is killed.
+-dialyzer(
+    {no_return, [
+        handle_call/3, handle_cast/2, handle_info/2, handle_event/2, state/3, work/2, until_down/1
+    ]}
+).
+
 %% @private
 handle_call(_, From, {driver, Driver}) -> work(Driver, From).
 

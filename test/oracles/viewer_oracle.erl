@@ -22,7 +22,7 @@ report([File, Out]) ->
 
 in_ticks([#{time_us := First} | _] = Samples) ->
     {Moved, _} = lists:mapfoldl(
-        fun(#{time_us := Time, words := #{<<"erl_pid">> := Pid}} = Sample, {Before, Tick0, Seen0}) ->
+        fun(#{time_us := Time, words := #{<<"erl_pid">> := Pid}} = S, {Before, Tick0, Seen0}) ->
             {Tick, Seen} =
                 case Time - Before < 50 of
                     true -> {Tick0, Seen0};
@@ -30,7 +30,7 @@ in_ticks([#{time_us := First} | _] = Samples) ->
                 end,
             Own = maps:get(Pid, Seen, Time),
             At = Tick + Time - Own,
-            {Sample#{time_us := At, at := At}, {Time, Tick, Seen#{Pid => Own}}}
+            {S#{time_us := At, at := At}, {Time, Tick, Seen#{Pid => Own}}}
         end,
         {First, First, #{}},
         Samples
