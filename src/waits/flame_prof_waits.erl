@@ -473,8 +473,14 @@ unknown(Each) ->
 part(Wanted) ->
     case flame_prof_engine:choose(Wanted) of
         {ok, #{engine := native} = Choice} -> native_or_not(Wanted, Choice, read());
-        {ok, Choice} -> {ok, portable(Choice)};
-        {error, _} = Refusal -> Refusal
+        {ok, Choice} ->
+            {ok, portable(Choice)};
+        %% To ask the processes needs no library.
+        {error, {library, _}} when Wanted =/= native ->
+            Why = <<"portable: the C library did not load">>,
+            {ok, portable(#{engine => portable, engine_reason => Why})};
+        {error, _} = Refusal ->
+            Refusal
     end.
 
 read() ->
