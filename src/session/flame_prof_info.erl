@@ -144,9 +144,9 @@ help() ->
     "  profile(5000)            sample for 5 s, print what was active; also profile(Fun)\n"
     "  top()                    the busiest processes, live; also top(#{by => memory})\n"
     "  pstack()                 what every scheduler runs now; pstack(Process): its stack\n"
-    "  waits()                  what processes wait for, deadlocks; mailbox(Process): its senders\n"
+    "  waits()                  what processes wait for, deadlocks; mailbox(P): its senders\n"
     "  blame(gc, 3000)          the callers of a function, of a C function, of gc\n"
-    "  start(#{duration => Ms}) a session in the background; i(): its rates, losses, file; stop()\n"
+    "  start(#{duration => Ms}) a session in the background; i(): its rates, file; stop()\n"
     "  hot(Files)               what was active in files; also hot(Files, #{by => memory})\n"
     "  view(Dir)                the same in a browser; report(Files, \"x.html\"): one page\n"
     "  format_error(Reason)     the sentence of {error, Reason}\n".

@@ -51,7 +51,7 @@ all() ->
 init_per_suite(Config) ->
     case native_node:why_not() of
         none ->
-            ok = flame_prof_wait_sites:ensure(),
+            waiting:eventually(fun() -> flame_prof_wait_sites:ensure() =:= ok end),
             Config;
         Why ->
             {skip, Why}

@@ -176,6 +176,7 @@ export class App {
     this.profiles = profiles;
     this.listedMs = performance.now();
     if (now) this.clockAheadUs = now - 1000 * Date.now();
+    this.listedUs = this.nowUs;
     return profiles;
   }
 

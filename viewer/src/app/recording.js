@@ -10,15 +10,16 @@ const FLUSH_MS = 15000; // unless the file tells another one
  * @param profiles the server's list
  * @param profile that is shown, or null
  * @param nowUs the time of the server's clock
+ * @param listedUs the same, when the list was made
  * @param failure why the last look at the server failed, or null
  */
-export function badgeText({ profiles, profile, nowUs, isFollowed, failure }) {
+export function badgeText({ profiles, profile, nowUs, listedUs, isFollowed, failure }) {
   if (failure !== null) return `not followed: ${failure.message}`;
   const entry = profiles.find(({ name }) => name === profile?.name);
   if (entry === undefined) return '';
   const { options } = sessionOf(profile);
   const flushMs = Number(Object.fromEntries(options).flush_interval ?? FLUSH_MS);
-  const isLate = nowUs / 1000 - 1000 * entry.modified > FLUSHES_MISSED * flushMs;
+  const isLate = listedUs / 1000 - 1000 * entry.modified > FLUSHES_MISSED * flushMs;
   // Between two files of a session there may be none that it writes, or one without a sample.
   const isContinued = entry.files > 1
       || profiles.some(({ live, modified }) => live && modified >= entry.modified);

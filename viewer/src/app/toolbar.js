@@ -67,6 +67,7 @@ export class Toolbar {
       profiles: app.profiles,
       profile: app.profile?.name === app.name ? app.profile : null,
       nowUs: app.nowUs,
+      listedUs: app.listedUs,
       isFollowed: app.state.follow,
       failure: this.unfollowed,
     }) : '';

@@ -4,13 +4,13 @@ import { badgeText } from '../../src/app/recording.js';
 
 const START_S = 1795237782;
 
-function badge({ live, ago, files = 1, others = [], flush = 2000, failure = null }) {
+function badge({ live, ago, listed = ago, files = 1, others = [], flush = 2000, failure = null }) {
   const words = `name=flame_prof engine=native options=top=100,flush_interval=${flush}`;
   const profile = { name: 'a', startUs: START_S * 1e6, durationUs: 10e6, isOwn: [0, 1],
       tables: { process_words: [0, 1] }, text: () => words };
   const entry = { name: 'a', live, files, modified: START_S + 10 };
   return badgeText({ profiles: [...others, entry], profile, failure, isFollowed: true,
-      nowUs: (START_S + 10 + ago) * 1e6 });
+      nowUs: (START_S + 10 + ago) * 1e6, listedUs: (START_S + 10 + listed) * 1e6 });
 }
 
 test('a file that is written is that far behind', () => {
@@ -32,6 +32,10 @@ test('a session between two files is recording, until that takes too long', () =
 test('a file whose session has died is unfinished', () => {
   assert.equal(badge({ live: true, ago: 60 }), 'unfinished');
   assert.equal(badge({ live: true, ago: 60, flush: 30000 }), 'recording, 60 s behind');
+});
+
+test('a list of some seconds ago says nothing of what was written since', () => {
+  assert.equal(badge({ live: true, ago: 8, listed: 2 }), 'recording, 8 s behind');
 });
 
 test('why it is not followed is told', () => {
