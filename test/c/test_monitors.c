@@ -1,4 +1,4 @@
-/* test_monitors.c - monitor trees in fake memory: each reference is found with whom it monitors, no
+/* test_monitors.c - monitor trees in fake memory: each reference is found with what it monitors, no
  * other is, and what is no tree ends. */
 #include "erts/monitors.h"
 

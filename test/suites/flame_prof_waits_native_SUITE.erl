@@ -1,4 +1,4 @@
-%% Whom processes wait for, as the native look tells it, against those who know: the
+%% What processes wait for, as the native look tells it, against those who know: the
 %% callee that holds the message, the process that has made the monitor, the VM.
 %%
 %% WAITS_EDGES (100000) is how many edges are read beside the storm.

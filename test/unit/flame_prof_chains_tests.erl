@@ -285,12 +285,4 @@ tick(T, Processes) ->
      || {P, Words, Frames} <- Processes
     ].
 
-with_file(Text, Test) ->
-    Unique = erlang:unique_integer([positive]),
-    File = lists:concat(["/tmp/chains.", os:getpid(), ".", Unique, ".log"]),
-    ok = file:write_file(File, Text),
-    try
-        Test(File)
-    after
-        file:delete(File)
-    end.
+with_file(Text, Test) -> text_file:with(Text, Test).
