@@ -2,12 +2,32 @@
 %% them missed.
 -module(flame_prof_file_losses).
 
--export([refused/1, is_whole/1, texts/1, counted/1]).
+-export([read/3, refused/1, is_whole/1, texts/1, counted/1]).
 
 -import(flame_prof_text, [grouped/1, plural/1]).
 
 %% Of the ticks or of the samples of a session, below which a table or an export does not tell.
 -define(TOLD_PERCENT, 1).
+
+%% @doc What Use makes of the profile of these files, which is closed afterwards. Limits are options
+%% of {@link flame_prof_profile:read/2}. Refused as by {@link refused/1}.
+-spec read(
+    flame_prof_samples:files(),
+    map(),
+    fun((flame_prof_profile:profile()) -> {ok, Result} | {error, flame_prof:reason()})
+) -> {ok, Result} | {error, flame_prof:reason()}.
+read(Files, Limits, Use) ->
+    case flame_prof_profile:read(Files, Limits) of
+        {ok, Profile} ->
+            try refused(flame_prof_profile:info(Profile)) of
+                ok -> Use(Profile);
+                {error, _} = Error -> Error
+            after
+                flame_prof_profile:close(Profile)
+            end;
+        {error, _} = Error ->
+            Error
+    end.
 
 %% @doc An error where no sample of any file can be read, although they are not empty.
 -spec refused(flame_prof_profile:info()) -> ok | {error, flame_prof:reason()}.

@@ -52,19 +52,11 @@ write(Files, Given, Reading) ->
         {ok, {error, Reason}} -> {error, flame_prof_error:file(Given, Reason)}
     end.
 
-%% A profile may be large, and the caller's next garbage collection far.
+%% The profile is closed at once: it may be large, and the caller's next garbage collection far.
 read(Files, Out, Given, Reading) ->
-    case flame_prof_profile:read(Files, Reading) of
-        {ok, Profile} ->
-            try flame_prof_file_losses:refused(flame_prof_profile:info(Profile)) of
-                ok -> written(Profile, flame_prof_samples:list(Files), Out, Given);
-                {error, _} = Error -> Error
-            after
-                ok = flame_prof_profile:close(Profile)
-            end;
-        {error, _} = Error ->
-            Error
-    end.
+    flame_prof_file_losses:read(Files, Reading, fun(Profile) ->
+        written(Profile, flame_prof_samples:list(Files), Out, Given)
+    end).
 
 written(Profile, Files, Out, Given) ->
     Info = flame_prof_profile:info(Profile),

@@ -100,21 +100,10 @@ look(Files, Given) ->
 found(Files, Given) ->
     case {flame_prof_schema:checked(rows(), Given), flame_prof_profile:is_profile(Files)} of
         {{ok, Options}, true} -> of_profile(Files, Options);
-        {{ok, Options}, false} -> of_files(Files, Options);
+        {{ok, Options}, false} ->
+            Limits = maps:with([max_memory, progress], Options),
+            flame_prof_file_losses:read(Files, Limits, fun(P) -> of_profile(P, Options) end);
         {{error, _} = Error, _} -> Error
-    end.
-
-of_files(Files, Options) ->
-    case flame_prof_profile:read(Files, maps:with([max_memory, progress], Options)) of
-        {ok, Profile} ->
-            try flame_prof_file_losses:refused(flame_prof_profile:info(Profile)) of
-                ok -> of_profile(Profile, Options);
-                {error, _} = Error -> Error
-            after
-                flame_prof_profile:close(Profile)
-            end;
-        {error, _} = Error ->
-            Error
     end.
 
 of_profile(Profile, #{ticks := Ticks, top := Top}) ->

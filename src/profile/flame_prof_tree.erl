@@ -145,17 +145,8 @@ report(Files, Given) ->
     end.
 
 read(Files, Options) ->
-    case flame_prof_profile:read(Files, maps:with([max_memory, progress], Options)) of
-        {ok, Profile} ->
-            try flame_prof_file_losses:refused(flame_prof_profile:info(Profile)) of
-                ok -> measured(Profile, Options);
-                {error, _} = Error -> Error
-            after
-                flame_prof_profile:close(Profile)
-            end;
-        {error, _} = Error ->
-            Error
-    end.
+    Limits = maps:with([max_memory, progress], Options),
+    flame_prof_file_losses:read(Files, Limits, fun(Profile) -> measured(Profile, Options) end).
 
 %% @doc Of a profile that has been read already.
 -spec of_profile(flame_prof_profile:profile(), options()) ->
