@@ -99,44 +99,11 @@
 
 -type status() :: waiting | runnable | running | garbage_collecting | suspended | exiting.
 
--type run() ::
-    #{
-        state := stopped,
-        files := [file:filename_all()],
-        engine := flame_prof_engine:name(),
-        engine_reason := binary(),
-        options := flame_prof_options:options(),
-        started_at := calendar:datetime(),
-        elapsed_ms := non_neg_integer(),
-        error := binary(),
-        attempted := non_neg_integer(),
-        written := non_neg_integer(),
-        inconsistent := non_neg_integer(),
-        dropped := non_neg_integer(),
-        exited := non_neg_integer(),
-        evicted := non_neg_integer(),
-        ticks := non_neg_integer(),
-        missed := non_neg_integer(),
-        rates := #{atom() => float()},
-        atom() => term()
-    }.
-%% A session that has ended. doc/glossary.md explains the counters.
+-type run() :: flame_prof_info:run().
+%% A session that has ended.
 
--type info() ::
-    #{
-        state := running | stopping | stopped | armed | unresponsive,
-        last_run => run(),
-        last_error => reason(),
-        counters => #{atom() => integer()},
-        atom() => term()
-    }.
-%% While a session runs: what {@link run()} has, with the counters in `counters'; `rates';
-%% and `targets', which counts the processes sampled beside the selected ones. Otherwise
-%% `#{state => stopped}', with `last_run' when there was one and `last_error' when
-%% an autostart or the application's environment was refused since. `armed' is one that waits
-%% for its triggers, and has `triggers', each with how often it fired and how often it did not
-%% although its condition held. `unresponsive' is one whose process has not answered within 4
-%% seconds.
+-type info() :: flame_prof_info:info().
+%% The session that runs or has ended.
 
 -type reason() ::
     flame_prof_error:reason().
@@ -389,25 +356,9 @@ metrics() ->
 %% functions, BIFs, NIFs and garbage collection; then the processes on dirty schedulers. Idle
 %% schedulers are one line.
 %%
-%% ```
-%% 1> flame_prof:pstack().
-%% 1 of 2 schedulers runs a process, 1 more on dirty schedulers
-%%
-%% Scheduler 1: <0.79.0> my_api erlang:apply/2
-%%     running, 0 messages, 2,120,381 reductions, 224 KB
-%%   copy_shallow_x (beam.smp)
-%%   [beam.smp] x 2
-%%   db_get_hash (beam.smp)
-%%   ets_lookup_2 (beam.smp)
-%%   ets:lookup/2 (bif)
-%%   my_cache:get/2 (my_cache.erl:12)
-%%   my_cache:serve/1 (my_cache.erl:9)
-%% ...
-%% '''
-%%
 %% It needs no session, and does not disturb one. It reads memory and does not interrupt waiting
-%% processes: {@link flame_prof_pstack} has the method, its cost, and the same as terms. Refused
-%% where the native engine is refused.
+%% processes: {@link flame_prof_pstack} has an example, the method, its cost, and the same as terms.
+%% Refused where the native engine is refused.
 -spec pstack() -> ok | {error, reason()}.
 pstack() ->
     print(flame_prof_pstack, flame_prof_pstack:schedulers()).

@@ -2,6 +2,24 @@
 %% terms and as text. {@link flame_prof:pstack/0} prints it.
 %%
 %% ```
+%% 1> flame_prof:pstack().
+%% 1 of 2 schedulers runs a process, 1 more on dirty schedulers
+%%
+%% Scheduler 1: <0.79.0> my_api erlang:apply/2
+%%     running, 0 messages, 2,120,381 reductions, 224 KB
+%%   copy_shallow_x (beam.smp)
+%%   [beam.smp] x 2
+%%   db_get_hash (beam.smp)
+%%   ets_lookup_2 (beam.smp)
+%%   ets:lookup/2 (bif)
+%%   my_cache:get/2 (my_cache.erl:12)
+%%   my_cache:serve/1 (my_cache.erl:9)
+%% ...
+%% '''
+%%
+%% The same as terms:
+%%
+%% ```
 %% 1> {ok, Look} = flame_prof_pstack:schedulers().
 %% 2> [Stack || {{scheduler, _}, #{stack := Stack}} <- Look].
 %% 3> {ok, Gone} = flame_prof_pstack:processes([my_server, self()]).

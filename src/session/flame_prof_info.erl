@@ -1,4 +1,4 @@
-%% @private What flame_prof:info/0, i/0 and selected/0 answer, put together from the
+%% @doc What flame_prof:info/0, i/0 and selected/0 answer, put together from the
 %% session, its targets and the triggers; and the same as text, for a shell and for the
 %% command line. A process that ends meanwhile is left out.
 -module(flame_prof_info).
@@ -10,7 +10,48 @@
 -define(SESSION_MS, 4000).
 -define(TARGETS_MS, 1000).
 
--spec info() -> flame_prof:info().
+-export_type([run/0, info/0]).
+
+-type run() ::
+    #{
+        state := stopped,
+        files := [file:filename_all()],
+        engine := flame_prof_engine:name(),
+        engine_reason := binary(),
+        options := flame_prof_options:options(),
+        started_at := calendar:datetime(),
+        elapsed_ms := non_neg_integer(),
+        error := binary(),
+        attempted := non_neg_integer(),
+        written := non_neg_integer(),
+        inconsistent := non_neg_integer(),
+        dropped := non_neg_integer(),
+        exited := non_neg_integer(),
+        evicted := non_neg_integer(),
+        ticks := non_neg_integer(),
+        missed := non_neg_integer(),
+        rates := #{atom() => float()},
+        atom() => term()
+    }.
+%% A session that has ended. doc/glossary.md explains the counters.
+
+-type info() ::
+    #{
+        state := running | stopping | stopped | armed | unresponsive,
+        last_run => run(),
+        last_error => flame_prof:reason(),
+        counters => #{atom() => integer()},
+        atom() => term()
+    }.
+%% While a session runs: what {@link run()} has, with the counters in `counters'; `rates';
+%% and `targets', which counts the processes sampled beside the selected ones. Otherwise
+%% `#{state => stopped}', with `last_run' when there was one and `last_error' when
+%% an autostart or the application's environment was refused since. `armed' is one that waits
+%% for its triggers, and has `triggers', each with how often it fired and how often it did not
+%% although its condition held. `unresponsive' is one whose process has not answered within 4
+%% seconds.
+
+-spec info() -> info().
 info() ->
     add_triggers(
         case flame_prof_session:info(?SESSION_MS) of
@@ -63,7 +104,7 @@ shown(Pid) ->
     flame_prof_text:visible(unicode:characters_to_binary(flame_prof_names:show(Pid))).
 
 %% @doc Of a node: eight lines, and one more for each trigger. Of a run that has ended, too.
--spec format(node(), flame_prof:info() | flame_prof:run()) -> unicode:chardata().
+-spec format(node(), info() | run()) -> unicode:chardata().
 format(Node, #{state := stopped, last_run := Run} = Info) ->
     [head(Node, "stopped; the last run was:"), last_error(Info), figures(Run, Run)];
 format(Node, #{state := stopped, triggers := _, started_at := _} = Run)
