@@ -36,23 +36,15 @@ struct node {
     uint32_t flags;
 };
 
-/* The walk's way: what the caller has copied, or the last read has brought, costs nothing. */
-static int read_words(struct fp_walk *walk, uint64_t address, void *into, size_t size)
-{
-    uint32_t words = (uint32_t)(size / 8);
-    struct fp_term term = {.kind = FP_TERM_TUPLE, .elements = address, .arity = words};
-
-    return fp_walk_elements(walk, &term, 0, words, into);
-}
-
 static int read_node(struct fp_walk *walk, uint64_t address, struct node *node)
 {
     struct form form = form_of(walk);
-    uint64_t word[FP_MONITOR_WORDS];
+    const uint64_t *word = NULL;
     uint32_t key;
 
-    if (address == 0 || (address & 7) != 0 ||
-        read_words(walk, address, word, 8 * (size_t)form.data) != 0)
+    if (address != 0 && (address & 7) == 0)
+        word = fp_walk_words(walk, address, form.data);
+    if (word == NULL)
         return FP_ETORN;
     node->right = word[1];
     node->left = word[2];
@@ -77,7 +69,7 @@ static int fill(struct fp_walk *walk, uint64_t address, const struct node *node,
 {
     int wide = is_wide(walk);
     uint32_t type = wide ? node->flags & WIDE_TYPE : node->flags >> 16;
-    uint64_t name = 0;
+    const uint64_t *name = NULL;
 
     memset(monitor, 0, sizeof *monitor);
     if (type >= FP_MONITOR_TYPES)
@@ -87,11 +79,10 @@ static int fill(struct fp_walk *walk, uint64_t address, const struct node *node,
     if (key->kind == FP_TERM_REF)
         monitor->ref = key->ref;
     fp_walk_term(walk, node->item, &monitor->target);
-    if ((node->flags & (wide ? WIDE_NAME : NARROW_NAME)) != 0 &&
-        read_words(walk, address - node->offset + 8ull * form_of(walk).data, &name, sizeof name) ==
-            0 &&
-        fp_term_is_atom(name))
-        monitor->name = name;
+    if ((node->flags & (wide ? WIDE_NAME : NARROW_NAME)) != 0)
+        name = fp_walk_words(walk, address - node->offset + 8ull * form_of(walk).data, 1);
+    if (name != NULL && fp_term_is_atom(*name))
+        monitor->name = *name;
     return 0;
 }
 

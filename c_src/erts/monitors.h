@@ -49,8 +49,6 @@ static inline uint32_t fp_monitors_offset(const struct fp_layout *layout)
 
 /* Nodes on the way to one reference; a red-black tree of 2^32 has 64. */
 #define FP_MONITORS_DEPTH 64u
-/* Words of a node that one read takes at most: ErtsMonitorData. */
-#define FP_MONITOR_WORDS 14u
 
 /* The monitor of the reference: 0; FP_ENOENT: there is none; FP_ETORN: what is there is no tree.
  * Reads: one a node, one for the node's reference, and what the target costs, of the walk's

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "erts/term.h"
 
 static _Atomic(struct fp_serving_sites *) published;
 static _Atomic uint32_t tables, captures;
@@ -162,6 +163,21 @@ static uint64_t slot_of(const struct fp_serving *serving, enum fp_site_role role
 }
 
 /* ---------------------------------------------------------------- the terms -- */
+
+uint32_t fp_serving_terms(const struct fp_serving *serving, uint64_t address[FP_SERVING_TERMS])
+{
+    static const enum fp_site_role roles[] = {FP_SITE_message, FP_SITE_queue, FP_SITE_serves,
+                                              FP_SITE_cast,    FP_SITE_event, FP_SITE_from};
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < sizeof roles / sizeof *roles && n < FP_SERVING_TERMS; i++) {
+        uint64_t word = slot_of(serving, roles[i]);
+
+        if (fp_term_is_boxed(word) || fp_term_is_list(word))
+            address[n++] = fp_term_address(word);
+    }
+    return n;
+}
 
 void fp_serving_walk(const struct fp_serving_sites *sites, struct fp_walk *walk,
                      const struct fp_memory *memory, const struct fp_layout *layout)

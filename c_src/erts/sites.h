@@ -35,8 +35,9 @@
 #define FP_SITE_ROLE_MAP(X)                                                                        \
     X(call)                                                                                        \
     X(request)                                                                                     \
-    X(loop) X(timer) X(start) X(port) X(socket) X(lock) X(message) X(serves) X(cast) X(event)      \
-        X(queue) X(from) X(module)
+    X(loop)                                                                                        \
+    X(timer) X(start) X(port) X(socket) X(lock) X(message) X(serves) X(cast) X(event) X(queue)     \
+        X(from) X(module)
 
 enum fp_site_role {
 #define FP_SITE_ROLE_ENUM(name) FP_SITE_##name,

@@ -119,8 +119,8 @@ struct fp_index {
         uint32_t column;
     } modelled[2 * FP_METRICS_MOST]; /* packed columns of metrics, in the order of the file */
     uint32_t modelled_count;
-    struct fp_column own;                  /* numbers of the profiler's own rows */
-    struct fp_column message_row, message; /* of rows with a message, which is a text */
+    struct fp_column own;                          /* numbers of the profiler's own rows */
+    struct fp_column message_row, message;         /* of rows with a message, which is a text */
     struct fp_column wait_row, waits_for, request; /* of rows that tell what they wait for: texts */
     /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;

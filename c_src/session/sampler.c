@@ -83,6 +83,7 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     else {
         copy->slot = slot;
         fp_stack_copy_plan(&copy->stack, target->address, &now);
+        fp_off_cpu_work_plan(s, copy, bytes);
         return 1;
     }
     return 0;
@@ -93,17 +94,34 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
 static uint32_t plan_spans(struct fp_sampler *s, struct target_copy *copy, uint64_t *word,
                            struct fp_safe_read_span *span)
 {
+    uint32_t heap = fp_off_cpu_work_spans(copy, word + copy->stack.words, span);
+
     copy->stack.word = word;
     copy->stack.again = s->again + (size_t)copy->slot * s->layout->snapshot_size;
-    return fp_stack_copy_spans(&copy->stack, s->layout, span);
+    copy->spans = heap + fp_stack_copy_spans(&copy->stack, s->layout, span + heap);
+    return copy->spans;
 }
 
-static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
+static uint32_t words_of(const struct target_copy *copy)
+{
+    return copy->stack.words + fp_off_cpu_work_room(copy);
+}
+
+static void find_copy(const struct fp_sampler *s, struct target_copy *copy,
+                      const struct fp_safe_read_span *span)
+{
+    uint32_t heap = fp_off_cpu_work_found(copy, span);
+
+    fp_stack_copy_found(&copy->stack, span + heap);
+    copy->is_whole =
+        fp_stack_copy_is_whole(&copy->stack, s->layout, span + heap, copy->spans - heap);
+}
+
+static void emit_copy(struct fp_sampler *s, struct target_copy *copy, const struct fp_work *work)
 {
     struct fp_stack_copy *stack = &copy->stack;
     uint64_t mfa[3], nif = FP_FRAME_NONE;
     struct fp_stack frames;
-    struct fp_work work;
 
     if (!fp_ranges_contain(&s->code, stack->before.i)) {
         if (fp_off_cpu_nif(s->options.memory, stack->before.i, mfa))
@@ -114,15 +132,15 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy)
     fp_stack_copy_frames(stack, s->layout, s->options.memory, &s->code, nif, &frames);
     fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
                              fp_dictionary_bytes(&stack->dictionary));
-    fp_emit_sample(s, copy->slot, &stack->before, &frames, fp_off_cpu_work(s, stack, &work));
+    fp_emit_sample(s, copy->slot, &stack->before, &frames, work);
 }
 
 /* The process moved during the first attempt. */
 static void sample_again(struct fp_sampler *s, struct target_copy *copy)
 {
-    struct fp_safe_read_span span[FP_STACK_COPY_SPANS];
+    struct fp_safe_read_span span[FP_STACK_COPY_SPANS + FP_HEAP_COPY_SPANS];
     size_t size = s->layout->snapshot_size;
-    uint32_t slot = copy->slot, n;
+    uint32_t slot = copy->slot;
     unsigned char *bytes = s->structure + (size_t)slot * size;
 
     fp_sampler_count(s, FP_COUNTER_retried, 1);
@@ -130,44 +148,44 @@ static void sample_again(struct fp_sampler *s, struct target_copy *copy)
         bytes = NULL;
     if (!sample(s, slot, bytes, SECOND, copy))
         return;
-    n = plan_spans(s, copy, s->stack_words, span);
-    fp_safe_read_batch(s->options.memory, span, n);
-    if (fp_stack_copy_is_whole(&copy->stack, s->layout, span, n))
-        emit_copy(s, copy);
-    /* A collection is certain without the stack. */
-    else if (copy->stack.before.status == FP_STATUS_garbage_collecting)
+    fp_safe_read_batch(s->options.memory, span, plan_spans(s, copy, s->stack_words, span));
+    find_copy(s, copy, span);
+    if (copy->is_whole) {
+        fp_off_cpu_work_read(s, copy, 1);
+        emit_copy(s, copy, fp_off_cpu_work(s, 0));
+    } else if (copy->stack.before.status == FP_STATUS_garbage_collecting) {
+        /* A collection is certain without the stack. */
         emit_without_stack(s, slot, &copy->stack.before);
-    else
+    } else {
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
+    }
 }
 
 /* Copies [from, to), which fit into the scratch together. */
 static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
 {
-    uint32_t spans = 0, at = 0, moved = from;
+    uint32_t spans = 0, at = 0, some;
     uint64_t *word = s->stack_words;
 
     for (uint32_t i = from; i < to; i++) {
-        struct target_copy *copy = &s->copy[i];
-
-        copy->spans = plan_spans(s, copy, word, s->span + spans);
-        spans += copy->spans;
-        word += copy->stack.words;
+        spans += plan_spans(s, &s->copy[i], word, s->span + spans);
+        word += words_of(&s->copy[i]);
     }
     fp_safe_read_view(s->options.memory, s->span, spans);
     for (uint32_t i = from; i < to; i++) {
-        struct target_copy *copy = &s->copy[i];
-
-        fp_stack_copy_found(&copy->stack, s->span + at);
-        if (fp_stack_copy_is_whole(&copy->stack, s->layout, s->span + at, copy->spans))
-            emit_copy(s, copy);
-        else
-            s->copy[moved++] = *copy;
-        at += copy->spans;
+        find_copy(s, &s->copy[i], s->span + at);
+        at += s->copy[i].spans;
+    }
+    for (uint32_t i = from; i < to; i += some) {
+        some = fp_off_cpu_work_read(s, &s->copy[i], to - i);
+        for (uint32_t k = 0; k < some; k++)
+            if (s->copy[i + k].is_whole)
+                emit_copy(s, &s->copy[i + k], fp_off_cpu_work(s, k));
     }
     /* After the others: a second attempt overwrites the scratch. */
-    for (uint32_t i = from; i < moved; i++)
-        sample_again(s, &s->copy[i]);
+    for (uint32_t i = from; i < to; i++)
+        if (!s->copy[i].is_whole)
+            sample_again(s, &s->copy[i]);
 }
 
 static void copy_stacks(struct fp_sampler *s, uint32_t n)
@@ -175,12 +193,12 @@ static void copy_stacks(struct fp_sampler *s, uint32_t n)
     uint32_t from = 0, words = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        if (words + s->copy[i].stack.words > FP_SAMPLER_STACK_WORDS) {
+        if (words + words_of(&s->copy[i]) > FP_SAMPLER_STACK_WORDS) {
             copy_together(s, from, i);
             from = i;
             words = 0;
         }
-        words += s->copy[i].stack.words;
+        words += words_of(&s->copy[i]);
     }
     copy_together(s, from, n);
 }

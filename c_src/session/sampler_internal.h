@@ -22,6 +22,7 @@
 #include "session/series.h"
 #include "session/stack_table.h"
 #include "session/top_processes.h"
+#include "waits/moment.h"
 
 /* Stacks off CPU are copied together, as many as fit here. */
 #define FP_SAMPLER_STACK_WORDS (256u << 10)
@@ -45,10 +46,22 @@ struct target {
     int64_t dictionary_bytes; /* of its array */
 };
 
+/* What is copied with the stack of a process that waits for the answer to a call. */
+struct fp_heap_copy {
+    const struct fp_site *site; /* where it waits; NULL: for no other */
+    uint32_t tail_words, root_words;
+    uint64_t tail_at;
+    uint64_t *tail, *root;   /* ends of the heap; root of the monitors */
+    struct fp_moment before; /* where there are words */
+};
+#define FP_HEAP_COPY_SPANS 2u
+
 /* A target whose stack is copied in this tick. */
 struct target_copy {
     uint32_t slot, spans; /* how many reads */
+    int is_whole;
     struct fp_stack_copy stack;
+    struct fp_heap_copy heap;
 };
 
 /* A capture that was requested. Its place in the array is the scheduler's slot. */
@@ -79,7 +92,7 @@ struct fp_sampler {
     uint32_t *live; /* slots in use, live_n of them */
     uint32_t live_n;
     unsigned char *structure, *again; /* targets x snapshot_size: before and after the stacks */
-    struct fp_safe_read_span *span;   /* 4 x targets, and one for each scheduler */
+    struct fp_safe_read_span *span;   /* 6 x targets, and one for each scheduler */
     struct target_copy *copy;         /* targets */
     uint64_t *stack_words;            /* FP_SAMPLER_STACK_WORDS */
     uint32_t *by_id;                  /* hash of live targets, by_id_mask + 1 */
@@ -101,6 +114,7 @@ struct fp_sampler {
     struct fp_serving_sites *sites;
     int64_t sites_us;
     uint8_t site_is_valid[FP_SITES_MAX];
+    struct fp_work_batch *work;
     struct fp_governor governor;
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
@@ -147,10 +161,25 @@ void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
 /* At a tick's begin. */
 void fp_off_cpu_work_begin(struct fp_sampler *s);
-/* What a process that is off CPU has in work, and what it waits for: in *work, or NULL. The copy of
- * its stack is whole. */
-const struct fp_work *fp_off_cpu_work(struct fp_sampler *s, const struct fp_stack_copy *copy,
-                                      struct fp_work *work);
+/* Before the stack of a copy is read: what is read with it. `bytes`: the structure. */
+void fp_off_cpu_work_plan(const struct fp_sampler *s, struct target_copy *copy,
+                          const unsigned char *bytes);
+/* The reads, into `room` for all their words: how many, up to FP_HEAP_COPY_SPANS. */
+static inline uint32_t fp_off_cpu_work_room(const struct target_copy *copy)
+{
+    return copy->heap.tail_words + copy->heap.root_words;
+}
+uint32_t fp_off_cpu_work_spans(struct target_copy *copy, uint64_t *room,
+                               struct fp_safe_read_span *span);
+/* After the reads: the same number. */
+uint32_t fp_off_cpu_work_found(struct target_copy *copy, const struct fp_safe_read_span *span);
+/* What the processes of copies [0, n) have in work, and what they wait for: as far as is read
+ * together. Of how many: fp_off_cpu_work() tells those until the next call. */
+uint32_t fp_off_cpu_work_read(struct fp_sampler *s, const struct target_copy *copy, uint32_t n);
+/* Of the one at place `i` of them; NULL: nothing is known. */
+const struct fp_work *fp_off_cpu_work(const struct fp_sampler *s, uint32_t i);
+/* Of s->work. */
+size_t fp_off_cpu_work_bytes(void);
 
 /* targets.c */
 

@@ -228,7 +228,7 @@ static void *carve(unsigned char *base, size_t *used, size_t size)
 static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
 {
     size_t n = s->targets, size = s->layout->snapshot_size, used = 0;
-    size_t spans = 4 * (n + 1);
+    size_t spans = (FP_STACK_COPY_SPANS + FP_HEAP_COPY_SPANS) * (n + 1);
 
     if (spans < s->schedulers)
         spans = s->schedulers;
@@ -242,6 +242,8 @@ static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
     s->again = carve(base, &used, n * size);
     s->span = carve(base, &used, spans * sizeof *s->span);
     s->copy = carve(base, &used, (n + 1) * sizeof *s->copy);
+    if (s->options.messages)
+        s->work = carve(base, &used, fp_off_cpu_work_bytes());
     s->by_id = carve(base, &used, s->by_id_mask * sizeof *s->by_id);
     s->stack_words = carve(base, &used, FP_SAMPLER_STACK_WORDS * sizeof *s->stack_words);
     s->pending = carve(base, &used, (s->schedulers + 1) * sizeof *s->pending);

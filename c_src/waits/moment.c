@@ -4,9 +4,9 @@
 
 uint32_t fp_moment_bytes(const struct fp_layout *layout)
 {
-    static const enum fp_field field[] = {FP_FIELD_id,    FP_FIELD_i,      FP_FIELD_stop,
-                                          FP_FIELD_hend,  FP_FIELD_heap,   FP_FIELD_reds,
-                                          FP_FIELD_state, FP_FIELD_gen_gcs};
+    static const enum fp_field field[] = {FP_FIELD_id,   FP_FIELD_i,     FP_FIELD_stop,
+                                          FP_FIELD_hend, FP_FIELD_heap,  FP_FIELD_htop,
+                                          FP_FIELD_reds, FP_FIELD_state, FP_FIELD_gen_gcs};
     uint32_t bytes = fp_monitors_offset(layout) + 8u;
 
     for (size_t i = 0; i < sizeof field / sizeof *field; i++) {

@@ -10,6 +10,7 @@
 struct fp_moment {
     uint64_t id, i, stop, hend, heap, reds, monitors;
     uint32_t state, gen_gcs;
+    uint64_t htop; /* says nothing: senders put messages there */
 };
 
 /* Bytes of a structure, from its start, that hold them. */
@@ -26,6 +27,7 @@ static inline void fp_moment_decode(const struct fp_layout *layout, const unsign
     memcpy(&now->stop, bytes + offset[FP_FIELD_stop], FP_WIDTH_stop);
     memcpy(&now->hend, bytes + offset[FP_FIELD_hend], FP_WIDTH_hend);
     memcpy(&now->heap, bytes + offset[FP_FIELD_heap], FP_WIDTH_heap);
+    memcpy(&now->htop, bytes + offset[FP_FIELD_htop], FP_WIDTH_htop);
     memcpy(&now->reds, bytes + offset[FP_FIELD_reds], FP_WIDTH_reds);
     memcpy(&now->state, bytes + offset[FP_FIELD_state], FP_WIDTH_state);
     memcpy(&gen_gcs, bytes + offset[FP_FIELD_gen_gcs], FP_WIDTH_gen_gcs);

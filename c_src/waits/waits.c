@@ -12,13 +12,14 @@
 /* Slots of one read of the process table. */
 #define CHUNK 4096u
 /* Processes whose structures are read, and whose edges are looked for, together. */
-#define BATCH 256u
+#define BATCH 128u
 
 struct candidate {
     uint64_t address;
     struct fp_moment before;
     struct fp_top top;
-    struct fp_wait wait;
+    /* Where the copies are that do not fit into the view. */
+    uint64_t word[FP_TOP_WORDS], root[FP_TOP_ROOT_WORDS], tail[FP_TOP_TAIL_WORDS];
 };
 
 struct look {
@@ -32,6 +33,11 @@ struct look {
     uint8_t is_valid[FP_SITES_MAX];
     uint32_t candidates;
     struct candidate candidate[BATCH];
+    /* Waits that memory was read for behind the structure's second reading, and their candidates. */
+    uint16_t kept[BATCH]; /* the candidates that stood still */
+    uint32_t late;
+    struct fp_wait late_wait[BATCH];
+    uint16_t late_candidate[BATCH];
     unsigned char structures[]; /* BATCH x moment_bytes */
 };
 
@@ -46,43 +52,110 @@ const char *fp_wait_how_name(enum fp_wait_how how)
 
 /* --------------------------------------------------------- what they hold -- */
 
-/* The tops of the stacks, and the roots of the trees. */
-static void read_tops(struct look *look)
+static struct fp_safe_read_span again_span(struct look *look, uint32_t i)
 {
-    const struct fp_waits_options *options = look->options;
-
-    for (uint32_t i = 0; i < look->candidates; i++) {
-        const struct fp_moment *before = &look->candidate[i].before;
-        struct fp_top *top = &look->candidate[i].top;
-        uint64_t words = (before->hend - before->stop) / 8;
-
-        top->is_cut = words > FP_TOP_WORDS;
-        top->words = top->is_cut ? FP_TOP_WORDS : (uint32_t)words;
-        top->i = before->i;
-        top->monitors = before->monitors;
-        look->span[2 * i] = (struct fp_safe_read_span){before->stop, top->word, 8 * top->words, 0};
-        look->span[2 * i + 1] = (struct fp_safe_read_span){
-            top->monitors, top->root, top->monitors == 0 ? 0 : sizeof top->root, 0};
-    }
-    fp_safe_read_batch(options->memory, look->span, 2 * (size_t)look->candidates);
-    for (uint32_t i = 0; i < look->candidates; i++) {
-        struct fp_top *top = &look->candidate[i].top;
-
-        if (look->span[2 * i].result != 0)
-            top->words = 0;
-        top->root_words = look->span[2 * i + 1].result == 0 ? FP_TOP_ROOT_WORDS : 0;
-        fp_top_frames(top, options->code, options->sites, look->is_valid);
-        fp_top_wanted(top, options->sites, look->is_valid);
-    }
+    return (struct fp_safe_read_span){look->candidate[i].address,
+                                      look->structures + (size_t)i * look->moment_bytes,
+                                      look->moment_bytes, 0};
 }
 
+static int is_same(const struct look *look, const struct candidate *c,
+                   const struct fp_safe_read_span *again)
+{
+    struct fp_moment after;
+
+    if (again->result != 0)
+        return 0;
+    fp_moment_decode(look->options->layout, again->into, &after);
+    return fp_moment_is_same(&c->before, &after);
+}
+
+/* What of the process is copied: the fields of `top` that say so. */
+static void plan_top(struct candidate *c)
+{
+    const struct fp_moment *before = &c->before;
+    struct fp_top *top = &c->top;
+    uint64_t words = (before->hend - before->stop) / 8;
+    struct fp_top_plan plan;
+
+    top->i = before->i;
+    top->monitors = before->monitors;
+    top->words = top->root_words = top->tail_words = 0;
+    plan = fp_top_plan(top);
+    top->is_cut = !plan.has_words || words > FP_TOP_WORDS;
+    if (plan.has_words)
+        top->words = words > FP_TOP_WORDS ? FP_TOP_WORDS : (uint32_t)words;
+    if (plan.has_heap)
+        fp_top_set_tail(top, before->heap, before->htop <= before->stop ? before->htop : 0);
+    if (plan.has_heap && top->monitors != 0)
+        top->root_words = FP_TOP_ROOT_WORDS;
+}
+
+static uint32_t plan_spans(struct look *look, uint32_t i, struct fp_safe_read_span *span)
+{
+    struct candidate *c = &look->candidate[i];
+    uint32_t n = 0;
+
+    plan_top(c);
+    if (c->top.words > 0)
+        span[n++] = (struct fp_safe_read_span){c->before.stop, c->word, 8 * c->top.words, 0};
+    if (c->top.root_words > 0)
+        span[n++] = (struct fp_safe_read_span){c->top.monitors, c->root, 8 * c->top.root_words, 0};
+    if (c->top.tail_words > 0)
+        span[n++] = (struct fp_safe_read_span){c->top.tail_at, c->tail, 8 * c->top.tail_words, 0};
+    span[n++] = again_span(look, i);
+    return n;
+}
+
+/* Where the copy is that the next span was for; NULL and no words: there is none. */
+static const uint64_t *found(struct fp_safe_read_span **span, uint32_t *words)
+{
+    const struct fp_safe_read_span *next = *span;
+
+    if (*words == 0)
+        return NULL;
+    ++*span;
+    if (next->result != 0)
+        *words = 0;
+    return next->into;
+}
+
+/* The tops of the stacks, the roots of the trees, the ends of the heaps, and the structures once
+ * more. Those that stood still stay candidates. */
+static void read_tops(struct look *look)
+{
+    struct fp_safe_read_span *span = look->span;
+    uint32_t kept = 0, n = 0;
+
+    for (uint32_t i = 0; i < look->candidates; i++)
+        n += plan_spans(look, i, look->span + n);
+    fp_safe_read_view(look->options->memory, look->span, n);
+    for (uint32_t i = 0; i < look->candidates; i++) {
+        struct candidate *c = &look->candidate[i];
+        struct fp_top *top = &c->top;
+
+        top->word = found(&span, &top->words);
+        top->root = found(&span, &top->root_words);
+        top->tail = found(&span, &top->tail_words);
+        if (is_same(look, c, span++)) {
+            fp_top_frames(top, look->options->code, look->options->sites, look->is_valid);
+            fp_top_wanted(top);
+            look->kept[kept++] = (uint16_t)i;
+        } else {
+            look->counts->moved++;
+        }
+    }
+    look->candidates = kept;
+}
+
+/* The terms that are elsewhere. */
 static void read_terms(struct look *look)
 {
     struct fp_top_term *copy[BATCH * FP_TOP_TERMS];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < look->candidates; i++) {
-        struct fp_top *top = &look->candidate[i].top;
+        struct fp_top *top = &look->candidate[look->kept[i]].top;
 
         for (uint32_t k = 0; k < top->terms; k++) {
             copy[n] = &top->term[k];
@@ -90,42 +163,46 @@ static void read_terms(struct look *look)
                                                          8 * FP_TOP_TERM_WORDS, 0};
         }
     }
-    fp_safe_read_batch(look->options->memory, look->span, n);
+    if (n > 0)
+        fp_safe_read_batch(look->options->memory, look->span, n);
     for (uint32_t i = 0; i < n; i++)
         copy[i]->words = look->span[i].result == 0 ? FP_TOP_TERM_WORDS : 0;
 }
 
+static void tell(const struct look *look, const struct fp_wait *wait)
+{
+    look->counts->unknown += wait->how == FP_WAIT_unknown;
+    look->options->each(look->options->arg, wait);
+}
+
 static void find_edges(struct look *look)
 {
+    look->late = 0;
     for (uint32_t i = 0; i < look->candidates; i++) {
-        struct candidate *c = &look->candidate[i];
+        const struct candidate *c = &look->candidate[look->kept[i]];
+        struct fp_wait *wait = &look->late_wait[look->late];
 
-        fp_top_edge(&c->top, look->options->sites, look->is_valid, &look->walk, &c->wait);
-        c->wait.pid = c->before.id;
+        fp_top_edge(&c->top, &look->walk, wait);
+        wait->pid = c->before.id;
+        if (c->top.terms == 0 && look->walk.budget == FP_TOP_READS)
+            tell(look, wait);
+        else
+            look->late_candidate[look->late++] = look->kept[i];
     }
 }
 
+/* Of those that memory was read for since. */
 static void verify(struct look *look)
 {
-    for (uint32_t i = 0; i < look->candidates; i++)
-        look->span[i] = (struct fp_safe_read_span){
-            look->candidate[i].address, look->structures + (size_t)i * look->moment_bytes,
-            look->moment_bytes, 0};
-    fp_safe_read_view(look->options->memory, look->span, look->candidates);
-    for (uint32_t i = 0; i < look->candidates; i++) {
-        const struct candidate *c = &look->candidate[i];
-        struct fp_moment after;
-
-        memset(&after, 0, sizeof after);
-        if (look->span[i].result == 0)
-            fp_moment_decode(look->options->layout, look->span[i].into, &after);
-        if (look->span[i].result != 0 || !fp_moment_is_same(&c->before, &after)) {
+    for (uint32_t i = 0; i < look->late; i++)
+        look->span[i] = again_span(look, look->late_candidate[i]);
+    if (look->late > 0)
+        fp_safe_read_view(look->options->memory, look->span, look->late);
+    for (uint32_t i = 0; i < look->late; i++)
+        if (is_same(look, &look->candidate[look->late_candidate[i]], &look->span[i]))
+            tell(look, &look->late_wait[i]);
+        else
             look->counts->moved++;
-            continue;
-        }
-        look->counts->unknown += c->wait.how == FP_WAIT_unknown;
-        look->options->each(look->options->arg, &c->wait);
-    }
 }
 
 static void finish_batch(struct look *look)
@@ -149,17 +226,17 @@ static int is_excluded(const struct fp_waits_options *options, uint64_t id)
     return 0;
 }
 
-static int is_idle(const struct look *look, uint64_t i)
+static const struct fp_site *site_of(const struct look *look, uint64_t i)
 {
     int at = fp_sites_find(look->options->sites, i);
 
-    return at >= 0 && look->is_valid[at] &&
-           fp_site_has(fp_sites_at(look->options->sites, (uint32_t)at), FP_SITE_loop);
+    return at >= 0 && look->is_valid[at] ? fp_sites_at(look->options->sites, (uint32_t)at) : NULL;
 }
 
 static void add_process(struct look *look, uint64_t address, uint32_t slot,
                         const struct fp_moment *now)
 {
+    const struct fp_site *site;
     struct candidate *c;
 
     if (!fp_process_is_of_slot(look->options->layout, now->id, now->state, slot) ||
@@ -169,7 +246,8 @@ static void add_process(struct look *look, uint64_t address, uint32_t slot,
     if (fp_process_status(now->state) != FP_STATUS_waiting)
         return;
     look->counts->waiting++;
-    if (is_idle(look, now->i)) {
+    site = site_of(look, now->i);
+    if (site != NULL && fp_site_has(site, FP_SITE_loop)) {
         look->counts->idle++;
         return;
     }
@@ -180,6 +258,7 @@ static void add_process(struct look *look, uint64_t address, uint32_t slot,
     c = &look->candidate[look->candidates++];
     c->address = address;
     c->before = *now;
+    c->top.site = site;
 }
 
 static void read_structures(struct look *look, uint32_t from, uint32_t n)

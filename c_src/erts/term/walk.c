@@ -18,25 +18,19 @@
 #define SUBTAG_REMOTE_REF 0x38u
 #define ORDINARY_REF UINT32_MAX
 
-static const uint64_t *at_hand(const uint64_t *word, uint64_t from, uint32_t words,
-                               uint64_t address, uint32_t n)
+static inline const uint64_t *at_hand(const uint64_t *word, uint64_t from, uint32_t words,
+                                      uint64_t address, uint32_t n)
 {
     uint64_t at = (address - from) / 8;
 
     return at < words && n <= words - at ? word + at : NULL;
 }
 
-/* `n` words at `address`, valid until the next call; NULL: not to be had. */
-static const uint64_t *words_at(struct fp_walk *walk, uint64_t address, uint32_t n)
+static const uint64_t *read_near(struct fp_walk *walk, uint64_t address, uint32_t n)
 {
     uint32_t to_page_end = (uint32_t)((PAGE - address % PAGE) / 8);
     uint32_t words = to_page_end < FP_WALK_WORDS ? to_page_end : FP_WALK_WORDS;
-    const uint64_t *word = at_hand(walk->copy, walk->copy_at, walk->copy_words, address, n);
 
-    if (word == NULL)
-        word = at_hand(walk->near, walk->near_at, walk->near_words, address, n);
-    if (word != NULL)
-        return word;
     if (walk->budget == 0 || n > FP_WALK_WORDS)
         return NULL;
     if (words < n)
@@ -48,6 +42,26 @@ static const uint64_t *words_at(struct fp_walk *walk, uint64_t address, uint32_t
     walk->near_at = address;
     walk->near_words = words;
     return walk->near;
+}
+
+static inline const uint64_t *words_at(struct fp_walk *walk, uint64_t address, uint32_t n)
+{
+    const uint64_t *word;
+
+    for (uint32_t i = 0; i < walk->copies; i++) {
+        const struct fp_walk_copy *copy = &walk->copy[i];
+
+        word = at_hand(copy->word, copy->at, copy->words, address, n);
+        if (word != NULL)
+            return word;
+    }
+    word = at_hand(walk->near, walk->near_at, walk->near_words, address, n);
+    return word != NULL ? word : read_near(walk, address, n);
+}
+
+const uint64_t *fp_walk_words(struct fp_walk *walk, uint64_t address, uint32_t n)
+{
+    return words_at(walk, address, n);
 }
 
 static uint32_t count_atoms(const struct fp_walk *walk)
@@ -71,14 +85,20 @@ void fp_walk_again(struct fp_walk *walk, uint32_t budget)
     walk->budget = budget;
     walk->near_at = 0;
     walk->near_words = 0;
-    fp_walk_copy(walk, 0, NULL, 0);
+    walk->copies = 0;
 }
 
 void fp_walk_copy(struct fp_walk *walk, uint64_t address, const uint64_t *word, uint32_t words)
 {
-    walk->copy = word;
-    walk->copy_at = address;
-    walk->copy_words = words;
+    uint32_t at = 0;
+
+    while (at < walk->copies && walk->copy[at].at != address)
+        at++;
+    if (at == FP_WALK_COPIES)
+        return;
+    walk->copy[at] = (struct fp_walk_copy){word, address, words};
+    if (at == walk->copies)
+        walk->copies++;
 }
 
 /* Atoms are never removed: a count that was read stays right for all that were there. */

@@ -76,15 +76,23 @@ struct fp_term {
  * hand for the terms after it: the parts of a message mostly lie together. */
 #define FP_WALK_WORDS 32u
 
+/* A part of memory that the caller has copied, from the address `at` on. */
+struct fp_walk_copy {
+    const uint64_t *word;
+    uint64_t at;
+    uint32_t words;
+};
+#define FP_WALK_COPIES 6u
+
 struct fp_walk {
     const struct fp_memory *memory;
     const struct fp_layout *layout;
     uint32_t atoms;  /* number of atoms; an atom from there on is unreadable */
     uint32_t budget; /* reads left; at 0 all that is not at hand is unreadable */
     /* What is at hand: of the caller, and of the last read. */
-    const uint64_t *copy;
-    uint64_t copy_at, near_at;
-    uint32_t copy_words, near_words;
+    uint32_t copies, near_words;
+    struct fp_walk_copy copy[FP_WALK_COPIES];
+    uint64_t near_at;
     uint64_t near[FP_WALK_WORDS];
 };
 
@@ -96,12 +104,17 @@ void fp_walk_start(struct fp_walk *walk, const struct fp_memory *memory,
 void fp_walk_again(struct fp_walk *walk, uint32_t budget);
 
 /* What the caller has copied already, from `address` (a multiple of 8) on: read there and not in
- * memory until the next call or fp_walk_again. `word` stays the caller's. */
+ * memory until fp_walk_again. `word` stays the caller's. Of one address the last copy counts; more
+ * than FP_WALK_COPIES are left out. */
 void fp_walk_copy(struct fp_walk *walk, uint64_t address, const uint64_t *word, uint32_t words);
 
 /* What `word` is. Costs no read for what is immediate or at hand, else one, two for remote terms;
  * one more for an atom that is newer than the walk. */
 void fp_walk_term(struct fp_walk *walk, uint64_t word, struct fp_term *term);
+
+/* `n` words at `address`, valid until the next call of a walk; NULL: they cannot be read. No read
+ * where they are at hand, else one. */
+const uint64_t *fp_walk_words(struct fp_walk *walk, uint64_t address, uint32_t n);
 
 /* Element `at` (0: the first; of a list cell 0 is the head, 1 the tail). FP_TERM_UNREADABLE for
  * one that is not there. */
