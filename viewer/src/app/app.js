@@ -6,6 +6,7 @@ import { openProfile } from '../model/profile.js';
 import { makeHeat } from '../model/heat.js';
 import { heatScale } from '../model/heat_scale.js';
 import { measureOf } from '../model/measures.js';
+import { chained } from '../model/chains.js';
 import { matchesOf } from '../model/search.js';
 import { select } from '../model/selection.js';
 import { PALETTES, ramp } from '../draw/palette.js';
@@ -153,6 +154,12 @@ export class App {
     return { pids: this.state.pids, show: this.state.show };
   }
 
+  /** The samples that the panels count; as chains those of any status. */
+  async select(profile, range) {
+    return this.state.chains ? select(await chained(profile), range, { ...this.only, show: 'all' })
+        : select(profile, range, this.only);
+  }
+
   key(event) {
     if (event.target.closest('input, select, textarea, dialog') || event.ctrlKey
         || event.metaKey) return;
@@ -163,6 +170,7 @@ export class App {
         : { range: null });
     else if (event.key === 'i') this.set({ icicle: !this.state.icicle });
     else if (event.key === 'v') this.set({ inverted: !this.state.inverted, zoom: [] });
+    else if (event.key === 'c') this.set({ chains: !this.state.chains, zoom: [] });
     else if (view) this.set({ view: view[0] });
     else return;
     event.preventDefault();

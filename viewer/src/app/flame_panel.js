@@ -10,9 +10,9 @@ import { firstSeen } from '../model/first_seen.js';
 import { groupSamples } from '../model/groups.js';
 import { LEVELS } from '../model/levels.js';
 import { counted, exact, full, percent, seconds, short } from '../model/numbers.js';
-import { select as selectRows } from '../model/selection.js';
 import { addGroups, FlameTree, search } from '../model/tree.js';
 import { measureOf } from '../model/measures.js';
+import { chainEnd, chainsText, chainsToggle } from './chains_control.js';
 import { levelsOf } from './state.js';
 
 export class FlamePanel {
@@ -60,8 +60,8 @@ export class FlamePanel {
   makeTree(levels) {
     const { app } = this;
     const { state, profile, measure } = app;
-    const key = [profile, measure.id, state.range, levels, state.pids, state.show, state.inverted,
-        state.merge, state.lines, state.hide];
+    const key = [profile, measure.id, state.range, levels, state.pids, state.show, state.chains,
+        state.inverted, state.merge, state.lines, state.hide];
     if (!this.isComparison) return app.once('flame', key, () => this.makePlain(levels));
     return app.once('compare', [...key, state.otherFile, state.otherRange,
         app.opened.get(state.otherFile)?.version ?? ''], () => this.makeBoth(levels));
@@ -86,12 +86,12 @@ export class FlamePanel {
 
   async addSide(tree, side, profile, range, levels) {
     const { app } = this;
-    const selection = await selectRows(profile, range, app.only);
+    const selection = await app.select(profile, range);
     const measure = measureOf(profile, app.measure.id);
     if (measure.kind === 'delta' && side === 0) tree.first = await firstSeen(selection, measure);
     if (measure.kind === 'value') tree.ticks[side] = await ticksIn(profile, range);
     const groups = await groupSamples(selection, measure, levels, { modules: app.names.modules });
-    addGroups(tree, side, profile, groups, this.treeOptions);
+    addGroups(tree, side, groups.profile, groups, this.treeOptions);
   }
 
   // -------------------------------------------------------------------- show
@@ -144,8 +144,9 @@ export class FlamePanel {
       }
     }
     if (tree.first) parts.push(this.firstText(tree.first));
-    this.summary.textContent = total > 0 ? parts.join('; ')
-        : `${parts.join('; ')}. There is nothing to show.`;
+    const text = total > 0 ? parts.join('; ') : `${parts.join('; ')}. There is nothing to show.`;
+    this.summary.textContent = app.state.chains
+        ? `${text}${total > 0 ? '.' : ''} ${chainsText(app.profile, total === 0)}` : text;
     this.element.dataset.total = String(total);
   }
 
@@ -173,6 +174,7 @@ export class FlamePanel {
     const whole = tree.total[0][0];
     const lines = [
       tree.names.shown[tree.name[node]],
+      ...(app.state.chains ? chainEnd(tree.names.text[tree.name[node]]) : []),
       `${percent(whole > 0 ? value / whole : 0)}: ${this.weight(value, 0)}`,
       `itself ${this.weight(tree.self[0][node], 0)}; ${counted(tree.totalSamples[0][node],
           'sample')}`,
@@ -267,6 +269,7 @@ export class FlamePanel {
       ${toggle('icicle', state.icicle, (icicle) => app.set({ icicle }), 'the root at the top (i)')}
       ${toggle('callers', state.inverted, (inverted) => reset({ inverted }),
           'inverted: the leaf at the root (v)')}
+      ${chainsToggle(app)}
       ${toggle('merge recursion', state.merge, (merge) => reset({ merge }))}
       ${toggle('lines', state.lines, (lines) => reset({ lines }),
           'a frame for each line of a function')}

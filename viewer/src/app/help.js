@@ -10,6 +10,7 @@ const KEYS = [
     ['1 2 3 4', 'flame graph, compare, processes, sandwich'],
     ['i', 'the root at the top or at the bottom'],
     ['v', 'callers: the leaf at the root'],
+    ['c', 'chains: what processes wait for, down to what works'],
     ['Escape', 'zoom out; then select the whole profile'],
     ['?', 'these keys'],
   ]],

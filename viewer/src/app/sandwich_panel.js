@@ -7,7 +7,7 @@ import { TableView } from '../draw/table_view.js';
 import { functionTable, sandwich } from '../model/functions.js';
 import { groupSamples } from '../model/groups.js';
 import { counted, full, percent, short } from '../model/numbers.js';
-import { select } from '../model/selection.js';
+import { chainsText, chainsToggle } from './chains_control.js';
 import { levelsOf } from './state.js';
 
 const SIDES = ['callers', 'callees'];
@@ -21,11 +21,9 @@ export class SandwichPanel {
     this.views = Object.fromEntries(SIDES.map((side) => [side, this.makeView(side)]));
     this.zoom = { callers: 0, callees: 0 };
     this.slices = h('div', {}, SIDES.map((side) => this.slice(side)));
-    const bar = h('div', { class: 'bar' });
-    render(html`${this.table.filterBox()}
-      <span class="muted">a click shows callers and callees</span>`, bar);
+    this.bar = h('div', { class: 'bar' });
     this.element = h('section', { class: 'panel sandwich' },
-      h('div', { class: 'functions' }, bar, this.table.element),
+      h('div', { class: 'functions' }, this.bar, this.table.element),
       h('div', { class: 'slices' }, this.title, this.slices));
   }
 
@@ -69,15 +67,17 @@ export class SandwichPanel {
   async render(isStale) {
     const { app } = this;
     const { state, profile, measure } = app;
+    render(html`${this.table.filterBox()} ${chainsToggle(app)}
+      <span class="muted">a click shows callers and callees</span>`, this.bar);
     const options = { hasLines: state.lines, hidden: new Set(state.hide) };
     const levels = levelsOf(state, measure);
     const groups = await app.once('groups', [profile, measure.id, state.range, state.pids,
-        state.show, levels], async () =>
-      groupSamples(await select(profile, state.range, app.only), measure, levels,
+        state.show, state.chains, levels], async () =>
+      groupSamples(await app.select(profile, state.range), measure, levels,
           { modules: app.names.modules }));
     if (isStale()) return;
     this.total = groups.total;
-    const rows = functionTable(app.names, profile, groups, options);
+    const rows = functionTable(app.names, groups.profile, groups, options);
     const wanted = state.function === '' ? this.heaviest(rows) : app.names.find(state.function);
     this.table.show(rows, ({ name }) => name === wanted);
     this.showSandwich(rows, groups, options, wanted);
@@ -92,7 +92,8 @@ export class SandwichPanel {
     const { app } = this;
     const row = rows.find((one) => one.name === wanted);
     if (row === undefined) {
-      this.title.textContent = app.state.function === '' ? 'The selection has no function.'
+      this.title.textContent = app.state.function === ''
+          ? `The selection has no function. ${app.state.chains ? chainsText(app.profile, true) : ''}`
           : `${app.state.function} is not in the selection.`;
       this.trees = null;
       this.slices.hidden = true;
@@ -101,7 +102,7 @@ export class SandwichPanel {
     const { unit } = app.measure;
     this.title.textContent = `${app.names.text[wanted]}: ${full(row.total, unit)}, ` +
         `${percent(row.total / this.total)}; itself ${full(row.self, unit)}`;
-    this.trees = sandwich(app.names, app.profile, groups, options, wanted);
+    this.trees = sandwich(app.names, groups.profile, groups, options, wanted);
     this.zoom = { callers: 0, callees: 0 };
     this.slices.hidden = false;
     this.draw();

@@ -4,7 +4,6 @@ import { button, html, live, nothing, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { full, percent } from '../model/numbers.js';
 import { countMatches } from '../model/search.js';
-import { select } from '../model/selection.js';
 import { weightsOf } from '../model/measures.js';
 
 const CHIPS = 5;
@@ -60,8 +59,8 @@ export class SearchBox {
     const { app } = this;
     const { profile, measure, matches, state } = app;
     const found = matches.processes === null ? null : await app.once('search', [profile,
-        measure.id, state.range, state.pids, state.show, matches.text], async () =>
-      countMatches(await select(profile, state.range, app.only),
+        measure.id, state.range, state.pids, state.show, state.chains, matches.text], async () =>
+      countMatches(await app.select(profile, state.range),
           await weightsOf(profile, measure), matches));
     if (isStale()) return;
     this.found = found;

@@ -16,6 +16,7 @@ const DEFAULTS = {
   view: 'flame',
   icicle: true,
   inverted: false,
+  chains: false, // below a stack that of the process it waits for
   merge: false, // recursion
   lines: false,
   sort: 'width',

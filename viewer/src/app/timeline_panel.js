@@ -193,8 +193,9 @@ export class TimelinePanel {
   choose({ pids, range, view }, isOn) {
     const { app } = this;
     if (isOn) {
-      app.set({ pids: [], range: null, zoom: [], measure: 'samples', show: 'busy', levels: null });
-    } else app.set({ ...view, pids, range, zoom: [] });
+      app.set({ pids: [], range: null, zoom: [], measure: 'samples', show: 'busy', chains: false,
+        levels: null });
+    } else app.set({ ...view, chains: false, pids, range, zoom: [] });
   }
 
   pick(lane, isAdded) {

@@ -186,7 +186,7 @@ export class Toolbar {
             [one.id, one.title, one.help]), measure.id, (id) =>
             app.set({ measure: id, zoom: [] }))}</label>
         <label class="fold">${select('statuses', SHOWS, state.show, (show) =>
-            app.set({ show, zoom: [] }))}</label>
+            app.set({ show, chains: false, zoom: [] }))}</label>
       </div>
       <span class="muted help">${helpOf(measure, asked)}</span>`;
   }

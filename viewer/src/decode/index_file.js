@@ -202,6 +202,7 @@ function headerOf(headers) {
     ...last,
     rows: last.from.rows + last.rows,
     message: headers.find(({ message }) => message)?.message,
+    waits_for: headers.find((one) => one.waits_for)?.waits_for,
     columns: { ...last.columns, period: period ?? last.columns.period },
   };
 }

@@ -9,8 +9,8 @@ const DENSE_MOST = 4e6; // numbers in arrays by node, before maps are used
 
 /**
  * @param levels words of levels.js, outermost first
- * @returns {total, samples, isSigned, drawers: [{levels: [{text, order}], nodes,
- * weights, samples}]}; weights are sizes: of a delta the change without its sign.
+ * @returns {profile, total, samples, drawers: [{levels: [{text, order}], nodes, weights,
+ * samples}]}; weights are sizes: of a delta the change without its sign.
  * Samples that weigh nothing are left out.
  */
 export async function groupSamples(selection, measure, levels, context) {
@@ -33,7 +33,7 @@ export async function groupSamples(selection, measure, levels, context) {
     samples += count;
     drawers.of(row, weight).add(node[row], size, count);
   });
-  return { total, samples, drawers: drawers.list.map((drawer) => drawer.finish()) };
+  return { profile, total, samples, drawers: drawers.list.map((drawer) => drawer.finish()) };
 }
 
 class Drawers {

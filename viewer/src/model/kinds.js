@@ -22,6 +22,7 @@ const OTP_MODULES = new Set(
 export function kindOf(frame, modules) {
   if (!frame.isFunction) {
     if (frame.text === '[gc]') return 'gc';
+    if (frame.file === 'waits_for') return 'level';
     return frame.file === 'flame_prof' || frame.file === 'status' ? 'pseudo' : 'native';
   }
   if (frame.file === 'bif') return 'BIF';

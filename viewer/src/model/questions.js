@@ -11,7 +11,7 @@ export const QUESTIONS = [
 ];
 
 function one(id, title, help, measure, show) {
-  return { id, title, help, state: { measure, show } };
+  return { id, title, help, state: { measure, show, chains: false } };
 }
 
 /** The one that is asked, or undefined. */
