@@ -269,7 +269,7 @@ struct fp_slice fp_aggregate_dso(const struct fp_aggregate *sums, uint32_t node)
 /* The node and the codes. */
 #define KEY_BYTES (offsetof(struct fp_group, code) + sizeof(uint32_t) * FP_DIMENSION_COUNT)
 
-int fp_aggregate_add(struct fp_aggregate *sums, const struct fp_group *key)
+static int add_group(struct fp_aggregate *sums, const struct fp_group *key)
 {
     struct fp_budget *budget = &sums->profile->budget;
     uint64_t hash = fp_hash(key, KEY_BYTES);
@@ -295,39 +295,35 @@ int fp_aggregate_add(struct fp_aggregate *sums, const struct fp_group *key)
     return err;
 }
 
-int fp_aggregate_key(const struct fp_aggregate *sums, const struct fp_query *query,
-                     const struct fp_row *row, struct fp_group *key)
+static int add_row(struct fp_aggregate *sums, const struct fp_query *query,
+                   const struct fp_row *row, int64_t weight, uint32_t node)
 {
     const struct fp_profile *profile = sums->profile;
-    int64_t weight;
+    struct fp_group key = {.node = node,
+                           .samples = (uint64_t)fp_row_count(profile, row),
+                           .weight = fp_magnitude(weight)};
 
-    if (!fp_row_weight(profile, query, row, &weight) || weight == 0 ||
-        (query->with_chains && fp_row_words(profile, row)->waits_for == 0))
-        return 0;
-    *key = (struct fp_group){.samples = (uint64_t)fp_row_count(profile, row),
-                             .weight = fp_magnitude(weight)};
     for (uint32_t i = 0; i < query->dimension_count; i++)
-        key->code[i] = code_of(profile, query->dimension[i], row, weight);
-    return 1;
+        key.code[i] = code_of(profile, query->dimension[i], row, weight);
+    return add_group(sums, &key);
 }
 
 static int add_rows(struct fp_aggregate *sums, const struct fp_query *query)
 {
     const struct fp_profile *profile = sums->profile;
     struct fp_cursor cursor;
-    struct fp_group key;
     struct fp_row row;
+    int64_t weight;
     int err = 0, more = 0;
 
     fp_cursor_open(&cursor, &profile->rows, profile->schema, &sums->profile->budget);
     while (err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
-        uint32_t node = profile->tree.stack[row.stack].node;
+        uint32_t node = query->without_stacks ? 0 : profile->tree.stack[row.stack].node;
 
-        if (!fp_aggregate_key(sums, query, &row, &key))
+        if (!fp_row_weight(profile, query, &row, &weight) || weight == 0 ||
+            (query->with_chains && fp_row_words(profile, &row)->waits_for == 0))
             continue;
-        if (!query->without_stacks)
-            key.node = sums->map == NULL ? node : sums->map[node];
-        err = fp_aggregate_add(sums, &key);
+        err = add_row(sums, query, &row, weight, sums->map == NULL ? node : sums->map[node]);
     }
     fp_cursor_close(&cursor);
     return err != 0 ? err : more;
@@ -343,18 +339,38 @@ static void keep_signs_apart(struct fp_query *query)
         query->dimension[query->dimension_count++] = FP_DIMENSION_sign;
 }
 
+int fp_aggregate_open(struct fp_aggregate *sums, struct fp_profile *profile,
+                      const struct fp_query *query)
+{
+    *sums = (struct fp_aggregate){.profile = profile};
+    return (query->with_chains || query->without_lines) && !query->without_stacks
+               ? make_tree(sums, !query->without_lines)
+               : 0;
+}
+
+struct adding {
+    struct fp_aggregate *sums;
+    const struct fp_query *query;
+};
+
+static int add_chain(void *arg, const struct fp_row *row, int64_t weight, uint32_t node)
+{
+    const struct adding *adding = arg;
+
+    return add_row(adding->sums, adding->query, row, weight, node);
+}
+
 int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile, struct fp_query *query)
 {
-    int err = 0;
+    struct adding adding = {sums, query};
+    int err;
 
-    *sums = (struct fp_aggregate){.profile = profile};
     keep_signs_apart(query);
-    if ((query->with_chains || query->without_lines) && !query->without_stacks)
-        err = make_tree(sums, !query->without_lines);
+    err = fp_aggregate_open(sums, profile, query);
     if (err != 0)
         return err;
     if (query->with_chains && !query->without_stacks)
-        return fp_chains_make(sums, query);
+        return fp_chains_each(sums, query, FP_FRAMES_MOST, add_chain, &adding);
     return add_rows(sums, query);
 }
 

@@ -133,14 +133,13 @@ int fp_aggregate_make(struct fp_aggregate *sums, struct fp_profile *profile,
                       struct fp_query *query);
 void fp_aggregate_free(struct fp_aggregate *sums);
 
-/* For chains.c, with a tree of its own: a frame, a node, the key of a sample without its node (1,
- * or 0: the sample is left out, or weighs nothing), and a sample added. */
+/* Its tree only, without a sum. 0, FP_EFULL or FP_ENOMEM; free the aggregate in any case. */
+int fp_aggregate_open(struct fp_aggregate *sums, struct fp_profile *profile,
+                      const struct fp_query *query);
+/* For chains.c, with a tree of its own: a frame, and a node. */
 int fp_aggregate_name(struct fp_aggregate *sums, struct fp_slice symbol, struct fp_slice dso,
                       uint32_t *name);
 int fp_aggregate_child(struct fp_aggregate *sums, uint32_t parent, uint32_t name, uint32_t *node);
-int fp_aggregate_key(const struct fp_aggregate *sums, const struct fp_query *query,
-                     const struct fp_row *row, struct fp_group *key);
-int fp_aggregate_add(struct fp_aggregate *sums, const struct fp_group *key);
 
 /* The nodes of a group's stack, root first; their count. */
 size_t fp_aggregate_stack(const struct fp_aggregate *sums, uint32_t node,

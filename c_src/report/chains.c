@@ -2,6 +2,7 @@
 #include "report/chains.h"
 
 #include "format/encode.h"
+#include "report/other_nodes.h"
 #include "report/tick.h"
 
 /* A stack below a node of the aggregate's tree. */
@@ -14,9 +15,9 @@ struct chains {
     struct fp_aggregate *sums;
     const struct fp_query *query;
     struct fp_profile *profile;
+    unsigned frames_most;
     struct fp_tick tick;
-    struct fp_group *key; /* of the tick's samples; weight 0: it is left out */
-    size_t key_room;
+    struct fp_other_nodes others;
     uint32_t *name_of_process, *name_of_words; /* frames: the process waits for this */
     size_t process_room, words_room;
     uint32_t not_sampled, cycle, truncated; /* frames */
@@ -148,9 +149,15 @@ static int graft(struct chains *chains, uint32_t stack, uint32_t *node)
     return err;
 }
 
-static uint32_t waits_for(const struct chains *chains, const struct fp_tick_sample *sample)
+/* A sample of a chain: `tick` is its tick at another node, or NULL: this one. */
+struct link {
+    const struct fp_node_tick *tick;
+    uint32_t process, stack, words;
+};
+
+static uint32_t waits_for(const struct chains *chains, uint32_t words)
 {
-    return sample->words == 0 ? 0 : chains->profile->words[sample->words].waits_for;
+    return words == 0 ? 0 : chains->profile->words[words].waits_for;
 }
 
 /* Is the text one of a local process? */
@@ -161,76 +168,130 @@ static bool is_process(const struct chains *chains, uint32_t text)
     return pid.size > 0 && pid.at[0] == '<';
 }
 
+/* Sets the link to the sample of a process at its tick; false: it has none. */
+static bool find_sample(const struct chains *chains, struct link *link, uint32_t process)
+{
+    const struct fp_tick_sample *here;
+    const struct fp_node_sample *there;
+
+    if (link->tick == NULL) {
+        here = fp_tick_sample_of(&chains->tick, process);
+        if (here != NULL)
+            *link = (struct link){NULL, process, here->stack, here->words};
+        return here != NULL;
+    }
+    there = fp_other_nodes_sample(&chains->others, link->tick, process);
+    if (there != NULL)
+        *link = (struct link){link->tick, process, there->stack, there->words};
+    return there != NULL;
+}
+
+/* From a sample to the one of what it waits for, at another node. */
+static bool find_elsewhere(const struct chains *chains, struct link *link)
+{
+    const struct fp_node_target *target = &chains->others.target[link->words];
+
+    link->tick = fp_other_nodes_tick(&chains->others, target->node, chains->tick.time_us);
+    for (uint32_t i = 0; i < target->count && link->tick != NULL; i++) {
+        if (find_sample(chains, link, chains->others.process[target->first + i]))
+            return true;
+    }
+    return false;
+}
+
+/* From a sample to the one of what it waits for. *name is its frame. 0, or how the chain ends:
+ * UINT32_MAX: with the name. */
+static uint32_t follow(const struct chains *chains, struct link *link, uint32_t *name)
+{
+    uint32_t text = waits_for(chains, link->words), target;
+
+    *name = chains->name_of_words[link->words];
+    if (chains->others.target[link->words].node != 0)
+        return find_elsewhere(chains, link) ? 0 : chains->not_sampled;
+    if (!is_process(chains, text))
+        return UINT32_MAX;
+    target = fp_tick_target(&chains->tick, link->process, text);
+    if (target == UINT32_MAX)
+        return chains->not_sampled;
+    *name = chains->name_of_process[target];
+    return find_sample(chains, link, target) ? 0 : chains->not_sampled;
+}
+
 static int make_chain(struct chains *chains, const struct fp_tick_sample *sample, uint32_t *node)
 {
     const struct fp_tree *tree = &chains->profile->tree;
-    uint32_t stack = tree->stack[sample->stack].node, target, name, end = 0;
+    struct link link = {NULL, sample->process, sample->stack, sample->words};
+    uint32_t stack = tree->stack[sample->stack].node, name, end = 0;
     unsigned depth = chains->depth[stack], links = 0;
     int err = 0;
 
     *node = chains->sums->map[stack];
     /* Two more frames have to find room: a name, and how the chain ends. */
-    if (depth + 2 > FP_FRAMES_MOST && waits_for(chains, sample) != 0)
-        return depth < FP_FRAMES_MOST
+    if (depth + 2 > chains->frames_most)
+        return depth < chains->frames_most
                    ? fp_aggregate_child(chains->sums, *node, chains->truncated, node)
                    : 0;
     chains->walks++;
-    while (err == 0 && end == 0 && waits_for(chains, sample) != 0) {
-        const struct fp_tick_sample *next;
-
-        chains->walk[sample->process] = chains->walks;
-        target = fp_tick_target(&chains->tick, sample->process, waits_for(chains, sample));
-        next = fp_tick_sample_of(&chains->tick, target);
-        name = target == UINT32_MAX ? chains->name_of_words[sample->words]
-                                    : chains->name_of_process[target];
+    while (err == 0 && end == 0 && waits_for(chains, link.words) != 0) {
+        chains->walk[link.process] = chains->walks;
+        end = follow(chains, &link, &name);
         err = fp_aggregate_child(chains->sums, *node, name, node);
-        depth++;
-        if (target == UINT32_MAX && !is_process(chains, waits_for(chains, sample)))
-            return err;
-        if (next == NULL) {
-            end = chains->not_sampled;
-        } else if (chains->walk[target] == chains->walks) {
+        if (end != 0)
+            break;
+        stack = tree->stack[link.stack].node;
+        depth += 1u + chains->depth[stack];
+        if (chains->walk[link.process] == chains->walks)
             end = chains->cycle;
-        } else {
-            stack = tree->stack[next->stack].node;
-            depth += chains->depth[stack];
-            if (++links == FP_CHAIN_LINKS_MOST || depth + 2 > FP_FRAMES_MOST)
-                end = chains->truncated;
-            else if (err == 0)
-                err = graft(chains, stack, node);
-            sample = next;
-        }
+        else if (++links == FP_CHAIN_LINKS_MOST || depth + 2 > chains->frames_most)
+            end = chains->truncated;
+        else if (err == 0)
+            err = graft(chains, stack, node);
     }
-    return err == 0 && end != 0 ? fp_aggregate_child(chains->sums, *node, end, node) : err;
+    if (err != 0 || end == 0 || end == UINT32_MAX)
+        return err;
+    return fp_aggregate_child(chains->sums, *node, end, node);
 }
 
-static int note(void *arg, const struct fp_row *row)
+/* The rows of the tick again, as their own samples. */
+static int each_of_tick(struct chains *chains, struct fp_cursor *rows, fp_chain_each *each,
+                        void *arg)
 {
-    struct chains *chains = arg;
-    size_t place = chains->tick.count - 1;
-    int err = FP_GROW(&chains->profile->budget, &chains->key, &chains->key_room, place + 1);
+    const struct fp_tick_sample *samples = chains->tick.sample;
+    uint32_t node;
+    struct fp_row row;
+    int err = 0;
 
-    if (err == 0 && !fp_aggregate_key(chains->sums, chains->query, row, &chains->key[place]))
-        chains->key[place].weight = 0;
+    for (size_t i = 0; i < chains->tick.count && err == 0;) {
+        int64_t weight;
+
+        err = fp_cursor_next(rows, &row);
+        if (err <= 0)
+            break;
+        err = 0;
+        if (chains->profile->process[row.process].is_own)
+            continue;
+        if (waits_for(chains, row.words) != 0 &&
+            fp_row_weight(chains->profile, chains->query, &row, &weight) && weight != 0) {
+            err = make_chain(chains, &samples[i], &node);
+            if (err == 0)
+                err = each(arg, &row, weight, node);
+        }
+        i++;
+    }
     return err;
 }
 
-static int add_ticks(struct chains *chains)
+static int each_tick(struct chains *chains, fp_chain_each *each, void *arg)
 {
+    struct fp_profile *profile = chains->profile;
+    struct fp_cursor rows;
     int more, err = 0;
 
-    while (err == 0 && (more = fp_tick_next(&chains->tick)) > 0) {
-        for (size_t i = 0; i < chains->tick.count && err == 0; i++) {
-            struct fp_group *key = &chains->key[i];
-
-            if (key->weight == 0)
-                continue;
-            err = make_chain(chains, &chains->tick.sample[i], &key->node);
-            if (err == 0)
-                err = fp_aggregate_add(chains->sums, key);
-        }
-    }
-    return err != 0 ? err : more;
+    fp_cursor_open(&rows, &profile->rows, profile->schema, &profile->budget);
+    while (err == 0 && (more = fp_tick_next(&chains->tick)) != 0)
+        err = more < 0 ? more : each_of_tick(chains, &rows, each, arg);
+    fp_cursor_close(&rows);
+    return err;
 }
 
 static void free_chains(struct chains *chains)
@@ -238,7 +299,7 @@ static void free_chains(struct chains *chains)
     struct fp_budget *budget = &chains->profile->budget;
 
     fp_tick_close(&chains->tick);
-    FP_FREE(budget, chains->key, chains->key_room);
+    fp_other_nodes_close(&chains->others);
     FP_FREE(budget, chains->name_of_process, chains->process_room);
     FP_FREE(budget, chains->name_of_words, chains->words_room);
     FP_FREE(budget, chains->depth, chains->depth_room);
@@ -248,13 +309,16 @@ static void free_chains(struct chains *chains)
     fp_table_free(&chains->grafts, budget);
 }
 
-int fp_chains_make(struct fp_aggregate *sums, const struct fp_query *query)
+int fp_chains_each(struct fp_aggregate *sums, const struct fp_query *query, unsigned frames_most,
+                   fp_chain_each *each, void *arg)
 {
-    struct chains chains = {.sums = sums, .query = query, .profile = sums->profile};
+    struct chains chains = {
+        .sums = sums, .query = query, .profile = sums->profile, .frames_most = frames_most};
     int err = fp_tick_open(&chains.tick, sums->profile);
+    int others = fp_other_nodes_open(&chains.others, sums->profile);
 
-    chains.tick.note = note;
-    chains.tick.arg = &chains;
+    if (err == 0)
+        err = others;
     if (err == 0)
         err = FP_GROW_ZEROS(&chains.profile->budget, &chains.walk, &chains.walk_room,
                             chains.profile->process_count);
@@ -263,7 +327,7 @@ int fp_chains_make(struct fp_aggregate *sums, const struct fp_query *query)
     if (err == 0)
         err = make_names(&chains);
     if (err == 0)
-        err = add_ticks(&chains);
+        err = each_tick(&chains, each, arg);
     free_chains(&chains);
     return err;
 }

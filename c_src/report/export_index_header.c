@@ -71,6 +71,8 @@ static void put_files(struct fp_index *w)
         fp_json_word(output, "dialect", fp_dialect_name(file->dialect));
         fp_json_word(output, "compression", fp_source_kind_name(source->kind));
         fp_json_text(output, "path", fp_profile_text(w->profile, file->path));
+        if (file->node != 0)
+            fp_json_text(output, "node", fp_profile_text(w->profile, file->node));
         fp_json_end(output, "}");
     }
     fp_json_end(output, "]");

@@ -1,6 +1,8 @@
 /* profile.c - a sample is parsed whole before it is kept: a damaged one leaves a warning and at
  * most some unused texts. */
 #include "report/profile.h"
+
+#include "report/other_nodes.h"
 #include "report/sample_process.h"
 #include "report/sample_words.h"
 
@@ -332,7 +334,8 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
         return 0;
     }
     profile->own_count++;
-    return intern(profile, sample->fields, &file->own);
+    err = intern(profile, sample->fields, &file->own);
+    return err != 0 ? err : fp_file_note_node(profile, file, process);
 }
 
 /* The sample as profile->row. */
@@ -445,6 +448,9 @@ static void warn_of_file(struct fp_profile *profile)
         warn(profile, 0, "the compressed file is cut off: its end is missing");
     if (state->damaged > 0)
         warn(profile, 0, "the compressed file is damaged: text is missing");
+    if (!fp_file_is_told_apart(profile))
+        warn(profile, 0, "its node and another one have equal numbers of their OS processes: "
+                         "processes of both are mixed up");
 }
 
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes)

@@ -26,6 +26,11 @@ static int intern(struct fp_profile *profile, struct fp_slice text, bool is_mess
                              id);
 }
 
+int fp_profile_word(struct fp_profile *profile, struct fp_slice text, uint32_t *id)
+{
+    return intern(profile, text, false, id);
+}
+
 static int intern_words(struct fp_profile *profile, const struct fp_words *words, uint32_t *id)
 {
     uint64_t hash = fp_hash(words, sizeof(*words));

@@ -51,7 +51,7 @@ static int add(struct fp_tick *tick)
                                                           .call = row->call,
                                                           .count = fp_row_count(profile, row)};
     tick->place[row->process] = (uint32_t)tick->count;
-    return tick->note == NULL ? 0 : tick->note(tick->arg, row);
+    return 0;
 }
 
 int fp_tick_next(struct fp_tick *tick)

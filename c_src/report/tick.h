@@ -23,10 +23,6 @@ struct fp_tick {
     uint32_t *place; /* by process: its sample, plus 1; 0: it has none at this tick */
     size_t place_room;
     struct fp_table pids; /* processes, by OS process and pid */
-    /* Called for each sample, whose place is tick->count - 1, with its row. 0 or an error. May be
-     * NULL. */
-    int (*note)(void *arg, const struct fp_row *row);
-    void *arg;
 };
 
 /* 0, FP_EFULL or FP_ENOMEM. Close it in any case. */

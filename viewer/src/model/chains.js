@@ -114,9 +114,8 @@ class Chains {
     if (!this.names.has(key)) {
       const { profile } = this;
       const whom = decodeName(profile.text(text));
-      const label = process === undefined ? whom : profile.label(process);
-      const isTold = whom === label || whom.endsWith(`/${label}`);
-      this.names.set(key, this.addFrame(`waits for ${isTold ? '' : `${label} `}${whom}`,
+      const label = process === undefined || !whom.startsWith('<') ? whom : profile.label(process);
+      this.names.set(key, this.addFrame(`waits for ${label === whom ? '' : `${label} `}${whom}`,
           'waits_for'));
     }
     return this.names.get(key);

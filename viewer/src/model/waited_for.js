@@ -1,53 +1,49 @@
 // The sample of the process that a sample waits for, at the same tick. At another node, whose files
-// are in the profile, too, it is the tick nearest in time, by the clocks of both.
+// are in the profile, too, it is the tick nearest in time: c_src/report/other_nodes.h.
 
 import { decodeName } from './symbols.js';
 
 export class WaitedFor {
   constructor(profile, { rows, starts }) {
+    const { isOwn, tables: { process_pid: os, process_name: name }, header: { files } } = profile;
     Object.assign(this, { profile, rows, starts });
-    this.processes = new Map(); // by OS process and pid, or registered name
-    this.osPids = new Map(); // by the name of a node: of those that had it
-    this.nodeTicks = null; // by OS process: [[us, file]]
-    const { isOwn, tables: { process_pid: os, process_words: words, process_name: name } } =
-        profile;
+    this.nodes = files.map(({ node }) => node && decodeName(node)); // by file
+    this.ticks = null; // by node: [[us, file]]
+    this.processes = new Map(); // by what can be waited for
     os.forEach((pid, p) => {
-      if (isOwn[p]) {
-        const [, node] = /(?:^| )node=(\S+)/.exec(profile.text(words[p])) ?? [];
-        if (node) put(this.osPids, decodeName(node), pid);
-        return;
-      }
+      if (isOwn[p]) return;
       put(this.processes, `${pid} ${profile.pid(p)}`, p);
-      if (name[p] > 0) put(this.processes, `${pid} =${decodeName(profile.text(name[p]))}`, p);
+      put(this.processes, `/${profile.pid(p)}`, p);
+      if (name[p] > 0) put(this.processes, `/=${decodeName(profile.text(name[p]))}`, p);
     });
   }
 
   /**
    * @param us of the sample that a chain begins with
-   * @returns {process, row: -1: it has no sample then}; {row: -1}: of a process that is not in the
-   *   profile; null: what has no stack
+   * @returns {process, row: -1: it has no sample then}; {row: -1}: of a process that is unknown;
+   *   null: what has no stack
    */
   find(row, target, us) {
-    const { profile } = this;
+    const { profile, nodes } = this;
     const { process, time_us: time, file } = profile.columns;
     const text = profile.text(target);
     if (text.startsWith('<')) {
-      return this.at(profile.tables.process_pid[process[row]], text, time[row], file[row]);
+      return this.at(`${profile.tables.process_pid[process[row]]} ${text}`, time[row], file[row]);
     }
     const slash = text.indexOf('/');
-    const osPids = this.osPids.get(decodeName(text.slice(0, Math.max(0, slash))));
-    if (osPids === undefined) return null;
-    const tick = this.nearest(osPids, us);
-    if (tick === null) return { row: -1 };
+    const node = slash > 0 && decodeName(text.slice(0, slash));
+    if (!node || !nodes.includes(node)) return null;
+    const tick = this.tickOf(node, us);
     const whom = text.slice(slash + 1);
-    return this.at(tick.os, whom.startsWith('<') ? whom : `=${decodeName(whom)}`, tick.us,
-        tick.file);
+    const found = tick && this.at(whom.startsWith('<') ? `/${whom}` : `/=${decodeName(whom)}`,
+        ...tick);
+    return found?.row >= 0 ? found : { row: -1 };
   }
 
   // Of two with one pid the one with a sample.
-  at(os, whom, us, file) {
+  at(whom, us, file) {
     let found = { row: -1 };
-    for (const process of this.processes.get(`${os} ${whom}`) ?? []) {
+    for (const process of this.processes.get(whom) ?? []) {
       if (found.row < 0) found = { process, row: this.rowAt(process, us, file) };
     }
     return found;
@@ -55,35 +51,41 @@ export class WaitedFor {
 
   rowAt(process, us, file) {
     const { rows, starts, profile: { columns } } = this;
-    let [low, high] = [starts[process], starts[process + 1]];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (columns.time_us[rows[middle]] <= us) low = middle + 1;
-      else high = middle;
-    }
-    for (let i = low - 1; i >= starts[process] && columns.time_us[rows[i]] === us; i--) {
+    const at = lowerBound(starts[process], starts[process + 1], (i) =>
+        columns.time_us[rows[i]] < us);
+    for (let i = at; i < starts[process + 1] && columns.time_us[rows[i]] === us; i++) {
       if (columns.file[rows[i]] === file) return rows[i];
     }
     return -1;
   }
 
-  // A tick holds for as long as the shorter of the times to its neighbours, on both sides.
-  nearest(osPids, us) {
-    this.nodeTicks ??= ticksByNode(this.profile);
-    let best = null;
-    let least = Infinity;
-    for (const os of osPids) {
-      const ticks = this.nodeTicks.get(os) ?? [];
-      const at = nearestPlace(ticks, us);
-      const distance = at < 0 ? Infinity : Math.abs(ticks[at][0] - us);
-      const held = Math.min(ticks[at]?.[0] - (ticks[at - 1]?.[0] ?? -Infinity),
-          (ticks[at + 1]?.[0] ?? Infinity) - ticks[at]?.[0]);
-      if (distance < least && (distance === 0 || (held < Infinity && distance <= held))) {
-        least = distance;
-        best = { os, us: ticks[at][0], file: ticks[at][1] };
+  // The nearest one. A tick holds for the shorter of the times to its neighbours.
+  tickOf(node, us) {
+    this.ticks ??= this.findTicks();
+    const ticks = this.ticks.get(node) ?? [];
+    const next = lowerBound(0, ticks.length, (i) => ticks[i][0] < us);
+    const gap = (i) => (i > 0 && i < ticks.length ? ticks[i][0] - ticks[i - 1][0] : Infinity);
+    const held = (i) => (ticks.length === 1 ? 0 : Math.min(gap(i), gap(i + 1)));
+    const away = (i) => Math.abs(ticks[i][0] - us);
+    const [best] = [next - 1, next].filter((i) => ticks[i] && away(i) <= held(i))
+        .sort((a, b) => away(a) - away(b));
+    return ticks[best];
+  }
+
+  findTicks() {
+    const { nodes, profile } = this;
+    const { time_us: time, file } = profile.columns;
+    const ticks = new Map();
+    let last = -1;
+    profile.eachRun(0, profile.rows, (first, end) => {
+      for (let row = first; row < end; row++) {
+        if (last >= 0 && time[row] === time[last] && file[row] === file[last]) continue;
+        last = row;
+        if (nodes[file[row]]) put(ticks, nodes[file[row]], [time[row], file[row]]);
       }
-    }
-    return best;
+    });
+    for (const some of ticks.values()) some.sort((a, b) => a[0] - b[0]);
+    return ticks;
   }
 }
 
@@ -92,28 +94,11 @@ function put(map, key, value) {
   map.get(key).push(value);
 }
 
-function nearestPlace(ticks, us) {
-  let [low, high] = [0, ticks.length];
+function lowerBound(low, high, isBefore) {
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (ticks[middle][0] < us) low = middle + 1;
+    if (isBefore(middle)) low = middle + 1;
     else high = middle;
   }
-  if (low === ticks.length || (low > 0 && us - ticks[low - 1][0] <= ticks[low][0] - us)) low--;
   return low;
-}
-
-function ticksByNode(profile) {
-  const { process, time_us: time, file } = profile.columns;
-  const byNode = new Map();
-  let [lastUs, lastFile] = [-1, -1];
-  profile.eachRun(0, profile.rows, (first, end) => {
-    for (let row = first; row < end; row++) {
-      if (time[row] === lastUs && file[row] === lastFile) continue;
-      [lastUs, lastFile] = [time[row], file[row]];
-      put(byNode, profile.tables.process_pid[process[row]], [lastUs, lastFile]);
-    }
-  });
-  for (const ticks of byNode.values()) ticks.sort((a, b) => a[0] - b[0]);
-  return byNode;
 }
