@@ -3,8 +3,12 @@
 #include <stdbool.h>
 
 #include "base/assume.h"
+#include "report/chains.h"
 #include "report/export.h"
 #include "report/text.h"
+
+/* doc/format.md: 253 with the sign and the status. */
+#define FRAMES_MOST 251
 
 /* The grammar's rules for a file as a whole: times in order and growing within a tid; the last one
  * is not on a whole second, so none is. */
@@ -12,7 +16,8 @@ struct writing {
     struct fp_profile *profile;
     struct fp_output *output;
     const struct fp_query *query;
-    int64_t *last_us; /* by process */
+    struct fp_aggregate sums; /* its tree, of chains or without lines */
+    int64_t *last_us;         /* by process */
     size_t room;
     char *text; /* for a name */
     int64_t now_us;
@@ -129,21 +134,16 @@ static void put_frame(struct writing *writing, struct fp_slice symbol, struct fp
     FP_OUTPUT_LITERAL(output, ")\n");
 }
 
-static void put_stack(struct writing *writing, const struct fp_row *row, int64_t weight)
+static void put_stack(struct writing *writing, const struct fp_row *row, int64_t weight,
+                      uint32_t node)
 {
-    const struct fp_profile *profile = writing->profile;
-    const struct fp_tree *tree = &profile->tree;
-    const struct fp_stack_ids *stack = &tree->stack[row->stack];
-    struct fp_slice status = fp_profile_text(profile, stack->status);
+    const struct fp_aggregate *sums = &writing->sums;
+    const struct fp_tree *tree = &writing->profile->tree;
+    struct fp_slice status = fp_profile_text(writing->profile, tree->stack[row->stack].status);
 
-    for (uint32_t n = stack->node; n != 0; n = tree->node[n].parent) {
-        const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
-        struct fp_slice symbol = fp_profile_text(profile, frame->symbol);
-        uint32_t line;
-
-        if (writing->query->without_lines)
-            symbol = fp_text_without_line(symbol, &line);
-        put_frame(writing, symbol, fp_profile_text(profile, frame->dso));
+    while (node != 0) {
+        put_frame(writing, fp_aggregate_symbol(sums, node), fp_aggregate_dso(sums, node));
+        node = sums->map == NULL ? tree->node[node].parent : sums->node[node].parent;
     }
     if (writing->query->by.kind == FP_BY_DELTA)
         put_frame(writing, weight < 0 ? FP_SLICE("negative") : FP_SLICE("positive"),
@@ -152,20 +152,38 @@ static void put_stack(struct writing *writing, const struct fp_row *row, int64_t
     FP_OUTPUT_LITERAL(writing->output, "\n");
 }
 
-static void put_row(struct writing *writing, const struct fp_row *row)
+static int put_sample(void *arg, const struct fp_row *row, int64_t weight, uint32_t node)
 {
-    int64_t weight;
-    uint64_t period;
+    struct writing *writing = arg;
+    uint64_t period = fp_magnitude(weight);
 
-    if (!fp_row_weight(writing->profile, writing->query, row, &weight) || weight == 0)
-        return;
-    period = fp_magnitude(weight);
-    if (period > INT64_MAX)
-        period = INT64_MAX;
-    put_header(writing, row, period);
+    put_header(writing, row, period > INT64_MAX ? INT64_MAX : period);
     put_metrics(writing, row);
-    put_stack(writing, row, weight);
+    put_stack(writing, row, weight, node);
     writing->samples++;
+    return 0;
+}
+
+static int put_rows(struct writing *writing)
+{
+    const struct fp_profile *profile = writing->profile;
+    const uint32_t *map = writing->sums.map;
+    struct fp_cursor cursor;
+    struct fp_row row;
+    int64_t weight;
+    int more;
+
+    if (writing->query->with_chains)
+        return fp_chains_each(&writing->sums, writing->query, FRAMES_MOST, put_sample, writing);
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &writing->profile->budget);
+    while ((more = fp_cursor_next(&cursor, &row)) > 0) {
+        uint32_t node = profile->tree.stack[row.stack].node;
+
+        if (fp_row_weight(profile, writing->query, &row, &weight) && weight != 0)
+            put_sample(writing, &row, weight, map == NULL ? node : map[node]);
+    }
+    fp_cursor_close(&cursor);
+    return more;
 }
 
 int fp_export_perf(struct fp_profile *profile, const struct fp_query *query,
@@ -173,22 +191,21 @@ int fp_export_perf(struct fp_profile *profile, const struct fp_query *query,
 {
     struct writing writing = {.profile = profile, .output = output, .query = query};
     struct fp_budget *budget = &profile->budget;
-    struct fp_cursor cursor;
-    struct fp_row row;
-    int more = FP_GROW(budget, &writing.last_us, &writing.room, profile->process_count);
+    int err = FP_GROW(budget, &writing.last_us, &writing.room, profile->process_count);
 
-    writing.text = malloc(FP_TEXT_ROOM(profile->strings.size));
-    if (more == 0 && writing.text == NULL)
-        more = FP_ENOMEM;
     for (size_t i = 0; i < writing.room; i++)
         writing.last_us[i] = -1;
-    fp_cursor_open(&cursor, &profile->rows, profile->schema, budget);
-    while (more >= 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
-        put_row(&writing, &row);
-    fp_cursor_close(&cursor);
+    if (err == 0)
+        err = fp_aggregate_open(&writing.sums, profile, query);
+    writing.text = malloc(FP_TEXT_ROOM(profile->strings.size));
+    if (err == 0 && writing.text == NULL)
+        err = FP_ENOMEM;
+    if (err == 0)
+        err = put_rows(&writing);
     free(writing.text);
+    fp_aggregate_free(&writing.sums);
     FP_FREE(budget, writing.last_us, writing.room);
     *samples = writing.samples;
     *moved = writing.moved;
-    return more;
+    return err;
 }

@@ -3,10 +3,11 @@
  *
  * A message is made in a buffer and put behind its size. Field numbers are those of profile.proto;
  * samples come first and texts last, when all of them are known. */
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/buffer.h"
-#include "report/aggregate.h"
+#include "report/chains.h"
 #include "report/export.h"
 #include "report/text.h"
 #include "report/varint.h"
@@ -33,14 +34,19 @@ struct key {
 
 struct pprof_function {
     int64_t name, file; /* texts */
+    bool is_waited_for;
 };
 
 struct pprof_writing {
     struct fp_profile *profile;
-    struct fp_query query; /* its filter, and whether lines are left out */
+    struct fp_query query; /* its filter, whether lines are left out, and chains */
     struct fp_budget *budget;
     struct fp_output *output;
-    struct fp_strings strings; /* pprof's own; number 0 is empty, as it must be */
+    struct fp_strings strings;  /* pprof's own; number 0 is empty, as it must be */
+    struct fp_aggregate chains; /* the tree of chains, if the query has them */
+    struct fp_stack_ids *chain; /* stacks of that tree, instead of the profile's */
+    size_t chain_count, chain_room;
+    struct fp_table chain_table;
     struct fp_buffer message, inner;
     struct key *key;
     int64_t *sum; /* of key k: at k * columns */
@@ -56,6 +62,8 @@ struct pprof_writing {
 };
 
 FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack, process)
+FP_INTERN_PAIR(intern_chain, struct pprof_writing, struct fp_stack_ids, chain, chain_table, node,
+               status)
 FP_INTERN_PAIR(intern_function, struct pprof_writing, struct pprof_function, function, functions,
                name, file)
 
@@ -126,9 +134,8 @@ static int64_t profile_text_id(struct pprof_writing *w, uint32_t text)
 
 /* --------------------------------------------------------------- adding up -- */
 
-static int64_t *sums_of(struct pprof_writing *w, const struct fp_row *row)
+static int64_t *sums_of(struct pprof_writing *w, struct key key)
 {
-    struct key key = {row->stack, row->process};
     size_t known = w->key_count, place;
     uint32_t id;
 
@@ -153,13 +160,13 @@ static int64_t saturated(int64_t a, int64_t b)
 }
 
 /* samples, period, then delta and value of each metric. */
-static void add_row(struct pprof_writing *w, const struct fp_row *row)
+static void add_row(struct pprof_writing *w, const struct fp_row *row, uint32_t stack,
+                    int64_t observations)
 {
     const struct fp_schema *schema = &w->profile->schema[row->schema];
-    int64_t *sum, observations;
+    int64_t *sum = sums_of(w, (struct key){stack, row->process});
 
-    if (!fp_row_weight(w->profile, &w->query, row, &observations) ||
-        (sum = sums_of(w, row)) == NULL)
+    if (sum == NULL)
         return;
     sum[0] = saturated(sum[0], observations);
     sum[1] = saturated(sum[1], row->period);
@@ -171,18 +178,67 @@ static void add_row(struct pprof_writing *w, const struct fp_row *row)
     }
 }
 
+static int add_chain(void *arg, const struct fp_row *row, int64_t observations, uint32_t node)
+{
+    struct pprof_writing *w = arg;
+    struct fp_stack_ids stack = {node, w->profile->tree.stack[row->stack].status};
+    uint32_t id;
+
+    if (note(w, intern_chain(w, w->budget, stack, &id)) == 0)
+        add_row(w, row, id, observations);
+    return w->err;
+}
+
 static void add_rows(struct pprof_writing *w)
 {
     struct fp_cursor cursor;
     struct fp_row row;
+    int64_t observations;
     int more = 0;
 
+    if (w->query.with_chains) {
+        if (note(w, fp_aggregate_open(&w->chains, w->profile, &w->query)) == 0)
+            note(w, fp_chains_each(&w->chains, &w->query, FP_FRAMES_MOST, add_chain, w));
+        return;
+    }
     fp_cursor_open(&cursor, &w->profile->rows, w->profile->schema, w->budget);
-    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0)
-        add_row(w, &row);
+    while (w->err == 0 && (more = fp_cursor_next(&cursor, &row)) > 0) {
+        if (fp_row_weight(w->profile, &w->query, &row, &observations))
+            add_row(w, &row, row.stack, observations);
+    }
     fp_cursor_close(&cursor);
     if (more < 0)
         w->err = more;
+}
+
+/* -------------------------------------------------------- stacks and frames -- */
+
+static struct fp_stack_ids stack_of(const struct pprof_writing *w, size_t k)
+{
+    return w->query.with_chains ? w->chain[w->key[k].stack]
+                                : w->profile->tree.stack[w->key[k].stack];
+}
+
+static const struct fp_node *node_of(const struct pprof_writing *w, uint32_t node)
+{
+    return w->query.with_chains ? &w->chains.node[node] : &w->profile->tree.node[node];
+}
+
+/* The first name of the tree of chains is the empty text, which no symbol is. */
+static size_t frame_count(const struct pprof_writing *w)
+{
+    return w->query.with_chains ? w->chains.names.count : w->profile->tree.frame_count;
+}
+
+/* Its symbol, and the text of its library or source file. */
+static uint32_t frame_of(const struct pprof_writing *w, size_t f, struct fp_slice *symbol)
+{
+    if (w->query.with_chains) {
+        *symbol = fp_strings_at(&w->chains.names, (uint32_t)f);
+        return f < w->chains.dso_room ? w->chains.dso[f] : 0;
+    }
+    *symbol = fp_profile_text(w->profile, w->profile->tree.frame[f].symbol);
+    return w->profile->tree.frame[f].dso;
 }
 
 /* ------------------------------------------------------------------ writing -- */
@@ -220,33 +276,34 @@ static void put_label(struct pprof_writing *w, struct fp_slice key, int64_t text
     put_inside(w, 3);
 }
 
-static void put_labels(struct pprof_writing *w, const struct key *key)
+static void put_labels(struct pprof_writing *w, uint32_t p, uint32_t status)
 {
-    const struct fp_process *process = &w->profile->process[key->process];
+    const struct fp_process *process = &w->profile->process[p];
     char room[FP_DIMENSION_BYTES];
-    struct fp_slice pid = fp_dimension_text(w->profile, FP_DIMENSION_pid, key->process, room);
+    struct fp_slice pid = fp_dimension_text(w->profile, FP_DIMENSION_pid, p, room);
 
     put_label(w, FP_SLICE("pid"), text_id(w, pid));
     put_label(w, FP_SLICE("name"), profile_text_id(w, fp_process_label(process)));
-    put_label(w, FP_SLICE("status"), profile_text_id(w, w->profile->tree.stack[key->stack].status));
+    put_label(w, FP_SLICE("status"), profile_text_id(w, status));
 }
 
 static void put_sample(struct pprof_writing *w, size_t k)
 {
-    const struct fp_tree *tree = &w->profile->tree;
     const int64_t *sum = &w->sum[k * w->columns];
+    struct fp_stack_ids stack = stack_of(w, k);
 
-    for (uint32_t n = tree->stack[w->key[k].stack].node; n != 0; n = tree->node[n].parent)
-        put_varint(w, &w->inner, (uint64_t)tree->node[n].frame + 1);
+    for (uint32_t n = stack.node; n != 0; n = node_of(w, n)->parent)
+        put_varint(w, &w->inner, (uint64_t)node_of(w, n)->frame + 1);
     put_inside(w, 1);
     for (size_t i = 0; i < w->columns; i++)
         put_varint(w, &w->inner, (uint64_t)sum[i]);
     put_inside(w, 2);
-    put_labels(w, &w->key[k]);
+    put_labels(w, w->key[k].process, stack.status);
     put_message(w, SAMPLE);
 }
 
-/* The number of a function, which is written when it is new. */
+/* The number of a function, which is written when it is new. pprof takes what is in <> out of a
+ * name that is also the system's: the pid of one that is waited for. */
 static uint32_t function_of(struct pprof_writing *w, struct pprof_function one)
 {
     size_t known = w->function_count;
@@ -256,7 +313,7 @@ static uint32_t function_of(struct pprof_writing *w, struct pprof_function one)
         return id;
     put_field(w, &w->message, 1, (int64_t)id + 1);
     put_field(w, &w->message, 2, one.name);
-    put_field(w, &w->message, 3, one.name);
+    put_field(w, &w->message, 3, one.is_waited_for ? one.file : one.name);
     put_field(w, &w->message, 4, one.file);
     put_message(w, FUNCTION);
     return id;
@@ -265,13 +322,16 @@ static uint32_t function_of(struct pprof_writing *w, struct pprof_function one)
 /* A location for each frame. */
 static void put_location(struct pprof_writing *w, size_t f)
 {
-    const struct fp_frame_ids *frame = &w->profile->tree.frame[f];
-    uint32_t line, function;
-    struct fp_slice symbol =
-        fp_text_without_line(fp_profile_text(w->profile, frame->symbol), &line);
-    int64_t name = text_id(w, fp_text_decode(symbol, w->room));
+    struct fp_slice symbol;
+    uint32_t dso = frame_of(w, f, &symbol), line, function;
+    bool is_waited_for =
+        w->query.with_chains && fp_slice_is(fp_profile_text(w->profile, dso), FP_SLICE("waits_for"));
+    int64_t name;
 
-    function = function_of(w, (struct pprof_function){name, profile_text_id(w, frame->dso)});
+    symbol = fp_text_without_line(symbol, &line);
+    name = text_id(w, fp_text_decode(symbol, w->room));
+    function =
+        function_of(w, (struct pprof_function){name, profile_text_id(w, dso), is_waited_for});
     put_field(w, &w->message, 1, (int64_t)f + 1);
     put_field(w, &w->inner, 1, (int64_t)function + 1);
     if (!w->query.without_lines)
@@ -316,7 +376,7 @@ static void put_whole(struct pprof_writing *w)
     put_value_types(w);
     for (size_t k = 0; k < w->key_count && w->err == 0; k++)
         put_sample(w, k);
-    for (size_t f = 0; f < profile->tree.frame_count && w->err == 0; f++)
+    for (size_t f = 0; f < frame_count(w) && w->err == 0; f++)
         put_location(w, f);
     if (profile->first_us <= INT64_MAX / 1000)
         put_number(w, TIME_NANOS, profile->first_us * 1000);
@@ -338,11 +398,15 @@ int fp_export_pprof(struct fp_profile *profile, const struct fp_query *query,
     struct pprof_writing w = {
         .profile = profile, .query = *query, .budget = &profile->budget, .output = output};
 
+    w.chains.profile = profile;
     w.query.by = (struct fp_by){.kind = FP_BY_SAMPLES};
     w.room = malloc(FP_TEXT_ROOM(profile->strings.size));
     if (w.room == NULL)
         return FP_ENOMEM;
     put_whole(&w);
+    fp_aggregate_free(&w.chains);
+    FP_FREE(w.budget, w.chain, w.chain_room);
+    fp_table_free(&w.chain_table, w.budget);
     FP_FREE(w.budget, w.key, w.key_room);
     FP_FREE(w.budget, w.sum, w.sum_room);
     FP_FREE(w.budget, w.function, w.function_room);

@@ -324,7 +324,7 @@ options(export) ->
         {process, {"NAME", file}, "only of processes of this pid, name, label or initial call"},
         {lines, {"BOOLEAN", {one_of, [true, false]}},
             "two lines of a function are two frames (true; for speedscope false)"},
-        {chains, flag, "what processes wait for: its stack below theirs (collapsed, speedscope)"},
+        {chains, flag, "what processes wait for: its stack below theirs (not firefox)"},
         {levels, {"LIST", dimensions}, "an earlier name of --group-by"},
         memory_option()
     ] ++ json();

@@ -42,11 +42,9 @@ make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
             Error
     end.
 
-refused(_Metrics, #{chains := true}, Format, _Info) when Format =:= perf; Format =:= pprof;
-    Format =:= firefox
-->
-    {error, flame_prof_error:option(chains, true, <<"false for ", (atom_to_binary(Format))/binary,
-        "; collapsed and speedscope have chains">>)};
+refused(_Metrics, #{chains := true}, firefox, _Info) ->
+    {error, flame_prof_error:option(chains, true, <<"false for firefox; collapsed, speedscope, "
+        "pprof and perf have chains">>)};
 refused([_, _ | _] = Metrics, _Options, Format, _Info) when
     Format =/= speedscope, Format =/= none
 ->

@@ -5,7 +5,7 @@
 %%      ok = file:write_file(Path, made_calls:text(Made))
 -module(made_calls).
 
--export([run/1, text/1, text/2]).
+-export([run/1, text/1, text/2, two_nodes/3, own/3]).
 
 -define(STEP_US, 100).
 -define(BEGIN_US, 1795237782000000).
@@ -147,6 +147,30 @@ text(#{ticks := Ticks}, Keep) ->
         lists:zip(lists:seq(1, length(Ticks)), Ticks)
     ),
     Texts.
+
+text(Made, Keep, OsPid) ->
+    iolist_to_binary(string:replace(text(Made, Keep), " 42/", [" ", integer_to_list(OsPid), "/"],
+        all)).
+
+%% The files of a node a@h with the clients, and of a node b@h with the servers, whose clock is
+%% ahead by some microseconds.
+-spec two_nodes(map(), pos_integer(), integer()) -> {binary(), binary()}.
+two_nodes(#{ticks := Ticks} = Made, Servers, AheadUs) ->
+    Clients = text(Made, fun(_, N) -> N > Servers end, 42),
+    Ahead = Made#{ticks := [{Us + AheadUs, Seen} || {Us, Seen} <- Ticks]},
+    {LastUs, _} = lists:last(Ticks),
+    {iolist_to_binary([string:replace(Clients, "waits_for=<", "waits_for=b@h/<", all),
+        own(42, "a@h", LastUs)]),
+        <<(text(Ahead, fun(_, N) -> N =< Servers end, 43))/binary,
+            (iolist_to_binary(own(43, "b@h", LastUs)))/binary>>}.
+
+%% What the profiler of a node tells of itself.
+own(OsPid, Node, Us) ->
+    Time = ?BEGIN_US + Us,
+    io_lib:format("flame_prof ~b/2147483647 [000] ~b.~6..0b: ticks=0/0 name=flame_prof "
+        "engine=native format=3 node=~s cpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n"
+        "\tffffffff waiting (status)\n\n",
+        [OsPid, Time div 1000000, max(1, Time rem 1000000), Node]).
 
 sample(Us, N, Doing, IsKnown) ->
     Time = ?BEGIN_US + Us,

@@ -118,8 +118,153 @@ collapsed_chains_have_no_blanks_test() ->
             file:read_file(Out)),
         ok = file:delete(Out),
         ?assertMatch({error, {bad_option, #{option := chains}}},
-            flame_prof_profile:export(Profile, pprof, Out, #{chains => true}))
+            flame_prof_profile:export(Profile, firefox, Out, #{chains => true}))
     end).
+
+pprof_and_perf_have_the_same_chains_test() ->
+    Run = made_calls:run(#{seed => 4, seconds => 2, clients => 9, servers => 4}),
+    with_file(made_calls:text(Run), fun(File) ->
+        Chains = chains(File),
+        ?assertMatch([_, _, _ | _], Chains),
+        ?assertEqual(Chains, exported(pprof, File, fun(Path) ->
+            #{samples := Samples} = foreign_formats:pprof(bytes(Path)),
+            [{[named(Frame) || Frame <- lists:reverse(Frames)], N}
+                || {Frames, [N | _], #{<<"status">> := <<"waiting">>}} <- Samples]
+        end)),
+        ?assertEqual(Chains, exported(perf, File, fun(Path) ->
+            ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
+            {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(S, All) -> [S | All] end, [], Path),
+            [{[binary_to_list(flame_prof_frames:decode(Symbol))
+                || {Symbol, _} <- lists:reverse(Frames)], 1} || #{frames := Frames} <- Read]
+        end))
+    end).
+
+named({Name, _, 0}) -> binary_to_list(Name);
+named({Name, _, Line}) -> lists:concat([binary_to_list(Name), ":", Line]).
+
+exported(Format, File, Read) ->
+    {ok, Profile} = flame_prof_profile:read(File),
+    Path = File ++ ".exported",
+    {ok, _} = flame_prof_profile:export(Profile, Format, Path, #{chains => true}),
+    Stacks = Read(Path),
+    _ = file:delete(Path),
+    Sums = maps:groups_from_list(fun({Frames, _}) -> Frames end, fun({_, N}) -> N end, Stacks),
+    lists:sort([{Frames, lists:sum(Ns)} || {Frames, Ns} <- maps:to_list(Sums)]).
+
+%% As deep as a chain can be: a file has 253 frames in a stack.
+a_chain_in_perf_s_format_keeps_the_grammar_test() ->
+    Deep = tick(1, [{P, waits_for(P + 1), lists:duplicate(97, "a:a/0")} || P <- lists:seq(1, 9)]),
+    with_file(Deep, fun(File) ->
+        Lengths = exported(perf, File, fun(Path) ->
+            ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
+            {ok, Read, _} = reader_oracle:fold(fun(S, All) -> [S | All] end, [], Path),
+            [{[length(Frames)], 1} || #{frames := Frames} <- Read]
+        end),
+        ?assertEqual([{[99], 1}, {[197], 1}, {[198], 7}], Lengths)
+    end).
+
+%%% Across nodes
+
+%% The oracle is the profile of one node: but for whom they wait for, its chains are the same.
+a_chain_goes_on_in_the_files_of_the_other_node_test_() ->
+    [
+        {lists:concat(["a clock ahead by ", AheadUs, " us"]), fun() ->
+            Run = made_calls:run(#{seed => 5, seconds => 3, clients => 9, servers => 4}),
+            {Clients, Servers} = made_calls:two_nodes(Run, 4, AheadUs),
+            with_files([Clients, Servers], fun(Files) ->
+                with_file(made_calls:text(Run), fun(File) ->
+                    Expected = merged([{lists:map(fun plain_name/1, Frames), N}
+                        || {Frames, N} <- chains(File)]),
+                    Got = merged([{lists:map(fun plain_name/1, Frames), N}
+                        || {Frames, N} <- chains(Files)]),
+                    ?assertEqual(Expected, Got),
+                    ?assert(lists:any(fun({Frames, _}) ->
+                        lists:member("waits for b@h/<0.1.0>", Frames) end, chains(Files)))
+                end)
+            end)
+        end}
+     || AheadUs <- [0, 1000, -2000]
+    ].
+
+plain_name("waits for b@h/" ++ Pid) -> "waits for " ++ Pid;
+plain_name("waits for p_" ++ [_, _, $\s | Pid]) -> "waits for " ++ Pid;
+plain_name(Frame) -> Frame.
+
+merged(Chains) ->
+    Sums = maps:groups_from_list(fun({Frames, _}) -> Frames end, fun({_, N}) -> N end, Chains),
+    lists:sort([{Frames, lists:sum(Ns)} || {Frames, Ns} <- maps:to_list(Sums)]).
+
+%% Ticks of b@h at 10, 20 and 40 ms, what its servers do at each, and a caller of a@h between.
+the_tick_of_the_other_node_is_the_nearest_one_that_holds_test_() ->
+    There = fun(Pid) ->
+        [[at(Pid, Ms, 2, io_lib:format("name=p_~b ", [2]), ["b:tick/" ++ integer_to_list(Ms)])
+            || Ms <- [10, 20, 40]], made_calls:own(Pid, "b@h", 40000)]
+    end,
+    Here = fun(Ms, Whom) ->
+        [at(42, Ms, 1, "waits_for=" ++ Whom ++ " ", ["a:a/0"]), made_calls:own(42, "a@h", 50000)]
+    end,
+    Chain = fun(Ms, Whom, Pid) ->
+        with_files([Here(Ms, Whom), There(Pid)], fun(Files) ->
+            [{["a:a/0", _ | Rest], 1}] = chains(Files),
+            Rest
+        end)
+    end,
+    [
+        {lists:concat([Ms, " ms, ", Whom, ", OS process ", Pid]),
+            ?_assertEqual(Expected, Chain(Ms, Whom, Pid))}
+     || {Ms, Whom, Pid, Expected} <- [
+            {1, "b@h/<0.2.0>", 43, ["b:tick/10"]},
+            {14, "b@h/<0.2.0>", 43, ["b:tick/10"]},
+            {16, "b@h/<0.2.0>", 43, ["b:tick/20"]},
+            {16, "b@h/p_2", 43, ["b:tick/20"]},
+            {31, "b@h/<0.2.0>", 43, ["b:tick/40"]},
+            {59, "b@h/<0.2.0>", 43, ["b:tick/40"]},
+            {61, "b@h/<0.2.0>", 43, ["not_sampled"]},
+            {16, "b@h/<0.3.0>", 43, ["not_sampled"]},
+            {16, "b@h/p_3", 43, ["not_sampled"]},
+            {16, "c@h/<0.2.0>", 43, []},
+            %% Processes of both are mixed up.
+            {16, "b@h/<0.2.0>", 42, []}
+        ]
+    ].
+
+nodes_with_one_number_of_their_os_processes_are_warned_of_test() ->
+    Of = fun(Node) -> [at(42, 10, 1, "", ["a:a/0"]), made_calls:own(42, Node, 20000)] end,
+    Warnings = fun(Nodes) ->
+        with_files(lists:map(Of, Nodes), fun(Files) ->
+            {ok, Profile} = flame_prof_profile:read(Files),
+            #{warnings := Warnings} = flame_prof_profile:info(Profile),
+            Warnings
+        end)
+    end,
+    ?assertEqual([], Warnings(["a@h", "a@h"])),
+    ?assertMatch([#{what := <<"its node and another one have equal numbers", _/binary>>}],
+        Warnings(["a@h", "b@h"])).
+
+%% From one node to the other and back: a deadlock of two nodes.
+a_cycle_across_nodes_is_marked_test() ->
+    Of = fun(Pid, Node, N, Whom) ->
+        [at(Pid, 10, N, "waits_for=" ++ Whom ++ " ", [Node ++ ":f/0"]),
+            at(Pid, 20, N, "", [Node ++ ":g/0"]), made_calls:own(Pid, Node ++ "@h", 20000)]
+    end,
+    with_files([Of(42, "a", 1, "b@h/<0.2.0>"), Of(43, "b", 2, "a@h/<0.1.0>")], fun(Files) ->
+        ?assertEqual([
+            {["a:f/0", "waits for b@h/<0.2.0>", "b:f/0", "waits for a@h/<0.1.0>", "cycle"], 1},
+            {["b:f/0", "waits for a@h/<0.1.0>", "a:f/0", "waits for b@h/<0.2.0>", "cycle"], 1}
+        ], chains(Files))
+    end).
+
+at(OsPid, Ms, N, Words, Frames) ->
+    [io_lib:format("beam ~b/~b [000] 1795237782.~6..0b: reductions=~b/0 erl_pid=<0.~b.0> ",
+        [OsPid, N, Ms * 1000, Ms, N]), Words, "cpu-clock:\n",
+        [["\tffffffff ", Frame, " (x.erl)\n"] || Frame <- Frames],
+        "\tffffffff waiting (status)\n\n"].
+
+with_files(Texts, Test) -> with_files(Texts, [], Test).
+
+with_files([], Files, Test) -> Test(lists:reverse(Files));
+with_files([Text | Texts], Files, Test) ->
+    with_file(Text, fun(File) -> with_files(Texts, [File | Files], Test) end).
 
 hot_shows_what_is_waited_for_test() ->
     Text = [tick(T, [{1, "waits_for=<0.2.0> ", ["a:a/0"]}, {2, "", ["b:b/0"]}]) || T <- [1, 2]],
