@@ -321,6 +321,9 @@ symbol(Symbol, Dso, Line, #{pseudo := Pseudo}) when
     Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>
 ->
     must(matches(Symbol, Pseudo), Line, "no pseudo frame: ~ts", [Symbol]);
+%% Of exported chains.
+symbol(<<"waits%20for%20", _/binary>>, <<"waits_for">>, _Line, _Patterns) ->
+    ok;
 symbol(Symbol, Dso, Line, #{function := Function, library := Library}) ->
     case re:run(Symbol, Function, [{capture, [1], binary}]) of
         {match, [Arity]} -> must(binary_to_integer(Arity) =< 255, Line, "arity of ~ts", [Symbol]);

@@ -20,6 +20,7 @@ main([Dir, Demo]) ->
     ok = file:write_file(filename:join(Profiles, "broken.log"),
         binary:copy(<<"no profile\n\n">>, 99)),
     ok = trouble(Profiles, Dir),
+    ok = chains(Profiles, Dir),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
     {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"),
@@ -50,6 +51,26 @@ trouble(Profiles, Dir) ->
      || File <- filelib:wildcard(Corpus ++ "/*.log.zst")],
     {ok, _} = file:copy(filename:join(Corpus, "truth.json"), filename:join(Dir, "truth.json")),
     ok.
+
+%% Calls of one node, and the same as files of two nodes: their chains as the library makes them.
+chains(Profiles, Dir) ->
+    Run = made_calls:run(#{seed => 17, seconds => 4, clients => 9, servers => 4}),
+    One = filename:join(Profiles, "chains.log"),
+    Two = [filename:join(Dir, Name ++ ".log") || Name <- ["a", "b"]],
+    ok = file:write_file(One, made_calls:text(Run)),
+    {Clients, Servers} = made_calls:two_nodes(Run, 4, 1500),
+    [ok = file:write_file(File, Text) || {File, Text} <- lists:zip(Two, [Clients, Servers])],
+    {ok, _} = flame_prof:report(One, filename:join(Dir, "chains.html")),
+    {ok, _} = flame_prof:report(Two, filename:join(Dir, "chains_of_two.html")),
+    ok = file:write_file(filename:join(Dir, "chains.json"), flame_prof_json:encode_for_page(
+        #{one => expected_chains(One), two => expected_chains(Two)})).
+
+expected_chains(Files) ->
+    {ok, Profile} = flame_prof_profile:read(Files),
+    {ok, #{stacks := Stacks}} =
+        flame_prof_profile:stacks(Profile, #{chains => true, group_by => []}),
+    [[iolist_to_binary(lists:join(";", [flame_prof_frames:decode(Symbol)
+        || {Symbol, _} <- lists:reverse(Frames)])), N] || {[], Frames, N, N} <- Stacks].
 
 text(Path) -> unicode:characters_to_binary(Path).
 

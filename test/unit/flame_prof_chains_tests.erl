@@ -158,9 +158,10 @@ a_chain_in_perf_s_format_keeps_the_grammar_test() ->
         Lengths = exported(perf, File, fun(Path) ->
             ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
             {ok, Read, _} = reader_oracle:fold(fun(S, All) -> [S | All] end, [], Path),
-            [{[length(Frames)], 1} || #{frames := Frames} <- Read]
+            [{{length(Frames), element(1, hd(Frames))}, 1} || #{frames := Frames} <- Read]
         end),
-        ?assertEqual([{[99], 1}, {[197], 1}, {[198], 7}], Lengths)
+        ?assertEqual([{{99, <<"not_sampled">>}, 1}, {{197, <<"not_sampled">>}, 1},
+            {{197, <<"truncated">>}, 7}], Lengths)
     end).
 
 %%% Across nodes
@@ -238,7 +239,7 @@ nodes_with_one_number_of_their_os_processes_are_warned_of_test() ->
         end)
     end,
     ?assertEqual([], Warnings(["a@h", "a@h"])),
-    ?assertMatch([#{what := <<"its node and another one have equal numbers", _/binary>>}],
+    ?assertMatch([{_, 0, <<"its node and another one have equal numbers", _/binary>>}],
         Warnings(["a@h", "b@h"])).
 
 %% From one node to the other and back: a deadlock of two nodes.

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { launch, openPage } from './browser.mjs';
 import { numberTests } from './numbers.mjs';
+import { chainTests } from './chains.mjs';
 import { frameTests } from './frames.mjs';
 import { pageTests } from './page.mjs';
 import { timelineTests } from './timeline.mjs';
@@ -38,6 +39,7 @@ numberTests(group('weighted'), withFile(read('expected_weighted.json'), weighted
 numberTests(group('report'), read('expected_report.json'), shared(`file://${about.report}`));
 pageTests(group('page'), { ...about, browser, expected });
 frameTests(group('frames'), { ...about, browser });
+chainTests(group('chains'), { ...about, browser, dir, expected: read('chains.json') });
 timelineTests(group('timeline'), { ...about, browser });
 troubleTests(group('trouble'), { ...about, browser, trouble: read('truth.json').problems });
 
