@@ -13,6 +13,7 @@ import { PALETTES, ramp } from '../draw/palette.js';
 import { h, hideTip, isDark } from '../draw/dom.js';
 import { HeatView } from '../draw/heat_view.js';
 import { formatState, movedState, parseState } from './state.js';
+import { otherChains } from './chains_control.js';
 import { findSource, StaleError, UnreachableError } from './source.js';
 import { FlamePanel } from './flame_panel.js';
 import { ProcessPanel } from './process_panel.js';
@@ -170,7 +171,7 @@ export class App {
         : { range: null });
     else if (event.key === 'i') this.set({ icicle: !this.state.icicle });
     else if (event.key === 'v') this.set({ inverted: !this.state.inverted, zoom: [] });
-    else if (event.key === 'c') this.set({ chains: !this.state.chains, zoom: [] });
+    else if (event.key === 'c') this.set(otherChains(this.state));
     else if (view) this.set({ view: view[0] });
     else return;
     event.preventDefault();

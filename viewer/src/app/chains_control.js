@@ -4,8 +4,13 @@ import { nothing, toggle } from '../draw/controls.js';
 
 export function chainsToggle(app) {
   const { state: { chains }, profile: { header } } = app;
-  return chains || header.waits_for ? toggle('chains', chains, (isOn) =>
-      app.set({ chains: isOn, zoom: [] }), 'what processes wait for, down to what works (c)') : nothing;
+  return chains || header.waits_for ? toggle('chains', chains, () => app.set(otherChains(app.state)),
+      'what processes wait for, down to what works (c)') : nothing;
+}
+
+/** What the button and its key change: chains are of what waits. */
+export function otherChains({ chains, show }) {
+  return { chains: !chains, show: chains ? show : 'waiting', zoom: [] };
 }
 
 /** What the picture means, or why it is empty. */

@@ -67,6 +67,7 @@ export function parseState(hash) {
   for (const key of Object.keys(DEFAULTS)) {
     if (given.has(key)) state[key] = parse(key, given.get(key));
   }
+  if (state.chains) state.show = 'waiting'; // they are of nothing else
   return state;
 }
 
