@@ -112,9 +112,12 @@ static void words_that_make_no_sense_are_damage(void)
 #define PROCESSES 9u
 #define TICKS 200u
 
-/* Processes that wait for each other in all ways, and calls that go on. */
-static char *made(uint64_t seed)
+/* Processes that wait for each other in all ways, and calls that go on: the file of node 0 or 1,
+ * some of whose processes wait for those of the other one, by pid or name. */
+static char *made(uint64_t seed, unsigned node)
 {
+    const char *const at[] = {"<0.%u.0>", node == 0 ? "n1@h/<0.%u.0>" : "n0@h/<0.%u.0>",
+                              node == 0 ? "n1@h/p%u" : "n0@h/p%u"};
     char *text;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -122,21 +125,51 @@ static char *made(uint64_t seed)
     CHECK(out != NULL);
     for (unsigned t = 0; t < TICKS; t++) {
         for (unsigned p = 1; p <= PROCESSES; p++) {
-            fprintf(out, "beam 42/%u [000] 1.%06u: reductions=%u/0 erl_pid=<0.%u.0> ", p,
-                    9000 * t + 1, t, p);
+            fprintf(out, "beam %u/%u [000] %u.%06u: reductions=%u/0 erl_pid=<0.%u.0> name=p%u ",
+                    42 + node, p, 1 + t / 100, 9000 * (t % 100) + 300 * node + 1, t, p, p);
             if (run_below(&seed, 3) > 0)
                 fprintf(out, "message=call/{m%u,_} serves=7.%u.1 ", run_below(&seed, 3),
                         p + 100 * (t / 16));
-            if (run_below(&seed, 3) > 0)
-                fprintf(out, "waits_for=<0.%u.0> call=7.%u.1 request=r ",
-                        1 + run_below(&seed, PROCESSES + 2), 1 + p % PROCESSES + 100 * (t / 16));
+            if (run_below(&seed, 3) > 0) {
+                const char *whom = at[run_below(&seed, 3)];
+
+                fprintf(out, "waits_for=");
+                /* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral) */
+                fprintf(out, whom, 1 + run_below(&seed, PROCESSES + 2));
+                fprintf(out, " call=7.%u.1 request=r ", 1 + p % PROCESSES + 100 * (t / 16));
+            }
             fprintf(out, "cpu-clock:\n\tffffffff f:f%u/0 (x.erl)\n\tffffffff g:g/0 (x.erl)\n",
                     run_below(&seed, 4));
             fprintf(out, "\tffffffff waiting (status)\n\n");
         }
     }
+    fprintf(out,
+            "flame_prof %u/2147483647 [000] 3.000001: ticks=0/0 name=flame_prof engine=native "
+            "format=3 node=n%u@h cpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n"
+            "\tffffffff waiting (status)\n\n",
+            42 + node, node);
     fclose(out);
     return text;
+}
+
+/* Of both files; they are freed. Damaged ones have other bytes in so many places. */
+static struct fp_profile *profile_of_both(uint64_t seed, uint64_t *damage)
+{
+    struct fp_profile *profile = NULL;
+
+    for (unsigned node = 0; node < 2; node++) {
+        char *text = made(seed + node, node);
+        size_t size = strlen(text);
+
+        for (uint32_t n = damage == NULL ? 0 : run_below(damage, 20); n > 0; n--)
+            text[run_below(damage, (uint32_t)size)] = "\n\t 0123456789<>.=/"[run_below(damage, 19)];
+        if (node == 0)
+            profile = profile_of(text, size);
+        else
+            CHECK_INT(profile_add(profile, text, size), 0);
+        free(text);
+    }
+    return profile;
 }
 
 /* 0 or an error. */
@@ -171,30 +204,22 @@ static void damaged_files_are_added_up(void)
     uint64_t seed = 17;
 
     for (int round = 0; round < 200; round++) {
-        char *text = made((uint64_t)round);
-        size_t size = strlen(text);
-        struct fp_profile *profile;
-        size_t used;
+        struct fp_profile *profile = profile_of_both((uint64_t)round, &seed);
+        size_t used = profile->budget.used;
 
-        for (uint32_t n = run_below(&seed, 20); n > 0; n--)
-            text[run_below(&seed, (uint32_t)size)] = "\n\t 0123456789<>.=/"[run_below(&seed, 19)];
-        profile = profile_of(text, size);
-        used = profile->budget.used;
         CHECK_INT(add_up(profile), 0);
         /* But for the names of what ends a chain. */
         CHECK(profile->budget.used - used < 4096);
         fp_profile_destroy(profile);
-        free(text);
     }
 }
 
 static void for_want_of_memory_sums_are_refused(void)
 {
-    char *text = made(1);
     int full = 0;
 
-    for (size_t more = 0; more < 200000; more += 1009) {
-        struct fp_profile *profile = profile_of(text, strlen(text));
+    for (size_t more = 0; more < 400000; more += 2003) {
+        struct fp_profile *profile = profile_of_both(1, NULL);
         int err;
 
         profile->budget.limit = profile->budget.used + more;
@@ -205,7 +230,6 @@ static void for_want_of_memory_sums_are_refused(void)
         fp_profile_destroy(profile);
     }
     CHECK(full > 10);
-    free(text);
 }
 
 /* A name on another node: both may be of 255 characters of three bytes, each byte as %HH. */

@@ -7,9 +7,11 @@ export function sessionOf(profile) {
   const own = profile.isOwn.lastIndexOf(1);
   const words = own < 0 ? {} : wordsOf(profile.text(profile.tables.process_words[own]));
   const { node = '', otp, version, engine, options, trigger } = words;
+  const nodes = new Set(profile.header.files.map((file) => decodeName(file.node ?? node)));
   const about = [otp && `OTP ${otp}`, engine && `${engine} engine`,
       version && `flame_prof ${version}`, trigger && `triggered by ${trigger}`].filter(Boolean);
-  return { node, about, options: (options?.split(',') ?? []).map((one) => one.split('=')) };
+  return { node: [...nodes].join(', '), about,
+    options: (options?.split(',') ?? []).map((one) => one.split('=')) };
 }
 
 function wordsOf(text) {
