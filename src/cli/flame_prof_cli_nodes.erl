@@ -132,10 +132,8 @@ pstack(Node, #{arguments := Names} = Parsed) ->
     Answer = call(Node, flame_prof_pstack, processes, [[target(Name) || Name <- Names]], Parsed),
     look(Node, outcome(Node, Answer), Parsed).
 
-target("<" ++ _ = Pid) -> Pid;
-target(Name) when length(Name) < 256 -> list_to_atom(Name);
-%% No process has such a name.
-target(Name) -> Name.
+%% The node knows whether it is a name; it makes no atom of another.
+target(Text) -> unicode:characters_to_binary(Text).
 
 look(_Node, {error, _} = Error, _Parsed) ->
     Error;

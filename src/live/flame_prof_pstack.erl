@@ -57,7 +57,10 @@
 -type look() :: [{place(), process() | nothing()}].
 %% In the order of their schedulers, or that which was asked for.
 
--type place() :: {scheduler, pos_integer()} | dirty | {process, flame_prof_target:parsed()}.
+-type place() ::
+    {scheduler, pos_integer()}
+    | dirty
+    | {process, flame_prof_target:parsed() | flame_prof_target:unknown()}.
 %% `dirty': on a dirty scheduler; which one is not known.
 
 -type nothing() :: idle | offline | late | unregistered | gone.
@@ -143,7 +146,7 @@ dirty(Found) ->
 -spec processes(flame_prof_target:target() | [flame_prof_target:target()]) ->
     {ok, look()} | {error, flame_prof:reason()}.
 processes(Targets) ->
-    case {flame_prof_target:parse(Targets), flame_prof_engine:choose(native)} of
+    case {flame_prof_target:parse_texts(Targets), flame_prof_engine:choose(native)} of
         {error, _} ->
             Accepted = <<(flame_prof_target:accepts())/binary, ", or a list of these">>,
             {error, {badarg, #{argument => process, value => Targets, accepted => Accepted}}};
@@ -263,6 +266,8 @@ grow(Number, Ranges) -> [{Number, Number} | Ranges].
 range({Number, Number}) -> integer_to_list(Number);
 range({First, Last}) -> io_lib:format("~b-~b", [First, Last]).
 
+entry({{process, Unknown}, gone}) when is_binary(Unknown) ->
+    [printable(Unknown), ": no such process\n"];
 entry({{process, Target}, gone}) ->
     io_lib:format("~tw: no such process~n", [Target]);
 entry({Place, #{pid := Pid} = Process}) ->

@@ -147,7 +147,7 @@ rows() ->
     ].
 
 target(Process) ->
-    case flame_prof_target:parse(Process) of
+    case flame_prof_target:parse_texts(Process) of
         {ok, [Target]} ->
             case flame_prof_target:find(Target) of
                 undefined -> {error, {process, #{target => Target}}};
