@@ -90,6 +90,8 @@
 %% <li>`c_frames': write the C functions of running processes (`true')</li>
 %% <li>`messages': write the message that each server has in work and the call that a process waits
 %%     for: only tags, pids and references; native engine only (`true')</li>
+%% <li>`otel': write the trace id and the span id that OpenTelemetry keeps in the dictionary of a
+%%     process; native engine only (`false')</li>
 %% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' chooses native if
 %%     a check shows that it works (`auto')</li>
 %% </ul>

@@ -177,6 +177,7 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
                                                      : "untested"));
     fp_map_put(env, &map, "reads", fp_text(env, fp_safe_read_method(&fp_library(env)->memory)));
     fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
+    fp_map_put(env, &map, "otel", fp_atom(env, layout->otel.map_header != 0 ? "true" : "false"));
     fp_map_put(env, &map, "offsets", offsets);
     return map;
 }
@@ -223,6 +224,7 @@ FP_NIF(calibration_solve)
 #define MAKE_ENVELOPE(name, text) layout.envelope.name = fp_atom(env, text);
     FP_ENVELOPE_MAP(MAKE_ENVELOPE)
     fp_terms_verify(env, &library->memory, &layout);
+    fp_otel_verify(env, &library->memory, &layout);
     keep_layout(library, &layout);
     return fp_ok(env, layout_term(env, &layout));
 }

@@ -159,6 +159,7 @@ static const struct row rows[] = {
     NAME("running_stacks", sampler.running_stacks, booleans),
     NAME("c_frames", sampler.c_frames, booleans),
     NAME("messages", sampler.messages, booleans),
+    NAME("otel", sampler.otel, booleans),
     NUMBER("sample_interval_us", sampler.interval_us),
     NUMBER("cpu_permille", sampler.cpu_permille),
     NUMBER("growers", sampler.growers),

@@ -250,21 +250,24 @@ void fp_terms_verify(ErlNifEnv *env, const struct fp_memory *memory, struct fp_l
     layout->remote_terms = layout->terms && are_remote_terms_right(env, &walk, &external);
 }
 
-/* (Term, Depth of 0..4) -> as fp_term_view says; (Term, message) -> as message_view says; of the
- * caller's own term, which a term of a NIF is the word of; or {error, bad_state} when no memory can
- * be read or nothing is calibrated. */
+/* (Term, Depth of 0..4) -> as fp_term_view says; (Term, message) -> as message_view says; (Term,
+ * otel) -> as fp_otel_view says; of the caller's own term, which a term of a NIF is the word of; or
+ * {error, bad_state} when no memory can be read or nothing is calibrated. */
 FP_NIF(term_view)
 {
     struct fp_library *library = fp_library(env);
     const struct fp_layout *layout = library->layout;
     int is_message = fp_is_atom(env, argv[1], "message");
+    int is_otel = fp_is_atom(env, argv[1], "otel");
     struct fp_walk walk;
     unsigned depth = 0;
 
-    if (!is_message && (!enif_get_uint(env, argv[1], &depth) || depth > DEPTH_MAX))
+    if (!is_message && !is_otel && (!enif_get_uint(env, argv[1], &depth) || depth > DEPTH_MAX))
         return enif_make_badarg(env);
     if (layout == NULL)
         return fp_result(env, FP_ESTATE);
+    if (is_otel)
+        return fp_otel_view(env, &library->memory, layout, argv[0]);
     fp_walk_start(&walk, &library->memory, layout, is_message ? FP_MESSAGE_READS : READS);
     return is_message ? message_view(env, &walk, argv[0])
                       : fp_term_view(env, &walk, argv[0], depth);

@@ -20,3 +20,9 @@ ERL_NIF_TERM fp_ref_view(ErlNifEnv *env, const struct fp_ref *ref);
 /* Whether this VM's terms are what term/walk.h says: made here, walked, and compared with their
  * external format. Sets `terms` and `remote_terms` of the layout. For a dirty NIF. */
 void fp_terms_verify(ErlNifEnv *env, const struct fp_memory *memory, struct fp_layout *layout);
+
+/* The same of OpenTelemetry's contexts (term/otel.h): sets `otel` of the layout. */
+void fp_otel_verify(ErlNifEnv *env, const struct fp_memory *memory, struct fp_layout *layout);
+/* {TraceId, SpanId} of a context, binaries of 16 and 8 bytes; none. */
+ERL_NIF_TERM fp_otel_view(ErlNifEnv *env, const struct fp_memory *memory,
+                          const struct fp_layout *layout, uint64_t context);

@@ -136,9 +136,16 @@ struct fp_envelopes {
 #undef FP_ENVELOPE_FIELD
 };
 
+/* Of OpenTelemetry's context (term/otel.h): atoms, and the header of a map of at most 32 keys. */
+struct fp_otel_terms {
+    uint64_t context, otel_tracer, span_ctx;
+    uint64_t map_header; /* 0: calibration has not found these terms as they should be */
+};
+
 struct fp_layout {
     struct fp_known_terms term;
     struct fp_envelopes envelope;
+    struct fp_otel_terms otel;
     uint8_t terms, remote_terms; /* proven at calibration: term/walk.h reads them here */
     struct fp_release release;   /* the table's, or what was found instead */
     uint16_t snapshot_size;      /* bytes of the structure that are read */

@@ -161,6 +161,12 @@ struct fp_work_tag {
     uint32_t shape; /* enum fp_work_shape */
 };
 
+/* Ids of OpenTelemetry. */
+struct fp_trace {
+    uint64_t id[2]; /* the high half, the low half */
+    uint64_t span;  /* 0: none */
+};
+
 /* What a process has in work and waits for: words of this sample. All 0: nothing is known. */
 struct fp_work {
     uint8_t kind;   /* enum fp_work_kind of `message` */
@@ -175,6 +181,7 @@ struct fp_work {
         uint64_t word; /* the port's number, an atom word */
     } target;
     uint64_t node;
+    struct fp_trace trace;
 };
 
 /* The work behind a sample's record, or NULL. */

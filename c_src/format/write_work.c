@@ -145,6 +145,21 @@ static char *put_message(char *out, struct fp_work_atoms *atoms,
     return end_word(begin, put_tag(out, atoms, symbolizer, &work->message));
 }
 
+static char *put_hex(char *out, uint64_t number)
+{
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *out++ = "0123456789abcdef"[number >> shift & 15];
+    return out;
+}
+
+static char *put_trace(char *out, const struct fp_trace *trace)
+{
+    out = put_hex(put_hex(FP_PUT_LITERAL(out, "trace="), trace->id[0]), trace->id[1]);
+    out = put_hex(FP_PUT_LITERAL(out, " span="), trace->span);
+    *out++ = ' ';
+    return out;
+}
+
 char *fp_put_work(char *out, struct fp_work_atoms *atoms, const struct fp_symbolizer *symbolizer,
                   const struct fp_work *work)
 {
@@ -158,5 +173,7 @@ char *fp_put_work(char *out, struct fp_work_atoms *atoms, const struct fp_symbol
     if (work->request.shape != FP_WORK_UNTOLD)
         out = end_word(out,
                        put_tag(FP_PUT_LITERAL(out, "request="), atoms, symbolizer, &work->request));
+    if (work->trace.span != 0)
+        out = put_trace(out, &work->trace);
     return out;
 }

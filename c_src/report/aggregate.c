@@ -132,6 +132,10 @@ static uint32_t code_of(const struct fp_profile *profile, enum fp_dimension dime
         return weight >= 0;
     case FP_DIMENSION_message:
         return fp_row_words(profile, row)->message;
+    case FP_DIMENSION_trace:
+        return fp_row_words(profile, row)->trace;
+    case FP_DIMENSION_span:
+        return fp_row_words(profile, row)->span;
     case FP_DIMENSION_event:
         return profile->event[row->event];
     default:
@@ -151,6 +155,8 @@ struct fp_slice fp_dimension_text(const struct fp_profile *profile, enum fp_dime
     case FP_DIMENSION_status:
     case FP_DIMENSION_process:
     case FP_DIMENSION_message:
+    case FP_DIMENSION_trace:
+    case FP_DIMENSION_span:
     case FP_DIMENSION_event:
         return fp_profile_text(profile, code);
     case FP_DIMENSION_pid:

@@ -67,6 +67,8 @@ bool fp_filter_status(const struct fp_profile *profile, struct fp_filter *filter
     X(queue)   /* of messages, by powers of ten: queue_100s */                                     \
     X(sign)    /* of the weight: negative, positive */                                             \
     X(message) /* that a server has in work: call:{get,_} */                                       \
+    X(trace)   /* of OpenTelemetry: 32 hex digits */                                               \
+    X(span)    /* likewise: 16 */                                                                  \
     X(event)   /* of perf */                                                                       \
     X(file)
 

@@ -280,6 +280,9 @@ static void place_all(struct fp_index *w)
     place(w, &w->wait_row, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
     place(w, &w->waits_for, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
     place(w, &w->request, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
+    place(w, &w->trace_row, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
+    place(w, &w->trace, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
+    place(w, &w->span, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -385,6 +388,11 @@ static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t num
         put(w, &w->waits_for, words->waits_for);
         put(w, &w->request, words->request);
     }
+    if (words->trace != 0) {
+        put(w, &w->trace_row, (int64_t)number);
+        put(w, &w->trace, words->trace);
+        put(w, &w->span, words->span);
+    }
     write_metrics(w, row, number);
 }
 
@@ -479,6 +487,7 @@ static void set_mark(struct fp_profile *profile)
     mark->own_rows = profile->own_count;
     mark->message_rows = profile->message_rows;
     mark->wait_rows = profile->wait_rows;
+    mark->trace_rows = profile->trace_rows;
     mark->strings = profile->strings.count;
     mark->string_bytes = profile->strings.size;
     mark->frames = profile->tree.frame_count;

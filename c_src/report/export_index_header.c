@@ -238,6 +238,10 @@ static void put_header(struct fp_index *w)
         put_pair(w, "waits_for", "sparse", "rows", &w->wait_row, "values", &w->waits_for);
         put_pair(w, "request", "sparse", "rows", &w->wait_row, "values", &w->request);
     }
+    if (profile->trace_rows > 0) {
+        put_pair(w, "trace", "sparse", "rows", &w->trace_row, "values", &w->trace);
+        put_pair(w, "span", "sparse", "rows", &w->trace_row, "values", &w->span);
+    }
     fp_json_begin(output, "tables", "{");
     for (int t = 0; t < FP_INDEX_TABLES; t++)
         put_column(output, fp_index_table_name(t), &w->table[t]);

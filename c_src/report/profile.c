@@ -326,6 +326,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     profile->message_rows += fp_row_words(profile, row)->message != 0;
     profile->call_rows += fp_row_words(profile, row)->references != 0;
     profile->wait_rows += fp_row_words(profile, row)->waits_for != 0;
+    profile->trace_rows += fp_row_words(profile, row)->trace != 0;
     if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
     if (!process->is_own) {

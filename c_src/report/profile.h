@@ -40,6 +40,7 @@ struct fp_words {
     uint32_t message; /* `call:{get,_}`; 0: it has none, as below */
     uint32_t waits_for, request;
     uint32_t references; /* 1: `serves`, 2: `call` */
+    uint32_t trace, span;
 };
 
 #define FP_WORDS_SERVES 1u
@@ -77,7 +78,7 @@ struct fp_index_mark {
     bool is_set, has_failed;
     struct fp_cursor cursor; /* behind the last row, which is at `row_bytes` */
     size_t row_bytes;
-    uint64_t rows, own_rows, message_rows, wait_rows;
+    uint64_t rows, own_rows, message_rows, wait_rows, trace_rows;
     size_t strings, string_bytes, frames, nodes;
     uint64_t metric_rows[FP_METRICS_MOST], metric_odd[FP_METRICS_MOST];
     int64_t first_us;
@@ -94,7 +95,7 @@ struct fp_profile {
     struct fp_words *words;    /* of samples; number 0 has none */
     size_t words_count, words_room;
     struct fp_table words_table;
-    uint64_t message_rows, call_rows, wait_rows; /* with these words */
+    uint64_t message_rows, call_rows, wait_rows, trace_rows; /* with these words */
     uint32_t *last; /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];

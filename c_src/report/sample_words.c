@@ -74,5 +74,9 @@ int fp_profile_words(struct fp_profile *profile, struct fp_row *row)
         err = intern(profile, text[FP_WORD_waits_for], false, &words.waits_for);
     if (err == 0)
         err = intern(profile, text[FP_WORD_request], false, &words.request);
+    if (err == 0)
+        err = intern(profile, text[FP_WORD_trace], false, &words.trace);
+    if (err == 0)
+        err = intern(profile, text[FP_WORD_span], false, &words.span);
     return err != 0 ? err : intern_words(profile, &words, &row->words);
 }

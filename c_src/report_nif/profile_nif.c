@@ -235,6 +235,7 @@ FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
     fp_map_put_u64(env, &map, "samples", p->rows.count - p->own_count);
     fp_map_put(env, &map, "events", list_of(env, p, event_term, 0, p->event_count));
     fp_map_put_u64(env, &map, "messages", p->message_rows);
+    fp_map_put_u64(env, &map, "traces", p->trace_rows);
     fp_map_put_u64(env, &map, "calls", p->call_rows);
     fp_map_put_u64(env, &map, "processes", count_processes(p));
     fp_map_put(env, &map, "metrics", metrics_of(env, p, 0));

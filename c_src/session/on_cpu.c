@@ -232,19 +232,23 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
                : UINT32_MAX;
 }
 
-/* Words below the stack's top, which is known by now, are left of calls that have ended. */
+/* Words below the stack's top, which is known by now, are left of calls that have ended. A trace is
+ * known without the stack, which `err` is of. */
 static const struct fp_work *work_of(const struct fp_sampler *s, const struct fp_capture *capture,
-                                     const struct fp_snapshot *now)
+                                     const struct fp_snapshot *now, int err, struct fp_work *room)
 {
-    return s->options.messages && capture->work_at >= now->stop && capture->work_at < now->hend
-               ? &capture->work
-               : NULL;
+    int has_work = err == 0 && s->options.messages && capture->work_at >= now->stop &&
+                   capture->work_at < now->hend;
+    const struct fp_work *work = has_work ? &capture->work : NULL;
+
+    return s->options.otel ? fp_work_with_trace(&capture->trace, work, room) : work;
 }
 
 static void emit_explained(struct fp_sampler *s, const struct pending_capture *pending,
                            uint32_t slot, const struct fp_capture *capture, struct fp_snapshot *now)
 {
     struct fp_stack stack;
+    struct fp_work work;
     int err;
 
     s->capture_code.off = fp_capture_classes_off;
@@ -252,7 +256,7 @@ static void emit_explained(struct fp_sampler *s, const struct pending_capture *p
     if (err == FP_EUNVERIFIED)
         fp_stack_not_sampled(&stack, now->status);
     if (err == 0 || err == FP_EUNVERIFIED)
-        emit_ticks(s, pending, slot, now, &stack, err == 0 ? work_of(s, capture, now) : NULL);
+        emit_ticks(s, pending, slot, now, &stack, work_of(s, capture, now, err, &work));
     else
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_unfound, pending->ticks);
 }

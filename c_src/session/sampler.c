@@ -121,6 +121,7 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy, const stru
 {
     struct fp_stack_copy *stack = &copy->stack;
     uint64_t mfa[3], nif = FP_FRAME_NONE;
+    struct fp_work with_trace;
     struct fp_stack frames;
 
     if (!fp_ranges_contain(&s->code, stack->before.i)) {
@@ -132,7 +133,8 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy, const stru
     fp_stack_copy_frames(stack, s->layout, s->options.memory, &s->code, nif, &frames);
     fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
                              fp_dictionary_bytes(&stack->dictionary));
-    fp_emit_sample(s, copy->slot, &stack->before, &frames, work);
+    fp_emit_sample(s, copy->slot, &stack->before, &frames,
+                   fp_off_cpu_trace(s, copy, work, &with_trace));
 }
 
 /* The process moved during the first attempt. */
@@ -148,6 +150,7 @@ static void sample_again(struct fp_sampler *s, struct target_copy *copy)
         bytes = NULL;
     if (!sample(s, slot, bytes, SECOND, copy))
         return;
+    fp_off_cpu_otel(s, copy, 1);
     fp_safe_read_batch(s->options.memory, span, plan_spans(s, copy, s->stack_words, span));
     find_copy(s, copy, span);
     if (copy->is_whole) {
@@ -167,6 +170,7 @@ static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
     uint32_t spans = 0, at = 0, some;
     uint64_t *word = s->stack_words;
 
+    fp_off_cpu_otel(s, s->copy + from, to - from);
     for (uint32_t i = from; i < to; i++) {
         spans += plan_spans(s, &s->copy[i], word, s->span + spans);
         word += words_of(&s->copy[i]);

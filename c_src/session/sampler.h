@@ -34,6 +34,7 @@ struct fp_sampler_options {
     int running_stacks;
     int c_frames;                        /* with their C frames */
     int messages;                        /* with what processes have in work, and wait for */
+    int otel;                            /* with OpenTelemetry's trace and span (term/otel.h) */
     struct fp_live_cstack *cstack;       /* running_stacks */
     _Atomic uint32_t *schedulers_online; /* FP_MODE_SCHEDULERS (relaxed) */
     struct fp_layout layout;             /* copied */

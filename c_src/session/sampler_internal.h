@@ -5,7 +5,8 @@
  *   targets.c         the processes that are sampled: which, and since when
  *   emit.c            records into the ring
  *   on_cpu.c          captures of the processes on schedulers
- *   off_cpu_work.c    messages in work and calls that are waited for, off CPU */
+ *   off_cpu_work.c    messages in work and calls that are waited for, off CPU
+ *   off_cpu_otel.c    the traces that processes work for, off CPU */
 #pragma once
 
 #include <pthread.h>
@@ -17,6 +18,7 @@
 #include "erts/process.h"
 #include "erts/serving.h"
 #include "erts/stack.h"
+#include "erts/term/otel.h"
 #include "session/off_cpu.h"
 #include "session/sampler.h"
 #include "session/series.h"
@@ -26,6 +28,9 @@
 
 /* Stacks off CPU are copied together, as many as fit here. */
 #define FP_SAMPLER_STACK_WORDS (256u << 10)
+
+/* Processes whose traces are read together. */
+#define FP_OTEL_TOGETHER 64u
 
 /* A process that is sampled. Its place in the array is its slot in PROCESS records. */
 struct target {
@@ -44,6 +49,7 @@ struct target {
     int64_t named_us, named_reductions; /* when its PROCESS record was pushed */
     uint64_t dictionary;
     int64_t dictionary_bytes; /* of its array */
+    struct fp_otel_places otel;
 };
 
 /* What is copied with the stack of a process that waits for the answer to a call. */
@@ -62,6 +68,7 @@ struct target_copy {
     int is_whole;
     struct fp_stack_copy stack;
     struct fp_heap_copy heap;
+    struct fp_trace trace;
 };
 
 /* A capture that was requested. Its place in the array is the scheduler's slot. */
@@ -99,6 +106,7 @@ struct fp_sampler {
     uint32_t by_id_mask;
     struct pending_capture *pending; /* schedulers */
     uint64_t *current;               /* likewise: address of its process, or 0 */
+    struct fp_otel *otel;            /* FP_OTEL_TOGETHER where options.otel */
     uint32_t schedulers;
     int is_acquired; /* fp_sigcapture_acquire */
     /* fp_sigcapture_check in the tick of checked_us */
@@ -180,6 +188,19 @@ uint32_t fp_off_cpu_work_read(struct fp_sampler *s, const struct target_copy *co
 const struct fp_work *fp_off_cpu_work(const struct fp_sampler *s, uint32_t i);
 /* Of s->work. */
 size_t fp_off_cpu_work_bytes(void);
+
+/* off_cpu_otel.c */
+
+/* Reads the traces of these `n`, before their stacks: what proves a stack whole proves a trace, but
+ * for what fp_off_cpu_trace looks at. Nothing where options.otel is 0. */
+void fp_off_cpu_otel(struct fp_sampler *s, struct target_copy *copy, uint32_t n);
+/* Puts the trace of a whole copy, if there is one, to its work, which may be NULL: then it is
+ * *room. */
+const struct fp_work *fp_off_cpu_trace(const struct fp_sampler *s, const struct target_copy *copy,
+                                       const struct fp_work *work, struct fp_work *room);
+/* Likewise any trace. */
+const struct fp_work *fp_work_with_trace(const struct fp_trace *trace, const struct fp_work *work,
+                                         struct fp_work *room);
 
 /* targets.c */
 

@@ -249,6 +249,7 @@ static size_t carve_arrays(struct fp_sampler *s, unsigned char *base)
     s->pending = carve(base, &used, (s->schedulers + 1) * sizeof *s->pending);
     s->current = carve(base, &used, (s->schedulers + 1) * sizeof *s->current);
     s->named = carve(base, &used, FP_NAMED_SLOTS * sizeof *s->named);
+    s->otel = carve(base, &used, (s->options.otel ? FP_OTEL_TOGETHER : 0) * sizeof *s->otel);
     s->by_id_mask--;
     return used;
 }
@@ -292,6 +293,8 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     s->is_acquired = options->running_stacks;
     if (s->is_acquired && options->messages)
         fp_serving_captures_begin();
+    if (s->is_acquired && options->otel)
+        fp_otel_captures_begin();
     if (s->is_acquired)
         s->schedulers = fp_sigcapture_count();
     s->targets = options->mode == FP_MODE_SCHEDULERS ? s->schedulers + RECENT_PROCESSES
@@ -326,6 +329,8 @@ void fp_sampler_destroy(struct fp_sampler *s)
         munmap(s->target, s->bytes);
     if (s->is_acquired && s->options.messages)
         fp_serving_captures_end();
+    if (s->is_acquired && s->options.otel)
+        fp_otel_captures_end();
     if (s->is_acquired)
         fp_sigcapture_release();
     free(s);

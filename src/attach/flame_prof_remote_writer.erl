@@ -284,12 +284,12 @@ stopped(Result, #writer{stopping = Callers, folder = Folder} = State) ->
     State#writer{phase = stopped, run = Run, stopping = []}.
 
 describe(#writer{config = #{engine_reason := Why}, ref = Ref, files = Files} = State) ->
-    Description = flame_prof_run:describe(Ref, State#writer.started_ms, #{
+    Words = flame_prof_run:words(portable, State#writer.options),
+    Description = flame_prof_run:describe(Ref, State#writer.started_ms, Words#{
         state => state_name(State),
         engine => portable,
         engine_reason => <<"portable: ", Why/binary>>,
         running_stacks => flame_prof_run:without_captures(),
-        messages => flame_prof_run:messages(portable, State#writer.options),
         options => State#writer.options,
         started_at => State#writer.started_at,
         files => lists:reverse(Files),

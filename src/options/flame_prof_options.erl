@@ -54,6 +54,7 @@
         running_stacks => boolean() | left_out(),
         c_frames => boolean() | left_out(),
         messages => boolean() | left_out(),
+        otel => boolean() | left_out(),
         engine => auto | native | portable | left_out(),
         %% Older names.
         basename => file:name_all() | left_out(),
@@ -238,6 +239,9 @@ engine_rows() ->
         #{key => messages, type => boolean, default => true,
             doc => "write the message that each server has in work and the call that a process "
             "waits for: only tags, pids and references; native engine only"},
+        #{key => otel, type => boolean, default => false,
+            doc => "write the trace id and the span id that OpenTelemetry keeps in the dictionary "
+            "of a process; native engine only"},
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
             doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` chooses "
             "native if a check shows that it works"}

@@ -208,7 +208,7 @@ formats() -> [collapsed, perf, speedscope, pprof, firefox].
 %% @doc Every dimension.
 -spec dimensions() -> [flame_prof_profile:dimension(), ...].
 dimensions() ->
-    [status, process, pid, node, memory, queue, sign, message, event, file].
+    [status, process, pid, node, memory, queue, sign, message, trace, span, event, file].
 
 %% @doc For the text of an error.
 -spec names() -> iolist().

@@ -55,6 +55,7 @@
         engine := native | portable,
         running_stacks := boolean(),
         messages := boolean(),
+        otel := boolean(),
         directory := binary(),
         %% In the files' names, and whose files `max_files' counts; <<>>: the node has none.
         node := binary(),
@@ -135,13 +136,15 @@ snapshot(_) -> ?NOT_LOADED.
 
 %% What the library's walker sees of a term: for tests. c_src/agent_nif/term_nif.h has the
 %% shapes. As a message: its kind, tag, who waits for the answer, the call's reference, and how
-%% many reads of memory it has cost.
+%% many reads of memory it has cost. As
+%% OpenTelemetry's context: the ids of its current span.
 -spec term_view(term(), Depth :: 0..4) -> term();
     (term(), message) ->
         {atom(), Tag :: {atom, atom()} | {tuple, atom(), arity()} | other | unknown,
             pid() | none, {non_neg_integer(), non_neg_integer(), non_neg_integer()} | none,
             Reads :: non_neg_integer()}
-        | {error, bad_state}.
+        | {error, bad_state};
+    (term(), otel) -> {Trace :: <<_:128>>, Span :: <<_:64>>} | none | {error, bad_state}.
 term_view(_, _) -> ?NOT_LOADED.
 
 -spec write_perf_map([flame_prof_perf_map:loaded()]) ->

@@ -4,18 +4,18 @@
 -module(flame_prof_run).
 
 -export([counters/1, describe/3, ended/1, nothing/2, outcome/3]).
--export([without_captures/0, messages/2]).
+-export([without_captures/0, words/2]).
 -export([files/3]).
 -export([call/3, stop/2, kill/2]).
 
--export_type([counters/0, description/0, run/0, file_event/0, messages/0]).
+-export_type([counters/0, description/0, run/0, file_event/0, words/0]).
 
 -type counters() :: #{atom() => non_neg_integer() | binary()}.
 %% Of a run: `elapsed_ms', the groups `counters' and `rates', and what the owner adds.
 -type description() :: #{atom() => term()}.
 %% After the end: the description, with the counters beside the other keys.
 -type run() :: #{atom() => term()}.
--type messages() :: on | {off, Why :: binary()}.
+-type words() :: #{messages | otel => on | {off, Why :: binary()}}.
 -type file_event() :: begun | finished | removed.
 
 %% @doc `pending' samples are between the engine and the file: 0 after the end. `dropped'
@@ -73,9 +73,12 @@ outcome({error, Refusal}, Place, #{lost := Lost}) ->
 without_captures() ->
     {off, <<"the portable engine sees running processes only from outside">>}.
 
-%% @doc Whether samples will tell messages. Without the places where servers keep them all else
-%% works as well.
--spec messages(flame_prof_engine:name(), flame_prof_options:options()) -> messages().
+%% @doc Which words of their own samples will have: `messages' and calls, `otel'. Without them all
+%% else works as well.
+-spec words(flame_prof_engine:name(), flame_prof_options:options()) -> words().
+words(Engine, Options) ->
+    #{messages => messages(Engine, Options), otel => otel(Engine, Options)}.
+
 messages(portable, _Options) ->
     {off, <<"the portable engine cannot read the terms on a stack">>};
 messages(native, #{messages := false}) ->
@@ -85,6 +88,17 @@ messages(native, _Options) ->
         ok -> on;
         {error, {wait_sites, Why}} -> {off, Why};
         {error, {_Error, _Field, Why}} -> {off, Why}
+    end.
+
+%% The native engine knows by now how this VM lays out a context.
+otel(_Engine, #{otel := false}) ->
+    {off, <<"not asked for">>};
+otel(portable, _Options) ->
+    {off, <<"needs the native engine: process_info/2 would copy the whole dictionary">>};
+otel(native, _Options) ->
+    case flame_prof_nif:layout_info() of
+        #{otel := true} -> on;
+        _ -> {off, <<"the terms of a context are not laid out as expected in this VM">>}
     end.
 
 rates(Counters, ElapsedMs) ->

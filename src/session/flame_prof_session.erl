@@ -59,8 +59,7 @@
     trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
-    %% The words of samples that tell messages and calls.
-    messages = {off, <<>>} :: flame_prof_run:messages(),
+    words = #{} :: flame_prof_run:words(),
     failure = none :: none | {targets | portable_engine | library, term()},
     %% Of this session and still there, the newest first.
     files = [] :: [binary()],
@@ -195,18 +194,18 @@ open_within_memory(Options, #{engine := Engine} = Choice, How) ->
 open(Options, #{engine := Engine} = Choice, How) ->
     Schedulers = schedulers(Engine, Options),
     case usable(maps:get(mode, Options), Schedulers) of
-        ok -> open(Options, Choice, How, {Schedulers, flame_prof_run:messages(Engine, Options)});
+        ok -> open(Options, Choice, How, {Schedulers, flame_prof_run:words(Engine, Options)});
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, How, {Schedulers, Messages}) ->
+open(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) ->
     Node = flame_prof_node:start_link(),
     Targets = start_targets(Engine, Options, Node),
     Own = [Node | flame_prof_targets:processes(Targets)],
     IsCapturing = element(1, Schedulers) =:= on,
     Config = maps:merge(
         flame_prof_config:session(Engine, Options, IsCapturing, Own),
-        (maps:with([hold_ms, note], How))#{messages => Messages =:= on}
+        maps:merge(maps:with([hold_ms, note], How), maps:map(fun(_, W) -> W =:= on end, Words))
     ),
     case make_parents(maps:get(directory, Config)) of
         ok ->
@@ -217,7 +216,7 @@ open(Options, #{engine := Engine} = Choice, How, {Schedulers, Messages}) ->
                 choice = Choice,
                 node = Node,
                 schedulers = Schedulers,
-                messages = Messages,
+                words = Words,
                 is_holding = is_map_key(hold_ms, How),
                 trigger = maps:get(note, How, none),
                 started_at = calendar:local_time(),
@@ -572,10 +571,9 @@ describe(#session{ref = Ref, started_ms = Started, files = Files, trouble = Trou
         error => Trouble
     },
     #{counters := Counters} = Description = flame_prof_run:describe(Ref, Started, About),
-    Description#{
-        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters),
-        messages => State#session.messages
-    }.
+    maps:merge(State#session.words, Description#{
+        running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters)
+    }).
 
 %% Those that are off, and why.
 capture_classes(About, #session{schedulers = {on, _}}) ->

@@ -368,6 +368,23 @@ static int grammar_target(const char **at, const char *end)
     return *at > begin;
 }
 
+static int grammar_hex(const char **at, const char *end, int digits)
+{
+    for (; digits > 0 && *at < end && strchr("0123456789abcdef", **at) != NULL; digits--)
+        ++*at;
+    return digits == 0;
+}
+
+static int grammar_trace(const char **at, const char *end)
+{
+    return grammar_hex(at, end, 32);
+}
+
+static int grammar_span(const char **at, const char *end)
+{
+    return grammar_hex(at, end, 16);
+}
+
 /* Words of the sample, each at most once, to the end. */
 static const char *grammar_sample_words(const char *at, const char *end)
 {
@@ -377,7 +394,8 @@ static const char *grammar_sample_words(const char *at, const char *end)
     } words[] = {
         {"message=", grammar_message},  {"serves=", grammar_reference},
         {"waits_for=", grammar_target}, {"call=", grammar_reference},
-        {"request=", grammar_tag},
+        {"request=", grammar_tag},      {"trace=", grammar_trace},
+        {"span=", grammar_span},
     };
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

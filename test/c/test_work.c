@@ -84,6 +84,17 @@ static void each_kind_has_its_name(void)
     }
 }
 
+static void a_trace_has_all_digits_of_its_ids(void)
+{
+    struct fp_work work = {.trace = {{0, 0x1f}, 0xa}};
+
+    check_words(&work, "trace=0000000000000000000000000000001f span=000000000000000a ");
+    work = (struct fp_work){.trace = {{0xfedcba9876543210, 0x0123456789abcdef}, ~UINT64_C(0)},
+                            .waits = FP_WORK_LOCK};
+    check_words(&work, "waits_for=lock trace=fedcba98765432100123456789abcdef "
+                       "span=ffffffffffffffff ");
+}
+
 static void whom_a_process_waits_for_is_told_as_it_is_printed(void)
 {
     struct fp_work work = {.waits = FP_WORK_PROCESS, .target.pid = {71, 2}};
@@ -708,6 +719,7 @@ int main(int argc, char **argv)
     RUN(a_tag_is_an_atom_or_a_tuple_that_begins_with_one);
     RUN(no_atom_looks_like_a_tuple);
     RUN(each_kind_has_its_name);
+    RUN(a_trace_has_all_digits_of_its_ids);
     RUN(whom_a_process_waits_for_is_told_as_it_is_printed);
     RUN(references_are_told_from_their_highest_number_on);
     RUN(an_atom_that_nobody_knows_takes_its_word_with_it);

@@ -33,6 +33,7 @@ defaults_test() ->
             running_stacks => true,
             c_frames => true,
             messages => true,
+            otel => false,
             engine => auto
         },
         maps:remove(dir, Options)

@@ -212,6 +212,15 @@ static void copy_work(const struct fp_capture_scheduler *scheduler, struct fp_ca
                                : capture->high - 8 * (uint64_t)(capture->words - serving.at);
 }
 
+/* As above. The dictionary is the process's own, and it is this thread that changes it. */
+static void copy_trace(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture)
+{
+    if (!fp_otel_is_captured() || (field(scheduler, capture, FP_FIELD_state) & FP_PSFLG_GC) != 0)
+        return;
+    fp_otel_start(&capture->otel, field(scheduler, capture, FP_FIELD_dictionary), 0);
+    (void)fp_otel_read(&capture->otel, &scheduler->layout, scheduler->memory, &capture->trace);
+}
+
 void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
                      const struct fp_registers *registers, struct fp_capture *capture)
 {
@@ -226,6 +235,7 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
     capture->native_return = 0;
     capture->words = capture->leaf_words = 0;
     capture->work_at = 0;
+    memset(&capture->trace, 0, sizeof capture->trace);
     if (fp_safe_read_word(scheduler->memory, scheduler->data + offsets->current_process,
                           &capture->process) != 0 ||
         capture->process == 0)
@@ -249,6 +259,7 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
         return;
     capture->result = FP_CAPTURE_CAPTURED;
     copy_work(scheduler, capture);
+    copy_trace(scheduler, capture);
 }
 
 /* --------------------------------------------------------- the handler -- */

@@ -33,6 +33,7 @@
 #include "erts/process.h"
 #include "erts/serving.h"
 #include "erts/stack.h"
+#include "erts/term/otel.h"
 
 /* Bytes of the C stack that are copied, from the red zone below rsp on: mostly all frames. */
 #define FP_CAPTURE_NATIVE_MAX 16384u
@@ -82,6 +83,8 @@ struct fp_capture {
      * counts if it is above the stack's top; 0: none. */
     uint64_t work_at;
     struct fp_work work;
+    struct fp_trace trace; /* all 0: none */
+    struct fp_otel otel;   /* what the trace is read with */
     unsigned char native[FP_CAPTURE_NATIVE_MAX];
     uint64_t word[FP_STACK_WORDS_MAX];
 };

@@ -19,6 +19,7 @@ import { FlamePanel } from './flame_panel.js';
 import { ProcessPanel } from './process_panel.js';
 import { SandwichPanel } from './sandwich_panel.js';
 import { TimelinePanel } from './timeline_panel.js';
+import { TracePanel } from './trace_panel.js';
 import { Toolbar, VIEWS } from './toolbar.js';
 import { showHelp } from './help.js';
 
@@ -60,6 +61,7 @@ export class App {
       compare: new FlamePanel(this, true),
       processes: new ProcessPanel(this),
       sandwich: new SandwichPanel(this),
+      traces: new TracePanel(this),
     };
     this.message = h('p', { class: 'message', role: 'alert', hidden: true });
     this.panelBox = h('div', { id: 'panel', role: 'tabpanel', tabindex: '-1',
@@ -152,7 +154,7 @@ export class App {
   }
 
   get only() {
-    return { pids: this.state.pids, show: this.state.show };
+    return { pids: this.state.pids, trace: this.state.trace, show: this.state.show };
   }
 
   /** The samples that the panels count; as chains those of any status. */
@@ -350,7 +352,8 @@ export class App {
     const axis = this.heat.axisOf(this.timeline.timeOf(profile, state.time));
     const { starts } = await profile.ticks();
     const scale = heatScale(profile.durationUs, axis, state.rows, starts);
-    const heat = await this.once('heat', [profile, measure.id, scale, state.pids, state.show],
+    const heat = await this.once('heat', [profile, measure.id, scale, state.pids, state.trace,
+      state.show],
         () => makeHeat(all, measure, scale));
     if (isStale()) return;
     this.heat.show({

@@ -8,7 +8,7 @@ import { csv } from '../draw/save.js';
 import { changes, elided, shares } from '../model/compare.js';
 import { firstSeen } from '../model/first_seen.js';
 import { groupSamples } from '../model/groups.js';
-import { LEVELS } from '../model/levels.js';
+import { LEVELS, WORD_LEVELS } from '../model/levels.js';
 import { counted, exact, full, percent, seconds, short } from '../model/numbers.js';
 import { addGroups, FlameTree, search } from '../model/tree.js';
 import { measureOf } from '../model/measures.js';
@@ -60,7 +60,8 @@ export class FlamePanel {
   makeTree(levels) {
     const { app } = this;
     const { state, profile, measure } = app;
-    const key = [profile, measure.id, state.range, levels, state.pids, state.show, state.chains,
+    const key = [profile, measure.id, state.range, levels, state.pids, state.trace, state.show,
+        state.chains,
         state.inverted, state.merge, state.lines, state.hide];
     if (!this.isComparison) return app.once('flame', key, () => this.makePlain(levels));
     return app.once('compare', [...key, state.otherFile, state.otherRange,
@@ -334,7 +335,7 @@ export class FlamePanel {
     const { app } = this;
     const others = Object.keys(LEVELS).filter((level) => !levels.includes(level)
         && (level !== 'sign' || app.measure.kind === 'delta')
-        && (level !== 'message' || app.profile.header.message !== undefined));
+        && (!WORD_LEVELS.includes(level) || app.profile.header[level] !== undefined));
     const put = (next) => app.set({ levels: next, zoom: [] });
     const isFixed = (level) => level === 'sign';
     return html`

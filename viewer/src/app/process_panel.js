@@ -26,7 +26,8 @@ export class ProcessPanel {
   async render(isStale) {
     const { app } = this;
     const { profile, state } = app;
-    const rows = await app.once('processes', [profile, state.range, state.pids], async () =>
+    const rows = await app.once('processes', [profile, state.range, state.pids,
+      state.trace], async () =>
       processTable(await select(profile, state.range, { ...app.only, show: 'all' })));
     if (isStale()) return;
     this.tableOf(profile).show(rows, ({ pid }) => state.pids.includes(pid));

@@ -72,7 +72,7 @@ export class SandwichPanel {
     const options = { hasLines: state.lines, hidden: new Set(state.hide) };
     const levels = levelsOf(state, measure);
     const groups = await app.once('groups', [profile, measure.id, state.range, state.pids,
-        state.show, state.chains, levels], async () =>
+        state.trace, state.show, state.chains, levels], async () =>
       groupSamples(await app.select(profile, state.range), measure, levels,
           { modules: app.names.modules }));
     if (isStale()) return;

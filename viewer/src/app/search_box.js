@@ -59,7 +59,8 @@ export class SearchBox {
     const { app } = this;
     const { profile, measure, matches, state } = app;
     const found = matches.processes === null ? null : await app.once('search', [profile,
-        measure.id, state.range, state.pids, state.show, state.chains, matches.text], async () =>
+        measure.id, state.range, state.pids, state.trace, state.show, state.chains,
+        matches.text], async () =>
       countMatches(await app.select(profile, state.range),
           await weightsOf(profile, measure), matches));
     if (isStale()) return;

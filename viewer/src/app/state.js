@@ -25,6 +25,7 @@ const DEFAULTS = {
   search: '',
   zoom: [], // texts of the frames from the root
   pids: [],
+  trace: '', // only samples of this trace, or of this span: its id
   function: '',
   otherFile: '', // to compare with; empty: this one
   otherRange: null,
@@ -40,7 +41,7 @@ const CHOICES = {
   lanes: ['odd', 'cpu', 'name'],
   fold: ['', 'application', 'call'],
   show: ['busy', 'waiting', 'all'],
-  view: ['flame', 'compare', 'processes', 'sandwich'],
+  view: ['flame', 'compare', 'processes', 'sandwich', 'traces'],
   sort: ['name', 'width'],
   compare: ['difference', 'elided'],
   theme: ['', 'light', 'dark'],

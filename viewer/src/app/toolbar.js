@@ -22,6 +22,7 @@ export const VIEWS = [
   ['compare', 'Compare'],
   ['processes', 'Processes'],
   ['sandwich', 'Sandwich'],
+  ['traces', 'Traces'],
 ];
 
 const SHOWS = [['busy', 'on CPU or ready'], ['waiting', 'waiting'], ['all', 'all statuses']];
@@ -178,6 +179,8 @@ export class Toolbar {
             { class: 'whole', isOff: state.range === null })}
         <output id="range">${rangeText(state.range, profile)}</output>
         ${this.heatBarOf()}
+        ${state.trace === '' ? nothing : button(`${state.trace} ×`, () =>
+            app.set({ trace: '', zoom: [] }), { class: 'chip', title: 'all traces' })}
         ${state.pids.map((pid) => button(`${this.nameOf(pid)} ×`, () =>
             app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
             { class: 'chip', title: `${pid}: show other processes again` }))}
@@ -222,7 +225,7 @@ export class Toolbar {
     const { app } = this;
     return html`
       <div class="tabs" role="tablist" aria-label="panels" @keydown=${(event) => this.key(event)}>
-        ${VIEWS.map(([id, title]) => html`<button type="button" role="tab" id=${`tab-${id}`}
+        ${this.views().map(([id, title]) => html`<button type="button" role="tab" id=${`tab-${id}`}
           aria-controls="panel" aria-selected=${app.state.view === id}
           tabindex=${app.state.view === id ? 0 : -1}
           @click=${() => this.choose(id)}>${title}</button>`)}
@@ -230,6 +233,13 @@ export class Toolbar {
       <span class="space"></span>
       <span class="kinds" ?hidden=${app.state.view === 'processes'}>${KINDS.map((kind) =>
           swatch(kind, kindSample(kind)))}</span>`;
+  }
+
+  // Few files have traces.
+  views() {
+    const { app } = this;
+    return VIEWS.filter(([id]) => id !== 'traces' || app.state.view === id
+        || app.profile?.header.trace !== undefined);
   }
 
   choose(view) {
@@ -240,14 +250,15 @@ export class Toolbar {
   }
 
   key(event) {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -VIEWS.length, End: VIEWS.length };
+    const views = this.views();
+    const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -views.length, End: views.length };
     const step = steps[event.key];
     if (step === undefined) return;
-    const at = VIEWS.findIndex(([id]) => id === this.app.state.view);
-    const last = VIEWS.length - 1;
-    const next = Math.abs(step) === 1 ? (at + step + VIEWS.length) % VIEWS.length
+    const at = views.findIndex(([id]) => id === this.app.state.view);
+    const last = views.length - 1;
+    const next = Math.abs(step) === 1 ? (at + step + views.length) % views.length
         : Math.max(0, Math.min(last, at + step));
-    this.choose(VIEWS[next][0]);
+    this.choose(views[next][0]);
     this.tabs.querySelectorAll('[role=tab]')[next].focus();
     event.preventDefault();
   }

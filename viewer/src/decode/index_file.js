@@ -194,6 +194,8 @@ class GrownIndex {
   }
 }
 
+const WORDS = ['message', 'waits_for', 'trace', 'span'];
+
 function headerOf(headers) {
   const last = headers[headers.length - 1];
   const periods = headers.map(({ columns }) => columns.period);
@@ -201,8 +203,8 @@ function headerOf(headers) {
   return {
     ...last,
     rows: last.from.rows + last.rows,
-    message: headers.find(({ message }) => message)?.message,
-    waits_for: headers.find((one) => one.waits_for)?.waits_for,
+    ...Object.fromEntries(WORDS.map((name) =>
+        [name, headers.find((header) => header[name])?.[name]])),
     columns: { ...last.columns, period: period ?? last.columns.period },
   };
 }

@@ -18,10 +18,15 @@ export const LEVELS = {
   status: { title: 'status', make: statusLevel },
   application: { title: 'application', make: applicationLevel },
   process: { title: 'process', make: processLevel },
-  message: { title: 'message', make: messageLevel },
+  message: { title: 'message', make: (profile) => wordLevel(profile, 'message') },
+  trace: { title: 'trace', make: (profile) => wordLevel(profile, 'trace') },
+  span: { title: 'span', make: (profile) => wordLevel(profile, 'span') },
   pid: { title: 'pid', make: pidLevel },
   node: { title: 'node', make: nodeLevel },
 };
+
+/** Those that only a profile with that word has. */
+export const WORD_LEVELS = ['message', 'trace', 'span'];
 
 /** Those of the words that are levels, each once. */
 export function levelNames(words) {
@@ -96,12 +101,12 @@ async function pidLevel(profile) {
   return perProcess(profile, (process) => process, (code) => profile.pid(code));
 }
 
-// What a server has in work.
-async function messageLevel(profile) {
-  const message = await profile.word('message');
+// What a server has in work, or the trace or the span that a process works for.
+async function wordLevel(profile, name) {
+  const column = await profile.word(name);
   return {
-    codeOf: (row) => message?.[row] ?? 0,
-    textOf: (code) => decodeName(profile.text(code)) || 'no message',
+    codeOf: (row) => column?.[row] ?? 0,
+    textOf: (code) => decodeName(profile.text(code)) || `no ${name}`,
   };
 }
 

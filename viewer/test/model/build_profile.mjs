@@ -8,7 +8,7 @@ const OF_FLAME_PROF = { dialect: 'flame_prof', bad: 0, damaged: 0, cut_off: 0 };
 /**
  * @param processes [{pid: '<0.71.0>', name, call, words}]: of a process its number is its place
  * @param samples [{process, us, status, stack, values: {metric: number}, weight, scheduler, file,
- *   message, waits_for, request}],
+ *   message, waits_for, request, trace, span}],
  *   in the order of the file; us counts from startUs; a stack is frames, leaf first:
  *   'lists:map/2:10', 'ets:lookup/2 (bif)'
  * @param own [{us, values}]: the profiler's samples of itself
@@ -35,7 +35,8 @@ export async function buildProfile({ processes, samples, own = [], files = [{}],
     file: column(rows.map((row) => row.file ?? 0)),
     scheduler: column(rows.map((row) => row.scheduler ?? 0)),
   };
-  const words = Object.fromEntries(['message', 'waits_for', 'request'].map((name) =>
+  const wordNames = ['message', 'waits_for', 'request', 'trace', 'span'];
+  const words = Object.fromEntries(wordNames.map((name) =>
       [name, rows.flatMap((row, i) => (row[name] ? [[i, texts.id(row[name])]] : []))]));
   const header = {
     rows: rows.length,
