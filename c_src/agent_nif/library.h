@@ -86,6 +86,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
     X(wait_sites_set, 2, IO)                                                                       \
+    X(wait_sites_learn, 2, IO)                                                                     \
     X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)

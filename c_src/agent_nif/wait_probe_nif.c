@@ -290,13 +290,14 @@ static int create_sites(ErlNifEnv *env, const struct fp_site_row *row, size_t ro
 }
 
 /* When they cannot be published, all stays as it is. */
-static int exchange_sites(struct fp_library *library, struct fp_sites *sites, uint64_t mark)
+static int exchange_sites(struct fp_library *library, struct fp_sites *sites, uint64_t mark,
+                          int is_public)
 {
     struct fp_sites *unused = sites;
     int err;
 
     enif_mutex_lock(library->lock);
-    err = fp_serving_publish(sites);
+    err = is_public ? fp_serving_publish(sites) : 0;
     if (err == 0) {
         unused = library->sites;
         library->sites = sites;
@@ -307,10 +308,7 @@ static int exchange_sites(struct fp_library *library, struct fp_sites *sites, ui
     return err;
 }
 
-/* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}
- * From now on a look knows these sites and no others. Roles: sites.h. The mark is kept. full: they
- * have changed too often (serving.h). */
-FP_NIF(wait_sites_set)
+static ERL_NIF_TERM set_sites(ErlNifEnv *env, const ERL_NIF_TERM argv[], int is_public)
 {
     ERL_NIF_TERM head, tail = argv[0];
     struct fp_site_row *row;
@@ -331,8 +329,22 @@ FP_NIF(wait_sites_set)
         err = create_sites(env, row, rows, &sites);
     free(row);
     if (err == 0)
-        err = exchange_sites(fp_library(env), sites, mark);
+        err = exchange_sites(fp_library(env), sites, mark, is_public);
     return fp_result(env, err);
+}
+
+/* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}
+ * From now on a look knows these sites and no others, and so do samples. Roles: sites.h. The mark
+ * is kept. full: they have changed too often (serving.h). */
+FP_NIF(wait_sites_set)
+{
+    return set_sites(env, argv, 1);
+}
+
+/* The same for looks alone: samples keep the sites that they have. */
+FP_NIF(wait_sites_learn)
+{
+    return set_sites(env, argv, 0);
 }
 
 /* {M, F, A} or none */
@@ -343,7 +355,7 @@ static ERL_NIF_TERM mfa_term(ErlNifEnv *env, const uint64_t mfa[3])
 }
 
 /* Modules are never so gone that their atoms are: the function had a name when it was found. */
-static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site)
+static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site, int is_valid)
 {
     ERL_NIF_TERM roles = enif_make_list(env, 0);
 
@@ -353,11 +365,12 @@ static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site)
                                         enif_make_tuple2(env, fp_atom(env, fp_site_role_name(role)),
                                                          enif_make_uint(env, site->slot[role])),
                                         roles);
-    return enif_make_tuple2(env, mfa_term(env, site->mfa), roles);
+    return enif_make_tuple4(env, mfa_term(env, site->mfa), roles,
+                            enif_make_uint64(env, site->address), fp_boolean(env, is_valid));
 }
 
-/* () -> {Mark, AreValid, [{{M, F, A} | none, [{Role, Slot}]}]} | none
- * AreValid: the code at all of them is what it was. */
+/* () -> {Mark, AreValid, [{{M, F, A} | none, [{Role, Slot}], Address, IsValid}]} | none
+ * IsValid: the code there is what it was; AreValid: at all of them. */
 FP_NIF(wait_sites)
 {
     struct fp_library *library = fp_library(env);
@@ -372,7 +385,8 @@ FP_NIF(wait_sites)
     count = fp_sites_count(sites);
     valid = fp_boolean(env, fp_sites_check(sites, &library->memory, is_valid) == count);
     while (count-- > 0)
-        list = enif_make_list_cell(env, site_term(env, fp_sites_at(sites, count)), list);
+        list = enif_make_list_cell(env, site_term(env, fp_sites_at(sites, count), is_valid[count]),
+                                   list);
     fp_sites_release(sites);
     return enif_make_tuple3(env, enif_make_uint64(env, mark), valid, list);
 }

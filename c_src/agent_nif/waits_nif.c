@@ -169,9 +169,10 @@ static void add_wait(void *arg, const struct fp_wait *wait)
     ErlNifEnv *env = look->env;
     ERL_NIF_TERM row;
 
-    row = enif_make_tuple6(env, wait->pid, look->how[wait->how], target_term(look, wait),
+    row = enif_make_tuple7(env, wait->pid, look->how[wait->how], target_term(look, wait),
                            wait->has_ref ? fp_ref_view(env, &wait->ref) : look->none,
-                           shared_tag_term(look, &wait->tag), site_term(look, wait->i));
+                           shared_tag_term(look, &wait->tag), site_term(look, wait->i),
+                           enif_make_uint64(env, wait->i));
     look->list = enif_make_list_cell(env, row, look->list);
 }
 
@@ -187,7 +188,8 @@ static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *co
     return map;
 }
 
-/* ([Excluded]) -> {ok, [{Pid, How, Target, Ref, Tag, Site}], #{Count => N}} | {error, Error}
+/* ([Excluded]) -> {ok, [{Pid, How, Target, Ref, Tag, Site, Address}], #{Count => N}}
+ *              | {error, Error}
  * How: FP_WAIT_MAP; what `monitor` proves and what not: waits.h.
  * Target: a pid, a port, {remote, Node, Number, Serial, Creation}, {Name, Node}, an atom (a lock's
  * resource) or none. Ref: {N0, N1, N2} or none. Tag: {atom, Atom}, {tuple, Atom, Arity}, other or

@@ -31,13 +31,20 @@
  *   event       return address; slot: the event in work, likewise
  *   queue       return address; slot: gen_statem's [{Type, Content} | _], the event in work first
  *   from        return address; slot: From of the call in work
- *   module      return address; slot: the callback module */
+ *   module      return address; slot: the callback module
+ *
+ * By the compiled code of a receive (flame_prof_wait_learn), all of the top, and of looks only:
+ *
+ *   read        the receive is known; without one of the others it takes other messages than those
+ *               with a term of its frame
+ *   only        slot: each message that it takes has the term there: a reference, a port
+ *   some        some messages that it takes have a term of the frame */
 #define FP_SITE_ROLE_MAP(X)                                                                        \
     X(call)                                                                                        \
     X(request)                                                                                     \
     X(loop)                                                                                        \
     X(timer) X(start) X(port) X(socket) X(lock) X(message) X(serves) X(cast) X(event) X(queue)     \
-        X(from) X(module)
+        X(from) X(module) X(read) X(only) X(some)
 
 enum fp_site_role {
 #define FP_SITE_ROLE_ENUM(name) FP_SITE_##name,

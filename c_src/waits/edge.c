@@ -11,17 +11,24 @@ static int has(const struct fp_top *top, enum fp_site_role role)
     return top->site != NULL && fp_site_has(top->site, role);
 }
 
-/* A receive that may be written by hand. */
-static int is_at_no_site(const struct fp_top *top)
+/* A receive that may be written by hand, and wait for one of its monitors. */
+static int is_by_hand(const struct fp_top *top)
 {
-    return top->site == NULL && top->monitors != 0;
+    return (top->site == NULL || has(top, FP_SITE_some)) && top->monitors != 0;
+}
+
+/* A receive whose code says that the stack tells nothing. */
+static int takes_any(const struct fp_top *top)
+{
+    return has(top, FP_SITE_read) && !has(top, FP_SITE_only) && !has(top, FP_SITE_some);
 }
 
 struct fp_top_plan fp_top_plan(const struct fp_top *top)
 {
     return (struct fp_top_plan){
-        .has_words = top->site == NULL ? top->monitors != 0 : !has(top, FP_SITE_socket),
-        .has_heap = has(top, FP_SITE_call) || is_at_no_site(top),
+        .has_words = top->site == NULL ? top->monitors != 0
+                                       : !has(top, FP_SITE_socket) && !takes_any(top),
+        .has_heap = has(top, FP_SITE_call) || has(top, FP_SITE_only) || is_by_hand(top),
     };
 }
 
@@ -72,7 +79,7 @@ static uint64_t slot_of(const struct fp_top *top, enum fp_site_role role)
 /* A frame that the copy ends in may have more references. */
 static int may_be_by_hand(const struct fp_top *top)
 {
-    return is_at_no_site(top) && !(top->frames == 1 && top->is_cut);
+    return is_by_hand(top) && !(top->frames == 1 && top->is_cut);
 }
 
 static void want(struct fp_top *top, uint64_t word)
@@ -93,6 +100,8 @@ void fp_top_wanted(struct fp_top *top)
         want(top, slot_of(top, FP_SITE_call));
         want(top, top->lower_slot);
     }
+    if (has(top, FP_SITE_only))
+        want(top, slot_of(top, FP_SITE_only));
     for (uint32_t i = 0; may_be_by_hand(top) && i < top->frame[0].slots; i++)
         if (fp_term_is_boxed(top->word[top->frame[0].first + i]))
             want(top, top->word[top->frame[0].first + i]);
@@ -175,6 +184,29 @@ static void hand_written_edge(const struct fp_top *top, struct fp_walk *walk, st
     set_target(wait, &found);
 }
 
+/* Without a target for any other term: it is not known who has it. */
+static void only_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t word,
+                      struct fp_wait *wait)
+{
+    struct fp_monitor monitor;
+    struct fp_term term;
+
+    fp_walk_term(walk, word, &term);
+    if (term.kind == FP_TERM_PORT) {
+        wait->how = FP_WAIT_port;
+        wait->target = term;
+    } else if (term.kind == FP_TERM_PID || term.kind == FP_TERM_REMOTE_PID) {
+        wait->how = FP_WAIT_named;
+        wait->target = term;
+    } else if (term.kind == FP_TERM_REF && top->monitors != 0 &&
+               fp_monitors_find(walk, top->monitors, &term.ref, &monitor) == 0 && has_a_target(&monitor)) {
+        wait->how = FP_WAIT_monitor_only;
+        wait->has_ref = 1;
+        wait->ref = term.ref;
+        set_target(wait, &monitor);
+    }
+}
+
 /* ----------------------------------------------------------------- edges -- */
 
 static void term_edge(struct fp_walk *walk, uint64_t word, enum fp_wait_how how,
@@ -208,9 +240,12 @@ void fp_top_edge(const struct fp_top *top, struct fp_walk *walk, struct fp_wait 
     wait->i = top->i;
     fp_walk_again(walk, FP_TOP_READS);
     lend(top, walk);
-    if (top->site == NULL) {
-        if (may_be_by_hand(top))
-            hand_written_edge(top, walk, wait);
+    if (may_be_by_hand(top)) {
+        hand_written_edge(top, walk, wait);
+    } else if (top->site == NULL) {
+        return;
+    } else if (has(top, FP_SITE_only)) {
+        only_edge(top, walk, slot_of(top, FP_SITE_only), wait);
     } else if (has(top, FP_SITE_call)) {
         call_edge(top, walk, slot_of(top, FP_SITE_call), wait);
         if (wait->how == FP_WAIT_call && top->lower_slot != 0)

@@ -184,6 +184,9 @@ static void find_edges(struct look *look)
 
         fp_top_edge(&c->top, &look->walk, wait);
         wait->pid = c->before.id;
+        /* Messages that have its own pid in them may be anybody's. */
+        if (wait->how == FP_WAIT_named && wait->target.word == c->before.id)
+            wait->how = FP_WAIT_unknown;
         if (c->top.terms == 0 && look->walk.budget == FP_TOP_READS)
             tell(look, wait);
         else

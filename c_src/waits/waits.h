@@ -7,10 +7,14 @@
  *
  *   call     its top frame is a site of calls: the reference there, which is a monitor of its own,
  *            names the callee
+ *   monitor_only  at a receive that takes only messages with the term of one slot (sites.h), which
+ *            is a live monitor of its own. A port there makes it `port`,
+ *            a process `named`: it answers, mostly. No proof either
  *   monitor  at no site, but its top frame holds exactly one reference that is a live monitor of
  *            its own: mostly a receive written by hand that waits for this answer. It is no proof:
  *            a loop that keeps the reference of a worker waits for any message. So it is never
- *            one of the edges that make a deadlock certain
+ *            one of the edges that make a deadlock certain. Not at receives that are known to
+ *            compare their messages with no term of the frame
  *   start, port, socket, timer, lock    by their sites (sites.h)
  *   unknown  nothing of these
  *
@@ -24,7 +28,9 @@
 #include "erts/term/walk.h"
 
 /* X(how) */
-#define FP_WAIT_MAP(X) X(unknown) X(call) X(monitor) X(start) X(port) X(socket) X(timer) X(lock)
+#define FP_WAIT_MAP(X)                                                                             \
+    X(unknown)                                                                                     \
+    X(call) X(monitor) X(monitor_only) X(named) X(start) X(port) X(socket) X(timer) X(lock)
 
 enum fp_wait_how {
 #define FP_WAIT_ENUM(name) FP_WAIT_##name,

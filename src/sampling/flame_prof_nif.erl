@@ -26,7 +26,7 @@
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
 -export([mailbox_open/2, mailbox_next/2]).
--export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites/0]).
+-export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
@@ -271,7 +271,7 @@ mailbox_next(_, _) -> ?NOT_LOADED.
 %% c_src/waits/sites.h.
 -type site_role() ::
     call | request | loop | timer | start | port | socket | lock | message | serves | cast
-    | event | queue | from | module.
+    | event | queue | from | module | read | only | some.
 
 -type wait_tag() :: {atom, atom()} | {tuple, atom(), non_neg_integer()} | other | unknown.
 
@@ -279,7 +279,7 @@ mailbox_next(_, _) -> ?NOT_LOADED.
 %% holds one live monitor may take other messages, too.
 -type wait() :: {
     pid(),
-    How :: call | monitor | start | port | socket | timer | lock | unknown,
+    How :: call | monitor | monitor_only | named | start | port | socket | timer | lock | unknown,
     Target :: pid()
     | port()
     | {remote, node(), Number :: integer(), Serial :: integer(), Creation :: integer()}
@@ -287,7 +287,8 @@ mailbox_next(_, _) -> ?NOT_LOADED.
     | atom(),
     Ref :: ref_numbers() | none,
     wait_tag(),
-    Site :: mfa() | none
+    Site :: mfa() | none,
+    Address :: integer()
 }.
 
 %% The frames of waiting processes, leaf first: address, function, slots.
@@ -309,10 +310,17 @@ monitor_terms(_) -> ?NOT_LOADED.
 ) -> ok | {error, term()}.
 wait_sites_set(_, _) -> ?NOT_LOADED.
 
-%% AreValid: the code at all of them is what it was.
+%% The same for looks alone: samples keep the sites that they have.
+-spec wait_sites_learn(
+    [{Address :: integer(), site_role(), Slot :: non_neg_integer()}], Mark :: non_neg_integer()
+) -> ok | {error, term()}.
+wait_sites_learn(_, _) -> ?NOT_LOADED.
+
+%% IsValid: the code there is what it was; AreValid: at all of them.
 -spec wait_sites() ->
     {Mark :: non_neg_integer(), AreValid :: boolean(), [
-        {mfa() | none, [{site_role(), Slot :: non_neg_integer()}]}
+        {mfa() | none, [{site_role(), Slot :: non_neg_integer()}], Address :: integer(),
+            IsValid :: boolean()}
     ]}
     | none.
 wait_sites() -> ?NOT_LOADED.

@@ -11,7 +11,7 @@
 %% at most. The probes are linked to the driver, which kills them however far it gets.
 -module(flame_prof_wait_sites).
 
--export([ensure/0, find/0, waits_for/1]).
+-export([ensure/0, learn/1, find/0, called/1]).
 %% For tests.
 -export([drive/0]).
 
@@ -30,10 +30,22 @@
 -define(STOP, 2000).
 
 %% On a node that is too busy for some probes there are too few sites: each of so many calls of
-%% ensure/0 tries again. The number of the try stands above the 60 bits of a mark.
+%% ensure/0 tries again. Where they have failed, the next try is half a minute later.
 -define(TRIES, 4).
 -define(ALL_FOUND, 15).
--define(MARK_BITS, 60).
+-define(AGAIN_S, 30).
+
+%% What is kept beside the sites: which try it was, and the versions of the modules that were
+%% probed, and of those that were learned. Or that the probes have failed, and when.
+-type mark() ::
+    {found, Try :: 1..15, Probed :: non_neg_integer(), Learned :: non_neg_integer()}
+    | {failed, why(), Second :: non_neg_integer(), Probed :: non_neg_integer()}.
+-type why() :: too_long | monitors | crash.
+-define(VERSION_BITS, 30).
+-define(SECOND_BITS, 26).
+
+%% Addresses (c_src/erts/sites.h).
+-define(SITES_MOST, 1024).
 
 %% The modules whose code the sites are in.
 -define(MODULES, [
@@ -55,50 +67,155 @@
 %% @doc The sites are known to the library, now if they were not.
 -spec ensure() -> ok | {error, reason() | flame_prof_calibration:reason()}.
 ensure() ->
-    Mark = mark(),
-    case flame_prof_nif:wait_sites() of
-        {Known, true, _} when Known band (1 bsl ?MARK_BITS - 1) =:= Mark ->
-            again(Mark, Known bsr ?MARK_BITS);
-        {_, true, _} ->
-            %% A module is loaded that was not: what is known of the others is as true as before.
-            _ = renew(Mark, 1),
-            ok;
+    Probed = version(?MODULES),
+    case known() of
+        {{failed, Why, Second, Probed}, _} ->
+            case (second() - Second) band (1 bsl ?SECOND_BITS - 1) of
+                Ago when Ago < ?AGAIN_S -> still(Why, Ago);
+                _ -> renew(Probed, 1, [])
+            end;
+        {{found, Try, Of, Learned}, Sites} ->
+            {FromFiles, FromProbes} = lists:partition(fun is_learned/1, Sites),
+            case lists:all(fun is_valid/1, FromProbes) of
+                true when Of =/= Probed ->
+                    %% A module is loaded that was not: what is known of the others is as true as
+                    %% before.
+                    renew(Probed, 1, rows_of(FromProbes));
+                true when Try < ?TRIES ->
+                    renew(Probed, Try + 1, rows_of(FromProbes));
+                true ->
+                    kept(FromFiles, FromProbes, {found, Try, Probed, Learned});
+                false ->
+                    renew(Probed, 1, [])
+            end;
         _ ->
-            renew(Mark, 1)
+            renew(Probed, 1, [])
     end.
 
-again(_Mark, Try) when Try >= ?TRIES ->
-    ok;
-again(Mark, Try) ->
-    %% Those that are known stay where the probes fail now.
-    _ = renew(Mark, Try + 1),
-    ok.
+%% What was learned of modules that are others now is forgotten.
+kept(FromFiles, FromProbes, {found, Try, Probed, Learned}) ->
+    case version(modules_of(FromFiles)) =:= Learned andalso lists:all(fun is_valid/1, FromFiles) of
+        true -> ok;
+        false -> learned(rows_of(FromProbes), {found, Try, Probed, version([])})
+    end.
 
-renew(Mark, Try) ->
+%% Those that are known stay where the probes fail now.
+renew(Probed, Try, Known) ->
     case search() of
         {ok, Rows, AreAll} ->
             Number = case AreAll of true -> ?ALL_FOUND; false -> Try end,
-            case flame_prof_nif:wait_sites_set(Rows, Number bsl ?MARK_BITS bor Mark) of
-                ok -> ok;
-                {error, Error} -> refused("the library refuses the sites: ~tp", [Error])
-            end;
+            set(fun flame_prof_nif:wait_sites_set/2, Rows, {found, Number, Probed, version([])});
+        {failed, _, _} when Known =/= [] ->
+            learned(Known, {found, Try, Probed, version([])});
+        {failed, Why, Text} ->
+            _ = learned([], {failed, Why, second(), Probed}),
+            refused(Text);
         {error, _} = Error ->
             Error
     end.
 
+still(Why, Ago) ->
+    refused(text("~ts, ~b s ago; the next try is ~b s after that", [why(Why), Ago, ?AGAIN_S])).
+
+why(too_long) -> text("the probes took longer than ~b ms", [?ALL]);
+why(monitors) -> "monitors are not where they should be";
+why(crash) -> "the probes failed".
+
+learned(Rows, Mark) -> set(fun flame_prof_nif:wait_sites_learn/2, Rows, Mark).
+
+set(Set, Rows, Mark) ->
+    case Set(Rows, encoded(Mark)) of
+        ok -> ok;
+        {error, Error} -> refused(text("the library refuses the sites: ~tp", [Error]))
+    end.
+
+%% @doc Learns the receives of the program's own in which processes wait. `again': a look has to be
+%% made once more, from ensure/0 on, as there is more to know, or other code.
+-spec learn([flame_prof_nif:wait()]) -> known | again.
+learn(Waits) ->
+    case known() of
+        {{found, Try, Probed, Learned}, Sites} ->
+            FromFiles = lists:filter(fun is_learned/1, Sites),
+            Modules = modules_of(FromFiles),
+            case version(Modules) of
+                Learned -> learn(new(Waits, Sites), Modules, Sites, {found, Try, Probed, Learned});
+                _ -> again
+            end;
+        _ ->
+            again
+    end.
+
+learn([], _Modules, _Sites, _Mark) ->
+    known;
+learn(New, Modules, Sites, {found, Try, Probed, _}) ->
+    %% Before the files are read: a module that is loaded meanwhile is another one then.
+    Learned = version(Modules ++ [Module || {_, {Module, _, _}} <- New]),
+    Takes = flame_prof_wait_learn:takes(lists:usort([Mfa || {_, Mfa} <- New])),
+    case flame_prof_wait_learn:rows(New, Takes) of
+        [] ->
+            known;
+        Rows ->
+            case learned(rows_of(Sites) ++ Rows, {found, Try, Probed, Learned}) of
+                ok -> again;
+                {error, _} -> known
+            end
+    end.
+
+new(Waits, Sites) ->
+    Known = maps:from_list([{Address, true} || {_, _, Address, _} <- Sites]),
+    New = lists:usort([{Address, Mfa} || {_, How, _, _, _, {_, _, _} = Mfa, Address} <- Waits,
+        How =:= unknown orelse How =:= monitor, not is_map_key(Address, Known)]),
+    lists:sublist(New, max(0, ?SITES_MOST - map_size(Known))).
+
+known() ->
+    case flame_prof_nif:wait_sites() of
+        none -> none;
+        {Mark, _, Sites} -> {decoded(<<Mark:64>>), Sites}
+    end.
+
+is_learned({_, Roles, _, _}) -> lists:keymember(read, 1, Roles).
+
+is_valid({_, _, _, IsValid}) -> IsValid.
+
+rows_of(Sites) ->
+    [{Address, Role, Slot} || {_, Roles, Address, _} <- Sites, {Role, Slot} <- Roles].
+
+modules_of(Sites) ->
+    [Module || {{Module, _, _}, _, _, _} <- Sites].
+
+-spec decoded(binary()) -> mark().
+decoded(<<0:4, Why:4, Second:?SECOND_BITS, Probed:?VERSION_BITS>>) ->
+    {failed, element(Why, {too_long, monitors, crash}), Second, Probed};
+decoded(<<Try:4, Probed:?VERSION_BITS, Learned:?VERSION_BITS>>) ->
+    {found, Try, Probed, Learned}.
+
+encoded(Mark) ->
+    Bits = case Mark of
+        {found, Try, Probed, Learned} ->
+            <<Try:4, Probed:?VERSION_BITS, Learned:?VERSION_BITS>>;
+        {failed, Why, Second, Probed} ->
+            #{Why := N} = #{too_long => 1, monitors => 2, crash => 3},
+            <<0:4, N:4, Second:?SECOND_BITS, Probed:?VERSION_BITS>>
+    end,
+    <<Number:64>> = Bits,
+    Number.
+
+second() -> erlang:monotonic_time(second) band (1 bsl ?SECOND_BITS - 1).
+
 %% Of the code as it is loaded: which modules, which versions; and, as one that is loaded
 %% again has new addresses, whether there is old code.
-mark() ->
-    Loaded = [M || M <- ?MODULES, erlang:module_loaded(M)],
-    Versions = [{M, M:module_info(md5), erlang:check_old_code(M)} || M <- Loaded],
-    <<Mark:?MARK_BITS, _/bits>> = erlang:md5(term_to_binary(Versions)),
-    Mark.
+version(Modules) ->
+    Versions = [{M, flame_prof_wait_learn:version(M)} || M <- lists:usort(Modules),
+        erlang:module_loaded(M)],
+    <<Version:?VERSION_BITS, _/bits>> = erlang:md5(term_to_binary(Versions)),
+    Version.
 
 %% @doc Where to look. Spawns the probes; leaves nothing behind.
 -spec find() -> {ok, [row()]} | {error, reason() | flame_prof_calibration:reason()}.
 find() ->
     case search() of
         {ok, Rows, _AreAll} -> {ok, Rows};
+        {failed, _Why, Text} -> refused(Text);
         {error, _} = Error -> Error
     end.
 
@@ -119,7 +236,7 @@ in_driver() ->
                 {Tag, Answer} -> Answer
             end;
         {'DOWN', Monitor, process, Driver, Crash} ->
-            refused("the probes failed: ~ts", [flame_prof_error:exit_text(Crash)])
+            failed(crash, flame_prof_error:exit_text(Crash))
     after ?ALL ->
         Driver ! stop,
         receive
@@ -132,36 +249,36 @@ in_driver() ->
         end,
         receive
             {Tag, Answer} -> Answer
-        after 0 -> too_long()
+        after 0 -> {failed, too_long, why(too_long)}
         end
     end.
 
-too_long() -> refused("the probes took longer than ~b ms", [?ALL]).
+failed(Why, Detail) -> {failed, Why, text("~ts: ~ts", [why(Why), Detail])}.
 
-refused(Format, Args) ->
-    {error, {wait_sites, unicode:characters_to_binary(io_lib:format(Format, Args))}}.
+refused(Text) -> {error, {wait_sites, unicode:characters_to_binary(Text)}}.
+
+text(Format, Args) -> io_lib:format(Format, Args).
 
 %% @private All probes are started before the first is looked at.
--spec drive() -> {ok, [row()], boolean()} | {error, reason()}.
+-spec drive() -> {ok, [row()], boolean()} | {failed, why(), unicode:chardata()}.
 drive() ->
     process_flag(trap_exit, true),
     try
         case monitors_agree() of
             true -> found(findings());
-            {false, Why} -> refused("monitors are not where they should be: ~ts", [Why])
+            {false, Detail} -> failed(monitors, Detail)
         end
     catch
-        throw:stop -> too_long();
+        throw:stop -> {failed, too_long, why(too_long)};
         %% A crash would be in the node's log.
         Class:Reason:Stack ->
-            Crash = flame_prof_error:exit_text({{Class, Reason}, Stack}),
-            refused("the probes failed: ~ts", [Crash])
+            failed(crash, flame_prof_error:exit_text({{Class, Reason}, Stack}))
     after
         kill_probes()
     end.
 
 found({Findings, AreAll}) ->
-    {ok, rows(Findings), AreAll}.
+    {ok, flame_prof_wait_claims:rows(Findings), AreAll}.
 
 %% Again until there is none: some start others, which link themselves later. One that does so only
 %% once the driver has gone ends by itself.
@@ -414,103 +531,6 @@ is_there(_, {error, _}) -> false.
 module_of({Module, _, _}) -> Module;
 module_of(none) -> none.
 
-%%% ------------------------------------------------------------------- rows --
-
-%% A slot that holds the truth in every probe at the address; the first of several.
-rows(Findings) ->
-    Claims = lists:append([claims(Truth, Frames) || {Truth, Frames} <- Findings]),
-    Agreed = lists:foldl(
-        fun({Address, Role, Slots}, Acc) ->
-            maps:update_with(
-                {Address, Role}, fun(Old) -> ordsets:intersection(Old, Slots) end, Slots, Acc
-            )
-        end,
-        #{},
-        Claims
-    ),
-    lists:sort([
-        {Address, Role, hd(Slots)}
-     || {{Address, Role}, [_ | _] = Slots} <- maps:to_list(Agreed)
-    ]).
-
-%% What one probe says of each of its frames. An empty list of slots: this is not the
-%% place, whatever other probes say.
-claims({caller, Ref, Request}, [{Address, Mfa, Slots} | Below]) ->
-    Refs =
-        case holding(fun(V) -> V =:= Ref end, Slots) of
-            [] -> holding(fun(V) -> V =:= {list, {atom, alias}, Ref} end, Slots);
-            Found -> Found
-        end,
-    foreign([{Address, Mfa, call, Refs}]) ++
-        foreign([{A, M, request, equal(Request, S)} || {A, M, S} <- Below]);
-claims({idle, _}, [{Address, _, _} | _]) ->
-    [{Address, loop, [0]}];
-claims({sleeper, _}, [{Address, _, _} | _]) ->
-    [{Address, timer, [0]}];
-claims({starter, Child}, [{Address, _, Slots} | _]) ->
-    [{Address, start, equal(Child, Slots)}];
-claims({port, Port}, [{Address, _, Slots} | _]) ->
-    [{Address, port, equal({port, Port}, Slots)}];
-claims({locker, Id}, [{Address, _, _} | Below]) ->
-    IsId = fun
-        ({tuple, 2, [{atom, A}, {pid, _}]}) -> A =:= Id;
-        (_) -> false
-    end,
-    [{Address, timer, [0]}] ++ foreign([{A, M, lock, holding(IsId, S)} || {A, M, S} <- Below]);
-claims({busy, Kind, Request, From}, Frames) ->
-    lists:append([served(Kind, Request, From, F) || {_, M, _} = F <- Frames, is_foreign(M)]).
-
-served(Kind, Request, From, {Address, Mfa, Slots}) ->
-    Alone = equal(Request, Slots),
-    Module = {Address, module, single(equal({atom, flame_prof_wait_probe}, Slots))},
-    case module_of(Mfa) of
-        gen_statem ->
-            Event = {tuple, 2, [type(Kind, From), Request]},
-            Queue = holding(
-                fun
-                    ({list, First, _}) -> First =:= Event;
-                    (_) -> false
-                end,
-                Slots
-            ),
-            [{Address, queue, Queue}, Module];
-        gen_event ->
-            [{Address, event, Alone}, Module];
-        gen_server ->
-            Whole = {Address, message, equal(envelope(Kind, Request), Slots)},
-            [Module | in_work(Kind, Address, Alone, Whole, equal(From, Slots))];
-        _ ->
-            []
-    end.
-
-%% What is handed to handle_info/2 has no envelope.
-in_work(call, Address, Alone, _, From) -> [{Address, serves, Alone}, {Address, from, From}];
-in_work(cast, Address, Alone, Whole, _) -> [{Address, cast, Alone}, Whole];
-in_work(info, Address, Alone, _, _) -> [{Address, cast, []}, {Address, message, Alone}].
-
-envelope(cast, Request) -> {tuple, 2, [{atom, '$gen_cast'}, Request]};
-envelope(_, Request) -> Request.
-
-type(call, From) -> {tuple, 2, [{atom, call}, From]};
-type(Kind, _) -> {atom, Kind}.
-
-equal(View, Slots) ->
-    holding(fun(V) -> V =:= View end, Slots).
-
-single([Slot]) -> [Slot];
-single(_) -> [].
-
-%% Slots, from 0 on.
-holding(Is, Slots) ->
-    [N || {N, View} <- lists:zip(lists:seq(0, length(Slots) - 1), Slots), Is(View)].
-
-%% The probes' own frames are no sites.
-foreign(Claims) ->
-    [{Address, Role, Slots} || {Address, Mfa, Role, Slots} <- Claims, is_foreign(Mfa)].
-
-is_foreign(Mfa) ->
-    not lists:member(module_of(Mfa), [?MODULE, flame_prof_wait_probe, none]).
-
 %%% --------------------------------------------------------------- monitors --
 
 %% A process with monitors of each kind: the tree that the library reads is the one that
@@ -555,29 +575,10 @@ monitors_agree(Probe, Truth, Deadline) ->
 
 %%% ---------------------------------------------------------- by the function --
 
-%% @doc What a process waits for in the only receive of a function that no probe can be
-%% made to wait in. `idle': a main loop.
--spec waits_for(mfa() | none) -> idle | socket | port | {call, Registered :: atom()} | unknown.
-waits_for({init, loop, 1}) -> idle;
-waits_for({init, boot_loop, 2}) -> idle;
-waits_for({erl_prim_loader, loop, 3}) -> idle;
-waits_for({erts_code_purger, wait_for_request, 0}) -> idle;
-waits_for({erts_literal_area_collector, msg_loop, _}) -> idle;
-waits_for({erts_dirty_process_signal_handler, msg_loop, 0}) -> idle;
-waits_for({erts_trace_cleaner, loop, 0}) -> idle;
-waits_for({application_controller, main_loop, 2}) -> idle;
-waits_for({application_master, main_loop, 2}) -> idle;
-waits_for({application_master, loop_it, 4}) -> idle;
-waits_for({code_server, loop, 1}) -> idle;
-waits_for({global, loop_the_locker, 1}) -> idle;
-waits_for({global, loop_the_registrar, 0}) -> idle;
-waits_for({group, server_loop, _}) -> idle;
-waits_for({user_drv, server_loop, _}) -> idle;
-waits_for({logger_std_h, _, _}) -> unknown;
-waits_for({init, request, 1}) -> {call, init};
-waits_for({code_server, call, _}) -> {call, code_server};
-waits_for({erl_prim_loader, request, 1}) -> {call, erl_prim_loader};
-waits_for({erts_code_purger, _, _}) -> {call, erts_code_purger};
-waits_for({socket, _, _}) -> socket;
-waits_for({os, get_data, _}) -> port;
-waits_for(_) -> unknown.
+%% @doc The process of OTP that answers who waits in this function, in the function's only receive,
+%% and has no monitor: by its registered name. Read in the sources of 25, 27 and 29.
+-spec called(mfa()) -> Registered :: atom() | none.
+called({init, request, 1}) -> init;
+called({erts_code_purger, purge, 1}) -> erts_code_purger;
+called({erts_code_purger, soft_purge, 1}) -> erts_code_purger;
+called(_) -> none.

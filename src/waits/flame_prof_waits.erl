@@ -21,10 +21,8 @@
 -module(flame_prof_waits).
 
 -export([look/1, look/2, page/2]).
-%% As another node's look asks for them.
--export([part/1, told/2]).
 
--export_type([options/0, look/0, root/0, deadlock/0, told/0, served/0, part/0]).
+-export_type([options/0, look/0, root/0, deadlock/0, told/0, served/0]).
 
 -type options() ::
     #{
@@ -58,12 +56,14 @@
         chain => chain(),
         processes := #{pid() => told()},
         counts := #{node() => #{atom() => non_neg_integer()}},
+        receives := [{mfa(), flame_prof_wait_receives:takes(), pos_integer()}],
         unknown := [{mfa(), pos_integer()}],
         missing := #{node() => Why :: binary()}
     }.
 %% `cycles' are the processes of `deadlocks', each waiting for the next one and the last for the
 %% first. `suspects': cycles that may be none; doc/waits.md says why. `processes' are those of
-%% cycles, roots and trees, as far as they live. `unknown': the functions in which processes wait
+%% cycles, roots and trees, as far as they live. `receives': the functions in which processes wait
+%% for messages of certain forms, which no one process sends. `unknown': those in which they wait
 %% for something that is not known. `missing': nodes that did not answer.
 
 -type deadlock() ::
@@ -109,10 +109,12 @@
         label => term(),
         initial_call => mfa(),
         proc_lib_initial_call => mfa(),
-        serves => served()
+        serves => served(),
+        takes => flame_prof_wait_receives:takes()
     }.
 
-%% `stack': of roots, of cycles and of a chain.
+%% `stack': of roots, of cycles and of a chain. `takes': the messages that the receive takes in
+%% which it waits.
 
 -type served() ::
     #{
@@ -124,16 +126,6 @@
     }.
 %% The message that a server has in work, by its stack.
 
--type part() ::
-    #{
-        engine := flame_prof_engine:name(),
-        engine_reason := binary(),
-        edges := [flame_prof_waits_graph:edge()],
-        counts := #{atom() => non_neg_integer()},
-        unknown := #{mfa() => pos_integer()}
-    }.
-%% What one node has seen in one look.
-
 -define(LOOKS, 11).
 -define(PAUSE_LEAST_MS, 50).
 -define(FOR_MOST_MS, 60000).
@@ -143,8 +135,6 @@
 -define(WIDTH, 8).
 -define(TOLD_MOST, 1000).
 -define(UNKNOWN_MOST, 10).
--define(TOLD, [status, stack, message_queue_len, memory, registered_name, label, initial_call,
-    proc_lib_initial_call]).
 %% What may be a deadlock is looked at again.
 -define(LOOKS_AT_CYCLES, 3).
 
@@ -282,7 +272,7 @@ ring(#{edges := Edges}) -> lists:sort([From || #{from := From} <- Edges]).
 
 %% Nodes that do not answer are told; without this one there is no look.
 parts(Nodes, #looking{options = #{engine := Engine}, ask = Ask}) ->
-    Answers = Ask([{Node, {?MODULE, part, [Engine]}} || Node <- Nodes]),
+    Answers = Ask([{Node, {flame_prof_waits_part, part, [Engine]}} || Node <- Nodes]),
     case lists:keyfind(node(), 1, Answers) of
         {_, {ok, {error, _} = Error}} ->
             Error;
@@ -308,7 +298,18 @@ resolved(Edges, Parts, #looking{ask = Ask}) ->
     Requests = [{Node, {lists, map, [fun erlang:whereis/1, Of]}} || {Node, Of} <- Asked, Of =/= []],
     Found = [{{Name, Node}, Pid} || {Node, {ok, Pids}} <- Ask(Requests),
         {Name, Pid} <- lists:zip(proplists:get_value(Node, Asked), Pids), is_pid(Pid)],
-    flame_prof_waits_graph:resolve(Edges, maps:from_list(Found)).
+    Held = [{Lock, Pid} || #{to := {lock, global, Name} = Lock} <- Edges, Pid <- holder(Name)],
+    flame_prof_waits_graph:resolve(Edges, maps:from_list(Found ++ Held)).
+
+%% By the table of this node's global_name_server, which any process may read. A lock of several
+%% processes, or of other nodes alone, is told by its name.
+holder(Name) ->
+    try ets:lookup(global_locks, Name) of
+        [{Name, _Requester, [{Pid, _Monitor}]}] when is_pid(Pid) -> [Pid];
+        _ -> []
+    catch
+        error:badarg -> []
+    end.
 
 %% What was found.
 
@@ -321,6 +322,7 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
     Chain = [chain(Pid, Graph, Edges) || #{process := Pid} <- [Options]],
     Pids = pids(Dead ++ Maybe ++ Roots ++ Chain),
     Told = told_by(lists:sublist(Pids, ?TOLD_MOST), Parts, State),
+    Counted = by_receives(Parts, State),
     Look = #{
         node => node(),
         engine => Engine,
@@ -333,8 +335,10 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
         roots => Roots,
         more_roots => More,
         processes => with_stacks(Told, Dead ++ Maybe ++ Roots ++ Chain),
-        counts => maps:from_list([{Node, Counts} || {Node, #{counts := Counts}} <- Parts]),
-        unknown => unknown([Unknown || {_, #{unknown := Unknown}} <- Parts]),
+        counts => maps:from_list([{Node, Counts} || {Node, Counts, _, _} <- Counted]),
+        receives => [{Site, Takes, Count}
+            || {{Site, Takes}, Count} <- most([Receives || {_, _, Receives, _} <- Counted])],
+        unknown => most([Unknown || {_, _, _, Unknown} <- Counted]),
         missing => Missing
     },
     case Chain of
@@ -440,7 +444,7 @@ with_stacks(Told, What) ->
     maps:map(
         fun
             (Pid, Process) when is_map_key(Pid, Main) -> Process;
-            (_, Process) -> maps:remove(stack, Process)
+            (_, Process) -> maps:without([stack, takes], Process)
         end,
         Told
     ).
@@ -453,123 +457,39 @@ main(What) ->
 %% Each by its node, with the engine that has looked there.
 told_by(Pids, Parts, #looking{ask = Ask}) ->
     Requests = [
-        {Node, {?MODULE, told, [Of, Engine]}}
+        {Node, {flame_prof_waits_part, told, [Of, Engine]}}
      || {Node, #{engine := Engine}} <- Parts,
         [_ | _] = Of <- [[Pid || Pid <- Pids, node(Pid) =:= Node]]
     ],
     lists:foldl(fun maps:merge/2, #{}, [Told || {_, {ok, Told}} <- Ask(Requests)]).
 
-unknown(Each) ->
+%% What is left of a part is told apart by the files of its modules.
+by_receives(Parts, #looking{ask = Ask}) ->
+    Requests = [{Node, {flame_prof_wait_learn, takes, [[Site || {_, _, _} = Site <- Sites]]}}
+        || {Node, #{unknown := Unknown}} <- Parts, [_ | _] = Sites <- [maps:keys(Unknown)]],
+    Takes = maps:from_list([{Node, Of} || {Node, {ok, Of}} <- Ask(Requests), is_map(Of)]),
+    [by_receives(Node, Part, maps:get(Node, Takes, #{})) || {Node, Part} <- Parts].
+
+by_receives(Node, #{counts := Counts, unknown := Unknown}, Takes) ->
+    maps:fold(
+        fun(Site, Count, {_, Now, Receives, Left}) ->
+            case maps:get(Site, Takes, unknown) of
+                unknown -> {Node, Now, Receives, Left#{Site => Count}};
+                any -> {Node, moved(Count, idle, Now), Receives, Left};
+                nothing -> {Node, moved(Count, timer, Now), Receives, Left};
+                Forms -> {Node, moved(Count, message, Now), Receives#{{Site, Forms} => Count}, Left}
+            end
+        end,
+        {Node, Counts#{message => 0}, #{}, #{}},
+        Unknown
+    ).
+
+moved(Count, Key, #{unknown := Unknown} = Counts) ->
+    maps:update_with(Key, fun(N) -> N + Count end, Count, Counts#{unknown := Unknown - Count}).
+
+most(Each) ->
     Sum = lists:foldl(
         fun(Sites, All) -> maps:merge_with(fun(_, A, B) -> A + B end, Sites, All) end, #{}, Each
     ),
     Ranked = lists:sort([{-Count, Site} || {Site, Count} <- maps:to_list(Sum)]),
     [{Site, -Count} || {Count, Site} <- lists:sublist(Ranked, ?UNKNOWN_MOST)].
-
-%% One node.
-
-%% @private What this node sees. With `auto', by the portable engine where the native one fails.
--spec part(auto | native | portable) -> {ok, part()} | {error, flame_prof:reason()}.
-part(Wanted) ->
-    case flame_prof_engine:choose(Wanted) of
-        {ok, #{engine := native} = Choice} -> native_or_not(Wanted, Choice, read());
-        {ok, Choice} ->
-            {ok, portable(Choice)};
-        %% To ask the processes needs no library.
-        {error, {library, _}} when Wanted =/= native ->
-            Why = <<"portable: the C library did not load">>,
-            {ok, portable(#{engine => portable, engine_reason => Why})};
-        {error, _} = Refusal ->
-            Refusal
-    end.
-
-read() ->
-    case flame_prof_wait_sites:ensure() of
-        ok -> flame_prof_nif:waits_look(flame_prof_waits_portable:own());
-        {error, _} = Error -> Error
-    end.
-
-portable(Choice) -> maps:merge(Choice, flame_prof_waits_portable:part()).
-
-native_or_not(_Wanted, Choice, {ok, Waits, Counts}) ->
-    {ok, native(Waits, Counts, Choice)};
-native_or_not(auto, Choice, {error, Error}) ->
-    Why = <<"portable: ", (not_read(Error))/binary>>,
-    {ok, portable(Choice#{engine := portable, engine_reason := Why})};
-native_or_not(native, _Choice, {error, Error}) ->
-    {error, {engine, #{engine => native, reason => not_read(Error), cause => Error}}}.
-
-not_read({wait_sites, Why}) ->
-    <<"where processes wait was not found: ", Why/binary>>;
-not_read(Error) ->
-    encoded(["the node's memory could not be looked at: ", io_lib:format("~0tp", [Error])]).
-
-native(Waits, Counts, Choice) ->
-    {Open, Known} = lists:partition(fun(Wait) -> element(2, Wait) =:= unknown end, Waits),
-    {Idle, Unknown} = lists:partition(
-        fun(Wait) -> flame_prof_waits_portable:is_idle(element(6, Wait)) end, Open
-    ),
-    Choice#{
-        edges => [edge(Wait) || Wait <- Known],
-        counts => Counts#{
-            idle => maps:get(idle, Counts, 0) + length(Idle),
-            unknown => length(Unknown)
-        },
-        unknown => sites(Unknown)
-    }.
-
-sites(Waits) ->
-    lists:foldl(
-        fun(Wait, Sites) ->
-            maps:update_with(element(6, Wait), fun(N) -> N + 1 end, 1, Sites)
-        end,
-        #{},
-        Waits
-    ).
-
-edge({Pid, {monitor, only}, Target, Ref, Tag, Site}) ->
-    edge({Pid, monitor_only, Target, Ref, Tag, Site});
-edge({Pid, How, Target, Ref, Tag, Site}) ->
-    #{from => Pid, to => to(Target, How), how => How, tag => Tag, ref => Ref, site => Site}.
-
-to(none, How) -> How;
-to({remote, Node, Number, Serial, Creation}, _How) -> pid(Node, Number, Serial, Creation);
-to(Resource, lock) when is_atom(Resource) -> {lock, global, Resource};
-to(Target, _How) -> Target.
-
-%% As the external term format has it.
-pid(Node, Number, Serial, Creation) ->
-    <<131, Name/binary>> = term_to_binary(Node),
-    binary_to_term(<<131, 88, Name/binary, Number:32, Serial:32, Creation:32>>).
-
-%% @private These processes of this node, as far as they live.
--spec told([pid()], flame_prof_engine:name()) -> #{pid() => told()}.
-told(Pids, native) ->
-    case flame_prof_pstack:processes(Pids) of
-        {ok, Look} ->
-            Found = maps:from_list([{Pid, maps:with(?TOLD, Seen)}
-                || {_, #{pid := Pid} = Seen} <- Look]),
-            served(flame_prof_nif:waits_served(Pids), Found);
-        {error, _} ->
-            flame_prof_waits_portable:told(Pids)
-    end;
-told(Pids, portable) ->
-    flame_prof_waits_portable:told(Pids).
-
-served({ok, Served}, Found) ->
-    lists:foldl(
-        fun({Pid, Kind, Tag, Ref, From, Module}, All) ->
-            case All of
-                #{Pid := Process} ->
-                    What = #{kind => Kind, tag => Tag, ref => Ref, from => From,
-                        module => Module},
-                    All#{Pid := Process#{serves => What}};
-                #{} ->
-                    All
-            end
-        end,
-        Found,
-        Served
-    );
-served({error, _}, Found) ->
-    Found.

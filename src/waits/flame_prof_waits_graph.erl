@@ -14,7 +14,7 @@
 
 -export_type([edge/0, target/0, vertex/0, how/0, tag/0, ref/0, graph/0, cycle/0, tree/0, seen/0]).
 
--type how() :: call | monitor | monitor_only | start | port | socket | timer | lock.
+-type how() :: call | monitor | monitor_only | named | start | port | socket | timer | lock.
 %% doc/waits.md says what each means.
 
 -type target() :: vertex() | port() | lock | port | socket | timer.
@@ -69,7 +69,7 @@
 %% When a look that had it has ended.
 
 -spec kinds() -> [how()].
-kinds() -> [call, monitor, monitor_only, start, port, socket, timer, lock].
+kinds() -> [call, monitor, monitor_only, named, start, port, socket, timer, lock].
 
 %% @doc Names are replaced by their processes.
 -spec resolve([edge()], #{{atom(), node()} => pid()}) -> [edge()].

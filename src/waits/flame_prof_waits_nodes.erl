@@ -34,7 +34,7 @@ answer({asked, Request}, Until) ->
     catch
         error:{erpc, timeout} -> {error, <<"no answer in time">>};
         error:{erpc, noconnection} -> {error, <<"the connection is gone">>};
-        error:{exception, undef, [{flame_prof_waits, _, _, _} | _]} ->
+        error:{exception, undef, [{flame_prof_waits_part, _, _, _} | _]} ->
             {error, <<"it has no flame_prof, or another version">>};
         _:Reason -> {error, flame_prof_error:exit_text(Reason)}
     end;

@@ -141,8 +141,9 @@ main_receives(timer) -> [interval_loop];
 main_receives(user) -> [server_loop];
 main_receives(dets) -> [open_file_loop2];
 main_receives(mnesia_tm) -> [doit_loop];
+main_receives(init) -> [loop, boot_loop];
 main_receives(Module) when Module =:= code_server; Module =:= disk_log;
-    Module =:= erl_prim_loader; Module =:= erts_trace_cleaner; Module =:= init;
+    Module =:= erl_prim_loader; Module =:= erts_trace_cleaner;
     Module =:= mnesia_late_loader; Module =:= mnesia_locker; Module =:= socket_registry -> [loop];
 main_receives(_) -> [].
 

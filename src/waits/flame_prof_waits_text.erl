@@ -12,6 +12,8 @@
 -define(CYCLE_EDGES, 12).
 -define(FRAMES, 8).
 -define(LABEL_CHARS, 60).
+%% Forms of messages of one receive.
+-define(FORMS, 8).
 %% Elements of a tuple that are drawn.
 -define(ARITY, 6).
 
@@ -24,6 +26,7 @@ format(Look) ->
         [["\n", Lines] || #{chain := Chain} <- [Look], Lines <- [chain(Chain, Look)], Lines =/= []],
         roots(Look),
         ["\n", [counts(Node, Counts, Look) || {Node, Counts} <- in_order(counts, Look)]],
+        receives(Look),
         unknown(Look),
         [[atom_to_binary(Node), " is not in this: ", Why, "\n"]
             || {Node, Why} <- in_order(missing, Look)],
@@ -115,6 +118,8 @@ alone(#{process := Pid, all := 0} = Chain, #{processes := Processes} = Look) ->
 alone(Chain, Look) ->
     doing(Chain, Look).
 
+is_idle(#{takes := any}) ->
+    true;
 is_idle(Told) ->
     case calls(Told) of
         [Site | _] -> flame_prof_waits_portable:is_idle(Site);
@@ -141,7 +146,7 @@ doing(#{process := Pid}, #{processes := Processes, counts := Counts}) ->
 not_asked(Node) ->
     io_lib:format("is on ~ts, which was not asked (nodes)", [Node]).
 
-waits_for(timer, _) -> "sleeps (timer:sleep/1)";
+waits_for(timer, _) -> "sleeps";
 waits_for(port, Port) when is_port(Port) -> ["waits for ", port(Port)];
 waits_for(port, _) -> "waits for a port";
 waits_for(socket, _) -> "waits for a socket";
@@ -152,16 +157,34 @@ does(#{status := running} = Told) -> in("runs", Told);
 does(#{status := runnable} = Told) -> in("is ready to run", Told);
 does(#{status := garbage_collecting} = Told) -> in("collects garbage", Told);
 does(#{status := waiting} = Told) ->
-    case calls(Told) of
-        [Site | _] ->
-            case flame_prof_waits_portable:is_idle(Site) of
-                true -> "waits for its next message: others answer for it, or have just done so";
-                false -> ["waits in ", mfa(Site), ", for what is not known"]
-            end;
-        [] ->
-            "waits, for what is not known"
+    case {is_idle(Told), Told, calls(Told)} of
+        {true, _, _} -> "waits for its next message: others answer for it, or have just done so";
+        {_, #{takes := Takes}, [Site | _]} -> ["waits in ", mfa(Site), takes(Takes)];
+        {_, _, [Site | _]} -> ["waits in ", mfa(Site), takes(unknown)];
+        {_, _, []} -> ["waits", takes(unknown)]
     end;
 does(#{status := Status}) -> ["is ", atom_to_list(Status)].
+
+takes(nothing) -> ", for a time to pass";
+takes(#{forms := Forms}) -> [", for a message ", forms(Forms)];
+takes(unknown) -> ", for what is not known".
+
+%% `{get,_}, stop or another one'; the forms with an atom first.
+forms(Forms) ->
+    {Any, Told} = lists:partition(fun(Form) -> Form =:= any end, Forms),
+    {Tagged, Bare} = lists:partition(fun is_tagged/1, Told),
+    Texts = [tag(Form) || Form <- Tagged ++ Bare] ++ ["another one" || Any =/= [], Told =/= []] ++
+        ["that its guards and values take" || Told =:= []],
+    Shown = lists:sublist(Texts, ?FORMS),
+    Last = ["one of " ++ integer_to_list(length(Texts) - ?FORMS) ++ " more forms"
+        || length(Texts) > ?FORMS],
+    either(Shown ++ Last).
+
+either([One]) -> One;
+either(Several) -> [lists:join(", ", lists:droplast(Several)), " or ", lists:last(Several)].
+
+is_tagged({tuple, any, _}) -> false;
+is_tagged(_) -> true.
 
 in(What, Told) ->
     case calls(Told) of
@@ -200,13 +223,16 @@ suspect(#{edges := Edges} = Held, Look) ->
 
 uncertain(Edges) ->
     Hows = [How || #{how := How} <- Edges],
-    case {lists:member(monitor, Hows), [E || #{ref := none, how := call} = E <- Edges]} of
+    ByHand = lists:member(monitor, Hows) orelse lists:member(named, Hows),
+    case {ByHand, [E || #{ref := none, how := call} = E <- Edges]} of
         {true, _} -> "a receive of the program's own may take other messages";
         {_, [_ | _]} -> "whether two looks saw the same calls is not known";
         _ -> "a server may have given a request on, and another process may answer"
     end.
 
 %% `: call {get,_}, for 3.2 s or more'
+what(#{how := lock, to := {lock, _, _}} = Edge) ->
+    what(Edge#{to := lock, tag := unknown});
 what(#{how := How} = Edge) ->
     Tag = maps:get(tag, Edge),
     [
@@ -235,6 +261,7 @@ is_of_otp(_) ->
 
 how(call) -> "call";
 how(How) when How =:= monitor; How =:= monitor_only -> "monitor";
+how(named) -> "a message with its pid";
 how(start) -> "start of it";
 how(lock) -> "global lock";
 how(How) -> atom_to_list(How).
@@ -337,12 +364,13 @@ indent(Level) -> lists:duplicate(2 * Level, $\s).
 
 counts(Node, Counts, #{node := Own}) ->
     Lines = [
-        {sum([call, monitor, monitor_only, start], Counts), "waiting for another process"},
+        {sum([call, monitor, monitor_only, named, start], Counts), "waiting for another process"},
         {sum([lock], Counts), "waiting for a global lock"},
-        {sum([idle], Counts), "idle: servers without a message"},
-        {sum([timer], Counts), "asleep (timer:sleep/1)"},
+        {sum([idle], Counts), "idle: they take any message, and have none"},
+        {sum([timer], Counts), "asleep, as in timer:sleep/1"},
         {sum([port], Counts), "waiting for a port, as of a TCP connection"},
         {sum([socket], Counts), "waiting for a socket"},
+        {sum([message], Counts), "waiting for a message of a certain form"},
         {sum([unknown], Counts), "waiting in a receive, for what is not known"},
         {sum([moved], Counts), "left out: changed while they were read"},
         {sum([unreadable], Counts), "left out: could not be read"},
@@ -357,6 +385,13 @@ counts(Node, Counts, #{node := Own}) ->
     ].
 
 sum(Keys, Counts) -> lists:sum([maps:get(Key, Counts, 0) || Key <- Keys]).
+
+receives(#{receives := Receives}) ->
+    [
+        ["Receives for messages of a certain form\n" || Receives =/= []],
+        [[flame_prof_text:right(grouped(N), 9), " ", mfa(Site), ": ", forms(Forms), "\n"]
+            || {Site, #{forms := Forms}, N} <- Receives]
+    ].
 
 unknown(#{unknown := []}) ->
     [];
@@ -421,9 +456,13 @@ port(Port) ->
 %% @doc `get', `{get,_,_}', `_'.
 -spec tag(flame_prof_waits_graph:tag()) -> unicode:chardata().
 tag({atom, Atom}) -> visible(io_lib:format("~tw", [Atom]));
-tag({tuple, Atom, Arity}) when Arity > ?ARITY -> [${, tag({atom, Atom}), ",_,...}"];
-tag({tuple, Atom, Arity}) -> [${, tag({atom, Atom}), lists:duplicate(Arity - 1, ",_"), $}];
+tag({tuple, _, 0}) -> "{}";
+tag({tuple, Atom, Arity}) when Arity > ?ARITY -> [${, first_of(Atom), ",_,...}"];
+tag({tuple, Atom, Arity}) -> [${, first_of(Atom), lists:duplicate(Arity - 1, ",_"), $}];
 tag(_) -> "_".
+
+first_of(any) -> "_";
+first_of(Atom) -> tag({atom, Atom}).
 
 %% JSON.
 
@@ -439,6 +478,8 @@ json(#{edges := Edges, deadlocks := Dead, suspects := Maybe, roots := Roots} = L
         roots => [json_node(Root) || Root <- Roots],
         processes => maps:from_list([{text(pid(Pid)), json_told(Told)}
             || {Pid, Told} <- maps:to_list(maps:get(processes, Look))]),
+        receives => [#{function => text(mfa(Site)), takes => json_takes(Takes), processes => N}
+            || {Site, Takes, N} <- maps:get(receives, Look)],
         unknown => [#{function => text(mfa(Site)), processes => N}
             || {Site, N} <- maps:get(unknown, Look)]
     }).
@@ -483,11 +524,16 @@ target({Name, Node}) -> text([atom_to_binary(Node), "/", atom_to_binary(Name)]);
 target(Port) when is_port(Port) -> text(port(Port));
 target(Word) -> Word.
 
+json_takes(#{forms := Forms}) -> [text(tag(Form)) || Form <- Forms];
+json_takes(unknown) -> undefined;
+json_takes(Word) -> Word.
+
 json_told(Told) ->
     maps:map(
         fun
             (stack, Stack) -> [text(Line) || Line <- flame_prof_pstack:lines(#{stack => Stack})];
             (label, Label) -> text(label(Label));
+            (takes, Takes) -> json_takes(Takes);
             (Key, Call) when Key =:= initial_call; Key =:= proc_lib_initial_call ->
                 text(mfa(Call));
             (serves, #{tag := Tag, ref := Ref, from := From} = Served) ->

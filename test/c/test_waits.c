@@ -12,7 +12,7 @@
 #define TERMS_BYTES (1u << 16)
 #define PROCESSES 64u
 
-enum { CALL, LOOP, SLEEP, CALLER, SERVER, BY_HAND, FUNCTIONS };
+enum { CALL, LOOP, SLEEP, CALLER, SERVER, BY_HAND, READ, ONLY, SOME, FUNCTIONS };
 
 struct bench {
     struct fake_vm vm;
@@ -91,7 +91,9 @@ static void create(unsigned otp)
             {at(CALL), FP_SITE_call, 1},     {at(LOOP), FP_SITE_loop, 0},
             {at(SLEEP), FP_SITE_timer, 0},   {at(CALLER), FP_SITE_request, 2},
             {at(SERVER), FP_SITE_serves, 0}, {at(SERVER), FP_SITE_from, 1},
-            {at(SERVER), FP_SITE_module, 2},
+            {at(SERVER), FP_SITE_module, 2}, {at(READ), FP_SITE_read, 0},
+            {at(ONLY), FP_SITE_read, 0},     {at(ONLY), FP_SITE_only, 1},
+            {at(SOME), FP_SITE_read, 0},     {at(SOME), FP_SITE_some, 0},
         };
 
         CHECK_INT(fp_sites_create(&b.sites, &b.vm.memory.reader, &b.vm.code, row,
@@ -261,6 +263,51 @@ static void a_receive_by_hand_needs_exactly_one_monitor(void)
     CHECK_INT(look(), 0);
     CHECK_INT(wait_of(2)->how, FP_WAIT_unknown);
     CHECK_INT(b.counts.unknown, 1);
+    destroy();
+}
+
+static enum fp_wait_how how_at(uint32_t n, int function, uint64_t second_slot)
+{
+    const uint64_t stack[] = {FAKE_NIL, second_slot, FAKE_SMALL(4), at(CALLER)};
+
+    spawn_at(n, function);
+    fake_set_stack(&b.vm, n, stack, sizeof stack / sizeof *stack);
+    set_monitors(n, monitor_of(n, 7));
+    CHECK_INT(look(), 0);
+    return wait_of(n)->how;
+}
+
+static void a_receive_that_was_read_tells_by_its_slot(void)
+{
+    struct fp_ref own = ref_of(2), other = ref_of(9);
+    const struct fp_wait *wait;
+
+    create(25);
+    CHECK_INT(how_at(2, ONLY, fake_ref(&b.heap, &own)), FP_WAIT_monitor_only);
+    wait = wait_of(2);
+    CHECK(wait->target.word == fake_pid(&b.vm.layout, 7));
+    CHECK(wait->has_ref && fp_ref_is_equal(&wait->ref, &own));
+    /* No monitor, and no term that somebody has. */
+    CHECK_INT(how_at(3, ONLY, fake_ref(&b.heap, &other)), FP_WAIT_unknown);
+    CHECK_INT(how_at(4, ONLY, FAKE_SMALL(7)), FP_WAIT_unknown);
+    CHECK_INT(how_at(5, ONLY, fake_pid(&b.vm.layout, 7)), FP_WAIT_named);
+    CHECK(wait_of(5)->target.word == fake_pid(&b.vm.layout, 7) && !wait_of(5)->has_ref);
+    spawn_at(6, ONLY);
+    CHECK_INT(how_at(6, ONLY, b.pid[6]), FP_WAIT_unknown);
+    CHECK_INT(how_at(7, ONLY, FAKE_PORT(3)), FP_WAIT_port);
+    CHECK(wait_of(7)->target.word == FAKE_PORT(3));
+    destroy();
+}
+
+/* The same frame, with a live monitor in it: what the code says decides. */
+static void a_receive_that_compares_no_slot_has_no_monitor(void)
+{
+    struct fp_ref ref[3] = {ref_of(2), ref_of(3), ref_of(4)};
+
+    create(29);
+    CHECK_INT(how_at(2, BY_HAND, fake_ref(&b.heap, &ref[0])), FP_WAIT_monitor);
+    CHECK_INT(how_at(3, READ, fake_ref(&b.heap, &ref[1])), FP_WAIT_unknown);
+    CHECK_INT(how_at(4, SOME, fake_ref(&b.heap, &ref[2])), FP_WAIT_monitor);
     destroy();
 }
 
@@ -444,6 +491,8 @@ int main(int argc, char **argv)
     RUN(who_is_being_spawned_waits_for_nobody);
     RUN(a_call_without_its_monitor_has_no_target);
     RUN(a_receive_by_hand_needs_exactly_one_monitor);
+    RUN(a_receive_that_was_read_tells_by_its_slot);
+    RUN(a_receive_that_compares_no_slot_has_no_monitor);
     RUN(who_moves_meanwhile_is_left_out);
     RUN(other_code_at_a_site_is_no_site);
     RUN(code_that_is_loaded_meanwhile_is_told);

@@ -79,13 +79,20 @@ until(Look) ->
 %% The wait of one process, once it waits.
 wait_of(Pid) ->
     until(fun() ->
-        {ok, Waits, _} = flame_prof_nif:waits_look([]),
+        {ok, Waits, _} = looked([]),
         lists:keyfind(Pid, 1, Waits)
     end).
 
+%% Without the address of each.
+looked(Excluded) ->
+    case flame_prof_nif:waits_look(Excluded) of
+        {ok, Waits, Counts} -> {ok, [erlang:delete_element(7, Wait) || Wait <- Waits], Counts};
+        {error, _} = Error -> Error
+    end.
+
 waits_until(Pid, Is) ->
     until(fun() ->
-        {ok, Waits, _} = flame_prof_nif:waits_look([]),
+        {ok, Waits, _} = looked([]),
         case lists:keyfind(Pid, 1, Waits) of
             false -> false;
             Wait -> Is(Wait) andalso Wait
@@ -120,7 +127,7 @@ got(Server) ->
 
 roles() ->
     {_, true, Sites} = flame_prof_nif:wait_sites(),
-    lists:usort([{Mfa, Role} || {Mfa, Roles} <- Sites, {Role, _} <- Roles]).
+    lists:usort([{Mfa, Role} || {Mfa, Roles, _, _} <- Sites, {Role, _} <- Roles]).
 
 %%% ------------------------------------------------------------------ sites --
 
@@ -163,7 +170,7 @@ the_sites_that_this_release_has_are_found(_Config) ->
         [{Mfa, R} || {Mfa, R} <- Roles, Mfa =/= none])),
     {_, _, Sites} = flame_prof_nif:wait_sites(),
     %% With and without time-out.
-    ?assertEqual(2, length([x || {{gen, do_call, 4}, _} <- Sites])).
+    ?assertEqual(2, length([x || {{gen, do_call, 4}, _, _, _} <- Sites])).
 
 probes_leave_nothing(_Config) ->
     Now = fun() -> processes() ++ erlang:ports() ++ registered() end,
@@ -280,7 +287,7 @@ sleepers_starters_ports_and_locks_are_told(_Config) ->
     ok = gen_tcp:close(Listening).
 
 idle_servers_are_counted_and_not_told(_Config) ->
-    {ok, _, #{idle := Before}} = flame_prof_nif:waits_look([]),
+    {ok, _, #{idle := Before}} = looked([]),
     Servers =
         [start(gen_server, {idle, []}) || _ <- lists:seq(1, 100)] ++
             [start(gen_server, {idle, [60000]}) || _ <- lists:seq(1, 100)] ++
@@ -289,7 +296,7 @@ idle_servers_are_counted_and_not_told(_Config) ->
             [start(gen_statem, {idle, [d, hibernate]}) || _ <- lists:seq(1, 100)] ++
             [element(2, {ok, _} = gen_event:start_link()) || _ <- lists:seq(1, 100)],
     {Waits, Idle} = until(fun() ->
-        {ok, W, #{idle := N}} = flame_prof_nif:waits_look([]),
+        {ok, W, #{idle := N}} = looked([]),
         N >= Before + length(Servers) andalso {W, N}
     end),
     ?assert(Idle >= Before + length(Servers)),
@@ -469,7 +476,7 @@ edges_beside_a_storm_are_those_of_the_callees(_Config) ->
 %% had time to note it.
 read_edges(Wanted, _, _, {Edges, _, _} = Sum) when Edges >= Wanted -> Sum;
 read_edges(Wanted, Ours, Table, {Edges, Moved, Wrong}) ->
-    {ok, Waits, #{moved := M}} = flame_prof_nif:waits_look([self()]),
+    {ok, Waits, #{moved := M}} = looked([self()]),
     Told = [W || {Pid, call, _, _, _, _} = W <- Waits, sets:is_element(Pid, Ours)],
     Bad = [
         W
@@ -553,7 +560,7 @@ nearly_all_callers_of_gen_are_named(_Config) ->
     ],
     Noise = [spawn_link(fun() -> noise(N) end) || N <- lists:seq(1, 4)],
     {ok, Waits, Counts} = until(fun() ->
-        {ok, W, _} = Answer = flame_prof_nif:waits_look([]),
+        {ok, W, _} = Answer = looked([]),
         length([x || {_, call, S, _, _, _} <- W, S =:= Server]) > 9000 andalso Answer
     end),
     Named = length([x || {_, call, S, {_, _, _}, {tuple, get, 2}, _} <- Waits, S =:= Server]),

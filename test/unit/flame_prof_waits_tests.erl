@@ -8,7 +8,7 @@
 look(Options, Nodes, Told) ->
     Counter = counters:new(1, []),
     Ask = fun(Requests) ->
-        [counters:add(Counter, 1, 1) || {_, {flame_prof_waits, part, _}} <- Requests, _ <- [x]],
+        [counters:add(Counter, 1, 1) || {_, {flame_prof_waits_part, part, _}} <- Requests],
         Number = counters:get(Counter, 1) div max(1, map_size(Nodes)),
         [{Node, answer(Request, maps:get(Node, Nodes), max(1, Number), Told)}
             || {Node, Request} <- Requests]
@@ -18,14 +18,16 @@ look(Options, Nodes, Told) ->
 
 answer(_, {error, _} = Error, _, _) ->
     Error;
-answer({flame_prof_waits, part, _}, Parts, Number, _) ->
+answer({flame_prof_waits_part, part, _}, Parts, Number, _) ->
     {ok, {ok, lists:nth(min(Number, length(Parts)), Parts)}};
-answer({flame_prof_waits, told, [Pids, _]}, _, _, Told) ->
+answer({flame_prof_waits_part, told, [Pids, _]}, _, _, Told) ->
     {ok, maps:with(Pids, Told)};
 %% By default each server has its requests.
 answer({flame_prof_waits_proof, proven, [Edges]}, _, _, Told) ->
     Proven = maps:get(proven, Told, fun(_) -> true end),
     {ok, [flame_prof_waits_graph:identity(Edge) || Edge <- Edges, Proven(Edge)]};
+answer({flame_prof_wait_learn, takes, [Sites]}, _, _, Told) ->
+    {ok, maps:with(Sites, maps:get(takes, Told, #{}))};
 answer({lists, map, [Whereis, Names]}, _, _, _) ->
     {ok, [Whereis(Name) || Name <- Names]}.
 
@@ -340,7 +342,7 @@ a_page_is_as_written_here_test() ->
         "\n"
         "Of 100 processes" ++ Node ++ "\n"
         "       30 waiting for another process\n"
-        "       60 idle: servers without a message\n"
+        "       60 idle: they take any message, and have none\n"
         "        2 waiting in a receive, for what is not known\n"
         "        1 left out: changed while they were read\n"
         "Receives for what is not known\n"
