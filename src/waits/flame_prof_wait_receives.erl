@@ -46,6 +46,8 @@
 -define(GET_LIST, 65).
 -define(GET_TUPLE_ELEMENT, 66).
 -define(IS_TAGGED_TUPLE, 159).
+-define(GET_HD, 162).
+-define(GET_TL, 163).
 %% label, line, executable_line, debug_line, test_heap, recv_marker_*.
 -define(IS_MUTE(Op),
     (Op =:= ?LABEL orelse Op =:= 153 orelse Op =:= 183 orelse Op =:= 184 orelse Op =:= 16 orelse
@@ -65,7 +67,7 @@
     (Op >= 9 andalso Op =< 11 orelse Op =:= 69 orelse Op >= 116 andalso Op =< 121
         orelse Op =:= 124 orelse Op =:= 125 orelse Op =:= 131 orelse Op =:= 132 orelse
         Op >= 138 andalso Op =< 143 orelse Op =:= 152 orelse Op =:= 158 orelse
-        Op >= 162 andalso Op =< 170 orelse Op =:= 172 orelse Op =:= 182 orelse Op =:= 185 orelse
+        Op >= 164 andalso Op =< 170 orelse Op =:= 172 orelse Op =:= 182 orelse Op =:= 185 orelse
         Op =:= 187 orelse Op =:= 188)
 ).
 
@@ -191,6 +193,10 @@ step(?GET_TUPLE_ELEMENT, [A, {u, N}, To], Way, Code) ->
 step(?GET_LIST, [A, Head, Tail], Way, Code) ->
     List = value(A, Way, Code),
     [put(Tail, element_of(List, tail), put(Head, element_of(List, head), next(Way)))];
+step(?GET_HD, [A, To], Way, Code) ->
+    [put(To, element_of(value(A, Way, Code), head), next(Way))];
+step(?GET_TL, [A, To], Way, Code) ->
+    [put(To, element_of(value(A, Way, Code), tail), next(Way))];
 step(?MOVE, [A, To], Way, Code) ->
     [put(To, value(A, Way, Code), next(Way))];
 step(Op, [Else | _], Way, Code) when ?IS_TEST(Op) ->
