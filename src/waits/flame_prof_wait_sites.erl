@@ -129,9 +129,9 @@ set(Set, Rows, Mark) ->
         {error, Error} -> refused(text("the library refuses the sites: ~tp", [Error]))
     end.
 
-%% @doc Learns the receives of the program's own in which processes wait. `again': a look has to be
-%% made once more, from ensure/0 on, as there is more to know, or other code.
--spec learn([flame_prof_nif:wait()]) -> known | again.
+%% @doc Learns the receives of the program's own in which processes wait. `more': a look tells more
+%% when it is made once more. `changed': it has to be, from ensure/0 on, as there is other code.
+-spec learn([flame_prof_nif:wait()]) -> known | more | changed.
 learn(Waits) ->
     case known() of
         {{found, Try, Probed, Learned}, Sites} ->
@@ -139,24 +139,26 @@ learn(Waits) ->
             Modules = modules_of(FromFiles),
             case version(Modules) of
                 Learned -> learn(new(Waits, Sites), Modules, Sites, {found, Try, Probed, Learned});
-                _ -> again
+                _ -> changed
             end;
         _ ->
-            again
+            changed
     end.
 
 learn([], _Modules, _Sites, _Mark) ->
     known;
 learn(New, Modules, Sites, {found, Try, Probed, _}) ->
     %% Before the files are read: a module that is loaded meanwhile is another one then.
-    Learned = version(Modules ++ [Module || {_, {Module, _, _}} <- New]),
+    Versions = versions(Modules ++ [Module || {_, {Module, _, _}} <- New]),
     Takes = flame_prof_wait_learn:takes(lists:usort([Mfa || {_, Mfa} <- New])),
     case flame_prof_wait_learn:rows(New, Takes) of
         [] ->
             known;
         Rows ->
+            Read = Modules ++ [Module || {Module, _, _} <- maps:keys(Takes)],
+            Learned = version_of([Of || {Module, _} = Of <- Versions, lists:member(Module, Read)]),
             case learned(rows_of(Sites) ++ Rows, {found, Try, Probed, Learned}) of
-                ok -> again;
+                ok -> more;
                 {error, _} -> known
             end
     end.
@@ -204,9 +206,12 @@ second() -> erlang:monotonic_time(second) band (1 bsl ?SECOND_BITS - 1).
 
 %% Of the code as it is loaded: which modules, which versions; and, as one that is loaded
 %% again has new addresses, whether there is old code.
-version(Modules) ->
-    Versions = [{M, flame_prof_wait_learn:version(M)} || M <- lists:usort(Modules),
-        erlang:module_loaded(M)],
+version(Modules) -> version_of(versions(Modules)).
+
+versions(Modules) ->
+    [{M, flame_prof_wait_learn:version(M)} || M <- lists:usort(Modules), erlang:module_loaded(M)].
+
+version_of(Versions) ->
     <<Version:?VERSION_BITS, _/bits>> = erlang:md5(term_to_binary(Versions)),
     Version.
 

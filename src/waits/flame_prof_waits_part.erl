@@ -47,8 +47,9 @@ read(Left) ->
 read(Left, {ok, Waits, _} = Read) ->
     case flame_prof_wait_sites:learn(Waits) of
         known -> Read;
-        again when Left > 0 -> read(Left - 1);
-        again -> {error, torn}
+        _ when Left > 0 -> read(Left - 1);
+        more -> Read;
+        changed -> {error, torn}
     end;
 read(_Left, Error) ->
     Error.
