@@ -66,7 +66,7 @@ served(Kind, Request, From, {Address, Mfa, Slots}) ->
             [{Address, queue, Queue}, Module];
         gen_event ->
             [{Address, event, Alone}, Module];
-        gen_server ->
+        Fork when Fork =:= gen_server; Fork =:= gen_server2; Fork =:= p1_server ->
             Whole = {Address, message, equal(envelope(Kind, Request), Slots)},
             [Module | in_work(Kind, Address, Alone, Whole, equal(From, Slots))];
         _ ->

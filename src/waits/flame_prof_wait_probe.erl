@@ -6,6 +6,7 @@
 -module(flame_prof_wait_probe).
 
 -export([callers/0, idles/0, sleepers/0, starters/0, busy/0, helper/1, child/1, attempt/1]).
+-export([forks/0]).
 %% Callbacks of gen_server, gen_statem, gen_event.
 -export([init/1, callback_mode/0, handle_call/3, handle_cast/2, handle_info/2, handle_event/4]).
 -export([handle_event/2, terminate/2, code_change/3]).
@@ -63,7 +64,16 @@ callers() ->
         end},
         {elixir_await, [pid], fun(S, R) -> elixir_await(S, R, infinity) end},
         {elixir_await_t, [pid], fun(S, R) -> elixir_await(S, R, ?MINUTE) end}
-    ].
+    ] ++
+        [{Fork, [pid, name], fun(S, R) -> Fork:call(S, R, infinity) end} || Fork <- loaded_forks()] ++
+        [{Fork, [pid, name], fun(S, R) -> Fork:call(S, R) end} || Fork <- loaded_forks()].
+
+%% @doc Copies of gen_server that others have made, with the same calls and callbacks: RabbitMQ's
+%% and ejabberd's.
+-spec forks() -> [module()].
+forks() -> [gen_server2, p1_server].
+
+loaded_forks() -> [Fork || Fork <- forks(), erlang:module_loaded(Fork)].
 
 %% Modules that the node has not loaded are not loaded for this.
 elixir(Module, Function, Args) ->
@@ -104,10 +114,13 @@ idles() ->
         {[none, erlang], fun(_) ->
             spawn_link(fun() -> erlang:hibernate(?MODULE, child, [x]) end)
         end}
-    ].
+    ] ++
+        [{[Fork], fun(_) -> server(Fork, {idle, Options}) end} || Fork <- loaded_forks(),
+            Options <- [[], [?MINUTE]]].
 
 server(Behaviour, Args) ->
-    {ok, Pid} = Behaviour:start_link(?MODULE, {Behaviour, Args}, []),
+    Kind = case lists:member(Behaviour, forks()) of true -> gen_server; false -> Behaviour end,
+    {ok, Pid} = Behaviour:start_link(?MODULE, {Kind, Args}, []),
     Pid.
 
 -spec sleepers() -> [{mfa(), fun(() -> term())}].
@@ -171,6 +184,13 @@ busy() ->
             ok = gen_event:notify(Pid, R),
             {Pid, none}
         end}
+    ] ++ lists:append([busy(Fork) || Fork <- loaded_forks()]).
+
+busy(Fork) ->
+    [
+        {call, fun(D, R) -> called(server(Fork, {busy, D}), Fork, R) end},
+        {cast, fun(D, R) -> cast(server(Fork, {busy, D}), Fork, R) end},
+        {info, fun(D, R) -> sent(server(Fork, {busy, D}), R) end}
     ].
 
 called(Server, Module, Request) ->

@@ -61,7 +61,9 @@
     global,
     prim_inet,
     'Elixir.GenServer',
-    'Elixir.Task'
+    'Elixir.Task',
+    gen_server2,
+    p1_server
 ]).
 
 %% @doc The sites are known to the library, now if they were not.
