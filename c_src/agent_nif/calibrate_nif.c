@@ -141,6 +141,7 @@ static int get_input(ErlNifEnv *env, ERL_NIF_TERM map, struct calibration *calib
         input->probes = FP_PROBES_MAX;
     if (!fp_map_get_u32(env, map, "otp", &input->otp) ||
         !fp_map_get_u32(env, map, "process_limit", &input->process_limit) ||
+        !fp_map_get_u32(env, map, "port_limit", &input->port_limit) ||
         !fp_map_get_u32(env, map, "atom_limit", &input->atom_limit) ||
         !fp_map_get_u32(env, map, "process_size", &input->process_size) ||
         !fp_map_get(env, map, "allow_unlisted", &unlisted) ||

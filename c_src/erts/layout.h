@@ -151,6 +151,7 @@ struct fp_layout {
     uint16_t snapshot_size;      /* bytes of the structure that are read */
     uint64_t process_table;      /* address of the array of process pointers */
     uint32_t process_limit;      /* its length */
+    uint32_t port_limit;         /* that of the ports' array; 0: not known */
     uint64_t atom_segments;      /* address of the atom index's segment table */
     uint64_t atom_entries;       /* address of its u32 number of entries */
     const char *queue_refusal;   /* why mailboxes cannot be read; NULL: they can */
@@ -210,6 +211,7 @@ struct fp_known_atom {
 struct fp_solve_input {
     unsigned otp;
     uint32_t process_limit, atom_limit;
+    uint32_t port_limit;   /* 0: not known */
     uint32_t process_size; /* memory of a bare process less 8 x its words */
     struct fp_probe *probe;
     size_t probes;

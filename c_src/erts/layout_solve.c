@@ -473,6 +473,8 @@ static int choose_release(struct solver *s)
     s->layout->release.otp = (uint16_t)s->input->otp;
     s->layout->release.tested = s->listed && release->tested;
     s->layout->process_limit = table_length(s->input->process_limit);
+    if (s->input->port_limit > 0)
+        s->layout->port_limit = table_length(s->input->port_limit);
     if (s->listed && release->process_size != s->input->process_size)
         return refuse(s, FP_ELAYOUT, "process_size", "is %u, but the table for OTP %u says %u",
                       s->input->process_size, s->input->otp, release->process_size);

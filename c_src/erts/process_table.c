@@ -16,14 +16,14 @@ uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid)
     return (uint32_t)(pid >> 4) & (layout->process_limit - 1);
 }
 
-/* The counter value that the pid was made from. */
-static uint64_t pid_data(const struct fp_layout *layout, uint64_t pid)
+/* The counter value that the id of a process or port was made from; `limit`: the table's length. */
+static uint64_t id_data(const struct fp_layout *layout, uint64_t id, uint32_t limit)
 {
-    uint64_t mask = layout->process_limit - 1, word = pid >> 4;
-    uint64_t lines = layout->process_limit >> SLOTS_PER_LINE_SHIFT; /* a power of two */
+    uint64_t mask = limit - 1, word = id >> 4;
+    uint64_t lines = limit >> SLOTS_PER_LINE_SHIFT; /* a power of two */
 
     if (layout->release.pid_form == FP_PID_SLOT_HIGH)
-        return (uint32_t)pid >> 4;
+        return (uint32_t)id >> 4;
     return (word & ~mask) | ((word >> SLOTS_PER_LINE_SHIFT) & (lines - 1)) |
            (word & ((1u << SLOTS_PER_LINE_SHIFT) - 1)) * lines;
 }
@@ -31,11 +31,19 @@ static uint64_t pid_data(const struct fp_layout *layout, uint64_t pid)
 void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
                     uint32_t *serial)
 {
-    uint64_t data = pid_data(layout, pid);
+    uint64_t data = id_data(layout, pid, layout->process_limit);
     unsigned bits = layout->release.pid_number_bits;
 
     *number = (uint32_t)(data & ((UINT64_C(1) << bits) - 1));
     *serial = (uint32_t)(data >> bits);
+}
+
+int fp_port_number(const struct fp_layout *layout, uint64_t port, uint64_t *number)
+{
+    if (layout->port_limit == 0 && layout->release.pid_form != FP_PID_SLOT_HIGH)
+        return FP_ENOENT;
+    *number = id_data(layout, port, layout->port_limit);
+    return 0;
 }
 
 int fp_process_is_of_slot(const struct fp_layout *layout, uint64_t id, uint32_t state,

@@ -9,6 +9,10 @@ uint32_t fp_pid_slot(const struct fp_layout *layout, uint64_t pid);
 void fp_pid_numbers(const struct fp_layout *layout, uint64_t pid, uint32_t *number,
                     uint32_t *serial);
 
+/* The number of a port term as printed in #Port<0.Number>. 0; FP_ENOENT: the table's length is not
+ * known. */
+int fp_port_number(const struct fp_layout *layout, uint64_t port, uint64_t *number);
+
 /* A slot's word may point to a freed structure, or to the VM's marker: a process is what is alive
  * and has an id of this slot. `id` and `state` are the structure's. */
 int fp_process_is_of_slot(const struct fp_layout *layout, uint64_t id, uint32_t state,

@@ -81,8 +81,8 @@ static void set_target(const struct fp_layout *layout, const struct fp_wait *wai
     } else if (wait->how == FP_WAIT_socket) {
         work->waits = FP_WORK_SOCKET;
     } else if (target->kind == FP_TERM_PORT) {
-        work->waits = FP_WORK_PORT;
-        work->target.word = target->word >> 4; /* erl_term.h _TAG_IMMED1_SIZE */
+        if (fp_port_number(layout, target->word, &work->target.word) == 0)
+            work->waits = FP_WORK_PORT;
     } else if (target->kind == FP_TERM_PID) {
         work->waits = FP_WORK_PROCESS;
         fp_pid_numbers(layout, target->word, &work->target.pid[0], &work->target.pid[1]);

@@ -144,6 +144,7 @@ solve(Ref, AllowUnlisted) ->
         compare(?COMPARE_ATTEMPTS, Ref, #{
             otp => list_to_integer(erlang:system_info(otp_release)),
             process_limit => erlang:system_info(process_limit),
+            port_limit => erlang:system_info(port_limit),
             atom_limit => erlang:system_info(atom_limit),
             process_size => Size,
             allow_unlisted => AllowUnlisted,

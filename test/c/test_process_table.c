@@ -21,6 +21,24 @@ static void expect(const struct fp_layout *layout, uint64_t pid, uint32_t slot, 
     CHECK_INT(got_serial, serial);
 }
 
+/* A listening port of a RabbitMQ on 25; the same counter in a table of 65,536 ports of 29, which is
+ * of 8,192 lines: 29 is in line 29, its first place. */
+static void ports_are_told_by_the_number_that_is_printed(void)
+{
+    struct fp_layout layout = layout_of(25, 262144);
+    uint64_t number = 0;
+
+    CHECK_INT(fp_port_number(&layout, UINT64_C(62277025821) << 4 | 7, &number), 0);
+    CHECK_INT(number, 29);
+    layout = layout_of(29, 262144);
+    CHECK_INT(fp_port_number(&layout, UINT64_C(232) << 4 | 7, &number), FP_ENOENT);
+    layout.port_limit = 65536;
+    CHECK_INT(fp_port_number(&layout, UINT64_C(232) << 4 | 7, &number), 0);
+    CHECK_INT(number, 29);
+    CHECK_INT(fp_port_number(&layout, UINT64_C(0x10019) << 4 | 7, &number), 0);
+    CHECK_INT(number, 0x10000 + 8192 + 3);
+}
+
 /* <0.0.0> is init; 262,144 slots are 32,768 lines of 8. */
 static void pids_of_default_nodes(void)
 {
@@ -163,6 +181,7 @@ static void every_slot_in_use_is_found(void)
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
+    RUN(ports_are_told_by_the_number_that_is_printed);
     RUN(pids_of_default_nodes);
     RUN(every_pid_of_a_table_agrees_with_its_making);
     RUN(no_two_of_a_table_share_a_slot);
