@@ -65,8 +65,13 @@ callers() ->
         {elixir_await, [pid], fun(S, R) -> elixir_await(S, R, infinity) end},
         {elixir_await_t, [pid], fun(S, R) -> elixir_await(S, R, ?MINUTE) end}
     ] ++
-        [{Fork, [pid, name], fun(S, R) -> Fork:call(S, R, infinity) end} || Fork <- loaded_forks()] ++
-        [{Fork, [pid, name], fun(S, R) -> Fork:call(S, R) end} || Fork <- loaded_forks()].
+        lists:append([
+            [
+                {Fork, [pid, name], fun(S, R) -> Fork:call(S, R, infinity) end},
+                {Fork, [pid, name], fun(S, R) -> Fork:call(S, R) end}
+            ]
+         || Fork <- loaded_forks()
+        ]).
 
 %% @doc Copies of gen_server that others have made, with the same calls and callbacks: RabbitMQ's
 %% and ejabberd's.

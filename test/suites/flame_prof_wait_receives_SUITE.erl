@@ -10,8 +10,11 @@
     what_is_loaded_without_its_file_is_not_known/1,
     a_receive_that_is_another_after_a_load_is_read_again/1,
     failed_probes_are_remembered_and_told/1,
-    who_holds_a_global_lock_is_told/1
+    who_holds_a_global_lock_is_told/1,
+    a_copy_of_gen_server_is_probed_as_gen_server/1
 ]).
+%% Of the copy.
+-export([init/1, handle_call/3, handle_cast/2]).
 
 suite() ->
     [{timetrap, {minutes, 5}}].
@@ -22,7 +25,8 @@ all() ->
         what_is_loaded_without_its_file_is_not_known,
         a_receive_that_is_another_after_a_load_is_read_again,
         failed_probes_are_remembered_and_told,
-        who_holds_a_global_lock_is_told
+        who_holds_a_global_lock_is_told,
+        a_copy_of_gen_server_is_probed_as_gen_server
     ].
 
 init_per_suite(Config) ->
@@ -251,3 +255,69 @@ who_holds_a_global_lock_is_told(_Config) ->
     Holder ! free,
     unlink(Locker),
     exit(Locker, kill).
+
+%% The server of OTP under the name of a copy of it.
+a_copy_of_gen_server_is_probed_as_gen_server(_Config) ->
+    case beam_lib:chunks(code:which(gen_server), [abstract_code]) of
+        {ok, {_, [{abstract_code, {raw_abstract_v1, Forms}}]}} -> copied(Forms);
+        _ -> {skip, "gen_server has no debug information here"}
+    end.
+
+copied(Forms) ->
+    {ok, p1_server, Beam} = compile:forms(renamed(Forms), [nowarn_unused_type]),
+    {module, p1_server} = code:load_binary(p1_server, "p1_server.beam", Beam),
+    try
+        waiting:eventually(fun() ->
+            flame_prof_wait_sites:ensure() =:= ok andalso has_copy(flame_prof_nif:wait_sites())
+        end),
+        Self = self(),
+        {ok, Server} = p1_server:start_link(?MODULE, Self, []),
+        Caller = spawn_link(fun() -> {ok, p1_server:call(Server, {get, 1}, infinity)} end),
+        receive {called, Server, Caller} -> ok end,
+        #{edges := [Edge]} = until(fun() ->
+            case look_of(Caller) of
+                #{edges := [_]} = Look -> Look;
+                _ -> false
+            end
+        end),
+        ?assertMatch(#{how := call, to := Server, tag := {tuple, get, 2}, ref := {_, _, _}}, Edge),
+        {ok, [Served]} = flame_prof_nif:waits_served([Server]),
+        ?assertMatch({Server, call, {tuple, get, 2}, _, Caller, ?MODULE}, Served),
+        unlink(Caller),
+        unlink(Server),
+        exit(Caller, kill),
+        exit(Server, kill)
+    after
+        true = code:delete(p1_server),
+        code:purge(p1_server)
+    end.
+
+has_copy({_, true, Sites}) ->
+    lists:any(
+        fun({Mfa, Roles, _, _}) ->
+            is_tuple(Mfa) andalso element(1, Mfa) =:= p1_server andalso
+                lists:keymember(serves, 1, Roles)
+        end,
+        Sites
+    );
+has_copy(_) ->
+    false.
+
+renamed(gen_server) -> p1_server;
+renamed(List) when is_list(List) -> [renamed(Head) || Head <- List];
+renamed(Tuple) when is_tuple(Tuple) -> list_to_tuple(renamed(tuple_to_list(Tuple)));
+renamed(Other) -> Other.
+
+init(Test) -> {ok, Test}.
+
+handle_call(_, {Caller, _}, Test) ->
+    Test ! {called, self(), Caller},
+    ok = wait_for_ever(),
+    {noreply, Test}.
+
+handle_cast(_, Test) -> {noreply, Test}.
+
+wait_for_ever() ->
+    receive
+        never -> ok
+    end.
