@@ -11,7 +11,7 @@
 %% at most. The probes are linked to the driver, which kills them however far it gets.
 -module(flame_prof_wait_sites).
 
--export([ensure/0, learn/1, find/0, called/1]).
+-export([ensure/0, ensure/1, learn/1, find/0, called/1]).
 %% For tests.
 -export([drive/0]).
 
@@ -68,7 +68,11 @@
 
 %% @doc The sites are known to the library, now if they were not.
 -spec ensure() -> ok | {error, reason() | flame_prof_calibration:reason()}.
-ensure() ->
+ensure() -> ensure(retry).
+
+%% @doc `keep': where probes have been late, they are not tried again.
+-spec ensure(retry | keep) -> ok | {error, reason() | flame_prof_calibration:reason()}.
+ensure(IfLate) ->
     Probed = version(?MODULES),
     case known() of
         {{failed, Why, Second, Probed}, _} ->
@@ -83,7 +87,7 @@ ensure() ->
                     %% A module is loaded that was not: what is known of the others is as true as
                     %% before.
                     renew(Probed, 1, rows_of(FromProbes));
-                true when Try < ?TRIES ->
+                true when Try < ?TRIES, IfLate =:= retry ->
                     renew(Probed, Try + 1, rows_of(FromProbes));
                 true ->
                     kept(FromFiles, FromProbes, {found, Try, Probed, Learned});
@@ -107,8 +111,9 @@ renew(Probed, Try, Known) ->
         {ok, Rows, AreAll} ->
             Number = case AreAll of true -> ?ALL_FOUND; false -> Try end,
             set(fun flame_prof_nif:wait_sites_set/2, Rows, {found, Number, Probed, version([])});
+        %% A node that is busy now does not use up the tries.
         {failed, _, _} when Known =/= [] ->
-            learned(Known, {found, Try, Probed, version([])});
+            learned(Known, {found, max(1, Try - 1), Probed, version([])});
         {failed, Why, Text} ->
             _ = learned([], {failed, Why, second(), Probed}),
             refused(Text);

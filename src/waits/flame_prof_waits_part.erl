@@ -36,22 +36,22 @@ part(Wanted) ->
     end.
 
 %% What is learned is seen by the next look.
-read() -> read(?LOOKS_TO_LEARN).
+read() -> read(?LOOKS_TO_LEARN, retry).
 
-read(Left) ->
-    case flame_prof_wait_sites:ensure() of
-        ok -> read(Left, flame_prof_nif:waits_look(flame_prof_waits_portable:own()));
+read(Left, IfLate) ->
+    case flame_prof_wait_sites:ensure(IfLate) of
+        ok -> learned(Left, flame_prof_nif:waits_look(flame_prof_waits_portable:own()));
         {error, _} = Error -> Error
     end.
 
-read(Left, {ok, Waits, _} = Read) ->
+learned(Left, {ok, Waits, _} = Read) ->
     case flame_prof_wait_sites:learn(Waits) of
         known -> Read;
-        _ when Left > 0 -> read(Left - 1);
+        _ when Left > 0 -> read(Left - 1, keep);
         more -> Read;
         changed -> {error, torn}
     end;
-read(_Left, Error) ->
+learned(_Left, Error) ->
     Error.
 
 portable(Choice) -> maps:merge(Choice, flame_prof_waits_portable:part()).
