@@ -360,7 +360,9 @@ is_suspect(#{is_certain := IsCertain, edges := Edges} = Cycle, #looking{rings = 
     IsOpen = not IsCertain orelse
         lists:any(fun(Edge) -> flame_prof_waits_graph:identity(Edge) =:= none end, Edges) orelse
         flame_prof_waits_proof:have_lasted(Cycle) andalso not is_verified(Cycle, State),
-    IsOpen andalso lists:member(ring(Cycle), Rings).
+    %% Others may send what a `named' one waits for: a cycle of such says nothing.
+    IsOpen andalso not lists:any(fun(#{how := How}) -> How =:= named end, Edges) andalso
+        lists:member(ring(Cycle), Rings).
 
 %% Each by the node of its target.
 proven_of(Cycles, Parts, #looking{ask = Ask}) ->
