@@ -271,8 +271,8 @@ copied(Forms) ->
             flame_prof_wait_sites:ensure() =:= ok andalso has_copy(flame_prof_nif:wait_sites())
         end),
         Self = self(),
-        {ok, Server} = p1_server:start_link(?MODULE, Self, []),
-        Caller = spawn_link(fun() -> {ok, p1_server:call(Server, {get, 1}, infinity)} end),
+        {ok, Server} = p1_server:start(?MODULE, Self, []),
+        Caller = spawn(fun() -> {ok, p1_server:call(Server, {get, 1}, infinity)} end),
         receive {called, Server, Caller} -> ok end,
         #{edges := [Edge]} = until(fun() ->
             case look_of(Caller) of
@@ -282,9 +282,9 @@ copied(Forms) ->
         end),
         ?assertMatch(#{how := call, to := Server, tag := {tuple, get, 2}, ref := {_, _, _}}, Edge),
         {ok, [Served]} = flame_prof_nif:waits_served([Server]),
-        ?assertMatch({Server, call, {tuple, get, 2}, _, Caller, ?MODULE}, Served),
-        unlink(Caller),
-        unlink(Server),
+        %% Not in each release is the callback module in a slot.
+        ?assertMatch({Server, call, {tuple, get, 2}, _, Caller, Module} when Module =:= ?MODULE;
+            Module =:= none, Served),
         exit(Caller, kill),
         exit(Server, kill)
     after
