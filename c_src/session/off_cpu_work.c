@@ -8,8 +8,8 @@
 #include "waits/edge.h"
 #include "waits/moment.h"
 
-/* Copies whose terms are read together. More would save system calls, but the scratch is in no cache
- * when a tick begins: at 64, each sample took 300 ns more. */
+/* Copies whose terms are read together. More would save system calls, but the scratch is in no
+ * cache when a tick begins: at 64, each sample took 300 ns more. */
 #define BATCH 8u
 /* Terms of a message that are read with those of the others, and words of each: a message's parts
  * mostly lie together. */

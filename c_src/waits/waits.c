@@ -33,7 +33,7 @@ struct look {
     uint8_t is_valid[FP_SITES_MAX];
     uint32_t candidates;
     struct candidate candidate[BATCH];
-    /* Waits that memory was read for behind the structure's second reading, and their candidates. */
+    /* Waits that memory was read for since the structures' second reading; their candidates. */
     uint16_t kept[BATCH]; /* the candidates that stood still */
     uint32_t late;
     struct fp_wait late_wait[BATCH];

@@ -94,6 +94,60 @@
 %% OpenTelemetry's ids, and `calls' those with the reference of a call, on either side of it.
 %% `frames', `nodes', `stacks' and `texts' are the sizes of the tables.
 
+-type file() ::
+    #{
+        path := binary(),
+        dialect := none | flame_prof | original_flame_prof | perf,
+        compression := plain | gzip | zstd,
+        bytes := non_neg_integer(),
+        text := non_neg_integer(),
+        samples := non_neg_integer(),
+        observations := non_neg_integer(),
+        bad := non_neg_integer(),
+        own := binary(),
+        damaged := non_neg_integer(),
+        cut_off := boolean(),
+        lost_text := non_neg_integer(),
+        first_us := integer(),
+        last_us := integer()
+    }.
+%% `own' has the fields of the profiler's last own sample in the file (counters, node metrics,
+%% engine), as they stand there; empty where there is none. `bytes' are those of the file, `text'
+%% those of the text in it. `observations' is the number that the samples stand for: see
+%% {@link metric()}. `damaged' counts the damaged places of compressed text, `cut_off' says
+%% that its end is missing, and `lost_text' are bytes of text that are missing in both ways, as far
+%% as the zstd frames tell their sizes.
+
+-type process() ::
+    #{
+        erl_pid := binary(),
+        name := binary(),
+        label := binary(),
+        initial_call := binary(),
+        proc_lib_initial_call := binary(),
+        words := binary(),
+        is_own := boolean(),
+        comm := binary(),
+        pid := non_neg_integer(),
+        tid := non_neg_integer(),
+        samples := pos_integer(),
+        first_us := integer(),
+        last_us := integer()
+    }.
+%% Texts as they stand in the file, percent-encoded; empty where there is none.
+%% `words' has all of them, also those without a key here. `is_own' is true for the profiler
+%% itself, whose samples count in no export.
+
+-type stack() ::
+    {
+        Groups :: [binary()],
+        Frames :: [flame_prof_samples:frame()],
+        Weight :: pos_integer(),
+        Samples :: pos_integer()
+    }.
+%% The groups of the dimensions in `group_by', outermost first, and the frames, leaf first, as they
+%% stand in the file.
+
 -type format() :: collapsed | perf | speedscope | pprof | firefox.
 
 -type metric() ::

@@ -3,9 +3,11 @@
 import { nothing, toggle } from '../draw/controls.js';
 
 export function chainsToggle(app) {
-  const { state: { chains }, profile: { header } } = app;
-  return chains || header.waits_for ? toggle('chains', chains, () => app.set(otherChains(app.state)),
-      'what processes wait for, down to what works (c)') : nothing;
+  const { state, profile: { header } } = app;
+  return state.chains || header.waits_for
+    ? toggle('chains', state.chains, () => app.set(otherChains(state)),
+        'what processes wait for, down to what works (c)')
+    : nothing;
 }
 
 /** What the button and its key change: chains are of what waits. */
