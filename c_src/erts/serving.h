@@ -62,7 +62,7 @@ struct fp_serving {
 int fp_serving_find(struct fp_serving_sites *sites, const uint64_t *word, uint32_t words,
                     uint32_t leaf_words, struct fp_serving *serving);
 
-/* Addresses of the terms that fp_serving_read() walks on first, `address` has room for: how many. */
+/* Addresses of the terms that fp_serving_read() walks on first: how many. */
 #define FP_SERVING_TERMS 2u
 uint32_t fp_serving_terms(const struct fp_serving *serving, uint64_t address[FP_SERVING_TERMS]);
 

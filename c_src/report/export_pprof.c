@@ -324,8 +324,8 @@ static void put_location(struct pprof_writing *w, size_t f)
 {
     struct fp_slice symbol;
     uint32_t dso = frame_of(w, f, &symbol), line, function;
-    bool is_waited_for =
-        w->query.with_chains && fp_slice_is(fp_profile_text(w->profile, dso), FP_SLICE("waits_for"));
+    bool is_waited_for = w->query.with_chains &&
+                         fp_slice_is(fp_profile_text(w->profile, dso), FP_SLICE("waits_for"));
     int64_t name;
 
     symbol = fp_text_without_line(symbol, &line);

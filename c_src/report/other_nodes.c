@@ -58,11 +58,11 @@ static bool is_name(struct fp_slice word, struct fp_slice name)
     return at == word.size;
 }
 
-static int add_processes(struct fp_other_nodes *nodes, struct fp_slice whom,
+static int add_processes(struct fp_other_nodes *nodes, struct fp_slice name,
                          struct fp_node_target *target)
 {
     struct fp_profile *profile = nodes->profile;
-    bool is_pid = whom.size > 0 && whom.at[0] == '<';
+    bool is_pid = name.size > 0 && name.at[0] == '<';
     int err = 0;
 
     target->first = (uint32_t)nodes->process_count;
@@ -70,7 +70,7 @@ static int add_processes(struct fp_other_nodes *nodes, struct fp_slice whom,
         const struct fp_process *process = &profile->process[p];
         uint32_t text = is_pid ? process->erl_pid : process->name;
 
-        if (text == 0 || process->is_own || !is_name(whom, fp_profile_text(profile, text)))
+        if (text == 0 || process->is_own || !is_name(name, fp_profile_text(profile, text)))
             continue;
         err = FP_GROW(&profile->budget, &nodes->process, &nodes->process_room,
                       nodes->process_count + 1);

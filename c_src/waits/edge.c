@@ -199,7 +199,8 @@ static void only_edge(const struct fp_top *top, struct fp_walk *walk, uint64_t w
         wait->how = FP_WAIT_named;
         wait->target = term;
     } else if (term.kind == FP_TERM_REF && top->monitors != 0 &&
-               fp_monitors_find(walk, top->monitors, &term.ref, &monitor) == 0 && has_a_target(&monitor)) {
+               fp_monitors_find(walk, top->monitors, &term.ref, &monitor) == 0 &&
+               has_a_target(&monitor)) {
         wait->how = FP_WAIT_monitor_only;
         wait->has_ref = 1;
         wait->ref = term.ref;

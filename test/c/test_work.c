@@ -298,6 +298,7 @@ static void create(struct bench *b, unsigned otp)
     b->get = atom(b, "get");
     b->put = atom(b, "put");
     b->pid = fake_pid(&b->vm.layout, 2);
+    b->vm.layout.port_limit = 8; /* one cache line: a port's number is its word */
     publish(b);
     options = (struct fp_sampler_options){.layout = b->vm.layout,
                                           .memory = &b->vm.memory.reader,

@@ -7,6 +7,7 @@ const START_S = 1795237782;
 function badge({ live, ago, listed = ago, files = 1, others = [], flush = 2000, failure = null }) {
   const words = `name=flame_prof engine=native options=top=100,flush_interval=${flush}`;
   const profile = { name: 'a', startUs: START_S * 1e6, durationUs: 10e6, isOwn: [0, 1],
+      header: { files: [{ path: 'a' }] },
       tables: { process_words: [0, 1] }, text: () => words };
   const entry = { name: 'a', live, files, modified: START_S + 10 };
   return badgeText({ profiles: [...others, entry], profile, failure, isFollowed: true,
