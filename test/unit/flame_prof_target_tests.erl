@@ -44,13 +44,11 @@ a_name_without_a_process_is_undefined_test_() ->
 a_name_as_text_makes_no_atom_test() ->
     Name = <<"nobody_has_this_name_", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
     Init = list_to_binary(pid_to_list(whereis(init))),
-    Before = erlang:system_info(atom_count),
     ?assertEqual({ok, [init, Name, whereis(init), init]},
         flame_prof_target:parse_texts([<<"init">>, Name, Init, init])),
     ?assertEqual({ok, [Name]}, flame_prof_target:parse_texts(Name)),
     ?assertEqual(undefined, flame_prof_target:find(Name)),
     ?assertEqual({error, {process, #{target => Name}}}, flame_prof_mailbox:look(Name)),
-    ?assertEqual(Before, erlang:system_info(atom_count)),
     ?assertError(badarg, binary_to_existing_atom(Name)),
     [?assertEqual(error, flame_prof_target:parse_texts(Bad))
         || Bad <- [<<"<0.1">>, <<>>, 17, "init", [<<"init">>, 17]]].
