@@ -24,9 +24,10 @@ below() {
     cstack | format | store | terms) echo "base" ;;
     erts) echo "cstack format base" ;; # the perf map spells symbols as files do
     waits) echo "erts base" ;;
+    tracer) echo "base" ;;
     session) echo "waits erts cstack format store base" ;;
     report) echo "format store base" ;;
-    agent_nif) echo "session waits erts cstack format store terms base" ;;
+    agent_nif) echo "session tracer waits erts cstack format store terms base" ;;
     report_nif) echo "report format store terms base" ;;
     *) return 1 ;;
     esac

@@ -13,6 +13,7 @@
 #include <zstd.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/tracer_nif.h"
 #include "base/error.h"
 #include "session/session.h"
 #include "terms/terms.h"
@@ -120,6 +121,9 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     library->lock = enif_mutex_create("flame_prof_library");
 #define MAKE_ATOM(name) library->sends_atoms.name = fp_atom(env, #name);
     FP_SENDS_ATOMS(MAKE_ATOM)
+#undef MAKE_ATOM
+#define MAKE_ATOM(name) library->tracer_atoms.name = fp_atom(env, #name);
+    FP_TRACER_ATOMS(MAKE_ATOM)
     if (library->lock == NULL || open_types(env, library) != 0) {
         library_free(library);
         return -1;
@@ -132,6 +136,7 @@ static void unload(ErlNifEnv *env, void *priv)
 {
     (void)env;
     fp_session_join_all(priv);
+    fp_tracer_forget();
     library_free(priv);
 }
 

@@ -18,6 +18,18 @@ struct fp_sends_atoms {
     FP_SENDS_ATOMS(FP_SENDS_ATOM)
 };
 
+/* Made at load, likewise: for tracer_nif.c and its kinds. */
+#define FP_TRACER_ATOMS(X)                                                                         \
+    X(ok)                                                                                          \
+    X(trace)                                                                                       \
+    X(discard) X(remove) X(trace_status) X(call) X(return_from) X(exception_from)                  \
+        X(match_spec_result) X(extra)
+
+struct fp_tracer_atoms {
+#define FP_TRACER_ATOM(name) ERL_NIF_TERM name;
+    FP_TRACER_ATOMS(FP_TRACER_ATOM)
+};
+
 struct fp_library {
     ErlNifMutex *lock;                  /* of the opening of `memory`, by dirty NIFs */
     struct fp_memory memory;            /* immutable once memory_err is 0 */
@@ -26,6 +38,7 @@ struct fp_library {
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type;
     struct fp_sends_atoms sends_atoms;
+    struct fp_tracer_atoms tracer_atoms;
     struct fp_sites *sites; /* under `lock`; NULL: no probe has found any */
     uint64_t sites_mark;    /* likewise: of the code that they were found in */
 };
@@ -70,7 +83,15 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(sends_end, 1, 0)                                                                             \
     X(sends_seen, 1, 0)                                                                            \
     X(enabled, 3, 0)                                                                               \
+    X(enabled_call, 3, 0)                                                                          \
+    X(enabled_garbage_collection, 3, 0)                                                            \
     X(trace, 5, 0)                                                                                 \
+    X(tracer_open, 3, CPU)                                                                         \
+    X(tracer_heartbeat, 1, 0)                                                                      \
+    X(tracer_end, 1, 0)                                                                            \
+    X(tracer_counters, 1, 0)                                                                       \
+    X(tracer_read, 2, CPU)                                                                         \
+    X(tracer_close, 1, IO)                                                                         \
     X(capture_probe, 1, 0)                                                                         \
     X(captures_off, 1, 0)                                                                          \
     X(schedulers_prepare, 1, IO)                                                                   \

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/tracer_nif.h"
 #include "base/hash.h"
 #include "terms/terms.h"
 
@@ -84,8 +85,7 @@ FP_NIF(sends_end)
 
 /* ------------------------------------------------------------ erl_tracer -- */
 
-/* (Tag, State, Tracee) -> trace | discard | remove */
-FP_NIF(enabled)
+ERL_NIF_TERM fp_sends_enabled(ErlNifEnv *env, const ERL_NIF_TERM argv[3])
 {
     const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);
@@ -125,9 +125,9 @@ static void count(ErlNifEnv *env, struct sends *sends)
         notify(env, sends, fp_library(env)->sends_atoms.over, enif_make_uint64(env, events));
 }
 
-/* (send, State, Tracee, Message, #{extra := Receiver}) -> ok. Local pids and registered names only:
- * ports, aliases and other nodes have no process to profile here. */
-FP_NIF(trace)
+/* Local pids and registered names only: ports, aliases and other nodes have no process to profile
+ * here. */
+ERL_NIF_TERM fp_sends_trace(ErlNifEnv *env, const ERL_NIF_TERM argv[5])
 {
     const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);

@@ -5,7 +5,7 @@
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
 %% `selector_*', {@link flame_prof_mailbox} for `mailbox_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_tracing} for `tracer_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0]).
@@ -19,7 +19,9 @@
 -export([session_pin/2, session_selected/1]).
 -export([sends_open/1, sends_seen/1, sends_end/1]).
 %% As a tracer of the VM: erl_tracer.
--export([enabled/3, trace/5]).
+-export([enabled/3, enabled_call/3, enabled_garbage_collection/3, trace/5]).
+-export([tracer_open/3, tracer_heartbeat/1, tracer_end/1, tracer_counters/1]).
+-export([tracer_read/2, tracer_close/1]).
 -export([capture_probe/1, captures_off/1]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
@@ -30,7 +32,7 @@
 -export([waits_look/1, waits_served/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
--export_type([pinned/0]).
+-export_type([pinned/0, tracer_state/0]).
 -export_type([view/0, wait/0, wait_tag/0, ref_numbers/0, site_role/0]).
 
 -on_load(load/0).
@@ -203,11 +205,41 @@ sends_seen(_) -> ?NOT_LOADED.
 -spec sends_end(reference()) -> ok.
 sends_end(_) -> ?NOT_LOADED.
 
--spec enabled(atom(), reference(), pid()) -> trace | discard | remove.
+%% The state is a reference of sends_open/1, or an integer of tracer_open/3.
+-spec enabled(atom(), reference() | tracer_state(), pid()) -> trace | discard | remove.
 enabled(_, _, _) -> ?NOT_LOADED.
 
--spec trace(atom(), reference(), pid(), term(), map()) -> ok.
+-spec enabled_call(atom(), reference() | tracer_state(), pid()) -> trace | discard.
+enabled_call(_, _, _) -> ?NOT_LOADED.
+
+-spec enabled_garbage_collection(atom(), reference() | tracer_state(), pid()) ->
+    trace | discard.
+enabled_garbage_collection(_, _, _) -> ?NOT_LOADED.
+
+-spec trace(atom(), reference() | tracer_state(), pid(), term(), map()) -> ok.
 trace(_, _, _, _, _) -> ?NOT_LOADED.
+
+%% c_src/tracer/tracer.h: the generation and, in the lowest 16 bits, the index of a pattern.
+-type tracer_state() :: non_neg_integer().
+
+-spec tracer_open(Kind :: atom(), Limits :: #{atom() => non_neg_integer()}, Config :: term()) ->
+    {ok, tracer_state()} | {error, busy | atom() | {atom(), binary()}}.
+tracer_open(_, _, _) -> ?NOT_LOADED.
+
+-spec tracer_heartbeat(tracer_state()) -> running | atom().
+tracer_heartbeat(_) -> ?NOT_LOADED.
+
+-spec tracer_end(tracer_state()) -> ok.
+tracer_end(_) -> ?NOT_LOADED.
+
+-spec tracer_counters(tracer_state()) -> #{atom() => non_neg_integer()}.
+tracer_counters(_) -> ?NOT_LOADED.
+
+-spec tracer_read(tracer_state(), term()) -> term() | {error, bad_state}.
+tracer_read(_, _) -> ?NOT_LOADED.
+
+-spec tracer_close(tracer_state()) -> ok | {error, bad_state}.
+tracer_close(_) -> ?NOT_LOADED.
 
 %% Spins for so many microseconds: flame_prof_capture_check.
 -spec capture_probe(Microseconds :: 0..500) -> ok.

@@ -53,13 +53,19 @@
 
 -spec info() -> info().
 info() ->
-    add_triggers(
+    add_tracing(add_triggers(
         case flame_prof_session:info(?SESSION_MS) of
             {ok, Info, Targets} -> add_targets(Info, Targets);
             {error, {timeout, _}} -> #{state => unresponsive};
             {error, _} -> stopped()
         end
-    ).
+    )).
+
+add_tracing(Info) ->
+    case flame_prof_tracing:info() of
+        None when map_size(None) =:= 0 -> Info;
+        Tracing -> Info#{tracing => Tracing}
+    end.
 
 add_triggers(#{state := State} = Info) ->
     case {flame_prof_triggers:info(), State} of

@@ -48,6 +48,8 @@
 %%   <dd>There is no such process.</dd>
 %%   <dt>`node': `node', `reason'</dt>
 %%   <dd>The node cannot be reached.</dd>
+%%   <dt>`tracing': `reason'</dt>
+%%   <dd>What is to be traced cannot be, or another tracing runs.</dd>
 %% </dl>
 %%
 %% `reason' and `accepted' are texts. `value', `request', `cause', `lost', and `file' of
@@ -75,7 +77,8 @@
     }}
     | {attach, #{node := node(), reason := binary(), cause => incompatible | refused}}
     | {process, #{target := term()}}
-    | {node, #{node := atom() | string(), reason := binary()}}.
+    | {node, #{node := atom() | string(), reason := binary()}}
+    | {tracing, #{reason := unicode:chardata()}}.
 %% Every error of flame_prof.
 
 %% What of a value is shown.
@@ -139,6 +142,8 @@ sentence({view, #{reason := Why}}) ->
     Why;
 sentence({attach, #{node := Node, reason := Why}}) ->
     io_lib:format("~ts: ~ts", [Node, Why]);
+sentence({tracing, #{reason := Why}}) ->
+    Why;
 sentence({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
 sentence({node, #{node := Node, reason := Why}}) ->

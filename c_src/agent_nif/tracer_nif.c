@@ -1,0 +1,314 @@
+/* tracer_nif.c - the VM's tracer callbacks, and the NIFs of flame_prof_tracing, which owns the one
+ * tracing that may run. */
+#include "agent_nif/tracer_nif.h"
+
+#include <string.h>
+
+#include "agent_nif/library.h"
+#include "base/error.h"
+#include "terms/terms.h"
+
+static const struct fp_tracer_kind *const kinds[] = {
+    &fp_tracer_kind_count,
+};
+
+/* Set while no callback is inside: before the start, and after the wait. */
+static struct {
+    const struct fp_tracer_kind *kind; /* NULL: there is none */
+    void *state;
+    uint64_t generation;
+} current;
+
+/* ------------------------------------------------------------ erl_tracer -- */
+
+static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TERM argv[])
+{
+    const struct fp_tracer_atoms *atoms = &fp_library(env)->tracer_atoms;
+    struct fp_tracer_event event;
+    int is_wanted;
+
+    /* Only this question may be answered `remove'. */
+    if (argv[0] == atoms->trace_status)
+        return fp_tracer_is_on(state) ? atoms->trace : atoms->remove;
+    event.line = fp_tracer_enter(state);
+    if (event.line == NULL)
+        return atoms->discard;
+    event.env = env;
+    event.atoms = atoms;
+    event.index = fp_tracer_index(state);
+    event.tag = argv[0];
+    event.tracee = argv[2];
+    is_wanted = current.kind->enabled(current.state, &event);
+    fp_tracer_leave(event.line, is_wanted ? FP_TRACER_EVENT : FP_TRACER_DISCARD);
+    return is_wanted ? atoms->trace : atoms->discard;
+}
+
+/* (Tag, State, Tracee) -> trace | discard | remove */
+FP_NIF(enabled)
+{
+    ErlNifUInt64 state;
+
+    if (enif_get_uint64(env, argv[1], &state))
+        return enabled(env, state, argv);
+    return fp_sends_enabled(env, argv);
+}
+
+FP_NIF(enabled_call)
+{
+    return fp_nif_enabled(env, argc, argv);
+}
+
+FP_NIF(enabled_garbage_collection)
+{
+    return fp_nif_enabled(env, argc, argv);
+}
+
+/* (Tag, State, Tracee, Message, Options) -> ok */
+FP_NIF(trace)
+{
+    const struct fp_tracer_atoms *atoms = &fp_library(env)->tracer_atoms;
+    struct fp_tracer_event event;
+    ErlNifUInt64 state;
+
+    if (!enif_get_uint64(env, argv[1], &state))
+        return fp_sends_trace(env, argv);
+    event.line = fp_tracer_enter(state);
+    if (event.line == NULL)
+        return atoms->ok;
+    event.env = env;
+    event.atoms = atoms;
+    event.index = fp_tracer_index(state);
+    event.tag = argv[0];
+    event.tracee = argv[2];
+    event.message = argv[3];
+    event.options = argv[4];
+    current.kind->trace(current.state, &event);
+    fp_tracer_leave(event.line, FP_TRACER_FREE);
+    return atoms->ok;
+}
+
+/* ------------------------------------------------------------------- owner -- */
+
+/* With the lock. What threads that do not leave have in use is never freed. */
+static int close_current(void)
+{
+    int err = fp_tracer_wait();
+
+    if (err != 0)
+        return err;
+    current.kind->destroy(current.state);
+    memset(&current, 0, sizeof current);
+    fp_tracer_reset();
+    return 0;
+}
+
+void fp_tracer_forget(void)
+{
+    if (current.kind != NULL)
+        close_current();
+}
+
+static int get_limit(ErlNifEnv *env, ERL_NIF_TERM map, const char *name, uint64_t *limit)
+{
+    ERL_NIF_TERM value;
+    ErlNifUInt64 number;
+
+    if (!fp_map_get(env, map, name, &value) || !enif_get_uint64(env, value, &number))
+        return 0;
+    *limit = number;
+    return 1;
+}
+
+static const struct fp_tracer_kind *find_kind(ErlNifEnv *env, ERL_NIF_TERM name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (fp_is_atom(env, name, kinds[i]->name))
+            return kinds[i];
+    return NULL;
+}
+
+/* While the owner sets up what is traced; code may be loaded meanwhile, for seconds. */
+#define FIRST_HEARTBEAT_NS INT64_C(10000000000)
+
+static ERL_NIF_TERM open_kind(ErlNifEnv *env, const struct fp_tracer_kind *kind,
+                              const struct fp_tracer_limits *limits, ERL_NIF_TERM config)
+{
+    int err = 0;
+
+    if (current.kind != NULL && (!fp_tracer_is_abandoned() || close_current() != 0))
+        return fp_error(env, fp_atom(env, "busy"));
+    current.state = kind->create(env, config, &err);
+    if (current.state == NULL)
+        return fp_result(env, err);
+    current.kind = kind;
+    current.generation = fp_tracer_start(limits, FIRST_HEARTBEAT_NS);
+    return fp_ok(env, enif_make_uint64(env, fp_tracer_state(current.generation, 0)));
+}
+
+/* (Kind, #{events, events_per_second, cpu_ns_per_second, seconds}, Config) -> {ok, State} |
+ * {error, busy | ...}. 0: no limit. The states of patterns are State + 1 and on. */
+FP_NIF(tracer_open)
+{
+    struct fp_library *library = fp_library(env);
+    const struct fp_tracer_kind *kind = find_kind(env, argv[0]);
+    struct fp_tracer_limits limits = {0};
+    ERL_NIF_TERM answer;
+
+    if (kind == NULL || !get_limit(env, argv[1], "events", &limits.events) ||
+        !get_limit(env, argv[1], "events_per_second", &limits.events_per_second) ||
+        !get_limit(env, argv[1], "cpu_ns_per_second", &limits.cpu_ns_per_second) ||
+        !get_limit(env, argv[1], "seconds", &limits.seconds))
+        return enif_make_badarg(env);
+    limits.event_ns = kind->event_ns;
+    limits.discard_ns = kind->discard_ns;
+    enif_mutex_lock(library->lock);
+    answer = open_kind(env, kind, &limits, argv[2]);
+    enif_mutex_unlock(library->lock);
+    return answer;
+}
+
+static int get_generation(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *generation)
+{
+    ErlNifUInt64 state;
+
+    if (!enif_get_uint64(env, term, &state))
+        return 0;
+    *generation = state >> FP_TRACER_INDEX_BITS;
+    return 1;
+}
+
+/* (State) -> running | What ended it. */
+FP_NIF(tracer_heartbeat)
+{
+    uint64_t generation;
+
+    if (!get_generation(env, argv[0], &generation))
+        return enif_make_badarg(env);
+    return fp_atom(env, fp_tracer_end_name(fp_tracer_heartbeat(generation)));
+}
+
+/* (State) -> ok: every event is discarded from now on. */
+FP_NIF(tracer_end)
+{
+    uint64_t generation;
+
+    if (!get_generation(env, argv[0], &generation))
+        return enif_make_badarg(env);
+    fp_tracer_end(generation, FP_TRACER_asked);
+    return fp_atom(env, "ok");
+}
+
+/* (State) -> #{events, discarded, lost}, until another one starts. */
+FP_NIF(tracer_counters)
+{
+    struct fp_tracer_counters counters = fp_tracer_counters();
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+    fp_map_put_u64(env, &map, "events", counters.events);
+    fp_map_put_u64(env, &map, "discarded", counters.discarded);
+    fp_map_put_u64(env, &map, "lost", counters.lost);
+    return map;
+}
+
+/* (State, What) -> what the kind answers | {error, bad_state} of one that is closed. */
+FP_NIF(tracer_read)
+{
+    struct fp_library *library = fp_library(env);
+    uint64_t generation;
+    ERL_NIF_TERM answer;
+
+    if (!get_generation(env, argv[0], &generation))
+        return enif_make_badarg(env);
+    enif_mutex_lock(library->lock);
+    if (current.kind == NULL || current.kind->read == NULL || current.generation != generation)
+        answer = fp_result(env, FP_ESTATE);
+    else
+        answer = current.kind->read(current.state, env, argv[1]);
+    enif_mutex_unlock(library->lock);
+    return answer;
+}
+
+/* (State) -> ok | {error, bad_state}: a thread does not leave; its memory stays, and another
+ * tracing is refused. */
+FP_NIF(tracer_close)
+{
+    struct fp_library *library = fp_library(env);
+    uint64_t generation;
+    int err = 0;
+
+    if (!get_generation(env, argv[0], &generation))
+        return enif_make_badarg(env);
+    enif_mutex_lock(library->lock);
+    if (current.kind != NULL && current.generation == generation)
+        err = close_current();
+    enif_mutex_unlock(library->lock);
+    return fp_result(env, err);
+}
+
+/* ------------------------------------------------------------ kind `count' -- */
+
+/* The least kind: it counts events, by calls, returns and others. */
+struct counts {
+    _Atomic uint64_t calls, returns, exceptions, others;
+};
+
+static void *count_create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
+{
+    struct counts *counts = enif_alloc(sizeof *counts);
+
+    (void)env;
+    (void)config;
+    if (counts == NULL)
+        *err = FP_ENOMEM;
+    else
+        memset(counts, 0, sizeof *counts);
+    return counts;
+}
+
+static void count_destroy(void *state)
+{
+    enif_free(state);
+}
+
+static int count_enabled(void *state, const struct fp_tracer_event *event)
+{
+    (void)state;
+    (void)event;
+    return 1;
+}
+
+static void count_trace(void *state, const struct fp_tracer_event *event)
+{
+    struct counts *counts = state;
+    _Atomic uint64_t *counter = event->tag == event->atoms->call             ? &counts->calls
+                                : event->tag == event->atoms->return_from    ? &counts->returns
+                                : event->tag == event->atoms->exception_from ? &counts->exceptions
+                                                                             : &counts->others;
+
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* #{calls, returns, exceptions, others} */
+static ERL_NIF_TERM count_read(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
+{
+    struct counts *counts = state;
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+    (void)what;
+    fp_map_put_u64(env, &map, "calls", counts->calls);
+    fp_map_put_u64(env, &map, "returns", counts->returns);
+    fp_map_put_u64(env, &map, "exceptions", counts->exceptions);
+    fp_map_put_u64(env, &map, "others", counts->others);
+    return map;
+}
+
+const struct fp_tracer_kind fp_tracer_kind_count = {
+    .name = "count",
+    .event_ns = 450,
+    .discard_ns = 170,
+    .create = count_create,
+    .destroy = count_destroy,
+    .enabled = count_enabled,
+    .trace = count_trace,
+    .read = count_read,
+};

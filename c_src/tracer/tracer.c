@@ -1,0 +1,293 @@
+#include "tracer/tracer.h"
+
+#include <stddef.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+/* Events of a thread between two charges, each of which reads a clock and writes a line that all
+ * threads share. */
+#define BATCH 32u
+/* What may be spent ahead of time. */
+#define CPU_BURST_NS INT64_C(250000000)
+#define EVENTS_BURST_NS INT64_C(1000000000)
+#define WAIT_NS INT64_C(1000000000)
+
+#ifdef CLOCK_MONOTONIC_COARSE
+#define COARSE CLOCK_MONOTONIC_COARSE /* a third of the price, to a few milliseconds */
+#else
+#define COARSE CLOCK_MONOTONIC
+#endif
+
+/* The rule of a leaky bucket in one word: the time at which all that was spent is paid for. */
+struct bucket {
+    _Alignas(64) _Atomic int64_t paid_at;
+};
+
+static struct {
+    _Atomic uint64_t running; /* the generation, or 0 */
+    _Atomic int ended;        /* enum fp_tracer_end, of `generation' */
+    _Atomic int64_t heartbeat_until;
+    _Atomic uint32_t pressure;
+    uint64_t generation; /* the last one */
+    int is_kept;         /* since it started, until it is reset */
+    int64_t ends_at;
+    struct fp_tracer_limits limits;
+    struct bucket cpu, rate;
+    _Alignas(64) _Atomic uint64_t charged_events;
+    _Atomic uint32_t lines;
+    _Atomic uint64_t lineless;
+    struct fp_tracer_counters before;
+} tracer;
+
+static struct fp_tracer_line lines[FP_TRACER_LINES];
+
+/* 1 more than its index in `lines'; 0: the thread has none yet. */
+static _Thread_local uint32_t own_line;
+
+static struct fp_tracer_line *line_of_thread(void)
+{
+    struct fp_tracer_line *line;
+
+    if (own_line == 0) {
+        uint32_t taken = atomic_fetch_add_explicit(&tracer.lines, 1, memory_order_relaxed);
+
+        own_line = taken < FP_TRACER_LINES ? taken + 1 : FP_TRACER_LINES + 1;
+        if (taken < FP_TRACER_LINES)
+            lines[taken].random = UINT64_C(0x9e3779b97f4a7c15) * (taken + 1);
+    }
+    if (own_line > FP_TRACER_LINES) {
+        atomic_fetch_add_explicit(&tracer.lineless, 1, memory_order_relaxed);
+        return NULL;
+    }
+    line = &lines[own_line - 1];
+    return line;
+}
+
+static void end_once(enum fp_tracer_end why)
+{
+    int running = FP_TRACER_running;
+
+    atomic_compare_exchange_strong(&tracer.ended, &running, (int)why);
+}
+
+/* Whether more than `burst_ns' is spent ahead. `ahead': how much. */
+static int charge(struct bucket *bucket, int64_t now, int64_t wall_ns, int64_t burst_ns,
+                  int64_t *ahead)
+{
+    int64_t old = atomic_load_explicit(&bucket->paid_at, memory_order_relaxed), next;
+
+    do {
+        next = (old > now ? old : now) + wall_ns;
+    } while (!atomic_compare_exchange_weak_explicit(&bucket->paid_at, &old, next,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    *ahead = next - now;
+    return *ahead > burst_ns;
+}
+
+static int64_t wall_ns(uint64_t amount, uint64_t per_second)
+{
+    return (int64_t)((double)amount * 1e9 / (double)per_second);
+}
+
+static void charge_line(struct fp_tracer_line *line)
+{
+    const struct fp_tracer_limits *limits = &tracer.limits;
+    int64_t now = fp_monotonic_ns(), ahead = 0;
+    uint64_t ns = line->uncharged_ns, events = line->uncharged_events, all;
+
+    line->uncharged_ns = line->uncharged_events = line->batch = 0;
+    if (limits->cpu_ns_per_second != 0) {
+        if (charge(&tracer.cpu, now, wall_ns(ns, limits->cpu_ns_per_second), CPU_BURST_NS, &ahead))
+            end_once(FP_TRACER_max_cpu_percent);
+        ahead = ahead * 256 / CPU_BURST_NS;
+        atomic_store_explicit(&tracer.pressure, ahead > 255 ? 255 : (uint32_t)ahead,
+                              memory_order_relaxed);
+    }
+    if (limits->events_per_second != 0 &&
+        charge(&tracer.rate, now, wall_ns(events, limits->events_per_second), EVENTS_BURST_NS,
+               &ahead))
+        end_once(FP_TRACER_max_events_per_second);
+    all = atomic_fetch_add_explicit(&tracer.charged_events, events, memory_order_relaxed) + events;
+    if (limits->events != 0 && all >= limits->events)
+        end_once(FP_TRACER_max_events);
+}
+
+/* ---------------------------------------------------------- at each event -- */
+
+int fp_tracer_is_on(uint64_t state)
+{
+    return atomic_load_explicit(&tracer.running, memory_order_relaxed) ==
+               state >> FP_TRACER_INDEX_BITS &&
+           atomic_load_explicit(&tracer.ended, memory_order_relaxed) == FP_TRACER_running;
+}
+
+/* 0, and ends what is over. */
+static int is_in_time(void)
+{
+    int64_t now = fp_clock_ns(COARSE);
+    int64_t heartbeat_until = atomic_load_explicit(&tracer.heartbeat_until, memory_order_relaxed);
+
+    if (now <= heartbeat_until && now <= tracer.ends_at)
+        return 1;
+    if (now > tracer.ends_at)
+        end_once(FP_TRACER_max_seconds);
+    else if (now > heartbeat_until + FP_TRACER_SILENCE_NS)
+        end_once(FP_TRACER_heartbeat);
+    return 0;
+}
+
+struct fp_tracer_line *fp_tracer_enter(uint64_t state)
+{
+    struct fp_tracer_line *line;
+    uint64_t generation = state >> FP_TRACER_INDEX_BITS;
+
+    if (!fp_tracer_is_on(state) || (line = line_of_thread()) == NULL)
+        return NULL;
+    /* wait() sees this store, or the load below sees that it is off: both are seq_cst. */
+    atomic_store(&line->inside, generation);
+    if (atomic_load(&tracer.running) == generation && is_in_time())
+        return line;
+    atomic_store_explicit(&line->inside, 0, memory_order_release);
+    return NULL;
+}
+
+static void add(_Atomic uint64_t *counter)
+{
+    uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, old + 1, memory_order_relaxed);
+}
+
+void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost)
+{
+    if (cost == FP_TRACER_EVENT) {
+        add(&line->events);
+        line->uncharged_ns += tracer.limits.event_ns;
+        line->uncharged_events++;
+    } else if (cost == FP_TRACER_DISCARD) {
+        add(&line->discarded);
+        line->uncharged_ns += tracer.limits.discard_ns;
+    }
+    if (cost != FP_TRACER_FREE && ++line->batch >= BATCH)
+        charge_line(line);
+    atomic_store_explicit(&line->inside, 0, memory_order_release);
+}
+
+uint32_t fp_tracer_pressure(void)
+{
+    return atomic_load_explicit(&tracer.pressure, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------ its beginning and end -- */
+
+static uint32_t lines_in_use(void)
+{
+    uint32_t taken = atomic_load(&tracer.lines);
+
+    return taken < FP_TRACER_LINES ? taken : FP_TRACER_LINES;
+}
+
+static struct fp_tracer_counters sum(void)
+{
+    uint32_t in_use = lines_in_use();
+    struct fp_tracer_counters all = {
+        .lost = atomic_load_explicit(&tracer.lineless, memory_order_relaxed)};
+
+    for (uint32_t i = 0; i < in_use; i++) {
+        all.events += atomic_load_explicit(&lines[i].events, memory_order_relaxed);
+        all.discarded += atomic_load_explicit(&lines[i].discarded, memory_order_relaxed);
+        all.lost += atomic_load_explicit(&lines[i].lost, memory_order_relaxed);
+    }
+    return all;
+}
+
+uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbeat_ns)
+{
+    int64_t now = fp_monotonic_ns();
+
+    if (tracer.is_kept)
+        return 0;
+    tracer.is_kept = 1;
+    tracer.limits = *limits;
+    tracer.before = sum();
+    tracer.ends_at = limits->seconds == 0 ? INT64_MAX : now + (int64_t)limits->seconds * 1000000000;
+    /* What a thread has not charged of the one before is small. */
+    atomic_store(&tracer.cpu.paid_at, 0);
+    atomic_store(&tracer.rate.paid_at, 0);
+    atomic_store(&tracer.charged_events, 0);
+    atomic_store(&tracer.pressure, 0);
+    atomic_store(&tracer.heartbeat_until, now + heartbeat_ns);
+    atomic_store(&tracer.ended, FP_TRACER_running);
+    atomic_store(&tracer.running, ++tracer.generation);
+    return tracer.generation;
+}
+
+enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation)
+{
+    int64_t now = fp_monotonic_ns();
+
+    if (atomic_load(&tracer.running) != generation)
+        return FP_TRACER_asked;
+    if (now > tracer.ends_at)
+        end_once(FP_TRACER_max_seconds);
+    if (now > atomic_load(&tracer.heartbeat_until) + FP_TRACER_SILENCE_NS)
+        end_once(FP_TRACER_heartbeat);
+    else
+        atomic_store(&tracer.heartbeat_until, now + FP_TRACER_HEARTBEAT_NS);
+    return (enum fp_tracer_end)atomic_load(&tracer.ended);
+}
+
+void fp_tracer_end(uint64_t generation, enum fp_tracer_end why)
+{
+    if (atomic_load(&tracer.running) == generation)
+        end_once(why);
+}
+
+int fp_tracer_is_abandoned(void)
+{
+    return tracer.is_kept &&
+           fp_monotonic_ns() > atomic_load(&tracer.heartbeat_until) + FP_TRACER_SILENCE_NS;
+}
+
+int fp_tracer_wait(void)
+{
+    int64_t until = fp_monotonic_ns() + WAIT_NS;
+    const struct timespec pause = {.tv_nsec = 100000};
+
+    end_once(FP_TRACER_asked);
+    atomic_store(&tracer.running, 0);
+    for (uint32_t i = 0; i < lines_in_use(); i++)
+        while (atomic_load(&lines[i].inside) != 0) {
+            if (fp_monotonic_ns() > until)
+                return FP_ESTATE;
+            nanosleep(&pause, NULL);
+        }
+    return 0;
+}
+
+void fp_tracer_reset(void)
+{
+    tracer.is_kept = 0;
+}
+
+struct fp_tracer_counters fp_tracer_counters(void)
+{
+    struct fp_tracer_counters all = sum();
+
+    all.events -= tracer.before.events;
+    all.discarded -= tracer.before.discarded;
+    all.lost -= tracer.before.lost;
+    return all;
+}
+
+const char *fp_tracer_end_name(enum fp_tracer_end why)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        FP_TRACER_ENDS(NAME)
+#undef NAME
+    };
+
+    return names[why];
+}

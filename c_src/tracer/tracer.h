@@ -1,0 +1,123 @@
+/* tracer.h - the one tracing of this node: whether it runs, until when, and what it has cost.
+ *
+ * The VM asks a tracer module at each event that is traced. These functions answer, by the state
+ * that the tracer has: its generation and an index, packed in one integer. Of a generation that
+ * does not run, every event is discarded: what is still set in the VM then costs a call and has no
+ * effect.
+ *
+ * It stops by itself. Without the heartbeats of its owner, every event is discarded. A budget of
+ * CPU time, and of events, is charged at each event; beyond it, the tracing is over.
+ *
+ * THREADS  enter, leave, is_on: any scheduler, at each event; no lock, no allocation, no system
+ *          call (the clocks are the vDSO's). start, wait, reset: one thread at a time, a lock of
+ *          the caller. The others: any thread. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Of schedulers of all kinds. A thread beyond them discards and counts as lost. */
+#define FP_TRACER_LINES 1024u
+
+#define FP_TRACER_HEARTBEAT_NS INT64_C(100000000)
+/* After so long without one, a heartbeat comes too late. */
+#define FP_TRACER_SILENCE_NS INT64_C(1000000000)
+
+#define FP_TRACER_INDEX_BITS 16u
+
+#define FP_TRACER_ENDS(X)                                                                          \
+    X(running)                                                                                     \
+    X(asked)                                                                                       \
+    X(max_events)                                                                                  \
+    X(max_events_per_second)                                                                       \
+    X(max_cpu_percent)                                                                             \
+    X(max_seconds)                                                                                 \
+    X(heartbeat)
+
+enum fp_tracer_end {
+#define FP_TRACER_END(name) FP_TRACER_##name,
+    FP_TRACER_ENDS(FP_TRACER_END)
+#undef FP_TRACER_END
+};
+
+/* 0: no limit. */
+struct fp_tracer_limits {
+    uint64_t events;
+    uint64_t events_per_second;
+    uint64_t cpu_ns_per_second; /* of all threads together */
+    uint64_t seconds;
+    /* What is charged: measured, of an average machine. */
+    uint32_t event_ns, discard_ns;
+};
+
+/* One for each thread: no cache line has two writers. */
+struct fp_tracer_line {
+    _Alignas(128) _Atomic uint64_t inside; /* the generation that the thread works for, or 0 */
+    /* All are the thread's own, relaxed. */
+    _Atomic uint64_t events, discarded, lost;
+    uint64_t uncharged_ns, uncharged_events;
+    uint64_t random;
+    uint32_t batch;
+};
+
+struct fp_tracer_counters {
+    uint64_t events;    /* that were worked on */
+    uint64_t discarded; /* that the tracing left out */
+    uint64_t lost;      /* that it wanted, and had no room for */
+};
+
+enum fp_tracer_cost {
+    FP_TRACER_FREE, /* part of an event that was charged */
+    FP_TRACER_DISCARD,
+    FP_TRACER_EVENT,
+};
+
+/* The generation, more than 0, with so long until the first heartbeat; 0: one runs, or was
+ * not reset. */
+uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbeat_ns);
+/* What ended it, or FP_TRACER_running. Of no other generation than the last one. */
+enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation);
+void fp_tracer_end(uint64_t generation, enum fp_tracer_end why);
+/* Of an ended one: 0 when no thread is inside, or FP_ESTATE after a second. */
+int fp_tracer_wait(void);
+/* After that: another one may start. */
+void fp_tracer_reset(void);
+/* It runs without heartbeats: its owner has gone. */
+int fp_tracer_is_abandoned(void);
+
+struct fp_tracer_counters fp_tracer_counters(void);
+/* How much of what may be spent at once is spent: 0 to 255. */
+uint32_t fp_tracer_pressure(void);
+const char *fp_tracer_end_name(enum fp_tracer_end why);
+
+int fp_tracer_is_on(uint64_t state);
+/* NULL: discard. Else leave has to follow, and meanwhile the tracing's memory stays. */
+struct fp_tracer_line *fp_tracer_enter(uint64_t state);
+void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost);
+
+static inline uint64_t fp_tracer_state(uint64_t generation, uint32_t index)
+{
+    return generation << FP_TRACER_INDEX_BITS | index;
+}
+
+static inline uint32_t fp_tracer_index(uint64_t state)
+{
+    return (uint32_t)(state & ((1u << FP_TRACER_INDEX_BITS) - 1));
+}
+
+static inline void fp_tracer_count_lost(struct fp_tracer_line *line)
+{
+    uint64_t lost = atomic_load_explicit(&line->lost, memory_order_relaxed);
+    atomic_store_explicit(&line->lost, lost + 1, memory_order_relaxed);
+}
+
+/* xorshift64: of the thread. */
+static inline uint64_t fp_tracer_random(struct fp_tracer_line *line)
+{
+    uint64_t x = line->random;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return line->random = x;
+}

@@ -1,0 +1,326 @@
+%% @private What a tracing switches on in the VM: breakpoints of functions, flags of processes,
+%% patterns of messages; and how it goes off again, by any process.
+%%
+%% <dl>
+%%   <dt>From OTP 27 on</dt>
+%%   <dd>A trace session of its own; and one for each function that is traced with `meta', since
+%%     a function is known by the state of its session's tracer. Nothing of another session is
+%%     seen or changed. Only collections are shared (erlang/otp#11623): a process whose collections
+%%     another session traces is left alone.</dd>
+%%   <dt>OTP 25 and 26</dt>
+%%   <dd>There is one tracer a process, and one set of breakpoints. A process that has another
+%%     tracer is left alone and counted. A function that another tracer has is refused.</dd>
+%% </dl>
+%%
+%% `trace(all)' is never used: it stops all schedulers.
+-module(flame_prof_tracepoints).
+
+-export([set/3, clear/1, off/1]).
+
+-export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
+
+%% By variables: older releases do not have the module.
+-define(TRACER, flame_prof_nif).
+-define(BATCH, 100).
+
+-type tracer_flag() :: atom().
+
+-type wanted() ::
+    #{
+        tracer := flame_prof_nif:tracer_state(),
+        flags := [tracer_flag()],
+        processes := every | none | [pid()],
+        %% `meta' among the flags: all processes, and the tracer has the state tracer + the
+        %% number of the pattern, from 1. No other patterns are numbered.
+        patterns := [{mfa() | {atom(), atom(), '_'} | {atom(), '_', '_'}, term(), [atom()]}],
+        message_patterns := [{send | 'receive', term()}]
+    }.
+
+%% What is on, or may be. Any process that has it can switch it off.
+-type set() ::
+    #{
+        tracer := flame_prof_nif:tracer_state(),
+        sessions := [term()],
+        %% Of OTP 25 and 26.
+        points := [{mfa() | tuple(), [atom()]}],
+        flags := [tracer_flag()],
+        messages := [send | 'receive']
+    }.
+
+-type counts() ::
+    #{
+        functions := non_neg_integer(),
+        processes := non_neg_integer(),
+        %% They have another tracer.
+        left_alone := non_neg_integer()
+    }.
+
+%% @doc Tell gets what will be on before it is. Both functions are called often: every few
+%% milliseconds. What has been set when it fails stays on: see {@link clear/1}.
+-spec set(wanted(), Tell :: fun((set()) -> term()), Check :: fun(() -> term())) ->
+    {ok, set(), counts()} | {error, unicode:chardata()}.
+set(#{patterns := Patterns, flags := Flags} = Wanted, Tell, Check) ->
+    Set = off(Wanted),
+    Numbered = number(Patterns),
+    try
+        case has_sessions() of
+            true -> set_sessions(Wanted, Numbered, Set, Tell, Check);
+            false -> set_all(Wanted, Numbered, Set#{flags := Flags}, Tell, Check)
+        end
+    catch
+        throw:{refused, Why} -> {error, Why}
+    end.
+
+%% @doc Nothing is on.
+-spec off(#{tracer := flame_prof_nif:tracer_state(), _ => _}) -> set().
+off(#{tracer := Tracer}) ->
+    #{tracer => Tracer, sessions => [], points => [], flags => [], messages => []}.
+
+number(Patterns) ->
+    {Numbered, _} = lists:mapfoldl(
+        fun({MFA, Spec, Flags}, N) -> {{MFA, Spec, Flags, N}, N + 1} end, 1, Patterns),
+    Numbered.
+
+has_sessions() ->
+    {module, trace} =:= code:ensure_loaded(trace).
+
+refuse(Format, Args) ->
+    throw({refused, unicode:characters_to_binary(io_lib:format(Format, Args))}).
+
+shown({M, F, A}) when is_integer(A) -> io_lib:format("~ts:~ts/~b", [M, F, A]);
+shown({M, F, _}) -> io_lib:format("~ts:~ts", [M, F]).
+
+%% With sessions.
+
+set_sessions(#{tracer := Tracer} = Wanted, Patterns, Set0, Tell, Check) ->
+    {Meta, Others} = lists:partition(fun({_, _, Flags, _}) -> Flags =:= [meta] end, Patterns),
+    {Set1, Functions} = lists:foldl(
+        fun({MFA, Spec, Flags, N}, {Set, Sum}) ->
+            Check(),
+            {Session, New} = create(Tracer + N, Set, Tell),
+            {New, Sum + function(Session, MFA, Spec, Flags)}
+        end,
+        {Set0, 0}, Meta),
+    case Wanted of
+        #{flags := [], message_patterns := []} when Others =:= [] ->
+            {ok, Set1, #{functions => Functions, processes => 0, left_alone => 0}};
+        _ ->
+            {Session, Set} = create(Tracer, Set1, Tell),
+            set_session(Session, Wanted, Others, Set, Functions, Check)
+    end.
+
+set_session(Session, Wanted, Patterns, Set, Functions0, Check) ->
+    #{processes := Processes, flags := Flags, message_patterns := Messages} = Wanted,
+    Functions = lists:foldl(
+        fun({MFA, Spec, Options, _}, Sum) ->
+            Check(),
+            Sum + function(Session, MFA, Spec, Options)
+        end,
+        Functions0, Patterns),
+    Trace = trace,
+    _ = [
+        case Event of
+            send -> Trace:send(Session, Spec, []);
+            'receive' -> Trace:recv(Session, Spec, [])
+        end
+     || {Event, Spec} <- Messages
+    ],
+    Collects = lists:member(garbage_collection, Flags),
+    ok = ensure_alone(Collects andalso Processes =:= every, Session),
+    Turn = fun(Which) ->
+        case Collects andalso is_collection_traced(Which, Session) of
+            true -> other;
+            false -> process(fun() -> Trace:process(Session, Which, true, Flags) end)
+        end
+    end,
+    {ok, Set, (processes(Processes, Turn, Check))#{functions => Functions}}.
+
+create(State, #{sessions := Sessions} = Set, Tell) ->
+    Trace = trace,
+    Session = Trace:session_create(flame_prof, {?TRACER, State}, []),
+    New = Set#{sessions := [Session | Sessions]},
+    _ = Tell(New),
+    {Session, New}.
+
+function(Session, MFA, Spec, Flags) ->
+    Trace = trace,
+    Trace:function(Session, MFA, Spec, Flags).
+
+ensure_alone(true, Own) ->
+    case is_collection_traced(new_processes, Own) of
+        true -> refuse("another trace session traces the collections of new processes: two that "
+            "do may end the node (erlang/otp#11623)", []);
+        false -> ok
+    end;
+ensure_alone(false, _Own) ->
+    ok.
+
+is_collection_traced(Which, {_, Own}) ->
+    Trace = trace,
+    case Trace:session_info(Which) of
+        Sessions when is_list(Sessions) ->
+            lists:any(fun(Session) -> has_collections(Session, Which) end, Sessions -- [Own]);
+        undefined ->
+            false
+    end.
+
+has_collections(Session, Which) ->
+    Trace = trace,
+    try Trace:info(Session, Which, flags) of
+        {flags, Flags} when is_list(Flags) -> lists:member(garbage_collection, Flags);
+        _ -> false
+    catch
+        error:_ -> false
+    end.
+
+%% Without sessions.
+
+set_all(#{tracer := Tracer} = Wanted, Patterns, Set0, Tell, Check) ->
+    #{processes := Processes, flags := Flags, message_patterns := Messages} = Wanted,
+    ok = lists:foreach(fun({MFA, _, How, _}) -> ensure_free(MFA, How) end, Patterns),
+    ok = lists:foreach(fun ensure_free_event/1, Messages),
+    Set = Set0#{
+        points := [{MFA, How} || {MFA, _, How, _} <- Patterns],
+        messages := [Event || {Event, _} <- Messages]
+    },
+    _ = Tell(Set),
+    Functions = lists:foldl(
+        fun({MFA, Spec, How, N}, Sum) ->
+            Check(),
+            Sum + erlang:trace_pattern(MFA, Spec, how(How, Tracer + N))
+        end,
+        0, Patterns),
+    _ = [erlang:trace_pattern(Event, Spec, []) || {Event, Spec} <- Messages],
+    Turn = fun(Which) ->
+        %% The VM logs an attempt to replace a tracer.
+        case erlang:trace_info(Which, tracer) of
+            {tracer, []} ->
+                Options = [{tracer, ?TRACER, Tracer} | Flags],
+                process(fun() -> erlang:trace(Which, true, Options) end);
+            _ ->
+                other
+        end
+    end,
+    {ok, Set, (processes(Processes, Turn, Check))#{functions => Functions}}.
+
+how([meta], State) -> [{meta, ?TRACER, State}];
+how(Flags, _State) -> Flags.
+
+%% Another tracer's breakpoint would be replaced, and then removed.
+ensure_free(MFA, How) ->
+    Item = case How of [meta] -> meta; _ -> traced end,
+    _ = [
+        refuse("~ts is traced by another tracer", [shown(Function)])
+     || Function <- functions(MFA), is_taken(erlang:trace_info(Function, Item))
+    ],
+    ok.
+
+%% Of a tracing of this library whose owner and guard were killed.
+is_taken({meta, {?TRACER, _}}) -> false;
+is_taken({_, No}) when No =:= false; No =:= undefined; No =:= [] -> false;
+is_taken({_, _}) -> true.
+
+functions({M, F, A}) when is_atom(M), M =/= '_' ->
+    [
+        {M, Name, Arity}
+     || {Name, Arity} <- module_functions(M),
+        F =:= '_' orelse F =:= Name,
+        A =:= '_' orelse A =:= Arity
+    ];
+functions(_) ->
+    [].
+
+module_functions(M) ->
+    try
+        M:module_info(functions)
+    catch
+        error:undef -> []
+    end.
+
+ensure_free_event({Event, _}) ->
+    case erlang:trace_info(Event, match_spec) of
+        {match_spec, true} -> ok;
+        _ -> refuse("another tracer has a pattern for ~ts", [Event])
+    end.
+
+%% Processes.
+
+%% Those that are there, and before them those to come: between the two none is missed.
+processes(none, _Turn, _Check) ->
+    counted([]);
+processes(every, Turn, Check) ->
+    _ = Turn(new_processes),
+    counted(each(processes() -- [self()], Turn, Check));
+processes(Pids, Turn, Check) ->
+    counted(each(Pids, Turn, Check)).
+
+each(Pids, Turn, Check) when length(Pids) =< ?BATCH ->
+    Check(),
+    [Turn(Pid) || Pid <- Pids];
+each(Pids, Turn, Check) ->
+    {Batch, Rest} = lists:split(?BATCH, Pids),
+    each(Batch, Turn, Check) ++ each(Rest, Turn, Check).
+
+counted(Outcomes) ->
+    #{
+        processes => length([ok || ok <- Outcomes]),
+        left_alone => length([other || other <- Outcomes])
+    }.
+
+process(Turn) ->
+    try Turn() of
+        _ -> ok
+    catch
+        error:_ -> other
+    end.
+
+%% Off.
+
+%% @doc What another tracer has switched on stays. Of processes that the tracer has left in OTP 25
+%% and 26, the flags go last: there may be many.
+-spec clear(set()) -> ok.
+clear(#{sessions := Sessions, points := Points, messages := Messages} = Set) ->
+    Trace = trace,
+    _ = [Trace:session_destroy(Session) || Session <- Sessions],
+    _ = [clear_point(Point) || Point <- Points],
+    _ = [erlang:trace_pattern(Event, true, []) || Event <- Messages],
+    clear_processes(Set).
+
+%% A function that is not there any more has no breakpoint.
+clear_point({MFA, [meta]}) ->
+    _ = [
+        erlang:trace_pattern(Function, false, [meta])
+     || Function <- functions(MFA), is_own(erlang:trace_info(Function, meta))
+    ],
+    ok;
+clear_point({MFA, Flags}) ->
+    _ = erlang:trace_pattern(MFA, false, [Flag || Flag <- Flags, is_atom(Flag)]),
+    ok.
+
+%% [] is what the VM leaves where the library has answered `remove'.
+is_own({meta, {?TRACER, _}}) -> true;
+is_own({meta, []}) -> true;
+is_own(_) -> false.
+
+clear_processes(#{flags := []}) ->
+    ok;
+clear_processes(#{tracer := Tracer, flags := Flags}) ->
+    lists:foreach(
+        fun(Which) -> clear_process(Which, Tracer, Flags) end, [new_processes | processes()]).
+
+%% The types of OTP 25 do not know that a tracer may be a module.
+-dialyzer({nowarn_function, [clear_process/3, turn_off/2]}).
+
+%% Between the two calls no other tracer can have replaced this one.
+clear_process(Which, Tracer, Flags) ->
+    case erlang:trace_info(Which, tracer) of
+        {tracer, {?TRACER, Tracer}} -> turn_off(Which, Flags);
+        _ -> ok
+    end.
+
+turn_off(Which, Flags) ->
+    try erlang:trace(Which, false, Flags) of
+        _ -> ok
+    catch
+        error:badarg -> ok
+    end.

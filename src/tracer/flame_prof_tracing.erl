@@ -1,0 +1,351 @@
+%% @private The one tracing of this node: what latency, readable traces and allocations share.
+%%
+%% ```
+%%   who asked <----monitor---- owner (this process) <--monitor--> guard
+%%                                |  a heartbeat, and reads the limits: each 20 ms
+%%                                v
+%%                       c_src/tracer: discards without heartbeats
+%% '''
+%%
+%% The owner switches off when who asked for it ends or its node is gone, when a limit is
+%% reached, and when the guard ends. When the owner ends in any other way than these, the guard
+%% switches off. When both are killed, there are no heartbeats, and every event is discarded; in
+%% OTP 27 and later their trace sessions go with them.
+%%
+%% A limit that is reached stops the measuring in C at once; the breakpoints go within 50 ms. What
+%% was measured stays until {@link stop/1}, or the end of who asked, or a minute.
+-module(flame_prof_tracing).
+
+-behaviour(gen_server).
+
+-export([start/1, stop/1, stop_all/0, info/0, counters/1, read/2, limits/0]).
+-export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
+-export([guard/2]).
+
+-export_type([spec/0, ended/0, stopped/0, limits/0]).
+
+-type kind() :: latency | trace | allocations | count.
+
+%% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
+%% each event. 0: no limit.
+-type limits() ::
+    #{
+        max_cpu_percent => number(),
+        max_events_per_second => non_neg_integer(),
+        max_events => non_neg_integer(),
+        max_seconds => non_neg_integer()
+    }.
+
+%% As of {@link flame_prof_tracepoints}. `owner': who asked; it gets `{flame_prof_tracing, Ref,
+%% {ended, Ended}}' when the tracing ends and it has not asked for that. `config': what the kind in
+%% the library is given.
+-type spec() ::
+    #{
+        kind := kind(),
+        owner := pid(),
+        flags => [flame_prof_tracepoints:tracer_flag()],
+        processes => every | none | [pid()],
+        patterns => [{tuple(), term(), [atom()]}],
+        message_patterns => [{send | 'receive', term()}],
+        limits => limits(),
+        config => term()
+    }.
+
+%% `heartbeat': the owner was not scheduled for more than a second.
+-type ended() :: asked | {limit, atom()} | {down, pid()}.
+
+-type stopped() ::
+    #{
+        ended := ended(),
+        events := non_neg_integer(),
+        discarded := non_neg_integer(),
+        lost := non_neg_integer(),
+        functions := non_neg_integer(),
+        processes := non_neg_integer(),
+        left_alone := non_neg_integer(),
+        atom() => term()
+    }.
+
+-record(tracing, {
+    ref :: reference(),
+    spec :: spec(),
+    tracer :: flame_prof_nif:tracer_state(),
+    since :: calendar:datetime(),
+    guard :: {pid(), reference()},
+    asker :: reference(),
+    set :: flame_prof_tracepoints:set(),
+    counts = #{functions => 0, processes => 0, left_alone => 0} :: flame_prof_tracepoints:counts(),
+    ended = no :: no | ended()
+}).
+
+-define(POLL_MS, 20).
+-define(KEPT_MS, 60000).
+-define(START_MS, 30000).
+-define(CALL_MS, 30000).
+-define(INFO_MS, 1000).
+
+%% @doc The limits, with their defaults, as options.
+-spec limits() -> [flame_prof_schema:row()].
+limits() ->
+    Most = 16#ffffffff,
+    [
+        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 5},
+        #{key => max_events_per_second, type => {whole, count, 0, Most}, default => 1000000},
+        #{key => max_events, type => {whole, count, 0, Most}, default => 0},
+        #{key => max_seconds, type => {whole, count, 0, 86400}, default => 60}
+    ].
+
+%% @doc Returns when everything is on.
+-spec start(spec()) -> {ok, reference()} | {error, flame_prof:reason()}.
+start(#{kind := _, owner := Asker} = Given) when is_pid(Asker) ->
+    Defaults = #{
+        flags => [], processes => none, patterns => [], message_patterns => [], limits => #{},
+        config => none
+    },
+    Spec = maps:merge(Defaults, Given),
+    case {flame_prof_schema:checked(limits(), maps:get(limits, Spec)), is_loaded()} of
+        {{ok, Limits}, true} -> start_owner(Spec#{limits := Limits});
+        {{error, _} = Error, _} -> Error;
+        {_, false} -> {error, {library, #{reason => <<"the log has the reason">>}}}
+    end.
+
+is_loaded() ->
+    case code:ensure_loaded(flame_prof_nif) of
+        {module, _} -> true;
+        {error, _} -> false
+    end.
+
+start_owner(Spec) ->
+    Ref = make_ref(),
+    Options = [{timeout, ?START_MS}, {spawn_opt, [{priority, high}]}],
+    case gen_server:start({local, ?MODULE}, ?MODULE, {Ref, Spec}, Options) of
+        {ok, _} -> {ok, Ref};
+        {error, {already_started, _}} -> {error, busy(info())};
+        {error, {shutdown, {refused, Reason}}} -> {error, Reason};
+        {error, timeout} -> {error, {timeout, #{ms => ?START_MS, request => start}}};
+        {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
+    end.
+
+busy(#{kind := Kind, since := {_, {H, M, S}}, owner := Asker}) ->
+    Format = "one tracing at a time: ~ts runs since ~2..0b:~2..0b:~2..0b UTC, asked for by ~p",
+    {tracing, #{reason => text(Format, [Kind, H, M, S, Asker])}};
+busy(_) ->
+    {tracing, #{reason => <<"one tracing at a time: another one starts or ends">>}}.
+
+text(Format, Args) ->
+    unicode:characters_to_binary(io_lib:format(Format, Args)).
+
+%% @doc Switches off, unless that has been done. What was measured is gone.
+-spec stop(reference()) -> {ok, stopped()} | {error, flame_prof:reason()}.
+stop(Ref) ->
+    call({stop, Ref}).
+
+%% @doc Whatever runs, for an application that stops.
+-spec stop_all() -> ok.
+stop_all() ->
+    _ = call({stop, any}),
+    ok.
+
+%% @doc What runs; an empty map for nothing.
+-spec info() -> #{atom() => term()}.
+info() ->
+    case call(info, ?INFO_MS) of
+        #{} = Info -> Info;
+        {error, _} -> #{}
+    end.
+
+-spec counters(reference()) -> {ok, stopped()} | {error, flame_prof:reason()}.
+counters(Ref) ->
+    call({counters, Ref}).
+
+%% @doc What the kind in the library answers; the caller waits, not the owner.
+-spec read(reference(), term()) -> {ok, term()} | {error, flame_prof:reason()}.
+read(Ref, What) ->
+    case call({tracer, Ref}) of
+        {ok, Tracer} ->
+            case flame_prof_nif:tracer_read(Tracer, What) of
+                {error, _} -> {error, gone()};
+                Answer -> {ok, Answer}
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+gone() ->
+    {tracing, #{reason => <<"this tracing has ended, and what it has measured is gone">>}}.
+
+call(Request) ->
+    call(Request, ?CALL_MS).
+
+call(Request, Timeout) ->
+    try
+        gen_server:call(?MODULE, Request, Timeout)
+    catch
+        exit:{timeout, _} -> {error, {timeout, #{ms => Timeout}}};
+        exit:_ -> {error, gone()}
+    end.
+
+%% The owner.
+
+-spec init({reference(), spec()}) -> {ok, #tracing{}} | {stop, term()}.
+init({Ref, #{kind := Kind, owner := Asker, limits := Limits, config := Config} = Spec}) ->
+    _ = process_flag(trap_exit, true),
+    Monitor = monitor(process, Asker),
+    case flame_prof_nif:tracer_open(Kind, in_library(Limits), Config) of
+        {ok, Tracer} ->
+            Set = flame_prof_tracepoints:off(#{tracer => Tracer}),
+            set(#tracing{
+                ref = Ref,
+                spec = Spec,
+                tracer = Tracer,
+                since = calendar:universal_time(),
+                guard = start_guard(Set),
+                asker = Monitor,
+                set = Set
+            });
+        {error, busy} ->
+            refused(busy(none));
+        {error, Error} ->
+            refused(flame_prof_error:of_library(Error, <<>>))
+    end.
+
+in_library(Limits) ->
+    #{
+        max_cpu_percent := Percent, max_events_per_second := PerSecond,
+        max_events := Events, max_seconds := Seconds
+    } = Limits,
+    Cpu = round(Percent * 10000000 * erlang:system_info(schedulers_online)),
+    #{
+        events => Events, events_per_second => PerSecond,
+        cpu_ns_per_second => Cpu, seconds => Seconds
+    }.
+
+refused(Reason) ->
+    {stop, {shutdown, {refused, Reason}}}.
+
+set(#tracing{spec = Spec, tracer = Tracer, guard = {Guard, _}, set = None} = Tracing) ->
+    Tell = fun(Set) -> Guard ! {self(), set, Set} end,
+    Check = fun() -> ok = check_asker(Tracing) end,
+    try flame_prof_tracepoints:set(Spec#{tracer => Tracer}, Tell, Check) of
+        {ok, Set, Counts} ->
+            _ = flame_prof_nif:tracer_heartbeat(Tracer),
+            _ = erlang:send_after(?POLL_MS, self(), poll),
+            {ok, Tracing#tracing{set = Set, counts = Counts}};
+        {error, Why} ->
+            undo(Tracing, {tracing, #{reason => Why}})
+    catch
+        throw:asker_is_gone -> undo(Tracing, gone());
+        error:Reason:Stack ->
+            undo(Tracing#tracing{set = None}, flame_prof_error:of_exit({Reason, Stack}))
+    end.
+
+%% The first heartbeat is due when all is set.
+check_asker(#tracing{asker = Monitor}) ->
+    receive
+        {'DOWN', Monitor, process, _, _} -> throw(asker_is_gone)
+    after 0 -> ok
+    end.
+
+%% What is on the guard knows.
+undo(#tracing{guard = {Guard, Monitor}}, Reason) ->
+    Guard ! {self(), clear},
+    receive
+        {'DOWN', Monitor, process, Guard, _} -> refused(Reason)
+    end.
+
+handle_call(info, _From, Tracing) ->
+    {reply, about(Tracing), Tracing};
+handle_call({stop, any}, From, #tracing{ref = Ref} = Tracing) ->
+    handle_call({stop, Ref}, From, Tracing);
+handle_call({stop, Ref}, From, #tracing{ref = Ref} = Tracing0) ->
+    Tracing = switch_off(asked, Tracing0),
+    Stopped = stopped(Tracing),
+    ok = close(Tracing),
+    _ = unregister(?MODULE),
+    gen_server:reply(From, {ok, Stopped}),
+    {stop, normal, Tracing};
+handle_call({counters, Ref}, _From, #tracing{ref = Ref} = Tracing) ->
+    {reply, {ok, stopped(Tracing)}, Tracing};
+handle_call({tracer, Ref}, _From, #tracing{ref = Ref, tracer = Tracer} = Tracing) ->
+    {reply, {ok, Tracer}, Tracing};
+handle_call(_Request, _From, Tracing) ->
+    {reply, {error, gone()}, Tracing}.
+
+handle_cast(_, Tracing) ->
+    {noreply, Tracing}.
+
+handle_info(poll, #tracing{ended = no, tracer = Tracer} = Tracing) ->
+    case flame_prof_nif:tracer_heartbeat(Tracer) of
+        running ->
+            _ = erlang:send_after(?POLL_MS, self(), poll),
+            {noreply, Tracing};
+        Limit ->
+            {noreply, ended({limit, Limit}, Tracing)}
+    end;
+handle_info({'DOWN', Monitor, process, Pid, _}, #tracing{asker = Monitor} = Tracing) ->
+    {stop, normal, switch_off({down, Pid}, Tracing)};
+handle_info({'DOWN', Monitor, process, Guard, _}, #tracing{guard = {Guard, Monitor}} = Tracing) ->
+    {noreply, ended({down, Guard}, Tracing)};
+handle_info(forget, Tracing) ->
+    {stop, normal, Tracing};
+handle_info(_, Tracing) ->
+    {noreply, Tracing}.
+
+terminate(_Reason, Tracing) ->
+    close(switch_off(asked, Tracing)).
+
+ended(Ended, #tracing{ref = Ref, spec = #{owner := Asker}} = Tracing) ->
+    Off = switch_off(Ended, Tracing),
+    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    Asker ! {?MODULE, Ref, {ended, Ended}},
+    Off.
+
+%% C first: nothing is measured any more, whatever the VM still has to do. The flags of many
+%% processes are no urgent work.
+switch_off(Ended, #tracing{ended = no, tracer = Tracer, set = Set} = Tracing) ->
+    ok = flame_prof_nif:tracer_end(Tracer),
+    ok = flame_prof_tracepoints:clear(Set#{flags := []}),
+    _ = process_flag(priority, normal),
+    ok = flame_prof_tracepoints:clear(Set#{sessions := [], points := [], messages := []}),
+    Tracing#tracing{ended = Ended};
+switch_off(_Ended, Tracing) ->
+    Tracing.
+
+close(#tracing{tracer = Tracer, guard = {Guard, Monitor}}) ->
+    _ = flame_prof_nif:tracer_close(Tracer),
+    true = demonitor(Monitor, [flush]),
+    Guard ! {self(), over},
+    ok.
+
+stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended}) ->
+    maps:merge(Counts#{ended => Ended}, flame_prof_nif:tracer_counters(Tracer)).
+
+about(#tracing{spec = Spec, since = Since} = Tracing) ->
+    #{kind := Kind, owner := Asker, limits := Limits, flags := Flags, patterns := Patterns} = Spec,
+    (stopped(Tracing))#{
+        kind => Kind, owner => Asker, limits => Limits, flags => Flags, since => Since,
+        patterns => [MFA || {MFA, _, _} <- Patterns]
+    }.
+
+%% The guard.
+
+start_guard(Set) ->
+    spawn_opt(?MODULE, guard, [self(), Set], [monitor, {priority, high}]).
+
+-spec guard(pid(), flame_prof_tracepoints:set()) -> ok.
+guard(Owner, Set) ->
+    _ = process_flag(trap_exit, true),
+    guard(Owner, monitor(process, Owner), Set).
+
+guard(Owner, Monitor, #{tracer := Tracer} = Set) ->
+    receive
+        {Owner, set, New} ->
+            guard(Owner, Monitor, New);
+        {Owner, over} ->
+            ok;
+        Clear when Clear =:= {Owner, clear}; element(2, Clear) =:= Monitor ->
+            ok = flame_prof_nif:tracer_end(Tracer),
+            ok = flame_prof_tracepoints:clear(Set),
+            _ = flame_prof_nif:tracer_close(Tracer),
+            ok
+    end.

@@ -1,0 +1,235 @@
+/* test_tracer.c - the one tracing: generations, heartbeats, limits, and who is inside at its end. */
+#include "tracer/tracer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "run.h"
+
+#define SECOND INT64_C(1000000000)
+#define THREADS 4
+
+static const struct fp_tracer_limits unlimited = {.event_ns = 400, .discard_ns = 100};
+
+static uint64_t start(struct fp_tracer_limits limits)
+{
+    uint64_t generation = fp_tracer_start(&limits, 60 * SECOND);
+
+    CHECK(generation != 0);
+    return fp_tracer_state(generation, 0);
+}
+
+static void stop(uint64_t state)
+{
+    fp_tracer_end(state >> FP_TRACER_INDEX_BITS, FP_TRACER_asked);
+    CHECK_INT(fp_tracer_wait(), 0);
+    fp_tracer_reset();
+}
+
+static enum fp_tracer_end heartbeat(uint64_t state)
+{
+    return fp_tracer_heartbeat(state >> FP_TRACER_INDEX_BITS);
+}
+
+/* How many of so many events are let in. */
+static int events(uint64_t state, int wanted, enum fp_tracer_cost cost)
+{
+    int in = 0;
+
+    for (int i = 0; i < wanted; i++) {
+        struct fp_tracer_line *line = fp_tracer_enter(state);
+
+        if (line == NULL)
+            continue;
+        in++;
+        fp_tracer_leave(line, cost);
+    }
+    return in;
+}
+
+static void events_are_let_in_and_counted_while_it_runs(void)
+{
+    uint64_t state = start(unlimited);
+
+    CHECK_INT(events(state, 100, FP_TRACER_EVENT), 100);
+    CHECK_INT(events(state + 7, 50, FP_TRACER_DISCARD), 50);
+    CHECK_INT(fp_tracer_counters().events, 100);
+    CHECK_INT(fp_tracer_counters().discarded, 50);
+    CHECK_INT(fp_tracer_index(state + 7), 7);
+    stop(state);
+    CHECK_INT(events(state, 10, FP_TRACER_EVENT), 0);
+    CHECK(!fp_tracer_is_on(state));
+}
+
+static void one_generation_has_nothing_to_do_with_the_next(void)
+{
+    uint64_t first = start(unlimited), second;
+
+    CHECK_INT(fp_tracer_start(&unlimited, SECOND), 0);
+    events(first, 10, FP_TRACER_EVENT);
+    stop(first);
+    second = start(unlimited);
+    CHECK(second != first);
+    CHECK_INT(events(first, 10, FP_TRACER_EVENT), 0);
+    CHECK_INT(events(second, 3, FP_TRACER_EVENT), 3);
+    CHECK_INT(fp_tracer_counters().events, 3);
+    fp_tracer_end(first >> FP_TRACER_INDEX_BITS, FP_TRACER_asked);
+    CHECK_INT(heartbeat(second), FP_TRACER_running);
+    CHECK_INT(heartbeat(first), FP_TRACER_asked);
+    stop(second);
+}
+
+static void without_heartbeats_events_are_discarded_until_the_next_one(void)
+{
+    uint64_t state = fp_tracer_state(fp_tracer_start(&unlimited, -SECOND / 2), 0);
+
+    CHECK_INT(events(state, 10, FP_TRACER_EVENT), 0);
+    CHECK(fp_tracer_is_on(state));
+    CHECK_INT(heartbeat(state), FP_TRACER_running);
+    CHECK_INT(events(state, 10, FP_TRACER_EVENT), 10);
+    stop(state);
+}
+
+static void a_heartbeat_that_comes_too_late_is_the_end(void)
+{
+    uint64_t state = fp_tracer_state(fp_tracer_start(&unlimited, -2 * SECOND), 0);
+
+    CHECK(fp_tracer_is_abandoned());
+    CHECK_INT(events(state, 10, FP_TRACER_EVENT), 0);
+    CHECK(!fp_tracer_is_on(state));
+    CHECK_INT(heartbeat(state), FP_TRACER_heartbeat);
+    stop(state);
+    CHECK(!fp_tracer_is_abandoned());
+}
+
+static void the_number_of_events_is_limited(void)
+{
+    struct fp_tracer_limits limits = unlimited;
+    uint64_t state;
+    int in;
+
+    limits.events = 1000;
+    state = start(limits);
+    in = events(state, 100000, FP_TRACER_EVENT);
+    /* A thread counts some at a time. */
+    CHECK(in >= 1000 && in <= 1100);
+    CHECK_INT(heartbeat(state), FP_TRACER_max_events);
+    stop(state);
+}
+
+/* A burst of events, in less time than it takes to earn them. */
+static void cpu_time_is_limited_by_what_events_are_said_to_cost(void)
+{
+    struct fp_tracer_limits limits = {
+        .cpu_ns_per_second = SECOND / 10, .event_ns = 100000, .discard_ns = 50000};
+    uint64_t state = start(limits);
+    int in = events(state, 1000000, FP_TRACER_EVENT);
+
+    /* A quarter of a second's worth: 25 ms, of 0.1 ms each, and a batch. */
+    CHECK(in >= 250 && in < 1000);
+    CHECK_INT(heartbeat(state), FP_TRACER_max_cpu_percent);
+    CHECK_INT(fp_tracer_pressure(), 255);
+    stop(state);
+    state = start(limits);
+    CHECK_INT(fp_tracer_pressure(), 0);
+    CHECK(events(state, 1000000, FP_TRACER_DISCARD) >= 500);
+    CHECK_INT(heartbeat(state), FP_TRACER_max_cpu_percent);
+    stop(state);
+}
+
+static void events_a_second_are_limited(void)
+{
+    struct fp_tracer_limits limits = unlimited;
+    uint64_t state;
+    int in;
+
+    limits.events_per_second = 2000;
+    state = start(limits);
+    in = events(state, 10000000, FP_TRACER_EVENT);
+    CHECK(in >= 2000 && in < 100000);
+    CHECK_INT(heartbeat(state), FP_TRACER_max_events_per_second);
+    stop(state);
+    state = start(limits);
+    CHECK_INT(events(state, 100000, FP_TRACER_DISCARD), 100000);
+    stop(state);
+}
+
+static void seconds_are_limited(void)
+{
+    struct fp_tracer_limits limits = unlimited;
+    const struct timespec more = {.tv_sec = 1, .tv_nsec = 100000000};
+    uint64_t state;
+
+    limits.seconds = 1;
+    state = start(limits);
+    CHECK_INT(events(state, 1, FP_TRACER_EVENT), 1);
+    nanosleep(&more, NULL);
+    CHECK_INT(events(state, 1, FP_TRACER_EVENT), 0);
+    CHECK_INT(heartbeat(state), FP_TRACER_max_seconds);
+    stop(state);
+}
+
+/* What callbacks have in use while it runs. */
+struct memory {
+    _Atomic uint64_t state;
+    _Atomic int is_over;
+    uint64_t *number; /* freed between two generations */
+};
+
+static void *worker(void *arg)
+{
+    struct memory *memory = arg;
+
+    while (!atomic_load(&memory->is_over)) {
+        struct fp_tracer_line *line = fp_tracer_enter(atomic_load(&memory->state));
+
+        if (line == NULL)
+            continue;
+        CHECK(__atomic_load_n(memory->number, __ATOMIC_RELAXED) == 42);
+        fp_tracer_leave(line, FP_TRACER_EVENT);
+    }
+    return NULL;
+}
+
+/* The sanitizers see an access to memory that was freed. */
+static void nobody_is_inside_after_the_wait(void)
+{
+    struct memory memory = {0};
+    pthread_t thread[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_create(&thread[i], NULL, worker, &memory), 0);
+    for (int i = 0; i < 300; i++) {
+        const struct timespec pause = {.tv_nsec = 100000};
+
+        memory.number = malloc(sizeof *memory.number);
+        CHECK(memory.number != NULL);
+        *memory.number = 42;
+        atomic_store(&memory.state, start(unlimited));
+        nanosleep(&pause, NULL);
+        fp_tracer_end(atomic_load(&memory.state) >> FP_TRACER_INDEX_BITS, FP_TRACER_asked);
+        CHECK_INT(fp_tracer_wait(), 0);
+        free(memory.number);
+        memory.number = NULL;
+        fp_tracer_reset();
+    }
+    atomic_store(&memory.is_over, 1);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(events_are_let_in_and_counted_while_it_runs);
+    RUN(one_generation_has_nothing_to_do_with_the_next);
+    RUN(without_heartbeats_events_are_discarded_until_the_next_one);
+    RUN(a_heartbeat_that_comes_too_late_is_the_end);
+    RUN(the_number_of_events_is_limited);
+    RUN(cpu_time_is_limited_by_what_events_are_said_to_cost);
+    RUN(events_a_second_are_limited);
+    RUN(seconds_are_limited);
+    RUN(nobody_is_inside_after_the_wait);
+    return RUN_END();
+}

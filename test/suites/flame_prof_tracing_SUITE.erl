@@ -1,0 +1,343 @@
+%% The one tracing of a node: what is on, what ends it, and that nothing is on afterwards. The VM
+%% itself is asked: trace_info, and from OTP 27 on the sessions of each function and process.
+-module(flame_prof_tracing_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, end_per_testcase/2]).
+-export([
+    calls_returns_and_exceptions_are_counted/1,
+    processes_are_traced_by_their_flags/1,
+    new_processes_are_traced/1,
+    one_runs_at_a_time/1,
+    another_one_runs_after_it/1,
+    what_it_does_is_listed/1,
+    who_asked_is_killed/1,
+    the_owner_is_killed/1,
+    the_guard_is_killed/1,
+    owner_and_guard_are_killed/1,
+    the_node_that_asked_goes_away/1,
+    the_application_stops/1,
+    the_number_of_events_ends_it/1,
+    what_it_costs_ends_it/1,
+    its_time_ends_it/1,
+    what_was_measured_stays_after_a_limit/1,
+    another_tracer_goes_on/1,
+    a_function_of_another_tracer_is_not_taken/1,
+    collections_of_another_session_are_left_alone/1,
+    a_mistake_leaves_nothing_on/1,
+    no_callback_is_called_with_other_arguments/1
+]).
+%% Traced.
+-export([f/1, boom/0]).
+%% In a VM of its own.
+-export([distributed/0, application_stop/0]).
+
+-define(SPEC, [{'_', [], [{exception_trace}]}]).
+-define(F, {?MODULE, f, 1}).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, f])].
+
+end_per_testcase(_, _) ->
+    ok = flame_prof_tracing:stop_all(),
+    until(fun() -> whereis(flame_prof_tracing) =:= undefined end).
+
+f(X) -> X.
+
+boom() -> error(boom).
+
+%%% ----------------------------------------------------------------- helpers --
+
+start(More) ->
+    flame_prof_tracing:start(maps:merge(
+        #{kind => count, owner => self(), patterns => [{?F, ?SPEC, [meta]}]}, More)).
+
+started(More) ->
+    {ok, Ref} = start(More),
+    Ref.
+
+call(N) -> lists:foreach(fun ?MODULE:f/1, lists:seq(1, N)).
+
+counted(Ref) ->
+    {ok, Counted} = flame_prof_tracing:read(Ref, all),
+    Counted.
+
+until(Fun) -> until(Fun, 2000).
+
+until(Fun, N) ->
+    case Fun() of
+        true -> ok;
+        _ when N > 0 -> timer:sleep(5), until(Fun, N - 1)
+    end.
+
+has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
+
+is_function_traced() ->
+    Trace = trace,
+    case has_sessions() of
+        true -> Trace:session_info(?F) =/= [];
+        false -> erlang:trace_info(?F, all) =/= {all, false}
+    end.
+
+traced_processes() ->
+    Trace = trace,
+    case has_sessions() of
+        true -> [P || P <- [new_processes | processes()], Trace:session_info(P) =/= [],
+            Trace:session_info(P) =/= undefined];
+        false -> [P || P <- [new_processes | processes()], not lists:member(
+            erlang:trace_info(P, flags), [{flags, []}, undefined])]
+    end.
+
+own_sessions() ->
+    Trace = trace,
+    case has_sessions() of
+        true -> [S || {flame_prof, _} = S <- Trace:session_info(all)];
+        false -> []
+    end.
+
+nothing_is_on() ->
+    not is_function_traced() andalso traced_processes() =:= [] andalso own_sessions() =:= [].
+
+%% In a process of its own that may be killed.
+asked_by(More) ->
+    Self = self(),
+    Asker = spawn(fun() ->
+        Self ! {self(), start(More)},
+        receive never -> ok end
+    end),
+    receive {Asker, {ok, Ref}} -> {Asker, Ref} end.
+
+guard() ->
+    [Guard] = [P || P <- processes(),
+        {current_function, {flame_prof_tracing, guard, 3}} <- [process_info(P, current_function)]],
+    Guard.
+
+ended(Ref) ->
+    receive {flame_prof_tracing, Ref, {ended, Why}} -> Why after 20000 -> nothing end.
+
+%%% ------------------------------------------------------------------- tests --
+
+calls_returns_and_exceptions_are_counted(_) ->
+    Ref = started(#{patterns => [
+        {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, ?SPEC, [meta]}
+    ]}),
+    call(10),
+    ?assertError(boom, ?MODULE:boom()),
+    ?assertMatch(#{calls := 11, returns := 10, exceptions := 1}, counted(Ref)),
+    {ok, Stopped} = flame_prof_tracing:stop(Ref),
+    ?assertMatch(#{ended := asked, events := 11, lost := 0, functions := 2}, Stopped),
+    ?assert(nothing_is_on()).
+
+processes_are_traced_by_their_flags(_) ->
+    Other = spawn(fun Loop() -> receive N -> call(N), Loop() end end),
+    Ref = started(#{
+        flags => [call, arity], processes => [Other], patterns => [{?F, ?SPEC, [local]}]
+    }),
+    call(5),
+    Other ! 7,
+    until(fun() -> maps:get(returns, counted(Ref)) =:= 7 end),
+    ?assertEqual([Other], traced_processes()),
+    {ok, #{processes := 1}} = flame_prof_tracing:stop(Ref),
+    ?assert(nothing_is_on()),
+    exit(Other, kill).
+
+new_processes_are_traced(_) ->
+    Ref = started(#{
+        flags => [call], processes => every, patterns => [{?F, ?SPEC, [local]}]
+    }),
+    {_, Monitor} = spawn_monitor(fun() -> call(3) end),
+    receive {'DOWN', Monitor, _, _, _} -> ok end,
+    call(2),
+    ?assertMatch(#{calls := 5}, counted(Ref)),
+    {ok, _} = flame_prof_tracing:stop(Ref),
+    ?assert(nothing_is_on()).
+
+one_runs_at_a_time(_) ->
+    Ref = started(#{}),
+    {error, {tracing, #{reason := Why}} = Reason} = start(#{}),
+    ?assertMatch({match, _}, re:run(Why, "count runs since [0-9:]+ UTC")),
+    ?assertEqual(Why, iolist_to_binary(flame_prof:format_error(Reason))),
+    call(1),
+    ?assertMatch(#{calls := 1}, counted(Ref)),
+    {ok, _} = flame_prof_tracing:stop(Ref).
+
+another_one_runs_after_it(_) ->
+    lists:foreach(
+        fun(N) ->
+            Ref = started(#{}),
+            call(N),
+            ?assertMatch(#{calls := N}, counted(Ref)),
+            ?assertMatch({ok, #{events := N}}, flame_prof_tracing:stop(Ref)),
+            ?assertMatch({error, {tracing, _}}, flame_prof_tracing:stop(Ref)),
+            ?assert(nothing_is_on())
+        end,
+        lists:seq(1, 20)).
+
+what_it_does_is_listed(_) ->
+    Ref = started(#{limits => #{max_seconds => 17}}),
+    Self = self(),
+    ?assertMatch(
+        #{kind := count, owner := Self, patterns := [?F], limits := #{max_seconds := 17}},
+        flame_prof_tracing:info()),
+    ?assertMatch(#{tracing := #{kind := count}}, flame_prof:info()),
+    {ok, _} = flame_prof_tracing:stop(Ref),
+    ?assertEqual(#{}, flame_prof_tracing:info()),
+    ?assertNot(is_map_key(tracing, flame_prof:info())).
+
+who_asked_is_killed(_) ->
+    {Asker, _} = asked_by(#{flags => [call], processes => every}),
+    ?assert(is_function_traced()),
+    exit(Asker, kill),
+    until(fun nothing_is_on/0),
+    until(fun() -> flame_prof_tracing:info() =:= #{} end),
+    {ok, _} = start(#{}).
+
+the_owner_is_killed(_) ->
+    Ref = started(#{flags => [call], processes => every}),
+    exit(whereis(flame_prof_tracing), kill),
+    until(fun nothing_is_on/0),
+    ?assertMatch({error, {tracing, _}}, flame_prof_tracing:stop(Ref)),
+    until(fun() -> element(1, start(#{})) =:= ok end).
+
+the_guard_is_killed(_) ->
+    Ref = started(#{flags => [call], processes => every}),
+    Guard = guard(),
+    exit(Guard, kill),
+    ?assertEqual({down, Guard}, ended(Ref)),
+    ?assert(nothing_is_on()).
+
+%% Nobody is left to switch off. The silence ends it; sessions go with who had them, and without
+%% sessions the next tracing takes the breakpoints over.
+owner_and_guard_are_killed(_) ->
+    _ = started(#{}),
+    Guard = guard(),
+    exit(whereis(flame_prof_tracing), kill),
+    exit(Guard, kill),
+    _ = [erlang:garbage_collect(P) || P <- processes()],
+    until(fun() -> call(100), element(1, start(#{})) =:= ok end),
+    ok = flame_prof_tracing:stop_all(),
+    until(fun nothing_is_on/0).
+
+the_node_that_asked_goes_away(_) ->
+    case peer_vm:value(?MODULE, distributed, []) of
+        {skip, Why} -> {skip, Why};
+        Answer -> ?assertEqual(ok, Answer)
+    end.
+
+distributed() ->
+    _ = os:cmd("epmd -daemon"),
+    case net_kernel:start([tracing_suite, shortnames]) of
+        {ok, _} ->
+            {ok, Peer, Node} = peer:start(#{name => peer:random_name(), connection => 0}),
+            Asker = erpc:call(Node, erlang, spawn, [timer, sleep, [infinity]]),
+            {ok, _} = start(#{owner => Asker}),
+            true = is_function_traced(),
+            ok = peer:stop(Peer),
+            until(fun nothing_is_on/0);
+        {error, _} ->
+            {skip, "no epmd"}
+    end.
+
+the_application_stops(_) ->
+    ?assertEqual(ok, peer_vm:value(?MODULE, application_stop, [])).
+
+application_stop() ->
+    {ok, _} = application:ensure_all_started(flame_prof),
+    {ok, _} = start(#{}),
+    true = is_function_traced(),
+    ok = application:stop(flame_prof),
+    true = nothing_is_on(),
+    ok.
+
+the_number_of_events_ends_it(_) ->
+    Ref = started(#{limits => #{max_events => 1000}}),
+    call(5000),
+    ?assertEqual({limit, max_events}, ended(Ref)),
+    ?assert(nothing_is_on()),
+    {ok, #{events := Events}} = flame_prof_tracing:stop(Ref),
+    ?assert(Events >= 1000 andalso Events < 5000).
+
+what_it_costs_ends_it(_) ->
+    Ref = started(#{limits => #{max_cpu_percent => 0.1}}),
+    call(500000),
+    ?assertEqual({limit, max_cpu_percent}, ended(Ref)),
+    ?assert(nothing_is_on()).
+
+its_time_ends_it(_) ->
+    Ref = started(#{limits => #{max_seconds => 1}}),
+    ?assertEqual({limit, max_seconds}, ended(Ref)),
+    ?assert(nothing_is_on()).
+
+what_was_measured_stays_after_a_limit(_) ->
+    Ref = started(#{limits => #{max_events => 1000}}),
+    call(5000),
+    {limit, _} = ended(Ref),
+    #{calls := Calls} = counted(Ref),
+    {ok, #{events := Events}} = flame_prof_tracing:counters(Ref),
+    %% The one that ended it is not finished.
+    ?assert(Calls >= 1000 andalso Calls =< Events andalso Events - Calls =< 1),
+    ?assertMatch({error, {tracing, _}}, start(#{})),
+    {ok, _} = flame_prof_tracing:stop(Ref).
+
+another_tracer_goes_on(_) ->
+    Tracee = spawn(fun Loop() -> receive N -> call(N), Loop() end end),
+    Self = self(),
+    1 = erlang:trace(Tracee, true, [procs, {tracer, Self}]),
+    Ref = started(#{
+        flags => [call], processes => [Tracee], patterns => [{?F, ?SPEC, [local]}]
+    }),
+    {ok, #{processes := Traced, left_alone := Left}} = flame_prof_tracing:counters(Ref),
+    ?assertEqual(case has_sessions() of true -> {1, 0}; false -> {0, 1} end, {Traced, Left}),
+    {ok, _} = flame_prof_tracing:stop(Ref),
+    ?assertEqual({flags, [procs]}, erlang:trace_info(Tracee, flags)),
+    exit(Tracee, kill),
+    receive {trace, Tracee, exit, killed} -> ok end.
+
+a_function_of_another_tracer_is_not_taken(_) ->
+    1 = erlang:trace_pattern(?F, true, [meta]),
+    Answer = start(#{}),
+    case has_sessions() of
+        true ->
+            {ok, Ref} = Answer,
+            {ok, _} = flame_prof_tracing:stop(Ref);
+        false ->
+            ?assertMatch({error, {tracing, _}}, Answer)
+    end,
+    ?assertEqual({meta, self()}, erlang:trace_info(?F, meta)),
+    1 = erlang:trace_pattern(?F, false, [meta]),
+    until(fun nothing_is_on/0).
+
+collections_of_another_session_are_left_alone(_) ->
+    Trace = trace,
+    Tracee = spawn(fun() -> receive never -> ok end end),
+    case has_sessions() of
+        true ->
+            Session = Trace:session_create(other, self(), []),
+            1 = Trace:process(Session, Tracee, true, [garbage_collection]),
+            Ref = started(#{flags => [garbage_collection], processes => [Tracee, self()]}),
+            {ok, #{processes := 1, left_alone := 1}} = flame_prof_tracing:stop(Ref),
+            _ = Trace:process(Session, new_processes, true, [garbage_collection]),
+            ?assertMatch({error, {tracing, _}},
+                start(#{flags => [garbage_collection], processes => every})),
+            true = Trace:session_destroy(Session);
+        false ->
+            1 = erlang:trace(Tracee, true, [garbage_collection]),
+            Ref = started(#{flags => [garbage_collection], processes => [Tracee]}),
+            {ok, #{processes := 0, left_alone := 1}} = flame_prof_tracing:stop(Ref)
+    end,
+    exit(Tracee, kill).
+
+a_mistake_leaves_nothing_on(_) ->
+    ?assertMatch({error, {session_ended, _}}, start(#{patterns => [
+        {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, [no_match_spec], [meta]}
+    ]})),
+    until(fun nothing_is_on/0),
+    ?assertMatch({error, {bad_option, _}}, start(#{limits => #{max_seconds => none}})),
+    {ok, _} = start(#{}).
+
+%% See tracer_nif.h.
+no_callback_is_called_with_other_arguments(_) ->
+    ?assertNot(lists:keymember(trace_call, 1, flame_prof_nif:module_info(functions))).
