@@ -110,7 +110,8 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(wait_sites_learn, 2, IO)                                                                     \
     X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
-    X(waits_served, 1, CPU)
+    X(waits_served, 1, CPU)                                                                        \
+    X(trace_term, 2, 0)
 
 #define FP_NIF(name)                                                                               \
     ERL_NIF_TERM fp_nif_##name(ErlNifEnv *env, __attribute__((unused)) int argc,                   \

@@ -30,6 +30,7 @@
 -export([mailbox_open/2, mailbox_next/2]).
 -export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
+-export([trace_term/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0, tracer_state/0]).
@@ -370,6 +371,10 @@ waits_look(_) -> ?NOT_LOADED.
     ]}
     | {error, term()}.
 waits_served(_) -> ?NOT_LOADED.
+
+%% A term as a readable trace shows it: c_src/terms/term_copy.h says what is left out, and how.
+-spec trace_term(term(), #{depth | bytes | items => non_neg_integer()}) -> term().
+trace_term(_, _) -> ?NOT_LOADED.
 
 load() ->
     case application:get_env(flame_prof_attached, library) of
