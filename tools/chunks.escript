@@ -71,7 +71,9 @@ of_exports(Module, Beam, Docs) ->
     IsExported = fun({{function, Name, Arity}, _, _, _, _}) ->
                          lists:member({Name, Arity}, Functions);
                     ({{type, Name, Arity}, _, _, _, _}) ->
-                         lists:member({Name, Arity}, Types)
+                         lists:member({Name, Arity}, Types);
+                    ({{callback, _, _}, _, _, _, _}) ->
+                         true
                  end,
     {docs_v1, Where, Language, Format, Text, Meta, Entries} = Docs,
     {docs_v1, Where, Language, Format, Text, Meta, lists:filter(IsExported, Entries)}.

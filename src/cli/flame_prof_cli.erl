@@ -48,6 +48,8 @@ do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export;
     flame_prof_cli_files:do(Command, Parsed);
 do(Command, Parsed) when Command =:= view; Command =:= report ->
     flame_prof_cli_view:do(Command, Parsed);
+do(trace, Parsed) ->
+    flame_prof_cli_trace:do(Parsed);
 do(attach, Parsed) ->
     flame_prof_cli_attach:do(Parsed);
 do(Command, Parsed) ->

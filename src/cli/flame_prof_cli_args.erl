@@ -247,6 +247,8 @@ table() ->
             "Who fills a mailbox, and with what."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
             "Which processes wait for which: chains, their ends, deadlocks."},
+        {trace, "trace NODE PATTERN... [options]", {2, 64},
+            "Calls, returns, messages as text: limited in rate, number and size."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {'slow-calls', "slow-calls FILE... [options]", {1, Any},
             "The longest calls between processes: caller, callee, request, both stacks."},
@@ -289,6 +291,8 @@ options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
 options(waits) ->
     waits_options() ++ connection_options() ++ json();
+options(trace) ->
+    trace_options() ++ connection_options();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -343,6 +347,23 @@ waits_options() ->
         {for, {"TIME", duration}, "look again until then: how long waits have lasted (once)"},
         {top, {"N", {whole, 1, 100000}}, "waited-for processes to show (10)"},
         {nodes, {"NODES", nodes}, "nodes that the node is connected to, to follow chains to"}
+    ].
+
+trace_options() ->
+    [
+        {for, {"TIME", duration}, "how long at most (60s)"},
+        {events, {"N", {whole, 1, 1000000}}, "how many at most (1000)"},
+        {rate, {"N", {whole, 1, 10000}}, "events a second in the long run (100)"},
+        {burst, {"N", {whole, 1, 10000}}, "events at once (100)"},
+        {cpu, {"PERCENT", percent}, "of the node's CPUs at most; then it ends (5)"},
+        {process, {"NAMES", file}, "of these only: names or pids, with commas (all)"},
+        {first, {"PATTERN", text}, "of a call or send: only processes that did it, from then on"},
+        {follow, {"WHAT", {one_of, [none, spawn, send, spawn_and_send]}},
+            "also what a traced process spawns, sends to, or both (none)"},
+        {depth, {"N", {whole, 0, 30}}, "of terms: how far they are nested (8)"},
+        {bytes, {"N", {whole, 64, 8192}}, "of terms: size of the copy (1024)"},
+        {items, {"N", {whole, 1, 1000}}, "of terms: elements of a list, tuple or map (100)"},
+        {output, {"FILE", file}, "to a new file on this machine, for its owner only"}
     ].
 
 mailbox_options() ->
@@ -438,6 +459,10 @@ more(top) ->
 more(mailbox) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
+more(trace) ->
+    "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return\n"
+    "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the\n"
+    "rate is dropped and counted. A node without flame_prof gets it for as long as this runs.\n\n";
 more(waits) ->
     "A node without flame_prof gets it for as long as this runs.\n\n";
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
@@ -456,6 +481,10 @@ example(pstack) -> ["flame_prof pstack --node shop@myhost",
     "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
+example(trace) ->
+    ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
+        "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "
+        "--follow spawn"];
 example(waits) ->
     ["flame_prof waits shop@myhost", "flame_prof waits shop@myhost my_server --for 2s"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];

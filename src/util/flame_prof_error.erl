@@ -46,6 +46,8 @@
 %%     the node cannot run flame_prof.</dd>
 %%   <dt>`process': `target'</dt>
 %%   <dd>There is no such process.</dd>
+%%   <dt>`trace_pattern': `pattern', `column', `reason'</dt>
+%%   <dd>A pattern of {@link flame_prof_trace} is not accepted. `column' is optional.</dd>
 %%   <dt>`node': `node', `reason'</dt>
 %%   <dd>The node cannot be reached.</dd>
 %%   <dt>`tracing': `reason'</dt>
@@ -78,6 +80,7 @@
     | {attach, #{node := node(), reason := binary(), cause => incompatible | refused}}
     | {process, #{target := term()}}
     | {node, #{node := atom() | string(), reason := binary()}}
+    | {trace_pattern, #{pattern := binary(), column => pos_integer(), reason := binary()}}
     | {tracing, #{reason := unicode:chardata()}}.
 %% Every error of flame_prof.
 
@@ -146,6 +149,11 @@ sentence({tracing, #{reason := Why}}) ->
     Why;
 sentence({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
+sentence({trace_pattern, #{pattern := Text, column := Column, reason := Why}}) ->
+    ["trace pattern, column ", integer_to_list(Column), ": ", Why, "\n  ", Text, "\n  ",
+        lists:duplicate(Column - 1, $\s), "^"];
+sentence({trace_pattern, #{pattern := Text, reason := Why}}) ->
+    ["trace pattern ", Text, ": ", Why];
 sentence({node, #{node := Node, reason := Why}}) ->
     io_lib:format("~ts: ~ts", [Node, Why]).
 

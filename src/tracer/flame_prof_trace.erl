@@ -1,0 +1,671 @@
+%% @doc Readable traces that cannot hurt: calls, returns, exceptions, messages and the lives of
+%% processes, as text, bounded in rate, in number and in the size of terms.
+%% {@link flame_prof:trace/2} prints one:
+%%
+%% ```
+%% 1> flame_prof:trace("lists:seq(A, B) when B > 100 -> return", #{}).
+%% % 09:41:07.123456 <0.188.0> my_server
+%% % lists:seq(1, 200)
+%% %   called by my_server:handle_call/3
+%% ...
+%% % 57 events in 12.3 s, 1,204 dropped (rate 100 a second), 0 lost; ended: max_seconds
+%% '''
+%%
+%% doc/trace.md has the patterns with examples.
+%%
+%% == Patterns ==
+%% A pattern is a text, or a list has several: `"Module"', `"Module:Function"',
+%% `"Module:Function/2"', `"Module:Function(Arguments)"', the latter with `when' and guards; then
+%% `->' and actions: `return' (and exceptions), `stack' (OTP 27). `"send"', `"send(Message)"',
+%% `"send(To, Message)"', `"receive"', `"receive(Message)"', `"receive(From, Message)"', with guards,
+%% too. `"spawn"', `"exit"', `"link"', `"register"', and `"procs"' for these four. Without quotes
+%% {@link flame_prof_trace_spec:pattern()}.
+%%
+%% == What it costs, and what bounds it ==
+%% The VM calls a function of the library at each event; no message is sent, and the traced process
+%% does not wait. Beyond the rate an event is dropped: counted, not copied, about 0.2 us. The
+%% limits of all tracings hold: `max_cpu_percent', `max_seconds'; it ends, too, when the process
+%% that asked for it ends.
+%%
+%% A traced function with `return' keeps a frame on the stack until it returns, so that a loop by
+%% tail calls grows its stack: by one frame for each call that is shown, no more.
+%%
+%% == What is left out ==
+%% `'...'' stands for it; a list that is cut ends with it. A tuple, map or binary that is cut is
+%% `{'...', tuple | map, Size, Elements | Pairs}', `{'...', binary, Size, Bytes}'; references, funs,
+%% and pids of other nodes are `{'...', text, Text}'.
+-module(flame_prof_trace).
+
+-behaviour(gen_server).
+
+-export([run/2, start/2, await/1, stop/1]).
+-export([start/3, next/1]).
+-export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
+
+-export_type([options/0, summary/0]).
+
+-type options() ::
+    #{
+        processes => every | flame_prof_target:target() | [flame_prof_target:target()],
+        first => flame_prof_trace_spec:spec(),
+        follow => none | spawn | send | spawn_and_send,
+        rate => pos_integer(),
+        burst => pos_integer(),
+        max_events => pos_integer(),
+        max_seconds => pos_integer(),
+        max_cpu_percent => number(),
+        depth => non_neg_integer(),
+        bytes => pos_integer(),
+        items => pos_integer(),
+        to => shell | {file, file:name_all()}
+            | fun((flame_prof_trace_format:event()) -> term()),
+        format => module()
+    }.
+%% <ul>
+%% <li>`processes': those that are traced, by pid or name (`every': also new ones)</li>
+%% <li>`first': a pattern of a call or a send. Only a process that did this is traced, from then
+%%     on: one connection, one user (none)</li>
+%% <li>`follow': trace also what a traced process spawns, sends to, or both (`none')</li>
+%% <li>`rate', `burst': events a second in the long run, and at once (100, 100)</li>
+%% <li>`max_events', `max_seconds', `max_cpu_percent': it ends then (1000, 60, 5)</li>
+%% <li>`depth', `bytes', `items': of each term: nesting, size of its copy, elements of a list,
+%%     tuple or map (8, 1024, 100)</li>
+%% <li>`to': where it is written (`shell'). A file is created, for its owner only. A fun is
+%%     called with each event, in a process of the trace</li>
+%% <li>`format': a module with `format/1', see {@link flame_prof_trace_format}</li>
+%% </ul>
+
+-type summary() ::
+    #{
+        ended := asked | {limit, atom()} | {down, pid()} | {output, term()},
+        seconds := float(),
+        seen := non_neg_integer(),
+        written := non_neg_integer(),
+        dropped := non_neg_integer(),
+        lost := non_neg_integer(),
+        functions := non_neg_integer(),
+        processes := non_neg_integer(),
+        left_alone := non_neg_integer()
+    }.
+%% seen = written + dropped + lost. Dropped by the rate or the number: of calls, before their
+%% arguments were compared with the pattern. Lost: more at once than the memory for them.
+%% `left_alone': processes that another tracer has (OTP 25 and 26).
+
+-record(trace, {
+    ref :: reference(),
+    options :: map(),
+    asker :: reference(),
+    output :: output(),
+    %% Of the library's clock to Unix time.
+    offset = none :: none | integer(),
+    %% Events that an older one of another scheduler may still precede.
+    held = [] :: [tuple()],
+    names = #{} :: #{pid() => atom() | mfa() | unknown},
+    followed = #{} :: #{term() => true},
+    told = 0 :: non_neg_integer(),
+    told_at = 0 :: integer(),
+    since :: integer(),
+    summary = none :: none | summary(),
+    waiting = [] :: [gen_server:from()],
+    text = [] :: iodata(),
+    text_bytes = 0 :: non_neg_integer()
+}).
+
+-type output() ::
+    {shell, pid()} | {file, file:name_all(), file:io_device()} | {call, fun((map()) -> term())}
+    | fetched.
+
+-define(POLL_MS, 20).
+-define(READ, 100).
+%% What is younger waits for the next poll.
+-define(HOLD_NS, 2000000).
+-define(TOLD_MS, 1000).
+-define(KEPT_MS, 10000).
+-define(NAMES_MS, 100).
+%% Text that a caller of next/1 has not fetched.
+-define(TEXT_BYTES, 1048576).
+-define(RINGS_BYTES, 16777216).
+-define(FOLLOWED, 1000).
+
+%% @doc Traces until it ends by itself. The calling process waits; when it ends, so does the trace.
+-spec run(flame_prof_trace_spec:spec(), options()) ->
+    {ok, summary()} | {error, flame_prof:reason()}.
+run(Spec, Options) ->
+    case start(Spec, Options) of
+        {ok, Trace} -> await(Trace);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Returns when it is switched on.
+-spec start(flame_prof_trace_spec:spec(), options()) ->
+    {ok, pid()} | {error, flame_prof:reason()}.
+start(Spec, Options) -> start(self(), Spec, Options).
+
+%% @private Asked for by a process, of any node: when it ends, so does the trace.
+-spec start(pid(), flame_prof_trace_spec:spec(), options() | map()) ->
+    {ok, pid()} | {error, flame_prof:reason()}.
+start(Asker, Spec, Given) ->
+    case flame_prof_schema:checked(rows(), Given) of
+        {ok, Options} ->
+            try
+                Parsed = existing(parsed(Spec)),
+                First = first(maps:get(first, Options)),
+                start_reader({Asker, group_leader(), Parsed, First, Options})
+            catch
+                throw:{error, _} = Error -> Error
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+start_reader(Args) ->
+    case gen_server:start(?MODULE, Args, [{timeout, infinity}]) of
+        {ok, Trace} -> {ok, Trace};
+        {error, {shutdown, {refused, Reason}}} -> {error, Reason};
+        {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
+    end.
+
+%% @doc Waits for its end.
+-spec await(pid()) -> {ok, summary()} | {error, flame_prof:reason()}.
+await(Trace) -> call(Trace, await).
+
+%% @doc Ends it; what was written in the meantime is shown before.
+-spec stop(pid()) -> {ok, summary()} | {error, flame_prof:reason()}.
+stop(Trace) -> call(Trace, stop).
+
+%% @private Of a trace with `to => fetched': the text since the last time.
+-spec next(pid()) -> {more | over, unicode:chardata()} | {error, flame_prof:reason()}.
+next(Trace) -> call(Trace, next).
+
+call(Trace, Request) ->
+    try gen_server:call(Trace, Request, infinity)
+    catch
+        exit:_ -> {error, {session_ended, #{reason => <<"the trace is not there any more">>}}}
+    end.
+
+bounds() ->
+    [
+        #{key => rate, type => {whole, count, 1, 10000}, default => 100},
+        #{key => burst, type => {whole, count, 1, 10000}, default => 100},
+        #{key => max_events, type => {whole, count, 1, 1000000}, default => 1000},
+        #{key => max_seconds, type => {whole, count, 1, 86400}, default => 60},
+        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 5},
+        #{key => depth, type => {whole, count, 0, 30}, default => 8},
+        #{key => bytes, type => {whole, bytes, 64, 8192}, default => 1024},
+        #{key => items, type => {whole, count, 1, 1000}, default => 100}
+    ].
+
+rows() ->
+    bounds() ++ [
+        #{key => processes, default => every,
+            type => {either, [{every, every}], {own, fun processes/1, flame_prof_target:accepts()}}},
+        #{key => first, default => none, type => {own, fun(First) -> {ok, First} end, "a pattern"}},
+        #{key => follow, default => none, type => {one_of, [none, spawn, send, spawn_and_send]}},
+        #{key => to, default => shell,
+            type => {own, fun to/1, "shell, {file, Name} or a fun of one argument"}},
+        #{key => format, default => flame_prof_trace_format,
+            type => {own, fun format/1, "a module that exports format/1"}}
+    ].
+
+processes(Given) ->
+    case flame_prof_target:parse(Given) of
+        {ok, [_ | _] = Targets} -> {ok, Targets};
+        _ -> error
+    end.
+
+to(To) when To =:= shell; To =:= fetched; is_function(To, 1) -> {ok, To};
+to({file, Name} = To) when is_list(Name); is_binary(Name) -> {ok, To};
+to(_) -> error.
+
+format(Module) when is_atom(Module) ->
+    case code:ensure_loaded(Module) of
+        {module, _} ->
+            case erlang:function_exported(Module, format, 1) of
+                true -> {ok, Module};
+                false -> error
+            end;
+        {error, _} -> error
+    end;
+format(_) -> error.
+
+%%% ------------------------------------------------------- what is switched on --
+
+parsed(Spec) ->
+    case flame_prof_trace_spec:parse(Spec) of
+        {ok, Parsed} -> Parsed;
+        {error, _} = Error -> throw(Error)
+    end.
+
+existing(#{calls := Calls} = Parsed) ->
+    ok = lists:foreach(fun({MFA, _}) -> exists(MFA) end, Calls),
+    Parsed.
+
+exists({M, F, A} = MFA) ->
+    case code:ensure_loaded(M) of
+        {module, _} ->
+            lists:any(fun({Name, Arity}) ->
+                (F =:= '_' orelse F =:= Name) andalso (A =:= '_' orelse A =:= Arity)
+            end, M:module_info(functions))
+                orelse missing(MFA, "there is no such function");
+        {error, _} ->
+            missing(MFA, "there is no such module")
+    end.
+
+missing({M, F, A}, Why) ->
+    Pattern = io_lib:format("~tw:~tw/~tw", [M, F, A]),
+    throw({error, {trace_pattern, #{
+        pattern => unicode:characters_to_binary(Pattern), reason => list_to_binary(Why)}}}).
+
+first(none) -> none;
+first(Spec) ->
+    case existing(parsed(Spec)) of
+        #{'receive' := none, procs := [], returns := false} = First -> First;
+        #{} -> throw({error, flame_prof_error:option(first, Spec,
+            <<"a pattern of a call without `return', or of a send">>)})
+    end.
+
+%% Without `first', all flags are set at once. With it, the match specification of the first
+%% event sets them; until then the process is silent.
+tracing(#{calls := Calls, send := Send, 'receive' := Receive, procs := Procs}, none, Options) ->
+    #{
+        flags => flags(Calls, Send, Receive, Procs, Options),
+        patterns => [{MFA, Spec, [local]} || {MFA, Spec} <- Calls],
+        message_patterns => [{send, Send} || Send =/= none]
+            ++ [{'receive', Receive} || Receive =/= none]
+    };
+tracing(#{calls := Calls, send := Send, 'receive' := Receive, procs := Procs}, First, Options) ->
+    #{calls := FirstCalls, send := FirstSend} = First,
+    Flags = flags(Calls ++ FirstCalls, Send, Receive, Procs, Options),
+    Begin = fun(Clauses) ->
+        [{H, G, Body ++ [{silent, false}, {trace, [], Flags}]} || {H, G, Body} <- Clauses]
+    end,
+    Firsts = [{MFA, Begin(Spec)} || {MFA, Spec} <- FirstCalls],
+    Both = [
+        {MFA, maps:get(MFA, maps:from_list(Firsts), []) ++ maps:get(MFA, maps:from_list(Calls), [])}
+     || MFA <- lists:usort([MFA || {MFA, _} <- Firsts ++ Calls])
+    ],
+    Sends = [Clause || Clauses <- [FirstSend], Clauses =/= none, Clause <- Begin(Clauses)]
+        ++ [Clause || Clauses <- [Send], Clauses =/= none, Clause <- Clauses],
+    #{
+        flags => [call || FirstCalls =/= []] ++ [send || FirstSend =/= none] ++ [silent],
+        patterns => [{MFA, Spec, [local]} || {MFA, Spec} <- Both],
+        message_patterns => [{send, Sends} || Sends =/= []]
+            ++ [{'receive', Receive} || Receive =/= none]
+    }.
+
+flags(Calls, Send, Receive, Procs, #{follow := Follow}) ->
+    [call || Calls =/= []]
+        %% To know whom it sends to.
+        ++ [send || Send =/= none orelse follows_sends(Follow)]
+        ++ ['receive' || Receive =/= none]
+        ++ [procs || Procs =/= []]
+        ++ [set_on_spawn || Follow =:= spawn orelse Follow =:= spawn_and_send].
+
+follows_sends(Follow) -> Follow =:= send orelse Follow =:= spawn_and_send.
+
+%% Events of processes that are written; the flag is one for all of them.
+tags(#{procs := Procs, send := Send}, First, #{follow := Follow}) ->
+    IsSending = Send =/= none orelse follows_sends(Follow)
+        orelse (First =/= none andalso maps:get(send, First) =/= none),
+    [call, return_from, exception_from, 'receive']
+        ++ lists:append([[send, send_to_non_existing_process] || IsSending])
+        ++ lists:append([of_procs(Event) || Event <- Procs]).
+
+of_procs(spawn) -> [spawn, spawned];
+of_procs(exit) -> [exit];
+of_procs(link) -> [link, unlink, getting_linked, getting_unlinked];
+of_procs(register) -> [register, unregister].
+
+%% The trace's own processes and what writes it, which else would trace itself.
+excluded(GroupLeader) ->
+    [self(), GroupLeader] ++ [Pid || Name <- [user, user_drv, flame_prof_tracing],
+        Pid <- [whereis(Name)], is_pid(Pid)].
+
+config(Parsed, First, Options, GroupLeader) ->
+    #{rate := Rate, burst := Burst, max_events := Events} = Options,
+    Threads = erlang:system_info(schedulers) + erlang:system_info(dirty_cpu_schedulers)
+        + erlang:system_info(dirty_io_schedulers),
+    (maps:with([depth, bytes, items], Options))#{
+        rate => Rate,
+        burst => Burst,
+        events => Events,
+        threads => Threads,
+        ring_bytes => min(1048576, max(65536, ?RINGS_BYTES div Threads)),
+        tags => tags(Parsed, First, Options),
+        is_following => First =/= none,
+        exclude => [Pid || Pid <- excluded(GroupLeader), node(Pid) =:= node()]
+    }.
+
+%%% ---------------------------------------------------------------- the reader --
+
+-spec init({pid(), pid(), map(), none | map(), map()}) -> {ok, #trace{}} | {stop, term()}.
+init({Asker, GroupLeader, Parsed, First, Options}) ->
+    Monitor = monitor(process, Asker),
+    case output(maps:get(to, Options), GroupLeader) of
+        {ok, Output} ->
+            case flame_prof_tracing:start(spec(Parsed, First, Options, GroupLeader)) of
+                {ok, Ref} ->
+                    {ok, polling(#trace{
+                        ref = Ref,
+                        options = Options,
+                        asker = Monitor,
+                        output = Output,
+                        since = erlang:monotonic_time(nanosecond)
+                    })};
+                {error, Reason} ->
+                    ok = close(Output),
+                    {stop, {shutdown, {refused, Reason}}}
+            end;
+        {error, Reason} ->
+            {stop, {shutdown, {refused, Reason}}}
+    end.
+
+spec(Parsed, First, Options, GroupLeader) ->
+    #{max_seconds := Seconds, max_cpu_percent := Percent, processes := Processes} = Options,
+    (tracing(Parsed, First, Options))#{
+        kind => trace,
+        owner => self(),
+        processes => pids(Processes),
+        limits => #{max_seconds => Seconds, max_cpu_percent => Percent},
+        config => config(Parsed, First, Options, GroupLeader)
+    }.
+
+%% One that does not exist has no events.
+pids(every) -> every;
+pids(Targets) ->
+    [Pid || Target <- Targets, Pid <- [flame_prof_target:find(Target)], is_pid(Pid)].
+
+output(shell, GroupLeader) -> {ok, {shell, GroupLeader}};
+output(fetched, _) -> {ok, fetched};
+output({file, Name}, _) ->
+    case file:open(Name, [write, exclusive, raw]) of
+        {ok, File} ->
+            %% Empty until then.
+            case file:change_mode(Name, 8#600) of
+                ok -> {ok, {file, Name, File}};
+                {error, Reason} -> {error, flame_prof_error:file(Name, Reason)}
+            end;
+        {error, Reason} ->
+            {error, flame_prof_error:file(Name, Reason)}
+    end;
+output(Fun, _) -> {ok, {call, Fun}}.
+
+close({file, _, File}) -> _ = file:close(File), ok;
+close(_) -> ok.
+
+polling(Trace) ->
+    _ = erlang:send_after(?POLL_MS, self(), poll),
+    Trace.
+
+handle_call(await, From, #trace{summary = none, waiting = Waiting} = Trace) ->
+    {noreply, Trace#trace{waiting = [From | Waiting]}};
+handle_call(await, _From, #trace{summary = Summary} = Trace) ->
+    {reply, {ok, Summary}, Trace};
+handle_call(stop, _From, Trace0) ->
+    Trace = ended(asked, Trace0),
+    {reply, {ok, Trace#trace.summary}, Trace};
+handle_call(next, _From, #trace{text = Text, summary = Summary} = Trace) ->
+    More = case Summary of none -> more; _ -> over end,
+    {reply, {More, iolist_to_binary(Text)}, Trace#trace{text = [], text_bytes = 0}}.
+
+handle_cast(_, Trace) ->
+    {noreply, Trace}.
+
+handle_info(poll, #trace{summary = none} = Trace0) ->
+    case work(Trace0) of
+        {more, Trace} -> {noreply, polling(Trace)};
+        {over, Why, Trace} -> {noreply, ended(Why, Trace)}
+    end;
+handle_info({flame_prof_tracing, Ref, {ended, Why}}, #trace{ref = Ref, summary = none} = Trace) ->
+    {noreply, ended(Why, Trace)};
+handle_info({'DOWN', Monitor, process, Pid, _}, #trace{asker = Monitor} = Trace) ->
+    {stop, normal, ended({down, Pid}, Trace)};
+handle_info(forget, Trace) ->
+    {stop, normal, Trace};
+handle_info(_, Trace) ->
+    {noreply, Trace}.
+
+terminate(_Reason, #trace{ref = Ref, output = Output}) ->
+    _ = flame_prof_tracing:stop(Ref),
+    close(Output).
+
+%% All that is there now, in slices.
+work(#trace{text_bytes = Bytes} = Trace) when Bytes > ?TEXT_BYTES ->
+    {more, Trace};
+work(#trace{ref = Ref} = Trace0) ->
+    case flame_prof_tracing:read(Ref, ?READ) of
+        {ok, {Now, Events}} ->
+            Trace1 = clocked(Now, Trace0),
+            case shown(Events, Now - ?HOLD_NS, Trace1) of
+                {ok, Trace} when length(Events) =:= ?READ -> work(Trace);
+                {ok, Trace} -> dropped(Trace);
+                {error, Why, Trace} -> {over, {output, Why}, Trace}
+            end;
+        {error, _} ->
+            {over, {down, self()}, Trace0}
+    end.
+
+clocked(Now, #trace{offset = none} = Trace) ->
+    Trace#trace{offset = erlang:system_time(nanosecond) - Now};
+clocked(_Now, Trace) ->
+    Trace.
+
+%% In the order of their times.
+shown(Events, Until, #trace{held = Held} = Trace) ->
+    Sorted = lists:keysort(1, Held ++ Events),
+    {Old, Young} = lists:splitwith(fun(Event) -> element(1, Event) =< Until end, Sorted),
+    write(Old, named(Old, followed(Old, Trace#trace{held = Young}))).
+
+write([], Trace) ->
+    {ok, Trace};
+write(Raw, #trace{offset = Offset, names = Names, output = Output} = Trace) ->
+    #{format := Format, follow := _} = Trace#trace.options,
+    Events = [event(Event, Offset, Names) || Event <- Raw],
+    try
+        case Output of
+            {call, Fun} ->
+                _ = [Fun(Event) || Event <- Events],
+                {ok, Trace};
+            _ ->
+                put_text([Format:format(Event) || Event <- Events], Trace)
+        end
+    catch
+        Class:Reason -> {error, {Class, Reason}, Trace}
+    end.
+
+put_text(Text, #trace{output = {shell, GroupLeader}} = Trace) ->
+    case io:put_chars(GroupLeader, unicode, Text) of
+        ok -> {ok, Trace};
+        {error, Reason} -> {error, Reason, Trace}
+    end;
+put_text(Text, #trace{output = {file, _, File}} = Trace) ->
+    case file:write(File, unicode:characters_to_binary(Text)) of
+        ok -> {ok, Trace};
+        {error, Reason} -> {error, Reason, Trace}
+    end;
+put_text(Text, #trace{output = fetched, text = Before, text_bytes = Bytes} = Trace) ->
+    Encoded = unicode:characters_to_binary(Text),
+    {ok, Trace#trace{text = [Before, Encoded], text_bytes = Bytes + byte_size(Encoded)}};
+put_text(_Text, Trace) ->
+    {ok, Trace}.
+
+%% Once a second, where some were dropped or lost since.
+dropped(#trace{ref = Ref, told = Told, told_at = At} = Trace) ->
+    Now = erlang:monotonic_time(millisecond),
+    case flame_prof_tracing:read(Ref, counters) of
+        {ok, #{is_full := true}} ->
+            {over, {limit, max_events}, Trace};
+        {ok, #{dropped := Dropped, lost := Lost}} when
+            Dropped + Lost > Told, Now - At >= ?TOLD_MS
+        ->
+            New = Trace#trace{told = Dropped + Lost, told_at = Now},
+            Line = ["% ... ", flame_prof_text:grouped(Dropped + Lost - Told),
+                " events dropped\n\n"],
+            case put_text(Line, New) of
+                {ok, Written} -> {more, Written};
+                {error, Why, Failed} -> {over, {output, Why}, Failed}
+            end;
+        {ok, _} ->
+            {more, Trace};
+        {error, _} ->
+            {over, {down, self()}, Trace}
+    end.
+
+%%% --------------------------------------------------------------------- its end --
+
+ended(_Why, #trace{summary = #{}} = Trace) ->
+    Trace;
+ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
+    ok = flame_prof_tracing:off(Ref),
+    Trace1 = rest(Trace0, Why),
+    Counters =
+        case flame_prof_tracing:read(Ref, counters) of
+            {ok, Read} -> maps:with([seen, written, dropped, lost], Read);
+            {error, _} -> #{seen => 0, written => 0, dropped => 0, lost => 0}
+        end,
+    Stopped =
+        case flame_prof_tracing:stop(Ref) of
+            {ok, Of} -> maps:with([functions, processes, left_alone], Of);
+            {error, _} -> #{functions => 0, processes => 0, left_alone => 0}
+        end,
+    Ns = erlang:monotonic_time(nanosecond) - Since,
+    Summary = maps:merge(Stopped, Counters#{ended => Why, seconds => Ns / 1.0e9}),
+    Trace2 =
+        case Why of
+            {output, _} -> Trace1;
+            {down, _} -> Trace1;
+            _ -> element(2, put_last(last_line(Summary, Trace1#trace.options), Trace1))
+        end,
+    _ = [gen_server:reply(From, {ok, Summary}) || From <- Trace2#trace.waiting],
+    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    Trace2#trace{summary = Summary, waiting = []}.
+
+%% Nothing is added any more.
+rest(Trace, {output, _}) ->
+    Trace;
+rest(#trace{ref = Ref, text_bytes = Bytes} = Trace0, Why) ->
+    case flame_prof_tracing:read(Ref, ?READ) of
+        {ok, {Now, Events}} ->
+            Trace1 = clocked(Now, Trace0),
+            case shown(Events, infinity, Trace1) of
+                {ok, Trace} when Events =/= [], Bytes =< ?TEXT_BYTES -> rest(Trace, Why);
+                {ok, Trace} -> Trace;
+                {error, _, Trace} -> Trace
+            end;
+        {error, _} ->
+            Trace0
+    end.
+
+put_last(Line, Trace) ->
+    case put_text(Line, Trace) of
+        {ok, Written} -> {ok, Written};
+        {error, _, Failed} -> {error, Failed}
+    end.
+
+last_line(#{ended := Ended, seconds := Seconds} = Summary, #{rate := Rate}) ->
+    #{written := Written, dropped := Dropped, lost := Lost, left_alone := Alone} = Summary,
+    io_lib:format("% ~ts event~ts in ~.1f s, ~ts dropped (rate ~b a second), ~ts lost~ts; "
+        "ended: ~ts~n", [flame_prof_text:grouped(Written), flame_prof_text:plural(Written),
+        Seconds, flame_prof_text:grouped(Dropped), Rate, flame_prof_text:grouped(Lost),
+        [io_lib:format(", ~b processes have another tracer", [Alone]) || Alone > 0],
+        ended_text(Ended)]).
+
+ended_text({limit, Limit}) -> atom_to_list(Limit);
+ended_text(asked) -> "asked";
+ended_text({_, What}) -> io_lib:format("~tp", [What]).
+
+%%% --------------------------------------------------------------------- events --
+
+event({Time, Tag, Pid, Message, Extra, Result}, Offset, Names) ->
+    Event = what(Tag, Message, Extra),
+    result(Tag, Result, Event#{
+        time => Time + Offset, process => Pid, name => maps:get(Pid, Names, unknown)}).
+
+what(call, {M, F, Args}, _) -> #{event => call, mfa => mfa(M, F, Args), args => Args};
+what(call, {'...', tuple, 3, [M, F]}, _) ->
+    #{event => call, mfa => {M, F, '...'}, args => '...'};
+what(return_from, MFA, [Value]) -> #{event => return, mfa => MFA, value => Value};
+what(exception_from, MFA, [{Class, Reason}]) ->
+    #{event => exception, mfa => MFA, class => Class, reason => Reason};
+what(send, Message, [To]) -> #{event => send, message => Message, to => To};
+what(send_to_non_existing_process, Message, [To]) ->
+    #{event => send, message => Message, to => To, exists => false};
+what('receive', Message, _) -> #{event => 'receive', message => Message};
+what(Tag, Pid, [{M, F, Args}]) when Tag =:= spawn; Tag =:= spawned ->
+    #{event => Tag, other => Pid, mfa => mfa(M, F, Args), args => Args};
+what(exit, Reason, _) -> #{event => exit, reason => Reason};
+what(Tag, Name, _) when Tag =:= register; Tag =:= unregister ->
+    #{event => Tag, registered_name => Name};
+what(Tag, Other, _) -> #{event => Tag, other => Other}.
+
+%% Of arguments that are cut the number is not known.
+mfa(M, F, Args) ->
+    try {M, F, length(Args)}
+    catch
+        error:badarg -> {M, F, '...'}
+    end.
+
+result(call, [{flame_prof_trace, Caller, Stack}], Event) ->
+    Event#{caller => Caller, stack => Stack};
+result('receive', [From], Event) -> Event#{from => From};
+result(_, [], Event) -> Event;
+result(_, [Result], Event) -> Event#{result => Result}.
+
+%% Asked for by another process: one that hangs does not answer.
+named(Events, #trace{names = Names} = Trace) ->
+    case lists:usort([element(3, E) || E <- Events, not is_map_key(element(3, E), Names)]) of
+        [] ->
+            Trace;
+        New ->
+            Own = self(),
+            {Asking, Monitor} = spawn_monitor(fun() ->
+                _ = [Own ! {self(), Pid, name(Pid)} || Pid <- New]
+            end),
+            Until = erlang:monotonic_time(millisecond) + ?NAMES_MS,
+            Unknown = maps:from_list([{Pid, unknown} || Pid <- New]),
+            Trace#trace{names = names(Asking, Monitor, Until, maps:merge(Names, Unknown))}
+    end.
+
+names(Asking, Monitor, Until, Names) ->
+    receive
+        {Asking, Pid, Name} -> names(Asking, Monitor, Until, Names#{Pid := Name});
+        {'DOWN', Monitor, process, Asking, _} -> Names
+    after max(0, Until - erlang:monotonic_time(millisecond)) ->
+        true = demonitor(Monitor, [flush]),
+        true = exit(Asking, kill),
+        Names
+    end.
+
+name(Pid) ->
+    case process_info(Pid, [registered_name, initial_call]) of
+        [{registered_name, Name}, _] when is_atom(Name) -> Name;
+        [_, {initial_call, {proc_lib, _, _}}] -> started(Pid);
+        [_, {initial_call, MFA}] -> MFA;
+        undefined -> unknown
+    end.
+
+%% Without the rest of the dictionary, from OTP 26 on.
+started(Pid) ->
+    try process_info(Pid, {dictionary, '$initial_call'}) of
+        {_, {_, _, _} = MFA} -> MFA;
+        _ -> unknown
+    catch
+        error:badarg -> unknown
+    end.
+
+%% `follow': the receivers of messages that are shown.
+followed(Events, #trace{ref = Ref, options = #{follow := Follow}, followed = Before} = Trace) ->
+    New =
+        case follows_sends(Follow) of
+            true -> lists:usort([To || {_, send, _, _, [To], _} <- Events,
+                is_pid(To) orelse is_atom(To), not is_map_key(To, Before)]);
+            false -> []
+        end,
+    Room = max(0, ?FOLLOWED - map_size(Before)),
+    case lists:sublist(New, Room) of
+        [] ->
+            Trace;
+        Some ->
+            _ = flame_prof_tracing:add(Ref, pids(Some)),
+            Trace#trace{followed = maps:merge(Before, maps:from_list([{To, true} || To <- Some]))}
+    end.
