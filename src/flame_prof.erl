@@ -32,9 +32,7 @@
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1]).
--export([write_perf_map/0]).
--export([fold/3, fold/4]).
--export([view/1, view/2, view_stop/0, report/2]).
+-export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
 -export([format_error/1]).
 
 -export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
@@ -383,6 +381,12 @@ mailbox(Process) ->
 -spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
 mailbox(Process, Options) ->
     print(flame_prof_mailbox, flame_prof_mailbox:look(Process, Options)).
+
+%% @doc Prints calls, messages and lives of processes as they happen, limited in rate, number and
+%% size: `trace("lists:seq/2 -> return", #{})'. {@link flame_prof_trace} has patterns and options.
+-spec trace(flame_prof_trace_spec:spec(), flame_prof_trace:options()) ->
+    {ok, flame_prof_trace:summary()} | {error, reason()}.
+trace(Pattern, Options) -> flame_prof_trace:run(Pattern, Options).
 
 %% @equiv waits(#{})
 -spec waits() -> ok | {error, reason()}.

@@ -35,8 +35,7 @@ struct header {
 };
 
 #define EVENT_MAX                                                                                  \
-    (sizeof(struct header) + 2 * (BYTES_MAX + FP_TERM_COPY_SLACK) + 4096u + FP_TERM_COPY_SLACK +  \
-     8u)
+    (sizeof(struct header) + 2 * (BYTES_MAX + FP_TERM_COPY_SLACK) + 4096u + FP_TERM_COPY_SLACK + 8u)
 
 struct trace {
     struct fp_events *events;
@@ -80,16 +79,16 @@ static int get_config(ErlNifEnv *env, ERL_NIF_TERM map, struct trace *trace,
 {
     uint32_t events = 0, ring_bytes = 0;
     ERL_NIF_TERM following;
-    int is_right = get_copy_limits(env, map, &trace->limits) &&
-                   get_words(env, map, "tags", trace->tags, TAGS_MAX, &trace->tag_count) &&
-                   get_words(env, map, "exclude", trace->excluded, EXCLUDED_MAX,
-                             &trace->excluded_count) &&
-                   fp_map_get_u32(env, map, "rate", &limits->rate) &&
-                   fp_map_get_u32(env, map, "burst", &limits->burst) &&
-                   fp_map_get_u32(env, map, "events", &events) &&
-                   fp_map_get_u32(env, map, "threads", &limits->threads) &&
-                   fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) &&
-                   fp_map_get(env, map, "is_following", &following);
+    int is_right =
+        get_copy_limits(env, map, &trace->limits) &&
+        get_words(env, map, "tags", trace->tags, TAGS_MAX, &trace->tag_count) &&
+        get_words(env, map, "exclude", trace->excluded, EXCLUDED_MAX, &trace->excluded_count) &&
+        fp_map_get_u32(env, map, "rate", &limits->rate) &&
+        fp_map_get_u32(env, map, "burst", &limits->burst) &&
+        fp_map_get_u32(env, map, "events", &events) &&
+        fp_map_get_u32(env, map, "threads", &limits->threads) &&
+        fp_map_get_u32(env, map, "ring_bytes", &ring_bytes) &&
+        fp_map_get(env, map, "is_following", &following);
 
     if (!is_right)
         return FP_EINVAL;
@@ -99,7 +98,7 @@ static int get_config(ErlNifEnv *env, ERL_NIF_TERM map, struct trace *trace,
     return 0;
 }
 
-static void *trace_open(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
+static void *trace_create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
 {
     struct trace *trace = enif_alloc(sizeof *trace);
     struct fp_events_limits limits = {0};
@@ -121,7 +120,7 @@ static void *trace_open(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
     return trace;
 }
 
-static void trace_close(void *state)
+static void trace_destroy(void *state)
 {
     struct trace *trace = state;
 
@@ -293,22 +292,29 @@ static ERL_NIF_TERM get_counters(ErlNifEnv *env, const struct trace *trace)
     return map;
 }
 
-/* counters -> #{seen, written, dropped, lost, is_full}; N -> {Now, [at most N events]}: in the
- * order of each scheduler. */
+/* An event of another scheduler may come so late after its time. */
+#define LATE_NS INT64_C(2000000)
+
+/* counters -> #{seen, written, dropped, lost, is_full}; {N, all | settled} -> {Now, Events}: the N
+ * oldest, the last one first; of `settled', no event is to come that is older. */
 static ERL_NIF_TERM trace_read(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
     struct trace *trace = state;
     ERL_NIF_TERM list = enif_make_list(env, 0), event;
-    int64_t now = fp_monotonic_ns();
+    int64_t now = fp_monotonic_ns(), until;
+    const ERL_NIF_TERM *asked;
     const void *bytes;
     unsigned most;
     size_t size;
+    int arity;
 
     if (fp_is_atom(env, what, "counters"))
         return get_counters(env, trace);
-    if (!enif_get_uint(env, what, &most) || most > READ_MAX)
+    if (!enif_get_tuple(env, what, &arity, &asked) || arity != 2 ||
+        !enif_get_uint(env, asked[0], &most) || most > READ_MAX)
         return enif_make_badarg(env);
-    for (; most > 0 && (bytes = fp_events_peek(trace->events, &size)) != NULL; most--) {
+    until = fp_is_atom(env, asked[1], "all") ? INT64_MAX : now - LATE_NS;
+    for (; most > 0 && (bytes = fp_events_peek(trace->events, until, &size)) != NULL; most--) {
         if (get_event(env, bytes, size, &event) == 0)
             list = enif_make_list_cell(env, event, list);
         fp_events_release(trace->events);
@@ -321,8 +327,8 @@ const struct fp_tracer_kind fp_tracer_kind_trace = {
     /* A call whose arguments do not match costs less than a copy, of which there are few. */
     .event_ns = 600,
     .discard_ns = 200,
-    .open = trace_open,
-    .close = trace_close,
+    .create = trace_create,
+    .destroy = trace_destroy,
     .enabled = trace_enabled,
     .trace = trace_trace,
     .read = trace_read,

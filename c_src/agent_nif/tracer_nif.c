@@ -10,6 +10,7 @@
 
 static const struct fp_tracer_kind *const kinds[] = {
     &fp_tracer_kind_count,
+    &fp_tracer_kind_trace,
 };
 
 /* Set while no callback is inside: before the start, and after the wait. */

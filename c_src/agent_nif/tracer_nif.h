@@ -42,6 +42,7 @@ struct fp_tracer_kind {
 };
 
 extern const struct fp_tracer_kind fp_tracer_kind_count;
+extern const struct fp_tracer_kind fp_tracer_kind_trace; /* trace_nif.c */
 
 /* Of a library that goes: ERTS has seen to it that no callback runs. */
 void fp_tracer_forget(void);

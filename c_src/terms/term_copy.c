@@ -10,7 +10,8 @@
 
 enum shape {
     SHAPE_CUT = 1, /* nothing */
-    SHAPE_WORD,    /* a word: an atom, a pid or port of this node, [] */
+    SHAPE_NIL,     /* nothing */
+    SHAPE_WORD,    /* a word: an atom, a pid or port of this node */
     SHAPE_BYTE,    /* an integer of one byte, as of texts */
     SHAPE_INT,     /* int64 */
     SHAPE_UINT,    /* uint64 */
@@ -149,7 +150,9 @@ static void put_list(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
     }
     put_count(count, n);
     /* Of a cut list the tail is a list. */
-    if (is_full(copy) || (enif_is_list(copy->env, tail) && !enif_is_empty_list(copy->env, tail)))
+    if (enif_is_empty_list(copy->env, tail))
+        *copy->at++ = SHAPE_NIL;
+    else if (is_full(copy) || enif_is_list(copy->env, tail))
         put_cut(copy);
     else
         put_term(copy, tail, depth - 1);
@@ -204,9 +207,11 @@ static void put_term(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
         return;
     }
     type = enif_term_type(copy->env, term);
-    if (type == ERL_NIF_TERM_TYPE_ATOM || enif_is_empty_list(copy->env, term) ||
-        (type == ERL_NIF_TERM_TYPE_PID && enif_get_local_pid(copy->env, term, &pid)) ||
-        (type == ERL_NIF_TERM_TYPE_PORT && enif_get_local_port(copy->env, term, &port)))
+    if (enif_is_empty_list(copy->env, term))
+        *copy->at++ = SHAPE_NIL;
+    else if (type == ERL_NIF_TERM_TYPE_ATOM ||
+             (type == ERL_NIF_TERM_TYPE_PID && enif_get_local_pid(copy->env, term, &pid)) ||
+             (type == ERL_NIF_TERM_TYPE_PORT && enif_get_local_port(copy->env, term, &port)))
         put(copy, SHAPE_WORD, &term, sizeof term);
     else if (type == ERL_NIF_TERM_TYPE_INTEGER)
         put_integer(copy, term);
@@ -380,6 +385,9 @@ static int get_term(struct restore *restore, uint32_t depth, ERL_NIF_TERM *term)
     switch ((enum shape)shape) {
     case SHAPE_CUT:
         *term = restore->mark;
+        return 0;
+    case SHAPE_NIL:
+        *term = enif_make_list(restore->env, 0);
         return 0;
     case SHAPE_WORD:
         return take(restore, term, sizeof *term);

@@ -19,7 +19,7 @@ struct thread {
 struct fp_events {
     struct fp_events_limits limits;
     int64_t interval_ns, tolerance_ns;
-    uint32_t next; /* ring to read from */
+    uint32_t oldest; /* ring of what was peeked last */
     _Alignas(LINE) _Atomic int64_t full_at_ns;
     _Alignas(LINE) _Atomic uint64_t admitted;
     struct thread threads[]; /* limits.threads, and one of those without a ring */
@@ -161,21 +161,32 @@ void fp_events_commit(struct fp_events *events, uint32_t thread)
     add(&own->written, 1);
 }
 
-const void *fp_events_peek(struct fp_events *events, size_t *size)
+const void *fp_events_peek(struct fp_events *events, int64_t until_ns, size_t *size)
 {
-    for (uint32_t i = 0; i < events->limits.threads; i++) {
-        const void *event = fp_ring_peek(events->threads[events->next].ring, size);
+    const void *oldest = NULL;
+    int64_t oldest_ns = until_ns;
 
-        if (event != NULL)
-            return event;
-        events->next = (events->next + 1) % events->limits.threads;
+    for (uint32_t i = 0; i < events->limits.threads; i++) {
+        size_t bytes;
+        const void *event = fp_ring_peek(events->threads[i].ring, &bytes);
+        int64_t time_ns;
+
+        if (event == NULL)
+            continue;
+        memcpy(&time_ns, event, sizeof time_ns);
+        if (time_ns < oldest_ns) {
+            oldest = event;
+            oldest_ns = time_ns;
+            events->oldest = i;
+            *size = bytes;
+        }
     }
-    return NULL;
+    return oldest;
 }
 
 void fp_events_release(struct fp_events *events)
 {
-    fp_ring_release(events->threads[events->next].ring);
+    fp_ring_release(events->threads[events->oldest].ring);
 }
 
 void fp_events_count(const struct fp_events *events, struct fp_events_counters *counters)

@@ -57,9 +57,10 @@ void fp_events_drop(struct fp_events *events, uint32_t thread, uint64_t n);
 void *fp_events_reserve(struct fp_events *events, uint32_t thread, size_t size);
 void fp_events_commit(struct fp_events *events, uint32_t thread);
 
-/* ONE READER. An event of any ring, the oldest one of that ring, or NULL: none is there. It stays
- * until the release. */
-const void *fp_events_peek(struct fp_events *events, size_t *size);
+/* ONE READER. The oldest event of all rings, or NULL: none is there of a time before `until_ns'. It
+ * stays until the release. An event begins with its time, an int64_t in nanoseconds, which no
+ * thread writes out of order; two threads may by the time between the clock and the commit. */
+const void *fp_events_peek(struct fp_events *events, int64_t until_ns, size_t *size);
 void fp_events_release(struct fp_events *events);
 
 /* ANY THREAD. Exact when no thread is within a function above. */

@@ -94,12 +94,13 @@
 -record(trace, {
     ref :: reference(),
     options :: map(),
+    %% Of what is followed.
+    flags :: [atom()],
     asker :: reference(),
     output :: output(),
     %% Of the library's clock to Unix time.
     offset = none :: none | integer(),
-    %% Events that an older one of another scheduler may still precede.
-    held = [] :: [tuple()],
+    shown = 0 :: non_neg_integer(),
     names = #{} :: #{pid() => atom() | mfa() | unknown},
     followed = #{} :: #{term() => true},
     told = 0 :: non_neg_integer(),
@@ -117,8 +118,8 @@
 
 -define(POLL_MS, 20).
 -define(READ, 100).
-%% What is younger waits for the next poll.
--define(HOLD_NS, 2000000).
+%% For the last events, whose schedulers may have lost their CPU.
+-define(LAST_MS, 200).
 -define(TOLD_MS, 1000).
 -define(KEPT_MS, 10000).
 -define(NAMES_MS, 100).
@@ -266,16 +267,16 @@ first(Spec) ->
 
 %% Without `first', all flags are set at once. With it, the match specification of the first
 %% event sets them; until then the process is silent.
-tracing(#{calls := Calls, send := Send, 'receive' := Receive, procs := Procs}, none, Options) ->
+tracing(#{calls := Calls, send := Send, 'receive' := Receive} = Parsed, none, Options) ->
     #{
-        flags => flags(Calls, Send, Receive, Procs, Options),
+        flags => followed_flags(Parsed, none, Options),
         patterns => [{MFA, Spec, [local]} || {MFA, Spec} <- Calls],
         message_patterns => [{send, Send} || Send =/= none]
             ++ [{'receive', Receive} || Receive =/= none]
     };
-tracing(#{calls := Calls, send := Send, 'receive' := Receive, procs := Procs}, First, Options) ->
+tracing(#{calls := Calls, send := Send, 'receive' := Receive} = Parsed, First, Options) ->
     #{calls := FirstCalls, send := FirstSend} = First,
-    Flags = flags(Calls ++ FirstCalls, Send, Receive, Procs, Options),
+    Flags = followed_flags(Parsed, First, Options),
     Begin = fun(Clauses) ->
         [{H, G, Body ++ [{silent, false}, {trace, [], Flags}]} || {H, G, Body} <- Clauses]
     end,
@@ -293,13 +294,18 @@ tracing(#{calls := Calls, send := Send, 'receive' := Receive, procs := Procs}, F
             ++ [{'receive', Receive} || Receive =/= none]
     }.
 
-flags(Calls, Send, Receive, Procs, #{follow := Follow}) ->
-    [call || Calls =/= []]
-        %% To know whom it sends to.
+%% Of a process that is traced for all of the patterns.
+followed_flags(Parsed, First, #{follow := Follow}) ->
+    #{calls := Calls, send := Send, 'receive' := Receive, procs := Procs} = Parsed,
+    [call || Calls =/= [] orelse has_calls(First)]
+        %% Where it sends to is followed.
         ++ [send || Send =/= none orelse follows_sends(Follow)]
         ++ ['receive' || Receive =/= none]
         ++ [procs || Procs =/= []]
         ++ [set_on_spawn || Follow =:= spawn orelse Follow =:= spawn_and_send].
+
+has_calls(#{calls := [_ | _]}) -> true;
+has_calls(_) -> false.
 
 follows_sends(Follow) -> Follow =:= send orelse Follow =:= spawn_and_send.
 
@@ -348,6 +354,7 @@ init({Asker, GroupLeader, Parsed, First, Options}) ->
                     {ok, polling(#trace{
                         ref = Ref,
                         options = Options,
+                        flags = followed_flags(Parsed, First, Options),
                         asker = Monitor,
                         output = Output,
                         since = erlang:monotonic_time(nanosecond)
@@ -433,10 +440,9 @@ terminate(_Reason, #trace{ref = Ref, output = Output}) ->
 work(#trace{text_bytes = Bytes} = Trace) when Bytes > ?TEXT_BYTES ->
     {more, Trace};
 work(#trace{ref = Ref} = Trace0) ->
-    case flame_prof_tracing:read(Ref, ?READ) of
+    case flame_prof_tracing:read(Ref, {?READ, settled}) of
         {ok, {Now, Events}} ->
-            Trace1 = clocked(Now, Trace0),
-            case shown(Events, Now - ?HOLD_NS, Trace1) of
+            case shown(Events, clocked(Now, Trace0)) of
                 {ok, Trace} when length(Events) =:= ?READ -> work(Trace);
                 {ok, Trace} -> dropped(Trace);
                 {error, Why, Trace} -> {over, {output, Why}, Trace}
@@ -450,11 +456,11 @@ clocked(Now, #trace{offset = none} = Trace) ->
 clocked(_Now, Trace) ->
     Trace.
 
-%% In the order of their times.
-shown(Events, Until, #trace{held = Held} = Trace) ->
-    Sorted = lists:keysort(1, Held ++ Events),
-    {Old, Young} = lists:splitwith(fun(Event) -> element(1, Event) =< Until end, Sorted),
-    write(Old, named(Old, followed(Old, Trace#trace{held = Young}))).
+%% The last one is the first.
+shown(Backwards, #trace{shown = Shown} = Trace0) ->
+    Events = lists:reverse(Backwards),
+    Trace = Trace0#trace{shown = Shown + length(Events)},
+    write(Events, named(Events, followed(Events, Trace))).
 
 write([], Trace) ->
     {ok, Trace};
@@ -540,20 +546,31 @@ ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
     _ = erlang:send_after(?KEPT_MS, self(), forget),
     Trace2#trace{summary = Summary, waiting = []}.
 
-%% Nothing is added any more.
+%% Nothing is added any more, but for callbacks that run now.
 rest(Trace, {output, _}) ->
     Trace;
-rest(#trace{ref = Ref, text_bytes = Bytes} = Trace0, Why) ->
-    case flame_prof_tracing:read(Ref, ?READ) of
+rest(Trace, _Why) ->
+    rest_until(erlang:monotonic_time(millisecond) + ?LAST_MS, Trace).
+
+rest_until(Until, #trace{ref = Ref} = Trace0) ->
+    case flame_prof_tracing:read(Ref, {?READ, all}) of
         {ok, {Now, Events}} ->
-            Trace1 = clocked(Now, Trace0),
-            case shown(Events, infinity, Trace1) of
-                {ok, Trace} when Events =/= [], Bytes =< ?TEXT_BYTES -> rest(Trace, Why);
-                {ok, Trace} -> Trace;
+            case shown(Events, clocked(Now, Trace0)) of
+                {ok, Trace} when Events =/= [] -> rest_until(Until, Trace);
+                {ok, Trace} -> settled(Until, Trace);
                 {error, _, Trace} -> Trace
             end;
         {error, _} ->
             Trace0
+    end.
+
+settled(Until, #trace{ref = Ref, shown = Shown} = Trace) ->
+    IsLate = erlang:monotonic_time(millisecond) > Until,
+    case flame_prof_tracing:read(Ref, counters) of
+        {ok, #{seen := Seen, written := Shown, dropped := Dropped, lost := Lost}} when
+            Seen =:= Shown + Dropped + Lost -> Trace;
+        {ok, #{}} when not IsLate -> timer:sleep(1), rest_until(Until, Trace);
+        _ -> Trace
     end.
 
 put_last(Line, Trace) ->
@@ -654,7 +671,8 @@ started(Pid) ->
     end.
 
 %% `follow': the receivers of messages that are shown.
-followed(Events, #trace{ref = Ref, options = #{follow := Follow}, followed = Before} = Trace) ->
+followed(Events, #trace{options = #{follow := Follow}, followed = Before} = Trace) ->
+    #trace{ref = Ref, flags = Flags} = Trace,
     New =
         case follows_sends(Follow) of
             true -> lists:usort([To || {_, send, _, _, [To], _} <- Events,
@@ -666,6 +684,6 @@ followed(Events, #trace{ref = Ref, options = #{follow := Follow}, followed = Bef
         [] ->
             Trace;
         Some ->
-            _ = flame_prof_tracing:add(Ref, pids(Some)),
+            _ = flame_prof_tracing:add(Ref, pids(Some), Flags),
             Trace#trace{followed = maps:merge(Before, maps:from_list([{To, true} || To <- Some]))}
     end.

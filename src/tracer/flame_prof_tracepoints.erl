@@ -15,7 +15,7 @@
 %% `trace(all)' is never used: it stops all schedulers.
 -module(flame_prof_tracepoints).
 
--export([set/3, clear/1, off/1]).
+-export([set/3, add/3, clear/1, off/1]).
 
 -export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
 
@@ -245,6 +245,20 @@ ensure_free_event({Event, _}) ->
 
 %% Processes.
 
+%% @doc More processes, with flags of their own. One that another tracer has is left alone.
+-spec add(set(), [pid()], [tracer_flag()]) -> ok.
+add(#{sessions := Sessions, tracer := Tracer}, Pids, Flags) ->
+    Trace = trace,
+    Turn = fun(Pid, How, Given) ->
+        case Sessions of
+            [Session | _] -> Trace:process(Session, Pid, How, Given);
+            [] -> erlang:trace(Pid, How, [{tracer, ?TRACER, Tracer} | Given])
+        end
+    end,
+    lists:foreach(fun(Pid) ->
+        process(fun() -> Turn(Pid, true, Flags), Turn(Pid, false, [silent]) end)
+    end, Pids).
+
 %% Those that are there, and before them those to come: between the two none is missed.
 processes(none, _Turn, _Check) ->
     counted([]);
@@ -304,22 +318,23 @@ is_own(_) -> false.
 
 clear_processes(#{flags := []}) ->
     ok;
-clear_processes(#{tracer := Tracer, flags := Flags}) ->
+clear_processes(#{tracer := Tracer}) ->
     lists:foreach(
-        fun(Which) -> clear_process(Which, Tracer, Flags) end, [new_processes | processes()]).
+        fun(Which) -> clear_process(Which, Tracer) end, [new_processes | processes()]).
 
 %% The types of OTP 25 do not know that a tracer may be a module.
--dialyzer({nowarn_function, [clear_process/3, turn_off/2]}).
+-dialyzer({nowarn_function, [clear_process/2, turn_off/1]}).
 
 %% Between the two calls no other tracer can have replaced this one.
-clear_process(Which, Tracer, Flags) ->
+clear_process(Which, Tracer) ->
     case erlang:trace_info(Which, tracer) of
-        {tracer, {?TRACER, Tracer}} -> turn_off(Which, Flags);
+        {tracer, {?TRACER, Tracer}} -> turn_off(Which);
         _ -> ok
     end.
 
-turn_off(Which, Flags) ->
-    try erlang:trace(Which, false, Flags) of
+%% All flags: a match specification may have set others.
+turn_off(Which) ->
+    try erlang:trace(Which, false, [all]) of
         _ -> ok
     catch
         error:badarg -> ok

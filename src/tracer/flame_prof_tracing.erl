@@ -18,7 +18,7 @@
 
 -behaviour(gen_server).
 
--export([start/1, stop/1, stop_all/0, info/0, counters/1, read/2, limits/0]).
+-export([start/1, off/1, add/3, stop/1, stop_all/0, info/0, counters/1, read/2, limits/0]).
 -export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
 -export([guard/2]).
 
@@ -139,6 +139,17 @@ text(Format, Args) ->
 -spec stop(reference()) -> {ok, stopped()} | {error, flame_prof:reason()}.
 stop(Ref) ->
     call({stop, Ref}).
+
+%% @doc Switches off; what was measured stays until {@link stop/1}.
+-spec off(reference()) -> ok | {error, flame_prof:reason()}.
+off(Ref) ->
+    call({off, Ref}).
+
+%% @doc Processes that are followed, with their flags; `silent' ends for them.
+-spec add(reference(), [pid()], [flame_prof_tracepoints:tracer_flag()]) ->
+    ok | {error, flame_prof:reason()}.
+add(Ref, Pids, Flags) ->
+    call({add, Ref, Pids, Flags}).
 
 %% @doc Whatever runs, for an application that stops.
 -spec stop_all() -> ok.
@@ -264,6 +275,13 @@ handle_call({stop, Ref}, From, #tracing{ref = Ref} = Tracing0) ->
     _ = unregister(?MODULE),
     gen_server:reply(From, {ok, Stopped}),
     {stop, normal, Tracing};
+handle_call({off, Ref}, _From, #tracing{ref = Ref, ended = no} = Tracing) ->
+    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    {reply, ok, switch_off(asked, Tracing)};
+handle_call({off, Ref}, _From, #tracing{ref = Ref} = Tracing) ->
+    {reply, ok, Tracing};
+handle_call({add, Ref, Pids, Flags}, _From, #tracing{ref = Ref, ended = no, set = Set} = Tracing) ->
+    {reply, flame_prof_tracepoints:add(Set, Pids, Flags), Tracing};
 handle_call({counters, Ref}, _From, #tracing{ref = Ref} = Tracing) ->
     {reply, {ok, stopped(Tracing)}, Tracing};
 handle_call({tracer, Ref}, _From, #tracing{ref = Ref, tracer = Tracer} = Tracing) ->

@@ -109,7 +109,8 @@ static void a_full_ring_loses_and_the_counters_agree(void)
         if (fp_events_admit(events, 0, START, 0))
             write_one(events, 0, i);
     fp_events_drop(events, 0, 4);
-    for (const uint64_t *event; (event = fp_events_peek(events, &size)) != NULL; read++) {
+    for (const uint64_t *event; (event = fp_events_peek(events, INT64_MAX, &size)) != NULL;
+         read++) {
         CHECK(*event == read);
         fp_events_release(events);
     }
@@ -131,6 +132,32 @@ static void a_thread_without_a_ring_loses(void)
     CHECK(fp_events_reserve(events, UINT32_MAX, 8) == NULL);
     fp_events_count(events, &counters);
     CHECK(counters.seen == 2 && counters.lost == 2 && counters.written == 0);
+    fp_events_destroy(events);
+}
+
+static void the_oldest_event_is_read_first(void)
+{
+    static const uint64_t expected[] = {1, 2, 3, 5, 8};
+    struct fp_events *events = create(10, 10, 0, 3);
+    const uint64_t *event;
+    size_t size;
+
+    write_one(events, 2, 1);
+    write_one(events, 0, 2);
+    write_one(events, 0, 5);
+    write_one(events, 1, 3);
+    write_one(events, 2, 8);
+    CHECK(fp_events_peek(events, 1, &size) == NULL);
+    for (unsigned i = 0; i < 4; i++) {
+        event = fp_events_peek(events, 6, &size);
+        CHECK(event != NULL && *event == expected[i] && size == 8);
+        fp_events_release(events);
+    }
+    CHECK(fp_events_peek(events, 8, &size) == NULL);
+    event = fp_events_peek(events, 9, &size);
+    CHECK(event != NULL && *event == 8);
+    fp_events_release(events);
+    CHECK(fp_events_peek(events, INT64_MAX, &size) == NULL);
     fp_events_destroy(events);
 }
 
@@ -183,7 +210,7 @@ static void writers_and_a_reader_at_once(void)
         const uint64_t *event;
 
         is_over = atomic_load(&ended) == WRITERS;
-        for (; (event = fp_events_peek(shared, &size)) != NULL; read++) {
+        for (; (event = fp_events_peek(shared, INT64_MAX, &size)) != NULL; read++) {
             uint32_t thread = (uint32_t)(*event >> 32);
 
             CHECK(thread < WRITERS && size == 8);
@@ -212,6 +239,7 @@ int main(int argc, char **argv)
     RUN(the_number_is_a_limit);
     RUN(a_full_ring_loses_and_the_counters_agree);
     RUN(a_thread_without_a_ring_loses);
+    RUN(the_oldest_event_is_read_first);
     RUN(what_is_no_limit_is_refused);
     RUN(writers_and_a_reader_at_once);
     return RUN_END();
