@@ -72,8 +72,5 @@ options(Parsed) ->
             ++ [{max_events, N} || #{events := N} <- [Parsed]]
             ++ [{max_cpu_percent, N} || #{cpu := N} <- [Parsed]]
             ++ [{max_seconds, max(1, Ms div 1000)} || #{for := Ms} <- [Parsed]]
-            ++ [{processes, [target(Name) || Name <- string:lexemes(Names, ",")]}
+            ++ [{processes, [unicode:characters_to_binary(Name) || Name <- string:lexemes(Names, ",")]}
                 || #{process := Names} <- [Parsed]])).
-
-target("<" ++ _ = Pid) -> Pid;
-target(Name) -> list_to_atom(Name).

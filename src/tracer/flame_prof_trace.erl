@@ -209,7 +209,7 @@ rows() ->
     ].
 
 processes(Given) ->
-    case flame_prof_target:parse(Given) of
+    case flame_prof_target:parse_texts(Given) of
         {ok, [_ | _] = Targets} -> {ok, Targets};
         _ -> error
     end.
@@ -253,7 +253,7 @@ exists({M, F, A} = MFA) ->
     end.
 
 missing({M, F, A}, Why) ->
-    Pattern = io_lib:format("~tw:~tw/~tw", [M, F, A]),
+    Pattern = [io_lib:format("~tw:~tw", [M, F]) | [io_lib:format("/~b", [A]) || A =/= '_']],
     throw({error, {trace_pattern, #{
         pattern => unicode:characters_to_binary(Pattern), reason => list_to_binary(Why)}}}).
 
@@ -480,7 +480,7 @@ write(Raw, #trace{offset = Offset, names = Names, output = Output} = Trace) ->
     end.
 
 put_text(Text, #trace{output = {shell, GroupLeader}} = Trace) ->
-    case io:put_chars(GroupLeader, unicode, Text) of
+    case io:put_chars(GroupLeader, Text) of
         ok -> {ok, Trace};
         {error, Reason} -> {error, Reason, Trace}
     end;

@@ -1,4 +1,5 @@
-/* test_tracer.c - the one tracing: generations, heartbeats, limits, and who is inside at its end. */
+/* test_tracer.c - the one tracing: generations, heartbeats, limits, and the threads that are inside
+ * at its end. */
 #include "tracer/tracer.h"
 
 #include <pthread.h>

@@ -170,8 +170,8 @@ a_return_has_its_value(_) ->
 an_exception_has_class_and_reason(_) ->
     Trace = start("flame_prof_trace_SUITE:boom/1 -> return", #{}),
     _ = elsewhere(fun() -> catch ?MODULE:boom(x) end),
-    {[_, #{event := exception, class := error, reason := {boom, x}, mfa := {?MODULE, boom, 1}}], _} =
-        stop(Trace).
+    {[_, #{event := exception, class := error, reason := {boom, x}} = Exception], _} = stop(Trace),
+    #{mfa := {?MODULE, boom, 1}} = Exception.
 
 guards_choose(_) ->
     Trace = start("flame_prof_trace_SUITE:g(A, B) when A < B; B =:= b", #{}),
@@ -440,7 +440,8 @@ what_floods_the_rings_is_lost_and_counted(_) ->
 the_asker_is_killed(_) ->
     Self = self(),
     Asker = spawn(fun() ->
-        {ok, Trace} = flame_prof_trace:start("flame_prof_trace_SUITE:f/1", ?WIDE#{to => fun(_) -> ok end}),
+        Options = ?WIDE#{to => fun(_) -> ok end},
+        {ok, Trace} = flame_prof_trace:start("flame_prof_trace_SUITE:f/1", Options),
         Self ! {self(), Trace},
         flame_prof_trace:await(Trace)
     end),
