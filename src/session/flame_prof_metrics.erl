@@ -2,7 +2,7 @@
 %% 0.0.4), for whatever answers `/metrics' in this node.
 -module(flame_prof_metrics).
 
--export([format/1]).
+-export([format/1, labels/1]).
 
 %% A metric of the library's counters: one line for each counter, told apart by the
 %% label. `{seconds, PerSecond}' says in what part of a second the counter counts.
@@ -172,8 +172,13 @@ metric(Name, Type, Help, Values) ->
         | [[Full, labels(Labels), $\s, number(Value), $\n] || {Labels, Value} <- Values]
     ].
 
-labels([]) -> [];
-labels([{Key, Value}]) -> [${, atom_to_list(Key), "=\"", label(Value), "\"}"].
+%% @doc `{name="value",name="value"}', with what a value may not have escaped.
+-spec labels([{atom(), atom() | unicode:chardata()}]) -> iodata().
+labels([]) ->
+    [];
+labels(Labels) ->
+    Pairs = [[atom_to_list(Key), "=\"", label(Value), $"] || {Key, Value} <- Labels],
+    [${, lists:join($,, Pairs), $}].
 
 label(Value) when is_atom(Value) -> atom_to_list(Value);
 label(Text) ->
