@@ -67,9 +67,9 @@ quantiles(#{max_ns := Max} = Histogram) ->
 
 %% @doc For flame_prof_json: each bucket is an array of its lowest duration, its end (null for the
 %% last one, which has none) and its count.
--spec json(histogram()) -> map().
-json(#{buckets := Buckets} = Histogram) ->
-    maps:merge(quantiles(Histogram), Histogram#{buckets := [bucket(Bucket) || Bucket <- Buckets]}).
+-spec json([bucket()]) -> [[non_neg_integer() | undefined]].
+json(Buckets) ->
+    [bucket(Bucket) || Bucket <- Buckets].
 
 bucket({Low, infinity, Count}) -> [Low, undefined, Count];
 bucket({Low, End, Count}) -> [Low, End, Count].

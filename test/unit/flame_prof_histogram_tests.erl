@@ -36,10 +36,9 @@ merged_ones_are_the_one_of_all_test() ->
         flame_prof_histogram:merge([histogram(Part) || Part <- Parts])).
 
 json_has_buckets_as_arrays_test() ->
-    Histogram = flame_prof_histogram:new([{100, 101, 2}, {1 bsl 40, infinity, 1}], 7, 1 bsl 41),
-    Json = iolist_to_binary(flame_prof_json:encode(flame_prof_histogram:json(Histogram))),
-    ?assertMatch({_, _}, binary:match(Json, <<"\"buckets\":[[100,101,2],[1099511627776,null,1]]">>)),
-    ?assertMatch({_, _}, binary:match(Json, <<"\"p50_ns\":100">>)).
+    Json = flame_prof_json:encode(
+        flame_prof_histogram:json([{100, 101, 2}, {1 bsl 40, infinity, 1}])),
+    ?assertEqual(<<"[[100,101,2],[1099511627776,null,1]]">>, iolist_to_binary(Json)).
 
 %% Each line of a bucket, by the list of durations.
 prometheus_counts_what_is_not_above_test() ->
