@@ -18,9 +18,12 @@ const www = join(here, '..', 'priv', 'www');
 // so do the names of CSS' colours: the viewer has numbers only.
 const smaller = {
   name: 'smaller',
-  setup({ onLoad }) {
+  setup({ onLoad, onResolve }) {
     const changed = (filter, change) => onLoad({ filter }, ({ path }) =>
         ({ contents: change(readFileSync(path, 'utf8')) }));
+    // A script of its own, beside the one that asks for it.
+    onResolve({ filter: /^\.\/latency\.js$/ }, ({ path, kind }) =>
+        (kind === 'dynamic-import' ? { path, external: true } : undefined));
     changed(/viewer.src.*\.js$/, (text) => text.replace(/\n +/g, '\n'));
     changed(/sequential-multi.viridis\.js$/, (text) =>
         text.replace(/(ramp|colors)\(/g, '/* @__PURE__ */ $1('));
@@ -32,7 +35,7 @@ const smaller = {
   },
 };
 
-async function bundle(entry) {
+async function bundle(entry, format = entry.endsWith('.js') ? 'iife' : undefined) {
   const { outputFiles } = await build({
     entryPoints: [join(here, 'src', entry)],
     absWorkingDir: here,
@@ -40,7 +43,7 @@ async function bundle(entry) {
     minify: true,
     write: false,
     charset: 'utf8',
-    format: entry.endsWith('.js') ? 'iife' : undefined,
+    format,
     target: ['chrome109', 'firefox115', 'safari16.4'],
     legalComments: 'none',
     plugins: [smaller],
@@ -73,12 +76,14 @@ ${readFileSync(join(here, 'node_modules', 'lit-html', 'LICENSE'), 'utf8').trim()
 */
 `;
 const js = licence + (await bundle('app/main.js'));
+const latency = licence + (await bundle('app/latency.js', 'esm'));
 const unpack = await bundle('app/unpack.js');
 const css = await bundle('style.css');
 const boot = (await bundle('app/boot.js')).trim();
 const html = readFileSync(join(here, 'src', 'index.html'), 'utf8');
 const files = {
   'index.html': html, 'viewer.js': js, 'viewer.css': css, 'unpack.js': unpack,
+  'latency.js': latency,
   'report.html': reportTemplate(html, js, unpack, css, boot),
 };
 

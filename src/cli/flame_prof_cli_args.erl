@@ -249,6 +249,8 @@ table() ->
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
             "Calls, returns, messages as text: limited in rate, number and size."},
+        {latency, "latency NODE FUNCTION... [options]", {2, 65},
+            "How long calls of functions take: quantiles, histogram, by process and caller."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {'slow-calls', "slow-calls FILE... [options]", {1, Any},
             "The longest calls between processes: caller, callee, request, both stacks."},
@@ -293,6 +295,8 @@ options(waits) ->
     waits_options() ++ connection_options() ++ json();
 options(trace) ->
     trace_options() ++ connection_options();
+options(latency) ->
+    latency_options() ++ connection_options() ++ json();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -364,6 +368,14 @@ trace_options() ->
         {bytes, {"N", {whole, 64, 8192}}, "of terms: size of the copy (1024)"},
         {items, {"N", {whole, 1, 1000}}, "of terms: elements of a list, tuple or map (100)"},
         {output, {"FILE", file}, "to a new file on this machine, for its owner only"}
+    ].
+
+latency_options() ->
+    [
+        {for, {"TIME", duration}, "how long: 500ms, 10s, 1m (10s)"},
+        {prometheus, flag, "print histograms in Prometheus' text form"},
+        {max_cpu, {"PERCENT", percent}, "of the node's CPU time for measuring; above, it ends (5)"},
+        {max_rate, {"N", {whole, 1, 1000000000}}, "calls and returns a second; above, it ends"}
     ].
 
 mailbox_options() ->
@@ -463,6 +475,11 @@ more(trace) ->
     "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return\n"
     "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the\n"
     "rate is dropped and counted. A node without flame_prof gets it for as long as this runs.\n\n";
+more(latency) ->
+    "A function is module:function/arity; without an arity it is any, and module:_ is all functions\n"
+    "of a module. A node without flame_prof gets it for as long as this runs. When this command is\n"
+    "killed or cut off, the node measures nothing any more. Ctrl-C ends early and prints what was\n"
+    "measured until then.\n\n";
 more(waits) ->
     "A node without flame_prof gets it for as long as this runs.\n\n";
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
@@ -487,6 +504,10 @@ example(trace) ->
         "--follow spawn"];
 example(waits) ->
     ["flame_prof waits shop@myhost", "flame_prof waits shop@myhost my_server --for 2s"];
+example(latency) ->
+    ["flame_prof latency shop@myhost shop_db:query/2",
+        "flame_prof latency shop@myhost shop_db:query/2 ets:lookup/2 --for 1m --json",
+        "flame_prof latency shop@myhost shop_db:_ --prometheus"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
 example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.log.zst --top 5"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];

@@ -17,12 +17,16 @@
 -behaviour(gen_server).
 
 -export([start/1, start/2, format/1, stop/0, stop/1]).
--export([start_link/2, profiles/1, prepare/2, append/3, index/3]).
+-export([start_link/3, profiles/1, prepare/2, append/3, index/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([options/0, started/0, prepared/0, appended/0]).
 
--type options() :: #{port => inet:port_number() | flame_prof_options:left_out()}.
+-type options() :: #{
+    port => inet:port_number() | flame_prof_options:left_out(),
+    measured => node() | none | flame_prof_options:left_out()
+}.
+%% `measured': the node whose calls the page measures on request (this one); `none' offers nothing.
 -type started() :: #{pid := pid(), url := binary()}.
 
 -type prepared() ::
@@ -35,7 +39,6 @@
     {ready, [{Version :: binary(), Size :: non_neg_integer()}]} | fresh.
 
 -define(TOKEN_BYTES, 24).
--define(PORT_TRIES, 10).
 -define(BUILDS_AT_ONCE, 2).
 -define(INDEXES_KEPT, 4).
 -define(REST_PER_WORK, 20).
@@ -44,11 +47,6 @@
 -define(PIECES, 64).
 -define(CALL_MS, 30000).
 -define(SHUTDOWN_MS, 10000).
-
-%% Connections at once, each of which holds an answer of 4 MiB at most.
--define(CLIENTS, 32).
--define(REQUEST_BYTES, 8192).
--define(BODY_BYTES, 1024).
 
 -spec start(file:name_all()) -> {ok, started()} | {error, flame_prof:reason()}.
 start(Given) ->
@@ -68,19 +66,23 @@ start(Given, Options) ->
                 "inets to the release's applications (on Debian, install erlang-inets)">>);
         {_, _, {error, _} = Error} ->
             Error;
-        {{ok, #{port := Port}}, _, {ok, Root}} ->
-            start_child(Root, Port)
+        {{ok, #{port := Port, measured := Measured}}, _, {ok, Root}} ->
+            start_child(Root, Port, Measured)
     end.
 
-start_child(Root, Port) ->
+start_child(Root, Port, Measured) ->
     case flame_prof_sup:ensure_started() of
-        ok -> started(flame_prof_sup:start_child(spec(Root, Port)));
+        ok -> started(flame_prof_sup:start_child(spec(Root, Port, Measured)));
         {error, _} = Error -> Error
     end.
 
 rows() ->
     [#{key => port, type => {own, fun port/1, "a whole number from 0 to 65535; 0 is any free port"},
-        default => 0}].
+        default => 0},
+        #{key => measured, type => {own, fun measured/1, "a node, or none"}, default => node()}].
+
+measured(Node) when is_atom(Node) -> {ok, Node};
+measured(_) -> error.
 
 port(Port) when is_integer(Port), Port >= 0, Port =< 65535 -> {ok, Port};
 port(_) -> error.
@@ -88,10 +90,10 @@ port(_) -> error.
 refused(Why) ->
     {error, {view, #{reason => Why}}}.
 
-spec(Root, Port) ->
+spec(Root, Port, Measured) ->
     #{
         id => {?MODULE, Root, Port},
-        start => {?MODULE, start_link, [Root, Port]},
+        start => {?MODULE, start_link, [Root, Port, Measured]},
         restart => temporary,
         shutdown => ?SHUTDOWN_MS
     }.
@@ -137,10 +139,10 @@ stop(Pid) ->
         exit:_ -> ok
     end.
 
--spec start_link(flame_prof_view_files:root(), inet:port_number()) ->
+-spec start_link(flame_prof_view_files:root(), inet:port_number(), node() | none) ->
     {ok, pid()} | {error, term()}.
-start_link(Root, Port) ->
-    case gen_server:start_link(?MODULE, {Root, Port}, []) of
+start_link(Root, Port, Measured) ->
+    case gen_server:start_link(?MODULE, {Root, Port, Measured}, []) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -168,11 +170,12 @@ index(Pid, Name, Version) ->
 
 %% gen_server
 
-init({Root, Wanted}) ->
+init({Root, Wanted, Measured}) ->
     process_flag(trap_exit, true),
     Token = token(),
     case flame_prof_view_cache:make(Token) of
-        {ok, Cache} -> served(Root, Token, Cache, serve(Token, Wanted));
+        {ok, Cache} -> served(Root, Token, Cache, flame_prof_view_httpd:serve(Wanted,
+            flame_prof_view_http:context(self(), Token, Measured)));
         {error, Reason} -> {stop, {shutdown, {refused, Reason}}}
     end.
 
@@ -538,58 +541,3 @@ token() ->
 
 digit(N) when N < 10 -> $0 + N;
 digit(N) -> $a + N - 10.
-
-serve(Token, 0) ->
-    serve_any(Token, ?PORT_TRIES);
-serve(Token, Port) ->
-    case free(Port) of
-        {ok, Port} ->
-            case inets:start(httpd, configuration(Token, Port), stand_alone) of
-                {ok, Httpd} -> {ok, Httpd, Port};
-                {error, _} -> {error, port_text(Port, "the HTTP server did not start")}
-            end;
-        {error, Reason} ->
-            {error, port_text(Port, inet:format_error(Reason))}
-    end.
-
-port_text(Port, Why) ->
-    unicode:characters_to_binary(io_lib:format("port ~b: ~ts", [Port, Why])).
-
-serve_any(_Token, 0) ->
-    {error, <<"no free port was found">>};
-serve_any(Token, Tries) ->
-    {ok, Port} = free(0),
-    case inets:start(httpd, configuration(Token, Port), stand_alone) of
-        {ok, Httpd} -> {ok, Httpd, Port};
-        {error, _} -> serve_any(Token, Tries - 1)
-    end.
-
-%% httpd does not tell which port it got, and logs the page where it gets none; another
-%% program may take this one first.
-free(Wanted) ->
-    case gen_tcp:listen(Wanted, [{ip, {127, 0, 0, 1}}, {reuseaddr, true}]) of
-        {ok, Socket} ->
-            {ok, Port} = inet:port(Socket),
-            ok = gen_tcp:close(Socket),
-            {ok, Port};
-        {error, _} = Error ->
-            Error
-    end.
-
-%% The roots are asked for and never used: flame_prof_view_http is all there is.
-configuration(Token, Port) ->
-    [
-        {bind_address, {127, 0, 0, 1}},
-        {ipfamily, inet},
-        {port, Port},
-        {server_name, "127.0.0.1"},
-        {server_root, "/"},
-        {document_root, "/"},
-        {server_tokens, none},
-        {modules, [flame_prof_view_http]},
-        {max_clients, ?CLIENTS},
-        {max_header_size, ?REQUEST_BYTES},
-        {max_uri_size, ?REQUEST_BYTES},
-        {max_body_size, ?BODY_BYTES},
-        {flame_prof_view, flame_prof_view_http:context(self(), Token)}
-    ].

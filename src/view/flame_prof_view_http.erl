@@ -2,13 +2,15 @@
 %% each connection.
 %%
 %% ```
-%% GET /TOKEN/                              the page, and viewer.js, viewer.css
+%% GET /TOKEN/                              the page, and viewer.js, viewer.css, latency.js
 %% GET /TOKEN/api/profiles                  what there is
 %% GET /TOKEN/api/modules                   application of each module
 %% GET /TOKEN/api/prepare?name=N            make its index, or how far that is
 %% GET /TOKEN/api/append?name=N&version=V   pieces of the index behind this version: JSON, and where
 %%                                          they are small, behind a line end their bytes
 %% GET /TOKEN/api/index?name=N&version=V    bytes of it or of a piece, by Range
+%% GET /TOKEN/api/latency?functions=F       calls of these functions, measured for as long as the page
+%%                                          reads the answer: flame_prof_view_latency
 %% '''
 %%
 %% Host and Origin are checked against other pages of the same browser (DNS
@@ -18,7 +20,7 @@
 
 -include_lib("inets/include/httpd.hrl").
 
--export([context/2]).
+-export([context/3]).
 -export([do/1]).
 
 -define(RANGE_MOST, 4194304).
@@ -28,11 +30,12 @@
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'").
 
-%% What do/1 finds in the server's configuration.
--spec context(pid(), binary()) -> map().
-context(Server, Token) ->
+%% What do/1 finds in the server's configuration. `measured': the node whose calls are measured.
+-spec context(pid(), binary(), node() | none) -> map().
+context(Server, Token, Measured) ->
     #{
         server => Server,
+        measured => Measured,
         token => Token,
         files => maps:from_list([{Name, {Type, file(Name)}} || {Name, Type} <- files()])
     }.
@@ -41,6 +44,7 @@ files() ->
     [
         {<<"index.html">>, "text/html; charset=utf-8"},
         {<<"viewer.js">>, "text/javascript; charset=utf-8"},
+        {<<"latency.js">>, "text/javascript; charset=utf-8"},
         {<<"viewer.css">>, "text/css; charset=utf-8"}
     ].
 
@@ -51,16 +55,23 @@ file(Name) ->
 %% httpd's callback.
 do(#mod{config_db = Config} = Request) ->
     Context = httpd_util:lookup(Config, flame_prof_view),
-    {Code, Type, Extra, Body} =
+    Answer =
         try
             answer(Request, Context)
         catch
             _:_ -> failure(500, <<"the request could not be answered">>)
         end,
-    Headers = [{code, Code}, {content_type, Type}, {content_length, size_of(Body)} | Extra ++
-        headers()],
-    Sent = sent(Request#mod.method, Body),
-    {proceed, [{response, {response, Headers, Sent}}]}.
+    case Answer of
+        {stream, Lines} ->
+            ok = flame_prof_view_latency:stream(Request#mod.socket, headers(), Lines),
+            %% What httpd's process gets of a connection that has ended: it ends, too.
+            self() ! {tcp_closed, Request#mod.socket},
+            {proceed, [{response, {already_sent, 200, 0}}]};
+        {Code, Type, Extra, Body} ->
+            Headers = [{code, Code}, {content_type, Type}, {content_length, size_of(Body)} |
+                Extra ++ [{"Cache-Control", "no-store"} | headers()]],
+            {proceed, [{response, {response, Headers, sent(Request#mod.method, Body)}}]}
+    end.
 
 size_of(Body) -> integer_to_list(iolist_size(Body)).
 
@@ -69,7 +80,6 @@ sent(_, Body) -> [Body].
 
 headers() ->
     [
-        {cache_control, "no-store"},
         {"Content-Security-Policy", ?POLICY},
         {"Cross-Origin-Opener-Policy", "same-origin"},
         {"Cross-Origin-Resource-Policy", "same-origin"},
@@ -155,9 +165,10 @@ parameters(Query) ->
         {error, _, _} -> #{}
     end.
 
-api(<<"profiles">>, _, _, #{server := Server}) ->
+api(<<"profiles">>, _, _, #{server := Server, measured := Node}) ->
     Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
-    json(200, #{profiles => Profiles, now_us => os:system_time(microsecond)});
+    Measured = case Node of none -> undefined; _ -> Node end,
+    json(200, #{profiles => Profiles, now_us => os:system_time(microsecond), measured => Measured});
 api(<<"modules">>, _, _, _) ->
     json(200, flame_prof_view_modules:known());
 api(<<"prepare">>, #{<<"name">> := Name}, _, #{server := Server}) when is_binary(Name) ->
@@ -182,6 +193,14 @@ api(<<"append">>, #{<<"name">> := Name, <<"version">> := Version}, _, #{server :
             end;
         fresh ->
             json(200, #{state => <<"fresh">>})
+    end;
+%% Not for HEAD: it would measure for nobody.
+api(<<"latency">>, #{<<"functions">> := Functions}, #mod{method = "GET"}, #{measured := Node}) when
+    is_binary(Functions), Node =/= none
+->
+    case flame_prof_view_latency:start(Node, binary:split(Functions, <<"\n">>, [global])) of
+        {ok, Lines} -> {stream, Lines};
+        {error, Why} -> json(200, #{ended => <<"refused">>, why => Why})
     end;
 api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{server := Server}) when
     is_binary(Name), is_binary(Version)

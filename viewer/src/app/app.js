@@ -16,11 +16,12 @@ import { formatState, movedState, parseState } from './state.js';
 import { otherChains } from './chains_control.js';
 import { findSource, StaleError, UnreachableError } from './source.js';
 import { FlamePanel } from './flame_panel.js';
+import { LatencyPanel } from './latency_panel.js';
 import { ProcessPanel } from './process_panel.js';
 import { SandwichPanel } from './sandwich_panel.js';
 import { TimelinePanel } from './timeline_panel.js';
 import { TracePanel } from './trace_panel.js';
-import { Toolbar, VIEWS } from './toolbar.js';
+import { Toolbar } from './toolbar.js';
 import { showHelp } from './help.js';
 
 const LOOK_MS = 2000; // how often a running session's file is looked at
@@ -41,6 +42,7 @@ export class App {
     this.opened = new Map(); // name -> {profile, version}
     this.made = new Map(); // what was counted, by panel: {key, value}
     this.turn = 0;
+    this.measuredNode = null; // whose calls can be measured
     this.failure = null; // why the last render() did not show what was chosen
     this.isShown = false; // has there been a picture?
     this.renewals = 0; // since then, of indexes that the server has no more
@@ -62,6 +64,7 @@ export class App {
       processes: new ProcessPanel(this),
       sandwich: new SandwichPanel(this),
       traces: new TracePanel(this),
+      latency: new LatencyPanel(this),
     };
     this.message = h('p', { class: 'message', role: 'alert', hidden: true });
     this.panelBox = h('div', { id: 'panel', role: 'tabpanel', tabindex: '-1',
@@ -166,7 +169,7 @@ export class App {
   key(event) {
     if (event.target.closest('input, select, textarea, dialog') || event.ctrlKey
         || event.metaKey) return;
-    const view = VIEWS[Number(event.key) - 1];
+    const view = this.toolbar.views[Number(event.key) - 1];
     if (event.key === '/') document.getElementById('search')?.focus();
     else if (event.key === '?') showHelp();
     else if (event.key === 'Escape') this.set(this.state.zoom.length > 0 ? { zoom: [] }
@@ -183,7 +186,8 @@ export class App {
 
   async look() {
     this.names.modules ??= await this.source.modules();
-    const { profiles, now_us: now } = await this.source.list();
+    const { profiles, now_us: now, measured } = await this.source.list();
+    this.measuredNode = measured ?? null;
     this.profiles = profiles;
     this.listedMs = performance.now();
     if (now) this.clockAheadUs = now - 1000 * Date.now();
@@ -313,7 +317,10 @@ export class App {
   }
 
   async renderAll(isStale) {
-    if (this.name === '') throw new Error(NO_PROFILE);
+    if (this.name === '') {
+      if (this.panel === this.panels.latency) return this.renderPanel(isStale);
+      throw new Error(NO_PROFILE);
+    }
     const profile = await this.open(this.name);
     if (isStale()) return;
     if (this.state.file === '') this.keepRange(this.profile, profile);
@@ -328,13 +335,23 @@ export class App {
     if (isStale()) return;
     await this.renderHeat(isStale);
     if (isStale()) return;
-    const panel = this.panels[this.state.view];
-    if (this.panelBox.firstChild !== panel.element) this.panelBox.replaceChildren(panel.element);
-    await panel.render(isStale);
+    await this.renderPanel(isStale);
     if (!isStale()) await this.toolbar.search.render(isStale);
     if (!this.isShown) await painted();
     if (isStale()) return;
     await this.timeline.renderRest(isStale);
+  }
+
+  /** A report measures nothing. */
+  get panel() {
+    const { view } = this.state;
+    return this.panels[view === 'latency' && this.measuredNode === null ? 'flame' : view];
+  }
+
+  async renderPanel(isStale) {
+    const { element } = this.panel;
+    if (this.panelBox.firstChild !== element) this.panelBox.replaceChildren(element);
+    await this.panel.render(isStale);
   }
 
   // The oldest file of a running session was removed: its begin is another now.

@@ -34,7 +34,7 @@ export class SearchBox {
 
   key(event) {
     const { app } = this;
-    if (event.key === 'Enter') app.panels[app.state.view].view?.next?.(event.shiftKey ? -1 : 1);
+    if (event.key === 'Enter') app.panel.view?.next?.(event.shiftKey ? -1 : 1);
   }
 
   foundText() {

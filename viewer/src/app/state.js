@@ -27,6 +27,7 @@ const DEFAULTS = {
   pids: [],
   trace: '', // only samples of this trace, or of this span: its id
   function: '',
+  calls: [], // functions whose calls are measured
   otherFile: '', // to compare with; empty: this one
   otherRange: null,
   compare: 'difference',
@@ -41,7 +42,7 @@ const CHOICES = {
   lanes: ['odd', 'cpu', 'name'],
   fold: ['', 'application', 'call'],
   show: ['busy', 'waiting', 'all'],
-  view: ['flame', 'compare', 'processes', 'sandwich', 'traces'],
+  view: ['flame', 'compare', 'processes', 'sandwich', 'traces', 'latency'],
   sort: ['name', 'width'],
   compare: ['difference', 'elided'],
   theme: ['', 'light', 'dark'],

@@ -17,12 +17,13 @@ import { badgeText } from './recording.js';
 import { sessionOf } from './session.js';
 import { SearchBox } from './search_box.js';
 
-export const VIEWS = [
+const VIEWS = [
   ['flame', 'Flame graph'],
   ['compare', 'Compare'],
   ['processes', 'Processes'],
   ['sandwich', 'Sandwich'],
   ['traces', 'Traces'],
+  ['latency', 'Latency'],
 ];
 
 const SHOWS = [['busy', 'on CPU or ready'], ['waiting', 'waiting'], ['all', 'all statuses']];
@@ -139,7 +140,7 @@ export class Toolbar {
       } }] : []),
       { what: 'the lines', name: 'lines', makers: {
         CSV: async () => csv(lineRows(await makeLines(app.profile, app.only))) } },
-      ...app.panels[app.state.view].savers(),
+      ...app.panel.savers(),
     ];
   }
 
@@ -225,21 +226,22 @@ export class Toolbar {
     const { app } = this;
     return html`
       <div class="tabs" role="tablist" aria-label="panels" @keydown=${(event) => this.key(event)}>
-        ${this.views().map(([id, title]) => html`<button type="button" role="tab" id=${`tab-${id}`}
+        ${this.views.map(([id, title]) => html`<button type="button" role="tab" id=${`tab-${id}`}
           aria-controls="panel" aria-selected=${app.state.view === id}
           tabindex=${app.state.view === id ? 0 : -1}
           @click=${() => this.choose(id)}>${title}</button>`)}
       </div>
       <span class="space"></span>
-      <span class="kinds" ?hidden=${app.state.view === 'processes'}>${KINDS.map((kind) =>
+      <span class="kinds" ?hidden=${['processes', 'latency'].includes(app.state.view)}>${KINDS.map((kind) =>
           swatch(kind, kindSample(kind)))}</span>`;
   }
 
-  // Few files have traces.
-  views() {
+  /** Without what this page cannot do; few files have traces. */
+  get views() {
     const { app } = this;
-    return VIEWS.filter(([id]) => id !== 'traces' || app.state.view === id
-        || app.profile?.header.trace !== undefined);
+    const hasTraces = app.state.view === 'traces' || app.profile?.header.trace !== undefined;
+    return VIEWS.filter(([id]) => (id !== 'traces' || hasTraces)
+        && (id !== 'latency' || app.measuredNode !== null));
   }
 
   choose(view) {
@@ -250,7 +252,7 @@ export class Toolbar {
   }
 
   key(event) {
-    const views = this.views();
+    const { views } = this;
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -views.length, End: views.length };
     const step = steps[event.key];
     if (step === undefined) return;

@@ -1,0 +1,119 @@
+%% @private Calls that are measured while a page reads of them: the answer of one request has a line
+%% of JSON each half second, what came since the line before.
+%%
+%% The process of the page's connection is the one that asked for the measurement, and it watches
+%% the connection between two lines: the page's end, or that of its browser or tunnel, ends the
+%% measurement at once. So does a page that reads nothing any more.
+-module(flame_prof_view_latency).
+
+-export([start/2, stream/3]).
+
+-opaque lines() :: {node(), reference()}.
+-export_type([lines/0]).
+
+-define(INTERVAL_MS, 500).
+%% Nobody reads.
+-define(SEND_MS, 900).
+-define(CALL_MS, 5000).
+-define(FUNCTIONS_MOST, 64).
+%% Rows of a function's groups and callers.
+-define(PARTS_MOST, 50).
+
+%% @doc By the process of the connection.
+-spec start(node(), [binary()]) -> {ok, lines()} | {error, Why :: binary()}.
+start(_Node, Texts) when length(Texts) > ?FUNCTIONS_MOST ->
+    {error, <<"that is more than 64 functions; module:_ is all of a module">>};
+start(Node, Texts) ->
+    case parsed(Node, Texts, []) of
+        {ok, Functions} ->
+            case at(Node, flame_prof_latency, start, [Functions, #{owner => self()}]) of
+                {ok, Ref} -> {ok, {Node, Ref}};
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+parsed(_Node, [], Functions) ->
+    {ok, lists:reverse(Functions)};
+parsed(Node, [Text | Texts], Functions) ->
+    case at(Node, flame_prof_mfa, parse, [Text]) of
+        {ok, Function} -> parsed(Node, Texts, [Function | Functions]);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Headers and lines, to the end of the measurement or of the connection.
+-spec stream(gen_tcp:socket(), [{string(), string()}], lines()) -> ok.
+stream(Socket, Headers, {Node, Ref} = Lines) ->
+    ok = set(Socket, [{active, false}, {send_timeout, ?SEND_MS}, {send_timeout_close, true}]),
+    All = [{"Content-Type", "application/x-ndjson"}, {"Cache-Control", "no-store"},
+        {"Connection", "close"} | Headers],
+    Head = ["HTTP/1.1 200 OK\r\n", [[Name, ": ", Value, "\r\n"] || {Name, Value} <- All], "\r\n"],
+    try
+        ok = sent(Socket, Head),
+        read(Socket, now_ms() + ?INTERVAL_MS, Lines)
+    catch
+        throw:closed -> ok
+    after
+        _ = at(Node, flame_prof_latency, stop, [Ref]),
+        _ = gen_tcp:close(Socket)
+    end.
+
+set(Socket, Options) ->
+    _ = inet:setopts(Socket, Options),
+    ok.
+
+%% The page says nothing: what comes is the end of the connection.
+read(Socket, Next, Lines) ->
+    case gen_tcp:recv(Socket, 0, max(0, Next - now_ms())) of
+        {error, timeout} -> write(Socket, Next, Lines);
+        _ -> ok
+    end.
+
+write(Socket, Next, {Node, Ref} = Lines) ->
+    case at(Node, flame_prof_latency, interval, [Ref]) of
+        {ok, #{ended := running} = Interval} ->
+            ok = line(Socket, shown(Interval)),
+            read(Socket, max(now_ms(), Next + ?INTERVAL_MS), Lines);
+        {ok, Interval} ->
+            line(Socket, shown(Interval));
+        {error, Why} ->
+            line(Socket, #{ended => failed, why => Why})
+    end.
+
+line(Socket, Json) ->
+    sent(Socket, [flame_prof_json:encode_for_page(Json), $\n]).
+
+sent(Socket, Bytes) ->
+    case gen_tcp:send(Socket, Bytes) of
+        ok -> ok;
+        {error, _} -> throw(closed)
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+%% Functions that were not called in between are left out, and rows beyond the first.
+shown(#{functions := Functions} = Interval) ->
+    Called = [few(Function) || #{calls := Calls} = Function <- Functions, Calls > 0],
+    flame_prof_latency_text:json(Interval#{functions := Called}).
+
+few(Function) ->
+    maps:map(
+        fun
+            (Key, Parts) when Key =:= groups; Key =:= callers ->
+                [maps:without([histogram], Part) || Part <- lists:sublist(Parts, ?PARTS_MOST)];
+            (_, Value) ->
+                Value
+        end,
+        Function
+    ).
+
+at(Node, Module, Function, Args) ->
+    case flame_prof_remote:call(Node, Module, Function, Args, ?CALL_MS) of
+        {ok, {ok, _} = Answer} -> Answer;
+        {ok, {error, Why}} when is_binary(Why) -> {error, Why};
+        {ok, {error, Reason}} -> {error, told(Reason)};
+        {error, Reason} -> {error, told(Reason)}
+    end.
+
+told(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).

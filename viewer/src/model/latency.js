@@ -1,0 +1,137 @@
+// What a measurement of calls has told so far: lines of flame_prof_view_latency, each of what came
+// since the line before. Buckets are [lowNs, endNs or null, count].
+
+const ROWS_AN_OCTAVE = 4;
+const UNITS = [['ns', 1], ['µs', 1e3], ['ms', 1e6], ['s', 1e9]];
+
+/** In three digits: 428 ns, 1.23 µs, 12.3 ms. */
+export function nanoseconds(ns) {
+  const at = Math.max(0, UNITS.findLastIndex(([, size]) => ns >= size));
+  const [unit, size] = UNITS[at];
+  const number = ns / size;
+  return `${size === 1 ? Math.round(number) : number.toFixed(number < 10 ? 2 : number < 100 ? 1 : 0)
+  } ${unit}`;
+}
+
+/** A quarter of an octave: its edges are edges of buckets, so that a row's count is exact. */
+export function rowOf(ns) {
+  if (ns < 1) return 0;
+  const octave = Math.floor(Math.log2(ns));
+  return ROWS_AN_OCTAVE * octave + Math.floor(ROWS_AN_OCTAVE * (ns / 2 ** octave - 1));
+}
+
+export function lowOf(row) {
+  const octave = Math.floor(row / ROWS_AN_OCTAVE);
+  return 2 ** octave * (1 + (row % ROWS_AN_OCTAVE) / ROWS_AN_OCTAVE);
+}
+
+/** @returns the duration of this rank: the middle of its bucket, not above the longest */
+export function quantile(buckets, count, maxNs, q) {
+  const rank = Math.max(1, Math.ceil(q * count));
+  if (count === 0 || rank >= count) return maxNs;
+  let seen = 0;
+  for (const [low, end, n] of buckets) {
+    seen += n;
+    if (seen >= rank) return end === null ? maxNs : Math.min(maxNs, low + (end - low) / 2);
+  }
+  return maxNs;
+}
+
+export class Measured {
+  constructor() {
+    this.functions = new Map(); // name -> MeasuredFunction
+    this.ms = 0;
+    this.lines = []; // {fromMs, toMs}
+    this.ended = 'running';
+    this.why = '';
+    this.limits = [];
+    this.open = 0;
+  }
+
+  add(line) {
+    if (line.why) this.why = line.why;
+    this.ended = line.ended;
+    this.limits = line.limits ?? this.limits;
+    if (line.functions === undefined) return;
+    const fromMs = this.ms;
+    this.ms += line.ms;
+    this.open = line.open ?? 0;
+    const column = this.lines.push({ fromMs, toMs: this.ms }) - 1;
+    for (const one of this.functions.values()) one.latest = null;
+    for (const part of line.functions) {
+      if (!this.functions.has(part.function)) {
+        this.functions.set(part.function, new MeasuredFunction(part.function));
+      }
+      this.functions.get(part.function).add(part, column, line.ms);
+    }
+  }
+
+  /** The longest total first. */
+  get rows() {
+    return [...this.functions.values()].sort((a, b) => b.total - a.total);
+  }
+}
+
+class MeasuredFunction {
+  constructor(name) {
+    this.name = name;
+    this.calls = 0;
+    this.exceptions = 0;
+    this.total = 0;
+    this.own = 0;
+    this.max = 0;
+    this.counts = new Map(); // low -> bucket
+    this.columns = new Map(); // column -> {calls, max, buckets, rows: row -> count}
+    this.groups = new Map();
+    this.callers = new Map();
+    this.latest = null; // calls a second, of the last line
+    this.sorted = null;
+  }
+
+  add(part, column, ms) {
+    this.calls += part.calls;
+    this.exceptions += part.exceptions ?? 0;
+    this.total += part.total_ns;
+    this.own = part.own_ns === undefined ? null : this.own + part.own_ns;
+    this.max = Math.max(this.max, part.max_ns);
+    this.latest = ms > 0 ? (1000 * part.calls) / ms : null;
+    const rows = new Map();
+    for (const [low, end, n] of part.histogram) {
+      rows.set(rowOf(low), (rows.get(rowOf(low)) ?? 0) + n);
+      const [, , before] = this.counts.get(low) ?? [low, end, 0];
+      this.counts.set(low, [low, end, before + n]);
+    }
+    this.sorted = null;
+    this.columns.set(column, { calls: part.calls, max: part.max_ns, buckets: part.histogram, rows });
+    for (const { group, calls, total_ns: ns } of part.groups ?? []) sum(this.groups, group, calls, ns);
+    for (const { caller, calls, total_ns: ns } of part.callers ?? []) {
+      sum(this.callers, caller, calls, ns);
+    }
+  }
+
+  get buckets() {
+    this.sorted ??= [...this.counts.values()].sort(([a], [b]) => a - b);
+    return this.sorted;
+  }
+
+  quantile(q) {
+    return quantile(this.buckets, this.calls, this.max, q);
+  }
+}
+
+function sum(parts, name, calls, ns) {
+  const known = parts.get(name) ?? { name, calls: 0, total: 0 };
+  parts.set(name, { name, calls: known.calls + calls, total: known.total + ns });
+}
+
+/** The longest total first. */
+export function partsOf(parts) {
+  return [...parts.values()].sort((a, b) => b.total - a.total);
+}
+
+/** The rows that these functions need together: [first, last]; null: no call yet. */
+export function rowsOf(functions) {
+  const all = functions.flatMap(({ buckets }) => (buckets.length === 0 ? []
+      : [rowOf(buckets[0][0]), rowOf(buckets.at(-1)[0])]));
+  return all.length === 0 ? null : [Math.min(...all), Math.max(...all)];
+}
