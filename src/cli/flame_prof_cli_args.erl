@@ -312,11 +312,7 @@ options(hot) ->
         memory_option()
     ] ++ json();
 options('slow-calls') ->
-    [
-        {ticks, {"N", {whole, 1, 1000000}}, "calls that were seen at N ticks at least (3)"},
-        {top, {"N", {whole, 1, 1000000}}, "calls to list (20)"},
-        memory_option()
-    ] ++ json();
+    slow_calls_options() ++ json();
 options(check) ->
     [memory_option()] ++ json();
 options(export) ->
@@ -368,6 +364,13 @@ trace_options() ->
         {bytes, {"N", {whole, 64, 8192}}, "of terms: size of the copy (1024)"},
         {items, {"N", {whole, 1, 1000}}, "of terms: elements of a list, tuple or map (100)"},
         {output, {"FILE", file}, "to a new file on this machine, for its owner only"}
+    ].
+
+slow_calls_options() ->
+    [
+        {ticks, {"N", {whole, 1, 1000000}}, "calls that were seen at N ticks at least (3)"},
+        {top, {"N", {whole, 1, 1000000}}, "calls to list (20)"},
+        memory_option()
     ].
 
 latency_options() ->

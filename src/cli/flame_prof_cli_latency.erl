@@ -70,7 +70,8 @@ watched(Node, Ref, Since, Until, Calls, Parsed) ->
             case call(Node, flame_prof_latency, interval, [Ref], Parsed) of
                 {ok, #{ended := running, functions := Functions}} ->
                     More = Calls + lists:sum([N || #{calls := N} <- Functions]),
-                    ok = flame_prof_cli_out:progress(progress(now_ms() - Since, Until - Since, More)),
+                    ok = flame_prof_cli_out:progress(
+                        progress(now_ms() - Since, Until - Since, More)),
                     watched(Node, Ref, Since, Until, More, Parsed);
                 {ok, _} ->
                     ended(Node, Ref, ok, Parsed);
@@ -98,7 +99,8 @@ told(Node, Answer, #{json := true}) ->
 told(_Node, Answer, #{prometheus := true}) ->
     put(flame_prof_latency_text:prometheus(Answer));
 told(Node, Answer, _Parsed) ->
-    put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", flame_prof_latency_text:format(Answer)]).
+    Name = flame_prof_cli_out:bold(atom_to_list(Node)),
+    put([Name, "\n", flame_prof_latency_text:format(Answer)]).
 
 %% What the function answers, or why it was not called.
 call(Node, Module, Function, Args, Parsed) ->

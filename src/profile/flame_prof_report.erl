@@ -205,8 +205,8 @@ replace(Out, Page) ->
 %% @private The pages are in priv/www, which a release may lack.
 -spec built() -> ok | {error, flame_prof:reason()}.
 built() ->
-    Names = [<<"report.html">>, <<"index.html">>, <<"viewer.js">>, <<"viewer.css">>, <<"latency.js">>,
-        <<"unpack.js">>],
+    Names = [<<"report.html">>, <<"index.html">>, <<"viewer.js">>, <<"viewer.css">>,
+        <<"latency.js">>, <<"unpack.js">>],
     case lists:all(fun(Name) -> filelib:is_regular(www(Name)) end, Names) of
         true -> ok;
         false -> {error, {view, #{reason => <<"this flame_prof was built without its viewer">>}}}

@@ -109,7 +109,8 @@ page(#{function := Function, calls := Calls} = Page, Answer) ->
         ["\n  total ", of_known(total_ns, Page)],
         [[", own ", duration(Own)] || #{own_ns := Own} <- [Page]],
         ["\n "],
-        [[$\s, Title, $\s, duration(maps:get(Key, Quantiles)), "  "] || {Title, Key} <- Percentiles],
+        [[$\s, Title, $\s, duration(maps:get(Key, Quantiles)), "  "]
+            || {Title, Key} <- Percentiles],
         "\n",
         bars(Page),
         parts("By process group", groups(Page), Page),

@@ -9,8 +9,8 @@
 %% GET /TOKEN/api/append?name=N&version=V   pieces of the index behind this version: JSON, and where
 %%                                          they are small, behind a line end their bytes
 %% GET /TOKEN/api/index?name=N&version=V    bytes of it or of a piece, by Range
-%% GET /TOKEN/api/latency?functions=F       calls of these functions, measured for as long as the page
-%%                                          reads the answer: flame_prof_view_latency
+%% GET /TOKEN/api/latency?functions=F       calls of these functions, measured while the page reads
+%%                                          the answer: flame_prof_view_latency
 %% '''
 %%
 %% Host and Origin are checked against other pages of the same browser (DNS

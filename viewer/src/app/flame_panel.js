@@ -237,6 +237,8 @@ export class FlamePanel {
       } },
       !tree.names.isLevel(name) && { title: 'sandwich', run: () =>
         app.set({ view: 'sandwich', function: text[name] }) },
+      module !== '' && app.measuredNode !== null && { title: 'measure its latency', run: () =>
+        app.set({ view: 'latency', calls: [text[name]] }) },
       module !== '' && { title: `hide ${module}`, run: () =>
         app.set({ hide: [...new Set([...app.state.hide, module])], zoom: [] }) },
       pids.length > 0 && { title: 'only this process', run: () => app.set({ pids, zoom: [] }) },

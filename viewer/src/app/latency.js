@@ -14,7 +14,6 @@ const CARDS = 4;
 const PARTS = 8;
 const QUANTILES = [[0.5, 'p50'], [0.9, 'p90'], [0.99, 'p99'], [0.999, 'p99.9'],
   [0.9999, 'p99.99']];
-const IS_FUNCTION = /^[^\s]+[:.][^\s]+\/\d{1,3}$/;
 
 export class LatencyBoard {
   constructor(app) {
@@ -29,8 +28,8 @@ export class LatencyBoard {
     this.cards = h('div', { class: 'latency-cards' });
     this.table = new TableView('calls', columns(() => this.measured), 'total', (row) =>
         this.pick(row.name));
-    this.element = h('section', { class: 'panel latency' }, this.bar, this.notes, this.cards,
-        this.table.element);
+    this.element = h('section', { class: 'panel latency' }, this.bar, this.notes,
+        this.table.element, this.cards);
     addEventListener('pagehide', () => this.end());
   }
 
@@ -123,8 +122,10 @@ export class LatencyBoard {
 
   shown() {
     const rows = this.measured?.rows ?? [];
-    return this.picked.size === 0 ? rows.slice(0, CARDS)
-        : rows.filter(({ name }) => this.picked.has(name));
+    const names = this.picked.size === 0 ? new Set(rows.slice(0, CARDS).map(({ name }) => name))
+        : this.picked;
+    // In the order of their first calls: a card stays where it is.
+    return [...this.measured?.functions.values() ?? []].filter(({ name }) => names.has(name));
   }
 
   // ------------------------------------------------------------------ pictures
@@ -172,10 +173,22 @@ export class LatencyBoard {
   offer(text) {
     const typed = text.split(/[\s,]+/).at(-1).toLowerCase();
     const before = text.slice(0, text.length - typed.length);
-    this.offered = typed === '' ? [] : [...new Set(this.app.names.text)].filter((name) =>
-      IS_FUNCTION.test(name) && name.toLowerCase().includes(typed)).slice(0, OFFERED)
-      .map((name) => before + name);
+    this.offered = typed === '' ? [] : this.known().filter((name) =>
+      name.toLowerCase().includes(typed)).slice(0, OFFERED).map((name) => before + name);
     this.draw();
+  }
+
+  /** Functions of the profile. */
+  known() {
+    const { profile } = this.app;
+    if (!profile) return [];
+    if (this.names?.profile !== profile) {
+      const frames = Array.from(profile.tables.frame_symbol, (_, id) => profile.frame(id));
+      const texts = frames.filter(({ isFunction, text }) => isFunction && !text.includes(' '))
+        .map(({ text }) => text);
+      this.names = { profile, texts: [...new Set(texts)].sort() };
+    }
+    return this.names.texts;
   }
 
   stateText() {
@@ -218,8 +231,10 @@ export class LatencyBoard {
 function parts(title, all, one) {
   const sorted = partsOf(all);
   if (sorted.length === 0) return nothing;
-  return html`<div><h4>${title}</h4><table><tbody>${sorted.slice(0, PARTS).map((part) => html`<tr>
-    <td>${part.name}</td><td class="number">${short(part.calls, '')} calls</td>
+  return html`<div><table><thead><tr><th>${title}</th><th class="number">calls</th>
+    <th class="number">total</th><th></th></tr></thead>
+    <tbody>${sorted.slice(0, PARTS).map((part) => html`<tr>
+    <td>${part.name}</td><td class="number">${short(part.calls, '')}</td>
     <td class="number">${nanoseconds(part.total)}</td>
     <td class="number"><span class="share" .style=${`--share:${
         (100 * part.total) / (one.total || 1)}%`}>${percent(part.total / (one.total || 1))}</span>

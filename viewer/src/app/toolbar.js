@@ -232,8 +232,8 @@ export class Toolbar {
           @click=${() => this.choose(id)}>${title}</button>`)}
       </div>
       <span class="space"></span>
-      <span class="kinds" ?hidden=${['processes', 'latency'].includes(app.state.view)}>${KINDS.map((kind) =>
-          swatch(kind, kindSample(kind)))}</span>`;
+      <span class="kinds" ?hidden=${['processes', 'latency'].includes(app.state.view)}
+        >${KINDS.map((kind) => swatch(kind, kindSample(kind)))}</span>`;
   }
 
   /** Without what this page cannot do; few files have traces. */

@@ -13,7 +13,7 @@ const ROW_MOST = 9;
 const HEIGHT = 220;
 const ROWS_LEAST = 12;
 const LABEL_HEIGHT = 14;
-const FAINTEST = 0.12; // one call is to be seen
+const FAINTEST = 0.2; // one call is to be seen
 
 export class LatencyView {
   constructor(label) {
@@ -44,8 +44,11 @@ export class LatencyView {
     this.begin = Math.max(0, measured.lines.length - COLUMNS);
     const context = sizeCanvas(this.canvas, this.width, this.height + AXIS_HEIGHT);
     const most = this.most(one);
-    context.fillStyle = palette.sequential(0);
-    context.fillRect(AXIS_WIDTH, 0, this.width - AXIS_WIDTH, this.height);
+    context.fillStyle = themeColour('control');
+    context.fillRect(AXIS_WIDTH, 0, (measured.lines.length - this.begin) * this.columnWidth,
+        this.height);
+    context.strokeStyle = themeColour('line');
+    context.strokeRect(AXIS_WIDTH + 0.5, 0.5, this.width - AXIS_WIDTH - 1, this.height - 1);
     for (let column = this.begin; column < measured.lines.length; column++) {
       for (const [row, n] of one.columns.get(column)?.rows ?? []) {
         context.fillStyle = palette.sequential(FAINTEST

@@ -32,7 +32,7 @@ export function quantile(buckets, count, maxNs, q) {
   let seen = 0;
   for (const [low, end, n] of buckets) {
     seen += n;
-    if (seen >= rank) return end === null ? maxNs : Math.min(maxNs, low + (end - low) / 2);
+    if (seen >= rank) return end === null ? maxNs : Math.min(maxNs, low + Math.floor((end - low) / 2));
   }
   return maxNs;
 }
@@ -102,11 +102,10 @@ class MeasuredFunction {
       this.counts.set(low, [low, end, before + n]);
     }
     this.sorted = null;
-    this.columns.set(column, { calls: part.calls, max: part.max_ns, buckets: part.histogram, rows });
-    for (const { group, calls, total_ns: ns } of part.groups ?? []) sum(this.groups, group, calls, ns);
-    for (const { caller, calls, total_ns: ns } of part.callers ?? []) {
-      sum(this.callers, caller, calls, ns);
-    }
+    this.columns.set(column, { rows, calls: part.calls, max: part.max_ns,
+        buckets: part.histogram });
+    for (const { group, ...more } of part.groups ?? []) sum(this.groups, group, more);
+    for (const { caller, ...more } of part.callers ?? []) sum(this.callers, caller, more);
   }
 
   get buckets() {
@@ -119,9 +118,9 @@ class MeasuredFunction {
   }
 }
 
-function sum(parts, name, calls, ns) {
-  const known = parts.get(name) ?? { name, calls: 0, total: 0 };
-  parts.set(name, { name, calls: known.calls + calls, total: known.total + ns });
+function sum(parts, name, { calls, total_ns: total }) {
+  const known = parts.get(name) ?? { calls: 0, total: 0 };
+  parts.set(name, { name, calls: known.calls + calls, total: known.total + total });
 }
 
 /** The longest total first. */
