@@ -335,7 +335,10 @@ options(export) ->
 options(report) ->
     [{output, {"FILE", file}, "where to (the first file's name with .html)"}];
 options(view) ->
-    [{port, {"PORT", {whole, 0, 65535}}, "to listen on; 0: any free one (0)"}];
+    [
+        {port, {"PORT", {whole, 0, 65535}}, "to listen on; 0: any free one (0)"},
+        {node, {"NODE", nodes}, "whose calls the page measures on request"}
+    ] ++ lists:keydelete(port, 1, connection_options());
 options(start) ->
     [{output, {"DIR", file}, "the folder of the files, in the node's file system"}] ++
         session_options() ++ node_options() ++ json();
@@ -483,6 +486,9 @@ more(latency) ->
     "of a module. A node without flame_prof gets it for as long as this runs. When this command is\n"
     "killed or cut off, the node measures nothing any more. Ctrl-C ends early and prints what was\n"
     "measured until then.\n\n";
+more(view) ->
+    "With --node the page has a panel that measures calls of that node, while it is open. A node\n"
+    "without flame_prof gets it for as long as this runs.\n\n";
 more(waits) ->
     "A node without flame_prof gets it for as long as this runs.\n\n";
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
@@ -519,7 +525,7 @@ example(export) ->
         "flame_prof export prof.log.zst --as firefox --from 30s --to 90s",
         "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
 example(report) -> ["flame_prof report /tmp/prof/*.log.zst --output shop.html"];
-example(view) -> ["flame_prof view /tmp/prof"];
+example(view) -> ["flame_prof view /tmp/prof", "flame_prof view /tmp/prof --node shop@myhost"];
 example(info) -> ["flame_prof info --node shop@myhost --json"];
 example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
 example(flush) -> ["flame_prof flush --node shop@myhost"];

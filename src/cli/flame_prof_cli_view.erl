@@ -10,16 +10,31 @@
 -define(LOOK_MS, 1000).
 
 -spec do(view | report, flame_prof_cli_args:parsed()) ->
-    ok | damaged | {error, unicode:chardata()}.
-do(view, #{arguments := [Path]} = Parsed) ->
-    %% That prints the link.
-    case viewer(flame_prof, view, [Path, maps:with([port], Parsed)]) of
-        {ok, #{url := _}} -> until_interrupted();
-        {error, _} = Error -> Error
+    ok | damaged | flame_prof_cli_args:failure().
+do(view, #{node := [_, _ | _]}) ->
+    {error, {usage, "--node: the page measures one node"}};
+do(view, #{node := Names} = Parsed) ->
+    %% --port is the page's.
+    case flame_prof_remote:connect(Names, maps:remove(port, Parsed)) of
+        {ok, [Node]} ->
+            flame_prof_cli_attach:borrowing([Node], flame_prof_latency, refused,
+                flame_prof_cli_nodes:timeout(Parsed), fun() -> view(Parsed, Node) end);
+        {error, _} = Error ->
+            Error
     end;
+do(view, Parsed) ->
+    view(Parsed, none);
 do(report, #{arguments := [First | _] = Files} = Parsed) ->
     Reading = #{progress => fun flame_prof_cli_files:progress/3},
     report(Files, maps:get(output, Parsed, First ++ ".html"), Reading).
+
+%% That prints the link.
+view(#{arguments := [Path]} = Parsed, Measured) ->
+    Options = maps:with([port], Parsed),
+    case viewer(flame_prof, view, [Path, Options#{measured => Measured}]) of
+        {ok, #{url := _}} -> until_interrupted();
+        {error, _} = Error -> Error
+    end.
 
 until_interrupted() ->
     case flame_prof_cli:was_interrupted() of

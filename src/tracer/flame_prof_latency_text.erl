@@ -35,15 +35,9 @@ order(#{total_ns := Total, calls := Calls}) -> {Total, Calls}.
 limits(Answer) ->
     [iolist_to_binary(Text) || Text <- ended(Answer) ++ sampled(Answer) ++ lost(Answer)].
 
-ended(#{ended := {limit, Name}} = Answer) ->
-    [["a limit ended it", after_ms(Answer), ": ", limit(Name)]];
-ended(#{ended := {down, _}} = Answer) ->
-    [["the process that asked has ended", after_ms(Answer)]];
-ended(_) ->
-    [].
-
-after_ms(#{ms := Ms}) -> [" after ", duration(Ms * 1000000)];
-after_ms(_) -> "".
+ended(#{ended := {limit, Name}}) -> [["a limit ended it: ", limit(Name)]];
+ended(#{ended := {down, _}}) -> ["the process that asked has ended"];
+ended(_) -> [].
 
 limit(max_events_per_second) -> "too many calls in a second (max_events_per_second)";
 limit(max_cpu_percent) -> "too much CPU time (max_cpu_percent)";

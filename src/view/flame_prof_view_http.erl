@@ -9,7 +9,8 @@
 %% GET /TOKEN/api/append?name=N&version=V   pieces of the index behind this version: JSON, and where
 %%                                          they are small, behind a line end their bytes
 %% GET /TOKEN/api/index?name=N&version=V    bytes of it or of a piece, by Range
-%% GET /TOKEN/api/latency?functions=F       calls of these functions, measured while the page reads
+%% GET /TOKEN/api/latency?functions=F&seconds=S
+%%                                          calls of these functions, measured while the page reads
 %%                                          the answer: flame_prof_view_latency
 %% '''
 %%
@@ -195,10 +196,11 @@ api(<<"append">>, #{<<"name">> := Name, <<"version">> := Version}, _, #{server :
             json(200, #{state => <<"fresh">>})
     end;
 %% Not for HEAD: it would measure for nobody.
-api(<<"latency">>, #{<<"functions">> := Functions}, #mod{method = "GET"}, #{measured := Node}) when
-    is_binary(Functions), Node =/= none
+api(<<"latency">>, #{<<"functions">> := Functions} = Given, #mod{method = "GET"},
+    #{measured := Node}) when is_binary(Functions), Node =/= none
 ->
-    case flame_prof_view_latency:start(Node, binary:split(Functions, <<"\n">>, [global])) of
+    Texts = binary:split(Functions, <<"\n">>, [global]),
+    case flame_prof_view_latency:start(Node, Texts, maps:get(<<"seconds">>, Given, <<"60">>)) of
         {ok, Lines} -> {stream, Lines};
         {error, Why} -> json(200, #{ended => <<"refused">>, why => Why})
     end;

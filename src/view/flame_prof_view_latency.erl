@@ -6,7 +6,7 @@
 %% measurement at once. So does a page that reads nothing any more.
 -module(flame_prof_view_latency).
 
--export([start/2, stream/3]).
+-export([start/3, stream/3]).
 
 -opaque lines() :: {node(), reference()}.
 -export_type([lines/0]).
@@ -20,17 +20,21 @@
 -define(PARTS_MOST, 50).
 
 %% @doc By the process of the connection.
--spec start(node(), [binary()]) -> {ok, lines()} | {error, Why :: binary()}.
-start(_Node, Texts) when length(Texts) > ?FUNCTIONS_MOST ->
+-spec start(node(), [binary()], Seconds :: binary()) ->
+    {ok, lines()} | {error, Why :: binary()}.
+start(_Node, Texts, _Seconds) when length(Texts) > ?FUNCTIONS_MOST ->
     {error, <<"that is more than 64 functions; module:_ is all of a module">>};
-start(Node, Texts) ->
-    case parsed(Node, Texts, []) of
-        {ok, Functions} ->
-            case at(Node, flame_prof_latency, start, [Functions, #{owner => self()}]) of
+start(Node, Texts, Seconds) ->
+    case {parsed(Node, Texts, []), re:run(Seconds, "^[1-9][0-9]{0,3}$", [{capture, none}])} of
+        {_, nomatch} ->
+            {error, <<"seconds: a whole number from 1 to 9999">>};
+        {{ok, Functions}, match} ->
+            Options = #{owner => self(), seconds => binary_to_integer(Seconds)},
+            case at(Node, flame_prof_latency, start, [Functions, Options]) of
                 {ok, Ref} -> {ok, {Node, Ref}};
                 {error, _} = Error -> Error
             end;
-        {error, _} = Error ->
+        {{error, _} = Error, match} ->
             Error
     end.
 

@@ -6,7 +6,7 @@
 %%     viewer_fixture:main([Dir, ProfileOfTheDemo])
 -module(viewer_fixture).
 
--export([main/1]).
+-export([main/1, worked/1, slept/1]).
 
 main([Dir, Demo]) ->
     Profiles = filename:join(Dir, "profiles"),
@@ -32,6 +32,7 @@ main([Dir, Demo]) ->
     ok = viewer_oracle:main([Weighted, filename:join(Dir, "expected_weighted.json")]),
     {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(Profiles),
     {ok, #{url := Live}} = live(filename:join(Dir, "live")),
+    _ = spawn_link(fun work/0),
     Series = series(filename:join(Dir, "series")),
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
               hostile => <<"hostile.log">>,
@@ -42,6 +43,20 @@ main([Dir, Demo]) ->
     eof = io:get_line(""),
     {ok, _} = flame_prof:stop(),
     flame_prof_view:stop(Pid).
+
+%% Calls to be measured.
+work() ->
+    done = worked(1000),
+    done = slept(5),
+    work().
+
+worked(N) ->
+    true = lists:sum(lists:seq(1, N)) > 0,
+    done.
+
+slept(Ms) ->
+    ok = timer:sleep(Ms),
+    done.
 
 %% Profiles of examples/trouble, recorded on a machine that had nothing else to do: on one that
 %% runs all tests a healthy node has problems.

@@ -29,7 +29,7 @@ limits_sampling_and_losses_come_first_test() ->
         ended => {limit, max_events_per_second}, sampled_of => 8,
         lost => #{stack_full => 3, nothing => 0}},
     [First, Second, Third | _] = binary:split(text(Answer), <<"\n">>, [global]),
-    ?assertEqual([<<"a limit ended it after 2.00 s: too many calls in a second (max_events_per_second)">>,
+    ?assertEqual([<<"a limit ended it: too many calls in a second (max_events_per_second)">>,
         <<"1 of 8 calls was measured: counts and sums are of these">>,
         <<"3 stack full: not measured">>], [First, Second, Third]).
 

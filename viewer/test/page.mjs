@@ -144,8 +144,8 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     assert.equal((await state(page)).view, 'compare');
     assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Compare');
     await change(page, () => page.keyboard.press('End'));
-    assert.equal((await state(page)).view, 'sandwich');
-    assert.equal(await page.getAttribute('[role=tabpanel]', 'aria-labelledby'), 'tab-sandwich');
+    assert.equal((await state(page)).view, 'latency');
+    assert.equal(await page.getAttribute('[role=tabpanel]', 'aria-labelledby'), 'tab-latency');
     assert.equal(await page.locator('[role=tablist] > :not([role=tab])').count(), 0);
   }));
 

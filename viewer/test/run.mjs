@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { launch, openPage } from './browser.mjs';
+import { latencyTests } from './latency.mjs';
 import { numberTests } from './numbers.mjs';
 import { chainTests } from './chains.mjs';
 import { frameTests } from './frames.mjs';
@@ -41,6 +42,7 @@ pageTests(group('page'), { ...about, browser, expected });
 frameTests(group('frames'), { ...about, browser });
 chainTests(group('chains'), { ...about, browser, dir, expected: read('chains.json') });
 timelineTests(group('timeline'), { ...about, browser });
+latencyTests(group('latency'), { ...about, browser });
 troubleTests(group('trouble'), { ...about, browser, trouble: read('truth.json').problems });
 
 // The server has several profiles: each address names its own.

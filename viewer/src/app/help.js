@@ -7,7 +7,7 @@ const KEYS = [
   ['anywhere', [
     ['/', 'search'],
     ['Enter', 'in the search: the next match'],
-    ['1 2 3 4', 'flame graph, compare, processes, sandwich'],
+    ['1 to 5', 'flame graph, compare, processes, sandwich, latency'],
     ['i', 'the root at the top or at the bottom'],
     ['v', 'callers: the leaf at the root'],
     ['c', 'chains: what processes wait for, down to what works'],

@@ -1,7 +1,7 @@
 // The latency panel: chosen functions are measured in the node for as long as the page reads the
 // answer. It is a script of its own, which the page loads when it is asked for.
 
-import { button, html, nothing, render, repeat } from '../draw/controls.js';
+import { button, html, nothing, render, repeat, select } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { LatencyView } from '../draw/latency_view.js';
 import { csv } from '../draw/save.js';
@@ -12,6 +12,7 @@ import { counted, exact, percent, short } from '../model/numbers.js';
 const OFFERED = 40;
 const CARDS = 4;
 const PARTS = 8;
+const SECONDS = [[10, '10 s'], [60, '1 min'], [600, '10 min']];
 const QUANTILES = [[0.5, 'p50'], [0.9, 'p90'], [0.99, 'p99'], [0.999, 'p99.9'],
   [0.9999, 'p99.99']];
 
@@ -21,6 +22,7 @@ export class LatencyBoard {
     this.measured = null;
     this.reading = null; // the request's AbortController, while it runs
     this.failure = '';
+    this.seconds = 60;
     this.picked = new Set(); // functions with a heatmap; empty: the first ones
     this.views = new Map();
     this.bar = h('div', {});
@@ -58,9 +60,11 @@ export class LatencyBoard {
     this.measured = new Measured();
     this.picked.clear();
     this.failure = '';
+    this.app.toolbar.update(); // there is something to save
     this.draw();
     try {
-      const query = new URLSearchParams({ functions: wanted.join('\n') });
+      const query = new URLSearchParams({ functions: wanted.join('\n'),
+          seconds: this.seconds });
       const { signal } = reading;
       const response = await fetch(`api/latency?${query}`, { signal, cache: 'no-store' });
       await this.read(response.body, reading);
@@ -164,6 +168,9 @@ export class LatencyBoard {
       ${app.state.calls.map((name) => button(`${name} ×`, () =>
           app.set({ calls: app.state.calls.filter((one) => one !== name) }),
           { class: 'chip', title: `${name}: leave it out of the next measurement` }))}
+      ${select('how long at most', SECONDS, this.seconds, (seconds) => {
+        this.seconds = Number(seconds);
+      })}
       <button type="submit">${isRunning ? 'measure these' : 'measure'}</button>
       ${isRunning ? button('end', () => this.end()) : nothing}
       <span class="muted">${this.stateText()}</span>

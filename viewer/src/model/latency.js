@@ -32,7 +32,8 @@ export function quantile(buckets, count, maxNs, q) {
   let seen = 0;
   for (const [low, end, n] of buckets) {
     seen += n;
-    if (seen >= rank) return end === null ? maxNs : Math.min(maxNs, low + Math.floor((end - low) / 2));
+    if (seen < rank) continue;
+    return end === null ? maxNs : Math.min(maxNs, low + Math.floor((end - low) / 2));
   }
   return maxNs;
 }

@@ -1,0 +1,141 @@
+// The latency panel of a page whose node runs: it measures what viewer_fixture:worked/1 takes,
+// which that node calls all the time, and a page that goes ends it.
+
+import assert from 'node:assert/strict';
+import { openPage, parseCsv, saved } from './browser.mjs';
+
+const WORKED = 'viewer_fixture:worked/1';
+const SLEPT = 'viewer_fixture:slept/1';
+
+export function latencyTests(test, { browser, live, report }) {
+  const withPage = (run, hash = '') => async () => {
+    const page = await openPage(browser, `${live}#view=latency${hash}`);
+    try {
+      await page.waitForSelector('.latency-input');
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+    } finally {
+      await page.context().close();
+    }
+  };
+
+  test('calls of two functions have figures, groups, callers and heatmaps side by side',
+      withPage(async (page) => {
+    await measure(page, `${WORKED} ${SLEPT}`);
+    await page.waitForFunction(() => document.querySelectorAll('.latency-card').length === 2);
+    await seconds(page, 2);
+    const rows = await calls(page);
+    assert.deepEqual(rows.map((row) => row.function).sort(), [SLEPT, WORKED]);
+    for (const row of rows) {
+      assert.ok(Number(row.calls) > 0, JSON.stringify(row));
+      const order = ['p50', 'p90', 'p99', 'p99.9', 'p99.99', 'max'].map((q) => Number(row[q]));
+      assert.deepEqual(order, [...order].sort((a, b) => a - b));
+    }
+    // It sleeps that long: no machine is faster.
+    assert.ok(Number(rows.find((row) => row.function === SLEPT).p50) >= 5e6);
+    const card = page.locator('.latency-card', { hasText: SLEPT });
+    assert.match(await card.textContent(), /by process group.*by caller/s);
+    const heights = await page.$$eval('.latency-heat', (all) => all.map(({ height }) => height));
+    assert.equal(new Set(heights).size, 1);
+    assert.ok(await page.locator('.latency-heat').first().evaluate(hasColours));
+  }));
+
+  test('a function that the node has not is refused by its name', withPage(async (page) => {
+    await measure(page, 'no_such_module_at_all:f/1');
+    await page.waitForSelector('.latency-note');
+    assert.match(await page.textContent('.latency-note'), /no_such_module_at_all/);
+  }));
+
+  test('it ends on request, and begins again', withPage(async (page) => {
+    await measure(page, WORKED);
+    await seconds(page, 1);
+    await page.click('.latency button:text-is("end")');
+    assert.match(await page.textContent('.latency form'), /ended after/);
+    await page.click('.latency button[type=submit]');
+    await seconds(page, 1);
+  }));
+
+  test('its seconds are a limit that it tells', withPage(async (page) => {
+    await page.selectOption('.latency select', '10');
+    await measure(page, WORKED);
+    await page.waitForSelector('.latency-note');
+    assert.match(await page.textContent('.latency-note'), /max_seconds/);
+    assert.match(await page.textContent('.latency form'), /ended after/);
+  }));
+
+  test('a page that is closed ends its measurement', async () => {
+    const [first, second] = [await openPage(browser, `${live}#view=latency`),
+      await openPage(browser, `${live}#view=latency`)];
+    try {
+      await measure(first, WORKED);
+      await seconds(first, 1);
+      await measure(second, SLEPT);
+      await second.waitForSelector('.latency-note');
+      assert.match(await second.textContent('.latency-note'), /one tracing at a time/);
+      const began = Date.now();
+      await first.context().close();
+      const isMeasuring = () => second.evaluate(() =>
+          /measuring: [1-9]/.test(document.querySelector('.latency form').textContent));
+      for (let tries = 0; tries < 40 && !await isMeasuring(); tries++) {
+        if (!await second.$('.latency button:text-is("end")')) {
+          await second.click('.latency button[type=submit]');
+        }
+        await second.waitForTimeout(250);
+      }
+      assert.ok(await isMeasuring(), `still refused after ${Date.now() - began} ms`);
+    } finally {
+      await second.context().close();
+    }
+  });
+
+  test('what is typed is completed from the profile', withPage(async (page) => {
+    await page.locator('.latency-input').pressSequentially('gen_');
+    await page.waitForFunction(() => document.querySelectorAll('#latency-functions option')
+        .length > 0);
+    const offered = await page.$$eval('#latency-functions option', (all) =>
+        all.map(({ value }) => value));
+    for (const name of offered) assert.match(name, /gen_.*\/\d+$/);
+  }));
+
+  test('a frame of the flame graph can be measured', async () => {
+    const page = await openPage(browser, live);
+    await page.locator('.flame').click({ button: 'right', position: { x: 20, y: 47 } });
+    const entries = await page.$$eval('.context-menu button', (all) =>
+        all.map(({ textContent }) => textContent));
+    if (entries.includes('measure its latency')) {
+      await page.click('.context-menu button:text-is("measure its latency")');
+      await page.waitForSelector('.latency .chip');
+      assert.match(await page.textContent('.latency .chip'), /\/\d+ ×$/);
+    }
+    await page.context().close();
+  });
+
+  test('a report has no such panel', async () => {
+    const page = await openPage(browser, `file://${report}#view=latency`);
+    assert.equal(await page.locator('[role=tab]:text-is("Latency")').count(), 0);
+    assert.equal(await page.locator('.flame').count() > 0, true);
+    await page.context().close();
+  });
+}
+
+async function measure(page, text) {
+  await page.waitForSelector('.latency-input');
+  await page.fill('.latency-input', text);
+  await page.click('.latency button[type=submit]');
+}
+
+// Of the measurement.
+const seconds = (page, least) => page.waitForFunction((wanted) =>
+    Number(/measuring: ([0-9.]+) s, [1-9]/.exec(document.querySelector('.latency form')
+        .textContent)?.[1] ?? 0) >= wanted, least);
+
+async function calls(page) {
+  return parseCsv(await saved(page, 'save the calls as CSV'));
+}
+
+function hasColours(canvas) {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const colours = new Set();
+  for (let i = 0; i < data.length; i += 4) colours.add(data.slice(i, i + 3).join());
+  return colours.size > 8;
+}
