@@ -255,7 +255,7 @@ function columns(measured) {
     text: (row) => (value(row) === null ? '' : nanoseconds(value(row))) });
   const total = () => measured().rows.reduce((sum, one) => sum + one.total, 0) || 1;
   return [
-    { id: 'function', title: 'function', value: ({ name }) => name },
+    { id: 'function', title: 'function', value: ({ name }) => name, isWord: true },
     { id: 'calls', title: 'calls', isNumber: true, value: ({ calls }) => calls,
       text: ({ calls }) => exact(calls) },
     { id: 'rate', title: 'a second', help: 'calls a second, just now', isNumber: true,
