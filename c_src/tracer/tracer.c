@@ -54,8 +54,10 @@ static struct fp_tracer_line *line_of_thread(void)
         uint32_t taken = atomic_fetch_add_explicit(&tracer.lines, 1, memory_order_relaxed);
 
         own_line = taken < FP_TRACER_LINES ? taken + 1 : FP_TRACER_LINES + 1;
-        if (taken < FP_TRACER_LINES)
+        if (taken < FP_TRACER_LINES) {
             lines[taken].random = UINT64_C(0x9e3779b97f4a7c15) * (taken + 1);
+            lines[taken].index = taken;
+        }
     }
     if (own_line > FP_TRACER_LINES) {
         atomic_fetch_add_explicit(&tracer.lineless, 1, memory_order_relaxed);
@@ -91,24 +93,36 @@ static int64_t wall_ns(uint64_t amount, uint64_t per_second)
     return (int64_t)((double)amount * 1e9 / (double)per_second);
 }
 
+/* Not less than `least'. */
+static uint32_t part_of_255(int64_t ahead, int64_t burst_ns, uint32_t least)
+{
+    int64_t part = ahead * 256 / burst_ns;
+
+    if (part > 255)
+        part = 255;
+    return part > (int64_t)least ? (uint32_t)part : least;
+}
+
 static void charge_line(struct fp_tracer_line *line)
 {
     const struct fp_tracer_limits *limits = &tracer.limits;
     int64_t now = fp_monotonic_ns(), ahead = 0;
+    uint32_t pressure = 0;
     uint64_t ns = line->uncharged_ns, events = line->uncharged_events, all;
 
     line->uncharged_ns = line->uncharged_events = line->batch = 0;
     if (limits->cpu_ns_per_second != 0) {
         if (charge(&tracer.cpu, now, wall_ns(ns, limits->cpu_ns_per_second), CPU_BURST_NS, &ahead))
             end_once(FP_TRACER_max_cpu_percent);
-        ahead = ahead * 256 / CPU_BURST_NS;
-        atomic_store_explicit(&tracer.pressure, ahead > 255 ? 255 : (uint32_t)ahead,
-                              memory_order_relaxed);
+        pressure = part_of_255(ahead, CPU_BURST_NS, pressure);
     }
-    if (limits->events_per_second != 0 &&
-        charge(&tracer.rate, now, wall_ns(events, limits->events_per_second), EVENTS_BURST_NS,
-               &ahead))
-        end_once(FP_TRACER_max_events_per_second);
+    if (limits->events_per_second != 0) {
+        if (charge(&tracer.rate, now, wall_ns(events, limits->events_per_second), EVENTS_BURST_NS,
+                   &ahead))
+            end_once(FP_TRACER_max_events_per_second);
+        pressure = part_of_255(ahead, EVENTS_BURST_NS, pressure);
+    }
+    atomic_store_explicit(&tracer.pressure, pressure, memory_order_relaxed);
     all = atomic_fetch_add_explicit(&tracer.charged_events, events, memory_order_relaxed) + events;
     if (limits->events != 0 && all >= limits->events)
         end_once(FP_TRACER_max_events);

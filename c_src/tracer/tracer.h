@@ -58,6 +58,7 @@ struct fp_tracer_line {
     uint64_t uncharged_ns, uncharged_events;
     uint64_t random;
     uint32_t batch;
+    uint32_t index; /* from 0, in the order in which threads came */
 };
 
 struct fp_tracer_counters {

@@ -1,0 +1,87 @@
+#include "tracer/parts.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+#include "tracer/latency.h"
+
+enum { FREE, CLAIMED, READY };
+
+static int is_of(const struct fp_part *part, uint32_t function, const uint64_t key[3])
+{
+    return atomic_load_explicit(&part->state, memory_order_acquire) == READY &&
+           part->function == function && memcmp(part->key, key, sizeof part->key) == 0;
+}
+
+uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t key[3])
+{
+    uint64_t hash = fp_hash_two(fp_hash_two(key[0], key[1]), key[2] << 8 | function);
+    size_t free = FP_PARTS;
+
+    for (size_t probe = 0; probe < FP_PARTS_PROBES; probe++) {
+        size_t at = (hash + probe) & (FP_PARTS - 1);
+
+        if (is_of(&parts->part[at], function, key))
+            return (uint32_t)at;
+        if (free == FP_PARTS &&
+            atomic_load_explicit(&parts->part[at].state, memory_order_relaxed) == FREE)
+            free = at;
+    }
+    if (free != FP_PARTS) {
+        struct fp_part *part = &parts->part[free];
+        uint32_t nobody = FREE;
+
+        if (atomic_compare_exchange_strong(&part->state, &nobody, CLAIMED)) {
+            part->function = function;
+            memcpy(part->key, key, sizeof part->key);
+            atomic_store_explicit(&part->state, READY, memory_order_release);
+            return (uint32_t)free;
+        }
+    }
+    return (uint32_t)(FP_PARTS + function);
+}
+
+void fp_parts_add(struct fp_parts *parts, uint32_t at, uint64_t ns, uint64_t own_ns)
+{
+    struct fp_part *part = &parts->part[at];
+    uint64_t max = atomic_load_explicit(&part->max_ns, memory_order_relaxed);
+
+    atomic_fetch_add_explicit(&part->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&part->total_ns, ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&part->own_ns, own_ns, memory_order_relaxed);
+    while (ns > max && !atomic_compare_exchange_weak_explicit(
+                           &part->max_ns, &max, ns, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static uint64_t take(_Atomic uint64_t *counter)
+{
+    return atomic_exchange_explicit(counter, 0, memory_order_relaxed);
+}
+
+void fp_parts_drain(struct fp_parts *parts,
+                    void (*each)(void *with, const struct fp_latency_part *part),
+                    int (*lives)(void *with, uint64_t key), void *with)
+{
+    for (size_t i = 0; i < FP_PARTS + FP_PARTS_OTHERS; i++) {
+        struct fp_part *part = &parts->part[i];
+        struct fp_latency_part told = {.function = (uint32_t)(i - FP_PARTS)};
+
+        if (i < FP_PARTS) {
+            if (atomic_load_explicit(&part->state, memory_order_acquire) != READY)
+                continue;
+            told.function = part->function;
+            memcpy(told.key, part->key, sizeof told.key);
+        }
+        if (atomic_load_explicit(&part->calls, memory_order_relaxed) == 0) {
+            if (i < FP_PARTS && lives != NULL && !lives(with, told.key[0]))
+                atomic_store_explicit(&part->state, FREE, memory_order_release);
+            continue;
+        }
+        told.calls = take(&part->calls);
+        told.total_ns = take(&part->total_ns);
+        told.own_ns = take(&part->own_ns);
+        told.max_ns = take(&part->max_ns);
+        each(with, &told);
+    }
+}

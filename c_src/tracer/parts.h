@@ -1,0 +1,36 @@
+/* parts.h - sums by function and key, of a fixed number of keys: callers, or processes.
+ *
+ * THREADS  find, add: any; no lock, no allocation. drain: one at a time, beside the others. Two
+ *          threads that find a new key at once may make two entries of it: the reader adds. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FP_PARTS ((size_t)1 << 14)
+#define FP_PARTS_PROBES ((size_t)16)
+/* Of what finds no room: an entry for each function. */
+#define FP_PARTS_OTHERS ((size_t)64)
+
+struct fp_latency_part;
+
+struct fp_part {
+    _Alignas(64) _Atomic uint32_t state; /* of parts.c */
+    uint32_t function;
+    uint64_t key[3];
+    _Atomic uint64_t calls, total_ns, own_ns, max_ns;
+};
+
+struct fp_parts {
+    struct fp_part part[FP_PARTS + FP_PARTS_OTHERS];
+};
+
+/* The number of its entry. `function' < FP_PARTS_OTHERS. */
+uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t key[3]);
+void fp_parts_add(struct fp_parts *parts, uint32_t part, uint64_t ns, uint64_t own_ns);
+/* What came since the last time. `lives' may be NULL: every entry stays. Else an entry without new
+ * calls whose key does not live makes room. */
+void fp_parts_drain(struct fp_parts *parts,
+                    void (*each)(void *with, const struct fp_latency_part *part),
+                    int (*lives)(void *with, uint64_t key), void *with);
