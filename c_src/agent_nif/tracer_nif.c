@@ -11,6 +11,7 @@
 static const struct fp_tracer_kind *const kinds[] = {
     &fp_tracer_kind_count,
     &fp_tracer_kind_trace,
+    &fp_tracer_kind_latency,
 };
 
 /* Set while no callback is inside: before the start, and after the wait. */

@@ -43,6 +43,7 @@ struct fp_tracer_kind {
 
 extern const struct fp_tracer_kind fp_tracer_kind_count;
 extern const struct fp_tracer_kind fp_tracer_kind_trace; /* trace_nif.c */
+extern const struct fp_tracer_kind fp_tracer_kind_latency;
 
 /* Of a library that goes: ERTS has seen to it that no callback runs. */
 void fp_tracer_forget(void);

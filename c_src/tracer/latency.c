@@ -126,8 +126,11 @@ void fp_latency_caller(struct fp_latency *latency, uint32_t function, uint64_t p
 {
     struct fp_call *call = fp_calls_top(&latency->calls, pid, function);
 
-    if (call != NULL)
-        call->caller = fp_parts_find(&latency->callers, function, caller);
+    if (call == NULL)
+        return;
+    call->caller = fp_parts_find(&latency->callers, function, caller);
+    /* What the VM has done since the call began is no time of the call. */
+    call->began_ns = fp_monotonic_ns();
 }
 
 void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t function, uint64_t pid,

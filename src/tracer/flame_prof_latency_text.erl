@@ -20,10 +20,15 @@ format(#{functions := Functions} = Answer) ->
         [[Limit, "\n"] || Limit <- limits(Answer)],
         [table(Sorted, Answer) || length(Sorted) > 1],
         [["\n" || length(Sorted) > 1] ++ page(Function, Answer)
-            || #{calls := Calls} = Function <- lists:sublist(Sorted, ?PAGES), Calls > 0],
-        ["no call of the chosen functions\n" || lists:all(fun(F) -> maps:get(calls, F) =:= 0 end,
-            Functions)]
+            || Function <- lists:sublist(Sorted, ?PAGES), was_called(Function)],
+        ["no call of the chosen functions has ended\n" || not lists:any(fun was_called/1,
+            Functions)],
+        [[grouped(N), " had not returned\n"] || #{open := N} <- [Answer], N > 0,
+            not lists:any(fun was_called/1, Functions)]
     ].
+
+was_called(#{calls := Calls} = Function) ->
+    Calls + maps:get(exceptions, Function, 0) > 0.
 
 by_total(Functions) ->
     lists:reverse(lists:sort(fun(A, B) -> order(A) =< order(B) end, Functions)).
@@ -46,7 +51,7 @@ limit(max_events) -> "as many calls as it may count (max_events)";
 limit(Name) -> atom_to_binary(Name).
 
 sampled(#{sampled_of := Of}) when Of > 1 ->
-    [["1 of ", grouped(Of), " calls was measured: counts and sums are of these"]];
+    [["calls came too fast: down to 1 of ", grouped(Of), " was measured; counts and sums are of these"]];
 sampled(_) ->
     [].
 
@@ -98,7 +103,7 @@ page(#{function := Function, calls := Calls} = Page, Answer) ->
     [
         [flame_prof_text:visible(iolist_to_binary(name(Function))), "\n"],
         ["  ", grouped(Calls), " call", plural(Calls), per_second(Calls, Answer)],
-        [[", ", grouped(N), " with an exception"] || #{exceptions := N} <- [Page], N > 0],
+        [[", and ", grouped(N), " that ended with an exception"] || #{exceptions := N} <- [Page], N > 0],
         [[", ", grouped(N), " had not returned"] || #{open := N} <- [Page], N > 0],
         ["\n  total ", of_known(total_ns, Page)],
         [[", own ", duration(Own)] || #{own_ns := Own} <- [Page]],
@@ -155,6 +160,7 @@ text(Group) when is_binary(Group) -> Group;
 text(Group) -> iolist_to_binary(io_lib:format("~0tP", [Group, 8])).
 
 caller(undefined) -> <<"(unknown)">>;
+caller(other) -> <<"(other)">>;
 caller(Caller) -> name(Caller).
 
 parts(_Title, [], _Page) ->

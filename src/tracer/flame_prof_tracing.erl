@@ -268,8 +268,8 @@ handle_call(info, _From, Tracing) ->
     {reply, about(Tracing), Tracing};
 handle_call({stop, any}, From, #tracing{ref = Ref} = Tracing) ->
     handle_call({stop, Ref}, From, Tracing);
-handle_call({stop, Ref}, From, #tracing{ref = Ref} = Tracing0) ->
-    Tracing = switch_off(asked, Tracing0),
+handle_call({stop, Ref}, From, #tracing{ref = Ref, tracer = Tracer} = Tracing0) ->
+    Tracing = switch_off(why(Tracer), Tracing0),
     Stopped = stopped(Tracing),
     ok = close(Tracing),
     _ = unregister(?MODULE),
@@ -288,6 +288,13 @@ handle_call({tracer, Ref}, _From, #tracing{ref = Ref, tracer = Tracer} = Tracing
     {reply, {ok, Tracer}, Tracing};
 handle_call(_Request, _From, Tracing) ->
     {reply, {error, gone()}, Tracing}.
+
+%% A limit may have ended it since the last poll.
+why(Tracer) ->
+    case flame_prof_nif:tracer_heartbeat(Tracer) of
+        running -> asked;
+        Limit -> {limit, Limit}
+    end.
 
 handle_cast(_, Tracing) ->
     {noreply, Tracing}.

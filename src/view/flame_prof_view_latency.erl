@@ -8,7 +8,7 @@
 
 -export([start/3, stream/3]).
 
--opaque lines() :: {node(), reference()}.
+-opaque lines() :: {node(), flame_prof_latency:measurement()}.
 -export_type([lines/0]).
 
 -define(INTERVAL_MS, 500).
@@ -98,7 +98,9 @@ now_ms() -> erlang:monotonic_time(millisecond).
 
 %% Functions that were not called in between are left out, and rows beyond the first.
 shown(#{functions := Functions} = Interval) ->
-    Called = [few(Function) || #{calls := Calls} = Function <- Functions, Calls > 0],
+    Called = [few(Function)
+        || #{calls := Calls, exceptions := Exceptions} = Function <- Functions,
+            Calls + Exceptions > 0],
     flame_prof_latency_text:json(Interval#{functions := Called}).
 
 few(Function) ->

@@ -22,7 +22,7 @@ several_functions_have_a_table_by_total_time_test() ->
 
 no_call_is_told_test() ->
     ?assertMatch({_, _}, binary:match(text(answer([function({a, never, 0}, [])])),
-        <<"no call of the chosen functions">>)).
+        <<"no call of the chosen functions has ended">>)).
 
 limits_sampling_and_losses_come_first_test() ->
     Answer = (answer([function({a, b, 0}, [{100, 101, 1}])]))#{
@@ -30,7 +30,7 @@ limits_sampling_and_losses_come_first_test() ->
         lost => #{stack_full => 3, nothing => 0}},
     [First, Second, Third | _] = binary:split(text(Answer), <<"\n">>, [global]),
     ?assertEqual([<<"a limit ended it: too many calls in a second (max_events_per_second)">>,
-        <<"1 of 8 calls was measured: counts and sums are of these">>,
+        <<"calls came too fast: down to 1 of 8 was measured; counts and sums are of these">>,
         <<"3 stack full: not measured">>], [First, Second, Third]).
 
 groups_and_callers_are_parts_of_the_total_test() ->

@@ -1,0 +1,529 @@
+%% @doc How long calls of functions take: counts, quantiles, a histogram, by process group and by
+%% caller. {@link flame_prof:latency/2} prints it.
+%%
+%% ```
+%% 1> {ok, Answer} = flame_prof_latency:measure({shop, buy, 2}, #{seconds => 10}).
+%% 2> #{calls := Calls, p50_ns := P50, p99_ns := P99, max_ns := Max} = Answer.
+%% 3> io:put_chars(flame_prof_latency:page({shop, buy, 2}, #{seconds => 10})).
+%% '''
+%%
+%% == What is measured ==
+%% The time by the clock from a call to its return. Of a recursion, and of a loop of tail calls,
+%% the outermost call in its process counts: it is one call. A call that has not returned is
+%% `open', and in no histogram. `exceptions' are the calls that an exception has left, with
+%% `exceptions_ns' for their time; `calls', quantiles and parts are of those that have returned.
+%%
+%% `own_ns' is the time without that of other measured functions that the call has called. Of one
+%% function, and once calls were left out, it is not known and not there.
+%%
+%% == What it costs ==
+%% The library measures where the call runs, without a message and without a lock. Limits always
+%% stand (see {@link options()}): where calls come too fast, one of 2^k is measured, and beyond
+%% that, the measurement ends. `sampled_of' is the greatest 2^k; `lost' has how many calls were left
+%% out. A function that calls itself is not sampled.
+%%
+%% One tracing of this library runs in a node at a time. It ends when the process that asked for
+%% it does, or its node.
+-module(flame_prof_latency).
+
+-behaviour(gen_server).
+
+-export([measure/2, page/2, format/1]).
+-export([start/2, interval/1, stop/1, running/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-export_type([functions/0, options/0, measurement/0, answer/0, row/0, part/0, ended/0]).
+
+-type functions() :: flame_prof_mfa:pattern() | [flame_prof_mfa:pattern(), ...].
+
+%% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
+%% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
+%% (0: any number). `groups' and `callers' (true): whether these are measured. `owner': with whom
+%% the measurement ends; it may be of another node.
+-type options() ::
+    #{
+        seconds => pos_integer(),
+        max_cpu_percent => number(),
+        max_events_per_second => non_neg_integer(),
+        max_events => non_neg_integer(),
+        groups => boolean(),
+        callers => boolean(),
+        owner => pid()
+    }.
+
+-type measurement() :: pid().
+
+-type ended() :: running | asked | seconds | {limit, atom()} | {down, pid()}.
+
+%% Of one function the keys of its row are in the answer itself, too.
+-type answer() ::
+    #{
+        functions := [row()],
+        ms := non_neg_integer(),
+        sampled_of := pos_integer(),
+        open := non_neg_integer(),
+        lost := #{atom() => non_neg_integer()},
+        ended := ended(),
+        atom() => term()
+    }.
+
+%% With p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns.
+-type row() ::
+    #{
+        function := mfa(),
+        calls := non_neg_integer(),
+        total_ns := non_neg_integer(),
+        own_ns => non_neg_integer(),
+        max_ns := non_neg_integer(),
+        exceptions := non_neg_integer(),
+        exceptions_ns := non_neg_integer(),
+        open := non_neg_integer(),
+        histogram := [flame_prof_histogram:bucket()],
+        groups => [part()],
+        callers => [part()],
+        atom() => non_neg_integer()
+    }.
+
+%% A group has the registered name of a process, or the atom of its label, or its initial call;
+%% `<<"(ended)">>': it did not live long enough to be asked. A caller is `undefined' where the VM
+%% does not know it. `other': those for which there was no room.
+-type part() ::
+    #{
+        group => binary(),
+        caller => mfa() | undefined | other,
+        calls := pos_integer(),
+        total_ns := non_neg_integer(),
+        own_ns => non_neg_integer(),
+        max_ns := non_neg_integer()
+    }.
+
+-record(measuring, {
+    tracing :: reference(),
+    asker :: reference(),
+    tracer :: reference(),
+    functions :: [mfa()],
+    parts :: [groups | callers],
+    since :: integer(),
+    interval :: integer(),
+    ended = running :: ended(),
+    until :: undefined | integer(),
+    %% Kept from the end on: of all time, and of the last interval.
+    rows = none :: none | {[map()], [map()] | told},
+    all = #{} :: sums(),
+    new = #{} :: sums(),
+    shift = {0, 0} :: {All :: non_neg_integer(), New :: non_neg_integer()},
+    lost = {#{}, #{}} :: {Now :: map(), Before :: map()},
+    names = #{} :: #{pid() => binary()},
+    waiting = [] :: [gen_server:from()]
+}).
+
+-type sums() :: #{{groups | callers, Number :: pos_integer(), Key :: term()} =>
+    {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()}}.
+
+-define(FUNCTIONS_MOST, 64).
+-define(PARTS_MOST, 2000).
+-define(LOOK_MS, 500).
+%% Names of processes, which one that does not answer may hold up.
+-define(NAMES_MS, 200).
+-define(GRACE_S, 5).
+-define(CALL_MS, 30000).
+-define(THREADS_MORE, 16).
+
+%% @doc Waits for so many seconds, or until a limit ends it.
+-spec measure(functions(), options()) -> {ok, answer()} | {error, flame_prof:reason()}.
+measure(Functions, Options) ->
+    case flame_prof_schema:checked(rows(10), Options) of
+        {ok, #{seconds := Seconds} = Checked} ->
+            case begin_with(Functions, Checked#{max_seconds => Seconds + ?GRACE_S}) of
+                {ok, Pid} ->
+                    _ = gen_server:call(Pid, {wait, Seconds * 1000}, infinity),
+                    call(Pid, {stop, seconds});
+                {error, _} = Error ->
+                    Error
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% @doc The same as a text.
+-spec page(functions(), options()) -> {ok, unicode:chardata()} | {error, flame_prof:reason()}.
+page(Functions, Options) ->
+    case measure(Functions, Options) of
+        {ok, Answer} -> {ok, format(Answer)};
+        {error, _} = Error -> Error
+    end.
+
+-spec format(answer()) -> unicode:chardata().
+format(Answer) ->
+    flame_prof_latency_text:format(Answer).
+
+%% @doc Measures until {@link stop/1}, a limit, or the end of `owner'.
+-spec start(functions(), options()) -> {ok, measurement()} | {error, flame_prof:reason()}.
+start(Functions, Options) ->
+    case flame_prof_schema:checked(rows(60), Options) of
+        {ok, #{seconds := Seconds} = Checked} ->
+            begin_with(Functions, Checked#{max_seconds => Seconds});
+        {error, _} = Error ->
+            Error
+    end.
+
+%% @doc What came since the last interval, or the start. After the end the rest, and then nothing,
+%% each time with why it has ended.
+-spec interval(measurement()) -> {ok, answer()} | {error, flame_prof:reason()}.
+interval(Measurement) ->
+    call(Measurement, interval).
+
+%% @doc The whole.
+-spec stop(measurement()) -> {ok, answer()} | {error, flame_prof:reason()}.
+stop(Measurement) ->
+    call(Measurement, {stop, asked}).
+
+%% @doc The whole so far of what is measured now.
+-spec running() -> {ok, answer()} | none.
+running() ->
+    case call(?MODULE, so_far) of
+        {ok, _} = Answer -> Answer;
+        {error, _} -> none
+    end.
+
+call(Measurement, Request) ->
+    try
+        gen_server:call(Measurement, Request, ?CALL_MS)
+    catch
+        exit:_ -> {error, gone()}
+    end.
+
+gone() ->
+    {tracing, #{reason => <<"this measurement has ended, and what it has measured is gone">>}}.
+
+rows(Seconds) ->
+    [
+        #{key => seconds, type => {whole, count, 1, 86400}, default => Seconds},
+        #{key => groups, type => boolean, default => true},
+        #{key => callers, type => boolean, default => true},
+        #{key => owner, type => {own, fun owner/1, "a pid"}, default => self()}
+        | [Row || #{key := Key} = Row <- flame_prof_tracing:limits(), Key =/= max_seconds]
+    ].
+
+owner(Pid) when is_pid(Pid) -> {ok, Pid};
+owner(_) -> error.
+
+begin_with(Patterns, Checked) ->
+    try functions(Patterns) of
+        Functions ->
+            case gen_server:start(?MODULE, {Functions, Checked}, []) of
+                {ok, Pid} -> {ok, Pid};
+                {error, {shutdown, {refused, Reason}}} -> {error, Reason};
+                {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
+            end
+    catch
+        throw:{refused, Why} -> {error, {tracing, #{reason => unicode:characters_to_binary(Why)}}}
+    end.
+
+%% Which functions.
+
+functions(Pattern) when is_tuple(Pattern) ->
+    functions([Pattern]);
+functions([_ | _] = Patterns) ->
+    case lists:usort(lists:append([matching(Pattern) || Pattern <- Patterns])) of
+        Functions when length(Functions) =< ?FUNCTIONS_MOST ->
+            Functions;
+        Functions ->
+            throw({refused, io_lib:format("these are ~b functions; at most ~b are measured at once",
+                [length(Functions), ?FUNCTIONS_MOST])})
+    end;
+functions(Other) ->
+    matching(Other).
+
+matching({M, F, A} = Pattern) when is_atom(M), M =/= '_', is_atom(F) ->
+    Found = [
+        {M, Name, Arity}
+     || {Name, Arity} <- module_functions(M),
+        F =:= '_' orelse F =:= Name,
+        A =:= '_' orelse A =:= Arity,
+        F =/= '_' orelse Name =/= module_info
+    ],
+    Found =/= [] orelse throw({refused, [shown(Pattern), ": there is no such function here"]}),
+    Found;
+matching(_) ->
+    throw({refused, "functions are {Module, Function, Arity | '_'} or {Module, '_', '_'}"}).
+
+module_functions(M) ->
+    _ = code:ensure_loaded(M),
+    try
+        M:module_info(functions)
+    catch
+        error:undef -> []
+    end.
+
+shown({M, F, A}) when is_integer(A) -> flame_prof_names:call({M, F, A});
+shown({M, F, _}) -> io_lib:format("~ts:~ts", [M, F]).
+
+%% The process of a measurement.
+
+-spec init({[mfa()], map()}) -> {ok, #measuring{}} | {stop, term()}.
+init({Functions, #{owner := Asker, groups := Groups, callers := Callers} = Checked}) ->
+    Monitor = monitor(process, Asker),
+    Limits = [max_seconds, max_cpu_percent, max_events_per_second, max_events],
+    Spec = #{
+        kind => latency,
+        owner => self(),
+        patterns => [{Function, match_spec(Callers), [meta]} || Function <- Functions],
+        limits => maps:with(Limits, Checked),
+        config => #{
+            functions => length(Functions),
+            threads => threads(),
+            by_caller => Callers,
+            by_process => Groups
+        }
+    },
+    case flame_prof_tracing:start(Spec) of
+        {ok, Tracing} ->
+            _ = catch register(?MODULE, self()),
+            _ = erlang:send_after(?LOOK_MS, self(), look),
+            Now = now_ms(),
+            {ok, #measuring{
+                tracing = Tracing,
+                tracer = monitor(process, flame_prof_tracing),
+                asker = Monitor,
+                functions = Functions,
+                parts = [groups || Groups] ++ [callers || Callers],
+                since = Now,
+                interval = Now
+            }};
+        {error, Reason} ->
+            {stop, {shutdown, {refused, Reason}}}
+    end.
+
+match_spec(true) -> [{'_', [], [{exception_trace}, {message, {caller}}]}];
+match_spec(false) -> [{'_', [], [{exception_trace}, {message, false}]}].
+
+threads() ->
+    Kinds = [schedulers, dirty_cpu_schedulers, dirty_io_schedulers],
+    min(1024, lists:sum([erlang:system_info(Kind) || Kind <- Kinds]) + ?THREADS_MORE).
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+handle_call({wait, _Ms}, _From, #measuring{ended = Ended} = State) when Ended =/= running ->
+    {reply, ok, State};
+handle_call({wait, Ms}, From, #measuring{waiting = Waiting} = State) ->
+    _ = erlang:send_after(Ms, self(), {waited, From}),
+    {noreply, State#measuring{waiting = [From | Waiting]}};
+handle_call(interval, _From, State) ->
+    answered(fun interval_of/1, fun next_interval/1, look(State));
+handle_call(so_far, _From, State) ->
+    answered(fun whole/1, fun(Same) -> Same end, look(State));
+handle_call({stop, Why}, From, State0) ->
+    {reply, Answer, State} = answered(fun whole/1, fun(Same) -> Same end, ended(Why, State0)),
+    gen_server:reply(From, Answer),
+    {stop, normal, State}.
+
+%% Nothing can be read any more where the tracing's owner was killed.
+answered(Answer, Next, State) ->
+    try Answer(State) of
+        Answered -> {reply, {ok, Answered}, Next(State)}
+    catch
+        throw:gone -> {reply, {error, gone()}, State}
+    end.
+
+handle_cast(_, State) ->
+    {noreply, State}.
+
+handle_info(look, #measuring{ended = running} = State) ->
+    _ = erlang:send_after(?LOOK_MS, self(), look),
+    {noreply, look(State)};
+handle_info({waited, From}, #measuring{waiting = Waiting} = State) ->
+    _ = [gen_server:reply(From, ok) || lists:member(From, Waiting)],
+    {noreply, State#measuring{waiting = Waiting -- [From]}};
+handle_info({flame_prof_tracing, Tracing, {ended, Why}}, #measuring{tracing = Tracing} = State) ->
+    {noreply, ended(Why, State)};
+handle_info({'DOWN', Asker, process, _, _}, #measuring{asker = Asker} = State) ->
+    {stop, normal, State};
+handle_info({'DOWN', Tracer, process, Pid, _}, #measuring{tracer = Tracer} = State) ->
+    {noreply, over({down, Pid}, State)};
+handle_info(_, State) ->
+    {noreply, State}.
+
+%% What is kept is read before the library forgets it.
+ended(Why, #measuring{ended = running, tracing = Tracing, tracer = Tracer} = State0) ->
+    State = look(State0),
+    case {read(interval, State), read(total, State)} of
+        {{ok, New}, {ok, All}} ->
+            true = demonitor(Tracer, [flush]),
+            Limit = limit(flame_prof_tracing:stop(Tracing), Why),
+            over(Limit, State#measuring{rows = {All, New}});
+        _ ->
+            State
+    end;
+ended(_Why, State) ->
+    State.
+
+%% It may have come before who asked for the end.
+limit({ok, #{ended := {limit, _} = Limit}}, _Why) -> Limit;
+limit(_, Why) -> Why.
+
+over(Why, #measuring{waiting = Waiting} = State) ->
+    _ = catch unregister_own(),
+    _ = [gen_server:reply(From, ok) || From <- Waiting],
+    State#measuring{ended = Why, until = now_ms(), waiting = []}.
+
+unregister_own() ->
+    whereis(?MODULE) =:= self() andalso unregister(?MODULE).
+
+read(What, #measuring{tracing = Tracing}) ->
+    flame_prof_tracing:read(Tracing, What).
+
+%% Parts come often: of a process that ends nothing but its pid is known.
+look(#measuring{ended = running} = State) ->
+    case read(parts, State) of
+        {ok, #{callers := Callers, processes := Processes, shift := Shift, lost := Lost}} ->
+            #measuring{all = All, new = New, shift = {Most, Last}, lost = {_, Before}} = State,
+            Named = named(lists:usort([Pid || {_, Pid, _, _, _, _} <- Processes, is_pid(Pid)]),
+                State),
+            Parts =
+                [{{callers, N, Caller}, {Calls, Total, Own, Max}}
+                    || {N, Caller, Calls, Total, Own, Max} <- Callers] ++
+                [{{groups, N, group(Key, Named)}, {Calls, Total, Own, Max}}
+                    || {N, Key, Calls, Total, Own, Max} <- Processes],
+            State#measuring{
+                all = lists:foldl(fun add/2, All, Parts),
+                new = lists:foldl(fun add/2, New, Parts),
+                shift = {max(Most, Shift), max(Last, Shift)},
+                lost = {Lost, Before},
+                names = maps:filter(fun(Pid, _) -> is_process_alive(Pid) end, Named)
+            };
+        {error, _} ->
+            State
+    end;
+look(State) ->
+    State.
+
+%% Keys are bounded: names of processes may be many.
+add({{_, _, Name} = Key, Part}, Sums) when
+    is_map_key(Key, Sums); map_size(Sums) < ?PARTS_MOST; Name =:= other
+->
+    maps:update_with(Key, fun(Sum) -> plus(Sum, Part) end, Part, Sums);
+add({{Kind, N, _}, Part}, Sums) ->
+    add({{Kind, N, other}, Part}, Sums).
+
+plus({Calls1, Total1, Own1, Max1}, {Calls2, Total2, Own2, Max2}) ->
+    {Calls1 + Calls2, Total1 + Total2, Own1 + Own2, max(Max1, Max2)}.
+
+group(other, _Named) -> other;
+group(Pid, Named) -> maps:get(Pid, Named, <<"(ended)">>).
+
+%% By another process: one that does not answer holds up who asks.
+named(Pids, #measuring{names = Known}) ->
+    case [Pid || Pid <- Pids, not is_map_key(Pid, Known)] of
+        [] ->
+            Known;
+        New ->
+            Alias = alias(),
+            Asker = spawn(fun() -> [Alias ! {Alias, Pid, name(Pid)} || Pid <- New] end),
+            Named = collect(Alias, length(New), now_ms() + ?NAMES_MS, Known),
+            _ = unalias(Alias),
+            _ = exit(Asker, kill),
+            collect(Alias, length(New), now_ms(), Named)
+    end.
+
+collect(_Alias, 0, _Until, Named) ->
+    Named;
+collect(Alias, Left, Until, Named) ->
+    receive
+        {Alias, _Pid, none} -> collect(Alias, Left - 1, Until, Named);
+        {Alias, Pid, Name} -> collect(Alias, Left - 1, Until, Named#{Pid => Name})
+    after max(0, Until - now_ms()) -> Named
+    end.
+
+name(Pid) ->
+    case flame_prof_names:names(Pid) of
+        undefined -> none;
+        {<<_, _/binary>> = Registered, _, _, _} -> flame_prof_names:function(Registered);
+        {_, _, _, <<_, _/binary>> = Label} -> Label;
+        {_, _, {_, _, _} = Call, _} -> flame_prof_names:call(Call);
+        {_, {_, _, _} = Call, _, _} -> flame_prof_names:call(Call);
+        _ -> <<"(unknown)">>
+    end.
+
+%% Answers.
+
+interval_of(#measuring{rows = none, new = New} = State) ->
+    answer(rows(interval, State), New, interval, State);
+interval_of(#measuring{rows = {All, told}} = State) ->
+    answer([nothing(Row) || Row <- All], #{}, interval, State);
+interval_of(#measuring{rows = {_, Rows}, new = New} = State) ->
+    answer(Rows, New, interval, State).
+
+rows(What, State) ->
+    case read(What, State) of
+        {ok, Rows} -> Rows;
+        {error, _} -> throw(gone)
+    end.
+
+nothing(#{open := Open} = Row) ->
+    (maps:map(fun(_, _) -> 0 end, Row))#{histogram := [], open := Open}.
+
+next_interval(#measuring{shift = {All, _}, lost = {Lost, _}} = State) ->
+    Next = State#measuring{interval = now_ms(), new = #{}, shift = {All, 0}, lost = {Lost, Lost}},
+    case State of
+        #measuring{rows = {Rows, _}} -> Next#measuring{rows = {Rows, told}};
+        #measuring{} -> Next
+    end.
+
+whole(#measuring{rows = none, all = All} = State) ->
+    answer(rows(total, State), All, whole, State);
+whole(#measuring{rows = {Rows, _}, all = All} = State) ->
+    answer(Rows, All, whole, State).
+
+answer(Given, Sums, Which, #measuring{functions = Functions, shift = {Most, Last}} = State) ->
+    HasOwn = length(Functions) > 1 andalso Most =:= 0,
+    Numbered = lists:zip3(lists:seq(1, length(Functions)), Functions, Given),
+    Rows = [row(N, Function, Row, HasOwn, Sums, State) || {N, Function, Row} <- Numbered],
+    Answer = #{
+        functions => Rows,
+        ms => ms(Which, State),
+        sampled_of => 1 bsl (case Which of whole -> Most; interval -> Last end),
+        open => sum(open, Given),
+        lost => (lost_of(Which, State))#{calls_left_out_by_sampling => sum(left_out, Given)},
+        ended => State#measuring.ended
+    },
+    case Rows of
+        [Row] -> maps:merge(Row, Answer);
+        _ -> Answer
+    end.
+
+sum(Key, Rows) -> lists:sum([maps:get(Key, Row) || Row <- Rows]).
+
+ms(Which, #measuring{since = Since, interval = Interval, until = Until}) ->
+    To = case Until of undefined -> now_ms(); _ -> Until end,
+    max(0, To - case Which of whole -> Since; interval -> Interval end).
+
+lost_of(whole, #measuring{lost = {Lost, _}}) -> Lost;
+lost_of(interval, #measuring{lost = {Lost, Before}}) ->
+    maps:map(fun(Key, N) -> N - maps:get(Key, Before, 0) end, Lost).
+
+row(N, Function, Given, HasOwn, Sums, #measuring{parts = Kinds}) ->
+    #{histogram := Buckets, total_ns := Total, max_ns := Max} = Given,
+    Quantiles = flame_prof_histogram:quantiles(flame_prof_histogram:new(Buckets, Total, Max)),
+    Row = maps:merge(Quantiles, with_own(HasOwn, maps:remove(left_out, Given))),
+    Parts = [{Kind, parts(Kind, N, HasOwn, Sums)} || Kind <- Kinds],
+    maps:merge(Row#{function => Function}, maps:from_list(Parts)).
+
+with_own(true, Map) -> Map;
+with_own(false, Map) -> maps:remove(own_ns, Map).
+
+%% The longest total first.
+parts(Kind, N, HasOwn, Sums) ->
+    Found = [{Total, Calls, Own, Max, Key}
+        || {{K, Of, Key}, {Calls, Total, Own, Max}} <- maps:to_list(Sums), K =:= Kind, Of =:= N],
+    [
+        with_own(HasOwn, #{name_of(Kind) => shown(Kind, Key), calls => Calls, total_ns => Total,
+            own_ns => Own, max_ns => Max})
+     || {Total, Calls, Own, Max, Key} <- lists:reverse(lists:sort(Found))
+    ].
+
+name_of(groups) -> group;
+name_of(callers) -> caller.
+
+shown(groups, other) -> <<"(other)">>;
+shown(_, Key) -> Key.
