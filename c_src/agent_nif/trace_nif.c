@@ -24,7 +24,8 @@
 #define MEMBERS 4096u
 
 /* Of a match specification: a stack, say. */
-static const struct fp_term_copy_limits result_limits = {8, 4096, 32};
+/* A stack of 20 frames, each with the path of a file as a list. */
+static const struct fp_term_copy_limits result_limits = {8, 4096, 256};
 
 enum part { PART_EXTRA = 1, PART_RESULT = 2 };
 

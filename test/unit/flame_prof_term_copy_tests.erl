@@ -33,7 +33,7 @@ what_no_number_of_64_bits_holds_is_left_out_test() ->
     ?assertEqual([1, '...', 2], copy([1, 1 bsl 100, 2], #{})).
 
 a_number_of_a_million_bits_takes_no_time_test() ->
-    Large = 1 bsl 10000000,
+    Large = 1 bsl 1000000,
     ?assertEqual(lists:duplicate(1000, '...'), copy(lists:duplicate(1000, Large), #{})).
 
 depth_is_a_limit_test() ->
