@@ -1,0 +1,378 @@
+%% Latency of functions. The truth is what the functions themselves log: they wait busily, by a
+%% clock that they read.
+-module(flame_prof_latency_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, end_per_testcase/2]).
+-export([
+    quantiles_are_those_of_the_truth/1,
+    calls_of_several_processes_add_up/1,
+    exceptions_are_apart/1,
+    of_a_recursion_the_outermost_call_counts/1,
+    a_loop_of_tail_calls_has_one_frame/1,
+    two_functions_that_call_each_other_in_the_tail_are_bounded/1,
+    own_time_leaves_measured_functions_out/1,
+    callers_are_told/1,
+    groups_have_the_names_of_processes/1,
+    a_process_that_ended_is_told_as_such/1,
+    a_call_that_does_not_return_is_open/1,
+    an_open_call_of_a_killed_process_is_forgotten/1,
+    intervals_add_up_to_the_whole/1,
+    every_arity_and_every_function_of_a_module_can_be_measured/1,
+    what_cannot_be_measured_is_refused/1,
+    too_many_calls_are_sampled_and_then_end_it/1,
+    its_seconds_end_it/1,
+    its_number_of_calls_ends_it/1,
+    who_asked_is_killed/1,
+    its_process_is_killed/1,
+    the_owner_of_the_tracing_is_killed/1,
+    one_runs_at_a_time/1,
+    what_runs_is_told/1,
+    a_hot_function_is_survived/1,
+    parts_are_left_out_on_request/1
+]).
+%% Measured.
+-export([busy/1, outer/1, factorial/1, count_down/1, ping/1, pong/1, boom/1, wait/0, pass/1]).
+-export([many/0, many/1, called/1]).
+
+-define(M, ?MODULE).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    Others = [module_info, busy, outer, factorial, count_down, ping, pong, boom, pass, many, called],
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, Others)].
+
+end_per_testcase(_, _) ->
+    ok = flame_prof_tracing:stop_all(),
+    until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
+    until(fun() -> whereis(flame_prof_latency) =:= undefined end).
+
+%%% ---------------------------------------------------------------- measured --
+
+%% What it took, in nanoseconds.
+busy(Ns) ->
+    Began = erlang:monotonic_time(nanosecond),
+    spin(Began + Ns),
+    erlang:monotonic_time(nanosecond) - Began.
+
+spin(Until) ->
+    case erlang:monotonic_time(nanosecond) of
+        Now when Now < Until -> spin(Until);
+        _ -> ok
+    end.
+
+outer(Ns) ->
+    Inner = ?M:busy(Ns),
+    spin(erlang:monotonic_time(nanosecond) + Ns),
+    Inner.
+
+factorial(0) -> 1;
+factorial(N) -> N * ?M:factorial(N - 1).
+
+%% The words of the stack at the end of the loop.
+count_down(0) -> element(2, process_info(self(), stack_size));
+count_down(N) -> ?M:count_down(N - 1).
+
+ping(0) -> element(2, process_info(self(), stack_size));
+ping(N) -> ?M:pong(N - 1).
+
+pong(0) -> element(2, process_info(self(), stack_size));
+pong(N) -> ?M:ping(N - 1).
+
+boom(Class) ->
+    _ = busy(10000),
+    erlang:raise(Class, boom, []).
+
+wait() -> receive go -> ok end.
+
+pass(X) -> X.
+
+many() -> 0.
+many(_) -> 1.
+
+%%% ----------------------------------------------------------------- helpers --
+
+started(Functions) -> started(Functions, #{}).
+
+%% Long enough for a machine that is busy.
+started(Functions, More) ->
+    {ok, Measurement} = flame_prof_latency:start(Functions,
+        maps:merge(#{max_cpu_percent => 0, max_events_per_second => 0}, More)),
+    Measurement.
+
+stopped(Measurement) ->
+    {ok, Answer} = flame_prof_latency:stop(Measurement),
+    Answer.
+
+row(Function, #{functions := Rows}) ->
+    [Row] = [R || #{function := F} = R <- Rows, F =:= {?M, Function, 1}],
+    Row.
+
+until(Fun) -> until(Fun, 2000).
+
+until(Fun, N) ->
+    case Fun() of
+        true -> ok;
+        _ when N > 0 -> timer:sleep(5), until(Fun, N - 1)
+    end.
+
+is_traced(MFA) ->
+    Trace = trace,
+    case code:ensure_loaded(trace) of
+        {module, trace} -> Trace:session_info(MFA) =/= [];
+        _ -> not lists:member(erlang:trace_info(MFA, meta), [{meta, false}, {meta, undefined}])
+    end.
+
+in_process(Fun) ->
+    {_, Monitor} = spawn_monitor(Fun),
+    receive {'DOWN', Monitor, _, _, normal} -> ok end.
+
+rank(Q, Sorted) -> lists:nth(max(1, ceil(Q * length(Sorted))), Sorted).
+
+%%% ------------------------------------------------------------------- tests --
+
+quantiles_are_those_of_the_truth(_) ->
+    M = started({?M, busy, 1}),
+    Lengths = [100000 + 3000 * N || N <- lists:seq(1, 300)],
+    True = lists:sort([?M:busy(Ns) || Ns <- Lengths]),
+    Answer = stopped(M),
+    ?assertMatch(#{calls := 300, exceptions := 0, open := 0, sampled_of := 1}, Answer),
+    %% The outer clock may be read late where the scheduler loses its CPU: not in the middle.
+    [
+        begin
+            Measured = maps:get(Key, Answer),
+            Truth = rank(Q, True),
+            ?assert(abs(Measured - Truth) =< 0.02 * Truth, {Key, Measured, Truth})
+        end
+     || {Key, Q} <- [{p50_ns, 0.5}, {p90_ns, 0.9}, {p99_ns, 0.99}]
+    ],
+    ?assert(maps:get(max_ns, Answer) >= lists:last(True)),
+    ?assert(maps:get(total_ns, Answer) >= lists:sum(True)),
+    ?assertEqual(300, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
+
+calls_of_several_processes_add_up(_) ->
+    M = started({?M, pass, 1}),
+    Monitors = [
+        element(2, spawn_monitor(fun() -> [?M:pass(X) || X <- lists:seq(1, 1000)] end))
+     || _ <- lists:seq(1, 50)
+    ],
+    _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || Monitor <- Monitors],
+    ?assertMatch(#{calls := 50000, open := 0}, stopped(M)).
+
+exceptions_are_apart(_) ->
+    M = started({?M, boom, 1}),
+    _ = [catch ?M:boom(Class) || Class <- [error, exit, throw]],
+    #{exceptions := 3, exceptions_ns := Ns} = Answer = stopped(M),
+    ?assertMatch(#{calls := 0, histogram := [], open := 0}, Answer),
+    ?assert(Ns >= 30000).
+
+of_a_recursion_the_outermost_call_counts(_) ->
+    M = started({?M, factorial, 1}),
+    _ = [?M:factorial(20) || _ <- lists:seq(1, 7)],
+    ?assertMatch(#{calls := 7, open := 0}, stopped(M)).
+
+a_loop_of_tail_calls_has_one_frame(_) ->
+    M = started({?M, count_down, 1}),
+    Short = ?M:count_down(1),
+    ?assertEqual(Short, ?M:count_down(1000000)),
+    ?assertMatch(#{calls := 2, open := 0}, stopped(M)).
+
+two_functions_that_call_each_other_in_the_tail_are_bounded(_) ->
+    M = started([{?M, ping, 1}, {?M, pong, 1}]),
+    Short = ?M:ping(2),
+    ?assertEqual(Short, ?M:ping(1000000)),
+    Answer = stopped(M),
+    ?assertMatch(#{calls := 2}, row(ping, Answer)),
+    ?assertMatch(#{calls := 2}, row(pong, Answer)).
+
+own_time_leaves_measured_functions_out(_) ->
+    M = started([{?M, outer, 1}, {?M, busy, 1}]),
+    Inner = lists:sum([?M:outer(200000) || _ <- lists:seq(1, 20)]),
+    Answer = stopped(M),
+    #{total_ns := Total, own_ns := Own} = row(outer, Answer),
+    #{total_ns := Of, own_ns := Of} = row(busy, Answer),
+    ?assertEqual(Total - Of, Own),
+    ?assert(Of >= Inner),
+    ?assert(Own >= 20 * 200000).
+
+callers_are_told(_) ->
+    M = started([{?M, busy, 1}]),
+    _ = [{?M:outer(1000), 1} || _ <- lists:seq(1, 5)],
+    #{callers := Callers, calls := 5} = stopped(M),
+    ?assertMatch([#{caller := {?M, outer, 1}, calls := 5}], Callers).
+
+groups_have_the_names_of_processes(_) ->
+    Self = self(),
+    Named = spawn(fun() -> true = register(latency_named, self()), called(Self) end),
+    Other = proc_lib:spawn(?M, called, [Self]),
+    M = started({?M, pass, 1}),
+    _ = [Pid ! 30 || Pid <- [Named, Other]],
+    _ = [receive done -> ok end || _ <- [Named, Other]],
+    #{groups := Groups} = stopped(M),
+    ?assertEqual(
+        [{<<"flame_prof_latency_SUITE:called/1">>, 30}, {<<"latency_named">>, 30}],
+        lists:sort([{Group, Calls} || #{group := Group, calls := Calls} <- Groups])),
+    _ = [exit(Pid, kill) || Pid <- [Named, Other]].
+
+called(Self) ->
+    receive N -> _ = [?M:pass(X) || X <- lists:seq(1, N)] end,
+    Self ! done,
+    called(Self).
+
+a_process_that_ended_is_told_as_such(_) ->
+    M = started({?M, pass, 1}),
+    in_process(fun() -> ?M:pass(1) end),
+    ?assertMatch(#{groups := [#{group := <<"(ended)">>, calls := 1}]}, stopped(M)).
+
+a_call_that_does_not_return_is_open(_) ->
+    M = started({?M, wait, 0}),
+    Pid = spawn(?M, wait, []),
+    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 1 end),
+    Pid ! go,
+    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 0 end),
+    ?assertMatch(#{calls := 1, open := 0}, stopped(M)).
+
+an_open_call_of_a_killed_process_is_forgotten(_) ->
+    M = started({?M, wait, 0}),
+    Pids = [spawn(?M, wait, []) || _ <- lists:seq(1, 1000)],
+    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 1000 end),
+    _ = [exit(Pid, kill) || Pid <- Pids],
+    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 0 end),
+    ?assertMatch(#{calls := 0, exceptions := 0}, stopped(M)).
+
+intervals_add_up_to_the_whole(_) ->
+    M = started([{?M, pass, 1}, {?M, boom, 1}]),
+    Parts = [
+        begin
+            _ = [?M:pass(X) || X <- lists:seq(1, N)],
+            _ = catch ?M:boom(error),
+            {ok, #{ended := running} = Interval} = flame_prof_latency:interval(M),
+            ?assertMatch(#{calls := N}, row(pass, Interval)),
+            Interval
+        end
+     || N <- [10, 0, 300]
+    ],
+    Whole = stopped(M),
+    Pass = row(pass, Whole),
+    ?assertMatch(#{calls := 310}, Pass),
+    [
+        ?assertEqual(maps:get(Key, Pass), lists:sum([maps:get(Key, row(pass, P)) || P <- Parts]))
+     || Key <- [calls, total_ns]
+    ],
+    ?assertMatch(#{exceptions := 3}, row(boom, Whole)),
+    ?assertEqual(310, lists:sum([N || P <- Parts, #{calls := N} <- maps:get(callers,
+        row(pass, P))])),
+    ?assertEqual(310, lists:sum([N || #{calls := N} <- maps:get(groups, Pass)])).
+
+every_arity_and_every_function_of_a_module_can_be_measured(_) ->
+    Any = started({?M, many, '_'}),
+    _ = {?M:many(), ?M:many(1)},
+    ?assertMatch(#{functions := [#{function := {?M, many, 0}, calls := 1},
+        #{function := {?M, many, 1}, calls := 1}]}, stopped(Any)),
+    All = started({base64, '_', '_'}),
+    _ = base64:encode(<<"latency">>),
+    #{functions := Rows} = stopped(All),
+    ?assertMatch([#{calls := 1}], [R || #{function := {base64, encode, 1}} = R <- Rows]).
+
+what_cannot_be_measured_is_refused(_) ->
+    Why = fun(Functions, Options) ->
+        {error, Reason} = flame_prof_latency:start(Functions, Options),
+        unicode:characters_to_binary(flame_prof:format_error(Reason))
+    end,
+    [
+        ?assertMatch({_, {_, _}}, {Text, binary:match(Why(Functions, Options), Text)})
+     || {Functions, Options, Text} <- [
+        {{?M, no_such_function, 3}, #{}, <<"no_such_function/3: there is no such function">>},
+        {{no_such_module, '_', '_'}, #{}, <<"no_such_module:_">>},
+        {{lists, '_', '_'}, #{}, <<"at most 64">>},
+        {{'_', '_', '_'}, #{}, <<"{Module, Function">>},
+        {[], #{}, <<"{Module, Function">>},
+        {{?M, pass, 1}, #{seconds => 0}, <<"seconds">>},
+        {{?M, pass, 1}, #{no_such_option => 1}, <<"no_such_option">>}
+    ]],
+    ?assertNot(is_traced({?M, pass, 1})).
+
+too_many_calls_are_sampled_and_then_end_it(_) ->
+    M = started({?M, pass, 1}, #{max_events_per_second => 1000}),
+    _ = [?M:pass(X) || X <- lists:seq(1, 200000)],
+    #{calls := Calls, sampled_of := Of, lost := Lost} = Answer = stopped(M),
+    ?assert(Of > 1),
+    ?assert(Calls =< 2000),
+    #{calls_left_out_by_sampling := LeftOut} = Lost,
+    ?assert(LeftOut > Calls),
+    ?assertNot(is_map_key(own_ns, Answer)),
+    ?assert(Calls + LeftOut =< 200000).
+
+its_seconds_end_it(_) ->
+    M = started({?M, pass, 1}, #{seconds => 1}),
+    _ = ?M:pass(1),
+    until(fun() ->
+        {ok, #{ended := Ended}} = flame_prof_latency:interval(M),
+        Ended =:= {limit, max_seconds}
+    end),
+    ?assertNot(is_traced({?M, pass, 1})),
+    ?assertMatch(#{calls := 1, ended := {limit, max_seconds}}, stopped(M)),
+    {ok, Measured} = flame_prof_latency:measure({?M, pass, 1}, #{seconds => 1}),
+    ?assertMatch(#{calls := 0, ended := seconds, p50_ns := 0}, Measured).
+
+its_number_of_calls_ends_it(_) ->
+    M = started({?M, pass, 1}, #{max_events => 1000}),
+    _ = [?M:pass(X) || X <- lists:seq(1, 5000)],
+    #{calls := Calls, ended := Ended} = stopped(M),
+    ?assertEqual({limit, max_events}, Ended),
+    ?assert(Calls >= 999 andalso Calls < 1100).
+
+who_asked_is_killed(_) ->
+    Asker = spawn(fun() -> receive never -> ok end end),
+    _ = started({?M, pass, 1}, #{owner => Asker}),
+    ?assert(is_traced({?M, pass, 1})),
+    exit(Asker, kill),
+    until(fun() -> not is_traced({?M, pass, 1}) end).
+
+its_process_is_killed(_) ->
+    M = started({?M, pass, 1}),
+    exit(M, kill),
+    until(fun() -> not is_traced({?M, pass, 1}) end),
+    ?assertMatch({error, {tracing, _}}, flame_prof_latency:interval(M)).
+
+the_owner_of_the_tracing_is_killed(_) ->
+    M = started({?M, pass, 1}),
+    exit(whereis(flame_prof_tracing), kill),
+    until(fun() -> not is_traced({?M, pass, 1}) end),
+    ?assertMatch({error, {tracing, _}}, flame_prof_latency:interval(M)),
+    ?assertMatch({error, {tracing, _}}, flame_prof_latency:stop(M)).
+
+one_runs_at_a_time(_) ->
+    M = started({?M, pass, 1}),
+    {error, Reason} = flame_prof_latency:start({?M, busy, 1}, #{}),
+    ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "one tracing at a time")),
+    _ = stopped(M),
+    _ = stopped(started({?M, busy, 1})).
+
+what_runs_is_told(_) ->
+    ?assertEqual(none, flame_prof_latency:running()),
+    M = started({?M, pass, 1}),
+    _ = ?M:pass(1),
+    ?assertMatch({ok, #{calls := 1, ended := running}}, flame_prof_latency:running()),
+    {ok, #{calls := 1}} = flame_prof_latency:interval(M),
+    ?assertMatch({ok, #{calls := 1}}, flame_prof_latency:running()),
+    _ = stopped(M),
+    ?assertEqual(none, flame_prof_latency:running()).
+
+%% With the limits that always stand.
+a_hot_function_is_survived(_) ->
+    {ok, M} = flame_prof_latency:start({?M, pass, 1}, #{}),
+    until(fun() ->
+        _ = [?M:pass(X) || X <- lists:seq(1, 100000)],
+        not is_traced({?M, pass, 1})
+    end),
+    ?assertMatch(#{ended := {limit, max_cpu_percent}}, stopped(M)).
+
+parts_are_left_out_on_request(_) ->
+    M = started({?M, pass, 1}, #{groups => false, callers => false}),
+    _ = [?M:pass(X) || X <- lists:seq(1, 10)],
+    #{calls := 10} = Answer = stopped(M),
+    ?assertNot(is_map_key(groups, Answer)),
+    ?assertNot(is_map_key(callers, Answer)).
