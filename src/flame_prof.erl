@@ -31,7 +31,7 @@
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2]).
--export([hot/1, hot/2, slow_calls/1, top/0, top/1]).
+-export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
 -export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
 -export([format_error/1]).
 
@@ -387,6 +387,19 @@ mailbox(Process, Options) ->
 -spec trace(flame_prof_trace_spec:spec(), flame_prof_trace:options()) ->
     {ok, flame_prof_trace:summary()} | {error, reason()}.
 trace(Pattern, Options) -> flame_prof_trace:run(Pattern, Options).
+
+%% @equiv latency(Functions, #{})
+-spec latency(flame_prof_latency:functions()) -> ok | {error, reason()}.
+latency(Functions) ->
+    latency(Functions, #{}).
+
+%% @doc Measures calls of a function, `{Module, Function, Arity | '_'}', or of several, and prints
+%% how long they took. It traces, within limits that always stand: {@link flame_prof_latency} has
+%% the options, what is measured, what it costs, and the same as terms.
+-spec latency(flame_prof_latency:functions(), flame_prof_latency:options()) ->
+    ok | {error, reason()}.
+latency(Functions, Options) ->
+    print(flame_prof_latency, flame_prof_latency:measure(Functions, Options)).
 
 %% @equiv waits(#{})
 -spec waits() -> ok | {error, reason()}.

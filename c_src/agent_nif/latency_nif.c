@@ -128,8 +128,7 @@ static ERL_NIF_TERM make_buckets(ErlNifEnv *env, const struct fp_histogram_copy 
     for (size_t i = FP_HISTOGRAM_BUCKETS; i-- > 0;)
         if (copy->bucket[i] != 0)
             list = enif_make_list_cell(env,
-                                       enif_make_tuple3(env,
-                                                        make_u64(env, fp_histogram_low_ns(i)),
+                                       enif_make_tuple3(env, make_u64(env, fp_histogram_low_ns(i)),
                                                         make_u64(env, fp_histogram_end_ns(i)),
                                                         make_u64(env, copy->bucket[i])),
                                        list);
@@ -190,10 +189,10 @@ static void add_part(void *with, const struct fp_latency_part *part)
 {
     struct parts *parts = with;
     ErlNifEnv *env = parts->env;
-    ERL_NIF_TERM tuple = enif_make_tuple6(
-        env, make_u64(env, part->function + 1), make_key(env, part, parts->are_callers),
-        make_u64(env, part->calls), make_u64(env, part->total_ns), make_u64(env, part->own_ns),
-        make_u64(env, part->max_ns));
+    ERL_NIF_TERM tuple = enif_make_tuple6(env, make_u64(env, part->function + 1),
+                                          make_key(env, part, parts->are_callers),
+                                          make_u64(env, part->calls), make_u64(env, part->total_ns),
+                                          make_u64(env, part->own_ns), make_u64(env, part->max_ns));
 
     parts->list = enif_make_list_cell(env, tuple, parts->list);
 }

@@ -25,7 +25,7 @@ struct fp_latency {
     _Atomic uint64_t lost_processes, lost_nested, lost_threads;
     struct fp_latency_totals before[FP_LATENCY_FUNCTIONS];
     struct fp_parts callers, processes;
-    struct fp_calls calls;
+    struct fp_open_calls calls;
     struct cell cells[];
 };
 
@@ -64,7 +64,7 @@ static void count_lost(_Atomic uint64_t *counter)
 }
 
 /* A quarter of what may be spent ahead costs no sample. From there each 16th of it halves. */
-uint32_t fp_latency_shift(uint32_t pressure)
+static uint32_t shift_of(uint32_t pressure)
 {
     return pressure < 64 ? 0 : (pressure - 64) / 16 + 1;
 }
@@ -79,10 +79,9 @@ static struct cell *cell_of(struct fp_latency *latency, uint32_t thread, uint32_
 static int is_left_out(struct fp_latency *latency, uint32_t function, uint32_t pressure,
                        uint64_t random)
 {
-    uint32_t shift = fp_latency_shift(pressure);
+    uint32_t shift = shift_of(pressure);
 
-    if (shift == 0 ||
-        atomic_load_explicit(&latency->is_recursive[function], memory_order_relaxed))
+    if (shift == 0 || atomic_load_explicit(&latency->is_recursive[function], memory_order_relaxed))
         return 0;
     if (shift > atomic_load_explicit(&latency->shift, memory_order_relaxed))
         atomic_store_explicit(&latency->shift, shift, memory_order_relaxed);
@@ -105,7 +104,7 @@ int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t funct
         add(&cell->count, 1);
         return 0;
     }
-    switch (fp_calls_begin(&latency->calls, pid, function, fp_monotonic_ns())) {
+    switch (fp_open_calls_begin(&latency->calls, pid, function, fp_monotonic_ns())) {
     case FP_CALL_BEGAN:
         return 1;
     case FP_CALL_IS_INNER:
@@ -124,7 +123,7 @@ int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t funct
 void fp_latency_caller(struct fp_latency *latency, uint32_t function, uint64_t pid,
                        const uint64_t caller[3])
 {
-    struct fp_call *call = fp_calls_top(&latency->calls, pid, function);
+    struct fp_open_call *call = fp_open_calls_top(&latency->calls, pid, function);
 
     if (call == NULL)
         return;
@@ -141,7 +140,7 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
     struct cell *cell;
 
     if (function >= latency->config.functions ||
-        !fp_calls_end(&latency->calls, pid, function, fp_monotonic_ns(), &end))
+        !fp_open_calls_end(&latency->calls, pid, function, fp_monotonic_ns(), &end))
         return;
     if (thread >= latency->config.threads) {
         count_lost(&latency->lost_threads);
@@ -156,7 +155,7 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
     }
     fp_histogram_add(&cell->returned, end.ns);
     add(&cell->own_ns, end.own_ns);
-    if (latency->config.by_caller && end.caller != FP_CALLS_NOBODY)
+    if (latency->config.by_caller && end.caller != FP_CALLS_NO_CALLER)
         fp_parts_add(&latency->callers, end.caller, end.ns, end.own_ns);
     if (latency->config.by_process)
         fp_parts_add(&latency->processes, fp_parts_find(&latency->processes, function, process),
@@ -212,7 +211,7 @@ struct fp_latency_lost fp_latency_lost(const struct fp_latency *latency)
 
 void fp_latency_open(const struct fp_latency *latency, uint64_t *open)
 {
-    fp_calls_open(&latency->calls, open, latency->config.functions);
+    fp_open_calls_count(&latency->calls, open, latency->config.functions);
 }
 
 void fp_latency_drain_callers(struct fp_latency *latency, fp_latency_each *each, void *with)
@@ -228,5 +227,5 @@ void fp_latency_drain_processes(struct fp_latency *latency, fp_latency_each *eac
 
 void fp_latency_sweep(struct fp_latency *latency, fp_latency_lives *lives, void *with)
 {
-    fp_calls_sweep(&latency->calls, lives, with);
+    fp_open_calls_sweep(&latency->calls, lives, with);
 }

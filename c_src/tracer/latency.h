@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/histogram.h"
-#include "tracer/calls.h"
+#include "tracer/open_calls.h"
 
 #define FP_LATENCY_FUNCTIONS 64u
 
@@ -51,9 +51,6 @@ struct fp_latency;
 /* NULL: no memory. */
 struct fp_latency *fp_latency_create(const struct fp_latency_config *config);
 void fp_latency_destroy(struct fp_latency *latency);
-
-/* 1 of 2^this, for a pressure from 0 to 255. */
-uint32_t fp_latency_shift(uint32_t pressure);
 
 /* 1: the call is measured. */
 int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t function, uint64_t pid,

@@ -29,9 +29,9 @@ uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t
     }
     if (free != FP_PARTS) {
         struct fp_part *part = &parts->part[free];
-        uint32_t nobody = FREE;
+        uint32_t expected = FREE;
 
-        if (atomic_compare_exchange_strong(&part->state, &nobody, CLAIMED)) {
+        if (atomic_compare_exchange_strong(&part->state, &expected, CLAIMED)) {
             part->function = function;
             memcpy(part->key, key, sizeof part->key);
             atomic_store_explicit(&part->state, READY, memory_order_release);

@@ -161,8 +161,13 @@ struct fp_tracer_line *fp_tracer_enter(uint64_t state)
         return NULL;
     /* wait() sees this store, or the load below sees that it is off: both are seq_cst. */
     atomic_store(&line->inside, generation);
-    if (atomic_load(&tracer.running) == generation && is_in_time())
+    if (atomic_load(&tracer.running) == generation && is_in_time()) {
+        if (line->uncharged_of != generation) {
+            line->uncharged_of = generation;
+            line->uncharged_ns = line->uncharged_events = line->batch = 0;
+        }
         return line;
+    }
     atomic_store_explicit(&line->inside, 0, memory_order_release);
     return NULL;
 }
@@ -226,7 +231,6 @@ uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbea
     tracer.limits = *limits;
     tracer.before = sum();
     tracer.ends_at = limits->seconds == 0 ? INT64_MAX : now + (int64_t)limits->seconds * 1000000000;
-    /* What a thread has not charged of the one before is small. */
     atomic_store(&tracer.cpu.paid_at, 0);
     atomic_store(&tracer.rate.paid_at, 0);
     atomic_store(&tracer.charged_events, 0);

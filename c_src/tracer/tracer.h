@@ -55,7 +55,8 @@ struct fp_tracer_line {
     _Alignas(128) _Atomic uint64_t inside; /* the generation that the thread works for, or 0 */
     /* All are the thread's own, relaxed. */
     _Atomic uint64_t events, discarded, lost;
-    uint64_t uncharged_ns, uncharged_events;
+    uint64_t uncharged_ns, uncharged_events; /* of `uncharged_of' alone, a generation */
+    uint64_t uncharged_of;
     uint64_t random;
     uint32_t batch;
     uint32_t index; /* from 0, in the order in which threads came */

@@ -38,8 +38,8 @@
 
 %% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
 %% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
-%% (0: any number). `groups' and `callers' (true): whether these are measured. `owner': with whom
-%% the measurement ends; it may be of another node.
+%% (0: any number). `groups' and `callers' (true): whether these are measured. `owner': the process
+%% with which the measurement ends (the caller); it may be of another node.
 -type options() ::
     #{
         seconds => pos_integer(),

@@ -51,7 +51,8 @@ limit(max_events) -> "as many calls as it may count (max_events)";
 limit(Name) -> atom_to_binary(Name).
 
 sampled(#{sampled_of := Of}) when Of > 1 ->
-    [["calls came too fast: down to 1 of ", grouped(Of), " was measured; counts and sums are of these"]];
+    [["calls came too fast: down to 1 of ", grouped(Of),
+        " was measured; counts and sums are of these"]];
 sampled(_) ->
     [].
 

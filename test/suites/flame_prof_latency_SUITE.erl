@@ -33,8 +33,8 @@
     parts_are_left_out_on_request/1
 ]).
 %% Measured.
--export([busy/1, outer/1, factorial/1, count_down/1, ping/1, pong/1, boom/1, wait/0, pass/1]).
--export([many/0, many/1, called/1]).
+-export([busy/1, outer/1, factorial/1, count_down/1, ping/1, pong/1, boom/1, wait/0]).
+-export([pass/1, many/0, many/1, called/1]).
 
 -define(M, ?MODULE).
 
@@ -322,6 +322,7 @@ its_number_of_calls_ends_it(_) ->
     _ = [?M:pass(X) || X <- lists:seq(1, 5000)],
     #{calls := Calls, ended := Ended} = stopped(M),
     ?assertEqual({limit, max_events}, Ended),
+    %% The one that ended it may not have returned.
     ?assert(Calls >= 999 andalso Calls < 1100).
 
 who_asked_is_killed(_) ->

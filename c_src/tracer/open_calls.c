@@ -1,4 +1,4 @@
-#include "tracer/calls.h"
+#include "tracer/open_calls.h"
 
 #include "base/hash.h"
 
@@ -7,7 +7,7 @@ static size_t slot_at(uint64_t pid, size_t probe)
     return (fp_hash_two(pid, 0) + probe) & (FP_CALLS_SLOTS - 1);
 }
 
-static struct fp_open_calls *find(struct fp_calls *calls, uint64_t pid, size_t *at)
+static struct fp_process_calls *find(struct fp_open_calls *calls, uint64_t pid, size_t *at)
 {
     for (size_t probe = 0; probe < FP_CALLS_PROBES; probe++) {
         *at = slot_at(pid, probe);
@@ -18,14 +18,14 @@ static struct fp_open_calls *find(struct fp_calls *calls, uint64_t pid, size_t *
 }
 
 /* Only the thread that runs the process claims for it. */
-static struct fp_open_calls *claim(struct fp_calls *calls, uint64_t pid)
+static struct fp_process_calls *claim(struct fp_open_calls *calls, uint64_t pid)
 {
     for (size_t probe = 0; probe < FP_CALLS_PROBES; probe++) {
         size_t at = slot_at(pid, probe);
-        uint64_t nobody = 0;
+        uint64_t expected = 0;
 
         if (atomic_load_explicit(&calls->pid[at], memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong(&calls->pid[at], &nobody, pid)) {
+            atomic_compare_exchange_strong(&calls->pid[at], &expected, pid)) {
             atomic_store_explicit(&calls->open[at].depth, 0, memory_order_relaxed);
             return &calls->open[at];
         }
@@ -33,25 +33,25 @@ static struct fp_open_calls *claim(struct fp_calls *calls, uint64_t pid)
     return NULL;
 }
 
-static uint32_t depth_of(const struct fp_open_calls *open)
+static uint32_t depth_of(const struct fp_process_calls *open)
 {
     uint32_t depth = atomic_load_explicit(&open->depth, memory_order_relaxed);
 
     return depth < FP_CALLS_DEPTH ? depth : FP_CALLS_DEPTH;
 }
 
-static uint32_t function_of(const struct fp_call *call)
+static uint32_t function_of(const struct fp_open_call *call)
 {
     return atomic_load_explicit(&call->function, memory_order_relaxed);
 }
 
-enum fp_call_begin fp_calls_begin(struct fp_calls *calls, uint64_t pid, uint32_t function,
-                                  int64_t now_ns)
+enum fp_call_begin fp_open_calls_begin(struct fp_open_calls *calls, uint64_t pid, uint32_t function,
+                                       int64_t now_ns)
 {
     size_t at;
     uint32_t depth;
-    struct fp_call *call;
-    struct fp_open_calls *open = find(calls, pid, &at);
+    struct fp_open_call *call;
+    struct fp_process_calls *open = find(calls, pid, &at);
 
     if (open == NULL) {
         open = claim(calls, pid);
@@ -67,16 +67,16 @@ enum fp_call_begin fp_calls_begin(struct fp_calls *calls, uint64_t pid, uint32_t
     call = &open->call[depth];
     call->began_ns = now_ns;
     call->inner_ns = 0;
-    call->caller = FP_CALLS_NOBODY;
+    call->caller = FP_CALLS_NO_CALLER;
     atomic_store_explicit(&call->function, function, memory_order_relaxed);
     atomic_store_explicit(&open->depth, depth + 1, memory_order_release);
     return FP_CALL_BEGAN;
 }
 
-struct fp_call *fp_calls_top(struct fp_calls *calls, uint64_t pid, uint32_t function)
+struct fp_open_call *fp_open_calls_top(struct fp_open_calls *calls, uint64_t pid, uint32_t function)
 {
     size_t at;
-    struct fp_open_calls *open = find(calls, pid, &at);
+    struct fp_process_calls *open = find(calls, pid, &at);
     uint32_t depth = open == NULL ? 0 : depth_of(open);
 
     if (depth == 0 || function_of(&open->call[depth - 1]) != function)
@@ -84,12 +84,12 @@ struct fp_call *fp_calls_top(struct fp_calls *calls, uint64_t pid, uint32_t func
     return &open->call[depth - 1];
 }
 
-int fp_calls_end(struct fp_calls *calls, uint64_t pid, uint32_t function, int64_t now_ns,
-                 struct fp_call_end *end)
+int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t function, int64_t now_ns,
+                      struct fp_call_end *end)
 {
     size_t at;
-    struct fp_open_calls *open = find(calls, pid, &at);
-    const struct fp_call *call;
+    struct fp_process_calls *open = find(calls, pid, &at);
+    const struct fp_open_call *call;
     uint32_t i = open == NULL ? 0 : depth_of(open);
 
     while (i > 0 && function_of(&open->call[i - 1]) != function)
@@ -108,7 +108,8 @@ int fp_calls_end(struct fp_calls *calls, uint64_t pid, uint32_t function, int64_
     return 1;
 }
 
-void fp_calls_sweep(struct fp_calls *calls, int (*lives)(void *with, uint64_t pid), void *with)
+void fp_open_calls_sweep(struct fp_open_calls *calls, int (*lives)(void *with, uint64_t pid),
+                         void *with)
 {
     for (size_t i = 0; i < FP_CALLS_SLOTS; i++) {
         uint64_t pid = atomic_load_explicit(&calls->pid[i], memory_order_acquire);
@@ -119,10 +120,10 @@ void fp_calls_sweep(struct fp_calls *calls, int (*lives)(void *with, uint64_t pi
     }
 }
 
-void fp_calls_open(const struct fp_calls *calls, uint64_t *open, uint32_t functions)
+void fp_open_calls_count(const struct fp_open_calls *calls, uint64_t *open, uint32_t functions)
 {
     for (size_t i = 0; i < FP_CALLS_SLOTS; i++) {
-        const struct fp_open_calls *of = &calls->open[i];
+        const struct fp_process_calls *of = &calls->open[i];
         uint32_t depth, function;
 
         if (atomic_load_explicit(&calls->pid[i], memory_order_acquire) == 0)

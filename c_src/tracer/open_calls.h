@@ -1,4 +1,4 @@
-/* calls.h - the calls that have begun and not ended, of each process, in fixed memory.
+/* open_calls.h - the calls that have begun and not ended, of each process, in fixed memory.
  *
  * A function is open at most once in a process: calls inside of its outermost one are left out. So
  * a process that calls itself for ever has one open call, and the VM has one frame for it.
@@ -19,24 +19,24 @@
 #define FP_CALLS_DEPTH 16u
 
 /* Of a call: no caller is known. */
-#define FP_CALLS_NOBODY UINT32_MAX
+#define FP_CALLS_NO_CALLER UINT32_MAX
 
-struct fp_call {
+struct fp_open_call {
     int64_t began_ns;
-    uint64_t inner_ns; /* of measured calls that it has made */
+    uint64_t inner_ns;         /* of measured calls that it has made */
     _Atomic uint32_t function; /* which another thread may read */
-    uint32_t caller; /* of the user, FP_CALLS_NOBODY at first */
+    uint32_t caller;           /* of the user, FP_CALLS_NO_CALLER at first */
 };
 
-struct fp_open_calls {
+struct fp_process_calls {
     _Atomic uint32_t depth;
-    struct fp_call call[FP_CALLS_DEPTH];
+    struct fp_open_call call[FP_CALLS_DEPTH];
 };
 
 /* Its pages are reserved: a slot takes memory once it was used. */
-struct fp_calls {
+struct fp_open_calls {
     _Atomic uint64_t pid[FP_CALLS_SLOTS]; /* 0: free */
-    struct fp_open_calls open[FP_CALLS_SLOTS];
+    struct fp_process_calls open[FP_CALLS_SLOTS];
 };
 
 enum fp_call_begin {
@@ -52,15 +52,17 @@ struct fp_call_end {
 };
 
 /* `pid' is any word but 0. */
-enum fp_call_begin fp_calls_begin(struct fp_calls *calls, uint64_t pid, uint32_t function,
-                                  int64_t now_ns);
+enum fp_call_begin fp_open_calls_begin(struct fp_open_calls *calls, uint64_t pid, uint32_t function,
+                                       int64_t now_ns);
 /* The call that began last in the process, if it is of this function; or NULL. */
-struct fp_call *fp_calls_top(struct fp_calls *calls, uint64_t pid, uint32_t function);
+struct fp_open_call *fp_open_calls_top(struct fp_open_calls *calls, uint64_t pid,
+                                       uint32_t function);
 /* 1; 0: no such call is known. Calls inside of it that have not ended are forgotten. */
-int fp_calls_end(struct fp_calls *calls, uint64_t pid, uint32_t function, int64_t now_ns,
-                 struct fp_call_end *end);
+int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t function, int64_t now_ns,
+                      struct fp_call_end *end);
 
 /* Frees the slots of processes that do not live. */
-void fp_calls_sweep(struct fp_calls *calls, int (*lives)(void *with, uint64_t pid), void *with);
+void fp_open_calls_sweep(struct fp_open_calls *calls, int (*lives)(void *with, uint64_t pid),
+                         void *with);
 /* Adds the open calls of each function below `functions'. */
-void fp_calls_open(const struct fp_calls *calls, uint64_t *open, uint32_t functions);
+void fp_open_calls_count(const struct fp_open_calls *calls, uint64_t *open, uint32_t functions);

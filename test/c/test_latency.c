@@ -1,0 +1,296 @@
+/* test_latency.c - which calls are timed, what is forgotten, and that what is counted adds up. The
+ * threads of the last test stand for schedulers: each runs processes of its own. */
+#include "tracer/latency.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "run.h"
+#include "tracer/parts.h"
+
+#define THREADS 4
+#define ROUNDS 20000
+#define MANY 200000
+
+static struct fp_open_calls calls; /* as large as it is: not on a stack */
+
+static void clear(void)
+{
+    memset(&calls, 0, sizeof calls);
+}
+
+static void a_call_lasts_from_its_begin_to_its_end(void)
+{
+    struct fp_call_end end;
+
+    clear();
+    CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 100), FP_CALL_BEGAN);
+    CHECK_INT(fp_open_calls_end(&calls, 7, 0, 350, &end), 1);
+    CHECK_INT(end.ns, 250);
+    CHECK_INT(end.own_ns, 250);
+    CHECK_INT(end.caller, FP_CALLS_NO_CALLER);
+    CHECK_INT(fp_open_calls_end(&calls, 7, 0, 400, &end), 0);
+}
+
+static void inside_of_an_outermost_call_nothing_begins(void)
+{
+    struct fp_call_end end;
+
+    clear();
+    CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 100), FP_CALL_BEGAN);
+    for (int i = 0; i < 1000; i++)
+        CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 200), FP_CALL_IS_INNER);
+    CHECK_INT(fp_open_calls_begin(&calls, 8, 0, 200), FP_CALL_BEGAN);
+    CHECK_INT(fp_open_calls_end(&calls, 7, 0, 300, &end), 1);
+    CHECK_INT(end.ns, 200);
+    CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 400), FP_CALL_BEGAN);
+}
+
+/* 0 calls 1, which calls 2 twice. */
+static void own_time_is_without_measured_calls_inside(void)
+{
+    struct fp_call_end end;
+
+    clear();
+    fp_open_calls_begin(&calls, 7, 0, 0);
+    fp_open_calls_begin(&calls, 7, 1, 10);
+    fp_open_calls_begin(&calls, 7, 2, 20);
+    fp_open_calls_end(&calls, 7, 2, 50, &end);
+    fp_open_calls_begin(&calls, 7, 2, 60);
+    fp_open_calls_end(&calls, 7, 2, 65, &end);
+    CHECK_INT(end.own_ns, 5);
+    fp_open_calls_end(&calls, 7, 1, 110, &end);
+    CHECK_INT(end.ns, 100);
+    CHECK_INT(end.own_ns, 65);
+    fp_open_calls_end(&calls, 7, 0, 200, &end);
+    CHECK_INT(end.ns, 200);
+    CHECK_INT(end.own_ns, 100);
+}
+
+static void a_lost_end_is_forgotten_with_the_call_around_it(void)
+{
+    struct fp_call_end end;
+
+    clear();
+    fp_open_calls_begin(&calls, 7, 0, 0);
+    fp_open_calls_begin(&calls, 7, 1, 10);
+    CHECK_INT(fp_open_calls_end(&calls, 7, 0, 100, &end), 1);
+    CHECK_INT(fp_open_calls_end(&calls, 7, 1, 110, &end), 0);
+    CHECK_INT(fp_open_calls_begin(&calls, 7, 1, 120), FP_CALL_BEGAN);
+}
+
+static void too_many_in_each_other_are_refused(void)
+{
+    clear();
+    for (uint32_t i = 0; i < FP_CALLS_DEPTH; i++)
+        CHECK_INT(fp_open_calls_begin(&calls, 7, i, 0), FP_CALL_BEGAN);
+    CHECK_INT(fp_open_calls_begin(&calls, 7, FP_CALLS_DEPTH, 0), FP_CALLS_DEEP);
+    CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 0), FP_CALL_IS_INNER);
+}
+
+static int lives_above(void *with, uint64_t pid)
+{
+    return pid > *(uint64_t *)with;
+}
+
+static void a_full_table_has_room_again_after_the_dead_are_swept(void)
+{
+    uint64_t all = MANY, open[2] = {0}, began = 0;
+
+    clear();
+    for (uint64_t pid = 1; pid <= MANY; pid++)
+        began += fp_open_calls_begin(&calls, pid, 1, 0) == FP_CALL_BEGAN;
+    CHECK(began > FP_CALLS_SLOTS / 2 && began <= FP_CALLS_SLOTS);
+    fp_open_calls_count(&calls, open, 2);
+    CHECK_INT(open[1], began);
+    CHECK_INT(open[0], 0);
+    fp_open_calls_sweep(&calls, lives_above, &all);
+    memset(open, 0, sizeof open);
+    fp_open_calls_count(&calls, open, 2);
+    CHECK_INT(open[1], 0);
+    CHECK_INT(fp_open_calls_begin(&calls, 1, 1, 0), FP_CALL_BEGAN);
+}
+
+static struct fp_latency *create(uint32_t threads)
+{
+    const struct fp_latency_config config = {
+        .functions = 2, .threads = threads, .by_caller = 1, .by_process = 1};
+    struct fp_latency *latency = fp_latency_create(&config);
+
+    CHECK(latency != NULL);
+    return latency;
+}
+
+static struct fp_latency_totals totals;
+
+static void a_function_that_calls_itself_is_not_sampled(void)
+{
+    struct fp_latency *latency = create(1);
+    uint64_t random = UINT64_C(1) << 32; /* of this, none is chosen */
+
+    CHECK_INT(fp_latency_begin(latency, 0, 0, 7, 0, 0), 1);
+    CHECK_INT(fp_latency_begin(latency, 0, 0, 7, 0, 0), 0);
+    fp_latency_end(latency, 0, 0, 7, 0);
+    CHECK_INT(fp_latency_begin(latency, 0, 0, 7, 255, random), 1);
+    fp_latency_end(latency, 0, 0, 7, 0);
+    CHECK_INT(fp_latency_begin(latency, 0, 1, 7, 255, random), 0);
+    fp_latency_read(latency, 1, &totals);
+    CHECK_INT(totals.left_out, 1);
+    CHECK_INT(fp_latency_take_shift(latency), 12);
+    CHECK_INT(fp_latency_take_shift(latency), 0);
+    fp_latency_destroy(latency);
+}
+
+/* The random numbers are all that there are of these bits. */
+static int measured_of_4096(uint32_t pressure)
+{
+    struct fp_latency *latency = create(1);
+    int measured = 0;
+
+    for (uint64_t random = 0; random < 4096; random++)
+        if (fp_latency_begin(latency, 0, 0, 7, pressure, random << 32) == 1) {
+            fp_latency_end(latency, 0, 0, 7, 0);
+            measured++;
+        }
+    fp_latency_destroy(latency);
+    return measured;
+}
+
+static void the_more_pressure_the_fewer_calls(void)
+{
+    CHECK_INT(measured_of_4096(0), 4096);
+    CHECK_INT(measured_of_4096(63), 4096);
+    CHECK_INT(measured_of_4096(64), 2048);
+    CHECK_INT(measured_of_4096(80), 1024);
+    CHECK_INT(measured_of_4096(255), 1);
+}
+
+static void a_thread_beyond_those_that_are_known_is_lost(void)
+{
+    struct fp_latency *latency = create(1);
+
+    CHECK_INT(fp_latency_begin(latency, 1, 0, 7, 0, 0), 0);
+    CHECK_INT(fp_latency_lost(latency).threads, 1);
+    CHECK_INT(fp_latency_begin(latency, 0, 2, 7, 0, 0), 0);
+    fp_latency_destroy(latency);
+}
+
+static struct fp_latency_part sum;
+
+static void add(void *with, const struct fp_latency_part *part)
+{
+    (void)with;
+    sum.calls += part->calls;
+    sum.total_ns += part->total_ns;
+    if (part->key[0] == 0)
+        sum.function++; /* how many are without a key */
+}
+
+static int lives_never(void *with, uint64_t pid)
+{
+    (void)with;
+    (void)pid;
+    return 0;
+}
+
+static void more_keys_than_there_is_room_for_are_one(void)
+{
+    static struct fp_parts parts;
+
+    memset(&sum, 0, sizeof sum);
+    for (uint64_t pid = 1; pid <= MANY; pid++) {
+        const uint64_t key[3] = {pid, 0, 0};
+
+        fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
+    }
+    fp_parts_drain(&parts, add, lives_never, NULL);
+    CHECK_INT(sum.calls, MANY);
+    CHECK_INT(sum.total_ns, 10 * MANY);
+    CHECK_INT(sum.function, 1);
+    /* Nothing is told twice; what is dead makes room. */
+    fp_parts_drain(&parts, add, lives_never, NULL);
+    CHECK_INT(sum.calls, MANY);
+    memset(&sum, 0, sizeof sum);
+    for (uint64_t pid = 1; pid <= 100; pid++) {
+        const uint64_t key[3] = {pid, 0, 0};
+
+        fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
+    }
+    fp_parts_drain(&parts, add, lives_never, NULL);
+    CHECK_INT(sum.calls, 100);
+    CHECK_INT(sum.function, 0);
+}
+
+static struct fp_latency *shared;
+
+static void *run_processes(void *with)
+{
+    uint32_t thread = (uint32_t)(uintptr_t)with;
+    const uint64_t caller[3] = {3, 4, 5};
+
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        uint64_t pid = 1 + thread + THREADS * (i % 50);
+
+        if (fp_latency_begin(shared, thread, 0, pid, 0, 0) == 1)
+            fp_latency_caller(shared, 0, pid, caller);
+        if (fp_latency_begin(shared, thread, 1, pid, 0, 0) == 1)
+            fp_latency_end(shared, thread, 1, pid, i % 2 == 0);
+        fp_latency_end(shared, thread, 0, pid, 0);
+    }
+    return NULL;
+}
+
+static int lives_always(void *with, uint64_t pid)
+{
+    (void)with;
+    (void)pid;
+    return 1;
+}
+
+static void what_threads_count_adds_up_beside_a_reader(void)
+{
+    pthread_t threads[THREADS];
+    uint64_t returned = 0, exceptions = 0, callers;
+
+    shared = create(THREADS);
+    memset(&sum, 0, sizeof sum);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_create(&threads[i], NULL, run_processes, (void *)i), 0);
+    for (int round = 0; round <= 20; round++) {
+        for (int i = 0; round == 20 && i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        fp_latency_sweep(shared, lives_always, NULL);
+        fp_latency_drain_callers(shared, add, NULL);
+        fp_latency_read(shared, 0, &totals);
+        fp_latency_interval(shared, 0, &totals);
+        returned += totals.returned.count;
+        fp_latency_read(shared, 1, &totals);
+        fp_latency_interval(shared, 1, &totals);
+        exceptions += totals.exceptions;
+    }
+    callers = sum.calls;
+    CHECK_INT(returned, (uint64_t)THREADS * ROUNDS);
+    CHECK_INT(exceptions, (uint64_t)THREADS * ROUNDS / 2);
+    CHECK_INT(callers, (uint64_t)THREADS * ROUNDS);
+    memset(&sum, 0, sizeof sum);
+    fp_latency_drain_processes(shared, add, lives_always, NULL);
+    CHECK_INT(sum.calls, (uint64_t)THREADS * ROUNDS * 3 / 2);
+    fp_latency_destroy(shared);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_call_lasts_from_its_begin_to_its_end);
+    RUN(inside_of_an_outermost_call_nothing_begins);
+    RUN(own_time_is_without_measured_calls_inside);
+    RUN(a_lost_end_is_forgotten_with_the_call_around_it);
+    RUN(too_many_in_each_other_are_refused);
+    RUN(a_full_table_has_room_again_after_the_dead_are_swept);
+    RUN(the_more_pressure_the_fewer_calls);
+    RUN(a_function_that_calls_itself_is_not_sampled);
+    RUN(a_thread_beyond_those_that_are_known_is_lost);
+    RUN(more_keys_than_there_is_room_for_are_one);
+    RUN(what_threads_count_adds_up_beside_a_reader);
+    return RUN_END();
+}
