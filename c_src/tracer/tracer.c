@@ -152,16 +152,20 @@ static int is_in_time(void)
     return 0;
 }
 
-struct fp_tracer_line *fp_tracer_enter(uint64_t state)
+static int is_always(void)
 {
-    struct fp_tracer_line *line;
-    uint64_t generation = state >> FP_TRACER_INDEX_BITS;
+    return 1;
+}
 
-    if (!fp_tracer_is_on(state) || (line = line_of_thread()) == NULL)
+static struct fp_tracer_line *enter(uint64_t generation, int (*may_enter)(void))
+{
+    struct fp_tracer_line *line = line_of_thread();
+
+    if (line == NULL)
         return NULL;
     /* wait() sees this store, or the load below sees that it is off: both are seq_cst. */
     atomic_store(&line->inside, generation);
-    if (atomic_load(&tracer.running) == generation && is_in_time()) {
+    if (atomic_load(&tracer.running) == generation && may_enter()) {
         if (line->uncharged_of != generation) {
             line->uncharged_of = generation;
             line->uncharged_ns = line->uncharged_events = line->batch = 0;
@@ -170,6 +174,20 @@ struct fp_tracer_line *fp_tracer_enter(uint64_t state)
     }
     atomic_store_explicit(&line->inside, 0, memory_order_release);
     return NULL;
+}
+
+struct fp_tracer_line *fp_tracer_enter(uint64_t state)
+{
+    return fp_tracer_is_on(state) ? enter(state >> FP_TRACER_INDEX_BITS, is_in_time) : NULL;
+}
+
+struct fp_tracer_line *fp_tracer_enter_end(uint64_t state)
+{
+    uint64_t generation = state >> FP_TRACER_INDEX_BITS;
+
+    if (atomic_load_explicit(&tracer.running, memory_order_relaxed) != generation)
+        return NULL;
+    return enter(generation, is_always);
 }
 
 static void add(_Atomic uint64_t *counter)

@@ -95,6 +95,8 @@ const char *fp_tracer_end_name(enum fp_tracer_end why);
 int fp_tracer_is_on(uint64_t state);
 /* NULL: discard. Else leave has to follow, and meanwhile the tracing's memory stays. */
 struct fp_tracer_line *fp_tracer_enter(uint64_t state);
+/* The same for the end of what was let in: neither limits nor a late heartbeat keep it out. */
+struct fp_tracer_line *fp_tracer_enter_end(uint64_t state);
 void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost);
 
 static inline uint64_t fp_tracer_state(uint64_t generation, uint32_t index)

@@ -104,7 +104,8 @@ page(#{function := Function, calls := Calls} = Page, Answer) ->
     [
         [flame_prof_text:visible(iolist_to_binary(name(Function))), "\n"],
         ["  ", grouped(Calls), " call", plural(Calls), per_second(Calls, Answer)],
-        [[", and ", grouped(N), " that ended with an exception"] || #{exceptions := N} <- [Page], N > 0],
+        [[", and ", grouped(N), " that ended with an exception"]
+            || #{exceptions := N} <- [Page], N > 0],
         [[", ", grouped(N), " had not returned"] || #{open := N} <- [Page], N > 0],
         ["\n  total ", of_known(total_ns, Page)],
         [[", own ", duration(Own)] || #{own_ns := Own} <- [Page]],

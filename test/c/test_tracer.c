@@ -49,6 +49,20 @@ static int events(uint64_t state, int wanted, enum fp_tracer_cost cost)
     return in;
 }
 
+static void the_end_of_a_call_is_let_in_after_a_limit(void)
+{
+    uint64_t state = start(unlimited);
+    struct fp_tracer_line *line;
+
+    fp_tracer_end(state >> FP_TRACER_INDEX_BITS, FP_TRACER_asked);
+    CHECK(fp_tracer_enter(state) == NULL);
+    line = fp_tracer_enter_end(state);
+    CHECK(line != NULL);
+    fp_tracer_leave(line, FP_TRACER_FREE);
+    stop(state);
+    CHECK(fp_tracer_enter_end(state) == NULL);
+}
+
 static void events_are_let_in_and_counted_while_it_runs(void)
 {
     uint64_t state = start(unlimited);
@@ -224,6 +238,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(events_are_let_in_and_counted_while_it_runs);
+    RUN(the_end_of_a_call_is_let_in_after_a_limit);
     RUN(one_generation_has_nothing_to_do_with_the_next);
     RUN(without_heartbeats_events_are_discarded_until_the_next_one);
     RUN(a_heartbeat_that_comes_too_late_is_the_end);

@@ -41,7 +41,8 @@
 suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
-    Others = [module_info, busy, outer, factorial, count_down, ping, pong, boom, pass, many, called],
+    Others = [module_info, busy, outer, factorial, count_down, ping, pong, boom, pass, many,
+        called],
     [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, Others)].
 
 end_per_testcase(_, _) ->
