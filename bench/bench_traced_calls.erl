@@ -101,8 +101,8 @@ second(Counter) ->
         || I <- lists:seq(1, erlang:system_info(schedulers_online))]) end,
     Began = {Sum(), erlang:monotonic_time(nanosecond)},
     timer:sleep(1000),
-    {Calls, Ns} = {Sum() - element(1, Began), erlang:monotonic_time(nanosecond) - element(2, Began)},
-    round(Calls * 1.0e9 / Ns).
+    {Calls, Since} = Began,
+    round((Sum() - Calls) * 1.0e9 / (erlang:monotonic_time(nanosecond) - Since)).
 
 work(Counter, I) ->
     _ = calls(1000),
