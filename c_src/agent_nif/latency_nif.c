@@ -211,6 +211,7 @@ static ERL_NIF_TERM make_lost(ErlNifEnv *env, const struct fp_latency *measured)
     fp_map_put_u64(env, &map, "calls_of_too_many_processes", lost.processes);
     fp_map_put_u64(env, &map, "calls_nested_too_deep", lost.nested);
     fp_map_put_u64(env, &map, "calls_of_too_many_threads", lost.threads);
+    fp_map_put_u64(env, &map, "calls_while_the_heartbeat_was_late", fp_tracer_counters().lost);
     return map;
 }
 

@@ -50,16 +50,6 @@ void fp_histogram_read(struct fp_histogram_copy *into, const struct fp_histogram
     keep_longest(into, now(&histogram->max_ns));
 }
 
-void fp_histogram_merge(struct fp_histogram_copy *into, const struct fp_histogram_copy *from)
-{
-    into->count += from->count;
-    into->over += from->over;
-    for (size_t i = 0; i < FP_HISTOGRAM_BUCKETS; i++)
-        into->bucket[i] += from->bucket[i];
-    into->sum_ns = fp_histogram_plus(into->sum_ns, from->sum_ns);
-    keep_longest(into, from->max_ns);
-}
-
 static int is_later(const struct fp_histogram_copy *copy, const struct fp_histogram_copy *before)
 {
     if (copy->over < before->over || copy->sum_ns < before->sum_ns)
@@ -98,38 +88,4 @@ int fp_histogram_since(struct fp_histogram_copy *interval, const struct fp_histo
     interval->sum_ns = copy->sum_ns - before->sum_ns;
     interval->max_ns = is_new_longest ? max_ns : longest_in(interval, max_ns);
     return 0;
-}
-
-/* The least whole number that is not below q * count, from 1 to count. */
-static uint64_t rank_of(uint64_t count, double q)
-{
-    double exact = q * (double)count;
-    uint64_t rank;
-
-    if (exact >= (double)count)
-        return count;
-    rank = exact > 0 ? (uint64_t)exact : 0;
-    if ((double)rank < exact)
-        rank++;
-    return rank == 0 ? 1 : rank;
-}
-
-uint64_t fp_histogram_quantile(const struct fp_histogram_copy *copy, double q)
-{
-    uint64_t rank, seen = 0;
-
-    if (copy->count == 0)
-        return 0;
-    rank = rank_of(copy->count, q);
-    if (rank == copy->count)
-        return copy->max_ns;
-    for (size_t i = 0; i < FP_HISTOGRAM_BUCKETS; i++) {
-        seen += copy->bucket[i];
-        if (seen >= rank) {
-            uint64_t low = fp_histogram_low_ns(i);
-            uint64_t middle = low + (fp_histogram_end_ns(i) - low) / 2;
-            return middle < copy->max_ns ? middle : copy->max_ns;
-        }
-    }
-    return copy->max_ns;
 }

@@ -77,15 +77,9 @@ static inline void fp_histogram_add(struct fp_histogram *histogram, uint64_t ns)
  * become one copy. `into` starts as all zero. */
 void fp_histogram_read(struct fp_histogram_copy *into, const struct fp_histogram *histogram);
 
-void fp_histogram_merge(struct fp_histogram_copy *into, const struct fp_histogram_copy *from);
-
 /* *interval = what came to the same histograms between two copies; it may be one of them. The
  * longest of the interval is exact if it is the longest of all; otherwise it is the end of the
  * highest bucket in use, at most 1.6 % too long (with `over`: the longest of all). 0, or FP_EINVAL
  * if `before` has more somewhere: *interval is unchanged then. */
 int fp_histogram_since(struct fp_histogram_copy *interval, const struct fp_histogram_copy *copy,
                        const struct fp_histogram_copy *before);
-
-/* The duration of rank ceil(q * count), 0 <= q <= 1: the middle of its bucket, but not above the
- * longest; the longest itself for a rank in `over`, and for the last rank. 0 without durations. */
-uint64_t fp_histogram_quantile(const struct fp_histogram_copy *copy, double q);

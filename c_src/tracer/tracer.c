@@ -172,6 +172,9 @@ static struct fp_tracer_line *enter(uint64_t generation, int (*may_enter)(void))
         }
         return line;
     }
+    /* The heartbeat is late, which is no end yet. */
+    if (fp_tracer_is_on(generation << FP_TRACER_INDEX_BITS))
+        fp_tracer_count_lost(line);
     atomic_store_explicit(&line->inside, 0, memory_order_release);
     return NULL;
 }

@@ -65,7 +65,7 @@ struct fp_tracer_line {
 struct fp_tracer_counters {
     uint64_t events;    /* that were worked on */
     uint64_t discarded; /* that the tracing left out */
-    uint64_t lost;      /* that it wanted, and had no room for */
+    uint64_t lost;      /* that it wanted: there was no room, or the heartbeat was late */
 };
 
 enum fp_tracer_cost {

@@ -335,15 +335,18 @@ options(export) ->
 options(report) ->
     [{output, {"FILE", file}, "where to (the first file's name with .html)"}];
 options(view) ->
-    [
-        {port, {"PORT", {whole, 0, 65535}}, "to listen on; 0: any free one (0)"},
-        {node, {"NODE", nodes}, "whose calls the page measures on request"}
-    ] ++ lists:keydelete(port, 1, connection_options());
+    view_options() ++ lists:keydelete(port, 1, connection_options());
 options(start) ->
     [{output, {"DIR", file}, "the folder of the files, in the node's file system"}] ++
         session_options() ++ node_options() ++ json();
 options(_) ->
     node_options() ++ json().
+
+view_options() ->
+    [
+        {port, {"PORT", {whole, 0, 65535}}, "to listen on; 0: any free one (0)"},
+        {node, {"NODE", nodes}, "whose calls the page measures on request"}
+    ].
 
 waits_options() ->
     [

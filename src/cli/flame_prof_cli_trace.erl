@@ -72,5 +72,6 @@ options(Parsed) ->
             ++ [{max_events, N} || #{events := N} <- [Parsed]]
             ++ [{max_cpu_percent, N} || #{cpu := N} <- [Parsed]]
             ++ [{max_seconds, max(1, Ms div 1000)} || #{for := Ms} <- [Parsed]]
-            ++ [{processes, [unicode:characters_to_binary(Name) || Name <- string:lexemes(Names, ",")]}
-                || #{process := Names} <- [Parsed]])).
+            ++ [{processes, processes(Names)} || #{process := Names} <- [Parsed]])).
+
+processes(Names) -> [unicode:characters_to_binary(Name) || Name <- string:lexemes(Names, ",")].

@@ -16,9 +16,9 @@
 %% == Patterns ==
 %% A pattern is a text, or a list has several: `"Module"', `"Module:Function"',
 %% `"Module:Function/2"', `"Module:Function(Arguments)"', the latter with `when' and guards; then
-%% `->' and actions: `return' (and exceptions), `stack' (OTP 27). `"send"', `"send(Message)"',
-%% `"send(To, Message)"', `"receive"', `"receive(Message)"', `"receive(From, Message)"', with guards,
-%% too. `"spawn"', `"exit"', `"link"', `"register"', and `"procs"' for these four. Without quotes
+%% `->' and actions: `return' (and exceptions), `stack' (OTP 27). `"send(To, Message)"' and
+%% `"receive(From, Message)"' with guards or without arguments, `"spawn"', `"exit"', `"link"',
+%% `"register"', and `"procs"' for these four. Without quotes
 %% {@link flame_prof_trace_spec:pattern()}.
 %%
 %% == What it costs, and what bounds it ==
@@ -101,7 +101,7 @@
     %% Of the library's clock to Unix time.
     offset = none :: none | integer(),
     shown = 0 :: non_neg_integer(),
-    names = #{} :: #{pid() => atom() | mfa() | unknown},
+    names = #{} :: flame_prof_trace_events:names(),
     followed = #{} :: #{term() => true},
     told = 0 :: non_neg_integer(),
     told_at = 0 :: integer(),
@@ -122,7 +122,6 @@
 -define(LAST_MS, 200).
 -define(TOLD_MS, 1000).
 -define(KEPT_MS, 10000).
--define(NAMES_MS, 100).
 %% Text that a caller of next/1 has not fetched.
 -define(TEXT_BYTES, 1048576).
 -define(RINGS_BYTES, 16777216).
@@ -199,7 +198,8 @@ bounds() ->
 rows() ->
     bounds() ++ [
         #{key => processes, default => every,
-            type => {either, [{every, every}], {own, fun processes/1, flame_prof_target:accepts()}}},
+            type => {either, [{every, every}],
+                {own, fun processes/1, flame_prof_target:accepts()}}},
         #{key => first, default => none, type => {own, fun(First) -> {ok, First} end, "a pattern"}},
         #{key => follow, default => none, type => {one_of, [none, spawn, send, spawn_and_send]}},
         #{key => to, default => shell,
@@ -460,13 +460,14 @@ clocked(_Now, Trace) ->
 shown(Backwards, #trace{shown = Shown} = Trace0) ->
     Events = lists:reverse(Backwards),
     Trace = Trace0#trace{shown = Shown + length(Events)},
-    write(Events, named(Events, followed(Events, Trace))).
+    Names = flame_prof_trace_events:names(Events, Trace#trace.names),
+    write(Events, followed(Events, Trace#trace{names = Names})).
 
 write([], Trace) ->
     {ok, Trace};
 write(Raw, #trace{offset = Offset, names = Names, output = Output} = Trace) ->
     #{format := Format, follow := _} = Trace#trace.options,
-    Events = [event(Event, Offset, Names) || Event <- Raw],
+    Events = [flame_prof_trace_events:event(Event, Offset, Names) || Event <- Raw],
     try
         case Output of
             {call, Fun} ->
@@ -536,11 +537,12 @@ ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
         end,
     Ns = erlang:monotonic_time(nanosecond) - Since,
     Summary = maps:merge(Stopped, Counters#{ended => Why, seconds => Ns / 1.0e9}),
+    Text = flame_prof_trace_format:summary(Summary, maps:get(rate, Trace1#trace.options)),
     Trace2 =
         case Why of
             {output, _} -> Trace1;
             {down, _} -> Trace1;
-            _ -> element(2, put_last(last_line(Summary, Trace1#trace.options), Trace1))
+            _ -> element(2, put_last(Text, Trace1))
         end,
     _ = [gen_server:reply(From, {ok, Summary}) || From <- Trace2#trace.waiting],
     _ = erlang:send_after(?KEPT_MS, self(), forget),
@@ -577,97 +579,6 @@ put_last(Line, Trace) ->
     case put_text(Line, Trace) of
         {ok, Written} -> {ok, Written};
         {error, _, Failed} -> {error, Failed}
-    end.
-
-last_line(#{ended := Ended, seconds := Seconds} = Summary, #{rate := Rate}) ->
-    #{written := Written, dropped := Dropped, lost := Lost, left_alone := Alone} = Summary,
-    io_lib:format("% ~ts event~ts in ~.1f s, ~ts dropped (rate ~b a second), ~ts lost~ts; "
-        "ended: ~ts~n", [flame_prof_text:grouped(Written), flame_prof_text:plural(Written),
-        Seconds, flame_prof_text:grouped(Dropped), Rate, flame_prof_text:grouped(Lost),
-        [io_lib:format(", ~b processes have another tracer", [Alone]) || Alone > 0],
-        ended_text(Ended)]).
-
-ended_text({limit, Limit}) -> atom_to_list(Limit);
-ended_text(asked) -> "asked";
-ended_text({_, What}) -> io_lib:format("~tp", [What]).
-
-%%% --------------------------------------------------------------------- events --
-
-event({Time, Tag, Pid, Message, Extra, Result}, Offset, Names) ->
-    Event = what(Tag, Message, Extra),
-    result(Tag, Result, Event#{
-        time => Time + Offset, process => Pid, name => maps:get(Pid, Names, unknown)}).
-
-what(call, {M, F, Args}, _) -> #{event => call, mfa => mfa(M, F, Args), args => Args};
-what(call, {'...', tuple, 3, [M, F]}, _) ->
-    #{event => call, mfa => {M, F, '...'}, args => '...'};
-what(return_from, MFA, [Value]) -> #{event => return, mfa => MFA, value => Value};
-what(exception_from, MFA, [{Class, Reason}]) ->
-    #{event => exception, mfa => MFA, class => Class, reason => Reason};
-what(send, Message, [To]) -> #{event => send, message => Message, to => To};
-what(send_to_non_existing_process, Message, [To]) ->
-    #{event => send, message => Message, to => To, exists => false};
-what('receive', Message, _) -> #{event => 'receive', message => Message};
-what(Tag, Pid, [{M, F, Args}]) when Tag =:= spawn; Tag =:= spawned ->
-    #{event => Tag, other => Pid, mfa => mfa(M, F, Args), args => Args};
-what(exit, Reason, _) -> #{event => exit, reason => Reason};
-what(Tag, Name, _) when Tag =:= register; Tag =:= unregister ->
-    #{event => Tag, registered_name => Name};
-what(Tag, Other, _) -> #{event => Tag, other => Other}.
-
-%% Of arguments that are cut the number is not known.
-mfa(M, F, Args) ->
-    try {M, F, length(Args)}
-    catch
-        error:badarg -> {M, F, '...'}
-    end.
-
-result(call, [{flame_prof_trace, Caller, Stack}], Event) ->
-    Event#{caller => Caller, stack => Stack};
-result('receive', [From], Event) -> Event#{from => From};
-result(_, [], Event) -> Event;
-result(_, [Result], Event) -> Event#{result => Result}.
-
-%% Asked for by another process: one that hangs does not answer.
-named(Events, #trace{names = Names} = Trace) ->
-    case lists:usort([element(3, E) || E <- Events, not is_map_key(element(3, E), Names)]) of
-        [] ->
-            Trace;
-        New ->
-            Own = self(),
-            {Asking, Monitor} = spawn_monitor(fun() ->
-                _ = [Own ! {self(), Pid, name(Pid)} || Pid <- New]
-            end),
-            Until = erlang:monotonic_time(millisecond) + ?NAMES_MS,
-            Unknown = maps:from_list([{Pid, unknown} || Pid <- New]),
-            Trace#trace{names = names(Asking, Monitor, Until, maps:merge(Names, Unknown))}
-    end.
-
-names(Asking, Monitor, Until, Names) ->
-    receive
-        {Asking, Pid, Name} -> names(Asking, Monitor, Until, Names#{Pid := Name});
-        {'DOWN', Monitor, process, Asking, _} -> Names
-    after max(0, Until - erlang:monotonic_time(millisecond)) ->
-        true = demonitor(Monitor, [flush]),
-        true = exit(Asking, kill),
-        Names
-    end.
-
-name(Pid) ->
-    case process_info(Pid, [registered_name, initial_call]) of
-        [{registered_name, Name}, _] when is_atom(Name) -> Name;
-        [_, {initial_call, {proc_lib, _, _}}] -> started(Pid);
-        [_, {initial_call, MFA}] -> MFA;
-        undefined -> unknown
-    end.
-
-%% Without the rest of the dictionary, from OTP 26 on.
-started(Pid) ->
-    try process_info(Pid, {dictionary, '$initial_call'}) of
-        {_, {_, _, _} = MFA} -> MFA;
-        _ -> unknown
-    catch
-        error:badarg -> unknown
     end.
 
 %% `follow': the receivers of messages that are shown.

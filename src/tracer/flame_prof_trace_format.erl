@@ -14,7 +14,7 @@
 %% `{a,{...},[1|...]}'; of a binary the size is told: `<<"abc"... 4096 bytes>>'.
 -module(flame_prof_trace_format).
 
--export([format/1, term/1]).
+-export([format/1, summary/2, term/1]).
 
 -export_type([event/0]).
 
@@ -39,10 +39,10 @@
     registered_name => atom(),
     result => term()
 }.
-%% `time' is Unix time in nanoseconds. `args': of a call and of a spawn. `value' of a return, `class'
-%% and `reason' of an exception, and of an exit `reason'. `other': the child, the parent, or the
-%% process of a link. `exists' is `false' for a message to a process that has exited. `result': of a
-%% match specification that was given. What limits left out of a term is told by `'...'':
+%% `time' is Unix time in nanoseconds. `args': of a call and of a spawn. `value' of a return,
+%% `class' and `reason' of an exception, and of an exit `reason'. `other': the child, the parent, or
+%% the process of a link. `exists' is `false' for a message to a process that has exited. `result':
+%% of a match specification that was given. What limits left out of a term is told by `'...'':
 %% {@link flame_prof_trace}.
 
 -callback format(event()) -> unicode:chardata().
@@ -166,3 +166,17 @@ more(Here, Size) when length(Here) < Size ->
     Comma = [$, || Here =/= []],
     [Comma, "... ", integer_to_list(Size - length(Here)), " more"];
 more(_Here, _Size) -> "".
+
+%% @doc The last line of a trace, whose limit was so many events a second.
+-spec summary(flame_prof_trace:summary(), pos_integer()) -> unicode:chardata().
+summary(#{ended := Ended, seconds := Seconds} = Summary, Rate) ->
+    #{written := Written, dropped := Dropped, lost := Lost, left_alone := Alone} = Summary,
+    io_lib:format("% ~ts event~ts in ~.1f s, ~ts dropped (rate ~b a second), ~ts lost~ts; "
+        "ended: ~ts~n", [flame_prof_text:grouped(Written), flame_prof_text:plural(Written),
+        Seconds, flame_prof_text:grouped(Dropped), Rate, flame_prof_text:grouped(Lost),
+        [io_lib:format(", ~b processes have another tracer", [Alone]) || Alone > 0],
+        ended_text(Ended)]).
+
+ended_text({limit, Limit}) -> atom_to_list(Limit);
+ended_text(asked) -> "asked";
+ended_text({_, What}) -> io_lib:format("~tp", [What]).

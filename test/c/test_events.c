@@ -1,5 +1,5 @@
-/* test_events.c - what a readable trace admits: the rate, the burst, the number; what it counts; and
- * that threads and the reader do not disturb each other (for TSan, too). */
+/* test_events.c - what a readable trace admits: the rate, the burst, the number; what it counts;
+ * and that threads and the reader do not disturb each other (for TSan, too). */
 #include <pthread.h>
 #include <stdatomic.h>
 

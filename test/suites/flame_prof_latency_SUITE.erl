@@ -139,7 +139,9 @@ quantiles_are_those_of_the_truth(_) ->
     Lengths = [100000 + 3000 * N || N <- lists:seq(1, 300)],
     True = lists:sort([?M:busy(Ns) || Ns <- Lengths]),
     Answer = stopped(M),
-    ?assertMatch(#{calls := 300, exceptions := 0, open := 0, sampled_of := 1}, Answer),
+    ?assertMatch(#{exceptions := 0, open := 0, sampled_of := 1}, Answer),
+    #{calls := Calls, lost := #{calls_while_the_heartbeat_was_late := Late}} = Answer,
+    ?assertEqual(300, Calls + Late),
     %% The outer clock may be read late where the scheduler loses its CPU: not in the middle.
     [
         begin
@@ -149,9 +151,9 @@ quantiles_are_those_of_the_truth(_) ->
         end
      || {Key, Q} <- [{p50_ns, 0.5}, {p90_ns, 0.9}, {p99_ns, 0.99}]
     ],
-    ?assert(maps:get(max_ns, Answer) >= lists:last(True)),
-    ?assert(maps:get(total_ns, Answer) >= lists:sum(True)),
-    ?assertEqual(300, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
+    ?assert(Late > 0 orelse maps:get(max_ns, Answer) >= lists:last(True)),
+    ?assert(Late > 0 orelse maps:get(total_ns, Answer) >= lists:sum(True)),
+    ?assertEqual(Calls, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
 
 calls_of_several_processes_add_up(_) ->
     M = started({?M, pass, 1}),
