@@ -93,7 +93,7 @@ survived() ->
     {ok, #{ended := Ended, ms := Ms}} = flame_prof_latency:stop(M),
     After = second(Counter),
     _ = [begin unlink(Pid), exit(Pid, kill) end || Pid <- Pids],
-    ok = io:format("hot: ~b calls a second; work in the second of it ~.3f, after ~.3f (~p, ~b ms)~n",
+    ok = io:format("hot: ~b calls a second; work in that second ~.3f, after ~.3f (~p, ~b ms)~n",
         [Before, With / Before, After / Before, Ended, Ms]).
 
 second(Counter) ->

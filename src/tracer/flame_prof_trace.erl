@@ -27,8 +27,8 @@
 %% limits of all tracings hold: `max_cpu_percent', `max_seconds'; it ends, too, when the process
 %% that asked for it ends.
 %%
-%% A traced function with `return' keeps a frame on the stack until it returns, so that a loop by
-%% tail calls grows its stack: by one frame for each call that is shown, no more.
+%% A function with `return' keeps a frame on the stack until it returns: a loop by tail calls grows
+%% its stack, by one frame for each call that is shown.
 %%
 %% == What is left out ==
 %% `'...'' stands for it; a list that is cut ends with it. A tuple, map or binary that is cut is
@@ -57,21 +57,19 @@
         depth => non_neg_integer(),
         bytes => pos_integer(),
         items => pos_integer(),
-        to => shell | {file, file:name_all()}
-            | fun((flame_prof_trace_format:event()) -> term()),
+        to => shell | {file, file:name_all()} | fun((flame_prof_trace_format:event()) -> term()),
         format => module()
     }.
 %% <ul>
 %% <li>`processes': those that are traced, by pid or name (`every': also new ones)</li>
-%% <li>`first': a pattern of a call or a send. Only a process that did this is traced, from then
-%%     on: one connection, one user (none)</li>
+%% <li>`first': of a call or a send: only processes that did this, from then on (none)</li>
 %% <li>`follow': trace also what a traced process spawns, sends to, or both (`none')</li>
 %% <li>`rate', `burst': events a second in the long run, and at once (100, 100)</li>
 %% <li>`max_events', `max_seconds', `max_cpu_percent': it ends then (1000, 60, 5)</li>
 %% <li>`depth', `bytes', `items': of each term: nesting, size of its copy, elements of a list,
 %%     tuple or map (8, 1024, 100)</li>
-%% <li>`to': where it is written (`shell'). A file is created, for its owner only. A fun is
-%%     called with each event, in a process of the trace</li>
+%% <li>`to': where it is written (`shell'). A file is new, for its owner only. A process of the
+%%     trace calls a fun with each event</li>
 %% <li>`format': a module with `format/1', see {@link flame_prof_trace_format}</li>
 %% </ul>
 
@@ -252,6 +250,7 @@ exists({M, F, A} = MFA) ->
             missing(MFA, "there is no such module")
     end.
 
+-spec missing({module(), atom(), arity() | '_'}, string()) -> no_return().
 missing({M, F, A}, Why) ->
     Pattern = [io_lib:format("~tw:~tw", [M, F]) | [io_lib:format("/~b", [A]) || A =/= '_']],
     throw({error, {trace_pattern, #{
@@ -481,9 +480,10 @@ write(Raw, #trace{offset = Offset, names = Names, output = Output} = Trace) ->
     end.
 
 put_text(Text, #trace{output = {shell, GroupLeader}} = Trace) ->
-    case io:put_chars(GroupLeader, Text) of
-        ok -> {ok, Trace};
-        {error, Reason} -> {error, Reason, Trace}
+    try io:put_chars(GroupLeader, Text) of
+        ok -> {ok, Trace}
+    catch
+        error:Reason -> {error, Reason, Trace}
     end;
 put_text(Text, #trace{output = {file, _, File}} = Trace) ->
     case file:write(File, unicode:characters_to_binary(Text)) of

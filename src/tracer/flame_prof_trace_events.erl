@@ -85,10 +85,11 @@ name(Pid) ->
         undefined -> unknown
     end.
 
-%% Without the rest of the dictionary, from OTP 26 on.
+%% Without the rest of the dictionary, from OTP 26.2 on, which the types of OTP 25 do not know.
+-dialyzer({nowarn_function, started/1}).
 started(Pid) ->
-    try process_info(Pid, {dictionary, '$initial_call'}) of
-        {_, {_, _, _} = MFA} -> MFA;
+    try erlang:process_info(Pid, [{dictionary, '$initial_call'}]) of
+        [{_, {_, _, _} = MFA}] -> MFA;
         _ -> unknown
     catch
         error:badarg -> unknown

@@ -120,6 +120,7 @@ pattern(Pattern) ->
     refuse(Pattern, none, "it is no pattern: those are texts as \"lists:seq/2 -> return\", "
         "{Module, Function, Arity}, send, 'receive', spawn, exit, link, register, procs", []).
 
+-spec refuse(term(), none | pos_integer(), string(), [term()]) -> no_return().
 refuse(Pattern, Column, Format, Args) ->
     throw({refused, Pattern, Column, io_lib:format(Format, Args)}).
 
@@ -343,6 +344,7 @@ args(Text, Tokens, End) ->
     end.
 
 %% The parser says that a full stop is in its way: where the text ends.
+-spec syntax(string(), pos_integer(), pos_integer(), unicode:chardata()) -> no_return().
 syntax(Text, Column, End, _Why) when Column >= End -> refuse(Text, End, "it ends too early", []);
 syntax(Text, Column, _End, Why) -> refuse(Text, Column, "~ts", [Why]).
 

@@ -33,7 +33,8 @@
         %% `meta' among the flags: all processes, and the tracer has the state tracer + the
         %% number of the pattern, from 1. No other patterns are numbered.
         patterns := [{mfa() | {atom(), atom(), '_'} | {atom(), '_', '_'}, term(), [atom()]}],
-        message_patterns := [{send | 'receive', term()}]
+        message_patterns := [{send | 'receive', term()}],
+        atom() => term()
     }.
 
 %% What is on, or may be. Any process that has it can switch it off.
@@ -84,11 +85,11 @@ number(Patterns) ->
 has_sessions() ->
     {module, trace} =:= code:ensure_loaded(trace).
 
+-spec refuse(string(), [term()]) -> no_return().
 refuse(Format, Args) ->
     throw({refused, unicode:characters_to_binary(io_lib:format(Format, Args))}).
 
-shown({M, F, A}) when is_integer(A) -> io_lib:format("~ts:~ts/~b", [M, F, A]);
-shown({M, F, _}) -> io_lib:format("~ts:~ts", [M, F]).
+shown({M, F, A}) -> io_lib:format("~ts:~ts/~b", [M, F, A]).
 
 %% With sessions.
 
@@ -323,7 +324,7 @@ clear_processes(#{tracer := Tracer}) ->
         fun(Which) -> clear_process(Which, Tracer) end, [new_processes | processes()]).
 
 %% The types of OTP 25 do not know that a tracer may be a module.
--dialyzer({nowarn_function, [clear_process/2, turn_off/1]}).
+-dialyzer({nowarn_function, [clear_process/2, turn_off/1, is_taken/1, is_own/1]}).
 
 %% Between the two calls no other tracer can have replaced this one.
 clear_process(Which, Tracer) ->
