@@ -6,6 +6,7 @@
 #   bars       a sample's cost beside its bars and a yardstick of the same run
 #   cost       CPU time of a process-sample: nodes, numbers, depths, rates
 #   selection  choosing 100 of 1,000 to 1,000,000 processes
+#   waits      words of samples; looks at 100,000 processes and a million messages
 #   files      bytes a sample; rate and jitter on saturated schedulers
 #   capture    what asking for running stacks takes from a program
 #   accuracy   shares against known truth, with other samplers; against perf
@@ -52,7 +53,7 @@ read_files() {
 
 part() {
     case $1 in
-    bars | cost | files | capture) vm "$1" ;;
+    bars | cost | files | capture | waits) vm "$1" ;;
     selection)
         vm selection
         vm selection +P 2000000
@@ -79,7 +80,7 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- bars cost selection files capture accuracy timing read overhead
+    set -- bars cost selection waits files capture accuracy timing read overhead
 fi
 for name in "$@"; do
     part "$name"
