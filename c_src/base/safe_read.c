@@ -215,18 +215,22 @@ int fp_safe_read(const struct fp_memory *memory, uint64_t address, void *into, s
 /* The processor finds the rest of a long piece itself. */
 #define PREFETCHED 1024u
 
+void fp_safe_read_soon(uint64_t address, size_t size)
+{
+    if (size > PREFETCHED)
+        size = PREFETCHED;
+    for (size_t at = 0; at < size + LINES_BEHIND * LINE; at += LINE)
+        __builtin_prefetch((const void *)(uintptr_t)(address + at));
+}
+
 /* The sum of the sizes. */
 static size_t name_remote(struct iovec *remote, const struct fp_safe_read_span *spans, size_t n)
 {
     size_t total = 0;
 
     for (size_t i = 0; i < n; i++) {
-        uint64_t from = spans[i].address;
-        size_t size = spans[i].size < PREFETCHED ? spans[i].size : PREFETCHED;
-
-        for (size_t at = 0; at < size + LINES_BEHIND * LINE; at += LINE)
-            __builtin_prefetch((const void *)(uintptr_t)(from + at));
-        remote[i] = (struct iovec){(void *)(uintptr_t)from, spans[i].size};
+        fp_safe_read_soon(spans[i].address, spans[i].size);
+        remote[i] = (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
         total += spans[i].size;
     }
     return total;

@@ -70,6 +70,10 @@ size_t fp_safe_read_batch(const struct fp_memory *memory, struct fp_safe_read_sp
  * caller may change, until the next fp_safe_read_view. */
 size_t fp_safe_read_view(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n);
 
+/* These bytes will be read soon: the processor may begin to load them while it does something else.
+ * Reads nothing, and no address is a bad one. */
+void fp_safe_read_soon(uint64_t address, size_t size);
+
 /* By /proc/self/mem only. */
 /* For tests. */
 int fp_safe_read_open_mem(struct fp_memory *memory);

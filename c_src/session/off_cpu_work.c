@@ -129,6 +129,9 @@ void fp_off_cpu_work_plan(const struct fp_sampler *s, struct target_copy *copy,
     heap->tail_at = top.tail_at;
     heap->tail_words = top.tail_words;
     heap->root_words = heap->before.monitors == 0 ? 0 : FP_TOP_ROOT_WORDS;
+    fp_safe_read_soon(heap->tail_at, 8 * (size_t)heap->tail_words);
+    if (heap->root_words > 0)
+        fp_safe_read_soon(heap->before.monitors, 8 * (size_t)heap->root_words);
 }
 
 uint32_t fp_off_cpu_work_spans(struct target_copy *copy, uint64_t *room,

@@ -83,6 +83,7 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     else {
         copy->slot = slot;
         fp_stack_copy_plan(&copy->stack, target->address, &now);
+        fp_safe_read_soon(copy->stack.before.stop, 8 * (size_t)copy->stack.leaf_words);
         fp_off_cpu_work_plan(s, copy, bytes);
         return 1;
     }

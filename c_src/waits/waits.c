@@ -31,6 +31,7 @@ struct look {
     uint32_t slot[CHUNK];
     struct fp_safe_read_span span[FP_SAFE_READ_BATCH_MAX];
     uint8_t is_valid[FP_SITES_MAX];
+    uint32_t next, next_n; /* addresses whose structures are read after those of this batch */
     uint32_t candidates;
     struct candidate candidate[BATCH];
     /* Waits that memory was read for since the structures' second reading; their candidates. */
@@ -70,33 +71,11 @@ static int is_same(const struct look *look, const struct candidate *c,
     return fp_moment_is_same(&c->before, &after);
 }
 
-/* What of the process is copied: the fields of `top` that say so. */
-static void plan_top(struct candidate *c)
-{
-    const struct fp_moment *before = &c->before;
-    struct fp_top *top = &c->top;
-    uint64_t words = (before->hend - before->stop) / 8;
-    struct fp_top_plan plan;
-
-    top->i = before->i;
-    top->monitors = before->monitors;
-    top->words = top->root_words = top->tail_words = 0;
-    plan = fp_top_plan(top);
-    top->is_cut = !plan.has_words || words > FP_TOP_WORDS;
-    if (plan.has_words)
-        top->words = words > FP_TOP_WORDS ? FP_TOP_WORDS : (uint32_t)words;
-    if (plan.has_heap)
-        fp_top_set_tail(top, before->heap, before->htop <= before->stop ? before->htop : 0);
-    if (plan.has_heap && top->monitors != 0)
-        top->root_words = FP_TOP_ROOT_WORDS;
-}
-
 static uint32_t plan_spans(struct look *look, uint32_t i, struct fp_safe_read_span *span)
 {
     struct candidate *c = &look->candidate[i];
     uint32_t n = 0;
 
-    plan_top(c);
     if (c->top.words > 0)
         span[n++] = (struct fp_safe_read_span){c->before.stop, c->word, 8 * c->top.words, 0};
     if (c->top.root_words > 0)
@@ -182,6 +161,8 @@ static void find_edges(struct look *look)
         const struct candidate *c = &look->candidate[look->kept[i]];
         struct fp_wait *wait = &look->late_wait[look->late];
 
+        if (i < look->next_n)
+            fp_safe_read_soon(look->address[look->next + i], look->moment_bytes);
         fp_top_edge(&c->top, &look->walk, wait);
         wait->pid = c->before.id;
         /* Messages that have its own pid in them may be anybody's. */
@@ -236,6 +217,32 @@ static const struct fp_site *site_of(const struct look *look, uint64_t i)
     return at >= 0 && look->is_valid[at] ? fp_sites_at(look->options->sites, (uint32_t)at) : NULL;
 }
 
+/* What of the process is copied: the fields of `top` that say so. */
+static void plan_top(struct candidate *c)
+{
+    const struct fp_moment *before = &c->before;
+    struct fp_top *top = &c->top;
+    uint64_t words = (before->hend - before->stop) / 8;
+    struct fp_top_plan plan;
+
+    top->i = before->i;
+    top->monitors = before->monitors;
+    top->words = top->root_words = top->tail_words = 0;
+    plan = fp_top_plan(top);
+    top->is_cut = !plan.has_words || words > FP_TOP_WORDS;
+    if (plan.has_words)
+        top->words = words > FP_TOP_WORDS ? FP_TOP_WORDS : (uint32_t)words;
+    if (plan.has_heap)
+        fp_top_set_tail(top, before->heap, before->htop <= before->stop ? before->htop : 0);
+    if (plan.has_heap && top->monitors != 0)
+        top->root_words = FP_TOP_ROOT_WORDS;
+    fp_safe_read_soon(before->stop, 8 * (size_t)top->words);
+    if (top->root_words > 0)
+        fp_safe_read_soon(top->monitors, 8 * (size_t)top->root_words);
+    if (top->tail_words > 0)
+        fp_safe_read_soon(top->tail_at, 8 * (size_t)top->tail_words);
+}
+
 static void add_process(struct look *look, uint64_t address, uint32_t slot,
                         const struct fp_moment *now)
 {
@@ -262,6 +269,7 @@ static void add_process(struct look *look, uint64_t address, uint32_t slot,
     c->address = address;
     c->before = *now;
     c->top.site = site;
+    plan_top(c);
 }
 
 static void read_structures(struct look *look, uint32_t from, uint32_t n)
@@ -296,6 +304,8 @@ static int read_chunk(struct look *look, uint32_t slot, uint32_t n)
     for (uint32_t from = 0; from < used; from += some) {
         uint32_t left = used - from;
 
+        look->next = from;
+        look->next_n = left;
         if (look->candidates == BATCH)
             finish_batch(look);
         some = BATCH - look->candidates;
@@ -334,6 +344,7 @@ int fp_waits_look(const struct fp_waits_options *options, struct fp_waits_counts
         n = slots - slot < CHUNK ? slots - slot : CHUNK;
         err = read_chunk(look, slot, n);
     }
+    look->next_n = 0;
     finish_batch(look);
     if (err == 0)
         err = sites_stayed(look);
