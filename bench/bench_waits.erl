@@ -31,8 +31,8 @@ run(Seconds) ->
 
 %% ------------------------------------------------------------------- words --
 
-%% Where servers compute, samples with and without words differ by more from window to window than by
-%% their words: only the other load is held against the bar.
+%% Where servers compute, a sample's cost varies by more from window to window than by its words:
+%% only the other load is held against the bar.
 words(Name, Request, Seconds, Bar) ->
     Callees = [server() || _ <- lists:seq(1, ?SERVERS)],
     Callers = [spawn_link(fun() -> call(S, Request) end) || S <- Callees],

@@ -12,7 +12,8 @@
 %%
 %% == Why it is safe in production ==
 %% The native engine reads the memory of the waiting processes, on a dirty scheduler; no process is
-%% interrupted or sent anything. A look at 100,000 processes takes some 60 ms of CPU. Where the
+%% interrupted or sent anything. A look at 100,000 processes takes 15 ms of CPU where all are idle
+%% servers, and 50 to 65 ms where all are blocked in calls. Where the
 %% native engine is refused, `process_info/2' is asked: {@link flame_prof_waits_portable} has its
 %% limits. Of messages only the atom that a request begins with is read, no values.
 %%
