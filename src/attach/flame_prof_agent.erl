@@ -12,6 +12,7 @@
 %% <ul>
 %% <li>the library's file is deleted as soon as it is mapped, and the folder of the
 %%     samples at the end;</li>
+%% <li>what is traced is switched off;</li>
 %% <li>the session ends as it does when its application is stopped;</li>
 %% <li>the schedulers drop their registration ({@link flame_prof_schedulers:retire/0}),
 %%     so that the library can be unmapped;</li>
@@ -425,6 +426,7 @@ sweep(Modules, Folder) ->
 
 %% An error is what had to stay.
 swept(Modules, Folder) ->
+    ok = end_tracing(lists:member(flame_prof_tracing, Modules)),
     ok = end_session(whereis(flame_prof_sup)),
     IsLoaded = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
     Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
@@ -432,6 +434,10 @@ swept(Modules, Folder) ->
     _ = Folder =/= none andalso file:del_dir_r(Folder),
     _ = [unload(Module) || Module <- Modules],
     Outcome.
+
+%% While its owner and guard have code to run: purging it kills both.
+end_tracing(true) -> flame_prof_tracing:stop_all();
+end_tracing(false) -> ok.
 
 %% A scheduler may be kept from answering, by a long NIF for example.
 retire(false, _Attempts) ->

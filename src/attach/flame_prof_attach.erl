@@ -61,6 +61,8 @@
     flame_prof_mailbox,
     flame_prof_waits_part,
     flame_prof_top_sampler,
+    flame_prof_latency,
+    flame_prof_mfa,
     flame_prof_trace,
     flame_prof_trace_format,
     flame_prof_waits

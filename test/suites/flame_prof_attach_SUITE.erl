@@ -28,6 +28,7 @@
     a_controller_that_is_cut_off_leaves_nothing/1,
     a_killed_cleanup_process_leaves_nothing/1,
     a_killed_agent_leaves_nothing/1,
+    who_measured_is_killed_and_nothing_is_traced/1,
     several_nodes_have_files_of_their_own/1,
     a_node_that_dies_costs_its_own_tail_only/1,
     a_folder_that_does_not_take_the_library_is_passed_over/1,
@@ -77,6 +78,7 @@ all() ->
         a_controller_that_is_cut_off_leaves_nothing,
         a_killed_cleanup_process_leaves_nothing,
         a_killed_agent_leaves_nothing,
+        who_measured_is_killed_and_nothing_is_traced,
         several_nodes_have_files_of_their_own,
         a_node_that_dies_costs_its_own_tail_only,
         a_folder_that_does_not_take_the_library_is_passed_over,
@@ -476,6 +478,43 @@ controllers(Port) ->
     Children = string:lexemes(os:cmd(io_lib:format("cat /proc/~b/task/~b/children", [Pid, Pid])),
         " \n"),
     [integer_to_list(Pid) | Children].
+
+%% The command, or the agent that has lent it the library.
+who_measured_is_killed_and_nothing_is_traced(_) ->
+    lists:foreach(
+        fun(Kill) ->
+            with_node(fun(#{name := Name} = Node, Before) ->
+                Port = start(["latency", Name, "lists:seq/2", "--for", "1h", "--cookie",
+                    command_line:cookie()]),
+                until(fun() -> is_traced(Node) end),
+                ok = Kill(Node, Port),
+                {_, _} = await(Port),
+                %% Processes that resolve names are OTP's; without code there is none of ours.
+                Resolver = [registered, processes, tables, descriptors],
+                leaves_nothing_of(maps:keys(Before) -- Resolver, Node, Before),
+                ?assertNot(is_traced(Node))
+            end)
+        end,
+        [
+            fun(_Node, Port) ->
+                _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
+                ok
+            end,
+            fun(#{node := Node}, _Port) ->
+                true = exit(call(Node, erlang, whereis, [flame_prof_agent]), kill),
+                ok
+            end
+        ]).
+
+is_traced(#{node := Node}) ->
+    Function = {lists, seq, 2},
+    case call(Node, erlang, system_info, [otp_release]) of
+        Old when Old =:= "25"; Old =:= "26" ->
+            call(Node, erlang, trace_info, [Function, all]) =/= {all, false};
+        _ ->
+            call(Node, trace, session_info, [Function]) =/= [] orelse
+                [S || {flame_prof, _} = S <- call(Node, trace, session_info, [all])] =/= []
+    end.
 
 %% Neither dead nor alive: the connection stays, the agent is not renewed.
 a_controller_that_is_cut_off_leaves_nothing(Config) ->
