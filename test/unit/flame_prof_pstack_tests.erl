@@ -176,10 +176,13 @@ gone() ->
     receive
         {'DOWN', Monitor, _, _, _} -> ok
     end,
-    {ok, [{{process, Pid}, gone}, {{process, pstack_nobody}, gone}] = Look} =
-        flame_prof_pstack:processes([Pid, pstack_nobody]),
+    Unknown = <<"pstack_no_atom_of_this_node_", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
+    {ok, [{{process, Pid}, gone}, {{process, pstack_nobody}, gone}, {{process, Unknown}, gone}]
+        = Look} = flame_prof_pstack:processes([Pid, pstack_nobody, Unknown]),
+    ?assertError(badarg, binary_to_existing_atom(Unknown)),
     ?assertEqual(
-        pid_to_list(Pid) ++ ": no such process\n\npstack_nobody: no such process\n",
+        pid_to_list(Pid) ++ ": no such process\n\npstack_nobody: no such process\n\n" ++
+            binary_to_list(Unknown) ++ ": no such process\n",
         unicode:characters_to_list(flame_prof_pstack:format(Look))
     ).
 
@@ -198,7 +201,7 @@ refused() ->
             Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
             ?assertNotEqual(nomatch, binary:match(Why, <<"registered name">>))
         end
-     || Bad <- ["init", 1, [self(), {a, b}], [self() | init], Remote, <<"init">>]
+     || Bad <- ["init", 1, [self(), {a, b}], [self() | init], Remote, <<>>]
     ].
 
 every_scheduler() ->
