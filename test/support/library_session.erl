@@ -39,6 +39,7 @@ options(Directory, Set) ->
         running_stacks => false,
         c_frames => false,
         messages => false,
+        otel => false,
         schedulers_online => 1
     }, Set).
 
