@@ -450,8 +450,9 @@ static void warn_of_file(struct fp_profile *profile)
     if (state->damaged > 0)
         warn(profile, 0, "the compressed file is damaged: text is missing");
     if (!fp_file_is_told_apart(profile))
-        warn(profile, 0, "its node and another one have equal numbers of their OS processes: "
-                         "processes of both are mixed up");
+        warn(profile, 0,
+             "its node and another one have equal numbers of their OS processes: "
+             "processes of both are mixed up");
 }
 
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes)

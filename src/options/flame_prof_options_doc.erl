@@ -26,6 +26,8 @@ markdown() ->
         "`flame_prof:format_error/1` converts the error to a sentence. A mistake in the\n"
         "environment is `bad_env` instead; flame_prof logs it when the application starts.\n\n",
         table(flame_prof_options:rows()),
+        "\nWith `messages` a session of the native engine spawns\n"
+        "[probes](safety.md#probes-of-waits) for less than a second.\n"
         "\n## `select`\n\n"
         "`{top, N}` and `{top, N, Ms}` rank processes by reductions. A map has these keys. A list\n"
         "has up to 8 maps; flame_prof samples each process that at least one map selects:\n\n",

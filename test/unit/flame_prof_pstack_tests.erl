@@ -176,7 +176,7 @@ gone() ->
     receive
         {'DOWN', Monitor, _, _, _} -> ok
     end,
-    Unknown = <<"pstack_no_atom_of_this_node_", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
+    Unknown = <<"pstack_no_atom_of_this_", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
     {ok, [{{process, Pid}, gone}, {{process, pstack_nobody}, gone}, {{process, Unknown}, gone}]
         = Look} = flame_prof_pstack:processes([Pid, pstack_nobody, Unknown]),
     ?assertError(badarg, binary_to_existing_atom(Unknown)),
