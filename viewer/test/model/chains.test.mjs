@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { sessionOf } from '../../src/app/session.js';
 import { chained } from '../../src/model/chains.js';
 import { groupSamples } from '../../src/model/groups.js';
 import { measureOf } from '../../src/model/measures.js';
@@ -102,4 +103,12 @@ async function withNodes(profile) {
 test('samples that do not tell have no chains', async () => {
   assert.deepEqual(await chainsOf(await buildProfile({ processes: processes(1),
     samples: [waiting(0)] })), []);
+});
+
+test('the header names the nodes of all files', async () => {
+  const nodeOf = async (files) => sessionOf(await buildProfile({ processes: processes(1), files,
+    samples: [waiting(0)], own: [{ us: 2000, values: {} }],
+    ownWords: 'name=flame_prof node=b@h engine=native' })).node;
+  assert.equal(await nodeOf([{ node: 'a@h' }, { node: 'b@h' }, { node: 'a@h' }]), 'a@h, b@h');
+  assert.equal(await nodeOf([{}]), 'b@h');
 });
