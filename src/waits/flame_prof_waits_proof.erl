@@ -21,7 +21,7 @@
 -define(NEEDED_MOST, 1000).
 -define(OLDEST, 100).
 -define(QUEUE_MS, 100).
--define(ALL_MS, 1000).
+-define(ALL_MS, 3000).
 
 %% @doc Each wait is of a kind that its target ends, was there in the look before, too, and is
 %% proven. Pure, as are the next two.
