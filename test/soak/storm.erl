@@ -31,6 +31,7 @@
 
 kinds() ->
     [{storm_inside, Kind} || Kind <- storm_inside:kinds()] ++
+        [{storm_tracing, Kind} || Kind <- storm_tracing:kinds()] ++
         [{storm_outside, Kind} || Kind <- storm_outside:kinds()].
 
 start(Kinds) ->
