@@ -46,7 +46,8 @@ measure(2, _) ->
 measure(3, N) ->
     Self = self(),
     {Asker, Monitor} = spawn_monitor(fun() ->
-        Self ! {self(), traced(#{flags => [call], processes => which(), patterns => [pattern(meta)]})},
+        Spec = #{flags => [call], processes => which(), patterns => [pattern(meta)]},
+        Self ! {self(), traced(Spec)},
         receive never -> ok end
     end),
     receive {Asker, _} -> ok end,
