@@ -189,7 +189,8 @@ static int put_rows(struct writing *writing)
 int fp_export_perf(struct fp_profile *profile, const struct fp_query *query,
                    struct fp_output *output, uint64_t *samples, uint64_t *moved)
 {
-    struct writing writing = {.profile = profile, .output = output, .query = query};
+    struct writing writing = {
+        .profile = profile, .output = output, .query = query, .sums.profile = profile};
     struct fp_budget *budget = &profile->budget;
     int err = FP_GROW(budget, &writing.last_us, &writing.room, profile->process_count);
 
