@@ -346,11 +346,12 @@ info() ->
 selected() ->
     flame_prof_info:selected().
 
-%% @doc The counters of the running session as Prometheus text, to answer `/metrics' with.
-%% Counters restart with each session.
+%% @doc The counters of the running session as Prometheus text, to answer `/metrics' with, and
+%% histograms of calls while {@link flame_prof_latency} measures some. Counters restart with each
+%% session, histograms with each measurement.
 -spec metrics() -> binary().
 metrics() ->
-    flame_prof_metrics:format(info()).
+    flame_prof_metrics:all().
 
 %% @doc Prints what each scheduler runs now: process, name, status, metrics and stack with C
 %% functions, BIFs, NIFs and garbage collection; then the processes on dirty schedulers. Idle

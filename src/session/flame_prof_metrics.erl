@@ -2,7 +2,7 @@
 %% 0.0.4), for whatever answers `/metrics' in this node.
 -module(flame_prof_metrics).
 
--export([format/1, labels/1]).
+-export([all/0, format/1, labels/1]).
 
 %% A metric of the library's counters: one line for each counter, told apart by the
 %% label. `{seconds, PerSecond}' says in what part of a second the counter counts.
@@ -15,6 +15,16 @@
         Label :: none | atom(),
         [{Counter :: atom(), Value :: string()}]
     }.
+
+%% @doc Of this node now: the session, and the calls that are measured, if any are.
+-spec all() -> binary().
+all() ->
+    Latency =
+        case flame_prof_latency:running() of
+            {ok, Answer} -> flame_prof_latency_text:prometheus(Answer);
+            none -> []
+        end,
+    iolist_to_binary([format(flame_prof_info:info()), Latency]).
 
 %% @doc Of what `flame_prof:info/0' answers. Times are in seconds.
 -spec format(flame_prof:info()) -> binary().

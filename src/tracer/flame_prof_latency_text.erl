@@ -72,16 +72,19 @@ table(Functions, Answer) ->
         rate(Functions, Answer)
     ].
 
-row(#{function := Function, calls := Calls, total_ns := Total} = Row) ->
-    #{p50_ns := P50, p99_ns := P99, max_ns := Max} = quantiles(Row),
+row(#{function := Function, calls := Calls} = Row) ->
+    Times = known(Row),
     [
         right(grouped(Calls), 10),
         right(grouped(maps:get(exceptions, Row, 0)), 13),
-        right(duration(Total), 12),
-        right(of_known(own_ns, Row), 12),
-        [right(duration(Ns), 11) || Ns <- [P50, P99, Max]],
+        [right(of_known(Key, Times), 12) || Key <- [total_ns, own_ns]],
+        [right(of_known(Key, Times), 11) || Key <- [p50_ns, p99_ns, max_ns]],
         "  ", name(Function), "\n"
     ].
+
+%% No call has no time.
+known(#{calls := 0}) -> #{};
+known(Row) -> quantiles(Row).
 
 rate(Functions, #{ms := Ms}) when Ms > 0 ->
     Calls = lists:sum([N || #{calls := N} <- Functions]),
@@ -98,24 +101,29 @@ of_known(Key, Map) ->
 %% A function with its histogram.
 
 page(#{function := Function, calls := Calls} = Page, Answer) ->
-    Quantiles = quantiles(Page),
-    Percentiles = [{"p50", p50_ns}, {"p90", p90_ns}, {"p99", p99_ns}, {"p99.9", p999_ns},
-        {"p99.99", p9999_ns}, {"max", max_ns}],
     [
         [flame_prof_text:visible(iolist_to_binary(name(Function))), "\n"],
         ["  ", grouped(Calls), " call", plural(Calls), per_second(Calls, Answer)],
         [[", and ", grouped(N), " that ended with an exception"]
             || #{exceptions := N} <- [Page], N > 0],
         [[", ", grouped(N), " had not returned"] || #{open := N} <- [Page], N > 0],
-        ["\n  total ", of_known(total_ns, Page)],
-        [[", own ", duration(Own)] || #{own_ns := Own} <- [Page]],
-        ["\n "],
-        [[$\s, Title, $\s, duration(maps:get(Key, Quantiles)), "  "]
-            || {Title, Key} <- Percentiles],
         "\n",
+        [times(Page) || Calls > 0],
         bars(Page),
         parts("By process group", groups(Page), Page),
         parts("By caller", callers(Page), Page)
+    ].
+
+times(#{total_ns := Total} = Page) ->
+    Quantiles = quantiles(Page),
+    Named = [{"p50", p50_ns}, {"p90", p90_ns}, {"p99", p99_ns}, {"p99.9", p999_ns},
+        {"p99.99", p9999_ns}, {"max", max_ns}],
+    [
+        ["  total ", duration(Total)],
+        [[", own ", duration(Own)] || #{own_ns := Own} <- [Page]],
+        "\n  ",
+        lists:join("   ", [[Title, $\s, of_known(Key, Quantiles)] || {Title, Key} <- Named]),
+        "\n"
     ].
 
 per_second(Calls, #{ms := Ms}) when Ms > 0 ->

@@ -14,7 +14,8 @@
 -define(INTERVAL_MS, 500).
 %% Nobody reads.
 -define(SEND_MS, 900).
--define(CALL_MS, 5000).
+%% To begin takes that long where a node has very many processes.
+-define(CALL_MS, 35000).
 -define(FUNCTIONS_MOST, 64).
 %% Rows of a function's groups and callers.
 -define(PARTS_MOST, 50).

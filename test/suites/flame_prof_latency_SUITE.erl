@@ -30,7 +30,12 @@
     one_runs_at_a_time/1,
     what_runs_is_told/1,
     a_hot_function_is_survived/1,
-    parts_are_left_out_on_request/1
+    parts_are_left_out_on_request/1,
+    metrics_have_what_is_measured/1,
+    a_page_reads_a_line_for_each_interval/1,
+    a_page_that_goes_ends_what_it_measures/1,
+    a_page_that_asks_for_what_is_not_there_measures_nothing/1,
+    a_page_of_no_node_measures_nothing/1
 ]).
 %% Measured.
 -export([busy/1, outer/1, factorial/1, count_down/1, ping/1, pong/1, boom/1, wait/0]).
@@ -364,6 +369,107 @@ what_runs_is_told(_) ->
     ?assertMatch({ok, #{calls := 1}}, flame_prof_latency:running()),
     _ = stopped(M),
     ?assertEqual(none, flame_prof_latency:running()).
+
+metrics_have_what_is_measured(_) ->
+    Name = <<"flame_prof_call_duration_seconds_count{function=\"flame_prof_latency_SUITE:pass/1\"} ">>,
+    ?assertEqual(nomatch, binary:match(flame_prof:metrics(), Name)),
+    M = started({?M, pass, 1}),
+    _ = [?M:pass(X) || X <- [1, 2, 3]],
+    Metrics = flame_prof:metrics(),
+    ?assertMatch({_, _}, binary:match(Metrics, <<Name/binary, "3\n">>)),
+    ?assertMatch({_, _}, binary:match(Metrics, <<"\nflame_prof_up ">>)),
+    _ = stopped(M),
+    ?assertEqual(nomatch, binary:match(flame_prof:metrics(), Name)).
+
+%%% ---------------------------------------------------------------- the page --
+
+a_page_reads_a_line_for_each_interval(_) ->
+    viewing(#{}, fun(Url) ->
+        Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1&seconds=60"),
+        until(fun() -> is_traced({?M, pass, 1}) end),
+        _ = [?M:pass(X) || X <- lists:seq(1, 7)],
+        {Head, Lines} = head(read_until(Socket, <<"\"calls\":7">>, <<>>)),
+        ?assertMatch({match, _}, re:run(Head, "^HTTP/1.1 200 OK\r\n")),
+        ?assertMatch({match, _}, re:run(Head, "Content-Security-Policy: ")),
+        ?assertMatch(#{<<"ended">> := <<"running">>,
+            <<"functions">> := [#{<<"function">> := <<"flame_prof_latency_SUITE:pass/1">>}]},
+            foreign_formats:json(lists:last(Lines))),
+        ok = gen_tcp:close(Socket)
+    end).
+
+%% By its end, and by that of its sending side only.
+a_page_that_goes_ends_what_it_measures(_) ->
+    viewing(#{}, fun(Url) ->
+        [
+            begin
+                Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1"),
+                until(fun() -> is_traced({?M, pass, 1}) end),
+                ok = Leave(Socket),
+                until(fun() -> not is_traced({?M, pass, 1}) end),
+                _ = gen_tcp:close(Socket)
+            end
+         || Leave <- [fun gen_tcp:close/1, fun(S) -> gen_tcp:shutdown(S, write) end]
+        ]
+    end).
+
+a_page_that_asks_for_what_is_not_there_measures_nothing(_) ->
+    viewing(#{}, fun(Url) ->
+        Get = fun(Query) -> answered(asked(Url, "GET", Query)) end,
+        ?assertMatch({match, _}, re:run(Get("functions=no_module_of_this_name:f/1"),
+            "the node has no module no_module_of_this_name")),
+        ?assertMatch({match, _}, re:run(Get("functions=flame_prof_latency_SUITE:pass/9"),
+            "there is no such function")),
+        ?assertMatch({match, _}, re:run(Get("functions=flame_prof_latency_SUITE:pass/1&seconds=0"),
+            "seconds: a whole number")),
+        ?assertMatch({match, _}, re:run(Get("functions="), "it takes module:function/arity")),
+        ?assertMatch({match, _}, re:run(Get("seconds=5"), "^HTTP/1.1 404 ")),
+        Head = answered(asked(Url, "HEAD", "functions=flame_prof_latency_SUITE:pass/1")),
+        ?assertMatch({match, _}, re:run(Head, "^HTTP/1.1 404 ")),
+        ?assertNot(is_traced({?M, pass, 1}))
+    end).
+
+a_page_of_no_node_measures_nothing(_) ->
+    viewing(#{measured => none}, fun(Url) ->
+        Answer = answered(asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1")),
+        ?assertMatch({match, _}, re:run(Answer, "^HTTP/1.1 404 ")),
+        ?assertNot(is_traced({?M, pass, 1}))
+    end).
+
+viewing(Options, Run) ->
+    {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(checkout:path("test/corpus"), Options),
+    try
+        Run(uri_string:parse(Url))
+    after
+        flame_prof_view:stop(Pid)
+    end.
+
+asked(#{port := Port, path := Path}, Method, Query) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, [Method, " ", Path, "api/latency?", Query, " HTTP/1.1\r\n",
+        "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"]),
+    Socket.
+
+answered(Socket) ->
+    answered(Socket, <<>>).
+
+answered(Socket, Read) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, Bytes} -> answered(Socket, <<Read/binary, Bytes/binary>>);
+        {error, closed} -> Read
+    end.
+
+read_until(Socket, Wanted, Read) ->
+    case binary:match(Read, Wanted) =/= nomatch andalso binary:last(Read) =:= $\n of
+        true ->
+            Read;
+        false ->
+            {ok, Bytes} = gen_tcp:recv(Socket, 0),
+            read_until(Socket, Wanted, <<Read/binary, Bytes/binary>>)
+    end.
+
+head(Read) ->
+    [Head, Body] = binary:split(Read, <<"\r\n\r\n">>),
+    {Head, binary:split(Body, <<"\n">>, [global, trim])}.
 
 %% With the limits that always stand.
 a_hot_function_is_survived(_) ->

@@ -20,6 +20,17 @@ several_functions_have_a_table_by_total_time_test() ->
     ?assert(Long < Short),
     ?assert(Short < Never).
 
+what_only_failed_has_no_times_test() ->
+    Failed = (function({a, failed, 0}, []))#{exceptions => 3},
+    Text = text(answer([Failed, function({a, called, 0}, [{100, 101, 1}])])),
+    ?assertMatch({_, _}, binary:match(Text, <<"0 calls in 2.00 s (0 a second), and 3 that ended">>)),
+    ?assertMatch({match, _}, re:run(Text, " 0 +3( +-){5}  a:failed/0\n")),
+    ?assertEqual(1, length(binary:matches(Text, <<"p99.99 ">>))).
+
+no_line_ends_in_blanks_test() ->
+    Text = text(answer([function({a, b, 0}, [{100, 101, 4}])])),
+    ?assertEqual(nomatch, re:run(Text, " \n")).
+
 no_call_is_told_test() ->
     ?assertMatch({_, _}, binary:match(text(answer([function({a, never, 0}, [])])),
         <<"no call of the chosen functions has ended">>)).

@@ -221,11 +221,12 @@ export class LatencyBoard {
     if (!this.views.has(one.name)) {
       this.views.set(one.name, new LatencyView(`latency of ${one.name} over time`));
     }
-    const figures = [...QUANTILES.map(([q, title]) => [title, one.quantile(q)]), ['max', one.max]];
+    const figures = one.calls === 0 ? []
+        : [...QUANTILES.map(([q, title]) => [title, one.quantile(q)]), ['max', one.max]];
     return html`<article class="latency-card" aria-label=${one.name}>
       <h3>${one.name}</h3>
       <div class="latency-figures">${counted(one.calls, 'call')}${one.exceptions === 0 ? nothing
-          : html`, ${exact(one.exceptions)} with an exception`}
+          : html`, and ${exact(one.exceptions)} that ended with an exception`}
         ${figures.map(([title, ns]) => html`<span><span class="muted">${title}</span>
           ${nanoseconds(ns)}</span>`)}</div>
       ${this.views.get(one.name).element}
@@ -252,7 +253,7 @@ function parts(title, all, one) {
 
 function columns(measured) {
   const time = (id, title, value, help) => ({ id, title, help, isNumber: true, value,
-    text: (row) => (value(row) === null ? '' : nanoseconds(value(row))) });
+    text: (row) => (row.calls === 0 || value(row) === null ? '' : nanoseconds(value(row))) });
   const total = () => measured().rows.reduce((sum, one) => sum + one.total, 0) || 1;
   return [
     { id: 'function', title: 'function', value: ({ name }) => name, isWord: true },
