@@ -371,7 +371,8 @@ what_runs_is_told(_) ->
     ?assertEqual(none, flame_prof_latency:running()).
 
 metrics_have_what_is_measured(_) ->
-    Name = <<"flame_prof_call_duration_seconds_count{function=\"flame_prof_latency_SUITE:pass/1\"} ">>,
+    Name = <<"flame_prof_call_duration_seconds_count{function="
+        "\"flame_prof_latency_SUITE:pass/1\"} ">>,
     ?assertEqual(nomatch, binary:match(flame_prof:metrics(), Name)),
     M = started({?M, pass, 1}),
     _ = [?M:pass(X) || X <- [1, 2, 3]],

@@ -23,7 +23,7 @@ several_functions_have_a_table_by_total_time_test() ->
 what_only_failed_has_no_times_test() ->
     Failed = (function({a, failed, 0}, []))#{exceptions => 3},
     Text = text(answer([Failed, function({a, called, 0}, [{100, 101, 1}])])),
-    ?assertMatch({_, _}, binary:match(Text, <<"0 calls in 2.00 s (0 a second), and 3 that ended">>)),
+    ?assertMatch({_, _}, binary:match(Text, <<"0 calls in 2.00 s (0 a second), and 3 that">>)),
     ?assertMatch({match, _}, re:run(Text, " 0 +3( +-){5}  a:failed/0\n")),
     ?assertEqual(1, length(binary:matches(Text, <<"p99.99 ">>))).
 
