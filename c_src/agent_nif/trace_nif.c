@@ -236,10 +236,8 @@ static void trace_trace(void *state, const struct fp_tracer_event *event)
     size = thread == UINT32_MAX ? 0 : copy(trace, event, bytes);
     padded = (size + 7) / 8 * 8;
     room = fp_events_reserve(trace->events, thread, padded);
-    if (room == NULL) {
-        fp_tracer_count_lost(event->line);
+    if (room == NULL)
         return;
-    }
     memset(bytes + size, 0, padded - size);
     memcpy(room, bytes, padded);
     fp_events_commit(trace->events, thread);
@@ -327,7 +325,7 @@ const struct fp_tracer_kind fp_tracer_kind_trace = {
     .name = "trace",
     /* A call whose arguments do not match costs less than a copy, of which there are few. */
     .event_ns = 600,
-    .discard_ns = 200,
+    .discard_ns = 300,
     .create = trace_create,
     .destroy = trace_destroy,
     .enabled = trace_enabled,

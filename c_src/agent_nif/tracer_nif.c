@@ -71,13 +71,14 @@ FP_NIF(trace)
     const struct fp_tracer_atoms *atoms = &fp_library(env)->tracer_atoms;
     struct fp_tracer_event event;
     ErlNifUInt64 state;
-    int is_end;
+    int is_let_in;
 
     if (!enif_get_uint64(env, argv[1], &state))
         return fp_sends_trace(env, argv);
-    /* A call whose return is missed would be open for ever. */
-    is_end = argv[0] == atoms->return_from || argv[0] == atoms->exception_from;
-    event.line = is_end ? fp_tracer_enter_end(state) : fp_tracer_enter(state);
+    /* A call whose return is missed would be open for ever; and what is no call was counted by
+     * `enabled' just before. */
+    is_let_in = argv[0] != atoms->call;
+    event.line = is_let_in ? fp_tracer_enter_end(state) : fp_tracer_enter(state);
     if (event.line == NULL)
         return atoms->ok;
     event.env = env;

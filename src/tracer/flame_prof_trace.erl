@@ -23,8 +23,8 @@
 %%
 %% == What it costs, and what bounds it ==
 %% The VM calls a function of the library at each event; no message is sent, and the traced process
-%% does not wait. Beyond the rate an event is dropped: counted, not copied, about 0.2 us. The
-%% limits of all tracings hold: `max_cpu_percent', `max_seconds'; it ends, too, when the process
+%% does not wait. Beyond the rate an event is dropped: counted, not copied, in half a microsecond.
+%% The limits of all tracings hold: `max_cpu_percent', `max_seconds'; it ends, too, when the process
 %% that asked for it ends.
 %%
 %% A function with `return' keeps a frame on the stack until it returns: a loop by tail calls grows
@@ -81,13 +81,14 @@
         written := non_neg_integer(),
         dropped := non_neg_integer(),
         lost := non_neg_integer(),
+        late := non_neg_integer(),
         functions := non_neg_integer(),
         processes := non_neg_integer(),
         left_alone := non_neg_integer()
     }.
-%% seen = written + dropped + lost. Dropped by the rate or the number: of calls, before their
-%% arguments were compared with the pattern. Lost: more at once than the memory for them.
-%% `left_alone': processes that another tracer has (OTP 25 and 26).
+%% seen = written + dropped + lost. Dropped by the rate or the number, calls before their arguments
+%% are compared. Lost: more than their memory at once. Beside these `late', events that were let go:
+%% the node was too busy to run its tracing. `left_alone': processes of another tracer (OTP 25, 26).
 
 -record(trace, {
     ref :: reference(),
@@ -120,8 +121,7 @@
 -define(LAST_MS, 200).
 -define(TOLD_MS, 1000).
 -define(KEPT_MS, 10000).
-%% Text that a caller of next/1 has not fetched.
--define(TEXT_BYTES, 1048576).
+-define(TEXT_BYTES, 1048576). % that a caller of next/1 has not fetched
 -define(RINGS_BYTES, 16777216).
 -define(FOLLOWED, 1000).
 
@@ -465,7 +465,7 @@ shown(Backwards, #trace{shown = Shown} = Trace0) ->
 write([], Trace) ->
     {ok, Trace};
 write(Raw, #trace{offset = Offset, names = Names, output = Output} = Trace) ->
-    #{format := Format, follow := _} = Trace#trace.options,
+    #{format := Format} = Trace#trace.options,
     Events = [flame_prof_trace_events:event(Event, Offset, Names) || Event <- Raw],
     try
         case Output of
@@ -523,7 +523,7 @@ dropped(#trace{ref = Ref, told = Told, told_at = At} = Trace) ->
 ended(_Why, #trace{summary = #{}} = Trace) ->
     Trace;
 ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
-    ok = flame_prof_tracing:off(Ref),
+    _ = flame_prof_tracing:off(Ref),
     Trace1 = rest(Trace0, Why),
     Counters =
         case flame_prof_tracing:read(Ref, counters) of
@@ -532,16 +532,16 @@ ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
         end,
     Stopped =
         case flame_prof_tracing:stop(Ref) of
-            {ok, Of} -> maps:with([functions, processes, left_alone], Of);
-            {error, _} -> #{functions => 0, processes => 0, left_alone => 0}
+            {ok, #{lost := Late} = Of} ->
+                (maps:with([functions, processes, left_alone], Of))#{late => Late};
+            {error, _} -> #{functions => 0, processes => 0, left_alone => 0, late => 0}
         end,
     Ns = erlang:monotonic_time(nanosecond) - Since,
     Summary = maps:merge(Stopped, Counters#{ended => Why, seconds => Ns / 1.0e9}),
     Text = flame_prof_trace_format:summary(Summary, maps:get(rate, Trace1#trace.options)),
     Trace2 =
         case Why of
-            {output, _} -> Trace1;
-            {down, _} -> Trace1;
+            {What, _} when What =:= output; What =:= down -> Trace1;
             _ -> element(2, put_last(Text, Trace1))
         end,
     _ = [gen_server:reply(From, {ok, Summary}) || From <- Trace2#trace.waiting],
