@@ -29,6 +29,7 @@
     a_killed_cleanup_process_leaves_nothing/1,
     a_killed_agent_leaves_nothing/1,
     who_measured_is_killed_and_nothing_is_traced/1,
+    a_trace_on_the_command_line_leaves_nothing/1,
     several_nodes_have_files_of_their_own/1,
     a_node_that_dies_costs_its_own_tail_only/1,
     a_folder_that_does_not_take_the_library_is_passed_over/1,
@@ -79,6 +80,7 @@ all() ->
         a_killed_cleanup_process_leaves_nothing,
         a_killed_agent_leaves_nothing,
         who_measured_is_killed_and_nothing_is_traced,
+        a_trace_on_the_command_line_leaves_nothing,
         several_nodes_have_files_of_their_own,
         a_node_that_dies_costs_its_own_tail_only,
         a_folder_that_does_not_take_the_library_is_passed_over,
@@ -482,20 +484,18 @@ controllers(Port) ->
 %% The command, or the agent that has lent it the library.
 who_measured_is_killed_and_nothing_is_traced(_) ->
     lists:foreach(
-        fun(Kill) ->
+        fun({Command, Kill}) ->
             with_node(fun(#{name := Name} = Node, Before) ->
-                Port = start(["latency", Name, "lists:seq/2", "--for", "1h", "--cookie",
+                Port = start([Command, Name, "lists:seq/2", "--for", "1h", "--cookie",
                     command_line:cookie()]),
                 until(fun() -> is_traced(Node) end),
                 ok = Kill(Node, Port),
                 {_, _} = await(Port),
-                %% Processes that resolve names are OTP's; without code there is none of ours.
-                Resolver = [registered, processes, tables, descriptors],
-                leaves_nothing_of(maps:keys(Before) -- Resolver, Node, Before),
+                leaves_nothing_of_ours(Node, Before),
                 ?assertNot(is_traced(Node))
             end)
         end,
-        [
+        [{Command, Kill} || Command <- ["latency", "trace"], Kill <- [
             fun(_Node, Port) ->
                 _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
                 ok
@@ -504,7 +504,51 @@ who_measured_is_killed_and_nothing_is_traced(_) ->
                 true = exit(call(Node, erlang, whereis, [flame_prof_agent]), kill),
                 ok
             end
-        ]).
+        ]]).
+
+%% In a node without flame_prof, which does not make an atom of it either.
+a_trace_on_the_command_line_leaves_nothing(Config) ->
+    with_node(fun(#{name := Name, node := Node} = At, Before) ->
+        Cookie = ["--cookie", command_line:cookie()],
+        Port = start(["trace", Name, "lists:seq(A, B) when A =:= 3 -> return", "--events", "4",
+            "--for", "1m" | Cookie]),
+        until(fun() -> is_traced(At) end),
+        %% The flags of processes come after the breakpoint; the command may be gone meanwhile.
+        _ = spawn(fun() -> calling(Node) end),
+        {0, Text} = await(Port),
+        [{match, _} = re:run(Text, Said) || Said <- [
+            "lists:seq\\(3, 5\\)\n", "lists:seq/2 -> \\[3,4,5\\]\n", "% 4 events in .* 0 lost",
+            "ended: max_events"]],
+        nomatch = re:run(Text, "seq\\(5, 4\\)"),
+        File = filename:join(output(Config), "trace.txt"),
+        ok = filelib:ensure_dir(File),
+        {0, _} = run(["trace", Name, "send", "--for", "1s", "--output", File | Cookie]),
+        {ok, Info} = file:read_file_info(File),
+        8#600 = element(8, Info) band 8#777,
+        {ok, Written} = file:read_file(File),
+        {match, _} = re:run(Written, "ended: max_seconds"),
+        {1, Exists} = run(["trace", Name, "send", "--output", File | Cookie]),
+        {match, _} = re:run(Exists, "exists"),
+        {1, Wrong} = run(["trace", Name, "lists:seq(A) when B > 1" | Cookie]),
+        {match, _} = re:run(Wrong, "column 19: B is not one of the arguments\n"),
+        leaves_nothing_of_ours(At, Before),
+        ?assertNot(is_traced(At))
+    end).
+
+%% Processes that resolve names are OTP's; without code there is none of ours.
+leaves_nothing_of_ours(Node, Before) ->
+    Resolver = [registered, processes, tables, descriptors],
+    leaves_nothing_of(maps:keys(Before) -- Resolver, Node, Before).
+
+calling(Node) ->
+    _ = [catch call(Node, lists, seq, Args) || Args <- [[3, 5], [5, 4]]],
+    try is_traced(#{node => Node}) of
+        true -> calling(Node);
+        false -> ok
+    catch
+        %% The test has ended.
+        _:_ -> ok
+    end.
 
 is_traced(#{node := Node}) ->
     Function = {lists, seq, 2},
