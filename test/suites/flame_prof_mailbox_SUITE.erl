@@ -424,7 +424,11 @@ without_library() ->
 a_process_that_runs_is_not_told_to_be_complete(_) ->
     Pid = spawn(fun Spin() -> Spin() end),
     send(Pid, tick, 10),
-    #{complete := false, counted := 10, taken := 0} = M = look_once(Pid, #{}),
+    %% On a busy machine a look may meet it while it waits for its scheduler: complete, and rightly.
+    M = waiting:eventually(fun() ->
+        #{counted := 10, taken := 0, complete := IsComplete} = Look = look_once(Pid, #{}),
+        not IsComplete andalso {true, Look}
+    end),
     exit(Pid, kill),
     Text = flame_prof_mailbox:format(M),
     ?assertMatch({match, _}, re:run(Text, "not known: whether all of them were there")),
