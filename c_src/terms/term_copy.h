@@ -8,7 +8,8 @@
  * atom or a local pid is its word: that is immediate, and means the same until the VM ends.
  * References, funs, and pids and ports of other nodes are texts. The rest is left out, and marked:
  *
- *      '...'                        what a limit left out; a larger integer; a bitstring
+ *      '...'                        what a limit left out; a larger integer; a bitstring;
+ *                                   a native record of OTP 29
  *      [a,b|'...']                  a list, cut
  *      {'...', tuple, N, [a,b]}     a tuple of N elements, cut
  *      {'...', map, N, [{k,v}]}     a map of N pairs, cut

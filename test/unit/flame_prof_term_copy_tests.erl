@@ -32,6 +32,23 @@ what_no_number_of_64_bits_holds_is_left_out_test() ->
     [?assertEqual('...', copy(Term, #{})) || Term <- [1 bsl 64, -(1 bsl 63) - 1, <<1:7>>]],
     ?assertEqual([1, '...', 2], copy([1, 1 bsl 100, 2], #{})).
 
+%% In a VM of its own, which a wrong question about such a term ends.
+a_native_record_of_otp_29_is_left_out_test_() ->
+    case code:ensure_loaded(records) of
+        {module, records} -> {timeout, 60, fun a_native_record_is_left_out/0};
+        {error, _} -> {"skipped: this release has no native records", []}
+    end.
+
+a_native_record_is_left_out() ->
+    Expression =
+        "Record = records:create(a_module, a_name, [{a, 1}], #{is_exported => false}), "
+        "Limits = #{depth => 32, bytes => 8192, items => 1000}, "
+        "Term = [Record, {Record}, #{Record => Record}, fun() -> Record end], "
+        "[A, B, C, {'...', text, _}] = flame_prof_nif:trace_term(Term, Limits), "
+        "io:format(\"~w\", [{A, B, C}]), halt().",
+    Port = peer_vm:start([flame_prof_nif], Expression),
+    ?assertEqual({0, "{'...',{'...'},#{'...' => '...'}}"}, peer_vm:output(Port)).
+
 a_number_of_a_million_bits_takes_no_time_test() ->
     Large = 1 bsl 1000000,
     ?assertEqual(lists:duplicate(1000, '...'), copy(lists:duplicate(1000, Large), #{})).
