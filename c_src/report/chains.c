@@ -1,6 +1,7 @@
 /* chains.c - one pass over the ticks. A link of a chain costs one look into a table. */
 #include "report/chains.h"
 
+#include "base/error.h"
 #include "format/encode.h"
 #include "report/other_nodes.h"
 #include "report/tick.h"
@@ -314,9 +315,12 @@ int fp_chains_each(struct fp_aggregate *sums, const struct fp_query *query, unsi
 {
     struct chains chains = {
         .sums = sums, .query = query, .profile = sums->profile, .frames_most = frames_most};
-    int err = fp_tick_open(&chains.tick, sums->profile);
-    int others = fp_other_nodes_open(&chains.others, sums->profile);
+    int err, others;
 
+    if (sums->map == NULL)
+        return FP_EINVAL;
+    err = fp_tick_open(&chains.tick, sums->profile);
+    others = fp_other_nodes_open(&chains.others, sums->profile);
     if (err == 0)
         err = others;
     if (err == 0)

@@ -19,6 +19,7 @@
 typedef int fp_chain_each(void *arg, const struct fp_row *row, int64_t weight, uint32_t node);
 
 /* `sums` has its tree: fp_aggregate_open(). A chain has at most so many frames, FP_FRAMES_MOST or
- * less. 0, FP_EFULL or FP_ENOMEM. */
+ * less. 0, FP_EFULL or FP_ENOMEM; FP_EINVAL where `sums` has no tree of its own: of a query without
+ * stacks. */
 int fp_chains_each(struct fp_aggregate *sums, const struct fp_query *query, unsigned frames_most,
                    fp_chain_each *each, void *arg);

@@ -69,7 +69,10 @@ query(Name) -> {delta, text(Name)}.
 text(Metric) when is_atom(Metric) -> atom_to_binary(Metric);
 text(Metric) -> Metric.
 
-%% speedscope lists a function once for each of its frames.
+%% Sums without stacks are for tables: these formats have a stack in each sample. speedscope lists a
+%% function once for each of its frames.
+frames(#{stacks := false} = Options, Format) when Format =:= perf; Format =:= pprof ->
+    frames(Options#{stacks := true}, Format);
 frames(#{stacks := false, chains := true}, _Format) -> chains;
 frames(#{stacks := false}, _Format) -> none;
 frames(#{chains := true} = Options, Format) -> chains(frames(Options#{chains := false}, Format));

@@ -139,6 +139,22 @@ pprof_and_perf_have_the_same_chains_test() ->
         end))
     end).
 
+%% Only tables are asked for sums without stacks.
+a_file_without_stacks_has_its_chains_all_the_same_test() ->
+    Run = made_calls:run(#{seed => 4, seconds => 2, clients => 9, servers => 4}),
+    with_file(made_calls:text(Run), fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        [begin
+            [With, Without] = [begin
+                Path = File ++ ".exported",
+                Options = #{chains => true, stacks => Stacks},
+                {ok, _} = flame_prof_profile:export(Profile, Format, Path, Options),
+                bytes(Path)
+            end || Stacks <- [true, false]],
+            ?assertEqual(With, Without)
+        end || Format <- [perf, pprof]]
+    end).
+
 named({Name, _, 0}) -> binary_to_list(Name);
 named({Name, _, Line}) -> lists:concat([binary_to_list(Name), ":", Line]).
 
