@@ -8,6 +8,7 @@
 #define DICTIONARY (FAKE_BASE + 0x10000)
 #define HEAP (FAKE_BASE + 0x20000)
 #define LITERALS (FAKE_BASE + 0x40000)
+#define FAR (FAKE_BASE + 0x100000)
 #define HEAP_BYTES 16384u
 #define MAP_HEADER UINT64_C(0x6c)
 #define ATOM(index) ((uint64_t)(index) << 6 | 0x0b)
@@ -180,6 +181,48 @@ static void what_is_as_before_costs_two_rounds(void)
     }
     CHECK_INT(rounds, 2);
     CHECK(memcmp(&trace, &expected, sizeof trace) == 0);
+    fake_memory_destroy(&b.memory);
+}
+
+/* In front of a list, an entry: it and its cell are each on a page of their own. */
+static uint64_t put_apart(struct bench *b, uint64_t *page, uint64_t list)
+{
+    struct fake_terms cell = {&b->memory, *page}, entry = {&b->memory, *page + 4096};
+
+    *page += 8192;
+    return fake_cons(&cell, FAKE_TUPLE(&entry, ATOM(27), ATOM(27)), list);
+}
+
+/* What was the list's begin before comes late in it: the places of then find no room. */
+static void a_list_that_has_become_longer_stays_within_the_windows(void)
+{
+    struct bench b;
+    struct fp_otel_places places;
+    struct fp_safe_read_span span[FP_OTEL_PLACES];
+    struct fp_trace trace;
+    uint64_t page = FAR, list = FAKE_NIL;
+
+    create(&b);
+    fake_map(&b.memory, FAR, 18 * 4096);
+    for (int i = 0; i < 4; i++)
+        list = put_apart(&b, &page, list);
+    put_slot(&b, list);
+    check_none(&b);
+    places = b.otel.places;
+    CHECK_INT(places.count, FP_OTEL_PLACES);
+    for (int i = 0; i < 5; i++)
+        list = put_apart(&b, &page, list);
+    put_slot(&b, list);
+    fp_otel_start(&b.otel, DICTIONARY, 0);
+    while (fp_otel_find(&b.otel, &layout, &trace) == FP_ESTATE) {
+        uint32_t n = fp_otel_windows(&b.otel, &places, span);
+
+        CHECK(b.otel.windows <= FP_OTEL_WINDOWS);
+        fp_safe_read_batch(&b.memory.reader, span, n);
+        for (uint32_t i = 0; i < n; i++)
+            fp_otel_was_read(&span[i]);
+    }
+    CHECK_INT(trace.span, 0);
     fake_memory_destroy(&b.memory);
 }
 
@@ -359,6 +402,7 @@ int main(int argc, char **argv)
     RUN(an_entry_is_found_in_a_list);
     RUN(small_ids_are_integers_of_one_word);
     RUN(what_is_as_before_costs_two_rounds);
+    RUN(a_list_that_has_become_longer_stays_within_the_windows);
     RUN(no_context_is_none);
     RUN(ids_that_are_no_positive_integers_are_none);
     RUN(what_calibration_has_not_proven_is_none);

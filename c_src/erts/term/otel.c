@@ -126,7 +126,9 @@ static void put_window(struct fp_otel *otel, struct fp_safe_read_span *span)
 uint32_t fp_otel_windows(struct fp_otel *otel, const struct fp_otel_places *places,
                          struct fp_safe_read_span span[FP_OTEL_PLACES])
 {
-    if (otel->is_as_before || otel->lacks.address != places->entry) {
+    /* Behind a list that has become longer they may find no room. */
+    if (otel->is_as_before || otel->lacks.address != places->entry ||
+        places->count > FP_OTEL_WINDOWS - otel->windows) {
         put_window(otel, span);
         return 1;
     }
