@@ -74,7 +74,9 @@ void fp_parts_drain(struct fp_parts *parts,
             memcpy(told.key, part->key, sizeof told.key);
         }
         if (atomic_load_explicit(&part->calls, memory_order_relaxed) == 0) {
-            if (i < FP_PARTS && lives != NULL && !lives(with, told.key[0]))
+            /* It may have added its last call since: the next drain tells that. */
+            if (i < FP_PARTS && lives != NULL && !lives(with, told.key[0]) &&
+                atomic_load_explicit(&part->calls, memory_order_acquire) == 0)
                 atomic_store_explicit(&part->state, FREE, memory_order_release);
             continue;
         }

@@ -221,6 +221,44 @@ static void more_keys_than_there_is_room_for_are_one(void)
     CHECK_INT(sum.function, 0);
 }
 
+struct last_call {
+    struct fp_parts *parts;
+    uint64_t pid;
+    uint32_t told; /* of its key */
+};
+
+/* The process of this key is gone, but has added a call just before. */
+static int lives_no_longer(void *with, uint64_t pid)
+{
+    const struct last_call *last = with;
+    const uint64_t key[3] = {last->pid, 0, 0};
+
+    if (pid == last->pid)
+        fp_parts_add(last->parts, fp_parts_find(last->parts, 1, key), 10, 5);
+    return 0;
+}
+
+static void count_last(void *with, const struct fp_latency_part *part)
+{
+    struct last_call *last = with;
+
+    last->told += part->key[0] == last->pid ? (uint32_t)part->calls : 0;
+}
+
+static void the_last_call_of_a_process_is_told_as_its_own(void)
+{
+    static struct fp_parts parts;
+    struct last_call last = {&parts, 7, 0};
+    const uint64_t key[3] = {7, 0, 0};
+
+    fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
+    fp_parts_drain(&parts, count_last, lives_no_longer, &last);
+    CHECK_INT(last.told, 1);
+    fp_parts_drain(&parts, count_last, lives_no_longer, &last);
+    fp_parts_drain(&parts, count_last, lives_no_longer, &last);
+    CHECK_INT(last.told, 2);
+}
+
 static struct fp_latency *shared;
 
 static void *run_processes(void *with)
@@ -291,6 +329,7 @@ int main(int argc, char **argv)
     RUN(a_function_that_calls_itself_is_not_sampled);
     RUN(a_thread_beyond_those_that_are_known_is_lost);
     RUN(more_keys_than_there_is_room_for_are_one);
+    RUN(the_last_call_of_a_process_is_told_as_its_own);
     RUN(what_threads_count_adds_up_beside_a_reader);
     return RUN_END();
 }
