@@ -248,6 +248,7 @@ const struct fp_tracer_kind fp_tracer_kind_latency = {
     .name = "latency",
     .event_ns = EVENT_NS,
     .discard_ns = DISCARD_NS,
+    .begins_in_enabled = 1,
     .create = create,
     .destroy = destroy,
     .enabled = enabled,

@@ -30,7 +30,7 @@ static struct {
     _Atomic int ended;        /* enum fp_tracer_end, of `generation' */
     _Atomic int64_t heartbeat_until;
     _Atomic uint32_t pressure;
-    uint64_t generation; /* the last one */
+    uint64_t generation; /* the last one, or 0 */
     int is_kept;         /* since it started, until it is reset */
     int64_t ends_at;
     struct fp_tracer_limits limits;
@@ -249,6 +249,10 @@ uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbea
     if (tracer.is_kept)
         return 0;
     tracer.is_kept = 1;
+    /* By the clock, in milliseconds: what was left on in the VM by a library that was loaded before
+     * is of an earlier generation. State and generation are no bignum for years. */
+    if (tracer.generation == 0)
+        tracer.generation = (uint64_t)now >> 20;
     tracer.limits = *limits;
     tracer.before = sum();
     tracer.ends_at = limits->seconds == 0 ? INT64_MAX : now + (int64_t)limits->seconds * 1000000000;

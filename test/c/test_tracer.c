@@ -4,7 +4,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "run.h"
 
@@ -47,6 +49,39 @@ static int events(uint64_t state, int wanted, enum fp_tracer_cost cost)
         fp_tracer_leave(line, cost);
     }
     return in;
+}
+
+/* The generation with which a library begins that was loaded just now. */
+static uint64_t first_generation(void)
+{
+    uint64_t generation = 0;
+    int ends[2];
+    pid_t child;
+
+    CHECK_INT(pipe(ends), 0);
+    child = fork();
+    if (child == 0) {
+        generation = fp_tracer_start(&unlimited, SECOND);
+        _exit(write(ends[1], &generation, sizeof generation) != sizeof generation);
+    }
+    CHECK(child > 0);
+    CHECK_INT(read(ends[0], &generation, sizeof generation), sizeof generation);
+    CHECK_INT(waitpid(child, NULL, 0), child);
+    close(ends[0]);
+    close(ends[1]);
+    return generation;
+}
+
+/* What an earlier load has left on in the VM is of no generation to come. */
+static void a_library_that_is_loaded_again_has_other_generations(void)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    uint64_t first = first_generation(), second;
+
+    nanosleep(&pause, NULL);
+    second = first_generation();
+    CHECK(first != 0 && second > first);
+    CHECK(fp_tracer_state(second, UINT16_MAX) < UINT64_C(1) << 59); /* no bignum */
 }
 
 static void the_end_of_a_call_is_let_in_after_a_limit(void)
@@ -237,6 +272,7 @@ static void nobody_is_inside_after_the_wait(void)
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
+    RUN(a_library_that_is_loaded_again_has_other_generations); /* the first of all */
     RUN(events_are_let_in_and_counted_while_it_runs);
     RUN(the_end_of_a_call_is_let_in_after_a_limit);
     RUN(one_generation_has_nothing_to_do_with_the_next);
