@@ -81,6 +81,8 @@ static void library_free(struct fp_library *library)
         fp_safe_read_close(&library->memory);
     if (library->lock != NULL)
         enif_mutex_destroy(library->lock);
+    if (library->tracing_lock != NULL)
+        enif_mutex_destroy(library->tracing_lock);
     fp_sites_release(library->sites);
     enif_free(library->layout);
     enif_free(library);
@@ -119,12 +121,13 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     memset(library, 0, sizeof *library);
     library->memory_err = 1;
     library->lock = enif_mutex_create("flame_prof_library");
+    library->tracing_lock = enif_mutex_create("flame_prof_tracing");
 #define MAKE_ATOM(name) library->sends_atoms.name = fp_atom(env, #name);
     FP_SENDS_ATOMS(MAKE_ATOM)
 #undef MAKE_ATOM
 #define MAKE_ATOM(name) library->tracer_atoms.name = fp_atom(env, #name);
     FP_TRACER_ATOMS(MAKE_ATOM)
-    if (library->lock == NULL || open_types(env, library) != 0) {
+    if (library->lock == NULL || library->tracing_lock == NULL || open_types(env, library) != 0) {
         library_free(library);
         return -1;
     }

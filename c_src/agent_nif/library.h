@@ -31,7 +31,9 @@ struct fp_tracer_atoms {
 };
 
 struct fp_library {
-    ErlNifMutex *lock;                  /* of the opening of `memory`, by dirty NIFs */
+    /* By dirty NIFs only. `lock` is of `memory', while it is opened, and of `sites'; `tracing_lock'
+     * is of the one tracing (tracer_nif.c): held for up to a second, so nothing else waits for it. */
+    ErlNifMutex *lock, *tracing_lock;
     struct fp_memory memory;            /* immutable once memory_err is 0 */
     int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
     _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */

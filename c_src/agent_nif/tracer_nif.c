@@ -103,7 +103,7 @@ FP_NIF(trace)
 
 /* ------------------------------------------------------------------- owner -- */
 
-/* With the lock. What threads that do not leave have in use is never freed. */
+/* With tracing_lock. What threads that do not leave have in use is never freed. */
 static int close_current(void)
 {
     int err = fp_tracer_wait();
@@ -175,9 +175,9 @@ FP_NIF(tracer_open)
         return enif_make_badarg(env);
     limits.event_ns = kind->event_ns;
     limits.discard_ns = kind->discard_ns;
-    enif_mutex_lock(library->lock);
+    enif_mutex_lock(library->tracing_lock);
     answer = open_kind(env, kind, &limits, argv[2]);
-    enif_mutex_unlock(library->lock);
+    enif_mutex_unlock(library->tracing_lock);
     return answer;
 }
 
@@ -233,12 +233,12 @@ FP_NIF(tracer_read)
 
     if (!get_generation(env, argv[0], &generation))
         return enif_make_badarg(env);
-    enif_mutex_lock(library->lock);
+    enif_mutex_lock(library->tracing_lock);
     if (current.kind == NULL || current.kind->read == NULL || current.generation != generation)
         answer = fp_result(env, FP_ESTATE);
     else
         answer = current.kind->read(current.state, env, argv[1]);
-    enif_mutex_unlock(library->lock);
+    enif_mutex_unlock(library->tracing_lock);
     return answer;
 }
 
@@ -252,10 +252,10 @@ FP_NIF(tracer_close)
 
     if (!get_generation(env, argv[0], &generation))
         return enif_make_badarg(env);
-    enif_mutex_lock(library->lock);
+    enif_mutex_lock(library->tracing_lock);
     if (current.kind != NULL && current.generation == generation)
         err = close_current();
-    enif_mutex_unlock(library->lock);
+    enif_mutex_unlock(library->tracing_lock);
     return fp_result(env, err);
 }
 
