@@ -199,12 +199,31 @@ static void add(_Atomic uint64_t *counter)
     atomic_store_explicit(counter, old + 1, memory_order_relaxed);
 }
 
+static uint32_t lines_in_use(void)
+{
+    uint32_t taken = atomic_load(&tracer.lines);
+
+    return taken < FP_TRACER_LINES ? taken : FP_TRACER_LINES;
+}
+
+/* What threads have not charged yet may reach the limit. */
+static int is_near_the_last(void)
+{
+    uint64_t limit = tracer.limits.events;
+
+    return limit != 0 && atomic_load_explicit(&tracer.charged_events, memory_order_relaxed) +
+                                 (uint64_t)BATCH * lines_in_use() >=
+                             limit;
+}
+
 void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost)
 {
     if (cost == FP_TRACER_EVENT) {
         add(&line->events);
         line->uncharged_ns += tracer.limits.event_ns;
         line->uncharged_events++;
+        if (is_near_the_last())
+            line->batch = BATCH;
     } else if (cost == FP_TRACER_DISCARD) {
         add(&line->discarded);
         line->uncharged_ns += tracer.limits.discard_ns;
@@ -220,13 +239,6 @@ uint32_t fp_tracer_pressure(void)
 }
 
 /* ------------------------------------------------------ its beginning and end -- */
-
-static uint32_t lines_in_use(void)
-{
-    uint32_t taken = atomic_load(&tracer.lines);
-
-    return taken < FP_TRACER_LINES ? taken : FP_TRACER_LINES;
-}
 
 static struct fp_tracer_counters sum(void)
 {

@@ -42,6 +42,8 @@ enum fp_tracer_end {
 
 /* 0: no limit. */
 struct fp_tracer_limits {
+    /* With it the tracing is over, or with up to 31 more for each thread but one. Where it is less
+     * than 32 for each thread, it is exact but for those that are at work at that moment. */
     uint64_t events;
     uint64_t events_per_second;
     uint64_t cpu_ns_per_second; /* of all threads together */

@@ -162,8 +162,47 @@ static void the_number_of_events_is_limited(void)
     limits.events = 1000;
     state = start(limits);
     in = events(state, 100000, FP_TRACER_EVENT);
-    /* A thread counts some at a time. */
-    CHECK(in >= 1000 && in <= 1100);
+    CHECK_INT(in, 1000);
+    CHECK_INT(heartbeat(state), FP_TRACER_max_events);
+    stop(state);
+}
+
+static void a_small_number_of_events_is_held_too(void)
+{
+    for (uint64_t number = 1; number <= 40; number++) {
+        struct fp_tracer_limits limits = unlimited;
+        uint64_t state;
+
+        limits.events = number;
+        state = start(limits);
+        CHECK_INT(events(state, 1000, FP_TRACER_DISCARD), 1000);
+        CHECK_INT(events(state, 1000, FP_TRACER_EVENT), number);
+        CHECK_INT(heartbeat(state), FP_TRACER_max_events);
+        stop(state);
+    }
+}
+
+static void *one_event(void *arg)
+{
+    events(*(uint64_t *)arg, 1, FP_TRACER_EVENT);
+    return NULL;
+}
+
+/* Each of them has had too few to count them together. */
+static void events_of_many_threads_are_one_number(void)
+{
+    struct fp_tracer_limits limits = unlimited;
+    uint64_t state;
+
+    limits.events = THREADS;
+    state = start(limits);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+
+        CHECK_INT(heartbeat(state), FP_TRACER_running);
+        CHECK_INT(pthread_create(&thread, NULL, one_event, &state), 0);
+        pthread_join(thread, NULL);
+    }
     CHECK_INT(heartbeat(state), FP_TRACER_max_events);
     stop(state);
 }
@@ -279,6 +318,8 @@ int main(int argc, char **argv)
     RUN(without_heartbeats_events_are_discarded_until_the_next_one);
     RUN(a_heartbeat_that_comes_too_late_is_the_end);
     RUN(the_number_of_events_is_limited);
+    RUN(a_small_number_of_events_is_held_too);
+    RUN(events_of_many_threads_are_one_number);
     RUN(cpu_time_is_limited_by_what_events_are_said_to_cost);
     RUN(events_a_second_are_limited);
     RUN(seconds_are_limited);
