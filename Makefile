@@ -78,7 +78,7 @@ test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speeds
 check-exports: nif ## Check what the two libraries export, hold and weigh
 	@tools/check_exports.sh
 
-check-threads: nif ## Check what the sampler's thread and the signal handler can call
+check-threads: nif ## Check what the sampler's thread, the signal handler and callbacks of tracing can call
 	@tools/check_threads.sh
 	@tools/check_threads.sh --prove
 

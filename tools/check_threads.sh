@@ -1,6 +1,6 @@
 #!/bin/bash
-# Check what the sampler's thread and the signal handler can call, by following
-# the calls in the machine code of the library that is loaded.
+# Check what the sampler's thread, the signal handler and the callbacks of tracing can
+# call, by following the calls in the machine code of the library that is loaded.
 #
 #   tools/check_threads.sh           the check
 #   tools/check_threads.sh --prove   does the check find anything?
@@ -27,7 +27,13 @@ fp_safe_read_batch: read_by_copy read_by_syscall read_by_file
 fp_safe_read_view: read_by_copy read_by_syscall read_by_file
 add_native: fp_on_cpu_unwind
 fp_explain_frames: fp_on_cpu_unwind
-sampler_main: none"
+sampler_main: none
+enabled: count_enabled trace_enabled enabled
+fp_nif_enabled: count_enabled trace_enabled enabled
+fp_nif_trace: count_trace trace_trace trace
+fp_tracer_enter: is_in_time is_always
+fp_tracer_enter_end: is_in_time is_always
+enter: is_in_time is_always"
 # sampler_main calls `ended' when there will be no other tick.
 
 # What a read of foreign memory needs; all are in POSIX' list of functions that
@@ -60,7 +66,54 @@ __assert_fail     ends the VM: an invariant of the ring or of a table is broken"
 # x86_64: 0xba gettid, 0x128 pwritev (into our memfd), 0x129 rt_tgsigqueueinfo.
 numbers="0xba 0x128 0x129"
 
-roots="sampler_main fp_handler"
+# In the middle of a call or a send of a process that is traced: no lock, no memory of its own.
+# What of ERTS may be called reads a term, or says why not. `enabled' has no process, and so makes
+# no term.
+fp_nif_enabled="
+enif_priv_data
+enif_get_ulong
+enif_thread_type
+enif_is_identical
+enif_get_resource
+clock_gettime     the vDSO
+__stack_chk_fail  ends the VM, where the distribution's compiler guards stacks"
+
+fp_nif_trace="$fp_nif_enabled
+memcpy
+memset
+__memcpy_chk      memcpy, or ends the VM
+__assert_fail     ends the VM: an invariant of the ring is broken
+enif_is_atom
+enif_is_number
+enif_is_binary
+enif_is_empty_list
+enif_is_list
+enif_is_tuple
+enif_is_map
+enif_is_ref
+enif_is_fun
+enif_is_pid
+enif_is_port
+enif_get_local_pid
+enif_get_local_port
+enif_get_long
+enif_get_uint
+enif_get_double
+enif_get_tuple
+enif_get_list_cell
+enif_get_map_size
+enif_get_map_value
+enif_map_iterator_create    allocates for a map of more than 32 keys
+enif_map_iterator_get_pair
+enif_map_iterator_next
+enif_map_iterator_destroy   frees that
+enif_inspect_binary         copies a binary that does not begin at a byte
+enif_snprintf     the text of a reference, a fun, or a pid or port of another node
+enif_make_tuple   for a session that follows sends alone (sends.c), as are the next two
+enif_make_ulong
+enif_send         of a new process that is sent to, which is seldom"
+
+roots="sampler_main fp_handler fp_nif_enabled fp_nif_trace"
 
 follow() { # library, root: says what is wrong, last "reached N"
     local allowed=${!2}
@@ -109,7 +162,7 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
             -c -o "$object" "$tmp/c_src/$1.c" &&
         # shellcheck disable=SC2046
         $CC -shared -pthread -Wl,-z,now -Wl,-Bsymbolic -o "$tmp/wrong.so" "$object" \
-            $(find "$build"/{agent_nif,session,erts,cstack} -name '*.o' ! -path "$build/$1.o") \
+            $(find "$build"/{agent_nif,session,erts,cstack,tracer,terms,waits} -name '*.o' ! -path "$build/$1.o") \
             "$build/shared.a" $(cat "$build/libs.agent") || {
         echo "  wrong  $1.c with $3 could not be built" >&2
         return 1
@@ -123,6 +176,7 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
 prove() {
     local wrong=0 tick="fp_targets_drop_exited(s);"
     local handler="capture->result = FP_CAPTURE_NO_PROCESS;"
+    local event="header.time_ns = fp_monotonic_ns();"
     tmp=$(mktemp -d)
     trap 'rm -rf "$tmp"' EXIT
     prove_one session/sampler "$tick" \
@@ -137,7 +191,11 @@ prove() {
         'extern long syscall(long, ...); syscall(1, 2, "", 1);' "system call 0x1 < " || wrong=1
     prove_one erts/capture/handler "$handler" \
         'static _Thread_local volatile int t; t++;' "__tls_get_addr < " || wrong=1
-    [ $wrong = 0 ] && echo "  ok    what a tick or the handler must not call is found when it does"
+    prove_one agent_nif/trace_nif "$event" 'static void *volatile p; p = enif_alloc(1);' \
+        "enif_alloc < trace_trace" || wrong=1
+    prove_one agent_nif/trace_nif "if (enif_thread_type() == ERL_NIF_THR_UNDEFINED)" \
+        'static _Thread_local volatile int t; t++; return UINT32_MAX;' "__tls_get_addr < " || wrong=1
+    [ $wrong = 0 ] && echo "  ok    what a tick, the handler or a callback must not call is found when it does"
     return $wrong
 }
 

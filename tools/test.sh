@@ -103,7 +103,7 @@ step() { # name, and "joined" where others run meanwhile
     exports)
         heading "Exported symbols"
         judge exports tools/check_exports.sh
-        heading "What the sampler and the signal handler can call"
+        heading "What the sampler, the signal handler and the callbacks of tracing can call"
         judge threads tools/check_threads.sh
         judge threads-canaries tools/check_threads.sh --prove
         ;;

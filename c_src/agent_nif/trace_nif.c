@@ -134,7 +134,7 @@ static void trace_destroy(void *state)
 static _Atomic uint32_t threads;
 
 /* 1 more than the number; 0: it has none yet. */
-static _Thread_local uint32_t own_number;
+static FP_THREAD_LOCAL uint32_t own_number;
 
 /* Schedulers have the numbers from 0 on, whatever their kind. Other threads have no ring: they
  * may not copy a term. */

@@ -6,6 +6,8 @@
  * WHAT A CALLBACK MAY DO  It runs in the middle of a call, a collection or a send. No lock, no
  * memory from any allocator, no system call but the clocks, no enif call that sends or that makes
  * an atom. `enabled' has an environment without a process: no term may be made in it.
+ * tools/check_threads.sh lists what they call. Two exceptions: what ERTS allocates for
+ * terms/term_copy.h, and the messages of sends.c.
  *
  * NO NIF MAY BE CALLED trace_call/5: OTP 25 to 29 call it with the three arguments of `enabled'
  * for a call with meta tracing (erts_call_trace, TRACE_FUN_T_CALL). */

@@ -2,7 +2,8 @@
  *
  * A tracer's callback has a term only while it runs, and sends none: it writes a copy into a ring,
  * and a process reads the ring later. The copy is bounded in depth, in elements and in bytes, thus
- * in time: it visits at most `bytes` terms, in some 10 ns each.
+ * in time: it visits at most `bytes` terms, in some 10 ns each. Not bounded is a binary that does
+ * not begin at a byte: ERTS copies it as a whole before its size can be asked for.
  *
  * Exact: atoms, integers of 64 bits, floats, local pids and ports, and what is made of them. An
  * atom or a local pid is its word: that is immediate, and means the same until the VM ends.
@@ -17,7 +18,7 @@
  *      {'...', text, <<"#Ref<..>">>}
  *
  * Writing allocates nothing of its own. What ERTS does for it, on the scheduler's own allocators:
- * an iterator for a map of more than 32 keys; a copy of a binary that does not begin at a byte; and
+ * an iterator for a map of more than 32 keys; that copy of a binary, until the callback ends; and
  * a binary that is being appended to is trimmed, so that the next append copies it.
  *
  * Any scheduler, in a NIF. */

@@ -44,7 +44,7 @@ static struct {
 static struct fp_tracer_line lines[FP_TRACER_LINES];
 
 /* 1 more than its index in `lines'; 0: the thread has none yet. */
-static _Thread_local uint32_t own_line;
+static FP_THREAD_LOCAL uint32_t own_line;
 
 static struct fp_tracer_line *line_of_thread(void)
 {

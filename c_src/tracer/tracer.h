@@ -9,7 +9,7 @@
  * CPU time, and of events, is charged at each event; beyond it, the tracing is over.
  *
  * THREADS  enter, leave, is_on: any scheduler, at each event; no lock, no allocation, no system
- *          call (the clocks are the vDSO's). start, wait, reset: one thread at a time, a lock of
+ *          call (the clocks are the vDSO's; FP_THREAD_LOCAL). start, wait, reset: one thread at a time, a lock of
  *          the caller. The others: any thread. */
 #pragma once
 
@@ -24,6 +24,14 @@
 #define FP_TRACER_SILENCE_NS INT64_C(1000000000)
 
 #define FP_TRACER_INDEX_BITS 16u
+
+/* A variable of each thread: no thread allocates it when it first asks for it. glibc would in the
+ * model that is usual in a library; musl has done so when the library was loaded. */
+#ifdef __GLIBC__
+#define FP_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define FP_THREAD_LOCAL _Thread_local
+#endif
 
 #define FP_TRACER_ENDS(X)                                                                          \
     X(running)                                                                                     \
