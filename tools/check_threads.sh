@@ -194,7 +194,8 @@ prove() {
     prove_one agent_nif/trace_nif "$event" 'static void *volatile p; p = enif_alloc(1);' \
         "enif_alloc < trace_trace" || wrong=1
     prove_one agent_nif/trace_nif "if (enif_thread_type() == ERL_NIF_THR_UNDEFINED)" \
-        'static _Thread_local volatile int t; t++; return UINT32_MAX;' "__tls_get_addr < " || wrong=1
+        'static _Thread_local volatile int t; t++; return UINT32_MAX;' "__tls_get_addr < " ||
+        wrong=1
     [ $wrong = 0 ] && echo "  ok    what a tick, the handler or a callback must not call is found when it does"
     return $wrong
 }

@@ -31,8 +31,8 @@ struct fp_tracer_atoms {
 };
 
 struct fp_library {
-    /* By dirty NIFs only. `lock` is of `memory`, while it is opened, and of `sites`; the other is of
-     * the one tracing (tracer_nif.c): held for up to a second, so nothing else waits for it. */
+    /* By dirty NIFs only. `lock` is of `memory`, while it is opened, and of `sites`; the other is
+     * of the one tracing (tracer_nif.c): held for up to a second, so nothing else waits for it. */
     ErlNifMutex *lock, *tracing_lock;
     struct fp_memory memory;            /* immutable once memory_err is 0 */
     int memory_err;                     /* 1: not opened; 0; or why no memory can be read */

@@ -23,9 +23,10 @@
 /* Processes that are followed, by hash: one that has lost its place gets it at its next event. */
 #define MEMBERS 4096u
 
-/* Of a match specification: a stack, say. */
-/* A stack of 20 frames, each with the path of a file as a list. */
-static const struct fp_term_copy_limits result_limits = {8, 4096, 256};
+/* Of the result of a match specification: a stack, say, of 20 frames, each with the path of a file
+ * as a list. */
+#define RESULT_BYTES 4096u
+static const struct fp_term_copy_limits result_limits = {8, RESULT_BYTES, 256};
 
 enum part { PART_EXTRA = 1, PART_RESULT = 2 };
 
@@ -36,7 +37,8 @@ struct header {
 };
 
 #define EVENT_MAX                                                                                  \
-    (sizeof(struct header) + 2 * (BYTES_MAX + FP_TERM_COPY_SLACK) + 4096u + FP_TERM_COPY_SLACK + 8u)
+    (sizeof(struct header) + 2 * (BYTES_MAX + FP_TERM_COPY_SLACK) + RESULT_BYTES +                 \
+     FP_TERM_COPY_SLACK + 8u)
 
 struct trace {
     struct fp_events *events;
@@ -314,8 +316,11 @@ static ERL_NIF_TERM trace_read(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
         return enif_make_badarg(env);
     until = fp_is_atom(env, asked[1], "all") ? INT64_MAX : now - LATE_NS;
     for (; most > 0 && (bytes = fp_events_peek(trace->events, until, &size)) != NULL; most--) {
-        if (get_event(env, bytes, size, &event) == 0)
-            list = enif_make_list_cell(env, event, list);
+        if (get_event(env, bytes, size, &event) != 0) {
+            fp_events_release_lost(trace->events);
+            continue;
+        }
+        list = enif_make_list_cell(env, event, list);
         fp_events_release(trace->events);
     }
     return enif_make_tuple2(env, enif_make_int64(env, now), list);

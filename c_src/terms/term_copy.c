@@ -315,17 +315,21 @@ static ERL_NIF_TERM get_cut(struct restore *restore, const char *shape, uint32_t
 }
 
 /* The elements of a list as a tuple. */
-#define ON_STACK 64u
 static ERL_NIF_TERM get_tuple(struct restore *restore, uint32_t count, ERL_NIF_TERM list)
 {
-    ERL_NIF_TERM elements[ON_STACK];
+    ERL_NIF_TERM few[16], tuple, *elements = few;
     uint32_t n = 0;
 
-    if (count > ON_STACK)
+    if (count > sizeof few / sizeof *few)
+        elements = enif_alloc(count * sizeof *elements);
+    if (elements == NULL)
         return get_cut(restore, "tuple", count, list);
-    while (n < ON_STACK && enif_get_list_cell(restore->env, list, &elements[n], &list))
+    while (n < count && enif_get_list_cell(restore->env, list, &elements[n], &list))
         n++;
-    return enif_make_tuple_from_array(restore->env, elements, n);
+    tuple = enif_make_tuple_from_array(restore->env, elements, n);
+    if (elements != few)
+        enif_free(elements);
+    return tuple;
 }
 
 static ERL_NIF_TERM get_map(struct restore *restore, uint32_t size, ERL_NIF_TERM pairs)

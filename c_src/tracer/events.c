@@ -19,7 +19,8 @@ struct thread {
 struct fp_events {
     struct fp_events_limits limits;
     int64_t interval_ns, tolerance_ns;
-    uint32_t oldest; /* ring of what was peeked last */
+    uint32_t oldest;             /* ring of what was peeked last */
+    _Atomic uint64_t unreadable; /* by the reader alone */
     _Alignas(LINE) _Atomic int64_t full_at_ns;
     _Alignas(LINE) _Atomic uint64_t admitted;
     struct thread threads[]; /* limits.threads, and one of those without a ring */
@@ -189,9 +190,17 @@ void fp_events_release(struct fp_events *events)
     fp_ring_release(events->threads[events->oldest].ring);
 }
 
+void fp_events_release_lost(struct fp_events *events)
+{
+    add(&events->unreadable, 1);
+    fp_events_release(events);
+}
+
 void fp_events_count(const struct fp_events *events, struct fp_events_counters *counters)
 {
-    *counters = (struct fp_events_counters){0};
+    uint64_t unreadable = atomic_load_explicit(&events->unreadable, memory_order_relaxed);
+
+    *counters = (struct fp_events_counters){.lost = unreadable, .written = 0 - unreadable};
     for (uint32_t i = 0; i <= events->limits.threads; i++) {
         const struct thread *thread = &events->threads[i];
 

@@ -8,7 +8,7 @@
  *      seen = written + dropped + lost
  *
  * Dropped: the rate or the number of events did not admit it, and nothing of it was copied. Lost:
- * it was admitted, and the ring had no room, or its thread has no ring.
+ * it was admitted, and the ring had no room, or its thread has no ring, or it could not be read.
  *
  * The rate is a token bucket in one word, the time at which the bucket will be full again ("generic
  * cell rate algorithm", ITU-T I.371): an event is admitted where that is at most `burst` events
@@ -62,6 +62,8 @@ void fp_events_commit(struct fp_events *events, uint32_t thread);
  * thread writes out of order; two threads may by the time between the clock and the commit. */
 const void *fp_events_peek(struct fp_events *events, int64_t until_ns, size_t *size);
 void fp_events_release(struct fp_events *events);
+/* Of one that cannot be read: it is lost, and not written. */
+void fp_events_release_lost(struct fp_events *events);
 
 /* ANY THREAD. Exact when no thread is within a function above. */
 void fp_events_count(const struct fp_events *events, struct fp_events_counters *counters);

@@ -9,7 +9,7 @@
  * CPU time, and of events, is charged at each event; beyond it, the tracing is over.
  *
  * THREADS  enter, leave, is_on: any scheduler, at each event; no lock, no allocation, no system
- *          call (the clocks are the vDSO's; FP_THREAD_LOCAL). start, wait, reset: one thread at a time, a lock of
+ *          call (the clocks are the vDSO's). start, wait, reset: one thread at a time, a lock of
  *          the caller. The others: any thread. */
 #pragma once
 

@@ -193,7 +193,7 @@
 %%     frames (true)</li>
 %% <li>`chains': only samples of processes that wait for something, each with the stack of what it
 %%     waits for below its own, and so on, down to a process that works: a flame graph of waiting
-%%     (false; for collapsed and speedscope)</li>
+%%     (false; not for firefox)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
 %% <li>`from', `to': milliseconds since the first sample; only samples between them, `to' not
 %%     included (all)</li>

@@ -135,6 +135,28 @@ static void a_thread_without_a_ring_loses(void)
     fp_events_destroy(events);
 }
 
+static void an_event_that_cannot_be_read_is_lost(void)
+{
+    struct fp_events *events = create(1000, 100, 0, 1);
+    struct fp_events_counters counters;
+    size_t size;
+
+    for (uint64_t i = 0; i < 3; i++) {
+        CHECK_INT(admitted_at(events, START, 1), 1);
+        write_one(events, 0, i);
+    }
+    CHECK(fp_events_peek(events, INT64_MAX, &size) != NULL);
+    fp_events_release(events);
+    CHECK(fp_events_peek(events, INT64_MAX, &size) != NULL);
+    fp_events_release_lost(events);
+    fp_events_count(events, &counters);
+    CHECK_INT(counters.seen, 3);
+    CHECK_INT(counters.written, 2);
+    CHECK_INT(counters.lost, 1);
+    CHECK(fp_events_peek(events, INT64_MAX, &size) != NULL);
+    fp_events_destroy(events);
+}
+
 static void the_oldest_event_is_read_first(void)
 {
     static const uint64_t expected[] = {1, 2, 3, 5, 8};
@@ -239,6 +261,7 @@ int main(int argc, char **argv)
     RUN(the_number_is_a_limit);
     RUN(a_full_ring_loses_and_the_counters_agree);
     RUN(a_thread_without_a_ring_loses);
+    RUN(an_event_that_cannot_be_read_is_lost);
     RUN(the_oldest_event_is_read_first);
     RUN(what_is_no_limit_is_refused);
     RUN(writers_and_a_reader_at_once);
