@@ -26,7 +26,7 @@
 /* Of the result of a match specification: a stack, say, of 20 frames, each with the path of a file
  * as a list. */
 #define RESULT_BYTES 4096u
-static const struct fp_term_copy_limits result_limits = {8, RESULT_BYTES, 256};
+static const struct fp_term_copy_limits result_limits = {8, RESULT_BYTES, 256, 0};
 
 enum part { PART_EXTRA = 1, PART_RESULT = 2 };
 
@@ -197,13 +197,16 @@ static size_t copy(const struct trace *trace, const struct fp_tracer_event *even
     unsigned char *at = out + sizeof header;
     ERL_NIF_TERM term;
 
-    /* What the VM puts around the user's terms: {M, F, Args}, {Class, Reason}. */
+    /* What the VM puts around the user's terms is whole: {M, F, Args}, {M, F, Arity}, {Class,
+     * Reason}. It fits into the least number of bytes. */
     if (event->tag == event->atoms->call)
-        message.depth += 2;
+        message.outer = 2;
     else if (event->tag == trace->spawn || event->tag == trace->spawned)
-        extra.depth += 2;
+        extra.outer = 2;
+    else if (event->tag == event->atoms->return_from)
+        message.outer = 1;
     else if (event->tag == event->atoms->exception_from)
-        extra.depth += 1;
+        message.outer = extra.outer = 1;
     at += fp_term_copy(event->env, event->message, &message, at);
     if (enif_get_map_value(event->env, event->options, event->atoms->extra, &term)) {
         header.parts |= PART_EXTRA;
@@ -341,7 +344,7 @@ const struct fp_tracer_kind fp_tracer_kind_trace = {
 /* (Term, #{depth, bytes, items}) -> Term, as a trace would show it. */
 FP_NIF(trace_term)
 {
-    struct fp_term_copy_limits limits;
+    struct fp_term_copy_limits limits = {0};
     unsigned char bytes[BYTES_MAX + FP_TERM_COPY_SLACK];
     const unsigned char *at = bytes;
     ERL_NIF_TERM term;

@@ -30,6 +30,7 @@ struct copy {
     const struct fp_term_copy_limits *limits;
     unsigned char *at;
     const unsigned char *limit; /* of `bytes`: nothing begins here or behind */
+    uint32_t inner;             /* depth: at more than that, a level is an outer one */
 };
 
 static void put(struct copy *copy, enum shape shape, const void *bytes, size_t size)
@@ -122,6 +123,11 @@ static void put_bytes(struct copy *copy, ERL_NIF_TERM term)
     put_count(count, (uint32_t)here);
 }
 
+static uint32_t items_at(const struct copy *copy, uint32_t depth)
+{
+    return depth > copy->inner ? UINT32_MAX : copy->limits->items;
+}
+
 static void put_tuple(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
 {
     const ERL_NIF_TERM *elements;
@@ -134,7 +140,7 @@ static void put_tuple(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
         return;
     }
     count = put_header(copy, SHAPE_TUPLE, (size_t)arity);
-    for (; n < (uint32_t)arity && n < copy->limits->items && !is_full(copy); n++)
+    for (; n < (uint32_t)arity && n < items_at(copy, depth) && !is_full(copy); n++)
         put_term(copy, elements[n], depth - 1);
     put_count(count, n);
 }
@@ -145,7 +151,7 @@ static void put_list(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
     ERL_NIF_TERM head, tail = term;
     uint32_t n = 0;
 
-    while (n < copy->limits->items && !is_full(copy) &&
+    while (n < items_at(copy, depth) && !is_full(copy) &&
            enif_get_list_cell(copy->env, tail, &head, &tail)) {
         put_term(copy, head, depth - 1);
         n++;
@@ -174,7 +180,7 @@ static void put_map(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
         return;
     }
     count = put_header(copy, SHAPE_MAP, size);
-    while (n < copy->limits->items && !is_full(copy) &&
+    while (n < items_at(copy, depth) && !is_full(copy) &&
            enif_map_iterator_get_pair(copy->env, &iterator, &key, &value)) {
         put_term(copy, key, depth - 1);
         put_term(copy, value, depth - 1);
@@ -246,10 +252,11 @@ static void put_term(struct copy *copy, ERL_NIF_TERM term, uint32_t depth)
 size_t fp_term_copy(ErlNifEnv *env, ERL_NIF_TERM term, const struct fp_term_copy_limits *limits,
                     unsigned char *out)
 {
-    struct copy copy = {env, limits, out, out + limits->bytes};
-    uint32_t depth =
-        limits->depth < FP_TERM_COPY_DEPTH_MAX ? limits->depth : FP_TERM_COPY_DEPTH_MAX;
+    struct copy copy = {env, limits, out, out + limits->bytes, limits->depth};
+    uint32_t depth = limits->depth + limits->outer;
 
+    if (depth > FP_TERM_COPY_DEPTH_MAX)
+        depth = FP_TERM_COPY_DEPTH_MAX;
     put_term(&copy, term, depth);
     return (size_t)(copy.at - out);
 }

@@ -35,6 +35,8 @@ struct fp_term_copy_limits {
     uint32_t depth; /* of tuples, lists and maps inside of each other; at most the maximum */
     uint32_t bytes; /* of the copy, from where it begins */
     uint32_t items; /* elements of one list, tuple or map */
+    uint32_t
+        outer; /* so many levels around the term are free of `depth` and `items`: the VM's own */
 };
 
 /* A copy may be longer than `bytes` by this: its last element, and the ends of what is open. */
