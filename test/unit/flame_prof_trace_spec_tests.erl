@@ -168,10 +168,24 @@ what_is_no_pattern_is_refused_test() ->
         {Spec, flame_prof_trace_spec:parse(Spec)}) || Spec <- [
         "", [], 17, [17], {a, b, c}, {a, b, 256}, {'_', b, 1}, '_', #{},
         #{call => {a, b, 1}, x => 1}, #{call => {a, b, 1}, match_spec => []},
-        #{call => {a, b, 1}, match_spec => [x]},
+        #{call => {a, b, 1}, match_spec => [x]}, #{call => {a, b, 1}, match_spec => x},
+        #{call => {a, b, 1}, match_spec => [{'_', foo, []}]},
+        #{call => {a, b, 1}, match_spec => [{'_', [], []}, {'_', []}]},
+        #{call => {a, b, 1}, match_spec => [{head, [], []}]},
+        #{call => {a, b, 1}, match_spec => [{'_', [], foo}]},
+        #{call => {a, b, 1}, match_spec => [{'_', [], [{no_such, 1}]}]},
+        #{call => {a, b, 1}, match_spec => [{['$1'], [], [{message, '$2'}]}], return => true},
+        lists:append(["Elixir" | lists:duplicate(60, ".Abcde")]) ++ ":f/1",
+        "lists:seq(" ++ lists:duplicate(2000, $1) ++ ", 2)",
         #{call => {a, b, 1}, match_spec => [{['$1'], [{no_such, 1}], []}]}, <<255>>,
         ["a:b" | c], [1, 2, 3], "a:b(X) when element(a, b, c)"
     ]].
+
+%% What it would do is not done by the test of it.
+a_match_spec_is_not_run_when_it_is_parsed_test() ->
+    Spec = [{'_', [], [{silent, true}, {trace, [], [procs]}]}],
+    {ok, _} = flame_prof_trace_spec:parse(#{call => {a, b, 1}, match_spec => Spec}),
+    ?assertEqual({flags, []}, erlang:trace_info(self(), flags)).
 
 any_text_is_parsed_or_refused_test_() ->
     {timeout, 300, fun() ->
