@@ -46,6 +46,7 @@ module(Name) ->
     Elixir = re:run(Name, <<"^([A-Z][^:]*)\\.([^.A-Z:].*)$">>, [dotall,
         {capture, all_but_first, binary}]),
     case {Elixir, binary:split(Name, <<":">>)} of
+        {{match, [<<"Elixir.", _/binary>> = Module, Function]}, _} -> {Module, Function};
         {{match, [Module, Function]}, _} -> {<<"Elixir.", Module/binary>>, Function};
         {nomatch, [Module, Function]} -> {Module, Function};
         {nomatch, [_]} -> error

@@ -18,7 +18,8 @@ functions_are_parsed_test() ->
         {"Enum.map/2", {'Elixir.Enum', map, 2}},
         {"MyApp.Repo.all", {'Elixir.MyApp.Repo', all, '_'}},
         {"MyApp.Repo._", {'Elixir.MyApp.Repo', '_', '_'}},
-        {"Elixir.Enum:map/2", {'Elixir.Enum', map, 2}}
+        {"Elixir.Enum:map/2", {'Elixir.Enum', map, 2}},
+        {"Elixir.Enum.map/2", {'Elixir.Enum', map, 2}}
     ]].
 
 what_is_none_is_refused_test() ->
