@@ -299,11 +299,17 @@ resolved(Edges, Parts, #looking{ask = Ask}) ->
     Requests = [{Node, {lists, map, [fun erlang:whereis/1, Of]}} || {Node, Of} <- Asked, Of =/= []],
     Found = [{{Name, Node}, Pid} || {Node, {ok, Pids}} <- Ask(Requests),
         {Name, Pid} <- lists:zip(proplists:get_value(Node, Asked), Pids), is_pid(Pid)],
-    Held = [{Lock, Pid} || #{to := {lock, global, Name} = Lock} <- Edges, Pid <- holder(Name)],
-    flame_prof_waits_graph:resolve(Edges, maps:from_list(Found ++ Held)).
+    flame_prof_waits_graph:resolve([held_by(Edge) || Edge <- Edges], maps:from_list(Found)).
 
-%% By the table of this node's global_name_server, which any process may read. A lock of several
-%% processes, or of other nodes alone, is told by its name.
+%% By the table of this node's global_name_server, which any process may read. A lock is one of
+%% certain nodes, which the stack does not tell: while this node knows others, another process may
+%% have it there under the same name. Such a lock is told by its name, as is one of several
+%% processes.
+held_by(#{from := From, to := {lock, global, Name} = Lock} = Edge) when node(From) =:= node() ->
+    Edge#{to := case {nodes(), holder(Name)} of {[], [Pid]} -> Pid; _ -> Lock end};
+held_by(Edge) ->
+    Edge.
+
 holder(Name) ->
     try ets:lookup(global_locks, Name) of
         [{Name, _Requester, [{Pid, _Monitor}]}] when is_pid(Pid) -> [Pid];
