@@ -79,7 +79,7 @@ start_child(Root, Port, Measured) ->
 rows() ->
     [#{key => port, type => {own, fun port/1, "a whole number from 0 to 65535; 0 is any free port"},
         default => 0},
-        #{key => measured, type => {own, fun measured/1, "a node, or none"}, default => node()}].
+        #{key => measured, type => {own, fun measured/1, "a node, or none"}, default => here}].
 
 measured(Node) when is_atom(Node) -> {ok, Node};
 measured(_) -> error.

@@ -168,7 +168,7 @@ parameters(Query) ->
 
 api(<<"profiles">>, _, _, #{server := Server, measured := Node}) ->
     Profiles = [shown(Entry) || Entry <- flame_prof_view:profiles(Server)],
-    Measured = case Node of none -> undefined; _ -> Node end,
+    Measured = case Node of none -> undefined; _ -> name_of(Node) end,
     json(200, #{profiles => Profiles, now_us => os:system_time(microsecond), measured => Measured});
 api(<<"modules">>, _, _, _) ->
     json(200, flame_prof_view_modules:known());
@@ -200,7 +200,8 @@ api(<<"latency">>, #{<<"functions">> := Functions} = Given, #mod{method = "GET"}
     #{measured := Node}) when is_binary(Functions), Node =/= none
 ->
     Texts = binary:split(Functions, <<"\n">>, [global]),
-    case flame_prof_view_latency:start(Node, Texts, maps:get(<<"seconds">>, Given, <<"60">>)) of
+    Seconds = maps:get(<<"seconds">>, Given, <<"60">>),
+    case flame_prof_view_latency:start(name_of(Node), Texts, Seconds) of
         {ok, Lines} -> {stream, Lines};
         {error, Why} -> json(200, #{ended => <<"refused">>, why => Why})
     end;
@@ -213,6 +214,10 @@ api(<<"index">>, #{<<"name">> := Name, <<"version">> := Version}, Request, #{ser
     end;
 api(_, _, _, _) ->
     not_found().
+
+%% A node can get its name while the page is there.
+name_of(here) -> node();
+name_of(Node) -> Node.
 
 %% A request costs as much as a piece of some 1,000 samples: one instead of two. What is gone
 %% meanwhile is asked for by itself, and not found.
