@@ -1,7 +1,11 @@
 // What a measurement of calls has told so far: lines of flame_prof_view_latency, each of what came
 // since the line before. Buckets are [lowNs, endNs or null, count].
 
+import { exact } from './numbers.js';
+
 const ROWS_AN_OCTAVE = 4;
+// Of other ends the first of a line's limits says which it was.
+const WITHOUT_SENTENCE = new Set(['running', 'asked', 'seconds', 'failed', 'refused']);
 const UNITS = [['ns', 1], ['µs', 1e3], ['ms', 1e6], ['s', 1e9]];
 
 /** In three digits: 428 ns, 1.23 µs, 12.3 ms. */
@@ -45,14 +49,20 @@ export class Measured {
     this.lines = []; // {fromMs, toMs}
     this.ended = 'running';
     this.why = '';
-    this.limits = [];
+    this.end = ''; // the sentence of the limit that ended it
+    this.sampledOf = 1; // the most
+    this.lost = new Map(); // what -> calls
     this.open = 0;
   }
 
   add(line) {
     if (line.why) this.why = line.why;
     this.ended = line.ended;
-    this.limits = line.limits ?? this.limits;
+    if (!WITHOUT_SENTENCE.has(line.ended)) this.end = line.limits?.[0] ?? this.end;
+    this.sampledOf = Math.max(this.sampledOf, line.sampled_of ?? 1);
+    for (const [what, n] of Object.entries(line.lost ?? {})) {
+      this.lost.set(what, (this.lost.get(what) ?? 0) + n);
+    }
     if (line.functions === undefined) return;
     const fromMs = this.ms;
     this.ms += line.ms;
@@ -65,6 +75,15 @@ export class Measured {
       }
       this.functions.get(part.function).add(part, column, line.ms);
     }
+  }
+
+  /** What a reader has to know before the numbers, as flame_prof_latency_text says it. */
+  get limits() {
+    const sampled = this.sampledOf > 1 ? `calls came too fast: down to 1 of ${
+      exact(this.sampledOf)} was measured; counts and sums are of these` : '';
+    const lost = [...this.lost].filter(([, n]) => n > 0).sort()
+        .map(([what, n]) => `${exact(n)} ${what.replaceAll('_', ' ')}: not measured`);
+    return [this.end, sampled, ...lost].filter(Boolean);
   }
 
   /** The longest total first. */

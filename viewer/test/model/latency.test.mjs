@@ -104,6 +104,20 @@ test('why it ended and its limits stay', () => {
   assert.deepEqual(measured.limits, ['a limit']);
 });
 
+test('what was left out in any line is told, and added up', () => {
+  const measured = new Measured();
+  const busy = (n) => ({ limits: ['of this line'], sampled_of: n,
+    lost: { calls_left_out_by_sampling: 1000, calls_nested_too_deep: 0 } });
+  for (const n of [2, 8, 4]) measured.add(line([1000], busy(n)));
+  measured.add(line([1000], { sampled_of: 1, lost: { calls_left_out_by_sampling: 0 } }));
+  measured.add({ ended: 'max_cpu_percent', limits: ['a limit ended it: cpu'], sampled_of: 1 });
+  const [end, sampled, lost, ...more] = measured.limits;
+  assert.equal(end, 'a limit ended it: cpu');
+  assert.match(sampled, /1 of 8 was measured/);
+  assert.match(lost, /^3\D?000 calls left out by sampling: not measured$/);
+  assert.deepEqual(more, []);
+});
+
 test('durations have three digits and a unit', () => {
   const texts = [[0, '0 ns'], [428, '428 ns'], [1234, '1.23 µs'], [12345, '12.3 µs'],
     [123456, '123 µs'], [1.5e9, '1.50 s'], [1.2e12, '1200 s']];
