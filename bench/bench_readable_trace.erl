@@ -64,7 +64,7 @@ calls(N, Term) -> _ = ?MODULE:pass(Term), calls(N - 1, Term).
 trace(Rate) ->
     Sink = fun(Event) -> flame_prof_trace_format:format(Event) end,
     {ok, Trace} = flame_prof_trace:start("bench_readable_trace:pass/1 -> return", #{
-        rate => Rate, burst => Rate, max_events => 1000000, max_cpu_percent => 0,
+        rate => Rate, burst => Rate, max_events => 1000000, max_cpu_percent => infinity,
         processes => self(), to => Sink}),
     Trace.
 

@@ -17,7 +17,8 @@ main() ->
     Measured = fun(More) ->
         fun() ->
             {ok, M} = flame_prof_latency:start(?F,
-                maps:merge(#{max_cpu_percent => 0, max_events_per_second => 0}, More)),
+                maps:merge(#{max_cpu_percent => infinity, max_events_per_second => infinity},
+                    More)),
             M
         end
     end,

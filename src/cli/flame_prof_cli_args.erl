@@ -18,7 +18,7 @@
 -type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
     text | file | nodes | duration | moment | metric | dimensions | setting
-    | {whole, integer(), integer()} | percent | port | top | {one_of, [atom()]}.
+    | {whole, integer(), integer()} | percent | share | port | top | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
 -spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
@@ -95,11 +95,9 @@ value({whole, Least, Most}, Text) ->
         _ -> error
     end;
 value(percent, Text) ->
-    case {string:to_float(Text), string:to_integer(Text)} of
-        {{F, ""}, _} when is_float(F), F >= 0, F =< 100 -> {ok, F};
-        {_, {N, ""}} when is_integer(N), N >= 0, N =< 100 -> {ok, N};
-        _ -> error
-    end;
+    percent(Text, 0);
+value(share, Text) ->
+    percent(Text, 0.01);
 value(duration, Text) ->
     case string:to_integer(Text) of
         {N, Unit} when is_integer(N), N > 0 -> duration(N, Unit);
@@ -153,6 +151,13 @@ value(setting, Text) ->
         _ -> error
     end.
 
+percent(Text, Least) ->
+    case {string:to_float(Text), string:to_integer(Text)} of
+        {{F, ""}, _} when is_float(F), F >= Least, F =< 100 -> {ok, F};
+        {_, {N, ""}} when is_integer(N), N >= Least, N =< 100 -> {ok, N};
+        _ -> error
+    end.
+
 port(Host, Text) ->
     case value({whole, 1, 65535}, Text) of
         {ok, Port} -> {ok, {Host, Port}};
@@ -189,6 +194,7 @@ accepts(nodes) -> "a node's name, or several with commas";
 accepts({whole, Least, Most}) -> io_lib:format("a whole number from ~b to ~b", [Least, Most]);
 accepts(port) -> "a port, or HOST:PORT";
 accepts(percent) -> "a number from 0 to 100";
+accepts(share) -> "a number from 0.01 to 100";
 accepts(Time) when Time =:= duration; Time =:= moment -> "a time such as 500ms, 30s, 5m or 1h";
 accepts({one_of, Atoms}) -> ["one of: ", lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms])];
 accepts(top) -> "a number of processes, or with the interval of the choice, as in 100:5000";
@@ -361,7 +367,7 @@ trace_options() ->
         {events, {"N", {whole, 1, 1000000}}, "how many at most (1000)"},
         {rate, {"N", {whole, 1, 10000}}, "events a second in the long run (100)"},
         {burst, {"N", {whole, 1, 10000}}, "events at once (100)"},
-        {cpu, {"PERCENT", percent}, "of the node's CPUs at most; then it ends (5)"},
+        {cpu, {"PERCENT", share}, "of the node's CPUs at most; then it ends (5)"},
         {process, {"NAMES", file}, "of these only: names or pids, with commas (all)"},
         {first, {"PATTERN", text}, "of a call or send: only processes that did it, from then on"},
         {follow, {"WHAT", {one_of, [none, spawn, send, spawn_and_send]}},
@@ -383,8 +389,8 @@ latency_options() ->
     [
         {for, {"TIME", duration}, "how long: 500ms, 10s, 1m (10s)"},
         {prometheus, flag, "print histograms in Prometheus' text form"},
-        {max_cpu, {"PERCENT", percent}, "of the node's CPU time for measuring; above, it ends (5)"},
-        {max_rate, {"N", {whole, 1, 1000000000}}, "calls and returns a second; above, it ends"}
+        {max_cpu, {"PERCENT", share}, "of the node's CPU time for measuring; above, it ends (5)"},
+        {max_rate, {"N", {whole, 1, 1000000000}}, "measured calls a second; above, it ends (1000000)"}
     ].
 
 mailbox_options() ->

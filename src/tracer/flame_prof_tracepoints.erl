@@ -15,13 +15,15 @@
 %% `trace(all)' is never used: it stops all schedulers.
 -module(flame_prof_tracepoints).
 
--export([set/3, add/3, clear/1, off/1]).
+-export([set/3, add/3, clear/1, forget/0, off/1]).
 
 -export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
 
 %% By variables: older releases do not have the module.
 -define(TRACER, flame_prof_nif).
 -define(BATCH, 100).
+%% Not an application: the name of its parameter.
+-define(REMEMBERED, flame_prof_tracepoints).
 
 -type tracer_flag() :: atom().
 
@@ -131,7 +133,7 @@ set_session(Session, Wanted, Patterns, Set, Functions0, Check) ->
     Turn = fun(Which) ->
         case Collects andalso is_collection_traced(Which, Session) of
             true -> other;
-            false -> process(fun() -> Trace:process(Session, Which, true, Flags) end)
+            false -> process(Which, fun() -> Trace:process(Session, Which, true, Flags) end)
         end
     end,
     {ok, Set, (processes(Processes, Turn, Check))#{functions => Functions}}.
@@ -178,6 +180,7 @@ has_collections(Session, Which) ->
 
 set_all(#{tracer := Tracer} = Wanted, Patterns, Set0, Tell, Check) ->
     #{processes := Processes, flags := Flags, message_patterns := Messages} = Wanted,
+    ok = clear_left(),
     ok = lists:foreach(fun({MFA, _, How, _}) -> ensure_free(MFA, How) end, Patterns),
     ok = lists:foreach(fun ensure_free_event/1, Messages),
     Set = Set0#{
@@ -185,6 +188,7 @@ set_all(#{tracer := Tracer} = Wanted, Patterns, Set0, Tell, Check) ->
         messages := [Event || {Event, _} <- Messages]
     },
     _ = Tell(Set),
+    ok = remember(Set),
     Functions = lists:foldl(
         fun({MFA, Spec, How, N}, Sum) ->
             Check(),
@@ -193,16 +197,38 @@ set_all(#{tracer := Tracer} = Wanted, Patterns, Set0, Tell, Check) ->
         0, Patterns),
     _ = [erlang:trace_pattern(Event, Spec, []) || {Event, Spec} <- Messages],
     Turn = fun(Which) ->
-        %% The VM logs an attempt to replace a tracer.
-        case erlang:trace_info(Which, tracer) of
-            {tracer, []} ->
-                Options = [{tracer, ?TRACER, Tracer} | Flags],
-                process(fun() -> erlang:trace(Which, true, Options) end);
-            _ ->
-                other
-        end
+        Options = [{tracer, ?TRACER, Tracer} | Flags],
+        if_free(Which, Tracer, fun() -> erlang:trace(Which, true, Options) end)
     end,
     {ok, Set, (processes(Processes, Turn, Check))#{functions => Functions}}.
+
+%% The VM logs an attempt to replace a tracer.
+if_free(Which, Tracer, Turn) ->
+    case erlang:trace_info(Which, tracer) of
+        {tracer, []} -> process(Which, Turn);
+        {tracer, {?TRACER, Tracer}} -> process(Which, Turn);
+        {tracer, _} -> other;
+        undefined -> gone
+    end.
+
+%% What a tracing leaves whose owner and guard were killed: the VM does not tell whose a breakpoint
+%% is. The parameters of an application outlive all processes but the VM's.
+remember(Set) ->
+    application:set_env(?REMEMBERED, set, Set).
+
+clear_left() ->
+    case application:get_env(?REMEMBERED, set) of
+        {ok, Left} -> ok = clear(Left), forget();
+        undefined -> ok
+    end.
+
+%% @doc What was on is off.
+-spec forget() -> ok.
+forget() ->
+    case application:get_env(?REMEMBERED, set) of
+        {ok, _} -> application:unset_env(?REMEMBERED, set);
+        undefined -> ok
+    end.
 
 how([meta], State) -> [{meta, ?TRACER, State}];
 how(Flags, _State) -> Flags.
@@ -252,13 +278,14 @@ add(#{sessions := Sessions, tracer := Tracer}, Pids, Flags) ->
     Trace = trace,
     Turn = fun(Pid, How, Given) ->
         case Sessions of
-            [Session | _] -> Trace:process(Session, Pid, How, Given);
-            [] -> erlang:trace(Pid, How, [{tracer, ?TRACER, Tracer} | Given])
+            [Session | _] ->
+                process(Pid, fun() -> Trace:process(Session, Pid, How, Given) end);
+            [] ->
+                Options = [{tracer, ?TRACER, Tracer} | Given],
+                if_free(Pid, Tracer, fun() -> erlang:trace(Pid, How, Options) end)
         end
     end,
-    lists:foreach(fun(Pid) ->
-        process(fun() -> Turn(Pid, true, Flags), Turn(Pid, false, [silent]) end)
-    end, Pids).
+    lists:foreach(fun(Pid) -> _ = Turn(Pid, true, Flags), Turn(Pid, false, [silent]) end, Pids).
 
 %% Those that are there, and before them those to come: between the two none is missed.
 processes(none, _Turn, _Check) ->
@@ -282,11 +309,12 @@ counted(Outcomes) ->
         left_alone => length([other || other <- Outcomes])
     }.
 
-process(Turn) ->
+process(Which, Turn) ->
     try Turn() of
         _ -> ok
     catch
-        error:_ -> other
+        error:_ when not is_pid(Which); node(Which) =/= node() -> other;
+        error:_ -> case is_process_alive(Which) of true -> other; false -> gone end
     end.
 
 %% Off.
@@ -324,7 +352,7 @@ clear_processes(#{tracer := Tracer}) ->
         fun(Which) -> clear_process(Which, Tracer) end, [new_processes | processes()]).
 
 %% The types of OTP 25 do not know that a tracer may be a module.
--dialyzer({nowarn_function, [clear_process/2, turn_off/1, is_taken/1, is_own/1]}).
+-dialyzer({nowarn_function, [clear_process/2, turn_off/1, is_taken/1, is_own/1, if_free/3]}).
 
 %% Between the two calls no other tracer can have replaced this one.
 clear_process(Which, Tracer) ->

@@ -27,22 +27,24 @@
 -type kind() :: latency | trace | allocations | count.
 
 %% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
-%% each event. 0: no limit.
+%% each event. `infinity' is for tests, and what `max_events' is by default.
 -type limits() ::
     #{
-        max_cpu_percent => number(),
-        max_events_per_second => non_neg_integer(),
-        max_events => non_neg_integer(),
-        max_seconds => non_neg_integer()
+        max_cpu_percent => number() | infinity,
+        max_events_per_second => pos_integer() | infinity,
+        max_events => pos_integer() | infinity,
+        max_seconds => pos_integer()
     }.
 
-%% As of {@link flame_prof_tracepoints}. `owner': who asked; it gets `{flame_prof_tracing, Ref,
-%% {ended, Ended}}' when the tracing ends and it has not asked for that. `config': what the kind in
-%% the library is given.
+%% As of {@link flame_prof_tracepoints}. `owner': with it the tracing ends; it gets
+%% `{flame_prof_tracing, Ref, {ended, Ended}}' when the tracing ends and it has not asked for that.
+%% `asked_by': who is told to have asked (the owner). `config': what the kind in the library is
+%% given.
 -type spec() ::
     #{
         kind := kind(),
         owner := pid(),
+        asked_by => pid(),
         flags => [flame_prof_tracepoints:tracer_flag()],
         processes => every | none | [pid()],
         patterns => [{tuple(), term(), [atom()]}],
@@ -89,11 +91,24 @@
 limits() ->
     Most = 16#ffffffff,
     [
-        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 5},
-        #{key => max_events_per_second, type => {whole, count, 0, Most}, default => 1000000},
-        #{key => max_events, type => {whole, count, 0, Most}, default => 0},
-        #{key => max_seconds, type => {whole, count, 0, 86400}, default => 60}
+        or_infinity(#{key => max_cpu_percent, type => {number, percent, 0.01, 100}, default => 5}),
+        or_infinity(#{key => max_events_per_second, type => {whole, count, 1, Most},
+            default => 1000000}),
+        or_infinity(#{key => max_events, type => {whole, count, 1, Most}, default => infinity}),
+        #{key => max_seconds, type => {whole, count, 1, 86500}, default => 60}
     ].
+
+or_infinity(#{key := Key} = Row) ->
+    Normal = fun
+        (infinity) ->
+            {ok, infinity};
+        (Given) ->
+            case flame_prof_schema:values([Row], #{Key => Given}) of
+                {ok, #{Key := Value}} -> {ok, Value};
+                _ -> error
+            end
+    end,
+    Row#{type := {own, Normal, flame_prof_schema:accepts(Row)}}.
 
 %% @doc Returns when everything is on.
 -spec start(spec()) -> {ok, reference()} | {error, flame_prof:reason()}.
@@ -225,11 +240,16 @@ in_library(Limits) ->
         max_cpu_percent := Percent, max_events_per_second := PerSecond,
         max_events := Events, max_seconds := Seconds
     } = Limits,
-    Cpu = round(Percent * 10000000 * erlang:system_info(schedulers_online)),
+    Schedulers = erlang:system_info(schedulers_online),
+    Cpu = case Percent of infinity -> 0; _ -> round(Percent * 10000000 * Schedulers) end,
     #{
-        events => Events, events_per_second => PerSecond,
+        events => or_none(Events), events_per_second => or_none(PerSecond),
         cpu_ns_per_second => Cpu, seconds => Seconds
     }.
+
+%% The library has no limit where it gets 0.
+or_none(infinity) -> 0;
+or_none(Limit) -> Limit.
 
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
@@ -332,6 +352,7 @@ switch_off(Ended, #tracing{ended = no, tracer = Tracer, set = Set} = Tracing) ->
     ok = flame_prof_tracepoints:clear(Set#{flags := []}),
     _ = process_flag(priority, normal),
     ok = flame_prof_tracepoints:clear(Set#{sessions := [], points := [], messages := []}),
+    ok = flame_prof_tracepoints:forget(),
     Tracing#tracing{ended = Ended};
 switch_off(_Ended, Tracing) ->
     Tracing.
@@ -348,7 +369,8 @@ stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended}) ->
 about(#tracing{spec = Spec, since = Since} = Tracing) ->
     #{kind := Kind, owner := Asker, limits := Limits, flags := Flags, patterns := Patterns} = Spec,
     (stopped(Tracing))#{
-        kind => Kind, owner => Asker, limits => Limits, flags => Flags, since => Since,
+        kind => Kind, owner => maps:get(asked_by, Spec, Asker), since => Since,
+        limits => Limits, flags => Flags,
         patterns => [MFA || {MFA, _, _} <- Patterns]
     }.
 
@@ -371,6 +393,7 @@ guard(Owner, Monitor, #{tracer := Tracer} = Set) ->
         Clear when Clear =:= {Owner, clear}; element(2, Clear) =:= Monitor ->
             ok = flame_prof_nif:tracer_end(Tracer),
             ok = flame_prof_tracepoints:clear(Set),
+            ok = flame_prof_tracepoints:forget(),
             _ = flame_prof_nif:tracer_close(Tracer),
             ok
     end.

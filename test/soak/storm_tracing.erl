@@ -8,7 +8,7 @@
 
 -define(CALLS, 500).
 -define(PASS, {?MODULE, pass, 1}).
--define(NO_LIMITS, #{max_cpu_percent => 0, max_events_per_second => 0}).
+-define(NO_LIMITS, #{max_cpu_percent => infinity, max_events_per_second => infinity}).
 -define(PATIENCE, 12000).
 
 kinds() -> [measurer].

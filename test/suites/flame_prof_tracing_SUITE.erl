@@ -16,6 +16,8 @@
     the_owner_is_killed/1,
     the_guard_is_killed/1,
     owner_and_guard_are_killed/1,
+    owner_and_guard_of_processes_are_killed/1,
+    a_process_that_is_followed_is_left_to_its_tracer/1,
     the_node_that_asked_goes_away/1,
     the_application_stops/1,
     the_number_of_events_ends_it/1,
@@ -32,6 +34,8 @@
 -export([f/1, boom/0]).
 %% In a VM of its own.
 -export([distributed/0, application_stop/0]).
+%% As a handler of logger.
+-export([log/2]).
 
 -define(SPEC, [{'_', [], [{exception_trace}]}]).
 -define(F, {?MODULE, f, 1}).
@@ -221,6 +225,59 @@ owner_and_guard_are_killed(_) ->
     ok = flame_prof_tracing:stop_all(),
     until(fun nothing_is_on/0).
 
+%% Of processes, a function and messages: nothing of it is in the way of the next one.
+owner_and_guard_of_processes_are_killed(_) ->
+    Tracee = spawn(fun() -> receive never -> ok end end),
+    Wanted = #{
+        flags => [call, send], processes => [Tracee], patterns => [{?F, ?SPEC, [local]}],
+        message_patterns => [{send, [{['_', '_'], [], []}]}]
+    },
+    _ = started(Wanted),
+    Guard = guard(),
+    exit(whereis(flame_prof_tracing), kill),
+    exit(Guard, kill),
+    _ = [erlang:garbage_collect(P) || P <- processes()],
+    until(fun() ->
+        case start(Wanted) of
+            {ok, Ref} ->
+                ?assertMatch({ok, #{processes := 1, left_alone := 0}},
+                    flame_prof_tracing:counters(Ref)),
+                true;
+            {error, _} ->
+                false
+        end
+    end),
+    ok = flame_prof_tracing:stop_all(),
+    until(fun nothing_is_on/0),
+    ?assertEqual({match_spec, true}, erlang:trace_info(send, match_spec)),
+    exit(Tracee, kill).
+
+%% The VM logs where a tracer would be replaced: here once, by the test.
+a_process_that_is_followed_is_left_to_its_tracer(_) ->
+    Tracee = spawn(fun() -> receive never -> ok end end),
+    Tracer = spawn(fun() -> receive never -> ok end end),
+    Self = self(),
+    1 = erlang:trace(Tracee, true, [procs, {tracer, Tracer}]),
+    Ref = started(#{flags => [call], processes => [Self], patterns => [{?F, ?SPEC, [local]}]}),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{config => Self}),
+    try
+        ok = flame_prof_tracing:add(Ref, [Tracee], [call]),
+        ?assertEqual({tracer, Tracer}, erlang:trace_info(Tracee, tracer)),
+        ?assertError(badarg, erlang:trace(Tracee, true, [call, {tracer, Self}])),
+        receive logged -> ok end,
+        receive logged -> error(logged_twice) after 100 -> ok end
+    after
+        _ = logger:remove_handler(?MODULE)
+    end,
+    {ok, _} = flame_prof_tracing:stop(Ref),
+    ?assertEqual({tracer, Tracer}, erlang:trace_info(Tracee, tracer)),
+    _ = [exit(P, kill) || P <- [Tracee, Tracer]].
+
+log(#{msg := Message}, #{config := Pid}) ->
+    Text = io_lib:format("~0p", [Message]),
+    _ = [Pid ! logged || string:find(Text, "one tracer") =/= nomatch],
+    ok.
+
 the_node_that_asked_goes_away(_) ->
     case peer_vm:value(?MODULE, distributed, []) of
         {skip, Why} -> {skip, Why};
@@ -336,7 +393,9 @@ a_mistake_leaves_nothing_on(_) ->
         {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, [no_match_spec], [meta]}
     ]})),
     until(fun nothing_is_on/0),
-    ?assertMatch({error, {bad_option, _}}, start(#{limits => #{max_seconds => none}})),
+    [?assertMatch({Limit, {error, {bad_option, _}}}, {Limit, start(#{limits => Limit})})
+        || Limit <- [#{max_seconds => none}, #{max_seconds => 0}, #{max_cpu_percent => 0},
+            #{max_events_per_second => 0}, #{max_events => 0}]],
     {ok, _} = start(#{}).
 
 %% See tracer_nif.h.
