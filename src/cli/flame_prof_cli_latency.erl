@@ -13,6 +13,8 @@
 -define(LOOK_MS, 1000).
 %% The node ends it by itself so long after the command should have.
 -define(GRACE_S, 5).
+%% Of a measurement.
+-define(SECONDS_MOST, 86400).
 
 -spec do(flame_prof_cli_args:parsed()) -> ok | interrupted | flame_prof_cli_args:failure().
 do(#{json := true, prometheus := true}) ->
@@ -47,7 +49,7 @@ started(Node, Functions, Parsed) ->
     Limits = maps:from_list([{Limit, maps:get(Option, Parsed)} || {Option, Limit} <-
         [{max_cpu, max_cpu_percent}, {max_rate, max_events_per_second}],
         is_map_key(Option, Parsed)]),
-    Options = Limits#{owner => self(), seconds => (Ms + 999) div 1000 + ?GRACE_S},
+    Options = Limits#{owner => self(), seconds => seconds((Ms + 999) div 1000)},
     case call(Node, flame_prof_latency, start, [Functions, Options], Parsed) of
         {ok, Ref} ->
             Since = now_ms(),
@@ -55,6 +57,10 @@ started(Node, Functions, Parsed) ->
         {error, _} = Error ->
             Error
     end.
+
+%% What is too long is refused as it was given.
+seconds(Seconds) when Seconds > ?SECONDS_MOST -> Seconds;
+seconds(Seconds) -> min(?SECONDS_MOST, Seconds + ?GRACE_S).
 
 now_ms() -> erlang:monotonic_time(millisecond).
 

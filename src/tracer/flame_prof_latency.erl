@@ -38,14 +38,14 @@
 
 %% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
 %% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
-%% (0: any number). `groups' and `callers' (true): whether these are measured. `owner': the process
+%% (any number). `groups' and `callers' (true): whether these are measured. `owner': the process
 %% with which the measurement ends (the caller); it may be of another node.
 -type options() ::
     #{
         seconds => pos_integer(),
-        max_cpu_percent => number(),
-        max_events_per_second => non_neg_integer(),
-        max_events => non_neg_integer(),
+        max_cpu_percent => number() | infinity,
+        max_events_per_second => pos_integer() | infinity,
+        max_events => pos_integer() | infinity,
         groups => boolean(),
         callers => boolean(),
         owner => pid()
@@ -127,6 +127,8 @@
 -define(NAMES_MS, 200).
 -define(GRACE_S, 5).
 -define(CALL_MS, 30000).
+%% What it has measured, after its end.
+-define(KEPT_MS, 60000).
 -define(THREADS_MORE, 16).
 
 %% @doc Waits for so many seconds, or until a limit ends it.
@@ -136,8 +138,10 @@ measure(Functions, Options) ->
         {ok, #{seconds := Seconds} = Checked} ->
             case begin_with(Functions, Checked#{max_seconds => Seconds + ?GRACE_S}) of
                 {ok, Pid} ->
-                    _ = gen_server:call(Pid, {wait, Seconds * 1000}, infinity),
-                    call(Pid, {stop, seconds});
+                    case call(Pid, {wait, Seconds * 1000}, infinity) of
+                        ok -> call(Pid, {stop, seconds});
+                        {error, _} = Error -> Error
+                    end;
                 {error, _} = Error ->
                     Error
             end;
@@ -157,7 +161,8 @@ page(Functions, Options) ->
 format(Answer) ->
     flame_prof_latency_text:format(Answer).
 
-%% @doc Measures until {@link stop/1}, a limit, or the end of `owner'.
+%% @doc Measures until {@link stop/1}, a limit, or the end of `owner'. What was measured stays for a
+%% minute after a limit.
 -spec start(functions(), options()) -> {ok, measurement()} | {error, flame_prof:reason()}.
 start(Functions, Options) ->
     case flame_prof_schema:checked(rows(60), Options) of
@@ -187,8 +192,11 @@ running() ->
     end.
 
 call(Measurement, Request) ->
+    call(Measurement, Request, ?CALL_MS).
+
+call(Measurement, Request, Timeout) ->
     try
-        gen_server:call(Measurement, Request, ?CALL_MS)
+        gen_server:call(Measurement, Request, Timeout)
     catch
         exit:_ -> {error, gone()}
     end.
@@ -268,6 +276,7 @@ init({Functions, #{owner := Asker, groups := Groups, callers := Callers} = Check
     Spec = #{
         kind => latency,
         owner => self(),
+        asked_by => Asker,
         patterns => [{Function, match_spec(Callers), [meta]} || Function <- Functions],
         limits => maps:with(Limits, Checked),
         config => #{
@@ -339,6 +348,8 @@ handle_info({flame_prof_tracing, Tracing, {ended, Why}}, #measuring{tracing = Tr
     {noreply, ended(Why, State)};
 handle_info({'DOWN', Asker, process, _, _}, #measuring{asker = Asker} = State) ->
     {stop, normal, State};
+handle_info(forget, State) ->
+    {stop, normal, State};
 handle_info({'DOWN', Tracer, process, Pid, _}, #measuring{tracer = Tracer} = State) ->
     {noreply, over({down, Pid}, State)};
 handle_info(_, State) ->
@@ -365,6 +376,7 @@ limit(_, Why) -> Why.
 over(Why, #measuring{waiting = Waiting} = State) ->
     _ = catch unregister_own(),
     _ = [gen_server:reply(From, ok) || From <- Waiting],
+    _ = erlang:send_after(?KEPT_MS, self(), forget),
     State#measuring{ended = Why, until = now_ms(), waiting = []}.
 
 unregister_own() ->
@@ -476,7 +488,9 @@ whole(#measuring{rows = {Rows, _}, all = All} = State) ->
     answer(Rows, All, whole, State).
 
 answer(Given, Sums, Which, #measuring{functions = Functions, shift = {Most, Last}} = State) ->
-    HasOwn = length(Functions) > 1 andalso Most =:= 0,
+    %% A call that was left out is not subtracted from that around it.
+    HasOwn = length(Functions) > 1 andalso Most =:= 0
+        andalso lists:all(fun(N) -> N =:= 0 end, maps:values(lost_of(whole, State))),
     Numbered = lists:zip3(lists:seq(1, length(Functions)), Functions, Given),
     Rows = [row(N, Function, Row, HasOwn, Sums, State) || {N, Function, Row} <- Numbered],
     Answer = #{
