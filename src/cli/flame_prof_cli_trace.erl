@@ -22,56 +22,97 @@ to(Node, Patterns, Timeout, #{output := Name} = Parsed) ->
         {ok, File} ->
             ok = file:change_mode(Name, 8#600),
             Write = fun(Text) -> ok = file:write(File, Text) end,
-            try trace(Node, Patterns, Write, Timeout, Parsed)
-            after file:close(File)
+            try started(Node, Patterns, Timeout, Parsed) of
+                {ok, Trace} ->
+                    followed(Trace, Write, Timeout, Node);
+                {error, _} = Error ->
+                    %% A second attempt may have the same name.
+                    _ = file:delete(Name),
+                    Error
+            after
+                file:close(File)
             end;
         {error, Reason} ->
             {error, flame_prof_error:file(Name, Reason)}
     end;
 to(Node, Patterns, Timeout, Parsed) ->
-    trace(Node, Patterns, fun flame_prof_cli_out:put/1, Timeout, Parsed).
+    case started(Node, Patterns, Timeout, Parsed) of
+        {ok, Trace} -> followed(Trace, fun flame_prof_cli_out:put/1, Timeout, Node);
+        {error, _} = Error -> Error
+    end.
 
-trace(Node, Patterns, Write, Timeout, Parsed) ->
+started(Node, Patterns, Timeout, Parsed) ->
     Args = [self(), Patterns, options(Parsed)],
     case flame_prof_remote:call(Node, flame_prof_trace, start, Args, Timeout) of
         {ok, {ok, Trace}} ->
             _ = [flame_prof_cli_out:say("traces, until its limits or Ctrl-C")
                 || flame_prof_cli_out:is_terminal(err)],
-            follow(Node, Trace, Write, Timeout);
+            {ok, Trace};
         {ok, {error, _} = Error} -> Error;
         {error, _} = Error -> Error
     end.
 
-follow(Node, Trace, Write, Timeout) ->
-    ok = flame_prof_cli:pause(?EVERY_MS),
-    case flame_prof_cli:was_interrupted() of
-        true ->
-            _ = flame_prof_remote:call(Node, flame_prof_trace, stop, [Trace], Timeout),
-            _ = next(Node, Trace, Write, Timeout),
+%% By messages only: a call would spawn a process in the node, and be an event there.
+followed(Trace, Write, Timeout, Node) ->
+    Monitor = monitor(process, Trace),
+    How = follow(Trace, Monitor, Write, infinity),
+    true = demonitor(Monitor, [flush]),
+    case How of
+        interrupted ->
+            ok = flame_prof_trace:end_now(Trace),
+            _ = follow(Trace, monitor(process, Trace), Write, now_ms() + Timeout),
             interrupted;
-        false ->
-            case next(Node, Trace, Write, Timeout) of
-                more -> follow(Node, Trace, Write, Timeout);
-                Over -> Over
-            end
+        gone ->
+            gone(Node, Timeout);
+        over ->
+            ok
     end.
 
-next(Node, Trace, Write, Timeout) ->
-    case flame_prof_remote:call(Node, flame_prof_trace, next, [Trace], Timeout) of
-        {ok, {More, Text}} when is_binary(Text) ->
-            _ = [ok = Write(Text) || Text =/= <<>>],
-            case More of more -> more; over -> ok end;
-        {ok, {error, _} = Error} -> Error;
+gone(Node, Timeout) ->
+    case flame_prof_remote:call(Node, erlang, node, [], Timeout) of
+        {ok, _} -> {error, {attach, #{node => Node, cause => refused,
+            reason => <<"the process of the trace was killed there">>}}};
         {error, _} = Error -> Error
     end.
+
+%% Until Ctrl-C, or after that until a time.
+follow(Trace, Monitor, Write, Until) ->
+    case stopped(Until) of
+        no ->
+            receive
+                {flame_prof_trace, Trace, {More, Text}} ->
+                    _ = [ok = Write(Text) || Text =/= <<>>],
+                    ok = flame_prof_trace:taken(Trace),
+                    case More of more -> follow(Trace, Monitor, Write, Until); over -> over end;
+                {'DOWN', Monitor, process, Trace, _} ->
+                    gone
+            after ?EVERY_MS ->
+                follow(Trace, Monitor, Write, Until)
+            end;
+        Why ->
+            Why
+    end.
+
+stopped(infinity) ->
+    case flame_prof_cli:was_interrupted() of
+        true -> interrupted;
+        false -> no
+    end;
+stopped(Until) ->
+    case now_ms() < Until of
+        true -> no;
+        false -> gone
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
 
 options(Parsed) ->
     Same = maps:with([rate, burst, depth, bytes, items, follow, first], Parsed),
     maps:merge(Same, maps:from_list(
-        [{to, fetched}]
+        [{to, sent}]
             ++ [{max_events, N} || #{events := N} <- [Parsed]]
             ++ [{max_cpu_percent, N} || #{cpu := N} <- [Parsed]]
-            ++ [{max_seconds, max(1, Ms div 1000)} || #{for := Ms} <- [Parsed]]
+            ++ [{max_seconds, (Ms + 999) div 1000} || #{for := Ms} <- [Parsed]]
             ++ [{processes, processes(Names)} || #{process := Names} <- [Parsed]])).
 
 processes(Names) -> [unicode:characters_to_binary(Name) || Name <- string:lexemes(Names, ",")].

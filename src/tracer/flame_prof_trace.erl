@@ -39,7 +39,7 @@
 -behaviour(gen_server).
 
 -export([run/2, start/2, await/1, stop/1]).
--export([start/3, next/1]).
+-export([start/3, taken/1, end_now/1]).
 -export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
 
 -export_type([options/0, summary/0]).
@@ -53,7 +53,7 @@
         burst => pos_integer(),
         max_events => pos_integer(),
         max_seconds => pos_integer(),
-        max_cpu_percent => number(),
+        max_cpu_percent => number() | infinity,
         depth => non_neg_integer(),
         bytes => pos_integer(),
         items => pos_integer(),
@@ -91,11 +91,14 @@
 %% the node was too busy to run its tracing. `left_alone': processes of another tracer (OTP 25, 26).
 
 -record(trace, {
-    ref :: reference(),
+    %% `none' until it is switched on.
+    ref = none :: none | reference(),
+    plan :: flame_prof_trace_plan:plan(),
     options :: map(),
-    %% Of what is followed.
-    flags :: [atom()],
-    asker :: reference(),
+    asker :: {pid(), reference()},
+    %% Who called start: another process than the asker where that is of another node.
+    caller :: pid(),
+    namer :: pid(),
     output :: output(),
     %% Of the library's clock to Unix time.
     offset = none :: none | integer(),
@@ -104,16 +107,18 @@
     followed = #{} :: #{term() => true},
     told = 0 :: non_neg_integer(),
     told_at = 0 :: integer(),
-    since :: integer(),
+    since = 0 :: integer(),
     summary = none :: none | summary(),
     waiting = [] :: [gen_server:from()],
+    %% For the asker, who takes one at a time.
     text = [] :: iodata(),
-    text_bytes = 0 :: non_neg_integer()
+    text_bytes = 0 :: non_neg_integer(),
+    is_taken = true :: boolean()
 }).
 
 -type output() ::
     {shell, pid()} | {file, file:name_all(), file:io_device()} | {call, fun((map()) -> term())}
-    | fetched.
+    | sent | over.
 
 -define(POLL_MS, 20).
 -define(READ, 100).
@@ -121,36 +126,54 @@
 -define(LAST_MS, 200).
 -define(TOLD_MS, 1000).
 -define(KEPT_MS, 10000).
--define(TEXT_BYTES, 1048576). % that a caller of next/1 has not fetched
+-define(TEXT_BYTES, 1048576). % that the asker has not taken
 -define(RINGS_BYTES, 16777216).
 -define(FOLLOWED, 1000).
+%% What it runs between two events.
+-define(MODULES, [flame_prof_trace_events, flame_prof_trace_format, flame_prof_target,
+    flame_prof_text, calendar, io_lib, io_lib_format, io_lib_pretty, filename, proplists]).
 
 %% @doc Traces until it ends by itself. The calling process waits; when it ends, so does the trace.
 -spec run(flame_prof_trace_spec:spec(), options()) ->
     {ok, summary()} | {error, flame_prof:reason()}.
 run(Spec, Options) ->
-    case start(Spec, Options) of
-        {ok, Trace} -> await(Trace);
+    case prepared(self(), Spec, Options) of
+        {ok, Trace} -> call(Trace, run);
         {error, _} = Error -> Error
     end.
 
-%% @doc Returns when it is switched on.
+%% @doc Returns when it is switched on: a trace of `receive' has this answer.
 -spec start(flame_prof_trace_spec:spec(), options()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start(Spec, Options) -> start(self(), Spec, Options).
 
-%% @private Asked for by a process, of any node: when it ends, so does the trace.
+%% @private Asked for by a process, of any node: when it ends, so does the trace. With `to => sent'
+%% it gets `{flame_prof_trace, Trace, {more | over, Text}}', and answers each with {@link taken/1}.
 -spec start(pid(), flame_prof_trace_spec:spec(), options() | map()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start(Asker, Spec, Given) ->
+    case prepared(Asker, Spec, Given) of
+        {ok, Trace} ->
+            case call(Trace, start) of
+                ok -> {ok, Trace};
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+%% The reader, and nothing is traced yet.
+prepared(Asker, Spec, Given) ->
     case flame_prof_schema:checked(rows(), Given) of
-        {ok, Options} ->
-            try
-                Parsed = existing(parsed(Spec)),
-                First = first(maps:get(first, Options)),
-                start_reader({Asker, group_leader(), Parsed, First, Options})
-            catch
-                throw:{error, _} = Error -> Error
+        {ok, #{first := First, processes := Processes} = Options} ->
+            case {flame_prof_trace_plan:plan(Spec, First), unknown(Processes)} of
+                {{ok, Plan}, []} ->
+                    start_reader({Asker, self(), group_leader(), Plan, Options});
+                {{ok, _}, [Unknown | _]} ->
+                    {error, flame_prof_error:option(processes, Unknown,
+                        <<"the name of a process that is there, or a pid">>)};
+                {{error, _} = Error, _} ->
+                    Error
             end;
         {error, _} = Error ->
             Error
@@ -171,9 +194,17 @@ await(Trace) -> call(Trace, await).
 -spec stop(pid()) -> {ok, summary()} | {error, flame_prof:reason()}.
 stop(Trace) -> call(Trace, stop).
 
-%% @private Of a trace with `to => fetched': the text since the last time.
--spec next(pid()) -> {more | over, unicode:chardata()} | {error, flame_prof:reason()}.
-next(Trace) -> call(Trace, next).
+%% @private By the asker, of any node. No process is spawned in that of the trace.
+-spec taken(pid()) -> ok.
+taken(Trace) ->
+    Trace ! {?MODULE, taken},
+    ok.
+
+%% @private As {@link stop/1}, and the text follows.
+-spec end_now(pid()) -> ok.
+end_now(Trace) ->
+    Trace ! {?MODULE, end_now},
+    ok.
 
 call(Trace, Request) ->
     try gen_server:call(Trace, Request, infinity)
@@ -187,14 +218,13 @@ bounds() ->
         #{key => burst, type => {whole, count, 1, 10000}, default => 100},
         #{key => max_events, type => {whole, count, 1, 1000000}, default => 1000},
         #{key => max_seconds, type => {whole, count, 1, 86400}, default => 60},
-        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 5},
         #{key => depth, type => {whole, count, 0, 30}, default => 8},
         #{key => bytes, type => {whole, bytes, 64, 8192}, default => 1024},
         #{key => items, type => {whole, count, 1, 1000}, default => 100}
     ].
 
 rows() ->
-    bounds() ++ [
+    bounds() ++ [Row || #{key := max_cpu_percent} = Row <- flame_prof_tracing:limits()] ++ [
         #{key => processes, default => every,
             type => {either, [{every, every}],
                 {own, fun processes/1, flame_prof_target:accepts()}}},
@@ -212,7 +242,7 @@ processes(Given) ->
         _ -> error
     end.
 
-to(To) when To =:= shell; To =:= fetched; is_function(To, 1) -> {ok, To};
+to(To) when To =:= shell; To =:= sent; is_function(To, 1) -> {ok, To};
 to({file, Name} = To) when is_list(Name); is_binary(Name) -> {ok, To};
 to(_) -> error.
 
@@ -227,107 +257,19 @@ format(Module) when is_atom(Module) ->
     end;
 format(_) -> error.
 
-%%% ------------------------------------------------------- what is switched on --
+%%% ----------------------------------------------------------- switching it on --
 
-parsed(Spec) ->
-    case flame_prof_trace_spec:parse(Spec) of
-        {ok, Parsed} -> Parsed;
-        {error, _} = Error -> throw(Error)
-    end.
+%% The trace's own processes and what writes it, which else would trace itself: each event would
+%% make another one. Those that serve the command line, too.
+excluded(#trace{asker = {Asker, _}, caller = Caller, namer = Namer, output = Output}) ->
+    Names = [user, user_drv, user_drv_writer, flame_prof_agent],
+    Pids = [self(), Namer] ++ [Caller || Caller =/= Asker]
+        ++ [Leader || {shell, Leader} <- [Output]]
+        ++ [Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)],
+    [Pid || Pid <- Pids, node(Pid) =:= node()].
 
-existing(#{calls := Calls} = Parsed) ->
-    ok = lists:foreach(fun({MFA, _}) -> exists(MFA) end, Calls),
-    Parsed.
-
-exists({M, F, A} = MFA) ->
-    case code:ensure_loaded(M) of
-        {module, _} ->
-            lists:any(fun({Name, Arity}) ->
-                (F =:= '_' orelse F =:= Name) andalso (A =:= '_' orelse A =:= Arity)
-            end, M:module_info(functions))
-                orelse missing(MFA, "there is no such function");
-        {error, _} ->
-            missing(MFA, "there is no such module")
-    end.
-
--spec missing({module(), atom(), arity() | '_'}, string()) -> no_return().
-missing({M, F, A}, Why) ->
-    Pattern = [io_lib:format("~tw:~tw", [M, F]) | [io_lib:format("/~b", [A]) || A =/= '_']],
-    throw({error, {trace_pattern, #{
-        pattern => unicode:characters_to_binary(Pattern), reason => list_to_binary(Why)}}}).
-
-first(none) -> none;
-first(Spec) ->
-    case existing(parsed(Spec)) of
-        #{'receive' := none, procs := [], returns := false} = First -> First;
-        #{} -> throw({error, flame_prof_error:option(first, Spec,
-            <<"a pattern of a call without `return', or of a send">>)})
-    end.
-
-%% Without `first', all flags are set at once. With it, the match specification of the first
-%% event sets them; until then the process is silent.
-tracing(#{calls := Calls, send := Send, 'receive' := Receive} = Parsed, none, Options) ->
-    #{
-        flags => followed_flags(Parsed, none, Options),
-        patterns => [{MFA, Spec, [local]} || {MFA, Spec} <- Calls],
-        message_patterns => [{send, Send} || Send =/= none]
-            ++ [{'receive', Receive} || Receive =/= none]
-    };
-tracing(#{calls := Calls, send := Send, 'receive' := Receive} = Parsed, First, Options) ->
-    #{calls := FirstCalls, send := FirstSend} = First,
-    Flags = followed_flags(Parsed, First, Options),
-    Begin = fun(Clauses) ->
-        [{H, G, Body ++ [{silent, false}, {trace, [], Flags}]} || {H, G, Body} <- Clauses]
-    end,
-    Firsts = [{MFA, Begin(Spec)} || {MFA, Spec} <- FirstCalls],
-    Both = [
-        {MFA, maps:get(MFA, maps:from_list(Firsts), []) ++ maps:get(MFA, maps:from_list(Calls), [])}
-     || MFA <- lists:usort([MFA || {MFA, _} <- Firsts ++ Calls])
-    ],
-    Sends = [Clause || Clauses <- [FirstSend], Clauses =/= none, Clause <- Begin(Clauses)]
-        ++ [Clause || Clauses <- [Send], Clauses =/= none, Clause <- Clauses],
-    #{
-        flags => [call || FirstCalls =/= []] ++ [send || FirstSend =/= none] ++ [silent],
-        patterns => [{MFA, Spec, [local]} || {MFA, Spec} <- Both],
-        message_patterns => [{send, Sends} || Sends =/= []]
-            ++ [{'receive', Receive} || Receive =/= none]
-    }.
-
-%% Of a process that is traced for all of the patterns.
-followed_flags(Parsed, First, #{follow := Follow}) ->
-    #{calls := Calls, send := Send, 'receive' := Receive, procs := Procs} = Parsed,
-    [call || Calls =/= [] orelse has_calls(First)]
-        %% Where it sends to is followed.
-        ++ [send || Send =/= none orelse follows_sends(Follow)]
-        ++ ['receive' || Receive =/= none]
-        ++ [procs || Procs =/= []]
-        ++ [set_on_spawn || Follow =:= spawn orelse Follow =:= spawn_and_send].
-
-has_calls(#{calls := [_ | _]}) -> true;
-has_calls(_) -> false.
-
-follows_sends(Follow) -> Follow =:= send orelse Follow =:= spawn_and_send.
-
-%% Events of processes that are written; the flag is one for all of them.
-tags(#{procs := Procs, send := Send}, First, #{follow := Follow}) ->
-    IsSending = Send =/= none orelse follows_sends(Follow)
-        orelse (First =/= none andalso maps:get(send, First) =/= none),
-    [call, return_from, exception_from, 'receive']
-        ++ lists:append([[send, send_to_non_existing_process] || IsSending])
-        ++ lists:append([of_procs(Event) || Event <- Procs]).
-
-of_procs(spawn) -> [spawn, spawned];
-of_procs(exit) -> [exit];
-of_procs(link) -> [link, unlink, getting_linked, getting_unlinked];
-of_procs(register) -> [register, unregister].
-
-%% The trace's own processes and what writes it, which else would trace itself.
-excluded(GroupLeader) ->
-    [self(), GroupLeader] ++ [Pid || Name <- [user, user_drv, flame_prof_tracing],
-        Pid <- [whereis(Name)], is_pid(Pid)].
-
-config(Parsed, First, Options, GroupLeader) ->
-    #{rate := Rate, burst := Burst, max_events := Events} = Options,
+config(#trace{plan = Plan, options = Options} = Trace) ->
+    #{rate := Rate, burst := Burst, max_events := Events, follow := Follow} = Options,
     Threads = erlang:system_info(schedulers) + erlang:system_info(dirty_cpu_schedulers)
         + erlang:system_info(dirty_io_schedulers),
     (maps:with([depth, bytes, items], Options))#{
@@ -336,53 +278,68 @@ config(Parsed, First, Options, GroupLeader) ->
         events => Events,
         threads => Threads,
         ring_bytes => min(1048576, max(65536, ?RINGS_BYTES div Threads)),
-        tags => tags(Parsed, First, Options),
-        is_following => First =/= none,
-        exclude => [Pid || Pid <- excluded(GroupLeader), node(Pid) =:= node()]
+        tags => flame_prof_trace_plan:tags(Plan, Follow),
+        is_following => flame_prof_trace_plan:is_following(Plan),
+        exclude => excluded(Trace)
     }.
 
-%%% ---------------------------------------------------------------- the reader --
-
--spec init({pid(), pid(), map(), none | map(), map()}) -> {ok, #trace{}} | {stop, term()}.
-init({Asker, GroupLeader, Parsed, First, Options}) ->
-    Monitor = monitor(process, Asker),
-    case output(maps:get(to, Options), GroupLeader) of
-        {ok, Output} ->
-            case flame_prof_tracing:start(spec(Parsed, First, Options, GroupLeader)) of
-                {ok, Ref} ->
-                    {ok, polling(#trace{
-                        ref = Ref,
-                        options = Options,
-                        flags = followed_flags(Parsed, First, Options),
-                        asker = Monitor,
-                        output = Output,
-                        since = erlang:monotonic_time(nanosecond)
-                    })};
-                {error, Reason} ->
-                    ok = close(Output),
-                    {stop, {shutdown, {refused, Reason}}}
-            end;
-        {error, Reason} ->
-            {stop, {shutdown, {refused, Reason}}}
-    end.
-
-spec(Parsed, First, Options, GroupLeader) ->
-    #{max_seconds := Seconds, max_cpu_percent := Percent, processes := Processes} = Options,
-    (tracing(Parsed, First, Options))#{
+spec(#trace{plan = Plan, options = Options, asker = {Asker, _}} = Trace) ->
+    #{max_seconds := Seconds, max_cpu_percent := Percent, processes := Processes,
+        follow := Follow} = Options,
+    (flame_prof_trace_plan:tracing(Plan, Follow))#{
         kind => trace,
         owner => self(),
+        asked_by => Asker,
         processes => pids(Processes),
         limits => #{max_seconds => Seconds, max_cpu_percent => Percent},
-        config => config(Parsed, First, Options, GroupLeader)
+        config => config(Trace)
     }.
 
-%% One that does not exist has no events.
+%% Names without a process. A pid may have ended.
+unknown(every) -> [];
+unknown(Targets) ->
+    [Target || Target <- Targets, flame_prof_target:find(Target) =:= undefined].
+
+%% One that has ended has no events.
 pids(every) -> every;
 pids(Targets) ->
     [Pid || Target <- Targets, Pid <- [flame_prof_target:find(Target)], is_pid(Pid)].
 
+switched_on(#trace{options = #{format := Format}} = Trace) ->
+    %% A module that is loaded meanwhile would be events of the code server.
+    _ = [code:ensure_loaded(Module) || Module <- [Format | ?MODULES]],
+    case flame_prof_tracing:start(spec(Trace)) of
+        {ok, Ref} ->
+            {ok, polling(Trace#trace{ref = Ref, since = erlang:monotonic_time(nanosecond)})};
+        {error, _} = Error ->
+            Error
+    end.
+
+polling(Trace) ->
+    _ = erlang:send_after(?POLL_MS, self(), poll),
+    Trace.
+
+%%% ---------------------------------------------------------------- the reader --
+
+-spec init({pid(), pid(), pid(), flame_prof_trace_plan:plan(), map()}) ->
+    {ok, #trace{}} | {stop, term()}.
+init({Asker, Caller, GroupLeader, Plan, #{to := To} = Options}) ->
+    case output(To, GroupLeader) of
+        {ok, Output} ->
+            {ok, #trace{
+                plan = Plan,
+                options = Options,
+                asker = {Asker, monitor(process, Asker)},
+                caller = Caller,
+                namer = flame_prof_trace_events:start_namer(),
+                output = Output
+            }};
+        {error, Reason} ->
+            {stop, {shutdown, {refused, Reason}}}
+    end.
+
 output(shell, GroupLeader) -> {ok, {shell, GroupLeader}};
-output(fetched, _) -> {ok, fetched};
+output(sent, _) -> {ok, sent};
 output({file, Name}, _) ->
     case file:open(Name, [write, exclusive, raw]) of
         {ok, File} ->
@@ -399,40 +356,59 @@ output(Fun, _) -> {ok, {call, Fun}}.
 close({file, _, File}) -> _ = file:close(File), ok;
 close(_) -> ok.
 
-polling(Trace) ->
-    _ = erlang:send_after(?POLL_MS, self(), poll),
-    Trace.
+%% Of a trace that was refused: the next one may have the same name.
+discard({file, Name, _}) -> _ = file:delete(Name), ok;
+discard(_) -> ok.
 
+handle_call(How, From, #trace{ref = none, output = Output} = Trace0) when
+    How =:= start; How =:= run
+->
+    case switched_on(Trace0) of
+        {ok, Trace} when How =:= start ->
+            {reply, ok, Trace};
+        {ok, Trace} ->
+            {noreply, Trace#trace{waiting = [From]}};
+        {error, _} = Error ->
+            ok = discard(Output),
+            {stop, normal, Error, Trace0}
+    end;
 handle_call(await, From, #trace{summary = none, waiting = Waiting} = Trace) ->
     {noreply, Trace#trace{waiting = [From | Waiting]}};
 handle_call(await, _From, #trace{summary = Summary} = Trace) ->
     {reply, {ok, Summary}, Trace};
 handle_call(stop, _From, Trace0) ->
     Trace = ended(asked, Trace0),
-    {reply, {ok, Trace#trace.summary}, Trace};
-handle_call(next, _From, #trace{text = Text, summary = Summary} = Trace) ->
-    More = case Summary of none -> more; _ -> over end,
-    {reply, {More, iolist_to_binary(Text)}, Trace#trace{text = [], text_bytes = 0}}.
+    {reply, {ok, Trace#trace.summary}, Trace}.
 
 handle_cast(_, Trace) ->
     {noreply, Trace}.
 
 handle_info(poll, #trace{summary = none} = Trace0) ->
     case work(Trace0) of
-        {more, Trace} -> {noreply, polling(Trace)};
+        {more, Trace} -> {noreply, sent(polling(Trace))};
         {over, Why, Trace} -> {noreply, ended(Why, Trace)}
     end;
 handle_info({flame_prof_tracing, Ref, {ended, Why}}, #trace{ref = Ref, summary = none} = Trace) ->
     {noreply, ended(Why, Trace)};
-handle_info({'DOWN', Monitor, process, Pid, _}, #trace{asker = Monitor} = Trace) ->
-    {stop, normal, ended({down, Pid}, Trace)};
+handle_info({'DOWN', Monitor, process, Asker, _}, #trace{asker = {Asker, Monitor}} = Trace) ->
+    case Trace of
+        #trace{ref = none, output = Output} -> ok = discard(Output), {stop, normal, Trace};
+        #trace{} -> {stop, normal, ended({down, Asker}, Trace)}
+    end;
+handle_info({?MODULE, taken}, #trace{output = over} = Trace) ->
+    {stop, normal, Trace};
+handle_info({?MODULE, taken}, Trace) ->
+    {noreply, sent(Trace#trace{is_taken = true})};
+handle_info({?MODULE, end_now}, Trace) ->
+    {noreply, ended(asked, Trace)};
 handle_info(forget, Trace) ->
     {stop, normal, Trace};
 handle_info(_, Trace) ->
     {noreply, Trace}.
 
-terminate(_Reason, #trace{ref = Ref, output = Output}) ->
-    _ = flame_prof_tracing:stop(Ref),
+terminate(_Reason, #trace{ref = Ref, namer = Namer, output = Output}) ->
+    _ = [flame_prof_tracing:stop(Ref) || Ref =/= none],
+    true = exit(Namer, kill),
     close(Output).
 
 %% All that is there now, in slices.
@@ -459,7 +435,7 @@ clocked(_Now, Trace) ->
 shown(Backwards, #trace{shown = Shown} = Trace0) ->
     Events = lists:reverse(Backwards),
     Trace = Trace0#trace{shown = Shown + length(Events)},
-    Names = flame_prof_trace_events:names(Events, Trace#trace.names),
+    Names = flame_prof_trace_events:names(Events, Trace#trace.namer, Trace#trace.names),
     write(Events, followed(Events, Trace#trace{names = Names})).
 
 write([], Trace) ->
@@ -490,11 +466,29 @@ put_text(Text, #trace{output = {file, _, File}} = Trace) ->
         ok -> {ok, Trace};
         {error, Reason} -> {error, Reason, Trace}
     end;
-put_text(Text, #trace{output = fetched, text = Before, text_bytes = Bytes} = Trace) ->
+put_text(Text, #trace{output = sent, text = Before, text_bytes = Bytes} = Trace) ->
     Encoded = unicode:characters_to_binary(Text),
     {ok, Trace#trace{text = [Before, Encoded], text_bytes = Bytes + byte_size(Encoded)}};
 put_text(_Text, Trace) ->
     {ok, Trace}.
+
+%% To the asker, when it has taken what came before. It does not wait for a connection that is slow.
+sent(#trace{output = sent, is_taken = true, text = Text, summary = Summary} = Trace) when
+    Text =/= []; Summary =/= none
+->
+    #trace{asker = {Asker, _}} = Trace,
+    More = case Summary of none -> more; _ -> over end,
+    case erlang:send(Asker, {?MODULE, self(), {More, iolist_to_binary(Text)}}, [nosuspend]) of
+        ok when More =:= over ->
+            Trace#trace{text = [], output = over};
+        ok ->
+            Trace#trace{text = [], text_bytes = 0, is_taken = false};
+        nosuspend ->
+            _ = erlang:send_after(?POLL_MS, self(), {?MODULE, taken}),
+            Trace#trace{is_taken = false}
+    end;
+sent(Trace) ->
+    Trace.
 
 %% Once a second, where some were dropped or lost since.
 dropped(#trace{ref = Ref, told = Told, told_at = At} = Trace) ->
@@ -546,7 +540,7 @@ ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
         end,
     _ = [gen_server:reply(From, {ok, Summary}) || From <- Trace2#trace.waiting],
     _ = erlang:send_after(?KEPT_MS, self(), forget),
-    Trace2#trace{summary = Summary, waiting = []}.
+    sent(Trace2#trace{summary = Summary, waiting = []}).
 
 %% Nothing is added any more, but for callbacks that run now.
 rest(Trace, {output, _}) ->
@@ -583,18 +577,16 @@ put_last(Line, Trace) ->
 
 %% `follow': the receivers of messages that are shown.
 followed(Events, #trace{options = #{follow := Follow}, followed = Before} = Trace) ->
-    #trace{ref = Ref, flags = Flags} = Trace,
-    New =
-        case follows_sends(Follow) of
-            true -> lists:usort([To || {_, send, _, _, [To], _} <- Events,
-                is_pid(To) orelse is_atom(To), not is_map_key(To, Before)]);
-            false -> []
-        end,
+    #trace{ref = Ref, plan = Plan} = Trace,
+    New = lists:usort([To || Follow =:= send orelse Follow =:= spawn_and_send,
+        {_, send, _, _, [To], _} <- Events, is_pid(To) orelse is_atom(To),
+        not is_map_key(To, Before)]),
     Room = max(0, ?FOLLOWED - map_size(Before)),
     case lists:sublist(New, Room) of
         [] ->
             Trace;
         Some ->
+            Flags = flame_prof_trace_plan:flags(Plan, Follow),
             _ = flame_prof_tracing:add(Ref, pids(Some), Flags),
             Trace#trace{followed = maps:merge(Before, maps:from_list([{To, true} || To <- Some]))}
     end.

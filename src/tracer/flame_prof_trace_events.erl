@@ -2,7 +2,7 @@
 %% (c_src/agent_nif/trace_nif.c); and the names of their processes.
 -module(flame_prof_trace_events).
 
--export([event/3, names/2]).
+-export([event/3, names/3, start_namer/0]).
 
 -export_type([raw/0, names/0]).
 
@@ -21,8 +21,6 @@ event({Time, Tag, Pid, Message, Extra, Result}, Offset, Names) ->
         time => Time + Offset, process => Pid, name => maps:get(Pid, Names, unknown)}).
 
 what(call, {M, F, Args}, _) -> #{event => call, mfa => mfa(M, F, Args), args => Args};
-what(call, {'...', tuple, 3, [M, F]}, _) ->
-    #{event => call, mfa => {M, F, '...'}, args => '...'};
 what(return_from, MFA, [Value]) -> #{event => return, mfa => MFA, value => Value};
 what(exception_from, MFA, [{Class, Reason}]) ->
     #{event => exception, mfa => MFA, class => Class, reason => Reason};
@@ -50,30 +48,42 @@ result('receive', [From], Event) -> Event#{from => From};
 result(_, [], Event) -> Event;
 result(_, [Result], Event) -> Event#{result => Result}.
 
-%% @doc With those of new processes. They are asked by another process: one that hangs does not
-%% answer.
--spec names([raw()], names()) -> names().
-names(Events, Names) ->
+%% @doc The process that asks others for their names: one that hangs does not answer. It is there
+%% before anything is traced, and ends with who has started it.
+-spec start_namer() -> pid().
+start_namer() ->
+    Reader = self(),
+    spawn(fun() -> naming(Reader, monitor(process, Reader)) end).
+
+naming(Reader, Monitor) ->
+    receive
+        {Reader, Ref, Pids} ->
+            _ = [Reader ! {Ref, Pid, name(Pid)} || Pid <- Pids],
+            Reader ! {Ref, done},
+            naming(Reader, Monitor);
+        {'DOWN', Monitor, process, Reader, _} ->
+            ok
+    end.
+
+%% @doc With those of new processes. One that is not told in time stays unknown.
+-spec names([raw()], pid(), names()) -> names().
+names(Events, Namer, Names) ->
     case lists:usort([element(3, E) || E <- Events, not is_map_key(element(3, E), Names)]) of
         [] ->
             Names;
         New ->
-            Own = self(),
-            {Asking, Monitor} = spawn_monitor(fun() ->
-                _ = [Own ! {self(), Pid, name(Pid)} || Pid <- New]
-            end),
+            Ref = make_ref(),
+            Namer ! {self(), Ref, New},
             Until = erlang:monotonic_time(millisecond) + ?NAMES_MS,
             Unknown = maps:from_list([{Pid, unknown} || Pid <- New]),
-            asked(Asking, Monitor, Until, maps:merge(Names, Unknown))
+            named(Ref, Until, maps:merge(Names, Unknown))
     end.
 
-asked(Asking, Monitor, Until, Names) ->
+named(Ref, Until, Names) ->
     receive
-        {Asking, Pid, Name} -> asked(Asking, Monitor, Until, Names#{Pid := Name});
-        {'DOWN', Monitor, process, Asking, _} -> Names
+        {Ref, Pid, Name} -> named(Ref, Until, Names#{Pid := Name});
+        {Ref, done} -> Names
     after max(0, Until - erlang:monotonic_time(millisecond)) ->
-        true = demonitor(Monitor, [flush]),
-        true = exit(Asking, kill),
         Names
     end.
 
