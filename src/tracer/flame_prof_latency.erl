@@ -130,6 +130,9 @@
 %% What it has measured, after its end.
 -define(KEPT_MS, 60000).
 -define(THREADS_MORE, 16).
+%% Calls that were not measured.
+-define(LOST_CALLS, [calls_of_too_many_processes, calls_nested_too_deep, calls_of_too_many_threads,
+    calls_while_the_heartbeat_was_late]).
 
 %% @doc Waits for so many seconds, or until a limit ends it.
 -spec measure(functions(), options()) -> {ok, answer()} | {error, flame_prof:reason()}.
@@ -490,7 +493,8 @@ whole(#measuring{rows = {Rows, _}, all = All} = State) ->
 answer(Given, Sums, Which, #measuring{functions = Functions, shift = {Most, Last}} = State) ->
     %% A call that was left out is not subtracted from that around it.
     HasOwn = length(Functions) > 1 andalso Most =:= 0
-        andalso lists:all(fun(N) -> N =:= 0 end, maps:values(lost_of(whole, State))),
+        andalso lists:all(fun(N) -> N =:= 0 end,
+            maps:values(maps:with(?LOST_CALLS, lost_of(whole, State)))),
     Numbered = lists:zip3(lists:seq(1, length(Functions)), Functions, Given),
     Rows = [row(N, Function, Row, HasOwn, Sums, State) || {N, Function, Row} <- Numbered],
     Answer = #{

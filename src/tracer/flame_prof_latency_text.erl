@@ -41,7 +41,7 @@ limits(Answer) ->
     [iolist_to_binary(Text) || Text <- ended(Answer) ++ sampled(Answer) ++ lost(Answer)].
 
 ended(#{ended := {limit, Name}}) -> [["a limit ended it: ", limit(Name)]];
-ended(#{ended := {down, _}}) -> ["the process that asked has ended"];
+ended(#{ended := {down, _}}) -> ["a process that watches over it was killed"];
 ended(_) -> [].
 
 limit(max_events_per_second) -> "too many calls in a second (max_events_per_second)";

@@ -23,7 +23,7 @@
 %%
 %% == What it costs, and what bounds it ==
 %% The VM calls a function of the library at each event; no message is sent, and the traced process
-%% does not wait. Beyond the rate an event is dropped: counted, not copied, in half a microsecond.
+%% does not wait. Beyond the rate an event is dropped: counted, not copied, in 0.4 us.
 %% The limits of all tracings hold: `max_cpu_percent', `max_seconds'; it ends, too, when the process
 %% that asked for it ends.
 %%
