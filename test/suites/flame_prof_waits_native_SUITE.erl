@@ -13,6 +13,7 @@
     callers_are_told_with_callee_reference_and_tag/1,
     callers_by_name_and_to_another_node_are_told/1,
     sleepers_starters_ports_and_locks_are_told/1,
+    a_lock_has_a_holder_where_no_other_node_can_have_it/1,
     idle_servers_are_counted_and_not_told/1,
     monitor_trees_are_those_that_the_vm_tells/1,
     a_receive_by_hand_is_told_where_it_has_one_monitor/1,
@@ -38,6 +39,7 @@ all() ->
         callers_are_told_with_callee_reference_and_tag,
         callers_by_name_and_to_another_node_are_told,
         sleepers_starters_ports_and_locks_are_told,
+        a_lock_has_a_holder_where_no_other_node_can_have_it,
         idle_servers_are_counted_and_not_told,
         monitor_trees_are_those_that_the_vm_tells,
         a_receive_by_hand_is_told_where_it_has_one_monitor,
@@ -285,6 +287,32 @@ sleepers_starters_ports_and_locks_are_told(_Config) ->
     exit(Locker, kill),
     true = global:del_lock({a_resource, Self}, [node()]),
     ok = gen_tcp:close(Listening).
+
+%% Of which nodes a process wants the lock is not known.
+a_lock_has_a_holder_where_no_other_node_can_have_it(_Config) ->
+    Self = self(),
+    true = global:set_lock({a_resource, Self}, [node()]),
+    Locker = spawn_link(fun() -> global:set_lock({a_resource, self()}, [node()]) end),
+    Holder = fun() ->
+        case flame_prof_waits:look(#{engine => native, process => Locker}) of
+            {ok, #{chain := #{edges := [#{how := lock, to := To} | _]}}} -> To;
+            {ok, _} -> false
+        end
+    end,
+    ?assertEqual([], nodes()),
+    ?assertEqual(Self, until(Holder)),
+    Told = case start_peer() of
+        {ok, Peer, _} ->
+            try ?assertEqual({lock, global, a_resource}, until(Holder))
+            after peer:stop(Peer)
+            end;
+        {error, Why} ->
+            {comment, "no other node here: " ++ Why}
+    end,
+    unlink(Locker),
+    exit(Locker, kill),
+    true = global:del_lock({a_resource, Self}, [node()]),
+    Told.
 
 idle_servers_are_counted_and_not_told(_Config) ->
     {ok, _, #{idle := Before}} = looked([]),
