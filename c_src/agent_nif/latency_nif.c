@@ -170,19 +170,19 @@ static ERL_NIF_TERM make_functions(ErlNifEnv *env, const struct latency *latency
 
 struct parts {
     ErlNifEnv *env;
-    ERL_NIF_TERM list;
+    ERL_NIF_TERM list, times;
     int are_callers;
 };
 
-static ERL_NIF_TERM make_key(ErlNifEnv *env, const struct fp_latency_part *part, int is_caller)
+static ERL_NIF_TERM make_key(ErlNifEnv *env, const uint64_t key[3], int is_caller)
 {
-    if (part->key[0] == 0)
+    if (key[0] == 0)
         return fp_atom(env, "other");
     if (!is_caller)
-        return part->key[0];
-    if (part->key[0] == no_caller[0])
+        return key[0];
+    if (key[0] == no_caller[0])
         return fp_atom(env, "undefined");
-    return enif_make_tuple3(env, part->key[0], part->key[1], make_u64(env, part->key[2]));
+    return enif_make_tuple3(env, key[0], key[1], make_u64(env, key[2]));
 }
 
 static void add_part(void *with, const struct fp_latency_part *part)
@@ -190,14 +190,30 @@ static void add_part(void *with, const struct fp_latency_part *part)
     struct parts *parts = with;
     ErlNifEnv *env = parts->env;
     ERL_NIF_TERM tuple = enif_make_tuple6(env, make_u64(env, part->function + 1),
-                                          make_key(env, part, parts->are_callers),
+                                          make_key(env, part->key, parts->are_callers),
                                           make_u64(env, part->calls), make_u64(env, part->total_ns),
                                           make_u64(env, part->own_ns), make_u64(env, part->max_ns));
 
     parts->list = enif_make_list_cell(env, tuple, parts->list);
 }
 
-/* drain() has one `with' for both of its functions. */
+static void add_bucket(void *with, const struct fp_latency_bucket *bucket)
+{
+    struct parts *parts = with;
+    ErlNifEnv *env = parts->env;
+    int is_over = bucket->bucket == FP_HISTOGRAM_BUCKETS;
+    ERL_NIF_TERM low =
+        make_u64(env, is_over ? FP_HISTOGRAM_END_NS : fp_histogram_low_ns(bucket->bucket));
+    ERL_NIF_TERM end =
+        is_over ? fp_atom(env, "infinity") : make_u64(env, fp_histogram_end_ns(bucket->bucket));
+    ERL_NIF_TERM tuple = enif_make_tuple5(env, make_u64(env, bucket->function + 1),
+                                          make_key(env, bucket->key, parts->are_callers), low, end,
+                                          make_u64(env, bucket->count));
+
+    parts->times = enif_make_list_cell(env, tuple, parts->times);
+}
+
+/* drain() has one `with' for all of its functions. */
 static int part_lives(void *with, uint64_t word)
 {
     return lives(((struct parts *)with)->env, word);
@@ -212,19 +228,25 @@ static ERL_NIF_TERM make_lost(ErlNifEnv *env, const struct fp_latency *measured)
     fp_map_put_u64(env, &map, "calls_nested_too_deep", lost.nested);
     fp_map_put_u64(env, &map, "calls_of_too_many_threads", lost.threads);
     fp_map_put_u64(env, &map, "calls_while_the_heartbeat_was_late", fp_tracer_counters().lost);
+    fp_map_put_u64(env, &map, "times_by_caller", lost.caller_times);
+    fp_map_put_u64(env, &map, "times_by_group", lost.process_times);
     return map;
 }
 
 static ERL_NIF_TERM make_parts(ErlNifEnv *env, struct fp_latency *measured)
 {
     ERL_NIF_TERM map = enif_make_new_map(env);
-    struct parts callers = {env, enif_make_list(env, 0), 1};
-    struct parts processes = {env, enif_make_list(env, 0), 0};
+    ERL_NIF_TERM none = enif_make_list(env, 0);
+    struct parts callers = {env, none, none, 1}, processes = {env, none, none, 0};
+    struct fp_latency_reader reader = {add_bucket, add_part, &callers};
 
-    fp_latency_drain_callers(measured, add_part, &callers);
-    fp_latency_drain_processes(measured, add_part, part_lives, &processes);
+    fp_latency_drain_callers(measured, &reader);
+    reader.with = &processes;
+    fp_latency_drain_processes(measured, &reader, part_lives);
     fp_map_put(env, &map, "callers", callers.list);
+    fp_map_put(env, &map, "caller_times", callers.times);
     fp_map_put(env, &map, "processes", processes.list);
+    fp_map_put(env, &map, "process_times", processes.times);
     fp_map_put_u64(env, &map, "shift", fp_latency_take_shift(measured));
     fp_map_put(env, &map, "lost", make_lost(env, measured));
     return map;
@@ -232,8 +254,9 @@ static ERL_NIF_TERM make_parts(ErlNifEnv *env, struct fp_latency *measured)
 
 /* (total | interval) -> what functions have since the beginning, or since the last interval: a list
  *     of maps, in the order of their numbers
- * (parts) -> #{callers, processes, shift, lost}, since the last time, but `lost' since the
- *     beginning. A part is {Number, Caller | Pid | other, Calls, TotalNs, OwnNs, MaxNs}. */
+ * (parts) -> #{callers, caller_times, processes, process_times, shift, lost}, since the last time,
+ *     but `lost' since the beginning. A part is {Number, Caller | Pid | other, Calls, TotalNs,
+ *     OwnNs, MaxNs}; a time {Number, Caller | Pid | other, LowNs, EndNs | infinity, Count}. */
 static ERL_NIF_TERM read_one(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
     const struct latency *latency = state;

@@ -206,6 +206,8 @@ struct fp_latency_lost fp_latency_lost(const struct fp_latency *latency)
         .processes = load(&latency->lost_processes),
         .nested = load(&latency->lost_nested),
         .threads = load(&latency->lost_threads),
+        .caller_times = load(&latency->callers.missing),
+        .process_times = load(&latency->processes.missing),
     };
 }
 
@@ -214,15 +216,17 @@ void fp_latency_open(const struct fp_latency *latency, uint64_t *open)
     fp_open_calls_count(&latency->calls, open, latency->config.functions);
 }
 
-void fp_latency_drain_callers(struct fp_latency *latency, fp_latency_each *each, void *with)
+void fp_latency_drain_callers(struct fp_latency *latency, const struct fp_latency_reader *reader)
 {
-    fp_parts_drain(&latency->callers, each, NULL, with);
+    fp_parts_drain_buckets(&latency->callers, reader->bucket, reader->with);
+    fp_parts_drain_parts(&latency->callers, reader->part, NULL, reader->with);
 }
 
-void fp_latency_drain_processes(struct fp_latency *latency, fp_latency_each *each,
-                                fp_latency_lives *lives, void *with)
+void fp_latency_drain_processes(struct fp_latency *latency, const struct fp_latency_reader *reader,
+                                fp_latency_lives *lives)
 {
-    fp_parts_drain(&latency->processes, each, lives, with);
+    fp_parts_drain_buckets(&latency->processes, reader->bucket, reader->with);
+    fp_parts_drain_parts(&latency->processes, reader->part, lives, reader->with);
 }
 
 void fp_latency_sweep(struct fp_latency *latency, fp_latency_lives *lives, void *with)

@@ -40,10 +40,19 @@ struct fp_latency_part {
     uint64_t calls, total_ns, own_ns, max_ns;
 };
 
+/* How many calls of a part took that long. */
+struct fp_latency_bucket {
+    uint32_t function;
+    uint64_t key[3];
+    size_t bucket; /* FP_HISTOGRAM_BUCKETS: from FP_HISTOGRAM_END_NS on */
+    uint64_t count;
+};
+
 struct fp_latency_lost {
-    uint64_t processes; /* calls: too many processes had open ones */
-    uint64_t nested;    /* calls: inside of too many other measured ones */
-    uint64_t threads;   /* calls: of a thread beyond `threads' */
+    uint64_t processes;                   /* calls: too many processes had open ones */
+    uint64_t nested;                      /* calls: inside of too many other measured ones */
+    uint64_t threads;                     /* calls: of a thread beyond `threads' */
+    uint64_t caller_times, process_times; /* in buckets of parts: too many buckets */
 };
 
 struct fp_latency;
@@ -73,12 +82,16 @@ struct fp_latency_lost fp_latency_lost(const struct fp_latency *latency);
 /* Adds to open[0 .. functions). */
 void fp_latency_open(const struct fp_latency *latency, uint64_t *open);
 
-/* Calls `each' with what came since the last time. `lives', of a process's key[0]: what did not
- * call and does not live makes room. */
-typedef void fp_latency_each(void *with, const struct fp_latency_part *part);
+/* Calls these with what came since the last time; buckets, of which one may come twice, before the
+ * parts. `lives', of a process's key[0]: what did not call and does not live makes room. */
 typedef int fp_latency_lives(void *with, uint64_t pid);
-void fp_latency_drain_callers(struct fp_latency *latency, fp_latency_each *each, void *with);
-void fp_latency_drain_processes(struct fp_latency *latency, fp_latency_each *each,
-                                fp_latency_lives *lives, void *with);
+struct fp_latency_reader {
+    void (*bucket)(void *with, const struct fp_latency_bucket *bucket);
+    void (*part)(void *with, const struct fp_latency_part *part);
+    void *with;
+};
+void fp_latency_drain_callers(struct fp_latency *latency, const struct fp_latency_reader *reader);
+void fp_latency_drain_processes(struct fp_latency *latency, const struct fp_latency_reader *reader,
+                                fp_latency_lives *lives);
 /* Open calls of processes that do not live. */
 void fp_latency_sweep(struct fp_latency *latency, fp_latency_lives *lives, void *with);

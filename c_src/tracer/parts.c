@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/histogram.h"
 #include "tracer/latency.h"
 
 enum { FREE, CLAIMED, READY };
@@ -41,6 +42,39 @@ uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t
     return (uint32_t)(FP_PARTS + function);
 }
 
+/* A count's word has the part and the bucket, more than 0, above, and how often below. */
+#define COUNT_BITS 32
+#define OVER FP_HISTOGRAM_BUCKETS /* the bucket of what is too long for one */
+#define BUCKET_BITS 12
+_Static_assert(OVER < (size_t)1 << BUCKET_BITS, "a bucket finds room in a word");
+_Static_assert(FP_PARTS + FP_PARTS_OTHERS < (size_t)1 << (64 - COUNT_BITS - BUCKET_BITS),
+               "a part finds room in a word");
+
+static uint64_t key_of(uint32_t part, uint64_t ns)
+{
+    size_t bucket = ns < FP_HISTOGRAM_END_NS ? fp_histogram_bucket(ns) : OVER;
+
+    return ((uint64_t)part << BUCKET_BITS | bucket) + 1;
+}
+
+/* A count comes after the name of its part: release here, acquire in take(). */
+static void count(struct fp_parts *parts, uint32_t part, uint64_t ns)
+{
+    uint64_t key = key_of(part, ns), hash = fp_hash_two(key, 0);
+
+    for (size_t probe = 0; probe < FP_PARTS_PROBES; probe++) {
+        _Atomic uint64_t *word = &parts->counts[(hash + probe) & (FP_PARTS_COUNTS - 1)];
+        uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+        while (old == 0 || old >> COUNT_BITS == key)
+            if (atomic_compare_exchange_weak_explicit(word, &old,
+                                                      old == 0 ? key << COUNT_BITS | 1 : old + 1,
+                                                      memory_order_release, memory_order_relaxed))
+                return;
+    }
+    atomic_fetch_add_explicit(&parts->missing, 1, memory_order_relaxed);
+}
+
 void fp_parts_add(struct fp_parts *parts, uint32_t at, uint64_t ns, uint64_t own_ns)
 {
     struct fp_part *part = &parts->part[at];
@@ -52,27 +86,57 @@ void fp_parts_add(struct fp_parts *parts, uint32_t at, uint64_t ns, uint64_t own
     while (ns > max && !atomic_compare_exchange_weak_explicit(
                            &part->max_ns, &max, ns, memory_order_relaxed, memory_order_relaxed))
         ;
+    count(parts, at, ns);
 }
 
 static uint64_t take(_Atomic uint64_t *counter)
 {
-    return atomic_exchange_explicit(counter, 0, memory_order_relaxed);
+    return atomic_exchange_explicit(counter, 0, memory_order_acquire);
 }
 
-void fp_parts_drain(struct fp_parts *parts,
-                    void (*each)(void *with, const struct fp_latency_part *part),
-                    int (*lives)(void *with, uint64_t key), void *with)
+/* Of an entry that is in use. */
+static void name(const struct fp_parts *parts, size_t at, uint32_t *function, uint64_t key[3])
+{
+    memset(key, 0, 3 * sizeof *key);
+    *function = (uint32_t)(at - FP_PARTS);
+    if (at < FP_PARTS) {
+        *function = parts->part[at].function;
+        memcpy(key, parts->part[at].key, sizeof parts->part[at].key);
+    }
+}
+
+void fp_parts_drain_buckets(struct fp_parts *parts,
+                            void (*each)(void *with, const struct fp_latency_bucket *bucket),
+                            void *with)
+{
+    struct fp_latency_bucket told;
+
+    for (size_t i = 0; i < FP_PARTS_COUNTS; i++) {
+        uint64_t word = 0, key;
+
+        if (atomic_load_explicit(&parts->counts[i], memory_order_relaxed) != 0)
+            word = take(&parts->counts[i]);
+        if (word == 0)
+            continue;
+        key = (word >> COUNT_BITS) - 1;
+        told.bucket = (size_t)key & (((size_t)1 << BUCKET_BITS) - 1);
+        told.count = word & ((UINT64_C(1) << COUNT_BITS) - 1);
+        name(parts, (size_t)(key >> BUCKET_BITS), &told.function, told.key);
+        each(with, &told);
+    }
+}
+
+void fp_parts_drain_parts(struct fp_parts *parts,
+                          void (*each)(void *with, const struct fp_latency_part *part),
+                          int (*lives)(void *with, uint64_t key), void *with)
 {
     for (size_t i = 0; i < FP_PARTS + FP_PARTS_OTHERS; i++) {
         struct fp_part *part = &parts->part[i];
-        struct fp_latency_part told = {.function = (uint32_t)(i - FP_PARTS)};
+        struct fp_latency_part told;
 
-        if (i < FP_PARTS) {
-            if (atomic_load_explicit(&part->state, memory_order_acquire) != READY)
-                continue;
-            told.function = part->function;
-            memcpy(told.key, part->key, sizeof told.key);
-        }
+        if (i < FP_PARTS && atomic_load_explicit(&part->state, memory_order_acquire) != READY)
+            continue;
+        name(parts, i, &told.function, told.key);
         if (atomic_load_explicit(&part->calls, memory_order_relaxed) == 0) {
             /* It may have added its last call since: the next drain tells that. */
             if (i < FP_PARTS && lives != NULL && !lives(with, told.key[0]) &&

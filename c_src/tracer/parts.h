@@ -1,6 +1,10 @@
-/* parts.h - sums by function and key, of a fixed number of keys: callers, or processes.
+/* parts.h - sums by function and key, of a fixed number of keys: callers, or processes; and the
+ * buckets of base/histogram.h that their times are in.
  *
- * THREADS  find, add: any; no lock, no allocation. drain: one at a time, beside the others. Two
+ * Few buckets of a part are in use: all parts share one table of counts, a word each. Where it is
+ * full, a time is missing in the buckets of its part, and counted.
+ *
+ * THREADS  find, add: any; no lock, no allocation. drain_*: one at a time, beside the others. Two
  *          threads that find a new key at once may make two entries of it: the reader adds. */
 #pragma once
 
@@ -13,7 +17,12 @@
 /* Of what finds no room: an entry for each function. */
 #define FP_PARTS_OTHERS ((size_t)64)
 
+/* Words of a megabyte; they are free again each time they are read. */
+#define FP_PARTS_COUNTS_BITS 17
+#define FP_PARTS_COUNTS ((size_t)1 << FP_PARTS_COUNTS_BITS)
+
 struct fp_latency_part;
+struct fp_latency_bucket;
 
 struct fp_part {
     _Alignas(64) _Atomic uint32_t state; /* of parts.c */
@@ -24,13 +33,20 @@ struct fp_part {
 
 struct fp_parts {
     struct fp_part part[FP_PARTS + FP_PARTS_OTHERS];
+    _Atomic uint64_t missing; /* times, in `counts' */
+    _Atomic uint64_t counts[FP_PARTS_COUNTS];
 };
 
 /* The number of its entry. `function' < FP_PARTS_OTHERS. */
 uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t key[3]);
 void fp_parts_add(struct fp_parts *parts, uint32_t part, uint64_t ns, uint64_t own_ns);
+/* What came since the last time, to be called before drain_parts: that may give a part to another
+ * key. The same bucket may be told twice. */
+void fp_parts_drain_buckets(struct fp_parts *parts,
+                            void (*each)(void *with, const struct fp_latency_bucket *bucket),
+                            void *with);
 /* What came since the last time. `lives' may be NULL: every entry stays. Else an entry without new
  * calls whose key does not live makes room. */
-void fp_parts_drain(struct fp_parts *parts,
-                    void (*each)(void *with, const struct fp_latency_part *part),
-                    int (*lives)(void *with, uint64_t key), void *with);
+void fp_parts_drain_parts(struct fp_parts *parts,
+                          void (*each)(void *with, const struct fp_latency_part *part),
+                          int (*lives)(void *with, uint64_t key), void *with);

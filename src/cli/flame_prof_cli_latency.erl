@@ -49,7 +49,8 @@ started(Node, Functions, Parsed) ->
     Limits = maps:from_list([{Limit, maps:get(Option, Parsed)} || {Option, Limit} <-
         [{max_cpu, max_cpu_percent}, {max_rate, max_events_per_second}],
         is_map_key(Option, Parsed)]),
-    Options = Limits#{owner => self(), seconds => seconds((Ms + 999) div 1000)},
+    Options = Limits#{owner => self(), seconds => seconds((Ms + 999) div 1000),
+        heatmap => maps:get(json, Parsed, false)},
     case call(Node, flame_prof_latency, start, [Functions, Options], Parsed) of
         {ok, Ref} ->
             Since = now_ms(),

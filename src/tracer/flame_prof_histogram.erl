@@ -46,10 +46,8 @@ merge(Histograms) ->
         lists:max([0 | [Max || #{max_ns := Max} <- Histograms]])).
 
 %% @doc The duration of rank `ceil(Q * count)': the middle of its bucket, at most 0.8 % off, and not
-%% above the longest. Of the last rank the longest itself. 0 without durations.
+%% above the longest. Of the last rank the longest itself. There is at least one duration.
 -spec quantile(float(), histogram()) -> non_neg_integer().
-quantile(_Q, #{count := 0}) ->
-    0;
 quantile(Q, #{count := Count, max_ns := Max, buckets := Buckets}) ->
     case max(1, ceil(Q * Count)) of
         Rank when Rank >= Count -> Max;
@@ -60,7 +58,10 @@ middle(Rank, [{_, _, N} | Buckets]) when Rank > N -> middle(Rank - N, Buckets);
 middle(_Rank, [{_, infinity, _} | _]) -> infinity;
 middle(_Rank, [{Low, End, _} | _]) -> Low + (End - Low) div 2.
 
+%% @doc None without durations.
 -spec quantiles(histogram()) -> #{atom() => non_neg_integer()}.
+quantiles(#{count := 0}) ->
+    #{};
 quantiles(#{max_ns := Max} = Histogram) ->
     Named = [{p50_ns, 0.5}, {p90_ns, 0.9}, {p99_ns, 0.99}, {p999_ns, 0.999}, {p9999_ns, 0.9999}],
     maps:from_list([{max_ns, Max} | [{Name, quantile(Q, Histogram)} || {Name, Q} <- Named]]).

@@ -12,6 +12,7 @@
 %% the outermost call in its process counts: it is one call. A call that has not returned is
 %% `open', and in no histogram. `exceptions' are the calls that an exception has left, with
 %% `exceptions_ns' for their time; `calls', quantiles and parts are of those that have returned.
+%% No call has no quantiles and no longest time: these keys are not there then.
 %%
 %% `own_ns' is the time without that of other measured functions that the call has called. Of one
 %% function, and once calls were left out, it is not known and not there.
@@ -38,8 +39,9 @@
 
 %% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
 %% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
-%% (any number). `groups' and `callers' (true): whether these are measured. `owner': the process
-%% with which the measurement ends (the caller); it may be of another node.
+%% (any number). `groups' and `callers' (true): whether these are measured. `heatmap': latency
+%% over time (true, but false of {@link start/2}). `owner': the process with which the measurement
+%% ends (the caller); it may be of another node.
 -type options() ::
     #{
         seconds => pos_integer(),
@@ -48,6 +50,7 @@
         max_events => pos_integer() | infinity,
         groups => boolean(),
         callers => boolean(),
+        heatmap => boolean(),
         owner => pid()
     }.
 
@@ -67,26 +70,29 @@
         atom() => term()
     }.
 
-%% With p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns.
+%% With p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns. `heatmap' is of the whole: {@link interval/1}
+%% answers none.
 -type row() ::
     #{
         function := mfa(),
         calls := non_neg_integer(),
         total_ns := non_neg_integer(),
         own_ns => non_neg_integer(),
-        max_ns := non_neg_integer(),
+        max_ns => non_neg_integer(),
         exceptions := non_neg_integer(),
         exceptions_ns := non_neg_integer(),
         open := non_neg_integer(),
         histogram := [flame_prof_histogram:bucket()],
         groups => [part()],
         callers => [part()],
+        heatmap => flame_prof_latency_heatmap:data(),
         atom() => non_neg_integer()
     }.
 
 %% A group has the registered name of a process, or the atom of its label, or its initial call;
 %% `<<"(ended)">>': it did not live long enough to be asked. A caller is `undefined' where the VM
-%% does not know it. `other': those for which there was no room.
+%% does not know it. `other': those for which there was no room. Its quantiles are not there once
+%% `lost' has a time that found no room in the histograms of callers, or of groups.
 -type part() ::
     #{
         group => binary(),
@@ -94,7 +100,9 @@
         calls := pos_integer(),
         total_ns := non_neg_integer(),
         own_ns => non_neg_integer(),
-        max_ns := non_neg_integer()
+        max_ns := non_neg_integer(),
+        histogram := [flame_prof_histogram:bucket()],
+        atom() => non_neg_integer()
     }.
 
 -record(measuring, {
@@ -109,19 +117,17 @@
     until :: undefined | integer(),
     %% Kept from the end on: of all time, and of the last interval.
     rows = none :: none | {[map()], [map()] | told},
-    all = #{} :: sums(),
-    new = #{} :: sums(),
+    all = flame_prof_latency_parts:new() :: flame_prof_latency_parts:sums(),
+    new = flame_prof_latency_parts:new() :: flame_prof_latency_parts:sums(),
+    looks = 0 :: non_neg_integer(),
+    heatmap :: none | flame_prof_latency_heatmap:heatmap(),
     shift = {0, 0} :: {All :: non_neg_integer(), New :: non_neg_integer()},
     lost = {#{}, #{}} :: {Now :: map(), Before :: map()},
     names = #{} :: #{pid() => binary()},
     waiting = [] :: [gen_server:from()]
 }).
 
--type sums() :: #{{groups | callers, Number :: pos_integer(), Key :: term()} =>
-    {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()}}.
-
 -define(FUNCTIONS_MOST, 64).
--define(PARTS_MOST, 2000).
 -define(LOOK_MS, 500).
 %% Names of processes, which one that does not answer may hold up.
 -define(NAMES_MS, 200).
@@ -137,7 +143,7 @@
 %% @doc Waits for so many seconds, or until a limit ends it.
 -spec measure(functions(), options()) -> {ok, answer()} | {error, flame_prof:reason()}.
 measure(Functions, Options) ->
-    case flame_prof_schema:checked(rows(10), Options) of
+    case flame_prof_schema:checked(options(10, true), Options) of
         {ok, #{seconds := Seconds} = Checked} ->
             case begin_with(Functions, Checked#{max_seconds => Seconds + ?GRACE_S}) of
                 {ok, Pid} ->
@@ -168,7 +174,7 @@ format(Answer) ->
 %% minute after a limit.
 -spec start(functions(), options()) -> {ok, measurement()} | {error, flame_prof:reason()}.
 start(Functions, Options) ->
-    case flame_prof_schema:checked(rows(60), Options) of
+    case flame_prof_schema:checked(options(60, false), Options) of
         {ok, #{seconds := Seconds} = Checked} ->
             begin_with(Functions, Checked#{max_seconds => Seconds});
         {error, _} = Error ->
@@ -207,11 +213,12 @@ call(Measurement, Request, Timeout) ->
 gone() ->
     {tracing, #{reason => <<"this measurement has ended, and what it has measured is gone">>}}.
 
-rows(Seconds) ->
+options(Seconds, Heatmap) ->
     [
         #{key => seconds, type => {whole, count, 1, 86400}, default => Seconds},
         #{key => groups, type => boolean, default => true},
         #{key => callers, type => boolean, default => true},
+        #{key => heatmap, type => boolean, default => Heatmap},
         #{key => owner, type => {own, fun owner/1, "a pid"}, default => self()}
         | [Row || #{key := Key} = Row <- flame_prof_tracing:limits(), Key =/= max_seconds]
     ].
@@ -273,7 +280,8 @@ shown({M, F, _}) -> io_lib:format("~ts:~ts", [M, F]).
 %% The process of a measurement.
 
 -spec init({[mfa()], map()}) -> {ok, #measuring{}} | {stop, term()}.
-init({Functions, #{owner := Asker, groups := Groups, callers := Callers} = Checked}) ->
+init({Functions, Checked}) ->
+    #{owner := Asker, groups := Groups, callers := Callers, heatmap := Heatmap} = Checked,
     Monitor = monitor(process, Asker),
     Limits = [max_seconds, max_cpu_percent, max_events_per_second, max_events],
     Spec = #{
@@ -292,17 +300,20 @@ init({Functions, #{owner := Asker, groups := Groups, callers := Callers} = Check
     case flame_prof_tracing:start(Spec) of
         {ok, Tracing} ->
             _ = catch register(?MODULE, self()),
-            _ = erlang:send_after(?LOOK_MS, self(), look),
             Now = now_ms(),
-            {ok, #measuring{
+            {ok, next_look(#measuring{
                 tracing = Tracing,
                 tracer = monitor(process, flame_prof_tracing),
                 asker = Monitor,
                 functions = Functions,
+                heatmap = case Heatmap of
+                    true -> flame_prof_latency_heatmap:new(length(Functions), ?LOOK_MS);
+                    false -> none
+                end,
                 parts = [groups || Groups] ++ [callers || Callers],
                 since = Now,
                 interval = Now
-            }};
+            })};
         {error, Reason} ->
             {stop, {shutdown, {refused, Reason}}}
     end.
@@ -315,6 +326,21 @@ threads() ->
     min(1024, lists:sum([erlang:system_info(Kind) || Kind <- Kinds]) + ?THREADS_MORE).
 
 now_ms() -> erlang:monotonic_time(millisecond).
+
+%% At whole intervals since the beginning. Those that were missed are left out.
+next_look(#measuring{since = Since} = State) ->
+    Looks = (now_ms() - Since) div ?LOOK_MS + 1,
+    _ = erlang:send_after(Since + Looks * ?LOOK_MS, self(), look, [{abs, true}]),
+    State#measuring{looks = Looks}.
+
+%% The calls since the look before, as it is their column.
+seen(#measuring{heatmap = none} = State, _Rows) ->
+    State;
+seen(#measuring{heatmap = Heatmap, looks = Looks} = State, {ok, Rows}) ->
+    Histograms = [Buckets || #{histogram := Buckets} <- Rows],
+    State#measuring{heatmap = flame_prof_latency_heatmap:add(Looks - 1, Histograms, Heatmap)};
+seen(State, {error, _}) ->
+    State.
 
 handle_call({wait, _Ms}, _From, #measuring{ended = Ended} = State) when Ended =/= running ->
     {reply, ok, State};
@@ -341,9 +367,10 @@ answered(Answer, Next, State) ->
 handle_cast(_, State) ->
     {noreply, State}.
 
+handle_info(look, #measuring{ended = running, heatmap = none} = State) ->
+    {noreply, next_look(look(State))};
 handle_info(look, #measuring{ended = running} = State) ->
-    _ = erlang:send_after(?LOOK_MS, self(), look),
-    {noreply, look(State)};
+    {noreply, next_look(seen(look(State), read(total, State)))};
 handle_info({waited, From}, #measuring{waiting = Waiting} = State) ->
     _ = [gen_server:reply(From, ok) || lists:member(From, Waiting)],
     {noreply, State#measuring{waiting = Waiting -- [From]}};
@@ -365,7 +392,7 @@ ended(Why, #measuring{ended = running, tracing = Tracing, tracer = Tracer} = Sta
         {{ok, New}, {ok, All}} ->
             true = demonitor(Tracer, [flush]),
             Limit = limit(flame_prof_tracing:stop(Tracing), Why),
-            over(Limit, State#measuring{rows = {All, New}});
+            over(Limit, seen(State#measuring{rows = {All, New}}, {ok, All}));
         _ ->
             State
     end;
@@ -391,18 +418,14 @@ read(What, #measuring{tracing = Tracing}) ->
 %% Parts come often: of a process that ends nothing but its pid is known.
 look(#measuring{ended = running} = State) ->
     case read(parts, State) of
-        {ok, #{callers := Callers, processes := Processes, shift := Shift, lost := Lost}} ->
+        {ok, #{processes := Processes, shift := Shift, lost := Lost} = Read} ->
             #measuring{all = All, new = New, shift = {Most, Last}, lost = {_, Before}} = State,
             Named = named(lists:usort([Pid || {_, Pid, _, _, _, _} <- Processes, is_pid(Pid)]),
                 State),
-            Parts =
-                [{{callers, N, Caller}, {Calls, Total, Own, Max}}
-                    || {N, Caller, Calls, Total, Own, Max} <- Callers] ++
-                [{{groups, N, group(Key, Named)}, {Calls, Total, Own, Max}}
-                    || {N, Key, Calls, Total, Own, Max} <- Processes],
+            {Parts, Times} = of_names(Read, Named),
             State#measuring{
-                all = lists:foldl(fun add/2, All, Parts),
-                new = lists:foldl(fun add/2, New, Parts),
+                all = flame_prof_latency_parts:add(Parts, Times, All),
+                new = flame_prof_latency_parts:add(Parts, Times, New),
                 shift = {max(Most, Shift), max(Last, Shift)},
                 lost = {Lost, Before},
                 names = maps:filter(fun(Pid, _) -> is_process_alive(Pid) end, Named)
@@ -413,16 +436,19 @@ look(#measuring{ended = running} = State) ->
 look(State) ->
     State.
 
-%% Keys are bounded: names of processes may be many.
-add({{_, _, Name} = Key, Part}, Sums) when
-    is_map_key(Key, Sums); map_size(Sums) < ?PARTS_MOST; Name =:= other
-->
-    maps:update_with(Key, fun(Sum) -> plus(Sum, Part) end, Part, Sums);
-add({{Kind, N, _}, Part}, Sums) ->
-    add({{Kind, N, other}, Part}, Sums).
-
-plus({Calls1, Total1, Own1, Max1}, {Calls2, Total2, Own2, Max2}) ->
-    {Calls1 + Calls2, Total1 + Total2, Own1 + Own2, max(Max1, Max2)}.
+of_names(Read, Named) ->
+    #{callers := Callers, caller_times := CallerTimes, processes := Processes,
+        process_times := ProcessTimes} = Read,
+    {
+        [{{callers, N, Caller}, {Calls, Total, Own, Max}}
+            || {N, Caller, Calls, Total, Own, Max} <- Callers] ++
+        [{{groups, N, group(Key, Named)}, {Calls, Total, Own, Max}}
+            || {N, Key, Calls, Total, Own, Max} <- Processes],
+        [{{callers, N, Caller}, {Low, End, Count}}
+            || {N, Caller, Low, End, Count} <- CallerTimes] ++
+        [{{groups, N, group(Key, Named)}, {Low, End, Count}}
+            || {N, Key, Low, End, Count} <- ProcessTimes]
+    }.
 
 group(other, _Named) -> other;
 group(Pid, Named) -> maps:get(Pid, Named, <<"(ended)">>).
@@ -465,7 +491,7 @@ name(Pid) ->
 interval_of(#measuring{rows = none, new = New} = State) ->
     answer(rows(interval, State), New, interval, State);
 interval_of(#measuring{rows = {All, told}} = State) ->
-    answer([nothing(Row) || Row <- All], #{}, interval, State);
+    answer([nothing(Row) || Row <- All], flame_prof_latency_parts:new(), interval, State);
 interval_of(#measuring{rows = {_, Rows}, new = New} = State) ->
     answer(Rows, New, interval, State).
 
@@ -479,7 +505,8 @@ nothing(#{open := Open} = Row) ->
     (maps:map(fun(_, _) -> 0 end, Row))#{histogram := [], open := Open}.
 
 next_interval(#measuring{shift = {All, _}, lost = {Lost, _}} = State) ->
-    Next = State#measuring{interval = now_ms(), new = #{}, shift = {All, 0}, lost = {Lost, Lost}},
+    Next = State#measuring{interval = now_ms(), new = flame_prof_latency_parts:new(),
+        shift = {All, 0}, lost = {Lost, Lost}},
     case State of
         #measuring{rows = {Rows, _}} -> Next#measuring{rows = {Rows, told}};
         #measuring{} -> Next
@@ -491,18 +518,25 @@ whole(#measuring{rows = {Rows, _}, all = All} = State) ->
     answer(Rows, All, whole, State).
 
 answer(Given, Sums, Which, #measuring{functions = Functions, shift = {Most, Last}} = State) ->
+    Lost = lost_of(Which, Sums, State),
     %% A call that was left out is not subtracted from that around it.
-    HasOwn = length(Functions) > 1 andalso Most =:= 0
-        andalso lists:all(fun(N) -> N =:= 0 end,
-            maps:values(maps:with(?LOST_CALLS, lost_of(whole, State)))),
+    LeftOut = maps:with(?LOST_CALLS, element(1, State#measuring.lost)),
+    Has = #{
+        own => length(Functions) > 1 andalso Most + lists:sum(maps:values(LeftOut)) =:= 0,
+        callers => maps:get(times_by_caller, Lost, 0) =:= 0,
+        groups => maps:get(times_by_group, Lost, 0) =:= 0
+    },
     Numbered = lists:zip3(lists:seq(1, length(Functions)), Functions, Given),
-    Rows = [row(N, Function, Row, HasOwn, Sums, State) || {N, Function, Row} <- Numbered],
+    Rows = [
+        maps:merge(row(N, Function, Row, Has, Sums, State), heatmap(Which, N, State))
+     || {N, Function, Row} <- Numbered
+    ],
     Answer = #{
         functions => Rows,
         ms => ms(Which, State),
         sampled_of => 1 bsl (case Which of whole -> Most; interval -> Last end),
         open => sum(open, Given),
-        lost => (lost_of(Which, State))#{calls_left_out_by_sampling => sum(left_out, Given)},
+        lost => Lost#{calls_left_out_by_sampling => sum(left_out, Given)},
         ended => State#measuring.ended
     },
     case Rows of
@@ -516,28 +550,48 @@ ms(Which, #measuring{since = Since, interval = Interval, until = Until}) ->
     To = case Until of undefined -> now_ms(); _ -> Until end,
     max(0, To - case Which of whole -> Since; interval -> Interval end).
 
-lost_of(whole, #measuring{lost = {Lost, _}}) -> Lost;
-lost_of(interval, #measuring{lost = {Lost, Before}}) ->
-    maps:map(fun(Key, N) -> N - maps:get(Key, Before, 0) end, Lost).
+%% Of parts: times that found no room in their buckets, there or here.
+lost_of(Which, Sums, #measuring{lost = {Lost, Before}}) ->
+    New = case Which of
+        whole -> Lost;
+        interval -> maps:map(fun(Key, N) -> N - maps:get(Key, Before, 0) end, Lost)
+    end,
+    lists:foldl(
+        fun({Key, Kind}, All) ->
+            More = flame_prof_latency_parts:missing(Kind, Sums),
+            maps:update_with(Key, fun(N) -> N + More end, More, All)
+        end,
+        New,
+        [{times_by_caller, callers}, {times_by_group, groups}]
+    ).
 
-row(N, Function, Given, HasOwn, Sums, #measuring{parts = Kinds}) ->
-    #{histogram := Buckets, total_ns := Total, max_ns := Max} = Given,
-    Quantiles = flame_prof_histogram:quantiles(flame_prof_histogram:new(Buckets, Total, Max)),
-    Row = maps:merge(Quantiles, with_own(HasOwn, maps:remove(left_out, Given))),
-    Parts = [{Kind, parts(Kind, N, HasOwn, Sums)} || Kind <- Kinds],
+heatmap(whole, N, #measuring{heatmap = Heatmap}) when Heatmap =/= none ->
+    #{heatmap => flame_prof_latency_heatmap:of_function(N, Heatmap)};
+heatmap(_, _, _) ->
+    #{}.
+
+row(N, Function, Given, #{own := HasOwn} = Has, Sums, #measuring{parts = Kinds}) ->
+    #{histogram := Buckets} = Given,
+    Row = with_quantiles(true, Buckets, with_own(HasOwn, maps:remove(left_out, Given))),
+    Parts = [{Kind, parts(Kind, N, Has, Sums)} || Kind <- Kinds],
     maps:merge(Row#{function => Function}, maps:from_list(Parts)).
 
 with_own(true, Map) -> Map;
 with_own(false, Map) -> maps:remove(own_ns, Map).
 
-%% The longest total first.
-parts(Kind, N, HasOwn, Sums) ->
-    Found = [{Total, Calls, Own, Max, Key}
-        || {{K, Of, Key}, {Calls, Total, Own, Max}} <- maps:to_list(Sums), K =:= Kind, Of =:= N],
+with_quantiles(false, _Buckets, Map) -> Map;
+with_quantiles(true, Buckets, #{total_ns := Total, max_ns := Max} = Map) ->
+    Quantiles = flame_prof_histogram:quantiles(flame_prof_histogram:new(Buckets, Total, Max)),
+    maps:merge(maps:remove(max_ns, Map), Quantiles).
+
+parts(Kind, N, #{own := HasOwn} = Has, Sums) ->
     [
-        with_own(HasOwn, #{name_of(Kind) => shown(Kind, Key), calls => Calls, total_ns => Total,
-            own_ns => Own, max_ns => Max})
-     || {Total, Calls, Own, Max, Key} <- lists:reverse(lists:sort(Found))
+        with_quantiles(maps:get(Kind, Has), Buckets, with_own(HasOwn, #{
+            name_of(Kind) => shown(Kind, Name), calls => Calls, total_ns => Total, own_ns => Own,
+            max_ns => Max, histogram => Buckets
+        }))
+     || {Name, {Calls, Total, Own, Max}, Buckets}
+            <- flame_prof_latency_parts:of_function(Kind, N, Sums)
     ].
 
 name_of(groups) -> group;

@@ -82,7 +82,7 @@ row(#{function := Function, calls := Calls} = Row) ->
         "  ", name(Function), "\n"
     ].
 
-%% No call has no time.
+%% No call has no time, a sum of 0 neither.
 known(#{calls := 0}) -> #{};
 known(Row) -> quantiles(Row).
 
@@ -178,10 +178,13 @@ parts(_Title, [], _Page) ->
 parts(Title, Parts, #{total_ns := Total}) ->
     More = length(Parts) - ?PARTS,
     [
-        ["  ", Title, "\n"],
+        ["  ", pad(Title, 18), [right(Column, 11) || Column <- ["calls", "p50", "p99", "max"]],
+            "\n"],
         [["  ", flame_prof_text:percent(100 * Ns / max(1, Total)), right(duration(Ns), 11),
-            right(grouped(Calls), 11), "  ", flame_prof_text:visible(Name), "\n"]
-            || {Name, #{calls := Calls, total_ns := Ns}} <- lists:sublist(Parts, ?PARTS)],
+            right(grouped(Calls), 11),
+            [right(of_known(Key, Part), 11) || Key <- [p50_ns, p99_ns, max_ns]],
+            "  ", flame_prof_text:visible(Name), "\n"]
+            || {Name, #{calls := Calls, total_ns := Ns} = Part} <- lists:sublist(Parts, ?PARTS)],
         [["  ", grouped(More), " more\n"] || More > 0]
     ].
 
@@ -234,6 +237,7 @@ with_quantiles(_) ->
     #{}.
 
 json_value(histogram, Buckets) -> flame_prof_histogram:json(Buckets);
+json_value(heatmap, Heatmap) -> flame_prof_latency_heatmap:json(Heatmap);
 json_value(caller, Caller) -> caller(Caller);
 json_value(group, Group) -> text(Group);
 json_value(_, Value) -> Value.

@@ -97,7 +97,8 @@ sent(Socket, Bytes) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% Functions that were not called in between are left out, and rows beyond the first.
+%% Functions that were not called in between are left out, and rows beyond the first. The page takes
+%% the longest of all lines: it is 0 in one with exceptions only.
 shown(#{functions := Functions} = Interval) ->
     Called = [few(Function)
         || #{calls := Calls, exceptions := Exceptions} = Function <- Functions,
@@ -112,7 +113,7 @@ few(Function) ->
             (_, Value) ->
                 Value
         end,
-        Function
+        maps:merge(#{max_ns => 0}, Function)
     ).
 
 at(Node, Module, Function, Args) ->

@@ -186,6 +186,21 @@ static void add(void *with, const struct fp_latency_part *part)
         sum.function++; /* how many are without a key */
 }
 
+/* Of the part of process 7, and of those without a key, function 1. */
+static uint64_t of_seven[FP_HISTOGRAM_BUCKETS + 1], of_others, bucketed;
+
+static void add_bucket(void *with, const struct fp_latency_bucket *bucket)
+{
+    (void)with;
+    bucketed += bucket->count;
+    if (bucket->function == 1 && bucket->key[0] == 7)
+        of_seven[bucket->bucket] += bucket->count;
+    if (bucket->function == 1 && bucket->key[0] == 0)
+        of_others += bucket->count;
+}
+
+static const struct fp_latency_reader reader = {add_bucket, add, NULL};
+
 static int lives_never(void *with, uint64_t pid)
 {
     (void)with;
@@ -203,12 +218,12 @@ static void more_keys_than_there_is_room_for_are_one(void)
 
         fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
     }
-    fp_parts_drain(&parts, add, lives_never, NULL);
+    fp_parts_drain_parts(&parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, MANY);
     CHECK_INT(sum.total_ns, 10 * MANY);
     CHECK_INT(sum.function, 1);
     /* Nothing is told twice; what is dead makes room. */
-    fp_parts_drain(&parts, add, lives_never, NULL);
+    fp_parts_drain_parts(&parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, MANY);
     memset(&sum, 0, sizeof sum);
     for (uint64_t pid = 1; pid <= 100; pid++) {
@@ -216,7 +231,7 @@ static void more_keys_than_there_is_room_for_are_one(void)
 
         fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
     }
-    fp_parts_drain(&parts, add, lives_never, NULL);
+    fp_parts_drain_parts(&parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, 100);
     CHECK_INT(sum.function, 0);
 }
@@ -252,11 +267,52 @@ static void the_last_call_of_a_process_is_told_as_its_own(void)
     const uint64_t key[3] = {7, 0, 0};
 
     fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
-    fp_parts_drain(&parts, count_last, lives_no_longer, &last);
+    fp_parts_drain_parts(&parts, count_last, lives_no_longer, &last);
     CHECK_INT(last.told, 1);
-    fp_parts_drain(&parts, count_last, lives_no_longer, &last);
-    fp_parts_drain(&parts, count_last, lives_no_longer, &last);
+    fp_parts_drain_parts(&parts, count_last, lives_no_longer, &last);
+    fp_parts_drain_parts(&parts, count_last, lives_no_longer, &last);
     CHECK_INT(last.told, 2);
+}
+
+static void times_of_a_part_are_in_its_buckets(void)
+{
+    static struct fp_parts parts;
+    const uint64_t seven[3] = {7, 0, 0}, eight[3] = {8, 0, 0};
+    uint32_t part = fp_parts_find(&parts, 1, seven);
+
+    bucketed = of_others = 0;
+    memset(of_seven, 0, sizeof of_seven);
+    for (int i = 0; i < 3; i++)
+        fp_parts_add(&parts, part, 100, 0);
+    fp_parts_add(&parts, part, 5000, 0);
+    fp_parts_add(&parts, part, FP_HISTOGRAM_END_NS, 0);
+    fp_parts_add(&parts, fp_parts_find(&parts, 0, seven), 100, 0);
+    fp_parts_add(&parts, fp_parts_find(&parts, 1, eight), 100, 0);
+    fp_parts_add(&parts, (uint32_t)FP_PARTS + 1, 100, 0);
+    fp_parts_drain_buckets(&parts, add_bucket, NULL);
+    CHECK_INT(bucketed, 8);
+    CHECK_INT(of_seven[fp_histogram_bucket(100)], 3);
+    CHECK_INT(of_seven[fp_histogram_bucket(5000)], 1);
+    CHECK_INT(of_seven[FP_HISTOGRAM_BUCKETS], 1);
+    CHECK_INT(of_others, 1);
+    fp_parts_drain_buckets(&parts, add_bucket, NULL);
+    CHECK_INT(bucketed, 8);
+}
+
+/* More times that differ than there are words. */
+static void a_time_without_room_is_counted(void)
+{
+    static struct fp_parts parts;
+    uint64_t added = 0;
+
+    bucketed = 0;
+    for (uint32_t part = 0; part < 100; part++)
+        for (size_t bucket = 0; bucket < FP_HISTOGRAM_BUCKETS; bucket++, added++)
+            fp_parts_add(&parts, part, fp_histogram_low_ns(bucket), 0);
+    fp_parts_drain_buckets(&parts, add_bucket, NULL);
+    CHECK(parts.missing > 0);
+    CHECK(bucketed > FP_PARTS_COUNTS / 2);
+    CHECK_INT(bucketed + parts.missing, added);
 }
 
 static struct fp_latency *shared;
@@ -291,6 +347,7 @@ static void what_threads_count_adds_up_beside_a_reader(void)
     uint64_t returned = 0, exceptions = 0, callers;
 
     shared = create(THREADS);
+    bucketed = 0;
     memset(&sum, 0, sizeof sum);
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&threads[i], NULL, run_processes, (void *)i), 0);
@@ -298,7 +355,7 @@ static void what_threads_count_adds_up_beside_a_reader(void)
         for (int i = 0; round == 20 && i < THREADS; i++)
             pthread_join(threads[i], NULL);
         fp_latency_sweep(shared, lives_always, NULL);
-        fp_latency_drain_callers(shared, add, NULL);
+        fp_latency_drain_callers(shared, &reader);
         fp_latency_read(shared, 0, &totals);
         fp_latency_interval(shared, 0, &totals);
         returned += totals.returned.count;
@@ -311,8 +368,10 @@ static void what_threads_count_adds_up_beside_a_reader(void)
     CHECK_INT(exceptions, (uint64_t)THREADS * ROUNDS / 2);
     CHECK_INT(callers, (uint64_t)THREADS * ROUNDS);
     memset(&sum, 0, sizeof sum);
-    fp_latency_drain_processes(shared, add, lives_always, NULL);
+    CHECK_INT(bucketed, (uint64_t)THREADS * ROUNDS);
+    fp_latency_drain_processes(shared, &reader, lives_always);
     CHECK_INT(sum.calls, (uint64_t)THREADS * ROUNDS * 3 / 2);
+    CHECK_INT(bucketed, (uint64_t)THREADS * ROUNDS * 5 / 2);
     fp_latency_destroy(shared);
 }
 
@@ -330,6 +389,8 @@ int main(int argc, char **argv)
     RUN(a_thread_beyond_those_that_are_known_is_lost);
     RUN(more_keys_than_there_is_room_for_are_one);
     RUN(the_last_call_of_a_process_is_told_as_its_own);
+    RUN(times_of_a_part_are_in_its_buckets);
+    RUN(a_time_without_room_is_counted);
     RUN(what_threads_count_adds_up_beside_a_reader);
     return RUN_END();
 }

@@ -46,24 +46,36 @@ limits_sampling_and_losses_come_first_test() ->
 
 groups_and_callers_are_parts_of_the_total_test() ->
     Function = (function({a, b, 0}, [{100, 101, 4}]))#{
-        groups => [#{group => my_server, calls => 3, total_ns => 300},
+        groups => [#{group => my_server, calls => 3, total_ns => 300, p50_ns => 70,
+                p99_ns => 90, max_ns => 160},
             #{group => <<"shop \e[31m">>, calls => 1, total_ns => 100}],
         callers => [#{caller => {'Elixir.Shop', run, 1}, calls => 4, total_ns => 400},
             #{caller => undefined, calls => 0, total_ns => 0}]},
     Text = text(answer([Function])),
     [?assertMatch({_, {_, _}}, {Part, binary:match(Text, Part)}) || Part <- [
-        <<"By process group">>, <<"75.0%     300 ns          3  my_server">>, <<"shop ?[31m">>,
-        <<"100.0%     400 ns          4  Shop.run/1">>, <<"(unknown)">>]].
+        <<"  By process group        calls        p50        p99        max\n">>,
+        <<"75.0%     300 ns          3      70 ns      90 ns     160 ns  my_server">>,
+        <<"shop ?[31m">>, <<"(unknown)">>,
+        <<"100.0%     400 ns          4          -          -          -  Shop.run/1">>]].
 
-json_has_names_and_buckets_test() ->
+json_has_names_buckets_and_the_heatmap_test() ->
     Function = (function({a, b, 0}, [{100, 101, 4}]))#{
+        heatmap => #{interval_ms => 500, rows => [{64, 80}, {1 bsl 40, infinity}],
+            columns => [[4, 0]]},
         groups => [#{group => my_server, calls => 3, total_ns => 300,
             histogram => [{100, 101, 3}]}]},
     Json = flame_prof_latency_text:json((answer([Function]))#{ended => {down, self()}}),
     ?assertMatch(#{ended := down, limits := [_], functions := [#{function := <<"a:b/0">>,
         calls := 4, histogram := [[100, 101, 4]], p50_ns := 100,
+        heatmap := #{interval_ms := 500, rows := [[64, 80], [1099511627776, undefined]],
+            columns := [[4, 0]]},
         groups := [#{group := <<"my_server">>, p99_ns := 100}]}]}, Json),
     ?assertNotEqual(<<>>, iolist_to_binary(flame_prof_json:encode(Json))).
+
+json_of_no_call_has_no_times_test() ->
+    #{functions := [Json]} = flame_prof_latency_text:json(answer(
+        [maps:remove(max_ns, function({a, never, 0}, []))])),
+    ?assertEqual(#{}, maps:with([p50_ns, p9999_ns, max_ns], Json)).
 
 prometheus_names_each_function_test() ->
     Text = iolist_to_binary(flame_prof_latency_text:prometheus(answer([
