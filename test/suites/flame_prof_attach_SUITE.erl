@@ -29,6 +29,7 @@
     a_killed_cleanup_process_leaves_nothing/1,
     a_killed_agent_leaves_nothing/1,
     who_measured_is_killed_and_nothing_is_traced/1,
+    a_viewer_of_a_node_measures_its_calls_until_it_is_killed/1,
     a_trace_on_the_command_line_leaves_nothing/1,
     several_nodes_have_files_of_their_own/1,
     a_node_that_dies_costs_its_own_tail_only/1,
@@ -80,6 +81,7 @@ all() ->
         a_killed_cleanup_process_leaves_nothing,
         a_killed_agent_leaves_nothing,
         who_measured_is_killed_and_nothing_is_traced,
+        a_viewer_of_a_node_measures_its_calls_until_it_is_killed,
         a_trace_on_the_command_line_leaves_nothing,
         several_nodes_have_files_of_their_own,
         a_node_that_dies_costs_its_own_tail_only,
@@ -505,6 +507,56 @@ who_measured_is_killed_and_nothing_is_traced(_) ->
                 ok
             end
         ]]).
+
+%% `view --node': the page is of this machine's files, the calls are the node's.
+a_viewer_of_a_node_measures_its_calls_until_it_is_killed(_) ->
+    with_node(fun(#{name := Name} = Node, Before) ->
+        Port = start(["view", checkout:path("test/corpus/ours.log"), "--node", Name, "--cookie",
+            command_line:cookie()]),
+        #{port := Tcp, path := Path} = Url = uri_string:parse(link_of(Port, <<>>)),
+        ?assertMatch({match, _}, re:run(page(Tcp, Path), "^HTTP/1.1 200 OK\r\n.*<html",
+            [dotall])),
+        ?assertMatch({match, _}, re:run(page(Tcp, "/no_such_token/"), "^HTTP/1.1 404 ")),
+        ?assertNot(is_traced(Node)),
+        Socket = asked(Url, [Path, "api/latency?functions=lists:seq/2&seconds=60"]),
+        Calls = fun(Read) ->
+            match =:= re:run(Read, "\"calls\":[1-9]", [{capture, none}])
+        end,
+        ?assertMatch({match, _}, re:run(read_until(Socket, Calls, <<>>), "\"lists:seq/2\"")),
+        ?assert(is_traced(Node)),
+        _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
+        {137, _} = await(Port),
+        leaves_nothing_of_ours(Node, Before),
+        ?assertNot(is_traced(Node)),
+        ok = gen_tcp:close(Socket)
+    end).
+
+link_of(Port, Said) ->
+    case re:run(Said, "http://127.0.0.1:\\S+(?=\\s)", [{capture, first, list}]) of
+        {match, [Link]} -> Link;
+        nomatch ->
+            receive
+                {Port, {data, Bytes}} -> link_of(Port, <<Said/binary, Bytes/binary>>);
+                {Port, {exit_status, Status}} -> error({ended, Status, Said})
+            end
+    end.
+
+page(Tcp, Path) ->
+    Socket = asked(#{port => Tcp}, Path),
+    read_until(Socket, fun(_) -> false end, <<>>).
+
+asked(#{port := Tcp}, Path) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Tcp, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, ["GET ", Path, " HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        "Connection: close\r\n\r\n"]),
+    Socket.
+
+read_until(Socket, Is, Read) ->
+    case Is(Read) orelse gen_tcp:recv(Socket, 0, 30000) of
+        true -> Read;
+        {ok, Bytes} -> read_until(Socket, Is, <<Read/binary, Bytes/binary>>);
+        {error, closed} -> Read
+    end.
 
 %% In a node without flame_prof, which does not make an atom of it either.
 a_trace_on_the_command_line_leaves_nothing(Config) ->
