@@ -5,7 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
-    end_per_group/2]).
+    end_per_group/2, end_per_testcase/2]).
 -export([
     deadlocks_of_2_3_and_50_are_told/1,
     servers_that_work_have_no_deadlock_and_no_false_edge/1,
@@ -76,6 +76,9 @@ init_per_group(_, Config) ->
     Config.
 
 end_per_group(_, _) -> ok.
+
+%% What a test that failed has left would be in the looks of the next ones.
+end_per_testcase(_, _) -> waits_work:stop_all().
 
 look() -> look(#{}).
 
@@ -346,14 +349,18 @@ a_deadlock_of_two_nodes_is_suspected(_) ->
         ok = waits_work:will_call(Near, Far),
         ok = waits_work:will_call(Far, Near),
         _ = [Pid ! go || Pid <- [Near, Far]],
+        ok = waits_work:all_in_calls([Near]),
+        ok = call(There, waits_work, all_in_calls, [[Far]]),
+        %% A look at what does not fit takes seconds.
+        Looks = 20,
         waiting:eventually(fun() ->
             case look(#{nodes => [There]}) of
                 %% What a queue has from another node is not known by process.
                 #{cycles := [], suspects := [#{edges := Edges}]} ->
                     lists:sort([From || #{from := From} <- Edges]) =:= lists:sort([Near, Far]);
-                _ -> false
+                Other -> maps:with([cycles, suspects, missing], Other)
             end
-        end),
+        end, Looks),
         ?assertMatch(#{cycles := []}, look()),
         ok = waits_work:stop([Near])
     end).

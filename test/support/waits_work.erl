@@ -3,7 +3,8 @@
 
 -behaviour(gen_server).
 
--export([start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2, all_in_calls/1, stop/1]).
+-export([start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2, all_in_calls/1, stop/1,
+    stop_all/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_continue/2]).
 
 start() ->
@@ -58,6 +59,11 @@ stop(Pids) ->
     _ = [exit(Pid, kill) || Pid <- Pids],
     _ = [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
     ok.
+
+%% The servers of this node. Who waits in a call of one ends by that.
+stop_all() ->
+    stop([Pid || Pid <- processes(),
+        proc_lib:translate_initial_call(Pid) =:= {?MODULE, init, 1}]).
 
 init(none) -> {ok, none}.
 
