@@ -65,18 +65,6 @@ FP_NIF(enabled_garbage_collection)
     return fp_nif_enabled(env, argc, argv);
 }
 
-/* A call whose return is missed would be open for ever; and what is no call was counted by
- * `enabled' just before. Only a call that is not begun yet may come too late. */
-static struct fp_tracer_line *enter_trace(uint64_t state, int is_call)
-{
-    struct fp_tracer_line *line = fp_tracer_enter_end(state);
-
-    if (line == NULL || !is_call || current.kind->begins_in_enabled)
-        return line;
-    fp_tracer_leave(line, FP_TRACER_FREE);
-    return fp_tracer_enter(state);
-}
-
 /* (Tag, State, Tracee, Message, Options) -> ok */
 FP_NIF(trace)
 {
@@ -86,7 +74,9 @@ FP_NIF(trace)
 
     if (!enif_get_uint64(env, argv[1], &state))
         return fp_sends_trace(env, argv);
-    event.line = enter_trace(state, argv[0] == atoms->call);
+    /* A call whose return is missed would be open for ever; the others were let in, and counted, by
+     * `enabled' just before. */
+    event.line = fp_tracer_enter_end(state);
     if (event.line == NULL)
         return atoms->ok;
     event.env = env;

@@ -31,8 +31,6 @@ struct fp_tracer_event {
 struct fp_tracer_kind {
     const char *name;
     uint32_t event_ns, discard_ns; /* what the budget is charged */
-    /* `enabled' has begun the call: its event `call' comes whatever the limits, and is not lost. */
-    int begins_in_enabled;
     /* The state out of the term of the caller, or NULL with *err set. On a dirty scheduler. */
     void *(*create)(ErlNifEnv *env, ERL_NIF_TERM config, int *err);
     /* No callback is inside. On a dirty scheduler. */

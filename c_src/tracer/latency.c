@@ -91,6 +91,8 @@ static int is_left_out(struct fp_latency *latency, uint32_t function, uint32_t p
 int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t function, uint64_t pid,
                      uint32_t pressure, uint64_t random)
 {
+    int64_t now_ns;
+
     if (function >= latency->config.functions)
         return 0;
     if (thread >= latency->config.threads) {
@@ -104,7 +106,8 @@ int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t funct
         add(&cell->count, 1);
         return 0;
     }
-    switch (fp_open_calls_begin(&latency->calls, pid, function, fp_monotonic_ns())) {
+    now_ns = latency->config.by_caller ? FP_CALLS_NOT_YET : fp_monotonic_ns();
+    switch (fp_open_calls_begin(&latency->calls, pid, function, now_ns)) {
     case FP_CALL_BEGAN:
         return 1;
     case FP_CALL_IS_INNER:
@@ -128,7 +131,6 @@ void fp_latency_caller(struct fp_latency *latency, uint32_t function, uint64_t p
     if (call == NULL)
         return;
     call->caller = fp_parts_find(&latency->callers, function, caller);
-    /* What the VM has done since the call began is no time of the call. */
     call->began_ns = fp_monotonic_ns();
 }
 
@@ -154,6 +156,8 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
         return;
     }
     fp_histogram_add(&cell->returned, end.ns);
+    if (latency->config.functions == 1)
+        end.own_ns = 0; /* it is all of it, and nobody asks */
     add(&cell->own_ns, end.own_ns);
     if (latency->config.by_caller && end.caller != FP_CALLS_NO_CALLER)
         fp_parts_add(&latency->callers, end.caller, end.ns, end.own_ns);

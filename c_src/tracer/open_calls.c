@@ -90,6 +90,7 @@ int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t functi
     size_t at;
     struct fp_process_calls *open = find(calls, pid, &at);
     const struct fp_open_call *call;
+    int has_begun;
     uint32_t i = open == NULL ? 0 : depth_of(open);
 
     while (i > 0 && function_of(&open->call[i - 1]) != function)
@@ -97,7 +98,8 @@ int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t functi
     if (i == 0)
         return 0;
     call = &open->call[i - 1];
-    end->ns = now_ns > call->began_ns ? (uint64_t)(now_ns - call->began_ns) : 0;
+    has_begun = call->began_ns != FP_CALLS_NOT_YET;
+    end->ns = has_begun && now_ns > call->began_ns ? (uint64_t)(now_ns - call->began_ns) : 0;
     end->own_ns = call->inner_ns < end->ns ? end->ns - call->inner_ns : 0;
     end->caller = call->caller;
     atomic_store_explicit(&open->depth, i - 1, memory_order_relaxed);
@@ -105,7 +107,7 @@ int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t functi
         open->call[i - 2].inner_ns += end->ns;
     else
         atomic_store_explicit(&calls->pid[at], 0, memory_order_release);
-    return 1;
+    return has_begun;
 }
 
 void fp_open_calls_sweep(struct fp_open_calls *calls, int (*lives)(void *with, uint64_t pid),

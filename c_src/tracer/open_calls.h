@@ -21,6 +21,9 @@
 /* Of a call: no caller is known. */
 #define FP_CALLS_NO_CALLER UINT32_MAX
 
+/* Of a call: the user sets `began_ns' later. Without that its end is no end. */
+#define FP_CALLS_NOT_YET INT64_C(-1)
+
 struct fp_open_call {
     int64_t began_ns;
     uint64_t inner_ns;         /* of measured calls that it has made */
@@ -57,7 +60,7 @@ enum fp_call_begin fp_open_calls_begin(struct fp_open_calls *calls, uint64_t pid
 /* The call that began last in the process, if it is of this function; or NULL. */
 struct fp_open_call *fp_open_calls_top(struct fp_open_calls *calls, uint64_t pid,
                                        uint32_t function);
-/* 1; 0: no such call is known. Calls inside of it that have not ended are forgotten. */
+/* 1; 0: no such call is known, or its time has not begun. Calls inside of it that have not ended are forgotten. */
 int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t function, int64_t now_ns,
                       struct fp_call_end *end);
 

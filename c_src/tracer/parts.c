@@ -82,7 +82,8 @@ void fp_parts_add(struct fp_parts *parts, uint32_t at, uint64_t ns, uint64_t own
 
     atomic_fetch_add_explicit(&part->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&part->total_ns, ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&part->own_ns, own_ns, memory_order_relaxed);
+    if (own_ns != 0)
+        atomic_fetch_add_explicit(&part->own_ns, own_ns, memory_order_relaxed);
     while (ns > max && !atomic_compare_exchange_weak_explicit(
                            &part->max_ns, &max, ns, memory_order_relaxed, memory_order_relaxed))
         ;
