@@ -1,21 +1,32 @@
 %% What an event of a readable trace costs the process that it is about, written or dropped, beside
-%% dbg and a bare tracer process: calls with their returns, of small and of large arguments; and the
-%% mailbox that the tracer has in the end. Some 10 seconds: `erl -noshell -pa ebin bench -run
-%% bench_readable_trace main'.
+%% a bare tracer process, dbg and redbug: calls with their returns, of small and of large arguments;
+%% and the messages that wait for the tracer in the end. redbug is measured where it is found.
 -module(bench_readable_trace).
 
--export([main/0, pass/1, tracer/0]).
+-export([run/1, pass/1]).
 
 -define(FLOOD, 200000).
--define(ROUNDS, 9).
 -define(F, {?MODULE, pass, 1}).
+-define(TEXT, "bench_readable_trace:pass/1 -> return").
 
--spec main() -> no_return().
-main() ->
-    ok = io:format("OTP ~ts, ns a call and its return, median of ~b rounds; messages that wait~n",
-        [erlang:system_info(otp_release), ?ROUNDS]),
-    [arguments(Name, Calls, Term) || {Name, Calls, Term} <- terms()],
-    halt().
+-spec run(pos_integer()) -> [bench_results:result()].
+run(Seconds) ->
+    Ways = ways(),
+    [event(Way, Term, 4 * Seconds) || Term <- terms(), Way <- Ways].
+
+ways() ->
+    [
+        {"written", some, fun() -> trace(10000) end, fun traced/1},
+        {"dropped", many, fun() -> trace(1) end, fun traced/1},
+        {"a tracer process", some, fun process_traces/0, fun process_ends/1},
+        {"dbg, its handler", some, fun dbg_traces/0, fun dbg_ends/1}
+        | [{"redbug", some, fun redbug_traces/0, fun redbug_ends/1} || has_redbug()]
+    ].
+
+has_redbug() ->
+    Is = code:ensure_loaded(redbug) =:= {module, redbug},
+    _ = [io:format("redbug is not in ERL_LIBS, and not measured~n") || not Is],
+    Is.
 
 %% With as many calls in a row as the rings, and a tracer process, can hold.
 terms() ->
@@ -26,44 +37,28 @@ terms() ->
         {"a list of 100 orders", 50, lists:duplicate(100, {order, Order})}
     ].
 
-arguments(Name, Calls, Term) ->
-    ok = io:format("~ts~n", [Name]),
-    Plain = each("not traced", ?FLOOD, Term, fun() -> none end, fun(_) -> 0 end, 1.0e9),
-    _ = each("written", Calls, Term, fun() -> trace(10000) end, fun traced/1, Plain),
-    _ = each("dropped", ?FLOOD, Term, fun() -> trace(1) end, fun traced/1, Plain),
-    _ = each("tracer process", Calls, Term, fun process_traces/0, fun process_ends/1, Plain),
-    _ = each("dbg, its handler", Calls, Term, fun dbg_traces/0, fun dbg_ends/1, Plain),
-    ok.
-
 -spec pass(X) -> X.
 pass(X) -> X.
-
-each(Name, Calls, Term, Start, Stop, Plain) ->
-    Rounds = [in_process(fun() ->
-        State = Start(),
-        Began = erlang:monotonic_time(nanosecond),
-        ok = calls(Calls, Term),
-        Ns = erlang:monotonic_time(nanosecond) - Began,
-        {Ns / Calls, Stop(State)}
-    end) || _ <- lists:seq(1, ?ROUNDS)],
-    {Times, Waiting} = lists:unzip(Rounds),
-    Median = lists:nth(?ROUNDS div 2 + 1, lists:sort(Times)),
-    ok = io:format("  ~-20ts ~10.1f  (+~.1f) ~8b~n",
-        [Name, Median, max(0.0, Median - Plain), lists:max(Waiting)]),
-    Median.
-
-in_process(Fun) ->
-    Self = self(),
-    _ = spawn_link(fun() -> Self ! {answer, Fun()} end),
-    receive {answer, Answer} -> Answer end.
 
 calls(0, _) -> ok;
 calls(N, Term) -> _ = ?MODULE:pass(Term), calls(N - 1, Term).
 
+event({Name, Many, Start, Stop}, {Of, Some, Term}, Rounds) ->
+    Calls = case Many of some -> Some; many -> ?FLOOD end,
+    Each = fun(First, Last) ->
+        fun() ->
+            {Ns, Waiting} = bench_tracing:with_process(First, fun() -> calls(Calls, Term) end,
+                Last),
+            {Ns / Calls, Waiting}
+        end
+    end,
+    bench_tracing:row(["a call and its return, ", Of, ": ", Name], Rounds, Each(Start, Stop),
+        Each(fun() -> none end, fun(none) -> 0 end), #{}).
+
 %% Formatted, as for a file. A trace has no mailbox: what waits are events in its rings.
 trace(Rate) ->
     Sink = fun(Event) -> flame_prof_trace_format:format(Event) end,
-    {ok, Trace} = flame_prof_trace:start("bench_readable_trace:pass/1 -> return", #{
+    {ok, Trace} = flame_prof_trace:start(?TEXT, #{
         rate => Rate, burst => Rate, max_events => 1000000, max_cpu_percent => infinity,
         processes => self(), to => Sink}),
     Trace.
@@ -73,33 +68,54 @@ traced(Trace) ->
     0.
 
 process_traces() ->
-    Tracer = spawn(?MODULE, tracer, []),
+    Tracer = spawn(fun bench_tracing:tracer/0),
     1 = erlang:trace_pattern(?F, [{'_', [], [{exception_trace}]}], [local]),
     1 = erlang:trace(self(), true, [call, {tracer, Tracer}]),
     Tracer.
 
 process_ends(Tracer) ->
-    {message_queue_len, Waiting} = process_info(Tracer, message_queue_len),
-    1 = erlang:trace(self(), false, [all]),
-    1 = erlang:trace_pattern(?F, false, [local]),
+    Waiting = waiting(Tracer),
+    ok = untraced(),
     true = exit(Tracer, kill),
     Waiting.
 
--spec tracer() -> no_return().
-tracer() -> receive _ -> tracer() end.
+waiting(Pid) ->
+    {message_queue_len, Waiting} = process_info(Pid, message_queue_len),
+    Waiting.
+
+untraced() ->
+    1 = erlang:trace(self(), false, [all]),
+    1 = erlang:trace_pattern(?F, false, [local]),
+    ok.
 
 %% What dbg prints, printed to nowhere.
 dbg_traces() ->
-    {ok, Tracer} = dbg:tracer(process,
+    {ok, _} = dbg:tracer(process,
         {fun(Message, N) -> _ = io_lib:format("~tp~n", [Message]), N + 1 end, 0}),
     {ok, _} = dbg:tpl(?MODULE, pass, 1, [{'_', [], [{exception_trace}]}]),
     {ok, _} = dbg:p(self(), [call]),
     {ok, Handler} = dbg:get_tracer(),
-    {Tracer, Handler}.
+    Handler.
 
-dbg_ends({_, Handler}) ->
-    {message_queue_len, Waiting} = process_info(Handler, message_queue_len),
-    1 = erlang:trace(self(), false, [all]),
-    1 = erlang:trace_pattern(?F, false, [local]),
+dbg_ends(Handler) ->
+    Waiting = waiting(Handler),
+    ok = untraced(),
     _ = dbg:stop(),
     Waiting.
+
+%% The same, without the limits at which it would end by itself. Not called by its name: it is not
+%% there when this is compiled and analysed.
+redbug_traces() ->
+    Redbug = redbug,
+    {_, 1} = Redbug:start(?TEXT, #{
+        procs => [self()], msgs => 1000000, time => 60000, max_queue => 1000000,
+        print_file => "/dev/null"}),
+    {tracer, Tracer} = erlang:trace_info(self(), tracer),
+    Tracer.
+
+redbug_ends(Tracer) ->
+    Waiting = waiting(Tracer),
+    Redbug = redbug,
+    Monitor = monitor(process, Tracer),
+    _ = Redbug:stop(),
+    receive {'DOWN', Monitor, process, _, _} -> Waiting end.

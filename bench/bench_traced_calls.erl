@@ -1,109 +1,131 @@
-%% What a measured call costs, beside a tracer process and call_time; and how much of its work a
-%% process does whose function is called without end, in the second in which it is measured and
-%% after. Some 20 seconds: `erl -noshell -pa ebin bench -run bench_traced_calls main'.
+%% What a measured call costs, beside call_time and a tracer process, which is how xprof measures;
+%% and how much work a program does whose function is called without end, in the second in which it
+%% is measured and after.
 -module(bench_traced_calls).
 
--export([main/0, pass/1, tracer/0]).
+-export([run/1, pass/1]).
 
 -define(CALLS, 200000).
--define(ROUNDS, 7).
 -define(F, {?MODULE, pass, 1}).
 
--spec main() -> no_return().
-main() ->
-    ok = io:format("OTP ~ts, ns a call of an empty function, median of ~b rounds~n",
-        [erlang:system_info(otp_release), ?ROUNDS]),
-    Plain = each("not traced", fun() -> ok end, fun(_) -> ok end, 0),
-    Measured = fun(More) ->
-        fun() ->
-            {ok, M} = flame_prof_latency:start(?F,
-                maps:merge(#{max_cpu_percent => infinity, max_events_per_second => infinity},
-                    More)),
-            M
-        end
-    end,
-    Stop = fun(M) -> {ok, #{sampled_of := 1}} = flame_prof_latency:stop(M), ok end,
-    _ = each("latency", Measured(#{}), Stop, Plain),
-    _ = each("latency, no callers", Measured(#{callers => false}), Stop, Plain),
-    _ = each("latency, no parts", Measured(#{callers => false, groups => false}), Stop, Plain),
-    _ = each("call_time", fun() -> trace([local, call_time], true, []) end,
-        fun(_) -> untrace([local, call_time]) end, Plain),
-    _ = each("tracer process", fun traced/0, fun untraced/1, Plain),
-    [survived() || _ <- lists:seq(1, 3)],
-    halt().
+-spec run(pos_integer()) -> [bench_results:result()].
+run(Seconds) ->
+    Parts = #{callers => false, groups => false},
+    [
+        call(Name, Seconds, Start, Stop, Bar)
+     || {Name, Start, Stop, Bar} <- [
+        {"by process group and caller", measured(#{}), fun ends/1, #{bar => {at_most, 450}}},
+        {"by process group", measured(#{callers => false}), fun ends/1, #{}},
+        {"the function only", measured(Parts), fun ends/1, #{bar => {at_most, 450}}},
+        {"call_time", fun call_time/0, fun call_time_ends/1, #{}},
+        {"a tracer process", fun process_traces/0, fun process_ends/1, #{}}
+    ]] ++ hot(Seconds).
 
 -spec pass(X) -> X.
 pass(X) -> X.
 
-each(Name, Start, Stop, Plain) ->
-    Times = [in_process(fun() ->
-        State = Start(),
-        _ = calls(1000),
-        Began = erlang:monotonic_time(nanosecond),
-        _ = calls(?CALLS),
-        Ns = erlang:monotonic_time(nanosecond) - Began,
-        ok = Stop(State),
-        Ns / ?CALLS
-    end) || _ <- lists:seq(1, ?ROUNDS)],
-    Median = lists:nth(?ROUNDS div 2 + 1, lists:sort(Times)),
-    ok = io:format("  ~-24ts ~8.1f  (+~.1f)~n", [Name, Median, Median - Plain]),
-    Median.
-
-in_process(Fun) ->
-    Self = self(),
-    _ = spawn_link(fun() -> Self ! {answer, Fun()} end),
-    receive {answer, Answer} -> Answer end.
-
 calls(0) -> ok;
 calls(N) -> _ = ?MODULE:pass(N), calls(N - 1).
 
-trace(How, Spec, Options) ->
-    1 = erlang:trace_pattern(?F, Spec, How),
-    1 = erlang:trace(self(), true, [call | Options]),
-    ok.
+%% A call of an empty function.
+call(Name, Seconds, Start, Stop, Bar) ->
+    Each = fun(First, Last) ->
+        fun() ->
+            Begun = fun() -> State = First(), ok = calls(1000), State end,
+            {Ns, Waiting} = bench_tracing:with_process(Begun, fun() -> calls(?CALLS) end, Last),
+            {Ns / ?CALLS, Waiting}
+        end
+    end,
+    bench_tracing:row(["a measured call: ", Name], 4 * Seconds, Each(Start, Stop),
+        Each(fun() -> none end, fun(none) -> 0 end), Bar).
 
-untrace(How) ->
+measured(More) ->
+    fun() ->
+        {ok, Measurement} = flame_prof_latency:start(?F,
+            maps:merge(#{max_cpu_percent => infinity, max_events_per_second => infinity}, More)),
+        Measurement
+    end.
+
+ends(Measurement) ->
+    {ok, #{sampled_of := 1}} = flame_prof_latency:stop(Measurement),
+    0.
+
+call_time() ->
+    1 = erlang:trace_pattern(?F, true, [local, call_time]),
+    1 = erlang:trace(self(), true, [call]).
+
+call_time_ends(_) ->
     1 = erlang:trace(self(), false, [call]),
-    1 = erlang:trace_pattern(?F, false, How),
-    ok.
+    1 = erlang:trace_pattern(?F, false, [local, call_time]),
+    0.
 
-traced() ->
-    Tracer = spawn(?MODULE, tracer, []),
-    ok = trace([local], [{'_', [], [{return_trace}]}], [{tracer, Tracer}]),
+process_traces() ->
+    Tracer = spawn(fun bench_tracing:tracer/0),
+    1 = erlang:trace_pattern(?F, [{'_', [], [{return_trace}]}], [local]),
+    1 = erlang:trace(self(), true, [call, {tracer, Tracer}]),
     Tracer.
 
 %% Its mailbox is part of the price.
-untraced(Tracer) ->
+process_ends(Tracer) ->
+    {message_queue_len, Waiting} = process_info(Tracer, message_queue_len),
     1 = erlang:trace(self(), false, [all]),
     1 = erlang:trace_pattern(?F, false, [local]),
-    exit(Tracer, kill),
-    ok.
+    true = exit(Tracer, kill),
+    Waiting.
 
--spec tracer() -> no_return().
-tracer() -> receive _ -> tracer() end.
+%% A call and next to nothing else, on each scheduler.
+hot(Seconds) ->
+    Threads = bench_threads:schedulers(),
+    Schedulers = erlang:system_info(schedulers_online),
+    Counter = counters:new(Schedulers, [write_concurrency]),
+    Pids = [spawn_link(fun() -> work(Counter, I) end) || I <- lists:seq(1, Schedulers)],
+    Second = fun() -> second(Counter, Schedulers, Threads) end,
+    _ = Second(),
+    Rounds = [
+        begin
+            Before = Second(),
+            {ok, Measurement} = flame_prof_latency:start(?F, #{}),
+            With = Second(),
+            {ok, #{ended := {limit, _}}} = flame_prof_latency:stop(Measurement),
+            {Before, With, Second()}
+        end
+     || _ <- lists:seq(1, 2 * Seconds)
+    ],
+    ok = bench_processes:kill(Pids),
+    [Calls | _] = [N || {{N, _}, _, _} <- Rounds],
+    [
+        told(Name, Ratios, Bar, round(Calls))
+     || {Name, Ratios, Bar} <- [
+        {"in the second of the measurement, for a second",
+            [With / Before || {{Before, _}, {With, _}, _} <- Rounds], {at_least, 0.9}},
+        {"in the second of the measurement, for a CPU second",
+            [With / Before || {{_, Before}, {_, With}, _} <- Rounds], {at_least, 0.9}},
+        {"before over after, for a CPU second",
+            [Before / After || {{_, Before}, _, {_, After}} <- Rounds], {not_above, 1.0}}
+    ]].
 
-%% A call and next to nothing else, on each scheduler: work in a second before, with and after.
-survived() ->
-    Counter = counters:new(erlang:system_info(schedulers_online), [write_concurrency]),
-    Pids = [spawn_link(fun() -> work(Counter, I) end)
-        || I <- lists:seq(1, erlang:system_info(schedulers_online))],
-    _ = second(Counter),
-    Before = second(Counter),
-    {ok, M} = flame_prof_latency:start(?F, #{}),
-    With = second(Counter),
-    {ok, #{ended := Ended, ms := Ms}} = flame_prof_latency:stop(M),
-    After = second(Counter),
-    _ = [begin unlink(Pid), exit(Pid, kill) end || Pid <- Pids],
-    ok = io:format("hot: ~b calls a second; work in that second ~.3f, after ~.3f (~p, ~b ms)~n",
-        [Before, With / Before, After / Before, Ended, Ms]).
+told(Name, Ratios, Bar, Calls) ->
+    bench_results:tell(#{
+        section => tracing,
+        name => iolist_to_binary(["work of a hot function, ", Name]),
+        value => bench_stats:median(Ratios),
+        unit => <<"times">>,
+        interval => bench_stats:interval(Ratios),
+        bar => Bar,
+        counted => #{rounds => length(Ratios), calls_a_second => Calls}
+    }).
 
-second(Counter) ->
-    Sum = fun() -> lists:sum([counters:get(Counter, I)
-        || I <- lists:seq(1, erlang:system_info(schedulers_online))]) end,
-    Began = {Sum(), erlang:monotonic_time(nanosecond)},
+%% Calls a second, and a second of CPU time of the schedulers.
+second(Counter, Schedulers, Threads) ->
+    Look = fun() ->
+        Calls = lists:sum([counters:get(Counter, I) || I <- lists:seq(1, Schedulers)]),
+        {Cpu, _} = bench_threads:cpu_ns(Threads),
+        {Calls, erlang:monotonic_time(nanosecond), Cpu}
+    end,
+    {Calls0, Ns0, Cpu0} = Look(),
     timer:sleep(1000),
-    {Calls, Since} = Began,
-    round((Sum() - Calls) * 1.0e9 / (erlang:monotonic_time(nanosecond) - Since)).
+    {Calls, Ns, Cpu} = Look(),
+    {(Calls - Calls0) * 1.0e9 / (Ns - Ns0), (Calls - Calls0) * 1.0e9 / (Cpu - Cpu0)}.
 
 work(Counter, I) ->
     _ = calls(1000),

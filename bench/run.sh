@@ -7,6 +7,8 @@
 #   cost       CPU time of a process-sample: nodes, numbers, depths, rates
 #   selection  choosing 100 of 1,000 to 1,000,000 processes
 #   waits      words of samples; looks at 100,000 processes and a million messages
+#   tracing    measured calls and readable events, beside dbg, redbug (where ERL_LIBS has
+#              it) and a tracer process
 #   files      bytes a sample; rate and jitter on saturated schedulers
 #   capture    what asking for running stacks takes from a program
 #   accuracy   shares against known truth, with other samplers; against perf
@@ -20,7 +22,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p _build/bench
-export ERL_LIBS=_build/default/lib
+export ERL_LIBS=_build/default/lib${ERL_LIBS:+:$ERL_LIBS}
 ebin=_build/bench
 results=_build/bench/results
 each=$((${SECONDS_:-60} / 12))
@@ -53,7 +55,7 @@ read_files() {
 
 part() {
     case $1 in
-    bars | cost | files | capture | waits) vm "$1" ;;
+    bars | cost | files | capture | waits | tracing) vm "$1" ;;
     selection)
         vm selection
         vm selection +P 2000000
@@ -80,7 +82,7 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- bars cost selection waits files capture accuracy timing read overhead
+    set -- bars cost selection waits tracing files capture accuracy timing read overhead
 fi
 for name in "$@"; do
     part "$name"
