@@ -157,7 +157,7 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
     }
     fp_histogram_add(&cell->returned, end.ns);
     if (latency->config.functions == 1)
-        end.own_ns = 0; /* it is all of it, and nobody asks */
+        end.own_ns = 0; /* all of it, and left out of answers */
     add(&cell->own_ns, end.own_ns);
     if (latency->config.by_caller && end.caller != FP_CALLS_NO_CALLER)
         fp_parts_add(&latency->callers, end.caller, end.ns, end.own_ns);

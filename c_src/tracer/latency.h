@@ -64,8 +64,8 @@ void fp_latency_destroy(struct fp_latency *latency);
 /* 1: the call is measured. */
 int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t function, uint64_t pid,
                      uint32_t pressure, uint64_t random);
-/* Of the call that began last. With `by_caller', its time begins here: what the VM has done in between
- * is no time of the call. */
+/* Of the call that began last. With `by_caller', its time begins here: what the VM has done in
+ * between is no time of the call. */
 void fp_latency_caller(struct fp_latency *latency, uint32_t function, uint64_t pid,
                        const uint64_t caller[3]);
 void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t function, uint64_t pid,
