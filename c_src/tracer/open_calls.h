@@ -60,8 +60,8 @@ enum fp_call_begin fp_open_calls_begin(struct fp_open_calls *calls, uint64_t pid
 /* The call that began last in the process, if it is of this function; or NULL. */
 struct fp_open_call *fp_open_calls_top(struct fp_open_calls *calls, uint64_t pid,
                                        uint32_t function);
-/* 1; 0: no such call is known, or its time has not begun. Calls inside of it that have not ended are
- * forgotten. */
+/* 1; 0: no such call is known, or its time has not begun. Calls inside of it that have not ended
+ * are forgotten. */
 int fp_open_calls_end(struct fp_open_calls *calls, uint64_t pid, uint32_t function, int64_t now_ns,
                       struct fp_call_end *end);
 
