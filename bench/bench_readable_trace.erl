@@ -12,7 +12,7 @@
 -spec run(pos_integer()) -> [bench_results:result()].
 run(Seconds) ->
     Ways = ways(),
-    [event(Way, Term, 4 * Seconds) || Term <- terms(), Way <- Ways].
+    [event(Way, Term, 8 * Seconds) || Term <- terms(), Way <- Ways].
 
 ways() ->
     [
@@ -47,7 +47,7 @@ event({Name, Many, Start, Stop}, {Of, Some, Term}, Rounds) ->
     Calls = case Many of some -> Some; many -> ?FLOOD end,
     Each = fun(First, Last) ->
         fun() ->
-            {Ns, Waiting} = bench_tracing:with_process(First, fun() -> calls(Calls, Term) end,
+            {Ns, Waiting} = bench_tracing:with_process(First, 1, fun() -> calls(Calls, Term) end,
                 Last),
             {Ns / Calls, Waiting}
         end
@@ -107,7 +107,7 @@ dbg_ends(Handler) ->
 %% there when this is compiled and analysed.
 redbug_traces() ->
     Redbug = redbug,
-    {_, 1} = Redbug:start(?TEXT, #{
+    {_, 1, 1} = Redbug:start(?TEXT, #{
         procs => [self()], msgs => 1000000, time => 60000, max_queue => 1000000,
         print_file => "/dev/null"}),
     {tracer, Tracer} = erlang:trace_info(self(), tracer),

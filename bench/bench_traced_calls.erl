@@ -5,7 +5,9 @@
 
 -export([run/1, pass/1]).
 
--define(CALLS, 200000).
+%% In a row, and how often.
+-define(CALLS, 2000).
+-define(TIMES, 50).
 -define(F, {?MODULE, pass, 1}).
 
 -spec run(pos_integer()) -> [bench_results:result()].
@@ -32,7 +34,8 @@ call(Name, Seconds, Start, Stop, Bar) ->
     Each = fun(First, Last) ->
         fun() ->
             Begun = fun() -> State = First(), ok = calls(1000), State end,
-            {Ns, Waiting} = bench_tracing:with_process(Begun, fun() -> calls(?CALLS) end, Last),
+            {Ns, Waiting} = bench_tracing:with_process(Begun, ?TIMES,
+                fun() -> calls(?CALLS) end, Last),
             {Ns / ?CALLS, Waiting}
         end
     end,

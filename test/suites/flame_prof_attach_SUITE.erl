@@ -516,7 +516,7 @@ a_viewer_of_a_node_measures_its_calls_until_it_is_killed(_) ->
         #{port := Tcp, path := Path} = Url = uri_string:parse(link_of(Port, <<>>)),
         ?assertMatch({match, _}, re:run(page(Tcp, Path), "^HTTP/1.1 200 OK\r\n.*<html",
             [dotall])),
-        ?assertMatch({match, _}, re:run(page(Tcp, "/no_such_token/"), "^HTTP/1.1 404 ")),
+        ?assertMatch({match, _}, re:run(page(Tcp, "/no_such_token/"), "^HTTP/1.1 403 ")),
         ?assertNot(is_traced(Node)),
         Socket = asked(Url, [Path, "api/latency?functions=lists:seq/2&seconds=60"]),
         Calls = fun(Read) ->
