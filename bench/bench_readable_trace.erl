@@ -107,15 +107,16 @@ dbg_ends(Handler) ->
 %% there when this is compiled and analysed.
 redbug_traces() ->
     Redbug = redbug,
-    {_, 1, 1} = Redbug:start(?TEXT, #{
+    {Name, 1, 1} = Redbug:start(?TEXT, #{
         procs => [self()], msgs => 1000000, time => 60000, max_queue => 1000000,
         print_file => "/dev/null"}),
     {tracer, Tracer} = erlang:trace_info(self(), tracer),
-    Tracer.
+    {Name, Tracer}.
 
-redbug_ends(Tracer) ->
+redbug_ends({Name, Tracer}) ->
     Waiting = waiting(Tracer),
     Redbug = redbug,
-    Monitor = monitor(process, Tracer),
+    Monitors = [monitor(process, Process) || Process <- [Name, Tracer]],
     _ = Redbug:stop(),
-    receive {'DOWN', Monitor, process, _, _} -> Waiting end.
+    _ = [receive {'DOWN', Monitor, process, _, _} -> ok end || Monitor <- Monitors],
+    Waiting.
