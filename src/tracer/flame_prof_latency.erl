@@ -39,9 +39,8 @@
 
 %% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
 %% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
-%% (any number). `groups' and `callers' (true): whether these are measured. `heatmap': latency
-%% over time (true, but false of {@link start/2}). `owner': the process with which the measurement
-%% ends (the caller); it may be of another node.
+%% (any number). `groups', `callers' (true): whether these are measured. `heatmap' (true, but false
+%% of {@link start/2}): latency over time. `owner' (the caller): it ends with this process.
 -type options() ::
     #{
         seconds => pos_integer(),
