@@ -58,26 +58,80 @@ static bool is_name(struct fp_slice word, struct fp_slice name)
     return at == word.size;
 }
 
+/* The same for both. */
+static uint64_t hash_of_word(struct fp_slice word)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < word.size; i++)
+        hash = fp_hash_two(hash, (unsigned char)word.at[i]);
+    return hash;
+}
+
+static uint64_t hash_of_name(struct fp_slice name)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < name.size; i++) {
+        bool is_colon = name.size - i >= 3 && memcmp(name.at + i, "%3A", 3) == 0;
+
+        hash = fp_hash_two(hash, (unsigned char)(is_colon ? ':' : name.at[i]));
+        i += is_colon ? 2 : 0;
+    }
+    return hash;
+}
+
+/* All processes, by name and by pid. */
+static int index_processes(struct fp_other_nodes *nodes)
+{
+    struct fp_profile *profile = nodes->profile;
+    int err = 0;
+
+    for (size_t p = 0; p < profile->process_count && err == 0; p++) {
+        const struct fp_process *process = &profile->process[p];
+        const uint32_t text[] = {process->name, process->erl_pid};
+
+        for (size_t i = 0; i < 2 && err == 0 && !process->is_own; i++)
+            if (text[i] != 0)
+                err = fp_table_put(&nodes->names, &profile->budget,
+                                   hash_of_name(fp_profile_text(profile, text[i])), (uint32_t)p);
+    }
+    return err;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
 static int add_processes(struct fp_other_nodes *nodes, struct fp_slice name,
                          struct fp_node_target *target)
 {
     struct fp_profile *profile = nodes->profile;
     bool is_pid = name.size > 0 && name.at[0] == '<';
-    int err = 0;
+    struct fp_table_at at;
+    uint32_t p;
+    int err = nodes->names.count == 0 ? index_processes(nodes) : 0;
 
     target->first = (uint32_t)nodes->process_count;
-    for (size_t p = 0; p < profile->process_count && err == 0; p++) {
+    fp_table_seek(&nodes->names, hash_of_word(name), &at);
+    while (err == 0 && fp_table_next(&nodes->names, &at, &p)) {
         const struct fp_process *process = &profile->process[p];
         uint32_t text = is_pid ? process->erl_pid : process->name;
 
-        if (text == 0 || process->is_own || !is_name(name, fp_profile_text(profile, text)))
+        if (text == 0 || !is_name(name, fp_profile_text(profile, text)))
             continue;
         err = FP_GROW(&profile->budget, &nodes->process, &nodes->process_room,
                       nodes->process_count + 1);
         if (err == 0)
-            nodes->process[nodes->process_count++] = (uint32_t)p;
+            nodes->process[nodes->process_count++] = p;
     }
     target->count = (uint32_t)(nodes->process_count - target->first);
+    if (target->count > 1)
+        qsort(&nodes->process[target->first], target->count, sizeof(*nodes->process),
+              compare_numbers);
     return err;
 }
 
@@ -113,8 +167,7 @@ static int find_targets(struct fp_other_nodes *nodes, uint32_t *known)
         node.size = (size_t)(slash - word.at);
         nodes->target[i].node = node_in_files(profile, node);
         if (nodes->target[i].node != 0)
-            err = add_processes(nodes,
-                                (struct fp_slice){slash + 1, word.size - node.size - 1},
+            err = add_processes(nodes, (struct fp_slice){slash + 1, word.size - node.size - 1},
                                 &nodes->target[i]);
     }
     return err;
@@ -223,6 +276,7 @@ void fp_other_nodes_close(struct fp_other_nodes *nodes)
     FP_FREE(budget, nodes->process, nodes->process_room);
     FP_FREE(budget, nodes->tick, nodes->tick_room);
     FP_FREE(budget, nodes->sample, nodes->sample_room);
+    fp_table_free(&nodes->names, budget);
 }
 
 /* ---- looking up ------------------------------------------------------------- */
@@ -279,6 +333,6 @@ const struct fp_node_sample *fp_other_nodes_sample(const struct fp_other_nodes *
     struct fp_node_sample key = {.process = process};
 
     return tick->count == 0 ? NULL
-                            : bsearch(&key, &nodes->sample[tick->first], tick->count,
-                                      sizeof(key), compare_samples);
+                            : bsearch(&key, &nodes->sample[tick->first], tick->count, sizeof(key),
+                                      compare_samples);
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "report/profile.h"
+#include "report/table.h"
 
 /* A sample of a tick. */
 struct fp_node_sample {
@@ -34,6 +35,7 @@ struct fp_other_nodes {
     size_t target_room;
     uint32_t *process;
     size_t process_count, process_room;
+    struct fp_table names;     /* all processes, by name and by pid; of the first target on */
     struct fp_node_tick *tick; /* by node, then by time; those of nodes that are waited for */
     size_t tick_count, tick_room;
     struct fp_node_sample *sample;

@@ -245,6 +245,17 @@ the_tick_of_the_other_node_is_the_nearest_one_that_holds_test_() ->
         ]
     ].
 
+a_name_is_found_among_many_of_the_other_node_test() ->
+    There = [[at(43, 10, N, io_lib:format("name=s_~b%3Ax ", [N]), ["b:f" ++ integer_to_list(N)])
+        || N <- lists:seq(1, 300)], made_calls:own(43, "b@h", 20000)],
+    Here = [[at(42, 10, N, io_lib:format("waits_for=b@h/s_~b:x ", [N]), ["a:a/0"])
+        || N <- lists:seq(1, 301)], made_calls:own(42, "a@h", 20000)],
+    with_files([Here, There], fun(Files) ->
+        Ends = [lists:last(Frames) || {Frames, 1} <- chains(Files)],
+        Expected = ["not_sampled" | ["b:f" ++ integer_to_list(N) || N <- lists:seq(1, 300)]],
+        ?assertEqual(lists:sort(Expected), lists:sort(Ends))
+    end).
+
 nodes_with_one_number_of_their_os_processes_are_warned_of_test() ->
     Of = fun(Node) -> [at(42, 10, 1, "", ["a:a/0"]), made_calls:own(42, Node, 20000)] end,
     Warnings = fun(Nodes) ->
