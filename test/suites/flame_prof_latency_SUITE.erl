@@ -485,6 +485,8 @@ a_page_that_goes_ends_what_it_measures(_) ->
                 until(fun() -> is_traced({?M, pass, 1}) end),
                 ok = Leave(Socket),
                 until(fun() -> not is_traced({?M, pass, 1}) end),
+                %% Until then the next page is refused.
+                until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
                 _ = gen_tcp:close(Socket)
             end
          || Leave <- [fun gen_tcp:close/1, fun(S) -> gen_tcp:shutdown(S, write) end]
