@@ -593,8 +593,12 @@ one_at_a_time(_) ->
 nothing_of_its_own_is_traced(_) ->
     {Summary, Events} = peer_vm:value(?MODULE, on_an_idle_node, []),
     ct:pal("~p~n~p", [Summary, Events]),
-    ?assertMatch(#{seen := 4, written := 4, dropped := 0, lost := 0}, Summary),
-    ?assertMatch(['receive', spawn, spawned, exit], [Kind || #{event := Kind} <- Events]).
+    N = length(Events),
+    ?assertMatch(#{seen := N, written := N, dropped := 0, lost := 0}, Summary),
+    %% In OTP 29 supervisors hibernate when they have been idle for a second.
+    Supervisors = [kernel_sup, kernel_safe_sup, logger_sup],
+    ?assertMatch(['receive', spawn, spawned, exit], [Kind
+        || #{event := Kind, name := Name} <- Events, not lists:member(Name, Supervisors)]).
 
 on_an_idle_node() ->
     Table = ets:new(?MODULE, [public, ordered_set]),
