@@ -24,7 +24,7 @@ below() {
     cstack | format | store | terms) echo "base" ;;
     erts) echo "cstack format base" ;; # the perf map spells symbols as files do
     waits) echo "erts base" ;;
-    tracer) echo "base" ;;
+    tracer) echo "erts format base" ;;
     session) echo "waits erts cstack format store base" ;;
     report) echo "format store base" ;;
     agent_nif) echo "session tracer waits erts cstack format store terms base" ;;

@@ -1,0 +1,539 @@
+#include "tracer/allocations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/ring.h"
+#include "erts/fresh.h"
+#include "erts/process.h"
+#include "erts/process_table.h"
+#include "erts/stack.h"
+
+#define RING_BYTES (128u << 10)
+/* Processes that are known by their last collection. One that another takes the place of is new. */
+#define KNOWN (1u << 16)
+/* A chance that a collection is looked at: its first and its least `every`. */
+#define TIME_FIRST_NS 1e6
+#define TIME_LEAST_NS 1e4
+#define WINDOW_FIRST 4096.0
+/* How fast a thread's usual window follows the windows. */
+#define USUAL 0.05
+/* A pace is set as often, and changed by as much; sooner when the looks of half that time are
+ * done. */
+#define PACE_NS 10000000
+#define PACE_DOWN 0.5
+#define PACE_UP 8.0
+/* A process whose last collection took so long: beside the next one, a look costs nothing. */
+#define COSTLY_NS 1000000u
+/* Fragments of that part of a window or more are its cause. */
+#define FRAGMENTS_PART 16u
+/* Words of a stack that are copied: the leaf's and the root's end. */
+#define LEAF_WORDS 768u
+#define ROOT_WORDS 256u
+
+/* Relaxed: a place that two processes write at a time has a wrong guess, wrong times or an address
+ * that is not the pid's. All of these only cost: the header says it of p and G, and fp_fresh_read()
+ * refuses the address. */
+struct known_process {
+    _Atomic uint64_t pid, address, end_ns, window;
+    _Atomic uint64_t length_ns; /* of its last collections the longest, halved with each */
+};
+
+#define COUNTER_ENUM(name) COUNT_##name,
+enum { FP_ALLOCATIONS_COUNTERS(COUNTER_ENUM) COUNTERS };
+
+/* A part of the probability that a collection is looked at: x / every, 1 at most. `every` follows
+ * the load such that all these parts of a second add up to some number of looks. */
+struct pace {
+    double every, least, looks;
+    int64_t since_ns;
+};
+
+struct collector {
+    _Alignas(128) struct fp_ring *ring;
+    uint64_t random;
+    /* The collection that goes on. */
+    uint64_t pid, weight;
+    struct fp_fresh fresh;
+    double p, guess;
+    int64_t start_ns, t_ns;
+    uint8_t is_open, is_looked, is_minor, is_dirty;
+    /* The last one, when it was minor: a major one may be the rest of it. */
+    uint64_t last_pid;
+    int64_t last_t_ns;
+    struct pace by_time, by_window, by_process;
+    double usual; /* window */
+    uint64_t word[LEAF_WORDS + ROOT_WORDS];
+    struct fp_stack stack;
+    struct fp_ranges code;
+    double words, variance;
+    /* For readers: the thread alone writes them. */
+    _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance;
+};
+
+struct fp_allocations {
+    struct fp_allocations_options options;
+    struct collector *thread;
+    struct known_process *known;
+};
+
+const char *fp_gc_cause_name(unsigned cause)
+{
+#define CAUSE_NAME(name) #name,
+    static const char *const names[] = {FP_GC_CAUSE_MAP(CAUSE_NAME)};
+#undef CAUSE_NAME
+
+    return cause < FP_GC_CAUSES ? names[cause] : names[0];
+}
+
+static void add(struct collector *thread, unsigned counter, uint64_t n)
+{
+    _Atomic uint64_t *at = &thread->counter[counter];
+
+    atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+#define COUNT(thread, name, n) add(thread, COUNT_##name, n)
+
+static void show(_Atomic uint64_t *at, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    atomic_store_explicit(at, bits, memory_order_relaxed);
+}
+
+/* ----------------------------------------------------------------- chance -- */
+
+/* In (0, 1], by xorshift64. */
+static double uniform(struct collector *thread)
+{
+    uint64_t x = thread->random;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    thread->random = x;
+    return ((double)(x >> 11) + 1) * 0x1p-53;
+}
+
+/* x, or the whole number below or above it, such that the expectation is x. */
+static uint64_t rounded(struct collector *thread, double x)
+{
+    return (uint64_t)(x + 1 - uniform(thread));
+}
+
+/* ------------------------------------------------------------------ looks -- */
+
+static int64_t now_ns(const struct fp_allocations *allocations)
+{
+    return allocations->options.now != NULL ? allocations->options.now() : fp_monotonic_ns();
+}
+
+static struct known_process *known_of(struct fp_allocations *allocations, uint64_t pid)
+{
+    return &allocations->known[fp_pid_slot(allocations->options.layout, pid) & (KNOWN - 1)];
+}
+
+static uint64_t get(const _Atomic uint64_t *at)
+{
+    return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+static void put(_Atomic uint64_t *at, uint64_t value)
+{
+    atomic_store_explicit(at, value, memory_order_relaxed);
+}
+
+static double within(double low, double value, double high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* The probability, of a pace of so many looks a second. */
+static double chance(struct pace *pace, double looks, double x, int64_t now)
+{
+    double part, wanted = looks * (double)(now - pace->since_ns) * 1e-9;
+
+    if (now - pace->since_ns >= PACE_NS || pace->looks > 1 + looks * PACE_NS / 2e9) {
+        pace->every *= within(PACE_DOWN, pace->looks / (wanted > 1 ? wanted : 1), PACE_UP);
+        pace->every = within(pace->least, pace->every, 1e12);
+        pace->since_ns = now;
+        pace->looks = 0;
+    }
+    part = within(0, x / pace->every, 1);
+    pace->looks += part;
+    return part;
+}
+
+/* p: set by the past alone. */
+static double probability(struct collector *thread, double looks, int is_known, int64_t now)
+{
+    double window = thread->guess > 0 ? thread->guess : thread->usual;
+
+    if (!is_known)
+        return chance(&thread->by_process, looks / 4, 1, now);
+    return within(0,
+                  chance(&thread->by_time, looks / 4, (double)thread->t_ns, now) +
+                      chance(&thread->by_window, looks / 2, window, now),
+                  1);
+}
+
+static int read_process(const struct fp_allocations *allocations, struct known_process *known,
+                        uint64_t pid, struct fp_fresh *fresh)
+{
+    const struct fp_layout *layout = allocations->options.layout;
+    const struct fp_memory *memory = allocations->options.memory;
+    uint64_t address = get(&known->address);
+    int err = FP_EGONE;
+
+    if (get(&known->pid) == pid && address != 0)
+        err = fp_fresh_read(layout, memory, address, pid, fresh);
+    if (err != FP_EGONE && err != FP_EFAULT)
+        return err;
+    err = fp_process_table_lookup(layout, memory, pid, &address);
+    if (err == 0)
+        err = fp_fresh_read(layout, memory, address, pid, fresh);
+    if (err == 0)
+        put(&known->address, address);
+    return err;
+}
+
+static void look(struct fp_allocations *allocations, struct collector *thread,
+                 struct known_process *known)
+{
+    uint64_t mean = allocations->options.mean_words;
+    double words;
+
+    COUNT(thread, looks, 1);
+    if (read_process(allocations, known, thread->pid, &thread->fresh) != 0) {
+        COUNT(thread, unreadable, 1);
+        return;
+    }
+    thread->is_looked = 1;
+    thread->usual += USUAL * ((double)thread->fresh.words - thread->usual);
+    words = (double)thread->fresh.words / thread->p;
+    thread->weight = rounded(thread, words / (double)mean) * mean;
+}
+
+static void begin(struct fp_allocations *allocations, struct collector *thread, uint64_t pid,
+                  int is_minor, int is_dirty)
+{
+    struct known_process *known = known_of(allocations, pid);
+    int64_t now = now_ns(allocations), t = 1;
+    int is_known = get(&known->pid) == pid;
+
+    if (is_known)
+        t = now - (int64_t)get(&known->end_ns);
+    if (!is_minor && thread->last_pid == pid)
+        t += thread->last_t_ns;
+    thread->pid = pid;
+    thread->start_ns = now;
+    thread->t_ns = t < 1 ? 1 : t;
+    thread->guess = is_known ? (double)get(&known->window) : 0;
+    thread->p = is_known && get(&known->length_ns) >= COSTLY_NS
+                    ? 1
+                    : probability(thread, allocations->options.looks, is_known, now);
+    thread->is_open = 1;
+    thread->is_looked = 0;
+    thread->is_minor = (uint8_t)is_minor;
+    thread->is_dirty = (uint8_t)is_dirty;
+    thread->weight = 0;
+    if (is_minor)
+        COUNT(thread, minor, 1);
+    else
+        COUNT(thread, major, 1);
+    thread->words += thread->guess;
+    if (thread->p >= 1 || uniform(thread) <= thread->p) {
+        if (!is_known)
+            put(&known->address, 0);
+        look(allocations, thread, known);
+        if (!thread->is_looked)
+            thread->words -= thread->guess; /* it is unknown: unreadable, and counted there */
+        COUNT(thread, look_ns, (uint64_t)(now_ns(allocations) - now));
+    }
+}
+
+/* ---------------------------------------------------------------- records -- */
+
+/* The frames of the process, after the collection: on a normal scheduler the top of the stack is
+ * where the code goes on. Where the process was scheduled in for the collection (a dirty scheduler)
+ * that is `i`; on a normal one, too, when the top is no code address. */
+static void take_stack(const struct fp_allocations *allocations, struct collector *thread,
+                       const struct fp_fresh *fresh)
+{
+    uint64_t words = fresh == NULL ? 0 : (fresh->hend - fresh->stop) / 8, leaf = words, root = 0;
+    uint64_t i = thread->is_dirty && fresh != NULL ? fresh->i : 0;
+    const struct fp_memory *memory = allocations->options.memory;
+
+    if (words > LEAF_WORDS + ROOT_WORDS) {
+        leaf = LEAF_WORDS;
+        root = ROOT_WORDS;
+    }
+    fp_live_ranges_copy(allocations->options.code, &thread->code);
+    thread->stack.count = 0;
+    if (leaf > 0 && fp_safe_read(memory, fresh->stop, thread->word, 8 * leaf) == 0 &&
+        (root == 0 ||
+         fp_safe_read(memory, fresh->hend - 8 * root, thread->word + leaf, 8 * root) == 0)) {
+        if ((thread->word[0] & 3) != 0 || !fp_ranges_contain(&thread->code, thread->word[0]))
+            i = fresh->i;
+        fp_stack_frames(&thread->stack, &thread->code, i, thread->word, leaf + root, leaf);
+    }
+    if (thread->stack.count == 0) {
+        thread->stack.count = 1;
+        thread->stack.frame[0] = FP_FRAME_UNREADABLE;
+    }
+}
+
+static unsigned cause_of(const struct fp_fresh *fresh)
+{
+    uint64_t room = 0;
+
+    if (fresh->fragment * FRAGMENTS_PART > fresh->words)
+        return FP_GC_CAUSE_fragments;
+    if (fresh->binaries)
+        return FP_GC_CAUSE_binaries;
+    if (fresh->fragment > 0)
+        return FP_GC_CAUSE_heap; /* a small term had no room */
+    room = (fresh->stop - fresh->heap) / 8 - fresh->survived - fresh->words;
+    return room * 4 < (fresh->hend - fresh->heap) / 8 ? FP_GC_CAUSE_heap : FP_GC_CAUSE_other;
+}
+
+static void commit(struct fp_allocations *allocations, struct collector *thread,
+                   const struct fp_fresh *after, int64_t length, unsigned flags)
+{
+    uint32_t bytes;
+    struct fp_allocation *record;
+
+    COUNT(thread, samples, thread->weight > 0);
+    take_stack(allocations, thread, after);
+    bytes = (uint32_t)sizeof *record + 8 * thread->stack.count;
+    record = fp_ring_reserve(thread->ring, bytes);
+    if (record == NULL) {
+        COUNT(thread, dropped, 1);
+        COUNT(thread, dropped_words, thread->weight);
+        return;
+    }
+    *record = (struct fp_allocation){.pid = thread->pid,
+                                     .weight = thread->weight,
+                                     .length_ns = (uint64_t)length,
+                                     .count = thread->stack.count};
+    if (thread->weight > 0)
+        flags |= FP_ALLOCATION_SAMPLED;
+    if (!thread->is_minor)
+        flags |= FP_ALLOCATION_MAJOR;
+    if (thread->is_looked) {
+        flags |= FP_ALLOCATION_WINDOW;
+        record->window = thread->fresh.words;
+        record->live = thread->fresh.live;
+        record->cause = (uint8_t)cause_of(&thread->fresh);
+        if (after != NULL && thread->is_minor) {
+            flags |= FP_ALLOCATION_SURVIVED;
+            record->survived = after->survived < record->window ? after->survived : record->window;
+        }
+    }
+    record->flags = (uint16_t)flags;
+    memcpy(record->frame, thread->stack.frame, 8 * (size_t)thread->stack.count);
+    fp_ring_commit(thread->ring);
+}
+
+/* ------------------------------------------------------------------- ends -- */
+
+static void count_window(struct collector *thread)
+{
+    double less = (double)thread->fresh.words - thread->guess;
+
+    thread->words += less / thread->p;
+    thread->variance += less * less * (1 - thread->p) / (thread->p * thread->p);
+    show(&thread->shown_variance, thread->variance);
+}
+
+/* Nothing was collected? Else no word is allocated since the collection. The heap's address does
+ * not tell: a new heap that grows may come to where the old one was. */
+static int is_same(const struct fp_fresh *before, const struct fp_fresh *after)
+{
+    return before->heap == after->heap && before->words > 0 && before->words == after->words;
+}
+
+/* `has_ended`: it was told; else another one begins on this thread. */
+static void end(struct fp_allocations *allocations, struct collector *thread, int has_ended)
+{
+    struct known_process *known = known_of(allocations, thread->pid);
+    int64_t now = has_ended ? now_ns(allocations) : thread->start_ns;
+    int64_t length = now - thread->start_ns, long_ns = allocations->options.long_ns;
+    int is_long = has_ended && long_ns > 0 && length >= long_ns, has_after = 0, has_failed = 0;
+    struct fp_fresh after;
+    uint64_t longest;
+
+    thread->is_open = 0;
+    thread->last_pid = thread->is_minor ? thread->pid : 0;
+    thread->last_t_ns = thread->t_ns;
+    if (has_ended && (thread->is_looked || is_long))
+        has_after = read_process(allocations, known, thread->pid, &after) == 0;
+    if (thread->is_looked && thread->is_minor && has_after && is_same(&thread->fresh, &after)) {
+        has_failed = 1;
+        COUNT(thread, failed, 1);
+        thread->weight = thread->fresh.words = 0;
+    }
+    if (thread->is_looked)
+        count_window(thread);
+    show(&thread->shown_words, thread->words);
+    if (thread->weight > 0 || (is_long && !has_failed && (has_after || thread->is_looked)))
+        commit(allocations, thread, has_after ? &after : NULL, length,
+               is_long ? FP_ALLOCATION_LONG : 0);
+    COUNT(thread, collection_ns, (uint64_t)length);
+    if ((uint64_t)length > get(&thread->counter[COUNT_longest_ns]))
+        put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
+    if (has_failed)
+        return; /* the next one has its time */
+    if (thread->is_looked)
+        put(&known->window, thread->fresh.words);
+    else if (get(&known->pid) != thread->pid) {
+        put(&known->window, 0);
+        put(&known->address, 0);
+    }
+    longest = get(&known->pid) == thread->pid ? get(&known->length_ns) / 2 : 0;
+    put(&known->length_ns, longest > (uint64_t)length ? longest : (uint64_t)length);
+    put(&known->pid, thread->pid);
+    put(&known->end_ns, (uint64_t)now);
+    if (has_after)
+        COUNT(thread, look_ns, (uint64_t)(now_ns(allocations) - now));
+}
+
+void fp_allocations_event(struct fp_allocations *allocations, uint32_t at, enum fp_gc_event event,
+                          uint64_t pid, int is_dirty)
+{
+    struct collector *thread;
+    int is_start = event == FP_GC_MINOR_START || event == FP_GC_MAJOR_START;
+
+    if (at >= allocations->options.threads)
+        return;
+    thread = &allocations->thread[at];
+    /* A process that is killed for its heap's size has no end of its collection. */
+    if (thread->is_open && (is_start || thread->pid != pid))
+        end(allocations, thread, 0);
+    if (is_start)
+        begin(allocations, thread, pid, event == FP_GC_MINOR_START, is_dirty);
+    else if (thread->is_open)
+        end(allocations, thread, 1);
+}
+
+/* ---------------------------------------------------------------- readers -- */
+
+const struct fp_allocation *fp_allocations_peek(struct fp_allocations *allocations, uint32_t thread)
+{
+    size_t size;
+
+    return fp_ring_peek(allocations->thread[thread].ring, &size);
+}
+
+void fp_allocations_release(struct fp_allocations *allocations, uint32_t thread)
+{
+    fp_ring_release(allocations->thread[thread].ring);
+}
+
+static double shown(const _Atomic uint64_t *at)
+{
+    uint64_t bits = get(at);
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+void fp_allocations_count(const struct fp_allocations *allocations,
+                          struct fp_allocations_counters *counters)
+{
+    memset(counters, 0, sizeof *counters);
+    for (uint32_t i = 0; i < allocations->options.threads; i++) {
+        const struct collector *thread = &allocations->thread[i];
+        uint64_t longest = counters->longest_ns, own = get(&thread->counter[COUNT_longest_ns]);
+
+#define SUM(name) counters->name += get(&thread->counter[COUNT_##name]);
+        FP_ALLOCATIONS_COUNTERS(SUM)
+#undef SUM
+        counters->longest_ns = longest > own ? longest : own;
+        counters->words += shown(&thread->shown_words);
+        counters->variance += shown(&thread->shown_variance);
+    }
+}
+
+#define SLOTS 512u
+
+int fp_allocations_open_words(const struct fp_layout *layout, const struct fp_memory *memory,
+                              uint64_t except, uint64_t *words, uint32_t *processes)
+{
+    uint32_t size = layout->snapshot_size, used;
+    unsigned char *structure = malloc((size_t)SLOTS * size);
+    struct fp_safe_read_span *span = malloc(SLOTS * sizeof *span);
+    uint64_t address[SLOTS];
+    struct fp_fresh fresh;
+
+    *words = 0;
+    *processes = 0;
+    for (uint32_t slot = 0; span != NULL && structure != NULL && slot < layout->process_limit;
+         slot += SLOTS) {
+        uint32_t n = layout->process_limit - slot < SLOTS ? layout->process_limit - slot : SLOTS;
+
+        if (fp_process_table_read(layout, memory, slot, n, address, NULL, &used) != 0)
+            continue;
+        for (uint32_t i = 0; i < used; i++)
+            span[i] = (struct fp_safe_read_span){address[i], structure + (size_t)i * size, size, 0};
+        (void)fp_safe_read_batch(memory, span, used);
+        for (uint32_t i = 0; i < used; i++)
+            if (span[i].result == 0 &&
+                fp_process_field(layout, structure + (size_t)i * size, FP_FIELD_id) != except &&
+                fp_fresh_decode(layout, memory, structure + (size_t)i * size, &fresh) == 0) {
+                *words += fresh.words;
+                (*processes)++;
+            }
+    }
+    free(span);
+    free(structure);
+    return span == NULL || structure == NULL ? FP_ENOMEM : 0;
+}
+
+/* --------------------------------------------------------------- lifetime -- */
+
+int fp_allocations_create(struct fp_allocations **out, const struct fp_allocations_options *options)
+{
+    struct fp_allocations *made = calloc(1, sizeof *made);
+    int err =
+        options->threads == 0 || options->mean_words == 0 || options->looks == 0 ? FP_EINVAL : 0;
+
+    if (made == NULL)
+        return FP_ENOMEM;
+    made->options = *options;
+    made->known = calloc(KNOWN, sizeof *made->known);
+    if (err == 0 &&
+        (made->known == NULL ||
+         posix_memalign((void **)&made->thread, 128, options->threads * sizeof *made->thread) != 0))
+        err = FP_ENOMEM;
+    if (err == 0)
+        memset(made->thread, 0, options->threads * sizeof *made->thread);
+    for (uint32_t i = 0; err == 0 && i < options->threads; i++) {
+        struct collector *thread = &made->thread[i];
+
+        thread->random = (options->seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+        thread->by_time = (struct pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made)};
+        thread->by_window = (struct pace){WINDOW_FIRST, 1, 0, now_ns(made)};
+        thread->by_process = (struct pace){1, 1, 0, now_ns(made)};
+        err = fp_ring_create(&thread->ring, RING_BYTES);
+    }
+    if (err != 0)
+        fp_allocations_destroy(made);
+    else
+        *out = made;
+    return err;
+}
+
+void fp_allocations_destroy(struct fp_allocations *allocations)
+{
+    for (uint32_t i = 0; allocations->thread != NULL && i < allocations->options.threads; i++)
+        fp_ring_destroy(allocations->thread[i].ring);
+    free(allocations->thread);
+    free(allocations->known);
+    free(allocations);
+}

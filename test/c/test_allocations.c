@@ -1,0 +1,566 @@
+/* test_allocations.c - the estimate of who allocates, against programs whose windows the test has
+ * made itself. */
+#include <math.h>
+
+#include "base/error.h"
+#include "erts/fresh.h"
+#include "fake_vm.h"
+#include "run.h"
+#include "tracer/allocations.h"
+
+#define LIMIT 1024u
+#define PROCESSES 8u
+#define CODE(n) (FAKE_JIT + 0x1000 + 0x40 * (uint64_t)(n))
+
+static struct fake_vm vm;
+static int64_t now_ns;
+static uint64_t random_state = 42;
+
+static int64_t now(void)
+{
+    return now_ns;
+}
+
+static void put_behind_hend(uint32_t n, uint32_t words, uint64_t value)
+{
+    fake_put_word(&vm.memory,
+                  fake_process_at(n) + vm.layout.release.offset[FP_FIELD_hend] + 8 * words, value);
+}
+
+/* A process whose stack has one return address. */
+static uint64_t spawn(uint32_t n, uint64_t at)
+{
+    uint64_t pid = fake_spawn(&vm, n, CODE(0)), word = at;
+
+    put_behind_hend(n, 1, 0);
+    put_behind_hend(n, 2, FAKE_HEAP_WORDS);
+    fake_set(&vm, n, FP_FIELD_bin_vheap_block, 1000);
+    fake_set_stack(&vm, n, &word, 1);
+    return pid;
+}
+
+static void open_vm(unsigned otp)
+{
+    fake_vm_create(&vm, otp, LIMIT, PROCESSES);
+    fake_vm_add_jit(&vm);
+}
+
+static struct fp_allocations *open_one(uint64_t mean, uint32_t looks, int64_t long_ns,
+                                       uint64_t seed)
+{
+    struct fp_allocations_options options = {.layout = &vm.layout,
+                                             .memory = &vm.memory.reader,
+                                             .code = &vm.live_code,
+                                             .threads = 2,
+                                             .mean_words = mean,
+                                             .looks = looks,
+                                             .long_ns = long_ns,
+                                             .seed = seed,
+                                             .now = now};
+    struct fp_allocations *allocations;
+
+    now_ns = 1000000000;
+    CHECK_INT(fp_allocations_create(&allocations, &options), 0);
+    return allocations;
+}
+
+/* ----------------------------------------------------------------- windows -- */
+
+static struct fp_fresh fresh_of(uint32_t n, uint64_t pid, int expected)
+{
+    struct fp_fresh fresh;
+
+    memset(&fresh, 0, sizeof fresh);
+    CHECK_INT(fp_fresh_read(&vm.layout, &vm.memory.reader, fake_process_at(n), pid, &fresh),
+              expected);
+    return fresh;
+}
+
+static void a_window_is_what_lies_above_the_high_water_and_in_fragments(unsigned otp)
+{
+    uint64_t pid, heap = fake_heap_at(1);
+
+    open_vm(otp);
+    pid = spawn(1, CODE(1));
+    CHECK_INT(fresh_of(1, pid, 0).words, 5);
+    fake_set(&vm, 1, FP_FIELD_mbuf_size, 100);
+    CHECK_INT(fresh_of(1, pid, 0).words, 105);
+    CHECK_INT(fresh_of(1, pid, 0).fragment, 100);
+    CHECK_INT(fresh_of(1, pid, 0).survived, 5);
+    fake_set(&vm, 1, FP_FIELD_old_heap, heap);
+    fake_set(&vm, 1, FP_FIELD_old_htop, heap + 8 * 20);
+    fake_set(&vm, 1, FP_FIELD_old_hend, heap + 8 * 30);
+    CHECK_INT(fresh_of(1, pid, 0).live, 130);
+    fake_vm_destroy(&vm);
+}
+
+static void a_window_in_each_release(void)
+{
+    a_window_is_what_lies_above_the_high_water_and_in_fragments(25);
+    a_window_is_what_lies_above_the_high_water_and_in_fragments(27);
+    a_window_is_what_lies_above_the_high_water_and_in_fragments(29);
+}
+
+/* An abandoned heap of 400 words at the place of process 2: 30 survived, 250 in use. The process
+ * goes on in the heap of process 1, where it has 7 words. */
+static uint64_t abandon(int in_structure)
+{
+    uint64_t pid = spawn(1, CODE(1)), old = fake_heap_at(2), heap = fake_heap_at(1);
+    uint64_t hend = heap + 8 * (FAKE_HEAP_WORDS - 1);
+
+    fake_put_word(&vm.memory, hend, old + 8 * 30);
+    fake_set(&vm, 1, FP_FIELD_hend, hend);
+    fake_set(&vm, 1, FP_FIELD_stop, hend - 8);
+    fake_put_word(&vm.memory, hend - 8, CODE(1));
+    fake_set(&vm, 1, FP_FIELD_htop, heap + 8 * 7);
+    fake_set(&vm, 1, FP_FIELD_high_water, in_structure ? old + 8 * 30 : heap);
+    put_behind_hend(1, 1, old);
+    put_behind_hend(1, 2, 400);
+    fake_put_word(&vm.memory, old + 8 * 399, 250);
+    fake_put_word(&vm.memory, old + 8 * 250, (400 - 250 - 1) << 6 | 0x08);
+    return pid;
+}
+
+static void an_abandoned_heap_has_its_words_up_to_the_filler(void)
+{
+    for (int in_structure = 0; in_structure < 2; in_structure++) {
+        uint64_t pid;
+
+        open_vm(in_structure ? 25 : 27);
+        pid = abandon(in_structure);
+        fake_set(&vm, 1, FP_FIELD_mbuf_size, 11);
+        CHECK_INT(fresh_of(1, pid, 0).words, 220 + 7 + 11);
+        CHECK_INT(fresh_of(1, pid, 0).fragment, 7 + 11);
+        CHECK_INT(fresh_of(1, pid, 0).survived, 30);
+        CHECK(fresh_of(1, pid, 0).heap == fake_heap_at(2));
+        fake_put_word(&vm.memory, fake_heap_at(2) + 8 * 250, 1);
+        fresh_of(1, pid, FP_ETORN);
+        fake_put_word(&vm.memory, fake_heap_at(2) + 8 * 399, CODE(1));
+        CHECK_INT(fresh_of(1, pid, 0).words, 370 + 7 + 11);
+        fake_vm_destroy(&vm);
+    }
+}
+
+static void words_that_do_not_fit_are_refused(void)
+{
+    uint64_t pid, heap = fake_heap_at(1);
+
+    open_vm(25);
+    pid = spawn(1, CODE(1));
+    fresh_of(1, pid + 16, FP_EGONE);
+    put_behind_hend(1, 2, FAKE_HEAP_WORDS + 1);
+    fresh_of(1, pid, FP_ETORN);
+    put_behind_hend(1, 2, FAKE_HEAP_WORDS);
+    fake_set(&vm, 1, FP_FIELD_high_water, heap + 8 * 11);
+    fresh_of(1, pid, FP_ETORN);
+    fake_set(&vm, 1, FP_FIELD_high_water, heap + 8 * 5 + 1);
+    fresh_of(1, pid, FP_ETORN);
+    put_behind_hend(1, 1, 0x1000);
+    fresh_of(1, pid, FP_EFAULT);
+    fake_vm_destroy(&vm);
+}
+
+/* --------------------------------------------------------------- programs -- */
+
+/* The process has allocated `words` and is collected; `survived` of them are kept. */
+static void collect(struct fp_allocations *allocations, uint32_t n, uint64_t pid, uint64_t words,
+                    uint64_t survived, int64_t takes_ns)
+{
+    uint64_t heap = fake_get(&vm, n, FP_FIELD_heap);
+    uint64_t stop = fake_get(&vm, n, FP_FIELD_stop);
+    uint64_t start = heap + 8 * (uint64_t)(run_random(&random_state) % 2);
+
+    /* What does not fit is in fragments. */
+    fake_set(&vm, n, FP_FIELD_high_water, start);
+    fake_set(&vm, n, FP_FIELD_htop, start + 8 * (words > 300 ? 300 : words));
+    fake_set(&vm, n, FP_FIELD_mbuf_size, words > 300 ? words - 300 : 0);
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
+    now_ns += takes_ns;
+    /* Another heap, 64 words on or back. */
+    heap = heap == fake_heap_at(n) ? heap + 8 * 64 : fake_heap_at(n);
+    fake_set(&vm, n, FP_FIELD_heap, heap);
+    put_behind_hend(n, 2, (fake_get(&vm, n, FP_FIELD_hend) - heap) / 8);
+    fake_set(&vm, n, FP_FIELD_high_water, heap + 8 * survived);
+    fake_set(&vm, n, FP_FIELD_htop, heap + 8 * survived);
+    fake_set(&vm, n, FP_FIELD_mbuf_size, 0);
+    fake_set(&vm, n, FP_FIELD_stop, stop);
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_END, pid, 0);
+}
+
+struct told {
+    uint64_t weight[PROCESSES], records, survived, window;
+    uint64_t last_flags, last_length, last_frame, last_cause;
+};
+
+static void drain(struct fp_allocations *allocations, struct told *told)
+{
+    const struct fp_allocation *record;
+
+    while ((record = fp_allocations_peek(allocations, 0)) != NULL) {
+        /* A return address less one. */
+        uint64_t code =
+            record->frame[0] == FP_FRAME_UNREADABLE ? 0 : (record->frame[0] + 1 - CODE(0)) / 0x40;
+
+        CHECK(code < PROCESSES);
+        told->weight[code] += record->weight;
+        told->records++;
+        told->survived += record->survived;
+        told->window += record->window;
+        told->last_flags = record->flags;
+        told->last_length = record->length_ns;
+        told->last_cause = record->cause;
+        told->last_frame = code;
+        fp_allocations_release(allocations, 0);
+    }
+}
+
+/* Code n allocates windows of up to n * 100 words, in a process of its own. */
+struct program {
+    uint64_t pid[PROCESSES], words[PROCESSES], all;
+};
+
+static void run_program(struct fp_allocations *allocations, struct program *program,
+                        struct told *told, uint32_t collections)
+{
+    memset(program, 0, sizeof *program);
+    memset(told, 0, sizeof *told);
+    for (uint32_t n = 1; n < PROCESSES; n++)
+        program->pid[n] = spawn(n, CODE(n));
+    for (uint32_t k = 0; k < collections; k++) {
+        uint32_t n = 1 + (uint32_t)(run_random(&random_state) % (PROCESSES - 1));
+        uint64_t words = 1 + run_random(&random_state) % (n * 100);
+
+        now_ns += (int64_t)(words * 2 + run_random(&random_state) % 1000);
+        collect(allocations, n, program->pid[n], words, words / 4, 300);
+        program->words[n] += words;
+        program->all += words;
+        if (k % 64 == 0)
+            drain(allocations, told);
+    }
+    drain(allocations, told);
+}
+
+/* Over many runs, the mean of the errors is within four of its standard errors. */
+struct errors {
+    double sum, squares;
+    uint32_t n;
+};
+
+static void add_error(struct errors *errors, double error)
+{
+    errors->sum += error;
+    errors->squares += error * error;
+    errors->n++;
+}
+
+static void check_unbiased(const struct errors *errors, const char *what)
+{
+    double mean = errors->sum / errors->n;
+    double variance = errors->squares / errors->n - mean * mean;
+
+    if (fabs(mean) > 4 * sqrt(variance / errors->n) + 1e-9)
+        RUN_FAIL("%s: the mean error of %u runs is %g, the standard deviation of one %g", what,
+                 errors->n, mean, sqrt(variance));
+}
+
+static void sums_and_shares_are_right_in_the_mean(void)
+{
+    struct errors total = {0}, stack[PROCESSES] = {{0}};
+    double spread = 0, claimed = 0;
+
+    open_vm(27);
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        /* 20,000 looks a second: few of these collections. */
+        struct fp_allocations *allocations = open_one(2000, 20000, 0, seed);
+        struct fp_allocations_counters counters;
+        struct program program;
+        struct told told;
+
+        run_program(allocations, &program, &told, 20000);
+        fp_allocations_count(allocations, &counters);
+        CHECK_INT(counters.minor, 20000);
+        CHECK_INT(counters.dropped + counters.unreadable + counters.failed, 0);
+        CHECK(counters.looks > 200 && counters.looks < 5000);
+        add_error(&total, counters.words / (double)program.all - 1);
+        spread += pow(counters.words - (double)program.all, 2);
+        claimed += counters.variance;
+        for (uint32_t n = 1; n < PROCESSES; n++)
+            add_error(&stack[n],
+                      ((double)told.weight[n] - (double)program.words[n]) / (double)program.all);
+        fp_allocations_destroy(allocations);
+    }
+    check_unbiased(&total, "sum");
+    for (uint32_t n = 1; n < PROCESSES; n++)
+        check_unbiased(&stack[n], "stack");
+    /* Of 60 runs: chi-squared with 60 degrees of freedom is within 25 and 115 of 60 but for one
+     * case in 100,000. */
+    CHECK(spread / claimed > 25.0 / 60 && spread / claimed < 115.0 / 60);
+    fake_vm_destroy(&vm);
+}
+
+static void with_every_collection_looked_at_the_sum_is_exact(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct program program;
+    struct told told;
+    uint64_t weight = 0;
+
+    open_vm(25);
+    allocations = open_one(1, 1000000000, 0, 7);
+    /* Its collections are rare: the time between them is longer than tau. */
+    memset(&program, 0, sizeof program);
+    memset(&told, 0, sizeof told);
+    program.pid[1] = spawn(1, CODE(1));
+    for (uint32_t k = 0; k < 500; k++) {
+        now_ns += 2000000;
+        collect(allocations, 1, program.pid[1], 1 + k, k / 2, 1000);
+        program.all += 1 + k;
+        drain(allocations, &told);
+    }
+    fp_allocations_count(allocations, &counters);
+    weight = told.weight[1];
+    CHECK_INT((int64_t)counters.words, program.all);
+    CHECK_INT(weight, program.all); /* mean 1: no rounding */
+    CHECK_INT(counters.looks, 500);
+    CHECK_INT((int64_t)counters.variance, 0);
+    CHECK_INT(told.window, program.all);
+    CHECK_INT(counters.collection_ns, 500 * 1000);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void a_minor_collection_that_fails_has_no_window(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t pid;
+
+    open_vm(29);
+    allocations = open_one(1, 1000000, 0, 1);
+    pid = spawn(1, CODE(1));
+    now_ns += 1000000;
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_END, pid, 0);
+    fp_allocations_event(allocations, 0, FP_GC_MAJOR_START, pid, 0);
+    fake_set(&vm, 1, FP_FIELD_heap, fake_heap_at(1) + 8);
+    fake_set(&vm, 1, FP_FIELD_high_water, fake_heap_at(1) + 80);
+    put_behind_hend(1, 2, FAKE_HEAP_WORDS - 1);
+    fp_allocations_event(allocations, 0, FP_GC_MAJOR_END, pid, 0);
+    drain(allocations, &told);
+    fp_allocations_count(allocations, &counters);
+    CHECK_INT((int64_t)counters.words, 5);
+    CHECK_INT(counters.failed, 1);
+    CHECK_INT(told.records, 1);
+    CHECK_INT(told.weight[1], 5);
+    CHECK_INT(told.last_flags & FP_ALLOCATION_MAJOR, FP_ALLOCATION_MAJOR);
+    CHECK_INT(told.last_flags & FP_ALLOCATION_SURVIVED, 0);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void a_new_heap_at_the_place_of_the_old_one_is_no_failure(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t pid;
+
+    open_vm(25);
+    allocations = open_one(1, 1000000, 0, 1);
+    pid = spawn(1, CODE(1));
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
+    fake_set(&vm, 1, FP_FIELD_high_water, fake_get(&vm, 1, FP_FIELD_htop));
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_END, pid, 0);
+    drain(allocations, &told);
+    fp_allocations_count(allocations, &counters);
+    CHECK_INT((int64_t)counters.words, 5);
+    CHECK_INT(counters.failed, 0);
+    CHECK_INT(told.weight[1], 5);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t pid, other;
+
+    open_vm(25);
+    allocations = open_one(1, 1000000, 0, 1);
+    pid = spawn(1, CODE(1));
+    other = spawn(2, CODE(2));
+    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
+    fake_exit(&vm, 1);
+    collect(allocations, 2, other, 10, 0, 100);
+    drain(allocations, &told);
+    fp_allocations_count(allocations, &counters);
+    CHECK_INT((int64_t)counters.words, 15);
+    CHECK_INT(told.weight[0], 5);
+    CHECK_INT(told.weight[2], 10);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void a_long_collection_is_told_though_it_has_no_sample(void)
+{
+    struct fp_allocations *allocations;
+    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t pid;
+
+    open_vm(27);
+    allocations = open_one(1u << 30, 1000, 1000000, 1);
+    pid = spawn(3, CODE(3));
+    collect(allocations, 3, pid, 50, 10, 999999);
+    drain(allocations, &told);
+    CHECK_INT(told.records, 0);
+    now_ns += 100000000;
+    collect(allocations, 3, pid, 400, 10, 1000000);
+    drain(allocations, &told);
+    CHECK_INT(told.records, 1);
+    CHECK_INT(told.last_flags & (FP_ALLOCATION_LONG | FP_ALLOCATION_SAMPLED), FP_ALLOCATION_LONG);
+    CHECK_INT(told.last_length, 1000000);
+    CHECK_INT(told.last_frame, 3);
+    CHECK_INT(told.last_cause, FP_GC_CAUSE_fragments);
+    CHECK_INT(told.survived, 10);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+/* Of 1 ms or more: the next one is looked at, however few looks there may be. */
+static void after_a_long_collection_the_next_one_has_its_cause(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t pid, looks;
+
+    open_vm(25);
+    allocations = open_one(1u << 30, 1, 2000000, 1);
+    pid = spawn(3, CODE(3));
+    for (uint32_t k = 0; k < 20000; k++) {
+        now_ns += 1000;
+        collect(allocations, 3, pid, 10, 0, 999);
+    }
+    fp_allocations_count(allocations, &counters);
+    CHECK(counters.looks < 200);
+    drain(allocations, &told);
+    collect(allocations, 3, pid, 10, 0, 4000000);
+    fp_allocations_count(allocations, &counters);
+    looks = counters.looks;
+    collect(allocations, 3, pid, 400, 0, 2000000);
+    collect(allocations, 3, pid, 400, 0, 999);
+    fp_allocations_count(allocations, &counters);
+    CHECK_INT(counters.looks - looks, 2);
+    drain(allocations, &told);
+    CHECK_INT(told.records, 2);
+    CHECK_INT(told.last_length, 2000000);
+    CHECK_INT(told.last_cause, FP_GC_CAUSE_fragments);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void what_a_full_ring_refuses_is_counted(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
+    uint64_t pid, all = 0;
+
+    open_vm(25);
+    allocations = open_one(1, 1000000000, 0, 1);
+    pid = spawn(1, CODE(1));
+    for (uint32_t k = 0; k < 20000; k++) {
+        now_ns += 2000000;
+        collect(allocations, 1, pid, 10, 0, 100);
+        all += 10;
+    }
+    drain(allocations, &told);
+    fp_allocations_count(allocations, &counters);
+    CHECK(counters.dropped > 0);
+    CHECK_INT(counters.samples, 20000);
+    CHECK_INT(told.records + counters.dropped, 20000);
+    CHECK_INT(told.weight[1] + counters.dropped_words, all);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void looks_keep_within_their_number_a_second(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct program program;
+    struct told told;
+    int64_t begin;
+
+    open_vm(25);
+    allocations = open_one(100000, 2000, 0, 3);
+    run_program(allocations, &program, &told, 20000);
+    begin = now_ns;
+    fp_allocations_count(allocations, &counters);
+    run_program(allocations, &program, &told, 100000);
+    {
+        double seconds = (double)(now_ns - begin) * 1e-9, before = (double)counters.looks;
+
+        fp_allocations_count(allocations, &counters);
+        CHECK(((double)counters.looks - before) / seconds < 3000);
+    }
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void threads_that_it_has_no_room_for_are_ignored(void)
+{
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+
+    open_vm(25);
+    allocations = open_one(1, 1000, 0, 1);
+    fp_allocations_event(allocations, 2, FP_GC_MINOR_START, spawn(1, CODE(1)), 0);
+    fp_allocations_event(allocations, 1, FP_GC_MINOR_END, spawn(1, CODE(1)), 0);
+    fp_allocations_count(allocations, &counters);
+    CHECK_INT(counters.minor, 0);
+    fp_allocations_destroy(allocations);
+    fake_vm_destroy(&vm);
+}
+
+static void words_in_no_window_yet_are_told(void)
+{
+    uint64_t words, pid;
+    uint32_t processes;
+
+    open_vm(27);
+    spawn(1, CODE(1));
+    pid = spawn(4, CODE(4));
+    spawn(2, CODE(2));
+    fake_set(&vm, 2, FP_FIELD_mbuf_size, 90);
+    spawn(3, CODE(3));
+    fake_exit(&vm, 3);
+    CHECK_INT(fp_allocations_open_words(&vm.layout, &vm.memory.reader, pid, &words, &processes), 0);
+    CHECK_INT(words, 100);
+    CHECK_INT(processes, 2);
+    fake_vm_destroy(&vm);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(a_window_in_each_release);
+    RUN(an_abandoned_heap_has_its_words_up_to_the_filler);
+    RUN(words_that_do_not_fit_are_refused);
+    RUN(sums_and_shares_are_right_in_the_mean);
+    RUN(with_every_collection_looked_at_the_sum_is_exact);
+    RUN(a_minor_collection_that_fails_has_no_window);
+    RUN(a_new_heap_at_the_place_of_the_old_one_is_no_failure);
+    RUN(a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack);
+    RUN(a_long_collection_is_told_though_it_has_no_sample);
+    RUN(after_a_long_collection_the_next_one_has_its_cause);
+    RUN(what_a_full_ring_refuses_is_counted);
+    RUN(looks_keep_within_their_number_a_second);
+    RUN(threads_that_it_has_no_room_for_are_ignored);
+    RUN(words_in_no_window_yet_are_told);
+    return RUN_END();
+}
