@@ -32,6 +32,7 @@
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
+-export([allocations/1, allocations/2]).
 -export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
 -export([format_error/1]).
 
@@ -401,6 +402,18 @@ latency(Functions) ->
     ok | {error, reason()}.
 latency(Functions, Options) ->
     print(flame_prof_latency, flame_prof_latency:measure(Functions, Options)).
+
+%% @equiv allocations(Ms, #{})
+-spec allocations(pos_integer()) -> ok | {error, reason()}.
+allocations(Ms) ->
+    allocations(Ms, #{}).
+
+%% @doc Measures for a number of milliseconds and prints which functions and processes allocate,
+%% what survives, and the collections of garbage: {@link flame_prof_allocations} has the options,
+%% what is measured, what it costs, and the same as terms.
+-spec allocations(pos_integer(), flame_prof_allocations:options()) -> ok | {error, reason()}.
+allocations(Ms, Options) ->
+    print(flame_prof_allocations, flame_prof_allocations:measure(Ms, Options)).
 
 %% @equiv waits(#{})
 -spec waits() -> ok | {error, reason()}.

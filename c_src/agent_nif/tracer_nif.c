@@ -9,6 +9,7 @@
 #include "terms/terms.h"
 
 static const struct fp_tracer_kind *const kinds[] = {
+    &fp_tracer_kind_allocations,
     &fp_tracer_kind_count,
     &fp_tracer_kind_trace,
     &fp_tracer_kind_latency,

@@ -43,6 +43,7 @@ struct fp_tracer_kind {
     ERL_NIF_TERM (*read)(void *state, ErlNifEnv *env, ERL_NIF_TERM what);
 };
 
+extern const struct fp_tracer_kind fp_tracer_kind_allocations;
 extern const struct fp_tracer_kind fp_tracer_kind_count;
 extern const struct fp_tracer_kind fp_tracer_kind_trace; /* trace_nif.c */
 extern const struct fp_tracer_kind fp_tracer_kind_latency;

@@ -62,6 +62,8 @@
     flame_prof_waits_part,
     flame_prof_top_sampler,
     flame_prof_latency,
+    flame_prof_allocations,
+    flame_prof_allocations_text,
     flame_prof_mfa,
     flame_prof_trace,
     flame_prof_trace_format,

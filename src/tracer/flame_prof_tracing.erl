@@ -366,10 +366,10 @@ close(#tracing{tracer = Tracer, guard = {Guard, Monitor}}) ->
 stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended}) ->
     maps:merge(Counts#{ended => Ended}, flame_prof_nif:tracer_counters(Tracer)).
 
-about(#tracing{spec = Spec, since = Since} = Tracing) ->
+about(#tracing{ref = Ref, spec = Spec, since = Since} = Tracing) ->
     #{kind := Kind, owner := Asker, limits := Limits, flags := Flags, patterns := Patterns} = Spec,
     (stopped(Tracing))#{
-        kind => Kind, owner => maps:get(asked_by, Spec, Asker), since => Since,
+        ref => Ref, kind => Kind, owner => maps:get(asked_by, Spec, Asker), since => Since,
         limits => Limits, flags => Flags,
         patterns => [MFA || {MFA, _, _} <- Patterns]
     }.

@@ -41,6 +41,7 @@
 -include("flame_prof_internal.hrl").
 
 -export([look/1, look/2, summary/2, format/1]).
+-export([names/1]).
 
 -export_type([mailbox/0, sender/0, tag/0, options/0, name/0]).
 
@@ -254,7 +255,8 @@ moved(#{error := none, doubtful := 0}) ->
 moved(#{error := none}) -> <<"messages that were taken while they were read">>;
 moved(#{error := Error}) -> <<"the rest: ", (atom_to_binary(Error))/binary>>.
 
-%% Read out of memory, too; a sender may have exited.
+%% @private Read out of memory, too; a sender may have exited.
+-spec names([pid()]) -> #{pid() => name()}.
 names(Pids) ->
     case flame_prof_nif:snapshot([brief | Pids]) of
         Seen when is_list(Seen) ->

@@ -1,0 +1,275 @@
+/* allocations_nif.c - the kind of tracing `allocations': the estimate of who allocates, for
+ * flame_prof_allocations.
+ *
+ * Every event is answered with `discard': the VM never builds a message, and two sessions that
+ * trace collections cannot meet in one (erlang/otp#11623). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_nif/library.h"
+#include "agent_nif/tracer_nif.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "erts/code_index.h"
+#include "erts/code_scan.h"
+#include "erts/term.h"
+#include "terms/terms.h"
+#include "tracer/allocations.h"
+
+/* Records of one drain; flame_prof_allocations drains again after so many. */
+#define DRAIN_MAX 4096u
+/* How often new ranges of code are looked for. */
+#define RANGES_NS INT64_C(2000000000)
+
+struct measuring {
+    const struct fp_library *library;
+    struct fp_live_ranges live;
+    struct fp_ranges ranges;
+    struct fp_code_index *code;
+    struct fp_allocations *allocations;
+    uint32_t threads;
+    int64_t ranged_ns;
+    uint64_t except; /* a process that is left out */
+};
+
+static void destroy(void *state)
+{
+    struct measuring *measuring = state;
+
+    if (measuring->allocations != NULL)
+        fp_allocations_destroy(measuring->allocations);
+    if (measuring->code != NULL)
+        fp_code_index_destroy(measuring->code);
+    enif_free(measuring);
+}
+
+static int open_measuring(struct measuring *measuring, struct fp_allocations_options *options)
+{
+    const struct fp_library *library = measuring->library;
+    int err = fp_code_ranges(&library->memory, &measuring->ranges);
+
+    if (err != 0 && err != FP_EFULL)
+        return err;
+    fp_live_ranges_update(&measuring->live, &measuring->ranges);
+    err = fp_code_index_create(&measuring->code, library->layout, &library->memory,
+                               &measuring->ranges);
+    options->layout = library->layout;
+    options->memory = &library->memory;
+    options->code = &measuring->live;
+    options->seed = (uint64_t)fp_monotonic_ns();
+    measuring->threads = options->threads;
+    measuring->ranged_ns = fp_monotonic_ns();
+    return err != 0 ? err : fp_allocations_create(&measuring->allocations, options);
+}
+
+static int get_options(ErlNifEnv *env, ERL_NIF_TERM config, struct fp_allocations_options *options,
+                       uint64_t *except)
+{
+    uint32_t mean_words, long_us;
+    ErlNifPid pid;
+    ERL_NIF_TERM term;
+
+    if (!fp_map_get_u32(env, config, "mean_words", &mean_words) ||
+        !fp_map_get_u32(env, config, "looks", &options->looks) ||
+        !fp_map_get_u32(env, config, "long_us", &long_us) ||
+        !fp_map_get_u32(env, config, "threads", &options->threads) ||
+        !fp_map_get(env, config, "except", &term) || !enif_get_local_pid(env, term, &pid))
+        return 0;
+    options->mean_words = mean_words;
+    options->long_ns = (int64_t)long_us * 1000;
+    *except = term;
+    return 1;
+}
+
+/* #{mean_words, looks, long_us, threads, except} */
+static void *create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
+{
+    struct fp_allocations_options options = {.layout = NULL};
+    struct measuring *measuring = enif_alloc(sizeof *measuring);
+
+    if (measuring == NULL) {
+        *err = FP_ENOMEM;
+        return NULL;
+    }
+    memset(measuring, 0, sizeof *measuring);
+    measuring->library = fp_library(env);
+    if (measuring->library->layout == NULL)
+        *err = FP_ESTATE;
+    else if (!get_options(env, config, &options, &measuring->except))
+        *err = FP_EINVAL;
+    else
+        *err = open_measuring(measuring, &options);
+    if (*err == 0)
+        return measuring;
+    destroy(measuring);
+    return NULL;
+}
+
+static int enabled(void *state, const struct fp_tracer_event *event)
+{
+    struct measuring *measuring = state;
+    const struct fp_tracer_atoms *atoms = event->atoms;
+    uint32_t thread = event->line->index;
+    enum fp_gc_event what;
+
+    if (event->tag == atoms->gc_minor_start)
+        what = FP_GC_MINOR_START;
+    else if (event->tag == atoms->gc_minor_end)
+        what = FP_GC_MINOR_END;
+    else if (event->tag == atoms->gc_major_start)
+        what = FP_GC_MAJOR_START;
+    else if (event->tag == atoms->gc_major_end)
+        what = FP_GC_MAJOR_END;
+    else
+        return 0; /* gc_max_heap_size: its process gets no further */
+    if (thread >= measuring->threads)
+        fp_tracer_count_lost(event->line);
+    else if (event->tracee != measuring->except)
+        fp_allocations_event(measuring->allocations, thread, what, event->tracee,
+                             enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER);
+    return 0;
+}
+
+/* ----------------------------------------------------------------- answers -- */
+
+/* {M, F, A, Line}, or what stands there instead. */
+static ERL_NIF_TERM frame_term(ErlNifEnv *env, struct fp_code_index *code, uint64_t word)
+{
+    struct fp_location at;
+
+    if (word == FP_FRAME_TRUNCATED)
+        return fp_atom(env, "truncated");
+    if (word < FP_FRAME_SPECIAL_END)
+        return fp_atom(env, "unreadable");
+    if (fp_code_index_resolve(code, word, &at) != 0 || !fp_term_is_atom(at.mfa[0]) ||
+        !fp_term_is_atom(at.mfa[1]) || at.mfa[2] > 255)
+        return fp_atom(env, "unknown");
+    return enif_make_tuple4(env, at.mfa[0], at.mfa[1], enif_make_uint64(env, at.mfa[2]),
+                            enif_make_uint(env, at.line));
+}
+
+static ERL_NIF_TERM frames_term(ErlNifEnv *env, struct fp_code_index *code,
+                                const struct fp_allocation *record)
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    uint32_t count = record->count;
+    struct fp_location at;
+
+    /* Where a process ends is no function. */
+    if (count > 1 && record->frame[count - 1] >= FP_FRAME_SPECIAL_END &&
+        fp_code_index_resolve(code, record->frame[count - 1], &at) != 0)
+        count--;
+    while (count-- > 0)
+        list = enif_make_list_cell(env, frame_term(env, code, record->frame[count]), list);
+    return list;
+}
+
+static ERL_NIF_TERM known_term(ErlNifEnv *env, const struct fp_allocation *record, unsigned flag,
+                               uint64_t value)
+{
+    return record->flags & flag ? enif_make_uint64(env, value) : fp_atom(env, "unknown");
+}
+
+/* {Pid, minor | major, Cause, Window, Weight, Survived, Live, LengthNs, IsLong, Frames} */
+static ERL_NIF_TERM record_term(ErlNifEnv *env, struct fp_code_index *code,
+                                const struct fp_allocation *record)
+{
+    const ERL_NIF_TERM element[] = {
+        record->pid,
+        fp_atom(env, record->flags & FP_ALLOCATION_MAJOR ? "major" : "minor"),
+        fp_atom(env, fp_gc_cause_name(record->cause)),
+        known_term(env, record, FP_ALLOCATION_WINDOW, record->window),
+        enif_make_uint64(env, record->weight),
+        known_term(env, record, FP_ALLOCATION_SURVIVED, record->survived),
+        known_term(env, record, FP_ALLOCATION_WINDOW, record->live),
+        enif_make_uint64(env, record->length_ns),
+        fp_boolean(env, record->flags & FP_ALLOCATION_LONG),
+        frames_term(env, code, record),
+    };
+
+    return enif_make_tuple_from_array(env, element, sizeof element / sizeof *element);
+}
+
+static ERL_NIF_TERM counters_term(ErlNifEnv *env, const struct fp_allocations *allocations)
+{
+    ERL_NIF_TERM map = enif_make_new_map(env);
+    struct fp_allocations_counters counters;
+
+    fp_allocations_count(allocations, &counters);
+#define PUT(name) fp_map_put_u64(env, &map, #name, counters.name);
+    FP_ALLOCATIONS_COUNTERS(PUT)
+#undef PUT
+    fp_map_put(env, &map, "words", enif_make_double(env, counters.words));
+    fp_map_put(env, &map, "variance", enif_make_double(env, counters.variance));
+    return map;
+}
+
+/* That reads /proc/self/maps: up to a millisecond. */
+static void refresh_ranges(struct measuring *measuring)
+{
+    int64_t now = fp_monotonic_ns();
+
+    if (now - measuring->ranged_ns < RANGES_NS)
+        return;
+    measuring->ranged_ns = now;
+    if (fp_code_ranges(&measuring->library->memory, &measuring->ranges) == 0 &&
+        fp_live_ranges_update(&measuring->live, &measuring->ranges)) {
+        fp_live_ranges_copy(&measuring->live, &measuring->ranges);
+        fp_code_index_set_ranges(measuring->code, &measuring->ranges);
+    }
+}
+
+/* {[Record], #{counter => Value}}: the latest ones first. */
+static ERL_NIF_TERM drain(ErlNifEnv *env, struct measuring *measuring)
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    const struct fp_allocation *record;
+    uint32_t records = 0;
+
+    refresh_ranges(measuring);
+    (void)fp_code_index_revalidate(measuring->code);
+    for (uint32_t i = 0; i < measuring->threads; i++)
+        while (records < DRAIN_MAX &&
+               (record = fp_allocations_peek(measuring->allocations, i)) != NULL) {
+            list = enif_make_list_cell(env, record_term(env, measuring->code, record), list);
+            fp_allocations_release(measuring->allocations, i);
+            records++;
+        }
+    return enif_make_tuple2(env, list, counters_term(env, measuring->allocations));
+}
+
+/* {Words, Processes} | {error, Error} */
+static ERL_NIF_TERM open_words(ErlNifEnv *env, const struct measuring *measuring)
+{
+    struct fp_memory memory;
+    uint64_t words;
+    uint32_t processes;
+    int err = fp_safe_read_open_own(&memory);
+
+    if (err != 0)
+        return fp_result(env, err);
+    err = fp_allocations_open_words(measuring->library->layout, &memory, measuring->except, &words,
+                                    &processes);
+    fp_safe_read_close(&memory);
+    return err != 0 ? fp_result(env, err)
+                    : enif_make_tuple2(env, enif_make_uint64(env, words),
+                                       enif_make_uint(env, processes));
+}
+
+/* drain | open_words */
+static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
+{
+    return fp_is_atom(env, what, "open_words") ? open_words(env, state) : drain(env, state);
+}
+
+const struct fp_tracer_kind fp_tracer_kind_allocations = {
+    .name = "allocations",
+    .event_ns = 200,
+    .discard_ns = 200,
+    .create = create,
+    .destroy = destroy,
+    .enabled = enabled,
+    .trace = NULL,
+    .read = read_kind,
+};

@@ -1,0 +1,252 @@
+%% @doc Which code allocates: words by stack and by process, what survives, and the collections of
+%% garbage with their length and cause. {@link flame_prof:allocations/1} prints it.
+%%
+%% ```
+%% 1> {ok, Allocations} = flame_prof_allocations:measure(10000, #{}).
+%% 2> #{words := Words, stacks := [{[{M, F, A, Line} | _Callers], OfThem} | _]} = Allocations.
+%% 3> io:put_chars(flame_prof_allocations:format(Allocations)).
+%% '''
+%%
+%% Nothing is patched and no function is traced: before a collection of garbage, the VM asks the
+%% library whether it wants to know of it. The process stands still then, with the stack of the
+%% code whose next term had no room. c_src/tracer/allocations.h has the estimator, its proof, and
+%% what may not be concluded; doc/allocations.md says it for users.
+%%
+%% A word has eight bytes. Counted is what a process puts on its own heap, and what others sent it
+%% once it is there; no binary of more than 64 bytes, which is elsewhere, and no table. A process
+%% that exits before its first collection is not seen.
+%%
+%% The native engine alone does it.
+-module(flame_prof_allocations).
+
+-export([measure/1, measure/2, finish/1, format/1, options/0]).
+
+-export_type([allocations/0, options/0, frame/0, collection/0, group/0]).
+
+-type options() ::
+    #{
+        bytes => pos_integer() | flame_prof_options:left_out(),
+        long_gc_us => pos_integer() | flame_prof_options:left_out(),
+        max_cpu_percent => number() | flame_prof_options:left_out(),
+        owner => pid()
+    }.
+%% `bytes': allocated by all processes from one sample to the next, in the mean (524288).
+%% `long_gc_us': collections of this length or more are listed, the longest ones (1000).
+%% `max_cpu_percent': of what all schedulers can do; more ends it (5). `owner': the process with
+%% which it ends (the caller); it may be of another node.
+
+-type frame() :: {module(), atom(), arity(), Line :: non_neg_integer()}
+    | truncated | unreadable | unknown | fragments.
+%% `fragments', on top of a stack: messages that the process has got, and large terms that its heap
+%% had no room for. Code below was met by the collection, and has not always made them.
+
+-type collection() ::
+    #{
+        process := pid(),
+        kind := minor | major,
+        cause := heap | fragments | binaries | other | unknown,
+        microseconds := non_neg_integer(),
+        words := non_neg_integer() | unknown,
+        stack := [frame()]
+    }.
+%% `words': of the process before it: all of its heaps. `cause': the heap is full; messages, or
+%% large terms that it had no room for; binaries off the heap; another one, such as
+%% `erlang:garbage_collect/0'.
+
+-type group() :: pid() | frame().
+%% A process; or all short-lived processes that begin with this function.
+
+-type allocations() ::
+    #{
+        stacks := [{[frame()], Words :: non_neg_integer()}],
+        survived := [{[frame()], Words :: non_neg_integer(), Of :: pos_integer()}],
+        processes := [{pid(), Words :: non_neg_integer()}],
+        names := #{pid() => flame_prof_mailbox:name()},
+        words := non_neg_integer(),
+        words_error := non_neg_integer(),
+        samples := non_neg_integer(),
+        bytes := pos_integer(),
+        milliseconds := non_neg_integer(),
+        in_step := [{group(), Words :: non_neg_integer()}],
+        collections := #{
+            minor := non_neg_integer(),
+            major := non_neg_integer(),
+            milliseconds := non_neg_integer(),
+            longest_microseconds := non_neg_integer(),
+            longest := [collection()]
+        },
+        lost := #{
+            dropped_words := non_neg_integer(),
+            unreadable := non_neg_integer(),
+            other_stacks_words := non_neg_integer(),
+            events := non_neg_integer(),
+            left_alone := non_neg_integer()
+        },
+        looks := non_neg_integer(),
+        look_ns := non_neg_integer(),
+        ended := asked | {limit, atom()} | {down, pid()}
+    }.
+%% Stacks: leaf first, the largest one first. Their words add up to `words', but for chance and for
+%% what is lost. `left_alone': processes that another tracer has (OTP 25 and 26).
+%%
+%% `words': of all processes; its standard error is `words_error'. `survived': of the words that the
+%% minor collections of the stack's samples have looked at (`Of'), those that were kept.
+%%
+%% `in_step': where the collections of a process, or of all processes of one kind, come after few
+%% different numbers of words, they may come at the same places of the program each time. Then the
+%% stacks of these words are wrong; their sum is right.
+
+-define(POLL_MS, 50).
+%% Collections that are looked at, of a scheduler and a second: 0.3 % of its time. So many times
+%% that where more samples are asked for.
+-define(LOOKS, 1000).
+-define(MORE_LOOKS, 4).
+-define(BYTES, 524288).
+%% It ends by itself so long after it should have.
+-define(GRACE_S, 15).
+-define(PROCESSES, 20).
+%% Records of one drain: DRAIN_MAX of c_src/agent_nif/allocations_nif.c. There may be more.
+-define(DRAINED, 4096).
+
+%% @equiv measure(Ms, #{})
+-spec measure(pos_integer()) -> {ok, allocations()} | {error, flame_prof:reason()}.
+measure(Ms) ->
+    measure(Ms, #{}).
+
+%% @doc Measures for so many milliseconds. The caller itself is left out. Ends early, and says so
+%% in `ended', where a limit is reached.
+-spec measure(pos_integer(), options()) -> {ok, allocations()} | {error, flame_prof:reason()}.
+measure(Ms, Options) when is_integer(Ms), Ms > 0, Ms =< 3600000 ->
+    case {flame_prof_schema:checked(options(), Options), flame_prof_engine:choose(native)} of
+        {{ok, Checked}, {ok, _}} -> start(Ms, Checked);
+        {{error, _} = Error, _} -> Error;
+        {_, {error, _} = Error} -> Error
+    end;
+measure(Ms, _Options) ->
+    Accepted = <<"whole milliseconds, from 1 to 3600000">>,
+    {error, {badarg, #{argument => milliseconds, value => Ms, accepted => Accepted}}}.
+
+%% @doc Ends the measurement of this owner, if there is one: measure/2 answers what there is.
+-spec finish(pid()) -> ok | {error, flame_prof:reason()}.
+finish(Owner) ->
+    case flame_prof_tracing:info() of
+        #{kind := allocations, owner := Owner, ref := Ref} -> flame_prof_tracing:off(Ref);
+        _ -> ok
+    end.
+
+%% @private
+-spec options() -> [flame_prof_schema:row()].
+options() ->
+    [
+        #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES},
+        #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000},
+        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 5},
+        #{key => owner, type => {own, fun owner/1, "a process"}, default => self()}
+    ].
+
+owner(Pid) when is_pid(Pid) -> {ok, Pid};
+owner(_) -> error.
+
+start(Ms, #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner}) ->
+    Config = #{
+        mean_words => max(1, Bytes div erlang:system_info(wordsize)),
+        looks => ?LOOKS * max(1, min(?MORE_LOOKS, ?BYTES div Bytes)),
+        long_us => LongUs,
+        threads => threads(),
+        except => self()
+    },
+    Limits = #{
+        max_cpu_percent => Percent,
+        max_events_per_second => 0,
+        max_seconds => ?GRACE_S + Ms div 1000
+    },
+    Spec = #{
+        kind => allocations,
+        flags => [garbage_collection],
+        processes => every,
+        owner => Owner,
+        limits => Limits,
+        config => Config
+    },
+    case flame_prof_tracing:start(Spec) of
+        {ok, Ref} ->
+            Begin = erlang:monotonic_time(millisecond),
+            Sum = flame_prof_allocations_sum:new(open_words(Ref)),
+            run(Ref, Begin, Begin + Ms, Sum, Bytes);
+        {error, _} = Error ->
+            Error
+    end.
+
+%% Schedulers of each kind, and threads that are none but have run a process.
+threads() ->
+    lists:sum([
+        erlang:system_info(Key)
+     || Key <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]
+    ]) + 8.
+
+open_words(Ref) ->
+    case flame_prof_tracing:read(Ref, open_words) of
+        {ok, {Words, _Processes}} -> Words;
+        _ -> 0
+    end.
+
+run(Ref, Begin, End, Sum0, Bytes) ->
+    ok = timer:sleep(?POLL_MS),
+    case {drained(Ref, Sum0), flame_prof_tracing:counters(Ref)} of
+        {{ok, Sum}, {ok, #{ended := no}}} ->
+            case erlang:monotonic_time(millisecond) < End of
+                true -> run(Ref, Begin, End, Sum, Bytes);
+                false -> stop(Ref, Begin, Sum, Bytes)
+            end;
+        {{ok, Sum}, {ok, _Ended}} ->
+            stop(Ref, Begin, Sum, Bytes);
+        {{error, _} = Error, _} ->
+            Error;
+        {_, {error, _} = Error} ->
+            Error
+    end.
+
+drained(Ref, Sum) ->
+    case flame_prof_tracing:read(Ref, drain) of
+        {ok, {Records, Counters}} when length(Records) < ?DRAINED ->
+            {ok, flame_prof_allocations_sum:add(Records, Counters, Sum)};
+        {ok, {Records, Counters}} ->
+            drained(Ref, flame_prof_allocations_sum:add(Records, Counters, Sum));
+        {error, _} = Error ->
+            Error
+    end.
+
+stop(Ref, Begin, Sum0, Bytes) ->
+    Ms = erlang:monotonic_time(millisecond) - Begin,
+    Open = open_words(Ref),
+    Drained = drained(Ref, Sum0),
+    Stopped = flame_prof_tracing:stop(Ref),
+    ok = forget(Ref),
+    case {Drained, Stopped} of
+        {{ok, Sum}, {ok, #{ended := Ended, lost := Lost, left_alone := Left}}} ->
+            Answer = flame_prof_allocations_sum:answer(Open, Sum),
+            #{processes := Processes, lost := Others} = Answer,
+            Largest = [Pid || {Pid, _} <- lists:sublist(Processes, ?PROCESSES)],
+            {ok, Answer#{
+                bytes => Bytes,
+                milliseconds => Ms,
+                names => flame_prof_mailbox:names(Largest),
+                lost => Others#{events => Lost, left_alone => Left},
+                ended => Ended
+            }};
+        {{error, _} = Error, _} ->
+            Error;
+        {_, {error, _} = Error} ->
+            Error
+    end.
+
+%% Of an end that nobody has asked for, where the caller is the owner.
+forget(Ref) ->
+    receive
+        {flame_prof_tracing, Ref, _} -> ok
+    after 0 -> ok
+    end.
+
+%% @doc As text.
+-spec format(allocations()) -> unicode:chardata().
+format(Allocations) -> flame_prof_allocations_text:format(Allocations).

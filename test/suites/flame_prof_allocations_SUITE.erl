@@ -1,0 +1,289 @@
+%% Who allocates, against programs that count what they allocate: test/support/counted_allocations.
+-module(flame_prof_allocations_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
+-export([
+    shares_and_sum_of_one_process/1,
+    shares_and_sum_of_many_processes/1,
+    shares_and_sum_of_large_heaps/1,
+    shares_and_sum_of_small_terms_of_bifs/1,
+    large_terms_of_bifs_are_told_apart/1,
+    shares_and_sum_of_messages/1,
+    what_is_in_step_is_said_to_be/1,
+    what_is_kept_survives/1,
+    processes_are_told_with_their_words/1,
+    a_collection_on_request_is_told_with_its_stack/1,
+    a_second_one_is_refused/1,
+    it_ends_with_its_owner/1,
+    its_owner_ends_it_early_and_has_an_answer/1,
+    a_limit_ends_it_and_is_named/1,
+    another_tracer_goes_on/1,
+    nothing_is_traced_afterwards/1,
+    what_is_not_accepted_is_refused/1,
+    an_answer_is_text_and_json/1
+]).
+-define(BYTES, 16384).
+-define(WORK_MS, 4000).
+%% Of 5,000 samples or more: four standard errors, and what stands beside a program.
+-define(POINTS, 3.0).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
+        end_per_suite, module_info])].
+
+init_per_suite(Config) ->
+    case flame_prof_engine:choose(native) of
+        {ok, _} -> Config;
+        {error, Reason} ->
+            Listed = lists:member(erlang:system_info(otp_release), ["25", "27", "29"]),
+            Text = lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])),
+            case Listed andalso erlang:system_info(emu_flavor) =:= jit of
+                true -> error({refused, Text});
+                false -> {skip, Text}
+            end
+    end.
+
+end_per_suite(_Config) ->
+    ok.
+
+end_per_testcase(_, _) ->
+    flame_prof_tracing:stop_all().
+
+%%% ------------------------------------------------------------------- truth --
+
+%% They work when the tracing runs, and wait when it ends. Once more where the machine has not run
+%% the process that watches over it for a second.
+measured(Name) ->
+    measured(Name, #{}).
+
+measured(Name, Options) ->
+    Program = counted_allocations:start(Name, ?WORK_MS),
+    Answer = run(fun() -> counted_allocations:go(Program) end, Options),
+    ok = counted_allocations:stop(Program),
+    case Answer of
+        #{ended := {limit, heartbeat}} -> measured(Name, Options);
+        _ -> {Answer, Program}
+    end.
+
+run(Go, Options) ->
+    Starter = counted_allocations:when_traced(Go),
+    {ok, Answer} = flame_prof_allocations:measure(?WORK_MS + 2000,
+        maps:merge(#{bytes => ?BYTES, max_cpu_percent => 0}, Options)),
+    unlink(Starter),
+    Answer.
+
+%% Percent of the words whose stack has this function.
+share(#{stacks := Stacks}, {M, F, A}) ->
+    All = lists:sum([Words || {_, Words} <- Stacks]),
+    Of = [Words || {Stack, Words} <- Stacks, has(Stack, {M, F, A})],
+    100 * lists:sum(Of) / All.
+
+has(Stack, {M, F, A}) ->
+    lists:any(fun({M1, F1, A1, _}) -> {M1, F1, A1} =:= {M, F, A}; (_) -> false end, Stack).
+
+compare(Answer, Program) ->
+    All = counted_allocations:all(Program),
+    #{words := Words, samples := Samples} = Answer,
+    Counts = counted_allocations:counts(Program),
+    Shares = [{F, 100 * N / All, share(Answer, F)} || {F, N} <- Counts],
+    ct:pal("~p samples, ~p looks, ~p us; words ~.4f of the right ones~n~p~nlost ~p",
+        [Samples, maps:get(looks, Answer), maps:get(look_ns, Answer) div 1000,
+            Words / All, Shares, maps:get(lost, Answer)]),
+    ?assertEqual(asked, maps:get(ended, Answer)),
+    ?assert(Samples >= 50),
+    Errors = 4 * maps:get(words_error, Answer) / All,
+    %% Of a busy machine: the heartbeat was late, and collections were not seen.
+    #{collections := #{minor := Minor, major := Major}, lost := #{events := Late}} = Answer,
+    Unseen = Late / (Late + 2 * (Minor + Major)),
+    ?assert(Words / All - 1 < 0.01 + Errors),
+    ?assert(Words / All - 1 > -0.01 - Errors - 2 * Unseen),
+    Slack = ?POINTS * math:sqrt(max(1.0, 5000 / Samples)),
+    [?assert(abs(Right - Told) < Slack, {F, Right, Told, Slack}) || {F, Right, Told} <- Shares].
+
+shares_and_sum_of_one_process(_) ->
+    {Answer, Program} = measured(one_process),
+    compare(Answer, Program),
+    [Worker] = counted_allocations:pids(Program),
+    ?assertEqual([], [P || {P, _} <- maps:get(in_step, Answer), P =:= Worker]).
+
+shares_and_sum_of_many_processes(_) ->
+    {Answer, Program} = measured(many_processes),
+    compare(Answer, Program).
+
+shares_and_sum_of_large_heaps(_) ->
+    {Answer, Program} = measured(large_heap, #{bytes => 1024}),
+    compare(Answer, Program),
+    ?assertMatch(#{collections := #{minor := N}} when N > 0, Answer).
+
+shares_and_sum_of_small_terms_of_bifs(_) ->
+    {Answer, Program} = measured(small_terms_of_bifs),
+    compare(Answer, Program).
+
+shares_and_sum_of_messages(_) ->
+    {Answer, Program} = measured(messages),
+    compare(Answer, Program).
+
+large_terms_of_bifs_are_told_apart(_) ->
+    {#{stacks := Stacks} = Answer, Program} = measured(large_terms_of_bifs),
+    compare(Answer, Program),
+    Fragments = lists:sum([Words || {[fragments | _], Words} <- Stacks]),
+    ?assert(Fragments > 0.1 * lists:sum([Words || {_, Words} <- Stacks])).
+
+%%% ------------------------------------------------------------------ others --
+
+worked(Works) ->
+    worked(Works, #{}).
+
+worked(Works, Options) ->
+    Pids = [counted_allocations:worker(Work, Heap) || {Work, Heap} <- Works],
+    Answer = run(fun() -> [Pid ! go || Pid <- Pids] end, Options),
+    [Pid ! stop || Pid <- Pids],
+    case Answer of
+        #{ended := {limit, heartbeat}} -> worked(Works, Options);
+        _ -> {Answer, Pids}
+    end.
+
+until() -> counted_allocations:until(?WORK_MS).
+
+mixed() ->
+    {fun() -> counted_allocations:mixed(counters:new(4, []), ?WORK_MS) end,
+        [{min_heap_size, 20000}]}.
+
+%% Each round takes 120 words, and the heap has room for so many rounds each time.
+in_step(Until) ->
+    Lists = counted_allocations:conses(6, counted_allocations:tuples(10, [])),
+    _ = counted_allocations:floats(4, Lists),
+    case erlang:monotonic_time(millisecond) < Until of
+        true -> in_step(Until);
+        false -> ok
+    end.
+
+what_is_in_step_is_said_to_be(_) ->
+    {Answer, [Worker]} = worked([{fun() -> in_step(until()) end, [{min_heap_size, 20000}]}]),
+    ?assertMatch([{Worker, Words} | _] when Words > 0, maps:get(in_step, Answer)),
+    Text = unicode:characters_to_list(flame_prof_allocations:format(Answer)),
+    ?assertNotEqual(nomatch, string:find(Text, "may be in step: ")).
+
+%% Until the end: the worker's result.
+keeping(500, Kept) -> Kept;
+keeping(N, Kept) -> keeping(N + 1, [counted_allocations:tuples(1000, []) | Kept]).
+
+what_is_kept_survives(_) ->
+    {Answer, _} = worked([{fun() -> keeping(0, []) end, []}, mixed()]),
+    Kept = survived(Answer, {?MODULE, keeping, 2}),
+    Garbage = survived(Answer, {counted_allocations, mixed, 7}),
+    ct:pal("kept ~p, garbage ~p", [Kept, Garbage]),
+    ?assert(Kept > 80.0),
+    ?assert(Garbage < 10.0).
+
+survived(#{survived := Survived}, Function) ->
+    Of = [{Words, All} || {Stack, Words, All} <- Survived, has(Stack, Function)],
+    100 * lists:sum([Words || {Words, _} <- Of]) / lists:sum([All || {_, All} <- Of]).
+
+processes_are_told_with_their_words(_) ->
+    {Answer, [Worker]} = worked([mixed()]),
+    [{Worker, Words} | _] = maps:get(processes, Answer),
+    ?assert(Words > 0.9 * lists:sum([N || {_, N} <- maps:get(stacks, Answer)])),
+    ?assertMatch(#{Worker := #{initial_call := {erlang, apply, 2}}}, maps:get(names, Answer)).
+
+collecting(N) ->
+    Kept = lists:seq(1, N),
+    erlang:garbage_collect(),
+    lists:sum(Kept).
+
+a_collection_on_request_is_told_with_its_stack(_) ->
+    {#{collections := #{major := Major, longest := Longest}}, [Worker]} =
+        worked([{fun() -> collecting(1000000) end, []}], #{long_gc_us => 10}),
+    ?assert(Major >= 1),
+    Of = [C || #{process := P, stack := Stack} = C <- Longest, P =:= Worker,
+        has(Stack, {?MODULE, collecting, 1})],
+    ?assertMatch([#{microseconds := Us} | _] when Us >= 10, Of).
+
+in_background(Ms, Options) ->
+    Self = self(),
+    spawn(fun() -> Self ! {self(), flame_prof_allocations:measure(Ms, Options)} end).
+
+until(Fun) ->
+    case Fun() of
+        true -> ok;
+        false -> timer:sleep(5), until(Fun)
+    end.
+
+runs() -> map_size(flame_prof_tracing:info()) > 0.
+
+a_second_one_is_refused(_) ->
+    Pid = in_background(2000, #{}),
+    until(fun runs/0),
+    {error, Reason} = flame_prof_allocations:measure(100, #{}),
+    Text = unicode:characters_to_list(flame_prof:format_error(Reason)),
+    ?assertNotEqual(nomatch, string:find(Text, "allocations")),
+    receive {Pid, Answer} -> ?assertMatch({ok, _}, Answer) end.
+
+it_ends_with_its_owner(_) ->
+    Owner = spawn(fun() -> receive never -> ok end end),
+    Pid = in_background(60000, #{owner => Owner}),
+    until(fun runs/0),
+    exit(Owner, kill),
+    until(fun() -> not runs() end),
+    receive {Pid, Answer} -> ?assertMatch({error, _}, Answer) end.
+
+its_owner_ends_it_early_and_has_an_answer(_) ->
+    Pid = in_background(3600000, #{owner => self()}),
+    until(fun runs/0),
+    ok = flame_prof_allocations:finish(Pid),
+    ?assert(runs()),
+    ok = flame_prof_allocations:finish(self()),
+    receive {Pid, Answer} -> ?assertMatch({ok, #{ended := asked}}, Answer) end,
+    ?assertEqual(#{}, flame_prof_tracing:info()).
+
+a_limit_ends_it_and_is_named(_) ->
+    {#{ended := Ended} = Answer, _} =
+        worked([{fun() -> in_step(until()) end, []}], #{max_cpu_percent => 0.001}),
+    ?assertEqual({limit, max_cpu_percent}, Ended),
+    ?assert(maps:get(milliseconds, Answer) < ?WORK_MS + 2000),
+    Text = unicode:characters_to_list(flame_prof_allocations:format(Answer)),
+    ?assertNotEqual(nomatch, string:find(Text, "ended early: its limit max_cpu_percent")).
+
+another_tracer_goes_on(_) ->
+    Work = fun() -> counted_allocations:mixed(counters:new(4, []), ?WORK_MS) end,
+    Worker = counted_allocations:worker(Work, []),
+    1 = erlang:trace(Worker, true, [garbage_collection]),
+    _ = run(fun() -> Worker ! go end, #{}),
+    {flags, Flags} = erlang:trace_info(Worker, flags),
+    ?assertEqual([garbage_collection], Flags),
+    receive {trace, Worker, _, _} -> ok after 0 -> error(no_event) end,
+    flush().
+
+flush() ->
+    receive {trace, _, _, _} -> flush() after 0 -> ok end.
+
+nothing_is_traced_afterwards(_) ->
+    {ok, _} = flame_prof_allocations:measure(100, #{}),
+    ?assertEqual(#{}, flame_prof_tracing:info()),
+    ?assertEqual([], [P || P <- processes(), {flags, [_ | _]} <- [erlang:trace_info(P, flags)]]),
+    ?assertEqual({flags, []}, erlang:trace_info(new_processes, flags)).
+
+what_is_not_accepted_is_refused(_) ->
+    ?assertMatch({error, {badarg, #{argument := milliseconds}}},
+        flame_prof_allocations:measure(0, #{})),
+    ?assertMatch({error, {bad_option, #{option := bytes}}},
+        flame_prof_allocations:measure(10, #{bytes => 1})),
+    ?assertMatch({error, {bad_option, #{option := owner}}},
+        flame_prof_allocations:measure(10, #{owner => me})),
+    ?assertMatch({error, {bad_option, _}}, flame_prof_allocations:measure(10, #{byte => 1})).
+
+an_answer_is_text_and_json(_) ->
+    {Answer, _} = worked([mixed()]),
+    Text = unicode:characters_to_list(flame_prof_allocations:format(Answer)),
+    ?assertNotEqual(nomatch, string:find(Text, "counted_allocations:tuples/2")),
+    Json = iolist_to_binary(
+        flame_prof_json:encode(flame_prof_allocations_text:json(Answer))),
+    ?assertMatch({_, _}, binary:match(Json, <<"\"words\":">>)),
+    Collapsed = unicode:characters_to_list(flame_prof_allocations_text:collapsed(Answer)),
+    Lines = string:lexemes(Collapsed, "\n"),
+    ?assertEqual(length(maps:get(stacks, Answer)), length(Lines)),
+    ?assertMatch({match, _}, re:run(hd(Lines), "^[^ ]+;[^ ]+ [0-9]+$")).
