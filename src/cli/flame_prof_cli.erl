@@ -52,6 +52,8 @@ do(trace, Parsed) ->
     flame_prof_cli_trace:do(Parsed);
 do(attach, Parsed) ->
     flame_prof_cli_attach:do(Parsed);
+do(allocations, Parsed) ->
+    flame_prof_cli_allocations:do(Parsed);
 do(latency, Parsed) ->
     flame_prof_cli_latency:do(Parsed);
 do(Command, Parsed) ->

@@ -257,6 +257,8 @@ table() ->
             "Calls, returns, messages as text: limited in rate, number and size."},
         {latency, "latency NODE FUNCTION... [options]", {2, 65},
             "How long calls of functions take: quantiles, histogram, by process and caller."},
+        {allocations, "allocations NODE [options]", {1, 1},
+            "Which code allocates: by stack and process, what survives, collections."},
         {hot, "hot FILE... [options]", {1, Any}, "What was active in files: stacks, functions and processes."},
         {'slow-calls', "slow-calls FILE... [options]", {1, Any},
             "The longest calls between processes: caller, callee, request, both stacks."},
@@ -301,8 +303,8 @@ options(waits) ->
     waits_options() ++ connection_options() ++ json();
 options(trace) ->
     trace_options() ++ connection_options();
-options(latency) ->
-    latency_options() ++ connection_options() ++ json();
+options(Measures) when Measures =:= latency; Measures =:= allocations ->
+    measuring_options(Measures) ++ connection_options() ++ json();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -385,12 +387,20 @@ slow_calls_options() ->
         memory_option()
     ].
 
-latency_options() ->
+measuring_options(latency) ->
     [
         {for, {"TIME", duration}, "how long: 500ms, 10s, 1m (10s)"},
         {prometheus, flag, "print histograms in Prometheus' text form"},
         {max_cpu, {"PERCENT", share}, "of the node's CPU time for measuring; above, it ends (5)"},
         {max_rate, {"N", {whole, 1, 1000000000}}, "measured calls a second; above, it ends (1000000)"}
+    ];
+measuring_options(allocations) ->
+    [
+        {for, {"TIME", duration}, "how long: 500ms, 10s, 1m (10s)"},
+        {bytes, {"BYTES", {whole, 8, 1 bsl 32}}, "from sample to sample, in the mean (524288)"},
+        {long_gc, {"TIME", duration}, "collections of this length or more are listed (1ms)"},
+        {max_cpu, {"PERCENT", share}, "of the node's CPU time for measuring; above, it ends (5)"},
+        {collapsed, flag, "print a line for each stack, for flamegraph.pl and others"}
     ].
 
 mailbox_options() ->
@@ -495,6 +505,10 @@ more(latency) ->
     "of a module. A node without flame_prof gets it for as long as this runs. When this command is\n"
     "killed or cut off, the node measures nothing any more. Ctrl-C ends early and prints what was\n"
     "measured until then.\n\n";
+more(allocations) ->
+    "A node without flame_prof gets it for as long as this runs. When this command is killed or cut\n"
+    "off, the node measures nothing any more. Ctrl-C ends early and prints what was measured until\n"
+    "then.\n\n";
 more(view) ->
     "With --node the page has a panel that measures calls of that node, while it is open. A node\n"
     "without flame_prof gets it for as long as this runs.\n\n";
@@ -526,6 +540,9 @@ example(latency) ->
     ["flame_prof latency shop@myhost shop_db:query/2",
         "flame_prof latency shop@myhost shop_db:query/2 ets:lookup/2 --for 1m --json",
         "flame_prof latency shop@myhost shop_db:_ --prometheus"];
+example(allocations) ->
+    ["flame_prof allocations shop@myhost --for 30s",
+        "flame_prof allocations shop@myhost --collapsed | flamegraph.pl > allocations.svg"];
 example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
 example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.log.zst --top 5"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];

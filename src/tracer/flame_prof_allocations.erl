@@ -27,7 +27,7 @@
     #{
         bytes => pos_integer() | flame_prof_options:left_out(),
         long_gc_us => pos_integer() | flame_prof_options:left_out(),
-        max_cpu_percent => number() | flame_prof_options:left_out(),
+        max_cpu_percent => number() | infinity | flame_prof_options:left_out(),
         owner => pid()
     }.
 %% `bytes': allocated by all processes from one sample to the next, in the mean (524288).
@@ -135,12 +135,13 @@ finish(Owner) ->
     end.
 
 %% @private
--spec options() -> [flame_prof_schema:row()].
+-spec options() -> [flame_prof_schema:row()
+        | [Row || #{key := max_cpu_percent} = Row <- flame_prof_tracing:limits()]
+    ].
 options() ->
     [
         #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES},
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000},
-        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 5},
         #{key => owner, type => {own, fun owner/1, "a process"}, default => self()}
     ].
 
@@ -157,7 +158,7 @@ start(Ms, #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, ow
     },
     Limits = #{
         max_cpu_percent => Percent,
-        max_events_per_second => 0,
+        max_events_per_second => infinity,
         max_seconds => ?GRACE_S + Ms div 1000
     },
     Spec = #{

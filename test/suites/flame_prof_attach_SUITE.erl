@@ -488,8 +488,8 @@ who_measured_is_killed_and_nothing_is_traced(_) ->
     lists:foreach(
         fun({Command, Kill}) ->
             with_node(fun(#{name := Name} = Node, Before) ->
-                Port = start([Command, Name, "lists:seq/2", "--for", "1h", "--cookie",
-                    command_line:cookie()]),
+                Port = start([Command, Name] ++ [F || F <- ["lists:seq/2"], Command =/= "allocations"]
+                    ++ ["--for", "1h", "--cookie", command_line:cookie()]),
                 until(fun() -> is_traced(Node) end),
                 ok = Kill(Node, Port),
                 {_, _} = await(Port),
@@ -497,7 +497,7 @@ who_measured_is_killed_and_nothing_is_traced(_) ->
                 ?assertNot(is_traced(Node))
             end)
         end,
-        [{Command, Kill} || Command <- ["latency", "trace"], Kill <- [
+        [{Command, Kill} || Command <- ["latency", "trace", "allocations"], Kill <- [
             fun(_Node, Port) ->
                 _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
                 ok
@@ -612,7 +612,8 @@ is_traced(#{node := Node}) ->
     Function = {lists, seq, 2},
     case call(Node, erlang, system_info, [otp_release]) of
         Old when Old =:= "25"; Old =:= "26" ->
-            call(Node, erlang, trace_info, [Function, all]) =/= {all, false};
+            call(Node, erlang, trace_info, [Function, all]) =/= {all, false} orelse
+                call(Node, erlang, trace_info, [new_processes, flags]) =/= {flags, []};
         _ ->
             call(Node, trace, session_info, [Function]) =/= [] orelse
                 [S || {flame_prof, _} = S <- call(Node, trace, session_info, [all])] =/= []

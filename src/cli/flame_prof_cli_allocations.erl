@@ -1,0 +1,93 @@
+%% @private `flame_prof allocations': which code of a node allocates.
+%%
+%% This process is the one that asked for it: when it ends, or its node does, the node measures
+%% nothing any more, and what was lent to it is removed.
+-module(flame_prof_cli_allocations).
+
+-export([do/1]).
+
+-import(flame_prof_cli_out, [put/1]).
+
+-define(FOR_MS, 10000).
+-define(LOOK_MS, 100).
+
+-spec do(flame_prof_cli_args:parsed()) -> ok | interrupted | flame_prof_cli_args:failure().
+do(#{json := true, collapsed := true}) ->
+    {error, {usage, "--json and --collapsed: one of them"}};
+do(#{arguments := [Name]} = Parsed) ->
+    case flame_prof_remote:connect([Name], Parsed) of
+        {ok, [Node]} ->
+            Timeout = flame_prof_cli_nodes:timeout(Parsed),
+            flame_prof_cli_attach:borrowing([Node], flame_prof_allocations, refused, Timeout,
+                fun() -> measured(Node, Parsed) end);
+        {error, _} = Error ->
+            Error
+    end.
+
+measured(Node, Parsed) ->
+    Ms = maps:get(for, Parsed, ?FOR_MS),
+    Options = maps:from_list(
+        [{bytes, Bytes} || #{bytes := Bytes} <- [Parsed]] ++
+            [{long_gc_us, 1000 * Long} || #{long_gc := Long} <- [Parsed]] ++
+            [{max_cpu_percent, Percent} || #{max_cpu := Percent} <- [Parsed]]),
+    Args = [Ms, Options#{owner => self()}],
+    Timeout = Ms + flame_prof_cli_nodes:timeout(Parsed),
+    {_, Monitor} = spawn_monitor(fun() ->
+        exit({answer, call(Node, measure, Args, Timeout)})
+    end),
+    watched(Node, Monitor, erlang:monotonic_time(millisecond), Ms, Parsed).
+
+watched(Node, Monitor, Since, Ms, Parsed) ->
+    ok = flame_prof_cli:pause(?LOOK_MS),
+    case flame_prof_cli:was_interrupted() of
+        true ->
+            finished(Node, Monitor, Parsed);
+        false ->
+            receive
+                {'DOWN', Monitor, process, _, Answer} -> answered(Node, Answer, ok, Parsed)
+            after 0 ->
+                Passed = min(Ms, erlang:monotonic_time(millisecond) - Since),
+                ok = flame_prof_cli_out:progress(
+                    io_lib:format("~b s of ~b", [Passed div 1000, (Ms + 999) div 1000])),
+                watched(Node, Monitor, Since, Ms, Parsed)
+            end
+    end.
+
+%% The measurement may not have begun yet.
+finished(Node, Monitor, Parsed) ->
+    _ = call(Node, finish, [self()], flame_prof_cli_nodes:timeout(Parsed)),
+    receive
+        {'DOWN', Monitor, process, _, Answer} -> answered(Node, Answer, interrupted, Parsed)
+    after ?LOOK_MS -> finished(Node, Monitor, Parsed)
+    end.
+
+call(Node, Function, Args, Timeout) ->
+    flame_prof_remote:call(Node, flame_prof_allocations, Function, Args, Timeout).
+
+answered(Node, {answer, {ok, {ok, Allocations}}}, How, Parsed) ->
+    %% There: its pids have the numbers that its own shell shows.
+    {Module, Function} = format(Parsed),
+    Timeout = flame_prof_cli_nodes:timeout(Parsed),
+    case flame_prof_remote:call(Node, Module, Function, [Allocations], Timeout) of
+        {ok, Formatted} ->
+            ok = told(Node, Formatted, Parsed),
+            How;
+        {error, _} = Error ->
+            Error
+    end;
+answered(Node, {answer, {ok, {error, Reason}}}, _How, _Parsed) ->
+    Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
+    {error, {attach, #{node => Node, reason => Why, cause => refused}}};
+answered(_Node, {answer, {error, _} = Error}, _How, _Parsed) ->
+    Error.
+
+format(#{json := true}) -> {flame_prof_allocations_text, json};
+format(#{collapsed := true}) -> {flame_prof_allocations_text, collapsed};
+format(_) -> {flame_prof_allocations, format}.
+
+told(Node, Json, #{json := true}) ->
+    put([flame_prof_json:encode(Json#{node => Node}), "\n"]);
+told(_Node, Lines, #{collapsed := true}) ->
+    put(Lines);
+told(Node, Text, _Parsed) ->
+    put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]).
