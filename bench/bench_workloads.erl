@@ -10,7 +10,8 @@
 
 -export_type([name/0, workload/0]).
 
--type name() :: cpu | messages | gc | ets | spawn | idle.
+%% `allocate' does nothing else; it is not one of names/0.
+-type name() :: cpu | messages | gc | ets | spawn | idle | allocate.
 -opaque workload() :: #{
     owner := pid(),
     counter := counters:counters_ref(),
@@ -108,6 +109,8 @@ unit(messages) ->
     fun(begin_) -> spawn_link(fun echo/0); (Echo) -> rounds(10, Echo) end;
 unit(gc) ->
     fun(begin_) -> []; (Kept) -> garbage(Kept) end;
+unit(allocate) ->
+    fun(begin_) -> none; (none) -> _ = [{N, [N]} || N <- lists:seq(1, 500)], none end;
 unit(ets) ->
     Table = ets:new(bench, [public, {write_concurrency, true}, {read_concurrency, true}]),
     true = ets:insert(Table, [{K, 0, [K]} || K <- lists:seq(1, ?KEYS)]),

@@ -3,18 +3,19 @@
 #
 #   bench/run.sh [PART...]
 #
-#   bars       a sample's cost beside its bars and a yardstick of the same run
-#   cost       CPU time of a process-sample: nodes, numbers, depths, rates
-#   selection  choosing 100 of 1,000 to 1,000,000 processes
-#   waits      words of samples; looks at 100,000 processes and a million messages
-#   tracing    measured calls and readable events, beside dbg, redbug (where ERL_LIBS has
-#              it) and a tracer process
-#   files      bytes a sample; rate and jitter on saturated schedulers
-#   capture    what asking for running stacks takes from a program
-#   accuracy   shares against known truth, with other samplers; against perf
-#   timing     a burst of 20 ms: is it where it was?
-#   read       how fast files are read and indexed
-#   overhead   what it takes from programs, beside what others take
+#   bars         a sample's cost beside its bars and a yardstick of the same run
+#   cost         CPU time of a process-sample: nodes, numbers, depths, rates
+#   selection    choosing 100 of 1,000 to 1,000,000 processes
+#   waits        words of samples; looks at 100,000 processes and a million messages
+#   tracing      measured calls and readable events, beside dbg, redbug (where ERL_LIBS has
+#                it) and a tracer process
+#   allocations  work of programs with and without it; shares and sums against counted words
+#   files        bytes a sample; rate and jitter on saturated schedulers
+#   capture      what asking for running stacks takes from a program
+#   accuracy     shares against known truth, with other samplers; against perf
+#   timing       a burst of 20 ms: is it where it was?
+#   read         how fast files are read and indexed
+#   overhead     what it takes from programs, beside what others take
 #
 # SECONDS_ (60) divided by 12 is how long a thing is measured. Results go to the
 # terminal and, as Erlang terms, to _build/bench/results, which is begun anew when no
@@ -55,7 +56,7 @@ read_files() {
 
 part() {
     case $1 in
-    bars | cost | files | capture | waits | tracing) vm "$1" ;;
+    bars | cost | files | capture | waits | tracing | allocations) vm "$1" ;;
     selection)
         vm selection
         vm selection +P 2000000
@@ -82,7 +83,7 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- bars cost selection waits tracing files capture accuracy timing read overhead
+    set -- bars cost selection waits tracing allocations files capture accuracy timing read overhead
 fi
 for name in "$@"; do
     part "$name"

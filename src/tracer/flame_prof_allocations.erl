@@ -135,14 +135,13 @@ finish(Owner) ->
     end.
 
 %% @private
--spec options() -> [flame_prof_schema:row()
-        | [Row || #{key := max_cpu_percent} = Row <- flame_prof_tracing:limits()]
-    ].
+-spec options() -> [flame_prof_schema:row()].
 options() ->
     [
         #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES},
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000},
         #{key => owner, type => {own, fun owner/1, "a process"}, default => self()}
+        | [Row || #{key := max_cpu_percent} = Row <- flame_prof_tracing:limits()]
     ].
 
 owner(Pid) when is_pid(Pid) -> {ok, Pid};
