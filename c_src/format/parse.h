@@ -74,6 +74,14 @@ const char *fp_check_words(struct fp_slice words);
 /* The `key=text` at *at, which moves behind it and a blank. 1; 0: none. */
 int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct fp_slice *text);
 
+/* The event of files that tell who allocates: a period is so many words of memory. */
+#define FP_EVENT_ALLOCATIONS "alloc-words"
+
+static inline int fp_is_allocation(struct fp_slice event)
+{
+    return fp_slice_is(event, FP_SLICE(FP_EVENT_ALLOCATIONS));
+}
+
 /* Words of one sample (doc/format.md): those of the process stand before them, and only in a whole
  * sample. None of them is carried to the next sample. */
 #define FP_SAMPLE_WORD_MAP(X)                                                                      \
@@ -83,7 +91,10 @@ int fp_parse_word(const char **at, const char *end, struct fp_slice *key, struct
     X(call)      /* the reference that is waited for */                                            \
     X(request)   /* the tag of the request that is waited for */                                   \
     X(trace)     /* of OpenTelemetry */                                                            \
-    X(span)
+    X(span)                                                                                        \
+    X(collection_us) /* how long a collection of garbage took; `minor` or `major`; its cause */    \
+    X(collection)                                                                                  \
+    X(cause)
 
 enum fp_sample_word {
 #define FP_SAMPLE_WORD_VALUE(name) FP_WORD_##name,

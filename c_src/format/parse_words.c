@@ -109,6 +109,15 @@ int fp_parse_reference(struct fp_slice text, struct fp_reference *reference)
     return at == end;
 }
 
+static bool is_number(struct fp_slice text)
+{
+    const char *at = text.at;
+    uint64_t number;
+
+    return take_digits(&at, text.at + text.size, &number) && at == text.at + text.size &&
+           number <= INT64_MAX;
+}
+
 /* Each word once, with a text; nothing else behind the first one. */
 static const char *check_sample_words(struct fp_slice of_sample)
 {
@@ -124,6 +133,8 @@ static const char *check_sample_words(struct fp_slice of_sample)
             return "a metric or word that makes no sense";
         if (seen >> word & 1)
             return "a word twice in one line";
+        if (word == FP_WORD_collection_us && !is_number(text))
+            return "a length that makes no sense";
         if ((word == FP_WORD_serves || word == FP_WORD_call) &&
             !fp_parse_reference(text, &reference))
             return "a reference that makes no sense";
@@ -139,7 +150,9 @@ const char *fp_split_words(const struct fp_sample *sample, struct fp_slice *word
     struct fp_slice key, text;
 
     *of_sample = between(end, end);
-    if (!sample->is_carried || fp_sample_is_own(sample))
+    /* Lines of metrics have none, but for those of allocations. */
+    if ((!sample->is_carried && !fp_is_allocation(sample->header.event)) ||
+        fp_sample_is_own(sample))
         return NULL;
     while (at < end && fp_parse_word(&at, end, &key, &text)) {
         if (sample_word_of(key) >= 0) {

@@ -21,6 +21,7 @@
 #include "format/write_numbers.h"
 #include "format/write_process.h"
 #include "format/write_stack.h"
+#include "format/write_weighted.h"
 #include "format/write_work.h"
 
 struct process {
@@ -65,6 +66,8 @@ int fp_perf_script_create(struct fp_perf_script **script,
         return FP_ENOMEM;
     made->options = *options;
     made->block = 1;
+    if (made->options.event == NULL)
+        made->options.event = "cpu-clock";
     if (made->options.pid_number_bits == 0)
         made->options.pid_number_bits = 28;
     if (fp_stacks_create(&made->stacks, &made->options) != 0) {
@@ -154,8 +157,13 @@ static char *put_status(char *out, uint8_t status)
     return fp_put(out, lines[status], strlen(lines[status]));
 }
 
-/* All of the constants that a sample can have. */
-#define CONSTANT_BYTES_MAX 256
+static char *put_event(const struct fp_perf_script *script, char *out)
+{
+    return FP_PUT_LITERAL(fp_put(out, script->options.event, strlen(script->options.event)), ":\n");
+}
+
+/* All of the constants that a sample can have, with the event. */
+#define CONSTANT_BYTES_MAX 320
 
 /* One sample of this weight: the number of observations. */
 static int put_sample(struct fp_perf_script *script, struct process *process,
@@ -187,7 +195,7 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
         out = fp_put_u64(out, weight);
         *out++ = ' ';
     }
-    out = FP_PUT_LITERAL(out, "cpu-clock:\n");
+    out = put_event(script, out);
     frames = out;
     out = put_slice(out, stack->lines);
     out = fp_put_roots(out, &process->text, stack->last_function);
@@ -456,6 +464,31 @@ static int write_sample(struct fp_perf_script *script, const struct fp_record_sa
     return err;
 }
 
+static int write_weighted(struct fp_perf_script *script, const struct fp_record_weighted *record)
+{
+    struct process *process;
+    struct fp_stack_text stack;
+    char *out;
+    int err;
+
+    if (record->process >= FP_PROCESS_SLOTS || !fp_weighted_is_valid(record) ||
+        !script->process[record->process].is_defined)
+        return FP_EINVAL;
+    process = &script->process[record->process];
+    err = fp_stacks_text(script->stacks, record->stack, &stack);
+    if (err == 0)
+        err = fp_buffer_reserve(&script->out,
+                                FP_WEIGHTED_BYTES_MAX + process->text.text.size + stack.lines.size);
+    if (err != 0)
+        return err;
+    out = fp_put_weighted(script->out.bytes, script->options.event,
+                          choose_time(script, &process->last_time_us, record->time_us),
+                          &process->text, &stack, record);
+    fp_buffer_end(&script->out, out);
+    script->weight++;
+    return 0;
+}
+
 static int handle(struct fp_perf_script *script, const struct fp_record *record)
 {
     static const uint32_t least[] = {
@@ -465,6 +498,7 @@ static int handle(struct fp_perf_script *script, const struct fp_record *record)
         [FP_RECORD_SAMPLE] = sizeof(struct fp_record_sample),
         [FP_RECORD_REPEAT] = FP_RECORD_REPEAT_SIZE,
         [FP_RECORD_NAME] = sizeof(struct fp_record_name),
+        [FP_RECORD_WEIGHTED] = sizeof(struct fp_record_weighted),
     };
     const void *whole = record;
 
@@ -482,6 +516,8 @@ static int handle(struct fp_perf_script *script, const struct fp_record *record)
     case FP_RECORD_SAMPLE:
     case FP_RECORD_REPEAT:
         return write_sample(script, whole);
+    case FP_RECORD_WEIGHTED:
+        return write_weighted(script, whole);
     default:
         return FP_EINVAL;
     }
@@ -557,7 +593,8 @@ int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_samp
     out = fp_put_about(FP_PUT_LITERAL(out, " format=" FP_FORMAT_TEXT), sample->about);
     if (note.size > 0)
         out = fp_put_word(FP_PUT_LITERAL(out, " trigger="), note);
-    out = FP_PUT_LITERAL(out, " cpu-clock:\n" FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
+    out = put_event(script, FP_PUT_LITERAL(out, " "));
+    out = FP_PUT_LITERAL(out, FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
     return end_text(script, 0, text, size);
 }

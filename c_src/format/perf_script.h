@@ -14,6 +14,7 @@
 struct fp_perf_script;
 
 struct fp_perf_script_options {
+    const char *event; /* a constant; NULL: cpu-clock */
     uint32_t os_pid;
     int is_elsewhere;         /* the profiled VM is on another node */
     uint32_t pid_number_bits; /* of a pid's data: 15 in OTP 25, else 28; 0: 28 */

@@ -9,6 +9,7 @@
  *   STACK    slot := these frames, leaf first
  *   SAMPLE   one sample of a process with all its metrics
  *   REPEAT   one sample of a process, equal to the one before in status, stack and every metric
+ *   WEIGHTED words that a process has allocated, of a stack: in a file of its own
  *
  * Behind a SAMPLE or REPEAT may stand a struct fp_work, which its size tells.
  *
@@ -58,7 +59,8 @@ enum fp_record_type {
     FP_RECORD_STACK,
     FP_RECORD_SAMPLE,
     FP_RECORD_REPEAT,
-    FP_RECORD_NAME
+    FP_RECORD_NAME,
+    FP_RECORD_WEIGHTED
 };
 
 struct fp_record {
@@ -128,6 +130,54 @@ struct fp_record_sample {
     int64_t delta[FP_METRIC_COUNT];
 };
 #define FP_RECORD_REPEAT_SIZE (8u + 8u + 8u)
+
+/* Why there was a collection of garbage, as far as the process shows. */
+#define FP_GC_CAUSE_MAP(X)                                                                         \
+    X(unknown)                                                                                     \
+    X(heap)      /* the heap is full */                                                            \
+    X(fragments) /* messages, or large terms that the heap had no room for */                      \
+    X(binaries)  /* binaries off the heap */                                                       \
+    X(other)     /* on request, or the process went to hibernate */
+
+enum fp_gc_cause {
+#define FP_GC_CAUSE_ENUM(name) FP_GC_CAUSE_##name,
+    FP_GC_CAUSE_MAP(FP_GC_CAUSE_ENUM)
+#undef FP_GC_CAUSE_ENUM
+        FP_GC_CAUSES
+};
+
+static inline const char *fp_gc_cause_name(unsigned cause)
+{
+#define FP_GC_CAUSE_NAME(name) #name,
+    static const char *const names[] = {FP_GC_CAUSE_MAP(FP_GC_CAUSE_NAME)};
+#undef FP_GC_CAUSE_NAME
+
+    return cause < FP_GC_CAUSES ? names[cause] : names[0];
+}
+
+/* What became of the words. */
+#define FP_HEAP_FATE_MAP(X) X(not_known) X(kept) X(garbage)
+
+enum fp_heap_fate {
+#define FP_HEAP_FATE_ENUM(name) FP_HEAP_FATE_##name,
+    FP_HEAP_FATE_MAP(FP_HEAP_FATE_ENUM)
+#undef FP_HEAP_FATE_ENUM
+        FP_HEAP_FATES
+};
+
+struct fp_record_weighted {
+    struct fp_record head;
+    uint32_t process; /* slot */
+    uint32_t stack;   /* slot */
+    int64_t time_us;
+    uint64_t weight; /* words, 1 or more */
+    uint8_t fate;    /* enum fp_heap_fate */
+    uint8_t cause;   /* enum fp_gc_cause */
+    uint8_t is_long; /* 1: the collection is told */
+    uint8_t is_major;
+    uint32_t unused;
+    uint64_t collection_us; /* its length */
+};
 
 /* X(kind): what a message is (erts/term/message.h). */
 #define FP_WORK_KIND_MAP(X)                                                                        \

@@ -15,6 +15,7 @@
 struct second {
     char key[FP_LOG_KEY_ROOM];
     const char *node;
+    enum fp_log_kind kind;
     bool is_taken;
 };
 
@@ -24,7 +25,7 @@ static void take_key(void *arg, const char *text)
     struct fp_log_name name;
 
     if (!fp_log_name_parse(&name, text) || strcmp(name.node, second->node) != 0 ||
-        fp_log_key_compare_seconds(name.key, second->key) != 0)
+        name.kind != second->kind || fp_log_key_compare_seconds(name.key, second->key) != 0)
         return;
     second->is_taken = true;
     if (strcmp(name.key, second->key) > 0)
@@ -35,7 +36,7 @@ static void take_key(void *arg, const char *text)
  * wrong once must not name the files that follow. */
 int fp_directory_create(int folder, time_t begun, struct fp_log_name *name)
 {
-    struct second second = {.node = name->node};
+    struct second second = {.node = name->node, .kind = name->kind};
     char text[FP_LOG_NAME_ROOM];
     int file = -EEXIST, err;
 
@@ -85,8 +86,9 @@ struct list {
     struct found *found; /* in `buffer` */
     size_t n;
     struct fp_buffer buffer;
-    bool is_part;     /* of the files to list */
-    const char *node; /* of which they are; NULL: of any */
+    bool is_part; /* of the files to list */
+    /* The node and kind of which they are; NULL: of any. */
+    const struct fp_directory_keys *of;
     int err;
 };
 
@@ -96,17 +98,19 @@ static void add_log(void *arg, const char *text)
     struct found found = {.rank = 0};
 
     if (fp_log_name_parse(&found.name, text) && found.name.is_part == list->is_part &&
-        (list->node == NULL || strcmp(found.name.node, list->node) == 0) &&
+        (list->of == NULL ||
+         (found.name.kind == list->of->kind && strcmp(found.name.node, list->of->node) == 0)) &&
         fp_buffer_append(&list->buffer, (const char *)&found, sizeof(found)) != 0)
         list->err = -ENOMEM;
 }
 
 /* The files in progress or the finished ones; fp_buffer_free(&list->buffer) in any case. */
-static int list_logs(struct list *list, int folder, bool is_part, const char *node)
+static int list_logs(struct list *list, int folder, bool is_part,
+                     const struct fp_directory_keys *of)
 {
     int err;
 
-    *list = (struct list){.is_part = is_part, .node = node};
+    *list = (struct list){.is_part = is_part, .of = of};
     err = fp_fs_list(folder, add_log, list);
     list->found = (void *)list->buffer.bytes;
     list->n = list->buffer.size / sizeof(*list->found);
@@ -175,7 +179,7 @@ int fp_directory_retain(int folder, const struct fp_directory_sum *limits,
 {
     char text[FP_LOG_NAME_ROOM], now_key[FP_LOG_KEY_ROOM];
     struct list list;
-    int err = list_logs(&list, folder, false, keys->node);
+    int err = list_logs(&list, folder, false, keys);
 
     *kept = count_files(folder, &list);
     fp_log_key_of(now_key, now);

@@ -9,7 +9,7 @@
 
 #include "store/log_name.h"
 
-/* Creates a file in progress with the first free name of the second `begun`, of the node and
+/* Creates a file in progress with the first free name of the second `begun`, of the kind, node and
  * compression that *name has. A descriptor, or a negative system error. */
 int fp_directory_create(int folder, time_t begun, struct fp_log_name *name);
 
@@ -21,8 +21,10 @@ struct fp_directory_sum {
     uint64_t files, bytes;
 };
 
-/* The node of one session, and the keys that it gave its files. All "": none yet. */
+/* The node and the kind of files of one session, and the keys that it gave its files. All "": none
+ * yet. */
 struct fp_directory_keys {
+    enum fp_log_kind kind;
     char node[FP_LOG_NODE_ROOM];
     char last[FP_LOG_KEY_ROOM];
     char since[FP_LOG_KEY_ROOM]; /* the first after the clock was set back */
@@ -32,10 +34,10 @@ struct fp_directory_keys {
 /* `key` is the session's newest. */
 void fp_directory_note_key(struct fp_directory_keys *keys, const char *key);
 
-/* Removes the oldest finished files of the node, until those that are left (*kept) and `more` are
- * within the limits (0: any). Files of other nodes neither go nor count. `removed` gets each name.
- * Files with names later than `now` are older than those that `keys` are of. 0, or the last
- * negative system error. */
+/* Removes the oldest finished files of the node and kind, until those that are left (*kept) and
+ * `more` are within the limits (0: any). Files of other nodes and kinds neither go nor count.
+ * `removed` gets each name. Files with names later than `now` are older than those that `keys` are
+ * of. 0, or the last negative system error. */
 int fp_directory_retain(int folder, const struct fp_directory_sum *limits,
                         const struct fp_directory_keys *keys, time_t now,
                         struct fp_directory_sum more, void (*removed)(void *arg, const char *name),

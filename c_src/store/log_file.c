@@ -6,10 +6,10 @@
 #include "store/directory.h"
 #include "store/fs.h"
 
-int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, const char *node,
-                      bool is_zst, int64_t offset_ns)
+int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, enum fp_log_kind kind,
+                      const char *node, bool is_zst, int64_t offset_ns)
 {
-    struct fp_log_name name = {.is_zst = is_zst};
+    struct fp_log_name name = {.kind = kind, .is_zst = is_zst};
     int descriptor;
 
     snprintf(name.node, sizeof(name.node), "%s", node);

@@ -24,9 +24,9 @@ struct fp_log_file {
     struct fp_zstd_table table;
 };
 
-/* `node` as in a file's name. On an error *file is as it was. */
-int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, const char *node,
-                      bool is_zst, int64_t offset_ns);
+/* `kind`, `node` as in a file's name. On an error *file is as it was. */
+int fp_log_file_begin(struct fp_log_file *file, int folder, time_t begun, enum fp_log_kind kind,
+                      const char *node, bool is_zst, int64_t offset_ns);
 /* A block of `text` bytes of text, `size` as written. On an error a part of it may be in the file:
  * fp_log_file_cut(). */
 int fp_log_file_write(struct fp_log_file *file, const char *bytes, size_t size, size_t text,

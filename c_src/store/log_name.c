@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char *const kinds[] = {
+    [FP_LOG_SAMPLES] = ".erl_perf.log", [FP_LOG_ALLOCATIONS] = ".erl_alloc.log"};
+
 /* '0' stands for any digit. */
 static const char second_shape[] = "0000-00-00@0000.00";
 static const char suffix_shape[] = "_000";
@@ -64,14 +67,19 @@ bool fp_log_name_parse(struct fp_log_name *name, const char *text)
     snprintf(name->key, sizeof(name->key), "%.*s", (int)key, text);
     name->is_part = cut(text, &size, ".part");
     name->is_zst = cut(text, &size, ".zst");
-    return cut(text, &size, ".erl_perf.log") && size >= key &&
-           read_node(name, text + key, size - key);
+    if (cut(text, &size, kinds[FP_LOG_SAMPLES]))
+        name->kind = FP_LOG_SAMPLES;
+    else if (cut(text, &size, kinds[FP_LOG_ALLOCATIONS]))
+        name->kind = FP_LOG_ALLOCATIONS;
+    else
+        return false;
+    return size >= key && read_node(name, text + key, size - key);
 }
 
 void fp_log_name_print(const struct fp_log_name *name, char text[FP_LOG_NAME_ROOM])
 {
-    snprintf(text, FP_LOG_NAME_ROOM, "%s%s%s.erl_perf.log%s%s", name->key,
-             name->node[0] != '\0' ? "." : "", name->node, name->is_zst ? ".zst" : "",
+    snprintf(text, FP_LOG_NAME_ROOM, "%s%s%s%s%s%s", name->key, name->node[0] != '\0' ? "." : "",
+             name->node, kinds[name->kind], name->is_zst ? ".zst" : "",
              name->is_part ? ".part" : "");
 }
 

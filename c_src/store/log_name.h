@@ -4,6 +4,7 @@
  *      2026-11-21@0154.07_001.shop@host.erl_perf.log.zst     the next of that second
  *      2026-11-21@0155.12.shop@host.erl_perf.log.zst.part    being written
  *      2026-11-21@0154.07.erl_perf.log                       of a node without a name
+ *      2026-11-21@0154.07.shop@host.erl_alloc.log.zst        of allocations
  *      |---- key --------|
  *
  * Keys sort by strcmp() in the order of the times at which the files were begun, and those of one
@@ -19,7 +20,11 @@
 #define FP_LOG_KEY_ROOM 64
 #define FP_LOG_NODE_ROOM 160
 
+/* What a file has. */
+enum fp_log_kind { FP_LOG_SAMPLES, FP_LOG_ALLOCATIONS };
+
 struct fp_log_name {
+    enum fp_log_kind kind;
     char key[FP_LOG_KEY_ROOM];
     char node[FP_LOG_NODE_ROOM]; /* "": none */
     bool is_zst, is_part;

@@ -128,8 +128,8 @@ static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
     int err = open_folder(sink);
 
     if (err == 0)
-        err = fp_log_file_begin(&sink->file, sink->folder, begun, sink->options.node,
-                                sink->options.is_zst, offset_ns);
+        err = fp_log_file_begin(&sink->file, sink->folder, begun, sink->options.kind,
+                                sink->options.node, sink->options.is_zst, offset_ns);
     if (err != 0) { /* the next try opens the folder that has the path then */
         close_folder(sink);
         return err;
@@ -473,6 +473,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
     made->is_buffering = options->buffer_ms > 0;
     made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
     made->limits = (struct fp_directory_sum){options->max_files, options->max_total_bytes};
+    made->keys.kind = options->kind;
     memcpy(made->keys.node, options->node, sizeof(made->keys.node));
     made->folder = made->file.descriptor = -1;
     while (size > 1 && options->directory[size - 1] == '/') /* it would follow a link */

@@ -6,8 +6,8 @@
  *              is being written.
  *   next file  after `flushes_per_file` flushes or `max_file_bytes`, or when the clock's offset
  *              changes: a file has one offset
- *   retention  the oldest finished files of the node go, so that at most `max_files` with at
- *              most `max_total_bytes` are there, the open one counted
+ *   retention  the oldest finished files of the node and kind go, so that at most `max_files` with
+ *              at most `max_total_bytes` are there, the open one counted
  *   buffering  with `buffer_ms` (the option lookback) no file is written before
  *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in memory
  *   failure    the file is cut back to its last whole block and the rest waits in memory, up to
@@ -41,6 +41,7 @@ enum fp_sink_event {
 struct fp_sink_options {
     const char *directory;       /* copied */
     char node[FP_LOG_NODE_ROOM]; /* in the files' names; "": none */
+    enum fp_log_kind kind;
     bool is_zst;
     enum fp_sync sync;
     /* 0: any. */

@@ -79,15 +79,6 @@ struct fp_allocations {
     struct known_process *known;
 };
 
-const char *fp_gc_cause_name(unsigned cause)
-{
-#define CAUSE_NAME(name) #name,
-    static const char *const names[] = {FP_GC_CAUSE_MAP(CAUSE_NAME)};
-#undef CAUSE_NAME
-
-    return cause < FP_GC_CAUSES ? names[cause] : names[0];
-}
-
 static void add(struct collector *thread, unsigned counter, uint64_t n)
 {
     _Atomic uint64_t *at = &thread->counter[counter];
@@ -319,6 +310,7 @@ static void commit(struct fp_allocations *allocations, struct collector *thread,
     *record = (struct fp_allocation){.pid = thread->pid,
                                      .weight = thread->weight,
                                      .length_ns = (uint64_t)length,
+                                     .end_ns = thread->start_ns + length,
                                      .count = thread->stack.count};
     if (thread->weight > 0)
         flags |= FP_ALLOCATION_SAMPLED;

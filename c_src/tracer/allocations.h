@@ -71,23 +71,6 @@
 
 enum fp_gc_event { FP_GC_MINOR_START, FP_GC_MINOR_END, FP_GC_MAJOR_START, FP_GC_MAJOR_END };
 
-/* Why there was a collection, as far as the process shows. */
-#define FP_GC_CAUSE_MAP(X)                                                                         \
-    X(unknown)                                                                                     \
-    X(heap)      /* the heap is full */                                                            \
-    X(fragments) /* messages, or large terms that the heap had no room for */                      \
-    X(binaries)  /* binaries off the heap */                                                       \
-    X(other)     /* on request, or the process went to hibernate */
-
-enum fp_gc_cause {
-#define FP_GC_CAUSE_ENUM(name) FP_GC_CAUSE_##name,
-    FP_GC_CAUSE_MAP(FP_GC_CAUSE_ENUM)
-#undef FP_GC_CAUSE_ENUM
-        FP_GC_CAUSES
-};
-
-const char *fp_gc_cause_name(unsigned cause);
-
 #define FP_ALLOCATION_SAMPLED 1u  /* `weight` is more than 0 */
 #define FP_ALLOCATION_LONG 2u     /* it took `long_ns` or more */
 #define FP_ALLOCATION_MAJOR 4u    /* the collection was a major one */
@@ -100,8 +83,9 @@ struct fp_allocation {
     uint64_t survived;       /* words of the window */
     uint64_t live;           /* words of the process before it; 0: not known */
     uint64_t length_ns;      /* 0: no end was seen */
+    int64_t end_ns;          /* monotonic time */
     uint16_t flags;
-    uint8_t cause; /* enum fp_gc_cause */
+    uint8_t cause; /* enum fp_gc_cause (record.h) */
     uint8_t unused;
     uint32_t count;
     uint64_t frame[]; /* leaf first, as record.h says */

@@ -5,6 +5,7 @@
 %% 2026-11-21@0154.07_001.shop@host.erl_perf.log.zst     the next of that second
 %% 2026-11-21@0155.12.shop@host.erl_perf.log.zst.part    being written
 %% 2026-11-21@0154.07.erl_perf.log                       of a node without a name
+%% 2026-11-21@0154.07.shop@host.erl_alloc.log.zst        allocations of the same session
 %% '''
 -module(flame_prof_log_name).
 
@@ -18,6 +19,7 @@
     key := binary(),
     %% <<>>: none.
     node := binary(),
+    kind := samples | allocations,
     is_zst := boolean(),
     is_part := boolean()
 }.
@@ -26,7 +28,7 @@
 -define(NODE_BYTES, (?FP_LOG_NODE_ROOM - 1)).
 -define(KEY, "[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9]{4}\\.[0-9]{2}(?:_[0-9]{3})*").
 -define(NODE, "[^\\x00-\\x20\\x7f/@]*@[^\\x00-\\x20\\x7f/]*").
--define(NAME, "^(" ?KEY ")(?:\\.(" ?NODE "))?\\.erl_perf\\.log(\\.zst)?(\\.part)?$").
+-define(NAME, "^(" ?KEY ")(?:\\.(" ?NODE "))?\\.erl_(perf|alloc)\\.log(\\.zst)?(\\.part)?$").
 
 %% @doc Of a file, without its folder. `error': the name has another form.
 -spec parse(binary()) -> {ok, parsed()} | error.
@@ -36,10 +38,14 @@ parse(Name) ->
         nomatch -> error
     end.
 
-parsed(Key, [Node, Zst, Part | _]) when byte_size(Node) =< ?NODE_BYTES ->
-    {ok, #{key => Key, node => Node, is_zst => Zst =/= <<>>, is_part => Part =/= <<>>}};
+parsed(Key, [Node, Kind, Zst, Part | _]) when byte_size(Node) =< ?NODE_BYTES ->
+    {ok, #{key => Key, node => Node, kind => kind(Kind), is_zst => Zst =/= <<>>,
+        is_part => Part =/= <<>>}};
 parsed(_, _) ->
     error.
+
+kind(<<"perf">>) -> samples;
+kind(<<"alloc">>) -> allocations.
 
 %% @doc A node's name as it stands in a file's. `<<>>': the node has none.
 -spec node(node()) -> binary().

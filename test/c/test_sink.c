@@ -106,6 +106,7 @@ static void names_are_read_as_they_are_written(void)
         "2026-11-21@0154.07.shop@host.erl_perf.log",
         "2026-11-21@0154.07_001.shop@host.example.org.erl_perf.log.zst.part",
         "2026-11-21@0154.07.a@b.erl_perf.log.erl_perf.log",
+        "2026-11-21@0154.07_001.a@b.erl_perf.log.erl_alloc.log.zst.part",
     };
     struct fp_log_name name;
     char text[FP_LOG_NAME_ROOM];
@@ -125,6 +126,10 @@ static void names_are_read_as_they_are_written(void)
     CHECK(name.is_zst && name.is_part);
     CHECK(fp_log_name_parse(&name, ours[7]));
     CHECK_TEXT(name.node, "a@b.erl_perf.log");
+    CHECK(name.kind == FP_LOG_SAMPLES);
+    CHECK(fp_log_name_parse(&name, ours[8]));
+    CHECK_TEXT(name.node, "a@b.erl_perf.log");
+    CHECK(name.kind == FP_LOG_ALLOCATIONS);
 }
 
 static void the_longest_name_fits(void)
@@ -152,6 +157,7 @@ static void names_of_others_are_not_ours(void)
         "2026-11-21@0154.07",
         "2026-11-21@0154.07.log",
         "2026-11-21@0154.07.erl_perf.log.gz",
+        "2026-11-21@0154.07.erl_other.log",
         "2026-11-21@0154.07.erl_perf.log.zst.part.bak",
         "2026-11-21@0154.07.erl_perf.log.part.zst",
         "2026-11-21@0154.07-1.erl_perf.log",

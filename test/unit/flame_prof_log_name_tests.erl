@@ -15,11 +15,18 @@ names_of_sessions_are_read_test() ->
     ],
     [
         ?assertEqual(
-            {ok, #{key => list_to_binary(Key), node => list_to_binary(Node), is_zst => IsZst,
-                is_part => IsPart}},
+            {ok, #{key => list_to_binary(Key), node => list_to_binary(Node), kind => samples,
+                is_zst => IsZst, is_part => IsPart}},
             flame_prof_log_name:parse(list_to_binary(Name)))
      || {Name, {Key, Node, IsZst, IsPart}} <- Cases
     ].
+
+files_of_allocations_are_told_by_their_names_test() ->
+    ?assertEqual(
+        {ok, #{key => <<"2026-11-21@0154.07">>, node => <<"a@b">>, kind => allocations,
+            is_zst => true, is_part => true}},
+        flame_prof_log_name:parse(<<"2026-11-21@0154.07.a@b.erl_alloc.log.zst.part">>)),
+    ?assertEqual(error, flame_prof_log_name:parse(<<"2026-11-21@0154.07.erl_all.log">>)).
 
 names_of_others_are_not_test() ->
     [
