@@ -13,6 +13,7 @@
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "erts/term.h"
+#include "session/weight_encoder.h"
 #include "terms/terms.h"
 #include "tracer/allocations.h"
 
@@ -148,19 +149,20 @@ static ERL_NIF_TERM frame_term(ErlNifEnv *env, struct fp_code_index *code, uint6
                             enif_make_uint(env, at.line));
 }
 
+/* `most`, at the root's end. */
 static ERL_NIF_TERM frames_term(ErlNifEnv *env, struct fp_code_index *code,
-                                const struct fp_allocation *record)
+                                const struct fp_allocation *record, uint32_t most)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
-
-    uint32_t count = record->count;
+    uint32_t count = record->count, least;
     struct fp_location at;
 
     /* Where a process ends is no function. */
     if (count > 1 && record->frame[count - 1] >= FP_FRAME_SPECIAL_END &&
         fp_code_index_resolve(code, record->frame[count - 1], &at) != 0)
         count--;
-    while (count-- > 0)
+    least = count > most ? count - most : 0;
+    while (count-- > least)
         list = enif_make_list_cell(env, frame_term(env, code, record->frame[count]), list);
     return list;
 }
@@ -173,7 +175,7 @@ static ERL_NIF_TERM known_term(ErlNifEnv *env, const struct fp_allocation *recor
 
 /* {Pid, minor | major, Cause, Window, Weight, Survived, Live, LengthNs, IsLong, Frames} */
 static ERL_NIF_TERM record_term(ErlNifEnv *env, struct fp_code_index *code,
-                                const struct fp_allocation *record)
+                                const struct fp_allocation *record, uint32_t most)
 {
     const ERL_NIF_TERM element[] = {
         record->pid,
@@ -185,7 +187,7 @@ static ERL_NIF_TERM record_term(ErlNifEnv *env, struct fp_code_index *code,
         known_term(env, record, FP_ALLOCATION_WINDOW, record->live),
         enif_make_uint64(env, record->length_ns),
         fp_boolean(env, record->flags & FP_ALLOCATION_LONG),
-        frames_term(env, code, record),
+        frames_term(env, code, record, most),
     };
 
     return enif_make_tuple_from_array(env, element, sizeof element / sizeof *element);
@@ -232,11 +234,83 @@ static ERL_NIF_TERM drain(ErlNifEnv *env, struct measuring *measuring)
     for (uint32_t i = 0; i < measuring->threads; i++)
         while (records < DRAIN_MAX &&
                (record = fp_allocations_peek(measuring->allocations, i)) != NULL) {
-            list = enif_make_list_cell(env, record_term(env, measuring->code, record), list);
+            list = enif_make_list_cell(
+                env, record_term(env, measuring->code, record, FP_ALLOCATION_FRAMES_MAX), list);
             fp_allocations_release(measuring->allocations, i);
             records++;
         }
     return enif_make_tuple2(env, list, counters_term(env, measuring->allocations));
+}
+
+/* ------------------------------------------------------------ to a session -- */
+
+/* Of a sample that a session's file has, its owner gets so many frames, to tell what is in step. */
+#define ROOT_FRAMES 8u
+
+/* The thread with the oldest record. */
+static const struct fp_allocation *oldest(const struct measuring *measuring, uint32_t *thread)
+{
+    const struct fp_allocation *first = NULL, *record;
+
+    for (uint32_t i = 0; i < measuring->threads; i++) {
+        record = fp_allocations_peek(measuring->allocations, i);
+        if (record != NULL && (first == NULL || record->end_ns < first->end_ns)) {
+            first = record;
+            *thread = i;
+        }
+    }
+    return first;
+}
+
+static int put_record(struct fp_weight_encoder *encoder, const struct fp_allocation *record)
+{
+    int is_known = (record->flags & FP_ALLOCATION_SURVIVED) && record->window > 0;
+
+    return fp_weight_encoder_put(
+        encoder, &(struct fp_weight){.pid = record->pid,
+                                     .end_ns = record->end_ns,
+                                     .words = record->weight,
+                                     .window = is_known ? record->window : 0,
+                                     .survived = record->survived,
+                                     .length_ns = record->length_ns,
+                                     .cause = record->cause,
+                                     .is_long = (record->flags & FP_ALLOCATION_LONG) != 0,
+                                     .is_major = (record->flags & FP_ALLOCATION_MAJOR) != 0,
+                                     .count = record->count,
+                                     .frame = record->frame});
+}
+
+/* As drain(), and to the session, in the order of time. {[Record], Counters, IsAll}: of a long
+ * collection the whole stack. Not all: there are more than one move takes, or the writer has not
+ * made room yet. */
+static ERL_NIF_TERM move_records(ErlNifEnv *env, void *arg, struct fp_weight_encoder *encoder)
+{
+    struct measuring *measuring = arg;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    const struct fp_allocation *record;
+    uint32_t records = 0, thread, most;
+
+    while ((record = oldest(measuring, &thread)) != NULL && records < DRAIN_MAX) {
+        if (put_record(encoder, record) != 0)
+            break;
+        most = record->flags & FP_ALLOCATION_LONG ? FP_ALLOCATION_FRAMES_MAX : ROOT_FRAMES;
+        list = enif_make_list_cell(env, record_term(env, measuring->code, record, most), list);
+        fp_allocations_release(measuring->allocations, thread);
+        records++;
+    }
+    return enif_make_tuple3(env, list, counters_term(env, measuring->allocations),
+                            fp_boolean(env, record == NULL));
+}
+
+/* ... | {error, closed} */
+static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring, ERL_NIF_TERM session)
+{
+    ERL_NIF_TERM answer;
+
+    refresh_ranges(measuring);
+    (void)fp_code_index_revalidate(measuring->code);
+    answer = fp_session_put_weights(env, session, move_records, measuring);
+    return answer != 0 ? answer : fp_error(env, fp_atom(env, "closed"));
 }
 
 /* {Words, Processes} | {error, Error} */
@@ -257,9 +331,14 @@ static ERL_NIF_TERM open_words(ErlNifEnv *env, const struct measuring *measuring
                                        enif_make_uint(env, processes));
 }
 
-/* drain | open_words */
+/* drain | open_words | {move, Session} */
 static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
+    const ERL_NIF_TERM *part;
+    int size;
+
+    if (enif_get_tuple(env, what, &size, &part) && size == 2 && fp_is_atom(env, part[0], "move"))
+        return move(env, state, part[1]);
     return fp_is_atom(env, what, "open_words") ? open_words(env, state) : drain(env, state);
 }
 

@@ -110,6 +110,27 @@ static ERL_NIF_TERM with_session(ErlNifEnv *env, const ERL_NIF_TERM argv[], sess
     return term;
 }
 
+ERL_NIF_TERM fp_session_put_weights(ErlNifEnv *env, ERL_NIF_TERM term,
+                                    ERL_NIF_TERM (*put)(ErlNifEnv *env, void *arg,
+                                                        struct fp_weight_encoder *encoder),
+                                    void *arg)
+{
+    struct session_handle *handle = fp_get_object(env, term, fp_library(env)->session_type);
+    struct fp_weight_encoder *encoder = NULL;
+    ERL_NIF_TERM answer = 0;
+
+    if (handle == NULL || enif_rwlock_tryrlock(handle->lock) != 0)
+        return 0;
+    if (handle->session != NULL)
+        encoder = fp_session_enter_weights(handle->session);
+    if (encoder != NULL) {
+        answer = put(env, arg, encoder);
+        fp_session_leave(handle->session);
+    }
+    enif_rwlock_runlock(handle->lock);
+    return answer;
+}
+
 #define SESSION_NIF(name)                                                                          \
     static session_nif name;                                                                       \
     FP_NIF(session_##name)                                                                         \

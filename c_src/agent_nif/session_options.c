@@ -132,6 +132,7 @@ static int read_rankings(ErlNifEnv *env, ERL_NIF_TERM list, const struct row *ro
 
 static const char *const booleans[] = {"false", "true", NULL};
 static const char *const engines[] = {"portable", "native", NULL};
+static const char *const events[] = {"cpu_clock", "alloc_words", NULL};
 static const char *const modes[] = {
     [FP_MODE_PROCESSES] = "processes", [FP_MODE_SCHEDULERS] = "schedulers", NULL};
 static const char *const syncs[] = {
@@ -152,6 +153,7 @@ static const char *const compressions[] = {"none", "zstd", NULL};
 /* The key of a user's option is its name in flame_prof_options. */
 static const struct row rows[] = {
     NAME("engine", is_native, engines),
+    NAME("event", is_weighted, events),
     NUMBER("ring_bytes", ring_bytes),
     NUMBER("libraries_bytes", libraries_bytes),
     NUMBER("schedulers_online", schedulers_online),
@@ -216,7 +218,7 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_st
     options->files.directory = start->directory;
     options->sampler.excluded = start->excluded.pid;
     options->sampler.excluded_n = start->excluded.n;
-    if (!options->is_native)
+    if (!options->is_native && !options->is_weighted)
         return 0;
     layout = fp_library(env)->layout;
     if (layout == NULL) {

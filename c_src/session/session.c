@@ -20,7 +20,8 @@ struct fp_session {
     struct fp_live_cstack cstack;
     _Atomic uint32_t schedulers_online; /* relaxed: one number */
     struct fp_sample_clock clock;
-    struct fp_memory sampler_memory, writer_memory; /* native; fd -1: not open */
+    /* Native, and weights, which have the sampler's; fd -1: not open. */
+    struct fp_memory sampler_memory, writer_memory;
     struct fp_ring *ring;
     struct fp_symbolize *symbols;
     struct fp_sampler *sampler; /* native */
@@ -28,6 +29,7 @@ struct fp_session {
     struct fp_triple_buffer *pinned, *selected;
     _Atomic int is_pinning, is_listing;
     struct fp_record_encoder *encoder; /* portable */
+    struct fp_weight_encoder *weights; /* of words that were allocated */
     struct fp_writer *writer;
     struct fp_gauges_mailbox node;
     char path[4096];
@@ -109,12 +111,20 @@ int fp_session_commit(struct fp_session *session, const char *note)
     return fp_writer_trigger(session->writer, note);
 }
 
+static int may_enter(struct fp_session *session)
+{
+    return state(session) == FP_SESSION_IS_RUNNING &&
+           !atomic_exchange_explicit(&session->is_entered, 1, memory_order_acq_rel);
+}
+
 struct fp_record_encoder *fp_session_enter(struct fp_session *session)
 {
-    if (session->options.is_native || state(session) != FP_SESSION_IS_RUNNING ||
-        atomic_exchange_explicit(&session->is_entered, 1, memory_order_acq_rel))
-        return NULL;
-    return session->encoder;
+    return session->encoder != NULL && may_enter(session) ? session->encoder : NULL;
+}
+
+struct fp_weight_encoder *fp_session_enter_weights(struct fp_session *session)
+{
+    return session->weights != NULL && may_enter(session) ? session->weights : NULL;
 }
 
 void fp_session_leave(struct fp_session *session)
@@ -188,6 +198,7 @@ static void session_free(struct fp_session *session)
 {
     fp_sampler_destroy(session->sampler);
     fp_record_encoder_destroy(session->encoder);
+    fp_weight_encoder_destroy(session->weights);
     fp_symbolize_destroy(session->symbols);
     fp_ring_destroy(session->ring);
     fp_triple_buffer_destroy(session->pinned);
@@ -217,7 +228,8 @@ static int create_sampler(struct fp_session *session)
     return fp_sampler_create(&session->sampler, options);
 }
 
-static int create_native(struct fp_session *session)
+/* What reads the VM: memory, and the names of code. */
+static int create_symbols(struct fp_session *session)
 {
     struct fp_ranges mapped;
     int err = fp_safe_read_open_own(&session->sampler_memory);
@@ -225,41 +237,61 @@ static int create_native(struct fp_session *session)
     if (err == 0)
         err = fp_safe_read_open_own(&session->writer_memory);
     if (err == 0)
-        err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
-    if (err == 0)
-        err = fp_triple_buffer_create(&session->selected,
-                                      FP_TOP_MAX + FP_GROWERS_MAX + FP_PINNED_MAX);
-    if (err == 0)
         err = fp_code_ranges(&session->writer_memory, &mapped);
     if (err != 0)
         return err;
     fp_live_ranges_update(&session->code, &mapped);
-    err = fp_symbolize_create(&session->symbols, &session->options.sampler.layout,
-                              &session->writer_memory, &session->code,
-                              session->options.sampler.running_stacks ? &session->cstack : NULL);
+    return fp_symbolize_create(&session->symbols, &session->options.sampler.layout,
+                               &session->writer_memory, &session->code,
+                               session->options.sampler.running_stacks ? &session->cstack : NULL);
+}
+
+static int create_native(struct fp_session *session)
+{
+    int err = fp_triple_buffer_create(&session->pinned, FP_PINNED_MAX * FP_PINNED_WORDS);
+
+    if (err == 0)
+        err = fp_triple_buffer_create(&session->selected,
+                                      FP_TOP_MAX + FP_GROWERS_MAX + FP_PINNED_MAX);
+    if (err == 0)
+        err = create_symbols(session);
     return err == 0 ? create_sampler(session) : err;
+}
+
+static int create_weights(struct fp_session *session)
+{
+    int err = create_symbols(session);
+
+    return err != 0 ? err
+                    : fp_weight_encoder_create(&session->weights, &session->options.sampler.layout,
+                                               &session->sampler_memory, session->ring,
+                                               &session->counters, &session->clock);
 }
 
 static int create_writer(struct fp_session *session, struct fp_sink *sink)
 {
     struct fp_writer_options *options = &session->options.writer;
     struct fp_perf_script_options *script = &options->script;
+    int is_native = session->symbols != NULL;
 
     options->ring = session->ring;
     options->counters = &session->counters;
     options->sink = sink;
-    options->engine = session->options.is_native ? "native" : "portable";
+    options->engine = is_native ? "native" : "portable";
     options->mode = session->options.sampler.mode == FP_MODE_SCHEDULERS ? "schedulers" : NULL;
     options->node = &session->node;
     options->clock = &session->clock;
-    options->read_clock = session->options.is_native ? fp_clock_ns : NULL;
+    options->read_clock = is_native ? fp_clock_ns : NULL;
     options->notify = on_writer;
     options->arg = session;
     script->is_elsewhere = script->os_pid != 0;
     if (!script->is_elsewhere)
         script->os_pid = (uint32_t)getpid();
-    if (session->options.is_native)
+    if (is_native)
         script->symbolizer = fp_symbolize_interface(session->symbols);
+    if (session->options.is_weighted)
+        script->event = "alloc-words";
+    options->tells_node_alone = session->options.is_weighted;
     script->stats = &session->counters;
     fp_sink_listen(sink, on_sink, session);
     return fp_writer_create(&session->writer, options);
@@ -274,6 +306,8 @@ static int create_engine(struct fp_session *session)
         return err;
     if (session->options.is_native)
         return create_native(session);
+    if (session->options.is_weighted)
+        return create_weights(session);
     return fp_record_encoder_create(&session->encoder, session->ring, &session->counters,
                                     &session->clock);
 }
@@ -313,7 +347,8 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
     err = create_engine(session);
     if (err != 0)
         goto fail_session;
-    err = fp_sink_open(&sink, &options->files, why, why_size);
+    session->options.files.kind = options->is_weighted ? FP_LOG_ALLOCATIONS : FP_LOG_SAMPLES;
+    err = fp_sink_open(&sink, &session->options.files, why, why_size);
     if (err != 0) {
         session_free(session);
         return err;

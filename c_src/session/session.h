@@ -2,7 +2,7 @@
  *
  *             fp_session_start
  *                    v
- *   RUNNING   sampler, or record encoder -> ring -> writer -> file
+ *   RUNNING   sampler, or an encoder -> ring -> writer -> file
  *                    | fp_session_stop: by a call, the owner's death or the unload
  *                    v
  *   STOPPING  the sampler ends and, as its last act, stops the writer;
@@ -24,6 +24,7 @@
 #include "base/gauges.h"
 #include "session/record_encoder.h"
 #include "session/sampler.h"
+#include "session/weight_encoder.h"
 #include "session/writer.h"
 #include "store/sink.h"
 
@@ -39,6 +40,9 @@ enum fp_session_event {
  * counters, memory, callbacks. */
 struct fp_session_options {
     int is_native; /* else the portable engine, and no sampler */
+    /* 1: nobody samples. Words come by fp_session_enter_weights(), to a file of allocations, and
+     * code has names as with the native engine. Then is_native is 0. */
+    int is_weighted;
     struct fp_sampler_options sampler;
     struct fp_writer_options writer; /* script.os_pid 0: of this VM */
     struct fp_sink_options files;    /* buffer_ms: until fp_session_commit */
@@ -97,6 +101,9 @@ size_t fp_session_selected(struct fp_session *session, uint64_t *pid, size_t roo
  * native or stopping, or another caller has it. */
 struct fp_record_encoder *fp_session_enter(struct fp_session *session);
 void fp_session_leave(struct fp_session *session);
+
+/* The same for words that were allocated. */
+struct fp_weight_encoder *fp_session_enter_weights(struct fp_session *session);
 
 /* A thread that may block. Stops, waits, frees. Must not be called from notify. */
 void fp_session_close(struct fp_session *session);

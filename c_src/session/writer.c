@@ -164,7 +164,7 @@ static void revalidate(struct fp_writer *writer)
     }
 }
 
-/* Each SAMPLE and REPEAT is written, buffered, merged or lost. */
+/* Each SAMPLE, REPEAT and WEIGHTED is written, buffered, merged or lost. */
 static void write_record(struct fp_writer *writer, const struct fp_record *record, size_t span)
 {
     const char *text = NULL;
@@ -177,7 +177,8 @@ static void write_record(struct fp_writer *writer, const struct fp_record *recor
     if (record->size <= span)
         err = fp_perf_script_record(writer->script, record, &text, &size);
     write_text(writer, text, size, fp_perf_script_weight(writer->script));
-    if (err != 0 && (record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT))
+    if (err != 0 && (record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT ||
+                     record->type == FP_RECORD_WEIGHTED))
         fp_counters_add(writer->options.counters, FP_COUNTER_lost, 1);
 }
 
@@ -240,10 +241,11 @@ static void update_gauges(struct fp_writer *writer)
     writer->own_before = writer->own;
     writer->node_before = writer->node;
     writer->own.n = 0;
-    for (enum fp_counter i = 0; i < FP_COUNTER_COUNT; i++)
+    for (enum fp_counter i = 0; i < FP_COUNTER_COUNT && !writer->options.tells_node_alone; i++)
         fp_gauges_add(&writer->own, fp_counters_name(i),
                       (int64_t)fp_counters_get(writer->options.counters, i));
-    fp_gauges_add(&writer->own, "rate_millihertz", rate(writer));
+    if (!writer->options.tells_node_alone)
+        fp_gauges_add(&writer->own, "rate_millihertz", rate(writer));
     fp_gauges_add(&writer->own, "clock_offset_us", writer->offset_us);
     if (latest != NULL)
         writer->node = *latest;

@@ -23,6 +23,7 @@ struct fp_writer_options {
     const char *engine;             /* "native", "portable": static */
     const char *mode;               /* "schedulers", or NULL */
     struct fp_gauges_mailbox *node; /* gauges of the node, or NULL */
+    int tells_node_alone;           /* the own samples have no counters of samples */
     uint32_t flush_interval_ms;     /* 0: flushed only by request */
     const char *note;               /* for the own samples, or "" (perf_script.h); copied */
     const char *about;              /* the same; NULL: none */

@@ -9,6 +9,7 @@
 options(Directory, Set) ->
     maps:merge(#{
         engine => native,
+        event => cpu_clock,
         directory => unicode:characters_to_binary(Directory),
         node => <<>>,
         compress => zstd,
