@@ -51,6 +51,8 @@ lacking(#{process_options := #{follow := Follow}}) when
     Follow =:= send; Follow =:= spawn_and_send
 ->
     <<"follow by send needs the C library, which is the tracer">>;
+lacking(#{allocations := #{}}) ->
+    flame_prof_engine:without_allocations();
 lacking(_) ->
     none.
 

@@ -20,7 +20,7 @@
 -include("flame_prof_internal.hrl").
 
 -export([validate/1, validate/2, keys/0, names/0, accepts/1]).
--export([rows/0, process_rows/0, limit_rows/0]).
+-export([rows/0, process_rows/0, limit_rows/0, allocation_rows/0]).
 -export([process/2, in_home/1]).
 -export([spare_memory/1, growers/1]).
 
@@ -55,6 +55,7 @@
         c_frames => boolean() | left_out(),
         messages => boolean() | left_out(),
         otel => boolean() | left_out(),
+        allocations => off | #{atom() => number() | left_out()} | left_out(),
         engine => auto | native | portable | left_out(),
         %% Older names.
         basename => file:name_all() | left_out(),
@@ -122,6 +123,9 @@
 -define(MEMORY_LEAST_BYTES, 47972352).
 %% At most what is kept of a selected process: its structure twice over, its texts.
 -define(PROCESS_BYTES, 3584).
+%% A second writer with its tables, blocks, ring and texts, and what the tracing keeps.
+-define(ALLOCATIONS_BYTES, 41943040).
+-define(MEMORY_BYTES, 100663296).
 %% Of a path, with room for the file's own name below Linux's 4096.
 -define(DIR_MOST_BYTES, 4000).
 
@@ -179,8 +183,10 @@ sample_rows() ->
             doc => "percent of one core that the native engine may use; the engine samples less "
             "when that is not enough"},
         #{key => memory_budget, type => {own, fun memory_budget/1,
-            "bytes, at least 47972352 and 3584 more for each process of select and growers"},
-            default => 100663296,
+            "bytes, at least 47972352, and 3584 more for each process of select and growers, and "
+            "41943040 more with allocations"},
+            default => {computed, fun default_memory_budget/1,
+                "100663296, or 142606336 with allocations"},
             doc => "memory of a session in bytes, outside of the VM's allocators"},
         #{key => collapse_recursion, alias => flatten_recursive, type => boolean,
             default => true, doc => "write neighbouring frames of one function as one frame"},
@@ -242,6 +248,12 @@ engine_rows() ->
         #{key => otel, type => boolean, default => false,
             doc => "write the trace id and the span id that OpenTelemetry keeps in the dictionary "
             "of a process; native engine only"},
+        #{key => allocations, default => off,
+            type => {either, [{off, off}], {own, fun allocations/1,
+                "a map, #{bytes => Bytes, long_gc_us => Microseconds, max_cpu_percent => Percent}"}},
+            also => "the latter with the native engine only",
+            doc => "write also who allocates, to files `*.erl_alloc.log` beside the others; a "
+            "map switches it on, `#{}` with its defaults"},
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
             doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` chooses "
             "native if a check shows that it works"}
@@ -271,6 +283,19 @@ limit_rows() ->
             doc => "traced messages"},
         #{key => seconds, type => {whole, count, 1, 86400}, default => Seconds,
             doc => "duration of tracing, in seconds"}
+    ].
+
+-spec allocation_rows() -> [flame_prof_schema:row(), ...].
+allocation_rows() ->
+    [
+        #{key => bytes, type => {whole, bytes, 4096, 1 bsl 32}, default => 524288,
+            doc => "bytes that all processes allocate from one sample to the next, in the mean"},
+        #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000,
+            doc => "microseconds from which on each collection of garbage is in the file, with its "
+            "length and cause"},
+        #{key => max_cpu_percent, type => {number, percent, 0.01, 100}, default => 1,
+            doc => "part of what all schedulers can do that this may take; at more it ends, and "
+            "the session goes on without"}
     ].
 
 limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).
@@ -317,7 +342,7 @@ conflicting(Key, Options) ->
 
 conflict(Options) ->
     Conflicts = [{flush_interval, fun flushes_early/1}, {memory_budget, fun lacks_memory/1},
-        {mode, fun cannot_ask/1}, {lookback, fun lacks_triggers/1},
+        {mode, fun cannot_ask/1}, {allocations, fun cannot_trace/1}, {lookback, fun lacks_triggers/1},
         {duration, fun is_ambiguous/1}],
     hd([Key || {Key, Is} <- Conflicts, Is(Options)] ++ [none]).
 
@@ -332,6 +357,10 @@ cannot_ask(#{mode := schedulers, running_stacks := false}) -> true;
 cannot_ask(#{mode := schedulers, engine := portable}) -> true;
 cannot_ask(#{}) -> false.
 
+%% The portable engine sees no collection of garbage.
+cannot_trace(#{allocations := Allocations, engine := Engine}) ->
+    Allocations =/= off andalso Engine =:= portable.
+
 %% The time of the waiting, or of the profiles.
 is_ambiguous(#{duration := Ms, triggers := Triggers}) ->
     Ms =/= infinity andalso Triggers =/= [].
@@ -343,7 +372,11 @@ lacks_triggers(#{lookback := Ms, triggers := Triggers}) ->
 %% mebibyte for each.
 -spec spare_memory(options()) -> integer().
 spare_memory(#{memory_budget := Budget} = Options) ->
-    Budget - ?MEMORY_LEAST_BYTES - (top(Options) + growers(Options)) * ?PROCESS_BYTES.
+    Budget - ?MEMORY_LEAST_BYTES - (top(Options) + growers(Options)) * ?PROCESS_BYTES -
+        allocations_bytes(Options).
+
+allocations_bytes(#{allocations := #{}}) -> ?ALLOCATIONS_BYTES;
+allocations_bytes(#{}) -> 0.
 
 %% @doc How many places there are for processes that grow.
 -spec growers(options()) -> non_neg_integer().
@@ -381,6 +414,8 @@ process_options(Given) -> inner(process_rows(), Given).
 
 follow_limits(Given) -> inner(limit_rows(), Given).
 
+allocations(Given) -> inner(allocation_rows(), Given).
+
 inner(Rows, Given) when is_map(Given) ->
     case flame_prof_schema:values(Rows, Given) of
         {ok, Values} -> {ok, flame_prof_schema:complete(Rows, Values)};
@@ -397,6 +432,9 @@ include(Given) ->
 
 memory_budget(Bytes) when ?IS_WITHIN(Bytes, 1, ?BYTES_MOST) -> {ok, Bytes};
 memory_budget(_) -> error.
+
+default_memory_budget(#{allocations := #{}}) -> ?MEMORY_BYTES + ?ALLOCATIONS_BYTES;
+default_memory_budget(#{}) -> ?MEMORY_BYTES.
 
 %% Rules select what they say.
 default_growers(#{select := {top, _, _}}) -> ?GROWERS;

@@ -47,6 +47,14 @@ markdown() ->
         table(flame_prof_options:process_rows()),
         "\n## `follow_limits`\n\n",
         table(flame_prof_options:limit_rows()),
+        "\n## `allocations`\n\n"
+        "flame_prof traces collections of garbage meanwhile: one tracing at a time, so that\n"
+        "`flame_prof:latency`, `trace` and `allocations` are refused while the session runs. If one\n"
+        "of them runs already, the session starts without, and `info/0` says why. The files have\n"
+        "the limits of the session, `max_files` and `max_total_bytes` too, for themselves: those\n"
+        "of samples and those of allocations do not count together.\n"
+        "[The format](format.md#allocations) is that of weighted samples.\n\n",
+        table(flame_prof_options:allocation_rows()),
         "\n## `triggers`\n\n"
         "A map is one trigger, a list has up to 32. The table shows a trigger on `memory`. The\n"
         "unit of `above` and `below` is percent (`scheduler_utilisation`), bytes (`memory`), words\n"

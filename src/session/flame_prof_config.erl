@@ -22,6 +22,8 @@
     flame_prof_triggers,
     flame_prof_agent,
     flame_prof_cleanup,
+    flame_prof_session_allocations,
+    flame_prof_tracing,
     flame_prof_capture_classes,
     flame_prof_capture_probe
 ]).
@@ -43,6 +45,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
     #{ring := Ring, libraries := Libraries, texts := Texts} = shares(Engine, Options, IsCapturing),
     Options#{
         engine := Engine,
+        event => cpu_clock,
         running_stacks := IsCapturing,
         directory => filename:absname(Basename),
         node => flame_prof_log_name:node(node()),

@@ -2,6 +2,9 @@
 -module(flame_prof_engine).
 
 -export([choose/1, capture/0, portable_error/1]).
+-export([schedulers/2, usable/3, without_allocations/0]).
+
+-include_lib("kernel/include/logger.hrl").
 
 -export_type([name/0, choice/0]).
 
@@ -35,6 +38,41 @@ capture() ->
         {error, _} = Refusal ->
             Refusal
     end.
+
+%% @doc Whether the schedulers are asked what they run. Where they cannot be, all else works as
+%% well as without.
+-spec schedulers(name(), flame_prof_options:options()) -> flame_prof_schedulers:use().
+schedulers(portable, _Options) ->
+    flame_prof_run:without_captures();
+schedulers(native, #{running_stacks := false}) ->
+    {off, <<"not asked for">>};
+schedulers(native, _Options) ->
+    case flame_prof_schedulers:ensure() of
+        {ok, _Registered, Known} ->
+            {on, Known};
+        {error, Why} ->
+            ?LOG_NOTICE(
+                "flame_prof does without the stacks of running processes: ~ts", [Why],
+                #{application => flame_prof, domain => [flame_prof]}
+            ),
+            {off, Why}
+    end.
+
+%% @doc Whether the engine can do what the options ask for.
+-spec usable(name(), flame_prof_options:options(), flame_prof_schedulers:use()) ->
+    ok | {error, flame_prof:reason()}.
+usable(_Engine, #{mode := schedulers}, {off, Why}) ->
+    Text = <<"mode schedulers needs the schedulers' answers: ", Why/binary>>,
+    {error, {engine, #{engine => native, reason => Text, cause => schedulers}}};
+usable(portable, #{allocations := #{}}, _Schedulers) ->
+    {error, {engine, #{engine => portable, reason => without_allocations()}}};
+usable(_Engine, _Options, _Schedulers) ->
+    ok.
+
+%% @doc Why the portable engine has none.
+-spec without_allocations() -> binary().
+without_allocations() ->
+    <<"allocations need the native engine: only the memory shows what a process has allocated">>.
 
 %% @doc Its process has not started.
 -spec portable_error(term()) -> flame_prof:reason().

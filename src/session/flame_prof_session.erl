@@ -60,6 +60,7 @@
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
     words = #{} :: flame_prof_run:words(),
+    allocations = {none, {off, <<>>}} :: flame_prof_session_allocations:allocations(),
     failure = none :: none | {targets | portable_engine | library, term()},
     %% Of this session and still there, the newest first.
     files = [] :: [binary()],
@@ -192,40 +193,44 @@ open_within_memory(Options, #{engine := Engine} = Choice, How) ->
     end.
 
 open(Options, #{engine := Engine} = Choice, How) ->
-    Schedulers = schedulers(Engine, Options),
-    case usable(maps:get(mode, Options), Schedulers) of
+    Schedulers = flame_prof_engine:schedulers(Engine, Options),
+    case flame_prof_engine:usable(Engine, Options, Schedulers) of
         ok -> open(Options, Choice, How, {Schedulers, flame_prof_run:words(Engine, Options)});
         {error, _} = Error -> Error
     end.
 
-open(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) ->
+open(#{dir := Directory} = Options, Choice, How, Asked) ->
+    case make_parents(filename:absname(Directory)) of
+        ok -> open_in_folder(Options, Choice, How, Asked);
+        {error, _} = Error -> Error
+    end.
+
+open_in_folder(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) ->
     Node = flame_prof_node:start_link(),
     Targets = start_targets(Engine, Options, Node),
-    Own = [Node | flame_prof_targets:processes(Targets)],
     IsCapturing = element(1, Schedulers) =:= on,
+    %% First: its processes are not to be sampled.
+    Allocations = flame_prof_session_allocations:start(Options, How),
+    Own = [Node | flame_prof_targets:processes(Targets)],
     Config = maps:merge(
         flame_prof_config:session(Engine, Options, IsCapturing, Own),
         maps:merge(maps:with([hold_ms, note], How), maps:map(fun(_, W) -> W =:= on end, Words))
     ),
-    case make_parents(maps:get(directory, Config)) of
-        ok ->
-            State = #session{
-                targets = Targets,
-                own = Own,
-                options = Options,
-                choice = Choice,
-                node = Node,
-                schedulers = Schedulers,
-                words = Words,
-                is_holding = is_map_key(hold_ms, How),
-                trigger = maps:get(note, How, none),
-                started_at = calendar:local_time(),
-                started_ms = erlang:monotonic_time(millisecond)
-            },
-            opened(flame_prof_nif:session_start(Config), State);
-        {error, _} = Error ->
-            Error
-    end.
+    State = #session{
+        targets = Targets,
+        own = Own,
+        options = Options,
+        choice = Choice,
+        node = Node,
+        schedulers = Schedulers,
+        words = Words,
+        allocations = Allocations,
+        is_holding = is_map_key(hold_ms, How),
+        trigger = maps:get(note, How, none),
+        started_at = calendar:local_time(),
+        started_ms = erlang:monotonic_time(millisecond)
+    },
+    opened(flame_prof_nif:session_start(Config), State).
 
 opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers} = State) ->
     #{path := Path} = flame_prof_nif:session_info(Ref),
@@ -235,28 +240,6 @@ opened({ok, Ref}, #session{choice = #{engine := Engine}, schedulers = Schedulers
     attach_targets(start_engine(Engine, State#session{ref = Ref, files = Files}));
 opened({error, Refusal}, #session{options = #{dir := Directory}}) ->
     {error, flame_prof_error:of_library(Refusal, Directory)}.
-
-%% Where the schedulers cannot be asked, all else works as well as without.
-schedulers(portable, _Options) ->
-    flame_prof_run:without_captures();
-schedulers(native, #{running_stacks := false}) ->
-    {off, <<"not asked for">>};
-schedulers(native, _Options) ->
-    case flame_prof_schedulers:ensure() of
-        {ok, _Registered, Known} ->
-            {on, Known};
-        {error, Why} ->
-            ?LOG_NOTICE(
-                "flame_prof does without the stacks of running processes: ~ts", [Why], ?QUIET_META
-            ),
-            {off, Why}
-    end.
-
-usable(schedulers, {off, Why}) ->
-    Text = <<"mode schedulers needs the schedulers' answers: ", Why/binary>>,
-    {error, {engine, #{engine => native, reason => Text, cause => schedulers}}};
-usable(_, _) ->
-    ok.
 
 %% Schedulers come and go without a message.
 watch_schedulers({on, _}) ->
@@ -333,6 +316,7 @@ handle_call({commit, Note}, _From, #session{phase = running, is_holding = true} 
     case flame_prof_nif:session_commit(Ref, Note) of
         ok ->
             Committed = State#session{is_holding = false, trigger = Note},
+            ok = flame_prof_session_allocations:commit(State#session.allocations, Note),
             ok = tell_started(Committed),
             {reply, ok, Committed};
         {error, _} ->
@@ -344,8 +328,11 @@ handle_call(flush, _From, #session{is_holding = true} = State) ->
     {reply, {error, {armed, #{}}}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
-        {error, closed} -> {reply, {error, {stopping, #{}}}, State};
-        Ticket -> {noreply, State#session{flushing = Flushing#{Ticket => From}}}
+        {error, closed} ->
+            {reply, {error, {stopping, #{}}}, State};
+        Ticket ->
+            ok = flame_prof_session_allocations:flush(State#session.allocations),
+            {noreply, State#session{flushing = Flushing#{Ticket => From}}}
     end;
 handle_call(flush, _From, State) ->
     {reply, {error, {stopping, #{}}}, State};
@@ -359,6 +346,7 @@ handle_cast(stop, State) ->
     {noreply, begin_stop(State)};
 handle_cast({follow, Name}, #session{phase = running, ref = Ref, files = [Path | _]} = State) ->
     _ = filename:basename(Path) =:= Name andalso flame_prof_nif:session_follow(Ref),
+    ok = flame_prof_session_allocations:follow(State#session.allocations, Name),
     {noreply, State};
 handle_cast(kill, State) ->
     ok = close_now(State, ?KILL_CLOSE_MS),
@@ -386,6 +374,12 @@ handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) -
     {noreply, State};
 handle_info(restart_node, #session{phase = running} = State) ->
     {noreply, watched(State#session{node = flame_prof_node:start_link()})};
+handle_info({'EXIT', Pid, _} = Exit, #session{allocations = {Pid, _} = Allocations} = State) ->
+    Told = flame_prof_session_allocations:told(Exit, Allocations),
+    {noreply, State#session{allocations = Told}};
+handle_info({flame_prof_session_allocations, _, _} = Said, State) ->
+    Told = flame_prof_session_allocations:told(Said, State#session.allocations),
+    {noreply, State#session{allocations = Told}};
 handle_info({'EXIT', Pid, Reason}, #session{portable = Engine} = State) when Engine =/= none ->
     case flame_prof_portable:pid(Engine) of
         Pid -> {noreply, halted(Reason, State)};
@@ -472,6 +466,7 @@ portable_failure(_, Reason, _State) ->
     {portable_engine, Reason}.
 
 close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
+    ok = flame_prof_session_allocations:end_soon(State#session.allocations),
     ok = flame_prof_targets:stop(Targets),
     ok = flame_prof_node:stop(Node),
     ok = flame_prof_nif:session_stop(Ref),
@@ -479,12 +474,17 @@ close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
 
 %% Everything is written and the file closed.
 closed(Result, State0) ->
-    State = State0#session{failure = library_failure(Result, State0)},
+    State = without_allocations(?CLOSE_MS, State0#session{failure = library_failure(Result, State0)}),
     ok = release_portable(State),
     Run = run(State),
     ok = flame_prof_nif:session_close(State#session.ref),
     ok = settle(flame_prof_run:outcome(Result, last_place(State), Run), Run, State),
     {stop, exit_reason(State), State#session{phase = closed}}.
+
+%% It ends meanwhile, and has been told to end before.
+without_allocations(Ms, #session{allocations = Allocations} = State) ->
+    ok = flame_prof_session_allocations:end_soon(Allocations),
+    State#session{allocations = flame_prof_session_allocations:ended(Allocations, Ms)}.
 
 %% In any other phase the library ended the run by itself.
 library_failure(_Result, #session{phase = closing, failure = Failure}) ->
@@ -521,7 +521,8 @@ exit_reason(#session{failure = none}) -> normal;
 exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor ends this process.
-close_now(#session{ref = Ref, targets = Targets} = State, Ms) ->
+close_now(#session{ref = Ref, targets = Targets} = State0, Ms) ->
+    State = without_allocations(Ms, State0),
     ok = flame_prof_targets:stop(Targets),
     ok = release_portable(State),
     ok = stop_library(State),
@@ -572,6 +573,7 @@ describe(#session{ref = Ref, started_ms = Started, files = Files, trouble = Trou
     },
     #{counters := Counters} = Description = flame_prof_run:describe(Ref, Started, About),
     maps:merge(State#session.words, Description#{
+        allocations => element(2, State#session.allocations),
         running_stacks => flame_prof_schedulers:state(State#session.schedulers, Counters)
     }).
 

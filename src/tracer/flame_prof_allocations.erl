@@ -19,7 +19,7 @@
 %% The native engine alone does it.
 -module(flame_prof_allocations).
 
--export([measure/1, measure/2, finish/1, format/1, options/0]).
+-export([measure/1, measure/2, finish/1, format/1, options/0, spec/2]).
 
 -export_type([allocations/0, options/0, frame/0, collection/0, group/0]).
 
@@ -147,7 +147,10 @@ options() ->
 owner(Pid) when is_pid(Pid) -> {ok, Pid};
 owner(_) -> error.
 
-start(Ms, #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner}) ->
+%% @private The tracing of a measurement, by the process that is left out. Seconds after which it
+%% ends by itself; 0: it does not.
+-spec spec(map(), non_neg_integer()) -> flame_prof_tracing:spec().
+spec(#{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner}, Seconds) ->
     Config = #{
         mean_words => max(1, Bytes div erlang:system_info(wordsize)),
         looks => ?LOOKS * max(1, min(?MORE_LOOKS, ?BYTES div Bytes)),
@@ -158,17 +161,19 @@ start(Ms, #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, ow
     Limits = #{
         max_cpu_percent => Percent,
         max_events_per_second => infinity,
-        max_seconds => ?GRACE_S + Ms div 1000
+        max_seconds => Seconds
     },
-    Spec = #{
+    #{
         kind => allocations,
         flags => [garbage_collection],
         processes => every,
         owner => Owner,
         limits => Limits,
         config => Config
-    },
-    case flame_prof_tracing:start(Spec) of
+    }.
+
+start(Ms, #{bytes := Bytes} = Options) ->
+    case flame_prof_tracing:start(spec(Options, ?GRACE_S + Ms div 1000)) of
         {ok, Ref} ->
             Begin = erlang:monotonic_time(millisecond),
             Sum = flame_prof_allocations_sum:new(open_words(Ref)),
