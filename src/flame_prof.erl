@@ -64,8 +64,8 @@
 %%     observations as its weight (`false')</li>
 %% <li>`cpu_budget': percent of one core that the native engine may use; the engine samples less
 %%     when that is not enough (`2.0')</li>
-%% <li>`memory_budget': memory of a session in bytes, outside of the VM's allocators
-%%     (`100663296')</li>
+%% <li>`memory_budget': memory of a session in bytes, outside of the VM's allocators (100663296, or
+%%     142606336 with allocations)</li>
 %% <li>`collapse_recursion': write neighbouring frames of one function as one frame (`true')</li>
 %% <li>`select': processes to sample. `{top, N, Ms}': the N processes with the most reductions,
 %%     selected again every Ms milliseconds (`{top, 100, 5000}')</li>
@@ -91,6 +91,8 @@
 %%     for: only tags, pids and references; native engine only (`true')</li>
 %% <li>`otel': write the trace id and the span id that OpenTelemetry keeps in the dictionary of a
 %%     process; native engine only (`false')</li>
+%% <li>`allocations': write also who allocates, to files `*.erl_alloc.log' beside the others; a map
+%%     switches it on, `#{}' with its defaults (`off')</li>
 %% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' chooses native if
 %%     a check shows that it works (`auto')</li>
 %% </ul>

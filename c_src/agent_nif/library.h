@@ -123,8 +123,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
 #define FP_NIF_DECLARATION(name, arity, flags) FP_NIF(name);
 FP_NIFS(FP_NIF_DECLARATION)
 
-/* session_nif.c: `put` with the encoder of the session `term`, one caller at a time, and its answer;
- * 0, `put` is not called: it is no session of weights, it is closed, or another caller is inside. */
+/* session_nif.c: calls `put` with the encoder of the session `term`, one caller at a time, and
+ * returns its answer. 0, without a call: that is no session of weights, it is closed, or another
+ * caller is inside. */
 struct fp_weight_encoder;
 ERL_NIF_TERM fp_session_put_weights(ErlNifEnv *env, ERL_NIF_TERM term,
                                     ERL_NIF_TERM (*put)(ErlNifEnv *env, void *arg,

@@ -40,8 +40,8 @@ enum fp_session_event {
  * counters, memory, callbacks. */
 struct fp_session_options {
     int is_native; /* else the portable engine, and no sampler */
-    /* 1: nobody samples. Words come by fp_session_enter_weights(), to a file of allocations, and
-     * code has names as with the native engine. Then is_native is 0. */
+    /* 1: no engine samples. Words come by fp_session_enter_weights(), for a file of allocations,
+     * and code has names as with the native engine. Then is_native is 0. */
     int is_weighted;
     struct fp_sampler_options sampler;
     struct fp_writer_options writer; /* script.os_pid 0: of this VM */

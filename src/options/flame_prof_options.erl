@@ -250,8 +250,8 @@ engine_rows() ->
             "of a process; native engine only"},
         #{key => allocations, default => off,
             type => {either, [{off, off}], {own, fun allocations/1,
-                "a map, #{bytes => Bytes, long_gc_us => Microseconds, max_cpu_percent => Percent}"}},
-            also => "the latter with the native engine only",
+                "a map, #{bytes => Bytes, long_gc_us => Count, max_cpu_percent => Percent}, with "
+                "the native engine only"}},
             doc => "write also who allocates, to files `*.erl_alloc.log` beside the others; a "
             "map switches it on, `#{}` with its defaults"},
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
@@ -342,8 +342,8 @@ conflicting(Key, Options) ->
 
 conflict(Options) ->
     Conflicts = [{flush_interval, fun flushes_early/1}, {memory_budget, fun lacks_memory/1},
-        {mode, fun cannot_ask/1}, {allocations, fun cannot_trace/1}, {lookback, fun lacks_triggers/1},
-        {duration, fun is_ambiguous/1}],
+        {mode, fun cannot_ask/1}, {allocations, fun cannot_trace/1},
+        {lookback, fun lacks_triggers/1}, {duration, fun is_ambiguous/1}],
     hd([Key || {Key, Is} <- Conflicts, Is(Options)] ++ [none]).
 
 flushes_early(#{sample_interval := Sample, flush_interval := Flush}) ->

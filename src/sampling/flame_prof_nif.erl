@@ -56,7 +56,8 @@
 -type config() ::
     #{
         engine := native | portable,
-        %% alloc_words: nobody samples; a tracing of kind allocations is read with {move, Session}.
+        %% alloc_words: no engine samples; a tracing of kind allocations is read with
+        %% {move, Session}.
         event := cpu_clock | alloc_words,
         running_stacks := boolean(),
         messages := boolean(),

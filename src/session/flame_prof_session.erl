@@ -474,7 +474,8 @@ close(#session{ref = Ref, node = Node, targets = Targets} = State) ->
 
 %% Everything is written and the file closed.
 closed(Result, State0) ->
-    State = without_allocations(?CLOSE_MS, State0#session{failure = library_failure(Result, State0)}),
+    Failure = library_failure(Result, State0),
+    State = without_allocations(?CLOSE_MS, State0#session{failure = Failure}),
     ok = release_portable(State),
     Run = run(State),
     ok = flame_prof_nif:session_close(State#session.ref),

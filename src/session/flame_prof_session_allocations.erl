@@ -23,10 +23,10 @@
 
 -export_type([allocations/0, info/0]).
 
-%% `state': `ended' where the session is not. `ended': `no', or why: `asked', `{limit, Limit}' of the
-%% tracing, `{down, Pid}' of its own processes, or `{file, Text}'. Words are of all processes, by
-%% the estimate of {@link flame_prof_allocations}; `in_step' are those whose stacks cannot be
-%% believed. `lost': of what is not in the file.
+%% `ended': `no', or why: `asked', `{limit, Limit}' of the tracing, `{down, Pid}' of its own
+%% processes, or `{file, Text}'. Words are of all processes, by the estimate of {@link
+%% flame_prof_allocations}; `in_step' are those whose stacks cannot be believed. `lost': of what is
+%% not in the file.
 -type info() ::
     #{
         state := running | ended,

@@ -150,7 +150,8 @@ owner(_) -> error.
 %% @private The tracing of a measurement, by the process that is left out. Seconds after which it
 %% ends by itself; 0: it does not.
 -spec spec(map(), non_neg_integer()) -> flame_prof_tracing:spec().
-spec(#{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner}, Seconds) ->
+spec(Options, Seconds) ->
+    #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner} = Options,
     Config = #{
         mean_words => max(1, Bytes div erlang:system_info(wordsize)),
         looks => ?LOOKS * max(1, min(?MORE_LOOKS, ?BYTES div Bytes)),

@@ -486,7 +486,8 @@ step(Id, #watch{trigger = Trigger} = Watch, Value, Detail, State0) ->
 is_free(#state{firing = none, stopping = [], is_closing = false}) -> true;
 is_free(_) -> false.
 
-fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
+fire(Id, #{on := On, duration := Duration} = Spec, Value, Said, State) ->
+    Detail = with_function(On, Said),
     case begin_profile(note(Spec, Value, Detail), State) of
         {ok, Session} ->
             End = erlang:send_after(Duration, self(), {over, Session}),
@@ -499,6 +500,15 @@ fire(Id, #{on := On, duration := Duration} = Spec, Value, Detail, State) ->
             Ended = flame_prof_trigger:ended(now_ms(), Trigger),
             close_session(put_watch(Id, Watch#watch{trigger = Ended}, State))
     end.
+
+%% Of a long collection, where the allocations of a session are traced: the code that had no room.
+with_function(long_gc, <<"<", _/binary>> = Process) ->
+    case flame_prof_session_allocations:function_of(list_to_pid(binary_to_list(Process))) of
+        none -> Process;
+        Call -> <<Process/binary, " in ", (flame_prof_names:call(Call))/binary>>
+    end;
+with_function(_, Detail) ->
+    Detail.
 
 tell_fired(#{on := On, duration := Duration} = Spec, Value, Detail, Session, State) ->
     flame_prof_event:emit(
