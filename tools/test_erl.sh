@@ -14,7 +14,7 @@ set -u
 # after the others, one at a time.
 ALONE="flame_prof_running_SUITE flame_prof_messages_SUITE flame_prof_waits_native_SUITE\
  flame_prof_waits_SUITE flame_prof_latency_SUITE flame_prof_trace_SUITE flame_prof_tracing_SUITE\
- flame_prof_allocations_SUITE"
+ flame_prof_allocations_SUITE flame_prof_session_allocations_SUITE"
 # They take minutes: begun last they would end alone.
 LONG="flame_prof_attach_SUITE flame_prof_native_SUITE flame_prof_triggers_SUITE flame_prof_cli_SUITE"
 

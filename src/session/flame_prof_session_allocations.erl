@@ -161,7 +161,7 @@ function_of(Process) ->
 
 -spec init({pid(), flame_prof_options:options(), map()}) -> {ok, #state{}} | {stop, term()}.
 init({Session, #{allocations := Given} = Options, How}) ->
-    Spec = flame_prof_allocations:spec(Given#{owner => self()}, 0),
+    Spec = flame_prof_allocations:spec(Given#{owner => self()}, infinity),
     case flame_prof_tracing:start(Spec) of
         {ok, Tracing} ->
             opened(flame_prof_nif:session_start(config(Options, How)), Tracing, Session, Given);

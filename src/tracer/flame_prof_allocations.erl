@@ -148,8 +148,8 @@ owner(Pid) when is_pid(Pid) -> {ok, Pid};
 owner(_) -> error.
 
 %% @private The tracing of a measurement, by the process that is left out. Seconds after which it
-%% ends by itself; 0: it does not.
--spec spec(map(), non_neg_integer()) -> flame_prof_tracing:spec().
+%% ends by itself, if it does.
+-spec spec(map(), pos_integer() | infinity) -> flame_prof_tracing:spec().
 spec(Options, Seconds) ->
     #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner} = Options,
     Config = #{

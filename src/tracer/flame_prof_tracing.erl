@@ -27,13 +27,14 @@
 -type kind() :: latency | trace | allocations | count.
 
 %% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
-%% each event. `infinity' is for tests, and what `max_events' is by default.
+%% each event. `infinity' is for tests, what `max_events' is by default, and for what ends with a
+%% session.
 -type limits() ::
     #{
         max_cpu_percent => number() | infinity,
         max_events_per_second => pos_integer() | infinity,
         max_events => pos_integer() | infinity,
-        max_seconds => pos_integer()
+        max_seconds => pos_integer() | infinity
     }.
 
 %% As of {@link flame_prof_tracepoints}. `owner': with it the tracing ends; it gets
@@ -95,7 +96,7 @@ limits() ->
         or_infinity(#{key => max_events_per_second, type => {whole, count, 1, Most},
             default => 1000000}),
         or_infinity(#{key => max_events, type => {whole, count, 1, Most}, default => infinity}),
-        #{key => max_seconds, type => {whole, count, 1, 86500}, default => 60}
+        or_infinity(#{key => max_seconds, type => {whole, count, 1, 86500}, default => 60})
     ].
 
 or_infinity(#{key := Key} = Row) ->
@@ -244,7 +245,7 @@ in_library(Limits) ->
     Cpu = case Percent of infinity -> 0; _ -> round(Percent * 10000000 * Schedulers) end,
     #{
         events => or_none(Events), events_per_second => or_none(PerSecond),
-        cpu_ns_per_second => Cpu, seconds => Seconds
+        cpu_ns_per_second => Cpu, seconds => or_none(Seconds)
     }.
 
 %% The library has no limit where it gets 0.

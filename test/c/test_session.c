@@ -25,6 +25,7 @@ static int start_writer_thread(struct fp_writer *writer)
 #include <dirent.h>
 #include <sys/mman.h>
 
+#include "logs.h"
 #include "run.h"
 #include "temporary.h"
 
@@ -178,6 +179,49 @@ static void map_code(void)
     close(fd);
 }
 
+static int has(const char *text, size_t size, const char *what)
+{
+    return memmem(text, size, what, strlen(what)) != NULL;
+}
+
+/* What is put is in a file of allocations when the session has ended. The process cannot be read:
+ * it has no names. */
+static void words_that_are_put_are_in_a_file_of_their_own(void)
+{
+    const uint64_t frame[] = {FP_FRAME_UNREADABLE};
+    struct fp_weight weight = {.pid = 0x123,
+                               .end_ns = fp_monotonic_ns(),
+                               .words = 1000,
+                               .window = 4,
+                               .survived = 1,
+                               .count = 1,
+                               .frame = frame};
+    struct fixture *f = setup(0);
+    struct fp_session *session;
+    struct fp_log_name name;
+    char why[512], *text;
+    struct logs logs;
+    size_t size;
+
+    f->options.is_weighted = 1;
+    CHECK_INT(fp_session_start(&session, &f->options, why, sizeof why), 0);
+    CHECK(fp_session_enter(session) == NULL);
+    CHECK_INT(fp_weight_encoder_put(fp_session_enter_weights(session), &weight), 0);
+    CHECK(fp_session_enter_weights(session) == NULL); /* one at a time */
+    fp_session_leave(session);
+    fp_session_close(session);
+    CHECK_INT(atomic_load(&f->stopped), 1);
+    logs = logs_list(f->directory.path);
+    CHECK_INT(logs.n, 1);
+    CHECK(fp_log_name_parse(&name, logs.name[0]));
+    CHECK(name.kind == FP_LOG_ALLOCATIONS && !name.is_part);
+    text = logs_read_all(f->directory.path, &size);
+    CHECK(has(text, size, ": 250 alloc-words:\n# words=250/250 erl_pid=<0."));
+    CHECK(has(text, size, ": 750 alloc-words:\n# words=750/750 erl_pid=<0."));
+    free(text);
+    teardown(f);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -187,5 +231,6 @@ int main(int argc, char **argv)
     RUN(while_the_schedulers_retire_that_is_what_it_says);
     RUN(a_sampler_without_a_thread_leaves_nothing);
     RUN(a_writer_without_a_thread_leaves_nothing);
+    RUN(words_that_are_put_are_in_a_file_of_their_own);
     return RUN_END();
 }

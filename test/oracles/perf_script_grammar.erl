@@ -318,7 +318,7 @@ frame(Text, Line, #{frame := Pattern} = Patterns) ->
     end.
 
 symbol(Symbol, Dso, Line, #{pseudo := Pseudo}) when
-    Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>
+    Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>; Dso =:= <<"heap">>
 ->
     must(matches(Symbol, Pseudo), Line, "no pseudo frame: ~ts", [Symbol]);
 %% Of exported chains.

@@ -34,6 +34,7 @@ defaults_test() ->
             c_frames => true,
             messages => true,
             otel => false,
+            allocations => off,
             engine => auto
         },
         maps:remove(dir, Options)
@@ -49,10 +50,11 @@ undefined_and_nil_are_left_out_test_() ->
                     || Key <- [top, by, delta, interval, include, exclude]]),
                 process_options => #{status => None, follow => None, viral => None},
                 follow_limits => #{processes => None, events => None, seconds => None},
+                allocations => #{bytes => None, long_gc_us => None, max_cpu_percent => None},
                 triggers => #{on => long_gc, above => 7, duration => None, cooldown => None}
             },
             ?assertEqual(
-                flame_prof_options:validate(#{select => #{},
+                flame_prof_options:validate(#{select => #{}, allocations => #{},
                     triggers => #{on => long_gc, above => 7}}),
                 flame_prof_options:validate(Inner)
             )

@@ -1,0 +1,316 @@
+%% The allocations of a session: their file beside the samples', its limits and its ends.
+-module(flame_prof_session_allocations_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("kernel/include/file.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([init_per_testcase/2, end_per_testcase/2]).
+-export([
+    the_file_has_all_words/1,
+    who_allocates_is_in_the_stacks/1,
+    a_long_collection_has_its_length/1,
+    at_its_limit_it_ends_and_the_session_goes_on/1,
+    nothing_is_traced_when_the_session_is_killed/1,
+    nothing_is_traced_when_its_process_is_killed/1,
+    nothing_is_traced_after_the_application/1,
+    other_tracings_are_refused_meanwhile/1,
+    a_session_does_without_where_another_tracing_runs/1,
+    the_limits_of_files_are_for_each_kind/1,
+    a_trigger_names_the_function_of_a_long_collection/1,
+    the_portable_engine_refuses_it/1,
+    without_the_option_nothing_is_traced/1
+]).
+%% Told in stacks.
+-export([make/1, collect/1]).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
+        end_per_suite, module_info, make, collect])].
+
+init_per_suite(Config) ->
+    {ok, Apps} = application:ensure_all_started(flame_prof),
+    case flame_prof_engine:choose(native) of
+        {ok, _} -> [{apps, Apps} | Config];
+        {error, Reason} ->
+            Listed = lists:member(erlang:system_info(otp_release), ["25", "27", "29"]),
+            Text = lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])),
+            case Listed andalso erlang:system_info(emu_flavor) =:= jit of
+                true -> error({refused, Text});
+                false -> {skip, Text}
+            end
+    end.
+
+end_per_suite(_Config) ->
+    application:stop(flame_prof).
+
+init_per_testcase(Case, Config) ->
+    _ = application:ensure_all_started(flame_prof),
+    [{dir, filename:join(proplists:get_value(priv_dir, Config), Case)} | Config].
+
+end_per_testcase(_, _) ->
+    _ = flame_prof:stop(),
+    _ = flame_prof_tracing:stop_all(),
+    ok.
+
+%% Helpers.
+
+start(Config, Options) ->
+    start(Config, #{max_cpu_percent => 0}, Options).
+
+start(Config, Allocations, Options) ->
+    flame_prof:start(maps:merge(#{
+        dir => proplists:get_value(dir, Config),
+        flush_interval => 1100,
+        engine => native,
+        allocations => Allocations
+    }, Options)).
+
+files(Config, Kind) ->
+    filelib:wildcard(filename:join(proplists:get_value(dir, Config), "*.erl_" ++ Kind ++ ".log*")).
+
+worker(Work) ->
+    spawn_opt(fun() -> repeat(Work) end, [link]).
+
+repeat(Work) ->
+    _ = Work(),
+    repeat(Work).
+
+over(Pid) ->
+    true = unlink(Pid),
+    true = exit(Pid, kill).
+
+make(N) ->
+    [{I, I} || I <- lists:seq(1, N)].
+
+collect(Live) ->
+    true = erlang:garbage_collect(),
+    length(Live).
+
+%% It makes lists of some thousand words, and none is as long as the one before.
+maker() ->
+    worker(fun() -> make(100 + rand:uniform(1000)) end).
+
+until(Fun) ->
+    case Fun() of
+        true -> ok;
+        false -> timer:sleep(20), until(Fun)
+    end.
+
+said() ->
+    maps:get(allocations, flame_prof:info()).
+
+text(File) ->
+    unicode:characters_to_binary(os:cmd("zstd -dcq '" ++ File ++ "'")).
+
+%% {Period, the words of the line behind, [Frame]} of each sample but the profiler's own.
+samples(File) ->
+    {ok, #{event := <<"alloc-words">>}} = perf_script_grammar:check(File),
+    Parts = binary:split(text(File), <<"\n\n">>, [global, trim]),
+    [sample(binary:split(Part, <<"\n">>, [global])) || Part <- Parts,
+        binary:match(Part, <<"flame_prof_self">>) =:= nomatch].
+
+sample([Header, <<"# ", Metrics/binary>> | Frames]) ->
+    {match, [Text]} = re:run(Header, ": ([0-9]* ?)alloc-words:$",
+        [{capture, all_but_first, binary}]),
+    Period = case string:trim(Text) of <<>> -> 1; Digits -> binary_to_integer(Digits) end,
+    [<<"words=", Words/binary>> | More] = binary:split(Metrics, <<" ">>, [global]),
+    Twice = integer_to_binary(Period),
+    ?assertEqual(<<Twice/binary, "/", Twice/binary>>, Words),
+    {Period, More, Frames}.
+
+is_of(Text, {_, _, Frames}) ->
+    lists:any(fun(Frame) -> binary:match(Frame, Text) =/= nomatch end, Frames).
+
+words(Samples) ->
+    lists:sum([Period || {Period, _, _} <- Samples]).
+
+%% What the session has measured.
+
+the_file_has_all_words(Config) ->
+    {ok, _} = start(Config, #{}),
+    Makers = [maker(), maker()],
+    until(fun() -> maps:get(samples, said()) > 1000 end),
+    _ = [over(Maker) || Maker <- Makers],
+    {ok, #{allocations := Told, files := [_]}} = flame_prof:stop(),
+    #{words := Words, files := [File], state := ended, ended := asked, error := <<>>} = Told,
+    ?assertEqual([unicode:characters_to_list(File)], files(Config, "alloc")),
+    {ok, #file_info{mode = Mode}} = file:read_file_info(File),
+    ?assertEqual(8#100600, Mode),
+    Samples = samples(unicode:characters_to_list(File)),
+    #{lost := #{dropped_words := Dropped}, words_error := Error} = Told,
+    ct:pal("~p words told, ~p in the file, error ~p, dropped ~p",
+        [Words, words(Samples), Error, Dropped]),
+    ?assert(abs(words(Samples) + Dropped - Words) < 0.05 * Words),
+    %% One tracing at a time: it is over.
+    ?assertEqual(#{}, flame_prof_tracing:info()),
+    %% All readers take it.
+    {ok, Profile} = flame_prof_profile:read([File], #{}),
+    ?assertMatch(#{bad := 0, events := [<<"alloc-words">>], metrics := [<<"words">> | _]},
+        flame_prof_profile:info(Profile)).
+
+who_allocates_is_in_the_stacks(Config) ->
+    {ok, _} = start(Config, #{}),
+    Maker = maker(),
+    until(fun() -> maps:get(samples, said()) > 500 end),
+    over(Maker),
+    {ok, #{allocations := #{files := [File]}}} = flame_prof:stop(),
+    Samples = samples(unicode:characters_to_list(File)),
+    Pid = list_to_binary("erl_pid=" ++ pid_to_list(Maker)),
+    Own = [S || {_, [P | _], _} = S <- Samples, P =:= Pid],
+    Made = [S || S <- Own, is_of(<<"flame_prof_session_allocations_SUITE:">>, S)],
+    ?assert(words(Made) > 0.9 * words(Own)),
+    ?assert(words(Own) > 0.5 * words(Samples)),
+    Fates = [lists:nth(length(Frames) - 1, Frames) || {_, _, Frames} <- Own],
+    ?assertEqual([], lists:usort(Fates) -- [<<"\tffffffff ", F/binary, " (heap)">>
+        || F <- [<<"kept">>, <<"garbage">>, <<"not_known">>]]).
+
+a_long_collection_has_its_length(Config) ->
+    {ok, _} = start(Config, #{max_cpu_percent => 0, long_gc_us => 100}, #{}),
+    Collector = spawn_link(fun() ->
+        Live = lists:seq(1, 1000000),
+        repeat(fun() -> collect(Live) end)
+    end),
+    until(fun() -> maps:get(longest_microseconds, maps:get(collections, said())) > 100 end),
+    timer:sleep(500),
+    over(Collector),
+    {ok, #{allocations := #{files := [File]}}} = flame_prof:stop(),
+    Long = [S || {_, [P | _] = Words, _} = S <- samples(unicode:characters_to_list(File)),
+        P =:= list_to_binary("erl_pid=" ++ pid_to_list(Collector)),
+        lists:member(<<"collection=major">>, Words)],
+    ?assert(lists:any(fun(S) -> is_of(<<"_SUITE:collect/1">>, S) end, Long)),
+    [{_, Words, _} | _] = Long,
+    [<<"collection_us=", Us/binary>> | _] =
+        lists:dropwhile(fun(W) -> binary:match(W, <<"collection_us">>) =:= nomatch end, Words),
+    ?assert(binary_to_integer(Us) >= 100).
+
+%% Its ends.
+
+at_its_limit_it_ends_and_the_session_goes_on(Config) ->
+    {ok, _} = start(Config, #{max_cpu_percent => 0.001}, #{}),
+    Maker = maker(),
+    until(fun() -> maps:get(state, said()) =:= ended end),
+    over(Maker),
+    ?assertMatch(#{ended := {limit, max_cpu_percent}}, said()),
+    ?assertEqual(#{}, flame_prof_tracing:info()),
+    ?assertMatch(#{state := running}, flame_prof:info()),
+    ok = flame_prof:flush(),
+    {ok, #{allocations := #{ended := {limit, max_cpu_percent}}}} = flame_prof:stop(),
+    ?assertMatch([_], files(Config, "perf")),
+    ?assertEqual([], [F || F <- files(Config, "alloc"), filename:extension(F) =:= ".part"]).
+
+nothing_is_traced_when_the_session_is_killed(Config) ->
+    {ok, Session} = start(Config, #{}),
+    Maker = maker(),
+    until(fun() -> maps:get(samples, said()) > 50 end),
+    ok = flame_prof:flush(),
+    ?assertMatch(#{kind := allocations}, flame_prof_tracing:info()),
+    exit(Session, kill),
+    until(fun() -> flame_prof_tracing:info() =:= #{} end),
+    until(fun() -> [filename:extension(F) || F <- files(Config, "alloc")] =:= [".zst"] end),
+    over(Maker),
+    ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
+
+nothing_is_traced_when_its_process_is_killed(Config) ->
+    {ok, _} = start(Config, #{}),
+    Pid = whereis(flame_prof_session_allocations),
+    exit(Pid, kill),
+    until(fun() -> flame_prof_tracing:info() =:= #{} end),
+    until(fun() -> maps:get(state, said()) =:= ended end),
+    ?assertMatch(#{ended := {down, Pid}}, said()),
+    ?assertMatch(#{state := running}, flame_prof:info()),
+    {ok, #{allocations := #{ended := {down, Pid}}}} = flame_prof:stop().
+
+nothing_is_traced_after_the_application(Config) ->
+    {ok, _} = start(Config, #{}),
+    Maker = maker(),
+    until(fun() -> maps:get(samples, said()) > 50 end),
+    ok = application:stop(flame_prof),
+    ?assertEqual(#{}, flame_prof_tracing:info()),
+    until(fun() -> [filename:extension(F) || F <- files(Config, "alloc")] =:= [".zst"] end),
+    over(Maker),
+    ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
+
+%% One tracing at a time.
+
+other_tracings_are_refused_meanwhile(Config) ->
+    {ok, _} = start(Config, #{}),
+    {error, {tracing, #{reason := Reason}}} =
+        flame_prof_latency:measure({?MODULE, make, 1}, #{seconds => 1}),
+    ?assertMatch({_, _}, binary:match(Reason, <<"allocations runs">>)),
+    ?assertMatch({error, {tracing, _}}, flame_prof_allocations:measure(100, #{})),
+    {ok, _} = flame_prof:stop(),
+    ?assertMatch({ok, _}, flame_prof_allocations:measure(100, #{})).
+
+a_session_does_without_where_another_tracing_runs(Config) ->
+    Other = spawn_link(fun() -> flame_prof_allocations:measure(60000, #{}) end),
+    until(fun() -> flame_prof_tracing:info() =/= #{} end),
+    {ok, _} = start(Config, #{}),
+    {off, Why} = said(),
+    ?assertMatch({_, _}, binary:match(Why, <<"one tracing at a time">>)),
+    {ok, #{allocations := {off, Why}}} = flame_prof:stop(),
+    over(Other),
+    ?assertEqual([], files(Config, "alloc")).
+
+%% Files.
+
+the_limits_of_files_are_for_each_kind(Config) ->
+    {ok, _} = start(Config, #{flushes_per_file => 1, max_files => 2}),
+    Maker = maker(),
+    _ = [begin timer:sleep(300), ok = flame_prof:flush() end || _ <- lists:seq(1, 8)],
+    over(Maker),
+    {ok, #{allocations := #{files := Files}}} = flame_prof:stop(),
+    ?assertEqual(2, length(files(Config, "perf"))),
+    ?assertEqual(2, length(files(Config, "alloc"))),
+    ?assertEqual(lists:sort([unicode:characters_to_list(F) || F <- Files]),
+        lists:sort(files(Config, "alloc"))).
+
+a_trigger_names_the_function_of_a_long_collection(Config) ->
+    {ok, _} = start(Config, #{
+        triggers => [#{on => long_gc, above => 1, interval => 100, duration => 1000}],
+        lookback => 5000
+    }),
+    until(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    ?assertMatch(#{kind := allocations}, flame_prof_tracing:info()),
+    ?assertEqual([], files(Config, "alloc")),
+    Collector = spawn_link(fun() ->
+        Live = lists:seq(1, 2000000),
+        repeat(fun() -> collect(Live) end)
+    end),
+    until(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    until(fun() -> files(Config, "alloc") =/= [] end),
+    over(Collector),
+    until(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    {ok, #{trigger := Note}} = flame_prof:stop(),
+    ct:pal("~ts", [Note]),
+    {match, [Pid, Function]} = re:run(Note, "(<[0-9.]+>) in ([^ ]+:[^ ]+/[0-9]+)$",
+        [{capture, all_but_first, binary}]),
+    [File | _] = files(Config, "alloc"),
+    ?assertMatch({_, _}, binary:match(text(File), <<" trigger=long_gc">>)),
+    %% With its stack.
+    ?assertMatch([_ | _], [S || {_, [Process | Words], [Leaf | _]} = S <- samples(File),
+        Process =:= <<"erl_pid=", Pid/binary>>,
+        lists:any(fun(W) -> binary:match(W, <<"collection_us=">>) =/= nomatch end, Words),
+        binary:match(Leaf, Function) =/= nomatch]).
+
+%% Refusals.
+
+the_portable_engine_refuses_it(Config) ->
+    {error, {bad_option, #{option := allocations, accepted := Accepted}}} =
+        start(Config, #{engine => portable}),
+    ?assertMatch({_, _}, binary:match(Accepted, <<"native engine">>)),
+    ?assertMatch({error, {engine, #{engine := portable, reason := <<"allocations", _/binary>>}}},
+        flame_prof_engine:usable(portable, #{allocations => #{}}, {off, <<>>})),
+    ?assertMatch({error, {bad_option, #{option := {allocations, bytes}}}},
+        start(Config, #{bytes => 1}, #{})),
+    ?assertMatch({error, {bad_option, #{option := {allocations, byte}}}},
+        start(Config, #{byte => 1}, #{})).
+
+without_the_option_nothing_is_traced(Config) ->
+    {ok, _} = flame_prof:start(#{dir => proplists:get_value(dir, Config)}),
+    ?assertMatch({off, _}, said()),
+    ?assertEqual(#{}, flame_prof_tracing:info()),
+    {ok, #{allocations := {off, _}}} = flame_prof:stop(),
+    ?assertEqual([], files(Config, "alloc")).
