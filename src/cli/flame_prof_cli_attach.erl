@@ -18,6 +18,8 @@
     agent :: flame_prof_attach:agent(),
     fetching :: flame_prof_attach:fetching(),
     files = [] :: [file:filename()],
+    %% Of these, those of allocations.
+    allocations = [] :: [file:filename()],
     info = #{} :: map(),
     state = sampling :: sampling | {lost, unicode:chardata()}
 }).
@@ -175,8 +177,8 @@ sample(Targets0, Since, Until) ->
 
 looked_after(#target{state = sampling, agent = Agent} = Target) ->
     case flame_prof_attach:figures(Agent) of
-        {ok, #{state := running, files := Files} = Info} ->
-            fetched(Files, Target#target{info = Info});
+        {ok, #{state := running, files := _} = Info} ->
+            fetched(Target#target{info = Info});
         {ok, #{failure := _}} -> stopped(Target);
         {ok, _} -> lost("the session has ended by itself", Target);
         %% A remote writer that is busy.
@@ -186,10 +188,22 @@ looked_after(#target{state = sampling, agent = Agent} = Target) ->
 looked_after(Target) ->
     Target.
 
-fetched(Files, #target{fetching = Fetching} = Target) ->
-    case flame_prof_attach:fetch(Files, Fetching) of
-        {ok, Local, Fetched} -> Target#target{fetching = Fetched, files = Local};
+fetched(#target{fetching = Fetching, info = Info} = Target) ->
+    case flame_prof_attach:fetch(remote_files(Info), Fetching) of
+        {ok, Local, Fetched} ->
+            {Allocations, Files} = lists:partition(fun is_of_allocations/1, Local),
+            Target#target{fetching = Fetched, files = Files, allocations = Allocations};
         {error, Reason, Fetched} -> lost(why(Reason), Target#target{fetching = Fetched})
+    end.
+
+remote_files(#{files := Files, allocations := #{files := More}}) -> Files ++ More;
+remote_files(#{files := Files}) -> Files.
+
+is_of_allocations(File) ->
+    Name = unicode:characters_to_binary(filename:basename(File)),
+    case flame_prof_log_name:parse(Name) of
+        {ok, #{kind := Kind}} -> Kind =:= allocations;
+        error -> false
     end.
 
 lost(Text, #target{node = Node} = Target) ->
@@ -200,7 +214,7 @@ lost(Text, #target{node = Node} = Target) ->
 stopped(#target{state = sampling, agent = Agent} = Target) ->
     ok = flame_prof_cli_out:progress(io_lib:format("fetching from ~ts", [Target#target.node])),
     case flame_prof_attach:stop(Agent) of
-        {ok, #{files := Files} = Run} -> whole(Run, fetched(Files, Target#target{info = Run}));
+        {ok, #{files := _} = Run} -> whole(Run, fetched(Target#target{info = Run}));
         {error, Reason} -> lost(why(Reason), Target)
     end;
 stopped(Target) ->
@@ -257,12 +271,14 @@ json(Targets) ->
         #{
             node => Node,
             files => [unicode:characters_to_binary(File) || File <- Files],
+            allocations => [unicode:characters_to_binary(File) || File <- Allocations],
             engine => maps:get(engine, Info, undefined),
             engine_reason => maps:get(engine_reason, Info, undefined),
             lost => State =/= sampling,
             counters => maps:with(counters(), all_counters(Info))
         }
-     || #target{node = Node, files = Files, info = Info, state = State} <- Targets
+     || #target{node = Node, files = Files, allocations = Allocations, info = Info,
+            state = State} <- Targets
     ],
     flame_prof_cli_out:put([flame_prof_json:encode(Nodes), "\n"]).
 
@@ -271,7 +287,7 @@ counters() -> [attempted, written, dropped, inconsistent, exited, missed, ticks,
 %% Of a run, which has ended, they are beside the other keys.
 all_counters(Info) -> maps:merge(maps:get(counters, Info, #{}), Info).
 
-target(#target{node = Node, files = Files, info = Info}) ->
+target(#target{node = Node, files = Files, allocations = Allocations, info = Info}) ->
     Counters = all_counters(Info),
     Count = fun(Key) -> grouped(maps:get(Key, Counters, 0)) end,
     [
@@ -281,7 +297,8 @@ target(#target{node = Node, files = Files, info = Info}) ->
         [Count(missed), " of ", Count(ticks), " ticks missed\n"],
         ["  ", maps:get(engine_reason, Info, <<"nothing was sampled">>), "\n"],
         [["  running stacks: ", running_stacks(maps:get(running_stacks, Info, on)), "\n"]],
-        [["  ", File, "\n"] || File <- Files]
+        [["  ", File, "\n"] || File <- Files ++ Allocations],
+        [["  allocations: ", Why, "\n"] || {ok, Why} <- [flame_prof_info:allocations(Info)]]
     ].
 
 running_stacks(on) -> "yes";

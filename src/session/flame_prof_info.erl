@@ -3,7 +3,7 @@
 %% command line. A process that ends meanwhile is left out.
 -module(flame_prof_info).
 
--export([info/0, selected/0, format/2, help/0]).
+-export([info/0, selected/0, format/2, help/0, allocations/1]).
 
 -import(flame_prof_text, [grouped/1]).
 
@@ -135,7 +135,8 @@ figures(#{engine_reason := Why, rates := Rates} = Info, Counters) ->
             grouped(round(maps:get(Key, Rates))) || Key <- [samples_per_second, bytes_per_second]
         ]),
         cpu(Rates, Counters),
-        files(Info, Counters)
+        files(Info, Counters),
+        [["  allocations: ", Text, "\n"] || {ok, Text} <- [allocations(Info)]]
     ].
 
 cpu(Rates, Counters) ->
@@ -184,6 +185,29 @@ files(#{files := Files, error := Trouble}, #{file_bytes := Bytes}) ->
         [["no file"] || Files =:= []], Newest, More, "\n",
         [["  cannot write: ", Trouble, "\n"] || Trouble =/= <<>>]
     ].
+
+%% @doc One line on the allocations of a session that was to have them; none of one of an earlier
+%% version.
+-spec allocations(map()) -> {ok, unicode:chardata()} | none.
+allocations(#{allocations := {off, _}, options := #{allocations := off}}) ->
+    none;
+allocations(#{allocations := {off, Why}}) ->
+    {ok, ["none: ", Why]};
+allocations(#{allocations := #{words := Words, samples := Samples} = Allocations}) ->
+    #{ended := Ended, in_step_words := InStep, lost := #{dropped_words := Dropped}} = Allocations,
+    {ok, [
+        grouped(Words), " words in ", grouped(Samples), " samples",
+        [[", ", grouped(Dropped), " dropped"] || Dropped > 0],
+        [[", ", grouped(InStep), " in step with the heap"] || InStep > 0],
+        ended(Ended)
+    ]};
+allocations(_) ->
+    none.
+
+ended(Ended) when Ended =:= no; Ended =:= asked -> [];
+ended({limit, Limit}) -> ["; ended early: its limit ", atom_to_list(Limit)];
+ended({file, Why}) -> ["; ended early: ", Why];
+ended({down, _}) -> "; ended early: its process was killed".
 
 -spec help() -> unicode:chardata().
 help() ->
