@@ -26,7 +26,11 @@
     X(IO, "io", "a file operation failed")                                                         \
     X(STATE, "bad_state", "the session is not in a state that allows this")                        \
     X(UNVERIFIED, "unverified", "no probe has verified captures of this class")                    \
-    X(NEWER, "newer_format", "its format is newer than 3, the last that this version reads")
+    X(NEWER, "newer_format", "its format is newer than 3, the last that this version reads")       \
+    X(MIXED, "mixed_files",                                                                        \
+      "files of samples (.erl_perf.log) and files of allocations (.erl_alloc.log) are read "       \
+      "apart: "                                                                                    \
+      "give those of one kind")
 
 enum fp_err_index {
 #define FP_ERR_INDEX(name, atom, text) FP_ERR_INDEX_##name,

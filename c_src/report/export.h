@@ -42,5 +42,8 @@ int fp_export_index_piece(struct fp_profile *profile, struct fp_output *output);
 
 /* "bytes", "words" or "count". */
 struct fp_slice fp_metric_unit(struct fp_slice name);
+/* How many bytes each of a query's weights is, where a format knows bytes: 1 for `memory`, 8 for
+ * `words` of allocations; 0: it is none. */
+int64_t fp_by_bytes(const struct fp_profile *profile, const struct fp_by *by);
 /* "reductions", "reductions delta", "samples". `room` has 160 bytes. */
 struct fp_slice fp_by_name(const struct fp_profile *profile, const struct fp_by *by, char *room);

@@ -13,9 +13,23 @@ struct fp_slice fp_metric_unit(struct fp_slice name)
 
     if (fp_slice_is(name, FP_SLICE("memory")))
         return FP_SLICE("bytes");
+    if (fp_slice_is(name, FP_SLICE("words"))) /* of allocations */
+        return FP_SLICE("words");
     if (name.size > length && memcmp(name.at + name.size - length, size, length) == 0)
         return FP_SLICE("words");
     return FP_SLICE("count");
+}
+
+int64_t fp_by_bytes(const struct fp_profile *profile, const struct fp_by *by)
+{
+    struct fp_slice name;
+
+    if (by->kind < FP_BY_VALUE)
+        return by->kind == FP_BY_PERIOD && fp_profile_is_of_allocations(profile) ? 8 : 0;
+    name = fp_profile_text(profile, profile->metric[by->metric].name);
+    if (fp_slice_is(name, FP_SLICE("words")))
+        return 8;
+    return fp_slice_is(name, FP_SLICE("memory"));
 }
 
 struct fp_slice fp_by_name(const struct fp_profile *profile, const struct fp_by *by, char *room)

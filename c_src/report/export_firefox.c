@@ -295,16 +295,13 @@ static void put_or_null(struct firefox_writing *w, bool is_null, int64_t number)
 static void put_samples(struct firefox_writing *w, const struct firefox_sample *samples,
                         size_t count)
 {
-    const struct fp_by *by = &w->query->by;
-    bool is_bytes = by->kind >= FP_BY_VALUE &&
-                    fp_slice_is(fp_profile_text(w->profile, w->profile->metric[by->metric].name),
-                                FP_SLICE("memory"));
+    int64_t bytes = fp_by_bytes(w->profile, &w->query->by);
 
     fp_json_begin(w->output, "samples", "{");
     COLUMN("stack", count, put_or_null(w, samples[i].stack == 0, (int64_t)samples[i].stack - 1));
     TIMES("time", count, samples[i].time_us);
-    NUMBERS("weight", count, samples[i].weight);
-    fp_json_word(w->output, "weightType", is_bytes ? "bytes" : "samples");
+    NUMBERS("weight", count, fp_times(samples[i].weight, bytes > 0 ? bytes : 1));
+    fp_json_word(w->output, "weightType", bytes > 0 ? "bytes" : "samples");
     fp_json_number(w->output, "length", (int64_t)count);
     fp_json_end(w->output, "}");
 }

@@ -283,6 +283,9 @@ static void place_all(struct fp_index *w)
     place(w, &w->trace_row, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
     place(w, &w->trace, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
     place(w, &w->span, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
+    place(w, &w->collection_row, 0, UINT32_MAX,
+          profile->collection_rows - w->from->collection_rows);
+    place(w, &w->collection, 0, UINT32_MAX, profile->collection_rows - w->from->collection_rows);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
@@ -393,6 +396,10 @@ static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t num
         put(w, &w->trace, words->trace);
         put(w, &w->span, words->span);
     }
+    if (words->collection != 0) {
+        put(w, &w->collection_row, (int64_t)number);
+        put(w, &w->collection, words->collection);
+    }
     write_metrics(w, row, number);
 }
 
@@ -488,6 +495,7 @@ static void set_mark(struct fp_profile *profile)
     mark->message_rows = profile->message_rows;
     mark->wait_rows = profile->wait_rows;
     mark->trace_rows = profile->trace_rows;
+    mark->collection_rows = profile->collection_rows;
     mark->strings = profile->strings.count;
     mark->string_bytes = profile->strings.size;
     mark->frames = profile->tree.frame_count;

@@ -75,8 +75,9 @@ struct fp_index_sum {
 };
 
 #define FP_INDEX_TABLES 21
-/* Of the whole file: the last ten are run_end, own, those of messages, of waits and of traces. */
-#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 10)
+/* Of the whole file: the last twelve are run_end, own, those of messages, of waits, of traces and of
+ * collections. */
+#define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 12)
 
 /* Rows of one time, of flame_prof at nearly one, are those of a tick: the writer of its files moves
  * a sample by a microsecond where a process has two, and all behind it. Here the first one of a
@@ -123,6 +124,7 @@ struct fp_index {
     struct fp_column message_row, message;         /* of rows with a message, which is a text */
     struct fp_column wait_row, waits_for, request; /* of rows that tell what they wait for: texts */
     struct fp_column trace_row, trace, span;       /* of rows with a trace: texts */
+    struct fp_column collection_row, collection;   /* of rows of a long collection: a text */
     /* Consecutive rows of one time are a run: column[FP_ROW_TIME] has its time. */
     struct fp_column run_end;
     bool has_runs;

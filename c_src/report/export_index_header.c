@@ -242,6 +242,8 @@ static void put_header(struct fp_index *w)
         put_pair(w, "trace", "sparse", "rows", &w->trace_row, "values", &w->trace);
         put_pair(w, "span", "sparse", "rows", &w->trace_row, "values", &w->span);
     }
+    if (profile->collection_rows > 0)
+        put_pair(w, "collection", "sparse", "rows", &w->collection_row, "values", &w->collection);
     fp_json_begin(output, "tables", "{");
     for (int t = 0; t < FP_INDEX_TABLES; t++)
         put_column(output, fp_index_table_name(t), &w->table[t]);

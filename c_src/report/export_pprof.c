@@ -58,7 +58,8 @@ struct pprof_writing {
     size_t function_count, function_room;
     struct fp_table functions;
     char *room; /* for decoding */
-    int err;    /* the first one */
+    bool is_of_allocations;
+    int err; /* the first one */
 };
 
 FP_INTERN_PAIR(intern_key, struct pprof_writing, struct key, key, keys, stack, process)
@@ -159,7 +160,7 @@ static int64_t saturated(int64_t a, int64_t b)
     return sum;
 }
 
-/* samples, period, then delta and value of each metric. */
+/* samples, period, then delta and value of each metric; of allocations samples and bytes. */
 static void add_row(struct pprof_writing *w, const struct fp_row *row, uint32_t stack,
                     int64_t observations)
 {
@@ -169,7 +170,9 @@ static void add_row(struct pprof_writing *w, const struct fp_row *row, uint32_t 
     if (sum == NULL)
         return;
     sum[0] = saturated(sum[0], observations);
-    sum[1] = saturated(sum[1], row->period);
+    sum[1] = saturated(sum[1], fp_times(row->period, w->is_of_allocations ? 8 : 1));
+    if (w->is_of_allocations)
+        return;
     for (uint32_t i = 0; i < schema->count; i++) {
         int64_t *both = &sum[w->column[schema->metric[i]]];
 
@@ -254,7 +257,10 @@ static void put_value_type(struct pprof_writing *w, unsigned field, struct fp_sl
 static void put_value_types(struct pprof_writing *w)
 {
     put_value_type(w, SAMPLE_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
-    put_value_type(w, SAMPLE_TYPE, FP_SLICE("period"), FP_SLICE("count"));
+    if (w->is_of_allocations)
+        put_value_type(w, SAMPLE_TYPE, FP_SLICE("alloc_space"), FP_SLICE("bytes"));
+    else
+        put_value_type(w, SAMPLE_TYPE, FP_SLICE("period"), FP_SLICE("count"));
     for (uint32_t i = 0; i < w->metric_count; i++) {
         struct fp_slice name = fp_profile_text(w->profile, w->profile->metric[w->metric[i]].name);
         char delta[160];
@@ -357,7 +363,7 @@ static void choose_columns(struct pprof_writing *w)
 {
     w->columns = 2;
     for (uint32_t m = 0; m < w->profile->metric_count; m++) {
-        if (w->profile->metric[m].samples == 0)
+        if (w->profile->metric[m].samples == 0 || w->is_of_allocations)
             continue;
         w->metric[w->metric_count++] = m;
         w->column[m] = w->columns;
@@ -384,10 +390,13 @@ static void put_whole(struct pprof_writing *w)
         put_number(w, DURATION_NANOS, (profile->last_us - profile->first_us) * 1000);
     put_value_type(w, PERIOD_TYPE, FP_SLICE("samples"), FP_SLICE("count"));
     put_number(w, PERIOD, 1);
-    comment = text_id(w, FP_SLICE("made by flame_prof; NAME is the sum of its "
-                                  "values, NAME_delta of its changes"));
+    comment = text_id(w, w->is_of_allocations
+                             ? FP_SLICE("made by flame_prof; who has allocated")
+                             : FP_SLICE("made by flame_prof; NAME is the sum of its values, "
+                                        "NAME_delta of its changes"));
     put_number(w, COMMENT, comment);
-    put_number(w, DEFAULT_SAMPLE_TYPE, text_id(w, FP_SLICE("samples")));
+    put_number(w, DEFAULT_SAMPLE_TYPE,
+               text_id(w, w->is_of_allocations ? FP_SLICE("alloc_space") : FP_SLICE("samples")));
     for (uint32_t i = 0; i < w->strings.count && w->err == 0; i++)
         put_text(w, fp_strings_at(&w->strings, i));
 }
@@ -399,6 +408,7 @@ int fp_export_pprof(struct fp_profile *profile, const struct fp_query *query,
         .profile = profile, .query = *query, .budget = &profile->budget, .output = output};
 
     w.chains.profile = profile;
+    w.is_of_allocations = fp_profile_is_of_allocations(profile);
     w.query.by = (struct fp_by){.kind = FP_BY_SAMPLES};
     w.room = malloc(FP_TEXT_ROOM(profile->strings.size));
     if (w.room == NULL)

@@ -70,13 +70,13 @@ static int put_profile(struct speedscope_writing *w, struct fp_query *query)
     char room[160];
     uint64_t total = 0;
     struct fp_slice name = fp_by_name(w->profile, &query->by, room);
-    bool is_bytes = name.size >= 6 && memcmp(name.at, "memory", 6) == 0;
+    int64_t bytes = fp_by_bytes(w->profile, &query->by);
     int err = fp_aggregate_make(&w->sums, w->profile, query);
 
     fp_json_begin(output, NULL, "{");
     fp_json_word(output, "type", "sampled");
-    fp_json_text(output, "name", name);
-    fp_json_word(output, "unit", is_bytes ? "bytes" : "none");
+    fp_json_text(output, "name", bytes > 1 ? FP_SLICE("allocated") : name);
+    fp_json_word(output, "unit", bytes > 0 ? "bytes" : "none");
     fp_json_number(output, "startValue", 0);
     fp_json_begin(output, "samples", "[");
     for (size_t i = 0; i < w->sums.count && err == 0; i++)
@@ -84,8 +84,10 @@ static int put_profile(struct speedscope_writing *w, struct fp_query *query)
     fp_json_end(output, "]");
     fp_json_begin(output, "weights", "[");
     for (size_t i = 0; i < w->sums.count; i++) {
-        fp_json_number(output, NULL, (int64_t)w->sums.group[i].weight);
-        total = fp_sum(total, w->sums.group[i].weight);
+        int64_t weight = fp_times((int64_t)w->sums.group[i].weight, bytes > 0 ? bytes : 1);
+
+        fp_json_number(output, NULL, weight);
+        total = fp_sum(total, (uint64_t)weight);
     }
     fp_json_end(output, "]");
     fp_json_number(output, "endValue", (int64_t)total);

@@ -131,7 +131,7 @@ int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row,
 int64_t fp_row_count(const struct fp_profile *profile, const struct fp_row *row)
 {
     if (row->period == 1 || profile->file[row->file].dialect != FP_FLAME_PROF ||
-        profile->schema[row->schema].count == 1)
+        profile->schema[row->schema].count == 1 || fp_profile_is_of_allocations(profile))
         return 1;
     return row->period;
 }
@@ -244,6 +244,11 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name, uint32
         if (fp_slice_is(fp_profile_text(profile, profile->event[*event]), name))
             return 0;
     }
+    /* Within a file it is damage. */
+    if (*event > 0 && fp_is_allocation(name) != fp_profile_is_of_allocations(profile))
+        return current_file(profile)->dialect == FP_NO_DIALECT
+                   ? FP_EMIXED
+                   : check(profile, "an event that this file's samples do not have");
     if (*event == EVENTS_MOST)
         return check(profile, "too many different events");
     err = intern(profile, name, &text);
@@ -327,6 +332,7 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     profile->call_rows += fp_row_words(profile, row)->references != 0;
     profile->wait_rows += fp_row_words(profile, row)->waits_for != 0;
     profile->trace_rows += fp_row_words(profile, row)->trace != 0;
+    profile->collection_rows += fp_row_words(profile, row)->collection != 0;
     if (file->dialect == FP_NO_DIALECT)
         file->dialect = sample->dialect;
     if (!process->is_own) {

@@ -41,6 +41,8 @@ struct fp_words {
     uint32_t waits_for, request;
     uint32_t references; /* 1: `serves`, 2: `call` */
     uint32_t trace, span;
+    uint32_t collection; /* `12345 major heap`: microseconds, kind and cause of a long one */
+    uint32_t unused;
 };
 
 #define FP_WORDS_SERVES 1u
@@ -58,12 +60,12 @@ struct fp_file {
     uint32_t path;
     enum fp_dialect dialect; /* of its first sample */
     struct fp_source_state source;
-    uint64_t samples, bad; /* without the profiler's own */
-    uint64_t observations; /* the sum of fp_row_count() over these samples */
-    uint32_t own;          /* text: the fields of the profiler's last own sample */
-    uint32_t node; /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
-    uint64_t pid;  /* its OS process, where the node is known */
-    int is_known;  /* an own sample said that the format is known */
+    uint64_t samples, bad;     /* without the profiler's own */
+    uint64_t observations;     /* the sum of fp_row_count() over these samples */
+    uint32_t own;              /* text: the fields of the profiler's last own sample */
+    uint32_t node;             /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
+    uint64_t pid;              /* its OS process, where the node is known */
+    int is_known;              /* an own sample said that the format is known */
     int64_t first_us, last_us; /* least and greatest */
 };
 
@@ -78,7 +80,7 @@ struct fp_index_mark {
     bool is_set, has_failed;
     struct fp_cursor cursor; /* behind the last row, which is at `row_bytes` */
     size_t row_bytes;
-    uint64_t rows, own_rows, message_rows, wait_rows, trace_rows;
+    uint64_t rows, own_rows, message_rows, wait_rows, trace_rows, collection_rows;
     size_t strings, string_bytes, frames, nodes;
     uint64_t metric_rows[FP_METRICS_MOST], metric_odd[FP_METRICS_MOST];
     int64_t first_us;
@@ -95,7 +97,7 @@ struct fp_profile {
     struct fp_words *words;    /* of samples; number 0 has none */
     size_t words_count, words_room;
     struct fp_table words_table;
-    uint64_t message_rows, call_rows, wait_rows, trace_rows; /* with these words */
+    uint64_t message_rows, call_rows, wait_rows, trace_rows, collection_rows; /* with these words */
     uint32_t *last; /* by text of a thread: its last process, from 1 on */
     size_t last_room;
     struct fp_metric_facts metric[FP_METRICS_MOST];
@@ -144,7 +146,7 @@ int fp_profile_continue(struct fp_profile *profile, struct fp_source *source, st
 /* The source of the last file that was continued, for fp_source_reopen(); NULL: there is none. */
 struct fp_source *fp_profile_take_source(struct fp_profile *profile);
 /* Read about `bytes` of text. 1: there is more; 0: the file is at its end; FP_EIO, FP_EFULL,
- * FP_ENOMEM, FP_ENEWER: it ends here. */
+ * FP_ENOMEM, FP_ENEWER, FP_EMIXED: it ends here. */
 int fp_profile_step(struct fp_profile *profile, uint64_t bytes);
 
 /* For thin.h: adds a row that replaces others to `rows`, and notes what is in it. */
@@ -168,6 +170,13 @@ static inline const struct fp_words *fp_row_words(const struct fp_profile *profi
 int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name);
 /* The place of a metric in the row's schema; -1: the row does not have it. */
 int fp_profile_place(const struct fp_profile *profile, const struct fp_row *row, int metric);
+
+/* Does it weigh words of memory, of which its samples tell who has allocated them? */
+static inline int fp_profile_is_of_allocations(const struct fp_profile *profile)
+{
+    return profile->event_count > 0 &&
+           fp_is_allocation(fp_profile_text(profile, profile->event[0]));
+}
 
 /* How many observations a sample stands for: its period in a session's file (doc/sampling.md, What
  * waits and does not move). 1 where a period means something else: in perf's files, and in weighted

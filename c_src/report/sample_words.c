@@ -2,6 +2,8 @@
  * own. */
 #include "report/sample_words.h"
 
+#include <stdio.h>
+
 /* Of two atoms, as Node/Name: 255 characters of three bytes each, each byte as %HH. */
 #define TEXT_MOST (2 * 255 * 9 + 64)
 
@@ -31,6 +33,9 @@ int fp_profile_word(struct fp_profile *profile, struct fp_slice text, uint32_t *
     return intern(profile, text, false, id);
 }
 
+/* For snprintf(), of a number or a word. */
+#define FP_MOST(text) (int)((text).size > 24 ? 24 : (text).size), (text).size > 0 ? (text).at : ""
+
 static int intern_words(struct fp_profile *profile, const struct fp_words *words, uint32_t *id)
 {
     uint64_t hash = fp_hash(words, sizeof(*words));
@@ -52,6 +57,20 @@ static int intern_words(struct fp_profile *profile, const struct fp_words *words
     if (err == 0)
         profile->words[profile->words_count++] = *words;
     return err;
+}
+
+/* Long collections are few: a text each. */
+static int intern_collection(struct fp_profile *profile, const struct fp_slice *text, uint32_t *id)
+{
+    char room[128];
+    int size;
+
+    if (text[FP_WORD_collection_us].size == 0)
+        return 0;
+    size = snprintf(room, sizeof(room), "%.*s %.*s %.*s", FP_MOST(text[FP_WORD_collection_us]),
+                    FP_MOST(text[FP_WORD_collection]), FP_MOST(text[FP_WORD_cause]));
+    return fp_strings_intern(&profile->strings, &profile->budget,
+                             (struct fp_slice){room, (size_t)size}, id);
 }
 
 int fp_profile_words(struct fp_profile *profile, struct fp_row *row)
@@ -78,5 +97,7 @@ int fp_profile_words(struct fp_profile *profile, struct fp_row *row)
         err = intern(profile, text[FP_WORD_trace], false, &words.trace);
     if (err == 0)
         err = intern(profile, text[FP_WORD_span], false, &words.span);
+    if (err == 0)
+        err = intern_collection(profile, text, &words.collection);
     return err != 0 ? err : intern_words(profile, &words, &row->words);
 }

@@ -274,7 +274,7 @@ static void forget_rows(struct fp_profile *profile)
 {
     profile->own_count = profile->time_runs = 0;
     profile->message_rows = profile->call_rows = profile->wait_rows = 0;
-    profile->trace_rows = 0;
+    profile->trace_rows = profile->collection_rows = 0;
     for (uint32_t m = 0; m < profile->metric_count; m++) {
         struct fp_metric_facts *facts = &profile->metric[m];
 

@@ -136,11 +136,14 @@ time(Us) ->
     calendar:system_time_to_rfc3339(Us, [{unit, microsecond}, {offset, "Z"},
         {time_designator, $\s}]).
 
-totals(#{processes := Processes, stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered}) ->
+totals(#{stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered} = Info) ->
+    #{processes := Processes} = Info,
     [
         io_lib:format("~ts processes, ~ts stacks, ~b metrics~n", [
             grouped(Processes), grouped(Stacks), length(Metrics)
         ]),
+        ["they tell who allocates: a sample weighs words of 8 bytes\n"
+            || flame_prof_query:is_of_allocations(Info)],
         ["times go back in it: some tools want them in order\n" || not IsOrdered]
     ].
 

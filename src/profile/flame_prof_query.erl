@@ -8,6 +8,7 @@
 -export([checked/1, make/4]).
 -export([group_by/1, names/0]).
 -export([formats/0, metric/1, dimensions/0, selections/0, statuses/1]).
+-export([is_of_allocations/1, weight/2]).
 
 -type options() :: #{atom() => term()}.
 
@@ -31,7 +32,7 @@ checked(Given) ->
     fun(() -> [flame_prof_profile:process()] | {error, flame_prof:reason()})) ->
     {ok, [flame_prof_report_nif:query()]} | {error, flame_prof:reason()}.
 make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
-    Metrics = listed(By),
+    Metrics = listed(weight(By, Info)),
     case {refused(Metrics, Options, Format, Info), filter(Options, Info, Processes)} of
         {none, {ok, Filter}} ->
             Frames = frames(Options, Format),
@@ -58,6 +59,21 @@ refused(Metrics, _Options, _Format, #{metrics := InFiles}) ->
             Accepted = iolist_to_binary(["one of ", Known, " of these files"]),
             {error, flame_prof_error:option(by, Name, Accepted)}
     end.
+
+%% @doc Whether the files tell who allocates: doc/format.md, Allocations.
+-spec is_of_allocations(flame_prof_profile:info()) -> boolean().
+is_of_allocations(#{events := [<<"alloc-words">> | _]}) -> true;
+is_of_allocations(#{}) -> false.
+
+%% @doc What samples weigh where nothing was asked for.
+-spec weight(by_event | Metric, flame_prof_profile:info()) -> Metric | flame_prof_profile:metric().
+weight(by_event, Info) ->
+    case is_of_allocations(Info) of
+        true -> {value, <<"words">>};
+        false -> samples
+    end;
+weight(Metric, _Info) ->
+    Metric.
 
 listed(Several) when is_list(Several) -> [query(Metric) || Metric <- Several];
 listed(One) -> [query(One)].
@@ -144,7 +160,7 @@ selections() -> [all, active | ?FLAME_PROF_STATUSES].
 
 rows() ->
     [
-        #{key => by, alias => [measure, measures], default => samples,
+        #{key => by, alias => [measure, measures], default => by_event,
             type => {own, fun metrics/1,
                 "samples, period, {value, Metric}, {delta, Metric}, a metric, or a list of such"}},
         #{key => group_by, alias => levels, default => [status],

@@ -105,7 +105,7 @@
 -type report() ::
     #{
         by := binary(),
-        unit := samples | cpu,
+        unit := samples | cpu | words,
         status := active | all | flame_prof:status(),
         files := pos_integer(),
         seconds := float(),
@@ -127,7 +127,9 @@
         chains := boolean()
     }.
 %% `samples' are those that have the status and weigh something, `all_samples' those of the
-%% files, and `by_status' counts these. `unit' is `cpu' where samples are of schedulers. Of a
+%% files, and `by_status' counts these. `unit' is `cpu' where samples are of schedulers, and `words'
+%% where they tell who has allocated: words of 8 bytes; the roots of the tree are then what was
+%% kept, what was garbage, and what is not known to be either. Of a
 %% metric that also falls, the tree has growth and release apart, and functions and processes
 %% are those that grew: their shares are shares of `growth', which is `weight' elsewhere.
 
@@ -157,11 +159,12 @@ of_profile(Profile, Given) ->
         {error, _} = Error -> Error
     end.
 
-measured(Profile, Options) ->
+measured(Profile, #{by := By} = Given) ->
     case {flame_prof_profile:processes(Profile), flame_prof_profile:info(Profile)} of
         {{error, _} = Error, _} -> Error;
         {_, {error, _} = Error} -> Error;
         {Known, Info} ->
+            Options = Given#{by := flame_prof_query:weight(By, Info)},
             case answers(Profile, queries(Options) ++ message_queries(Info, Options)) of
                 {ok, Answers} -> {ok, report_of(Info#{known => Known}, Answers, Options)};
                 {error, _} = Error -> Error
@@ -200,7 +203,8 @@ report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
     #{first_us := First, last_us := Last} = Info,
     Status = selected(Options),
     At = 1 + length([file || ByFile]),
-    Rows = [row(S, shown_levels(At, Stack)) || {Groups, _, _, _} = Stack <- unsigned(Stacks),
+    Rows = [row(S, shown_levels(At, under_heap(At, Stack)))
+        || {Groups, _, _, _} = Stack <- unsigned(Stacks),
         S <- [lists:nth(At, Groups)], is_selected(S, Status)],
     Grown = [Row || {Groups, _, _, _, _} = Row <- Rows, lists:last(Groups) =/= <<"negative">>],
     Growth = weight(Grown),
@@ -210,7 +214,7 @@ report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
     ByStatus = by_status(Statuses),
     #{
         by => metric_text(By),
-        unit => unit(Files, Known),
+        unit => unit(Info),
         status => Status,
         files => length(Files),
         seconds => (Last - First) / 1.0e6,
@@ -258,6 +262,18 @@ shown_levels(At, {Groups, Frames, Weight, Samples}) ->
     {Above, Below} = lists:split(At, Groups),
     {Above ++ [level(Text) || Text <- Below, Text =/= <<>>], Frames, Weight, Samples}.
 
+%% All allocations have one status. What became of the memory stands in its place.
+under_heap(At, {Groups, [_ | _] = Frames, Weight, Samples} = Stack) ->
+    case lists:last(Frames) of
+        {Fate, <<"heap">>} when Fate =/= <<"fragments">> ->
+            {Above, [_Status | Below]} = lists:split(At - 1, Groups),
+            {Above ++ [Fate | Below], lists:droplast(Frames), Weight, Samples};
+        _ ->
+            Stack
+    end;
+under_heap(_At, Stack) ->
+    Stack.
+
 level(Text) -> flame_prof_names:function(visible(flame_prof_frames:decode(Text))).
 
 %% Root first. A stack of perf, which has no status, is one of C functions; elsewhere they are
@@ -281,6 +297,7 @@ named(Native) ->
 
 shown(Frame) -> flame_prof_names:function(visible(flame_prof_frames:function(Frame))).
 
+metric_text({value, <<"words">>}) -> <<"words">>;
 metric_text({Kind, Metric}) -> iolist_to_binary(io_lib:format("~s of ~s", [Kind, text(Metric)]));
 metric_text(Metric) -> text(Metric).
 
@@ -353,10 +370,12 @@ node_text(Os) -> iolist_to_binary(["os_pid_", integer_to_list(Os)]).
 number_text(Os, Tid) -> iolist_to_binary([integer_to_list(Os), "/", integer_to_list(Tid)]).
 
 %% A file says its mode in the profiler's own sample; older ones in the rows of idle schedulers.
-unit(Files, Known) ->
-    case lists:all(fun is_of_schedulers/1, Files) orelse
-        (length(Files) =:= 1 andalso lists:any(fun is_scheduler/1, Known)) of
-        true -> cpu;
+unit(#{files := Files, known := Known} = Info) ->
+    IsOfSchedulers = lists:all(fun is_of_schedulers/1, Files) orelse
+        (length(Files) =:= 1 andalso lists:any(fun is_scheduler/1, Known)),
+    case flame_prof_query:is_of_allocations(Info) of
+        true -> words;
+        false when IsOfSchedulers -> cpu;
         false -> samples
     end.
 
@@ -480,7 +499,7 @@ checked(Given) ->
 rows() ->
     [
         #{key => by, type => {own, fun flame_prof_query:metric/1,
-            "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => samples},
+            "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => by_event},
         #{key => idle, type => boolean},
         #{key => status, type => {one_of, [active, all | ?FLAME_PROF_STATUSES]}},
         #{key => node, type => boolean, default => false},

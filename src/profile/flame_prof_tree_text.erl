@@ -16,7 +16,7 @@ format(Report, Columns, Idle) ->
     [
         [[fit(Line, Columns), "\n"] || Line <- summary(Report, Idle)],
         statuses(Report),
-        ["\n", columns(Report), "  (below a status: of this status)\n"],
+        ["\n", columns(Report), "  (below ", root(Report), ")\n"],
         [lines(Branch, 0, Columns) || Branch <- Tree],
         ["\nFunctions", grown(Report), ": share of which it is the leaf, share that it is on the"
             " stack of\n"],
@@ -39,6 +39,9 @@ messages(#{by_message := Messages, more_messages := More} = Report, Columns) ->
             || #{name := Name} = Message <- Messages],
         [["                         ", grouped(More), " more\n"] || More > 0]
     ].
+
+root(#{unit := words}) -> "what was kept and what was garbage: of this";
+root(_Report) -> "a status: of this status".
 
 columns(#{by := By} = Report) -> [title(Report), " ", right(fit(By, 40), 15)].
 
@@ -75,6 +78,11 @@ shown_samples(#{chains := true, samples := Count, all_samples := All}, _Idle) ->
         [grouped(Count), " of ", samples(All), " wait for something ("],
         [string:trim(percent(flame_prof_tree:share(Count, All))), ")"]
     ];
+shown_samples(#{unit := words, by := <<"words">>, weight := Words, samples := Count}, _Idle) ->
+    [
+        flame_prof_text:bytes(8 * Words), " bytes allocated (", grouped(Words), " words), by ",
+        samples(Count)
+    ];
 shown_samples(#{status := all, all_samples := All}, _Idle) ->
     [samples(All)];
 shown_samples(#{status := Status, by_status := ByStatus, all_samples := All} = Report, Idle) ->
@@ -98,6 +106,8 @@ left_out(_, _, _) ->
     [].
 
 metric(#{by := <<"samples">>}) ->
+    [];
+metric(#{unit := words, by := <<"words">>}) ->
     [];
 metric(#{by := By, samples := Samples, weight := Weight, growth := Growth}) ->
     [[
