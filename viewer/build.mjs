@@ -21,8 +21,8 @@ const smaller = {
   setup({ onLoad, onResolve }) {
     const changed = (filter, change) => onLoad({ filter }, ({ path }) =>
         ({ contents: change(readFileSync(path, 'utf8')) }));
-    // A script of its own, beside the one that asks for it.
-    onResolve({ filter: /^\.\/latency\.js$/ }, ({ path, kind }) =>
+    // Scripts of their own, beside the one that asks for them.
+    onResolve({ filter: /^\.\/(latency|allocations)\.js$/ }, ({ path, kind }) =>
         (kind === 'dynamic-import' ? { path, external: true } : undefined));
     changed(/viewer.src.*\.js$/, (text) => text.replace(/\n +/g, '\n'));
     changed(/sequential-multi.viridis\.js$/, (text) =>
@@ -77,13 +77,14 @@ ${readFileSync(join(here, 'node_modules', 'lit-html', 'LICENSE'), 'utf8').trim()
 `;
 const js = licence + (await bundle('app/main.js'));
 const latency = licence + (await bundle('app/latency.js', 'esm'));
+const allocations = licence + (await bundle('app/allocations.js', 'esm'));
 const unpack = await bundle('app/unpack.js');
 const css = await bundle('style.css');
 const boot = (await bundle('app/boot.js')).trim();
 const html = readFileSync(join(here, 'src', 'index.html'), 'utf8');
 const files = {
   'index.html': html, 'viewer.js': js, 'viewer.css': css, 'unpack.js': unpack,
-  'latency.js': latency,
+  'latency.js': latency, 'allocations.js': allocations,
   'report.html': reportTemplate(html, js, unpack, css, boot),
 };
 

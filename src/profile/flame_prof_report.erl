@@ -206,7 +206,7 @@ replace(Out, Page) ->
 -spec built() -> ok | {error, flame_prof:reason()}.
 built() ->
     Names = [<<"report.html">>, <<"index.html">>, <<"viewer.js">>, <<"viewer.css">>,
-        <<"latency.js">>, <<"unpack.js">>],
+        <<"latency.js">>, <<"allocations.js">>, <<"unpack.js">>],
     case lists:all(fun(Name) -> filelib:is_regular(www(Name)) end, Names) of
         true -> ok;
         false -> {error, {view, #{reason => <<"this flame_prof was built without its viewer">>}}}

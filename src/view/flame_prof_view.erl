@@ -244,13 +244,15 @@ terminate(_Reason, #{httpd := Httpd, cache := Cache, builds := Builds}) ->
     _ = file:del_dir_r(Cache),
     ok.
 
-%% The newest first, those without a sample last; a series before its files.
+%% The newest first, behind them those of allocations, those without a sample last; a series before
+%% its files.
 listed(#{root := Root, heads := Heads0} = State) ->
     {Entries, Heads} = flame_prof_view_series:add(flame_prof_view_files:list(Root), Heads0),
-    Keyed = [{{HasSamples, Modified, length(Paths), Name}, Entry}
-             || #{has_samples := HasSamples, modified := Modified, paths := Paths, name := Name} =
-                 Entry <- Entries],
-    {[Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))], State#{heads := Heads}}.
+    Keyed = [{{HasSamples, Kind =:= samples, Modified, length(Paths), Name}, Entry}
+        || #{has_samples := HasSamples, kind := Kind, modified := Modified, paths := Paths,
+                name := Name} = Entry <- Entries],
+    Sorted = [Entry || {_, Entry} <- lists:reverse(lists:sort(Keyed))],
+    {flame_prof_view_series:paired(Sorted), State#{heads := Heads}}.
 
 %% What is told of a profile: the version that would be served.
 

@@ -19,6 +19,7 @@
 -type entry() ::
     #{
         name := binary(),
+        kind := samples | allocations,
         paths := [binary()],
         inode := integer(),
         state := file | refused,
@@ -26,7 +27,9 @@
         bytes := non_neg_integer(),
         has_samples := boolean(),
         modified := integer(),
-        version := binary()
+        version := binary(),
+        %% Of the same session: see flame_prof_view_series.
+        other => binary()
     }.
 
 -define(OTHERS_WRITE, 8#022).
@@ -106,6 +109,7 @@ entry(Dir, Name, Owners) ->
             [
                 #{
                     name => finished(Name),
+                    kind => kind(Name),
                     paths => [Path],
                     inode => Inode,
                     state => State,
@@ -118,6 +122,13 @@ entry(Dir, Name, Owners) ->
             ];
         {error, _} ->
             []
+    end.
+
+%% Whatever its name, the page tells by its events what it shows.
+kind(Name) ->
+    case flame_prof_log_name:parse(Name) of
+        {ok, #{kind := Kind}} -> Kind;
+        error -> samples
     end.
 
 judged(#file_info{type = symlink}, _) -> {refused, <<"a link">>};

@@ -2,7 +2,8 @@
 %% each connection.
 %%
 %% ```
-%% GET /TOKEN/                              the page, and viewer.js, viewer.css, latency.js
+%% GET /TOKEN/                              the page, and viewer.js, viewer.css, and
+%%                                          latency.js, allocations.js
 %% GET /TOKEN/api/profiles                  what there is
 %% GET /TOKEN/api/modules                   application of each module
 %% GET /TOKEN/api/prepare?name=N            make its index, or how far that is
@@ -46,6 +47,7 @@ files() ->
         {<<"index.html">>, "text/html; charset=utf-8"},
         {<<"viewer.js">>, "text/javascript; charset=utf-8"},
         {<<"latency.js">>, "text/javascript; charset=utf-8"},
+        {<<"allocations.js">>, "text/javascript; charset=utf-8"},
         {<<"viewer.css">>, "text/css; charset=utf-8"}
     ].
 
@@ -239,7 +241,7 @@ all_of(Read) ->
     end.
 
 shown(#{state := State, paths := Paths} = Entry) ->
-    Shown = maps:with([name, why, bytes, modified, version], Entry),
+    Shown = maps:with([name, why, bytes, modified, version, other], Entry),
     Shown#{
         state => atom_to_binary(State),
         files => length(Paths),

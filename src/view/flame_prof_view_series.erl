@@ -6,7 +6,7 @@
 %% shown as one.
 -module(flame_prof_view_series).
 
--export([add/2]).
+-export([add/2, paired/1]).
 
 -export_type([heads/0]).
 
@@ -21,11 +21,13 @@
 %% Series of several files, and the files, of which it says whether they have samples.
 -spec add([flame_prof_view_files:entry()], heads()) -> {[flame_prof_view_files:entry()], heads()}.
 add(Entries, Heads) ->
-    Found = [{head(Entry, Heads), Entry, Node} || #{state := file, name := Name} = Entry <- Entries,
-        {ok, #{node := Node}} <- [flame_prof_log_name:parse(Name)]],
-    %% Files of several nodes may have been written at the same time.
-    Begun = lists:sort([{{Node, Pid}, Began, Entry}
-        || {{Began, Pid}, Entry, Node} <- Found, Began =/= none]),
+    Found = [{head(Entry, Heads), Entry, {Node, Kind}}
+        || #{state := file, name := Name, kind := Kind} = Entry <- Entries,
+           {ok, #{node := Node}} <- [flame_prof_log_name:parse(Name)]],
+    %% Files of several nodes, and of samples and allocations, may have been written at the same
+    %% time.
+    Begun = lists:sort([{{Writer, Pid}, Began, Entry}
+        || {{Began, Pid}, Entry, Writer} <- Found, Began =/= none]),
     Series = [one(Members) || [_, _ | _] = Members <- runs(Begun)],
     Known = maps:from_list([{key(Entry), Head} || {Head, Entry, _} <- Found]),
     {Series ++ [known(Entry, Known) || Entry <- Entries], Known}.
@@ -75,3 +77,27 @@ one([#{name := First} | _] = Members) ->
         bytes := lists:sum([Bytes || #{bytes := Bytes} <- Members]),
         version := integer_to_binary(erlang:phash2([V || #{version := V} <- Members], 1 bsl 32))
     }.
+
+%% @doc Samples and allocations of one session have one beginning of their names: each knows the
+%% other, and of a series and its first file the series.
+-spec paired([flame_prof_view_files:entry()]) -> [flame_prof_view_files:entry()].
+paired(Entries) ->
+    Known = maps:from_list(lists:sort([{Id, Name} || #{state := file, name := Name} <- Entries,
+        Id <- id(Name)])),
+    [with_other(Entry, Known) || Entry <- Entries].
+
+with_other(#{name := Name} = Entry, Known) ->
+    case [Other || {Key, Node, Kind} <- id(Name),
+            {ok, Other} <- [maps:find({Key, Node, another(Kind)}, Known)]] of
+        [Other] -> Entry#{other => Other};
+        [] -> Entry
+    end.
+
+id(Name) ->
+    case flame_prof_log_name:parse(string:trim(Name, trailing, "+")) of
+        {ok, #{key := Key, node := Node, kind := Kind}} -> [{Key, Node, Kind}];
+        error -> []
+    end.
+
+another(samples) -> allocations;
+another(allocations) -> samples.

@@ -16,7 +16,7 @@ import { formatState, movedState, parseState } from './state.js';
 import { otherChains } from './chains_control.js';
 import { findSource, StaleError, UnreachableError } from './source.js';
 import { FlamePanel } from './flame_panel.js';
-import { LatencyPanel } from './latency_panel.js';
+import { LazyPanel } from './lazy_panel.js';
 import { ProcessPanel } from './process_panel.js';
 import { SandwichPanel } from './sandwich_panel.js';
 import { TimelinePanel } from './timeline_panel.js';
@@ -64,7 +64,8 @@ export class App {
       processes: new ProcessPanel(this),
       sandwich: new SandwichPanel(this),
       traces: new TracePanel(this),
-      latency: new LatencyPanel(this),
+      latency: new LazyPanel(this, 'latency'),
+      allocations: new LazyPanel(this, 'allocations'),
     };
     this.message = h('p', { class: 'message', role: 'alert', hidden: true });
     this.panelBox = h('div', { id: 'panel', role: 'tabpanel', tabindex: '-1',
@@ -157,12 +158,13 @@ export class App {
   }
 
   get only() {
-    return { pids: this.state.pids, trace: this.state.trace, show: this.state.show };
+    const { pids, trace, show } = this.state;
+    return { pids, trace, show: this.profile?.isOfAllocations ? 'all' : show };
   }
 
   /** The samples that the panels count; as chains those of any status. */
   async select(profile, range) {
-    return this.state.chains ? select(await chained(profile), range, { ...this.only, show: 'all' })
+    return this.state.chains && !profile.isOfAllocations ? select(await chained(profile), range, { ...this.only, show: 'all' })
         : select(profile, range, this.only);
   }
 
@@ -245,6 +247,14 @@ export class App {
       throw error;
     }
     return true;
+  }
+
+  /** To the other file of a session, at the same time: to who allocates, or back. */
+  async turnTo(file) {
+    const { startUs } = this.profile;
+    const { startUs: now } = await this.open(file);
+    this.set({ ...movedState(this.state, startUs - now), file, view: 'flame', levels: null,
+      zoom: [] });
   }
 
   // What a running session writes.
@@ -344,7 +354,10 @@ export class App {
 
   /** A report measures nothing. */
   get panel() {
-    const { view } = this.state;
+    const { profile, state: { view } } = this;
+    if (view === 'processes' && profile?.isOfAllocations) {
+      return this.source.isLive ? this.panels.allocations : this.panels.flame;
+    }
     return this.panels[view === 'latency' && this.measuredNode === null ? 'flame' : view];
   }
 
@@ -362,9 +375,9 @@ export class App {
   }
 
   async renderHeat(isStale) {
-    this.heatPanel.hidden = !this.state.heat;
-    if (!this.state.heat) return;
     const { profile, measure, state } = this;
+    this.heatPanel.hidden = !state.heat || profile.isOfAllocations;
+    if (this.heatPanel.hidden) return;
     const all = await select(profile, null, this.only);
     const axis = this.heat.axisOf(this.timeline.timeOf(profile, state.time));
     const { starts } = await profile.ticks();

@@ -8,7 +8,7 @@ import { csv } from '../draw/save.js';
 import { changes, elided, shares } from '../model/compare.js';
 import { firstSeen } from '../model/first_seen.js';
 import { groupSamples } from '../model/groups.js';
-import { LEVELS, WORD_LEVELS } from '../model/levels.js';
+import { hasLevel, LEVELS } from '../model/levels.js';
 import { counted, exact, full, percent, seconds, short } from '../model/numbers.js';
 import { addGroups, FlameTree, search } from '../model/tree.js';
 import { measureOf } from '../model/measures.js';
@@ -337,7 +337,7 @@ export class FlamePanel {
     const { app } = this;
     const others = Object.keys(LEVELS).filter((level) => !levels.includes(level)
         && (level !== 'sign' || app.measure.kind === 'delta')
-        && (!WORD_LEVELS.includes(level) || app.profile.header[level] !== undefined));
+        && hasLevel(app.profile, level));
     const put = (next) => app.set({ levels: next, zoom: [] });
     const isFixed = (level) => level === 'sign';
     return html`

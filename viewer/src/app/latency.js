@@ -16,7 +16,7 @@ const SECONDS = [[10, '10 s'], [60, '1 min'], [600, '10 min']];
 const QUANTILES = [[0.5, 'p50'], [0.9, 'p90'], [0.99, 'p99'], [0.999, 'p99.9'],
   [0.9999, 'p99.99']];
 
-export class LatencyBoard {
+export class Board {
   constructor(app) {
     this.app = app;
     this.measured = null;

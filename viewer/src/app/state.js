@@ -110,7 +110,7 @@ function format(key, value) {
 
 /** The levels in use: growth and release never share a frame. */
 export function levelsOf(state, measure) {
-  const levels = state.levels ?? ['status'];
+  const levels = state.levels ?? [measure.kind === 'allocated' ? 'heap' : 'status'];
   if (measure.kind !== 'delta') return levels.filter((level) => level !== 'sign');
   return levels.includes('sign') ? levels : ['sign', ...levels];
 }

@@ -19,6 +19,8 @@ const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
 const BLANK = 'not sampled (of a scheduler: idle, or not sampled)';
 const FOLDS = [['', 'each process'], ['application', 'application'], ['call', 'initial call']];
 
+const NO_LANES = [];
+
 export class TimelinePanel {
   constructor(app) {
     this.app = app;
@@ -42,11 +44,13 @@ export class TimelinePanel {
   async render(isStale) {
     const { app } = this;
     const { profile, state } = app;
-    this.element.hidden = profile.durationUs === 0;
-    if (profile.durationUs === 0) return;
+    this.element.hidden = profile.durationUs === 0
+        || (profile.isOfAllocations && !app.source.isLive);
+    if (this.element.hidden) return;
     const axis = this.view.axisOf(this.timeOf(profile, state.time));
     const basics = await app.once('timeline', [profile, axis.fromUs, axis.toUs, axis.pixels],
         () => basicsOf(profile, axis.grid));
+    this.view.scroller.hidden = this.bar.hidden = profile.isOfAllocations;
     if (isStale()) return;
     // Of a session that runs, the rest of before is there until the new one is.
     if (this.rest !== null && this.profile?.name !== profile.name) this.rest = null;
@@ -120,6 +124,7 @@ export class TimelinePanel {
   // The same list for as long as it is the same: the view keeps its pictures.
   laneList() {
     const { app, basics, rest, profile } = this;
+    if (basics.only) return NO_LANES;
     const { lanes: order, fold } = app.state;
     const key = [profile, basics.totals, rest, order, fold];
     if (this.listKey?.every((part, i) => part === key[i])) return this.list;
@@ -154,6 +159,7 @@ export class TimelinePanel {
 
   makeTracks() {
     const { basics, rest, profile, colours, isMatch } = this;
+    if (basics.only) return [basics.only];
     const tracks = [
       samplingTrackOf(basics.sampling, rest?.losses ?? []),
       activityTrackOf(basics.sums, rest?.node.schedulers || basics.schedulers.length, colours),
@@ -235,6 +241,10 @@ export class TimelinePanel {
 }
 
 async function basicsOf(profile, grid) {
+  if (profile.isOfAllocations) {
+    const { allocatedTrack } = await import('./allocations.js');
+    return { only: await allocatedTrack(profile, grid) };
+  }
   const lanes = await makeLanes(profile, grid);
   return {
     lanes,
@@ -246,6 +256,7 @@ async function basicsOf(profile, grid) {
 }
 
 async function restOf(profile, modules) {
+  if (profile.isOfAllocations) return { profile, findings: [] };
   const trends = {};
   for (const name of ['mailbox', 'memory', 'binaries']) trends[name] = await profile.trend(name);
   const figures = await profile.nodeFigures();

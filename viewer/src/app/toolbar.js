@@ -172,25 +172,27 @@ export class Toolbar {
     const measures = measuresOf(profile);
     const measure = app.measure ?? measures[0];
     const asked = questionOf(measure.id, state.show);
+    const isOfSamples = !profile.isOfAllocations;
     return html`
       <div class="bar">
-        <span class="asked" role="group" aria-label="question">${QUESTIONS.map((question) =>
-            this.question(question, question === asked, measures))}</span>
+        <span class="asked" role="group" aria-label="question">${isOfSamples
+            ? QUESTIONS.map((question) => this.question(question, question === asked, measures))
+            : nothing}${this.otherQuestion()}</span>
         ${button('whole profile', () => app.set({ range: null, zoom: [] }),
             { class: 'whole', isOff: state.range === null })}
         <output id="range">${rangeText(state.range, profile)}</output>
-        ${this.heatBarOf()}
+        ${isOfSamples ? this.heatBarOf() : nothing}
         ${state.trace === '' ? nothing : button(`${state.trace} ×`, () =>
             app.set({ trace: '', zoom: [] }), { class: 'chip', title: 'all traces' })}
         ${state.pids.map((pid) => button(`${this.nameOf(pid)} ×`, () =>
             app.set({ pids: state.pids.filter((one) => one !== pid), zoom: [] }),
             { class: 'chip', title: `${pid}: show other processes again` }))}
         <span class="space"></span>
-        <label class="fold">more ${select('measure', measures.map((one) =>
+        ${isOfSamples ? html`<label class="fold">more ${select('measure', measures.map((one) =>
             [one.id, one.title, one.help]), measure.id, (id) =>
             app.set({ measure: id, zoom: [] }))}</label>
         <label class="fold">${select('statuses', SHOWS, state.show, (show) =>
-            app.set({ show, chains: false, zoom: [] }))}</label>
+            app.set({ show, chains: false, zoom: [] }))}</label>` : nothing}
       </div>
       <span class="muted help">${helpOf(measure, asked)}</span>`;
   }
@@ -200,6 +202,16 @@ export class Toolbar {
     return html`<button type="button" class="toggle" aria-pressed=${isAsked} ?disabled=${!has}
       title=${has ? help : `${help}: this profile does not have it`}
       @click=${() => this.app.set({ ...state, zoom: [] })}>${title}</button>`;
+  }
+
+  // Samples and allocations of one session are files of their own. The server tells of the other.
+  otherQuestion() {
+    const { app } = this;
+    const { profile: { isOfAllocations: isAsked } } = app;
+    const other = app.profiles.find(({ name }) => name === app.name)?.other;
+    return isAsked || other ? html`<button type="button" class="toggle" aria-pressed=${isAsked}
+      title="in the same time"
+      ?disabled=${!other} @click=${() => app.turnTo(other).catch((error) => app.fail(error))}>who allocates</button>` : nothing;
   }
 
   nameOf(pid) {
@@ -239,9 +251,12 @@ export class Toolbar {
   /** Without what this page cannot do; few files have traces. */
   get views() {
     const { app } = this;
+    const isOfAllocations = app.profile?.isOfAllocations;
     const hasTraces = app.state.view === 'traces' || app.profile?.header.trace !== undefined;
     return VIEWS.filter(([id]) => (id !== 'traces' || hasTraces)
-        && (id !== 'latency' || app.measuredNode !== null));
+        && (id !== 'processes' || app.source.isLive || !isOfAllocations)
+        && (id !== 'latency' || app.measuredNode !== null)).map(([id, title]) =>
+        [id, isOfAllocations && id === 'processes' ? 'Processes, collections' : title]);
   }
 
   choose(view) {

@@ -12,7 +12,7 @@ const SCHEDULERS_MOST = 32; // lanes: more than that are lower
 const STACKED = ['running', 'collecting', 'ready'];
 const ACTIVITY_TITLES = { running: 'running', collecting: 'collecting', ready: 'ready' };
 
-function column(axis, us) {
+export function column(axis, us) {
   return Math.max(0, Math.min(axis.pixels - 1, Math.floor((us - axis.fromUs) / axis.perPixel)));
 }
 
@@ -142,7 +142,7 @@ export function activityTrackOf(sums, schedulers, colours) {
 }
 
 // Without what only a few columns reach: one peak would flatten all the others.
-function greatest(values) {
+export function greatest(values) {
   const sorted = Float64Array.from(values).sort();
   return sorted[Math.floor((sorted.length - 1) * 0.995)] ?? 0;
 }

@@ -16,6 +16,7 @@ export const LEVELS = {
   queue: { title: 'queue class', make: (profile) =>
       classLevel(profile, 'message_queue_len', 1000, queueText) },
   status: { title: 'status', make: statusLevel },
+  heap: { title: 'kept or garbage', make: heapLevel },
   application: { title: 'application', make: applicationLevel },
   process: { title: 'process', make: processLevel },
   message: { title: 'message', make: (profile) => wordLevel(profile, 'message') },
@@ -26,7 +27,14 @@ export const LEVELS = {
 };
 
 /** Those that only a profile with that word has. */
-export const WORD_LEVELS = ['message', 'trace', 'span'];
+const WORD_LEVELS = ['message', 'trace', 'span'];
+const OF_SAMPLES = ['memory', 'queue', 'status'];
+
+/** Does this profile have such groups? */
+export function hasLevel({ header, isOfAllocations }, level) {
+  if (WORD_LEVELS.includes(level)) return header[level] !== undefined;
+  return isOfAllocations ? !OF_SAMPLES.includes(level) : level !== 'heap';
+}
 
 /** Those of the words that are levels, each once. */
 export function levelNames(words) {
@@ -53,6 +61,19 @@ async function statusLevel(profile) {
   await profile.need('status');
   const { status } = profile.columns;
   return { codeOf: (row) => status[row], textOf: (code) => profile.statuses[code] || 'no status' };
+}
+
+// What became of memory that was allocated: the outermost frame tells, and is no function.
+async function heapLevel(profile) {
+  await profile.need('node');
+  const { node } = profile.columns;
+  const { node_parent: parent, node_frame: frame } = profile.tables;
+  const fate = Uint32Array.from(parent);
+  for (let n = 1; n < fate.length; n++) fate[n] = parent[n] === 0 ? frame[n] + 1 : fate[parent[n]];
+  return {
+    codeOf: (row) => fate[node[row]],
+    textOf: (code) => (code > 0 && profile.frame(code - 1).text.replace('_', ' ')) || 'not known',
+  };
 }
 
 // Classes: 0 is nothing or unknown; 1 + 3 * power + (0, 1, 2 for 1s, 10s, 100s).

@@ -1,5 +1,6 @@
 // What a sample weighs: 1, its period, a metric, the change of one, or the time that it stands for.
 // What stands for several observations weighs as much as they would; nothing changed at them.
+// In a file of allocations it weighs what was allocated.
 //
 // A measure is known by a word: samples, period, collecting, binaries, memory, memory.delta.
 
@@ -10,7 +11,8 @@ const WORD_BYTES = 8;
 
 /** Of each: {id, title, help, kind, unit, metrics: the numbers of those that it is the sum of}. */
 export function measuresOf(profile) {
-  const { header, looks } = profile;
+  const { header, looks, isOfAllocations } = profile;
+  if (isOfAllocations) return [one('allocated', 'allocated', 'bytes', [])];
   const metrics = header.metrics.flatMap((metric, number) =>
     metric.samples === 0
       ? []
@@ -59,6 +61,10 @@ export async function weightsOf(profile, measure) {
     case 'period':
       await profile.need('period');
       return profile.columns.period;
+    case 'allocated':
+      await profile.need('period');
+      return profile.kept(measure.id, async () =>
+          Float64Array.from(profile.columns.period, (words) => WORD_BYTES * words));
     case 'time':
       return profile.kept(measure.id, () => timesOf(profile, collecting(profile)));
     case 'value':

@@ -58,6 +58,7 @@ class Profile {
     this.isOrdered = Boolean(header.ordered);
     this.statuses = header.statuses.map(decodeName);
     this.isOwn = tables.process_is_own;
+    this.isOfAllocations = header.events[0] === 'alloc-words';
   }
 
   // ---------------------------------------------------------------- growing
@@ -137,12 +138,13 @@ class Profile {
 
   // A sample of flame_prof stands for as many observations as its period says, all of them like
   // it, since the process' sample before (doc/sampling.md). A period of perf is
-  // time, and its sample one observation. Rows before `from` are known.
+  // time, and of allocations words: its sample is one observation. Rows before `from` are known.
   async findLooks(from) {
     const { period } = this.header.columns;
     const isOurs = this.header.files.map(({ dialect }) => dialect === OURS);
     this.lookCount = this.rows - this.ownRows.length;
-    if ((period.type === 'const' && period.value === 1) || !isOurs.includes(true)) return;
+    if ((period.type === 'const' && period.value === 1) || !isOurs.includes(true)
+        || this.isOfAllocations) return;
     await this.need('period', 'file', 'process', 'time_us');
     const { period: periods, file, process, time_us: time } = this.columns;
     const begin = this.since === null ? 0 : from;

@@ -113,10 +113,16 @@ export function frameNames(names, profile, { hasLines, hidden }) {
   return (frame) => {
     if (known[frame] === -2) {
       const parsed = profile.frame(frame);
-      known[frame] = hidden.has(parsed.module) ? -1 : names.frame(parsed, hasLines);
+      known[frame] = hidden.has(parsed.module) || isFate(parsed) ? -1
+          : names.frame(parsed, hasLines);
     }
     return known[frame];
   };
+}
+
+// Of memory that was allocated: a group of levels.js.
+function isFate({ file, text }) {
+  return file === 'heap' && text !== 'fragments';
 }
 
 // Stacks share their root ends: each node of the profile has one place below

@@ -8,7 +8,7 @@ const OF_FLAME_PROF = { dialect: 'flame_prof', bad: 0, damaged: 0, cut_off: 0 };
 /**
  * @param processes [{pid: '<0.71.0>', name, call, words}]: of a process its number is its place
  * @param samples [{process, us, status, stack, values: {metric: number}, weight, scheduler, file,
- *   message, waits_for, request, trace, span}],
+ *   message, waits_for, request, trace, span, collection}],
  *   in the order of the file; us counts from startUs; a stack is frames, leaf first:
  *   'lists:map/2:10', 'ets:lookup/2 (bif)'
  * @param own [{us, values}]: the profiler's samples of itself
@@ -16,7 +16,7 @@ const OF_FLAME_PROF = { dialect: 'flame_prof', bad: 0, damaged: 0, cut_off: 0 };
  * @param units {metric: unit} where it is not a count
  */
 export async function buildProfile({ processes, samples, own = [], files = [{}], units = {},
-  startUs = 1.7e15, ownWords = '' }) {
+  startUs = 1.7e15, ownWords = '', event = 'cpu-clock' }) {
   const all = [...processes, ...(own.length === 0 ? [] : [{ isOwn: 1, words: ownWords }])];
   const rows = merged(samples, own.map((one) => ({ ...one, process: processes.length })));
   const texts = new Texts();
@@ -35,7 +35,7 @@ export async function buildProfile({ processes, samples, own = [], files = [{}],
     file: column(rows.map((row) => row.file ?? 0)),
     scheduler: column(rows.map((row) => row.scheduler ?? 0)),
   };
-  const wordNames = ['message', 'waits_for', 'request', 'trace', 'span'];
+  const wordNames = ['message', 'waits_for', 'request', 'trace', 'span', 'collection'];
   const words = Object.fromEntries(wordNames.map((name) =>
       [name, rows.flatMap((row, i) => (row[name] ? [[i, texts.id(row[name])]] : []))]));
   const header = {
@@ -47,6 +47,7 @@ export async function buildProfile({ processes, samples, own = [], files = [{}],
     files: files.map((file, i) => ({ path: `${i}.log`, ...OF_FLAME_PROF, ...file })),
     warning_count: 0,
     warnings: [],
+    events: [event],
     statuses,
     schemas: schemas.map((names) => names.split(' ').filter(Boolean).map((n) => numberOf.get(n))),
     own_rows: column(rows.flatMap((row, i) => (all[row.process].isOwn ? [i] : []))),
