@@ -75,8 +75,8 @@ struct fp_index_sum {
 };
 
 #define FP_INDEX_TABLES 21
-/* Of the whole file: the last twelve are run_end, own, those of messages, of waits, of traces and of
- * collections. */
+/* Of the whole file: the last twelve are run_end, own, those of messages, of waits, of traces and
+ * of collections. */
 #define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 12)
 
 /* Rows of one time, of flame_prof at nearly one, are those of a tick: the writer of its files moves

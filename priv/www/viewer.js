@@ -164,7 +164,8 @@ ${r?y`<label class="fold">more ${I("measure",i.map(c=>[c.id,c.title,c.help]),o.i
 title=${a?e:`${e}: this profile does not have it`}
 @click=${()=>this.app.set({...s,zoom:[]})}>${t}</button>`}otherQuestion(){let{app:t}=this,{profile:{isOfAllocations:e}}=t,s=t.profiles.find(({name:i})=>i===t.name)?.other;return e||s?y`<button type="button" class="toggle" aria-pressed=${e}
 title="in the same time"
-?disabled=${!s} @click=${()=>t.turnTo(s).catch(i=>t.fail(i))}>who allocates</button>`:$}nameOf(t){let{profile:e}=this.app,s=this.pidNames?.profile===e?this.pidNames:null;this.pidNames=s??{profile:e,names:new Map(Array.from({length:e.processCount},(o,a)=>[e.pid(a),e.label(a)]))};let i=this.pidNames.names.get(t);return i===void 0||i===t?t:`${i} ${t}`}heatBarOf(){let{app:t}=this,{heat:e,rows:s}=t.state;return y`${Y("heatmap",e,i=>t.set({heat:i}),"the microscope: parts of a second")}
+?disabled=${!s} @click=${()=>t.turnTo(s).catch(i=>t.fail(i))}
+>who allocates</button>`:$}nameOf(t){let{profile:e}=this.app,s=this.pidNames?.profile===e?this.pidNames:null;this.pidNames=s??{profile:e,names:new Map(Array.from({length:e.processCount},(o,a)=>[e.pid(a),e.label(a)]))};let i=this.pidNames.names.get(t);return i===void 0||i===t?t:`${i} ${t}`}heatBarOf(){let{app:t}=this,{heat:e,rows:s}=t.state;return y`${Y("heatmap",e,i=>t.set({heat:i}),"the microscope: parts of a second")}
 ${e?y`<label>${I("rows",vd,s,i=>t.set({rows:Number(i)}))} a cell</label>`:$}`}tabsOf(){let{app:t}=this;return y`
 <div class="tabs" role="tablist" aria-label="panels" @keydown=${e=>this.key(e)}>
 ${this.views.map(([e,s])=>y`<button type="button" role="tab" id=${`tab-${e}`}

@@ -23,6 +23,7 @@
 
 -define(HEADER_MOST_BYTES, 127).
 -define(FRAMES_MOST, 255).
+-define(OWN_TID, 16#7fffffff).
 -define(PERIOD_MOST, 9223372036854775807).
 -define(HEADER,
     "^([A-Za-z_][A-Za-z_.@-]{1,31}) ([0-9]+)/([0-9]+) \\[[0-9]{3,4}\\] "
@@ -143,10 +144,35 @@ samples([Header | Rest], Line, Patterns, Seen0) ->
     Seen2 = header_fields(Tid, Fields, Line, Patterns, Seen1),
     {Frames, FramesLine, Seen3} = metrics(Rest, Line + 1, Fields, Patterns, Seen2),
     {Lines, Behind, Seen} = frames(Frames, FramesLine, Patterns, Seen3),
+    allocation(Tid, Header, Rest, Line, Seen),
     samples(Lines, Behind, Patterns, Seen#seen{
         samples = Seen#seen.samples + 1,
         tids = count(Tid, Seen#seen.tids)
     }).
+
+%% A sample of allocations weighs the words that it tells, which became one of three.
+allocation(?OWN_TID, _Header, _Rest, _Line, _Seen) ->
+    ok;
+allocation(_Tid, Header, [Metrics | Frames], Line, #seen{event = <<"alloc-words">>}) ->
+    {match, [Period]} = re:run(Header, ": (?:([0-9]+) )?alloc-words:$", [{capture, [1], binary}]),
+    Words = case Period of <<>> -> <<"1">>; _ -> Period end,
+    Wanted = iolist_to_binary(["# words=", Words, "/", Words, " erl_pid="]),
+    must(string:prefix(Metrics, Wanted) =/= nomatch, Line + 1, "other words than the period: ~ts",
+        [Metrics]),
+    [Status, Fate | _] = lists:reverse(lists:takewhile(fun(Text) -> Text =/= <<>> end, Frames)),
+    must(Status =:= <<"\tffffffff garbage_collecting (status)">>, Line, "~ts", [Status]),
+    must(lists:member(Fate, [<<"\tffffffff kept (heap)">>, <<"\tffffffff garbage (heap)">>,
+        <<"\tffffffff not_known (heap)">>]), Line, "not what became of the words: ~ts", [Fate]),
+    collection(Metrics, Line + 1);
+allocation(_Tid, _Header, _Rest, _Line, _Seen) ->
+    ok.
+
+%% Of a long one: all three words, in this order, behind those of the process.
+collection(Metrics, Line) ->
+    IsLong = re:run(Metrics, " (collection_us|collection|cause)=", [{capture, none}]) =:= match,
+    IsWhole = re:run(Metrics, " collection_us=[1-9][0-9]* collection=(minor|major)"
+        " cause=(heap|fragments|binaries|other) \\(metrics\\)$", [{capture, none}]) =:= match,
+    must(IsLong =:= IsWhole, Line, "words of a collection: ~ts", [Metrics]).
 
 count(Key, Counts) ->
     maps:update_with(Key, fun(N) -> N + 1 end, 1, Counts).
@@ -321,6 +347,9 @@ symbol(Symbol, Dso, Line, #{pseudo := Pseudo}) when
     Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>; Dso =:= <<"heap">>
 ->
     must(matches(Symbol, Pseudo), Line, "no pseudo frame: ~ts", [Symbol]);
+symbol(Symbol, <<"heap">>, Line, _Patterns) ->
+    Known = [<<"kept">>, <<"garbage">>, <<"not_known">>, <<"fragments">>],
+    must(lists:member(Symbol, Known), Line, "nothing of a heap: ~ts", [Symbol]);
 %% Of exported chains.
 symbol(<<"waits%20for%20", _/binary>>, <<"waits_for">>, _Line, _Patterns) ->
     ok;

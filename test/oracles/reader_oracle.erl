@@ -346,7 +346,8 @@ is_header(Header) ->
 is_metrics(Line) ->
     Number = "[a-z_]+=-?[0-9]+/-?[0-9]+",
     Word = "(?:(?:erl_pid|name|label|node|scheduler|initial_call|proc_lib_initial_call|format|otp"
-        "|version|message|serves|waits_for|call|request|trace|span)=[^ ]*"
+        "|version|message|serves|waits_for|call|request|trace|span|collection_us|collection|cause)"
+        "=[^ ]*"
         "|[a-z_]+=(?:[^-0-9 ][^ ]*)?)",
     Fields = "^# (?=[^(])((?:" ++ Number ++ " )*+)((?:" ++ Word ++ " )*)\\(metrics\\)$",
     case re:run(Line, Fields, [{capture, all_but_first, binary}, dollar_endonly]) of

@@ -4,7 +4,7 @@
 %% It shares nothing with the writer: what a reader should answer is computed from the story alone.
 -module(made_allocations).
 
--export([write/1, write/2, text/1, story/0, main/1]).
+-export([write/1, write/2, text/1, samples/1, story/0, main/1]).
 
 -export_type([story/0, one/0]).
 
@@ -72,6 +72,20 @@ main([Path]) ->
 -spec text(story()) -> iodata().
 text(#{start_us := Start, samples := Samples}) ->
     [[sample(Start, One) || One <- Samples], own(Start, lists:last(Samples))].
+
+%% @doc Samples of the same session, which began a second before, for five seconds: the parser runs,
+%% the cache waits.
+-spec samples(story()) -> iodata().
+samples(#{start_us := Start}) ->
+    [
+        [header(Name, Tid, Start - 1000000 + I * 50000), "reductions=", integer_to_list(I), "/0 "
+            "memory=100000/0 erl_pid=", Pid, " name=", Name, " initial_call=proc_lib%3Ainit_p/5 "
+            "cpu-clock:\n\tffffffff ", Name, ":loop/1:9 (", Name, ".erl)\n\tffffffff ", Status,
+            " (status)\n\n"]
+     || I <- lists:seq(0, 99),
+        {Name, Pid, Tid, Status} <- [{"parser", "<0.101.0>", 101, "running"},
+            {"cache", "<0.102.0>", 102, "waiting"}]
+    ].
 
 sample(Start, #{who := {Name, Pid, Tid}, words := Words, at_us := At} = One) ->
     #{frames := Frames, fate := Fate} = One,

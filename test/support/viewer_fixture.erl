@@ -32,12 +32,13 @@ main([Dir, Demo]) ->
     ok = viewer_oracle:main([Weighted, filename:join(Dir, "expected_weighted.json")]),
     {ok, #{url := Url, pid := Pid}} = flame_prof_view:start(Profiles),
     {ok, #{url := Live}} = live(filename:join(Dir, "live")),
+    Allocations = allocations(filename:join(Dir, "allocations"), Dir),
     _ = spawn_link(fun work/0),
     Series = series(filename:join(Dir, "series")),
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
               hostile => <<"hostile.log">>,
                   weighted => <<"weighted.erl_perf.log.zst">>, live => Live,
-              series => Series},
+              series => Series, allocations => Allocations},
     ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_json:encode_for_page(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
     eof = io:get_line(""),
@@ -66,6 +67,23 @@ trouble(Profiles, Dir) ->
      || File <- filelib:wildcard(Corpus ++ "/*.log.zst")],
     {ok, _} = file:copy(filename:join(Corpus, "truth.json"), filename:join(Dir, "truth.json")),
     ok.
+
+%% The two files of a session, on a page of their own, a report of the allocations, and the truth.
+allocations(Folder, Dir) ->
+    Name = filename:join(Folder, "2026-11-21@0154.07.shop@host.erl_"),
+    ok = filelib:ensure_dir(Name),
+    ok = file:change_mode(Folder, 8#700),
+    #{samples := Samples} = Story = made_allocations:write(Name ++ "alloc.log"),
+    ok = file:write_file(Name ++ "perf.log", made_allocations:samples(Story)),
+    {ok, _} = flame_prof:report(Name ++ "alloc.log", filename:join(Dir, "allocations.html")),
+    ok = file:write_file(filename:join(Dir, "allocations.json"), flame_prof_json:encode_for_page(
+        [#{who => list_to_binary(Who), words => Words, fate => Fate, at_us => At,
+            frames => [list_to_binary(Frame) || Frame <- Frames],
+            long_us => element(1, maps:get(long, One, {0, minor, heap}))}
+         || #{who := {Who, _, _}, words := Words, fate := Fate, at_us := At,
+                frames := Frames} = One <- Samples])),
+    {ok, #{url := Url}} = flame_prof_view:start(Folder),
+    Url.
 
 %% Calls of one node, and the same as files of two nodes: their chains as the library makes them.
 chains(Profiles, Dir) ->

@@ -22,8 +22,10 @@ export class Board {
     this.total = 0;
     this.bar = h('div', { class: 'bar' });
     this.title = h('h2', {});
-    const pick = ({ pid }) => app.set({ pids: app.state.pids.includes(pid) ? [] : [pid], zoom: [] });
-    this.processes = new TableView('processes', processColumns(() => this.total), 'allocated', pick);
+    const pick = ({ pid }) =>
+        app.set({ pids: app.state.pids.includes(pid) ? [] : [pid], zoom: [] });
+    this.processes = new TableView('processes', processColumns(() => this.total), 'allocated',
+        pick);
     this.collections = new TableView('collections', collectionColumns(), 'took', pick);
     this.element = h('section', { class: 'panel allocations' }, this.bar, this.processes.element,
         this.title, this.collections.element);

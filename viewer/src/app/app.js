@@ -164,7 +164,8 @@ export class App {
 
   /** The samples that the panels count; as chains those of any status. */
   async select(profile, range) {
-    return this.state.chains && !profile.isOfAllocations ? select(await chained(profile), range, { ...this.only, show: 'all' })
+    return this.state.chains && !profile.isOfAllocations
+        ? select(await chained(profile), range, { ...this.only, show: 'all' })
         : select(profile, range, this.only);
   }
 

@@ -211,7 +211,8 @@ export class Toolbar {
     const other = app.profiles.find(({ name }) => name === app.name)?.other;
     return isAsked || other ? html`<button type="button" class="toggle" aria-pressed=${isAsked}
       title="in the same time"
-      ?disabled=${!other} @click=${() => app.turnTo(other).catch((error) => app.fail(error))}>who allocates</button>` : nothing;
+      ?disabled=${!other} @click=${() => app.turnTo(other).catch((error) => app.fail(error))}
+      >who allocates</button>` : nothing;
   }
 
   nameOf(pid) {
