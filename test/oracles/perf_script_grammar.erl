@@ -344,7 +344,7 @@ frame(Text, Line, #{frame := Pattern} = Patterns) ->
     end.
 
 symbol(Symbol, Dso, Line, #{pseudo := Pseudo}) when
-    Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>; Dso =:= <<"heap">>
+    Dso =:= <<"status">>; Dso =:= <<"flame_prof">>; Dso =:= <<"sign">>
 ->
     must(matches(Symbol, Pseudo), Line, "no pseudo frame: ~ts", [Symbol]);
 symbol(Symbol, <<"heap">>, Line, _Patterns) ->

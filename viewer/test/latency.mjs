@@ -37,6 +37,11 @@ export function latencyTests(test, { browser, live, report }) {
     assert.match(await card.textContent(), /by process group.*by caller/s);
     const heights = await page.$$eval('.latency-heat', (all) => all.map(({ height }) => height));
     assert.equal(new Set(heights).size, 1);
+    // Also where one name takes several lines.
+    await page.$eval('.latency-card h3', (title) => (title.style.width = '80px'));
+    const tops = await page.$$eval('.latency-heat', (all) => all.map((heat) =>
+        Math.round(heat.getBoundingClientRect().top)));
+    assert.equal(new Set(tops).size, 1, String(tops));
     assert.ok(await page.locator('.latency-heat').first().evaluate(hasColours));
   }));
 

@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { launch, openPage } from './browser.mjs';
+import { allocationTests } from './allocations.mjs';
 import { latencyTests } from './latency.mjs';
 import { numberTests } from './numbers.mjs';
 import { chainTests } from './chains.mjs';
@@ -42,6 +43,7 @@ pageTests(group('page'), { ...about, browser, expected });
 frameTests(group('frames'), { ...about, browser });
 chainTests(group('chains'), { ...about, browser, dir, expected: read('chains.json') });
 timelineTests(group('timeline'), { ...about, browser });
+allocationTests(group('allocations'), { ...about, browser, dir, story: read('allocations.json') });
 latencyTests(group('latency'), { ...about, browser });
 troubleTests(group('trouble'), { ...about, browser, trouble: read('truth.json').problems });
 
