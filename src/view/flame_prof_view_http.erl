@@ -240,10 +240,11 @@ all_of(Read) ->
         false -> [Bytes || {ok, Bytes} <- Read]
     end.
 
-shown(#{state := State, paths := Paths} = Entry) ->
+shown(#{state := State, paths := Paths, kind := Kind} = Entry) ->
     Shown = maps:with([name, why, bytes, modified, version, other], Entry),
     Shown#{
         state => atom_to_binary(State),
+        kind => atom_to_binary(Kind),
         files => length(Paths),
         live => lists:any(fun flame_prof_view_files:is_unfinished/1, Paths)
     }.

@@ -36,7 +36,7 @@ export function allocationTests(test, { browser, allocations: url, dir, story })
 
   test('who allocates is shown at the same time, and the way back, too',
       withPage('range=1500000-2500000', async (page) => {
-    const button = 'button:text-is("who allocates")';
+    const button = '.questions button:text("who allocates")';
     await change(page, () => page.click(button));
     const { file, range } = await state(page);
     assert.equal(file, ALLOCATIONS);

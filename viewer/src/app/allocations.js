@@ -11,9 +11,18 @@ import { select } from '../model/selection.js';
 
 const MS = 1000;
 
-/** What was allocated over time, for the timeline. */
-export async function allocatedTrack(profile, grid) {
-  return allocatedTrackOf(await allocatedOver(profile, grid));
+const BAR_LEAST = 4; // pixels
+const BAR_SAMPLES = 10; // as many as a bar has on average: fewer would be chance
+
+/** What was allocated over time, for the timeline: bars of some of its columns. */
+export async function allocatedTrack(profile, { fromUs, cells, cellUs }) {
+  const within = Math.min(1, (cells * cellUs) / profile.durationUs);
+  const width = Math.ceil(Math.max(BAR_LEAST,
+      (BAR_SAMPLES * cells) / (profile.lookCount * within || 1)));
+  const rates = await allocatedOver(profile, { fromUs, cells: Math.ceil(cells / width),
+    cellUs: cellUs * width });
+  rates[rates.length - 1] *= width / (cells - (rates.length - 1) * width); // it may be narrower
+  return allocatedTrackOf(rates, width);
 }
 
 export class Board {
@@ -45,6 +54,7 @@ export class Board {
       return [await allocatedBy(selection), await collectionsOf(selection)];
     });
     if (isStale()) return;
+    app.toolbar.update(); // there is something to save
     this.total = processes.reduce((sum, { bytes }) => sum + bytes, 0);
     render(html`${this.processes.filterBox()}
       <span class="muted">a click shows only this process, another click all</span>`, this.bar);

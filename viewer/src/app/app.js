@@ -251,11 +251,10 @@ export class App {
   }
 
   /** To the other file of a session, at the same time: to who allocates, or back. */
-  async turnTo(file) {
-    const { startUs } = this.profile;
-    const { startUs: now } = await this.open(file);
-    this.set({ ...movedState(this.state, startUs - now), file, view: 'flame', levels: null,
-      zoom: [] });
+  turnTo(file) {
+    const { profile: { startUs } } = this;
+    this.open(file).then((now) => this.set({ ...movedState(this.state, startUs - now.startUs), file,
+      view: 'flame', levels: null, zoom: [] }), (error) => this.fail(error));
   }
 
   // What a running session writes.

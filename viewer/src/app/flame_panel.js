@@ -311,8 +311,9 @@ export class FlamePanel {
   comparisonBar() {
     const { app } = this;
     const { state } = app;
-    const files = [['', 'this profile'], ...app.profiles.filter((one) =>
-        one.name !== app.name).map((one) => [one.name, one.name])];
+    const { kind } = app.profiles.find(({ name }) => name === app.name) ?? {};
+    const files = [['', 'this profile'], ...app.profiles.filter((one) => one.kind === kind
+        && one.name !== app.name).map(({ name }) => [name, name])];
     const text = state.otherRange === null ? 'all of it'
         : `${seconds(state.otherRange[0])} to ${seconds(state.otherRange[1])}`;
     return html`

@@ -12,7 +12,7 @@ export class LazyPanel {
     this.app = app;
     this.name = name;
     this.board = null;
-    this.element = h('div', {});
+    this.element = h('div');
   }
 
   savers() {

@@ -207,12 +207,11 @@ export class Toolbar {
   // Samples and allocations of one session are files of their own. The server tells of the other.
   otherQuestion() {
     const { app } = this;
-    const { profile: { isOfAllocations: isAsked } } = app;
+    const { isOfAllocations: isAsked } = app.profile;
     const other = app.profiles.find(({ name }) => name === app.name)?.other;
-    return isAsked || other ? html`<button type="button" class="toggle" aria-pressed=${isAsked}
-      title="in the same time"
-      ?disabled=${!other} @click=${() => app.turnTo(other).catch((error) => app.fail(error))}
-      >who allocates</button>` : nothing;
+    return other ? html`<button type="button" class="toggle" aria-pressed=${isAsked}
+      title="in the same time" @click=${() => app.turnTo(other)}
+      >who allocates${isAsked ? ' ×' : ''}</button>` : nothing;
   }
 
   nameOf(pid) {

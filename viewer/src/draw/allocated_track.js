@@ -4,8 +4,8 @@ import { short } from '../model/numbers.js';
 import { themeColour } from './dom.js';
 import { column, greatest } from './tracks.js';
 
-/** @param rates bytes a second, by column */
-export function allocatedTrackOf(rates) {
+/** @param rates bytes a second, of bars that are `width` columns wide */
+export function allocatedTrackOf(rates, width) {
   const most = greatest(rates) || 1;
   const height = 56;
   return {
@@ -16,11 +16,12 @@ export function allocatedTrackOf(rates) {
     height,
     paint(context, axis, y) {
       context.fillStyle = themeColour('accent');
-      rates.forEach((rate, x) => {
+      rates.forEach((rate, i) => {
         const part = Math.min(height, (rate * height) / most);
-        context.fillRect(axis.left + x, y + height - part, 1, part);
+        context.fillRect(axis.left + i * width, y + height - part, width, part);
       });
     },
-    tell: (us, axis) => [`${short(rates[column(axis, us)], 'bytes')} a second allocated`],
+    tell: (us, axis) => [`${short(
+        rates[Math.floor(column(axis, us) / width)], 'bytes')} a second allocated`],
   };
 }

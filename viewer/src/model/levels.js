@@ -28,12 +28,11 @@ export const LEVELS = {
 
 /** Those that only a profile with that word has. */
 const WORD_LEVELS = ['message', 'trace', 'span'];
-const OF_SAMPLES = ['memory', 'queue', 'status'];
 
 /** Does this profile have such groups? */
 export function hasLevel({ header, isOfAllocations }, level) {
   if (WORD_LEVELS.includes(level)) return header[level] !== undefined;
-  return isOfAllocations ? !OF_SAMPLES.includes(level) : level !== 'heap';
+  return isOfAllocations ? !['memory', 'queue', 'status'].includes(level) : level !== 'heap';
 }
 
 /** Those of the words that are levels, each once. */

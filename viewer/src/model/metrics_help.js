@@ -4,7 +4,7 @@ export const BINARIES = ['bin_vheap_size', 'bin_old_vheap_size'];
 
 const HELP = {
   samples: 'how often processes were seen',
-  allocated: 'memory on heaps, estimated from the collections of garbage',
+  allocated: 'memory on heaps, estimated at collections',
   period: 'the time or the events between samples, as the file tells it',
   collecting: 'the time in which processes collected garbage',
   binaries: 'large binaries that processes refer to; one that several refer to counts for each',
