@@ -3,7 +3,7 @@
 %%
 %% ```
 %% $ mix flame_prof attach shop@myhost --for 30s --report shop.html
-%% $ mix flame_prof hot *.log.zst
+%% $ mix flame_prof hot *.erl_perf.log.zst
 %% '''
 %%
 %% mix finds a task by its module's name, in any language: a build without Elixir compiles

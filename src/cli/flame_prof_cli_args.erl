@@ -543,14 +543,14 @@ example(latency) ->
 example(allocations) ->
     ["flame_prof allocations shop@myhost --for 30s",
         "flame_prof allocations shop@myhost --collapsed | flamegraph.pl > allocations.svg"];
-example(hot) -> ["flame_prof hot /tmp/prof/*.log.zst --by reductions --status running"];
-example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.log.zst --top 5"];
+example(hot) -> ["flame_prof hot /tmp/prof/*.erl_perf.log.zst --by reductions --status running"];
+example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.erl_perf.log.zst --top 5"];
 example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
 example(export) ->
     ["flame_prof export prof.log.zst --as speedscope",
         "flame_prof export prof.log.zst --as firefox --from 30s --to 90s",
         "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
-example(report) -> ["flame_prof report /tmp/prof/*.log.zst --output shop.html"];
+example(report) -> ["flame_prof report /tmp/prof/*.erl_perf.log.zst --output shop.html"];
 example(view) -> ["flame_prof view /tmp/prof", "flame_prof view /tmp/prof --node shop@myhost"];
 example(info) -> ["flame_prof info --node shop@myhost --json"];
 example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];

@@ -8,7 +8,35 @@
 
 -spec do(hot | 'slow-calls' | check | export, flame_prof_cli_args:parsed()) ->
     ok | damaged | {error, unicode:chardata()}.
-do(Command, #{arguments := Files} = Parsed) ->
+do(check, #{arguments := Files} = Parsed) ->
+    %% A directory's samples and allocations are no one profile, and may be checked together.
+    case lists:partition(fun is_of_allocations/1, Files) of
+        {[_ | _] = Allocations, [_ | _] = Samples} ->
+            worst(read(check, Parsed#{arguments := Samples}),
+                read(check, Parsed#{arguments := Allocations}));
+        _ ->
+            read(check, Parsed)
+    end;
+do(Command, Parsed) ->
+    read(Command, Parsed).
+
+is_of_allocations(File) ->
+    case flame_prof_samples:path(File) of
+        {ok, Path} ->
+            case flame_prof_log_name:parse(filename:basename(Path)) of
+                {ok, #{kind := Kind}} -> Kind =:= allocations;
+                error -> false
+            end;
+        {error, _} ->
+            false
+    end.
+
+worst({error, _} = Error, _) -> Error;
+worst(_, {error, _} = Error) -> Error;
+worst(ok, ok) -> ok;
+worst(_, _) -> damaged.
+
+read(Command, #{arguments := Files} = Parsed) ->
     case flame_prof_profile:read(Files, reading(Parsed)) of
         {ok, Profile} ->
             ok = flame_prof_cli_out:progress_done(),

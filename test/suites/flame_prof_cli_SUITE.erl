@@ -88,6 +88,9 @@ exit_codes_tell_scripts(Config) ->
     {4, Damaged} = run(["check", corpus("damaged.log")]),
     {match, _} = re:run(Damaged, "damaged.log:8: no time in the header"),
     {4, _} = run(["check", corpus("cut.log.gz")]),
+    Allocated = filename:join(Folder, "2026-11-21@0154.07.erl_alloc.log"),
+    _ = made_allocations:write(Allocated),
+    [{0, _}, {1, _}] = [run([C, corpus("ours.log"), Allocated]) || C <- ["check", "hot"]],
     [
         begin
             {4, Said} = run(Words),

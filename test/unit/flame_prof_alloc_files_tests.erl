@@ -136,6 +136,29 @@ a_directory_shows_samples_first_and_pairs_them_with_allocations_test() ->
         ?assertEqual([allocations], [K || #{name := <<?NAME>>, kind := K} <- Entries])
     end).
 
+%% As the page follows a session that writes: a piece has the collections that the one before lacks.
+a_growing_file_is_indexed_in_pieces_test() ->
+    made(fun(File, #{samples := Samples} = Story) ->
+        Part = File ++ ".part",
+        {Before, Behind} = lists:split(length(Samples) div 2, Samples),
+        Text = fun(Some) -> iolist_to_binary(made_allocations:text(Story#{samples := Some})) end,
+        {ok, Profile} = flame_prof_profile:new(),
+        Pieces = [
+            begin
+                ok = file:write_file(Part, Text(Some), [append]),
+                {ok, _} = flame_prof_profile:open(Profile, Part, {How, part}),
+                ok = flame_prof_profile:add(Profile, fun(_) -> ok end),
+                {ok, _} = flame_prof_profile:index_piece(Profile, File ++ ".piece"),
+                {ok, Piece} = file:read_file(File ++ ".piece"),
+                {match, [Count]} = re:run(Piece, "\"collection\":.\"type\":\"sparse\",\"count\":[0-9]+"
+                    "\n*,\"rows\":.\"count\":([0-9]+)", [{capture, [1], binary}]),
+                binary_to_integer(Count)
+            end
+         || {How, Some} <- [{start, Before}, {continue, Behind}]
+        ],
+        ?assertEqual([length([1 || #{long := _} <- Some]) || Some <- [Before, Behind]], Pieces)
+    end).
+
 %% Of the files of a session, the series is the other one.
 a_series_is_paired_with_a_series_test() ->
     Entry = fun(Name) -> #{name => Name, state => file} end,
