@@ -183,10 +183,11 @@
         process => pid() | atom() | unicode:chardata() | flame_prof_options:left_out()
     }.
 %% <ul>
-%% <li>`by' (`samples'); of several metrics, speedscope has a profile of the file for each</li>
-%% <li>`group_by': outermost first (`[status]'); not for perf, pprof and firefox. Changes
-%%     always have `sign', as their innermost dimension where it is not named: growth
-%%     and release do not cancel each other.</li>
+%% <li>`by' (`samples', of files of allocations `{value, words}'); of several metrics, speedscope
+%%     has a profile of the file for each</li>
+%% <li>`group_by': outermost first (`[status]', of allocations `[]'); not for perf, pprof and
+%%     firefox. Changes always have `sign', as their innermost dimension where it is not named:
+%%     growth and release do not cancel each other.</li>
 %% <li>`lines': whether two lines of a function are two frames (true; for speedscope false, which
 %%     lists a function once for each of its frames). Without, pprof and perf have no lines.</li>
 %% <li>`stacks': false: {@link stacks/2} answers one sum for each group, and no

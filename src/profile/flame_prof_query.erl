@@ -31,8 +31,9 @@ checked(Given) ->
 -spec make(options(), flame_prof_profile:format() | none, flame_prof_profile:info(),
     fun(() -> [flame_prof_profile:process()] | {error, flame_prof:reason()})) ->
     {ok, [flame_prof_report_nif:query()]} | {error, flame_prof:reason()}.
-make(#{by := By, group_by := Dimensions} = Options, Format, Info, Processes) ->
+make(#{by := By, group_by := Given} = Options, Format, Info, Processes) ->
     Metrics = listed(weight(By, Info)),
+    Dimensions = dimensions(Given, Info),
     case {refused(Metrics, Options, Format, Info), filter(Options, Info, Processes)} of
         {none, {ok, Filter}} ->
             Frames = frames(Options, Format),
@@ -74,6 +75,15 @@ weight(by_event, Info) ->
     end;
 weight(Metric, _Info) ->
     Metric.
+
+%% Allocations have one status.
+dimensions(by_event, Info) ->
+    case is_of_allocations(Info) of
+        true -> [];
+        false -> [status]
+    end;
+dimensions(Given, _Info) ->
+    Given.
 
 listed(Several) when is_list(Several) -> [query(Metric) || Metric <- Several];
 listed(One) -> [query(One)].
@@ -163,7 +173,7 @@ rows() ->
         #{key => by, alias => [measure, measures], default => by_event,
             type => {own, fun metrics/1,
                 "samples, period, {value, Metric}, {delta, Metric}, a metric, or a list of such"}},
-        #{key => group_by, alias => levels, default => [status],
+        #{key => group_by, alias => levels, default => by_event,
             type => {own, fun group_by/1, ["a list, each at most once, of: ", names()]}},
         #{key => lines, type => boolean, default => by_format},
         #{key => stacks, type => boolean, default => true},

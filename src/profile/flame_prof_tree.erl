@@ -50,7 +50,8 @@
 %%
 %% <ul>
 %% <li>`by': shares are shares of `samples' (that is time), `period', the changes of a metric
-%%     such as `reductions', or its values, `{value, Metric}' (`samples')</li>
+%%     such as `reductions', or its values, `{value, Metric}' (`samples'; of files of allocations
+%%     their `words')</li>
 %% <li>`idle': with the samples of processes that wait, are suspended or exit, and with those of
 %%     idle schedulers (false; by a metric true)</li>
 %% <li>`status': only samples with this one, whatever `idle' says; `all' is `idle => true',

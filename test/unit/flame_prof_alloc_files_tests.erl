@@ -74,7 +74,8 @@ every_format_weighs_words_test_() ->
                 {Facts, Bytes}
             end,
             Words = words(Story, fun all/1),
-            {#{total := Total}, _} = Export(collapsed),
+            {#{total := Total}, Collapsed} = Export(collapsed),
+            ?assertMatch({match, _}, re:run(Collapsed, "^kept;", [multiline])),
             ?assertEqual(Words, Total),
             {_, Speedscope} = Export(speedscope),
             ?assertNotEqual(nomatch, binary:match(Speedscope, <<"\"unit\":\"bytes\"">>)),
