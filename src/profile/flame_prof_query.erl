@@ -62,7 +62,7 @@ refused(Metrics, _Options, _Format, #{metrics := InFiles}) ->
     end.
 
 %% @doc Whether the files tell who allocates: doc/format.md, Allocations.
--spec is_of_allocations(flame_prof_profile:info()) -> boolean().
+-spec is_of_allocations(#{events := [binary()], atom() => term()}) -> boolean().
 is_of_allocations(#{events := [<<"alloc-words">> | _]}) -> true;
 is_of_allocations(#{}) -> false.
 
