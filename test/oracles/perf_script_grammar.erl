@@ -167,11 +167,11 @@ allocation(_Tid, Header, [Metrics | Frames], Line, #seen{event = <<"alloc-words"
 allocation(_Tid, _Header, _Rest, _Line, _Seen) ->
     ok.
 
-%% Of a long one: all three words, in this order, behind those of the process.
+%% Of a long one, in this order, behind those of the process. A cause may be unknown.
 collection(Metrics, Line) ->
     IsLong = re:run(Metrics, " (collection_us|collection|cause)=", [{capture, none}]) =:= match,
     IsWhole = re:run(Metrics, " collection_us=[1-9][0-9]* collection=(minor|major)"
-        " cause=(heap|fragments|binaries|other) \\(metrics\\)$", [{capture, none}]) =:= match,
+        "( cause=(heap|fragments|binaries|other))? \\(metrics\\)$", [{capture, none}]) =:= match,
     must(IsLong =:= IsWhole, Line, "words of a collection: ~ts", [Metrics]).
 
 count(Key, Counts) ->

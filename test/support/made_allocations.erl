@@ -91,7 +91,7 @@ sample(Start, #{who := {Name, Pid, Tid}, words := Words, at_us := At} = One) ->
     #{frames := Frames, fate := Fate} = One,
     N = integer_to_list(Words),
     Fields = ["# words=", N, "/", N, " erl_pid=", Pid, " name=", Name,
-        " initial_call=proc_lib:init_p/5", long(One), " (metrics)\n"],
+        " initial_call=proc_lib%3Ainit_p/5", long(One), " (metrics)\n"],
     [
         header(Name, Tid, Start + At), N, " alloc-words:\n", Fields,
         [["\tffffffff ", Frame, "\n"] || Frame <- Frames],
