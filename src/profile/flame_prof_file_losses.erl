@@ -55,7 +55,16 @@ is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
 -spec texts(flame_prof_profile:info()) -> [unicode:chardata()].
 texts(#{files := Files}) ->
     [[Path, ": ", damage(File)] || #{path := Path} = File <- Files, not is_whole(File)]
-        ++ [["the sessions missed ", Text] || Text <- missed(Files, ?TOLD_PERCENT)].
+        ++ [["the sessions missed ", Text] || Text <- missed(Files, ?TOLD_PERCENT)]
+        ++ in_step(sessions(Files)).
+
+%% Where a program fills its heap with the same terms again and again, each look meets the same
+%% function.
+in_step(Ends) ->
+    {InStep, Words} = {sum([<<"in_step_words">>], Ends), sum([<<"words">>], Ends)},
+    [[grouped(InStep), " of ", grouped(Words), " words are of processes that are collected after "
+        "the same number of words each time: do not trust the shares of their functions"]
+        || is_much(InStep, Words, ?TOLD_PERCENT)].
 
 damage(#{dialect := none}) ->
     "no sample of it can be read: it is no profile, or damaged";
@@ -70,19 +79,28 @@ damage(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
 counted(File) -> missed([File], 0).
 
 missed(Files, Percent) ->
-    Ends = ends(lists:sort([{node_of(File), First, counters(Own)}
-        || #{own := Own, first_us := First} = File <- Files, Own =/= <<>>])),
-    Sum = fun(Keys) -> lists:sum([maps:get(Key, End, 0) || End <- Ends, Key <- Keys]) end,
+    Ends = sessions(Files),
     %% The second name is that of earlier files.
-    {Missed, Ticks} = {Sum([<<"missed">>]), Sum([<<"ticks">>, <<"missed">>])},
+    {Missed, Ticks} = {sum([<<"missed">>], Ends), sum([<<"ticks">>, <<"missed">>], Ends)},
     {Attempted, Broken} =
-        {Sum([<<"attempted">>, <<"taken">>]), Sum([<<"inconsistent">>, <<"torn">>])},
-    Dropped = Sum([<<"dropped">>, <<"lost">>]),
+        {sum([<<"attempted">>, <<"taken">>], Ends), sum([<<"inconsistent">>, <<"torn">>], Ends)},
+    Dropped = sum([<<"dropped">>, <<"lost">>], Ends),
+    {NotTold, Words} = {sum([<<"dropped_words">>], Ends), sum([<<"words">>], Ends)},
     [[grouped(Missed), " of ", grouped(Ticks), " ticks"] || is_much(Missed, Ticks, Percent)] ++
     [[grouped(Broken), " of ", grouped(Attempted), " samples, which were inconsistent"]
         || is_much(Broken, Attempted, Percent)] ++
     [[grouped(Dropped), " samples, for which there was no room"]
-        || is_much(Dropped, Attempted, Percent)].
+        || is_much(Dropped, Attempted, Percent)] ++
+    [[grouped(NotTold), " of ", grouped(Words), " words, for whose samples there was no room"]
+        || is_much(NotTold, Words, Percent)].
+
+sum(Keys, Ends) ->
+    lists:sum([maps:get(Key, End, 0) || End <- Ends, Key <- Keys]).
+
+%% The last counters of each.
+sessions(Files) ->
+    ends(lists:sort([{node_of(File), First, counters(Own)}
+        || #{own := Own, first_us := First} = File <- Files, Own =/= <<>>])).
 
 is_much(Part, All, Percent) ->
     Part > 0 andalso 100 * Part >= Percent * All.
@@ -96,12 +114,16 @@ node_of(#{path := Path}) ->
 %% Counters are those since a session's begin: of its files the last one has all. The next session
 %% of a node begins with fewer ticks.
 ends([{Node, _, Before}, {Node, Time, Counters} | More]) ->
-    case maps:get(<<"ticks">>, Counters, 0) >= maps:get(<<"ticks">>, Before, 0) of
+    case begun(Counters) >= begun(Before) of
         true -> ends([{Node, Time, Counters} | More]);
         false -> [Before | ends([{Node, Time, Counters} | More])]
     end;
 ends([{_, _, Last} | More]) -> [Last | ends(More)];
 ends([]) -> [].
+
+%% Of allocations there are no ticks.
+begun(Counters) ->
+    maps:get(<<"ticks">>, Counters, maps:get(<<"looks">>, Counters, 0)).
 
 counters(Own) ->
     case re:run(Own, "([a-z_]+)=([0-9]+)/", [global, {capture, all_but_first, binary}]) of

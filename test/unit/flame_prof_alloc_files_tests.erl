@@ -137,6 +137,23 @@ a_directory_shows_samples_first_and_pairs_them_with_allocations_test() ->
         ?assertEqual([allocations], [K || #{name := <<?NAME>>, kind := K} <- Entries])
     end).
 
+%% Nothing is said of a file that is right.
+what_is_in_step_or_not_told_is_said_test() ->
+    made(fun(File, Story) ->
+        Told = fun(From, To) ->
+            Text = iolist_to_binary(made_allocations:text(Story)),
+            ok = file:write_file(File, binary:replace(Text, From, To)),
+            {ok, Profile} = flame_prof_profile:read(File),
+            Texts = flame_prof_file_losses:texts(flame_prof_profile:info(Profile)),
+            [unicode:characters_to_list(One) || One <- Texts]
+        end,
+        ?assertEqual([], Told(<<"looks">>, <<"looks">>)),
+        [InStep] = Told(<<"in_step_words=0/0">>, <<"in_step_words=2000000/0">>),
+        ?assertMatch("2,000,000 of 10,012,289 words are of processes" ++ _, InStep),
+        [NotTold] = Told(<<"dropped_words=0/0">>, <<"dropped_words=300000/0">>),
+        ?assertMatch("the sessions missed 300,000 of 10,012,289 words" ++ _, NotTold)
+    end).
+
 %% As the page follows a session that writes: a piece has the collections that the one before lacks.
 a_growing_file_is_indexed_in_pieces_test() ->
     made(fun(File, #{samples := Samples} = Story) ->

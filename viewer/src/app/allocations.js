@@ -5,11 +5,13 @@ import { html, render } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { allocatedTrackOf } from '../draw/allocated_track.js';
 import { TableView } from '../draw/table_view.js';
-import { allocatedBy, allocatedOver, collectionsOf } from '../model/allocations.js';
+import { allocatedBy, allocatedOver, collectionsOf, doubtsOf } from '../model/allocations.js';
 import { counted, exact, percent, seconds, short } from '../model/numbers.js';
 import { select } from '../model/selection.js';
 
 const MS = 1000;
+
+export { doubtsOf };
 
 const BAR_LEAST = 4; // pixels
 const BAR_SAMPLES = 10; // as many as a bar has on average: fewer would be chance

@@ -242,8 +242,7 @@ export class TimelinePanel {
 
 async function basicsOf(profile, grid) {
   if (profile.isOfAllocations) {
-    const { allocatedTrack } = await import('./allocations.js');
-    return { only: await allocatedTrack(profile, grid) };
+    return { only: await (await import('./allocations.js')).allocatedTrack(profile, grid) };
   }
   const lanes = await makeLanes(profile, grid);
   return {
@@ -256,7 +255,9 @@ async function basicsOf(profile, grid) {
 }
 
 async function restOf(profile, modules) {
-  if (profile.isOfAllocations) return { profile, findings: [] };
+  if (profile.isOfAllocations) {
+    return { profile, findings: await (await import('./allocations.js')).doubtsOf(profile) };
+  }
   const trends = {};
   for (const name of ['mailbox', 'memory', 'binaries']) trends[name] = await profile.trend(name);
   const figures = await profile.nodeFigures();

@@ -3,6 +3,7 @@
 
 import { makeLevel } from './levels.js';
 import { measureOf, weightsOf } from './measures.js';
+import { percent } from './numbers.js';
 import { eachRow } from './selection.js';
 
 /** Bytes a second, by cell of the grid. */
@@ -70,4 +71,33 @@ function topOf(profile, leaf) {
     if (file !== 'heap') return text;
   }
   return '';
+}
+
+const DOUBTED = 0.01; // a part of the words that is worth a sentence
+
+const DOUBTS = [
+  ['in_step_words', 'in step', 'of the words are of processes that are collected after the same '
+      + 'number of words each time: do not trust the shares of their functions'],
+  ['dropped_words', 'not told', 'of the words are not in the picture: there was no room for their '
+      + 'samples'],
+];
+
+/** What the profiler says against its own numbers, as findings. */
+export async function doubtsOf(profile) {
+  const last = Array.from(profile.ownRows).slice(-1);
+  const told = async (name) => {
+    const metric = profile.metric(name);
+    return metric < 0 || last.length === 0 ? 0
+        : (await profile.numbersAt(metric, 'value', last))[0] || 0;
+  };
+  const all = await told('words');
+  const doubts = [];
+  for (const [name, title, text] of DOUBTS) {
+    const part = all > 0 ? (await told(name)) / all : 0;
+    if (part >= DOUBTED) {
+      doubts.push({ kind: 'losses', title, text: `${percent(part)} ${text}`, pids: [], range: null,
+        view: {} });
+    }
+  }
+  return doubts;
 }

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allocatedBy, allocatedOver, collectionsOf } from '../../src/model/allocations.js';
+import { allocatedBy, allocatedOver, collectionsOf, doubtsOf } from
+  '../../src/model/allocations.js';
 import { groupSamples } from '../../src/model/groups.js';
 import { hasLevel, LEVELS } from '../../src/model/levels.js';
 import { measureOf, measuresOf } from '../../src/model/measures.js';
@@ -158,3 +159,13 @@ test('groups and questions of samples are none of allocations, and the other way
         levels(allocations).includes(level)));
     assert.equal(questionOf(measureOf(allocations, 'samples').id, 'busy'), undefined);
   });
+
+test('what the profiler says against its numbers is told, from one percent on', async () => {
+  const told = async (values) => (await doubtsOf(await buildProfile({ processes: PROCESSES,
+    samples: samples(), event: 'alloc-words', own: [{ us: 100, values: { ...values, words: 500 } },
+      { us: 1990000, values: { ...values, words: 1000 } }] }))).map(({ title, text }) =>
+    [title, text.split(' of ')[0]]);
+  assert.deepEqual(await told({ in_step_words: 250, dropped_words: 0 }), [['in step', '25.0 %']]);
+  assert.deepEqual(await told({ in_step_words: 9, dropped_words: 10 }), [['not told', '1.00 %']]);
+  assert.deepEqual(await told({ in_step_words: 0, dropped_words: 0 }), []);
+});
