@@ -54,13 +54,17 @@ SOURCES := $(SHARED) $(AGENT) $(REPORT)
 OBJECTS := $(call objects,$(SOURCES))
 
 OPTIMIZE ?= -O2 -g
+# What runs once for a call, and not for each sample or traced event: small, not fast.
+COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocations_nif.o, \
+               $(call objects,$(call in,agent_nif))) $(call objects,$(call in,cstack)) \
+           $(BUILD)/erts/calibrate%.o
 # Of code that runs in production. Unset first: some compilers define it already.
 HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 WARNINGS := -Wall -Wextra -Werror=implicit-function-declaration -Wshadow -Wconversion -Wno-missing-field-initializers
 # Where libuv and zstd are in a prefix of their own, pkg-config knows it.
 LIB_CPPFLAGS := $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
 NIF_CPPFLAGS := -D_GNU_SOURCE= -Ic_src -isystem $(ERL_INCLUDE) $(LIB_CPPFLAGS) $(CPPFLAGS)
-NIF_CFLAGS := -std=c11 $(OPTIMIZE) $(HARDEN) -fPIC -fvisibility=hidden -pthread \
+NIF_CFLAGS = -std=c11 $(OPTIMIZE) $(HARDEN) -fPIC -fvisibility=hidden -pthread \
               $(WARNINGS) $(WERROR_FLAG) $(CFLAGS)
 # $ORIGIN: `attach' puts what we are linked with beside us where a node lacks it.
 # No -z defs: the enif_* functions are found in the VM at load time; -z now makes
@@ -101,6 +105,8 @@ $(HOOKED): $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/shared.a $(BUILD)/libs FOR
 $(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(COMPACT): OPTIMIZE := $(subst -O2,-Os,$(OPTIMIZE))
 
 $(BUILD)/shared.a: $(call objects,$(SHARED))
 	@rm -f $@ && ar rcs $@ $^
