@@ -82,6 +82,7 @@ fp_nif_trace="$fp_nif_enabled
 memcpy
 memset
 __memcpy_chk      memcpy, or ends the VM
+__memset_chk      memset, or ends the VM
 __assert_fail     ends the VM: an invariant of the ring is broken
 enif_is_atom
 enif_is_number
