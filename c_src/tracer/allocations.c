@@ -48,7 +48,7 @@ enum { FP_ALLOCATIONS_COUNTERS(COUNTER_ENUM) COUNTERS };
  * the load such that all these parts of a second add up to some number of looks. */
 struct pace {
     double every, least, looks;
-    int64_t since_ns;
+    int64_t since_ns, cpu_ns;
 };
 
 struct collector {
@@ -143,32 +143,55 @@ static double within(double low, double value, double high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* The probability, of a pace of so many looks a second. */
-static double chance(struct pace *pace, double looks, double x, int64_t now)
+/* CPU time of this thread: on a machine that others use, too, looks are a part of what it gets. */
+static int64_t cpu_ns(const struct fp_allocations *allocations, int64_t now)
 {
-    double part, wanted = looks * (double)(now - pace->since_ns) * 1e-9;
+    return allocations->options.now != NULL ? now : (int64_t)fp_thread_cpu_ns();
+}
 
-    if (now - pace->since_ns >= PACE_NS || pace->looks > 1 + looks * PACE_NS / 2e9) {
-        pace->every *= within(PACE_DOWN, pace->looks / (wanted > 1 ? wanted : 1), PACE_UP);
-        pace->every = within(pace->least, pace->every, 1e12);
-        pace->since_ns = now;
-        pace->looks = 0;
-    }
+static void set_pace(const struct fp_allocations *allocations, struct pace *pace, double looks,
+                     int64_t now, int is_ahead)
+{
+    int64_t cpu = cpu_ns(allocations, now);
+    double wanted = looks * (double)(cpu - pace->cpu_ns) * 1e-9;
+
+    pace->since_ns = now;
+    if (wanted < 1 && !is_ahead)
+        return;
+    pace->every *= within(PACE_DOWN, pace->looks / (wanted > 1 ? wanted : 1), PACE_UP);
+    pace->every = within(pace->least, pace->every, 1e12);
+    pace->cpu_ns = cpu;
+    pace->looks = 0;
+}
+
+/* The probability, of a pace of so many looks a second of CPU time. */
+static double chance(const struct fp_allocations *allocations, struct pace *pace, double looks,
+                     double x, int64_t now)
+{
+    int is_ahead = pace->looks > 1 + looks * PACE_NS / 2e9;
+    double part;
+
+    if (pace->cpu_ns < 0)
+        pace->cpu_ns = cpu_ns(allocations, now);
+    if (is_ahead || now - pace->since_ns >= PACE_NS)
+        set_pace(allocations, pace, looks, now, is_ahead);
     part = within(0, x / pace->every, 1);
     pace->looks += part;
     return part;
 }
 
 /* p: set by the past alone. */
-static double probability(struct collector *thread, double looks, int is_known, int64_t now)
+static double probability(const struct fp_allocations *allocations, struct collector *thread,
+                          int is_known, int64_t now)
 {
     double window = thread->guess > 0 ? thread->guess : thread->usual;
+    double looks = allocations->options.looks;
 
     if (!is_known)
-        return chance(&thread->by_process, looks / 4, 1, now);
+        return chance(allocations, &thread->by_process, looks / 4, 1, now);
     return within(0,
-                  chance(&thread->by_time, looks / 4, (double)thread->t_ns, now) +
-                      chance(&thread->by_window, looks / 2, window, now),
+                  chance(allocations, &thread->by_time, looks / 4, (double)thread->t_ns, now) +
+                      chance(allocations, &thread->by_window, looks / 2, window, now),
                   1);
 }
 
@@ -226,7 +249,7 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     thread->guess = is_known ? (double)get(&known->window) : 0;
     thread->p = is_known && get(&known->length_ns) >= COSTLY_NS
                     ? 1
-                    : probability(thread, allocations->options.looks, is_known, now);
+                    : probability(allocations, thread, is_known, now);
     thread->is_open = 1;
     thread->is_looked = 0;
     thread->is_minor = (uint8_t)is_minor;
@@ -509,9 +532,9 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
         struct collector *thread = &made->thread[i];
 
         thread->random = (options->seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-        thread->by_time = (struct pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made)};
-        thread->by_window = (struct pace){WINDOW_FIRST, 1, 0, now_ns(made)};
-        thread->by_process = (struct pace){1, 1, 0, now_ns(made)};
+        thread->by_time = (struct pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made), -1};
+        thread->by_window = (struct pace){WINDOW_FIRST, 1, 0, now_ns(made), -1};
+        thread->by_process = (struct pace){1, 1, 0, now_ns(made), -1};
         err = fp_ring_create(&thread->ring, RING_BYTES);
     }
     if (err != 0)

@@ -9,7 +9,8 @@
  *
  *   look     the collection is looked at with probability p = min(1, t / T + G / L), where t is the
  *            time since the process's last collection, and G the window at the last look at this
- *            process. T and L are kept such that a thread looks at no more than `looks` a second.
+ *            process. T and L are kept such that a thread looks at no more than `looks` a second of
+ *            its CPU time.
  *            Windows that resemble the one before are looked at in proportion to their words; a
  *            window that is suddenly large has taken long to fill. For the first collection that is
  *            seen of a process, p is 1 as long as such looks are no more than a quarter of all; and
@@ -99,10 +100,10 @@ struct fp_allocations_options {
     struct fp_live_ranges *code;
     uint32_t threads;
     uint64_t mean_words;
-    uint32_t looks;  /* of a thread, a second */
+    uint32_t looks;  /* of a thread, a second of its CPU time */
     int64_t long_ns; /* 0: no collection is long */
     uint64_t seed;
-    int64_t (*now)(void); /* NULL: the monotonic clock */
+    int64_t (*now)(void); /* NULL: the monotonic clock, and the thread's */
 };
 
 struct fp_allocations;

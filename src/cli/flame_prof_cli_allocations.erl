@@ -32,39 +32,38 @@ measured(Node, Parsed) ->
             [{max_cpu_percent, Percent} || #{max_cpu := Percent} <- [Parsed]]),
     Args = [Ms, Options#{owner => self()}],
     Timeout = Ms + flame_prof_cli_nodes:timeout(Parsed),
-    {_, Monitor} = spawn_monitor(fun() ->
-        exit({answer, call(Node, measure, Args, Timeout)})
-    end),
-    watched(Node, Monitor, erlang:monotonic_time(millisecond), Ms, Parsed).
+    Command = self(),
+    Caller = spawn_link(fun() -> Command ! {self(), call(Node, measure, Args, Timeout)} end),
+    watched(Node, Caller, erlang:monotonic_time(millisecond), Ms, Parsed).
 
-watched(Node, Monitor, Since, Ms, Parsed) ->
+watched(Node, Caller, Since, Ms, Parsed) ->
     ok = flame_prof_cli:pause(?LOOK_MS),
     case flame_prof_cli:was_interrupted() of
         true ->
-            finished(Node, Monitor, Parsed);
+            finished(Node, Caller, Parsed);
         false ->
             receive
-                {'DOWN', Monitor, process, _, Answer} -> answered(Node, Answer, ok, Parsed)
+                {Caller, Answer} -> answered(Node, Answer, ok, Parsed)
             after 0 ->
                 Passed = min(Ms, erlang:monotonic_time(millisecond) - Since),
                 ok = flame_prof_cli_out:progress(
                     io_lib:format("~b s of ~b", [Passed div 1000, (Ms + 999) div 1000])),
-                watched(Node, Monitor, Since, Ms, Parsed)
+                watched(Node, Caller, Since, Ms, Parsed)
             end
     end.
 
 %% The measurement may not have begun yet.
-finished(Node, Monitor, Parsed) ->
+finished(Node, Caller, Parsed) ->
     _ = call(Node, finish, [self()], flame_prof_cli_nodes:timeout(Parsed)),
     receive
-        {'DOWN', Monitor, process, _, Answer} -> answered(Node, Answer, interrupted, Parsed)
-    after ?LOOK_MS -> finished(Node, Monitor, Parsed)
+        {Caller, Answer} -> answered(Node, Answer, interrupted, Parsed)
+    after ?LOOK_MS -> finished(Node, Caller, Parsed)
     end.
 
 call(Node, Function, Args, Timeout) ->
     flame_prof_remote:call(Node, flame_prof_allocations, Function, Args, Timeout).
 
-answered(Node, {answer, {ok, {ok, Allocations}}}, How, Parsed) ->
+answered(Node, {ok, {ok, Allocations}}, How, Parsed) ->
     %% There: its pids have the numbers that its own shell shows.
     {Module, Function} = format(Parsed),
     Timeout = flame_prof_cli_nodes:timeout(Parsed),
@@ -75,10 +74,10 @@ answered(Node, {answer, {ok, {ok, Allocations}}}, How, Parsed) ->
         {error, _} = Error ->
             Error
     end;
-answered(Node, {answer, {ok, {error, Reason}}}, _How, _Parsed) ->
+answered(Node, {ok, {error, Reason}}, _How, _Parsed) ->
     Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
     {error, {attach, #{node => Node, reason => Why, cause => refused}}};
-answered(_Node, {answer, {error, _} = Error}, _How, _Parsed) ->
+answered(_Node, {error, _} = Error, _How, _Parsed) ->
     Error.
 
 format(#{json := true}) -> {flame_prof_allocations_text, json};

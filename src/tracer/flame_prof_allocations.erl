@@ -97,8 +97,8 @@
 %% stacks of these words are wrong; their sum is right.
 
 -define(POLL_MS, 50).
-%% Collections that are looked at, of a scheduler and a second: 0.3 % of its time. So many times
-%% that where more samples are asked for.
+%% Collections that are looked at, of a scheduler and a second of its CPU time: 0.3 % of it. So many
+%% times that where more samples are asked for.
 -define(LOOKS, 1000).
 -define(MORE_LOOKS, 4).
 -define(BYTES, 524288).

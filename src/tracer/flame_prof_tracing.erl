@@ -57,9 +57,10 @@
 %% `heartbeat': the owner was not scheduled for more than a second.
 -type ended() :: asked | {limit, atom()} | {down, pid()}.
 
+%% `no': it runs.
 -type stopped() ::
     #{
-        ended := ended(),
+        ended := no | ended(),
         events := non_neg_integer(),
         discarded := non_neg_integer(),
         lost := non_neg_integer(),
