@@ -84,6 +84,7 @@ static void library_free(struct fp_library *library)
     if (library->tracing_lock != NULL)
         enif_mutex_destroy(library->tracing_lock);
     fp_sites_release(library->sites);
+    free(library->allocators);
     enif_free(library->layout);
     enif_free(library);
 }

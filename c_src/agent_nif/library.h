@@ -6,6 +6,7 @@
 #include <erl_nif.h>
 
 #include "base/safe_read.h"
+#include "erts/allocators.h"
 #include "erts/layout.h"
 #include "erts/sites.h"
 
@@ -39,6 +40,7 @@ struct fp_library {
     struct fp_memory memory;            /* immutable once memory_err is 0 */
     int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
     _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
+    _Atomic(struct fp_allocators *) allocators; /* likewise */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type;
     struct fp_sends_atoms sends_atoms;
@@ -115,6 +117,8 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)                                                                        \
+    X(allocators_solve, 1, CPU)                                                                    \
+    X(allocators_read, 0, CPU)                                                                     \
     X(trace_term, 2, 0)
 
 #define FP_NIF(name)                                                                               \

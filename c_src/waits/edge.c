@@ -26,8 +26,8 @@ static int takes_any(const struct fp_top *top)
 struct fp_top_plan fp_top_plan(const struct fp_top *top)
 {
     return (struct fp_top_plan){
-        .has_words = top->site == NULL ? top->monitors != 0
-                                       : !has(top, FP_SITE_socket) && !takes_any(top),
+        .has_words =
+            top->site == NULL ? top->monitors != 0 : !has(top, FP_SITE_socket) && !takes_any(top),
         .has_heap = has(top, FP_SITE_call) || has(top, FP_SITE_only) || is_by_hand(top),
     };
 }

@@ -5,6 +5,7 @@
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
 %% `selector_*', {@link flame_prof_mailbox} for `mailbox_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
+%% {@link flame_prof_allocators} for `allocators_*',
 %% {@link flame_prof_tracing} for `tracer_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
@@ -31,9 +32,11 @@
 -export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
+-export([allocators_solve/1, allocators_read/0]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0, tracer_state/0]).
+-export_type([allocator_fact/0, allocator_figures/0]).
 -export_type([view/0, wait/0, wait_tag/0, ref_numbers/0, site_role/0]).
 
 -on_load(load/0).
@@ -287,6 +290,29 @@ mailbox_open(_, _) -> ?NOT_LOADED.
 
 -spec mailbox_next(reference(), Nodes :: pos_integer()) -> more | map().
 mailbox_next(_, _) -> ?NOT_LOADED.
+
+%% What `system_info({allocator, A})' says of an instance, as words: c_src/erts/allocators.h.
+-type allocator_fact() ::
+    {atom(), Instance :: non_neg_integer(), Statistics :: [non_neg_integer()],
+        Pool :: [non_neg_integer()] | none}.
+
+-spec allocators_solve([allocator_fact()]) -> ok | {error, {atom(), binary()}}.
+allocators_solve(_) -> ?NOT_LOADED.
+
+%% The carriers of mseg, their bytes; those of sys_alloc, their bytes; blocks, their bytes.
+-type carriers_figures() :: {
+    non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
+    non_neg_integer(), non_neg_integer()
+}.
+%% Of multi-block carriers, of single-block carriers; of the pool: carriers, bytes, blocks, bytes.
+-type allocator_figures() :: {
+    atom(), Instance :: non_neg_integer(), carriers_figures(), carriers_figures(),
+    none | {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()}
+}.
+
+%% `undefined': not solved yet.
+-spec allocators_read() -> undefined | [allocator_figures()] | {error, atom()}.
+allocators_read() -> ?NOT_LOADED.
 
 %% N0, N1, N2 of #Ref<0.N2.N1.N0>.
 -type ref_numbers() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.

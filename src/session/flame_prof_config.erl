@@ -109,7 +109,7 @@ start_bytes(Engine, #{memory_budget := Budget, running_stacks := IsCapturing} = 
 %% of the rest, to the stacks' texts what is left.
 shares(Engine, Options, IsCapturing) ->
     #{sample_interval := SampleMs, select := Select} = Options,
-    Node = flame_prof_memory:node_bytes(Engine, Options),
+    Node = flame_prof_memory_budget:node_bytes(Engine, Options),
     Spare = max(0, flame_prof_options:spare_memory(Options) - Node),
     Top = flame_prof_selection:top(flame_prof_selection:rules(Select)),
     Ring = ring_bytes(Top, SampleMs, Spare div 2),

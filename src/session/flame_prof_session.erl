@@ -187,7 +187,7 @@ log_choice(_, _) ->
     ok.
 
 open_within_memory(Options, #{engine := Engine} = Choice, How) ->
-    case flame_prof_memory:check(Engine, Options) of
+    case flame_prof_memory_budget:check(Engine, Options) of
         ok -> open(Options, Choice, How);
         {error, _} = Error -> Error
     end.

@@ -43,7 +43,6 @@ static uint64_t quantile(const struct fp_histogram_copy *copy, double q)
     return copy->max_ns;
 }
 
-
 #define MOST 200000u
 #define MINUTE_NS UINT64_C(60000000000)
 

@@ -669,7 +669,7 @@ schedulers_come_and_go_while_it_samples(Config) ->
 libraries_without_room_in_the_budget_are_told(Config) ->
     {ok, #{memory_budget := Default} = Options} = flame_prof_options:validate(#{}),
     Spare = flame_prof_options:spare_memory(Options) -
-        flame_prof_memory:node_bytes(native, Options),
+        flame_prof_memory_budget:node_bytes(native, Options),
     Least = Default - Spare + 65536,
     ?assert(left_out(#{memory_budget => Least}, Config) > 2),
     ?assertEqual(0, left_out(#{}, Config)).

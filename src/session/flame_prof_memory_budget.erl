@@ -1,7 +1,7 @@
 %% @private What a session takes of this node beside its options, and what the
 %% cgroup leaves for it. Looked at before anything is mapped: the kernel kills a VM
 %% whose pages exceed `memory.max'.
--module(flame_prof_memory).
+-module(flame_prof_memory_budget).
 
 -export([check/2, node_bytes/2]).
 -export([available/1]).

@@ -1,5 +1,5 @@
 %% A VM in a cgroup of its own, where this machine lets the tests make one.
--module(flame_prof_memory_SUITE).
+-module(flame_prof_memory_budget_SUITE).
 
 -include_lib("common_test/include/ct.hrl").
 
@@ -72,7 +72,7 @@ starts([Limit, Directory]) ->
     {ok, _} = Start(),
     {ok, _} = flame_prof:stop(),
     {ok, Before} = file:read_file(Limit),
-    Used = 1024 * ?MIB - flame_prof_memory:available("/"),
+    Used = 1024 * ?MIB - flame_prof_memory_budget:available("/"),
     ok = file:write_file(Limit, integer_to_list(Used + 30 * ?MIB)),
     {error, {memory, _} = Reason} = Start(),
     io:format("refused: ~ts~n", [flame_prof:format_error(Reason)]),

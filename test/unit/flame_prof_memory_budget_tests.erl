@@ -1,6 +1,6 @@
 %% The memory that the cgroup leaves, by files of a root that the tests write; and
 %% what a session asks for on this node.
--module(flame_prof_memory_tests).
+-module(flame_prof_memory_budget_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
@@ -101,7 +101,7 @@ available(Files) ->
     Root = filename:join("/tmp", "flame_prof_memory_" ++ os:getpid() ++ "_" ++ unique()),
     [write(filename:join(Root, Name), Text) || {Name, Text} <- Files],
     try
-        flame_prof_memory:available(Root)
+        flame_prof_memory_budget:available(Root)
     after
         file:del_dir_r(Root)
     end.
@@ -116,7 +116,7 @@ unique() ->
 %%% ----------------------------------------------------------- the session --
 
 a_node_takes_more_for_each_ranking_and_process_test() ->
-    Of = fun(Select) -> flame_prof_memory:node_bytes(native, options(#{select => Select})) end,
+    Of = fun(Select) -> node_bytes(native, #{select => Select}) end,
     One = Of(#{}),
     Four = Of([#{}, #{by => memory}, #{by => mbuf_size}, #{by => minor_gcs}]),
     Processes = erlang:system_info(process_count),
@@ -126,22 +126,21 @@ a_node_takes_more_for_each_ranking_and_process_test() ->
     [exit(Pid, kill) || Pid <- Idle].
 
 filters_and_the_portable_engine_need_no_table_test() ->
-    Filtered = options(#{
-        running_stacks => false, select => #{include => {module, lists}}
-    }),
-    None = options(#{running_stacks => false, select => {top, 0}}),
-    ?assertEqual(
-        flame_prof_memory:node_bytes(native, None), flame_prof_memory:node_bytes(native, Filtered)
-    ),
-    ?assertEqual(0, flame_prof_memory:node_bytes(portable, options(#{}))).
+    Filtered = #{running_stacks => false, select => #{include => {module, lists}}},
+    None = #{running_stacks => false, select => {top, 0}},
+    ?assertEqual(node_bytes(native, None), node_bytes(native, Filtered)),
+    ?assertEqual(0, node_bytes(portable, #{})).
+
+node_bytes(Engine, Options) ->
+    flame_prof_memory_budget:node_bytes(Engine, options(Options)).
 
 a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
     Tight = options(#{memory_budget => 48420352}),
     {error, {bad_option, #{option := memory_budget, accepted := Text}}} =
-        flame_prof_memory:check(native, Tight),
-    Least = 48420352 + flame_prof_memory:node_bytes(native, Tight),
+        flame_prof_memory_budget:check(native, Tight),
+    Least = 48420352 + flame_prof_memory_budget:node_bytes(native, Tight),
     ?assertMatch({match, _}, re:run(Text, "at least " ++ integer_to_list(Least))),
-    ?assertEqual(ok, flame_prof_memory:check(portable, Tight)).
+    ?assertEqual(ok, flame_prof_memory_budget:check(portable, Tight)).
 
 %% The ring is sized down first.
 what_is_mapped_at_the_start_is_within_the_budget_test() ->

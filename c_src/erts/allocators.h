@@ -1,0 +1,100 @@
+/* allocators.h - what the VM's allocators have: carriers (memory taken from the system) and blocks
+ * (memory given out), of each instance, read from its Allctr_t. No scheduler is asked.
+ *
+ * fp_allocators_find() looks for two arrays in the VM's data by their form: erts_allctr_thr_spec,
+ * whose entries number themselves, and erts_allctrs_info, which points to it. No symbol is needed.
+ * fp_allocators_solve() compares the instances with what erlang:system_info({allocator, A}) says
+ * once: the offset of the statistics is the one at which all 164 words are equal in several
+ * instances (erl_alloc_util.h, CarriersStats_t). One offset, or a refusal.
+ *
+ * The numbers of an instance are copied at once, but its scheduler may be between two of them:
+ * blocks and carriers are then one allocation apart. Nothing is cached but the addresses, which
+ * stay until the VM ends.
+ *
+ * Any thread. fp_allocators_find() and _solve() take milliseconds: a dirty scheduler's work. */
+#pragma once
+
+#include "base/maps.h"
+#include "base/safe_read.h"
+#include "erts/layout.h"
+
+/* In the order of erl_alloc.types, from ERTS_ALC_A_MIN on, which is 1. */
+#define FP_ALLOCATOR_MAP(X)                                                                        \
+    X(sys_alloc)                                                                                   \
+    X(temp_alloc)                                                                                  \
+    X(sl_alloc)                                                                                    \
+    X(std_alloc)                                                                                   \
+    X(ll_alloc)                                                                                    \
+    X(eheap_alloc)                                                                                 \
+    X(ets_alloc) X(fix_alloc) X(literal_alloc) X(binary_alloc) X(driver_alloc) X(test_alloc)
+
+enum fp_allocator {
+#define FP_ALLOCATOR_ENUM(name) FP_ALLOCATOR_##name,
+    FP_ALLOCATOR_MAP(FP_ALLOCATOR_ENUM)
+#undef FP_ALLOCATOR_ENUM
+        FP_ALLOCATOR_COUNT
+};
+
+const char *fp_allocator_name(enum fp_allocator allocator);
+
+/* Words of CarriersStats_t: carriers by mseg, by sys_alloc and a third that is 0, their maximum,
+ * their maximum ever, each {number, bytes}; then for the blocks of each allocator {number, bytes}
+ * now, maximum, maximum ever. */
+#define FP_CARRIERS_WORDS (10u + 6u * FP_ALLOCATOR_COUNT)
+/* Those of the single-block carriers, then those of the multi-block carriers. */
+#define FP_STATISTICS_WORDS (2u * FP_CARRIERS_WORDS)
+/* Of the pool of abandoned carriers: the options acul, acful, acnl, acfml and cp; bytes of blocks
+ * by allocator, their numbers; bytes and number of carriers; eleven counters. */
+#define FP_POOL_OPTIONS 5u
+#define FP_POOL_WORDS (FP_POOL_OPTIONS + 2u * FP_ALLOCATOR_COUNT + 2u + 11u)
+
+struct fp_allocator_instance {
+    uint64_t address;  /* of its Allctr_t */
+    uint16_t number;   /* 0: of all threads without one of their own */
+    uint8_t allocator; /* enum fp_allocator */
+};
+
+struct fp_allocators {
+    uint64_t table, info; /* addresses of the two arrays */
+    uint32_t statistics, pool;
+    int has_pool; /* 0: no instance migrates carriers, or their numbers were not found */
+    uint32_t count;
+    uint8_t is_on[FP_ALLOCATOR_COUNT]; /* 0: +M turned it off, malloc() has its memory */
+    struct fp_allocator_instance instance[];
+};
+
+/* What Erlang says of an instance. */
+struct fp_allocator_fact {
+    enum fp_allocator allocator;
+    uint32_t number;
+    int has_pool;
+    uint64_t statistics[FP_STATISTICS_WORDS];
+    uint64_t pool[FP_POOL_WORDS]; /* but for cp, an atom there and a number in memory */
+};
+
+/* 0, and *allocators, for free(); else the refusal's err. */
+int fp_allocators_find(struct fp_allocators **allocators, const struct fp_memory *memory,
+                       const struct fp_ranges *data, struct fp_refusal *refusal);
+
+/* Finds the offsets. At least FP_ALLOCATORS_AGREE instances are to be equal to what Erlang says: an
+ * instance at work differs. 0, or the refusal's err. */
+#define FP_ALLOCATORS_AGREE 2u
+int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
+                        const struct fp_allocator_fact *fact, size_t facts,
+                        struct fp_refusal *refusal);
+
+struct fp_carriers_figures {
+    uint64_t mseg_carriers, mseg_bytes, sys_carriers, sys_bytes;
+    uint64_t blocks, blocks_bytes;
+};
+
+struct fp_allocator_figures {
+    int err; /* 0, or FP_EFAULT: nothing else is set */
+    struct fp_carriers_figures multi, single;
+    /* In the pool: made by this instance, used by none now. */
+    uint64_t pool_carriers, pool_bytes, pool_blocks, pool_blocks_bytes;
+};
+
+/* Of all instances, in their order; some 300 ns for each. How many could be read, or FP_ENOMEM. */
+int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
+                       struct fp_allocator_figures *figures);

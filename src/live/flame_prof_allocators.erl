@@ -1,0 +1,226 @@
+%% @doc What the VM's allocators have: carriers, which are memory taken from the system, and blocks,
+%% which are memory given out of them. By allocator and instance, read from their own counters.
+%% {@link flame_prof_memory} has them in its page.
+%%
+%% ```
+%% 1> {ok, [#{allocator := eheap_alloc, instance := 1, carriers_bytes := C, blocks_bytes := B} | _]}
+%%        = flame_prof_allocators:look().
+%% '''
+%%
+%% == Why it is cheap ==
+%% `erlang:system_info({allocator, _})' and `recon_alloc' ask every scheduler, and wait for the
+%% slowest. Here the counters of all instances are copied out of memory, some 300 ns for each. Where
+%% they are is found once in a VM's life: the first look asks the schedulers and compares.
+%%
+%% == How exact it is ==
+%% At rest the figures equal those of `system_info'. An instance whose scheduler is at work may be
+%% seen between two of its counters: its blocks and its carriers are then one allocation apart.
+%% Memory of an allocator that `+M' flags turned off is malloc's, and not counted anywhere.
+-module(flame_prof_allocators).
+
+-export([look/0, off/1, names/0]).
+-export([facts/0]).
+
+-export_type([instance/0, carriers/0]).
+
+-type carriers() :: #{
+    mseg_carriers := non_neg_integer(),
+    mseg_bytes := non_neg_integer(),
+    sys_carriers := non_neg_integer(),
+    sys_bytes := non_neg_integer(),
+    blocks := non_neg_integer(),
+    blocks_bytes := non_neg_integer()
+}.
+%% `mseg': the VM's own mappings. `sys': from malloc.
+
+-type instance() :: #{
+    allocator := atom(),
+    instance := non_neg_integer(),
+    carriers := non_neg_integer(),
+    carriers_bytes := non_neg_integer(),
+    blocks := non_neg_integer(),
+    blocks_bytes := non_neg_integer(),
+    multi := carriers(),
+    single := carriers(),
+    pool => #{
+        carriers := non_neg_integer(),
+        bytes := non_neg_integer(),
+        blocks := non_neg_integer(),
+        blocks_bytes := non_neg_integer()
+    }
+}.
+%% The sums are those of `multi' (carriers with many blocks), `single' (a carrier for each large
+%% block) and `pool': carriers that this instance made and that no instance uses now. Without
+%% `pool' no allocator of the node lets go of carriers. Instance 0 serves threads that are no
+%% schedulers; instance N serves scheduler N.
+
+%% erl_alloc.types, from ERTS_ALC_A_MIN on: the order of the VM's tables.
+-define(NAMES, [
+    sys_alloc, temp_alloc, sl_alloc, std_alloc, ll_alloc, eheap_alloc, ets_alloc, fix_alloc,
+    literal_alloc, binary_alloc, driver_alloc, test_alloc
+]).
+
+%% The eleven counters of the pool, in the order of Allctr_t.
+-define(POOL_COUNTERS, [
+    fail_pooled, fail_shared, fail_pend_dealloc, fail, fetch, skip_size, skip_busy,
+    skip_not_pooled, skip_homecoming, skip_race, entrance_removed
+]).
+
+%% A scheduler in a long NIF does not answer.
+-define(ASK_MS, 2000).
+-define(TRIES, 5).
+-define(PAUSE_MS, 20).
+
+%% @private
+-spec names() -> [atom()].
+names() -> ?NAMES.
+
+%% @doc The instances, by allocator and number.
+-spec look() -> {ok, [instance()]} | {error, flame_prof:reason()}.
+look() ->
+    case flame_prof_engine:choose(auto) of
+        {ok, #{engine := native}} -> read(?TRIES);
+        {ok, #{engine := portable, engine_reason := Why}} -> refused(portable, Why);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Allocators that `+M' flags turned off: malloc has their memory.
+-spec off([instance()]) -> [atom()].
+off(Instances) ->
+    On = [Name || #{allocator := Name} <- Instances],
+    (?NAMES -- [sys_alloc, test_alloc]) -- On.
+
+read(Tries) ->
+    case flame_prof_nif:allocators_read() of
+        undefined -> calibrate(Tries);
+        {error, Error} -> refused(Error, <<"the counters could not be read">>);
+        Instances -> {ok, [instance(Instance) || Instance <- Instances]}
+    end.
+
+%% An instance at work differs from what was said of it: again, up to a limit.
+calibrate(Tries) ->
+    case asked() of
+        {ok, Facts} ->
+            case flame_prof_nif:allocators_solve(Facts) of
+                ok ->
+                    read(Tries);
+                {error, {enoent, _}} when Tries > 1 ->
+                    timer:sleep(?PAUSE_MS),
+                    calibrate(Tries - 1);
+                {error, {Error, Why}} ->
+                    refused(Error, Why)
+            end;
+        late ->
+            refused(late, <<"a scheduler did not say within two seconds what its allocators have">>)
+    end.
+
+refused(Cause, Why) ->
+    Reason = <<"allocators: ", Why/binary>>,
+    {error, {engine, #{engine => native, reason => Reason, cause => Cause}}}.
+
+%% In a process of its own: a late answer is not for the caller.
+asked() ->
+    {Pid, Monitor} = spawn_monitor(fun() -> exit({facts, facts()}) end),
+    receive
+        {'DOWN', Monitor, process, Pid, {facts, Facts}} -> {ok, Facts};
+        {'DOWN', Monitor, process, Pid, _} -> late
+    after ?ASK_MS ->
+        erlang:demonitor(Monitor, [flush]),
+        exit(Pid, kill),
+        late
+    end.
+
+%% @private What the VM says of each instance, as the words of its counters.
+-spec facts() -> [flame_prof_nif:allocator_fact()].
+facts() ->
+    [
+        {Name, N, carriers(value(sbcs, Facts)) ++ carriers(value(mbcs, Facts)), pool(Facts)}
+     || Name <- ?NAMES,
+        Name =/= sys_alloc,
+        {instance, N, Facts} <- instances(erlang:system_info({allocator, Name}))
+    ].
+
+instances(Instances) when is_list(Instances) -> Instances;
+%% false, or undefined: turned off, or not in this release.
+instances(_) -> [].
+
+value(Key, Facts) -> proplists:get_value(Key, Facts, []).
+
+%% Now, maximum, maximum ever; the third kind of carrier is never used.
+carriers(Facts) ->
+    {_, _, Carriers, CarriersEver} = current(carriers, Facts),
+    {_, _, Bytes, BytesEver} = current(carriers_size, Facts),
+    By = [value(Key, Facts)
+        || Key <- [mseg_alloc_carriers, mseg_alloc_carriers_size, sys_alloc_carriers,
+            sys_alloc_carriers_size]],
+    [number(N) || N <- By] ++ [0, 0, Carriers, Bytes, CarriersEver, BytesEver] ++
+        lists:append([blocks(value(Name, value(blocks, Facts))) || Name <- ?NAMES]).
+
+blocks(Facts) ->
+    {_, Count, CountMax, CountEver} = current(count, Facts),
+    {_, Size, SizeMax, SizeEver} = current(size, Facts),
+    [Count, Size, CountMax, SizeMax, CountEver, SizeEver].
+
+current(Key, Facts) ->
+    case lists:keyfind(Key, 1, Facts) of
+        false -> {Key, 0, 0, 0};
+        Fact -> Fact
+    end.
+
+number(N) when is_integer(N) -> N;
+number([]) -> 0.
+
+pool(Facts) ->
+    case lists:keyfind(mbcs_pool, 1, Facts) of
+        false ->
+            none;
+        {_, Pool} ->
+            Asked = value(options, Facts),
+            Options = [number(value(Key, Asked)) || Key <- [acul, acful, acnl, acfml]],
+            Blocks = [value(Name, value(blocks, Pool)) || Name <- ?NAMES],
+            Options ++ [0] ++ [number(value(size, B)) || B <- Blocks] ++
+                [number(value(count, B)) || B <- Blocks] ++
+                [value(carriers_size, Pool), value(carriers, Pool)] ++
+                [counter(Key, Pool) || Key <- ?POOL_COUNTERS]
+    end.
+
+counter(Key, Pool) ->
+    {_, Billions, Rest} = lists:keyfind(Key, 1, Pool),
+    Billions * 1000000000 + Rest.
+
+instance({Name, N, Multi, Single, Pool}) ->
+    Kinds = [of_carriers(Multi), of_carriers(Single)],
+    Parts = [sums(Kind) || Kind <- Kinds] ++ [Pool || Pool =/= none],
+    [Carriers, CarriersBytes, Blocks, BlocksBytes] =
+        [lists:sum([element(K, Part) || Part <- Parts]) || K <- [1, 2, 3, 4]],
+    [MultiMap, SingleMap] = Kinds,
+    with_pool(Pool, #{
+        allocator => Name,
+        instance => N,
+        carriers => Carriers,
+        carriers_bytes => CarriersBytes,
+        blocks => Blocks,
+        blocks_bytes => BlocksBytes,
+        multi => MultiMap,
+        single => SingleMap
+    }).
+
+of_carriers({Mseg, MsegBytes, Sys, SysBytes, Blocks, BlocksBytes}) ->
+    #{
+        mseg_carriers => Mseg,
+        mseg_bytes => MsegBytes,
+        sys_carriers => Sys,
+        sys_bytes => SysBytes,
+        blocks => Blocks,
+        blocks_bytes => BlocksBytes
+    }.
+
+sums(#{mseg_carriers := Mseg, sys_carriers := Sys, mseg_bytes := MsegBytes,
+    sys_bytes := SysBytes, blocks := Blocks, blocks_bytes := BlocksBytes}) ->
+    {Mseg + Sys, MsegBytes + SysBytes, Blocks, BlocksBytes}.
+
+with_pool(none, Instance) ->
+    Instance;
+with_pool({Carriers, Bytes, Blocks, BlocksBytes}, Instance) ->
+    Pool = #{carriers => Carriers, bytes => Bytes, blocks => Blocks, blocks_bytes => BlocksBytes},
+    Instance#{pool => Pool}.
