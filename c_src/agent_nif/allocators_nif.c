@@ -7,7 +7,9 @@
 #include "agent_nif/library.h"
 #include "base/error.h"
 #include "base/maps.h"
-#include "erts/allocators.h"
+#include "base/pages.h"
+#include "erts/carriers.h"
+#include "erts/rss.h"
 #include "terms/terms.h"
 
 static int get_words(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *word, uint32_t n)
@@ -73,6 +75,8 @@ static int find_and_solve(struct fp_library *library, const struct fp_allocator_
     if (err == 0)
         err = fp_allocators_solve(allocators, &library->memory, fact, facts, refusal);
     if (err == 0)
+        (void)fp_carriers_solve(allocators, &library->memory); /* without: rss has no carriers */
+    if (err == 0)
         keep(library, allocators);
     else
         free(allocators);
@@ -93,14 +97,14 @@ FP_NIF(allocators_solve)
         return fp_error_text(env, FP_EUNSUPPORTED, why);
     if (!enif_get_list_length(env, list, &facts) || facts == 0)
         return enif_make_badarg(env);
-    fact = calloc(facts, sizeof *fact);
+    fact = fp_pages_alloc(facts * sizeof *fact);
     if (fact == NULL)
         return fp_error_text(env, FP_ENOMEM, "");
     while (enif_get_list_cell(env, list, &head, &list) && get_fact(env, head, &fact[n]))
         n++;
     if (n == facts)
         (void)find_and_solve(library, fact, facts, &refusal);
-    free(fact);
+    fp_pages_free(fact, facts * sizeof *fact);
     if (n != facts)
         return enif_make_badarg(env);
     return refusal.err == 0 ? fp_atom(env, "ok") : refusal_term(env, &refusal);
@@ -160,4 +164,38 @@ FP_NIF(allocators_read)
             list = enif_make_list_cell(env, figures_term(env, allocators, i, &figures[i]), list);
     free(figures);
     return read < 0 ? fp_result(env, read) : list;
+}
+
+/* () -> #{executable := Bytes, ..., carriers => Bytes, cached => Bytes,
+ * walked => Bytes, counted => Bytes} |
+ * {error, Error}: the resident memory of the OS process by kind. Carriers have three: what is
+ * resident of those whose lists proved themselves, their bytes, and the bytes of all. */
+FP_NIF(memory_rss)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        FP_RSS_MAP(NAME)};
+#undef NAME
+    struct fp_library *library = fp_library(env);
+    const char *why = fp_library_open_memory(library);
+    struct fp_allocators *allocators = library->allocators;
+    struct fp_carriers carriers = {0};
+    ERL_NIF_TERM map = enif_make_new_map(env);
+    struct fp_rss rss;
+    int err, are_known;
+
+    if (why != NULL)
+        return fp_error_text(env, FP_EUNSUPPORTED, why);
+    are_known =
+        allocators != NULL && fp_carriers_walk(allocators, &library->memory, &carriers) == 0;
+    err = fp_rss_read(&library->memory, allocators, are_known ? &carriers : NULL, &rss);
+    for (unsigned kind = 0; kind < FP_RSS_COUNT; kind++)
+        if (rss.has_carriers || (kind != FP_RSS_carriers && kind != FP_RSS_cached))
+            fp_map_put_u64(env, &map, names[kind], rss.bytes[kind]);
+    if (are_known) {
+        fp_map_put_u64(env, &map, "walked", carriers.bytes);
+        fp_map_put_u64(env, &map, "counted", carriers.counted);
+        fp_carriers_free(&carriers);
+    }
+    return err == 0 ? map : fp_result(env, err);
 }

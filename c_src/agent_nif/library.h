@@ -119,6 +119,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(waits_served, 1, CPU)                                                                        \
     X(allocators_solve, 1, CPU)                                                                    \
     X(allocators_read, 0, CPU)                                                                     \
+    X(memory_rss, 0, IO)                                                                           \
     X(trace_term, 2, 0)
 
 #define FP_NIF(name)                                                                               \

@@ -421,3 +421,15 @@ int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_m
     fp_pages_free(copy, BATCH * sizeof *copy);
     return read;
 }
+
+int fp_allocators_read_one(const struct fp_allocators *allocators, const struct fp_memory *memory,
+                           uint32_t at, struct fp_allocator_figures *figures)
+{
+    struct counters_copy *copy = fp_pages_alloc(sizeof *copy);
+
+    if (copy == NULL)
+        return FP_ENOMEM;
+    (void)read_batch(allocators, memory, at, 1, copy, figures);
+    fp_pages_free(copy, sizeof *copy);
+    return figures->err;
+}

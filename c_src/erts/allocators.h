@@ -57,7 +57,8 @@ struct fp_allocator_instance {
 struct fp_allocators {
     uint64_t table, info; /* addresses of the two arrays */
     uint32_t statistics, pool;
-    int has_pool; /* 0: no instance migrates carriers, or their numbers were not found */
+    int has_pool;   /* 0: no instance migrates carriers, or their numbers were not found */
+    uint32_t lists; /* of carriers, by fp_carriers_solve(); 0: not known */
     uint32_t count;
     uint8_t is_on[FP_ALLOCATOR_COUNT]; /* 0: +M turned it off, malloc() has its memory */
     struct fp_allocator_instance instance[];
@@ -98,3 +99,6 @@ struct fp_allocator_figures {
 /* Of all instances, in their order; some 300 ns for each. How many could be read, or FP_ENOMEM. */
 int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
                        struct fp_allocator_figures *figures);
+/* The same of one: 0, FP_EFAULT or FP_ENOMEM. */
+int fp_allocators_read_one(const struct fp_allocators *allocators, const struct fp_memory *memory,
+                           uint32_t at, struct fp_allocator_figures *figures);

@@ -5,7 +5,7 @@
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
 %% `selector_*', {@link flame_prof_mailbox} for `mailbox_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_allocators} for `allocators_*',
+%% {@link flame_prof_allocators} for `allocators_*', {@link flame_prof_memory} for `memory_rss/0',
 %% {@link flame_prof_tracing} for `tracer_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
@@ -32,7 +32,7 @@
 -export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
--export([allocators_solve/1, allocators_read/0]).
+-export([allocators_solve/1, allocators_read/0, memory_rss/0]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0, tracer_state/0]).
@@ -313,6 +313,10 @@ allocators_solve(_) -> ?NOT_LOADED.
 %% `undefined': not solved yet.
 -spec allocators_read() -> undefined | [allocator_figures()] | {error, atom()}.
 allocators_read() -> ?NOT_LOADED.
+
+%% Resident bytes by kind of memory; without `carriers' these are in `malloc' and `other'.
+-spec memory_rss() -> #{atom() => non_neg_integer()} | {error, atom() | {atom(), binary()}}.
+memory_rss() -> ?NOT_LOADED.
 
 %% N0, N1, N2 of #Ref<0.N2.N1.N0>.
 -type ref_numbers() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
