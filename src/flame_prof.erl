@@ -30,7 +30,7 @@
 -export([stop/0, stop/1, stop/2, kill/0]).
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
--export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2]).
+-export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
 -export([allocations/1, allocations/2]).
 -export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
@@ -385,6 +385,12 @@ mailbox(Process) ->
 -spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
 mailbox(Process, Options) ->
     print(flame_prof_mailbox, flame_prof_mailbox:look(Process, Options)).
+
+%% @doc Prints where the memory of the node is: what the resident memory is, and what each allocator
+%% took and uses, without asking schedulers. {@link flame_prof_memory} has the same as terms.
+-spec memory() -> ok | {error, reason()}.
+memory() ->
+    print(flame_prof_memory, flame_prof_memory:look()).
 
 %% @doc Prints calls, messages and lives of processes as they happen, limited in rate, number and
 %% size: `trace("lists:seq/2 -> return", #{})'. {@link flame_prof_trace} has patterns and options.

@@ -227,6 +227,12 @@ required(mailbox, _Parsed) ->
     {_, Usage, _, _} = lists:keyfind(mailbox, 1, table()),
     {usage, ["it takes a node and one process: a registered name, or a pid as <0.85.0>; "
         "usage: flame_prof ", Usage]};
+required(memory, #{arguments := [Node]} = Parsed) when not is_map_key(node, Parsed) ->
+    {ok, Parsed#{node => [Node], arguments := []}};
+required(memory, #{node := _, arguments := []} = Parsed) ->
+    {ok, Parsed};
+required(memory, _Parsed) ->
+    {usage, "it takes a node; usage: flame_prof memory NODE [options]"};
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
@@ -251,6 +257,8 @@ table() ->
             "What every scheduler runs now, or what some processes do."},
         {mailbox, "mailbox NODE PROCESS [options]", {1, 2},
             "Who fills a mailbox, and with what."},
+        {memory, "memory NODE [options]", {0, 1},
+            "Where the memory of a node is: RSS explained, allocators, fragmentation."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
@@ -299,6 +307,8 @@ options(top) ->
     ] ++ node_options();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
+options(memory) ->
+    node_options() ++ json();
 options(waits) ->
     waits_options() ++ connection_options() ++ json();
 options(trace) ->
@@ -496,6 +506,9 @@ more(top) ->
 more(mailbox) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
+more(memory) ->
+    "No scheduler is asked, but by the first look. A node without flame_prof gets it for as long as\n"
+    "this runs.\n\n";
 more(trace) ->
     "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return\n"
     "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the\n"
@@ -530,6 +543,7 @@ example(pstack) -> ["flame_prof pstack --node shop@myhost",
     "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
+example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
 example(trace) ->
     ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
         "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "

@@ -1,5 +1,5 @@
 %% @private The commands to nodes that have flame_prof: info, start, flush, stop;
-%% and mailbox, pstack, top and waits, which bring it where it is missing.
+%% and mailbox, memory, pstack, top and waits, which bring it where it is missing.
 -module(flame_prof_cli_nodes).
 
 -export([do/2, session_options/1, timeout/1]).
@@ -40,6 +40,10 @@ at(pstack, Nodes, Parsed) ->
 at(mailbox, Nodes, Parsed) ->
     flame_prof_cli_attach:borrowing(Nodes, bare, timeout(Parsed), fun() ->
         first_error([Error || Node <- Nodes, {error, _} = Error <- [mailbox(Node, Parsed)]])
+    end);
+at(memory, Nodes, Parsed) ->
+    flame_prof_cli_attach:borrowing(Nodes, bare, timeout(Parsed), fun() ->
+        first_error([Error || Node <- Nodes, {error, _} = Error <- [memory(Node, Parsed)]])
     end);
 at(info, Nodes, Parsed) ->
     each(Nodes, fun info/2, flame_prof, info, [], Parsed);
@@ -163,6 +167,15 @@ mailbox(Node, #{arguments := [Name]} = Parsed) ->
             told(Node, call(Node, Module, Function, [Mailbox], Parsed));
         {error, _} = Error ->
             Error
+    end.
+
+%% memory
+
+memory(Node, Parsed) ->
+    Function = case Parsed of #{json := true} -> json; _ -> format end,
+    case outcome(Node, call(Node, flame_prof_memory, look, [], Parsed)) of
+        {ok, Memory} -> told(Node, call(Node, flame_prof_memory, Function, [Memory], Parsed));
+        {error, _} = Error -> Error
     end.
 
 told(_Node, {error, _} = Error) ->

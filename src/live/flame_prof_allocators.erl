@@ -78,8 +78,17 @@ names() -> ?NAMES.
 %% @doc The instances, by allocator and number.
 -spec look() -> {ok, [instance()]} | {error, flame_prof:reason()}.
 look() ->
+    try flame_prof_nif:allocators_read() of
+        undefined -> begin_reading();
+        Read -> told(Read)
+    catch
+        %% The library is not loaded.
+        error:_ -> begin_reading()
+    end.
+
+begin_reading() ->
     case flame_prof_engine:choose(auto) of
-        {ok, #{engine := native}} -> read(?TRIES);
+        {ok, #{engine := native}} -> calibrate(?TRIES);
         {ok, #{engine := portable, engine_reason := Why}} -> refused(portable, Why);
         {error, _} = Error -> Error
     end.
@@ -90,12 +99,8 @@ off(Instances) ->
     On = [Name || #{allocator := Name} <- Instances],
     (?NAMES -- [sys_alloc, test_alloc]) -- On.
 
-read(Tries) ->
-    case flame_prof_nif:allocators_read() of
-        undefined -> calibrate(Tries);
-        {error, Error} -> refused(Error, <<"the counters could not be read">>);
-        Instances -> {ok, [instance(Instance) || Instance <- Instances]}
-    end.
+told({error, Error}) -> refused(Error, <<"the counters could not be read">>);
+told(Instances) -> {ok, [instance(Instance) || Instance <- Instances]}.
 
 %% An instance at work differs from what was said of it: again, up to a limit.
 calibrate(Tries) ->
@@ -103,7 +108,7 @@ calibrate(Tries) ->
         {ok, Facts} ->
             case flame_prof_nif:allocators_solve(Facts) of
                 ok ->
-                    read(Tries);
+                    told(flame_prof_nif:allocators_read());
                 {error, {enoent, _}} when Tries > 1 ->
                     timer:sleep(?PAUSE_MS),
                     calibrate(Tries - 1);
