@@ -68,8 +68,8 @@ allocators(Instances, Off) ->
         ["\n", pad("Allocator", 14), right("allocated", 11), right("used", 9), right("unused", 9),
             right("carriers", 11), right("blocks", 13), right("in pool", 9), "\n"],
         [allocator(Row) || Row <- Rows ++ [All]],
-        [["off: ", lists:join(", ", [atom_to_list(Name) || Name <- Off]),
-            ": malloc has their memory\n"] || Off =/= []]
+        [["off by +M flags, malloc has their memory: ",
+            lists:join(", ", [atom_to_list(Name) || Name <- Off]), "\n"] || Off =/= []]
     ].
 
 allocator(#{allocator := Name, carriers := Carriers, carriers_bytes := Allocated, blocks := Blocks,
