@@ -130,8 +130,8 @@ struct fp_known_terms {
     X(io_request, "io_request")                                                                    \
     X(DOWN, "DOWN")                                                                                \
     X(EXIT, "EXIT")                                                                                \
-    X(timeout, "timeout") X(alias, "alias") X(cast, "cast") X(info, "info")                        \
-        X(state_timeout, "state_timeout")
+    X(timeout, "timeout")                                                                          \
+    X(alias, "alias") X(cast, "cast") X(info, "info") X(state_timeout, "state_timeout")
 
 struct fp_envelopes {
 #define FP_ENVELOPE_FIELD(name, text) uint64_t name;

@@ -14,6 +14,8 @@
 #define PAGE UINT64_C(4096)
 /* Pages of one mincore(2): 256 MB. */
 #define WINDOW_PAGES 65536u
+/* A larger mapping is a sanitizer's: its pages are not looked at. */
+#define LARGEST (UINT64_C(1) << 40)
 /* glibc's heaps of a thread's arena (arena.c, HEAP_MAX_SIZE). */
 #define ARENA_BYTES (UINT64_C(64) << 20)
 
@@ -73,15 +75,16 @@ static uint64_t head_at(const struct explainer *e, uint64_t page, uint64_t end,
     return size % PAGE == 0 && size <= end - page ? size : 0;
 }
 
-/* Pages of a mapping by kind; those of no kind are not counted. */
+/* Resident pages of a mapping by kind; those of no kind are `seen` only. */
 struct split {
-    uint64_t pages[FP_RSS_COUNT];
+    uint64_t pages[FP_RSS_COUNT], seen;
 };
 
 static void count_page(struct explainer *e, uint64_t page, uint64_t end, struct split *split)
 {
     uint64_t size;
 
+    split->seen++;
     if (carrier_of(e, page) != NULL || carrier_of(e, page + PAGE - 1) != NULL) {
         split->pages[FP_RSS_carriers]++;
         return;
@@ -121,7 +124,10 @@ static uint64_t split_mapping(struct explainer *e, const struct fp_smap *map, en
     uint64_t left = map->rss;
 
     e->known_end = 0;
-    for (uint64_t at = map->start; at < map->end; at += WINDOW_PAGES * PAGE) {
+    if (map->end - map->start > LARGEST)
+        return left;
+    for (uint64_t at = map->start; at < map->end && split.seen * PAGE < map->rss;
+         at += WINDOW_PAGES * PAGE) {
         uint64_t end = map->end - at < WINDOW_PAGES * PAGE ? map->end : at + WINDOW_PAGES * PAGE;
 
         if (mincore((void *)(uintptr_t)at, (size_t)(end - at), e->resident) != 0)

@@ -47,8 +47,7 @@
     X(start)                                                                                       \
     X(port)                                                                                        \
     X(socket)                                                                                      \
-    X(lock) X(message) X(serves) X(cast) X(event) X(queue) X(from) X(module) X(read) X(only)       \
-        X(some)
+    X(lock) X(message) X(serves) X(cast) X(event) X(queue) X(from) X(module) X(read) X(only) X(some)
 
 enum fp_site_role {
 #define FP_SITE_ROLE_ENUM(name) FP_SITE_##name,

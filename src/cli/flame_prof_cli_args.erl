@@ -307,8 +307,6 @@ options(top) ->
     ] ++ node_options();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
-options(memory) ->
-    node_options() ++ json();
 options(waits) ->
     waits_options() ++ connection_options() ++ json();
 options(trace) ->

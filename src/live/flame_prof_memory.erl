@@ -16,8 +16,8 @@
 %% No scheduler and no process is asked, but by the first look in a VM's life, which finds the
 %% counters ({@link flame_prof_allocators}). `explain' asks the kernel for the pages of each mapping
 %% and follows the lists of carriers: on a dirty scheduler, some milliseconds and some more for each
-%% gigabyte, and the kernel lets no thread map memory for parts of that time. Without it a look takes
-%% a fraction of a millisecond.
+%% gigabyte, and the kernel lets no thread map memory for parts of that time. Without it a look
+%% takes a fraction of a millisecond.
 %%
 %% == What it does not say ==
 %% The portable engine has what `erlang:memory/0' and /proc say: no carriers, no fragmentation.
@@ -173,7 +173,8 @@ vm() ->
 %% The kernel's.
 
 process() ->
-    maps:merge(status(file:read_file("/proc/self/status")), stat(file:read_file("/proc/self/stat"))).
+    Status = file:read_file("/proc/self/status"),
+    maps:merge(status(Status), stat(file:read_file("/proc/self/stat"))).
 
 status({ok, Text}) ->
     Lines = [binary:split(Line, <<":">>) || Line <- binary:split(Text, <<"\n">>, [global])],

@@ -63,7 +63,8 @@ allocators(Instances, Off) ->
     Of = fun(Key) -> lists:sum([maps:get(Key, Row) || Row <- Rows]) end,
     Keys = [carriers, carriers_bytes, blocks, blocks_bytes, pool_bytes],
     Sum = maps:from_list([{Key, Of(Key)} || Key <- Keys]),
-    All = Sum#{allocator => all, fragmentation => 1 - Of(blocks_bytes) / max(1, Of(carriers_bytes))},
+    Unused = 1 - Of(blocks_bytes) / max(1, Of(carriers_bytes)),
+    All = Sum#{allocator => all, fragmentation => Unused},
     [
         ["\n", pad("Allocator", 14), right("allocated", 11), right("used", 9), right("unused", 9),
             right("carriers", 11), right("blocks", 13), right("in pool", 9), "\n"],

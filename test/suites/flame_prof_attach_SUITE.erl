@@ -38,7 +38,7 @@
     a_node_of_another_user_and_file_system_gets_the_library/1,
     what_the_library_needs_comes_with_it/1,
     again_and_again_under_load_leaves_nothing/1,
-    pstack_and_top_leave_nothing/1,
+    pstack_memory_and_top_leave_nothing/1,
     what_does_not_fit_is_refused_with_the_reason/1,
     an_application_that_never_loaded_the_library_lives_on/1,
     an_application_that_starts_meanwhile_lives_on/1,
@@ -90,7 +90,7 @@ all() ->
         a_node_of_another_user_and_file_system_gets_the_library,
         what_the_library_needs_comes_with_it,
         again_and_again_under_load_leaves_nothing,
-        pstack_and_top_leave_nothing,
+        pstack_memory_and_top_leave_nothing,
         what_does_not_fit_is_refused_with_the_reason,
         an_application_that_never_loaded_the_library_lives_on,
         an_application_that_starts_meanwhile_lives_on,
@@ -748,7 +748,7 @@ attach_and_sample(Node) ->
             until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end)
     end.
 
-pstack_and_top_leave_nothing(_) ->
+pstack_memory_and_top_leave_nothing(_) ->
     with_node(fun(#{name := Name} = Node, Before) ->
         Options = ["--node", Name, "--cookie", command_line:cookie()],
         case is_capable() of
@@ -756,7 +756,12 @@ pstack_and_top_leave_nothing(_) ->
                 {0, Stacks} = run(["pstack" | Options] ++ ["init", "busy"]),
                 {match, _} = re:run(Stacks, "init:"),
                 {0, Json} = run(["pstack", "--json" | Options]),
-                {match, _} = re:run(Json, "^\\{\"look\":\\[");
+                {match, _} = re:run(Json, "^\\{\"look\":\\["),
+                {0, Memory} = run(["memory" | Options]),
+                {match, _} = re:run(Memory, "RSS .* explained"),
+                {match, _} = re:run(Memory, "eheap_alloc"),
+                {0, Allocators} = run(["memory", "--json" | Options]),
+                {match, _} = re:run(Allocators, "\"fragmentation\":");
             false ->
                 ok
         end,

@@ -51,6 +51,8 @@ values_are_what_they_say_test() ->
         parse("export f --as perf --from 0s --to 30s --status active --process <0.1.0>"
             " --lines false"),
     {ok, #{time_limit := 5000}} = parse("mailbox n my_server --time-limit 5s"),
+    {ok, #{node := ["n"], arguments := [], json := true}} = parse("memory n --json"),
+    {ok, #{node := ["n"], arguments := []}} = parse("memory --node n"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}"),
@@ -83,6 +85,8 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"info --node n --port host:ssh", "it takes a port, or HOST:PORT"},
             {"attach n --for 30q", "a time such as"},
             {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
+            {"memory", "it takes a node; usage: flame_prof memory NODE"},
+            {"memory n more", "unexpected argument"},
             {"mailbox n", "a node and one process.*; usage: flame_prof mailbox NODE PROCESS"},
             {"stop --node", "--node takes NODE"}
         ]
