@@ -123,15 +123,24 @@ refused(Cause, Why) ->
     Reason = <<"allocators: ", Why/binary>>,
     {error, {engine, #{engine => native, reason => Reason, cause => Cause}}}.
 
-%% In a process of its own: a late answer is not for the caller.
+%% In a process of its own: what comes too late is not for the caller.
 asked() ->
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({facts, facts()}) end),
+    Self = self(),
+    Tag = make_ref(),
+    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, facts()} end),
     receive
-        {'DOWN', Monitor, process, Pid, {facts, Facts}} -> {ok, Facts};
-        {'DOWN', Monitor, process, Pid, _} -> late
+        {'DOWN', Monitor, process, Pid, _} -> told_by(Tag)
     after ?ASK_MS ->
-        erlang:demonitor(Monitor, [flush]),
         exit(Pid, kill),
+        receive
+            {'DOWN', Monitor, process, Pid, _} -> told_by(Tag)
+        end
+    end.
+
+told_by(Tag) ->
+    receive
+        {Tag, Facts} -> {ok, Facts}
+    after 0 ->
         late
     end.
 
