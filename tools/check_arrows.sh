@@ -23,11 +23,11 @@ below() {
     base) echo "" ;;
     cstack | format | store | terms) echo "base" ;;
     erts) echo "cstack format base" ;; # the perf map spells symbols as files do
-    waits) echo "erts base" ;;
+    waits | xray) echo "erts base" ;;
     tracer) echo "erts format base" ;;
     session) echo "waits erts cstack format store base" ;;
     report) echo "format store base" ;;
-    agent_nif) echo "session tracer waits erts cstack format store terms base" ;;
+    agent_nif) echo "session tracer xray waits erts cstack format store terms base" ;;
     report_nif) echo "report format store terms base" ;;
     *) return 1 ;;
     esac

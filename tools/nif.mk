@@ -48,7 +48,7 @@ endif
 in = $(sort $(foreach folder,$(1),$(wildcard c_src/$(folder)/*.c)))
 objects = $(patsubst c_src/%.c,$(BUILD)/%.o,$(1))
 SHARED := $(call in,base format store terms)
-AGENT := $(call in,agent_nif tracer waits session erts erts/capture erts/term cstack)
+AGENT := $(call in,agent_nif tracer xray waits session erts erts/capture erts/term cstack)
 REPORT := $(call in,report_nif report)
 SOURCES := $(SHARED) $(AGENT) $(REPORT)
 OBJECTS := $(call objects,$(SOURCES))

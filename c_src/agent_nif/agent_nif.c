@@ -101,6 +101,7 @@ static int open_types(ErlNifEnv *env, struct fp_library *library)
         {"flame_prof_selector", {.dtor = fp_top_handle_destroy}, &library->selector_type},
         {"flame_prof_sends", fp_sends_type_init, &library->sends_type},
         {"flame_prof_mailbox", {.dtor = fp_mailbox_handle_destroy}, &library->mailbox_type},
+        {"flame_prof_xray", {.dtor = fp_xray_handle_destroy}, &library->xray_type},
     };
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

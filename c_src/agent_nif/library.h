@@ -42,7 +42,7 @@ struct fp_library {
     _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
-    ErlNifResourceType *mailbox_type;
+    ErlNifResourceType *mailbox_type, *xray_type;
     struct fp_sends_atoms sends_atoms;
     struct fp_tracer_atoms tracer_atoms;
     struct fp_sites *sites; /* under `lock`; NULL: no probe has found any */
@@ -110,6 +110,8 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(session_node_metrics, 2, 0)                                                                  \
     X(mailbox_open, 2, CPU)                                                                        \
     X(mailbox_next, 2, IO)                                                                         \
+    X(xray_open, 2, IO)                                                                            \
+    X(xray_next, 2, IO)                                                                            \
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
     X(wait_sites_set, 2, IO)                                                                       \
@@ -140,5 +142,6 @@ ERL_NIF_TERM fp_session_put_weights(ErlNifEnv *env, ERL_NIF_TERM term,
 /* Resource destructors and callbacks. */
 void fp_top_handle_destroy(ErlNifEnv *env, void *object);
 void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object);
+void fp_xray_handle_destroy(ErlNifEnv *env, void *object);
 extern const ErlNifResourceTypeInit fp_session_type_init;
 extern const ErlNifResourceTypeInit fp_sends_type_init;

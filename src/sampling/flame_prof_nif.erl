@@ -29,6 +29,7 @@
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
 -export([mailbox_open/2, mailbox_next/2]).
+-export([xray_open/2, xray_next/2]).
 -export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
@@ -317,6 +318,13 @@ allocators_read() -> ?NOT_LOADED.
 %% Resident bytes by kind of memory; without `carriers' these are in `malloc' and `other'.
 -spec memory_rss() -> #{atom() => non_neg_integer()} | {error, atom() | {atom(), binary()}}.
 memory_rss() -> ?NOT_LOADED.
+
+-spec xray_open(pid(), Limits :: #{kilobytes := pos_integer(), time_ms := pos_integer()}) ->
+    {ok, reference()} | {error, atom() | {atom(), binary()}}.
+xray_open(_, _) -> ?NOT_LOADED.
+
+-spec xray_next(reference(), Objects :: pos_integer()) -> more | map().
+xray_next(_, _) -> ?NOT_LOADED.
 
 %% N0, N1, N2 of #Ref<0.N2.N1.N0>.
 -type ref_numbers() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.

@@ -1,0 +1,312 @@
+/* xray_nif.c - looks at what a process holds, for flame_prof_xray. A step takes some milliseconds
+ * and may sleep between attempts, so it has a dirty I/O scheduler. Of the process's terms only
+ * atoms leave: tags of tuples, names of records, keys. */
+#include <stdatomic.h>
+
+#include "agent_nif/library.h"
+#include "base/error.h"
+#include "erts/code_index.h"
+#include "erts/code_scan.h"
+#include "erts/process_table.h"
+#include "erts/term.h"
+#include "terms/terms.h"
+#include "xray/xray.h"
+
+#define STEP_MAX (1u << 24)
+/* Of the whole, what a node has at least to be told; and how many are. */
+#define SHARE_MIN 500u
+#define NODES_MAX 2000u
+
+struct xray_handle {
+    _Atomic int entered; /* 1 during a call: a second caller gets badarg */
+    struct fp_memory memory;
+    int is_open;
+    struct fp_ranges code;
+    struct fp_xray *xray; /* NULL: creation has failed, or the answer was told */
+};
+
+static void release(struct xray_handle *handle)
+{
+    if (handle->xray != NULL)
+        fp_xray_close(handle->xray);
+    if (handle->is_open)
+        fp_safe_read_close(&handle->memory);
+    handle->xray = NULL;
+    handle->is_open = 0;
+}
+
+void fp_xray_handle_destroy(ErlNifEnv *env, void *object)
+{
+    (void)env;
+    release(object); /* something is left only of a look that was given up */
+}
+
+/* (Pid, #{kilobytes, time_ms}) -> {ok, Xray} | {error, Error}; `unsupported` with a text where the
+ * queues are not as calibration expected. */
+FP_NIF(xray_open)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_layout *layout = library->layout;
+    struct fp_xray_limits limits = {0};
+    struct xray_handle *handle;
+    ErlNifPid pid;
+    ERL_NIF_TERM term;
+    uint32_t kilobytes = 0;
+    int err;
+
+    if (layout == NULL || !enif_get_local_pid(env, argv[0], &pid) ||
+        !fp_map_get_u32(env, argv[1], "kilobytes", &kilobytes) ||
+        !fp_map_get_u32(env, argv[1], "time_ms", &limits.time_ms))
+        return enif_make_badarg(env);
+    if (layout->queue_refusal != NULL)
+        return fp_error_text(env, FP_EUNSUPPORTED, layout->queue_refusal);
+    limits.bytes = (uint64_t)kilobytes << 10;
+    handle = enif_alloc_resource(library->xray_type, sizeof *handle);
+    atomic_init(&handle->entered, 0);
+    handle->xray = NULL;
+    err = fp_safe_read_open_own(&handle->memory);
+    handle->is_open = err == 0;
+    if (err == 0)
+        err = fp_code_ranges(&handle->memory, &handle->code);
+    if (err == 0)
+        err = fp_xray_open(&handle->xray, layout, &handle->memory, &handle->code, argv[0], &limits);
+    term = enif_make_resource(env, handle);
+    enif_release_resource(handle);
+    return err == 0 ? fp_ok(env, term) : fp_result(env, err);
+}
+
+/* ------------------------------------------------------------------- nodes -- */
+
+/* What words become terms by. */
+struct teller {
+    ErlNifEnv *env;
+    struct fp_code_index *code; /* NULL: no function has a name */
+    uint32_t atoms;
+};
+
+/* An atom of this VM; `other` for none. The VM would trust the word. */
+static ERL_NIF_TERM atom_term(const struct teller *to, uint64_t word, const char *other)
+{
+    return fp_term_is_atom(word) && fp_atom_index(word) < to->atoms ? (ERL_NIF_TERM)word
+                                                                    : fp_atom(to->env, other);
+}
+
+/* {atom, Atom} | other */
+static ERL_NIF_TERM key_term(const struct teller *to, uint64_t word)
+{
+    return fp_term_is_atom(word) && fp_atom_index(word) < to->atoms
+               ? enif_make_tuple2(to->env, fp_atom(to->env, "atom"), (ERL_NIF_TERM)word)
+               : fp_atom(to->env, "other");
+}
+
+/* {stack, {Module, Function, Arity} | unknown, Line, Slot} */
+static ERL_NIF_TERM stack_term(const struct teller *to, uint64_t value)
+{
+    uint64_t address = value & ((UINT64_C(1) << 48) - 1);
+    struct fp_location at = {0};
+    ERL_NIF_TERM function = fp_atom(to->env, "unknown");
+
+    /* A return address is behind the call. */
+    if (to->code != NULL && fp_code_index_resolve(to->code, address - 1, &at) == 0)
+        function = enif_make_tuple3(to->env, atom_term(to, at.mfa[0], "unknown"),
+                                    atom_term(to, at.mfa[1], "unknown"),
+                                    enif_make_uint64(to->env, at.mfa[2]));
+    return enif_make_tuple4(to->env, fp_atom(to->env, "stack"), function,
+                            enif_make_uint(to->env, at.line),
+                            enif_make_uint(to->env, (unsigned)(value >> 48)));
+}
+
+static ERL_NIF_TERM numbered(const struct teller *to, const char *name, uint64_t value)
+{
+    return enif_make_tuple2(to->env, fp_atom(to->env, name), enif_make_uint64(to->env, value));
+}
+
+static ERL_NIF_TERM step_term(const struct teller *to, const struct fp_xray_node *node)
+{
+    ErlNifEnv *env = to->env;
+
+    switch (node->step) {
+    case FP_XRAY_STACK:
+        return stack_term(to, node->value);
+    case FP_XRAY_REGISTER:
+        return numbered(to, "register", node->value);
+    case FP_XRAY_DICTIONARY:
+        return enif_make_tuple2(env, fp_atom(env, "dictionary"), key_term(to, node->value));
+    case FP_XRAY_ELEMENT:
+        return numbered(to, "element", node->value);
+    case FP_XRAY_VALUE:
+        return enif_make_tuple2(env, fp_atom(env, "value"), key_term(to, node->value));
+    case FP_XRAY_VARIABLE:
+        return numbered(to, "variable", node->value);
+    case FP_XRAY_MESSAGE:
+        return fp_atom(env, "message");
+    case FP_XRAY_OWN:
+        return fp_atom(env, "own");
+    case FP_XRAY_MEMBER:
+        return fp_atom(env, "member");
+    case FP_XRAY_TAIL:
+        return fp_atom(env, "tail");
+    case FP_XRAY_KEYS:
+        return fp_atom(env, "keys");
+    default:
+        return fp_atom(env, "process");
+    }
+}
+
+/* {tuple | record, Tag | none, Arity}, or the name of the form. */
+static ERL_NIF_TERM shape_term(const struct teller *to, const struct fp_xray_shape *shape)
+{
+    static const char *const names[] = {"none", "tuple",  "record",      "list",   "map",
+                                        "fun",  "binary", "heap_binary", "number", "identifier"};
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM name = fp_atom(env, names[shape->form]);
+
+    if (shape->form != FP_XRAY_FORM_TUPLE && shape->form != FP_XRAY_FORM_RECORD)
+        return name;
+    return enif_make_tuple3(env, name, key_term(to, shape->tag), enif_make_uint(env, shape->arity));
+}
+
+static uint64_t bytes_of(const struct fp_xray_node *node)
+{
+    return 8 * node->words + node->binary_bytes;
+}
+
+/* [{Index, Parent, Step, Shape, HeapBytes, Objects, Binaries, BinaryBytes, SeenBytes}], parents
+ * first: the nodes with at least one in SHARE_MIN of the whole. */
+static ERL_NIF_TERM paths_term(const struct teller *to, const struct fp_xray_paths *paths)
+{
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    uint64_t least = bytes_of(&paths->node[0]) / SHARE_MIN, all;
+
+    do {
+        all = 0;
+        least += least / 2 + 1;
+        for (uint32_t at = 0; at < paths->nodes; at++)
+            all += bytes_of(&paths->node[at]) >= least;
+    } while (all > NODES_MAX);
+    for (uint32_t at = paths->nodes; at-- > 1;) {
+        const struct fp_xray_node *node = &paths->node[at];
+
+        if (bytes_of(node) >= least)
+            list = enif_make_list_cell(
+                env,
+                enif_make_tuple9(env, enif_make_uint(env, at), enif_make_uint(env, node->parent),
+                                 step_term(to, node), shape_term(to, &node->shape),
+                                 enif_make_uint64(env, 8 * node->words),
+                                 enif_make_uint64(env, node->objects),
+                                 enif_make_uint64(env, node->binaries),
+                                 enif_make_uint64(env, node->binary_bytes),
+                                 enif_make_uint64(env, node->seen_bytes)),
+                list);
+    }
+    return list;
+}
+
+/* [{Shape, Bytes, Objects}] */
+static ERL_NIF_TERM types_term(const struct teller *to, const struct fp_xray_paths *types)
+{
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    for (uint32_t at = types->nodes; at-- > 0;)
+        if (types->node[at].words > 0)
+            list = enif_make_list_cell(
+                env,
+                enif_make_tuple3(env, shape_term(to, &types->node[at].shape),
+                                 enif_make_uint64(env, 8 * types->node[at].words),
+                                 enif_make_uint64(env, types->node[at].objects)),
+                list);
+    return list;
+}
+
+/* {Count, Bytes, SharedBytes} */
+static ERL_NIF_TERM binaries_term(ErlNifEnv *env, const struct fp_xray_binaries_sum *sum)
+{
+    return enif_make_tuple3(env, enif_make_uint64(env, sum->count),
+                            enif_make_uint64(env, sum->bytes),
+                            enif_make_uint64(env, sum->shared_bytes));
+}
+
+/* ------------------------------------------------------------------ answer -- */
+
+static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_xray_answer *answer)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } number[] = {
+        {"young", 8 * answer->young_words},
+        {"old", 8 * answer->old_words},
+        {"fragments", 8 * answer->fragment_words},
+        {"message_terms", 8 * answer->message_words},
+        {"stack", 8 * answer->stack_words},
+        {"blocks", 8 * answer->block_words},
+        {"reached", 8 * answer->reached_words},
+        {"dictionary", answer->dictionary_bytes},
+        {"memory", answer->memory_bytes},
+        {"messages", answer->messages},
+        {"undecoded", answer->undecoded},
+        {"message_bytes", answer->message_bytes},
+        {"literals", answer->literals},
+        {"left_out", answer->left_out},
+        {"binaries_untold", answer->binaries_untold},
+        {"attempts", answer->attempts},
+        {"bytes_needed", answer->bytes_needed},
+    };
+    ErlNifEnv *env = to->env;
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+    fp_map_put(env, &map, "error",
+               fp_atom(env, answer->err == 0 ? "none" : fp_err_name(answer->err)));
+    for (size_t k = 0; k < sizeof number / sizeof *number; k++)
+        fp_map_put_u64(env, &map, number[k].name, number[k].value);
+    if (answer->err != 0)
+        return map;
+    fp_map_put(env, &map, "complete", fp_boolean(env, answer->is_complete));
+    fp_map_put(env, &map, "paths", paths_term(to, answer->paths));
+    fp_map_put(env, &map, "types", types_term(to, answer->types));
+    fp_map_put(env, &map, "binaries", binaries_term(env, &answer->binaries));
+    fp_map_put(env, &map, "garbage_binaries", binaries_term(env, &answer->garbage));
+    return map;
+}
+
+static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *handle)
+{
+    const struct fp_layout *layout = fp_library(env)->layout;
+    struct teller to = {.env = env};
+    ERL_NIF_TERM term;
+
+    if (fp_safe_read(&handle->memory, layout->atom_entries, &to.atoms, 4) != 0)
+        to.atoms = 0;
+    if (fp_code_index_create(&to.code, layout, &handle->memory, &handle->code) != 0)
+        to.code = NULL;
+    term = answer_term(&to, fp_xray_answer(handle->xray));
+    if (to.code != NULL)
+        fp_code_index_destroy(to.code);
+    release(handle);
+    return term;
+}
+
+/* (Xray, Objects) -> more | #{...}, the fields of struct fp_xray_answer in bytes. The answer is
+ * told once: the memory is freed here, as destructors have a normal scheduler. */
+FP_NIF(xray_next)
+{
+    struct fp_library *library = fp_library(env);
+    struct xray_handle *handle;
+    ERL_NIF_TERM term;
+    unsigned objects;
+
+    if (!enif_get_resource(env, argv[0], library->xray_type, (void **)&handle) ||
+        !enif_get_uint(env, argv[1], &objects) || objects == 0 || objects > STEP_MAX ||
+        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+        return enif_make_badarg(env);
+    if (handle->xray == NULL)
+        term = enif_make_badarg(env);
+    else if (!fp_xray_step(handle->xray, objects))
+        term = fp_atom(env, "more");
+    else
+        term = told(env, handle);
+    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    return term;
+}

@@ -1,0 +1,48 @@
+/* view.h - what of a process structure says where its terms are, and whether it has moved.
+ *
+ * Two views that are alike: the process has not run between them, so no term of its heaps, stack,
+ * registers and dictionary has changed. Only a process writes there, and running counts reductions;
+ * a message that another process puts on its heap moves `htop`.
+ *
+ * Offsets that calibration does not find lie at fixed distances from those that it does
+ * (erl_process.h of 25.2.3, 27.3.4.1, 29.1.1); flame_prof_xray looks at a process whose terms it
+ * knows before it relies on them. Any thread; no allocation. */
+#pragma once
+
+#include "erts/layout.h"
+
+/* X(name): words of the structure. */
+#define FP_XRAY_VIEW_MAP(X)                                                                        \
+    X(i)                                                                                           \
+    X(reds)                                                                                        \
+    X(heap)                                                                                        \
+    X(htop)                                                                                        \
+    X(stop)                                                                                        \
+    X(hend)                                                                                        \
+    X(old_heap)                                                                                    \
+    X(old_htop)                                                                                    \
+    X(old_hend)                                                                                    \
+    X(gen_gcs)                                                                                     \
+    X(mbuf)      /* -> heap fragments */                                                           \
+    X(msg_frag)  /* -> messages that it has taken, whose fragments are in use */                   \
+    X(mbuf_size) /* words of both */                                                               \
+    X(off_heap)  /* -> first of the objects with something outside of the heap */                  \
+    X(dictionary)                                                                                  \
+    X(arity)   /* registers in use */                                                              \
+    X(arg_reg) /* -> them */                                                                       \
+    X(group_leader)                                                                                \
+    X(ftrace)                                                                                      \
+    X(fvalue)                                                                                      \
+    X(token)                                                                                       \
+    X(parent)
+
+struct fp_xray_view {
+#define FP_XRAY_VIEW_FIELD(name) uint64_t name;
+    FP_XRAY_VIEW_MAP(FP_XRAY_VIEW_FIELD)
+#undef FP_XRAY_VIEW_FIELD
+};
+
+/* Of the process whose structure is at `address`. 0; FP_EGONE: it has exited; FP_EFAULT; FP_ETORN:
+ * it runs, collects, or its numbers contradict each other. */
+int fp_xray_view_read(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t pid,
+                      uint64_t address, struct fp_xray_view *view);
