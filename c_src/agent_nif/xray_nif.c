@@ -78,21 +78,21 @@ FP_NIF(xray_open)
 /* ------------------------------------------------------------------- nodes -- */
 
 /* What words become terms by. */
-struct teller {
+struct xray_teller {
     ErlNifEnv *env;
     struct fp_code_index *code; /* NULL: no function has a name */
     uint32_t atoms;
 };
 
 /* An atom of this VM; `other` for none. The VM would trust the word. */
-static ERL_NIF_TERM atom_term(const struct teller *to, uint64_t word, const char *other)
+static ERL_NIF_TERM atom_term(const struct xray_teller *to, uint64_t word, const char *other)
 {
     return fp_term_is_atom(word) && fp_atom_index(word) < to->atoms ? (ERL_NIF_TERM)word
                                                                     : fp_atom(to->env, other);
 }
 
 /* {atom, Atom} | other */
-static ERL_NIF_TERM key_term(const struct teller *to, uint64_t word)
+static ERL_NIF_TERM key_term(const struct xray_teller *to, uint64_t word)
 {
     return fp_term_is_atom(word) && fp_atom_index(word) < to->atoms
                ? enif_make_tuple2(to->env, fp_atom(to->env, "atom"), (ERL_NIF_TERM)word)
@@ -100,7 +100,7 @@ static ERL_NIF_TERM key_term(const struct teller *to, uint64_t word)
 }
 
 /* {stack, {Module, Function, Arity} | unknown, Line, Slot} */
-static ERL_NIF_TERM stack_term(const struct teller *to, uint64_t value)
+static ERL_NIF_TERM stack_term(const struct xray_teller *to, uint64_t value)
 {
     uint64_t address = value & ((UINT64_C(1) << 48) - 1);
     struct fp_location at = {0};
@@ -116,12 +116,12 @@ static ERL_NIF_TERM stack_term(const struct teller *to, uint64_t value)
                             enif_make_uint(to->env, (unsigned)(value >> 48)));
 }
 
-static ERL_NIF_TERM numbered(const struct teller *to, const char *name, uint64_t value)
+static ERL_NIF_TERM numbered(const struct xray_teller *to, const char *name, uint64_t value)
 {
     return enif_make_tuple2(to->env, fp_atom(to->env, name), enif_make_uint64(to->env, value));
 }
 
-static ERL_NIF_TERM step_term(const struct teller *to, const struct fp_xray_node *node)
+static ERL_NIF_TERM step_term(const struct xray_teller *to, const struct fp_xray_node *node)
 {
     ErlNifEnv *env = to->env;
 
@@ -154,7 +154,7 @@ static ERL_NIF_TERM step_term(const struct teller *to, const struct fp_xray_node
 }
 
 /* {tuple | record, Tag | none, Arity}, or the name of the form. */
-static ERL_NIF_TERM shape_term(const struct teller *to, const struct fp_xray_shape *shape)
+static ERL_NIF_TERM shape_term(const struct xray_teller *to, const struct fp_xray_shape *shape)
 {
     static const char *const names[] = {"none", "tuple",  "record",      "list",   "map",
                                         "fun",  "binary", "heap_binary", "number", "identifier"};
@@ -173,7 +173,7 @@ static uint64_t bytes_of(const struct fp_xray_node *node)
 
 /* [{Index, Parent, Step, Shape, HeapBytes, Objects, Binaries, BinaryBytes, SeenBytes}], parents
  * first: the nodes with at least one in SHARE_MIN of the whole. */
-static ERL_NIF_TERM paths_term(const struct teller *to, const struct fp_xray_paths *paths)
+static ERL_NIF_TERM paths_term(const struct xray_teller *to, const struct fp_xray_paths *paths)
 {
     ErlNifEnv *env = to->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -204,7 +204,7 @@ static ERL_NIF_TERM paths_term(const struct teller *to, const struct fp_xray_pat
 }
 
 /* [{Shape, Bytes, Objects}] */
-static ERL_NIF_TERM types_term(const struct teller *to, const struct fp_xray_paths *types)
+static ERL_NIF_TERM types_term(const struct xray_teller *to, const struct fp_xray_paths *types)
 {
     ErlNifEnv *env = to->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -230,7 +230,7 @@ static ERL_NIF_TERM binaries_term(ErlNifEnv *env, const struct fp_xray_binaries_
 
 /* ------------------------------------------------------------------ answer -- */
 
-static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_xray_answer *answer)
+static ERL_NIF_TERM answer_term(const struct xray_teller *to, const struct fp_xray_answer *answer)
 {
     const struct {
         const char *name;
@@ -274,7 +274,7 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_xray_an
 static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *handle)
 {
     const struct fp_layout *layout = fp_library(env)->layout;
-    struct teller to = {.env = env};
+    struct xray_teller to = {.env = env};
     ERL_NIF_TERM term;
 
     if (fp_safe_read(&handle->memory, layout->atom_entries, &to.atoms, 4) != 0)

@@ -12,7 +12,7 @@
 /* A larger region is none. */
 #define WORDS_MAX (UINT64_C(1) << 40)
 
-struct slot {
+struct fp_xray_slot {
     uint32_t block; /* NO_BLOCK: free */
     uint8_t is_used;
 };
@@ -29,7 +29,7 @@ struct fp_xray_heap {
     uint64_t kept_bits;
     uint32_t kept_blocks;
     unsigned char *copy; /* FP_XRAY_BLOCK for each slot */
-    struct slot *slot;
+    struct fp_xray_slot *slot;
     uint32_t slots, hand;
     struct fp_xray_region last; /* found last */
     uint64_t near;              /* the block read last: where it begins */
@@ -57,14 +57,14 @@ static uint64_t tables_bytes(uint64_t words, uint32_t regions)
 uint64_t fp_xray_heap_bytes(uint64_t words, uint32_t regions)
 {
     return tables_bytes(words, regions) +
-           FP_XRAY_BLOCKS_MIN * (FP_XRAY_BLOCK + sizeof(struct slot));
+           FP_XRAY_BLOCKS_MIN * (FP_XRAY_BLOCK + sizeof(struct fp_xray_slot));
 }
 
 static int allocate(struct fp_xray_heap *heap, const struct fp_xray_heap_limits *limits)
 {
     uint64_t tables = tables_bytes(limits->words, limits->regions);
     uint64_t all = blocks_of(limits->words) + (uint64_t)limits->regions + PUSHED_MAX;
-    uint64_t slots = (limits->bytes - tables) / (FP_XRAY_BLOCK + sizeof(struct slot));
+    uint64_t slots = (limits->bytes - tables) / (FP_XRAY_BLOCK + sizeof(struct fp_xray_slot));
 
     heap->slots = (uint32_t)(slots < all ? slots : all);
     if (heap->slots < FP_XRAY_BLOCKS_MIN)
@@ -225,7 +225,7 @@ void fp_xray_heap_forget(struct fp_xray_heap *heap)
 {
     for (uint32_t block = heap->kept_blocks; block < heap->blocks; block++)
         if (heap->slot_of[block] != NO_BLOCK)
-            heap->slot[heap->slot_of[block]] = (struct slot){NO_BLOCK, 0};
+            heap->slot[heap->slot_of[block]] = (struct fp_xray_slot){NO_BLOCK, 0};
     heap->pushed = 0;
     heap->bits = heap->kept_bits;
     heap->blocks = heap->kept_blocks;
@@ -282,7 +282,7 @@ int fp_xray_find(struct fp_xray_heap *heap, uint64_t address, struct fp_xray_reg
 static uint32_t free_slot(struct fp_xray_heap *heap)
 {
     for (;;) {
-        struct slot *slot = &heap->slot[heap->hand];
+        struct fp_xray_slot *slot = &heap->slot[heap->hand];
         uint32_t at = heap->hand;
 
         heap->hand = at + 1 == heap->slots ? 0 : at + 1;
@@ -354,12 +354,4 @@ int fp_xray_visit(struct fp_xray_heap *heap, const struct fp_xray_region *region
 
     heap->bit[at / 64] |= bit;
     return is_first;
-}
-
-int fp_xray_is_visited(const struct fp_xray_heap *heap, const struct fp_xray_region *region,
-                       uint64_t address)
-{
-    uint64_t at = bit_at(region, address);
-
-    return (heap->bit[at / 64] >> (at % 64) & 1) != 0;
 }

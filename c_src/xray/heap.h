@@ -68,5 +68,3 @@ int fp_xray_word(struct fp_xray_heap *heap, uint64_t address, uint64_t *word);
 
 /* 1 for the first time. `address` is in `region`. */
 int fp_xray_visit(struct fp_xray_heap *heap, const struct fp_xray_region *region, uint64_t address);
-int fp_xray_is_visited(const struct fp_xray_heap *heap, const struct fp_xray_region *region,
-                       uint64_t address);

@@ -25,8 +25,8 @@
 #define FRAGMENTS_MAX 65536u
 /* Of one message. */
 #define FRAGMENTS_OF_MESSAGE 64u
-/* ErlHeapFragment: next, off-heap list and overhead, words, words in use; memory. ErtsMessage: next,
- * data, three terms; a fragment, where data is 1. */
+/* ErlHeapFragment: next, off-heap list and overhead, words, words in use; memory. ErtsMessage:
+ * next, data, three terms; a fragment, where data is 1. */
 #define FRAGMENT_BYTES 40u
 #define FRAGMENT_IN_MESSAGE 40u
 #define COMBINED 1u

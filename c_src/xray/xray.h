@@ -51,8 +51,8 @@ struct fp_xray_answer {
 
 struct fp_xray;
 
-/* 0; FP_EGONE, FP_EFAULT, FP_ENOMEM, FP_EFULL. `layout`, `memory` and `code`, where return addresses
- * may lead to, must outlive it. */
+/* 0; FP_EGONE, FP_EFAULT, FP_ENOMEM. `layout`, `memory` and `code`, the ranges of return addresses,
+ * must outlive it. */
 int fp_xray_open(struct fp_xray **xray, const struct fp_layout *layout,
                  const struct fp_memory *memory, const struct fp_ranges *code, uint64_t pid,
                  const struct fp_xray_limits *limits);
