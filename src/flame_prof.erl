@@ -31,6 +31,7 @@
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
+-export([xray/1, xray/2]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
 -export([allocations/1, allocations/2]).
 -export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
@@ -391,6 +392,17 @@ mailbox(Process, Options) ->
 -spec memory() -> ok | {error, reason()}.
 memory() ->
     print(flame_prof_memory, flame_prof_memory:look()).
+
+%% @equiv xray(Process, #{})
+-spec xray(flame_prof_target:target()) -> ok | {error, reason()}.
+xray(Process) ->
+    xray(Process, #{}).
+
+%% @doc Prints what a process holds: its memory by the ways that lead to it, by type, and the
+%% binaries that it pins. {@link flame_prof_xray} has an example, the options, and the same as terms.
+-spec xray(flame_prof_target:target(), flame_prof_xray:options()) -> ok | {error, reason()}.
+xray(Process, Options) ->
+    print(flame_prof_xray, flame_prof_xray:look(Process, Options)).
 
 %% @doc Prints calls, messages and lives of processes as they happen, limited in rate, number and
 %% size: `trace("lists:seq/2 -> return", #{})'. {@link flame_prof_trace} has patterns and options.

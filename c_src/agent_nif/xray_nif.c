@@ -251,6 +251,10 @@ static ERL_NIF_TERM answer_term(const struct xray_teller *to, const struct fp_xr
         {"literals", answer->literals},
         {"left_out", answer->left_out},
         {"binaries_untold", answer->binaries_untold},
+        {"by_stack", 8 * answer->root_words[FP_XRAY_STACK]},
+        {"by_registers", 8 * answer->root_words[FP_XRAY_REGISTER]},
+        {"by_dictionary", 8 * answer->root_words[FP_XRAY_DICTIONARY]},
+        {"by_messages", 8 * answer->root_words[FP_XRAY_MESSAGE]},
         {"attempts", answer->attempts},
         {"bytes_needed", answer->bytes_needed},
     };

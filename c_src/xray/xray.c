@@ -68,8 +68,7 @@ struct fp_xray {
 /* ------------------------------------------------------------------- begin -- */
 
 /* One fragment's header and where the next is. */
-static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragment, uint64_t *next,
-                         uint64_t *bytes)
+static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragment, uint64_t *next)
 {
     uint64_t word[5];
 
@@ -81,19 +80,17 @@ static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragme
         return FP_ETORN;
     *fragment = (struct fragment){at + FRAGMENT_BYTES, word[4]};
     *next = word[0];
-    *bytes = FRAGMENT_BYTES + 8 * word[3];
     return 0;
 }
 
 static int add_fragments(struct fp_xray *x, uint64_t at)
 {
-    uint64_t bytes;
     int err = 0;
 
     while (err == 0 && at != 0) {
         if (x->fragments == FRAGMENTS_MAX)
             return FP_EFULL;
-        err = read_fragment(x, at, &x->fragment[x->fragments], &at, &bytes);
+        err = read_fragment(x, at, &x->fragment[x->fragments], &at);
         if (err == 0)
             x->answer.fragment_words += x->fragment[x->fragments++].words;
     }
@@ -307,17 +304,14 @@ static int push_fragments(struct fp_xray *x, const struct fp_queue_node *node)
 
     for (unsigned n = 0; err == 0 && at != 0; n++) {
         struct fragment fragment = {0};
-        uint64_t bytes = 0;
 
         if (n > FRAGMENTS_OF_MESSAGE)
             return FP_ETORN;
-        err = read_fragment(x, at, &fragment, &at, &bytes);
+        err = read_fragment(x, at, &fragment, &at);
         if (err == 0)
             err = fp_xray_heap_push(x->walker.heap, fragment.start, fragment.words);
         x->answer.message_words += fragment.words;
-        x->answer.message_bytes += bytes;
     }
-    x->answer.message_bytes += FRAGMENT_IN_MESSAGE;
     return err;
 }
 
@@ -355,6 +349,7 @@ static int reach_message(struct fp_xray *x)
     if (node.kind == FP_NODE_SIGNAL)
         return 0;
     x->answer.messages++;
+    x->answer.message_bytes += x->layout->release.message_size;
     if (node.kind == FP_NODE_UNDECODED) {
         x->answer.undecoded++;
         return 0;
@@ -430,8 +425,15 @@ static void finish(struct fp_xray *x)
     answer->reached_words = x->walker.words;
     answer->literals = x->walker.literals;
     answer->left_out = x->walker.left_out;
-    answer->memory_bytes = x->layout->release.process_size + 8 * answer->block_words +
-                           8 * x->view.mbuf_size + answer->message_bytes + answer->dictionary_bytes;
+    answer->memory_bytes = x->layout->release.process_size + answer->dictionary_bytes +
+                           answer->message_bytes +
+                           8 * (answer->block_words + x->view.mbuf_size + answer->message_words);
+    for (uint32_t k = 1; k < x->walker.paths.nodes; k++) {
+        const struct fp_xray_node *node = &x->walker.paths.node[k];
+
+        if (node->parent == 0)
+            answer->root_words[node->step] += node->words;
+    }
     answer->is_complete =
         answer->left_out == 0 && answer->binaries_untold == 0 && !x->queues.buffers_unknown;
     answer->paths = &x->walker.paths;

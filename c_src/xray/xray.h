@@ -38,11 +38,13 @@ struct fp_xray_answer {
     uint64_t young_words, old_words, fragment_words, message_words, stack_words;
     uint64_t block_words; /* of both heaps, used or not */
     uint64_t reached_words;
-    uint64_t dictionary_bytes;                   /* of its array */
-    uint64_t memory_bytes;                       /* of all of this, as process_info(Pid, memory) */
-    uint64_t messages, undecoded, message_bytes; /* with their terms, where these are beside it */
-    uint64_t literals; /* references to literals: not in any of these numbers */
-    uint64_t left_out; /* objects that lay too deep, with all behind them */
+    uint64_t root_words[FP_XRAY_OWN + 1]; /* of these, by the root's step */
+    uint64_t dictionary_bytes;            /* of its array */
+    uint64_t memory_bytes;                /* of all of this, as process_info(Pid, memory) */
+    uint64_t messages, undecoded;
+    uint64_t message_bytes; /* of their structures; `message_words` lie beside these */
+    uint64_t literals;      /* references to literals: not in any of these numbers */
+    uint64_t left_out;      /* objects that lay too deep, with all behind them */
     uint64_t binaries_untold;
     struct fp_xray_binaries_sum binaries, garbage;
     /* Sums, from node 0 on. A shape's words are its own; valid as long as the look. */

@@ -56,6 +56,8 @@ do(allocations, Parsed) ->
     flame_prof_cli_allocations:do(Parsed);
 do(latency, Parsed) ->
     flame_prof_cli_latency:do(Parsed);
+do(xray, Parsed) ->
+    flame_prof_cli_xray:do(Parsed);
 do(Command, Parsed) ->
     flame_prof_cli_nodes:do(Command, Parsed).
 

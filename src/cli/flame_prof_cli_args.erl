@@ -259,6 +259,8 @@ table() ->
             "Who fills a mailbox, and with what."},
         {memory, "memory NODE [options]", {0, 1},
             "Where the memory of a node is: RSS explained, allocators, fragmentation."},
+        {xray, "xray NODE PROCESS [options]", {2, 2},
+            "What a process holds: memory by the ways to it, and binaries."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
@@ -307,6 +309,8 @@ options(top) ->
     ] ++ node_options();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
+options(xray) ->
+    xray_options() ++ connection_options() ++ json();
 options(waits) ->
     waits_options() ++ connection_options() ++ json();
 options(trace) ->
@@ -419,6 +423,12 @@ mailbox_options() ->
         {time_limit, {"TIME", duration}, "of the reading, up to 60s (2s)"}
     ].
 
+xray_options() ->
+    [
+        {time_limit, {"TIME", duration}, "of the reading, up to 10m (10s)"},
+        {max_memory, {"MB", {whole, 16, 1 bsl 20}}, "megabytes that it takes in the node (64)"}
+    ].
+
 session_options() ->
     [
         {top, {"N[:MS]", top}, "the N busiest processes, selected again every MS (100:5000)"},
@@ -507,6 +517,10 @@ more(mailbox) ->
 more(memory) ->
     "No scheduler is asked, but by the first look. A node without flame_prof gets it for as long as\n"
     "this runs.\n\n";
+more(xray) ->
+    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked and not\n"
+    "stopped; shapes and atoms are shown, no values. It is told while it stands still. A node\n"
+    "without flame_prof gets it for as long as this runs.\n\n";
 more(trace) ->
     "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return\n"
     "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the\n"
@@ -542,6 +556,8 @@ example(pstack) -> ["flame_prof pstack --node shop@myhost",
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
 example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
+example(xray) -> ["flame_prof xray shop@myhost my_server",
+    "flame_prof xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"];
 example(trace) ->
     ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
         "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "

@@ -41,7 +41,7 @@
 -include("flame_prof_internal.hrl").
 
 -export([look/1, look/2, summary/2, format/1]).
--export([names/1]).
+-export([target/1, names/1]).
 
 -export_type([mailbox/0, sender/0, tag/0, options/0, name/0]).
 
@@ -147,6 +147,8 @@ rows() ->
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto}
     ].
 
+%% @private The process of this node that is meant.
+-spec target(term()) -> {ok, pid()} | {error, flame_prof:reason()}.
 target(Process) ->
     case flame_prof_target:parse_texts(Process) of
         {ok, [Target]} ->
@@ -255,7 +257,7 @@ moved(#{error := none, doubtful := 0}) ->
 moved(#{error := none}) -> <<"messages that were taken while they were read">>;
 moved(#{error := Error}) -> <<"the rest: ", (atom_to_binary(Error))/binary>>.
 
-%% @private Read out of memory, too; a sender may have exited.
+%% @private Read out of memory, too; a process may have exited.
 -spec names([pid()]) -> #{pid() => name()}.
 names(Pids) ->
     case flame_prof_nif:snapshot([brief | Pids]) of

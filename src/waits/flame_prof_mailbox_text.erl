@@ -1,7 +1,7 @@
 %% @private A mailbox as text and as JSON. {@link flame_prof_mailbox} has the shapes.
 -module(flame_prof_mailbox_text).
 
--export([format/1, summary/1, json/1, tag/1]).
+-export([format/1, summary/1, json/1, tag/1, who/2]).
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, right/2, pad/2]).
 
@@ -56,6 +56,8 @@ oldest(Oldest, Mailbox) ->
     Lines = [["  ", pad(tag(T), 30), " ", who(S, Mailbox), "\n"] || {S, T} <- Oldest],
     ["\nOldest first\n" | Lines].
 
+%% @doc A process with its names, of which `names' has some.
+-spec who(flame_prof_mailbox:sender(), #{names := map(), _ => _}) -> unicode:chardata().
 who(Pid, #{names := Names}) when map_get(Pid, Names) =:= exited ->
     [text(Pid), " (exited)"];
 who(Pid, #{names := Names}) when is_map_key(Pid, Names) ->

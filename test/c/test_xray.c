@@ -345,7 +345,8 @@ static void a_message_counts_with_the_memory_that_it_brings(void)
     look(f);
     CHECK_INT(f->answer->messages, 3);
     CHECK_INT(f->answer->message_words, 63);
-    CHECK_INT(f->answer->message_bytes, 3 * 40 + 40 + 800);
+    CHECK_INT(f->answer->message_bytes, 3 * f->vm.layout.release.message_size);
+    CHECK_INT(f->answer->root_words[FP_XRAY_MESSAGE], 63 + 8);
     CHECK_INT(f->answer->reached_words, 63 + 8);
     CHECK_INT(root(f)->words, 63 + 8);
     destroy(f);

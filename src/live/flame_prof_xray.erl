@@ -1,0 +1,331 @@
+%% @doc What a process holds: its memory by the ways that lead to it, from its stack, registers,
+%% dictionary and mailbox; by type; and the binaries that it pins. {@link flame_prof:xray/1} prints
+%% it.
+%%
+%% ```
+%% 1> {ok, Xray} = flame_prof_xray:look(my_server, #{}).
+%% 2> #{memory := Bytes, reached := Reached, garbage := Garbage, paths := Paths} = Xray.
+%% 3> io:put_chars(flame_prof_xray:format(Xray)).
+%% <0.95.0> my_server my_server:init/1: 812M bytes, and 64M of binaries
+%% ...
+%% What holds it
+%%   98.9%   867M  gen_server:loop/7 slot 3 > #state{}/7
+%%   90.6%   794M    element 4 > map > key sessions > map > values > {session,_,_}
+%% '''
+%%
+%% Told are shapes, and atoms: those that tuples begin with, and those that are keys of maps and of
+%% the dictionary. No other part of a term leaves the memory in which it lies.
+%%
+%% == Why it is safe in production ==
+%% The process is not asked, does not stop and does not notice; nothing of its heap is copied into
+%% the VM's memory. (`sys:get_state' copies all of it, and the process does that itself;
+%% `garbage_collect' stops it.) The heap is read from the outside, on a dirty scheduler, in steps of
+%% some 10 ms, with at most `memory_budget' of memory: some 2 s for a heap of 1 GB.
+%%
+%% == When there is an answer ==
+%% It is exact: the process stood still from the beginning of the look to its end. Where it ran, the
+%% look begins again until `time_limit'; then there is an error. So a process with a small heap is
+%% told while it works; one with a heap of a GB has to wait for some seconds.
+%%
+%% Before it, two processes of flame_prof's own, whose terms are known, are looked at. Where these
+%% are not told as they are, the look is refused.
+-module(flame_prof_xray).
+
+-include("flame_prof_internal.hrl").
+
+-export([look/1, look/2, format/1]).
+%% In a process of its own.
+-export([hibernated/1]).
+
+-export_type([xray/0, path/0, step/0, shape/0, binaries/0, options/0]).
+
+-type options() ::
+    #{
+        memory_budget => pos_integer() | flame_prof_options:left_out(),
+        time_limit => pos_integer() | flame_prof_options:left_out()
+    }.
+%% Bytes that the look takes at most (64 MiB, from 16 MiB on: a heap takes 1/64 of its size, and 30
+%% MiB); milliseconds (10,000).
+
+-type key() :: {atom, atom()} | other.
+%% `other': a key that is no atom, or one of too many.
+
+-type step() ::
+    {stack, mfa() | unknown, Line :: non_neg_integer(), Slot :: non_neg_integer()}
+    | {register, non_neg_integer()}
+    | {dictionary, key()}
+    | message
+    | own
+    | {element, non_neg_integer()}
+    | member
+    | tail
+    | keys
+    | {value, key()}
+    | {variable, non_neg_integer()}.
+%% What leads from a place to the next. A slot is a variable of the function, as the compiler has
+%% placed it. `own': the group leader, an exit reason or a token of the process itself. `member' of
+%% a list, `variable' of a fun; an `element' of a tuple counts from 1, 0 is one behind the last that
+%% is told.
+
+-type shape() ::
+    {tuple | record, key(), arity() | non_neg_integer()}
+    | list
+    | map
+    | 'fun'
+    | binary
+    | heap_binary
+    | number
+    | identifier
+    | none.
+%% A tuple has the atom that it begins with, a native record its name. `number': floats and large
+%% integers; `identifier': references, and pids and ports of other nodes; `heap_binary': of at most
+%% 64 bytes, on the heap itself.
+
+-type path() :: #{
+    id := pos_integer(),
+    parent := non_neg_integer(),
+    step := step(),
+    shape := shape(),
+    heap := non_neg_integer(),
+    objects := non_neg_integer(),
+    binaries := non_neg_integer(),
+    binary_bytes := non_neg_integer(),
+    shown_bytes := non_neg_integer()
+}.
+%% Of all that this way leads to, each object once, at the first way that was found: bytes of the
+%% heap, objects there, refc binaries that these refer to, their bytes, and how many of these bytes
+%% the terms show. The others are pinned. `parent' is the `id' of a path before it, 0 for the
+%% process. Paths with less than 0.3 % of the whole are left out.
+
+-type binaries() :: #{
+    count := non_neg_integer(), bytes := non_neg_integer(), shared_bytes := non_neg_integer()
+}.
+%% `shared_bytes': of those that others refer to, too.
+
+-type xray() ::
+    #{
+        process := pid(),
+        names := #{pid() => flame_prof_mailbox:name()},
+        memory := non_neg_integer(),
+        reached := non_neg_integer(),
+        by_stack := non_neg_integer(),
+        by_registers := non_neg_integer(),
+        by_dictionary := non_neg_integer(),
+        by_messages := non_neg_integer(),
+        garbage := non_neg_integer(),
+        free := non_neg_integer(),
+        stack := non_neg_integer(),
+        dictionary := non_neg_integer(),
+        messages := non_neg_integer(),
+        message_bytes := non_neg_integer(),
+        undecoded := non_neg_integer(),
+        literals := non_neg_integer(),
+        binaries := binaries(),
+        garbage_binaries := binaries(),
+        paths := [path()],
+        types := [{shape(), Bytes :: non_neg_integer(), Objects :: non_neg_integer()}],
+        complete := boolean(),
+        unknown := [binary()]
+    }.
+%% In bytes: `memory' as process_info/2 counts it, but for links and monitors. `reached': terms that
+%% a way leads to, and by the root that it begins at. `garbage': terms that none leads to; the next collection lets them go. `free':
+%% of the heap's blocks. `dictionary': its array. `message_bytes': the structures of messages. `literals': references to literals and persistent terms, which belong to no
+%% process and are in no other number.
+
+%% Some 10 ms.
+-define(OBJECTS, 300000).
+-define(ATTEMPTS, 100).
+-define(PROBE_BYTES, 64 bsl 20).
+
+%% @equiv look(Process, #{})
+-spec look(flame_prof_target:target()) -> {ok, xray()} | {error, flame_prof:reason()}.
+look(Process) ->
+    look(Process, #{}).
+
+%% @doc Looks at a process of this node, by pid, name, or the text of a pid.
+-spec look(flame_prof_target:target(), options()) -> {ok, xray()} | {error, flame_prof:reason()}.
+look(Process, Options) ->
+    maybe_look(flame_prof_mailbox:target(Process), flame_prof_schema:checked(rows(), Options)).
+
+maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms}}) ->
+    case flame_prof_engine:choose(native) of
+        {ok, _} ->
+            case verify() of
+                ok -> looked(Pid, Bytes, read(Pid, Bytes, Ms));
+                {error, Why} -> refused(Why, terms)
+            end;
+        {error, _} = Refusal ->
+            Refusal
+    end;
+maybe_look({error, _} = Error, _) -> Error;
+maybe_look(_, {error, _} = Error) -> Error.
+
+rows() ->
+    [
+        #{key => memory_budget, type => {whole, bytes, 16 bsl 20, 1 bsl 40}, default => 64 bsl 20},
+        #{key => time_limit, type => {whole, ms, 1, 600000}, default => 10000}
+    ].
+
+refused(Why, Cause) ->
+    {error, {engine, #{engine => native, reason => iolist_to_binary(Why), cause => Cause}}}.
+
+read(Pid, Bytes, Ms) ->
+    case flame_prof_nif:xray_open(Pid, #{kilobytes => Bytes bsr 10, time_ms => Ms}) of
+        {ok, Xray} -> next(Xray);
+        {error, Error} -> #{error => Error}
+    end.
+
+next(Xray) ->
+    case flame_prof_nif:xray_next(Xray, ?OBJECTS) of
+        more -> next(Xray);
+        Answer -> Answer
+    end.
+
+looked(Pid, _Bytes, #{error := none} = Answer) ->
+    {ok, answered(Pid, Answer)};
+looked(Pid, _Bytes, #{error := gone}) ->
+    {error, {process, #{target => Pid}}};
+looked(_Pid, _Bytes, #{error := torn}) ->
+    Why =
+        "the process ran during each look: it is told only while it stands still; accepted is a "
+        "longer time_limit",
+    {error, {memory, #{reason => iolist_to_binary(Why)}}};
+looked(_Pid, Bytes, #{error := full, bytes_needed := Needed}) when Needed > Bytes ->
+    Why = io_lib:format(
+        "its heap needs a memory_budget of ~b bytes, and has ~b", [Needed, Bytes]),
+    {error, {memory, #{reason => iolist_to_binary(Why)}}};
+looked(_Pid, _Bytes, #{error := {unsupported, Why}}) ->
+    refused(Why, queues);
+looked(_Pid, _Bytes, #{error := Error}) ->
+    refused(["the heap could not be read: ", atom_to_binary(Error)], Error).
+
+answered(Pid, Answer) ->
+    #{young := Young, old := Old, fragments := Fragments, message_terms := Messages} = Answer,
+    #{stack := Stack, blocks := Blocks, reached := Reached, paths := Paths} = Answer,
+    #{binaries := Binaries, garbage_binaries := Garbage, types := Types} = Answer,
+    Plain = [memory, reached, by_stack, by_registers, by_dictionary, by_messages, stack, dictionary, messages, message_bytes, undecoded, literals,
+        complete],
+    (maps:with(Plain, Answer))#{
+        process => Pid,
+        names => flame_prof_mailbox:names([Pid]),
+        garbage => Young + Old + Fragments + Messages - Reached,
+        free => Blocks - Young - Old - Stack,
+        binaries => binaries(Binaries),
+        garbage_binaries => binaries(Garbage),
+        paths => [path(Path) || Path <- Paths],
+        types => lists:reverse(lists:keysort(2, Types)),
+        unknown => unknown(Answer)
+    }.
+
+binaries({Count, Bytes, Shared}) ->
+    #{count => Count, bytes => Bytes, shared_bytes => Shared}.
+
+path({Id, Parent, Step, Shape, Heap, Objects, Binaries, Bytes, Shown}) ->
+    #{
+        id => Id,
+        parent => Parent,
+        step => Step,
+        shape => Shape,
+        heap => Heap,
+        objects => Objects,
+        binaries => Binaries,
+        binary_bytes => Bytes,
+        shown_bytes => Shown
+    }.
+
+unknown(#{left_out := LeftOut, binaries_untold := Untold, undecoded := Undecoded} = Answer) ->
+    Told = [
+        {LeftOut, " objects with all that they hold: nested too deep for the memory_budget"},
+        {Untold, " references to binaries: too many for the memory_budget"},
+        {Undecoded, " messages of other nodes, which are not decoded yet"}
+    ],
+    [iolist_to_binary([integer_to_list(N), Why]) || {N, Why} <- Told, N > 0] ++
+        [<<"messages in the buffers of its senders">>
+         || #{complete := false, left_out := 0, binaries_untold := 0} <- [Answer]].
+
+%% @doc As text.
+-spec format(xray()) -> unicode:chardata().
+format(Xray) -> flame_prof_xray_text:format(Xray).
+
+%%% ------------------------------------------------------------------- probes --
+
+%% What is known of this VM's terms is what c_src/xray says, or there is no answer: of a process
+%% that hibernates each word on its heap is reached from the registers, and a message that a process
+%% has taken lies in a fragment until it collects.
+verify() ->
+    {Hibernated, M1} = spawn_monitor(fun() -> hibernating(terms(1)) end),
+    {Holding, M2} = spawn_opt(fun hold/0, [monitor, {message_queue_data, off_heap}]),
+    Message = {terms, terms(2)},
+    Holding ! Message,
+    Size = 8 * erts_debug:flat_size(Message),
+    try
+        case is_seen(Hibernated, fun hibernates/1) andalso
+            is_seen(Holding, fun(Answer) -> holds(Answer, Size) end)
+        of
+            true -> ok;
+            false -> {error, <<"terms are not laid out as this release's sources say">>}
+        end
+    after
+        _ = [exit(Pid, kill) || Pid <- [Hibernated, Holding]],
+        _ = [erlang:demonitor(M, [flush]) || M <- [M1, M2]]
+    end.
+
+%% None of them is a literal.
+terms(N) ->
+    Large = binary:copy(<<N>>, 1000),
+    {
+        flame_prof_xray,
+        lists:seq(N, 50),
+        #{N => [N], key => {N}},
+        maps:from_list([{{K, N}, [K]} || K <- lists:seq(1, 100)]),
+        N bsl 100,
+        N / 3,
+        fun(X) -> {X, N, Large} end,
+        <<N, 1, 2, 3>>,
+        binary:part(Large, 100, 100),
+        make_ref()
+    }.
+
+hibernating(Terms) -> erlang:hibernate(?MODULE, hibernated, [Terms]).
+
+%% @private
+-spec hibernated(term()) -> no_return().
+hibernated(Terms) -> hibernating(Terms).
+
+hold() ->
+    receive
+        {terms, Terms} -> hold(Terms)
+    end.
+
+hold(Terms) ->
+    receive
+        never -> ok
+    end,
+    hold(Terms).
+
+%% It may not have come to where it waits.
+is_seen(Pid, Is) -> is_seen(Pid, Is, ?ATTEMPTS).
+
+is_seen(_Pid, _Is, 0) ->
+    false;
+is_seen(Pid, Is, Attempts) ->
+    case Is(read(Pid, ?PROBE_BYTES, 1000)) of
+        true ->
+            true;
+        false ->
+            timer:sleep(1),
+            is_seen(Pid, Is, Attempts - 1)
+    end.
+
+hibernates(#{error := none, young := Young, old := 0, reached := Young, paths := Paths} = Answer) ->
+    #{binaries := {1, 1000, _}, literals := Literals} = Answer,
+    Literals >= 0 andalso [] =/= [Path || {_, 0, {register, _}, list, _, _, _, _, _} = Path <- Paths];
+hibernates(_) ->
+    false.
+
+%% The fragment has the message; of a tuple the process may hold the inner one only.
+holds(#{error := none, fragments := Words, reached := Reached, memory := Memory} = Answer, Size) ->
+    #{binaries := {Binaries, _, _}} = Answer,
+    Words >= Size andalso Reached >= Size - 64 andalso Memory > Words andalso Binaries >= 1;
+holds(_, _) ->
+    false.
