@@ -399,7 +399,7 @@ xray(Process) ->
     xray(Process, #{}).
 
 %% @doc Prints what a process holds: its memory by the ways that lead to it, by type, and the
-%% binaries that it pins. {@link flame_prof_xray} has an example, the options, and the same as terms.
+%% binaries that it pins. {@link flame_prof_xray} has the options, and the same as terms.
 -spec xray(flame_prof_target:target(), flame_prof_xray:options()) -> ok | {error, reason()}.
 xray(Process, Options) ->
     print(flame_prof_xray, flame_prof_xray:look(Process, Options)).

@@ -291,12 +291,7 @@ table() ->
 
 -spec options(atom()) -> [option()].
 options(attach) ->
-    [
-        {for, {"TIME", duration}, "how long: 500ms, 30s, 5m (30s)"},
-        {output, {"DIR", file}, "where the files go (the current folder)"},
-        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
-        {quiet, flag, "no table of the hottest stacks at the end"}
-    ] ++ session_options() ++ connection_options() ++ json();
+    attach_options() ++ session_options() ++ connection_options() ++ json();
 options(top) ->
     [
         {every, {"TIME", duration}, "between two tables (1s)"},
@@ -421,6 +416,14 @@ mailbox_options() ->
         {tags, {"N", {whole, 1, 1000}}, "kinds of messages to show (20)"},
         {oldest, {"N", {whole, 0, 100}}, "of the oldest messages to show (20)"},
         {time_limit, {"TIME", duration}, "of the reading, up to 60s (2s)"}
+    ].
+
+attach_options() ->
+    [
+        {for, {"TIME", duration}, "how long: 500ms, 30s, 5m (30s)"},
+        {output, {"DIR", file}, "where the files go (the current folder)"},
+        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
+        {quiet, flag, "no table of the hottest stacks at the end"}
     ].
 
 xray_options() ->

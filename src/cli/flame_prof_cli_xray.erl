@@ -37,8 +37,11 @@ told(Node, Xray, #{json := true} = Parsed) ->
     end;
 told(Node, Xray, Parsed) ->
     case call(Node, flame_prof_xray, format, [Xray], 0, Parsed) of
-        {ok, Text} -> flame_prof_cli_out:put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n", Text]);
-        {error, _} = Error -> Error
+        {ok, Text} ->
+            Name = flame_prof_cli_out:bold(atom_to_list(Node)),
+            flame_prof_cli_out:put([Name, "\n", Text]);
+        {error, _} = Error ->
+            Error
     end.
 
 call(Node, Module, Function, Args, MoreMs, Parsed) ->

@@ -128,9 +128,10 @@
         unknown := [binary()]
     }.
 %% In bytes: `memory' as process_info/2 counts it, but for links and monitors. `reached': terms that
-%% a way leads to, and by the root that it begins at. `garbage': terms that none leads to; the next collection lets them go. `free':
-%% of the heap's blocks. `dictionary': its array. `message_bytes': the structures of messages. `literals': references to literals and persistent terms, which belong to no
-%% process and are in no other number.
+%% a way leads to, and by the root that it begins at. `garbage': terms that none leads to; the next
+%% collection lets them go. `free': of the heap's blocks. `dictionary': its array. `message_bytes':
+%% the structures of messages. `literals': references to literals and persistent terms, which belong
+%% to no process and are in no other number.
 
 %% Some 10 ms.
 -define(OBJECTS, 300000).
@@ -147,11 +148,11 @@ look(Process) ->
 look(Process, Options) ->
     maybe_look(flame_prof_mailbox:target(Process), flame_prof_schema:checked(rows(), Options)).
 
-maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms}}) ->
+maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms} = Options}) ->
     case flame_prof_engine:choose(native) of
         {ok, _} ->
             case verify() of
-                ok -> looked(Pid, Bytes, read(Pid, Bytes, Ms));
+                ok -> looked(Pid, Options, read(Pid, Bytes, Ms));
                 {error, Why} -> refused(Why, terms)
             end;
         {error, _} = Refusal ->
@@ -181,30 +182,27 @@ next(Xray) ->
         Answer -> Answer
     end.
 
-looked(Pid, _Bytes, #{error := none} = Answer) ->
+looked(Pid, _Options, #{error := none} = Answer) ->
     {ok, answered(Pid, Answer)};
-looked(Pid, _Bytes, #{error := gone}) ->
+looked(Pid, _Options, #{error := gone}) ->
     {error, {process, #{target => Pid}}};
-looked(_Pid, _Bytes, #{error := torn}) ->
-    Why =
-        "the process ran during each look: it is told only while it stands still; accepted is a "
-        "longer time_limit",
-    {error, {memory, #{reason => iolist_to_binary(Why)}}};
-looked(_Pid, Bytes, #{error := full, bytes_needed := Needed}) when Needed > Bytes ->
+looked(Pid, #{time_limit := Ms}, #{error := torn}) ->
+    {error, {moved, #{target => Pid, ms => Ms}}};
+looked(_Pid, #{memory_budget := Bytes}, #{error := full, bytes_needed := Needed}) when Needed > Bytes ->
     Why = io_lib:format(
         "its heap needs a memory_budget of ~b bytes, and has ~b", [Needed, Bytes]),
     {error, {memory, #{reason => iolist_to_binary(Why)}}};
-looked(_Pid, _Bytes, #{error := {unsupported, Why}}) ->
+looked(_Pid, _Options, #{error := {unsupported, Why}}) ->
     refused(Why, queues);
-looked(_Pid, _Bytes, #{error := Error}) ->
+looked(_Pid, _Options, #{error := Error}) ->
     refused(["the heap could not be read: ", atom_to_binary(Error)], Error).
 
 answered(Pid, Answer) ->
     #{young := Young, old := Old, fragments := Fragments, message_terms := Messages} = Answer,
     #{stack := Stack, blocks := Blocks, reached := Reached, paths := Paths} = Answer,
     #{binaries := Binaries, garbage_binaries := Garbage, types := Types} = Answer,
-    Plain = [memory, reached, by_stack, by_registers, by_dictionary, by_messages, stack, dictionary, messages, message_bytes, undecoded, literals,
-        complete],
+    Plain = [memory, reached, by_stack, by_registers, by_dictionary, by_messages, stack,
+        dictionary, messages, message_bytes, undecoded, literals, complete],
     (maps:with(Plain, Answer))#{
         process => Pid,
         names => flame_prof_mailbox:names([Pid]),
@@ -318,10 +316,13 @@ is_seen(Pid, Is, Attempts) ->
     end.
 
 hibernates(#{error := none, young := Young, old := 0, reached := Young, paths := Paths} = Answer) ->
-    #{binaries := {1, 1000, _}, literals := Literals} = Answer,
-    Literals >= 0 andalso [] =/= [Path || {_, 0, {register, _}, list, _, _, _, _, _} = Path <- Paths];
+    #{binaries := {1, 1000, _}} = Answer,
+    lists:any(fun(Path) -> element(2, Path) =:= 0 andalso is_register(element(3, Path)) end, Paths);
 hibernates(_) ->
     false.
+
+is_register({register, _}) -> true;
+is_register(_) -> false.
 
 %% The fragment has the message; of a tuple the process may hold the inner one only.
 holds(#{error := none, fragments := Words, reached := Reached, memory := Memory} = Answer, Size) ->

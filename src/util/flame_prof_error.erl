@@ -46,6 +46,9 @@
 %%     the node cannot run flame_prof.</dd>
 %%   <dt>`process': `target'</dt>
 %%   <dd>There is no such process.</dd>
+%%   <dt>`moved': `target', `ms'</dt>
+%%   <dd>The process ran during each look of that time: {@link flame_prof_xray} shows one that
+%%     stands still.</dd>
 %%   <dt>`trace_pattern': `pattern', `column', `reason'</dt>
 %%   <dd>A pattern of {@link flame_prof_trace} is not accepted. `column' is optional.</dd>
 %%   <dt>`node': `node', `reason'</dt>
@@ -79,6 +82,7 @@
     }}
     | {attach, #{node := node(), reason := binary(), cause => incompatible | refused}}
     | {process, #{target := term()}}
+    | {moved, #{target := pid(), ms := pos_integer()}}
     | {node, #{node := atom() | string(), reason := binary()}}
     | {trace_pattern, #{pattern := binary(), column => pos_integer(), reason := binary()}}
     | {tracing, #{reason := unicode:chardata()}}.
@@ -147,6 +151,10 @@ sentence({attach, #{node := Node, reason := Why}}) ->
     io_lib:format("~ts: ~ts", [Node, Why]);
 sentence({tracing, #{reason := Why}}) ->
     Why;
+sentence({moved, #{target := Pid, ms := Ms}}) ->
+    io_lib:format(
+        "the process ~0tp ran during each look within ~b ms: it is shown while it stands still; "
+        "accepted is a longer time_limit", [Pid, Ms]);
 sentence({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
 sentence({trace_pattern, #{pattern := Text, column := Column, reason := Why}}) ->
