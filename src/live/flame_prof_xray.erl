@@ -188,7 +188,9 @@ looked(Pid, _Options, #{error := gone}) ->
     {error, {process, #{target => Pid}}};
 looked(Pid, #{time_limit := Ms}, #{error := torn}) ->
     {error, {moved, #{target => Pid, ms => Ms}}};
-looked(_Pid, #{memory_budget := Bytes}, #{error := full, bytes_needed := Needed}) when Needed > Bytes ->
+looked(_Pid, #{memory_budget := Bytes}, #{error := full, bytes_needed := Needed}) when
+    Needed > Bytes
+->
     Why = io_lib:format(
         "its heap needs a memory_budget of ~b bytes, and has ~b", [Needed, Bytes]),
     {error, {memory, #{reason => iolist_to_binary(Why)}}};
