@@ -122,8 +122,8 @@ kinds() ->
     [
         fun() -> lists:seq(N, 1000) end,
         fun() -> list_to_tuple(lists:seq(N, 300)) end,
-        fun() -> {N, {N, {N}}, [{N} | N]} end,
-        fun() -> #{N => [N], {N} => {N}} end,
+        fun() -> {N, {N, {N}}, [{N, a} | N]} end,
+        fun() -> #{N => [N], {N} => {N, b}} end,
         fun() -> maps:from_list([{a, [N]}, {b, {N}}, {c, N / 3}]) end,
         fun() -> maps:from_list([{K, {K}} || K <- lists:seq(1, 33 + N)]) end,
         fun() -> maps:from_list([{{K, N}, [K]} || K <- lists:seq(1, 20000)]) end,
@@ -231,7 +231,7 @@ literals_are_apart(_) ->
 a_state_that_grows_in_a_map_is_told_by_its_keys(_) ->
     Make = fun() ->
         Sessions = maps:from_list([{K, {session, K, [K]}} || K <- lists:seq(1, 20000)]),
-        {state, name, maps:from_list([{sessions, Sessions}, {config, tuple_to_list({1, name})}])}
+        {state, name, maps:from_list([{sessions, Sessions}, {config, [self()]}])}
     end,
     with_holder(Make, fun(Term) -> erts_debug:flat_size(element(3, Term)) end, fun(Pid, Words) ->
         Xray = look(Pid),
@@ -326,7 +326,8 @@ what_a_hibernating_process_holds_is_in_its_registers(_) ->
 
 %% It lies in its fragment until the process collects.
 a_message_that_was_taken_is_on_the_stack(_) ->
-    Pid = spawn_opt(fun() -> receive Term -> holding(Term) end end, [{message_queue_data, off_heap}]),
+    Take = fun() -> receive Taken -> holding(Taken) end end,
+    Pid = spawn_opt(Take, [{message_queue_data, off_heap}]),
     Term = {taken, lists:seq(1, 10000)},
     Pid ! Term,
     timer:sleep(100),
