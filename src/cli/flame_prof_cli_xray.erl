@@ -25,6 +25,8 @@ looked(Node, Process, Parsed) ->
     LookMs = maps:get(time_limit, Parsed, ?TIME_LIMIT_MS),
     case call(Node, flame_prof_xray, look, Args, LookMs, Parsed) of
         {ok, {ok, Xray}} -> told(Node, Xray, Parsed);
+        %% A pid is written otherwise here.
+        {ok, {error, {moved, Why}}} -> {error, {moved, Why#{target => hd(Args)}}};
         {ok, {error, _} = Error} -> Error;
         {error, _} = Error -> Error
     end.

@@ -82,7 +82,7 @@
     }}
     | {attach, #{node := node(), reason := binary(), cause => incompatible | refused}}
     | {process, #{target := term()}}
-    | {moved, #{target := pid(), ms := pos_integer()}}
+    | {moved, #{target := term(), ms := pos_integer()}}
     | {node, #{node := atom() | string(), reason := binary()}}
     | {trace_pattern, #{pattern := binary(), column => pos_integer(), reason := binary()}}
     | {tracing, #{reason := unicode:chardata()}}.
@@ -152,9 +152,8 @@ sentence({attach, #{node := Node, reason := Why}}) ->
 sentence({tracing, #{reason := Why}}) ->
     Why;
 sentence({moved, #{target := Pid, ms := Ms}}) ->
-    io_lib:format(
-        "the process ~0tp ran during each look within ~b ms: it is shown while it stands still; "
-        "accepted is a longer time_limit", [Pid, Ms]);
+    ["the process ", shown(Pid), " ran during each look within ", integer_to_list(Ms),
+        " ms: it is shown while it stands still; accepted is a longer time_limit"];
 sentence({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
 sentence({trace_pattern, #{pattern := Text, column := Column, reason := Why}}) ->
