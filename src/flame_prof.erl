@@ -31,9 +31,8 @@
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
 -export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
--export([xray/1, xray/2]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
--export([allocations/1, allocations/2]).
+-export([allocations/1, allocations/2, xray/1, xray/2]).
 -export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
 -export([format_error/1]).
 
@@ -380,8 +379,7 @@ pstack(Targets) ->
 mailbox(Process) ->
     mailbox(Process, #{}).
 
-%% @doc Prints who fills a mailbox, and with what: the waiting messages by sender and by tag, the
-%% oldest first, and the memory that they take. The process is not asked, and no message is copied.
+%% @doc Prints who fills a mailbox, and with what, by sender and by tag; the process is not asked.
 %% {@link flame_prof_mailbox} has an example, the options, and the same as terms.
 -spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
 mailbox(Process, Options) ->

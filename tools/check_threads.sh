@@ -31,6 +31,11 @@ sampler_main: none
 enabled: count_enabled trace_enabled enabled
 fp_nif_enabled: count_enabled trace_enabled enabled
 fp_nif_trace: count_trace trace_trace trace
+fp_allocations_event: fp_monotonic_ns
+now_ns: fp_monotonic_ns
+begin: fp_monotonic_ns
+end: fp_monotonic_ns
+look: fp_monotonic_ns
 fp_tracer_enter: is_in_time is_always
 fp_tracer_enter_end: is_in_time is_always
 enter: is_in_time is_always"
@@ -68,8 +73,11 @@ numbers="0xba 0x128 0x129"
 
 # In the middle of a call or a send of a process that is traced: no lock, no memory of its own.
 # What of ERTS may be called reads a term, or says why not. `enabled' has no process, and so makes
-# no term.
-fp_nif_enabled="
+# no term. The kind `allocations' reads words of the process, which collects and stands still.
+fp_nif_enabled="$reads
+__errno_location  an address in the thread's static TLS, there since its start
+__memcpy_chk      memcpy, or ends the VM
+__assert_fail     ends the VM: an invariant of the ring is broken
 enif_priv_data
 enif_get_ulong
 enif_thread_type
@@ -79,11 +87,8 @@ clock_gettime     the vDSO
 __stack_chk_fail  ends the VM, where the distribution's compiler guards stacks"
 
 fp_nif_trace="$fp_nif_enabled
-memcpy
 memset
-__memcpy_chk      memcpy, or ends the VM
 __memset_chk      memset, or ends the VM
-__assert_fail     ends the VM: an invariant of the ring is broken
 enif_is_atom
 enif_is_number
 enif_is_binary

@@ -21,6 +21,7 @@
     | {whole, integer(), integer()} | percent | share | port | top | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
+-define(IS_SENT, "A node without flame_prof gets it for as long as this runs.\n\n").
 -spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
     unicode:chardata()}.
 parse([]) ->
@@ -517,9 +518,7 @@ more(top) ->
 more(mailbox) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
-more(memory) ->
-    "No scheduler is asked, but by the first look. A node without flame_prof gets it for as long as\n"
-    "this runs.\n\n";
+more(memory) -> "No scheduler is asked, but by the first look.\n" ?IS_SENT;
 more(xray) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked and not\n"
     "stopped; shapes and atoms are shown, no values. It is told while it stands still. A node\n"
@@ -538,10 +537,8 @@ more(allocations) ->
     "off, the node measures nothing any more. Ctrl-C ends early and prints what was measured until\n"
     "then.\n\n";
 more(view) ->
-    "With --node the page has a panel that measures calls of that node, while it is open. A node\n"
-    "without flame_prof gets it for as long as this runs.\n\n";
-more(waits) ->
-    "A node without flame_prof gets it for as long as this runs.\n\n";
+    "With --node the page has a panel that measures calls of that node while it is open.\n" ?IS_SENT;
+more(waits) -> ?IS_SENT;
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
     Command =:= 'slow-calls'
 ->
