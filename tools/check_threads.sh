@@ -31,11 +31,6 @@ sampler_main: none
 enabled: count_enabled trace_enabled enabled
 fp_nif_enabled: count_enabled trace_enabled enabled
 fp_nif_trace: count_trace trace_trace trace
-fp_allocations_event: fp_monotonic_ns
-now_ns: fp_monotonic_ns
-begin: fp_monotonic_ns
-end: fp_monotonic_ns
-look: fp_monotonic_ns
 fp_tracer_enter: is_in_time is_always
 fp_tracer_enter_end: is_in_time is_always
 enter: is_in_time is_always"

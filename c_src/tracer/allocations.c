@@ -120,7 +120,7 @@ static uint64_t rounded(struct collector *thread, double x)
 
 static int64_t now_ns(const struct fp_allocations *allocations)
 {
-    return allocations->options.now != NULL ? allocations->options.now() : fp_monotonic_ns();
+    return allocations->options.now != NULL ? *allocations->options.now : fp_monotonic_ns();
 }
 
 static struct known_process *known_of(struct fp_allocations *allocations, uint64_t pid)

@@ -537,7 +537,7 @@ more(allocations) ->
     "off, the node measures nothing any more. Ctrl-C ends early and prints what was measured until\n"
     "then.\n\n";
 more(view) ->
-    "With --node the page has a panel that measures calls of that node while it is open.\n" ?IS_SENT;
+    "With --node the page has a panel that measures calls of it while it is open.\n" ?IS_SENT;
 more(waits) -> ?IS_SENT;
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
     Command =:= 'slow-calls'

@@ -16,11 +16,6 @@ static struct fake_vm vm;
 static int64_t now_ns;
 static uint64_t random_state = 42;
 
-static int64_t now(void)
-{
-    return now_ns;
-}
-
 static void put_behind_hend(uint32_t n, uint32_t words, uint64_t value)
 {
     fake_put_word(&vm.memory,
@@ -56,7 +51,7 @@ static struct fp_allocations *open_one(uint64_t mean, uint32_t looks, int64_t lo
                                              .looks = looks,
                                              .long_ns = long_ns,
                                              .seed = seed,
-                                             .now = now};
+                                             .now = &now_ns};
     struct fp_allocations *allocations;
 
     now_ns = 1000000000;
