@@ -55,7 +55,7 @@
         c_frames => boolean() | left_out(),
         messages => boolean() | left_out(),
         otel => boolean() | left_out(),
-        allocations => off | #{atom() => number() | left_out()} | left_out(),
+        allocations => off | #{atom() => number() | infinity | left_out()} | left_out(),
         engine => auto | native | portable | left_out(),
         %% Older names.
         basename => file:name_all() | left_out(),
@@ -293,9 +293,9 @@ allocation_rows() ->
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000,
             doc => "microseconds from which on each collection of garbage is in the file, with its "
             "length and cause"},
-        #{key => max_cpu_percent, type => {number, percent, 0, 100}, default => 1,
+        #{key => max_cpu_percent, type => limit(number, percent, 0.01, 100), default => 1,
             doc => "part of what all schedulers can do that this may take; at more it ends, and "
-            "the session goes on without. 0: no limit"}
+            "the session goes on without"}
     ].
 
 limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).

@@ -212,21 +212,25 @@ if_free(Which, Tracer, Turn) ->
     end.
 
 %% What a tracing leaves whose owner and guard were killed: the VM does not tell whose a breakpoint
-%% is. The parameters of an application outlive all processes but the VM's.
+%% is. The parameters of an application outlive all processes but the VM's. Its last word, 1 for
+%% `off', is no parameter: while an application stops, none can be set.
 remember(Set) ->
-    application:set_env(?REMEMBERED, set, Set).
+    application:set_env(?REMEMBERED, set, {Set, atomics:new(1, [])}).
 
 clear_left() ->
     case application:get_env(?REMEMBERED, set) of
-        {ok, Left} -> ok = clear(Left), forget();
-        undefined -> ok
+        {ok, {Left, IsOff}} ->
+            _ = atomics:get(IsOff, 1) =:= 1 orelse clear(Left),
+            forget();
+        undefined ->
+            ok
     end.
 
 %% @doc What was on is off.
 -spec forget() -> ok.
 forget() ->
     case application:get_env(?REMEMBERED, set) of
-        {ok, _} -> application:unset_env(?REMEMBERED, set);
+        {ok, {_Set, IsOff}} -> atomics:put(IsOff, 1, 1);
         undefined -> ok
     end.
 

@@ -58,7 +58,7 @@ end_per_testcase(_, _) ->
 %% Helpers.
 
 start(Config, Options) ->
-    start(Config, #{max_cpu_percent => 0}, Options).
+    start(Config, #{max_cpu_percent => infinity}, Options).
 
 start(Config, Allocations, Options) ->
     flame_prof:start(maps:merge(#{
@@ -131,7 +131,7 @@ words(Samples) ->
 
 %% Of so many samples that chance is a percent.
 the_file_has_all_words(Config) ->
-    {ok, _} = start(Config, #{max_cpu_percent => 0, bytes => 16384}, #{}),
+    {ok, _} = start(Config, #{max_cpu_percent => infinity, bytes => 16384}, #{}),
     Makers = [maker(), maker()],
     until(fun() -> maps:get(samples, said()) > 10000 end),
     _ = [over(Maker) || Maker <- Makers],
@@ -169,7 +169,7 @@ who_allocates_is_in_the_stacks(Config) ->
         || F <- [<<"kept">>, <<"garbage">>, <<"not_known">>]]).
 
 a_long_collection_has_its_length(Config) ->
-    {ok, _} = start(Config, #{max_cpu_percent => 0, long_gc_us => 100}, #{}),
+    {ok, _} = start(Config, #{max_cpu_percent => infinity, long_gc_us => 100}, #{}),
     Collector = spawn_link(fun() ->
         Live = lists:seq(1, 1000000),
         repeat(fun() -> collect(Live) end)
@@ -190,7 +190,7 @@ a_long_collection_has_its_length(Config) ->
 %% Its ends.
 
 at_its_limit_it_ends_and_the_session_goes_on(Config) ->
-    {ok, _} = start(Config, #{max_cpu_percent => 0.001}, #{}),
+    {ok, _} = start(Config, #{max_cpu_percent => 0.01}, #{}),
     Maker = maker(),
     until(fun() -> maps:get(state, said()) =:= ended end),
     over(Maker),
