@@ -31,6 +31,7 @@ struct measuring {
     uint32_t threads;
     int64_t ranged_ns;
     uint64_t except; /* a process that is left out */
+    uint32_t atoms;  /* of this drain: a word beyond is no atom, and the VM would trust it */
 };
 
 static void destroy(void *state)
@@ -134,7 +135,12 @@ static int enabled(void *state, const struct fp_tracer_event *event)
 /* ----------------------------------------------------------------- answers -- */
 
 /* {M, F, A, Line}, or what stands there instead. */
-static ERL_NIF_TERM frame_term(ErlNifEnv *env, struct fp_code_index *code, uint64_t word)
+static int is_atom(const struct measuring *measuring, uint64_t word)
+{
+    return fp_term_is_atom(word) && fp_atom_index(word) < measuring->atoms;
+}
+
+static ERL_NIF_TERM frame_term(ErlNifEnv *env, const struct measuring *measuring, uint64_t word)
 {
     struct fp_location at;
 
@@ -142,15 +148,15 @@ static ERL_NIF_TERM frame_term(ErlNifEnv *env, struct fp_code_index *code, uint6
         return fp_atom(env, "truncated");
     if (word < FP_FRAME_SPECIAL_END)
         return fp_atom(env, "unreadable");
-    if (fp_code_index_resolve(code, word, &at) != 0 || !fp_term_is_atom(at.mfa[0]) ||
-        !fp_term_is_atom(at.mfa[1]) || at.mfa[2] > 255)
+    if (fp_code_index_resolve(measuring->code, word, &at) != 0 || !is_atom(measuring, at.mfa[0]) ||
+        !is_atom(measuring, at.mfa[1]) || at.mfa[2] > 255)
         return fp_atom(env, "unknown");
     return enif_make_tuple4(env, at.mfa[0], at.mfa[1], enif_make_uint64(env, at.mfa[2]),
                             enif_make_uint(env, at.line));
 }
 
 /* `most`, at the root's end. */
-static ERL_NIF_TERM frames_term(ErlNifEnv *env, struct fp_code_index *code,
+static ERL_NIF_TERM frames_term(ErlNifEnv *env, const struct measuring *measuring,
                                 const struct fp_allocation *record, uint32_t most)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -159,11 +165,11 @@ static ERL_NIF_TERM frames_term(ErlNifEnv *env, struct fp_code_index *code,
 
     /* Where a process ends is no function. */
     if (count > 1 && record->frame[count - 1] >= FP_FRAME_SPECIAL_END &&
-        fp_code_index_resolve(code, record->frame[count - 1], &at) != 0)
+        fp_code_index_resolve(measuring->code, record->frame[count - 1], &at) != 0)
         count--;
     least = count > most ? count - most : 0;
     while (count-- > least)
-        list = enif_make_list_cell(env, frame_term(env, code, record->frame[count]), list);
+        list = enif_make_list_cell(env, frame_term(env, measuring, record->frame[count]), list);
     return list;
 }
 
@@ -174,7 +180,7 @@ static ERL_NIF_TERM known_term(ErlNifEnv *env, const struct fp_allocation *recor
 }
 
 /* {Pid, minor | major, Cause, Window, Weight, Survived, Live, LengthNs, IsLong, Frames} */
-static ERL_NIF_TERM record_term(ErlNifEnv *env, struct fp_code_index *code,
+static ERL_NIF_TERM record_term(ErlNifEnv *env, const struct measuring *measuring,
                                 const struct fp_allocation *record, uint32_t most)
 {
     const ERL_NIF_TERM element[] = {
@@ -187,7 +193,7 @@ static ERL_NIF_TERM record_term(ErlNifEnv *env, struct fp_code_index *code,
         known_term(env, record, FP_ALLOCATION_WINDOW, record->live),
         enif_make_uint64(env, record->length_ns),
         fp_boolean(env, record->flags & FP_ALLOCATION_LONG),
-        frames_term(env, code, record, most),
+        frames_term(env, measuring, record, most),
     };
 
     return enif_make_tuple_from_array(env, element, sizeof element / sizeof *element);
@@ -207,11 +213,14 @@ static ERL_NIF_TERM counters_term(ErlNifEnv *env, const struct fp_allocations *a
     return map;
 }
 
-/* That reads /proc/self/maps: up to a millisecond. */
-static void refresh_ranges(struct measuring *measuring)
+/* What frames are told by. That reads /proc/self/maps: up to a millisecond. */
+static void refresh(struct measuring *measuring)
 {
     int64_t now = fp_monotonic_ns();
 
+    if (fp_safe_read(&measuring->library->memory, measuring->library->layout->atom_entries,
+                     &measuring->atoms, sizeof measuring->atoms) != 0)
+        measuring->atoms = 0;
     if (now - measuring->ranged_ns < RANGES_NS)
         return;
     measuring->ranged_ns = now;
@@ -229,13 +238,13 @@ static ERL_NIF_TERM drain(ErlNifEnv *env, struct measuring *measuring)
     const struct fp_allocation *record;
     uint32_t records = 0;
 
-    refresh_ranges(measuring);
+    refresh(measuring);
     (void)fp_code_index_revalidate(measuring->code);
     for (uint32_t i = 0; i < measuring->threads; i++)
         while (records < DRAIN_MAX &&
                (record = fp_allocations_peek(measuring->allocations, i)) != NULL) {
             list = enif_make_list_cell(
-                env, record_term(env, measuring->code, record, FP_ALLOCATION_FRAMES_MAX), list);
+                env, record_term(env, measuring, record, FP_ALLOCATION_FRAMES_MAX), list);
             fp_allocations_release(measuring->allocations, i);
             records++;
         }
@@ -294,7 +303,7 @@ static ERL_NIF_TERM move_records(ErlNifEnv *env, void *arg, struct fp_weight_enc
         if (put_record(encoder, record) != 0)
             break;
         most = record->flags & FP_ALLOCATION_LONG ? FP_ALLOCATION_FRAMES_MAX : ROOT_FRAMES;
-        list = enif_make_list_cell(env, record_term(env, measuring->code, record, most), list);
+        list = enif_make_list_cell(env, record_term(env, measuring, record, most), list);
         fp_allocations_release(measuring->allocations, thread);
         records++;
     }
@@ -307,7 +316,7 @@ static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring, ERL_NIF_TE
 {
     ERL_NIF_TERM answer;
 
-    refresh_ranges(measuring);
+    refresh(measuring);
     (void)fp_code_index_revalidate(measuring->code);
     answer = fp_session_put_weights(env, session, move_records, measuring);
     return answer != 0 ? answer : fp_error(env, fp_atom(env, "closed"));

@@ -166,7 +166,7 @@ static int walk_instance(const struct fp_allocators *allocators, const struct fp
 
 /* The ring of one pool: 0, or FP_ETORN. `next`: its offset in what the pool has of a carrier. */
 static int walk_ring(const struct fp_memory *memory, uint64_t sentinel, uint32_t next,
-                     struct fp_carriers *to)
+                     uint64_t pooled, struct fp_carriers *to)
 {
     uint64_t at = 0, header = 0;
     int err = fp_safe_read_word(memory, sentinel + next, &at);
@@ -175,7 +175,7 @@ static int walk_ring(const struct fp_memory *memory, uint64_t sentinel, uint32_t
     for (uint32_t n = 0; err == 0 && at != sentinel; n++) {
         uint64_t carrier = at - POOL_IN_CARRIER;
 
-        if (n == CARRIERS_MAX || at % 8 != 0)
+        if (n == pooled || n == CARRIERS_MAX || at % 8 != 0)
             return FP_ETORN;
         err = fp_safe_read_word(memory, carrier, &header);
         if (err == 0)
@@ -188,7 +188,7 @@ static int walk_ring(const struct fp_memory *memory, uint64_t sentinel, uint32_t
 }
 
 static int walk_rings(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                      uint32_t next, struct fp_carriers *to)
+                      uint32_t next, uint64_t pooled, struct fp_carriers *to)
 {
     uint64_t seen[FP_ALLOCATOR_COUNT] = {0}, sentinel;
     uint32_t count = 0, k;
@@ -202,7 +202,7 @@ static int walk_rings(const struct fp_allocators *allocators, const struct fp_me
         if (err != 0 || sentinel == 0 || k < count || count == FP_ALLOCATOR_COUNT)
             continue;
         seen[count++] = sentinel;
-        err = walk_ring(memory, sentinel, next, to);
+        err = walk_ring(memory, sentinel, next, pooled, to);
     }
     return err;
 }
@@ -215,7 +215,7 @@ static void walk_pools(const struct fp_allocators *allocators, const struct fp_m
         uint32_t count = to->count;
         uint64_t before = to->bytes;
 
-        if (walk_rings(allocators, memory, next, to) == 0 && to->count - count == pooled &&
+        if (walk_rings(allocators, memory, next, pooled, to) == 0 && to->count - count == pooled &&
             to->bytes - before == bytes)
             return;
         take_back(to, count, before);

@@ -68,7 +68,9 @@ static uint64_t head_at(const struct explainer *e, uint64_t page, uint64_t end,
     size = head[0] == 0 && (head[1] & 7) == 2 ? head[1] & ~UINT64_C(7) : 0;
     if (size % PAGE == PAGE - 16) /* glibc 2.42 and later: less the head itself */
         size += 16;
-    if (size == 0 && is_instance(e, head[3] & ~UINT64_C(7))) {
+    /* Where a list was not walked, this may be a carrier of it, and not one that was given back. */
+    if (size == 0 && e->carriers->bytes == e->carriers->counted &&
+        is_instance(e, head[3] & ~UINT64_C(7))) {
         *kind = FP_RSS_cached;
         size = head[0] & ~UINT64_C(7);
     }
@@ -124,7 +126,7 @@ static uint64_t split_mapping(struct explainer *e, const struct fp_smap *map, en
     uint64_t left = map->rss;
 
     e->known_end = 0;
-    if (map->end - map->start > LARGEST)
+    if (map->end - map->start > LARGEST || sysconf(_SC_PAGESIZE) != PAGE)
         return left;
     for (uint64_t at = map->start; at < map->end && split.seen * PAGE < map->rss;
          at += WINDOW_PAGES * PAGE) {

@@ -12,6 +12,8 @@
 #include "erts/stack.h"
 
 #define RING_BYTES (128u << 10)
+/* Of more threads each has a quarter, so that all of them fit what a session reckons with. */
+#define RING_THREADS 64u
 /* Processes that are known by their last collection. One that another takes the place of is new. */
 #define KNOWN (1u << 16)
 /* A chance that a collection is looked at: its first and its least `every`. */
@@ -389,7 +391,7 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         has_after = read_process(allocations, known, thread->pid, &after) == 0;
     if (thread->is_looked && thread->is_minor && has_after && is_same(&thread->fresh, &after)) {
         has_failed = 1;
-        COUNT(thread, failed, 1);
+        COUNT(thread, failed, rounded(thread, 1 / thread->p)); /* for those without a look */
         thread->weight = thread->fresh.words = 0;
     }
     if (thread->is_looked)
@@ -535,7 +537,8 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
         thread->by_time = (struct pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made), -1};
         thread->by_window = (struct pace){WINDOW_FIRST, 1, 0, now_ns(made), -1};
         thread->by_process = (struct pace){1, 1, 0, now_ns(made), -1};
-        err = fp_ring_create(&thread->ring, RING_BYTES);
+        err = fp_ring_create(&thread->ring,
+                             options->threads > RING_THREADS ? RING_BYTES / 4 : RING_BYTES);
     }
     if (err != 0)
         fp_allocations_destroy(made);

@@ -127,7 +127,7 @@ void fp_allocations_release(struct fp_allocations *allocations, uint32_t thread)
     X(minor) /* collections that began */                                                          \
     X(major)                                                                                       \
     X(looks)         /* ... that were looked at */                                                 \
-    X(failed)        /* ... of these: minor ones that collected nothing */                         \
+    X(failed)        /* minor ones that collected nothing: estimated */                            \
     X(unreadable)    /* ... whose process could not be read */                                     \
     X(collection_ns) /* time of all collections */                                                 \
     X(longest_ns)                                                                                  \

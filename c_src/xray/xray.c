@@ -67,6 +67,9 @@ struct fp_xray {
 
 /* ------------------------------------------------------------------- begin -- */
 
+/* As of message_queue.c. */
+#define FRAGMENT_WORDS_MAX (UINT64_C(1) << 37)
+
 /* One fragment's header and where the next is. */
 static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragment, uint64_t *next)
 {
@@ -76,7 +79,7 @@ static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragme
         return FP_ETORN;
     if (fp_safe_read(x->memory, at, word, sizeof word) != 0)
         return FP_EFAULT;
-    if (word[4] > word[3] || word[3] > UINT64_C(1) << 40)
+    if (word[4] > word[3] || word[3] > FRAGMENT_WORDS_MAX)
         return FP_ETORN;
     *fragment = (struct fragment){at + FRAGMENT_BYTES, word[4]};
     *next = word[0];
@@ -300,6 +303,7 @@ static int reach_own(struct fp_xray *x)
 static int push_fragments(struct fp_xray *x, const struct fp_queue_node *node)
 {
     uint64_t at = node->is_combined ? node->address + FRAGMENT_IN_MESSAGE : node->attached;
+    uint64_t words = 0;
     int err = 0;
 
     for (unsigned n = 0; err == 0 && at != 0; n++) {
@@ -308,6 +312,12 @@ static int push_fragments(struct fp_xray *x, const struct fp_queue_node *node)
         if (n > FRAGMENTS_OF_MESSAGE)
             return FP_ETORN;
         err = read_fragment(x, at, &fragment, &at);
+        words += fragment.words;
+        /* An eighth of the limit. A header that is another's by now may say anything. */
+        if (err == 0 && words > x->limits.bytes) {
+            x->answer.bytes_needed = words;
+            err = FP_EFULL;
+        }
         if (err == 0)
             err = fp_xray_heap_push(x->walker.heap, fragment.start, fragment.words);
         x->answer.message_words += fragment.words;
@@ -499,13 +509,15 @@ static int ends(struct fp_xray *x, int err)
 /* What an attempt has ended with: another one, or the end. */
 static int again(struct fp_xray *x, int err)
 {
-    int is_final = err == FP_EGONE || err == FP_ENOMEM || err == FP_EFULL;
+    /* Numbers of a process that has moved meanwhile say nothing of it. */
+    int is_of_room = err == FP_ENOMEM || err == FP_EFULL, moved = is_of_room && has_moved(x);
+    int is_final = err == FP_EGONE || (is_of_room && !moved);
 
     /* It has held still, and what is there is no heap as it should be. */
     if (!is_final && x->phase != BEGIN && !has_moved(x))
         return ends(x, FP_ELAYOUT);
     if (is_final || fp_monotonic_ms() >= x->deadline_ms)
-        return ends(x, err);
+        return ends(x, moved ? FP_ETORN : err);
     x->phase = BEGIN;
     (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     return 0;

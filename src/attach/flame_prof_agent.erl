@@ -393,6 +393,7 @@ mapped({error, {_, Text}}) ->
 failure() -> application:get_env(?ENVIRONMENT, failure, none).
 
 forget() ->
+    ok = application:unset_env(flame_prof_tracepoints, set),
     ok = application:unset_env(?ENVIRONMENT, library),
     application:unset_env(?ENVIRONMENT, failure).
 
@@ -426,8 +427,8 @@ sweep(Modules, Folder) ->
 
 %% An error is what had to stay.
 swept(Modules, Folder) ->
-    ok = end_tracing(lists:member(flame_prof_tracing, Modules)),
     ok = end_session(whereis(flame_prof_sup)),
+    ok = end_tracing(lists:member(flame_prof_tracing, Modules)),
     IsLoaded = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
     Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
     ok = forget(),

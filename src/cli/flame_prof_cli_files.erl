@@ -11,6 +11,9 @@
 do(check, #{arguments := Files} = Parsed) ->
     %% A directory's samples and allocations are no one profile, and may be checked together.
     case lists:partition(fun is_of_allocations/1, Files) of
+        {[_ | _], [_ | _]} when map_get(json, Parsed) ->
+            {error, "check --json takes files of one kind: samples (*.erl_perf.log.zst) or allocations "
+                "(*.erl_alloc.log.zst)"};
         {[_ | _] = Allocations, [_ | _] = Samples} ->
             worst(read(check, Parsed#{arguments := Samples}),
                 read(check, Parsed#{arguments := Allocations}));

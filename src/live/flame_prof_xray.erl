@@ -146,7 +146,19 @@ look(Process) ->
 %% @doc Looks at a process of this node, by pid, name, or the text of a pid.
 -spec look(flame_prof_target:target(), options()) -> {ok, xray()} | {error, flame_prof:reason()}.
 look(Process, Options) ->
-    maybe_look(flame_prof_mailbox:target(Process), flame_prof_schema:checked(rows(), Options)).
+    Self = self(),
+    case {flame_prof_mailbox:target(Process), flame_prof_schema:checked(rows(), Options)} of
+        {{ok, Self}, {ok, _} = Checked} -> elsewhere(Self, Checked);
+        {Target, Checked} -> maybe_look(Target, Checked)
+    end.
+
+%% A process that looks does not stand still.
+elsewhere(Self, Checked) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> exit({looked, maybe_look({ok, Self}, Checked)}) end),
+    receive
+        {'DOWN', Monitor, process, Pid, {looked, Answer}} -> Answer;
+        {'DOWN', Monitor, process, Pid, Reason} -> exit(Reason)
+    end.
 
 maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms} = Options}) ->
     case flame_prof_engine:choose(native) of

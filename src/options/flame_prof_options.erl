@@ -294,8 +294,9 @@ allocation_rows() ->
             doc => "microseconds from which on each collection of garbage is in the file, with its "
             "length and cause"},
         #{key => max_cpu_percent, type => limit(number, percent, 0.01, 100), default => 1,
-            doc => "part of what all schedulers can do that this may take; at more it ends, and "
-            "the session goes on without"}
+            doc => "part of what all schedulers can do that the library may take for it; at more it "
+            "ends, and the session goes on without. The VM's own part is not counted: where "
+            "processes mostly exchange small messages it can be a third of the work"}
     ].
 
 limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).

@@ -523,19 +523,21 @@ exit_reason(#session{failure = Failure}) -> {shutdown, Failure}.
 
 %% The same, waiting: the supervisor ends this process.
 close_now(#session{ref = Ref, targets = Targets} = State0, Ms) ->
-    State = without_allocations(Ms, State0),
+    Until = erlang:monotonic_time(millisecond) + Ms,
+    ok = flame_prof_session_allocations:end_soon(State0#session.allocations),
     ok = flame_prof_targets:stop(Targets),
-    ok = release_portable(State),
-    ok = stop_library(State),
+    ok = release_portable(State0),
+    ok = stop_library(State0),
     receive
         {flame_prof_nif, Ref, {stopped, Result}} ->
-            Told = told(State),
+            Left = max(0, Until - erlang:monotonic_time(millisecond)),
+            Told = told(without_allocations(Left, State0)),
             Run = run(Told),
             ok = flame_prof_nif:session_close(Ref),
             settle(flame_prof_run:outcome(Result, last_place(Told), Run), Run, Told)
     after Ms ->
         %% The library goes on alone, and cleans up when the disk answers.
-        Told = told(State),
+        Told = told(without_allocations(0, State0)),
         Reason = flame_prof_error:file(last_place(Told), io_lib:format("no answer in ~b ms", [Ms])),
         Text = unicode:characters_to_binary(flame_prof_error:format(Reason)),
         Silent = Told#session{trouble = Text},

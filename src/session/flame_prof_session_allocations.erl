@@ -64,7 +64,7 @@
     files = [] :: [binary()],
     trouble = <<>> :: binary(),
     phase = running :: running | closing | closed,
-    ended = no :: no | asked | {limit, atom()} | {down, pid()} | {file, binary()},
+    ended = no :: no | asked | {limit, atom()} | {down, pid() | atom()} | {file, binary()},
     %% The session waits for the end.
     is_asked = false :: boolean()
 }).
@@ -164,6 +164,8 @@ init({Session, #{allocations := Given} = Options, How}) ->
     Spec = flame_prof_allocations:spec(Given#{owner => self()}, infinity),
     case flame_prof_tracing:start(Spec) of
         {ok, Tracing} ->
+            %% Where it is killed nobody else says so.
+            _ = erlang:monitor(process, flame_prof_tracing),
             opened(flame_prof_nif:session_start(config(Options, How)), Tracing, Session, Given);
         {error, Reason} ->
             {stop, {shutdown, {refused, Reason}}}
@@ -187,7 +189,7 @@ opened({ok, Library}, Tracing, Session, #{bytes := Bytes}) ->
         bytes = Bytes,
         tracing = Tracing,
         library = Library,
-        sum = flame_prof_allocations_sum:new(0),
+        sum = flame_prof_allocations_sum:windows(),
         summed_ms = Now,
         told_ms = Now,
         files = [Path || Path =/= <<>>]
@@ -239,6 +241,10 @@ handle_info(tick, #state{phase = running} = State) ->
 handle_info({flame_prof_tracing, Tracing, {ended, Ended}}, #state{tracing = Tracing} = State) ->
     ?LOG_NOTICE("flame_prof goes on without allocations: ~0tp", [Ended], ?LOG_META),
     {noreply, finish(Ended, State)};
+handle_info({'DOWN', _, process, {flame_prof_tracing, _}, _}, #state{phase = running} = State) ->
+    ?LOG_NOTICE("flame_prof goes on without allocations: the process of the tracing ended", [],
+        ?LOG_META),
+    {noreply, finish({down, flame_prof_tracing}, State)};
 handle_info({flame_prof_nif, Library, {file, Event, Text}}, #state{library = Library} = State) ->
     {noreply, file(Event, Text, State)};
 handle_info({flame_prof_nif, Library, {stopped, Result}}, #state{library = Library} = State) ->
@@ -297,13 +303,13 @@ told_in_time(#state{told_ms = Told, summed_ms = Summed} = State) ->
 
 summed(#state{sum = Sum, in_step = Before} = State) ->
     State#state{
-        sum = flame_prof_allocations_sum:new(0),
+        sum = flame_prof_allocations_sum:windows(),
         in_step = largest(in_step(Sum, Before)),
         summed_ms = now_ms()
     }.
 
 in_step(Sum, Before) ->
-    #{in_step := InStep} = flame_prof_allocations_sum:answer(0, Sum),
+    InStep = flame_prof_allocations_sum:in_step(Sum),
     Add = fun({Group, Words}, All) ->
         maps:update_with(Group, fun(N) -> N + Words end, Words, All)
     end,
@@ -366,6 +372,8 @@ close(#state{library = Library} = State) ->
 samples_lost(#{dropped := Dropped, lost := Lost}) -> #{samples_lost => Dropped + Lost}.
 
 said_ended(#state{session = Session} = State) ->
+    %% The next session may begin at once.
+    true = unregister(?MODULE),
     Session ! {?MODULE, self(), {ended, info(State)}},
     {stop, normal, State}.
 

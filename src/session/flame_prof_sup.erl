@@ -39,8 +39,8 @@ start(_Type, _Args) ->
 %% @doc The session ends now, while there is somewhere to keep what it says at its end.
 -spec prep_stop(State) -> State.
 prep_stop(State) ->
-    ok = flame_prof_tracing:stop_all(),
     _ = supervisor:terminate_child(?MODULE, flame_prof_session),
+    ok = flame_prof_tracing:stop_all(),
     ok = flame_prof_history:outlive(),
     State.
 

@@ -207,10 +207,15 @@ run(Ref, Begin, End, Sum0, Bytes) ->
         {{ok, Sum}, {ok, _Ended}} ->
             stop(Ref, Begin, Sum, Bytes);
         {{error, _} = Error, _} ->
-            Error;
+            given_up(Ref, Error);
         {_, {error, _} = Error} ->
-            Error
+            given_up(Ref, Error)
     end.
+
+given_up(Ref, Error) ->
+    _ = flame_prof_tracing:stop(Ref),
+    ok = forget(Ref),
+    Error.
 
 drained(Ref, Sum) ->
     case flame_prof_tracing:read(Ref, drain) of

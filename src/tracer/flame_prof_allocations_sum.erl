@@ -17,7 +17,7 @@
 %% one list are told, too, though theirs is right.
 -module(flame_prof_allocations_sum).
 
--export([new/1, add/3, answer/2]).
+-export([new/1, windows/0, add/3, answer/2, in_step/1]).
 
 -export_type([sum/0, record/0]).
 
@@ -32,7 +32,7 @@
     open :: non_neg_integer(),
     counters = #{} :: #{atom() => number()},
     %% Stack => {Words, Survived, Of}
-    stacks = #{} :: #{[flame_prof_allocations:frame()] => tuple()},
+    stacks = #{} :: #{[flame_prof_allocations:frame()] => tuple()} | none,
     other = 0 :: non_neg_integer(),
     %% Process => {Words, Samples, first function, #{window => samples}}
     processes = #{} :: #{pid() => tuple()},
@@ -56,6 +56,11 @@
 new(Open) ->
     #sum{open = Open}.
 
+%% @doc What in_step/1 needs, and nothing else.
+-spec windows() -> sum().
+windows() ->
+    #sum{open = 0, stacks = none}.
+
 -spec add([record()], #{atom() => number()}, sum()) -> sum().
 add(Records, Counters, Sum) ->
     lists:foldl(fun record/2, Sum#sum{counters = Counters}, Records).
@@ -78,6 +83,8 @@ long({Pid, Kind, Cause, _, _, _, Live, Ns, true, Stack}, #sum{longest = Longest}
     Sum#sum{longest = lists:sublist(Sorted, ?LONGEST)}.
 
 %% Who has made a fragment is not known: a frame says so.
+stack(_, #sum{stacks = none} = Sum) ->
+    Sum;
 stack({_, _, Cause, Window, Weight, Survived, _, _, _, Collected}, #sum{stacks = Stacks} = Sum) ->
     Stack = [fragments || Cause =:= fragments] ++ Collected,
     {Kept, Of} =
@@ -155,6 +162,8 @@ processes(#sum{processes = Processes}) ->
 
 %% In step.
 
+%% @doc The words of groups that may be in step, the largest first.
+-spec in_step(sum()) -> [{flame_prof_allocations:group(), non_neg_integer()}].
 in_step(#sum{processes = Processes}) ->
     Groups = maps:fold(fun group/3, #{}, Processes),
     Told = [{Group, Words} || {Group, {Words, Windows}} <- maps:to_list(Groups),

@@ -576,7 +576,7 @@ a_trace_on_the_command_line_leaves_nothing(Config) ->
         ok = filelib:ensure_dir(File),
         %% The command's own doings are no events.
         {0, Idle} = run(["trace", Name, "procs", "--for", "1500ms" | Cookie]),
-        {match, _} = re:run(Idle, "% 0 events in (2|3)[.][0-9] s, 0 dropped"),
+        {match, _} = re:run(Idle, "% 0 events in [0-9.]+ s, 0 dropped"),
         {0, _} = run(["trace", Name, "send", "--for", "1s", "--output", File | Cookie]),
         {ok, Info} = file:read_file_info(File),
         8#600 = element(8, Info) band 8#777,

@@ -91,6 +91,8 @@ exit_codes_tell_scripts(Config) ->
     Allocated = filename:join(Folder, "2026-11-21@0154.07.erl_alloc.log"),
     _ = made_allocations:write(Allocated),
     [{0, _}, {1, _}] = [run([C, corpus("ours.log"), Allocated]) || C <- ["check", "hot"]],
+    {1, Both} = run(["check", "--json", corpus("ours.log"), Allocated]),
+    {match, _} = re:run(Both, "takes files of one kind"),
     [
         begin
             {4, Said} = run(Words),

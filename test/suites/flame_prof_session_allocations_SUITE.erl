@@ -13,6 +13,7 @@
     at_its_limit_it_ends_and_the_session_goes_on/1,
     nothing_is_traced_when_the_session_is_killed/1,
     nothing_is_traced_when_its_process_is_killed/1,
+    a_tracing_that_is_killed_ends_the_file/1,
     nothing_is_traced_after_the_application/1,
     other_tracings_are_refused_meanwhile/1,
     a_session_does_without_where_another_tracing_runs/1,
@@ -223,6 +224,15 @@ nothing_is_traced_when_its_process_is_killed(Config) ->
     ?assertMatch(#{ended := {down, Pid}}, said()),
     ?assertMatch(#{state := running}, flame_prof:info()),
     {ok, #{allocations := #{ended := {down, Pid}}}} = flame_prof:stop().
+
+a_tracing_that_is_killed_ends_the_file(Config) ->
+    {ok, _} = start(Config, #{}),
+    exit(whereis(flame_prof_tracing), kill),
+    until(fun() -> maps:get(state, said()) =:= ended end),
+    ?assertMatch(#{ended := {down, flame_prof_tracing}}, said()),
+    ?assertMatch(#{state := running}, flame_prof:info()),
+    {ok, #{allocations := #{ended := {down, flame_prof_tracing}}}} = flame_prof:stop(),
+    ?assertMatch([_], files(Config, "alloc")).
 
 nothing_is_traced_after_the_application(Config) ->
     {ok, _} = start(Config, #{}),

@@ -26,6 +26,7 @@
     a_process_that_works_in_between_is_told/1,
     a_process_that_always_runs_is_refused_or_told_whole/1,
     a_process_that_has_exited_is_refused/1,
+    a_process_looks_at_itself/1,
     what_is_not_accepted_is_refused/1,
     the_process_is_not_asked/1,
     no_value_gets_out/1,
@@ -404,6 +405,12 @@ a_process_that_has_exited_is_refused(_) ->
     receive {'DOWN', Monitor, _, _, _} -> ok end,
     ?assertEqual({error, {process, #{target => Pid}}}, flame_prof_xray:look(Pid)),
     ?assertMatch({error, {process, _}}, flame_prof_xray:look(no_such_name)).
+
+a_process_looks_at_itself(_) ->
+    Held = [{state, N} || N <- lists:seq(1, 100000)],
+    Self = self(),
+    {ok, #{process := Self, reached := Reached}} = flame_prof_xray:look(self()),
+    ?assert(Reached > 8 * 5 * length(Held)).
 
 what_is_not_accepted_is_refused(_) ->
     [
