@@ -433,12 +433,37 @@ swept(Modules, Folder) ->
     Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
     ok = forget(),
     _ = Folder =/= none andalso file:del_dir_r(Folder),
+    ok = end_servers(Modules),
     _ = [unload(Module) || Module <- Modules],
     Outcome.
 
 %% While its owner and guard have code to run: purging it kills both.
 end_tracing(true) -> flame_prof_tracing:stop_all();
 end_tracing(false) -> ok.
+
+%% Those that keep what they have measured for who asks. A gen_server without its module does not
+%% end: it ignores what it would give to handle_info/2, and its asker waits for ever.
+end_servers(Modules) ->
+    Servers = [
+        {Pid, monitor(process, Pid)}
+     || Pid <- processes(),
+        {current_function, {gen_server, loop, _}} <- [process_info(Pid, current_function)],
+        is_of(Pid, Modules)
+    ],
+    _ = [exit(Pid, kill) || {Pid, _} <- Servers],
+    _ = [receive {'DOWN', Monitor, process, Pid, _} -> ok end || {Pid, Monitor} <- Servers],
+    ok.
+
+is_of(Pid, Modules) ->
+    case process_info(Pid, dictionary) of
+        {dictionary, Dictionary} ->
+            case lists:keyfind('$initial_call', 1, Dictionary) of
+                {_, {Module, init, 1}} -> lists:member(Module, Modules);
+                _ -> false
+            end;
+        undefined ->
+            false
+    end.
 
 %% A scheduler may be kept from answering, by a long NIF for example.
 retire(false, _Attempts) ->
