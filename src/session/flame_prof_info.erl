@@ -212,14 +212,11 @@ ended({down, _}) -> "; ended early: its process was killed".
 -spec help() -> unicode:chardata().
 help() ->
     "flame_prof: what the processes of this node do. h(flame_prof) has the details.\n"
-    "  profile(5000)            sample for 5 s, print what was active; also profile(Fun)\n"
-    "  top()                    the busiest processes, live; also top(#{by => memory})\n"
+    "  profile(5000)            sample for 5 s, print what was active; top(): the same, live\n"
     "  pstack()                 what every scheduler runs now; pstack(Process): its stack\n"
-    "  waits()                  what processes wait for, deadlocks; mailbox(P): its senders\n"
-    "  xray(Process)            what a process holds; memory(): what the resident memory is\n"
+    "  waits()                  what waits for what; mailbox(P): senders; xray(P): its memory\n"
     "  latency(MFA)             how long calls take; trace(Pattern, #{}): calls as text\n"
-    "  allocations(5000)        which code allocates; collections of garbage\n"
-    "  blame(gc, 3000)          the callers of a function, of a C function, of gc\n"
+    "  allocations(5000)        which code allocates; memory(): what the resident memory is\n"
     "  start(#{duration => Ms}) a session in the background; i(): its rates, file; stop()\n"
     "  hot(Files)               what was active in files; also hot(Files, #{by => memory})\n"
     "  view(Dir)                the same in a browser; report(Files, \"x.html\"): one page\n"
