@@ -293,7 +293,7 @@ allocation_rows() ->
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000,
             doc => "microseconds from which on each collection of garbage is in the file, with its "
             "length and cause"},
-        #{key => max_cpu_percent, type => limit(number, percent, 0.01, 100), default => 1,
+        #{key => max_cpu_percent, type => limit(number, percent, 0.01, 100), default => 5,
             doc => "part of what all schedulers can do that the library may take for it; at more it "
             "ends, and the session goes on without. The VM's own part is not counted: where "
             "processes mostly exchange small messages it can be a third of the work"}
