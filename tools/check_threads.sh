@@ -71,7 +71,9 @@ numbers="0xba 0x128 0x129"
 # no term. The kind `allocations' reads words of the process, which collects and stands still.
 fp_nif_enabled="$reads
 __errno_location  an address in the thread's static TLS, there since its start
+memset            POSIX' list (2016)
 __memcpy_chk      memcpy, or ends the VM
+__memset_chk      memset, or ends the VM
 __assert_fail     ends the VM: an invariant of the ring is broken
 enif_priv_data
 enif_get_ulong
@@ -82,8 +84,6 @@ clock_gettime     the vDSO
 __stack_chk_fail  ends the VM, where the distribution's compiler guards stacks"
 
 fp_nif_trace="$fp_nif_enabled
-memset
-__memset_chk      memset, or ends the VM
 enif_is_atom
 enif_is_number
 enif_is_binary
