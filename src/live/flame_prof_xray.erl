@@ -154,10 +154,15 @@ look(Process, Options) ->
 
 %% A process that looks does not stand still.
 elsewhere(Self, Checked) ->
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({looked, maybe_look({ok, Self}, Checked)}) end),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        Self ! {?MODULE, self(), maybe_look({ok, Self}, Checked)}
+    end),
     receive
-        {'DOWN', Monitor, process, Pid, {looked, Answer}} -> Answer;
-        {'DOWN', Monitor, process, Pid, Reason} -> exit(Reason)
+        {?MODULE, Pid, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            exit(Reason)
     end.
 
 maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms} = Options}) ->
