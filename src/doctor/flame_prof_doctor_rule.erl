@@ -1,0 +1,111 @@
+%% @private What a rule of the doctor is, and what it is given.
+%%
+%% A rule is a module for one kind of finding, of at most 120 lines: what it needs, its thresholds,
+%% and a pure function from evidence to findings. It looks at nothing itself. Its module says below
+%% `False alarms' why a healthy node does not meet its thresholds.
+-module(flame_prof_doctor_rule).
+
+-export([name/1, share/1, bytes/1, number/1, seconds/1]).
+
+-export_type([kind/0, evidence/0, needs/0, thresholds/0, threshold/0, severity/0, finding/0]).
+-export_type([process/0, second/0]).
+
+-type kind() :: atom().
+%% The documented closed list is that of the rules: {@link flame_prof_doctor:kinds/0}.
+
+-type needs() :: seconds | samples | waits | mailboxes | memory | tables | binaries | os | system.
+%% Keys of {@link evidence()}.
+
+-type evidence() ::
+    #{
+        node := node() | none,
+        engine := flame_prof_engine:name(),
+        span_us := non_neg_integer(),
+        unseen := #{needs() => Why :: binary()},
+        seconds => [second(), ...],
+        samples => flame_prof_doctor_samples:samples(),
+        waits => flame_prof_waits:look(),
+        mailboxes => [flame_prof_mailbox:mailbox()],
+        memory => {First :: flame_prof_memory:memory(), Last :: flame_prof_memory:memory()},
+        tables => map(),
+        binaries => map(),
+        os => {First :: map(), Last :: map()},
+        system => {First :: map(), Last :: map()}
+    }.
+%% What was looked at, and how long. `waits' is the last of the looks in that time; `mailboxes' are
+%% those of the longest. `os' is what /proc and cgroups say, `system' what few processes or tables
+%% of OTP say (supervisors, the logger); `seconds' are cheap figures of the VM. A key that is not
+%% there was not seen, and `unseen' says why. Of files only `samples' and what they tell of the
+%% node in `seconds' is known; `node' is `none' there.
+
+-type second() :: #{time_us := integer(), atom() => number()}.
+%% Figures by the names that they have in files: `node_processes', `node_run_queues',
+%% `node_memory_ets' (doc/format.md).
+
+-type thresholds() :: #{atom() => number()}.
+-type threshold() :: {Name :: atom(), Default :: number(), What :: binary()}.
+%% `What' has its unit.
+
+-type severity() :: critical | warning | note.
+%% `critical': the node ends, or does its work no longer, if nothing is done. `warning': work is
+%% delayed or memory lost. `note': it may be intended.
+
+-type process() :: #{pid := binary(), name => binary()}.
+%% The pid as the node itself writes it, and its registered name, label or initial call.
+
+-type finding() ::
+    #{
+        kind := kind(),
+        severity := severity(),
+        size := number(),
+        title := unicode:chardata(),
+        sentences := [unicode:chardata(), ...],
+        command := unicode:chardata(),
+        processes := [process()],
+        numbers := #{atom() => term()},
+        function => binary(),
+        range => {FromUs :: integer(), ToUs :: integer()},
+        view => map()
+    }.
+%% `title' follows `N. severity: kind: ' in a line, and has no stop. At most four `sentences': who
+%% and where, since when and how much, why we say so. `command' shows more; `NODE' in it is the
+%% node's name. The first of `processes' is what it is about. `size' orders those of a kind.
+%% `range' and `view' are what the page selects for it.
+
+-callback kind() -> kind().
+-callback needs() -> [needs(), ...].
+-callback thresholds() -> [threshold()].
+-callback find(evidence(), thresholds()) -> [finding()].
+%% Called only where all of its needs are there.
+
+-callback explained_by() -> [kind()].
+%% A finding is not told where one of these kinds names the same process first: a heap that is full
+%% of messages is the mailbox's finding.
+
+-optional_callbacks([explained_by/0]).
+
+%% @doc `order_store (<0.95.0>)', or the pid alone.
+-spec name(process()) -> unicode:chardata().
+name(#{pid := Pid, name := Name}) when Name =/= <<>> -> [Name, " (", Pid, ")"];
+name(#{pid := Pid}) -> Pid.
+
+%% @doc Of 1: `71 %'.
+-spec share(number()) -> unicode:chardata().
+share(Part) -> [integer_to_list(round(100 * Part)), " %"].
+
+-spec bytes(number()) -> unicode:chardata().
+bytes(N) when abs(N) < 1 bsl 10 -> io_lib:format("~b bytes", [round(N)]);
+bytes(N) when abs(N) < 1 bsl 20 -> io_lib:format("~.1f KiB", [N / (1 bsl 10)]);
+bytes(N) when abs(N) < 1 bsl 30 -> io_lib:format("~.1f MiB", [N / (1 bsl 20)]);
+bytes(N) -> io_lib:format("~.2f GiB", [N / (1 bsl 30)]).
+
+%% @doc Rounded; small ones with a place behind the point.
+-spec number(number()) -> unicode:chardata().
+number(N) when abs(N) >= 10; trunc(N) == N -> flame_prof_text:grouped(round(N));
+number(N) -> io_lib:format("~.1f", [float(N)]).
+
+-spec seconds(Us :: number()) -> unicode:chardata().
+seconds(Us) when Us < 1000 -> io_lib:format("~b us", [round(Us)]);
+seconds(Us) when Us < 1000000 -> io_lib:format("~b ms", [round(Us / 1000)]);
+seconds(Us) when Us < 10000000 -> io_lib:format("~.1f s", [Us / 1000000]);
+seconds(Us) -> io_lib:format("~b s", [round(Us / 1000000)]).
