@@ -46,15 +46,9 @@ all() ->
         not lists:member(F, [init_per_suite, end_per_suite, module_info, woken])].
 
 init_per_suite(Config) ->
-    case flame_prof_engine:choose(native) of
-        {ok, _} -> Config;
-        {error, Reason} ->
-            Listed = lists:member(erlang:system_info(otp_release), ["25", "27", "29"]),
-            Text = lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])),
-            case Listed andalso erlang:system_info(emu_flavor) =:= jit of
-                true -> error({refused, Text});
-                false -> {skip, Text}
-            end
+    case native_node:why_not() of
+        none -> Config;
+        Why -> {skip, Why}
     end.
 
 end_per_suite(_Config) ->

@@ -1,5 +1,5 @@
-%% What the tests of pstack and blame share: whether this VM has what they need,
-%% and what is left behind.
+%% What tests of the native engine share: whether this VM has what they need, and what is left
+%% behind.
 -module(native_node).
 
 -export([why_not/0, leftovers/0, settled/0, printed/1]).
