@@ -7,11 +7,13 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/term_nif.h"
 #include "agent_nif/tracer_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
+#include "erts/serving.h"
 #include "erts/term.h"
 #include "session/weight_encoder.h"
 #include "terms/terms.h"
@@ -21,6 +23,8 @@
 #define DRAIN_MAX 4096u
 /* How often new ranges of code are looked for. */
 #define RANGES_NS INT64_C(2000000000)
+/* How often the code that messages are told by is compared with what it was. */
+#define SITES_NS INT64_C(500000000)
 
 struct measuring {
     const struct fp_library *library;
@@ -29,7 +33,7 @@ struct measuring {
     struct fp_code_index *code;
     struct fp_allocations *allocations;
     uint32_t threads;
-    int64_t ranged_ns;
+    int64_t ranged_ns, checked_ns;
     uint64_t except; /* a process that is left out */
     uint32_t atoms;  /* of this drain: a word beyond is no atom, and the VM would trust it */
 };
@@ -179,7 +183,24 @@ static ERL_NIF_TERM known_term(ErlNifEnv *env, const struct fp_allocation *recor
     return record->flags & flag ? enif_make_uint64(env, value) : fp_atom(env, "unknown");
 }
 
-/* {Pid, minor | major, Cause, Window, Weight, Survived, Live, LengthNs, IsLong, Frames} */
+/* {Kind, Tag} of the message in work, as flame_prof_mailbox:tag(); none. */
+static ERL_NIF_TERM message_term(ErlNifEnv *env, const struct measuring *measuring,
+                                 const struct fp_allocation *record)
+{
+    struct fp_tag tag = {.atom = record->message.atom,
+                         .arity = record->message.arity,
+                         .shape = (enum fp_shape)record->message.shape};
+
+    if (record->message_kind == FP_WORK_KIND_unknown)
+        return fp_atom(env, "none");
+    if (tag.shape >= FP_SHAPE_ATOM && !is_atom(measuring, tag.atom))
+        tag.shape = FP_SHAPE_UNKNOWN;
+    return enif_make_tuple2(
+        env, fp_atom(env, fp_message_kind_name((enum fp_message_kind)record->message_kind)),
+        fp_tag_view(env, &tag));
+}
+
+/* {Pid, minor | major, Cause, Window, Weight, Survived, Live, LengthNs, IsLong, Frames, Message} */
 static ERL_NIF_TERM record_term(ErlNifEnv *env, const struct measuring *measuring,
                                 const struct fp_allocation *record, uint32_t most)
 {
@@ -194,6 +215,7 @@ static ERL_NIF_TERM record_term(ErlNifEnv *env, const struct measuring *measurin
         enif_make_uint64(env, record->length_ns),
         fp_boolean(env, record->flags & FP_ALLOCATION_LONG),
         frames_term(env, measuring, record, most),
+        message_term(env, measuring, record),
     };
 
     return enif_make_tuple_from_array(env, element, sizeof element / sizeof *element);
@@ -213,6 +235,17 @@ static ERL_NIF_TERM counters_term(ErlNifEnv *env, const struct fp_allocations *a
     return map;
 }
 
+/* A running session's sampler does the same, as often. */
+static void check_sites(struct measuring *measuring, int64_t now)
+{
+    struct fp_serving_sites *sites = fp_serving_published();
+
+    if (sites == NULL || now - measuring->checked_ns < SITES_NS)
+        return;
+    measuring->checked_ns = now;
+    fp_serving_check(sites, &measuring->library->memory, measuring->library->layout);
+}
+
 /* What frames are told by. That reads /proc/self/maps: up to a millisecond. */
 static void refresh(struct measuring *measuring)
 {
@@ -221,6 +254,7 @@ static void refresh(struct measuring *measuring)
     if (fp_safe_read(&measuring->library->memory, measuring->library->layout->atom_entries,
                      &measuring->atoms, sizeof measuring->atoms) != 0)
         measuring->atoms = 0;
+    check_sites(measuring, now);
     if (now - measuring->ranged_ns < RANGES_NS)
         return;
     measuring->ranged_ns = now;
@@ -285,6 +319,8 @@ static int put_record(struct fp_weight_encoder *encoder, const struct fp_allocat
                                      .cause = record->cause,
                                      .is_long = (record->flags & FP_ALLOCATION_LONG) != 0,
                                      .is_major = (record->flags & FP_ALLOCATION_MAJOR) != 0,
+                                     .message_kind = record->message_kind,
+                                     .message = record->message,
                                      .count = record->count,
                                      .frame = record->frame});
 }

@@ -468,7 +468,6 @@ static int write_weighted(struct fp_perf_script *script, const struct fp_record_
 {
     struct process *process;
     struct fp_stack_text stack;
-    char *out;
     int err;
 
     if (record->process >= FP_PROCESS_SLOTS || !fp_weighted_is_valid(record) ||
@@ -481,10 +480,11 @@ static int write_weighted(struct fp_perf_script *script, const struct fp_record_
                                 FP_WEIGHTED_BYTES_MAX + process->text.text.size + stack.lines.size);
     if (err != 0)
         return err;
-    out = fp_put_weighted(script->out.bytes, script->options.event,
-                          choose_time(script, &process->last_time_us, record->time_us),
-                          &process->text, &stack, record);
-    fp_buffer_end(&script->out, out);
+    fp_buffer_end(&script->out,
+                  fp_put_weighted(script->out.bytes, script->options.event,
+                                  choose_time(script, &process->last_time_us, record->time_us),
+                                  &process->text, &stack, &script->atoms,
+                                  script->options.symbolizer, record));
     script->weight++;
     return 0;
 }

@@ -165,6 +165,15 @@ enum fp_heap_fate {
         FP_HEAP_FATES
 };
 
+/* What the tag of a message or request is; its atom word, and of a tuple the arity. */
+enum fp_work_shape { FP_WORK_UNTOLD, FP_WORK_OTHER, FP_WORK_ATOM, FP_WORK_TUPLE };
+
+struct fp_work_tag {
+    uint64_t atom;
+    uint32_t arity;
+    uint32_t shape; /* enum fp_work_shape */
+};
+
 struct fp_record_weighted {
     struct fp_record head;
     uint32_t process; /* slot */
@@ -175,8 +184,10 @@ struct fp_record_weighted {
     uint8_t cause;   /* enum fp_gc_cause */
     uint8_t is_long; /* 1: the collection is told */
     uint8_t is_major;
-    uint32_t unused;
+    uint8_t message_kind; /* enum fp_work_kind */
+    uint8_t unused[3];
     uint64_t collection_us; /* its length */
+    struct fp_work_tag message;
 };
 
 /* X(kind): what a message is (erts/term/message.h). */
@@ -200,15 +211,6 @@ enum fp_work_target {
     FP_WORK_LOCK,
     FP_WORK_SOCKET,
     FP_WORK_TARGETS
-};
-
-/* What the tag of a message or request is; its atom word, and of a tuple the arity. */
-enum fp_work_shape { FP_WORK_UNTOLD, FP_WORK_OTHER, FP_WORK_ATOM, FP_WORK_TUPLE };
-
-struct fp_work_tag {
-    uint64_t atom;
-    uint32_t arity;
-    uint32_t shape; /* enum fp_work_shape */
 };
 
 /* Ids of OpenTelemetry. */

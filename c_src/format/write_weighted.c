@@ -28,14 +28,17 @@ static char *put_header(char *out, const char *event, int64_t time_us,
     return FP_PUT_LITERAL(put_text(out, event), ":\n");
 }
 
-/* The words, whose they are, and the collection when that was long. */
+/* The words, whose they are, the message in work, and the collection when that was long. */
 static char *put_metrics(char *out, const struct fp_process_text *process,
+                         struct fp_work_atoms *atoms, const struct fp_symbolizer *symbolizer,
                          const struct fp_record_weighted *record)
 {
+    struct fp_work work = {.kind = record->message_kind, .message = record->message};
     int64_t words = (int64_t)record->weight;
 
     out = fp_put_number(FP_PUT_LITERAL(out, "# words"), words, words);
     out = fp_put(out, process->words.at, process->words.size);
+    out = fp_put_work(out, atoms, symbolizer, &work);
     if (record->is_long) {
         out = fp_put_u64(FP_PUT_LITERAL(out, "collection_us="), record->collection_us);
         out = put_text(out, record->is_major ? " collection=major " : " collection=minor ");
@@ -70,9 +73,10 @@ static char *put_frames(char *out, const struct fp_process_text *process,
 
 char *fp_put_weighted(char *out, const char *event, int64_t time_us,
                       const struct fp_process_text *process, const struct fp_stack_text *stack,
+                      struct fp_work_atoms *atoms, const struct fp_symbolizer *symbolizer,
                       const struct fp_record_weighted *record)
 {
     out = put_header(out, event, time_us, process, record);
-    out = put_metrics(out, process, record);
+    out = put_metrics(out, process, atoms, symbolizer, record);
     return put_frames(out, process, stack, record);
 }

@@ -189,6 +189,8 @@ int fp_weight_encoder_put(struct fp_weight_encoder *encoder, const struct fp_wei
         .is_long = weight->is_long,
         .is_major = weight->is_major,
         .collection_us = weight->length_ns / 1000,
+        .message_kind = weight->message_kind,
+        .message = weight->message,
     };
     int err = 0;
 

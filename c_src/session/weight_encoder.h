@@ -23,8 +23,10 @@ struct fp_weight {
     uint64_t length_ns;        /* of the collection */
     uint8_t cause;             /* enum fp_gc_cause */
     uint8_t is_long, is_major; /* a long collection is told */
+    uint8_t message_kind;      /* enum fp_work_kind of the message in work */
     uint32_t count;
     const uint64_t *frame; /* leaf first */
+    struct fp_work_tag message;
 };
 
 /* 0 or FP_ENOMEM. What is pointed to must outlive it; no other thread uses `memory`. */

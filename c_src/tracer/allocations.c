@@ -9,6 +9,7 @@
 #include "erts/fresh.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
+#include "erts/serving.h"
 #include "erts/stack.h"
 
 #define RING_BYTES (128u << 10)
@@ -68,6 +69,7 @@ struct collector {
     struct pace by_time, by_window, by_process;
     double usual; /* window */
     uint64_t word[LEAF_WORDS + ROOT_WORDS];
+    uint32_t stack_words, leaf_words; /* of them; 0: no stack was read */
     struct fp_stack stack;
     struct fp_ranges code;
     double words, variance;
@@ -290,9 +292,12 @@ static void take_stack(const struct fp_allocations *allocations, struct collecto
     }
     fp_live_ranges_copy(allocations->options.code, &thread->code);
     thread->stack.count = 0;
+    thread->stack_words = thread->leaf_words = 0;
     if (leaf > 0 && fp_safe_read(memory, fresh->stop, thread->word, 8 * leaf) == 0 &&
         (root == 0 ||
          fp_safe_read(memory, fresh->hend - 8 * root, thread->word + leaf, 8 * root) == 0)) {
+        thread->stack_words = (uint32_t)(leaf + root);
+        thread->leaf_words = (uint32_t)leaf;
         if ((thread->word[0] & 3) != 0 || !fp_ranges_contain(&thread->code, thread->word[0]))
             i = fresh->i;
         fp_stack_frames(&thread->stack, &thread->code, i, thread->word, leaf + root, leaf);
@@ -301,6 +306,25 @@ static void take_stack(const struct fp_allocations *allocations, struct collecto
         thread->stack.count = 1;
         thread->stack.frame[0] = FP_FRAME_UNREADABLE;
     }
+}
+
+/* The collection is over, and the process stands still: its terms are where its stack says. */
+static void take_message(const struct fp_allocations *allocations, const struct collector *thread,
+                         struct fp_allocation *record)
+{
+    struct fp_serving_sites *sites = fp_serving_published();
+    struct fp_serving serving;
+    struct fp_work work = {.kind = FP_WORK_KIND_unknown};
+    struct fp_walk walk;
+
+    if (sites == NULL || thread->stack_words == 0 ||
+        !fp_serving_find(sites, thread->word, thread->stack_words, thread->leaf_words, &serving))
+        return;
+    fp_serving_walk(sites, &walk, allocations->options.memory, allocations->options.layout);
+    if (!fp_serving_read(&walk, &serving, &work))
+        return;
+    record->message_kind = work.kind;
+    record->message = work.message;
 }
 
 static unsigned cause_of(const struct fp_fresh *fresh)
@@ -352,6 +376,7 @@ static void commit(struct fp_allocations *allocations, struct collector *thread,
         }
     }
     record->flags = (uint16_t)flags;
+    take_message(allocations, thread, record);
     memcpy(record->frame, thread->stack.frame, 8 * (size_t)thread->stack.count);
     fp_ring_commit(thread->ring);
 }

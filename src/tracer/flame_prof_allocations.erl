@@ -61,6 +61,7 @@
         stacks := [{[frame()], Words :: non_neg_integer()}],
         survived := [{[frame()], Words :: non_neg_integer(), Of :: pos_integer()}],
         processes := [{pid(), Words :: non_neg_integer()}],
+        messages := [{flame_prof_mailbox:tag(), Words :: non_neg_integer()}],
         names := #{pid() => flame_prof_mailbox:name()},
         words := non_neg_integer(),
         words_error := non_neg_integer(),
@@ -88,6 +89,9 @@
     }.
 %% Stacks: leaf first, the largest one first. Their words add up to `words', but for chance and for
 %% what is lost. `left_alone': processes that another tracer has (OTP 25 and 26).
+%%
+%% `messages': by the message that a server of OTP had in work, as far as its stack tells; words
+%% without one are in none.
 %%
 %% `words': of all processes; its standard error is `words_error'. `survived': of the words that the
 %% minor collections of the stack's samples have looked at (`Of'), those that were kept.
@@ -174,6 +178,8 @@ spec(Options, Seconds) ->
     }.
 
 start(Ms, #{bytes := Bytes} = Options) ->
+    %% Where it refuses, there are no messages.
+    _ = flame_prof_wait_sites:ensure(),
     case flame_prof_tracing:start(spec(Options, ?GRACE_S + Ms div 1000)) of
         {ok, Ref} ->
             Begin = erlang:monotonic_time(millisecond),

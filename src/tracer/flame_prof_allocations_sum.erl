@@ -26,7 +26,7 @@
     {pid(), minor | major, atom(), Window :: non_neg_integer() | unknown,
         Weight :: non_neg_integer(), Survived :: non_neg_integer() | unknown,
         Live :: non_neg_integer() | unknown, LengthNs :: non_neg_integer(), IsLong :: boolean(),
-        [flame_prof_allocations:frame()]}.
+        [flame_prof_allocations:frame()], flame_prof_mailbox:tag() | none}.
 
 -record(sum, {
     open :: non_neg_integer(),
@@ -36,6 +36,8 @@
     other = 0 :: non_neg_integer(),
     %% Process => {Words, Samples, first function, #{window => samples}}
     processes = #{} :: #{pid() => tuple()},
+    %% Message in work => words
+    messages = #{} :: #{flame_prof_mailbox:tag() => non_neg_integer()},
     longest = [] :: [{non_neg_integer(), flame_prof_allocations:collection()}]
 }).
 
@@ -44,6 +46,7 @@
 %% Of what is kept; words of further ones are added up.
 -define(STACKS, 20000).
 -define(PROCESSES, 50000).
+-define(MESSAGES, 10000).
 -define(WINDOWS, 64).
 -define(LONGEST, 20).
 
@@ -69,12 +72,12 @@ record(Record, Sum0) ->
     Sum = long(Record, Sum0),
     case element(5, Record) of
         0 -> Sum;
-        _ -> process(Record, stack(Record, Sum))
+        _ -> message(Record, process(Record, stack(Record, Sum)))
     end.
 
-long({_, _, _, _, _, _, _, _, false, _}, Sum) ->
+long({_, _, _, _, _, _, _, _, false, _, _}, Sum) ->
     Sum;
-long({Pid, Kind, Cause, _, _, _, Live, Ns, true, Stack}, #sum{longest = Longest} = Sum) ->
+long({Pid, Kind, Cause, _, _, _, Live, Ns, true, Stack, _}, #sum{longest = Longest} = Sum) ->
     Collection = #{
         process => Pid, kind => Kind, cause => Cause, microseconds => Ns div 1000, words => Live,
         stack => Stack
@@ -85,7 +88,8 @@ long({Pid, Kind, Cause, _, _, _, Live, Ns, true, Stack}, #sum{longest = Longest}
 %% Who has made a fragment is not known: a frame says so.
 stack(_, #sum{stacks = none} = Sum) ->
     Sum;
-stack({_, _, Cause, Window, Weight, Survived, _, _, _, Collected}, #sum{stacks = Stacks} = Sum) ->
+stack(Record, #sum{stacks = Stacks} = Sum) ->
+    {_, _, Cause, Window, Weight, Survived, _, _, _, Collected, _} = Record,
     Stack = [fragments || Cause =:= fragments] ++ Collected,
     {Kept, Of} =
         case is_integer(Survived) andalso is_integer(Window) andalso Window > 0 of
@@ -101,7 +105,7 @@ stack({_, _, Cause, Window, Weight, Survived, _, _, _, Collected}, #sum{stacks =
             Sum#sum{other = Sum#sum.other + Weight}
     end.
 
-process({Pid, _, _, Window, Weight, _, _, _, _, Stack}, #sum{processes = Processes} = Sum) ->
+process({Pid, _, _, Window, Weight, _, _, _, _, Stack, _}, #sum{processes = Processes} = Sum) ->
     case Processes of
         #{Pid := {W, N, First, Windows}} ->
             Process = {W + Weight, N + 1, First, window(Window, Windows)},
@@ -111,6 +115,15 @@ process({Pid, _, _, Window, Weight, _, _, _, _, Stack}, #sum{processes = Process
             Sum#sum{processes = Processes#{Pid => Process}};
         _ ->
             Sum
+    end.
+
+message({_, _, _, _, _, _, _, _, _, _, none}, Sum) ->
+    Sum;
+message({_, _, _, _, Weight, _, _, _, _, _, Tag}, #sum{messages = Messages} = Sum) ->
+    case Messages of
+        #{Tag := Words} -> Sum#sum{messages = Messages#{Tag := Words + Weight}};
+        _ when map_size(Messages) < ?MESSAGES -> Sum#sum{messages = Messages#{Tag => Weight}};
+        _ -> Sum
     end.
 
 %% Below the behaviours' own.
@@ -137,6 +150,7 @@ answer(Open, #sum{counters = Counters, stacks = Stacks, longest = Longest} = Sum
         stacks => [{Stack, Words} || {Stack, {Words, _, _}} <- ByWords],
         survived => [{Stack, Kept, Of} || {Stack, {_, Kept, Of}} <- ByWords, Of > 0],
         processes => processes(Sum),
+        messages => lists:reverse(lists:keysort(2, maps:to_list(Sum#sum.messages))),
         words => max(0, round(Count(words)) + Open - Sum#sum.open),
         words_error => round(math:sqrt(max(0.0, Count(variance)))),
         samples => Count(samples) - Count(dropped),

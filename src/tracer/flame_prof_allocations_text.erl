@@ -6,6 +6,7 @@
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, right/2]).
 
 -define(ROWS, 15).
+-define(MESSAGES, 5).
 -define(LONGEST, 5).
 -define(FRAMES, 6).
 %% A percentage of the words that is worth a sentence.
@@ -35,7 +36,19 @@ format(#{stacks := Stacks, processes := Processes, names := Names} = Allocations
             [percent(share(Words, Sampled)), "  ", process(Pid, Names), "\n"]
          || {Pid, Words} <- lists:sublist(Processes, ?ROWS)
         ],
+        messages(Allocations, Sampled),
         collections(Allocations)
+    ].
+
+messages(#{messages := []}, _Sampled) ->
+    "";
+messages(#{messages := Messages}, Sampled) ->
+    [
+        "\n  share  message in work\n",
+        [
+            [percent(share(Words, Sampled)), "  ", flame_prof_mailbox_text:tag(Tag), "\n"]
+         || {Tag, Words} <- lists:sublist(Messages, ?MESSAGES)
+        ]
     ].
 
 heading(#{words := Words, words_error := Error, samples := Samples, milliseconds := Ms} = All) ->
@@ -203,6 +216,7 @@ semicolon(Text) -> string:replace(unicode:characters_to_binary(Text), ";", ":", 
 json(Allocations) ->
     #{stacks := Stacks, processes := Processes, survived := Survived, names := Names} = Allocations,
     #{collections := Collections, in_step := InStep, ended := Ended} = Allocations,
+    #{messages := Messages} = Allocations,
     Longest = [
         C#{process := text(pid_to_list(Pid)), stack := stack(Stack)}
      || #{process := Pid, stack := Stack} = C <- maps:get(longest, Collections)
@@ -212,6 +226,10 @@ json(Allocations) ->
         survived := [
             #{stack => stack(Stack), words => Words, of_words => Of}
          || {Stack, Words, Of} <- Survived
+        ],
+        messages := [
+            #{message => text(flame_prof_mailbox_text:tag(Tag)), words => Words}
+         || {Tag, Words} <- Messages
         ],
         processes := [#{process => text(process(P, Names)), words => W} || {P, W} <- Processes],
         collections := Collections#{longest := Longest},

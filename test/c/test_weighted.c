@@ -171,6 +171,28 @@ static void records_become_what_the_document_shows(void)
     teardown(f);
 }
 
+/* Before those of the collection, which are behind all others. */
+static void the_message_in_work_is_a_word(void)
+{
+    static const char expected[] =
+        "# words=7/7 erl_pid=<0.72.0> initial_call=erlang%3Aapply/2 message=cast/_ "
+        "collection_us=1001 collection=minor (metrics)\n";
+    struct fixture *f = setup();
+
+    define(f);
+    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.process = 1,
+                                                              .stack = 1,
+                                                              .time_us = 1,
+                                                              .weight = 7,
+                                                              .is_long = 1,
+                                                              .collection_us = 1001,
+                                                              .message_kind = FP_WORK_KIND_cast,
+                                                              .message.shape = FP_WORK_OTHER})),
+              0);
+    CHECK(memmem(f->text, f->size, expected, sizeof expected - 1) != NULL);
+    teardown(f);
+}
+
 /* By the reader, every word of it. */
 static void what_is_written_is_read(void)
 {
@@ -248,6 +270,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(records_become_what_the_document_shows);
+    RUN(the_message_in_work_is_a_word);
     RUN(what_is_written_is_read);
     RUN(the_deepest_stack_with_the_longest_words_fits);
     RUN(records_that_make_no_sense_are_refused);

@@ -14,6 +14,7 @@
     what_is_in_step_is_said_to_be/1,
     what_is_kept_survives/1,
     processes_are_told_with_their_words/1,
+    words_are_told_by_the_message_in_work/1,
     a_collection_on_request_is_told_with_its_stack/1,
     a_second_one_is_refused/1,
     it_ends_with_its_owner/1,
@@ -192,6 +193,19 @@ processes_are_told_with_their_words(_) ->
     [{Worker, Words} | _] = maps:get(processes, Answer),
     ?assert(Words > 0.9 * lists:sum([N || {_, N} <- maps:get(stacks, Answer)])),
     ?assertMatch(#{Worker := #{initial_call := {erlang, apply, 2}}}, maps:get(names, Answer)).
+
+%% The server makes three times as much for a `large' as for a `small' one, and nothing else.
+words_are_told_by_the_message_in_work(_) ->
+    {Server, Caller} = making_server:busy(),
+    {ok, Answer} = flame_prof_allocations:measure(?WORK_MS, #{bytes => ?BYTES,
+        max_cpu_percent => infinity}),
+    true = unlink(Caller),
+    true = exit(Caller, kill),
+    #{messages := Messages, processes := Processes} = Answer,
+    Large = proplists:get_value({call, {tuple, large, 2}}, Messages, 0),
+    Small = proplists:get_value({call, {tuple, small, 2}}, Messages, 0),
+    ?assert(abs(Large / (Large + Small) - 0.75) < ?POINTS / 50),
+    ?assert(Large + Small > 0.8 * proplists:get_value(Server, Processes)).
 
 collecting(N) ->
     Kept = lists:seq(1, N),

@@ -9,6 +9,7 @@
 -export([
     the_file_has_all_words/1,
     who_allocates_is_in_the_stacks/1,
+    the_message_in_work_is_in_the_file/1,
     a_long_collection_has_its_length/1,
     at_its_limit_it_ends_and_the_session_goes_on/1,
     nothing_is_traced_when_the_session_is_killed/1,
@@ -162,6 +163,23 @@ who_allocates_is_in_the_stacks(Config) ->
     Fates = [lists:nth(length(Frames) - 1, Frames) || {_, _, Frames} <- Own],
     ?assertEqual([], lists:usort(Fates) -- [<<"\tffffffff ", F/binary, " (heap)">>
         || F <- [<<"kept">>, <<"garbage">>, <<"not_known">>]]).
+
+the_message_in_work_is_in_the_file(Config) ->
+    {ok, _} = start(Config, #{}),
+    {Server, Caller} = making_server:busy(),
+    until(fun() -> maps:get(samples, said()) > 500 end),
+    over(Caller),
+    {ok, #{allocations := #{files := [File]}}} = flame_prof:stop(),
+    Pid = list_to_binary("erl_pid=" ++ pid_to_list(Server)),
+    Own = [S || {_, [P | _], _} = S <- samples(unicode:characters_to_list(File)), P =:= Pid],
+    Large = [S || {_, Said, _} = S <- Own, lists:member(<<"message=call/{large,_}">>, Said)],
+    Small = [S || {_, Said, _} = S <- Own, lists:member(<<"message=call/{small,_}">>, Said)],
+    ?assert(words(Large) + words(Small) > 0.8 * words(Own)),
+    ?assert(words(Large) > 1.5 * words(Small)),
+    {ok, Profile} = flame_prof_profile:read(File),
+    {ok, #{stacks := Stacks}} =
+        flame_prof_profile:stacks(Profile, #{group_by => [message], stacks => false}),
+    ?assertEqual(words(Large), lists:sum([N || {[<<"call:{large,_}">>], _, N, _} <- Stacks])).
 
 a_long_collection_has_its_length(Config) ->
     {ok, _} = start(Config, #{max_cpu_percent => infinity, long_gc_us => 100}, #{}),
