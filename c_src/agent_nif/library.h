@@ -7,6 +7,7 @@
 
 #include "base/safe_read.h"
 #include "erts/allocators.h"
+#include "erts/ets.h"
 #include "erts/layout.h"
 #include "erts/sites.h"
 
@@ -25,8 +26,11 @@ struct fp_sends_atoms {
     X(trace)                                                                                       \
     X(discard)                                                                                     \
     X(remove)                                                                                      \
-    X(trace_status) X(call) X(return_from) X(exception_from) X(match_spec_result) X(extra)         \
-        X(gc_minor_start) X(gc_minor_end) X(gc_major_start) X(gc_major_end)
+    X(trace_status)                                                                                \
+    X(call)                                                                                        \
+    X(return_from)                                                                                 \
+    X(exception_from) X(match_spec_result) X(extra) X(gc_minor_start) X(gc_minor_end)              \
+        X(gc_major_start) X(gc_major_end)
 
 struct fp_tracer_atoms {
 #define FP_TRACER_ATOM(name) ERL_NIF_TERM name;
@@ -37,10 +41,12 @@ struct fp_library {
     /* By dirty NIFs only. `lock` is of `memory`, while it is opened, and of `sites`; the other is
      * of the one tracing (tracer_nif.c): held for up to a second, so nothing else waits for it. */
     ErlNifMutex *lock, *tracing_lock;
-    struct fp_memory memory;            /* immutable once memory_err is 0 */
-    int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
-    _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
+    struct fp_memory memory;                    /* immutable once memory_err is 0 */
+    int memory_err;                             /* 1: not opened; 0; or why no memory can be read */
+    _Atomic(struct fp_layout *) layout;         /* NULL: not calibrated; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
+    _Atomic(struct fp_ets *) tables;            /* likewise */
+    _Atomic uint64_t tables_data; /* of the scheduler on which tables_probe/0 ran last */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type, *xray_type;
     struct fp_sends_atoms sends_atoms;
@@ -121,6 +127,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(waits_served, 1, CPU)                                                                        \
     X(allocators_solve, 1, CPU)                                                                    \
     X(allocators_read, 0, CPU)                                                                     \
+    X(tables_probe, 0, 0)                                                                          \
+    X(tables_solve, 3, CPU)                                                                        \
+    X(tables_read, 0, CPU)                                                                         \
     X(memory_rss, 0, IO)                                                                           \
     X(trace_term, 2, 0)
 
