@@ -1,5 +1,5 @@
-/* tables_nif.c - the ETS tables, for flame_prof_ets_layout and flame_prof_tables: tables_probe/0 on
- * the scheduler where tables were made for calibration, tables_solve/3 with what Erlang says of
+/* tables_nif.c - the ETS tables, for flame_prof_tables_layout and flame_prof_tables: tables_probe/0
+ * on the scheduler where tables were made for calibration, tables_solve/3 with what Erlang says of
  * them, then tables_read/0 reads memory alone. */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,13 +9,16 @@
 #include "erts/term.h"
 #include "terms/terms.h"
 
-/* () -> ok | {error, Error}: of the scheduler that runs this. */
+/* () -> ok | known | {error, Error}: of the scheduler that runs this; `known': nothing is to be
+ * solved. */
 FP_NIF(tables_probe)
 {
     struct fp_library *library = fp_library(env);
     const struct fp_layout *layout = library->layout;
     uint64_t process, data;
 
+    if (library->tables != NULL)
+        return fp_atom(env, "known");
     if (layout == NULL || layout->release.running.scheduler_data == 0)
         return fp_result(env, FP_EUNSUPPORTED);
     process = fp_own_process(env, &library->memory);

@@ -5,7 +5,7 @@
 %% Some milliseconds. The tables belong to a process of their own and are gone when this returns.
 -module(flame_prof_tables_layout).
 
--export([ensure/0]).
+-export([ensure/0, numbers/1]).
 
 %% Before a refusal is believed: another process may make a table on the same scheduler meanwhile,
 %% or the maker may come to another one.
@@ -38,7 +38,10 @@
 %% @doc The layout is known, or why it is not.
 -spec ensure() -> ok | {error, {atom(), binary()}}.
 ensure() ->
-    tries(?TRIES).
+    case flame_prof_nif:tables_probe() of
+        known -> ok;
+        _ -> tries(?TRIES)
+    end.
 
 tries(N) ->
     case in_process() of
@@ -76,6 +79,7 @@ find() ->
         Made = [{Name, made(Name, Options, Other), Count} || {Name, Options, Count} <- ?TABLES],
         case flame_prof_nif:tables_probe() of
             ok -> solve(Made, Other);
+            known -> ok;
             {error, {Error, Why}} -> {error, {Error, Why}};
             {error, Error} -> {error, {Error, <<"where a scheduler has its tables is not known">>}}
         end
@@ -120,17 +124,17 @@ fact(Table, Count) ->
     _ = [ets:delete(Table, Count + N) || N <- [1, 2]],
     [Owner, Heir, Name, Keypos, Decentralized, Compressed] = [ets:info(Table, Key)
         || Key <- [owner, heir, name, keypos, decentralized_counters, compressed]],
-    Tid = tid(Table),
-    {Tid, numbers(Tid), Owner, Heir, Name, Keypos, status(Table), Count, Words, Decentralized,
-        Compressed}.
+    {tid(Table), numbers(Table), Owner, Heir, Name, Keypos, status(Table), Count, Words,
+        Decentralized, Compressed}.
 
 tid(Name) when is_atom(Name) -> ets:whereis(Name);
 tid(Tid) -> Tid.
 
-%% #Ref<0.N2.N1.N0>
-numbers(Tid) ->
+%% @doc Those of a table's reference, which is #Ref<0.N2.N1.N0>. No other table ever has them.
+-spec numbers(ets:table()) -> flame_prof_nif:ref_numbers().
+numbers(Table) ->
     [_, N2, N1, N0] = [list_to_integer(N)
-        || N <- string:lexemes(string:trim(ref_to_list(Tid), both, "#Ref<>"), ".")],
+        || N <- string:lexemes(ref_to_list(tid(Table)), "#Ref<.>")],
     {N0, N1, N2}.
 
 status(Table) ->

@@ -5,7 +5,8 @@
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
 %% `selector_*', {@link flame_prof_mailbox} for `mailbox_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_allocators} for `allocators_*', {@link flame_prof_memory} for `memory_rss/0',
+%% {@link flame_prof_allocators} for `allocators_*', {@link flame_prof_tables_layout} and
+%% {@link flame_prof_tables} for `tables_*', {@link flame_prof_memory} for `memory_rss/0',
 %% {@link flame_prof_tracing} for `tracer_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
@@ -320,8 +321,9 @@ allocators_read() -> ?NOT_LOADED.
 -spec memory_rss() -> #{atom() => non_neg_integer()} | {error, atom() | {atom(), binary()}}.
 memory_rss() -> ?NOT_LOADED.
 
-%% The scheduler that runs this is where the tables of the next tables_solve/3 were made.
--spec tables_probe() -> ok | {error, atom() | {atom(), binary()}}.
+%% The scheduler that runs this is where the tables of the next tables_solve/3 were made. `known':
+%% the layout is.
+-spec tables_probe() -> ok | known | {error, atom() | {atom(), binary()}}.
 tables_probe() -> ?NOT_LOADED.
 
 %% What Erlang says of a table: c_src/agent_nif/tables_nif.c.
