@@ -186,33 +186,73 @@ static int read_ring(struct ring *ring)
 #define HEAD 16u
 #define SLOT 64u
 
+/* As one copy: the pointer and the head stand at both ends of the slots. */
+struct array_copy {
+    uint64_t before[3], after[3]; /* the array's address, its head */
+    unsigned char slots[FP_ETS_SLOTS_MAX * SLOT];
+};
+
+static int is_whole(const struct array_copy *copy, uint64_t array)
+{
+    return copy->before[0] == array &&
+           memcmp(copy->before, copy->after, sizeof copy->before) == 0 && copy->before[2] == 0 &&
+           copy->before[1] <= array && array - copy->before[1] <= SLOT;
+}
+
+/* The bytes of a table have those of its own structure and of the array, and a word at least for
+ * each object: another block may be at the array's address by now. */
+static int is_plausible(const struct fp_ets *tables, const uint64_t *sum)
+{
+    return sum[1] >> 48 == 0 && sum[1] >= tables->slots * SLOT && sum[0] <= sum[1] / 8;
+}
+
+static int sum_once(const struct fp_ets *tables, const struct fp_memory *memory, uint64_t cell,
+                    uint64_t *sum)
+{
+    struct array_copy copy;
+    uint64_t array, word[2];
+
+    if (fp_safe_read_word(memory, cell, &array) != 0 || array % 8 != 0)
+        return FP_ETORN;
+    struct fp_safe_read_span span[] = {
+        {.address = cell, .into = &copy.before[0], .size = 8},
+        {.address = array, .into = &copy.before[1], .size = HEAD},
+        {.address = array + HEAD, .into = copy.slots, .size = tables->slots * SLOT},
+        {.address = array, .into = &copy.after[1], .size = HEAD},
+        {.address = cell, .into = &copy.after[0], .size = 8},
+    };
+    if (fp_safe_read_batch(memory, span, 5) != 5 || !is_whole(&copy, array))
+        return FP_ETORN;
+    sum[0] = sum[1] = 0;
+    for (uint32_t slot = 0; slot < tables->slots; slot++) {
+        memcpy(word, copy.slots + (size_t)slot * SLOT, sizeof word);
+        sum[0] += word[0];
+        sum[1] += word[1];
+    }
+    return is_plausible(tables, sum) ? 0 : FP_ETORN;
+}
+
+/* Readings until two are equal; of a table that is written all the time, the last one. */
+#define READINGS 4u
+
 int fp_ets_sum(const struct fp_ets *tables, const struct fp_memory *memory,
                struct fp_ets_table *table)
 {
-    uint64_t word[16 * SLOT / 8]; /* of so many slots, then of the next ones */
-    uint64_t cell = table->address + tables->at[FP_ETS_FIELD_counters] + 8, array, again, sum[2];
-    uint64_t head[2];
-    const uint32_t per = sizeof word / SLOT;
+    uint64_t cell = table->address + tables->at[FP_ETS_FIELD_counters] + 8, sum[2] = {0, 0},
+             last[2];
+    int err = FP_ETORN;
 
     table->objects = table->bytes = -1;
-    if (fp_safe_read_word(memory, cell, &array) != 0 || array % 8 != 0 ||
-        fp_safe_read(memory, array, head, sizeof head) != 0 || head[1] != 0 || head[0] > array ||
-        array - head[0] > SLOT)
-        return FP_ETORN;
-    sum[0] = sum[1] = 0;
-    for (uint32_t from = 0; from < tables->slots; from += per) {
-        uint32_t n = tables->slots - from < per ? tables->slots - from : per;
+    for (uint32_t reading = 0; reading < READINGS && tables->slots > 0; reading++) {
+        int was = err;
 
-        if (fp_safe_read(memory, array + HEAD + (uint64_t)from * SLOT, word, n * SLOT) != 0)
-            return FP_ETORN;
-        for (uint32_t slot = 0; slot < n; slot++) {
-            sum[0] += word[slot * SLOT / 8];
-            sum[1] += word[slot * SLOT / 8 + 1];
-        }
+        memcpy(last, sum, sizeof last);
+        err = sum_once(tables, memory, cell, sum);
+        if (err == 0 && was == 0 && memcmp(last, sum, sizeof last) == 0)
+            break;
     }
-    if (fp_safe_read_word(memory, cell, &again) != 0 || again != array || (int64_t)sum[0] < 0 ||
-        (int64_t)sum[1] < 0)
-        return FP_ETORN;
+    if (err != 0)
+        return err;
     table->objects = (int64_t)sum[0];
     table->bytes = (int64_t)sum[1];
     return 0;

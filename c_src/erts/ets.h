@@ -51,17 +51,20 @@ enum fp_ets_field {
         FP_ETS_FIELD_COUNT
 };
 
+/* ERTS_MAX_FLXCTR_GROUPS, which +dcg limits, and the first one. */
+#define FP_ETS_SLOTS_MAX 257u
+
 struct fp_ets {
     uint64_t lists;      /* address of the first scheduler's {number, first table} */
     uint32_t stride;     /* to the next one's */
     uint32_t schedulers; /* normal ones */
-    uint32_t slots;      /* of decentralized counters */
+    uint32_t slots;      /* of decentralized counters; 0: a VM of one scheduler makes none */
     uint16_t at[FP_ETS_FIELD_COUNT];
     uint16_t numbers, indirection; /* in the binary */
 };
 
-/* A table made for calibration, and what Erlang says of it. Facts of all kinds of tables: two of
- * them decentralized, and with two owners. */
+/* A table made for calibration, and what Erlang says of it. Facts of all kinds of tables: with two
+ * owners, and two of them decentralized, but in a VM of one scheduler. */
 struct fp_ets_fact {
     uint64_t binary; /* address, out of its reference */
     uint64_t owner, heir, name;

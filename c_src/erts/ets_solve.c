@@ -17,7 +17,6 @@
 /* Two cache lines and the array's head are not slots (erl_flxctr.c). */
 #define ARRAY_HEAD_BYTES (16u + 64u)
 #define SLOT_BYTES 64u
-#define SLOTS_MAX 1025u
 /* ErtsSchedulerData holds a cache of 2,048 atoms, of 16 bytes each. */
 #define DATA_BYTES (96u << 10)
 #define PART_BYTES 4096u
@@ -211,9 +210,11 @@ static int check_slots(struct work *work, uint32_t array_bytes)
 {
     uint32_t tried = 0;
 
+    if (array_bytes == 0 && work->tables->schedulers == 1)
+        return 0;
     if (array_bytes < ARRAY_HEAD_BYTES + SLOT_BYTES ||
         (array_bytes - ARRAY_HEAD_BYTES) % SLOT_BYTES != 0 ||
-        (array_bytes - ARRAY_HEAD_BYTES) / SLOT_BYTES > SLOTS_MAX)
+        (array_bytes - ARRAY_HEAD_BYTES) / SLOT_BYTES > FP_ETS_SLOTS_MAX)
         return refuse(work, FP_ELAYOUT, "decentralized counters", "their size is another one");
     work->tables->slots = (array_bytes - ARRAY_HEAD_BYTES) / SLOT_BYTES;
     for (uint32_t i = 0; i < work->facts; i++) {

@@ -233,7 +233,7 @@ required(Look, Parsed) when Look =:= memory; Look =:= tables ->
         #{node := _, arguments := []} -> {ok, Parsed};
         #{arguments := [Node]} when not is_map_key(node, Parsed) ->
             {ok, Parsed#{node => [Node], arguments := []}};
-        #{} -> {usage, io_lib:format("it takes a node; usage: flame_prof ~ts NODE [options]", [Look])}
+        #{} -> {usage, ["it takes a node; usage: flame_prof ", atom_to_list(Look), " NODE"]}
     end;
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->

@@ -238,10 +238,10 @@ earlier(#{figures := Figures}) ->
 elapsed(_, none) -> 0;
 elapsed(#{at := At}, #{at := Before}) -> max(1, At - Before).
 
-%% Largest first; what is not known is last.
+%% Largest first, of equal ones by memory; what is not known is last.
 top(Top, Rows) ->
-    Sorted = lists:sort([{-Key, Row} || {Key, Row} <- Rows]),
-    [Row || {_, Row} <- case Top of infinity -> Sorted; _ -> lists:sublist(Sorted, Top) end].
+    Sorted = lists:sort([{-Key, -element(7, Row), Row} || {Key, Row} <- Rows]),
+    [Row || {_, _, Row} <- case Top of infinity -> Sorted; _ -> lists:sublist(Sorted, Top) end].
 
 order(memory, Row, _) -> element(7, Row);
 order(objects, Row, _) -> element(6, Row);
