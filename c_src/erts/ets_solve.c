@@ -1,4 +1,5 @@
 /* ets_solve.c - where a table has what: by tables that were made for it. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,15 +305,46 @@ static int find_list(struct work *work, uint64_t data, uint64_t *head)
 
 /* -------------------------------------------------------------- schedulers -- */
 
-/* Is it the list of the scheduler with this number? */
-static int is_list(const struct work *work, uint64_t data, uint64_t head, uint64_t number,
-                   uint16_t number_at)
+/* In ErtsSchedulerData: two pointers that each scheduler has, and about its number the kind of
+ * scheduler, an int, and 0. */
+struct scheduler {
+    uint64_t pointer[2];
+    uint64_t kind, number, dirty;
+};
+
+static int read_scheduler(const struct work *work, uint64_t data, uint16_t number_at,
+                          struct scheduler *scheduler)
+{
+    int err = fp_safe_read(work->memory, data, scheduler->pointer, sizeof scheduler->pointer);
+
+    return err != 0 ? err
+                    : fp_safe_read(work->memory, data + number_at - 8, &scheduler->kind,
+                                   sizeof *scheduler - offsetof(struct scheduler, kind));
+}
+
+static int is_pointer(const struct work *work, uint64_t word)
+{
+    uint64_t there;
+
+    return word != 0 && word % 8 == 0 && fp_safe_read_word(work->memory, word, &there) == 0;
+}
+
+static int is_alike(const struct work *work, uint64_t data, uint16_t number_at,
+                    const struct scheduler *known, uint64_t number)
+{
+    struct scheduler here;
+
+    return read_scheduler(work, data, number_at, &here) == 0 && here.number == number &&
+           (uint32_t)here.kind == (uint32_t)known->kind && here.dirty == 0 &&
+           is_pointer(work, here.pointer[0]) && is_pointer(work, here.pointer[1]);
+}
+
+static int is_list(const struct work *work, uint64_t head)
 {
     const struct fp_ets *tables = work->tables;
-    uint64_t word[2], says, binary, back;
+    uint64_t word[2], binary, back;
 
-    if (fp_safe_read_word(work->memory, data + number_at, &says) != 0 || says != number ||
-        fp_safe_read(work->memory, head, word, sizeof word) != 0 ||
+    if (fp_safe_read(work->memory, head, word, sizeof word) != 0 ||
         (word[0] == 0) != (word[1] == 0))
         return 0;
     return word[1] == 0 ||
@@ -322,27 +354,30 @@ static int is_list(const struct work *work, uint64_t data, uint64_t head, uint64
             (back == word[1] || back == 0));
 }
 
+/* They stand in one block, at equal distances. */
 static int find_schedulers(struct work *work, uint64_t data, uint64_t head, uint16_t number_at)
 {
     struct fp_ets *tables = work->tables;
+    struct scheduler known;
     uint32_t candidates = 0;
-    uint64_t number;
 
-    if (fp_safe_read_word(work->memory, data + number_at, &number) != 0 || number == 0 ||
-        number > tables->schedulers)
+    if (read_scheduler(work, data, number_at, &known) != 0 || known.number == 0 ||
+        known.number > tables->schedulers || !is_alike(work, data, number_at, &known, known.number))
         return refuse(work, FP_ELAYOUT, "schedulers", "a scheduler has another number");
     if (tables->schedulers == 1) {
         tables->lists = head;
         return 0;
     }
     for (uint32_t stride = 64; stride <= 2 * DATA_BYTES; stride += 64) {
-        uint64_t back = (number - 1) * stride;
+        uint64_t back = (known.number - 1) * stride;
         uint32_t k = 0;
 
-        while (k < tables->schedulers &&
-               is_list(work, data - back + (uint64_t)k * stride, head - back + (uint64_t)k * stride,
-                       k + 1, number_at))
-            k++;
+        for (; k < tables->schedulers; k++) {
+            uint64_t on = (uint64_t)k * stride - back;
+
+            if (!is_alike(work, data + on, number_at, &known, k + 1) || !is_list(work, head + on))
+                break;
+        }
         if (k < tables->schedulers)
             continue;
         tables->stride = stride;

@@ -114,7 +114,7 @@ flags_of_the_vm_change_nothing(_) ->
         ?assertEqual({Flags, []}, {Flags, peer_vm:value(?MODULE, different, Flags)})
      || Flags <- [
             ["+S", "1:1"], ["+S", "4:1"], ["+S", "5:5", "+dcg3"], ["+dcg1"],
-            ["+ec"], ["+Mea", "min"], ["+MEe", "false"], ["+hms", "100000"]
+            ["+ec"], ["+Mea", "min"], ["+MEe", "false"], ["+S", "64:64"]
         ]
     ].
 
