@@ -73,7 +73,7 @@ told(Tag) ->
     end.
 
 find() ->
-    Other = spawn_link(fun() -> receive after infinity -> ok end end),
+    Other = spawn_link(fun() -> receive stop -> ok end end),
     try
         %% One after another: all of them on one scheduler.
         Made = [{Name, made(Name, Options, Other), Count} || {Name, Options, Count} <- ?TABLES],
