@@ -85,6 +85,7 @@ static void library_free(struct fp_library *library)
         enif_mutex_destroy(library->tracing_lock);
     fp_sites_release(library->sites);
     free(library->allocators);
+    free(library->tables);
     enif_free(library->layout);
     enif_free(library);
 }

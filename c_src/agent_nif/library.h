@@ -7,6 +7,7 @@
 
 #include "base/safe_read.h"
 #include "erts/allocators.h"
+#include "erts/ets.h"
 #include "erts/layout.h"
 #include "erts/sites.h"
 
@@ -45,6 +46,8 @@ struct fp_library {
     int memory_err;                             /* 1: not opened; 0; or why no memory can be read */
     _Atomic(struct fp_layout *) layout;         /* NULL: not calibrated; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
+    _Atomic(struct fp_ets *) tables;            /* likewise */
+    _Atomic uint64_t tables_data; /* of the scheduler on which tables_probe/0 ran last */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type, *xray_type;
     struct fp_sends_atoms sends_atoms;
@@ -125,6 +128,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(waits_served, 1, CPU)                                                                        \
     X(allocators_solve, 1, CPU)                                                                    \
     X(allocators_read, 0, CPU)                                                                     \
+    X(tables_probe, 0, 0)                                                                          \
+    X(tables_solve, 3, CPU)                                                                        \
+    X(tables_read, 0, CPU)                                                                         \
     X(memory_rss, 0, IO)                                                                           \
     X(trace_term, 2, 0)
 

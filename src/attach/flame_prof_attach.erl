@@ -60,6 +60,7 @@
     flame_prof_pstack,
     flame_prof_mailbox,
     flame_prof_memory,
+    flame_prof_tables,
     flame_prof_xray,
     flame_prof_waits_part,
     flame_prof_top_sampler,

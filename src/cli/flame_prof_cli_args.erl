@@ -6,7 +6,7 @@
 
 -export([parse/1, help/0, help/1]).
 
--export_type([parsed/0, failure/0]).
+-export_type([option/0, parsed/0, failure/0]).
 
 -type parsed() :: #{command := atom(), arguments := [string()], atom() => term()}.
 
@@ -228,12 +228,13 @@ required(mailbox, _Parsed) ->
     {_, Usage, _, _} = lists:keyfind(mailbox, 1, table()),
     {usage, ["it takes a node and one process: a registered name, or a pid as <0.85.0>; "
         "usage: flame_prof ", Usage]};
-required(memory, #{arguments := [Node]} = Parsed) when not is_map_key(node, Parsed) ->
-    {ok, Parsed#{node => [Node], arguments := []}};
-required(memory, #{node := _, arguments := []} = Parsed) ->
-    {ok, Parsed};
-required(memory, _Parsed) ->
-    {usage, "it takes a node; usage: flame_prof memory NODE [options]"};
+required(Look, Parsed) when Look =:= memory; Look =:= tables ->
+    case Parsed of
+        #{node := _, arguments := []} -> {ok, Parsed};
+        #{arguments := [Node]} when not is_map_key(node, Parsed) ->
+            {ok, Parsed#{node => [Node], arguments := []}};
+        #{} -> {usage, ["it takes a node; usage: flame_prof ", atom_to_list(Look), " NODE"]}
+    end;
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
@@ -260,6 +261,8 @@ table() ->
             "Who fills a mailbox, and with what."},
         {memory, "memory NODE [options]", {0, 1},
             "Where the memory of a node is: RSS explained, allocators, fragmentation."},
+        {tables, "tables NODE [options]", {0, 1},
+            "The ETS tables: owner, objects, memory, growth; atoms, code, persistent terms."},
         {xray, "xray NODE PROCESS [options]", {2, 2},
             "What a process holds: memory by the ways to it, and binaries."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
@@ -303,14 +306,11 @@ options(top) ->
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
     ] ++ node_options();
-options(mailbox) ->
-    mailbox_options() ++ node_options() ++ json();
-options(xray) ->
-    xray_options() ++ connection_options() ++ json();
-options(waits) ->
-    waits_options() ++ connection_options() ++ json();
-options(trace) ->
-    trace_options() ++ connection_options();
+options(mailbox) -> mailbox_options() ++ node_options() ++ json();
+options(tables) -> flame_prof_cli_nodes:tables_options() ++ node_options() ++ json();
+options(xray) -> xray_options() ++ connection_options() ++ json();
+options(waits) -> waits_options() ++ connection_options() ++ json();
+options(trace) -> trace_options() ++ connection_options();
 options(Measures) when Measures =:= latency; Measures =:= allocations ->
     measuring_options(Measures) ++ connection_options() ++ json();
 options(hot) ->
@@ -327,10 +327,8 @@ options(hot) ->
         {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
         memory_option()
     ] ++ json();
-options('slow-calls') ->
-    slow_calls_options() ++ json();
-options(check) ->
-    [memory_option()] ++ json();
+options('slow-calls') -> slow_calls_options() ++ json();
+options(check) -> [memory_option()] ++ json();
 options(export) ->
     [
         {as, {"FORMAT", {one_of, flame_prof_query:formats()}}, either(flame_prof_query:formats())},
@@ -519,6 +517,7 @@ more(mailbox) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
 more(memory) -> "No scheduler is asked, but by the first look.\n" ?IS_SENT;
+more(tables) -> "The tables are read out of memory: none is asked, locked or copied.\n" ?IS_SENT;
 more(xray) ->
     "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked and not\n"
     "stopped; shapes and atoms are shown, no values. It is told while it stands still. A node\n"
@@ -556,6 +555,7 @@ example(pstack) -> ["flame_prof pstack --node shop@myhost",
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
 example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
+example(tables) -> ["flame_prof tables shop@myhost", "flame_prof tables shop@myhost --for 5s --sort growth"];
 example(xray) -> ["flame_prof xray shop@myhost my_server",
     "flame_prof xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"];
 example(trace) ->

@@ -1,8 +1,8 @@
 %% @private The commands to nodes that have flame_prof: info, start, flush, stop;
-%% and mailbox, memory, pstack, top and waits, which bring it where it is missing.
+%% and mailbox, memory, pstack, tables, top and waits, which bring it where it is missing.
 -module(flame_prof_cli_nodes).
 
--export([do/2, session_options/1, timeout/1]).
+-export([do/2, session_options/1, tables_options/0, timeout/1]).
 
 -import(flame_prof_cli_out, [put/1]).
 
@@ -44,6 +44,10 @@ at(mailbox, Nodes, Parsed) ->
 at(memory, Nodes, Parsed) ->
     flame_prof_cli_attach:borrowing(Nodes, bare, timeout(Parsed), fun() ->
         first_error([Error || Node <- Nodes, {error, _} = Error <- [memory(Node, Parsed)]])
+    end);
+at(tables, Nodes, Parsed) ->
+    flame_prof_cli_attach:borrowing(Nodes, bare, timeout(Parsed), fun() ->
+        first_error([Error || Node <- Nodes, {error, _} = Error <- [tables(Node, Parsed)]])
     end);
 at(info, Nodes, Parsed) ->
     each(Nodes, fun info/2, flame_prof, info, [], Parsed);
@@ -175,6 +179,26 @@ memory(Node, Parsed) ->
     Function = case Parsed of #{json := true} -> json; _ -> format end,
     case outcome(Node, call(Node, flame_prof_memory, look, [], Parsed)) of
         {ok, Memory} -> told(Node, call(Node, flame_prof_memory, Function, [Memory], Parsed));
+        {error, _} = Error -> Error
+    end.
+
+%% tables
+
+-spec tables_options() -> [flame_prof_cli_args:option()].
+tables_options() ->
+    [
+        {for, {"TIME", duration}, "look again after it, up to 60s: growth (once)"},
+        {sort, {"BY", {one_of, [memory, objects, growth]}}, "memory, objects or growth (memory)"},
+        {top, {"N", {whole, 1, 1000000}}, "tables to show (20)"}
+    ].
+
+tables(Node, Parsed) ->
+    Function = case Parsed of #{json := true} -> json; _ -> format end,
+    Options = maps:merge(#{top => 20}, maps:with([for, sort, top], Parsed)),
+    %% By growth it looks twice in any case.
+    Asked = Parsed#{timeout => timeout(Parsed) + maps:get(for, Options, 1000)},
+    case outcome(Node, call(Node, flame_prof_tables, look, [Options], Asked)) of
+        {ok, Look} -> told(Node, call(Node, flame_prof_tables, Function, [Look], Parsed));
         {error, _} = Error -> Error
     end.
 

@@ -5,7 +5,8 @@
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_top_sampler} for
 %% `selector_*', {@link flame_prof_mailbox} for `mailbox_*', {@link flame_prof_pstack} for
 %% `snapshot/1', {@link flame_prof_perf_map} for `write_perf_map',
-%% {@link flame_prof_allocators} for `allocators_*', {@link flame_prof_memory} for `memory_rss/0',
+%% {@link flame_prof_allocators} for `allocators_*', {@link flame_prof_tables_layout} and
+%% {@link flame_prof_tables} for `tables_*', {@link flame_prof_memory} for `memory_rss/0',
 %% {@link flame_prof_tracing} for `tracer_*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
@@ -34,10 +35,11 @@
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
 -export([allocators_solve/1, allocators_read/0, memory_rss/0]).
+-export([tables_probe/0, tables_solve/3, tables_read/0]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0, tracer_state/0]).
--export_type([allocator_fact/0, allocator_figures/0]).
+-export_type([allocator_fact/0, allocator_figures/0, table_fact/0, table_figures/0]).
 -export_type([view/0, wait/0, wait_tag/0, ref_numbers/0, site_role/0]).
 
 -on_load(load/0).
@@ -318,6 +320,35 @@ allocators_read() -> ?NOT_LOADED.
 %% Resident bytes by kind of memory; without `carriers' these are in `malloc' and `other'.
 -spec memory_rss() -> #{atom() => non_neg_integer()} | {error, atom() | {atom(), binary()}}.
 memory_rss() -> ?NOT_LOADED.
+
+%% The scheduler that runs this is where the tables of the next tables_solve/3 were made. `known':
+%% the layout is.
+-spec tables_probe() -> ok | known | {error, atom() | {atom(), binary()}}.
+tables_probe() -> ?NOT_LOADED.
+
+%% What Erlang says of a table: c_src/agent_nif/tables_nif.c.
+-type table_fact() :: {
+    reference(), ref_numbers(), Owner :: pid(), Heir :: pid() | none, Name :: atom(),
+    Keypos :: pos_integer(), Status :: non_neg_integer(), Objects :: non_neg_integer(),
+    Words :: pos_integer(), Decentralized :: boolean(), Compressed :: boolean()
+}.
+
+-spec tables_solve([table_fact()], ArrayBytes :: pos_integer(), Schedulers :: pos_integer()) ->
+    ok | {error, {atom(), binary()}}.
+tables_solve(_, _, _) -> ?NOT_LOADED.
+
+%% Objects and bytes: -1 where a snapshot was under way. Flags: 1 decentralized, 2 compressed.
+-type table_figures() :: {
+    ref_numbers(), Name :: atom(), Owner :: pid(), Status :: non_neg_integer(),
+    Keypos :: pos_integer(), Objects :: integer(), Bytes :: integer(), Flags :: 0..3
+}.
+
+%% With the number of schedulers whose list is incomplete, and of tables that were left out.
+-spec tables_read() ->
+    undefined
+    | {[table_figures()], Incomplete :: non_neg_integer(), LeftOut :: non_neg_integer()}
+    | {error, atom() | {atom(), binary()}}.
+tables_read() -> ?NOT_LOADED.
 
 -spec xray_open(pid(), Limits :: #{kilobytes := pos_integer(), time_ms := pos_integer()}) ->
     {ok, reference()} | {error, atom() | {atom(), binary()}}.

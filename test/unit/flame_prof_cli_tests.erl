@@ -53,6 +53,8 @@ values_are_what_they_say_test() ->
     {ok, #{time_limit := 5000}} = parse("mailbox n my_server --time-limit 5s"),
     {ok, #{node := ["n"], arguments := [], json := true}} = parse("memory n --json"),
     {ok, #{node := ["n"], arguments := []}} = parse("memory --node n"),
+    {ok, #{node := ["n"], arguments := [], for := 5000, sort := growth, top := 3}} =
+        parse("tables n --for 5s --sort growth --top 3"),
     {ok, #{arguments := ["n", "my_server"], time_limit := 60000, max_memory := 256}} =
         parse("xray n my_server --time-limit 1m --max-memory 256"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
@@ -89,6 +91,8 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
             {"memory", "it takes a node; usage: flame_prof memory NODE"},
             {"memory n more", "unexpected argument"},
+            {"tables", "it takes a node; usage: flame_prof tables NODE"},
+            {"tables n --sort name", "one of: memory, objects, growth"},
             {"xray n", "too few arguments; usage: flame_prof xray NODE PROCESS"},
             {"mailbox n", "a node and one process.*; usage: flame_prof mailbox NODE PROCESS"},
             {"stop --node", "--node takes NODE"}

@@ -1,0 +1,151 @@
+/* tables_nif.c - the ETS tables, for flame_prof_tables_layout and flame_prof_tables: tables_probe/0
+ * on the scheduler where tables were made for calibration, tables_solve/3 with what Erlang says of
+ * them, then tables_read/0 reads memory alone. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "agent_nif/library.h"
+#include "base/error.h"
+#include "erts/term.h"
+#include "terms/terms.h"
+
+/* () -> ok | known | {error, Error}: of the scheduler that runs this; `known': nothing is to be
+ * solved. */
+FP_NIF(tables_probe)
+{
+    struct fp_library *library = fp_library(env);
+    const struct fp_layout *layout = library->layout;
+    uint64_t process, data;
+
+    if (library->tables != NULL)
+        return fp_atom(env, "known");
+    if (layout == NULL || layout->release.running.scheduler_data == 0)
+        return fp_result(env, FP_EUNSUPPORTED);
+    process = fp_own_process(env, &library->memory);
+    if (process == 0 ||
+        fp_safe_read_word(&library->memory, process + layout->release.running.scheduler_data,
+                          &data) != 0)
+        return fp_result(env, FP_ELAYOUT);
+    atomic_store(&library->tables_data, data);
+    return fp_atom(env, "ok");
+}
+
+/* {Tid, {N0, N1, N2}, Owner, Heir, Name, Keypos, Status, Objects, Words, Decentralized,
+ * Compressed} */
+static int get_fact(ErlNifEnv *env, const struct fp_memory *memory, ERL_NIF_TERM term,
+                    struct fp_ets_fact *fact)
+{
+    const ERL_NIF_TERM *part, *number;
+    ErlNifUInt64 objects, words;
+    int arity;
+
+    if (!enif_get_tuple(env, term, &arity, &part) || arity != 11 ||
+        !enif_get_tuple(env, part[1], &arity, &number) || arity != 3 ||
+        !enif_is_ref(env, part[0]) || !enif_get_uint64(env, part[7], &objects) ||
+        !enif_get_uint64(env, part[8], &words))
+        return 0;
+    *fact = (struct fp_ets_fact){.binary = fp_ets_binary(memory, part[0]),
+                                 .owner = part[2],
+                                 .heir = part[3],
+                                 .name = part[4],
+                                 .objects = objects,
+                                 .words = words,
+                                 .is_decentralized = fp_is_atom(env, part[9], "true") != 0,
+                                 .is_compressed = fp_is_atom(env, part[10], "true") != 0};
+    return enif_get_uint(env, number[0], &fact->number[0]) &&
+           enif_get_uint(env, number[1], &fact->number[1]) &&
+           enif_get_uint(env, number[2], &fact->number[2]) &&
+           enif_get_uint(env, part[5], &fact->keypos) && enif_get_uint(env, part[6], &fact->status);
+}
+
+/* ([Fact], ArrayBytes, Schedulers) -> ok | {error, {Error, Why}} */
+FP_NIF(tables_solve)
+{
+    struct fp_library *library = fp_library(env);
+    const struct fp_layout *layout = library->layout;
+    struct fp_ets_fact fact[FP_ETS_FACTS_MAX];
+    struct fp_ets_input input = {.fact = fact, .data = library->tables_data};
+    struct fp_ets *tables, *none = NULL;
+    struct fp_refusal refusal;
+    ERL_NIF_TERM list = argv[0], head;
+
+    while (enif_get_list_cell(env, list, &head, &list))
+        if (input.facts == FP_ETS_FACTS_MAX ||
+            !get_fact(env, &library->memory, head, &fact[input.facts++]))
+            return enif_make_badarg(env);
+    if (layout == NULL || !enif_get_uint(env, argv[1], &input.array_bytes) ||
+        !enif_get_uint(env, argv[2], &input.schedulers))
+        return enif_make_badarg(env);
+    tables = malloc(sizeof *tables);
+    if (tables == NULL)
+        return fp_error_text(env, FP_ENOMEM, "");
+    if (fp_ets_solve(tables, &library->memory, layout, &input, &refusal) != 0) {
+        free(tables);
+        return fp_error_text(env, refusal.err, refusal.why);
+    }
+    /* Keeps the first: others may be reading by it. */
+    if (!atomic_compare_exchange_strong(&library->tables, &none, tables))
+        free(tables);
+    return fp_atom(env, "ok");
+}
+
+/* ----------------------------------------------------------------- answers -- */
+
+/* {Numbers, Name, Owner, Status, Keypos, Objects, Bytes, Flags}. Flags: 1 decentralized, 2
+ * compressed. */
+static ERL_NIF_TERM table_term(ErlNifEnv *env, const struct fp_ets_table *table)
+{
+    const ERL_NIF_TERM part[] = {
+        enif_make_tuple3(env, enif_make_uint(env, table->number[0]),
+                         enif_make_uint(env, table->number[1]),
+                         enif_make_uint(env, table->number[2])),
+        (ERL_NIF_TERM)table->name,
+        (ERL_NIF_TERM)table->owner,
+        enif_make_uint(env, table->status),
+        enif_make_uint(env, table->keypos),
+        enif_make_int64(env, table->objects),
+        enif_make_int64(env, table->bytes),
+        enif_make_uint(env, table->is_decentralized | (unsigned)table->is_compressed << 1),
+    };
+
+    return enif_make_tuple_from_array(env, part, 8);
+}
+
+/* () -> undefined | {[Table], Incomplete, LeftOut} | {error, Error} */
+FP_NIF(tables_read)
+{
+    struct fp_library *library = fp_library(env);
+    const struct fp_ets *tables = library->tables;
+    const struct fp_layout *layout = library->layout;
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    struct fp_ets_list found;
+    struct fp_memory memory;
+    uint32_t atoms = 0;
+    int err;
+
+    if (tables == NULL)
+        return fp_atom(env, "undefined");
+    err = fp_safe_read_open_own(&memory);
+    if (err != 0)
+        return fp_result(env, err);
+    err = fp_ets_read(tables, &memory, &found);
+    if (err == 0)
+        err = fp_safe_read(&memory, layout->atom_entries, &atoms, sizeof atoms);
+    fp_safe_read_close(&memory);
+    if (err != 0)
+        return fp_result(env, err);
+    for (uint32_t i = found.count; i-- > 0;) {
+        const struct fp_ets_table *table = &found.table[i];
+
+        /* The VM would trust the words. */
+        if (fp_term_is_atom(table->name) && fp_atom_index(table->name) < atoms &&
+            fp_term_is_pid(table->owner))
+            list = enif_make_list_cell(env, table_term(env, table), list);
+        else
+            found.left_out++;
+    }
+    list = enif_make_tuple3(env, list, enif_make_uint(env, found.incomplete),
+                            enif_make_uint(env, found.left_out));
+    fp_ets_free(&found);
+    return list;
+}
