@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/pages.h"
-#include "xray/object.h"
+#include "erts/term/object.h"
 
 #define ROOM_FIRST 1024u
 /* More is no size of a binary, and no count of references. */
@@ -76,7 +76,7 @@ int fp_xray_binary_add(struct fp_xray_binaries *binaries, uint64_t address, uint
         binaries->untold++;
         return 0;
     }
-    if (fp_safe_read(binaries->memory, address + fp_xray_refc_in_binary(binaries->otp), word,
+    if (fp_safe_read(binaries->memory, address + fp_refc_in_binary(binaries->otp), word,
                      sizeof word) != 0)
         return FP_EFAULT;
     if (word[0] <= 0 || word[0] > SIZE_MAX_BINARY || word[1] < 0 || word[1] > SIZE_MAX_BINARY)

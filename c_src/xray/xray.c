@@ -8,11 +8,12 @@
 #include "base/error.h"
 #include "base/page_cache.h"
 #include "erts/dictionary.h"
+#include "erts/fragment.h"
 #include "erts/message_queue.h"
 #include "erts/process_table.h"
+#include "erts/process_terms.h"
 #include "erts/term.h"
-#include "xray/object.h"
-#include "xray/view.h"
+#include "erts/term/object.h"
 #include "xray/walker.h"
 
 #define PATHS 16384u
@@ -23,20 +24,13 @@
 #define SLOTS_IN_DICTIONARY 24u
 /* Heap fragments of one process; a collection comes long before. */
 #define FRAGMENTS_MAX 65536u
-/* Of one message. */
-#define FRAGMENTS_OF_MESSAGE 64u
-/* ErlHeapFragment: next, off-heap list and overhead, words, words in use; memory. ErtsMessage:
- * next, data, three terms; a fragment, where data is 1. */
-#define FRAGMENT_BYTES 40u
-#define FRAGMENT_IN_MESSAGE 40u
-#define COMBINED 1u
 /* Of a binary that garbage refers to. */
 #define GARBAGE UINT32_MAX
 #define OUTSIDE_CACHE (UINT64_C(3) << 20)
 
 enum phase { BEGIN, STACK, REGISTERS, DICTIONARY, MESSAGES, OWN, OFF_HEAP, CONFIRM };
 
-struct fragment {
+struct region {
     uint64_t start, words;
 };
 
@@ -50,9 +44,9 @@ struct fp_xray {
     int64_t deadline_ms;
     int is_done;
     enum phase phase;
-    struct fp_xray_view view;
+    struct fp_process_terms view;
     struct fp_xray_walker walker;
-    struct fragment *fragment; /* FRAGMENTS_MAX */
+    struct region *fragment; /* FRAGMENTS_MAX */
     uint32_t fragments;
     /* Where the roots are. */
     uint64_t at;              /* word of the stack, slot of the dictionary, off-heap object */
@@ -67,35 +61,18 @@ struct fp_xray {
 
 /* ------------------------------------------------------------------- begin -- */
 
-/* As of message_queue.c. */
-#define FRAGMENT_WORDS_MAX (UINT64_C(1) << 37)
-
-/* One fragment's header and where the next is. */
-static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragment, uint64_t *next)
-{
-    uint64_t word[5];
-
-    if ((at & 7) != 0)
-        return FP_ETORN;
-    if (fp_safe_read(x->memory, at, word, sizeof word) != 0)
-        return FP_EFAULT;
-    if (word[4] > word[3] || word[3] > FRAGMENT_WORDS_MAX)
-        return FP_ETORN;
-    *fragment = (struct fragment){at + FRAGMENT_BYTES, word[4]};
-    *next = word[0];
-    return 0;
-}
-
 static int add_fragments(struct fp_xray *x, uint64_t at)
 {
+    struct fp_fragment fragment;
     int err = 0;
 
     while (err == 0 && at != 0) {
         if (x->fragments == FRAGMENTS_MAX)
             return FP_EFULL;
-        err = read_fragment(x, at, &x->fragment[x->fragments], &at);
-        if (err == 0)
-            x->answer.fragment_words += x->fragment[x->fragments++].words;
+        err = fp_fragment_read(fp_page_cache_memory(x->cache), at, &fragment);
+        x->answer.fragment_words += fragment.words;
+        x->fragment[x->fragments++] = (struct region){fragment.start, fragment.words};
+        at = fragment.next;
     }
     return err;
 }
@@ -103,16 +80,15 @@ static int add_fragments(struct fp_xray *x, uint64_t at)
 /* Those of messages that the process has taken since its last collection. */
 static int add_message_fragments(struct fp_xray *x)
 {
-    uint64_t at = x->view.msg_frag, word[2];
+    uint64_t at = x->view.msg_frag, fragment;
     int err = 0;
 
-    while (err == 0 && at != 0) {
-        if ((at & 7) != 0 || x->fragments == FRAGMENTS_MAX)
+    for (uint32_t n = 0; err == 0 && at != 0; n++) {
+        if (n == FRAGMENTS_MAX)
             return FP_ETORN;
-        if (fp_safe_read(x->memory, at, word, sizeof word) != 0)
-            return FP_EFAULT;
-        err = add_fragments(x, word[1] == COMBINED ? at + FRAGMENT_IN_MESSAGE : word[1]);
-        at = word[0];
+        err = fp_queue_taken_read(x->cache, at, &fragment, &at);
+        if (err == 0)
+            err = add_fragments(x, fragment);
     }
     return err;
 }
@@ -120,7 +96,7 @@ static int add_message_fragments(struct fp_xray *x)
 static int add_regions(struct fp_xray *x)
 {
     struct fp_xray_heap *heap = x->walker.heap;
-    const struct fp_xray_view *view = &x->view;
+    const struct fp_process_terms *view = &x->view;
     int err = fp_xray_heap_add(heap, view->heap, x->answer.young_words);
 
     if (err == 0)
@@ -181,7 +157,7 @@ static int begin_dictionary(struct fp_xray *x)
 static int begin(struct fp_xray *x)
 {
     struct fp_xray_answer *answer = &x->answer;
-    struct fp_xray_view *view = &x->view;
+    struct fp_process_terms *view = &x->view;
     uint32_t attempts = answer->attempts + 1;
     int err;
 
@@ -190,7 +166,7 @@ static int begin(struct fp_xray *x)
     x->fragments = 0;
     fp_page_cache_forget(x->cache);
     fp_xray_walker_clear(&x->walker);
-    err = fp_xray_view_read(x->layout, x->memory, x->pid, x->address, view);
+    err = fp_process_terms_read(x->layout, x->memory, x->pid, x->address, view);
     if (err == 0)
         err = fp_queues_read(x->layout, x->memory, x->pid, x->address, &x->queues);
     if (err == 0)
@@ -302,16 +278,14 @@ static int reach_own(struct fp_xray *x)
 /* The memory that a message brings along, until the next message. */
 static int push_fragments(struct fp_xray *x, const struct fp_queue_node *node)
 {
-    uint64_t at = node->is_combined ? node->address + FRAGMENT_IN_MESSAGE : node->attached;
     uint64_t words = 0;
+    struct fp_fragment fragment = {.next = node->fragment};
     int err = 0;
 
-    for (unsigned n = 0; err == 0 && at != 0; n++) {
-        struct fragment fragment = {0};
-
-        if (n > FRAGMENTS_OF_MESSAGE)
+    for (unsigned n = 0; err == 0 && fragment.next != 0; n++) {
+        if (n > FP_FRAGMENTS_OF_MESSAGE)
             return FP_ETORN;
-        err = read_fragment(x, at, &fragment, &at);
+        err = fp_fragment_read(fp_page_cache_memory(x->cache), fragment.next, &fragment);
         words += fragment.words;
         /* An eighth of the limit. A header that is another's by now may say anything. */
         if (err == 0 && words > x->limits.bytes) {
@@ -374,9 +348,9 @@ static int reach_message(struct fp_xray *x)
  * by garbage. The list ends; each is on the heap, and none is met twice. */
 static int reach_off_heap(struct fp_xray *x)
 {
-    uint64_t word[FP_XRAY_OBJECT_WORDS] = {0}, at = x->at;
+    uint64_t word[FP_OBJECT_WORDS] = {0}, at = x->at;
     struct fp_xray_region region;
-    struct fp_xray_object object;
+    struct fp_object object;
 
     if (at == 0) {
         next_phase(x);
@@ -384,15 +358,15 @@ static int reach_off_heap(struct fp_xray *x)
     }
     if (fp_xray_find(x->walker.heap, at, &region) != 0 || (at & 7) != 0 || ++x->nodes > NODES_MAX)
         return FP_ETORN;
-    for (uint32_t k = 0; k < FP_XRAY_OBJECT_WORDS && at + 8 * (uint64_t)k < region.end; k++) {
+    for (uint32_t k = 0; k < FP_OBJECT_WORDS && at + 8 * (uint64_t)k < region.end; k++) {
         int err = fp_xray_word(x->walker.heap, at + 8 * (uint64_t)k, &word[k]);
 
         if (err != 0)
             return err;
     }
-    fp_xray_decode(x->layout->release.otp, word, &object);
+    fp_object_decode(x->layout->release.otp, word, &object);
     x->at = word[2]; /* erl_off_heap_header: the next one */
-    if ((object.kind != FP_XRAY_REFC_BINARY && object.kind != FP_XRAY_BINARY_REF) ||
+    if ((object.kind != FP_OBJECT_REFC_BINARY && object.kind != FP_OBJECT_BINARY_REF) ||
         !fp_xray_visit(x->walker.heap, &region, at))
         return 0;
     return fp_xray_binary_add(&x->walker.binaries, object.binary, GARBAGE);
@@ -452,10 +426,10 @@ static void finish(struct fp_xray *x)
 
 static int has_moved(const struct fp_xray *x)
 {
-    struct fp_xray_view now;
+    struct fp_process_terms now;
 
     memset(&now, 0, sizeof now);
-    return fp_xray_view_read(x->layout, x->memory, x->pid, x->address, &now) != 0 ||
+    return fp_process_terms_read(x->layout, x->memory, x->pid, x->address, &now) != 0 ||
            memcmp(&now, &x->view, sizeof now) != 0;
 }
 

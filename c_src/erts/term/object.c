@@ -1,4 +1,4 @@
-#include "xray/object.h"
+#include "erts/term/object.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ static uint64_t bytes_of(uint64_t bits)
     return bits / 8 + (bits % 8 != 0);
 }
 
-static void set_terms(struct fp_xray_object *object, enum fp_xray_kind kind, uint64_t first,
+static void set_terms(struct fp_object *object, enum fp_object_kind kind, uint64_t first,
                       uint64_t terms)
 {
     object->kind = kind;
@@ -25,47 +25,47 @@ static void set_terms(struct fp_xray_object *object, enum fp_xray_kind kind, uin
 }
 
 /* MAP_HEADER_TYPE: flat, node, root with all 16 children, root. */
-static void decode_map(const uint64_t *word, struct fp_xray_object *object)
+static void decode_map(const uint64_t *word, struct fp_object *object)
 {
     uint64_t children = (uint64_t)__builtin_popcountll(word[0] >> 16 & 0xffff);
 
     switch (word[0] >> 6 & 3) {
     case 0:
         if (word[1] < WORDS_END)
-            set_terms(object, FP_XRAY_FLATMAP, 3, word[1]);
+            set_terms(object, FP_OBJECT_FLATMAP, 3, word[1]);
         break;
     case 1:
-        set_terms(object, FP_XRAY_HASHMAP_NODE, 1, children);
+        set_terms(object, FP_OBJECT_HASHMAP_NODE, 1, children);
         break;
     default:
-        set_terms(object, FP_XRAY_HASHMAP, 2, children);
+        set_terms(object, FP_OBJECT_HASHMAP, 2, children);
     }
 }
 
-static void decode_25(const uint64_t *word, struct fp_xray_object *object)
+static void decode_25(const uint64_t *word, struct fp_object *object)
 {
     switch (SUBTAG(word[0])) {
     case 0x04:
-        set_terms(object, FP_XRAY_MATCH_CONTEXT, 1, 1);
+        set_terms(object, FP_OBJECT_MATCH_CONTEXT, 1, 1);
         object->words = WORDS(word[0]) + 1;
         object->seen = bytes_of(word[4]);
         break;
     case 0x14: /* entry, next, arity and number of variables, creator, variables */
         if (WORDS(word[0]) == 3)
-            set_terms(object, FP_XRAY_FUN, 4, 1 + (word[3] >> 8 & 0xff));
+            set_terms(object, FP_OBJECT_FUN, 4, 1 + (word[3] >> 8 & 0xff));
         break;
     case 0x20:
-        object->kind = FP_XRAY_REFC_BINARY;
+        object->kind = FP_OBJECT_REFC_BINARY;
         object->seen = word[1];
         object->next = word[2];
         object->binary = word[3];
         break;
     case 0x24:
-        object->kind = FP_XRAY_HEAP_BINARY;
+        object->kind = FP_OBJECT_HEAP_BINARY;
         object->seen = word[1];
         break;
     case 0x28:
-        set_terms(object, FP_XRAY_SUB_BINARY, 4, 1);
+        set_terms(object, FP_OBJECT_SUB_BINARY, 4, 1);
         object->seen = word[1] + ((word[3] & 0xff) != 0);
         break;
     case 0x3c:
@@ -76,29 +76,30 @@ static void decode_25(const uint64_t *word, struct fp_xray_object *object)
     }
 }
 
-static void decode_27(unsigned otp, const uint64_t *word, struct fp_xray_object *object)
+static void decode_27(unsigned otp, const uint64_t *word, struct fp_object *object)
 {
     switch (SUBTAG(word[0])) {
     case 0x04:
-        object->kind = otp < 29 ? FP_XRAY_FUN_REF : FP_XRAY_BAD;
+        object->kind = otp < 29 ? FP_OBJECT_FUN_REF : FP_OBJECT_BAD;
         break;
     case 0x14: /* the header has arity and words of the environment, and since 29 a kind */
-        set_terms(object, FP_XRAY_FUN, 2, word[0] >> 16 & 0xff);
+        set_terms(object, FP_OBJECT_FUN, 2, word[0] >> 16 & 0xff);
         break;
     case 0x1c:
         if (otp >= 29 && WORDS(word[0]) > 0)
-            set_terms(object, FP_XRAY_RECORD, 1, WORDS(word[0]));
+            set_terms(object, FP_OBJECT_RECORD, 1, WORDS(word[0]));
         break;
     case 0x20:
-        object->kind = FP_XRAY_HEAP_BINARY;
+        object->kind = FP_OBJECT_HEAP_BINARY;
         object->seen = bytes_of(word[1]);
         break;
     case 0x24:
-        set_terms(object, (word[1] & 3) == 1 ? FP_XRAY_MATCH_CONTEXT : FP_XRAY_SUB_BINARY, 4, 1);
+        set_terms(object, (word[1] & 3) == 1 ? FP_OBJECT_MATCH_CONTEXT : FP_OBJECT_SUB_BINARY, 4,
+                  1);
         object->seen = word[3] < word[2] ? 0 : bytes_of(word[3] - word[2]);
         break;
     case 0x28:
-        object->kind = FP_XRAY_BINARY_REF;
+        object->kind = FP_OBJECT_BINARY_REF;
         object->binary = word[1];
         object->next = word[2];
         break;
@@ -110,8 +111,7 @@ static void decode_27(unsigned otp, const uint64_t *word, struct fp_xray_object 
     }
 }
 
-void fp_xray_decode(unsigned otp, const uint64_t word[FP_XRAY_OBJECT_WORDS],
-                    struct fp_xray_object *object)
+void fp_object_decode(unsigned otp, const uint64_t word[FP_OBJECT_WORDS], struct fp_object *object)
 {
     uint64_t header = word[0];
 
@@ -122,20 +122,20 @@ void fp_xray_decode(unsigned otp, const uint64_t word[FP_XRAY_OBJECT_WORDS],
     switch (SUBTAG(header)) {
     case 0x00:
         if (WORDS(header) < WORDS_END)
-            set_terms(object, FP_XRAY_TUPLE, 1, WORDS(header));
+            set_terms(object, FP_OBJECT_TUPLE, 1, WORDS(header));
         break;
     case 0x08:
     case 0x0c:
-        object->kind = FP_XRAY_INTEGER;
+        object->kind = FP_OBJECT_INTEGER;
         break;
     case 0x10:
     case 0x30:
     case 0x34:
     case 0x38:
-        object->kind = FP_XRAY_IDENTIFIER;
+        object->kind = FP_OBJECT_IDENTIFIER;
         break;
     case 0x18:
-        object->kind = FP_XRAY_FLOAT;
+        object->kind = FP_OBJECT_FLOAT;
         break;
     default:
         if (otp < 27)
