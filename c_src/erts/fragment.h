@@ -1,4 +1,4 @@
-/* fragment.h - memory for terms that do not go to a heap: of a message, or of a process that must not
+/* fragment.h - memory for terms that go to no heap: of a message, and of a process that must not
  * collect (erl_message.h, ErlHeapFragment; the same in 25, 27 and 29).
  *
  *      next | off-heap: first, overhead | words allocated | words used | memory

@@ -9,8 +9,8 @@
  * collection lets go; refc binaries that only garbage refers to are counted apart.
  *
  * The answer is exact: the process structure is the same before and after (process_terms.h). Where
- * it is not, the look begins again, for as long as the time limit says; then there is no answer, but
- * an error. Messages that are appended meanwhile are not in it.
+ * it is not, the look begins again, for as long as the time limit says; then there is no answer,
+ * but an error. Messages that are appended meanwhile are not in it.
  *
  * One thread, which may pause; limits->bytes of memory. */
 #pragma once

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/error.h"
+
 /* Header words of these subtags, before 27 and since. */
 #define SUBTAG(header) ((header)&0x3f)
 #define WORDS(header) ((header) >> 6)
@@ -143,4 +145,30 @@ void fp_object_decode(unsigned otp, const uint64_t word[FP_OBJECT_WORDS], struct
         else
             decode_27(otp, word, object);
     }
+}
+
+/* ---------------------------------------------------------------- binaries -- */
+
+/* More is no size of a binary, and no count of references. */
+#define BINARY_MAX (INT64_C(1) << 48)
+/* BIN_FLAG_*: the first is magic, none is behind bit 5. */
+#define FLAGS_END 64u
+#define BLOCK_SIZE UINT64_C(0xfffffffff8)
+
+int fp_binary_decode(unsigned otp, const uint64_t word[FP_BINARY_WORDS], struct fp_binary *binary)
+{
+    uint32_t refs = otp < 27 ? 2 : 3, bytes_at = 8 * (refs + 1);
+    uint64_t least, block = word[0] & BLOCK_SIZE;
+
+    *binary = (struct fp_binary){
+        .size = word[refs + 1], .refs = (int64_t)word[refs], .is_magic = (int)(word[1] & 1)};
+    if (word[1] >= FLAGS_END || binary->refs <= 0 || binary->refs > BINARY_MAX ||
+        binary->size > (uint64_t)BINARY_MAX)
+        return FP_ETORN;
+    /* Its bytes end in a word of padding; an allocator gives out words, and a rest that is too small
+     * for a block with them. */
+    least = 8 + bytes_at + (binary->size + 7 + 7) / 8 * 8;
+    binary->has_block = block >= least && block <= least + least / 2 + 128;
+    binary->block = binary->has_block ? block : least;
+    return 0;
 }

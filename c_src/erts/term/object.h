@@ -26,6 +26,7 @@
  *            a node of a large one: children by a bitmap of 16; its root has the size before them
  *            a child is another node, a cell [Key | Value], or a tuple of such cells (27)
  *   Binary   flags, (27: apparent size,) count of references, size, bytes
+ *            the word before it (erl_alloc_util.h, Block_t): size of the block, in bits 3 to 39
  *
  * flame_prof_xray compares what a probe process holds with erts_debug:size/1 before any of this is
  * relied on. Pure. */
@@ -67,8 +68,16 @@ struct fp_object {
 /* From the first words of an object, of which those beyond the end of its memory are 0. */
 void fp_object_decode(unsigned otp, const uint64_t word[FP_OBJECT_WORDS], struct fp_object *object);
 
-/* Offsets in a Binary: of its references, and of its size, which is behind them. */
-static inline uint32_t fp_refc_in_binary(unsigned otp)
-{
-    return otp < 27 ? 8 : 16;
-}
+struct fp_binary {
+    uint64_t size;
+    int64_t refs;
+    uint64_t block; /* of the allocator's memory that it takes, with all headers */
+    int has_block;  /* the allocator's header says so; 0: from its size */
+    int is_magic;   /* of a NIF or the VM itself */
+};
+
+/* The header of its block, and words of the Binary. */
+#define FP_BINARY_WORDS 5u
+
+/* From the word before a Binary, 0: not known, and its first words. 0; FP_ETORN: it is none. */
+int fp_binary_decode(unsigned otp, const uint64_t word[FP_BINARY_WORDS], struct fp_binary *binary);
