@@ -262,6 +262,8 @@ table() ->
             "Where the memory of a node is: RSS explained, allocators, fragmentation."},
         {xray, "xray NODE PROCESS [options]", {2, 2},
             "What a process holds: memory by the ways to it, and binaries."},
+        {binaries, "binaries NODE [options]", {1, 1},
+            "Who holds the refc binaries: by process, what is pinned, what grows."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
@@ -303,14 +305,12 @@ options(top) ->
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
     ] ++ node_options();
-options(mailbox) ->
-    mailbox_options() ++ node_options() ++ json();
-options(xray) ->
-    xray_options() ++ connection_options() ++ json();
-options(waits) ->
-    waits_options() ++ connection_options() ++ json();
-options(trace) ->
-    trace_options() ++ connection_options();
+options(mailbox) -> mailbox_options() ++ node_options() ++ json();
+options(xray) -> xray_options() ++ connection_options() ++ json();
+options(binaries) ->
+    [{for, {"TIME", duration}, "look again after it: what has grown (once)"} | options(xray)];
+options(waits) -> waits_options() ++ connection_options() ++ json();
+options(trace) -> trace_options() ++ connection_options();
 options(Measures) when Measures =:= latency; Measures =:= allocations ->
     measuring_options(Measures) ++ connection_options() ++ json();
 options(hot) ->
@@ -327,10 +327,8 @@ options(hot) ->
         {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
         memory_option()
     ] ++ json();
-options('slow-calls') ->
-    slow_calls_options() ++ json();
-options(check) ->
-    [memory_option()] ++ json();
+options('slow-calls') -> slow_calls_options() ++ json();
+options(check) -> [memory_option()] ++ json();
 options(export) ->
     [
         {as, {"FORMAT", {one_of, flame_prof_query:formats()}}, either(flame_prof_query:formats())},
@@ -538,7 +536,7 @@ more(allocations) ->
     "then.\n\n";
 more(view) ->
     "With --node the page has a panel that measures calls of it while it is open.\n" ?IS_SENT;
-more(waits) -> ?IS_SENT;
+more(Command) when Command =:= waits; Command =:= binaries -> ?IS_SENT;
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
     Command =:= 'slow-calls'
 ->
@@ -558,6 +556,7 @@ example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
 example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
 example(xray) -> ["flame_prof xray shop@myhost my_server",
     "flame_prof xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"];
+example(binaries) -> ["flame_prof binaries shop@myhost --for 10s"];
 example(trace) ->
     ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
         "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "

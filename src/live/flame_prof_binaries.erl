@@ -61,13 +61,13 @@
     message_binaries := non_neg_integer(),
     message_bytes := non_neg_integer(),
     partial := boolean(),
-    function => mfa(),
+    function => binary(),
     grown => integer() | unknown,
     pinned => non_neg_integer() | unknown,
     pins => [pin()]
 }.
 %% `alone': bytes that nothing else refers to, and that a collection or the end of the process may
-%% let go. `message_*': what messages refer to, and the heap does not. `grown': bytes since the first
+%% let go. `function': what it runs or waits in. `message_*': what messages refer to, and the heap does not. `grown': bytes since the first
 %% look; `unknown' where that one had too many holders. `pinned': bytes of binaries that no term
 %% shows; `unknown' for a process that did not stand still.
 
@@ -264,16 +264,10 @@ with_memory(#{memory := Memory, bytes := Found}, Look) ->
 with_memory(_, Look) ->
     Look.
 
-functions([]) ->
-    #{};
 functions(Pids) ->
-    case flame_prof_nif:snapshot([brief | Pids]) of
-        Seen when is_list(Seen) ->
-            maps:from_list([{Pid, #{function => {binary_to_atom(M), binary_to_atom(F), A}}}
-                || {Pid, #{current_function := {M, F, A}}} <- Seen]);
-        {error, _} ->
-            #{}
-    end.
+    maps:from_list([{Pid, #{function => Frame}}
+        || {Pid, #{frame := Frame}} <- flame_prof_top_reader:read(native, bare, Pids),
+        Frame =/= <<>>]).
 
 unknown(Read) ->
     #{moved := Moved, late := Late, undecoded := Undecoded, buffers_unknown := Buffers} = Read,

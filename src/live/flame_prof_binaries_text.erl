@@ -57,7 +57,7 @@ line(Row, Look) ->
     [
         right(bytes(Bytes), 9), right(bytes(Alone), 10), right(bytes(MessageBytes), 10),
         right(grouped(Binaries), 10), [right(signed(Grown), 10) || #{grown := Grown} <- [Row]],
-        "  ", who(Pid, Look), [[" in ", call(Function)] || #{function := Function} <- [Row]],
+        "  ", who(Pid, Look), [[" in ", flame_prof_text:visible(Function)] || #{function := Function} <- [Row]],
         [" (in part)" || IsPartial], "\n"
     ].
 
@@ -66,8 +66,6 @@ signed(N) when N < 0 -> [$-, bytes(-N)];
 signed(N) -> [$+, bytes(N)].
 
 who(Pid, Look) -> flame_prof_mailbox_text:who(Pid, Look).
-
-call(Function) -> flame_prof_text:visible(iolist_to_binary(flame_prof_names:call(Function))).
 
 %% What is pinned and not used.
 
@@ -94,8 +92,4 @@ json(#{holders := Holders} = Look) ->
         maps:from_list(Growing)).
 
 row(#{process := Pid} = Row, Look) ->
-    Told = Row#{process => unicode:characters_to_binary(who(Pid, Look))},
-    case Told of
-        #{function := Function} -> Told#{function => call(Function)};
-        _ -> Told
-    end.
+    Row#{process => unicode:characters_to_binary(who(Pid, Look))}.
