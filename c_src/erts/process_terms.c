@@ -53,6 +53,7 @@ static void decode(const struct fp_layout *layout, const unsigned char *bytes,
     view->mbuf = fp_word_at(bytes, at[FP_FIELD_mbuf_size] - 24u);
     view->msg_frag = fp_word_at(bytes, at[FP_FIELD_mbuf_size] - 8u);
     view->off_heap = fp_word_at(bytes, at[FP_FIELD_bin_vheap] - 8u);
+    view->writable = fp_word_at(bytes, at[FP_FIELD_bin_vheap] + 8u);
     view->token = fp_word_at(bytes, at[FP_FIELD_dictionary] + TOKEN_BEHIND_DICTIONARY);
     decode_release(layout, bytes, view);
 }

@@ -27,6 +27,7 @@
     X(msg_frag)  /* -> messages that it has taken, whose fragments are in use */                   \
     X(mbuf_size) /* words of both */                                                               \
     X(off_heap)  /* -> first of the objects with something outside of the heap */                  \
+    X(writable)  /* -> first of the binaries that it appends to: not in that list */               \
     X(dictionary)                                                                                  \
     X(arity)   /* registers in use */                                                              \
     X(arg_reg) /* -> them */                                                                       \

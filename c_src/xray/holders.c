@@ -29,12 +29,13 @@
 /* What is the same where no object has left the lists. */
 struct mark {
     uint64_t off_heap, overhead, old_overhead;
+    uint64_t writable; /* binaries that are appended to have a list of their own */
     uint64_t heap, hend, old_heap, gen_gcs;
     uint64_t first[3]; /* of the queues */
     uint64_t buffers;
 };
 
-struct look {
+struct holders_look {
     const struct fp_holders_options *options;
     const struct fp_layout *layout;
     struct fp_holders *holders;
@@ -71,9 +72,10 @@ static void decode_mark(const struct fp_layout *layout, const unsigned char *byt
 
 #define FIELD(name) fp_process_field(layout, bytes, FP_FIELD_##name)
     *mark = (struct mark){
-        /* ErlOffHeap: first, overhead */
+        /* ErlOffHeap: first, overhead; wrt_bins is behind it */
         .off_heap = fp_word_at(bytes, layout->release.offset[FP_FIELD_bin_vheap] - 8u),
         .overhead = FIELD(bin_vheap),
+        .writable = fp_word_at(bytes, layout->release.offset[FP_FIELD_bin_vheap] + 8u),
         .old_overhead = FIELD(bin_old_vheap),
         .heap = FIELD(heap),
         .hend = FIELD(hend),
@@ -86,7 +88,7 @@ static void decode_mark(const struct fp_layout *layout, const unsigned char *byt
 }
 
 /* 0; FP_EGONE; FP_EFAULT; FP_ETORN: it collects. */
-static int read_mark(struct look *look, struct mark *mark)
+static int read_mark(struct holders_look *look, struct mark *mark)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
     uint32_t state;
@@ -106,7 +108,7 @@ static int read_mark(struct look *look, struct mark *mark)
 }
 
 /* 0: what was read since the mark was alive; FP_ETORN; FP_EGONE. */
-static int confirm(struct look *look)
+static int confirm(struct holders_look *look)
 {
     struct mark now;
     int err = read_mark(look, &now);
@@ -116,12 +118,12 @@ static int confirm(struct look *look)
 
 /* ------------------------------------------------------------------ adding -- */
 
-static struct fp_holder *row(struct look *look)
+static struct fp_holder *row(struct holders_look *look)
 {
     return &look->holders->holder[look->holders->holders];
 }
 
-static int add_binary(struct look *look, uint64_t at, const struct fp_binary *binary)
+static int add_binary(struct holders_look *look, uint64_t at, const struct fp_binary *binary)
 {
     struct fp_holders *holders = look->holders;
     struct fp_holder *holder = row(look);
@@ -156,7 +158,7 @@ static int add_binary(struct look *look, uint64_t at, const struct fp_binary *bi
 }
 
 /* The Binaries that were met. What is read of them counts where the process has held still. */
-static int add_pending(struct look *look)
+static int add_pending(struct holders_look *look)
 {
     uint32_t n = look->pending;
     int err;
@@ -185,13 +187,13 @@ static int add_pending(struct look *look)
 
 /* ----------------------------------------------------------------- reading -- */
 
-static int is_late(struct look *look)
+static int is_late(struct holders_look *look)
 {
     return ++look->steps % STEPS == 0 && fp_monotonic_ms() >= look->deadline_ms;
 }
 
 /* One of the off-heap list, and where the next is. */
-static int read_object(struct look *look, uint64_t at, uint64_t is_message, uint64_t *next)
+static int read_object(struct holders_look *look, uint64_t at, uint64_t is_message, uint64_t *next)
 {
     unsigned otp = look->layout->release.otp;
     uint64_t word[FP_OBJECT_WORDS] = {0};
@@ -216,7 +218,7 @@ static int read_object(struct look *look, uint64_t at, uint64_t is_message, uint
     return look->pending == PENDING ? add_pending(look) : 0;
 }
 
-static int read_list(struct look *look, uint64_t at, uint64_t is_message)
+static int read_list(struct holders_look *look, uint64_t at, uint64_t is_message)
 {
     int err = 0;
 
@@ -225,7 +227,7 @@ static int read_list(struct look *look, uint64_t at, uint64_t is_message)
     return err;
 }
 
-static int read_message(struct look *look, const struct fp_queue_node *node)
+static int read_message(struct holders_look *look, const struct fp_queue_node *node)
 {
     struct fp_fragment fragment = {.next = node->fragment};
     int err = 0;
@@ -243,7 +245,7 @@ static int read_message(struct look *look, const struct fp_queue_node *node)
     return err;
 }
 
-static int read_chain(struct look *look, const struct fp_chain *chain)
+static int read_chain(struct holders_look *look, const struct fp_chain *chain)
 {
     uint64_t at = chain->first;
     int err = 0;
@@ -266,7 +268,7 @@ static int has_messages(const struct mark *mark)
     return (mark->first[0] | mark->first[1] | mark->first[2] | mark->buffers) != 0;
 }
 
-static int read_process(struct look *look)
+static int read_process(struct holders_look *look)
 {
     struct fp_queues queues = {.chains = 0};
     int err;
@@ -277,6 +279,8 @@ static int read_process(struct look *look)
     err = read_mark(look, &look->mark);
     if (err == 0)
         err = read_list(look, look->mark.off_heap, 0);
+    if (err == 0)
+        err = read_list(look, look->mark.writable, 0);
     if (err == 0 && has_messages(&look->mark))
         err =
             fp_queues_read(look->layout, look->options->memory, look->pid, look->address, &queues);
@@ -287,7 +291,7 @@ static int read_process(struct look *look)
     return err == 0 ? add_pending(look) : err;
 }
 
-static int has_room(struct look *look)
+static int has_room(struct holders_look *look)
 {
     struct fp_holders *holders = look->holders;
     uint32_t room = holders->room == 0 ? HOLDERS_FIRST : 2 * holders->room;
@@ -308,7 +312,7 @@ static int has_room(struct look *look)
 }
 
 /* 0; FP_EFULL, FP_ENOMEM. What a former attempt has added stays: the process had it just before. */
-static int look_at(struct look *look, uint64_t pid, uint64_t address)
+static int look_at(struct holders_look *look, uint64_t pid, uint64_t address)
 {
     uint64_t undecoded = look->holders->undecoded;
     int err = has_room(look);
@@ -341,7 +345,7 @@ static int look_at(struct look *look, uint64_t pid, uint64_t address)
 
 /* --------------------------------------------------------------- processes -- */
 
-static int look_at_structure(struct look *look, uint64_t address, uint32_t slot,
+static int look_at_structure(struct holders_look *look, uint64_t address, uint32_t slot,
                              const unsigned char *bytes)
 {
     uint64_t id = fp_process_field(look->layout, bytes, FP_FIELD_id);
@@ -352,7 +356,7 @@ static int look_at_structure(struct look *look, uint64_t address, uint32_t slot,
         return 0;
     look->holders->processes++;
     decode_mark(look->layout, bytes, &mark);
-    if (mark.off_heap == 0 && !has_messages(&mark) && (state & FP_PSFLG_GC) == 0)
+    if ((mark.off_heap | mark.writable) == 0 && !has_messages(&mark) && (state & FP_PSFLG_GC) == 0)
         return 0;
     if (fp_monotonic_ms() >= look->deadline_ms) {
         look->holders->late++;
@@ -361,8 +365,8 @@ static int look_at_structure(struct look *look, uint64_t address, uint32_t slot,
     return look_at(look, id, address);
 }
 
-static int look_at_structures(struct look *look, const uint64_t *address, const uint32_t *slot,
-                              uint32_t n)
+static int look_at_structures(struct holders_look *look, const uint64_t *address,
+                              const uint32_t *slot, uint32_t n)
 {
     struct fp_safe_read_span span[STRUCTURES];
     int err = 0;
@@ -377,7 +381,7 @@ static int look_at_structures(struct look *look, const uint64_t *address, const 
     return err;
 }
 
-static int look_at_slots(struct look *look, uint32_t slot, uint32_t n)
+static int look_at_slots(struct holders_look *look, uint32_t slot, uint32_t n)
 {
     uint32_t used, some;
     int err = fp_process_table_read(look->layout, look->options->memory, slot, n, look->process,
@@ -390,7 +394,7 @@ static int look_at_slots(struct look *look, uint32_t slot, uint32_t n)
     return err;
 }
 
-static int look_at_pids(struct look *look)
+static int look_at_pids(struct holders_look *look)
 {
     const struct fp_holders_options *options = look->options;
     int err = 0;
@@ -404,7 +408,7 @@ static int look_at_pids(struct look *look)
     return err;
 }
 
-static int look_at_all(struct look *look)
+static int look_at_all(struct holders_look *look)
 {
     uint32_t limit = look->layout->process_limit, n;
     int err = 0;
@@ -444,7 +448,7 @@ static int by_bytes(const void *a, const void *b)
 int fp_holders_look(const struct fp_holders_options *options, struct fp_holders *holders)
 {
     uint64_t limit = HOLDERS_FIRST;
-    struct look *look = fp_pages_alloc(sizeof *look);
+    struct holders_look *look = fp_pages_alloc(sizeof *look);
     int err;
 
     memset(holders, 0, sizeof *holders);

@@ -2,12 +2,13 @@
  * to them.
  *
  *      process structure: off_heap.first -> object -> object -> ...     those of its heaps
+ *                         wrt_bins -> object -> ...                     those that it appends to
  *      signal queues -> message -> fragment: off_heap.first -> ...      those of its messages
  *                                    |
  *                                    Binary: references that the VM counts, size; and its block
  *
- * No process is asked or stopped. What is proved of a process: at two readings its list began with
- * the same object, its heaps lay where they did, its queues began with the same messages, and it did
+ * No process is asked or stopped. What is proved of a process: at two readings its lists began with
+ * the same objects, its heaps lay where they did, its queues began with the same messages, and it did
  * not collect. So no object had left the lists, and each of their Binaries was alive in between.
  * Where that is not so the process is read again; after some attempts it counts as moved, and its
  * row as partial.

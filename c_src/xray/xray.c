@@ -200,6 +200,7 @@ static void next_phase(struct fp_xray *x)
 {
     x->phase++;
     x->at = x->phase == OFF_HEAP ? x->view.off_heap : 0;
+    x->slot = 0;
 }
 
 /* A return address ends the slots of the code before it; a saved frame pointer is none of them. */
@@ -345,13 +346,17 @@ static int reach_message(struct fp_xray *x)
 /* ---------------------------------------------------------------- off heap -- */
 
 /* One of the objects with something outside of the heap: a refc binary that was not visited is held
- * by garbage. The list ends; each is on the heap, and none is met twice. */
+ * by garbage. Behind that list (slot 0) is the one of writable binaries. They end; each is on the heap, and none is met twice. */
 static int reach_off_heap(struct fp_xray *x)
 {
     uint64_t word[FP_OBJECT_WORDS] = {0}, at = x->at;
     struct fp_xray_region region;
     struct fp_object object;
 
+    if (at == 0 && x->slot == 0) {
+        x->slot = 1;
+        x->at = at = x->view.writable;
+    }
     if (at == 0) {
         next_phase(x);
         return 0;

@@ -124,7 +124,7 @@ look(Options) ->
 rows() ->
     [
         #{key => for, type => {whole, ms, 0, 600000}, default => 0},
-        #{key => walked, type => {whole, processes, 0, 100}, default => 5},
+        #{key => walked, type => {whole, count, 0, 100}, default => 5},
         #{key => memory_budget, type => {whole, bytes, 16 bsl 20, 1 bsl 40}, default => 64 bsl 20},
         #{key => time_limit, type => {whole, ms, 1, 600000}, default => 10000}
     ].
@@ -287,15 +287,17 @@ format(Look) -> flame_prof_binaries_text:format(Look).
 
 %%% ------------------------------------------------------------------- probes --
 
-%% One has binaries on its heap, of one of them only a part, and one has them in a message.
+%% One has binaries on its heap, of one of them only a part, and one that it appends to, which has
+%% room for more; the other has them in a message.
 verify() ->
     {Holding, M1} = spawn_monitor(fun() ->
-        hold([binary:copy(<<1>>, 1000), binary:part(binary:copy(<<2>>, 70000), 100, 100)])
+        Part = binary:part(binary:copy(<<2>>, 70000), 100, 100),
+        hold([binary:copy(<<1>>, 1000), Part, appended(1000, <<>>)])
     end),
     {Sent, M2} = spawn_opt(fun() -> hold([]) end, [monitor, {message_queue_data, off_heap}]),
     Sent ! [binary:copy(<<3>>, 2000), binary:copy(<<4>>, 3000)],
     try
-        case is_seen(Holding, {2, 0}, 71000, ?ATTEMPTS) andalso
+        case is_seen(Holding, {3, 0}, 72000, ?ATTEMPTS) andalso
             is_seen(Sent, {2, 2}, 5000, ?ATTEMPTS)
         of
             true -> ok;
@@ -305,6 +307,9 @@ verify() ->
         _ = [exit(Pid, kill) || Pid <- [Holding, Sent]],
         _ = [erlang:demonitor(M, [flush]) || M <- [M1, M2]]
     end.
+
+appended(0, Bytes) -> Bytes;
+appended(N, Bytes) -> appended(N - 1, <<Bytes/binary, N>>).
 
 hold(Terms) ->
     receive
@@ -317,8 +322,8 @@ is_seen(_Pid, _Binaries, _Bytes, 0) ->
 is_seen(Pid, {All, Messages} = Binaries, Bytes, Attempts) ->
     Limits = #{kilobytes => ?PROBE_KB, time_ms => 1000, rows => 1},
     case flame_prof_nif:binaries_look([Pid], Limits) of
-        {ok, #{rows := [{Pid, All, Has, Has, Messages, _, false}]}} when
-            Has >= Bytes, Has =< Bytes + All * 512
+        {ok, #{rows := [{Pid, All, Has, _, Messages, _, false}]}} when
+            Has >= Bytes, Has =< Bytes + All * 1024
         ->
             true;
         _ ->
