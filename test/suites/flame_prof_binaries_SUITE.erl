@@ -124,7 +124,8 @@ of_a_hundred_thousand_binaries_at_least_99_percent_are_found(_) ->
 
 with_hundred_thousand(Fun) ->
     Size = fun(N, I) -> 100 + (I * 37 + N) rem 2000 end,
-    Makes = [fun() -> [binary(Size(N, I)) || I <- lists:seq(1, 100)] end || N <- lists:seq(1, 1000)],
+    Makes =
+        [fun() -> [binary(Size(N, I)) || I <- lists:seq(1, 100)] end || N <- lists:seq(1, 1000)],
     Sizes = lists:sum([Size(N, I) || N <- lists:seq(1, 1000), I <- lists:seq(1, 100)]),
     with_holders(Makes, fun(_) -> Fun(Sizes) end).
 
@@ -139,7 +140,8 @@ more_than_the_budget_is_refused(_) ->
 a_holder_has_what_process_info_says(_) ->
     Make = fun() ->
         Large = binary(300000),
-        {[binary(Size) || Size <- [65, 100, 1000, 65536, 1000000]], Large, binary:part(Large, 5, 200)}
+        Sizes = [65, 100, 1000, 65536, 1000000],
+        {[binary(Size) || Size <- Sizes], Large, binary:part(Large, 5, 200)}
     end,
     with_holder(Make, fun(Pid) ->
         {N, Size} = said(Pid),
@@ -174,7 +176,8 @@ a_part_names_its_process_and_the_function_on_its_stack(_) ->
         ?assertEqual(100 * 65536, Bytes),
         ?assertEqual(100 * 100, Shown),
         ?assertEqual(Bytes - Shown, Pinned),
-        ?assertMatch({match, _}, re:run(Path, "^flame_prof_binaries_SUITE:holding/1 slot . > list")),
+        Way = "^flame_prof_binaries_SUITE:holding/1 slot . > list",
+        ?assertMatch({match, _}, re:run(Path, Way)),
         ?assertEqual(<<"flame_prof_binaries_SUITE:holding/1">>, Function),
         ?assertMatch({match, _}, re:run(text(Look), "6390K of 6400K: 100 binaries for 9K"))
     end).
@@ -248,7 +251,8 @@ binaries_of_a_table_have_no_holder(_) ->
     ets:delete(Table).
 
 binaries_that_are_appended_to_are_told(_) ->
-    Make = fun() -> lists:foldl(fun(N, Bin) -> <<Bin/binary, N:64>> end, <<>>, lists:seq(1, 50000)) end,
+    Append = fun(N, Bin) -> <<Bin/binary, N:64>> end,
+    Make = fun() -> lists:foldl(Append, <<>>, lists:seq(1, 50000)) end,
     with_holder(Make, fun(Pid) ->
         #{binaries := 1, bytes := Bytes} = holder(Pid, look()),
         ?assert(Bytes >= 400000),
@@ -290,7 +294,8 @@ other_objects_beside_the_heap_are_passed(_) ->
     Far = <<131, 88, 119, 5, "a@far", 7:32, 0:32, 99:32>>,
     Make = fun() ->
         X = binary(600000),
-        {make_ref(), binary_to_term(Far), fun() -> X end, ets:new(t, []), binary(100), atomics:new(5, [])}
+        {make_ref(), binary_to_term(Far), fun() -> X end, ets:new(t, []), binary(100),
+            atomics:new(5, [])}
     end,
     with_holder(Make, fun(Pid) ->
         #{binaries := 2, bytes := Bytes} = holder(Pid, look()),
