@@ -1,5 +1,5 @@
-/* holders.h - the refc binaries of all processes of this node, each once, by the processes that refer
- * to them.
+/* holders.h - the refc binaries of all processes of this node, each once, by the processes that
+ * refer to them.
  *
  *      process structure: off_heap.first -> object -> object -> ...     those of its heaps
  *                         wrt_bins -> object -> ...                     those that it appends to
@@ -8,9 +8,8 @@
  *                                    Binary: references that the VM counts, size; and its block
  *
  * No process is asked or stopped. What is proved of a process: at two readings its lists began with
- * the same objects, its heaps lay where they did, its queues began with the same messages, and it did
- * not collect. So no object had left the lists, and each of their Binaries was alive in between.
- * Where that is not so the process is read again; after some attempts it counts as moved, and its
+ * the same objects, its heaps lay where they did, its queues began with the same messages, and it
+ * did not collect. So no object had left the lists, and their Binaries were alive in between. Where that is not so the process is read again; after some attempts it counts as moved, and its
  * row as partial.
  *
  * In the VM's tables, queues of ports, timers and literals nothing is looked for: a binary that is

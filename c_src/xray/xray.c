@@ -346,7 +346,8 @@ static int reach_message(struct fp_xray *x)
 /* ---------------------------------------------------------------- off heap -- */
 
 /* One of the objects with something outside of the heap: a refc binary that was not visited is held
- * by garbage. Behind that list (slot 0) is the one of writable binaries. They end; each is on the heap, and none is met twice. */
+ * by garbage. Behind that list (slot 0) is the one of writable binaries. They end; each is on the
+ * heap, and none is met twice. */
 static int reach_off_heap(struct fp_xray *x)
 {
     uint64_t word[FP_OBJECT_WORDS] = {0}, at = x->at;

@@ -1,5 +1,5 @@
-%% @doc All refc binaries of the node, by the processes that refer to them: how many, how large, what
-%% is only theirs, what their mailbox has, and for the largest what they pin and do not use.
+%% @doc All refc binaries of the node, by the processes that refer to them: how many, how large,
+%% what is only theirs, what their mailbox has, and for the largest what they pin and do not use.
 %%
 %% ```
 %% 1> {ok, #{memory := Bytes, found := Found, holders := [#{process := Pid} | _]} = Look} =
@@ -15,15 +15,15 @@
 %% == How exact it is ==
 %% A binary counts once, by its address. Bytes are those of its block in the allocator, with all
 %% headers, so they add up to `erlang:memory(binary)'. What the lists of a process have is told when
-%% they began with the same objects and messages before and after, and the process did not collect.
+%% they began with the same objects and messages before and after, and it did not collect.
 %% A process that was never so is read up to four times: then it is `partial', and counted in
 %% `moved'.
 %%
-%% Tables, queues of ports, timers and literals are not looked through. What only they refer to is in
-%% `no_holder'.
+%% Tables, queues of ports, timers and literals are not looked through. What only they refer to is
+%% in `no_holder'.
 %%
-%% Before it, two processes of flame_prof's own, whose binaries are known, are looked at. Where these
-%% are not told as they are, the look is refused.
+%% Before it, two processes of flame_prof's own, whose binaries are known, are looked at. Where
+%% these are not told as they are, the look is refused.
 -module(flame_prof_binaries).
 
 -include("flame_prof_internal.hrl").
@@ -41,8 +41,8 @@
     }.
 %% `for': milliseconds between two looks, of which the second is told, with what has grown (0: one
 %% look). `walked': holders whose heap is looked through for what they pin (5), each for at most a
-%% second. `memory_budget': bytes that a look takes at most (64 MiB: 390,000 binaries); `time_limit':
-%% milliseconds of a look (10,000).
+%% second. `memory_budget': bytes that a look takes at most (64 MiB, for 390,000 binaries).
+%% `time_limit': milliseconds of a look (10,000).
 
 -type pin() :: #{
     path := binary(),
@@ -66,10 +66,10 @@
     pinned => non_neg_integer() | unknown,
     pins => [pin()]
 }.
-%% `alone': bytes that nothing else refers to, and that a collection or the end of the process may
-%% let go. `function': what it runs or waits in. `message_*': what messages refer to, and the heap does not. `grown': bytes since the first
-%% look; `unknown' where that one had too many holders. `pinned': bytes of binaries that no term
-%% shows; `unknown' for a process that did not stand still.
+%% `alone': bytes that nothing else refers to. `message_*': what messages refer to, and the heap
+%% does not. `function': what it runs or waits in. `grown': bytes since the first look; `unknown'
+%% where that one had too many holders. `pinned': bytes of binaries that no term shows; `unknown'
+%% for a process that did not stand still.
 
 -type look() ::
     #{
@@ -91,8 +91,8 @@
     }.
 %% `memory': bytes that the VM has for binaries; `found': of those that have a holder, `binaries' of
 %% them; `no_holder': the rest. `elsewhere': of the found ones, those that tables, ports or others
-%% refer to, too. `holders': the 50 with the most bytes, of `all_holders'; `growing': the 20 that have
-%% grown most.
+%% refer to, too. `holders': the 50 with the most bytes, of `all_holders'; `growing': the 20 that
+%% have grown most.
 
 -define(HOLDERS, 50).
 -define(GROWING, 20).
@@ -189,25 +189,26 @@ holder({Pid, Binaries, Bytes, Alone, MessageBinaries, MessageBytes, IsPartial}) 
 
 %% Two looks.
 
-grown(#{rows := Rows, holders := All, bytes := Found} = Before, {ok, #{rows := Now} = Read}, Options) ->
-    Had = maps:from_list([{element(1, Row), element(3, Row)} || Row <- Rows]),
-    Unknown = case length(Rows) < All of true -> unknown; false -> 0 end,
-    All2 = [growth(holder(Row), Had, Unknown) || Row <- Now],
+grown(#{rows := First, holders := All, bytes := Found} = Before, {ok, Read}, Options) ->
+    Had = maps:from_list([{element(1, Row), element(3, Row)} || Row <- First]),
+    %% A process that is not among all of them had none.
+    Other = case length(First) < All of true -> unknown; false -> 0 end,
+    Holders = [growth(holder(Row), Had, Other) || Row <- maps:get(rows, Read)],
     Grown = lists:reverse(lists:keysort(1,
-        [{Bytes, Row} || #{grown := Bytes} = Row <- All2, is_integer(Bytes), Bytes > 0])),
+        [{Bytes, Row} || #{grown := Bytes} = Row <- Holders, is_integer(Bytes), Bytes > 0])),
     Sums = maps:from_list(
         [{memory, maps:get(memory, Read) - Was} || #{memory := Was} <- [Before],
             is_map_key(memory, Read)]),
     {ok, with_names(Read, #{
-        holders => walked(lists:sublist(All2, ?HOLDERS), Options),
+        holders => walked(lists:sublist(Holders, ?HOLDERS), Options),
         growing => [Row || {_, Row} <- lists:sublist(Grown, ?GROWING)],
         grown => Sums#{ms => maps:get(for, Options), found => maps:get(bytes, Read) - Found}
     })};
 grown(_, Error, Options) ->
     failed(Error, Options).
 
-growth(#{process := Pid, bytes := Bytes} = Holder, Had, Unknown) ->
-    case maps:get(Pid, Had, Unknown) of
+growth(#{process := Pid, bytes := Bytes} = Holder, Had, Other) ->
+    case maps:get(Pid, Had, Other) of
         unknown -> Holder#{grown => unknown};
         Was -> Holder#{grown => Bytes - Was}
     end.

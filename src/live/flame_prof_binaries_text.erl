@@ -57,7 +57,8 @@ line(Row, Look) ->
     [
         right(bytes(Bytes), 9), right(bytes(Alone), 10), right(bytes(MessageBytes), 10),
         right(grouped(Binaries), 10), [right(signed(Grown), 10) || #{grown := Grown} <- [Row]],
-        "  ", who(Pid, Look), [[" in ", flame_prof_text:visible(Function)] || #{function := Function} <- [Row]],
+        "  ", who(Pid, Look),
+        [[" in ", flame_prof_text:visible(Function)] || #{function := Function} <- [Row]],
         [" (in part)" || IsPartial], "\n"
     ].
 

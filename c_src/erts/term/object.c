@@ -165,8 +165,8 @@ int fp_binary_decode(unsigned otp, const uint64_t word[FP_BINARY_WORDS], struct 
     if (word[1] >= FLAGS_END || binary->refs <= 0 || binary->refs > BINARY_MAX ||
         binary->size > (uint64_t)BINARY_MAX)
         return FP_ETORN;
-    /* Its bytes end in a word of padding; an allocator gives out words, and a rest that is too small
-     * for a block with them. */
+    /* Its bytes end in a word of padding; an allocator gives out words, and a rest that is too
+     * small for a block with them. */
     least = 8 + bytes_at + (binary->size + 7 + 7) / 8 * 8;
     binary->has_block = block >= least && block <= least + least / 2 + 128;
     binary->block = binary->has_block ? block : least;
