@@ -9,8 +9,9 @@
  *
  * No process is asked or stopped. What is proved of a process: at two readings its lists began with
  * the same objects, its heaps lay where they did, its queues began with the same messages, and it
- * did not collect. So no object had left the lists, and their Binaries were alive in between. Where that is not so the process is read again; after some attempts it counts as moved, and its
- * row as partial.
+ * did not collect. So no object had left the lists, and their Binaries were alive in between. Where
+ * that is not so the process is read again; after some attempts it counts as moved, and its row as
+ * partial.
  *
  * In the VM's tables, queues of ports, timers and literals nothing is looked for: a binary that is
  * only there is not found, and of one that is found it is known that the VM counts more references.
