@@ -78,27 +78,47 @@ static int read_binary(const struct fp_xray_binaries *binaries, uint64_t address
     return fp_binary_decode(binaries->otp, word, binary);
 }
 
+/* The entry of a Binary; *known is NULL where there is no room. */
+static int know(struct fp_xray_binaries *binaries, uint64_t address, struct fp_xray_binary **known)
+{
+    struct fp_binary binary;
+    int err = address == 0 || (address & 7) != 0 ? FP_ETORN
+                                                 : fp_xray_binary_entry(binaries, address, known);
+
+    if (err == FP_EFULL)
+        *known = NULL;
+    if (err != 0 || (*known)->address != 0)
+        return err == FP_EFULL ? 0 : err;
+    err = read_binary(binaries, address, &binary);
+    if (err != 0) {
+        binaries->used--;
+        return err;
+    }
+    **known =
+        (struct fp_xray_binary){.address = address, .size = binary.size, .counted = binary.refs};
+    return 0;
+}
+
+int fp_xray_binary_know(struct fp_xray_binaries *binaries, uint64_t address)
+{
+    struct fp_xray_binary *known;
+
+    return know(binaries, address, &known);
+}
+
 int fp_xray_binary_add(struct fp_xray_binaries *binaries, uint64_t address, uint32_t node)
 {
-    struct fp_xray_binary *entry;
-    struct fp_binary binary;
-    int err;
+    struct fp_xray_binary *known;
+    int err = know(binaries, address, &known);
 
-    if (address == 0 || (address & 7) != 0)
-        return FP_ETORN;
-    err = read_binary(binaries, address, &binary);
-    if (err == 0)
-        err = fp_xray_binary_entry(binaries, address, &entry);
-    if (err == FP_EFULL) {
+    if (err != 0)
+        return err;
+    if (known == NULL) {
         binaries->untold++;
         return 0;
     }
-    if (err != 0)
-        return err;
-    if (entry->address == 0)
-        *entry = (struct fp_xray_binary){
-            .address = address, .size = binary.size, .node = node, .counted = binary.refs};
-    entry->refs++;
+    if (known->refs++ == 0)
+        known->node = node;
     return 0;
 }
 

@@ -10,7 +10,9 @@
  *
  * The answer is exact: the process structure is the same before and after (process_terms.h). Where
  * it is not, the look begins again, for as long as the time limit says; then there is no answer,
- * but an error. Messages that are appended meanwhile are not in it.
+ * but an error. Where all of its memory fits into the limit it is copied first, with the sizes of
+ * its binaries: then it must stand still for the copy only (begin.c). Messages that are appended
+ * meanwhile are not in it.
  *
  * One thread, which may pause; limits->bytes of memory. */
 #pragma once
