@@ -251,7 +251,7 @@ static int read_chain(struct holders_look *look, const struct fp_chain *chain)
     int err = 0;
 
     while (err == 0 && at != 0) {
-        struct fp_queue_node node;
+        struct fp_queue_node node = {.next = 0};
 
         err = is_late(look) ? FP_ETORN : fp_queue_node_read(look->cache, at, &node);
         if (err == 0)
