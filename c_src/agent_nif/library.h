@@ -119,6 +119,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(mailbox_next, 2, IO)                                                                         \
     X(xray_open, 2, IO)                                                                            \
     X(xray_next, 2, IO)                                                                            \
+    X(binaries_look, 2, IO)                                                                        \
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
     X(wait_sites_set, 2, IO)                                                                       \

@@ -1,15 +1,18 @@
-/* xray_nif.c - looks at what a process holds, for flame_prof_xray. A step takes some milliseconds
+/* xray_nif.c - looks at what a process holds, for flame_prof_xray, and at the binaries of all, for
+ * flame_prof_binaries. A step takes some milliseconds
  * and may sleep between attempts, so it has a dirty I/O scheduler. Of the process's terms only
  * atoms leave: tags of tuples, names of records, keys. */
 #include <stdatomic.h>
 
 #include "agent_nif/library.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "erts/process_table.h"
 #include "erts/term.h"
 #include "terms/terms.h"
+#include "xray/holders.h"
 #include "xray/xray.h"
 
 #define STEP_MAX (1u << 24)
@@ -312,5 +315,84 @@ FP_NIF(xray_next)
     else
         term = told(env, handle);
     atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    return term;
+}
+
+/* ---------------------------------------------------------------- binaries -- */
+
+#define PIDS_MAX 64u
+
+/* {Pid, Binaries, Bytes, AloneBytes, MessageBinaries, MessageBytes, IsPartial} */
+static ERL_NIF_TERM holder_term(ErlNifEnv *env, const struct fp_holder *holder)
+{
+    return enif_make_tuple7(
+        env, (ERL_NIF_TERM)holder->pid, enif_make_uint64(env, holder->binaries),
+        enif_make_uint64(env, holder->bytes), enif_make_uint64(env, holder->alone_bytes),
+        enif_make_uint64(env, holder->message_binaries),
+        enif_make_uint64(env, holder->message_bytes), fp_boolean(env, holder->is_partial));
+}
+
+static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holders, uint32_t rows,
+                                 uint64_t since)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } number[] = {
+        {"binaries", holders->table.used},
+        {"bytes", holders->bytes},
+        {"holders", holders->holders},
+        {"processes", holders->processes},
+        {"moved", holders->moved},
+        {"late", holders->late},
+        {"undecoded", holders->undecoded},
+        {"buffers_unknown", holders->unknown},
+        {"guessed", holders->guessed},
+        {"elsewhere", holders->elsewhere},
+        {"elsewhere_bytes", holders->elsewhere_bytes},
+        {"cpu_ns", fp_thread_cpu_ns() - since},
+    };
+    ERL_NIF_TERM map = enif_make_new_map(env), list = enif_make_list(env, 0);
+
+    for (uint32_t k = rows < holders->holders ? rows : holders->holders; k-- > 0;)
+        list = enif_make_list_cell(env, holder_term(env, &holders->holder[k]), list);
+    for (size_t k = 0; k < sizeof number / sizeof *number; k++)
+        fp_map_put_u64(env, &map, number[k].name, number[k].value);
+    fp_map_put(env, &map, "rows", list);
+    return map;
+}
+
+/* ([Pid] | all, #{kilobytes, time_ms, rows}) -> {ok, #{...}} | {error, Error}: the fields of struct
+ * fp_holders, and `rows` of the holders with the most bytes. At most PIDS_MAX pids. */
+FP_NIF(binaries_look)
+{
+    struct fp_library *library = fp_library(env);
+    uint64_t pid[PIDS_MAX], since = fp_thread_cpu_ns();
+    struct fp_holders_options options = {.layout = library->layout};
+    struct fp_holders holders = {.room = 0};
+    struct fp_memory memory;
+    ERL_NIF_TERM head, tail = argv[0], term;
+    uint32_t kilobytes = 0, rows = 0;
+    int err;
+
+    if (options.layout == NULL || !fp_map_get_u32(env, argv[1], "kilobytes", &kilobytes) ||
+        !fp_map_get_u32(env, argv[1], "time_ms", &options.time_ms) ||
+        !fp_map_get_u32(env, argv[1], "rows", &rows))
+        return enif_make_badarg(env);
+    if (options.layout->queue_refusal != NULL)
+        return fp_error_text(env, FP_EUNSUPPORTED, options.layout->queue_refusal);
+    if (enif_is_list(env, tail))
+        options.pid = pid;
+    while (options.pids < PIDS_MAX && enif_get_list_cell(env, tail, &head, &tail))
+        pid[options.pids++] = head;
+    options.bytes = (uint64_t)kilobytes << 10;
+    err = fp_safe_read_open_own(&memory);
+    if (err != 0)
+        return fp_result(env, err);
+    options.memory = &memory;
+    err = fp_holders_look(&options, &holders);
+    term = err == 0 ? fp_ok(env, holders_term(env, &holders, rows, since)) : fp_result(env, err);
+    fp_holders_free(&holders);
+    fp_safe_read_close(&memory);
     return term;
 }

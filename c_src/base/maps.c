@@ -10,18 +10,9 @@
 #include "base/error.h"
 #include "base/file_text.h"
 
-/* One line of a maps file. */
-struct line {
-    struct fp_range at;
-    char perms[5];
-    uint64_t offset, device_major, device_minor, inode;
-    const char *name; /* in the text, not terminated */
-    size_t name_size;
-};
-
 /* "start-end perms offset major:minor inode   name". sscanf() measures its whole
  * text first, so it gets a copy of the fields alone. */
-static int parse_line(const char *line, size_t size, struct line *map)
+int fp_map_line_parse(const char *line, size_t size, struct fp_map_line *map)
 {
     int name_at = 0;
     char copy[128];
@@ -43,27 +34,27 @@ static int parse_line(const char *line, size_t size, struct line *map)
 }
 
 /* The next well-formed line: 1, and *text is behind it; 0 at the end. */
-static int next_line(const char **text, struct line *map)
+static int next_line(const char **text, struct fp_map_line *map)
 {
     while (**text != '\0') {
         const char *line = *text;
         size_t size = strcspn(line, "\n");
 
         *text += size + (line[size] == '\n');
-        if (parse_line(line, size, map))
+        if (fp_map_line_parse(line, size, map))
             return 1;
     }
     return 0;
 }
 
-static int name_starts(const struct line *map, const char *prefix)
+static int name_starts(const struct fp_map_line *map, const char *prefix)
 {
     size_t n = strlen(prefix);
 
     return map->name_size >= n && memcmp(map->name, prefix, n) == 0;
 }
 
-static int name_is(const struct line *map, const char *name)
+static int name_is(const struct fp_map_line *map, const char *name)
 {
     return map->name_size == strlen(name) && name_starts(map, name);
 }
@@ -73,7 +64,7 @@ static int name_is(const struct line *map, const char *name)
 enum kind { VM_MEMFD, ANONYMOUS_CODE, EXE_DATA };
 
 /* `run`: what was selected before, neighbours merged. */
-static int is_selected(const struct line *map, enum kind kind, const char *exe,
+static int is_selected(const struct fp_map_line *map, enum kind kind, const char *exe,
                        const struct fp_range *run)
 {
     int is_code = map->perms[0] == 'r' && map->perms[2] == 'x';
@@ -104,7 +95,7 @@ static int parse(const char *text, enum kind kind, const char *exe,
                  const struct fp_maps_filter *filter, struct fp_ranges *ranges)
 {
     struct fp_range run = {0, 0};
-    struct line map;
+    struct fp_map_line map;
     int err;
 
     ranges->count = 0;
@@ -172,7 +163,7 @@ int fp_maps_data(struct fp_ranges *ranges)
 
 /* ---------------------------------------------------- code out of files -- */
 
-static int is_library(const struct line *map)
+static int is_library(const struct fp_map_line *map)
 {
     if (name_is(map, "[vdso]"))
         return 1;
@@ -180,7 +171,7 @@ static int is_library(const struct line *map)
            !name_starts(map, "/SYSV") && !name_starts(map, "/anon_hugepage");
 }
 
-static void cut_deleted(struct line *map)
+static void cut_deleted(struct fp_map_line *map)
 {
     static const char deleted[] = " (deleted)";
     size_t tail = sizeof deleted - 1;
@@ -203,7 +194,7 @@ static size_t count_lines(const char *text)
 int fp_mapped_files_parse(struct fp_mapped_files *files, char *text)
 {
     const char *rest = text;
-    struct line map;
+    struct fp_map_line map;
 
     *files = (struct fp_mapped_files){.text = text};
     files->of = malloc(count_lines(text) * sizeof *files->of);

@@ -1,4 +1,4 @@
-/* maps.h - the only parser of /proc/self/maps.
+/* maps.h - the only parser of /proc/self/maps, and of the lines that smaps shares with it.
  *
  * Writer thread, or a dirty scheduler: it does I/O. */
 #pragma once
@@ -61,6 +61,18 @@ int fp_maps_data(struct fp_ranges *ranges);
 
 /* 1: the VM's memfd holds the code, mapped twice; 0: anonymous memory does. */
 int fp_maps_code_is_memfd(void);
+
+/* One line of a maps file, or a mapping's header in smaps. */
+struct fp_map_line {
+    struct fp_range at;
+    char perms[5];
+    uint64_t offset, device_major, device_minor, inode;
+    const char *name; /* in the text, not terminated */
+    size_t name_size;
+};
+
+/* Of `size` bytes without the newline. 1; 0: it is no such line. */
+int fp_map_line_parse(const char *line, size_t size, struct fp_map_line *map);
 
 /* An executable mapping of a file, or the vDSO's. */
 struct fp_mapped_file {

@@ -5,31 +5,21 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/maps.h"
 
 #define LINE_BYTES (PATH_MAX + 256)
 
-/* "start-end perms offset major:minor inode   name" */
+/* `name` has room for the line. */
 static int parse_header(const char *line, struct fp_smap *map, char *name)
 {
-    char *at;
+    struct fp_map_line header;
 
-    memset(map, 0, sizeof *map);
-    map->start = strtoull(line, &at, 16);
-    if (at == line || *at != '-')
+    if (!fp_map_line_parse(line, strcspn(line, "\n"), &header))
         return 0;
-    map->end = strtoull(at + 1, &at, 16);
-    if (*at != ' ' || map->end <= map->start || strcspn(at + 1, " ") != 4)
-        return 0;
-    memcpy(map->perms, at + 1, 4);
-    at += 5;
-    for (int field = 0; field < 3; field++) {
-        at += strspn(at, " ");
-        at += strcspn(at, " \n");
-    }
-    at += strspn(at, " ");
-    memcpy(name, at, strlen(at) + 1);
-    name[strcspn(name, "\n")] = '\0';
-    map->name = name;
+    memcpy(name, header.name, header.name_size);
+    name[header.name_size] = '\0';
+    *map = (struct fp_smap){.start = header.at.start, .end = header.at.end, .name = name};
+    memcpy(map->perms, header.perms, sizeof map->perms);
     return 1;
 }
 

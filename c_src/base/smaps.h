@@ -16,6 +16,5 @@ struct fp_smap {
 /* Visits each, in the order of addresses. 0 or FP_EIO. */
 int fp_smaps_each(void (*visit)(void *arg, const struct fp_smap *map), void *arg);
 
-/* The parser behind it. */
 /* For tests. */
 void fp_smaps_parse(FILE *file, void (*visit)(void *arg, const struct fp_smap *map), void *arg);

@@ -147,7 +147,6 @@ static int add_instances(struct fp_allocators *to, const struct fp_memory *memor
             to->instance[to->count++] =
                 (struct fp_allocator_instance){address, (uint16_t)i, (uint8_t)allocator};
     }
-    to->is_on[allocator] = n > 0;
     return err;
 }
 
@@ -165,8 +164,6 @@ static int make(struct fp_allocators **made, const struct search *search)
     allocators = calloc(1, sizeof *allocators + n * sizeof *allocators->instance);
     if (allocators == NULL)
         return FP_ENOMEM;
-    allocators->table = search->table;
-    allocators->info = search->found;
     for (uint32_t i = 0; err == 0 && i < ENTRIES; i++)
         err = add_instances(allocators, search->memory, FIRST + i, &search->thread[i], &info[i]);
     if (err == 0)

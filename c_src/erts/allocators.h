@@ -55,12 +55,10 @@ struct fp_allocator_instance {
 };
 
 struct fp_allocators {
-    uint64_t table, info; /* addresses of the two arrays */
     uint32_t statistics, pool;
     int has_pool;   /* 0: no instance migrates carriers, or their numbers were not found */
     uint32_t lists; /* of carriers, by fp_carriers_solve(); 0: not known */
     uint32_t count;
-    uint8_t is_on[FP_ALLOCATOR_COUNT]; /* 0: +M turned it off, malloc() has its memory */
     struct fp_allocator_instance instance[];
 };
 

@@ -3,21 +3,11 @@
 #include "base/error.h"
 #include "erts/process.h"
 
-/* Behind `hend` (erl_process.h, all listed releases): abandoned_heap, heap_sz. */
-#define ABANDONED_BEHIND_HEND 8u
+/* The heap's words, behind the abandoned one. */
 #define SIZE_BEHIND_HEND 16u
 
 /* A header of a positive bignum of n words: it fills the rest of an abandoned heap (erl_term.h). */
 #define FILLER(n) ((uint64_t)(n) << 6 | 0x08)
-
-static uint64_t word_at(const unsigned char *structure, uint32_t offset)
-{
-    uint64_t word = 0;
-
-    for (unsigned i = 8; i-- > 0;)
-        word = word << 8 | structure[offset + i];
-    return word;
-}
 
 /* Is from <= at <= to, all of them addresses of words? */
 static int is_between(uint64_t from, uint64_t at, uint64_t to)
@@ -70,8 +60,8 @@ int fp_fresh_decode(const struct fp_layout *layout, const struct fp_memory *memo
 {
 #define FIELD(name) fp_process_field(layout, structure, FP_FIELD_##name)
     uint32_t hend_at = layout->release.offset[FP_FIELD_hend];
-    uint64_t abandoned = word_at(structure, hend_at + ABANDONED_BEHIND_HEND);
-    uint64_t size = word_at(structure, hend_at + SIZE_BEHIND_HEND);
+    uint64_t abandoned = fp_word_at(structure, hend_at + FP_ABANDONED_BEHIND_HEND);
+    uint64_t size = fp_word_at(structure, hend_at + SIZE_BEHIND_HEND);
     uint64_t htop = FIELD(htop), high_water = FIELD(high_water), mbuf = FIELD(mbuf_size);
     int err = 0;
 
@@ -94,11 +84,13 @@ int fp_fresh_decode(const struct fp_layout *layout, const struct fp_memory *memo
         fresh->words = (htop - high_water) / 8;
         fresh->survived = (high_water - fresh->heap) / 8;
     }
+    if (err != 0)
+        return err;
     fresh->words += mbuf;
     fresh->live = fresh->survived + fresh->words;
     if (FIELD(old_heap) != 0 && is_between(FIELD(old_heap), FIELD(old_htop), FIELD(old_hend)))
         fresh->live += (FIELD(old_htop) - FIELD(old_heap)) / 8;
-    return err;
+    return 0;
 #undef FIELD
 }
 

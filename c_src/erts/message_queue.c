@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "erts/fragment.h"
 #include "erts/process.h"
 #include "erts/term.h"
 
@@ -14,11 +15,6 @@
 /* ErtsMessage: next, data, term, token, from; then an ErlHeapFragment when data says so. */
 #define NODE_WORDS 5u
 #define COMBINED UINT64_C(1) /* ERTS_MSG_COMBINED_HFRAG */
-/* ErlHeapFragment: next, off-heap list and its overhead, words allocated, words used; memory. */
-#define FRAGMENT_WORDS 5u
-#define FRAGMENTS_MAX 64u
-/* More words are no fragment. */
-#define WORDS_MAX (UINT64_C(1) << 37)
 
 /* ErtsSignalInQueueBufferArray: slots of two cache lines each: mutex, `alive`, a count, and the
  * in-queue; erl_message.h, the same in 25, 27 and 29. */
@@ -27,19 +23,11 @@
 /* Two readings of a busy process differ. */
 #define TRIES 50u
 
-static uint64_t word_at(const unsigned char *bytes, size_t at)
-{
-    uint64_t word;
-
-    memcpy(&word, bytes + at, 8);
-    return word;
-}
-
 /* The chain whose pair {first, last} stands at `bytes`, which lie at `address` in the VM. 0 or
  * FP_ETORN. */
 static int chain_of(const unsigned char *bytes, uint64_t address, struct fp_chain *chain)
 {
-    uint64_t first = word_at(bytes, 0), last = word_at(bytes, LAST_IN_CHAIN);
+    uint64_t first = fp_word_at(bytes, 0), last = fp_word_at(bytes, LAST_IN_CHAIN);
 
     *chain = (struct fp_chain){.messages = -1};
     if (first == 0)
@@ -103,7 +91,7 @@ static int read_buffers(const struct fp_layout *layout, const struct fp_memory *
         if (read_buffer(memory, bytes + at, address + at, &chain) != 0)
             return FP_ETORN;
         if (is_before_27(layout))
-            chain.messages = (int64_t)word_at(bytes, at + LENGTH_IN_IN_QUEUE);
+            chain.messages = (int64_t)fp_word_at(bytes, at + LENGTH_IN_IN_QUEUE);
         if (chain.first != 0)
             queues->chain[queues->chains++] = chain;
     }
@@ -147,10 +135,11 @@ static int is_same(const struct fp_layout *layout, const unsigned char *a, const
 {
     const struct fp_queue_offsets *at = &layout->release.queue;
 
-    return word_at(a, at->inner + LAST_IN_CHAIN) == word_at(b, at->inner + LAST_IN_CHAIN) &&
+    return fp_word_at(a, at->inner + LAST_IN_CHAIN) == fp_word_at(b, at->inner + LAST_IN_CHAIN) &&
            memcmp(a + at->middle, b + at->middle, 16) == 0 &&
-           (word_at(a, at->outer) == 0 || word_at(a, at->outer) == word_at(b, at->outer)) &&
-           word_at(a, at->buffers) == word_at(b, at->buffers);
+           (fp_word_at(a, at->outer) == 0 ||
+            fp_word_at(a, at->outer) == fp_word_at(b, at->outer)) &&
+           fp_word_at(a, at->buffers) == fp_word_at(b, at->buffers);
 }
 
 /* Twice, and the buffers between that: 0, or FP_ETORN. */
@@ -168,7 +157,7 @@ static int read_once(const struct fp_layout *layout, const struct fp_memory *mem
         (fp_process_field(layout, first, FP_FIELD_state) & FP_PSFLG_FREE) != 0)
         return FP_EGONE;
     err = decode(layout, first, address, queues);
-    buffers = word_at(first, layout->release.queue.buffers);
+    buffers = fp_word_at(first, layout->release.queue.buffers);
     if (err == 0 && buffers != 0 && read_buffers(layout, memory, buffers, queues) != 0) {
         queues->chains = 3;
         queues->buffers_unknown = 1;
@@ -210,7 +199,9 @@ static int may_be_sender(uint64_t from)
 
 int fp_queue_node_read(struct fp_page_cache *cache, uint64_t address, struct fp_queue_node *node)
 {
-    uint64_t word[NODE_WORDS], fragment[FRAGMENT_WORDS];
+    uint64_t word[NODE_WORDS];
+    struct fp_fragment fragment;
+    int err;
 
     *node = (struct fp_queue_node){.address = address};
     if (address == 0 || (address & 7) != 0)
@@ -231,33 +222,45 @@ int fp_queue_node_read(struct fp_page_cache *cache, uint64_t address, struct fp_
     node->from = word[4];
     if (!may_be_sender(node->from))
         return FP_ETORN;
-    node->is_combined = word[1] == COMBINED;
-    node->attached = node->is_combined ? 0 : word[1];
     node->bytes = sizeof word;
+    node->is_combined = word[1] == COMBINED;
+    node->fragment = node->is_combined ? address + sizeof word : word[1];
+    node->attached = node->fragment;
     if (!node->is_combined)
         return (node->attached & 7) == 0 ? 0 : FP_ETORN;
-    if (fp_page_cache_read(cache, address + sizeof word, fragment, sizeof fragment) != 0)
-        return FP_EFAULT;
-    if (fragment[4] > fragment[3] || fragment[3] > WORDS_MAX)
+    err = fp_fragment_read(fp_page_cache_memory(cache), node->fragment, &fragment);
+    node->bytes += FP_FRAGMENT_BYTES + 8 * fragment.room;
+    node->attached = fragment.next;
+    return err;
+}
+
+int fp_queue_taken_read(struct fp_page_cache *cache, uint64_t address, uint64_t *fragment,
+                        uint64_t *next)
+{
+    uint64_t word[2];
+
+    if (address == 0 || (address & 7) != 0)
         return FP_ETORN;
-    node->bytes = sizeof word + sizeof fragment + 8 * fragment[3];
-    node->attached = fragment[0];
+    if (fp_page_cache_read(cache, address, word, sizeof word) != 0)
+        return FP_EFAULT;
+    *next = word[0];
+    *fragment = word[1] == COMBINED ? address + 8 * NODE_WORDS : word[1];
     return 0;
 }
 
 int64_t fp_queue_fragments(struct fp_page_cache *cache, const struct fp_queue_node *node)
 {
-    uint64_t at = node->attached, word[FRAGMENT_WORDS], bytes = 0;
+    const struct fp_memory *memory = fp_page_cache_memory(cache);
+    uint64_t at = node->attached, bytes = 0;
+    struct fp_fragment fragment;
 
     for (unsigned n = 0; at != 0; n++) {
-        if ((at & 7) != 0 || n == FRAGMENTS_MAX)
-            return FP_ETORN;
-        if (fp_page_cache_read(cache, at, word, sizeof word) != 0)
-            return FP_EFAULT;
-        if (word[4] > word[3] || word[3] > WORDS_MAX)
-            return FP_ETORN;
-        bytes += sizeof word + 8 * word[3];
-        at = word[0];
+        int err = n == FP_FRAGMENTS_OF_MESSAGE ? FP_ETORN : fp_fragment_read(memory, at, &fragment);
+
+        if (err != 0)
+            return err;
+        bytes += FP_FRAGMENT_BYTES + 8 * fragment.room;
+        at = fragment.next;
     }
     return (int64_t)bytes;
 }
@@ -307,7 +310,7 @@ static const char *check_probe(const struct fp_layout *layout, const struct fp_p
     for (unsigned k = 0; k < 3; k++)
         if (walk(cache, &queues.chain[k], probe->parent) != sent[k])
             return wrong[k];
-    if (word_at(probe->window, layout->release.queue.buffers) != 0)
+    if (fp_word_at(probe->window, layout->release.queue.buffers) != 0)
         return "the buffers of senders are not at their place";
     return NULL;
 }

@@ -56,13 +56,19 @@ struct fp_queue_node {
     enum fp_node_kind kind;
     uint64_t term;
     uint64_t from;     /* pid or port of this node; an atom: the other node, or `system` ... */
-    uint64_t attached; /* -> its fragments; 0: its term is on the process's heap, or immediate */
+    uint64_t fragment; /* -> its fragments; 0: its term is on the process's heap, or immediate */
+    uint64_t attached; /* of these, what follows the one of a combined node */
     int is_combined;   /* with a fragment, behind it */
     uint64_t bytes;    /* that the node takes, with that fragment; 0: not known */
 };
 
 /* 0; FP_EFAULT; FP_ETORN for what cannot be a node. */
 int fp_queue_node_read(struct fp_page_cache *cache, uint64_t address, struct fp_queue_node *node);
+
+/* Where a node of messages that the process has taken leads to: its first fragment, 0 for none, and
+ * the next node. 0; FP_EFAULT; FP_ETORN. */
+int fp_queue_taken_read(struct fp_page_cache *cache, uint64_t address, uint64_t *fragment,
+                        uint64_t *next);
 
 /* Bytes of the fragments that are attached to it, 0 for none; FP_EFAULT or FP_ETORN below 0. */
 int64_t fp_queue_fragments(struct fp_page_cache *cache, const struct fp_queue_node *node);

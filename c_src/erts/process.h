@@ -1,6 +1,8 @@
 /* process.h - a copied process structure to what process_info/2 says of it. Pure. Any thread. */
 #pragma once
 
+#include <string.h>
+
 #include "base/metric.h"
 #include "erts/layout.h"
 
@@ -42,6 +44,19 @@ int fp_process_status(uint32_t state);
  * each other, as it changed while it was copied. */
 int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
                       struct fp_snapshot *snapshot);
+
+/* Behind `hend` (erl_process.h, all listed releases): a heap that a collection was put off on, or
+ * NULL. */
+#define FP_ABANDONED_BEHIND_HEND 8u
+
+/* A word of copied bytes. */
+static inline uint64_t fp_word_at(const unsigned char *bytes, size_t offset)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes + offset, 8);
+    return word;
+}
 
 /* A field of the copied structure, as an unsigned number. */
 uint64_t fp_process_field(const struct fp_layout *layout, const unsigned char *bytes,

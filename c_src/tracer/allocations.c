@@ -361,8 +361,6 @@ static void commit(struct fp_allocations *allocations, struct collector *thread,
                                      .length_ns = (uint64_t)length,
                                      .end_ns = thread->start_ns + length,
                                      .count = thread->stack.count};
-    if (thread->weight > 0)
-        flags |= FP_ALLOCATION_SAMPLED;
     if (!thread->is_minor)
         flags |= FP_ALLOCATION_MAJOR;
     if (thread->is_looked) {

@@ -72,7 +72,6 @@
 
 enum fp_gc_event { FP_GC_MINOR_START, FP_GC_MINOR_END, FP_GC_MAJOR_START, FP_GC_MAJOR_END };
 
-#define FP_ALLOCATION_SAMPLED 1u  /* `weight` is more than 0 */
 #define FP_ALLOCATION_LONG 2u     /* it took `long_ns` or more */
 #define FP_ALLOCATION_MAJOR 4u    /* the collection was a major one */
 #define FP_ALLOCATION_SURVIVED 8u /* `survived` is known: of a minor one */

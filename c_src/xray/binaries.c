@@ -5,11 +5,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/pages.h"
-#include "xray/object.h"
+#include "erts/term/object.h"
 
 #define ROOM_FIRST 1024u
-/* More is no size of a binary, and no count of references. */
-#define SIZE_MAX_BINARY (INT64_C(1) << 48)
 
 void fp_xray_binaries_create(struct fp_xray_binaries *binaries, const struct fp_memory *memory,
                              unsigned otp, uint64_t limit)
@@ -57,33 +55,70 @@ static int grow(struct fp_xray_binaries *binaries)
     return 0;
 }
 
-int fp_xray_binary_add(struct fp_xray_binaries *binaries, uint64_t address, uint32_t node)
+int fp_xray_binary_entry(struct fp_xray_binaries *binaries, uint64_t address,
+                         struct fp_xray_binary **entry)
 {
-    struct fp_xray_binary *entry;
-    int64_t word[2]; /* references, size */
-
-    if (address == 0 || (address & 7) != 0)
-        return FP_ETORN;
     if (4 * (binaries->used + 1) > 3 * binaries->room && binaries->room < binaries->limit &&
         grow(binaries) != 0)
         return FP_ENOMEM;
-    entry = place(binaries->entry, binaries->room, address);
-    if (entry->address != 0) {
-        entry->refs++;
-        return 0;
+    *entry = place(binaries->entry, binaries->room, address);
+    if ((*entry)->address == 0 && 4 * (binaries->used + 1) > 3 * binaries->room)
+        return FP_EFULL;
+    binaries->used += (*entry)->address == 0;
+    return 0;
+}
+
+static int read_binary(const struct fp_xray_binaries *binaries, uint64_t address,
+                       struct fp_binary *binary)
+{
+    uint64_t word[FP_BINARY_WORDS] = {0};
+
+    if (fp_safe_read(binaries->memory, address, &word[1], sizeof word - 8) != 0)
+        return FP_EFAULT;
+    return fp_binary_decode(binaries->otp, word, binary);
+}
+
+/* The entry of a Binary; *known is NULL where there is no room. */
+static int know(struct fp_xray_binaries *binaries, uint64_t address, struct fp_xray_binary **known)
+{
+    struct fp_binary binary;
+    int err = address == 0 || (address & 7) != 0 ? FP_ETORN
+                                                 : fp_xray_binary_entry(binaries, address, known);
+
+    if (err == FP_EFULL)
+        *known = NULL;
+    if (err != 0 || (*known)->address != 0)
+        return err == FP_EFULL ? 0 : err;
+    err = read_binary(binaries, address, &binary);
+    if (err != 0) {
+        binaries->used--;
+        return err;
     }
-    if (4 * (binaries->used + 1) > 3 * binaries->room) {
+    **known =
+        (struct fp_xray_binary){.address = address, .size = binary.size, .counted = binary.refs};
+    return 0;
+}
+
+int fp_xray_binary_know(struct fp_xray_binaries *binaries, uint64_t address)
+{
+    struct fp_xray_binary *known;
+
+    return know(binaries, address, &known);
+}
+
+int fp_xray_binary_add(struct fp_xray_binaries *binaries, uint64_t address, uint32_t node)
+{
+    struct fp_xray_binary *known;
+    int err = know(binaries, address, &known);
+
+    if (err != 0)
+        return err;
+    if (known == NULL) {
         binaries->untold++;
         return 0;
     }
-    if (fp_safe_read(binaries->memory, address + fp_xray_refc_in_binary(binaries->otp), word,
-                     sizeof word) != 0)
-        return FP_EFAULT;
-    if (word[0] <= 0 || word[0] > SIZE_MAX_BINARY || word[1] < 0 || word[1] > SIZE_MAX_BINARY)
-        return FP_ETORN;
-    *entry = (struct fp_xray_binary){
-        .address = address, .size = (uint64_t)word[1], .node = node, .refs = 1, .counted = word[0]};
-    binaries->used++;
+    if (known->refs++ == 0)
+        known->node = node;
     return 0;
 }
 

@@ -33,8 +33,15 @@ void fp_xray_binaries_create(struct fp_xray_binaries *binaries, const struct fp_
 void fp_xray_binaries_destroy(struct fp_xray_binaries *binaries);
 void fp_xray_binaries_clear(struct fp_xray_binaries *binaries);
 
+/* The entry of an address: one with address 0 is new, and the caller's to fill. It stays in its
+ * place until the next call. 0; FP_EFULL: there is no room; FP_ENOMEM. */
+int fp_xray_binary_entry(struct fp_xray_binaries *binaries, uint64_t address,
+                         struct fp_xray_binary **entry);
+
 /* One reference to a Binary was found, at `node`. 0; FP_ETORN: there is none at that address;
  * FP_EFAULT; FP_ENOMEM. */
 int fp_xray_binary_add(struct fp_xray_binaries *binaries, uint64_t address, uint32_t node);
+/* A Binary that references will be found to: what is needed of it is read now. The same errors. */
+int fp_xray_binary_know(struct fp_xray_binaries *binaries, uint64_t address);
 /* A term shows so many bytes of it. */
 void fp_xray_binary_show(struct fp_xray_binaries *binaries, uint64_t address, uint64_t bytes);

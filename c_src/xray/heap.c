@@ -80,9 +80,25 @@ static int allocate(struct fp_xray_heap *heap, const struct fp_xray_heap_limits 
     if (heap->region == NULL || heap->bit == NULL || heap->slot_of == NULL || heap->copy == NULL ||
         heap->slot == NULL)
         return FP_ENOMEM;
-    for (uint32_t k = 0; k < heap->slots; k++)
-        heap->slot[k].block = NO_BLOCK;
     return 0;
+}
+
+static void clear(struct fp_xray_heap *heap)
+{
+    for (uint32_t k = 0; k < heap->slots; k++)
+        heap->slot[k] = (struct fp_xray_slot){NO_BLOCK, 0};
+    heap->regions = heap->pushed = heap->blocks = heap->kept_blocks = heap->hand = 0;
+    heap->words = heap->bits = heap->kept_bits = heap->near_bytes = 0;
+    heap->last = (struct fp_xray_region){0};
+}
+
+int fp_xray_heap_reuse(struct fp_xray_heap *heap, uint64_t words, uint32_t regions)
+{
+    if (words > WORDS_MAX || regions > heap->room || bits_of(words) + regions >= heap->bits_room ||
+        blocks_of(words) + (uint64_t)regions >= heap->blocks_room)
+        return 0;
+    clear(heap);
+    return 1;
 }
 
 int fp_xray_heap_create(struct fp_xray_heap **heap, const struct fp_memory *memory,
@@ -104,6 +120,7 @@ int fp_xray_heap_create(struct fp_xray_heap **heap, const struct fp_memory *memo
         fp_xray_heap_destroy(new);
         return err;
     }
+    clear(new);
     *heap = new;
     return 0;
 }
@@ -325,6 +342,17 @@ static int come_near(struct fp_xray_heap *heap, uint64_t address)
     heap->near_bytes = bytes;
     heap->near_copy = heap->copy + FP_XRAY_BLOCK * (size_t)at;
     return 0;
+}
+
+int fp_xray_heap_load(struct fp_xray_heap *heap)
+{
+    int err = heap->blocks > heap->slots ? FP_EFULL : 0;
+
+    for (uint32_t k = 0; err == 0 && k < heap->regions + heap->pushed; k++)
+        for (uint64_t at = heap->region[k].start; err == 0 && at < heap->region[k].end;
+             at += FP_XRAY_BLOCK)
+            err = come_near(heap, at);
+    return err;
 }
 
 int fp_xray_word(struct fp_xray_heap *heap, uint64_t address, uint64_t *word)

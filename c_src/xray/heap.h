@@ -44,6 +44,10 @@ int fp_xray_heap_create(struct fp_xray_heap **heap, const struct fp_memory *memo
                         const struct fp_xray_heap_limits *limits);
 void fp_xray_heap_destroy(struct fp_xray_heap *heap);
 
+/* Without its regions, where it has room for others of so many words; its memory stays. 1; 0: it
+ * has not. */
+int fp_xray_heap_reuse(struct fp_xray_heap *heap, uint64_t words, uint32_t regions);
+
 /* The bytes that heaps of so many words take at least. Pure. */
 uint64_t fp_xray_heap_bytes(uint64_t words, uint32_t regions);
 
@@ -59,6 +63,10 @@ void fp_xray_heap_forget(struct fp_xray_heap *heap);
 
 /* Words of the regions that were added, and of all that were pushed. */
 uint64_t fp_xray_heap_words(const struct fp_xray_heap *heap);
+
+/* Copies all of the regions now, of which nothing is read again until one is pushed. 0; FP_EFULL:
+ * they have more blocks than are held; FP_EFAULT. */
+int fp_xray_heap_load(struct fp_xray_heap *heap);
 
 /* The region of an address: 0 or FP_ENOENT. */
 int fp_xray_find(struct fp_xray_heap *heap, uint64_t address, struct fp_xray_region *region);

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "erts/term.h"
-#include "xray/object.h"
+#include "erts/term/object.h"
 
 #define ENTRIES_FIRST 1024u
 #define NAME_IN_RECORD_DEFINITION 32u
@@ -131,11 +131,11 @@ static int mark(struct fp_xray_walker *walker, uint64_t address, struct fp_xray_
 
 /* The object at an address of `region`, within it. 0; FP_ETORN; FP_EFAULT. */
 static int read_object(struct fp_xray_walker *walker, uint64_t address,
-                       const struct fp_xray_region *region, struct fp_xray_object *object)
+                       const struct fp_xray_region *region, struct fp_object *object)
 {
-    uint64_t word[FP_XRAY_OBJECT_WORDS] = {0}, left = (region->end - address) / 8;
+    uint64_t word[FP_OBJECT_WORDS] = {0}, left = (region->end - address) / 8;
 
-    for (uint32_t k = 0; k < FP_XRAY_OBJECT_WORDS && k < left; k++) {
+    for (uint32_t k = 0; k < FP_OBJECT_WORDS && k < left; k++) {
         int err = fp_xray_word(walker->heap, address + 8 * (uint64_t)k, &word[k]);
 
         if (err != 0)
@@ -143,8 +143,8 @@ static int read_object(struct fp_xray_walker *walker, uint64_t address,
         if (k == 0 && (word[0] & 3) != 0)
             return FP_ETORN;
     }
-    fp_xray_decode(walker->otp, word, object);
-    return object->kind == FP_XRAY_BAD || object->words > left ? FP_ETORN : 0;
+    fp_object_decode(walker->otp, word, object);
+    return object->kind == FP_OBJECT_BAD || object->words > left ? FP_ETORN : 0;
 }
 
 static uint64_t atom_or_none(uint64_t word)
@@ -163,51 +163,52 @@ static uint64_t record_name(struct fp_xray_walker *walker, uint64_t definition)
     return atom_or_none(name);
 }
 
-static enum fp_xray_form form_of(enum fp_xray_kind kind)
+static enum fp_xray_form form_of(enum fp_object_kind kind)
 {
     switch (kind) {
-    case FP_XRAY_TUPLE:
+    case FP_OBJECT_TUPLE:
         return FP_XRAY_FORM_TUPLE;
-    case FP_XRAY_RECORD:
+    case FP_OBJECT_RECORD:
         return FP_XRAY_FORM_RECORD;
-    case FP_XRAY_FLATMAP:
-    case FP_XRAY_HASHMAP:
+    case FP_OBJECT_FLATMAP:
+    case FP_OBJECT_HASHMAP:
         return FP_XRAY_FORM_MAP;
-    case FP_XRAY_FUN:
-    case FP_XRAY_FUN_REF:
+    case FP_OBJECT_FUN:
+    case FP_OBJECT_FUN_REF:
         return FP_XRAY_FORM_FUN;
-    case FP_XRAY_HEAP_BINARY:
+    case FP_OBJECT_HEAP_BINARY:
         return FP_XRAY_FORM_HEAP_BINARY;
-    case FP_XRAY_INTEGER:
-    case FP_XRAY_FLOAT:
+    case FP_OBJECT_INTEGER:
+    case FP_OBJECT_FLOAT:
         return FP_XRAY_FORM_NUMBER;
-    case FP_XRAY_IDENTIFIER:
+    case FP_OBJECT_IDENTIFIER:
         return FP_XRAY_FORM_IDENTIFIER;
     default:
         return FP_XRAY_FORM_BINARY;
     }
 }
 
-static int shape_of(struct fp_xray_walker *walker, uint64_t address,
-                    const struct fp_xray_object *object, struct fp_xray_shape *shape)
+static int shape_of(struct fp_xray_walker *walker, uint64_t address, const struct fp_object *object,
+                    struct fp_xray_shape *shape)
 {
     uint64_t first;
 
     *shape = (struct fp_xray_shape){.form = form_of(object->kind)};
     if (shape->form != FP_XRAY_FORM_TUPLE && shape->form != FP_XRAY_FORM_RECORD)
         return 0;
-    shape->arity = object->kind == FP_XRAY_RECORD ? object->terms - 1 : object->terms;
+    shape->arity = object->kind == FP_OBJECT_RECORD ? object->terms - 1 : object->terms;
     if (object->terms == 0)
         return 0;
     if (fp_xray_word(walker->heap, address + 8, &first) != 0)
         return FP_EFAULT;
-    shape->tag = object->kind == FP_XRAY_RECORD ? record_name(walker, first) : atom_or_none(first);
+    shape->tag =
+        object->kind == FP_OBJECT_RECORD ? record_name(walker, first) : atom_or_none(first);
     return 0;
 }
 
 /* A reference to a refc binary: the object that stands for it on the heap is visited once, and each
  * term that leads to it shows a part. */
-static int reach_binary(struct fp_xray_walker *walker, const struct fp_xray_object *object,
+static int reach_binary(struct fp_xray_walker *walker, const struct fp_object *object,
                         uint32_t node, int is_new, uint64_t seen)
 {
     const struct fp_xray_shape shape = {.form = FP_XRAY_FORM_BINARY};
@@ -223,13 +224,12 @@ static int reach_binary(struct fp_xray_walker *walker, const struct fp_xray_obje
 }
 
 /* A sub-binary or match context: five words or more, and what they show. */
-static int reach_part(struct fp_xray_walker *walker, uint64_t address,
-                      const struct fp_xray_object *part, uint32_t from, enum fp_xray_step step,
-                      uint64_t value)
+static int reach_part(struct fp_xray_walker *walker, uint64_t address, const struct fp_object *part,
+                      uint32_t from, enum fp_xray_step step, uint64_t value)
 {
     struct fp_xray_shape shape = {.form = FP_XRAY_FORM_BINARY};
     struct fp_xray_region region;
-    struct fp_xray_object whole;
+    struct fp_object whole;
     uint64_t orig;
     uint32_t node;
     int err = fp_xray_word(walker->heap, address + 8 * (uint64_t)part->first, &orig), how;
@@ -243,22 +243,22 @@ static int reach_part(struct fp_xray_walker *walker, uint64_t address,
         err = read_object(walker, fp_term_address(orig), &region, &whole);
     if (err != 0)
         return err;
-    if (how == IS_LITERAL || whole.kind == FP_XRAY_HEAP_BINARY)
+    if (how == IS_LITERAL || whole.kind == FP_OBJECT_HEAP_BINARY)
         shape.form = FP_XRAY_FORM_HEAP_BINARY;
-    else if (whole.kind != FP_XRAY_REFC_BINARY && whole.kind != FP_XRAY_BINARY_REF)
+    else if (whole.kind != FP_OBJECT_REFC_BINARY && whole.kind != FP_OBJECT_BINARY_REF)
         return FP_ETORN;
     node = fp_xray_path(&walker->paths, from, step, value, &shape);
     err = charge(walker, node, &shape, part->words, 1);
     if (err != 0 || how == IS_LITERAL)
         return err;
-    if (whole.kind == FP_XRAY_HEAP_BINARY)
+    if (whole.kind == FP_OBJECT_HEAP_BINARY)
         return how == IS_NEW ? charge(walker, node, &shape, whole.words, 0) : 0;
     return reach_binary(walker, &whole, node, how == IS_NEW, part->seen);
 }
 
 /* The tuple of a small map's keys belongs to the map; many maps may have it. */
 static int reach_flatmap(struct fp_xray_walker *walker, uint64_t address,
-                         const struct fp_xray_object *map, uint32_t node)
+                         const struct fp_object *map, uint32_t node)
 {
     const struct fp_xray_shape shape = {.form = FP_XRAY_FORM_MAP};
     struct fp_xray_entry entry = {.at = address + 8 * (uint64_t)map->first,
@@ -266,7 +266,7 @@ static int reach_flatmap(struct fp_xray_walker *walker, uint64_t address,
                                   .node = node,
                                   .mode = VALUES};
     struct fp_xray_region region;
-    struct fp_xray_object keys;
+    struct fp_object keys;
     uint64_t word;
     int err = fp_xray_word(walker->heap, address + 16, &word), how;
 
@@ -280,7 +280,7 @@ static int reach_flatmap(struct fp_xray_walker *walker, uint64_t address,
     if (err != 0 || how != IS_NEW)
         return err;
     err = read_object(walker, fp_term_address(word), &region, &keys);
-    if (err == 0 && keys.kind != FP_XRAY_TUPLE)
+    if (err == 0 && keys.kind != FP_OBJECT_TUPLE)
         err = FP_ETORN;
     if (err == 0)
         err = charge(walker, node, &shape, keys.words, 0);
@@ -290,7 +290,7 @@ static int reach_flatmap(struct fp_xray_walker *walker, uint64_t address,
 }
 
 static int reach_terms(struct fp_xray_walker *walker, uint64_t address,
-                       const struct fp_xray_object *object, uint32_t node, enum mode mode)
+                       const struct fp_object *object, uint32_t node, enum mode mode)
 {
     return push(walker, &(struct fp_xray_entry){.at = address + 8 * (uint64_t)object->first,
                                                 .count = object->terms,
@@ -299,20 +299,20 @@ static int reach_terms(struct fp_xray_walker *walker, uint64_t address,
 }
 
 static int reach_object(struct fp_xray_walker *walker, uint64_t address,
-                        const struct fp_xray_object *object, uint32_t from, enum fp_xray_step step,
+                        const struct fp_object *object, uint32_t from, enum fp_xray_step step,
                         uint64_t value)
 {
     struct fp_xray_shape shape;
     uint32_t node;
     int err;
 
-    if (object->kind == FP_XRAY_SUB_BINARY || object->kind == FP_XRAY_MATCH_CONTEXT)
+    if (object->kind == FP_OBJECT_SUB_BINARY || object->kind == FP_OBJECT_MATCH_CONTEXT)
         return reach_part(walker, address, object, from, step, value);
     err = shape_of(walker, address, object, &shape);
     if (err != 0)
         return err;
     node = fp_xray_path(&walker->paths, from, step, value, &shape);
-    if (object->kind == FP_XRAY_REFC_BINARY || object->kind == FP_XRAY_BINARY_REF) {
+    if (object->kind == FP_OBJECT_REFC_BINARY || object->kind == FP_OBJECT_BINARY_REF) {
         err = charge(walker, node, &shape, 0, 1);
         return err == 0 ? reach_binary(walker, object, node, 1, object->seen) : err;
     }
@@ -320,16 +320,16 @@ static int reach_object(struct fp_xray_walker *walker, uint64_t address,
     if (err != 0)
         return err;
     switch (object->kind) {
-    case FP_XRAY_TUPLE:
-    case FP_XRAY_RECORD:
+    case FP_OBJECT_TUPLE:
+    case FP_OBJECT_RECORD:
         return reach_terms(walker, address, object, node, ELEMENTS);
-    case FP_XRAY_FUN:
+    case FP_OBJECT_FUN:
         return reach_terms(walker, address, object, node, VARIABLES);
-    case FP_XRAY_FLATMAP:
+    case FP_OBJECT_FLATMAP:
         return reach_flatmap(walker, address, object, node);
-    case FP_XRAY_HASHMAP:
+    case FP_OBJECT_HASHMAP:
         return reach_terms(walker, address, object, node, CHILDREN);
-    case FP_XRAY_HASHMAP_NODE:
+    case FP_OBJECT_HASHMAP_NODE:
         return FP_ETORN; /* no term leads to it */
     default:
         return 0;
@@ -340,7 +340,7 @@ static int reach_boxed(struct fp_xray_walker *walker, uint64_t term, uint32_t fr
                        enum fp_xray_step step, uint64_t value)
 {
     struct fp_xray_region region;
-    struct fp_xray_object object;
+    struct fp_object object;
     int how = mark(walker, fp_term_address(term), &region), err;
 
     /* Before 27 a whole binary is a term, which a sub-binary may have led to before. */
@@ -351,7 +351,7 @@ static int reach_boxed(struct fp_xray_walker *walker, uint64_t term, uint32_t fr
         return err;
     if (how == IS_NEW)
         return reach_object(walker, fp_term_address(term), &object, from, step, value);
-    if (object.kind == FP_XRAY_REFC_BINARY)
+    if (object.kind == FP_OBJECT_REFC_BINARY)
         fp_xray_binary_show(&walker->binaries, object.binary, object.seen);
     return 0;
 }
@@ -447,7 +447,7 @@ static int reach_child(struct fp_xray_walker *walker, uint64_t term, uint32_t no
 {
     const struct fp_xray_shape shape = {.form = FP_XRAY_FORM_MAP};
     struct fp_xray_region region;
-    struct fp_xray_object object;
+    struct fp_object object;
     int err;
 
     if (!fp_term_is_list(term) && !fp_term_is_boxed(term))
@@ -458,7 +458,7 @@ static int reach_child(struct fp_xray_walker *walker, uint64_t term, uint32_t no
         return reach_pair(walker, fp_term_address(term), node);
     err = read_object(walker, fp_term_address(term), &region, &object);
     /* A tuple has the cells of keys that are alike in all bits of their hash. */
-    if (err == 0 && object.kind != FP_XRAY_HASHMAP_NODE && object.kind != FP_XRAY_TUPLE)
+    if (err == 0 && object.kind != FP_OBJECT_HASHMAP_NODE && object.kind != FP_OBJECT_TUPLE)
         err = FP_ETORN;
     if (err == 0)
         err = charge(walker, node, &shape, object.words, 0);
@@ -531,7 +531,7 @@ static int reach_dictionary_entry(struct fp_xray_walker *walker, uint64_t term)
 {
     const struct fp_xray_shape shape = {.form = FP_XRAY_FORM_TUPLE, .arity = 2};
     struct fp_xray_region region;
-    struct fp_xray_object object;
+    struct fp_object object;
     uint64_t pair[2] = {0, 0};
     uint32_t node;
     int err;
@@ -541,7 +541,7 @@ static int reach_dictionary_entry(struct fp_xray_walker *walker, uint64_t term)
     if (mark(walker, fp_term_address(term), &region) != IS_NEW)
         return 0;
     err = read_object(walker, fp_term_address(term), &region, &object);
-    if (err == 0 && (object.kind != FP_XRAY_TUPLE || object.terms != 2))
+    if (err == 0 && (object.kind != FP_OBJECT_TUPLE || object.terms != 2))
         err = FP_ETORN;
     for (uint32_t k = 0; err == 0 && k < 2; k++)
         err = fp_xray_word(walker->heap, fp_term_address(term) + 8 + 8 * (uint64_t)k, &pair[k]);

@@ -6,217 +6,15 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/page_cache.h"
-#include "erts/dictionary.h"
-#include "erts/message_queue.h"
+#include "erts/fragment.h"
 #include "erts/process_table.h"
 #include "erts/term.h"
-#include "xray/object.h"
-#include "xray/view.h"
-#include "xray/walker.h"
+#include "erts/term/object.h"
+#include "xray/xray_internal.h"
 
-#define PATHS 16384u
-#define TYPES 1024u
 #define PAUSE_NS 300000
 /* Roots between two looks at the time. */
 #define ROOTS 256u
-#define SLOTS_IN_DICTIONARY 24u
-/* Heap fragments of one process; a collection comes long before. */
-#define FRAGMENTS_MAX 65536u
-/* Of one message. */
-#define FRAGMENTS_OF_MESSAGE 64u
-/* ErlHeapFragment: next, off-heap list and overhead, words, words in use; memory. ErtsMessage:
- * next, data, three terms; a fragment, where data is 1. */
-#define FRAGMENT_BYTES 40u
-#define FRAGMENT_IN_MESSAGE 40u
-#define COMBINED 1u
-/* Of a binary that garbage refers to. */
-#define GARBAGE UINT32_MAX
-#define OUTSIDE_CACHE (UINT64_C(3) << 20)
-
-enum phase { BEGIN, STACK, REGISTERS, DICTIONARY, MESSAGES, OWN, OFF_HEAP, CONFIRM };
-
-struct fragment {
-    uint64_t start, words;
-};
-
-struct fp_xray {
-    const struct fp_layout *layout;
-    const struct fp_memory *memory;
-    const struct fp_ranges *code;
-    struct fp_xray_limits limits;
-    struct fp_page_cache *cache;
-    uint64_t pid, address;
-    int64_t deadline_ms;
-    int is_done;
-    enum phase phase;
-    struct fp_xray_view view;
-    struct fp_xray_walker walker;
-    struct fragment *fragment; /* FRAGMENTS_MAX */
-    uint32_t fragments;
-    /* Where the roots are. */
-    uint64_t at;              /* word of the stack, slot of the dictionary, off-heap object */
-    uint64_t address_of_code; /* that the slots of the stack belong to */
-    uint32_t slot;
-    struct fp_dictionary dictionary;
-    struct fp_queues queues;
-    uint32_t chain;
-    uint64_t node, nodes; /* of the chain; how many of all were read */
-    struct fp_xray_answer answer;
-};
-
-/* ------------------------------------------------------------------- begin -- */
-
-/* As of message_queue.c. */
-#define FRAGMENT_WORDS_MAX (UINT64_C(1) << 37)
-
-/* One fragment's header and where the next is. */
-static int read_fragment(struct fp_xray *x, uint64_t at, struct fragment *fragment, uint64_t *next)
-{
-    uint64_t word[5];
-
-    if ((at & 7) != 0)
-        return FP_ETORN;
-    if (fp_safe_read(x->memory, at, word, sizeof word) != 0)
-        return FP_EFAULT;
-    if (word[4] > word[3] || word[3] > FRAGMENT_WORDS_MAX)
-        return FP_ETORN;
-    *fragment = (struct fragment){at + FRAGMENT_BYTES, word[4]};
-    *next = word[0];
-    return 0;
-}
-
-static int add_fragments(struct fp_xray *x, uint64_t at)
-{
-    int err = 0;
-
-    while (err == 0 && at != 0) {
-        if (x->fragments == FRAGMENTS_MAX)
-            return FP_EFULL;
-        err = read_fragment(x, at, &x->fragment[x->fragments], &at);
-        if (err == 0)
-            x->answer.fragment_words += x->fragment[x->fragments++].words;
-    }
-    return err;
-}
-
-/* Those of messages that the process has taken since its last collection. */
-static int add_message_fragments(struct fp_xray *x)
-{
-    uint64_t at = x->view.msg_frag, word[2];
-    int err = 0;
-
-    while (err == 0 && at != 0) {
-        if ((at & 7) != 0 || x->fragments == FRAGMENTS_MAX)
-            return FP_ETORN;
-        if (fp_safe_read(x->memory, at, word, sizeof word) != 0)
-            return FP_EFAULT;
-        err = add_fragments(x, word[1] == COMBINED ? at + FRAGMENT_IN_MESSAGE : word[1]);
-        at = word[0];
-    }
-    return err;
-}
-
-static int add_regions(struct fp_xray *x)
-{
-    struct fp_xray_heap *heap = x->walker.heap;
-    const struct fp_xray_view *view = &x->view;
-    int err = fp_xray_heap_add(heap, view->heap, x->answer.young_words);
-
-    if (err == 0)
-        err = fp_xray_heap_add(heap, view->stop, x->answer.stack_words);
-    if (err == 0)
-        err = fp_xray_heap_add(heap, view->old_heap, x->answer.old_words);
-    for (uint32_t k = 0; err == 0 && k < x->fragments; k++)
-        err = fp_xray_heap_add(heap, x->fragment[k].start, x->fragment[k].words);
-    return err == 0 ? fp_xray_heap_sort(heap) : err;
-}
-
-/* A quarter for the table of binaries, an eighth for the walker's stack; the rest is the heap's. */
-static struct fp_xray_walker_limits walker_limits(const struct fp_xray_limits *limits)
-{
-    struct fp_xray_walker_limits walker = {
-        .paths = PATHS, .types = TYPES, .entries = 1024, .binaries = 1024};
-
-    while (walker.binaries * 60 * 2 < limits->bytes / 4)
-        walker.binaries *= 2;
-    while (walker.entries * UINT64_C(32) * 2 < limits->bytes / 8)
-        walker.entries *= 2;
-    return walker;
-}
-
-static int create_heap(struct fp_xray *x)
-{
-    struct fp_xray_answer *answer = &x->answer;
-    const struct fp_xray_walker_limits walker = walker_limits(&x->limits);
-    uint64_t others = fp_xray_walker_bytes(&walker) + OUTSIDE_CACHE;
-    struct fp_xray_heap_limits limits = {.words = answer->young_words + answer->stack_words +
-                                                  answer->old_words + answer->fragment_words,
-                                         .regions = x->fragments + 3};
-
-    answer->bytes_needed = fp_xray_heap_bytes(limits.words, limits.regions) + others;
-    if (answer->bytes_needed > x->limits.bytes)
-        return FP_EFULL;
-    limits.bytes = x->limits.bytes - others;
-    fp_xray_heap_destroy(x->walker.heap);
-    return fp_xray_heap_create(&x->walker.heap, x->memory, &limits);
-}
-
-static int begin_dictionary(struct fp_xray *x)
-{
-    int64_t bytes;
-
-    x->dictionary = (struct fp_dictionary){0};
-    if (x->view.dictionary == 0)
-        return 0;
-    if (fp_safe_read(x->memory, x->view.dictionary, &x->dictionary, sizeof x->dictionary) != 0)
-        return FP_EFAULT;
-    bytes = fp_dictionary_bytes(&x->dictionary);
-    if (bytes < 0)
-        return FP_ETORN;
-    x->answer.dictionary_bytes = (uint64_t)bytes;
-    return 0;
-}
-
-static int begin(struct fp_xray *x)
-{
-    struct fp_xray_answer *answer = &x->answer;
-    struct fp_xray_view *view = &x->view;
-    uint32_t attempts = answer->attempts + 1;
-    int err;
-
-    memset(answer, 0, sizeof *answer);
-    answer->attempts = attempts;
-    x->fragments = 0;
-    fp_page_cache_forget(x->cache);
-    fp_xray_walker_clear(&x->walker);
-    err = fp_xray_view_read(x->layout, x->memory, x->pid, x->address, view);
-    if (err == 0)
-        err = fp_queues_read(x->layout, x->memory, x->pid, x->address, &x->queues);
-    if (err == 0)
-        err = add_fragments(x, view->mbuf);
-    if (err == 0)
-        err = add_message_fragments(x);
-    if (err != 0)
-        return err;
-    answer->young_words = (view->htop - view->heap) / 8;
-    answer->stack_words = (view->hend - view->stop) / 8;
-    answer->old_words = (view->old_htop - view->old_heap) / 8;
-    answer->block_words = (view->hend - view->heap) / 8 + (view->old_hend - view->old_heap) / 8;
-    err = create_heap(x);
-    if (err == 0)
-        err = add_regions(x);
-    if (err == 0)
-        err = begin_dictionary(x);
-    x->phase = STACK;
-    x->at = 0;
-    x->slot = 0;
-    x->address_of_code = view->i;
-    x->chain = 0;
-    x->node = x->queues.chain[0].first;
-    x->nodes = 0;
-    return err;
-}
 
 /* ------------------------------------------------------------------- roots -- */
 
@@ -224,6 +22,7 @@ static void next_phase(struct fp_xray *x)
 {
     x->phase++;
     x->at = x->phase == OFF_HEAP ? x->view.off_heap : 0;
+    x->slot = 0;
 }
 
 /* A return address ends the slots of the code before it; a saved frame pointer is none of them. */
@@ -261,7 +60,7 @@ static int reach_register(struct fp_xray *x)
         next_phase(x);
         return 0;
     }
-    if (fp_safe_read_word(x->memory, x->view.arg_reg + 8 * x->at, &word) != 0)
+    if (fp_xray_word(x->walker.heap, x->view.arg_reg + 8 * x->at, &word) != 0)
         return FP_EFAULT;
     return fp_xray_reach(&x->walker, word, 0, FP_XRAY_REGISTER, x->at++);
 }
@@ -270,12 +69,11 @@ static int reach_dictionary(struct fp_xray *x)
 {
     uint64_t slot;
 
-    if (x->at == x->dictionary.used_slots) {
+    if (x->at == x->dictionary_words) {
         next_phase(x);
         return 0;
     }
-    if (fp_page_cache_read(x->cache, x->view.dictionary + SLOTS_IN_DICTIONARY + 8 * x->at++, &slot,
-                           8) != 0)
+    if (fp_xray_word(x->walker.heap, x->dictionary + 8 * x->at++, &slot) != 0)
         return FP_EFAULT;
     return fp_xray_reach_slot(&x->walker, slot);
 }
@@ -302,16 +100,14 @@ static int reach_own(struct fp_xray *x)
 /* The memory that a message brings along, until the next message. */
 static int push_fragments(struct fp_xray *x, const struct fp_queue_node *node)
 {
-    uint64_t at = node->is_combined ? node->address + FRAGMENT_IN_MESSAGE : node->attached;
     uint64_t words = 0;
+    struct fp_fragment fragment = {.next = node->fragment};
     int err = 0;
 
-    for (unsigned n = 0; err == 0 && at != 0; n++) {
-        struct fragment fragment = {0};
-
-        if (n > FRAGMENTS_OF_MESSAGE)
+    for (unsigned n = 0; err == 0 && fragment.next != 0; n++) {
+        if (n > FP_FRAGMENTS_OF_MESSAGE)
             return FP_ETORN;
-        err = read_fragment(x, at, &fragment, &at);
+        err = fp_fragment_read(fp_page_cache_memory(x->cache), fragment.next, &fragment);
         words += fragment.words;
         /* An eighth of the limit. A header that is another's by now may say anything. */
         if (err == 0 && words > x->limits.bytes) {
@@ -332,8 +128,14 @@ static int next_chain(struct fp_xray *x)
     return 0;
 }
 
-/* More nodes than this are a circle. */
-#define NODES_MAX (UINT64_C(1) << 32)
+static int reach_gathered_message(struct fp_xray *x)
+{
+    if (x->at == x->messages) {
+        next_phase(x);
+        return 0;
+    }
+    return fp_xray_reach(&x->walker, x->message[x->at++], 0, FP_XRAY_MESSAGE, 0);
+}
 
 static int reach_message(struct fp_xray *x)
 {
@@ -348,7 +150,7 @@ static int reach_message(struct fp_xray *x)
     if (x->node == 0)
         return x->queues.chain[x->chain].first == 0 ? next_chain(x) : FP_ETORN;
     err = fp_queue_node_read(x->cache, x->node, &node);
-    if (err == 0 && ++x->nodes > NODES_MAX)
+    if (err == 0 && ++x->nodes > FP_XRAY_NODES_MAX)
         err = FP_ETORN;
     if (err != 0)
         return err;
@@ -358,12 +160,9 @@ static int reach_message(struct fp_xray *x)
         x->node = node.next;
     if (node.kind == FP_NODE_SIGNAL)
         return 0;
-    x->answer.messages++;
-    x->answer.message_bytes += x->layout->release.message_size;
-    if (node.kind == FP_NODE_UNDECODED) {
-        x->answer.undecoded++;
+    fp_xray_count_message(x, &node);
+    if (node.kind == FP_NODE_UNDECODED)
         return 0;
-    }
     err = push_fragments(x, &node);
     return err == 0 ? fp_xray_reach(&x->walker, node.term, 0, FP_XRAY_MESSAGE, 0) : err;
 }
@@ -371,31 +170,30 @@ static int reach_message(struct fp_xray *x)
 /* ---------------------------------------------------------------- off heap -- */
 
 /* One of the objects with something outside of the heap: a refc binary that was not visited is held
- * by garbage. The list ends; each is on the heap, and none is met twice. */
+ * by garbage. Behind that list (slot 0) is the one of writable binaries. They end; each is on the
+ * heap, and none is met twice. */
 static int reach_off_heap(struct fp_xray *x)
 {
-    uint64_t word[FP_XRAY_OBJECT_WORDS] = {0}, at = x->at;
+    uint64_t at = x->at;
     struct fp_xray_region region;
-    struct fp_xray_object object;
+    struct fp_object object;
+    int err;
 
+    if (at == 0 && x->slot == 0) {
+        x->slot = 1;
+        x->at = at = x->view.writable;
+    }
     if (at == 0) {
         next_phase(x);
         return 0;
     }
-    if (fp_xray_find(x->walker.heap, at, &region) != 0 || (at & 7) != 0 || ++x->nodes > NODES_MAX)
-        return FP_ETORN;
-    for (uint32_t k = 0; k < FP_XRAY_OBJECT_WORDS && at + 8 * (uint64_t)k < region.end; k++) {
-        int err = fp_xray_word(x->walker.heap, at + 8 * (uint64_t)k, &word[k]);
-
-        if (err != 0)
-            return err;
-    }
-    fp_xray_decode(x->layout->release.otp, word, &object);
-    x->at = word[2]; /* erl_off_heap_header: the next one */
-    if ((object.kind != FP_XRAY_REFC_BINARY && object.kind != FP_XRAY_BINARY_REF) ||
+    err = fp_xray_off_heap_object(x, at, &object, &x->at);
+    if (err != 0 || fp_xray_find(x->walker.heap, at, &region) != 0)
+        return err;
+    if ((object.kind != FP_OBJECT_REFC_BINARY && object.kind != FP_OBJECT_BINARY_REF) ||
         !fp_xray_visit(x->walker.heap, &region, at))
         return 0;
-    return fp_xray_binary_add(&x->walker.binaries, object.binary, GARBAGE);
+    return fp_xray_binary_add(&x->walker.binaries, object.binary, FP_XRAY_GARBAGE);
 }
 
 /* ------------------------------------------------------------------ answer -- */
@@ -408,9 +206,9 @@ static void sum_binaries(struct fp_xray *x)
         const struct fp_xray_binary *binary = &binaries->entry[k];
         struct fp_xray_binaries_sum *sum = &x->answer.binaries;
 
-        if (binary->address == 0)
+        if (binary->refs == 0)
             continue;
-        if (binary->node == GARBAGE) {
+        if (binary->node == FP_XRAY_GARBAGE) {
             sum = &x->answer.garbage;
         } else {
             struct fp_xray_node *node = &x->walker.paths.node[binary->node];
@@ -450,12 +248,12 @@ static void finish(struct fp_xray *x)
     answer->types = &x->walker.types;
 }
 
-static int has_moved(const struct fp_xray *x)
+int fp_xray_has_moved(const struct fp_xray *x)
 {
-    struct fp_xray_view now;
+    struct fp_process_terms now;
 
     memset(&now, 0, sizeof now);
-    return fp_xray_view_read(x->layout, x->memory, x->pid, x->address, &now) != 0 ||
+    return fp_process_terms_read(x->layout, x->memory, x->pid, x->address, &now) != 0 ||
            memcmp(&now, &x->view, sizeof now) != 0;
 }
 
@@ -471,7 +269,7 @@ static int reach_root(struct fp_xray *x)
     case DICTIONARY:
         return reach_dictionary(x);
     case MESSAGES:
-        return reach_message(x);
+        return x->is_gathered ? reach_gathered_message(x) : reach_message(x);
     case OWN:
         return reach_own(x);
     case OFF_HEAP:
@@ -510,11 +308,12 @@ static int ends(struct fp_xray *x, int err)
 static int again(struct fp_xray *x, int err)
 {
     /* Numbers of a process that has moved meanwhile say nothing of it. */
-    int is_of_room = err == FP_ENOMEM || err == FP_EFULL, moved = is_of_room && has_moved(x);
+    int is_of_room = err == FP_ENOMEM || err == FP_EFULL;
+    int moved = is_of_room && !x->is_copied && fp_xray_has_moved(x);
     int is_final = err == FP_EGONE || (is_of_room && !moved);
 
     /* It has held still, and what is there is no heap as it should be. */
-    if (!is_final && x->phase != BEGIN && !has_moved(x))
+    if (!is_final && x->phase != BEGIN && (x->is_copied || !fp_xray_has_moved(x)))
         return ends(x, FP_ELAYOUT);
     if (is_final || fp_monotonic_ms() >= x->deadline_ms)
         return ends(x, moved ? FP_ETORN : err);
@@ -530,7 +329,7 @@ int fp_xray_step(struct fp_xray *x, uint32_t objects)
     if (x->is_done)
         return 1;
     if (x->phase == BEGIN) {
-        err = begin(x);
+        err = fp_xray_begin(x);
     } else if (x->walker.entries > 0) {
         err = fp_xray_walk(&x->walker, objects);
         err = err > 0 ? 0 : err;
@@ -539,7 +338,7 @@ int fp_xray_step(struct fp_xray *x, uint32_t objects)
         err = walk(x, objects);
     if (err != 0)
         return again(x, err);
-    if (has_moved(x))
+    if (!x->is_copied && fp_xray_has_moved(x))
         return again(x, FP_ETORN);
     if (x->phase == CONFIRM && x->walker.entries == 0)
         return ends(x, 0);
@@ -550,7 +349,7 @@ int fp_xray_open(struct fp_xray **xray, const struct fp_layout *layout,
                  const struct fp_memory *memory, const struct fp_ranges *code, uint64_t pid,
                  const struct fp_xray_limits *limits)
 {
-    const struct fp_xray_walker_limits walker = walker_limits(limits);
+    const struct fp_xray_walker_limits walker = fp_xray_walker_limits_of(limits);
     struct fp_xray *x = calloc(1, sizeof *x);
     int err = x == NULL ? FP_ENOMEM : 0;
 
@@ -566,8 +365,9 @@ int fp_xray_open(struct fp_xray **xray, const struct fp_layout *layout,
     err = fp_process_table_lookup(layout, memory, pid, &x->address);
     if (err == 0)
         err = fp_page_cache_create(&x->cache, memory);
-    x->fragment = err == 0 ? calloc(FRAGMENTS_MAX, sizeof *x->fragment) : NULL;
-    if (err == 0 && x->fragment == NULL)
+    x->fragment = calloc(FP_XRAY_FRAGMENTS_MAX, sizeof *x->fragment);
+    x->message = calloc(FP_XRAY_MESSAGES_MAX, sizeof *x->message);
+    if (err == 0 && (x->fragment == NULL || x->message == NULL))
         err = FP_ENOMEM;
     if (err == 0)
         err = fp_xray_walker_create(&x->walker, memory, fp_page_cache_memory(x->cache),
@@ -588,6 +388,7 @@ void fp_xray_close(struct fp_xray *x)
     if (x->cache != NULL)
         fp_page_cache_destroy(x->cache);
     free(x->fragment);
+    free(x->message);
     free(x);
 }
 

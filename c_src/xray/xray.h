@@ -8,9 +8,11 @@
  * What two of them share counts at the first. What none leads to is garbage, which the next
  * collection lets go; refc binaries that only garbage refers to are counted apart.
  *
- * The answer is exact: the process structure is the same before and after (view.h). Where it is
- * not, the look begins again, for as long as the time limit says; then there is no answer, but an
- * error. Messages that are appended meanwhile are not in it.
+ * The answer is exact: the process structure is the same before and after (process_terms.h). Where
+ * it is not, the look begins again, for as long as the time limit says; then there is no answer,
+ * but an error. Where all of its memory fits into the limit it is copied first, with the sizes of
+ * its binaries: then it must stand still for the copy only (begin.c). Messages that are appended
+ * meanwhile are not in it.
  *
  * One thread, which may pause; limits->bytes of memory. */
 #pragma once

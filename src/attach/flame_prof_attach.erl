@@ -62,6 +62,7 @@
     flame_prof_memory,
     flame_prof_tables,
     flame_prof_xray,
+    flame_prof_binaries,
     flame_prof_waits_part,
     flame_prof_top_sampler,
     flame_prof_latency,

@@ -56,7 +56,7 @@ do(allocations, Parsed) ->
     flame_prof_cli_allocations:do(Parsed);
 do(latency, Parsed) ->
     flame_prof_cli_latency:do(Parsed);
-do(xray, Parsed) ->
+do(Command, Parsed) when Command =:= xray; Command =:= binaries ->
     flame_prof_cli_xray:do(Parsed);
 do(Command, Parsed) ->
     flame_prof_cli_nodes:do(Command, Parsed).

@@ -265,6 +265,8 @@ table() ->
             "The ETS tables: owner, objects, memory, growth; atoms, code, persistent terms."},
         {xray, "xray NODE PROCESS [options]", {2, 2},
             "What a process holds: memory by the ways to it, and binaries."},
+        {binaries, "binaries NODE [options]", {1, 1},
+            "Who holds the refc binaries: by process, what is pinned, what grows."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
@@ -309,6 +311,8 @@ options(top) ->
 options(mailbox) -> mailbox_options() ++ node_options() ++ json();
 options(tables) -> flame_prof_cli_nodes:tables_options() ++ node_options() ++ json();
 options(xray) -> xray_options() ++ connection_options() ++ json();
+options(binaries) ->
+    [{for, {"TIME", duration}, "look again after it: what has grown (once)"} | options(xray)];
 options(waits) -> waits_options() ++ connection_options() ++ json();
 options(trace) -> trace_options() ++ connection_options();
 options(Measures) when Measures =:= latency; Measures =:= allocations ->
@@ -537,7 +541,7 @@ more(allocations) ->
     "then.\n\n";
 more(view) ->
     "With --node the page has a panel that measures calls of it while it is open.\n" ?IS_SENT;
-more(waits) -> ?IS_SENT;
+more(Command) when Command =:= waits; Command =:= binaries -> ?IS_SENT;
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
     Command =:= 'slow-calls'
 ->
@@ -558,6 +562,7 @@ example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myh
 example(tables) -> ["flame_prof tables shop@myhost", "flame_prof tables shop@myhost --for 5s --sort growth"];
 example(xray) -> ["flame_prof xray shop@myhost my_server",
     "flame_prof xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"];
+example(binaries) -> ["flame_prof binaries shop@myhost --for 10s"];
 example(trace) ->
     ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
         "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "

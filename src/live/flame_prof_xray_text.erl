@@ -1,7 +1,7 @@
 %% @private What a process holds as text and as JSON. {@link flame_prof_xray} has the shapes.
 -module(flame_prof_xray_text).
 
--export([format/1, json/1]).
+-export([format/1, json/1, pinned/1]).
 
 -import(flame_prof_text, [grouped/1, percent/1, plural/1, right/2, bytes/1]).
 
@@ -191,6 +191,20 @@ pins(#{paths := Paths} = Xray) ->
         ["\nParts of larger binaries (binary:copy/1 lets go of the rest)\n"
             | [pin(Path, Paths) || {_, Path} <- Largest]]
      || Largest =/= []
+    ].
+
+%% @doc The ways to binaries of which not all is shown, those that pin most first.
+-spec pinned(flame_prof_xray:xray()) -> [flame_prof_binaries:pin()].
+pinned(#{paths := Paths}) ->
+    Pinning = [
+        {Bytes - Shown, Path}
+     || #{shape := binary, binary_bytes := Bytes, shown_bytes := Shown} = Path <- Paths,
+        Bytes > Shown
+    ],
+    [
+        #{path => line(way(Path, Paths)), binaries => Count, bytes => Bytes, shown_bytes => Shown}
+     || {_, Path} <- lists:reverse(lists:keysort(1, Pinning)),
+        #{binaries := Count, binary_bytes := Bytes, shown_bytes := Shown} <- [Path]
     ].
 
 pin(#{binaries := Count, binary_bytes := Bytes, shown_bytes := Shown} = Path, Paths) ->

@@ -30,7 +30,7 @@
 -export([selector_new/4, selector_next/2]).
 -export([session_node_metrics/2]).
 -export([mailbox_open/2, mailbox_next/2]).
--export([xray_open/2, xray_next/2]).
+-export([xray_open/2, xray_next/2, binaries_look/2]).
 -export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
@@ -356,6 +356,10 @@ xray_open(_, _) -> ?NOT_LOADED.
 
 -spec xray_next(reference(), Objects :: pos_integer()) -> more | map().
 xray_next(_, _) -> ?NOT_LOADED.
+
+-spec binaries_look([pid()] | all, Limits :: #{atom() => pos_integer()}) ->
+    {ok, map()} | {error, atom() | {atom(), binary()}}.
+binaries_look(_, _) -> ?NOT_LOADED.
 
 %% N0, N1, N2 of #Ref<0.N2.N1.N0>.
 -type ref_numbers() :: {non_neg_integer(), non_neg_integer(), non_neg_integer()}.

@@ -392,6 +392,41 @@ static void a_process_that_ran_meanwhile_is_not_told(void)
     destroy(f);
 }
 
+/* All that is read later is another's by then. */
+static void a_process_that_was_copied_may_go_on(void)
+{
+    for (unsigned r = 0; r < 2; r++) {
+        unsigned otp = r == 0 ? 25 : 29;
+        struct fixture *f = create(otp);
+        uint64_t binary = put_binary(f, otp, 64, 1, 65536);
+        const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 100),
+                                  put_part(f, otp, binary, 65536, 100)};
+        const struct fp_xray_limits limits = {64u << 20, 1000};
+
+        fake_queue_add(&f->queue, FAKE_INNER, list_of(f, FAKE_SMALL(2), 5), f->pid);
+        settle(f, stack, 2);
+        CHECK_INT(fp_xray_open(&f->xray, &f->vm.layout, &f->vm.memory.reader, &f->vm.code, f->pid,
+                               &limits),
+                  0);
+        CHECK(!fp_xray_step(f->xray, 1));
+        fake_set(&f->vm, N, FP_FIELD_reds, 12345);
+        memset(fake_at(&f->vm.memory, HEAP, 8u * HEAP_WORDS), 0xa5, 8u * HEAP_WORDS);
+        fake_put_word(&f->vm.memory, binary + 8, 0);
+        fake_put_word(&f->vm.memory, binary + 16, 0);
+        while (!fp_xray_step(f->xray, 1))
+            continue;
+        f->answer = fp_xray_answer(f->xray);
+        CHECK_INT(f->answer->err, 0);
+        CHECK_INT(f->answer->attempts, 1);
+        CHECK_INT(f->answer->root_words[FP_XRAY_MESSAGE], 2 * 5);
+        CHECK(f->answer->root_words[FP_XRAY_STACK] > 2 * 100);
+        CHECK_INT(f->answer->binaries.count, 1);
+        CHECK_INT(f->answer->binaries.bytes, 65536);
+        CHECK(f->answer->is_complete);
+        destroy(f);
+    }
+}
+
 static void a_process_that_has_exited_is_gone(void)
 {
     struct fixture *f = create(27);
@@ -494,6 +529,7 @@ int main(int argc, char **argv)
     RUN(a_message_counts_with_the_memory_that_it_brings);
     RUN(a_process_that_runs_is_not_told);
     RUN(a_process_that_ran_meanwhile_is_not_told);
+    RUN(a_process_that_was_copied_may_go_on);
     RUN(a_process_that_has_exited_is_gone);
     RUN(a_heap_beyond_the_budget_is_refused_with_what_it_takes);
     RUN(damaged_heaps_end);

@@ -24,6 +24,7 @@
     a_large_heap_is_read_within_the_budget/1,
     a_heap_beyond_the_budget_is_refused_with_what_it_needs/1,
     a_process_that_works_in_between_is_told/1,
+    a_large_state_of_a_process_that_works_in_between_is_copied_and_told/1,
     a_process_that_always_runs_is_refused_or_told_whole/1,
     a_process_that_has_exited_is_refused/1,
     a_process_looks_at_itself/1,
@@ -381,6 +382,27 @@ working(List) ->
     receive
         never -> ok
     after 5 -> working(List)
+    end.
+
+%% The walk takes longer than the process stands still, the copy does not.
+a_large_state_of_a_process_that_works_in_between_is_copied_and_told(_) ->
+    Self = self(),
+    Pid = spawn(fun() ->
+        Map = maps:from_list([{K, {session, K, [K]}} || K <- lists:seq(1, 100000)]),
+        Self ! {made, self()},
+        changing(Map)
+    end),
+    receive {made, Pid} -> ok end,
+    #{by_stack := Bytes, reached := Reached} = Xray = look(Pid, #{time_limit => 30000}),
+    ?assert(Bytes >= 100000 * 8 * (4 + 2 + 2)),
+    ?assert(Bytes =< Reached),
+    has(text(Xray), "#session\\{\\}/3"),
+    exit(Pid, kill).
+
+changing(Map) ->
+    receive
+        never -> Map
+    after 50 -> changing(Map#{rand:uniform(100000) := {session, none, []}})
     end.
 
 %% Between two turns on a scheduler it may stand still for long enough.

@@ -57,6 +57,8 @@ values_are_what_they_say_test() ->
         parse("tables n --for 5s --sort growth --top 3"),
     {ok, #{arguments := ["n", "my_server"], time_limit := 60000, max_memory := 256}} =
         parse("xray n my_server --time-limit 1m --max-memory 256"),
+    {ok, #{arguments := ["n"], for := 5000, max_memory := 256, json := true}} =
+        parse("binaries n --for 5s --max-memory 256 --json"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}"),
@@ -93,6 +95,7 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"memory n more", "unexpected argument"},
             {"tables", "it takes a node; usage: flame_prof tables NODE"},
             {"tables n --sort name", "one of: memory, objects, growth"},
+            {"binaries n more", "unexpected argument"},
             {"xray n", "too few arguments; usage: flame_prof xray NODE PROCESS"},
             {"mailbox n", "a node and one process.*; usage: flame_prof mailbox NODE PROCESS"},
             {"stop --node", "--node takes NODE"}

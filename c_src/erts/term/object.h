@@ -26,6 +26,7 @@
  *            a node of a large one: children by a bitmap of 16; its root has the size before them
  *            a child is another node, a cell [Key | Value], or a tuple of such cells (27)
  *   Binary   flags, (27: apparent size,) count of references, size, bytes
+ *            the word before it (erl_alloc_util.h, Block_t): size of the block, in bits 3 to 39
  *
  * flame_prof_xray compares what a probe process holds with erts_debug:size/1 before any of this is
  * relied on. Pure. */
@@ -33,27 +34,27 @@
 
 #include <stdint.h>
 
-enum fp_xray_kind {
-    FP_XRAY_BAD, /* no object of this release */
-    FP_XRAY_TUPLE,
-    FP_XRAY_RECORD,  /* native; its definition is the first of its terms */
-    FP_XRAY_FLATMAP, /* its keys are word 2 */
-    FP_XRAY_HASHMAP,
-    FP_XRAY_HASHMAP_NODE, /* of a large map, below its root */
-    FP_XRAY_FUN,
-    FP_XRAY_HEAP_BINARY,
-    FP_XRAY_REFC_BINARY,   /* 25: a term */
-    FP_XRAY_BINARY_REF,    /* 27: behind a sub-binary */
-    FP_XRAY_SUB_BINARY,    /* `seen` bytes of the binary that is its term */
-    FP_XRAY_MATCH_CONTEXT, /* the same */
-    FP_XRAY_FUN_REF,
-    FP_XRAY_INTEGER,
-    FP_XRAY_FLOAT,
-    FP_XRAY_IDENTIFIER /* a reference; a pid or port of another node */
+enum fp_object_kind {
+    FP_OBJECT_BAD, /* no object of this release */
+    FP_OBJECT_TUPLE,
+    FP_OBJECT_RECORD,  /* native; its definition is the first of its terms */
+    FP_OBJECT_FLATMAP, /* its keys are word 2 */
+    FP_OBJECT_HASHMAP,
+    FP_OBJECT_HASHMAP_NODE, /* of a large map, below its root */
+    FP_OBJECT_FUN,
+    FP_OBJECT_HEAP_BINARY,
+    FP_OBJECT_REFC_BINARY,   /* 25: a term */
+    FP_OBJECT_BINARY_REF,    /* 27: behind a sub-binary */
+    FP_OBJECT_SUB_BINARY,    /* `seen` bytes of the binary that is its term */
+    FP_OBJECT_MATCH_CONTEXT, /* the same */
+    FP_OBJECT_FUN_REF,
+    FP_OBJECT_INTEGER,
+    FP_OBJECT_FLOAT,
+    FP_OBJECT_IDENTIFIER /* a reference; a pid or port of another node */
 };
 
-struct fp_xray_object {
-    enum fp_xray_kind kind;
+struct fp_object {
+    enum fp_object_kind kind;
     uint64_t words;        /* with its header */
     uint32_t first, terms; /* words [first, first + terms) are terms */
     uint64_t seen;         /* bytes of a binary that the term shows; else 0 */
@@ -62,14 +63,21 @@ struct fp_xray_object {
 };
 
 /* Words that the header and the decoding need. */
-#define FP_XRAY_OBJECT_WORDS 5u
+#define FP_OBJECT_WORDS 5u
 
 /* From the first words of an object, of which those beyond the end of its memory are 0. */
-void fp_xray_decode(unsigned otp, const uint64_t word[FP_XRAY_OBJECT_WORDS],
-                    struct fp_xray_object *object);
+void fp_object_decode(unsigned otp, const uint64_t word[FP_OBJECT_WORDS], struct fp_object *object);
 
-/* Offsets in a Binary: of its references, and of its size, which is behind them. */
-static inline uint32_t fp_xray_refc_in_binary(unsigned otp)
-{
-    return otp < 27 ? 8 : 16;
-}
+struct fp_binary {
+    uint64_t size;
+    int64_t refs;
+    uint64_t block; /* of the allocator's memory that it takes, with all headers */
+    int has_block;  /* the allocator's header says so; 0: from its size */
+    int is_magic;   /* of a NIF or the VM itself */
+};
+
+/* The header of its block, and words of the Binary. */
+#define FP_BINARY_WORDS 5u
+
+/* From the word before a Binary, 0: not known, and its first words. 0; FP_ETORN: it is none. */
+int fp_binary_decode(unsigned otp, const uint64_t word[FP_BINARY_WORDS], struct fp_binary *binary);

@@ -1,4 +1,4 @@
-/* view.h - what of a process structure says where its terms are, and whether it has moved.
+/* process_terms.h - what of a process structure says where its terms are, and whether it has moved.
  *
  * Two views that are alike: the process has not run between them, so no term of its heaps, stack,
  * registers and dictionary has changed. Only a process writes there, and running counts reductions;
@@ -12,7 +12,7 @@
 #include "erts/layout.h"
 
 /* X(name): words of the structure. */
-#define FP_XRAY_VIEW_MAP(X)                                                                        \
+#define FP_PROCESS_TERMS_MAP(X)                                                                    \
     X(i)                                                                                           \
     X(reds)                                                                                        \
     X(heap)                                                                                        \
@@ -27,6 +27,7 @@
     X(msg_frag)  /* -> messages that it has taken, whose fragments are in use */                   \
     X(mbuf_size) /* words of both */                                                               \
     X(off_heap)  /* -> first of the objects with something outside of the heap */                  \
+    X(writable)  /* -> first of the binaries that it appends to: not in that list */               \
     X(dictionary)                                                                                  \
     X(arity)   /* registers in use */                                                              \
     X(arg_reg) /* -> them */                                                                       \
@@ -36,13 +37,13 @@
     X(token)                                                                                       \
     X(parent)
 
-struct fp_xray_view {
-#define FP_XRAY_VIEW_FIELD(name) uint64_t name;
-    FP_XRAY_VIEW_MAP(FP_XRAY_VIEW_FIELD)
-#undef FP_XRAY_VIEW_FIELD
+struct fp_process_terms {
+#define FP_PROCESS_TERMS_FIELD(name) uint64_t name;
+    FP_PROCESS_TERMS_MAP(FP_PROCESS_TERMS_FIELD)
+#undef FP_PROCESS_TERMS_FIELD
 };
 
 /* Of the process whose structure is at `address`. 0; FP_EGONE: it has exited; FP_EFAULT; FP_ETORN:
  * it runs, collects, or its numbers contradict each other. */
-int fp_xray_view_read(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t pid,
-                      uint64_t address, struct fp_xray_view *view);
+int fp_process_terms_read(const struct fp_layout *layout, const struct fp_memory *memory,
+                          uint64_t pid, uint64_t address, struct fp_process_terms *view);

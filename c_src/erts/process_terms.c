@@ -1,6 +1,4 @@
-#include "xray/view.h"
-
-#include <string.h>
+#include "erts/process_terms.h"
 
 #include "base/error.h"
 #include "erts/process.h"
@@ -9,41 +7,31 @@
     (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_DIRTY_RUNNING |                            \
      FP_PSFLG_DIRTY_RUNNING_SYS | FP_PSFLG_GC)
 #define REGISTERS_MAX 255u
-/* A heap that a collection was put off on is not the only one. */
-#define ABANDONED_BEHIND_HEND 8u
 #define TOKEN_BEHIND_DICTIONARY 24u
 
-static uint64_t word_at(const unsigned char *bytes, uint32_t offset)
-{
-    uint64_t word;
-
-    memcpy(&word, bytes + offset, 8);
-    return word;
-}
-
 static void decode_release(const struct fp_layout *layout, const unsigned char *bytes,
-                           struct fp_xray_view *view)
+                           struct fp_process_terms *view)
 {
     const uint16_t *at = layout->release.offset;
     uint32_t i = at[FP_FIELD_i], heap = at[FP_FIELD_heap];
 
     if (layout->release.otp < 27) {
-        view->arity = word_at(bytes, i - 72u);
-        view->arg_reg = word_at(bytes, i - 64u);
-        view->fvalue = word_at(bytes, heap - 8u);
-        view->group_leader = word_at(bytes, i + 40u);
-        view->ftrace = word_at(bytes, i + 48u);
+        view->arity = fp_word_at(bytes, i - 72u);
+        view->arg_reg = fp_word_at(bytes, i - 64u);
+        view->fvalue = fp_word_at(bytes, heap - 8u);
+        view->group_leader = fp_word_at(bytes, i + 40u);
+        view->ftrace = fp_word_at(bytes, i + 48u);
     } else {
         view->arity = bytes[heap - 59u];
-        view->arg_reg = word_at(bytes, heap - 56u);
-        view->fvalue = word_at(bytes, heap - 80u);
-        view->group_leader = word_at(bytes, i + 32u);
-        view->ftrace = word_at(bytes, i + 40u);
+        view->arg_reg = fp_word_at(bytes, heap - 56u);
+        view->fvalue = fp_word_at(bytes, heap - 80u);
+        view->group_leader = fp_word_at(bytes, i + 32u);
+        view->ftrace = fp_word_at(bytes, i + 40u);
     }
 }
 
 static void decode(const struct fp_layout *layout, const unsigned char *bytes,
-                   struct fp_xray_view *view)
+                   struct fp_process_terms *view)
 {
     const uint16_t *at = layout->release.offset;
 
@@ -62,10 +50,11 @@ static void decode(const struct fp_layout *layout, const unsigned char *bytes,
     TAKE(dictionary);
     TAKE(parent);
 #undef TAKE
-    view->mbuf = word_at(bytes, at[FP_FIELD_mbuf_size] - 24u);
-    view->msg_frag = word_at(bytes, at[FP_FIELD_mbuf_size] - 8u);
-    view->off_heap = word_at(bytes, at[FP_FIELD_bin_vheap] - 8u);
-    view->token = word_at(bytes, at[FP_FIELD_dictionary] + TOKEN_BEHIND_DICTIONARY);
+    view->mbuf = fp_word_at(bytes, at[FP_FIELD_mbuf_size] - 24u);
+    view->msg_frag = fp_word_at(bytes, at[FP_FIELD_mbuf_size] - 8u);
+    view->off_heap = fp_word_at(bytes, at[FP_FIELD_bin_vheap] - 8u);
+    view->writable = fp_word_at(bytes, at[FP_FIELD_bin_vheap] + 8u);
+    view->token = fp_word_at(bytes, at[FP_FIELD_dictionary] + TOKEN_BEHIND_DICTIONARY);
     decode_release(layout, bytes, view);
 }
 
@@ -76,8 +65,8 @@ static int is_block(uint64_t start, uint64_t top, uint64_t bottom, uint64_t end)
            bottom <= end && end - start < UINT64_C(1) << 46;
 }
 
-int fp_xray_view_read(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t pid,
-                      uint64_t address, struct fp_xray_view *view)
+int fp_process_terms_read(const struct fp_layout *layout, const struct fp_memory *memory,
+                          uint64_t pid, uint64_t address, struct fp_process_terms *view)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
     uint32_t state, size = layout->release.process_size;
@@ -91,7 +80,8 @@ int fp_xray_view_read(const struct fp_layout *layout, const struct fp_memory *me
     if ((state & MOVES) != 0)
         return FP_ETORN;
     decode(layout, bytes, view);
-    if (word_at(bytes, layout->release.offset[FP_FIELD_hend] + ABANDONED_BEHIND_HEND) != 0 ||
+    /* A heap that a collection was put off on is not the only one. */
+    if (fp_word_at(bytes, layout->release.offset[FP_FIELD_hend] + FP_ABANDONED_BEHIND_HEND) != 0 ||
         !is_block(view->heap, view->htop, view->stop, view->hend) ||
         !is_block(view->old_heap, view->old_htop, view->old_htop, view->old_hend) ||
         view->arity > REGISTERS_MAX)

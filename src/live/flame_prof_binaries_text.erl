@@ -1,0 +1,96 @@
+%% @private Binaries by holder as text and as JSON. {@link flame_prof_binaries} has the shapes.
+-module(flame_prof_binaries_text).
+
+-export([format/1, json/1]).
+
+-import(flame_prof_text, [grouped/1, percent/1, plural/1, right/2, bytes/1]).
+
+-define(LINES, 20).
+
+-spec format(flame_prof_binaries:look()) -> unicode:chardata().
+format(#{binaries := Binaries, found := Found, all_holders := All, holders := Holders} = Look) ->
+    [
+        grouped(Binaries), " binar", ies(Binaries), " with ", bytes(Found), " bytes, held by ",
+        grouped(All), " process", [["es"] || All =/= 1], "\n",
+        memory(Look),
+        [["not known: ", Why, "\n"] || Why <- maps:get(unknown, Look)],
+        table(["\nHolders", more(All, Holders)], lists:sublist(Holders, ?LINES), Look),
+        [table(["\nGrown in ", integer_to_list(Ms), " ms: ", signed(Grown), " bytes"],
+            lists:sublist(Rows, ?LINES), Look)
+         || #{grown := #{ms := Ms, found := Grown}, growing := Rows} <- [Look]],
+        pins(Holders, Look)
+    ].
+
+memory(#{memory := Memory, found := Found, no_holder := None} = Look) ->
+    #{elsewhere := Elsewhere, elsewhere_bytes := ElsewhereBytes} = Look,
+    [
+        "the VM has ", bytes(Memory), " for binaries: ",
+        string:trim(percent(100 * min(Memory, Found) / max(1, Memory))), " found; no holder found for ",
+        bytes(None), "\n",
+        [[grouped(Elsewhere), " of them, ", bytes(ElsewhereBytes),
+            ", are referred to by tables, ports or others, too\n"] || Elsewhere > 0]
+    ];
+memory(_) ->
+    "".
+
+ies(1) -> "y";
+ies(_) -> "ies".
+
+more(All, Holders) ->
+    case All > min(?LINES, length(Holders)) of
+        true -> [", the first ", integer_to_list(min(?LINES, length(Holders)))];
+        false -> ""
+    end.
+
+table(_, [], _) ->
+    "";
+table(Title, Rows, Look) ->
+    [
+        Title, "\n    bytes     alone  messages  binaries",
+        [["     grown"] || is_map_key(grown, Look)], "  process\n"
+        | [line(Row, Look) || Row <- Rows]
+    ].
+
+line(Row, Look) ->
+    #{process := Pid, binaries := Binaries, bytes := Bytes, alone := Alone} = Row,
+    #{message_bytes := MessageBytes, partial := IsPartial} = Row,
+    [
+        right(bytes(Bytes), 9), right(bytes(Alone), 10), right(bytes(MessageBytes), 10),
+        right(grouped(Binaries), 10), [right(signed(Grown), 10) || #{grown := Grown} <- [Row]],
+        "  ", who(Pid, Look),
+        [[" in ", flame_prof_text:visible(Function)] || #{function := Function} <- [Row]],
+        [" (in part)" || IsPartial], "\n"
+    ].
+
+signed(unknown) -> "?";
+signed(N) when N < 0 -> [$-, bytes(-N)];
+signed(N) -> [$+, bytes(N)].
+
+who(Pid, Look) -> flame_prof_mailbox_text:who(Pid, Look).
+
+%% What is pinned and not used.
+
+pins(Holders, Look) ->
+    Lines = [pin(Pin, Pid, Look) || #{process := Pid, pins := Pins} <- Holders, Pin <- Pins] ++
+        [["          ? of ", who(Pid, Look), ", which did not stand still\n"]
+         || #{process := Pid, pinned := unknown} <- Holders],
+    [["\nPinned and not shown (binary:copy/1 of the part lets go of the rest)\n" | Lines]
+     || Lines =/= []].
+
+pin(#{path := Path, binaries := N, bytes := Bytes, shown_bytes := Shown}, Pid, Look) ->
+    [
+        right(bytes(Bytes - Shown), 9), " of ", bytes(Bytes), ": ", grouped(N), " binar", ies(N),
+        " for ", bytes(Shown), " byte", plural(Shown), " at ", who(Pid, Look), "\n            ",
+        Path, "\n"
+    ].
+
+%% @doc The same for {@link flame_prof_json}.
+-spec json(flame_prof_binaries:look()) -> #{atom() => term()}.
+json(#{holders := Holders} = Look) ->
+    Growing = [{growing, [row(Row, Look) || Row <- Rows]} || #{growing := Rows} <- [Look]],
+    maps:merge(
+        (maps:without([names], Look))#{holders => [row(Row, Look) || Row <- Holders]},
+        maps:from_list(Growing)).
+
+row(#{process := Pid} = Row, Look) ->
+    Row#{process => unicode:characters_to_binary(who(Pid, Look))}.
