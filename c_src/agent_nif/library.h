@@ -119,8 +119,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)                                                                        \
-    X(allocators_solve, 1, CPU)                                                                    \
+    X(allocators_solve, 3, CPU)                                                                    \
     X(allocators_read, 0, CPU)                                                                     \
+    X(allocators_sums, 0, CPU)                                                                     \
     X(memory_rss, 0, IO)                                                                           \
     X(trace_term, 2, 0)
 

@@ -32,6 +32,7 @@
         dir => file:name_all() | left_out(),
         sample_interval => pos_integer() | left_out(),
         flush_interval => pos_integer() | left_out(),
+        node_interval => pos_integer() | left_out(),
         flushes_per_file => non_neg_integer() | infinity | left_out(),
         max_file_bytes => pos_integer() | infinity | left_out(),
         max_files => pos_integer() | infinity | left_out(),
@@ -149,6 +150,9 @@ file_rows() ->
             default => {computed, fun default_flush_interval/1,
                 "15000, or sample_interval + 1000"},
             doc => "time until a sample is in the file, in milliseconds"},
+        #{key => node_interval, type => {whole, ms, 1000, ?DAY_MS}, default => 5000,
+            doc => "longest time between two readings of the node's own figures (memory, "
+            "allocators, run queues), in milliseconds; they are also read for each flush"},
         #{key => flushes_per_file, alias => flush_close_max, default => 8,
             type => {either, [{infinity, infinity}, {0, infinity}],
                 {whole, count, 1, ?COUNT_MOST}},
