@@ -51,14 +51,14 @@ static int get_fact(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_allocator_fact 
 #define FIX_FACTS_MAX 1025u
 
 /* What beside the counters is to be found: the lists of fixed sizes, the super carrier. */
-struct parts {
+struct allocator_parts {
     struct fp_fix_fact *fix; /* of FIX_FACTS_MAX */
     unsigned fixes, of_processes;
     struct fp_super_carrier super; /* size 0: there is none */
 };
 
 /* {TypesOfProcesses, [{Instance, [Bytes]}]} | none */
-static int get_fixes(ErlNifEnv *env, ERL_NIF_TERM term, struct parts *parts)
+static int get_fixes(ErlNifEnv *env, ERL_NIF_TERM term, struct allocator_parts *parts)
 {
     const ERL_NIF_TERM *part, *of;
     ERL_NIF_TERM list, head;
@@ -82,7 +82,7 @@ static int get_fixes(ErlNifEnv *env, ERL_NIF_TERM term, struct parts *parts)
 }
 
 /* [Size, Used, Aligned, Unaligned] | none */
-static int get_super(ErlNifEnv *env, ERL_NIF_TERM term, struct parts *parts)
+static int get_super(ErlNifEnv *env, ERL_NIF_TERM term, struct allocator_parts *parts)
 {
     uint64_t word[4] = {0};
     int is_known = fp_is_atom(env, term, "none") || get_words(env, term, word, 4);
@@ -92,7 +92,8 @@ static int get_super(ErlNifEnv *env, ERL_NIF_TERM term, struct parts *parts)
 }
 
 static int solve_parts(struct fp_allocators *allocators, const struct fp_memory *memory,
-                       const struct fp_ranges *data, const struct parts *parts, struct fp_refusal *refusal)
+                       const struct fp_ranges *data, const struct allocator_parts *parts,
+                       struct fp_refusal *refusal)
 {
     int err = 0;
 
@@ -122,7 +123,8 @@ static void keep(struct fp_library *library, struct fp_allocators *allocators)
 }
 
 static int find_and_solve(struct fp_library *library, const struct fp_allocator_fact *fact,
-                          size_t facts, const struct parts *parts, struct fp_refusal *refusal)
+                          size_t facts, const struct allocator_parts *parts,
+                          struct fp_refusal *refusal)
 {
     struct fp_allocators *allocators = NULL;
     struct fp_ranges data;
@@ -164,7 +166,7 @@ FP_NIF(allocators_solve)
     const char *why = fp_library_open_memory(library);
     struct fp_refusal refusal = {0};
     struct fp_allocator_fact *fact;
-    struct parts parts = {0};
+    struct allocator_parts parts = {0};
     unsigned facts;
     int is_good;
 
@@ -259,8 +261,8 @@ static void add(struct sums *sums, const struct fp_allocator_figures *figures)
 
     sums->is_on = 1;
     sums->carriers += multi + single + figures->pool_bytes;
-    sums->blocks += figures->multi.blocks_bytes + figures->single.blocks_bytes +
-                    figures->pool_blocks_bytes;
+    sums->blocks +=
+        figures->multi.blocks_bytes + figures->single.blocks_bytes + figures->pool_blocks_bytes;
     sums->single += single;
     sums->pool += figures->pool_bytes;
     if (figures->largest_free > sums->largest_free)
@@ -276,12 +278,11 @@ static ERL_NIF_TERM sums_terms(ErlNifEnv *env, const struct sums *sums)
         if (sums[i].is_on)
             list = enif_make_list_cell(
                 env,
-                enif_make_tuple6(env, fp_atom(env, fp_allocator_name((enum fp_allocator)i)),
-                                 enif_make_uint64(env, sums[i].carriers),
-                                 enif_make_uint64(env, sums[i].blocks),
-                                 enif_make_uint64(env, sums[i].single),
-                                 enif_make_uint64(env, sums[i].pool),
-                                 known(env, !sums[i].lacks_largest_free, sums[i].largest_free)),
+                enif_make_tuple6(
+                    env, fp_atom(env, fp_allocator_name((enum fp_allocator)i)),
+                    enif_make_uint64(env, sums[i].carriers), enif_make_uint64(env, sums[i].blocks),
+                    enif_make_uint64(env, sums[i].single), enif_make_uint64(env, sums[i].pool),
+                    known(env, !sums[i].lacks_largest_free, sums[i].largest_free)),
                 list);
     return list;
 }

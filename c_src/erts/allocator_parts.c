@@ -23,7 +23,7 @@ static int only(uint64_t *place, uint64_t found)
 /* The head of a block, whose size is that of the largest free block of the carrier; then the
  * pointers. Behind them are color, largest size of all below, and a union, in another order in
  * other releases (erl_alloc_util.h, AOFF_RBTree_t). */
-struct node {
+struct carrier_node {
     uint64_t size, parent, left, right;
     uint32_t rest[FP_TREE_NODE_WORDS];
 };
@@ -60,7 +60,7 @@ static int is_in_carrier(struct tree *tree, uint64_t at)
 
 static int is_tree(struct tree *tree, uint64_t at, uint64_t parent, uint32_t depth, uint64_t *max)
 {
-    struct node node;
+    struct carrier_node node;
     uint64_t largest[2] = {0};
 
     if (at == 0)
@@ -152,7 +152,8 @@ static int is_fix(const struct fix_list *list, const struct fix_list *first, int
     for (uint32_t k = 0; k < fact->types; k++)
         if (list[k].type_size == 0 || list[k].type_size > TYPE_SIZE_MAX ||
             list[k].type_size % 8 != 0 || list[k].type_size != first[k].type_size ||
-            (uint32_t)list[k].type != (uint32_t)first[k].type || bytes_of(&list[k], is_pooled) != fact->bytes[k])
+            (uint32_t)list[k].type != (uint32_t)first[k].type ||
+            bytes_of(&list[k], is_pooled) != fact->bytes[k])
             return 0;
     return 1;
 }
@@ -169,9 +170,8 @@ static int fits_fix(struct fp_allocators *allocators, const struct fp_memory *me
         const struct fp_allocator_instance *instance =
             fp_allocators_instance(allocators, FP_ALLOCATOR_fix_alloc, fact[i].number);
 
-        if (instance == NULL ||
-            fp_safe_read_word(memory, instance->address + at, &place) != 0 || place == 0 ||
-            place % 8 != 0 ||
+        if (instance == NULL || fp_safe_read_word(memory, instance->address + at, &place) != 0 ||
+            place == 0 || place % 8 != 0 ||
             fp_safe_read(memory, place, list, fact[i].types * sizeof *list) != 0)
             return 0;
         if (i == 0)
@@ -265,6 +265,7 @@ int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_mem
 int fp_super_carrier_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
                           struct fp_super_carrier *carrier)
 {
-    return allocators->super == 0 ? FP_ENOENT
-                                  : fp_safe_read(memory, allocators->super, carrier, sizeof *carrier);
+    return allocators->super == 0
+               ? FP_ENOENT
+               : fp_safe_read(memory, allocators->super, carrier, sizeof *carrier);
 }

@@ -34,7 +34,8 @@ struct fp_super_carrier {
     uint64_t size, used, used_aligned, used_unaligned; /* bytes */
 };
 
-/* Sets allocators->super: where the VM's data have these four words. 0, FP_ENOENT or FP_EAMBIGUOUS. */
+/* Sets allocators->super: where the VM's data have these four words. 0, FP_ENOENT or
+ * FP_EAMBIGUOUS. */
 int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
                            const struct fp_ranges *data, const struct fp_super_carrier *fact);
 /* 0, FP_ENOENT (there is none, or it is not known) or FP_EFAULT. */

@@ -144,10 +144,8 @@ static int add_instances(struct fp_allocators *to, const struct fp_memory *memor
         if (thread->is_enabled)
             err = fp_safe_read_word(memory, thread->instances + 8 * (uint64_t)i, &address);
         if (err == 0 && address != 0)
-            to->instance[to->count++] =
-                (struct fp_allocator_instance){.address = address,
-                                               .number = (uint16_t)i,
-                                               .allocator = (uint8_t)allocator};
+            to->instance[to->count++] = (struct fp_allocator_instance){
+                .address = address, .number = (uint16_t)i, .allocator = (uint8_t)allocator};
     }
     to->is_on[allocator] = n > 0;
     return err;
@@ -285,9 +283,9 @@ static int read_windows(struct window *window, struct fp_allocators *allocators,
     for (size_t i = 0; i < facts; i++) {
         struct fp_allocator_instance *instance =
             fp_allocators_instance(allocators, fact[i].allocator, fact[i].number);
-        int err = instance == NULL ? FP_ENOENT
-                                   : fp_safe_read(memory, instance->address, window[i].word,
-                                                  sizeof *window);
+        int err = instance == NULL
+                      ? FP_ENOENT
+                      : fp_safe_read(memory, instance->address, window[i].word, sizeof *window);
 
         if (err != 0)
             return err;
@@ -403,6 +401,18 @@ struct tree_copy {
     struct tree_node node;
 };
 
+/* 1, or 0: what was read is no root. */
+static int take_largest_free(const struct tree_copy *copy, uint32_t max,
+                             struct fp_allocator_figures *figures)
+{
+    uint64_t room = figures->multi.mseg_bytes + figures->multi.sys_bytes;
+
+    figures->largest_free = copy->root == 0 ? 0 : copy->node.rest[max];
+    figures->has_largest_free =
+        copy->root == 0 || (copy->node.parent == 0 && figures->largest_free <= room);
+    return figures->has_largest_free;
+}
+
 /* How many instances have to be tried again. */
 static uint32_t read_trees(const struct fp_allocators *allocators, const struct fp_memory *memory,
                            uint32_t first, uint32_t n, struct fp_allocator_figures *figures)
@@ -415,35 +425,30 @@ static uint32_t read_trees(const struct fp_allocators *allocators, const struct 
         if (!has_tree(allocators, first + i) || figures[i].err != 0 || figures[i].has_largest_free)
             continue;
         at[left] = i;
-        root[left] = (struct fp_safe_read_span){
-            .address = allocators->instance[first + i].address + allocators->tree,
-            .into = &copy[left].root,
-            .size = 8};
+        root[left] = (struct fp_safe_read_span){.address = allocators->instance[first + i].address +
+                                                           allocators->tree,
+                                                .into = &copy[left].root,
+                                                .size = 8};
         left++;
     }
     (void)fp_safe_read_batch(memory, root, left);
     for (uint32_t k = 0; k < left; k++) {
+        uint64_t at_node = root[k].result == 0 ? copy[k].root : 0;
+
         /* Of an empty tree words of the instance, in place of a bad address. */
-        span[2 * k] = (struct fp_safe_read_span){.address = root[k].result != 0 || copy[k].root == 0
-                                                                ? root[k].address - sizeof(struct tree_node)
-                                                                : copy[k].root,
-                                                 .into = &copy[k].node,
-                                                 .size = sizeof copy[k].node};
+        if (at_node == 0)
+            at_node = root[k].address - sizeof copy[k].node;
+        span[2 * k] = (struct fp_safe_read_span){
+            .address = at_node, .into = &copy[k].node, .size = sizeof copy[k].node};
         span[2 * k + 1] = (struct fp_safe_read_span){
             .address = root[k].address, .into = &copy[k].again, .size = 8};
     }
     (void)fp_safe_read_batch(memory, span, 2 * (size_t)left);
     for (uint32_t k = 0; k < left; k++) {
-        struct fp_allocator_figures *of = &figures[at[k]];
-        uint64_t room = of->multi.mseg_bytes + of->multi.sys_bytes;
-        int is_empty = root[k].result == 0 && copy[k].root == 0;
+        int is_read = root[k].result == 0 && span[2 * k].result == 0 &&
+                      span[2 * k + 1].result == 0 && copy[k].again == copy[k].root;
 
-        of->has_largest_free =
-            is_empty || (root[k].result == 0 && span[2 * k].result == 0 &&
-                         span[2 * k + 1].result == 0 && copy[k].again == copy[k].root &&
-                         copy[k].node.parent == 0 && copy[k].node.rest[allocators->tree_max] <= room);
-        of->largest_free = is_empty ? 0 : copy[k].node.rest[allocators->tree_max];
-        again += !of->has_largest_free;
+        again += !(is_read && take_largest_free(&copy[k], allocators->tree_max, &figures[at[k]]));
     }
     return again;
 }

@@ -43,7 +43,7 @@ const char *fp_allocator_name(enum fp_allocator allocator);
 #define FP_CARRIERS_WORDS (10u + 6u * FP_ALLOCATOR_COUNT)
 /* Calls of mseg_alloc, mseg_dealloc, mseg_realloc, sys_alloc, sys_free, sys_realloc. */
 #define FP_CALLS_WORDS 6u
-/* The calls, then the words of the single-block carriers, then those of the multi-block carriers. */
+/* The calls, then the words of the single-block carriers and of the multi-block carriers. */
 #define FP_STATISTICS_WORDS (FP_CALLS_WORDS + 2u * FP_CARRIERS_WORDS)
 /* Of the pool of abandoned carriers: the options acul, acful, acnl, acfml and cp; bytes of blocks
  * by allocator, their numbers; bytes and number of carriers; eleven counters. */

@@ -540,14 +540,10 @@ static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_
 {
     for (uint32_t i = 0; i < now->n; i++) {
         const struct fp_gauge *gauge = &now->gauge[i];
-        const struct fp_gauge *old = i < before->n ? &before->gauge[i] : NULL;
+        const struct fp_gauge *old = fp_gauges_find(before, gauge->name, i);
         /* Gauges of other nodes may be any numbers: the difference wraps around. */
-        uint64_t change;
+        uint64_t change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
 
-        /* Mostly the same names in the same order. */
-        if (old == NULL || strcmp(old->name, gauge->name) != 0)
-            old = fp_gauges_find(before, gauge->name);
-        change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
         out = fp_put(out, gauge->name, strlen(gauge->name));
         out = fp_put_number(out, gauge->value, (int64_t)change);
     }

@@ -53,8 +53,8 @@
 %% The sums are those of `multi' (carriers with many blocks), `single' (a carrier for each large
 %% block) and `pool': carriers that this instance made and that no instance uses now. Without
 %% `pool' no allocator of the node lets go of carriers. `largest_free': bytes of the largest free
-%% block in `multi'; the strategies `bf', `aobf', `gf' and `af' do not keep it. Instance 0 serves threads that are no
-%% schedulers; instance N serves scheduler N.
+%% block in `multi'; the strategies `bf', `aobf', `gf' and `af' do not keep it. Instance 0 serves
+%% threads that are no schedulers; instance N serves scheduler N.
 
 -type sums() :: #{
     allocators := [flame_prof_nif:allocator_sums()],

@@ -96,7 +96,8 @@
     largest_free => non_neg_integer(),
     fragmentation := float()
 }.
-%% All instances of one. `single_bytes': of carriers with one block. `fragmentation': 1 - blocks / carriers.
+%% All instances of one. `single_bytes': of carriers with one block. `fragmentation': 1 - blocks /
+%% carriers.
 
 %% @equiv look(#{})
 -spec look() -> {ok, memory()} | {error, flame_prof:reason()}.
@@ -187,7 +188,7 @@ process() ->
 %% work.
 -spec process_files() -> [{ok, file:fd()} | {error, term()}].
 process_files() ->
-    [file:open(Path, [read, raw, binary]) || Path <- ["/proc/self/status", "/proc/self/stat"]].
+    [file:open(["/proc/self/", Name], [read, raw, binary]) || Name <- ["status", "stat"]].
 
 %% @private The kernel writes such a file anew for each reading from its begin.
 -spec process([{ok, file:fd()} | {error, term()}]) -> process().
