@@ -9,7 +9,7 @@
 %%
 %% == Why it is cheap ==
 %% `erlang:system_info({allocator, _})' and `recon_alloc' ask every scheduler, and wait for the
-%% slowest. Here the counters of all instances are copied out of memory, some 300 ns for each. Where
+%% slowest. Here the counters of all instances are copied out of memory, some 500 ns for each. Where
 %% they are is found once in a VM's life: the first look asks the schedulers and compares.
 %%
 %% == How exact it is ==
@@ -106,7 +106,7 @@ sums() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc The same if a look has found the counters before: asks nobody.
+%% @doc The same if a look has found the counters before: no scheduler is asked.
 -spec known_sums() -> {ok, sums()} | none.
 known_sums() ->
     try flame_prof_nif:allocators_sums() of

@@ -26,7 +26,7 @@
 -include("flame_prof_internal.hrl").
 
 -export([look/0, look/1, format/1, json/1]).
--export([by_allocator/1, process_files/0, process/1]).
+-export([by_allocator/1, process/0, process_files/0, process/1]).
 
 -export_type([memory/0, options/0, process/0, explained/0, allocator/0]).
 
@@ -178,6 +178,8 @@ vm() ->
 
 %% The kernel's.
 
+%% @private
+-spec process() -> process().
 process() ->
     Files = process_files(),
     Process = process(Files),

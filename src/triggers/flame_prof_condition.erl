@@ -87,7 +87,7 @@ growth({Before, BeforeMs}, {Now, NowMs}) ->
     max(0, 1000 * (Now - Before) div max(1, NowMs - BeforeMs)).
 
 rss() ->
-    case flame_prof_memory:process(flame_prof_memory:process_files()) of
+    case flame_prof_memory:process() of
         #{rss := Bytes} -> Bytes;
         #{} -> error(no_proc_self_status)
     end.

@@ -14,7 +14,7 @@ memory_limit() ->
     memory_limit("").
 
 %% @doc Below a folder, for tests.
--spec memory_limit(file:filename()) -> {ok, pos_integer()} | none.
+-spec memory_limit(string()) -> {ok, pos_integer()} | none.
 memory_limit(Root) ->
     Mounts = mounts(lines([Root, "/proc/self/mountinfo"])),
     Limits = [
@@ -31,7 +31,7 @@ memory_limit(Root) ->
     end.
 
 lines(Path) ->
-    case file:read_file(Path) of
+    case file:read_file(iolist_to_binary(Path)) of
         {ok, Text} -> binary:split(Text, <<"\n">>, [global, trim_all]);
         {error, _} -> []
     end.
