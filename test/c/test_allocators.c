@@ -61,8 +61,8 @@ static void add_instance(enum fp_allocator allocator, uint32_t number, int has_p
     uint64_t cp = allocator;
 
     fake_map(&b.memory, at, INSTANCE_BYTES);
-    *fact = (struct fp_allocator_fact){
-        .allocator = allocator, .number = number, .has_pool = has_pool};
+    *fact =
+        (struct fp_allocator_fact){.allocator = allocator, .number = number, .has_pool = has_pool};
     for (uint32_t i = 0; i < FP_STATISTICS_WORDS; i++)
         fact->statistics[i] = run_random(&b.seed) % 100000;
     for (uint32_t i = 0; has_pool && i < FP_POOL_WORDS; i++)

@@ -69,8 +69,8 @@ static void create(void)
         uint64_t at = INSTANCE_AT(k);
 
         fake_map(&b.memory, at, 8192);
-        b.allocators->instance[k] = (struct fp_allocator_instance){
-            .address = at, .number = (uint16_t)k, .allocator = 5};
+        b.allocators->instance[k] =
+            (struct fp_allocator_instance){.address = at, .number = (uint16_t)k, .allocator = 5};
         put_list(at + LISTS, at + MULTI, 3 + k);
         put_list(at + LISTS + 16, at + SINGLE, k);
     }
