@@ -8,6 +8,9 @@
 %% What version 1 has for `none' is a little less than 2^63.
 -define(NO_LIMIT, 16#4000000000000000).
 
+%% More than any of these files has.
+-define(FILE_BYTES, 1048576).
+
 %% @doc Bytes; `none' without a limit, and where there are no control groups.
 -spec memory_limit() -> {ok, pos_integer()} | none.
 memory_limit() ->
@@ -30,11 +33,19 @@ memory_limit(Root) ->
         _ -> {ok, lists:min(Limits)}
     end.
 
+%% Not by the file server, which may have work.
 lines(Path) ->
-    case file:read_file(iolist_to_binary(Path)) of
-        {ok, Text} -> binary:split(Text, <<"\n">>, [global, trim_all]);
-        {error, _} -> []
+    case file:open(iolist_to_binary(Path), [read, raw, binary]) of
+        {ok, File} ->
+            Read = file:read(File, ?FILE_BYTES),
+            _ = file:close(File),
+            text_lines(Read);
+        {error, _} ->
+            []
     end.
+
+text_lines({ok, Text}) -> binary:split(Text, <<"\n">>, [global, trim_all]);
+text_lines(_) -> [].
 
 %% `0::/path', or `4:memory:/path'.
 groups(Lines) ->
