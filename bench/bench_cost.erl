@@ -8,6 +8,9 @@
 -define(TOP, 100).
 -define(HZ, 99).
 -define(FRAMES, 20).
+%% Readings of the node's memory in a round, and rounds.
+-define(FIGURES, 500).
+-define(FIGURES_ROUNDS, 7).
 %% What the selections are made of: those that move, and as many again that wait.
 -define(PROCESSES, 1000).
 
@@ -15,11 +18,12 @@
 run(Seconds) ->
     warm_up_page_cache(),
     Ms = Seconds * 1000,
+    Figures = node_figures(),
     {Costs, Saturated, Idle} = whole_nodes(Ms),
     io:format("~n"),
     Curves = by_processes(Ms div 2) ++ by_depth(Ms div 2) ++ by_rate(Ms div 2),
     io:format("~n"),
-    Costs ++ Curves ++ bench_portable:run(Ms, Saturated, Idle).
+    [Figures | Costs] ++ Curves ++ bench_portable:run(Ms, Saturated, Idle).
 
 %% A virtual machine's memory that was never touched costs its host a fault for
 %% each page: the first gigabyte that any program writes to a file is then
@@ -30,6 +34,27 @@ warm_up_page_cache() ->
     [ok = file:write(Fd, binary:copy(<<"w">>, 1 bsl 20)) || _ <- lists:seq(1, 1024)],
     ok = file:close(Fd),
     ok = file:delete(File).
+
+%% The CPU time of the whole VM, which does nothing else, while the node's memory is read again and
+%% again: as a part of a core at one reading a second.
+node_figures() ->
+    {_, Source} = flame_prof_node_memory:figures(flame_prof_node_memory:new(native)),
+    Us = [figures_us(Source) || _ <- lists:seq(1, ?FIGURES_ROUNDS)],
+    bench_results:tell(#{
+        section => cost,
+        name => <<"the node's memory, one reading a second">>,
+        value => bench_stats:median(Us) / 10000,
+        unit => <<"% core">>,
+        interval => {lists:min(Us) / 10000, lists:max(Us) / 10000},
+        bar => {at_most, 0.05},
+        counted => #{readings => ?FIGURES_ROUNDS * ?FIGURES}
+    }).
+
+figures_us(Source) ->
+    {Before, _} = statistics(runtime),
+    _ = [flame_prof_node_memory:figures(Source) || _ <- lists:seq(1, ?FIGURES)],
+    {After, _} = statistics(runtime),
+    1000 * (After - Before) / ?FIGURES.
 
 %% ------------------------------------------------------------- whole nodes --
 

@@ -51,6 +51,7 @@
 %% <li>`sample_interval': time between two samples of a process, in milliseconds (`9')</li>
 %% <li>`flush_interval': time until a sample is in the file, in milliseconds (15000, or
 %%     sample_interval + 1000)</li>
+%% <li>`node_interval': time between readings of the node's figures, in milliseconds (`5000')</li>
 %% <li>`flushes_per_file': flushes to a file before the next file begins (`8')</li>
 %% <li>`max_file_bytes': size at which the next file begins (`134217728')</li>
 %% <li>`max_files': files of this node to keep in `dir', the open file included; the oldest finished
@@ -69,9 +70,8 @@
 %% <li>`collapse_recursion': write neighbouring frames of one function as one frame (`true')</li>
 %% <li>`select': processes to sample. `{top, N, Ms}': the N processes with the most reductions,
 %%     selected again every Ms milliseconds (`{top, 100, 5000}')</li>
-%% <li>`growers': places beside those of `select', at most a quarter as many, for the processes
-%%     whose message queue or memory grew most since the selection before (25 with {top, N}, 0 with
-%%     maps)</li>
+%% <li>`growers': places beside those of `select', at most a quarter as many, for processes whose
+%%     queue or memory grew most since the last selection (25 with {top, N}, 0 with maps)</li>
 %% <li>`process_options': options of each selected process (`#{follow => none, status => all}')</li>
 %% <li>`include': processes to sample in addition to `select'; a name is looked up several times a
 %%     second (`[]')</li>

@@ -57,8 +57,8 @@ OPTIMIZE ?= -O2 -g
 # What runs once for a call, and not for each sample or traced event: small, not fast.
 COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocations_nif.o, \
                $(call objects,$(call in,agent_nif))) $(call objects,$(call in,cstack xray)) \
-           $(addprefix $(BUILD)/erts/,allocators.o carriers.o rss.o layout_solve.o perf_map.o \
-               ets.o ets_solve.o)
+           $(addprefix $(BUILD)/erts/,allocators.o allocator_parts.o carriers.o rss.o layout_solve.o \
+               perf_map.o ets.o ets_solve.o)
 # Of code that runs in production. Unset first: some compilers define it already.
 HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 WARNINGS := -Wall -Wextra -Werror=implicit-function-declaration -Wshadow -Wconversion -Wno-missing-field-initializers

@@ -1,6 +1,6 @@
 /* allocators_nif.c - what the allocators have, for flame_prof_allocators: once
- * allocators_solve/1 gets what erlang:system_info({allocator, A}) says, then allocators_read/0
- * reads memory alone. */
+ * allocators_solve/3 gets what erlang:system_info({allocator, A}) says, then allocators_read/0 and
+ * allocators_sums/0 read memory alone. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/pages.h"
+#include "erts/allocator_parts.h"
 #include "erts/carriers.h"
 #include "erts/rss.h"
 #include "terms/terms.h"
@@ -26,7 +27,7 @@ static int get_words(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *word, uint32_t
     return enif_is_empty_list(env, list);
 }
 
-/* {Allocator, Instance, Statistics, Pool | none} */
+/* {Allocator, Instance, Statistics, Pool | none, HasTree} */
 static int get_fact(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_allocator_fact *fact)
 {
     static const char *const names[] = {
@@ -36,14 +37,75 @@ static int get_fact(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_allocator_fact 
     const ERL_NIF_TERM *part;
     int arity, name;
 
-    if (!enif_get_tuple(env, term, &arity, &part) || arity != 4)
+    if (!enif_get_tuple(env, term, &arity, &part) || arity != 5)
         return 0;
     name = fp_get_name(env, part[0], names);
     fact->allocator = (enum fp_allocator)name;
     fact->has_pool = !fp_is_atom(env, part[3], "none");
+    fact->has_tree = fp_is_atom(env, part[4], "true");
     return name >= 0 && enif_get_uint(env, part[1], &fact->number) &&
            get_words(env, part[2], fact->statistics, FP_STATISTICS_WORDS) &&
            (!fact->has_pool || get_words(env, part[3], fact->pool, FP_POOL_WORDS));
+}
+
+#define FIX_FACTS_MAX 1025u
+
+/* What beside the counters is to be found: the lists of fixed sizes, the super carrier. */
+struct allocator_parts {
+    struct fp_fix_fact *fix; /* of FIX_FACTS_MAX */
+    unsigned fixes, of_processes;
+    struct fp_super_carrier super; /* size 0: there is none */
+};
+
+/* {TypesOfProcesses, [{Instance, [Bytes]}]} | none */
+static int get_fixes(ErlNifEnv *env, ERL_NIF_TERM term, struct allocator_parts *parts)
+{
+    const ERL_NIF_TERM *part, *of;
+    ERL_NIF_TERM list, head;
+    int arity;
+
+    if (fp_is_atom(env, term, "none"))
+        return 1;
+    if (!enif_get_tuple(env, term, &arity, &part) || arity != 2 ||
+        !enif_get_uint(env, part[0], &parts->of_processes))
+        return 0;
+    for (list = part[1]; enif_get_list_cell(env, list, &head, &list); parts->fixes++) {
+        struct fp_fix_fact *fact = &parts->fix[parts->fixes];
+
+        if (parts->fixes == FIX_FACTS_MAX || !enif_get_tuple(env, head, &arity, &of) ||
+            arity != 2 || !enif_get_uint(env, of[0], &fact->number) ||
+            !enif_get_list_length(env, of[1], &fact->types) || fact->types > FP_FIX_TYPES_MAX ||
+            !get_words(env, of[1], fact->bytes, fact->types))
+            return 0;
+    }
+    return 1;
+}
+
+/* [Size, Used, Aligned, Unaligned] | none */
+static int get_super(ErlNifEnv *env, ERL_NIF_TERM term, struct allocator_parts *parts)
+{
+    uint64_t word[4] = {0};
+    int is_known = fp_is_atom(env, term, "none") || get_words(env, term, word, 4);
+
+    parts->super = (struct fp_super_carrier){word[0], word[1], word[2], word[3]};
+    return is_known;
+}
+
+static int solve_parts(struct fp_allocators *allocators, const struct fp_memory *memory,
+                       const struct fp_ranges *data, const struct allocator_parts *parts,
+                       struct fp_refusal *refusal)
+{
+    int err = 0;
+
+    (void)fp_carriers_solve(allocators, memory);   /* without: rss has no carriers */
+    (void)fp_free_trees_solve(allocators, memory); /* without: no largest free block */
+    if (parts->fixes > 0)
+        err = fp_fix_solve(allocators, memory, parts->fix, parts->fixes, parts->of_processes);
+    if (err == 0 && parts->super.size > 0)
+        err = fp_super_carrier_solve(allocators, memory, data, &parts->super);
+    if (err != 0)
+        *refusal = (struct fp_refusal){.err = FP_ENOENT, .why = "a part was not found"};
+    return err;
 }
 
 static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusal)
@@ -61,7 +123,8 @@ static void keep(struct fp_library *library, struct fp_allocators *allocators)
 }
 
 static int find_and_solve(struct fp_library *library, const struct fp_allocator_fact *fact,
-                          size_t facts, struct fp_refusal *refusal)
+                          size_t facts, const struct allocator_parts *parts,
+                          struct fp_refusal *refusal)
 {
     struct fp_allocators *allocators = NULL;
     struct fp_ranges data;
@@ -75,7 +138,7 @@ static int find_and_solve(struct fp_library *library, const struct fp_allocator_
     if (err == 0)
         err = fp_allocators_solve(allocators, &library->memory, fact, facts, refusal);
     if (err == 0)
-        (void)fp_carriers_solve(allocators, &library->memory); /* without: rss has no carriers */
+        err = solve_parts(allocators, &library->memory, &data, parts, refusal);
     if (err == 0)
         keep(library, allocators);
     else
@@ -83,29 +146,43 @@ static int find_and_solve(struct fp_library *library, const struct fp_allocator_
     return err;
 }
 
-/* ([Fact]) -> ok | {error, {Error, Why}} */
+/* As they are given, or 0. */
+static int get_facts(ErlNifEnv *env, ERL_NIF_TERM list, struct fp_allocator_fact *fact,
+                     unsigned facts)
+{
+    ERL_NIF_TERM head;
+    unsigned n = 0;
+
+    while (enif_get_list_cell(env, list, &head, &list) && get_fact(env, head, &fact[n]))
+        n++;
+    return n == facts;
+}
+
+/* ([Fact], Fixes, Super) -> ok | {error, {Error, Why}}. enoent: what is at work differs from what
+ * was said of it, or the layout is another one. */
 FP_NIF(allocators_solve)
 {
     struct fp_library *library = fp_library(env);
     const char *why = fp_library_open_memory(library);
     struct fp_refusal refusal = {0};
     struct fp_allocator_fact *fact;
-    ERL_NIF_TERM list = argv[0], head;
-    unsigned facts, n = 0;
+    struct allocator_parts parts = {0};
+    unsigned facts;
+    int is_good;
 
     if (why != NULL)
         return fp_error_text(env, FP_EUNSUPPORTED, why);
-    if (!enif_get_list_length(env, list, &facts) || facts == 0)
+    if (!enif_get_list_length(env, argv[0], &facts) || facts == 0)
         return enif_make_badarg(env);
     fact = fp_pages_alloc(facts * sizeof *fact);
-    if (fact == NULL)
-        return fp_error_text(env, FP_ENOMEM, "");
-    while (enif_get_list_cell(env, list, &head, &list) && get_fact(env, head, &fact[n]))
-        n++;
-    if (n == facts)
-        (void)find_and_solve(library, fact, facts, &refusal);
+    parts.fix = fp_pages_alloc(FIX_FACTS_MAX * sizeof *parts.fix);
+    is_good = fact != NULL && parts.fix != NULL && get_facts(env, argv[0], fact, facts) &&
+              get_fixes(env, argv[1], &parts) && get_super(env, argv[2], &parts);
+    if (is_good)
+        (void)find_and_solve(library, fact, facts, &parts, &refusal);
     fp_pages_free(fact, facts * sizeof *fact);
-    if (n != facts)
+    fp_pages_free(parts.fix, FIX_FACTS_MAX * sizeof *parts.fix);
+    if (!is_good)
         return enif_make_badarg(env);
     return refusal.err == 0 ? fp_atom(env, "ok") : refusal_term(env, &refusal);
 }
@@ -129,7 +206,12 @@ static ERL_NIF_TERM carriers_term(ErlNifEnv *env, const struct fp_carriers_figur
     return tuple(env, word, 6);
 }
 
-/* {Allocator, Instance, Multi, Single, Pool | none} */
+static ERL_NIF_TERM known(ErlNifEnv *env, int is_known, uint64_t value)
+{
+    return is_known ? enif_make_uint64(env, value) : fp_atom(env, "none");
+}
+
+/* {Allocator, Instance, Multi, Single, Pool | none, LargestFree | none} */
 static ERL_NIF_TERM figures_term(ErlNifEnv *env, const struct fp_allocators *allocators,
                                  uint32_t at, const struct fp_allocator_figures *figures)
 {
@@ -138,10 +220,11 @@ static ERL_NIF_TERM figures_term(ErlNifEnv *env, const struct fp_allocators *all
                              figures->pool_blocks_bytes};
     const char *name = fp_allocator_name((enum fp_allocator)instance->allocator);
 
-    return enif_make_tuple5(env, fp_atom(env, name), enif_make_uint(env, instance->number),
+    return enif_make_tuple6(env, fp_atom(env, name), enif_make_uint(env, instance->number),
                             carriers_term(env, &figures->multi),
                             carriers_term(env, &figures->single),
-                            allocators->has_pool ? tuple(env, pool, 4) : fp_atom(env, "none"));
+                            allocators->has_pool ? tuple(env, pool, 4) : fp_atom(env, "none"),
+                            known(env, figures->has_largest_free, figures->largest_free));
 }
 
 /* () -> undefined | [Instance] | {error, Error}. An instance that is not readable is left out. */
@@ -164,6 +247,80 @@ FP_NIF(allocators_read)
             list = enif_make_list_cell(env, figures_term(env, allocators, i, &figures[i]), list);
     free(figures);
     return read < 0 ? fp_result(env, read) : list;
+}
+
+struct sums {
+    uint64_t carriers, blocks, single, pool, largest_free;
+    int is_on, lacks_largest_free;
+};
+
+static void add(struct sums *sums, const struct fp_allocator_figures *figures)
+{
+    uint64_t single = figures->single.mseg_bytes + figures->single.sys_bytes;
+    uint64_t multi = figures->multi.mseg_bytes + figures->multi.sys_bytes;
+
+    sums->is_on = 1;
+    sums->carriers += multi + single + figures->pool_bytes;
+    sums->blocks +=
+        figures->multi.blocks_bytes + figures->single.blocks_bytes + figures->pool_blocks_bytes;
+    sums->single += single;
+    sums->pool += figures->pool_bytes;
+    if (figures->largest_free > sums->largest_free)
+        sums->largest_free = figures->largest_free;
+    sums->lacks_largest_free |= !figures->has_largest_free;
+}
+
+static ERL_NIF_TERM sums_terms(ErlNifEnv *env, const struct sums *sums)
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    for (uint32_t i = FP_ALLOCATOR_COUNT; i-- > 0;)
+        if (sums[i].is_on)
+            list = enif_make_list_cell(
+                env,
+                enif_make_tuple6(
+                    env, fp_atom(env, fp_allocator_name((enum fp_allocator)i)),
+                    enif_make_uint64(env, sums[i].carriers), enif_make_uint64(env, sums[i].blocks),
+                    enif_make_uint64(env, sums[i].single), enif_make_uint64(env, sums[i].pool),
+                    known(env, !sums[i].lacks_largest_free, sums[i].largest_free)),
+                list);
+    return list;
+}
+
+/* () -> undefined | {error, Error} | {[{Allocator, Carriers, Blocks, Single, Pool,
+ * LargestFree | none}], Taken, GivenBack, Fix | none, {Size, Used} | none}: bytes of all instances;
+ * calls; bytes of fixed sizes that belong to processes; the super carrier. */
+FP_NIF(allocators_sums)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_allocators *allocators = library->allocators;
+    struct sums sums[FP_ALLOCATOR_COUNT] = {{0}};
+    uint64_t taken = 0, given_back = 0, fix = 0;
+    struct fp_super_carrier super = {0};
+    struct fp_allocator_figures *figures;
+    int read, has_fix, has_super;
+
+    if (allocators == NULL)
+        return fp_atom(env, "undefined");
+    figures = calloc(allocators->count, sizeof *figures);
+    if (figures == NULL)
+        return fp_result(env, FP_ENOMEM);
+    read = fp_allocators_read(allocators, &library->memory, figures);
+    for (uint32_t i = 0; read == (int)allocators->count && i < allocators->count; i++) {
+        add(&sums[allocators->instance[i].allocator], &figures[i]);
+        taken += figures[i].taken;
+        given_back += figures[i].given_back;
+    }
+    free(figures);
+    if (read != (int)allocators->count)
+        return fp_result(env, read < 0 ? read : FP_EFAULT);
+    has_fix = fp_fix_read(allocators, &library->memory, &fix) == 0;
+    has_super = fp_super_carrier_read(allocators, &library->memory, &super) == 0;
+    return enif_make_tuple5(env, sums_terms(env, sums), enif_make_uint64(env, taken),
+                            enif_make_uint64(env, given_back), known(env, has_fix, fix),
+                            has_super ? enif_make_tuple2(env, enif_make_uint64(env, super.size),
+                                                         enif_make_uint64(env, super.used))
+                                      : fp_atom(env, "none"));
 }
 
 /* () -> #{executable := Bytes, ..., carriers => Bytes, cached => Bytes,

@@ -21,17 +21,23 @@ struct fp_sends_atoms {
 };
 
 /* Made at load, likewise: for tracer_nif.c and its kinds. */
-#define FP_TRACER_ATOMS(X)                                                                         \
-    X(ok)                                                                                          \
-    X(trace)                                                                                       \
-    X(discard)                                                                                     \
-    X(remove)                                                                                      \
-    X(trace_status)                                                                                \
-    X(call)                                                                                        \
-    X(return_from)                                                                                 \
-    X(exception_from)                                                                              \
-    X(match_spec_result)                                                                           \
-    X(extra) X(gc_minor_start) X(gc_minor_end) X(gc_major_start) X(gc_major_end)
+/* clang-format off */
+#define FP_TRACER_ATOMS(X) \
+    X(ok) \
+    X(trace) \
+    X(discard) \
+    X(remove) \
+    X(trace_status) \
+    X(call) \
+    X(return_from) \
+    X(exception_from) \
+    X(match_spec_result) \
+    X(extra) \
+    X(gc_minor_start) \
+    X(gc_minor_end) \
+    X(gc_major_start) \
+    X(gc_major_end)
+/* clang-format on */
 
 struct fp_tracer_atoms {
 #define FP_TRACER_ATOM(name) ERL_NIF_TERM name;
@@ -127,8 +133,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)                                                                        \
-    X(allocators_solve, 1, CPU)                                                                    \
+    X(allocators_solve, 3, CPU)                                                                    \
     X(allocators_read, 0, CPU)                                                                     \
+    X(allocators_sums, 0, CPU)                                                                     \
     X(tables_probe, 0, 0)                                                                          \
     X(tables_solve, 3, CPU)                                                                        \
     X(tables_read, 0, CPU)                                                                         \

@@ -171,6 +171,7 @@ static const struct row rows[] = {
     ROW("status", read_status, options.sampler.status, NULL, "all or the status of a process"),
     ROW("exclude", read_excluded, excluded, NULL, "at most 32 pids"),
     NUMBER("flush_interval", writer.flush_interval_ms),
+    NUMBER("node_interval", writer.node_interval_ms),
     TEXT("note", note),
     TEXT("about", about),
     NUMBER("os_pid", writer.script.os_pid),

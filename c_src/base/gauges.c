@@ -26,8 +26,11 @@ int fp_gauges_add(struct fp_gauges *gauges, const char *name, int64_t value)
     return 0;
 }
 
-const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges, const char *name)
+const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges, const char *name,
+                                      uint32_t place)
 {
+    if (place < gauges->n && strcmp(gauges->gauge[place].name, name) == 0)
+        return &gauges->gauge[place];
     for (uint32_t i = 0; i < gauges->n; i++)
         if (strcmp(gauges->gauge[i].name, name) == 0)
             return &gauges->gauge[i];

@@ -4,7 +4,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define FP_GAUGES_MAX 64u
+/* Of a node with eleven allocators: 90. */
+#define FP_GAUGES_MAX 128u
 #define FP_GAUGES_NAME_ROOM 40u
 
 struct fp_gauge {
@@ -19,8 +20,9 @@ struct fp_gauges {
 
 /* 0, FP_EFULL, or FP_EINVAL for a name of other characters. */
 int fp_gauges_add(struct fp_gauges *gauges, const char *name, int64_t value);
-/* The gauge of that name, or NULL. */
-const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges, const char *name);
+/* The gauge of that name, or NULL. `place`: where it is looked for first. */
+const struct fp_gauge *fp_gauges_find(const struct fp_gauges *gauges, const char *name,
+                                      uint32_t place);
 
 /* Keeps the latest gauges until they are taken. All 0: empty. */
 struct fp_gauges_mailbox {

@@ -144,8 +144,8 @@ static int add_instances(struct fp_allocators *to, const struct fp_memory *memor
         if (thread->is_enabled)
             err = fp_safe_read_word(memory, thread->instances + 8 * (uint64_t)i, &address);
         if (err == 0 && address != 0)
-            to->instance[to->count++] =
-                (struct fp_allocator_instance){address, (uint16_t)i, (uint8_t)allocator};
+            to->instance[to->count++] = (struct fp_allocator_instance){
+                .address = address, .number = (uint16_t)i, .allocator = (uint8_t)allocator};
     }
     return err;
 }
@@ -259,31 +259,35 @@ static void find_offset(struct offsets *offsets, const struct window *window,
         count_agreeing(offsets, at, window, fact, facts, is_of_pool);
 }
 
-static uint64_t address_of(const struct fp_allocators *allocators,
-                           const struct fp_allocator_fact *fact)
+struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
+                                                     enum fp_allocator allocator, uint32_t number)
 {
     for (uint32_t i = 0; i < allocators->count; i++)
-        if (allocators->instance[i].allocator == fact->allocator &&
-            allocators->instance[i].number == fact->number)
-            return allocators->instance[i].address;
-    return 0;
+        if (allocators->instance[i].allocator == allocator &&
+            allocators->instance[i].number == number)
+            return &allocators->instance[i];
+    return NULL;
 }
 
 /* 0, FP_EFAULT, or FP_ENOENT: Erlang says of an instance that was not found, or has another number
  * of them. */
-static int read_windows(struct window *window, const struct fp_allocators *allocators,
+static int read_windows(struct window *window, struct fp_allocators *allocators,
                         const struct fp_memory *memory, const struct fp_allocator_fact *fact,
                         size_t facts)
 {
     if (facts != allocators->count)
         return FP_ENOENT;
     for (size_t i = 0; i < facts; i++) {
-        uint64_t address = address_of(allocators, &fact[i]);
-        int err = address == 0 ? FP_ENOENT
-                               : fp_safe_read(memory, address, window[i].word, sizeof *window);
+        struct fp_allocator_instance *instance =
+            fp_allocators_instance(allocators, fact[i].allocator, fact[i].number);
+        int err = instance == NULL
+                      ? FP_ENOENT
+                      : fp_safe_read(memory, instance->address, window[i].word, sizeof *window);
 
         if (err != 0)
             return err;
+        instance->has_tree = fact[i].has_tree != 0;
+        instance->is_pooled = fact[i].has_pool != 0;
     }
     return 0;
 }
@@ -358,8 +362,10 @@ static void sum(const struct counters_copy *copy, int has_pool,
     const uint64_t *pool = copy->pool + FP_POOL_OPTIONS;
 
     memset(figures, 0, sizeof *figures);
-    sum_carriers(copy->statistics, &figures->single);
-    sum_carriers(copy->statistics + FP_CARRIERS_WORDS, &figures->multi);
+    figures->taken = copy->statistics[0] + copy->statistics[3];
+    figures->given_back = copy->statistics[1] + copy->statistics[4];
+    sum_carriers(copy->statistics + FP_CALLS_WORDS, &figures->single);
+    sum_carriers(copy->statistics + FP_CALLS_WORDS + FP_CARRIERS_WORDS, &figures->multi);
     if (!has_pool)
         return;
     for (uint32_t i = 0; i < FP_ALLOCATOR_COUNT; i++) {
@@ -370,8 +376,79 @@ static void sum(const struct counters_copy *copy, int has_pool,
     figures->pool_carriers = pool[2 * FP_ALLOCATOR_COUNT + 1];
 }
 
-/* Instances of a batch: two spans each. */
+/* A node of the tree of carriers, as allocator_parts.c finds it. */
+struct tree_node {
+    uint64_t size, parent, left, right;
+    uint32_t rest[FP_TREE_NODE_WORDS];
+};
+
+#define TREE_TRIES 3
+/* Instances of a batch: two spans each, and two more where there is a tree. */
 #define BATCH 64u
+
+static int has_tree(const struct fp_allocators *allocators, uint32_t at)
+{
+    return allocators->tree != 0 && allocators->instance[at].has_tree;
+}
+
+/* What is read of a tree: its root, the root's node, and the root again. Another one, and the node
+ * may be none any more. */
+struct tree_copy {
+    uint64_t root, again;
+    struct tree_node node;
+};
+
+/* 1, or 0: what was read is no root. */
+static int take_largest_free(const struct tree_copy *copy, uint32_t max,
+                             struct fp_allocator_figures *figures)
+{
+    uint64_t room = figures->multi.mseg_bytes + figures->multi.sys_bytes;
+
+    figures->largest_free = copy->root == 0 ? 0 : copy->node.rest[max];
+    figures->has_largest_free =
+        copy->root == 0 || (copy->node.parent == 0 && figures->largest_free <= room);
+    return figures->has_largest_free;
+}
+
+/* How many instances have to be tried again. */
+static uint32_t read_trees(const struct fp_allocators *allocators, const struct fp_memory *memory,
+                           uint32_t first, uint32_t n, struct fp_allocator_figures *figures)
+{
+    struct fp_safe_read_span root[BATCH], span[2 * BATCH];
+    struct tree_copy copy[BATCH];
+    uint32_t at[BATCH], left = 0, again = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!has_tree(allocators, first + i) || figures[i].err != 0 || figures[i].has_largest_free)
+            continue;
+        at[left] = i;
+        root[left] = (struct fp_safe_read_span){.address = allocators->instance[first + i].address +
+                                                           allocators->tree,
+                                                .into = &copy[left].root,
+                                                .size = 8};
+        left++;
+    }
+    (void)fp_safe_read_batch(memory, root, left);
+    for (uint32_t k = 0; k < left; k++) {
+        uint64_t at_node = root[k].result == 0 ? copy[k].root : 0;
+
+        /* Of an empty tree words of the instance, in place of a bad address. */
+        if (at_node == 0)
+            at_node = root[k].address - sizeof copy[k].node;
+        span[2 * k] = (struct fp_safe_read_span){
+            .address = at_node, .into = &copy[k].node, .size = sizeof copy[k].node};
+        span[2 * k + 1] = (struct fp_safe_read_span){
+            .address = root[k].address, .into = &copy[k].again, .size = 8};
+    }
+    (void)fp_safe_read_batch(memory, span, 2 * (size_t)left);
+    for (uint32_t k = 0; k < left; k++) {
+        int is_read = root[k].result == 0 && span[2 * k].result == 0 &&
+                      span[2 * k + 1].result == 0 && copy[k].again == copy[k].root;
+
+        again += !(is_read && take_largest_free(&copy[k], allocators->tree_max, &figures[at[k]]));
+    }
+    return again;
+}
 
 static int read_batch(const struct fp_allocators *allocators, const struct fp_memory *memory,
                       uint32_t first, uint32_t n, struct counters_copy *copy,
@@ -399,6 +476,9 @@ static int read_batch(const struct fp_allocators *allocators, const struct fp_me
         sum(&copy[i], allocators->has_pool, &figures[i]);
         read++;
     }
+    for (int try = 0; try < TREE_TRIES; try++)
+        if (read_trees(allocators, memory, first, n, figures) == 0)
+            break;
     return read;
 }
 

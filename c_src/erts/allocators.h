@@ -4,8 +4,8 @@
  * fp_allocators_find() looks for two arrays in the VM's data by their form: erts_allctr_thr_spec,
  * whose entries number themselves, and erts_allctrs_info, which points to it. No symbol is needed.
  * fp_allocators_solve() compares the instances with what erlang:system_info({allocator, A}) says
- * once: the offset of the statistics is the one at which all 164 words are equal in several
- * instances (erl_alloc_util.h, CarriersStats_t). One offset, or a refusal.
+ * once: the offset of the statistics is the one at which all 170 words are equal in several
+ * instances (erl_alloc_util.h, calls and CarriersStats_t). One offset, or a refusal.
  *
  * The numbers of an instance are copied at once, but its scheduler may be between two of them:
  * blocks and carriers are then one allocation apart. Nothing is cached but the addresses, which
@@ -41,8 +41,10 @@ const char *fp_allocator_name(enum fp_allocator allocator);
  * their maximum ever, each {number, bytes}; then for the blocks of each allocator {number, bytes}
  * now, maximum, maximum ever. */
 #define FP_CARRIERS_WORDS (10u + 6u * FP_ALLOCATOR_COUNT)
-/* Those of the single-block carriers, then those of the multi-block carriers. */
-#define FP_STATISTICS_WORDS (2u * FP_CARRIERS_WORDS)
+/* Calls of mseg_alloc, mseg_dealloc, mseg_realloc, sys_alloc, sys_free, sys_realloc. */
+#define FP_CALLS_WORDS 6u
+/* The calls, then the words of the single-block carriers and of the multi-block carriers. */
+#define FP_STATISTICS_WORDS (FP_CALLS_WORDS + 2u * FP_CARRIERS_WORDS)
 /* Of the pool of abandoned carriers: the options acul, acful, acnl, acfml and cp; bytes of blocks
  * by allocator, their numbers; bytes and number of carriers; eleven counters. */
 #define FP_POOL_OPTIONS 5u
@@ -50,14 +52,27 @@ const char *fp_allocator_name(enum fp_allocator allocator);
 
 struct fp_allocator_instance {
     uint64_t address;  /* of its Allctr_t */
+    uint64_t fix;      /* of its lists of blocks of fixed sizes, by fp_fix_solve(); 0: none */
     uint16_t number;   /* 0: of all threads without one of their own */
     uint8_t allocator; /* enum fp_allocator */
+    uint8_t is_pooled; /* it lets go of carriers */
+    uint8_t has_tree;  /* its strategy is one of address order first fit: aoff, ageff */
 };
+
+/* Halves of words in a node of the tree of carriers behind its four pointers, of which one is the
+ * size of the largest free block. */
+#define FP_TREE_NODE_WORDS 6u
 
 struct fp_allocators {
     uint32_t statistics, pool;
     int has_pool;   /* 0: no instance migrates carriers, or their numbers were not found */
     uint32_t lists; /* of carriers, by fp_carriers_solve(); 0: not known */
+    /* By allocator_parts.h; 0: not known. */
+    uint32_t tree;         /* where an instance with a tree has the tree's root */
+    uint32_t tree_max;     /* in a node: see FP_TREE_NODE_WORDS */
+    uint32_t fix_types;    /* of an instance's lists */
+    uint32_t of_processes; /* a bit for each of these types that erlang:memory(processes) counts */
+    uint64_t super;        /* address of the super carrier's sizes */
     uint32_t count;
     struct fp_allocator_instance instance[];
 };
@@ -66,7 +81,7 @@ struct fp_allocators {
 struct fp_allocator_fact {
     enum fp_allocator allocator;
     uint32_t number;
-    int has_pool;
+    int has_pool, has_tree;
     uint64_t statistics[FP_STATISTICS_WORDS];
     uint64_t pool[FP_POOL_WORDS]; /* but for cp, an atom there and a number in memory */
 };
@@ -82,6 +97,10 @@ int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory
                         const struct fp_allocator_fact *fact, size_t facts,
                         struct fp_refusal *refusal);
 
+/* NULL: there is none of that number. */
+struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
+                                                     enum fp_allocator allocator, uint32_t number);
+
 struct fp_carriers_figures {
     uint64_t mseg_carriers, mseg_bytes, sys_carriers, sys_bytes;
     uint64_t blocks, blocks_bytes;
@@ -92,9 +111,14 @@ struct fp_allocator_figures {
     struct fp_carriers_figures multi, single;
     /* In the pool: made by this instance, used by none now. */
     uint64_t pool_carriers, pool_bytes, pool_blocks, pool_blocks_bytes;
+    /* Calls that took a carrier from the system or gave one back. */
+    uint64_t taken, given_back;
+    /* Bytes of the largest free block in the multi-block carriers that it uses. */
+    uint64_t largest_free;
+    int has_largest_free; /* 0: another strategy, or the tree changed during each attempt */
 };
 
-/* Of all instances, in their order; some 300 ns for each. How many could be read, or FP_ENOMEM. */
+/* Of all instances, in their order; some 500 ns for each. How many could be read, or FP_ENOMEM. */
 int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
                        struct fp_allocator_figures *figures);
 /* The same of one: 0, FP_EFAULT or FP_ENOMEM. */

@@ -540,7 +540,7 @@ static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_
 {
     for (uint32_t i = 0; i < now->n; i++) {
         const struct fp_gauge *gauge = &now->gauge[i];
-        const struct fp_gauge *old = fp_gauges_find(before, gauge->name);
+        const struct fp_gauge *old = fp_gauges_find(before, gauge->name, i);
         /* Gauges of other nodes may be any numbers: the difference wraps around. */
         uint64_t change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
 

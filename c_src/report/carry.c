@@ -87,7 +87,7 @@ static int read_numbers(struct field_line *line, struct fp_slice *words)
     struct fp_number number;
     int err = 0;
 
-    line->changes = 0;
+    line->changes = (fp_metric_set){{0}};
     while (at < end && err == 0) {
         struct fp_slice hint = fp_strings_at(line->strings, n < likely ? fields->key[n] : 0);
 
@@ -97,7 +97,8 @@ static int read_numbers(struct field_line *line, struct fp_slice *words)
             return refuse(line, "too many different metrics");
         if (hint.size == 0 || !fp_slice_is(number.key, hint))
             err = fp_strings_intern(line->strings, line->budget, number.key, &fields->key[n]);
-        line->changes |= number.is_change ? FP_METRIC_BIT(n) : 0;
+        if (number.is_change)
+            fp_metric_add(&line->changes, n);
         fields->value[n] = number.value;
         fields->delta[n++] = number.delta;
     }
@@ -154,7 +155,7 @@ static int read_whole(struct fp_carry *carry, struct field_line *line, struct fp
 {
     int err = intern_words(line, words);
 
-    if (err == 0 && line->changes != 0)
+    if (err == 0 && fp_metric_any(&line->changes))
         return refuse(line, "a change of a number that is not known");
     return err == 0 && line->sample->is_carried ? keep(carry, line) : err;
 }
@@ -174,7 +175,7 @@ static int read_changes(struct field_line *line, struct fp_carried *process)
 
         fields->key[i] = process->number[i].key;
         fields->delta[i] = is_here ? changed.delta[n] : 0;
-        if (is_here && line->changes >> n & 1)
+        if (is_here && fp_metric_has(&line->changes, n))
             value = (int64_t)((uint64_t)value + (uint64_t)changed.delta[n]);
         else if (is_here)
             value = changed.value[n];

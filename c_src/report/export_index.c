@@ -221,7 +221,8 @@ static void place_metric(struct fp_index *w, uint32_t m)
     uint64_t count = rows <= few ? rows : odd;
 
     listed->is_sparse = rows <= few;
-    w->in_rows |= listed->is_sparse ? 0 : FP_METRIC_BIT(m);
+    if (!listed->is_sparse)
+        fp_metric_add(&w->in_rows, m);
     listed->is_derived = !listed->is_sparse && odd <= few;
     if (listed->is_sparse || listed->is_derived) {
         place(w, &listed->row, 0, UINT32_MAX, count);
@@ -328,7 +329,7 @@ static void write_metric(struct fp_index *w, const struct fp_row *row, uint32_t 
     uint32_t m = w->profile->schema[row->schema].metric[i];
     struct fp_listed_rows *listed = &w->listed[m];
     struct fp_column *value = &w->column[FP_ROW_VALUE + 2 * m];
-    bool is_listed = listed->is_sparse || (listed->is_derived && row->odd >> i & 1);
+    bool is_listed = listed->is_sparse || (listed->is_derived && fp_metric_has(&row->odd, i));
 
     if (is_listed)
         put(w, &listed->row, (int64_t)number);
@@ -344,13 +345,13 @@ static void write_metrics(struct fp_index *w, const struct fp_row *row, uint64_t
     const struct fp_schema *schema = &w->profile->schema[row->schema];
     fp_metric_set missing = w->in_rows;
 
+    unsigned m;
+
     for (uint32_t i = 0; i < schema->count; i++) {
         write_metric(w, row, i, number);
-        missing &= ~FP_METRIC_BIT(schema->metric[i]);
+        fp_metric_remove(&missing, schema->metric[i]);
     }
-    for (uint32_t m = 0; missing != 0; m++, missing >>= 1) {
-        if ((missing & 1) == 0)
-            continue;
+    while (fp_metric_take(&missing, &m)) {
         put(w, &w->column[FP_ROW_VALUE + 2 * m], 0);
         if (!w->listed[m].is_derived)
             put(w, &w->column[FP_ROW_VALUE + 2 * m + 1], 0);

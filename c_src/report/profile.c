@@ -178,7 +178,7 @@ static int read_numbers(struct fp_profile *profile)
     const struct fp_schema *likely = &profile->schema[profile->last_schema];
     struct fp_schema schema = {.count = fields->count};
     struct fp_row *row = &profile->row;
-    fp_metric_set seen = 0;
+    fp_metric_set seen = {{0}};
     int err = 0, metric;
 
     for (uint32_t n = 0; n < fields->count; n++) {
@@ -189,9 +189,9 @@ static int read_numbers(struct fp_profile *profile)
             return err;
         if (metric < 0)
             return check(profile, "too many different metrics");
-        if (seen >> metric & 1)
+        if (fp_metric_has(&seen, (unsigned)metric))
             return check(profile, "a metric twice in one line");
-        seen |= FP_METRIC_BIT(metric);
+        fp_metric_add(&seen, (unsigned)metric);
         row->value[n] = fields->value[n];
         row->delta[n] = fields->delta[n];
         schema.metric[n] = (uint8_t)metric;
@@ -215,6 +215,8 @@ static void widen(int64_t *min, int64_t *max, int64_t number)
 static void note_metrics(struct fp_profile *profile, const struct fp_row *row, bool is_own)
 {
     const struct fp_schema *schema = &profile->schema[row->schema];
+    fp_metric_set rest;
+    unsigned n;
 
     for (uint32_t i = 0; i < schema->count; i++) {
         struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
@@ -223,13 +225,12 @@ static void note_metrics(struct fp_profile *profile, const struct fp_row *row, b
         facts->samples += !is_own;
     }
     /* Other values were noted before, or are 0; their deltas are 0. */
-    for (fp_metric_set rest = row->changed | row->odd; rest != 0; rest &= rest - 1) {
-        unsigned i = fp_metric_first(rest);
-        struct fp_metric_facts *facts = &profile->metric[schema->metric[i]];
+    for (rest = fp_metric_either(&row->changed, &row->odd); fp_metric_take(&rest, &n);) {
+        struct fp_metric_facts *facts = &profile->metric[schema->metric[n]];
 
-        widen(&facts->value_min, &facts->value_max, row->value[i]);
-        widen(&facts->delta_min, &facts->delta_max, row->delta[i]);
-        facts->odd += row->odd >> i & 1;
+        widen(&facts->value_min, &facts->value_max, row->value[n]);
+        widen(&facts->delta_min, &facts->delta_max, row->delta[n]);
+        facts->odd += (uint64_t)fp_metric_has(&row->odd, n);
     }
 }
 

@@ -18,7 +18,7 @@ enum {
 };
 
 /* The most bytes of a row: 16 numbers, two sets, and two numbers for each metric. */
-#define ROW_MOST (FP_VARINT_MOST * (16 + 2 * 2 + 2 * FP_METRICS_MOST))
+#define ROW_MOST (FP_VARINT_MOST * (16 + 2 * FP_METRIC_WORDS + 2 * FP_METRICS_MOST))
 
 /* ----------------------------------------------------------------- tracks -- */
 
@@ -50,19 +50,16 @@ static void free_tracks(struct fp_tracks *tracks, struct fp_budget *budget)
     FP_FREE(budget, tracks->track, tracks->room);
 }
 
-static fp_metric_set seen_in(const struct fp_schema *schema)
+static void see(struct fp_track *track, const struct fp_schema *schema)
 {
-    fp_metric_set seen = 0;
-
     for (uint32_t i = 0; i < schema->count; i++)
-        seen |= FP_METRIC_BIT(schema->metric[i]);
-    return seen;
+        fp_metric_add(&track->seen, schema->metric[i]);
 }
 
 /* The difference to the value before, 0 for the first one. It wraps, as the sum of deltas does. */
 static int64_t difference(const struct fp_track *track, unsigned metric, int64_t value)
 {
-    if ((track->seen >> metric & 1) == 0)
+    if (!fp_metric_has(&track->seen, metric))
         return 0;
     return (int64_t)((uint64_t)value - (uint64_t)track->value[metric]);
 }
@@ -98,20 +95,26 @@ static uint64_t get_if(const uint8_t **at, uint8_t flags, int flag, uint64_t oth
     return flags & flag ? get(at) : otherwise;
 }
 
-/* Two numbers where the schema has more than 64 places. */
+/* A number for each 64 places of the schema. */
 static uint8_t *put_set(uint8_t *at, uint8_t *flags, int flag, const struct fp_schema *schema,
-                        fp_metric_set set)
+                        const fp_metric_set *set)
 {
-    at = put_if(at, flags, flag, set != 0, (uint64_t)set);
-    return set != 0 && schema->count > 64 ? fp_put_varint(at, (uint64_t)(set >> 64)) : at;
+    int any = fp_metric_any(set);
+
+    at = put_if(at, flags, flag, any, set->word[0]);
+    for (uint32_t w = 1; any && 64 * w < schema->count; w++)
+        at = fp_put_varint(at, set->word[w]);
+    return at;
 }
 
 static fp_metric_set get_set(const uint8_t **at, uint8_t flags, int flag,
                              const struct fp_schema *schema)
 {
-    fp_metric_set set = get_if(at, flags, flag, 0);
+    fp_metric_set set = {{get_if(at, flags, flag, 0)}};
 
-    return flags & flag && schema->count > 64 ? set | (fp_metric_set)get(at) << 64 : set;
+    for (uint32_t w = 1; flags & flag && 64 * w < schema->count; w++)
+        set.word[w] = get(at);
+    return set;
 }
 
 /* ------------------------------------------------------------------ write -- */
@@ -120,14 +123,14 @@ static fp_metric_set get_set(const uint8_t **at, uint8_t flags, int flag,
 static void compare(const struct fp_track *track, const struct fp_schema *schema,
                     struct fp_row *row)
 {
-    row->changed = row->odd = 0;
+    row->changed = row->odd = (fp_metric_set){{0}};
     for (uint32_t i = 0; i < schema->count; i++) {
         unsigned m = schema->metric[i];
 
         if (row->value[i] != track->value[m])
-            row->changed |= FP_METRIC_BIT(i);
+            fp_metric_add(&row->changed, i);
         if (row->delta[i] != difference(track, m, row->value[i]))
-            row->odd |= FP_METRIC_BIT(i);
+            fp_metric_add(&row->odd, i);
     }
 }
 
@@ -135,16 +138,19 @@ static void compare(const struct fp_track *track, const struct fp_schema *schema
 static uint8_t *put_metrics(uint8_t *at, uint8_t *flags, struct fp_track *track,
                             const struct fp_schema *schema, struct fp_row *row)
 {
+    fp_metric_set rest;
+    unsigned i;
+
     compare(track, schema, row);
-    at = put_set(at, flags, HAS_VALUES, schema, row->changed);
-    at = put_set(at, flags, HAS_DELTAS, schema, row->odd);
-    for (fp_metric_set rest = row->changed | row->odd; rest != 0; rest &= rest - 1) {
-        unsigned i = fp_metric_first(rest), m = schema->metric[i];
+    at = put_set(at, flags, HAS_VALUES, schema, &row->changed);
+    at = put_set(at, flags, HAS_DELTAS, schema, &row->odd);
+    for (rest = fp_metric_either(&row->changed, &row->odd); fp_metric_take(&rest, &i);) {
+        unsigned m = schema->metric[i];
         uint64_t change = (uint64_t)row->value[i] - (uint64_t)track->value[m];
 
-        if (row->changed >> i & 1)
+        if (fp_metric_has(&row->changed, i))
             at = fp_put_varint(at, fp_zigzag((int64_t)change));
-        if (row->odd >> i & 1)
+        if (fp_metric_has(&row->odd, i))
             at = fp_put_varint(at, fp_zigzag(row->delta[i]));
         track->value[m] = row->value[i];
     }
@@ -244,7 +250,7 @@ int fp_rows_add(struct fp_rows *rows, struct fp_budget *budget, const struct fp_
     at = put_words(at, flags, track, row);
     at = put_metrics(at, flags, track, schema, row);
     if (is_other_schema)
-        track->seen |= seen_in(schema);
+        see(track, schema);
     rows->size = (size_t)(at - rows->bytes);
     rows->count++;
     rows->time_us = row->time_us;
@@ -277,20 +283,25 @@ void fp_cursor_close(struct fp_cursor *cursor)
 static void get_metrics(struct fp_cursor *cursor, struct fp_track *track,
                         const struct fp_schema *schema, uint8_t flags, struct fp_row *row)
 {
+    fp_metric_set rest;
+    unsigned n;
+
     row->changed = get_set(&cursor->at, flags, HAS_VALUES, schema);
     row->odd = get_set(&cursor->at, flags, HAS_DELTAS, schema);
     for (uint32_t i = 0; i < schema->count; i++) {
         row->value[i] = track->value[schema->metric[i]];
         row->difference[i] = row->delta[i] = 0;
     }
-    for (fp_metric_set rest = row->changed | row->odd; rest != 0; rest &= rest - 1) {
-        unsigned i = fp_metric_first(rest), m = schema->metric[i];
-        uint64_t change = row->changed >> i & 1 ? (uint64_t)unzigzag(get(&cursor->at)) : 0;
+    for (rest = fp_metric_either(&row->changed, &row->odd); fp_metric_take(&rest, &n);) {
+        unsigned m = schema->metric[n];
+        int has_change = fp_metric_has(&row->changed, n);
+        uint64_t change = has_change ? (uint64_t)unzigzag(get(&cursor->at)) : 0;
 
-        row->value[i] = (int64_t)((uint64_t)track->value[m] + change);
-        row->difference[i] = difference(track, m, row->value[i]);
-        row->delta[i] = row->odd >> i & 1 ? unzigzag(get(&cursor->at)) : row->difference[i];
-        track->value[m] = row->value[i];
+        row->value[n] = (int64_t)((uint64_t)track->value[m] + change);
+        row->difference[n] = difference(track, m, row->value[n]);
+        row->delta[n] =
+            fp_metric_has(&row->odd, n) ? unzigzag(get(&cursor->at)) : row->difference[n];
+        track->value[m] = row->value[n];
     }
 }
 
@@ -328,6 +339,6 @@ int fp_cursor_next(struct fp_cursor *cursor, struct fp_row *row)
         return err;
     get_metrics(cursor, track, schema, flags, row);
     if (is_other)
-        track->seen |= seen_in(schema);
+        see(track, schema);
     return 1;
 }

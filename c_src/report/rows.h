@@ -29,19 +29,58 @@
 #include "format/parse.h"
 #include "report/budget.h"
 
-#define FP_METRICS_MOST 128
+/* Of a process twenty; of the profiler itself, with the memory of its node, 160. */
+#define FP_METRICS_MOST 256
+#define FP_METRIC_WORDS (FP_METRICS_MOST / 64)
 
 /* Metrics, or places of a schema, by their numbers. */
-__extension__ typedef unsigned __int128 fp_metric_set;
-#define FP_METRIC_BIT(n) ((fp_metric_set)1 << (n))
+typedef struct {
+    uint64_t word[FP_METRIC_WORDS];
+} fp_metric_set;
 
-/* The least number of a set that is not empty. */
-static inline unsigned fp_metric_first(fp_metric_set set)
+static inline void fp_metric_add(fp_metric_set *set, unsigned n)
 {
-    uint64_t low = (uint64_t)set;
+    set->word[n / 64] |= UINT64_C(1) << n % 64;
+}
 
-    return low != 0 ? (unsigned)__builtin_ctzll(low)
-                    : 64 + (unsigned)__builtin_ctzll((uint64_t)(set >> 64));
+static inline void fp_metric_remove(fp_metric_set *set, unsigned n)
+{
+    set->word[n / 64] &= ~(UINT64_C(1) << n % 64);
+}
+
+static inline int fp_metric_has(const fp_metric_set *set, unsigned n)
+{
+    return set->word[n / 64] >> n % 64 & 1;
+}
+
+/* 1, and the least number, which is taken out; 0: the set is empty. */
+static inline int fp_metric_take(fp_metric_set *set, unsigned *n)
+{
+    for (unsigned w = 0; w < FP_METRIC_WORDS; w++)
+        if (set->word[w] != 0) {
+            *n = 64 * w + (unsigned)__builtin_ctzll(set->word[w]);
+            set->word[w] &= set->word[w] - 1;
+            return 1;
+        }
+    return 0;
+}
+
+static inline fp_metric_set fp_metric_either(const fp_metric_set *a, const fp_metric_set *b)
+{
+    fp_metric_set both;
+
+    for (unsigned w = 0; w < FP_METRIC_WORDS; w++)
+        both.word[w] = a->word[w] | b->word[w];
+    return both;
+}
+
+static inline int fp_metric_any(const fp_metric_set *set)
+{
+    uint64_t any = 0;
+
+    for (unsigned w = 0; w < FP_METRIC_WORDS; w++)
+        any |= set->word[w];
+    return any != 0;
 }
 
 /* The metrics of a sample, in the order of its line. */

@@ -41,8 +41,9 @@
 #define NO_STEP_US 1000
 
 /* Beside those of the flushes, so that a profile of ten seconds shows how the node fared. The first
- * one comes soon: what the node was like before is known of nothing else. At most TELL_MS apart. */
-#define TELL_MS 5000
+ * one comes soon: what the node was like before is known of nothing else. At most so far apart,
+ * if the options do not say it. */
+#define NODE_INTERVAL_MS 5000
 #define TELL_FIRST_MS 1000
 
 /* How often samples reach the file while a reader follows it, and how long after it said so. */
@@ -370,7 +371,7 @@ static void handle_requests(struct fp_writer *writer, uint64_t requests)
 static void tell_later(struct fp_writer *writer)
 {
     uint32_t flush_ms = writer->options.flush_interval_ms;
-    int64_t part_ms = flush_ms / (1 + (flush_ms - 1) / TELL_MS);
+    int64_t part_ms = flush_ms / (1 + (flush_ms - 1) / writer->options.node_interval_ms);
     int64_t past = (fp_monotonic_ms() - writer->begun_ms) / part_ms;
 
     writer->tell_at_ms = writer->begun_ms + (past + 1) * part_ms;
@@ -391,7 +392,8 @@ static void drain_and_flush(struct fp_writer *writer)
         drain(writer);
         flush(writer, false);
         tell_later(writer);
-    } else if (flush_ms > TELL_MS && fp_monotonic_ms() >= writer->tell_at_ms) {
+    } else if (flush_ms > writer->options.node_interval_ms &&
+               fp_monotonic_ms() >= writer->tell_at_ms) {
         if (!fp_sink_is_buffering(writer->options.sink))
             write_own_sample(writer);
         tell_later(writer);
@@ -473,6 +475,8 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     if (made == NULL)
         return FP_ENOMEM;
     made->options = *options;
+    if (made->options.node_interval_ms == 0)
+        made->options.node_interval_ms = NODE_INTERVAL_MS;
     atomic_init(&made->requests, 0);
     atomic_init(&made->followed_until_ms, INT64_MIN);
     atomic_init(&made->is_triggered, !fp_sink_is_buffering(options->sink));

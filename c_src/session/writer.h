@@ -25,6 +25,7 @@ struct fp_writer_options {
     struct fp_gauges_mailbox *node; /* gauges of the node, or NULL */
     int tells_node_alone;           /* the own samples have no counters of samples */
     uint32_t flush_interval_ms;     /* 0: flushed only by request */
+    uint32_t node_interval_ms;      /* longest time between two own samples; 0: 5 s */
     const char *note;               /* for the own samples, or "" (perf_script.h); copied */
     const char *about;              /* the same; NULL: none */
     const struct fp_sample_clock *clock;

@@ -143,8 +143,7 @@ static int create_heap(struct fp_xray *x)
     answer->bytes_needed = fp_xray_heap_bytes(limits.words, limits.regions) + others;
     if (answer->bytes_needed > x->limits.bytes)
         return FP_EFULL;
-    if (x->walker.heap != NULL &&
-        fp_xray_heap_reuse(x->walker.heap, limits.words, limits.regions))
+    if (x->walker.heap != NULL && fp_xray_heap_reuse(x->walker.heap, limits.words, limits.regions))
         return 0;
     limits.bytes = x->limits.bytes - others;
     /* Of a process that works the next attempt has a little more; its pages are here by then. */

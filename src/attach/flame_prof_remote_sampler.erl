@@ -56,7 +56,7 @@ lacking(#{allocations := #{}}) ->
 lacking(_) ->
     none.
 
-begun(#{flush_interval := FlushMs} = Options, Writer) ->
+begun(Options, Writer) ->
     Node = flame_prof_node:start_link(),
     Targets = flame_prof_targets:start_link(#{
         options => Options,
@@ -67,7 +67,7 @@ begun(#{flush_interval := FlushMs} = Options, Writer) ->
     Own = [Node | flame_prof_targets:processes(Targets)],
     case flame_prof_portable:start_link(flame_prof_config:portable(Transport, Options, Own)) of
         {ok, Engine} ->
-            ok = flame_prof_node:watch(Node, Transport, FlushMs),
+            ok = flame_prof_node:watch(Node, Transport, portable, Options),
             ok = flame_prof_targets:attach(Targets, {portable, Engine}),
             Monitor = monitor(process, Writer),
             {ok, #sampler{node = Node, targets = Targets, engine = Engine, writer = Monitor}};

@@ -9,7 +9,7 @@
 %%
 %% == Why it is cheap ==
 %% `erlang:system_info({allocator, _})' and `recon_alloc' ask every scheduler, and wait for the
-%% slowest. Here the counters of all instances are copied out of memory, some 300 ns for each. Where
+%% slowest. Here the counters of all instances are copied out of memory, some 500 ns for each. Where
 %% they are is found once in a VM's life: the first look asks the schedulers and compares.
 %%
 %% == How exact it is ==
@@ -18,10 +18,10 @@
 %% Memory of an allocator that `+M' flags turned off is malloc's, and not counted anywhere.
 -module(flame_prof_allocators).
 
--export([look/0, off/1, names/0]).
+-export([look/0, sums/0, known_sums/0, off/1, names/0]).
 -export([facts/0]).
 
--export_type([instance/0, carriers/0]).
+-export_type([instance/0, carriers/0, sums/0]).
 
 -type carriers() :: #{
     mseg_carriers := non_neg_integer(),
@@ -42,6 +42,7 @@
     blocks_bytes := non_neg_integer(),
     multi := carriers(),
     single := carriers(),
+    largest_free => non_neg_integer(),
     pool => #{
         carriers := non_neg_integer(),
         bytes := non_neg_integer(),
@@ -51,8 +52,19 @@
 }.
 %% The sums are those of `multi' (carriers with many blocks), `single' (a carrier for each large
 %% block) and `pool': carriers that this instance made and that no instance uses now. Without
-%% `pool' no allocator of the node lets go of carriers. Instance 0 serves threads that are no
-%% schedulers; instance N serves scheduler N.
+%% `pool' no allocator of the node lets go of carriers. `largest_free': bytes of the largest free
+%% block in `multi'; the strategies `bf', `aobf', `gf' and `af' do not keep it. Instance 0 serves
+%% threads that are no schedulers; instance N serves scheduler N.
+
+-type sums() :: #{
+    allocators := [flame_prof_nif:allocator_sums()],
+    taken := non_neg_integer(),
+    given_back := non_neg_integer(),
+    fix_of_processes := none | non_neg_integer(),
+    super_carrier := none | {Size :: non_neg_integer(), Used :: non_neg_integer()}
+}.
+%% `taken', `given_back': calls for carriers since the start of the VM. `fix_of_processes': bytes of
+%% the blocks of fixed sizes that `erlang:memory(processes)' counts. `none': not known, or none.
 
 %% erl_alloc.types, from ERTS_ALC_A_MIN on: the order of the VM's tables.
 -define(NAMES, [
@@ -66,6 +78,9 @@
     skip_not_pooled, skip_homecoming, skip_race, entrance_removed
 ]).
 
+%% Blocks of fixed sizes that erlang:memory(processes) counts (erlang.erl).
+-define(FIX_OF_PROCESSES, [proc, monitor, link, msg_ref, ll_ptimer, hl_ptimer, bif_timer]).
+
 %% A scheduler in a long NIF does not answer.
 -define(ASK_MS, 2000).
 -define(TRIES, 5).
@@ -78,17 +93,52 @@ names() -> ?NAMES.
 %% @doc The instances, by allocator and number.
 -spec look() -> {ok, [instance()]} | {error, flame_prof:reason()}.
 look() ->
-    try flame_prof_nif:allocators_read() of
-        undefined -> begin_reading();
-        Read -> told(Read)
-    catch
-        %% The library is not loaded.
-        error:_ -> begin_reading()
+    case read(fun flame_prof_nif:allocators_read/0) of
+        {ok, Read} -> {ok, [instance(Instance) || Instance <- Read]};
+        {error, _} = Error -> Error
     end.
 
-begin_reading() ->
+%% @doc The sums over the instances of each allocator, and what beside them costs nothing to read.
+-spec sums() -> {ok, sums()} | {error, flame_prof:reason()}.
+sums() ->
+    case read(fun flame_prof_nif:allocators_sums/0) of
+        {ok, Read} -> {ok, named(Read)};
+        {error, _} = Error -> Error
+    end.
+
+%% @doc The same if a look has found the counters before: no scheduler is asked.
+-spec known_sums() -> {ok, sums()} | none.
+known_sums() ->
+    try flame_prof_nif:allocators_sums() of
+        {_, _, _, _, _} = Read -> {ok, named(Read)};
+        _ -> none
+    catch
+        %% The library is not loaded.
+        error:_ -> none
+    end.
+
+named({Sums, Taken, GivenBack, Fix, Super}) ->
+    #{
+        allocators => Sums,
+        taken => Taken,
+        given_back => GivenBack,
+        fix_of_processes => Fix,
+        super_carrier => Super
+    }.
+
+%% The first look in a VM's life finds the places.
+read(Read) ->
+    try Read() of
+        undefined -> begin_reading(Read);
+        Answer -> told(Answer)
+    catch
+        %% The library is not loaded.
+        error:_ -> begin_reading(Read)
+    end.
+
+begin_reading(Read) ->
     case flame_prof_engine:choose(auto) of
-        {ok, #{engine := native}} -> calibrate(?TRIES);
+        {ok, #{engine := native}} -> calibrate(Read, ?TRIES);
         {ok, #{engine := portable, engine_reason := Why}} -> refused(portable, Why);
         {error, _} = Error -> Error
     end.
@@ -100,18 +150,20 @@ off(Instances) ->
     (?NAMES -- [sys_alloc, test_alloc]) -- On.
 
 told({error, Error}) -> refused(Error, <<"the counters could not be read">>);
-told(Instances) -> {ok, [instance(Instance) || Instance <- Instances]}.
+told(Read) -> {ok, Read}.
 
-%% An instance at work differs from what was said of it: again, up to a limit.
-calibrate(Tries) ->
+%% An instance at work differs from what was said of it: again, up to a limit; at last without the
+%% parts that are not counters.
+calibrate(Read, Tries) ->
     case asked() of
-        {ok, Facts} ->
-            case flame_prof_nif:allocators_solve(Facts) of
+        {ok, {Facts, Fixes, Super}} ->
+            Parts = case Tries of 1 -> [none, none]; _ -> [Fixes, Super] end,
+            case apply(flame_prof_nif, allocators_solve, [Facts | Parts]) of
                 ok ->
-                    told(flame_prof_nif:allocators_read());
+                    told(Read());
                 {error, {enoent, _}} when Tries > 1 ->
                     timer:sleep(?PAUSE_MS),
-                    calibrate(Tries - 1);
+                    calibrate(Read, Tries - 1);
                 {error, {Error, Why}} ->
                     refused(Error, Why)
             end;
@@ -127,7 +179,7 @@ refused(Cause, Why) ->
 asked() ->
     Self = self(),
     Tag = make_ref(),
-    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, facts()} end),
+    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, {facts(), fixes(), super_carrier()}} end),
     receive
         {'DOWN', Monitor, process, Pid, _} -> told_by(Tag)
     after ?ASK_MS ->
@@ -148,7 +200,8 @@ told_by(Tag) ->
 -spec facts() -> [flame_prof_nif:allocator_fact()].
 facts() ->
     [
-        {Name, N, carriers(value(sbcs, Facts)) ++ carriers(value(mbcs, Facts)), pool(Facts)}
+        {Name, N, calls(value(calls, Facts)) ++ carriers(value(sbcs, Facts)) ++
+            carriers(value(mbcs, Facts)), pool(Facts), has_tree(value(options, Facts))}
      || Name <- ?NAMES,
         Name =/= sys_alloc,
         {instance, N, Facts} <- instances(erlang:system_info({allocator, Name}))
@@ -159,6 +212,51 @@ instances(Instances) when is_list(Instances) -> Instances;
 instances(_) -> [].
 
 value(Key, Facts) -> proplists:get_value(Key, Facts, []).
+
+calls(Facts) ->
+    [counter(Key, Facts)
+     || Key <- [mseg_alloc, mseg_dealloc, mseg_realloc, sys_alloc, sys_free, sys_realloc]].
+
+%% The family of address order first fit: each carrier is in a tree.
+has_tree(Options) ->
+    lists:member(value(as, Options),
+        [aoff, aoffcbf, aoffcaobf, ageffcaoff, ageffcbf, ageffcaobf]).
+
+%% What erlang:memory/0 asks for. Another release may say it otherwise: then it stays unknown.
+fixes() ->
+    Ref = make_ref(),
+    try
+        true = erlang:system_info({memory_internal, Ref, [fix_alloc]}),
+        Told = lists:append([told_fixes(Ref) || _ <- lists:seq(1, erlang:system_info(schedulers))]),
+        Fixes = [{N, Types} || {fix_alloc, N, Facts} <- Told, Types <- fix_types(Facts)],
+        [{_, [_ | _] = Types} | _] = Fixes,
+        {bits([lists:member(Name, ?FIX_OF_PROCESSES) || {Name, _, _} <- Types]),
+            [{N, [Bytes || {_, Bytes, _} <- Of]} || {N, Of} <- Fixes]}
+    catch
+        error:_ -> none
+    end.
+
+told_fixes(Ref) ->
+    receive
+        {Ref, _Scheduler, Facts} -> Facts
+    after ?ASK_MS -> error(late)
+    end.
+
+fix_types(Facts) ->
+    [Types || Fact <- Facts, element(1, Fact) =:= fix_types,
+        [_ | _] = Types <- [element(tuple_size(Fact), Fact)]].
+
+bits(Flags) ->
+    lists:foldr(fun(Flag, Bits) -> 2 * Bits + case Flag of true -> 1; false -> 0 end end, 0, Flags).
+
+super_carrier() ->
+    Mappers = erlang:system_info({allocator, erts_mmap}),
+    case value(supercarrier, value(default_mmap, Mappers)) of
+        [] ->
+            none;
+        Facts ->
+            [value(Key, value(sizes, Facts)) || Key <- [total, used, used_sa, used_sua]]
+    end.
 
 %% Now, maximum, maximum ever; the third kind of carrier is never used.
 carriers(Facts) ->
@@ -202,13 +300,13 @@ counter(Key, Pool) ->
     {_, Billions, Rest} = lists:keyfind(Key, 1, Pool),
     Billions * 1000000000 + Rest.
 
-instance({Name, N, Multi, Single, Pool}) ->
+instance({Name, N, Multi, Single, Pool, LargestFree}) ->
     Kinds = [of_carriers(Multi), of_carriers(Single)],
     Parts = [sums(Kind) || Kind <- Kinds] ++ [Pool || Pool =/= none],
     [Carriers, CarriersBytes, Blocks, BlocksBytes] =
         [lists:sum([element(K, Part) || Part <- Parts]) || K <- [1, 2, 3, 4]],
     [MultiMap, SingleMap] = Kinds,
-    with_pool(Pool, #{
+    with_pool(Pool, with_largest_free(LargestFree, #{
         allocator => Name,
         instance => N,
         carriers => Carriers,
@@ -217,7 +315,10 @@ instance({Name, N, Multi, Single, Pool}) ->
         blocks_bytes => BlocksBytes,
         multi => MultiMap,
         single => SingleMap
-    }).
+    })).
+
+with_largest_free(none, Instance) -> Instance;
+with_largest_free(Bytes, Instance) -> Instance#{largest_free => Bytes}.
 
 of_carriers({Mseg, MsegBytes, Sys, SysBytes, Blocks, BlocksBytes}) ->
     #{

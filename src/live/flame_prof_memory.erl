@@ -26,9 +26,12 @@
 -include("flame_prof_internal.hrl").
 
 -export([look/0, look/1, format/1, json/1]).
--export([by_allocator/1]).
+-export([by_allocator/1, process/0, process_files/0, process/1]).
 
 -export_type([memory/0, options/0, process/0, explained/0, allocator/0]).
+
+%% Longer than these files.
+-define(PROC_BYTES, 8192).
 
 -type options() ::
     #{
@@ -89,9 +92,12 @@
     blocks := non_neg_integer(),
     blocks_bytes := non_neg_integer(),
     pool_bytes := non_neg_integer(),
+    single_bytes := non_neg_integer(),
+    largest_free => non_neg_integer(),
     fragmentation := float()
 }.
-%% All instances of one. `fragmentation': 1 - blocks / carriers.
+%% All instances of one. `single_bytes': of carriers with one block. `fragmentation': 1 - blocks /
+%% carriers.
 
 %% @equiv look(#{})
 -spec look() -> {ok, memory()} | {error, flame_prof:reason()}.
@@ -172,9 +178,27 @@ vm() ->
 
 %% The kernel's.
 
+%% @private
+-spec process() -> process().
 process() ->
-    Status = file:read_file("/proc/self/status"),
-    maps:merge(status(Status), stat(file:read_file("/proc/self/stat"))).
+    Files = process_files(),
+    Process = process(Files),
+    _ = [file:close(File) || {ok, File} <- Files],
+    Process.
+
+%% @private Of the calling process, for {@link process/1}. Not by the file server, which may have
+%% work.
+-spec process_files() -> [{ok, file:fd()} | {error, term()}].
+process_files() ->
+    [file:open(["/proc/self/", Name], [read, raw, binary]) || Name <- ["status", "stat"]].
+
+%% @private The kernel writes such a file anew for each reading from its begin.
+-spec process([{ok, file:fd()} | {error, term()}]) -> process().
+process([Status, Stat]) ->
+    maps:merge(status(read(Status)), stat(read(Stat))).
+
+read({ok, File}) -> file:pread(File, 0, ?PROC_BYTES);
+read({error, _} = Error) -> Error.
 
 status({ok, Text}) ->
     Lines = [binary:split(Line, <<":">>) || Line <- binary:split(Text, <<"\n">>, [global])],
@@ -191,7 +215,7 @@ status({ok, Text}) ->
             {<<"Threads">>, threads, 1}
         ],
         Value <- [maps:get(Key, Values, none)], Value =/= none]);
-status({error, _}) ->
+status(_) ->
     #{}.
 
 number(Text) ->
@@ -207,7 +231,7 @@ stat({ok, Text}) ->
         minor_faults => binary_to_integer(lists:nth(8, Fields)),
         major_faults => binary_to_integer(lists:nth(10, Fields))
     };
-stat({error, _}) ->
+stat(_) ->
     #{}.
 
 %% @doc Sums over the instances, the largest first.
@@ -223,15 +247,23 @@ by_allocator(Instances) ->
 sum(Name, Instances) ->
     Of = fun(Key) -> lists:sum([maps:get(Key, Instance) || Instance <- Instances]) end,
     Allocated = Of(carriers_bytes),
-    #{
+    largest_free(Instances, #{
         allocator => Name,
         carriers => Of(carriers),
         carriers_bytes => Allocated,
         blocks => Of(blocks),
         blocks_bytes => Of(blocks_bytes),
         pool_bytes => lists:sum([Bytes || #{pool := #{bytes := Bytes}} <- Instances]),
+        single_bytes => lists:sum([M + S
+            || #{single := #{mseg_bytes := M, sys_bytes := S}} <- Instances]),
         fragmentation => 1 - Of(blocks_bytes) / max(1, Allocated)
-    }.
+    }).
+
+largest_free(Instances, Sum) ->
+    case [Bytes || #{largest_free := Bytes} <- Instances] of
+        All when length(All) =:= length(Instances) -> Sum#{largest_free => lists:max(All)};
+        _ -> Sum
+    end.
 
 %% @doc As text.
 -spec format(memory()) -> unicode:chardata().

@@ -64,17 +64,19 @@ allocators(Instances, Off) ->
     Keys = [carriers, carriers_bytes, blocks, blocks_bytes, pool_bytes],
     Sum = maps:from_list([{Key, Of(Key)} || Key <- Keys]),
     Unused = 1 - Of(blocks_bytes) / max(1, Of(carriers_bytes)),
-    All = Sum#{allocator => all, fragmentation => Unused},
+    Largest = [Bytes || #{largest_free := Bytes} <- Rows],
+    All = Sum#{allocator => all, fragmentation => Unused, largest_free => lists:max([0 | Largest])},
     [
         ["\n", pad("Allocator", 14), right("allocated", 11), right("used", 9), right("unused", 9),
-            right("carriers", 11), right("blocks", 13), right("in pool", 9), "\n"],
+            right("carriers", 11), right("blocks", 13), right("in pool", 9),
+            right("largest free", 14), "\n"],
         [allocator(Row) || Row <- Rows ++ [All]],
         [["off by +M flags, malloc has their memory: ",
             lists:join(", ", [atom_to_list(Name) || Name <- Off]), "\n"] || Off =/= []]
     ].
 
 allocator(#{allocator := Name, carriers := Carriers, carriers_bytes := Allocated, blocks := Blocks,
-    blocks_bytes := Used, pool_bytes := Pool, fragmentation := Fragmentation}) ->
+    blocks_bytes := Used, pool_bytes := Pool, fragmentation := Fragmentation} = Row) ->
     [
         pad(atom_to_list(Name), 14),
         right(bytes(Allocated), 11),
@@ -83,8 +85,13 @@ allocator(#{allocator := Name, carriers := Carriers, carriers_bytes := Allocated
         right(grouped(Carriers), 11),
         right(grouped(Blocks), 13),
         right(bytes(Pool), 9),
+        right(largest_free(Row), 14),
         "\n"
     ].
+
+%% Some strategies do not keep it.
+largest_free(#{largest_free := Bytes}) -> bytes(Bytes);
+largest_free(#{}) -> "-".
 
 vm(Vm) ->
     [

@@ -32,6 +32,7 @@
         dir => file:name_all() | left_out(),
         sample_interval => pos_integer() | left_out(),
         flush_interval => pos_integer() | left_out(),
+        node_interval => pos_integer() | left_out(),
         flushes_per_file => non_neg_integer() | infinity | left_out(),
         max_file_bytes => pos_integer() | infinity | left_out(),
         max_files => pos_integer() | infinity | left_out(),
@@ -149,6 +150,8 @@ file_rows() ->
             default => {computed, fun default_flush_interval/1,
                 "15000, or sample_interval + 1000"},
             doc => "time until a sample is in the file, in milliseconds"},
+        #{key => node_interval, type => {whole, ms, 1000, ?DAY_MS}, default => 5000,
+            doc => "time between readings of the node's figures, in milliseconds"},
         #{key => flushes_per_file, alias => flush_close_max, default => 8,
             type => {either, [{infinity, infinity}, {0, infinity}],
                 {whole, count, 1, ?COUNT_MOST}},
@@ -196,8 +199,8 @@ sample_rows() ->
             "reductions, selected again every Ms milliseconds"},
         #{key => growers, type => {whole, count, 0, ?GROWERS_MOST},
             default => {computed, fun default_growers/1, "25 with {top, N}, 0 with maps"},
-            doc => "places beside those of `select`, at most a quarter as many, for the processes "
-            "whose message queue or memory grew most since the selection before"},
+            doc => "places beside those of `select`, at most a quarter as many, for processes whose "
+            "queue or memory grew most since the last selection"},
         #{key => process_options, alias => auto_process_opts,
             type => {own, fun(Given) -> process_options(Given) end,
                 "a map, #{status => all | Status, follow => Follow}"},

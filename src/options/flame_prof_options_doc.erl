@@ -56,9 +56,11 @@ markdown() ->
         "[The format](format.md#allocations) is that of weighted samples.\n\n",
         table(flame_prof_options:allocation_rows()),
         "\n## `triggers`\n\n"
-        "A map is one trigger, a list has up to 32. The table shows a trigger on `memory`. The\n"
-        "unit of `above` and `below` is percent (`scheduler_utilisation`), bytes (`memory`), words\n"
-        "(`large_heap`), milliseconds (`long_gc`, `long_schedule`) or a count. `busy_port` has\n"
+        "A map is one trigger, a list has up to 32. The table shows a trigger on\n"
+        "`fragmentation`; others have no `allocator` and no `least_bytes`. The unit of `above` and\n"
+        "`below` is percent (`scheduler_utilisation`, `fragmentation`, `rss_percent`,\n"
+        "`atom_percent`), bytes (`memory`, `binary_memory`, `rss`), bytes a second (`ets_growth`),\n"
+        "words (`large_heap`), milliseconds (`long_gc`, `long_schedule`) or a count. `busy_port` has\n"
         "neither key, and the events `long_gc`, `long_schedule` and `large_heap` have no `below`.\n"
         "[Triggers](guide/triggers.md) has examples.\n\n",
         table(flame_prof_trigger:rows()),

@@ -5,6 +5,8 @@
 %% #{on => run_queue, above => 50}
 %% #{on => message_queue_len, above => 10000, duration => 10000, max_per_hour => 2}
 %% #{on => long_gc, above => 200}
+%% #{on => fragmentation, allocator => eheap_alloc, above => 60}
+%% #{on => rss_percent, above => 85}
 %% #{on => fun my_app:is_in_trouble/0, interval => 5000}
 %% '''
 %%
@@ -12,9 +14,15 @@
 %% <li>`on': the condition. `scheduler_utilisation' (percent of the normal
 %%     schedulers online), `run_queue' (all that wait for a normal scheduler), `memory'
 %%     (bytes, all of the VM's), `process_count', `message_queue_len' (of any one
-%%     process); `long_gc' and `long_schedule' (milliseconds), `large_heap' (words) and
+%%     process), `binary_memory' (bytes), `ets_growth' (bytes a second, of all tables),
+%%     `atom_count', `atom_percent' (of the atoms that there may be), `rss' (resident bytes),
+%%     `rss_percent' (of the memory that the control group allows), `fragmentation' (percent of
+%%     what an allocator took from the system and does not use; needs the native engine);
+%%     `long_gc' and `long_schedule' (milliseconds), `large_heap' (words) and
 %%     `busy_port', events of the VM; or a fun without arguments, or `{Module,
 %%     Function}', that answers true or false, or a number if `above' is given.</li>
+%% <li>`allocator', `least_bytes': of `fragmentation', an allocator, or `all' of them, and the bytes
+%%     that it has to have for the trigger to fire (`all', 104857600).</li>
 %% <li>`above': fires at this value or a higher one. `busy_port' has none.</li>
 %% <li>`below': hysteresis. Once it has fired the value has to be lower than this before
 %%     it fires again (four fifths of `above'). After an event of the VM, or true, it
@@ -34,13 +42,17 @@
 
 -export_type([given/0, spec/0, event/0, level/0, user/0, trigger/0, suppressed/0]).
 
--type level() :: scheduler_utilisation | run_queue | memory | process_count | message_queue_len.
+-type level() ::
+    scheduler_utilisation | run_queue | memory | process_count | message_queue_len
+    | binary_memory | ets_growth | atom_count | atom_percent | rss | rss_percent | fragmentation.
 -type event() :: long_gc | long_schedule | large_heap | busy_port.
 -type user() :: fun(() -> boolean() | number()) | {module(), atom()}.
 
 -type given() ::
     #{
         on := level() | event() | user(),
+        allocator => all | atom() | flame_prof_options:left_out(),
+        least_bytes => pos_integer() | flame_prof_options:left_out(),
         above => number() | flame_prof_options:left_out(),
         below => number() | flame_prof_options:left_out(),
         interval => pos_integer() | flame_prof_options:left_out(),
@@ -53,6 +65,8 @@
 -type spec() ::
     #{
         on := level() | event() | user(),
+        allocator => all | atom(),
+        least_bytes => pos_integer(),
         above => number(),
         below => number(),
         interval := pos_integer(),
@@ -80,7 +94,11 @@
 
 -opaque trigger() :: #trigger{}.
 
--define(LEVELS, [scheduler_utilisation, run_queue, memory, process_count, message_queue_len]).
+-define(LEVELS, [
+    scheduler_utilisation, run_queue, memory, process_count, message_queue_len,
+    binary_memory, ets_growth, atom_count, atom_percent, rss, rss_percent, fragmentation
+]).
+-define(LEAST_BYTES, 104857600).
 -define(EVENTS, [long_gc, long_schedule, large_heap, busy_port]).
 -define(TRIGGERS_MOST, 32).
 -define(BELOW_BY, 0.2).
@@ -158,12 +176,15 @@ kind(On) when is_atom(On) ->
     end;
 kind(_) -> none.
 
-%% @doc The keys of a trigger on memory, which has all of them.
+%% @doc The keys of a trigger on fragmentation, which has all of them.
 -spec rows() -> [flame_prof_schema:row(), ...].
-rows() -> rows(level, memory, true).
+rows() -> rows(level, fragmentation, true).
 
 rows(moment, _, _) -> [on_row() | common()];
 rows(event, On, _) -> [on_row(), above_row(event, On) | common()];
+rows(level, fragmentation, _) ->
+    [on_row(), above_row(level, fragmentation), below_row(fragmentation)] ++ fragmentation_rows() ++
+        common();
 rows(level, On, _) -> [on_row(), above_row(level, On), below_row(On) | common()];
 rows(user, On, true) -> [on_row(), above_row(user, On), below_row(On) | common()];
 rows(user, _, false) -> [on_row() | common()].
@@ -171,10 +192,20 @@ rows(user, _, false) -> [on_row() | common()].
 on_row() ->
     #{key => on, type => {own, fun(On) -> {ok, On} end, accepts_on()}, doc => "condition"}.
 
+fragmentation_rows() ->
+    [
+        #{key => allocator, type => {one_of, [all | flame_prof_allocators:names()]},
+            default => all, doc => "of `fragmentation`: the allocator, or all of them"},
+        #{key => least_bytes, type => {whole, bytes, 1, ?VALUE_MOST}, default => ?LEAST_BYTES,
+            doc => "of `fragmentation`: bytes that the allocator must have taken from the system "
+            "for the trigger to fire"}
+    ].
+
 above_row(Kind, On) ->
     #{key => above, type => above(Kind, On), doc => "value from which it fires"}.
 
-above(level, scheduler_utilisation) ->
+above(level, On) when On =:= scheduler_utilisation; On =:= atom_percent; On =:= rss_percent;
+    On =:= fragmentation ->
     {own, fun(Percent) -> above_0(Percent, 100) end, "percent, a number above 0 and up to 100"};
 above(user, _) ->
     {own, fun any_number/1, io_lib:format("a number of at most ~b", [?VALUE_MOST])};
@@ -208,16 +239,17 @@ common() ->
             doc => "maximum duration of a check, in milliseconds"}
     ].
 
-unit(memory) -> bytes;
+unit(On) when On =:= memory; On =:= binary_memory; On =:= ets_growth; On =:= rss -> bytes;
 unit(large_heap) -> words;
-unit(On) when On =:= run_queue; On =:= process_count; On =:= message_queue_len -> count;
+unit(On) when On =:= run_queue; On =:= process_count; On =:= message_queue_len;
+    On =:= atom_count -> count;
 unit(_) -> ms.
 
 %% @doc What the option `triggers' takes.
 -spec accepts() -> string().
 accepts() ->
     "a map or a list of up to 32, each #{on => Condition, above => Value, below => Value, "
-    "interval => Ms, duration => Ms, cooldown => Ms, max_per_hour => Count, timeout => Ms}".
+    "allocator => Name, least_bytes => Bytes, interval => Ms, duration => Ms, cooldown => Ms, max_per_hour => Count, timeout => Ms}".
 
 accepts_on() ->
     Names = [atom_to_binary(On) || On <- ?LEVELS ++ ?EVENTS],

@@ -34,12 +34,13 @@
 -export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
--export([allocators_solve/1, allocators_read/0, memory_rss/0]).
+-export([allocators_solve/3, allocators_read/0, allocators_sums/0, memory_rss/0]).
 -export([tables_probe/0, tables_solve/3, tables_read/0]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0, tracer_state/0]).
--export_type([allocator_fact/0, allocator_figures/0, table_fact/0, table_figures/0]).
+-export_type([allocator_fact/0, allocator_figures/0, allocator_sums/0, fix_facts/0]).
+-export_type([table_fact/0, table_figures/0]).
 -export_type([view/0, wait/0, wait_tag/0, ref_numbers/0, site_role/0]).
 
 -on_load(load/0).
@@ -297,10 +298,16 @@ mailbox_next(_, _) -> ?NOT_LOADED.
 %% What `system_info({allocator, A})' says of an instance, as words: c_src/erts/allocators.h.
 -type allocator_fact() ::
     {atom(), Instance :: non_neg_integer(), Statistics :: [non_neg_integer()],
-        Pool :: [non_neg_integer()] | none}.
+        Pool :: [non_neg_integer()] | none, HasTree :: boolean()}.
 
--spec allocators_solve([allocator_fact()]) -> ok | {error, {atom(), binary()}}.
-allocators_solve(_) -> ?NOT_LOADED.
+%% Bytes of each fixed size, by instance; the bits are of the sizes that belong to processes.
+-type fix_facts() ::
+    none | {Bits :: non_neg_integer(), [{Instance :: non_neg_integer(), [non_neg_integer()]}]}.
+
+-spec allocators_solve(
+    [allocator_fact()], fix_facts(), Super :: none | [non_neg_integer()]
+) -> ok | {error, {atom(), binary()}}.
+allocators_solve(_, _, _) -> ?NOT_LOADED.
 
 %% The carriers of mseg, their bytes; those of sys_alloc, their bytes; blocks, their bytes.
 -type carriers_figures() :: {
@@ -310,12 +317,30 @@ allocators_solve(_) -> ?NOT_LOADED.
 %% Of multi-block carriers, of single-block carriers; of the pool: carriers, bytes, blocks, bytes.
 -type allocator_figures() :: {
     atom(), Instance :: non_neg_integer(), carriers_figures(), carriers_figures(),
-    none | {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()}
+    none | {non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()},
+    LargestFree :: none | non_neg_integer()
 }.
 
 %% `undefined': not solved yet.
 -spec allocators_read() -> undefined | [allocator_figures()] | {error, atom()}.
 allocators_read() -> ?NOT_LOADED.
+
+%% Bytes of all instances: carriers, blocks, single-block carriers, those in the pool, the largest
+%% free block.
+-type allocator_sums() :: {
+    atom(), non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
+    none | non_neg_integer()
+}.
+
+%% Calls that took carriers and gave them back; bytes of fixed sizes that belong to processes; size
+%% and used bytes of the super carrier.
+-spec allocators_sums() ->
+    undefined
+    | {[allocator_sums()], Taken :: non_neg_integer(), GivenBack :: non_neg_integer(),
+        Fix :: none | non_neg_integer(),
+        Super :: none | {non_neg_integer(), non_neg_integer()}}
+    | {error, atom()}.
+allocators_sums() -> ?NOT_LOADED.
 
 %% Resident bytes by kind of memory; without `carriers' these are in `malloc' and `other'.
 -spec memory_rss() -> #{atom() => non_neg_integer()} | {error, atom() | {atom(), binary()}}.

@@ -2,7 +2,7 @@
 %% 0.0.4), for whatever answers `/metrics' in this node.
 -module(flame_prof_metrics).
 
--export([all/0, format/1, labels/1]).
+-export([all/0, format/1, metric/4, labels/1]).
 
 %% A metric of the library's counters: one line for each counter, told apart by the
 %% label. `{seconds, PerSecond}' says in what part of a second the counter counts.
@@ -16,7 +16,7 @@
         [{Counter :: atom(), Value :: string()}]
     }.
 
-%% @doc Of this node now: the session, and the calls that are measured, if any are.
+%% @doc Of this node now: the session, the memory, and the calls that are measured, if any are.
 -spec all() -> binary().
 all() ->
     Latency =
@@ -24,7 +24,7 @@ all() ->
             {ok, Answer} -> flame_prof_latency_text:prometheus(Answer);
             none -> []
         end,
-    iolist_to_binary([format(flame_prof_info:info()), Latency]).
+    iolist_to_binary([format(flame_prof_info:info()), flame_prof_memory_metrics:all(), Latency]).
 
 %% @doc Of what `flame_prof:info/0' answers. Times are in seconds.
 -spec format(flame_prof:info()) -> binary().
@@ -175,6 +175,10 @@ targets(#{targets := Targets}) ->
 targets(_) ->
     [].
 
+%% @doc A metric with a value for each list of labels.
+-spec metric(
+    string(), gauge | counter, string(), [{[{atom(), atom() | unicode:chardata()}], number()}]
+) -> iodata().
 metric(Name, Type, Help, Values) ->
     Full = ["flame_prof_", Name],
     [

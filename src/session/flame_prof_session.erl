@@ -286,8 +286,9 @@ start_portable(Ref, Options, Own) ->
     flame_prof_portable:start_link(flame_prof_config:portable(Transport, Options, Own)).
 
 %% The node's own figures, for each flush.
-watched(#session{ref = Ref, node = Node, options = #{flush_interval := FlushMs}} = State) ->
-    ok = flame_prof_node:watch(Node, flame_prof_transport:library(Ref), FlushMs),
+watched(#session{ref = Ref, node = Node, choice = #{engine := Engine}} = State) ->
+    ok = flame_prof_node:watch(Node, flame_prof_transport:library(Ref), Engine,
+        State#session.options),
     State.
 
 %% The library makes the directory itself, for its user's eyes only.

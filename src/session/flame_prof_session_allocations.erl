@@ -176,6 +176,7 @@ config(Options, How) ->
     Given = maps:with([hold_ms, note], How),
     maps:merge(Config#{
         event := alloc_words,
+        node_interval := ?TELL_MS,
         ring_bytes := ?RING_BYTES,
         libraries_bytes := 0,
         text_bytes := ?TEXT_BYTES

@@ -8,11 +8,18 @@
 
 -export_type([memory/0]).
 
-%% What the next probe needs of this one.
--type memory() :: none | [{pos_integer(), non_neg_integer(), non_neg_integer()}].
+%% What the next probe needs of this one: what schedulers have done, or a value and when it was
+%% read, in milliseconds.
+-type memory() ::
+    none
+    | [{pos_integer(), non_neg_integer(), non_neg_integer()}]
+    | {non_neg_integer(), integer()}.
 
 %% The heap of a user's function, in words.
 -define(HEAP_WORDS, 16#400000).
+
+%% A control group's limit is read again after so long.
+-define(LIMIT_MS, 30000).
 
 %% A mailbox is looked at for a tenth of a probe's time limit, and no longer than this.
 -define(MAILBOX_MS, 100).
@@ -46,7 +53,24 @@ value(#{on := scheduler_utilisation}, Before) ->
 value(#{on := run_queue}, _) ->
     {statistics(total_run_queue_lengths), <<>>, none};
 value(#{on := memory}, _) ->
-    {erlang:memory(total), <<>>, none};
+    {flame_prof_node_memory:kind(total), <<>>, none};
+value(#{on := binary_memory}, _) ->
+    {flame_prof_node_memory:kind(binary), <<>>, none};
+value(#{on := ets_growth}, Before) ->
+    Now = {flame_prof_node_memory:kind(ets), erlang:monotonic_time(millisecond)},
+    {growth(Before, Now), <<>>, Now};
+value(#{on := atom_count}, _) ->
+    {erlang:system_info(atom_count), <<>>, none};
+value(#{on := atom_percent}, _) ->
+    {Atoms, Limit} = {erlang:system_info(atom_count), erlang:system_info(atom_limit)},
+    {100 * Atoms / Limit, of_all("~b of ~b atoms", [Atoms, Limit]), none};
+value(#{on := rss}, _) ->
+    {rss(), <<>>, none};
+value(#{on := rss_percent}, Before) ->
+    {Limit, _} = Known = limit(Before, erlang:monotonic_time(millisecond)),
+    {100 * rss() / Limit, of_all("of ~b bytes", [Limit]), Known};
+value(#{on := fragmentation} = Spec, _) ->
+    fragmentation(Spec, flame_prof_allocators:sums());
 value(#{on := process_count}, _) ->
     {erlang:system_info(process_count), <<>>, none};
 value(#{on := message_queue_len} = Spec, _) ->
@@ -56,6 +80,38 @@ value(#{on := User}, _) ->
         Value when is_boolean(Value); is_number(Value) -> {Value, <<>>, none};
         Other -> error({no_boolean_and_no_number, Other})
     end.
+
+growth(none, _Now) ->
+    0;
+growth({Before, BeforeMs}, {Now, NowMs}) ->
+    max(0, 1000 * (Now - Before) div max(1, NowMs - BeforeMs)).
+
+rss() ->
+    case flame_prof_memory:process() of
+        #{rss := Bytes} -> Bytes;
+        #{} -> error(no_proc_self_status)
+    end.
+
+limit({_, ReadMs} = Known, NowMs) when NowMs - ReadMs < ?LIMIT_MS ->
+    Known;
+limit(_, NowMs) ->
+    case flame_prof_cgroup:memory_limit() of
+        {ok, Limit} -> {Limit, NowMs};
+        none -> error(no_memory_limit)
+    end.
+
+%% A small node is never fragmented.
+fragmentation(_, {error, _}) ->
+    error(needs_the_native_engine);
+fragmentation(#{allocator := Wanted, least_bytes := Least}, {ok, #{allocators := Allocators}}) ->
+    Of = [{Carriers, Blocks} || {Name, Carriers, Blocks, _, _, _} <- Allocators,
+        Wanted =:= all orelse Name =:= Wanted],
+    Carriers = lists:sum([Bytes || {Bytes, _} <- Of]),
+    Blocks = lists:sum([Bytes || {_, Bytes} <- Of]),
+    Percent = case Carriers >= Least of true -> 100 * (Carriers - Blocks) / Carriers; _ -> 0 end,
+    {max(0, Percent), of_all("~s: ~b of ~b bytes used", [Wanted, Blocks, Carriers]), none}.
+
+of_all(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
 
 call({Module, Function}) -> Module:Function();
 call(Fun) -> Fun().

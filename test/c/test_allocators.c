@@ -61,7 +61,8 @@ static void add_instance(enum fp_allocator allocator, uint32_t number, int has_p
     uint64_t cp = allocator;
 
     fake_map(&b.memory, at, INSTANCE_BYTES);
-    *fact = (struct fp_allocator_fact){allocator, number, has_pool, {0}, {0}};
+    *fact =
+        (struct fp_allocator_fact){.allocator = allocator, .number = number, .has_pool = has_pool};
     for (uint32_t i = 0; i < FP_STATISTICS_WORDS; i++)
         fact->statistics[i] = run_random(&b.seed) % 100000;
     for (uint32_t i = 0; has_pool && i < FP_POOL_WORDS; i++)
@@ -150,14 +151,16 @@ static void what_an_instance_has_now_is_read(void)
 {
     static const uint64_t carriers[] = {2, 2000, 3, 3000, 0, 0, 90, 91, 92, 93};
     static const uint64_t blocks[] = {5, 500, 60, 6000, 61, 6100};
+    static const uint64_t calls[] = {1, 20, 300, 4000, 50000, 600000};
     struct fp_allocator_figures figures[FACTS];
-    uint64_t multi = instance_at(4) + STATISTICS + FP_CARRIERS_WORDS * 8;
+    uint64_t multi = instance_at(4) + STATISTICS + (FP_CALLS_WORDS + FP_CARRIERS_WORDS) * 8;
 
     create();
     CHECK_INT(solve(), 0);
     memset(fake_at(&b.memory, instance_at(4) + STATISTICS, FP_STATISTICS_WORDS * 8), 0,
            FP_STATISTICS_WORDS * 8);
     memset(fake_at(&b.memory, instance_at(4) + POOL, FP_POOL_WORDS * 8), 0, FP_POOL_WORDS * 8);
+    put_words(instance_at(4) + STATISTICS, calls, 6);
     put_words(multi, carriers, 10);
     put_words(multi + 80, blocks, 6);
     put_words(multi + 80 + 48 * (FP_ALLOCATOR_COUNT - 1), blocks, 6);
@@ -179,6 +182,9 @@ static void what_an_instance_has_now_is_read(void)
     CHECK_INT(figures[4].pool_bytes, 800);
     CHECK_INT(figures[4].pool_blocks, 7);
     CHECK_INT(figures[4].pool_blocks_bytes, 70);
+    CHECK_INT(figures[4].taken, 4001);
+    CHECK_INT(figures[4].given_back, 50020);
+    CHECK(!figures[4].has_largest_free);
     destroy();
 }
 
@@ -211,7 +217,7 @@ static void two_tables_are_refused(void)
 static void two_offsets_are_refused(void)
 {
     create();
-    put_words(instance_at(9) + STATISTICS + 1320, b.fact[9].statistics, FP_STATISTICS_WORDS);
+    put_words(instance_at(9) + STATISTICS + 1368, b.fact[9].statistics, FP_STATISTICS_WORDS);
     CHECK_INT(solve(), FP_EAMBIGUOUS);
     destroy();
     create();

@@ -14,7 +14,8 @@
 
 #define INSTANCES 3u
 #define STATISTICS 1088u
-#define MULTI (STATISTICS + 8 * FP_CARRIERS_WORDS)
+#define SINGLE (STATISTICS + 8 * FP_CALLS_WORDS)
+#define MULTI (SINGLE + 8 * FP_CARRIERS_WORDS)
 #define POOL 416u
 #define LISTS 336u
 #define INSTANCE_AT(k) (FAKE_BASE + (uint64_t)(k)*65536)
@@ -68,9 +69,10 @@ static void create(void)
         uint64_t at = INSTANCE_AT(k);
 
         fake_map(&b.memory, at, 8192);
-        b.allocators->instance[k] = (struct fp_allocator_instance){at, (uint16_t)k, 5};
+        b.allocators->instance[k] =
+            (struct fp_allocator_instance){.address = at, .number = (uint16_t)k, .allocator = 5};
         put_list(at + LISTS, at + MULTI, 3 + k);
-        put_list(at + LISTS + 16, at + STATISTICS, k);
+        put_list(at + LISTS + 16, at + SINGLE, k);
     }
 }
 

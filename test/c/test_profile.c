@@ -226,6 +226,53 @@ static void what_files_say_adds_up_without_wrapping(void)
     fp_profile_destroy(profile);
 }
 
+/* Two samples of so many numbers; every third one changes, every seventh delta is odd. */
+static char *many_numbers(int count)
+{
+    char *text = malloc((size_t)count * 96 + 400), *at = text;
+
+    for (int k = 0; k < 2; k++) {
+        at += sprintf(at, "beam 1/1 [000] 1.%06d: ", k + 1);
+        for (int i = 0; i < count; i++)
+            at += sprintf(at, "m%c%c=%d/%d ", 'a' + i / 26, 'a' + i % 26,
+                          i + (i % 3 == 0 ? 10 * k : 0),
+                          i % 7 == 0   ? 5
+                          : i % 3 == 0 ? 10 * k
+                                       : 0);
+        at += sprintf(at, "erl_pid=<0.1.0> cpu-clock:\n"
+                          "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n");
+    }
+    return text;
+}
+
+static void numbers_of_a_sample_may_be_many(void)
+{
+    char *text = many_numbers(200);
+    struct fp_profile *profile = profile_of(text, strlen(text));
+    struct fp_cursor cursor;
+    struct fp_row row;
+
+    CHECK_INT(profile->warning_count, 0);
+    fp_cursor_open(&cursor, &profile->rows, profile->schema, &profile->budget);
+    for (int k = 0; k < 2; k++) {
+        CHECK_INT(fp_cursor_next(&cursor, &row), 1);
+        for (int i = 0; i < 200; i++) {
+            CHECK_INT(row.value[i], i + (i % 3 == 0 ? 10 * k : 0));
+            CHECK_INT(row.delta[i], i % 7 == 0 ? 5 : i % 3 == 0 ? 10 * k : 0);
+        }
+    }
+    CHECK_INT(fp_cursor_next(&cursor, &row), 0);
+    fp_cursor_close(&cursor);
+    fp_profile_destroy(profile);
+    free(text);
+    text = many_numbers(257);
+    profile = profile_of(text, strlen(text));
+    CHECK_INT(profile->rows.count, 0);
+    CHECK_TEXT(profile->warning[0].what, "too many different metrics");
+    fp_profile_destroy(profile);
+    free(text);
+}
+
 static void a_number_too_large_is_damage(void)
 {
     static const char text[] = "beam 1/1 [000] 1.000001: cpu-clock:\n"
@@ -849,6 +896,7 @@ int main(int argc, char **argv)
     RUN(the_largest_numbers_fit);
     RUN(exports_end_with_a_file_or_for_want_of_memory);
     RUN(what_files_say_adds_up_without_wrapping);
+    RUN(numbers_of_a_sample_may_be_many);
     RUN(a_number_too_large_is_damage);
     RUN(what_a_sample_leaves_out_is_as_before);
     RUN(after_damage_numbers_are_absent_until_a_whole_sample);

@@ -10,6 +10,12 @@
     on_scheduler_utilisation/1,
     on_the_run_queue/1,
     on_memory/1,
+    on_binaries/1,
+    on_growing_tables/1,
+    on_atoms/1,
+    on_the_resident_memory/1,
+    on_fragmentation/1,
+    a_small_node_is_not_fragmented/1,
     on_the_count_of_processes/1,
     on_a_message_queue/1,
     on_a_long_collection/1,
@@ -71,6 +77,12 @@ conditions() ->
         on_scheduler_utilisation,
         on_the_run_queue,
         on_memory,
+        on_binaries,
+        on_growing_tables,
+        on_atoms,
+        on_the_resident_memory,
+        on_fragmentation,
+        a_small_node_is_not_fragmented,
         on_the_count_of_processes,
         on_a_message_queue,
         on_a_long_collection,
@@ -164,6 +176,67 @@ on_memory(Config) ->
         end)
     end).
 
+on_binaries(Config) ->
+    Now = erlang:memory(binary),
+    fires(Config, #{on => binary_memory, above => Now + 32000000}, fun() -> holder(64000000) end).
+
+on_growing_tables(Config) ->
+    fires(Config, #{on => ets_growth, above => 1000000}, fun() ->
+        helper(fun() -> fill_table(ets:new(growing, []), 0) end)
+    end).
+
+on_atoms(Config) ->
+    Percent = 100 * erlang:system_info(atom_count) / erlang:system_info(atom_limit),
+    Note = fires(Config, #{on => atom_percent, above => Percent / 2}, fun() -> [] end),
+    ?assertMatch({_, _}, binary:match(unicode:characters_to_binary(Note), <<" atoms">>)).
+
+on_the_resident_memory(Config) ->
+    {ok, #{process := #{rss := Now}}} = flame_prof_memory:look(#{explain => false}),
+    fires(Config, #{on => rss, above => Now + 100000000}, fun() -> holder(200000000) end).
+
+%% The engine of the session is not the question: the counters are read with either.
+on_fragmentation(Config) ->
+    case native_node:why_not() of
+        none ->
+            Note = fires(Config,
+                #{on => fragmentation, allocator => eheap_alloc, least_bytes => 1, above => 0.001},
+                fun() -> [] end),
+            ?assertMatch({_, _},
+                binary:match(unicode:characters_to_binary(Note), <<"eheap_alloc: ">>));
+        Why ->
+            {skip, Why}
+    end.
+
+a_small_node_is_not_fragmented(_) ->
+    Fragmented = fun(Least) ->
+        {ok, [Spec]} = flame_prof_trigger:validate(
+            #{on => fragmentation, above => 1, least_bytes => Least}),
+        {Pid, Monitor} = flame_prof_condition:probe(Spec, none),
+        receive
+            {'DOWN', Monitor, process, Pid, {flame_prof_condition, Value, _, _}} -> Value
+        end
+    end,
+    _ = process_flag(trap_exit, true),
+    case native_node:why_not() of
+        none ->
+            ?assert(Fragmented(1) > 0),
+            ?assertEqual(0, Fragmented(1 bsl 50));
+        Why ->
+            {skip, Why}
+    end.
+
+holder(Bytes) ->
+    helper(fun() ->
+        Held = binary:copy(<<"x">>, Bytes),
+        timer:sleep(infinity),
+        byte_size(Held)
+    end).
+
+fill_table(Table, N) ->
+    true = ets:insert(Table, {N rem 100000, binary_to_list(<<0:8000>>)}),
+    N rem 1000 =:= 0 andalso timer:sleep(5),
+    fill_table(Table, N + 1).
+
 on_the_count_of_processes(Config) ->
     Now = erlang:system_info(process_count),
     fires(Config, #{on => process_count, above => Now + 500}, fun() ->
@@ -251,7 +324,8 @@ bounded(Trigger) ->
     maps:merge(#{interval => 100, duration => 1000, cooldown => 0, max_per_hour => 100,
         timeout => 30000}, Trigger).
 
-happens_anywhere(#{on := On}) -> lists:member(On, [long_gc, long_schedule]).
+happens_anywhere(#{on := On}) ->
+    lists:member(On, [long_gc, long_schedule, atom_percent, fragmentation]).
 
 is_event(#{on := On}) ->
     flame_prof_trigger:is_event(On).

@@ -20,6 +20,7 @@ options(Directory, Set) ->
         max_total_bytes => 0,
         sample_interval_us => 2000,
         flush_interval => 60000,
+        node_interval => 5000,
         hold_ms => 0,
         note => <<>>,
         about => <<>>,
