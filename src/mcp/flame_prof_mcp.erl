@@ -51,9 +51,9 @@ new(Version, Nodes) ->
 %% @doc A line, with or without its end.
 -spec received(binary(), state()) -> {[action()], state()}.
 received(Line, State) ->
-    case string:trim(Line) of
+    case << <<C>> || <<C>> <= Line, C =/= $\s, C =/= $\t, C =/= $\r, C =/= $\n >> of
         <<>> -> {[], State};
-        Text -> read(flame_prof_json_reader:decode(Text), State)
+        _ -> read(flame_prof_json_reader:decode(Line), State)
     end.
 
 %% @doc A line that was not kept.

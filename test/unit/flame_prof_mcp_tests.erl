@@ -89,6 +89,7 @@ what_is_no_request_is_refused_test_() ->
             {<<"{">>, undefined, -32700},
             {<<"nix">>, undefined, -32700},
             {<<"\"", 255, "\"">>, undefined, -32700},
+            {<<255>>, undefined, -32700},
             {<<"1">>, undefined, -32600},
             {<<"[]">>, undefined, -32600},
             {<<"{}">>, undefined, -32600},
@@ -131,7 +132,8 @@ every_tool_reads_only_and_describes_its_arguments_test() ->
         begin
             #{<<"description">> := About, <<"inputSchema">> := Schema,
                 <<"annotations">> := Annotations} = Tool,
-            ?assertMatch(#{<<"readOnlyHint">> := true, <<"destructiveHint">> := false}, Annotations),
+            ?assertMatch(#{<<"readOnlyHint">> := true, <<"destructiveHint">> := false},
+                Annotations),
             ?assertMatch({match, _}, re:run(About, "Costs ")),
             #{<<"type">> := <<"object">>, <<"properties">> := Properties,
                 <<"required">> := Required, <<"additionalProperties">> := false} = Schema,
@@ -143,7 +145,8 @@ every_tool_reads_only_and_describes_its_arguments_test() ->
     ].
 
 a_node_is_needed_where_none_was_given_test() ->
-    {ok, #{node := "shop@here"}} = flame_prof_mcp_tools:checked(<<"memory">>, #{}, [<<"shop@here">>]),
+    {ok, #{node := "shop@here"}} =
+        flame_prof_mcp_tools:checked(<<"memory">>, #{}, [<<"shop@here">>]),
     {ok, #{node := "a@b"}} =
         flame_prof_mcp_tools:checked(<<"memory">>, #{<<"node">> => <<"a@b">>}, []),
     {error, Missing} = flame_prof_mcp_tools:checked(<<"memory">>, #{}, []),
