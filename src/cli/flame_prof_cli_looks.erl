@@ -109,7 +109,7 @@ call(Node, Module, Function, Args, MoreMs, Parsed) ->
     flame_prof_cli_nodes:outcome(Node,
         flame_prof_remote:call(Node, Module, Function, Args, Timeout)).
 
-%% A look at it may be large: its page and its JSON are made there, too.
+%% A look at it may be large: its page and its JSON are made there, too. `edges': so many in JSON.
 waits(Node, #{arguments := Process} = Parsed, Forms) ->
     For = maps:get(for, Parsed, 0),
     Nodes = [flame_prof_remote:full(Name) || Name <- maps:get(nodes, Parsed, [])],
@@ -118,7 +118,9 @@ waits(Node, #{arguments := Process} = Parsed, Forms) ->
             [{nodes, [target(Name) || Name <- Nodes]} || Nodes =/= []])),
     %% One that hangs is waited for once.
     Others = case Nodes of [] -> 0; _ -> ?OTHERS_MS end,
-    case call(Node, flame_prof_waits, pages, [Options, Forms], For + Others, Parsed) of
+    Wanted = [case {Form, Parsed} of {json, #{edges := Most}} -> {json, Most}; _ -> Form end
+        || Form <- Forms],
+    case call(Node, flame_prof_waits, pages, [Options, Wanted], For + Others, Parsed) of
         {ok, Pages} -> {ok, maps:from_list(lists:zip(Forms, Pages))};
         {error, _} = Error -> Error
     end.

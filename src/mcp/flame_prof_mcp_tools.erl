@@ -20,6 +20,7 @@
 %% `maybe': one or none, `many': any number.
 -type takes() ::
     {option, atom()}
+    | {option, atom(), About :: string()}
     | {seconds, atom(), Least :: number(), Most :: number(), About :: string()}
     | {enum, atom(), [atom(), ...], About :: string()}
     | {process, one | maybe | many, About :: string()}.
@@ -28,13 +29,15 @@
 -define(PROCESS, "a registered name, or a pid as the node shows it: <0.85.0>").
 -define(PROCESSES_MOST, 100).
 -define(TEXT_MOST, 500).
+%% Of what is listed, and megabytes: answers are read by a model, and the node is to notice little.
+-define(COUNT_MOST, 200).
 
 %% What it answers; what it costs; what it cannot.
 -spec table() -> [row(), ...].
 table() ->
     [
         #{command => top, title => "Busiest processes",
-            takes => [{option, by}, {option, filter}, {option, rows},
+            takes => [{option, by}, {option, filter}, {option, rows, "processes to show (20)"},
                 {seconds, every, 0.5, 30, "length of the interval that is measured (1)"}],
             about => [
                 "The first processes of a node by a column over an interval: reductions a second, ",
@@ -78,7 +81,7 @@ table() ->
                 "gigabyte. Not by process: top by memory tells the largest, xray what one holds."]},
         #{command => xray, title => "What a process holds",
             takes => [{process, one, ?PROCESS},
-                {seconds, time_limit, 0.1, 60, "of the reading (10)"}, {option, max_memory}],
+                {seconds, time_limit, 0.1, 30, "of the reading (10)"}, {option, max_memory}],
             about => [
                 "What one process holds: its memory by the ways from stack, dictionary and ",
                 "mailbox, by type, garbage, and the binaries that it pins, with shapes and atoms ",
@@ -96,12 +99,12 @@ table() ->
                 "Records a profile for some seconds and answers its hot stacks as a tree, and its ",
                 "hot functions and processes: where the time goes. With chains also why processes ",
                 "wait. Costs at most 2 % of one CPU by the session's own budget; the answer comes ",
-                "after the recording. The recording is removed. Refused while another session or ",
-                "tracing of flame_prof runs in the node. Needs the native engine (Linux on ",
-                "x86_64) in a node without flame_prof."]}
+                "after the recording. The recording is removed. Refused while another session of ",
+                "flame_prof runs in the node. Needs the native engine (Linux on x86_64) in a node ",
+                "without flame_prof."]}
     ].
 
-%% Not what looks: how long they need a module.
+%% As flame_prof_cli_looks:needs/1.
 needs(top) -> {flame_prof_top_sampler, bare};
 needs(hot) -> {flame_prof_recording, refused};
 needs(Command) -> flame_prof_cli_looks:needs(Command).
@@ -114,7 +117,7 @@ instructions(Nodes) ->
         "hot for CPU time, mailbox for a long queue, memory and xray for memory. Answers have ",
         "names of modules, functions and processes, tag atoms and numbers, but no values of ",
         "messages or heaps. A pid is valid in the node that showed it, as long as the process ",
-        "lives.",
+        "lives. A node without flame_prof is lent it until a minute after the last question.",
         [[" Nodes: ", lists:join(", ", Nodes), "; the first is asked where none is named."]
             || Nodes =/= []]
     ]).
@@ -161,7 +164,10 @@ node_property([First | _] = Nodes) ->
     {<<"node">>, (string(["the node (", First, ")"]))#{enum => Nodes}, false}.
 
 property({option, Key}, Command) ->
-    {Key, Kind, About} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
+    {Key, _, About} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
+    property({option, Key, About}, Command);
+property({option, Key, About}, Command) ->
+    {Key, Kind, _} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
     {atom_to_binary(Key), (of_kind(Kind))#{description => text(About)}, false};
 property({seconds, _Key, Least, Most, About}, _) ->
     {<<"seconds">>, #{type => number, minimum => Least, maximum => Most,
@@ -178,7 +184,8 @@ string(About) ->
     #{type => string, 'minLength' => 1, 'maxLength' => ?TEXT_MOST, description => text(About)}.
 
 of_kind(flag) -> #{type => boolean};
-of_kind({_, {whole, Least, Most}}) -> #{type => integer, minimum => Least, maximum => Most};
+of_kind({_, {whole, Least, Most}}) ->
+    #{type => integer, minimum => Least, maximum => min(Most, ?COUNT_MOST)};
 of_kind({_, percent}) -> #{type => number, minimum => 0, maximum => 100};
 of_kind({_, {one_of, Values}}) -> #{type => string, enum => Values};
 of_kind({_, text}) -> #{type => string, 'maxLength' => ?TEXT_MOST}.
@@ -259,6 +266,8 @@ taken({enum, by, _, _}, _, #{<<"by">> := Metric}, #{options := Options} = Call) 
     Call#{options := Options#{by => case Metric of <<"samples">> -> samples; _ -> Metric end}};
 taken({enum, Key, Values, _}, _, Given, Call) ->
     with_option(Key, Given, fun(Value) -> one_of(Values, Value) end, Call);
+taken({option, Key, _}, Command, Given, Call) ->
+    taken({option, Key}, Command, Given, Call);
 taken({option, Key}, Command, Given, Call) ->
     {Key, Kind, _} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
     with_option(Key, Given, fun(Value) -> as_parsed(Kind, Value) end, Call);
@@ -293,7 +302,8 @@ seen(top, Node, Parsed) ->
 seen(hot, Node, Parsed) ->
     flame_prof_mcp_hot:seen(Node, flame_prof_cli_nodes:timeout(Parsed), Parsed);
 seen(Command, Node, Parsed) ->
-    case flame_prof_cli_looks:seen(Command, Node, Parsed, [text, json]) of
+    Bounded = Parsed#{edges => ?COUNT_MOST},
+    case flame_prof_cli_looks:seen(Command, Node, Bounded, [text, json]) of
         {ok, #{text := Text} = Seen} -> {ok, Seen#{text := [atom_to_list(Node), "\n", Text]}};
         {error, _} = Error -> Error
     end.

@@ -210,8 +210,9 @@ page(Given, As) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc One look in several forms.
--spec pages(options(), [text | json]) -> {ok, [binary()]} | {error, flame_prof:reason()}.
+%% @doc One look in several forms; `{json, Most}' has so many edges, and the number of the others.
+-spec pages(options(), [text | json | {json, non_neg_integer()}]) ->
+    {ok, [binary()]} | {error, flame_prof:reason()}.
 pages(Given, Forms) ->
     case look_of(flame_prof_waits_nodes:known(Given)) of
         {ok, Look} -> {ok, [page_of(Look, As) || As <- Forms]};
@@ -219,7 +220,11 @@ pages(Given, Forms) ->
     end.
 
 page_of(Look, text) -> encoded(flame_prof_waits_text:format(Look));
-page_of(Look, json) -> encoded(flame_prof_waits_text:json(Look)).
+page_of(Look, json) -> encoded(flame_prof_waits_text:json(Look#{more_edges => 0}));
+page_of(#{edges := Edges} = Look, {json, Most}) ->
+    More = max(0, length(Edges) - Most),
+    Fewer = Look#{edges := lists:sublist(Edges, Most), more_edges => More},
+    encoded(flame_prof_waits_text:json(Fewer)).
 
 look_of({error, _} = Error) -> Error;
 look_of(Options) -> look(Options).

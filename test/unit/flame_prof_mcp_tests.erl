@@ -185,7 +185,7 @@ wrong_arguments_are_named_with_what_is_accepted_test_() ->
             {nix, #{}, "there is no tool nix"},
             {top, [], "arguments is an object"},
             {top, #{nix => 1}, "nix: unknown argument; there are: node, by"},
-            {top, #{rows => 0}, "rows: it takes a whole number from 1 to 1000"},
+            {top, #{rows => 0}, "rows: it takes a whole number from 1 to 200"},
             {top, #{rows => 1.5}, "rows: it takes a whole number"},
             {top, #{rows => <<"3">>}, "rows: it takes a whole number"},
             {top, #{by => <<"age">>}, "by: it takes one of: reductions, memory"},
@@ -199,6 +199,7 @@ wrong_arguments_are_named_with_what_is_accepted_test_() ->
             {pstack, #{processes => lists:duplicate(101, <<"a">>)}, "a list of at most 100"},
             {hot, #{seconds => 31}, "seconds: it takes a number from 1 to 30"},
             {hot, #{seconds => -1}, "seconds: it takes a number"},
+            {xray, #{process => <<"a">>, max_memory => 201}, "max_memory: .* from 16 to 200"},
             {hot, #{idle => 1}, "idle: it takes true or false"},
             {hot, #{mode => <<"trace">>}, "mode: it takes one of: processes, schedulers, cpu"},
             {memory, #{node => <<"other@here">>}, "node: it takes one of: shop@here, shop@there"}
