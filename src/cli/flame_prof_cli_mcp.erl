@@ -46,13 +46,19 @@ served(#server{input = Input, nodes = Nodes, workers = Workers} = Server) ->
             ended(ok, Server);
         {flame_prof_cli, interrupted} ->
             ended(interrupted, Server);
+        {?MODULE, Worker, Answer} when is_map_key(Worker, Workers) ->
+            served(answered(Worker, Answer, Server));
         {'EXIT', Worker, Reason} when is_map_key(Worker, Workers) ->
-            served(answered(Worker, Reason, Server));
+            Why = ["the look ended: ", flame_prof_error:exit_text(Reason)],
+            served(answered(Worker, {error, Why}, Server));
         {'EXIT', Pid, _} when is_pid(Pid) ->
             served(Server#server{nodes = maps:filter(fun(_, Of) -> Of =/= Pid end, Nodes)});
         %% The reader of what is written has gone.
         {'EXIT', _, _} ->
-            ended(ok, Server)
+            ended(ok, Server);
+        %% Of a call that was cancelled.
+        {?MODULE, _, _} ->
+            served(Server)
     after ?LOOK_MS ->
         case flame_prof_cli_signals:is_orphan() of
             true -> ended(ok, Server);
@@ -90,7 +96,8 @@ act({send, Answer}, Server) ->
     Server;
 act({start, Id, #{node := Name} = Call}, #server{parsed = Parsed} = Server0) ->
     {Node, #server{workers = Workers} = Server} = node_of(flame_prof_remote:full(Name), Server0),
-    Worker = spawn_link(fun() -> exit({?MODULE, run(Call, Node, Parsed)}) end),
+    Self = self(),
+    Worker = spawn_link(fun() -> Self ! {?MODULE, self(), run(Call, Node, Parsed)} end),
     Server#server{workers = Workers#{Worker => Id}};
 act({stop, Id}, #server{workers = Workers} = Server) ->
     [Worker] = [Pid || {Pid, Of} <- maps:to_list(Workers), Of =:= Id],
@@ -118,11 +125,6 @@ run(Call, Node, Parsed) ->
         _:_:Stack -> {error, flame_prof_error:internal(Stack)}
     end.
 
-answered(Worker, Reason, #server{workers = Workers, protocol = Protocol} = Server) ->
+answered(Worker, Answer, #server{workers = Workers, protocol = Protocol} = Server) ->
     {Id, Rest} = maps:take(Worker, Workers),
-    Answer =
-        case Reason of
-            {?MODULE, Answered} -> Answered;
-            _ -> {error, "the look ended: " ++ flame_prof_error:exit_text(Reason)}
-        end,
     done(flame_prof_mcp:answered(Id, Answer, Protocol), Server#server{workers = Rest}).
