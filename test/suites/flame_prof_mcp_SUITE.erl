@@ -209,6 +209,8 @@ a_node_that_cannot_be_reached_is_told(_) ->
     ?assertMatch(#{<<"isError">> := true}, Answer),
     {match, _} = re:run(text(Answer), "nobody@127.0.0.1"),
     ?assertMatch(#{<<"isError">> := true}, tool(Port, 2, memory, #{node => <<"no body">>})),
+    Short = tool(Port, 3, memory, #{node => <<"nobody@here">>}),
+    {match, _} = re:run(text(Short), "nobody@here: it has a short name"),
     ok = ended(Port).
 
 %% A recording is refused beside it, and it goes on.
