@@ -17,13 +17,13 @@
 }.
 
 %% `option': of the command. `seconds': a time, for this option of the command. `one': one process,
-%% `maybe': one or none, `many': any number.
+%% `optional': one or none, `many': any number.
 -type takes() ::
     {option, atom()}
     | {option, atom(), About :: string()}
     | {seconds, atom(), Least :: number(), Most :: number(), About :: string()}
     | {enum, atom(), [atom(), ...], About :: string()}
-    | {process, one | maybe | many, About :: string()}.
+    | {process, one | optional | many, About :: string()}.
 -type row() :: #{command := atom(), title := string(), takes := [takes()], about := [string()]}.
 
 -define(PROCESS, "a registered name, or a pid as the node shows it: <0.85.0>").
@@ -55,7 +55,7 @@ table() ->
                 "for each scheduler; processes are not asked. Needs the native engine (Linux on ",
                 "x86_64)."]},
         #{command => waits, title => "Who waits for which process",
-            takes => [{process, maybe, "only the chain of this process: " ?PROCESS},
+            takes => [{process, optional, "only the chain of this process: " ?PROCESS},
                 {seconds, for, 0.1, 30, "look again for so long: how long waits last (one look)"},
                 {option, top}],
             about => [

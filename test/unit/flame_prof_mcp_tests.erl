@@ -4,17 +4,18 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--define(INITIALIZE, #{jsonrpc => <<"2.0">>, id => 0, method => initialize,
+initialize() ->
+    #{jsonrpc => <<"2.0">>, id => 0, method => initialize,
     params => #{'protocolVersion' => <<"2025-06-18">>, capabilities => #{},
-        'clientInfo' => #{name => x, version => <<"1">>}}}).
+        'clientInfo' => #{name => x, version => <<"1">>}}}.
 
 new() -> flame_prof_mcp:new(<<"0.0.1">>, [<<"shop@here">>, <<"shop@there">>]).
 
 begun() -> begun(<<"2025-06-18">>).
 
 begun(Protocol) ->
-    #{params := Params} = ?INITIALIZE,
-    Asked = ?INITIALIZE#{params := Params#{'protocolVersion' := Protocol}},
+    #{params := Params} = initialize(),
+    Asked = (initialize())#{params := Params#{'protocolVersion' := Protocol}},
     {_, State} = said(Asked, new()),
     State.
 
@@ -58,9 +59,9 @@ answered(Id, Answer, State) -> read(flame_prof_mcp:answered(Id, Answer, State)).
 the_version_is_negotiated_test_() ->
     [
         {Asked, fun() ->
-            #{params := Params} = ?INITIALIZE,
+            #{params := Params} = initialize(),
             {[#{<<"id">> := 0, <<"result">> := Result}], _} =
-                said(?INITIALIZE#{params := Params#{'protocolVersion' := list_to_binary(Asked)}},
+                said((initialize())#{params := Params#{'protocolVersion' := list_to_binary(Asked)}},
                     new()),
             ?assertMatch(#{<<"protocolVersion">> := Got, <<"capabilities">> := #{<<"tools">> := _},
                 <<"serverInfo">> := #{<<"name">> := <<"flame_prof">>, <<"version">> := <<"0.0.1">>}}
@@ -74,7 +75,7 @@ initialize_comes_first_and_once_test() ->
     ?assertMatch({1, -32600, _}, refused(request(1, 'tools/list'), new())),
     ?assertMatch({1, -32600, _}, refused(call(1), new())),
     ?assertMatch({1, -32602, _}, refused(request(1, initialize), new())),
-    ?assertMatch({0, -32600, _}, refused(?INITIALIZE)),
+    ?assertMatch({0, -32600, _}, refused(initialize())),
     ?assertMatch({[#{<<"id">> := 1, <<"result">> := Empty}], _} when Empty =:= #{},
         said(request(1, ping), new())).
 
