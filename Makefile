@@ -14,7 +14,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: build nif erl demo trouble test tidy test-c test-erl check-exports check-threads test-matrix \
-        test-attach portability test-real test-exports test-foreign \
+        test-attach portability test-real test-exports test-foreign test-mcp \
         asan tsan valgrind analyze deps deps-build shell soak \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
@@ -37,7 +37,7 @@ trouble: build ## Profile the demo with problems: TROUBLE="mailbox gc", all (the
 	@examples/trouble/run.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps erl+c+tidy+exports+viewer+fuzz c-alone erl-alone
+	@tools/test.sh deps erl+c+tidy+exports+viewer+mcp+fuzz c-alone erl-alone
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)
@@ -71,6 +71,9 @@ test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tes
 
 test-viewer: ## Run the viewer's tests in a browser only
 	@tools/test.sh viewer
+
+test-mcp: ## Test `flame_prof mcp` with the protocol's own client (npm) only
+	@tools/test.sh mcp
 
 test-foreign: ## Test that stackcollapse-perf.pl (STACKCOLLAPSE=path) and speedscope (npm) read our files
 	@tools/deps.sh build foreign && tools/test.sh foreign

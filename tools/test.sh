@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, build, tidy, c, fuzz, exports, erl, viewer, foreign
+#   tools/test.sh STEP...   steps: deps, build, tidy, c, fuzz, exports, erl, viewer, mcp, foreign
 #
 # Steps that are joined (erl+c+tidy) run beside each other, three at a time, what each
 # one says in one piece: many of the Erlang tests wait. Of c and erl joined, the tests
@@ -113,6 +113,10 @@ step() { # name, and "joined" where others run meanwhile
         heading "The viewer in a browser"
         RESULTS=$results tools/test_viewer.sh
         ;;
+    mcp)
+        heading "An assistant's client on a node"
+        RESULTS=$results tools/test_mcp.sh
+        ;;
     foreign)
         heading "Other people's programs on our files"
         RESULTS=$results tools/test_foreign.sh
@@ -143,7 +147,7 @@ joined_told() { # what it said, exit status, seconds, step
 took=
 for step in "$@"; do
     since=$SECONDS
-    case $step in *exports* | *erl* | *viewer* | *foreign*) step build ;; esac
+    case $step in *exports* | *erl* | *viewer* | *mcp* | *foreign*) step build ;; esac
     case $step in
     *+*)
         # shellcheck disable=SC2086

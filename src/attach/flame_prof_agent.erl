@@ -428,7 +428,8 @@ sweep(Modules, Folder) ->
 %% An error is what had to stay.
 swept(Modules, Folder) ->
     ok = end_session(whereis(flame_prof_sup)),
-    ok = end_tracing(lists:member(flame_prof_tracing, Modules)),
+    ok = end_tracing(lists:member(flame_prof_tracing, Modules)
+        andalso erlang:module_loaded(flame_prof_tracing)),
     IsLoaded = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
     Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
     ok = forget(),

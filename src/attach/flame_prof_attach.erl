@@ -65,6 +65,7 @@
     flame_prof_binaries,
     flame_prof_waits_part,
     flame_prof_top_sampler,
+    flame_prof_recording,
     flame_prof_latency,
     flame_prof_allocations,
     flame_prof_allocations_text,

@@ -75,9 +75,19 @@ distributed(Domain, Like) ->
     Name = list_to_atom(lists:flatten(Own)),
     case net_kernel:start(Name, #{name_domain => Domain, dist_listen => false, hidden => true}) of
         {ok, _} -> ok;
-        {error, {already_started, _}} -> ok;
+        {error, {already_started, _}} -> same_domain(Domain, Like, net_kernel:longnames());
         {error, _} -> unreachable(Like, "Erlang's distribution does not start here~ts", [tls()])
     end.
+
+%% The server for assistants may be asked for nodes of both kinds.
+same_domain(longnames, Like, false) ->
+    unreachable(Like, "it has a long name, and this process has a short one already: another one "
+        "is needed for it", []);
+same_domain(shortnames, Like, true) ->
+    unreachable(Like, "it has a short name, and this process has a long one already: another one "
+        "is needed for it", []);
+same_domain(_, _, _) ->
+    ok.
 
 %% Of TLS it does not say what is wrong with its options.
 tls() ->

@@ -1,7 +1,7 @@
 %% @private The command line: bin/flame_prof starts a node that runs main/0.
 %%
-%% flame_prof_cli_args knows the commands and their options, flame_prof_cli_files
-%% and flame_prof_cli_nodes carry them out, flame_prof_cli_out writes.
+%% flame_prof_cli_args knows the commands and their options, flame_prof_cli_files,
+%% flame_prof_cli_looks and flame_prof_cli_nodes carry them out, flame_prof_cli_out writes.
 -module(flame_prof_cli).
 
 -export([main/0, was_interrupted/0, pause/1]).
@@ -56,10 +56,14 @@ do(allocations, Parsed) ->
     flame_prof_cli_allocations:do(Parsed);
 do(latency, Parsed) ->
     flame_prof_cli_latency:do(Parsed);
-do(Command, Parsed) when Command =:= xray; Command =:= binaries ->
-    flame_prof_cli_xray:do(Parsed);
+do(mcp, Parsed) ->
+    flame_prof_cli_mcp:do(Parsed);
+do(Command, Parsed) when Command =:= top; Command =:= info; Command =:= start; Command =:= flush;
+    Command =:= stop
+->
+    flame_prof_cli_nodes:do(Command, Parsed);
 do(Command, Parsed) ->
-    flame_prof_cli_nodes:do(Command, Parsed).
+    flame_prof_cli_looks:do(Command, Parsed).
 
 version() ->
     _ = application:load(flame_prof),

@@ -4,9 +4,9 @@
 
 -include("flame_prof.hrl").
 
--export([parse/1, help/0, help/1]).
+-export([parse/1, help/0, help/1, options/1]).
 
--export_type([option/0, parsed/0, failure/0]).
+-export_type([parsed/0, failure/0, option/0, kind/0]).
 
 -type parsed() :: #{command := atom(), arguments := [string()], atom() => term()}.
 
@@ -220,21 +220,10 @@ counted(Command, #{arguments := Arguments} = Parsed) ->
 required(export, Parsed) when not is_map_key(as, Parsed) ->
     {usage, ["--as is missing: ", accepts({one_of, flame_prof_query:formats()})]};
 %% The node stands before the process, or in --node as for all others.
-required(mailbox, #{arguments := [Node, Process]} = Parsed) when not is_map_key(node, Parsed) ->
-    {ok, Parsed#{node => [Node], arguments := [Process]}};
-required(mailbox, #{node := _, arguments := [_]} = Parsed) ->
-    {ok, Parsed};
-required(mailbox, _Parsed) ->
-    {_, Usage, _, _} = lists:keyfind(mailbox, 1, table()),
-    {usage, ["it takes a node and one process: a registered name, or a pid as <0.85.0>; "
-        "usage: flame_prof ", Usage]};
-required(Look, Parsed) when Look =:= memory; Look =:= tables ->
-    case Parsed of
-        #{node := _, arguments := []} -> {ok, Parsed};
-        #{arguments := [Node]} when not is_map_key(node, Parsed) ->
-            {ok, Parsed#{node => [Node], arguments := []}};
-        #{} -> {usage, ["it takes a node; usage: flame_prof ", atom_to_list(Look), " NODE"]}
-    end;
+required(mailbox, Parsed) ->
+    with_node(1, "a node and one process: a registered name, or a pid as <0.85.0>", Parsed);
+required(Look, Parsed) when Look =:= memory; Look =:= tables; Look =:= binaries ->
+    with_node(0, "a node", Parsed);
 required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
     Command =:= info; Command =:= pstack; Command =:= top ->
     case Parsed of
@@ -243,6 +232,16 @@ required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= 
     end;
 required(_, Parsed) ->
     {ok, Parsed}.
+
+with_node(More, _, #{arguments := [Node | Rest]} = Parsed) when
+    length(Rest) =:= More, not is_map_key(node, Parsed)
+->
+    {ok, Parsed#{node => [Node], arguments := Rest}};
+with_node(More, _, #{node := _, arguments := Rest} = Parsed) when length(Rest) =:= More ->
+    {ok, Parsed};
+with_node(_, Takes, #{command := Command}) ->
+    {_, Usage, _, _} = lists:keyfind(Command, 1, table()),
+    {usage, ["it takes ", Takes, "; usage: flame_prof ", Usage]}.
 
 %% The table.
 
@@ -284,6 +283,8 @@ table() ->
             "Write a file for another tool."},
         {report, "report FILE... [options]", {1, Any},
             "Make one HTML page of files, to be opened in a browser or sent by mail."},
+        {mcp, "mcp [NODE...] [options]", {0, 64},
+            "Answer an assistant about nodes, by the Model Context Protocol; reads only."},
         {view, "view FOLDER|FILE [options]", {1, 1},
             "Show files in a browser on this machine, until Ctrl-C."},
         {info, "info --node NODE [options]", {0, 0},
@@ -295,6 +296,7 @@ table() ->
         {stop, "stop --node NODE [options]", {0, 0}, "End the session and finish its file."}
     ].
 
+%% @doc Of a command, with what each takes.
 -spec options(atom()) -> [option()].
 options(attach) ->
     attach_options() ++ session_options() ++ connection_options() ++ json();
@@ -307,14 +309,21 @@ options(top) ->
         {filter, {"TEXT", text}, "only processes whose name or function has it"},
         {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
         {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
-    ] ++ node_options();
-options(mailbox) -> mailbox_options() ++ node_options() ++ json();
-options(tables) -> flame_prof_cli_nodes:tables_options() ++ node_options() ++ json();
-options(xray) -> xray_options() ++ connection_options() ++ json();
+    ] ++ node_options() ++ json();
+options(mailbox) ->
+    mailbox_options() ++ node_options() ++ json();
+options(xray) ->
+    xray_options() ++ connection_options() ++ json();
 options(binaries) ->
     [{for, {"TIME", duration}, "look again after it: what has grown (once)"} | options(xray)];
-options(waits) -> waits_options() ++ connection_options() ++ json();
-options(trace) -> trace_options() ++ connection_options();
+options(tables) ->
+    tables_options() ++ node_options() ++ json();
+options(waits) ->
+    waits_options() ++ connection_options() ++ json();
+options(mcp) ->
+    connection_options();
+options(trace) ->
+    trace_options() ++ connection_options();
 options(Measures) when Measures =:= latency; Measures =:= allocations ->
     measuring_options(Measures) ++ connection_options() ++ json();
 options(hot) ->
@@ -429,6 +438,13 @@ attach_options() ->
         {quiet, flag, "no table of the hottest stacks at the end"}
     ].
 
+tables_options() ->
+    [
+        {for, {"TIME", duration}, "look again after it, up to 60s: growth (once)"},
+        {sort, {"BY", {one_of, [memory, objects, growth]}}, "memory, objects or growth (memory)"},
+        {top, {"N", {whole, 1, 1000000}}, "tables to show (20)"}
+    ].
+
 xray_options() ->
     [
         {time_limit, {"TIME", duration}, "of the reading, up to 10m (10s)"},
@@ -496,7 +512,8 @@ help(Command) ->
         ["\n" || options(Command) =/= []],
         settings(Command),
         more(Command),
-        ["Example:\n", [["  $ ", Line, "\n"] || Line <- example(Command)]]
+        ["Example:\n",
+            [["  $ ", Line, "\n"] || Line <- flame_prof_cli_examples:of_command(Command)]]
     ].
 
 settings(attach) ->
@@ -542,6 +559,9 @@ more(allocations) ->
 more(view) ->
     "With --node the page has a panel that measures calls of it while it is open.\n" ?IS_SENT;
 more(Command) when Command =:= waits; Command =:= binaries -> ?IS_SENT;
+more(mcp) ->
+    "An assistant's program starts it; it ends with its standard input. With nodes only these\n"
+    "can be asked. A node without flame_prof has it until a minute after the last question.\n\n";
 more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
     Command =:= 'slow-calls'
 ->
@@ -549,46 +569,6 @@ more(Command) when Command =:= check; Command =:= hot; Command =:= export; Comma
     "when nothing can be read.\n\n";
 more(_) ->
     "".
-
-example(attach) ->
-    ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof --report /tmp/prof/rabbit.html",
-        "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
-example(top) -> ["flame_prof top --node shop@myhost --by memory"];
-example(pstack) -> ["flame_prof pstack --node shop@myhost",
-    "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
-example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
-    "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
-example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
-example(tables) -> ["flame_prof tables shop@myhost", "flame_prof tables shop@myhost --for 5s --sort growth"];
-example(xray) -> ["flame_prof xray shop@myhost my_server",
-    "flame_prof xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"];
-example(binaries) -> ["flame_prof binaries shop@myhost --for 10s"];
-example(trace) ->
-    ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
-        "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "
-        "--follow spawn"];
-example(waits) ->
-    ["flame_prof waits shop@myhost", "flame_prof waits shop@myhost my_server --for 2s"];
-example(latency) ->
-    ["flame_prof latency shop@myhost shop_db:query/2",
-        "flame_prof latency shop@myhost shop_db:query/2 ets:lookup/2 --for 1m --json",
-        "flame_prof latency shop@myhost shop_db:_ --prometheus"];
-example(allocations) ->
-    ["flame_prof allocations shop@myhost --for 30s",
-        "flame_prof allocations shop@myhost --collapsed | flamegraph.pl > allocations.svg"];
-example(hot) -> ["flame_prof hot /tmp/prof/*.erl_perf.log.zst --by reductions --status running"];
-example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.erl_perf.log.zst --top 5"];
-example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
-example(export) ->
-    ["flame_prof export prof.log.zst --as speedscope",
-        "flame_prof export prof.log.zst --as firefox --from 30s --to 90s",
-        "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
-example(report) -> ["flame_prof report /tmp/prof/*.erl_perf.log.zst --output shop.html"];
-example(view) -> ["flame_prof view /tmp/prof", "flame_prof view /tmp/prof --node shop@myhost"];
-example(info) -> ["flame_prof info --node shop@myhost --json"];
-example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
-example(flush) -> ["flame_prof flush --node shop@myhost"];
-example(stop) -> ["flame_prof stop --node shop@myhost"].
 
 either(Atoms) ->
     lists:join(", ", [atom_to_list(Atom) || Atom <- lists:droplast(Atoms)]) ++

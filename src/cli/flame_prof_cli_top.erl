@@ -2,11 +2,14 @@
 %% by single keys, elsewhere one table below the other.
 -module(flame_prof_cli_top).
 
--export([do/2]).
+-export([do/2, seen/3]).
 
 -import(flame_prof_cli_out, [put/1]).
 
 -define(EVERY_MS, 1000).
+%% An interval ends late where passes over all processes take long.
+-define(LATE_MS, 60000).
+-define(WIDTH, 120).
 -define(ROWS, 40).
 %% Without a terminal: a line for each process of a screen.
 -define(PLAIN_ROWS, 20).
@@ -19,6 +22,7 @@
     paused = false :: boolean(),
     rows :: pos_integer() | auto,
     left :: non_neg_integer() | infinity,
+    json = false :: boolean(),
     keys :: port() | none
 }).
 
@@ -30,12 +34,7 @@ do(Nodes, Parsed) ->
 
 watch(Nodes, Timeout, Parsed) ->
     View = view(Parsed),
-    Options = View#{
-        every_ms => max(100, maps:get(every, Parsed, ?EVERY_MS)),
-        rows => max(?ROWS, maps:get(rows, Parsed, ?ROWS))
-    },
-    Started = flame_prof_remote:all(Nodes, flame_prof_top_sampler, start, [self(), Options],
-        Timeout),
+    Started = started(Nodes, View, Timeout, Parsed),
     case [Error || {_, {error, _} = Error} <- Started] of
         [] ->
             Samplers = maps:from_list([{Sampler, Node} || {Node, {ok, {ok, Sampler}}} <- Started]),
@@ -44,6 +43,47 @@ watch(Nodes, Timeout, Parsed) ->
         [Error | _] ->
             Error
     end.
+
+started(Nodes, View, Timeout, Parsed) ->
+    Options = View#{
+        every_ms => every_ms(Parsed),
+        rows => max(?ROWS, maps:get(rows, Parsed, ?ROWS))
+    },
+    flame_prof_remote:all(Nodes, flame_prof_top_sampler, start, [self(), Options], Timeout).
+
+every_ms(Parsed) -> max(100, maps:get(every, Parsed, ?EVERY_MS)).
+
+%% @doc The first table of a node that has flame_prof: both its forms.
+-spec seen(node(), non_neg_integer(), flame_prof_cli_args:parsed()) ->
+    {ok, flame_prof_cli_looks:seen()} | {error, flame_prof:reason()}.
+seen(Node, Timeout, Parsed) ->
+    View = view(Parsed),
+    case started([Node], View, Timeout, Parsed) of
+        [{Node, {ok, {ok, Sampler}}}] ->
+            Monitor = monitor(process, Sampler),
+            Seen = first(Node, Sampler, Monitor, every_ms(Parsed) + ?LATE_MS),
+            true = demonitor(Monitor, [flush]),
+            ok = flame_prof_top_sampler:stop(Sampler),
+            tabled(Seen, View#{rows => maps:get(rows, Parsed, ?PLAIN_ROWS), width => ?WIDTH});
+        [{Node, {error, _} = Error}] ->
+            Error
+    end.
+
+first(Node, Sampler, Monitor, Ms) ->
+    receive
+        {flame_prof_top_sampler, Sampler, Table} -> {ok, Table};
+        {'DOWN', Monitor, process, Sampler, Reason} ->
+            Why = ["the table ended: ", flame_prof_error:exit_text(Reason)],
+            {error, {node, #{node => Node, reason => unicode:characters_to_binary(Why)}}}
+    after Ms -> {error, {timeout, #{ms => Ms}}}
+    end.
+
+tabled({ok, #{rows := Rows} = Table}, #{rows := Most} = View) ->
+    Shown = Table#{rows := lists:sublist(Rows, Most)},
+    Text = unicode:characters_to_binary(flame_prof_top:text([Shown], View)),
+    {ok, #{text => Text, json => flame_prof_json:encode(Shown)}};
+tabled({error, _} = Error, _View) ->
+    Error.
 
 view(Parsed) ->
     #{
@@ -57,6 +97,7 @@ top(Samplers, View, Parsed) ->
         view = View,
         rows = maps:get(rows, Parsed, auto),
         left = maps:get(count, Parsed, infinity),
+        json = maps:get(json, Parsed, false),
         keys = keys()
     },
     ok = screen("\e[?1049h\e[?25l"),
@@ -132,6 +173,8 @@ kept(_) -> #{}.
 fewer(infinity) -> infinity;
 fewer(N) -> N - 1.
 
+draw(#top{tables = Tables, json = true}) ->
+    put([[flame_prof_json:encode(Table), "\n"] || Table <- maps:values(Tables)]);
 draw(#top{tables = Tables} = State) ->
     case flame_prof_cli_out:is_terminal(out) of
         true ->

@@ -45,7 +45,7 @@
 %% asked would wait for the process, which is what this is there to avoid.
 -module(flame_prof_pstack).
 
--export([schedulers/0, processes/1, format/1, lines/1]).
+-export([schedulers/0, processes/1, format/1, json/1, lines/1]).
 
 -import(flame_prof_text, [grouped/1, plural/1, printable/1]).
 
@@ -227,6 +227,20 @@ format(Look) ->
         [none_of(Nothing) || Nothing =/= []]
     ],
     lists:join("\n", lists:append(Parts)).
+
+%% @doc The same for {@link flame_prof_json}: pids as this node shows them.
+-spec json(look()) -> #{look := [#{place := binary(), process := term()}]}.
+json(Look) ->
+    #{look => [#{place => text(Place), process => json_of(What)} || {Place, What} <- Look]}.
+
+json_of(#{pid := Pid} = Process) ->
+    Label = [{label, unicode:characters_to_binary(flame_prof_names:show_label(Label))}
+        || #{label := Label} <- [Process]],
+    maps:merge(Process#{pid := text(Pid)}, maps:from_list(Label));
+json_of(Nothing) ->
+    Nothing.
+
+text(Term) -> unicode:characters_to_binary(io_lib:format("~0tp", [Term])).
 
 is_told({scheduler, _}, What) -> is_map(What);
 is_told(_, _) -> true.

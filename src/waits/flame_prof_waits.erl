@@ -21,7 +21,7 @@
 %% Nothing is loaded there, and no connection is made.
 -module(flame_prof_waits).
 
--export([look/1, look/2, page/2]).
+-export([look/1, look/2, page/2, pages/2]).
 
 -export_type([options/0, look/0, root/0, deadlock/0, told/0, served/0]).
 
@@ -205,11 +205,26 @@ node_list(Nodes) ->
 %% @doc A look as its page, or as JSON (doc/waits.md), made here: pids are those of this node.
 -spec page(options(), text | json) -> {ok, binary()} | {error, flame_prof:reason()}.
 page(Given, As) ->
-    case look_of(flame_prof_waits_nodes:known(Given)) of
-        {ok, Look} when As =:= text -> {ok, encoded(flame_prof_waits_text:format(Look))};
-        {ok, Look} -> {ok, encoded(flame_prof_waits_text:json(Look))};
+    case pages(Given, [As]) of
+        {ok, [Page]} -> {ok, Page};
         {error, _} = Error -> Error
     end.
+
+%% @doc One look in several forms; `{json, Most}' has so many edges, and the number of the others.
+-spec pages(options(), [text | json | {json, non_neg_integer()}]) ->
+    {ok, [binary()]} | {error, flame_prof:reason()}.
+pages(Given, Forms) ->
+    case look_of(flame_prof_waits_nodes:known(Given)) of
+        {ok, Look} -> {ok, [page_of(Look, As) || As <- Forms]};
+        {error, _} = Error -> Error
+    end.
+
+page_of(Look, text) -> encoded(flame_prof_waits_text:format(Look));
+page_of(Look, json) -> encoded(flame_prof_waits_text:json(Look#{more_edges => 0}));
+page_of(#{edges := Edges} = Look, {json, Most}) ->
+    More = max(0, length(Edges) - Most),
+    Fewer = Look#{edges := lists:sublist(Edges, Most), more_edges => More},
+    encoded(flame_prof_waits_text:json(Fewer)).
 
 look_of({error, _} = Error) -> Error;
 look_of(Options) -> look(Options).

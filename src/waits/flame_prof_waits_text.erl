@@ -466,9 +466,10 @@ first_of(Atom) -> tag({atom, Atom}).
 
 %% JSON.
 
--spec json(flame_prof_waits:look()) -> iodata().
+-spec json(flame_prof_waits:look() | #{more_edges := non_neg_integer(), _ => _}) -> iodata().
 json(#{edges := Edges, deadlocks := Dead, suspects := Maybe, roots := Roots} = Look) ->
-    Plain = maps:with([node, engine, engine_reason, looks, more_roots, counts, missing], Look),
+    Plain = maps:with([node, engine, engine_reason, looks, more_roots, more_edges, counts,
+        missing], Look),
     Chain = [{chain, json_node(Chain)} || #{chain := Chain} <- [Look]],
     Map = maps:merge(Plain, maps:from_list(Chain)),
     flame_prof_json:encode(Map#{

@@ -5,7 +5,7 @@
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
 -export([start_node/1, start_node_in/2, start_small_node/1, stop_node/1, has_mounts/0, call/4,
     cookie/0, until/1]).
--export([traces/1, is_distributed/0]).
+-export([traces/1, is_distributed/0, start_again/1]).
 
 -define(COOKIE, "flame_prof_tests").
 
@@ -88,9 +88,16 @@ start_node_in(Command, Args) ->
     start_node(os:find_executable("unshare"), Shell, Args).
 
 start_node(Executable, Before, Args) ->
-    ok = is_distributed(),
     Name = "plain_" ++ os:getpid() ++ "_" ++ integer_to_list(erlang:unique_integer([positive])) ++
         "@127.0.0.1",
+    start_named(Name, Executable, Before, Args).
+
+%% One with the name of another that has ended.
+start_again(#{name := Name}) ->
+    start_named(Name, os:find_executable("erl"), [], []).
+
+start_named(Name, Executable, Before, Args) ->
+    ok = is_distributed(),
     Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
     Port = open_port({spawn_executable, Executable}, [
         {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval",

@@ -9,7 +9,8 @@ text(Chardata) -> unicode:characters_to_list(Chardata).
 
 every_command_has_help_with_an_example_test() ->
     {help, All} = parse("--help"),
-    Commands = [attach, top, pstack, hot, check, export, report, view, info, start, flush, stop],
+    Commands = [attach, top, pstack, waits, mailbox, memory, xray, mcp, hot, check,
+        export, report, view, info, start, flush, stop],
     [
         begin
             {help, Help} = flame_prof_cli_args:parse([atom_to_list(Command), "--help"]),

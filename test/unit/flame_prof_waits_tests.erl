@@ -444,3 +444,16 @@ does_not_answer() ->
     _ = process_flag(scheduler, Previous),
     %% What came too late is not in the mailbox.
     ?assertEqual({messages, []}, erlang:process_info(self(), messages)).
+
+%% A node may have any number of edges; who asks over the network gets some, and how many there are.
+json_has_as_many_edges_as_are_wanted_test() ->
+    Server = spawn(fun() -> receive never -> ok end end),
+    Callers = [spawn(fun() -> catch gen_server:call(Server, get, infinity) end) || _ <- [1, 2, 3]],
+    waiting:eventually(fun() ->
+        {ok, [All, Some]} = flame_prof_waits:pages(#{engine => portable}, [json, {json, 1}]),
+        {ok, #{<<"edges">> := Edges}} = flame_prof_json_reader:decode(All),
+        {ok, #{<<"edges">> := Fewer, <<"more_edges">> := More}} =
+            flame_prof_json_reader:decode(Some),
+        length(Edges) >= 3 andalso length(Fewer) =:= 1 andalso More =:= length(Edges) - 1
+    end),
+    [exit(Pid, kill) || Pid <- [Server | Callers]].

@@ -1,0 +1,229 @@
+%% `flame_prof mcp' as a program that starts it sees it: lines in, lines out, processes and what is
+%% left behind. What it answers is tested in flame_prof_mcp_tests, and by tools/test_mcp.sh.
+-module(flame_prof_mcp_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
+-export([
+    every_line_is_answered_by_lines_of_the_protocol/1,
+    a_line_of_any_length_does_no_harm/1,
+    it_ends_with_its_input/1,
+    it_is_refused_on_its_command_line/1,
+    a_node_is_as_it_was_when_it_has_ended/1,
+    a_recording_is_removed_at_once/1,
+    what_runs_ends_with_it/1,
+    a_node_with_flame_prof_of_its_own_is_recorded_too/1,
+    a_node_that_goes_is_told_and_tried_again/1,
+    a_node_that_cannot_be_reached_is_told/1,
+    a_session_of_the_node_is_left_alone/1
+]).
+
+-import(command_line, [shell/1, script/0, start_node/1, stop_node/1, traces/1, until/1, call/4]).
+
+suite() -> [{timetrap, {minutes, 3}}].
+
+all() ->
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
+        end_per_suite, module_info])].
+
+init_per_suite(Config) ->
+    case flame_prof_engine:choose(native) of
+        {ok, _} -> Config;
+        {error, Reason} -> {skip, unicode:characters_to_list(flame_prof:format_error(Reason))}
+    end.
+
+end_per_suite(_Config) -> ok.
+
+%%% ----------------------------------------------------------------- helpers --
+
+server(Args) ->
+    Port = open_port({spawn_executable, script()},
+        [{args, ["mcp" | Args]}, {line, 1 bsl 24}, binary, exit_status,
+            {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"}]}]),
+    #{<<"serverInfo">> := #{<<"name">> := <<"flame_prof">>}} = result(ask(Port, 0, initialize,
+        #{'protocolVersion' => <<"2025-06-18">>, capabilities => #{},
+            'clientInfo' => #{name => <<"suite">>, version => <<"1">>}})),
+    Port.
+
+server_of(#{name := Name}) -> server([Name, "--cookie", command_line:cookie()]).
+
+%% As a program ends it: its input is closed.
+ended(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    true = port_close(Port),
+    until(fun() -> not filelib:is_dir("/proc/" ++ integer_to_list(Pid)) end).
+
+send(Port, Id, Method, Params) ->
+    Request = #{jsonrpc => <<"2.0">>, id => Id, method => Method, params => Params},
+    line(Port, flame_prof_json:encode(Request)).
+
+line(Port, Text) ->
+    true = port_command(Port, [Text, "\n"]),
+    ok.
+
+%% Whatever else is on its output fails here.
+read(Port) ->
+    receive
+        {Port, {data, {eol, Line}}} ->
+            {ok, #{<<"jsonrpc">> := <<"2.0">>} = Answer} = flame_prof_json_reader:decode(Line),
+            Answer;
+        {Port, Other} ->
+            error({not_a_line, Other})
+    end.
+
+ask(Port, Id, Method, Params) ->
+    ok = send(Port, Id, Method, Params),
+    read(Port).
+
+result(#{<<"result">> := Result}) -> Result.
+
+tool(Port, Id, Name, Arguments) ->
+    result(ask(Port, Id, 'tools/call', #{name => Name, arguments => Arguments})).
+
+text(#{<<"content">> := [#{<<"type">> := <<"text">>, <<"text">> := Text}]}) -> Text.
+
+with_node(Args, Fun) ->
+    Node = start_node(Args),
+    try
+        Fun(Node)
+    after
+        stop_node(Node)
+    end.
+
+recordings(#{pid := Pid}) -> filelib:wildcard("/tmp/flame_prof." ++ Pid ++ ".*").
+
+%%% ------------------------------------------------------------------- lines --
+
+every_line_is_answered_by_lines_of_the_protocol(_) ->
+    Port = server([]),
+    [
+        begin
+            ok = line(Port, Text),
+            ?assertMatch(#{<<"error">> := #{<<"code">> := Code}}, read(Port))
+        end
+     || {Text, Code} <- [{"{", -32700}, {<<255, 254>>, -32700}, {"[]", -32600}, {"{}", -32600},
+            {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nix\"}", -32601},
+            {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}", -32602}]
+    ],
+    %% With the other end of a line.
+    ok = line(Port, "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"ping\"}\r"),
+    ?assertMatch(#{<<"id">> := <<"x">>, <<"result">> := _}, read(Port)),
+    ok = ended(Port).
+
+a_line_of_any_length_does_no_harm(_) ->
+    Port = server([]),
+    ok = line(Port, binary:copy(<<"[">>, 900000)),
+    ?assertMatch(#{<<"error">> := #{<<"code">> := -32700}}, read(Port)),
+    ok = line(Port, binary:copy(<<"x">>, 5000000)),
+    #{<<"error">> := #{<<"message">> := Why}} = read(Port),
+    ?assertEqual(<<"the line is too long">>, Why),
+    ?assertMatch(#{<<"id">> := 7, <<"result">> := _}, ask(Port, 7, ping, #{})),
+    ok = ended(Port).
+
+it_ends_with_its_input(_) ->
+    {0, <<>>} = shell([script(), " mcp </dev/null"]),
+    {0, Pong} = shell(["echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}' | ", script(), " mcp"]),
+    ?assertEqual({ok, #{<<"jsonrpc">> => <<"2.0">>, <<"id">> => 1, <<"result">> => #{}}},
+        flame_prof_json_reader:decode(Pong)).
+
+it_is_refused_on_its_command_line(_) ->
+    {2, _} = shell([script(), " mcp --port 9100 </dev/null 2>&1"]),
+    {2, _} = shell([script(), " mcp --nix </dev/null 2>&1"]).
+
+%%% ------------------------------------------------------------------- nodes --
+
+a_node_is_as_it_was_when_it_has_ended(_) ->
+    with_node([], fun(Node) ->
+        Before = traces(Node),
+        Port = server_of(Node),
+        [?assertMatch(#{<<"isError">> := false}, tool(Port, Id, Name, Arguments))
+            || {Id, Name, Arguments} <- [{1, top, #{}}, {2, pstack, #{processes => [<<"busy">>]}},
+                {3, waits, #{}}, {4, mailbox, #{process => <<"busy">>}}, {5, memory, #{}},
+                {6, xray, #{process => <<"code_server">>}}, {7, hot, #{seconds => 1}}]],
+        ok = ended(Port),
+        until(fun() -> traces(Node) =:= Before end)
+    end).
+
+a_recording_is_removed_at_once(_) ->
+    with_node([], fun(Node) ->
+        Port = server_of(Node),
+        Hot = tool(Port, 1, hot, #{seconds => 1}),
+        {match, _} = re:run(text(Hot), "samples"),
+        #{<<"structuredContent">> := #{<<"all_samples">> := All}} = Hot,
+        ?assert(All > 0),
+        %% What is lent has a folder: no file is in it.
+        ?assertEqual([], [F || Folder <- recordings(Node), F <- filelib:wildcard(Folder ++ "/*")]),
+        ok = ended(Port)
+    end).
+
+%% Its program ends in the middle of a recording.
+what_runs_ends_with_it(_) ->
+    with_node([], fun(#{node := Name} = Node) ->
+        Before = traces(Node),
+        Port = server_of(Node),
+        ok = send(Port, 1, 'tools/call', #{name => hot, arguments => #{seconds => 30}}),
+        until(fun() -> is_pid(call(Name, erlang, whereis, [flame_prof_session])) end),
+        ok = ended(Port),
+        until(fun() -> traces(Node) =:= Before end)
+    end).
+
+a_node_with_flame_prof_of_its_own_is_recorded_too(_) ->
+    Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+    with_node(["-pa", Ebin], fun(#{node := Name} = Node) ->
+        Port = server_of(Node),
+        ?assertMatch(#{<<"isError">> := false}, tool(Port, 1, hot, #{seconds => 1})),
+        ?assertEqual([], recordings(Node)),
+        ?assertEqual(undefined, call(Name, erlang, whereis, [flame_prof_session])),
+        %% One that is cancelled goes, too.
+        ok = send(Port, 2, 'tools/call', #{name => hot, arguments => #{seconds => 30}}),
+        until(fun() -> is_pid(call(Name, erlang, whereis, [flame_prof_session])) end),
+        ok = line(Port, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
+            "\"params\":{\"requestId\":2}}"),
+        until(fun() -> recordings(Node) =:= []
+            andalso call(Name, erlang, whereis, [flame_prof_session]) =:= undefined end),
+        ?assertMatch(#{<<"id">> := 3, <<"result">> := _}, ask(Port, 3, ping, #{})),
+        ok = ended(Port)
+    end).
+
+a_node_that_goes_is_told_and_tried_again(_) ->
+    #{name := Name} = First = start_node([]),
+    Port = server_of(First),
+    ?assertMatch(#{<<"isError">> := false}, tool(Port, 1, memory, #{})),
+    stop_node(First),
+    #{<<"isError">> := true} = Gone = tool(Port, 2, memory, #{}),
+    {match, _} = re:run(text(Gone), Name),
+    Second = command_line:start_again(First),
+    try
+        until(fun() -> maps:get(<<"isError">>, tool(Port, erlang:unique_integer([positive]) + 10,
+            memory, #{})) =:= false end)
+    after
+        stop_node(Second)
+    end,
+    ok = ended(Port).
+
+a_node_that_cannot_be_reached_is_told(_) ->
+    ok = command_line:is_distributed(),
+    Port = server(["--cookie", "x"]),
+    Answer = tool(Port, 1, memory, #{node => <<"nobody@127.0.0.1">>}),
+    ?assertMatch(#{<<"isError">> := true}, Answer),
+    {match, _} = re:run(text(Answer), "nobody@127.0.0.1"),
+    ?assertMatch(#{<<"isError">> := true}, tool(Port, 2, memory, #{node => <<"no body">>})),
+    Short = tool(Port, 3, memory, #{node => <<"nobody@here">>}),
+    {match, _} = re:run(text(Short), "nobody@here: it has a short name"),
+    ok = ended(Port).
+
+%% A recording is refused beside it, and it goes on.
+a_session_of_the_node_is_left_alone(Config) ->
+    Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+    with_node(["-pa", Ebin], fun(#{node := Name} = Node) ->
+        Options = #{dir => filename:join(proplists:get_value(priv_dir, Config), "own")},
+        {ok, Session} = call(Name, flame_prof, start, [Options]),
+        Port = server_of(Node),
+        ?assertMatch(#{<<"isError">> := true}, tool(Port, 1, hot, #{seconds => 1})),
+        ?assertMatch(#{<<"isError">> := false}, tool(Port, 2, waits, #{})),
+        ok = ended(Port),
+        ?assertEqual(Session, call(Name, erlang, whereis, [flame_prof_session])),
+        ?assertEqual([], recordings(Node)),
+        {ok, #{files := [_]}} = call(Name, flame_prof, stop, [])
+    end).
