@@ -1,5 +1,6 @@
 %% @private The commands that look at a node once: binaries, mailbox, memory, pstack, tables, waits
-%% and xray. Each is a function from its options to what is seen, apart from printing: `flame_prof mcp' asks the same.
+%% and xray. Each is a function from its options to what is seen, apart from printing: `flame_prof
+%% mcp' asks the same.
 %%
 %% What is seen is made text, and JSON, in the node that was looked at: there a pid has the numbers
 %% that the node's own shell shows.
@@ -96,8 +97,9 @@ seen(waits, Node, Parsed, Forms) ->
     waits(Node, Parsed, Forms);
 seen(xray, Node, #{arguments := [Process]} = Parsed, Forms) ->
     Ms = maps:get(time_limit, Parsed, ?XRAY_MS),
-    formed(Node, xray(Node, target(Process), bounded(Parsed), Ms, Parsed), #{text => {flame_prof_xray,
-        format}, json => {flame_prof_xray_text, json}}, Forms, Parsed).
+    Look = xray(Node, target(Process), bounded(Parsed), Ms, Parsed),
+    formed(Node, Look, #{text => {flame_prof_xray, format}, json => {flame_prof_xray_text, json}},
+        Forms, Parsed).
 
 both(Module) -> #{text => {Module, format}, json => {Module, json}}.
 

@@ -35,6 +35,9 @@
 %% What it answers; what it costs; what it cannot.
 -spec table() -> [row(), ...].
 table() ->
+    looks() ++ memory().
+
+looks() ->
     [
         #{command => top, title => "Busiest processes",
             takes => [{option, by}, {option, filter}, {option, rows, "processes to show (20)"},
@@ -73,6 +76,24 @@ table() ->
                 "memory they take, and the oldest of them. Of a message only the tag atom and its sender ",
                 "are read: no contents. Costs up to the time limit on a dirty scheduler; the ",
                 "process is not asked and goes on."]},
+        #{command => hot, title => "Hot stacks over some seconds",
+            takes => [{seconds, for, 1, 30, "how long it records (10)"},
+                {enum, mode, [processes, schedulers, cpu], "the 100 busiest processes at each "
+                    "tick, or the CPU time of what schedulers run (processes)"},
+                {enum, by, [samples | ?FLAME_PROF_METRICS], "what shares are of: samples are time, "
+                    "a metric is its changes (samples)"},
+                {option, idle}, {option, chains}, {option, min}, {option, top}],
+            about => [
+                "Records a profile for some seconds and answers its hot stacks as a tree, and its ",
+                "hot functions and processes: where the time goes. With chains also why processes ",
+                "wait. Costs at most 2 % of one CPU by the session's own budget; the answer comes ",
+                "after the recording. The recording is removed. Refused while another session of ",
+                "flame_prof runs in the node. Needs the native engine (Linux on x86_64) in a node ",
+                "without flame_prof."]}
+    ].
+
+memory() ->
+    [
         #{command => memory, title => "Memory of the node",
             takes => [],
             about => [
@@ -103,21 +124,7 @@ table() ->
                 "mailbox, by type, garbage, and the binaries that it pins, with shapes and atoms ",
                 "but no values. Costs up to the time limit and max_memory on a dirty scheduler; ",
                 "the process goes on. A process that never stands still is refused. Needs the ",
-                "native engine (Linux on x86_64)."]},
-        #{command => hot, title => "Hot stacks over some seconds",
-            takes => [{seconds, for, 1, 30, "how long it records (10)"},
-                {enum, mode, [processes, schedulers, cpu], "the 100 busiest processes at each "
-                    "tick, or the CPU time of what schedulers run (processes)"},
-                {enum, by, [samples | ?FLAME_PROF_METRICS], "what shares are of: samples are time, "
-                    "a metric is its changes (samples)"},
-                {option, idle}, {option, chains}, {option, min}, {option, top}],
-            about => [
-                "Records a profile for some seconds and answers its hot stacks as a tree, and its ",
-                "hot functions and processes: where the time goes. With chains also why processes ",
-                "wait. Costs at most 2 % of one CPU by the session's own budget; the answer comes ",
-                "after the recording. The recording is removed. Refused while another session of ",
-                "flame_prof runs in the node. Needs the native engine (Linux on x86_64) in a node ",
-                "without flame_prof."]}
+                "native engine (Linux on x86_64)."]}
     ].
 
 %% As flame_prof_cli_looks:needs/1.
