@@ -1,5 +1,5 @@
 %% @private What few processes of OTP know, for the doctor: how often supervisors restarted a child
-%% of late, and how much the handlers of the logger have to do.
+%% of late, how much the handlers of the logger have to do, and where the newest processes began.
 %%
 %% Only supervisors that are registered are asked, at most so many, and none that has something
 %% else to do: one that stops a child answers after that.
@@ -14,12 +14,16 @@
         supervisors := [#{process := pid(), name := atom(), module := module(),
             restarts := non_neg_integer(), intensity := non_neg_integer(),
             period_s := pos_integer(), children := non_neg_integer()}],
-        handlers := [#{process := pid(), name := atom(), queue := non_neg_integer()}]
+        handlers := [#{process := pid(), name := atom(), queue := non_neg_integer()}],
+        newest := #{Call :: binary() => pos_integer()}
     }.
-%% `restarts': in the last `period_s' seconds; with more than `intensity' it ends.
+%% `restarts': in the last `period_s' seconds; with more than `intensity' it ends. `newest': in which
+%% functions the newest processes began, of at most 1,000.
 
 -define(SUPERVISORS_MOST, 200).
 -define(ASK_MS, 200).
+-define(NEWEST, 1000).
+-define(SORTED_MOST, 100000).
 %% Its state is copied.
 -define(HEAP_WORDS_MOST, 1000000).
 
@@ -35,8 +39,23 @@ look() ->
          || {Name, Pid} <- Known,
             lists:prefix("logger_", atom_to_list(Name)),
             {message_queue_len, Length} <- [process_info(Pid, message_queue_len)]
-        ]
+        ],
+        newest => newest(processes())
     }}.
+
+%% Out of memory: they are not asked. Pids grow, until they begin anew.
+newest(Pids) ->
+    Count = length(Pids),
+    Sorted = if Count =< ?SORTED_MOST -> lists:sort(Pids); true -> Pids end,
+    Names = flame_prof_mailbox:names(lists:nthtail(max(0, Count - ?NEWEST), Sorted)),
+    lists:foldl(
+        fun({M, F, A}, Calls) ->
+            Call = iolist_to_binary(io_lib:format("~ts:~ts/~b", [M, F, A])),
+            maps:update_with(Call, fun(N) -> N + 1 end, 1, Calls)
+        end,
+        #{},
+        [Call || #{initial_call := Call} <- maps:values(Names)]
+    ).
 
 is_free_supervisor(Pid) ->
     case process_info(Pid, [dictionary, message_queue_len, current_function, total_heap_size]) of
