@@ -1,4 +1,5 @@
-%% @private `atom_growth': new atoms all the time. Atoms are never freed: at the limit the node ends.
+%% @private `atom_growth': new atoms all the time. Atoms are never freed, and at the limit the node
+%% ends.
 %%
 %% == False alarms ==
 %% A node makes atoms when it loads modules and at its first requests of a kind; then it comes to

@@ -1,5 +1,5 @@
-%% @private `code_growth': more and more memory for code, or more and more persistent terms. Neither is
-%% made for data: both stay until somebody removes them, and to remove one costs all processes.
+%% @private `code_growth': more and more memory for code, or more and more persistent terms. Neither
+%% is made for data: both stay until they are removed, and to remove one costs all processes.
 %%
 %% == False alarms ==
 %% Modules are loaded when they are first called, and configuration is put when an application

@@ -1,5 +1,5 @@
-%% @private `memory_limit': little memory is left, of the control group or of the machine, or the node
-%% grows so fast that it is used up soon. The kernel ends a process then, and this one is large.
+%% @private `memory_limit': little memory is left, of the control group or of the machine, or the
+%% node grows so fast that it is used up soon. The kernel ends a process then, and this one is large.
 %%
 %% == False alarms ==
 %% Memory that the kernel can have back (caches of files) does not count. Growth counts where it is
@@ -73,7 +73,9 @@ severity(Used, Minutes, #{used_critical := Most, minutes_left_critical := Least}
     Used >= Most; Minutes < Least
 ->
     critical;
-severity(Used, Minutes, #{used := Most, minutes_left := Least}) when Used >= Most; Minutes < Least ->
+severity(Used, Minutes, #{used := Most, minutes_left := Least}) when
+    Used >= Most; Minutes < Least
+->
     warning;
 severity(_, _, _) ->
     none.

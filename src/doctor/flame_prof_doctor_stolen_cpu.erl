@@ -1,5 +1,5 @@
-%% @private `stolen_cpu': schedulers are ready to run and have no CPU, as other programs of the machine,
-%% or other machines of its host, have it.
+%% @private `stolen_cpu': schedulers are ready to run and have no CPU, as other programs of the
+%% machine, or other machines of its host, have it.
 %%
 %% == False alarms ==
 %% Threads of the node compete among themselves, too, where it has more of them than there are CPUs:
@@ -30,8 +30,8 @@ thresholds() ->
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
     [flame_prof_doctor_rule:finding()].
-find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst, at_us := From} = A,
-        #{schedulers := Last, machine := MachineLast, own_us := OwnLast, at_us := To} = B}},
+find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst} = A,
+        #{schedulers := Last, machine := MachineLast, own_us := OwnLast} = B}},
     #{waiting := Waiting, wanted := Wanted, others := OthersLeast}
 ) ->
     Of = fun(Key, Before, After) -> maps:get(Key, After) - maps:get(Key, Before) end,
@@ -39,7 +39,7 @@ find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst
     Wait = Of(wait_us, First, Last),
     Stolen = Of(stolen_us, MachineFirst, MachineLast),
     Others = max(0, Of(busy_us, MachineFirst, MachineLast) - (OwnLast - OwnFirst)) + Stolen,
-    Us = max(1, To - From),
+    Us = max(1, Of(at_us, A, B)),
     #{cpus := Cpus} = MachineLast,
     case
         Wait / max(1, Run + Wait) >= Waiting andalso (Run + Wait) / Us >= Wanted andalso
@@ -51,7 +51,7 @@ find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst
 find(_, _) ->
     [].
 
-is_throttled(#{throttled := #{throttled_periods := A}}, #{throttled := #{throttled_periods := B}}) ->
+is_throttled(#{throttled := #{us := A}}, #{throttled := #{us := B}}) ->
     B > A;
 is_throttled(_, _) ->
     false.
@@ -61,8 +61,8 @@ finding(Run, Wait, Others, Stolen, Us, Cpus) ->
         kind => stolen_cpu,
         severity => warning,
         size => Wait / (Run + Wait),
-        title => io_lib:format("schedulers wait for a CPU in ~ts of the time in which they want one",
-            [share(Wait / (Run + Wait))]),
+        title => ["schedulers wait for a CPU in ", share(Wait / (Run + Wait)),
+            " of the time in which they want one"],
         sentences => [
             io_lib:format("In ~ts the schedulers ran for ~ts and waited for ~ts.",
                 [seconds(Us), seconds(Run), seconds(Wait)]),

@@ -1,5 +1,5 @@
 %% @private What few processes of OTP know, for the doctor: how often supervisors restarted a child
-%% of late, how much the handlers of the logger have to do, and where the newest processes began.
+%% of late, how much the handlers of the logger have to do, where the newest processes began.
 %%
 %% Only supervisors that are registered are asked, at most so many, and none that has something
 %% else to do: one that stops a child answers after that.
@@ -17,8 +17,8 @@
         handlers := [#{process := pid(), name := atom(), queue := non_neg_integer()}],
         newest := #{Call :: binary() => pos_integer()}
     }.
-%% `restarts': in the last `period_s' seconds; with more than `intensity' it ends. `newest': in which
-%% functions the newest processes began, of at most 1,000.
+%% `restarts': in the last `period_s' seconds; with more than `intensity' it ends. `newest': where
+%% the newest processes began, of at most 1,000.
 
 -define(SUPERVISORS_MOST, 200).
 -define(ASK_MS, 200).

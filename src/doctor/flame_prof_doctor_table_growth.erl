@@ -1,4 +1,4 @@
-%% @private `table_growth': ETS tables take more and more memory, or there are more and more of them.
+%% @private `table_growth': ETS tables take more and more memory, or there are more and more tables.
 %%
 %% == False alarms ==
 %% A table that is filled and emptied goes up and down; one that is filled once comes to rest. What

@@ -1,5 +1,5 @@
-%% @private `throttled': the control group's CPU quota is used up, and the kernel stops all threads of
-%% the node until the next period.
+%% @private `throttled': the control group's CPU quota is used up, and the kernel stops all threads
+%% of the node until the next period.
 %%
 %% == False alarms ==
 %% A burst may use up the quota of one period. Told is what stops the node in many periods of the
@@ -48,7 +48,7 @@ finding(Stopped, All, Us, SpanUs, Os) ->
         title => io_lib:format("the CPU quota stops the node in ~ts of its periods",
             [share(Stopped / All)]),
         sentences => [quota(Os)] ++ [
-            io_lib:format("All threads were stopped in ~ts of ~ts periods, together for ~ts in ~ts.",
+            io_lib:format("All threads were stopped in ~ts of ~ts periods, for ~ts in ~ts.",
                 [number(Stopped), number(All), seconds(Us), seconds(SpanUs)]),
             "Requests wait meanwhile, whatever the node does: it has more schedulers than the quota "
             "has CPUs, or more work."

@@ -245,8 +245,8 @@ a_small_node_on_a_full_machine_is_not_told_test() ->
 
 allocator(Carriers, Blocks) ->
     #{engine => native, process => #{rss => 2 bsl 30}, unknown => [], off => [], allocators => [
-        #{allocator => binary_alloc, instance => 1, carriers => 10, carriers_bytes => Carriers bsl 20,
-            blocks => 10, blocks_bytes => Blocks bsl 20}]}.
+        #{allocator => binary_alloc, instance => 1, carriers => 10, blocks => 10,
+            carriers_bytes => Carriers bsl 20, blocks_bytes => Blocks bsl 20}]}.
 
 unused_memory_of_an_allocator_is_a_note_test() ->
     Look = allocator(1024, 100),
