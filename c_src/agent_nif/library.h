@@ -25,8 +25,12 @@ struct fp_sends_atoms {
     X(trace)                                                                                       \
     X(discard)                                                                                     \
     X(remove)                                                                                      \
-    X(trace_status) X(call) X(return_from) X(exception_from) X(match_spec_result) X(extra)         \
-        X(gc_minor_start) X(gc_minor_end) X(gc_major_start) X(gc_major_end)
+    X(trace_status)                                                                                \
+    X(call)                                                                                        \
+    X(return_from)                                                                                 \
+    X(exception_from)                                                                              \
+    X(match_spec_result) X(extra) X(gc_minor_start) X(gc_minor_end) X(gc_major_start)              \
+        X(gc_major_end)
 
 struct fp_tracer_atoms {
 #define FP_TRACER_ATOM(name) ERL_NIF_TERM name;
@@ -37,9 +41,9 @@ struct fp_library {
     /* By dirty NIFs only. `lock` is of `memory`, while it is opened, and of `sites`; the other is
      * of the one tracing (tracer_nif.c): held for up to a second, so nothing else waits for it. */
     ErlNifMutex *lock, *tracing_lock;
-    struct fp_memory memory;            /* immutable once memory_err is 0 */
-    int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
-    _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
+    struct fp_memory memory;                    /* immutable once memory_err is 0 */
+    int memory_err;                             /* 1: not opened; 0; or why no memory can be read */
+    _Atomic(struct fp_layout *) layout;         /* NULL: not calibrated; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type, *xray_type;

@@ -1,7 +1,7 @@
 %% @doc What is wrong with a node, in sentences, the cause first.
 -module(flame_prof_doctor).
 
--export([judge/2, kinds/0]).
+-export([judge/2, of_profile/2, kinds/0]).
 
 -export_type([diagnosis/0]).
 
@@ -14,6 +14,13 @@
 
 %% In the order of the list in doc/doctor.md: where severities are equal, the first is told first.
 -define(RULES, [
+    flame_prof_doctor_scheduler_stuck,
+    flame_prof_doctor_mailbox,
+    flame_prof_doctor_gc,
+    flame_prof_doctor_spawn_storm,
+    flame_prof_doctor_hot_function,
+    flame_prof_doctor_heap_growth,
+    flame_prof_doctor_losses
 ]).
 
 %% @doc The closed list of what the doctor knows.
@@ -35,6 +42,18 @@ judge(Evidence, Given) ->
         findings => lists:sort(fun is_before/2, Told),
         unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Unseen]
     }.
+
+%% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
+-spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
+of_profile(Profile, Thresholds) ->
+    case flame_prof_doctor_samples:read(Profile) of
+        {ok, Samples} ->
+            judge(flame_prof_doctor_samples:evidence(Samples), Thresholds);
+        {error, Reason} ->
+            Why = unicode:characters_to_binary(flame_prof_error:format(Reason)),
+            judge(#{node => none, engine => native, span_us => 0, unseen => #{samples => Why}},
+                Thresholds)
+    end.
 
 missing(Rule, Evidence) ->
     [Need || Need <- Rule:needs(), not is_map_key(Need, Evidence)].
