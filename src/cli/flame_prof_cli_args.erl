@@ -18,10 +18,10 @@
 -type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
     text | file | nodes | duration | moment | metric | dimensions | setting
-    | {whole, integer(), integer()} | percent | share | port | top | {one_of, [atom()]}.
+    | {whole, integer(), integer()} | percent | share | port | top | threshold
+    | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
--define(IS_SENT, "A node without flame_prof gets it for as long as this runs.\n\n").
 -spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
     unicode:chardata()}.
 parse([]) ->
@@ -79,7 +79,9 @@ option({Key, {_, Kind}, _}, {value, Text}, Words, Parsed, Options) ->
     end.
 
 %% These may be given again.
-put_value(Kind, Key, Value, Parsed) when Kind =:= nodes; Kind =:= setting ->
+put_value(Kind, Key, Value, Parsed) when Kind =:= nodes; Kind =:= setting;
+    Kind =:= threshold
+->
     Parsed#{Key => maps:get(Key, Parsed, []) ++ Value};
 put_value(_Kind, Key, Value, Parsed) ->
     Parsed#{Key => Value}.
@@ -146,11 +148,25 @@ value(dimensions, Text) ->
         true -> error;
         false -> {ok, lists:append(Levels)}
     end;
+value(threshold, Text) ->
+    case string:split(Text, "=") of
+        [Name, Value] -> threshold(Name, string:to_float(Value), string:to_integer(Value));
+        _ -> error
+    end;
 value(setting, Text) ->
     case string:split(Text, "=") of
         [[_ | _] = Key, [_ | _] = Value] -> setting(Key, Value);
         _ -> error
     end.
+
+%% An unknown name is refused with the list of the known ones.
+threshold(Name, {Float, ""}, _) when is_float(Float) -> {ok, [{threshold_name(Name), Float}]};
+threshold(Name, _, {N, ""}) when is_integer(N) -> {ok, [{threshold_name(Name), N}]};
+threshold(_Name, _, _) -> error.
+
+threshold_name(Text) ->
+    Known = [Name || {Name, _, _} <- flame_prof_doctor:thresholds(), atom_to_list(Name) =:= Text],
+    hd(Known ++ [unicode:characters_to_binary(Text)]).
 
 percent(Text, Least) ->
     case {string:to_float(Text), string:to_integer(Text)} of
@@ -203,6 +219,7 @@ accepts(metric) -> "samples, period, a metric, value:METRIC or delta:METRIC";
 accepts(dimensions) ->
     Names = [atom_to_list(Dimension) || Dimension <- flame_prof_query:dimensions()],
     ["a list of ", lists:join(", ", Names)];
+accepts(threshold) -> "NAME=NUMBER, as in limit_warning=0.7";
 accepts(setting) ->
     Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
     ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
@@ -253,6 +270,8 @@ table() ->
     [
         {attach, "attach NODE... [--for TIME] [options]", {1, 64},
             "Profile a running node that does not have flame_prof."},
+        {doctor, "doctor NODE [--for TIME] [options]", {1, Any},
+            "What is wrong with a node, in sentences, the cause first."},
         {top, "top --node NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
         {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
@@ -305,6 +324,8 @@ options(top) ->
     ] ++ node_options();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
+options(doctor) ->
+    doctor_options() ++ connection_options() ++ json();
 options(xray) ->
     xray_options() ++ connection_options() ++ json();
 options(waits) ->
@@ -427,6 +448,14 @@ attach_options() ->
         {quiet, flag, "no table of the hottest stacks at the end"}
     ].
 
+doctor_options() ->
+    [
+        {for, {"TIME", duration}, "how long to look, from 1s to 60s (10s)"},
+        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
+        {threshold, {"NAME=NUMBER", threshold}, "another threshold; again for several"},
+        engine_option()
+    ].
+
 xray_options() ->
     [
         {time_limit, {"TIME", duration}, "of the reading, up to 10m (10s)"},
@@ -441,10 +470,13 @@ session_options() ->
             "only while a process has this status, such as running (all)"},
         {mode, {"MODE", {one_of, [processes, schedulers, cpu]}},
             "sample processes, or the CPU time of what schedulers run (processes)"},
-        {engine, {"ENGINE", {one_of, [auto, native, portable]}},
-            "native, portable, or what the node can do (auto)"},
+        engine_option(),
         {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, listed below; TERM as in sys.config"}
     ].
+
+engine_option() ->
+    {engine, {"ENGINE", {one_of, [auto, native, portable]}},
+        "native, portable, or what the node can do (auto)"}.
 
 node_options() ->
     [{node, {"NODE", nodes}, "name@host; again, or with commas, for several"}]
@@ -477,7 +509,7 @@ help() ->
         "\nflame_prof COMMAND --help says more, with an example; flame_prof --version the version.\n",
         "\nExit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node cannot\n",
         "be reached, or this flame_prof is incompatible with it; 4 a file was damaged;\n",
-        "130 interrupted.\n"
+        "10 the doctor found something; 130 interrupted.\n"
     ].
 
 commands() ->
@@ -493,8 +525,8 @@ help(Command) ->
             || Option <- options(Command)],
         ["\n" || options(Command) =/= []],
         settings(Command),
-        more(Command),
-        ["Example:\n", [["  $ ", Line, "\n"] || Line <- example(Command)]]
+        flame_prof_cli_help:more(Command),
+        ["Example:\n", [["  $ ", Line, "\n"] || Line <- flame_prof_cli_help:example(Command)]]
     ].
 
 settings(attach) ->
@@ -507,83 +539,6 @@ settings(_) ->
 
 title({Key, flag, _}) -> ["--", spelled(Key)];
 title({Key, {Takes, _}, _}) -> ["--", spelled(Key), " ", Takes].
-
-more(attach) ->
-    "Modules and library are sent to the node, and removed from it in any case: at the end, on\n"
-    "Ctrl-C, and when this command is killed or cut off. Of several nodes each has a file of its\n"
-    "own. Ctrl-C ends early and keeps what was sampled until then.\n\n";
-more(top) ->
-    ["Keys: ", flame_prof_top:help(), "\n",
-        "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
-more(mailbox) ->
-    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
-    "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
-more(memory) -> "No scheduler is asked, but by the first look.\n" ?IS_SENT;
-more(xray) ->
-    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked and not\n"
-    "stopped; shapes and atoms are shown, no values. It is told while it stands still. A node\n"
-    "without flame_prof gets it for as long as this runs.\n\n";
-more(trace) ->
-    "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return\n"
-    "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the\n"
-    "rate is dropped and counted. A node without flame_prof gets it for as long as this runs.\n\n";
-more(latency) ->
-    "A function is module:function/arity; without an arity it is any, and module:_ is all functions\n"
-    "of a module. A node without flame_prof gets it for as long as this runs. When this command is\n"
-    "killed or cut off, the node measures nothing any more. Ctrl-C ends early and prints what was\n"
-    "measured until then.\n\n";
-more(allocations) ->
-    "A node without flame_prof gets it for as long as this runs. When this command is killed or cut\n"
-    "off, the node measures nothing any more. Ctrl-C ends early and prints what was measured until\n"
-    "then.\n\n";
-more(view) ->
-    "With --node the page has a panel that measures calls of it while it is open.\n" ?IS_SENT;
-more(waits) -> ?IS_SENT;
-more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
-    Command =:= 'slow-calls'
-->
-    "The status is 0 when all is whole, 4 when something is damaged or cut off and was left out, 1\n"
-    "when nothing can be read.\n\n";
-more(_) ->
-    "".
-
-example(attach) ->
-    ["flame_prof attach rabbit@myhost --for 30s --output /tmp/prof --report /tmp/prof/rabbit.html",
-        "flame_prof attach a@myhost b@myhost --for 10s --set mode=schedulers"];
-example(top) -> ["flame_prof top --node shop@myhost --by memory"];
-example(pstack) -> ["flame_prof pstack --node shop@myhost",
-    "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
-example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
-    "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
-example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
-example(xray) -> ["flame_prof xray shop@myhost my_server",
-    "flame_prof xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"];
-example(trace) ->
-    ["flame_prof trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
-        "flame_prof trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "
-        "--follow spawn"];
-example(waits) ->
-    ["flame_prof waits shop@myhost", "flame_prof waits shop@myhost my_server --for 2s"];
-example(latency) ->
-    ["flame_prof latency shop@myhost shop_db:query/2",
-        "flame_prof latency shop@myhost shop_db:query/2 ets:lookup/2 --for 1m --json",
-        "flame_prof latency shop@myhost shop_db:_ --prometheus"];
-example(allocations) ->
-    ["flame_prof allocations shop@myhost --for 30s",
-        "flame_prof allocations shop@myhost --collapsed | flamegraph.pl > allocations.svg"];
-example(hot) -> ["flame_prof hot /tmp/prof/*.erl_perf.log.zst --by reductions --status running"];
-example('slow-calls') -> ["flame_prof slow-calls /tmp/prof/*.erl_perf.log.zst --top 5"];
-example(check) -> ["flame_prof check /tmp/prof/*.log.zst"];
-example(export) ->
-    ["flame_prof export prof.log.zst --as speedscope",
-        "flame_prof export prof.log.zst --as firefox --from 30s --to 90s",
-        "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
-example(report) -> ["flame_prof report /tmp/prof/*.erl_perf.log.zst --output shop.html"];
-example(view) -> ["flame_prof view /tmp/prof", "flame_prof view /tmp/prof --node shop@myhost"];
-example(info) -> ["flame_prof info --node shop@myhost --json"];
-example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
-example(flush) -> ["flame_prof flush --node shop@myhost"];
-example(stop) -> ["flame_prof stop --node shop@myhost"].
 
 either(Atoms) ->
     lists:join(", ", [atom_to_list(Atom) || Atom <- lists:droplast(Atoms)]) ++
