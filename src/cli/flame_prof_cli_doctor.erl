@@ -9,6 +9,9 @@
 
 %% More than the looks on the node take after their time.
 -define(ANSWER_MS, 12000).
+%% Beside the time of the look: what the whole command may take.
+-define(COMMAND_MS, 18000).
+-define(LEAVE_LEAST_MS, 1000).
 
 -spec do(flame_prof_cli_args:parsed()) ->
     ok | found | interrupted | flame_prof_cli_args:failure().
@@ -46,13 +49,45 @@ of_node(Name, #{for := Ms} = Options, Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
-            flame_prof_cli_attach:borrowing([Node], flame_prof_doctor_evidence, bare, Timeout,
-                fun() ->
-                    ok = progress(io_lib:format("looking at ~ts for ~b s", [Node, Ms div 1000])),
-                    collected(collect(Node, Options), Node, Options, Parsed)
-                end);
+            lending(Node, Ms, Timeout, fun() ->
+                ok = progress(io_lib:format("looking at ~ts for ~b s", [Node, Ms div 1000])),
+                collected(collect(Node, Options), Node, Options, Parsed)
+            end);
         {error, _} = Error ->
             Error
+    end.
+
+%% As borrowing/5 of flame_prof_cli_attach, but for how long giving back is waited for: the node
+%% goes on with it by itself, and one that is busy takes long. Someone waits for the answer.
+lending(Node, Ms, Timeout, Fun) ->
+    case flame_prof_remote:call(Node, code, which, [flame_prof_doctor_evidence], Timeout) of
+        {ok, non_existing} ->
+            ok = progress(io_lib:format("attaching to ~ts", [Node])),
+            case flame_prof_attach:open(Node, bare) of
+                {ok, Agent} -> try Fun() after left(Node, Agent, Ms) end;
+                {error, _} = Error -> Error
+            end;
+        {ok, _} ->
+            Fun();
+        {error, _} = Error ->
+            Error
+    end.
+
+left(Node, Agent, Ms) ->
+    Started = erlang:convert_time_unit(erlang:system_info(start_time), native, millisecond),
+    Until = Started + Ms + ?COMMAND_MS,
+    Left = max(?LEAVE_LEAST_MS, Until - erlang:monotonic_time(millisecond)),
+    {Pid, Monitor} = spawn_monitor(fun() -> exit({closed, flame_prof_attach:close(Agent)}) end),
+    receive
+        {'DOWN', Monitor, process, Pid, {closed, {error, {Class, _} = Reason}}} when
+            Class =/= node
+        ->
+            flame_prof_cli_out:say(flame_prof:format_error(Reason));
+        {'DOWN', Monitor, process, Pid, _} ->
+            ok
+    after Left ->
+        flame_prof_cli_out:say(io_lib:format(
+            "~ts is busy, and has not yet given back all that it was lent; it goes on", [Node]))
     end.
 
 collect(Node, #{for := Ms} = Options) ->

@@ -17,7 +17,7 @@
 %% `samples' are to be read from the files, where that does not load the node.
 
 %% After the end of the time: answers that come later are not waited for.
--define(GRACE_MS, 3000).
+-define(GRACE_MS, 4000).
 -define(SESSION_GRACE_MS, 9000).
 -define(SECOND_MS, 1000).
 %% The looks at waits end so long before the others do.
@@ -59,15 +59,16 @@ looks(Ms, Until, Engine) ->
         {waits, ?GRACE_MS, fun() -> waits(Engine, Ms, Until) end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
-        {tables, ?GRACE_MS, both(fun flame_prof_doctor_tables:look/0, Until)},
-        {os, ?GRACE_MS, both(fun flame_prof_doctor_os:look/0, Until)},
-        {system, ?GRACE_MS, both(fun flame_prof_doctor_system:look/0, Until)}
+        {tables, ?GRACE_MS, both(fun() -> flame_prof_doctor_tables:look() end, Until)},
+        {os, ?GRACE_MS, both(fun() -> flame_prof_doctor_os:look() end, Until)},
+        {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look() end, Until)}
     ].
 
 %% Processes and their answers.
 
 begun(Key, Deadline, Look, Self) ->
-    {Pid, Monitor} = spawn_monitor(?MODULE, run, [Look, Self]),
+    %% Little work, which a busy node is not to keep waiting: then the node is to be looked at.
+    {Pid, Monitor} = spawn_opt(?MODULE, run, [Look, Self], [monitor, {priority, high}]),
     {Pid, {Key, Monitor, Deadline}}.
 
 %% @private A look that fails writes no report into the log of the node.
@@ -200,6 +201,8 @@ taken_files(Seen) -> {Seen, []}.
 %% Looks.
 
 waits(Engine, Ms, Until) ->
+    %% The first look of a node takes longer than the others.
+    _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
     %% Waits have lasted as long as is known: from a third of the time on.
     ok = wait(Until - Ms * 2 div 3),
     For = max(0, Until - now_us() div 1000 - ?WAITS_AHEAD_MS),
