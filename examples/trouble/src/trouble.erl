@@ -147,7 +147,9 @@ main() ->
 %% @doc A node that has one problem, or the demo, until it is ended. `TROUBLE' is its name.
 hold() ->
     Problem = list_to_existing_atom(os:getenv("TROUBLE", "demo")),
-    {ok, _} = supervisor:start_link({local, ?MODULE}, ?MODULE, beside(Problem)),
+    {ok, Pid} = supervisor:start_link({local, ?MODULE}, ?MODULE, beside(Problem)),
+    %% The process that has started this ends.
+    true = unlink(Pid),
     io:format("ready~n", []).
 
 %% A problem is not alone: a light load is beside it.
