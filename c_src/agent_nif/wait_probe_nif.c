@@ -259,7 +259,8 @@ static void skip_monitor(void *arg, const struct fp_monitor *monitor)
     (void)monitor;
 }
 
-/* How many monitors the process has; FP_EFULL: more than `left`. */
+/* How many monitors the process has; FP_EFULL: more than `left`. About: one that has many may run
+ * before all are counted, and its tree turn. */
 static int count_monitors(struct probing *probing, uint64_t pid, uint32_t left)
 {
     struct fp_moment now;
@@ -269,8 +270,7 @@ static int count_monitors(struct probing *probing, uint64_t pid, uint32_t left)
     if (n != 0)
         return n;
     fp_walk_start(&probing->walk, &probing->memory, probing->layout, UINT32_MAX);
-    n = fp_monitors_each(&probing->walk, now.monitors, left, skip_monitor, NULL);
-    return n != FP_EFULL && has_moved(probing, pid, &now) ? FP_ETORN : n;
+    return fp_monitors_each(&probing->walk, now.monitors, left, skip_monitor, NULL);
 }
 
 static ERL_NIF_TERM counts_term(struct probing *probing, ERL_NIF_TERM pids)
@@ -290,7 +290,7 @@ static ERL_NIF_TERM counts_term(struct probing *probing, ERL_NIF_TERM pids)
 }
 
 /* ([Pid]) -> {ok, [{Pid, Count}]} | {error, Error}
- * Those that wait and monitor many. */
+ * Those that wait and monitor many, about how many. */
 FP_NIF(monitor_counts)
 {
     struct probing *probing = malloc(sizeof *probing);

@@ -83,8 +83,12 @@ work(Function, none, [], _) -> ["It is in ", Function, "."];
 work(Function, Share, [], _) -> ["It spends ", share(Share), " of its time in ", Function, "."];
 work(Function, _, [Edge], Look) -> [waits(Edge, Look), ", which is in ", Function, "."].
 
-waits(#{to := To}, Look) ->
-    ["It waits for ", name(flame_prof_doctor_waits:process(To, Look)), " itself"].
+waits(#{to := To, how := How}, Look) ->
+    Other = name(flame_prof_doctor_waits:process(To, Look)),
+    case How of
+        start -> ["It starts ", Other, " and waits until that is ready"];
+        _ -> ["It waits for ", Other, " itself"]
+    end.
 
 queue(#{queue_range := {First, _, Most, Last}}) when Last > 2 * First, Last > 100 ->
     ["Its queue grew from ", number(First), " to ", number(Last), " messages, at most ",

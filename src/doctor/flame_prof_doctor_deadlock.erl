@@ -27,7 +27,8 @@ told(#{edges := Edges, all := Others}, #{looks := Looks} = Look) ->
     Ring = [flame_prof_doctor_waits:process(From, Look) || #{from := From} <- Edges],
     [First | _] = Ring,
     Ms = lists:min([maps:get(since_ms, Edge, 0) || Edge <- Edges]),
-    #{
+    {Function, _} = flame_prof_doctor_waits:function(maps:get(from, hd(Edges)), #{}, Look),
+    Finding = #{
         kind => kind(),
         severity => critical,
         size => length(Ring) + Others,
@@ -45,7 +46,8 @@ told(#{edges := Edges, all := Others}, #{looks := Looks} = Look) ->
         command => ["flame_prof waits NODE ", flame_prof_doctor_waits:target(First)],
         processes => Ring,
         numbers => #{processes => length(Ring), waiting => Others, since_ms => Ms}
-    }.
+    },
+    maps:merge(Finding, maps:from_list([{function, Function} || Function =/= <<>>])).
 
 names(Ring) when length(Ring) > ?NAMES_MOST ->
     [lists:join(", ", [name(P) || P <- lists:sublist(Ring, ?NAMES_MOST)]), " and ",
@@ -55,12 +57,15 @@ names([One]) ->
 names(Ring) ->
     [lists:join(", ", [name(P) || P <- lists:droplast(Ring)]), " and ", name(lists:last(Ring))].
 
-step(#{from := From, to := To, tag := Tag} = Edge, Look) ->
+step(#{from := From, to := To, tag := Tag}, Look) ->
     [short(From, Look), " waits for ", short(To, Look), flame_prof_doctor_waits:request(Tag),
-        in(Edge), "."].
+        in(From, Look), "."].
 
-in(#{site := {M, F, A}}) -> io_lib:format(", in ~ts:~ts/~b", [M, F, A]);
-in(_) -> "".
+in(Pid, Look) ->
+    case flame_prof_doctor_waits:function(Pid, #{}, Look) of
+        {<<>>, _} -> "";
+        {Function, _} -> [", in ", Function]
+    end.
 
 short(Pid, Look) ->
     case flame_prof_doctor_waits:process(Pid, Look) of

@@ -24,7 +24,7 @@
     }.
 %% What did not answer in time is not there. `ports' have bytes that are queued. `blocked':
 %% processes that the VM has suspended, by the function that was called; where connections have
-%% bytes. `monitors': those of processes that have 256 or more.
+%% bytes. `monitors': about how many processes have that have 256 or more.
 
 -type supervisor() :: #{process := pid(), name := atom(), module := module(),
     restarts := non_neg_integer(), within_s := pos_integer(), intensity := non_neg_integer(),
@@ -224,4 +224,4 @@ child(_) ->
 %% Those of before are left out at the next restart only.
 recent(Restarts, Period) ->
     Now = erlang:monotonic_time(1),
-    length([Time || Time <- Restarts, is_integer(Time), Now - Time =< Period]).
+    length([Time || Time <- Restarts, is_integer(Time), Now - Time < Period]).

@@ -379,7 +379,7 @@ stack_terms(_) -> ?NOT_LOADED.
     | {error, term()}.
 monitor_terms(_) -> ?NOT_LOADED.
 
-%% How many monitors those processes have that wait and have 256 or more.
+%% About how many monitors those processes have that wait and have 256 or more.
 -spec monitor_counts([pid()]) -> {ok, [{pid(), pos_integer()}]} | {error, term()}.
 monitor_counts(_) -> ?NOT_LOADED.
 

@@ -1,4 +1,4 @@
-%% An import that made a million small objects for as long as it lasted, and kept one of some
+%% An import that made half a million small objects for as long as it lasted, and kept one of some
 %% hundred: their carriers stay.
 -module(trouble_fragments).
 -behaviour(trouble).
@@ -6,7 +6,7 @@
 -export([children/0, truth/0]).
 -export([import/0]).
 
--define(OBJECTS, 1500000).
+-define(OBJECTS, 500000).
 -define(KEPT, 150).
 
 children() ->
