@@ -16,8 +16,18 @@
 -define(RULES, [
     flame_prof_doctor_scheduler_stuck,
     flame_prof_doctor_mailbox,
+    flame_prof_doctor_selective_receive,
+    flame_prof_doctor_lock,
+    flame_prof_doctor_long_gc,
     flame_prof_doctor_gc,
     flame_prof_doctor_spawn_storm,
+    flame_prof_doctor_exceptions,
+    flame_prof_doctor_append,
+    flame_prof_doctor_copies,
+    flame_prof_doctor_timers,
+    flame_prof_doctor_persistent_term,
+    flame_prof_doctor_code_loading,
+    flame_prof_doctor_priority,
     flame_prof_doctor_hot_function,
     flame_prof_doctor_heap_growth,
     flame_prof_doctor_losses
