@@ -10,8 +10,8 @@
 -type stacks() :: [{[frame()], Weight :: pos_integer()}].
 
 -define(MOST_SHARE, 0.5).
-%% A list comprehension, or a fun: the function around it says more.
--define(GENERATED, "^[^:]*:-.*-(?:lc|lbc|mc|blc|fun|inlined|anonymous)").
+%% A list comprehension, or a fun, is told as the function around it.
+-define(GENERATED, "^([^:]*:)-(.*?/[0-9]+)-(?:lc|lbc|mc|blc|fun|inlined|anonymous)").
 %% Of Elixir, where its applications are not in the code path.
 -define(ELIXIR, [
     "Access", "Agent", "Agent.Server", "Application", "DynamicSupervisor", "Enum", "Enumerable",
@@ -23,11 +23,18 @@
 -spec weight(stacks()) -> non_neg_integer().
 weight(Stacks) -> lists:sum([Weight || {_, Weight} <- Stacks]).
 
-%% @doc Those whose innermost function is one of these: names with arities, or beginnings that end
-%% in `*'. C functions and pseudo frames above it are passed over.
+%% @doc Those whose innermost function, or a C function that it is in, is one of these: names, with
+%% arities those of functions, or beginnings of them that end in `*'.
 -spec at_leaf(stacks(), [binary()]) -> stacks().
 at_leaf(Stacks, Names) ->
-    [Stack || {Frames, _} = Stack <- Stacks, is_in(called(Frames), Names)].
+    [Stack || {Frames, _} = Stack <- Stacks, is_at_leaf(Frames, Names)].
+
+is_at_leaf([{Function, Kind} | _], Names) when Kind =:= erlang; Kind =:= called ->
+    is_in(Function, Names);
+is_at_leaf([{Function, _} | Frames], Names) ->
+    is_in(Function, Names) orelse is_at_leaf(Frames, Names);
+is_at_leaf([], _) ->
+    false.
 
 %% @doc Those that have such a function in any frame.
 -spec anywhere(stacks(), [binary()]) -> stacks().
@@ -61,10 +68,11 @@ function(Stacks) ->
     end.
 
 innermost(Stacks, IsWanted) ->
-    Wanted = maps:from_list([{F, IsWanted(F)} || {Frames, _} <- Stacks, F <- Frames]),
+    Frames = lists:usort(lists:append([Some || {Some, _} <- Stacks])),
+    Wanted = maps:from_list([{F, shown(Name)} || {Name, _} = F <- Frames, IsWanted(F)]),
     {Total, Found} = lists:foldl(
-        fun({Frames, Weight}, {Sum, Map}) ->
-            case depths(without_root(Frames), Wanted) of
+        fun({Stack, Weight}, {Sum, Map}) ->
+            case depths(without_root(Stack), Wanted) of
                 Depths when map_size(Depths) =:= 0 -> {Sum, Map};
                 Depths -> {Sum + Weight, maps:fold(added(Weight), Map, Depths)}
             end
@@ -83,10 +91,9 @@ without_root(Frames) -> lists:droplast(Frames).
 %% Of a recursive function the one nearest to the leaf.
 depths(Frames, Wanted) ->
     maps:from_list([
-        {Function, Depth}
-     || {Depth, {Function, _} = F} <- lists:zip(lists:seq(1, length(Frames)),
-            lists:reverse(Frames)),
-        maps:get(F, Wanted)
+        {maps:get(F, Wanted), Depth}
+     || {Depth, F} <- lists:zip(lists:seq(1, length(Frames)), lists:reverse(Frames)),
+        is_map_key(F, Wanted)
     ]).
 
 added(Weight) ->
@@ -95,12 +102,18 @@ added(Weight) ->
             {Weight, Weight * Depth}, Map)
     end.
 
+%% What a person knows it by.
+shown(Function) ->
+    case re:run(Function, ?GENERATED, [{capture, all_but_first, binary}]) of
+        {match, [Module, Around]} -> <<Module/binary, Around/binary>>;
+        nomatch -> Function
+    end.
+
 %% @doc Neither OTP's nor Elixir's, nor a BIF, NIF or C function.
 -spec is_own(frame()) -> boolean().
 is_own({Function, erlang}) ->
     [Module | _] = binary:split(Function, <<":">>),
-    not is_library(Module, modules()) andalso
-        re:run(Function, ?GENERATED, [{capture, none}]) =:= nomatch;
+    not is_library(Module, modules());
 is_own(_) ->
     false.
 
