@@ -30,7 +30,8 @@
 -export([stop/0, stop/1, stop/2, kill/0]).
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
--export([doctor/0, doctor/1, pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
+-export([doctor/0, doctor/1]).
+-export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
 -export([allocations/1, allocations/2, xray/1, xray/2]).
 -export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).

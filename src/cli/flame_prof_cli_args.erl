@@ -128,26 +128,6 @@ value(top, Text) ->
         [{N, ""}, {Ms, ""}] when is_integer(N), is_integer(Ms) -> {ok, {top, N, Ms}};
         _ -> error
     end;
-value(metric, "value:" ++ [_ | _] = Text) ->
-    {ok, {value, binary_part_after(":", Text)}};
-value(metric, "delta:" ++ [_ | _] = Text) ->
-    {ok, {delta, binary_part_after(":", Text)}};
-value(metric, "samples") ->
-    {ok, samples};
-value(metric, "period") ->
-    {ok, period};
-value(metric, Text) ->
-    case not_empty(Text) of
-        {ok, _} -> {ok, unicode:characters_to_binary(Text)};
-        error -> error
-    end;
-value(dimensions, Text) ->
-    Levels = [[Dimension || Dimension <- flame_prof_query:dimensions(),
-        atom_to_list(Dimension) =:= Word] || Word <- string:lexemes(Text, ",")],
-    case lists:member([], Levels) of
-        true -> error;
-        false -> {ok, lists:append(Levels)}
-    end;
 value(threshold, Text) ->
     case string:split(Text, "=") of
         [Name, Value] -> threshold(Name, string:to_float(Value), string:to_integer(Value));
@@ -157,6 +137,30 @@ value(setting, Text) ->
     case string:split(Text, "=") of
         [[_ | _] = Key, [_ | _] = Value] -> setting(Key, Value);
         _ -> error
+    end;
+value(Kind, Text) ->
+    of_files(Kind, Text).
+
+%% What the commands that read files take.
+of_files(metric, "value:" ++ [_ | _] = Text) ->
+    {ok, {value, binary_part_after(":", Text)}};
+of_files(metric, "delta:" ++ [_ | _] = Text) ->
+    {ok, {delta, binary_part_after(":", Text)}};
+of_files(metric, "samples") ->
+    {ok, samples};
+of_files(metric, "period") ->
+    {ok, period};
+of_files(metric, Text) ->
+    case not_empty(Text) of
+        {ok, _} -> {ok, unicode:characters_to_binary(Text)};
+        error -> error
+    end;
+of_files(dimensions, Text) ->
+    Levels = [[Dimension || Dimension <- flame_prof_query:dimensions(),
+        atom_to_list(Dimension) =:= Word] || Word <- string:lexemes(Text, ",")],
+    case lists:member([], Levels) of
+        true -> error;
+        false -> {ok, lists:append(Levels)}
     end.
 
 %% An unknown name is refused with the list of the known ones.
@@ -219,7 +223,7 @@ accepts(metric) -> "samples, period, a metric, value:METRIC or delta:METRIC";
 accepts(dimensions) ->
     Names = [atom_to_list(Dimension) || Dimension <- flame_prof_query:dimensions()],
     ["a list of ", lists:join(", ", Names)];
-accepts(threshold) -> "NAME=NUMBER, as in limit_warning=0.7";
+accepts(threshold) -> "NAME=N, as in limit_warning=0.7";
 accepts(setting) ->
     Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
     ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
@@ -452,7 +456,7 @@ doctor_options() ->
     [
         {for, {"TIME", duration}, "how long to look, from 1s to 60s (10s)"},
         {report, {"FILE", file}, "also make an HTML page of what was sampled"},
-        {threshold, {"NAME=NUMBER", threshold}, "another threshold; again for several"},
+        {threshold, {"NAME=N", threshold}, "another threshold; again for several"},
         engine_option()
     ].
 

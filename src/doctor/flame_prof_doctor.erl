@@ -41,8 +41,11 @@
 
 %% In the order of the list in doc/doctor.md: where severities are equal, the first is told first.
 -define(RULES, [
+    flame_prof_doctor_memory_limit,
     flame_prof_doctor_limit,
     flame_prof_doctor_deadlock,
+    flame_prof_doctor_throttled,
+    flame_prof_doctor_stolen_cpu,
     flame_prof_doctor_scheduler_stuck,
     flame_prof_doctor_bottleneck,
     flame_prof_doctor_chain,
@@ -68,7 +71,13 @@
     flame_prof_doctor_run_queue,
     flame_prof_doctor_heap_growth,
     flame_prof_doctor_binary_leak,
+    flame_prof_doctor_table_growth,
+    flame_prof_doctor_atom_growth,
+    flame_prof_doctor_process_growth,
+    flame_prof_doctor_port_growth,
     flame_prof_doctor_monitor_growth,
+    flame_prof_doctor_code_growth,
+    flame_prof_doctor_fragmentation,
     flame_prof_doctor_losses
 ]).
 
@@ -77,8 +86,8 @@
 examine() ->
     examine(#{}).
 
-%% @doc Looks at this node for some seconds, and judges what was seen. In the native engine's session
-%% samples are read here, too.
+%% @doc Looks at this node for some seconds, and judges what was seen. The samples are read here,
+%% too.
 -spec examine(options()) -> {ok, diagnosis()} | {error, flame_prof:reason()}.
 examine(Given) ->
     case options(Given) of

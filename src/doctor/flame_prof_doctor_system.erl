@@ -1,6 +1,7 @@
 %% @private What few processes of OTP, ports and connections say, for the doctor: how often
 %% supervisors restarted a child of late, what the handlers of the logger have to do, which ports
-%% and connections have bytes that their peer does not take, who monitors more and more.
+%% and connections have bytes that their peer does not take, who monitors more and more, where the
+%% newest processes began.
 %%
 %% No process of the program is asked. Names, statuses and monitors are read in memory, by the
 %% native engine; without it they are not known. Asked are supervisors that are registered, have
@@ -20,11 +21,13 @@
         connections => [#{node := node(), port := port(), queued := non_neg_integer(),
             output := non_neg_integer()}],
         blocked => #{mfa() => pos_integer()},
-        monitors => [{pid(), Count :: pos_integer(), Name :: binary()}]
+        monitors => [{pid(), Count :: pos_integer(), Name :: binary()}],
+        newest => #{Call :: binary() => pos_integer()}
     }.
 %% What did not answer in time is not there. `ports' have bytes that are queued. `blocked':
 %% processes that the VM has suspended, by the function that was called; where connections have
-%% bytes. `monitors': about how many processes have that have 256 or more.
+%% bytes. `monitors': about how many processes have that have 256 or more. `newest': where
+%% the newest processes began, of at most 1,000.
 
 -type supervisor() :: #{process := pid(), name := atom(), module := module(),
     restarts := non_neg_integer(), within_s := pos_integer(), intensity := non_neg_integer(),
@@ -43,6 +46,8 @@
 -define(STATE_BYTES_MOST, 8000000).
 -define(PORTS_MOST, 5000).
 -define(PROCESSES_MOST, 20000).
+-define(NEWEST, 1000).
+-define(SORTED_MOST, 100000).
 -define(BLOCKED_MOST, 100).
 -define(MONITOR_LOOKS, 3).
 -define(MONITOR_PAUSE_MS, 100).
@@ -52,7 +57,7 @@
 -spec look() -> {ok, system()}.
 look() ->
     Native = flame_prof_top_reader:engine() =:= native,
-    Parts = [{handlers, fun handlers/0}, {ports, fun ports/0}, {connections, fun connections/0}] ++
+    Parts = [{handlers, fun handlers/0}, {newest, fun newest/0}, {ports, fun ports/0}, {connections, fun connections/0}] ++
         [{supervisors, fun supervisors/0} || Native] ++ [{monitors, fun monitors/0} || Native],
     Begun = [{Key, spawn_monitor(fun() -> exit({?MODULE, Part()}) end)} || {Key, Part} <- Parts],
     Seen = maps:from_list(lists:append([answer(Key, Of) || {Key, Of} <- Begun])),
@@ -165,6 +170,21 @@ counted(Pids, Looks) ->
         {error, _} ->
             #{}
     end.
+
+%% Out of memory: they are not asked. Pids grow, until they begin anew.
+newest() ->
+    Pids = processes(),
+    Count = length(Pids),
+    Sorted = if Count =< ?SORTED_MOST -> lists:sort(Pids); true -> Pids end,
+    Names = flame_prof_mailbox:names(lists:nthtail(max(0, Count - ?NEWEST), Sorted)),
+    lists:foldl(
+        fun({M, F, A}, Calls) ->
+            Call = iolist_to_binary(io_lib:format("~ts:~ts/~b", [M, F, A])),
+            maps:update_with(Call, fun(N) -> N + 1 end, 1, Calls)
+        end,
+        #{},
+        [Call || #{initial_call := Call} <- maps:values(Names)]
+    ).
 
 %% Supervisors.
 

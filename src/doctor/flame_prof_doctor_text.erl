@@ -90,7 +90,8 @@ looked(#{looked_at := #{span_us := Us} = Looked}) ->
     Parts = [sampled(Looked) || is_map_key(sampled, Looked)] ++
         [[number(N), " looks at waits"] || #{looks := N} <- [Looked]] ++
         [["the ", Engine, " engine"] || {engine, Engine} <- engine(Looked)],
-    ["looked for ", flame_prof_doctor_rule:seconds(Us) | [[": " | lists:join(", ", Parts)] || Parts =/= []]];
+    ["looked for ", flame_prof_doctor_rule:seconds(Us)
+        | [[": " | lists:join(", ", Parts)] || Parts =/= []]];
 looked(_) ->
     "evidence by hand".
 
