@@ -25,8 +25,12 @@ struct fp_sends_atoms {
     X(trace)                                                                                       \
     X(discard)                                                                                     \
     X(remove)                                                                                      \
-    X(trace_status) X(call) X(return_from) X(exception_from) X(match_spec_result) X(extra)         \
-        X(gc_minor_start) X(gc_minor_end) X(gc_major_start) X(gc_major_end)
+    X(trace_status)                                                                                \
+    X(call)                                                                                        \
+    X(return_from)                                                                                 \
+    X(exception_from)                                                                              \
+    X(match_spec_result) X(extra) X(gc_minor_start) X(gc_minor_end) X(gc_major_start)              \
+        X(gc_major_end)
 
 struct fp_tracer_atoms {
 #define FP_TRACER_ATOM(name) ERL_NIF_TERM name;
@@ -37,9 +41,9 @@ struct fp_library {
     /* By dirty NIFs only. `lock` is of `memory`, while it is opened, and of `sites`; the other is
      * of the one tracing (tracer_nif.c): held for up to a second, so nothing else waits for it. */
     ErlNifMutex *lock, *tracing_lock;
-    struct fp_memory memory;            /* immutable once memory_err is 0 */
-    int memory_err;                     /* 1: not opened; 0; or why no memory can be read */
-    _Atomic(struct fp_layout *) layout; /* NULL: not calibrated; immutable once set */
+    struct fp_memory memory;                    /* immutable once memory_err is 0 */
+    int memory_err;                             /* 1: not opened; 0; or why no memory can be read */
+    _Atomic(struct fp_layout *) layout;         /* NULL: not calibrated; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type, *xray_type;
@@ -114,6 +118,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(xray_next, 2, IO)                                                                            \
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
+    X(monitor_counts, 1, IO)                                                                       \
     X(wait_sites_set, 2, IO)                                                                       \
     X(wait_sites_learn, 2, IO)                                                                     \
     X(wait_sites, 0, IO)                                                                           \

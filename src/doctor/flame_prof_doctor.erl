@@ -43,15 +43,42 @@
 -define(RULES, [
     flame_prof_doctor_memory_limit,
     flame_prof_doctor_limit,
+    flame_prof_doctor_deadlock,
     flame_prof_doctor_throttled,
     flame_prof_doctor_stolen_cpu,
+    flame_prof_doctor_scheduler_stuck,
+    flame_prof_doctor_bottleneck,
+    flame_prof_doctor_chain,
+    flame_prof_doctor_mailbox,
+    flame_prof_doctor_selective_receive,
+    flame_prof_doctor_lock,
+    flame_prof_doctor_busy_port,
+    flame_prof_doctor_busy_dist,
+    flame_prof_doctor_file_io,
+    flame_prof_doctor_restart_loop,
+    flame_prof_doctor_logger,
+    flame_prof_doctor_long_gc,
+    flame_prof_doctor_gc,
+    flame_prof_doctor_spawn_storm,
+    flame_prof_doctor_exceptions,
+    flame_prof_doctor_append,
+    flame_prof_doctor_copies,
+    flame_prof_doctor_timers,
+    flame_prof_doctor_persistent_term,
+    flame_prof_doctor_code_loading,
+    flame_prof_doctor_priority,
+    flame_prof_doctor_hot_function,
     flame_prof_doctor_run_queue,
+    flame_prof_doctor_heap_growth,
+    flame_prof_doctor_binary_leak,
     flame_prof_doctor_table_growth,
     flame_prof_doctor_atom_growth,
     flame_prof_doctor_process_growth,
     flame_prof_doctor_port_growth,
+    flame_prof_doctor_monitor_growth,
     flame_prof_doctor_code_growth,
-    flame_prof_doctor_fragmentation
+    flame_prof_doctor_fragmentation,
+    flame_prof_doctor_losses
 ]).
 
 %% @equiv examine(#{})
@@ -138,16 +165,6 @@ without_samples(Reason, Evidence) ->
 told(Evidence, Thresholds) ->
     (judge(Evidence, Thresholds))#{looked_at => flame_prof_doctor_text:looked_at(Evidence)}.
 
-%% @doc A profile, read from files, judged: only what is in samples is known.
--spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
-of_profile(Profile, Thresholds) ->
-    #{first_us := First, last_us := Last} = flame_prof_profile:info(Profile),
-    Why = <<"only recorded samples are known">>,
-    Needs = [seconds, waits, mailboxes, memory, tables, binaries, os, system],
-    Unseen = maps:from_list([{Need, Why} || Need <- Needs]),
-    Evidence = #{node => none, engine => native, span_us => Last - First, unseen => Unseen},
-    told(with_samples(Profile, Evidence), Thresholds).
-
 %% @doc The closed list of what the doctor knows.
 -spec kinds() -> [flame_prof_doctor_rule:kind()].
 kinds() ->
@@ -175,6 +192,18 @@ judge(Evidence, Given) ->
         unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Missing] ++
             [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged]
     }.
+
+%% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
+-spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
+of_profile(Profile, Thresholds) ->
+    case flame_prof_doctor_samples:read(Profile) of
+        {ok, Samples} ->
+            told(flame_prof_doctor_samples:evidence(Samples), Thresholds);
+        {error, Reason} ->
+            Why = unicode:characters_to_binary(flame_prof_error:format(Reason)),
+            told(#{node => none, engine => native, span_us => 0, unseen => #{samples => Why}},
+                Thresholds)
+    end.
 
 missing(Rule, Evidence) ->
     [Need || Need <- Rule:needs(), not is_map_key(Need, Evidence)].
