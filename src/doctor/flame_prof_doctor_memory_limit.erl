@@ -1,5 +1,5 @@
 %% @private `memory_limit': little memory is left, of the control group or of the machine, or the
-%% node grows so fast that it is used up soon. The kernel ends a process then, and this one is large.
+%% node grows so fast that it is used up soon. The kernel ends a process then, a large one.
 %%
 %% == False alarms ==
 %% Memory that the kernel can have back (caches of files) does not count. Growth counts where it is

@@ -88,7 +88,8 @@ visible(Text) ->
 %% Looked for 10 s: 100 of 1,204 processes sampled (52,000 observations), 11 looks at waits.
 looked(#{looked_at := #{span_us := Us} = Looked}) ->
     Parts = [sampled(Looked) || is_map_key(sampled, Looked)] ++
-        [[number(N), " looks at waits"] || #{looks := N} <- [Looked]] ++
+        [[number(N), " look", flame_prof_text:plural(N), " at waits"]
+            || #{looks := N} <- [Looked]] ++
         [["the ", Engine, " engine"] || {engine, Engine} <- engine(Looked)],
     ["looked for ", flame_prof_doctor_rule:seconds(Us)
         | [[": " | lists:join(", ", Parts)] || Parts =/= []]];
