@@ -7,8 +7,8 @@
 %% what is wrong, and the fault's truth is looked for in its findings. Prints for each: first (the
 %% first finding names it), mentioned (another one does), missed; of healthy ones quiet or false
 %% alarm; and the seconds from the command's start. What other programs do to the machine is no
-%% finding of the node here (stolen_cpu, throttled, memory_limit, losses). DOCTOR_FOR is how long it looks (10s),
-%% DOCTOR_WARM_UP_MS how long the node runs before. DOCTOR_TEXT=1 prints the findings.
+%% finding of the node here (stolen_cpu, throttled, memory_limit, losses). DOCTOR_FOR is how long it
+%% looks (10s), DOCTOR_WARM_UP_MS how long the node runs before. DOCTOR_TEXT=1 prints the findings.
 %%
 %% The last line is `N passed, N failed'. A fault is failed that is critical and missed, a healthy
 %% load that has a finding; the table has the rest.
@@ -18,7 +18,7 @@
 -define(READY_MS, 60000).
 -define(COMMAND_MS, 90000).
 %% Of the machine, not of the node.
--define(MACHINE, [<<"stolen_cpu">>, <<"throttled">>, <<"memory_limit">>, <<"losses">>]).
+-define(OF_MACHINE, [<<"stolen_cpu">>, <<"throttled">>, <<"memory_limit">>, <<"losses">>]).
 
 main(Names) ->
     ok = file:set_cwd(filename:join(filename:dirname(escript:script_name()), "..")),
@@ -64,7 +64,7 @@ number(Name, Default) ->
     list_to_integer(os:getenv(Name, integer_to_list(Default))).
 
 without_machine({10, #{<<"findings">> := Findings} = Said}) ->
-    Left = [F || #{<<"kind">> := Kind} = F <- Findings, not lists:member(Kind, ?MACHINE)],
+    Left = [F || #{<<"kind">> := Kind} = F <- Findings, not lists:member(Kind, ?OF_MACHINE)],
     {case Left of [] -> 0; _ -> 10 end, Said#{<<"findings">> := Left}};
 without_machine(Said) ->
     Said.
@@ -185,7 +185,10 @@ value(<<"null", Rest/binary>>) -> {null, Rest};
 value(Text) ->
     {match, [{0, Length}]} = re:run(Text, "^-?[0-9.eE+-]+"),
     <<Number:Length/binary, Rest/binary>> = Text,
-    {case string:to_float(Number) of {error, _} -> binary_to_integer(Number); {F, _} -> F end, Rest}.
+    case string:to_float(Number) of
+        {error, _} -> {binary_to_integer(Number), Rest};
+        {Float, _} -> {Float, Rest}
+    end.
 
 object(<<"}", Rest/binary>>, Map) -> {Map, Rest};
 object(<<",", Rest/binary>>, Map) -> object(skip(Rest), Map);

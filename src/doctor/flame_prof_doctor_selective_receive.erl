@@ -27,8 +27,8 @@ thresholds() ->
         {on_cpu, 0.1, <<"of that time it is on a CPU">>},
         {share, 0.5, <<"of its time on a CPU it is in the receive">>},
         {of_time, 0.5, <<"of all the time the queue is as long">>},
-        {stays, 0.02, <<"of the queue: by less it changes while the process looks and never waits">>},
-        {alone, 0.9, <<"of its time on a CPU one function has then">>}
+        {stays, 0.02, <<"of the queue: the most change where it never waits">>},
+        {alone, 0.9, <<"of its time on a CPU one function has where it never waits">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
