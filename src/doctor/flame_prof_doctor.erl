@@ -15,6 +15,7 @@
 %% In the order of the list in doc/doctor.md: where severities are equal, the first is told first.
 -define(RULES, [
     flame_prof_doctor_scheduler_stuck,
+    flame_prof_doctor_bottleneck_files,
     flame_prof_doctor_mailbox,
     flame_prof_doctor_selective_receive,
     flame_prof_doctor_lock,
@@ -36,7 +37,7 @@
 %% @doc The closed list of what the doctor knows.
 -spec kinds() -> [flame_prof_doctor_rule:kind()].
 kinds() ->
-    [Rule:kind() || Rule <- ?RULES].
+    lists:uniq([Rule:kind() || Rule <- ?RULES]).
 
 %% @doc Evidence judged by all rules. Thresholds are named `Kind_Name'; those not given have their
 %% defaults.

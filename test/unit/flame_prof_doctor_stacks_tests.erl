@@ -38,7 +38,8 @@ a_list_that_grows_at_its_end_is_told_test() ->
     ?assertMatch(#{kind := append, function := <<"collector:work/1">>}, One).
 
 appends_among_other_work_are_none_test() ->
-    ?assertEqual([], judged([idle(), in(mixer, 0.8, 0.2, ?APPEND), in(seldom, 0.05, 0.9, ?APPEND)])).
+    ?assertEqual([], judged([idle(), in(mixer, 0.8, 0.2, ?APPEND),
+        in(seldom, 0.05, 0.9, ?APPEND)])).
 
 -define(RAISE, [{"handle_error", "beam.smp"}, "parser:value/2:8"]).
 
@@ -75,7 +76,8 @@ writers_that_wait_for_a_table_are_told_with_it_test() ->
 work_in_tables_and_short_waits_are_none_test() ->
     Insert = [{"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
     ?assertEqual([], judged([idle(), in(alone, 0.5, 0.9, ?WAIT), in(work_1, 0.4, 0.9, Insert),
-        in(work_2, 0.4, 0.9, Insert), in(brief_1, 0.4, 0.05, ?WAIT), in(brief_2, 0.4, 0.05, ?WAIT)])).
+        in(work_2, 0.4, 0.9, Insert), in(brief_1, 0.4, 0.05, ?WAIT),
+        in(brief_2, 0.4, 0.05, ?WAIT)])).
 
 -define(TIMER, [{"erlang:send_after/3", "bif"}]).
 
