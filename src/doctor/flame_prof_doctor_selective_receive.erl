@@ -24,7 +24,7 @@ thresholds() ->
     [
         {long, 1000, <<"messages in the queue at least, a power of ten">>},
         {waits, 0.05, <<"of the time with such a queue it waits">>},
-        {on_cpu, 0.1, <<"of that time it is on a CPU">>},
+        {on_cpu, 0.02, <<"of that time it is on a CPU">>},
         {share, 0.5, <<"of its time on a CPU it is in the receive">>},
         {of_time, 0.5, <<"of all the time the queue is as long">>},
         {stays, 0.02, <<"of the queue: the most change where it never waits">>},
