@@ -29,7 +29,7 @@ looked_at(#{node := Node, engine := Engine, span_us := Us} = Evidence) ->
             {seen, [Key || Key <- Keys, is_map_key(Key, Evidence)]}] ++
             [{processes, N} || #{seconds := Seconds} <- [Evidence],
                 #{node_processes := N} <- [lists:last(Seconds)]] ++
-            [{sampled, length([P || #{is_own := false} = P <- Processes])}
+            [{sampled, length(Processes)}
                 || #{samples := #{processes := Processes}} <- [Evidence]] ++
             [{observations, observations(Processes)}
                 || #{samples := #{processes := Processes}} <- [Evidence]] ++
