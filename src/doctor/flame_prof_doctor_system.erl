@@ -210,7 +210,14 @@ is_free(_) ->
 supervisor({Name, Pid}) ->
     try sys:get_state(Pid, ?ASK_MS) of
         State when element(1, State) =:= state, tuple_size(State) >= 11 ->
-            told(Name, Pid, [state, _, _, {Ids, ById}, _, Intensity, Period, Restarts | Rest])
+            told(Name, Pid, tuple_to_list(State));
+        _ ->
+            []
+    catch
+        exit:_ -> []
+    end.
+
+told(Name, Pid, [state, _, _, {Ids, ById}, _, Intensity, Period, Restarts | Rest])
     when is_list(Ids), is_map(ById), is_integer(Intensity), is_integer(Period), is_list(Restarts)
 ->
     Children = lists:sublist(maps:values(ById), ?CHILDREN_MOST),
