@@ -5,7 +5,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 if [ -n "${MATRIX:-}" ]; then
-    COMMAND="FAULTS='${FAULTS:-}' DOCTOR_TEXT=${DOCTOR_TEXT:-} tools/test_doctor.sh" exec tools/matrix.sh
+    export COMMAND="FAULTS='${FAULTS:-}' MATRIX= tools/test_doctor.sh"
+    exec tools/matrix.sh
 fi
 "${MAKE:-make}" build
 ebin=_build/examples/trouble/ebin

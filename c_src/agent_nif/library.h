@@ -29,8 +29,8 @@ struct fp_sends_atoms {
     X(call)                                                                                        \
     X(return_from)                                                                                 \
     X(exception_from)                                                                              \
-    X(match_spec_result) X(extra) X(gc_minor_start) X(gc_minor_end) X(gc_major_start)              \
-        X(gc_major_end)
+    X(match_spec_result)                                                                           \
+    X(extra) X(gc_minor_start) X(gc_minor_end) X(gc_major_start) X(gc_major_end)
 
 struct fp_tracer_atoms {
 #define FP_TRACER_ATOM(name) ERL_NIF_TERM name;

@@ -1,5 +1,5 @@
 /* facts.h - what rules judge of each process: how its observations fared, how few numbers went over
- * time, whom it waited for, what it served, and how long it stayed in one BIF, NIF or collection.
+ * time, what it waited for and served, and how long it stayed in one BIF, NIF or collection.
  *
  * Two passes over the rows. The numbers over time (`parts`) are those of processes whose numbers
  * are large enough to matter, FP_FACTS_PARTS to a process, in equal parts of its own time.

@@ -48,6 +48,7 @@
     flame_prof_doctor_stolen_cpu,
     flame_prof_doctor_scheduler_stuck,
     flame_prof_doctor_bottleneck,
+    flame_prof_doctor_bottleneck_files,
     flame_prof_doctor_chain,
     flame_prof_doctor_mailbox,
     flame_prof_doctor_selective_receive,
@@ -168,7 +169,7 @@ told(Evidence, Thresholds) ->
 %% @doc The closed list of what the doctor knows.
 -spec kinds() -> [flame_prof_doctor_rule:kind()].
 kinds() ->
-    [Rule:kind() || Rule <- ?RULES].
+    lists:uniq([Rule:kind() || Rule <- ?RULES]).
 
 %% @doc All thresholds, as `Kind_Name', with their defaults and what they are.
 -spec thresholds() -> [flame_prof_doctor_rule:threshold()].

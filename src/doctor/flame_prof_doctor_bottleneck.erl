@@ -31,7 +31,8 @@ find(#{waits := #{roots := Roots} = Look} = Evidence, #{waiting := Least} = Limi
     [
         told(Fan, Evidence, Limits)
      || Root <- Roots,
-        #{process := Pid, direct := Direct, path := Path} = Fan <- [flame_prof_doctor_waits:fan(Root)],
+        Fan <- [flame_prof_doctor_waits:fan(Root)],
+        #{process := Pid, direct := Direct, path := Path} <- [Fan],
         is_pid(Pid), Direct >= Least, length(Path) =< 1,
         flame_prof_doctor_waits:is_at_work(Pid, Look) orelse Path =/= [],
         flame_prof_doctor_waits:lasting(Pid, Least, Evidence),

@@ -30,7 +30,7 @@ find(#{system := {First, Last}, span_us := Us}, Limits) ->
 
 told(#{node := Node, queued := Queued}, Taken, Blocked, Us) ->
     Waiting = lists:sum(maps:values(Blocked)),
-    Calls = [Call || {_, Call} <- lists:reverse(lists:sort([{N, C} || {C, N} <- maps:to_list(Blocked)]))],
+    Calls = [Call || {Call, _} <- lists:reverse(lists:keysort(2, maps:to_list(Blocked)))],
     Finding = #{
         kind => kind(),
         severity => warning,
@@ -46,7 +46,8 @@ told(#{node := Node, queued := Queued}, Taken, Blocked, Us) ->
         processes => [],
         numbers => #{queued => Queued, taken => Taken, blocked => Waiting, node => Node}
     },
-    maps:merge(Finding, maps:from_list([{function, call(Call)} || Call <- lists:sublist(Calls, 1)])).
+    Functions = [{function, call(Call)} || Call <- lists:sublist(Calls, 1)],
+    maps:merge(Finding, maps:from_list(Functions)).
 
 blocked(0, _) -> "No process is suspended in a send now.";
 blocked(1, [Call | _]) -> ["1 process is suspended in a send, in ", call(Call), "."];

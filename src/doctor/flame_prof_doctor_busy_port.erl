@@ -1,4 +1,4 @@
-%% @private A port, mostly a socket, whose bytes nobody takes: its peer does not read, or too slowly.
+%% @private A port, mostly a socket, whose bytes are not taken: its peer does not read, or slowly.
 %%
 %% == False alarms ==
 %% A port that sends much has a queue at any moment. It is a finding where the queue was there at

@@ -21,8 +21,8 @@
 -define(SEEN, 20).
 -define(NAMED_MOST, 20).
 
-%% @doc Processes that are in stacks that match for `share' of their time on a CPU, and together keep
-%% `cpus' CPUs busy with it; or none.
+%% @doc Processes that are in stacks that match for `share' of their time on a CPU, and together
+%% keep `cpus' CPUs busy with it; or none.
 -spec heavy(
     flame_prof_doctor_samples:samples(),
     fun((flame_prof_doctor_stacks:stacks()) -> flame_prof_doctor_stacks:stacks()),

@@ -1,5 +1,5 @@
-%% @private A long chain of calls: each process waits for the next one, and all have the speed of the
-%% last one, which often sleeps.
+%% @private A long chain of calls: each process waits for the next one, and all have the speed of
+%% the last one, which often sleeps.
 %%
 %% == False alarms ==
 %% A request that goes through several servers is a chain for as long as it lasts. It is a finding

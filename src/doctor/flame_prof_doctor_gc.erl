@@ -1,7 +1,8 @@
 %% @private A process that spends its time on collections: churn.
 %%
 %% == False alarms ==
-%% Many small heaps collect often, and healthily: a share is one where it is above `share' with 95 %
+%% Many small heaps collect often, and healthily, for up to a quarter of their time (lists that are
+%% made, sorted and left): a share is one where it is above `share' with 95 %
 %% certainty (Wilson's interval), and where the process costs the node `of_cpu' of a CPU for it.
 -module(flame_prof_doctor_gc).
 
@@ -22,7 +23,7 @@ explained_by() -> [long_gc, append, mailbox, selective_receive].
 
 thresholds() ->
     [
-        {share, 0.2, <<"of its time on a CPU for collections">>},
+        {share, 0.33, <<"of its time on a CPU for collections">>},
         {of_cpu, 0.1, <<"of a CPU for collections">>}
     ].
 

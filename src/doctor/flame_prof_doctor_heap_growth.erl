@@ -4,7 +4,8 @@
 %% A heap is a sawtooth: it is compared where it is smallest, behind its collections, in eight parts
 %% of the time, and must grow from part to part without a fall, and still in the later half. It must
 %% outgrow what it had by more than `grown_share': a heap has as much garbage again as it has data
-%% before a full sweep. What a node starts, or a cache that is full, stops growing. A full mailbox
+%% before a full sweep. One that has grown for long does that no longer within the time: it must
+%% grow by `much_bytes' and by `much_share'. What a node starts, or a cache that is full, stops growing. A full mailbox
 %% is that kind's finding.
 -module(flame_prof_doctor_heap_growth).
 
@@ -24,6 +25,8 @@ thresholds() ->
     [
         {grown_bytes, 8388608, <<"bytes: growth that is a finding">>},
         {grown_share, 1.5, <<"of what it had: growth that is a finding">>},
+        {much_bytes, 50331648, <<"bytes: growth of a large heap that is a finding">>},
+        {much_share, 0.2, <<"of what it had: growth of a large heap that is a finding">>},
         {span_us, 5000000, <<"microseconds: growth in less time says nothing">>},
         {critical_bytes, 104857600, <<"bytes a second: critical">>}
     ].
@@ -36,8 +39,11 @@ find(#{samples := #{processes := Processes} = Samples}, Limits) ->
         is_large(Growth, Limits)
     ].
 
-is_large(#{from := From, to := To}, #{grown_bytes := Bytes, grown_share := Share}) ->
-    To - From >= Bytes andalso To >= (1 + Share) * From.
+is_large(#{from := From, to := To}, Limits) ->
+    #{grown_bytes := Bytes, grown_share := Share} = Limits,
+    #{much_bytes := Much, much_share := Part} = Limits,
+    (To - From >= Bytes andalso To >= (1 + Share) * From) orelse
+        (To - From >= Much andalso To >= (1 + Part) * From).
 
 told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Samples, Limits) ->
     Rate = (To - From) * 1.0e6 / (ToUs - FromUs),

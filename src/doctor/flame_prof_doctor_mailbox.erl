@@ -54,16 +54,13 @@ grows(Queue, #{grown := Grown, grown_us := LeastUs}) ->
 
 is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > Most * All.
 
-told(Process, #{stacks := Stacks} = Samples, Evidence, #{very_long := VeryLong}) ->
+told(Process, Samples, Evidence, #{very_long := VeryLong}) ->
     #{queue := Queue, queue_range := {First, _, Most, Last}, pid := Pid} = Process,
     #{first_us := FromUs, last_us := ToUs} = Process,
     PeakUs = hd([TimeUs || {TimeUs, _, Max, _} <- Queue, Max =:= Most]),
     Stays = Last >= ?STAYED * Most,
     Rate = (Last - First) * 1.0e6 / max(1, ToUs - FromUs),
-    Function = flame_prof_doctor_stacks:function(case flame_prof_doctor_samples:busy(Samples, Process) of
-        [] -> Stacks(Pid, [<<"waiting">>]);
-        Busy -> Busy
-    end),
+    Function = flame_prof_doctor_samples:function(Samples, Process),
     flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => case Most >= VeryLong andalso Stays of true -> critical; false -> warning end,
         size => Most,

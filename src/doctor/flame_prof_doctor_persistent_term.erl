@@ -1,5 +1,5 @@
-%% @private Persistent terms that are replaced all the time: the VM looks at the heap of every process
-%% before it frees the old one.
+%% @private Persistent terms that are replaced all the time: the VM looks at the heap of every
+%% process before it frees the old one.
 %%
 %% == False alarms ==
 %% A node that puts its settings at its start does it for less than a second of ten: the process of

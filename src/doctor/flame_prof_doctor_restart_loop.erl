@@ -23,7 +23,8 @@ thresholds() ->
     ].
 
 find(#{system := {First, Last}}, #{restarts := Least, many := Many}) ->
-    Before = maps:from_list([{Pid, S} || #{process := Pid} = S <- maps:get(supervisors, First, [])]),
+    Were = maps:get(supervisors, First, []),
+    Before = maps:from_list([{Pid, Supervisor} || #{process := Pid} = Supervisor <- Were]),
     [
         told(Supervisor, Was)
      || #{process := Pid, restarts := N} = Supervisor <- maps:get(supervisors, Last, []),
@@ -54,7 +55,8 @@ told(#{process := Pid, name := Name, restarts := N, within_s := S, children := C
         processes => [Process],
         numbers => #{restarts => N, seconds => S, intensity => Intensity}
     },
-    maps:merge(Finding, maps:from_list([{function, call(Call)} || Call <- lists:sublist(Started, 1)])).
+    Functions = [{function, call(Call)} || Call <- lists:sublist(Started, 1)],
+    maps:merge(Finding, maps:from_list(Functions)).
 
 started([]) -> "No child has a pid that is new: they do not live for long.";
 started([Call]) -> ["The new one is started by ", call(Call), "."];

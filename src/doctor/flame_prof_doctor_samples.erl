@@ -5,7 +5,7 @@
 %% of it is read at once: the profile may be closed afterwards.
 -module(flame_prof_doctor_samples).
 
--export([read/1, evidence/1, on_cpu/1, process/1, target/1, busy/2, finding/3]).
+-export([read/1, evidence/1, on_cpu/1, process/1, target/1, busy/2, function/2, finding/3]).
 
 -export_type([samples/0, process/0, series/0, stay/0, stack/0]).
 
@@ -258,7 +258,7 @@ fresh([First | Rest]) ->
 fresh([]) ->
     [].
 
-%% @doc Of a file alone: what it tells of its node is as if somebody had looked.
+%% @doc Of a file alone: what it tells of its node is as that of a look.
 -spec evidence(samples()) -> flame_prof_doctor_rule:evidence().
 evidence(#{span_us := SpanUs, figures := Figures} = Samples) ->
     Why = <<"only recorded samples are known">>,
@@ -296,6 +296,16 @@ target(#{name := Name, pid := Pid}) ->
 busy(#{stacks := Stacks}, #{pid := Pid}) ->
     Stacks(Pid, [<<"running">>, <<"runnable">>, <<"garbage_collecting">>]).
 
+%% @doc The function that explains what it does; of one that only waits, what it waits in.
+-spec function(samples(), process()) -> binary().
+function(#{stacks := Stacks} = Samples, #{pid := Pid} = Process) ->
+    flame_prof_doctor_stacks:function(
+        case busy(Samples, Process) of
+            [] -> Stacks(Pid, [<<"waiting">>]);
+            Busy -> Busy
+        end
+    ).
+
 %% @doc A finding on a process, without what its kind adds; sentences that are empty are left out.
 -spec finding(flame_prof_doctor_rule:kind(), process(), map()) ->
     flame_prof_doctor_rule:finding().
@@ -304,7 +314,8 @@ finding(Kind, Process, #{title := Title, sentences := Sentences} = More) ->
         #{function := <<>>} -> maps:remove(function, More);
         _ -> More
     end,
-    maps:merge(#{kind => Kind, processes => [process(Process)]}, Given#{
+    Named = #{kind => Kind, processes => [process(Process)]},
+    maps:merge(Named, Given#{
         title := [flame_prof_doctor_rule:name(Process), " ", Title],
         sentences := [S || S <- Sentences, S =/= ""]
     }).

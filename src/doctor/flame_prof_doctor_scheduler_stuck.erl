@@ -5,8 +5,8 @@
 %% Erlang code gives its scheduler back within a millisecond, and the VM adds to its reductions
 %% then: a time is that of samples on one scheduler with the same reductions. A BIF that yields, and
 %% short calls in a loop, have other reductions; dirty schedulers are no normal ones. A thread that
-%% lacks a CPU stands still for tens of milliseconds, seldom for longer: `stuck_us' and `often_us'
-%% are far above, and the latter counts in a BIF or NIF only.
+%% lacks a CPU, or waits for memory, stands still for tens of milliseconds, seldom for longer, and
+%% in Erlang code too: `stuck_us' and `often_us' are far above, and count in a BIF or NIF only.
 -module(flame_prof_doctor_scheduler_stuck).
 
 -behaviour(flame_prof_doctor_rule).
@@ -30,26 +30,27 @@ thresholds() ->
         {critical_share, 0.5, <<"of the time in such calls: critical">>}
     ].
 
-find(#{samples := #{processes := Processes}}, Limits) ->
+find(#{samples := #{processes := Processes} = Samples}, Limits) ->
     [
-        told(Process, Stay, Limits)
+        told(Process, Stay, Samples, Limits)
      || #{longest_native := #{} = Stay} = Process <- Processes, is_stuck(Process, Stay, Limits)
     ].
 
 is_stuck(Process, #{us := Us, samples := N, kind := Kind, count := Count} = Stay, Limits) ->
     #{stuck_us := StuckUs, often_us := OftenUs, often_share := Often} = Limits,
-    N >= ?SAMPLES andalso
+    Kind =:= called andalso N >= ?SAMPLES andalso
         (Us >= StuckUs orelse
-            (Us >= OftenUs andalso Count >= 3 andalso Kind =:= called andalso
-                part(Process, Stay) >= Often)).
+            (Us >= OftenUs andalso Count >= 3 andalso part(Process, Stay) >= Often)).
 
 part(#{first_us := FromUs, last_us := ToUs}, #{all_us := AllUs}) ->
     min(1.0, AllUs / max(1, ToUs - FromUs)).
 
-told(Process, Stay, #{critical_share := Critical}) ->
+told(#{pid := Pid} = Process, Stay, #{stacks := Stacks}, #{critical_share := Critical}) ->
     #{us := Us, frame := Frame, scheduler := Scheduler, since_us := SinceUs, count := Count} = Stay,
     #{samples := Samples} = Stay,
     Part = part(Process, Stay),
+    Function = flame_prof_doctor_stacks:function(
+        flame_prof_doctor_stacks:anywhere(Stacks(Pid, [<<"running">>]), [Frame])),
     flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => case Part >= Critical of true -> critical; false -> warning end,
         size => Us / 1.0e6 * max(1, Count),
@@ -58,6 +59,10 @@ told(Process, Stay, #{critical_share := Critical}) ->
         sentences => [
             [Frame, " does not give the scheduler back: no other process of scheduler ",
                 integer_to_list(Scheduler), " runs meanwhile."],
+            case Function of
+                Frame -> "";
+                _ -> ["It is called in ", Function, "."]
+            end,
             case Count > 1 of
                 true -> ["It did so ", number(Count), " times, for ", share(Part),
                     " of the time."];
@@ -67,7 +72,7 @@ told(Process, Stay, #{critical_share := Critical}) ->
         ],
         command => "flame_prof pstack --node NODE",
         numbers => #{us => Us, calls => Count, share => Part, scheduler => Scheduler},
-        function => Frame,
+        function => Function,
         range => {SinceUs, SinceUs + Us + 1},
         view => #{measure => samples, show => busy, levels => [process, status], view => flame}
     }).

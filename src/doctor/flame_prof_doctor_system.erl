@@ -57,7 +57,8 @@
 -spec look() -> {ok, system()}.
 look() ->
     Native = flame_prof_top_reader:engine() =:= native,
-    Parts = [{handlers, fun handlers/0}, {newest, fun newest/0}, {ports, fun ports/0}, {connections, fun connections/0}] ++
+    Parts = [{handlers, fun handlers/0}, {newest, fun newest/0}, {ports, fun ports/0},
+        {connections, fun connections/0}] ++
         [{supervisors, fun supervisors/0} || Native] ++ [{monitors, fun monitors/0} || Native],
     Begun = [{Key, spawn_monitor(fun() -> exit({?MODULE, Part()}) end)} || {Key, Part} <- Parts],
     Seen = maps:from_list(lists:append([answer(Key, Of) || {Key, Of} <- Begun])),
@@ -216,7 +217,7 @@ supervisor({Name, Pid}) ->
         exit:_ -> []
     end.
 
-told(Name, Pid, [state, _Name, _Strategy, {Ids, ById}, _Dynamics, Intensity, Period, Restarts | Rest])
+told(Name, Pid, [state, _, _, {Ids, ById}, _, Intensity, Period, Restarts | Rest])
     when is_list(Ids), is_map(ById), is_integer(Intensity), is_integer(Period), is_list(Restarts)
 ->
     Children = lists:sublist(maps:values(ById), ?CHILDREN_MOST),

@@ -70,12 +70,14 @@ table(#{tables := {First, Last}}) ->
     Grown = [{Bytes - maps:get(bytes, Before(Id)), Objects - maps:get(objects, Before(Id)), Table}
         || {Id, #{bytes := Bytes, objects := Objects} = Table} <- maps:to_list(Last)],
     case lists:reverse(lists:keysort(1, Grown)) of
-        [{Bytes, Objects, #{name := Name, owner := Owner, bytes := Now}} | _] when Bytes > 0 ->
-            Pid = flame_prof_doctor_rule:pid(Owner),
+        [{Bytes, Objects, #{name := Name, owner := Owner, bytes := Now} = Table} | _] when Bytes > 0 ->
+            Process = #{
+                pid => flame_prof_doctor_rule:pid(Owner), name => maps:get(owner_name, Table, <<>>)
+            },
             {["the ETS table ", Name, " grows"], [
                 io_lib:format("The table ~ts of ~ts grew by ~ts and ~ts objects to ~ts.",
-                    [Name, Pid, bytes(Bytes), number(Objects), bytes(Now)])
-            ], [#{pid => Pid}]};
+                    [Name, flame_prof_doctor_rule:name(Process), bytes(Bytes), number(Objects), bytes(Now)])
+            ], [Process]};
         _ ->
             {"ETS tables grow", [], []}
     end;

@@ -7,7 +7,7 @@
 
 -type tables() :: #{Identity :: binary() => table()}.
 -type table() :: #{name := binary(), bytes := non_neg_integer(), objects := non_neg_integer(),
-    owner := pid()}.
+    owner := pid(), owner_name := binary()}.
 %% By the text of its reference: a name can be that of another table later.
 
 %% To ask takes about a microsecond a table, and some more where its counters are decentralized.
@@ -29,10 +29,18 @@ table(Tab) ->
                 name => atom_to_binary(proplists:get_value(name, Info)),
                 bytes => Bytes,
                 objects => proplists:get_value(size, Info),
-                owner => proplists:get_value(owner, Info)
+                owner => proplists:get_value(owner, Info),
+                owner_name => named(proplists:get_value(owner, Info))
             }}];
         _ ->
             []
+    end.
+
+%% Out of memory: the owner is not asked.
+named(Owner) ->
+    case flame_prof_mailbox:names([Owner]) of
+        #{Owner := #{registered_name := Name}} -> atom_to_binary(Name);
+        _ -> <<>>
     end.
 
 bytes(Words) when is_integer(Words) -> Words * erlang:system_info(wordsize);

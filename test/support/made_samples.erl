@@ -54,10 +54,13 @@ sample(_, _, _, none) ->
     [];
 sample(N, Name, Us, #{status := Status, stack := Stack} = State) ->
     Values = maps:merge(?QUIET, maps:get(values, State, #{})),
-    io_lib:format("beam 42/~b [~3..0b] ~s:~s erl_pid=<0.~b.0> name=~s ~scpu-clock:\n~s\t"
+    io_lib:format("beam 42/~b [~3..0b] ~s:~s erl_pid=<0.~b.0> ~s~scpu-clock:\n~s\t"
         "ffffffff ~s (status)\n\n",
-        [N, maps:get(scheduler, State, 0), time(Us), numbers(Values), N, Name,
+        [N, maps:get(scheduler, State, 0), time(Us), numbers(Values), N, name(Name),
             maps:get(words, State, ""), [frame(Frame) || Frame <- Stack], Status]).
+
+name('') -> "";
+name(Name) -> ["name=", atom_to_list(Name), " "].
 
 own(Us, Values, Words) ->
     io_lib:format("flame_prof 42/2147483647 [000] ~s:~s name=flame_prof engine=native format=2 "

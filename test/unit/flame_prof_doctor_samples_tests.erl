@@ -52,7 +52,7 @@ a_queue_that_grows_and_stays_is_critical_test() ->
 a_queue_that_never_falls_is_told_before_it_is_long_test() ->
     [One] = judged([idle(), mailbox(audit, fun(S) -> 60 * S end)]),
     ?assertMatch(#{kind := mailbox, severity := warning}, One),
-    ?assertMatch({match, _}, re:run(text(One), "grew from 0 to 59[0-9] messages in 10 s")).
+    ?assertMatch({match, _}, re:run(text(One), "grew from 0 to 599 messages in 1?[0-9.]+ s")).
 
 rushes_and_queues_that_stay_short_are_none_test() ->
     ?assertEqual([], judged([

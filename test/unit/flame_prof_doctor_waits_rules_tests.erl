@@ -222,8 +222,8 @@ a_handler_that_has_a_burst_is_not_test() ->
 %%% Files.
 
 file_io(Leaf, Ms) ->
-    Stack = {[{Leaf, called}, {<<"prim_file:write/2">>, erlang}, {<<"shop_journal:entry/2">>, erlang},
-        {<<"proc_lib:init_p/3">>, erlang}], 800},
+    Stack = {[{Leaf, called}, {<<"prim_file:write/2">>, erlang},
+        {<<"shop_journal:entry/2">>, erlang}, {<<"proc_lib:init_p/3">>, erlang}], 800},
     Writer = sampled(1, lists:duplicate(20, 6), #{name => <<"journal">>}),
     Evidence = evidence(callers(7, 1, Ms), #{p(1) => told(journal, 6)}),
     kinds(flame_prof_doctor_file_io,

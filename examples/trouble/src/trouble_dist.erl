@@ -4,7 +4,7 @@
 -behaviour(trouble).
 
 -export([children/0, truth/0]).
--export([replicator/0, sink/0]).
+-export([replicator/0]).
 
 -define(BYTES, 20000).
 -define(REPLICAS, 5).
@@ -20,7 +20,8 @@ truth() ->
 replicator() ->
     Name = list_to_atom("replica_" ++ os:getpid()),
     {ok, Peer, Node} = peer:start_link(#{
-        name => Name, host => "127.0.0.1", connection => standard_io, args => ["-setcookie", cookie(), "-hidden"]
+        name => Name, host => "127.0.0.1", connection => standard_io,
+        args => ["-setcookie", cookie(), "-hidden"]
     }),
     true = net_kernel:connect_node(Node),
     _ = [spawn_link(fun() -> replicate(Node, 1) end) || _ <- lists:seq(1, ?REPLICAS)],
@@ -36,5 +37,3 @@ cookie() -> atom_to_list(erlang:get_cookie()).
 replicate(Node, N) ->
     {no_such_replica, Node} ! {row, binary:copy(<<N:64>>, ?BYTES div 8)},
     replicate(Node, N + 1).
-
-sink() -> ok.

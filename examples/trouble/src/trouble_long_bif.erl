@@ -1,5 +1,5 @@
-%% A lottery that prints numbers of 180,000 digits: one BIF that keeps its scheduler for half a second
-%% or more.
+%% A lottery that prints numbers of 180,000 digits: one BIF that keeps its scheduler for a part of
+%% a second, again and again.
 -module(trouble_long_bif).
 -behaviour(trouble).
 
