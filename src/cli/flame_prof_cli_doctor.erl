@@ -77,13 +77,13 @@ left(Node, Agent, Ms) ->
     Started = erlang:convert_time_unit(erlang:system_info(start_time), native, millisecond),
     Until = Started + Ms + ?COMMAND_MS,
     Left = max(?LEAVE_LEAST_MS, Until - erlang:monotonic_time(millisecond)),
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({closed, flame_prof_attach:close(Agent)}) end),
+    Self = self(),
+    Ref = make_ref(),
+    _ = spawn(fun() -> Self ! {Ref, flame_prof_attach:close(Agent)} end),
     receive
-        {'DOWN', Monitor, process, Pid, {closed, {error, {Class, _} = Reason}}} when
-            Class =/= node
-        ->
+        {Ref, {error, {Class, _} = Reason}} when Class =/= node ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason));
-        {'DOWN', Monitor, process, Pid, _} ->
+        {Ref, _} ->
             ok
     after Left ->
         flame_prof_cli_out:say(io_lib:format(

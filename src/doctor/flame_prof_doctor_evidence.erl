@@ -30,7 +30,7 @@
 -define(EDGES_MOST, 10000).
 
 %% @doc By any process of the node. It returns a few seconds after the end of the time at most.
--spec collect(#{for := pos_integer(), engine := auto | native | portable}) -> collected().
+-spec collect(#{for := pos_integer(), engine := auto | native | portable, _ => _}) -> collected().
 collect(#{for := Ms, engine := Engine}) ->
     Begun = now_us(),
     Until = Begun div 1000 + Ms,
