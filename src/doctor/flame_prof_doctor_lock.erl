@@ -4,9 +4,9 @@
 %% Work in a table is no wait: only the C functions that wait for a lock count, and a thread spins
 %% in them for some microseconds even where no other one wants the lock. On a machine whose CPUs
 %% are short a thread may lose its CPU while it has a lock: so `share' of the time on a CPU of each
-%% process, and `cpus' together; where the kernel says that schedulers wait longer for a CPU than they
-%% have one, nothing is said. One process alone contends with none. A VM without symbols has none
-%% of these names, and no finding.
+%% process, and `cpus' together; where the kernel says that schedulers wait longer for a CPU than
+%% they have one, nothing is said. One process alone contends with none. A VM without symbols has
+%% none of these names, and no finding.
 -module(flame_prof_doctor_lock).
 
 -behaviour(flame_prof_doctor_rule).
