@@ -5,8 +5,8 @@
 %% of the time, and must grow from part to part without a fall, and still in the later half. It must
 %% outgrow what it had by more than `grown_share': a heap has as much garbage again as it has data
 %% before a full sweep. One that has grown for long does that no longer within the time: it must
-%% grow by `much_bytes' and by `much_share'. What a node starts, or a cache that is full, stops growing. A full mailbox
-%% is that kind's finding.
+%% grow by `much_bytes' and by `much_share'. What a node starts, or a cache that is full, stops
+%% growing. A full mailbox is that kind's finding.
 -module(flame_prof_doctor_heap_growth).
 
 -behaviour(flame_prof_doctor_rule).

@@ -4,7 +4,9 @@
 %% A process that works hard still waits at times: this one does not for `least_us'. Beside many
 %% others it is ready for most of its time, so that it needs to be on a CPU for little of it. A
 %% server that has messages all the time is kept busy by others, and says so only where it takes
-%% nearly a whole CPU.
+%% nearly a whole CPU. A regular expression is looked for apart, as it may wait between its texts:
+%% one that is stopped for its scheduler again and again takes milliseconds for a text; that is told
+%% where it is most of a process's time.
 -module(flame_prof_doctor_hot_function).
 
 -behaviour(flame_prof_doctor_rule).
@@ -15,6 +17,8 @@
 
 %% Of the observations of one that is kept busy.
 -define(WITH_MESSAGES, 0.5).
+%% What goes on with one that was stopped.
+-define(EXPRESSION, [<<"erlang:re_run_trap/3">>, <<"erts_internal:re_run_trap/3">>]).
 
 kind() -> hot_function.
 
@@ -31,11 +35,14 @@ thresholds() ->
         {busy, 0.995, <<"of the time it does not wait">>},
         {least_us, 5000000, <<"microseconds: for so long">>},
         {of_cpu, 0.05, <<"of the time it is on a CPU at least">>},
-        {whole_cpu, 0.9, <<"of the time on a CPU: also of a server with messages">>}
+        {whole_cpu, 0.9, <<"of the time on a CPU: also of a server with messages">>},
+        {expression, 0.6, <<"of the time in regular expressions that take long">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
-    [told(Process, Samples) || Process <- Processes, is_hot(Process, Samples, Limits)];
+    [told(Process, Samples) || Process <- Processes,
+        is_hot(Process, Samples, Limits) orelse matches(Process, Samples) >
+            maps:get(expression, Limits)];
 find(_, _) ->
     [].
 
@@ -46,6 +53,11 @@ is_hot(#{observations := All, runnable := Ready} = Process, Samples, Limits) ->
         andalso OnCpu + Ready >= Busy * All
         andalso OnCpu >= OfCpu * All
         andalso (OnCpu >= Whole * All orelse not is_kept_busy(Process, Samples)).
+
+matches(#{observations := All} = Process, Samples) ->
+    Stacks = flame_prof_doctor_samples:busy(Samples, Process),
+    flame_prof_doctor_stacks:weight(flame_prof_doctor_stacks:at_leaf(Stacks, ?EXPRESSION)) /
+        max(1, All).
 
 is_kept_busy(#{pid := Pid, observations := All}, #{by_queue := ByQueue}) ->
     With = [Weight || {_, Queue, {_, Weight}} <- ByQueue(Pid), Queue =/= <<"queue_0">>],
@@ -61,10 +73,15 @@ told(#{observations := All, runnable := Ready} = Process, Samples) ->
         size => OnCpu / All,
         title => "keeps a CPU",
         sentences => [
-            ["It never waits: for ", seconds(ToUs - FromUs), " it is on a CPU for ",
-                share(OnCpu / All), " of the time and ready for one for ", share(Ready / All),
-                "."],
+            ["For ", seconds(ToUs - FromUs), " it is on a CPU for ", share(OnCpu / All),
+                " of the time and ready for one for ", share(Ready / All), "."],
             where(Function, Stacks),
+            case matches(Process, Samples) of
+                Part when Part > 0.1 ->
+                    ["A regular expression takes ", share(Part), " of the time: it backtracks."];
+                _ ->
+                    ""
+            end,
             ["Seen in ", number(All), " samples."]
         ],
         command => ["flame_prof pstack --node NODE ",

@@ -4,8 +4,9 @@
 %% Work in a table is no wait: only the C functions that wait for a lock count, and a thread spins
 %% in them for some microseconds even where no other one wants the lock. On a machine whose CPUs
 %% are short a thread may lose its CPU while it has a lock: so `share' of the time on a CPU of each
-%% process, and `cpus' together. One process alone contends with none. A VM without symbols has none
-%% of these names, and no finding.
+%% process, and `cpus' together; where the kernel says that schedulers wait longer for a CPU than
+%% they have one, nothing is said. One process alone contends with none. A VM without symbols has
+%% none of these names, and no finding.
 -module(flame_prof_doctor_lock).
 
 -behaviour(flame_prof_doctor_rule).
@@ -31,7 +32,16 @@ thresholds() ->
         {processes, 2, <<"processes that wait">>}
     ].
 
-find(#{samples := Samples}, #{processes := Least} = Limits) ->
+find(#{os := {#{schedulers := Before}, #{schedulers := After}}} = Evidence, Limits) ->
+    #{run_us := Ran, wait_us := Waited} = Before,
+    case After of
+        #{run_us := Run, wait_us := Wait} when Wait - Waited > Run - Ran -> [];
+        _ -> waits(Evidence, Limits)
+    end;
+find(Evidence, Limits) ->
+    waits(Evidence, Limits).
+
+waits(#{samples := Samples}, #{processes := Least} = Limits) ->
     Match = fun(Stacks) -> flame_prof_doctor_stacks:at_leaf(Stacks, ?WAITS) end,
     case flame_prof_doctor_calls:heavy(Samples, Match, Limits) of
         #{processes := [{_, First}, _ | _] = All} = Heavy when length(All) >= Least ->

@@ -17,7 +17,7 @@ kind() -> long_gc.
 
 needs() -> [samples].
 
-explained_by() -> [mailbox, selective_receive].
+explained_by() -> [mailbox, selective_receive, heap_growth].
 
 thresholds() ->
     [

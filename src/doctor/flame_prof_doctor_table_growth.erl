@@ -70,13 +70,15 @@ table(#{tables := {First, Last}}) ->
     Grown = [{Bytes - maps:get(bytes, Before(Id)), Objects - maps:get(objects, Before(Id)), Table}
         || {Id, #{bytes := Bytes, objects := Objects} = Table} <- maps:to_list(Last)],
     case lists:reverse(lists:keysort(1, Grown)) of
-        [{Bytes, Objects, #{name := Name, owner := Owner, bytes := Now} = Table} | _] when Bytes > 0 ->
+        [{Bytes, Objects, #{name := Name, bytes := Now} = Table} | _] when Bytes > 0 ->
             Process = #{
-                pid => flame_prof_doctor_rule:pid(Owner), name => maps:get(owner_name, Table, <<>>)
+                pid => flame_prof_doctor_rule:pid(maps:get(owner, Table)),
+                name => maps:get(owner_name, Table, <<>>)
             },
+            Owner = flame_prof_doctor_rule:name(Process),
             {["the ETS table ", Name, " grows"], [
                 io_lib:format("The table ~ts of ~ts grew by ~ts and ~ts objects to ~ts.",
-                    [Name, flame_prof_doctor_rule:name(Process), bytes(Bytes), number(Objects), bytes(Now)])
+                    [Name, Owner, bytes(Bytes), number(Objects), bytes(Now)])
             ], [Process]};
         _ ->
             {"ETS tables grow", [], []}

@@ -81,7 +81,7 @@ atoms_from_data_grow_all_the_time_test() ->
     says(Finding, "in 34 minutes at this rate").
 
 few_new_atoms_are_a_warning_test() ->
-    ?assertEqual([{atom_growth, warning}], found(seconds(node_atoms, rising(20000, 20)))).
+    ?assertEqual([{atom_growth, warning}], found(seconds(node_atoms, rising(20000, 120)))).
 
 atoms_of_modules_that_are_loaded_come_to_rest_test() ->
     ?assertEqual([], found(seconds(node_atoms,

@@ -5,7 +5,7 @@
 -export([children/0, truth/0]).
 -export([gate/0]).
 
--define(READINGS, 400).
+-define(READINGS, 2000).
 -define(DEPTH, 30).
 -define(PAUSE_MS, 2).
 

@@ -27,4 +27,4 @@ batches(N) ->
 batch(N) ->
     Rows = [{I, integer_to_binary(I * N), {cents, I rem 997}} || I <- lists:seq(1, ?ROWS)],
     Sorted = lists:sort(fun({_, _, A}, {_, _, B}) -> A =< B end, Rows),
-    maps:size(maps:from_list(Sorted)).
+    maps:size(maps:from_list([{I, {Text, Cents}} || {I, Text, {cents, Cents}} <- Sorted])).
