@@ -1,8 +1,9 @@
 %% What the doctor costs the node that it looks at.
 %%
 %% Work for each CPU second of the whole VM, with the looks on the node and without, in pairs of
-%% neighbouring windows in random order; and the CPU time of the looks themselves. A window with them is an examination from its first look to
-%% its answer. To judge is not in it: the command does that elsewhere.
+%% neighbouring windows in random order; and the CPU time of the looks themselves. A
+%% window with them is an examination from its first look to its answer. To judge is not in it: the
+%% command does that elsewhere.
 -module(bench_doctor).
 
 -export([run/1]).

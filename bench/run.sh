@@ -84,7 +84,8 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- bars cost selection waits tracing allocations doctor files capture accuracy timing read overhead
+    set -- bars cost selection waits tracing allocations doctor files capture accuracy timing \
+        read overhead
 fi
 for name in "$@"; do
     part "$name"

@@ -15,8 +15,8 @@
 -define(SECOND_HALF, 0.3).
 
 %% @doc The span is taken in five parts. The least value of each part is above that of the part
-%% before, and much of the growth is in the second half: what goes up and down, goes up once, or comes
-%% to rest does not grow steadily. Six looks at least are needed: six seconds.
+%% before, and much of the growth is in the second half: what goes up and down, goes up once, or
+%% comes to rest does not grow steadily. Six looks at least are needed: six seconds.
 -spec steady(atom(), [flame_prof_doctor_rule:second()]) -> growth() | none.
 steady(Key, Seconds) ->
     Values = [{Us, Value} || #{time_us := Us, Key := Value} <- Seconds],

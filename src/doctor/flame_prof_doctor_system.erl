@@ -9,7 +9,7 @@
 %% has a process of its own, and so many milliseconds.
 -module(flame_prof_doctor_system).
 
--export([look/0]).
+-export([look/0, run/1]).
 
 -export_type([system/0, supervisor/0, queue/0]).
 
@@ -60,9 +60,13 @@ look() ->
     Parts = [{handlers, fun handlers/0}, {newest, fun newest/0}, {ports, fun ports/0},
         {connections, fun connections/0}] ++
         [{supervisors, fun supervisors/0} || Native] ++ [{monitors, fun monitors/0} || Native],
-    Begun = [{Key, spawn_monitor(fun() -> exit({?MODULE, Part()}) end)} || {Key, Part} <- Parts],
+    Begun = [{Key, spawn_monitor(?MODULE, run, [Part])} || {Key, Part} <- Parts],
     Seen = maps:from_list(lists:append([answer(Key, Of) || {Key, Of} <- Begun])),
     {ok, maps:merge(Seen#{handlers => maps:get(handlers, Seen, [])}, blocked(Native, Seen))}.
+
+%% @private
+-spec run(fun(() -> term())) -> no_return().
+run(Part) -> exit({?MODULE, Part()}).
 
 answer(Key, {Pid, Monitor}) ->
     receive
@@ -109,7 +113,7 @@ connections() ->
     ].
 
 named(Pid) ->
-    case flame_prof_top_reader:read(flame_prof_top_reader:engine(), brief, [Pid]) of
+    case flame_prof_top_reader:read(flame_prof_top_reader:engine(), named, [Pid]) of
         [{_, #{name := Name}}] -> Name;
         _ -> <<>>
     end.

@@ -114,7 +114,7 @@ longest(Pid, #{edges := Edges}) ->
 
 %% @doc The function that explains what it does: of its samples with their share, else of its stack
 %% at the look.
--spec function(pid(), evidence(), look()) -> {binary(), Share :: float() | none}.
+-spec function(pid(), evidence() | #{}, look()) -> {binary(), Share :: float() | none}.
 function(Pid, Evidence, #{processes := Told}) ->
     case sampled(Pid, Evidence) of
         #{observations := All, running := _} = Process when All > 0 ->
