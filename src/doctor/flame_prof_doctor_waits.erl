@@ -97,7 +97,7 @@ waited_for(Text, #{samples := #{processes := Processes}}) ->
 waited_for(_, _) ->
     0.
 
--spec sampled(pid(), evidence()) -> flame_prof_doctor_samples:process() | none.
+-spec sampled(pid(), evidence() | #{}) -> flame_prof_doctor_samples:process() | none.
 sampled(Pid, #{samples := #{processes := Processes}}) ->
     Text = text(Pid),
     case [P || #{pid := Of} = P <- Processes, Of =:= Text] of
