@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo trouble test tidy test-c test-erl check-exports check-threads test-matrix \
+.PHONY: build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign test-mcp \
         asan tsan valgrind analyze deps deps-build shell soak \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
@@ -35,6 +35,9 @@ demo: deps-build ## Install what is missing, build, profile a busy node for ten 
 
 trouble: build ## Profile the demo with problems: TROUBLE="mailbox gc", all (the default) or none
 	@examples/trouble/run.sh
+
+test-doctor: ## The doctor on each fault of examples/trouble: FAULTS="deadlock demo", MATRIX="25 27 29"
+	@tools/test_doctor.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
 	@tools/test.sh deps erl+c+tidy+exports+viewer+mcp+fuzz c-alone erl-alone

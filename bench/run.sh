@@ -10,6 +10,7 @@
 #   tracing      measured calls and readable events, beside dbg, redbug (where ERL_LIBS has
 #                it) and a tracer process
 #   allocations  work of programs with and without it; shares and sums against counted words
+#   doctor       work of a node while the doctor looks at it, and the CPU time of that
 #   files        bytes a sample; rate and jitter on saturated schedulers
 #   capture      what asking for running stacks takes from a program
 #   accuracy     shares against known truth, with other samplers; against perf
@@ -56,7 +57,7 @@ read_files() {
 
 part() {
     case $1 in
-    bars | cost | files | capture | waits | tracing | allocations) vm "$1" ;;
+    bars | cost | files | capture | waits | tracing | allocations | doctor) vm "$1" ;;
     selection)
         vm selection
         vm selection +P 2000000
@@ -83,7 +84,8 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- bars cost selection waits tracing allocations files capture accuracy timing read overhead
+    set -- bars cost selection waits tracing allocations doctor files capture accuracy timing \
+        read overhead
 fi
 for name in "$@"; do
     part "$name"

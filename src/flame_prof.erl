@@ -30,6 +30,7 @@
 -export([stop/0, stop/1, stop/2, kill/0]).
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
+-export([doctor/0, doctor/1]).
 -export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
 -export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
 -export([allocations/1, allocations/2, xray/1, xray/2]).
@@ -466,6 +467,15 @@ waits(Given) ->
 blame(Function, Ms) ->
     print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
 
+%% @equiv doctor(#{})
+-spec doctor() -> ok | {error, reason()}.
+doctor() -> doctor(#{}).
+
+%% @doc Looks at this node for ten seconds and prints what is wrong with it, the cause first: {@link
+%% flame_prof_doctor} has the options, and the same as terms; doc/doctor.md says what it knows.
+-spec doctor(flame_prof_doctor:options()) -> ok | {error, reason()}.
+doctor(Options) -> print(flame_prof_doctor, flame_prof_doctor:examine(Options)).
+
 %% @equiv hot(Files, #{})
 -spec hot(flame_prof_samples:files()) -> ok | {error, reason()}.
 hot(Files) ->
@@ -490,17 +500,6 @@ hot(Files, Options) ->
 
 %% @doc Prints the 20 longest calls in files: how long, caller, callee, request and both stacks.
 %% The session needs the native engine, and its option `messages'.
-%%
-%% ```
-%% 1> flame_prof:slow_calls(Files).
-%% 3 calls, good to a tick of 9.0 ms; the longest first
-%%
-%%     481.5 ms  <0.93.0> my_api:init/1 > my_cache <0.79.0>  {get,_}
-%%               in work at 12 of 53 ticks
-%%               caller: gen:do_call/4 < gen_server:call/2 < my_api:get/1 < my_api:handle/2 < ...
-%%               callee: ets:lookup/2 < my_cache:handle_call/3 < gen_server:try_handle_call/4 < ...
-%% '''
-%%
 %% Calls that lasted for more than three ticks are found if their processes are sampled. {@link
 %% flame_prof_slow_calls} has the options, and the same as terms.
 -spec slow_calls(flame_prof_samples:files()) -> ok | {error, reason()}.

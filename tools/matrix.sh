@@ -167,7 +167,7 @@ run_here() {
         echo "${HOST_RESULT/ / passed, } failed" >"$log"
         return
     fi
-    tools/test.sh deps c exports erl 2>&1 9>&- | tee "$log" | sed -u "s/^/$otp | /"
+    bash -c "${COMMAND:-tools/test.sh deps c exports erl}" 2>&1 9>&- | tee "$log" | sed -u "s/^/$otp | /"
 }
 
 # WERROR stays off: a compiler newer than we know may warn of new things. An odd
@@ -181,7 +181,7 @@ run_in() { # suite
     prepare "$1" || return
     copy_checkout "$matrix/$1" || return
     inside "$matrix/$1" /bin/bash -c "cd /srv/flame_prof &&
-        TEST_WERROR=0 TESTS='${TESTS:-}' tools/test.sh exports erl" 2>&1 |
+        ${COMMAND:-TEST_WERROR=0 TESTS='${TESTS:-}' tools/test.sh exports erl}" 2>&1 |
         tee "$log" | sed -u "s/^/$otp | /"
 }
 

@@ -128,6 +128,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(binaries_look, 2, IO)                                                                        \
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
+    X(monitor_counts, 1, IO)                                                                       \
     X(wait_sites_set, 2, IO)                                                                       \
     X(wait_sites_learn, 2, IO)                                                                     \
     X(wait_sites, 0, IO)                                                                           \

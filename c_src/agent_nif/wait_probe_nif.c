@@ -23,6 +23,9 @@
 #define ELEMENTS 4u
 #define READS 4000u
 #define MONITORS_MAX 256u
+/* Of monitor_counts: what has fewer monitors is not told, and so many are visited by one call. */
+#define MANY_MONITORS 256
+#define VISITS_MAX 300000u
 
 struct probing {
     ErlNifEnv *env;
@@ -243,6 +246,56 @@ FP_NIF(monitor_terms)
     struct probing *probing = malloc(sizeof *probing);
     int err = probing == NULL ? FP_ENOMEM : open_probing(env, probing);
     ERL_NIF_TERM term = err == 0 ? monitors_term(probing, argv[0]) : fp_result(env, err);
+
+    if (probing != NULL)
+        fp_safe_read_close(&probing->memory);
+    free(probing);
+    return term;
+}
+
+static void skip_monitor(void *arg, const struct fp_monitor *monitor)
+{
+    (void)arg;
+    (void)monitor;
+}
+
+/* How many monitors the process has; FP_EFULL: more than `left`. About: one that has many may run
+ * before all are counted, and its tree turn. */
+static int count_monitors(struct probing *probing, uint64_t pid, uint32_t left)
+{
+    struct fp_moment now;
+    uint64_t address;
+    int n = read_moment(probing, pid, &address, &now);
+
+    if (n != 0)
+        return n;
+    fp_walk_start(&probing->walk, &probing->memory, probing->layout, UINT32_MAX);
+    return fp_monitors_each(&probing->walk, now.monitors, left, skip_monitor, NULL);
+}
+
+static ERL_NIF_TERM counts_term(struct probing *probing, ERL_NIF_TERM pids)
+{
+    ErlNifEnv *env = probing->env;
+    ERL_NIF_TERM told = enif_make_list(env, 0), pid;
+    uint32_t left = VISITS_MAX;
+
+    for (; left > 0 && enif_get_list_cell(env, pids, &pid, &pids);) {
+        int n = count_monitors(probing, pid, left);
+        if (n >= MANY_MONITORS)
+            told = enif_make_list_cell(env, enif_make_tuple2(env, pid, enif_make_int(env, n)),
+                                       told);
+        left = n == FP_EFULL ? 0 : n > 0 ? left - (uint32_t)n : left;
+    }
+    return fp_ok(env, told);
+}
+
+/* ([Pid]) -> {ok, [{Pid, Count}]} | {error, Error}
+ * Those that wait and monitor many, about how many. */
+FP_NIF(monitor_counts)
+{
+    struct probing *probing = malloc(sizeof *probing);
+    int err = probing == NULL ? FP_ENOMEM : open_probing(env, probing);
+    ERL_NIF_TERM term = err == 0 ? counts_term(probing, argv[0]) : fp_result(env, err);
 
     if (probing != NULL)
         fp_safe_read_close(&probing->memory);

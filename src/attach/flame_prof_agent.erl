@@ -132,6 +132,8 @@ init(Config, Caller) ->
     %% Its log events and its processes do not go to the controller.
     true = group_leader(whereis(init), self()),
     _ = process_flag(trap_exit, true),
+    %% It has little to do, and a busy node would keep it waiting for each step.
+    _ = process_flag(priority, high),
     case {is_alone(), has_own(modules(Config))} of
         {false, _} ->
             %% The process that is there takes this module away in the end.
@@ -252,17 +254,23 @@ lend(#{modules := Modules, library := Library} = Config, {Cleanup, _}) ->
         {{error, _} = Error, _} -> Error
     end.
 
-load([]) ->
-    ok;
-load([{Module, Code} | Modules]) ->
-    case code:load_binary(Module, "flame_prof_attached", Code) of
-        {module, Module} ->
-            load(Modules);
-        {error, badfile} ->
+%% At once: on a busy node each request to the code server waits for its turn to run.
+load(Modules) ->
+    case code:atomic_load([{Module, "flame_prof_attached", Code} || {Module, Code} <- Modules]) of
+        ok ->
+            ok;
+        {error, [{Module, badfile} | _]} ->
             Text = "~ts: it was compiled for too old a release",
             {error, {module, io_lib:format(Text, [Module])}};
-        {error, Reason} ->
+        {error, [{Module, Reason} | _]} ->
             {error, {module, io_lib:format("~ts cannot be loaded: ~ts", [Module, Reason])}}
+    end.
+
+%% This one has code to run when it is loaded.
+load_nif({Module, Code}) ->
+    case code:load_binary(Module, "flame_prof_attached", Code) of
+        {module, Module} -> ok;
+        {error, Reason} -> {error, {module, atom_to_list(Reason)}}
     end.
 
 %% As this node sees its files, and as its user may use them.
@@ -304,7 +312,7 @@ reasons(Why) ->
 
 %% Nothing lies there any more when it is mapped.
 lodged(Folder, #{library := Library, companions := Companions, modules := Modules}) ->
-    Nif = [lists:keyfind(flame_prof_nif, 1, Modules)],
+    Nif = lists:keyfind(flame_prof_nif, 1, Modules),
     try
         ok = placed(Folder),
         ok = written(Folder, [{?LIBRARY ++ ".so", Library}]),
@@ -374,7 +382,7 @@ is_below(Folder, Point) -> lists:prefix(filename:split(Point), filename:split(Fo
 
 mapped(Path, Nif) ->
     ok = application:set_env(?ENVIRONMENT, library, Path),
-    Outcome = mapped(load(Nif)),
+    Outcome = mapped(load_nif(Nif)),
     ok = forget(),
     Outcome.
 
@@ -402,6 +410,7 @@ forget() ->
 -spec cleanup(pid(), [module()]) -> ok.
 cleanup(Agent, Modules) ->
     true = group_leader(whereis(init), self()),
+    _ = process_flag(priority, high),
     true = register(flame_prof_cleanup, self()),
     wait(monitor(process, Agent), Modules, none, no_caller).
 
@@ -435,8 +444,17 @@ swept(Modules, Folder) ->
     ok = forget(),
     _ = Folder =/= none andalso file:del_dir_r(Folder),
     ok = end_servers(Modules),
-    _ = [unload(Module) || Module <- Modules],
+    ok = unload_all(Modules),
     Outcome.
+
+%% At once, as they are loaded: each step is by the code server or by the purger, one for all.
+unload_all(Modules) ->
+    Unloading = [
+        spawn_opt(fun() -> unload(Module) end, [monitor, {priority, high}])
+     || Module <- Modules
+    ],
+    lists:foreach(
+        fun({Pid, Monitor}) -> receive {'DOWN', Monitor, process, Pid, _} -> ok end end, Unloading).
 
 %% While its owner and guard have code to run: purging it kills both.
 end_tracing(true) -> flame_prof_tracing:stop_all();

@@ -55,6 +55,7 @@
     ?AGENT,
     flame_prof_info,
     flame_prof_sup,
+    flame_prof_doctor_evidence,
     flame_prof_triggers,
     flame_prof_remote_sampler,
     flame_prof_pstack,

@@ -11,6 +11,7 @@
 -define(USAGE, 2).
 -define(UNREACHABLE, 3).
 -define(DAMAGED, 4).
+-define(FOUND, 10).
 -define(INTERRUPTED, 130).
 
 -spec main() -> no_return().
@@ -48,6 +49,8 @@ do(Command, Parsed) when Command =:= hot; Command =:= check; Command =:= export;
     flame_prof_cli_files:do(Command, Parsed);
 do(Command, Parsed) when Command =:= view; Command =:= report ->
     flame_prof_cli_view:do(Command, Parsed);
+do(doctor, Parsed) ->
+    flame_prof_cli_doctor:do(Parsed);
 do(trace, Parsed) ->
     flame_prof_cli_trace:do(Parsed);
 do(attach, Parsed) ->
@@ -74,6 +77,8 @@ status(ok) ->
     ?DONE;
 status(damaged) ->
     ?DAMAGED;
+status(found) ->
+    ?FOUND;
 status(interrupted) ->
     ?INTERRUPTED;
 status({error, {usage, Text}}) ->

@@ -18,10 +18,10 @@
 -type option() :: {atom(), flag | {string(), kind()}, unicode:chardata()}.
 -type kind() ::
     text | file | nodes | duration | moment | metric | dimensions | setting
-    | {whole, integer(), integer()} | percent | share | port | top | {one_of, [atom()]}.
+    | {whole, integer(), integer()} | percent | share | port | top | threshold
+    | {one_of, [atom()]}.
 
 %% @doc `{usage, Text}': it is wrong, and Text says what.
--define(IS_SENT, "A node without flame_prof gets it for as long as this runs.\n\n").
 -spec parse([string()]) -> {ok, parsed()} | {help, unicode:chardata()} | {usage,
     unicode:chardata()}.
 parse([]) ->
@@ -79,7 +79,9 @@ option({Key, {_, Kind}, _}, {value, Text}, Words, Parsed, Options) ->
     end.
 
 %% These may be given again.
-put_value(Kind, Key, Value, Parsed) when Kind =:= nodes; Kind =:= setting ->
+put_value(Kind, Key, Value, Parsed) when Kind =:= nodes; Kind =:= setting;
+    Kind =:= threshold
+->
     Parsed#{Key => maps:get(Key, Parsed, []) ++ Value};
 put_value(_Kind, Key, Value, Parsed) ->
     Parsed#{Key => Value}.
@@ -126,31 +128,49 @@ value(top, Text) ->
         [{N, ""}, {Ms, ""}] when is_integer(N), is_integer(Ms) -> {ok, {top, N, Ms}};
         _ -> error
     end;
-value(metric, "value:" ++ [_ | _] = Text) ->
-    {ok, {value, binary_part_after(":", Text)}};
-value(metric, "delta:" ++ [_ | _] = Text) ->
-    {ok, {delta, binary_part_after(":", Text)}};
-value(metric, "samples") ->
-    {ok, samples};
-value(metric, "period") ->
-    {ok, period};
-value(metric, Text) ->
-    case not_empty(Text) of
-        {ok, _} -> {ok, unicode:characters_to_binary(Text)};
-        error -> error
-    end;
-value(dimensions, Text) ->
-    Levels = [[Dimension || Dimension <- flame_prof_query:dimensions(),
-        atom_to_list(Dimension) =:= Word] || Word <- string:lexemes(Text, ",")],
-    case lists:member([], Levels) of
-        true -> error;
-        false -> {ok, lists:append(Levels)}
+value(threshold, Text) ->
+    case string:split(Text, "=") of
+        [Name, Value] -> threshold(Name, string:to_float(Value), string:to_integer(Value));
+        _ -> error
     end;
 value(setting, Text) ->
     case string:split(Text, "=") of
         [[_ | _] = Key, [_ | _] = Value] -> setting(Key, Value);
         _ -> error
+    end;
+value(Kind, Text) ->
+    of_files(Kind, Text).
+
+%% What the commands that read files take.
+of_files(metric, "value:" ++ [_ | _] = Text) ->
+    {ok, {value, binary_part_after(":", Text)}};
+of_files(metric, "delta:" ++ [_ | _] = Text) ->
+    {ok, {delta, binary_part_after(":", Text)}};
+of_files(metric, "samples") ->
+    {ok, samples};
+of_files(metric, "period") ->
+    {ok, period};
+of_files(metric, Text) ->
+    case not_empty(Text) of
+        {ok, _} -> {ok, unicode:characters_to_binary(Text)};
+        error -> error
+    end;
+of_files(dimensions, Text) ->
+    Levels = [[Dimension || Dimension <- flame_prof_query:dimensions(),
+        atom_to_list(Dimension) =:= Word] || Word <- string:lexemes(Text, ",")],
+    case lists:member([], Levels) of
+        true -> error;
+        false -> {ok, lists:append(Levels)}
     end.
+
+%% An unknown name is refused with the list of the known ones.
+threshold(Name, {Float, ""}, _) when is_float(Float) -> {ok, [{threshold_name(Name), Float}]};
+threshold(Name, _, {N, ""}) when is_integer(N) -> {ok, [{threshold_name(Name), N}]};
+threshold(_Name, _, _) -> error.
+
+threshold_name(Text) ->
+    Known = [Name || {Name, _, _} <- flame_prof_doctor:thresholds(), atom_to_list(Name) =:= Text],
+    hd(Known ++ [unicode:characters_to_binary(Text)]).
 
 percent(Text, Least) ->
     case {string:to_float(Text), string:to_integer(Text)} of
@@ -203,6 +223,7 @@ accepts(metric) -> "samples, period, a metric, value:METRIC or delta:METRIC";
 accepts(dimensions) ->
     Names = [atom_to_list(Dimension) || Dimension <- flame_prof_query:dimensions()],
     ["a list of ", lists:join(", ", Names)];
+accepts(threshold) -> "NAME=N, as in limit_warning=0.7";
 accepts(setting) ->
     Keys = [atom_to_list(Key) || Key <- flame_prof_options:keys()],
     ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
@@ -253,6 +274,8 @@ table() ->
     [
         {attach, "attach NODE... [--for TIME] [options]", {1, 64},
             "Profile a running node that does not have flame_prof."},
+        {doctor, "doctor NODE [--for TIME] [options]", {1, Any},
+            "What is wrong with a node, in sentences, the cause first."},
         {top, "top --node NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
         {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
@@ -312,6 +335,8 @@ options(top) ->
     ] ++ node_options() ++ json();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
+options(doctor) ->
+    doctor_options() ++ connection_options() ++ json();
 options(xray) ->
     xray_options() ++ connection_options() ++ json();
 options(binaries) ->
@@ -445,6 +470,14 @@ tables_options() ->
         {top, {"N", {whole, 1, 1000000}}, "tables to show (20)"}
     ].
 
+doctor_options() ->
+    [
+        {for, {"TIME", duration}, "how long to look, from 1s to 60s (10s)"},
+        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
+        {threshold, {"NAME=N", threshold}, "another threshold; again for several"},
+        engine_option()
+    ].
+
 xray_options() ->
     [
         {time_limit, {"TIME", duration}, "of the reading, up to 10m (10s)"},
@@ -459,10 +492,13 @@ session_options() ->
             "only while a process has this status, such as running (all)"},
         {mode, {"MODE", {one_of, [processes, schedulers, cpu]}},
             "sample processes, or the CPU time of what schedulers run (processes)"},
-        {engine, {"ENGINE", {one_of, [auto, native, portable]}},
-            "native, portable, or what the node can do (auto)"},
+        engine_option(),
         {set, {"KEY=TERM", setting}, "any option of flame_prof:start/1, listed below; TERM as in sys.config"}
     ].
+
+engine_option() ->
+    {engine, {"ENGINE", {one_of, [auto, native, portable]}},
+        "native, portable, or what the node can do (auto)"}.
 
 node_options() ->
     [{node, {"NODE", nodes}, "name@host; again, or with commas, for several"}]
@@ -495,7 +531,7 @@ help() ->
         "\nflame_prof COMMAND --help says more, with an example; flame_prof --version the version.\n",
         "\nExit status: 0 done; 1 refused or failed; 2 the command line is wrong; 3 the node cannot\n",
         "be reached, or this flame_prof is incompatible with it; 4 a file was damaged;\n",
-        "130 interrupted.\n"
+        "10 the doctor found something; 130 interrupted.\n"
     ].
 
 commands() ->
@@ -511,9 +547,8 @@ help(Command) ->
             || Option <- options(Command)],
         ["\n" || options(Command) =/= []],
         settings(Command),
-        more(Command),
-        ["Example:\n",
-            [["  $ ", Line, "\n"] || Line <- flame_prof_cli_examples:of_command(Command)]]
+        flame_prof_cli_help:more(Command),
+        ["Example:\n", [["  $ ", Line, "\n"] || Line <- flame_prof_cli_help:example(Command)]]
     ].
 
 settings(attach) ->
@@ -526,49 +561,6 @@ settings(_) ->
 
 title({Key, flag, _}) -> ["--", spelled(Key)];
 title({Key, {Takes, _}, _}) -> ["--", spelled(Key), " ", Takes].
-
-more(attach) ->
-    "Modules and library are sent to the node, and removed from it in any case: at the end, on\n"
-    "Ctrl-C, and when this command is killed or cut off. Of several nodes each has a file of its\n"
-    "own. Ctrl-C ends early and keeps what was sampled until then.\n\n";
-more(top) ->
-    ["Keys: ", flame_prof_top:help(), "\n",
-        "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
-more(mailbox) ->
-    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
-    "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
-more(memory) -> "No scheduler is asked, but by the first look.\n" ?IS_SENT;
-more(tables) -> "The tables are read out of memory: none is asked, locked or copied.\n" ?IS_SENT;
-more(xray) ->
-    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked and not\n"
-    "stopped; shapes and atoms are shown, no values. It is told while it stands still. A node\n"
-    "without flame_prof gets it for as long as this runs.\n\n";
-more(trace) ->
-    "A pattern is Module:Function/Arity, Module:Function(Arguments) when Guards, both with -> return\n"
-    "behind it; send(Message), receive(Message), spawn, exit, link or register. What is beyond the\n"
-    "rate is dropped and counted. A node without flame_prof gets it for as long as this runs.\n\n";
-more(latency) ->
-    "A function is module:function/arity; without an arity it is any, and module:_ is all functions\n"
-    "of a module. A node without flame_prof gets it for as long as this runs. When this command is\n"
-    "killed or cut off, the node measures nothing any more. Ctrl-C ends early and prints what was\n"
-    "measured until then.\n\n";
-more(allocations) ->
-    "A node without flame_prof gets it for as long as this runs. When this command is killed or cut\n"
-    "off, the node measures nothing any more. Ctrl-C ends early and prints what was measured until\n"
-    "then.\n\n";
-more(view) ->
-    "With --node the page has a panel that measures calls of it while it is open.\n" ?IS_SENT;
-more(Command) when Command =:= waits; Command =:= binaries -> ?IS_SENT;
-more(mcp) ->
-    "An assistant's program starts it; it ends with its standard input. With nodes only these\n"
-    "can be asked. A node without flame_prof has it until a minute after the last question.\n\n";
-more(Command) when Command =:= check; Command =:= hot; Command =:= export; Command =:= report;
-    Command =:= 'slow-calls'
-->
-    "The status is 0 when all is whole, 4 when something is damaged or cut off and was left out, 1\n"
-    "when nothing can be read.\n\n";
-more(_) ->
-    "".
 
 either(Atoms) ->
     lists:join(", ", [atom_to_list(Atom) || Atom <- lists:droplast(Atoms)]) ++

@@ -11,6 +11,8 @@
 -define(FLUSH_MS, 1000).
 %% The node's disk holds what its limits allow; all of it is fetched in time.
 -define(FLUSHES_A_FILE, 60).
+%% Findings of the doctor at the end.
+-define(FEW, 3).
 
 %% Of one node: `state' becomes a reason once it is lost.
 -record(target, {
@@ -315,11 +317,19 @@ hot(Files, _Parsed) ->
     case flame_prof_profile:read(Files) of
         {ok, Profile} ->
             Report = hottest(Profile, #{node => length(Files) > 1, top => 15, min => 4}),
+            Diagnosis = [flame_prof_doctor:of_profile(Profile, #{}) || [_] <- [Files]],
             ok = flame_prof_profile:close(Profile),
-            shown(Report);
+            ok = shown(Report),
+            found(Diagnosis);
         {error, Reason} ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason))
     end.
+
+%% Of one node: of several, one profile has the processes of all.
+found([#{findings := [_ | _]} = Diagnosis]) ->
+    flame_prof_cli_out:put(["\n", flame_prof_doctor_text:format(Diagnosis, #{few => ?FEW})]);
+found(_) ->
+    ok.
 
 %% What is active; where nothing is, what is waited for.
 hottest(Profile, Options) ->

@@ -1,40 +1,210 @@
-%% @doc What is wrong with a node, in sentences, the cause first.
+%% @doc What is wrong with a node, in sentences, the cause first. {@link flame_prof:doctor/0} prints
+%% it.
+%%
+%% ```
+%% 1> {ok, #{findings := Findings}} = flame_prof_doctor:examine().
+%% 2> [{Severity, Kind} || #{severity := Severity, kind := Kind} <- Findings].
+%% [{critical,bottleneck}]
+%% 3> {ok, Diagnosis} = flame_prof_doctor:examine(#{for => 5000, mailbox_messages => 5000}).
+%% 4> io:put_chars(flame_prof_doctor:format(Diagnosis)).
+%% '''
+%%
+%% doc/doctor.md has the kinds and their thresholds, what an examination costs the node, and what
+%% it does not see. Rules are modules of their own: {@link flame_prof_doctor_rule}.
 -module(flame_prof_doctor).
 
--export([judge/2, kinds/0]).
+-export([examine/0, examine/1, judge/2, of_profile/2, diagnosed/3]).
+-export([format/1, json/1, kinds/0, thresholds/0, options/1]).
 
--export_type([diagnosis/0]).
+-export_type([options/0, diagnosis/0]).
+
+-type options() ::
+    #{
+        for => pos_integer() | flame_prof_options:left_out(),
+        engine => auto | native | portable | flame_prof_options:left_out(),
+        thresholds => flame_prof_doctor_rule:thresholds() | flame_prof_options:left_out()
+    }.
+%% <ul>
+%% <li>`for': milliseconds to look at the node, from 1,000 to 60,000 (10,000)</li>
+%% <li>`engine': `auto' takes the native engine where it can be trusted</li>
+%% <li>`thresholds': by the names in doc/doctor.md, `Kind_Name'; those not given have their
+%%     defaults</li>
+%% </ul>
 
 -type diagnosis() ::
     #{
         findings := [flame_prof_doctor_rule:finding()],
-        unseen := [{flame_prof_doctor_rule:kind(), Why :: binary()}]
+        unseen := [{flame_prof_doctor_rule:kind(), Why :: binary()}],
+        looked_at => flame_prof_doctor_text:looked_at()
     }.
 %% The most severe first. `unseen': kinds that could not be judged.
 
 %% In the order of the list in doc/doctor.md: where severities are equal, the first is told first.
 -define(RULES, [
+    flame_prof_doctor_memory_limit,
+    flame_prof_doctor_limit,
+    flame_prof_doctor_deadlock,
+    flame_prof_doctor_throttled,
+    flame_prof_doctor_stolen_cpu,
+    flame_prof_doctor_scheduler_stuck,
+    flame_prof_doctor_bottleneck,
+    flame_prof_doctor_bottleneck_files,
+    flame_prof_doctor_chain,
+    flame_prof_doctor_mailbox,
+    flame_prof_doctor_selective_receive,
+    flame_prof_doctor_lock,
+    flame_prof_doctor_busy_port,
+    flame_prof_doctor_busy_dist,
+    flame_prof_doctor_file_io,
+    flame_prof_doctor_restart_loop,
+    flame_prof_doctor_logger,
+    flame_prof_doctor_long_gc,
+    flame_prof_doctor_gc,
+    flame_prof_doctor_spawn_storm,
+    flame_prof_doctor_exceptions,
+    flame_prof_doctor_append,
+    flame_prof_doctor_copies,
+    flame_prof_doctor_timers,
+    flame_prof_doctor_persistent_term,
+    flame_prof_doctor_code_loading,
+    flame_prof_doctor_priority,
+    flame_prof_doctor_hot_function,
+    flame_prof_doctor_run_queue,
+    flame_prof_doctor_heap_growth,
+    flame_prof_doctor_binary_leak,
+    flame_prof_doctor_table_growth,
+    flame_prof_doctor_atom_growth,
+    flame_prof_doctor_process_growth,
+    flame_prof_doctor_port_growth,
+    flame_prof_doctor_monitor_growth,
+    flame_prof_doctor_code_growth,
+    flame_prof_doctor_fragmentation,
+    flame_prof_doctor_losses
 ]).
+
+%% @equiv examine(#{})
+-spec examine() -> {ok, diagnosis()} | {error, flame_prof:reason()}.
+examine() ->
+    examine(#{}).
+
+%% @doc Looks at this node for some seconds, and judges what was seen. The samples are read here,
+%% too.
+-spec examine(options()) -> {ok, diagnosis()} | {error, flame_prof:reason()}.
+examine(Given) ->
+    case options(Given) of
+        {ok, #{thresholds := Thresholds} = Options} ->
+            {Evidence, Files} = flame_prof_doctor_evidence:collect(Options),
+            {ok, diagnosed(Evidence, Files, Thresholds)};
+        {error, _} = Error ->
+            Error
+    end.
+
+%% @doc The options with their defaults.
+-spec options(options()) ->
+    {ok, #{for := pos_integer(), engine := auto | native | portable,
+        thresholds := flame_prof_doctor_rule:thresholds()}}
+    | {error, flame_prof:reason()}.
+options(Given) ->
+    flame_prof_schema:checked(rows(), Given).
+
+rows() ->
+    [
+        #{key => for, type => {whole, ms, 1000, 60000}, default => 10000},
+        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto},
+        #{key => thresholds, type => {own, fun known/1, "a map of thresholds by their names"},
+            default => #{}}
+    ].
+
+known(Given) when is_map(Given) ->
+    Known = maps:from_list([{Name, Default} || {Name, Default, _} <- thresholds()]),
+    case [Name || {Name, Value} <- maps:to_list(Given),
+        not is_map_key(Name, Known) orelse not is_number(Value)] of
+        [] ->
+            {ok, Given};
+        [Name | _] when is_map_key(Name, Known) ->
+            {error, flame_prof_schema:refused(Name, maps:get(Name, Given), "a number")};
+        [Name | _] ->
+            Accepted = ["no such threshold; there are: ",
+                lists:join(", ", [atom_to_list(N) || {N, _, _} <- thresholds()])],
+            {error, flame_prof_schema:refused(Name, maps:get(Name, Given), Accepted)}
+    end;
+known(_) ->
+    error.
+
+%% @private What was collected, judged where this is called: reading the samples takes memory and
+%% some CPU time.
+-spec diagnosed(
+    flame_prof_doctor_rule:evidence(),
+    [flame_prof_doctor_evidence:file()],
+    flame_prof_doctor_rule:thresholds()
+) -> diagnosis().
+diagnosed(Evidence, [], Thresholds) ->
+    told(Evidence, Thresholds);
+diagnosed(Evidence, Files, Thresholds) ->
+    With = flame_prof_doctor_files:placed(Files, fun(Paths) -> with_files(Paths, Evidence) end),
+    told(With, Thresholds).
+
+with_files(Paths, Evidence) ->
+    case flame_prof_profile:read(Paths) of
+        {ok, Profile} -> with_samples(Profile, Evidence);
+        {error, Reason} -> without_samples(Reason, Evidence)
+    end.
+
+with_samples(Profile, Evidence) ->
+    try flame_prof_doctor_samples:read(Profile) of
+        {ok, Samples} -> Evidence#{samples => Samples};
+        {error, Reason} -> without_samples(Reason, Evidence)
+    catch
+        _:_:Stack -> without_samples(flame_prof_error:internal(Stack), Evidence)
+    end.
+
+without_samples(Why, #{unseen := Unseen} = Evidence) when is_binary(Why) ->
+    Evidence#{unseen := Unseen#{samples => Why}};
+without_samples(Reason, Evidence) ->
+    without_samples(unicode:characters_to_binary(flame_prof_error:format(Reason)), Evidence).
+
+told(Evidence, Thresholds) ->
+    (judge(Evidence, Thresholds))#{looked_at => flame_prof_doctor_text:looked_at(Evidence)}.
 
 %% @doc The closed list of what the doctor knows.
 -spec kinds() -> [flame_prof_doctor_rule:kind()].
 kinds() ->
-    [Rule:kind() || Rule <- ?RULES].
+    lists:uniq([Rule:kind() || Rule <- ?RULES]).
+
+%% @doc All thresholds, as `Kind_Name', with their defaults and what they are.
+-spec thresholds() -> [flame_prof_doctor_rule:threshold()].
+thresholds() ->
+    [{full_name(Rule, Name), Default, What} || Rule <- ?RULES,
+        {Name, Default, What} <- Rule:thresholds()].
+
+full_name(Rule, Name) ->
+    list_to_atom(atom_to_list(Rule:kind()) ++ "_" ++ atom_to_list(Name)).
 
 %% @doc Evidence judged by all rules. Thresholds are named `Kind_Name'; those not given have their
 %% defaults.
 -spec judge(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
 judge(Evidence, Given) ->
-    {Seen, Unseen} = lists:partition(fun(Rule) -> missing(Rule, Evidence) =:= [] end, ?RULES),
-    Found = [
-        {Rule, Finding}
-     || Rule <- Seen, Finding <- Rule:find(Evidence, thresholds(Rule, Given))
-    ],
+    {Seen, Missing} = lists:partition(fun(Rule) -> missing(Rule, Evidence) =:= [] end, ?RULES),
+    Judged = [{Rule, found(Rule, Evidence, thresholds(Rule, Given))} || Rule <- Seen],
+    Found = [{Rule, Finding} || {Rule, {ok, Findings}} <- Judged, Finding <- Findings],
     Told = [Finding || {Rule, Finding} <- Found, not is_explained(Rule, Finding, Found)],
     #{
         findings => lists:sort(fun is_before/2, Told),
-        unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Unseen]
+        unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Missing] ++
+            [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged]
     }.
+
+%% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
+-spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
+of_profile(Profile, Thresholds) ->
+    case flame_prof_doctor_samples:read(Profile) of
+        {ok, Samples} ->
+            told(flame_prof_doctor_samples:evidence(Samples), Thresholds);
+        {error, Reason} ->
+            Why = unicode:characters_to_binary(flame_prof_error:format(Reason)),
+            told(#{node => none, engine => native, span_us => 0, unseen => #{samples => Why}},
+                Thresholds)
+    end.
 
 missing(Rule, Evidence) ->
     [Need || Need <- Rule:needs(), not is_map_key(Need, Evidence)].
@@ -43,10 +213,17 @@ why(Rule, #{unseen := Unseen} = Evidence) ->
     [Need | _] = missing(Rule, Evidence),
     maps:get(Need, Unseen, <<"not looked at">>).
 
+%% A rule that fails takes no other finding with it.
+found(Rule, Evidence, Thresholds) ->
+    try
+        {ok, Rule:find(Evidence, Thresholds)}
+    catch
+        _:_:Stack -> {failed, flame_prof_error:internal(Stack)}
+    end.
+
 thresholds(Rule, Given) ->
-    Kind = atom_to_list(Rule:kind()),
     maps:from_list([
-        {Name, maps:get(list_to_atom(Kind ++ "_" ++ atom_to_list(Name)), Given, Default)}
+        {Name, maps:get(full_name(Rule, Name), Given, Default)}
      || {Name, Default, _} <- Rule:thresholds()
     ]).
 
@@ -73,3 +250,11 @@ order(#{severity := Severity, kind := Kind, size := Size}) ->
 
 rank(Wanted, [Wanted | _]) -> 0;
 rank(Wanted, [_ | Rest]) -> 1 + rank(Wanted, Rest).
+
+%% @doc As text: a paragraph for each finding.
+-spec format(diagnosis()) -> unicode:chardata().
+format(Diagnosis) -> flame_prof_doctor_text:format(Diagnosis).
+
+%% @doc For {@link flame_prof_json}: every number and pid.
+-spec json(diagnosis()) -> #{atom() => term()}.
+json(Diagnosis) -> flame_prof_doctor_text:json(Diagnosis).

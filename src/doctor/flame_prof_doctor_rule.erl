@@ -5,7 +5,7 @@
 %% `False alarms' why a healthy node does not meet its thresholds.
 -module(flame_prof_doctor_rule).
 
--export([name/1, share/1, bytes/1, number/1, seconds/1]).
+-export([name/1, pid/1, share/1, bytes/1, number/1, seconds/1, duration/1]).
 
 -export_type([kind/0, evidence/0, needs/0, thresholds/0, threshold/0, severity/0, finding/0]).
 -export_type([process/0, second/0]).
@@ -27,10 +27,12 @@
         waits => flame_prof_waits:look(),
         mailboxes => [flame_prof_mailbox:mailbox()],
         memory => {First :: flame_prof_memory:memory(), Last :: flame_prof_memory:memory()},
-        tables => map(),
+        tables => {First :: flame_prof_doctor_tables:tables(),
+            Last :: flame_prof_doctor_tables:tables()},
         binaries => map(),
-        os => {First :: map(), Last :: map()},
-        system => {First :: map(), Last :: map()}
+        os => {First :: flame_prof_doctor_os:os(), Last :: flame_prof_doctor_os:os()},
+        system => {First :: flame_prof_doctor_system:system(),
+            Last :: flame_prof_doctor_system:system()}
     }.
 %% What was looked at, and how long. `waits' is the last of the looks in that time; `mailboxes' are
 %% those of the longest. `os' is what /proc and cgroups say, `system' what few processes or tables
@@ -85,7 +87,7 @@
 -optional_callbacks([explained_by/0]).
 
 %% @doc `order_store (<0.95.0>)', or the pid alone.
--spec name(process()) -> unicode:chardata().
+-spec name(#{pid := binary(), name => binary(), atom() => term()}) -> unicode:chardata().
 name(#{pid := Pid, name := Name}) when Name =/= <<>> -> [Name, " (", Pid, ")"];
 name(#{pid := Pid}) -> Pid.
 
@@ -109,3 +111,19 @@ seconds(Us) when Us < 1000 -> io_lib:format("~b us", [round(Us)]);
 seconds(Us) when Us < 1000000 -> io_lib:format("~b ms", [round(Us / 1000)]);
 seconds(Us) when Us < 10000000 -> io_lib:format("~.1f s", [Us / 1000000]);
 seconds(Us) -> io_lib:format("~b s", [round(Us / 1000000)]).
+
+%% @doc Of seconds that may be many: `4 minutes', `2.5 hours', `12 days'.
+-spec duration(Seconds :: number()) -> unicode:chardata().
+duration(S) when S < 120 -> seconds(S * 1.0e6);
+duration(S) when S < 7200 -> [number(round(S / 60)), " minutes"];
+duration(S) when S < 172800 -> [number(round(S / 3600)), " hours"];
+duration(S) -> [number(round(S / 86400)), " days"].
+
+%% @doc As the examined node writes it, also where the judge is another one: there the first number
+%% of its text is another. A text stays as it is.
+-spec pid(pid() | binary()) -> binary().
+pid(Pid) when is_pid(Pid) ->
+    [_, Rest] = string:split(pid_to_list(Pid), "."),
+    list_to_binary(["<0.", Rest]);
+pid(Text) ->
+    Text.

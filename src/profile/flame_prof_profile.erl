@@ -32,7 +32,7 @@
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
 -export([new/0, open/3, add/2, index_piece/2]).
--export([read_rows/0, thin/2, calls/3, is_profile/1]).
+-export([read_rows/0, thin/2, calls/3, facts/1, is_profile/1]).
 
 -export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
@@ -343,6 +343,16 @@ is_profile(Profile) -> is_reference(Profile).
     | {error, flame_prof:reason()}.
 calls(Profile, Ticks, Top) ->
     case flame_prof_report_nif:profile_calls(Profile, Ticks, most(Top)) of
+        {ok, _} = Ok -> Ok;
+        {error, Refusal} -> {error, refused(Refusal)}
+    end.
+
+%% @private For {@link flame_prof_doctor_samples}.
+-spec facts(profile()) ->
+    {ok, {Processes :: [map()], Texts :: [tuple()], Figures :: [map()]}}
+    | {error, flame_prof:reason()}.
+facts(Profile) ->
+    case flame_prof_report_nif:profile_facts(Profile) of
         {ok, _} = Ok -> Ok;
         {error, Refusal} -> {error, refused(Refusal)}
     end.

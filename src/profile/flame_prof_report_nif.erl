@@ -9,7 +9,7 @@
 -export([profile_new/1, profile_begin/3, profile_continue/3, profile_step/2, profile_close/1]).
 -export([profile_thin/2]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
--export([profile_calls/3]).
+-export([profile_calls/3, profile_facts/1]).
 
 -export_type([query/0, unusable/0]).
 
@@ -92,6 +92,17 @@ profile_stacks(_, _, _) -> ?NOT_LOADED.
     {ok, {Count :: non_neg_integer(), TickUs :: non_neg_integer(), [#{atom() => term()}]}}
     | {error, unusable() | {atom(), binary()}}.
 profile_calls(_, _, _) -> ?NOT_LOADED.
+
+%% The processes as profile_processes/3 has them; what they wait for and serve; the profiler's own
+%% metrics. c_src/report/facts.h says what is in a process' facts.
+-spec profile_facts(reference()) ->
+    {ok, {
+        [#{atom() => term()}],
+        [{Process :: non_neg_integer(), waits_for | serves, binary(), pos_integer()}],
+        [#{time_us | binary() => integer() | {Value :: integer(), Change :: integer()}}]
+    }}
+    | {error, unusable() | {atom(), binary()}}.
+profile_facts(_) -> ?NOT_LOADED.
 
 -spec profile_export(reference(),
     flame_prof_profile:format() | index | packed_index | index_piece, binary(),

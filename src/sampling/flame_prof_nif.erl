@@ -31,7 +31,8 @@
 -export([session_node_metrics/2]).
 -export([mailbox_open/2, mailbox_next/2]).
 -export([xray_open/2, xray_next/2, binaries_look/2]).
--export([stack_terms/1, monitor_terms/1, wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
+-export([stack_terms/1, monitor_terms/1, monitor_counts/1]).
+-export([wait_sites_set/2, wait_sites_learn/2, wait_sites/0]).
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
 -export([allocators_solve/3, allocators_read/0, allocators_sums/0, memory_rss/0]).
@@ -437,6 +438,10 @@ stack_terms(_) -> ?NOT_LOADED.
     {ok, [{ref_numbers(), Type :: atom(), IsOrigin :: boolean(), view(), Name :: atom()}]}
     | {error, term()}.
 monitor_terms(_) -> ?NOT_LOADED.
+
+%% About how many monitors those processes have that wait and have 256 or more.
+-spec monitor_counts([pid()]) -> {ok, [{pid(), pos_integer()}]} | {error, term()}.
+monitor_counts(_) -> ?NOT_LOADED.
 
 %% The mark, of 64 bits, is kept beside them.
 -spec wait_sites_set(

@@ -39,6 +39,7 @@
     what_the_library_needs_comes_with_it/1,
     again_and_again_under_load_leaves_nothing/1,
     pstack_memory_and_top_leave_nothing/1,
+    the_doctor_leaves_nothing/1,
     what_does_not_fit_is_refused_with_the_reason/1,
     an_application_that_never_loaded_the_library_lives_on/1,
     an_application_that_starts_meanwhile_lives_on/1,
@@ -91,6 +92,7 @@ all() ->
         what_the_library_needs_comes_with_it,
         again_and_again_under_load_leaves_nothing,
         pstack_memory_and_top_leave_nothing,
+        the_doctor_leaves_nothing,
         what_does_not_fit_is_refused_with_the_reason,
         an_application_that_never_loaded_the_library_lives_on,
         an_application_that_starts_meanwhile_lives_on,
@@ -770,6 +772,20 @@ pstack_memory_and_top_leave_nothing(_) ->
         {0, Filtered} = run(["top", "--count", "1", "--every", "300ms", "--filter",
             "no such thing" | Options]),
         nomatch = re:run(Filtered, "busy"),
+        leaves_nothing(Node, Before)
+    end).
+
+%% What it finds depends on the machine, too: all of it is told in the same form.
+the_doctor_leaves_nothing(_) ->
+    with_node(fun(#{name := Name} = Node, Before) ->
+        Options = [Name, "--cookie", command_line:cookie(), "--for", "1s"],
+        {Status, Text} = run(["doctor" | Options]),
+        true = lists:member(Status, [0, 10]),
+        {match, _} = re:run(Text, "looked for 1\\.[0-9] s: "),
+        {_, Json} = run(["doctor", "--json" | Options]),
+        {match, _} = re:run(Json, "^\\{\"findings\":\\["),
+        {2, Unknown} = run(["doctor", "--threshold", "no_such=1" | Options]),
+        {match, _} = re:run(Unknown, "no_such: no such threshold; there are: memory_limit_used"),
         leaves_nothing(Node, Before)
     end).
 

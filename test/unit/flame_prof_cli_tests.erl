@@ -60,6 +60,8 @@ values_are_what_they_say_test() ->
         parse("xray n my_server --time-limit 1m --max-memory 256"),
     {ok, #{arguments := ["n"], for := 5000, max_memory := 256, json := true}} =
         parse("binaries n --for 5s --max-memory 256 --json"),
+    {ok, #{arguments := ["n"], for := 30000, threshold := [{limit_warning, 0.5}, {<<"nix">>, 3}]}} =
+        parse("doctor n --for 30s --threshold limit_warning=0.5 --threshold nix=3"),
     {ok, #{top := {top, 10, 200}, for := 90000}} = parse("attach n --top 10:200 --for 90s"),
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}"),
@@ -92,6 +94,8 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"info --node n --port host:ssh", "it takes a port, or HOST:PORT"},
             {"attach n --for 30q", "a time such as"},
             {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
+            {"doctor", "too few arguments; usage: flame_prof doctor NODE"},
+            {"doctor n --threshold limit_warning", "it takes NAME=N"},
             {"memory", "it takes a node; usage: flame_prof memory NODE"},
             {"memory n more", "unexpected argument"},
             {"tables", "it takes a node; usage: flame_prof tables NODE"},

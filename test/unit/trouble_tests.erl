@@ -25,6 +25,10 @@ trouble_test_() ->
         [{timeout, 600, [{atom_to_list(Problem), fun() -> is_there_and_ends(Problem) end}]}
          || Problem <- trouble:problems()]
         ++ [{timeout, 600, [{"without problems", fun is_healthy/0}]}]
+        ++ [{timeout, 600, [{"all have their truths", fun have_truths/0}]}]
+        ++ [{timeout, 600, [{atom_to_list(Problem), fun() -> starts_and_ends(Problem) end}]}
+            || Problem <- (trouble:faults() ++ trouble:healthy()) -- trouble:problems(),
+               Problem =/= demo, is_alive() orelse Problem =/= busy_dist]
     end}.
 
 is_there_and_ends(Problem) ->
@@ -37,6 +41,33 @@ is_there_and_ends(Problem) ->
     end),
     ?assertEqual(undefined, whereis(Name)),
     ?assertEqual([], look(Problem)),
+    waiting:eventually(fun() -> length(processes()) =< Before + 5 end).
+
+have_truths() ->
+    [begin
+        #{problem := Problem, process := Process, sentence := <<_, _/binary>>, kind := Kinds} =
+            trouble:truth(Problem),
+        ?assert(lists:all(fun is_atom/1, lists:flatten([Process]))),
+        IsFault = lists:member(Problem, trouble:faults()),
+        ?assertEqual({Problem, IsFault}, {Problem, Kinds =/= []}),
+        ?assertEqual([], Kinds -- flame_prof_doctor:kinds()),
+        ?assertEqual(IsFault, lists:member(maps:get(severity, trouble:truth(Problem), none),
+            [critical, warning, note]))
+     end || Problem <- trouble:faults() ++ trouble:healthy()].
+
+%% `make test-doctor' has the rest. Those of its processes that have names are there, and work for
+%% as long as it takes to see that they do not crash.
+starts_and_ends(Problem) ->
+    #{process := Process} = trouble:truth(Problem),
+    Names = lists:flatten([Process]) -- [code_server],
+    Before = length(processes()),
+    with([Problem], fun() ->
+        Pids = [whereis(Name) || Name <- Names],
+        timer:sleep(300),
+        ?assertEqual(Pids, [whereis(Name) || Name <- Names]),
+        ?assert(lists:all(fun is_pid/1, Pids))
+    end),
+    ?assertEqual([], [Name || Name <- Names, whereis(Name) =/= undefined]),
     waiting:eventually(fun() -> length(processes()) =< Before + 5 end).
 
 %% What one look of three sees may be of a moment.

@@ -9,21 +9,25 @@
 -module(trouble).
 -behaviour(supervisor).
 
--export([main/0, start/1, stop/0, problems/0, truth/1]).
+-export([main/0, hold/0, start/1, stop/0, problems/0, faults/0, healthy/0, truth/1]).
+-export([process/4, spawn/4, spawn/5]).
 -export([init/1]).
 
 -export_type([problem/0, truth/0]).
 
--type problem() ::
-    mailbox | gc | binary_leak | chain | hot_function | bottleneck | table | spawn_storm.
+-type problem() :: atom().
 
-%% finding: the kind of what a viewer says of it; process: the registered name of the
-%% process that causes it; function: is on the stacks that show why.
+%% kind: the doctor's kinds that name it, none of a healthy node; severity: the least one;
+%% finding: the kind of what a viewer says of it, of {@link problems/0}; process: the registered
+%% name of the process that causes it, or several of which one is to be named, or none; function:
+%% is on the stacks that show why.
 -type truth() :: #{
     problem := problem(),
-    finding := mailbox | memory | gc | server | scheduler | spawn,
-    process := atom(),
-    function := binary(),
+    kind := [atom()],
+    severity => critical | warning | note,
+    finding => mailbox | memory | gc | server | scheduler | spawn,
+    process := atom() | [atom()],
+    function => binary(),
     sentence := binary()
 }.
 
@@ -34,15 +38,27 @@
 
 -spec start([problem()]) -> {ok, pid()}.
 start(Problems) ->
-    supervisor:start_link({local, ?MODULE}, ?MODULE, Problems).
+    supervisor:start_link({local, ?MODULE}, ?MODULE, [demo | Problems]).
 
 -spec stop() -> ok.
 stop() ->
     gen_server:stop(?MODULE).
 
+%% @doc Those that a profile alone shows: `make trouble' and the viewer's tests have these.
 -spec problems() -> [problem()].
 problems() ->
-    [Problem || {Problem, _} <- modules()].
+    [mailbox, gc, binary_leak, chain, hot_function, bottleneck, table, spawn_storm].
+
+%% @doc All of them: `make test-doctor'.
+-spec faults() -> [problem()].
+faults() ->
+    [Problem || {Problem, _} <- modules()] -- [quiet | healthy()].
+
+%% @doc Heavy loads that are no problem; `demo' is the demo alone.
+-spec healthy() -> [problem()].
+healthy() ->
+    [demo, healthy_requests, healthy_batch, healthy_cache, healthy_topics, healthy_workers,
+        healthy_bursts, healthy_start].
 
 -spec truth(problem()) -> truth().
 truth(Problem) ->
@@ -57,17 +73,63 @@ modules() ->
         {hot_function, trouble_hot},
         {bottleneck, trouble_bottleneck},
         {table, trouble_table},
-        {spawn_storm, trouble_spawn_storm}
-    ].
+        {spawn_storm, trouble_spawn_storm},
+        {flood, trouble_flood},
+        {selective_receive, trouble_selective},
+        {binary_hold, trouble_binary_hold},
+        {heap_growth, trouble_heap},
+        {atom_growth, trouble_atoms},
+        {process_leak, trouble_processes},
+        {port_leak, trouble_ports},
+        {monitor_leak, trouble_monitors},
+        {deadlock, trouble_deadlock},
+        {long_gc, trouble_long_gc},
+        {copies, trouble_copies},
+        {long_bif, trouble_long_bif},
+        {regexp, trouble_regexp},
+        {ets_lock, trouble_lock},
+        {logger, trouble_logger},
+        {timers, trouble_timers},
+        {slow_file, trouble_slow_file},
+        {socket, trouble_socket},
+        {busy_dist, trouble_dist},
+        {restart_loop, trouble_restarts},
+        {priority, trouble_priority},
+        {persistent_term, trouble_persistent},
+        {code_loading, trouble_code},
+        {exceptions, trouble_exceptions},
+        {append, trouble_append},
+        {fragmentation, trouble_fragments},
+        {supervisor_starts, trouble_starts}
+    ] ++ [{quiet, trouble_quiet} | more()].
+
+more() ->
+    [{Healthy, list_to_atom("trouble_" ++ atom_to_list(Healthy))} || Healthy <- healthy()].
 
 module(Problem) ->
     {Problem, Module} = lists:keyfind(Problem, 1, modules()),
     Module.
 
+%%% Processes of problems: `Name' is registered where it is an atom.
+
+-spec process(Name :: term(), module(), atom(), [term()]) -> supervisor:child_spec().
+process(Name, Module, Function, Args) ->
+    #{id => Name, start => {?MODULE, spawn, [Name, Module, Function, Args]},
+        shutdown => brutal_kill}.
+
+-spec spawn(term(), module(), atom(), [term()]) -> {ok, pid()}.
+spawn(Name, Module, Function, Args) ->
+    spawn(Name, Module, Function, Args, []).
+
+-spec spawn(term(), module(), atom(), [term()], [term()]) -> {ok, pid()}.
+spawn(Name, Module, Function, Args, Options) ->
+    Pid = proc_lib:spawn_opt(Module, Function, Args, [link | Options]),
+    _ = is_atom(Name) andalso register(Name, Pid),
+    {ok, Pid}.
+
 init(Problems) ->
-    Demo = #{id => demo, start => {demo_workload, start, []}, type => supervisor},
     Children = [Child || Problem <- Problems, Child <- (module(Problem)):children()],
-    {ok, {#{strategy => one_for_one}, [Demo | Children]}}.
+    {ok, {#{strategy => one_for_one}, Children}}.
 
 %%% The command line.
 
@@ -80,6 +142,22 @@ main() ->
         throw:{failed, Text} ->
             io:format(standard_error, "trouble: ~ts~n", [Text]),
             halt(1)
+    end.
+
+%% @doc A node that has one problem, or the demo, until it is ended. `TROUBLE' is its name.
+hold() ->
+    Problem = list_to_existing_atom(os:getenv("TROUBLE", "demo")),
+    {ok, Pid} = supervisor:start_link({local, ?MODULE}, ?MODULE, beside(Problem)),
+    %% The process that has started this ends.
+    true = unlink(Pid),
+    io:format("ready~n", []).
+
+%% A problem is not alone: a light load is beside it.
+beside(demo) -> [demo];
+beside(Problem) ->
+    case lists:member(Problem, healthy()) of
+        true -> [Problem];
+        false -> [quiet, Problem]
     end.
 
 asked_for("all") -> problems();

@@ -19,6 +19,8 @@ children() ->
 
 truth() ->
     #{problem => binary_leak,
+      kind => [binary_leak],
+      severity => warning,
       finding => memory,
       process => session_cache,
       function => <<"trouble_binary_leak:accept/1">>,

@@ -20,6 +20,8 @@ children() ->
 
 truth() ->
     #{problem => bottleneck,
+      kind => [bottleneck],
+      severity => warning,
       finding => server,
       process => order_store,
       function => <<"trouble_bottleneck:tariff/2">>,

@@ -26,6 +26,8 @@ server(Name, Next) ->
 
 truth() ->
     #{problem => chain,
+      kind => [chain, bottleneck],
+      severity => warning,
       finding => server,
       process => api_disk,
       function => <<"trouble_chain:read_block/1">>,

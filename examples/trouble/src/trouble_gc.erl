@@ -17,6 +17,8 @@ children() ->
 
 truth() ->
     #{problem => gc,
+      kind => [gc, long_gc],
+      severity => warning,
       finding => gc,
       process => report_builder,
       function => <<"trouble_gc:page/2">>,

@@ -12,6 +12,8 @@ children() ->
 
 truth() ->
     #{problem => hot_function,
+      kind => [hot_function],
+      severity => warning,
       finding => scheduler,
       process => price_engine,
       function => <<"trouble_hot:price_of/1">>,

@@ -27,6 +27,8 @@ children() ->
 
 truth() ->
     #{problem => mailbox,
+      kind => [mailbox],
+      severity => warning,
       finding => mailbox,
       process => audit_log,
       function => <<"trouble_mailbox:write/3">>,

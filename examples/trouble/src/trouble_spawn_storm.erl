@@ -13,6 +13,8 @@ children() ->
 
 truth() ->
     #{problem => spawn_storm,
+      kind => [spawn_storm],
+      severity => note,
       finding => spawn,
       process => fanout,
       function => <<"trouble_spawn_storm:fan_out/1">>,

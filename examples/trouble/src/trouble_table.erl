@@ -16,6 +16,8 @@ children() ->
 
 truth() ->
     #{problem => table,
+      kind => [table_growth],
+      severity => warning,
       finding => memory,
       process => deduplicator,
       function => <<"trouble_table:remember/1">>,

@@ -1,0 +1,117 @@
+%% @private A message queue that grows, or stays long: the slow message, or the sender who floods.
+%%
+%% == False alarms ==
+%% Rushes come and go: a queue is long when it stays at `long' for `long_us', as the messages in it
+%% wait for about as long, or when it is `very_long': its memory and the copies of it count. One
+%% that never falls, as its least length in each eighth of the time tells, need not be long yet. A
+%% process that is ready for a CPU for most of the time lacks one, as all of a loaded node do: its
+%% queue is none of its own.
+-module(flame_prof_doctor_mailbox).
+
+-behaviour(flame_prof_doctor_rule).
+
+-export([kind/0, needs/0, thresholds/0, find/2, explained_by/0]).
+
+-import(flame_prof_doctor_rule, [number/1, seconds/1, share/1]).
+
+%% One sender has most of the messages; one tag most of the time.
+-define(MOST, 0.5).
+-define(STAYED, 0.9).
+
+kind() -> mailbox.
+
+needs() -> [samples].
+
+explained_by() -> [bottleneck, chain, deadlock, selective_receive, logger, scheduler_stuck].
+
+thresholds() ->
+    [
+        {long, 1000, <<"messages: a queue that stays as long is a finding">>},
+        {long_us, 4000000, <<"microseconds: for so long">>},
+        {very_long, 10000, <<"messages: at once a finding">>},
+        {grown, 200, <<"messages: growth of a queue that never falls">>},
+        {grown_us, 4500000, <<"microseconds: for so long at least">>},
+        {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>}
+    ].
+
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
+    [
+        told(Process, Samples, Evidence, Limits)
+     || #{queue := [_ | _]} = Process <- Processes, is_long(Process, Limits)
+    ].
+
+is_long(#{queue := Queue, queue_range := {_, _, Most, _}} = Process, Limits) ->
+    #{long := Long, long_us := LongUs, very_long := VeryLong} = Limits,
+    (Most >= VeryLong orelse flame_prof_doctor_series:long(Queue, Long) >= LongUs
+        orelse grows(Queue, Limits))
+    andalso (Most >= VeryLong orelse not is_late(Process, Limits)).
+
+grows(Queue, #{grown := Grown, grown_us := LeastUs}) ->
+    case flame_prof_doctor_series:growth(Queue, LeastUs) of
+        #{from := From, to := To} -> To - From >= Grown;
+        none -> false
+    end.
+
+is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > Most * All.
+
+told(Process, Samples, Evidence, #{very_long := VeryLong}) ->
+    #{queue := Queue, queue_range := {First, _, Most, Last}, pid := Pid} = Process,
+    #{first_us := FromUs, last_us := ToUs} = Process,
+    PeakUs = hd([TimeUs || {TimeUs, _, Max, _} <- Queue, Max =:= Most]),
+    Stays = Last >= ?STAYED * Most,
+    Rate = (Last - First) * 1.0e6 / max(1, ToUs - FromUs),
+    Function = flame_prof_doctor_samples:function(Samples, Process),
+    flame_prof_doctor_samples:finding(kind(), Process, #{
+        severity => case Most >= VeryLong andalso Stays of true -> critical; false -> warning end,
+        size => Most,
+        title => ["has ", number(Most), " messages in its mailbox"],
+        sentences => [
+            ["Its message queue ", course(First, Most, Last, Stays, Rate, FromUs, PeakUs, ToUs)],
+            sender(Pid, Evidence),
+            work(Process, Function),
+            ["Seen in ", number(maps:get(observations, Process)), " samples."]
+        ],
+        command => ["flame_prof mailbox NODE ", flame_prof_doctor_samples:target(Process)],
+        numbers => #{most => Most, first => First, last => Last, per_second => Rate},
+        function => Function,
+        range => {FromUs, ToUs},
+        view => #{show => all, measure => samples, levels => [process, status], view => flame}
+    }).
+
+course(First, Most, _Last, true, Rate, FromUs, _PeakUs, ToUs) when Most > 2 * First ->
+    ["grew from ", number(First), " to ", number(Most), " messages in ", seconds(ToUs - FromUs),
+        ", ", number(Rate), " a second."];
+course(_First, Most, _Last, true, _Rate, FromUs, _PeakUs, ToUs) ->
+    ["stays at up to ", number(Most), " messages for ", seconds(ToUs - FromUs), "."];
+course(First, Most, Last, false, _Rate, FromUs, PeakUs, _ToUs) ->
+    ["grew from ", number(First), " to ", number(Most), " messages within ",
+        seconds(PeakUs - FromUs), " and is ", number(Last), " at the end."].
+
+sender(Pid, Evidence) ->
+    Own = [Mailbox || #{process := Of} = Mailbox <- maps:get(mailboxes, Evidence, []),
+        is_same(Of, Pid)],
+    case Own of
+        [#{senders := [{Sender, N} | _], counted := Counted}] when N > ?MOST * Counted ->
+            [share(N / Counted), " of the messages in it are from ", who(Sender), "."];
+        [#{senders := [_, _ | _], all_senders := All}] ->
+            ["They are from ", number(All), " senders."];
+        _ ->
+            ""
+    end.
+
+who(Sender) when is_pid(Sender) -> local(Sender);
+who(Sender) -> io_lib:format("~tp", [Sender]).
+
+is_same(Of, Pid) -> iolist_to_binary(local(Of)) =:= Pid.
+
+%% As its own node writes it.
+local(Pid) ->
+    re:replace(pid_to_list(Pid), "^<[0-9]+", "<0").
+
+work(#{tags := [{Tag, N} | _] = Tags}, Function) ->
+    case N > ?MOST * lists:sum([M || {_, M} <- Tags]) of
+        true -> ["It is in ", Function, ", mostly for ", Tag, "."];
+        false -> ["It is in ", Function, ", for messages of many kinds."]
+    end;
+work(_, <<>>) -> "";
+work(_, Function) -> ["It is in ", Function, "."].

@@ -1,0 +1,107 @@
+%% Files whose processes are functions of time: what a sampler sees of a story, so that tests know
+%% the truth. flame_prof_doctor judges them.
+%%
+%%      Found = made_samples:judged([made_samples:holder(idle, fun(_) -> #{} end)], #{})
+-module(made_samples).
+
+-export([judged/1, judged/2, file/3, holder/2, worker/2, worker/3, stack/2, stack/1]).
+
+-export_type([state/0, story/0]).
+
+%% Frames are functions, leaf first, `{Symbol, Dso}' where they are none of a module's.
+-type state() :: #{
+    status := atom(),
+    stack := [string() | {string(), string()}],
+    values => #{atom() => integer()},
+    scheduler => non_neg_integer(),
+    words => string()
+}.
+-type story() :: #{name := atom(), at := fun((Us :: integer()) -> state() | none)}.
+
+-define(BEGIN_US, 1795237782000000).
+-define(QUIET, #{reductions => 0, message_queue_len => 0, memory => 2640, bin_vheap_size => 0,
+    bin_old_vheap_size => 0}).
+
+judged(Stories) -> judged(Stories, #{}).
+
+%% What the doctor finds in it.
+-spec judged([story()], #{seconds => number(), tick_us => pos_integer(),
+    own => [{Us :: integer(), #{atom() => integer()}}], own_words => string(),
+    thresholds => map()}) -> [flame_prof_doctor_rule:finding()].
+judged(Stories, Options) ->
+    text_file:with(text(Stories, Options), fun(Path) ->
+        {ok, Profile} = flame_prof_profile:read(Path),
+        #{findings := Found} = flame_prof_doctor:of_profile(Profile,
+            maps:get(thresholds, Options, #{})),
+        ok = flame_prof_profile:close(Profile),
+        Found
+    end).
+
+file(Path, Stories, Options) -> file:write_file(Path, text(Stories, Options)).
+
+text(Stories, Options) ->
+    Seconds = maps:get(seconds, Options, 10),
+    TickUs = maps:get(tick_us, Options, 10000),
+    Ticks = [N * TickUs || N <- lists:seq(0, trunc(Seconds * 1000000 / TickUs) - 1)],
+    Numbered = lists:zip(lists:seq(100, 99 + length(Stories)), Stories),
+    Samples = [{Us, sample(N, Name, Us, At(Us))} || Us <- Ticks,
+        {N, #{name := Name, at := At}} <- Numbered],
+    Own = [{Us, own(Us, Values, maps:get(own_words, Options, "options=rest "))}
+        || {Us, Values} <- maps:get(own, Options, [])],
+    [Text || {_, Text} <- lists:keymerge(1, Samples, Own)].
+
+sample(_, _, _, none) ->
+    [];
+sample(N, Name, Us, #{status := Status, stack := Stack} = State) ->
+    Values = maps:merge(?QUIET, maps:get(values, State, #{})),
+    io_lib:format("beam 42/~b [~3..0b] ~s:~s erl_pid=<0.~b.0> ~s~scpu-clock:\n~s\t"
+        "ffffffff ~s (status)\n\n",
+        [N, maps:get(scheduler, State, 0), time(Us), numbers(Values), N, name(Name),
+            maps:get(words, State, ""), [frame(Frame) || Frame <- Stack], Status]).
+
+name('') -> "";
+name(Name) -> ["name=", atom_to_list(Name), " "].
+
+own(Us, Values, Words) ->
+    io_lib:format("flame_prof 42/2147483647 [000] ~s:~s name=flame_prof engine=native format=2 "
+        "node=a@b otp=25 version=0.1.0 ~scpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n"
+        "\tffffffff running (status)\n\n", [time(Us), numbers(Values), Words]).
+
+time(Us) ->
+    At = ?BEGIN_US + Us,
+    io_lib:format("~b.~6..0b", [At div 1000000, At rem 1000000]).
+
+numbers(Values) -> [io_lib:format(" ~s=~b/0", [K, V]) || {K, V} <- maps:to_list(Values)].
+
+frame({Symbol, Dso}) -> io_lib:format("\tffffffff ~s (~s)\n", [encoded(Symbol), Dso]);
+frame(Symbol) ->
+    [Module | _] = string:split(Symbol, ":"),
+    frame({Symbol, Module ++ ".erl"}).
+
+encoded(Symbol) -> string:replace(Symbol, "+", "%2B", all).
+
+%% Of a process that has a module of its name.
+stack(Name) -> stack(Name, []).
+stack(Name, Leaf) ->
+    Leaf ++ [atom_to_list(Name) ++ ":work/1:7", atom_to_list(Name) ++ ":init/1"].
+
+%% Waits; the values are a function of seconds.
+holder(Name, Values) ->
+    #{name => Name, at => fun(Us) ->
+        #{status => waiting, stack => stack(Name, ["timer:sleep/1"]), values => Values(Us / 1.0e6)}
+    end}.
+
+%% Each status for its share of the ticks, by a fixed shuffle; else it waits. Its reductions grow.
+worker(Name, Shares) -> worker(Name, Shares, #{}).
+worker(Name, Shares, More) ->
+    #{name => Name, at => fun(Us) ->
+        Place = ((Us div 10000 * 617) rem 1000) / 1000,
+        Status = status(Place, Shares),
+        maps:merge(#{status => Status, stack => stack(Name, ["lists:map/2:3"]),
+            scheduler => case Status of running -> 1; _ -> 0 end,
+            values => #{reductions => Us}}, More)
+    end}.
+
+status(Place, [{Status, Share} | _]) when Place < Share -> Status;
+status(Place, [{_, Share} | Shares]) -> status(Place - Share, Shares);
+status(_, []) -> waiting.

@@ -1,0 +1,202 @@
+%% Rules of the doctor that judge samples: each finds what made them, and not the nearest healthy
+%% thing that looks like it (test/support/made_samples.erl). Other findings must not be there.
+-module(flame_prof_doctor_samples_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-import(made_samples, [judged/1, judged/2, holder/2, worker/2, worker/3, stack/2]).
+
+-define(MIB, 1048576).
+
+%%% Recorded ones, of which examples/trouble knows the truth.
+
+recorded_problems_are_told_with_their_process_test_() ->
+    [{Problem, fun() -> ?assertEqual(Expected, of_file(Problem)) end}
+     || {Problem, Expected} <- [
+            {"mailbox", [{mailbox, <<"audit_log">>}]},
+            {"gc", [{gc, <<"report_builder">>}]},
+            {"hot_function", [{hot_function, <<"price_engine">>}]},
+            {"spawn_storm", [{spawn_storm, <<"fanout">>}]},
+            {"none", []}
+        ]].
+
+of_file(Problem) ->
+    Path = checkout:path("test/corpus/trouble/" ++ Problem ++ ".log.zst"),
+    {ok, Profile} = flame_prof_profile:read(Path),
+    #{findings := Found} = flame_prof_doctor:of_profile(Profile, #{}),
+    named(Found).
+
+named(Found) ->
+    [{Kind, name(Processes)} || #{kind := Kind, processes := Processes} <- Found].
+
+name([#{name := Name} | _]) -> Name;
+name([]) -> none.
+
+text(#{title := Title, sentences := Sentences}) ->
+    unicode:characters_to_list([Title | Sentences]).
+
+%%% Mailboxes.
+
+idle() -> holder(idle, fun(_) -> #{} end).
+
+mailbox(Name, Length) ->
+    holder(Name, fun(Seconds) -> #{message_queue_len => round(Length(Seconds))} end).
+
+a_queue_that_grows_and_stays_is_critical_test() ->
+    [One] = judged([idle(), mailbox(audit, fun(S) -> 1600 * S end)]),
+    #{kind := mailbox, severity := critical, function := <<"audit:work/1">>} = One,
+    #{numbers := #{per_second := Rate, most := Most}} = One,
+    ?assert(abs(Rate - 1600) < 20),
+    ?assert(Most > 15900 andalso Most =< 16000).
+
+a_queue_that_never_falls_is_told_before_it_is_long_test() ->
+    [One] = judged([idle(), mailbox(audit, fun(S) -> 60 * S end)]),
+    ?assertMatch(#{kind := mailbox, severity := warning}, One),
+    ?assertMatch({match, _}, re:run(text(One), "grew from 0 to 599 messages in 1?[0-9.]+ s")).
+
+rushes_and_queues_that_stay_short_are_none_test() ->
+    ?assertEqual([], judged([
+        mailbox(rush, fun(S) -> max(0, 3000 * (1 - (S - 2 * trunc(S / 2)))) end),
+        mailbox(full, fun(_) -> 900 end),
+        mailbox(saw, fun(S) -> 40 * (trunc(S) rem 5) end)
+    ])).
+
+a_queue_is_none_of_a_process_that_lacks_a_cpu_test() ->
+    #{at := At} = Long = mailbox(order, fun(S) -> 1500 + 100 * (trunc(S) rem 3) end),
+    ?assertEqual([{mailbox, <<"order">>}], named(judged([idle(), Long]))),
+    Ready = Long#{at := fun(Us) -> (At(Us))#{status := runnable} end},
+    ?assertEqual([], judged([idle(), Ready])).
+
+%%% Memory.
+
+heap(Name, Mib) -> holder(Name, fun(S) -> #{memory => round(Mib(S) * ?MIB)} end).
+
+a_heap_that_grows_is_found_below_its_collections_test() ->
+    [One] = judged([idle(), heap(leaky, fun(S) -> 5 + 8 * S + 6 * (S - trunc(S)) end)]),
+    ?assertMatch(#{kind := heap_growth, function := <<"leaky:work/1">>}, One#{
+        function => <<"leaky:work/1">>}),
+    #{numbers := #{bytes_per_second := Rate}} = One,
+    ?assert(abs(Rate / ?MIB - 8) < 1.5).
+
+memory_that_is_collected_or_little_or_of_a_start_is_none_test() ->
+    ?assertEqual([], judged([
+        heap(saw, fun(S) -> 15 + 10 * (trunc(S) rem 3) end),
+        heap(little, fun(S) -> 1 + 0.3 * S end),
+        heap(large, fun(S) -> 900 + 5 * S end),
+        heap(starts, fun(S) -> min(80, 10 + 40 * S) end)
+    ])).
+
+%%% CPUs.
+
+collections_above_a_fifth_of_the_time_are_one_test() ->
+    [One] = judged([idle(), worker(report, [{running, 0.3}, {garbage_collecting, 0.2}])]),
+    ?assertMatch(#{kind := gc, function := <<"report:work/1">>}, One),
+    ?assertMatch({match, _}, re:run(text(One), "for 40 % of its time on a CPU")).
+
+fewer_collections_or_of_a_process_that_does_little_are_none_test() ->
+    ?assertEqual([], judged([
+        worker(most, [{running, 0.5}, {garbage_collecting, 0.11}]),
+        worker(seldom, [{running, 0.01}, {garbage_collecting, 0.04}])
+    ])).
+
+a_process_that_never_waits_keeps_a_cpu_beside_others_too_test() ->
+    [?assertEqual([{hot_function, <<"engine">>}], named(judged([idle(), worker(engine, Shares)])))
+     || Shares <- [[{running, 1}], [{running, 0.3}, {runnable, 0.7}]]].
+
+heavy_load_keeps_no_cpu_test() ->
+    Backlog = #{values => #{message_queue_len => 40}},
+    ?assertEqual([], judged([
+        worker(busy, [{running, 0.6}, {runnable, 0.38}]),
+        worker(late, [{running, 0.03}, {runnable, 0.97}]),
+        worker(server, [{running, 0.3}, {runnable, 0.7}], Backlog)
+    ])).
+
+%% In a NIF for so many ticks of hundred, with these reductions by tick.
+native(Name, Ticks, Scheduler, Reductions) ->
+    #{name => Name, at => fun(Us) ->
+        case (Us div 10000) rem 200 of
+            Tick when Tick < Ticks ->
+                #{status => running, scheduler => Scheduler,
+                    values => #{reductions => Reductions(Us)},
+                    stack => stack(Name, [{"deflate", "libz.so"}, {"zlib:deflate_nif/4", "nif"}])};
+            _ ->
+                #{status => waiting, values => #{reductions => Reductions(Us)},
+                    stack => stack(Name, ["timer:sleep/1"])}
+        end
+    end}.
+
+a_scheduler_that_stays_in_one_call_is_stuck_test() ->
+    [One] = judged([idle(), native(codec, 150, 2, fun(Us) -> Us div 2000000 end)]),
+    #{kind := scheduler_stuck, severity := critical, numbers := #{us := Us, scheduler := 2}} = One,
+    ?assertEqual(1490000, Us),
+    ?assertEqual([{scheduler_stuck, <<"codec">>}],
+        named(judged([idle(), native(codec, 80, 2, fun(Us1) -> Us1 div 2000000 end)]))).
+
+short_calls_yielding_ones_and_dirty_schedulers_are_none_test() ->
+    SameFor = fun(Us) -> Us div 2000000 end,
+    ?assertEqual([], judged([idle(), native(short, 12, 2, SameFor)])),
+    ?assertEqual([], judged([idle(), native(dirty, 150, 0, SameFor)])),
+    ?assertEqual([], judged([idle(), native(yields, 150, 2, fun(Us) -> Us end)])).
+
+spawner(Share) ->
+    #{at := At} = Worker = worker(fanout, [{running, Share}]),
+    Worker#{at := fun(Us) ->
+        case At(Us) of
+            #{status := running} = State ->
+                State#{stack => stack(fanout, [{"erl_create_process", "beam.smp"},
+                    {"erlang:spawn_opt/4", "bif"}])};
+            State ->
+                State
+        end
+    end}.
+
+processes(First, Last) ->
+    #{own => [{3000000 * N, #{node_processes => P, node_runtime_ms => N}}
+        || {N, P} <- [{1, First}, {3, Last}]]}.
+
+a_process_that_spawns_all_the_time_is_one_while_the_node_stays_as_large_test() ->
+    [One] = judged([idle(), spawner(0.03)], processes(5000, 5010)),
+    ?assertMatch(#{kind := spawn_storm, function := <<"fanout:work/1">>}, One),
+    ?assertEqual([], judged([idle(), spawner(0.03)], processes(5000, 9000))),
+    ?assertEqual([], judged([idle(), spawner(0.004)], processes(5000, 5010))),
+    Loaded = [worker(Name, [{running, Share}])
+        || {Name, Share} <- [{one, 0.9}, {two, 0.8}, {three, 0.7}]],
+    ?assertEqual([], judged([spawner(0.008) | Loaded], processes(5000, 5010))).
+
+%%% What flame_prof lost.
+
+lost(Last) ->
+    Counters = #{ticks => 1000, missed => 20, attempted => 100000, written => 99000,
+        inconsistent => 900, dropped => 0, lost => 0, budget_step => 4},
+    First = maps:map(fun(_, _) -> 0 end, Counters),
+    judged([idle()], #{own => [{1000000, First}, {9000000, maps:merge(Counters, Last)}]}).
+
+losses_are_told_when_they_leave_holes_test() ->
+    ?assertEqual([], lost(#{})),
+    [begin
+         [#{kind := losses} = One] = lost(Last),
+         ?assertMatch({match, _}, re:run(text(One), Said))
+     end || {Last, Said} <- [
+         {#{missed => 1500}, "missed 60 % of its ticks"},
+         {#{dropped => 5000}, "dropped 5.0 % of the samples"},
+         {#{inconsistent => 8000}, "discarded 8 % of the samples as inconsistent"},
+         {#{budget_step => 7}, "fewer processes to stay within the CPU budget .step 7."}
+     ]].
+
+%%% All.
+
+samples_of_what_runs_tell_nothing_of_the_time_of_a_process_test() ->
+    Running = [idle(), worker(engine, [{running, 1}]),
+        worker(report, [{running, 0.6}, {garbage_collecting, 0.4}])],
+    Own = [{1000000, #{ticks => 1}}, {9000000, #{ticks => 2000}}],
+    ?assertEqual([], judged(Running, #{own => Own, own_words => "mode=schedulers "})),
+    ?assertEqual(2, length(judged(Running, #{own => Own}))).
+
+a_threshold_is_an_option_test() ->
+    Work = [idle(), worker(report, [{running, 0.3}, {garbage_collecting, 0.2}])],
+    ?assertEqual([], judged(Work, #{thresholds => #{gc_share => 0.5}})).
+
+without_samples_rules_say_so_test() ->
+    #{findings := [], unseen := Unseen} =
+        flame_prof_doctor:judge(#{unseen => #{samples => <<"nothing was sampled">>}}, #{}),
+    ?assertEqual({gc, <<"nothing was sampled">>}, lists:keyfind(gc, 1, Unseen)).

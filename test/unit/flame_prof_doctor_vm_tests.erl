@@ -1,0 +1,292 @@
+%% The doctor's rules of figures of the VM and of the kernel, each with a fault and with the nearest
+%% healthy look-alike, as evidence written by hand.
+-module(flame_prof_doctor_vm_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(S, 1000000).
+
+%%% ----------------------------------------------------------------- evidence --
+
+evidence(More) ->
+    maps:merge(#{node => 'n@h', engine => native, span_us => 10 * ?S, unseen => #{}}, More).
+
+%% A value each second, of one figure; the rest is that of a quiet node.
+seconds(Key, Values) -> seconds([{Key, Value} || Value <- Values]).
+
+seconds(Changes) ->
+    Numbered = lists:zip(lists:seq(0, length(Changes) - 1), Changes),
+    evidence(#{seconds => [(quiet())#{time_us => N * ?S, Key => Value}
+        || {N, {Key, Value}} <- Numbered]}).
+
+quiet() ->
+    #{
+        node_schedulers => 2, node_schedulers_online => 2, node_schedulers_unblocked => 2,
+        node_run_queues => 0, node_run_queue_sum => 0, node_run_queue_longest => 0,
+        node_run_queue_shortest => 0,
+        node_processes => 100, node_process_limit => 262144,
+        node_ports => 10, node_port_limit => 65536,
+        node_atoms => 20000, node_atom_limit => 1048576,
+        node_ets_tables => 30, node_memory_ets => 1000000, node_memory_total => 50000000,
+        node_memory_code => 9000000,
+        node_persistent_terms => 20, node_memory_persistent_terms => 20000
+    }.
+
+rising(From, Step) -> [From + Step * N || N <- lists:seq(0, 10)].
+
+found(Evidence) ->
+    #{findings := Findings} = flame_prof_doctor:judge(Evidence, #{}),
+    [{Kind, Severity} || #{kind := Kind, severity := Severity} <- Findings].
+
+only(Evidence) ->
+    #{findings := [Finding]} = flame_prof_doctor:judge(Evidence, #{}),
+    Finding.
+
+said(Finding) -> unicode:characters_to_list(flame_prof_doctor:format(
+    #{findings => [Finding], unseen => []})).
+
+says(Finding, Text) -> ?assertNotEqual(nomatch, string:find(said(Finding), Text)).
+
+%%% -------------------------------------------------------------------- limit --
+
+a_quiet_node_has_no_finding_test() ->
+    ?assertEqual([], found(seconds(node_processes, lists:duplicate(11, 100)))).
+
+processes_near_the_limit_are_critical_test() ->
+    Finding = only(seconds(node_processes, lists:duplicate(11, 240000))),
+    ?assertMatch(#{kind := limit, severity := critical,
+        numbers := #{what := processes, count := 240000, limit := 262144}}, Finding),
+    says(Finding, "1. critical: limit: 92 % of the processes"),
+    says(Finding, "240,000 processes, and the limit is 262,144 (erl +P)").
+
+ports_at_four_fifths_are_a_warning_test() ->
+    ?assertEqual([{limit, warning}], found(seconds(node_ports, lists:duplicate(11, 54000)))).
+
+half_of_the_atoms_are_no_finding_test() ->
+    ?assertEqual([], found(seconds(node_atoms, lists:duplicate(11, 524288)))).
+
+a_threshold_can_be_given_test() ->
+    Half = seconds(node_atoms, lists:duplicate(11, 524288)),
+    #{findings := [#{kind := limit}]} =
+        flame_prof_doctor:judge(Half, #{limit_warning => 0.4}).
+
+%%% ------------------------------------------------------------------- growth --
+
+atoms_from_data_grow_all_the_time_test() ->
+    Finding = only(seconds(node_atoms, rising(20000, 500))),
+    ?assertMatch(#{kind := atom_growth, severity := critical}, Finding),
+    says(Finding, "500 new atoms a second"),
+    says(Finding, "from 20,000 to 25,000 in 10 s, 500 a second"),
+    %% 1,023,576 are left, at 500 a second.
+    says(Finding, "in 34 minutes at this rate").
+
+few_new_atoms_are_a_warning_test() ->
+    ?assertEqual([{atom_growth, warning}], found(seconds(node_atoms, rising(20000, 120)))).
+
+atoms_of_modules_that_are_loaded_come_to_rest_test() ->
+    ?assertEqual([], found(seconds(node_atoms,
+        [20000, 21000, 22000, 22400, 22400, 22400, 22400, 22400, 22400, 22400, 22400]))).
+
+processes_that_do_not_end_grow_test() ->
+    Finding = only((seconds(node_processes, rising(100, 50)))#{
+        system => {#{newest => #{}}, #{newest => #{<<"leak:run/1">> => 480, <<"a:b/0">> => 20}}}}),
+    ?assertMatch(#{kind := process_growth, severity := warning}, Finding),
+    says(Finding, "50 more processes a second"),
+    says(Finding, "Of the 500 newest 480 began in leak:run/1.").
+
+processes_that_reach_the_limit_soon_are_critical_test() ->
+    ?assertEqual([{process_growth, critical}],
+        found(seconds(node_processes, rising(100, 2000)))).
+
+a_wave_of_processes_goes_up_and_down_test() ->
+    ?assertEqual([], found(seconds(node_processes,
+        [100, 900, 1500, 700, 300, 1200, 1800, 900, 200, 1100, 1900]))).
+
+few_more_of_many_processes_are_no_finding_test() ->
+    ?assertEqual([], found(seconds(node_processes, rising(100000, 30)))).
+
+ports_that_are_not_closed_grow_test() ->
+    ?assertEqual([{port_growth, warning}], found(seconds(node_ports, rising(10, 10)))).
+
+clients_that_connect_once_come_to_rest_test() ->
+    ?assertEqual([], found(seconds(node_ports,
+        [10, 200, 400, 500, 510, 510, 510, 510, 510, 510, 510]))).
+
+a_table_that_grows_is_named_test() ->
+    Mb = 1 bsl 20,
+    Table = fun(Bytes) -> #{<<"#Ref<0.1.2.3>">> => #{name => <<"sessions">>, bytes => Bytes,
+        objects => Bytes div 100, owner => <<"<0.95.0>">>}} end,
+    Finding = only((seconds(node_memory_ets, rising(10 * Mb, 2 * Mb)))#{
+        tables => {Table(8 * Mb), Table(28 * Mb)}}),
+    ?assertMatch(#{kind := table_growth, processes := [#{pid := <<"<0.95.0>">>}]}, Finding),
+    says(Finding, "the ETS table sessions grows by 2.0 MiB a second"),
+    says(Finding, "sessions of <0.95.0> grew by 20.0 MiB").
+
+a_table_that_is_filled_and_emptied_does_not_grow_test() ->
+    ?assertEqual([], found(seconds(node_memory_ets,
+        [N * 10000000 || N <- [1, 3, 5, 1, 3, 5, 1, 3, 5, 7, 9]]))).
+
+tables_that_are_not_deleted_grow_test() ->
+    Finding = only(seconds(node_ets_tables, rising(30, 12))),
+    says(Finding, "12 more ETS tables a second").
+
+code_that_is_compiled_all_the_time_grows_test() ->
+    ?assertEqual([{code_growth, warning}],
+        found(seconds(node_memory_code, rising(9000000, 200000)))).
+
+code_that_is_loaded_once_does_not_grow_test() ->
+    ?assertEqual([], found(seconds(node_memory_code, [9000000 | lists:duplicate(10, 12000000)]))).
+
+persistent_terms_for_data_grow_test() ->
+    says(only(seconds(node_persistent_terms, rising(20, 30))), "30 more persistent terms a second").
+
+%%% --------------------------------------------------------------- run queues --
+
+queues(Sum, Longest, Shortest, More) ->
+    Second = maps:merge((quiet())#{node_run_queue_sum := Sum, node_run_queue_longest := Longest,
+        node_run_queue_shortest := Shortest}, More),
+    evidence(#{seconds => [Second#{time_us => N * ?S} || N <- lists:seq(0, 10)]}).
+
+more_to_do_than_schedulers_can_do_test() ->
+    Finding = only(queues(2000, 1010, 990, #{})),
+    ?assertMatch(#{kind := run_queue, severity := warning}, Finding),
+    says(Finding, "2,000 processes are ready to run and wait for 2 schedulers").
+
+a_saturated_node_with_as_many_ready_as_it_has_clients_is_healthy_test() ->
+    ?assertEqual([], found(queues(200, 110, 90, #{}))).
+
+one_long_second_is_no_finding_test() ->
+    Burst = (quiet())#{node_run_queue_sum := 5000, node_run_queue_longest := 2600, time_us => 0},
+    ?assertEqual([], found(evidence(#{seconds =>
+        [Burst | [(quiet())#{time_us => N * ?S} || N <- lists:seq(1, 10)]]}))).
+
+offline_schedulers_with_a_queue_are_told_test() ->
+    Offline = #{node_schedulers => 8, node_schedulers_online => 2, node_schedulers_unblocked => 2},
+    says(only(queues(120, 60, 60, Offline)), "6 of 8 schedulers are offline").
+
+offline_schedulers_without_a_queue_are_healthy_test() ->
+    ?assertEqual([], found(queues(3, 2, 1,
+        #{node_schedulers => 8, node_schedulers_online => 2, node_schedulers_unblocked => 2}))).
+
+blocked_schedulers_are_told_test() ->
+    says(only(queues(120, 60, 60, #{node_schedulers_unblocked => 1})), "1 of 2 schedulers are blocked").
+
+one_scheduler_has_all_and_another_none_test() ->
+    says(only(queues(300, 300, 0, #{})), "300 processes wait for one scheduler").
+
+%%% ---------------------------------------------------------------- the kernel --
+
+os(More) ->
+    maps:merge(#{at_us => 0, own_us => 0, rss => 100 bsl 20, available => 12 bsl 30,
+        total => 16 bsl 30, machine => #{busy_us => 0, stolen_us => 0, cpus => 2},
+        schedulers => #{threads => 2, run_us => 0, wait_us => 0}}, More).
+
+os(First, Last) ->
+    evidence(#{os => {os(First), os(Last#{at_us => 10 * ?S})}}).
+
+schedulers_without_a_cpu_test() ->
+    Finding = only(os(#{}, #{own_us => 5 * ?S,
+        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
+        schedulers => #{threads => 2, run_us => 5 * ?S, wait_us => 12 * ?S}})),
+    ?assertMatch(#{kind := stolen_cpu, severity := warning}, Finding),
+    says(Finding, "wait for a CPU in 71 % of the time"),
+    says(Finding, "Other programs had 75 % of the machine's 2 CPUs").
+
+an_idle_node_on_a_busy_machine_is_healthy_test() ->
+    ?assertEqual([], found(os(#{}, #{own_us => 50000,
+        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
+        schedulers => #{threads => 2, run_us => 50000, wait_us => 100000}}))).
+
+a_node_that_competes_with_itself_is_healthy_test() ->
+    ?assertEqual([], found(os(#{}, #{own_us => 20 * ?S,
+        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
+        schedulers => #{threads => 2, run_us => 10 * ?S, wait_us => 10 * ?S}}))).
+
+throttled(Throttled, Us) ->
+    os(#{throttled => #{periods => 1000, throttled_periods => 10, us => 1000}},
+        #{cpus_allowed => 0.5, throttled => #{periods => 1100, throttled_periods => 10 + Throttled,
+            us => 1000 + Us}}).
+
+a_quota_that_stops_the_node_test() ->
+    Finding = only(throttled(70, 4 * ?S)),
+    ?assertMatch(#{kind := throttled}, Finding),
+    says(Finding, "the CPU quota stops the node in 70 % of its periods"),
+    says(Finding, "allows 0.5 CPUs").
+
+a_quota_that_is_reached_in_a_burst_is_healthy_test() ->
+    ?assertEqual([], found(throttled(5, 100000))).
+
+a_group_that_is_nearly_full_is_critical_test() ->
+    Limit = #{memory_limit => 1 bsl 30, memory_used => 1040000000, rss => 900 bsl 20},
+    Finding = only(os(Limit, Limit)),
+    ?assertMatch(#{kind := memory_limit, severity := critical}, Finding),
+    says(Finding, "97 % of the memory of the control group is used").
+
+growth_that_reaches_the_limit_soon_is_critical_test() ->
+    Used = fun(Mb) -> #{memory_limit => 1 bsl 30, memory_used => Mb bsl 20, rss => Mb bsl 20} end,
+    #{seconds := Seconds} = seconds(node_memory_total, rising(300 bsl 20, 20 bsl 20)),
+    Finding = only((os(Used(300), Used(500)))#{seconds => Seconds}),
+    ?assertMatch(#{kind := memory_limit, severity := critical}, Finding),
+    %% 524 MiB are left, at 20 MiB a second.
+    says(Finding, "and all of it in 26 s"),
+    says(Finding, "by 20.0 MiB a second").
+
+memory_that_is_collected_again_is_healthy_test() ->
+    Used = fun(Mb) -> #{memory_limit => 1 bsl 30, memory_used => Mb bsl 20, rss => Mb bsl 20} end,
+    #{seconds := Seconds} = seconds(node_memory_total,
+        [N bsl 20 || N <- [300, 400, 500, 300, 400, 500, 300, 400, 500, 400, 500]]),
+    ?assertEqual([], found((os(Used(300), Used(500)))#{seconds => Seconds})).
+
+a_small_node_on_a_full_machine_is_not_told_test() ->
+    Full = #{available => 200 bsl 20},
+    ?assertEqual([], found(os(Full, Full))).
+
+%%% ------------------------------------------------------------- fragmentation --
+
+allocator(Carriers, Blocks) ->
+    #{engine => native, process => #{rss => 2 bsl 30}, unknown => [], off => [], allocators => [
+        #{allocator => binary_alloc, instance => 1, carriers => 10, blocks => 10,
+            carriers_bytes => Carriers bsl 20, blocks_bytes => Blocks bsl 20}]}.
+
+unused_memory_of_an_allocator_is_a_note_test() ->
+    Look = allocator(1024, 100),
+    Finding = only(evidence(#{memory => {Look, Look}})),
+    ?assertMatch(#{kind := fragmentation, severity := note}, Finding),
+    says(Finding, "binary_alloc has 924.0 MiB that nothing uses").
+
+unused_memory_after_a_burst_is_healthy_test() ->
+    ?assertEqual([], found(evidence(#{memory => {allocator(1024, 900), allocator(1024, 100)}}))).
+
+memory_of_the_portable_engine_is_judged_without_allocators_test() ->
+    Portable = #{engine => portable, process => #{}, vm => #{}, unknown => []},
+    ?assertEqual([], found(evidence(#{memory => {Portable, Portable}}))).
+
+%%% ------------------------------------------------------------- control groups --
+
+groups_are_read_with_the_least_room_of_those_above_test() ->
+    Top = lists:flatten(io_lib:format("/tmp/flame_prof_groups.~ts.~b",
+        [os:getpid(), erlang:unique_integer([positive])])),
+    Write = fun(Path, Text) ->
+        File = filename:join(Top, Path),
+        ok = filelib:ensure_dir(File),
+        ok = file:write_file(File, Text)
+    end,
+    Write("memory.stat", ""),
+    Write("a/memory.max", "1000\n"),
+    Write("a/memory.current", "900\n"),
+    Write("a/memory.stat", "anon 1\ninactive_file 300\n"),
+    Write("a/b/memory.max", "max\n"),
+    Write("a/b/memory.current", "900\n"),
+    Write("a/b/cpu.max", "50000 100000\n"),
+    Write("a/b/cpu.stat", "usage_usec 7\nnr_periods 40\nnr_throttled 30\nthrottled_usec 123\n"),
+    ?assertEqual(
+        #{memory_limit => 1000, memory_used => 600, cpus_allowed => 0.5,
+            throttled => #{periods => 40, throttled_periods => 30, us => 123}},
+        flame_prof_doctor_os:cgroup(Top, {<<>>, "/a/b"})),
+    Write("memory/x/memory.limit_in_bytes", "500"),
+    Write("memory/x/memory.usage_in_bytes", "450"),
+    Write("memory/x/memory.stat", "total_inactive_file 50\n"),
+    ?assertEqual(#{memory_limit => 500, memory_used => 400},
+        flame_prof_doctor_os:cgroup(Top, {<<"memory">>, "/x"})),
+    ?assertEqual(#{}, flame_prof_doctor_os:cgroup(Top, {<<"memory">>, "/none"})),
+    ok = file:del_dir_r(Top).
