@@ -45,8 +45,8 @@ call({M, F, A}) -> unicode:characters_to_binary(io_lib:format("~ts:~ts/~b", [M, 
 
 %% @doc As the word of a command.
 -spec target(flame_prof_doctor_rule:process()) -> unicode:chardata().
-target(#{name := Name, pid := Pid}) ->
-    flame_prof_doctor_samples:target(#{name => Name, pid => Pid}).
+target(#{pid := Pid} = Process) ->
+    flame_prof_doctor_samples:target(#{name => maps:get(name, Process, <<>>), pid => Pid}).
 
 %% @doc ` for {quote,_}', where the tag is known.
 -spec request(flame_prof_waits_graph:tag()) -> unicode:chardata().
@@ -114,7 +114,7 @@ longest(Pid, #{edges := Edges}) ->
 
 %% @doc The function that explains what it does: of its samples with their share, else of its stack
 %% at the look.
--spec function(pid(), evidence(), look()) -> {binary(), Share :: float() | none}.
+-spec function(pid(), evidence() | #{}, look()) -> {binary(), Share :: float() | none}.
 function(Pid, Evidence, #{processes := Told}) ->
     case sampled(Pid, Evidence) of
         #{observations := All, running := _} = Process when All > 0 ->
