@@ -20,6 +20,7 @@
 -define(GRACE_MS, 4000).
 -define(SESSION_GRACE_MS, 9000).
 -define(SECOND_MS, 1000).
+-define(WARM_MS, 5000).
 %% The looks at waits end so long before the others do.
 -define(WAITS_AHEAD_MS, 300).
 %% Mailboxes are looked at as late as that.
@@ -32,6 +33,7 @@
 %% @doc By any process of the node. It returns a few seconds after the end of the time at most.
 -spec collect(#{for := pos_integer(), engine := auto | native | portable, _ => _}) -> collected().
 collect(#{for := Ms, engine := Engine}) ->
+    ok = warm(Engine),
     Begun = now_us(),
     Until = Begun div 1000 + Ms,
     Self = self(),
@@ -48,6 +50,26 @@ collect(#{for := Ms, engine := Engine}) ->
         span_us => Ms * 1000,
         unseen => Unseen
     }, Files}.
+
+%% What only first looks do - to load code, to calibrate, to learn receives - is not to be found as
+%% something of the node: it makes atoms, and asks the code server.
+warm(Engine) ->
+    Work = fun() ->
+        _ = application:load(flame_prof),
+        {ok, Modules} = application:get_key(flame_prof, modules),
+        _ = [code:ensure_loaded(Module) || Module <- Modules]
+    end,
+    Look = fun() ->
+        %% An agent's node has no application, and all that it needs.
+        _ = whereis(flame_prof_agent) =:= undefined andalso Work(),
+        _ = flame_prof_doctor_system:look(),
+        _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
+        _ = memory(Engine),
+        {ok, reader(Engine)}
+    end,
+    {Pid, One} = begun(warm, now_us() div 1000 + ?WARM_MS, Look, self()),
+    _ = answers(#{Pid => One}, #{}),
+    ok.
 
 looks(Ms, Until, Engine) ->
     [
@@ -201,8 +223,6 @@ taken_files(Seen) -> {Seen, []}.
 %% Looks.
 
 waits(Engine, Ms, Until) ->
-    %% The first look of a node takes longer than the others.
-    _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
     %% Waits have lasted as long as is known: from a third of the time on.
     ok = wait(Until - Ms * 2 div 3),
     For = max(0, Until - now_us() div 1000 - ?WAITS_AHEAD_MS),

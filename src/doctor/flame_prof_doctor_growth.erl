@@ -9,16 +9,19 @@
     looks := pos_integer(), parts := pos_integer(), span_us := pos_integer()}.
 
 -define(PARTS, 5).
--define(LOOKS_LEAST, 4).
+%% In less time the node still has what the doctor's own first looks made: atoms, code.
+-define(LOOKS_LEAST, 6).
+%% Of the growth, in the second half of the time: what decays comes to rest.
+-define(SECOND_HALF, 0.3).
 
-%% @doc The span is taken in five parts (fewer where there are fewer looks). The least value of each
-%% part is above that of the part before: what goes up and down, goes up once, or comes to rest does
-%% not grow steadily.
+%% @doc The span is taken in five parts. The least value of each part is above that of the part
+%% before, and much of the growth is in the second half: what goes up and down, goes up once, or comes
+%% to rest does not grow steadily. Six looks at least are needed: six seconds.
 -spec steady(atom(), [flame_prof_doctor_rule:second()]) -> growth() | none.
 steady(Key, Seconds) ->
     Values = [{Us, Value} || #{time_us := Us, Key := Value} <- Seconds],
     case length(Values) of
-        N when N >= ?LOOKS_LEAST -> grown(lists:sort(Values), N, min(?PARTS, N));
+        N when N >= ?LOOKS_LEAST -> grown(lists:sort(Values), N, ?PARTS);
         _ -> none
     end.
 
@@ -27,7 +30,8 @@ grown(Values, N, Parts) ->
     {FirstUs, From} = hd(Values),
     {LastUs, To} = lists:last(Values),
     Us = LastUs - FirstUs,
-    case Us > 0 andalso is_rising(Least) of
+    {_, Middle} = lists:nth((N + 1) div 2, Values),
+    case Us > 0 andalso is_rising(Least) andalso To - Middle >= ?SECOND_HALF * (To - From) of
         true -> #{from => From, to => To, change => To - From, per_s => (To - From) * 1.0e6 / Us,
             looks => N, parts => Parts, span_us => Us};
         false -> none

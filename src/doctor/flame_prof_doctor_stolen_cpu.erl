@@ -41,11 +41,12 @@ find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst
     Others = max(0, Of(busy_us, MachineFirst, MachineLast) - (OwnLast - OwnFirst)) + Stolen,
     Us = max(1, Of(at_us, A, B)),
     #{cpus := Cpus} = MachineLast,
+    Share = min(1, Others / (Us * Cpus)),
     case
         Wait / max(1, Run + Wait) >= Waiting andalso (Run + Wait) / Us >= Wanted andalso
-            Others / (Us * Cpus) >= OthersLeast andalso not is_throttled(A, B)
+            Share >= OthersLeast andalso not is_throttled(A, B)
     of
-        true -> [finding(Run, Wait, Others / (Us * Cpus), Stolen, Us, Cpus)];
+        true -> [finding(Run, Wait, Share, Stolen, Us, Cpus)];
         false -> []
     end;
 find(_, _) ->
