@@ -27,7 +27,7 @@ told(#{edges := Edges, all := Others}, #{looks := Looks} = Look) ->
     Ring = [flame_prof_doctor_waits:process(From, Look) || #{from := From} <- Edges],
     [First | _] = Ring,
     Ms = lists:min([maps:get(since_ms, Edge, 0) || Edge <- Edges]),
-    {Function, _} = flame_prof_doctor_waits:function(maps:get(from, hd(Edges)), #{}, Look),
+    Function = flame_prof_doctor_waits:at_look(maps:get(from, hd(Edges)), Look),
     Finding = #{
         kind => kind(),
         severity => critical,
@@ -62,9 +62,9 @@ step(#{from := From, to := To, tag := Tag}, Look) ->
         in(From, Look), "."].
 
 in(Pid, Look) ->
-    case flame_prof_doctor_waits:function(Pid, #{}, Look) of
-        {<<>>, _} -> "";
-        {Function, _} -> [", in ", Function]
+    case flame_prof_doctor_waits:at_look(Pid, Look) of
+        <<>> -> "";
+        Function -> [", in ", Function]
     end.
 
 short(Pid, Look) ->

@@ -4,9 +4,9 @@
 %% A process that works hard still waits at times: this one does not for `least_us'. Beside many
 %% others it is ready for most of its time, so that it needs to be on a CPU for little of it. A
 %% server that has messages all the time is kept busy by others, and says so only where it takes
-%% nearly a whole CPU. A regular expression is looked for apart, as it may wait between its texts:
-%% one that is stopped for its scheduler again and again takes milliseconds for a text; that is told
-%% where it is most of a process's time.
+%% nearly a whole CPU. A regular expression is looked for apart, as its process may wait between
+%% texts: it is told where it is nearly all of the time; who only looks for words in texts has other
+%% work with them.
 -module(flame_prof_doctor_hot_function).
 
 -behaviour(flame_prof_doctor_rule).
@@ -17,8 +17,7 @@
 
 %% Of the observations of one that is kept busy.
 -define(WITH_MESSAGES, 0.5).
-%% What goes on with one that was stopped.
--define(EXPRESSION, [<<"erlang:re_run_trap/3">>, <<"erts_internal:re_run_trap/3">>]).
+-define(EXPRESSION, [<<"re:run/2">>, <<"re:run/3">>, <<"erlang:re_run_trap/3">>]).
 
 kind() -> hot_function.
 
@@ -36,7 +35,7 @@ thresholds() ->
         {least_us, 5000000, <<"microseconds: for so long">>},
         {of_cpu, 0.05, <<"of the time it is on a CPU at least">>},
         {whole_cpu, 0.9, <<"of the time on a CPU: also of a server with messages">>},
-        {expression, 0.6, <<"of the time in regular expressions that take long">>}
+        {expression, 0.9, <<"of the time in regular expressions">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
@@ -77,8 +76,8 @@ told(#{observations := All, runnable := Ready} = Process, Samples) ->
                 " of the time and ready for one for ", share(Ready / All), "."],
             where(Function, Stacks),
             case matches(Process, Samples) of
-                Part when Part > 0.1 ->
-                    ["A regular expression takes ", share(Part), " of the time: it backtracks."];
+                Part when Part > 0.5 ->
+                    ["A regular expression takes ", share(Part), " of the time: it may backtrack."];
                 _ ->
                     ""
             end,

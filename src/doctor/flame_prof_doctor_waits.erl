@@ -2,8 +2,8 @@
 %% and whether they do so all the time.
 -module(flame_prof_doctor_waits).
 
--export([process/2, text/1, fan/1, is_at_work/2, lasting/3, longest/2, function/3, sampled/2,
-    request/1, target/1]).
+-export([process/2, text/1, fan/1, is_at_work/2, lasting/3, longest/2, function/3, at_look/2,
+    sampled/2, request/1, target/1]).
 
 -export_type([fan/0]).
 
@@ -45,8 +45,8 @@ call({M, F, A}) -> unicode:characters_to_binary(io_lib:format("~ts:~ts/~b", [M, 
 
 %% @doc As the word of a command.
 -spec target(flame_prof_doctor_rule:process()) -> unicode:chardata().
-target(#{name := Name, pid := Pid}) ->
-    flame_prof_doctor_samples:target(#{name => Name, pid => Pid}).
+target(#{pid := Pid} = Process) ->
+    flame_prof_doctor_samples:target(#{name => maps:get(name, Process, <<>>), pid => Pid}).
 
 %% @doc ` for {quote,_}', where the tag is known.
 -spec request(flame_prof_waits_graph:tag()) -> unicode:chardata().
@@ -97,7 +97,7 @@ waited_for(Text, #{samples := #{processes := Processes}}) ->
 waited_for(_, _) ->
     0.
 
--spec sampled(pid(), evidence() | #{}) -> flame_prof_doctor_samples:process() | none.
+-spec sampled(pid(), evidence()) -> flame_prof_doctor_samples:process() | none.
 sampled(Pid, #{samples := #{processes := Processes}}) ->
     Text = text(Pid),
     case [P || #{pid := Of} = P <- Processes, Of =:= Text] of
@@ -114,8 +114,8 @@ longest(Pid, #{edges := Edges}) ->
 
 %% @doc The function that explains what it does: of its samples with their share, else of its stack
 %% at the look.
--spec function(pid(), evidence() | #{}, look()) -> {binary(), Share :: float() | none}.
-function(Pid, Evidence, #{processes := Told}) ->
+-spec function(pid(), evidence(), look()) -> {binary(), Share :: float() | none}.
+function(Pid, Evidence, Look) ->
     case sampled(Pid, Evidence) of
         #{observations := All, running := _} = Process when All > 0 ->
             #{samples := #{stacks := Stacks}} = Evidence,
@@ -123,10 +123,15 @@ function(Pid, Evidence, #{processes := Told}) ->
                 <<"garbage_collecting">>, <<"waiting">>]),
             shared(flame_prof_doctor_stacks:function(Of), Of);
         _ ->
-            Frames = [{call({M, F, A}), erlang}
-                || {M, F, A, _} <- maps:get(stack, maps:get(Pid, Told, #{}), []), is_atom(M)],
-            {flame_prof_doctor_stacks:function([{Frames, 1} || Frames =/= []]), none}
+            {at_look(Pid, Look), none}
     end.
+
+%% @doc The function of its stack at the look.
+-spec at_look(pid(), look()) -> binary().
+at_look(Pid, #{processes := Told}) ->
+    Frames = [{call({M, F, A}), erlang}
+        || {M, F, A, _} <- maps:get(stack, maps:get(Pid, Told, #{}), []), is_atom(M)],
+    flame_prof_doctor_stacks:function([{Frames, 1} || Frames =/= []]).
 
 shared(<<>>, _) ->
     {<<>>, none};

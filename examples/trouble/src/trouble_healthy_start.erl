@@ -1,12 +1,12 @@
 %% Healthy: a node that starts up while it is looked at: processes, tables, atoms and heaps come for
-%% eight seconds, as many as it needs, and then no more.
+%% three seconds, as many as it needs, and then no more.
 -module(trouble_healthy_start).
 -behaviour(trouble).
 
 -export([children/0, truth/0]).
 -export([boot/0, service/1]).
 
--define(STEPS, 80).
+-define(STEPS, 30).
 -define(STEP_MS, 100).
 -define(SERVICES, 20).
 
@@ -15,7 +15,7 @@ children() ->
 
 truth() ->
     #{problem => healthy_start, kind => [], process => [],
-      sentence => <<"The node starts up: it grows for 8 s, and then no more.">>}.
+      sentence => <<"The node starts up: it grows for 3 s, and then no more.">>}.
 
 boot() ->
     boot_table = ets:new(boot_table, [named_table, public]),
