@@ -3,8 +3,8 @@
 %% == False alarms ==
 %% On a loaded node every process of normal priority waits for its turn as often as it runs, and
 %% more often the more there are. This one runs for `busy' of the time and is ready for less than
-%% `ready' of that, while `others' processes are ready at each moment. Samples do not tell priorities: on a
-%% node that is not loaded nothing is said.
+%% `ready' of that, while `others' processes are ready at each moment. Samples do not tell
+%% priorities: on a node that is not loaded nothing is said.
 -module(flame_prof_doctor_priority).
 
 -behaviour(flame_prof_doctor_rule).

@@ -60,7 +60,7 @@ told(#{pid := Pid} = Process, Stay, #{stacks := Stacks}, #{critical_share := Cri
             [Frame, " does not give the scheduler back: no other process of scheduler ",
                 integer_to_list(Scheduler), " runs meanwhile."],
             case Function of
-                Frame -> "";
+                _ when Function =:= Frame; Function =:= <<>> -> "";
                 _ -> ["It is called in ", Function, "."]
             end,
             case Count > 1 of
