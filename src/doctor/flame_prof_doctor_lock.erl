@@ -2,9 +2,10 @@
 %%
 %% == False alarms ==
 %% Work in a table is no wait: only the C functions that wait for a lock count, and a thread spins
-%% in them for some microseconds even where no other one wants the lock. On a machine whose CPUs
-%% are short a thread may lose its CPU while it has a lock: so `share' of the time on a CPU of each
-%% process, and `cpus' together. One process alone contends with none. A VM without symbols has none
+%% in them for some microseconds even where no other one wants the lock: so `share' of the time on a
+%% CPU of each process, and `cpus' together. On a machine whose CPUs are short a thread loses its
+%% CPU while it has a lock: where the VM got far less CPU time than its processes seem to have had,
+%% nothing is said. One process alone contends with none. A VM without symbols has none
 %% of these names, and no finding.
 -module(flame_prof_doctor_lock).
 
@@ -31,19 +32,21 @@ thresholds() ->
         {processes, 2, <<"processes that wait">>}
     ].
 
-find(#{samples := Samples}, #{processes := Least} = Limits) ->
+find(#{samples := Samples} = Evidence, #{processes := Least} = Limits) ->
     Match = fun(Stacks) -> flame_prof_doctor_stacks:at_leaf(Stacks, ?WAITS) end,
     case flame_prof_doctor_calls:heavy(Samples, Match, Limits) of
-        #{processes := [{_, First}, _ | _] = All} = Heavy when length(All) >= Least ->
-            {Call, Part} = most(maps:get(stacks, Heavy)),
-            [flame_prof_doctor_calls:told(kind(), Heavy, "waiting for locks", #{
-                sentences => [[share(Part), " of it is in ", Call, what(Call)]],
-                command => ["flame_prof pstack --node NODE ",
-                    flame_prof_doctor_samples:target(First)]
-            })];
+        #{processes := [_, _ | _] = All, weight := Weight} = Heavy when length(All) >= Least ->
+            [told(Heavy) || not flame_prof_doctor_calls:is_starved(Evidence, Weight)];
         _ ->
             []
     end.
+
+told(#{processes := [{_, First} | _], stacks := Stacks} = Heavy) ->
+    {Call, Part} = most(Stacks),
+    flame_prof_doctor_calls:told(kind(), Heavy, "waiting for locks", #{
+        sentences => [[share(Part), " of it is in ", Call, what(Call)]],
+        command => ["flame_prof pstack --node NODE ", flame_prof_doctor_samples:target(First)]
+    }).
 
 %% The innermost function of most.
 most(Stacks) ->

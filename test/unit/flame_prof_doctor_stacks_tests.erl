@@ -112,6 +112,13 @@ writers_that_wait_for_a_table_are_told_with_it_test() ->
         || Name <- [writer_1, writer_2, writer_3]]]),
     ?assertMatch({match, _}, re:run(text(One), "100 % of it is in ets:insert/2")).
 
+locks_of_a_vm_that_lacks_cpus_are_none_test() ->
+    Story = [idle() | [in(Name, 0.9, 0.5, ?WAIT) || Name <- [writer_1, writer_2, writer_3]]],
+    Figures = fun(Ms) -> #{own => [{1000000 * N, #{node_runtime_ms => Ms * N}}
+        || N <- [1, 5, 9]]} end,
+    ?assertEqual([], judged(Story, Figures(200))),
+    ?assertMatch([{lock, [_, _, _]}], named(judged(Story, Figures(1500)))).
+
 work_in_tables_and_short_waits_are_none_test() ->
     Insert = [{"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
     ?assertEqual([], judged([idle(), in(alone, 0.5, 0.9, ?WAIT), in(work_1, 0.4, 0.9, Insert),
