@@ -4,8 +4,7 @@
 %% A heap is a sawtooth: it is compared where it is smallest, behind its collections, in eight parts
 %% of the time, and must grow from part to part without a fall, and still in the later half. It must
 %% outgrow what it had by more than `grown_share': a heap has as much garbage again as it has data
-%% before a full sweep. Where the VM lacks CPU time heaps are collected late: growth has to be eight
-%% times as large. What a node starts, or a cache that is full, stops growing. A full mailbox
+%% before a full sweep. What a node starts, or a cache that is full, stops growing. A full mailbox
 %% is that kind's finding.
 -module(flame_prof_doctor_heap_growth).
 
@@ -14,8 +13,6 @@
 -export([kind/0, needs/0, thresholds/0, find/2, explained_by/0]).
 
 -import(flame_prof_doctor_rule, [bytes/1, number/1, seconds/1]).
-
--define(STARVED_TIMES, 8).
 
 kind() -> heap_growth.
 
@@ -28,7 +25,8 @@ thresholds() ->
         {grown_bytes, 8388608, <<"bytes: growth that is a finding">>},
         {grown_share, 1.5, <<"of what it had: growth that is a finding">>},
         {span_us, 5000000, <<"microseconds: growth in less time says nothing">>},
-        {critical_bytes, 104857600, <<"bytes a second: critical">>}
+        {critical_bytes, 104857600, <<"bytes a second: critical">>},
+        {starved_bytes, 67108864, <<"bytes: growth where the VM lacks CPUs and collects late">>}
     ].
 
 find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
@@ -37,12 +35,14 @@ find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
         told(Process, Growth, Samples, Limits)
      || #{memory := [_ | _] = Memory} = Process <- Processes,
         #{} = Growth <- [flame_prof_doctor_series:growth(Memory, maps:get(span_us, Limits))],
-        is_large(Growth, Limits, Starved)
+        is_large(Growth, Limits), is_sure(Growth, Starved, Limits)
     ].
 
-is_large(#{from := From, to := To}, #{grown_bytes := Bytes, grown_share := Share}, Starved) ->
-    Times = case Starved of true -> ?STARVED_TIMES; false -> 1 end,
-    To - From >= Times * Bytes andalso To >= (1 + Share) * From.
+is_large(#{from := From, to := To}, #{grown_bytes := Bytes, grown_share := Share}) ->
+    To - From >= Bytes andalso To >= (1 + Share) * From.
+
+is_sure(#{from := From, to := To}, Starved, #{starved_bytes := Bytes}) ->
+    not Starved orelse To - From >= Bytes.
 
 told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Samples, Limits) ->
     Rate = (To - From) * 1.0e6 / (ToUs - FromUs),
