@@ -85,7 +85,7 @@
 -optional_callbacks([explained_by/0]).
 
 %% @doc `order_store (<0.95.0>)', or the pid alone.
--spec name(process()) -> unicode:chardata().
+-spec name(#{pid := binary(), name => binary(), atom() => term()}) -> unicode:chardata().
 name(#{pid := Pid, name := Name}) when Name =/= <<>> -> [Name, " (", Pid, ")"];
 name(#{pid := Pid}) -> Pid.
 
