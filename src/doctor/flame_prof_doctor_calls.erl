@@ -69,7 +69,10 @@ on_cpu(#{stacks := Stacks}, #{pid := Pid}) ->
 %% @doc Did the operating system give the VM's threads much less CPU time than its processes seem to
 %% have had? What takes long then may be short. Without those observations, which may have waited or
 %% spun. Unknown is false.
--spec is_starved(flame_prof_doctor_rule:evidence(), Without :: non_neg_integer()) -> boolean().
+-spec is_starved(
+    flame_prof_doctor_rule:evidence() | #{samples := flame_prof_doctor_samples:samples(), _ => _},
+    Without :: non_neg_integer()
+) -> boolean().
 is_starved(#{samples := #{processes := Processes} = Samples, seconds := Seconds}, Without) ->
     OnCpu = lists:sum([flame_prof_doctor_samples:on_cpu(P) || P <- Processes]),
     case [{TimeUs, Ms} || #{time_us := TimeUs, node_runtime_ms := Ms} <- Seconds] of

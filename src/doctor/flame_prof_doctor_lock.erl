@@ -2,11 +2,11 @@
 %%
 %% == False alarms ==
 %% Work in a table is no wait: only the C functions that wait for a lock count, and a thread spins
-%% in them for some microseconds even where no other one wants the lock: so `share' of the time on a
-%% CPU of each process, and `cpus' together. On a machine whose CPUs are short a thread loses its
-%% CPU while it has a lock: where the VM got far less CPU time than its processes seem to have had,
-%% nothing is said. One process alone contends with none. A VM without symbols has none
-%% of these names, and no finding.
+%% in them for some microseconds even where no other one wants the lock. On a machine whose CPUs
+%% are short a thread may lose its CPU while it has a lock: so `share' of the time on a CPU of each
+%% process, and `cpus' together; where the kernel says that schedulers wait longer for a CPU than
+%% they have one, nothing is said. One process alone contends with none. A VM without symbols has
+%% none of these names, and no finding.
 -module(flame_prof_doctor_lock).
 
 -behaviour(flame_prof_doctor_rule).
@@ -32,16 +32,29 @@ thresholds() ->
         {processes, 2, <<"processes that wait">>}
     ].
 
-find(#{samples := Samples} = Evidence, #{processes := Least} = Limits) ->
+find(#{os := {#{schedulers := Before}, #{schedulers := After}}} = Evidence, Limits) ->
+    #{run_us := Ran, wait_us := Waited} = Before,
+    case After of
+        #{run_us := Run, wait_us := Wait} when Wait - Waited > Run - Ran -> [];
+        _ -> waits(Evidence, Limits)
+    end;
+find(Evidence, Limits) ->
+    waits(Evidence, Limits).
+
+waits(#{samples := Samples}, #{processes := Least} = Limits) ->
     Match = fun(Stacks) -> flame_prof_doctor_stacks:at_leaf(Stacks, ?WAITS) end,
     case flame_prof_doctor_calls:heavy(Samples, Match, Limits) of
-        #{processes := [_, _ | _] = All, weight := Weight} = Heavy when length(All) >= Least ->
-            [told(Heavy) || not flame_prof_doctor_calls:is_starved(Evidence, Weight)];
+        #{processes := [{_, First}, _ | _] = All} = Heavy when length(All) >= Least ->
+            #{figures := Figures} = Samples,
+            Of = #{samples => Samples, seconds => Figures},
+            [told(First, Heavy)
+                || not flame_prof_doctor_calls:is_starved(Of, maps:get(weight, Heavy))];
         _ ->
             []
     end.
 
-told(#{processes := [{_, First} | _], stacks := Stacks} = Heavy) ->
+%% Of a file alone the kernel is not known, and the VM's CPU time is.
+told(First, #{stacks := Stacks} = Heavy) ->
     {Call, Part} = most(Stacks),
     flame_prof_doctor_calls:told(kind(), Heavy, "waiting for locks", #{
         sentences => [[share(Part), " of it is in ", Call, what(Call)]],

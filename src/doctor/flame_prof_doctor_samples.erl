@@ -303,7 +303,7 @@ on_cpu(#{running := Running, gc := Gc}) -> Running + Gc.
 process(Process) -> maps:with([pid, name], Process).
 
 %% @doc As the word of a command: a registered name, or the pid in quotes.
--spec target(#{name := binary(), pid := binary(), _ => _}) -> unicode:chardata().
+-spec target(#{name := binary(), pid := binary(), atom() => term()}) -> unicode:chardata().
 target(#{name := Name, pid := Pid}) ->
     case re:run(Name, "^[A-Za-z_][A-Za-z0-9_@.]*$", [{capture, none}]) of
         match -> Name;
