@@ -2,7 +2,7 @@
 %% share.
 -module(flame_prof_doctor_calls).
 
--export([heavy/3, told/4, ticks/1, on_cpu/2]).
+-export([heavy/3, told/4, ticks/1, on_cpu/2, is_starved/2]).
 
 -export_type([heavy/0]).
 
@@ -19,6 +19,8 @@
 %% keep busy.
 
 -define(SEEN, 20).
+-define(TICKS, 200).
+-define(STARVED, 0.5).
 -define(NAMED_MOST, 20).
 
 %% @doc Processes that are in stacks that match for `share' of their time on a CPU, and together
@@ -37,7 +39,8 @@ heavy(#{mode := processes, processes := Processes} = Samples, Match, Limits) ->
         Weight <- [flame_prof_doctor_stacks:weight(Stacks)], Weight >= Share * OnCpu, Weight > 0
     ])),
     Sum = lists:sum([Weight || {Weight, _, _} <- Found]),
-    case Sum >= ?SEEN andalso Sum >= Cpus * ticks(Samples) of
+    Ticks = ticks(Samples),
+    case Ticks >= ?TICKS andalso Sum >= ?SEEN andalso Sum >= Cpus * Ticks of
         true -> summed(Found, Sum, Samples);
         false -> none
     end;
@@ -62,6 +65,26 @@ summed(Found, Sum, Samples) ->
     flame_prof_doctor_stacks:stacks().
 on_cpu(#{stacks := Stacks}, #{pid := Pid}) ->
     Stacks(Pid, [<<"running">>, <<"garbage_collecting">>]).
+
+%% @doc Did the operating system give the VM's threads much less CPU time than its processes seem to
+%% have had? What takes long then may be short. Without those observations, which may have waited or
+%% spun. Unknown is false.
+-spec is_starved(
+    flame_prof_doctor_rule:evidence() | #{samples := flame_prof_doctor_samples:samples(), _ => _},
+    Without :: non_neg_integer()
+) -> boolean().
+is_starved(#{samples := #{processes := Processes} = Samples, seconds := Seconds}, Without) ->
+    OnCpu = lists:sum([flame_prof_doctor_samples:on_cpu(P) || P <- Processes]),
+    case [{TimeUs, Ms} || #{time_us := TimeUs, node_runtime_ms := Ms} <- Seconds] of
+        [{FirstUs, FirstMs}, _ | _] = Times ->
+            {LastUs, LastMs} = lists:last(Times),
+            Had = 1000 * (LastMs - FirstMs) / max(1, LastUs - FirstUs),
+            Had < ?STARVED * (OnCpu - Without) / ticks(Samples);
+        _ ->
+            false
+    end;
+is_starved(_, _) ->
+    false.
 
 %% @doc How often a process was looked at that was there all the time.
 -spec ticks(flame_prof_doctor_samples:samples()) -> pos_integer().

@@ -2,8 +2,9 @@
 %%
 %% == False alarms ==
 %% A node that starts in interactive mode loads for a second or two: the code server, the loader of
-%% files and the purger together work for `share' of the whole time only where it goes on. All calls
-%% of functions that are not loaded wait for one process meanwhile.
+%% files and the purger together work for `share' of the whole time only where it goes on. All
+%% calls of functions that are not loaded wait for one process meanwhile. Less than `least_us' says
+%% nothing.
 -module(flame_prof_doctor_code_loading).
 
 -behaviour(flame_prof_doctor_rule).
@@ -24,6 +25,7 @@ needs() -> [samples].
 thresholds() ->
     [
         {share, 0.2, <<"of the time code is loaded">>},
+        {least_us, 5000000, <<"microseconds of samples">>},
         {asks, 0.05, <<"of the time: who waits for it as long is named">>}
     ].
 
@@ -32,7 +34,8 @@ find(#{samples := #{processes := Processes} = Samples}, Limits) ->
     Loaders = [P || #{name := Name} = P <- Processes, lists:member(Name, ?LOADERS)],
     Ticks = flame_prof_doctor_calls:ticks(Samples),
     Busy = lists:sum([All - Waits || #{observations := All, waiting := Waits} <- Loaders]),
-    case Busy >= Share * Ticks of
+    IsLong = maps:get(span_us, Samples) >= maps:get(least_us, Limits),
+    case IsLong andalso Busy >= Share * Ticks of
         true -> [told(callers(Processes -- Loaders, Samples, Asks), min(1.0, Busy / Ticks), Busy)];
         false -> []
     end.

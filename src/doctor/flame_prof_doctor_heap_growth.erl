@@ -28,15 +28,17 @@ thresholds() ->
         {much_bytes, 50331648, <<"bytes: growth of a large heap that is a finding">>},
         {much_share, 0.2, <<"of what it had: growth of a large heap that is a finding">>},
         {span_us, 5000000, <<"microseconds: growth in less time says nothing">>},
-        {critical_bytes, 104857600, <<"bytes a second: critical">>}
+        {critical_bytes, 104857600, <<"bytes a second: critical">>},
+        {starved_bytes, 67108864, <<"bytes: growth where the VM lacks CPUs and collects late">>}
     ].
 
-find(#{samples := #{processes := Processes} = Samples}, Limits) ->
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
+    Starved = flame_prof_doctor_calls:is_starved(Evidence, 0),
     [
         told(Process, Growth, Samples, Limits)
      || #{memory := [_ | _] = Memory} = Process <- Processes,
         #{} = Growth <- [flame_prof_doctor_series:growth(Memory, maps:get(span_us, Limits))],
-        is_large(Growth, Limits)
+        is_large(Growth, Limits), is_sure(Growth, Starved, Limits)
     ].
 
 is_large(#{from := From, to := To}, Limits) ->
@@ -44,6 +46,9 @@ is_large(#{from := From, to := To}, Limits) ->
     #{much_bytes := Much, much_share := Part} = Limits,
     (To - From >= Bytes andalso To >= (1 + Share) * From) orelse
         (To - From >= Much andalso To >= (1 + Part) * From).
+
+is_sure(#{from := From, to := To}, Starved, #{starved_bytes := Bytes}) ->
+    not Starved orelse To - From >= Bytes.
 
 told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Samples, Limits) ->
     Rate = (To - From) * 1.0e6 / (ToUs - FromUs),

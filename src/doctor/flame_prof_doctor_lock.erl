@@ -45,15 +45,21 @@ waits(#{samples := Samples}, #{processes := Least} = Limits) ->
     Match = fun(Stacks) -> flame_prof_doctor_stacks:at_leaf(Stacks, ?WAITS) end,
     case flame_prof_doctor_calls:heavy(Samples, Match, Limits) of
         #{processes := [{_, First}, _ | _] = All} = Heavy when length(All) >= Least ->
-            {Call, Part} = most(maps:get(stacks, Heavy)),
-            [flame_prof_doctor_calls:told(kind(), Heavy, "waiting for locks", #{
-                sentences => [[share(Part), " of it is in ", Call, what(Call)]],
-                command => ["flame_prof pstack --node NODE ",
-                    flame_prof_doctor_samples:target(First)]
-            })];
+            #{figures := Figures} = Samples,
+            Of = #{samples => Samples, seconds => Figures},
+            [told(First, Heavy)
+                || not flame_prof_doctor_calls:is_starved(Of, maps:get(weight, Heavy))];
         _ ->
             []
     end.
+
+%% Of a file alone the kernel is not known, and the VM's CPU time is.
+told(First, #{stacks := Stacks} = Heavy) ->
+    {Call, Part} = most(Stacks),
+    flame_prof_doctor_calls:told(kind(), Heavy, "waiting for locks", #{
+        sentences => [[share(Part), " of it is in ", Call, what(Call)]],
+        command => ["flame_prof pstack --node NODE ", flame_prof_doctor_samples:target(First)]
+    }).
 
 %% The innermost function of most.
 most(Stacks) ->

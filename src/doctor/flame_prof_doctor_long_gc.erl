@@ -3,8 +3,10 @@
 %%
 %% == False alarms ==
 %% Consecutive samples with the same reductions are one collection. Only heaps of hundreds of
-%% megabytes take `long_us'; a machine whose CPUs are short makes shorter ones longer, by less than
-%% that. One collection may be that of a start: two are told, or one of `very_long_us'.
+%% megabytes take `long_us': those of `least_bytes' and more are judged, as a machine whose CPUs
+%% are short makes any collection longer, and where the VM got far less CPU time than its processes
+%% seem to have had nothing is said. One collection may be that of a start: two are told, or one of
+%% `very_long_us'.
 -module(flame_prof_doctor_long_gc).
 
 -behaviour(flame_prof_doctor_rule).
@@ -23,13 +25,14 @@ thresholds() ->
     [
         {long_us, 300000, <<"microseconds in one collection">>},
         {very_long_us, 1000000, <<"microseconds: also of a single one">>},
-        {least_bytes, 33554432, <<"bytes: collections of smaller heaps wait for a CPU">>}
+        {least_bytes, 134217728, <<"bytes: collections of smaller heaps wait for a CPU">>}
     ].
 
-find(#{samples := #{processes := Processes} = Samples}, Limits) ->
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     [
         told(Process, Stay, Samples)
-     || #{longest_gc := #{} = Stay} = Process <- Processes, is_long(Process, Stay, Limits)
+     || #{longest_gc := #{} = Stay} = Process <- Processes, is_long(Process, Stay, Limits),
+        not flame_prof_doctor_calls:is_starved(Evidence, 0)
     ].
 
 is_long(#{memory_range := {_, _, Most, _}}, #{us := Us, count := Count}, Limits) ->

@@ -33,12 +33,20 @@
     name := binary(),
     place := non_neg_integer(),
     observations := non_neg_integer(),
-    running | runnable | waiting | gc | other := non_neg_integer(),
+    running := non_neg_integer(),
+    runnable := non_neg_integer(),
+    waiting := non_neg_integer(),
+    gc := non_neg_integer(),
+    other := non_neg_integer(),
     first_us := integer(),
     last_us := integer(),
     reductions := integer(),
-    queue | memory | bin_vheap := series(),
-    queue_range | memory_range | bin_vheap_range := range(),
+    queue := series(),
+    memory := series(),
+    bin_vheap := series(),
+    queue_range := range(),
+    memory_range := range(),
+    bin_vheap_range := range(),
     waits_for := [{binary(), pos_integer()}],
     tags := [{binary(), pos_integer()}],
     longest_native := stay() | none,
@@ -57,7 +65,13 @@
     ticks_missed := non_neg_integer(),
     mode := processes | schedulers,
     rate_hz := float(),
-    losses := #{missed | dropped | inconsistent | damaged := float(), step := integer()},
+    losses := #{
+        missed := float(),
+        dropped := float(),
+        inconsistent := float(),
+        damaged := float(),
+        step := integer()
+    },
     processes := [process()],
     stacks := fun((Pid :: binary() | all, [Status :: binary()]) -> [stack()]),
     by_queue := fun((Pid :: binary()) -> [{Status :: binary(), Queue :: binary(), stack()}]),
@@ -107,14 +121,19 @@ samples([{Facts, Texts, Own}, Info, Processes, #{stacks := Stacks}]) ->
         last_us => Last,
         span_us => Last - First,
         mode => mode(Info, Numbered),
-        processes => [process(Place, P, F, Named)
-            || {Place, #{is_own := false, erl_pid := Pid} = P, F} <- Numbered, Pid =/= <<>>],
+        processes => [Process
+            || {Place, #{is_own := false, erl_pid := Pid} = P, F} <- Numbered, Pid =/= <<>>,
+                #{name := Name} = Process <- [process(Place, P, F, Named)], not is_ours(Name)],
         stacks => fun(Of, Statuses) -> stacks(ByPid, Of, Statuses) end,
         by_queue => fun(Pid) -> maps:get(Pid, ByPid, []) end,
         figures => fresh(Figures)
     }).
 
 %%% Processes.
+
+%% Those of the profiler and of the doctor are no findings on the node.
+is_ours(<<"flame_prof", _/binary>>) -> true;
+is_ours(_) -> false.
 
 process(Place, Process, Facts, Named) ->
     #{erl_pid := Pid, first_us := First, last_us := Last} = Process,

@@ -6,7 +6,8 @@
 %% then: a time is that of samples on one scheduler with the same reductions. A BIF that yields, and
 %% short calls in a loop, have other reductions; dirty schedulers are no normal ones. A thread that
 %% lacks a CPU, or waits for memory, stands still for tens of milliseconds, seldom for longer, and
-%% in Erlang code too: `stuck_us' and `often_us' are far above, and count in a BIF or NIF only.
+%% in Erlang code too: `stuck_us' and `often_us' are far above, and count in a BIF or NIF
+%% only; nothing is said where the VM got far less CPU time than its other processes seem to have.
 -module(flame_prof_doctor_scheduler_stuck).
 
 -behaviour(flame_prof_doctor_rule).
@@ -30,10 +31,11 @@ thresholds() ->
         {critical_share, 0.5, <<"of the time in such calls: critical">>}
     ].
 
-find(#{samples := #{processes := Processes} = Samples}, Limits) ->
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     [
         told(Process, Stay, Samples, Limits)
-     || #{longest_native := #{} = Stay} = Process <- Processes, is_stuck(Process, Stay, Limits)
+     || #{longest_native := #{} = Stay} = Process <- Processes, is_stuck(Process, Stay, Limits),
+        not flame_prof_doctor_calls:is_starved(Evidence, maps:get(running, Process))
     ].
 
 is_stuck(Process, #{us := Us, samples := N, kind := Kind, count := Count} = Stay, Limits) ->
@@ -60,7 +62,7 @@ told(#{pid := Pid} = Process, Stay, #{stacks := Stacks}, #{critical_share := Cri
             [Frame, " does not give the scheduler back: no other process of scheduler ",
                 integer_to_list(Scheduler), " runs meanwhile."],
             case Function of
-                Frame -> "";
+                _ when Function =:= Frame; Function =:= <<>> -> "";
                 _ -> ["It is called in ", Function, "."]
             end,
             case Count > 1 of

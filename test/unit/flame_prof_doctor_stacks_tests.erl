@@ -29,6 +29,45 @@ in(Name, OnCpu, Part, Frames) ->
         end
     end}.
 
+%%% Servers.
+
+%% Waits for the process with this number for so much of the time, in this stack.
+caller(Name, N, Part, Stack) ->
+    Words = io_lib:format("waits_for=<0.~b.0> ", [N]),
+    #{name => Name, at => fun(Us) ->
+        State = #{status => waiting, stack => Stack, values => #{reductions => Us}},
+        case (Us div 10000 * 617) rem 1000 < 1000 * Part of
+            true -> State#{words => Words};
+            false -> State#{stack => stack(Name, [])}
+        end
+    end}.
+
+-define(IN_CALL, ["gen:do_call/4:259", "client:run/1", "client:init/1"]).
+
+clients(N, Part) ->
+    [caller(list_to_atom("client_" ++ integer_to_list(C)), N, Part, ?IN_CALL)
+        || C <- lists:seq(1, 12)].
+
+a_server_that_many_wait_for_is_told_with_what_it_does_test() ->
+    [One] = judged([worker(store, [{running, 0.7}]) | clients(100, 0.9)]),
+    ?assertMatch([{bottleneck, [<<"store">>]}], named([One])),
+    #{numbers := #{waiting := Waiting}, function := <<"store:work/1">>} = One,
+    ?assert(abs(Waiting - 12 * 0.9) < 0.2).
+
+of_a_chain_the_one_that_waits_for_no_other_is_told_test() ->
+    Front = caller(front, 101, 0.95, ["gen:do_call/4:259", "front:check/1", "front:init/1"]),
+    Auth = caller(auth, 102, 0.95, ["gen:do_call/4:259", "auth:check/1", "auth:init/1"]),
+    Disk = worker(disk, [{running, 0.3}], #{values => #{message_queue_len => 1}}),
+    [One] = judged([Front, Auth, Disk | clients(100, 0.9)]),
+    ?assertMatch([{bottleneck, [<<"disk">>, <<"auth">>, <<"front">>]}], named([One])),
+    ?assertMatch(#{function := <<"disk:work/1">>}, One).
+
+those_who_wait_for_jobs_and_seldom_ones_are_none_test() ->
+    Idle = #{name => jobs, at => fun(_) ->
+        #{status => waiting, stack => ["gen_server:loop/7:871", "jobs:init/1"]} end},
+    ?assertEqual([], judged([Idle | clients(100, 0.95)])),
+    ?assertEqual([], judged([worker(quick, [{running, 0.7}]) | clients(100, 0.3)])).
+
 %%% Calls.
 
 -define(APPEND, [{"[beam.smp]", "beam.smp"}, {"erlang:++/2", "bif"}]).
@@ -72,6 +111,13 @@ writers_that_wait_for_a_table_are_told_with_it_test() ->
     [#{kind := lock} = One] = judged([idle() | [in(Name, 0.3, 0.8, ?WAIT)
         || Name <- [writer_1, writer_2, writer_3]]]),
     ?assertMatch({match, _}, re:run(text(One), "100 % of it is in ets:insert/2")).
+
+locks_of_a_vm_that_lacks_cpus_are_none_test() ->
+    Story = [idle() | [in(Name, 0.9, 0.5, ?WAIT) || Name <- [writer_1, writer_2, writer_3]]],
+    Figures = fun(Ms) -> #{own => [{1000000 * N, #{node_runtime_ms => Ms * N}}
+        || N <- [1, 5, 9]]} end,
+    ?assertEqual([], judged(Story, Figures(200))),
+    ?assertMatch([{lock, [_, _, _]}], named(judged(Story, Figures(1500)))).
 
 work_in_tables_and_short_waits_are_none_test() ->
     Insert = [{"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
