@@ -108,6 +108,16 @@ function format(key, value) {
   return String(value);
 }
 
+const OF_FINDINGS = ['measure', 'show', 'levels', 'view'];
+
+/** What a finding shows: the parts of a state that it may choose. */
+export function viewOf(view) {
+  const { levels, ...rest } = view;
+  const given = { ...rest, ...(levels ? { levels: [levels].flat().join('.') } : {}) };
+  const state = parseState(new URLSearchParams(given).toString());
+  return Object.fromEntries(OF_FINDINGS.map((key) => [key, state[key]]));
+}
+
 /** The levels in use: growth and release never share a frame. */
 export function levelsOf(state, measure) {
   const levels = state.levels ?? [measure.kind === 'allocated' ? 'heap' : 'status'];
