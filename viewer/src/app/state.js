@@ -11,6 +11,7 @@ const DEFAULTS = {
   range: null, // what is selected: [fromUs, toUs) since the profile's start; null: all
   time: null, // what the time axis shows; null: all
   lanes: 'odd', // how lanes are sorted
+  allocators: '', // the one that is shown over time; empty: none is shown
   fold: '', // lanes: a process each, or all of an application or an initial call
   levels: null, // words of levels.js; null: those that suit the measure
   view: 'flame',

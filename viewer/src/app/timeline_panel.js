@@ -1,10 +1,11 @@
 // The time axis of the page: tracks of the node, and a lane for each process. Above it what is odd.
 
-import { button, html, render, select, swatch } from '../draw/controls.js';
+import { button, html, render, select, swatch, toggle } from '../draw/controls.js';
 import { h, isDark } from '../draw/dom.js';
 import { activityColours, lineStyles, seriesColours } from '../draw/palette.js';
 import { TimelineView } from '../draw/timeline_view.js';
-import { activityTrackOf, matchesTrackOf, memoryTrackOf, runQueueTrackOf, samplingTrackOf,
+import { allocatorTrackOf, memoryTrackOf } from '../draw/memory_track.js';
+import { activityTrackOf, matchesTrackOf, runQueueTrackOf, samplingTrackOf,
   schedulersTrackOf } from '../draw/tracks.js';
 import { lossesOf } from '../model/losses.js';
 import { LANE_LINES, lineValues, makeLanes, makeSchedulers } from '../model/lanes.js';
@@ -13,6 +14,7 @@ import { matchingRows } from '../model/search.js';
 import { nodeTracks } from '../model/node_tracks.js';
 import { waitsOf } from '../model/waits.js';
 import { counted, exact, percent, seconds } from '../model/numbers.js';
+import { AllocatorsPanel } from './allocators_panel.js';
 import { FindingsPanel } from './findings_panel.js';
 
 const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
@@ -20,6 +22,7 @@ const BLANK = 'not sampled (of a scheduler: idle, or not sampled)';
 const FOLDS = [['', 'each process'], ['application', 'application'], ['call', 'initial call']];
 
 const NO_LANES = [];
+const BUTTON = 29; // pixels below the top of its track
 
 export class TimelinePanel {
   constructor(app) {
@@ -33,9 +36,10 @@ export class TimelinePanel {
       onResize: () => app.render(),
     });
     this.findings = new FindingsPanel(app, () => this.showFound());
+    this.allocators = new AllocatorsPanel(app);
     this.bar = h('div', { class: 'bar timeline-bar' });
     this.element = h('section', { class: 'panel timeline', 'aria-label': 'timeline' },
-        this.findings.element, this.view.element, this.bar);
+        this.findings.element, this.view.element, this.bar, this.allocators.element);
     this.rest = null;
     this.found = null;
   }
@@ -50,6 +54,7 @@ export class TimelinePanel {
     const axis = this.view.axisOf(this.timeOf(profile, state.time));
     const basics = await app.once('timeline', [profile, axis.fromUs, axis.toUs, axis.pixels],
         () => basicsOf(profile, axis.grid));
+    await this.allocators.prepare(profile);
     this.view.scroller.hidden = this.bar.hidden = profile.isOfAllocations;
     if (isStale()) return;
     // Of a session that runs, the rest of before is there until the new one is.
@@ -129,9 +134,11 @@ export class TimelinePanel {
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
     });
+    this.showButtons();
     this.findings.begin(profile);
     this.findings.show(profile);
     this.showBar(lanes);
+    this.allocators.show(seriesColours(this.colours.isDark));
   }
 
   // The same list for as long as it is the same: the view keeps its pictures.
@@ -166,8 +173,8 @@ export class TimelinePanel {
   }
 
   tracks() {
-    const { basics, rest, colours, isMatch } = this;
-    const key = [basics, rest, colours, isMatch];
+    const { basics, rest, colours, isMatch, allocators: { found, chosen } } = this;
+    const key = [basics, rest, colours, isMatch, found, chosen];
     if (this.trackKey?.every((part, i) => part === key[i])) return this.made;
     this.trackKey = key;
     this.made = this.makeTracks();
@@ -185,10 +192,29 @@ export class TimelinePanel {
       tracks.splice(1, 0, schedulersTrackOf(basics.schedulers, profile, colours));
     }
     if (rest?.node.runQueues.some((n) => n === n)) tracks.push(runQueueTrackOf(rest.node));
-    if (rest?.node.memory.length > 0) tracks.push(memoryTrackOf(rest.node,
-        seriesColours(colours.isDark)));
+    const series = seriesColours(colours.isDark);
+    if (rest?.node.memory.length > 0) {
+      tracks.push(memoryTrackOf(rest.node, series, rest.node.hasAllocators ? this.action() : null));
+    }
+    const { found, chosen } = this.allocators;
+    if (found !== null) tracks.push(allocatorTrackOf(found, chosen, series));
     if (isMatch) tracks.push(matchesTrackOf(this.matchShares(basics, isMatch.row)));
     return tracks;
+  }
+
+  action() {
+    const { app } = this;
+    const isOn = this.allocators.found !== null;
+    return { text: 'allocators', isOn, run: () => app.set({ allocators: isOn ? '' : 'all' }) };
+  }
+
+  // Of tracks, below their titles.
+  showButtons() {
+    const { places, buttons } = this.view;
+    render(places.filter(({ track }) => track.action).map(({ track: { action }, y }) =>
+        html`<div .style=${`top:${y + BUTTON}px;width:${this.axis.left - 8}px`}>${
+          toggle(action.text, action.isOn, action.run, 'what they have, and what is used of it')}
+        </div>`), buttons);
   }
 
   matchShares(basics, isMatch) {
