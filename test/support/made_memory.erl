@@ -1,5 +1,5 @@
-%% A file of a session that tells of the node's memory, with a known truth: a burst of binaries comes
-%% and goes, its carriers stay, and RSS comes near the limit.
+%% A file of a session that tells of the memory of the node, with a known truth: a burst of binaries
+%% comes and goes, its carriers stay, and RSS comes near the limit.
 %%
 %% It shares nothing with the writer, the reader or the page: what they should show is in the story.
 -module(made_memory).

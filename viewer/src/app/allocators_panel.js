@@ -56,8 +56,9 @@ export class AllocatorsPanel {
 }
 
 function columns() {
-  const bytes = (id, title, help) => ({ id, title, help, isNumber: true, value: (row) => row[id],
-    text: (row) => told(row[id]), order: (row) => (isKnown(row[id]) ? row[id] : -Infinity) });
+  const bytes = (id, title, help) => ({ id, title, help, isNumber: true,
+    value: (row) => (isKnown(row[id]) ? row[id] : ''), text: (row) => told(row[id]),
+    order: (row) => (isKnown(row[id]) ? row[id] : -Infinity) });
   const change = (id) => ({ ...bytes(id, 'change', 'over the selection'), text: (row) =>
     `${row[id] > 0 ? '+' : ''}${told(row[id])}` });
   return [
@@ -74,5 +75,5 @@ function columns() {
   ];
 }
 
-const isKnown = (n) => n === n;
-const told = (n) => (isKnown(n) ? short(n, 'bytes') : 'not known');
+const isKnown = (n) => n === n && n !== undefined;
+const told = (n) => (n === undefined ? '' : isKnown(n) ? short(n, 'bytes') : 'not known');

@@ -87,7 +87,8 @@ function paintAreas(context, axis, level, points, colours) {
         context.lineTo(axis.x(us), level(base[points.length - 1 - i])));
     context.fill();
     if (points.length === 1) {
-      context.fillRect(axis.x(points[0].us) - 3, level(below[0]), 6, level(base[0]) - level(below[0]));
+      const [top, foot] = [level(below[0]), level(base[0])];
+      context.fillRect(axis.x(points[0].us) - 3, top, 6, foot - top);
     }
   }
 }

@@ -5,21 +5,23 @@ const OF_ONE = /^node_alloc_([a-z]+)_carriers$/;
 
 /**
  * @returns {timesUs, list: [{id, title, allocated, used, hole, pool: bytes by time, NaN where a
- * reading does not tell}]}, all of them together first, or null: the file tells of none
+ * reading does not tell; hole and pool may be null: there is none}]}, all of them together first,
+ * or null: the file tells of none
  */
 export async function allocatorsOf(profile) {
   const figures = await profile.nodeFigures();
   const one = async (id, title, names) => {
-    const [allocated, used, hole, pool] = await Promise.all(names.map((name) => figures.of(name)));
+    const [allocated, used, hole = null, pool = null] =
+        await Promise.all(names.map((name) => figures.of(name)));
     return { id, title, allocated, used, hole, pool };
   };
   const ids = profile.header.metrics.flatMap(({ name }) => OF_ONE.exec(name)?.[1] ?? []).sort();
   const list = await Promise.all([
-    one('all', 'all', ['node_allocator_carriers', 'node_allocator_blocks', '', '']),
+    one('all', 'all', ['node_allocator_carriers', 'node_allocator_blocks']),
     ...ids.map((id) => one(id, id,
         ['carriers', 'blocks', 'largest_free', 'pool'].map((what) => `node_alloc_${id}_${what}`))),
     one('super_carrier', 'super carrier',
-        ['node_super_carrier', 'node_super_carrier_used', '', '']),
+        ['node_super_carrier', 'node_super_carrier_used']),
   ]);
   const known = list.filter(({ allocated }) => allocated.some(isKnown));
   return known.length === 0 ? null : { timesUs: figures.timesUs, list: known };
@@ -28,7 +30,8 @@ export async function allocatorsOf(profile) {
 /**
  * @param range [fromUs, toUs) or null: all of the time
  * @returns {atUs, sinceUs, rows: [{id, title, allocated, used, fragmentation: of 1, hole, pool:
- * at the range's end; allocatedChange, usedChange: over it}]}, or null: there is no reading by then
+ * at the range's end, undefined: there is none; allocatedChange, usedChange: over it}]}, or null:
+ * there is no reading by then
  */
 export function allocatorTable({ timesUs, list }, range) {
   const [fromUs, toUs] = range ?? [-Infinity, Infinity];
@@ -38,7 +41,7 @@ export function allocatorTable({ timesUs, list }, range) {
   // What it had when the range began is the reading before; the first one, where there is none.
   const begin = Math.max(0, timesUs.findLastIndex((us, i) => us <= fromUs && i <= end));
   const rows = list.map(({ id, title, ...of }) => ({ id, title, allocated: of.allocated[end],
-    used: of.used[end], hole: of.hole[end], pool: of.pool[end],
+    used: of.used[end], hole: of.hole?.[end], pool: of.pool?.[end],
     fragmentation: 1 - of.used[end] / of.allocated[end],
     allocatedChange: of.allocated[end] - of.allocated[begin],
     usedChange: of.used[end] - of.used[begin] }));
