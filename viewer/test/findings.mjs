@@ -21,10 +21,13 @@ export function findingTests(test, { browser, url }) {
     const page = await judged(await openPage(browser, `${url}#file=${FILE}`,
         { viewport: { width: 1440, height: 900 }, prepare,
           permissions: ['clipboard-read', 'clipboard-write'] }));
-    await run(page);
-    assert.deepEqual(page.complaints, []);
-    assert.equal(await page.evaluate(() => window.pwned), undefined);
-    await page.context().close();
+    try {
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+      assert.equal(await page.evaluate(() => window.pwned), undefined);
+    } finally {
+      await page.context().close();
+    }
   };
   const stateOf = (page) =>
       page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));

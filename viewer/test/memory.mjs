@@ -13,10 +13,12 @@ export function memoryTests(test, { browser, url, dir }) {
   const withPage = (more, run, file = FILE) => async () => {
     const page = await openPage(browser, `${url}#file=${file}${more}`,
         { viewport: { width: 1440, height: 900 } });
-    await page.waitForSelector('.track-buttons', { state: 'attached' });
-    await run(page);
-    assert.deepEqual(page.complaints, []);
-    await page.context().close();
+    try {
+      await run(page);
+      assert.deepEqual(page.complaints, []);
+    } finally {
+      await page.context().close();
+    }
   };
   const opened = '[aria-label="allocators"]';
   const openTable = (page) => change(page, () => page.click('.track-buttons button'));

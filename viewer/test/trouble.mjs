@@ -8,12 +8,20 @@ import { change, judged, openPage, parseCsv, saved } from './browser.mjs';
 const SCREEN = { width: 1440, height: 900 };
 
 export function troubleTests(test, { browser, url, dir, trouble }) {
-  const open = async (name) => judged(await openPage(browser,
-      `${url}#file=trouble_${name}.log.zst`, { viewport: SCREEN }));
+  const withPage = (name, run) => async () => {
+    const page = await openPage(browser, `${url}#file=trouble_${name}.log.zst`,
+        { viewport: SCREEN });
+    try {
+      await run(await judged(page));
+      assert.deepEqual(page.complaints, []);
+    } finally {
+      await page.context().close();
+    }
+  };
 
   for (const { problem, finding, process, function: name } of trouble) {
-    test(`${problem}: the finding is on the first screen, and shows who and where`, async () => {
-      const page = await open(problem);
+    test(`${problem}: the finding is on the first screen, and shows who and where`,
+        withPage(problem, async (page) => {
       const cards = page.locator(`.finding[data-kind="${finding}"]`, { hasText: process });
       assert.equal(await cards.count(), 1, await page.textContent('.diagnosis'));
       const box = await cards.boundingBox();
@@ -25,25 +33,20 @@ export function troubleTests(test, { browser, url, dir, trouble }) {
       await change(page, () => page.evaluate(() => (location.hash += '&view=processes')));
       const shown = parseCsv(await saved(page, 'save the processes as CSV'));
       assert.ok(shown.some((row) => row.name === process), `${process} is among the processes`);
-      assert.deepEqual(page.complaints, []);
-      await page.context().close();
-    });
+    }));
   }
 
-  test('a healthy node has no finding', async () => {
-    const page = await open('none');
+  test('a healthy node has no finding', withPage('none', async (page) => {
     assert.equal(await page.locator('.finding').count(), 0, await page.textContent('.diagnosis'));
     assert.match(await page.textContent('.diagnosis'), /Nothing is wrong/);
-    await page.context().close();
-  });
+  }));
 
-  test('a report finds what the server finds', async () => {
-    const pages = [await open('mailbox'),
-      await judged(await openPage(browser, `file://${join(dir, 'trouble.html')}`))];
-    const [served, reported] = await Promise.all(pages.map((page) =>
-        page.$$eval('.finding', (cards) => cards.map((card) => card.textContent))));
+  test('a report finds what the server finds', withPage('mailbox', async (page) => {
+    const report = await judged(await openPage(browser, `file://${join(dir, 'trouble.html')}`));
+    const texts = (one) => one.$$eval('.finding', (all) => all.map((card) => card.textContent));
+    const [served, reported] = [await texts(page), await texts(report)];
+    await report.context().close();
     assert.ok(served.length > 0);
     assert.deepEqual(reported, served);
-    for (const page of pages) await page.context().close();
-  });
+  }));
 }

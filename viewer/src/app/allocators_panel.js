@@ -20,7 +20,7 @@ export class AllocatorsPanel {
   }
 
   savers() {
-    return this.element.hidden ? [] : [{ what: 'the allocators', name: 'allocators', makers: {
+    return this.app.state.allocators === '' ? [] : [{ what: 'the allocators', name: 'allocators', makers: {
       CSV: () => this.table.toCsv(),
     } }];
   }
