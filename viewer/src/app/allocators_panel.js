@@ -20,7 +20,8 @@ export class AllocatorsPanel {
   }
 
   savers() {
-    return this.app.state.allocators === '' ? [] : [{ what: 'the allocators', name: 'allocators', makers: {
+    if (this.app.state.allocators === '') return [];
+    return [{ what: 'the allocators', name: 'allocators', makers: {
       CSV: () => this.table.toCsv(),
     } }];
   }
