@@ -94,12 +94,17 @@ export function findingTests(test, { browser, url }) {
 
   test('where nothing is wrong it says what was looked at, and what was not',
       withAnswers([diagnosis([])], async (page) => {
-    assert.match(await textOf(page), /Nothing is wrong\./);
+    assert.match(await textOf(page), /Nothing is wrong in what a file tells\./);
     await page.click('.diagnosis summary');
     const box = await page.locator('.diagnosis .menu-box').boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 1440, 'all of it is on the screen');
     assert.match(await textOf(page), /of 7 processes,\s+for mailbox, gc/);
     assert.match(await textOf(page), /deadlock\s*not looked at/);
+  }));
+
+  test('where all was looked at, nothing is wrong', withAnswers([{ ...diagnosis([]), unseen: [] }],
+      async (page) => {
+    assert.match(await textOf(page), /Nothing is wrong\./);
   }));
 
   test('nothing judged is not healthy', withAnswers([{ ...diagnosis([]), judged: [] }],

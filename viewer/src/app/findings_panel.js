@@ -119,8 +119,9 @@ export class FindingsPanel {
     }
     if (answer.state !== 'judged') return nothing;
     const { findings, judged, unseen, samples, processes } = answer;
+    const part = unseen.length === 0 ? '' : ' in what a file tells';
     const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
-        : findings.length === 0 ? 'Nothing is wrong.' : '';
+        : findings.length === 0 ? `Nothing is wrong${part}.` : '';
     return html`<span class="healthy">${text}</span>${menu('what was looked at', html`
       <p>${counted(samples, 'sample')} of ${exact(processes)} processes,
         for ${judged.join(', ')}.</p>
