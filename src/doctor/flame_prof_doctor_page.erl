@@ -76,6 +76,7 @@ of_diagnosis(#{findings := Findings, unseen := Unseen}, #{first_us := First} = I
         judged => Kinds -- [Kind || {Kind, _} <- Unseen],
         unseen => [#{kind => Kind, why => text(Why)} || {Kind, Why} <- Unseen],
         samples => maps:get(samples, Info),
+        observations => lists:sum([N || #{observations := N} <- maps:get(files, Info)]),
         processes => maps:get(processes, Info)
     }.
 

@@ -3,7 +3,8 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--define(INFO, #{first_us => 5000000, samples => 970, processes => 12}).
+-define(INFO, #{first_us => 5000000, samples => 970, processes => 12,
+    files => [#{observations => 900}, #{observations => 100}]}).
 
 a_finding_has_what_the_page_shows_and_selects_test() ->
     [Shown] = shown([finding(#{
@@ -67,7 +68,8 @@ more_findings_than_a_page_has_room_for_are_counted_test() ->
 
 what_could_not_be_judged_is_told_test() ->
     #{<<"unseen">> := Unseen, <<"findings">> := [], <<"samples">> := 970,
-        <<"processes">> := 12} = json(#{findings => [], unseen => [{deadlock, "not looked at"}]}),
+        <<"observations">> := 1000, <<"processes">> := 12} =
+        json(#{findings => [], unseen => [{deadlock, "not looked at"}]}),
     ?assertEqual([#{<<"kind">> => <<"deadlock">>, <<"why">> => <<"not looked at">>}], Unseen).
 
 a_judge_that_fails_is_no_healthy_node_test() ->

@@ -9,7 +9,8 @@ const finding = (more) => ({ kind: 'mailbox', severity: 'warning', title: 'a tit
   sentences: ['One.', 'Two.'], command: 'flame_prof top NODE', pids: [], function: '', range: null,
   view: {}, ...more });
 const diagnosis = (findings) => ({ state: 'judged', findings, more: 0, judged: ['mailbox', 'gc'],
-  unseen: [{ kind: 'deadlock', why: 'not looked at' }], samples: 1e9, processes: 7 });
+  unseen: [{ kind: 'deadlock', why: 'not looked at' }, { kind: 'chain', why: 'not looked at' },
+    { kind: 'throttled', why: 'no cgroup' }], samples: 1e9, observations: 1234, processes: 7 });
 
 export function findingTests(test, { browser, url }) {
   const withAnswers = (answers, run) => async () => {
@@ -31,7 +32,7 @@ export function findingTests(test, { browser, url }) {
   };
   const stateOf = (page) =>
       page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
-  const textOf = (page) => page.textContent('.diagnosis');
+  const textOf = (page) => page.textContent('.verdict');
 
   // Of this name; those who made the findings know the pid.
   async function pidOf(name) {
@@ -76,7 +77,7 @@ export function findingTests(test, { browser, url }) {
     function: HOSTILE, view: { measure: HOSTILE, show: HOSTILE, levels: [HOSTILE] } })])],
   async (page) => {
     assert.equal((await page.textContent('.finding')).split(HOSTILE).length, 6);
-    assert.equal(await page.locator('.diagnosis img, .diagnosis script').count(), 0);
+    assert.equal(await page.locator('.timeline img, .timeline script').count(), 0);
     await change(page, () => page.click('.finding > button'));
   }));
 
@@ -95,11 +96,11 @@ export function findingTests(test, { browser, url }) {
   test('where nothing is wrong it says what was looked at, and what was not',
       withAnswers([diagnosis([])], async (page) => {
     assert.match(await textOf(page), /Nothing is wrong in what a file tells\./);
-    await page.click('.diagnosis summary');
-    const box = await page.locator('.diagnosis .menu-box').boundingBox();
+    await page.click('.verdict summary');
+    const box = await page.locator('.verdict .menu-box').boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 1440, 'all of it is on the screen');
-    assert.match(await textOf(page), /of 7 processes,\s+for mailbox, gc/);
-    assert.match(await textOf(page), /deadlock\s*not looked at/);
+    assert.match(await textOf(page), /1,234 samples of 7 processes,\s+for mailbox, gc/);
+    assert.match(await textOf(page), /not looked at:\s*deadlock, chain\s*no cgroup:\s*throttled/);
   }));
 
   test('where all was looked at, nothing is wrong', withAnswers([{ ...diagnosis([]), unseen: [] }],

@@ -1,6 +1,6 @@
-// Problems that were planted (examples/trouble), as they were recorded: the server's doctor finds
-// each one, or says that a file does not tell, and a person sees it on the first screen. Of a healthy
-// node there is nothing to find.
+// Problems that were planted (examples/trouble), as they were recorded: the doctor finds each one,
+// or says that a file does not tell, and a person sees it on the first screen. Of a healthy node
+// there is nothing to find.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -24,10 +24,11 @@ export function troubleTests(test, { browser, url, dir, trouble }) {
     test(`${problem}: the finding is on the first screen, and shows who and where`,
         withPage(problem, async (page) => {
       // Who waits for whom, for one, is known of a running node only: then the page says so.
-      const unseen = await page.$$eval('.diagnosis dt', (all) => all.map((one) => one.textContent));
+      const unseen = await page.$$eval('.verdict dd', (all) =>
+          all.flatMap((one) => one.textContent.split(', ')));
       if (unseen.includes(finding)) return;
       const cards = page.locator(`.finding[data-kind="${finding}"]`, { hasText: process });
-      assert.equal(await cards.count(), 1, await page.textContent('.diagnosis'));
+      assert.equal(await cards.count(), 1, await page.textContent('.timeline'));
       const box = await cards.boundingBox();
       assert.ok(box.y + box.height <= SCREEN.height, 'without scrolling');
       await change(page, () => cards.locator('button').first().click());
@@ -41,8 +42,8 @@ export function troubleTests(test, { browser, url, dir, trouble }) {
   }
 
   test('a healthy node has no finding', withPage('none', async (page) => {
-    assert.equal(await page.locator('.finding').count(), 0, await page.textContent('.diagnosis'));
-    assert.match(await page.textContent('.diagnosis'), /Nothing is wrong/);
+    assert.equal(await page.locator('.finding').count(), 0, await page.textContent('.timeline'));
+    assert.match(await page.textContent('.verdict'), /Nothing is wrong/);
   }));
 
   test('a report finds what the server finds', withPage('mailbox', async (page) => {

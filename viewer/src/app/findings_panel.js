@@ -70,14 +70,13 @@ export class FindingsPanel {
   show(profile) {
     const { answer, element, findings } = this;
     element.dataset.state = answer?.state ?? 'judging';
-    element.hidden = ['none', 'told'].includes(answer?.state) && findings.length === 0;
+    element.hidden = findings.length === 0;
     const shown = this.isAll ? findings : findings.slice(0, SHOWN);
     render(html`
       <div class="findings" role="group" aria-label="findings">
         ${shown.map((finding) => this.card(finding, profile))}</div>
-      <div class="bar">${this.verdict()} ${findings.length > shown.length
-        ? button(`${exact(findings.length - shown.length)} more`, () => this.showAll()) : nothing}
-      </div>`, element);
+      ${findings.length > shown.length ? button(`${exact(findings.length - shown.length)} more`,
+          () => this.showAll()) : nothing}`, element);
   }
 
   showAll() {
@@ -110,25 +109,32 @@ export class FindingsPanel {
         && pids.length === state.pids.length && pids.every((pid) => state.pids.includes(pid));
   }
 
-  // What was looked at, where nothing is wrong, too.
+  /** A part of a line: is something wrong, and what was looked at. */
   verdict() {
     const { answer } = this;
-    if (answer === null) return html`<span class="muted">The doctor looks at the profile.</span>`;
+    if (answer === null) return html`<span class="muted">looking for what is wrong</span>`;
     if (answer.state === 'failed') {
       return html`<span class="muted">This profile is not judged: ${answer.why}.</span>`;
     }
     if (answer.state !== 'judged') return nothing;
-    const { findings, judged, unseen, samples, processes } = answer;
+    const { findings, judged, unseen, observations, processes } = answer;
     const part = unseen.length === 0 ? '' : ' in what a file tells';
     const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
         : findings.length === 0 ? `Nothing is wrong${part}.` : '';
     return html`<span class="healthy">${text}</span>${menu('what was looked at', html`
-      <p>${counted(samples, 'sample')} of ${exact(processes)} processes,
+      <p>${counted(observations, 'sample')} of ${exact(processes)} processes,
         for ${judged.join(', ')}.</p>
       ${unseen.length === 0 ? nothing : html`<p>Not judged out of files; <code>flame_prof doctor
         NODE</code> looks at a running node for all of it.</p>
-        <dl>${unseen.map(({ kind, why }) => html`<dt>${kind}</dt><dd>${why}</dd>`)}</dl>`}`)}`;
+        <dl>${byReason(unseen).map(([why, kinds]) =>
+          html`<dt>${why}:</dt><dd>${kinds.join(', ')}</dd>`)}</dl>`}`)}`;
   }
+}
+
+function byReason(unseen) {
+  const kinds = new Map();
+  for (const { kind, why } of unseen) kinds.set(why, [...(kinds.get(why) ?? []), kind]);
+  return [...kinds];
 }
 
 function shownBy({ view, pids, range }) {

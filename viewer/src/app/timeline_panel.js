@@ -243,6 +243,7 @@ export class TimelinePanel {
     const sampled = lanes.reduce((sum, lane) => sum + lane.processes.length, 0);
     const all = rest?.processes > sampled ? ` of ${exact(rest.processes)}` : '';
     render(html`
+      <span class="verdict">${this.findings.verdict()}</span>
       <span class="muted">${exact(sampled)}${all} processes sampled</span>
       <label>by ${select('order of lanes', ORDERS, state.lanes, (order) =>
           app.set({ lanes: order }))}</label>

@@ -35,11 +35,12 @@ export async function allocatorsOf(profile) {
  */
 export function allocatorTable({ timesUs, list }, range) {
   const [fromUs, toUs] = range ?? [-Infinity, Infinity];
-  const end = timesUs.findLastIndex((us, i) => us < toUs && list.some((one) =>
-      isKnown(one.allocated[i])));
+  const isTold = (i) => list.some(({ allocated }) => isKnown(allocated[i]));
+  const end = timesUs.findLastIndex((us, i) => us < toUs && isTold(i));
   if (end < 0) return null;
   // What it had when the range began is the reading before; the first one, where there is none.
-  const begin = Math.max(0, timesUs.findLastIndex((us, i) => us <= fromUs && i <= end));
+  const before = timesUs.findLastIndex((us, i) => us <= fromUs && i <= end && isTold(i));
+  const begin = before >= 0 ? before : timesUs.findIndex((_, i) => isTold(i));
   const rows = list.map(({ id, title, ...of }) => ({ id, title, allocated: of.allocated[end],
     used: of.used[end], hole: of.hole?.[end], pool: of.pool?.[end],
     fragmentation: 1 - of.used[end] / of.allocated[end],

@@ -36,6 +36,13 @@ test('a selection ends and begins with the readings before', async () => {
     ['ll', 200, 140, 55, 5]]);
 });
 
+test('a reading that tells of no allocator is none', async () => {
+  const found = await of([at(0.5, { memory_total: 5 }), ...READINGS, at(8, { memory_total: 5 })]);
+  const { sinceUs, atUs } = allocatorTable(found, null);
+  assert.deepEqual([sinceUs, atUs], [1e6, 7e6]);
+  assert.equal(allocatorTable(found, [0.7e6, 9e6]).sinceUs, 1e6);
+});
+
 test('before the first reading nothing is known', async () => {
   assert.equal(allocatorTable(await of(READINGS), [0, 1e6]), null);
 });
