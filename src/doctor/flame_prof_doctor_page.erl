@@ -31,16 +31,17 @@ judged(Profile) ->
     flame_prof_profile:info() | {error, flame_prof:reason()}
 ) -> binary().
 judged(Judge, Info) ->
-    Work = fun() -> exit({judged, encoded(of_diagnosis(Judge(), Info))}) end,
+    {Caller, Answer} = {self(), make_ref()},
+    Work = fun() -> Caller ! {Answer, encoded(of_diagnosis(Judge(), Info))} end,
     Limit = #{size => ?HEAP_WORDS, kill => true, error_logger => false},
     {Pid, Monitor} = spawn_opt(fun() -> quietly(Work) end, [monitor, {max_heap_size, Limit}]),
     receive
-        {'DOWN', Monitor, process, Pid, Reason} -> ended(Reason)
+        {'DOWN', Monitor, process, Pid, Reason} -> answered(Answer, why(Reason))
     after ?TIME_MS ->
         exit(Pid, kill),
         receive
-            {'DOWN', Monitor, process, Pid, {judged, Json}} -> Json;
-            {'DOWN', Monitor, process, Pid, _} -> failed(<<"it takes more than ten seconds">>)
+            {'DOWN', Monitor, process, Pid, _} ->
+                answered(Answer, <<"it takes more than ten seconds">>)
         end
     end.
 
@@ -49,12 +50,17 @@ quietly(Work) ->
     try
         Work()
     catch
-        Class:_ when Class =/= exit -> exit(failed)
+        _:_ -> failed
     end.
 
-ended({judged, Json}) -> Json;
-ended(killed) -> failed(<<"it needs more memory than it may have">>);
-ended(_) -> failed(<<"the doctor cannot read this profile">>).
+answered(Answer, Why) ->
+    receive
+        {Answer, Json} -> Json
+    after 0 -> failed(Why)
+    end.
+
+why(killed) -> <<"it needs more memory than it may have">>;
+why(_) -> <<"the doctor cannot read this profile">>.
 
 failed(Why) ->
     encoded(#{state => failed, why => Why}).

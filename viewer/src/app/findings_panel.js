@@ -121,7 +121,7 @@ export class FindingsPanel {
     const part = unseen.length === 0 ? '' : ' in what a file tells';
     const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
         : findings.length === 0 ? `Nothing is wrong${part}.` : '';
-    return html`<span class="healthy">${text}</span>${menu('what was looked at', html`
+    return html`${text === '' ? nothing : html`<span>${text}</span>`}${menu('what was looked at', html`
       <p>${counted(observations, 'sample')} of ${exact(processes)} processes,
         for ${judged.join(', ')}.</p>
       ${unseen.length === 0 ? nothing : html`<p>Not judged out of files; <code>flame_prof doctor
