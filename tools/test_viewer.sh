@@ -45,7 +45,7 @@ echo "viewer-model ${passed:-0} ${failed:-1}" >>"$RESULTS"
 
 erlc -o "$dir/ebin" test/oracles/viewer_oracle.erl test/oracles/reader_oracle.erl \
     test/support/viewer_fixture.erl test/support/made_calls.erl \
-    test/support/made_allocations.erl ||
+    test/support/made_allocations.erl test/support/made_memory.erl ||
     fail "its helpers do not compile"
 DEMO_DIR=$dir/demo DEMO_SECONDS=4 examples/demo/run.sh >"$dir/demo.log" 2>&1 ||
     fail "the demo failed: $(tail -n 1 "$dir/demo.log")"

@@ -61,8 +61,11 @@ read(Files, Out, Given, Reading) ->
 written(Profile, Files, Out, Given) ->
     Info = flame_prof_profile:info(Profile),
     Packed = beside(Out, ".packed"),
+    %% Before samples are merged.
+    Findings = flame_prof_doctor_page:judged(Profile),
     try fitting(Profile, Packed, most(Info), 0, ?INTERVALS_US) of
-        {ok, Data, CoarseUs} -> page(Info, Files, {Data, modules(Packed)}, CoarseUs, Out);
+        {ok, Data, CoarseUs} ->
+            page(Info, [about(Files, modules(Packed), Findings), Data], CoarseUs, Out);
         {error, {Class, Details}} -> {error, {Class, Details#{file => Given}}}
     after
         _ = file:delete(Packed)
@@ -100,13 +103,13 @@ beside(Out, Suffix) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     iolist_to_binary([Out, ".", os:getpid(), "-", Unique, Suffix]).
 
-page(Info, Files, {Data, Modules}, CoarseUs, Out) ->
+page(Info, Data, CoarseUs, Out) ->
     #{samples := Samples, bad := Bad, files := Read} = Info,
     {ok, Template} = file:read_file(www(<<"report.html">>)),
     [Before, After] = binary:split(Template, ?PLACE),
     Page = [Before, page_part(<<"page-style">>, <<"viewer.css">>),
         page_part(<<"page-unpack">>, <<"unpack.js">>),
-        page_part(<<"page-script">>, <<"viewer.js">>), about(Files, Modules), Data, After],
+        page_part(<<"page-script">>, <<"viewer.js">>), Data, After],
     case replace(Out, Page) of
         ok ->
             {ok, #{bytes => iolist_size(Page), samples => Samples, bad => Bad,
@@ -129,10 +132,12 @@ modules(Packed) ->
         binary:match(Texts, [<<Module/binary, ":">>, <<Module/binary, "%3A">>]) =/= nomatch
     end, flame_prof_view_modules:known()).
 
-about(Files, Modules) ->
+about(Files, Modules, Findings) ->
     Names = [basename(File) || File <- Files],
     About = #{name => name(Names), modules => Modules},
-    part(<<"profile-about">>, zlib:gzip(flame_prof_json:encode_for_page(About))).
+    Json = flame_prof_json:encode_for_page(About),
+    Object = binary:part(Json, 0, byte_size(Json) - 1),
+    part(<<"profile-about">>, zlib:gzip([Object, <<",\"findings\":">>, Findings, $}])).
 
 basename(File) ->
     {ok, Path} = flame_prof_samples:path(File),

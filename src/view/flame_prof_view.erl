@@ -17,10 +17,10 @@
 -behaviour(gen_server).
 
 -export([start/1, start/2, format/1, stop/0, stop/1]).
--export([start_link/3, profiles/1, prepare/2, append/3, index/3]).
+-export([start_link/3, profiles/1, prepare/2, append/3, index/3, findings/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--export_type([options/0, started/0, prepared/0, appended/0]).
+-export_type([options/0, started/0, prepared/0, appended/0, findings/0]).
 
 -type options() :: #{
     port => inet:port_number() | flame_prof_options:left_out(),
@@ -33,6 +33,9 @@
     {ready, Version :: binary(), Size :: non_neg_integer()}
     | {reading, Read :: non_neg_integer(), Size :: non_neg_integer()}
     | {failed, Why :: binary()}.
+
+%% JSON of flame_prof_doctor_page; `judging': not yet. `none': of no index.
+-type findings() :: {judged, binary()} | judging | none.
 
 %% Pieces of the index, in their order; `fresh': the index is to be prepared again.
 -type appended() ::
@@ -168,6 +171,11 @@ append(Pid, Name, Version) ->
 index(Pid, Name, Version) ->
     gen_server:call(Pid, {index, Name, Version}, ?CALL_MS).
 
+%% What the doctor finds in a profile whose index is there. While that grows, it is judged again.
+-spec findings(pid(), binary()) -> findings().
+findings(Pid, Name) ->
+    gen_server:call(Pid, {findings, Name}, ?CALL_MS).
+
 %% gen_server
 
 init({Root, Wanted, Measured}) ->
@@ -215,6 +223,12 @@ handle_call({index, Name, Version}, _From, #{builds := Builds} = State) ->
         none ->
             {reply, error, State}
     end;
+handle_call({findings, Name}, _From, #{builds := Builds} = State) ->
+    case Builds of
+        #{Name := #{findings := Json}} -> {reply, {judged, Json}, State};
+        #{Name := #{judge := _}} -> {reply, judging, State};
+        #{} -> {reply, none, State}
+    end;
 handle_call({append, Name, Version}, From, State0) ->
     {Entries, #{builds := Builds} = State} = listed(State0),
     Build = maps:get(Name, Builds, #{}),
@@ -227,13 +241,16 @@ handle_call({append, Name, Version}, From, State0) ->
 
 handle_cast({progress, Worker, Read}, #{builds := Builds} = State) ->
     {noreply, State#{builds := maps:map(fun(_, B) -> progress(B, Worker, Read) end, Builds)}};
+handle_cast({judged, Reader, Json}, #{builds := Builds} = State) ->
+    {noreply, State#{builds := maps:map(fun(_, B) -> judged(B, Reader, Json) end, Builds)}};
 handle_cast({built, Worker, Result}, State) ->
     {noreply, ended(Worker, Result, State)}.
 
 handle_info({'EXIT', Httpd, Reason}, #{httpd := Httpd} = State) ->
     {stop, {httpd, Reason}, State};
-handle_info({'EXIT', Worker, _Reason}, State) ->
-    {noreply, ended(Worker, died, State)};
+handle_info({'EXIT', Worker, _Reason}, State0) ->
+    #{builds := Builds} = State = ended(Worker, died, State0),
+    {noreply, State#{builds := maps:map(fun(_, B) -> without_judge(B, Worker) end, Builds)}};
 handle_info(_, State) ->
     {noreply, State}.
 
@@ -287,6 +304,8 @@ answer(#{name := Name}, #{builds := Builds}) ->
 %%            earlier file of the index is gone
 %%   cpu_ms   CPU time of the reader so far
 %%   waiting  [{From, Version}]: who waits for that piece
+%%   judge    the reader that judges
+%%   findings what it has found: JSON
 
 prepared(#{name := Name, version := Version} = Entry, #{builds := Builds} = State) ->
     case Builds of
@@ -342,7 +361,8 @@ begun(#{name := Name, version := Version, paths := Files, bytes := Size} = Entry
                       worker => flame_prof_view_reader:start_link(Files, Path), whole => {Now, 0},
                       piece => {Now, 0}, used => Now, files => finished(Files), pieces => [],
                       waiting => []},
-            State#{builds := Builds#{Name => Build}};
+            Judge = map_get(worker, Build),
+            State#{builds := Builds#{Name => Build#{judge => Judge}}};
         _ ->
             State
     end.
@@ -424,6 +444,12 @@ used(Name, #{builds := Builds} = State) ->
 
 progress(#{worker := Worker} = Build, Worker, Read) -> Build#{read := Read};
 progress(Build, _Worker, _Read) -> Build.
+
+judged(#{judge := Reader} = Build, Reader, Json) -> Build#{findings => Json};
+judged(Build, _Reader, _Json) -> Build.
+
+without_judge(#{judge := Reader} = Build, Reader) -> maps:remove(judge, Build);
+without_judge(Build, _Reader) -> Build.
 
 %% A reader that has told its result is no build's worker any more when it exits.
 ended(Reader, Result, #{builds := Builds} = State) ->

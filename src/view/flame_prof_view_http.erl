@@ -10,6 +10,7 @@
 %% GET /TOKEN/api/append?name=N&version=V   pieces of the index behind this version: JSON, and where
 %%                                          they are small, behind a line end their bytes
 %% GET /TOKEN/api/index?name=N&version=V    bytes of it or of a piece, by Range
+%% GET /TOKEN/api/findings?name=N           what the doctor finds in it: flame_prof_doctor_page
 %% GET /TOKEN/api/latency?functions=F&seconds=S
 %%                                          calls of these functions, measured while the page reads
 %%                                          the answer: flame_prof_view_latency
@@ -25,6 +26,7 @@
 -export([context/3]).
 -export([do/1]).
 
+-define(JSON, "application/json; charset=utf-8").
 -define(RANGE_MOST, 4194304).
 -define(LOOPBACK, "^(127\\.0\\.0\\.1|localhost|\\[::1\\])(:[0-9]{1,5})?$").
 
@@ -197,6 +199,12 @@ api(<<"append">>, #{<<"name">> := Name, <<"version">> := Version}, _, #{server :
         fresh ->
             json(200, #{state => <<"fresh">>})
     end;
+api(<<"findings">>, #{<<"name">> := Name}, _, #{server := Server}) when is_binary(Name) ->
+    case flame_prof_view:findings(Server, Name) of
+        {judged, Json} -> {200, ?JSON, [], Json};
+        judging -> json(200, #{state => <<"judging">>});
+        none -> json(200, #{state => <<"none">>})
+    end;
 %% Not for HEAD: it would measure for nobody.
 api(<<"latency">>, #{<<"functions">> := Functions} = Given, #mod{method = "GET"},
     #{measured := Node}) when is_binary(Functions), Node =/= none
@@ -295,4 +303,4 @@ failure(Code, Why) ->
     json(Code, #{why => Why}).
 
 json(Code, Term) ->
-    {Code, "application/json; charset=utf-8", [], flame_prof_json:encode_for_page(Term)}.
+    {Code, ?JSON, [], flame_prof_json:encode_for_page(Term)}.

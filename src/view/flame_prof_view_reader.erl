@@ -1,5 +1,6 @@
 %% @private Reads a profile for flame_prof_view, writes its index, and keeps what a session still
-%% writes: then only what is new is read, and written as a piece of the index.
+%% writes: then only what is new is read, and written as a piece of the index. Behind each, the
+%% doctor judges the profile, if it has rested for long enough.
 %%
 %% It ends a minute after the last request for more, and at once where its last file was finished
 %% when it was first read: behind a file that is finished later, the session's next one may come.
@@ -13,7 +14,8 @@
 
 -export_type([result/0]).
 
-%% Told to the server by a cast {built, Pid, Result}. `changed': the profile is to be read anew.
+%% Told to the server by a cast {built, Pid, Result}, and what the doctor finds by {judged, Pid,
+%% Json}. `changed': the profile is to be read anew.
 -type result() ::
     {ok, #{
         bytes := non_neg_integer(),
@@ -29,13 +31,19 @@
     server :: pid(),
     profile :: flame_prof_profile:profile() | none,
     %% The last one first.
-    files = [] :: [known()]
+    files = [] :: [known()],
+    %% When the doctor may judge again.
+    rests_until = none :: integer() | none,
+    timer = none :: reference() | none
 }).
 
 %% The name that it has when it is finished.
 -type known() :: #{name := binary(), inode := integer() | none}.
 
 -define(IDLE_MS, 60000).
+-define(JUDGED_APART_MS, 5000).
+%% Times the doctor's work: of a session that a page follows it takes at most 1 % of a core.
+-define(REST_PER_JUDGING, 100).
 
 %% The server is the process that calls this.
 -spec start_link([binary()], file:name_all()) -> pid().
@@ -55,6 +63,12 @@ stop(Pid) ->
 init({Server, Files, Path}) ->
     {ok, #reader{server = Server, profile = none}, {continue, {read, Files, Path}}}.
 
+handle_continue({judge, IsKept}, Reader0) ->
+    Reader = judged(Reader0),
+    case IsKept of
+        true -> {noreply, Reader, ?IDLE_MS};
+        false -> closed(Reader)
+    end;
 %% The server does not wait for the memory, and lives on where there is none.
 handle_continue({read, Files, Path}, Reader) ->
     case flame_prof_profile:new() of
@@ -86,15 +100,32 @@ handle_cast(stop, Reader) ->
 
 handle_info(timeout, Reader) ->
     closed(Reader);
+handle_info({timeout, Timer, judge}, #reader{timer = Timer} = Reader) ->
+    {noreply, Reader#reader{timer = none}, {continue, {judge, true}}};
 handle_info(_, Reader) ->
     {noreply, Reader, ?IDLE_MS}.
 
 told(Result, #reader{server = Server} = Reader) ->
     gen_server:cast(Server, {built, self(), Result}),
     case Result of
-        {ok, #{is_kept := true}} -> {noreply, Reader, ?IDLE_MS};
+        {ok, #{is_kept := IsKept}} -> {noreply, Reader, {continue, {judge, IsKept}}};
         _ -> closed(Reader)
     end.
+
+%% Where it has not rested yet, later: the last that a session has written is judged, too.
+judged(#reader{profile = Profile, server = Server, rests_until = Until, timer = none} = Reader) ->
+    Began = erlang:monotonic_time(millisecond),
+    case Until of
+        _ when is_integer(Until), Until > Began ->
+            Reader#reader{timer = erlang:start_timer(Until - Began, self(), judge)};
+        _ ->
+            gen_server:cast(Server, {judged, self(), flame_prof_doctor_page:judged(Profile)}),
+            Ended = erlang:monotonic_time(millisecond),
+            Rest = max(?JUDGED_APART_MS, ?REST_PER_JUDGING * (Ended - Began)),
+            Reader#reader{rests_until = Ended + Rest}
+    end;
+judged(Reader) ->
+    Reader.
 
 %% Here and not by the garbage collector, which would free the memory on a normal scheduler.
 closed(#reader{profile = Profile} = Reader) ->

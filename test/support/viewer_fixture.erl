@@ -21,6 +21,7 @@ main([Dir, Demo]) ->
         binary:copy(<<"no profile\n\n">>, 99)),
     ok = trouble(Profiles, Dir),
     ok = chains(Profiles, Dir),
+    ok = memory(Profiles, Dir),
     Report = filename:join(Dir, "report.html"),
     {ok, _} = flame_prof:report(Demo, Report),
     {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"),
@@ -65,7 +66,16 @@ trouble(Profiles, Dir) ->
     Corpus = "test/corpus/trouble",
     [{ok, _} = file:copy(File, filename:join(Profiles, "trouble_" ++ filename:basename(File)))
      || File <- filelib:wildcard(Corpus ++ "/*.log.zst")],
+    {ok, _} = flame_prof:report(filename:join(Corpus, "mailbox.log.zst"),
+        filename:join(Dir, "trouble.html")),
     {ok, _} = file:copy(filename:join(Corpus, "truth.json"), filename:join(Dir, "truth.json")),
+    ok.
+
+%% The node's memory, with its truth in the text, and a report of it.
+memory(Profiles, Dir) ->
+    Path = filename:join(Profiles, "memory.log"),
+    _ = made_memory:write(Path),
+    {ok, _} = flame_prof:report(Path, filename:join(Dir, "memory.html")),
     ok.
 
 %% The two files of a session, on a page of their own, a report of the allocations, and the truth.

@@ -401,6 +401,47 @@ a_file_that_has_grown_is_read_again_test_() ->
         end)
     end}.
 
+what_the_doctor_finds_comes_with_the_profile_test_() ->
+    {timeout, 600, fun() ->
+        in_directory(fun(Dir) ->
+            viewing(Dir, fun(V) ->
+                _ = ready(V, "ours.log"),
+                {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
+                #{samples := Samples} = flame_prof_profile:info(Profile),
+                ?assertMatch(#{<<"state">> := <<"judged">>, <<"samples">> := Samples},
+                    judged(V, "ours.log")),
+                ?assertMatch(#{<<"state">> := <<"none">>}, findings(V, "no.log"))
+            end)
+        end)
+    end}.
+
+%% Later than the piece that it is about: it rests between two.
+a_file_that_has_grown_is_judged_again_test_() ->
+    {timeout, 600, fun() ->
+        in_directory(fun(Dir) ->
+            {ok, Text} = file:read_file(?CORPUS "ours.log"),
+            Path = filename:join(Dir, "grows.log.part"),
+            ok = file:write_file(Path, Text),
+            viewing(Dir, fun(V) ->
+                #{<<"version">> := First} = ready(V, "grows.log"),
+                #{<<"samples">> := Before} = judged(V, "grows.log"),
+                ok = file:write_file(Path, Text, [append]),
+                _ = piece(V, "grows.log", First),
+                until(fun() -> map_get(<<"samples">>, judged(V, "grows.log")) =:= 2 * Before end)
+            end)
+        end)
+    end}.
+
+a_report_has_what_the_doctor_finds_test() ->
+    in_directory(fun(Dir) ->
+        Out = filename:join(Dir, "report.html"),
+        {ok, #{samples := Samples}} = flame_prof:report(?CORPUS "ours.log", Out),
+        {ok, Html} = file:read_file(Out),
+        {_, About} = lists:keyfind(<<"profile-about">>, 1, parts(Html)),
+        #{<<"findings">> := Findings} = foreign_formats:json(zlib:gunzip(from_text(About))),
+        ?assertMatch(#{<<"state">> := <<"judged">>, <<"samples">> := Samples}, Findings)
+    end).
+
 a_piece_of_a_growing_file_comes_with_the_answer_that_names_it_test_() ->
     {timeout, 600, fun() ->
         in_directory(fun(Dir) ->
@@ -880,6 +921,16 @@ header(Line) ->
 prepare(#{token := Token} = V, Name) ->
     {200, _, Body} = get(V, [Token, "/api/prepare?name=", Name]),
     foreign_formats:json(Body).
+
+findings(#{token := Token} = V, Name) ->
+    {200, _, Body} = get(V, [Token, "/api/findings?name=", Name]),
+    foreign_formats:json(Body).
+
+judged(V, Name) ->
+    case findings(V, Name) of
+        #{<<"state">> := <<"judging">>} -> timer:sleep(20), judged(V, Name);
+        Answer -> Answer
+    end.
 
 finished(V, Name) ->
     case prepare(V, Name) of

@@ -51,6 +51,14 @@ export async function rendered(page, before) {
   if (failure !== '' && !page.mayFail) throw new Error(`the page says: ${failure}`);
 }
 
+/** When the doctor has judged, the page. */
+export async function judged(page) {
+  await page.waitForFunction(() =>
+    (document.querySelector('.diagnosis')?.dataset.state ?? 'judging') !== 'judging', null,
+  { timeout: PAGE_MS });
+  return page;
+}
+
 /** Do something that makes the page count anew, and wait until it has. */
 export async function change(page, action) {
   const before = await page.evaluate(() => document.getElementById('app').dataset.rendered);

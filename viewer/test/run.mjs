@@ -10,7 +10,9 @@ import { allocationTests } from './allocations.mjs';
 import { latencyTests } from './latency.mjs';
 import { numberTests } from './numbers.mjs';
 import { chainTests } from './chains.mjs';
+import { findingTests } from './findings.mjs';
 import { frameTests } from './frames.mjs';
+import { memoryTests } from './memory.mjs';
 import { pageTests } from './page.mjs';
 import { timelineTests } from './timeline.mjs';
 import { troubleTests } from './trouble.mjs';
@@ -45,7 +47,9 @@ chainTests(group('chains'), { ...about, browser, dir, expected: read('chains.jso
 timelineTests(group('timeline'), { ...about, browser });
 allocationTests(group('allocations'), { ...about, browser, dir, story: read('allocations.json') });
 latencyTests(group('latency'), { ...about, browser });
-troubleTests(group('trouble'), { ...about, browser, trouble: read('truth.json').problems });
+memoryTests(group('memory'), { ...about, browser, dir });
+findingTests(group('findings'), { ...about, browser });
+troubleTests(group('trouble'), { ...about, browser, dir, trouble: read('truth.json').problems });
 
 // The server has several profiles: each address names its own.
 function withFile(all, file) {

@@ -294,6 +294,7 @@ export class App {
     const isToBeTried = this.failure instanceof UnreachableError
         || (!isOpen && !(isFailed && isSame));
     if (isChanged || isToBeTried) await this.render();
+    else this.timeline.follow();
   }
 
   // --------------------------------------------------------------- rendering

@@ -29,6 +29,10 @@ class ReportSource {
     return (await this.about).modules;
   }
 
+  async findings() {
+    return (await this.about).findings;
+  }
+
   async open() {
     this.index ??= unpackReport(this.data.textContent).then((buffer) => {
       this.data.remove(); // its text is of no more use
@@ -49,6 +53,11 @@ class ServerSource {
 
   modules() {
     return this.json('api/modules');
+  }
+
+  /** What the doctor finds: of flame_prof_doctor_page. */
+  findings(name) {
+    return this.json(`api/findings?${new URLSearchParams({ name })}`);
   }
 
   /** @param onProgress(share) while the server reads the file */

@@ -11,6 +11,7 @@ const DEFAULTS = {
   range: null, // what is selected: [fromUs, toUs) since the profile's start; null: all
   time: null, // what the time axis shows; null: all
   lanes: 'odd', // how lanes are sorted
+  allocators: '', // the one that is shown over time; empty: none is shown
   fold: '', // lanes: a process each, or all of an application or an initial call
   levels: null, // words of levels.js; null: those that suit the measure
   view: 'flame',
@@ -106,6 +107,16 @@ function format(key, value) {
   if (Array.isArray(value)) return value.join(LIST_END);
   if (typeof value === 'boolean') return value ? '1' : '0';
   return String(value);
+}
+
+const OF_FINDINGS = ['measure', 'show', 'levels', 'view'];
+
+/** What a finding shows: the parts of a state that it may choose. */
+export function viewOf(view) {
+  const { levels, ...rest } = view;
+  const given = { ...rest, ...(levels ? { levels: [levels].flat().join('.') } : {}) };
+  const state = parseState(new URLSearchParams(given).toString());
+  return Object.fromEntries(OF_FINDINGS.map((key) => [key, state[key]]));
 }
 
 /** The levels in use: growth and release never share a frame. */

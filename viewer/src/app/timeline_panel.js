@@ -1,25 +1,28 @@
-// The time axis of the page: findings, tracks of the node, and a lane for each process.
+// The time axis of the page: tracks of the node, and a lane for each process. Above it what is odd.
 
-import { button, html, render, select, swatch } from '../draw/controls.js';
+import { button, html, render, select, swatch, toggle } from '../draw/controls.js';
 import { h, isDark } from '../draw/dom.js';
 import { activityColours, lineStyles, seriesColours } from '../draw/palette.js';
 import { TimelineView } from '../draw/timeline_view.js';
-import { activityTrackOf, matchesTrackOf, memoryTrackOf, runQueueTrackOf, samplingTrackOf,
+import { allocatorTrackOf, memoryTrackOf } from '../draw/memory_track.js';
+import { activityTrackOf, matchesTrackOf, runQueueTrackOf, samplingTrackOf,
   schedulersTrackOf } from '../draw/tracks.js';
-import { findFindings } from '../model/findings.js';
-import { lossesOf } from '../model/findings_losses.js';
+import { lossesOf } from '../model/losses.js';
 import { LANE_LINES, lineValues, makeLanes, makeSchedulers } from '../model/lanes.js';
 import { laneList } from '../model/lane_list.js';
 import { matchingRows } from '../model/search.js';
 import { nodeTracks } from '../model/node_tracks.js';
 import { waitsOf } from '../model/waits.js';
 import { counted, exact, percent, seconds } from '../model/numbers.js';
+import { AllocatorsPanel } from './allocators_panel.js';
+import { FindingsPanel } from './findings_panel.js';
 
 const ORDERS = [['odd', 'what is odd'], ['cpu', 'CPU'], ['name', 'name']];
 const BLANK = 'not sampled (of a scheduler: idle, or not sampled)';
 const FOLDS = [['', 'each process'], ['application', 'application'], ['call', 'initial call']];
 
 const NO_LANES = [];
+const BUTTON = 29; // pixels below the top of its track
 
 export class TimelinePanel {
   constructor(app) {
@@ -32,10 +35,11 @@ export class TimelinePanel {
       onLane: (lane, isAdded) => this.pick(lane, isAdded),
       onResize: () => app.render(),
     });
-    this.findingsBox = h('div', { class: 'findings', role: 'group', 'aria-label': 'findings' });
+    this.findings = new FindingsPanel(app, () => this.showFound());
+    this.allocators = new AllocatorsPanel(app);
     this.bar = h('div', { class: 'bar timeline-bar' });
     this.element = h('section', { class: 'panel timeline', 'aria-label': 'timeline' },
-        this.findingsBox, this.view.element, this.bar);
+        this.findings.element, this.view.element, this.bar, this.allocators.element);
     this.rest = null;
     this.found = null;
   }
@@ -50,6 +54,7 @@ export class TimelinePanel {
     const axis = this.view.axisOf(this.timeOf(profile, state.time));
     const basics = await app.once('timeline', [profile, axis.fromUs, axis.toUs, axis.pixels],
         () => basicsOf(profile, axis.grid));
+    await this.allocators.prepare(profile);
     this.view.scroller.hidden = this.bar.hidden = profile.isOfAllocations;
     if (isStale()) return;
     // Of a session that runs, the rest of before is there until the new one is.
@@ -58,17 +63,29 @@ export class TimelinePanel {
     this.show();
   }
 
-  /** The rest: lines, memory, findings. */
+  /** The rest: lines, memory. Findings come when the server has them. */
   async renderRest(isStale) {
     const { app, profile } = this;
     if (profile !== app.profile) return; // an empty one
-    const rest = await app.once('timeline rest', [profile], () =>
-        restOf(profile, app.names.modules));
+    const rest = await app.once('timeline rest', [profile], () => restOf(profile));
+    if (rest.doubts) this.findings.set(profile, rest.doubts);
+    else this.findings.ask(profile);
     const found = await app.once('timeline matches', [profile, app.state.search],
         () => this.matching());
     if (isStale() || (rest === this.rest && found === this.found)) return;
     Object.assign(this, { rest, found });
     this.show();
+  }
+
+  /** What a session has written last is judged later than it is shown. */
+  follow() {
+    if (this.profile && this.rest?.profile === this.app.profile && !this.rest.doubts) {
+      this.findings.ask(this.profile);
+    }
+  }
+
+  showFound() {
+    if (this.profile && this.profile === this.app.profile) this.show();
   }
 
   /** Of the search, if it was counted for what is shown. */
@@ -117,8 +134,11 @@ export class TimelinePanel {
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
     });
-    this.showFindings(rest?.findings ?? []);
+    this.showButtons();
+    this.findings.begin(profile);
+    this.findings.show(profile);
     this.showBar(lanes);
+    this.allocators.show(seriesColours(this.colours.isDark));
   }
 
   // The same list for as long as it is the same: the view keeps its pictures.
@@ -126,10 +146,14 @@ export class TimelinePanel {
     const { app, basics, rest, profile } = this;
     if (basics.only) return NO_LANES;
     const { lanes: order, fold } = app.state;
-    const key = [profile, basics.totals, rest, order, fold];
+    const { findings } = this.findings;
+    const key = [profile, basics.totals, rest, findings, order, fold];
     if (this.listKey?.every((part, i) => part === key[i])) return this.list;
     this.listKey = key;
-    const first = (rest?.findings ?? []).flatMap(({ processes }) => processes ?? []);
+    const pids = findings.flatMap((finding) => finding.pids);
+    const known = pids.length === 0 ? null : new Map(Array.from(
+        { length: profile.processCount }, (_, process) => [profile.pid(process), process]));
+    const first = pids.flatMap((pid) => known.get(pid) ?? []);
     this.list = laneList(profile, { order, fold, totals: basics.totals, trends: rest?.trends,
         first, modules: app.names.modules });
     for (const lane of this.list) lane.note = noteOf(lane, basics.totals, rest?.trends);
@@ -149,8 +173,8 @@ export class TimelinePanel {
   }
 
   tracks() {
-    const { basics, rest, colours, isMatch } = this;
-    const key = [basics, rest, colours, isMatch];
+    const { basics, rest, colours, isMatch, allocators: { found, chosen } } = this;
+    const key = [basics, rest, colours, isMatch, found, chosen];
     if (this.trackKey?.every((part, i) => part === key[i])) return this.made;
     this.trackKey = key;
     this.made = this.makeTracks();
@@ -168,10 +192,29 @@ export class TimelinePanel {
       tracks.splice(1, 0, schedulersTrackOf(basics.schedulers, profile, colours));
     }
     if (rest?.node.runQueues.some((n) => n === n)) tracks.push(runQueueTrackOf(rest.node));
-    if (rest?.node.memory.length > 0) tracks.push(memoryTrackOf(rest.node,
-        seriesColours(colours.isDark)));
+    const series = seriesColours(colours.isDark);
+    if (rest?.node.memory.length > 0) {
+      tracks.push(memoryTrackOf(rest.node, series, rest.node.hasAllocators ? this.action() : null));
+    }
+    const { found, chosen } = this.allocators;
+    if (found !== null) tracks.push(allocatorTrackOf(found, chosen, series));
     if (isMatch) tracks.push(matchesTrackOf(this.matchShares(basics, isMatch.row)));
     return tracks;
+  }
+
+  action() {
+    const { app } = this;
+    const isOn = this.allocators.found !== null;
+    return { text: 'allocators', isOn, run: () => app.set({ allocators: isOn ? '' : 'all' }) };
+  }
+
+  // Of tracks, below their titles.
+  showButtons() {
+    const { places, buttons } = this.view;
+    render(places.filter(({ track }) => track.action).map(({ track: { action }, y }) =>
+        html`<div .style=${`top:${y + BUTTON}px;width:${this.axis.left - 8}px`}>${
+          toggle(action.text, action.isOn, action.run, 'what they have, and what is used of it')}
+        </div>`), buttons);
   }
 
   matchShares(basics, isMatch) {
@@ -179,29 +222,6 @@ export class TimelinePanel {
       this.shares = { basics, isMatch, values: basics.lanes.matches(isMatch) };
     }
     return this.shares.values;
-  }
-
-  // ---------------------------------------------------------------- findings
-
-  showFindings(findings) {
-    const { state } = this.app;
-    const isOn = (finding) => finding.pids.length > 0 && state.measure === finding.view.measure
-        && finding.pids.length === state.pids.length
-        && finding.pids.every((pid) => state.pids.includes(pid));
-    this.findingsBox.hidden = findings.length === 0;
-    render(findings.map((finding) => html`<button type="button" class="finding"
-        data-kind=${finding.kind} aria-pressed=${String(isOn(finding))}
-        @click=${() => this.choose(finding, isOn(finding))}>
-        <strong>${finding.title}</strong><span>${finding.text}</span></button>`), this.findingsBox);
-  }
-
-  /** What it says is what is shown; again: all is. */
-  choose({ pids, range, view }, isOn) {
-    const { app } = this;
-    if (isOn) {
-      app.set({ pids: [], range: null, zoom: [], measure: 'samples', show: 'busy', chains: false,
-        levels: null });
-    } else app.set({ ...view, chains: false, pids, range, zoom: [] });
   }
 
   pick(lane, isAdded) {
@@ -223,6 +243,7 @@ export class TimelinePanel {
     const sampled = lanes.reduce((sum, lane) => sum + lane.processes.length, 0);
     const all = rest?.processes > sampled ? ` of ${exact(rest.processes)}` : '';
     render(html`
+      <span class="verdict">${this.findings.verdict()}</span>
       <span class="muted">${exact(sampled)}${all} processes sampled</span>
       <label>by ${select('order of lanes', ORDERS, state.lanes, (order) =>
           app.set({ lanes: order }))}</label>
@@ -254,9 +275,9 @@ async function basicsOf(profile, grid) {
   };
 }
 
-async function restOf(profile, modules) {
+async function restOf(profile) {
   if (profile.isOfAllocations) {
-    return { profile, findings: await (await import('./allocations.js')).doubtsOf(profile) };
+    return { profile, doubts: await (await import('./allocations.js')).doubtsOf(profile) };
   }
   const trends = {};
   for (const name of ['mailbox', 'memory', 'binaries']) trends[name] = await profile.trend(name);
@@ -270,7 +291,6 @@ async function restOf(profile, modules) {
     waits: await waitsOf(profile),
     losses: await lossTexts(profile),
     processes: processes.reduce((most, n) => (n > most ? n : most), 0),
-    findings: await findFindings(profile, { modules }),
   };
 }
 

@@ -140,6 +140,7 @@ export class Toolbar {
       } }] : []),
       { what: 'the lines', name: 'lines', makers: {
         CSV: async () => csv(lineRows(await makeLines(app.profile, app.only))) } },
+      ...app.timeline.allocators.savers(),
       ...app.panel.savers(),
     ];
   }

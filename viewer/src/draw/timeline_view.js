@@ -51,8 +51,9 @@ export class TimelineView {
     }, this.spacer);
     this.cursor = h('div', { class: 'cursor', hidden: true });
     this.live = h('div', { class: 'visually-hidden', 'aria-live': 'polite' });
-    this.element = h('div', { class: 'timeline-view' }, this.tracks, this.scroller, this.cursor,
-        this.live);
+    this.buttons = h('div', { class: 'track-buttons' }); // of its owner, in the room for names
+    this.element = h('div', { class: 'timeline-view' }, this.tracks, this.buttons, this.scroller,
+        this.cursor, this.live);
     this.pictures = new Map();
     this.focused = -1;
     this.drag = null;

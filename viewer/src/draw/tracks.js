@@ -176,43 +176,6 @@ export function runQueueTrackOf({ timesUs, runQueues }) {
   };
 }
 
-/** @param kinds [{name, bytes}] of nodeTracks(), stacked from below */
-export function memoryTrackOf({ timesUs, memory: kinds }, colours) {
-  const rows = timesUs.map((us, i) => ({ us, parts: kinds.map(({ bytes }) => bytes[i]) }))
-      .filter(({ parts }) => parts.every((n) => n === n));
-  const totals = rows.map(({ parts }) => parts.reduce((a, b) => a + b, 0));
-  const most = totals.reduce((a, b) => Math.max(a, b), 0) || 1;
-  const height = 46;
-  return {
-    id: 'memory',
-    title: 'memory of the node',
-    note: 'by kind',
-    most: short(most, 'bytes'),
-    height,
-    paint(context, axis, y) {
-      const level = linear(most, y + height, y + 1);
-      const below = rows.map(() => 0);
-      kinds.forEach((_, k) => {
-        const base = [...below];
-        rows.forEach(({ parts }, i) => (below[i] += parts[k]));
-        context.fillStyle = colours[k];
-        context.beginPath();
-        rows.forEach(({ us }, i) => context.lineTo(axis.x(us), level(below[i])));
-        [...rows].reverse().forEach(({ us }, i) =>
-            context.lineTo(axis.x(us), level(base[rows.length - 1 - i])));
-        context.fill();
-        if (rows.length === 1) { // one flush is a moment
-          const x = axis.x(rows[0].us);
-          context.fillRect(x - 3, level(below[0]), 6, level(base[0]) - level(below[0]));
-        }
-      });
-    },
-    tell: (us) => nearest(rows.map((row) => [row.us, row.parts]), us, ([at, parts]) =>
-        [`memory of the node at ${(at / 1e6).toFixed(1)} s: ${short(parts.reduce((a, b) => a + b, 0),
-            'bytes')}`, ...kinds.map(({ name }, k) => `${name}: ${short(parts[k], 'bytes')}`)]),
-  };
-}
-
 /** The share of the samples that match the search. */
 export function matchesTrackOf(shares) {
   const height = 14;
@@ -233,7 +196,7 @@ export function matchesTrackOf(shares) {
 }
 
 // Where a number lies between 0, at the bottom, and the most.
-function linear(most, bottom, top) {
+export function linear(most, bottom, top) {
   return (n) => bottom + ((top - bottom) * n) / most;
 }
 
@@ -241,7 +204,7 @@ function known(timesUs, values) {
   return timesUs.map((us, i) => [us, values[i]]).filter(([, n]) => n === n);
 }
 
-function nearest(points, us, text) {
+export function nearest(points, us, text) {
   if (points.length === 0) return [];
   return text(points.reduce((best, one) =>
       (Math.abs(one[0] - us) < Math.abs(best[0] - us) ? one : best)));

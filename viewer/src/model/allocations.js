@@ -95,8 +95,8 @@ export async function doubtsOf(profile) {
   for (const [name, title, text] of DOUBTS) {
     const part = all > 0 ? (await told(name)) / all : 0;
     if (part >= DOUBTED) {
-      doubts.push({ kind: 'losses', title, text: `${percent(part)} ${text}`, pids: [], range: null,
-        view: {} });
+      doubts.push({ kind: 'losses', severity: 'warning', title, pids: [], range: null, view: {},
+        sentences: [`${percent(part)} ${text}`] });
     }
   }
   return doubts;

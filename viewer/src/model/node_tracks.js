@@ -7,7 +7,8 @@ const RATE_STEP = 0.7; // so much fewer ticks a second than before is a step of 
 
 /**
  * @returns {timesUs, memory: [{name, bytes: by time}], in the order in which they are stacked, or
- * []; runQueues: by time, NaN where a flush does not tell; schedulers: online, 0: unknown}
+ * []; runQueues, rss, limit: of it; taken, givenBack: carriers until then, by time, NaN where a
+ * flush does not tell; hasAllocators; schedulers: online, 0: unknown}
  */
 export async function nodeTracks(profile) {
   const figures = await profile.nodeFigures();
@@ -20,6 +21,11 @@ export async function nodeTracks(profile) {
     timesUs: figures.timesUs,
     memory: isKnown ? [...memory, { name: 'other', bytes: rest }] : [],
     runQueues: await figures.of('node_run_queues'),
+    rss: await figures.of('node_rss'),
+    limit: await figures.of('node_rss_limit'),
+    taken: await figures.of('node_carriers_taken'),
+    givenBack: await figures.of('node_carriers_given_back'),
+    hasAllocators: profile.metric('node_allocator_carriers') >= 0,
     schedulers: greatest(await figures.of('node_schedulers_online')),
   };
 }

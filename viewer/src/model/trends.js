@@ -1,4 +1,4 @@
-// How processes fared over the whole profile: what lanes are sorted by and findings are made of.
+// How processes fared over the whole profile: what lanes are sorted by.
 
 import { ACTIVITIES, activitiesOf } from './activity.js';
 
@@ -45,32 +45,25 @@ export async function trendValues(profile, name) {
   return sums;
 }
 
-/**
- * By process: {first, last, least, most: values; mostUs: when it was greatest first},
- * Float64Arrays, NaN where a process has none; or null.
- */
+/** By process: {first, least, most: values}, Float64Arrays, NaN where it has none; or null. */
 export async function trendOf(profile, name) {
   const values = await trendValues(profile, name);
   if (values === null) return null;
-  await profile.need('process', 'schema', 'time_us');
-  const { process, schema, time_us: time } = profile.columns;
+  await profile.need('process', 'schema');
+  const { process, schema } = profile.columns;
   const number = profile.metric(TRENDS[name].metrics[0]);
   const has = profile.header.schemas.map((metrics) => metrics.includes(number));
   const many = () => new Float64Array(profile.processCount).fill(NaN);
-  const trend = { first: many(), last: many(), least: many(), most: many(), mostUs: many() };
-  const { first: firsts, last, least, most, mostUs } = trend;
+  const trend = { first: many(), least: many(), most: many() };
+  const { first: firsts, least, most } = trend;
   profile.eachRun(0, profile.rows, (from, end) => {
     for (let row = from; row < end; row++) {
       if (!has[schema[row]]) continue;
       const p = process[row];
       const value = values[row];
       if (Number.isNaN(firsts[p])) firsts[p] = least[p] = value;
-      last[p] = value;
       if (value < least[p]) least[p] = value;
-      if (!(value <= most[p])) {
-        most[p] = value;
-        mostUs[p] = time[row];
-      }
+      if (!(value <= most[p])) most[p] = value;
     }
   });
   return trend;

@@ -163,8 +163,8 @@ test('groups and questions of samples are none of allocations, and the other way
 test('what the profiler says against its numbers is told, from one percent on', async () => {
   const told = async (values) => (await doubtsOf(await buildProfile({ processes: PROCESSES,
     samples: samples(), event: 'alloc-words', own: [{ us: 100, values: { ...values, words: 500 } },
-      { us: 1990000, values: { ...values, words: 1000 } }] }))).map(({ title, text }) =>
-    [title, text.split(' of ')[0]]);
+      { us: 1990000, values: { ...values, words: 1000 } }] }))).map(({ title, sentences }) =>
+    [title, sentences[0].split(' of ')[0]]);
   assert.deepEqual(await told({ in_step_words: 250, dropped_words: 0 }), [['in step', '25.0 %']]);
   assert.deepEqual(await told({ in_step_words: 9, dropped_words: 10 }), [['not told', '1.00 %']]);
   assert.deepEqual(await told({ in_step_words: 0, dropped_words: 0 }), []);

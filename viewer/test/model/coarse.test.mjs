@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { findFindings } from '../../src/model/findings.js';
 import { makeHeat } from '../../src/model/heat.js';
 import { measureOf, weightsOf } from '../../src/model/measures.js';
 import { select } from '../../src/model/selection.js';
@@ -133,29 +132,3 @@ test('a merged sample that collects stands for its part of the interval', async 
   assert.ok(Math.abs(first - 1.25e6) < 1, String(first)); // a quarter of 5 s
   assert.deepEqual(others, [0, 0]);
 });
-
-// ----------------------------------------------------------------- findings
-
-// Ten clients of a server that wait in calls all the time; of each interval one sample is left, and
-// those of the server are at other times than those of the clients.
-async function calls(coarseUs) {
-  const call = ['gen:do_call/4', 'client:loop/0'];
-  const samples = Array.from({ length: 10 }, (_, i) => [
-    { process: 10, us: 1e6 * i + 5e5, weight: 100, values: { message_queue_len: 9 },
-      stack: ['work:do/1', 'gen_server:try_handle_call/4', 'gen_server:handle_msg/6'] },
-    ...Array.from({ length: 10 }, (_unused, process) => ({ process, us: 1e6 * i + 9.9e5,
-      weight: 100, values: { message_queue_len: 0 }, stack: call }))]).flat();
-  const processes = Array.from({ length: 10 }, (_, i) => ({ pid: `<0.${i}.0>` }));
-  const built = await buildProfile({ processes: [...processes, { pid: '<0.10.0>', name: 'srv' }],
-    samples });
-  Object.assign(built.header, { coarse_us: coarseUs, fine: [] });
-  return built;
-}
-
-test('where all is merged, no tick tells which server has the requests of those who wait',
-    async () => {
-      const [{ title, text }] = (await findFindings(await calls(1e6)))
-          .filter(({ kind }) => kind === 'server');
-      assert.equal(title, '10 processes wait in calls');
-      assert.doesNotMatch(text, /srv|no sampled server/);
-    });

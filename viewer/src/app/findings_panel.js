@@ -1,0 +1,149 @@
+// What the doctor finds in the profile. The server and reports judge it, in Erlang; the page shows
+// what they say, and what a click selects.
+
+import { button, html, menu, nothing, render } from '../draw/controls.js';
+import { h } from '../draw/dom.js';
+import { counted, exact } from '../model/numbers.js';
+import { sessionOf } from './session.js';
+import { viewOf } from './state.js';
+
+const SHOWN = 6; // the others by a button
+const AGAIN_MS = 5000; // of a profile that grows
+const JUDGING_MS = 300;
+const JUDGING_MOST = 60; // times
+const NODE = /^[\w.-]+@[\w.-]+$/;
+const EVERYTHING = { measure: 'samples', show: 'busy', levels: null, chains: false, pids: [],
+  range: null, zoom: [] };
+
+export class FindingsPanel {
+  /** @param onFound() there is something else to show */
+  constructor(app, onFound) {
+    Object.assign(this, { app, onFound, name: null, answer: null, isAll: false });
+    this.element = h('div', { class: 'diagnosis' });
+  }
+
+  get findings() {
+    return this.answer?.findings ?? [];
+  }
+
+  /** Those of files of allocations, which tell of themselves. */
+  set(profile, findings) {
+    this.begin(profile);
+    this.answer = { state: 'told', findings };
+  }
+
+  begin(profile) {
+    if (profile.name === this.name) return;
+    Object.assign(this, { name: profile.name, answer: null, askedMs: -AGAIN_MS, isAll: false });
+  }
+
+  /** Asks for them, if there may be others than those that are shown. */
+  async ask(profile) {
+    this.begin(profile);
+    const rows = profile.rows - profile.ownRows.length;
+    const isNew = this.answer === null || this.answer.samples < rows;
+    if (!isNew || this.isAsking || performance.now() - this.askedMs < AGAIN_MS) return;
+    this.isAsking = true;
+    try {
+      const answer = await this.judged(profile.name);
+      if (profile.name !== this.name) return;
+      this.answer = { samples: rows, ...answer };
+      this.onFound();
+    } catch {
+      // The page says elsewhere that its server does not answer.
+    } finally {
+      this.isAsking = false;
+      this.askedMs = performance.now();
+    }
+  }
+
+  async judged(name) {
+    for (let times = 0; ; times++) {
+      const answer = await this.app.source.findings(name);
+      if (answer.state !== 'judging' || times >= JUDGING_MOST) return answer;
+      await new Promise((done) => setTimeout(done, JUDGING_MS));
+    }
+  }
+
+  // -------------------------------------------------------------------- show
+
+  show(profile) {
+    const { answer, element, findings } = this;
+    element.dataset.state = answer?.state ?? 'judging';
+    element.hidden = findings.length === 0;
+    const shown = this.isAll ? findings : findings.slice(0, SHOWN);
+    render(html`
+      <div class="findings" role="group" aria-label="findings">
+        ${shown.map((finding) => this.card(finding, profile))}</div>
+      ${findings.length > shown.length ? button(`${exact(findings.length - shown.length)} more`,
+          () => this.showAll()) : nothing}`, element);
+  }
+
+  showAll() {
+    this.isAll = true;
+    this.onFound();
+  }
+
+  card(finding, profile) {
+    const { kind, severity, title, sentences } = finding;
+    const isOn = this.isOn(finding);
+    return html`<div class="finding" data-kind=${kind} data-severity=${severity}>
+      <button type="button" aria-pressed=${String(isOn)}
+        @click=${() => this.app.set(isOn ? EVERYTHING : shownBy(finding))}>
+        <strong><em>${severity}: ${kind}:</em> ${title}</strong>
+        <span>${sentences.join(' ')}</span></button>
+      ${this.command(finding, profile)}</div>`;
+  }
+
+  command({ command }, profile) {
+    if (!command) return nothing;
+    const { node } = sessionOf(profile);
+    const text = NODE.test(node) ? command.replace(/\bNODE\b/, () => node) : command;
+    return html`<span class="command"><code title=${text}>${text}</code>
+      ${button('copy', copy, { label: `copy ${text}` })}</span>`;
+  }
+
+  isOn({ pids, view }) {
+    const { state } = this.app;
+    return pids.length > 0 && state.measure === viewOf(view).measure
+        && pids.length === state.pids.length && pids.every((pid) => state.pids.includes(pid));
+  }
+
+  /** A part of a line: is something wrong, and what was looked at. */
+  verdict() {
+    const { answer } = this;
+    if (answer === null) return html`<span class="muted">looking for what is wrong</span>`;
+    if (answer.state === 'failed') {
+      return html`<span class="muted">This profile is not judged: ${answer.why}.</span>`;
+    }
+    if (answer.state !== 'judged') return nothing;
+    const { findings, judged, unseen, observations, processes } = answer;
+    const part = unseen.length === 0 ? '' : ' in what a file tells';
+    const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
+        : findings.length === 0 ? `Nothing is wrong${part}.` : '';
+    return html`${text === '' ? nothing : html`<span>${text}</span>`}${menu('what was looked at', html`
+      <p>${counted(observations, 'sample')} of ${exact(processes)} processes,
+        for ${judged.join(', ')}.</p>
+      ${unseen.length === 0 ? nothing : html`<p>Not judged out of files; <code>flame_prof doctor
+        NODE</code> looks at a running node for all of it.</p>
+        <dl>${byReason(unseen).map(([why, kinds]) =>
+          html`<dt>${why}:</dt><dd>${kinds.join(', ')}</dd>`)}</dl>`}`)}`;
+  }
+}
+
+function byReason(unseen) {
+  const kinds = new Map();
+  for (const { kind, why } of unseen) kinds.set(why, [...(kinds.get(why) ?? []), kind]);
+  return [...kinds];
+}
+
+function shownBy({ view, pids, range }) {
+  return { ...viewOf(view), chains: false, pids, range, zoom: [] };
+}
+
+// It is selected as well: where a browser does not let a page copy, the keys do.
+function copy({ currentTarget }) {
+  const code = currentTarget.parentElement.querySelector('code');
+  getSelection().selectAllChildren(code);
+  navigator.clipboard?.writeText(code.textContent).catch(() => {});
+}
