@@ -323,16 +323,7 @@ table() ->
 -spec options(atom()) -> [option()].
 options(attach) ->
     attach_options() ++ session_options() ++ connection_options() ++ json();
-options(top) ->
-    [
-        {every, {"TIME", duration}, "between two tables (1s)"},
-        {by, {"COLUMN", {one_of, flame_prof_top:columns()}},
-            [either(flame_prof_top:columns()), " (reductions)"]},
-        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, "an older name of --by"},
-        {filter, {"TEXT", text}, "only processes whose name or function has it"},
-        {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
-        {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
-    ] ++ node_options() ++ json();
+options(top) -> top_options() ++ node_options() ++ json();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
 options(doctor) ->
@@ -393,6 +384,17 @@ options(start) ->
         session_options() ++ node_options() ++ json();
 options(_) ->
     node_options() ++ json().
+
+top_options() ->
+    [
+        {every, {"TIME", duration}, "between two tables (1s)"},
+        {by, {"COLUMN", {one_of, flame_prof_top:columns()}},
+            [either(flame_prof_top:columns()), " (reductions)"]},
+        {sort, {"COLUMN", {one_of, flame_prof_top:columns()}}, "an older name of --by"},
+        {filter, {"TEXT", text}, "only processes whose name or function has it"},
+        {rows, {"N", {whole, 1, 1000}}, "processes to show (what finds room)"},
+        {count, {"N", {whole, 1, 1000000}}, "tables to print, then end (no end)"}
+    ].
 
 view_options() ->
     [
