@@ -278,7 +278,7 @@ move(#state{tracing = Tracing, library = Library, sum = Sum, long = Long} = Stat
 
 %% The latest first, as the records are.
 long(Records) ->
-    [{Pid, Leaf} || {Pid, _, _, _, _, _, _, _, true, [Leaf | _]} <- Records].
+    [{Pid, Leaf} || {Pid, _, _, _, _, _, _, _, true, [Leaf | _], _} <- Records].
 
 %% The numbers of the profiler's own samples (doc/format.md).
 tell_file(Counters, #state{library = Library, in_step = InStep}) ->
