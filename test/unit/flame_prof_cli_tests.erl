@@ -58,7 +58,7 @@ values_are_what_they_say_test() ->
         parse("tables n --for 5s --sort growth --top 3"),
     {ok, #{arguments := ["n", "my_server"], time_limit := 60000, max_memory := 256}} =
         parse("xray n my_server --time-limit 1m --max-memory 256"),
-    {ok, #{arguments := ["n"], for := 5000, max_memory := 256, json := true}} =
+    {ok, #{node := ["n"], arguments := [], for := 5000, max_memory := 256, json := true}} =
         parse("binaries n --for 5s --max-memory 256 --json"),
     {ok, #{arguments := ["n"], for := 30000, threshold := [{limit_warning, 0.5}, {<<"nix">>, 3}]}} =
         parse("doctor n --for 30s --threshold limit_warning=0.5 --threshold nix=3"),
