@@ -7,7 +7,7 @@
 #include "base/pages.h"
 #include "erts/ets_internal.h"
 
-/* Of a table's structure, up to `compress`. */
+/* Of a table's structure, up to `compress`; a field may end with what calibration looks at. */
 static uint32_t bytes_of(const struct fp_ets *tables)
 {
     uint32_t last = 0;
@@ -15,7 +15,7 @@ static uint32_t bytes_of(const struct fp_ets *tables)
     for (int field = 0; field < FP_ETS_FIELD_COUNT; field++)
         if (tables->at[field] > last)
             last = tables->at[field];
-    return last + 24;
+    return last + 24 < FP_ETS_WINDOW ? last + 24 : FP_ETS_WINDOW;
 }
 
 uint64_t fp_ets_word(const struct fp_ets_copy *copy, uint32_t at)

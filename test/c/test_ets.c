@@ -287,6 +287,24 @@ static void two_places_that_fit_are_refused(void)
     destroy();
 }
 
+static void a_field_at_the_end_of_the_structure_is_found_and_read(void)
+{
+    struct fp_ets_list list;
+
+    create();
+    for (uint32_t k = 0; k < FACTS; k++) {
+        fake_put_word(&b.memory, table_at(k) + NAME_AT, 0);
+        fake_put_word(&b.memory, table_at(k) + 504, b.fact[k].name);
+    }
+    CHECK_INT(solve(), 0);
+    CHECK_INT(b.tables.at[FP_ETS_FIELD_name], 504);
+    list = read_all();
+    CHECK_INT(list.count, FACTS);
+    CHECK(list.table[1].name == ATOM(101));
+    fp_ets_free(&list);
+    destroy();
+}
+
 static void counters_of_another_size_or_sum_are_refused(void)
 {
     create();
@@ -564,6 +582,7 @@ int main(int argc, char **argv)
     RUN(every_field_is_found_by_what_erlang_says);
     RUN(a_field_that_differs_in_one_table_is_refused);
     RUN(two_places_that_fit_are_refused);
+    RUN(a_field_at_the_end_of_the_structure_is_found_and_read);
     RUN(counters_of_another_size_or_sum_are_refused);
     RUN(the_ring_of_an_owner_is_not_that_of_a_scheduler);
     RUN(schedulers_that_are_not_alike_are_refused);
