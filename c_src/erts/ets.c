@@ -290,11 +290,15 @@ struct proof {
     uint32_t number[3];
 };
 
-/* Of a table that is being deleted the binary points nowhere. */
+/* The first number of a reference has so many bits (REF_MASK, all listed releases). */
+#define NUMBER_BITS 18u
+
+/* Of a table that is being deleted the binary points nowhere, and may be freed. */
 static int is_proven(const struct proof *proof, const struct fp_ets_table *table)
 {
     return proof->table == table->address ||
-           (proof->table == 0 && (table->status & FP_ETS_DELETING) != 0);
+           (proof->table == 0 && (table->status & FP_ETS_DELETING) != 0 &&
+            proof->number[0] >> NUMBER_BITS == 0);
 }
 
 static void read_proofs(const struct fp_ets *tables, const struct fp_memory *memory,
