@@ -69,11 +69,14 @@ FP_NIF(tables_solve)
     struct fp_refusal refusal;
     ERL_NIF_TERM list = argv[0], head;
 
+    /* Before that there may be nothing to read memory with. */
+    if (layout == NULL)
+        return enif_make_badarg(env);
     while (enif_get_list_cell(env, list, &head, &list))
         if (input.facts == FP_ETS_FACTS_MAX ||
             !get_fact(env, &library->memory, head, &fact[input.facts++]))
             return enif_make_badarg(env);
-    if (layout == NULL || !enif_get_uint(env, argv[1], &input.array_bytes) ||
+    if (!enif_get_uint(env, argv[1], &input.array_bytes) ||
         !enif_get_uint(env, argv[2], &input.schedulers))
         return enif_make_badarg(env);
     tables = malloc(sizeof *tables);
@@ -132,8 +135,10 @@ FP_NIF(tables_read)
     if (err == 0)
         err = fp_safe_read(&memory, layout->atom_entries, &atoms, sizeof atoms);
     fp_safe_read_close(&memory);
-    if (err != 0)
+    if (err != 0) {
+        fp_ets_free(&found);
         return fp_result(env, err);
+    }
     for (uint32_t i = found.count; i-- > 0;) {
         const struct fp_ets_table *table = &found.table[i];
 

@@ -255,13 +255,15 @@ FP_NIF(monitor_terms)
 
 static void skip_monitor(void *arg, const struct fp_monitor *monitor)
 {
-    (void)arg;
+    uint32_t *left = arg;
+
     (void)monitor;
+    --*left;
 }
 
-/* How many monitors the process has; FP_EFULL: more than `left`. About: one that has many may run
- * before all are counted, and its tree turn. */
-static int count_monitors(struct probing *probing, uint64_t pid, uint32_t left)
+/* How many monitors the process has; FP_EFULL: more than *left, which is less by those that were
+ * visited. About: one that has many may run before all are counted, and its tree turn. */
+static int count_monitors(struct probing *probing, uint64_t pid, uint32_t *left)
 {
     struct fp_moment now;
     uint64_t address;
@@ -270,7 +272,7 @@ static int count_monitors(struct probing *probing, uint64_t pid, uint32_t left)
     if (n != 0)
         return n;
     fp_walk_start(&probing->walk, &probing->memory, probing->layout, UINT32_MAX);
-    return fp_monitors_each(&probing->walk, now.monitors, left, skip_monitor, NULL);
+    return fp_monitors_each(&probing->walk, now.monitors, *left, skip_monitor, left);
 }
 
 static ERL_NIF_TERM counts_term(struct probing *probing, ERL_NIF_TERM pids)
@@ -279,12 +281,12 @@ static ERL_NIF_TERM counts_term(struct probing *probing, ERL_NIF_TERM pids)
     ERL_NIF_TERM told = enif_make_list(env, 0), pid;
     uint32_t left = VISITS_MAX;
 
-    for (; left > 0 && enif_get_list_cell(env, pids, &pid, &pids);) {
-        int n = count_monitors(probing, pid, left);
+    while (left > 0 && enif_get_list_cell(env, pids, &pid, &pids)) {
+        int n = count_monitors(probing, pid, &left);
+
         if (n >= MANY_MONITORS)
-            told = enif_make_list_cell(env, enif_make_tuple2(env, pid, enif_make_int(env, n)),
-                                       told);
-        left = n == FP_EFULL ? 0 : n > 0 ? left - (uint32_t)n : left;
+            told =
+                enif_make_list_cell(env, enif_make_tuple2(env, pid, enif_make_int(env, n)), told);
     }
     return fp_ok(env, told);
 }

@@ -170,9 +170,9 @@ static int fits_fix(struct fp_allocators *allocators, const struct fp_memory *me
         const struct fp_allocator_instance *instance =
             fp_allocators_instance(allocators, FP_ALLOCATOR_fix_alloc, fact[i].number);
 
-        if (instance == NULL || fp_safe_read_word(memory, instance->address + at, &place) != 0 ||
-            place == 0 || place % 8 != 0 ||
-            fp_safe_read(memory, place, list, fact[i].types * sizeof *list) != 0)
+        if (instance == NULL || fact[i].types != fact[0].types ||
+            fp_safe_read_word(memory, instance->address + at, &place) != 0 || place == 0 ||
+            place % 8 != 0 || fp_safe_read(memory, place, list, fact[i].types * sizeof *list) != 0)
             return 0;
         if (i == 0)
             memcpy(first, list, sizeof first);

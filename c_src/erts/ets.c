@@ -7,7 +7,7 @@
 #include "base/pages.h"
 #include "erts/ets_internal.h"
 
-/* Of a table's structure, up to `compress`. */
+/* Of a table's structure, up to `compress`; a field may end with what calibration looks at. */
 static uint32_t bytes_of(const struct fp_ets *tables)
 {
     uint32_t last = 0;
@@ -15,7 +15,7 @@ static uint32_t bytes_of(const struct fp_ets *tables)
     for (int field = 0; field < FP_ETS_FIELD_COUNT; field++)
         if (tables->at[field] > last)
             last = tables->at[field];
-    return last + 24;
+    return last + 24 < FP_ETS_WINDOW ? last + 24 : FP_ETS_WINDOW;
 }
 
 uint64_t fp_ets_word(const struct fp_ets_copy *copy, uint32_t at)
@@ -290,11 +290,15 @@ struct proof {
     uint32_t number[3];
 };
 
-/* Of a table that is being deleted the binary points nowhere. */
+/* The first number of a reference has so many bits (REF_MASK, all listed releases). */
+#define NUMBER_BITS 18u
+
+/* Of a table that is being deleted the binary points nowhere, and may be freed. */
 static int is_proven(const struct proof *proof, const struct fp_ets_table *table)
 {
     return proof->table == table->address ||
-           (proof->table == 0 && (table->status & FP_ETS_DELETING) != 0);
+           (proof->table == 0 && (table->status & FP_ETS_DELETING) != 0 &&
+            proof->number[0] >> NUMBER_BITS == 0);
 }
 
 static void read_proofs(const struct fp_ets *tables, const struct fp_memory *memory,

@@ -24,6 +24,7 @@ struct stay_state {
     struct fp_stay stay;
     enum fp_facts_status status;
     int64_t reductions, first_reductions;
+    bool has_reductions; /* a sample had them */
 };
 
 FP_INTERN_PAIR(intern_text, struct fp_facts, struct fp_facts_text, text, texts, first, second)
@@ -119,14 +120,17 @@ static bool value_of(const struct pass *pass, const struct fp_row *row, int metr
     return place >= 0;
 }
 
-static void numbers_of(const struct pass *pass, const struct fp_row *row, int64_t *number)
+/* False: the sample has none of them. */
+static bool numbers_of(const struct pass *pass, const struct fp_row *row, int64_t *number)
 {
+    bool has_some = false;
     int64_t old;
 
     for (int i = 0; i < FP_FACTS_NUMBERS; i++)
-        value_of(pass, row, i, &number[i]);
+        has_some |= value_of(pass, row, i, &number[i]);
     value_of(pass, row, OLD_VHEAP, &old);
     number[FP_FACTS_BIN_VHEAP] = (int64_t)((uint64_t)number[FP_FACTS_BIN_VHEAP] + (uint64_t)old);
+    return has_some;
 }
 
 static void widen(struct fp_facts_range *range, int64_t value, bool is_first)
@@ -173,8 +177,9 @@ static void follow_stay(struct pass *pass, const struct fp_row *row, enum fp_fac
 
     if (!value_of(pass, row, REDUCTIONS, &reductions))
         return;
-    if (facts->seen == 0)
+    if (!state->has_reductions)
         state->first_reductions = reductions;
+    state->has_reductions = true;
     facts->reductions = between(state->first_reductions, reductions);
     if (!is_stay || state->stay.samples == 0 || state->status != status ||
         state->reductions != reductions || state->stay.scheduler != scheduler ||
@@ -183,7 +188,8 @@ static void follow_stay(struct pass *pass, const struct fp_row *row, enum fp_fac
         *state = (struct stay_state){.stay = {row->time_us, row->time_us, frame, scheduler, 0},
                                      .status = status,
                                      .reductions = reductions,
-                                     .first_reductions = state->first_reductions};
+                                     .first_reductions = state->first_reductions,
+                                     .has_reductions = true};
     }
     if (!is_stay)
         return;
@@ -215,11 +221,12 @@ static int add_row(struct pass *pass, const struct fp_row *row)
     int err;
 
     facts->observations[status] = fp_sum(facts->observations[status], (uint64_t)count);
-    numbers_of(pass, row, number);
     follow_stay(pass, row, status);
-    for (int i = 0; i < FP_FACTS_NUMBERS; i++)
-        widen(&facts->range[i], number[i], facts->seen == 0);
-    facts->seen++;
+    if (numbers_of(pass, row, number)) {
+        for (int i = 0; i < FP_FACTS_NUMBERS; i++)
+            widen(&facts->range[i], number[i], facts->seen == 0);
+        facts->seen++;
+    }
     err = count_text(pass, row, words->waits_for, 0, count);
     return err != 0 ? err : count_text(pass, row, words->message, 1, count);
 }
@@ -258,7 +265,8 @@ static void add_to_part(struct pass *pass, const struct fp_row *row)
     if (part == NULL || passed < 0 || passed >= span)
         return;
     part += FP_FACTS_PARTS * passed / span;
-    numbers_of(pass, row, number);
+    if (!numbers_of(pass, row, number))
+        return;
     for (int i = 0; i < FP_FACTS_NUMBERS; i++)
         widen(&part->of[i], number[i], part->time_us == 0);
     if (part->time_us == 0)

@@ -13,7 +13,14 @@
 
 struct fp_xray_binary {
     uint64_t address; /* of its Binary; 0: a free entry */
-    uint64_t size, seen;
+    uint64_t size;
+    union {
+        uint64_t seen;
+        struct {
+            uint32_t processes;   /* that refer to it */
+            uint32_t refs_before; /* of those before the one that was looked at last */
+        } by;                     /* holders.c */
+    };
     uint32_t node;
     uint32_t refs;   /* of this process's heap: ProcBins, BinRefs */
     int64_t counted; /* references that the VM counts */

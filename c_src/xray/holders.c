@@ -45,6 +45,7 @@ struct holders_look {
     struct mark mark;
     int runs;      /* it is on a scheduler */
     int has_added; /* since its attempts began */
+    uint32_t attempt;
     uint32_t steps;
     uint32_t pending;
     uint64_t at[PENDING];
@@ -123,6 +124,22 @@ static struct fp_holder *row(struct holders_look *look)
     return &look->holders->holder[look->holders->holders];
 }
 
+/* What a binary's `node` is: the row that it was added to last, and the attempt. */
+static uint32_t turn(const struct holders_look *look)
+{
+    return ATTEMPTS * look->holders->holders + look->attempt;
+}
+
+/* One that the process has already: another reference. What a former attempt has counted of them is
+ * counted again. */
+static void add_reference(const struct holders_look *look, struct fp_xray_binary *entry)
+{
+    if (entry->node != turn(look))
+        entry->refs = entry->by.refs_before;
+    entry->node = turn(look);
+    entry->refs++;
+}
+
 static int add_binary(struct holders_look *look, uint64_t at, const struct fp_binary *binary)
 {
     struct fp_holders *holders = look->holders;
@@ -135,18 +152,17 @@ static int add_binary(struct holders_look *look, uint64_t at, const struct fp_bi
     if (entry->address == 0) {
         *entry = (struct fp_xray_binary){.address = at & ~UINT64_C(7),
                                          .size = binary->block,
-                                         .node = holders->holders,
+                                         .node = turn(look),
                                          .counted = binary->refs};
         holders->bytes += binary->block;
         holders->guessed += !binary->has_block;
-    } else if (entry->node == holders->holders) {
-        entry->refs++;
+    } else if (entry->node / ATTEMPTS == holders->holders) {
+        add_reference(look, entry);
         return 0;
     }
-    /* `seen`: how many processes refer to it. */
-    entry->seen++;
-    entry->refs++;
-    entry->node = holders->holders;
+    entry->by.processes++;
+    entry->by.refs_before = entry->refs++;
+    entry->node = turn(look);
     holder->binaries++;
     holder->bytes += entry->size;
     if ((at & MESSAGE) != 0) {
@@ -299,7 +315,7 @@ static int has_room(struct holders_look *look)
 
     if (holders->holders < holders->room)
         return 0;
-    if (room * sizeof *more > look->options->bytes / 8)
+    if (room * sizeof *more > look->options->bytes / 8 || room > UINT32_MAX / ATTEMPTS)
         return FP_EFULL;
     more = holders->room == 0 ? fp_pages_alloc(room * sizeof *more)
                               : fp_pages_resize(holders->holder, holders->room * sizeof *more,
@@ -323,7 +339,7 @@ static int look_at(struct holders_look *look, uint64_t pid, uint64_t address)
     look->address = address;
     look->has_added = 0;
     *row(look) = (struct fp_holder){.pid = pid};
-    for (unsigned n = 0; n < ATTEMPTS; n++) {
+    for (look->attempt = 0; look->attempt < ATTEMPTS; look->attempt++) {
         look->holders->undecoded = undecoded;
         row(look)->is_partial = look->has_added;
         err = read_process(look);
@@ -335,10 +351,10 @@ static int look_at(struct holders_look *look, uint64_t pid, uint64_t address)
     }
     if (err == FP_EFULL || err == FP_ENOMEM)
         return err;
-    if (err == FP_ETORN || err == FP_EFAULT) {
+    if (err == FP_ETORN || err == FP_EFAULT)
         look->holders->moved++;
+    if (err != 0)
         row(look)->is_partial = 1;
-    }
     look->holders->holders += row(look)->binaries > 0;
     return 0;
 }
@@ -432,8 +448,8 @@ static void sum_shared(struct fp_holders *holders)
         if ((int64_t)entry->refs < entry->counted) {
             holders->elsewhere++;
             holders->elsewhere_bytes += entry->size;
-        } else if (entry->seen == 1) {
-            holders->holder[entry->node].alone_bytes += entry->size;
+        } else if (entry->by.processes == 1) {
+            holders->holder[entry->node / ATTEMPTS].alone_bytes += entry->size;
         }
     }
 }

@@ -38,7 +38,7 @@ struct fp_holder {
     uint64_t alone_bytes; /* of those that nothing else refers to */
     uint64_t message_binaries,
         message_bytes; /* of those that messages refer to, its heaps do not */
-    int is_partial;    /* it did not hold still: it has these, or had them just before */
+    int is_partial;    /* it did not hold still, or has exited: it had these just before */
 };
 
 struct fp_holders {

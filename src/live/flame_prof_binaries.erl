@@ -190,9 +190,10 @@ holder({Pid, Binaries, Bytes, Alone, MessageBinaries, MessageBytes, IsPartial}) 
 %% Two looks.
 
 grown(#{rows := First, holders := All, bytes := Found} = Before, {ok, Read}, Options) ->
-    Had = maps:from_list([{element(1, Row), element(3, Row)} || Row <- First]),
-    %% A process that is not among all of them had none.
-    Other = case length(First) < All of true -> unknown; false -> 0 end,
+    Had = maps:from_list([{Pid, Was} || {Pid, _, Was, _, _, _, false} <- First]),
+    %% A process that is not among all of them had none, if all could be looked at.
+    Unseen = maps:get(moved, Before) + maps:get(late, Before),
+    Other = case length(First) < All orelse Unseen > 0 of true -> unknown; false -> 0 end,
     Holders = [growth(holder(Row), Had, Other) || Row <- maps:get(rows, Read)],
     Grown = lists:reverse(lists:keysort(1,
         [{Bytes, Row} || #{grown := Bytes} = Row <- Holders, is_integer(Bytes), Bytes > 0])),

@@ -292,9 +292,14 @@ rates({Objects, Bytes}, Ms) ->
 
 id(true, Name, _) ->
     Name;
-id(false, _, {N0, N1, N2}) ->
-    list_to_ref(lists:append(["#Ref<0.", integer_to_list(N2), ".", integer_to_list(N1), ".",
-        integer_to_list(N0), ">"])).
+id(false, Name, {N0, N1, N2}) ->
+    try
+        list_to_ref(lists:append(["#Ref<0.", integer_to_list(N2), ".", integer_to_list(N1), ".",
+            integer_to_list(N0), ">"]))
+    catch
+        %% Of a deleted table, whose numbers were freed while they were read.
+        error:badarg -> Name
+    end.
 
 type(Status) when Status band ?SET =/= 0 -> set;
 type(Status) when Status band ?BAG =/= 0 -> bag;

@@ -229,6 +229,9 @@ static void lists_that_say_something_else_are_not_believed(void)
     b.fact[2].number = 9;
     CHECK_INT(solve_fixes(), FP_ENOENT);
     b.fact[2].number = 2;
+    b.fact[2].types--;
+    CHECK_INT(solve_fixes(), FP_ENOENT);
+    b.fact[2].types++;
     for (uint32_t k = 0; k < INSTANCES; k++)
         put(INSTANCE_AT(k) + 16, LISTS_AT(k));
     CHECK_INT(solve_fixes(), FP_EAMBIGUOUS);

@@ -287,6 +287,24 @@ static void two_places_that_fit_are_refused(void)
     destroy();
 }
 
+static void a_field_at_the_end_of_the_structure_is_found_and_read(void)
+{
+    struct fp_ets_list list;
+
+    create();
+    for (uint32_t k = 0; k < FACTS; k++) {
+        fake_put_word(&b.memory, table_at(k) + NAME_AT, 0);
+        fake_put_word(&b.memory, table_at(k) + 504, b.fact[k].name);
+    }
+    CHECK_INT(solve(), 0);
+    CHECK_INT(b.tables.at[FP_ETS_FIELD_name], 504);
+    list = read_all();
+    CHECK_INT(list.count, FACTS);
+    CHECK(list.table[1].name == ATOM(101));
+    fp_ets_free(&list);
+    destroy();
+}
+
 static void counters_of_another_size_or_sum_are_refused(void)
 {
     create();
@@ -440,6 +458,24 @@ static void a_deleted_table_is_told_by_its_status(void)
     destroy();
 }
 
+/* It was freed, and holds something else. */
+static void a_deleted_table_without_its_reference_is_left_out(void)
+{
+    const uint32_t number[] = {0x7fffffff, 7, 9};
+    struct fp_ets_list list;
+
+    create();
+    CHECK_INT(solve(), 0);
+    put_u32(table_at(1) + STATUS_AT, b.fact[1].status | FP_ETS_DELETING);
+    fake_put_word(&b.memory, binary_at(1) + INDIRECTION_AT, 0);
+    fake_put(&b.memory, binary_at(1) + NUMBERS_AT, number, sizeof number);
+    list = read_all();
+    CHECK_INT(list.count, FACTS - 1);
+    CHECK_INT(list.left_out, 1);
+    fp_ets_free(&list);
+    destroy();
+}
+
 static void a_binary_of_another_table_leaves_the_table_out(void)
 {
     struct fp_ets_list list;
@@ -564,6 +600,7 @@ int main(int argc, char **argv)
     RUN(every_field_is_found_by_what_erlang_says);
     RUN(a_field_that_differs_in_one_table_is_refused);
     RUN(two_places_that_fit_are_refused);
+    RUN(a_field_at_the_end_of_the_structure_is_found_and_read);
     RUN(counters_of_another_size_or_sum_are_refused);
     RUN(the_ring_of_an_owner_is_not_that_of_a_scheduler);
     RUN(schedulers_that_are_not_alike_are_refused);
@@ -573,6 +610,7 @@ int main(int argc, char **argv)
     RUN(counters_in_a_snapshot_are_not_told);
     RUN(sums_that_no_table_has_are_not_told);
     RUN(a_deleted_table_is_told_by_its_status);
+    RUN(a_deleted_table_without_its_reference_is_left_out);
     RUN(a_binary_of_another_table_leaves_the_table_out);
     RUN(tables_that_go_while_the_ring_is_read_hide_no_other);
     RUN(a_first_table_that_goes_is_no_endless_walk);

@@ -10,7 +10,17 @@ struct sample {
     int scheduler;
     int64_t reductions, queue, memory, vheap, old_vheap;
     const char *words;
+    int is_bare; /* without numbers */
 };
+
+static void put_bare_sample(FILE *out, const struct sample *sample)
+{
+    fprintf(out,
+            "beam 42/%d [%03d] %lld.%06lld: erl_pid=<0.%d.0> cpu-clock:\n"
+            "\tffffffff shop:init/1 (shop.erl)\n\tffffffff %s (status)\n\n",
+            sample->pid, sample->scheduler, (long long)sample->us / 1000000,
+            (long long)sample->us % 1000000, sample->pid, sample->status);
+}
 
 static void put_sample(FILE *out, const struct sample *sample)
 {
@@ -42,7 +52,10 @@ static struct fp_profile *profile_of_stories(story *const *stories, int64_t coun
 
             sample.pid = i + 1;
             sample.us = 100000000 + n * 10000;
-            put_sample(out, &sample);
+            if (sample.is_bare)
+                put_bare_sample(out, &sample);
+            else
+                put_sample(out, &sample);
         }
     }
     fclose(out);
@@ -152,6 +165,36 @@ static void what_grows_has_its_numbers_over_time(void)
     fp_profile_destroy(profile);
 }
 
+/* The first and each third one has no numbers. */
+static struct sample is_bare_at_times(int64_t n)
+{
+    return (struct sample){.status = "waiting",
+                           .queue = 500 + n,
+                           .memory = 9000,
+                           .reductions = 1000000 + n,
+                           .is_bare = n % 3 == 0};
+}
+
+static void samples_without_numbers_change_no_range(void)
+{
+    struct fp_profile *profile = profile_of_stories((story *[]){is_bare_at_times, NULL}, 300);
+    struct fp_facts facts;
+    const struct fp_process_facts *process;
+
+    CHECK_INT(fp_facts_make(&facts, profile), 0);
+    process = &facts.process[0];
+    CHECK_INT(process->observations[FP_FACTS_WAITING], 300);
+    CHECK_INT(process->seen, 200);
+    CHECK_INT(process->reductions, 298);
+    CHECK_INT(process->range[FP_FACTS_QUEUE].first, 501);
+    CHECK_INT(process->range[FP_FACTS_QUEUE].min, 501);
+    CHECK_INT(process->range[FP_FACTS_MEMORY].min, 9000);
+    for (int i = 0; i < FP_FACTS_PARTS; i++)
+        CHECK(process->part[i].of[FP_FACTS_QUEUE].min > 500);
+    fp_facts_free(&facts, &profile->budget);
+    fp_profile_destroy(profile);
+}
+
 static struct sample calls(int64_t n)
 {
     return (struct sample){.status = "waiting",
@@ -225,6 +268,7 @@ int main(int argc, char **argv)
     RUN_START(argc, argv);
     RUN(a_call_that_does_not_yield_is_a_stay);
     RUN(what_grows_has_its_numbers_over_time);
+    RUN(samples_without_numbers_change_no_range);
     RUN(whom_it_waited_for_and_what_it_served_is_counted);
     RUN(for_want_of_memory_facts_are_refused);
     RUN(facts_of_damaged_files_are_made);

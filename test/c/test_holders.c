@@ -323,6 +323,60 @@ static void a_list_that_always_changes_is_counted_and_not_told(void)
     destroy(f);
 }
 
+/* So many objects of process 0, of binaries with these references. */
+static void hold_many(struct fixture *f, unsigned n, uint64_t refs)
+{
+    uint64_t list = 0;
+
+    for (unsigned k = 0; k < n; k++) {
+        const uint64_t word[] = {put_binary(f, refs, 100, 152), list};
+
+        list = fake_boxed(&f->queue.heap, 2u << 6 | 0x28, word, 2) - 2;
+    }
+    fake_put_word(&f->vm.memory, first_of(f, 0), list);
+}
+
+static void what_is_read_again_is_no_second_reference(void)
+{
+    struct fixture *f = create(29);
+    struct mover mover = {f, 4, 0, 4, fake_process_at(0)};
+
+    hold_many(f, 1500, 2);
+    f->vm.memory.before_read = move;
+    f->vm.memory.arg = &mover;
+    look(f);
+    CHECK_INT(mover.reads, 7); /* as a candidate; two attempts of three */
+    CHECK_INT(holder(f, 0)->binaries, 1500);
+    CHECK(holder(f, 0)->is_partial);
+    CHECK_INT(holder(f, 0)->alone_bytes, 0);
+    CHECK_INT(f->holders.elsewhere, 1500);
+    destroy(f);
+}
+
+/* Before this read the process has exited. */
+static void leave(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
+    struct mover *mover = arg;
+
+    (void)memory;
+    if (address == mover->address && size >= 512 && ++mover->reads == mover->at)
+        fake_set(&mover->f->vm, 0, FP_FIELD_state, FP_PSFLG_FREE);
+}
+
+static void a_process_that_exits_meanwhile_is_partial(void)
+{
+    struct fixture *f = create(29);
+    struct mover mover = {f, 4, 0, 0, fake_process_at(0)};
+
+    hold_many(f, 1500, 1);
+    f->vm.memory.before_read = leave;
+    f->vm.memory.arg = &mover;
+    look(f);
+    CHECK_INT(holder(f, 0)->binaries, 1024);
+    CHECK(holder(f, 0)->is_partial);
+    destroy(f);
+}
+
 static void a_process_that_collects_is_not_told(void)
 {
     struct fixture *f = create(25);
@@ -442,6 +496,8 @@ int main(int argc, char **argv)
     RUN(many_binaries_are_read_in_pieces);
     RUN(a_list_that_changes_is_read_again);
     RUN(a_list_that_always_changes_is_counted_and_not_told);
+    RUN(what_is_read_again_is_no_second_reference);
+    RUN(a_process_that_exits_meanwhile_is_partial);
     RUN(a_process_that_collects_is_not_told);
     RUN(a_binary_that_was_freed_is_none);
     RUN(a_running_process_is_told_where_its_list_stays);
