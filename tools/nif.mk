@@ -60,7 +60,9 @@ COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocatio
            $(addprefix $(BUILD)/erts/,allocators.o allocator_parts.o carriers.o rss.o layout_solve.o \
                layout_table.o perf_map.o process_names.o ets.o ets_solve.o fragment.o \
                process_terms.o term/object.o) \
-           $(BUILD)/session/session.o $(BUILD)/session/inspect.o
+           $(BUILD)/session/session.o $(BUILD)/session/inspect.o \
+           $(addprefix $(BUILD)/store/,directory.o recover.o log_name.o perf_map_file.o) \
+           $(addprefix $(BUILD)/base/,maps.o smaps.o seccomp.o)
 # Of code that runs in production. Unset first: some compilers define it already.
 HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 WARNINGS := -Wall -Wextra -Werror=implicit-function-declaration -Wshadow -Wconversion -Wno-missing-field-initializers
