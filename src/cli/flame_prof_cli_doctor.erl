@@ -122,7 +122,11 @@ collected({ok, {Evidence, Files}}, Node, #{thresholds := Thresholds}, Parsed) ->
     Told = told(Diagnosis, Node, Parsed),
     case Parsed of
         #{report := _} when Files =/= [] ->
-            flame_prof_doctor_files:placed(Files, fun(Paths) -> reported(Paths, Told, Parsed) end);
+            Report = fun(Paths) -> reported(Paths, Told, Parsed) end,
+            case flame_prof_doctor_files:placed(Files, Report) of
+                {ok, Reported} -> Reported;
+                {error, _} = Error -> Error
+            end;
         #{} ->
             Told
     end;

@@ -141,8 +141,10 @@ known(_) ->
 diagnosed(Evidence, [], Thresholds) ->
     told(Evidence, Thresholds);
 diagnosed(Evidence, Files, Thresholds) ->
-    With = flame_prof_doctor_files:placed(Files, fun(Paths) -> with_files(Paths, Evidence) end),
-    told(With, Thresholds).
+    case flame_prof_doctor_files:placed(Files, fun(Paths) -> with_files(Paths, Evidence) end) of
+        {ok, With} -> told(With, Thresholds);
+        {error, Reason} -> told(without_samples(Reason, Evidence), Thresholds)
+    end.
 
 with_files(Paths, Evidence) ->
     case flame_prof_profile:read(Paths) of

@@ -106,11 +106,16 @@ port(Port) ->
             Info = maps:from_list([Fact || Key <- [name, connected, output],
                 {_, _} = Fact <- [erlang:port_info(Port, Key)]]),
             [#{port => Port, queued => Queued, owner => Owner, owner_name => named(Owner),
-                name => unicode:characters_to_binary(Name), output => Output}
+                name => program(Name), output => Output}
              || #{name := Name, connected := Owner, output := Output} <- [Info]];
         _ ->
             []
     end.
+
+%% Of a port that runs a program the name is its command: words behind the program are values.
+program(Name) ->
+    [Program | _] = string:lexemes(Name, " \t\n") ++ [""],
+    unicode:characters_to_binary(filename:basename(Program)).
 
 connections() ->
     [
@@ -202,11 +207,10 @@ newest() ->
 %% Supervisors.
 
 supervisors() ->
-    Known = [Pid || Name <- registered(), Pid <- [whereis(Name)], is_pid(Pid)],
-    Free = [
-        {binary_to_atom(Name), Pid}
-     || {Pid, #{registered_name := Name} = Process} <- snapshot(Known), is_free(Process)
-    ],
+    Known = maps:from_list([{Pid, Name} || Name <- registered(), Pid <- [whereis(Name)],
+        is_pid(Pid)]),
+    Free = [{maps:get(Pid, Known), Pid}
+        || {Pid, #{} = Process} <- snapshot(maps:keys(Known)), is_free(Process)],
     lists:append([supervisor(One) || One <- lists:sublist(Free, ?SUPERVISORS_MOST)]).
 
 is_free(#{
