@@ -5,7 +5,8 @@
 %% 1> {ok, #{findings := Findings}} = flame_prof_doctor:examine().
 %% 2> [{Severity, Kind} || #{severity := Severity, kind := Kind} <- Findings].
 %% [{critical,bottleneck}]
-%% 3> {ok, Diagnosis} = flame_prof_doctor:examine(#{for => 5000, mailbox_messages => 5000}).
+%% 3> Options = #{for => 30000, thresholds => #{mailbox_long => 5000}},
+%%    {ok, Diagnosis} = flame_prof_doctor:examine(Options).
 %% 4> io:put_chars(flame_prof_doctor:format(Diagnosis)).
 %% '''
 %%

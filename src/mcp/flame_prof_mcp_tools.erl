@@ -39,7 +39,7 @@ table() ->
 
 doctor() ->
     #{command => doctor, title => "What is wrong with the node",
-        takes => [{seconds, for, 5, 30, "how long it looks (10); growth needs 6 or more"}],
+        takes => [{seconds, for, 6, 30, "how long it looks (10)"}],
         about => [
             "What is wrong with a node, in sentences, the most severe first: bottlenecks, ",
             "deadlocks, queues, memory that grows, long BIFs and NIFs, locks, limits and more, ",

@@ -199,7 +199,7 @@ wrong_arguments_are_named_with_what_is_accepted_test_() ->
             {pstack, #{processes => <<"a">>}, "processes: it takes a list of at most 100"},
             {pstack, #{processes => [1]}, "processes: it takes a list"},
             {pstack, #{processes => lists:duplicate(101, <<"a">>)}, "a list of at most 100"},
-            {doctor, #{seconds => 4}, "seconds: it takes a number from 5 to 30"},
+            {doctor, #{seconds => 5}, "seconds: it takes a number from 6 to 30"},
             {doctor, #{engine => 1}, "engine: unknown argument; there are: node, seconds"},
             {hot, #{seconds => 31}, "seconds: it takes a number from 1 to 30"},
             {hot, #{seconds => -1}, "seconds: it takes a number"},
