@@ -57,7 +57,7 @@ warm(Engine) ->
     Look = fun() ->
         %% An agent's node has no application, and all that it needs.
         _ = whereis(flame_prof_agent) =:= undefined andalso Work(),
-        _ = flame_prof_doctor_system:look(),
+        _ = flame_prof_doctor_system:look(reader(Engine)),
         _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
         _ = memory(Engine),
         {ok, reader(Engine)}
@@ -75,9 +75,11 @@ looks(Ms, Until, Engine) ->
         {waits, ?GRACE_MS, fun() -> waits(Engine, Ms, Until) end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
-        {tables, ?GRACE_MS, both(fun() -> flame_prof_doctor_tables:look() end, Until)},
+        {tables, ?GRACE_MS, both(fun() -> flame_prof_doctor_tables:look(reader(Engine)) end,
+            Until)},
         {os, ?GRACE_MS, both(fun() -> flame_prof_doctor_os:look() end, Until)},
-        {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look() end, Until)}
+        {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look(reader(Engine)) end,
+            Until)}
     ].
 
 %% Processes and their answers.

@@ -25,13 +25,22 @@ the_arguments_of_a_program_stay_in_the_node_test() ->
     %% More than a pipe has: the rest waits in the port.
     true = port_command(Port, binary:copy(<<0>>, 1000000)),
     try
-        {ok, #{ports := Ports}} = flame_prof_doctor_system:look(),
+        {ok, #{ports := Ports}} = flame_prof_doctor_system:look(portable),
         ?assertMatch([#{name := <<"env">>, queued := N}] when N > 0,
             [Told || #{port := Of} = Told <- Ports, Of =:= Port])
     after
         true = unlink(Port),
         os:cmd("kill " ++ integer_to_list(Pid))
     end.
+
+with_the_portable_engine_no_memory_is_read_test() ->
+    {ok, System} = flame_prof_doctor_system:look(portable),
+    ?assertEqual([], maps:keys(System) -- [handlers, ports, connections]),
+    Table = ets:new(?MODULE, [public]),
+    true = ets:insert(Table, {1, lists:seq(1, 200000)}),
+    {ok, Tables} = flame_prof_doctor_tables:look(portable),
+    ?assertEqual([<<>>], lists:usort([Name || #{owner_name := Name} <- maps:values(Tables)])),
+    true = ets:delete(Table).
 
 files_that_cannot_be_placed_are_told_as_not_seen_test() ->
     Before = os:getenv("TMPDIR"),
