@@ -83,6 +83,15 @@
     flame_prof_doctor_losses
 ]).
 
+%% Those that judge nothing but growth of figures (flame_prof_doctor_growth).
+-define(GROWTH, [
+    flame_prof_doctor_table_growth,
+    flame_prof_doctor_atom_growth,
+    flame_prof_doctor_process_growth,
+    flame_prof_doctor_port_growth,
+    flame_prof_doctor_code_growth
+]).
+
 %% @equiv examine(#{})
 -spec examine() -> {ok, diagnosis()} | {error, flame_prof:reason()}.
 examine() ->
@@ -194,8 +203,12 @@ judge(Evidence, Given) ->
     #{
         findings => lists:sort(fun is_before/2, Told),
         unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Missing] ++
-            [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged]
+            [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged] ++
+            [{Rule:kind(), <<"the look is too short for growth: that needs six seconds">>}
+                || Rule <- Seen, lists:member(Rule, ?GROWTH), is_short(Evidence)]
     }.
+
+is_short(#{seconds := Seconds}) -> not flame_prof_doctor_growth:is_long(Seconds).
 
 %% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
 -spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
