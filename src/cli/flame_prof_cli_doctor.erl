@@ -3,7 +3,7 @@
 %% The node collects; samples are read and all is judged here.
 -module(flame_prof_cli_doctor).
 
--export([do/1]).
+-export([do/1, seen/2]).
 
 -import(flame_prof_cli_out, [put/1, progress/1]).
 
@@ -95,13 +95,38 @@ collect(Node, #{for := Ms} = Options) ->
     flame_prof_remote:call(Node, flame_prof_doctor_evidence, collect, [Collected],
         Ms + ?ANSWER_MS).
 
+%% @doc For `flame_prof mcp': as text, and as JSON. The node has what the doctor needs.
+-spec seen(node(), flame_prof_cli_args:parsed()) ->
+    {ok, flame_prof_cli_looks:seen()} | {error, flame_prof:reason()}.
+seen(Node, Parsed) ->
+    {ok, #{thresholds := Thresholds} = Options} =
+        flame_prof_doctor:options(maps:with([for], Parsed)),
+    case collect(Node, Options) of
+        {ok, {Evidence, Files}} ->
+            Diagnosis = flame_prof_doctor:diagnosed(Evidence, Files, Thresholds),
+            Text = text(Diagnosis, Node),
+            {ok, #{text => unicode:characters_to_binary(Text), json => json(Diagnosis)}};
+        {error, _} = Error ->
+            Error
+    end.
+
+text(Diagnosis, Node) ->
+    Named = #{node => atom_to_list(Node)},
+    [atom_to_list(Node), "\n\n", flame_prof_doctor_text:format(Diagnosis, Named)].
+
+json(Diagnosis) -> flame_prof_json:encode(flame_prof_doctor:json(Diagnosis)).
+
 collected({ok, {Evidence, Files}}, Node, #{thresholds := Thresholds}, Parsed) ->
     ok = progress("judging"),
     Diagnosis = flame_prof_doctor:diagnosed(Evidence, Files, Thresholds),
     Told = told(Diagnosis, Node, Parsed),
     case Parsed of
         #{report := _} when Files =/= [] ->
-            flame_prof_doctor_files:placed(Files, fun(Paths) -> reported(Paths, Told, Parsed) end);
+            Report = fun(Paths) -> reported(Paths, Told, Parsed) end,
+            case flame_prof_doctor_files:placed(Files, Report) of
+                {ok, Reported} -> Reported;
+                {error, _} = Error -> Error
+            end;
         #{} ->
             Told
     end;
@@ -112,7 +137,7 @@ told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
     ok = flame_prof_cli_out:progress_done(),
     ok = case Parsed of
         #{json := true} ->
-            put([flame_prof_json:encode(flame_prof_doctor:json(Diagnosis)), "\n"]);
+            put([json(Diagnosis), "\n"]);
         _ when Node =:= none ->
             put(flame_prof_doctor:format(Diagnosis));
         _ ->

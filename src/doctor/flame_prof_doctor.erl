@@ -5,7 +5,8 @@
 %% 1> {ok, #{findings := Findings}} = flame_prof_doctor:examine().
 %% 2> [{Severity, Kind} || #{severity := Severity, kind := Kind} <- Findings].
 %% [{critical,bottleneck}]
-%% 3> {ok, Diagnosis} = flame_prof_doctor:examine(#{for => 5000, mailbox_messages => 5000}).
+%% 3> Options = #{for => 30000, thresholds => #{mailbox_long => 5000}},
+%%    {ok, Diagnosis} = flame_prof_doctor:examine(Options).
 %% 4> io:put_chars(flame_prof_doctor:format(Diagnosis)).
 %% '''
 %%
@@ -82,6 +83,15 @@
     flame_prof_doctor_losses
 ]).
 
+%% Those that judge nothing but growth of figures (flame_prof_doctor_growth).
+-define(GROWTH, [
+    flame_prof_doctor_table_growth,
+    flame_prof_doctor_atom_growth,
+    flame_prof_doctor_process_growth,
+    flame_prof_doctor_port_growth,
+    flame_prof_doctor_code_growth
+]).
+
 %% @equiv examine(#{})
 -spec examine() -> {ok, diagnosis()} | {error, flame_prof:reason()}.
 examine() ->
@@ -141,8 +151,10 @@ known(_) ->
 diagnosed(Evidence, [], Thresholds) ->
     told(Evidence, Thresholds);
 diagnosed(Evidence, Files, Thresholds) ->
-    With = flame_prof_doctor_files:placed(Files, fun(Paths) -> with_files(Paths, Evidence) end),
-    told(With, Thresholds).
+    case flame_prof_doctor_files:placed(Files, fun(Paths) -> with_files(Paths, Evidence) end) of
+        {ok, With} -> told(With, Thresholds);
+        {error, Reason} -> told(without_samples(Reason, Evidence), Thresholds)
+    end.
 
 with_files(Paths, Evidence) ->
     case flame_prof_profile:read(Paths) of
@@ -191,8 +203,12 @@ judge(Evidence, Given) ->
     #{
         findings => lists:sort(fun is_before/2, Told),
         unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Missing] ++
-            [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged]
+            [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged] ++
+            [{Rule:kind(), <<"the look is too short for growth: that needs six seconds">>}
+                || Rule <- Seen, lists:member(Rule, ?GROWTH), is_short(Evidence)]
     }.
+
+is_short(#{seconds := Seconds}) -> not flame_prof_doctor_growth:is_long(Seconds).
 
 %% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
 -spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().

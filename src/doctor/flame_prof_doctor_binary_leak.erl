@@ -1,7 +1,7 @@
 %% @private Memory of binaries that only grows, and who holds them.
 %%
 %% == False alarms ==
-%% Binaries that nobody uses any longer stay until their holder collects: that makes a sawtooth,
+%% Binaries that are no longer used stay until their holder collects: that makes a sawtooth,
 %% which falls. Growth is told where the node's binaries grow from second to second without a fall,
 %% by much, and still in the later half of the time; what starts up stops. Who holds them is one
 %% whose own binaries grow as steadily.
@@ -94,5 +94,5 @@ does({Process, _}, Samples) ->
 function(Process, Samples) ->
     flame_prof_doctor_stacks:function(flame_prof_doctor_samples:busy(Samples, Process)).
 
-command(none) -> "flame_prof memory NODE";
+command(none) -> "flame_prof binaries NODE --for 10s";
 command({Process, _}) -> ["flame_prof xray NODE ", flame_prof_doctor_samples:target(Process)].

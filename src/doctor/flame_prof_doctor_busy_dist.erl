@@ -42,7 +42,7 @@ told(#{node := Node, queued := Queued}, Taken, Blocked, Us) ->
             ["The node took ", bytes(Taken), " in ", seconds(Us), "."],
             "Seen at both ends of the time, by the connection's own counters."
         ],
-        command => "flame_prof top NODE",
+        command => "flame_prof top --node NODE",
         processes => [],
         numbers => #{queued => Queued, taken => Taken, blocked => Waiting, node => Node}
     },

@@ -58,7 +58,7 @@ told(#{port := Port, name := Kind, queued := Queued} = Queue, Taken, Evidence, U
             "Who sends more waits, or its memory grows.",
             "Seen at both ends of the time, by the port's own counters."
         ],
-        command => ["flame_prof pstack NODE ", flame_prof_doctor_waits:target(Process)],
+        command => ["flame_prof pstack --node NODE ", flame_prof_doctor_waits:target(Process)],
         processes => [Process],
         numbers => #{queued => Queued, taken => Taken}
     }.

@@ -36,12 +36,7 @@ collect(#{for := Ms, engine := Engine}) ->
     ok = warm(Engine),
     Begun = now_us(),
     Until = Begun div 1000 + Ms,
-    Self = self(),
-    Looks = maps:from_list([
-        begun(Key, Until + Grace, Look, Self)
-     || {Key, Grace, Look} <- looks(Ms, Until, Engine)
-    ]),
-    Answers = answers(Looks, #{}),
+    Answers = asked([{Key, Until + Grace, Look} || {Key, Grace, Look} <- looks(Ms, Until, Engine)]),
     {Seen, Files} = taken_files(maps:from_list([{K, V} || {K, {ok, V}} <- maps:to_list(Answers)])),
     Unseen = maps:from_list([{Key, Why} || {Key, {unseen, Why}} <- maps:to_list(Answers)]),
     {(with_seconds(Seen))#{
@@ -62,13 +57,12 @@ warm(Engine) ->
     Look = fun() ->
         %% An agent's node has no application, and all that it needs.
         _ = whereis(flame_prof_agent) =:= undefined andalso Work(),
-        _ = flame_prof_doctor_system:look(),
+        _ = flame_prof_doctor_system:look(reader(Engine)),
         _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
         _ = memory(Engine),
         {ok, reader(Engine)}
     end,
-    {Pid, One} = begun(warm, now_us() div 1000 + ?WARM_MS, Look, self()),
-    _ = answers(#{Pid => One}, #{}),
+    _ = asked([{warm, now_us() div 1000 + ?WARM_MS, Look}]),
     ok.
 
 looks(Ms, Until, Engine) ->
@@ -81,43 +75,61 @@ looks(Ms, Until, Engine) ->
         {waits, ?GRACE_MS, fun() -> waits(Engine, Ms, Until) end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
-        {tables, ?GRACE_MS, both(fun() -> flame_prof_doctor_tables:look() end, Until)},
+        {tables, ?GRACE_MS, both(fun() -> flame_prof_doctor_tables:look(reader(Engine)) end,
+            Until)},
         {os, ?GRACE_MS, both(fun() -> flame_prof_doctor_os:look() end, Until)},
-        {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look() end, Until)}
+        {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look(reader(Engine)) end,
+            Until)}
     ].
 
 %% Processes and their answers.
 
-begun(Key, Deadline, Look, Self) ->
+%% What answers too late answers to nothing: the caller may be a shell, which goes on.
+asked(Wanted) ->
+    Alias = alias(),
+    Looks = maps:from_list([begun(Key, Deadline, Look, Alias) || {Key, Deadline, Look} <- Wanted]),
+    Answers = answers(Alias, Looks, #{}),
+    true = unalias(Alias),
+    ok = forget(Alias),
+    Answers.
+
+forget(Alias) ->
+    receive
+        {Alias, _, _} -> forget(Alias)
+    after 0 -> ok
+    end.
+
+begun(Key, Deadline, Look, Alias) ->
     %% Little work, which a busy node is not to keep waiting: then the node is to be looked at.
-    {Pid, Monitor} = spawn_opt(?MODULE, run, [Look, Self], [monitor, {priority, high}]),
+    {Pid, Monitor} = spawn_opt(?MODULE, run, [Look, Alias], [monitor, {priority, high}]),
     {Pid, {Key, Monitor, Deadline}}.
 
 %% @private A look that fails writes no report into the log of the node.
--spec run(fun(() -> {ok, term()} | {unseen, binary()}), pid()) -> term().
-run(Look, Asker) ->
-    Asker ! {self(), try Look() catch _:_:Stack -> {unseen, flame_prof_error:internal(Stack)} end}.
+-spec run(fun(() -> {ok, term()} | {unseen, binary()}), reference()) -> term().
+run(Look, Alias) ->
+    Answer = try Look() catch _:_:Stack -> {unseen, flame_prof_error:internal(Stack)} end,
+    Alias ! {Alias, self(), Answer}.
 
-answers(Looks, Answers) when map_size(Looks) =:= 0 ->
+answers(_Alias, Looks, Answers) when map_size(Looks) =:= 0 ->
     Answers;
-answers(Looks, Answers) ->
+answers(Alias, Looks, Answers) ->
     Deadline = lists:min([Until || {_, _, Until} <- maps:values(Looks)]),
     receive
-        {Pid, Answer} when is_map_key(Pid, Looks) ->
-            answered(Pid, Answer, Looks, Answers);
+        {Alias, Pid, Answer} when is_map_key(Pid, Looks) ->
+            answered(Alias, Pid, Answer, Looks, Answers);
         {'DOWN', _, process, Pid, Reason} when is_map_key(Pid, Looks) ->
             Why = iolist_to_binary(["the look failed: ", flame_prof_error:exit_text(Reason)]),
-            answered(Pid, {unseen, Why}, Looks, Answers)
+            answered(Alias, Pid, {unseen, Why}, Looks, Answers)
     after max(0, Deadline - now_us() div 1000) ->
         [Late | _] = [Pid || {Pid, {_, _, Until}} <- maps:to_list(Looks), Until =:= Deadline],
         true = exit(Late, kill),
-        answered(Late, {unseen, <<"no answer in time">>}, Looks, Answers)
+        answered(Alias, Late, {unseen, <<"no answer in time">>}, Looks, Answers)
     end.
 
-answered(Pid, Answer, Looks, Answers) ->
+answered(Alias, Pid, Answer, Looks, Answers) ->
     {{Key, Monitor, _}, Others} = maps:take(Pid, Looks),
     true = demonitor(Monitor, [flush]),
-    answers(Others, Answers#{Key => Answer}).
+    answers(Alias, Others, Answers#{Key => Answer}).
 
 now_us() -> erlang:monotonic_time(microsecond).
 

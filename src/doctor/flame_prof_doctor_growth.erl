@@ -1,7 +1,7 @@
 %% @private What grows steadily in the figures of a node, for rules of growth.
 -module(flame_prof_doctor_growth).
 
--export([steady/2, sentences/4, until/2]).
+-export([is_long/1, steady/2, sentences/4, until/2]).
 
 -export_type([growth/0]).
 
@@ -20,10 +20,14 @@
 -spec steady(atom(), [flame_prof_doctor_rule:second()]) -> growth() | none.
 steady(Key, Seconds) ->
     Values = [{Us, Value} || #{time_us := Us, Key := Value} <- Seconds],
-    case length(Values) of
-        N when N >= ?LOOKS_LEAST -> grown(lists:sort(Values), N, ?PARTS);
-        _ -> none
+    case is_long(Values) of
+        true -> grown(lists:sort(Values), length(Values), ?PARTS);
+        false -> none
     end.
+
+%% @doc Are there enough looks to tell growth?
+-spec is_long([term()]) -> boolean().
+is_long(Looks) -> length(Looks) >= ?LOOKS_LEAST.
 
 grown(Values, N, Parts) ->
     Least = [least(Part, N, Parts, Values) || Part <- lists:seq(0, Parts - 1)],

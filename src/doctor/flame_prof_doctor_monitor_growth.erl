@@ -53,7 +53,7 @@ told(Pid, Name, Had, N, Us) ->
             "Each takes memory until the process that it monitors ends.",
             "Counted in its memory, at both ends of the time."
         ],
-        command => ["flame_prof pstack NODE ", flame_prof_doctor_waits:target(Process)],
+        command => ["flame_prof pstack --node NODE ", flame_prof_doctor_waits:target(Process)],
         processes => [Process],
         numbers => #{from => Had, to => N}
     }.

@@ -51,7 +51,7 @@ told(#{process := Pid, name := Name, restarts := N, within_s := S, children := C
                 "supervises with it."],
             "Its own list of restarts has them, at both ends of the time."
         ],
-        command => ["flame_prof pstack NODE ", flame_prof_doctor_waits:target(Process)],
+        command => ["flame_prof pstack --node NODE ", flame_prof_doctor_waits:target(Process)],
         processes => [Process],
         numbers => #{restarts => N, seconds => S, intensity => Intensity}
     },

@@ -107,9 +107,9 @@ number(N) when abs(N) >= 10; trunc(N) == N -> flame_prof_text:grouped(round(N));
 number(N) -> io_lib:format("~.1f", [float(N)]).
 
 -spec seconds(Us :: number()) -> unicode:chardata().
-seconds(Us) when Us < 1000 -> io_lib:format("~b us", [round(Us)]);
-seconds(Us) when Us < 1000000 -> io_lib:format("~b ms", [round(Us / 1000)]);
-seconds(Us) when Us < 10000000 -> io_lib:format("~.1f s", [Us / 1000000]);
+seconds(Us) when Us < 999.5 -> io_lib:format("~b us", [round(Us)]);
+seconds(Us) when Us < 999500 -> io_lib:format("~b ms", [round(Us / 1000)]);
+seconds(Us) when Us < 9950000 -> io_lib:format("~.1f s", [Us / 1000000]);
 seconds(Us) -> io_lib:format("~b s", [round(Us / 1000000)]).
 
 %% @doc Of seconds that may be many: `4 minutes', `2.5 hours', `12 days'.

@@ -123,7 +123,7 @@ samples([{Facts, Texts, Own}, Info, Processes, #{stacks := Stacks}]) ->
         mode => mode(Info, Numbered),
         processes => [Process
             || {Place, #{is_own := false, erl_pid := Pid} = P, F} <- Numbered, Pid =/= <<>>,
-                #{name := Name} = Process <- [process(Place, P, F, Named)], not is_ours(Name)],
+                #{name := Name} = Process <- [process(Place, P, F, Named)], not is_profiler(Name)],
         stacks => fun(Of, Statuses) -> stacks(ByPid, Of, Statuses) end,
         by_queue => fun(Pid) -> maps:get(Pid, ByPid, []) end,
         figures => fresh(Figures)
@@ -132,8 +132,8 @@ samples([{Facts, Texts, Own}, Info, Processes, #{stacks := Stacks}]) ->
 %%% Processes.
 
 %% Those of the profiler and of the doctor are no findings on the node.
-is_ours(<<"flame_prof", _/binary>>) -> true;
-is_ours(_) -> false.
+is_profiler(<<"flame_prof", _/binary>>) -> true;
+is_profiler(_) -> false.
 
 process(Place, Process, Facts, Named) ->
     #{erl_pid := Pid, first_us := First, last_us := Last} = Process,

@@ -15,7 +15,7 @@
 -define(START_MS, 8000).
 -define(STOP_MS, 6000).
 -define(FLUSH_MS, 3000).
-%% It ends by itself where nobody is left to end it.
+%% It ends by itself where the process that is to end it has gone.
 -define(LEFT_MS, 10000).
 -define(BYTES_MOST, 67108864).
 %% Of a session that runs already.
@@ -31,13 +31,17 @@ sampled(Engine, Ms, Until) ->
     end.
 
 session(Engine, Ms, Until, undefined) ->
-    Dir = flame_prof_doctor_files:new_folder(),
-    try
-        {ok, Options} = flame_prof_options:validate((options(Engine, Ms))#{dir => Dir}),
-        How = #{timeout => ?START_MS, owner => none, caller => self()},
-        ended(flame_prof_sup:start_session_with_application(Options, How), Until)
-    after
-        _ = file:del_dir_r(Dir)
+    case flame_prof_doctor_files:new_folder() of
+        {ok, Dir} ->
+            try
+                {ok, Options} = flame_prof_options:validate((options(Engine, Ms))#{dir => Dir}),
+                How = #{timeout => ?START_MS, owner => none, caller => self()},
+                ended(flame_prof_sup:start_session_with_application(Options, How), Until)
+            after
+                _ = file:del_dir_r(Dir)
+            end;
+        {error, Reason} ->
+            unseen(Reason)
     end;
 session(Engine, Ms, Until, Agent) ->
     ended(flame_prof_agent:start_session(Agent, options(Engine, Ms), none), Until).

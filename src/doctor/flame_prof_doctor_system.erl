@@ -9,7 +9,7 @@
 %% has a process of its own, and so many milliseconds.
 -module(flame_prof_doctor_system).
 
--export([look/0]).
+-export([look/1]).
 
 -export_type([system/0, supervisor/0, queue/0]).
 
@@ -54,12 +54,14 @@
 %% Restarts of as many seconds at most are counted.
 -define(RECENT_S, 10).
 
--spec look() -> {ok, system()}.
-look() ->
-    Native = flame_prof_top_reader:engine() =:= native,
-    Parts = [{handlers, fun handlers/0}, {newest, fun newest/0}, {ports, fun ports/0},
-        {connections, fun connections/0}] ++
-        [{supervisors, fun supervisors/0} || Native] ++ [{monitors, fun monitors/0} || Native],
+%% @doc By the portable engine nothing is read in memory.
+-spec look(flame_prof_top_reader:engine()) -> {ok, system()}.
+look(Engine) ->
+    Native = Engine =:= native,
+    OfMemory = [{newest, fun newest/0}, {supervisors, fun supervisors/0},
+        {monitors, fun monitors/0}],
+    Parts = [{handlers, fun handlers/0}, {ports, fun() -> ports(Engine) end},
+        {connections, fun connections/0} | [Part || Part <- OfMemory, Native]],
     Self = self(),
     Begun = [{Key, spawn_monitor(fun() -> Self ! {self(), tried(Part)} end)}
         || {Key, Part} <- Parts],
@@ -97,20 +99,26 @@ handlers() ->
 
 %% Ports.
 
-ports() ->
-    [Told || Port <- lists:sublist(erlang:ports(), ?PORTS_MOST), Told <- port(Port)].
+ports(Engine) ->
+    [Told || Port <- lists:sublist(erlang:ports(), ?PORTS_MOST), Told <- port(Engine, Port)].
 
-port(Port) ->
+port(Engine, Port) ->
     case erlang:port_info(Port, queue_size) of
         {queue_size, Queued} when Queued > 0 ->
             Info = maps:from_list([Fact || Key <- [name, connected, output],
                 {_, _} = Fact <- [erlang:port_info(Port, Key)]]),
-            [#{port => Port, queued => Queued, owner => Owner, owner_name => named(Owner),
-                name => unicode:characters_to_binary(Name), output => Output}
+            [#{port => Port, queued => Queued, owner => Owner,
+                owner_name => named(Engine, Owner),
+                name => program(Name), output => Output}
              || #{name := Name, connected := Owner, output := Output} <- [Info]];
         _ ->
             []
     end.
+
+%% Of a port that runs a program the name is its command: words behind the program are values.
+program(Name) ->
+    [Program | _] = string:lexemes(Name, " \t\n") ++ [""],
+    unicode:characters_to_binary(filename:basename(Program)).
 
 connections() ->
     [
@@ -120,8 +128,8 @@ connections() ->
         {output, Output} <- [erlang:port_info(Port, output)]
     ].
 
-named(Pid) ->
-    case flame_prof_top_reader:read(flame_prof_top_reader:engine(), named, [Pid]) of
+named(Engine, Pid) ->
+    case flame_prof_top_reader:read(Engine, named, [Pid]) of
         [{_, #{name := Name}}] -> Name;
         _ -> <<>>
     end.
@@ -169,7 +177,7 @@ few_processes() ->
 
 monitors() ->
     Counts = counted(few_processes(), ?MONITOR_LOOKS),
-    [{Pid, Count, named(Pid)} || {Pid, Count} <- maps:to_list(Counts)].
+    [{Pid, Count, named(native, Pid)} || {Pid, Count} <- maps:to_list(Counts)].
 
 counted(Pids, Looks) ->
     case flame_prof_nif:monitor_counts(Pids) of
@@ -202,11 +210,10 @@ newest() ->
 %% Supervisors.
 
 supervisors() ->
-    Known = [Pid || Name <- registered(), Pid <- [whereis(Name)], is_pid(Pid)],
-    Free = [
-        {binary_to_atom(Name), Pid}
-     || {Pid, #{registered_name := Name} = Process} <- snapshot(Known), is_free(Process)
-    ],
+    Known = maps:from_list([{Pid, Name} || Name <- registered(), Pid <- [whereis(Name)],
+        is_pid(Pid)]),
+    Free = [{maps:get(Pid, Known), Pid}
+        || {Pid, #{} = Process} <- snapshot(maps:keys(Known)), is_free(Process)],
     lists:append([supervisor(One) || One <- lists:sublist(Free, ?SUPERVISORS_MOST)]).
 
 is_free(#{

@@ -59,7 +59,7 @@ finding(PerS, Growth) ->
         kind => table_growth,
         severity => warning,
         size => PerS,
-        command => "flame_prof memory NODE",
+        command => "flame_prof tables NODE --sort growth",
         processes => [],
         numbers => Growth
     }.

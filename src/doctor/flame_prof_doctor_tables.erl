@@ -1,7 +1,7 @@
 %% @private The largest ETS tables, for the doctor: names and sizes, no contents.
 -module(flame_prof_doctor_tables).
 
--export([look/0]).
+-export([look/1]).
 
 -export_type([tables/0, table/0]).
 
@@ -14,14 +14,15 @@
 -define(TABLES_MOST, 20000).
 -define(BYTES_LEAST, 1048576).
 
--spec look() -> {ok, tables()} | {unseen, binary()}.
-look() ->
+%% @doc Names of owners are read by the native engine only.
+-spec look(flame_prof_top_reader:engine()) -> {ok, tables()} | {unseen, binary()}.
+look(Engine) ->
     case erlang:system_info(ets_count) of
         Count when Count > ?TABLES_MOST -> {unseen, <<"too many ETS tables to ask each">>};
-        _ -> {ok, maps:from_list(lists:append([table(Tab) || Tab <- ets:all()]))}
+        _ -> {ok, maps:from_list(lists:append([table(Engine, Tab) || Tab <- ets:all()]))}
     end.
 
-table(Tab) ->
+table(Engine, Tab) ->
     Bytes = bytes(ets:info(Tab, memory)),
     case Bytes >= ?BYTES_LEAST andalso ets:info(Tab) of
         [_ | _] = Info ->
@@ -30,14 +31,16 @@ table(Tab) ->
                 bytes => Bytes,
                 objects => proplists:get_value(size, Info),
                 owner => proplists:get_value(owner, Info),
-                owner_name => named(proplists:get_value(owner, Info))
+                owner_name => named(Engine, proplists:get_value(owner, Info))
             }}];
         _ ->
             []
     end.
 
 %% Out of memory: the owner is not asked.
-named(Owner) ->
+named(portable, _) ->
+    <<>>;
+named(native, Owner) ->
     case flame_prof_mailbox:names([Owner]) of
         #{Owner := #{registered_name := Name}} -> atom_to_binary(Name);
         _ -> <<>>

@@ -35,7 +35,20 @@
 %% What it answers; what it costs; what it cannot.
 -spec table() -> [row(), ...].
 table() ->
-    looks() ++ memory().
+    [doctor() | looks() ++ memory()].
+
+doctor() ->
+    #{command => doctor, title => "What is wrong with the node",
+        takes => [{seconds, for, 6, 30, "how long it looks (10)"}],
+        about => [
+            "What is wrong with a node, in sentences, the most severe first: bottlenecks, ",
+            "deadlocks, queues, memory that grows, long BIFs and NIFs, locks, limits and more, ",
+            "each with the process, the function and numbers, and the command that shows more. ",
+            "Begin with it. Nothing is found in a healthy node under load. Costs at most 2 % of ",
+            "one CPU for samples, and looks at waits of 15 to 65 ms of one CPU for 100,000 ",
+            "processes, 11 of them; the answer comes some seconds after the look. It sees what ",
+            "happens during the look, and not what happens rarely. Less is seen without the ",
+            "native engine (Linux on x86_64): what is not seen is told."]}.
 
 looks() ->
     [
@@ -130,17 +143,19 @@ memory() ->
 %% As flame_prof_cli_looks:needs/1.
 needs(top) -> {flame_prof_top_sampler, bare};
 needs(hot) -> {flame_prof_recording, refused};
+needs(doctor) -> {flame_prof_doctor_evidence, bare};
 needs(Command) -> flame_prof_cli_looks:needs(Command).
 
 %% @doc What a client tells its assistant once.
 -spec instructions([binary()]) -> binary().
 instructions(Nodes) ->
     unicode:characters_to_binary([
-        "Looks into live Erlang nodes, and changes nothing there. Begin with top and waits; then ",
-        "hot for CPU time, mailbox for a long queue, memory and xray for memory. Answers have ",
-        "names of modules, functions and processes, tag atoms and numbers, but no values of ",
-        "messages or heaps. A pid is valid in the node that showed it, as long as the process ",
-        "lives. A node without flame_prof is lent it until a minute after the last question.",
+        "Looks into live Erlang nodes, and changes nothing there. Begin with doctor; then waits ",
+        "and top, hot for CPU time, mailbox for a long queue, memory, tables, binaries and xray ",
+        "for memory. Answers have names of modules, functions and processes, tag atoms and ",
+        "numbers, but no values of messages or heaps. A pid is valid in the node that showed it, ",
+        "as long as the process lives. A node without flame_prof is lent it until a minute after ",
+        "the last question.",
         [[" Nodes: ", lists:join(", ", Nodes), "; the first is asked where none is named."]
             || Nodes =/= []]
     ]).
@@ -322,6 +337,8 @@ run(#{command := Command, arguments := Arguments, options := Options}, Server, P
 
 seen(top, Node, Parsed) ->
     flame_prof_cli_top:seen(Node, flame_prof_cli_nodes:timeout(Parsed), Parsed);
+seen(doctor, Node, Parsed) ->
+    flame_prof_cli_doctor:seen(Node, Parsed);
 seen(hot, Node, Parsed) ->
     flame_prof_mcp_hot:seen(Node, flame_prof_cli_nodes:timeout(Parsed), Parsed);
 seen(Command, Node, Parsed) ->

@@ -140,7 +140,8 @@ a_node_is_as_it_was_when_it_has_ended(_) ->
         [?assertMatch(#{<<"isError">> := false}, tool(Port, Id, Name, Arguments))
             || {Id, Name, Arguments} <- [{1, top, #{}}, {2, pstack, #{processes => [<<"busy">>]}},
                 {3, waits, #{}}, {4, mailbox, #{process => <<"busy">>}}, {5, memory, #{}},
-                {6, xray, #{process => <<"code_server">>}}, {7, hot, #{seconds => 1}}]],
+                {6, xray, #{process => <<"code_server">>}}, {7, hot, #{seconds => 1}},
+                {8, doctor, #{seconds => 6}}]],
         ok = ended(Port),
         until(fun() -> traces(Node) =:= Before end)
     end).
@@ -222,6 +223,11 @@ a_session_of_the_node_is_left_alone(Config) ->
         Port = server_of(Node),
         ?assertMatch(#{<<"isError">> := true}, tool(Port, 1, hot, #{seconds => 1})),
         ?assertMatch(#{<<"isError">> := false}, tool(Port, 2, waits, #{})),
+        Diagnosis = tool(Port, 3, doctor, #{seconds => 6}),
+        #{<<"isError">> := false, <<"structuredContent">> := #{<<"looked_at">> := Looked}} =
+            Diagnosis,
+        %% Of that session's files.
+        ?assertMatch(#{<<"node">> := _, <<"observations">> := N} when N > 0, Looked),
         ok = ended(Port),
         ?assertEqual(Session, call(Name, erlang, whereis, [flame_prof_session])),
         ?assertEqual([], recordings(Node)),

@@ -34,6 +34,7 @@ judged(Stories, Options) ->
         #{findings := Found} = flame_prof_doctor:of_profile(Profile,
             maps:get(thresholds, Options, #{})),
         ok = flame_prof_profile:close(Profile),
+        [doctor_command:parses(Command) || #{command := Command} <- Found],
         Found
     end).
 

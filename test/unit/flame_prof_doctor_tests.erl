@@ -25,6 +25,16 @@ what_was_not_seen_has_its_reason_test() ->
     ?assertEqual(<<"not looked at">>, proplists:get_value(fragmentation, Unseen)),
     ?assertEqual(undefined, proplists:get_value(limit, Unseen)).
 
+a_short_look_says_that_it_does_not_see_growth_test() ->
+    #{seconds := [Second | _]} = evidence(),
+    Why = fun(Looks) ->
+        Evidence = (evidence())#{seconds := lists:duplicate(Looks, Second)},
+        #{unseen := Unseen} = flame_prof_doctor:judge(Evidence, #{}),
+        proplists:get_value(atom_growth, Unseen)
+    end,
+    ?assertMatch(<<"the look is too short", _/binary>>, Why(3)),
+    ?assertEqual(undefined, Why(7)).
+
 evidence_that_a_rule_cannot_read_ends_no_other_rule_test() ->
     Broken = #{allocators => none},
     #{findings := [#{kind := limit} | _], unseen := Unseen} =

@@ -36,10 +36,12 @@ rising(From, Step) -> [From + Step * N || N <- lists:seq(0, 10)].
 
 found(Evidence) ->
     #{findings := Findings} = flame_prof_doctor:judge(Evidence, #{}),
+    [doctor_command:parses(Command) || #{command := Command} <- Findings],
     [{Kind, Severity} || #{kind := Kind, severity := Severity} <- Findings].
 
 only(Evidence) ->
     #{findings := [Finding]} = flame_prof_doctor:judge(Evidence, #{}),
+    doctor_command:parses(maps:get(command, Finding)),
     Finding.
 
 said(Finding) -> unicode:characters_to_list(flame_prof_doctor:format(

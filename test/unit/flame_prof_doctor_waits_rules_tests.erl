@@ -67,6 +67,7 @@ kinds(Rule, Evidence) ->
 
 sentences(#{title := Title, sentences := Sentences, command := Command}) ->
     ?assert(length(Sentences) =< 4),
+    doctor_command:parses(Command),
     [Title, Sentences, Command].
 
 %%% Deadlocks.

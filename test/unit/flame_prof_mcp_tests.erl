@@ -127,8 +127,8 @@ no_answer_to_what_asks_nothing_test() ->
 
 every_tool_reads_only_and_describes_its_arguments_test() ->
     {[#{<<"result">> := #{<<"tools">> := Tools}}], _} = said(request(1, 'tools/list'), begun()),
-    ?assertEqual([<<"hot">>, <<"mailbox">>, <<"memory">>, <<"pstack">>, <<"top">>, <<"waits">>,
-        <<"xray">>], lists:sort([Name || #{<<"name">> := Name} <- Tools])),
+    ?assertEqual([<<"binaries">>, <<"doctor">>, <<"hot">>, <<"mailbox">>, <<"memory">>,
+        <<"pstack">>, <<"tables">>, <<"top">>, <<"waits">>, <<"xray">>], lists:sort([Name || #{<<"name">> := Name} <- Tools])),
     [
         begin
             #{<<"description">> := About, <<"inputSchema">> := Schema,
@@ -165,6 +165,7 @@ arguments_are_options_of_the_command_test() ->
     ?assertEqual({["my_server"], #{senders => 3, time_limit => 1500}},
         Checked(<<"mailbox">>, #{<<"process">> => <<"my_server">>, <<"senders">> => 3,
             <<"seconds">> => 1.5})),
+    ?assertEqual({[], #{for => 6500}}, Checked(<<"doctor">>, #{<<"seconds">> => 6.5})),
     ?assertEqual({["a", "<0.1.0>"], #{}},
         Checked(<<"pstack">>, #{<<"processes">> => [<<"a">>, <<"<0.1.0>">>]})),
     ?assertEqual({[], #{by => memory, filter => [16#e4], every => 2000}},
@@ -198,6 +199,8 @@ wrong_arguments_are_named_with_what_is_accepted_test_() ->
             {pstack, #{processes => <<"a">>}, "processes: it takes a list of at most 100"},
             {pstack, #{processes => [1]}, "processes: it takes a list"},
             {pstack, #{processes => lists:duplicate(101, <<"a">>)}, "a list of at most 100"},
+            {doctor, #{seconds => 5}, "seconds: it takes a number from 6 to 30"},
+            {doctor, #{engine => 1}, "engine: unknown argument; there are: node, seconds"},
             {hot, #{seconds => 31}, "seconds: it takes a number from 1 to 30"},
             {hot, #{seconds => -1}, "seconds: it takes a number"},
             {xray, #{process => <<"a">>, max_memory => 201}, "max_memory: .* from 16 to 200"},
