@@ -59,7 +59,7 @@ of_a_chain_the_one_that_waits_for_no_other_is_told_test() ->
     Auth = caller(auth, 102, 0.95, ["gen:do_call/4:259", "auth:check/1", "auth:init/1"]),
     Disk = worker(disk, [{running, 0.3}], #{values => #{message_queue_len => 1}}),
     [One] = judged([Front, Auth, Disk | clients(100, 0.9)]),
-    ?assertMatch([{bottleneck, [<<"disk">>, <<"auth">>, <<"front">>]}], named([One])),
+    ?assertMatch([{chain, [<<"disk">>, <<"auth">>, <<"front">>]}], named([One])),
     ?assertMatch(#{function := <<"disk:work/1">>}, One).
 
 those_who_wait_for_jobs_and_seldom_ones_are_none_test() ->
