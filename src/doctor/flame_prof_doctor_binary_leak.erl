@@ -115,8 +115,9 @@ does({Process, Held}, Samples) ->
     end.
 
 %% One that is not sampled has that of the look.
-function(Process, Held, Samples) ->
-    case flame_prof_doctor_stacks:function(flame_prof_doctor_samples:busy(Samples, Process)) of
+function(#{pid := Pid}, Held, #{stacks := Stacks}) ->
+    Busy = Stacks(Pid, [<<"running">>, <<"runnable">>, <<"garbage_collecting">>]),
+    case flame_prof_doctor_stacks:function(Busy) of
         <<>> -> maps:get(function, Held, <<>>);
         Function -> Function
     end.
