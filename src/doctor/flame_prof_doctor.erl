@@ -196,19 +196,20 @@ full_name(Rule, Name) ->
 %% defaults.
 -spec judge(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
 judge(Evidence, Given) ->
-    {Seen, Missing} = lists:partition(fun(Rule) -> missing(Rule, Evidence) =:= [] end, ?RULES),
-    Judged = [{Rule, found(Rule, Evidence, thresholds(Rule, Given))} || Rule <- Seen],
+    Judged = [{Rule, judged(Rule, Evidence, thresholds(Rule, Given))} || Rule <- ?RULES],
     Found = [{Rule, Finding} || {Rule, {ok, Findings}} <- Judged, Finding <- Findings],
     Told = [Finding || {Rule, Finding} <- Found, not is_explained(Rule, Finding, Found)],
     #{
         findings => lists:sort(fun is_before/2, Told),
-        unseen => [{Rule:kind(), why(Rule, Evidence)} || Rule <- Missing] ++
-            [{Rule:kind(), Why} || {Rule, {failed, Why}} <- Judged] ++
-            [{Rule:kind(), <<"the look is too short for growth: that needs six seconds">>}
-                || Rule <- Seen, lists:member(Rule, ?GROWTH), is_short(Evidence)]
+        unseen => unseen(Judged, [Kind || #{kind := Kind} <- Told])
     }.
 
-is_short(#{seconds := Seconds}) -> not flame_prof_doctor_growth:is_long(Seconds).
+%% A kind may have two rules, of which one needs less.
+unseen(Judged, Found) ->
+    Seen = Found ++ [Rule:kind() || {Rule, {ok, _}} <- Judged],
+    Unseen = maps:from_list([{Rule:kind(), Why} || {Rule, {unseen, Why}} <- Judged]),
+    [{Kind, maps:get(Kind, Unseen)}
+        || Kind <- kinds(), is_map_key(Kind, Unseen), not lists:member(Kind, Seen)].
 
 %% @doc A profile alone, judged: what its samples tell, and the figures that its profiler noted.
 -spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
@@ -229,13 +230,31 @@ why(Rule, #{unseen := Unseen} = Evidence) ->
     [Need | _] = missing(Rule, Evidence),
     maps:get(Need, Unseen, <<"not looked at">>).
 
+judged(Rule, Evidence, Thresholds) ->
+    case missing(Rule, Evidence) of
+        [] -> found(Rule, Evidence, Thresholds);
+        [_ | _] -> {unseen, why(Rule, Evidence)}
+    end.
+
 %% A rule that fails takes no other finding with it.
 found(Rule, Evidence, Thresholds) ->
-    try
-        {ok, Rule:find(Evidence, Thresholds)}
+    try Rule:find(Evidence, Thresholds) of
+        {unseen, _} = Unseen -> Unseen;
+        [] -> not_found(Rule, Evidence);
+        Findings -> {ok, Findings}
     catch
-        _:_:Stack -> {failed, flame_prof_error:internal(Stack)}
+        _:_:Stack -> {unseen, flame_prof_error:internal(Stack)}
     end.
+
+%% Files have fewer figures, and rules of their own for them.
+not_found(Rule, #{node := Node, seconds := Seconds}) when Node =/= none ->
+    IsShort = lists:member(Rule, ?GROWTH) andalso not flame_prof_doctor_growth:is_long(Seconds),
+    case IsShort of
+        true -> {unseen, <<"the look is too short for growth: that needs six seconds">>};
+        false -> {ok, []}
+    end;
+not_found(_Rule, _Evidence) ->
+    {ok, []}.
 
 thresholds(Rule, Given) ->
     maps:from_list([

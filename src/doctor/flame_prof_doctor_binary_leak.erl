@@ -3,15 +3,16 @@
 %% == False alarms ==
 %% Binaries that are no longer used stay until their holder collects: that makes a sawtooth,
 %% which falls. Growth is told where the node's binaries grow from second to second without a fall,
-%% by much, and still in the later half of the time; what starts up stops. Who holds them is one
-%% whose own binaries grow as steadily.
+%% or by far more than they fall, by much, and still in the later half of the time; what starts up
+%% stops. Who holds them is the one
+%% that two looks at all binaries say, or one whose own binaries grow as steadily.
 -module(flame_prof_doctor_binary_leak).
 
 -behaviour(flame_prof_doctor_rule).
 
 -export([kind/0, needs/0, thresholds/0, find/2]).
 
--import(flame_prof_doctor_rule, [name/1, bytes/1, seconds/1, share/1]).
+-import(flame_prof_doctor_rule, [name/1, bytes/1, number/1, seconds/1, share/1]).
 
 -define(STEPS, 4).
 
@@ -28,29 +29,40 @@ thresholds() ->
         {critical_bytes, 104857600, <<"bytes a second: critical">>}
     ].
 
-find(#{seconds := Seconds, samples := Samples}, Limits) ->
+find(#{seconds := Seconds, samples := Samples} = Evidence, Limits) ->
     #{grown_bytes := Bytes, grown_share := Share, span_us := LeastUs} = Limits,
     Values = [{TimeUs, N} || #{time_us := TimeUs, node_memory_binary := N} <- Seconds],
-    case Values =/= [] andalso flame_prof_doctor_series:growing(Values, ?STEPS) of
+    case grown(Values, Seconds) of
         #{from := From, to := To, from_us := FromUs, to_us := ToUs} = Growth when
             To - From >= Bytes, To - From >= Share * From, ToUs - FromUs >= LeastUs
         ->
-            [told(Growth, holder(To - From, Samples, Limits), Samples, Limits)];
+            Holder = flame_prof_doctor_holders:most(To - From, Evidence, Limits),
+            [told(Growth, Holder, Samples, Limits)];
         _ ->
             []
     end.
 
-%% Of those that grow by enough, the one that grows most.
-holder(Grown, #{processes := Processes}, #{holder_share := Share, span_us := LeastUs}) ->
-    Growing = [
-        {To - From, Process}
-     || #{bin_vheap := [_ | _] = Series} = Process <- Processes,
-        #{from := From, to := To} <- [flame_prof_doctor_series:growth(Series, LeastUs)],
-        To - From >= Share * Grown
-    ],
-    case lists:reverse(lists:keysort(1, Growing)) of
-        [{Most, Process} | _] -> {Process, min(1.0, Most / Grown)};
-        [] -> none
+%% Without a fall, or so that garbage in between does not hide it: each part of the time has more
+%% than the one before, and the last third always more than the first ever had.
+grown([], _) ->
+    none;
+grown(Values, Seconds) ->
+    case flame_prof_doctor_series:growing(Values, ?STEPS) of
+        none -> risen(Values, flame_prof_doctor_growth:steady(node_memory_binary, Seconds));
+        Growth -> Growth
+    end.
+
+risen(_, none) ->
+    none;
+risen(Values, #{from := From, to := To}) ->
+    Third = length(Values) div 3,
+    Most = lists:max([N || {_, N} <- lists:sublist(Values, Third)]),
+    Least = lists:min([N || {_, N} <- lists:nthtail(length(Values) - Third, Values)]),
+    {FromUs, _} = hd(Values),
+    {ToUs, _} = lists:last(Values),
+    case Least > Most of
+        true -> #{from => From, to => To, from_us => FromUs, to_us => ToUs};
+        false -> none
     end.
 
 told(#{from := From, to := To, from_us := FromUs, to_us := ToUs}, Holder, Samples, Limits) ->
@@ -68,31 +80,44 @@ told(#{from := From, to := To, from_us := FromUs, to_us := ToUs}, Holder, Sample
                 seconds(ToUs - FromUs), "."],
             held(Holder),
             does(Holder, Samples),
-            "Small parts of large binaries keep these whole; binary:copy/1 does not."
+            pins(Holder)
         ], S =/= ""],
-        command => command(Holder),
-        processes => [flame_prof_doctor_samples:process(P) || {P, _} <- [Holder]],
+        command => "flame_prof binaries NODE --for 10s",
+        processes => [Process || {Process, _} <- [Holder]],
         numbers => #{from => From, to => To, bytes_per_second => Rate},
         range => {FromUs, ToUs}
     },
-    maps:merge(Finding, maps:from_list([{function, F} || {P, _} <- [Holder],
-        F <- [function(P, Samples)], F =/= <<>>])).
+    maps:merge(Finding, maps:from_list([{function, F} || {P, Held} <- [Holder],
+        F <- [function(P, Held, Samples)], F =/= <<>>])).
 
 title(none) -> "binaries grow by ";
 title({Process, _}) -> [name(Process), " holds binaries that grow by "].
 
 held(none) -> "No process that was sampled holds them: many do, or one that seldom runs.";
-held({_, Share}) -> ["Its binaries grow by ", share(Share), " of that, without a fall."].
+held({_, #{grown := Grown, binaries := N, bytes := Bytes}}) ->
+    ["It holds ", bytes(Grown), " more than at the first look: ", bytes(Bytes), " in ", number(N),
+        " binaries."];
+held({_, #{share := Share}}) ->
+    ["Its binaries grow by ", share(Share), " of that, without a fall."].
+
+%% What it shows of them is known of a process that stood still.
+pins({_, #{pins := [#{path := Path, bytes := Bytes, shown_bytes := Shown} | _]}}) ->
+    ["Parts of them, ", bytes(Shown), " of ", bytes(Bytes), ", keep them whole: ", Path,
+        ". binary:copy/1 does not."];
+pins(_) ->
+    "Small parts of large binaries keep these whole; binary:copy/1 does not.".
 
 does(none, _) -> "";
-does({Process, _}, Samples) ->
-    case function(Process, Samples) of
+does({Process, Held}, Samples) ->
+    case function(Process, Held, Samples) of
         <<>> -> "";
         Function -> ["While it works it is in ", Function, "."]
     end.
 
-function(Process, Samples) ->
-    flame_prof_doctor_stacks:function(flame_prof_doctor_samples:busy(Samples, Process)).
-
-command(none) -> "flame_prof binaries NODE --for 10s";
-command({Process, _}) -> ["flame_prof xray NODE ", flame_prof_doctor_samples:target(Process)].
+%% One that is not sampled has that of the look.
+function(#{pid := Pid}, Held, #{stacks := Stacks}) ->
+    Busy = Stacks(Pid, [<<"running">>, <<"runnable">>, <<"garbage_collecting">>]),
+    case flame_prof_doctor_stacks:function(Busy) of
+        <<>> -> maps:get(function, Held, <<>>);
+        Function -> Function
+    end.

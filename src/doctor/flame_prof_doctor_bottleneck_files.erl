@@ -4,7 +4,7 @@
 %% == False alarms ==
 %% Those who wait for a server that has nothing to do (a queue of jobs) are no victims: one that
 %% waits without a message for `idle' of the time is none. One that is ready for most of its time
-%% lacks a CPU, as all of its node do.
+%% lacks a CPU, as all of its node do where so many are ready as wait for it.
 -module(flame_prof_doctor_bottleneck_files).
 
 -behaviour(flame_prof_doctor_rule).
@@ -21,6 +21,9 @@
 
 kind() -> bottleneck.
 
+kind([_, _, _ | _]) -> chain;
+kind(_) -> bottleneck.
+
 needs() -> [samples].
 
 %% Those of the kind are those of the other rule.
@@ -29,11 +32,20 @@ thresholds() -> [].
 find(#{waits := _}, _) ->
     [];
 find(#{samples := #{processes := Processes} = Samples}, _) ->
+    case [P || #{waits_for := [_ | _]} = P <- Processes] of
+        [] -> {unseen, <<"which process waits for which is not in the samples">>};
+        _ -> found(Samples)
+    end.
+
+found(#{processes := Processes} = Samples) ->
+    Ticks = flame_prof_doctor_calls:ticks(Samples),
+    Ready = lists:sum([N || #{runnable := N} <- Processes]) / Ticks,
     ByPid = maps:from_list([{Pid, P} || #{pid := Pid} = P <- Processes]),
     Chains = [
         {Waiting, lists:reverse(chain([Process], ByPid))}
-     || {Pid, Waiting} <- waited_for(Processes, flame_prof_doctor_calls:ticks(Samples)),
-        #{Pid := Process} <- [ByPid], not is_idle(Process, Samples), not is_late(Process)
+     || {Pid, Waiting} <- waited_for(Processes, Ticks),
+        #{Pid := Process} <- [ByPid], not is_idle(Process, Samples),
+        Ready < Waiting orelse not is_late(Process)
     ],
     %% One that another chain leads through is told there.
     Ends = maps:groups_from_list(fun({_, Chain}) -> lists:last(Chain) end, Chains),
@@ -73,7 +85,7 @@ told({Waiting, [First | _] = Chain}, Samples) ->
     Function = flame_prof_doctor_samples:function(Samples, Last),
     OnCpu = flame_prof_doctor_samples:on_cpu(Last),
     Names = [name(flame_prof_doctor_samples:process(P)) || P <- Chain],
-    flame_prof_doctor_samples:finding(kind(), Last, #{
+    flame_prof_doctor_samples:finding(kind(Chain), Last, #{
         severity => warning,
         size => Waiting,
         title => ["keeps ", number(round(Waiting)), " processes waiting"],

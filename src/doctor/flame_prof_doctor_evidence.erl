@@ -29,6 +29,12 @@
 -define(QUEUES, 5).
 -define(MAILBOX_MS, 500).
 -define(EDGES_MOST, 10000).
+-define(TABLES, 20).
+%% The look for growth of binaries ends so long before the others do: then the heap of one process
+%% is looked through.
+-define(BINARIES_AHEAD_MS, 1000).
+-define(BINARIES_MS, 2000).
+-define(BINARIES_GROWN, 1048576).
 
 %% @doc By any process of the node. It returns a few seconds after the end of the time at most.
 -spec collect(#{for := pos_integer(), engine := auto | native | portable, _ => _}) -> collected().
@@ -60,6 +66,7 @@ warm(Engine) ->
         _ = flame_prof_doctor_system:look(reader(Engine)),
         _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
         _ = memory(Engine),
+        _ = flame_prof_tables:look(#{top => 1, engine => Engine}),
         {ok, reader(Engine)}
     end,
     _ = asked([{warm, now_us() div 1000 + ?WARM_MS, Look}]),
@@ -75,8 +82,8 @@ looks(Ms, Until, Engine) ->
         {waits, ?GRACE_MS, fun() -> waits(Engine, Ms, Until) end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
-        {tables, ?GRACE_MS, both(fun() -> flame_prof_doctor_tables:look(reader(Engine)) end,
-            Until)},
+        {tables, ?GRACE_MS, fun() -> tables(Engine, Until) end},
+        {binaries, ?GRACE_MS, fun() -> binaries(Engine, Until) end},
         {os, ?GRACE_MS, both(fun() -> flame_prof_doctor_os:look() end, Until)},
         {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look(reader(Engine)) end,
             Until)}
@@ -281,6 +288,31 @@ memory(Engine) ->
     case flame_prof_memory:look(#{explain => false, engine => Engine}) of
         {ok, Memory} -> {ok, Memory};
         {error, Reason} -> unseen(Reason)
+    end.
+
+%% Those that grow most.
+tables(Engine, Until) ->
+    For = max(1, Until - now_us() div 1000),
+    Options = #{for => For, sort => growth, top => ?TABLES, engine => Engine},
+    case flame_prof_tables:look(Options) of
+        {ok, Tables} -> {ok, Tables};
+        {error, Reason} -> unseen(Reason)
+    end.
+
+%% What it pins is looked for in the one whose binaries grow most, where they grow by much.
+binaries(portable, _Until) ->
+    {unseen, <<"binaries: needs the native engine">>};
+binaries(_, Until) ->
+    For = max(1, Until - now_us() div 1000 - ?BINARIES_AHEAD_MS),
+    case flame_prof_binaries:look(#{for => For, walked => 0, time_limit => ?BINARIES_MS}) of
+        {ok, #{growing := [#{grown := Grown} = First | Rest]} = Look} when
+            Grown >= ?BINARIES_GROWN
+        ->
+            {ok, Look#{growing := [flame_prof_binaries:with_pins(First) | Rest]}};
+        {ok, Look} ->
+            {ok, Look};
+        {error, Reason} ->
+            unseen(Reason)
     end.
 
 unseen(Reason) ->

@@ -17,6 +17,7 @@
 
 %% Of the observations of one that is kept busy.
 -define(WITH_MESSAGES, 0.5).
+-define(NAMED_MOST, 20).
 -define(EXPRESSION, [<<"re:run/2">>, <<"re:run/3">>, <<"erlang:re_run_trap/3">>]).
 
 kind() -> hot_function.
@@ -39,9 +40,17 @@ thresholds() ->
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
-    [told(Process, Samples) || Process <- Processes,
+    Hot = [
+        {flame_prof_doctor_samples:on_cpu(Process), Process}
+     || Process <- Processes,
         is_hot(Process, Samples, Limits) orelse matches(Process, Samples) >
-            maps:get(expression, Limits)];
+            maps:get(expression, Limits)
+    ],
+    Groups = maps:groups_from_list(fun({_, Process}) -> group(Process, Samples) end, Hot),
+    [
+        told([Process || {_, Process} <- lists:reverse(lists:keysort(1, Some))], Samples)
+     || Some <- maps:values(Groups)
+    ];
 find(_, _) ->
     [].
 
@@ -62,15 +71,25 @@ is_kept_busy(#{pid := Pid, observations := All}, #{by_queue := ByQueue}) ->
     With = [Weight || {_, Queue, {_, Weight}} <- ByQueue(Pid), Queue =/= <<"queue_0">>],
     lists:sum(With) > ?WITH_MESSAGES * All.
 
-told(#{observations := All, runnable := Ready} = Process, Samples) ->
+%% Workers that do the same are one finding.
+group(#{pid := Pid} = Process, Samples) ->
+    case flame_prof_doctor_stacks:function(flame_prof_doctor_samples:busy(Samples, Process)) of
+        <<>> -> Pid;
+        Function -> Function
+    end.
+
+told([#{observations := All, runnable := Ready} = Process | Others] = Group, Samples) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Stacks = flame_prof_doctor_samples:busy(Samples, Process),
     Function = flame_prof_doctor_stacks:function(Stacks),
     #{first_us := FromUs, last_us := ToUs} = Process,
-    flame_prof_doctor_samples:finding(kind(), Process, #{
+    Finding = flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => warning,
         size => OnCpu / All,
-        title => "keeps a CPU",
+        title => case Others of
+            [] -> "keeps a CPU";
+            [_ | _] -> ["and ", number(length(Others)), " more that do the same never wait"]
+        end,
         sentences => [
             ["For ", seconds(ToUs - FromUs), " it is on a CPU for ", share(OnCpu / All),
                 " of the time and ready for one for ", share(Ready / All), "."],
@@ -89,7 +108,9 @@ told(#{observations := All, runnable := Ready} = Process, Samples) ->
         function => Function,
         range => {FromUs, ToUs},
         view => #{measure => samples, show => busy, levels => [process, status], view => flame}
-    }).
+    }),
+    Finding#{processes := lists:sublist([flame_prof_doctor_samples:process(P) || P <- Group],
+        ?NAMED_MOST)}.
 
 where(<<>>, _Stacks) ->
     "";

@@ -5,7 +5,7 @@
 %% `False alarms' why a healthy node does not meet its thresholds.
 -module(flame_prof_doctor_rule).
 
--export([name/1, pid/1, share/1, bytes/1, number/1, seconds/1, duration/1]).
+-export([name/1, text/1, pid/1, share/1, bytes/1, number/1, seconds/1, duration/1]).
 
 -export_type([kind/0, evidence/0, needs/0, thresholds/0, threshold/0, severity/0, finding/0]).
 -export_type([process/0, second/0]).
@@ -27,16 +27,16 @@
         waits => flame_prof_waits:look(),
         mailboxes => [flame_prof_mailbox:mailbox()],
         memory => {First :: flame_prof_memory:memory(), Last :: flame_prof_memory:memory()},
-        tables => {First :: flame_prof_doctor_tables:tables(),
-            Last :: flame_prof_doctor_tables:tables()},
-        binaries => map(),
+        tables => flame_prof_tables:tables(),
+        binaries => flame_prof_binaries:look(),
         os => {First :: flame_prof_doctor_os:os(), Last :: flame_prof_doctor_os:os()},
         system => {First :: flame_prof_doctor_system:system(),
             Last :: flame_prof_doctor_system:system()}
     }.
 %% What was looked at, and how long. `waits' is the last of the looks in that time; `mailboxes' are
-%% those of the longest. `os' is what /proc and cgroups say, `system' what few processes or tables
-%% of OTP say (supervisors, the logger); `seconds' are cheap figures of the VM. A key that is not
+%% those of the longest. `tables' and `binaries' are of two looks, with what has grown. `os' is what
+%% /proc and cgroups say, `system' what few processes or tables of OTP say (supervisors, the
+%% logger); `seconds' are cheap figures of the VM. A key that is not
 %% there was not seen, and `unseen' says why. Of files only `samples' and what they tell of the
 %% node in `seconds' is known; `node' is `none' there.
 
@@ -77,8 +77,8 @@
 -callback kind() -> kind().
 -callback needs() -> [needs(), ...].
 -callback thresholds() -> [threshold()].
--callback find(evidence(), thresholds()) -> [finding()].
-%% Called only where all of its needs are there.
+-callback find(evidence(), thresholds()) -> [finding()] | {unseen, Why :: binary()}.
+%% Called only where all of its needs are there. `unseen': they do not have what it takes.
 
 -callback explained_by() -> [kind()].
 %% A finding is not told where one of these kinds names the same process first: a heap that is full
@@ -90,6 +90,12 @@
 -spec name(#{pid := binary(), name => binary(), atom() => term()}) -> unicode:chardata().
 name(#{pid := Pid, name := Name}) when Name =/= <<>> -> [Name, " (", Pid, ")"];
 name(#{pid := Pid}) -> Pid.
+
+%% @doc A registered name, or what it was started as; empty where it is not known.
+-spec text(atom() | mfa()) -> binary().
+text({M, F, A}) -> unicode:characters_to_binary(io_lib:format("~ts:~ts/~b", [M, F, A]));
+text(Unknown) when Unknown =:= exited; Unknown =:= undefined -> <<>>;
+text(Name) -> atom_to_binary(Name).
 
 %% @doc Of 1: `71 %'.
 -spec share(number()) -> unicode:chardata().

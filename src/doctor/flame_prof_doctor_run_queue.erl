@@ -30,8 +30,8 @@ thresholds() ->
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
-    [flame_prof_doctor_rule:finding()].
-find(#{seconds := [_, _, _ | _] = Seconds}, Thresholds) ->
+    [flame_prof_doctor_rule:finding()] | {unseen, binary()}.
+find(#{seconds := [#{node_schedulers := _}, _, _ | _] = Seconds}, Thresholds) ->
     Median = fun(Key) -> median([Value || #{Key := Value} <- Seconds]) end,
     #{node_schedulers := All, node_schedulers_online := Online} = Last = lists:last(Seconds),
     Unblocked = maps:get(node_schedulers_unblocked, Last, Online),
@@ -42,7 +42,7 @@ find(#{seconds := [_, _, _ | _] = Seconds}, Thresholds) ->
     },
     why(Figures, Thresholds);
 find(_, _) ->
-    [].
+    {unseen, <<"the lengths of run queues are not in it">>}.
 
 median(Values) -> lists:nth((length(Values) + 1) div 2, lists:sort(Values)).
 

@@ -85,6 +85,11 @@
 %% Stacks beyond these are rare ones.
 -define(STACKS_MOST, 30000).
 -define(NAMES_MOST, 8).
+-define(FIGURES, [
+    node_atoms, node_ets_tables, node_memory_atom, node_memory_binary, node_memory_code,
+    node_memory_ets, node_memory_processes, node_memory_total, node_ports, node_processes,
+    node_run_queues, node_runtime_ms, node_schedulers_online
+]).
 
 -spec read(flame_prof_profile:profile()) -> {ok, samples()} | {error, flame_prof:reason()}.
 read(Profile) ->
@@ -255,19 +260,13 @@ losses(During, #{bad := Bad, damaged := Damaged, samples := Samples}, Step) ->
         step => Step
     }.
 
-%% Rules know the names that they ask for; a file may have any.
+%% Without names that no rule asks for; a file may have any.
 figure(#{time_us := TimeUs} = Row) ->
     maps:from_list([{time_us, TimeUs} | [
-        {Atom, Value}
-     || {Name, {Value, _}} <- maps:to_list(Row), Atom <- known(Name)
+        {Figure, Value}
+     || Figure <- ?FIGURES, Name <- [atom_to_binary(Figure)],
+        {Value, _} <- [maps:get(Name, Row, none)]
     ]]).
-
-known(Name) ->
-    try
-        [binary_to_existing_atom(Name)]
-    catch
-        error:_ -> []
-    end.
 
 %% A busy node answers late: its figures are then those of the flush before.
 fresh([#{node_runtime_ms := Same} = First, #{node_runtime_ms := Same} | Rest]) ->

@@ -10,7 +10,11 @@
 
 -export([kind/0, needs/0, thresholds/0, find/2]).
 
--import(flame_prof_doctor_rule, [bytes/1, number/1]).
+-import(flame_prof_doctor_rule, [name/1, bytes/1, number/1, share/1]).
+
+%% Of a file: figures, and growth as a part of what there was.
+-define(READINGS, 3).
+-define(FILE_SHARE, 0.2).
 
 -spec kind() -> flame_prof_doctor_rule:kind().
 kind() -> table_growth.
@@ -27,7 +31,9 @@ thresholds() ->
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
-    [flame_prof_doctor_rule:finding()].
+    [flame_prof_doctor_rule:finding()] | {unseen, binary()}.
+find(#{node := none} = Evidence, Thresholds) ->
+    of_file(Evidence, Thresholds);
 find(#{seconds := Seconds} = Evidence, #{share := Share} = Thresholds) ->
     #{bytes_per_second := Bytes, tables_per_second := Tables} = Thresholds,
     [
@@ -38,6 +44,23 @@ find(#{seconds := Seconds} = Evidence, #{share := Share} = Thresholds) ->
         PerS >= Least, Change >= Share * From
     ].
 
+%% A file has a figure each five seconds.
+of_file(#{seconds := Seconds} = Evidence, #{bytes_per_second := Least}) ->
+    Values = [{Us, Bytes} || #{time_us := Us, node_memory_ets := Bytes} <- Seconds],
+    case flame_prof_doctor_series:growing(Values, ?READINGS - 1) of
+        _ when length(Values) < ?READINGS ->
+            {unseen, <<"the files have too few figures of the node">>};
+        #{from := From, to := To, from_us := FromUs, to_us := ToUs} when
+            To - From >= ?FILE_SHARE * From, (To - From) * 1.0e6 >= Least * (ToUs - FromUs)
+        ->
+            Growth = #{from => From, to => To, change => To - From, span_us => ToUs - FromUs,
+                per_s => (To - From) * 1.0e6 / (ToUs - FromUs), looks => length(Values),
+                parts => length(Values) - 1},
+            [finding(bytes, Growth, Evidence)];
+        _ ->
+            []
+    end.
+
 finding(tables, #{per_s := PerS} = Growth, _) ->
     (finding(PerS, Growth))#{
         title => io_lib:format("~ts more ETS tables a second", [number(PerS)]),
@@ -46,42 +69,43 @@ finding(tables, #{per_s := PerS} = Growth, _) ->
             ["A table lives until it is deleted or its owner ends."])
     };
 finding(bytes, #{per_s := PerS} = Growth, Evidence) ->
-    {Title, More, Processes} = table(Evidence),
-    (finding(PerS, Growth))#{
-        processes := Processes,
+    {Title, More, Named} = table(Evidence),
+    maps:merge((finding(PerS, Growth))#{
         title => io_lib:format("~ts by ~ts a second", [Title, bytes(PerS)]),
         sentences => flame_prof_doctor_growth:sentences("The memory of all ETS tables", Growth,
             fun flame_prof_doctor_rule:bytes/1, More)
-    }.
+    }, Named).
 
 finding(PerS, Growth) ->
     #{
         kind => table_growth,
         severity => warning,
         size => PerS,
-        command => "flame_prof tables NODE --sort growth",
+        command => "flame_prof tables NODE --for 5s --sort growth",
         processes => [],
         numbers => Growth
     }.
 
-%% The one that grew most, where the largest were asked.
-table(#{tables := {First, Last}}) ->
-    Before = fun(Id) -> maps:get(Id, First, #{bytes => 0, objects => 0}) end,
-    Grown = [{Bytes - maps:get(bytes, Before(Id)), Objects - maps:get(objects, Before(Id)), Table}
-        || {Id, #{bytes := Bytes, objects := Objects} = Table} <- maps:to_list(Last)],
-    case lists:reverse(lists:keysort(1, Grown)) of
-        [{Bytes, Objects, #{name := Name, bytes := Now} = Table} | _] when Bytes > 0 ->
-            Process = #{
-                pid => flame_prof_doctor_rule:pid(maps:get(owner, Table)),
-                name => maps:get(owner_name, Table, <<>>)
-            },
-            Owner = flame_prof_doctor_rule:name(Process),
-            {["the ETS table ", Name, " grows"], [
-                io_lib:format("The table ~ts of ~ts grew by ~ts and ~ts objects to ~ts.",
-                    [Name, Owner, bytes(Bytes), number(Objects), bytes(Now)])
-            ], [Process]};
-        _ ->
-            {"ETS tables grow", [], []}
+%% The one that grows most; of a file, who writes.
+table(#{tables := #{tables := [#{growth := #{bytes_per_s := PerS}} = Table | _]}}) when PerS > 0 ->
+    #{name := Name, owner := Pid, bytes := Bytes, objects := Objects, growth := Growth} = Table,
+    Owner = #{pid => flame_prof_doctor_rule:pid(Pid),
+        name => flame_prof_doctor_rule:text(maps:get(owner_name, Table))},
+    {["the ETS table ", atom_to_binary(Name), " grows"], [
+        io_lib:format("The table ~ts of ~ts grows by ~ts and ~ts objects a second, to ~ts and ~ts "
+            "objects.", [Name, name(Owner), bytes(PerS), number(maps:get(objects_per_s, Growth)),
+            bytes(Bytes), number(Objects)])
+    ], #{processes => [Owner]}};
+table(#{node := none, samples := Samples}) ->
+    case flame_prof_doctor_writers:most(Samples) of
+        {Process, Share, Function} ->
+            {"ETS tables grow", [
+                [name(Process), " writes to tables for ", share(Share), " of its time on a CPU",
+                    [[", in ", Function] || Function =/= <<>>], "."]
+            ], maps:from_list([{processes, [Process]} | [
+                {function, Function} || Function =/= <<>>]])};
+        none ->
+            {"ETS tables grow", [], #{}}
     end;
 table(_) ->
-    {"ETS tables grow", [], []}.
+    {"ETS tables grow", [], #{}}.

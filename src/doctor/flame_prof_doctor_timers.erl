@@ -3,7 +3,7 @@
 %% == False alarms ==
 %% The timeout of a receive is none of these, and a timer for each request costs a microsecond: a
 %% process is in these BIFs for `share' of its time on a CPU where it does little but set timers,
-%% and `cpus' CPUs are some ten thousand timers a second.
+%% and `cpus' CPUs are some hundred thousand timers a second.
 -module(flame_prof_doctor_timers).
 
 -behaviour(flame_prof_doctor_rule).
@@ -25,7 +25,7 @@ needs() -> [samples].
 thresholds() ->
     [
         {share, 0.4, <<"of its time on a CPU sets and cancels timers">>},
-        {cpus, 0.1, <<"CPUs together">>}
+        {cpus, 0.08, <<"CPUs together">>}
     ].
 
 find(#{samples := Samples}, Limits) ->

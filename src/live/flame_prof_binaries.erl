@@ -28,7 +28,7 @@
 
 -include("flame_prof_internal.hrl").
 
--export([look/0, look/1, format/1]).
+-export([look/0, look/1, with_pins/1, format/1]).
 
 -export_type([look/0, holder/0, pin/0, options/0]).
 
@@ -218,9 +218,11 @@ growth(#{process := Pid, bytes := Bytes} = Holder, Had, Other) ->
 
 walked(Holders, #{walked := N}) ->
     {First, Rest} = lists:split(min(N, length(Holders)), Holders),
-    [pinned(Holder) || Holder <- First] ++ Rest.
+    [with_pins(Holder) || Holder <- First] ++ Rest.
 
-pinned(#{process := Pid} = Holder) ->
+%% @private Its heap is looked through, for a second at most.
+-spec with_pins(holder()) -> holder().
+with_pins(#{process := Pid} = Holder) ->
     case flame_prof_xray:look(Pid, #{time_limit => ?WALK_MS, memory_budget => ?WALK_BYTES}) of
         {ok, Xray} ->
             Pins = flame_prof_xray_text:pinned(Xray),

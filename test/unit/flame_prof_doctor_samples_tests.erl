@@ -17,6 +17,8 @@ recorded_problems_are_told_with_their_process_test_() ->
             {"gc", [{gc, <<"report_builder">>}]},
             {"hot_function", [{hot_function, <<"price_engine">>}]},
             {"spawn_storm", [{spawn_storm, <<"fanout">>}]},
+            {"binary_leak", [{binary_leak, <<"session_cache">>}]},
+            {"table", [{table_growth, <<"deduplicator">>}]},
             {"none", []}
         ]].
 

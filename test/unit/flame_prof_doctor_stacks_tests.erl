@@ -59,8 +59,29 @@ of_a_chain_the_one_that_waits_for_no_other_is_told_test() ->
     Auth = caller(auth, 102, 0.95, ["gen:do_call/4:259", "auth:check/1", "auth:init/1"]),
     Disk = worker(disk, [{running, 0.3}], #{values => #{message_queue_len => 1}}),
     [One] = judged([Front, Auth, Disk | clients(100, 0.9)]),
-    ?assertMatch([{bottleneck, [<<"disk">>, <<"auth">>, <<"front">>]}], named([One])),
+    ?assertMatch([{chain, [<<"disk">>, <<"auth">>, <<"front">>]}], named([One])),
     ?assertMatch(#{function := <<"disk:work/1">>}, One).
+
+workers_that_never_wait_in_one_function_are_one_finding_test() ->
+    Workers = [in(Name, 1, 1, ["price:all/1:8"]) || Name <- [price_1, price_2, price_3]],
+    Other = in(search, 1, 1, ["search:all/1:8"]),
+    Found = judged([idle(), Other | Workers]),
+    ?assertEqual([[<<"price_1">>, <<"price_2">>, <<"price_3">>], [<<"search">>]],
+        lists:sort([lists:sort(Names) || {hot_function, Names} <- named(Found)])).
+
+a_server_without_a_cpu_is_told_where_fewer_are_ready_than_wait_test() ->
+    Late = worker(store, [{running, 0.2}, {runnable, 0.7}]),
+    ?assertMatch([{bottleneck, [<<"store">>]}], named(judged([Late | clients(100, 0.9)]))),
+    Busy = [worker(list_to_atom("busy_" ++ integer_to_list(N)), [{running, 0.1}, {runnable, 0.8}])
+        || N <- lists:seq(1, 20)],
+    ?assertEqual([], judged([Late | clients(100, 0.9)] ++ Busy)).
+
+who_waits_for_a_process_is_not_judged_where_no_sample_says_it_test() ->
+    {ok, Profile} = flame_prof_profile:read(checkout:path("test/corpus/trouble/none.log.zst")),
+    #{unseen := Unseen} = flame_prof_doctor:of_profile(Profile, #{}),
+    ?assertMatch({_, <<"which process waits for which", _/binary>>},
+        lists:keyfind(bottleneck, 1, Unseen)),
+    ?assertMatch({_, _}, lists:keyfind(run_queue, 1, Unseen)).
 
 those_who_wait_for_jobs_and_seldom_ones_are_none_test() ->
     Idle = #{name => jobs, at => fun(_) ->

@@ -116,13 +116,37 @@ clients_that_connect_once_come_to_rest_test() ->
 
 a_table_that_grows_is_named_test() ->
     Mb = 1 bsl 20,
-    Table = fun(Bytes) -> #{<<"#Ref<0.1.2.3>">> => #{name => <<"sessions">>, bytes => Bytes,
-        objects => Bytes div 100, owner => <<"<0.95.0>">>}} end,
+    Table = #{name => sessions, owner => list_to_pid("<0.95.0>"), owner_name => session_cache,
+        bytes => 28 * Mb, objects => 400000,
+        growth => #{bytes_per_s => 2.0 * Mb, objects_per_s => 30000.0}},
     Finding = only((seconds(node_memory_ets, rising(10 * Mb, 2 * Mb)))#{
-        tables => {Table(8 * Mb), Table(28 * Mb)}}),
-    ?assertMatch(#{kind := table_growth, processes := [#{pid := <<"<0.95.0>">>}]}, Finding),
+        tables => #{tables => [Table]}}),
+    ?assertMatch(#{kind := table_growth, processes := [#{pid := <<"<0.95.0>">>,
+        name := <<"session_cache">>}]}, Finding),
     says(Finding, "the ETS table sessions grows by 2.0 MiB a second"),
-    says(Finding, "sessions of <0.95.0> grew by 20.0 MiB").
+    says(Finding, "sessions of session_cache (<0.95.0>) grows by 2.0 MiB and 30,000 objects a "
+        "second, to 28.0 MiB and 400,000 objects.").
+
+tables_that_are_not_counted_name_no_table_test() ->
+    Mb = 1 bsl 20,
+    Finding = only((seconds(node_memory_ets, rising(10 * Mb, 2 * Mb)))#{
+        tables => #{tables => [#{name => sessions, owner => self(), owner_name => undefined}]}}),
+    ?assertMatch(#{kind := table_growth, processes := []}, Finding).
+
+of_a_file(Bytes) ->
+    Seconds = [#{time_us => 5 * N * ?S, node_memory_ets => Of}
+        || {N, Of} <- lists:zip(lists:seq(1, length(Bytes)), Bytes)],
+    Judged = flame_prof_doctor:judge((evidence(#{seconds => Seconds}))#{node := none}, #{}),
+    #{findings := Findings, unseen := Unseen} = Judged,
+    {[Kind || #{kind := Kind} <- Findings], lists:keymember(table_growth, 1, Unseen)}.
+
+of_a_file_three_figures_that_rise_are_growth_test() ->
+    Mb = 1 bsl 20,
+    ?assertEqual({[table_growth], false}, of_a_file([15 * Mb, 40 * Mb, 64 * Mb])),
+    ?assertEqual({[], false}, of_a_file([15 * Mb, 40 * Mb, 39 * Mb])),
+    ?assertEqual({[], false}, of_a_file([15 * Mb, 40 * Mb, 30 * Mb, 50 * Mb])),
+    ?assertEqual({[], false}, of_a_file([4732576, 4732680, 4732732])),
+    ?assertEqual({[], true}, of_a_file([15 * Mb, 40 * Mb])).
 
 a_table_that_is_filled_and_emptied_does_not_grow_test() ->
     ?assertEqual([], found(seconds(node_memory_ets,

@@ -250,6 +250,33 @@ binaries_that_only_grow_are_told_with_their_holder_test() ->
     Grows = [30, 36, 42, 48, 54, 60, 66, 72, 78, 84, 90],
     ?assertEqual([{warning, [<<"cache">>]}], binaries(Grows, Grows)).
 
+garbage_does_not_hide_a_leak_test() ->
+    Holder = [30, 36, 42, 48, 54, 60, 66, 72, 78, 84, 90],
+    ?assertEqual([{warning, [<<"cache">>]}],
+        binaries([31, 49, 43, 61, 55, 73, 67, 85, 79, 97, 91], Holder)),
+    ?assertEqual([], binaries([31, 69, 33, 71, 35, 73, 37, 75, 39, 77, 81], Holder)).
+
+a_holder_that_two_looks_saw_is_told_with_what_it_pins_test() ->
+    Mb = 1 bsl 20,
+    Pid = list_to_pid("<0.95.0>"),
+    Holder = #{process => Pid, binaries => 900, bytes => 70 * Mb, grown => 55 * Mb,
+        function => <<"cache:serve/2">>, pins => [#{path => <<"cache:serve/2 slot 1 > list">>,
+            binaries => 900, bytes => 60 * Mb, shown_bytes => 1 * Mb}]},
+    Rule = flame_prof_doctor_binary_leak,
+    Limits = maps:from_list([{Name, Default} || {Name, Default, _} <- Rule:thresholds()]),
+    [#{title := Title, sentences := Sentences, processes := [Process]}] = Rule:find(#{
+        span_us => ?US, samples => samples([]),
+        seconds => [#{time_us => N * 1000000, node_memory_binary => (30 + 6 * N) * Mb}
+            || N <- lists:seq(0, 10)],
+        binaries => #{growing => [Holder], names => #{Pid => #{registered_name => cache}}}
+    }, Limits),
+    ?assertEqual(#{pid => <<"<0.95.0>">>, name => <<"cache">>}, Process),
+    Text = unicode:characters_to_binary([Title | Sentences]),
+    [?assertNotEqual({Part, nomatch}, {Part, binary:match(Text, Part)})
+        || Part <- [<<"cache (<0.95.0>) holds binaries that grow by 6.0 MiB a second">>,
+            <<"55.0 MiB more">>, <<"900 binaries">>, <<"it is in cache:serve/2.">>,
+            <<"1.0 MiB of 60.0 MiB, keep them whole: cache:serve/2 slot 1">>]].
+
 binaries_that_are_collected_now_and_then_are_not_test() ->
     ?assertEqual([], binaries([30, 50, 70, 30, 50, 70, 30, 50, 70, 90, 95],
         [10, 30, 50, 10, 30, 50, 10, 30, 50, 70, 75])).
