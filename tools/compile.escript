@@ -19,12 +19,18 @@ main([]) ->
     Newest = newest(headers()),
     start_afresh_if_needed(expected_stamp(Options)),
     Stale = [S || S <- Sources, is_stale(S, Newest)],
-    case compile_all(Stale, Options) of
+    {Behaviours, Others} = lists:partition(fun is_behaviour/1, Stale),
+    case compile_all(Behaviours, Options) andalso compile_all(Others, Options) of
         true -> ok = write_app(Sources);
         false -> halt(1)
     end.
 
-%% By as many processes as there are processors: no module needs another one to compile.
+%% A module that names its behaviour needs the beam of that.
+is_behaviour(Source) ->
+    {ok, Text} = file:read_file(Source),
+    binary:match(Text, <<"\n-callback ">>) =/= nomatch.
+
+%% By as many processes as there are processors: none of these needs another one of them.
 compile_all(Stale, Options) ->
     Places = erlang:system_info(schedulers_online),
     Workers = [
