@@ -22,7 +22,7 @@ needs() -> [memory].
 -spec thresholds() -> [flame_prof_doctor_rule:threshold()].
 thresholds() ->
     [
-        {share, 0.6, <<"part of an allocator's memory that is not in use">>},
+        {share, 0.5, <<"part of an allocator's memory that is not in use">>},
         {bytes, 268435456, <<"bytes of it">>}
     ].
 

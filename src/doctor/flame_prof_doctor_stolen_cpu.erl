@@ -5,7 +5,8 @@
 %% Threads of the node compete among themselves, too, where it has more of them than there are CPUs:
 %% dirty schedulers, for example. So two things count that are measured apart: how long schedulers
 %% waited, and how much CPU time others had. An idle node waits for nothing, however busy the others
-%% are. Where the control group's quota stops the node, that is `throttled'.
+%% are. Where the control group's quota stops the node, that is `throttled'. It is a note where the
+%% schedulers wait for less than `severe': machines are shared.
 -module(flame_prof_doctor_stolen_cpu).
 
 -behaviour(flame_prof_doctor_rule).
@@ -23,16 +24,17 @@ needs() -> [os].
 -spec thresholds() -> [flame_prof_doctor_rule:threshold()].
 thresholds() ->
     [
-        {waiting, 0.4, <<"part of the time in which schedulers want a CPU and have none">>},
+        {waiting, 0.5, <<"part of the time in which schedulers want a CPU and have none">>},
         {wanted, 0.5, <<"CPUs that the schedulers want at least">>},
-        {others, 0.25, <<"part of the machine's CPU time that others have">>}
+        {others, 0.5, <<"part of the machine's CPU time that others have">>},
+        {severe, 0.75, <<"part of that time: a warning, else a note">>}
     ].
 
 -spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
     [flame_prof_doctor_rule:finding()].
 find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst} = A,
         #{schedulers := Last, machine := MachineLast, own_us := OwnLast} = B}},
-    #{waiting := Waiting, wanted := Wanted, others := OthersLeast}
+    #{waiting := Waiting, wanted := Wanted, others := OthersLeast, severe := Severe}
 ) ->
     Of = fun(Key, Before, After) -> maps:get(Key, After) - maps:get(Key, Before) end,
     Run = Of(run_us, First, Last),
@@ -46,7 +48,7 @@ find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst
         Wait / max(1, Run + Wait) >= Waiting andalso (Run + Wait) / Us >= Wanted andalso
             Share >= OthersLeast andalso not is_throttled(A, B)
     of
-        true -> [finding(Run, Wait, Share, Stolen, Us, Cpus)];
+        true -> [finding(Run, Wait, Share, Stolen, Us, Cpus, Severe)];
         false -> []
     end;
 find(_, _) ->
@@ -57,10 +59,10 @@ is_throttled(#{throttled := #{us := A}}, #{throttled := #{us := B}}) ->
 is_throttled(_, _) ->
     false.
 
-finding(Run, Wait, Others, Stolen, Us, Cpus) ->
+finding(Run, Wait, Others, Stolen, Us, Cpus, Severe) ->
     #{
         kind => stolen_cpu,
-        severity => warning,
+        severity => case Wait / (Run + Wait) >= Severe of true -> warning; false -> note end,
         size => Wait / (Run + Wait),
         title => ["schedulers wait for a CPU in ", share(Wait / (Run + Wait)),
             " of the time in which they want one"],

@@ -211,12 +211,18 @@ os(First, Last) ->
     evidence(#{os => {os(First), os(Last#{at_us => 10 * ?S})}}).
 
 schedulers_without_a_cpu_test() ->
-    Finding = only(os(#{}, #{own_us => 5 * ?S,
-        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
-        schedulers => #{threads => 2, run_us => 5 * ?S, wait_us => 12 * ?S}})),
+    Finding = only(waiting_for(15)),
     ?assertMatch(#{kind := stolen_cpu, severity := warning}, Finding),
-    says(Finding, "wait for a CPU in 71 % of the time"),
+    says(Finding, "wait for a CPU in 75 % of the time"),
     says(Finding, "Other programs had 75 % of the machine's 2 CPUs").
+
+schedulers_that_wait_for_half_of_the_time_are_a_note_test() ->
+    ?assertMatch(#{kind := stolen_cpu, severity := note}, only(waiting_for(8))).
+
+waiting_for(Seconds) ->
+    os(#{}, #{own_us => 5 * ?S,
+        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
+        schedulers => #{threads => 2, run_us => 5 * ?S, wait_us => Seconds * ?S}}).
 
 an_idle_node_on_a_busy_machine_is_healthy_test() ->
     ?assertEqual([], found(os(#{}, #{own_us => 50000,
