@@ -3,7 +3,8 @@
 %% == False alarms ==
 %% A loaded machine misses up to a third of the ticks, and a busy process changes while it is read:
 %% the shares in a profile stay right. Above these thresholds pictures have holes. From `step' on
-%% the CPU budget leaves out processes, not only ticks.
+%% the CPU budget leaves out processes, not only ticks. Of a node it is no finding: the doctor's own
+%% samples are not what is wrong with it. Then it is among what was not seen.
 -module(flame_prof_doctor_losses).
 
 -behaviour(flame_prof_doctor_rule).
@@ -25,13 +26,20 @@ thresholds() ->
         {step, 6, <<"of the CPU budget">>}
     ].
 
-find(#{samples := #{losses := Losses}}, Limits) ->
+find(#{samples := #{losses := Losses}} = Evidence, Limits) ->
     Said = [
         {said(Key, Lost), weight(Key, Lost)}
      || Key <- [missed, dropped, inconsistent, damaged, step],
         #{Key := Lost} <- [Losses], is_lost(Key, Lost, maps:get(Key, Limits))
     ],
-    [told(Said, Losses) || Said =/= []].
+    case Evidence of
+        _ when Said =:= [] -> [];
+        #{node := none} -> [told(Said, Losses)];
+        _ -> {unseen, iolist_to_binary(text(Said))}
+    end.
+
+text(Said) ->
+    ["flame_prof ", lists:join(", ", [Text || {Text, _} <- Said])].
 
 is_lost(step, Step, Most) -> Step >= Most;
 is_lost(_, Lost, Most) -> Lost > Most.
@@ -54,8 +62,7 @@ told([{First, _} | _] = Said, Losses) ->
         severity => note,
         size => lists:max([Size || {_, Size} <- Said]),
         title => ["flame_prof ", First],
-        sentences => [["flame_prof ", lists:join(", ", [Text || {Text, _} <- Said]), "."],
-            "What was meanwhile is not in the samples."],
+        sentences => [[text(Said), "."], "What was meanwhile is not in the samples."],
         command => "flame_prof info --node NODE",
         processes => [],
         numbers => Losses,
