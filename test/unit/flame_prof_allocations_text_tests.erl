@@ -89,6 +89,7 @@ answer(Stacks) ->
     #{
         stacks => Stacks,
         survived => [{Stack, Words div 5, Words} || {[?LEAF | _] = Stack, Words} <- Stacks],
+        messages => [],
         processes => [{self(), Words} || {_, Words} <- lists:sublist(Stacks, 1)],
         names => #{self() => #{registered_name => shop, initial_call => {shop, loop, 0}}},
         words => 250000,
