@@ -67,11 +67,14 @@ handle_call(_, _From, State) ->
 -spec handle_cast(term(), #node{}) -> {noreply, #node{}} | {stop, normal, #node{}}.
 handle_cast({watch, Transport, Engine, PartMs}, _State) ->
     LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
+    Memory = flame_prof_node_memory:new(Engine),
+    %% The first flush may come before the allocators' counters have been found.
+    _ = flame_prof_transport:figures(counts() ++ flame_prof_node_memory:at_once(), Transport),
     tell(#node{
         transport = Transport,
         interval_ms = PartMs,
         last_ms = LastMs,
-        memory = flame_prof_node_memory:new(Engine)
+        memory = Memory
     });
 handle_cast(_, State) ->
     {noreply, State}.

@@ -8,7 +8,7 @@
 %% them: `erlang:memory/0', `erlang:system_info({allocator_sizes, _})'.
 -module(flame_prof_node_memory).
 
--export([new/1, figures/1, kind/1, kinds/1]).
+-export([new/1, at_once/0, figures/1, kind/1, kinds/1]).
 
 -export_type([source/0, kinds/0]).
 
@@ -49,6 +49,14 @@ new(Engine) ->
         limit_ms = erlang:monotonic_time(millisecond),
         files = flame_prof_memory:process_files()
     }.
+
+%% @doc What can be told before the counters are found: by asking the schedulers once.
+-spec at_once() -> flame_prof_node:figures().
+at_once() ->
+    case flame_prof_allocators:known_sums() of
+        {ok, Sums} -> of_sums(Sums);
+        _ -> asked()
+    end.
 
 %% @doc The figures of now. May wait for a scheduler as long as that does not answer.
 -spec figures(source()) -> {flame_prof_node:figures(), source()}.
