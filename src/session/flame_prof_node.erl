@@ -57,6 +57,9 @@ stop(Pid) ->
 
 -spec init([]) -> {ok, #node{}}.
 init([]) ->
+    %% On a node that is full the code server answers late, and the first flush would not wait.
+    _ = code:ensure_modules_loaded([flame_prof_node_memory, flame_prof_memory,
+        flame_prof_allocators, flame_prof_transport]),
     {ok, #node{}}.
 
 -spec handle_call(term(), gen_server:from(), #node{}) ->
@@ -69,7 +72,9 @@ handle_cast({watch, Transport, Engine, PartMs}, _State) ->
     LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
     Memory = flame_prof_node_memory:new(Engine),
     %% The first flush may come before the allocators' counters have been found.
+    normal = process_flag(priority, high),
     _ = flame_prof_transport:figures(counts() ++ flame_prof_node_memory:at_once(), Transport),
+    high = process_flag(priority, normal),
     tell(#node{
         transport = Transport,
         interval_ms = PartMs,

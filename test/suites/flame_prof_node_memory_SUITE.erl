@@ -64,8 +64,10 @@ is_near(_, Read, Said) ->
     Read =:= Said.
 
 settled(Differing) ->
-    {ok, _} = flame_prof_allocators:sums(),
     garbage_collect(),
+    %% Counters that move are not found, and then the VM is asked.
+    timer:sleep(500),
+    {ok, _} = flame_prof_allocators:sums(),
     timer:sleep(200),
     lists:foldl(
         fun
