@@ -29,24 +29,26 @@ export function frameTests(test, { browser, url, profile }) {
     async (page) => {
       const frames = () => svgFrames(page);
       const before = await frames();
-      const [x, y] = await at(page, '.flame', 300, 27);
+      let [x, y] = await at(page, '.flame', 300, 27);
       await page.mouse.move(x, y);
       const scrolled = await page.evaluate(() => scrollY);
       await page.keyboard.down('Control');
       await page.mouse.wheel(0, -200);
       await page.keyboard.up('Control');
-      const magnified = await frames();
       assert.equal(await page.evaluate(() => scrollY), scrolled);
+      const magnified = await frames();
       const under = (all) => all.find((one) => one.y === 18 && one.x <= 300
           && one.x + one.width > 300);
       assert.equal(under(magnified).title, under(before).title);
       assert.ok(under(magnified).width > under(before).width);
+      [x, y] = await at(page, '.flame', 300, 27); // to save may have scrolled
       await page.mouse.move(x, y);
       await page.mouse.down();
       await page.mouse.move(x - 100, y, { steps: 4 });
       await page.mouse.up();
       assert.equal((await state(page)).zoom, undefined); // a drag is no click
       assert.notDeepEqual(await frames(), magnified);
+      [x, y] = await at(page, '.flame', 300, 27);
       await page.mouse.dblclick(x, y);
       await page.waitForFunction(() => !location.hash.includes('zoom'));
       assert.deepEqual(await frames(), before);
@@ -55,11 +57,13 @@ export function frameTests(test, { browser, url, profile }) {
   test('a frame has a menu, by pointer and by keys', withPage(async (page) => {
     const items = () => page.locator('[role=menuitem]').allTextContents();
     await page.mouse.click(...(await at(page, '.flame', 100, 45)), { button: 'right' });
+    await page.locator('[role=menuitem]').first().waitFor();
     const byPointer = await items();
     assert.ok(byPointer.includes('sandwich') && byPointer.includes('copy stack'), byPointer);
     await page.keyboard.press('Escape');
     assert.deepEqual(await items(), []);
     await page.keyboard.press('Shift+F10'); // of the frame that has the focus since
+    await page.locator('[role=menuitem]').first().waitFor();
     await page.waitForSelector('[role=menu]');
     assert.deepEqual(await items(), byPointer);
     await page.keyboard.press('End');

@@ -1,7 +1,7 @@
 // Somebody who looks at the page: what tests of it share.
 
 import assert from 'node:assert/strict';
-import { change, openPage } from './browser.mjs';
+import { change, judged, openPage } from './browser.mjs';
 
 export const state = (page) =>
     page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
@@ -16,6 +16,8 @@ export function visitor(browser, url, profile) {
   const withPage = (run, more, options) => async () => {
     const page = await openPage(browser, address(more), options);
     try {
+      // What is found moves what is below it.
+      await judged(page);
       await run(page);
       assert.deepEqual(page.complaints, []);
     } finally {
