@@ -1,11 +1,15 @@
 #!/bin/bash
-# Check the dependencies of the folders of c_src/ (doc/dev/internals.md draws them).
+# Check the dependencies of the folders of c_src/ (doc/dev/internals.md draws them), and of the
+# doctor's rules.
 #
 # 1. A file includes files of its own folder and of the folders that `below' lists,
 #    by the path below c_src. No file is an exception.
 # 2. A system header, or a way into memory or to files, is used in the places that
 #    are listed for it only.
 # 3. No two files have one name, and no two structs.
+# 4. A module of src/rules names those of its folder and of src/util, what a rule is, the facts of
+#    samples, and the looks whose terms it is given: of waits also their graph, and the names of
+#    what is asked for. So no rule reaches for what is not evidence.
 #
 # Prints each violation with its file; the exit status is 0 when there is none.
 set -u
@@ -81,6 +85,12 @@ while read -r name; do
     complain "two types are called struct $name"
 done < <(grep -rhoE --include='*.[ch]' '^(typedef )?struct [a-z_0-9]+ \{' c_src |
     sed -E 's/.*struct ([a-z_0-9]+) .*/\1/' | sort | uniq -d)
+
+given='doctor_(rule|samples|stacks)|binaries|memory|waits|waits_graph|waits_text'
+while IFS=: read -r file module _; do
+    [ -e "src/rules/$module.erl" ] || [ -e "src/util/$module.erl" ] || complain "$file names $module"
+done < <(grep -roE '\<flame_prof_[a-z_]+:|-import\([[:space:]]*flame_prof_[a-z_]+' src/rules |
+    sed -E 's/-import\([[:space:]]*//; s/:?$/:/' | sort -u | grep -vE ":flame_prof_($given):")
 
 if [ "$wrong" -ne 0 ]; then
     echo "tools/check_arrows.sh: $wrong wrong" >&2

@@ -4,6 +4,7 @@
 # files, zstdcat unpacks them, and each text, and each series as one text, is read by
 #
 # - test/oracles/perf_script_grammar.erl, the strict check of doc/format.md
+# - test/oracles/perfetto_oracle.erl, which reads as Perfetto does
 # - FlameGraph's stackcollapse-perf.pl: $STACKCOLLAPSE, or where the PATH has it.
 #   It is in no package of Debian or npm: clone FlameGraph
 # - speedscope from npm, as test/foreign/package-lock.json has it, in chromium
@@ -44,7 +45,7 @@ unpacked() { # file...: as their user would, what is as long as it claims to be
 }
 
 erlc -Werror -o "$dir/ebin" test/support/nasty_names.erl test/oracles/perf_script_grammar.erl \
-    test/foreign/*.erl || fail "its modules do not compile"
+    test/oracles/perfetto_oracle.erl test/foreign/*.erl || fail "its modules do not compile"
 run foreign_session || fail "the sessions"
 for session in "$dir"/files/*/; do
     ls "$session"*.zst >/dev/null 2>&1 || continue

@@ -321,7 +321,7 @@ int fp_sample_is_own(const struct fp_sample *sample)
            rest.size > 0;
 }
 
-const char *fp_check_format(const struct fp_sample *sample, int *is_known, int *is_newer)
+const char *fp_check_format(const struct fp_sample *sample, struct fp_formats *formats)
 {
     const struct fp_slice key = FP_SLICE(" format=");
     const char *at, *end = sample->fields.at + sample->fields.size;
@@ -333,11 +333,19 @@ const char *fp_check_format(const struct fp_sample *sample, int *is_known, int *
     if (at == NULL)
         return NULL;
     at += key.size;
-    if (!take_digits(&at, end, &version) || (at < end && *at != ' ') ||
-        (*is_known && version > FP_FORMAT))
+    if (!take_digits(&at, end, &version) || (at < end && *at != ' '))
         return "a format that makes no sense";
-    *(version > FP_FORMAT ? is_newer : is_known) = 1;
+    if (version > FP_FORMAT) {
+        formats->newer++;
+        return "a later format than this version reads";
+    }
+    formats->known++;
     return NULL;
+}
+
+int fp_format_is_newer(const struct fp_formats *formats, int is_at_end)
+{
+    return formats->known == 0 && formats->newer > !is_at_end;
 }
 
 /* Other programs' samples have neither such metrics nor a status frame. In a session's file a

@@ -49,9 +49,18 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
 
 /* Is it the profiler's sample of itself, with its own metrics and one frame? */
 int fp_sample_is_own(const struct fp_sample *sample);
-/* The format that this sample, if it is own, says the file has. *is_known becomes 1 where that is
- * FP_FORMAT or before, *is_newer where it is later; where *is_known is 1, a later one is damage. */
-const char *fp_check_format(const struct fp_sample *sample, int *is_known, int *is_newer);
+/* What a file's own samples say of its format: how many FP_FORMAT or before, and how many a later
+ * one. One bit makes a later one of any. */
+struct fp_formats {
+    uint64_t known, newer;
+};
+
+/* Counts what this sample says, if it is own. A later format is damage, unless the file is refused
+ * for it. */
+const char *fp_check_format(const struct fp_sample *sample, struct fp_formats *formats);
+/* Is the format of the file not known? Two samples say so before any other, or at its end the only
+ * one does. */
+int fp_format_is_newer(const struct fp_formats *formats, int is_at_end);
 
 struct fp_number {
     struct fp_slice key;

@@ -9,17 +9,20 @@
  *      event             a constant
  *      stack lines       the stack's text
  *      root lines        process->text.root, those that the stack lacks
- *      status line       a constant, with the empty line that ends a sample */
+ *      status line       a constant, with the empty line that ends a sample
+ *
+ * Samples of another kind are written elsewhere: the profiler's own (write_self.c), and WEIGHTED
+ * records (write_weighted.c). */
 #include "format/perf_script.h"
 
 #include "base/error.h"
 #include "base/governor.h"
 #include "base/pages.h"
 #include "format/encode.h"
-#include "format/scan.h"
 #include "format/write_frame.h"
 #include "format/write_numbers.h"
 #include "format/write_process.h"
+#include "format/write_self.h"
 #include "format/write_stack.h"
 #include "format/write_weighted.h"
 #include "format/write_work.h"
@@ -532,23 +535,7 @@ int fp_perf_script_record(struct fp_perf_script *script, const struct fp_record 
 
 /* ---- the profiler itself ---------------------------------------------- */
 
-/* The tid of no Erlang process before 2^28 processes were started. */
-#define OWN_TID 0x7fffffff
 #define OWN_SLACK_US 1000000
-
-static char *put_gauges(char *out, const struct fp_gauges *now, const struct fp_gauges *before)
-{
-    for (uint32_t i = 0; i < now->n; i++) {
-        const struct fp_gauge *gauge = &now->gauge[i];
-        const struct fp_gauge *old = fp_gauges_find(before, gauge->name, i);
-        /* Gauges of other nodes may be any numbers: the difference wraps around. */
-        uint64_t change = old == NULL ? 0 : (uint64_t)gauge->value - (uint64_t)old->value;
-
-        out = fp_put(out, gauge->name, strlen(gauge->name));
-        out = fp_put_number(out, gauge->value, (int64_t)change);
-    }
-    return out;
-}
 
 /* Samples have the time at which their tick began, and some of an earlier time may come after this
  * one: it leaves them a second. */
@@ -569,32 +556,14 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size)
 {
-    const size_t gauge_bytes = FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3;
-    struct fp_slice note = {sample->note, strlen(sample->note)};
-    char *out;
     int err;
 
     begin_text(script);
-    err = fp_buffer_reserve(&script->out, CONSTANT_BYTES_MAX + strlen(sample->engine) +
-                                              3 * (note.size + strlen(sample->about)) +
-                                              2 * FP_GAUGES_MAX * gauge_bytes);
+    err = fp_buffer_reserve(&script->out, fp_self_bytes(sample));
     if (err != 0)
         return err;
-    out = FP_PUT_LITERAL(script->out.bytes, "flame_prof ");
-    out = fp_put_thread(out, script->options.os_pid, OWN_TID);
-    out = fp_put_time(out, own_time(script, sample->now_us));
-    out = FP_PUT_LITERAL(out, ": ");
-    for (int i = 0; i < 2; i++)
-        out = put_gauges(out, sample->now[i], sample->before[i]);
-    out = FP_PUT_LITERAL(out, "name=flame_prof engine=");
-    out = fp_put(out, sample->engine, strlen(sample->engine));
-    if (sample->mode != NULL)
-        out = fp_put(FP_PUT_LITERAL(out, " mode="), sample->mode, strlen(sample->mode));
-    out = fp_put_about(FP_PUT_LITERAL(out, " format=" FP_FORMAT_TEXT), sample->about);
-    if (note.size > 0)
-        out = fp_put_word(FP_PUT_LITERAL(out, " trigger="), note);
-    out = put_event(script, FP_PUT_LITERAL(out, " "));
-    out = FP_PUT_LITERAL(out, FP_FRAME_ADDRESS "flame_prof_self (flame_prof)\n");
-    fp_buffer_end(&script->out, put_status(out, FP_STATUS_waiting));
+    fp_buffer_end(&script->out,
+                  fp_put_self(script->out.bytes, script->options.event, script->options.os_pid,
+                              own_time(script, sample->now_us), sample));
     return end_text(script, 0, text, size);
 }

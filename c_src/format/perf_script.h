@@ -10,6 +10,7 @@
 #include "base/gauges.h"
 #include "format/record.h"
 #include "format/symbolizer.h"
+#include "format/write_self.h"
 
 struct fp_perf_script;
 
@@ -61,15 +62,6 @@ int fp_perf_script_merged(struct fp_perf_script *script, enum fp_merged which, c
  * since `before`, where that has them. `now_us` is of the samples' clock. The time that is written
  * may be up to a second earlier, as samples of that time may still come, and is never before that
  * of the last sample. 0 or FP_ENOMEM; *text is valid until the next call. */
-#define FP_NOTE_ROOM 512 /* of a note with its end; longer ones are cut */
-struct fp_self_sample {
-    const char *engine;
-    const char *mode; /* NULL: processes */
-    const struct fp_gauges *now[2], *before[2];
-    int64_t now_us;
-    const char *note;  /* why there is a session, or "" */
-    const char *about; /* words `key=text` of node and session with blanks between, not encoded */
-};
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size);
 

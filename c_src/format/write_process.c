@@ -33,6 +33,12 @@ static struct fp_slice atom_text(const struct fp_symbolizer *symbolizer, uint64_
     return (struct fp_slice){text, (size_t)size};
 }
 
+/* A function may be called ''. */
+static bool is_function(int name)
+{
+    return name == INITIAL_FUNCTION || name == PROC_LIB_FUNCTION;
+}
+
 static int read_names(struct names *names, const struct fp_symbolizer *symbolizer,
                       const struct fp_record_process *record)
 {
@@ -46,6 +52,7 @@ static int read_names(struct names *names, const struct fp_symbolizer *symbolize
     };
     const char *text = record->text;
     size_t left = record->head.size - offsetof(struct fp_record_process, text);
+    bool is_none;
 
     for (int i = 0; i < NAMES; i++) {
         if (!record->is_text) {
@@ -54,7 +61,8 @@ static int read_names(struct names *names, const struct fp_symbolizer *symbolize
         }
         if (word[i] > left || word[i] > FP_ATOM_BYTES_MAX)
             return FP_EINVAL;
-        names->name[i] = (struct fp_slice){word[i] == 0 ? NULL : text, (size_t)word[i]};
+        is_none = word[i] == 0 && (!is_function(i) || names->name[i - 1].at == NULL);
+        names->name[i] = (struct fp_slice){is_none ? NULL : text, (size_t)word[i]};
         text += word[i];
         left -= (size_t)word[i];
     }

@@ -215,7 +215,7 @@ int fp_aggregate_child(struct fp_aggregate *sums, uint32_t parent, uint32_t name
 }
 
 /* Parents come before their children. */
-static int make_tree(struct fp_aggregate *sums, bool with_lines)
+static int make_tree(struct fp_aggregate *sums, const struct fp_query *query)
 {
     struct fp_budget *budget = &sums->profile->budget;
     const struct fp_tree *tree = &sums->profile->tree;
@@ -228,10 +228,13 @@ static int make_tree(struct fp_aggregate *sums, bool with_lines)
         const struct fp_frame_ids *frame = &tree->frame[tree->node[n].frame];
         struct fp_slice symbol = fp_profile_text(sums->profile, frame->symbol);
         struct fp_node node = {.parent = sums->map[tree->node[n].parent]};
+        char room[FP_DEMANGLED_BYTES];
         uint32_t line;
 
-        if (!with_lines)
+        if (query->without_lines)
             symbol = fp_text_without_line(symbol, &line);
+        if (query->with_names)
+            symbol = fp_demangle(symbol, room);
         err = intern_name(sums, symbol, frame->dso, &node.frame);
         if (err == 0)
             err = intern_node(sums, budget, node, &sums->map[n]);
@@ -350,7 +353,7 @@ int fp_aggregate_open(struct fp_aggregate *sums, struct fp_profile *profile,
 {
     *sums = (struct fp_aggregate){.profile = profile};
     return (query->with_chains || query->without_lines) && !query->without_stacks
-               ? make_tree(sums, !query->without_lines)
+               ? make_tree(sums, query)
                : 0;
 }
 

@@ -87,6 +87,7 @@ struct fp_query {
     enum fp_dimension dimension[FP_DIMENSION_COUNT]; /* outermost first */
     uint32_t dimension_count;
     int without_lines;  /* two lines of one function are one frame */
+    int with_names;     /* C++ functions of one name are one frame, as two lines of one are */
     int without_stacks; /* one sum for each group; without_lines is of no use then */
     int with_chains;    /* chains.h; only samples of processes that wait for something */
 };

@@ -89,7 +89,9 @@ static void put_waits_for(struct fp_output *output, struct fp_slice name)
 static void put_symbol(const struct fp_aggregate *sums, uint32_t node, struct fp_output *output,
                        char *name)
 {
-    struct fp_slice text = fp_text_visible(fp_aggregate_symbol(sums, node), name);
+    char room[FP_DEMANGLED_BYTES];
+    struct fp_slice text =
+        fp_text_visible(fp_demangle(fp_aggregate_symbol(sums, node), room), name);
 
     if (sums->map != NULL && fp_slice_is(fp_aggregate_dso(sums, node), FP_SLICE("waits_for")))
         put_waits_for(output, text);
@@ -124,9 +126,11 @@ int fp_export_collapsed(struct fp_profile *profile, struct fp_query *query,
                         struct fp_output *output, uint64_t *total)
 {
     struct fp_aggregate sums;
-    int err = fp_aggregate_make(&sums, profile, query);
     char *name = malloc(FP_TEXT_ROOM(profile->strings.size));
+    int err;
 
+    query->with_names = 1;
+    err = fp_aggregate_make(&sums, profile, query);
     if (err == 0 && name == NULL)
         err = FP_ENOMEM;
     *total = 0;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "report/export.h"
+#include "report/interval.h"
 #include "report/text.h"
 
 #define VERSION "70"
@@ -36,7 +37,7 @@ static const char markers_json[] =
     "\"tableLabel\":\"{marker.name}\",\"chartLabel\":\"{marker.name}\","
     "\"display\":[\"marker-chart\",\"marker-table\"],\"fields\":[],"
     "\"description\":\"The status of the process, from the first sample that has it to the first "
-    "sample that has another one\"},"
+    "sample that has another one, or for a tick where samples are of schedulers\"},"
     "{\"name\":\"flame_prof_gc\",\"tooltipLabel\":\"GC\",\"tableLabel\":\"GC\","
     "\"chartLabel\":\"GC\",\"display\":[\"marker-chart\",\"marker-table\",\"timeline-overview\"],"
     "\"fields\":[{\"key\":\"minor_gcs\",\"label\":\"Minor collections\",\"format\":\"integer\"}],"
@@ -85,6 +86,7 @@ struct firefox_writing {
     size_t function_count, function_room;
     struct fp_table functions;
     struct firefox_marker *marker; /* of one thread */
+    int64_t tick_us; /* mode => schedulers: what a sample tells of; else a process has one a tick */
     uint32_t category_text[CATEGORIES], gc_text;
     size_t thread_count, sample_count, marker_count, marker_room;
     int err; /* the first one */
@@ -102,12 +104,17 @@ static int note(struct firefox_writing *w, int err)
     return w->err;
 }
 
-static uint32_t text_of(struct firefox_writing *w, struct fp_slice text)
+static uint32_t shown_text(struct firefox_writing *w, struct fp_slice text)
 {
     uint32_t id = 0;
 
-    note(w, fp_strings_intern(&w->strings, w->budget, fp_text_decode(text, w->room), &id));
+    note(w, fp_strings_intern(&w->strings, w->budget, text, &id));
     return id;
+}
+
+static uint32_t text_of(struct firefox_writing *w, struct fp_slice text)
+{
+    return shown_text(w, fp_text_decode(text, w->room));
 }
 
 /* ------------------------------------------------------------------- tables -- */
@@ -142,7 +149,8 @@ static void add_stack(struct firefox_writing *w, size_t s)
 static void add_function(struct firefox_writing *w, size_t frame, struct fp_slice symbol,
                          struct fp_slice dso)
 {
-    struct firefox_function function = {text_of(w, symbol), text_of(w, dso)};
+    struct firefox_function function = {shown_text(w, fp_text_symbol(symbol, w->room)),
+                                        text_of(w, dso)};
 
     note(w, intern_function(w, w->budget, function, &w->function_of[frame]));
 }
@@ -265,6 +273,8 @@ static void make_threads(struct firefox_writing *w)
         thread->busy += thread->end > thread->begin;
     }
     qsort(w->thread, processes, sizeof(*w->thread), by_work);
+    if (fp_is_of_schedulers(w->profile))
+        note(w, fp_tick_length(w->profile, &w->tick_us));
 }
 
 /* ------------------------------------------------------------------ columns -- */
@@ -312,23 +322,34 @@ static void add_marker(struct firefox_writing *w, struct firefox_marker marker)
         w->marker[w->marker_count++] = marker;
 }
 
+/* Until when samples[i] tells the status: a process that no scheduler runs has no sample. */
+static int64_t end_of_status(const struct firefox_writing *w, const struct firefox_sample *samples,
+                             size_t i, size_t count)
+{
+    int64_t next_us = samples[i + (i + 1 < count)].time_us;
+
+    return w->tick_us > 0 && (i + 1 == count || next_us - samples[i].time_us > 3 * w->tick_us / 2)
+               ? samples[i].time_us + w->tick_us
+               : next_us;
+}
+
 static void make_markers(struct firefox_writing *w, const struct firefox_sample *samples,
                          size_t count)
 {
     w->marker_count = 0;
     for (size_t i = 0, begin = 0; i < count; i++) {
         uint32_t category = category_at(w, samples[begin].stack);
-        bool is_last = i + 1 == count;
+        int64_t end_us = end_of_status(w, samples, i, count);
 
         if (samples[i].minor_gcs > 0)
             add_marker(w,
                        (struct firefox_marker){samples[i].time_us, samples[i].time_us,
                                                samples[i].minor_gcs, CATEGORY_garbage_collecting});
-        if (!is_last && category_at(w, samples[i + 1].stack) == category)
+        if (i + 1 < count && end_us == samples[i + 1].time_us &&
+            category_at(w, samples[i + 1].stack) == category)
             continue;
         if (category != CATEGORY_Other)
-            add_marker(w, (struct firefox_marker){samples[begin].time_us,
-                                                  samples[i + !is_last].time_us, 0, category});
+            add_marker(w, (struct firefox_marker){samples[begin].time_us, end_us, 0, category});
         begin = i + 1;
     }
 }
@@ -494,7 +515,7 @@ static void put_meta(struct firefox_writing *w)
     const struct fp_profile *profile = w->profile;
     struct fp_output *output = w->output;
     const struct fp_filter *filter = &w->query->filter;
-    int64_t first = profile->first_us, last = profile->last_us, ticks = (int64_t)profile->time_runs;
+    int64_t first = profile->first_us, last = profile->last_us;
     int64_t from = filter->from_us > first ? filter->from_us : first;
     int64_t to = filter->to_us < last ? filter->to_us : last;
 
@@ -504,8 +525,7 @@ static void put_meta(struct firefox_writing *w)
                   "\"preprocessedProfileVersion\":" VERSION ",\"processType\":0,\"stackwalk\":1,"
                   "\"symbolicated\":true,\"usesOnlyOneStackType\":true,"
                   "\"sourceCodeIsNotOnSearchfox\":true,\"keepProfileThreadOrder\":true");
-    fp_json_millis(output, "interval",
-                   ticks > 1 && last - first >= ticks ? (last - first) / (ticks - 1) : 1000);
+    fp_json_millis(output, "interval", fp_interval_us(profile));
     fp_json_millis(output, "startTime", first);
     fp_json_millis(output, "profilingStartTime", from - first);
     fp_json_millis(output, "profilingEndTime", to - first);

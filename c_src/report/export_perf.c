@@ -30,12 +30,12 @@ static bool is_word_character(char c, bool is_first)
            (!is_first && (c == '.' || c == '@' || c == '-'));
 }
 
-/* A comm, [A-Za-z_][A-Za-z_.@-]{1,31}, or the file's event, at most 40 characters: others than
+/* A comm, [A-Za-z_][A-Za-z_.@-]{1,30}, or the file's event, at most 40 characters: others than
  * those become underscores. */
 static void put_word(struct fp_output *output, struct fp_slice word, bool is_comm)
 {
     char text[40];
-    size_t most = is_comm ? 32 : sizeof(text), size = word.size < most ? word.size : most;
+    size_t most = is_comm ? 31 : sizeof(text), size = word.size < most ? word.size : most;
 
     if (size < (is_comm ? 2 : 1)) {
         fp_output_text(output, is_comm ? FP_SLICE("beam") : FP_SLICE("cpu-clock"));
@@ -63,6 +63,18 @@ static int64_t in_order(struct writing *writing, const struct fp_row *row)
     return time;
 }
 
+/* ` [003] `: a scheduler, or perf's CPU, which the reader numbers from 1. */
+static void put_cpu(struct writing *writing, const struct fp_row *row)
+{
+    bool is_of_perf = writing->profile->file[row->file].dialect == FP_PERF;
+    uint32_t cpu = row->scheduler - (is_of_perf && row->scheduler > 0);
+
+    FP_OUTPUT_LITERAL(writing->output, " [");
+    fp_output_put(writing->output, "00", cpu < 10 ? 2 : cpu < 100 ? 1 : 0);
+    fp_output_number(writing->output, (int64_t)cpu);
+    FP_OUTPUT_LITERAL(writing->output, "] ");
+}
+
 static void put_header(struct writing *writing, const struct fp_row *row, uint64_t weight)
 {
     const struct fp_profile *profile = writing->profile;
@@ -79,7 +91,7 @@ static void put_header(struct writing *writing, const struct fp_row *row, uint64
     fp_output_number(output, process->pid > 0 ? (int64_t)process->pid : 1);
     FP_OUTPUT_LITERAL(output, "/");
     fp_output_number(output, process->pid > 0 ? (int64_t)process->tid : (int64_t)row->process + 1);
-    FP_OUTPUT_LITERAL(output, " [000] ");
+    put_cpu(writing, row);
     fp_output_number(output, time / 1000000);
     fp_output_put(output, micros, sizeof(micros));
     FP_OUTPUT_LITERAL(output, ": ");

@@ -335,7 +335,7 @@ static void put_location(struct pprof_writing *w, size_t f)
     int64_t name;
 
     symbol = fp_text_without_line(symbol, &line);
-    name = text_id(w, fp_text_decode(symbol, w->room));
+    name = text_id(w, fp_text_symbol(symbol, w->room));
     function =
         function_of(w, (struct pprof_function){name, profile_text_id(w, dso), is_waited_for});
     put_field(w, &w->message, 1, (int64_t)f + 1);

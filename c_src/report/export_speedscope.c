@@ -97,15 +97,12 @@ static int put_profile(struct speedscope_writing *w, struct fp_query *query)
 
 /* `room` is for a text. speedscope lists frames by their names: with a line, the name has it, and
  * each frame can be told from the others of its function. */
-static void put_frame(struct fp_output *output, struct fp_slice symbol, struct fp_slice dso,
-                      char *room)
+static void put_frame(struct fp_output *output, struct fp_slice name, struct fp_slice dso,
+                      uint32_t line, char *room)
 {
-    uint32_t line;
-
     fp_json_begin(output, NULL, "{");
-    fp_json_text(output, "name", fp_text_decode(symbol, room));
+    fp_json_text(output, "name", name);
     fp_json_text(output, "file", fp_text_decode(dso, room));
-    fp_text_without_line(symbol, &line);
     if (line > 0)
         fp_json_number(output, "line", line);
     fp_json_end(output, "}");
@@ -115,13 +112,14 @@ static void put_function(struct speedscope_writing *w, size_t i, char *room)
 {
     const struct fp_profile *profile = w->profile;
     const struct fp_frame_ids *frame = &profile->tree.frame[i];
+    bool is_own = w->sums.map != NULL;
+    struct fp_slice symbol = is_own ? fp_strings_at(&w->sums.names, (uint32_t)i + 1)
+                                    : fp_profile_text(profile, frame->symbol);
+    uint32_t line;
 
-    if (w->sums.map != NULL)
-        put_frame(w->output, fp_strings_at(&w->sums.names, (uint32_t)i + 1),
-                  fp_profile_text(profile, w->sums.dso[i + 1]), room);
-    else
-        put_frame(w->output, fp_profile_text(profile, frame->symbol),
-                  fp_profile_text(profile, frame->dso), room);
+    fp_text_without_line(symbol, &line);
+    put_frame(w->output, fp_text_symbol(symbol, room),
+              fp_profile_text(profile, is_own ? w->sums.dso[i + 1] : frame->dso), line, room);
 }
 
 static int put_frames(struct speedscope_writing *w)
@@ -138,9 +136,10 @@ static int put_frames(struct speedscope_writing *w)
     for (size_t i = 0; i < dimensions->frame_count; i++) {
         const struct dimension_frame *frame = &dimensions->frame[i];
         const char *name = fp_dimension_names[frame->dimension];
+        struct fp_slice text = fp_dimension_text(w->profile, frame->dimension, frame->code, small);
 
-        put_frame(w->output, fp_dimension_text(w->profile, frame->dimension, frame->code, small),
-                  (struct fp_slice){name, strlen(name)}, room);
+        put_frame(w->output, fp_text_decode(text, room), (struct fp_slice){name, strlen(name)}, 0,
+                  room);
     }
     fp_json_end(w->output, "]");
     fp_json_end(w->output, "}");
@@ -167,6 +166,7 @@ int fp_export_speedscope(struct fp_profile *profile, struct fp_query *queries, u
         if (i > 0)
             fp_aggregate_free(&w.sums);
         queries[i].without_lines = queries[0].without_lines;
+        queries[i].with_names = 1;
         err = put_profile(&w, &queries[i]);
     }
     fp_json_end(output, "]");

@@ -374,11 +374,11 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
 {
     struct fp_file *file = current_file(profile);
     struct fp_sample sample;
-    int err = check(profile, fp_sample_read(piece, file->dialect, &sample)), is_newer = 0;
+    int err = check(profile, fp_sample_read(piece, file->dialect, &sample));
 
     if (err == 0)
-        err = check(profile, fp_check_format(&sample, &file->is_known, &is_newer));
-    if (is_newer)
+        err = check(profile, fp_check_format(&sample, &file->formats));
+    if (fp_format_is_newer(&file->formats, false))
         return FP_ENEWER;
     if (err == 0)
         err = understand(profile, &sample);
@@ -482,6 +482,8 @@ int fp_profile_step(struct fp_profile *profile, uint64_t bytes)
             more = err != 0 ? err : more;
         }
     }
+    if (more == 0 && fp_format_is_newer(&current_file(profile)->formats, true))
+        more = FP_ENEWER;
     if (more == 0)
         warn_of_file(profile);
     if (more <= 0)

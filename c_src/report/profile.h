@@ -60,12 +60,12 @@ struct fp_file {
     uint32_t path;
     enum fp_dialect dialect; /* of its first sample */
     struct fp_source_state source;
-    uint64_t samples, bad;     /* without the profiler's own */
-    uint64_t observations;     /* the sum of fp_row_count() over these samples */
-    uint32_t own;              /* text: the fields of the profiler's last own sample */
-    uint32_t node;             /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
-    uint64_t pid;              /* its OS process, where the node is known */
-    int is_known;              /* an own sample said that the format is known */
+    uint64_t samples, bad; /* without the profiler's own */
+    uint64_t observations; /* the sum of fp_row_count() over these samples */
+    uint32_t own;          /* text: the fields of the profiler's last own sample */
+    uint32_t node;         /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
+    uint64_t pid;          /* its OS process, where the node is known */
+    struct fp_formats formats;
     int64_t first_us, last_us; /* least and greatest */
 };
 

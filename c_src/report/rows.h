@@ -29,7 +29,7 @@
 #include "format/parse.h"
 #include "report/budget.h"
 
-/* Of a process twenty; of the profiler itself, with the memory of its node, 160. */
+/* Of a process twenty; of the profiler itself, with the memory of its node, 200. */
 #define FP_METRICS_MOST 256
 #define FP_METRIC_WORDS (FP_METRICS_MOST / 64)
 

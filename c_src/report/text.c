@@ -112,6 +112,13 @@ struct fp_slice fp_text_decode(struct fp_slice text, char *room)
     return all_printable(decoded) ? decoded : fp_text_visible(text, room);
 }
 
+struct fp_slice fp_text_symbol(struct fp_slice symbol, char *room)
+{
+    struct fp_slice name = fp_demangle(symbol, room);
+
+    return name.at == room && all_printable(name) ? name : fp_text_decode(symbol, room);
+}
+
 /* `m:f/1:23`: digits behind a colon behind an arity. */
 struct fp_slice fp_text_without_line(struct fp_slice symbol, uint32_t *line)
 {

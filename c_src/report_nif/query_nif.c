@@ -1,4 +1,5 @@
 /* query_nif.c - terms to queries, and the stacks of a profile added up. */
+#include "report/demangle.h"
 #include "report_nif/report_nif.h"
 
 /* samples | period | {value | delta, Name} */
@@ -190,4 +191,18 @@ FP_HANDLE_NIF(fp_nif_profile_stacks, fp_profile_kind)
     fp_aggregate_free(&stacks.sums);
     free(stacks.frames);
     return err != 0 ? fp_report_error(env, err, "") : fp_ok(env, term);
+}
+
+/* The symbol of a C++ function -> its name; any other text -> the text. */
+FP_REPORT_NIF(fp_nif_demangled)
+{
+    char room[FP_DEMANGLED_BYTES];
+    struct fp_slice symbol, name;
+    ErlNifBinary bytes;
+
+    if (!enif_inspect_binary(env, argv[0], &bytes))
+        return enif_make_badarg(env);
+    symbol = (struct fp_slice){(const char *)bytes.data, bytes.size};
+    name = fp_demangle(symbol, room);
+    return name.at == room ? fp_slice_term(env, name) : argv[0];
 }

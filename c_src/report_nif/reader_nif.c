@@ -22,7 +22,6 @@ struct reader {
     struct fp_warning warning[WARNINGS_MOST];
     char *encoded; /* FP_ENCODED_BYTES */
     int is_own;    /* the profiler's own samples are read, instead of those of processes */
-    int is_newer;  /* a format that is not known */
 };
 
 static void destroy(void *object)
@@ -222,7 +221,7 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
     bool is_other = bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own;
 
     if (bad == NULL)
-        bad = fp_check_format(&sample, &file->is_known, &call->reader->is_newer);
+        bad = fp_check_format(&sample, &file->formats);
     /* The few samples of the profiler are checked, so that all readers count alike. */
     if (is_other && call->reader->is_own)
         return NULL;
@@ -282,7 +281,7 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
     }
     fp_strings_free(&call.strings, &call.budget);
     free(call.known);
-    return reader->is_newer ? FP_ENEWER : more;
+    return fp_format_is_newer(&reader->file.formats, more == 0) ? FP_ENEWER : more;
 }
 
 /* ------------------------------------------------------------------- NIFs -- */

@@ -110,7 +110,8 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     X(profile_stacks, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                              \
     X(profile_calls, 3, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                               \
     X(profile_facts, 1, ERL_NIF_DIRTY_JOB_CPU_BOUND)                                               \
-    X(profile_export, 4, ERL_NIF_DIRTY_JOB_IO_BOUND)
+    X(profile_export, 4, ERL_NIF_DIRTY_JOB_IO_BOUND)                                               \
+    X(demangled, 1, 0)
 
 #define FP_REPORT_NIF_DECLARE(name, arity, flags) FP_REPORT_NIF(fp_nif_##name);
 FP_REPORT_NIF_MAP(FP_REPORT_NIF_DECLARE)

@@ -41,8 +41,11 @@ printable(Decoded, Encoded) ->
             Encoded
     end.
 
-%% @doc The function of a frame, decoded: `m:f/1:23' is `m:f/1'.
+%% @doc The function of a frame, decoded: `m:f/1:23' is `m:f/1', and `_ZN3foo3barEv' of C++ is
+%% `foo::bar'.
 -spec function(flame_prof_samples:frame()) -> binary().
+function({<<"_Z", _/binary>> = Symbol, _Dso}) ->
+    flame_prof_report_nif:demangled(Symbol);
 function({Symbol, _Dso}) ->
     case re:run(Symbol, "/[0-9]+(:[0-9]+)$", [{capture, [1], index}]) of
         {match, [{At, _}]} -> decode(binary:part(Symbol, 0, At));

@@ -42,27 +42,33 @@
 write(Files, Given) ->
     write(Files, Given, #{}).
 
-%% While it reads it calls `progress' of {@link flame_prof_profile:options()}.
--spec write(flame_prof_samples:files(), file:name_all(), #{progress => fun()}) ->
+%% While it reads it calls `progress' of {@link flame_prof_profile:options()}. `diagnosis': what the
+%% doctor has found already, with all that it saw; else the samples are judged.
+-spec write(flame_prof_samples:files(), file:name_all(),
+    #{progress => fun(), diagnosis => flame_prof_doctor:diagnosis()}) ->
     {ok, written()} | {error, flame_prof:reason()}.
-write(Files, Given, Reading) ->
+write(Files, Given, Options) ->
     case {built(), flame_prof_samples:path(Given)} of
         {{error, _} = Error, _} -> Error;
-        {ok, {ok, Out}} -> read(Files, Out, Given, Reading);
+        {ok, {ok, Out}} -> read(Files, Out, Given, Options);
         {ok, {error, Reason}} -> {error, flame_prof_error:file(Given, Reason)}
     end.
 
 %% The profile is closed at once: it may be large, and the caller's next garbage collection far.
-read(Files, Out, Given, Reading) ->
+read(Files, Out, Given, Options) ->
+    Reading = maps:remove(diagnosis, Options),
     flame_prof_file_losses:read(Files, Reading, fun(Profile) ->
-        written(Profile, flame_prof_samples:list(Files), Out, Given)
+        Findings = findings(Profile, Options),
+        written(Profile, Findings, flame_prof_samples:list(Files), Out, Given)
     end).
 
-written(Profile, Files, Out, Given) ->
+%% Before samples are merged.
+findings(Profile, #{diagnosis := Diagnosis}) -> flame_prof_doctor_page:told(Diagnosis, Profile);
+findings(Profile, #{}) -> flame_prof_doctor_page:judged(Profile).
+
+written(Profile, Findings, Files, Out, Given) ->
     Info = flame_prof_profile:info(Profile),
     Packed = beside(Out, ".packed"),
-    %% Before samples are merged.
-    Findings = flame_prof_doctor_page:judged(Profile),
     try fitting(Profile, Packed, most(Info), 0, ?INTERVALS_US) of
         {ok, Data, CoarseUs} ->
             page(Info, [about(Files, modules(Packed), Findings), Data], CoarseUs, Out);

@@ -10,6 +10,7 @@
 -export([profile_thin/2]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 -export([profile_calls/3, profile_facts/1]).
+-export([demangled/1]).
 
 -export_type([query/0, unusable/0]).
 
@@ -109,6 +110,10 @@ profile_facts(_) -> ?NOT_LOADED.
     [query()]) ->
     {ok, #{atom() => non_neg_integer()}} | {error, unusable() | {atom(), binary()}}.
 profile_export(_, _, _, _) -> ?NOT_LOADED.
+
+%% The name of a C++ function; any other text as it is.
+-spec demangled(binary()) -> binary().
+demangled(_) -> ?NOT_LOADED.
 
 load() ->
     erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0).

@@ -300,6 +300,19 @@ static void a_label_stands_behind_the_name(void)
     teardown(f);
 }
 
+static void a_function_without_a_name_is_an_initial_call(void)
+{
+    struct fixture *f = setup(0);
+
+    define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("shop", "", 0), NO_CALL));
+    STACK(f, 0, fake_address(0, 5));
+    sample(f, 1000001);
+    check_header(f, "shop. 4242/71 [000] 1.000001: " ZERO16
+                    "erl_pid=<0.71.0> initial_call=shop%3A/0 cpu-clock:\n");
+    FRAMES(f, "lists:map/2:5 (lists.erl)", "shop:/0 (shop.erl)");
+    teardown(f);
+}
+
 static void names_may_come_as_atom_words(void)
 {
     struct fixture *f = setup(0);
@@ -1981,6 +1994,7 @@ int main(int argc, char **argv)
     RUN(a_whole_sample_has_no_period);
     RUN(a_sample_is_what_the_document_shows);
     RUN(a_label_stands_behind_the_name);
+    RUN(a_function_without_a_name_is_an_initial_call);
     RUN(names_may_come_as_atom_words);
     RUN(an_atom_that_nobody_knows_is_left_out);
     RUN(numbers_are_written_as_printf_would);

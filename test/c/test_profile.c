@@ -175,6 +175,40 @@ static int export_as(struct fp_profile *profile, int format, struct fp_output *o
     }
 }
 
+/* A name of C++ that is longer than all that the file says, of bytes that are shown as three. */
+static void a_name_that_repeats_itself_has_room(void)
+{
+    static const char before[] = "beam 1/1 [000] 1.000001: cpu-clock:\n"
+                                 "# reductions=1/1 erl_pid=<0.1.0> (metrics)\n\tffffffff _ZN100";
+    static const char behind[] = "C1C1C1C1C1C1C1C1C1Ev (m)\n\tffffffff running (status)\n\n";
+    struct temporary directory;
+    char text[512], path[512], why[512], *end = text;
+
+    end = mempcpy(end, before, sizeof(before) - 1);
+    memset(end, 0xff, 100);
+    end = mempcpy(end + 100, behind, sizeof(behind) - 1);
+    temporary_make(&directory);
+    snprintf(path, sizeof(path), "%s/export", directory.path);
+    for (int format = 0; format < 10; format++) {
+        struct fp_profile *profile = profile_of(text, (size_t)(end - text));
+        struct fp_output *output;
+        size_t size;
+        char *file;
+
+        CHECK_INT(profile->rows.count, 1);
+        CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
+        CHECK_INT(export_as(profile, format, output), 0);
+        CHECK_INT(fp_output_close(output, 0, why, sizeof(why)), 0);
+        file = temporary_read(path, &size);
+        /* Ten times the name, each byte as %FF, and what stands between them. */
+        CHECK(format >= 2 || size >= 10 * 300 + 9 * 2);
+        free(file);
+        unlink(path);
+        fp_profile_destroy(profile);
+    }
+    temporary_remove(&directory);
+}
+
 /* With all the memory that it needs, and with a little more than the profile has. */
 static void exports_end_with_a_file_or_for_want_of_memory(void)
 {
@@ -478,25 +512,41 @@ static void a_newer_format_is_refused(void)
     "flame_prof 42/2147483647 [000] 1.0000" #micros ": ticks=1/1 name=flame_prof format=" format   \
     " otp=25 cpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
 
-/* A file has one format: no byte of a later own sample costs the file. */
+/* A file has one format: no byte of one own sample costs the file. */
 static void a_damaged_format_costs_its_sample(void)
 {
-    static const char *const texts[] = {
-        OWN(02, "x") WHOLE_71,
-        OWN(02, "2r") WHOLE_71,
-        OWN(02, "99999999999999999999") WHOLE_71,
-        OWN(02, "3") OWN(03, "4") WHOLE_71,
-        OWN(02, "2") OWN(03, "22") OWN(04, "2") WHOLE_71,
+    static const char no_sense[] = "a format that makes no sense",
+                      later[] = "a later format than this version reads";
+    static const struct {
+        const char *text, *what;
+    } cases[] = {
+        {OWN(02, "x") WHOLE_71, no_sense},
+        {OWN(02, "2r") WHOLE_71, no_sense},
+        {OWN(02, "99999999999999999999") WHOLE_71, no_sense},
+        {OWN(02, "3") OWN(03, "4") WHOLE_71, later},
+        {OWN(02, "2") OWN(03, "22") OWN(04, "2") WHOLE_71, later},
+        {OWN(02, "7") OWN(03, "3") WHOLE_71, later},
+        {OWN(02, "7") WHOLE_71 OWN(03, "3"), later},
     };
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        struct fp_profile *profile = profile_of(texts[i], strlen(texts[i]));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct fp_profile *profile = profile_of(cases[i].text, strlen(cases[i].text));
 
         CHECK_INT(profile->file[0].samples, 1);
         CHECK_INT(profile->file[0].bad, 1);
-        CHECK_TEXT(profile->warning[0].what, "a format that makes no sense");
+        CHECK_TEXT(profile->warning[0].what, cases[i].what);
         fp_profile_destroy(profile);
     }
+}
+
+static void two_samples_of_a_newer_format_are_believed(void)
+{
+    static const char text[] = OWN(02, "4") OWN(03, "4") OWN(04, "3");
+    struct fp_profile *profile;
+
+    CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+    CHECK_INT(profile_add(profile, text, sizeof(text) - 1), FP_ENEWER);
+    fp_profile_destroy(profile);
 }
 
 static void damage_costs_the_damaged_samples(void)
@@ -895,6 +945,7 @@ int main(int argc, char **argv)
     RUN(nasty_names_stay_what_they_are);
     RUN(the_largest_numbers_fit);
     RUN(exports_end_with_a_file_or_for_want_of_memory);
+    RUN(a_name_that_repeats_itself_has_room);
     RUN(what_files_say_adds_up_without_wrapping);
     RUN(numbers_of_a_sample_may_be_many);
     RUN(a_number_too_large_is_damage);
@@ -907,6 +958,7 @@ int main(int argc, char **argv)
     RUN(fields_that_make_no_sense_are_damage);
     RUN(a_newer_format_is_refused);
     RUN(a_damaged_format_costs_its_sample);
+    RUN(two_samples_of_a_newer_format_are_believed);
     RUN(damage_costs_the_damaged_samples);
     RUN(a_key_may_begin_with_a_known_one);
     RUN(a_change_without_a_sign_is_damage);

@@ -849,7 +849,8 @@ static void a_stop_amid_flushes_leaves_no_ticket_open(void)
 
         atomic_store(&handed_out, 0);
         CHECK_INT(pthread_create(&asker, NULL, ask_until_refused, f), 0);
-        sleep_ms(1 + round % 3);
+        while (atomic_load(&handed_out) < 1 + (uint64_t)round % 3)
+            sched_yield();
         fp_writer_stop(f->writer);
         fp_writer_stop(f->writer);
         wait_for_stop(&f->notes);

@@ -3,7 +3,7 @@
 %%
 %%     foreign_oracle:main(["DIRECTORY"])
 %%
-%% checks each text DIRECTORY/*/*.log strictly, and writes beside it
+%% checks each text DIRECTORY/*/*.log strictly, and as Perfetto reads it, and writes beside it
 %%
 %% - TEXT.collapsed: the very lines that stackcollapse-perf.pl prints. It sums
 %%   periods by command and symbols, root first. It also turns `;' to `:', cuts at
@@ -29,6 +29,7 @@ main([Directory]) ->
 
 text(Text) ->
     #{samples := Strict, pid := Pid} = strict(Text),
+    ok = perfetto(Text, Strict),
     Sources = sources(Text),
     {ok, Samples, #{samples := Folded, bad := 0}} =
         flame_prof:fold(fun sample/2, {#{}, #{}}, Sources),
@@ -61,6 +62,20 @@ strict(Text) ->
     case perf_script_grammar:check(Text) of
         {ok, #{pid := Pid} = Summary} -> Summary#{pid := binary_to_integer(Pid)};
         {error, {Line, Why}} -> error({Text, Line, Why})
+    end.
+
+%% All samples, and no line that is no frame; but for the metrics line of the weighted export.
+perfetto(Text, Strict) ->
+    {ok, Bytes} = file:read_file(Text),
+    Samples = perfetto_oracle:samples(Bytes),
+    IsWeighted = filename:basename(filename:dirname(Text)) =:= "weighted",
+    Extra = fun
+        (#{frames := [<<"# ", _/binary>> | Frames]}) when IsWeighted -> Frames;
+        (#{frames := Frames}) -> Frames
+    end,
+    case [Line || Sample <- Samples, Line <- Extra(Sample), not is_tuple(Line)] of
+        [] when length(Samples) =:= Strict -> ok;
+        Lines -> error({Text, length(Samples), Strict, lists:sublist(Lines, 3)})
     end.
 
 %% all.log is the whole series.

@@ -26,7 +26,7 @@
 -define(OWN_TID, 16#7fffffff).
 -define(PERIOD_MOST, 9223372036854775807).
 -define(HEADER,
-    "^([A-Za-z_][A-Za-z_.@-]{1,31}) ([0-9]+)/([0-9]+) \\[[0-9]{3,4}\\] "
+    "^([A-Za-z_][A-Za-z_.@-]{1,30}) ([0-9]+)/([0-9]+) \\[[0-9]{3,4}\\] "
     "([0-9]+)\\.([0-9]{6}): (?:([0-9]+) |((?:[a-z_]+[=+-][^ :]+ )+))?([^ :=]+):$"
 ).
 -define(FRAME, "^\\t(?:[0-9a-f]{8}|[0-9a-f]{16}) ([^ ]+) \\(([^ ]+)\\)$").
@@ -43,7 +43,7 @@
 -define(SAMPLE_WORDS, [
     {<<"message">>, "[a-z_]+/" ?TAG},
     {<<"serves">>, ?REFERENCE},
-    {<<"waits_for">>, ?PID "|#Port<[0-9.]+>|lock|socket|timer|[^ ]+/(?:" ?PID "|[^ ]+)"},
+    {<<"waits_for">>, ?PID "|#Port<[0-9.]+>|lock|socket|[^ ]+/(?:" ?PID "|[^ ]+)"},
     {<<"call">>, ?REFERENCE},
     {<<"request">>, ?TAG},
     {<<"trace">>, "[0-9a-f]{32}"},

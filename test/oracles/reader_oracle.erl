@@ -68,7 +68,7 @@ fold(Fun, Acc, Files) ->
             end
     end,
     case each_file(list(Files), Count, {Acc, {0, #{}}}, no_counts()) of
-        {ok, {Found, _}, Counts} -> {ok, Found, Counts};
+        {ok, {Found, _}, Counts} -> {ok, Found, maps:remove(formats, Counts)};
         {error, _} = Error -> Error
     end.
 
@@ -76,8 +76,9 @@ fold(Fun, Acc, Files) ->
 since(Bad, {Bad, Carried}) -> Carried;
 since(_, _) -> #{}.
 
+%% Formats that a file's own samples tell: known ones, and later ones.
 no_counts() ->
-    #{samples => 0, own => 0, bad => 0, bytes => 0}.
+    #{samples => 0, own => 0, bad => 0, bytes => 0, formats => {0, 0}}.
 
 %% The samples that the profiler took of itself, which fold/3 leaves out.
 -spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
@@ -94,7 +95,8 @@ own(Files) ->
     end,
     case each_file(list(Files), Collect, [], no_counts()) of
         {ok, Found, #{samples := Own, own := Samples} = Counts} ->
-            {ok, lists:reverse(Found), Counts#{samples := Samples, own := Own}};
+            {ok, lists:reverse(Found),
+                maps:remove(formats, Counts#{samples := Samples, own := Own})};
         {error, _} = Error ->
             Error
     end.
@@ -121,7 +123,9 @@ list(Files) when is_list(Files) -> Files.
 each_file([], _Fun, Acc, Counts) ->
     {ok, Acc, Counts};
 each_file([File | Files], Fun, Acc0, #{bad := Bad} = Counts0) ->
-    case each_chunk(File, Fun, Fun(next_file, Acc0, Bad), Counts0) of
+    Begun = Counts0#{formats := {0, 0}},
+    case each_chunk(File, Fun, Fun(next_file, Acc0, Bad), Begun) of
+        {ok, _, #{formats := {0, Later}}} when Later > 0 -> {error, {File, newer_format}};
         {ok, Acc, Counts} -> each_file(Files, Fun, Acc, Counts);
         {error, Reason} -> {error, {File, Reason}}
     end.
@@ -298,7 +302,38 @@ last_sample(Text, #{bad := Bad} = Counts) ->
 
 one_sample(bad, _Fun, Acc, Counts) ->
     {Acc, one_bad(Counts)};
-one_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own, bad := Bad} = Counts) ->
+one_sample(Raw, Fun, Acc, #{formats := {Known, Later}} = Counts) ->
+    case is_own(Raw) andalso format_of(Raw) of
+        Version when is_integer(Version), Version > 3 ->
+            {Acc, one_bad(Counts#{formats := {Known, Later + 1}})};
+        Version when is_integer(Version) ->
+            good_sample(Raw, Fun, Acc, Counts#{formats := known_format(Known, Later)});
+        bad ->
+            {Acc, one_bad(Counts)};
+        _ ->
+            good_sample(Raw, Fun, Acc, Counts)
+    end.
+
+%% Two of a later format are believed, whatever follows.
+known_format(0, Later) when Later > 1 -> {0, Later};
+known_format(Known, Later) -> {Known + 1, Later}.
+
+%% Of a sample of the profiler itself.
+format_of({Header, Metrics, _}) ->
+    case re:run([Header, "\n", Metrics], " format=([^ ]*)(?: |$)",
+            [{capture, all_but_first, binary}]) of
+        {match, [Text]} ->
+            try binary_to_integer(Text) of
+                Version when Version >= 0 -> Version;
+                _ -> bad
+            catch
+                error:_ -> bad
+            end;
+        nomatch ->
+            none
+    end.
+
+good_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own, bad := Bad} = Counts) ->
     case Fun(Raw, Acc0, Bad) of
         {ok, Acc} -> {Acc, Counts#{samples := Samples + 1}};
         own -> {Acc0, Counts#{own := Own + 1}};

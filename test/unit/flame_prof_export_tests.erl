@@ -24,6 +24,33 @@ init_keeps_its_own_thread_test() ->
         ?assertMatch({ok, #{}}, perf_script_grammar:check(Path))
     end).
 
+%% Schedulers of a session, and the CPUs of perf.
+perf_keeps_the_cpu_test() ->
+    Text = [re:replace(sample(#{us => Us}), "\\[000\\]", ["[", Cpu, "]"])
+        || {Us, Cpu} <- [{1, "000"}, {2, "001"}, {3, "023"}, {4, "1023"}]],
+    [
+        exported(perf, Given, #{by => By}, fun(Path) ->
+            {match, Cpus} = re:run(plain(Path), "\\[([0-9]+)\\]",
+                [global, {capture, all_but_first, list}]),
+            ?assertEqual(Expected, [Cpu || [Cpu] <- Cpus])
+        end)
+     || {Given, By, Expected} <- [
+            {Text, samples, ["000", "001", "023", "1023"]},
+            {Text, {value, reductions}, ["000", "001", "023", "1023"]},
+            {"a.out     7/8     [002]     1.000001:          1 cycles: \n\t    7f08 main (a.out)\n\n", samples, ["002"]}
+        ]
+    ].
+
+%% A name of another program.
+a_command_is_at_most_31_characters_test() ->
+    Long = lists:duplicate(40, $x),
+    Text = [re:replace(sample(#{us => Us}), "^beam", Long) || Us <- [1, 2]],
+    exported(perf, Text, #{by => samples}, fun(Path) ->
+        {ok, Comms, _} = flame_prof:fold(fun(#{comm := Comm}, All) -> [Comm | All] end, [], Path),
+        ?assertEqual([binary:copy(<<"x">>, 31)], lists:usort(Comms)),
+        ?assertMatch({ok, #{}}, perf_script_grammar:check(Path))
+    end).
+
 %%% pprof
 
 the_profilers_counters_are_no_types_of_pprof_test() ->
@@ -150,6 +177,29 @@ statuses_and_collections_are_markers_of_firefox_test() ->
                 {<<"waiting">>, 4.0, 4.0, 1, Status}
             ],
             lists:sort(Markers))
+    end).
+
+%% A process that ran at 1 s and at 4 s did not run for 3 s. Ticks of 10 ms; two in a row.
+a_process_of_schedulers_has_its_status_for_a_tick_test() ->
+    Text = [own("ticks=100/100", " mode=schedulers", 0),
+        sample(#{us => 1000001, status => "running"}),
+        own("ticks=200/100", " mode=schedulers", 1000002),
+        sample(#{us => 4000001, status => "running"}),
+        sample(#{us => 4010101, status => "running"}),
+        sample(#{us => 4020001, status => "garbage_collecting"}),
+        sample(#{us => 4040001, status => "garbage_collecting"})],
+    exported(firefox, Text, #{}, fun(Path) ->
+        #{threads := #{<<"<0.1.0>">> := #{markers := Markers}}} =
+            foreign_formats:firefox(plain(Path)),
+        ?assertEqual(
+            [
+                {<<"garbage_collecting">>, 4020.0, 4030.0},
+                {<<"garbage_collecting">>, 4040.0, 4050.0},
+                {<<"running">>, 1000.0, 1010.0},
+                {<<"running">>, 4000.0, 4020.0}
+            ],
+            lists:sort([{Name, float(round(Begin)), float(round(End))}
+                || {Name, Begin, End, 1, _} <- Markers]))
     end).
 
 weights_of_firefox_are_those_of_the_metric_test() ->
@@ -378,8 +428,12 @@ dso({Frame, Dso}) when is_list(Frame) -> Dso;
 dso(_) -> "a.erl".
 
 own(Fields) ->
+    own(Fields, "", 9000001).
+
+own(Fields, Words, Us) ->
     [
-        "beam 7/2147483647 [000] 109.000001: cpu-clock:\n# ", Fields,
-        " name=flame_prof (metrics)\n",
+        io_lib:format("beam 7/2147483647 [000] ~b.~6..0b: cpu-clock:\n",
+            [100 + Us div 1000000, Us rem 1000000]),
+        ["# ", Fields, " name=flame_prof", Words, " (metrics)\n"],
         "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
     ].

@@ -36,7 +36,7 @@ pseudo_frames_are_those_of_the_file_test() ->
     ).
 
 the_profilers_own_sample_is_that_of_the_file_test() ->
-    Source = source("format/perf_script.c"),
+    Source = source("format/write_self.c"),
     ?assertEqual(?FLAME_PROF_SELF_TID, defined("OWN_TID", Source)),
     ?assertMatch({_, _}, binary:match(Source, ?FLAME_PROF_SELF)).
 

@@ -90,7 +90,8 @@ both_readers_agree_test_() ->
             element(2, reader_oracle:fold(fun collect/2, [], ?CORPUS ++ File)),
             [maps:without([comm, event], S) || S <- lists:reverse(read(File))]
         )
-     || File <- ["ours.log", "edges.log", "schedulers.log", "changes.log"]
+     || File <- ["ours.log", "edges.log", "schedulers.log", "changes.log", "format1.log.zst",
+            "format3.log.zst"]
     ].
 
 %% Whichever sample is damaged, the numbers of each other one are right or absent.
@@ -130,25 +131,50 @@ a_newer_format_is_an_error_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     Newer = binary:replace(Text, <<" format=2 ">>, <<" format=4 ">>),
     ?assertNotEqual(Text, Newer),
-    text_file:with(Newer, fun(File) ->
-        {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
-        {file, #{file := File}} = Reason,
-        {error, Reason} = flame_prof_profile:read(File),
-        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "format is newer than 3"))
-    end).
+    [
+        text_file:with(Texts, fun(File) ->
+            {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
+            {file, #{file := File}} = Reason,
+            {error, Reason} = flame_prof_profile:read(File),
+            ?assertMatch({match, _},
+                re:run(flame_prof:format_error(Reason), "format is newer than 3")),
+            ?assertEqual({error, {File, newer_format}},
+                reader_oracle:fold(fun collect/2, [], File))
+        end)
+     || Texts <- [[Newer], [Newer, Newer]]
+    ].
 
-a_damaged_format_costs_its_sample_test() ->
+%% A bit in the first sample of the profiler itself, or in a later one.
+a_damaged_format_costs_a_block_test_() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     [Own] = [P || P <- binary:split(Text, <<"\n\n">>, [global]),
         nomatch =/= binary:match(P, <<" format=2 ">>)],
-    Damaged = binary:replace(Own, <<" format=2 ">>, <<" format=4 ">>),
-    #{samples := Count} = element(3, fold([?CORPUS "changes.log"], #{})),
-    text_file:with([Text, Damaged, "\n\n"], fun(File) ->
-        ?assertMatch({ok, _, #{samples := Count, bad := 1}}, fold([File], #{})),
-        {ok, Profile} = flame_prof_profile:read(File),
-        ?assertMatch(#{samples := Count, bad := 1}, flame_prof_profile:info(Profile)),
-        ok = flame_prof_profile:close(Profile)
-    end).
+    Flipped = binary:replace(Text, <<" format=2 ">>, <<" format=6 ">>),
+    Alone = binary:replace(Own, <<" format=2 ">>, <<" format=6 ">>),
+    {ok, Samples, #{samples := Count}} = fold([?CORPUS "changes.log"], #{}),
+    True = numbers(Samples),
+    [
+        {Name, fun() ->
+            text_file:with(Texts, fun(File) ->
+                {ok, Got, #{samples := Count, bad := 1}} = fold([File], #{}),
+                maps:foreach(fun(Key, Numbers) ->
+                    ?assert(Numbers =:= #{} orelse Numbers =:= maps:get(Key, True))
+                end, numbers(Got)),
+                {ok, Profile} = flame_prof_profile:read(File),
+                ?assertMatch(#{samples := Count, bad := 1}, flame_prof_profile:info(Profile)),
+                ok = flame_prof_profile:close(Profile),
+                {ok, Expected, #{samples := Count, bad := 1}} =
+                    reader_oracle:fold(fun collect/2, [], File),
+                ?assertEqual(numbers(lists:reverse(Expected)), numbers(Got)),
+                {ok, [_], #{bad := 1}} = flame_prof_samples:own(File)
+            end)
+        end}
+     || {Name, Texts} <- [
+            {"first", [Flipped, Own, "\n\n"]},
+            {"before all", [Alone, "\n\n", Text]},
+            {"last", [Text, Alone, "\n\n"]}
+        ]
+    ].
 
 the_profilers_own_samples_are_read_apart_test() ->
     File = filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof_samples_tests." ++ os:getpid()),

@@ -1,0 +1,25 @@
+/* write_self.h - the sample of the profiler itself (doc/format.md): what it and its node count, and
+ * what it says of itself. WRITER THREAD only. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/gauges.h"
+
+#define FP_NOTE_ROOM 512 /* of a note with its end; longer ones are cut */
+struct fp_self_sample {
+    const char *engine;
+    const char *mode; /* NULL: processes */
+    const struct fp_gauges *now[2], *before[2];
+    int64_t now_us;
+    const char *note;  /* why there is a session, or "" */
+    const char *about; /* words `key=text` of node and session with blanks between, not encoded */
+};
+
+/* A bound for what fp_put_self() writes. */
+size_t fp_self_bytes(const struct fp_self_sample *sample);
+
+/* The place behind it. */
+char *fp_put_self(char *out, const char *event, uint32_t os_pid, int64_t time_us,
+                  const struct fp_self_sample *sample);
