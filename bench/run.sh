@@ -11,6 +11,7 @@
 #                it) and a tracer process
 #   allocations  work of programs with and without it; shares and sums against counted words
 #   doctor       work of a node while the doctor looks at it, and the CPU time of that
+#   memory       readings of allocators, looks at tables, binaries and a large heap: cost and truth
 #   files        bytes a sample; rate and jitter on saturated schedulers
 #   capture      what asking for running stacks takes from a program
 #   accuracy     shares against known truth, with other samplers; against perf
@@ -58,6 +59,11 @@ read_files() {
 part() {
     case $1 in
     bars | cost | files | capture | waits | tracing | allocations | doctor) vm "$1" ;;
+    memory)
+        # Spinning schedulers would be counted.
+        vm memory +S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none
+        vm memory +S 64:64 +sbwt none +sbwtdcpu none +sbwtdio none
+        ;;
     selection)
         vm selection
         vm selection +P 2000000
@@ -84,8 +90,8 @@ part() {
 bench/compile.sh
 if [ $# -eq 0 ]; then
     rm -f "$results"
-    set -- bars cost selection waits tracing allocations doctor files capture accuracy timing \
-        read overhead
+    set -- bars cost selection waits tracing allocations doctor memory files capture accuracy \
+        timing read overhead
 fi
 for name in "$@"; do
     part "$name"

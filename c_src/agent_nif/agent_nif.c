@@ -86,6 +86,7 @@ static void library_free(struct fp_library *library)
     fp_sites_release(library->sites);
     free(library->allocators);
     free(library->tables);
+    free(library->table_objects);
     enif_free(library->layout);
     enif_free(library);
 }

@@ -21,6 +21,8 @@
 
 /* Records of one drain; flame_prof_allocations drains again after so many. */
 #define DRAIN_MAX 4096u
+/* Processes whose flags are set again at once. */
+#define DUE_MAX 100u
 /* How often new ranges of code are looked for. */
 #define RANGES_NS INT64_C(2000000000)
 /* How often the code that messages are told by is compared with what it was. */
@@ -134,6 +136,27 @@ static int enabled(void *state, const struct fp_tracer_event *event)
         fp_allocations_event(measuring->allocations, thread, what, event->tracee,
                              enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER);
     return 0;
+}
+
+static int keeps(void *state, const struct fp_tracer_event *event)
+{
+    struct measuring *measuring = state;
+
+    return event->line->index >= measuring->threads ||
+           fp_allocations_keeps(measuring->allocations, event->line->index, event->tracee);
+}
+
+/* [Pid] */
+static ERL_NIF_TERM due(void *state, ErlNifEnv *env)
+{
+    struct measuring *measuring = state;
+    uint64_t pid[DUE_MAX];
+    uint32_t count = fp_allocations_due(measuring->allocations, pid, DUE_MAX);
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    while (count-- > 0)
+        list = enif_make_list_cell(env, pid[count], list);
+    return list;
 }
 
 /* ----------------------------------------------------------------- answers -- */
@@ -371,6 +394,9 @@ static ERL_NIF_TERM open_words(ErlNifEnv *env, const struct measuring *measuring
     err = fp_allocations_open_words(measuring->library->layout, &memory, measuring->except, &words,
                                     &processes);
     fp_safe_read_close(&memory);
+    /* Without the words of a part of the processes the sum would be wrong. */
+    if (err == FP_EFAULT)
+        return fp_error_text(env, err, "the table of processes could not be read");
     return err != 0 ? fp_result(env, err)
                     : enif_make_tuple2(env, enif_make_uint64(env, words),
                                        enif_make_uint(env, processes));
@@ -394,6 +420,8 @@ const struct fp_tracer_kind fp_tracer_kind_allocations = {
     .create = create,
     .destroy = destroy,
     .enabled = enabled,
+    .keeps = keeps,
+    .due = due,
     .trace = NULL,
     .read = read_kind,
 };

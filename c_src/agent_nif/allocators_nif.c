@@ -227,30 +227,38 @@ static ERL_NIF_TERM figures_term(ErlNifEnv *env, const struct fp_allocators *all
                             known(env, figures->has_largest_free, figures->largest_free));
 }
 
-/* () -> undefined | [Instance] | {error, Error}. An instance that is not readable is left out. */
+/* Of all instances, in *figures, which the caller frees. 0 or an error. */
+static int read_all(struct fp_library *library, struct fp_allocator_figures **figures)
+{
+    const struct fp_allocators *allocators = library->allocators;
+    int read = FP_ENOMEM;
+
+    *figures = calloc(allocators->count, sizeof **figures);
+    if (*figures != NULL)
+        read = fp_allocators_read(allocators, &library->memory, *figures);
+    return read == (int)allocators->count ? 0 : read < 0 ? read : FP_EFAULT;
+}
+
+/* () -> undefined | [Instance] | {error, Error} */
 FP_NIF(allocators_read)
 {
     struct fp_library *library = fp_library(env);
     struct fp_allocators *allocators = library->allocators;
     struct fp_allocator_figures *figures;
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    int read;
+    int err;
 
     if (allocators == NULL)
         return fp_atom(env, "undefined");
-    figures = calloc(allocators->count, sizeof *figures);
-    if (figures == NULL)
-        return fp_result(env, FP_ENOMEM);
-    read = fp_allocators_read(allocators, &library->memory, figures);
-    for (uint32_t i = allocators->count; read >= 0 && i-- > 0;)
-        if (figures[i].err == 0)
-            list = enif_make_list_cell(env, figures_term(env, allocators, i, &figures[i]), list);
+    err = read_all(library, &figures);
+    for (uint32_t i = allocators->count; err == 0 && i-- > 0;)
+        list = enif_make_list_cell(env, figures_term(env, allocators, i, &figures[i]), list);
     free(figures);
-    return read < 0 ? fp_result(env, read) : list;
+    return err == 0 ? list : fp_result(env, err);
 }
 
 struct sums {
-    uint64_t carriers, blocks, single, pool, largest_free;
+    uint64_t carriers, blocks, single, pool, largest_free, mseg, sys, single_blocks;
     int is_on, lacks_largest_free;
 };
 
@@ -264,6 +272,9 @@ static void add(struct sums *sums, const struct fp_allocator_figures *figures)
     sums->blocks +=
         figures->multi.blocks_bytes + figures->single.blocks_bytes + figures->pool_blocks_bytes;
     sums->single += single;
+    sums->mseg += figures->multi.mseg_bytes + figures->single.mseg_bytes;
+    sums->sys += figures->multi.sys_bytes + figures->single.sys_bytes;
+    sums->single_blocks += figures->single.blocks_bytes;
     sums->pool += figures->pool_bytes;
     if (figures->largest_free > sums->largest_free)
         sums->largest_free = figures->largest_free;
@@ -274,22 +285,28 @@ static ERL_NIF_TERM sums_terms(ErlNifEnv *env, const struct sums *sums)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
 
-    for (uint32_t i = FP_ALLOCATOR_COUNT; i-- > 0;)
-        if (sums[i].is_on)
+    for (uint32_t i = FP_ALLOCATOR_COUNT; i-- > 0;) {
+        const struct sums *of = &sums[i];
+
+        if (of->is_on)
             list = enif_make_list_cell(
                 env,
-                enif_make_tuple6(
-                    env, fp_atom(env, fp_allocator_name((enum fp_allocator)i)),
-                    enif_make_uint64(env, sums[i].carriers), enif_make_uint64(env, sums[i].blocks),
-                    enif_make_uint64(env, sums[i].single), enif_make_uint64(env, sums[i].pool),
-                    known(env, !sums[i].lacks_largest_free, sums[i].largest_free)),
+                enif_make_tuple9(env, fp_atom(env, fp_allocator_name((enum fp_allocator)i)),
+                                 enif_make_uint64(env, of->carriers),
+                                 enif_make_uint64(env, of->blocks),
+                                 enif_make_uint64(env, of->single), enif_make_uint64(env, of->pool),
+                                 known(env, !of->lacks_largest_free, of->largest_free),
+                                 enif_make_uint64(env, of->mseg), enif_make_uint64(env, of->sys),
+                                 enif_make_uint64(env, of->single_blocks)),
                 list);
+    }
     return list;
 }
 
 /* () -> undefined | {error, Error} | {[{Allocator, Carriers, Blocks, Single, Pool,
- * LargestFree | none}], Taken, GivenBack, Fix | none, {Size, Used} | none}: bytes of all instances;
- * calls; bytes of fixed sizes that belong to processes; the super carrier. */
+ * LargestFree | none, Mseg, Sys, SingleBlocks}], Taken, GivenBack, Fix | none,
+ * {Size, Used} | none}: bytes of all instances; calls; bytes of fixed sizes that belong to
+ * processes; the super carrier. */
 FP_NIF(allocators_sums)
 {
     struct fp_library *library = fp_library(env);
@@ -298,22 +315,19 @@ FP_NIF(allocators_sums)
     uint64_t taken = 0, given_back = 0, fix = 0;
     struct fp_super_carrier super = {0};
     struct fp_allocator_figures *figures;
-    int read, has_fix, has_super;
+    int err, has_fix, has_super;
 
     if (allocators == NULL)
         return fp_atom(env, "undefined");
-    figures = calloc(allocators->count, sizeof *figures);
-    if (figures == NULL)
-        return fp_result(env, FP_ENOMEM);
-    read = fp_allocators_read(allocators, &library->memory, figures);
-    for (uint32_t i = 0; read == (int)allocators->count && i < allocators->count; i++) {
+    err = read_all(library, &figures);
+    for (uint32_t i = 0; err == 0 && i < allocators->count; i++) {
         add(&sums[allocators->instance[i].allocator], &figures[i]);
         taken += figures[i].taken;
         given_back += figures[i].given_back;
     }
     free(figures);
-    if (read != (int)allocators->count)
-        return fp_result(env, read < 0 ? read : FP_EFAULT);
+    if (err != 0)
+        return fp_result(env, err);
     has_fix = fp_fix_read(allocators, &library->memory, &fix) == 0;
     has_super = fp_super_carrier_read(allocators, &library->memory, &super) == 0;
     return enif_make_tuple5(env, sums_terms(env, sums), enif_make_uint64(env, taken),

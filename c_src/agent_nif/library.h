@@ -7,7 +7,7 @@
 
 #include "base/safe_read.h"
 #include "erts/allocators.h"
-#include "erts/ets.h"
+#include "erts/ets_objects.h"
 #include "erts/layout.h"
 #include "erts/sites.h"
 
@@ -36,7 +36,8 @@ struct fp_sends_atoms {
     X(gc_minor_start) \
     X(gc_minor_end) \
     X(gc_major_start) \
-    X(gc_major_end)
+    X(gc_major_end) \
+    X(gc_max_heap_size)
 /* clang-format on */
 
 struct fp_tracer_atoms {
@@ -53,6 +54,7 @@ struct fp_library {
     _Atomic(struct fp_layout *) layout;         /* NULL: not calibrated; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
     _Atomic(struct fp_ets *) tables;            /* likewise */
+    _Atomic(struct fp_ets_objects *) table_objects; /* likewise */
     _Atomic uint64_t tables_data; /* of the scheduler on which tables_probe/0 ran last */
     ErlNifResourceType *calibration_type, *session_type, *selector_type, *sends_type;
     ErlNifResourceType *mailbox_type, *xray_type;
@@ -73,6 +75,9 @@ const char *fp_library_open_memory(struct fp_library *library);
 /* The sites of waits, for a user who releases them, and their mark; NULL: none are known. For a
  * dirty NIF. */
 struct fp_sites *fp_library_sites(struct fp_library *library, uint64_t *mark);
+
+/* Are a table's name and owner terms of this VM, which has so many atoms? It would trust them. */
+int fp_table_has_names(const struct fp_ets_table *table, uint32_t atoms);
 
 /* The address of the calling process's structure; 0 when its word is not the process's pid. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
@@ -107,6 +112,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(trace, 5, 0)                                                                                 \
     X(tracer_open, 3, CPU)                                                                         \
     X(tracer_heartbeat, 1, 0)                                                                      \
+    X(tracer_due, 1, 0)                                                                            \
     X(tracer_end, 1, 0)                                                                            \
     X(tracer_counters, 1, 0)                                                                       \
     X(tracer_read, 2, CPU)                                                                         \
@@ -140,6 +146,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(tables_probe, 0, 0)                                                                          \
     X(tables_solve, 3, CPU)                                                                        \
     X(tables_read, 0, CPU)                                                                         \
+    X(tables_objects, 1, CPU)                                                                      \
     X(memory_rss, 0, IO)                                                                           \
     X(trace_term, 2, 0)
 

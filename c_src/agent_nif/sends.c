@@ -1,8 +1,8 @@
 /* sends.c - an erl_tracer of the trace flag `send`: it finds the receivers of a process's messages.
  *
  * It reads the receiver and never the message, and sends its owner each receiver about once. The VM
- * calls it before every event. After `limit` events, or the owner's exit, it returns `remove`, and
- * the VM stops tracing the process: that bounds its cost.
+ * calls it before every event. After `limit` events, or the owner's exit, it discards them, and
+ * returns `remove` the next time that the VM schedules the process, and asks: that bounds its cost.
  *
  * It runs in the process that sends: no lock, no allocation but the message to the owner. */
 #include <stdatomic.h>
@@ -72,7 +72,7 @@ FP_NIF(sends_seen)
     return enif_make_uint64(env, atomic_load_explicit(&sends->events, memory_order_relaxed));
 }
 
-/* (State) -> ok: the VM stops tracing each process at its next event. */
+/* (State) -> ok: the VM stops tracing each process the next time that it is scheduled. */
 FP_NIF(sends_end)
 {
     struct sends *sends = get_sends(env, argv[0]);
@@ -90,11 +90,12 @@ ERL_NIF_TERM fp_sends_enabled(ErlNifEnv *env, const ERL_NIF_TERM argv[3])
     const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);
 
-    if (sends == NULL || atomic_load_explicit(&sends->is_over, memory_order_relaxed))
-        return atoms->remove;
-    if (enif_is_identical(argv[0], atoms->send) || enif_is_identical(argv[0], atoms->trace_status))
-        return atoms->trace;
-    return atoms->discard;
+    int is_over = sends == NULL || atomic_load_explicit(&sends->is_over, memory_order_relaxed);
+
+    /* Only this question may be answered `remove'. */
+    if (enif_is_identical(argv[0], atoms->trace_status))
+        return is_over ? atoms->remove : atoms->trace;
+    return !is_over && enif_is_identical(argv[0], atoms->send) ? atoms->trace : atoms->discard;
 }
 
 /* {flame_prof_sends, What, Of} to the owner. */

@@ -1,12 +1,15 @@
 /* tables_nif.c - the ETS tables, for flame_prof_tables_layout and flame_prof_tables: tables_probe/0
  * on the scheduler where tables were made for calibration, tables_solve/3 with what Erlang says of
- * them, then tables_read/0 reads memory alone. */
+ * them, then tables_read/0 reads memory alone. tables_objects/1 likewise finds where their objects
+ * are, for flame_prof_binaries_tables. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "agent_nif/library.h"
 #include "base/error.h"
+#include "erts/ets_objects.h"
 #include "erts/term.h"
+#include "erts/term/object.h"
 #include "terms/terms.h"
 
 /* () -> ok | known | {error, Error}: of the scheduler that runs this; `known': nothing is to be
@@ -92,7 +95,93 @@ FP_NIF(tables_solve)
     return fp_atom(env, "ok");
 }
 
+/* ----------------------------------------------------------------- objects -- */
+
+/* The address of the Binary that a term of a whole refc binary refers to; 0: it is none. */
+static uint64_t refc_binary(const struct fp_memory *memory, unsigned otp, uint64_t term)
+{
+    struct fp_object object = {.kind = FP_OBJECT_BAD};
+
+    /* Since 27 behind a sub-binary. */
+    for (int step = 0; step < 2 && fp_term_is_boxed(term); step++) {
+        uint64_t word[FP_OBJECT_WORDS] = {0};
+
+        if (fp_safe_read(memory, fp_term_address(term), word, sizeof word) != 0)
+            return 0;
+        fp_object_decode(otp, word, &object);
+        if (object.kind != FP_OBJECT_SUB_BINARY)
+            break;
+        term = word[4];
+    }
+    return object.kind == FP_OBJECT_REFC_BINARY || object.kind == FP_OBJECT_BINARY_REF
+               ? object.binary
+               : 0;
+}
+
+/* {Tid, Buckets, Objects, [Binary]}; Buckets: `tree`, `concurrent_tree` of ordered sets */
+static int get_objects_fact(ErlNifEnv *env, const struct fp_layout *layout,
+                            const struct fp_memory *memory, ERL_NIF_TERM term,
+                            struct fp_ets_objects_fact *fact)
+{
+    const ERL_NIF_TERM *part;
+    ERL_NIF_TERM list, head;
+    ErlNifUInt64 buckets, objects;
+    unsigned otp = layout->release.otp;
+    int arity;
+
+    if (!enif_get_tuple(env, term, &arity, &part) || arity != 4 || !enif_is_ref(env, part[0]) ||
+        !enif_get_uint64(env, part[2], &objects))
+        return 0;
+    *fact =
+        (struct fp_ets_objects_fact){.binary = fp_ets_binary(memory, part[0]),
+                                     .objects = objects,
+                                     .is_concurrent = fp_is_atom(env, part[1], "concurrent_tree")};
+    if (enif_get_uint64(env, part[1], &buckets))
+        fact->buckets = buckets;
+    for (list = part[3]; enif_get_list_cell(env, list, &head, &list); fact->binaries++)
+        fact->sum += fp_ets_objects_sum(refc_binary(memory, otp, head));
+    return 1;
+}
+
+/* ([Fact]) -> ok | {error, {Error, Why}}; without facts: is it known? */
+FP_NIF(tables_objects)
+{
+    struct fp_library *library = fp_library(env);
+    struct fp_ets_objects_fact fact[FP_ETS_FACTS_MAX];
+    const struct fp_layout *layout = library->layout;
+    struct fp_ets_objects *objects, *none = NULL;
+    struct fp_refusal refusal;
+    ERL_NIF_TERM list = argv[0], head;
+    uint32_t facts = 0;
+
+    if (layout == NULL || library->tables == NULL)
+        return enif_make_badarg(env);
+    if (library->table_objects != NULL)
+        return fp_atom(env, "ok");
+    while (enif_get_list_cell(env, list, &head, &list))
+        if (facts == FP_ETS_FACTS_MAX ||
+            !get_objects_fact(env, layout, &library->memory, head, &fact[facts++]))
+            return enif_make_badarg(env);
+    objects = malloc(sizeof *objects);
+    if (objects == NULL)
+        return fp_error_text(env, FP_ENOMEM, "");
+    if (fp_ets_objects_solve(objects, library->tables, &library->memory, layout->release.otp, fact,
+                             facts, &refusal) != 0) {
+        free(objects);
+        return fp_error_text(env, refusal.err, refusal.why);
+    }
+    if (!atomic_compare_exchange_strong(&library->table_objects, &none, objects))
+        free(objects);
+    return fp_atom(env, "ok");
+}
+
 /* ----------------------------------------------------------------- answers -- */
+
+int fp_table_has_names(const struct fp_ets_table *table, uint32_t atoms)
+{
+    return fp_term_is_atom(table->name) && fp_atom_index(table->name) < atoms &&
+           fp_term_is_pid(table->owner);
+}
 
 /* {Numbers, Name, Owner, Status, Keypos, Objects, Bytes, Flags}. Flags: 1 decentralized, 2
  * compressed. */
@@ -142,9 +231,7 @@ FP_NIF(tables_read)
     for (uint32_t i = found.count; i-- > 0;) {
         const struct fp_ets_table *table = &found.table[i];
 
-        /* The VM would trust the words. */
-        if (fp_term_is_atom(table->name) && fp_atom_index(table->name) < atoms &&
-            fp_term_is_pid(table->owner))
+        if (fp_table_has_names(table, atoms))
             list = enif_make_list_cell(env, table_term(env, table), list);
         else
             found.left_out++;

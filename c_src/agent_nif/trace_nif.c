@@ -19,6 +19,7 @@
 #define ITEMS_MAX 1000u
 #define TAGS_MAX 32u
 #define EXCLUDED_MAX 16u
+#define FOLLOWS_MAX 2u
 #define READ_MAX 1000u
 /* Processes that are followed, by hash: one that has lost its place gets it at its next event. */
 #define MEMBERS 4096u
@@ -44,8 +45,8 @@ struct trace {
     struct fp_events *events;
     struct fp_term_copy_limits limits;
     ERL_NIF_TERM spawn, spawned;
-    ERL_NIF_TERM tags[TAGS_MAX], excluded[EXCLUDED_MAX];
-    uint32_t tag_count, excluded_count;
+    ERL_NIF_TERM tags[TAGS_MAX], excluded[EXCLUDED_MAX], follows[FOLLOWS_MAX];
+    uint32_t tag_count, excluded_count, follow_count;
     int is_following; /* processes are silent until their first event */
     _Atomic uint64_t members[MEMBERS];
 };
@@ -86,6 +87,7 @@ static int get_config(ErlNifEnv *env, ERL_NIF_TERM map, struct trace *trace,
         get_copy_limits(env, map, &trace->limits) &&
         get_words(env, map, "tags", trace->tags, TAGS_MAX, &trace->tag_count) &&
         get_words(env, map, "exclude", trace->excluded, EXCLUDED_MAX, &trace->excluded_count) &&
+        get_words(env, map, "follows", trace->follows, FOLLOWS_MAX, &trace->follow_count) &&
         fp_map_get_u32(env, map, "rate", &limits->rate) &&
         fp_map_get_u32(env, map, "burst", &limits->burst) &&
         fp_map_get_u32(env, map, "events", &events) &&
@@ -167,6 +169,13 @@ static int is_member(struct trace *trace, ERL_NIF_TERM tracee)
     return atomic_load_explicit(member(trace, tracee), memory_order_relaxed) == tracee;
 }
 
+/* Of an event that the reader does not get: a process that it names is not followed. */
+static void count_missed(struct trace *trace, const struct fp_tracer_event *event)
+{
+    if (has(trace->follows, trace->follow_count, event->tag))
+        fp_events_miss(trace->events, number_of_thread());
+}
+
 /* A call is admitted in trace_trace: the VM compares its arguments in between. Where none would be
  * admitted it is dropped here, so that the VM pushes no frame to trace its return. A silent process
  * has not had its first event: the VM is to look for it. */
@@ -179,8 +188,12 @@ static int trace_enabled(void *state, const struct fp_tracer_event *event)
         return 0;
     if (event->tag == event->atoms->return_from || event->tag == event->atoms->exception_from)
         return 1;
-    if (event->tag != event->atoms->call)
-        return fp_events_admit(trace->events, number_of_thread(), fp_monotonic_ns(), 0);
+    if (event->tag != event->atoms->call) {
+        if (fp_events_admit(trace->events, number_of_thread(), fp_monotonic_ns(), 0))
+            return 1;
+        count_missed(trace, event);
+        return 0;
+    }
     if (trace->is_following && !is_member(trace, event->tracee))
         return 1;
     if (!fp_events_would_drop(trace->events, fp_monotonic_ns()))
@@ -241,8 +254,10 @@ static void trace_trace(void *state, const struct fp_tracer_event *event)
     size = thread == UINT32_MAX ? 0 : copy(trace, event, bytes);
     padded = (size + 7) / 8 * 8;
     room = fp_events_reserve(trace->events, thread, padded);
-    if (room == NULL)
+    if (room == NULL) {
+        count_missed(trace, event);
         return;
+    }
     memset(bytes + size, 0, padded - size);
     memcpy(room, bytes, padded);
     fp_events_commit(trace->events, thread);
@@ -292,6 +307,7 @@ static ERL_NIF_TERM get_counters(ErlNifEnv *env, const struct trace *trace)
     fp_map_put_u64(env, &map, "written", counters.written);
     fp_map_put_u64(env, &map, "dropped", counters.dropped);
     fp_map_put_u64(env, &map, "lost", counters.lost);
+    fp_map_put_u64(env, &map, "missed", counters.missed);
     fp_map_put(env, &map, "is_full", fp_boolean(env, fp_events_is_full(trace->events)));
     return map;
 }
@@ -299,8 +315,8 @@ static ERL_NIF_TERM get_counters(ErlNifEnv *env, const struct trace *trace)
 /* An event of another scheduler may come so late after its time. */
 #define LATE_NS INT64_C(2000000)
 
-/* counters -> #{seen, written, dropped, lost, is_full}; {N, all | settled} -> {Now, Events}: the N
- * oldest, the last one first; of `settled', no event is to come that is older. */
+/* counters -> #{seen, written, dropped, lost, missed, is_full}; {N, all | settled} -> {Now,
+ * Events}: the N oldest, the last one first; of `settled', no event is to come that is older. */
 static ERL_NIF_TERM trace_read(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
     struct trace *trace = state;

@@ -6,6 +6,7 @@
 
 #include "agent_nif/library.h"
 #include "base/error.h"
+#include "erts/term.h"
 #include "terms/terms.h"
 
 static const struct fp_tracer_kind *const kinds[] = {
@@ -24,6 +25,23 @@ static struct {
 
 /* ------------------------------------------------------------ erl_tracer -- */
 
+/* `undefined' is asked of processes to come. The VM removes a tracer on a normal scheduler only. */
+static int keeps(ErlNifEnv *env, ErlNifUInt64 state, ERL_NIF_TERM tracee)
+{
+    struct fp_tracer_event event = {.env = env, .tracee = tracee};
+    int answer = 1;
+
+    if (fp_term_is_atom(tracee) || enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER)
+        return 1;
+    event.line = fp_tracer_enter(state);
+    if (event.line == NULL)
+        return 1;
+    if (current.kind->keeps != NULL)
+        answer = current.kind->keeps(current.state, &event);
+    fp_tracer_leave(event.line, FP_TRACER_FREE);
+    return answer;
+}
+
 static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TERM argv[])
 {
     const struct fp_tracer_atoms *atoms = &fp_library(env)->tracer_atoms;
@@ -32,7 +50,7 @@ static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TE
 
     /* Only this question may be answered `remove'. */
     if (argv[0] == atoms->trace_status)
-        return fp_tracer_is_on(state) ? atoms->trace : atoms->remove;
+        return fp_tracer_is_on(state) && keeps(env, state, argv[2]) ? atoms->trace : atoms->remove;
     event.line = fp_tracer_enter(state);
     if (event.line == NULL)
         return atoms->discard;
@@ -182,14 +200,18 @@ static int get_generation(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *generatio
     return 1;
 }
 
-/* (State) -> running | What ended it. */
+/* (State) -> its pressure, 0 to 255, while it runs | What ended it. */
 FP_NIF(tracer_heartbeat)
 {
+    enum fp_tracer_end end;
     uint64_t generation;
 
     if (!get_generation(env, argv[0], &generation))
         return enif_make_badarg(env);
-    return fp_atom(env, fp_tracer_end_name(fp_tracer_heartbeat(generation)));
+    end = fp_tracer_heartbeat(generation);
+    if (end == FP_TRACER_running)
+        return enif_make_uint(env, fp_tracer_pressure());
+    return fp_atom(env, fp_tracer_end_name(end));
 }
 
 /* (State) -> ok: every event is discarded from now on. */
@@ -203,7 +225,8 @@ FP_NIF(tracer_end)
     return fp_atom(env, "ok");
 }
 
-/* (State) -> #{events, discarded, lost}, until another one starts. */
+/* (State) -> #{events, discarded, lost, ended_for_ns}, until another one starts. ended_for_ns: 0
+ * while it runs. */
 FP_NIF(tracer_counters)
 {
     struct fp_tracer_counters counters = fp_tracer_counters();
@@ -212,6 +235,7 @@ FP_NIF(tracer_counters)
     fp_map_put_u64(env, &map, "events", counters.events);
     fp_map_put_u64(env, &map, "discarded", counters.discarded);
     fp_map_put_u64(env, &map, "lost", counters.lost);
+    fp_map_put_u64(env, &map, "ended_for_ns", (uint64_t)fp_tracer_ended_for_ns());
     return map;
 }
 
@@ -229,6 +253,23 @@ FP_NIF(tracer_read)
         answer = fp_result(env, FP_ESTATE);
     else
         answer = current.kind->read(current.state, env, argv[1]);
+    enif_mutex_unlock(library->tracing_lock);
+    return answer;
+}
+
+/* (State) -> [Pid], whose flags are to be set again; none while others read what was measured. */
+FP_NIF(tracer_due)
+{
+    struct fp_library *library = fp_library(env);
+    ERL_NIF_TERM answer = enif_make_list(env, 0);
+    uint64_t generation;
+
+    if (!get_generation(env, argv[0], &generation))
+        return enif_make_badarg(env);
+    if (enif_mutex_trylock(library->tracing_lock) != 0)
+        return answer;
+    if (current.kind != NULL && current.kind->due != NULL && current.generation == generation)
+        answer = current.kind->due(current.state, env);
     enif_mutex_unlock(library->tracing_lock);
     return answer;
 }
@@ -275,11 +316,15 @@ static void count_destroy(void *state)
     enif_free(state);
 }
 
+/* No collection: to let those in may kill a node that has two sessions (erlang/otp#11623). */
 static int count_enabled(void *state, const struct fp_tracer_event *event)
 {
+    const struct fp_tracer_atoms *atoms = event->atoms;
+
     (void)state;
-    (void)event;
-    return 1;
+    return event->tag != atoms->gc_minor_start && event->tag != atoms->gc_minor_end &&
+           event->tag != atoms->gc_major_start && event->tag != atoms->gc_major_end &&
+           event->tag != atoms->gc_max_heap_size;
 }
 
 static void count_trace(void *state, const struct fp_tracer_event *event)

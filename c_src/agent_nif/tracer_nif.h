@@ -37,6 +37,10 @@ struct fp_tracer_kind {
     void (*destroy)(void *state);
     /* 1: trace, charged as an event; 0: discard. */
     int (*enabled)(void *state, const struct fp_tracer_event *event);
+    /* [Pid] of processes whose flags are to be set again, within a millisecond. NULL: none. */
+    ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env);
+    /* The process `tracee` is scheduled in, by a normal scheduler. 0: its flags go. NULL: 1. */
+    int (*keeps)(void *state, const struct fp_tracer_event *event);
     void (*trace)(void *state, const struct fp_tracer_event *event);
     /* What flame_prof_nif:tracer_read/2 answers; meanwhile callbacks run. On a dirty scheduler, one
      * caller at a time. NULL: nothing. */

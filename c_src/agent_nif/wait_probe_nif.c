@@ -278,21 +278,27 @@ static int count_monitors(struct probing *probing, uint64_t pid, uint32_t *left)
 static ERL_NIF_TERM counts_term(struct probing *probing, ERL_NIF_TERM pids)
 {
     ErlNifEnv *env = probing->env;
-    ERL_NIF_TERM told = enif_make_list(env, 0), pid;
+    ERL_NIF_TERM told = enif_make_list(env, 0), moved = told, pid, rest;
     uint32_t left = VISITS_MAX;
 
-    while (left > 0 && enif_get_list_cell(env, pids, &pid, &pids)) {
+    while (enif_get_list_cell(env, pids, &pid, &rest)) {
         int n = count_monitors(probing, pid, &left);
 
+        if (n == FP_EFULL)
+            break;
         if (n >= MANY_MONITORS)
             told =
                 enif_make_list_cell(env, enif_make_tuple2(env, pid, enif_make_int(env, n)), told);
+        else if (n < 0 && n != FP_EGONE)
+            moved = enif_make_list_cell(env, pid, moved);
+        pids = rest;
     }
-    return fp_ok(env, told);
+    return enif_make_tuple4(env, fp_atom(env, "ok"), told, moved, pids);
 }
 
-/* ([Pid]) -> {ok, [{Pid, Count}]} | {error, Error}
- * Those that wait and monitor many, about how many. */
+/* ([Pid]) -> {ok, [{Pid, Count}], Moved :: [Pid], Left :: [Pid]} | {error, Error}
+ * Those that wait and monitor many, about how many. Not known: Moved, which did not wait, or whose
+ * monitors changed meanwhile; and Left, when VISITS_MAX had been visited. */
 FP_NIF(monitor_counts)
 {
     struct probing *probing = malloc(sizeof *probing);

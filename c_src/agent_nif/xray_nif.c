@@ -322,19 +322,37 @@ FP_NIF(xray_next)
 
 #define PIDS_MAX 64u
 
-/* {Pid, Binaries, Bytes, AloneBytes, MessageBinaries, MessageBytes, IsPartial} */
-static ERL_NIF_TERM holder_term(ErlNifEnv *env, const struct fp_holder *holder)
+/* Pid | {Numbers, Name, Owner}; 0: a table that was freed while it was read. */
+static ERL_NIF_TERM who_term(ErlNifEnv *env, const struct fp_holders *holders,
+                             const struct fp_holder *holder, uint32_t atoms)
+{
+    const struct fp_ets_table *table;
+
+    if (holder->table == 0)
+        return (ERL_NIF_TERM)holder->pid;
+    table = &holders->tables.table[holder->table - 1];
+    return !fp_table_has_names(table, atoms)
+               ? 0
+               : enif_make_tuple3(env,
+                                  enif_make_tuple3(env, enif_make_uint(env, table->number[0]),
+                                                   enif_make_uint(env, table->number[1]),
+                                                   enif_make_uint(env, table->number[2])),
+                                  (ERL_NIF_TERM)table->name, (ERL_NIF_TERM)table->owner);
+}
+
+/* {Who, Binaries, Bytes, AloneBytes, MessageBinaries, MessageBytes, IsPartial} */
+static ERL_NIF_TERM holder_term(ErlNifEnv *env, ERL_NIF_TERM who, const struct fp_holder *holder)
 {
     return enif_make_tuple7(
-        env, (ERL_NIF_TERM)holder->pid, enif_make_uint64(env, holder->binaries),
-        enif_make_uint64(env, holder->bytes), enif_make_uint64(env, holder->alone_bytes),
-        enif_make_uint64(env, holder->message_binaries),
+        env, who, enif_make_uint64(env, holder->binaries), enif_make_uint64(env, holder->bytes),
+        enif_make_uint64(env, holder->alone_bytes), enif_make_uint64(env, holder->message_binaries),
         enif_make_uint64(env, holder->message_bytes), fp_boolean(env, holder->is_partial));
 }
 
 static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holders, uint32_t rows,
-                                 uint64_t since)
+                                 uint32_t atoms, uint64_t since)
 {
+    uint64_t nameless = 0;
     const struct {
         const char *name;
         uint64_t value;
@@ -350,12 +368,24 @@ static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holder
         {"guessed", holders->guessed},
         {"elsewhere", holders->elsewhere},
         {"elsewhere_bytes", holders->elsewhere_bytes},
+        {"tables", holders->tables.count},
+        {"tables_moved", holders->tables_moved},
+        {"tables_late", holders->tables_late},
+        {"tables_unread", holders->tables_unread},
+        {"inconsistent_objects", holders->inconsistent_objects},
         {"cpu_ns", fp_thread_cpu_ns() - since},
     };
     ERL_NIF_TERM map = enif_make_new_map(env), list = enif_make_list(env, 0);
 
-    for (uint32_t k = rows < holders->holders ? rows : holders->holders; k-- > 0;)
-        list = enif_make_list_cell(env, holder_term(env, &holders->holder[k]), list);
+    for (uint32_t k = rows < holders->holders ? rows : holders->holders; k-- > 0;) {
+        ERL_NIF_TERM who = who_term(env, holders, &holders->holder[k], atoms);
+
+        if (who != 0)
+            list = enif_make_list_cell(env, holder_term(env, who, &holders->holder[k]), list);
+        nameless += who == 0;
+    }
+    fp_map_put_u64(env, &map, "tables_left_out",
+                   holders->tables.left_out + holders->tables.incomplete + nameless);
     for (size_t k = 0; k < sizeof number / sizeof *number; k++)
         fp_map_put_u64(env, &map, number[k].name, number[k].value);
     fp_map_put(env, &map, "rows", list);
@@ -368,11 +398,12 @@ FP_NIF(binaries_look)
 {
     struct fp_library *library = fp_library(env);
     uint64_t pid[PIDS_MAX], since = fp_thread_cpu_ns();
-    struct fp_holders_options options = {.layout = library->layout};
+    struct fp_holders_options options = {.layout = library->layout,
+                                         .objects = library->table_objects};
     struct fp_holders holders = {.room = 0};
     struct fp_memory memory;
     ERL_NIF_TERM head, tail = argv[0], term;
-    uint32_t kilobytes = 0, rows = 0;
+    uint32_t kilobytes = 0, rows = 0, atoms = 0;
     int err;
 
     if (options.layout == NULL || !fp_map_get_u32(env, argv[1], "kilobytes", &kilobytes) ||
@@ -390,8 +421,13 @@ FP_NIF(binaries_look)
     if (err != 0)
         return fp_result(env, err);
     options.memory = &memory;
+    if (options.objects != NULL)
+        options.tables = library->tables;
     err = fp_holders_look(&options, &holders);
-    term = err == 0 ? fp_ok(env, holders_term(env, &holders, rows, since)) : fp_result(env, err);
+    if (err == 0)
+        err = fp_safe_read(&memory, options.layout->atom_entries, &atoms, sizeof atoms);
+    term = err == 0 ? fp_ok(env, holders_term(env, &holders, rows, atoms, since))
+                    : fp_result(env, err);
     fp_holders_free(&holders);
     fp_safe_read_close(&memory);
     return term;

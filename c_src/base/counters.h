@@ -37,6 +37,7 @@
     X(budget_changes)       /* ... and how often that changed */                                   \
     X(select_interval_ms)   /* between selections, as the governor stretches it */                 \
     X(signals)              /* sent to schedulers */                                               \
+    X(refused_signals)      /* ... that the kernel did not take: RLIMIT_SIGPENDING */              \
     X(captures)             /* stacks that handlers copied */                                      \
     X(handler_ns)           /* time of the handlers, on the schedulers */                          \
     X(lost_signal)          /* the captures' signal, while another handler has it */               \

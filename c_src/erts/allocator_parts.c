@@ -146,24 +146,36 @@ static uint64_t bytes_of(const struct fix_list *list, int is_pooled)
     return list->type_size * (is_pooled ? list->allocated : list->allocated_alone);
 }
 
+/* What is said of types that have blocks, or hold them: equal, or not. */
+struct telling {
+    uint32_t agree, differ;
+};
+
 static int is_fix(const struct fix_list *list, const struct fix_list *first, int is_pooled,
-                  const struct fp_fix_fact *fact)
+                  const struct fp_fix_fact *fact, struct telling *telling)
 {
-    for (uint32_t k = 0; k < fact->types; k++)
+    for (uint32_t k = 0; k < fact->types; k++) {
+        uint64_t bytes = bytes_of(&list[k], is_pooled);
+
         if (list[k].type_size == 0 || list[k].type_size > TYPE_SIZE_MAX ||
             list[k].type_size % 8 != 0 || list[k].type_size != first[k].type_size ||
             (uint32_t)list[k].type != (uint32_t)first[k].type ||
-            bytes_of(&list[k], is_pooled) != fact->bytes[k])
+            fact->bytes[k] % list[k].type_size != 0)
             return 0;
+        telling->agree += bytes != 0 && bytes == fact->bytes[k];
+        telling->differ += bytes != fact->bytes[k];
+    }
     return 1;
 }
 
-/* Do the instances that system_info tells of have their lists where this word points? */
+/* Do the instances that system_info tells of have their lists where this word points? All have to
+ * have the sizes and types of lists. Their bytes change in an instance at work: most have to be
+ * what is said. */
 static int fits_fix(struct fp_allocators *allocators, const struct fp_memory *memory,
                     const struct fp_fix_fact *fact, size_t facts, uint32_t at)
 {
     struct fix_list list[FP_FIX_TYPES_MAX], first[FP_FIX_TYPES_MAX];
-    uint32_t telling = 0;
+    struct telling telling = {0};
     uint64_t place;
 
     for (size_t i = 0; i < facts; i++) {
@@ -176,12 +188,10 @@ static int fits_fix(struct fp_allocators *allocators, const struct fp_memory *me
             return 0;
         if (i == 0)
             memcpy(first, list, sizeof first);
-        if (!is_fix(list, first, instance->is_pooled, &fact[i]))
+        if (!is_fix(list, first, instance->is_pooled, &fact[i], &telling))
             return 0;
-        for (uint32_t k = 0; k < fact[i].types; k++)
-            telling += fact[i].bytes[k] > 0;
     }
-    return telling >= TELLING_TYPES;
+    return telling.agree >= TELLING_TYPES && telling.agree > 2 * telling.differ;
 }
 
 int fp_fix_solve(struct fp_allocators *allocators, const struct fp_memory *memory,

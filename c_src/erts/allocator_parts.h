@@ -23,7 +23,8 @@ struct fp_fix_fact {
 };
 
 /* Sets instance[].fix, fix_types, and of_processes to the given bits. All instances have to hold
- * what is said of them. 0, FP_ENOENT or FP_EAMBIGUOUS. */
+ * lists of these types, most with the bytes that are said of them: an instance at work has others.
+ * 0, FP_ENOENT or FP_EAMBIGUOUS. */
 int fp_fix_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
                  const struct fp_fix_fact *fact, size_t facts, uint32_t of_processes);
 /* Bytes of the types of processes, of all instances. 0, FP_ENOENT (not known) or FP_EFAULT. */

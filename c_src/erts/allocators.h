@@ -19,14 +19,21 @@
 #include "erts/layout.h"
 
 /* In the order of erl_alloc.types, from ERTS_ALC_A_MIN on, which is 1. */
-#define FP_ALLOCATOR_MAP(X)                                                                        \
-    X(sys_alloc)                                                                                   \
-    X(temp_alloc)                                                                                  \
-    X(sl_alloc)                                                                                    \
-    X(std_alloc)                                                                                   \
-    X(ll_alloc)                                                                                    \
-    X(eheap_alloc)                                                                                 \
-    X(ets_alloc) X(fix_alloc) X(literal_alloc) X(binary_alloc) X(driver_alloc) X(test_alloc)
+/* clang-format off */
+#define FP_ALLOCATOR_MAP(X) \
+    X(sys_alloc) \
+    X(temp_alloc) \
+    X(sl_alloc) \
+    X(std_alloc) \
+    X(ll_alloc) \
+    X(eheap_alloc) \
+    X(ets_alloc) \
+    X(fix_alloc) \
+    X(literal_alloc) \
+    X(binary_alloc) \
+    X(driver_alloc) \
+    X(test_alloc)
+/* clang-format on */
 
 enum fp_allocator {
 #define FP_ALLOCATOR_ENUM(name) FP_ALLOCATOR_##name,

@@ -243,9 +243,9 @@ int fp_carriers_walk(const struct fp_allocators *allocators, const struct fp_mem
     if (figures == NULL || fp_allocators_read(allocators, memory, figures) < 0)
         err = FP_ENOMEM;
     for (uint32_t i = 0; err == 0 && i < allocators->count; i++) {
-        if (figures[i].err != 0)
-            continue;
-        err = walk_instance(allocators, memory, i, &figures[i], carriers);
+        err = figures[i].err;
+        if (err == 0)
+            err = walk_instance(allocators, memory, i, &figures[i], carriers);
         carriers->counted +=
             bytes_of(&figures[i].multi) + bytes_of(&figures[i].single) + figures[i].pool_bytes;
         pooled += figures[i].pool_carriers;

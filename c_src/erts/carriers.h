@@ -22,7 +22,8 @@ struct fp_carriers {
     uint64_t counted; /* bytes by the counters of all instances */
 };
 
-/* 0, FP_ENOENT (lists are not known) or FP_ENOMEM. fp_carriers_free() after 0 only. */
+/* 0, FP_ENOENT (lists are not known), FP_EFAULT (an instance is not readable) or FP_ENOMEM.
+ * fp_carriers_free() after 0 only. */
 int fp_carriers_walk(const struct fp_allocators *allocators, const struct fp_memory *memory,
                      struct fp_carriers *carriers);
 void fp_carriers_free(struct fp_carriers *carriers);

@@ -266,17 +266,17 @@ static void sum_decentralized(const struct fp_ets *tables, const struct fp_memor
                               struct fp_ets_list *list)
 {
     const struct timespec pause = {0, SNAPSHOT_NS};
-    uint32_t torn = 1;
+    uint32_t left = 1;
 
-    for (uint32_t try = 0; torn > 0 && try < SNAPSHOT_TRIES; try++) {
-        torn = 0;
+    for (uint32_t try = 0; left > 0 && try < SNAPSHOT_TRIES; try++) {
+        left = 0;
         if (try > 0)
             nanosleep(&pause, NULL);
         for (uint32_t i = 0; i < list->count; i++) {
             struct fp_ets_table *table = &list->table[i];
 
             if (table->is_decentralized && (try == 0 || table->objects < 0))
-                torn += fp_ets_sum(tables, memory, table) != 0;
+                left += fp_ets_sum(tables, memory, table) != 0;
         }
     }
 }

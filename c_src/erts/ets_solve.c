@@ -70,33 +70,52 @@ static uint64_t binary_word(const struct work *work, uint32_t fact, uint32_t at)
     return word;
 }
 
-/* ------------------------------------------------------ binaries and tables -- */
+typedef int (*has_fn)(const struct work *work, uint32_t fact, uint32_t at);
 
-static int read_binaries(struct work *work)
+/* The places, of so many bytes, at which all tables have it; *found: the last one. */
+static uint32_t places(const struct work *work, uint32_t step, uint32_t bytes, has_fn has,
+                       uint16_t *found)
 {
     uint32_t candidates = 0;
 
-    for (uint32_t i = 0; i < work->facts; i++)
-        if (fp_safe_read(work->memory, work->fact[i].binary, work->binary[i], BINARY_BYTES) != 0)
-            return refuse(work, FP_EFAULT, "binary", "a reference's binary is not readable");
-    for (uint32_t at = 0; at + 12 <= BINARY_BYTES; at += 4) {
+    for (uint32_t at = 0; at + 8 <= bytes; at += step) {
         uint32_t agree = 0;
 
-        for (uint32_t i = 0; i < work->facts; i++)
-            agree += memcmp(work->binary[i] + at, work->fact[i].number, 12) == 0;
+        while (agree < work->facts && has(work, agree, at))
+            agree++;
         if (agree == work->facts) {
-            work->tables->numbers = (uint16_t)at;
+            *found = (uint16_t)at;
             candidates++;
         }
     }
-    return judge(work, candidates, "numbers of the reference");
+    return candidates;
+}
+
+/* ------------------------------------------------------ binaries and tables -- */
+
+static int has_numbers(const struct work *work, uint32_t fact, uint32_t at)
+{
+    return at + 12 <= BINARY_BYTES &&
+           memcmp(work->binary[fact] + at, work->fact[fact].number, 12) == 0;
+}
+
+static int has_binary(const struct work *work, uint32_t fact, uint32_t at)
+{
+    return fp_ets_word(&work->copy[fact], at) == work->fact[fact].binary;
+}
+
+static int read_binaries(struct work *work)
+{
+    for (uint32_t i = 0; i < work->facts; i++)
+        if (fp_safe_read(work->memory, work->fact[i].binary, work->binary[i], BINARY_BYTES) != 0)
+            return refuse(work, FP_EFAULT, "binary", "a reference's binary is not readable");
+    return judge(work, places(work, 4, BINARY_BYTES, has_numbers, &work->tables->numbers),
+                 "numbers of the reference");
 }
 
 /* Do the binaries' words there point to structures that hold their addresses at one place? */
 static uint32_t binaries_of(struct work *work, uint32_t indirection, uint16_t *found)
 {
-    uint32_t candidates = 0;
-
     for (uint32_t i = 0; i < work->facts; i++) {
         uint64_t address = binary_word(work, i, indirection);
 
@@ -105,17 +124,7 @@ static uint32_t binaries_of(struct work *work, uint32_t indirection, uint16_t *f
             return 0;
         work->address[i] = address;
     }
-    for (uint32_t at = 0; at + 8 <= FP_ETS_WINDOW; at += 8) {
-        uint32_t agree = 0;
-
-        for (uint32_t i = 0; i < work->facts; i++)
-            agree += fp_ets_word(&work->copy[i], at) == work->fact[i].binary;
-        if (agree == work->facts) {
-            *found = (uint16_t)at;
-            candidates++;
-        }
-    }
-    return candidates;
+    return places(work, 8, FP_ETS_WINDOW, has_binary, found);
 }
 
 static int find_tables(struct work *work)
@@ -175,24 +184,6 @@ static int has_counters(const struct work *work, uint32_t fact, uint32_t at)
     return work->fact[fact].is_decentralized ||
            (fp_ets_word(copy, at + 8) == work->fact[fact].objects &&
             (fp_ets_word(copy, at + 16) + 7) / 8 == work->fact[fact].words);
-}
-
-static int find_field(struct work *work, enum fp_ets_field field, const char *name,
-                      int (*has)(const struct work *work, uint32_t fact, uint32_t at))
-{
-    uint32_t candidates = 0;
-
-    for (uint32_t at = 0; at + 8 <= FP_ETS_WINDOW; at += 8) {
-        uint32_t agree = 0;
-
-        for (uint32_t i = 0; i < work->facts; i++)
-            agree += (uint32_t)has(work, i, at);
-        if (agree == work->facts) {
-            work->tables->at[field] = (uint16_t)at;
-            candidates++;
-        }
-    }
-    return judge(work, candidates, name);
 }
 
 /* ---------------------------------------------------------------- counters -- */
@@ -393,7 +384,7 @@ static int solve(struct work *work, const struct fp_layout *layout, uint64_t dat
     static const struct {
         enum fp_ets_field field;
         const char *name;
-        int (*has)(const struct work *work, uint32_t fact, uint32_t at);
+        has_fn has;
     } field[] = {
         {FP_ETS_FIELD_owner, "owner", has_owner},
         {FP_ETS_FIELD_heir, "heir", has_heir},
@@ -401,13 +392,15 @@ static int solve(struct work *work, const struct fp_layout *layout, uint64_t dat
         {FP_ETS_FIELD_status, "status", has_status},
         {FP_ETS_FIELD_counters, "counters", has_counters},
     };
+    struct fp_ets *tables = work->tables;
     uint64_t head;
     int err = read_binaries(work);
 
     if (err == 0)
         err = find_tables(work);
     for (size_t k = 0; err == 0 && k < sizeof field / sizeof *field; k++)
-        err = find_field(work, field[k].field, field[k].name, field[k].has);
+        err = judge(work, places(work, 8, FP_ETS_WINDOW, field[k].has, &tables->at[field[k].field]),
+                    field[k].name);
     if (err == 0)
         err = check_slots(work, array_bytes);
     if (err == 0)

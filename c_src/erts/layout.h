@@ -120,18 +120,23 @@ struct fp_known_terms {
 
 /* X(field, text): the atoms that tell a message's envelope (term/message.h). Made at calibration;
  * where one is 0, messages with this envelope are told without it. */
-#define FP_ENVELOPE_MAP(X)                                                                         \
-    X(gen_call, "$gen_call")                                                                       \
-    X(gen_cast, "$gen_cast")                                                                       \
-    X(notify, "notify")                                                                            \
-    X(sync_notify, "sync_notify")                                                                  \
-    X(call, "call")                                                                                \
-    X(system, "system")                                                                            \
-    X(io_request, "io_request")                                                                    \
-    X(DOWN, "DOWN")                                                                                \
-    X(EXIT, "EXIT")                                                                                \
-    X(timeout, "timeout")                                                                          \
-    X(alias, "alias") X(cast, "cast") X(info, "info") X(state_timeout, "state_timeout")
+/* clang-format off */
+#define FP_ENVELOPE_MAP(X) \
+    X(gen_call, "$gen_call") \
+    X(gen_cast, "$gen_cast") \
+    X(notify, "notify") \
+    X(sync_notify, "sync_notify") \
+    X(call, "call") \
+    X(system, "system") \
+    X(io_request, "io_request") \
+    X(DOWN, "DOWN") \
+    X(EXIT, "EXIT") \
+    X(timeout, "timeout") \
+    X(alias, "alias") \
+    X(cast, "cast") \
+    X(info, "info") \
+    X(state_timeout, "state_timeout")
+/* clang-format on */
 
 struct fp_envelopes {
 #define FP_ENVELOPE_FIELD(name, text) uint64_t name;

@@ -19,10 +19,19 @@
 #include "erts/term/walk.h"
 
 /* X(type): ERTS_MON_TYPE_* in their order, the same in all listed releases. */
-#define FP_MONITOR_MAP(X)                                                                          \
-    X(process)                                                                                     \
-    X(port)                                                                                        \
-    X(time_offset) X(dist_process) X(dist_port) X(resource) X(node) X(nodes) X(suspend) X(alias)
+/* clang-format off */
+#define FP_MONITOR_MAP(X) \
+    X(process) \
+    X(port) \
+    X(time_offset) \
+    X(dist_process) \
+    X(dist_port) \
+    X(resource) \
+    X(node) \
+    X(nodes) \
+    X(suspend) \
+    X(alias)
+/* clang-format on */
 
 enum fp_monitor_type {
 #define FP_MONITOR_ENUM(name) FP_MONITOR_##name,

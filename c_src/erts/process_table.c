@@ -2,6 +2,8 @@
  * its structure names the slot. */
 #include "erts/process_table.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "erts/process.h"
 
@@ -107,4 +109,63 @@ int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory
         address[(*used)++] = word[i];
     }
     return 0;
+}
+
+/* Slots of one read of the table; structures of one read. */
+#define SLOTS 512u
+#define STRUCTURES 64u
+
+struct each {
+    const struct fp_layout *layout;
+    const struct fp_memory *memory;
+    int (*each)(void *arg, uint64_t address, const unsigned char *structure);
+    void *arg;
+    uint64_t address[SLOTS];
+    uint32_t slot[SLOTS];
+    struct fp_safe_read_span span[STRUCTURES];
+    unsigned char structures[]; /* STRUCTURES x process_size */
+};
+
+static int each_structure(struct each *e, uint32_t from, uint32_t n)
+{
+    const struct fp_layout *layout = e->layout;
+    uint32_t size = layout->release.process_size;
+    int err = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        e->span[k] = (struct fp_safe_read_span){e->address[from + k],
+                                                e->structures + (size_t)k * size, size, 0};
+    fp_safe_read_batch(e->memory, e->span, n);
+    for (uint32_t k = 0; err == 0 && k < n; k++) {
+        const unsigned char *bytes = e->span[k].into;
+
+        if (e->span[k].result == 0 &&
+            fp_process_is_of_slot(layout, fp_process_field(layout, bytes, FP_FIELD_id),
+                                  (uint32_t)fp_process_field(layout, bytes, FP_FIELD_state),
+                                  e->slot[from + k]))
+            err = e->each(e->arg, e->address[from + k], bytes);
+    }
+    return err;
+}
+
+int fp_processes_each(const struct fp_layout *layout, const struct fp_memory *memory,
+                      int (*each)(void *arg, uint64_t address, const unsigned char *structure),
+                      void *arg)
+{
+    uint32_t limit = layout->process_limit, used;
+    struct each *e = malloc(sizeof *e + (size_t)STRUCTURES * layout->release.process_size);
+    int err = 0;
+
+    if (e == NULL)
+        return FP_ENOMEM;
+    *e = (struct each){.layout = layout, .memory = memory, .each = each, .arg = arg};
+    for (uint32_t slot = 0; err == 0 && slot < limit; slot += SLOTS) {
+        err =
+            fp_process_table_read(layout, memory, slot, limit - slot < SLOTS ? limit - slot : SLOTS,
+                                  e->address, e->slot, &used);
+        for (uint32_t k = 0; err == 0 && k < used; k += STRUCTURES)
+            err = each_structure(e, k, used - k < STRUCTURES ? used - k : STRUCTURES);
+    }
+    free(e);
+    return err;
 }

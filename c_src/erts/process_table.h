@@ -27,3 +27,10 @@ int fp_process_table_lookup(const struct fp_layout *layout, const struct fp_memo
 int fp_process_table_read(const struct fp_layout *layout, const struct fp_memory *memory,
                           uint32_t slot, uint32_t n, uint64_t *address, uint32_t *slots,
                           uint32_t *used);
+
+/* Calls `each` with a copy of the structure of every process, and its address, until it returns no
+ * 0: that is the answer. FP_ENOMEM; FP_EFAULT: the table could not be read, and not all were told.
+ * Structures that cannot be read are passed. */
+int fp_processes_each(const struct fp_layout *layout, const struct fp_memory *memory,
+                      int (*each)(void *arg, uint64_t address, const unsigned char *structure),
+                      void *arg);

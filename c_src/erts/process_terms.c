@@ -9,6 +9,28 @@
 #define REGISTERS_MAX 255u
 #define TOKEN_BEHIND_DICTIONARY 24u
 
+/* Bytes from the start of a field that the places next to it reach. */
+static const struct {
+    uint8_t field, before, behind;
+} reach[] = {{FP_FIELD_i, 72, 56},         {FP_FIELD_heap, 80, 8},
+             {FP_FIELD_mbuf_size, 24, 8},  {FP_FIELD_bin_vheap, 8, 16},
+             {FP_FIELD_dictionary, 0, 32}, {FP_FIELD_hend, 0, FP_ABANDONED_BEHIND_HEND + 8}};
+
+int fp_process_terms_fit(const struct fp_layout *layout)
+{
+    const struct fp_queue_offsets *queue = &layout->release.queue;
+    uint32_t size = layout->release.process_size;
+
+    for (size_t k = 0; k < sizeof reach / sizeof *reach; k++) {
+        uint32_t at = layout->release.offset[reach[k].field];
+
+        if (at < reach[k].before || at + reach[k].behind > size)
+            return 0;
+    }
+    return size <= FP_PROBE_WINDOW && queue->inner + 8u <= size && queue->middle + 8u <= size &&
+           queue->outer + 8u <= size && queue->buffers + 8u <= size;
+}
+
 static void decode_release(const struct fp_layout *layout, const unsigned char *bytes,
                            struct fp_process_terms *view)
 {
@@ -69,9 +91,11 @@ int fp_process_terms_read(const struct fp_layout *layout, const struct fp_memory
                           uint64_t pid, uint64_t address, struct fp_process_terms *view)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
-    uint32_t state, size = layout->release.process_size;
+    uint32_t state;
 
-    if (size > sizeof bytes || fp_safe_read(memory, address, bytes, size) != 0)
+    if (!fp_process_terms_fit(layout))
+        return FP_ELAYOUT;
+    if (fp_safe_read(memory, address, bytes, layout->release.process_size) != 0)
         return FP_EFAULT;
     state = (uint32_t)fp_process_field(layout, bytes, FP_FIELD_state);
     if (fp_process_field(layout, bytes, FP_FIELD_id) != pid ||

@@ -43,7 +43,12 @@ struct fp_process_terms {
 #undef FP_PROCESS_TERMS_FIELD
 };
 
-/* Of the process whose structure is at `address`. 0; FP_EGONE: it has exited; FP_EFAULT; FP_ETORN:
- * it runs, collects, or its numbers contradict each other. */
+/* 1: those distances and the queues' first words end in the structure, and a structure in
+ * FP_PROBE_WINDOW. */
+int fp_process_terms_fit(const struct fp_layout *layout);
+
+/* Of the process whose structure is at `address`. 0; FP_EGONE: it has exited; FP_EFAULT;
+ * FP_ELAYOUT: they do not fit; FP_ETORN: it runs, collects, or its numbers contradict each
+ * other. */
 int fp_process_terms_read(const struct fp_layout *layout, const struct fp_memory *memory,
                           uint64_t pid, uint64_t address, struct fp_process_terms *view);

@@ -39,15 +39,27 @@
  *               with a term of its frame
  *   only        slot: each message that it takes has the term there: a reference, a port
  *   some        some messages that it takes have a term of the frame */
-#define FP_SITE_ROLE_MAP(X)                                                                        \
-    X(call)                                                                                        \
-    X(request)                                                                                     \
-    X(loop)                                                                                        \
-    X(timer)                                                                                       \
-    X(start)                                                                                       \
-    X(port)                                                                                        \
-    X(socket)                                                                                      \
-    X(lock) X(message) X(serves) X(cast) X(event) X(queue) X(from) X(module) X(read) X(only) X(some)
+/* clang-format off */
+#define FP_SITE_ROLE_MAP(X) \
+    X(call) \
+    X(request) \
+    X(loop) \
+    X(timer) \
+    X(start) \
+    X(port) \
+    X(socket) \
+    X(lock) \
+    X(message) \
+    X(serves) \
+    X(cast) \
+    X(event) \
+    X(queue) \
+    X(from) \
+    X(module) \
+    X(read) \
+    X(only) \
+    X(some)
+/* clang-format on */
 
 enum fp_site_role {
 #define FP_SITE_ROLE_ENUM(name) FP_SITE_##name,

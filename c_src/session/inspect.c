@@ -324,53 +324,30 @@ int fp_inspect_process(struct fp_inspect *inspect, uint64_t pid, struct fp_proce
 
 /* ------------------------------------------- processes on dirty schedulers -- */
 
-#define CHUNK FP_SAFE_READ_BATCH_MAX /* slots of the process table in one read */
-
 struct dirty_scan {
-    uint64_t address[CHUNK], state[CHUNK];
-    struct fp_safe_read_span span[CHUNK];
+    const struct fp_layout *layout;
+    uint64_t self;
+    void (*each)(void *arg, uint64_t pid);
+    void *arg;
 };
 
-static void scan_chunk(struct fp_inspect *inspect, struct dirty_scan *scan, uint32_t n,
-                       uint64_t self, void (*each)(void *arg, uint64_t pid), void *arg)
+static int tell_dirty(void *arg, uint64_t address, const unsigned char *structure)
 {
-    const uint16_t *offset = inspect->layout->release.offset;
+    const struct dirty_scan *scan = arg;
+    uint64_t id = fp_process_field(scan->layout, structure, FP_FIELD_id);
 
-    for (uint32_t i = 0; i < n; i++) {
-        scan->span[i] = (struct fp_safe_read_span){scan->address[i] + offset[FP_FIELD_state],
-                                                   &scan->state[i], 4, 0};
-        scan->state[i] = 0;
-    }
-    fp_safe_read_batch(&inspect->memory, scan->span, n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t id = 0, at = scan->address[i];
-
-        if (scan->span[i].result != 0 ||
-            (scan->state[i] & (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) == 0 ||
-            (scan->state[i] & FP_PSFLG_FREE) != 0)
-            continue;
-        if (fp_safe_read_word(&inspect->memory, at + offset[FP_FIELD_id], &id) == 0 &&
-            fp_term_is_pid(id) && id != self)
-            each(arg, id);
-    }
+    (void)address;
+    if ((fp_process_field(scan->layout, structure, FP_FIELD_state) &
+         (FP_PSFLG_DIRTY_RUNNING | FP_PSFLG_DIRTY_RUNNING_SYS)) != 0 &&
+        id != scan->self)
+        scan->each(scan->arg, id);
+    return 0;
 }
 
 int fp_inspect_dirty(struct fp_inspect *inspect, uint64_t self,
                      void (*each)(void *arg, uint64_t pid), void *arg)
 {
-    uint32_t slots = inspect->layout->process_limit, n, used;
-    struct dirty_scan *scan = malloc(sizeof *scan);
-    int err = 0;
+    struct dirty_scan scan = {inspect->layout, self, each, arg};
 
-    if (scan == NULL)
-        return FP_ENOMEM;
-    for (uint32_t slot = 0; slot < slots && err == 0; slot += n) {
-        n = slots - slot < CHUNK ? slots - slot : CHUNK;
-        err = fp_process_table_read(inspect->layout, &inspect->memory, slot, n, scan->address, NULL,
-                                    &used);
-        if (err == 0)
-            scan_chunk(inspect, scan, used, self, each, arg);
-    }
-    free(scan);
-    return err;
+    return fp_processes_each(inspect->layout, &inspect->memory, tell_dirty, &scan);
 }

@@ -146,6 +146,8 @@ static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id
     }
     if (!pending->is_open)
         err = fp_sigcapture_request(at, &pending->ticket);
+    if (err == FP_ESIGNAL)
+        fp_sampler_count(s, FP_COUNTER_refused_signals, 1);
     set_lost(s, at, err != 0 && fp_sigcapture_is_lost(at));
     if (err == FP_ESIGNAL || pending->is_lost)
         return FP_ENOENT;

@@ -11,6 +11,8 @@
 #include "erts/process_table.h"
 #include "erts/serving.h"
 #include "erts/stack.h"
+#include "tracer/pace.h"
+#include "tracer/turns.h"
 
 #define RING_BYTES (128u << 10)
 /* Of more threads each has a quarter, so that all of them fit what a session reckons with. */
@@ -23,11 +25,9 @@
 #define WINDOW_FIRST 4096.0
 /* How fast a thread's usual window follows the windows. */
 #define USUAL 0.05
-/* A pace is set as often, and changed by as much; sooner when the looks of half that time are
- * done. */
-#define PACE_NS 10000000
-#define PACE_DOWN 0.5
-#define PACE_UP 8.0
+/* A process takes turns that has so many collections in less than this time. */
+#define OFTEN 16u
+#define OFTEN_NS 320000000
 /* A process whose last collection took so long: beside the next one, a look costs nothing. */
 #define COSTLY_NS 1000000u
 /* Fragments of that part of a window or more are its cause. */
@@ -41,18 +41,12 @@
  * refuses the address. */
 struct known_process {
     _Atomic uint64_t pid, address, end_ns, window;
-    _Atomic uint64_t length_ns; /* of its last collections the longest, halved with each */
+    _Atomic uint64_t length_ns;      /* of its last collections the longest, halved with each */
+    _Atomic uint64_t since_ns, seen; /* collections since then */
 };
 
 #define COUNTER_ENUM(name) COUNT_##name,
 enum { FP_ALLOCATIONS_COUNTERS(COUNTER_ENUM) COUNTERS };
-
-/* A part of the probability that a collection is looked at: x / every, 1 at most. `every` follows
- * the load such that all these parts of a second add up to some number of looks. */
-struct pace {
-    double every, least, looks;
-    int64_t since_ns, cpu_ns;
-};
 
 struct collector {
     _Alignas(128) struct fp_ring *ring;
@@ -60,13 +54,15 @@ struct collector {
     /* The collection that goes on. */
     uint64_t pid, weight;
     struct fp_fresh fresh;
-    double p, guess;
+    double p, guess, turn_weight; /* 0: it is not its turn */
+    struct fp_turn *turn;         /* NULL: it takes none */
     int64_t start_ns, t_ns;
     uint8_t is_open, is_looked, is_minor, is_dirty;
     /* The last one, when it was minor: a major one may be the rest of it. */
     uint64_t last_pid;
     int64_t last_t_ns;
-    struct pace by_time, by_window, by_process;
+    struct fp_pace by_time, by_window, by_process;
+    struct fp_savings by_turn;
     double usual; /* window */
     uint64_t word[LEAF_WORDS + ROOT_WORDS];
     uint32_t stack_words, leaf_words; /* of them; 0: no stack was read */
@@ -81,6 +77,7 @@ struct fp_allocations {
     struct fp_allocations_options options;
     struct collector *thread;
     struct known_process *known;
+    struct fp_turns *turns;
 };
 
 static void add(struct collector *thread, unsigned counter, uint64_t n)
@@ -142,61 +139,23 @@ static void put(_Atomic uint64_t *at, uint64_t value)
     atomic_store_explicit(at, value, memory_order_relaxed);
 }
 
-static double within(double low, double value, double high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
-/* CPU time of this thread: on a machine that others use, too, looks are a part of what it gets. */
-static int64_t cpu_ns(const struct fp_allocations *allocations, int64_t now)
-{
-    return allocations->options.now != NULL ? now : (int64_t)fp_thread_cpu_ns();
-}
-
-static void set_pace(const struct fp_allocations *allocations, struct pace *pace, double looks,
-                     int64_t now, int is_ahead)
-{
-    int64_t cpu = cpu_ns(allocations, now);
-    double wanted = looks * (double)(cpu - pace->cpu_ns) * 1e-9;
-
-    pace->since_ns = now;
-    if (wanted < 1 && !is_ahead)
-        return;
-    pace->every *= within(PACE_DOWN, pace->looks / (wanted > 1 ? wanted : 1), PACE_UP);
-    pace->every = within(pace->least, pace->every, 1e12);
-    pace->cpu_ns = cpu;
-    pace->looks = 0;
-}
-
-/* The probability, of a pace of so many looks a second of CPU time. */
-static double chance(const struct fp_allocations *allocations, struct pace *pace, double looks,
-                     double x, int64_t now)
-{
-    int is_ahead = pace->looks > 1 + looks * PACE_NS / 2e9;
-    double part;
-
-    if (pace->cpu_ns < 0)
-        pace->cpu_ns = cpu_ns(allocations, now);
-    if (is_ahead || now - pace->since_ns >= PACE_NS)
-        set_pace(allocations, pace, looks, now, is_ahead);
-    part = within(0, x / pace->every, 1);
-    pace->looks += part;
-    return part;
-}
-
 /* p: set by the past alone. */
 static double probability(const struct fp_allocations *allocations, struct collector *thread,
                           int is_known, int64_t now)
 {
     double window = thread->guess > 0 ? thread->guess : thread->usual;
-    double looks = allocations->options.looks;
+    double looks = allocations->options.looks, p;
+    int is_real = allocations->options.now == NULL;
 
+    if (thread->turn != NULL)
+        return fp_savings_chance(
+            &thread->by_turn, looks / 2,
+            window * thread->turn_weight / (double)allocations->options.mean_words, now, is_real);
     if (!is_known)
-        return chance(allocations, &thread->by_process, looks / 4, 1, now);
-    return within(0,
-                  chance(allocations, &thread->by_time, looks / 4, (double)thread->t_ns, now) +
-                      chance(allocations, &thread->by_window, looks / 2, window, now),
-                  1);
+        return fp_pace_chance(&thread->by_process, looks / 4, 1, now, is_real);
+    p = fp_pace_chance(&thread->by_time, looks / 4, (double)thread->t_ns, now, is_real) +
+        fp_pace_chance(&thread->by_window, looks / 2, window, now, is_real);
+    return p < 1 ? p : 1;
 }
 
 static int read_process(const struct fp_allocations *allocations, struct known_process *known,
@@ -232,7 +191,7 @@ static void look(struct fp_allocations *allocations, struct collector *thread,
     }
     thread->is_looked = 1;
     thread->usual += USUAL * ((double)thread->fresh.words - thread->usual);
-    words = (double)thread->fresh.words / thread->p;
+    words = (double)thread->fresh.words * thread->turn_weight / thread->p;
     thread->weight = rounded(thread, words / (double)mean) * mean;
 }
 
@@ -243,6 +202,10 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     int64_t now = now_ns(allocations), t = 1;
     int is_known = get(&known->pid) == pid;
 
+    thread->turn = fp_turns_find(allocations->turns, pid);
+    thread->turn_weight = thread->turn == NULL ? 1 : fp_turn_weight(thread->turn);
+    if (thread->turn_weight <= 0)
+        return;
     if (is_known)
         t = now - (int64_t)get(&known->end_ns);
     if (!is_minor && thread->last_pid == pid)
@@ -260,16 +223,17 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     thread->is_dirty = (uint8_t)is_dirty;
     thread->weight = 0;
     if (is_minor)
-        COUNT(thread, minor, 1);
+        COUNT(thread, minor, rounded(thread, thread->turn_weight));
     else
-        COUNT(thread, major, 1);
-    thread->words += thread->guess;
+        COUNT(thread, major, rounded(thread, thread->turn_weight));
+    thread->words += thread->guess * thread->turn_weight;
     if (thread->p >= 1 || uniform(thread) <= thread->p) {
         if (!is_known)
             put(&known->address, 0);
         look(allocations, thread, known);
         if (!thread->is_looked)
-            thread->words -= thread->guess; /* it is unknown: unreadable, and counted there */
+            thread->words -= thread->guess *
+                             thread->turn_weight; /* it is unknown: unreadable, and counted there */
         COUNT(thread, look_ns, (uint64_t)(now_ns(allocations) - now));
     }
 }
@@ -383,10 +347,10 @@ static void commit(struct fp_allocations *allocations, struct collector *thread,
 
 static void count_window(struct collector *thread)
 {
-    double less = (double)thread->fresh.words - thread->guess;
+    double less = (double)thread->fresh.words - thread->guess, m = thread->turn_weight;
 
-    thread->words += less / thread->p;
-    thread->variance += less * less * (1 - thread->p) / (thread->p * thread->p);
+    thread->words += m * less / thread->p;
+    thread->variance += m * m * less * less * (1 - thread->p) / (thread->p * thread->p);
     show(&thread->shown_variance, thread->variance);
 }
 
@@ -397,6 +361,23 @@ static int is_same(const struct fp_fresh *before, const struct fp_fresh *after)
     return before->heap == after->heap && before->words > 0 && before->words == after->words;
 }
 
+/* Collected often, and each time after few words? Then it takes turns. */
+static void join(struct fp_allocations *allocations, struct known_process *known, uint64_t pid,
+                 int64_t now)
+{
+    uint64_t seen = get(&known->seen) + 1, window = get(&known->window);
+
+    if (get(&known->pid) == pid && seen < OFTEN) {
+        put(&known->seen, seen);
+        return;
+    }
+    if (get(&known->pid) == pid && now - (int64_t)get(&known->since_ns) < OFTEN_NS && window > 0 &&
+        2 * window < allocations->options.mean_words)
+        fp_turns_join(allocations->turns, pid);
+    put(&known->since_ns, (uint64_t)now);
+    put(&known->seen, 0);
+}
+
 /* `has_ended`: it was told; else another one begins on this thread. */
 static void end(struct fp_allocations *allocations, struct collector *thread, int has_ended)
 {
@@ -405,6 +386,7 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     int64_t length = now - thread->start_ns, long_ns = allocations->options.long_ns;
     int is_long = has_ended && long_ns > 0 && length >= long_ns, has_after = 0, has_failed = 0;
     struct fp_fresh after;
+    double counted = thread->guess;
     uint64_t longest;
 
     thread->is_open = 0;
@@ -414,16 +396,21 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         has_after = read_process(allocations, known, thread->pid, &after) == 0;
     if (thread->is_looked && thread->is_minor && has_after && is_same(&thread->fresh, &after)) {
         has_failed = 1;
-        COUNT(thread, failed, rounded(thread, 1 / thread->p)); /* for those without a look */
+        /* For those without a look, too. */
+        COUNT(thread, failed, rounded(thread, thread->turn_weight / thread->p));
         thread->weight = thread->fresh.words = 0;
     }
     if (thread->is_looked)
         count_window(thread);
+    if (thread->is_looked)
+        counted += ((double)thread->fresh.words - thread->guess) / thread->p;
+    if (thread->turn != NULL)
+        fp_turn_count(thread->turn, counted);
     show(&thread->shown_words, thread->words);
     if (thread->weight > 0 || (is_long && !has_failed && (has_after || thread->is_looked)))
         commit(allocations, thread, has_after ? &after : NULL, length,
                is_long ? FP_ALLOCATION_LONG : 0);
-    COUNT(thread, collection_ns, (uint64_t)length);
+    COUNT(thread, collection_ns, rounded(thread, (double)length * thread->turn_weight));
     if ((uint64_t)length > get(&thread->counter[COUNT_longest_ns]))
         put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
     if (has_failed)
@@ -436,6 +423,8 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     }
     longest = get(&known->pid) == thread->pid ? get(&known->length_ns) / 2 : 0;
     put(&known->length_ns, longest > (uint64_t)length ? longest : (uint64_t)length);
+    if (thread->turn == NULL)
+        join(allocations, known, thread->pid, now);
     put(&known->pid, thread->pid);
     put(&known->end_ns, (uint64_t)now);
     if (has_after)
@@ -458,6 +447,26 @@ void fp_allocations_event(struct fp_allocations *allocations, uint32_t at, enum 
         begin(allocations, thread, pid, event == FP_GC_MINOR_START, is_dirty);
     else if (thread->is_open)
         end(allocations, thread, 1);
+}
+
+int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t at, uint64_t pid)
+{
+    struct fp_turn *turn = fp_turns_find(allocations->turns, pid);
+    struct collector *thread;
+    int keeps;
+
+    if (turn == NULL || at >= allocations->options.threads)
+        return 1;
+    thread = &allocations->thread[at];
+    keeps = fp_turn_keeps(allocations->turns, turn, &thread->words, &thread->variance);
+    show(&thread->shown_words, thread->words);
+    show(&thread->shown_variance, thread->variance);
+    return keeps;
+}
+
+uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most)
+{
+    return fp_turns_poll(allocations->turns, pids, most);
 }
 
 /* ---------------------------------------------------------------- readers -- */
@@ -498,41 +507,7 @@ void fp_allocations_count(const struct fp_allocations *allocations,
         counters->words += shown(&thread->shown_words);
         counters->variance += shown(&thread->shown_variance);
     }
-}
-
-#define SLOTS 512u
-
-int fp_allocations_open_words(const struct fp_layout *layout, const struct fp_memory *memory,
-                              uint64_t except, uint64_t *words, uint32_t *processes)
-{
-    uint32_t size = layout->snapshot_size, used;
-    unsigned char *structure = malloc((size_t)SLOTS * size);
-    struct fp_safe_read_span *span = malloc(SLOTS * sizeof *span);
-    uint64_t address[SLOTS];
-    struct fp_fresh fresh;
-
-    *words = 0;
-    *processes = 0;
-    for (uint32_t slot = 0; span != NULL && structure != NULL && slot < layout->process_limit;
-         slot += SLOTS) {
-        uint32_t n = layout->process_limit - slot < SLOTS ? layout->process_limit - slot : SLOTS;
-
-        if (fp_process_table_read(layout, memory, slot, n, address, NULL, &used) != 0)
-            continue;
-        for (uint32_t i = 0; i < used; i++)
-            span[i] = (struct fp_safe_read_span){address[i], structure + (size_t)i * size, size, 0};
-        (void)fp_safe_read_batch(memory, span, used);
-        for (uint32_t i = 0; i < used; i++)
-            if (span[i].result == 0 &&
-                fp_process_field(layout, structure + (size_t)i * size, FP_FIELD_id) != except &&
-                fp_fresh_decode(layout, memory, structure + (size_t)i * size, &fresh) == 0) {
-                *words += fresh.words;
-                (*processes)++;
-            }
-    }
-    free(span);
-    free(structure);
-    return span == NULL || structure == NULL ? FP_ENOMEM : 0;
+    counters->words += fp_turns_debt(allocations->turns);
 }
 
 /* --------------------------------------------------------------- lifetime -- */
@@ -553,13 +528,17 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
         err = FP_ENOMEM;
     if (err == 0)
         memset(made->thread, 0, options->threads * sizeof *made->thread);
+    if (err == 0)
+        err = fp_turns_create(&made->turns, options->layout, options->memory, options->mean_words,
+                              options->seed);
     for (uint32_t i = 0; err == 0 && i < options->threads; i++) {
         struct collector *thread = &made->thread[i];
 
         thread->random = (options->seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-        thread->by_time = (struct pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made), -1};
-        thread->by_window = (struct pace){WINDOW_FIRST, 1, 0, now_ns(made), -1};
-        thread->by_process = (struct pace){1, 1, 0, now_ns(made), -1};
+        thread->by_turn.cpu_ns = -1;
+        thread->by_time = (struct fp_pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made), -1};
+        thread->by_window = (struct fp_pace){WINDOW_FIRST, 1, 0, now_ns(made), -1};
+        thread->by_process = (struct fp_pace){1, 1, 0, now_ns(made), -1};
         err = fp_ring_create(&thread->ring,
                              options->threads > RING_THREADS ? RING_BYTES / 4 : RING_BYTES);
     }
@@ -574,6 +553,7 @@ void fp_allocations_destroy(struct fp_allocations *allocations)
 {
     for (uint32_t i = 0; allocations->thread != NULL && i < allocations->options.threads; i++)
         fp_ring_destroy(allocations->thread[i].ring);
+    fp_turns_destroy(allocations->turns);
     free(allocations->thread);
     free(allocations->known);
     free(allocations);

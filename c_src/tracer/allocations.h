@@ -19,6 +19,11 @@
  *            W / (p * M) rounded to the whole number below or above by chance, such that the
  *            expectation is right. Where m is not 0, the stack is taken, with weight m * M.
  *
+ * Processes with many collections of few words are traced in turns: turns.h has what a turn stands
+ * for, its weight m. In a turn p is m G / M, 0.05 at least and 1 at most; less, in proportion to
+ * the looks that are left, where the turns of this thread have more than `looks` / 2 a second
+ * (pace.h). All of it is known before the collection. W, below, is then m times the window.
+ *
  * WHY THE WEIGHTS ARE RIGHT. Let F be all that has happened before collection k: p was set by it.
  *
  *   1. m is floor(w / M) + 1 with the probability that is the fraction of w / M, else floor(w / M).
@@ -100,7 +105,7 @@ struct fp_allocations_options {
     struct fp_live_ranges *code;
     uint32_t threads;
     uint64_t mean_words;
-    uint32_t looks;  /* of a thread, a second of its CPU time */
+    uint32_t looks;  /* of a thread, a second of its CPU time; half as many more in turns */
     int64_t long_ns; /* 0: no collection is long */
     uint64_t seed;
     const int64_t *now; /* NULL: the monotonic clock, and the thread's; else both, for tests */
@@ -117,6 +122,13 @@ void fp_allocations_destroy(struct fp_allocations *allocations);
 /* What happened to `pid`, on this thread; is_dirty: it is no normal scheduler. */
 void fp_allocations_event(struct fp_allocations *allocations, uint32_t thread,
                           enum fp_gc_event event, uint64_t pid, int is_dirty);
+
+/* `pid` is scheduled in, by a normal scheduler. 0: its turn is over, and it needs no flag until
+ * fp_allocations_due() has it (turns.h). */
+int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t thread, uint64_t pid);
+/* Processes whose flags are to be set again; at most so many, the others the next time. Some 20 ms
+ * after the last call. */
+uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most);
 
 /* The oldest record of a thread, or NULL. Valid until the release. */
 const struct fp_allocation *fp_allocations_peek(struct fp_allocations *allocations,
@@ -148,6 +160,6 @@ void fp_allocations_count(const struct fp_allocations *allocations,
 
 /* The words that all processes but `except` have allocated since their last collections, of what
  * can be read, and how many processes: what no window has yet. A dirty scheduler's work: some 10 ms
- * for 100,000 processes. 0 or FP_ENOMEM. */
+ * for 100,000 processes. 0, FP_ENOMEM or FP_EFAULT. */
 int fp_allocations_open_words(const struct fp_layout *layout, const struct fp_memory *memory,
                               uint64_t except, uint64_t *words, uint32_t *processes);

@@ -13,7 +13,7 @@
 /* Its thread alone writes it; without a ring, all other threads. */
 struct thread {
     _Alignas(LINE) struct fp_ring *ring;
-    _Atomic uint64_t seen, written, dropped, lost;
+    _Atomic uint64_t seen, written, dropped, lost, missed;
 };
 
 struct fp_events {
@@ -144,6 +144,11 @@ void fp_events_drop(struct fp_events *events, uint32_t thread, uint64_t n)
     add(&own->dropped, n);
 }
 
+void fp_events_miss(struct fp_events *events, uint32_t thread)
+{
+    add(&thread_of(events, thread)->missed, 1);
+}
+
 void *fp_events_reserve(struct fp_events *events, uint32_t thread, size_t size)
 {
     struct thread *own = thread_of(events, thread);
@@ -207,6 +212,7 @@ void fp_events_count(const struct fp_events *events, struct fp_events_counters *
         counters->written += atomic_load_explicit(&thread->written, memory_order_relaxed);
         counters->dropped += atomic_load_explicit(&thread->dropped, memory_order_relaxed);
         counters->lost += atomic_load_explicit(&thread->lost, memory_order_relaxed);
+        counters->missed += atomic_load_explicit(&thread->missed, memory_order_relaxed);
         counters->seen += atomic_load_explicit(&thread->seen, memory_order_relaxed);
     }
 }

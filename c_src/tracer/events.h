@@ -32,6 +32,7 @@ struct fp_events_limits {
 
 struct fp_events_counters {
     uint64_t seen, written, dropped, lost;
+    uint64_t missed; /* of dropped and lost: those that were to be acted upon */
 };
 
 /* 0, FP_ENOMEM or FP_EINVAL. *events belongs to the caller: fp_events_destroy, when no thread can
@@ -51,6 +52,9 @@ int fp_events_is_full(const struct fp_events *events);
 int fp_events_admit(struct fp_events *events, uint32_t thread, int64_t now_ns, int is_owed);
 /* THREAD `thread`. Counts `n` events as seen and dropped. */
 void fp_events_drop(struct fp_events *events, uint32_t thread, uint64_t n);
+
+/* THREAD `thread`. An event that was dropped or lost was one that the reader is to act upon. */
+void fp_events_miss(struct fp_events *events, uint32_t thread);
 
 /* THREAD `thread`. Room for an admitted event, or NULL: it is counted as lost. Visible to the
  * reader, and counted as written, with the commit. `size` is a multiple of 8. */

@@ -24,7 +24,7 @@ struct fp_latency {
     _Atomic uint32_t shift; /* the greatest since the last interval */
     _Atomic uint64_t lost_processes, lost_nested, lost_threads;
     struct fp_latency_totals before[FP_LATENCY_FUNCTIONS];
-    struct fp_parts callers, processes;
+    struct fp_parts *callers, *processes;
     struct fp_open_calls calls;
     struct cell cells[];
 };
@@ -39,11 +39,22 @@ struct fp_latency *fp_latency_create(const struct fp_latency_config *config)
         return NULL;
     latency->config = *config;
     latency->bytes = bytes;
+    latency->callers = fp_pages_reserve(fp_parts_bytes(config->threads));
+    latency->processes = fp_pages_reserve(fp_parts_bytes(config->threads));
+    if (latency->callers == NULL || latency->processes == NULL) {
+        fp_latency_destroy(latency);
+        return NULL;
+    }
+    latency->callers->thread_count = latency->processes->thread_count = config->threads;
     return latency;
 }
 
 void fp_latency_destroy(struct fp_latency *latency)
 {
+    size_t bytes = fp_parts_bytes(latency->config.threads);
+
+    fp_pages_free(latency->callers, bytes);
+    fp_pages_free(latency->processes, bytes);
     fp_pages_free(latency, latency->bytes);
 }
 
@@ -130,7 +141,7 @@ void fp_latency_caller(struct fp_latency *latency, uint32_t function, uint64_t p
 
     if (call == NULL)
         return;
-    call->caller = fp_parts_find(&latency->callers, function, caller);
+    call->caller = fp_parts_find(latency->callers, function, caller);
     call->began_ns = fp_monotonic_ns();
 }
 
@@ -160,10 +171,10 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
         end.own_ns = 0; /* all of it, and left out of answers */
     add(&cell->own_ns, end.own_ns);
     if (latency->config.by_caller && end.caller != FP_CALLS_NO_CALLER)
-        fp_parts_add(&latency->callers, end.caller, end.ns, end.own_ns);
+        fp_parts_add(latency->callers, thread, end.caller, end.ns, end.own_ns);
     if (latency->config.by_process)
-        fp_parts_add(&latency->processes, fp_parts_find(&latency->processes, function, process),
-                     end.ns, end.own_ns);
+        fp_parts_add(latency->processes, thread,
+                     fp_parts_find(latency->processes, function, process), end.ns, end.own_ns);
 }
 
 /* ------------------------------------------------------------------ reader -- */
@@ -210,8 +221,8 @@ struct fp_latency_lost fp_latency_lost(const struct fp_latency *latency)
         .processes = load(&latency->lost_processes),
         .nested = load(&latency->lost_nested),
         .threads = load(&latency->lost_threads),
-        .caller_times = load(&latency->callers.missing),
-        .process_times = load(&latency->processes.missing),
+        .caller_times = fp_parts_missing(latency->callers),
+        .process_times = fp_parts_missing(latency->processes),
     };
 }
 
@@ -222,15 +233,15 @@ void fp_latency_open(const struct fp_latency *latency, uint64_t *open)
 
 void fp_latency_drain_callers(struct fp_latency *latency, const struct fp_latency_reader *reader)
 {
-    fp_parts_drain_buckets(&latency->callers, reader->bucket, reader->with);
-    fp_parts_drain_parts(&latency->callers, reader->part, NULL, reader->with);
+    fp_parts_drain_buckets(latency->callers, reader->bucket, reader->with);
+    fp_parts_drain_parts(latency->callers, reader->part, NULL, reader->with);
 }
 
 void fp_latency_drain_processes(struct fp_latency *latency, const struct fp_latency_reader *reader,
                                 fp_latency_lives *lives)
 {
-    fp_parts_drain_buckets(&latency->processes, reader->bucket, reader->with);
-    fp_parts_drain_parts(&latency->processes, reader->part, lives, reader->with);
+    fp_parts_drain_buckets(latency->processes, reader->bucket, reader->with);
+    fp_parts_drain_parts(latency->processes, reader->part, lives, reader->with);
 }
 
 void fp_latency_sweep(struct fp_latency *latency, fp_latency_lives *lives, void *with)

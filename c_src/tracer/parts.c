@@ -8,7 +8,18 @@
 
 enum { FREE, CLAIMED, READY };
 
-static int is_of(const struct fp_part *part, uint32_t function, const uint64_t key[3])
+static uint64_t load(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* By its only writer. */
+static void plus(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, load(counter) + more, memory_order_relaxed);
+}
+
+static int is_of(const struct fp_part_name *part, uint32_t function, const uint64_t key[3])
 {
     return atomic_load_explicit(&part->state, memory_order_acquire) == READY &&
            part->function == function && memcmp(part->key, key, sizeof part->key) == 0;
@@ -22,14 +33,14 @@ uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t
     for (size_t probe = 0; probe < FP_PARTS_PROBES; probe++) {
         size_t at = (hash + probe) & (FP_PARTS - 1);
 
-        if (is_of(&parts->part[at], function, key))
+        if (is_of(&parts->names[at], function, key))
             return (uint32_t)at;
         if (free == FP_PARTS &&
-            atomic_load_explicit(&parts->part[at].state, memory_order_relaxed) == FREE)
+            atomic_load_explicit(&parts->names[at].state, memory_order_relaxed) == FREE)
             free = at;
     }
     if (free != FP_PARTS) {
-        struct fp_part *part = &parts->part[free];
+        struct fp_part_name *part = &parts->names[free];
         uint32_t expected = FREE;
 
         if (atomic_compare_exchange_strong(&part->state, &expected, CLAIMED)) {
@@ -58,12 +69,12 @@ static uint64_t key_of(uint32_t part, uint64_t ns)
 }
 
 /* A count comes after the name of its part: release here, acquire in take(). */
-static void count(struct fp_parts *parts, uint32_t part, uint64_t ns)
+static void count(struct fp_parts_thread *own, uint32_t part, uint64_t ns)
 {
     uint64_t key = key_of(part, ns), hash = fp_hash_two(key, 0);
 
     for (size_t probe = 0; probe < FP_PARTS_PROBES; probe++) {
-        _Atomic uint64_t *word = &parts->counts[(hash + probe) & (FP_PARTS_COUNTS - 1)];
+        _Atomic uint64_t *word = &own->counts[(hash + probe) & (FP_PARTS_COUNTS - 1)];
         uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
 
         while (old == 0 || old >> COUNT_BITS == key)
@@ -72,22 +83,35 @@ static void count(struct fp_parts *parts, uint32_t part, uint64_t ns)
                                                       memory_order_release, memory_order_relaxed))
                 return;
     }
-    atomic_fetch_add_explicit(&parts->missing, 1, memory_order_relaxed);
+    plus(&own->missing, 1);
 }
 
-void fp_parts_add(struct fp_parts *parts, uint32_t at, uint64_t ns, uint64_t own_ns)
+/* The calls last: what the reader counts has its time in the sums, and its longest was there to be
+ * taken. Release here, acquire in drain_parts. */
+void fp_parts_add(struct fp_parts *parts, uint32_t thread, uint32_t at, uint64_t ns,
+                  uint64_t own_ns)
 {
-    struct fp_part *part = &parts->part[at];
-    uint64_t max = atomic_load_explicit(&part->max_ns, memory_order_relaxed);
+    struct fp_parts_thread *own = &parts->threads[thread];
+    struct fp_part_sums *sums = &own->sums[at];
 
-    atomic_fetch_add_explicit(&part->calls, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&part->total_ns, ns, memory_order_relaxed);
+    if (load(&own->is_used) == 0)
+        atomic_store_explicit(&own->is_used, 1, memory_order_release);
+    plus(&sums->total_ns, ns);
     if (own_ns != 0)
-        atomic_fetch_add_explicit(&part->own_ns, own_ns, memory_order_relaxed);
-    while (ns > max && !atomic_compare_exchange_weak_explicit(
-                           &part->max_ns, &max, ns, memory_order_relaxed, memory_order_relaxed))
-        ;
-    count(parts, at, ns);
+        plus(&sums->own_ns, own_ns);
+    if (ns > load(&sums->max_ns))
+        atomic_store_explicit(&sums->max_ns, ns, memory_order_relaxed);
+    count(own, at, ns);
+    atomic_store_explicit(&sums->calls, load(&sums->calls) + 1, memory_order_release);
+}
+
+uint64_t fp_parts_missing(const struct fp_parts *parts)
+{
+    uint64_t missing = 0;
+
+    for (uint32_t i = 0; i < parts->thread_count; i++)
+        missing += load(&parts->threads[i].missing);
+    return missing;
 }
 
 static uint64_t take(_Atomic uint64_t *counter)
@@ -101,22 +125,22 @@ static void name(const struct fp_parts *parts, size_t at, uint32_t *function, ui
     memset(key, 0, 3 * sizeof *key);
     *function = (uint32_t)(at - FP_PARTS);
     if (at < FP_PARTS) {
-        *function = parts->part[at].function;
-        memcpy(key, parts->part[at].key, sizeof parts->part[at].key);
+        *function = parts->names[at].function;
+        memcpy(key, parts->names[at].key, sizeof parts->names[at].key);
     }
 }
 
-void fp_parts_drain_buckets(struct fp_parts *parts,
-                            void (*each)(void *with, const struct fp_latency_bucket *bucket),
-                            void *with)
+static void drain_thread(struct fp_parts *parts, struct fp_parts_thread *thread,
+                         void (*each)(void *with, const struct fp_latency_bucket *bucket),
+                         void *with)
 {
     struct fp_latency_bucket told;
 
     for (size_t i = 0; i < FP_PARTS_COUNTS; i++) {
         uint64_t word = 0, key;
 
-        if (atomic_load_explicit(&parts->counts[i], memory_order_relaxed) != 0)
-            word = take(&parts->counts[i]);
+        if (load(&thread->counts[i]) != 0)
+            word = take(&thread->counts[i]);
         if (word == 0)
             continue;
         key = (word >> COUNT_BITS) - 1;
@@ -127,28 +151,74 @@ void fp_parts_drain_buckets(struct fp_parts *parts,
     }
 }
 
+static int is_used(const struct fp_parts_thread *thread)
+{
+    return atomic_load_explicit(&thread->is_used, memory_order_acquire) != 0;
+}
+
+void fp_parts_drain_buckets(struct fp_parts *parts,
+                            void (*each)(void *with, const struct fp_latency_bucket *bucket),
+                            void *with)
+{
+    for (uint32_t i = 0; i < parts->thread_count; i++)
+        if (is_used(&parts->threads[i]))
+            drain_thread(parts, &parts->threads[i], each, with);
+}
+
+static uint64_t calls_of(const struct fp_parts *parts, size_t at)
+{
+    uint64_t calls = 0;
+
+    for (uint32_t i = 0; i < parts->thread_count; i++)
+        if (is_used(&parts->threads[i]))
+            calls += atomic_load_explicit(&parts->threads[i].sums[at].calls, memory_order_acquire);
+    return calls;
+}
+
+/* The sums of all threads, without what was told before; all of it is told then. */
+static void take_sums(struct fp_parts *parts, size_t at, struct fp_latency_part *told)
+{
+    uint64_t calls = calls_of(parts, at), total_ns = 0, own_ns = 0, max_ns = 0;
+
+    for (uint32_t i = 0; i < parts->thread_count; i++) {
+        struct fp_part_sums *sums = &parts->threads[i].sums[at];
+        uint64_t longest;
+
+        if (!is_used(&parts->threads[i]))
+            continue;
+        total_ns += load(&sums->total_ns);
+        own_ns += load(&sums->own_ns);
+        longest = load(&sums->max_ns) == 0 ? 0 : take(&sums->max_ns);
+        max_ns = longest > max_ns ? longest : max_ns;
+    }
+    told->calls = calls - parts->told[at].calls;
+    told->total_ns = total_ns - parts->told[at].total_ns;
+    told->own_ns = own_ns - parts->told[at].own_ns;
+    told->max_ns = max_ns;
+    parts->told[at].calls = calls;
+    parts->told[at].total_ns = total_ns;
+    parts->told[at].own_ns = own_ns;
+}
+
 void fp_parts_drain_parts(struct fp_parts *parts,
                           void (*each)(void *with, const struct fp_latency_part *part),
                           int (*lives)(void *with, uint64_t key), void *with)
 {
     for (size_t i = 0; i < FP_PARTS + FP_PARTS_OTHERS; i++) {
-        struct fp_part *part = &parts->part[i];
         struct fp_latency_part told;
 
-        if (i < FP_PARTS && atomic_load_explicit(&part->state, memory_order_acquire) != READY)
+        if (i < FP_PARTS &&
+            atomic_load_explicit(&parts->names[i].state, memory_order_acquire) != READY)
             continue;
         name(parts, i, &told.function, told.key);
-        if (atomic_load_explicit(&part->calls, memory_order_relaxed) == 0) {
+        if (calls_of(parts, i) == parts->told[i].calls) {
             /* It may have added its last call since: the next drain tells that. */
             if (i < FP_PARTS && lives != NULL && !lives(with, told.key[0]) &&
-                atomic_load_explicit(&part->calls, memory_order_acquire) == 0)
-                atomic_store_explicit(&part->state, FREE, memory_order_release);
+                calls_of(parts, i) == parts->told[i].calls)
+                atomic_store_explicit(&parts->names[i].state, FREE, memory_order_release);
             continue;
         }
-        told.calls = take(&part->calls);
-        told.total_ns = take(&part->total_ns);
-        told.own_ns = take(&part->own_ns);
-        told.max_ns = take(&part->max_ns);
+        take_sums(parts, i, &told);
         each(with, &told);
     }
 }

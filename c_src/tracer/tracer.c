@@ -28,6 +28,7 @@ struct bucket {
 static struct {
     _Atomic uint64_t running; /* the generation, or 0 */
     _Atomic int ended;        /* enum fp_tracer_end, of `generation' */
+    _Atomic int64_t ended_ns; /* by the clock, or 0; at the latest with `ended' */
     _Atomic int64_t heartbeat_until;
     _Atomic uint32_t pressure;
     uint64_t generation; /* the last one, or 0 */
@@ -70,7 +71,9 @@ static struct fp_tracer_line *line_of_thread(void)
 static void end_once(enum fp_tracer_end why)
 {
     int running = FP_TRACER_running;
+    int64_t never = 0;
 
+    atomic_compare_exchange_strong(&tracer.ended_ns, &never, fp_monotonic_ns());
     atomic_compare_exchange_strong(&tracer.ended, &running, (int)why);
 }
 
@@ -273,9 +276,26 @@ uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbea
     atomic_store(&tracer.charged_events, 0);
     atomic_store(&tracer.pressure, 0);
     atomic_store(&tracer.heartbeat_until, now + heartbeat_ns);
+    atomic_store(&tracer.ended_ns, 0);
     atomic_store(&tracer.ended, FP_TRACER_running);
     atomic_store(&tracer.running, ++tracer.generation);
     return tracer.generation;
+}
+
+static int64_t ahead_of(const struct bucket *bucket, int64_t now)
+{
+    int64_t paid_at = atomic_load_explicit(&bucket->paid_at, memory_order_relaxed);
+
+    return paid_at > now ? paid_at - now : 0;
+}
+
+/* Without events nothing else tells that it has gone. */
+static void refresh_pressure(int64_t now)
+{
+    uint32_t pressure = part_of_255(ahead_of(&tracer.cpu, now), CPU_BURST_NS, 0);
+
+    pressure = part_of_255(ahead_of(&tracer.rate, now), EVENTS_BURST_NS, pressure);
+    atomic_store_explicit(&tracer.pressure, pressure, memory_order_relaxed);
 }
 
 enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation)
@@ -290,6 +310,8 @@ enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation)
         end_once(FP_TRACER_heartbeat);
     else
         atomic_store(&tracer.heartbeat_until, now + FP_TRACER_HEARTBEAT_NS);
+    if (atomic_load(&tracer.ended) == FP_TRACER_running)
+        refresh_pressure(now);
     return (enum fp_tracer_end)atomic_load(&tracer.ended);
 }
 
@@ -297,6 +319,13 @@ void fp_tracer_end(uint64_t generation, enum fp_tracer_end why)
 {
     if (atomic_load(&tracer.running) == generation)
         end_once(why);
+}
+
+int64_t fp_tracer_ended_for_ns(void)
+{
+    int64_t ended_ns = atomic_load(&tracer.ended_ns);
+
+    return ended_ns == 0 ? 0 : fp_monotonic_ns() - ended_ns;
 }
 
 int fp_tracer_is_abandoned(void)

@@ -94,11 +94,13 @@ void fp_tracer_end(uint64_t generation, enum fp_tracer_end why);
 int fp_tracer_wait(void);
 /* After that: another one may start. */
 void fp_tracer_reset(void);
+/* Since a limit or who asked has ended the last one; 0: it runs. */
+int64_t fp_tracer_ended_for_ns(void);
 /* It runs without heartbeats: its owner has gone. */
 int fp_tracer_is_abandoned(void);
 
 struct fp_tracer_counters fp_tracer_counters(void);
-/* How much of what may be spent at once is spent: 0 to 255. */
+/* How much of what may be spent at once is spent, at the last charge or heartbeat: 0 to 255. */
 uint32_t fp_tracer_pressure(void);
 const char *fp_tracer_end_name(enum fp_tracer_end why);
 

@@ -28,9 +28,19 @@
 #include "erts/term/walk.h"
 
 /* X(how) */
-#define FP_WAIT_MAP(X)                                                                             \
-    X(unknown)                                                                                     \
-    X(call) X(monitor) X(monitor_only) X(named) X(start) X(port) X(socket) X(timer) X(lock)
+/* clang-format off */
+#define FP_WAIT_MAP(X) \
+    X(unknown) \
+    X(call) \
+    X(monitor) \
+    X(monitor_only) \
+    X(named) \
+    X(start) \
+    X(port) \
+    X(socket) \
+    X(timer) \
+    X(lock)
+/* clang-format on */
 
 enum fp_wait_how {
 #define FP_WAIT_ENUM(name) FP_WAIT_##name,

@@ -67,9 +67,11 @@ static int gather_chain(struct fp_xray *x, const struct fp_chain *chain)
             x->answer.message_words > x->limits.bytes / 16)
             return FP_EFULL;
         err = fp_queue_node_read(x->cache, at, &node);
-        if (err == 0 && node.kind != FP_NODE_SIGNAL)
+        if (err != 0)
+            return err;
+        if (node.kind != FP_NODE_SIGNAL)
             fp_xray_count_message(x, &node);
-        if (err == 0 && node.kind == FP_NODE_MESSAGE) {
+        if (node.kind == FP_NODE_MESSAGE) {
             x->message[x->messages++] = node.term;
             err = add_fragments(x, node.fragment, &x->answer.message_words);
         }

@@ -6,55 +6,20 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/page_cache.h"
 #include "base/pages.h"
 #include "erts/fragment.h"
 #include "erts/message_queue.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
-#include "erts/term/object.h"
+#include "erts/process_terms.h"
+#include "xray/holders_internal.h"
 
-/* Slots of one read of the process table; structures of one read. */
-#define SLOTS 512u
-#define STRUCTURES 64u
-/* Binaries that are read together. */
-#define PENDING FP_SAFE_READ_BATCH_MAX
 #define ATTEMPTS 4u
 #define PAUSE_NS 200000
 /* Objects, nodes and fragments between two looks at the time. */
 #define STEPS 65536u
 #define HOLDERS_FIRST 1024u
 #define MESSAGE 1u /* bit of a pending address */
-
-/* What is the same where no object has left the lists. */
-struct mark {
-    uint64_t off_heap, overhead, old_overhead;
-    uint64_t writable; /* binaries that are appended to have a list of their own */
-    uint64_t heap, hend, old_heap, gen_gcs;
-    uint64_t first[3]; /* of the queues */
-    uint64_t buffers;
-};
-
-struct holders_look {
-    const struct fp_holders_options *options;
-    const struct fp_layout *layout;
-    struct fp_holders *holders;
-    struct fp_page_cache *cache;
-    int64_t deadline_ms;
-    uint64_t pid, address;
-    struct mark mark;
-    int runs;      /* it is on a scheduler */
-    int has_added; /* since its attempts began */
-    uint32_t attempt;
-    uint32_t steps;
-    uint32_t pending;
-    uint64_t at[PENDING];
-    uint64_t word[PENDING][FP_BINARY_WORDS];
-    struct fp_safe_read_span span[PENDING];
-    uint64_t process[SLOTS];
-    uint32_t slot[SLOTS];
-    unsigned char structures[STRUCTURES][FP_PROBE_WINDOW];
-};
 
 /* -------------------------------------------------------------------- mark -- */
 
@@ -67,12 +32,12 @@ static uint32_t state_of(const struct fp_layout *layout, const unsigned char *by
 }
 
 static void decode_mark(const struct fp_layout *layout, const unsigned char *bytes,
-                        struct mark *mark)
+                        struct fp_holders_mark *mark)
 {
     const struct fp_queue_offsets *queue = &layout->release.queue;
 
 #define FIELD(name) fp_process_field(layout, bytes, FP_FIELD_##name)
-    *mark = (struct mark){
+    *mark = (struct fp_holders_mark){
         /* ErlOffHeap: first, overhead; wrt_bins is behind it */
         .off_heap = fp_word_at(bytes, layout->release.offset[FP_FIELD_bin_vheap] - 8u),
         .overhead = FIELD(bin_vheap),
@@ -89,7 +54,7 @@ static void decode_mark(const struct fp_layout *layout, const unsigned char *byt
 }
 
 /* 0; FP_EGONE; FP_EFAULT; FP_ETORN: it collects. */
-static int read_mark(struct holders_look *look, struct mark *mark)
+static int read_mark(struct fp_holders_look *look, struct fp_holders_mark *mark)
 {
     unsigned char bytes[FP_PROBE_WINDOW];
     uint32_t state;
@@ -109,30 +74,29 @@ static int read_mark(struct holders_look *look, struct mark *mark)
 }
 
 /* 0: what was read since the mark was alive; FP_ETORN; FP_EGONE. */
-static int confirm(struct holders_look *look)
+static int confirm(struct fp_holders_look *look)
 {
-    struct mark now;
-    int err = read_mark(look, &now);
+    struct fp_holders_mark now;
+    int err;
+
+    if (look->walk != NULL)
+        return fp_holders_confirm_objects(look);
+    err = read_mark(look, &now);
 
     return err == 0 && memcmp(&now, &look->mark, sizeof now) != 0 ? FP_ETORN : err;
 }
 
 /* ------------------------------------------------------------------ adding -- */
 
-static struct fp_holder *row(struct holders_look *look)
-{
-    return &look->holders->holder[look->holders->holders];
-}
-
 /* What a binary's `node` is: the row that it was added to last, and the attempt. */
-static uint32_t turn(const struct holders_look *look)
+static uint32_t turn(const struct fp_holders_look *look)
 {
     return ATTEMPTS * look->holders->holders + look->attempt;
 }
 
 /* One that the process has already: another reference. What a former attempt has counted of them is
  * counted again. */
-static void add_reference(const struct holders_look *look, struct fp_xray_binary *entry)
+static void add_reference(const struct fp_holders_look *look, struct fp_xray_binary *entry)
 {
     if (entry->node != turn(look))
         entry->refs = entry->by.refs_before;
@@ -140,15 +104,16 @@ static void add_reference(const struct holders_look *look, struct fp_xray_binary
     entry->refs++;
 }
 
-static int add_binary(struct holders_look *look, uint64_t at, const struct fp_binary *binary)
+static int add_binary(struct fp_holders_look *look, uint64_t at, const struct fp_binary *binary)
 {
     struct fp_holders *holders = look->holders;
-    struct fp_holder *holder = row(look);
+    struct fp_holder *holder = fp_holders_row(look);
     struct fp_xray_binary *entry;
     int err = fp_xray_binary_entry(&holders->table, at & ~UINT64_C(7), &entry);
 
     if (err != 0)
         return err;
+    look->has_added = 1;
     if (entry->address == 0) {
         *entry = (struct fp_xray_binary){.address = at & ~UINT64_C(7),
                                          .size = binary->block,
@@ -169,12 +134,11 @@ static int add_binary(struct holders_look *look, uint64_t at, const struct fp_bi
         holder->message_binaries++;
         holder->message_bytes += entry->size;
     }
-    look->has_added = 1;
     return 0;
 }
 
 /* The Binaries that were met. What is read of them counts where the process has held still. */
-static int add_pending(struct holders_look *look)
+int fp_holders_add_pending(struct fp_holders_look *look)
 {
     uint32_t n = look->pending;
     int err;
@@ -203,19 +167,21 @@ static int add_pending(struct holders_look *look)
 
 /* ----------------------------------------------------------------- reading -- */
 
-static int is_late(struct holders_look *look)
+static int is_late(struct fp_holders_look *look)
 {
     return ++look->steps % STEPS == 0 && fp_monotonic_ms() >= look->deadline_ms;
 }
 
 /* One of the off-heap list, and where the next is. */
-static int read_object(struct holders_look *look, uint64_t at, uint64_t is_message, uint64_t *next)
+static int read_object(struct fp_holders_look *look, uint64_t at, uint64_t is_message,
+                       uint64_t *next)
 {
     unsigned otp = look->layout->release.otp;
     uint64_t word[FP_OBJECT_WORDS] = {0};
     struct fp_object object;
 
-    if ((at & 7) != 0 || is_late(look))
+    /* Compressed objects of tables have theirs anywhere. */
+    if (((at & 7) != 0 && look->walk == NULL) || is_late(look))
         return FP_ETORN;
     if (fp_page_cache_read(look->cache, at, word, 24) != 0)
         return FP_EFAULT;
@@ -231,19 +197,40 @@ static int read_object(struct holders_look *look, uint64_t at, uint64_t is_messa
     if (object.binary == 0 || (object.binary & 7) != 0)
         return FP_ETORN;
     look->at[look->pending++] = object.binary | is_message;
-    return look->pending == PENDING ? add_pending(look) : 0;
+    if (look->pending < FP_HOLDERS_PENDING)
+        return 0;
+    /* Those of several objects are added together, or none: each is read again, alone, then. */
+    return look->walk != NULL && look->to - look->from > 1 ? FP_ETORN
+                                                           : fp_holders_add_pending(look);
 }
 
-static int read_list(struct holders_look *look, uint64_t at, uint64_t is_message)
+/* What a walk along a list has come by: the first, second, fourth, eighth... */
+struct trail {
+    uint64_t last, steps;
+};
+
+/* 1: the walk has been here, the list is a circle. */
+static int is_again(struct trail *trail, uint64_t at)
 {
+    if (at == trail->last && trail->steps > 0)
+        return 1;
+    if ((trail->steps & (trail->steps + 1)) == 0)
+        trail->last = at;
+    trail->steps++;
+    return 0;
+}
+
+int fp_holders_read_list(struct fp_holders_look *look, uint64_t at, uint64_t is_message)
+{
+    struct trail trail = {.steps = 0};
     int err = 0;
 
     while (err == 0 && at != 0)
-        err = read_object(look, at, is_message, &at);
+        err = is_again(&trail, at) ? FP_ETORN : read_object(look, at, is_message, &at);
     return err;
 }
 
-static int read_message(struct holders_look *look, const struct fp_queue_node *node)
+static int read_message(struct fp_holders_look *look, const struct fp_queue_node *node)
 {
     struct fp_fragment fragment = {.next = node->fragment};
     int err = 0;
@@ -256,35 +243,37 @@ static int read_message(struct holders_look *look, const struct fp_queue_node *n
             return FP_ETORN;
         err = fp_fragment_read(fp_page_cache_memory(look->cache), fragment.next, &fragment);
         if (err == 0)
-            err = read_list(look, fragment.off_heap, MESSAGE);
+            err = fp_holders_read_list(look, fragment.off_heap, MESSAGE);
     }
     return err;
 }
 
-static int read_chain(struct holders_look *look, const struct fp_chain *chain)
+static int read_chain(struct fp_holders_look *look, const struct fp_chain *chain)
 {
+    struct trail trail = {.steps = 0};
     uint64_t at = chain->first;
-    int err = 0;
 
-    while (err == 0 && at != 0) {
-        struct fp_queue_node node = {.next = 0};
+    while (at != 0) {
+        struct fp_queue_node node;
+        int err = is_late(look) || is_again(&trail, at)
+                      ? FP_ETORN
+                      : fp_queue_node_read(look->cache, at, &node);
 
-        err = is_late(look) ? FP_ETORN : fp_queue_node_read(look->cache, at, &node);
         if (err == 0)
             err = read_message(look, &node);
-        if (err == 0 && at == chain->last)
-            return 0;
+        if (err != 0 || at == chain->last)
+            return err;
         at = node.next;
     }
-    return err == 0 && chain->first != 0 ? FP_ETORN : err;
+    return chain->first != 0 ? FP_ETORN : 0;
 }
 
-static int has_messages(const struct mark *mark)
+static int has_messages(const struct fp_holders_mark *mark)
 {
     return (mark->first[0] | mark->first[1] | mark->first[2] | mark->buffers) != 0;
 }
 
-static int read_process(struct holders_look *look)
+static int read_process(struct fp_holders_look *look)
 {
     struct fp_queues queues = {.chains = 0};
     int err;
@@ -294,9 +283,9 @@ static int read_process(struct holders_look *look)
     fp_page_cache_forget(look->cache);
     err = read_mark(look, &look->mark);
     if (err == 0)
-        err = read_list(look, look->mark.off_heap, 0);
+        err = fp_holders_read_list(look, look->mark.off_heap, 0);
     if (err == 0)
-        err = read_list(look, look->mark.writable, 0);
+        err = fp_holders_read_list(look, look->mark.writable, 0);
     if (err == 0 && has_messages(&look->mark))
         err =
             fp_queues_read(look->layout, look->options->memory, look->pid, look->address, &queues);
@@ -304,10 +293,10 @@ static int read_process(struct holders_look *look)
         err = read_chain(look, &queues.chain[k]);
     if (err == 0)
         look->holders->unknown += queues.buffers_unknown != 0;
-    return err == 0 ? add_pending(look) : err;
+    return err == 0 ? fp_holders_add_pending(look) : err;
 }
 
-static int has_room(struct holders_look *look)
+int fp_holders_has_room(struct fp_holders_look *look)
 {
     struct fp_holders *holders = look->holders;
     uint32_t room = holders->room == 0 ? HOLDERS_FIRST : 2 * holders->room;
@@ -328,20 +317,20 @@ static int has_room(struct holders_look *look)
 }
 
 /* 0; FP_EFULL, FP_ENOMEM. What a former attempt has added stays: the process had it just before. */
-static int look_at(struct holders_look *look, uint64_t pid, uint64_t address)
+static int look_at(struct fp_holders_look *look, uint64_t pid, uint64_t address)
 {
     uint64_t undecoded = look->holders->undecoded;
-    int err = has_room(look);
+    int err = fp_holders_has_room(look);
 
     if (err != 0)
         return err;
     look->pid = pid;
     look->address = address;
     look->has_added = 0;
-    *row(look) = (struct fp_holder){.pid = pid};
+    *fp_holders_row(look) = (struct fp_holder){.pid = pid};
     for (look->attempt = 0; look->attempt < ATTEMPTS; look->attempt++) {
         look->holders->undecoded = undecoded;
-        row(look)->is_partial = look->has_added;
+        fp_holders_row(look)->is_partial = look->has_added;
         err = read_process(look);
         if (err != FP_ETORN && err != FP_EFAULT)
             break;
@@ -354,63 +343,31 @@ static int look_at(struct holders_look *look, uint64_t pid, uint64_t address)
     if (err == FP_ETORN || err == FP_EFAULT)
         look->holders->moved++;
     if (err != 0)
-        row(look)->is_partial = 1;
-    look->holders->holders += row(look)->binaries > 0;
+        fp_holders_row(look)->is_partial = 1;
+    look->holders->holders += fp_holders_row(look)->binaries > 0;
     return 0;
 }
 
 /* --------------------------------------------------------------- processes -- */
 
-static int look_at_structure(struct holders_look *look, uint64_t address, uint32_t slot,
-                             const unsigned char *bytes)
+static int look_at_structure(void *arg, uint64_t address, const unsigned char *bytes)
 {
-    uint64_t id = fp_process_field(look->layout, bytes, FP_FIELD_id);
-    uint32_t state = state_of(look->layout, bytes);
-    struct mark mark;
+    struct fp_holders_look *look = arg;
+    struct fp_holders_mark mark;
 
-    if (!fp_process_is_of_slot(look->layout, id, state, slot))
-        return 0;
     look->holders->processes++;
     decode_mark(look->layout, bytes, &mark);
-    if ((mark.off_heap | mark.writable) == 0 && !has_messages(&mark) && (state & FP_PSFLG_GC) == 0)
+    if ((mark.off_heap | mark.writable) == 0 && !has_messages(&mark) &&
+        (state_of(look->layout, bytes) & FP_PSFLG_GC) == 0)
         return 0;
     if (fp_monotonic_ms() >= look->deadline_ms) {
         look->holders->late++;
         return 0;
     }
-    return look_at(look, id, address);
+    return look_at(look, fp_process_field(look->layout, bytes, FP_FIELD_id), address);
 }
 
-static int look_at_structures(struct holders_look *look, const uint64_t *address,
-                              const uint32_t *slot, uint32_t n)
-{
-    struct fp_safe_read_span span[STRUCTURES];
-    int err = 0;
-
-    for (uint32_t k = 0; k < n; k++)
-        span[k] = (struct fp_safe_read_span){address[k], look->structures[k],
-                                             look->layout->release.process_size, 0};
-    fp_safe_read_batch(look->options->memory, span, n);
-    for (uint32_t k = 0; err == 0 && k < n; k++)
-        if (span[k].result == 0)
-            err = look_at_structure(look, address[k], slot[k], look->structures[k]);
-    return err;
-}
-
-static int look_at_slots(struct holders_look *look, uint32_t slot, uint32_t n)
-{
-    uint32_t used, some;
-    int err = fp_process_table_read(look->layout, look->options->memory, slot, n, look->process,
-                                    look->slot, &used);
-
-    for (uint32_t k = 0; err == 0 && k < used; k += some) {
-        some = used - k < STRUCTURES ? used - k : STRUCTURES;
-        err = look_at_structures(look, look->process + k, look->slot + k, some);
-    }
-    return err;
-}
-
-static int look_at_pids(struct holders_look *look)
+static int look_at_pids(struct fp_holders_look *look)
 {
     const struct fp_holders_options *options = look->options;
     int err = 0;
@@ -420,18 +377,6 @@ static int look_at_pids(struct holders_look *look)
 
         if (fp_process_table_lookup(look->layout, options->memory, options->pid[k], &address) == 0)
             err = look_at(look, options->pid[k], address);
-    }
-    return err;
-}
-
-static int look_at_all(struct holders_look *look)
-{
-    uint32_t limit = look->layout->process_limit, n;
-    int err = 0;
-
-    for (uint32_t slot = 0; err == 0 && slot < limit; slot += n) {
-        n = limit - slot < SLOTS ? limit - slot : SLOTS;
-        err = look_at_slots(look, slot, n);
     }
     return err;
 }
@@ -464,13 +409,13 @@ static int by_bytes(const void *a, const void *b)
 int fp_holders_look(const struct fp_holders_options *options, struct fp_holders *holders)
 {
     uint64_t limit = HOLDERS_FIRST;
-    struct holders_look *look = fp_pages_alloc(sizeof *look);
+    struct fp_holders_look *look = fp_pages_alloc(sizeof *look);
     int err;
 
     memset(holders, 0, sizeof *holders);
     if (look == NULL)
         return FP_ENOMEM;
-    if (options->layout->release.process_size > sizeof look->structures[0]) {
+    if (!fp_process_terms_fit(options->layout)) {
         fp_pages_free(look, sizeof *look);
         return FP_EUNSUPPORTED;
     }
@@ -484,7 +429,11 @@ int fp_holders_look(const struct fp_holders_options *options, struct fp_holders 
     look->deadline_ms = fp_monotonic_ms() + options->time_ms;
     err = fp_page_cache_create(&look->cache, options->memory);
     if (err == 0) {
-        err = options->pid != NULL ? look_at_pids(look) : look_at_all(look);
+        err = options->pid != NULL
+                  ? look_at_pids(look)
+                  : fp_processes_each(look->layout, options->memory, look_at_structure, look);
+        if (err == 0 && options->pid == NULL && options->tables != NULL)
+            err = fp_holders_look_at_tables(look);
         fp_page_cache_destroy(look->cache);
     }
     fp_pages_free(look, sizeof *look);
@@ -499,6 +448,7 @@ int fp_holders_look(const struct fp_holders_options *options, struct fp_holders 
 void fp_holders_free(struct fp_holders *holders)
 {
     fp_xray_binaries_destroy(&holders->table);
+    fp_ets_free(&holders->tables);
     fp_pages_free(holders->holder, holders->room * sizeof *holders->holder);
     holders->holder = NULL;
 }

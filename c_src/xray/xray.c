@@ -248,13 +248,20 @@ static void finish(struct fp_xray *x)
     answer->types = &x->walker.types;
 }
 
-int fp_xray_has_moved(const struct fp_xray *x)
+/* 0: it is as it was; FP_EFAULT, nothing is known of it; FP_ETORN, FP_EGONE. */
+static int compare(const struct fp_xray *x)
 {
     struct fp_process_terms now;
+    int err;
 
     memset(&now, 0, sizeof now);
-    return fp_process_terms_read(x->layout, x->memory, x->pid, x->address, &now) != 0 ||
-           memcmp(&now, &x->view, sizeof now) != 0;
+    err = fp_process_terms_read(x->layout, x->memory, x->pid, x->address, &now);
+    return err == 0 && memcmp(&now, &x->view, sizeof now) != 0 ? FP_ETORN : err;
+}
+
+int fp_xray_has_moved(const struct fp_xray *x)
+{
+    return compare(x) != 0;
 }
 
 /* ------------------------------------------------------------------- steps -- */
@@ -307,16 +314,20 @@ static int ends(struct fp_xray *x, int err)
 /* What an attempt has ended with: another one, or the end. */
 static int again(struct fp_xray *x, int err)
 {
-    /* Numbers of a process that has moved meanwhile say nothing of it. */
+    int now = x->is_copied ? 0 : compare(x);
     int is_of_room = err == FP_ENOMEM || err == FP_EFULL;
-    int moved = is_of_room && !x->is_copied && fp_xray_has_moved(x);
-    int is_final = err == FP_EGONE || (is_of_room && !moved);
+    int is_final = err == FP_EGONE || err == FP_ELAYOUT || (is_of_room && now == 0);
 
     /* It has held still, and what is there is no heap as it should be. */
-    if (!is_final && x->phase != BEGIN && (x->is_copied || !fp_xray_has_moved(x)))
+    if (!is_final && x->phase != BEGIN && now == 0)
         return ends(x, FP_ELAYOUT);
-    if (is_final || fp_monotonic_ms() >= x->deadline_ms)
-        return ends(x, moved ? FP_ETORN : err);
+    if (is_final)
+        return ends(x, err);
+    /* Numbers of a process that has moved meanwhile say nothing of it; its heap is elsewhere. */
+    if (now != 0 && (is_of_room || err == FP_EFAULT || now == FP_EFAULT))
+        err = now == FP_EFAULT ? FP_EFAULT : FP_ETORN;
+    if (fp_monotonic_ms() >= x->deadline_ms)
+        return ends(x, err);
     x->phase = BEGIN;
     (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     return 0;

@@ -109,7 +109,7 @@ sums() ->
 %% @doc The same if a look has found the counters before: no scheduler is asked.
 -spec known_sums() -> {ok, sums()} | none.
 known_sums() ->
-    try flame_prof_nif:allocators_sums() of
+    try erlang:module_loaded(flame_prof_nif) andalso flame_prof_nif:allocators_sums() of
         {_, _, _, _, _} = Read -> {ok, named(Read)};
         _ -> none
     catch
@@ -126,10 +126,11 @@ named({Sums, Taken, GivenBack, Fix, Super}) ->
         super_carrier => Super
     }.
 
-%% The first look in a VM's life finds the places.
+%% The first look in a VM's life finds the places. Where the library is not loaded, its module is
+%% not called: that would look for its file.
 read(Read) ->
-    try Read() of
-        undefined -> begin_reading(Read);
+    try erlang:module_loaded(flame_prof_nif) andalso Read() of
+        NotYet when NotYet =:= undefined; NotYet =:= false -> begin_reading(Read);
         Answer -> told(Answer)
     catch
         %% The library is not loaded.

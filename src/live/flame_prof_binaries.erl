@@ -1,8 +1,9 @@
-%% @doc All refc binaries of the node, by the processes that refer to them: how many, how large,
-%% what is only theirs, what their mailbox has, and for the largest what they pin and do not use.
+%% @doc All refc binaries of the node, by the processes and ETS tables that refer to them: how many,
+%% how large, what is only theirs, what mailboxes have, and for the largest processes what they pin
+%% and do not use.
 %%
 %% ```
-%% 1> {ok, #{memory := Bytes, found := Found, holders := [#{process := Pid} | _]} = Look} =
+%% 1> {ok, #{memory := Bytes, found := Found, holders := [Holder | _]} = Look} =
 %%        flame_prof_binaries:look(#{for => 5000}).
 %% 2> io:put_chars(flame_prof_binaries:format(Look)).
 %% '''
@@ -10,7 +11,8 @@
 %% == Why it is safe in production ==
 %% No process is asked, collected or stopped: `bin_leak' collects every process, and
 %% `process_info(P, binary)' makes each build a list. Here the lists that the VM keeps of each
-%% process are followed by safe reads, on a dirty scheduler, with at most `memory_budget'.
+%% process, and the objects of tables, are followed by safe reads, on a dirty scheduler, with at
+%% most `memory_budget'. No table is locked, fixed or asked.
 %%
 %% == How exact it is ==
 %% A binary counts once, by its address. Bytes are those of its block in the allocator, with all
@@ -19,8 +21,13 @@
 %% A process that was never so is read up to four times: then it is `partial', and counted in
 %% `moved'.
 %%
-%% Tables, queues of ports, timers and literals are not looked through. What only they refer to is
-%% in `no_holder'.
+%% An object of a table is told when it is linked as before after its binaries were read. Tables
+%% with objects of which that is not so, that shrank or went meanwhile, or of which fewer objects
+%% were met than they have, are `partial', too, and counted in `tables_moved'. `alone' of a table
+%% that grows meanwhile is an upper bound.
+%%
+%% What `not_looked_in' names is not looked through: queues of ports, timers, literals. What only
+%% they refer to is in `no_holder'.
 %%
 %% Before it, two processes of flame_prof's own, whose binaries are known, are looked at. Where
 %% these are not told as they are, the look is refused.
@@ -54,7 +61,10 @@
 %% with the function on the stack that holds them.
 
 -type holder() :: #{
-    process := pid(),
+    kind := process | table,
+    process => pid(),
+    table => atom(),
+    owner => pid(),
     binaries := pos_integer(),
     bytes := non_neg_integer(),
     alone := non_neg_integer(),
@@ -66,10 +76,11 @@
     pinned => non_neg_integer() | unknown,
     pins => [pin()]
 }.
-%% `alone': bytes that nothing else refers to. `message_*': what messages refer to, and the heap
-%% does not. `function': what it runs or waits in. `grown': bytes since the first look; `unknown'
-%% where that one had too many holders. `pinned': bytes of binaries that no term shows; `unknown'
-%% for a process that did not stand still.
+%% A process has `process'; a table its name in `table', and `owner'. `alone': bytes that nothing
+%% else refers to. `message_*': what messages refer to, and the heap does not; 0 of a table.
+%% `function': what a process runs or waits in. `grown': bytes since the first look; `unknown' where
+%% that one had too many holders. `pinned': bytes of binaries that no term of a process shows;
+%% `unknown' for one that did not stand still.
 
 -type look() ::
     #{
@@ -80,6 +91,9 @@
         elsewhere := non_neg_integer(),
         elsewhere_bytes := non_neg_integer(),
         processes := non_neg_integer(),
+        tables => non_neg_integer(),
+        tables_moved := non_neg_integer(),
+        not_looked_in := [binary()],
         all_holders := non_neg_integer(),
         moved := non_neg_integer(),
         holders := [holder()],
@@ -90,9 +104,10 @@
         unknown := [binary()]
     }.
 %% `memory': bytes that the VM has for binaries; `found': of those that have a holder, `binaries' of
-%% them; `no_holder': the rest. `elsewhere': of the found ones, those that tables, ports or others
-%% refer to, too. `holders': the 50 with the most bytes, of `all_holders'; `growing': the 20 that
-%% have grown most.
+%% them; `no_holder': the rest, of `not_looked_in' or of nothing. `elsewhere': of the
+%% found ones, those that one of these refers to, too. `tables': of the node; none where they cannot
+%% be looked through. `holders': the 50 with the most bytes, of `all_holders'; `growing': the 20
+%% that have grown most.
 
 -define(HOLDERS, 50).
 -define(GROWING, 20).
@@ -102,13 +117,15 @@
 -define(WALK_BYTES, 64 bsl 20).
 -define(ATTEMPTS, 200).
 -define(PROBE_KB, 16384).
+-define(NOT_LOOKED_IN, [<<"queues of ports">>, <<"timers">>, <<"literals">>, <<"objects of NIFs">>,
+    <<"undecoded messages">>]).
 
 %% @equiv look(#{})
 -spec look() -> {ok, look()} | {error, flame_prof:reason()}.
 look() ->
     look(#{}).
 
-%% @doc Looks at all processes of this node.
+%% @doc Looks at all processes and tables of this node.
 -spec look(options()) -> {ok, look()} | {error, flame_prof:reason()}.
 look(Options) ->
     case flame_prof_schema:checked(rows(), Options) of
@@ -129,23 +146,26 @@ rows() ->
         #{key => time_limit, type => {whole, ms, 1, 600000}, default => 10000}
     ].
 
-verified(ok, #{for := 0} = Options) ->
-    told(read(all, Options), Options);
-verified(ok, #{for := Ms} = Options) ->
-    case read(all, Options) of
-        {ok, Before} ->
-            timer:sleep(Ms),
-            grown(Before, read(all, Options), Options);
-        {error, _} = Error ->
-            failed(Error, Options)
-    end;
+verified(ok, Options) ->
+    looked(flame_prof_binaries_tables:ensure(), Options);
 verified({error, Why}, _) ->
     refused(Why, terms).
 
-read(Pids, #{memory_budget := Bytes, time_limit := Ms}) ->
+looked(Tables, #{for := 0} = Options) ->
+    told(read(Tables, Options), Options);
+looked(Tables, #{for := Ms} = Options) ->
+    case read(Tables, Options) of
+        {ok, Before} ->
+            timer:sleep(Ms),
+            grown(Before, read(Tables, Options), Options);
+        {error, _} = Error ->
+            failed(Error, Options)
+    end.
+
+read(Tables, #{memory_budget := Bytes, time_limit := Ms}) ->
     Limits = #{kilobytes => Bytes bsr 10, time_ms => Ms, rows => ?ROWS},
-    case flame_prof_nif:binaries_look(Pids, Limits) of
-        {ok, Read} -> {ok, maps:merge(Read, memory())};
+    case flame_prof_nif:binaries_look(all, Limits) of
+        {ok, Read} -> {ok, (maps:merge(Read, memory()))#{layout => Tables}};
         {error, _} = Error -> Error
     end.
 
@@ -159,7 +179,7 @@ memory() ->
     end.
 
 failed({error, full}, #{memory_budget := Bytes}) ->
-    Why = io_lib:format("there are more binaries, or processes that hold some, than a memory_budget"
+    Why = io_lib:format("there are more binaries, or holders of some, than a memory_budget"
         " of ~b bytes has room for", [Bytes]),
     {error, {memory, #{reason => iolist_to_binary(Why)}}};
 failed({error, {unsupported, Why}}, _) ->
@@ -176,9 +196,8 @@ told({ok, #{rows := Rows} = Read}, Options) ->
 told(Error, Options) ->
     failed(Error, Options).
 
-holder({Pid, Binaries, Bytes, Alone, MessageBinaries, MessageBytes, IsPartial}) ->
-    #{
-        process => Pid,
+holder({Who, Binaries, Bytes, Alone, MessageBinaries, MessageBytes, IsPartial}) ->
+    (who(Who))#{
         binaries => Binaries,
         bytes => Bytes,
         alone => Alone,
@@ -187,14 +206,23 @@ holder({Pid, Binaries, Bytes, Alone, MessageBinaries, MessageBytes, IsPartial}) 
         partial => IsPartial
     }.
 
+who({_, Name, Owner}) -> #{kind => table, table => Name, owner => Owner};
+who(Pid) -> #{kind => process, process => Pid}.
+
+%% A table may get another name or owner.
+key({Numbers, _, _}) -> Numbers;
+key(Pid) -> Pid.
+
 %% Two looks.
 
-grown(#{rows := First, holders := All, bytes := Found} = Before, {ok, Read}, Options) ->
-    Had = maps:from_list([{Pid, Was} || {Pid, _, Was, _, _, _, false} <- First]),
-    %% A process that is not among all of them had none, if all could be looked at.
-    Unseen = maps:get(moved, Before) + maps:get(late, Before),
-    Other = case length(First) < All orelse Unseen > 0 of true -> unknown; false -> 0 end,
-    Holders = [growth(holder(Row), Had, Other) || Row <- maps:get(rows, Read)],
+grown(#{rows := First, bytes := Found} = Before, {ok, Read}, Options) ->
+    Had = maps:from_list([{key(Who), Was} || {Who, _, Was, _, _, _, false} <- First]),
+    Process = had(Before, [moved, late]),
+    Table = had(Before, [tables_moved, tables_late, tables_unread, tables_left_out]),
+    Holders = [growth(Holder, maps:get(key(element(1, Row)), Had, Other))
+        || Row <- maps:get(rows, Read),
+           #{kind := Kind} = Holder <- [holder(Row)],
+           Other <- [case Kind of process -> Process; table -> Table end]],
     Grown = lists:reverse(lists:keysort(1,
         [{Bytes, Row} || #{grown := Bytes} = Row <- Holders, is_integer(Bytes), Bytes > 0])),
     Sums = maps:from_list(
@@ -208,20 +236,26 @@ grown(#{rows := First, holders := All, bytes := Found} = Before, {ok, Read}, Opt
 grown(_, Error, Options) ->
     failed(Error, Options).
 
-growth(#{process := Pid, bytes := Bytes} = Holder, Had, Other) ->
-    case maps:get(Pid, Had, Other) of
-        unknown -> Holder#{grown => unknown};
-        Was -> Holder#{grown => Bytes - Was}
-    end.
+%% One that is not among them: it had none, if all of its kind could be looked at.
+had(#{rows := First, holders := All} = Before, Counted) ->
+    Unseen = lists:sum([maps:get(Key, Before) || Key <- Counted]),
+    case length(First) < All orelse Unseen > 0 of true -> unknown; false -> 0 end.
 
-%% What the first of them pin.
+growth(Holder, unknown) -> Holder#{grown => unknown};
+growth(#{bytes := Bytes} = Holder, Was) -> Holder#{grown => Bytes - Was}.
 
-walked(Holders, #{walked := N}) ->
-    {First, Rest} = lists:split(min(N, length(Holders)), Holders),
-    [with_pins(Holder) || Holder <- First] ++ Rest.
+%% What the first processes of them pin.
 
-%% @private Its heap is looked through, for a second at most.
+walked([Holder | Rest], #{walked := N} = Options) when N > 0 ->
+    Left = case Holder of #{kind := process} -> N - 1; _ -> N end,
+    [with_pins(Holder) | walked(Rest, Options#{walked := Left})];
+walked(Holders, _) ->
+    Holders.
+
+%% @private The heap of a process is looked through, for a second at most.
 -spec with_pins(holder()) -> holder().
+with_pins(#{kind := table} = Holder) ->
+    Holder;
 with_pins(#{process := Pid} = Holder) ->
     case flame_prof_xray:look(Pid, #{time_limit => ?WALK_MS, memory_budget => ?WALK_BYTES}) of
         {ok, Xray} ->
@@ -241,8 +275,9 @@ with_pins(#{process := Pid} = Holder) ->
 with_names(Read, #{holders := Holders} = Told) ->
     Named = Holders ++ maps:get(growing, Told, []),
     Pids = lists:usort([Pid || #{process := Pid} <- Named]),
+    Owners = [Pid || #{owner := Pid} <- Named],
     Functions = functions(Pids),
-    Look = Told#{
+    Look = (with_tables(Read, Told))#{
         found => maps:get(bytes, Read),
         binaries => maps:get(binaries, Read),
         elsewhere => maps:get(elsewhere, Read),
@@ -251,13 +286,14 @@ with_names(Read, #{holders := Holders} = Told) ->
         all_holders => maps:get(holders, Read),
         moved => maps:get(moved, Read),
         cpu_ns => maps:get(cpu_ns, Read),
-        names => flame_prof_mailbox:names(Pids),
+        names => flame_prof_mailbox:names(lists:usort(Pids ++ Owners)),
         unknown => unknown(Read)
     },
     with_memory(Read, maps:map(
         fun
             (Key, Rows) when Key =:= holders; Key =:= growing ->
-                [maps:merge(Row, maps:get(Pid, Functions, #{})) || #{process := Pid} = Row <- Rows];
+                [maps:merge(Row, maps:get(maps:get(process, Row, none), Functions, #{}))
+                    || Row <- Rows];
             (_, Value) ->
                 Value
         end,
@@ -268,22 +304,41 @@ with_memory(#{memory := Memory, bytes := Found}, Look) ->
 with_memory(_, Look) ->
     Look.
 
+with_tables(#{layout := {error, _}} = Read, Told) ->
+    not_looked_in([<<"ETS tables">>], Read, Told);
+with_tables(#{tables := Tables, tables_unread := Unread} = Read, Told) ->
+    In = [iolist_to_binary([integer_to_list(Unread),
+        " ordered_set table", flame_prof_text:plural(Unread),
+        " with write_concurrency, split by its writers"])
+        || Unread > 0],
+    not_looked_in(In, Read, Told#{tables => Tables}).
+
+not_looked_in(Tables, #{tables_moved := Moved}, Told) ->
+    Told#{tables_moved => Moved, not_looked_in => Tables ++ ?NOT_LOOKED_IN}.
+
 functions(Pids) ->
     maps:from_list([{Pid, #{function => Frame}}
         || {Pid, #{frame := Frame}} <- flame_prof_top_reader:read(native, bare, Pids),
         Frame =/= <<>>]).
 
-unknown(Read) ->
-    #{moved := Moved, late := Late, undecoded := Undecoded, buffers_unknown := Buffers} = Read,
+unknown(#{moved := Moved, late := Late, undecoded := Undecoded} = Read) ->
+    #{buffers_unknown := Buffers, tables_moved := TablesMoved, tables_late := TablesLate} = Read,
+    #{tables_left_out := LeftOut, inconsistent_objects := Changed} = Read,
     Told = [
         {Moved, " processes, in part: they collected or took messages at each of four attempts"},
         {Late, " processes: the time_limit was over"},
         {Undecoded, " messages of other nodes, which are not decoded yet"},
-        {Buffers, " processes, in part: messages in the buffers of their senders"}
+        {Buffers, " processes, in part: messages in the buffers of their senders"},
+        {TablesMoved, " tables, in part: they were written meanwhile"},
+        {Changed, " objects of tables, or ways to some: they changed while they were read"},
+        {TablesLate, " tables, wholly or in part: the time_limit was over"},
+        {LeftOut, " tables, or lists of them: they changed while they were read, or the memory_budget"
+            " has no room for any"}
     ],
     [iolist_to_binary([integer_to_list(N), Why]) || {N, Why} <- Told, N > 0] ++
         [<<"what the VM has for binaries: binary_alloc was not found">>
-         || not is_map_key(memory, Read)].
+         || not is_map_key(memory, Read)] ++
+        [<<"tables: ", Why/binary>> || #{layout := {error, Why}} <- [Read]].
 
 %% @doc As text.
 -spec format(look()) -> unicode:chardata().

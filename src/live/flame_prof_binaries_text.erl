@@ -11,24 +11,29 @@
 format(#{binaries := Binaries, found := Found, all_holders := All, holders := Holders} = Look) ->
     [
         grouped(Binaries), " binar", ies(Binaries), " with ", bytes(Found), " bytes, held by ",
-        grouped(All), " process", [["es"] || All =/= 1], "\n",
+        grouped(All), " holder", plural(All), "\n",
         memory(Look),
         [["not known: ", Why, "\n"] || Why <- maps:get(unknown, Look)],
         table(["\nHolders", more(All, Holders)], lists:sublist(Holders, ?LINES), Look),
-        [table(["\nGrown in ", integer_to_list(Ms), " ms: ", signed(Grown), " bytes"],
+        [table(["\nGrown in ", integer_to_list(Ms), " ms: ", signed(all(Grown)), " bytes"],
             lists:sublist(Rows, ?LINES), Look)
-         || #{grown := #{ms := Ms, found := Grown}, growing := Rows} <- [Look]],
+         || #{grown := #{ms := Ms} = Grown, growing := Rows} <- [Look]],
         pins(Holders, Look)
     ].
 
+%% What the VM has: of that not all need be found.
+all(#{memory := Bytes}) -> Bytes;
+all(#{found := Bytes}) -> Bytes.
+
 memory(#{memory := Memory, found := Found, no_holder := None} = Look) ->
-    #{elsewhere := Elsewhere, elsewhere_bytes := ElsewhereBytes} = Look,
+    #{elsewhere := Elsewhere, elsewhere_bytes := ElsewhereBytes, not_looked_in := In} = Look,
     [
         "the VM has ", bytes(Memory), " for binaries: ",
-        string:trim(percent(100 * min(Memory, Found) / max(1, Memory))), " found; no holder found for ",
-        bytes(None), "\n",
-        [[grouped(Elsewhere), " of them, ", bytes(ElsewhereBytes),
-            ", are referred to by tables, ports or others, too\n"] || Elsewhere > 0]
+        string:trim(percent(100 * min(Memory, Found) / max(1, Memory))), " found\n",
+        [[bytes(None), " without a holder: not referred to, or from what is not read: ",
+            lists:join(", ", In), "\n"] || None > 0],
+        [[grouped(Elsewhere), " of those found, ", bytes(ElsewhereBytes),
+            ", are referred to from there, too\n"] || Elsewhere > 0]
     ];
 memory(_) ->
     "".
@@ -47,17 +52,17 @@ table(_, [], _) ->
 table(Title, Rows, Look) ->
     [
         Title, "\n    bytes     alone  messages  binaries",
-        [["     grown"] || is_map_key(grown, Look)], "  process\n"
+        [["     grown"] || is_map_key(grown, Look)], "  process or table\n"
         | [line(Row, Look) || Row <- Rows]
     ].
 
 line(Row, Look) ->
-    #{process := Pid, binaries := Binaries, bytes := Bytes, alone := Alone} = Row,
+    #{binaries := Binaries, bytes := Bytes, alone := Alone} = Row,
     #{message_bytes := MessageBytes, partial := IsPartial} = Row,
     [
         right(bytes(Bytes), 9), right(bytes(Alone), 10), right(bytes(MessageBytes), 10),
         right(grouped(Binaries), 10), [right(signed(Grown), 10) || #{grown := Grown} <- [Row]],
-        "  ", who(Pid, Look),
+        "  ", holder(Row, Look),
         [[" in ", flame_prof_text:visible(Function)] || #{function := Function} <- [Row]],
         [" (in part)" || IsPartial], "\n"
     ].
@@ -65,6 +70,10 @@ line(Row, Look) ->
 signed(unknown) -> "?";
 signed(N) when N < 0 -> [$-, bytes(-N)];
 signed(N) -> [$+, bytes(N)].
+
+holder(#{kind := process, process := Pid}, Look) -> who(Pid, Look);
+holder(#{kind := table, table := Name, owner := Owner}, Look) ->
+    ["table ", flame_prof_text:visible(atom_to_binary(Name)), " of ", who(Owner, Look)].
 
 who(Pid, Look) -> flame_prof_mailbox_text:who(Pid, Look).
 
@@ -92,5 +101,12 @@ json(#{holders := Holders} = Look) ->
         (maps:without([names], Look))#{holders => [row(Row, Look) || Row <- Holders]},
         maps:from_list(Growing)).
 
-row(#{process := Pid} = Row, Look) ->
-    Row#{process => unicode:characters_to_binary(who(Pid, Look))}.
+row(Row, Look) ->
+    maps:map(
+        fun
+            (Key, Pid) when Key =:= process; Key =:= owner ->
+                unicode:characters_to_binary(who(Pid, Look));
+            (_, Value) ->
+                Value
+        end,
+        Row).

@@ -164,59 +164,15 @@ mfa(Module, Function, Arity) ->
 
 capture(Wanted, Ms) ->
     case flame_prof_engine:capture() of
-        {ok, Known} -> in_own_process(fun(Caller) -> measure(Caller, Wanted, Ms, Known) end);
-        {error, _} = Refusal -> Refusal
-    end.
-
-%% The owner of the session and its files. The calling process may be killed meanwhile.
-in_own_process(Fun) ->
-    Caller = self(),
-    Tag = make_ref(),
-    {Pid, Monitor} = spawn_monitor(fun() -> Caller ! {Tag, Fun(Caller)} end),
-    receive
-        {Tag, Answer} ->
-            _ = erlang:demonitor(Monitor, [flush]),
-            Answer;
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            {error, flame_prof_error:of_exit(Reason)}
+        {ok, Known} ->
+            flame_prof_temporary:in_folder(fun(Directory, CallerMonitor) ->
+                session(Directory, CallerMonitor, Wanted, Ms, Known)
+            end);
+        {error, _} = Refusal ->
+            Refusal
     end.
 
 %% Measuring.
-
-measure(Caller, Wanted, Ms, Known) ->
-    Monitor = erlang:monitor(process, Caller),
-    case make_directory(10) of
-        {ok, Directory} ->
-            try
-                session(Directory, Monitor, Wanted, Ms, Known)
-            after
-                file:del_dir_r(Directory)
-            end;
-        {error, _} = Error ->
-            Error
-    end.
-
-%% A new directory: one that existed could hold files of another user.
-make_directory(Attempts) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Random = integer_to_list(rand:uniform(16#ffffffff), 36),
-    Name = lists:join("_", ["flame_prof_blame", os:getpid(), Unique, Random]),
-    Directory = filename:absname(lists:append(Name), temporary()),
-    case file:make_dir(Directory) of
-        ok ->
-            ok = file:change_mode(Directory, 8#700),
-            {ok, Directory};
-        {error, eexist} when Attempts > 1 ->
-            make_directory(Attempts - 1);
-        {error, Reason} ->
-            {error, flame_prof_error:file(Directory, Reason)}
-    end.
-
-temporary() ->
-    case os:getenv("TMPDIR") of
-        Unset when Unset =:= false; Unset =:= "" -> "/tmp";
-        Path -> Path
-    end.
 
 session(Directory, Monitor, Wanted, Ms, Known) ->
     IntervalMs = interval_ms(erlang:system_info(schedulers_online)),
@@ -274,7 +230,7 @@ stop(Ref, Outcome) ->
     after ?CLOSE_MS ->
         %% The library goes on alone, and cleans up when the disk answers.
         Text = <<"the disk did not take the samples in time">>,
-        {error, flame_prof_error:file(temporary(), Text)}
+        {error, flame_prof_error:file(flame_prof_temporary:directory(), Text)}
     end.
 
 stopped(Ref, Result) ->
@@ -282,7 +238,8 @@ stopped(Ref, Result) ->
     ok = flame_prof_nif:session_close(Ref),
     case Result of
         ok -> {ok, Info};
-        {error, Refusal} -> {error, flame_prof_error:of_library(Refusal, temporary())}
+        {error, Refusal} ->
+            {error, flame_prof_error:of_library(Refusal, flame_prof_temporary:directory())}
     end.
 
 %% Reading.

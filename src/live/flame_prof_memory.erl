@@ -26,9 +26,9 @@
 -include("flame_prof_internal.hrl").
 
 -export([look/0, look/1, format/1, json/1]).
--export([by_allocator/1, process/0, process_files/0, process/1]).
+-export([by_allocator/1, process/0, process_files/0, process/1, vm/0]).
 
--export_type([memory/0, options/0, process/0, explained/0, allocator/0]).
+-export_type([memory/0, options/0, process/0, explained/0, allocator/0, super_carrier/0]).
 
 %% Longer than these files.
 -define(PROC_BYTES, 8192).
@@ -46,12 +46,17 @@
         process := process(),
         allocators => [flame_prof_allocators:instance()],
         off => [atom()],
+        super_carrier => super_carrier(),
         explained => explained(),
         vm => #{atom() => non_neg_integer()},
         unknown := [binary()]
     }.
 %% `off': allocators that `+M' flags turned off; malloc has their memory. `vm': what
 %% `erlang:memory/0' says, without the native engine. `unknown': what could not be told, and why.
+
+-type super_carrier() :: #{bytes := non_neg_integer(), used_bytes := non_neg_integer()}.
+%% Of a node with `+MMscs': one mapping, made at the start, in which carriers are made.
+%% `used_bytes': what is taken of it.
 
 -type process() :: #{
     rss => non_neg_integer(),
@@ -122,7 +127,7 @@ rows() ->
 native(Engine, #{explain := Explain}) ->
     case flame_prof_allocators:look() of
         {ok, Instances} ->
-            Look = #{
+            Look = (super_carrier())#{
                 engine => native,
                 process => process(),
                 allocators => Instances,
@@ -134,6 +139,14 @@ native(Engine, #{explain := Explain}) ->
             Error;
         {error, {_, #{reason := Why}}} ->
             {ok, portable(Why)}
+    end.
+
+super_carrier() ->
+    case flame_prof_allocators:known_sums() of
+        {ok, #{super_carrier := {Size, Used}}} ->
+            #{super_carrier => #{bytes => Size, used_bytes => Used}};
+        _ ->
+            #{}
     end.
 
 explain(#{process := #{rss := _}} = Look) ->
@@ -170,7 +183,9 @@ portable(Why) ->
         ]
     }.
 
-%% Without some allocators the VM has no figures, and says so by an exception.
+%% @private Asks the schedulers. Without some allocators (`+Mea min', say) the VM has no figures,
+%% and says so by an exception.
+-spec vm() -> #{atom() => non_neg_integer()}.
 vm() ->
     try maps:from_list(erlang:memory())
     catch error:notsup -> #{}

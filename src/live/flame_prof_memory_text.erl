@@ -27,6 +27,7 @@ format(#{process := Process, unknown := Unknown} = Memory) ->
         [["not known: ", Why, "\n"] || Why <- Unknown],
         [kinds(Kinds) || #{explained := Kinds} <- [Memory]],
         [allocators(Instances, Off) || #{allocators := Instances, off := Off} <- [Memory]],
+        [super_carrier(Super) || #{super_carrier := Super} <- [Memory]],
         [vm(Vm) || #{vm := Vm} <- [Memory]]
     ].
 
@@ -92,6 +93,12 @@ allocator(#{allocator := Name, carriers := Carriers, carriers_bytes := Allocated
 %% Some strategies do not keep it.
 largest_free(#{largest_free := Bytes}) -> bytes(Bytes);
 largest_free(#{}) -> "-".
+
+super_carrier(#{bytes := Bytes, used_bytes := Used}) ->
+    [
+        "super carrier (+MMscs): ", bytes(Bytes), ", ", bytes(Used), " used, ",
+        share(Bytes - Used, Bytes), " unused\n"
+    ].
 
 vm(Vm) ->
     [

@@ -54,12 +54,14 @@
     deleting := boolean(),
     objects => non_neg_integer(),
     bytes => non_neg_integer(),
+    share => float(),
     growth => growth(),
     is_new => boolean()
 }.
 %% `owner_name' is the registered name, or what the owner was started as; `undefined' where nothing
 %% is known. `deleting': it was deleted, and its objects are being freed. Without `objects' and
-%% `bytes' they are not known. `is_new': made since the first look; it grew from nothing.
+%% `bytes' they are not known. `share': `bytes' of what `erlang:memory(ets)' would be. `is_new':
+%% made since the first look; it grew from nothing.
 
 -type sums() :: #{
     tables := non_neg_integer(),
@@ -222,7 +224,7 @@ told(Engine, #{figures := Figures} = Now, Before, #{sort := Sort, top := Top}) -
     Rest#{
         engine => Engine,
         sort => Sort,
-        tables => [table(Row, Names, Earlier, Ms) || Row <- Chosen],
+        tables => [with_share(Memory, table(Row, Names, Earlier, Ms)) || Row <- Chosen],
         all => maps:merge(sums(Figures, Memory), growth_of_all(Figures, Earlier, Ms)),
         unknown => maps:get(unknown, Now) ++ uncounted(Engine, Figures) ++
             [Why || {error, Why} <- [Memory]]
@@ -286,6 +288,9 @@ table({Id, Name, Owner, Status, Keypos, Objects, Bytes, Flags} = Row, Names, Ear
                 [{is_new, not is_map_key(Id, Earlier)} || Ms > 0]
         )
     ).
+
+with_share({ok, Memory}, #{bytes := Bytes} = Table) -> Table#{share => Bytes / max(1, Memory)};
+with_share(_, Table) -> Table.
 
 rates({Objects, Bytes}, Ms) ->
     #{objects_per_s => 1000 * Objects / Ms, bytes_per_s => 1000 * Bytes / Ms}.

@@ -5,7 +5,7 @@
 %% Some milliseconds. The tables belong to a process of their own and are gone when this returns.
 -module(flame_prof_tables_layout).
 
--export([ensure/0, numbers/1]).
+-export([ensure/0, in_process/1, numbers/1]).
 
 %% Before a refusal is believed: another process may make a table on the same scheduler meanwhile,
 %% or the maker may come to another one.
@@ -44,7 +44,7 @@ ensure() ->
     end.
 
 tries(N) ->
-    case in_process() of
+    case in_process(fun find/0) of
         {error, {Error, _}} when N > 1, Error =/= late, Error =/= unsupported ->
             timer:sleep(?PAUSE_MS),
             tries(N - 1);
@@ -52,10 +52,12 @@ tries(N) ->
             Answer
     end.
 
-in_process() ->
+%% @doc What a function says that makes tables, which are gone then.
+-spec in_process(fun(() -> Answer)) -> Answer | {error, {late, binary()}}.
+in_process(Find) ->
     Self = self(),
     Tag = make_ref(),
-    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, find()} end),
+    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, Find()} end),
     receive
         {'DOWN', Monitor, process, Pid, _} -> told(Tag)
     after ?WAIT_MS ->

@@ -58,10 +58,14 @@ row(#{type := Type, name := Name, owner := Owner} = Table, Sum, HasGrowth) ->
         marks(Table), "\n"
     ].
 
-figures(#{bytes := Bytes, objects := Objects}, Sum) ->
-    [right(bytes(Bytes), 8), percent(100 * Bytes / max(1, Sum)), right(grouped(Objects), 13)];
+figures(#{bytes := Bytes, objects := Objects} = Table, Sum) ->
+    [right(bytes(Bytes), 8), percent(100 * share(Table, Sum)), right(grouped(Objects), 13)];
 figures(_, _) ->
     [right("?", 8), right("?", 7), right("?", 13)].
+
+%% Of all tables where memory(ets) is not known.
+share(#{share := Share}, _) -> Share;
+share(#{bytes := Bytes}, Sum) -> Bytes / max(1, Sum).
 
 rates(#{growth := #{bytes_per_s := Bytes, objects_per_s := Objects}}) ->
     [right(signed_bytes(Bytes), 10), right(signed(Objects), 11)];

@@ -129,9 +129,9 @@ lent(Node) ->
     end.
 
 lent_if_needed(Node) ->
-    case flame_prof_remote:call(Node, code, which, [flame_prof_top_sampler], ?CALL_MS) of
-        {ok, non_existing} -> flame_prof_attach:open(Node, bare);
-        {ok, _} -> {ok, none};
+    case flame_prof_remote:lacks(Node, flame_prof_top_sampler, ?CALL_MS) of
+        {ok, true} -> flame_prof_attach:open(Node, bare);
+        {ok, false} -> {ok, none};
         {error, _} = Error -> Error
     end.
 

@@ -133,9 +133,17 @@
 %% the structures of messages. `literals': references to literals and persistent terms, which belong
 %% to no process and are in no other number.
 
+%% Of which a purge is felt.
+-define(LARGE_BYTES, 256 bsl 20).
+-define(LEAVING,
+    "\nWhen flame_prof leaves this node, the VM looks through this heap once for each module that\n"
+    "it purges. The process is held up for a moment each time, for seconds in all.\n").
+
 %% Some 10 ms.
 -define(OBJECTS, 300000).
--define(ATTEMPTS, 100).
+%% That what is known may take to come to where it waits, on a node that is busy.
+-define(PROBE_MS, 3000).
+-define(PROBE_PAUSE_MS, 2).
 -define(PROBE_BYTES, 64 bsl 20).
 
 %% @equiv look(Process, #{})
@@ -262,7 +270,17 @@ unknown(#{left_out := LeftOut, binaries_untold := Untold, undecoded := Undecoded
 
 %% @doc As text.
 -spec format(xray()) -> unicode:chardata().
-format(Xray) -> flame_prof_xray_text:format(Xray).
+format(Xray) -> [flame_prof_xray_text:format(Xray), leaving(Xray)].
+
+%% An agent's modules are purged at its end, and the VM looks through each heap once for each module
+%% that has literals (erts_literal_area_collector): beam_bif_load.c.
+leaving(#{memory := Bytes}) when Bytes >= ?LARGE_BYTES ->
+    case whereis(flame_prof_agent) of
+        undefined -> "";
+        _ -> ?LEAVING
+    end;
+leaving(_) ->
+    "".
 
 %%% ------------------------------------------------------------------- probes --
 
@@ -321,21 +339,23 @@ hold(Terms) ->
     hold(Terms).
 
 %% It may not have come to where it waits.
-is_seen(Pid, Is) -> is_seen(Pid, Is, ?ATTEMPTS).
+is_seen(Pid, Is) -> is_seen(Pid, Is, erlang:monotonic_time(millisecond) + ?PROBE_MS).
 
-is_seen(_Pid, _Is, 0) ->
-    false;
-is_seen(Pid, Is, Attempts) ->
+is_seen(Pid, Is, Until) ->
+    IsLast = erlang:monotonic_time(millisecond) >= Until,
     case Is(read(Pid, ?PROBE_BYTES, 1000)) of
         true ->
             true;
+        false when IsLast ->
+            false;
         false ->
-            timer:sleep(1),
-            is_seen(Pid, Is, Attempts - 1)
+            timer:sleep(?PROBE_PAUSE_MS),
+            is_seen(Pid, Is, Until)
     end.
 
-hibernates(#{error := none, young := Young, old := 0, reached := Young, paths := Paths} = Answer) ->
-    #{binaries := {1, 1000, _}} = Answer,
+%% Before its first turn it has other terms.
+hibernates(#{error := none, young := Young, old := 0, reached := Young, binaries := {1, 1000, _},
+    paths := Paths}) ->
     lists:any(fun(Path) -> element(2, Path) =:= 0 andalso is_register(element(3, Path)) end, Paths);
 hibernates(_) ->
     false.

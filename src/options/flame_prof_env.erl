@@ -46,7 +46,8 @@ refused(Key, Value, Accepted) ->
 %% in the environment is `bad_env'.
 -spec validate(term()) -> {ok, flame_prof_options:options()} | {error, flame_prof_options:error()}.
 validate(Given) ->
-    %% The environment is there once the application is loaded.
-    _ = application:load(flame_prof),
+    %% The environment is there once the application is loaded. An agent's node has none, and is
+    %% not to look for its file.
+    _ = whereis(flame_prof_agent) =:= undefined andalso application:load(flame_prof),
     Environment = maps:from_list(application:get_all_env(flame_prof)),
     flame_prof_options:validate(Given, maps:without(?OTHER_KEYS, Environment)).

@@ -37,7 +37,7 @@
 -module(flame_prof_trigger).
 
 -export([validate/1, accepts/0, rows/0]).
--export([new/1, spec/1, step/4, ended/2, info/1]).
+-export([new/1, spec/1, may_fire/3, step/4, ended/2, info/1]).
 -export([name/1, is_event/1]).
 
 -export_type([given/0, spec/0, event/0, level/0, user/0, trigger/0, suppressed/0]).
@@ -275,13 +275,19 @@ new(Spec) ->
 spec(#trigger{spec = Spec}) ->
     Spec.
 
+%% @doc Would the next probe make it fire, if the condition held?
+-spec may_fire(NowMs :: integer(), IsFree :: boolean(), trigger()) -> boolean().
+may_fire(NowMs, IsFree, #trigger{fired = Fired} = Trigger) ->
+    reason(NowMs, IsFree, Trigger#trigger{fired = recent(NowMs, Fired)}) =:= none.
+
+recent(NowMs, Fired) -> [Ms || Ms <- Fired, NowMs - Ms < ?HOUR_MS].
+
 %% @doc One probe: its value, or whether the condition holds. `IsFree': no profile is
 %% running.
 -spec step(number() | boolean(), NowMs :: integer(), IsFree :: boolean(), trigger()) ->
     {fire | rest, trigger()}.
 step(Value, NowMs, IsFree, #trigger{fired = Fired} = Trigger0) ->
-    Recent = [Ms || Ms <- Fired, NowMs - Ms < ?HOUR_MS],
-    Trigger = Trigger0#trigger{last = Value, fired = Recent},
+    Trigger = Trigger0#trigger{last = Value, fired = recent(NowMs, Fired)},
     case level(Value, Trigger) of
         low -> {rest, Trigger#trigger{is_ready = true}};
         between -> {rest, Trigger};

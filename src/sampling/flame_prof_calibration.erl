@@ -120,7 +120,7 @@ tries(N, AllowUnlisted) ->
 in_process(Fun) ->
     Self = self(),
     Tag = make_ref(),
-    {Pid, Monitor} = spawn_monitor(fun() -> Self ! {Tag, Fun()} end),
+    {Pid, Monitor} = spawn_opt(fun() -> Self ! {Tag, Fun()} end, [monitor, {priority, high}]),
     receive
         {'DOWN', Monitor, process, Pid, normal} ->
             receive

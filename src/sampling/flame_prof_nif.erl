@@ -23,7 +23,7 @@
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, enabled_call/3, enabled_garbage_collection/3, trace/5]).
 -export([tracer_open/3, tracer_heartbeat/1, tracer_end/1, tracer_counters/1]).
--export([tracer_read/2, tracer_close/1]).
+-export([tracer_read/2, tracer_due/1, tracer_close/1]).
 -export([capture_probe/1, captures_off/1]).
 -export([schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
@@ -36,7 +36,7 @@
 -export([waits_look/1, waits_served/1]).
 -export([trace_term/2]).
 -export([allocators_solve/3, allocators_read/0, allocators_sums/0, memory_rss/0]).
--export([tables_probe/0, tables_solve/3, tables_read/0]).
+-export([tables_probe/0, tables_solve/3, tables_read/0, tables_objects/1]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0]).
 -export_type([pinned/0, tracer_state/0]).
@@ -238,7 +238,8 @@ trace(_, _, _, _, _) -> ?NOT_LOADED.
     {ok, tracer_state()} | {error, busy | atom() | {atom(), binary()}}.
 tracer_open(_, _, _) -> ?NOT_LOADED.
 
--spec tracer_heartbeat(tracer_state()) -> running | atom().
+%% How much of what may be spent at once is spent, while it runs; else what ended it.
+-spec tracer_heartbeat(tracer_state()) -> 0..255 | atom().
 tracer_heartbeat(_) -> ?NOT_LOADED.
 
 -spec tracer_end(tracer_state()) -> ok.
@@ -246,6 +247,9 @@ tracer_end(_) -> ?NOT_LOADED.
 
 -spec tracer_counters(tracer_state()) -> #{atom() => non_neg_integer()}.
 tracer_counters(_) -> ?NOT_LOADED.
+
+-spec tracer_due(tracer_state()) -> [pid()].
+tracer_due(_) -> ?NOT_LOADED.
 
 -spec tracer_read(tracer_state(), term()) -> term() | {error, bad_state}.
 tracer_read(_, _) -> ?NOT_LOADED.
@@ -327,10 +331,11 @@ allocators_solve(_, _, _) -> ?NOT_LOADED.
 allocators_read() -> ?NOT_LOADED.
 
 %% Bytes of all instances: carriers, blocks, single-block carriers, those in the pool, the largest
-%% free block.
+%% free block; carriers from mseg and from malloc, those in the pool left out; blocks in
+%% single-block carriers.
 -type allocator_sums() :: {
     atom(), non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer(),
-    none | non_neg_integer()
+    none | non_neg_integer(), non_neg_integer(), non_neg_integer(), non_neg_integer()
 }.
 
 %% Calls that took carriers and gave them back; bytes of fixed sizes that belong to processes; size
@@ -375,6 +380,16 @@ tables_solve(_, _, _) -> ?NOT_LOADED.
     | {[table_figures()], Incomplete :: non_neg_integer(), LeftOut :: non_neg_integer()}
     | {error, atom() | {atom(), binary()}}.
 tables_read() -> ?NOT_LOADED.
+
+%% What Erlang has put into a table: buckets in use or the kind of an ordered_set, objects,
+%% binaries.
+-type objects_fact() :: {
+    reference(), pos_integer() | tree | concurrent_tree, Objects :: non_neg_integer(), [binary()]
+}.
+
+%% After tables_solve/3. `ok' is the answer to any facts where it is known.
+-spec tables_objects([objects_fact()]) -> ok | {error, {atom(), binary()}}.
+tables_objects(_) -> ?NOT_LOADED.
 
 -spec xray_open(pid(), Limits :: #{kilobytes := pos_integer(), time_ms := pos_integer()}) ->
     {ok, reference()} | {error, atom() | {atom(), binary()}}.
@@ -439,8 +454,10 @@ stack_terms(_) -> ?NOT_LOADED.
     | {error, term()}.
 monitor_terms(_) -> ?NOT_LOADED.
 
-%% About how many monitors those processes have that wait and have 256 or more.
--spec monitor_counts([pid()]) -> {ok, [{pid(), pos_integer()}]} | {error, term()}.
+%% About how many monitors those processes have that wait and have 256 or more. Not known: those
+%% that moved, and those that were left when 300,000 monitors had been counted.
+-spec monitor_counts([pid()]) ->
+    {ok, [{pid(), pos_integer()}], Moved :: [pid()], Left :: [pid()]} | {error, term()}.
 monitor_counts(_) -> ?NOT_LOADED.
 
 %% The mark, of 64 bits, is kept beside them.

@@ -2,7 +2,7 @@
 %% names, and what is computed out of them.
 -module(flame_prof_config).
 
--export([session/4, remote_writer/4, portable/3, own_processes/0, start_bytes/2]).
+-export([session/4, remote_writer/4, portable/3, own_processes/0, start_bytes/2, absolute/1]).
 
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
@@ -47,7 +47,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
         engine := Engine,
         event => cpu_clock,
         running_stacks := IsCapturing,
-        directory => filename:absname(Basename),
+        directory => absolute(Basename),
         node => flame_prof_log_name:node(node()),
         schedulers_online => erlang:system_info(schedulers_online),
         sample_interval_us => SampleMs * 1000,
@@ -66,6 +66,12 @@ session(Engine, Options, IsCapturing, Excluded) ->
         os_pid => 0,
         pid_number_bits => pid_number_bits(erlang:system_info(otp_release))
     }.
+
+%% @doc As filename:absname/1, without the server of files, which may hang in another file.
+-spec absolute(file:name_all()) -> file:filename_all().
+absolute(Name) ->
+    {ok, Current} = prim_file:get_cwd(),
+    filename:absname(Name, Current).
 
 %% The words of the profiler's own samples (doc/format.md): of the options only atoms and
 %% numbers, so that no path and no name of a program is among them.

@@ -18,10 +18,15 @@
 -spec choose(auto | native | portable) -> {ok, choice()} | {error, flame_prof:reason()}.
 choose(Wanted) ->
     %% The portable engine needs the library too: it writes the file.
-    case code:ensure_loaded(flame_prof_nif) of
-        {module, _} -> choose_loaded(Wanted);
-        {error, _} -> {error, {library, #{reason => <<"the log has the reason">>}}}
+    case is_loaded(whereis(flame_prof_agent)) of
+        true -> choose_loaded(Wanted);
+        false -> {error, {library, #{reason => <<"the log has the reason">>}}}
     end.
+
+%% What an agent has not loaded is in no file: to look for it would keep the code server where files
+%% hang.
+is_loaded(undefined) -> code:ensure_loaded(flame_prof_nif) =:= {module, flame_prof_nif};
+is_loaded(_Agent) -> erlang:module_loaded(flame_prof_nif).
 
 %% @doc The native engine, and schedulers that can be asked what they run: made
 %% ready now if they are not yet, which takes up to a second once.

@@ -44,7 +44,8 @@
         atom() => term()
     }.
 %% While a session runs: what {@link run()} has, with the counters in `counters'; `rates';
-%% and `targets', which counts the processes sampled beside the selected ones. Otherwise
+%% and `targets', which counts the processes sampled beside the selected ones. `node_memory' is
+%% `on', or says which figures of the node's memory are left out, and why. Otherwise
 %% `#{state => stopped}', with `last_run' when there was one and `last_error' when
 %% an autostart or the application's environment was refused since. `armed' is one that waits
 %% for its triggers, and has `triggers', each with how often it fired and how often it did not
@@ -136,7 +137,8 @@ figures(#{engine_reason := Why, rates := Rates} = Info, Counters) ->
         ]),
         cpu(Rates, Counters),
         files(Info, Counters),
-        [["  allocations: ", Text, "\n"] || {ok, Text} <- [allocations(Info)]]
+        [["  allocations: ", Text, "\n"] || {ok, Text} <- [allocations(Info)]],
+        [["  not in the file: ", Off, "\n"] || #{node_memory := {off, Off}} <- [Info]]
     ].
 
 cpu(Rates, Counters) ->

@@ -127,7 +127,7 @@ integer(Text) ->
     end.
 
 read(Path) ->
-    case file:read_file(filename:join(Path)) of
+    case prim_file:read_file(filename:join(Path)) of
         {ok, Bytes} -> Bytes;
         {error, _} -> <<>>
     end.

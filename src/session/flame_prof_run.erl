@@ -15,7 +15,7 @@
 -type description() :: #{atom() => term()}.
 %% After the end: the description, with the counters beside the other keys.
 -type run() :: #{atom() => term()}.
--type words() :: #{messages | otel => on | {off, Why :: binary()}}.
+-type words() :: #{messages | otel | node_memory => on | {off, Why :: binary()}}.
 -type file_event() :: begun | finished | removed.
 
 %% @doc `pending' samples are between the engine and the file: 0 after the end. `dropped'

@@ -200,7 +200,7 @@ open(Options, #{engine := Engine} = Choice, How) ->
     end.
 
 open(#{dir := Directory} = Options, Choice, How, Asked) ->
-    case make_parents(filename:absname(Directory)) of
+    case make_parents(flame_prof_config:absolute(Directory)) of
         ok -> open_in_folder(Options, Choice, How, Asked);
         {error, _} = Error -> Error
     end.
@@ -293,11 +293,11 @@ watched(#session{ref = Ref, node = Node, choice = #{engine := Engine}} = State) 
 
 %% The library makes the directory itself, for its user's eyes only.
 make_parents(Directory) ->
-    case filelib:ensure_dir(Directory) of
-        ok ->
-            ok;
-        {error, Reason} ->
-            {error, flame_prof_error:file(filename:dirname(Directory), Reason)}
+    Parent = filename:dirname(Directory),
+    %% The server of files, which may hang in another file, is asked where it has to be made.
+    case filelib:is_dir(Parent, prim_file) orelse filelib:ensure_dir(Directory) of
+        {error, Reason} -> {error, flame_prof_error:file(Parent, Reason)};
+        _ -> ok
     end.
 
 %% Calls and messages.
@@ -375,6 +375,8 @@ handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) -
     {noreply, State};
 handle_info(restart_node, #session{phase = running} = State) ->
     {noreply, watched(State#session{node = flame_prof_node:start_link()})};
+handle_info({flame_prof_node, Node, Memory}, #session{node = Node, words = Words} = State) ->
+    {noreply, State#session{words = Words#{node_memory => Memory}}};
 handle_info({'EXIT', Pid, _} = Exit, #session{allocations = {Pid, _} = Allocations} = State) ->
     Told = flame_prof_session_allocations:told(Exit, Allocations),
     {noreply, State#session{allocations = Told}};
@@ -502,11 +504,7 @@ why_stopped({error, Refusal}, State) ->
 
 %% The callers of flush have their samples in the file now, too.
 settle(Answer, Run, #session{flushing = Flushing, stopping = Stopping} = State) ->
-    Outcome =
-        case Answer of
-            {ok, _} -> ok;
-            {error, _} -> Answer
-        end,
+    Outcome = case Answer of {ok, _} -> ok; {error, _} -> Answer end,
     ok = keep(Outcome, Run, State),
     _ = [gen_server:reply(From, Outcome) || From <- maps:values(Flushing)],
     _ = [gen_server:reply(From, Answer) || From <- Stopping],

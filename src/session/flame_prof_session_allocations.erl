@@ -161,8 +161,9 @@ function_of(Process) ->
 
 -spec init({pid(), flame_prof_options:options(), map()}) -> {ok, #state{}} | {stop, term()}.
 init({Session, #{allocations := Given} = Options, How}) ->
-    Spec = flame_prof_allocations:spec(Given#{owner => self()}, infinity),
-    case flame_prof_tracing:start(Spec) of
+    #{limits := Limits} = Spec = flame_prof_allocations:spec(Given#{owner => self()}, infinity),
+    %% It ends with the session.
+    case flame_prof_tracing:start(Spec#{limits := Limits#{max_events => infinity}}) of
         {ok, Tracing} ->
             %% Where it is killed nobody else says so.
             _ = erlang:monitor(process, flame_prof_tracing),

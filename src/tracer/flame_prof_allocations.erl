@@ -183,8 +183,12 @@ start(Ms, #{bytes := Bytes} = Options) ->
     case flame_prof_tracing:start(spec(Options, ?GRACE_S + Ms div 1000)) of
         {ok, Ref} ->
             Begin = erlang:monotonic_time(millisecond),
-            Sum = flame_prof_allocations_sum:new(open_words(Ref)),
-            run(Ref, Begin, Begin + Ms, Sum, Bytes);
+            case flame_prof_tracing:read(Ref, open_words) of
+                {ok, {Words, _Processes}} ->
+                    run(Ref, Begin, Begin + Ms, flame_prof_allocations_sum:new(Words), Bytes);
+                {error, _} = Error ->
+                    given_up(Ref, Error)
+            end;
         {error, _} = Error ->
             Error
     end.
@@ -195,12 +199,6 @@ threads() ->
         erlang:system_info(Key)
      || Key <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]
     ]) + 8.
-
-open_words(Ref) ->
-    case flame_prof_tracing:read(Ref, open_words) of
-        {ok, {Words, _Processes}} -> Words;
-        _ -> 0
-    end.
 
 run(Ref, Begin, End, Sum0, Bytes) ->
     ok = timer:sleep(?POLL_MS),
@@ -235,13 +233,13 @@ drained(Ref, Sum) ->
 
 stop(Ref, Begin, Sum0, Bytes) ->
     Ms = erlang:monotonic_time(millisecond) - Begin,
-    Open = open_words(Ref),
+    Open = flame_prof_tracing:read(Ref, open_words),
     Drained = drained(Ref, Sum0),
     Stopped = flame_prof_tracing:stop(Ref),
     ok = forget(Ref),
-    case {Drained, Stopped} of
-        {{ok, Sum}, {ok, #{ended := Ended, lost := Lost, left_alone := Left}}} ->
-            Answer = flame_prof_allocations_sum:answer(Open, Sum),
+    case {Open, Drained, Stopped} of
+        {{ok, {Words, _}}, {ok, Sum}, {ok, #{ended := Ended, lost := Lost, left_alone := Left}}} ->
+            Answer = flame_prof_allocations_sum:answer(Words, Sum),
             #{processes := Processes, lost := Others} = Answer,
             Largest = [Pid || {Pid, _} <- lists:sublist(Processes, ?PROCESSES)],
             {ok, Answer#{
@@ -251,10 +249,8 @@ stop(Ref, Begin, Sum0, Bytes) ->
                 lost => Others#{events => Lost, left_alone => Left},
                 ended => Ended
             }};
-        {{error, _} = Error, _} ->
-            Error;
-        {_, {error, _} = Error} ->
-            Error
+        _ ->
+            hd([Error || {error, _} = Error <- [Drained, Stopped, Open]])
     end.
 
 %% Of an end that nobody has asked for, where the caller is the owner.

@@ -39,8 +39,9 @@
 
 %% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
 %% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
-%% (any number). `groups', `callers' (true): whether these are measured. `heatmap' (true, but false
-%% of {@link start/2}): latency over time. `owner' (the caller): it ends with this process.
+%% (100,000,000). `infinity' takes one of these three away. `groups', `callers' (true): whether
+%% these are measured. `heatmap' (true, but false of {@link start/2}): latency over time. `owner'
+%% (the caller): it ends with this process.
 -type options() ::
     #{
         seconds => pos_integer(),
@@ -57,7 +58,8 @@
 
 -type ended() :: running | asked | seconds | {limit, atom()} | {down, pid()}.
 
-%% Of one function the keys of its row are in the answer itself, too.
+%% Of one function the keys of its row are in the answer itself, too. `off_after_ms': from a limit
+%% that has ended it until no function was traced.
 -type answer() ::
     #{
         functions := [row()],
@@ -66,6 +68,7 @@
         open := non_neg_integer(),
         lost := #{atom() => non_neg_integer()},
         ended := ended(),
+        off_after_ms => float(),
         atom() => term()
     }.
 
@@ -113,6 +116,7 @@
     since :: integer(),
     interval :: integer(),
     ended = running :: ended(),
+    off = #{} :: #{off_after_ms => float()},
     until :: undefined | integer(),
     %% Kept from the end on: of all time, and of the last interval.
     rows = none :: none | {[map()], [map()] | told},
@@ -203,10 +207,8 @@ call(Measurement, Request) ->
     call(Measurement, Request, ?CALL_MS).
 
 call(Measurement, Request, Timeout) ->
-    try
-        gen_server:call(Measurement, Request, Timeout)
-    catch
-        exit:_ -> {error, gone()}
+    try gen_server:call(Measurement, Request, Timeout)
+    catch exit:_ -> {error, gone()}
     end.
 
 gone() ->
@@ -267,10 +269,8 @@ matching(_) ->
 
 module_functions(M) ->
     _ = code:ensure_loaded(M),
-    try
-        M:module_info(functions)
-    catch
-        error:undef -> []
+    try M:module_info(functions)
+    catch error:undef -> []
     end.
 
 shown({M, F, A}) when is_integer(A) -> flame_prof_names:call({M, F, A});
@@ -390,8 +390,8 @@ ended(Why, #measuring{ended = running, tracing = Tracing, tracer = Tracer} = Sta
     case {read(interval, State), read(total, State)} of
         {{ok, New}, {ok, All}} ->
             true = demonitor(Tracer, [flush]),
-            Limit = limit(flame_prof_tracing:stop(Tracing), Why),
-            over(Limit, seen(State#measuring{rows = {All, New}}, {ok, All}));
+            {Limit, Off} = limit(flame_prof_tracing:stop(Tracing), Why),
+            over(Limit, seen(State#measuring{rows = {All, New}, off = Off}, {ok, All}));
         _ ->
             State
     end;
@@ -399,8 +399,8 @@ ended(_Why, State) ->
     State.
 
 %% It may have come before who asked for the end.
-limit({ok, #{ended := {limit, _} = Limit}}, _Why) -> Limit;
-limit(_, Why) -> Why.
+limit({ok, #{ended := {limit, _} = Limit} = Of}, _) -> {Limit, maps:with([off_after_ms], Of)};
+limit(_, Why) -> {Why, #{}}.
 
 over(Why, #measuring{waiting = Waiting} = State) ->
     _ = catch unregister_own(),
@@ -530,7 +530,7 @@ answer(Given, Sums, Which, #measuring{functions = Functions, shift = {Most, Last
         maps:merge(row(N, Function, Row, Has, Sums, State), heatmap(Which, N, State))
      || {N, Function, Row} <- Numbered
     ],
-    Answer = #{
+    Answer = (State#measuring.off)#{
         functions => Rows,
         ms => ms(Which, State),
         sampled_of => 1 bsl (case Which of whole -> Most; interval -> Last end),

@@ -40,9 +40,12 @@ order(#{total_ns := Total, calls := Calls}) -> {Total, Calls}.
 limits(Answer) ->
     [iolist_to_binary(Text) || Text <- ended(Answer) ++ sampled(Answer) ++ lost(Answer)].
 
-ended(#{ended := {limit, Name}}) -> [["a limit ended it: ", limit(Name)]];
+ended(#{ended := {limit, Name}} = Answer) -> [["a limit ended it: ", limit(Name), off(Answer)]];
 ended(#{ended := {down, _}}) -> ["a process that watches over it was killed"];
 ended(_) -> [].
+
+off(#{off_after_ms := Ms}) -> io_lib:format("; ~.1f ms later nothing was traced", [Ms]);
+off(_) -> "".
 
 limit(max_events_per_second) -> "too many calls in a second (max_events_per_second)";
 limit(max_cpu_percent) -> "too much CPU time (max_cpu_percent)";

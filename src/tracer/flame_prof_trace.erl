@@ -62,7 +62,8 @@
     }.
 %% <ul>
 %% <li>`processes': those that are traced, by pid or name (`every': also new ones)</li>
-%% <li>`first': of a call or a send: only processes that did this, from then on (none)</li>
+%% <li>`first': of a call, a send or a receive: only processes that did this, from then on
+%%     (none)</li>
 %% <li>`follow': trace also what a traced process spawns, sends to, or both (`none')</li>
 %% <li>`rate', `burst': events a second in the long run, and at once (100, 100)</li>
 %% <li>`max_events', `max_seconds', `max_cpu_percent': it ends then (1000, 60, 5)</li>
@@ -82,13 +83,16 @@
         dropped := non_neg_integer(),
         lost := non_neg_integer(),
         late := non_neg_integer(),
+        not_followed := non_neg_integer(),
         functions := non_neg_integer(),
         processes := non_neg_integer(),
         left_alone := non_neg_integer()
     }.
 %% seen = written + dropped + lost. Dropped by the rate or the number, calls before their arguments
 %% are compared. Lost: more than their memory at once. Beside these `late', events that were let go:
-%% the node was too busy to run its tracing. `left_alone': processes of another tracer (OTP 25, 26).
+%% the node was too busy to run its tracing. `not_followed': messages by which a process might have
+%% been followed: dropped, lost, or beyond 1,000 processes. `left_alone': processes of another
+%% tracer (OTP 25, 26).
 
 -record(trace, {
     %% `none' until it is switched on.
@@ -105,6 +109,7 @@
     shown = 0 :: non_neg_integer(),
     names = #{} :: flame_prof_trace_events:names(),
     followed = #{} :: #{term() => true},
+    beyond = 0 :: non_neg_integer(), % messages to others than those
     told = 0 :: non_neg_integer(),
     told_at = 0 :: integer(),
     since = 0 :: integer(),
@@ -279,6 +284,7 @@ config(#trace{plan = Plan, options = Options} = Trace) ->
         threads => Threads,
         ring_bytes => min(1048576, max(65536, ?RINGS_BYTES div Threads)),
         tags => flame_prof_trace_plan:tags(Plan, Follow),
+        follows => flame_prof_trace_plan:follows(Plan, Follow),
         is_following => flame_prof_trace_plan:is_following(Plan),
         exclude => excluded(Trace)
     }.
@@ -290,6 +296,7 @@ spec(#trace{plan = Plan, options = Options, asker = {Asker, _}} = Trace) ->
         kind => trace,
         owner => self(),
         asked_by => Asker,
+        follows => #{follow => Follow, flags => flame_prof_trace_plan:flags(Plan, Follow)},
         processes => pids(Processes),
         limits => #{max_seconds => Seconds, max_cpu_percent => Percent},
         config => config(Trace)
@@ -521,8 +528,10 @@ ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
     Trace1 = rest(Trace0, Why),
     Counters =
         case flame_prof_tracing:read(Ref, counters) of
-            {ok, Read} -> maps:with([seen, written, dropped, lost], Read);
-            {error, _} -> #{seen => 0, written => 0, dropped => 0, lost => 0}
+            {ok, #{missed := Missed} = Read} ->
+                (maps:with([seen, written, dropped, lost], Read))#{
+                    not_followed => Missed + Trace1#trace.beyond};
+            {error, _} -> #{seen => 0, written => 0, dropped => 0, lost => 0, not_followed => 0}
         end,
     Stopped =
         case flame_prof_tracing:stop(Ref) of
@@ -575,18 +584,14 @@ put_last(Line, Trace) ->
         {error, _, Failed} -> {error, Failed}
     end.
 
-%% `follow': the receivers of messages that are shown.
+%% The receivers of messages that are shown; those who got the first message.
 followed(Events, #trace{options = #{follow := Follow}, followed = Before} = Trace) ->
     #trace{ref = Ref, plan = Plan} = Trace,
-    New = lists:usort([To || Follow =:= send orelse Follow =:= spawn_and_send,
-        {_, send, _, _, [To], _} <- Events, is_pid(To) orelse is_atom(To),
-        not is_map_key(To, Before)]),
-    Room = max(0, ?FOLLOWED - map_size(Before)),
-    case lists:sublist(New, Room) of
-        [] ->
-            Trace;
-        Some ->
-            Flags = flame_prof_trace_plan:flags(Plan, Follow),
-            _ = flame_prof_tracing:add(Ref, pids(Some), Flags),
-            Trace#trace{followed = maps:merge(Before, maps:from_list([{To, true} || To <- Some]))}
-    end.
+    New = [To || To <- flame_prof_trace_plan:followed(Events, Plan, Follow),
+        not is_map_key(To, Before)],
+    Some = lists:sublist(lists:usort(New), ?FOLLOWED - map_size(Before)),
+    Flags = flame_prof_trace_plan:flags(Plan, Follow),
+    _ = [flame_prof_tracing:add(Ref, pids(Some), Flags) || Some =/= []],
+    Followed = maps:merge(Before, maps:from_list([{To, true} || To <- Some])),
+    Beyond = [To || To <- New, not is_map_key(To, Followed)],
+    Trace#trace{followed = Followed, beyond = Trace#trace.beyond + length(Beyond)}.

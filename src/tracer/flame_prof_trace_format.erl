@@ -171,11 +171,13 @@ more(_Here, _Size) -> "".
 -spec summary(flame_prof_trace:summary(), pos_integer()) -> unicode:chardata().
 summary(#{ended := Ended, seconds := Seconds} = Summary, Rate) ->
     #{written := Written, dropped := Dropped, lost := Lost, late := Late} = Summary,
-    #{left_alone := Alone, processes := Processes} = Summary,
+    #{left_alone := Alone, processes := Processes, not_followed := NotFollowed} = Summary,
     io_lib:format("% ~ts event~ts in ~.1f s, ~ts dropped (rate ~b a second), ~ts lost~ts; "
         "ended: ~ts~n", [flame_prof_text:grouped(Written), flame_prof_text:plural(Written),
         Seconds, flame_prof_text:grouped(Dropped), Rate, flame_prof_text:grouped(Lost),
         [[", ", flame_prof_text:grouped(Late), " let go while the node was busy"] || Late > 0] ++
+        [[", ", flame_prof_text:grouped(NotFollowed), " message",
+            flame_prof_text:plural(NotFollowed), " not followed"] || NotFollowed > 0] ++
         [io_lib:format(", ~b processes have another tracer", [Alone]) || Alone > 0] ++
         [", no process was traced" || Processes =:= 0],
         ended_text(Ended)]).

@@ -2,7 +2,7 @@
 %% and messages, and the events that are written; out of its patterns.
 -module(flame_prof_trace_plan).
 
--export([plan/2, tracing/2, flags/2, tags/2, is_following/1]).
+-export([plan/2, tracing/2, flags/2, tags/2, follows/2, followed/3, is_following/1]).
 
 -export_type([plan/0, follow/0]).
 
@@ -16,7 +16,7 @@
     {ok, plan()} | {error, flame_prof:reason()}.
 plan(Spec, First) ->
     try
-        {ok, {existing(parsed(Spec)), first(First)}}
+        {ok, ensure_one_receive({existing(parsed(Spec)), first(First)}, First)}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -52,12 +52,24 @@ first(none) -> none;
 first(Spec) ->
     case existing(parsed(Spec)) of
         #{'receive' := none, procs := [], returns := false} = First -> First;
-        #{} -> throw({error, flame_prof_error:option(first, Spec,
-            <<"a pattern of a call without `return', or of a send">>)})
+        #{'receive' := [_ | _], calls := [], send := none, procs := []} = First -> First;
+        #{} -> refuse_first(Spec, <<"a pattern of calls without `return' and of sends, or of a "
+            "receive alone">>)
     end.
 
+-spec refuse_first(term(), binary()) -> no_return().
+refuse_first(Given, Accepted) ->
+    throw({error, flame_prof_error:option(first, Given, Accepted)}).
+
+%% The VM has one match specification for all messages that are received.
+ensure_one_receive({#{'receive' := [_ | _]}, #{'receive' := [_ | _]}}, Given) ->
+    refuse_first(Given, <<"a pattern of calls or of sends where the trace has `receive'">>);
+ensure_one_receive(Plan, _Given) ->
+    Plan.
+
 %% @doc Without `first', all flags are set at once. With it, the match specification of the first
-%% event sets them; until then the process is silent.
+%% event sets them; until then the process is silent. That of a receive can set no flags: the reader
+%% does when it has got the event.
 -spec tracing(plan(), follow()) -> #{flags := [atom()], patterns := [tuple()],
     message_patterns := [{send | 'receive', term()}]}.
 tracing({#{calls := Calls, send := Send, 'receive' := Receive}, none} = Plan, Follow) ->
@@ -67,6 +79,9 @@ tracing({#{calls := Calls, send := Send, 'receive' := Receive}, none} = Plan, Fo
         message_patterns => [{send, Send} || Send =/= none]
             ++ [{'receive', Receive} || Receive =/= none]
     };
+tracing({Parsed, #{'receive' := [_ | _] = Receive}}, Follow) ->
+    All = tracing({Parsed#{'receive' := Receive}, none}, Follow),
+    All#{flags := ['receive']};
 tracing({#{calls := Calls, send := Send, 'receive' := Receive}, First} = Plan, Follow) ->
     #{calls := FirstCalls, send := FirstSend} = First,
     Flags = flags(Plan, Follow),
@@ -94,12 +109,15 @@ flags({Parsed, First}, Follow) ->
     [call || Calls =/= [] orelse has_calls(First)]
         %% Where it sends to is followed.
         ++ [send || Send =/= none orelse follows_sends(Follow)]
-        ++ ['receive' || Receive =/= none]
+        ++ ['receive' || Receive =/= none orelse begins_with_receive(First)]
         ++ [procs || Procs =/= []]
         ++ [set_on_spawn || Follow =:= spawn orelse Follow =:= spawn_and_send].
 
 has_calls(#{calls := [_ | _]}) -> true;
 has_calls(_) -> false.
+
+begins_with_receive(none) -> false;
+begins_with_receive(#{'receive' := Receive}) -> Receive =/= none.
 
 follows_sends(Follow) -> Follow =:= send orelse Follow =:= spawn_and_send.
 
@@ -117,6 +135,19 @@ of_procs(exit) -> [exit];
 of_procs(link) -> [link, unlink, getting_linked, getting_unlinked];
 of_procs(register) -> [register, unregister].
 
+%% @doc Events that the reader follows: it is told how many of them it does not get. What a process
+%% sends, and the first message that a process receives.
+-spec follows(plan(), follow()) -> [send | 'receive'].
+follows({_, First}, Follow) ->
+    [send || follows_sends(Follow)] ++ ['receive' || begins_with_receive(First)].
+
+%% @doc The processes to follow from these events on, once for each message.
+-spec followed([flame_prof_trace_events:raw()], plan(), follow()) -> [pid() | atom()].
+followed(Events, {_, First}, Follow) ->
+    [To || follows_sends(Follow), {_, send, _, _, [To], _} <- Events,
+        is_pid(To) orelse is_atom(To)]
+        ++ [Pid || begins_with_receive(First), {_, 'receive', Pid, _, _, _} <- Events].
+
 %% @doc Are processes silent until their first event?
 -spec is_following(plan()) -> boolean().
-is_following({_, First}) -> First =/= none.
+is_following({_, First}) -> First =/= none andalso not begins_with_receive(First).

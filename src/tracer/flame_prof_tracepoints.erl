@@ -15,7 +15,7 @@
 %% `trace(all)' is never used: it stops all schedulers.
 -module(flame_prof_tracepoints).
 
--export([set/3, add/3, clear/1, forget/0, off/1]).
+-export([set/3, add/3, again/3, clear/1, forget/0, off/1]).
 
 -export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
 
@@ -290,6 +290,18 @@ add(#{sessions := Sessions, tracer := Tracer}, Pids, Flags) ->
         end
     end,
     lists:foreach(fun(Pid) -> _ = Turn(Pid, true, Flags), Turn(Pid, false, [silent]) end, Pids).
+
+%% @doc A process has its flags once more, unless another tracer has it now.
+-spec again(set(), pid(), [tracer_flag()]) -> ok.
+again(#{sessions := [Session | _]}, Pid, Flags) ->
+    Trace = trace,
+    _ = is_collection_traced(Pid, Session) orelse
+        process(Pid, fun() -> Trace:process(Session, Pid, true, Flags) end),
+    ok;
+again(#{sessions := [], tracer := Tracer}, Pid, Flags) ->
+    Options = [{tracer, ?TRACER, Tracer} | Flags],
+    _ = if_free(Pid, Tracer, fun() -> erlang:trace(Pid, true, Options) end),
+    ok.
 
 %% Those that are there, and before them those to come: between the two none is missed.
 processes(none, _Turn, _Check) ->

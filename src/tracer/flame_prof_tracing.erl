@@ -1,34 +1,37 @@
 %% @private The one tracing of this node: what latency, readable traces and allocations share.
 %%
 %% ```
-%%   who asked <----monitor---- owner (this process) <--monitor--> guard
-%%                                |  a heartbeat, and reads the limits: each 20 ms
-%%                                v
+%%   who asked <----monitor---- owner (this process) <--monitor--> guard <--monitor-- second guard
+%%                                |  a heartbeat, and reads the limits: each 20 ms, and each 3 ms
+%%                                v  while a limit is near
 %%                       c_src/tracer: discards without heartbeats
 %% '''
 %%
 %% The owner switches off when who asked for it ends or its node is gone, when a limit is
 %% reached, and when the guard ends. When the owner ends in any other way than these, the guard
-%% switches off. When both are killed, there are no heartbeats, and every event is discarded; in
-%% OTP 27 and later their trace sessions go with them.
+%% switches off. When both are killed, the second guard does. When all three are killed, there are
+%% no heartbeats, and every event is discarded; in OTP 27 and later their trace sessions go with
+%% them, and before it their breakpoints go when the next tracing starts.
 %%
-%% A limit that is reached stops the measuring in C at once; the breakpoints go within 50 ms. What
-%% was measured stays until {@link stop/1}, or the end of who asked, or a minute.
+%% A limit that is reached stops the measuring in C at once; the breakpoints go within 50 ms, and
+%% `off_after_ms' tells how soon they went. What was measured stays until {@link stop/1}, or the end
+%% of who asked, or a minute.
 -module(flame_prof_tracing).
 
 -behaviour(gen_server).
 
 -export([start/1, off/1, add/3, stop/1, stop_all/0, info/0, counters/1, read/2, limits/0]).
 -export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
--export([guard/2]).
+-export([guard/2, second_guard/3]).
 
 -export_type([spec/0, ended/0, stopped/0, limits/0]).
 
 -type kind() :: latency | trace | allocations | count.
 
 %% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
-%% each event. `infinity' is for tests, what `max_events' is by default, and for what ends with a
-%% session.
+%% each event. Every limit has a default that is a number. `infinity' takes a limit away, for who
+%% writes it in a call of Erlang: no command and no page can. What ends with a session has no
+%% `max_events' and no `max_seconds'.
 -type limits() ::
     #{
         max_cpu_percent => number() | infinity,
@@ -40,7 +43,7 @@
 %% As of {@link flame_prof_tracepoints}. `owner': with it the tracing ends; it gets
 %% `{flame_prof_tracing, Ref, {ended, Ended}}' when the tracing ends and it has not asked for that.
 %% `asked_by': who is told to have asked (the owner). `config': what the kind in the library is
-%% given.
+%% given. `follows': what it switches on later by itself, for {@link info/0}.
 -type spec() ::
     #{
         kind := kind(),
@@ -51,13 +54,15 @@
         patterns => [{tuple(), term(), [atom()]}],
         message_patterns => [{send | 'receive', term()}],
         limits => limits(),
+        follows => #{follow => atom(), flags => [flame_prof_tracepoints:tracer_flag()]},
         config => term()
     }.
 
 %% `heartbeat': the owner was not scheduled for more than a second.
 -type ended() :: asked | {limit, atom()} | {down, pid()}.
 
-%% `no': it runs.
+%% `no': it runs. `off_after_ms': from the limit, or whatever has ended it, to the last breakpoint;
+%% not there while it runs.
 -type stopped() ::
     #{
         ended := no | ended(),
@@ -67,6 +72,7 @@
         functions := non_neg_integer(),
         processes := non_neg_integer(),
         left_alone := non_neg_integer(),
+        off_after_ms => float(),
         atom() => term()
     }.
 
@@ -76,13 +82,22 @@
     tracer :: flame_prof_nif:tracer_state(),
     since :: calendar:datetime(),
     guard :: {pid(), reference()},
+    second :: pid(),
     asker :: reference(),
     set :: flame_prof_tracepoints:set(),
     counts = #{functions => 0, processes => 0, left_alone => 0} :: flame_prof_tracepoints:counts(),
-    ended = no :: no | ended()
+    %% By add/3: how many, and the first of them.
+    added = {0, []} :: {non_neg_integer(), [pid()]},
+    added_flags = [] :: [flame_prof_tracepoints:tracer_flag()],
+    ended = no :: no | ended(),
+    off_after_ms = none :: none | float()
 }).
 
 -define(POLL_MS, 20).
+%% While some of what may be spent at once is spent.
+-define(NEAR_MS, 3).
+%% More pids are a number only.
+-define(LISTED, 100).
 -define(KEPT_MS, 60000).
 -define(START_MS, 30000).
 -define(CALL_MS, 30000).
@@ -96,7 +111,7 @@ limits() ->
         or_infinity(#{key => max_cpu_percent, type => {number, percent, 0.01, 100}, default => 5}),
         or_infinity(#{key => max_events_per_second, type => {whole, count, 1, Most},
             default => 1000000}),
-        or_infinity(#{key => max_events, type => {whole, count, 1, Most}, default => infinity}),
+        or_infinity(#{key => max_events, type => {whole, count, 1, Most}, default => 100000000}),
         or_infinity(#{key => max_seconds, type => {whole, count, 1, 86500}, default => 60})
     ].
 
@@ -143,11 +158,12 @@ start_owner(Spec) ->
         {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
     end.
 
+%% The mark: the only refusal that passes by itself.
 busy(#{kind := Kind, since := {_, {H, M, S}}, owner := Asker}) ->
     Format = "one tracing at a time: ~ts runs since ~2..0b:~2..0b:~2..0b UTC, asked for by ~p",
-    {tracing, #{reason => text(Format, [Kind, H, M, S, Asker])}};
+    {tracing, #{busy => true, reason => text(Format, [Kind, H, M, S, Asker])}};
 busy(_) ->
-    {tracing, #{reason => <<"one tracing at a time: another one starts or ends">>}}.
+    {tracing, #{busy => true, reason => <<"one tracing at a time: another one starts or ends">>}}.
 
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
@@ -192,7 +208,8 @@ read(Ref, What) ->
     case call({tracer, Ref}) of
         {ok, Tracer} ->
             case flame_prof_nif:tracer_read(Tracer, What) of
-                {error, _} -> {error, gone()};
+                {error, bad_state} -> {error, gone()};
+                {error, Error} -> {error, flame_prof_error:of_library(Error, <<>>)};
                 Answer -> {ok, Answer}
             end;
         {error, _} = Error ->
@@ -222,12 +239,14 @@ init({Ref, #{kind := Kind, owner := Asker, limits := Limits, config := Config} =
     case flame_prof_nif:tracer_open(Kind, in_library(Limits), Config) of
         {ok, Tracer} ->
             Set = flame_prof_tracepoints:off(#{tracer => Tracer}),
+            {Guard, _} = Guarding = start_guard(Set),
             set(#tracing{
                 ref = Ref,
                 spec = Spec,
                 tracer = Tracer,
                 since = calendar:universal_time(),
-                guard = start_guard(Set),
+                guard = Guarding,
+                second = start_second_guard(Guard, Set),
                 asker = Monitor,
                 set = Set
             });
@@ -256,8 +275,9 @@ or_none(Limit) -> Limit.
 refused(Reason) ->
     {stop, {shutdown, {refused, Reason}}}.
 
-set(#tracing{spec = Spec, tracer = Tracer, guard = {Guard, _}, set = None} = Tracing) ->
-    Tell = fun(Set) -> Guard ! {self(), set, Set} end,
+set(#tracing{spec = Spec, tracer = Tracer, set = None} = Tracing) ->
+    #tracing{guard = {Guard, _}, second = Second} = Tracing,
+    Tell = fun(Set) -> [Pid ! {self(), set, Set} || Pid <- [Guard, Second]] end,
     Check = fun() -> ok = check_asker(Tracing) end,
     try flame_prof_tracepoints:set(Spec#{tracer => Tracer}, Tell, Check) of
         {ok, Set, Counts} ->
@@ -303,7 +323,10 @@ handle_call({off, Ref}, _From, #tracing{ref = Ref, ended = no} = Tracing) ->
 handle_call({off, Ref}, _From, #tracing{ref = Ref} = Tracing) ->
     {reply, ok, Tracing};
 handle_call({add, Ref, Pids, Flags}, _From, #tracing{ref = Ref, ended = no, set = Set} = Tracing) ->
-    {reply, flame_prof_tracepoints:add(Set, Pids, Flags), Tracing};
+    {Count, Listed} = Tracing#tracing.added,
+    Added = {Count + length(Pids), lists:sublist(Listed ++ Pids, ?LISTED)},
+    {reply, flame_prof_tracepoints:add(Set, Pids, Flags),
+        Tracing#tracing{added = Added, added_flags = Flags}};
 handle_call({counters, Ref}, _From, #tracing{ref = Ref} = Tracing) ->
     {reply, {ok, stopped(Tracing)}, Tracing};
 handle_call({tracer, Ref}, _From, #tracing{ref = Ref, tracer = Tracer} = Tracing) ->
@@ -314,7 +337,7 @@ handle_call(_Request, _From, Tracing) ->
 %% A limit may have ended it since the last poll.
 why(Tracer) ->
     case flame_prof_nif:tracer_heartbeat(Tracer) of
-        running -> asked;
+        Pressure when is_integer(Pressure) -> asked;
         Limit -> {limit, Limit}
     end.
 
@@ -323,8 +346,9 @@ handle_cast(_, Tracing) ->
 
 handle_info(poll, #tracing{ended = no, tracer = Tracer} = Tracing) ->
     case flame_prof_nif:tracer_heartbeat(Tracer) of
-        running ->
-            _ = erlang:send_after(?POLL_MS, self(), poll),
+        Pressure when is_integer(Pressure) ->
+            _ = erlang:send_after(poll_ms(Pressure), self(), poll),
+            ok = turns(Tracing),
             {noreply, Tracing};
         Limit ->
             {noreply, ended({limit, Limit}, Tracing)}
@@ -338,8 +362,27 @@ handle_info(forget, Tracing) ->
 handle_info(_, Tracing) ->
     {noreply, Tracing}.
 
+poll_ms(0) -> ?POLL_MS;
+poll_ms(_) -> ?NEAR_MS.
+
 terminate(_Reason, Tracing) ->
     close(switch_off(asked, Tracing)).
+
+%% The library leaves processes that are busy out in turns: those whose turn it is. To set a flag
+%% waits until the process runs no more: the heartbeat goes on meanwhile.
+turns(#tracing{spec = #{kind := allocations, flags := Flags}, tracer = Tracer, set = Set}) ->
+    turns(flame_prof_nif:tracer_due(Tracer), Flags, Tracer, Set);
+turns(_) ->
+    ok.
+
+turns([], _Flags, _Tracer, _Set) ->
+    ok;
+turns([Pid | Pids], Flags, Tracer, Set) ->
+    ok = flame_prof_tracepoints:again(Set, Pid, Flags),
+    case flame_prof_nif:tracer_heartbeat(Tracer) of
+        Pressure when is_integer(Pressure) -> turns(Pids, Flags, Tracer, Set);
+        _ -> ok
+    end.
 
 ended(Ended, #tracing{ref = Ref, spec = #{owner := Asker}} = Tracing) ->
     Off = switch_off(Ended, Tracing),
@@ -352,50 +395,88 @@ ended(Ended, #tracing{ref = Ref, spec = #{owner := Asker}} = Tracing) ->
 switch_off(Ended, #tracing{ended = no, tracer = Tracer, set = Set} = Tracing) ->
     ok = flame_prof_nif:tracer_end(Tracer),
     ok = flame_prof_tracepoints:clear(Set#{flags := []}),
+    #{ended_for_ns := Ns} = flame_prof_nif:tracer_counters(Tracer),
     _ = process_flag(priority, normal),
     ok = flame_prof_tracepoints:clear(Set#{sessions := [], points := [], messages := []}),
     ok = flame_prof_tracepoints:forget(),
-    Tracing#tracing{ended = Ended};
+    Tracing#tracing{ended = Ended, off_after_ms = Ns / 1.0e6};
 switch_off(_Ended, Tracing) ->
     Tracing.
 
-close(#tracing{tracer = Tracer, guard = {Guard, Monitor}}) ->
+close(#tracing{tracer = Tracer, guard = {Guard, Monitor}, second = Second}) ->
     _ = flame_prof_nif:tracer_close(Tracer),
     true = demonitor(Monitor, [flush]),
-    Guard ! {self(), over},
+    _ = [Pid ! {self(), over} || Pid <- [Guard, Second]],
     ok.
 
-stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended}) ->
-    maps:merge(Counts#{ended => Ended}, flame_prof_nif:tracer_counters(Tracer)).
+stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended, off_after_ms = OffMs}) ->
+    Counters = maps:with([events, discarded, lost], flame_prof_nif:tracer_counters(Tracer)),
+    maps:merge(off(OffMs, Counts#{ended => Ended}), Counters).
 
-about(#tracing{ref = Ref, spec = Spec, since = Since} = Tracing) ->
-    #{kind := Kind, owner := Asker, limits := Limits, flags := Flags, patterns := Patterns} = Spec,
+off(none, Stopped) -> Stopped;
+off(Ms, Stopped) -> Stopped#{off_after_ms => Ms}.
+
+%% All that is on: what was asked for, and what was added since. `pids' are the first of as many as
+%% `processes' tells, `every' with new ones.
+about(#tracing{ref = Ref, spec = Spec, since = Since, added = {Count, Added}} = Tracing) ->
+    #{
+        kind := Kind, owner := Asker, limits := Limits, flags := Flags, patterns := Patterns,
+        processes := Processes, message_patterns := Messages
+    } = Spec,
+    Followed = #{processes => Count, pids => Added, flags => Tracing#tracing.added_flags},
     (stopped(Tracing))#{
         ref => Ref, kind => Kind, owner => maps:get(asked_by, Spec, Asker), since => Since,
         limits => Limits, flags => Flags,
-        patterns => [MFA || {MFA, _, _} <- Patterns]
+        patterns => [MFA || {MFA, _, _} <- Patterns],
+        message_patterns => [Event || {Event, _} <- Messages],
+        pids => case Processes of
+            every -> every;
+            none -> [];
+            Pids -> lists:sublist(Pids, ?LISTED)
+        end,
+        follows => maps:get(follows, Spec, #{}),
+        followed => Followed
     }.
 
-%% The guard.
+%% The guards.
 
 start_guard(Set) ->
     spawn_opt(?MODULE, guard, [self(), Set], [monitor, {priority, high}]).
+
+start_second_guard(Guard, Set) ->
+    spawn_opt(?MODULE, second_guard, [self(), Guard, Set], [{priority, high}]).
 
 -spec guard(pid(), flame_prof_tracepoints:set()) -> ok.
 guard(Owner, Set) ->
     _ = process_flag(trap_exit, true),
     guard(Owner, monitor(process, Owner), Set).
 
-guard(Owner, Monitor, #{tracer := Tracer} = Set) ->
+guard(Owner, Monitor, Set) ->
     receive
-        {Owner, set, New} ->
-            guard(Owner, Monitor, New);
-        {Owner, over} ->
-            ok;
-        Clear when Clear =:= {Owner, clear}; element(2, Clear) =:= Monitor ->
-            ok = flame_prof_nif:tracer_end(Tracer),
-            ok = flame_prof_tracepoints:clear(Set),
-            ok = flame_prof_tracepoints:forget(),
-            _ = flame_prof_nif:tracer_close(Tracer),
-            ok
+        {Owner, set, New} -> guard(Owner, Monitor, New);
+        {Owner, over} -> ok;
+        {Owner, clear} -> cleared(Set);
+        {'DOWN', Monitor, process, Owner, _} -> cleared(Set)
+    end.
+
+cleared(#{tracer := Tracer} = Set) ->
+    ok = flame_prof_nif:tracer_end(Tracer),
+    ok = flame_prof_tracepoints:clear(Set),
+    ok = flame_prof_tracepoints:forget(),
+    _ = flame_prof_nif:tracer_close(Tracer),
+    ok.
+
+%% @doc Clears when owner and guard have both been killed. A guard that ends by itself has cleared,
+%% or nothing is left to clear.
+-spec second_guard(pid(), pid(), flame_prof_tracepoints:set()) -> ok.
+second_guard(Owner, Guard, Set) ->
+    _ = process_flag(trap_exit, true),
+    second_guard(Owner, Guard, monitor(process, Guard), Set).
+
+second_guard(Owner, Guard, Monitor, Set) ->
+    receive
+        {Owner, set, New} -> second_guard(Owner, Guard, Monitor, New);
+        {Owner, over} -> ok;
+        {'DOWN', Monitor, process, Guard, normal} -> ok;
+        {'DOWN', Monitor, process, Guard, _} -> guard(Owner, Set)
     end.

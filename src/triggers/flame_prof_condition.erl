@@ -4,7 +4,7 @@
 %% process neither waits for it nor crashes with it.
 -module(flame_prof_condition).
 
--export([probe/2, run/2]).
+-export([probe/3, run/3]).
 
 -export_type([memory/0]).
 
@@ -21,25 +21,29 @@
 %% A control group's limit is read again after so long.
 -define(LIMIT_MS, 30000).
 
+%% Between two looks at tables, and a tenth of a probe's time limit at most.
+-define(TABLES_MS, 500).
+
 %% A mailbox is looked at for a tenth of a probe's time limit, and no longer than this.
 -define(MAILBOX_MS, 100).
 
 %% @doc The caller traps exits: the probe is linked to it, and ends with it. Its exit reason is
-%% `{flame_prof_condition, Value, Detail, Memory}', or any other after a failure.
--spec probe(flame_prof_trigger:spec(), memory()) -> {pid(), reference()}.
-probe(#{on := On} = Spec, Memory) ->
-    spawn_opt(?MODULE, run, [Spec, Memory], [monitor, link | options(On)]).
+%% `{flame_prof_condition, Value, Detail, Memory}', or any other after a failure. What a detail
+%% costs is spent only where the trigger may fire: nobody reads it otherwise.
+-spec probe(flame_prof_trigger:spec(), MayFire :: boolean(), memory()) -> {pid(), reference()}.
+probe(#{on := On} = Spec, MayFire, Memory) ->
+    spawn_opt(?MODULE, run, [Spec, MayFire, Memory], [monitor, link | options(On)]).
 
 %% A built-in probe has priority, so that it runs on an overloaded node. A user's function
 %% has not.
 options(On) when is_atom(On) -> [{priority, high}];
 options(_) -> [{max_heap_size, #{size => ?HEAP_WORDS, kill => true, error_logger => false}}].
 
--spec run(flame_prof_trigger:spec(), memory()) -> no_return().
-run(Spec, Before) ->
+-spec run(flame_prof_trigger:spec(), boolean(), memory()) -> no_return().
+run(Spec, MayFire, Before) ->
     {Value, Detail, Memory} =
         try
-            value(Spec, Before)
+            value(Spec#{may_fire => MayFire}, Before)
         catch
             %% No crash report: flame_prof_triggers logs it.
             Class:Reason:Stack -> exit({Class, Reason, hd(Stack ++ [none])})
@@ -56,9 +60,10 @@ value(#{on := memory}, _) ->
     {flame_prof_node_memory:kind(total), <<>>, none};
 value(#{on := binary_memory}, _) ->
     {flame_prof_node_memory:kind(binary), <<>>, none};
-value(#{on := ets_growth}, Before) ->
+value(#{on := ets_growth} = Spec, Before) ->
     Now = {flame_prof_node_memory:kind(ets), erlang:monotonic_time(millisecond)},
-    {growth(Before, Now), <<>>, Now};
+    Growth = growth(Before, Now),
+    {Growth, growing_table(Growth, Spec), Now};
 value(#{on := atom_count}, _) ->
     {erlang:system_info(atom_count), <<>>, none};
 value(#{on := atom_percent}, _) ->
@@ -86,6 +91,44 @@ growth(none, _Now) ->
 growth({Before, BeforeMs}, {Now, NowMs}) ->
     max(0, 1000 * (Now - Before) div max(1, NowMs - BeforeMs)).
 
+%% Which of tables that grow too fast, if that is found out in time: a probe that is late fires not.
+growing_table(Growth, #{may_fire := true, above := Above, timeout := Limit}) when Growth >= Above ->
+    Self = self(),
+    {Pid, Monitor} = spawn_opt(
+        fun() -> Self ! {?MODULE, self(), table(min(?TABLES_MS, Limit div 10))} end,
+        [monitor, {priority, high}]),
+    receive
+        {?MODULE, Pid, Table} ->
+            true = demonitor(Monitor, [flush]),
+            iolist_to_binary(Table);
+        {'DOWN', Monitor, process, Pid, _} ->
+            <<>>
+    after Limit div 2 ->
+        true = exit(Pid, kill),
+        <<>>
+    end;
+growing_table(_, _) ->
+    <<>>.
+
+%% By two looks. It may have come to rest by now: then the largest one.
+table(ForMs) ->
+    Options = #{engine => native, for => max(1, ForMs), top => 1},
+    case flame_prof_tables:look(Options#{sort => growth}) of
+        {ok, #{tables := [#{growth := #{bytes_per_s := Rate}} = Table]}} when Rate >= 1 ->
+            [told(Table), io_lib:format(" grows most, ~b bytes a second", [round(Rate)])];
+        _ ->
+            largest_table(flame_prof_tables:look(Options#{for => 0}))
+    end.
+
+largest_table({ok, #{tables := [#{bytes := Bytes} = Table]}}) ->
+    [told(Table), io_lib:format(" is the largest, ~b bytes", [Bytes])];
+largest_table(_) ->
+    [].
+
+told(#{name := Name, owner := Owner}) ->
+    ["table ", flame_prof_names:function(atom_to_binary(Name)), " of ",
+        flame_prof_names:plain(Owner)].
+
 rss() ->
     case flame_prof_memory:process() of
         #{rss := Bytes} -> Bytes;
@@ -104,8 +147,8 @@ limit(_, NowMs) ->
 fragmentation(_, {error, _}) ->
     error(needs_the_native_engine);
 fragmentation(#{allocator := Wanted, least_bytes := Least}, {ok, #{allocators := Allocators}}) ->
-    Of = [{Carriers, Blocks} || {Name, Carriers, Blocks, _, _, _} <- Allocators,
-        Wanted =:= all orelse Name =:= Wanted],
+    Of = [{element(2, A), element(3, A)} || A <- Allocators,
+        Wanted =:= all orelse element(1, A) =:= Wanted],
     Carriers = lists:sum([Bytes || {Bytes, _} <- Of]),
     Blocks = lists:sum([Bytes || {_, Bytes} <- Of]),
     Percent = case Carriers >= Least of true -> 100 * (Carriers - Blocks) / Carriers; _ -> 0 end,
@@ -136,7 +179,7 @@ longest([Pid | Pids], Most, Who, Spec) ->
 %% Of a queue that is too long also who fills it, and with what.
 who(none, _, _) ->
     <<>>;
-who(Pid, Length, #{above := Above, timeout := Limit}) when Length > Above ->
+who(Pid, Length, #{may_fire := true, above := Above, timeout := Limit}) when Length >= Above ->
     Mailbox = flame_prof_mailbox:summary(Pid, min(?MAILBOX_MS, Limit div 10)),
     iolist_to_binary([flame_prof_names:plain(Pid), [[": ", Mailbox] || Mailbox =/= <<>>]]);
 who(Pid, _, _) ->

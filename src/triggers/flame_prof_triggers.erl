@@ -352,12 +352,14 @@ probe(Id, Watch, State) ->
             ok = look_after(interval(Watch), Id),
             look_back(Id, Watch, State);
         false ->
-            put_watch(Id, begin_look(Watch), State)
+            put_watch(Id, begin_look(Watch, is_free(State)), State)
     end.
 
-begin_look(#watch{memory = Memory} = Watch) ->
+%% It is answered within its limit, when a time that it has to wait may be over.
+begin_look(#watch{trigger = Trigger, memory = Memory} = Watch, IsFree) ->
     #{timeout := Limit} = Spec = spec(Watch),
-    {Pid, Monitor} = flame_prof_condition:probe(Spec, Memory),
+    MayFire = flame_prof_trigger:may_fire(now_ms() + Limit, IsFree, Trigger),
+    {Pid, Monitor} = flame_prof_condition:probe(Spec, MayFire, Memory),
     Timer = erlang:send_after(Limit, self(), {limit, Pid}),
     Watch#watch{probe = {Pid, Monitor, now_ms(), Timer}}.
 

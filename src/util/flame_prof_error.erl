@@ -85,7 +85,7 @@
     | {moved, #{target := term(), ms := pos_integer()}}
     | {node, #{node := atom() | string(), reason := binary()}}
     | {trace_pattern, #{pattern := binary(), column => pos_integer(), reason := binary()}}
-    | {tracing, #{reason := unicode:chardata()}}.
+    | {tracing, #{reason := unicode:chardata(), busy => true}}.
 %% Every error of flame_prof.
 
 %% What of a value is shown.

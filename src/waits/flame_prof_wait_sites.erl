@@ -241,7 +241,7 @@ search() ->
 in_driver() ->
     Tag = make_ref(),
     Self = self(),
-    {Driver, Monitor} = spawn_monitor(fun() -> Self ! {Tag, drive()} end),
+    {Driver, Monitor} = spawn_opt(fun() -> Self ! {Tag, drive()} end, [monitor, {priority, high}]),
     receive
         {'DOWN', Monitor, process, Driver, normal} ->
             receive
@@ -264,6 +264,9 @@ in_driver() ->
         after 0 -> {failed, too_long, why(too_long)}
         end
     end.
+
+%% Some hundred processes of little work each, which a busy node would keep waiting for seconds.
+linked(Fun) -> spawn_opt(Fun, [link, {priority, high}]).
 
 failed(Why, Detail) -> {failed, Why, text("~ts: ~ts", [why(Why), Detail])}.
 
@@ -320,8 +323,8 @@ findings() ->
                 {{idle, Modules}, attempt(fun() -> Start(Self) end)}
              || {Modules, Start} <- flame_prof_wait_probe:idles()
             ] ++
-            [{{sleeper, Mfa}, spawn_link(Fun)} || {Mfa, Fun} <- flame_prof_wait_probe:sleepers()] ++
-            [{{starter, none}, spawn_link(fun() -> Start(Self) end)}
+            [{{sleeper, Mfa}, linked(Fun)} || {Mfa, Fun} <- flame_prof_wait_probe:sleepers()] ++
+            [{{starter, none}, linked(fun() -> Start(Self) end)}
              || Start <- flame_prof_wait_probe:starters(), _ <- [1, 2]] ++
             busy(Self) ++ ports() ++ lockers(),
     Telling = maps:from_keys([Pid || {Kind, Pid} <- Probes, is_pid(Pid), tells(Kind)], []),
@@ -345,7 +348,7 @@ requests() ->
     [{flame_prof_probe_a, 1}, flame_prof_probe_b, {flame_prof_probe_c, 2, 3}].
 
 callers(Self) ->
-    Helper = spawn_link(flame_prof_wait_probe, helper, [Self]),
+    Helper = linked(fun() -> flame_prof_wait_probe:helper(Self) end),
     Name = flame_prof_wait_helper,
     Names =
         case attempt(fun() -> register(Name, Helper) end) of
@@ -353,7 +356,7 @@ callers(Self) ->
             _ -> #{pid => Helper}
         end,
     [
-        {caller(Probe), spawn_link(fun() ->
+        {caller(Probe), linked(fun() ->
             attempt(fun() -> Call(maps:get(By, Names), Request) end)
         end)}
      || {Probe, Bys, Call} <- flame_prof_wait_probe:callers(),
@@ -390,7 +393,7 @@ accepts(Listening) ->
     {ok, Number} = inet:port(Listening),
     Receiving = [receiving(Listening, Number) || _ <- [1, 2]],
     Accept = fun() -> attempt(fun() -> gen_tcp:accept(Listening) end) end,
-    Accepting = [spawn_link(Accept) || _ <- [1, 2]],
+    Accepting = [linked(Accept) || _ <- [1, 2]],
     [{{port, Listening}, Pid} || Pid <- Accepting] ++ [R || {_, Pid} = R <- Receiving, is_pid(Pid)].
 
 %% One end of a connection is the driver's.
@@ -398,7 +401,7 @@ receiving(Listening, Number) ->
     Options = [{inet_backend, inet}, binary, {active, false}],
     {ok, _} = gen_tcp:connect({127, 0, 0, 1}, Number, Options, 100),
     {ok, Socket} = gen_tcp:accept(Listening, 100),
-    Pid = spawn_link(fun() ->
+    Pid = linked(fun() ->
         receive
             go -> attempt(fun() -> gen_tcp:recv(Socket, 0) end)
         end
@@ -411,7 +414,7 @@ receiving(Listening, Number) ->
 lockers() ->
     Ids = [flame_prof_lock_a, flame_prof_lock_b],
     Hold = fun(Id) ->
-        spawn_link(fun() ->
+        linked(fun() ->
             attempt(fun() -> global:set_lock({Id, self()}, [node()], 0) end),
             receive
                 never -> ok
@@ -420,7 +423,7 @@ lockers() ->
     end,
     _ = [Hold(Id) || Id <- Ids],
     [
-        {{locker, Id}, spawn_link(fun() ->
+        {{locker, Id}, linked(fun() ->
             timer:sleep(20),
             attempt(fun() -> global:set_lock({Id, self()}, [node()]) end)
         end)}
@@ -550,9 +553,9 @@ module_of(none) -> none.
 monitors_agree() ->
     Self = self(),
     Name = flame_prof_wait_monitored,
-    Pids = [spawn_link(flame_prof_wait_probe, helper, [Self]) || _ <- [1, 2, 3, 4, 5]],
+    Pids = [linked(fun() -> flame_prof_wait_probe:helper(Self) end) || _ <- [1, 2, 3, 4, 5]],
     Named = attempt(fun() -> register(Name, hd(Pids)) end) =:= true,
-    Probe = spawn_link(fun() ->
+    Probe = linked(fun() ->
         Refs = [{erlang:monitor(process, P), {pid, P}} || P <- Pids],
         Ports = [{erlang:monitor(port, P), {port, P}} || P <- lists:sublist(erlang:ports(), 1)],
         Names = [{erlang:monitor(process, Name), {pid, hd(Pids)}} || Named],

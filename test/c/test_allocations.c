@@ -165,6 +165,8 @@ static void collect(struct fp_allocations *allocations, uint32_t n, uint64_t pid
     uint64_t stop = fake_get(&vm, n, FP_FIELD_stop);
     uint64_t start = heap + 8 * (uint64_t)(run_random(&random_state) % 2);
 
+    /* It is scheduled in. */
+    CHECK(fp_allocations_keeps(allocations, 0, pid));
     /* What does not fit is in fragments. */
     fake_set(&vm, n, FP_FIELD_high_water, start);
     fake_set(&vm, n, FP_FIELD_htop, start + 8 * (words > 300 ? 300 : words));
@@ -537,6 +539,13 @@ static void words_in_no_window_yet_are_told(void)
     CHECK_INT(fp_allocations_open_words(&vm.layout, &vm.memory.reader, pid, &words, &processes), 0);
     CHECK_INT(words, 100);
     CHECK_INT(processes, 2);
+    /* A slot that another process has by now. */
+    fake_put_word(&vm.memory, FAKE_TABLE + 8 * 5, fake_process_at(1));
+    CHECK_INT(fp_allocations_open_words(&vm.layout, &vm.memory.reader, pid, &words, &processes), 0);
+    CHECK_INT(processes, 2);
+    fake_unmap(&vm.memory, FAKE_TABLE);
+    CHECK_INT(fp_allocations_open_words(&vm.layout, &vm.memory.reader, pid, &words, &processes),
+              FP_EFAULT);
     fake_vm_destroy(&vm);
 }
 

@@ -220,12 +220,31 @@ static void fixed_sizes_of_processes_are_added(void)
     destroy();
 }
 
+/* Processes come and go between the answer of the VM and the look. */
+static void an_instance_at_work_is_found(void)
+{
+    uint64_t bytes;
+
+    create();
+    b.fact[2].bytes[0] += 96;
+    b.fact[2].bytes[4] -= 128;
+    CHECK_INT(solve_fixes(), 0);
+    CHECK_INT(fp_fix_read(b.allocators, &b.memory.reader, &bytes), 0);
+    CHECK_INT(bytes, 96 * (10 + 20 + 30) + 32 * (13 + 23 + 33));
+    destroy();
+}
+
 static void lists_that_say_something_else_are_not_believed(void)
 {
     create();
-    b.fact[2].bytes[4] += 128;
+    b.fact[2].bytes[4] += 8;
     CHECK_INT(solve_fixes(), FP_ENOENT);
-    b.fact[2].bytes[4] -= 128;
+    b.fact[2].bytes[4] -= 8;
+    for (uint32_t i = 0; i < TYPES; i++)
+        b.fact[1].bytes[i] += 128 * 240;
+    CHECK_INT(solve_fixes(), FP_ENOENT);
+    for (uint32_t i = 0; i < TYPES; i++)
+        b.fact[1].bytes[i] -= 128 * 240;
     b.fact[2].number = 9;
     CHECK_INT(solve_fixes(), FP_ENOENT);
     b.fact[2].number = 2;
@@ -270,6 +289,7 @@ int main(int argc, char **argv)
     RUN(a_tree_whose_root_changes_meanwhile_tells_nothing);
     RUN(a_tree_that_does_not_prove_itself_is_not_believed);
     RUN(fixed_sizes_of_processes_are_added);
+    RUN(an_instance_at_work_is_found);
     RUN(lists_that_say_something_else_are_not_believed);
     RUN(the_super_carrier_is_found_by_its_sizes);
     return RUN_END();

@@ -117,6 +117,11 @@ static void a_full_ring_loses_and_the_counters_agree(void)
     fp_events_count(events, &counters);
     CHECK(counters.lost > 0 && counters.written == read);
     CHECK_INT(counters.dropped, 4);
+    CHECK_INT(counters.missed, 0);
+    fp_events_miss(events, 0);
+    fp_events_miss(events, UINT32_MAX);
+    fp_events_count(events, &counters);
+    CHECK_INT(counters.missed, 2);
     CHECK(counters.seen == 20004 && counters.written + counters.dropped + counters.lost == 20004);
     fp_events_destroy(events);
 }

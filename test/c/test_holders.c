@@ -3,7 +3,10 @@
  * it loop. */
 #include "xray/holders.h"
 
+#include <stddef.h>
+
 #include "base/error.h"
+#include "erts/process_terms.h"
 #include "fake_queue.h"
 #include "run.h"
 
@@ -431,17 +434,135 @@ static void more_than_the_budget_is_refused(void)
     destroy(f);
 }
 
-static void a_circle_ends_with_the_time(void)
+#define LONG_MS (10u * 60 * 1000)
+#define LONG_LIST (FAKE_BASE + UINT64_C(0xa00000000))
+#define LONG_OBJECTS (1u << 17)
+
+/* Objects that refer to pids of other nodes; the last one leads to the one at `back`. */
+static void put_circle(struct fixture *f, uint64_t first, unsigned n, unsigned back)
+{
+    struct fake_terms *heap = &f->queue.heap;
+    uint64_t start = heap->at;
+
+    for (unsigned k = 0; k < n; k++) {
+        const uint64_t word[] = {7, start + 32 * (k + 1 < n ? k + 1 : back), 7};
+
+        (void)fake_boxed(heap, 3u << 6 | 0x30, word, 3);
+    }
+    fake_put_word(&f->vm.memory, first, start);
+}
+
+static void what_the_time_is_over_for_is_late(void)
 {
     struct fixture *f = create(29);
-    const uint64_t word[] = {7, fake_heap_at(0), 7};
 
-    fake_put_word(&f->vm.memory, first_of(f, 0), fake_heap_at(0));
-    (void)fake_boxed(&f->heap[0], 3u << 6 | 0x30, word, 3);
-    CHECK_INT(look_with(f, 16u << 20, 50), 0);
+    hold(f, 0, put_binary(f, 1, 1000, 1056));
+    hold(f, 2, put_binary(f, 1, 2000, 2056));
+    CHECK_INT(look_with(f, 16u << 20, 0), 0);
+    CHECK_INT(f->holders.processes, PROCESSES);
+    CHECK_INT(f->holders.late, 2);
     CHECK_INT(f->holders.holders, 0);
+    CHECK_INT(f->holders.moved, 0);
+    destroy(f);
+}
+
+/* More objects than are passed between two looks at the time, of a process that was asked for. */
+static void a_list_that_is_longer_than_the_time_is_not_told(void)
+{
+    for (unsigned ms = 0; ms <= LONG_MS; ms += LONG_MS) {
+        struct fixture *f = create(29);
+        const struct fp_holders_options options = {.layout = &f->vm.layout,
+                                                   .memory = &f->vm.memory.reader,
+                                                   .bytes = 16u << 20,
+                                                   .time_ms = ms,
+                                                   .pid = &f->pid[0],
+                                                   .pids = 1};
+
+        f->queue.heap = (struct fake_terms){&f->vm.memory, LONG_LIST};
+        fake_map(&f->vm.memory, LONG_LIST, 32u * LONG_OBJECTS);
+        put_circle(f, first_of(f, 0), LONG_OBJECTS, 0);
+        fake_put_word(&f->vm.memory, f->queue.heap.at - 16, 0);
+        CHECK_INT(fp_holders_look(&options, &f->holders), 0);
+        CHECK_INT(f->holders.moved, ms == 0);
+        destroy(f);
+    }
+}
+
+/* Where it took the time, this test would. */
+static void a_circle_is_seen_long_before_the_time_is_over(void)
+{
+    for (unsigned n = 1; n < 300; n += n / 3 + 1) {
+        struct fixture *f = create(29);
+
+        put_circle(f, first_of(f, 0), n, n / 2);
+        hold(f, 2, put_binary(f, 1, 2000, 2056));
+        CHECK_INT(look_with(f, 16u << 20, LONG_MS), 0);
+        CHECK_INT(f->holders.holders, 1);
+        CHECK_INT(f->holders.moved, 1);
+        destroy(f);
+    }
+}
+
+static void a_long_list_is_no_circle(void)
+{
+    struct fixture *f = create(29);
+
+    put_circle(f, first_of(f, 0), 10000, 0);
+    fake_put_word(&f->vm.memory, f->queue.heap.at - 16, 0);
+    look(f);
+    CHECK_INT(f->holders.moved, 0);
+    destroy(f);
+}
+
+static void a_circle_of_messages_is_seen_too(void)
+{
+    struct fixture *f = create(29);
+    uint64_t first, last;
+
+    send(f, FAKE_INNER, NULL, 0);
+    first = fake_word(&f->vm.memory, fake_process_at(1) + f->vm.layout.release.queue.inner);
+    send(f, FAKE_INNER, NULL, 0);
+    last = fake_word(&f->vm.memory, first);
+    send(f, FAKE_INNER, NULL, 0);
+    fake_put_word(&f->vm.memory, last, first);
+    CHECK_INT(look_with(f, 16u << 20, LONG_MS), 0);
     CHECK_INT(f->holders.moved, 1);
     destroy(f);
+}
+
+static void a_layout_whose_places_lie_outside_is_refused(void)
+{
+    static const struct {
+        enum fp_field field;
+        uint16_t at;
+    } wrong[] = {{FP_FIELD_heap, 72},
+                 {FP_FIELD_i, 64},
+                 {FP_FIELD_mbuf_size, 16},
+                 {FP_FIELD_bin_vheap, 0},
+                 {FP_FIELD_dictionary, UINT16_MAX - 8},
+                 {FP_FIELD_hend, UINT16_MAX - 8}};
+    static const size_t queue[] = {
+        offsetof(struct fp_queue_offsets, inner), offsetof(struct fp_queue_offsets, middle),
+        offsetof(struct fp_queue_offsets, outer), offsetof(struct fp_queue_offsets, buffers)};
+    const size_t fields = sizeof wrong / sizeof *wrong;
+
+    for (size_t r = 0; r < 3 * (fields + sizeof queue / sizeof *queue); r++) {
+        struct fixture *f = create(releases[r % 3]);
+        struct fp_release *release = &f->vm.layout.release;
+        uint16_t outside = (uint16_t)(release->process_size - 7);
+        struct fp_process_terms view;
+
+        CHECK(fp_process_terms_fit(&f->vm.layout));
+        if (r / 3 < fields)
+            release->offset[wrong[r / 3].field] = wrong[r / 3].at;
+        else
+            memcpy((char *)&release->queue + queue[r / 3 - fields], &outside, sizeof outside);
+        CHECK_INT(fp_process_terms_read(&f->vm.layout, &f->vm.memory.reader, f->pid[0],
+                                        fake_process_at(0), &view),
+                  FP_ELAYOUT);
+        CHECK_INT(look_with(f, 16u << 20, LONG_MS), FP_EUNSUPPORTED);
+        destroy(f);
+    }
 }
 
 static uint64_t next_random(uint64_t *seed)
@@ -476,7 +597,7 @@ static void damaged_lists_end(void)
                                         : FAKE_MISC + 8 * ((at >> 8) % 64),
                           word);
         }
-        CHECK_INT(look_with(f, 16u << 20, 5), 0);
+        CHECK_INT(look_with(f, 16u << 20, LONG_MS), 0);
         told += f->holders.holders == PROCESSES;
         CHECK(f->holders.table.used <= 512);
         destroy(f);
@@ -502,7 +623,12 @@ int main(int argc, char **argv)
     RUN(a_binary_that_was_freed_is_none);
     RUN(a_running_process_is_told_where_its_list_stays);
     RUN(more_than_the_budget_is_refused);
-    RUN(a_circle_ends_with_the_time);
+    RUN(what_the_time_is_over_for_is_late);
+    RUN(a_list_that_is_longer_than_the_time_is_not_told);
+    RUN(a_circle_is_seen_long_before_the_time_is_over);
+    RUN(a_long_list_is_no_circle);
+    RUN(a_circle_of_messages_is_seen_too);
+    RUN(a_layout_whose_places_lie_outside_is_refused);
     RUN(damaged_lists_end);
     return RUN_END();
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "run.h"
 #include "tracer/parts.h"
 
@@ -195,6 +196,8 @@ static void add(void *with, const struct fp_latency_part *part)
     (void)with;
     sum.calls += part->calls;
     sum.total_ns += part->total_ns;
+    if (part->max_ns > sum.max_ns)
+        sum.max_ns = part->max_ns;
     if (part->key[0] == 0)
         sum.function++; /* how many are without a key */
 }
@@ -221,32 +224,47 @@ static int lives_never(void *with, uint64_t pid)
     return 0;
 }
 
+static struct fp_parts *make_parts(uint32_t threads)
+{
+    struct fp_parts *parts = fp_pages_reserve(fp_parts_bytes(threads));
+
+    CHECK(parts != NULL);
+    parts->thread_count = threads;
+    return parts;
+}
+
+static void free_parts(struct fp_parts *parts, uint32_t threads)
+{
+    fp_pages_free(parts, fp_parts_bytes(threads));
+}
+
 static void more_keys_than_there_is_room_for_are_one(void)
 {
-    static struct fp_parts parts;
+    struct fp_parts *parts = make_parts(1);
 
     memset(&sum, 0, sizeof sum);
     for (uint64_t pid = 1; pid <= MANY; pid++) {
         const uint64_t key[3] = {pid, 0, 0};
 
-        fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
+        fp_parts_add(parts, 0, fp_parts_find(parts, 1, key), 10, 5);
     }
-    fp_parts_drain_parts(&parts, add, lives_never, NULL);
+    fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, MANY);
     CHECK_INT(sum.total_ns, 10 * MANY);
     CHECK_INT(sum.function, 1);
     /* Nothing is told twice; what is dead makes room. */
-    fp_parts_drain_parts(&parts, add, lives_never, NULL);
+    fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, MANY);
     memset(&sum, 0, sizeof sum);
     for (uint64_t pid = 1; pid <= 100; pid++) {
         const uint64_t key[3] = {pid, 0, 0};
 
-        fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
+        fp_parts_add(parts, 0, fp_parts_find(parts, 1, key), 10, 5);
     }
-    fp_parts_drain_parts(&parts, add, lives_never, NULL);
+    fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, 100);
     CHECK_INT(sum.function, 0);
+    free_parts(parts, 1);
 }
 
 struct last_call {
@@ -262,7 +280,7 @@ static int lives_no_longer(void *with, uint64_t pid)
     const uint64_t key[3] = {last->pid, 0, 0};
 
     if (pid == last->pid)
-        fp_parts_add(last->parts, fp_parts_find(last->parts, 1, key), 10, 5);
+        fp_parts_add(last->parts, 0, fp_parts_find(last->parts, 1, key), 10, 5);
     return 0;
 }
 
@@ -275,57 +293,87 @@ static void count_last(void *with, const struct fp_latency_part *part)
 
 static void the_last_call_of_a_process_is_told_as_its_own(void)
 {
-    static struct fp_parts parts;
-    struct last_call last = {&parts, 7, 0};
+    struct fp_parts *parts = make_parts(1);
+    struct last_call last = {parts, 7, 0};
     const uint64_t key[3] = {7, 0, 0};
 
-    fp_parts_add(&parts, fp_parts_find(&parts, 1, key), 10, 5);
-    fp_parts_drain_parts(&parts, count_last, lives_no_longer, &last);
+    fp_parts_add(parts, 0, fp_parts_find(parts, 1, key), 10, 5);
+    fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
     CHECK_INT(last.told, 1);
-    fp_parts_drain_parts(&parts, count_last, lives_no_longer, &last);
-    fp_parts_drain_parts(&parts, count_last, lives_no_longer, &last);
+    fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
+    fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
     CHECK_INT(last.told, 2);
+    free_parts(parts, 1);
 }
 
 static void times_of_a_part_are_in_its_buckets(void)
 {
-    static struct fp_parts parts;
+    struct fp_parts *parts = make_parts(1);
     const uint64_t seven[3] = {7, 0, 0}, eight[3] = {8, 0, 0};
-    uint32_t part = fp_parts_find(&parts, 1, seven);
+    uint32_t part = fp_parts_find(parts, 1, seven);
 
     bucketed = of_others = 0;
     memset(of_seven, 0, sizeof of_seven);
     for (int i = 0; i < 3; i++)
-        fp_parts_add(&parts, part, 100, 0);
-    fp_parts_add(&parts, part, 5000, 0);
-    fp_parts_add(&parts, part, FP_HISTOGRAM_END_NS, 0);
-    fp_parts_add(&parts, fp_parts_find(&parts, 0, seven), 100, 0);
-    fp_parts_add(&parts, fp_parts_find(&parts, 1, eight), 100, 0);
-    fp_parts_add(&parts, (uint32_t)FP_PARTS + 1, 100, 0);
-    fp_parts_drain_buckets(&parts, add_bucket, NULL);
+        fp_parts_add(parts, 0, part, 100, 0);
+    fp_parts_add(parts, 0, part, 5000, 0);
+    fp_parts_add(parts, 0, part, FP_HISTOGRAM_END_NS, 0);
+    fp_parts_add(parts, 0, fp_parts_find(parts, 0, seven), 100, 0);
+    fp_parts_add(parts, 0, fp_parts_find(parts, 1, eight), 100, 0);
+    fp_parts_add(parts, 0, (uint32_t)FP_PARTS + 1, 100, 0);
+    fp_parts_drain_buckets(parts, add_bucket, NULL);
     CHECK_INT(bucketed, 8);
     CHECK_INT(of_seven[fp_histogram_bucket(100)], 3);
     CHECK_INT(of_seven[fp_histogram_bucket(5000)], 1);
     CHECK_INT(of_seven[FP_HISTOGRAM_BUCKETS], 1);
     CHECK_INT(of_others, 1);
-    fp_parts_drain_buckets(&parts, add_bucket, NULL);
+    fp_parts_drain_buckets(parts, add_bucket, NULL);
     CHECK_INT(bucketed, 8);
+    free_parts(parts, 1);
 }
 
 /* More times that differ than there are words. */
 static void a_time_without_room_is_counted(void)
 {
-    static struct fp_parts parts;
+    struct fp_parts *parts = make_parts(1);
     uint64_t added = 0;
 
     bucketed = 0;
     for (uint32_t part = 0; part < 100; part++)
         for (size_t bucket = 0; bucket < FP_HISTOGRAM_BUCKETS; bucket++, added++)
-            fp_parts_add(&parts, part, fp_histogram_low_ns(bucket), 0);
-    fp_parts_drain_buckets(&parts, add_bucket, NULL);
-    CHECK(parts.missing > 0);
+            fp_parts_add(parts, 0, part, fp_histogram_low_ns(bucket), 0);
+    fp_parts_drain_buckets(parts, add_bucket, NULL);
+    CHECK(fp_parts_missing(parts) > 0);
     CHECK(bucketed > FP_PARTS_COUNTS / 2);
-    CHECK_INT(bucketed + parts.missing, added);
+    CHECK_INT(bucketed + fp_parts_missing(parts), added);
+    free_parts(parts, 1);
+}
+
+/* A call that begins on one scheduler may end on another. */
+static void what_threads_add_to_a_part_is_one(void)
+{
+    struct fp_parts *parts = make_parts(3);
+    const uint64_t key[3] = {7, 0, 0};
+    uint32_t part = fp_parts_find(parts, 1, key);
+
+    memset(&sum, 0, sizeof sum);
+    bucketed = 0;
+    for (uint32_t thread = 0; thread < 3; thread++)
+        fp_parts_add(parts, thread, part, 10 + thread, 1);
+    fp_parts_drain_buckets(parts, add_bucket, NULL);
+    fp_parts_drain_parts(parts, add, NULL, NULL);
+    CHECK_INT(bucketed, 3);
+    CHECK_INT(sum.calls, 3);
+    CHECK_INT(sum.total_ns, 33);
+    CHECK_INT(sum.max_ns, 12);
+    /* The longest is of what came since. */
+    memset(&sum, 0, sizeof sum);
+    fp_parts_add(parts, 1, part, 5, 1);
+    fp_parts_drain_parts(parts, add, NULL, NULL);
+    CHECK_INT(sum.calls, 1);
+    CHECK_INT(sum.total_ns, 5);
+    CHECK_INT(sum.max_ns, 5);
+    free_parts(parts, 3);
 }
 
 static struct fp_latency *shared;
@@ -407,6 +455,7 @@ int main(int argc, char **argv)
     RUN(the_last_call_of_a_process_is_told_as_its_own);
     RUN(times_of_a_part_are_in_its_buckets);
     RUN(a_time_without_room_is_counted);
+    RUN(what_threads_add_to_a_part_is_one);
     RUN(what_threads_count_adds_up_beside_a_reader);
     return RUN_END();
 }

@@ -561,6 +561,7 @@ static void a_request_that_is_refused_is_late(void)
     CHECK_INT(b->samples, 1);
     CHECK(last_stack(b)[0] == FP_FRAME_RUNNING);
     CHECK_INT(stat(b, FP_COUNTER_signals), 0);
+    CHECK_INT(stat(b, FP_COUNTER_refused_signals), 1);
     scheduler[0].refuses = 0;
     tick(b);
     answer(b, 0);

@@ -392,6 +392,52 @@ static void a_process_that_ran_meanwhile_is_not_told(void)
     destroy(f);
 }
 
+/* The VM has given its heap back, which is no fault of the engine. */
+static void a_heap_that_has_gone_meanwhile_has_moved(void)
+{
+    struct fixture *f = create(27);
+    const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 10)};
+    const uint64_t hole = HEAP + 8 * HEAP_WORDS;
+
+    settle(f, stack, 1);
+    fake_set(&f->vm, N, FP_FIELD_hend, hole + 65536);
+    fake_set(&f->vm, N, FP_FIELD_stop, hole + 65536 - 8);
+    CHECK_INT(look_with(f, 64u << 20, 1000, 50), FP_ELAYOUT);
+    f->vm.memory.before_read = count_a_reduction;
+    f->vm.memory.arg = f;
+    CHECK_INT(look_with(f, 64u << 20, 1000, 50), FP_ETORN);
+    destroy(f);
+}
+
+/* Nothing is known of it then, also not that it has moved. */
+static void a_structure_that_cannot_be_read_is_a_fault(void)
+{
+    struct fixture *f = create(27);
+    const struct fp_xray_limits limits = {64u << 20, 50};
+
+    settle(f, &f->state, 1);
+    CHECK_INT(
+        fp_xray_open(&f->xray, &f->vm.layout, &f->vm.memory.reader, &f->vm.code, f->pid, &limits),
+        0);
+    fake_unmap(&f->vm.memory, FAKE_PROCESSES);
+    while (!fp_xray_step(f->xray, 1000))
+        continue;
+    CHECK_INT(fp_xray_answer(f->xray)->err, FP_EFAULT);
+    destroy(f);
+}
+
+/* At once: another attempt would see the same layout. */
+static void a_layout_that_does_not_fit_is_refused_at_once(void)
+{
+    struct fixture *f = create(27);
+
+    settle(f, &f->state, 1);
+    f->vm.layout.release.queue.buffers = f->vm.layout.release.process_size;
+    CHECK_INT(look_with(f, 64u << 20, 1000, 10000), FP_ELAYOUT);
+    CHECK_INT(f->answer->attempts, 1);
+    destroy(f);
+}
+
 /* All that is read later is another's by then. */
 static void a_process_that_was_copied_may_go_on(void)
 {
@@ -529,6 +575,9 @@ int main(int argc, char **argv)
     RUN(a_message_counts_with_the_memory_that_it_brings);
     RUN(a_process_that_runs_is_not_told);
     RUN(a_process_that_ran_meanwhile_is_not_told);
+    RUN(a_heap_that_has_gone_meanwhile_has_moved);
+    RUN(a_structure_that_cannot_be_read_is_a_fault);
+    RUN(a_layout_that_does_not_fit_is_refused_at_once);
     RUN(a_process_that_was_copied_may_go_on);
     RUN(a_process_that_has_exited_is_gone);
     RUN(a_heap_beyond_the_budget_is_refused_with_what_it_takes);

@@ -7,6 +7,7 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([
     of_a_hundred_thousand_binaries_at_least_99_percent_are_found/1,
+    of_a_hundred_thousand_of_which_half_are_in_tables_as_well/1,
     more_than_the_budget_is_refused/1,
     a_holder_has_what_process_info_says/1,
     what_two_hold_is_not_alone/1,
@@ -14,7 +15,15 @@
     messages_are_told_apart/1,
     a_message_that_was_taken_is_the_heaps/1,
     what_grows_is_told/1,
-    binaries_of_a_table_have_no_holder/1,
+    each_kind_of_table_has_its_binaries/1,
+    what_a_table_and_a_process_hold_is_not_alone/1,
+    what_is_nobodys_has_no_holder/1,
+    a_table_that_grows_is_told_by_any_name/1,
+    a_table_that_is_deleted_meanwhile_is_no_trouble/1,
+    tables_that_are_written_are_told_or_counted/1,
+    a_large_table_ends_with_the_time/1,
+    a_tree_that_is_split_is_named_as_not_looked_in/1,
+    tables_made_to_be_compared_are_gone/1,
     binaries_that_are_appended_to_are_told/1,
     a_suspended_process_is_told_and_stays_suspended/1,
     processes_that_always_work_are_told_or_counted/1,
@@ -23,14 +32,14 @@
     what_is_not_accepted_is_refused/1,
     the_text_has_names_and_no_values/1
 ]).
--export([working/1]).
+-export([working/1, writing/2]).
 
 suite() ->
     [{timetrap, {minutes, 3}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports),
-        not lists:member(F, [init_per_suite, end_per_suite, module_info, working])].
+        not lists:member(F, [init_per_suite, end_per_suite, module_info, working, writing])].
 
 init_per_suite(Config) ->
     case flame_prof_engine:choose(native) of
@@ -189,7 +198,9 @@ messages_are_told_apart(_) ->
         true = erlang:suspend_process(Pid),
         [Pid ! {m, binary(10000)} || _ <- lists:seq(1, 50)],
         true = erlang:resume_process(Pid),
-        timer:sleep(50),
+        ok = waiting:eventually(fun() ->
+            erlang:process_info(Pid, status) =:= {status, waiting}
+        end),
         #{message_binaries := Messages, message_bytes := Bytes, binaries := N} =
             holder(Pid, look()),
         ?assertEqual(51, N),
@@ -222,7 +233,7 @@ what_grows_is_told(_) ->
     with_holders([fun() -> [binary(300000)] end, fun() -> [binary(310000)] end], fun([One, Two]) ->
         Self = self(),
         spawn_link(fun() ->
-            timer:sleep(200),
+            ok = waiting:pauses(Self, flame_prof_binaries),
             [One ! {grow, fun() -> binary(100000) end, Self} || _ <- lists:seq(1, 5)]
         end),
         #{growing := Growing, grown := #{ms := 1000, found := Found}} = Look = look(#{for => 1000}),
@@ -234,21 +245,206 @@ what_grows_is_told(_) ->
         ?assertMatch({match, _}, re:run(text(Look), "Grown in 1000 ms"))
     end).
 
-%%% --------------------------------------------------------------- elsewhere --
+%%% ------------------------------------------------------------------ tables --
 
-binaries_of_a_table_have_no_holder(_) ->
-    #{no_holder := Before} = look(),
-    Table = ets:new(table, [public]),
+-define(KINDS, [
+    [set],
+    [bag],
+    [duplicate_bag],
+    [ordered_set],
+    [set, compressed],
+    [ordered_set, compressed],
+    [duplicate_bag, compressed],
+    [set, {write_concurrency, true}, {read_concurrency, true}],
+    [ordered_set, {write_concurrency, true}],
+    [ordered_set, {write_concurrency, true}, {decentralized_counters, true}, compressed]
+]).
+
+%% Nothing of what is put into it stays on the test's heap.
+table(Name, Options, Objects) ->
+    Table = ets:new(Name, [public | Options]),
+    put_into(Table, Objects),
+    Table.
+
+put_into(Table, Objects) ->
     {Pid, Monitor} = spawn_monitor(fun() ->
-        [ets:insert(Table, {N, binary(50000)}) || N <- lists:seq(1, 200)]
+        [true = ets:insert(Table, Make()) || Make <- Objects]
+    end),
+    receive {'DOWN', Monitor, process, Pid, normal} -> ok end.
+
+of_table(Name, #{holders := Holders}) ->
+    [Holder] = [Holder || #{kind := table, table := N} = Holder <- Holders, N =:= Name],
+    Holder.
+
+of_a_hundred_thousand_of_which_half_are_in_tables_as_well(_) ->
+    Size = fun(N, I) -> 100 + (I * 37 + N) rem 2000 end,
+    Makes = [fun() -> [binary(Size(N, I)) || I <- lists:seq(1, 100)] end || N <- lists:seq(1, 500)],
+    Tables = [table(some, Options,
+            [fun() -> {I, {[binary(Size(I, N))]}} end || I <- lists:seq(1, 5000)])
+        || {N, Options} <- lists:zip(lists:seq(1, 10), ?KINDS)],
+    with_holders(Makes, fun(_) ->
+        Had = erlang:memory(binary),
+        #{memory := Memory, found := Found, binaries := N, holders := Holders} = Look = look(),
+        ct:pal("~ts", [text(Look)]),
+        ?assert(abs(Memory - Had) =< Had div 100),
+        ?assert(Found >= 0.99 * Had),
+        ?assert(Found =< 1.01 * Had),
+        ?assert(N >= 100000),
+        [?assertMatch(#{binaries := 5000, partial := false, owner := Owner} when Owner =:= self(),
+            Holder) || #{kind := table, table := some} = Holder <- Holders],
+        ?assertEqual(10, length([T || #{table := some} = T <- Holders]))
+    end),
+    [ets:delete(Table) || Table <- Tables].
+
+%% One of some has none, one has several; keys of a bag have several objects.
+each_kind_of_table_has_its_binaries(_) ->
+    Sizes = fun(N) -> [70 + 10 * N rem 5000 || _ <- lists:seq(1, N rem 4)] end,
+    All = [Size || N <- lists:seq(1, 1500), Size <- Sizes(N)],
+    Object = fun(N) -> list_to_tuple([N | [binary(Size) || Size <- Sizes(N)]]) end,
+    [begin
+        Table = table(kind, Options, [fun() -> Object(N) end || N <- lists:seq(1, 1500)]),
+        Look = look(#{walked => 0}),
+        #{binaries := Binaries, bytes := Bytes, alone := Alone, partial := false} =
+            of_table(kind, Look),
+        ?assertEqual({Options, length(All)}, {Options, Binaries}),
+        ?assertEqual(Bytes, Alone),
+        is_block_of(Bytes, lists:sum(All), length(All)),
+        ?assertMatch({match, _}, re:run(text(Look), "table kind of <")),
+        %% What is deleted is not its any more.
+        [ets:delete(Table, N) || N <- lists:seq(1, 1500), N rem 8 =/= 3],
+        Left = 3 * length([N || N <- lists:seq(1, 1500), N rem 8 =:= 3]),
+        ?assertMatch(#{binaries := Left}, of_table(kind, look(#{walked => 0}))),
+        ets:delete(Table)
+    end || Options <- ?KINDS].
+
+what_a_table_and_a_process_hold_is_not_alone(_) ->
+    Table = ets:new(shared, [public]),
+    with_holder(fun() ->
+        Both = binary(600000),
+        ets:insert(Table, [{one, Both}, {two, Both, binary(300000)}]),
+        [Both, binary(200000)]
+    end, fun(Pid) ->
+        #{elsewhere := Elsewhere} = Look = look(),
+        #{binaries := 2, bytes := Bytes, alone := Alone} = of_table(shared, Look),
+        is_block_of(Bytes, 900000, 2),
+        is_block_of(Alone, 300000, 1),
+        #{binaries := 2, alone := Own} = holder(Pid, Look),
+        is_block_of(Own, 200000, 1),
+        %% All that refer to it are found.
+        ets:delete(Table),
+        ?assertMatch(#{alone := Now} when Now > 800000, holder(Pid, look())),
+        ?assert(Elsewhere =< maps:get(elsewhere, look()))
+    end).
+
+%% Held by a literal only.
+what_is_nobodys_has_no_holder(_) ->
+    #{no_holder := Before} = look(),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        persistent_term:put(?MODULE, [binary(50000) || _ <- lists:seq(1, 200)])
     end),
     receive {'DOWN', Monitor, _, Pid, _} -> ok end,
-    #{no_holder := After} = look(),
+    #{no_holder := After, not_looked_in := In} = Look = look(),
+    persistent_term:erase(?MODULE),
     ?assert(After - Before >= 0.99 * 200 * 50000),
-    [{_, One}] = ets:lookup(Table, 1),
-    ?assertMatch(#{elsewhere := N} when N >= 1, look()),
-    ?assertEqual(50000, byte_size(One)),
+    ?assert(lists:member(<<"literals">>, In)),
+    ?assertMatch({match, _}, re:run(text(Look), "without a holder: .*literals")).
+
+a_table_that_grows_is_told_by_any_name(_) ->
+    Self = self(),
+    Table = table(before, [named_table], [fun() -> {0, binary(1000000)} end]),
+    spawn_link(fun() ->
+        ok = waiting:pauses(Self, flame_prof_binaries),
+        put_into(before, [fun() -> {N, binary(100000)} end || N <- lists:seq(1, 5)]),
+        ets:rename(before, later),
+        Self ! grown
+    end),
+    #{growing := Growing} = look(#{for => 1000}),
+    receive grown -> ok end,
+    #{grown := Grown} = of_table(later, #{holders => Growing}),
+    is_block_of(Grown, 500000, 5),
+    true = ets:delete(later),
+    ?assertEqual(before, Table).
+
+a_table_that_is_deleted_meanwhile_is_no_trouble(_) ->
+    Self = self(),
+    Pid = spawn_link(fun() ->
+        [begin
+            Table = table(short, Options, [fun() -> {I, binary(1000)} end
+                || I <- lists:seq(1, 2000)]),
+            ets:delete(Table)
+        end || _ <- lists:seq(1, 5), Options <- ?KINDS],
+        Self ! {self(), done}
+    end),
+    Looks = looks_until(Pid, []),
+    [?assert(Bytes =< 2000 * 1600) || #{holders := Holders} <- Looks,
+        #{table := short, bytes := Bytes} <- Holders].
+
+looks_until(Pid, Looks) ->
+    receive
+        {Pid, done} -> Looks
+    after 0 ->
+        looks_until(Pid, [look(#{walked => 0}) | Looks])
+    end.
+
+%% @private
+writing(Table, N) ->
+    ets:insert(Table, {N rem 3000, binary(1000 + N rem 100)}),
+    ets:delete(Table, (N * 7 + 1500) rem 3000),
+    writing(Table, N + 1).
+
+%% A table has at most 3,000, and those that were overwritten while it was read.
+tables_that_are_written_are_told_or_counted(_) ->
+    Tables = [table(written, Options, [fun() -> {N, binary(1000)} end || N <- lists:seq(0, 2999)])
+        || Options <- ?KINDS, hd(Options) =/= bag, hd(Options) =/= duplicate_bag],
+    Pids = [spawn(?MODULE, writing, [Table, 1]) || Table <- Tables],
+    Looks = [look(#{walked => 0}) || _ <- lists:seq(1, 10)],
+    [exit(Pid, kill) || Pid <- Pids],
+    [begin
+        Rows = [Row || #{table := written} = Row <- Holders],
+        ?assertEqual(length(Tables), length(Rows)),
+        [?assert(N =< 12000) || #{binaries := N} <- Rows],
+        Partial = length([Row || #{partial := true} = Row <- Rows]),
+        ?assert(Moved >= Partial),
+        ?assertEqual(Moved > 0,
+            [Why || Why <- Unknown, binary:match(Why, <<"tables, in part">>) =/= nomatch] =/= [])
+    end || #{holders := Holders, tables_moved := Moved, unknown := Unknown} <- Looks],
+    [ets:delete(Table) || Table <- Tables].
+
+a_large_table_ends_with_the_time(_) ->
+    Table = ets:new(large, [public]),
+    ets:insert(Table, [{N} || N <- lists:seq(1, 500000)]),
+    {ok, #{unknown := Unknown}} = flame_prof_binaries:look(#{time_limit => 1, walked => 0}),
+    ?assertMatch([_ | _],
+        [Why || Why <- Unknown, binary:match(Why, <<"tables, wholly or in part">>) =/= nomatch]),
+    %% Something else of the node may have moved meanwhile.
+    #{unknown := Others} = look(#{walked => 0}),
+    ?assertEqual([], [Why || Why <- Others, binary:match(Why, <<"tables, wholly">>) =/= nomatch]),
     ets:delete(Table).
+
+a_tree_that_is_split_is_named_as_not_looked_in(_) ->
+    Table = table(split, [ordered_set, {write_concurrency, true}], []),
+    Named = fun(#{not_looked_in := In}) ->
+        [Text || Text <- In, binary:match(Text, <<"split by its writers">>) =/= nomatch]
+    end,
+    put_into(Table, [fun() -> {N, binary(1000)} end || N <- lists:seq(1, 100)]),
+    Before = look(),
+    ?assertMatch(#{binaries := 100}, of_table(split, Before)),
+    ?assertEqual([], Named(Before)),
+    erts_debug:set_internal_state(available_internal_state, true),
+    erts_debug:set_internal_state(ets_force_split, {Table, true}),
+    put_into(Table, [fun() -> {N, binary(1000)} end || N <- lists:seq(101, 1000)]),
+    erts_debug:set_internal_state(ets_force_split, {Table, false}),
+    erts_debug:set_internal_state(available_internal_state, false),
+    #{holders := Holders} = After = look(),
+    ?assertMatch([<<"1 ordered_set table with", _/binary>>], Named(After)),
+    ?assertEqual([], [Row || #{table := split} = Row <- Holders]),
+    ets:delete(Table).
+
+tables_made_to_be_compared_are_gone(_) ->
+    _ = look(),
+    ?assertEqual([], [T || T <- ets:all(), ets:info(T, name) =:= flame_prof_binaries_probe]).
+
+%%% ---------------------------------------------------------------- appended --
 
 binaries_that_are_appended_to_are_told(_) ->
     Append = fun(N, Bin) -> <<Bin/binary, N:64>> end,
@@ -285,9 +481,7 @@ processes_that_always_work_are_told_or_counted(_) ->
         ?assertEqual(Moved > 0, Unknown =/= [])
     end || #{holders := Holders, moved := Moved, unknown := Unknown} <- Looks],
     ?assert(lists:any(fun(#{holders := Holders}) ->
-        lists:any(fun(#{process := Pid, partial := Partial}) ->
-            lists:member(Pid, Pids) andalso not Partial
-        end, Holders)
+        [] =/= [Pid || #{process := Pid, partial := false} <- Holders, lists:member(Pid, Pids)]
     end, Looks)).
 
 other_objects_beside_the_heap_are_passed(_) ->

@@ -18,6 +18,7 @@
     growth_is_that_of_the_time_between/1,
     a_table_that_is_made_meanwhile_is_new/1,
     the_memory_is_that_of_erlang_memory/1,
+    each_table_has_its_share_of_the_memory/1,
     atoms_code_and_persistent_terms_are_counted/1,
     sorted_and_cut_as_asked/1,
     many_first_looks_at_once_are_answered/1,
@@ -89,7 +90,7 @@ said(Table) ->
 
 read(Table) ->
     #{bytes := Bytes} = Told = told(Table),
-    Rest = maps:without([owner_name, bytes], Told),
+    Rest = maps:without([owner_name, bytes, share], Told),
     Rest#{words => (Bytes + 7) div 8}.
 
 %% A process that does this until it is told to end.
@@ -249,8 +250,9 @@ owners_are_told_by_name(_) ->
 growth_is_that_of_the_time_between(_) ->
     Table = filled(grows, [public], 100),
     Bytes = 8 * ets:info(Table, memory),
+    Self = self(),
     {_, Monitor} = spawn_monitor(fun() ->
-        timer:sleep(300),
+        ok = waiting:pauses(Self, flame_prof_tables),
         ets:insert(Table, [{-N, N} || N <- lists:seq(1, 5000)])
     end),
     #{ms := Ms, tables := [#{id := Table} = First | _]} =
@@ -263,8 +265,9 @@ growth_is_that_of_the_time_between(_) ->
 
 a_table_that_is_made_meanwhile_is_new(_) ->
     Old = ets:new(old, []),
+    Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
-        timer:sleep(300),
+        ok = waiting:pauses(Self, flame_prof_tables),
         filled(new, [named_table], 200),
         receive stop -> ok end
     end),
@@ -294,6 +297,25 @@ memory() ->
         Told -> same;
         Then -> {Said, Told, Then}
     end.
+
+%% Against what the VM says of the table and of all of them; other tables may change meanwhile.
+each_table_has_its_share_of_the_memory(_) ->
+    Table = filled(shared, [public], 100000),
+    #{unknown := []} = Look = look(),
+    #{share := Share} = told(Table, Look),
+    Said = 8 * ets:info(Table, memory) / erlang:memory(ets),
+    ?assert(Said > 0.2),
+    ?assertMatch({_, _, true}, {Said, Share, abs(Share - Said) < 0.02}),
+    #{tables := [#{share := Most}]} = Top = look(#{top => 1}),
+    Text = unicode:characters_to_list(flame_prof_tables:format(Top)),
+    ?assertMatch({match, _}, re:run(Text, "\n +[0-9.]+[KMG]? +" ++
+        string:trim(flame_prof_text:percent(100 * Most)) ++ " ")),
+    Json = iolist_to_binary(flame_prof_json:encode(flame_prof_tables:json(Top))),
+    {ok, #{<<"tables">> := [#{<<"share">> := InJson}]}} = flame_prof_json_reader:decode(Json),
+    ?assert(abs(InJson - Most) < 0.0001),
+    {ok, Portable} = flame_prof_tables:look(#{engine => portable}),
+    ?assertEqual([], [T || #{share := _} = T <- maps:get(tables, Portable)]),
+    ets:delete(Table).
 
 atoms_code_and_persistent_terms_are_counted(_) ->
     persistent_term:put(?MODULE, lists:seq(1, 10000)),
@@ -364,7 +386,7 @@ the_portable_engine_tells_the_same(_) ->
         || Type <- [set, bag, ordered_set, duplicate_bag]],
     Native = look(),
     Portable = look(#{engine => portable}),
-    Same = fun(Table, Look) -> maps:remove(owner_name, told(Table, Look)) end,
+    Same = fun(Table, Look) -> maps:without([owner_name, share], told(Table, Look)) end,
     [?assertEqual(Same(Table, Native), Same(Table, Portable)) || Table <- Tables],
     [ets:delete(Table) || Table <- Tables].
 

@@ -33,10 +33,12 @@
     no_value_gets_out/1,
     an_answer_is_told_once/1,
     without_the_library_it_is_refused/1,
+    a_node_that_keeps_its_own_probes_waiting_is_not_refused/1,
+    an_agent_tells_what_its_end_costs_a_large_heap/1,
     every_process_of_the_node_is_told_or_refused/1
 ]).
 %% In a VM of its own.
--export([without_library/0]).
+-export([without_library/0, starved/0]).
 -export([woken/1]).
 
 suite() ->
@@ -484,6 +486,35 @@ without_library() ->
     {error, {library, _} = Error} = flame_prof_xray:look(self()),
     true = is_binary(unicode:characters_to_binary(flame_prof:format_error(Error))),
     ok.
+
+%% Processes of a higher priority have the only scheduler when the known terms are to be made.
+a_node_that_keeps_its_own_probes_waiting_is_not_refused(_) ->
+    ?assertMatch({ok, #{reached := Reached}} when Reached >= 16000,
+        peer_vm:value(?MODULE, starved, ["+S", "1:1"])).
+
+starved() ->
+    Pid = spawn(fun() -> Held = lists:seq(1, 1000), receive stop -> Held end end),
+    {ok, _} = flame_prof_xray:look(Pid),
+    normal = process_flag(priority, max),
+    Until = erlang:monotonic_time(millisecond) + 1000,
+    _ = spawn_opt(fun Burn() -> erlang:monotonic_time(millisecond) < Until andalso Burn() end,
+        [{priority, high}]),
+    flame_prof_xray:look(Pid).
+
+an_agent_tells_what_its_end_costs_a_large_heap(_) ->
+    Small = spawn(fun() -> receive stop -> ok end end),
+    {ok, Xray} = flame_prof_xray:look(Small),
+    Says = fun(Bytes) ->
+        Text = unicode:characters_to_list(flame_prof_xray:format(Xray#{memory := Bytes})),
+        re:run(Text, "When flame_prof leaves this node") =/= nomatch
+    end,
+    ?assertNot(Says(1000000000)),
+    Agent = spawn(fun() -> receive stop -> ok end end),
+    true = register(flame_prof_agent, Agent),
+    ?assert(Says(1000000000)),
+    ?assertNot(Says(1000000)),
+    true = unregister(flame_prof_agent),
+    [Pid ! stop || Pid <- [Small, Agent]].
 
 every_process_of_the_node_is_told_or_refused(_) ->
     Looks = [{Pid, flame_prof_xray:look(Pid, #{time_limit => 200})} || Pid <- processes()],

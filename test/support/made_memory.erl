@@ -29,6 +29,7 @@ figures(I) ->
         {"node_alloc_binary_carriers", Binary}, {"node_alloc_binary_blocks", Used},
         {"node_alloc_binary_sbc_carriers", 0}, {"node_alloc_binary_pool", I},
         {"node_alloc_binary_largest_free", Binary - Used},
+        {"node_alloc_binary_mseg", Binary - I - 1}, {"node_alloc_binary_sys", 1},
         {"node_alloc_eheap_carriers", 60}, {"node_alloc_eheap_blocks", 50 - I},
         {"node_alloc_eheap_sbc_carriers", 4}, {"node_alloc_eheap_pool", 0},
         {"node_alloc_ets_carriers", 20}, {"node_alloc_ets_blocks", 15},

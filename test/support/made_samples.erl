@@ -4,7 +4,7 @@
 %%      Found = made_samples:judged([made_samples:holder(idle, fun(_) -> #{} end)], #{})
 -module(made_samples).
 
--export([judged/1, judged/2, file/3, holder/2, worker/2, worker/3, stack/2, stack/1]).
+-export([judged/1, judged/2, text/2, file/3, holder/2, worker/2, worker/3, stack/2, stack/1]).
 
 -export_type([state/0, story/0]).
 
@@ -34,8 +34,7 @@ judged(Stories, Options) ->
         #{findings := Found} = flame_prof_doctor:of_profile(Profile,
             maps:get(thresholds, Options, #{})),
         ok = flame_prof_profile:close(Profile),
-        [doctor_command:parses(Command) || #{command := Command} <- Found],
-        Found
+        [doctor_finding:checked(Finding) || Finding <- Found]
     end).
 
 file(Path, Stories, Options) -> file:write_file(Path, text(Stories, Options)).

@@ -39,7 +39,8 @@ main([Dir, Demo]) ->
     About = #{url => Url, profile => text(Name), report => text(Report), directory => text(Dir),
               hostile => <<"hostile.log">>,
                   weighted => <<"weighted.erl_perf.log.zst">>, live => Live,
-              series => Series, allocations => Allocations},
+              series => Series, begun => begun(filename:join(Dir, "begun")),
+              allocations => Allocations},
     ok = file:write_file(filename:join(Dir, "about.new"), flame_prof_json:encode_for_page(About)),
     ok = file:rename(filename:join(Dir, "about.new"), filename:join(Dir, "about.json")),
     eof = io:get_line(""),
@@ -146,6 +147,15 @@ series(Dir) ->
     ok = file:write_file(filename:join(Dir, "2026-11-21@0509.52.erl_perf.log"), gaps(10)),
     {ok, #{url := Url}} = flame_prof_view:start(Dir),
     #{url => Url, first => text(First)}.
+
+%% A session that has no sample yet, and what it will have written.
+begun(Dir) ->
+    File = filename:join(Dir, "2026-11-21@0509.42.erl_perf.log"),
+    ok = filelib:ensure_dir(File),
+    ok = file:change_mode(Dir, 8#700),
+    ok = file:write_file(File, ""),
+    {ok, #{url := Url}} = flame_prof_view:start(Dir),
+    #{url => Url, file => text(File), text => iolist_to_binary(gaps(0))}.
 
 %% Names as a profile may hold them: written by hand, since flame_prof's own writer
 %% encodes the worst of it.

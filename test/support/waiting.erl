@@ -2,8 +2,8 @@
 %% generously, for machines that are slow.
 -module(waiting).
 
--export([eventually/1, eventually/2]).
--export([suspend/1]).
+-export([eventually/1, eventually/2, differing/2]).
+-export([suspend/1, pauses/2]).
 
 -define(LOOKS, 6000).
 -define(PAUSE_MS, 10).
@@ -23,6 +23,20 @@ eventually(Look, Looks, _) ->
         Other -> timer:sleep(?PAUSE_MS), eventually(Look, Looks - 1, Other)
     end.
 
+%% What differs in each round, by Look: without what was the same in 3 of 10 that follow each other,
+%% of so many rounds at most. Once in a thousand it may be the same by chance.
+differing(Look, Rounds) -> differing(Look, Rounds, [], []).
+
+differing(Look, Left, Before, Same) ->
+    Last = lists:sublist([Look() | Before], 10),
+    Open = lists:usort(lists:append(Last)) -- Same,
+    Now = [Key || Key <- Open, length([Keys || Keys <- Last, not lists:member(Key, Keys)]) >= 3],
+    case Open -- Now of
+        [] when length(Last) >= 3 -> [];
+        Differ when Left =:= 1 -> Differ;
+        _ -> timer:sleep(2), differing(Look, Left - 1, Last, Same ++ Now)
+    end.
+
 looked(Look) ->
     try
         Look()
@@ -38,3 +52,12 @@ suspend(Pid) ->
     catch
         error:internal_error -> suspend(Pid)
     end.
+
+%% Until the process sleeps for this module: between two looks of one that tells growth.
+pauses(Pid, Module) ->
+    eventually(fun() ->
+        {current_stacktrace, Stack} = erlang:process_info(Pid, current_stacktrace),
+        [{timer, sleep}, {Module, true}] =:=
+            [{timer, sleep} || {timer, sleep, _, _} <- Stack]
+                ++ lists:usort([{M, true} || {M, _, _, _} <- Stack, M =:= Module])
+    end).

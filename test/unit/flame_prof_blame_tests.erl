@@ -91,10 +91,20 @@ report(Target) ->
     report(Target, 2000, 12).
 
 report(Target, Ms, Attempts) ->
+    RunUs = run_us(),
     {ok, #{matched := Matched} = Report} = flame_prof_blame:report(Target, Ms),
-    case Matched < ?ENOUGH andalso Attempts > 1 of
+    %% A scheduler that waits for a CPU is seen at one place again and again.
+    IsHeldUp = Ms < 16000 andalso RunUs =/= unknown andalso run_us() - RunUs < 1000000,
+    case (Matched < ?ENOUGH orelse IsHeldUp) andalso Attempts > 1 of
         true -> report(Target, min(60000, 2 * Ms), Attempts - 1);
         false -> Report
+    end.
+
+%% Not every kernel tells it.
+run_us() ->
+    case flame_prof_doctor_os:look() of
+        {ok, #{schedulers := #{run_us := RunUs}}} -> RunUs;
+        {ok, #{}} -> unknown
     end.
 
 %% Of a caller by its function's name, whatever its line and what it called.

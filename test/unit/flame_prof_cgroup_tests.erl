@@ -55,7 +55,58 @@ a_mounted_group_is_the_top_test() ->
     ?assertEqual({ok, 500}, limit(Files("/../other"))),
     ?assertEqual({ok, 500}, limit(Files("/elsewhere"))).
 
-limit(Files) ->
+%% ------------------------------------------------------------------ figures --
+
+the_least_room_and_the_nearest_quota_count_test() ->
+    Files = [
+        {"/proc/self/cgroup", "0::/a/b\n"},
+        {"/proc/self/mountinfo", ?V2},
+        {"/sys/fs/cgroup/memory.stat", ""},
+        {"/sys/fs/cgroup/a/memory.max", "1000\n"},
+        {"/sys/fs/cgroup/a/memory.current", "900\n"},
+        {"/sys/fs/cgroup/a/memory.stat", "anon 1\ninactive_file 300\n"},
+        {"/sys/fs/cgroup/a/cpu.max", "300000 100000\n"},
+        {"/sys/fs/cgroup/a/cpu.stat", "nr_periods 40\nnr_throttled 0\nthrottled_usec 0\n"},
+        {"/sys/fs/cgroup/a/b/memory.max", "max\n"},
+        {"/sys/fs/cgroup/a/b/memory.current", "900\n"},
+        {"/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n"},
+        {"/sys/fs/cgroup/a/b/cpu.stat",
+            "usage_usec 7\nnr_periods 40\nnr_throttled 30\nthrottled_usec 123\n"}
+    ],
+    ?assertEqual(
+        #{memory_limit => 1000, memory_used => 600, cpus_allowed => 0.5,
+            throttled => #{periods => 40, throttled_periods => 30, us => 123}},
+        figures(Files)).
+
+version_1_has_a_folder_for_each_controller_test() ->
+    Files = [
+        {"/proc/self/cgroup", "5:cpu,cpuacct:/y\n4:memory:/x\n0::/\n"},
+        {"/proc/self/mountinfo",
+            [?V1, "34 24 0:30 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"]},
+        {"/cg/memory/x/memory.limit_in_bytes", "500"},
+        {"/cg/memory/x/memory.usage_in_bytes", "450"},
+        {"/cg/memory/x/memory.stat", "total_inactive_file 50\n"},
+        {"/cg/cpu,cpuacct/cpu.cfs_quota_us", "-1\n"},
+        {"/cg/cpu,cpuacct/cpu.cfs_period_us", "100000\n"},
+        {"/cg/cpu,cpuacct/y/cpu.cfs_quota_us", "150000\n"},
+        {"/cg/cpu,cpuacct/y/cpu.cfs_period_us", "100000\n"},
+        {"/cg/cpu,cpuacct/y/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 5000\n"}
+    ],
+    ?assertEqual(
+        #{memory_limit => 500, memory_used => 400, cpus_allowed => 1.5,
+            throttled => #{periods => 9, throttled_periods => 2, us => 5}},
+        figures(Files)).
+
+without_groups_there_are_no_figures_test() ->
+    ?assertEqual(#{}, figures([])),
+    ?assertEqual(#{}, figures([{"/proc/self/cgroup", "4:memory:/none\n"},
+        {"/proc/self/mountinfo", ?V1}])).
+
+limit(Files) -> below(Files, fun flame_prof_cgroup:memory_limit/1).
+
+figures(Files) -> below(Files, fun flame_prof_cgroup:figures/1).
+
+below(Files, Fun) ->
     Unique = integer_to_list(erlang:unique_integer([positive])),
     Root = filename:join("/tmp", "flame_prof_cgroup_" ++ os:getpid() ++ "_" ++ Unique),
     try
@@ -66,7 +117,7 @@ limit(Files) ->
             end
          || {Path, Text} <- Files
         ],
-        flame_prof_cgroup:memory_limit(Root)
+        Fun(Root)
     after
         file:del_dir_r(Root)
     end.

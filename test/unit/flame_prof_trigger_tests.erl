@@ -43,6 +43,22 @@ so_often_in_any_hour_and_no_more_test() ->
     {rest, _} = step(60, ?HOUR + 999, T7),
     {fire, _} = step(60, ?HOUR + 1000, T7).
 
+it_may_fire_exactly_where_it_would_if_its_condition_held_test() ->
+    Fires = fun(Ms, IsFree, T) ->
+        {What, _} = flame_prof_trigger:step(60, Ms, IsFree, T),
+        ?assertEqual(What =:= fire, flame_prof_trigger:may_fire(Ms, IsFree, T)),
+        What =:= fire
+    end,
+    T0 = new(#{cooldown => 1000, max_per_hour => 1}),
+    ?assert(Fires(0, true, T0)),
+    ?assertNot(Fires(0, false, T0)),
+    {fire, T1} = step(60, 0, T0),
+    ?assertNot(Fires(1, true, T1)),
+    {rest, T2} = step(0, 2, flame_prof_trigger:ended(2, T1)),
+    ?assertEqual([false, false, true], [Fires(Ms, true, T2) || Ms <- [1001, ?HOUR - 1, ?HOUR]]),
+    T3 = flame_prof_trigger:ended(?HOUR, T2),
+    ?assertEqual([false, true], [Fires(Ms, true, T3) || Ms <- [?HOUR + 999, ?HOUR + 1000]]).
+
 while_another_profile_runs_it_waits_test() ->
     {rest, T1} = flame_prof_trigger:step(60, 0, false, new(#{})),
     ?assertMatch(#{suppressed := #{profiling := 1}, fired := 0}, flame_prof_trigger:info(T1)),
