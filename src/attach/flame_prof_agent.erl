@@ -7,6 +7,9 @@
 %% ends on request, when its controller ends (a monitor), and after `heartbeat_ms' without a
 %% heartbeat. When the cleanup process ends, the agent does its work.
 %%
+%% No file operation goes through the server of files (file_server_2): where one hangs in it, all
+%% others would.
+%%
 %% Atoms stay, and modules of OTP that flame_prof's modules loaded. In particular:
 %%
 %% <ul>
@@ -22,9 +25,9 @@
 -module(flame_prof_agent).
 
 -export([start/1, start_session/3, renew/1, close/1, read/3]).
--export([init/2, cleanup/2]).
+-export([init/2, cleanup/2, tried/1]).
 
--export_type([config/0, lent/0, refusal/0]).
+-export_type([config/0, lent/0, left/0, refusal/0]).
 
 %% `modules': with their object code. `library': the NIF's bytes, or why there is none for
 %% this node. `may_lack': go on without one where none can be had. `companions': libraries
@@ -42,22 +45,32 @@
 -type lent() :: #{agent := pid(), library := file:filename() | {none, Why :: binary()}}.
 %% `attached': another agent runs. `present': the node has flame_prof of its own.
 -type refusal() :: {attached | present | library | module, unicode:chardata()}.
+%% Folders that are still there: their file system hangs.
+-type left() :: {left, [file:filename(), ...]}.
 
 -record(agent, {
     heartbeat_ms :: pos_integer(),
     modules :: [module()],
     %% Of the library and its samples.
     folder :: none | file:filename(),
+    %% All that may have been made.
+    folders :: [file:filename()],
     cleanup :: {pid(), reference()},
     controller :: reference()
 }).
 
 -define(READY_MS, 20000).
+%% Of that, until the files of the library are there or are not.
+-define(LENT_MS, 14000).
+%% One step in one folder.
+-define(FILES_MS, 2500).
+-define(LATE, "no file is written there in time").
 %% Less than the caller waits.
 -define(START_MS, 10000).
 -define(CLOSE_MS, 45000).
 %% The session gives the disk 10 s, its supervisor 15.
 -define(SESSION_MS, 20000).
+-define(REMOVED_MS, 10000).
 -define(ANSWERED_MS, 5000).
 -define(RETIRE_ATTEMPTS, 5).
 -define(RETIRE_PAUSE_MS, 1000).
@@ -84,7 +97,18 @@ start(Config) ->
 -spec start_session(pid(), flame_prof:options(), Writer :: none | pid()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start_session(Agent, Options, Writer) ->
-    ask(Agent, {start_session, Options, Writer}, ?READY_MS).
+    Monitor = monitor(process, Agent),
+    Agent ! {{start_session, Options, Writer}, self(), Monitor},
+    receive
+        {Monitor, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, Agent, Reason} ->
+            {error, flame_prof_error:of_exit(Reason)}
+    after ?READY_MS ->
+        true = demonitor(Monitor, [flush]),
+        {error, {timeout, #{ms => ?READY_MS}}}
+    end.
 
 %% @doc Never waits.
 -spec renew(pid()) -> ok.
@@ -93,23 +117,21 @@ renew(Agent) ->
     ok.
 
 %% @doc Returns when everything but this module is removed; this module is removed a moment
-%% later. With the error the library had to stay mapped.
--spec close(pid()) -> ok | {error, unicode:chardata() | flame_prof:reason()}.
+%% later. With the error the library had to stay mapped, or folders had to stay.
+-spec close(pid()) -> ok | {error, unicode:chardata() | left() | flame_prof:reason()}.
 close(Agent) ->
-    ask(Agent, close, ?CLOSE_MS).
-
-ask(Agent, Request, Timeout) ->
-    Monitor = monitor(process, Agent),
-    Agent ! {Request, self(), Monitor},
+    %% The agent ends at once: it is the cleanup process that answers.
+    Monitor = monitor(process, flame_prof_cleanup),
+    Agent ! {close, self(), Monitor},
     receive
         {Monitor, Answer} ->
             true = demonitor(Monitor, [flush]),
             Answer;
-        {'DOWN', Monitor, process, Agent, Reason} ->
-            {error, flame_prof_error:of_exit(Reason)}
-    after Timeout ->
+        {'DOWN', Monitor, process, _, _} ->
+            {error, "it ended before it answered"}
+    after ?CLOSE_MS ->
         true = demonitor(Monitor, [flush]),
-        {error, {timeout, #{ms => Timeout}}}
+        {error, {timeout, #{ms => ?CLOSE_MS}}}
     end.
 
 %% @doc Part of a file of the agent.
@@ -134,6 +156,7 @@ init(Config, Caller) ->
     _ = process_flag(trap_exit, true),
     %% It has little to do, and a busy node would keep it waiting for each step.
     _ = process_flag(priority, high),
+    Until = now_ms() + ?LENT_MS,
     case {is_alone(), has_own(modules(Config))} of
         {false, _} ->
             %% The process that is there takes this module away in the end.
@@ -143,7 +166,7 @@ init(Config, Caller) ->
             _ = spawn(?MODULE, cleanup, [self(), []]),
             answered(Caller, {error, {present, "it has flame_prof already"}});
         {true, false} ->
-            begun(Config, Caller)
+            begun(Config, Caller, Until)
     end.
 
 %% Registered, so that no session samples the agent, and that there is one. The cleanup
@@ -159,15 +182,16 @@ is_alone() ->
 has_own(Modules) ->
     whereis(flame_prof_sup) =/= undefined orelse lists:any(fun erlang:module_loaded/1, Modules).
 
-begun(#{controller := Controller} = Config, Caller) ->
+begun(#{controller := Controller} = Config, Caller, Until) ->
     Cleanup = spawn_monitor(?MODULE, cleanup, [self(), modules(Config)]),
-    case lend(Config, Cleanup) of
-        {ok, Library} ->
+    case lend(Config, Cleanup, Until) of
+        {ok, Library, Folders} ->
             Caller ! {self(), {ok, #{agent => self(), library => Library}}},
             loop(#agent{
                 heartbeat_ms = maps:get(heartbeat_ms, Config),
                 modules = modules(Config),
                 folder = folder(Library),
+                folders = Folders,
                 cleanup = Cleanup,
                 controller = monitor(process, Controller)
             });
@@ -200,7 +224,7 @@ loop(#agent{heartbeat_ms = Ms} = State) ->
         {close, From, Ref} ->
             finish({From, Ref}, Cleanup);
         {'DOWN', CleanupMonitor, process, _, _} ->
-            sweep(State#agent.modules, State#agent.folder);
+            sweep(State#agent.modules, State#agent.folders);
         {'DOWN', ControllerMonitor, process, _, _} ->
             finish(no_caller, Cleanup);
         _ ->
@@ -247,10 +271,10 @@ is_lent(Supervisor) ->
 
 %% Lending.
 
-lend(#{modules := Modules, library := Library} = Config, {Cleanup, _}) ->
+lend(#{modules := Modules, library := Library} = Config, {Cleanup, _}, Until) ->
     case {load(lists:keydelete(flame_prof_nif, 1, Modules)), Library} of
-        {ok, {none, _}} -> {ok, Library};
-        {ok, _} -> library(candidates(), Config, Cleanup, []);
+        {ok, {none, _}} -> {ok, Library, []};
+        {ok, _} -> library(candidates(Until), Config, Cleanup, Until);
         {{error, _} = Error, _} -> Error
     end.
 
@@ -273,29 +297,44 @@ load_nif({Module, Code}) ->
         {error, Reason} -> {error, {module, atom_to_list(Reason)}}
     end.
 
-%% As this node sees its files, and as its user may use them.
-candidates() ->
-    Current = [Folder || {ok, Folder} <- [file:get_cwd()]],
+%% As this node sees its files, and as its user may use them. Where its current one is not told in
+%% time, no file operation goes on: all dirty I/O schedulers are taken.
+candidates(Until) ->
+    case in_time(fun prim_file:get_cwd/0, Until) of
+        late -> late;
+        Told -> places([Folder || {ok, Folder} <- [Told]])
+    end.
+
+places(Current) ->
     Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
     Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
 
-library([], #{may_lack := true}, Cleanup, Why) ->
-    Cleanup ! {folder, none},
-    {ok, {none, unicode:characters_to_binary(["it cannot be loaded there: ", reasons(Why)])}};
-library([], _Config, _Cleanup, Why) ->
+library(late, Config, Cleanup, Until) ->
+    one_of([], {Config, Cleanup, Until}, [{"/", ?LATE}], []);
+library(Candidates, Config, Cleanup, Until) ->
+    one_of(Candidates, {Config, Cleanup, Until}, [], []).
+
+one_of([], {#{may_lack := true}, _, _}, Why, Folders) ->
+    Text = unicode:characters_to_binary(["it cannot be loaded there: ", reasons(Why)]),
+    {ok, {none, Text}, Folders};
+one_of([], _, Why, _Folders) ->
     {error, {library, reasons(Why)}};
-library([Candidate | Candidates], Config, Cleanup, Why) ->
-    Folder = filename:join(Candidate, unique()),
+one_of([Candidate | Candidates], {Config, Cleanup, Until} = To, Why, Others) ->
+    Folder = filename:join(Candidate, flame_prof_temporary:name()),
+    Folders = [Folder | Others],
     Cleanup ! {folder, Folder},
-    case may_execute(Candidate) andalso lodged(Folder, Config) of
+    case lodged(Candidate, Folder, Config, Until) of
         ok ->
-            {ok, Folder};
+            {ok, Folder, Folders};
         false ->
             Text = "no library may be run from there (noexec)",
-            library(Candidates, Config, Cleanup, [{Candidate, Text} | Why]);
+            one_of(Candidates, To, [{Candidate, Text} | Why], Folders);
+        late ->
+            %% It is removed in the end: now that would hang as well.
+            one_of(Candidates, To, [{Candidate, ?LATE} | Why], Folders);
         {error, Text} ->
-            _ = file:del_dir_r(Folder),
-            library(Candidates, Config, Cleanup, [{Candidate, text(Text)} | Why])
+            _ = in_time(fun() -> removed(Folder) end, Until),
+            one_of(Candidates, To, [{Candidate, text(Text)} | Why], Folders)
     end.
 
 %% A loader's names the file, which is in another folder each time.
@@ -311,74 +350,88 @@ reasons(Why) ->
     ]).
 
 %% Nothing lies there any more when it is mapped.
-lodged(Folder, #{library := Library, companions := Companions, modules := Modules}) ->
+lodged(Candidate, Folder, Config, Until) ->
+    #{library := Library, companions := Companions, modules := Modules} = Config,
     Nif = lists:keyfind(flame_prof_nif, 1, Modules),
-    try
-        ok = placed(Folder),
-        ok = written(Folder, [{?LIBRARY ++ ".so", Library}]),
-        Path = filename:join(Folder, ?LIBRARY),
-        case mapped(Path, Nif) of
-            ok ->
-                ok;
-            {error, _} ->
-                ok = written(Folder, Companions),
-                mapped(Path, Nif)
-        end
-    catch
-        throw:{error, Reason} -> {error, file:format_error(Reason)}
-    after
-        _ = [file:delete(filename:join(Folder, Name))
-            || {Name, _} <- [{?LIBRARY ++ ".so", Library} | Companions]]
+    Own = [{?LIBRARY ++ ".so", Library}],
+    Place = fun() -> flame_prof_temporary:may_execute(Candidate) andalso placed(Folder, Own) end,
+    Complete = fun() -> in_time(fun() -> written(Folder, Companions) end, Until) end,
+    Path = filename:join(Folder, ?LIBRARY),
+    Outcome = mapped(in_time(Place, Until), Path, Nif, Complete),
+    Delete = fun() ->
+        [file:delete(filename:join(Folder, Name), [raw]) || {Name, _} <- Own ++ Companions]
+    end,
+    _ = Outcome =/= late andalso in_time(Delete, Until),
+    Outcome.
+
+mapped(ok, Path, Nif, Complete) ->
+    case mapped(Path, Nif) of
+        ok ->
+            ok;
+        {error, _} ->
+            case Complete() of
+                ok -> mapped(Path, Nif);
+                Failed -> Failed
+            end
+    end;
+mapped(Failed, _Path, _Nif, _Complete) ->
+    Failed.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+%% By another process: one that hangs in a file system is ended as soon as that lets it go.
+in_time(Fun, Latest) ->
+    awaited(trying(Fun), min(Latest, now_ms() + ?FILES_MS)).
+
+trying(Fun) -> spawn_opt(?MODULE, tried, [Fun], [link, monitor, {priority, high}]).
+
+awaited({Pid, Monitor}, Until) ->
+    receive
+        {'DOWN', Monitor, process, Pid, {?MODULE, Answer}} -> Answer;
+        {'DOWN', Monitor, process, Pid, _} -> late
+    after max(0, Until - now_ms()) ->
+        true = demonitor(Monitor, [flush]),
+        true = exit(Pid, kill),
+        late
     end.
 
-%% A new folder, of mode 0700 before anything is in it.
-placed(Folder) ->
-    ok = done(file:make_dir(Folder)),
-    done(file:change_mode(Folder, 8#700)).
+%% @private Without a report in the log.
+-spec tried(fun(() -> term())) -> no_return().
+tried(Fun) ->
+    exit({?MODULE, try Fun()
+    catch
+        throw:{error, Reason} -> {error, file:format_error(Reason)};
+        _:_ -> {error, "an internal error"}
+    end}).
+
+placed(Folder, Files) ->
+    ok = done(flame_prof_temporary:make_folder(Folder)),
+    written(Folder, Files).
+
+%% With all that is in it. A link is deleted, not followed.
+removed(Path) ->
+    case {file:delete(Path, [raw]), prim_file:list_dir_all(Path)} of
+        {{error, _}, {ok, Names}} ->
+            _ = [removed(filename:join(Path, Name)) || Name <- Names],
+            _ = prim_file:del_dir(Path);
+        _ ->
+            ok
+    end,
+    case prim_file:read_link_info(Path) of
+        {ok, _} -> left;
+        {error, _} -> gone
+    end.
 
 written(Folder, Files) ->
     lists:foreach(
         fun({Name, Bytes}) ->
-            done(file:write_file(filename:join(Folder, Name), Bytes, [exclusive, raw]))
+            done(flame_prof_temporary:write_file(filename:join(Folder, Name), Bytes))
         end,
         Files
     ).
 
 done(ok) -> ok;
 done({error, _} = Error) -> throw(Error).
-
-unique() ->
-    Text = io_lib:format("flame_prof.~ts.~.36b",
-        [os:getpid(), erlang:phash2({make_ref(), node()}, 1 bsl 32)]),
-    lists:flatten(Text).
-
-%% Not simply tried: where it may not, glibc leaves a part of the library mapped.
-may_execute(Folder) ->
-    case file:read_file("/proc/self/mounts") of
-        {ok, Mounts} ->
-            Lines = binary:split(Mounts, <<"\n">>, [global]),
-            Options = mounted(Lines, unicode:characters_to_binary(Folder), 0, <<>>),
-            not lists:member(<<"noexec">>, binary:split(Options, <<",">>, [global]));
-        {error, _} ->
-            true
-    end.
-
-%% With the options of the deepest mount above the folder, the last of several.
-mounted([], _Folder, _Depth, Options) ->
-    Options;
-mounted([Line | Lines], Folder, Depth, Options) ->
-    case binary:split(Line, <<" ">>, [global]) of
-        [_, Point, _, Those | _] when byte_size(Point) >= Depth ->
-            case is_below(Folder, Point) of
-                true -> mounted(Lines, Folder, byte_size(Point), Those);
-                false -> mounted(Lines, Folder, Depth, Options)
-            end;
-        _ ->
-            mounted(Lines, Folder, Depth, Options)
-    end.
-
-is_below(_Folder, <<"/">>) -> true;
-is_below(Folder, Point) -> lists:prefix(filename:split(Point), filename:split(Folder)).
 
 mapped(Path, Nif) ->
     ok = application:set_env(?ENVIRONMENT, library, Path),
@@ -411,41 +464,53 @@ forget() ->
 cleanup(Agent, Modules) ->
     true = group_leader(whereis(init), self()),
     _ = process_flag(priority, high),
+    %% Of those that remove folders.
+    _ = process_flag(trap_exit, true),
     true = register(flame_prof_cleanup, self()),
-    wait(monitor(process, Agent), Modules, none, no_caller).
+    wait(monitor(process, Agent), Modules, [], no_caller).
 
-wait(Monitor, Modules, Folder, To) ->
+wait(Monitor, Modules, Folders, To) ->
     receive
-        {folder, Next} ->
-            wait(Monitor, Modules, Next, To);
+        {folder, Folder} ->
+            wait(Monitor, Modules, [Folder | Folders], To);
         {tell, Told} ->
-            wait(Monitor, Modules, Folder, Told);
+            wait(Monitor, Modules, Folders, Told);
         {'DOWN', Monitor, process, _, _} ->
-            _ = told(To, swept(Modules, Folder)),
+            ok = told(To, swept(Modules, Folders)),
             leave()
     end.
 
-told(no_caller, Outcome) ->
-    Outcome;
+%% Who asked runs this module until it has the answer, and ends then.
+told(no_caller, _Outcome) ->
+    ok;
 told({From, Ref}, Outcome) ->
-    From ! {Ref, Outcome}.
+    Monitor = monitor(process, From),
+    From ! {Ref, Outcome},
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after ?ANSWERED_MS -> ok
+    end.
 
-sweep(Modules, Folder) ->
-    _ = swept(Modules, Folder),
+sweep(Modules, Folders) ->
+    _ = swept(Modules, Folders),
     leave().
 
-%% An error is what had to stay.
-swept(Modules, Folder) ->
+%% An error is what had to stay. Folders go last: a file system may hang.
+swept(Modules, Folders) ->
     ok = end_session(whereis(flame_prof_sup)),
     ok = end_tracing(lists:member(flame_prof_tracing, Modules)
         andalso erlang:module_loaded(flame_prof_tracing)),
     IsLoaded = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
     Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
     ok = forget(),
-    _ = Folder =/= none andalso file:del_dir_r(Folder),
     ok = end_servers(Modules),
     ok = unload_all(Modules),
-    Outcome.
+    Trying = [{Folder, trying(fun() -> removed(Folder) end)} || Folder <- Folders],
+    Until = now_ms() + ?REMOVED_MS,
+    case {Outcome, [Folder || {Folder, By} <- Trying, awaited(By, Until) =/= gone]} of
+        {ok, [_ | _] = Left} -> {error, {left, Left}};
+        _ -> Outcome
+    end.
 
 %% At once, as they are loaded: each step is by the code server or by the purger, one for all.
 unload_all(Modules) ->

@@ -86,13 +86,19 @@ open(Node) ->
 -spec open(node(), without()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node, Without) ->
     try
-        Config = config(Without),
-        Release = call(Node, erlang, system_info, [otp_release], ?CALL_MS),
+        #{library := Library} = Config = config(Without),
+        [Release, OsPid, Architecture] = each(Node, [
+            {fun erlang:system_info/1, [otp_release]},
+            {fun os:getpid/0, []},
+            {fun erlang:system_info/1, [system_architecture]}
+        ], ?CALL_MS),
         ok = release(Node, Release),
-        OsPid = list_to_integer(call(Node, os, getpid, [], ?CALL_MS)),
-        Fitting = fitting(Node, incompatibility(Node, Config), Config),
+        %% Why the library cannot run there, as far as that is known before it is loaded.
+        Why = incompatibility(Architecture, flame_prof_remote:read_file(Node, "/proc/self/maps"),
+            Library),
+        Fitting = fitting(Node, Why, Config),
         ok = is_free(Node, Fitting),
-        {ok, with_writer(Without, OsPid, Release, lent(Node, Fitting))}
+        {ok, with_writer(Without, list_to_integer(OsPid), Release, lent(Node, Fitting))}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -113,6 +119,14 @@ config(Without) ->
         may_lack => Without =/= refused,
         companions => companions()
     }.
+
+%% Writing the library would hang as well.
+incompatibility(Architecture, {ok, Maps}, Library) ->
+    flame_prof_compatible:incompatibility(Architecture, Maps, Library);
+incompatibility(_Architecture, late, _Library) ->
+    "its dirty I/O schedulers, which read and write files, are all taken: no file is read in time";
+incompatibility(_Architecture, {error, _} = Error, _Library) ->
+    throw(Error).
 
 %% Modules that run in the VM of the command only are not sent.
 fitting(_Node, none, Config) ->
@@ -260,23 +274,19 @@ release(Node, Release) ->
         error:badarg -> refuse(incompatible, Node, "OTP ~ts is an unknown release", [Release])
     end.
 
-%% Why the library cannot run there, as far as that is known before it is loaded.
-incompatibility(Node, #{library := Library}) ->
-    Architecture = call(Node, erlang, system_info, [system_architecture], ?CALL_MS),
-    Maps = call(Node, file, read_file, ["/proc/self/maps"], ?CALL_MS),
-    flame_prof_compatible:incompatibility(Architecture, Maps, Library).
-
 %% Any of them: a node that has the application may not have needed the library yet.
 %% The agent checks again: the node may change until then.
 is_free(Node, Config) -> is_free(Node, Config, ?LOOKS).
 
-%% One whose command has just ended, by a refusal say, is gone in a moment.
+%% One whose command has just ended, by a refusal say, is gone in a moment. The code server, which
+%% answers late on a busy node, is asked of few modules or none.
 is_free(Node, #{modules := Lent} = Config, Left) ->
     Modules = [?AGENT | [Module || {Module, _} <- Lent]],
-    Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun code:is_loaded/1, [Module]}
+    Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun erlang:module_loaded/1, [Module]}
         || Module <- Modules]],
-    [Supervisor | Loaded] = each(Node, Looks, ?CALL_MS),
-    Files = [File || {file, File} <- Loaded],
+    [Supervisor | AreLoaded] = each(Node, Looks, ?CALL_MS),
+    Files = [File || {file, File} <- each(Node, [{fun code:is_loaded/1, [Module]}
+        || {Module, true} <- lists:zip(Modules, AreLoaded)], ?CALL_MS)],
     case {lists:member(?FROM, Files), Files} of
         {true, _} when Left > 1 -> timer:sleep(?PAUSE_MS), is_free(Node, Config, Left - 1);
         {true, _} -> attached(Node);
@@ -304,17 +314,19 @@ given_back(#{node := Node, agent := Agent, heartbeat := Heartbeat}) ->
     true = unlink(Heartbeat),
     true = exit(Heartbeat, kill),
     try
-        Said = flame_prof_remote:call(Node, ?AGENT, close, [Agent], ?CLOSE_MS),
+        Said = flame_prof_remote:at_once(Node, ?AGENT, close, [Agent], ?CLOSE_MS),
         ok = gone(Node, ?GONE_ATTEMPTS),
         closed(Node, Said)
     catch
         throw:{error, _} = Error -> Error
     end.
 
-%% Its last word may be lost, as its module goes then.
 closed(Node, {ok, {error, <<Why/binary>>}}) ->
     refuse(refused, Node, "the library stays mapped, and the handler of its signal, as ~ts",
         [Why]);
+closed(Node, {ok, {error, {left, Folders}}}) ->
+    refuse(refused, Node, "this is still there, as to remove it failed or took too long: ~ts",
+        [lists:join(", ", Folders)]);
 closed(_Node, _) ->
     ok.
 
@@ -507,7 +519,7 @@ append(_Path, {Device, Offset}, Bytes) ->
     end.
 
 call(Node, Module, Function, Args, Timeout) ->
-    case flame_prof_remote:call(Node, Module, Function, Args, Timeout) of
+    case flame_prof_remote:at_once(Node, Module, Function, Args, Timeout) of
         {ok, Answer} -> Answer;
         {error, _} = Error -> throw(Error)
     end.

@@ -2,9 +2,15 @@
 %% listen, and does not register with epmd.
 -module(flame_prof_remote).
 
--export([connect/2, full/1, call/5, all/5]).
+-export([connect/2, full/1, call/5, at_once/5, all/5, read_file/2, lacks/3]).
 
 -define(PROBE_MS, 5000).
+%% A node that is very busy may need longer for a handshake than it lets it take.
+-define(HANDSHAKES, 2).
+%% Files of /proc take less than a millisecond.
+-define(FILE_MS, 3000).
+%% After all that the caller has waited already.
+-define(HELD_UP_MS, 1000).
 
 %% @doc All of them or none. Names without a host are of this host. `cookie' or
 %% `cookie_file'; else `~/.erlang.cookie'. `port' is where they listen, without epmd.
@@ -118,10 +124,34 @@ connected(Name, Domain, Cookie, Finding) ->
     Node = list_to_atom(Name),
     true = erlang:set_cookie(Node, Cookie),
     ok = is_registered(Finding, Name),
-    case net_kernel:connect_node(Node) of
-        true -> Node;
-        _ -> not_connected(Name, Domain, listens(flame_prof_epmd:port_of(alive(Name), host(Name))))
+    case handshake(Node, ?HANDSHAKES) of
+        ok ->
+            Node;
+        Failed ->
+            Listens = listens(flame_prof_epmd:port_of(alive(Name), host(Name))),
+            not_connected(Name, Domain, Failed, Listens)
     end.
+
+%% What is refused is refused at once. One that is not done in the time of the distribution says
+%% nothing of cookies: it is tried once more.
+handshake(Node, Left) ->
+    Begun = erlang:monotonic_time(millisecond),
+    case net_kernel:connect_node(Node) of
+        true ->
+            ok;
+        _ ->
+            Ms = erlang:monotonic_time(millisecond) - Begun,
+            case Ms >= setup_ms() of
+                true when Left > 1 -> handshake(Node, Left - 1);
+                true -> late;
+                false -> refused
+            end
+    end.
+
+%% A little less than the distribution takes.
+setup_ms() ->
+    Seconds = application:get_env(kernel, net_setuptime, 7),
+    round(0.9 * 1000 * max(1, min(120, Seconds))).
 
 is_registered(port, _Name) ->
     ok;
@@ -158,11 +188,14 @@ listens({ok, Host, Port}) ->
 listens(error) ->
     ok.
 
--spec not_connected(string(), longnames | shortnames, term()) -> no_return().
-not_connected(Name, _Domain, {error, Host, Port, Reason}) ->
+-spec not_connected(string(), longnames | shortnames, late | refused, term()) -> no_return().
+not_connected(Name, _Domain, _, {error, Host, Port, Reason}) ->
     unreachable(Name, "no connection to port ~b of ~ts: ~ts",
         [Port, Host, inet:format_error(Reason)]);
-not_connected(Name, Domain, ok) ->
+not_connected(Name, _Domain, late, ok) ->
+    unreachable(Name, "it takes connections, but did not answer in ~b s: it is stopped, or so busy "
+        "that it cannot", [round(?HANDSHAKES * setup_ms() / 900)]);
+not_connected(Name, Domain, refused, ok) ->
     unreachable(Name, "it refused the connection: its cookie is another one (--cookie, "
         "--cookie-file), ~ts, or it wants TLS (--tls)", [other_name(Domain)]).
 
@@ -183,6 +216,20 @@ unreachable_error(Node, Format, Args) ->
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
 
+%% What is lent goes to a file of the node, and where files hang, that hangs too: what waits for the
+%% schedulers of I/O is the last of the run queues.
+held_up(Node) ->
+    case asked(Node, erlang, statistics, [run_queue_lengths_all], ?HELD_UP_MS) of
+        {ok, [_ | _] = Lengths} -> held_up_by(lists:last(Lengths));
+        _ -> ""
+    end.
+
+held_up_by(0) ->
+    "";
+held_up_by(Waiting) ->
+    text("; ~b call~ts wait for its dirty I/O schedulers, which read and write files",
+        [Waiting, flame_prof_text:plural(Waiting)]).
+
 %% @doc What a function of that node answers.
 -spec call(node(), module(), atom(), [term()], timeout()) ->
     {ok, term()} | {error, flame_prof:reason()}.
@@ -199,15 +246,93 @@ all(Nodes, Module, Function, Args, Timeout) ->
      || {Node, Answer} <- lists:zip(Nodes, erpc:multicall(Nodes, Module, Function, Args, Timeout))
     ]).
 
+%% @doc The same by a process of high priority: where a node has a thousand processes to run, each
+%% turn is seconds. For what takes little of a CPU. Where no answer comes in time, its process is
+%% ended there; one that the node has not begun by then runs all the same, and nobody hears of it.
+-spec at_once(node(), module(), atom(), [term()], timeout()) ->
+    {ok, term()} | {error, flame_prof:reason()}.
+at_once(Node, Module, Function, Args, Timeout) ->
+    answer(Node, {Module, Function, length(Args)}, asked(Node, Module, Function, Args, Timeout)).
+
+%% The function of erpc is what its own requests run, in nodes of any release.
+asked(Node, Module, Function, Args, Timeout) ->
+    Ref = make_ref(),
+    Request = spawn_request(Node, erpc, execute_call, [Ref, Module, Function, Args],
+        [monitor, {priority, high}]),
+    receive
+        {spawn_reply, Request, error, _} -> {error, {erpc, noconnection}};
+        {spawn_reply, Request, ok, Pid} -> awaited(Request, Pid, Ref, Timeout)
+    after Timeout ->
+        case spawn_request_abandon(Request) of
+            true -> {error, {erpc, timeout}};
+            false -> begun_late(Request, Ref)
+        end
+    end.
+
+%% The reply came at the last moment.
+begun_late(Request, Ref) ->
+    receive
+        {spawn_reply, Request, error, _} -> {error, {erpc, noconnection}};
+        {spawn_reply, Request, ok, Pid} -> awaited(Request, Pid, Ref, 0)
+    after 0 ->
+        {error, {erpc, timeout}}
+    end.
+
+awaited(Request, Pid, Ref, Timeout) ->
+    receive
+        {'DOWN', Request, process, Pid, Reason} -> ended(Ref, Reason)
+    after Timeout ->
+        true = demonitor(Request, [flush]),
+        true = exit(Pid, kill),
+        {error, {erpc, timeout}}
+    end.
+
+%% @doc A file of the node, not by its server of files: `late' means that all of its dirty I/O
+%% schedulers are taken.
+-spec read_file(node(), file:filename()) ->
+    {ok, {ok, binary()} | {error, term()}} | late | {error, flame_prof:reason()}.
+read_file(Node, File) ->
+    case asked(Node, prim_file, read_file, [File], ?FILE_MS) of
+        {error, {erpc, timeout}} -> late;
+        Answer -> answer(Node, {prim_file, read_file, 1}, Answer)
+    end.
+
+%% @doc Has the node no such module, neither loaded nor as a file? Where its files hang, only what
+%% is loaded counts: the node's loader would be kept in them too.
+-spec lacks(node(), module(), timeout()) -> {ok, boolean()} | {error, flame_prof:reason()}.
+lacks(Node, Module, Timeout) ->
+    case at_once(Node, erlang, module_loaded, [Module], Timeout) of
+        {ok, true} -> {ok, false};
+        {ok, false} -> lacks_file(read_file(Node, "/proc/self/comm"), Node, Module, Timeout);
+        {error, _} = Error -> Error
+    end.
+
+lacks_file({ok, _}, Node, Module, Timeout) ->
+    case at_once(Node, code, which, [Module], Timeout) of
+        {ok, Where} -> {ok, Where =:= non_existing};
+        {error, _} = Error -> Error
+    end;
+lacks_file(late, _Node, _Module, _Timeout) ->
+    {ok, true};
+lacks_file({error, _} = Error, _Node, _Module, _Timeout) ->
+    Error.
+
+%% As erpc says it.
+ended(Ref, {Ref, return, Value}) -> {ok, Value};
+ended(Ref, {Ref, error, Reason, Stack}) -> {error, {exception, Reason, Stack}};
+ended(Ref, {Ref, Class, Reason}) -> {Class, Reason};
+ended(_, noconnection) -> {error, {erpc, noconnection}};
+ended(_, Reason) -> {exit, {signal, Reason}}.
+
 answer(_Node, _Mfa, {ok, Answer}) ->
     {ok, Answer};
 answer(Node, _Mfa, {error, {erpc, noconnection}}) ->
     unreachable_error(Node, "the connection is gone", []);
 answer(Node, _Mfa, {error, {erpc, timeout}}) ->
-    unreachable_error(Node, "no answer in time (--timeout)", []);
+    unreachable_error(Node, "no answer in time (--timeout)~ts", [held_up(Node)]);
 answer(Node, {Module, Function, Arity}, {error, {exception, undef,
     [{Module, Function, _, _} | _]}}) ->
-    refused(Node, lacks(Module, Function, Arity));
+    refused(Node, has_none(Module, Function, Arity));
 %% Without the reason, which may be any term of that node.
 answer(Node, {Module, Function, Arity}, {_, Error}) ->
     refused(Node, text("~ts:~ts/~b failed there: ~ts", [Module, Function, Arity,
@@ -216,7 +341,7 @@ answer(Node, {Module, Function, Arity}, {_, Error}) ->
 refused(Node, Why) ->
     {error, {attach, #{node => Node, reason => Why, cause => refused}}}.
 
-lacks(flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
+has_none(flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
     <<"no flame_prof is on its code path; `flame_prof attach' brings its own">>;
-lacks(Module, F, A) ->
+has_none(Module, F, A) ->
     text("it has no ~ts:~ts/~b: it has no flame_prof, or another version", [Module, F, A]).

@@ -30,9 +30,10 @@ unpack() { # package
     touch "$root/complete"
 }
 
-await() { # file, text: of a server that has started
+await() { # file, text: of the server that was started last
     for _ in $(seq 480); do
         ! grep -qs "$2" "$1" || return 0
+        kill -0 "${pids[-1]}" 2>/dev/null || break
         sleep 0.25
     done
     cat "$1"
@@ -46,7 +47,9 @@ start_rabbitmq() {
     node=rabbit_fp@localhost port=45672
     echo '[].' >"$work/plugins"
     : >"$work/env.conf"
-    RABBITMQ_HOME=$package HOME=$work RABBITMQ_NODENAME=$node \
+    # Applications of OTP that this machine does not have, as os_mon.
+    ERL_LIBS=$root/usr/lib/erlang/lib \
+        RABBITMQ_HOME=$package HOME=$work RABBITMQ_NODENAME=$node \
         RABBITMQ_MNESIA_BASE=$work/mnesia RABBITMQ_LOG_BASE=$work/log \
         RABBITMQ_NODE_PORT=$port RABBITMQ_DIST_PORT=45673 \
         RABBITMQ_ENABLED_PLUGINS_FILE=$work/plugins RABBITMQ_CONF_ENV_FILE=$work/env.conf \

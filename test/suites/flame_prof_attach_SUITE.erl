@@ -39,7 +39,14 @@
     what_the_library_needs_comes_with_it/1,
     again_and_again_under_load_leaves_nothing/1,
     pstack_memory_and_top_leave_nothing/1,
+    attach_ends_with_what_is_wrong_in_its_samples/1,
+    attach_says_that_nothing_is_wrong_too/1,
     the_doctor_leaves_nothing/1,
+    a_page_of_the_doctor_has_the_findings_that_it_prints/1,
+    a_page_of_a_node_without_samples_is_an_error/1,
+    a_node_that_is_absent_is_no_healthy_one/1,
+    a_node_whose_files_hang_is_told_and_nothing_is_left/1,
+    a_server_of_files_that_hangs_is_told/1,
     what_does_not_fit_is_refused_with_the_reason/1,
     an_application_that_never_loaded_the_library_lives_on/1,
     an_application_that_starts_meanwhile_lives_on/1,
@@ -92,7 +99,14 @@ all() ->
         what_the_library_needs_comes_with_it,
         again_and_again_under_load_leaves_nothing,
         pstack_memory_and_top_leave_nothing,
+        attach_ends_with_what_is_wrong_in_its_samples,
+        attach_says_that_nothing_is_wrong_too,
         the_doctor_leaves_nothing,
+        a_page_of_the_doctor_has_the_findings_that_it_prints,
+        a_page_of_a_node_without_samples_is_an_error,
+        a_node_that_is_absent_is_no_healthy_one,
+        a_node_whose_files_hang_is_told_and_nothing_is_left,
+        a_server_of_files_that_hangs_is_told,
         what_does_not_fit_is_refused_with_the_reason,
         an_application_that_never_loaded_the_library_lives_on,
         an_application_that_starts_meanwhile_lives_on,
@@ -720,7 +734,8 @@ again_and_again_under_load_leaves_nothing(_) ->
         %% One more than its schedulers: none is idle, and no call waits long.
         ok = make_busy(Node, 1 + call(Node, erlang, system_info, [schedulers_online])),
         Busy = length(call(Node, erlang, processes, [])),
-        [ok = attach_and_sample(Node) || _ <- lists:seq(1, 10)],
+        Outcomes = [attach_and_sample(Node) || _ <- lists:seq(1, 10)],
+        ?assert(lists:member(ok, Outcomes)),
         until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
         Kept = [modules, old, registered, tables, environment, threads, mappings, signals, files],
         leaves_nothing_of(Kept, Plain, Before)
@@ -746,13 +761,15 @@ attach_and_sample(Node) ->
         ok ->
             ok;
         %% Busy as it is, it may take longer than anybody waits for.
-        {error, {attach, #{cause := refused}}} ->
-            until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end)
+        {error, {Class, Why}} when Class =:= node; map_get(cause, Why) =:= refused ->
+            until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
+            late
     end.
 
 pstack_memory_and_top_leave_nothing(_) ->
     with_node(fun(#{name := Name} = Node, Before) ->
-        Options = ["--node", Name, "--cookie", command_line:cookie()],
+        Cookie = ["--cookie", command_line:cookie()],
+        Options = ["--node", Name | Cookie],
         case is_capable() of
             true ->
                 {0, Stacks} = run(["pstack" | Options] ++ ["init", "busy"]),
@@ -763,7 +780,14 @@ pstack_memory_and_top_leave_nothing(_) ->
                 {match, _} = re:run(Memory, "RSS .* explained"),
                 {match, _} = re:run(Memory, "eheap_alloc"),
                 {0, Allocators} = run(["memory", "--json" | Options]),
-                {match, _} = re:run(Allocators, "\"fragmentation\":");
+                {match, _} = re:run(Allocators, "\"fragmentation\":"),
+                {0, Tables} = run(["tables" | Options]),
+                {match, _} = re:run(Tables, "(?s)% of memory[(]ets[)].* code_server "),
+                nomatch = re:run(Tables, "needs the native engine"),
+                {0, Binaries} = run(["binaries", Name | Cookie]),
+                {match, _} = re:run(Binaries, "binar(y|ies) with .* held by"),
+                {0, Holders} = run(["binaries", Name, "--json" | Cookie]),
+                {match, _} = re:run(Holders, "\"holders\":\\[");
             false ->
                 ok
         end,
@@ -788,6 +812,164 @@ the_doctor_leaves_nothing(_) ->
         {match, _} = re:run(Unknown, "no_such: no such threshold; there are: memory_limit_used"),
         leaves_nothing(Node, Before)
     end).
+
+%% More messages than are ever healthy, which nobody takes.
+attach_ends_with_what_is_wrong_in_its_samples(Config) ->
+    with_node(fun(#{name := Name, node := Node} = Plain, _) ->
+        Box = erlang:spawn(Node, timer, sleep, [infinity]),
+        true = call(Node, erlang, register, [letter_box, Box]),
+        _ = [Box ! {letter, N} || N <- lists:seq(1, 12000)],
+        until(fun() -> {message_queue_len, 12000} =:=
+            call(Node, erlang, process_info, [Box, message_queue_len]) end),
+        {0, Text} = run(attach(Plain, Config, ["--for", "3s"])),
+        ct:pal("~ts", [Text]),
+        {match, _} = re:run(Text, "\n[1-3]\\. critical: mailbox: letter_box \\(<0\\.[0-9]+\\.0>\\) "
+            "has 12,000 messages in its mailbox\n"),
+        {match, _} = re:run(Text, ["flame_prof mailbox ", Name, " letter_box\n"]),
+        says_who_sees_more(Name, Text)
+    end).
+
+says_who_sees_more(Name, Text) ->
+    ?assertMatch({match, _}, re:run(Text, ["\nOnly samples were judged: flame_prof doctor ", Name,
+        " also looks at waits, mailboxes, memory and tables\\.\n$"])).
+
+%% A machine that has no CPU for the sampler has that as a note, and a finding may be of it.
+attach_says_that_nothing_is_wrong_too(Config) ->
+    with_node(fun(#{name := Name} = Plain, _) ->
+        {0, Text} = run(attach(Plain, Config, ["--for", "3s"])),
+        ct:pal("~ts", [Text]),
+        {match, _} = re:run(Text, "\nnothing is wrong: looked for [0-9.]+ s: [0-9,]+ of [0-9,]+ "
+            "processes sampled \\([0-9,]+ observations\\)\n|\n1\\. note: losses: "),
+        says_who_sees_more(Name, Text)
+    end).
+
+%% A ring of calls is in no sample of them: only who looked at waits knows of it.
+a_page_of_the_doctor_has_the_findings_that_it_prints(Config) ->
+    is_capable() andalso with_node(fun(#{name := Name, node := Node}, _) ->
+        {Module, Code} = ring(),
+        {module, Module} = call(Node, code, load_binary, [Module, "ring", Code]),
+        ok = call(Node, Module, begun, []),
+        Page = filename:join(proplists:get_value(priv_dir, Config), "ring.html"),
+        {10, Text} = run(["doctor", Name, "--json", "--for", "3s", "--report", Page, "--cookie",
+            command_line:cookie()]),
+        ct:pal("~ts", [Text]),
+        {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
+        #{<<"findings">> := Printed} = foreign_formats:json(Json),
+        #{<<"findings">> := Shown, <<"source">> := <<"node">>} = findings_of(Page),
+        Told = fun(Findings) -> [{Kind, Title, Sentences} || #{<<"kind">> := Kind,
+            <<"title">> := Title, <<"sentences">> := Sentences} <- lists:sublist(Findings, 12)] end,
+        ?assertEqual(Told(Printed), Told(Shown)),
+        [#{<<"command">> := Command, <<"processes">> := Ring}] =
+            [F || #{<<"kind">> := <<"deadlock">>} = F <- Printed],
+        ?assertEqual([<<"ring_a">>, <<"ring_b">>], lists:sort([N || #{<<"name">> := N} <- Ring])),
+        ?assertMatch({match, _}, re:run(Command, ["^flame_prof waits ", Name, " ring_[ab]$"]))
+    end).
+
+findings_of(Page) ->
+    #{<<"profile-about">> := About} = report_parts:read(Page),
+    #{<<"findings">> := Findings} = foreign_formats:json(About),
+    Findings.
+
+%% Two servers, each of which calls the other one.
+ring() ->
+    Text = "-module(ring_of_calls). -export([begun/0, init/1, handle_call/3, handle_cast/2]). "
+        "begun() -> {ok, A} = gen_server:start({local, ring_a}, ?MODULE, [], []), "
+        "{ok, B} = gen_server:start({local, ring_b}, ?MODULE, [], []), "
+        "gen_server:cast(A, {call, B}), gen_server:cast(B, {call, A}). "
+        "init(_) -> {ok, none}. handle_call(_, _, S) -> {reply, ok, S}. "
+        "handle_cast({call, Other}, S) -> timer:sleep(200), "
+        "ok = gen_server:call(Other, now, infinity), {noreply, S}. ",
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(string:replace(Text, "?MODULE", "ring_of_calls",
+        all))),
+    {ok, Module, Code} = compile:forms(forms(Tokens)),
+    {Module, Code}.
+
+forms([]) -> [];
+forms(Tokens) ->
+    {Form, [Dot | Rest]} = lists:splitwith(fun(Token) -> element(1, Token) =/= dot end, Tokens),
+    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
+    [Parsed | forms(Rest)].
+
+%% What it found it prints; a page it does not write, and says why: no folder takes samples.
+a_page_of_a_node_without_samples_is_an_error(Config) ->
+    Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
+    with_node(["-pa", Ebin], fun(#{name := Name, node := Node}, _) ->
+        Folder = proplists:get_value(priv_dir, Config),
+        true = call(Node, os, putenv, ["TMPDIR", "/proc"]),
+        Page = filename:join(Folder, "none.html"),
+        {1, Text} = run(["doctor", Name, "--for", "1s", "--report", Page, "--cookie",
+            command_line:cookie()]),
+        ct:pal("~ts", [Text]),
+        {match, _} = re:run(Text, "\nlooked for|^nothing is wrong", [multiline]),
+        {match, _} = re:run(Text, "none.html: not written, as a page shows samples: /proc/"),
+        ?assertNot(filelib:is_file(Page))
+    end).
+
+a_node_that_is_absent_is_no_healthy_one(_) ->
+    with_node(fun(#{name := Name}, _) ->
+        {3, Wrong} = run(["doctor", Name, "--cookie", "wrong"]),
+        {match, _} = re:run(Wrong, "refused the connection"),
+        {3, Text} = run(["doctor", "nobody@127.0.0.1", "--cookie", command_line:cookie()]),
+        {match, _} = re:run(Text, "no node nobody runs on 127.0.0.1; there are: "),
+        nomatch = re:run(Text, "nothing is wrong")
+    end).
+
+%% Reading a FIFO that nobody writes takes a dirty I/O scheduler for ever: no library can be written
+%% there, and no module be loaded from a file.
+a_node_whose_files_hang_is_told_and_nothing_is_left(_) ->
+    with_node(["+SDio", "2"], fun(#{name := Name, node := Node} = Plain, _) ->
+        _ = [call(Node, code, ensure_modules_loaded, [Modules])
+            || Application <- [kernel, stdlib],
+            {ok, Modules} <- [call(Node, application, get_key, [Application, modules])]],
+        Before = settled(Plain),
+        hanging(Node, [prim_file, prim_file, prim_file], fun() ->
+            {10, Text} = run(["doctor", Name, "--cookie", command_line:cookie(), "--for", "1s"]),
+            {match, _} = re:run(Text, "does without the library \\(its dirty I/O schedulers"),
+            {match, _} = re:run(Text, "file_io: all 2 dirty I/O schedulers are taken"),
+            {match, _} = re:run(Text, "first look and at the last, [^:]*: 3 processes"),
+            until(fun() -> call(Node, erlang, module_loaded, [flame_prof_agent]) =:= false end),
+            hangs_while_it_is_lent(Node)
+        end),
+        leaves_nothing(Plain, Before)
+    end).
+
+%% After the look whether files answer.
+hangs_while_it_is_lent(Node) ->
+    {Module, Code, _} = code:get_object_code(flame_prof_agent),
+    {module, Module} = call(Node, code, load_binary, [Module, "flame_prof_attached", Code]),
+    {ok, #{agent := Agent, library := {none, Why}}} = call(Node, Module, start, [#{
+        controller => self(), heartbeat_ms => 15000, modules => [], library => <<"a library">>,
+        may_lack => true, companions => []}]),
+    {match, _} = re:run(Why, "no file is written there in time"),
+    ok = call(Node, Module, close, [Agent]).
+
+%% All others wait for file_server_2, which is in the one that hangs; lending does without it.
+a_server_of_files_that_hangs_is_told(_) ->
+    with_node(fun(#{name := Name, node := Node} = Plain, Before) ->
+        hanging(Node, lists:duplicate(10, file), fun() ->
+            {10, Text} = run(["doctor", Name, "--cookie", command_line:cookie(), "--for", "3s"]),
+            {match, _} = re:run(Text, ": file_server_2 ")
+        end),
+        leaves_nothing(Plain, Before)
+    end).
+
+hanging(Node, Readers, Fun) ->
+    Fifo = "/tmp/flame_prof_fifo_" ++ os:getpid(),
+    Here = case os:getenv("FLAME_PROF_TEST_ROOT") of false -> Fifo; Root -> Root ++ Fifo end,
+    [] = os:cmd("rm -f " ++ Here ++ "; mkfifo -m 666 " ++ Here),
+    Pids = [spawn(Node, Module, read_file, [Fifo]) || Module <- Readers],
+    IsThere = fun(Pid) -> call(Node, erlang, is_process_alive, [Pid]) end,
+    try
+        timer:sleep(500),
+        true = lists:all(IsThere, Pids),
+        Fun()
+    after
+        until(fun() ->
+            _ = os:cmd("timeout 1 sh -c 'echo > " ++ Here ++ "'"),
+            not lists:any(IsThere, Pids)
+        end),
+        file:delete(Here)
+    end.
 
 what_does_not_fit_is_refused_with_the_reason(Config) ->
     with_node(fun(#{name := Name} = Plain, Before) ->

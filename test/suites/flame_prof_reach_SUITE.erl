@@ -78,6 +78,10 @@ with_tls(Config) ->
 a_connection_that_fails_says_why(Config) ->
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Free} = inet:port(Socket),
+    %% It takes connections, and no process of it answers.
+    {3, Silent} = attach("shop@127.0.0.1", ["--port", integer_to_list(Free)], Config),
+    {match, _} = re:run(Silent, "shop@127.0.0.1: it takes connections, but did not answer in 14 s"),
+    nomatch = re:run(Silent, "cookie"),
     ok = gen_tcp:close(Socket),
     {3, Nobody} = attach("shop@127.0.0.1", ["--port", integer_to_list(Free)], Config),
     {match, _} = re:run(Nobody, "shop@127.0.0.1: no connection to port " ++
