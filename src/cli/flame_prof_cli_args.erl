@@ -288,7 +288,7 @@ table() ->
         {xray, "xray NODE PROCESS [options]", {2, 2},
             "What a process holds: memory by the ways to it, and binaries."},
         {binaries, "binaries NODE [options]", {1, 1},
-            "Who holds the refc binaries: by process, what is pinned, what grows."},
+            "Who holds the refc binaries: processes, ETS tables; what is pinned, what grows."},
         {waits, "waits NODE [PROCESS] [options]", {1, 2},
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
@@ -417,7 +417,7 @@ trace_options() ->
         {burst, {"N", {whole, 1, 10000}}, "events at once (100)"},
         {cpu, {"PERCENT", share}, "of the node's CPUs at most; then it ends (5)"},
         {process, {"NAMES", file}, "of these only: names or pids, with commas (all)"},
-        {first, {"PATTERN", text}, "of a call or send: only processes that did it, from then on"},
+        {first, {"PATTERN", text}, "of a call, send or receive: only processes that did it, from then on"},
         {follow, {"WHAT", {one_of, [none, spawn, send, spawn_and_send]}},
             "also what a traced process spawns, sends to, or both (none)"},
         {depth, {"N", {whole, 0, 30}}, "of terms: how far they are nested (8)"},
@@ -438,7 +438,8 @@ measuring_options(latency) ->
         {for, {"TIME", duration}, "how long: 500ms, 10s, 1m (10s)"},
         {prometheus, flag, "print histograms in Prometheus' text form"},
         {max_cpu, {"PERCENT", share}, "of the node's CPU time for measuring; above, it ends (5)"},
-        {max_rate, {"N", {whole, 1, 1000000000}}, "measured calls a second; above, it ends (1000000)"}
+        {max_rate, {"N", {whole, 1, 1000000000}}, "measured calls a second; above, it ends (1000000)"},
+        {max_calls, {"N", {whole, 1, 4294967295}}, "measured calls; then it ends (100000000)"}
     ];
 measuring_options(allocations) ->
     [
@@ -461,7 +462,7 @@ attach_options() ->
     [
         {for, {"TIME", duration}, "how long: 500ms, 30s, 5m (30s)"},
         {output, {"DIR", file}, "where the files go (the current folder)"},
-        {report, {"FILE", file}, "also make an HTML page of what was sampled"},
+        {report, {"FILE", file}, "also make an HTML page: what was sampled, and the findings"},
         {quiet, flag, "no table of the hottest stacks at the end"}
     ].
 

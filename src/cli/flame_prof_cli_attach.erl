@@ -33,18 +33,14 @@ do(#{arguments := Names} = Parsed) ->
     try
         Options = options(Parsed),
         ok = has_folder(filename:join(Output, "x")),
-        ok = can_report(Parsed),
+        ok = checked(flame_prof_cli_view:can_report(Parsed)),
         connected(flame_prof_remote:connect(Names, Parsed), Output, Options, Parsed)
     catch
         throw:{error, _} = Error -> Error
     end.
 
-can_report(#{report := Out}) ->
-    flame_prof_cli_view:has_reports() orelse
-        throw({error, "--report: this flame_prof was built without its viewer"}),
-    has_folder(Out);
-can_report(_) ->
-    ok.
+checked(ok) -> ok;
+checked({error, _} = Error) -> throw(Error).
 
 has_folder(File) ->
     case filelib:ensure_dir(File) of
@@ -136,10 +132,7 @@ borrowing(Nodes, Module, Without, Timeout, Fun) ->
     with_agents(Lacking, Without, [], fun(_) -> Fun() end).
 
 lacks(Node, Module, Timeout) ->
-    case flame_prof_remote:call(Node, code, which, [Module], Timeout) of
-        {ok, non_existing} -> true;
-        _ -> false
-    end.
+    flame_prof_remote:lacks(Node, Module, Timeout) =:= {ok, true}.
 
 %% Profiling.
 
@@ -257,7 +250,8 @@ told(How, Targets, Parsed) ->
             _ -> flame_prof_cli_out:put([target(Target) || Target <- Targets])
         end,
     Files = lists:append([Files || #target{files = Files} <- Targets]),
-    ok = hot(Files, Parsed),
+    Nodes = [Node || #target{node = Node, files = [_ | _]} <- Targets],
+    ok = hot(Files, Nodes, Parsed),
     Reported = reported(Files, Parsed),
     case {How, [Text || #target{state = {lost, Text}} <- Targets]} of
         {interrupted, _} -> interrupted;
@@ -307,29 +301,33 @@ running_stacks(on) -> "yes";
 running_stacks({off, Why}) -> ["no: ", Why];
 running_stacks({lost, Why}) -> ["lost: ", Why].
 
-hot([], _Parsed) ->
+hot([], _Nodes, _Parsed) ->
     ok;
-hot(_Files, #{json := true}) ->
+hot(_Files, _Nodes, #{json := true}) ->
     ok;
-hot(_Files, #{quiet := true}) ->
+hot(_Files, _Nodes, #{quiet := true}) ->
     ok;
-hot(Files, _Parsed) ->
+hot(Files, Nodes, _Parsed) ->
     case flame_prof_profile:read(Files) of
         {ok, Profile} ->
-            Report = hottest(Profile, #{node => length(Files) > 1, top => 15, min => 4}),
-            Diagnosis = [flame_prof_doctor:of_profile(Profile, #{}) || [_] <- [Files]],
+            Report = hottest(Profile, #{node => length(Nodes) > 1, top => 15, min => 4}),
+            Verdict = verdict(Nodes, Profile),
             ok = flame_prof_profile:close(Profile),
             ok = shown(Report),
-            found(Diagnosis);
+            flame_prof_cli_out:put(["\n", Verdict]);
         {error, Reason} ->
             flame_prof_cli_out:say(flame_prof:format_error(Reason))
     end.
 
-%% Of one node: of several, one profile has the processes of all.
-found([#{findings := [_ | _]} = Diagnosis]) ->
-    flame_prof_cli_out:put(["\n", flame_prof_doctor_text:format(Diagnosis, #{few => ?FEW})]);
-found(_) ->
-    ok.
+%% Of several nodes one profile has the processes of all.
+verdict([Node], Profile) ->
+    Name = atom_to_list(Node),
+    Diagnosis = flame_prof_doctor:of_profile(Profile, #{}),
+    [flame_prof_doctor_text:format(Diagnosis, #{node => Name, few => ?FEW}),
+        "\nOnly samples were judged: flame_prof doctor ", Name,
+        " also looks at waits, mailboxes, memory and tables.\n"];
+verdict([_ | _], _Profile) ->
+    "Several nodes are not judged together: flame_prof doctor NODE looks at one.\n".
 
 %% What is active; where nothing is, what is waited for.
 hottest(Profile, Options) ->

@@ -8,15 +8,17 @@
 -import(flame_prof_cli_out, [put/1, progress/1]).
 
 %% More than the looks on the node take after their time.
--define(ANSWER_MS, 12000).
-%% Beside the time of the look: what the whole command may take.
--define(COMMAND_MS, 18000).
+-define(ANSWER_MS, 14000).
+%% Beside the time of the look: what the whole command may take; of it what comes after the looks.
+-define(COMMAND_MS, 19000).
+-define(AFTER_MS, 2000).
 -define(LEAVE_LEAST_MS, 1000).
+-define(LEAVE_MOST_MS, 6000).
 
 -spec do(flame_prof_cli_args:parsed()) ->
     ok | found | interrupted | flame_prof_cli_args:failure().
 do(#{arguments := [Name | _] = Names} = Parsed) ->
-    case {options(Parsed), is_file(Name), Names} of
+    case {able(options(Parsed), Parsed), is_file(Name), Names} of
         {{error, _} = Error, _, _} -> Error;
         {{ok, Options}, true, _} -> of_files(Names, Options, Parsed);
         {{ok, Options}, false, [_]} -> of_node(Name, Options, Parsed);
@@ -24,8 +26,22 @@ do(#{arguments := [Name | _] = Names} = Parsed) ->
             {error, {usage, ["one node, or files: ", Other, " is one too many"]}}
     end.
 
-%% A node's name has an @, or no folder.
-is_file(Name) -> filelib:is_regular(Name).
+%% Nobody is to wait for a page that cannot be written.
+able({ok, _} = Options, Parsed) ->
+    case flame_prof_cli_view:can_report(Parsed) of
+        ok -> Options;
+        {error, _} = Error -> Error
+    end;
+able({error, _} = Error, _Parsed) ->
+    Error.
+
+%% A node's name has no folder, and does not end as a profile's. One that is not there is told as a
+%% file, then.
+is_file(Name) ->
+    filelib:is_regular(Name) orelse
+        (not lists:member($@, Name) andalso
+            (filename:dirname(Name) =/= "." orelse
+                lists:member(filename:extension(Name), [".log", ".zst", ".gz"]))).
 
 options(Parsed) ->
     Given = maps:merge(maps:with([for, engine], Parsed),
@@ -36,11 +52,13 @@ options(Parsed) ->
     end.
 
 of_files(Names, #{thresholds := Thresholds}, Parsed) ->
-    case flame_prof_profile:read(Names) of
-        {ok, Profile} ->
-            Diagnosis = flame_prof_doctor:of_profile(Profile, Thresholds),
-            ok = flame_prof_profile:close(Profile),
-            reported(Names, told(Diagnosis, none, Parsed), Parsed);
+    Judged = flame_prof_file_losses:read(Names, #{}, fun(Profile) ->
+        {ok, flame_prof_doctor:of_profile(Profile, Thresholds)}
+    end),
+    case Judged of
+        {ok, Diagnosis} ->
+            Told = told(Diagnosis, none, Parsed),
+            reported(fun flame_prof_cli_view:report/3, Names, Diagnosis, Told, Parsed);
         {error, _} = Error ->
             Error
     end.
@@ -51,7 +69,8 @@ of_node(Name, #{for := Ms} = Options, Parsed) ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
             lending(Node, Ms, Timeout, fun() ->
                 ok = progress(io_lib:format("looking at ~ts for ~b s", [Node, Ms div 1000])),
-                collected(collect(Node, Options), Node, Options, Parsed)
+                Within = min(left_ms(Ms), Ms + ?ANSWER_MS) - ?AFTER_MS,
+                collected(collect(Node, Options, Within), Node, Options, Parsed)
             end);
         {error, _} = Error ->
             Error
@@ -60,23 +79,28 @@ of_node(Name, #{for := Ms} = Options, Parsed) ->
 %% As borrowing/5 of flame_prof_cli_attach, but for how long giving back is waited for: the node
 %% goes on with it by itself, and one that is busy takes long. Someone waits for the answer.
 lending(Node, Ms, Timeout, Fun) ->
-    case flame_prof_remote:call(Node, code, which, [flame_prof_doctor_evidence], Timeout) of
-        {ok, non_existing} ->
+    case flame_prof_remote:lacks(Node, flame_prof_doctor_evidence, Timeout) of
+        {ok, true} ->
             ok = progress(io_lib:format("attaching to ~ts", [Node])),
             case flame_prof_attach:open(Node, bare) of
-                {ok, Agent} -> try Fun() after left(Node, Agent, Ms) end;
+                {ok, Agent} ->
+                    ok = told_why(Node, flame_prof_attach:lacks(Agent)),
+                    try Fun() after left(Node, Agent, Ms) end;
                 {error, _} = Error -> Error
             end;
-        {ok, _} ->
+        {ok, false} ->
             Fun();
         {error, _} = Error ->
             Error
     end.
 
+told_why(Node, {true, Why}) ->
+    flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)", [Node, Why]));
+told_why(_Node, false) ->
+    ok.
+
 left(Node, Agent, Ms) ->
-    Started = erlang:convert_time_unit(erlang:system_info(start_time), native, millisecond),
-    Until = Started + Ms + ?COMMAND_MS,
-    Left = max(?LEAVE_LEAST_MS, Until - erlang:monotonic_time(millisecond)),
+    Left = max(?LEAVE_LEAST_MS, min(?LEAVE_MOST_MS, left_ms(Ms))),
     Self = self(),
     Ref = make_ref(),
     _ = spawn(fun() -> Self ! {Ref, flame_prof_attach:close(Agent)} end),
@@ -90,9 +114,18 @@ left(Node, Agent, Ms) ->
             "~ts is busy, and has not yet given back all that it was lent; it goes on", [Node]))
     end.
 
-collect(Node, #{for := Ms} = Options) ->
-    Collected = maps:with([for, engine], Options),
-    flame_prof_remote:call(Node, flame_prof_doctor_evidence, collect, [Collected],
+%% Of the time that the command may take.
+left_ms(Ms) ->
+    Started = erlang:convert_time_unit(erlang:system_info(start_time), native, millisecond),
+    Started + Ms + ?COMMAND_MS - erlang:monotonic_time(millisecond).
+
+%% The node counts the time; an answer that comes late is better than none.
+collect(Node, #{for := Ms} = Options, WithinMs) ->
+    Collected = (maps:with([for, engine], Options))#{
+        within => max(1, WithinMs),
+        caller => self()
+    },
+    flame_prof_remote:at_once(Node, flame_prof_doctor_evidence, collect, [Collected],
         Ms + ?ANSWER_MS).
 
 %% @doc For `flame_prof mcp': as text, and as JSON. The node has what the doctor needs.
@@ -101,7 +134,8 @@ collect(Node, #{for := Ms} = Options) ->
 seen(Node, Parsed) ->
     {ok, #{thresholds := Thresholds} = Options} =
         flame_prof_doctor:options(maps:with([for], Parsed)),
-    case collect(Node, Options) of
+    #{for := Ms} = Options,
+    case collect(Node, Options, Ms + ?ANSWER_MS - ?AFTER_MS) of
         {ok, {Evidence, Files}} ->
             Diagnosis = flame_prof_doctor:diagnosed(Evidence, Files, Thresholds),
             Text = text(Diagnosis, Node),
@@ -120,19 +154,13 @@ collected({ok, {Evidence, Files}}, Node, #{thresholds := Thresholds}, Parsed) ->
     ok = progress("judging"),
     Diagnosis = flame_prof_doctor:diagnosed(Evidence, Files, Thresholds),
     Told = told(Diagnosis, Node, Parsed),
-    case Parsed of
-        #{report := _} when Files =/= [] ->
-            Report = fun(Paths) -> reported(Paths, Told, Parsed) end,
-            case flame_prof_doctor_files:placed(Files, Report) of
-                {ok, Reported} -> Reported;
-                {error, _} = Error -> Error
-            end;
-        #{} ->
-            Told
-    end;
+    reported(fun flame_prof_cli_view:report_of/3, Files, Diagnosis, Told, Parsed);
 collected({error, _} = Error, _Node, _Options, _Parsed) ->
     Error.
 
+%% What could not be looked at is not healthy.
+told(#{findings := [], looked_at := #{seen := []}, unseen := [{_, Why} | _]}, _Node, _Parsed) ->
+    {error, ["nothing was seen, and nothing is judged: ", Why]};
 told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
     ok = flame_prof_cli_out:progress_done(),
     ok = case Parsed of
@@ -147,10 +175,16 @@ told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
     end,
     case Findings of [] -> ok; _ -> found end.
 
-reported(Files, Told, #{report := Out}) ->
-    case flame_prof_cli_view:report(Files, Out) of
-        ok -> Told;
-        Failed -> Failed
-    end;
-reported(_Files, Told, _Parsed) ->
+%% The page has the findings of this look, and not what its samples alone would tell.
+reported(_Write, _Files, _Diagnosis, {error, _} = Error, _Parsed) ->
+    Error;
+reported(_Write, [], #{unseen := Unseen}, _Told, #{report := Out}) ->
+    Why = hd([Reason || {hot_function, Reason} <- Unseen] ++ [<<"nothing was sampled">>]),
+    {error, [Out, ": not written, as a page shows samples: ", Why]};
+reported(Write, Files, Diagnosis, Told, #{report := Out}) ->
+    done(Write(Files, Out, #{diagnosis => Diagnosis}), Told);
+reported(_Write, _Files, _Diagnosis, Told, _Parsed) ->
     Told.
+
+done(ok, Told) -> Told;
+done(Failed, _Told) -> Failed.

@@ -47,7 +47,7 @@ parsed(Node, [Text | Texts], Functions, Parsed) ->
 started(Node, Functions, Parsed) ->
     Ms = maps:get(for, Parsed, ?FOR_MS),
     Limits = maps:from_list([{Limit, maps:get(Option, Parsed)} || {Option, Limit} <-
-        [{max_cpu, max_cpu_percent}, {max_rate, max_events_per_second}],
+        [{max_cpu, max_cpu_percent}, {max_rate, max_events_per_second}, {max_calls, max_events}],
         is_map_key(Option, Parsed)]),
     Options = Limits#{owner => self(), seconds => seconds((Ms + 999) div 1000),
         heatmap => maps:get(json, Parsed, false)},

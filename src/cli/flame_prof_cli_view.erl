@@ -3,7 +3,7 @@
 %% The viewer is not in every build of flame_prof: it needs more to be built.
 -module(flame_prof_cli_view).
 
--export([do/2, has_reports/0, report/2]).
+-export([do/2, can_report/1, report/2, report/3, report_of/3]).
 
 -import(flame_prof_cli_out, [put/1]).
 
@@ -45,29 +45,51 @@ until_interrupted() ->
             until_interrupted()
     end.
 
--spec has_reports() -> boolean().
-has_reports() ->
-    is_there(flame_prof_report, write, 3) andalso flame_prof_report:built() =:= ok.
+%% @doc Where `--report' is given: can a page be written there? To be asked before it is waited for.
+-spec can_report(flame_prof_cli_args:parsed()) -> ok | {error, unicode:chardata()}.
+can_report(#{report := Out}) ->
+    HasPages = is_there(flame_prof_report, write, 3) andalso flame_prof_report:built() =:= ok,
+    case HasPages andalso filelib:ensure_dir(Out) of
+        false -> {error, "--report: this flame_prof was built without its viewer"};
+        ok -> ok;
+        {error, Reason} -> {error, flame_prof_error:file(filename:dirname(Out), Reason)}
+    end;
+can_report(_) ->
+    ok.
 
 %% @doc Several files are one profile. To its end, also when it is interrupted.
 -spec report([file:filename()], file:filename()) -> ok | damaged | {error, unicode:chardata()}.
 report(Files, Out) ->
     report(Files, Out, #{}).
 
-report(Files, Out, Reading) ->
+%% @doc With options of {@link flame_prof_report:write/3}.
+-spec report([file:filename()], file:filename(), map()) ->
+    ok | damaged | {error, unicode:chardata()}.
+report(Files, Out, Options) ->
     ok = flame_prof_cli_out:progress(["writing ", Out]),
-    case viewer(flame_prof_report, write, [Files, Out, Reading]) of
-        {ok, #{bytes := Bytes, whole := Whole, losses := Losses, coarse_us := CoarseUs}} ->
-            ok = flame_prof_cli_out:progress_done(),
-            ok = put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes", coarse(CoarseUs), "\n"]),
-            lists:foreach(fun flame_prof_cli_out:say/1, Losses),
-            case Whole of
-                true -> ok;
-                false -> damaged
-            end;
-        {error, _} = Error ->
-            Error
-    end.
+    reported(Out, viewer(flame_prof_report, write, [Files, Out, Options])).
+
+%% @doc The same of files that a node sent.
+-spec report_of([flame_prof_recording:file()], file:filename(), map()) ->
+    ok | damaged | {error, unicode:chardata() | flame_prof:reason()}.
+report_of(Sent, Out, Options) ->
+    ok = flame_prof_cli_out:progress(["writing ", Out]),
+    %% What is printed is printed by this process, which has the output.
+    Written = flame_prof_temporary:with_files(Sent, fun(Files) ->
+        viewer(flame_prof_report, write, [Files, Out, Options])
+    end),
+    reported(Out, Written).
+
+reported(Out, {ok, #{bytes := Bytes, whole := Whole, losses := Losses, coarse_us := CoarseUs}}) ->
+    ok = flame_prof_cli_out:progress_done(),
+    ok = put([Out, ": ", flame_prof_text:grouped(Bytes), " bytes", coarse(CoarseUs), "\n"]),
+    lists:foreach(fun flame_prof_cli_out:say/1, Losses),
+    case Whole of
+        true -> ok;
+        false -> damaged
+    end;
+reported(_Out, {error, _} = Error) ->
+    Error.
 
 coarse(0) -> "";
 coarse(Us) when Us < 1000000 -> io_lib:format(", in cells of ~b ms", [Us div 1000]);

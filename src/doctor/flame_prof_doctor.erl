@@ -47,6 +47,7 @@
     flame_prof_doctor_deadlock,
     flame_prof_doctor_throttled,
     flame_prof_doctor_scheduler_stuck,
+    flame_prof_doctor_bottleneck_locks,
     flame_prof_doctor_bottleneck,
     flame_prof_doctor_bottleneck_files,
     flame_prof_doctor_chain,
@@ -54,10 +55,13 @@
     flame_prof_doctor_selective_receive,
     flame_prof_doctor_lock,
     flame_prof_doctor_busy_port,
+    flame_prof_doctor_busy_port_calls,
     flame_prof_doctor_busy_dist,
     flame_prof_doctor_file_io,
+    flame_prof_doctor_files_taken,
     flame_prof_doctor_restart_loop,
     flame_prof_doctor_logger,
+    flame_prof_doctor_logger_calls,
     flame_prof_doctor_long_gc,
     flame_prof_doctor_gc,
     flame_prof_doctor_spawn_storm,
@@ -69,8 +73,6 @@
     flame_prof_doctor_code_loading,
     flame_prof_doctor_priority,
     flame_prof_doctor_hot_function,
-    flame_prof_doctor_stolen_cpu,
-    flame_prof_doctor_run_queue,
     flame_prof_doctor_heap_growth,
     flame_prof_doctor_binary_leak,
     flame_prof_doctor_table_growth,
@@ -80,17 +82,20 @@
     flame_prof_doctor_monitor_growth,
     flame_prof_doctor_code_growth,
     flame_prof_doctor_fragmentation,
+    flame_prof_doctor_stolen_cpu,
+    flame_prof_doctor_run_queue,
     flame_prof_doctor_losses
 ]).
 
-%% Those that judge nothing but growth of figures (flame_prof_doctor_growth).
--define(GROWTH, [
-    flame_prof_doctor_table_growth,
-    flame_prof_doctor_atom_growth,
-    flame_prof_doctor_process_growth,
-    flame_prof_doctor_port_growth,
-    flame_prof_doctor_code_growth
-]).
+%% Each of the processes that these name does it; of other kinds the first one is the cause.
+-define(OF_ALL, [append, copies, exceptions, timers]).
+
+%% What grows also while a node starts.
+-define(GROWS, [heap_growth, binary_leak, table_growth, atom_growth, process_growth, port_growth,
+    monitor_growth, code_growth]).
+
+%% What grows in a node that is younger may be what it starts with.
+-define(YOUNG_MS, 60000).
 
 %% @equiv examine(#{})
 -spec examine() -> {ok, diagnosis()} | {error, flame_prof:reason()}.
@@ -145,15 +150,17 @@ known(_) ->
 %% some CPU time.
 -spec diagnosed(
     flame_prof_doctor_rule:evidence(),
-    [flame_prof_doctor_evidence:file()],
+    [flame_prof_recording:file()],
     flame_prof_doctor_rule:thresholds()
 ) -> diagnosis().
 diagnosed(Evidence, [], Thresholds) ->
     told(Evidence, Thresholds);
 diagnosed(Evidence, Files, Thresholds) ->
-    case flame_prof_doctor_files:placed(Files, fun(Paths) -> with_files(Paths, Evidence) end) of
-        {ok, With} -> told(With, Thresholds);
-        {error, Reason} -> told(without_samples(Reason, Evidence), Thresholds)
+    %% What was read is not copied to another process: stacks share much.
+    With = fun(Paths) -> told(with_files(Paths, Evidence), Thresholds) end,
+    case flame_prof_temporary:with_files(Files, With) of
+        {error, Reason} -> told(without_samples(Reason, Evidence), Thresholds);
+        Diagnosis -> Diagnosis
     end.
 
 with_files(Paths, Evidence) ->
@@ -176,7 +183,14 @@ without_samples(Reason, Evidence) ->
     without_samples(unicode:characters_to_binary(flame_prof_error:format(Reason)), Evidence).
 
 told(Evidence, Thresholds) ->
-    (judge(Evidence, Thresholds))#{looked_at => flame_prof_doctor_text:looked_at(Evidence)}.
+    #{findings := Findings} = Diagnosis = judge(Evidence, Thresholds),
+    Looked = flame_prof_doctor_text:looked_at(Evidence),
+    MayBeStart = maps:get(uptime_ms, Looked, ?YOUNG_MS) < ?YOUNG_MS
+        andalso lists:any(fun grows/1, Findings),
+    Diagnosis#{looked_at => case MayBeStart of
+        true -> Looked#{may_be_start => true};
+        false -> Looked
+    end}.
 
 %% @doc The closed list of what the doctor knows.
 -spec kinds() -> [flame_prof_doctor_rule:kind()].
@@ -198,9 +212,12 @@ full_name(Rule, Name) ->
 judge(Evidence, Given) ->
     Judged = [{Rule, judged(Rule, Evidence, thresholds(Rule, Given))} || Rule <- ?RULES],
     Found = [{Rule, Finding} || {Rule, {ok, Findings}} <- Judged, Finding <- Findings],
-    Told = [Finding || {Rule, Finding} <- Found, not is_explained(Rule, Finding, Found)],
+    {Explained, Left} = lists:partition(
+        fun({Rule, Finding}) -> causes(Rule, Finding, Found) =/= [] end, Found),
+    Told = [as_severe(Finding, [Of || {Rule, #{severity := Of} = Explains} <- Explained,
+        lists:member(Finding, causes(Rule, Explains, Found))]) || {_, Finding} <- Left],
     #{
-        findings => lists:sort(fun is_before/2, Told),
+        findings => causes_first(lists:sort(fun is_before/2, Told)),
         unseen => unseen(Judged, [Kind || #{kind := Kind} <- Told])
     }.
 
@@ -236,25 +253,31 @@ judged(Rule, Evidence, Thresholds) ->
         [_ | _] -> {unseen, why(Rule, Evidence)}
     end.
 
+%% Of a kind that a node that starts also shows?
+grows(#{kind := Kind}) -> lists:member(Kind, ?GROWS).
+
 %% A rule that fails takes no other finding with it.
+found(Rule, #{start := #{is_starting := true}} = Evidence, Thresholds) ->
+    case grows(#{kind => Rule:kind()}) of
+        true -> {unseen, <<"the node is still starting, and grows by that: ask again then">>};
+        false -> found(Rule, maps:remove(start, Evidence), Thresholds)
+    end;
 found(Rule, Evidence, Thresholds) ->
     try Rule:find(Evidence, Thresholds) of
         {unseen, _} = Unseen -> Unseen;
-        [] -> not_found(Rule, Evidence);
+        [] -> not_found(Rule, Evidence, Thresholds);
         Findings -> {ok, Findings}
     catch
         _:_:Stack -> {unseen, flame_prof_error:internal(Stack)}
     end.
 
-%% Files have fewer figures, and rules of their own for them.
-not_found(Rule, #{node := Node, seconds := Seconds}) when Node =/= none ->
-    IsShort = lists:member(Rule, ?GROWTH) andalso not flame_prof_doctor_growth:is_long(Seconds),
-    case IsShort of
-        true -> {unseen, <<"the look is too short for growth: that needs six seconds">>};
-        false -> {ok, []}
-    end;
-not_found(_Rule, _Evidence) ->
-    {ok, []}.
+%% Did it judge?
+not_found(Rule, Evidence, Thresholds) ->
+    Asked = erlang:function_exported(Rule, unseen, 2),
+    case Asked andalso Rule:unseen(Evidence, Thresholds) of
+        Why when is_binary(Why) -> {unseen, Why};
+        _ -> {ok, []}
+    end.
 
 thresholds(Rule, Given) ->
     maps:from_list([
@@ -262,26 +285,62 @@ thresholds(Rule, Given) ->
      || {Name, Default, _} <- Rule:thresholds()
     ]).
 
-is_explained(Rule, #{processes := [#{pid := Pid} | _]}, Found) ->
+%% What of the same process explains it.
+causes(Rule, #{processes := [#{pid := Pid} | _]}, Found) ->
     Kinds = case erlang:function_exported(Rule, explained_by, 0) of
         true -> Rule:explained_by();
         false -> []
     end,
-    lists:any(
-        fun({_, #{kind := Kind, processes := Processes}}) ->
-            lists:member(Kind, Kinds) andalso
-                [P || #{pid := P} <- lists:sublist(Processes, 1), P =:= Pid] =/= []
-        end,
-        Found
-    );
-is_explained(_Rule, _Finding, _Found) ->
-    false.
+    [
+        Cause
+     || {_, #{kind := Kind, processes := Processes} = Cause} <- Found,
+        lists:member(Kind, Kinds), lists:member(Pid, [P || #{pid := P} <- meant(Kind, Processes)])
+    ];
+causes(_Rule, _Finding, _Found) ->
+    [].
+
+%% As what it explains, which is not told.
+as_severe(#{severity := Own} = Finding, Explained) ->
+    [Severity | _] = [S || S <- severities(), lists:member(S, [Own | Explained])],
+    Finding#{severity := Severity}.
+
+severities() -> [critical, warning, note].
+
+%% What leads to another finding stands before it, and is as severe.
+causes_first(Findings) ->
+    lists:foldl(fun cause_first/2, Findings, [F || #{caused_by := [_ | _]} = F <- Findings]).
+
+cause_first(#{severity := Severity} = Finding, Findings) ->
+    {Before, [Finding | After]} = lists:splitwith(fun(F) -> F =/= Finding end, Findings),
+    case [Cause || Cause <- After, is_cause(Cause, Finding)] of
+        [Cause | _] ->
+            Before ++ [as_severe(Cause, [Severity]), Finding | lists:delete(Cause, After)];
+        [] ->
+            Findings
+    end.
+
+%% Of one process, where both name any and more than one kind may lead there.
+is_cause(#{kind := Kind}, #{caused_by := [Only]}) ->
+    Kind =:= Only;
+is_cause(#{kind := Kind} = Cause, #{caused_by := Kinds} = Finding) ->
+    lists:member(Kind, Kinds) andalso case {first(Cause), first(Finding)} of
+        {[Pid], [Other]} -> Pid =:= Other;
+        _ -> true
+    end.
+
+first(#{processes := Processes}) -> [Pid || #{pid := Pid} <- lists:sublist(Processes, 1)].
+
+meant(Kind, Processes) ->
+    case lists:member(Kind, ?OF_ALL) of
+        true -> Processes;
+        false -> lists:sublist(Processes, 1)
+    end.
 
 is_before(A, B) ->
     order(A) =< order(B).
 
 order(#{severity := Severity, kind := Kind, size := Size}) ->
-    {rank(Severity, [critical, warning, note]), rank(Kind, kinds()), -Size}.
+    {rank(Severity, severities()), rank(Kind, kinds()), -Size}.
 
 rank(Wanted, [Wanted | _]) -> 0;
 rank(Wanted, [_ | Rest]) -> 1 + rank(Wanted, Rest).

@@ -7,13 +7,12 @@
 %% A session that runs already is left alone: its files are read.
 -module(flame_prof_doctor_evidence).
 
--export([collect/1, second/0]).
--export([run/2]).
+-export([collect/1]).
+-export([run/1]).
 
--export_type([collected/0, file/0]).
+-export_type([collected/0]).
 
--type file() :: {Name :: binary(), Bytes :: binary()}.
--type collected() :: {flame_prof_doctor_rule:evidence(), [file()]}.
+-type collected() :: {flame_prof_doctor_rule:evidence(), [flame_prof_recording:file()]}.
 %% `samples' are to be read from the files, where that does not load the node.
 
 %% After the end of the time: answers that come later are not waited for.
@@ -21,10 +20,20 @@
 -define(SESSION_GRACE_MS, 9000).
 -define(SECOND_MS, 1000).
 -define(WARM_MS, 5000).
+%% A start takes no longer.
+-define(START_MS, 60000).
+%% Beside the time of the look, where the caller says none.
+-define(BESIDE_MS, 14000).
+%% Where little is left of that: what each stage has at least, and the look.
+-define(WARM_LEAST_MS, 1500).
+-define(LOOK_LEAST_MS, 6000).
+-define(END_LEAST_MS, 3000).
 %% The looks at waits end so long before the others do.
 -define(WAITS_AHEAD_MS, 300).
 %% Mailboxes are looked at as late as that.
 -define(MAILBOXES_AHEAD_MS, 1500).
+%% A session may write some more than that, and flame_prof_recording reads 67108864 at most.
+-define(BYTES_MOST, 50331648).
 -define(QUEUE_LEAST, 1000).
 -define(QUEUES, 5).
 -define(MAILBOX_MS, 500).
@@ -36,13 +45,29 @@
 -define(BINARIES_MS, 2000).
 -define(BINARIES_GROWN, 1048576).
 
-%% @doc By any process of the node. It returns a few seconds after the end of the time at most.
--spec collect(#{for := pos_integer(), engine := auto | native | portable, _ => _}) -> collected().
-collect(#{for := Ms, engine := Engine}) ->
-    ok = warm(Engine),
-    Begun = now_us(),
-    Until = Begun div 1000 + Ms,
-    Answers = asked([{Key, Until + Grace, Look} || {Key, Grace, Look} <- looks(Ms, Until, Engine)]),
+%% @doc By any process of the node. It returns some seconds after the end of the time at most, and
+%% `within' so many milliseconds: where the first looks took long the look is shorter, and what is
+%% not there by then is unseen. It looks no longer than `caller', which may be on another node,
+%% lives.
+-spec collect(#{for := pos_integer(), engine := auto | native | portable,
+    within => pos_integer(), caller => pid(), _ => _}) -> collected().
+collect(#{for := For, engine := Engine} = Options) ->
+    Caller = maps:get(caller, Options, self()),
+    Priority = process_flag(priority, high),
+    try
+        collected(For, Engine, Caller, now_ms() + maps:get(within, Options, For + ?BESIDE_MS))
+    after
+        process_flag(priority, Priority)
+    end.
+
+collected(For, Engine, Caller, Latest) ->
+    WarmMs = max(?WARM_LEAST_MS, min(?WARM_MS, Latest - now_ms() - For - ?GRACE_MS)),
+    ok = warm(Engine, Caller, WarmMs),
+    Left = Latest - now_ms() - ?END_LEAST_MS,
+    Ms = max(min(For, Left), min(For, ?LOOK_LEAST_MS)),
+    Until = now_ms() + Ms,
+    Answers = asked(Caller, [{Key, Until + max(?END_LEAST_MS, min(Grace, Latest - Until)), Look}
+        || {Key, Grace, Look} <- looks(Ms, Until, Engine)]),
     {Seen, Files} = taken_files(maps:from_list([{K, V} || {K, {ok, V}} <- maps:to_list(Answers)])),
     Unseen = maps:from_list([{Key, Why} || {Key, {unseen, Why}} <- maps:to_list(Answers)]),
     {(with_seconds(Seen))#{
@@ -52,9 +77,11 @@ collect(#{for := Ms, engine := Engine}) ->
         unseen => Unseen
     }, Files}.
 
+now_ms() -> erlang:monotonic_time(millisecond).
+
 %% What only first looks do - to load code, to calibrate, to learn receives - is not to be found as
 %% something of the node: it makes atoms, and asks the code server.
-warm(Engine) ->
+warm(Engine, Caller, WarmMs) ->
     Work = fun() ->
         _ = application:load(flame_prof),
         {ok, Modules} = application:get_key(flame_prof, modules),
@@ -63,22 +90,26 @@ warm(Engine) ->
     Look = fun() ->
         %% An agent's node has no application, and all that it needs.
         _ = whereis(flame_prof_agent) =:= undefined andalso Work(),
-        _ = flame_prof_doctor_system:look(reader(Engine)),
+        %% It calibrates what the look at the system needs.
         _ = flame_prof_waits:look(#{for => 0, top => 1, engine => Engine}),
+        _ = flame_prof_doctor_system:look(reader(Engine)),
         _ = memory(Engine),
         _ = flame_prof_tables:look(#{top => 1, engine => Engine}),
         {ok, reader(Engine)}
     end,
-    _ = asked([{warm, now_us() div 1000 + ?WARM_MS, Look}]),
+    _ = asked(Caller, [{warm, now_ms() + WarmMs, Look}]),
     ok.
 
 looks(Ms, Until, Engine) ->
     [
-        {samples, ?SESSION_GRACE_MS, fun() ->
-            flame_prof_doctor_session:sampled(Engine, Ms, Until)
-        end},
+        {start, ?GRACE_MS, fun start/0},
+        {samples, ?SESSION_GRACE_MS, fun() -> samples(Engine, Until) end},
         {seconds, ?GRACE_MS, fun() -> {ok, each_second(fun second/0, Until)} end},
-        {vm_memory, ?GRACE_MS, fun() -> {ok, each_second(fun vm_memory/0, Until)} end},
+        {vm_memory, ?GRACE_MS, fun() ->
+            Reader = reader(Engine),
+            Kinds = fun() -> maps:from_list(flame_prof_node_memory:by_kind(Reader)) end,
+            {ok, each_second(Kinds, Until)}
+        end},
         {waits, ?GRACE_MS, fun() -> waits(Engine, Ms, Until) end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
@@ -91,54 +122,48 @@ looks(Ms, Until, Engine) ->
 
 %% Processes and their answers.
 
-%% What answers too late answers to nothing: the caller may be a shell, which goes on.
-asked(Wanted) ->
-    Alias = alias(),
-    Looks = maps:from_list([begun(Key, Deadline, Look, Alias) || {Key, Deadline, Look} <- Wanted]),
-    Answers = answers(Alias, Looks, #{}),
-    true = unalias(Alias),
-    ok = forget(Alias),
-    Answers.
+%% By a process that ends the looks where a caller has gone. What answers too late answers to
+%% nothing.
+asked(Caller, Wanted) ->
+    #{} = flame_prof_temporary:in_process(fun(AskerMonitor) ->
+        Monitors = {AskerMonitor, monitor(process, Caller)},
+        answers(Monitors, maps:from_list([begun(W) || W <- Wanted]), #{})
+    end).
 
-forget(Alias) ->
-    receive
-        {Alias, _, _} -> forget(Alias)
-    after 0 -> ok
-    end.
-
-begun(Key, Deadline, Look, Alias) ->
+begun({Key, Deadline, Look}) ->
     %% Little work, which a busy node is not to keep waiting: then the node is to be looked at.
-    {Pid, Monitor} = spawn_opt(?MODULE, run, [Look, Alias], [monitor, {priority, high}]),
-    {Pid, {Key, Monitor, Deadline}}.
+    {Pid, _Monitor} = spawn_opt(?MODULE, run, [Look], [monitor, {priority, high}]),
+    {Pid, {Key, Deadline}}.
 
 %% @private A look that fails writes no report into the log of the node.
--spec run(fun(() -> {ok, term()} | {unseen, binary()}), reference()) -> term().
-run(Look, Alias) ->
-    Answer = try Look() catch _:_:Stack -> {unseen, flame_prof_error:internal(Stack)} end,
-    Alias ! {Alias, self(), Answer}.
+-spec run(fun(() -> {ok, term()} | {unseen, binary()})) -> no_return().
+run(Look) ->
+    exit(try {?MODULE, Look()}
+    catch _:_:Stack -> {?MODULE, {unseen, flame_prof_error:internal(Stack)}}
+    end).
 
-answers(_Alias, Looks, Answers) when map_size(Looks) =:= 0 ->
+answers(_Monitors, Looks, Answers) when map_size(Looks) =:= 0 ->
     Answers;
-answers(Alias, Looks, Answers) ->
-    Deadline = lists:min([Until || {_, _, Until} <- maps:values(Looks)]),
+answers({A, B} = Monitors, Looks, Answers) ->
+    Deadline = lists:min([Until || {_, Until} <- maps:values(Looks)]),
     receive
-        {Alias, Pid, Answer} when is_map_key(Pid, Looks) ->
-            answered(Alias, Pid, Answer, Looks, Answers);
         {'DOWN', _, process, Pid, Reason} when is_map_key(Pid, Looks) ->
-            Why = iolist_to_binary(["the look failed: ", flame_prof_error:exit_text(Reason)]),
-            answered(Alias, Pid, {unseen, Why}, Looks, Answers)
-    after max(0, Deadline - now_us() div 1000) ->
-        [Late | _] = [Pid || {Pid, {_, _, Until}} <- maps:to_list(Looks), Until =:= Deadline],
+            {{Key, _}, Others} = maps:take(Pid, Looks),
+            answers(Monitors, Others, Answers#{Key => answer(Reason)});
+        {'DOWN', Monitor, process, _, _} when Monitor =:= A; Monitor =:= B ->
+            _ = [exit(Pid, kill) || Pid <- maps:keys(Looks)],
+            Answers
+    after max(0, Deadline - now_ms()) ->
+        [{Late, Key} | _] = [{Pid, K} || {Pid, {K, Until}} <- maps:to_list(Looks),
+            Until =:= Deadline],
         true = exit(Late, kill),
-        answered(Alias, Late, {unseen, <<"no answer in time">>}, Looks, Answers)
+        Why = {unseen, <<"no answer in time">>},
+        answers(Monitors, maps:remove(Late, Looks), Answers#{Key => Why})
     end.
 
-answered(Alias, Pid, Answer, Looks, Answers) ->
-    {{Key, Monitor, _}, Others} = maps:take(Pid, Looks),
-    true = demonitor(Monitor, [flush]),
-    answers(Alias, Others, Answers#{Key => Answer}).
-
-now_us() -> erlang:monotonic_time(microsecond).
+answer({?MODULE, Answer}) -> Answer;
+answer(Reason) ->
+    {unseen, iolist_to_binary(["the look failed: ", flame_prof_error:exit_text(Reason)])}.
 
 %% At the first and at the last moment.
 both(Look, Until) ->
@@ -155,12 +180,21 @@ both(Look, Until) ->
 pair(First, {ok, Last}) -> {ok, {First, Last}};
 pair(_First, {unseen, _} = Unseen) -> Unseen.
 
-wait(Until) -> timer:sleep(max(0, Until - now_us() div 1000)).
+wait(Until) -> timer:sleep(max(0, Until - now_ms())).
+
+%% Is it still starting: the VM, or one of its applications?
+start() ->
+    Ms = now_ms() - erlang:convert_time_unit(erlang:system_info(start_time), native, millisecond),
+    {Vm, _} = init:get_status(),
+    Applications = proplists:get_value(starting, application:info(), []),
+    %% One whose start function does not return is never said to be started.
+    IsStarting = Ms < ?START_MS andalso (Vm =:= starting orelse Applications =/= []),
+    {ok, #{uptime_ms => Ms, is_starting => IsStarting}}.
 
 %% Each second.
 
 each_second(Figures, Until) ->
-    Now = now_us() div 1000,
+    Now = now_ms(),
     Second = (Figures())#{time_us => erlang:system_time(microsecond)},
     case Until - Now of
         Left when Left < ?SECOND_MS div 2 ->
@@ -170,57 +204,26 @@ each_second(Figures, Until) ->
             [Second | each_second(Figures, Until)]
     end.
 
-%% @doc What asks no scheduler.
--spec second() -> #{atom() => number()}.
 second() ->
-    {RunTimeMs, _} = statistics(runtime),
     Online = erlang:system_info(schedulers_online),
     Queues = lists:sublist(statistics(run_queue_lengths), Online),
-    #{
+    maps:merge(maps:from_list(flame_prof_node:counts()), #{
         node_schedulers => erlang:system_info(schedulers),
-        node_schedulers_online => Online,
         node_schedulers_unblocked => unblocked(erlang:system_info(multi_scheduling), Online),
-        node_run_queues => statistics(total_run_queue_lengths_all),
         node_run_queue_sum => lists:sum(Queues),
         node_run_queue_longest => lists:max(Queues),
         node_run_queue_shortest => lists:min(Queues),
-        node_runtime_ms => RunTimeMs,
-        node_processes => erlang:system_info(process_count),
         node_process_limit => erlang:system_info(process_limit),
-        node_ports => erlang:system_info(port_count),
         node_port_limit => erlang:system_info(port_limit),
-        node_atoms => erlang:system_info(atom_count),
         node_atom_limit => erlang:system_info(atom_limit),
-        node_ets_tables => erlang:system_info(ets_count),
         node_persistent_terms => maps:get(count, persistent_term:info()),
         node_memory_persistent_terms => maps:get(memory, persistent_term:info())
-    }.
+    }).
 
 unblocked(blocked, _Online) -> 1;
 unblocked(_, Online) -> Online.
 
-%% This asks all schedulers: one that is in a long NIF keeps it waiting.
-vm_memory() ->
-    try
-        maps:from_list([
-            {Name, Bytes}
-         || {Kind, Bytes} <- erlang:memory(), {K, Name} <- memory_names(), K =:= Kind
-        ])
-    catch
-        error:notsup -> #{}
-    end.
-
-memory_names() ->
-    [
-        {total, node_memory_total},
-        {processes, node_memory_processes},
-        {binary, node_memory_binary},
-        {ets, node_memory_ets},
-        {atom, node_memory_atom},
-        {code, node_memory_code}
-    ].
-
-%% Both series are of one second each.
+%% Both series are of one second each; that of memory may have had to wait for a scheduler in a NIF.
 with_seconds(#{seconds := Seconds, vm_memory := Memory} = Seen) ->
     (maps:remove(vm_memory, Seen))#{seconds := merged(Seconds, Memory)};
 with_seconds(Seen) ->
@@ -241,10 +244,20 @@ taken_files(Seen) -> {Seen, []}.
 
 %% Looks.
 
+samples(Engine, Until) ->
+    Options = #{engine => Engine, select => {top, 100, 2500}, sample_interval => 10,
+        flush_interval => 5000, flushes_per_file => 60, max_total_bytes => ?BYTES_MOST,
+        sync => none},
+    case flame_prof_recording:until(Until, Options) of
+        {ok, []} -> {unseen, <<"nothing was sampled">>};
+        {ok, Files} -> {ok, Files};
+        {error, Reason} -> unseen(Reason)
+    end.
+
 waits(Engine, Ms, Until) ->
     %% Waits have lasted as long as is known: from a third of the time on.
     ok = wait(Until - Ms * 2 div 3),
-    For = max(0, Until - now_us() div 1000 - ?WAITS_AHEAD_MS),
+    For = max(0, Until - now_ms() - ?WAITS_AHEAD_MS),
     case flame_prof_waits:look(#{for => For, top => 20, engine => Engine}) of
         {ok, #{edges := Edges} = Look} ->
             {ok, Look#{edges := lists:sublist(Edges, ?EDGES_MOST)}};
@@ -292,7 +305,7 @@ memory(Engine) ->
 
 %% Those that grow most.
 tables(Engine, Until) ->
-    For = max(1, Until - now_us() div 1000),
+    For = max(1, Until - now_ms()),
     Options = #{for => For, sort => growth, top => ?TABLES, engine => Engine},
     case flame_prof_tables:look(Options) of
         {ok, Tables} -> {ok, Tables};
@@ -303,7 +316,7 @@ tables(Engine, Until) ->
 binaries(portable, _Until) ->
     {unseen, <<"binaries: needs the native engine">>};
 binaries(_, Until) ->
-    For = max(1, Until - now_us() div 1000 - ?BINARIES_AHEAD_MS),
+    For = max(1, Until - now_ms() - ?BINARIES_AHEAD_MS),
     case flame_prof_binaries:look(#{for => For, walked => 0, time_limit => ?BINARIES_MS}) of
         {ok, #{growing := [#{grown := Grown} = First | Rest]} = Look} when
             Grown >= ?BINARIES_GROWN

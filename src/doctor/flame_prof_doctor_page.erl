@@ -5,7 +5,7 @@
 %% to a shell is left out.
 -module(flame_prof_doctor_page).
 
--export([judged/1, judged/2, of_diagnosis/2]).
+-export([judged/1, judged/2, told/2, of_diagnosis/2]).
 
 -define(TIME_MS, 10000).
 %% 256 MiB. The viewer may be in the node that is looked at.
@@ -24,6 +24,16 @@ judged(Profile) ->
         #{events := [<<"alloc-words">> | _]} -> encoded(#{state => none});
         Info -> judged(fun() -> flame_prof_doctor:of_profile(Profile, #{}) end, Info)
     end.
+
+%% @doc What was judged already, of this profile and of more than it: a look at its node. Processes
+%% that the profile does not have are left out, as the page cannot show them.
+-spec told(flame_prof_doctor:diagnosis(), flame_prof_profile:profile()) -> binary().
+told(#{findings := Findings} = Diagnosis, Profile) ->
+    Sampled = maps:from_list([{Pid, sampled}
+        || #{erl_pid := Pid} <- flame_prof_profile:processes(Profile)]),
+    Shown = [Finding#{processes := [P || #{pid := Pid} = P <- Processes, is_map_key(Pid, Sampled)]}
+        || #{processes := Processes} = Finding <- Findings],
+    encoded(of_diagnosis(Diagnosis#{findings := Shown}, flame_prof_profile:info(Profile))).
 
 %% @private The same with another judge.
 -spec judged(
@@ -73,7 +83,7 @@ encoded(Term) ->
     flame_prof_doctor:diagnosis(),
     flame_prof_profile:info() | {error, flame_prof:reason()}
 ) -> map().
-of_diagnosis(#{findings := Findings, unseen := Unseen}, #{first_us := First} = Info) ->
+of_diagnosis(#{findings := Findings, unseen := Unseen} = Diagnosis, #{first_us := First} = Info) ->
     Kinds = flame_prof_doctor:kinds(),
     #{
         state => judged,
@@ -81,10 +91,15 @@ of_diagnosis(#{findings := Findings, unseen := Unseen}, #{first_us := First} = I
         more => max(0, length(Findings) - ?FINDINGS_MOST),
         judged => Kinds -- [Kind || {Kind, _} <- Unseen],
         unseen => [#{kind => Kind, why => text(Why)} || {Kind, Why} <- Unseen],
+        source => source(Diagnosis),
         samples => maps:get(samples, Info),
         observations => lists:sum([N || #{observations := N} <- maps:get(files, Info)]),
         processes => maps:get(processes, Info)
     }.
+
+%% The files alone tell less than a look at the node.
+source(#{looked_at := #{node := Node}}) when Node =/= none -> node;
+source(_) -> files.
 
 shown(#{kind := Kind, severity := Severity, title := Title, sentences := Sentences} = Finding,
     First

@@ -5,10 +5,11 @@
 %% `False alarms' why a healthy node does not meet its thresholds.
 -module(flame_prof_doctor_rule).
 
+-export([short/2, portable/1]).
 -export([name/1, text/1, pid/1, share/1, bytes/1, number/1, seconds/1, duration/1]).
 
 -export_type([kind/0, evidence/0, needs/0, thresholds/0, threshold/0, severity/0, finding/0]).
--export_type([process/0, second/0]).
+-export_type([process/0, memory/0, second/0]).
 
 -type kind() :: atom().
 %% The documented closed list is that of the rules: {@link flame_prof_doctor:kinds/0}.
@@ -22,11 +23,12 @@
         engine := flame_prof_engine:name(),
         span_us := non_neg_integer(),
         unseen := #{needs() => Why :: binary()},
+        start => #{uptime_ms := non_neg_integer(), is_starting := boolean()},
         seconds => [second(), ...],
         samples => flame_prof_doctor_samples:samples(),
         waits => flame_prof_waits:look(),
         mailboxes => [flame_prof_mailbox:mailbox()],
-        memory => {First :: flame_prof_memory:memory(), Last :: flame_prof_memory:memory()},
+        memory => {First :: memory(), Last :: memory()},
         tables => flame_prof_tables:tables(),
         binaries => flame_prof_binaries:look(),
         os => {First :: flame_prof_doctor_os:os(), Last :: flame_prof_doctor_os:os()},
@@ -39,6 +41,15 @@
 %% logger); `seconds' are cheap figures of the VM. A key that is not
 %% there was not seen, and `unseen' says why. Of files only `samples' and what they tell of the
 %% node in `seconds' is known; `node' is `none' there.
+
+-type memory() ::
+    #{
+        allocators => [#{allocator := atom(), carriers_bytes := non_neg_integer(),
+            blocks_bytes := non_neg_integer(), atom() => term()}],
+        process := #{rss => non_neg_integer(), atom() => term()},
+        atom() => term()
+    }.
+%% Of {@link flame_prof_memory:look/1}, or of a reading in a file.
 
 -type second() :: #{time_us := integer(), atom() => number()}.
 %% Figures by the names that they have in files: `node_processes', `node_run_queues',
@@ -64,15 +75,21 @@
         sentences := [unicode:chardata(), ...],
         command := unicode:chardata(),
         processes := [process()],
+        waiters => [process()],
         numbers := #{atom() => term()},
         function => binary(),
         range => {FromUs :: integer(), ToUs :: integer()},
-        view => map()
+        view => map(),
+        caused_by => [kind()]
     }.
 %% `title' follows `N. severity: kind: ' in a line, and has no stop. At most four `sentences': who
 %% and where, since when and how much, why we say so. `command' shows more; `NODE' in it is the
-%% node's name. The first of `processes' is what it is about. `size' orders those of a kind.
-%% `range' and `view' are what the page selects for it.
+%% node's name, and its first word of these letters. The first of `processes' is what it is about.
+%% `waiters' are some of those who wait for it. `numbers' has each number of the title and of the
+%% sentences, in the unit that its name ends with: `_us', `_ms', `_bytes'; a part of a whole is
+%% from 0 to 1. `size' orders those of a kind. `range' and `view' are what the page selects for it.
+%% `caused_by': kinds that lead to it: one of these of the same process, or of none, is told before
+%% it, and is as severe.
 
 -callback kind() -> kind().
 -callback needs() -> [needs(), ...].
@@ -84,7 +101,22 @@
 %% A finding is not told where one of these kinds names the same process first: a heap that is full
 %% of messages is the mailbox's finding.
 
--optional_callbacks([explained_by/0]).
+-callback unseen(evidence(), thresholds()) -> Why :: binary() | none.
+%% Asked where it finds nothing: could it judge?
+
+-optional_callbacks([explained_by/0, unseen/2]).
+
+%% @doc Why nothing is known where what was sampled lasts for no longer than that.
+-spec short(LeastUs :: number(), evidence()) -> binary() | none.
+short(LeastUs, #{samples := #{span_us := Us}}) when Us < LeastUs ->
+    iolist_to_binary(["the look is too short: that needs more than ", seconds(LeastUs)]);
+short(_, _) ->
+    none.
+
+%% @doc Of what only the native engine sees.
+-spec portable(#{engine => flame_prof_engine:name(), _ => _}) -> binary() | none.
+portable(#{engine := portable}) -> <<"that needs the native engine">>;
+portable(_) -> none.
 
 %% @doc `order_store (<0.95.0>)', or the pid alone.
 -spec name(#{pid := binary(), name => binary(), atom() => term()}) -> unicode:chardata().

@@ -6,6 +6,7 @@
 -module(flame_prof_doctor_samples).
 
 -export([read/1, evidence/1, on_cpu/1, process/1, target/1, busy/2, function/2, finding/3]).
+-export([span_us/1, time/1]).
 
 -export_type([samples/0, process/0, series/0, stay/0, stack/0]).
 
@@ -85,10 +86,20 @@
 %% Stacks beyond these are rare ones.
 -define(STACKS_MOST, 30000).
 -define(NAMES_MOST, 8).
+%% The first and the last reading of allocators, at least: files have one each five seconds.
+-define(APART_US, 4000000).
 -define(FIGURES, [
     node_atoms, node_ets_tables, node_memory_atom, node_memory_binary, node_memory_code,
     node_memory_ets, node_memory_processes, node_memory_total, node_ports, node_processes,
-    node_run_queues, node_runtime_ms, node_schedulers_online
+    node_rss, node_run_queues, node_runtime_ms, node_schedulers_online
+]).
+%% Allocators that leaks and bursts are in, with what they have from the system and what is in use.
+-define(ALLOCATORS, [
+    {binary_alloc, node_alloc_binary_carriers, node_alloc_binary_blocks},
+    {driver_alloc, node_alloc_driver_carriers, node_alloc_driver_blocks},
+    {eheap_alloc, node_alloc_eheap_carriers, node_alloc_eheap_blocks},
+    {ets_alloc, node_alloc_ets_carriers, node_alloc_ets_blocks},
+    {ll_alloc, node_alloc_ll_carriers, node_alloc_ll_blocks}
 ]).
 
 -spec read(flame_prof_profile:profile()) -> {ok, samples()} | {error, flame_prof:reason()}.
@@ -256,15 +267,16 @@ losses(During, #{bad := Bad, damaged := Damaged, samples := Samples}, Step) ->
         missed => Of(<<"missed">>) / max(1, Of(<<"missed">>) + Of(<<"ticks">>)),
         dropped => (Of(<<"dropped">>) + Of(<<"lost">>)) / Due,
         inconsistent => Of(<<"inconsistent">>) / Due,
-        damaged => (Bad + Damaged) / max(1, Samples),
+        damaged => (Bad + Damaged) / max(1, Bad + Damaged + Samples),
         step => Step
     }.
 
 %% Without names that no rule asks for; a file may have any.
 figure(#{time_us := TimeUs} = Row) ->
+    OfAllocators = lists:append([[Carriers, Blocks] || {_, Carriers, Blocks} <- ?ALLOCATORS]),
     maps:from_list([{time_us, TimeUs} | [
         {Figure, Value}
-     || Figure <- ?FIGURES, Name <- [atom_to_binary(Figure)],
+     || Figure <- ?FIGURES ++ OfAllocators, Name <- [atom_to_binary(Figure)],
         {Value, _} <- [maps:get(Name, Row, none)]
     ]]).
 
@@ -288,10 +300,28 @@ evidence(#{span_us := SpanUs, figures := Figures} = Samples) ->
         unseen => maps:from_list([{Need, Why} || Need <- Needs]),
         samples => Samples
     },
-    case [Figure || #{node_runtime_ms := _} = Figure <- Figures] of
-        [] -> Evidence;
-        Seconds -> Evidence#{seconds => Seconds}
-    end.
+    Seconds = [Figure || #{node_runtime_ms := _} = Figure <- Figures],
+    Memory = [{Us, Look} || #{time_us := Us} = Second <- Seconds,
+        #{allocators := [_ | _]} = Look <- [memory(Second)]],
+    maps:merge(Evidence, maps:from_list(
+        [{seconds, Seconds} || Seconds =/= []] ++
+        [{memory, Pair} || Pair <- both_ends(Memory)])).
+
+%% One reading says nothing of what stays.
+both_ends([{FromUs, First} | _] = Readings) ->
+    {ToUs, Last} = lists:last(Readings),
+    [{First, Last} || ToUs - FromUs >= ?APART_US];
+both_ends([]) ->
+    [].
+
+memory(Second) ->
+    Allocators = [
+        #{allocator => Name, carriers_bytes => Allocated, blocks_bytes => Used}
+     || {Name, Carriers, Blocks} <- ?ALLOCATORS,
+        #{Carriers := Allocated, Blocks := Used} <- [Second]
+    ],
+    Rss = maps:from_list([{rss, Bytes} || #{node_rss := Bytes} <- [Second]]),
+    #{allocators => Allocators, process => Rss}.
 
 %% @doc Observations in which it was on a CPU.
 -spec on_cpu(process()) -> non_neg_integer().
@@ -324,7 +354,16 @@ function(#{stacks := Stacks} = Samples, #{pid := Pid} = Process) ->
         end
     ).
 
+%% @doc For so long it was sampled.
+-spec span_us(process()) -> non_neg_integer().
+span_us(#{first_us := FromUs, last_us := ToUs}) -> ToUs - FromUs.
+
+%% @doc That as the words of a sentence: `10 s'.
+-spec time(process()) -> unicode:chardata().
+time(Process) -> flame_prof_doctor_rule:seconds(span_us(Process)).
+
 %% @doc A finding on a process, without what its kind adds; sentences that are empty are left out.
+%% Its numbers begin with how long and how often the process was sampled.
 -spec finding(flame_prof_doctor_rule:kind(), process(), map()) ->
     flame_prof_doctor_rule:finding().
 finding(Kind, Process, #{title := Title, sentences := Sentences} = More) ->
@@ -332,8 +371,10 @@ finding(Kind, Process, #{title := Title, sentences := Sentences} = More) ->
         #{function := <<>>} -> maps:remove(function, More);
         _ -> More
     end,
+    Numbers = #{span_us => span_us(Process), observations => maps:get(observations, Process)},
     Named = #{kind => Kind, processes => [process(Process)]},
     maps:merge(Named, Given#{
         title := [flame_prof_doctor_rule:name(Process), " ", Title],
-        sentences := [S || S <- Sentences, S =/= ""]
+        sentences := [S || S <- Sentences, S =/= ""],
+        numbers := maps:merge(Numbers, maps:get(numbers, Given))
     }).

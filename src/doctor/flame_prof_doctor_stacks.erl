@@ -1,7 +1,7 @@
 %% @private Weighed stacks: how much of them has a function, and which function explains them.
 -module(flame_prof_doctor_stacks).
 
--export([weight/1, at_leaf/2, anywhere/2, function/1, called/1, is_in/2, is_own/1]).
+-export([weight/1, at_leaf/2, most_called/1, anywhere/2, function/1, called/1, is_in/2, is_own/1]).
 
 -export_type([frame/0, stacks/0]).
 
@@ -57,6 +57,14 @@ begins(Function, Name) ->
 called([{Function, Kind} | _]) when Kind =:= erlang; Kind =:= called -> Function;
 called([_ | Frames]) -> called(Frames);
 called([]) -> <<>>.
+
+%% @doc The innermost function of most of them, and its part of all, of 1.
+-spec most_called(stacks()) -> {Function :: binary(), Share :: float()}.
+most_called(Stacks) ->
+    ByLeaf = maps:groups_from_list(fun({Frames, _}) -> called(Frames) end, Stacks),
+    Weighed = [{weight(Of), Leaf} || {Leaf, Of} <- maps:to_list(ByLeaf), Leaf =/= <<>>],
+    {Most, Function} = lists:max([{0, <<>>} | Weighed]),
+    {Function, Most / max(1, weight(Stacks))}.
 
 %% @doc The function that explains it: the innermost one of the application that is on more than
 %% half of the stacks that have any; else of OTP. Empty where no function is on so many.

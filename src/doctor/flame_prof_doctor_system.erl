@@ -3,68 +3,75 @@
 %% and connections have bytes that their peer does not take, who monitors more and more, where the
 %% newest processes began.
 %%
-%% No process of the program is asked. Names, statuses and monitors are read in memory, by the
-%% native engine; without it they are not known. Asked are supervisors that are registered, have
-%% nothing else to do and have a small state, and ports. A port that is busy answers late: each part
-%% has a process of its own, and so many milliseconds.
+%% Names, statuses and monitors are read in memory, by the native engine; without it they are not
+%% known. Asked are ports, and supervisors (flame_prof_doctor_supervisors); other processes only
+%% where calls wait for a dirty I/O scheduler: for the function that they are in, until one answers
+%% late. A port that is busy answers late, too: each part has a process of its own, and so many
+%% milliseconds.
 -module(flame_prof_doctor_system).
 
 -export([look/1]).
 
--export_type([system/0, supervisor/0, queue/0]).
+-export_type([system/0, queue/0]).
 
 -type system() ::
     #{
-        supervisors => [supervisor()],
+        supervisors => [flame_prof_doctor_supervisors:supervisor()],
         handlers := [#{process := pid(), name := atom(), queue := non_neg_integer()}],
         ports => [queue()],
         connections => [#{node := node(), port := port(), queued := non_neg_integer(),
             output := non_neg_integer()}],
-        blocked => #{mfa() => pos_integer()},
-        monitors => [{pid(), Count :: pos_integer(), Name :: binary()}],
-        newest => #{Call :: binary() => pos_integer()}
+        sockets => [#{socket := binary(), owner := pid(), owner_name := binary(),
+            writers := pos_integer(), output := non_neg_integer()}],
+        files => #{waiting := non_neg_integer(), schedulers := pos_integer(),
+            calls := #{pid() => [mfa()]}},
+        blocked => #{mfa() => [{pid(), Name :: binary()}, ...]},
+        monitors => #{many := [{pid(), Count :: pos_integer(), Name :: binary()}],
+            unknown := [pid()], left := non_neg_integer()},
+        newest => #{Call :: binary() => pos_integer()},
+        port_owners => #{Owner :: binary() => #{pid() => [port(), ...]}}
     }.
-%% What did not answer in time is not there. `ports' have bytes that are queued. `blocked':
+%% What did not answer in time is not there. `ports' have bytes that are queued; `sockets', those of
+%% the module `socket', have processes that wait until they can write. `files': calls that
+%% wait for a dirty I/O scheduler, and where there are any the stacks of those in calls of files.
+%% `blocked':
 %% processes that the VM has suspended, by the function that was called; where connections have
-%% bytes. `monitors': about how many processes have that have 256 or more. `newest': where
-%% the newest processes began, of at most 1,000.
-
--type supervisor() :: #{process := pid(), name := atom(), module := module(),
-    restarts := non_neg_integer(), within_s := pos_integer(), intensity := non_neg_integer(),
-    children := #{pid() => mfa()}}.
-%% `restarts': in the last `within_s' seconds. With more than `intensity' in its period it ends.
+%% bytes. `monitors': about how many processes have that have 256 or more; `unknown' are those
+%% that could not be counted, of which `left' were too many. `newest': where
+%% the newest processes began, of at most 1,000; `port_owners': all ports by
+%% the names of their owners, <<>> where one has none; not there where ports are too many.
 
 -type queue() :: #{port := port(), name := binary(), owner := pid(), owner_name := binary(),
-    queued := pos_integer(), output := non_neg_integer()}.
+    registered => binary(), queued := pos_integer(), output := non_neg_integer()}.
 %% `output': bytes that were given to the port in its life, `queued' those that it still has.
 
--define(PART_MS, 1000).
--define(ASK_MS, 200).
--define(SUPERVISORS_MOST, 200).
--define(CHILDREN_MOST, 200).
-%% Its state is copied.
--define(STATE_BYTES_MOST, 8000000).
+-define(PART_MS, 2000).
 -define(PORTS_MOST, 5000).
 -define(PROCESSES_MOST, 20000).
 -define(NEWEST, 1000).
 -define(SORTED_MOST, 100000).
 -define(BLOCKED_MOST, 100).
+-define(FILE_CALLS_MOST, 1000).
+-define(FILE_CALLS_MS, 1000).
+-define(FILES_PAUSE_MS, 20).
 -define(MONITOR_LOOKS, 3).
 -define(MONITOR_PAUSE_MS, 100).
-%% Restarts of as many seconds at most are counted.
--define(RECENT_S, 10).
+%% Then no call is made for what one has left.
+-define(MONITOR_CALLS_MS, 600).
 
 %% @doc By the portable engine nothing is read in memory.
 -spec look(flame_prof_top_reader:engine()) -> {ok, system()}.
 look(Engine) ->
     Native = Engine =:= native,
-    OfMemory = [{newest, fun newest/0}, {supervisors, fun supervisors/0},
-        {monitors, fun monitors/0}],
+    OfMemory = [{newest, fun newest/0}, {port_owners, fun port_owners/0},
+        {supervisors, fun supervisors/0}, {monitors, fun monitors/0}],
     Parts = [{handlers, fun handlers/0}, {ports, fun() -> ports(Engine) end},
-        {connections, fun connections/0} | [Part || Part <- OfMemory, Native]],
+        {connections, fun connections/0}, {files, fun files/0},
+        {sockets, fun() -> sockets(Engine) end}
+        | [Part || Part <- OfMemory, Native]],
     Self = self(),
-    Begun = [{Key, spawn_monitor(fun() -> Self ! {self(), tried(Part)} end)}
-        || {Key, Part} <- Parts],
+    Begun = [{Key, spawn_opt(fun() -> Self ! {self(), tried(Part)} end,
+        [monitor, {priority, high}])} || {Key, Part} <- Parts],
     Seen = maps:from_list(lists:append([answer(Key, Of) || {Key, Of} <- Begun])),
     {ok, maps:merge(Seen#{handlers => maps:get(handlers, Seen, [])}, blocked(Native, Seen))}.
 
@@ -105,15 +112,18 @@ ports(Engine) ->
 port(Engine, Port) ->
     case erlang:port_info(Port, queue_size) of
         {queue_size, Queued} when Queued > 0 ->
-            Info = maps:from_list([Fact || Key <- [name, connected, output],
+            Info = maps:from_list([Fact || Key <- [name, connected, output, registered_name],
                 {_, _} = Fact <- [erlang:port_info(Port, Key)]]),
-            [#{port => Port, queued => Queued, owner => Owner,
+            [(registered(Info))#{port => Port, queued => Queued, owner => Owner,
                 owner_name => named(Engine, Owner),
                 name => program(Name), output => Output}
              || #{name := Name, connected := Owner, output := Output} <- [Info]];
         _ ->
             []
     end.
+
+registered(#{registered_name := Name}) -> #{registered => atom_to_binary(Name)};
+registered(#{}) -> #{}.
 
 %% Of a port that runs a program the name is its command: words behind the program are values.
 program(Name) ->
@@ -128,11 +138,59 @@ connections() ->
         {output, Output} <- [erlang:port_info(Port, output)]
     ].
 
+%% Their registry is asked, which is OTP's own, and their counters, which need no answer.
+sockets(Engine) ->
+    [
+        #{socket => list_to_binary(ref_to_list(Ref)), owner => Owner, writers => Writers,
+            owner_name => named(Engine, Owner), output => Output}
+     || {'$socket', Ref} = Socket <- lists:sublist(socket:which_sockets(), ?PORTS_MOST),
+        #{num_writers := Writers, owner := Owner, counters := #{write_byte := Output}} <-
+            [socket:info(Socket)],
+        Writers > 0
+    ].
+
 named(Engine, Pid) ->
     case flame_prof_top_reader:read(Engine, named, [Pid]) of
         [{_, #{name := Name}}] -> Name;
         _ -> <<>>
     end.
+
+%% By process_info/2: the native engine may be refused just because of them. The dirty I/O
+%% schedulers have the last of the run queues.
+files() ->
+    Waiting = still_waiting(waiting()),
+    Until = erlang:monotonic_time(millisecond) + ?FILE_CALLS_MS,
+    Calls = file_calls([Pid || Waiting > 0, Pid <- few_processes()], Until, ?FILE_CALLS_MOST),
+    #{waiting => Waiting, schedulers => erlang:system_info(dirty_io_schedulers),
+        calls => maps:from_list(Calls)}.
+
+waiting() -> lists:last(statistics(run_queue_lengths_all)).
+
+%% One that just then waits for its turn is no reason to ask all processes.
+still_waiting(0) ->
+    0;
+still_waiting(Waiting) ->
+    ok = timer:sleep(?FILES_PAUSE_MS),
+    min(Waiting, waiting()).
+
+file_calls([Pid | Pids], Until, Most) when Most > 0 ->
+    Calls = file_call(Pid),
+    case erlang:monotonic_time(millisecond) < Until of
+        true -> Calls ++ file_calls(Pids, Until, Most - length(Calls));
+        false -> Calls
+    end;
+file_calls(_, _, _) ->
+    [].
+
+file_call(Pid) ->
+    [{Pid, [{M, F, A} || {M, F, A, _} <- Stack]}
+        || {_, {prim_file, Function, _}} <- [process_info(Pid, current_function)],
+        Function =/= helper_loop,
+        {_, Stack} <- [process_info(Pid, current_stacktrace)], not is_ours(Stack)].
+
+%% A look of the doctor, or of a command at this node.
+is_ours(Stack) ->
+    lists:any(fun({M, _, _, _}) -> lists:prefix("flame_prof", atom_to_list(M)) end, Stack).
 
 %% Who is suspended is looked for only where a connection keeps bytes.
 blocked(true, #{connections := Connections}) ->
@@ -145,11 +203,10 @@ blocked(_, _) ->
 
 suspended() ->
     Pids = [Pid || {Pid, #{status := suspended}} <- snapshot([brief | few_processes()])],
-    Stacks = [Stack || {_, #{stack := Stack}} <- snapshot(lists:sublist(Pids, ?BLOCKED_MOST))],
-    lists:foldl(
-        fun(Stack, By) ->
-            maps:update_with(caller(Stack), fun(N) -> N + 1 end, 1, By)
-        end, #{}, Stacks).
+    Stacks = [{Pid, Stack}
+        || {Pid, #{stack := Stack}} <- snapshot(lists:sublist(Pids, ?BLOCKED_MOST))],
+    maps:groups_from_list(fun({_, Stack}) -> caller(Stack) end,
+        fun({Pid, _}) -> {Pid, named(native, Pid)} end, Stacks).
 
 %% The innermost function outside of the VM's own.
 caller([{Module, Function, Arity, _, _} | Rest]) ->
@@ -175,22 +232,46 @@ few_processes() ->
 %% Who monitors many, also a moment later: requests to many processes have as many monitors for as
 %% long as they last.
 
+%% Sites are known where the trees of probes were what the VM says of them.
 monitors() ->
-    Counts = counted(few_processes(), ?MONITOR_LOOKS),
-    [{Pid, Count, named(native, Pid)} || {Pid, Count} <- maps:to_list(Counts)].
+    [_ | _] = Pids = few_processes(),
+    {_, _, _} = flame_prof_nif:wait_sites(),
+    Until = erlang:monotonic_time(millisecond) + ?MONITOR_CALLS_MS,
+    {Counts, Moved, Left} = counted(Pids, ?MONITOR_LOOKS, Until),
+    #{
+        many => [{Pid, Count, named(native, Pid)} || {Pid, Count} <- maps:to_list(Counts)],
+        unknown => Left ++ Moved,
+        left => length(Left)
+    }.
 
-counted(Pids, Looks) ->
-    case flame_prof_nif:monitor_counts(Pids) of
-        {ok, [_ | _] = Counts} when Looks > 1 ->
+counted(Pids, Looks, Until) ->
+    case monitor_counts(Pids, Until) of
+        {[_ | _] = Counts, Moved, Left} when Looks > 1 ->
             timer:sleep(?MONITOR_PAUSE_MS),
-            Later = counted([Pid || {Pid, _} <- Counts], Looks - 1),
-            maps:from_list([{Pid, min(Count, Then)}
-                || {Pid, Count} <- Counts, #{Pid := Then} <- [Later]]);
-        {ok, Counts} ->
-            maps:from_list(Counts);
-        {error, _} ->
-            #{}
+            {Later, Then, Rest} = counted([Pid || {Pid, _} <- Counts], Looks - 1, Until),
+            Least = [{Pid, min(Count, N)} || {Pid, Count} <- Counts, #{Pid := N} <- [Later]],
+            {maps:from_list(Least), Moved ++ Then, Left ++ Rest};
+        {Counts, Moved, Left} ->
+            {maps:from_list(Counts), Moved, Left}
     end.
+
+%% A call counts so many. What it has not counted is asked for again, but a call may take much of
+%% PART_MS. One that a call of its own does not count has too many, and does not hide the others.
+monitor_counts([First | Others] = Pids, Until) ->
+    {ok, Counts, Moved, Left} = flame_prof_nif:monitor_counts(Pids),
+    Now = erlang:monotonic_time(millisecond),
+    case Left of
+        [_ | _] when Now >= Until ->
+            {Counts, Moved, Left};
+        [First | _] ->
+            {Later, Then, Rest} = monitor_counts(Others, Until),
+            {Later, Then, [First | Rest]};
+        _ ->
+            {Later, Then, Rest} = monitor_counts(Left, Until),
+            {Counts ++ Later, Moved ++ Then, Rest}
+    end;
+monitor_counts([], _Until) ->
+    {[], [], []}.
 
 %% Out of memory: they are not asked. Pids grow, until they begin anew.
 newest() ->
@@ -207,61 +288,27 @@ newest() ->
         [Call || #{initial_call := Call} <- maps:values(Names)]
     ).
 
-%% Supervisors.
+%% Numbers of ports are used again: which are new is known by all that were there.
+port_owners() ->
+    [_ | _] = Ports = few_ports(erlang:ports()),
+    Owned = [{Port, Owner} || Port <- Ports,
+        {connected, Owner} <- [erlang:port_info(Port, connected)]],
+    Names = flame_prof_mailbox:names(lists:usort([Owner || {_, Owner} <- Owned])),
+    maps:map(
+        fun(_, Of) ->
+            maps:groups_from_list(fun({_, Pid}) -> Pid end, fun({Port, _}) -> Port end, Of)
+        end,
+        maps:groups_from_list(fun({_, Owner}) -> owner(maps:get(Owner, Names, exited)) end, Owned)).
+
+few_ports(Ports) when length(Ports) > ?PORTS_MOST -> [];
+few_ports(Ports) -> Ports.
+
+owner(#{registered_name := Name}) -> flame_prof_doctor_rule:text(Name);
+owner(#{initial_call := Call}) -> flame_prof_doctor_rule:text(Call);
+owner(_) -> <<>>.
 
 supervisors() ->
-    Known = maps:from_list([{Pid, Name} || Name <- registered(), Pid <- [whereis(Name)],
-        is_pid(Pid)]),
-    Free = [{maps:get(Pid, Known), Pid}
-        || {Pid, #{} = Process} <- snapshot(maps:keys(Known)), is_free(Process)],
-    lists:append([supervisor(One) || One <- lists:sublist(Free, ?SUPERVISORS_MOST)]).
-
-is_free(#{
-    registered_name := <<_, _/binary>>, proc_lib_initial_call := {<<"supervisor">>, _, 1},
-    message_queue_len := 0, status := waiting, memory := Bytes,
-    stack := [{<<"gen_server">>, <<"loop">>, _, _, _} | _]
-}) ->
-    Bytes =< ?STATE_BYTES_MOST;
-is_free(_) ->
-    false.
-
-%% The record of supervisor.erl; one that is another says nothing here.
-supervisor({Name, Pid}) ->
-    try sys:get_state(Pid, ?ASK_MS) of
-        State when element(1, State) =:= state, tuple_size(State) >= 11 ->
-            told(Name, Pid, tuple_to_list(State));
-        _ ->
-            []
-    catch
-        exit:_ -> []
-    end.
-
-told(Name, Pid, [state, _, _, {Ids, ById}, _, Intensity, Period, Restarts | Rest])
-    when is_list(Ids), is_map(ById), is_integer(Intensity), is_integer(Period), is_list(Restarts)
-->
-    Children = lists:sublist(maps:values(ById), ?CHILDREN_MOST),
-    [#{
-        process => Pid,
-        name => Name,
-        module => lists:nth(2, lists:reverse(Rest)),
-        restarts => recent(Restarts, min(Period, ?RECENT_S)),
-        within_s => min(Period, ?RECENT_S),
-        intensity => Intensity,
-        children => maps:from_list(lists:append([child(Child) || Child <- Children]))
-    }];
-told(_, _, _) ->
-    [].
-
-%% #child{pid, id, mfargs, ...}
-child(Child) when element(1, Child) =:= child, tuple_size(Child) > 3 ->
-    case {element(2, Child), element(4, Child)} of
-        {Pid, {M, F, A}} when is_pid(Pid), is_list(A) -> [{Pid, {M, F, length(A)}}];
-        _ -> []
-    end;
-child(_) ->
-    [].
-
-%% Those of before are left out at the next restart only.
-recent(Restarts, Period) ->
-    Now = erlang:monotonic_time(1),
-    length([Time || Time <- Restarts, is_integer(Time), Now - Time < Period]).
+    flame_prof_doctor_supervisors:look(case few_processes() of
+        [] -> [Pid || Name <- registered(), Pid <- [whereis(Name)], is_pid(Pid)];
+        Pids -> Pids
+    end).

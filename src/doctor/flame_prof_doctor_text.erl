@@ -14,9 +14,12 @@
         sampled => non_neg_integer(),
         observations => non_neg_integer(),
         looks => non_neg_integer(),
+        uptime_ms => non_neg_integer(),
+        may_be_start => true,
         seen := [flame_prof_doctor_rule:needs()]
     }.
-%% `processes' of the node, of which so many were `sampled'; `looks' at waits.
+%% `processes' of the node, of which so many were `sampled'; `looks' at waits. `may_be_start': what
+%% grows may be what the node starts with.
 
 -type evidence() :: flame_prof_doctor_rule:evidence().
 
@@ -33,7 +36,8 @@ looked_at(#{node := Node, engine := Engine, span_us := Us} = Evidence) ->
                 || #{samples := #{processes := Processes}} <- [Evidence]] ++
             [{observations, observations(Processes)}
                 || #{samples := #{processes := Processes}} <- [Evidence]] ++
-            [{looks, Looks} || #{waits := #{looks := Looks}} <- [Evidence]]
+            [{looks, Looks} || #{waits := #{looks := Looks}} <- [Evidence]] ++
+            [{uptime_ms, Ms} || #{start := #{uptime_ms := Ms}} <- [Evidence]]
     ).
 
 span(0, #{samples := #{span_us := Us}}) -> Us;
@@ -42,18 +46,21 @@ span(Us, _) -> Us.
 observations(Processes) ->
     lists:sum([N || #{observations := N} <- Processes]).
 
-%% @doc With `NODE' in commands as it is.
+%% @doc The node's name is in commands, where it is known.
 -spec format(flame_prof_doctor:diagnosis()) -> unicode:chardata().
 format(Diagnosis) ->
     format(Diagnosis, #{}).
 
-%% @doc `node': what stands for `NODE' in commands. `few': at most so many findings, the others are
-%% counted, and nothing is said of what was not seen.
+%% @doc `node': what stands for `NODE' in commands, else the node that was looked at. `few': at most
+%% so many findings, the others are counted, and nothing is said of what was not seen.
 -spec format(flame_prof_doctor:diagnosis(), #{node => string(), few => pos_integer()}) ->
     unicode:chardata().
+format(#{findings := [], looked_at := #{seen := []}} = Diagnosis, How) ->
+    ["nothing was seen of the node, and nothing is judged\n" | unseen(Diagnosis, How)];
 format(#{findings := []} = Diagnosis, How) ->
     ["nothing is wrong: ", looked(Diagnosis), "\n" | unseen(Diagnosis, How)];
-format(#{findings := Findings} = Diagnosis, How) ->
+format(#{findings := Findings} = Diagnosis, Given) ->
+    How = maps:merge(named(Diagnosis), Given),
     Most = maps:get(few, How, length(Findings)),
     {Told, More} = lists:split(min(Most, length(Findings)), Findings),
     Numbered = lists:zip(lists:seq(1, length(Told)), Told),
@@ -75,8 +82,15 @@ finding(N, #{severity := Severity, kind := Kind, title := Title} = Finding, How)
 
 is_empty(Text) -> string:is_empty(Text).
 
-with_node(Command, #{node := Node}) -> string:replace(Command, "NODE", Node, all);
+%% What a process is called may have that word in it, and comes later.
+with_node(Command, #{node := Node}) -> string:replace(Command, "NODE", Node);
 with_node(Command, #{}) -> Command.
+
+%% One without a name cannot be reached.
+named(#{looked_at := #{node := Node}}) when Node =/= none, Node =/= nonode@nohost ->
+    #{node => atom_to_list(Node)};
+named(_) ->
+    #{}.
 
 %% Names may have anything in them.
 visible(Text) ->
@@ -90,7 +104,10 @@ looked(#{looked_at := #{span_us := Us} = Looked}) ->
     Parts = [sampled(Looked) || is_map_key(sampled, Looked)] ++
         [[number(N), " look", flame_prof_text:plural(N), " at waits"]
             || #{looks := N} <- [Looked]] ++
-        [["the ", Engine, " engine"] || {engine, Engine} <- engine(Looked)],
+        [["the ", Engine, " engine"] || {engine, Engine} <- engine(Looked)] ++
+        [["the node started ", flame_prof_doctor_rule:seconds(1000 * Ms),
+            " before: what grows may be what it starts with"]
+            || #{uptime_ms := Ms, may_be_start := true} <- [Looked]],
     ["looked for ", flame_prof_doctor_rule:seconds(Us)
         | [[": " | lists:join(", ", Parts)] || Parts =/= []]];
 looked(_) ->
@@ -119,18 +136,18 @@ unseen(#{unseen := Unseen}, _) ->
 unique([]) -> [];
 unique([First | Rest]) -> [First | unique([Other || Other <- Rest, Other =/= First])].
 
-%% @doc Texts are binaries.
+%% @doc Texts are binaries; commands have the node's name, where it is known.
 -spec json(flame_prof_doctor:diagnosis()) -> #{atom() => term()}.
 json(#{findings := Findings, unseen := Unseen} = Diagnosis) ->
     maps:merge(maps:with([looked_at], Diagnosis), #{
-        findings => [json_of(Finding) || Finding <- Findings],
+        findings => [json_of(Finding, named(Diagnosis)) || Finding <- Findings],
         unseen => [#{kind => Kind, why => Why} || {Kind, Why} <- Unseen]
     }).
 
-json_of(#{title := Title, sentences := Sentences, command := Command} = Finding) ->
+json_of(#{title := Title, sentences := Sentences, command := Command} = Finding, How) ->
     Range = [{range, [From, To]} || #{range := {From, To}} <- [Finding]],
     maps:merge(Finding#{
         title := visible(Title),
         sentences := [visible(Sentence) || Sentence <- Sentences],
-        command := visible(Command)
+        command := visible(with_node(Command, How))
     }, maps:from_list(Range)).

@@ -18,36 +18,26 @@ seen(Node, Timeout, Parsed) ->
     Answer = flame_prof_remote:call(Node, flame_prof_recording, record, Args,
         Ms + ?MORE_MS + Timeout),
     case flame_prof_cli_nodes:outcome(Node, Answer) of
-        {ok, Files} -> in_folder(Files, maps:with([by, idle, chains, top, min], Parsed));
+        {ok, Files} -> told(Files, maps:with([by, idle, chains, top, min], Parsed));
         {error, _} = Error -> Error
     end.
 
 %% Profiles are read from files.
-in_folder(Files, Options) ->
-    Name = io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), erlang:unique_integer([positive])]),
-    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), lists:flatten(Name)),
-    try
-        ok = file:make_dir(Folder),
-        ok = file:change_mode(Folder, 8#700),
-        Paths = [filename:join(Folder, filename:basename(File)) || {File, _} <- Files],
-        _ = [ok = file:write_file(Path, Bytes) || {Path, {_, Bytes}} <- lists:zip(Paths, Files)],
+told(Files, Options) ->
+    flame_prof_temporary:with_files(Files, fun(Paths) ->
         read(flame_prof_profile:read(Paths), Options)
-    catch
-        error:{badmatch, {error, Reason}} -> {error, flame_prof_error:file(Folder, Reason)}
-    after
-        _ = file:del_dir_r(Folder)
-    end.
+    end).
 
 read({ok, Profile}, Options) ->
     Info = flame_prof_profile:info(Profile),
     Report = flame_prof_tree:of_profile(Profile, Options),
     ok = flame_prof_profile:close(Profile),
-    told(Report, flame_prof_file_losses:texts(Info));
+    shown(Report, flame_prof_file_losses:texts(Info));
 read({error, _} = Error, _Options) ->
     Error.
 
-told({ok, Report}, Losses) ->
+shown({ok, Report}, Losses) ->
     Text = [flame_prof_tree:format(Report, ?WIDTH, "idle: true"), [[Loss, "\n"] || Loss <- Losses]],
     {ok, #{text => unicode:characters_to_binary(Text), json => flame_prof_json:encode(Report)}};
-told({error, _} = Error, _Losses) ->
+shown({error, _} = Error, _Losses) ->
     Error.

@@ -75,10 +75,10 @@ lent({error, _} = Error, _Module, _State) ->
     Error;
 lent({ok, Node}, Module, State) ->
     Timeout = flame_prof_cli_nodes:timeout(State#state.parsed),
-    case flame_prof_remote:call(Node, code, which, [Module], Timeout) of
+    case flame_prof_remote:lacks(Node, Module, Timeout) of
         %% What was lent before has gone with the connection, or with the node.
-        {ok, non_existing} -> opened(Node, State#state{agent = none});
-        {ok, _} -> {ok, Node, State};
+        {ok, true} -> opened(Node, State#state{agent = none});
+        {ok, false} -> {ok, Node, State};
         {error, _} = Error -> Error
     end.
 

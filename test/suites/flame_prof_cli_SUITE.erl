@@ -8,6 +8,7 @@
 -export([a_session_and_its_files_by_hand/0]).
 -export([
     exit_codes_tell_scripts/1,
+    the_doctor_s_exit_codes_tell_scripts/1,
     a_bug_is_told_by_its_place/1,
     it_works_from_any_folder_and_through_links/1,
     it_works_in_the_layout_of_a_release/1,
@@ -41,6 +42,7 @@ groups() ->
     [
         {plain, [], [
             exit_codes_tell_scripts,
+            the_doctor_s_exit_codes_tell_scripts,
             a_bug_is_told_by_its_place,
             it_works_from_any_folder_and_through_links,
             it_works_in_the_layout_of_a_release,
@@ -80,6 +82,46 @@ end_per_group(_, _Config) ->
 
 corpus(Name) ->
     filename:join([filename:dirname(filename:dirname(script())), "test", "corpus", Name]).
+
+the_doctor_s_exit_codes_tell_scripts(Config) ->
+    Folder = filename:join(proplists:get_value(priv_dir, Config), "doctor"),
+    ok = file:make_dir(Folder),
+    Of = fun(Name, More) -> run(["doctor", corpus("trouble/" ++ Name ++ ".log.zst") | More]) end,
+    {0, Healthy} = Of("none", []),
+    {match, _} = re:run(Healthy, "^nothing is wrong: looked for 13 s: 104 of 5,146 processes "
+        "sampled \\(36,499 observations\\)\nnot seen: "),
+    {10, Wrong} = Of("mailbox", []),
+    {match, _} = re:run(Wrong, "^1. critical: mailbox: audit_log \\(<0.5861.0>\\) has 11,501 "),
+    {0, NoFinding} = Of("none", ["--json"]),
+    ?assertMatch(#{<<"findings">> := []}, foreign_formats:json(NoFinding)),
+    {10, Finding} = Of("mailbox", ["--json"]),
+    ?assertMatch(#{<<"findings">> := [#{<<"kind">> := <<"mailbox">>}]},
+        foreign_formats:json(Finding)),
+    %% Thresholds are those of the page, too.
+    Page = filename:join(Folder, "page.html"),
+    {0, _} = Of("mailbox", ["--report", Page] ++ lists:append([["--threshold", Name] || Name <- [
+        "mailbox_very_long=99999", "mailbox_long=99999", "mailbox_grown=99999"]])),
+    #{<<"profile-about">> := About} = report_parts:read(Page),
+    ?assertMatch(#{<<"findings">> := #{<<"state">> := <<"judged">>, <<"findings">> := []}},
+        foreign_formats:json(About)),
+    {10, _} = Of("mailbox", ["--report", Page]),
+    #{<<"profile-about">> := Again} = report_parts:read(Page),
+    ?assertMatch(#{<<"findings">> := #{<<"findings">> := [#{<<"kind">> := <<"mailbox">>}]}},
+        foreign_formats:json(Again)),
+    %% Before anybody waits for the look.
+    {1, NoFolder} = run(["doctor", "nobody@127.0.0.1", "--report",
+        filename:join(corpus("ours.log"), "page.html")]),
+    {match, _} = re:run(NoFolder, "ours.log"),
+    {2, _} = run(["doctor", corpus("ours.log"), "--threshold", "limit_warning=much"]),
+    {1, Absent} = run(["doctor", "/nonexistent/file.log"]),
+    {match, _} = re:run(Absent, "/nonexistent/file.log: no such file"),
+    Json = filename:join(Folder, "package.json"),
+    ok = file:write_file(Json, "{\"name\": 1}\n"),
+    {1, NoProfile} = run(["doctor", Json]),
+    {match, _} = re:run(NoProfile, "package.json: no sample of it can be read"),
+    %% Two are good, and eleven are not.
+    {10, Damaged} = run(["doctor", corpus("damaged.log")]),
+    {match, _} = re:run(Damaged, "losses: flame_prof left 84.6 % of the samples as damaged").
 
 exit_codes_tell_scripts(Config) ->
     Folder = filename:join(proplists:get_value(priv_dir, Config), "codes"),
@@ -499,7 +541,10 @@ a_session_and_its_files_by_hand(Config) ->
             ok = does(["flush", Words], 0, [Is, "flushed$"]),
             ok = does(["stop", Words], 0, "^  samples: [0-9,]+ attempted, "),
             ok = does(["stop", Words], 1, "no session is running$"),
-            Files = " *.log.zst",
+            Cookie = [" --cookie ", command_line:cookie()],
+            Seen = ["doctor ", Name, " --for 2s --report seen.html", Cookie, " || [ $? = 10 ]"],
+            ok = does(Seen, 0, "^seen.html: [0-9,]+ bytes"),
+            Files = " 2*.log.zst",
             ok = does(["check", Files], 0, ": whole$"),
             ok = does(["hot", Files], 0, "^Functions: share"),
             ok = does(["export --as collapsed", Files], 0, ".collapsed.txt: [0-9,]+ bytes$"),

@@ -72,6 +72,21 @@ what_could_not_be_judged_is_told_test() ->
         json(#{findings => [], unseen => [{deadlock, "not looked at"}]}),
     ?assertEqual([#{<<"kind">> => <<"deadlock">>, <<"why">> => <<"not looked at">>}], Unseen).
 
+%% Of a node's look: what its samples alone do not tell, and processes that were not sampled.
+what_a_look_at_the_node_found_is_shown_with_what_the_profile_has_test() ->
+    {ok, Profile} = flame_prof_profile:read("test/corpus/trouble/none.log.zst"),
+    #{erl_pid := Pid} = hd([P || #{erl_pid := Of} = P <- flame_prof_profile:processes(Profile),
+        Of =/= <<>>]),
+    Look = #{node => 'shop@h', engine => native, span_us => 1, seen => [waits, samples]},
+    Told = fun(More) -> foreign_formats:json(flame_prof_doctor_page:told(maps:merge(More,
+        diagnosis([finding(#{kind => deadlock, processes => [#{pid => Pid, name => <<"bank">>},
+            #{pid => <<"<0.99999.0>">>, name => <<"fraud">>}]})])), Profile)) end,
+    #{<<"findings">> := [Shown], <<"source">> := <<"node">>} = Told(#{looked_at => Look}),
+    ?assertMatch(#{<<"kind">> := <<"deadlock">>, <<"pids">> := [Pid]}, Shown),
+    ?assertMatch(#{<<"source">> := <<"files">>}, Told(#{looked_at => Look#{node := none}})),
+    ?assertMatch(#{<<"source">> := <<"files">>}, Told(#{})),
+    ok = flame_prof_profile:close(Profile).
+
 a_judge_that_fails_is_no_healthy_node_test() ->
     [
         ?assertMatch(#{<<"state">> := <<"failed">>, <<"why">> := _},
@@ -81,7 +96,7 @@ a_judge_that_fails_is_no_healthy_node_test() ->
     ].
 
 a_judge_that_fills_the_memory_ends_test() ->
-    Judge = fun() -> length(lists:seq(1, 40000000)) end,
+    Judge = fun() -> [erlang:make_tuple(16000000, full) || _ <- lists:seq(1, 3)] end,
     #{<<"state">> := <<"failed">>, <<"why">> := Why} =
         foreign_formats:json(flame_prof_doctor_page:judged(Judge, ?INFO)),
     ?assertEqual(<<"it needs more memory than it may have">>, Why).

@@ -11,7 +11,7 @@
 %%% Recorded ones, of which examples/trouble knows the truth.
 
 recorded_problems_are_told_with_their_process_test_() ->
-    [{Problem, fun() -> ?assertEqual(Expected, of_file(Problem)) end}
+    [{Problem, {timeout, 600, fun() -> ?assertEqual(Expected, of_file(Problem)) end}}
      || {Problem, Expected} <- [
             {"mailbox", [{mailbox, <<"audit_log">>}]},
             {"gc", [{gc, <<"report_builder">>}]},
@@ -19,6 +19,8 @@ recorded_problems_are_told_with_their_process_test_() ->
             {"spawn_storm", [{spawn_storm, <<"fanout">>}]},
             {"binary_leak", [{binary_leak, <<"session_cache">>}]},
             {"table", [{table_growth, <<"deduplicator">>}]},
+            {"heap_growth", [{heap_growth, <<"visit_log">>}]},
+            {"fragmentation", [{fragmentation, none}]},
             {"none", []}
         ]].
 
@@ -56,6 +58,71 @@ a_queue_that_never_falls_is_told_before_it_is_long_test() ->
     ?assertMatch(#{kind := mailbox, severity := warning}, One),
     ?assertMatch({match, _}, re:run(text(One), "grew from 0 to 599 messages in 1?[0-9.]+ s")).
 
+a_queue_that_falls_has_its_most_and_its_end_test() ->
+    Text = fun(Length) -> [One] = judged([idle(), mailbox(audit, Length)]), text(One) end,
+    ?assertMatch({match, _}, re:run(Text(fun(S) -> 9000 - 800 * S end),
+        "has up to 9,000 messages in its mailbox"
+        "Its message queue has up to 9,000 messages in 1?[0-9.]+ s, and 1,0[0-9]+ at the end")),
+    ?assertMatch({match, _}, re:run(Text(fun(S) -> min(8000, 4000 * S) - 700 * max(0, S - 5) end),
+        "queue grew from [0-9]+ to 8,000 messages within .* s and is 4,5[0-9]+ at the end")).
+
+%% Of a node with a look at that mailbox.
+looked(More) ->
+    Own = list_to_pid("<0.101.0>"),
+    Audit = mailbox(audit, fun(S) -> 1600 * S end),
+    #{at := At} = Audit,
+    Served = Audit#{at := fun(Us) -> (At(Us))#{words => "message=cast/{write,_} "} end},
+    text_file:with(made_samples:text([idle(), Served], #{}), fun(Path) ->
+        {ok, Profile} = flame_prof_profile:read(Path),
+        {ok, Samples} = flame_prof_doctor_samples:read(Profile),
+        Evidence = (flame_prof_doctor_samples:evidence(Samples))#{node := 'shop@h',
+            mailboxes => [maps:merge(#{process => Own, engine => native, length => 8000,
+                unknown => [], counted => 8000, names => #{}}, More)]},
+        #{findings := Found} = flame_prof_doctor:judge(Evidence, #{}),
+        ok = flame_prof_profile:close(Profile),
+        [One] = [doctor_finding:checked(F) || #{kind := mailbox} = F <- Found],
+        One
+    end).
+
+-define(SENDER, "<0.7.0>").
+
+sent_by(Name) -> sent_by(list_to_pid(?SENDER), #{list_to_pid(?SENDER) => Name}).
+
+sent_by(Sender, Names) ->
+    looked(#{senders => [{Sender, 7200}, {unknown, 800}], all_senders => 2, names => Names}).
+
+says(One, Said) ->
+    ?assertMatch({_, {match, _}}, {text(One), re:run(text(One), Said)}).
+
+one_who_floods_a_mailbox_is_told_by_name_with_the_share_test() ->
+    One = sent_by(#{registered_name => feed, initial_call => {feed, init, 1}}),
+    says(One, "90 % of the messages in it are from feed \\(" ?SENDER "\\)\\."),
+    ?assertMatch(#{processes := [#{name := <<"audit">>}, #{name := <<"feed">>, pid := <<?SENDER>>}],
+        numbers := #{sender_share := 0.9, sender_messages := 7200, counted := 8000}}, One),
+    says(sent_by(#{initial_call => {feed, init, 1}}), "from feed:init/1 \\(" ?SENDER "\\)\\."),
+    says(sent_by(exited), "from " ?SENDER ", which has exited\\.").
+
+one_who_floods_and_is_no_process_of_the_node_is_told_as_that_test() ->
+    Of = fun(Sender) ->
+        #{processes := [#{name := <<"audit">>}]} = One = sent_by(Sender, #{}),
+        One
+    end,
+    says(Of({node, 'till@h2'}), "from processes of the node till@h2\\."),
+    says(Of(hd(erlang:ports())), "from #Port<0\\.[0-9]+>\\."),
+    says(Of(clock_service), "from the VM \\(clock_service\\)\\."),
+    says(Of(unknown), "from senders that are not known\\.").
+
+of_many_who_send_there_is_a_number_test() ->
+    Pid = list_to_pid(?SENDER),
+    One = looked(#{senders => [{Pid, 400}, {unknown, 300}], all_senders => 23,
+        names => #{Pid => #{registered_name => feed}}}),
+    says(One, "They are from 23 senders\\."),
+    ?assertMatch(#{processes := [_], numbers := #{senders := 23}}, One).
+
+the_kind_of_message_that_a_slow_process_works_for_is_told_test() ->
+    says(looked(#{}), "It is in audit:work/1, mostly for cast:{write,_}\\."),
+    ?assertEqual(nomatch, re:run(text(looked(#{})), "are from")).
+
 rushes_and_queues_that_stay_short_are_none_test() ->
     ?assertEqual([], judged([
         mailbox(rush, fun(S) -> max(0, 3000 * (1 - (S - 2 * trunc(S / 2)))) end),
@@ -77,14 +144,51 @@ a_heap_that_grows_is_found_below_its_collections_test() ->
     [One] = judged([idle(), heap(leaky, fun(S) -> 5 + 8 * S + 6 * (S - trunc(S)) end)]),
     ?assertMatch(#{kind := heap_growth, function := <<"leaky:work/1">>}, One#{
         function => <<"leaky:work/1">>}),
-    #{numbers := #{bytes_per_second := Rate}} = One,
-    ?assert(abs(Rate / ?MIB - 8) < 1.5).
+    #{numbers := #{bytes_per_second := Rate, most := Most}, command := Command} = One,
+    ?assert(abs(Rate / ?MIB - 8) < 1.5),
+    %% A copy of it has room.
+    [_, Room] = string:split(lists:flatten(io_lib:format("~ts", [Command])), " --max-memory "),
+    ?assert(list_to_integer(Room) * ?MIB > Most).
+
+a_heap_that_has_grown_for_long_grows_by_less_than_its_double_test() ->
+    [One] = judged([idle(), heap(leaky, fun(S) -> 100 + 4 * S end)]),
+    ?assertMatch(#{kind := heap_growth}, One).
+
+%% In equal parts of the ten seconds.
+parts(Mib) -> fun(S) -> lists:nth(min(length(Mib), 1 + trunc(S * length(Mib) / 10)), Mib) end.
+
+%% As the heap of a list that gets 15 MB a second does on OTP 27; a state that grows in steps.
+a_heap_that_grows_through_full_sweeps_is_found_test() ->
+    List = [57, 95, 95, 95, 95, 68, 101, 101, 101, 68, 98, 98, 98, 117, 150, 150, 150, 150, 150,
+        117, 157, 157, 157, 157, 117, 165, 165, 165, 165, 165],
+    %% On OTP 29.
+    Flat = [95, 95, 95, 68, 101, 101, 101, 101, 68, 68, 98, 98, 98, 117, 150, 150, 150, 150, 150,
+        150, 117, 150, 150, 150, 117, 150, 150, 150, 150, 150, 150, 117],
+    Steps = [20, 20, 40, 40, 30, 60, 60, 45, 45, 80, 80, 70, 95, 95, 85, 110],
+    [?assertEqual([{heap_growth, <<"leaky">>}], named(judged([idle(), heap(leaky, parts(Mib))])))
+        || Mib <- [List, Flat, Steps]].
+
+a_heap_that_full_sweeps_make_as_small_as_before_is_none_test() ->
+    ?assertEqual([], judged([
+        heap(long_saw, fun(S) -> 20 + 40 * (S - 4.8 * trunc(S / 4.8)) end),
+        heap(saw_of_two, parts([20, 40, 60, 80, 100, 22, 45, 65, 85, 105])),
+        heap(filled, parts([10, 20, 40, 70, 60, 90, 60, 90, 60, 90, 60, 90, 60, 90, 60, 90])),
+        heap(varies, parts([20, 35, 50, 30, 60, 45, 80, 50])),
+        heap(falls_back, parts([20, 40, 60, 50, 80, 70, 100, 20]))
+    ])).
+
+a_heap_that_doubles_by_two_megabytes_a_second_without_a_fall_is_told_test() ->
+    [One] = judged([idle(), heap(postponer, fun(S) -> 18 * math:pow(1.2, trunc(S / 2)) + S end)]),
+    ?assertMatch(#{kind := heap_growth}, One),
+    Falls = fun(S) -> 18 + 2 * S - 9 * (trunc(S / 2) rem 2) end,
+    ?assertEqual([], judged([idle(), heap(batches, Falls)])).
 
 memory_that_is_collected_or_little_or_of_a_start_is_none_test() ->
     ?assertEqual([], judged([
         heap(saw, fun(S) -> 15 + 10 * (trunc(S) rem 3) end),
         heap(little, fun(S) -> 1 + 0.3 * S end),
         heap(large, fun(S) -> 900 + 5 * S end),
+        heap(slow, fun(S) -> 100 + 1.5 * S end),
         heap(starts, fun(S) -> min(80, 10 + 40 * S) end)
     ])).
 
@@ -100,6 +204,11 @@ fewer_collections_or_of_a_process_that_does_little_are_none_test() ->
         worker(most, [{running, 0.5}, {garbage_collecting, 0.11}]),
         worker(seldom, [{running, 0.01}, {garbage_collecting, 0.04}])
     ])).
+
+one_that_was_met_in_its_few_collections_is_none_test() ->
+    #{at := At} = Met = worker(met, [{garbage_collecting, 0.5}]),
+    Seldom = fun(Us) when Us div 10000 rem 100 =:= 0 -> At(Us div 100); (_) -> none end,
+    ?assertEqual([], judged([idle(), Met#{at := Seldom}])).
 
 a_process_that_never_waits_keeps_a_cpu_beside_others_too_test() ->
     [?assertEqual([{hot_function, <<"engine">>}], named(judged([idle(), worker(engine, Shares)])))
@@ -133,6 +242,24 @@ a_scheduler_that_stays_in_one_call_is_stuck_test() ->
     ?assertEqual(1490000, Us),
     ?assertEqual([{scheduler_stuck, <<"codec">>}],
         named(judged([idle(), native(codec, 80, 2, fun(Us1) -> Us1 div 2000000 end)]))).
+
+%% As OTP 27 reads a number of many digits: in Erlang, with instructions that take long.
+an_instruction_on_large_numbers_keeps_a_scheduler_too_test() ->
+    SameFor = fun(Us) -> Us div 2000000 end,
+    Of = fun(Name, Leaf) ->
+        #{at := At} = Native = native(Name, 150, 2, SameFor),
+        Native#{at := fun(Us) ->
+            case At(Us) of
+                #{status := running} = State ->
+                    State#{stack => stack(Name, Leaf ++ ["erlang:combine_pairs/2"])};
+                State ->
+                    State
+            end
+        end}
+    end,
+    [One] = judged([idle(), Of(lottery, [{"[beam.smp]", "beam.smp"}])]),
+    ?assertMatch(#{kind := scheduler_stuck, function := <<"lottery:work/1">>}, One),
+    ?assertEqual([], judged([idle(), Of(without_cpu, [])])).
 
 short_calls_yielding_ones_and_dirty_schedulers_are_none_test() ->
     SameFor = fun(Us) -> Us div 2000000 end,

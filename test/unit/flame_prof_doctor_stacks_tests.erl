@@ -69,6 +69,24 @@ workers_that_never_wait_in_one_function_are_one_finding_test() ->
     ?assertEqual([[<<"price_1">>, <<"price_2">>, <<"price_3">>], [<<"search">>]],
         lists:sort([lists:sort(Names) || {hot_function, Names} <- named(Found)])).
 
+a_batch_in_many_functions_is_healthy_test() ->
+    Batch = [in(Name, 1, 1, ["lists:sort/1:9", "batch:all/1:8"]) || Name <- [batch_1]] ++
+        [in(batch_2, 1, 1, ["zlib:gzip/1:9", "batch:all/1:8"]),
+        in(batch_3, 1, 1, ["maps:fold/3:9", "batch:all/1:8"])],
+    ?assertEqual([], [Names || {hot_function, Names} <- named(judged([idle() | Batch]))]),
+    Same = [in(Name, 1, 1, ["lists:sort/1:9", "batch:all/1:8"]) || Name <- [batch_1, batch_2]],
+    ?assertMatch([_], [Names || {hot_function, Names} <- named(judged([idle() | Same]))]).
+
+a_batch_that_lacks_cpus_is_healthy_where_much_but_not_all_is_in_one_function_test() ->
+    Batch = fun(Part) -> [in(Name, 1, Part, ["lists:sort/1:9", "batch:all/1:8"])
+        || Name <- [batch_1, batch_2, batch_3]] end,
+    Told = fun(Part, Ms) -> [hot_function || {hot_function, _} <- named(judged(
+        [idle() | Batch(Part)], #{own => [{1000000 * N, #{node_runtime_ms => Ms * N}}
+            || N <- [1, 5, 9]]}))] end,
+    ?assertEqual([], Told(0.6, 200)),
+    ?assertEqual([hot_function], Told(0.6, 2500)),
+    ?assertEqual([hot_function], Told(0.95, 200)).
+
 a_server_without_a_cpu_is_told_where_fewer_are_ready_than_wait_test() ->
     Late = worker(store, [{running, 0.2}, {runnable, 0.7}]),
     ?assertMatch([{bottleneck, [<<"store">>]}], named(judged([Late | clients(100, 0.9)]))),
@@ -96,6 +114,21 @@ those_who_wait_for_jobs_and_seldom_ones_are_none_test() ->
 a_list_that_grows_at_its_end_is_told_test() ->
     [One] = judged([idle(), in(collector, 0.5, 0.9, ?APPEND)]),
     ?assertMatch(#{kind := append, function := <<"collector:work/1">>}, One).
+
+the_garbage_of_appends_is_theirs_whoever_appends_most_test() ->
+    Collects = fun(Name, OnCpu) ->
+        #{at := At} = Worker = in(Name, OnCpu, 1, ?APPEND),
+        Worker#{at := fun(Us) ->
+            case At(Us) of
+                #{status := running} = State when Us div 10000 rem 2 =:= 0 ->
+                    State#{status := garbage_collecting};
+                State ->
+                    State
+            end
+        end}
+    end,
+    Found = judged([idle(), Collects(collector_1, 0.5), Collects(collector_2, 0.4)]),
+    ?assertMatch([{append, [_, _]}], named(Found)).
 
 appends_among_other_work_are_none_test() ->
     ?assertEqual([], judged([idle(), in(mixer, 0.8, 0.2, ?APPEND),
@@ -125,6 +158,18 @@ small_messages_and_copies_into_tables_are_none_test() ->
     Insert = [{"copy_struct_x", "beam.smp"}, {"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
     ?assertEqual([], judged([idle(), in(sender, 0.5, 0.9, Send), in(writer, 0.5, 0.9, Insert)])).
 
+%% Stages that hand on much, and do little else, of a node that does other work: 65 % of a tenth of
+%% a CPU were copies in a pipeline that was as it should be.
+calls_that_are_a_small_part_of_what_the_node_does_are_none_test() ->
+    Others = [worker(Name, [{running, 0.3}]) || Name <- [parser_1, parser_2, parser_3, parser_4]],
+    Stages = fun(Frames) -> [in(Name, 0.1, 0.65, Frames) || Name <- [stage_1, stage_2]] end,
+    Timer = [{"erlang:start_timer/4", "bif"}],
+    [begin
+        ?assertMatch([{Kind, [_, _]}], named(judged([idle() | Stages(Frames)]))),
+        ?assertEqual([], judged([idle() | Stages(Frames) ++ Others]))
+    end || {Kind, Frames} <- [{copies, ?COPY}, {exceptions, ?RAISE}, {append, ?APPEND},
+        {timers, Timer}]].
+
 -define(WAIT, [{"sched_yield", "libc.so.6"}, {"ethr_event_swait", "beam.smp"},
     {"ethr_rwmutex_rwlock", "beam.smp"}, {"ets:insert/2", "bif"}]).
 
@@ -133,6 +178,13 @@ writers_that_wait_for_a_table_are_told_with_it_test() ->
         || Name <- [writer_1, writer_2, writer_3]]]),
     ?assertMatch({match, _}, re:run(text(One), "100 % of it is in ets:insert/2")).
 
+%% Of a healthy node of pairs that talk: 34 % were waits for the locks of their mailboxes.
+locks_of_mailboxes_in_sends_need_a_larger_part_test() ->
+    Send = lists:droplast(?WAIT) ++ [{"erlang:send/2", "bif"}],
+    Pairs = fun(Part) -> [in(Name, 0.3, Part, Send) || Name <- [caller, answerer, hub]] end,
+    ?assertEqual([], judged([idle() | Pairs(0.34)])),
+    ?assertMatch([{lock, [_, _, _]}], named(judged([idle() | Pairs(0.8)]))).
+
 locks_of_a_vm_that_lacks_cpus_are_none_test() ->
     Story = [idle() | [in(Name, 0.9, 0.5, ?WAIT) || Name <- [writer_1, writer_2, writer_3]]],
     Figures = fun(Ms) -> #{own => [{1000000 * N, #{node_runtime_ms => Ms * N}}
@@ -140,11 +192,53 @@ locks_of_a_vm_that_lacks_cpus_are_none_test() ->
     ?assertEqual([], judged(Story, Figures(200))),
     ?assertMatch([{lock, [_, _, _]}], named(judged(Story, Figures(1500)))).
 
+%% By the kernel's own figures, of a node that is examined: 34 % were waits in sends of a healthy
+%% node, whose schedulers waited 14 s for a CPU and had one for 6 s.
+locks_of_schedulers_that_wait_for_a_cpu_need_a_larger_part_test() ->
+    Limits = maps:from_list([{Name, Value}
+        || {Name, Value, _} <- flame_prof_doctor_lock:thresholds()]),
+    Story = fun(Part) -> [idle() | [in(Name, 0.3, Part, ?WAIT)
+        || Name <- [writer_1, writer_2, writer_3]]] end,
+    Kinds = fun(Part, WaitUs) ->
+        At = fun(Run, Wait) -> #{schedulers => #{run_us => Run, wait_us => Wait}} end,
+        text_file:with(made_samples:text(Story(Part), #{}), fun(Path) ->
+            {ok, Profile} = flame_prof_profile:read(Path),
+            {ok, Samples} = flame_prof_doctor_samples:read(Profile),
+            Evidence = flame_prof_doctor_samples:evidence(Samples),
+            Found = flame_prof_doctor_lock:find(Evidence#{os => {At(6500000, 12400000),
+                At(12200000, 12400000 + WaitUs)}}, Limits),
+            ok = flame_prof_profile:close(Profile),
+            [Kind || #{kind := Kind} <- Found]
+        end)
+    end,
+    ?assertEqual([], Kinds(0.34, 14000000)),
+    ?assertEqual([lock], Kinds(0.34, 1000000)),
+    ?assertEqual([lock], Kinds(0.8, 14000000)).
+
 work_in_tables_and_short_waits_are_none_test() ->
     Insert = [{"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
     ?assertEqual([], judged([idle(), in(alone, 0.5, 0.9, ?WAIT), in(work_1, 0.4, 0.9, Insert),
         in(work_2, 0.4, 0.9, Insert), in(brief_1, 0.4, 0.05, ?WAIT),
         in(brief_2, 0.4, 0.05, ?WAIT)])).
+
+%% What a rule says of samples in these frames, leaf first.
+why(Rule, Leaf) ->
+    Limits = maps:from_list([{Name, Value} || {Name, Value, _} <- Rule:thresholds()]),
+    Frames = Leaf ++ [{<<"sender:work/1">>, erlang}],
+    Rule:find(#{samples => #{mode => processes, processes => [],
+        stacks => fun(_, _) -> [{Frames, 100}] end}}, Limits).
+
+of_a_vm_without_symbols_calls_in_c_are_unseen_test() ->
+    Send = {<<"erlang:send/2">>, called},
+    [begin
+        ?assertMatch({unseen, _}, why(Rule, [{<<"[beam.smp]">>, native}, Send])),
+        ?assertMatch({unseen, _},
+            why(Rule, [{<<"write">>, native}, {<<"[beam.smp]">>, native}, Send])),
+        %% A function that is not exported, called by one that has a name.
+        ?assertEqual([], why(Rule, [{<<"[beam.smp]">>, native}, {<<"erts_mixed_times">>, native}])),
+        ?assertEqual([], why(Rule, [Send]))
+    end || Rule <- [flame_prof_doctor_copies, flame_prof_doctor_exceptions,
+        flame_prof_doctor_lock]].
 
 -define(TIMER, [{"erlang:send_after/3", "bif"}]).
 
@@ -200,6 +294,21 @@ a_receive_that_looks_through_a_long_queue_is_told_instead_of_the_queue_test() ->
     [One] = judged([idle(), scanner(inbox, 20000, 0.6, 0.3)]),
     ?assertMatch(#{kind := selective_receive, function := <<"inbox:answer/1">>}, One).
 
+%% It gets its message while it still looks: it is never seen to wait.
+a_receive_that_never_waits_is_told_where_its_queue_stays_test() ->
+    Scans = fun(Name, Length) ->
+        #{at := At} = Scanner = scanner(Name, 20000, 1.0, 0.0),
+        Scanner#{at := fun(Us) ->
+            #{values := Values} = State = At(Us),
+            State#{values := Values#{message_queue_len := round(Length(Us / 1.0e6))}}
+        end}
+    end,
+    [One] = judged([idle(), Scans(inbox, fun(S) -> 20000 + 100 * (trunc(S) rem 2) end)]),
+    ?assertMatch(#{kind := selective_receive, function := <<"inbox:answer/1">>}, One),
+    %% A slow server whose queue grows is in one function, too.
+    [Other] = judged([idle(), Scans(slow, fun(S) -> 12000 + 800 * S end)]),
+    ?assertMatch(#{kind := mailbox}, Other).
+
 a_slow_server_is_told_by_its_queue_test() ->
     [#{kind := mailbox}] = judged([idle(), scanner(slow, 20000, 0.0, 0.0)],
         #{thresholds => #{hot_function_whole_cpu => 2}}).
@@ -229,6 +338,14 @@ code_that_is_loaded_all_the_time_is_told_with_who_asks_test() ->
     ?assertMatch([{code_loading, [<<"plugin">>]}], named([One])),
     ?assertMatch(#{function := <<"plugin:work/1">>}, One).
 
+code_that_is_replaced_all_the_time_is_told_by_what_is_purged_test() ->
+    Asks = asking(pages, 0.1, ["code_server:call/1:99"]),
+    Loads = [system(code_server, running, 0.05), idle()],
+    [One] = judged([system(erts_code_purger, running, 0.03), Asks | Loads]),
+    ?assertMatch([{code_loading, [<<"pages">>]}], named([One])),
+    ?assertEqual([], judged([system(erts_code_purger, running, 0.001), Asks | Loads])),
+    ?assertEqual([], judged([system(erts_code_purger, running, 0.03) | Loads])).
+
 a_node_that_loads_for_a_second_is_none_test() ->
     ?assertEqual([], judged([system(code_server, running, 0.1), idle()])).
 
@@ -237,10 +354,31 @@ unnamed(#{at := At} = Story) ->
     Words = "initial_call=erts_literal_area_collector%3Astart/0 ",
     Story#{name := '', at := fun(Us) -> (At(Us))#{words => Words} end}.
 
+%% Suspended for a part of the time, and in a put for another one.
+putter(Suspended, Puts) ->
+    #{name => config, at => fun(Us) ->
+        case (Us div 10000 * 617) rem 1000 / 1000 of
+            Place when Place < Suspended ->
+                #{status => suspended, stack => stack(config, [])};
+            Place when Place < Suspended + Puts ->
+                #{status => running, scheduler => 1,
+                    stack => stack(config, ["persistent_term:put/2"])};
+            _ ->
+                #{status => waiting, stack => stack(config, [])}
+        end
+    end}.
+
 terms_that_are_replaced_all_the_time_are_told_with_who_does_test() ->
     Collector = unnamed(system(literals, running, 0.2)),
-    [One] = judged([Collector, system(config, suspended, 0.3), idle()]),
+    [One] = judged([Collector, putter(0.3, 0.01), idle()]),
     ?assertMatch([{persistent_term, [<<"config">>]}], named([One])).
+
+one_that_is_suspended_and_never_seen_in_a_put_replaces_none_test() ->
+    Collector = unnamed(system(literals, running, 0.2)),
+    ?assertEqual([], judged([Collector, putter(0.3, 0.0), idle()])).
+
+what_was_purged_before_is_freed_without_a_put_test() ->
+    ?assertEqual([], judged([unnamed(system(literals, running, 0.2)), idle()])).
 
 settings_that_are_put_at_a_start_are_none_test() ->
     ?assertEqual([], judged([unnamed(system(literals, running, 0.02)),

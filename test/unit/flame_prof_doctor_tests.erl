@@ -35,6 +35,73 @@ a_short_look_says_that_it_does_not_see_growth_test() ->
     ?assertMatch(<<"the look is too short", _/binary>>, Why(3)),
     ?assertEqual(undefined, Why(7)).
 
+%% What the portable engine gives, with the time that each look has.
+portable(Us) ->
+    Os = #{at_us => 0, rss => 1, available => 2, total => 3, machine => #{busy_us => 0,
+        stolen_us => 0, cpus => 2}, own_us => 0, schedulers => #{threads => 2, run_us => 0,
+        wait_us => 0}},
+    System = #{handlers => [], ports => [], connections => [],
+        files => #{waiting => 0, schedulers => 10, calls => #{}}},
+    Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 0,
+        node_run_queue_longest => 0, node_run_queue_shortest => 0, node_memory_ets => 1,
+        node_memory_binary => 1}),
+    #{node => 'shop@h', engine => portable, span_us => Us, unseen => #{},
+        seconds => [Quiet#{time_us => N * 1000000} || N <- lists:seq(0, Us div 1000000)],
+        waits => #{engine => portable, roots => [], edges => [], deadlocks => []},
+        memory => {#{engine => portable}, #{engine => portable}},
+        os => {Os, Os#{at_us := Us}}, system => {System, System},
+        samples => #{span_us => Us - 20000, mode => processes, processes => [], figures => [],
+            losses => #{}, stacks => fun(_, _) -> [] end, by_queue => fun(_) -> [] end}}.
+
+unseen_of(Evidence) ->
+    #{findings := [], unseen := Unseen} = flame_prof_doctor:judge(Evidence, #{}),
+    lists:sort([Kind || {Kind, _} <- Unseen]).
+
+%% By what the portable engine cannot see, for ten seconds.
+the_portable_engine_does_not_see_exactly_these_kinds_test() ->
+    ?assertEqual(lists:sort([deadlock, scheduler_stuck, chain, lock, restart_loop, long_gc, gc,
+        exceptions, copies, monitor_growth, fragmentation]), unseen_of(portable(10000000))).
+
+what_takes_longer_than_the_look_is_not_seen_test() ->
+    Native = fun(Us) ->
+        Evidence = #{waits := Waits, system := {System, _}} = portable(Us),
+        Memory = #{engine => native, allocators => []},
+        Seen = System#{supervisors => [],
+            monitors => #{many => [], unknown => [], left => 0}},
+        Evidence#{engine := native, waits := Waits#{engine := native},
+            memory := {Memory, Memory}, system := {Seen, Seen}}
+    end,
+    Growth = [table_growth, atom_growth, process_growth, port_growth, code_growth],
+    FiveSeconds = [hot_function, code_loading, heap_growth, binary_leak],
+    ?assertEqual([], unseen_of(Native(10000000))),
+    ?assertEqual(lists:sort([mailbox | Growth ++ FiveSeconds]), unseen_of(Native(3000000))),
+    ?assertEqual(lists:sort(FiveSeconds), unseen_of(Native(5000000))).
+
+what_the_kernel_or_the_node_did_not_answer_is_not_seen_test() ->
+    #{os := {Os, _}, system := {System, _}} = Evidence = portable(10000000),
+    Without = fun(Keys, Map) -> {maps:without(Keys, Map), maps:without(Keys, Map)} end,
+    More = fun(Part) -> unseen_of(Part) -- unseen_of(Evidence) end,
+    ?assertEqual([stolen_cpu], More(Evidence#{os := Without([schedulers], Os)})),
+    ?assertEqual([memory_limit], More(Evidence#{os := Without([available], Os)})),
+    ?assertEqual([busy_port], More(Evidence#{system := Without([ports], System)})),
+    ?assertEqual([busy_dist], More(Evidence#{system := Without([connections], System)})).
+
+a_node_that_still_starts_grows_by_that_test() ->
+    Seconds = [second(#{time_us => N * 1000000, node_atoms => 20000 + 5000 * N})
+        || N <- lists:seq(0, 10)],
+    Judged = fun(IsStarting) ->
+        Evidence = (evidence())#{seconds := Seconds,
+            start => #{uptime_ms => 14000, is_starting => IsStarting}},
+        flame_prof_doctor:diagnosed(Evidence, [], #{})
+    end,
+    Kinds = fun(#{findings := Findings}) -> [Kind || #{kind := Kind} <- Findings] end,
+    ?assertNot(lists:member(atom_growth, Kinds(Judged(true)))),
+    ?assertMatch(<<"the node is still starting", _/binary>>,
+        proplists:get_value(atom_growth, maps:get(unseen, Judged(true)))),
+    ?assert(lists:member(atom_growth, Kinds(Judged(false)))),
+    ?assertMatch({match, _}, re:run(flame_prof_doctor:format(Judged(false)),
+        "the node started 14 s before")).
+
 evidence_that_a_rule_cannot_read_ends_no_other_rule_test() ->
     Broken = #{allocators => none},
     #{findings := [#{kind := limit} | _], unseen := Unseen} =
@@ -43,14 +110,26 @@ evidence_that_a_rule_cannot_read_ends_no_other_rule_test() ->
 
 each_finding_has_what_a_finding_has_test() ->
     #{findings := Findings} = flame_prof_doctor:judge(evidence(), #{}),
-    [
-        begin
-            ?assertMatch(#{size := _, title := _, command := _, processes := _, numbers := #{}},
-                Finding),
-            ?assert(length(Sentences) >= 1 andalso length(Sentences) =< 4)
-        end
-     || #{sentences := Sentences} = Finding <- Findings
-    ].
+    [?assertMatch(#{size := _, processes := _, sentences := [_ | _]},
+        doctor_finding:checked(Finding)) || Finding <- Findings].
+
+%% What the tests of all rules hold their findings against.
+a_finding_that_lacks_something_is_seen_test() ->
+    Good = #{kind => gc, severity => warning, size => 1, processes => [],
+        title => "report_2 (<0.9.0>) collects for 71 % of its time",
+        sentences => ["It has 4.9 MiB and 1,400 messages in 10 s.", "It is in a:b/1; c:d/2 waits."],
+        numbers => #{share => 0.708, memory => 5138022, queue => 1400, span_us => 9990000},
+        command => "flame_prof allocations NODE"},
+    #{numbers := Numbers} = doctor_finding:checked(Good),
+    Bad = [Good#{numbers := maps:remove(Key, Numbers)} || Key <- maps:keys(Numbers)] ++
+        %% Milliseconds are no bytes, and 70.4 % no 71.
+        [Good#{numbers := Numbers#{share := 0.704}},
+        Good#{numbers := (maps:remove(memory, Numbers))#{memory_ms => 5138022}},
+        Good#{sentences := ["One. Two in 10 s.", "Three.", "Four. Five."]},
+        Good#{sentences := ["It has no stop"]},
+        Good#{sentences := ["It is slow."]},
+        Good#{command := "flame_prof no_such NODE"}],
+    [?assertError(_, doctor_finding:checked(F)) || F <- Bad].
 
 a_page_has_a_paragraph_for_each_finding_test() ->
     Diagnosis = flame_prof_doctor:judge(evidence(), #{}),
@@ -62,6 +141,30 @@ a_page_has_a_paragraph_for_each_finding_test() ->
         "3. warning: run_queue: " ++ _, "looked for 10 s" ++ _], Paragraphs),
     ?assertNotEqual(nomatch, string:find(Text, "flame_prof top --node shop@h")),
     ?assertNotEqual(nomatch, string:find(Text, "there is no /proc")).
+
+%% Of a process that has such a name, too.
+commands_have_the_node_s_name_where_it_is_known_test() ->
+    Finding = #{kind => limit, severity => note, size => 1, title => "a", sentences => ["b."],
+        command => "flame_prof waits NODE NODE_store", processes => [], numbers => #{}},
+    Command = fun(Node) ->
+        Diagnosis = #{findings => [Finding], unseen => [],
+            looked_at => #{node => Node, engine => native, span_us => 1000000, seen => [seconds]}},
+        #{findings := [#{command := Json}]} = flame_prof_doctor:json(Diagnosis),
+        Text = unicode:characters_to_binary(flame_prof_doctor:format(Diagnosis)),
+        ?assertNotEqual(nomatch, binary:match(Text, <<"   ", Json/binary, "\n">>)),
+        Json
+    end,
+    ?assertEqual(<<"flame_prof waits shop@h NODE_store">>, Command('shop@h')),
+    [?assertEqual(<<"flame_prof waits NODE NODE_store">>, Command(Node))
+        || Node <- [none, nonode@nohost]].
+
+what_was_not_seen_at_all_is_not_healthy_test() ->
+    Diagnosis = flame_prof_doctor:judge(#{node => 'shop@h', engine => portable, span_us => 0,
+        unseen => #{samples => <<"the file is cut">>}}, #{}),
+    Text = unicode:characters_to_binary(flame_prof_doctor:format(Diagnosis#{
+        looked_at => #{node => none, engine => portable, span_us => 0, seen => []}})),
+    ?assertEqual(nomatch, binary:match(Text, <<"nothing is wrong">>)),
+    ?assertMatch({_, _}, binary:match(Text, <<": the file is cut\n">>)).
 
 a_node_with_nothing_wrong_is_told_what_was_looked_at_test() ->
     Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 0,
@@ -109,6 +212,27 @@ thresholds_are_checked_by_name_test() ->
 
 every_kind_has_a_row_and_no_other_has_test() ->
     ?assertEqual([atom_to_binary(Kind) || Kind <- flame_prof_doctor:kinds()], rows(<<"## Kinds">>)).
+
+%% Of all that is judged here, of a bottleneck with those who wait, and of nothing else.
+every_key_of_the_json_has_a_row_test() ->
+    Finding = #{kind => bottleneck, severity => warning, size => 9, title => "a",
+        sentences => ["b."], command => "c", processes => [], waiters => [], numbers => #{},
+        function => <<"d:e/1">>,
+        range => {1, 2}, view => #{}},
+    Evidence = (evidence())#{start => #{uptime_ms => 1, is_starting => false},
+        samples => #{span_us => 1, processes => []}, waits => #{looks => 1}},
+    Judged = flame_prof_doctor:judge(evidence(), #{}),
+    Json = flame_prof_doctor:json(Judged#{looked_at => flame_prof_doctor_text:looked_at(Evidence),
+        findings := [Finding | maps:get(findings, Judged)]}),
+    Keys = fun(Prefix, Maps) ->
+        [Prefix ++ atom_to_list(Key) || Map <- Maps, Key <- maps:keys(Map)]
+    end,
+    #{findings := Findings, looked_at := Looked} = Json,
+    ?assertEqual(
+        lists:usort(["findings", "unseen"] ++ Keys("findings[].", Findings)
+            ++ Keys("looked_at.", [Looked])),
+        lists:usort([Name || <<"| `", Row/binary>> <- section(<<"## JSON">>),
+            [Name | _] <- [string:split(binary_to_list(Row), "`")]])).
 
 every_threshold_has_its_row_test() ->
     Expected = [

@@ -36,13 +36,13 @@ rising(From, Step) -> [From + Step * N || N <- lists:seq(0, 10)].
 
 found(Evidence) ->
     #{findings := Findings} = flame_prof_doctor:judge(Evidence, #{}),
-    [doctor_command:parses(Command) || #{command := Command} <- Findings],
-    [{Kind, Severity} || #{kind := Kind, severity := Severity} <- Findings].
+    [{Kind, Severity} || #{kind := Kind, severity := Severity} <- checked(Findings)].
+
+checked(Findings) -> [doctor_finding:checked(Finding) || Finding <- Findings].
 
 only(Evidence) ->
     #{findings := [Finding]} = flame_prof_doctor:judge(Evidence, #{}),
-    doctor_command:parses(maps:get(command, Finding)),
-    Finding.
+    doctor_finding:checked(Finding).
 
 said(Finding) -> unicode:characters_to_list(flame_prof_doctor:format(
     #{findings => [Finding], unseen => []})).
@@ -61,6 +61,11 @@ processes_near_the_limit_are_critical_test() ->
     says(Finding, "1. critical: limit: 92 % of the processes"),
     says(Finding, "240,000 processes, and the limit is 262,144 (erl +P)").
 
+%% At the limit what cannot spawn ends, and others with it.
+a_node_that_falls_back_from_its_limit_is_at_it_test() ->
+    ?assertEqual([{limit, critical}], found(seconds(node_processes,
+        [9000, 262144, 9000, 130000, 262144, 9000, 9000, 200000, 262144, 9000, 9000]))).
+
 ports_at_four_fifths_are_a_warning_test() ->
     ?assertEqual([{limit, warning}], found(seconds(node_ports, lists:duplicate(11, 54000)))).
 
@@ -72,6 +77,31 @@ a_threshold_can_be_given_test() ->
     #{findings := [#{kind := limit}]} =
         flame_prof_doctor:judge(Half, #{limit_warning => 0.4}).
 
+who_has_them_is_told_with_a_limit_test() ->
+    Newest = #{<<"session:init/1">> => 900, <<"a:b/0">> => 100},
+    Ports = #{<<"probe">> => #{list_to_pid("<0.97.0>") => [made_port(N) || N <- lists:seq(1, 9)]},
+        <<"ssl">> => #{list_to_pid("<0.98.0>") => [made_port(10)]}},
+    System = #{newest => Newest, port_owners => Ports},
+    Of = fun(Key, N) -> only((seconds(Key, lists:duplicate(11, N)))#{system => {System, System}})
+    end,
+    Processes = Of(node_processes, 240000),
+    says(Processes, "Of the 1,000 newest 900 began in session:init/1."),
+    ?assertMatch(#{function := <<"session:init/1">>}, Processes),
+    Owner = Of(node_ports, 60000),
+    says(Owner, "Of 10 ports 9 belong to probe (<0.97.0>)."),
+    ?assertMatch(#{processes := [#{pid := <<"<0.97.0>">>}]}, Owner).
+
+%% 2,000 more processes a second, at 92 %: what makes them comes first.
+what_leads_to_a_limit_is_told_before_it_and_as_severe_test() ->
+    ?assertEqual([{process_growth, critical}, {limit, critical}],
+        found(seconds(node_processes, rising(230000, 1000)))),
+    ?assertEqual([{atom_growth, critical}, {limit, critical}],
+        found(seconds(node_atoms, rising(950000, 120)))),
+    ?assertEqual([{limit, critical}, {atom_growth, warning}],
+        found((seconds([{node_processes, 240000} || _ <- lists:seq(0, 10)]))#{
+            seconds := [(quiet())#{node_processes := 240000, node_atoms := 20000 + 120 * N,
+                time_us => N * ?S} || N <- lists:seq(0, 10)]})).
+
 %%% ------------------------------------------------------------------- growth --
 
 atoms_from_data_grow_all_the_time_test() ->
@@ -81,6 +111,33 @@ atoms_from_data_grow_all_the_time_test() ->
     says(Finding, "from 20,000 to 25,000 in 10 s, 500 a second"),
     %% 1,023,576 are left, at 500 a second.
     says(Finding, "in 34 minutes at this rate").
+
+%% Each process was seen so often in such a call.
+atom_makers(Bif, Seen) ->
+    Pid = fun(N) -> iolist_to_binary(["<0.", integer_to_list(95 + N), ".0>"]) end,
+    Numbered = lists:zip(lists:seq(1, length(Seen)), Seen),
+    By = maps:from_list([{Pid(N), [{[{Bif, called},
+        {iolist_to_binary(["webhook:handle/", integer_to_list(N)]), erlang},
+        {<<"webhook:init/1">>, erlang}], Weight}]} || {N, Weight} <- Numbered]),
+    (seconds(node_atoms, rising(20000, 500)))#{samples => #{
+        processes => [#{pid => P, name => <<"webhook">>} || P <- maps:keys(By)],
+        stacks => fun(Of, [<<"running">>]) -> maps:get(Of, By); (_, _) -> [] end}}.
+
+says_of_atoms(Bif, Seen, Text) ->
+    #{findings := [Finding | _]} = flame_prof_doctor:judge(atom_makers(Bif, Seen), #{}),
+    says(Finding, Text).
+
+who_is_often_seen_in_calls_that_make_atoms_is_named_test() ->
+    Bif = <<"erlang:list_to_atom/1">>,
+    says_of_atoms(Bif, [9], "webhook (<0.96.0>) is often in binary_to_atom or list_to_atom, "
+        "in webhook:handle/1: 9 of 9 such samples."),
+    says_of_atoms(Bif, [4, 9], "webhook (<0.97.0>) is often in binary_to_atom or list_to_atom, "
+        "in webhook:handle/2: 9 of 13 such samples.").
+
+nobody_is_named_where_none_has_most_of_such_samples_test() ->
+    Bif = <<"erlang:list_to_atom/1">>,
+    [says_of_atoms(Bif, Seen, "Look for binary_to_atom") || Seen <- [[1], [1, 1, 1], [4, 4, 4]]],
+    says_of_atoms(<<"erlang:binary_to_term/1">>, [9], "Look for binary_to_atom").
 
 few_new_atoms_are_a_warning_test() ->
     ?assertEqual([{atom_growth, warning}], found(seconds(node_atoms, rising(20000, 120)))).
@@ -109,6 +166,31 @@ few_more_of_many_processes_are_no_finding_test() ->
 
 ports_that_are_not_closed_grow_test() ->
     ?assertEqual([{port_growth, warning}], found(seconds(node_ports, rising(10, 10)))).
+
+%% Each port's owner at the two looks.
+owners(First, Last) ->
+    By = fun(Owned) ->
+        #{port_owners => maps:map(fun(_, Of) -> #{list_to_pid("<0.97.0>") => Of} end,
+            maps:groups_from_list(fun({_, Of}) -> Of end, fun({P, _}) -> P end, Owned))}
+    end,
+    only((seconds(node_ports, rising(10, 10)))#{system => {By(First), By(Last)}}).
+
+who_owns_ports_that_are_new_is_named_test() ->
+    Were = [{made_port(N), <<"listener">>} || N <- lists:seq(1, 500)],
+    New = [{made_port(N), <<"probe">>} || N <- lists:seq(501, 595)]
+        ++ [{made_port(N), <<"ssl">>} || N <- lists:seq(596, 600)],
+    Told = owners(Were, Were ++ New),
+    says(Told, "Of 100 that were not there at the first look 95 belong to probe (<0.97.0>)."),
+    ?assertMatch(#{processes := [#{pid := <<"<0.97.0>">>, name := <<"probe">>}]}, Told),
+    says(owners(Were, Were), "A port is a socket, a file or a program"),
+    says(owners(Were, Were ++ of_many(596)), "A port is a socket"),
+    says(owners(Were, Were ++ [{Port, <<>>} || {Port, _} <- New]), "A port is a socket").
+
+%% Each of them a port or two, and one three.
+of_many(From) ->
+    [{made_port(N), integer_to_binary(max(From + 3, N) div 2)} || N <- lists:seq(From, From + 99)].
+
+made_port(N) -> list_to_port("#Port<0." ++ integer_to_list(N) ++ ">").
 
 clients_that_connect_once_come_to_rest_test() ->
     ?assertEqual([], found(seconds(node_ports,
@@ -140,6 +222,20 @@ of_a_file(Bytes) ->
     #{findings := Findings, unseen := Unseen} = Judged,
     {[Kind || #{kind := Kind} <- Findings], lists:keymember(table_growth, 1, Unseen)}.
 
+memory_that_was_not_read_is_not_healthy_test() ->
+    #{seconds := Seconds} = Quiet = seconds(node_ports, lists:duplicate(11, 10)),
+    Without = fun(N) ->
+        {Some, Rest} = lists:split(N, Seconds),
+        Samples = #{mode => schedulers, processes => [], stacks => fun(_, _) -> [] end},
+        #{unseen := Unseen} = flame_prof_doctor:judge(Quiet#{samples => Samples,
+            seconds := [S#{node_memory_binary => 1} || S <- Some] ++
+                [maps:without([node_memory_ets], S) || S <- Rest]}, #{}),
+        [Kind || Kind <- [table_growth, binary_leak], lists:keymember(Kind, 1, Unseen)]
+    end,
+    ?assertEqual([table_growth, binary_leak], Without(0)),
+    ?assertEqual([table_growth, binary_leak], Without(2)),
+    ?assertEqual([], Without(11)).
+
 of_a_file_three_figures_that_rise_are_growth_test() ->
     Mb = 1 bsl 20,
     ?assertEqual({[table_growth], false}, of_a_file([15 * Mb, 40 * Mb, 64 * Mb])),
@@ -156,15 +252,57 @@ tables_that_are_not_deleted_grow_test() ->
     Finding = only(seconds(node_ets_tables, rising(30, 12))),
     says(Finding, "12 more ETS tables a second").
 
+%% Of those that were looked at, as two looks at tables have them.
+who_owns_tables_that_are_not_deleted_is_named_test() ->
+    Table = fun(Name, N, Owner) -> #{name => Name, owner => list_to_pid(N), owner_name => Owner,
+        bytes => 1500, objects => 15, is_new => true,
+        growth => #{bytes_per_s => 150.0, objects_per_s => 1.5}} end,
+    Made = lists:duplicate(18, Table(cart_items, "<0.95.0>", cart_keeper)) ++
+        lists:duplicate(2, Table(cart_items, "<0.96.0>", undefined)),
+    Old = maps:without([is_new], Table(prices, "<0.97.0>", prices)),
+    Of = fun(Tables) -> only((seconds(node_ets_tables, rising(30, 12)))#{
+        tables => #{tables => Tables}}) end,
+    Finding = Of([Old | Made]),
+    ?assertMatch(#{processes := [#{pid := <<"<0.95.0>">>, name := <<"cart_keeper">>}]}, Finding),
+    says(Finding, "20 new ones that were looked at 18 are cart_items and belong to cart_keeper "),
+    ?assertMatch(#{processes := []}, Of([Old])).
+
 code_that_is_compiled_all_the_time_grows_test() ->
     ?assertEqual([{code_growth, warning}],
         found(seconds(node_memory_code, rising(9000000, 200000)))).
+
+who_loads_code_that_grows_is_named_test() ->
+    Stack = {[{<<"code_server:call/1">>, erlang}, {<<"page:build/1">>, erlang},
+        {<<"page:init/1">>, erlang}], 40},
+    Compiler = {[{<<"compile:fold_comp/4">>, erlang}, {<<"compile:internal/3">>, erlang}], 90},
+    Of = fun(Stacks) -> (seconds(node_memory_code, rising(9000000, 200000)))#{samples => #{
+        processes => [#{pid => Pid, name => Name} || {Pid, Name, _} <- Stacks],
+        stacks => fun(Pid, _) -> [S || {P, _, S} <- Stacks, P =:= Pid] end}} end,
+    Told = fun(Stacks) ->
+        #{findings := Found} = flame_prof_doctor:judge(Of(Stacks), #{}),
+        [Finding] = [F || #{kind := code_growth} = F <- Found],
+        Finding
+    end,
+    Finding = Told([{<<"<0.9.0>">>, <<"builder">>, Stack}, {<<"<0.8.0>">>, <<>>, Compiler}]),
+    ?assertMatch(#{function := <<"page:build/1">>, processes := [#{name := <<"builder">>}]},
+        Finding),
+    says(Finding, "builder (<0.9.0>) does so, in page:build/1: seen in 40 samples."),
+    ?assertMatch(#{processes := []}, Told([{<<"<0.8.0>">>, <<>>, Compiler}])).
 
 code_that_is_loaded_once_does_not_grow_test() ->
     ?assertEqual([], found(seconds(node_memory_code, [9000000 | lists:duplicate(10, 12000000)]))).
 
 persistent_terms_for_data_grow_test() ->
     says(only(seconds(node_persistent_terms, rising(20, 30))), "30 more persistent terms a second").
+
+%% As many terms as before, each larger.
+persistent_terms_that_grow_are_told_by_their_memory_test() ->
+    Finding = only(seconds(node_memory_persistent_terms, rising(20000, 1 bsl 20))),
+    ?assertMatch(#{kind := code_growth}, Finding),
+    says(Finding, "persistent terms grow by 1.0 MiB a second"),
+    ?assertEqual([], found(seconds(node_memory_persistent_terms, rising(20000, 200000)))),
+    ?assertEqual([], found(seconds(node_memory_persistent_terms,
+        [20000 | lists:duplicate(10, 90000000)]))).
 
 %%% --------------------------------------------------------------- run queues --
 
@@ -263,6 +401,28 @@ growth_that_reaches_the_limit_soon_is_critical_test() ->
     says(Finding, "and all of it in 26 s"),
     says(Finding, "by 20.0 MiB a second").
 
+%% Of 200 MiB of growth this is the table's part.
+taken(Mib) ->
+    Used = fun(Mb) -> #{memory_limit => 1 bsl 30, memory_used => Mb bsl 20, rss => Mb bsl 20} end,
+    #{seconds := Seconds} = seconds(node_memory_total, rising(300 bsl 20, 20 bsl 20)),
+    Owner = list_to_pid("<0.95.0>"),
+    Table = #{name => sessions, owner => Owner, owner_name => cache, bytes => Mib bsl 20,
+        objects => 9, growth => #{bytes_per_s => (Mib bsl 20) / 10, objects_per_s => 1.0}},
+    (os(Used(300), Used(500)))#{tables => #{tables => [Table]},
+        seconds => [S#{node_memory_ets := N * (Mib bsl 20) div 10}
+            || {N, S} <- lists:zip(lists:seq(0, 10), Seconds)]}.
+
+who_grows_is_named_and_told_before_the_limit_test() ->
+    #{findings := [Table, Limit]} = flame_prof_doctor:judge(taken(150), #{}),
+    ?assertMatch(#{kind := table_growth, severity := critical}, Table),
+    ?assertMatch(#{kind := memory_limit, severity := critical,
+        processes := [#{pid := <<"<0.95.0>">>, name := <<"cache">>}]}, Limit),
+    says(Limit, "cache (<0.95.0>) grew most: its ETS table sessions by 150.0 MiB, to 150.0 MiB.").
+
+who_grows_by_little_is_not_named_test() ->
+    #{findings := Findings} = flame_prof_doctor:judge(taken(20), #{}),
+    ?assertMatch([[]], [Of || #{kind := memory_limit, processes := Of} <- Findings]).
+
 memory_that_is_collected_again_is_healthy_test() ->
     Used = fun(Mb) -> #{memory_limit => 1 bsl 30, memory_used => Mb bsl 20, rss => Mb bsl 20} end,
     #{seconds := Seconds} = seconds(node_memory_total,
@@ -289,36 +449,30 @@ unused_memory_of_an_allocator_is_a_note_test() ->
 unused_memory_after_a_burst_is_healthy_test() ->
     ?assertEqual([], found(evidence(#{memory => {allocator(1024, 900), allocator(1024, 100)}}))).
 
+little_of_a_large_node_is_healthy_test() ->
+    Look = allocator(300, 100),
+    ?assertEqual([], found(evidence(#{memory => {Look, Look}}))).
+
 memory_of_the_portable_engine_is_judged_without_allocators_test() ->
     Portable = #{engine => portable, process => #{}, vm => #{}, unknown => []},
     ?assertEqual([], found(evidence(#{memory => {Portable, Portable}}))).
 
-%%% ------------------------------------------------------------- control groups --
-
-groups_are_read_with_the_least_room_of_those_above_test() ->
-    Top = lists:flatten(io_lib:format("/tmp/flame_prof_groups.~ts.~b",
-        [os:getpid(), erlang:unique_integer([positive])])),
-    Write = fun(Path, Text) ->
-        File = filename:join(Top, Path),
-        ok = filelib:ensure_dir(File),
-        ok = file:write_file(File, Text)
+%% The first reading of a file does not have them.
+allocators_of_a_file_are_judged_as_those_of_a_node_test() ->
+    Reading = fun(N) -> #{time_us => N * ?S, node_runtime_ms => N, node_rss => 2 bsl 30} end,
+    Read = fun(N, Used) -> (Reading(N))#{node_alloc_binary_carriers => 1 bsl 30,
+        node_alloc_binary_blocks => Used bsl 20} end,
+    Found = fun(Figures) ->
+        Samples = #{span_us => 30 * ?S, figures => [Reading(1) | Figures]},
+        Evidence = flame_prof_doctor_samples:evidence(Samples),
+        #{findings := Findings} = flame_prof_doctor:judge(Evidence, #{}),
+        [F || #{kind := fragmentation} = F <- Findings]
     end,
-    Write("memory.stat", ""),
-    Write("a/memory.max", "1000\n"),
-    Write("a/memory.current", "900\n"),
-    Write("a/memory.stat", "anon 1\ninactive_file 300\n"),
-    Write("a/b/memory.max", "max\n"),
-    Write("a/b/memory.current", "900\n"),
-    Write("a/b/cpu.max", "50000 100000\n"),
-    Write("a/b/cpu.stat", "usage_usec 7\nnr_periods 40\nnr_throttled 30\nthrottled_usec 123\n"),
-    ?assertEqual(
-        #{memory_limit => 1000, memory_used => 600, cpus_allowed => 0.5,
-            throttled => #{periods => 40, throttled_periods => 30, us => 123}},
-        flame_prof_doctor_os:cgroup(Top, {<<>>, "/a/b"})),
-    Write("memory/x/memory.limit_in_bytes", "500"),
-    Write("memory/x/memory.usage_in_bytes", "450"),
-    Write("memory/x/memory.stat", "total_inactive_file 50\n"),
-    ?assertEqual(#{memory_limit => 500, memory_used => 400},
-        flame_prof_doctor_os:cgroup(Top, {<<"memory">>, "/x"})),
-    ?assertEqual(#{}, flame_prof_doctor_os:cgroup(Top, {<<"memory">>, "/none"})),
-    ok = file:del_dir_r(Top).
+    [Finding] = Found([Read(2, 100), Read(30, 200)]),
+    says(Finding, "binary_alloc has 824.0 MiB that nothing uses"),
+    says(Finding, "The node has 2.00 GiB of resident memory"),
+    ?assertEqual([], Found([Read(2, 900), Read(30, 200)])),
+    %% One reading, and two of nearly one moment.
+    ?assertEqual([], Found([Read(30, 200)])),
+    ?assertEqual([], Found([Read(29, 100), Read(30, 200)])),
+    ?assertEqual([], Found([])).

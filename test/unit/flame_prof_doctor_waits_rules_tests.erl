@@ -50,6 +50,7 @@ evidence(Edges, Told) ->
 sampled(I, Queue, More) ->
     maps:merge(#{pid => text(I), name => <<"order_store">>, observations => 900, running => 800,
         runnable => 50, waiting => 50, gc => 0, other => 0, waits_for => [],
+        first_us => 0, last_us => ?US,
         queue => [{N * 500000, Min, Min + 5, Min} || {N, Min} <- numbered(Queue)],
         queue_range => {hd(Queue), lists:min(Queue), lists:max(Queue), lists:last(Queue)},
         bin_vheap => []}, More).
@@ -63,12 +64,7 @@ samples(Processes, Stacks) -> #{processes => Processes, stacks => Stacks}.
 kinds(Rule, Evidence) ->
     Limits = maps:from_list([{Name, Default} || {Name, Default, _} <- Rule:thresholds()]),
     [{maps:get(severity, F), [maps:get(name, P, none) || P <- maps:get(processes, F)]}
-     || F <- Rule:find(Evidence, Limits), is_list(unicode:characters_to_list(sentences(F)))].
-
-sentences(#{title := Title, sentences := Sentences, command := Command}) ->
-    ?assert(length(Sentences) =< 4),
-    doctor_command:parses(Command),
-    [Title, Sentences, Command].
+     || F <- Rule:find(Evidence, Limits), #{} <- [doctor_finding:checked(F)]].
 
 %%% Deadlocks.
 
@@ -77,6 +73,22 @@ two_servers_that_call_each_other_are_a_deadlock_test() ->
         #{p(1) => told(bank), p(2) => told(fraud)}),
     ?assertEqual([{critical, [<<"bank">>, <<"fraud">>]}],
         kinds(flame_prof_doctor_deadlock, Evidence)).
+
+a_ring_of_many_is_told_in_four_sentences_test() ->
+    Names = [bank, fraud, ledger, audit, rates],
+    Edges = [edge(N, N rem 5 + 1) || N <- lists:seq(1, 5)],
+    Evidence = evidence(Edges, maps:from_list([{p(N), told(Name)} || {Name, N} <-
+        lists:zip(Names, lists:seq(1, 5))])),
+    [Finding] = flame_prof_doctor_deadlock:find(Evidence, #{}),
+    #{title := Title, sentences := [Ring | _], processes := Processes} =
+        doctor_finding:checked(Finding),
+    ?assertEqual(lists:sort([atom_to_binary(Name) || Name <- Names]),
+        lists:sort([Name || #{name := Name} <- Processes])),
+    ?assertMatch({match, _}, re:run(Title, " and 1 more wait for each other for ever$")),
+    %% The first four of the ring.
+    {match, Steps} = re:run(Ring, " waits for ([a-z]+) for [^ ]+, in shop_tariff:lookup/2[;.]",
+        [global, {capture, [1], list}]),
+    ?assertEqual(4, length(lists:usort(Steps))).
 
 a_chain_without_a_cycle_is_no_deadlock_test() ->
     Evidence = evidence([edge(1, 2), edge(2, 3)], #{p(3) => told(disk)}),
@@ -96,6 +108,23 @@ many_that_have_waited_for_long_are_a_bottleneck_test() ->
 many_that_wait_shortly_behind_a_queue_that_stays_are_a_bottleneck_test() ->
     Always = sampled(1, lists:duplicate(20, 25), #{}),
     ?assertEqual([{warning, [<<"order_store">>]}], bottleneck(callers(30, 1, 0), 29, [Always])).
+
+those_who_wait_for_a_bottleneck_are_named_up_to_twenty_and_all_counted_test() ->
+    Limits = #{waiting => 8, critical_waiting => 100, ready => 0.5},
+    Waiters = fun(N) ->
+        Edges = [edge(900, 1, 9000) | callers(N - 1, 1, 2000)],
+        Evidence = evidence(Edges, #{p(1) => told(order_store, N - 1)}),
+        [Finding] = flame_prof_doctor_bottleneck:find(Evidence#{
+            samples => samples([sampled(900, [0], #{name => <<"till">>})])}, Limits),
+        #{processes := [_], waiters := Named, numbers := #{waiting := N}} =
+            doctor_finding:checked(Finding),
+        Named
+    end,
+    ?assertEqual(10, length(Waiters(10))),
+    Many = Waiters(300),
+    ?assertEqual(20, length(Many)),
+    %% The one that has waited longest.
+    ?assertEqual(#{pid => text(900), name => <<"till">>}, hd(Many)).
 
 a_burst_that_one_look_meets_is_no_bottleneck_test() ->
     Burst = sampled(1, [0, 0, 0, 40, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 20, 0, 0, 0, 30], #{}),
@@ -118,6 +147,26 @@ what_waits_for_its_database_is_named_not_the_database_test() ->
         kinds(flame_prof_doctor_bottleneck, Evidence)),
     ?assertEqual([], kinds(flame_prof_doctor_chain, Evidence)).
 
+%%% Locks of global.
+
+lock_edges(N) -> [(edge(100 + I, 1))#{how := lock, tag := {atom, seats}, ref := none,
+    site := {global, random_sleep, 1}} || I <- lists:seq(1, N)].
+
+%% So much of the time they wait for it.
+locked(N, Part) ->
+    Stacks = fun(_, _) ->
+        [{[{<<"global:random_sleep/1">>, erlang}], round(900 * Part)}] end,
+    Evidence = evidence(lock_edges(N), #{p(1) => told(booking)}),
+    kinds(flame_prof_doctor_bottleneck_locks, Evidence#{samples =>
+        samples([sampled(100 + I, [0], #{}) || I <- lists:seq(1, N)], Stacks)}).
+
+a_global_lock_that_many_wait_for_all_the_time_is_told_with_its_holder_test() ->
+    ?assertMatch([{warning, [<<"booking">> | _]}], locked(20, 0.9)).
+
+a_global_lock_that_many_meet_for_a_moment_and_one_of_few_are_none_test() ->
+    ?assertEqual([], locked(20, 0.1)),
+    ?assertEqual([], locked(5, 1)).
+
 %%% Chains.
 
 chain(Ms) -> [edge(4, 3, Ms), edge(3, 2, Ms), edge(2, 1, Ms)].
@@ -139,6 +188,20 @@ many_behind_a_chain_that_moves_are_one_too_test() ->
     ?assertMatch([{warning, [<<"disk">> | _]}],
         kinds(flame_prof_doctor_chain, Evidence#{samples => samples([Front])})).
 
+%% The chain of samples: each waits for the next one for so much of its time.
+in_calls(Part) ->
+    [sampled(From, [0], #{observations => 900,
+        waits_for => [{text(From - 1), round(900 * Part)}]}) || From <- [4, 3, 2]].
+
+calls_that_have_just_begun_again_are_a_chain_test() ->
+    Found = fun(Part, Ms) ->
+        Evidence = evidence([sleeps(1), edge(5, 4, Ms) | chain(100)], #{p(1) => told(disk)}),
+        kinds(flame_prof_doctor_chain, Evidence#{samples => samples(in_calls(Part))})
+    end,
+    ?assertMatch([{warning, [<<"disk">> | _]}], Found(0.95, 3000)),
+    ?assertEqual([], Found(0.95, 100)),
+    ?assertEqual([], Found(0.5, 3000)).
+
 one_request_on_its_way_is_no_chain_test() ->
     ?assertEqual([], chain_of(chain(0), #{p(1) => told(disk)})).
 
@@ -151,21 +214,35 @@ those_who_wait_for_news_are_no_chain_test() ->
 system(First, Last) -> system(First, Last, #{}).
 
 system(First, Last, More) ->
-    None = #{handlers => [], ports => [], connections => [], supervisors => [], monitors => []},
+    None = #{handlers => [], ports => [], connections => [], supervisors => []},
     maps:merge(#{node => none, engine => native, span_us => ?US, unseen => #{},
         system => {maps:merge(None, First), maps:merge(None, Last)}}, More).
 
-supervisor(Restarts, Child) ->
+supervisor(At, Restarts, Child) ->
     #{supervisors => [#{process => p(5), name => gateway_sup, module => gateway, intensity => 1000,
-        within_s => 10, restarts => Restarts, children => #{p(Child) => {gateway, link, 0}}}]}.
+        within_s => 11, at_s => At, restarts => Restarts,
+        children => #{p(Child) => {gateway, link, 0}}}]}.
 
-restarts_at_both_ends_are_a_loop_test() ->
-    ?assertEqual([{warning, [<<"gateway_sup">>]}], kinds(flame_prof_doctor_restart_loop,
-        system(supervisor(8, 50), supervisor(9, 90)))).
+restarts(First, Last) -> kinds(flame_prof_doctor_restart_loop, system(First, Last)).
+
+restarts_before_and_after_the_first_look_are_a_loop_test() ->
+    ?assertEqual([{warning, [<<"gateway_sup">>]}], restarts(supervisor(100, #{98 => 4, 100 => 4},
+        50), supervisor(106, #{98 => 4, 100 => 4, 103 => 2}, 90))).
 
 a_crash_of_several_children_is_no_loop_test() ->
-    ?assertEqual([], kinds(flame_prof_doctor_restart_loop,
-        system(supervisor(0, 50), supervisor(10, 90)))).
+    ?assertEqual([], restarts(supervisor(100, #{}, 50), supervisor(106, #{103 => 10}, 90))).
+
+a_crash_that_both_looks_see_is_no_loop_test() ->
+    ?assertEqual([], restarts(supervisor(100, #{99 => 3}, 50), supervisor(106, #{99 => 3}, 50))),
+    %% In the second of the first look, after it.
+    ?assertEqual([], restarts(supervisor(100, #{100 => 2}, 50),
+        supervisor(106, #{100 => 30}, 50))).
+
+more_restarts_than_a_crash_makes_are_a_loop_test() ->
+    ?assertEqual([{warning, [<<"gateway_sup">>]}],
+        restarts(supervisor(100, #{}, 50), supervisor(106, #{103 => 12, 104 => 12}, 50))),
+    ?assertEqual([{warning, [<<"gateway_sup">>]}],
+        restarts(#{}, supervisor(106, #{103 => 12, 104 => 12}, 50))).
 
 port(Queued, Output) ->
     #{port => hd(erlang:ports()), name => <<"tcp_inet">>, owner => p(6), owner_name => <<"feed">>,
@@ -174,6 +251,61 @@ port(Queued, Output) ->
 a_socket_that_nobody_reads_is_busy_test() ->
     ?assertEqual([{warning, [<<"feed">>]}], kinds(flame_prof_doctor_busy_port,
         system(#{ports => [port(200000, 900000)]}, #{ports => [port(200000, 900000)]}))).
+
+%% Messages come to a process that waits for its port, which takes as much each time.
+sends(Taken, Times) ->
+    Queue = [N * 200 * Times || N <- lists:seq(1, 20)],
+    Feed = sampled(6, Queue, #{name => <<"feed">>, first_us => 0, last_us => ?US, tags => [],
+        queue_range => {200 * Times, 200 * Times, 4000 * Times + 5, 4000 * Times}}),
+    Evidence = system(#{ports => [port(200000, 900000)]}, #{ports => [port(200000,
+        900000 + Taken)]}, #{samples => (samples([Feed]))#{by_queue => fun(_) -> [] end}}),
+    #{findings := Found} = flame_prof_doctor:judge(Evidence, #{}),
+    [{Kind, Severity} || #{kind := Kind, severity := Severity} <- Found,
+        lists:member(Kind, [busy_port, mailbox])].
+
+messages_of_one_that_waits_for_its_port_are_the_port_s_test() ->
+    ?assertEqual([{busy_port, warning}], sends(0, 1)),
+    ?assertEqual([{mailbox, warning}], sends(90000000, 1)).
+
+what_explains_something_worse_is_as_severe_test() ->
+    ?assertEqual([{mailbox, critical}], sends(90000000, 10)),
+    ?assertEqual([{busy_port, critical}], sends(0, 10)).
+
+%% Fifteen uploads are suspended in writes to a program that reads 40 KB a second: what is queued
+%% waits for less than half a second. So many ports have bytes.
+suspended_writers(Ports) ->
+    Uploads = [sampled(I, [0, 0, 0], #{name => <<"upload">>, running => 0, runnable => 0,
+        waiting => 90, other => 810}) || I <- lists:seq(20, 34)],
+    Stacks = fun(_, [<<"suspended">>]) -> [{[{<<"erlang:port_command/2">>, erlang},
+        {<<"thumbs:feed/2">>, erlang}, {<<"thumbs:upload/2">>, erlang}], 810}];
+        (_, _) -> [] end,
+    Of = fun(Output) -> #{ports => [(port(16000, Output))#{name => <<"sh">>, registered => <<"image_tool">>}
+        || _ <- lists:seq(1, Ports)]} end,
+    Found = flame_prof_doctor_busy_port_calls:find(system(Of(900000), Of(1300000),
+        #{samples => (samples(Uploads, Stacks))#{mode => processes}}), #{suspended => 5}),
+    [{maps:get(function, F), length(maps:get(processes, F))}
+        || #{sentences := S} = F <- Found, #{} <- [doctor_finding:checked(F)],
+            Ports > 1 orelse re:run(S, "Only image_tool, #Port") =/= nomatch].
+
+many_that_are_suspended_at_one_port_are_told_whatever_it_takes_test() ->
+    ?assertEqual([{<<"thumbs:feed/2">>, 15}], suspended_writers(1)),
+    %% As those who send files are, each to a client of its own.
+    ?assertEqual([], suspended_writers(15)),
+    ?assertEqual([], suspended_writers(0)).
+
+%% Of the module socket: so many processes wait to write at the looks, and so many bytes went.
+of_module_socket(First, Last, Bytes) ->
+    Of = fun(Id, Writers, Output) -> #{sockets => [#{socket => Id, owner => p(6),
+        owner_name => <<"feed">>, writers => N, output => Output} || N <- [Writers], N > 0]} end,
+    kinds(flame_prof_doctor_busy_port, system(Of(<<"#Ref<0.1.2.3>">>, First, 900000),
+        Of(<<"#Ref<0.1.2.3>">>, Last, 900000 + Bytes))).
+
+a_socket_of_the_module_socket_that_nobody_reads_is_busy_test() ->
+    ?assertEqual([{warning, [<<"feed">>]}], of_module_socket(1, 1, 0)),
+    ?assertEqual([{warning, [<<"feed">>]}], of_module_socket(2, 2, 100000)),
+    %% As fast as a slow network, and one that waits at one look.
+    [?assertEqual([], of_module_socket(First, Last, Bytes))
+        || {First, Last, Bytes} <- [{1, 1, 900000}, {0, 1, 0}, {1, 0, 0}]].
 
 a_socket_that_sends_much_is_not_test() ->
     ?assertEqual([], kinds(flame_prof_doctor_busy_port,
@@ -184,10 +316,12 @@ connection(Queued, Output) ->
 
 a_node_that_does_not_read_keeps_a_connection_busy_test() ->
     Last = #{connections => [connection(90000, 500000)], ports => [port(90000, 500000)],
-        blocked => #{{shop_replica, put, 2} => 5}},
+        blocked => #{{shop_log, put, 1} => [{p(3), <<"log">>}],
+            {shop_replica, put, 2} => [{p(1), <<"replica">>}, {p(2), <<>>}]}},
     Evidence = system(#{connections => [connection(80000, 490000)],
         ports => [port(80000, 490000)]}, Last),
-    ?assertEqual([{warning, []}], kinds(flame_prof_doctor_busy_dist, Evidence)),
+    ?assertEqual([{warning, [<<"replica">>, <<>>, <<"log">>]}],
+        kinds(flame_prof_doctor_busy_dist, Evidence)),
     ?assertEqual([], kinds(flame_prof_doctor_busy_port, Evidence)).
 
 a_connection_that_moves_is_none_test() ->
@@ -196,11 +330,46 @@ a_connection_that_moves_is_none_test() ->
         #{connections => [connection(90000, 50000000)]}))).
 
 monitors(First, Last, Came) ->
-    kinds(flame_prof_doctor_monitor_growth, system(
-        #{monitors => [{p(7), N, <<"presence">>} || N <- First]},
-        #{monitors => [{p(7), Last, <<"presence">>}]},
-        #{seconds => [#{time_us => 0, node_processes => 1000},
-            #{time_us => ?US, node_processes => 1000 + Came}]})).
+    kinds(flame_prof_doctor_monitor_growth, system(counted(First, 0), counted([Last], 0),
+        came(Came))).
+
+came(Came) ->
+    #{seconds => [#{time_us => 0, node_processes => 1000},
+        #{time_us => ?US, node_processes => 1000 + Came}]}.
+
+counted(Counts, Left) ->
+    #{monitors => #{
+        many => [{p(7), N, <<"presence">>} || N <- Counts, is_integer(N)],
+        unknown => [p(7) || unknown <- Counts] ++ [p(N) || N <- lists:seq(100, 99 + Left)],
+        left => Left
+    }}.
+
+unseen_monitors(First, Last) ->
+    {unseen, Why} = flame_prof_doctor_monitor_growth:find(system(First, Last, came(0)),
+        #{grown => 1000, grown_share => 0.5, of_process => 2}),
+    Why.
+
+monitors_that_were_not_known_before_have_not_grown_test() ->
+    ?assertMatch(<<"a process", _/binary>>,
+        unseen_monitors(counted([unknown], 0), counted([25000], 0))),
+    ?assertMatch(<<"a process", _/binary>>,
+        unseen_monitors(counted([25000], 0), counted([unknown], 0))).
+
+monitors_that_are_not_all_counted_are_not_judged_test() ->
+    Why = <<"there are more monitors than are counted: those of 3 processes are not known">>,
+    ?assertEqual(Why, unseen_monitors(counted([3000], 0), counted([3000], 3))),
+    ?assertEqual(Why, unseen_monitors(counted([], 3), counted([], 1))),
+    %% What is known is told.
+    ?assertEqual([{warning, [<<"presence">>]}], kinds(flame_prof_doctor_monitor_growth,
+        system(counted([3000], 3), counted([25000], 3), came(0)))).
+
+monitors_that_nobody_counted_are_not_judged_test() ->
+    [?assertMatch(<<"the monitors", _/binary>>, unseen_monitors(First, Last))
+        || {First, Last} <- [{#{}, counted([9000], 0)}, {counted([9000], 0), #{}}]].
+
+monitors_that_were_not_counted_are_not_seen_test() ->
+    ?assertMatch({unseen, _}, flame_prof_doctor_monitor_growth:find(
+        #{system => {#{}, #{}}, seconds => [], span_us => 1}, #{})).
 
 monitors_that_only_come_grow_test() ->
     ?assertEqual([{warning, [<<"presence">>]}], monitors([3000], 28000, 2)),
@@ -220,21 +389,89 @@ a_handler_that_always_has_messages_is_overloaded_test() ->
 a_handler_that_has_a_burst_is_not_test() ->
     ?assertEqual([], kinds(flame_prof_doctor_logger, system(handler(0), handler(80)))).
 
+%% Processes that are in this stack for so many of their 900 samples.
+in_stack(N, Status, Names, Weight) ->
+    Processes = [sampled(I, [0], #{name => <<>>, first_us => 0, last_us => ?US})
+        || I <- lists:seq(1, N)],
+    Frames = [{Name, Kind} || {Name, Kind} <- Names],
+    Stacks = fun(_, Statuses) ->
+        [{Frames, Weight} || Weight > 0, lists:member(Status, Statuses)]
+    end,
+    #{mode => processes, processes => Processes, stacks => Stacks}.
+
+in_a_handler(N, Weight, Above) ->
+    Names = Above ++ [{<<"logger_backend:call_handlers/3">>, erlang},
+        {<<"order:pay/1">>, erlang}, {<<"order:init/1">>, erlang}],
+    kinds(flame_prof_doctor_logger_calls, #{samples => in_stack(N, <<"waiting">>, Names, Weight)}).
+
+those_who_log_wait_in_a_handler_that_calls_test() ->
+    Sink = [{<<"audit_sink:write/1">>, erlang}],
+    ?assertMatch([{warning, [_ | _]}], in_a_handler(60, 800, Sink)),
+    ?assertEqual([], in_a_handler(60, 20, Sink)),
+    ?assertEqual([], in_a_handler(3, 900, Sink)).
+
+a_queue_of_a_handler_of_otp_is_the_other_rule_s_test() ->
+    ?assertEqual([], in_a_handler(60, 800, [{<<"logger_olp:call/2">>, erlang}])).
+
+the_function_of_the_handler_is_named_and_not_who_logs_test() ->
+    Samples = in_stack(60, <<"waiting">>, [{<<"audit_sink:write/1">>, erlang},
+        {<<"logger_backend:call_handlers/3">>, erlang}, {<<"order:pay/1">>, erlang}], 800),
+    ?assertMatch([#{function := <<"audit_sink:write/1">>}],
+        flame_prof_doctor_logger_calls:find(#{samples => Samples}, #{waiting => 5})).
+
+%% Each is seen in a spawn so often, of 900 samples.
+spawns(Weight) ->
+    Names = [{<<"erlang:spawn/1">>, called}, {<<"stats:incr/1">>, erlang},
+        {<<"request:init/1">>, erlang}],
+    kinds(flame_prof_doctor_spawn_storm, (system(#{}, #{}))#{
+        samples => in_stack(20, <<"running">>, Names, Weight)}).
+
+spawns_that_were_not_sampled_are_not_told_test() ->
+    ?assertEqual([], spawns(0)),
+    ?assertEqual([], spawns(1)).
+
 %%% Files.
 
-file_io(Leaf, Ms) ->
+file_io(Leaf, Ms) -> file_io(Leaf, Ms, 7).
+
+file_io(Leaf, Ms, Waiting) ->
     Stack = {[{Leaf, called}, {<<"prim_file:write/2">>, erlang},
         {<<"shop_journal:entry/2">>, erlang}, {<<"proc_lib:init_p/3">>, erlang}], 800},
-    Writer = sampled(1, lists:duplicate(20, 6), #{name => <<"journal">>}),
-    Evidence = evidence(callers(7, 1, Ms), #{p(1) => told(journal, 6)}),
+    Writer = sampled(1, lists:duplicate(20, min(6, Waiting)), #{name => <<"journal">>}),
+    Evidence = evidence(callers(Waiting, 1, Ms), #{p(1) => told(journal, 6)}),
     kinds(flame_prof_doctor_file_io,
         Evidence#{samples => samples([Writer], fun(_, _) -> [Stack] end)}).
 
 a_journal_that_syncs_while_others_wait_is_slow_test() ->
     ?assertEqual([{warning, [<<"journal">>]}], file_io(<<"prim_file:sync_nif/1">>, 2000)).
 
+one_that_writes_all_the_time_and_keeps_nobody_waiting_is_not_test() ->
+    ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 2000, 0)),
+    ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 0, 1)).
+
 one_that_computes_while_others_wait_is_not_test() ->
     ?assertEqual([], file_io(<<"erlang:phash2/1">>, 2000)).
+
+%% Pids of those in calls of files at the first look and at the last, and what waits then.
+files_taken(First, Last, Waiting) ->
+    Files = fun(Pids) -> #{files => #{schedulers => 2, waiting => Waiting,
+        calls => maps:from_list([{p(Pid), [{prim_file, read_file, 1}, {avatars, fetch, 2}]}
+            || Pid <- Pids])}} end,
+    flame_prof_doctor_files_taken:find(
+        #{system => {Files(First), Files(Last)}, span_us => ?US}, #{}).
+
+files_that_hang_on_all_schedulers_are_told_by_who_reads_them_test() ->
+    [#{function := Function, processes := Processes} = Finding] =
+        files_taken([1, 2, 3], [1, 2, 3, 4], 2),
+    _ = doctor_finding:checked(Finding),
+    ?assertEqual(<<"avatars:fetch/2">>, Function),
+    ?assertEqual([text(1), text(2), text(3)], [Pid || #{pid := Pid} <- Processes]).
+
+files_that_are_read_by_others_each_time_do_not_hang_test() ->
+    ?assertEqual([], files_taken([1, 2, 3], [1, 4, 5], 2)).
+
+files_that_leave_a_scheduler_free_are_not_told_test() ->
+    ?assertEqual([], files_taken([1, 2, 3], [1, 2, 3], 0)).
 
 %%% Binaries.
 
@@ -256,26 +493,71 @@ garbage_does_not_hide_a_leak_test() ->
         binaries([31, 49, 43, 61, 55, 73, 67, 85, 79, 97, 91], Holder)),
     ?assertEqual([], binaries([31, 69, 33, 71, 35, 73, 37, 75, 39, 77, 81], Holder)).
 
-a_holder_that_two_looks_saw_is_told_with_what_it_pins_test() ->
+held(More) ->
     Mb = 1 bsl 20,
     Pid = list_to_pid("<0.95.0>"),
-    Holder = #{process => Pid, binaries => 900, bytes => 70 * Mb, grown => 55 * Mb,
-        function => <<"cache:serve/2">>, pins => [#{path => <<"cache:serve/2 slot 1 > list">>,
-            binaries => 900, bytes => 60 * Mb, shown_bytes => 1 * Mb}]},
+    Who = case More of
+        #{kind := table} -> #{owner => Pid, table => images};
+        _ -> #{kind => process, process => Pid, function => <<"cache:serve/2">>}
+    end,
+    Holder = maps:merge(maps:merge(Who, More),
+        #{binaries => 900, bytes => 70 * Mb, grown => 55 * Mb}),
     Rule = flame_prof_doctor_binary_leak,
     Limits = maps:from_list([{Name, Default} || {Name, Default, _} <- Rule:thresholds()]),
-    [#{title := Title, sentences := Sentences, processes := [Process]}] = Rule:find(#{
+    [#{title := Title, sentences := Sentences, processes := [Process]} = Finding] = Rule:find(#{
         span_us => ?US, samples => samples([]),
         seconds => [#{time_us => N * 1000000, node_memory_binary => (30 + 6 * N) * Mb}
             || N <- lists:seq(0, 10)],
         binaries => #{growing => [Holder], names => #{Pid => #{registered_name => cache}}}
     }, Limits),
+    _ = doctor_finding:checked(Finding),
     ?assertEqual(#{pid => <<"<0.95.0>">>, name => <<"cache">>}, Process),
-    Text = unicode:characters_to_binary([Title | Sentences]),
+    unicode:characters_to_binary([Title | Sentences]).
+
+a_holder_that_two_looks_saw_is_told_with_what_it_pins_test() ->
+    Mb = 1 bsl 20,
+    Text = held(#{pins => [#{path => <<"cache:serve/2 slot 1 > list">>, binaries => 900,
+        bytes => 60 * Mb, shown_bytes => 1 * Mb}]}),
     [?assertNotEqual({Part, nomatch}, {Part, binary:match(Text, Part)})
         || Part <- [<<"cache (<0.95.0>) holds binaries that grow by 6.0 MiB a second">>,
             <<"55.0 MiB more">>, <<"900 binaries">>, <<"it is in cache:serve/2.">>,
-            <<"1.0 MiB of 60.0 MiB, keep them whole: cache:serve/2 slot 1">>]].
+            <<"1.0 MiB of 60.0 MiB, keep them whole (cache:serve/2 slot 1 > list); "
+                "binary:copy/1 does not.">>]].
+
+a_table_that_two_looks_saw_is_told_with_its_owner_test() ->
+    Text = held(#{kind => table}),
+    [?assertNotEqual({Part, nomatch}, {Part, binary:match(Text, Part)})
+        || Part <- [<<"The ETS table images of cache (<0.95.0>) holds binaries that grow by">>,
+            <<"It holds 55.0 MiB more">>, <<"900 binaries">>]],
+    [?assertEqual({Part, nomatch}, {Part, binary:match(Text, Part)})
+        || Part <- [<<"it is in">>, <<"binary:copy/1">>]].
+
+what_is_pinned_is_not_told_where_it_is_not_known_test() ->
+    ?assertNotEqual(nomatch, binary:match(held(#{pinned => unknown}), <<"may keep these whole">>)),
+    ?assertEqual(nomatch, binary:match(held(#{pins => []}), <<"binary:copy/1">>)).
+
+%% Binaries grow, no process holds them, and a table gets so many objects a second.
+of_a_table(PerSecond) ->
+    Table = #{name => images, owner => p(7), owner_name => gallery, bytes => 4096, objects => 900,
+        growth => #{bytes_per_s => 0.0, objects_per_s => PerSecond}},
+    Limits = maps:from_list([{Name, Default}
+        || {Name, Default, _} <- flame_prof_doctor_binary_leak:thresholds()]),
+    [#{sentences := Sentences} = Finding] = flame_prof_doctor_binary_leak:find(#{span_us => ?US,
+        samples => samples([]), tables => #{tables => [Table]},
+        seconds => [#{time_us => N * 1000000, node_memory_binary => (30 + 6 * N) bsl 20}
+            || N <- lists:seq(0, 10)]}, Limits),
+    _ = doctor_finding:checked(Finding),
+    unicode:characters_to_binary(Sentences).
+
+a_table_that_gets_objects_meanwhile_is_named_test() ->
+    ?assertMatch({_, _}, binary:match(of_a_table(75.0),
+        <<"The ETS table images of gallery (<0.7.0>) gets 75 objects a second">>)),
+    ?assertMatch({_, _}, binary:match(of_a_table(75.0), <<"many do, or one that seldom runs">>)),
+    ?assertEqual(nomatch, binary:match(of_a_table(0.0), <<"images">>)).
+
+%% Of 6 MiB a second, with 3 MiB each.
+a_table_that_gets_few_objects_is_not_why_binaries_grow_test() ->
+    ?assertEqual(nomatch, binary:match(of_a_table(2.0), <<"images">>)).
 
 binaries_that_are_collected_now_and_then_are_not_test() ->
     ?assertEqual([], binaries([30, 50, 70, 30, 50, 70, 30, 50, 70, 90, 95],

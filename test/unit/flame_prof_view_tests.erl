@@ -234,7 +234,8 @@ pages_that_were_not_built_are_an_error_test() ->
         try
             ?assertEqual(Expected, flame_prof:view(Dir)),
             ?assertEqual(Expected, flame_prof:report([filename:join(Dir, "ours.log")], "x.html")),
-            ?assertNot(flame_prof_cli_view:has_reports())
+            ?assertMatch({error, "--report: " ++ _},
+                flame_prof_cli_view:can_report(#{report => "/tmp/page.html"}))
         after
             true = code:del_path(Bare),
             _ = code:purge(flame_prof_report),
@@ -432,13 +433,37 @@ a_file_that_has_grown_is_judged_again_test_() ->
         end)
     end}.
 
+%% A judging that took long asks for a rest that is longer than the reader waits for a page.
+what_waits_to_be_judged_is_judged_before_the_reader_ends_test_() ->
+    {timeout, 60, fun() ->
+        in_directory(fun(Dir) ->
+            {ok, Text} = file:read_file(?CORPUS "ours.log"),
+            [Path, Index, Piece] = [filename:join(Dir, Name)
+                || Name <- ["grows.log.part", "index", "piece"]],
+            ok = file:write_file(Path, Text),
+            Reader = flame_prof_view_reader:start_link([list_to_binary(Path)], Index),
+            Monitor = monitor(process, Reader),
+            Before = told_judged(Reader),
+            ok = file:write_file(Path, Text, [append]),
+            ok = flame_prof_view_reader:extend(Reader, [list_to_binary(Path)], Piece, none),
+            Reader ! timeout,
+            receive {'DOWN', Monitor, process, Reader, Why} -> ?assertEqual(normal, Why) end,
+            ?assertEqual(2 * Before, told_judged(Reader))
+        end)
+    end}.
+
+told_judged(Reader) ->
+    receive {'$gen_cast', {judged, Reader, Json}} ->
+        map_get(<<"samples">>, foreign_formats:json(Json))
+    end.
+
 a_report_has_what_the_doctor_finds_test() ->
     in_directory(fun(Dir) ->
         Out = filename:join(Dir, "report.html"),
         {ok, #{samples := Samples}} = flame_prof:report(?CORPUS "ours.log", Out),
         {ok, Html} = file:read_file(Out),
-        {_, About} = lists:keyfind(<<"profile-about">>, 1, parts(Html)),
-        #{<<"findings">> := Findings} = foreign_formats:json(zlib:gunzip(from_text(About))),
+        #{<<"profile-about">> := About} = report_parts:of_page(Html),
+        #{<<"findings">> := Findings} = foreign_formats:json(About),
         ?assertMatch(#{<<"state">> := <<"judged">>, <<"samples">> := Samples}, Findings)
     end).
 
@@ -725,7 +750,7 @@ a_report_has_the_page_that_its_policy_names_test() ->
             [{capture, all_but_first, binary}]),
         {match, [Boot]} = re:run(Html, "<script>(.*?)</script>",
             [dotall, {capture, all_but_first, binary}]),
-        Parts = maps:from_list([{Id, zlib:gunzip(from_text(Text))} || {Id, Text} <- parts(Html)]),
+        Parts = report_parts:of_page(Html),
         #{
             <<"page-unpack">> := Unpack,
             <<"page-script">> := Script,
@@ -740,25 +765,8 @@ a_report_has_the_page_that_its_policy_names_test() ->
         ?assertMatch(<<"FPINDEX1", _/binary>>, Data)
     end).
 
-parts(Html) ->
-    {match, Found} = re:run(Html,
-        "<script type=\"application/octet-stream\" id=\"([a-z-]+)\">([^<]*)</script>",
-        [global, {capture, all_but_first, binary}]),
-    [{Id, Text} || [Id, Text] <- Found].
-
 named(Text) ->
     <<"'sha256-", (base64:encode(crypto:hash(sha256, Text)))/binary, "'">>.
-
-%% Seven bits a character; one beyond ASCII is one of three that HTML changes, and the next seven.
-from_text(Text) ->
-    Sevens = lists:append([sevens(C) || C <- unicode:characters_to_list(Text)]),
-    Bits = << <<Seven:7>> || Seven <- Sevens >>,
-    <<Whole:(bit_size(Bits) div 8)/binary, _/bits>> = Bits,
-    Whole.
-
-sevens(C) when C < 128 -> [C];
-sevens(C) when C < 512 -> [element(C div 128, {0, 13, 60}), C rem 128];
-sevens(C) -> [element(C - 511, {0, 13, 60})].
 
 a_name_can_not_end_the_report_s_data_test() ->
     in_directory(fun(Dir) ->

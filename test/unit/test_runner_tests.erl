@@ -12,7 +12,7 @@ modules_beside_each_other_are_added_up_test_() ->
             %% One failure, whatever it had passed before.
             <<"runner_dies_tests 0 1">>,
             <<"runner_fails_tests 1 1">>,
-            <<"runner_passes_tests 2 0">>
+            <<"runner_passes_tests 3 0">>
         ], Results),
         Told = [
             "FAIL  runner_broken_tests: it does not compile",
@@ -24,7 +24,8 @@ modules_beside_each_other_are_added_up_test_() ->
         ?assertMatch({match, _}, re:run(Said,
             "  runner_fails_tests \\(\\d+ s\\)\n(    .*\n|  in .*\n|\\*\\*.*\n|\n)*    ok    meets_test")),
         ?assertMatch({match, _}, re:run(Said,
-            "  runner_passes_tests \\(\\d+ s\\)\n    ok    one_test.*\n    ok    other_test.*\n"))
+            "  runner_passes_tests \\(\\d+ s\\)\n    ok    one_test.*\n    ok    other_test.*\n"
+            "    ok    slow_test_ slow .*\n"))
     end}.
 
 %% The two that meet run at the same time, or wait until they are ended.
@@ -33,7 +34,9 @@ modules() ->
         {runner_broken_tests, "it_is_no_erlang_test() -> .\n"},
         {runner_dies_tests, meets("fails", "dies") ++ "then_it_dies_test() -> erlang:halt(7).\n"},
         {runner_fails_tests, meets("dies", "fails") ++ "it_fails_test() -> ?assertEqual(1, 2).\n"},
-        {runner_passes_tests, "one_test() -> ok.\nother_test() -> ok.\n"}
+        %% One that a generator makes has more time than EUnit's five seconds, too.
+        {runner_passes_tests, "one_test() -> ok.\nother_test() -> ok.\n"
+            "slow_test_() -> [{\"slow\", fun() -> timer:sleep(5500) end}].\n"}
     ].
 
 meets(Other, Me) ->

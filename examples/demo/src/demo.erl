@@ -77,6 +77,7 @@ report(#{files := Files} = Run) ->
     books(Run),
     heading("The files"),
     [io:format("  ~ts (~b KiB)~n", [File, filelib:file_size(File) div 1024]) || File <- Files],
+    io:format("~nIn a browser: bin/flame_prof view ~ts~n", [filename:dirname(hd(Files))]),
     io:format("~nLinux `perf script' text, compressed: FlameScope, FlameGraph, speedscope and~n"
               "the Firefox Profiler read what zstdcat makes of it.~n"),
     ok.

@@ -20,11 +20,12 @@
 %% kind: the doctor's kinds that name it, none of a healthy node; severity: the least one;
 %% finding: the kind of what a viewer says of it, of {@link problems/0}; process: the registered
 %% name of the process that causes it, or several of which one is to be named, or none; function:
-%% is on the stacks that show why.
+%% is on the stacks that show why; flags: of its node, without which the problem is none.
 -type truth() :: #{
     problem := problem(),
     kind := [atom()],
     severity => critical | warning | note,
+    flags => [string()],
     finding => mailbox | memory | gc | server | scheduler | spawn,
     process := atom() | [atom()],
     function => binary(),
@@ -100,7 +101,15 @@ modules() ->
         {exceptions, trouble_exceptions},
         {append, trouble_append},
         {fragmentation, trouble_fragments},
-        {supervisor_starts, trouble_starts}
+        {supervisor_starts, trouble_starts},
+        {slow_handler, trouble_slow_handler},
+        {limit, trouble_limit},
+        {offline, trouble_offline},
+        {code_growth, trouble_code_growth},
+        {long_nif, trouble_long_nif},
+        {global_lock, trouble_global},
+        {unnamed_restarts, trouble_unnamed_sup},
+        {socket_module, trouble_socket_module}
     ] ++ [{quiet, trouble_quiet} | more()].
 
 more() ->

@@ -1,12 +1,12 @@
-%% An import that made half a million small objects for as long as it lasted, and kept one of some
-%% hundred: their carriers stay.
+%% An import that made three quarters of a million small objects for as long as it lasted, and kept
+%% one of some hundred: their carriers stay.
 -module(trouble_fragments).
 -behaviour(trouble).
 
 -export([children/0, truth/0]).
 -export([import/0]).
 
--define(OBJECTS, 500000).
+-define(OBJECTS, 750000).
 -define(KEPT, 150).
 
 children() ->

@@ -11,7 +11,8 @@
 -export([start_link/0, start_source/0, init_source/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
--define(PERIOD_MS, 12000).
+%% Longer than entries stay: a burst and those that are not stale. A look of 10 s sees most of one.
+-define(PERIOD_MS, 9000).
 -define(BURST_MS, 5000).
 -define(ENTRIES_PER_MS, 3).
 -define(PAUSE_MS, 10).

@@ -1,12 +1,12 @@
-%% Flags of features that are written anew thirty times a second: with each one all processes are
-%% looked through, and two of them hold the old value.
+%% Flags of features that are written anew with each request, some hundred times a second: with each
+%% one all processes are looked through, and two of them hold the old value.
 -module(trouble_persistent).
 -behaviour(trouble).
 
 -export([children/0, truth/0]).
 -export([flags/0, reader/0]).
 
--define(PAUSE_MS, 30).
+-define(PAUSE_MS, 8).
 
 children() ->
     [trouble:process(feature_flags, ?MODULE, flags, [])] ++
@@ -15,7 +15,7 @@ children() ->
 truth() ->
     #{problem => persistent_term, kind => [persistent_term], severity => warning,
       process => [feature_flags], function => <<"trouble_persistent:flip/1">>,
-      sentence => <<"feature_flags writes a persistent term thirty times a second, in "
+      sentence => <<"feature_flags writes a persistent term a hundred times a second, in "
           "trouble_persistent:flip/1.">>}.
 
 flags() ->

@@ -1,0 +1,105 @@
+%% @private The memory of a process that only grows.
+%%
+%% == False alarms ==
+%% A heap is a sawtooth: it is compared where it is smallest, behind its collections, in eight parts
+%% of the time, and must grow from part to part without a fall, and still in the later half. Full
+%% sweeps make a large heap smaller, which is a fall: then what is left at the last sweep counts,
+%% and from sweep to sweep more must be left (flame_prof_doctor_swept:growth/2). It must outgrow
+%% what it had by more than `grown_share': a heap has as much garbage again as it has data before a
+%% full sweep. One that has grown for long does that no longer within the time: it must grow by
+%% `much_bytes' and by `much_share'. What a node starts, or a cache that is full, stops growing. A
+%% full mailbox is that kind's finding.
+-module(flame_prof_doctor_heap_growth).
+
+-behaviour(flame_prof_doctor_rule).
+
+-export([kind/0, needs/0, thresholds/0, find/2, explained_by/0, unseen/2]).
+
+-import(flame_prof_doctor_rule, [bytes/1, number/1, seconds/1]).
+
+%% Bytes: what the command has room for anyway; what a node in need may not have.
+-define(COPIED_LEAST, 32 bsl 20).
+-define(COPIED_MOST, 1 bsl 30).
+
+kind() -> heap_growth.
+
+needs() -> [samples].
+
+explained_by() -> [mailbox, selective_receive, bottleneck].
+
+thresholds() ->
+    [
+        {grown_bytes, 8388608, <<"bytes: growth that is a finding">>},
+        {grown_share, 1.5, <<"of what it had: growth that is a finding">>},
+        {much_bytes, 16777216, <<"bytes: growth of a large heap that is a finding">>},
+        {much_share, 0.2, <<"of what it had: growth of a large heap that is a finding">>},
+        {span_us, 5000000, <<"microseconds: growth in less time says nothing">>},
+        {critical_bytes, 104857600, <<"bytes a second: critical">>},
+        {starved_bytes, 67108864, <<"bytes: growth where the VM lacks CPUs and collects late">>}
+    ].
+
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
+    Starved = flame_prof_doctor_vm:is_starved(Evidence, 0),
+    [
+        told(Process, Growth, Samples, Limits)
+     || #{memory := [_ | _] = Memory} = Process <- Processes,
+        #{} = Growth <- [growth(Memory, Limits)], is_sure(Growth, Starved, Limits)
+    ].
+
+unseen(Evidence, #{span_us := Us}) -> flame_prof_doctor_rule:short(Us, Evidence).
+
+growth(Memory, #{span_us := LeastUs} = Limits) ->
+    Found = [
+        Growth
+     || Grows <- [fun flame_prof_doctor_series:growth/2, fun flame_prof_doctor_swept:growth/2],
+        #{} = Growth <- [Grows(Memory, LeastUs)], is_large(Growth, Limits)
+    ],
+    case Found of
+        [First | _] -> First;
+        [] -> none
+    end.
+
+is_large(#{from := From, to := To}, Limits) ->
+    #{grown_bytes := Bytes, grown_share := Share} = Limits,
+    #{much_bytes := Much, much_share := Part} = Limits,
+    (To - From >= Bytes andalso To >= (1 + Share) * From) orelse
+        (To - From >= Much andalso To >= (1 + Part) * From).
+
+is_sure(#{from := From, to := To}, Starved, #{starved_bytes := Bytes}) ->
+    not Starved orelse To - From >= Bytes.
+
+told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Samples, Limits) ->
+    Rate = (To - From) * 1.0e6 / (ToUs - FromUs),
+    #{memory_range := {_, _, Most, _}, observations := All} = Process,
+    Function = flame_prof_doctor_stacks:function(
+        flame_prof_doctor_samples:busy(Samples, Process)),
+    flame_prof_doctor_samples:finding(kind(), Process, #{
+        severity => case Rate >= maps:get(critical_bytes, Limits) of
+            true -> critical;
+            false -> warning
+        end,
+        size => To - From,
+        title => ["grows by ", bytes(Rate), " a second"],
+        sentences => [
+            ["Its memory only grows: from ", bytes(From), " to ", bytes(To), " in ",
+                seconds(ToUs - FromUs), ", at most ", bytes(Most), "."],
+            function(Function),
+            ["It is compared behind its collections, in ", number(All), " samples."]
+        ],
+        command => ["flame_prof xray NODE ", flame_prof_doctor_samples:target(Process), room(Most)],
+        numbers => #{from => From, to => To, bytes_per_second => Rate, most => Most,
+            span_us => ToUs - FromUs},
+        function => Function,
+        range => {FromUs, ToUs},
+        view => #{measure => <<"memory.delta">>, show => all, levels => [sign, process],
+            view => flame}
+    }).
+
+%% A process that works all the time is told by a copy of its heap, which may grow until then.
+room(Most) when Most > ?COPIED_LEAST, Most < ?COPIED_MOST ->
+    [" --max-memory ", integer_to_list(2 * Most bsr 20)];
+room(_) ->
+    "".
+
+function(<<>>) -> "";
+function(Function) -> ["While it works it is in ", Function, "."].

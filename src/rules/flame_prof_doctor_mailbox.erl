@@ -1,0 +1,108 @@
+%% @private A message queue that grows, or stays long: the slow message, or the sender who floods.
+%%
+%% == False alarms ==
+%% Rushes come and go: a queue is long when it stays at `long' for `long_us', as the messages in it
+%% wait for about as long, or when it is `very_long': its memory and the copies of it count. One
+%% that never falls, as its least length in each eighth of the time tells, need not be long yet. A
+%% process that is ready for a CPU for most of the time lacks one, as all of a loaded node do: its
+%% queue is none of its own. Who waits for a port that takes no bytes gets messages meanwhile: the
+%% port is the finding.
+-module(flame_prof_doctor_mailbox).
+
+-behaviour(flame_prof_doctor_rule).
+
+-export([kind/0, needs/0, thresholds/0, find/2, explained_by/0, unseen/2]).
+
+-import(flame_prof_doctor_rule, [number/1, seconds/1]).
+
+%% One tag has most of the time.
+-define(MOST, 0.5).
+-define(GREW, 1.2). % times the first length: less is no growth
+
+kind() -> mailbox.
+
+needs() -> [samples].
+
+explained_by() ->
+    [bottleneck, chain, deadlock, selective_receive, logger, scheduler_stuck, busy_port].
+
+thresholds() ->
+    [
+        {long, 1000, <<"messages: a queue that stays as long is a finding">>},
+        {long_us, 4000000, <<"microseconds: for so long">>},
+        {very_long, 10000, <<"messages: at once a finding">>},
+        {grown, 200, <<"messages: growth of a queue that never falls">>},
+        {grown_us, 4500000, <<"microseconds: for so long at least">>},
+        {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>},
+        {stays, 0.9, <<"of its most messages are in it at the end: critical if very long">>}
+    ].
+
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
+    [told(Process, Samples, Evidence, Limits)
+     || #{queue := [_ | _]} = Process <- Processes, is_long(Process, Limits)].
+
+unseen(Evidence, #{long_us := LongUs, grown_us := GrownUs}) ->
+    flame_prof_doctor_rule:short(max(LongUs, GrownUs), Evidence).
+
+is_long(#{queue := Queue, queue_range := {_, _, Most, _}} = Process, Limits) ->
+    #{long := Long, long_us := LongUs, very_long := VeryLong} = Limits,
+    (Most >= VeryLong orelse flame_prof_doctor_series:long(Queue, Long) >= LongUs
+        orelse grows(Queue, Limits))
+    andalso (Most >= VeryLong orelse not is_late(Process, Limits)).
+
+grows(Queue, #{grown := Grown, grown_us := LeastUs}) ->
+    case flame_prof_doctor_series:growth(Queue, LeastUs) of
+        #{from := From, to := To} -> To - From >= Grown;
+        none -> false
+    end.
+
+is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > Most * All.
+
+told(Process, Samples, Evidence, #{very_long := VeryLong, stays := Stayed}) ->
+    #{queue := Queue, queue_range := {First, _, Most, Last}, pid := Pid} = Process,
+    #{first_us := FromUs, last_us := ToUs} = Process,
+    PeakUs = hd([TimeUs || {TimeUs, _, Max, _} <- Queue, Max =:= Most]),
+    Stays = Last >= Stayed * Most,
+    Rate = (Last - First) * 1.0e6 / max(1, ToUs - FromUs),
+    Function = flame_prof_doctor_samples:function(Samples, Process),
+    #{sentence := Sender, numbers := Sent, processes := Senders} =
+        flame_prof_doctor_senders:of_mailbox(Pid, Evidence),
+    Finding = flame_prof_doctor_samples:finding(kind(), Process, #{
+        severity => case Most >= VeryLong andalso Stays of true -> critical; false -> warning end,
+        size => Most,
+        title => ["has ", ["up to " || not Stays], number(Most), " messages in its mailbox"],
+        sentences => [
+            ["Its message queue ", course(First, Most, Last, Stays, Rate, FromUs, PeakUs, ToUs)],
+            Sender,
+            work(Process, Function),
+            ["Seen in ", number(maps:get(observations, Process)), " samples."]
+        ],
+        command => ["flame_prof mailbox NODE ", flame_prof_doctor_samples:target(Process)],
+        numbers => Sent#{most => Most, first => First, last => Last, per_second => Rate,
+            peak_us => PeakUs - FromUs},
+        function => Function,
+        range => {FromUs, ToUs},
+        view => #{show => all, measure => samples, levels => [process, status], view => flame}
+    }),
+    #{processes := Own} = Finding,
+    Finding#{processes := Own ++ Senders}.
+
+course(First, Most, _Last, true, Rate, FromUs, _PeakUs, ToUs) when Most > ?GREW * First ->
+    ["grew from ", number(First), " to ", number(Most), " messages in ", seconds(ToUs - FromUs),
+        ", ", number(Rate), " a second."];
+course(_First, Most, _Last, true, _Rate, FromUs, _PeakUs, ToUs) ->
+    ["stays at up to ", number(Most), " messages for ", seconds(ToUs - FromUs), "."];
+course(First, Most, Last, false, _Rate, FromUs, _PeakUs, ToUs) when Most < 2 * First ->
+    ["has up to ", number(Most), " messages in ", seconds(ToUs - FromUs), ", and ", number(Last),
+        " at the end."];
+course(First, Most, Last, false, _Rate, FromUs, PeakUs, _ToUs) ->
+    ["grew from ", number(First), " to ", number(Most), " messages within ",
+        seconds(PeakUs - FromUs), " and is ", number(Last), " at the end."].
+
+work(#{tags := [{Tag, N} | _] = Tags}, Function) ->
+    case N > ?MOST * lists:sum([M || {_, M} <- Tags]) of
+        true -> ["It is in ", Function, ", mostly for ", Tag, "."];
+        false -> ["It is in ", Function, ", for messages of many kinds."]
+    end;
+work(_, <<>>) -> "";
+work(_, Function) -> ["It is in ", Function, "."].

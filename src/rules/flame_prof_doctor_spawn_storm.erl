@@ -1,0 +1,86 @@
+%% @private A process that spawns all the time; what it spawns ends at once, and is not sampled.
+%%
+%% == False alarms ==
+%% A spawn takes microseconds: a process that is in one in 1 % of all its samples spawns thousands a
+%% second. The demo's thousand a second are a healthy 0.1 to 0.3 %, on a loaded machine up to 0.7 %,
+%% but of the node's time on CPUs never more than 0.35 %. Those who stay were spawned for good: a
+%% node that starts up grows by `stay'.
+-module(flame_prof_doctor_spawn_storm).
+
+-behaviour(flame_prof_doctor_rule).
+
+-export([kind/0, needs/0, thresholds/0, find/2]).
+
+-import(flame_prof_doctor_rule, [number/1, share/1]).
+
+-define(SPAWNS, [<<"erlang:spawn*">>, <<"erts_internal:spawn*">>]).
+
+kind() -> spawn_storm.
+
+needs() -> [samples].
+
+thresholds() ->
+    [
+        {seen, 8, <<"samples in a spawn">>},
+        {share, 0.4, <<"of its samples on a CPU are in a spawn">>},
+        {of_time, 0.006, <<"of all its samples are in a spawn">>},
+        {of_node, 0.005, <<"of the node's samples on CPUs are in its spawns">>},
+        {stay, 0.1, <<"of the node's processes more at the end: it starts up">>}
+    ].
+
+find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evidence, Limits) ->
+    OfNode = lists:sum([flame_prof_doctor_samples:on_cpu(P) || P <- Processes]),
+    case stays(maps:get(seconds, Evidence, []), Limits) of
+        true ->
+            [];
+        false ->
+            [
+                told(Process, Spawns, Samples)
+             || Process <- Processes, Spawns <- [spawns(Process, Samples)],
+                is_storm(Process, flame_prof_doctor_stacks:weight(Spawns), OfNode, Limits)
+            ]
+    end;
+find(_, _) ->
+    [].
+
+stays(Seconds, #{stay := Stay}) ->
+    case [N || #{node_processes := N} <- Seconds] of
+        [First, _ | _] = All -> lists:last(All) > (1 + Stay) * First;
+        _ -> false
+    end.
+
+spawns(#{pid := Pid}, #{stacks := Stacks}) ->
+    flame_prof_doctor_stacks:anywhere(Stacks(Pid, [<<"running">>]), ?SPAWNS).
+
+is_storm(#{observations := All} = Process, Spawns, OfNode, Limits) ->
+    #{seen := Seen, share := Share, of_time := OfTime, of_node := Least} = Limits,
+    Spawns >= Seen andalso Spawns >= Share * flame_prof_doctor_samples:on_cpu(Process)
+        andalso Spawns >= OfTime * All andalso Spawns >= Least * OfNode.
+
+told(#{observations := All} = Process, Stacks, _Samples) ->
+    OnCpu = flame_prof_doctor_samples:on_cpu(Process),
+    Spawns = flame_prof_doctor_stacks:weight(Stacks),
+    Function = flame_prof_doctor_stacks:function(Stacks),
+    #{first_us := FromUs, last_us := ToUs} = Process,
+    flame_prof_doctor_samples:finding(kind(), Process, #{
+        severity => warning,
+        size => Spawns / All,
+        title => "spawns processes all the time",
+        sentences => [
+            ["It is in a spawn for ", share(Spawns / OnCpu), " of its time on a CPU."],
+            case Function of
+                <<>> -> "";
+                _ -> ["It spawns in ", Function, "."]
+            end,
+            "What it spawns soon ends: the node has no more processes than before.",
+            ["Seen in ", number(Spawns), " of ", number(OnCpu), " samples on a CPU in ",
+                flame_prof_doctor_samples:time(Process), "."]
+        ],
+        command => ["flame_prof trace NODE spawn --process ",
+            flame_prof_doctor_samples:target(Process)],
+        numbers => #{spawning => Spawns, on_cpu => OnCpu, observations => All,
+            share => Spawns / OnCpu},
+        function => Function,
+        range => {FromUs, ToUs},
+        view => #{measure => samples, show => all, levels => [process, status], view => flame}
+    }).

@@ -1,0 +1,86 @@
+%% @private `stolen_cpu': schedulers are ready to run and have no CPU, as other programs of the
+%% machine, or other machines of its host, have it.
+%%
+%% == False alarms ==
+%% Threads of the node compete among themselves, too, where it has more of them than there are CPUs:
+%% dirty schedulers, for example. So two things count that are measured apart: how long schedulers
+%% waited, and how much CPU time others had. An idle node waits for nothing, however busy the others
+%% are. Where the control group's quota stops the node, that is `throttled'. It is a note where the
+%% schedulers wait for less than `severe': machines are shared.
+-module(flame_prof_doctor_stolen_cpu).
+
+-behaviour(flame_prof_doctor_rule).
+
+-export([kind/0, needs/0, thresholds/0, find/2]).
+
+-import(flame_prof_doctor_rule, [share/1, seconds/1]).
+
+-spec kind() -> flame_prof_doctor_rule:kind().
+kind() -> stolen_cpu.
+
+-spec needs() -> [flame_prof_doctor_rule:needs(), ...].
+needs() -> [os].
+
+-spec thresholds() -> [flame_prof_doctor_rule:threshold()].
+thresholds() ->
+    [
+        {waiting, 0.5, <<"part of the time in which schedulers want a CPU and have none">>},
+        {wanted, 0.5, <<"CPUs that the schedulers want at least">>},
+        {others, 0.5, <<"part of the machine's CPU time that others have">>},
+        {severe, 0.75, <<"part of that time: a warning, else a note">>}
+    ].
+
+-spec find(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
+    [flame_prof_doctor_rule:finding()].
+find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst} = A,
+        #{schedulers := Last, machine := MachineLast, own_us := OwnLast} = B}},
+    #{waiting := Waiting, wanted := Wanted, others := OthersLeast, severe := Severe}
+) ->
+    Of = fun(Key, Before, After) -> maps:get(Key, After) - maps:get(Key, Before) end,
+    Run = Of(run_us, First, Last),
+    Wait = Of(wait_us, First, Last),
+    Stolen = Of(stolen_us, MachineFirst, MachineLast),
+    Others = max(0, Of(busy_us, MachineFirst, MachineLast) - (OwnLast - OwnFirst)) + Stolen,
+    Us = max(1, Of(at_us, A, B)),
+    #{cpus := Cpus} = MachineLast,
+    Share = min(1, Others / (Us * Cpus)),
+    case
+        Wait / max(1, Run + Wait) >= Waiting andalso (Run + Wait) / Us >= Wanted andalso
+            Share >= OthersLeast andalso not is_throttled(A, B)
+    of
+        true -> [finding(Run, Wait, Share, Stolen, Us, Cpus, Severe)];
+        false -> []
+    end;
+find(_, _) ->
+    {unseen, <<"the kernel does not tell how long schedulers wait for a CPU">>}.
+
+is_throttled(#{throttled := #{us := A}}, #{throttled := #{us := B}}) ->
+    B > A;
+is_throttled(_, _) ->
+    false.
+
+finding(Run, Wait, Others, Stolen, Us, Cpus, Severe) ->
+    #{
+        kind => stolen_cpu,
+        severity => case Wait / (Run + Wait) >= Severe of true -> warning; false -> note end,
+        size => Wait / (Run + Wait),
+        title => ["schedulers wait for a CPU in ", share(Wait / (Run + Wait)),
+            " of the time in which they want one"],
+        sentences => [
+            io_lib:format("In ~ts the schedulers ran for ~ts and waited for ~ts.",
+                [seconds(Us), seconds(Run), seconds(Wait)]),
+            io_lib:format("Other programs had ~ts of the machine's ~b CPUs~ts.",
+                [share(Others), Cpus, stolen(Stolen / (Us * Cpus))]),
+            "The kernel counted this for each scheduler thread."
+        ],
+        command => "flame_prof top --node NODE --by running",
+        processes => [],
+        numbers => #{run_us => Run, wait_us => Wait, others => Others, stolen_us => Stolen,
+            share => Wait / (Run + Wait), stolen => Stolen / (Us * Cpus), span_us => Us,
+            cpus => Cpus}
+    }.
+
+stolen(Share) when Share >= 0.05 ->
+    [", ", share(Share), " of that time went to other machines of its host"];
+stolen(_) ->
+    "".
