@@ -357,12 +357,11 @@ begun(#{name := Name, version := Version, paths := Files, bytes := Size} = Entry
         _ when length(Reading) < ?BUILDS_AT_ONCE ->
             Path = filename(State),
             Now = now_ms(),
+            Reader = flame_prof_view_reader:start_link(Files, Path),
             Build = #{state => reading, base => Version, path => Path, size => Size, read => 0,
-                      worker => flame_prof_view_reader:start_link(Files, Path), whole => {Now, 0},
-                      piece => {Now, 0}, used => Now, files => finished(Files), pieces => [],
-                      waiting => []},
-            Judge = map_get(worker, Build),
-            State#{builds := Builds#{Name => Build#{judge => Judge}}};
+                      worker => Reader, judge => Reader, whole => {Now, 0}, piece => {Now, 0},
+                      used => Now, files => finished(Files), pieces => [], waiting => []},
+            State#{builds := Builds#{Name => Build}};
         _ ->
             State
     end.

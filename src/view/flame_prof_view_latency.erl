@@ -16,6 +16,9 @@
 -define(SEND_MS, 900).
 %% To begin takes that long where a node has very many processes.
 -define(CALL_MS, 35000).
+%% For how long another tracing may be one that ends.
+-define(LEFT_MS, 2000).
+-define(AGAIN_MS, 50).
 -define(FUNCTIONS_MOST, 64).
 %% Rows of a function's groups and callers.
 -define(PARTS_MOST, 50).
@@ -31,12 +34,23 @@ start(Node, Texts, Seconds) ->
             {error, <<"seconds: a whole number from 1 to 9999">>};
         {{ok, Functions}, match} ->
             Options = #{owner => self(), seconds => binary_to_integer(Seconds)},
-            case at(Node, flame_prof_latency, start, [Functions, Options]) of
+            case begun(Node, [Functions, Options], now_ms() + ?LEFT_MS) of
                 {ok, Ref} -> {ok, {Node, Ref}};
                 {error, _} = Error -> Error
             end;
         {{error, _} = Error, match} ->
             Error
+    end.
+
+%% A page that measures other functions has just left its measurement before, which may still end.
+begun(Node, Args, Until) ->
+    Answer = flame_prof_remote:call(Node, flame_prof_latency, start, Args, ?CALL_MS),
+    case {Answer, now_ms() < Until} of
+        {{ok, {error, {tracing, #{busy := true}}}}, true} ->
+            timer:sleep(?AGAIN_MS),
+            begun(Node, Args, Until);
+        _ ->
+            answered(Answer)
     end.
 
 parsed(_Node, [], Functions) ->
@@ -117,11 +131,11 @@ few(Function) ->
     ).
 
 at(Node, Module, Function, Args) ->
-    case flame_prof_remote:call(Node, Module, Function, Args, ?CALL_MS) of
-        {ok, {ok, _} = Answer} -> Answer;
-        {ok, {error, Why}} when is_binary(Why) -> {error, Why};
-        {ok, {error, Reason}} -> {error, told(Reason)};
-        {error, Reason} -> {error, told(Reason)}
-    end.
+    answered(flame_prof_remote:call(Node, Module, Function, Args, ?CALL_MS)).
+
+answered({ok, {ok, _} = Answer}) -> Answer;
+answered({ok, {error, Why}}) when is_binary(Why) -> {error, Why};
+answered({ok, {error, Reason}}) -> {error, told(Reason)};
+answered({error, Reason}) -> {error, told(Reason)}.
 
 told(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).

@@ -98,8 +98,11 @@ handle_cast({extend, Files, Piece, Index}, #reader{profile = Profile} = Reader0)
 handle_cast(stop, Reader) ->
     closed(Reader).
 
-handle_info(timeout, Reader) ->
+handle_info(timeout, #reader{timer = none} = Reader) ->
     closed(Reader);
+%% Of a page that asks for no more, the last samples are judged all the same.
+handle_info(timeout, Reader) ->
+    closed(judged_now(Reader));
 handle_info({timeout, Timer, judge}, #reader{timer = Timer} = Reader) ->
     {noreply, Reader#reader{timer = none}, {continue, {judge, true}}};
 handle_info(_, Reader) ->
@@ -113,19 +116,22 @@ told(Result, #reader{server = Server} = Reader) ->
     end.
 
 %% Where it has not rested yet, later: the last that a session has written is judged, too.
-judged(#reader{profile = Profile, server = Server, rests_until = Until, timer = none} = Reader) ->
-    Began = erlang:monotonic_time(millisecond),
-    case Until of
-        _ when is_integer(Until), Until > Began ->
-            Reader#reader{timer = erlang:start_timer(Until - Began, self(), judge)};
+judged(#reader{rests_until = Until, timer = none} = Reader) ->
+    case Until =:= none orelse Until - erlang:monotonic_time(millisecond) of
+        Rest when is_integer(Rest), Rest > 0 ->
+            Reader#reader{timer = erlang:start_timer(Rest, self(), judge)};
         _ ->
-            gen_server:cast(Server, {judged, self(), flame_prof_doctor_page:judged(Profile)}),
-            Ended = erlang:monotonic_time(millisecond),
-            Rest = max(?JUDGED_APART_MS, ?REST_PER_JUDGING * (Ended - Began)),
-            Reader#reader{rests_until = Ended + Rest}
+            judged_now(Reader)
     end;
 judged(Reader) ->
     Reader.
+
+judged_now(#reader{profile = Profile, server = Server} = Reader) ->
+    Began = erlang:monotonic_time(millisecond),
+    gen_server:cast(Server, {judged, self(), flame_prof_doctor_page:judged(Profile)}),
+    Ended = erlang:monotonic_time(millisecond),
+    Rest = max(?JUDGED_APART_MS, ?REST_PER_JUDGING * (Ended - Began)),
+    Reader#reader{rests_until = Ended + Rest}.
 
 %% Here and not by the garbage collector, which would free the memory on a normal scheduler.
 closed(#reader{profile = Profile} = Reader) ->

@@ -1,7 +1,7 @@
 // What the page makes of findings, whatever the doctor says: here they are made up.
 
 import assert from 'node:assert/strict';
-import { change, judged, openPage, parseCsv, saved } from './browser.mjs';
+import { change, judged, openPage, parseCsv, saved, show } from './browser.mjs';
 
 const FILE = 'trouble_none.log.zst';
 const HOSTILE = '<img src=x onerror=window.pwned=1></script><script>window.pwned=1</script>';
@@ -12,7 +12,7 @@ const diagnosis = (findings) => ({ state: 'judged', findings, more: 0, judged: [
   unseen: [{ kind: 'deadlock', why: 'not looked at' }, { kind: 'chain', why: 'not looked at' },
     { kind: 'throttled', why: 'no cgroup' }], samples: 1e9, observations: 1234, processes: 7 });
 
-export function findingTests(test, { browser, url }) {
+export function findingTests(test, { browser, url, profile }) {
   const withAnswers = (answers, run) => async () => {
     const left = [...answers];
     const prepare = (page) => page.route(/\/api\/findings\?/, (route) => route.fulfill({
@@ -54,6 +54,47 @@ export function findingTests(test, { browser, url }) {
       await change(page, () => page.click('.finding > button'));
       assert.deepEqual(await stateOf(page), { file: FILE });
     })();
+  });
+
+  // Also on a high screen.
+  for (const height of [720, 1440]) {
+    test(`what is found late does not move what is pointed at, ${height} high`, () =>
+        keepsPlace(height));
+  }
+
+  async function keepsPlace(height) {
+    let answer;
+    const isToAnswer = new Promise((done) => (answer = done));
+    const body = JSON.stringify(diagnosis([finding({})]));
+    const viewport = { width: 1280, height };
+    const page = await openPage(browser, `${url}#file=${FILE}`, { viewport, prepare: (one) =>
+      one.route(/\/api\/findings\?/, async (route) => {
+        await isToAnswer;
+        await route.fulfill({ contentType: 'application/json', body });
+      }) });
+    const flame = page.locator('.flame');
+    await flame.hover({ position: { x: 300, y: 9 } });
+    const { y: before } = await flame.boundingBox();
+    answer();
+    await page.waitForSelector('.finding');
+    const { y: is } = await flame.boundingBox();
+    assert.ok(Math.abs(is - before) < 1, `${before}, then ${is}`);
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
+  }
+
+  // Nothing but the choice asks: what follows a session would, later.
+  test('another profile that is chosen while the first is judged has its findings', async () => {
+    const page = await openPage(browser, `${url}#file=${FILE}&follow=0`, { prepare: (one) =>
+      one.route(/\/api\/findings\?/, (route) => {
+        const name = new URL(route.request().url()).searchParams.get('name');
+        const answer = name === FILE ? { state: 'judging' } : diagnosis([finding({})]);
+        return route.fulfill({ contentType: 'application/json', body: JSON.stringify(answer) });
+      }) });
+    await show(page, `file=${encodeURIComponent(profile)}&follow=0`);
+    await page.waitForSelector('.finding');
+    assert.deepEqual(page.complaints, []);
+    await page.context().close();
   });
 
   test('the lane of what is found is the first one', async () => {
@@ -120,16 +161,25 @@ export function findingTests(test, { browser, url }) {
     assert.doesNotMatch(await textOf(page), /Nothing is wrong/);
   }));
 
+  test('no answer of the doctor is not healthy, and is asked for again',
+      withAnswers([{ state: 'none' }, diagnosis([finding({})])], async (page) => {
+    assert.match(await textOf(page), /This profile is not judged\./);
+    await page.waitForSelector('.finding');
+  }));
+
   test('the page asks again until they are there',
       withAnswers([{ state: 'judging' }, { state: 'judging' }, diagnosis([finding({})])],
           async (page) => {
     assert.equal(await page.locator('.finding').count(), 1);
   }));
 
-  test('six are shown, the others by a button', withAnswers([diagnosis(Array.from({ length: 8 },
-      (_, i) => finding({ title: `title ${i}` })))], async (page) => {
+  test('six are shown, the others by a button, and how many are left out', withAnswers([{
+    ...diagnosis(Array.from({ length: 8 }, (_, i) => finding({ title: `title ${i}` }))), more: 3,
+  }], async (page) => {
     assert.equal(await page.locator('.finding').count(), 6);
-    await page.click('.diagnosis button:text-is("2 more")');
+    await page.click('.diagnosis button:text-is("5 more")');
     assert.equal(await page.locator('.finding').count(), 8);
+    assert.match(await page.textContent('.diagnosis'),
+        /3 more, which the page leaves out:\s+flame_prof doctor trouble_none\.log\.zst/);
   }));
 }

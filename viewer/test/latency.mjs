@@ -3,11 +3,13 @@
 
 import assert from 'node:assert/strict';
 import { openPage, parseCsv, saved } from './browser.mjs';
+import { visitor } from './visitor.mjs';
 
 const WORKED = 'viewer_fixture:worked/1';
 const SLEPT = 'viewer_fixture:slept/1';
 
 export function latencyTests(test, { browser, live, report }) {
+  const { at } = visitor(browser, live, '');
   const withPage = (run, hash = '') => async () => {
     const page = await openPage(browser, `${live}#view=latency${hash}`);
     try {
@@ -51,20 +53,24 @@ export function latencyTests(test, { browser, live, report }) {
     assert.match(await page.textContent('.latency-note'), /no_such_module_at_all/);
   }));
 
-  test('it ends on request, and begins again', withPage(async (page) => {
+  test('it ends on request, and begins again, also at once', withPage(async (page) => {
     await measure(page, WORKED);
     await seconds(page, 1);
     await page.click('.latency button:text-is("end")');
     assert.match(await page.textContent('.latency form'), /ended after/);
-    await page.click('.latency button[type=submit]');
-    await seconds(page, 1);
+    for (let times = 0; times < 4; times++) {
+      await page.click('.latency button[type=submit]');
+      await page.waitForFunction(() => /measuring: [0-9.]+ s, [1-9]|ended after/.test(
+          document.querySelector('.latency form').textContent));
+      assert.match(await page.textContent('.latency form'), /measuring/);
+    }
   }));
 
   test('its seconds are a limit that it tells', withPage(async (page) => {
     await page.selectOption('.latency select', '10');
     await measure(page, WORKED);
-    await page.waitForSelector('.latency-note');
-    assert.match(await page.textContent('.latency-note'), /max_seconds/);
+    // Of a busy node there are other notes, too.
+    await page.waitForSelector('.latency-note:text("max_seconds")');
     assert.match(await page.textContent('.latency form'), /ended after/);
   }));
 
@@ -77,17 +83,15 @@ export function latencyTests(test, { browser, live, report }) {
       await measure(second, SLEPT);
       await second.waitForSelector('.latency-note');
       assert.match(await second.textContent('.latency-note'), /one tracing at a time/);
-      const began = Date.now();
       await first.context().close();
-      const isMeasuring = () => second.evaluate(() =>
-          /measuring: [1-9]/.test(document.querySelector('.latency form').textContent));
-      for (let tries = 0; tries < 40 && !await isMeasuring(); tries++) {
-        if (!await second.$('.latency button:text-is("end")')) {
-          await second.click('.latency button[type=submit]');
-        }
-        await second.waitForTimeout(250);
-      }
-      assert.ok(await isMeasuring(), `still refused after ${Date.now() - began} ms`);
+      // It is refused until the node has seen that.
+      await second.waitForFunction(() => {
+        const form = document.querySelector('.latency form');
+        const isRunning = [...form.querySelectorAll('button')].some(({ textContent }) =>
+            textContent === 'end');
+        if (!isRunning) form.requestSubmit();
+        return /measuring: [1-9]/.test(form.textContent);
+      }, null, { polling: 250 });
     } finally {
       await second.context().close();
     }
@@ -104,9 +108,9 @@ export function latencyTests(test, { browser, live, report }) {
 
   test('a frame of the flame graph can be measured', async () => {
     const page = await openPage(browser, live);
-    await page.locator('.flame').click({ button: 'right', position: { x: 20, y: 47 } });
-    const entries = await page.$$eval('.context-menu button', (all) =>
-        all.map(({ textContent }) => textContent));
+    await page.mouse.click(...(await at(page, '.flame', 20, 47)), { button: 'right' });
+    await page.locator('.context-menu button').first().waitFor();
+    const entries = await page.locator('.context-menu button').allTextContents();
     if (entries.includes('measure its latency')) {
       await page.click('.context-menu button:text-is("measure its latency")');
       await page.waitForSelector('.latency .chip');

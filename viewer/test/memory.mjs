@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { change, openPage, parseCsv, saved } from './browser.mjs';
+import { change, judged, openPage, parseCsv, saved } from './browser.mjs';
 
 const FILE = 'memory.log';
 const MIB = 1024 * 1024;
@@ -14,6 +14,7 @@ export function memoryTests(test, { browser, url, dir }) {
     const page = await openPage(browser, `${url}#file=${file}${more}`,
         { viewport: { width: 1440, height: 900 } });
     try {
+      await judged(page); // findings move what is below them
       await run(page);
       assert.deepEqual(page.complaints, []);
     } finally {
@@ -38,14 +39,15 @@ export function memoryTests(test, { browser, url, dir }) {
   function expected(at, since) {
     const [last, first] = [readings[at], readings[since]];
     const row = (title, names) => {
-      const [allocated, used, hole, pool] = names.map((name) => last[name]);
+      const [allocated, used, hole, pool, single, mseg, sys] = names.map((name) => last[name]);
       return { title, allocated, allocatedChange: allocated - first[names[0]], used,
-        usedChange: used - first[names[1]], fragmentation: 1 - used / allocated, hole, pool };
+        usedChange: used - first[names[1]], fragmentation: 1 - used / allocated, hole, pool,
+        single, mseg, sys };
     };
     return [
       row('all', ['node_allocator_carriers', 'node_allocator_blocks']),
       ...['binary', 'eheap', 'ets'].map((name) => row(name, ['carriers', 'blocks', 'largest_free',
-        'pool'].map((what) => `node_alloc_${name}_${what}`))),
+        'pool', 'sbc_carriers', 'mseg', 'sys'].map((what) => `node_alloc_${name}_${what}`))),
     ].map((one) => Object.fromEntries(Object.entries(one).map(([key, value]) =>
         [key, value === undefined ? '' : String(value)])));
   }

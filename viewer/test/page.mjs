@@ -2,14 +2,14 @@
 // hostile profile cannot do.
 
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseSymbol, shownName } from '../src/model/symbols.js';
 import { change, openMenu, openPage, parseCsv, saved, show } from './browser.mjs';
 import { clickFrame, state, text, visitor, WHOLE } from './visitor.mjs';
 
 export function pageTests(test, { browser, url, profile, report, directory, hostile, live,
-    series }) {
+    series, begun }) {
   const { address, withPage, at } = visitor(browser, url, profile);
 
   test('a drag over the heatmap selects that time', withPage(async (page) => {
@@ -248,6 +248,35 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     page.complaints.splice(0); // the browser's, of 410
   }));
 
+  test('those who wait for one opening renew an index once', async () => {
+    let refused = 0;
+    const page = await openPage(browser, address(), { prepare: (one) =>
+      one.route(({ pathname }) => pathname.endsWith('/api/index'), async (route) => {
+        if (refused === 3) return route.continue();
+        refused++;
+        await one.evaluate(() => dispatchEvent(new HashChangeEvent('hashchange')));
+        return route.fulfill({ status: 410, body: '{}' });
+      }) });
+    assert.equal(refused, 3);
+    assert.match(await text(page, '.summary'), /samples/);
+    await page.context().close();
+  });
+
+  test('what the server still reads is not told of another profile', withPage(async (page) => {
+    const isRead = (address) => address.pathname.endsWith('/api/prepare')
+        && address.searchParams.get('name') === hostile;
+    const asked = () => page.waitForResponse((response) => isRead(new URL(response.url())));
+    await page.route(isRead, (route) => route.fulfill({ contentType: 'application/json',
+      body: JSON.stringify({ state: 'reading', read: 87, size: 100 }) }));
+    await page.evaluate((name) => (location.hash = `file=${name}`), hostile);
+    await page.waitForFunction(() =>
+        / 87 %$/.test(document.querySelector('.busy').textContent));
+    await show(page, `file=${encodeURIComponent(profile)}`);
+    await asked();
+    await asked();
+    assert.equal(await text(page, '.busy'), '');
+  }));
+
   test('a profile that is not there leaves no picture that looks as if it were', async () => {
     const page = await openPage(browser, address());
     page.mayFail = true;
@@ -422,6 +451,41 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     await page.context().close();
   });
 
+  test('a selection is kept when the first sample of a session comes', async () => {
+    const page = await openPage(browser, `${begun.url}#range=0-1000000&show=all`);
+    assert.match(await text(page, '.summary'), /There is nothing to show/);
+    assert.equal(await text(page, '.facts'), '0 samples, 0 processes');
+    writeFileSync(begun.file, begun.text);
+    await page.waitForFunction(() =>
+        /^[1-9]\d* samples/.test(document.querySelector('.summary').textContent));
+    assert.equal((await state(page)).range, '0-1000000');
+    await page.context().close();
+  });
+
+  test('a profile that is being opened is not opened again', withPage(async (page) => {
+    const asked = await page.evaluate(async (hashes) => {
+      const { fetch } = window;
+      let [times, go] = [0, null];
+      const held = new Promise((done) => (go = done));
+      window.fetch = async (address, options) => {
+        if (!address.startsWith('api/prepare')) return fetch(address, options);
+        times++;
+        await held;
+        return fetch(address, options);
+      };
+      for (const hash of hashes) {
+        const isChanged = new Promise((done) => addEventListener('hashchange', done));
+        location.hash = hash;
+        await isChanged;
+      }
+      window.fetch = fetch;
+      go();
+      return times;
+    }, [`file=${hostile}`, `file=${hostile}&view=processes`]);
+    assert.equal(asked, 1);
+    await page.waitForSelector('.processes tbody tr');
+  }));
+
   test('looking less often is no gap; a gap is told from cells without a sample', async () => {
     const page = await openPage(browser, `${url}#file=gaps.log${WHOLE}`);
     const cells = parseCsv(await saved(page, 'save the heatmap as CSV'));
@@ -476,7 +540,9 @@ export function pageTests(test, { browser, url, profile, report, directory, host
   });
 }
 
+// Of a session that may have no sample yet.
 async function secondsShown(page) {
+  await page.waitForSelector('.facts:text(" s from ")');
   return Number(/([\d.]+) s from/.exec(await page.textContent('.facts'))[1]);
 }
 

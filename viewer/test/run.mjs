@@ -63,24 +63,15 @@ function withFile(all, file) {
 const isOfRunning = ([title]) => Number(title.includes('a running session'));
 tests.sort((a, b) => isOfRunning(b) - isOfRunning(a));
 
-const said = (error) => String(error.stack).split('\n').slice(0, 14).join('\n');
-
 let failed = 0;
 let passed = 0;
 for (const [name, run] of tests.filter(([title]) => only.test(title))) {
   try {
     await run();
     passed++;
-  } catch (first) {
-    // A machine that others use, too, may be late; a fault of the page is there again.
-    console.log(`    again ${name}\n${said(first)}`);
-    try {
-      await run();
-      passed++;
-    } catch (error) {
-      failed++;
-      console.log(`    FAIL  ${name}\n${said(error)}`);
-    }
+  } catch (error) {
+    failed++;
+    console.log(`    FAIL  ${name}\n${String(error.stack).split('\n').slice(0, 14).join('\n')}`);
   }
 }
 await browser.close();

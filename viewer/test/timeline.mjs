@@ -1,7 +1,7 @@
 // The time axis: what people do with it, and what follows.
 
 import assert from 'node:assert/strict';
-import { change, openPage, parseCsv, rendered, saved } from './browser.mjs';
+import { change, judged, openPage, parseCsv, rendered, saved } from './browser.mjs';
 
 const state = (page) =>
     page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
@@ -12,6 +12,7 @@ export function timelineTests(test, { browser, url, profile, hostile }) {
     const page = await openPage(browser, `${url}#file=${encodeURIComponent(file)}${more}`,
         { viewport: { width: 1440, height: 900 } });
     try {
+      await judged(page); // findings move what is below them
       await run(page);
       assert.deepEqual(page.complaints, []);
     } finally {

@@ -24,10 +24,14 @@ export function visitor(browser, url, profile) {
       await page.context().close();
     }
   };
+  // The page tells that it has scrolled with its next frame, which closes a menu.
   const at = async (page, selector, x, y) => {
-    await page.locator(selector).evaluate((element) => element.scrollIntoView());
-    const box = await page.locator(selector).boundingBox();
-    return [box.x + x, box.y + y];
+    const { left, top } = await page.locator(selector).evaluate(async (element) => {
+      element.scrollIntoView();
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      return element.getBoundingClientRect().toJSON();
+    });
+    return [left + x, top + y];
   };
   return { address, withPage, at };
 }

@@ -5,7 +5,7 @@ import { button, html, render, swatch } from '../draw/controls.js';
 import { h } from '../draw/dom.js';
 import { TableView } from '../draw/table_view.js';
 import { allocatorsOf, allocatorTable } from '../model/allocators.js';
-import { percent, seconds, short } from '../model/numbers.js';
+import { isKnown, percent, seconds, short } from '../model/numbers.js';
 
 const TENTH_US = 1e5;
 
@@ -73,8 +73,10 @@ function columns() {
       Math.max(0, row.fragmentation || 0) },
     bytes('hole', 'largest free', 'the largest free block: a larger one needs another carrier'),
     bytes('pool', 'in pool', 'carriers that its other instances may take'),
+    bytes('single', 'single', 'carriers with one block'),
+    bytes('mseg', 'mapped', 'carriers that the VM mapped itself, without the pool'),
+    bytes('sys', 'malloc', 'carriers out of malloc, without the pool'),
   ];
 }
 
-const isKnown = (n) => n === n && n !== undefined;
 const told = (n) => (n === undefined ? '' : isKnown(n) ? short(n, 'bytes') : 'not known');

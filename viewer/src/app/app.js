@@ -40,6 +40,7 @@ export class App {
     this.names = new Names();
     this.profiles = [];
     this.opened = new Map(); // name -> {profile, version}
+    this.opening = new Map(); // name -> Promise of the profile
     this.made = new Map(); // what was counted, by panel: {key, value}
     this.turn = 0;
     this.measuredNode = null; // whose calls can be measured
@@ -207,14 +208,28 @@ export class App {
     return this.state.file || this.profiles[0]?.name || '';
   }
 
+  /** Calls at one time share an index: the server forgets it when it makes another one. */
   async open(name) {
     const known = this.opened.get(name);
     if (known !== undefined) return known.profile;
+    if (!this.opening.has(name)) {
+      this.opening.set(name, this.read(name).finally(() => this.opening.delete(name)));
+    }
+    return this.opening.get(name);
+  }
+
+  async read(name) {
     const { index, version } = await this.source.open(name, (share) =>
-      this.toolbar.busy(`the server reads ${name}: ${Math.round(100 * share)} %`));
+      this.isWanted(name)
+          && this.toolbar.busy(`the server reads ${name}: ${Math.round(100 * share)} %`));
     const profile = await openProfile(index, name);
     this.opened.set(name, { profile, version });
     return profile;
+  }
+
+  /** Another one may have been chosen while the server reads this one. */
+  isWanted(name) {
+    return [this.name, this.state.otherFile, this.turnsTo].includes(name);
   }
 
   /** Whether it is another profile now. What was there stays if that fails. */
@@ -252,9 +267,11 @@ export class App {
 
   /** To the other file of a session, at the same time: to who allocates, or back. */
   turnTo(file) {
-    const { profile: { startUs } } = this;
-    this.open(file).then((now) => this.set({ ...movedState(this.state, startUs - now.startUs), file,
-      view: 'flame', levels: null, zoom: [] }), (error) => this.fail(error));
+    const { profile } = this;
+    this.turnsTo = file;
+    this.open(file).finally(() => (this.turnsTo = null)).then((now) =>
+      this.set({ ...movedTo(this.state, profile, now), file, view: 'flame', levels: null,
+        zoom: [] }), (error) => this.fail(error));
   }
 
   // What a running session writes.
@@ -316,11 +333,12 @@ export class App {
       await this.renderAll(isStale);
       if (!isStale()) this.succeed();
     } catch (error) {
+      if (isStale()) return; // one that opens the same has the same error
       if (error instanceof StaleError && this.renewals++ < RENEWALS_MOST) {
         this.opened.delete(error.file);
         return this.render();
       }
-      if (!isStale()) this.fail(error);
+      this.fail(error);
     }
     if (isStale()) return;
     this.toolbar.busy('');
@@ -371,7 +389,7 @@ export class App {
   // The oldest file of a running session was removed: its begin is another now.
   keepRange(before, now) {
     if (!before || before.startUs === now.startUs) return;
-    this.state = movedState(this.state, before.startUs - now.startUs);
+    this.state = movedTo(this.state, before, now);
     history.replaceState(null, '', formatState(this.state));
   }
 
@@ -431,6 +449,12 @@ export class App {
     this.toolbar.busy('');
     this.root.dataset.rendered = 'failed';
   }
+}
+
+/** The same time in another profile. One without a sample has no begin yet. */
+function movedTo(state, before, now) {
+  return before.rows === 0 || now.rows === 0 ? state
+      : movedState(state, before.startUs - now.startUs);
 }
 
 // At first a person sees each part when it is there, not all of them at the end. A page that is not

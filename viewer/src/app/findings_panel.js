@@ -10,7 +10,7 @@ import { viewOf } from './state.js';
 const SHOWN = 6; // the others by a button
 const AGAIN_MS = 5000; // of a profile that grows
 const JUDGING_MS = 300;
-const JUDGING_MOST = 60; // times
+const JUDGING_MOST = 60; // so often; what takes longer is asked for as what grows
 const NODE = /^[\w.-]+@[\w.-]+$/;
 const EVERYTHING = { measure: 'samples', show: 'busy', levels: null, chains: false, pids: [],
   range: null, zoom: [] };
@@ -18,7 +18,8 @@ const EVERYTHING = { measure: 'samples', show: 'busy', levels: null, chains: fal
 export class FindingsPanel {
   /** @param onFound() there is something else to show */
   constructor(app, onFound) {
-    Object.assign(this, { app, onFound, name: null, answer: null, isAll: false });
+    Object.assign(this, { app, onFound, name: null, answer: null, asking: null,
+      isAll: false });
     this.element = h('div', { class: 'diagnosis' });
   }
 
@@ -34,7 +35,8 @@ export class FindingsPanel {
 
   begin(profile) {
     if (profile.name === this.name) return;
-    Object.assign(this, { name: profile.name, answer: null, askedMs: -AGAIN_MS, isAll: false });
+    Object.assign(this, { name: profile.name, answer: null, asking: null, askedMs: -AGAIN_MS,
+      isAll: false });
   }
 
   /** Asks for them, if there may be others than those that are shown. */
@@ -42,26 +44,32 @@ export class FindingsPanel {
     this.begin(profile);
     const rows = profile.rows - profile.ownRows.length;
     const isNew = this.answer === null || this.answer.samples < rows;
-    if (!isNew || this.isAsking || performance.now() - this.askedMs < AGAIN_MS) return;
-    this.isAsking = true;
+    if (!isNew || this.asking !== null || performance.now() - this.askedMs < AGAIN_MS) return;
+    const isOld = () => this.asking !== asking; // another profile was chosen meanwhile
+    const asking = this.judged(profile.name, isOld);
+    this.asking = asking;
     try {
-      const answer = await this.judged(profile.name);
-      if (profile.name !== this.name) return;
-      this.answer = { samples: rows, ...answer };
+      const answer = await asking;
+      if (isOld()) return;
+      // Who judged has died, or the index was dropped: it is asked for again.
+      this.answer = { samples: answer.state === 'none' ? -1 : rows, ...answer };
       this.onFound();
     } catch {
       // The page says elsewhere that its server does not answer.
     } finally {
-      this.isAsking = false;
-      this.askedMs = performance.now();
+      if (!isOld()) Object.assign(this, { asking: null, askedMs: performance.now() });
     }
   }
 
-  async judged(name) {
-    for (let times = 0; ; times++) {
+  async judged(name, isOld) {
+    for (let asked = 1; ; asked++) {
       const answer = await this.app.source.findings(name);
-      if (answer.state !== 'judging' || times >= JUDGING_MOST) return answer;
-      await new Promise((done) => setTimeout(done, JUDGING_MS));
+      if (answer.state !== 'judging' || isOld()) return answer;
+      do {
+        await new Promise((done) =>
+          setTimeout(done, asked < JUDGING_MOST ? JUDGING_MS : AGAIN_MS));
+      } while (document.hidden && !isOld());
+      if (isOld()) return answer;
     }
   }
 
@@ -72,11 +80,14 @@ export class FindingsPanel {
     element.dataset.state = answer?.state ?? 'judging';
     element.hidden = findings.length === 0;
     const shown = this.isAll ? findings : findings.slice(0, SHOWN);
+    const more = answer?.more ?? 0; // which the page does not have
     render(html`
       <div class="findings" role="group" aria-label="findings">
         ${shown.map((finding) => this.card(finding, profile))}</div>
-      ${findings.length > shown.length ? button(`${exact(findings.length - shown.length)} more`,
-          () => this.showAll()) : nothing}`, element);
+      ${findings.length > shown.length
+    ? button(`${exact(findings.length - shown.length + more)} more`, () => this.showAll())
+    : more > 0 ? html`<span class="muted">${exact(more)} more, which the page leaves out:
+        <code>flame_prof doctor ${profile.name}</code></span>` : nothing}`, element);
   }
 
   showAll() {
@@ -116,16 +127,21 @@ export class FindingsPanel {
     if (answer.state === 'failed') {
       return html`<span class="muted">This profile is not judged: ${answer.why}.</span>`;
     }
+    if (answer.state === 'none') {
+      return html`<span class="muted">This profile is not judged.</span>`;
+    }
     if (answer.state !== 'judged') return nothing;
     const { findings, judged, unseen, observations, processes } = answer;
-    const part = unseen.length === 0 ? '' : ' in what a file tells';
+    const isOfFile = answer.source !== 'node'; // else the node was looked at, too
+    const seen = isOfFile ? ' in what a file tells' : ' in what was seen';
+    const part = unseen.length === 0 ? '' : seen;
     const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
         : findings.length === 0 ? `Nothing is wrong${part}.` : '';
     return html`${text === '' ? nothing : html`<span>${text}</span>`}${menu('what was looked at', html`
       <p>${counted(observations, 'sample')} of ${exact(processes)} processes,
         for ${judged.join(', ')}.</p>
-      ${unseen.length === 0 ? nothing : html`<p>Not judged out of files; <code>flame_prof doctor
-        NODE</code> looks at a running node for all of it.</p>
+      ${unseen.length === 0 ? nothing : html`<p>${isOfFile ? html`Not judged out of files;
+        <code>flame_prof doctor NODE</code> looks at a running node for all of it.` : 'Not judged:'}</p>
         <dl>${byReason(unseen).map(([why, kinds]) =>
           html`<dt>${why}:</dt><dd>${kinds.join(', ')}</dd>`)}</dl>`}`)}`;
   }

@@ -26,6 +26,7 @@ export function badgeText({ profiles, profile, nowUs, listedUs, isFollowed, fail
   if (!entry.live && (isLate || !isContinued)) return 'finished';
   if (isLate) return 'unfinished';
   const behind = Math.max(0, nowUs - profile.startUs - profile.durationUs);
-  const text = `recording, ${Math.round(behind / 1e6)} s behind`;
+  const text = profile.rows === 0 ? 'recording, no sample yet'
+      : `recording, ${Math.round(behind / 1e6)} s behind`;
   return isFollowed ? text : `${text}, not followed`;
 }

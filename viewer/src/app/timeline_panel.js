@@ -13,7 +13,7 @@ import { laneList } from '../model/lane_list.js';
 import { matchingRows } from '../model/search.js';
 import { nodeTracks } from '../model/node_tracks.js';
 import { waitsOf } from '../model/waits.js';
-import { counted, exact, percent, seconds } from '../model/numbers.js';
+import { counted, exact, isKnown, percent, seconds } from '../model/numbers.js';
 import { AllocatorsPanel } from './allocators_panel.js';
 import { FindingsPanel } from './findings_panel.js';
 
@@ -51,6 +51,7 @@ export class TimelinePanel {
     this.element.hidden = profile.durationUs === 0
         || (profile.isOfAllocations && !app.source.isLive);
     if (this.element.hidden) return;
+    if (this.profile?.name !== profile.name) document.documentElement.style.minHeight = '';
     const axis = this.view.axisOf(this.timeOf(profile, state.time));
     const basics = await app.once('timeline', [profile, axis.fromUs, axis.toUs, axis.pixels],
         () => basicsOf(profile, axis.grid));
@@ -84,8 +85,21 @@ export class TimelinePanel {
     }
   }
 
+  /** Findings move the panels below; the element under the pointer keeps its place, also where the
+   * page has to be longer for that. */
   showFound() {
-    if (this.profile && this.profile === this.app.profile) this.show();
+    if (!this.profile || this.profile !== this.app.profile) return;
+    const pointedAt = [...document.querySelectorAll(':hover')].at(-1);
+    const before = pointedAt?.getBoundingClientRect().top;
+    this.show();
+    // One that is not shown any more has no place.
+    if (!pointedAt || pointedAt.getClientRects().length === 0) return;
+    const moved = pointedAt.getBoundingClientRect().top - before;
+    if (moved > 0) {
+      const page = document.documentElement;
+      page.style.minHeight = `${Math.ceil(scrollY + moved) + page.clientHeight}px`;
+    }
+    scrollBy(0, moved);
   }
 
   /** Of the search, if it was counted for what is shown. */
@@ -191,7 +205,7 @@ export class TimelinePanel {
     if (basics.schedulers.length > 0) {
       tracks.splice(1, 0, schedulersTrackOf(basics.schedulers, profile, colours));
     }
-    if (rest?.node.runQueues.some((n) => n === n)) tracks.push(runQueueTrackOf(rest.node));
+    if (rest?.node.runQueues.some(isKnown)) tracks.push(runQueueTrackOf(rest.node));
     const series = seriesColours(colours.isDark);
     if (rest?.node.memory.length > 0) {
       tracks.push(memoryTrackOf(rest.node, series, rest.node.hasAllocators ? this.action() : null));

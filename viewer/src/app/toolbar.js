@@ -148,15 +148,15 @@ export class Toolbar {
   aboutOf(profile) {
     const { node, about, options } = sessionOf(profile);
     const coarse = coarseText(profile);
-    const day = date(profile.startUs);
-    document.title = `${node || profile.name}, ${day} ${clock(profile.startUs)} - flame_prof`;
+    const began = profile.rows === 0 ? [] : [`${date(profile.startUs)} ${clock(profile.startUs)}`];
+    document.title = `${[node || profile.name, ...began].join(', ')} - flame_prof`;
     const processes = profile.processCount - profile.isOwn.reduce((sum, n) => sum + n, 0);
     return html`<div class="bar about">
       ${node === '' ? nothing : html`<strong class="node">${node}</strong>`}
       ${about.map((text) => html`<span class="fold">${text}</span>`)}
       <span class="facts">${[counted(profile.lookCount, 'sample'),
           processes === 1 ? '1 process' : `${exact(processes)} processes`,
-          `${seconds(profile.durationUs)} from ${day} ${clock(profile.startUs)}`].join(', ')}</span>
+          ...began.map((time) => `${seconds(profile.durationUs)} from ${time}`)].join(', ')}</span>
       ${coarse === null ? nothing : html`<span class="coarse" title=${coarse.long}
           tabindex="0">${coarse.short}</span>`}
       ${damageOf(profile)}

@@ -1,6 +1,6 @@
 // Tracks of the node's memory: by kind, with what the kernel counts; and of one allocator.
 
-import { short } from '../model/numbers.js';
+import { isKnown, short } from '../model/numbers.js';
 import { themeColour } from './dom.js';
 import { linear, nearest } from './tracks.js';
 
@@ -147,4 +147,3 @@ function nearestMark(marks, us) {
 }
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
-const isKnown = (n) => n === n;

@@ -227,8 +227,8 @@ export class TimelineView {
     if (this.shown.waits) this.paintWaits(context, top);
   }
 
-  // From who waits to whom it waits for: of a lane under the pointer at that time, of those that
-  // are selected here and there.
+  // From a process to the one that it waits for: of a lane under the pointer at that time, of those
+  // that are selected here and there.
   paintWaits(context, top) {
     const { axis, lanes, isSelected, waits } = this.shown;
     const placeOf = new Map(lanes.flatMap(({ processes }, i) => processes.map((p) => [p, i])));

@@ -2,7 +2,7 @@
 // paint(context, axis, y), tell(us, axis, dy) => [line]}. All share the time axis
 // (geometry/time_axis.js), whose columns are pixels.
 
-import { counted, exact, short } from '../model/numbers.js';
+import { counted, exact, isKnown, short } from '../model/numbers.js';
 import { themeColour } from './dom.js';
 import { processColour } from './palette.js';
 
@@ -201,7 +201,7 @@ export function linear(most, bottom, top) {
 }
 
 function known(timesUs, values) {
-  return timesUs.map((us, i) => [us, values[i]]).filter(([, n]) => n === n);
+  return timesUs.map((us, i) => [us, values[i]]).filter(([, n]) => isKnown(n));
 }
 
 export function nearest(points, us, text) {

@@ -15,7 +15,9 @@ export async function nodeTracks(profile) {
   const total = await figures.of('node_memory_total');
   const memory = [];
   for (const name of KINDS) memory.push({ name, bytes: await figures.of(`node_memory_${name}`) });
-  const rest = total.map((bytes, i) => memory.reduce((left, kind) => left - kind.bytes[i], bytes));
+  // What is not known of one kind is in the rest.
+  const rest = total.map((bytes, i) =>
+    memory.reduce((left, kind) => left - (kind.bytes[i] || 0), bytes));
   const isKnown = total.some((bytes) => bytes > 0);
   return {
     timesUs: figures.timesUs,

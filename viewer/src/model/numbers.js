@@ -7,6 +7,9 @@ const DECIMAL = ['', 'k', 'M', 'G', 'T', 'P'];
 const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const precise = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
 
+/** Of a figure that a file may be without: NaN, or undefined. */
+export const isKnown = (n) => n !== undefined && !Number.isNaN(n);
+
 /** All digits: 1,234,567 */
 export function exact(value) {
   return minus(Number.isInteger(value) ? grouped.format(value) : precise.format(value));

@@ -1,4 +1,4 @@
-// For whom processes wait, as their samples tell. A sample holds until the next one of its process.
+// Waits of processes, as their samples tell. A sample holds until the next one of its process.
 
 import { short } from './numbers.js';
 import { sampledWithin } from './steps.js';
@@ -27,7 +27,7 @@ class Waits {
     return `${this.profile.tables.process_pid[process]} ${pid}`;
   }
 
-  /** Who waits for whom at a moment: all waits that one of these processes has a part in. */
+  /** All waits at a moment in which one of these processes has a part. */
   at(us, processes) {
     return this.of(us, this.waiters).filter(({ process, target }) =>
         processes.includes(process) || processes.includes(target));
@@ -38,8 +38,8 @@ class Waits {
     return processes.map((process) => this.waitAt(process, us)).filter(Boolean);
   }
 
-  // {process, target: a process, or undefined; text: whom and what for; fromUs, toUs: for how long
-  // it was seen to do so on end}; or null.
+  // {process, target: a process, or undefined; text: of the target and the request; fromUs, toUs:
+  // between the first and the last sample on end that tells it}; or null.
   waitAt(process, us) {
     const { rows, starts, time, targets, requests, looks, within } = this;
     const [first, end] = [starts[process], starts[process + 1]];
@@ -64,9 +64,9 @@ class Waits {
 
   told(process, row, fromUs, toUs) {
     const { profile, targets, requests } = this;
-    const whom = profile.text(targets[row]);
-    const target = this.byPid.get(this.keyOf(process, whom));
-    const name = target === undefined ? decodeName(whom) : profile.label(target);
+    const text = profile.text(targets[row]);
+    const target = this.byPid.get(this.keyOf(process, text));
+    const name = target === undefined ? decodeName(text) : profile.label(target);
     const request = requests[row] === 0 ? '' : `: ${decodeName(profile.text(requests[row]))}`;
     return { process, target, fromUs, toUs,
       text: `waits for ${name}${request}, ${short(toUs - fromUs, 'us')}` };

@@ -15,7 +15,8 @@ const READINGS = [
   at(4, { allocator_carriers: 300, allocator_blocks: 90, alloc_ll_carriers: 200,
     alloc_ll_blocks: 55, alloc_ll_sbc_carriers: 7, alloc_ll_largest_free: 99, alloc_ll_pool: 2 }),
   at(7, { allocator_carriers: 200, allocator_blocks: 20, alloc_ll_carriers: 100,
-    alloc_ll_blocks: 10, alloc_ll_sbc_carriers: 7, alloc_ll_largest_free: 80, alloc_ll_pool: 0 }),
+    alloc_ll_blocks: 10, alloc_ll_sbc_carriers: 7, alloc_ll_largest_free: 80, alloc_ll_pool: 0,
+    alloc_ll_mseg: 70, alloc_ll_sys: 30 }),
 ];
 const brief = ({ rows }) => rows.map(({ id, allocated, allocatedChange, used, usedChange }) =>
     [id, allocated, allocatedChange, used, usedChange]);
@@ -24,8 +25,8 @@ test('of the whole time it is the last reading, and changes are since the first'
   const table = allocatorTable(await of(READINGS), null);
   assert.deepEqual([table.sinceUs, table.atUs], [1e6, 7e6]);
   assert.deepEqual(brief(table), [['all', 200, 100, 20, -60], ['ll', 100, 40, 10, -40]]);
-  const [, { fragmentation, hole, pool }] = table.rows;
-  assert.deepEqual([fragmentation, hole, pool], [0.9, 80, 0]);
+  const [, { fragmentation, hole, pool, single, mseg, sys }] = table.rows;
+  assert.deepEqual([fragmentation, hole, pool, single, mseg, sys], [0.9, 80, 0, 7, 70, 30]);
 });
 
 test('a selection ends and begins with the readings before', async () => {

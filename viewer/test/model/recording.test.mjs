@@ -4,9 +4,11 @@ import { badgeText } from '../../src/app/recording.js';
 
 const START_S = 1795237782;
 
-function badge({ live, ago, listed = ago, files = 1, others = [], flush = 2000, failure = null }) {
+function badge({ live, ago, listed = ago, files = 1, others = [], flush = 2000, failure = null,
+  rows = 9 }) {
   const words = `name=flame_prof engine=native options=top=100,flush_interval=${flush}`;
-  const profile = { name: 'a', startUs: START_S * 1e6, durationUs: 10e6, isOwn: [0, 1],
+  const profile = { name: 'a', rows, isOwn: [0, 1],
+      startUs: rows > 0 ? START_S * 1e6 : 0, durationUs: rows > 0 ? 10e6 : 0,
       header: { files: [{ path: 'a' }] },
       tables: { process_words: [0, 1] }, text: () => words };
   const entry = { name: 'a', live, files, modified: START_S + 10 };
@@ -17,6 +19,10 @@ function badge({ live, ago, listed = ago, files = 1, others = [], flush = 2000, 
 test('a file that is written is that far behind', () => {
   assert.equal(badge({ live: true, ago: 4 }), 'recording, 4 s behind');
   assert.equal(badge({ live: true, ago: 1 }), 'recording, 1 s behind');
+});
+
+test('a file without a sample is not behind', () => {
+  assert.equal(badge({ live: true, ago: 4, rows: 0 }), 'recording, no sample yet');
 });
 
 test('a file that is not written is finished', () => {
