@@ -98,8 +98,8 @@ link_data(Source, Out) ->
 
 eunit([Module, ResultFile, _Logs]) ->
     {module, Module} = code:ensure_loaded(Module),
-    %% EUnit's five seconds are for machines as fast as its authors'. Older releases
-    %% scale no timeouts: those of test_/0 are the tests' own affair there.
+    %% EUnit's five seconds are for machines as fast as its authors'. OTP 25 scales no
+    %% timeouts.
     _ = eunit:test({spawn, [patient(Module, F) || {F, 0} <- Module:module_info(exports)]},
                    [no_tty, {scale_timeouts, ?PATIENCE},
                     {report, {?MODULE, [{result, atom_to_list(ResultFile)}]}}]),
@@ -110,9 +110,28 @@ patient(Module, Function) ->
     Name = atom_to_list(Function),
     case {lists:suffix("_test", Name), lists:suffix("_test_", Name)} of
         {true, _} -> {timeout, 5 * ?PATIENCE, {Module, Function}};
-        {_, true} -> {generator, Module, Function};
+        {_, true} -> {generator, fun() -> patient(Module:Function()) end};
         _ -> []
     end.
+
+%% Tests as a generator answers them: those without a timeout of their own have more time.
+patient(Tests) when is_list(Tests) ->
+    case io_lib:char_list(Tests) of
+        true -> Tests;
+        false -> [patient(Test) || Test <- Tests]
+    end;
+patient(Test) when is_function(Test, 0) ->
+    {timeout, 5 * ?PATIENCE, Test};
+patient({Line, Test}) when is_integer(Line) ->
+    {timeout, 5 * ?PATIENCE, {Line, Test}};
+patient({Name, Tests}) when Name =:= inorder; Name =:= spawn; is_list(Name); is_binary(Name) ->
+    {Name, patient(Tests)};
+patient({setup, Setup, Cleanup, Tests}) ->
+    {setup, Setup, Cleanup, patient(Tests)};
+patient(Instantiate) when is_function(Instantiate, 1) ->
+    fun(Given) -> patient(Instantiate(Given)) end;
+patient(Tests) ->
+    Tests.
 
 start(Options) ->
     eunit_listener:start(?MODULE, Options).

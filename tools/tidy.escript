@@ -7,18 +7,20 @@
 %% Rules, over C, Erlang, JavaScript, shell and Markdown:
 %%
 %%   function  a function has at most 70 lines (tests, which are lists of cases: no limit)
-%%   file      a file has at most 600 lines (tests and documents: no limit)
+%%   file      a file has at most 600 lines (tests and documents: no limit), one of src/rules 120
 %%   column    a line has at most 100 columns (tables and fenced blocks of documents aside)
 %%   dead      what a C header declares, a module of src/ or viewer/src/ exports is used
 %%             by another file (a declaration right below "/* For tests. */" aside)
-%%   arrow     a folder of c_src includes the folders below it only (tools/check_arrows.sh)
+%%   arrow     a folder of c_src includes the folders below it only, a rule of the doctor knows
+%%             evidence only (tools/check_arrows.sh)
 %%   word      a word of tools/tidy.words is not used where that file retires it
 %%   link      a document links to a file and a heading that exist; so does a text that names
-%%             doc/NAME.md
+%%             doc/NAME.md, and a document of doc/dev that names a module
 -mode(compile).
 
 -define(FUNCTION_LINES, 70).
 -define(FILE_LINES, 600).
+-define(RULE_LINES, 120).
 -define(COLUMNS, 100).
 -define(FOR_TESTS, <<"/* For tests. */">>).
 
@@ -77,15 +79,19 @@ check({File, Language, Lines}, Words) ->
     [{File, Line, Rule, Text} || {Line, Rule, Text} <-
         long_file(File, Lines) ++ columns(Language, Lines) ++
             functions(File, Language, Lines) ++ retired(File, Lines, Words) ++
-            links(File, Language, Lines) ++ named_documents(File, Lines)].
+            links(File, Language, Lines) ++ named_documents(File, Lines) ++
+            named_modules(File, Lines)].
 
 %% ------------------------------------------------------- file, column, word --
 
 long_file(File, Lines) ->
     IsProduct = not lists:prefix("test/", File) andalso filename:extension(File) =/= ".md",
-    [{?FILE_LINES + 1, file, io_lib:format("~b lines, at most ~b",
-        [length(Lines) - 1, ?FILE_LINES])}
-     || IsProduct, length(Lines) - 1 > ?FILE_LINES].
+    Most = case lists:prefix("src/rules/", File) of
+        true -> ?RULE_LINES;
+        false -> ?FILE_LINES
+    end,
+    [{Most + 1, file, io_lib:format("~b lines, at most ~b", [length(Lines) - 1, Most])}
+     || IsProduct, length(Lines) - 1 > Most].
 
 columns(markdown, Lines) ->
     columns(text, [L || {_, Text} = L <- prose(Lines), not has_link(Text)]);
@@ -203,6 +209,12 @@ named_documents(File, Lines) ->
     [{Line, link, ["there is no ", Name]}
      || File =/= "tools/tidy.escript", {Line, Text} <- Lines,
         Name <- captured(Text, "(?<![\\w/.])(doc/[\\w/]+\\.md)"), not filelib:is_regular(Name)].
+
+named_modules(File, Lines) ->
+    [{Line, link, ["there is no module ", Name]}
+     || lists:prefix("doc/dev/", File), {Line, Text} <- Lines,
+        Name <- captured(Text, "\\b(flame_prof_[a-z0-9_]*[a-z0-9])(?!\\w)"),
+        filelib:wildcard("{src,test}/**/" ++ binary_to_list(Name) ++ ".erl") =:= []].
 
 %% ---------------------------------------------------------------- function --
 
@@ -373,7 +385,7 @@ dead_javascript(Texts) ->
 %% ------------------------------------------------------------------- arrow --
 
 arrows() ->
-    [{"c_src", 1, arrow, string:trim(Line)}
+    [{"tools/check_arrows.sh", 1, arrow, string:trim(Line)}
      || Line <- string:lexemes(os:cmd("tools/check_arrows.sh 2>&1"), "\n"),
          lists:prefix("  wrong", Line)].
 
@@ -399,18 +411,20 @@ prove() ->
     case {Expected -- Found, Found -- Expected} of
         {[], []} when Arrow ->
             io:format("  ok    tidy finds each of ~b violations, and no other~n",
-                [length(Expected) + 1]);
+                [length(Expected) + 2]);
         {Missed, False} ->
             io:format("  wrong  missed ~tp, found falsely ~tp, arrow ~p~n", [Missed, False, Arrow]),
             halt(1)
     end.
 
-%% base/ includes session/: only in a copy.
+%% base/ includes session/, and a rule asks the node: only in a copy.
 prove_arrow() ->
-    Out = os:cmd("t=$(mktemp -d) && mkdir $t/tools && cp -r c_src $t && cp tools/check_arrows.sh $t/tools && "
+    Out = os:cmd("t=$(mktemp -d) && mkdir $t/tools && cp -r c_src src $t && cp tools/check_arrows.sh $t/tools && "
                  "echo '#include \"session/session.h\"' >>$t/c_src/base/ring.c && "
-                 "$t/tools/check_arrows.sh; rm -rf $t"),
-    string:find(Out, "base/ring.c includes session/session.h") =/= nomatch.
+                 "echo 'x() -> flame_prof_node:counts().' >>$t/src/rules/flame_prof_doctor_gc.erl && "
+                 "$t/tools/check_arrows.sh 2>&1; rm -rf $t"),
+    lists:all(fun(Wrong) -> string:find(Out, Wrong) =/= nomatch end,
+        ["base/ring.c includes session/session.h", "doctor_gc.erl names flame_prof_node"]).
 
 canaries() ->
     Long = fun(N) -> lists:duplicate(N, "    x++;\n") end,
@@ -428,6 +442,8 @@ canaries() ->
             [{function, 3}, {dead, 2}]},
         {"src/two.erl", ["-module(two).\nx() -> one:alive().\n", "%% ", Wide], [{column, 3}]},
         {"src/three.erl", ["-module(three).\n", lists:duplicate(600, "\n")], [{file, 601}]},
+        {"src/rules/six.erl", ["-module(six).\n", lists:duplicate(120, "\n")], [{file, 121}]},
+        {"src/rules/ten.erl", ["-module(ten).\n", lists:duplicate(119, "\n")], []},
         {"viewer/src/one.js", ["export function dead() {\n", lists:duplicate(69, "  x;\n"), "}\n",
             Wide],
             [{function, 1}, {dead, 1}, {column, 72}]},
@@ -437,5 +453,8 @@ canaries() ->
         {"doc/two.md", ["## A heading, `with_code`\n[a](one.md) [b](gone.md)\n",
             "[c](#a-heading-with_code) [d](#none)\n[e](https://x.org/y) doc/one.md\n",
             "```\n[f](gone.md)\n```\n"], [{link, 2}, {link, 3}]},
+        {"doc/dev/three.md", "flame_prof_six.so, flame_prof_five_<kind>\nflame_prof_six_gone\n",
+            [{link, 2}]},
+        {"src/five/flame_prof_six.erl", "-module(flame_prof_six).\n", []},
         {"src/four.erl", "%% See doc/two.md and doc/gone.md.\n", [{link, 1}]}
     ].

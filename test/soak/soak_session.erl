@@ -44,6 +44,7 @@ variants(Hz) ->
         {triggered, (at(Hz))#{lookback => 1000, triggers => [
             #{on => fun() -> true end, interval => 100, duration => 1500, cooldown => 3600000}
         ]}, fires},
+        {each_second, (at(Hz))#{flush_interval => 60000, node_interval => 1000}, 4000},
         {portable, (at(99))#{engine => portable}, 3000},
         {small, (at(Hz))#{select => {top, 10, 250}, memory_budget => 50331648}, 2000}
     ].

@@ -9,8 +9,9 @@
 %% #{deaths := [], steps := #{mailer := 7310}} = storm:stop(Storm).
 %% '''
 %%
-%% The kinds are in storm_inside (the VM on itself) and storm_outside (with what
-%% is not Erlang, or not this node), which have three functions each:
+%% The kinds are in storm_inside (the VM on itself), storm_tracing and storm_looks (with
+%% this library) and storm_outside (with what is not Erlang, or not this node), which have
+%% three functions each:
 %%
 %%     open(Kind) -> State             before the first step, and after a death
 %%     step(Kind, N, State) -> State   the Nth; it takes well below a minute
@@ -32,6 +33,7 @@
 kinds() ->
     [{storm_inside, Kind} || Kind <- storm_inside:kinds()] ++
         [{storm_tracing, Kind} || Kind <- storm_tracing:kinds()] ++
+        [{storm_looks, Kind} || Kind <- storm_looks:kinds()] ++
         [{storm_outside, Kind} || Kind <- storm_outside:kinds()].
 
 start(Kinds) ->

@@ -99,11 +99,14 @@ step(tracer, N) ->
     true = erlang:trace_pattern({?MODULE, '_', '_'}, true, [call_count]) > 0,
     true = erlang:trace_pattern({?MODULE, sum, 1}, [{'_', [], [{return_trace}]}], [local]) > 0,
     Pid = spawn(fun() -> receive go -> Self ! {self(), sum(5 + N rem 3)} end end),
-    1 = erlang:trace(Pid, true, [call, return_to]),
+    IsTraced = is_traced(Pid),
     Pid ! go,
     Expected = (5 + N rem 3) * (6 + N rem 3) div 2,
     receive {Pid, Expected} -> ok end,
-    receive {trace, Pid, return_from, {?MODULE, sum, 1}, Expected} -> ok end,
+    case IsTraced of
+        true -> receive {trace, Pid, return_from, {?MODULE, sum, 1}, Expected} -> ok end;
+        false -> ok
+    end,
     drop_traces(Pid),
     true = erlang:trace_pattern({?MODULE, sum, 1}, false, [local]) > 0,
     true = erlang:trace_pattern({?MODULE, '_', '_'}, false, [call_count]) > 0,
@@ -126,6 +129,18 @@ step(pressure, _) ->
     timer:sleep(200),
     [] = [K || {K, Piece} <- Pieces, not storm_memory:is_whole(K, Piece)],
     ok.
+
+%% Before OTP 27 a process has one tracer: a new one may be storm_tracing's already.
+is_traced(Pid) ->
+    try erlang:trace(Pid, true, [call, return_to]) of
+        1 -> true
+    catch
+        error:badarg ->
+            case erlang:trace_info(Pid, tracer) of
+                {tracer, {flame_prof_nif, _}} -> false;
+                {tracer, []} -> is_traced(Pid) % it has ended meanwhile
+            end
+    end.
 
 %% The Kth is the Kth.
 drain(_, 0, Sum) -> Sum;

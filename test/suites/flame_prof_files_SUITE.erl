@@ -12,6 +12,9 @@
     compressed_or_not_the_samples_are_the_same/1,
     a_file_in_progress_can_be_read_up_to_its_last_flush/1,
     damage_in_a_frame_costs_that_frame/1,
+    each_frame_can_be_read_alone/1,
+    each_block_of_plain_text_can_be_read_alone/1,
+    the_first_sample_of_itself_says_what_wrote_the_file/1,
     each_flush_certifies_itself/1,
     idle_processes_are_merged_with_their_weight/1,
     no_tick_is_lost_at_a_flush/1,
@@ -28,6 +31,9 @@
 
 -import(waiting, [eventually/1]).
 
+%% doc/format.md: about 256 KiB, and the sample that did not fit any more.
+-define(PLAIN_BLOCK, 300 * 1024).
+
 suite() ->
     [{timetrap, {minutes, 10}}].
 
@@ -37,6 +43,9 @@ all() ->
         compressed_or_not_the_samples_are_the_same,
         a_file_in_progress_can_be_read_up_to_its_last_flush,
         damage_in_a_frame_costs_that_frame,
+        each_frame_can_be_read_alone,
+        each_block_of_plain_text_can_be_read_alone,
+        the_first_sample_of_itself_says_what_wrote_the_file,
         each_flush_certifies_itself,
         idle_processes_are_merged_with_their_weight,
         no_tick_is_lost_at_a_flush,
@@ -165,6 +174,113 @@ damage_in_a_frame_costs_that_frame(Config) ->
             ?assertMatch({ok, _, #{warnings := [_ | _]}}, count(Damaged))
         end
      || At <- [2, 3, lists:last(Frames) + 20]
+    ].
+
+%% All numbers of each process, and whose they are.
+each_frame_can_be_read_alone(Config) ->
+    [
+        begin
+            _ = start(Config, #{engine => Engine}),
+            [flush() || _ <- lists:seq(1, 5)],
+            #{files := [File], written := Written, own_samples := Own} = stop(),
+            {ok, Bytes} = file:read_file(File),
+            Begins = [At || {At, 4} <- binary:matches(Bytes, <<16#fd2fb528:32/little>>)],
+            Ends = tl(Begins) ++ [byte_size(Bytes)],
+            ?assert(length(Begins) >= 5),
+            Read = [read_alone(File, binary:part(Bytes, Begin, End - Begin))
+                || {Begin, End} <- lists:zip(Begins, Ends)],
+            ct:pal("~p: ~0p", [Engine, Read]),
+            ?assertEqual({Written, Own}, {lists:sum([S || {S, _} <- Read]),
+                lists:sum([O || {_, O} <- Read])})
+        end
+     || Engine <- engines()
+    ].
+
+engines() ->
+    [native || maps:get(native, flame_prof_nif:platform())] ++ [portable].
+
+read_alone(File, Bytes) ->
+    Alone = <<File/binary, ".alone">>,
+    ok = file:write_file(Alone, Bytes),
+    {ok, Samples, #{bad := 0, damaged := 0}} =
+        flame_prof:fold(fun(Sample, All) -> [Sample | All] end, [], Alone),
+    {ok, Owns, #{bad := 0}} = flame_prof_samples:own(Alone),
+    ok = file:delete(Alone),
+    [?assertMatch(#{metrics := M, words := #{<<"erl_pid">> := _}} when map_size(M) =:= 16, Sample)
+        || Sample <- Samples],
+    [?assert(map_size(Numbers) > 16) || #{metrics := Numbers} <- Owns],
+    {length(Samples), length(Owns)}.
+
+%% Its blocks end at flushes, and otherwise nothing shows where: text that begins anywhere has all
+%% numbers from the second block on.
+each_block_of_plain_text_can_be_read_alone(Config) ->
+    [
+        begin
+            _ = start(Config, #{engine => Engine, compress => none, select => {top, 1000}}),
+            #{files := [Part]} = flame_prof:info(),
+            _ = flush(),
+            Flushed = filelib:file_size(Part),
+            eventually(fun() -> filelib:file_size(Part) > Flushed + 5 * ?PLAIN_BLOCK end),
+            #{files := [File], written := Written, own_samples := Own} = stop(),
+            {ok, Text} = file:read_file(File),
+            {Samples1, Own1} = read_alone(File, binary:part(Text, 0, Flushed)),
+            <<_:Flushed/binary, Second/binary>> = Text,
+            {Samples2, Own2} = read_alone(File, Second),
+            ?assertEqual({Written, Own}, {Samples1 + Samples2, Own1 + Own2}),
+            ct:pal("~p: ~b and ~b bytes", [Engine, Flushed, byte_size(Second)]),
+            ?assert(byte_size(Second) > 4 * ?PLAIN_BLOCK),
+            [from_anywhere(File, Second, byte_size(Second) * N div 7) || N <- lists:seq(1, 6)]
+        end
+     || Engine <- engines()
+    ].
+
+%% From the next sample on.
+from_anywhere(File, Text, At) ->
+    Alone = <<File/binary, ".alone">>,
+    <<_:At/binary, Cut/binary>> = Text,
+    [_, Rest] = binary:split(Cut, <<"\n\n">>),
+    Pieces = [{byte_size(Piece) + 2, binary:match(Piece, <<"\tffffffff flame_prof_self ">>)}
+        || Piece <- binary:split(Rest, <<"\n\n">>, [global, trim])],
+    ok = file:write_file(Alone, Rest),
+    {ok, Samples, #{bad := 0}} =
+        flame_prof:fold(fun(#{metrics := M}, All) -> [map_size(M) | All] end, [], Alone),
+    ok = file:delete(Alone),
+    without_numbers(Pieces, lists:reverse(Samples), 0).
+
+without_numbers([{Size, nomatch} | Pieces], [Numbers | Samples], At) ->
+    ?assert(Numbers =:= 16 orelse (Numbers =:= 0 andalso At < ?PLAIN_BLOCK), {Numbers, At}),
+    without_numbers(Pieces, Samples, At + Size);
+without_numbers([{Size, _} | Pieces], Samples, At) ->
+    without_numbers(Pieces, Samples, At + Size);
+without_numbers([], [], _At) ->
+    ok.
+
+the_first_sample_of_itself_says_what_wrote_the_file(Config) ->
+    {ok, Version} = application:get_key(flame_prof, vsn),
+    [
+        begin
+            _ = start(Config, #{engine => Engine, compress => none, select => {top, 23}}),
+            _ = flush(),
+            #{files := [File]} = stop(),
+            {ok, Text} = file:read_file(File),
+            [First | _] = [hd(binary:split(Piece, <<"\n">>))
+                || Piece <- binary:split(Text, <<"\n\n">>, [global]),
+                   nomatch =/= binary:match(Piece, <<"\n\tffffffff flame_prof_self ">>)],
+            ct:pal("~ts", [First]),
+            [
+                ?assertMatch({match, _}, re:run(First, [" ", Key, "=", Pattern, "(?: |$)"]), Key)
+             || {Key, Pattern} <- [
+                    {"node", ["\\Q", atom_to_list(node()), "\\E"]},
+                    {"otp", erlang:system_info(otp_release)},
+                    {"version", ["\\Q", Version, "\\E"]},
+                    {"options", "[a-z_0-9=,.]*compress=none[a-z_0-9=,.]*"},
+                    {"engine", atom_to_list(Engine)},
+                    {"clock_offset_us", "[0-9]{15,}/-?[0-9]+"},
+                    {"format", "3"}
+                ]
+            ]
+        end
+     || Engine <- engines()
     ].
 
 each_flush_certifies_itself(Config) ->

@@ -378,7 +378,14 @@ too_many_calls_are_sampled_and_then_end_it(_) ->
     #{calls_left_out_by_sampling := LeftOut} = Lost,
     ?assert(LeftOut > Calls),
     ?assertNot(is_map_key(own_ns, Answer)),
-    ?assert(Calls + LeftOut =< 200000).
+    ?assert(Calls + LeftOut =< 200000),
+    %% One of 4,096, the least, is more than so few.
+    Few = started({?M, pass, 1}, #{max_events_per_second => 10}),
+    until(fun() -> _ = [?M:pass(X) || X <- lists:seq(1, 10000)], not is_traced({?M, pass, 1}) end),
+    Ended = stopped(Few),
+    ?assertMatch(#{ended := {limit, max_events_per_second}, off_after_ms := _}, Ended),
+    ?assertMatch({match, _}, re:run(flame_prof_latency:format(Ended),
+        "too many calls in a second [^;]*; [0-9.]+ ms later nothing was traced")).
 
 its_seconds_end_it(_) ->
     M = started({?M, pass, 1}, #{seconds => 1}),
@@ -479,27 +486,38 @@ a_page_reads_a_line_for_each_interval(_) ->
 %% By its end, and by that of its sending side only.
 a_page_that_goes_ends_what_it_measures(_) ->
     viewing(#{}, fun(Url) ->
+        %% The best of some tries: another program may have had the CPU.
         [
-            begin
-                Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1"),
-                until(fun() -> is_traced({?M, pass, 1}) end),
-                ok = Leave(Socket),
-                until(fun() -> not is_traced({?M, pass, 1}) end),
-                %% Until then the next page is refused.
-                until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
-                _ = gen_tcp:close(Socket)
-            end
+            ?assert(lists:any(fun(_) -> left_ms(Url, Leave) =< 1000 end, lists:seq(1, 10)))
          || Leave <- [fun gen_tcp:close/1, fun(S) -> gen_tcp:shutdown(S, write) end]
         ]
     end).
+
+%% From the end of the page until nothing is traced.
+left_ms(Url, Leave) ->
+    Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1"),
+    until(fun() -> is_traced({?M, pass, 1}) end),
+    Since = erlang:monotonic_time(millisecond),
+    ok = Leave(Socket),
+    until(fun() -> not is_traced({?M, pass, 1}) end),
+    Ms = erlang:monotonic_time(millisecond) - Since,
+    %% Until then the next page is refused.
+    until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
+    _ = gen_tcp:close(Socket),
+    Ms.
 
 a_page_that_asks_for_what_is_not_there_measures_nothing(_) ->
     viewing(#{}, fun(Url) ->
         Get = fun(Query) -> answered(asked(Url, "GET", Query)) end,
         ?assertMatch({match, _}, re:run(Get("functions=no_module_of_this_name:f/1"),
             "the node has no module no_module_of_this_name")),
+        %% Tried once: it does not pass.
+        Start = {flame_prof_latency, start, 2},
+        1 = erlang:trace_pattern(Start, true, [call_count]),
         ?assertMatch({match, _}, re:run(Get("functions=flame_prof_latency_SUITE:pass/9"),
             "there is no such function")),
+        ?assertEqual({call_count, 1}, erlang:trace_info(Start, call_count)),
+        1 = erlang:trace_pattern(Start, false, [call_count]),
         ?assertMatch({match, _}, re:run(Get("functions=flame_prof_latency_SUITE:pass/1&seconds=0"),
             "seconds: a whole number")),
         ?assertMatch({match, _}, re:run(Get("functions="), "it takes module:function/arity")),

@@ -60,6 +60,8 @@ start(Config, Allocations, Options) ->
     flame_prof:start(maps:merge(#{
         dir => proplists:get_value(dir, Config),
         flush_interval => 1100,
+        %% One file, however long it takes.
+        flushes_per_file => 1000,
         engine => native,
         allocations => Allocations
     }, Options)).

@@ -24,6 +24,9 @@
     receivers_are_followed/1,
     from_the_first_call_on/1,
     from_the_first_send_on_with_children/1,
+    from_the_first_receive_on/1,
+    receivers_that_are_not_followed_are_counted/1,
+    messages_beyond_those_that_are_followed_are_counted/1,
     the_rate_is_held/1,
     the_number_is_held/1,
     its_time_ends_it/1,
@@ -346,6 +349,47 @@ from_the_first_send_on_with_children(_) ->
     {Events, _} = stop(Trace),
     ?assertEqual([[{child, anna}]], [Args || #{args := Args} <- of_kind(call, Events)]),
     [#{message := {login, anna}} | _] = of_kind(send, Events).
+
+%% The process is followed when the trace has read the event.
+from_the_first_receive_on(_) ->
+    [A, B] = [worker(), worker()],
+    Trace = start("flame_prof_trace_SUITE:f/1",
+        #{first => "receive({_, {login, _}})", processes => [A, B]}),
+    _ = [do(W, fun() -> ?MODULE:f(before) end) || W <- [A, B]],
+    _ = B ! {self(), {login, anna}},
+    receive {traced, #{event := 'receive', process := B, message := {_, {login, anna}}}} -> ok end,
+    Seen = fun() ->
+        _ = do(B, fun() -> ?MODULE:f(afterwards) end),
+        receive {traced, #{event := call, process := B}} -> true after 20 -> false end
+    end,
+    ok = until(Seen),
+    _ = do(A, fun() -> ?MODULE:f(never) end),
+    {Events, #{not_followed := 0}} = stop(Trace),
+    ?assertEqual([], [Args || #{args := Args} <- of_kind(call, Events), Args =/= [afterwards]]),
+    {error, Both} = flame_prof_trace:start(['receive'], #{first => "receive(_, {login, _})"}),
+    ?assertMatch({match, _}, re:run(flame_prof:format_error(Both), "calls or of sends where")).
+
+%% Beyond the rate nothing is known of a message: it is counted, and told.
+receivers_that_are_not_followed_are_counted(_) ->
+    [Worker, Other] = [worker(), worker()],
+    Trace = start("flame_prof_trace_SUITE:f/1",
+        #{processes => Worker, follow => send, rate => 1, burst => 1}),
+    _ = do(Worker, fun() -> [Other ! ignored || _ <- lists:seq(1, 50)], ok end),
+    {_, #{not_followed := Missed, dropped := Dropped} = Summary} = stop(Trace),
+    ?assert(Missed > 0 andalso Missed =< Dropped),
+    ?assertMatch({match, _}, re:run(flame_prof_trace_format:summary(Summary, 1),
+        integer_to_list(Missed) ++ " messages not followed")).
+
+%% Each of them, also where two to the same process are read at once.
+messages_beyond_those_that_are_followed_are_counted(_) ->
+    Worker = worker(),
+    Others = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 1000 + 10)],
+    Trace = start("flame_prof_trace_SUITE:f/1", #{processes => Worker, follow => send}),
+    _ = do(Worker, fun() -> [Other ! {N, Other} || Other <- Others, N <- [1, 2]], ok end),
+    {_, #{not_followed := Missed, dropped := 0, lost := Lost, late := Late}} = stop(Trace),
+    _ = [exit(Other, kill) || Other <- Others],
+    %% With the worker's answer. Those that were let go may have been any of them.
+    ?assertMatch({N, _, _} when N >= 21 - Late andalso N =< 21 + Lost, {Missed, Late, Lost}).
 
 %%% ------------------------------------------------------------------ limits --
 

@@ -9,18 +9,25 @@
     calls_returns_and_exceptions_are_counted/1,
     processes_are_traced_by_their_flags/1,
     new_processes_are_traced/1,
+    no_collection_is_let_in/1,
+    only_the_question_for_the_status_is_answered_remove/1,
     one_runs_at_a_time/1,
     another_one_runs_after_it/1,
     what_it_does_is_listed/1,
+    all_that_is_on_is_listed/1,
     who_asked_is_killed/1,
     the_owner_is_killed/1,
     the_guard_is_killed/1,
     owner_and_guard_are_killed/1,
     owner_and_guard_of_processes_are_killed/1,
+    the_second_guard_is_killed/1,
     a_process_that_is_followed_is_left_to_its_tracer/1,
     the_node_that_asked_goes_away/1,
     the_application_stops/1,
     the_number_of_events_ends_it/1,
+    every_limit_has_a_default/1,
+    too_many_events_in_a_second_end_it/1,
+    breakpoints_go_soon_after_a_limit/1,
     what_it_costs_ends_it/1,
     its_time_ends_it/1,
     what_was_measured_stays_after_a_limit/1,
@@ -114,10 +121,27 @@ asked_by(More) ->
     end),
     receive {Asker, {ok, Ref}} -> {Asker, Ref} end.
 
+%% Those of this tracing: the guards of the one before may be about to end.
 guard() ->
-    [Guard] = [P || P <- processes(),
-        {current_function, {flame_prof_tracing, guard, 3}} <- [process_info(P, current_function)]],
-    Guard.
+    one_that_runs(guard, 3, fun() ->
+        {monitors, Monitors} = process_info(whereis(flame_prof_tracing), monitors),
+        [Pid || {process, Pid} <- Monitors]
+    end).
+
+%% By the function that it runs: with 4 arguments the second one.
+second_guard() ->
+    Guard = guard(),
+    one_that_runs(second_guard, 4, fun() ->
+        {monitored_by, Pids} = process_info(Guard, monitored_by),
+        Pids
+    end).
+
+one_that_runs(Function, Arity, Pids) ->
+    waiting:eventually(fun() ->
+        [Found] = [Pid || Pid <- Pids(), is_pid(Pid), {current_function, {flame_prof_tracing, F, A}}
+            <- [process_info(Pid, current_function)], F =:= Function, A =:= Arity],
+        {true, Found}
+    end).
 
 ended(Ref) ->
     receive {flame_prof_tracing, Ref, {ended, Why}} -> Why after 20000 -> nothing end.
@@ -159,6 +183,36 @@ new_processes_are_traced(_) ->
     {ok, _} = flame_prof_tracing:stop(Ref),
     ?assert(nothing_is_on()).
 
+%% To let one in may end a node that has two sessions (erlang/otp#11623).
+no_collection_is_let_in(_) ->
+    Ref = started(#{flags => [garbage_collection, procs], processes => every}),
+    Self = self(),
+    {Pid, Monitor} = spawn_monitor(fun() -> erlang:garbage_collect(), Self ! collected end),
+    receive {'DOWN', Monitor, _, Pid, _} -> ok end,
+    receive collected -> ok after 0 -> error(not_collected) end,
+    until(fun() -> maps:get(discarded, element(2, flame_prof_tracing:counters(Ref))) >= 2 end),
+    State = state(Ref),
+    [?assertEqual(discard, flame_prof_nif:enabled_garbage_collection(Event, State, Pid))
+        || Event <- [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end,
+            gc_max_heap_size]],
+    ?assertEqual(trace, flame_prof_nif:enabled(spawn, State, Pid)),
+    {ok, _} = flame_prof_tracing:stop(Ref).
+
+state(Ref) ->
+    {ok, State} = gen_server:call(flame_prof_tracing, {tracer, Ref}),
+    State.
+
+%% The VM asserts that: a debug build ends at any other one.
+only_the_question_for_the_status_is_answered_remove(_) ->
+    State = flame_prof_nif:sends_open(100),
+    Answers = fun() -> [{Tag, flame_prof_nif:enabled(Tag, State, self())}
+        || Tag <- [trace_status, send, send_to_non_existing_process, gc_minor_start]] end,
+    ?assertEqual([{trace_status, trace}, {send, trace}, {send_to_non_existing_process, discard},
+        {gc_minor_start, discard}], Answers()),
+    ok = flame_prof_nif:sends_end(State),
+    ?assertEqual([{trace_status, remove}, {send, discard},
+        {send_to_non_existing_process, discard}, {gc_minor_start, discard}], Answers()).
+
 one_runs_at_a_time(_) ->
     Ref = started(#{}),
     {error, {tracing, #{reason := Why}} = Reason} = start(#{}),
@@ -191,6 +245,28 @@ what_it_does_is_listed(_) ->
     ?assertEqual(#{}, flame_prof_tracing:info()),
     ?assertNot(is_map_key(tracing, flame_prof:info())).
 
+%% Each kind of thing that is switched on; of many pids the first, and how many they are.
+all_that_is_on_is_listed(_) ->
+    Pids = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 150)],
+    {Some, More} = lists:split(20, Pids),
+    Ref = started(#{
+        flags => [call, send], processes => Some, patterns => [{?F, ?SPEC, [local]}],
+        message_patterns => [{send, [{['_', '_'], [], []}]}],
+        follows => #{follow => send, flags => [call, send]}
+    }),
+    ?assertMatch(#{flags := [call, send], message_patterns := [send], pids := Some,
+        processes := 20, follows := #{follow := send},
+        followed := #{processes := 0, pids := []}}, flame_prof_tracing:info()),
+    ok = flame_prof_tracing:add(Ref, More, [call]),
+    #{followed := Followed} = flame_prof_tracing:info(),
+    #{processes := 130, pids := Listed, flags := [call]} = Followed,
+    ?assertEqual(lists:sublist(More, 100), Listed),
+    {ok, _} = flame_prof_tracing:stop(Ref),
+    _ = [exit(P, kill) || P <- Pids],
+    Every = started(#{flags => [call], processes => every}),
+    ?assertMatch(#{pids := every, message_patterns := []}, flame_prof_tracing:info()),
+    {ok, _} = flame_prof_tracing:stop(Every).
+
 who_asked_is_killed(_) ->
     {Asker, _} = asked_by(#{flags => [call], processes => every}),
     ?assert(is_function_traced()),
@@ -213,17 +289,31 @@ the_guard_is_killed(_) ->
     ?assertEqual({down, Guard}, ended(Ref)),
     ?assert(nothing_is_on()).
 
-%% Nobody is left to switch off. The silence ends it; sessions go with who had them, and without
-%% sessions the next tracing takes the breakpoints over.
+%% The second guard switches off. Where it was killed, too, the silence ends the tracing; sessions
+%% go with who had them, and without sessions the next tracing takes the breakpoints over.
 owner_and_guard_are_killed(_) ->
-    _ = started(#{}),
-    Guard = guard(),
-    exit(whereis(flame_prof_tracing), kill),
-    exit(Guard, kill),
-    _ = [erlang:garbage_collect(P) || P <- processes()],
-    until(fun() -> call(100), element(1, start(#{})) =:= ok end),
-    ok = flame_prof_tracing:stop_all(),
-    until(fun nothing_is_on/0).
+    lists:foreach(
+        fun(IsSecond) ->
+            _ = started(#{}),
+            Guards = [guard() | [second_guard() || IsSecond]],
+            exit(whereis(flame_prof_tracing), kill),
+            _ = [exit(Guard, kill) || Guard <- Guards],
+            _ = [erlang:garbage_collect(P) || P <- processes()],
+            _ = [?assertEqual(ok, until(fun nothing_is_on/0)) || not IsSecond],
+            until(fun() -> call(100), element(1, start(#{})) =:= ok end),
+            ok = flame_prof_tracing:stop_all(),
+            until(fun nothing_is_on/0)
+        end,
+        [false, true]).
+
+%% The others go on: it is there for when both have gone.
+the_second_guard_is_killed(_) ->
+    Ref = started(#{}),
+    exit(second_guard(), kill),
+    call(3),
+    ?assertMatch(#{calls := 3}, counted(Ref)),
+    {ok, #{ended := asked}} = flame_prof_tracing:stop(Ref),
+    ?assert(nothing_is_on()).
 
 %% Of processes, a function and messages: nothing of it is in the way of the next one.
 owner_and_guard_of_processes_are_killed(_) ->
@@ -316,6 +406,40 @@ the_number_of_events_ends_it(_) ->
     ?assert(nothing_is_on()),
     {ok, #{events := Events}} = flame_prof_tracing:stop(Ref),
     ?assert(Events >= 1000 andalso Events < 5000).
+
+every_limit_has_a_default(_) ->
+    [?assertMatch({_, true}, {Limit, is_number(Default)})
+        || #{key := Limit, default := Default} <- flame_prof_tracing:limits()].
+
+too_many_events_in_a_second_end_it(_) ->
+    Ref = started(#{limits => #{max_events_per_second => 100, max_cpu_percent => infinity}}),
+    until(fun() -> call(1000), not is_function_traced() end),
+    ?assertEqual({limit, max_events_per_second}, ended(Ref)),
+    ?assert(nothing_is_on()),
+    {ok, #{events := Events, ended := Ended}} = flame_prof_tracing:stop(Ref),
+    ?assertEqual({limit, max_events_per_second}, Ended),
+    ?assert(Events >= 100).
+
+%% The best of some tries: another program may have had the CPU.
+breakpoints_go_soon_after_a_limit(_) ->
+    {Soon, Ms} = soon([#{max_events => 1000}, #{max_cpu_percent => 0.1},
+        #{max_events_per_second => 100}], 0, []),
+    ?assertMatch({true, _}, {Soon, Ms}).
+
+soon(_, 30, Ms) -> {false, Ms};
+soon([], _, Ms) -> {true, Ms};
+soon([Limit | More] = Limits, Try, Before) ->
+    Ref = started(#{limits => Limit}),
+    ?assertNot(is_map_key(off_after_ms, flame_prof_tracing:info())),
+    until(fun() -> call(1000), not is_function_traced() end),
+    {limit, _} = ended(Ref),
+    #{off_after_ms := Ms} = flame_prof_tracing:info(),
+    {ok, #{off_after_ms := Ms}} = flame_prof_tracing:stop(Ref),
+    ?assert(Ms > 0),
+    case Ms =< 50 of
+        true -> soon(More, Try, [Ms | Before]);
+        false -> soon(Limits, Try + 1, [Ms | Before])
+    end.
 
 what_it_costs_ends_it(_) ->
     Ref = started(#{limits => #{max_cpu_percent => 0.1}}),

@@ -12,7 +12,10 @@
     on_memory/1,
     on_binaries/1,
     on_growing_tables/1,
+    no_table_is_looked_for_while_none_may_fire/1,
     on_atoms/1,
+    on_a_count_of_atoms/1,
+    on_the_share_of_the_memory_limit/1,
     on_the_resident_memory/1,
     on_fragmentation/1,
     a_small_node_is_not_fragmented/1,
@@ -79,7 +82,10 @@ conditions() ->
         on_memory,
         on_binaries,
         on_growing_tables,
+        no_table_is_looked_for_while_none_may_fire,
         on_atoms,
+        on_a_count_of_atoms,
+        on_the_share_of_the_memory_limit,
         on_the_resident_memory,
         on_fragmentation,
         a_small_node_is_not_fragmented,
@@ -180,10 +186,82 @@ on_binaries(Config) ->
     Now = erlang:memory(binary),
     fires(Config, #{on => binary_memory, above => Now + 32000000}, fun() -> holder(64000000) end).
 
+%% The note names the table and its owner, among others that are larger and at rest.
 on_growing_tables(Config) ->
-    fires(Config, #{on => ets_growth, above => 1000000}, fun() ->
-        helper(fun() -> fill_table(ets:new(growing, []), 0) end)
-    end).
+    Large = ets:new(at_rest, [public]),
+    true = ets:insert(Large, [{N, lists:seq(1, 20)} || N <- lists:seq(1, 50000)]),
+    Self = self(),
+    Note = fires(Config, #{on => ets_growth, above => 1000000}, fun() ->
+        helper(fun() ->
+            true = register(grower, self()),
+            Self ! {owner, self()},
+            fill_table(ets:new(growing, []), 0)
+        end)
+    end),
+    Owner = receive {owner, Pid} -> pid_to_list(Pid) end,
+    true = ets:delete(Large),
+    case native_node:why_not() of
+        none ->
+            ?assertMatch({match, _}, re:run(Note, [", table growing of ", Owner, " grower .*",
+                " (grows most, [0-9]+ bytes a second|is the largest, [0-9]+ bytes)$"]));
+        _ ->
+            ?assertEqual(nomatch, re:run(Note, "table"))
+    end.
+
+%% It looks at all tables, twice: while its profile runs nobody would read which one grows.
+no_table_is_looked_for_while_none_may_fire(Config) ->
+    Trigger = #{on => ets_growth, above => 100, timeout => 1000, duration => 600000},
+    ok = start(Config, #{triggers => [bounded(Trigger)]}),
+    Pids = helper(fun() -> fill_table(ets:new(growing, []), 0) end),
+    eventually(fun() -> fired(Trigger) =:= 1 end),
+    Look = {flame_prof_tables, look, 1},
+    {module, _} = code:ensure_loaded(flame_prof_tables),
+    1 = erlang:trace_pattern(Look, true, [local, call_count]),
+    Held = fun() -> lists:sum(maps:values(maps:get(suppressed, about(Trigger)))) end,
+    Before = Held(),
+    eventually(fun() -> Held() >= Before + 2 end),
+    ?assertEqual({call_count, 0}, erlang:trace_info(Look, call_count)),
+    1 = erlang:trace_pattern(Look, false, [local, call_count]),
+    kill(Pids),
+    {ok, _} = flame_prof:stop().
+
+on_a_count_of_atoms(Config) ->
+    Now = erlang:system_info(atom_count),
+    Note = fires(Config, #{on => atom_count, above => Now + 20000}, fun() ->
+        _ = [list_to_atom("on_a_count_of_atoms_" ++ integer_to_list(N))
+            || N <- lists:seq(1, 40000)],
+        []
+    end),
+    ?assertMatch({match, _}, re:run(Note, "^atom_count [0-9]+, above [0-9]+$")).
+
+%% Most machines that run tests have no limit: the limit is then one that was read before.
+on_the_share_of_the_memory_limit(Config) ->
+    {ok, #{process := #{rss := Rss}}} = flame_prof_memory:look(#{explain => false}),
+    case flame_prof_cgroup:memory_limit() of
+        {ok, Limit} ->
+            Now = 100 * Rss / Limit,
+            Above = 100 * (Rss + 100000000) / Limit,
+            ?assert(Above > Now),
+            Note = fires(Config, #{on => rss_percent, above => Above},
+                fun() -> holder(200000000) end),
+            ?assertMatch({match, _}, re:run(Note, ", of [0-9]+ bytes$"));
+        none ->
+            {ok, [Spec]} = flame_prof_trigger:validate(#{on => rss_percent, above => 80}),
+            ?assertMatch({fire, Detail} when Detail =:= <<"of 1000000 bytes">>,
+                stepped(Spec, 1000000)),
+            ?assertMatch({rest, _}, stepped(Spec, 1000 * Rss))
+    end.
+
+stepped(Spec, Limit) ->
+    Before = {Limit, erlang:monotonic_time(millisecond)},
+    Trapped = process_flag(trap_exit, true),
+    {Pid, Monitor} = flame_prof_condition:probe(Spec, true, Before),
+    {Value, Detail} = receive
+        {'DOWN', Monitor, process, Pid, {flame_prof_condition, V, D, Before}} -> {V, D}
+    end,
+    true = process_flag(trap_exit, Trapped),
+    {What, _} = flame_prof_trigger:step(Value, 0, true, flame_prof_trigger:new(Spec)),
+    {What, Detail}.
 
 on_atoms(Config) ->
     Percent = 100 * erlang:system_info(atom_count) / erlang:system_info(atom_limit),
@@ -211,7 +289,7 @@ a_small_node_is_not_fragmented(_) ->
     Fragmented = fun(Least) ->
         {ok, [Spec]} = flame_prof_trigger:validate(
             #{on => fragmentation, above => 1, least_bytes => Least}),
-        {Pid, Monitor} = flame_prof_condition:probe(Spec, none),
+        {Pid, Monitor} = flame_prof_condition:probe(Spec, true, none),
         receive
             {'DOWN', Monitor, process, Pid, {flame_prof_condition, Value, _, _}} -> Value
         end
@@ -655,7 +733,7 @@ nobody_looks_on_for_nobody(Config) ->
     ].
 
 looking() ->
-    [P || P <- processes(), {initial_call, {flame_prof_condition, run, 2}} <- [process_info(P,
+    [P || P <- processes(), {initial_call, {flame_prof_condition, run, 3}} <- [process_info(P,
         initial_call)]].
 
 hang() -> timer:sleep(infinity).

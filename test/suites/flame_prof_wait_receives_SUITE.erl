@@ -81,15 +81,15 @@ receives_are_told_by_the_code_of_their_module(_Config) ->
     ],
     [until(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end)
         || {Pid, _} <- Probes],
-    {ok, #{edges := Edges, receives := Receives}} =
-        flame_prof_waits:look(#{engine => native, top => 1000}),
-    [
-        case Truth of
-            {edge, How, To} -> ?assertMatch([#{how := How, to := To}], Of);
-            _ -> ?assertEqual([], Of)
-        end
-     || {Pid, Truth} <- Probes, Of <- [[Edge || #{from := From} = Edge <- Edges, From =:= Pid]]
-    ],
+    %% Their schedulers may not have put all of them down yet.
+    Receives = waiting:eventually(fun() ->
+        {ok, #{edges := Edges, receives := All}} =
+            flame_prof_waits:look(#{engine => native, top => 1000}),
+        Told = [{Pid, {edge, How, To}} || #{from := Pid, how := How, to := To} <- Edges],
+        Wanted = [Probe || {_, {edge, _, _}} = Probe <- Probes],
+        Wanted =:= [Probe || {Pid, _} <- Probes, {P, _} = Probe <- Told, P =:= Pid]
+            andalso {true, All}
+    end),
     [?assertMatch(#{processes := #{Pid := #{takes := #{forms := Forms}}}}, look_of(Pid))
         || {Pid, {forms, Forms}} <- Probes],
     [?assertMatch(#{processes := #{Pid := #{takes := any}}}, look_of(Pid))

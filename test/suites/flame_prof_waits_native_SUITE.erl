@@ -17,6 +17,7 @@
     idle_servers_are_counted_and_not_told/1,
     monitor_trees_are_those_that_the_vm_tells/1,
     a_receive_by_hand_is_told_where_it_has_one_monitor/1,
+    monitors_that_are_too_many_are_said_to_be_left/1,
     what_servers_have_in_work_is_told/1,
     without_its_site_a_caller_waits_for_something_unknown/1,
     a_module_that_is_loaded_anew_is_probed_anew/1,
@@ -42,6 +43,7 @@ all() ->
         a_lock_has_a_holder_where_no_other_node_can_have_it,
         idle_servers_are_counted_and_not_told,
         monitor_trees_are_those_that_the_vm_tells,
+        monitors_that_are_too_many_are_said_to_be_left,
         a_receive_by_hand_is_told_where_it_has_one_monitor,
         what_servers_have_in_work_is_told,
         without_its_site_a_caller_waits_for_something_unknown,
@@ -366,6 +368,31 @@ monitor_trees_are_those_that_the_vm_tells(_Config) ->
     ?assertEqual(
         lists:sort([P || {process, P} <- Truth]), lists:sort([P || {_, _, _, {pid, P}, _} <- Found])
     ).
+
+%% 300,000 are visited, of each process all or none.
+monitors_that_are_too_many_are_said_to_be_left(_Config) ->
+    Self = self(),
+    Have = fun(Count) ->
+        Pid = spawn_link(fun() ->
+            _ = [erlang:monitor(process, Self) || _ <- lists:seq(1, Count)],
+            Self ! {has, self()},
+            receive never -> ok end
+        end),
+        receive {has, Pid} -> Pid end
+    end,
+    [Many, Most, Few, None] = Pids = [Have(N) || N <- [1000, 299001, 3, 0]],
+    Counts = fun(Of) ->
+        until(fun() ->
+            {ok, Counts, Moved, Left} = flame_prof_nif:monitor_counts(Of),
+            Moved =:= [] andalso {Counts, Left}
+        end)
+    end,
+    ?assertEqual({[{Many, 1000}], [Most, Few, None]}, Counts(Pids)),
+    ?assertEqual({[{Most, 299001}], [Many]}, Counts([None, Few, Most, Many])),
+    ?assertEqual({[], []}, Counts([None, Few])),
+    %% One that runs is not known.
+    {ok, [], [Self], []} = flame_prof_nif:monitor_counts([Self]),
+    [begin unlink(P), exit(P, kill) end || P <- Pids].
 
 a_receive_by_hand_is_told_where_it_has_one_monitor(_Config) ->
     Server = mute(),
