@@ -539,7 +539,7 @@ help() ->
 
 commands() ->
     ["Commands:\n"] ++
-        [["  ", string:pad(atom_to_list(C), 11), About, "\n"] || {C, _, _, About} <- table()].
+        [["  ", string:pad(atom_to_list(C), 13), About, "\n"] || {C, _, _, About} <- table()].
 
 -spec help(atom()) -> unicode:chardata().
 help(Command) ->

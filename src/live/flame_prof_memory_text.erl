@@ -28,8 +28,13 @@ format(#{process := Process, unknown := Unknown} = Memory) ->
         [kinds(Kinds) || #{explained := Kinds} <- [Memory]],
         [allocators(Instances, Off) || #{allocators := Instances, off := Off} <- [Memory]],
         [super_carrier(Super) || #{super_carrier := Super} <- [Memory]],
-        [vm(Vm) || #{vm := Vm} <- [Memory]]
+        [vm(Vm) || #{vm := Vm} <- [Memory]],
+        [next() || #{allocators := _} <- [Memory]]
     ].
+
+next() ->
+    "\nWho has it: eheap_alloc, top --by memory and xray; binary_alloc, binaries; ets_alloc, tables;\n"
+    "unused, a burst that has passed.\n".
 
 rss(#{rss := Rss} = Process, Memory) ->
     [
