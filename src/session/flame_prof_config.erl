@@ -4,6 +4,9 @@
 
 -export([session/4, remote_writer/4, portable/3, own_processes/0, start_bytes/2, absolute/1]).
 
+%% As in flame_prof.app, which is not there in a node to which flame_prof is attached.
+-define(VERSION, "0.1.0").
+
 %% One second of samples that all differ, of 280 bytes each, should fit: the
 %% writer may be kept from its CPU or its disk for as long.
 -define(SAMPLE_BYTES, 280).
@@ -76,19 +79,13 @@ absolute(Name) ->
 %% The words of the profiler's own samples (doc/format.md): of the options only atoms and
 %% numbers, so that no path and no name of a program is among them.
 about(Node, Release, Options) ->
-    %% Attached to a node, the application is not there.
-    Version =
-        case application:get_key(flame_prof, vsn) of
-            {ok, Known} -> Known;
-            undefined -> "unknown"
-        end,
     Plain = [[atom_to_binary(Key), $=, plain(Value)]
         || {Key, Value} <- lists:sort(maps:to_list(Options)),
            is_atom(Value) orelse is_number(Value)],
     Words = [
         ["node=", atom_to_binary(Node)],
         [" otp=", Release],
-        [" version=", Version],
+        [" version=", ?VERSION],
         [" options=", lists:join($,, Plain)]
     ],
     cut(unicode:characters_to_binary(Words)).

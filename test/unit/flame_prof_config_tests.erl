@@ -52,6 +52,13 @@ the_error_lists_the_names_that_are_accepted_test() ->
     ?assertEqual(<<"the session's `sync` has a wrong value; accepted: one of none flush close">>,
         Text).
 
+%% Also in a node to which it is attached, where the application is not known.
+the_words_of_a_session_have_the_version_of_the_application_test() ->
+    {ok, [{application, flame_prof, Keys}]} = file:consult("src/flame_prof.app.src"),
+    #{about := About} = config(),
+    Words = binary:split(About, <<" ">>, [global]),
+    ?assert(lists:member(list_to_binary("version=" ++ proplists:get_value(vsn, Keys)), Words)).
+
 no_file_is_made_test() ->
     _ = flame_prof_nif:session_start((config())#{sync := often}),
     ?assertNot(filelib:is_file(?DIRECTORY)).
