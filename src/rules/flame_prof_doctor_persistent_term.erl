@@ -4,9 +4,10 @@
 %% == False alarms ==
 %% A node that puts its settings at its start does it for less than a second of ten: the process of
 %% the VM that frees old terms works for `share' of the time only where terms are replaced all the
-%% time. Code that is purged keeps it at work, too: then the VM's purger works as well, and it is a
-%% finding of another kind. Of what was purged before the look, as by the doctor before, nobody is
-%% seen in a put.
+%% time; where their number was the same in each second, nothing is being set up, and
+%% `share_replaced' is enough. Code that is purged keeps it at work, too: then the VM's purger works
+%% as well, and it is a finding of another kind. Of what was purged before the look, as by the
+%% doctor before, nobody is seen in a put.
 -module(flame_prof_doctor_persistent_term).
 
 -behaviour(flame_prof_doctor_rule).
@@ -28,12 +29,14 @@ needs() -> [samples].
 thresholds() ->
     [
         {share, 0.04, <<"of the time the VM frees old terms">>},
+        {share_replaced, 0.02, <<"the same, where the number of terms stays what it was">>},
         {purged, 3, <<"times the time that the VM purges old code: then that is not why">>},
         {putter, 0.01, <<"of the time: who waits for a put as long is named">>}
     ].
 
-find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limits) ->
-    #{share := Share, purged := Times} = Limits,
+find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evidence, Limits) ->
+    #{purged := Times} = Limits,
+    Share = least(Evidence, Limits),
     {Freed, All} = busy(Processes, [?COLLECTOR]),
     {Purged, _} = busy(Processes, [?PURGER, <<"erts_code_purger">>]),
     case Freed >= Share * All andalso Freed > Times * Purged andalso putters(Processes, Samples) of
@@ -42,6 +45,14 @@ find(#{samples := #{mode := processes, processes := Processes} = Samples}, Limit
     end;
 find(_, _) ->
     [].
+
+least(#{seconds := Seconds}, #{share_replaced := Replaced, share := Share}) ->
+    case lists:usort([N || #{node_persistent_terms := N} <- Seconds]) of
+        [_] when length(Seconds) > 1 -> Replaced;
+        _ -> Share
+    end;
+least(_, #{share := Share}) ->
+    Share.
 
 busy(Processes, Names) ->
     Own = [P || #{name := Name} = P <- Processes, lists:member(Name, Names)],

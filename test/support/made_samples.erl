@@ -4,7 +4,8 @@
 %%      Found = made_samples:judged([made_samples:holder(idle, fun(_) -> #{} end)], #{})
 -module(made_samples).
 
--export([judged/1, judged/2, text/2, file/3, holder/2, worker/2, worker/3, stack/2, stack/1]).
+-export([judged/1, judged/2, samples/1, text/2, file/3]).
+-export([holder/2, worker/2, worker/3, stack/2, stack/1]).
 
 -export_type([state/0, story/0]).
 
@@ -35,6 +36,16 @@ judged(Stories, Options) ->
             maps:get(thresholds, Options, #{})),
         ok = flame_prof_profile:close(Profile),
         [doctor_finding:checked(Finding) || Finding <- Found]
+    end).
+
+%% As a rule gets them.
+-spec samples([story()]) -> flame_prof_doctor_samples:samples().
+samples(Stories) ->
+    text_file:with(text(Stories, #{}), fun(Path) ->
+        {ok, Profile} = flame_prof_profile:read(Path),
+        {ok, Samples} = flame_prof_doctor_samples:read(Profile),
+        ok = flame_prof_profile:close(Profile),
+        Samples
     end).
 
 file(Path, Stories, Options) -> file:write_file(Path, text(Stories, Options)).

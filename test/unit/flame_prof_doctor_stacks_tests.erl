@@ -380,6 +380,20 @@ one_that_is_suspended_and_never_seen_in_a_put_replaces_none_test() ->
 what_was_purged_before_is_freed_without_a_put_test() ->
     ?assertEqual([], judged([unnamed(system(literals, running, 0.2)), idle()])).
 
+%% The same work of the VM: for a node that gets settings, and for one that changes them.
+few_replacements_are_told_where_the_number_of_terms_stays_test() ->
+    Samples = made_samples:samples(
+        [unnamed(system(literals, running, 0.03)), putter(0.02, 0.01), idle()]),
+    Rule = flame_prof_doctor_persistent_term,
+    Limits = maps:from_list([{Name, N} || {Name, N, _} <- Rule:thresholds()]),
+    Found = fun(Counts) ->
+        Seconds = [#{time_us => 0, node_persistent_terms => N} || N <- Counts],
+        named(Rule:find(#{samples => Samples, seconds => Seconds}, Limits))
+    end,
+    ?assertEqual([{persistent_term, [<<"config">>]}], Found([20, 20, 20])),
+    ?assertEqual([], Found([20, 21, 60])),
+    ?assertEqual([], Found([20])).
+
 settings_that_are_put_at_a_start_are_none_test() ->
     ?assertEqual([], judged([unnamed(system(literals, running, 0.02)),
         system(config, suspended, 0.02), idle()])).
