@@ -20,8 +20,10 @@
 -define(LEFT_MS, 2000).
 -define(AGAIN_MS, 50).
 -define(FUNCTIONS_MOST, 64).
-%% Rows of a function's groups and callers.
+%% Rows of a function's groups and callers. With more functions these have no histograms: a line
+%% would have some hundred kilobytes.
 -define(PARTS_MOST, 50).
+-define(DETAILED_MOST, 8).
 
 %% @doc By the process of the connection.
 -spec start(node(), [binary()], Seconds :: binary()) ->
@@ -114,16 +116,17 @@ now_ms() -> erlang:monotonic_time(millisecond).
 %% Functions that were not called in between are left out, and rows beyond the first. The page takes
 %% the longest of all lines: it is 0 in one with exceptions only.
 shown(#{functions := Functions} = Interval) ->
-    Called = [few(Function)
+    Called = [Function
         || #{calls := Calls, exceptions := Exceptions} = Function <- Functions,
             Calls + Exceptions > 0],
-    flame_prof_latency_text:json(Interval#{functions := Called}).
+    Left = [histogram || length(Called) > ?DETAILED_MOST],
+    flame_prof_latency_text:json(Interval#{functions := [few(F, Left) || F <- Called]}).
 
-few(Function) ->
+few(Function, LeftOut) ->
     maps:map(
         fun
             (Key, Parts) when Key =:= groups; Key =:= callers ->
-                [maps:without([histogram], Part) || Part <- lists:sublist(Parts, ?PARTS_MOST)];
+                [maps:without(LeftOut, Part) || Part <- lists:sublist(Parts, ?PARTS_MOST)];
             (_, Value) ->
                 Value
         end,

@@ -239,14 +239,16 @@ export class Board {
 function parts(title, all, one) {
   const sorted = partsOf(all);
   if (sorted.length === 0) return nothing;
-  return html`<div><table><thead><tr><th>${title}</th><th class="number">calls</th>
-    <th class="number">total</th><th></th></tr></thead>
+  const numbers = (all) => all.map((text) => html`<td class="number">${text}</td>`);
+  const heads = ['calls', 'total', '', ...QUANTILES.map(([, name]) => name), 'max'];
+  return html`<div><table><thead><tr><th>${title}</th>${heads.map((head) => html`<th
+    class="number">${head}</th>`)}</tr></thead>
     <tbody>${sorted.slice(0, PARTS).map((part) => html`<tr>
-    <td>${part.name}</td><td class="number">${short(part.calls, '')}</td>
-    <td class="number">${nanoseconds(part.total)}</td>
+    <td>${part.name}</td>${numbers([short(part.calls, ''), nanoseconds(part.total)])}
     <td class="number"><span class="share" .style=${`--share:${
         (100 * part.total) / (one.total || 1)}%`}>${percent(part.total / (one.total || 1))}</span>
-    </td></tr>`)}</tbody></table>
+    </td>${numbers([...QUANTILES.map(([q]) => part.quantile(q)), part.max].map((ns) =>
+      (ns === null ? '' : nanoseconds(ns))))}</tr>`)}</tbody></table>
     ${sorted.length > PARTS ? html`<p class="muted">${sorted.length - PARTS} more</p>` : nothing}
   </div>`;
 }

@@ -4,6 +4,7 @@
 import { exact } from './numbers.js';
 
 const ROWS_AN_OCTAVE = 4;
+const COUNTED_LEAST = 0.99; // of the calls
 // Of other ends the first of a line's limits says which it was.
 const WITHOUT_SENTENCE = new Set(['running', 'asked', 'seconds', 'failed', 'refused']);
 const UNITS = [['ns', 1], ['µs', 1e3], ['ms', 1e6], ['s', 1e9]];
@@ -92,40 +93,28 @@ export class Measured {
   }
 }
 
-class MeasuredFunction {
+/** Durations: of a function, or of those of its calls that a group or a caller made. */
+class Durations {
   constructor(name) {
     this.name = name;
     this.calls = 0;
-    this.exceptions = 0;
     this.total = 0;
-    this.own = 0;
     this.max = 0;
     this.counts = new Map(); // low -> bucket
-    this.columns = new Map(); // column -> {calls, max, buckets, rows: row -> count}
-    this.groups = new Map();
-    this.callers = new Map();
-    this.latest = null; // calls a second, of the last line
+    this.counted = 0; // calls in these buckets
     this.sorted = null;
   }
 
-  add(part, column, ms) {
-    this.calls += part.calls;
-    this.exceptions += part.exceptions ?? 0;
-    this.total += part.total_ns;
-    this.own = part.own_ns === undefined ? null : this.own + part.own_ns;
-    this.max = Math.max(this.max, part.max_ns);
-    this.latest = ms > 0 ? (1000 * part.calls) / ms : null;
-    const rows = new Map();
-    for (const [low, end, n] of part.histogram) {
-      rows.set(rowOf(low), (rows.get(rowOf(low)) ?? 0) + n);
+  addDurations({ calls, total_ns: total, max_ns: max, histogram }) {
+    this.calls += calls;
+    this.total += total;
+    this.max = Math.max(this.max, max);
+    for (const [low, end, n] of histogram ?? []) {
       const [, , before] = this.counts.get(low) ?? [low, end, 0];
       this.counts.set(low, [low, end, before + n]);
+      this.counted += n;
     }
     this.sorted = null;
-    this.columns.set(column, { rows, calls: part.calls, max: part.max_ns,
-        buckets: part.histogram });
-    for (const { group, ...more } of part.groups ?? []) sum(this.groups, group, more);
-    for (const { caller, ...more } of part.callers ?? []) sum(this.callers, caller, more);
   }
 
   get buckets() {
@@ -133,14 +122,43 @@ class MeasuredFunction {
     return this.sorted;
   }
 
+  /** Null where calls are in no bucket, for which there was no room; some come a line later. */
   quantile(q) {
-    return quantile(this.buckets, this.calls, this.max, q);
+    return this.counted < COUNTED_LEAST * this.calls ? null
+        : quantile(this.buckets, this.counted, this.max, q);
   }
 }
 
-function sum(parts, name, { calls, total_ns: total }) {
-  const known = parts.get(name) ?? { calls: 0, total: 0 };
-  parts.set(name, { name, calls: known.calls + calls, total: known.total + total });
+class MeasuredFunction extends Durations {
+  constructor(name) {
+    super(name);
+    this.exceptions = 0;
+    this.own = 0;
+    this.columns = new Map(); // column -> {calls, max, buckets, rows: row -> count}
+    this.groups = new Map();
+    this.callers = new Map();
+    this.latest = null; // calls a second, of the last line
+  }
+
+  add(part, column, ms) {
+    this.addDurations(part);
+    this.exceptions += part.exceptions ?? 0;
+    this.own = part.own_ns === undefined ? null : this.own + part.own_ns;
+    this.latest = ms > 0 ? (1000 * part.calls) / ms : null;
+    const rows = new Map();
+    for (const [low, , n] of part.histogram) {
+      rows.set(rowOf(low), (rows.get(rowOf(low)) ?? 0) + n);
+    }
+    this.columns.set(column, { rows, calls: part.calls, max: part.max_ns,
+        buckets: part.histogram });
+    for (const one of part.groups ?? []) sum(this.groups, one.group, one);
+    for (const one of part.callers ?? []) sum(this.callers, one.caller, one);
+  }
+}
+
+function sum(parts, name, more) {
+  if (!parts.has(name)) parts.set(name, new Durations(name));
+  parts.get(name).addDurations(more);
 }
 
 /** The longest total first. */

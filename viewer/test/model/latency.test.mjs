@@ -23,9 +23,10 @@ function line(durations, more = {}) {
     function: 'm:f/1', calls: durations.length, exceptions: 1,
     total_ns: durations.reduce((sum, ns) => sum + ns, 0), own_ns: 1,
     max_ns: Math.max(...durations), histogram: [...counts.values()].sort(([a], [b]) => a - b),
-    groups: [{ group: 'g', calls: durations.length, total_ns: 10 }],
-    callers: [{ caller: 'm:a/0', calls: 1, total_ns: 3 },
-      { caller: 'm:b/0', calls: durations.length - 1, total_ns: 7 }],
+    groups: [{ group: 'g', calls: durations.length, total_ns: 10, max_ns: Math.max(...durations),
+      histogram: [...counts.values()] }],
+    callers: [{ caller: 'm:a/0', calls: 1, total_ns: 3, max_ns: 3 },
+      { caller: 'm:b/0', calls: durations.length - 1, total_ns: 7, max_ns: 7 }],
   }] };
 }
 
@@ -47,6 +48,24 @@ test('quantiles of all lines are those of the sorted durations', () => {
     const expected = sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)];
     assert.ok(Math.abs(one.quantile(q) - expected) <= expected / 100, `${q}`);
   }
+});
+
+test('quantiles of a group are those of its durations, and none without all of them', () => {
+  const lines = [some(1000), some(500)];
+  const measured = new Measured();
+  for (const durations of lines) measured.add(line(durations));
+  const sorted = lines.flat().sort((a, b) => a - b);
+  const [one] = measured.rows;
+  const group = one.groups.get('g');
+  assert.equal(group.max, sorted.at(-1));
+  for (const q of [0.5, 0.9, 0.99, 0.999, 0.9999]) {
+    const expected = sorted[Math.ceil(q * sorted.length) - 1];
+    assert.ok(Math.abs(group.quantile(q) - expected) <= expected / 100, `${q}`);
+  }
+  assert.equal(one.callers.get('m:a/0').quantile(0.5), null);
+  const { functions: [{ groups: [last] }] } = line(some(10));
+  group.addDurations({ ...last, calls: 100, histogram: last.histogram.slice(1) });
+  assert.equal(group.quantile(0.5), null);
 });
 
 test('nothing has no quantile, and what is too long has the longest', () => {
@@ -91,8 +110,9 @@ test('groups and callers add up, the longest first', () => {
   const measured = new Measured();
   measured.add(line([1000, 1001, 5000]));
   measured.add(line([1000, 1001]));
-  assert.deepEqual(partsOf(measured.rows[0].callers), [
-    { name: 'm:b/0', calls: 3, total: 14 }, { name: 'm:a/0', calls: 2, total: 6 }]);
+  const callers = partsOf(measured.rows[0].callers);
+  assert.deepEqual(callers.map(({ name, calls, total }) => [name, calls, total]),
+      [['m:b/0', 3, 14], ['m:a/0', 2, 6]]);
 });
 
 test('why it ended and its limits stay', () => {
