@@ -173,14 +173,20 @@ told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
             put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n\n",
                 flame_prof_doctor_text:format(Diagnosis, Named)])
     end,
-    case Findings of [] -> ok; _ -> found end.
+    case {Findings, flame_prof_doctor_text:is_sampled(Diagnosis)} of
+        {[], true} -> ok;
+        {[], false} -> {error, ["most is not judged, as nothing was sampled: ", why(Diagnosis)]};
+        _ -> found
+    end.
+
+why(#{unseen := Unseen}) ->
+    hd([Reason || {hot_function, Reason} <- Unseen] ++ [<<"no sample was taken">>]).
 
 %% The page has the findings of this look, and not what its samples alone would tell.
+reported(_Write, [], Diagnosis, _Told, #{report := Out}) ->
+    {error, [Out, ": not written, as a page shows samples: ", why(Diagnosis)]};
 reported(_Write, _Files, _Diagnosis, {error, _} = Error, _Parsed) ->
     Error;
-reported(_Write, [], #{unseen := Unseen}, _Told, #{report := Out}) ->
-    Why = hd([Reason || {hot_function, Reason} <- Unseen] ++ [<<"nothing was sampled">>]),
-    {error, [Out, ": not written, as a page shows samples: ", Why]};
 reported(Write, Files, Diagnosis, Told, #{report := Out}) ->
     done(Write(Files, Out, #{diagnosis => Diagnosis}), Told);
 reported(_Write, _Files, _Diagnosis, Told, _Parsed) ->

@@ -88,7 +88,7 @@
 ]).
 
 %% Each of the processes that these name does it; of other kinds the first one is the cause.
--define(OF_ALL, [append, copies, exceptions, timers]).
+-define(OF_ALL, [append, copies, exceptions, lock, timers]).
 
 %% What grows also while a node starts.
 -define(GROWS, [heap_growth, binary_leak, table_growth, atom_growth, process_growth, port_growth,

@@ -1,7 +1,7 @@
 %% @private A diagnosis for people and for machines.
 -module(flame_prof_doctor_text).
 
--export([format/1, format/2, json/1, looked_at/1]).
+-export([format/1, format/2, json/1, looked_at/1, is_sampled/1]).
 
 -export_type([looked_at/0]).
 
@@ -58,7 +58,11 @@ format(Diagnosis) ->
 format(#{findings := [], looked_at := #{seen := []}} = Diagnosis, How) ->
     ["nothing was seen of the node, and nothing is judged\n" | unseen(Diagnosis, How)];
 format(#{findings := []} = Diagnosis, How) ->
-    ["nothing is wrong: ", looked(Diagnosis), "\n" | unseen(Diagnosis, How)];
+    Said = case is_sampled(Diagnosis) of
+        true -> "nothing is wrong: ";
+        false -> "nothing was found, and most was not seen: "
+    end,
+    [Said, looked(Diagnosis), "\n" | unseen(Diagnosis, How)];
 format(#{findings := Findings} = Diagnosis, Given) ->
     How = maps:merge(named(Diagnosis), Given),
     Most = maps:get(few, How, length(Findings)),
@@ -70,6 +74,10 @@ format(#{findings := Findings} = Diagnosis, Given) ->
         [["\n", looked(Diagnosis), "\n"] || not is_map_key(few, How)]
         | unseen(Diagnosis, How)
     ].
+
+%% @doc Most kinds are judged by samples. A node that is too busy to begin with them is not healthy.
+-spec is_sampled(flame_prof_doctor:diagnosis()) -> boolean().
+is_sampled(#{looked_at := #{seen := Seen}}) -> lists:member(samples, Seen).
 
 finding(N, #{severity := Severity, kind := Kind, title := Title} = Finding, How) ->
     #{sentences := Sentences, command := Command} = Finding,

@@ -4,18 +4,21 @@
 %% On a loaded node every process of normal priority waits for its turn as often as it runs, and
 %% more often the more there are. This one runs for `busy' of the time and is ready for less than
 %% `ready' of that, while `others' processes are ready at each moment. Samples do not tell
-%% priorities: on a node that is not loaded nothing is said.
+%% priorities: on a node that is not loaded nothing is said. Nor of who waits for locks: a scheduler
+%% that waits for one takes no other process.
 -module(flame_prof_doctor_priority).
 
 -behaviour(flame_prof_doctor_rule).
 
--export([kind/0, needs/0, thresholds/0, find/2]).
+-export([kind/0, needs/0, thresholds/0, find/2, explained_by/0]).
 
 -import(flame_prof_doctor_rule, [number/1, share/1]).
 
 kind() -> priority.
 
 needs() -> [samples].
+
+explained_by() -> [lock].
 
 thresholds() ->
     [

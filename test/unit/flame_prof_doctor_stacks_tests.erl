@@ -406,6 +406,13 @@ a_process_that_never_waits_for_a_cpu_on_a_loaded_node_is_told_test() ->
     [One] = judged([worker(important, [{running, 0.9}]) | Starved]),
     ?assertMatch([{priority, [<<"important">>]}], named([One])).
 
+%% A scheduler that waits for a lock takes no other process.
+who_waits_for_locks_is_not_favoured_test() ->
+    Starved = [worker(Name, [{running, 0.1}, {runnable, 0.8}])
+        || Name <- [one, two, three, four, five, six, seven]],
+    ?assertMatch([{lock, [_, _]}], named(judged([in(Name, 0.95, 0.8, ?WAIT)
+        || Name <- [climber_1, climber_2]] ++ Starved))).
+
 fair_turns_and_a_node_with_free_cpus_are_none_test() ->
     Others = [worker(Name, [{running, 0.1}, {runnable, 0.8}])
         || Name <- [one, two, three, four, five, six, seven]],

@@ -166,10 +166,24 @@ what_was_not_seen_at_all_is_not_healthy_test() ->
     ?assertEqual(nomatch, binary:match(Text, <<"nothing is wrong">>)),
     ?assertMatch({_, _}, binary:match(Text, <<": the file is cut\n">>)).
 
+%% One that is too busy to begin with samples in time.
+a_node_that_was_not_sampled_is_not_healthy_test() ->
+    Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 40,
+        node_run_queue_longest => 20, node_run_queue_shortest => 20}),
+    Evidence = (evidence())#{seconds := [Quiet, Quiet, Quiet],
+        unseen := #{samples => <<"no answer in time">>}},
+    Diagnosis = flame_prof_doctor:judge(Evidence, #{}),
+    ?assertMatch(#{findings := []}, Diagnosis),
+    Text = unicode:characters_to_list(flame_prof_doctor:format(Diagnosis#{
+        looked_at => flame_prof_doctor_text:looked_at(Evidence)})),
+    ?assertMatch("nothing was found, and most was not seen: looked for 10 s" ++ _, Text),
+    ?assertNotEqual(nomatch, string:find(Text, "no answer in time")).
+
 a_node_with_nothing_wrong_is_told_what_was_looked_at_test() ->
     Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 0,
         node_run_queue_longest => 0, node_run_queue_shortest => 0}),
-    Evidence = (evidence())#{seconds := [Quiet, Quiet, Quiet]},
+    Samples = made_samples:samples([made_samples:holder(idle, fun(_) -> #{} end)]),
+    Evidence = (evidence())#{seconds := [Quiet, Quiet, Quiet], samples => Samples},
     Diagnosis = flame_prof_doctor:judge(Evidence, #{}),
     ?assertMatch(#{findings := []}, Diagnosis),
     ?assertMatch("nothing is wrong: looked for 10 s" ++ _, unicode:characters_to_list(
