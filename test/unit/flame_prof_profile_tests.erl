@@ -712,13 +712,13 @@ index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words} = Sample
 a_session_s_file_is_read_whole_test_() ->
     {timeout, 600, fun() ->
         with_directory(fun(Dir) ->
-            Worker = spawn_link(fun() -> work(0) end),
+            %% The VM's own loader has functions of C++.
+            Workers = [spawn_link(Work) || Work <- [fun() -> work(0) end, fun load/0]],
             {ok, _} = flame_prof:start(#{dir => Dir}),
             waiting:eventually(fun() -> maps:get(written,
                 maps:get(counters, flame_prof:info())) > 2000 end),
             {ok, #{files := [File0], written := Written}} = flame_prof:stop(),
-            unlink(Worker),
-            exit(Worker, kill),
+            [begin unlink(Worker), exit(Worker, kill) end || Worker <- Workers],
             File = unicode:characters_to_list(File0),
             {ok, Profile} = flame_prof_profile:read(File),
             ?assertMatch(#{samples := Written, bad := 0}, flame_prof_profile:info(Profile)),
@@ -747,6 +747,14 @@ a_session_s_file_is_read_whole_test_() ->
             end)
         end)
     end}.
+
+load() ->
+    {_, Code, _} = code:get_object_code(orddict),
+    load(Code).
+
+load(Code) ->
+    _ = erlang:prepare_loading(orddict, Code),
+    load(Code).
 
 %% Now and then it waits for another process.
 work(N) ->
@@ -790,10 +798,13 @@ with_sign(samples, Levels) -> Levels;
 with_sign({value, _}, Levels) -> Levels;
 with_sign(_, Levels) -> Levels ++ [sign || not lists:member(sign, Levels)].
 
-stack(#{frames := Frames}, true) ->
-    lists:reverse([Symbol || {Symbol, _} <- Frames]);
-stack(#{frames := Frames}, false) ->
-    lists:reverse([element(1, without_line(Symbol)) || {Symbol, _} <- Frames]).
+%% Names of C++ have tests of their own, flame_prof_demangle_tests.
+stack(#{frames := Frames}, HasLines) ->
+    Names = [flame_prof_report_nif:demangled(Symbol) || {Symbol, _} <- lists:reverse(Frames)],
+    case HasLines of
+        true -> Names;
+        false -> [element(1, without_line(Name)) || Name <- Names]
+    end.
 
 without_line(Symbol) ->
     case re:run(Symbol, "^(.*/[0-9]+):([0-9]+)$", [{capture, all_but_first, binary}]) of
