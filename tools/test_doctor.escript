@@ -118,7 +118,7 @@ judged(Truth, {10, #{<<"findings">> := [First | Rest] = Findings}}, Took) ->
         {_, true} -> {mentioned, Took, Findings};
         _ -> {missed, Took, Findings}
     end;
-judged(_, {0, #{<<"findings">> := []}}, Took) ->
+judged(_, {Status, #{<<"findings">> := []}}, Took) when Status =:= 0; Status =:= 1 ->
     {missed, Took, []};
 judged(_, {_, Text}, Took) ->
     io:format("~ts~n", [Text]),
