@@ -20,9 +20,9 @@
 -define(LEFT_MS, 2000).
 -define(AGAIN_MS, 50).
 -define(FUNCTIONS_MOST, 64).
-%% Rows of a function's groups and callers. With more functions these have no histograms: a line
-%% would have some hundred kilobytes.
+%% Rows of a function's groups and callers.
 -define(PARTS_MOST, 50).
+%% With more functions these rows have no histograms: a line would have some hundred kilobytes.
 -define(DETAILED_MOST, 8).
 
 %% @doc By the process of the connection.

@@ -221,8 +221,8 @@ export class Board {
     if (!this.views.has(one.name)) {
       this.views.set(one.name, new LatencyView(`latency of ${one.name} over time`));
     }
-    const figures = one.calls === 0 ? []
-        : [...QUANTILES.map(([q, title]) => [title, one.quantile(q)]), ['max', one.max]];
+    const figures = one.calls === 0 ? [] : [...QUANTILES.map(([q, title]) =>
+        [title, one.quantile(q)]).filter(([, ns]) => ns !== null), ['max', one.max]];
     return html`<article class="latency-card" aria-label=${one.name}>
       <h3>${one.name}</h3>
       <div class="latency-figures">${counted(one.calls, 'call')}${one.exceptions === 0 ? nothing

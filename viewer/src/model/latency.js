@@ -4,7 +4,9 @@
 import { exact } from './numbers.js';
 
 const ROWS_AN_OCTAVE = 4;
-const COUNTED_LEAST = 0.99; // of the calls
+// Calls without a bucket: some of running threads come a line later; with more there was no room.
+const LATE_MOST = 4;
+const LATE_SHARE = 0.01;
 // Of other ends the first of a line's limits says which it was.
 const WITHOUT_SENTENCE = new Set(['running', 'asked', 'seconds', 'failed', 'refused']);
 const UNITS = [['ns', 1], ['µs', 1e3], ['ms', 1e6], ['s', 1e9]];
@@ -122,9 +124,10 @@ class Durations {
     return this.sorted;
   }
 
-  /** Null where calls are in no bucket, for which there was no room; some come a line later. */
+  /** Null where it would be of a part of the calls. */
   quantile(q) {
-    return this.counted < COUNTED_LEAST * this.calls ? null
+    const late = this.calls - this.counted;
+    return this.counted === 0 || late > LATE_MOST + LATE_SHARE * this.calls ? null
         : quantile(this.buckets, this.counted, this.max, q);
   }
 }
