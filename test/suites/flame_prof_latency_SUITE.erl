@@ -37,6 +37,7 @@
     parts_are_left_out_on_request/1,
     metrics_have_what_is_measured/1,
     a_page_reads_a_line_for_each_interval/1,
+    a_line_of_few_functions_has_the_durations_of_their_callers/1,
     a_page_that_goes_ends_what_it_measures/1,
     a_page_that_asks_for_what_is_not_there_measures_nothing/1,
     a_page_of_no_node_measures_nothing/1,
@@ -482,6 +483,45 @@ a_page_reads_a_line_for_each_interval(_) ->
             foreign_formats:json(lists:last(Lines))),
         ok = gen_tcp:close(Socket)
     end).
+
+a_line_of_few_functions_has_the_durations_of_their_callers(_) ->
+    Caller = spawn_link(fun call_lists/0),
+    viewing(#{}, fun(Url) ->
+        [?assertEqual({Count, Has}, {Count, lists:usort(details(Url, Count))})
+            || {Count, Has} <- [{8, [true]}, {9, [false]}]]
+    end),
+    unlink(Caller),
+    exit(Caller, kill).
+
+%% Of all parts in the first line in which so many functions were called.
+details(Url, Count) ->
+    All = ["nth/2", "last/1", "sum/1", "max/1", "min/1", "droplast/1", "seq/2", "sublist/2",
+        "split/2"],
+    Names = ["lists:" ++ Name || Name <- lists:sublist(All, Count)],
+    Socket = asked(Url, "GET", ["functions=", lists:join("%0A", Names)]),
+    Functions = line_of(Socket, Count, <<>>),
+    ok = gen_tcp:close(Socket),
+    until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
+    [is_map_key(<<"histogram">>, Part) || #{<<"groups">> := Groups, <<"callers">> := Callers}
+        <- Functions, Part <- Groups ++ Callers].
+
+line_of(Socket, Count, Read) ->
+    More = read_until(Socket, <<"\"functions\":">>, Read),
+    {_, Lines} = head(More),
+    case foreign_formats:json(lists:last(Lines)) of
+        #{<<"functions">> := Functions} when length(Functions) =:= Count -> Functions;
+        _ ->
+            {ok, Bytes} = gen_tcp:recv(Socket, 0),
+            line_of(Socket, Count, <<More/binary, Bytes/binary>>)
+    end.
+
+call_lists() ->
+    Numbers = lists:seq(1, 9),
+    _ = [lists:F(Numbers) || F <- [last, sum, max, min, droplast]],
+    _ = [lists:F(3, Numbers) || F <- [nth, split]],
+    _ = lists:sublist(Numbers, 3),
+    timer:sleep(1),
+    call_lists().
 
 %% By its end, and by that of its sending side only.
 a_page_that_goes_ends_what_it_measures(_) ->
