@@ -56,6 +56,8 @@
 -define(FILES_PAUSE_MS, 20).
 -define(MONITOR_LOOKS, 3).
 -define(MONITOR_PAUSE_MS, 100).
+-define(MOVED_LOOKS, 5).
+-define(MOVED_PAUSE_MS, 20).
 %% Then no call is made for what one has left.
 -define(MONITOR_CALLS_MS, 600).
 
@@ -245,7 +247,7 @@ monitors() ->
     }.
 
 counted(Pids, Looks, Until) ->
-    case monitor_counts(Pids, Until) of
+    case steady_counts(Pids, ?MOVED_LOOKS, Until) of
         {[_ | _] = Counts, Moved, Left} when Looks > 1 ->
             timer:sleep(?MONITOR_PAUSE_MS),
             {Later, Then, Rest} = counted([Pid || {Pid, _} <- Counts], Looks - 1, Until),
@@ -253,6 +255,17 @@ counted(Pids, Looks, Until) ->
             {maps:from_list(Least), Moved ++ Then, Left ++ Rest};
         {Counts, Moved, Left} ->
             {maps:from_list(Counts), Moved, Left}
+    end.
+
+%% One that ran when its turn came may wait the next moment.
+steady_counts(Pids, Looks, Until) ->
+    case monitor_counts(Pids, Until) of
+        {Counts, [_ | _] = Moved, Left} when Looks > 1 ->
+            timer:sleep(?MOVED_PAUSE_MS),
+            {Later, Still, Rest} = steady_counts(Moved, Looks - 1, Until),
+            {Counts ++ Later, Still, Left ++ Rest};
+        Answer ->
+            Answer
     end.
 
 %% A call counts so many. What it has not counted is asked for again, but a call may take much of

@@ -18,6 +18,7 @@
     monitor_trees_are_those_that_the_vm_tells/1,
     a_receive_by_hand_is_told_where_it_has_one_monitor/1,
     monitors_that_are_too_many_are_said_to_be_left/1,
+    one_that_ran_when_its_turn_came_is_counted_when_it_waits/1,
     what_servers_have_in_work_is_told/1,
     without_its_site_a_caller_waits_for_something_unknown/1,
     a_module_that_is_loaded_anew_is_probed_anew/1,
@@ -44,6 +45,7 @@ all() ->
         idle_servers_are_counted_and_not_told,
         monitor_trees_are_those_that_the_vm_tells,
         monitors_that_are_too_many_are_said_to_be_left,
+        one_that_ran_when_its_turn_came_is_counted_when_it_waits,
         a_receive_by_hand_is_told_where_it_has_one_monitor,
         what_servers_have_in_work_is_told,
         without_its_site_a_caller_waits_for_something_unknown,
@@ -393,6 +395,38 @@ monitors_that_are_too_many_are_said_to_be_left(_Config) ->
     %% One that runs is not known.
     {ok, [], [Self], []} = flame_prof_nif:monitor_counts([Self]),
     [begin unlink(P), exit(P, kill) end || P <- Pids].
+
+%% It runs until after the first call that looks for it.
+one_that_ran_when_its_turn_came_is_counted_when_it_waits(_Config) ->
+    Self = self(),
+    Pid = spawn_link(fun() ->
+        _ = [erlang:monitor(process, Self) || _ <- lists:seq(1, 300)],
+        Self ! {runs, self()},
+        run_until_asked()
+    end),
+    receive {runs, Pid} -> ok end,
+    Called = {flame_prof_nif, monitor_counts, 1},
+    erlang:trace(new_processes, true, [call]),
+    1 = erlang:trace_pattern(Called, [{'_', [], [{return_trace}]}], []),
+    spawn_link(fun() -> Self ! {look, flame_prof_doctor_system:look(native)} end),
+    receive {trace, _, return_from, Called, {ok, First, Moved, _}} -> ok end,
+    ?assertNot(lists:keymember(Pid, 1, First)),
+    ?assert(lists:member(Pid, Moved)),
+    Pid ! wait,
+    {ok, #{monitors := #{many := Many, unknown := Unknown}}} = receive {look, Look} -> Look end,
+    erlang:trace(all, false, [call]),
+    erlang:trace_pattern(Called, false, []),
+    ?assertMatch({Pid, 300, _}, lists:keyfind(Pid, 1, Many)),
+    ?assertNot(lists:member(Pid, Unknown)),
+    unlink(Pid),
+    exit(Pid, kill).
+
+run_until_asked() ->
+    receive
+        wait -> receive never -> ok end
+    after 0 ->
+        run_until_asked()
+    end.
 
 a_receive_by_hand_is_told_where_it_has_one_monitor(_Config) ->
     Server = mute(),
