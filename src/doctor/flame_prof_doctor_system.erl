@@ -140,12 +140,14 @@ connections() ->
         {output, Output} <- [erlang:port_info(Port, output)]
     ].
 
-%% Their registry is asked, which is OTP's own, and their counters, which need no answer.
+%% Their registry is asked, which is OTP's own, and their counters, which need no answer. Where the
+%% module is not loaded there is no socket: it would stay in the node for our question.
 sockets(Engine) ->
     [
         #{socket => list_to_binary(ref_to_list(Ref)), owner => Owner, writers => Writers,
             owner_name => named(Engine, Owner), output => Output}
-     || {'$socket', Ref} = Socket <- lists:sublist(socket:which_sockets(), ?PORTS_MOST),
+     || erlang:module_loaded(socket),
+        {'$socket', Ref} = Socket <- lists:sublist(socket:which_sockets(), ?PORTS_MOST),
         #{num_writers := Writers, owner := Owner, counters := #{write_byte := Output}} <-
             [socket:info(Socket)],
         Writers > 0

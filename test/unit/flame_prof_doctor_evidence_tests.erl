@@ -3,7 +3,7 @@
 
 -behaviour(supervisor).
 
--export([init/1, child/0]).
+-export([init/1, child/0, is_socket_loaded/0]).
 
 -include_lib("eunit/include/eunit.hrl").
 
@@ -120,6 +120,17 @@ who_waits_to_write_by_the_module_socket_is_told_test() ->
     true = unlink(Writer),
     true = exit(Writer, kill),
     ok = socket:close(Listener).
+
+a_node_without_sockets_does_not_get_their_module_test_() ->
+    {timeout, 60, fun() ->
+        {Before, After} = peer_vm:value(?MODULE, is_socket_loaded, []),
+        ?assertEqual(Before, After)
+    end}.
+
+is_socket_loaded() ->
+    Before = erlang:module_loaded(socket),
+    {ok, #{sockets := []}} = flame_prof_doctor_system:look(portable),
+    {Before, erlang:module_loaded(socket)}.
 
 %% Read in memory: by the native engine only.
 of_memory() ->
