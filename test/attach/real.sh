@@ -3,6 +3,8 @@
 # and packages. `make test-real`.
 #
 #   test/attach/real.sh rabbitmq|ejabberd
+# First the doctor looks at the server, idle and then under load. What it finds under
+# load is for a person to judge; an idle server that it finds something in is a failure.
 #
 # The server's Debian packages are downloaded and unpacked into _build/real, not
 # installed; it runs from there as a node of its own, with data and ports of its own.
@@ -46,6 +48,14 @@ left_nothing() { # by what, looks
     exit 1
 }
 
+doctor() { # what it looks at
+    local status=0
+    echo "The doctor on $server, $1:"
+    bin/flame_prof doctor "$node" --cookie-file "$cookie" 2>&1 || status=$?
+    echo "It ended with $status"
+    if [ "$status" != 0 ] && [ "$status $1" != "10 under load" ]; then exit 1; fi
+}
+
 # The signal goes to script and Erlang, as from a terminal.
 end_by() { # signal
     echo "Ended by SIG$1:"
@@ -54,12 +64,17 @@ end_by() { # signal
 }
 
 "start_$server"
+traces >"$work/warm" # loads what it needs itself
+traces >"$work/before"
+doctor idle
+left_nothing "by the doctor" 1
 ERL_LIBS=$libraries erlc -o "$work" "test/attach/load/$load.erl"
 ERL_LIBS=$libraries erl -noinput -pa "$work" -run "$load" main "$port" "$work/rates" \
     >"$work/load" 2>&1 &
 pids+=($!)
 sleep 3
-traces >"$work/warm" # loads what it needs itself
+doctor "under load"
+traces >"$work/warm"
 traces >"$work/before"
 pid=$(sed -n 's/^pid //p' "$work/before")
 now >>"$work/phases"

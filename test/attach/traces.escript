@@ -9,6 +9,8 @@ main([Name, Cookie]) ->
     true = erlang:set_cookie(Node, list_to_atom(Cookie)),
     true = net_kernel:connect_node(Node),
     Call = fun(M, F, A) -> erpc:call(Node, M, F, A) end,
+    %% A process of OTP that is asked for its state loads it.
+    {module, sys} = Call(code, ensure_loaded, [sys]),
     Pid = Call(os, getpid, []),
     Read = fun(File) -> {ok, T} = file:read_file("/proc/" ++ Pid ++ "/" ++ File),
         string:lexemes(binary_to_list(T), "\n") end,
