@@ -6,7 +6,7 @@
 %% then: a time is that of samples on one scheduler with the same reductions. A BIF that yields, and
 %% short calls in a loop, have other reductions; dirty schedulers are no normal ones. A thread that
 %% lacks a CPU, or waits for memory, stands still for tens of milliseconds, seldom for longer, and
-%% in Erlang code too: `stuck_us' and `often_us' are far above, and count in a BIF or NIF only, or
+%% in Erlang code too: `stuck_us' and `often_us' are above, and count in a BIF or NIF only, or
 %% in an Erlang function that is nearly always met in C code of the VM: an instruction on large
 %% numbers or terms. Nothing is said where the VM got far less CPU time than its other processes
 %% seem to have.
@@ -25,7 +25,7 @@ needs() -> [samples].
 thresholds() ->
     [
         {stuck_us, 1000000, <<"microseconds in one call">>},
-        {often_us, 150000, <<"microseconds in the longest of many calls">>},
+        {often_us, 100000, <<"microseconds in the longest of many calls">>},
         {often, 3, <<"such calls: fewer are not many">>},
         {often_share, 0.3, <<"of the time in calls of 50 ms and more">>},
         {samples, 5, <<"samples in a call at least: fewer may be a gap between samples">>},

@@ -243,6 +243,25 @@ a_scheduler_that_stays_in_one_call_is_stuck_test() ->
     ?assertEqual([{scheduler_stuck, <<"codec">>}],
         named(judged([idle(), native(codec, 80, 2, fun(Us1) -> Us1 div 2000000 end)]))).
 
+%% Some hundred milliseconds are few for one call, and many where the next one comes soon.
+calls_that_are_not_so_long_but_are_most_of_the_time_keep_a_scheduler_test() ->
+    Calls = fun(Name, Ticks) ->
+        #{name => Name, at => fun(Us) ->
+            Tick = Us div 10000,
+            case Tick rem 23 < Ticks of
+                true ->
+                    #{status => running, scheduler => 2, values => #{reductions => Tick div 23},
+                        stack => stack(Name, [{"erlang:binary_to_integer/1", "bif"}])};
+                false ->
+                    #{status => waiting, values => #{reductions => Tick div 23},
+                        stack => stack(Name, ["timer:sleep/1"])}
+            end
+        end}
+    end,
+    ?assertMatch([{scheduler_stuck, <<"lottery">>}],
+        named(judged([idle(), Calls(lottery, 13)]))),
+    ?assertEqual([], judged([idle(), Calls(lottery, 9)])).
+
 %% As OTP 27 reads a number of many digits: in Erlang, with instructions that take long.
 an_instruction_on_large_numbers_keeps_a_scheduler_too_test() ->
     SameFor = fun(Us) -> Us div 2000000 end,
