@@ -31,7 +31,7 @@ thresholds() ->
         {share, 0.04, <<"of the time the VM frees old terms">>},
         {share_replaced, 0.02, <<"the same, where the number of terms stays what it was">>},
         {purged, 3, <<"times the time that the VM purges old code: then that is not why">>},
-        {putter, 0.01, <<"of the time: who waits for a put as long is named">>}
+        {putter, 0.01, <<"of the time: who waits for a put as long is named, and who puts alone">>}
     ].
 
 find(#{samples := #{mode := processes, processes := Processes} = Samples} = Evidence, Limits) ->
@@ -71,8 +71,8 @@ putters(Processes, #{stacks := Stacks}) ->
         Weight <- [max(Other, flame_prof_doctor_stacks:weight(Puts))], Weight > 0
     ])).
 
-putter([{Weight, #{observations := All, pid := Pid} = P} | _], #{stacks := Stacks},
-    #{putter := Least}) when Weight > Least * All ->
+putter([{Weight, #{observations := All, pid := Pid} = P} | Others], #{stacks := Stacks},
+    #{putter := Least}) when Weight > Least * All; Others =:= [] ->
     {P, flame_prof_doctor_stacks:function(Stacks(Pid, [<<"suspended">>, <<"running">>]))};
 putter(_, _, _) ->
     none.

@@ -390,6 +390,15 @@ terms_that_are_replaced_all_the_time_are_told_with_who_does_test() ->
     [One] = judged([Collector, putter(0.3, 0.01), idle()]),
     ?assertMatch([{persistent_term, [<<"config">>]}], named([One])).
 
+%% On a fast machine a put is short: no sample has one suspended.
+who_alone_was_seen_in_a_put_is_told_test() ->
+    Collector = unnamed(system(literals, running, 0.1)),
+    Other = (putter(0.0, 0.004))#{name := other},
+    ?assertMatch([{persistent_term, [<<"config">>]}],
+        named(judged([Collector, putter(0.0, 0.004), idle()]))),
+    ?assertMatch([{persistent_term, []}],
+        named(judged([Collector, putter(0.0, 0.004), Other, idle()]))).
+
 one_that_is_suspended_and_never_seen_in_a_put_replaces_none_test() ->
     Collector = unnamed(system(literals, running, 0.2)),
     ?assertEqual([], judged([Collector, putter(0.3, 0.0), idle()])).
