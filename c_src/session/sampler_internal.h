@@ -229,6 +229,22 @@ void fp_sampler_tick(struct fp_sampler *s);
 
 /* sampler_thread.c */
 
+#define FP_MS_NS INT64_C(1000000)
+
+/* How late a tick of this interval, of a millisecond or more, is, of a random number, in
+ * nanoseconds. The VM lets timers end at whole milliseconds of its clock, so what a program does
+ * then is always in the same part of a millisecond, and so are ticks at whole milliseconds: the
+ * delays are spread over whole milliseconds, that no part of one is favoured. An interval of 1 ms
+ * has no room for that. */
+static inline int64_t fp_tick_delay_ns(int64_t interval_ns, uint64_t random)
+{
+    int64_t most = interval_ns / 16 / FP_MS_NS * FP_MS_NS;
+
+    if (most == 0)
+        most = interval_ns >= 2 * FP_MS_NS ? FP_MS_NS : interval_ns / 4;
+    return (int64_t)(random % (uint64_t)most);
+}
+
 /* Before the first tick: the first selection, and the budget's start. The monotonic time, in
  * nanoseconds. */
 /* For tests. */

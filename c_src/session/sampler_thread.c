@@ -170,7 +170,7 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
     return now;
 }
 
-/* xorshift64: enough to keep the ticks from beating with the program's own timers. */
+/* xorshift64. */
 static uint64_t next_random(struct fp_sampler *s)
 {
     s->random ^= s->random << 13;
@@ -179,8 +179,8 @@ static uint64_t next_random(struct fp_sampler *s)
     return s->random;
 }
 
-/* Tick k is due at start + k x interval, plus a jitter of up to a sixteenth; ticks whose time has
- * passed are counted and left out. */
+/* Tick k is due at start + k x interval, and a delay; ticks whose time has passed are counted and
+ * left out. */
 static void *sampler_main(void *arg)
 {
     struct fp_sampler *s = arg;
@@ -188,10 +188,9 @@ static void *sampler_main(void *arg)
 
     while (!is_stopping(s)) {
         int64_t interval = interval_ns(s);
-        int64_t jitter = (int64_t)(next_random(s) % (uint64_t)interval) / 16;
         int64_t due;
 
-        sleep_until(s, start + k * interval + jitter);
+        sleep_until(s, start + k * interval + fp_tick_delay_ns(interval, next_random(s)));
         if (is_stopping(s))
             break;
         fp_sampler_tick(s);

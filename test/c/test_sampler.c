@@ -1440,6 +1440,36 @@ static void a_pinned_process_that_has_ended_is_let_go(void)
     bench_with_pinned_destroy(b);
 }
 
+/* A program's timers end at whole milliseconds: of a hundred parts of one each is met as often. */
+static void ticks_favour_no_part_of_a_millisecond(void)
+{
+    static const int64_t interval_ms[] = {2, 3, 9, 10, 31, 32, 50, 100, 60000};
+
+    for (size_t i = 0; i < sizeof interval_ms / sizeof *interval_ms; i++) {
+        uint64_t random = 11, met[100] = {0};
+
+        for (int k = 0; k < 100000; k++) {
+            int64_t delay = fp_tick_delay_ns(interval_ms[i] * 1000000, run_random(&random));
+
+            CHECK(delay >= 0 && 2 * delay <= interval_ms[i] * 1000000);
+            met[delay % 1000000 / 10000]++;
+        }
+        for (int part = 0; part < 100; part++)
+            CHECK(met[part] > 800 && met[part] < 1200);
+    }
+}
+
+static void a_tick_of_a_millisecond_is_at_most_a_quarter_late(void)
+{
+    uint64_t random = 3;
+
+    for (int k = 0; k < 1000; k++) {
+        int64_t delay = fp_tick_delay_ns(1000000, run_random(&random));
+
+        CHECK(delay >= 0 && delay < 250000);
+    }
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -1480,6 +1510,8 @@ int main(int argc, char **argv)
     RUN(options_out_of_range_are_refused);
     RUN(no_process_selected_is_no_sample);
     RUN(every_tick_has_a_time_of_its_own);
+    RUN(ticks_favour_no_part_of_a_millisecond);
+    RUN(a_tick_of_a_millisecond_is_at_most_a_quarter_late);
     RUN(the_pinned_are_sampled_from_the_next_tick_on);
     RUN(the_budget_leaves_out_those_that_nobody_has_named);
     RUN(the_pinned_stay_beside_the_selected);
