@@ -293,17 +293,23 @@ the_limits_of_files_are_for_each_kind(Config) ->
         lists:sort(files(Config, "alloc"))).
 
 a_trigger_names_the_function_of_a_long_collection(Config) ->
+    Self = self(),
+    %% Those while the list is made, and short ones that a busy machine makes long, are not meant.
+    Collector = spawn_link(fun() ->
+        Live = lists:seq(1, 4000000),
+        Self ! {made, self()},
+        receive collect -> ok end,
+        repeat(fun() -> collect(Live) end)
+    end),
+    receive {made, Collector} -> ok end,
     {ok, _} = start(Config, #{
-        triggers => [#{on => long_gc, above => 1, interval => 100, duration => 1000}],
+        triggers => [#{on => long_gc, above => 10, interval => 100, duration => 1000}],
         lookback => 5000
     }),
     until(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
     ?assertMatch(#{kind := allocations}, flame_prof_tracing:info()),
     ?assertEqual([], files(Config, "alloc")),
-    Collector = spawn_link(fun() ->
-        Live = lists:seq(1, 2000000),
-        repeat(fun() -> collect(Live) end)
-    end),
+    Collector ! collect,
     until(fun() -> maps:get(state, flame_prof:info()) =:= running end),
     until(fun() -> files(Config, "alloc") =/= [] end),
     over(Collector),
