@@ -130,14 +130,14 @@ the_garbage_of_appends_is_theirs_whoever_appends_most_test() ->
     Found = judged([idle(), Collects(collector_1, 0.5), Collects(collector_2, 0.4)]),
     ?assertMatch([{append, [_, _]}], named(Found)).
 
-%% A list that is whole is collected where the function goes on: 62 % of the time of one.
+%% A list that is whole is collected where the function goes on.
 collections_after_an_append_are_of_its_garbage_test() ->
     Collects = fun(Part) ->
         #{at := At} = Worker = in(collector, 0.6, Part, ?APPEND),
         Worker#{at := fun(Us) ->
             case At(Us) of
                 #{status := running} when Us div 10000 rem 5 < 3 ->
-                    (At(Us))#{status => garbage_collecting, 
+                    (At(Us))#{status => garbage_collecting,
                         stack => stack(collector, [{"[gc]", "flame_prof"}])};
                 State ->
                     State
