@@ -174,6 +174,14 @@ static int fits_fact(const struct solver *s, const struct fp_probe *probe, uint3
     return !knows(probe, s->fact) || word_at(probe, at, s->width) == (uint64_t)probe->fact[s->fact];
 }
 
+/* On a busy node a probe that waits is still in the queue for a turn that it no longer needs. */
+static int fits_state(const struct solver *s, const struct fp_probe *probe, uint32_t at)
+{
+    uint64_t differs = word_at(probe, at, s->width) ^ (uint64_t)probe->fact[FP_FACT_state];
+
+    return !knows(probe, FP_FACT_state) || (differs & ~(uint64_t)FP_PSFLG_QUEUES) == 0;
+}
+
 /* ------------------------------------------- two pointers and a distance -- */
 
 static int distance_fits(const struct solver *s, uint32_t low, uint32_t high)
@@ -383,7 +391,7 @@ static int solve_fields(struct solver *s)
         {FP_FIELD_bin_old_vheap, fits_fact, FP_FACT_bin_old_vheap_size, 0, 0},
         {FP_FIELD_bin_old_vheap_block, fits_fact, FP_FACT_bin_old_vheap_block_size, 0, 0},
         {FP_FIELD_mbuf_size, fits_fact, FP_FACT_mbuf_size, 0, 0},
-        {FP_FIELD_state, fits_fact, FP_FACT_state, 0, 0},
+        {FP_FIELD_state, fits_state, FP_FACT_state, 0, 0},
     };
     int err = 0;
 

@@ -22,6 +22,10 @@
 #define FP_PSFLG_DIRTY_RUNNING_SYS (1u << 30)
 /* Priorities in bits 0..5: actual, user's and queue's, two bits each. */
 #define FP_PSFLG_PRIORITIES(prio) ((uint32_t)(prio)*0x15u)
+/* The run queue of that priority, the queues that it is in (IN_PRQ_*), and IN_RUNQ. One that waits
+ * may be in a queue: a request of a higher priority lets it run ahead of its turn, which comes
+ * later. */
+#define FP_PSFLG_QUEUES (0x30u | 0x3c0u | 1u << 14)
 
 struct fp_snapshot {
     uint64_t id;

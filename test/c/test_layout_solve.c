@@ -176,6 +176,19 @@ static void refuses(struct fixture *f, int err, const char *field)
     destroy(f);
 }
 
+/* As one of low priority on a node without a CPU for it: it answered ahead of its turn. */
+static void a_probe_that_waits_may_be_in_a_run_queue(void)
+{
+    struct fixture *f = create(25);
+    uint32_t state = (uint32_t)f->probe[1].fact[FP_FACT_state];
+
+    fake_set(&f->vm, 1, FP_FIELD_state, (state & ~0x30u) | 0x10u | 1u << 9 | 1u << 14);
+    CHECK_INT(solve(f), 0);
+    CHECK_INT(f->found.release.offset[FP_FIELD_state], f->vm.layout.release.offset[FP_FIELD_state]);
+    fake_set(&f->vm, 1, FP_FIELD_state, state | FP_PSFLG_RUNNING);
+    refuses(f, FP_ENOENT, "state");
+}
+
 static void every_listed_release_is_found(void)
 {
     static const unsigned releases[] = {25, 26, 27, 28, 29};
@@ -242,7 +255,7 @@ static void a_field_that_is_wrong_in_one_probe_is_refused_by_name(void)
         for (uint32_t n = 1; n < PROBES - 1; n += 2) {
             struct fixture *f = create(27);
 
-            at_field(f, n, f->vm.layout.release.offset[field])[1] ^= 0x40;
+            at_field(f, n, f->vm.layout.release.offset[field])[1] ^= 0x20;
             refuses_field(f, FP_ENOENT, field);
         }
 }
@@ -498,6 +511,7 @@ int main(int argc, char **argv)
     RUN(every_listed_release_is_found);
     RUN(a_field_that_is_wrong_in_one_probe_is_refused_by_name);
     RUN(a_field_that_is_nowhere_is_refused_by_name);
+    RUN(a_probe_that_waits_may_be_in_a_run_queue);
     RUN(a_field_in_two_places_is_refused_by_name);
     RUN(a_field_elsewhere_than_the_table_says_is_refused_by_name);
     RUN(an_unlisted_release_is_taken_as_it_is_found);
