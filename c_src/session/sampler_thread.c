@@ -14,8 +14,10 @@
 /* Longest sleep before the stop flag is read again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
 /* First poll for pending captures; each further one after that many times as long, as a wake-up
- * costs as much as some samples. Until a capture is handled its scheduler is closed to pstack and
- * to a second session. */
+ * costs as much as 10 to 20 samples. Until a capture is handled its scheduler is closed to pstack,
+ * which waits for it, and to a second session, which does not: the first poll is soon where there
+ * are other users. */
+#define CAPTURE_ALONE_NS INT64_C(10000000)
 #define CAPTURE_NS INT64_C(100000)
 #define CAPTURE_BACKOFF 8
 /* In mode schedulers, the processes whose last values are kept. */
@@ -84,7 +86,7 @@ static int64_t least(int64_t a, int64_t b)
 
 static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
 {
-    int64_t poll_ns = CAPTURE_NS;
+    int64_t poll_ns = fp_sigcapture_users() > 1 ? CAPTURE_NS : CAPTURE_ALONE_NS;
     int is_pending = fp_on_cpu_poll(s) > 0;
 
     while (!is_stopping(s)) {

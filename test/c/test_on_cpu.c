@@ -30,6 +30,8 @@ static struct {
 } scheduler[SCHEDULERS];
 static unsigned schedulers_count;
 static int other_owner; /* of this signal; 0: the handler's */
+static int users = 1;
+static atomic_int polls;
 
 int fp_sigcapture_acquire(void)
 {
@@ -38,6 +40,11 @@ int fp_sigcapture_acquire(void)
 
 void fp_sigcapture_release(void)
 {
+}
+
+int fp_sigcapture_users(void)
+{
+    return users;
 }
 
 unsigned fp_sigcapture_count(void)
@@ -107,6 +114,7 @@ const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
     CHECK(at < schedulers_count && scheduler[at].in_flight);
     CHECK_INT(ticket, scheduler[at].ticket);
+    atomic_fetch_add(&polls, 1);
     return scheduler[at].ready ? &scheduler[at].running : NULL;
 }
 
@@ -882,6 +890,52 @@ static void at_the_end_what_is_answered_counts_and_the_rest_is_late(void)
     destroy(b);
 }
 
+/* ------------------------------------------------------ between the ticks -- */
+
+static void has_ended(void *arg)
+{
+    (void)arg;
+}
+
+/* How often the thread looks for a capture that does not come, in so many ticks of 5 ms. */
+static int polls_in(uint64_t ticks)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+    struct timespec nap = {0, 5000000};
+    int n;
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    b->options.interval_us = 5000;
+    b->options.ended = has_ended;
+    start(b);
+    atomic_store(&polls, 0);
+    CHECK_INT(fp_sampler_start(b->sampler), 0);
+    for (int i = 0; i < 20000 && stat(b, FP_COUNTER_ticks) < ticks; i++)
+        nanosleep(&nap, NULL);
+    n = atomic_load(&polls);
+    CHECK(stat(b, FP_COUNTER_ticks) >= ticks);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
+    /* When it begins to sleep, when it wakes, and at the tick. */
+    CHECK(users > 1 || n <= 3 * ((int)stat(b, FP_COUNTER_ticks) + 1));
+    fp_sampler_stop(b->sampler);
+    fp_sampler_join(b->sampler);
+    b->sampler = NULL;
+    destroy(b);
+    return n;
+}
+
+/* A wake-up costs as much as many samples. */
+static void it_wakes_between_ticks_for_others_only(void)
+{
+    users = 1;
+    polls_in(50);
+    /* A machine that is late at every one of 400 ticks is none. */
+    users = 2;
+    CHECK(polls_in(400) > 3 * 401);
+    users = 1;
+}
+
 /* ---------------------------------------------- no capture that may come -- */
 
 static void while_another_owner_has_the_signal_no_sample_is_lost(void)
@@ -1201,6 +1255,7 @@ int main(int argc, char **argv)
     RUN(reductions_never_fall);
     RUN(a_process_that_is_gone_when_the_answer_comes_is_moved);
     RUN(at_the_end_what_is_answered_counts_and_the_rest_is_late);
+    RUN(it_wakes_between_ticks_for_others_only);
     RUN(while_another_owner_has_the_signal_no_sample_is_lost);
     RUN(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame);
     RUN(in_mode_schedulers_too_what_runs_unasked_has_its_frame);

@@ -57,6 +57,11 @@ void fp_sigcapture_release(void)
     atomic_fetch_sub(&fp_sigcapture.users, 1);
 }
 
+int fp_sigcapture_users(void)
+{
+    return atomic_load_explicit(&fp_sigcapture.users, memory_order_relaxed);
+}
+
 /* --------------------------------------------------------------- slots -- */
 
 unsigned fp_sigcapture_count(void)

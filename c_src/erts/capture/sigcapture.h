@@ -62,6 +62,8 @@ int fp_sigcapture_prepare(const struct fp_layout *layout, const struct fp_ranges
  * FP_ESTATE during a shutdown. */
 int fp_sigcapture_acquire(void);
 void fp_sigcapture_release(void);
+/* How many have acquired, the caller among them. ANY THREAD. */
+int fp_sigcapture_users(void);
 
 /* On the scheduler's own thread, acquired, in a NIF that is `mfa` and runs in `process`. Some 50
  * us. 0, also when it is registered already; else an error, with a sentence in *why, and this
