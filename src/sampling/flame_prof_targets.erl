@@ -136,6 +136,8 @@ selected(Pid) ->
 -spec init(config()) -> {ok, #targets{}}.
 init(#{options := Options, rules := Rules, exclude := Exclude}) ->
     _ = process_flag(trap_exit, true),
+    %% A session starts when this has.
+    _ = process_flag(priority, high),
     #{process_options := Auto, include := Include, follow_limits := Limits} = Options,
     Own = [self() | Exclude],
     {ok, #targets{
@@ -179,6 +181,7 @@ handle_call(_, _From, State) ->
 
 -spec handle_cast(term(), #targets{}) -> {noreply, #targets{}}.
 handle_cast({attach, Engine}, State) ->
+    _ = process_flag(priority, normal),
     {noreply, want(schedule(0, State#targets{engine = Engine}))};
 handle_cast({leave, Pid}, State0) ->
     {_, State} = forget(Pid, State0),

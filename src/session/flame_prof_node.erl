@@ -63,6 +63,8 @@ stop(Pid) ->
 
 -spec init([]) -> {ok, #node{}}.
 init([]) ->
+    %% A session starts when this has.
+    _ = process_flag(priority, high),
     %% On a node that is full the code server answers late, and the first flush would not wait.
     _ = code:ensure_modules_loaded([flame_prof_node_memory, flame_prof_memory,
         flame_prof_allocators, flame_prof_transport]),
@@ -78,9 +80,8 @@ handle_cast({watch, Session, Transport, Engine, PartMs}, _State) ->
     LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
     Memory = flame_prof_node_memory:new(Engine),
     %% The first flush may come before the allocators' counters have been found.
-    normal = process_flag(priority, high),
     _ = flame_prof_transport:figures(all(flame_prof_node_memory:at_once()), Transport),
-    high = process_flag(priority, normal),
+    _ = process_flag(priority, normal),
     tell(#node{
         session = Session,
         transport = Transport,

@@ -153,6 +153,8 @@ call(Request, Timeout) ->
 -spec init({flame_prof_options:options(), how()}) -> {ok, #session{}} | {stop, term()}.
 init({Options, How}) ->
     _ = process_flag(trap_exit, true),
+    %% What it does is short, and a busy node would keep each step of a start or an end waiting.
+    _ = process_flag(priority, high),
     case flame_prof_engine:choose(maps:get(engine, Options)) of
         {ok, Choice} ->
             ok = log_choice(Options, Choice),

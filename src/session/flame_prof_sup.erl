@@ -58,6 +58,8 @@ start_link() ->
 
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
+    %% It has little to do, and a busy node would keep each start waiting for it.
+    _ = process_flag(priority, high),
     ok = flame_prof_history:create(),
     Autostart = #{
         id => flame_prof_autostart,
