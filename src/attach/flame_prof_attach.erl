@@ -7,10 +7,10 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([open/1, open/2, lacks/1, close/1, start_sessions/2, figures/1, stop/1]).
+-export([open/1, open/2, open/3, lacks/1, close/1, start_sessions/2, figures/1, stop/1]).
 -export([fetching/2, fetch/2]).
 
--export_type([agent/0, fetching/0, without/0]).
+-export_type([agent/0, fetching/0, lent/0, without/0]).
 
 %% Who writes its files: the node itself, or a remote writer here.
 -opaque agent() :: #{
@@ -76,6 +76,12 @@
     flame_prof_waits
 ]).
 
+%% What the agent calls where it starts no session.
+-define(AGENT_CALLS, [flame_prof_error, flame_prof_schedulers, flame_prof_temporary]).
+
+%% What the node gets: these with what they call, or all that can be lent.
+-type lent() :: everything | {look, [module(), ...]}.
+
 %% @doc Send everything to the node. Refused where the library is incompatible, or
 %% an agent runs.
 -spec open(node()) -> {ok, agent()} | {error, flame_prof:reason()}.
@@ -85,8 +91,14 @@ open(Node) ->
 %% @doc The same where the library may be incompatible.
 -spec open(node(), without()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node, Without) ->
+    open(Node, Without, everything).
+
+%% @doc The same for what is to be done: for one look the node gets what that calls, and no
+%% sessions. To purge a module, the VM looks through the heap of each process.
+-spec open(node(), without(), lent()) -> {ok, agent()} | {error, flame_prof:reason()}.
+open(Node, Without, Lent) ->
     try
-        #{library := Library} = Config = config(Without),
+        #{library := Library} = Config = config(Without, Lent),
         [Release, OsPid, Architecture] = each(Node, [
             {fun erlang:system_info/1, [otp_release]},
             {fun os:getpid/0, []},
@@ -110,11 +122,11 @@ lacks(#{}) -> false.
 
 %% Made before the node is looked at: little time is to pass from that until it has
 %% an agent.
-config(Without) ->
+config(Without, Lent) ->
     #{
         controller => self(),
         heartbeat_ms => ?HEARTBEAT_MS,
-        modules => lent_modules(),
+        modules => lent_modules(Lent),
         library => library(),
         may_lack => Without =/= refused,
         companions => companions()
@@ -199,9 +211,14 @@ heartbeat(Agent) ->
 
 %% What runs there, with all that it calls: newer releases call fewer of
 %% them. flame_prof itself calls everything, but not in what is called there.
-lent_modules() ->
-    lists:keydelete(?AGENT, 1, lists:foldl(fun needed/2, [{flame_prof, object_code(flame_prof)}],
-        ?ROOTS)).
+lent_modules(everything) ->
+    lent_modules(?ROOTS, []);
+lent_modules({look, Modules}) ->
+    lent_modules(Modules ++ ?AGENT_CALLS, [?AGENT]).
+
+lent_modules(Roots, NotFollowed) ->
+    Known = [{Module, object_code(Module)} || Module <- [flame_prof | NotFollowed]],
+    lists:keydelete(?AGENT, 1, lists:foldl(fun needed/2, Known, Roots)).
 
 needed(Module, Known) ->
     case lists:keymember(Module, 1, Known) of

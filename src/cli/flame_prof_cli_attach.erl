@@ -69,7 +69,7 @@ options(Parsed) ->
 connected({error, _} = Error, _Output, _Options, _Parsed) ->
     Error;
 connected({ok, Nodes}, Output, Options, Parsed) ->
-    with_agents(Nodes, without(Options, Output), [], fun(Agents) ->
+    with_agents(Nodes, everything, without(Options, Output), [], fun(Agents) ->
         ok = lists:foreach(fun told_why/1, Agents),
         profile(Agents, Output, Options, Parsed)
     end).
@@ -88,17 +88,17 @@ told_why({Node, Agent}) ->
     end.
 
 %% All or none; closed in any case.
-with_agents([], _Without, Agents, Fun) ->
+with_agents([], _Lent, _Without, Agents, Fun) ->
     try
         Fun(lists:reverse(Agents))
     after
         close(Agents)
     end;
-with_agents([Node | Nodes], Without, Agents, Fun) ->
+with_agents([Node | Nodes], Lent, Without, Agents, Fun) ->
     ok = flame_prof_cli_out:progress(io_lib:format("attaching to ~ts", [Node])),
-    case flame_prof_attach:open(Node, Without) of
+    case flame_prof_attach:open(Node, Without, Lent) of
         {ok, Agent} ->
-            with_agents(Nodes, Without, [{Node, Agent} | Agents], Fun);
+            with_agents(Nodes, Lent, Without, [{Node, Agent} | Agents], Fun);
         {error, _} = Error ->
             close(Agents),
             Error
@@ -124,12 +124,18 @@ close(Agents) ->
 borrowing(Nodes, Without, Timeout, Fun) ->
     borrowing(Nodes, flame_prof_top_sampler, Without, Timeout, Fun).
 
-%% @doc Module: what the command calls; a node's own flame_prof may be too old to have it.
--spec borrowing([node()], module(), flame_prof_attach:without(), timeout(), fun(() -> Answer)) ->
-    Answer | {error, flame_prof:reason()}.
+%% @doc Module: what the command calls; a node's own flame_prof may be too old to have it. A look
+%% calls these and no others, and the first tells whether the node has them.
+-spec borrowing([node()], module() | {look, [module(), ...]}, flame_prof_attach:without(),
+    timeout(), fun(() -> Answer)) -> Answer | {error, flame_prof:reason()}.
+borrowing(Nodes, {look, [Module | _]} = Lent, Without, Timeout, Fun) ->
+    borrowing(Nodes, Module, Lent, Without, Timeout, Fun);
 borrowing(Nodes, Module, Without, Timeout, Fun) ->
+    borrowing(Nodes, Module, everything, Without, Timeout, Fun).
+
+borrowing(Nodes, Module, Lent, Without, Timeout, Fun) ->
     Lacking = [Node || Node <- Nodes, lacks(Node, Module, Timeout)],
-    with_agents(Lacking, Without, [], fun(_) -> Fun() end).
+    with_agents(Lacking, Lent, Without, [], fun(_) -> Fun() end).
 
 lacks(Node, Module, Timeout) ->
     flame_prof_remote:lacks(Node, Module, Timeout) =:= {ok, true}.

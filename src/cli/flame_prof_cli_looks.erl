@@ -29,9 +29,9 @@
 do(Command, #{node := Names} = Parsed) ->
     case flame_prof_remote:connect(Names, Parsed) of
         {ok, Nodes} ->
-            {Module, Without} = needs(Command),
+            {Modules, Without} = needs(Command),
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
-            flame_prof_cli_attach:borrowing(Nodes, Module, Without, Timeout, fun() ->
+            flame_prof_cli_attach:borrowing(Nodes, {look, Modules}, Without, Timeout, fun() ->
                 flame_prof_cli_nodes:first_error([Error || Node <- Nodes,
                     {error, _} = Error <- [printed(Command, Node, Parsed)]])
             end);
@@ -54,15 +54,16 @@ printed(Command, Node, Parsed) ->
             Error
     end.
 
-%% @doc The module that the node must have, and whether it can be lent without the library.
--spec needs(atom()) -> {module(), refused | bare}.
-needs(binaries) -> {flame_prof_binaries, refused};
-needs(mailbox) -> {flame_prof_mailbox, bare};
-needs(memory) -> {flame_prof_memory, bare};
-needs(pstack) -> {flame_prof_pstack, refused};
-needs(tables) -> {flame_prof_tables, bare};
-needs(waits) -> {flame_prof_waits, bare};
-needs(xray) -> {flame_prof_xray, refused}.
+%% @doc What the command calls there, the module first that the node must have, and whether they can
+%% be lent without the library.
+-spec needs(atom()) -> {[module(), ...], refused | bare}.
+needs(binaries) -> {[flame_prof_binaries], refused};
+needs(mailbox) -> {[flame_prof_mailbox], bare};
+needs(memory) -> {[flame_prof_memory], bare};
+needs(pstack) -> {[flame_prof_pstack], refused};
+needs(tables) -> {[flame_prof_tables], bare};
+needs(waits) -> {[flame_prof_waits, flame_prof_waits_part], bare};
+needs(xray) -> {[flame_prof_xray], refused}.
 
 %% @doc One look, in each of these forms. The node is connected and has what the command needs.
 -spec seen(atom(), node(), flame_prof_cli_args:parsed(), [form()]) ->

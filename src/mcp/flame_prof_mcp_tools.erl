@@ -141,11 +141,14 @@ memory() ->
                 "native engine (Linux on x86_64)."]}
     ].
 
-%% As flame_prof_cli_looks:needs/1.
+%% As flame_prof_cli_looks:needs/1: a node that the server has borrowed gets all modules.
+-spec needs(atom()) -> {module(), refused | bare}.
 needs(top) -> {flame_prof_top_sampler, bare};
 needs(hot) -> {flame_prof_recording, refused};
 needs(doctor) -> {flame_prof_doctor_evidence, bare};
-needs(Command) -> flame_prof_cli_looks:needs(Command).
+needs(Command) ->
+    {[Module | _], Without} = flame_prof_cli_looks:needs(Command),
+    {Module, Without}.
 
 %% @doc What a client tells its assistant once.
 -spec instructions([binary()]) -> binary().
