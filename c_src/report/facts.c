@@ -7,17 +7,17 @@
 #define BIN_VHEAP_LEAST (MEMORY_LEAST / 8)
 #define STAY_SAMPLES 3
 
+/* Metrics beside those of enum fp_facts_number: what is added to two of these, and one alone. */
+enum { OLD_VHEAP = FP_FACTS_NUMBERS, OLD_HEAP, REDUCTIONS, METRICS };
+
 struct pass {
     struct fp_facts *facts;
     struct fp_profile *profile;
-    enum fp_facts_status *status;     /* by text */
-    uint32_t *frame;                  /* by node: what the process is in */
-    struct stay_state *state;         /* by process */
-    int metric[FP_FACTS_NUMBERS + 2]; /* of the profile; the last ones: old_vheap, reductions */
+    enum fp_facts_status *status; /* by text */
+    uint32_t *frame;              /* by node: what the process is in */
+    struct stay_state *state;     /* by process */
+    int metric[METRICS];          /* of the profile */
 };
-
-#define OLD_VHEAP FP_FACTS_NUMBERS
-#define REDUCTIONS (FP_FACTS_NUMBERS + 1)
 
 /* The stay that a process is in. */
 struct stay_state {
@@ -100,10 +100,11 @@ static int find_statuses(struct pass *pass)
 
 static void find_metrics(struct pass *pass)
 {
-    static const char *const names[] = {"message_queue_len", "memory", "bin_vheap_size",
-                                        "bin_old_vheap_size", "reductions"};
+    static const char *const names[METRICS] = {
+        "message_queue_len",  "memory",        "bin_vheap_size", "recent_size",
+        "bin_old_vheap_size", "old_heap_size", "reductions"};
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < METRICS; i++)
         pass->metric[i] =
             fp_profile_metric(pass->profile, (struct fp_slice){names[i], strlen(names[i])});
 }
@@ -120,16 +121,24 @@ static bool value_of(const struct pass *pass, const struct fp_row *row, int metr
     return place >= 0;
 }
 
+/* A damaged file may hold any numbers. */
+static void add(const struct pass *pass, const struct fp_row *row, int metric, int64_t *number)
+{
+    int64_t value;
+
+    value_of(pass, row, metric, &value);
+    *number = (int64_t)((uint64_t)*number + (uint64_t)value);
+}
+
 /* False: the sample has none of them. */
 static bool numbers_of(const struct pass *pass, const struct fp_row *row, int64_t *number)
 {
     bool has_some = false;
-    int64_t old;
 
     for (int i = 0; i < FP_FACTS_NUMBERS; i++)
         has_some |= value_of(pass, row, i, &number[i]);
-    value_of(pass, row, OLD_VHEAP, &old);
-    number[FP_FACTS_BIN_VHEAP] = (int64_t)((uint64_t)number[FP_FACTS_BIN_VHEAP] + (uint64_t)old);
+    add(pass, row, OLD_VHEAP, &number[FP_FACTS_BIN_VHEAP]);
+    add(pass, row, OLD_HEAP, &number[FP_FACTS_SURVIVED]);
     return has_some;
 }
 
@@ -144,7 +153,6 @@ static void widen(struct fp_facts_range *range, int64_t value, bool is_first)
         range->max = value;
 }
 
-/* A damaged file may hold any numbers. */
 static int64_t between(int64_t from, int64_t to)
 {
     return (int64_t)((uint64_t)to - (uint64_t)from);

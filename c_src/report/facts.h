@@ -25,8 +25,15 @@ enum fp_facts_status {
     FP_FACTS_STATUSES
 };
 
-/* Messages; bytes; words in binaries of the young and the old heap. */
-enum fp_facts_number { FP_FACTS_QUEUE, FP_FACTS_MEMORY, FP_FACTS_BIN_VHEAP, FP_FACTS_NUMBERS };
+/* Messages; bytes; words in binaries of the young and the old heap; words that the last collection
+ * left, in both heaps. */
+enum fp_facts_number {
+    FP_FACTS_QUEUE,
+    FP_FACTS_MEMORY,
+    FP_FACTS_BIN_VHEAP,
+    FP_FACTS_SURVIVED,
+    FP_FACTS_NUMBERS
+};
 
 struct fp_facts_range {
     int64_t first, last, min, max;

@@ -67,7 +67,8 @@ static ERL_NIF_TERM process_term(ErlNifEnv *env, const struct fp_profile *profil
                                  const struct fp_process_facts *facts)
 {
     static const char *const statuses[] = {"running", "runnable", "waiting", "gc", "other"};
-    static const char *const numbers[] = {"queue_range", "memory_range", "bin_vheap_range"};
+    static const char *const numbers[FP_FACTS_NUMBERS] = {"queue_range", "memory_range",
+                                                          "bin_vheap_range", "survived_range"};
     ERL_NIF_TERM map = enif_make_new_map(env);
 
     for (int i = 0; i < FP_FACTS_STATUSES; i++)

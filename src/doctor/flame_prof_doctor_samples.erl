@@ -45,6 +45,7 @@
     queue := series(),
     memory := series(),
     bin_vheap := series(),
+    survived := series(),
     queue_range := range(),
     memory_range := range(),
     bin_vheap_range := range(),
@@ -53,7 +54,8 @@
     longest_native := stay() | none,
     longest_gc := stay() | none
 }.
-%% `waits_for' and `tags' (of messages in work) have the observations, the most first.
+%% `survived' is what the last collection left in the heap. `waits_for' and `tags' (of messages in
+%% work) have the observations, the most first.
 
 -type stack() :: {Frames :: [flame_prof_doctor_stacks:frame()], Weight :: pos_integer()}.
 %% Leaf first. The weight is in observations.
@@ -167,6 +169,7 @@ process(Place, Process, Facts, Named) ->
         queue => series(Parts, 1),
         memory => series(Parts, 2),
         bin_vheap => [words(Part) || Part <- series(Parts, 3)],
+        survived => [words(Part) || Part <- series(Parts, 4)],
         queue_range => maps:get(queue_range, Facts),
         memory_range => maps:get(memory_range, Facts),
         bin_vheap_range => bytes(maps:get(bin_vheap_range, Facts)),

@@ -7,8 +7,10 @@
 %% and from sweep to sweep more must be left (flame_prof_doctor_swept:growth/2). It must outgrow
 %% what it had by more than `grown_share': a heap has as much garbage again as it has data before a
 %% full sweep. One that has grown for long does that no longer within the time: it must grow by
-%% `much_bytes' and by `much_share'. What a node starts, or a cache that is full, stops growing. A
-%% full mailbox is that kind's finding.
+%% `much_bytes' and by `much_share'. A large one is enlarged by a fifth at once, which is a step or
+%% two in ten seconds: then what each collection leaves is compared in the same way, and garbage is
+%% no part of that. What a node starts, or a cache that is full, stops growing. A full mailbox is
+%% that kind's finding.
 -module(flame_prof_doctor_heap_growth).
 
 -behaviour(flame_prof_doctor_rule).
@@ -42,33 +44,38 @@ find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     Starved = flame_prof_doctor_vm:is_starved(Evidence, 0),
     [
         told(Process, Growth, Samples, Limits)
-     || #{memory := [_ | _] = Memory} = Process <- Processes,
-        #{} = Growth <- [growth(Memory, Limits)], is_sure(Growth, Starved, Limits)
+     || #{memory := [_ | _]} = Process <- Processes,
+        #{} = Growth <- [growth(Process, Limits)], is_sure(Growth, Starved, Limits)
     ].
 
 unseen(Evidence, #{span_us := Us}) -> flame_prof_doctor_rule:short(Us, Evidence).
 
-growth(Memory, #{span_us := LeastUs} = Limits) ->
+growth(#{memory := Memory} = Process, #{span_us := LeastUs} = Limits) ->
+    Survived = maps:get(survived, Process, []),
     Found = [
-        Growth
-     || Grows <- [fun flame_prof_doctor_series:growth/2, fun flame_prof_doctor_swept:growth/2],
-        #{} = Growth <- [Grows(Memory, LeastUs)], is_large(Growth, Limits)
+        Growth#{of_collections => IsOfCollections}
+     || {IsOfCollections, Series, IsLarge} <- [
+            {false, Memory, fun is_large/2}, {true, Survived, fun is_much/2}],
+        Grows <- [fun flame_prof_doctor_series:growth/2, fun flame_prof_doctor_swept:growth/2],
+        #{} = Growth <- [Grows(Series, LeastUs)], IsLarge(Growth, Limits)
     ],
     case Found of
         [First | _] -> First;
         [] -> none
     end.
 
-is_large(#{from := From, to := To}, Limits) ->
+is_large(#{from := From, to := To} = Growth, Limits) ->
     #{grown_bytes := Bytes, grown_share := Share} = Limits,
-    #{much_bytes := Much, much_share := Part} = Limits,
-    (To - From >= Bytes andalso To >= (1 + Share) * From) orelse
-        (To - From >= Much andalso To >= (1 + Part) * From).
+    (To - From >= Bytes andalso To >= (1 + Share) * From) orelse is_much(Growth, Limits).
+
+is_much(#{from := From, to := To}, #{much_bytes := Much, much_share := Part}) ->
+    To - From >= Much andalso To >= (1 + Part) * From.
 
 is_sure(#{from := From, to := To}, Starved, #{starved_bytes := Bytes}) ->
     not Starved orelse To - From >= Bytes.
 
-told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Samples, Limits) ->
+told(Process, #{from := From, to := To} = Growth, Samples, Limits) ->
+    #{from_us := FromUs, to_us := ToUs, of_collections := IsOfCollections} = Growth,
     Rate = (To - From) * 1.0e6 / (ToUs - FromUs),
     #{memory_range := {_, _, Most, _}, observations := All} = Process,
     Function = flame_prof_doctor_stacks:function(
@@ -81,8 +88,8 @@ told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Sampl
         size => To - From,
         title => ["grows by ", bytes(Rate), " a second"],
         sentences => [
-            ["Its memory only grows: from ", bytes(From), " to ", bytes(To), " in ",
-                seconds(ToUs - FromUs), ", at most ", bytes(Most), "."],
+            [what(IsOfCollections), " only grows: from ", bytes(From), " to ", bytes(To), " in ",
+                seconds(ToUs - FromUs), most(IsOfCollections, bytes(Most))],
             function(Function),
             ["It is compared behind its collections, in ", number(All), " samples."]
         ],
@@ -94,6 +101,12 @@ told(Process, #{from := From, to := To, from_us := FromUs, to_us := ToUs}, Sampl
         view => #{measure => <<"memory.delta">>, show => all, levels => [sign, process],
             view => flame}
     }).
+
+what(true) -> "What its collections leave";
+what(false) -> "Its memory".
+
+most(true, Bytes) -> ["; its memory was ", Bytes, " at most."];
+most(false, Bytes) -> [", at most ", Bytes, "."].
 
 %% A process that works all the time is told by a copy of its heap, which may grow until then.
 room(Most) when Most > ?COPIED_LEAST, Most < ?COPIED_MOST ->

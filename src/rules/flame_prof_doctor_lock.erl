@@ -9,7 +9,8 @@
 %% lock as seldom as it has it, and others wait for no larger part. So it is for sends: who sends
 %% takes a lock of its receiver for an instant, and a receiver that many want has a finding of its
 %% own. One process alone contends with none; waits that are no `node' of what the node does cost
-%% little. Of a VM without symbols that is unseen.
+%% little. In a VM without symbols the C functions that wait have no names, and what they call of
+%% libc has: the operations of ETS call the system for locks only. Other waits are unseen there.
 -module(flame_prof_doctor_lock).
 
 -behaviour(flame_prof_doctor_rule).
@@ -24,6 +25,8 @@
     <<"ethr_event_stwait">>, <<"erts_proc_lock_failed">>, <<"__lll_lock_wait*">>,
     <<"pthread_mutex_lock*">>, <<"ethr_mutex_lock_wait*">>
 ]).
+%% Of libc: a thread spins, yields, and sleeps in a futex.
+-define(OF_LIBC, [<<"syscall">>, <<"sched_yield">>]).
 
 kind() -> lock.
 
@@ -54,8 +57,7 @@ find(Evidence, Limits) ->
 unseen(Evidence, _) -> flame_prof_doctor_rule:portable(Evidence).
 
 waits(#{samples := Samples}, #{processes := Least} = Limits) ->
-    Match = fun(Stacks) -> flame_prof_doctor_stacks:at_leaf(Stacks, ?WAITS) end,
-    case flame_prof_doctor_calls:heavy(Samples, Match, Limits) of
+    case flame_prof_doctor_calls:heavy(Samples, fun waiting/1, Limits) of
         #{processes := [{_, First}, _ | _] = All} = Heavy when length(All) >= Least ->
             #{figures := Figures} = Samples,
             Of = #{samples => Samples, seconds => Figures},
@@ -65,6 +67,14 @@ waits(#{samples := Samples}, #{processes := Least} = Limits) ->
         _ ->
             flame_prof_doctor_vm:named([], Samples)
     end.
+
+waiting(Stacks) ->
+    Named = flame_prof_doctor_stacks:at_leaf(Stacks, ?WAITS),
+    Named ++ [
+        Stack
+     || {Frames, _} = Stack <- flame_prof_doctor_stacks:at_leaf(Stacks -- Named, ?OF_LIBC),
+        flame_prof_doctor_stacks:is_in(flame_prof_doctor_stacks:called(Frames), [<<"ets:*">>])
+    ].
 
 is_enough(#{stacks := Stacks, share := Share}, #{share_starved := OfSends}) ->
     {Call, _} = flame_prof_doctor_stacks:most_called(Stacks),

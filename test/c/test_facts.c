@@ -8,7 +8,7 @@ struct sample {
     int64_t us;
     const char *status, *frames; /* lines, leaf first */
     int scheduler;
-    int64_t reductions, queue, memory, vheap, old_vheap;
+    int64_t reductions, queue, memory, vheap, old_vheap, recent, old;
     const char *words;
     int is_bare; /* without numbers */
 };
@@ -26,12 +26,14 @@ static void put_sample(FILE *out, const struct sample *sample)
 {
     fprintf(out,
             "beam 42/%d [%03d] %lld.%06lld: reductions=%lld/0 message_queue_len=%lld/0 "
-            "memory=%lld/0 bin_vheap_size=%lld/0 bin_old_vheap_size=%lld/0 erl_pid=<0.%d.0> "
+            "memory=%lld/0 bin_vheap_size=%lld/0 bin_old_vheap_size=%lld/0 recent_size=%lld/0 "
+            "old_heap_size=%lld/0 erl_pid=<0.%d.0> "
             "%scpu-clock:\n%s\tffffffff shop:init/1 (shop.erl)\n\tffffffff %s (status)\n\n",
             sample->pid, sample->scheduler, (long long)sample->us / 1000000,
             (long long)sample->us % 1000000, (long long)sample->reductions,
             (long long)sample->queue, (long long)sample->memory, (long long)sample->vheap,
-            (long long)sample->old_vheap, sample->pid, sample->words == NULL ? "" : sample->words,
+            (long long)sample->old_vheap, (long long)sample->recent, (long long)sample->old,
+            sample->pid, sample->words == NULL ? "" : sample->words,
             sample->frames == NULL ? "" : sample->frames, sample->status);
 }
 
@@ -131,6 +133,8 @@ static struct sample grows(int64_t n)
                            .memory = 1000,
                            .vheap = n % 2 == 0 ? n : 0,
                            .old_vheap = n % 2 == 0 ? 0 : n,
+                           .recent = n % 10,
+                           .old = 10 * (n / 10),
                            .reductions = 3 * n};
 }
 
@@ -159,6 +163,8 @@ static void what_grows_has_its_numbers_over_time(void)
         CHECK_INT(process->part[i].of[FP_FACTS_QUEUE].min, 100 * i);
         CHECK_INT(process->part[i].of[FP_FACTS_QUEUE].max, 100 * i + 90);
         CHECK_INT(process->part[i].of[FP_FACTS_BIN_VHEAP].last, 10 * i + 9);
+        CHECK_INT(process->part[i].of[FP_FACTS_SURVIVED].min, 10 * i);
+        CHECK_INT(process->part[i].of[FP_FACTS_SURVIVED].last, 10 * i + 9);
         CHECK_INT(process->part[i].time_us, 100000000 + 100000 * i);
     }
     fp_facts_free(&facts, &profile->budget);

@@ -154,6 +154,30 @@ a_heap_that_has_grown_for_long_grows_by_less_than_its_double_test() ->
     [One] = judged([idle(), heap(leaky, fun(S) -> 100 + 4 * S end)]),
     ?assertMatch(#{kind := heap_growth}, One).
 
+%% Its blocks are enlarged once in the ten seconds.
+large(Name, Survived) ->
+    holder(Name, fun(S) ->
+        Words = trunc(Survived(S) * ?MIB / 8),
+        Recent = min(Words, 400000),
+        #{memory => (if S < 6 -> 212; true -> 254 end) * ?MIB, recent_size => Recent,
+            old_heap_size => Words - Recent}
+    end).
+
+what_collections_leave_of_a_large_heap_is_compared_test() ->
+    [One] = judged([idle(), large(log, fun(S) -> 150 + 8 * (trunc(2 * S) / 2) end)]),
+    ?assertMatch(#{kind := heap_growth, processes := [#{name := <<"log">>}]}, One),
+    #{numbers := #{bytes_per_second := Rate}} = One,
+    ?assert(abs(Rate / ?MIB - 8) < 1),
+    ?assertMatch({match, _}, re:run(text(One), "What its collections leave only grows")).
+
+what_collections_leave_that_falls_or_is_no_more_than_a_part_is_none_test() ->
+    ?assertEqual([], judged([
+        large(full, fun(_) -> 200 end),
+        large(slow, fun(S) -> 150 + 2.5 * S end),
+        large(sweeps, fun(S) -> 110 + 25 * (trunc(S) rem 4) end),
+        large(once, fun(S) -> if S < 5 -> 150; true -> 200 end end)
+    ])).
+
 %% In equal parts of the ten seconds.
 parts(Mib) -> fun(S) -> lists:nth(min(length(Mib), 1 + trunc(S * length(Mib) / 10)), Mib) end.
 

@@ -195,6 +195,16 @@ writers_that_wait_for_a_table_are_told_with_it_test() ->
         || Name <- [writer_1, writer_2, writer_3]]]),
     ?assertMatch({match, _}, re:run(text(One), "100 % of it is in ets:insert/2")).
 
+%% As Debian's of OTP 29. What is no table's may call the system for anything.
+waits_for_tables_are_told_of_a_vm_without_symbols_too_test() ->
+    In = fun(Call, Function) -> [idle() | [in(Name, 0.3, 0.8,
+        [{Call, "libc.so.6"}, {"[beam.smp]", "beam.smp"}, {Function, "bif"}])
+        || Name <- [writer_1, writer_2, writer_3]]] end,
+    [?assertMatch([{lock, [_, _, _]}], named(judged(In(Call, "ets:update_counter/3"))))
+        || Call <- ["syscall", "sched_yield"]],
+    ?assertEqual([], judged(In("syscall", "erlang:send/2"))),
+    ?assertEqual([], judged(In("memcpy", "ets:insert/2"))).
+
 %% Of a healthy node of pairs that talk: 34 % were waits for the locks of their mailboxes.
 locks_of_mailboxes_in_sends_need_a_larger_part_test() ->
     Send = lists:droplast(?WAIT) ++ [{"erlang:send/2", "bif"}],
