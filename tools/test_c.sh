@@ -7,7 +7,7 @@
 # does), or ends with `N passed, N failed`; otherwise it is one test, by its exit
 # status. A crash or a sanitizer's complaint is a failed test.
 set -u
-: "${RESULTS:?}" "${SANITIZERS:=asan tsan}" "${TSAN_TESTS:=test_ring test_events test_triple_buffer test_histogram test_writer test_session test_sigcapture test_live test_tracer test_latency test_turns}"
+: "${RESULTS:?}" "${SANITIZERS:=asan tsan}" "${TSAN_TESTS:=test_ring test_events test_triple_buffer test_histogram test_writer test_session test_sigcapture test_live test_tracer test_latency test_turns test_collections}"
 
 if ! ls test/c/test_*.c >/dev/null 2>&1; then
     echo "  there are no C tests"

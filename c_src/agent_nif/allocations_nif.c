@@ -402,7 +402,49 @@ static ERL_NIF_TERM open_words(ErlNifEnv *env, const struct measuring *measuring
                                        enif_make_uint(env, processes));
 }
 
-/* drain | open_words | {move, Session} */
+/* Of which the time of collections is told. */
+#define COLLECTED_MAX 20u
+
+/* [{Pid, Minor, Major, Ns, LongestNs}], the most ns first. */
+static ERL_NIF_TERM collected(ErlNifEnv *env, const struct fp_collections *collections)
+{
+    struct fp_collected top[COLLECTED_MAX];
+    uint32_t n = fp_collections_top(collections, top, COLLECTED_MAX);
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    while (n-- > 0) {
+        const struct fp_collected *one = &top[n];
+
+        list = enif_make_list_cell(
+            env,
+            enif_make_tuple5(env, one->pid, enif_make_uint64(env, one->minor),
+                             enif_make_uint64(env, one->major), enif_make_uint64(env, one->ns),
+                             enif_make_uint64(env, one->longest_ns)),
+            list);
+    }
+    return list;
+}
+
+/* {Lengths of minor ones, Of major ones, collected()}; lengths: {[Bucket], SumNs, MaxNs} */
+static ERL_NIF_TERM read_collections(ErlNifEnv *env, const struct measuring *measuring)
+{
+    const struct fp_collections *collections = fp_allocations_collections(measuring->allocations);
+    struct fp_histogram_copy *copy = enif_alloc(sizeof *copy);
+    ERL_NIF_TERM of[2];
+
+    if (copy == NULL)
+        return fp_result(env, FP_ENOMEM);
+    for (int is_major = 0; is_major < 2; is_major++) {
+        fp_collections_lengths(collections, is_major, copy);
+        of[is_major] =
+            enif_make_tuple3(env, fp_buckets_term(env, copy), enif_make_uint64(env, copy->sum_ns),
+                             enif_make_uint64(env, copy->max_ns));
+    }
+    enif_free(copy);
+    return enif_make_tuple3(env, of[0], of[1], collected(env, collections));
+}
+
+/* drain | open_words | collections | {move, Session} */
 static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
     const ERL_NIF_TERM *part;
@@ -410,6 +452,8 @@ static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 
     if (enif_get_tuple(env, what, &size, &part) && size == 2 && fp_is_atom(env, part[0], "move"))
         return move(env, state, part[1]);
+    if (fp_is_atom(env, what, "collections"))
+        return read_collections(env, state);
     return fp_is_atom(env, what, "open_words") ? open_words(env, state) : drain(env, state);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent_nif/library.h"
+#include "agent_nif/term_nif.h"
 #include "agent_nif/tracer_nif.h"
 #include "base/error.h"
 #include "terms/terms.h"
@@ -114,27 +115,6 @@ static ERL_NIF_TERM make_u64(ErlNifEnv *env, uint64_t value)
     return enif_make_uint64(env, value);
 }
 
-/* [{LowNs, EndNs | infinity, Count}], in order. */
-static ERL_NIF_TERM make_buckets(ErlNifEnv *env, const struct fp_histogram_copy *copy)
-{
-    ERL_NIF_TERM list = enif_make_list(env, 0);
-
-    if (copy->over != 0)
-        list = enif_make_list_cell(env,
-                                   enif_make_tuple3(env, make_u64(env, FP_HISTOGRAM_END_NS),
-                                                    fp_atom(env, "infinity"),
-                                                    make_u64(env, copy->over)),
-                                   list);
-    for (size_t i = FP_HISTOGRAM_BUCKETS; i-- > 0;)
-        if (copy->bucket[i] != 0)
-            list = enif_make_list_cell(env,
-                                       enif_make_tuple3(env, make_u64(env, fp_histogram_low_ns(i)),
-                                                        make_u64(env, fp_histogram_end_ns(i)),
-                                                        make_u64(env, copy->bucket[i])),
-                                       list);
-    return list;
-}
-
 static ERL_NIF_TERM make_function(ErlNifEnv *env, const struct fp_latency_totals *totals,
                                   uint64_t open)
 {
@@ -148,7 +128,7 @@ static ERL_NIF_TERM make_function(ErlNifEnv *env, const struct fp_latency_totals
     fp_map_put_u64(env, &map, "exceptions_ns", totals->exceptions_ns);
     fp_map_put_u64(env, &map, "left_out", totals->left_out);
     fp_map_put_u64(env, &map, "open", open);
-    fp_map_put(env, &map, "histogram", make_buckets(env, &totals->returned));
+    fp_map_put(env, &map, "histogram", fp_buckets_term(env, &totals->returned));
     return map;
 }
 

@@ -272,3 +272,24 @@ FP_NIF(term_view)
     return is_message ? message_view(env, &walk, argv[0])
                       : fp_term_view(env, &walk, argv[0], depth);
 }
+
+ERL_NIF_TERM fp_buckets_term(ErlNifEnv *env, const struct fp_histogram_copy *copy)
+{
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+
+    if (copy->over != 0)
+        list = enif_make_list_cell(env,
+                                   enif_make_tuple3(env, enif_make_uint64(env, FP_HISTOGRAM_END_NS),
+                                                    fp_atom(env, "infinity"),
+                                                    enif_make_uint64(env, copy->over)),
+                                   list);
+    for (size_t i = FP_HISTOGRAM_BUCKETS; i-- > 0;)
+        if (copy->bucket[i] != 0)
+            list = enif_make_list_cell(
+                env,
+                enif_make_tuple3(env, enif_make_uint64(env, fp_histogram_low_ns(i)),
+                                 enif_make_uint64(env, fp_histogram_end_ns(i)),
+                                 enif_make_uint64(env, copy->bucket[i])),
+                list);
+    return list;
+}

@@ -3,6 +3,7 @@
 
 #include <erl_nif.h>
 
+#include "base/histogram.h"
 #include "erts/term/message.h"
 
 /* other | unreadable | nil | {atom, Atom} | {pid, Pid} | {port, Port} | {ref, {N0, N1, N2}}
@@ -13,6 +14,9 @@ ERL_NIF_TERM fp_term_view(ErlNifEnv *env, struct fp_walk *walk, uint64_t word, u
 
 /* {atom, Atom} | {tuple, Atom, Arity} | other | unknown */
 ERL_NIF_TERM fp_tag_view(ErlNifEnv *env, const struct fp_tag *tag);
+
+/* [{LowNs, EndNs | infinity, Count}] of the buckets in use, in order. */
+ERL_NIF_TERM fp_buckets_term(ErlNifEnv *env, const struct fp_histogram_copy *copy);
 
 /* {N0, N1, N2} */
 ERL_NIF_TERM fp_ref_view(ErlNifEnv *env, const struct fp_ref *ref);

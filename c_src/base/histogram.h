@@ -5,7 +5,7 @@
  * within 0.8 % of each duration in it. 2240 buckets reach to 2^40 ns (18.3 minutes), in 18 KB;
  * longer durations are counted in `over`, and the longest one is kept exactly.
  *
- *   one writing thread: fp_histogram_add        any thread: fp_histogram_read -> a copy
+ *   one writing thread: fp_histogram_add, _all  any thread: fp_histogram_read -> a copy
  *   copies (of one thread each): merge, since, quantile
  *
  * No function locks, allocates or calls the system. Order is relaxed: a copy that was made during
@@ -59,18 +59,25 @@ static inline uint64_t fp_histogram_plus(uint64_t a, uint64_t b)
     return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* WRITER. */
-static inline void fp_histogram_add(struct fp_histogram *histogram, uint64_t ns)
+/* WRITER. `n` durations of one length, which stand for as many that were not measured. */
+static inline void fp_histogram_add_all(struct fp_histogram *histogram, uint64_t ns, uint32_t n)
 {
     _Atomic uint64_t *counter =
         ns < FP_HISTOGRAM_END_NS ? &histogram->bucket[fp_histogram_bucket(ns)] : &histogram->over;
     uint64_t count = atomic_load_explicit(counter, memory_order_relaxed);
-    uint64_t sum = atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed);
+    uint64_t sum = atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed), more;
 
-    atomic_store_explicit(counter, count + 1, memory_order_relaxed);
-    atomic_store_explicit(&histogram->sum_ns, fp_histogram_plus(sum, ns), memory_order_relaxed);
+    if (__builtin_mul_overflow(ns, (uint64_t)n, &more))
+        more = UINT64_MAX;
+    atomic_store_explicit(counter, count + n, memory_order_relaxed);
+    atomic_store_explicit(&histogram->sum_ns, fp_histogram_plus(sum, more), memory_order_relaxed);
     if (ns > atomic_load_explicit(&histogram->max_ns, memory_order_relaxed))
         atomic_store_explicit(&histogram->max_ns, ns, memory_order_relaxed);
+}
+
+static inline void fp_histogram_add(struct fp_histogram *histogram, uint64_t ns)
+{
+    fp_histogram_add_all(histogram, ns, 1);
 }
 
 /* ANY THREAD. Adds what the histogram has now to `into`, so that the histograms of several writers

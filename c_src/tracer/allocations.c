@@ -11,6 +11,7 @@
 #include "erts/process_table.h"
 #include "erts/serving.h"
 #include "erts/stack.h"
+#include "tracer/collections.h"
 #include "tracer/pace.h"
 #include "tracer/turns.h"
 
@@ -76,6 +77,7 @@ struct collector {
 struct fp_allocations {
     struct fp_allocations_options options;
     struct collector *thread;
+    struct fp_collections *collections;
     struct known_process *known;
     struct fp_turns *turns;
 };
@@ -378,6 +380,15 @@ static void join(struct fp_allocations *allocations, struct known_process *known
     put(&known->seen, 0);
 }
 
+static void count_length(struct fp_allocations *allocations, struct collector *thread,
+                         int64_t length)
+{
+    fp_collections_add(allocations->collections, (uint32_t)(thread - allocations->thread),
+                       fp_pid_slot(allocations->options.layout, thread->pid), thread->pid,
+                       !thread->is_minor, (uint64_t)length,
+                       (uint32_t)rounded(thread, thread->turn_weight));
+}
+
 /* `has_ended`: it was told; else another one begins on this thread. */
 static void end(struct fp_allocations *allocations, struct collector *thread, int has_ended)
 {
@@ -415,6 +426,11 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
     if (has_failed)
         return; /* the next one has its time */
+    if (has_ended)
+        count_length(allocations, thread, length);
+    if (thread->is_looked)
+        add(thread, COUNT_by_unknown + cause_of(&thread->fresh),
+            rounded(thread, thread->turn_weight / thread->p));
     if (thread->is_looked)
         put(&known->window, thread->fresh.words);
     else if (get(&known->pid) != thread->pid) {
@@ -510,6 +526,11 @@ void fp_allocations_count(const struct fp_allocations *allocations,
     counters->words += fp_turns_debt(allocations->turns);
 }
 
+const struct fp_collections *fp_allocations_collections(const struct fp_allocations *allocations)
+{
+    return allocations->collections;
+}
+
 /* --------------------------------------------------------------- lifetime -- */
 
 int fp_allocations_create(struct fp_allocations **out, const struct fp_allocations_options *options)
@@ -522,8 +543,10 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
         return FP_ENOMEM;
     made->options = *options;
     made->known = calloc(KNOWN, sizeof *made->known);
+    if (err == 0)
+        made->collections = fp_collections_create(options->threads, options->layout->process_limit);
     if (err == 0 &&
-        (made->known == NULL ||
+        (made->known == NULL || made->collections == NULL ||
          posix_memalign((void **)&made->thread, 128, options->threads * sizeof *made->thread) != 0))
         err = FP_ENOMEM;
     if (err == 0)
@@ -556,5 +579,6 @@ void fp_allocations_destroy(struct fp_allocations *allocations)
     fp_turns_destroy(allocations->turns);
     free(allocations->thread);
     free(allocations->known);
+    fp_collections_destroy(allocations->collections);
     free(allocations);
 }

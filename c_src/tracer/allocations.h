@@ -74,6 +74,7 @@
 
 #include "erts/layout.h"
 #include "format/record.h"
+#include "tracer/collections.h"
 
 enum fp_gc_event { FP_GC_MINOR_START, FP_GC_MINOR_END, FP_GC_MAJOR_START, FP_GC_MAJOR_END };
 
@@ -146,7 +147,13 @@ void fp_allocations_release(struct fp_allocations *allocations, uint32_t thread)
     X(look_ns)       /* time that looking has cost */                                              \
     X(samples)       /* stacks taken */                                                            \
     X(dropped)       /* ... for which there was no room */                                         \
-    X(dropped_words) /* ... their weight */
+    X(dropped_words) /* ... their weight */                                                        \
+    /* Collections by enum fp_gc_cause, in its order: estimated by those that were looked at. */   \
+    X(by_unknown)                                                                                  \
+    X(by_heap)                                                                                     \
+    X(by_fragments)                                                                                \
+    X(by_binaries)                                                                                 \
+    X(by_other)
 
 struct fp_allocations_counters {
 #define FP_ALLOCATIONS_COUNTER(name) uint64_t name;
@@ -157,6 +164,10 @@ struct fp_allocations_counters {
 
 void fp_allocations_count(const struct fp_allocations *allocations,
                           struct fp_allocations_counters *counters);
+
+/* How long collections took whose ends were told. One of a turn stands for as many as turns.h says;
+ * those that are known to have failed are left out. */
+const struct fp_collections *fp_allocations_collections(const struct fp_allocations *allocations);
 
 /* The words that all processes but `except` have allocated since their last collections, of what
  * can be read, and how many processes: what no window has yet. A dirty scheduler's work: some 10 ms

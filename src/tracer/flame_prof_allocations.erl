@@ -21,7 +21,7 @@
 
 -export([measure/1, measure/2, finish/1, format/1, options/0, spec/2]).
 
--export_type([allocations/0, options/0, frame/0, collection/0, group/0]).
+-export_type([allocations/0, options/0, frame/0, collection/0, collected/0, group/0]).
 
 -type options() ::
     #{
@@ -53,6 +53,17 @@
 %% large terms that it had no room for; binaries off the heap; another one, such as
 %% `erlang:garbage_collect/0'.
 
+-type collected() ::
+    #{
+        process := pid(),
+        minor := non_neg_integer(),
+        major := non_neg_integer(),
+        microseconds := non_neg_integer(),
+        longest_microseconds := non_neg_integer()
+    }.
+%% Of a process: how many collections it had, and what they took together. A process whose place in
+%% the VM's table another one has taken is not told.
+
 -type group() :: pid() | frame().
 %% A process; or all short-lived processes that begin with this function.
 
@@ -74,7 +85,10 @@
             major := non_neg_integer(),
             milliseconds := non_neg_integer(),
             longest_microseconds := non_neg_integer(),
-            longest := [collection()]
+            longest := [collection()],
+            processes := [collected()],
+            causes := #{heap | fragments | binaries | other | unknown => non_neg_integer()},
+            lengths := #{minor | major => flame_prof_histogram:histogram()}
         },
         lost := #{
             dropped_words := non_neg_integer(),
@@ -235,23 +249,41 @@ stop(Ref, Begin, Sum0, Bytes) ->
     Ms = erlang:monotonic_time(millisecond) - Begin,
     Open = flame_prof_tracing:read(Ref, open_words),
     Drained = drained(Ref, Sum0),
+    Collected = flame_prof_tracing:read(Ref, collections),
     Stopped = flame_prof_tracing:stop(Ref),
     ok = forget(Ref),
-    case {Open, Drained, Stopped} of
-        {{ok, {Words, _}}, {ok, Sum}, {ok, #{ended := Ended, lost := Lost, left_alone := Left}}} ->
+    case {Open, Drained, Collected, Stopped} of
+        {{ok, {Words, _}}, {ok, Sum}, {ok, {Minor, Major, Collectors}},
+            {ok, #{ended := Ended, lost := Lost, left_alone := Left}}} ->
             Answer = flame_prof_allocations_sum:answer(Words, Sum),
-            #{processes := Processes, lost := Others} = Answer,
-            Largest = [Pid || {Pid, _} <- lists:sublist(Processes, ?PROCESSES)],
+            #{processes := Processes, lost := Others, collections := Collections} = Answer,
+            Largest = [Pid || {Pid, _} <- lists:sublist(Processes, ?PROCESSES)] ++
+                [element(1, Collector) || Collector <- Collectors],
             {ok, Answer#{
+                collections := Collections#{
+                    lengths => #{minor => histogram(Minor), major => histogram(Major)},
+                    processes => [collected(Collector) || Collector <- Collectors]
+                },
                 bytes => Bytes,
                 milliseconds => Ms,
-                names => flame_prof_mailbox:names(Largest),
+                names => flame_prof_mailbox:names(lists:usort(Largest)),
                 lost => Others#{events => Lost, left_alone => Left},
                 ended => Ended
             }};
         _ ->
-            hd([Error || {error, _} = Error <- [Drained, Stopped, Open]])
+            hd([Error || {error, _} = Error <- [Drained, Collected, Stopped, Open]])
     end.
+
+collected({Pid, Minor, Major, Ns, LongestNs}) ->
+    #{
+        process => Pid,
+        minor => Minor,
+        major => Major,
+        microseconds => Ns div 1000,
+        longest_microseconds => LongestNs div 1000
+    }.
+
+histogram({Buckets, SumNs, MaxNs}) -> flame_prof_histogram:new(Buckets, SumNs, MaxNs).
 
 %% Of an end that nobody has asked for, where the caller is the owner.
 forget(Ref) ->

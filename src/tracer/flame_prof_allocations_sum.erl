@@ -50,6 +50,10 @@
 -define(WINDOWS, 64).
 -define(LONGEST, 20).
 
+%% Counters of c_src/tracer/allocations.h.
+-define(CAUSES, [{by_heap, heap}, {by_fragments, fragments}, {by_binaries, binaries},
+    {by_other, other}, {by_unknown, unknown}]).
+
 %% See above.
 -define(SAMPLES, 20).
 -define(SIZES, 8).
@@ -160,7 +164,9 @@ answer(Open, #sum{counters = Counters, stacks = Stacks, longest = Longest} = Sum
             major => Count(major),
             milliseconds => Count(collection_ns) div 1000000,
             longest_microseconds => Count(longest_ns) div 1000,
-            longest => [Collection || {_, Collection} <- Longest]
+            longest => [Collection || {_, Collection} <- Longest],
+            causes => maps:from_list([{Cause, N} || {Key, Cause} <- ?CAUSES,
+                N <- [Count(Key)], N > 0])
         },
         lost => #{
             dropped_words => Count(dropped_words),

@@ -3,11 +3,12 @@
 
 -export([format/1, json/1, collapsed/1, frame/1]).
 
--import(flame_prof_text, [grouped/1, percent/1, plural/1, right/2]).
+-import(flame_prof_text, [duration/1, grouped/1, percent/1, plural/1, right/2]).
 
 -define(ROWS, 15).
 -define(MESSAGES, 5).
 -define(LONGEST, 5).
+-define(COLLECTED, 5).
 -define(FRAMES, 6).
 %% A percentage of the words that is worth a sentence.
 -define(NOTED, 1.0).
@@ -173,13 +174,48 @@ process(Pid, Names) ->
         end,
     lists:join($\s, [pid_to_list(Pid) | Parts]).
 
-collections(#{collections := Collections, milliseconds := Ms}) ->
+collections(#{collections := Collections, names := Names, milliseconds := Ms}) ->
     #{minor := Minor, major := Major, milliseconds := Spent, longest := Longest} = Collections,
     #{longest_microseconds := LongestUs} = Collections,
     [
         ["\n", grouped(Minor), " minor and ", grouped(Major), " major collections took ",
             grouped(Spent), " ms of ", grouped(Ms), ", the longest ", ms(LongestUs), "\n"],
+        [lengths(Kind, Histogram)
+            || Kind <- [minor, major], #{Kind := Histogram} <- [maps:get(lengths, Collections)]],
+        causes(maps:get(causes, Collections)),
+        collected(Collections, Names),
+        [["\n  the longest:\n"] || Longest =/= []],
         [collection(Collection) || Collection <- lists:sublist(Longest, ?LONGEST)]
+    ].
+
+lengths(_Kind, #{count := 0}) ->
+    [];
+lengths(Kind, Histogram) ->
+    At = fun(Q) -> duration(flame_prof_histogram:quantile(Q, Histogram)) end,
+    ["  ", atom_to_list(Kind), " ones: half took at most ", At(0.5), ", 99 % at most ",
+        At(0.99), ", 99.9 % at most ", At(0.999), "\n"].
+
+%% Of those that were looked at, as they stand for all.
+causes(Causes) ->
+    Sum = lists:sum(maps:values(Causes)),
+    Order = lists:reverse(lists:keysort(2, maps:to_list(Causes))),
+    [["  causes: ", lists:join(", ", [[string:trim(percent(100 * N / Sum)), " ", cause(Cause)]
+        || {Cause, N} <- Order]), "\n"] || Sum > 0].
+
+%% Of the time of all collections.
+collected(#{processes := []}, _Names) ->
+    [];
+collected(#{processes := Processes, lengths := Lengths}, Names) ->
+    AllUs = lists:sum([Ns || #{sum_ns := Ns} <- maps:values(Lengths)]) div 1000,
+    [
+        "\n  share      minor      major     longest  process\n"
+        | [
+            [percent(share(Us, AllUs)), right(grouped(Minor), 11), right(grouped(Major), 11),
+                right(ms(LongestUs), 12), "  ", process(Pid, Names), "\n"]
+         || #{process := Pid, minor := Minor, major := Major, microseconds := Us} = One <-
+                lists:sublist(Processes, ?COLLECTED),
+            #{longest_microseconds := LongestUs} <- [One]
+        ]
     ].
 
 ms(Us) -> [io_lib:format("~.1f", [Us / 1000]), " ms"].
@@ -232,7 +268,18 @@ json(Allocations) ->
          || {Tag, Words} <- Messages
         ],
         processes := [#{process => text(process(P, Names)), words => W} || {P, W} <- Processes],
-        collections := Collections#{longest := Longest},
+        collections := Collections#{
+            longest := Longest,
+            processes := [
+                One#{process := text(process(Pid, Names))}
+             || #{process := Pid} = One <- maps:get(processes, Collections)
+            ],
+            lengths := maps:map(
+                fun(_, #{buckets := Buckets} = H) ->
+                    (maps:merge(H, flame_prof_histogram:quantiles(H)))#{
+                        buckets := flame_prof_histogram:json(Buckets)}
+                end, maps:get(lengths, Collections))
+        },
         in_step := [#{who => text(who(Group)), words => W} || {_, W} = Group <- InStep],
         ended := text(io_lib:format("~0p", [Ended]))
     }.

@@ -4,7 +4,7 @@
 
 -export([format/1, json/1, prometheus/1, limits/1]).
 
--import(flame_prof_text, [grouped/1, plural/1, right/2, pad/2]).
+-import(flame_prof_text, [duration/1, grouped/1, plural/1, right/2, pad/2]).
 
 %% Of the bars in text.
 -define(BAR, 30).
@@ -192,16 +192,6 @@ parts(Title, Parts, #{total_ns := Total}) ->
     ].
 
 name({_, _, Arity} = Function) when is_integer(Arity) -> flame_prof_names:call(Function).
-
-%% Three digits and a unit: 428 ns, 1.23 us, 12.3 ms, 1.50 s.
-duration(Ns) when Ns < 1000 -> [integer_to_list(round(Ns)), " ns"];
-duration(Ns) when Ns < 1000000 -> scaled(Ns / 1000, " us");
-duration(Ns) when Ns < 1000000000 -> scaled(Ns / 1000000, " ms");
-duration(Ns) -> scaled(Ns / 1000000000, " s").
-
-scaled(Number, Unit) when Number < 10 -> io_lib:format("~.2f~s", [Number, Unit]);
-scaled(Number, Unit) when Number < 100 -> io_lib:format("~.1f~s", [Number, Unit]);
-scaled(Number, Unit) -> [grouped(round(Number)), Unit].
 
 %% What an answer has not is made of its histogram.
 quantiles(Row) ->

@@ -3,7 +3,7 @@
 
 -export([grouped/1, percent/1, plural/1]).
 -export([fit/2, pad/2, right/2]).
--export([bytes/1, printable/1, visible/1, is_visible/1]).
+-export([bytes/1, duration/1, printable/1, visible/1, is_visible/1]).
 
 %% @doc 1234567 is 1,234,567.
 -spec grouped(integer()) -> string().
@@ -45,6 +45,17 @@ bytes(N) when N < 10000 -> integer_to_list(N);
 bytes(N) when N < 10000 bsl 10 -> [integer_to_list(N bsr 10), "K"];
 bytes(N) when N < 10000 bsl 20 -> [integer_to_list(N bsr 20), "M"];
 bytes(N) -> [integer_to_list(N bsr 30), "G"].
+
+%% @doc Three digits and a unit, of nanoseconds: 428 ns, 1.23 us, 12.3 ms, 1.50 s.
+-spec duration(number()) -> iodata().
+duration(Ns) when Ns < 1000 -> [integer_to_list(round(Ns)), " ns"];
+duration(Ns) when Ns < 1000000 -> scaled(Ns / 1000, " us");
+duration(Ns) when Ns < 1000000000 -> scaled(Ns / 1000000, " ms");
+duration(Ns) -> scaled(Ns / 1000000000, " s").
+
+scaled(Number, Unit) when Number < 10 -> io_lib:format("~.2f~s", [Number, Unit]);
+scaled(Number, Unit) when Number < 100 -> io_lib:format("~.1f~s", [Number, Unit]);
+scaled(Number, Unit) -> [grouped(round(Number)), Unit].
 
 %% @doc A text of any origin, for a terminal: without what a terminal obeys.
 -spec visible(binary()) -> binary().

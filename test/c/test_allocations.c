@@ -298,7 +298,9 @@ static void sums_and_shares_are_right_in_the_mean(void)
 static void with_every_collection_looked_at_the_sum_is_exact(void)
 {
     struct fp_allocations *allocations;
+    static struct fp_histogram_copy lengths;
     struct fp_allocations_counters counters;
+    struct fp_collected top[2];
     struct program program;
     struct told told;
     uint64_t weight = 0;
@@ -323,6 +325,21 @@ static void with_every_collection_looked_at_the_sum_is_exact(void)
     CHECK_INT((int64_t)counters.variance, 0);
     CHECK_INT(told.window, program.all);
     CHECK_INT(counters.collection_ns, 500 * 1000);
+    CHECK_INT(counters.by_heap + counters.by_fragments + counters.by_other, 500);
+    CHECK_INT(counters.by_fragments, 180); /* of 321 words and more a sixteenth is in them */
+    fp_collections_lengths(fp_allocations_collections(allocations), 0, &lengths);
+    CHECK_INT(lengths.count, 500);
+    CHECK_INT(lengths.max_ns, 1000);
+    CHECK_INT(lengths.sum_ns, 500 * 1000);
+    CHECK_INT(lengths.bucket[fp_histogram_bucket(1000)], 500);
+    fp_collections_lengths(fp_allocations_collections(allocations), 1, &lengths);
+    CHECK_INT(lengths.count, 0);
+    CHECK_INT(fp_collections_top(fp_allocations_collections(allocations), top, 2), 1);
+    CHECK(top[0].pid == program.pid[1]);
+    CHECK_INT(top[0].minor, 500);
+    CHECK_INT(top[0].major, 0);
+    CHECK_INT(top[0].ns, 500 * 1000);
+    CHECK_INT(top[0].longest_ns, 1000);
     fp_allocations_destroy(allocations);
     fake_vm_destroy(&vm);
 }

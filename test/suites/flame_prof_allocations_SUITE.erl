@@ -16,6 +16,7 @@
     processes_are_told_with_their_words/1,
     words_are_told_by_the_message_in_work/1,
     a_collection_on_request_is_told_with_its_stack/1,
+    collections_have_lengths_and_causes/1,
     a_second_one_is_refused/1,
     it_ends_with_its_owner/1,
     its_owner_ends_it_early_and_has_an_answer/1,
@@ -219,6 +220,30 @@ a_collection_on_request_is_told_with_its_stack(_) ->
     Of = [C || #{process := P, stack := Stack} = C <- Longest, P =:= Worker,
         has(Stack, {?MODULE, collecting, 1})],
     ?assertMatch([#{microseconds := Us} | _] when Us >= 10, Of).
+
+%% Of one whose end was not seen, or which failed without a look, the sums know more or less than
+%% the lengths.
+collections_have_lengths_and_causes(_) ->
+    {#{collections := Collections}, [Worker]} = worked([mixed()]),
+    #{minor := Minor, major := Major, lengths := Lengths, causes := Causes} = Collections,
+    #{longest_microseconds := LongestUs, milliseconds := Ms} = Collections,
+    #{minor := #{count := MinorCount}, major := #{count := MajorCount}} = Lengths,
+    SumNs = lists:sum([Sum || #{sum_ns := Sum} <- maps:values(Lengths)]),
+    ct:pal("~b of ~b, ~b of ~b, ~b us of ~b ms, ~p", [MinorCount, Minor, MajorCount, Major,
+        SumNs div 1000, Ms, Causes]),
+    ?assert(Minor > 1000),
+    ?assertMatch(#{heap := N} when N > 0, Causes),
+    ?assert(abs(lists:sum(maps:values(Causes)) - Minor - Major) =< 10 + 0.1 * Minor),
+    ?assert(abs(MinorCount - Minor) =< 10 + 0.1 * Minor),
+    ?assert(abs(MajorCount - Major) =< 10 + 0.1 * Major),
+    ?assert(abs(SumNs div 1000000 - Ms) =< 2 + 0.1 * Ms),
+    MaxNs = lists:max([Max || #{max_ns := Max} <- maps:values(Lengths)]),
+    ?assert(MaxNs div 1000 =< LongestUs),
+    [#{process := Worker} = First | _] = Processes = maps:get(processes, Collections),
+    ?assert(maps:get(minor, First) > MinorCount div 2),
+    ?assert(lists:sum([N || #{minor := N} <- Processes]) =< MinorCount),
+    ?assert(lists:sum([Us || #{microseconds := Us} <- Processes]) =< SumNs div 1000),
+    ?assert(maps:get(longest_microseconds, First) =< MaxNs div 1000).
 
 in_background(Ms, Options) ->
     Self = self(),

@@ -58,7 +58,15 @@ a_limit_is_told_and_the_end_of_its_time_is_not_test() ->
 collections_have_length_process_cause_and_stack_test() ->
     Text = text(answer([])),
     [?assertMatch({_, {_, _}}, {Part, binary:match(Text, Part)}) || Part <- [
-        <<"\n3 minor and 1 major collections took 7 ms of 2,000, the longest 5.3 ms\n">>,
+        <<"\n3 minor and 1 major collections took 7 ms of 2,000, the longest 5.3 ms\n",
+            "  minor ones: half took at most 640 us, 99 % at most 642 us, "
+            "99.9 % at most 642 us\n",
+            "  causes: 75.0% heap full, 25.0% on request\n">>,
+        list_to_binary([
+            "\n  share      minor      major     longest  process\n"
+            "  50.0%      2,000          1      0.6 ms  ", pid_to_list(self()),
+            " shop shop:loop/0\n"
+            "\n  the longest:\n"]),
         list_to_binary(["      5.3 ms  major, ", pid_to_list(self()), " of 23.4 KB, heap full\n",
             "              shop:basket/1:12 < shop:loop/0\n"])]].
 
@@ -74,10 +82,13 @@ collapsed_lines_begin_with_the_root_test() ->
 json_has_texts_for_terms_test() ->
     Answer = (answer([{[?LEAF, ?ROOT], 750}]))#{in_step => [{self(), 10}]},
     Pid = list_to_binary(pid_to_list(self())),
+    Named = <<Pid/binary, " shop shop:loop/0">>,
     Json = flame_prof_allocations_text:json(Answer),
     ?assertMatch(#{
         stacks := [#{stack := [<<"shop:basket/1:12">>, <<"shop:loop/0">>], words := 750}],
         in_step := [#{who := Pid, words := 10}],
+        collections := #{processes := [#{process := Named, minor := 2000, major := 1,
+            microseconds := 961, longest_microseconds := 642}]},
         ended := <<"asked">>
     }, Json),
     ?assertNotEqual(<<>>, iolist_to_binary(flame_prof_json:encode(Json))).
@@ -101,7 +112,15 @@ answer(Stacks) ->
         collections => #{
             minor => 3, major => 1, milliseconds => 7, longest_microseconds => 5300,
             longest => [#{process => self(), kind => major, cause => heap, microseconds => 5300,
-                words => 3000, stack => [?LEAF, ?ROOT]}]
+                words => 3000, stack => [?LEAF, ?ROOT]}],
+            processes => [#{process => self(), minor => 2000, major => 1, microseconds => 961,
+                longest_microseconds => 642}],
+            causes => #{heap => 3, other => 1},
+            lengths => #{
+                minor => flame_prof_histogram:new([{635000, 645000, 2}, {641000, 643000, 1}],
+                    1922000, 642000),
+                major => flame_prof_histogram:new([], 0, 0)
+            }
         },
         lost => #{dropped_words => 0, unreadable => 0, other_stacks_words => 0, events => 0,
             left_alone => 0},
