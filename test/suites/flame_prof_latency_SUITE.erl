@@ -7,6 +7,7 @@
 -export([all/0, suite/0, end_per_testcase/2]).
 -export([
     quantiles_are_those_of_the_truth/1,
+    the_slowest_of_a_thousand_are_those_of_the_truth/1,
     calls_of_several_processes_add_up/1,
     exceptions_are_apart/1,
     of_a_recursion_the_outermost_call_counts/1,
@@ -170,6 +171,27 @@ quantiles_are_those_of_the_truth(_) ->
     ?assert(Late > 0 orelse maps:get(max_ns, Answer) >= lists:last(True)),
     ?assert(Late > 0 orelse maps:get(total_ns, Answer) >= lists:sum(True)),
     ?assertEqual(Calls, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
+
+%% From 20 us to 1 ms, as many in each octave: two neighbours differ by less than a thousandth.
+the_slowest_of_a_thousand_are_those_of_the_truth(_) ->
+    Calls = 20000,
+    M = started({?M, busy, 1}),
+    Lengths = [round(20000 * math:pow(50, (N * 7919 rem Calls) / Calls))
+        || N <- lists:seq(1, Calls)],
+    True = lists:sort([?M:busy(Ns) || Ns <- Lengths]),
+    Answer = stopped(M),
+    ?assertEqual(Calls, maps:get(calls, Answer) + late(Answer)),
+    [
+        begin
+            Measured = maps:get(Key, Answer),
+            ct:pal("~p: ~b ns of ~b", [Key, Measured, rank(Q, True)]),
+            %% One that loses its CPU between the two clocks is slow for the outer one alone.
+            {Least, Most} = {rank(Q - 0.0005, True), rank(Q + 0.0005, True)},
+            ?assert(0.98 * Least =< Measured andalso Measured =< 1.02 * Most,
+                {Key, Measured, Least, Most})
+        end
+     || {Key, Q} <- [{p50_ns, 0.5}, {p90_ns, 0.9}, {p99_ns, 0.99}, {p999_ns, 0.999}]
+    ].
 
 calls_of_several_processes_add_up(_) ->
     M = started({?M, pass, 1}),

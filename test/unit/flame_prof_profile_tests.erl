@@ -717,11 +717,12 @@ a_session_s_file_is_read_whole_test_() ->
             {ok, _} = flame_prof:start(#{dir => Dir}),
             waiting:eventually(fun() -> maps:get(written,
                 maps:get(counters, flame_prof:info())) > 2000 end),
-            {ok, #{files := [File0], written := Written}} = flame_prof:stop(),
+            {ok, #{files := [File0], written := Written, merged := Merged}} = flame_prof:stop(),
             [begin unlink(Worker), exit(Worker, kill) end || Worker <- Workers],
             File = unicode:characters_to_list(File0),
             {ok, Profile} = flame_prof_profile:read(File),
-            ?assertMatch(#{samples := Written, bad := 0}, flame_prof_profile:info(Profile)),
+            #{samples := Samples, bad := Bad} = flame_prof_profile:info(Profile),
+            ?assertEqual({Written - Merged, 0}, {Samples, Bad}),
             [
                 ?assertEqual(
                     expected_stacks(File, Measure, Levels, true),
@@ -752,8 +753,11 @@ load() ->
     {_, Code, _} = code:get_object_code(orddict),
     load(Code).
 
+%% One of these takes 0.1 ms and is one reduction: 4,000 would keep the code server waiting for each
+%% module.
 load(Code) ->
     _ = erlang:prepare_loading(orddict, Code),
+    true = erlang:yield(),
     load(Code).
 
 %% Now and then it waits for another process.
