@@ -48,6 +48,29 @@ static ERL_NIF_TERM cpu_ns(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
                             enif_make_int64(env, ns_of(CLOCK_PROCESS_CPUTIME_ID)));
 }
 
-static ErlNifFunc functions[] = {{"cpu_ns", 1, cpu_ns, 0}};
+/* sleep_ns(Us, N) -> CPU time of this thread in N sleeps of Us, each to a point in time; DIRTY I/O
+ * SCHEDULER. */
+static ERL_NIF_TERM sleep_ns(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+    unsigned int us, n;
+    struct timespec at;
+    int64_t before;
+
+    (void)argc;
+    if (!enif_get_uint(env, argv[0], &us) || us >= 1000000 || !enif_get_uint(env, argv[1], &n))
+        return enif_make_badarg(env);
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    before = ns_of(CLOCK_THREAD_CPUTIME_ID);
+    for (unsigned int i = 0; i < n; i++) {
+        at.tv_nsec += us * 1000L;
+        at.tv_sec += at.tv_nsec / 1000000000;
+        at.tv_nsec %= 1000000000;
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    }
+    return enif_make_int64(env, ns_of(CLOCK_THREAD_CPUTIME_ID) - before);
+}
+
+static ErlNifFunc functions[] = {{"cpu_ns", 1, cpu_ns, 0},
+                                 {"sleep_ns", 2, sleep_ns, ERL_NIF_DIRTY_JOB_IO_BOUND}};
 
 ERL_NIF_INIT(bench_threads, functions, NULL, NULL, NULL, NULL)

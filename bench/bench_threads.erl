@@ -1,10 +1,10 @@
 %% CPU time of this VM's threads, from the kernel's own clocks of them.
 -module(bench_threads).
 
--export([schedulers/0, dirty/0, cpu_ns/1]).
+-export([schedulers/0, dirty/0, cpu_ns/1, sleep_ns/2]).
 
 -on_load(load/0).
--nifs([cpu_ns/1]).
+-nifs([cpu_ns/1, sleep_ns/2]).
 
 load() ->
     erlang:load_nif(filename:rootname(code:which(?MODULE)), 0).
@@ -33,4 +33,9 @@ is_named(Regexp, Thread) ->
 %% Until now: of these threads, and of the whole VM.
 -spec cpu_ns([pos_integer()]) -> {Ns :: non_neg_integer(), AllNs :: non_neg_integer()}.
 cpu_ns(_) ->
+    erlang:nif_error(not_loaded).
+
+%% What it costs a thread to sleep N times for so long, and nothing else.
+-spec sleep_ns(Us :: 1..999999, N :: pos_integer()) -> Ns :: non_neg_integer().
+sleep_ns(_, _) ->
     erlang:nif_error(not_loaded).

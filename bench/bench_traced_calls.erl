@@ -9,6 +9,9 @@
 -define(CALLS, 2000).
 -define(TIMES, 50).
 -define(F, {?MODULE, pass, 1}).
+%% Of all schedulers.
+-define(CALLS_A_SECOND, 10000000).
+-define(CALIBRATED, 1000000).
 
 -spec run(pos_integer()) -> [bench_results:result()].
 run(Seconds) ->
@@ -21,7 +24,8 @@ run(Seconds) ->
         {"the function only", measured(Parts), fun ends/1, #{bar => {at_most, 450}}},
         {"call_time", fun call_time/0, fun call_time_ends/1, #{}},
         {"a tracer process", fun process_traces/0, fun process_ends/1, #{}}
-    ]] ++ hot(Seconds).
+    ]] ++ hot("a hot function", Seconds, 0) ++
+        hot("a function of 10^7 calls a second", Seconds, filling(?CALLS_A_SECOND)).
 
 -spec pass(X) -> X.
 pass(X) -> X.
@@ -76,12 +80,29 @@ process_ends(Tracer) ->
     true = exit(Tracer, kill),
     Waiting.
 
-%% A call and next to nothing else, on each scheduler.
-hot(Seconds) ->
+%% Rounds of burn/1 between two calls, so that all schedulers make so many calls a second.
+filling(CallsASecond) ->
+    Fastest = fun(Fun) -> lists:min([bench_tracing:ns(Fun) || _ <- lists:seq(1, 20)]) end,
+    Call = Fastest(fun() -> calls(?CALIBRATED) end) / ?CALIBRATED,
+    Round = Fastest(fun() -> burn(?CALIBRATED) end) / ?CALIBRATED,
+    Due = 1.0e9 * erlang:system_info(schedulers_online) / CallsASecond,
+    max(1, round((Due - Call) / Round)).
+
+burn(0) -> ok;
+burn(N) -> burn(N - 1).
+
+filled_calls(0, _) -> ok;
+filled_calls(N, Filling) ->
+    _ = ?MODULE:pass(N),
+    ok = burn(Filling),
+    filled_calls(N - 1, Filling).
+
+%% Calls on each scheduler, and next to nothing else where Filling is 0.
+hot(What, Seconds, Filling) ->
     Threads = bench_threads:schedulers(),
     Schedulers = erlang:system_info(schedulers_online),
     Counter = counters:new(Schedulers, [write_concurrency]),
-    Pids = [spawn_link(fun() -> work(Counter, I) end) || I <- lists:seq(1, Schedulers)],
+    Pids = [spawn_link(fun() -> work(Counter, I, Filling) end) || I <- lists:seq(1, Schedulers)],
     Second = fun() -> second(Counter, Schedulers, Threads) end,
     _ = Second(),
     Rounds = [
@@ -97,7 +118,7 @@ hot(Seconds) ->
     ok = bench_processes:kill(Pids),
     [Calls | _] = [N || {{N, _}, _, _} <- Rounds],
     [
-        told(Name, Ratios, Bar, round(Calls))
+        told(What, Name, Ratios, Bar, round(Calls))
      || {Name, Ratios, Bar} <- [
         {"in the second of the measurement, for a second",
             [With / Before || {{Before, _}, {With, _}, _} <- Rounds], {at_least, 0.9}},
@@ -107,10 +128,10 @@ hot(Seconds) ->
             [Before / After || {{_, Before}, _, {_, After}} <- Rounds], {not_above, 1.0}}
     ]].
 
-told(Name, Ratios, Bar, Calls) ->
+told(What, Name, Ratios, Bar, Calls) ->
     bench_results:tell(#{
         section => tracing,
-        name => iolist_to_binary(["work of a hot function, ", Name]),
+        name => iolist_to_binary(["work of ", What, ", ", Name]),
         value => bench_stats:median(Ratios),
         unit => <<"times">>,
         interval => bench_stats:interval(Ratios),
@@ -130,7 +151,11 @@ second(Counter, Schedulers, Threads) ->
     {Calls, Ns, Cpu} = Look(),
     {(Calls - Calls0) * 1.0e9 / (Ns - Ns0), (Calls - Calls0) * 1.0e9 / (Cpu - Cpu0)}.
 
-work(Counter, I) ->
-    _ = calls(1000),
+work(Counter, I, 0) ->
+    ok = calls(1000),
     ok = counters:add(Counter, I, 1000),
-    work(Counter, I).
+    work(Counter, I, 0);
+work(Counter, I, Filling) ->
+    ok = filled_calls(1000, Filling),
+    ok = counters:add(Counter, I, 1000),
+    work(Counter, I, Filling).

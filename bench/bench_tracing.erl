@@ -2,7 +2,7 @@
 %% the tracing, and the same calls without it right before or after.
 -module(bench_tracing).
 
--export([run/1, row/5, with_process/4, tracer/0]).
+-export([run/1, row/5, with_process/4, ns/1, tracer/0]).
 
 -spec run(pos_integer()) -> [bench_results:result()].
 run(Seconds) ->
@@ -40,6 +40,8 @@ with_process(Start, Times, Run, Stop) ->
     end),
     receive {Pid, Answer} -> Answer end.
 
+%% How long it takes.
+-spec ns(fun(() -> ok)) -> integer().
 ns(Run) ->
     Began = erlang:monotonic_time(nanosecond),
     ok = Run(),

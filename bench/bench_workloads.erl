@@ -42,10 +42,12 @@ start(Name) ->
             error({workload, Name, Reason})
     end.
 
-%% Answers when all its processes are gone.
+%% Answers when all its processes are gone. Its tables go with the owner, and workers that still ran
+%% would tell of that.
 -spec stop(workload()) -> ok.
-stop(#{owner := Owner}) ->
+stop(#{owner := Owner, workers := Workers}) ->
     Monitor = monitor(process, Owner),
+    _ = [true = erlang:suspend_process(Worker) || Worker <- Workers],
     exit(Owner, kill),
     receive {'DOWN', Monitor, _, _, _} -> ok end,
     settled(erlang:system_info(process_count)).
