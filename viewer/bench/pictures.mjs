@@ -10,6 +10,9 @@ const PICTURES = {
   binaries: ['binary_leak', '', true],
   garbage_collection: ['gc', '', true],
   server: ['chain', '', true],
+  heap: ['heap_growth', '', true],
+  tables: ['table', '', true],
+  allocators: ['fragmentation', 'allocators=binary', false],
   heatmap: ['mailbox', 'heat=1&measure=reductions.delta&lanes=cpu&levels=sign.process', false],
 };
 
