@@ -695,7 +695,9 @@ a_budget_is_kept_by_sampling_less(Config) ->
     [exit(Worker, kill) || Worker <- Workers],
     true = Changes >= 3,
     {ok, Own, _} = reader_oracle:own(Files),
-    #{figures := #{<<"budget_step">> := {Step, _}}} = lists:last(Own).
+    #{figures := #{<<"budget_step">> := {Last, _}}} = lists:last(Own),
+    %% A step may come between the last sample and the end.
+    true = Last >= 1 andalso abs(Last - Step) =< 1.
 
 %% The pass over so many costs more than half of the budget, and goes first.
 the_selection_is_stretched_before_anything_is_left_out(Config) ->
