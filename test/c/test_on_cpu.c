@@ -897,12 +897,13 @@ static void has_ended(void *arg)
     (void)arg;
 }
 
-/* How often the thread looks for a capture that does not come, in so many ticks of 5 ms. */
-static int polls_in(uint64_t ticks)
+/* In so many ticks of 5 ms: whether the thread looks for a capture that does not come more often
+ * than when it begins to sleep, when it wakes, and at the tick. */
+static int wakes_between(uint64_t ticks)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
     struct timespec nap = {0, 5000000};
-    int n;
+    int n, wakes;
 
     spawn(b, 1);
     run(b, 1, 0);
@@ -916,23 +917,26 @@ static int polls_in(uint64_t ticks)
     n = atomic_load(&polls);
     CHECK(stat(b, FP_COUNTER_ticks) >= ticks);
     CHECK_INT(stat(b, FP_COUNTER_signals), 1);
-    /* When it begins to sleep, when it wakes, and at the tick. */
-    CHECK(users > 1 || n <= 3 * ((int)stat(b, FP_COUNTER_ticks) + 1));
+    wakes = n > 3 * ((int)stat(b, FP_COUNTER_ticks) + 1);
     fp_sampler_stop(b->sampler);
     fp_sampler_join(b->sampler);
     b->sampler = NULL;
     destroy(b);
-    return n;
+    return wakes;
 }
 
 /* A wake-up costs as much as many samples. */
 static void it_wakes_between_ticks_for_others_only(void)
 {
+    int has_woken = 0;
+
     users = 1;
-    polls_in(50);
-    /* A machine that is late at every one of 400 ticks is none. */
+    CHECK(!wakes_between(50));
+    /* A machine that is always late wakes it for the ticks alone: one of many tries is enough. */
     users = 2;
-    CHECK(polls_in(400) > 3 * 401);
+    for (int i = 0; i < 40 && !has_woken; i++)
+        has_woken = wakes_between(20);
+    CHECK(has_woken);
     users = 1;
 }
 
