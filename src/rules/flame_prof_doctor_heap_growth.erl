@@ -50,8 +50,7 @@ find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
 
 unseen(Evidence, #{span_us := Us}) -> flame_prof_doctor_rule:short(Us, Evidence).
 
-growth(#{memory := Memory} = Process, #{span_us := LeastUs} = Limits) ->
-    Survived = maps:get(survived, Process, []),
+growth(#{memory := Memory, survived := Survived}, #{span_us := LeastUs} = Limits) ->
     Found = [
         Growth#{of_collections => IsOfCollections}
      || {IsOfCollections, Series, IsLarge} <- [
