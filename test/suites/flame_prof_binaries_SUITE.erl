@@ -233,7 +233,7 @@ what_grows_is_told(_) ->
     with_holders([fun() -> [binary(300000)] end, fun() -> [binary(310000)] end], fun([One, Two]) ->
         Self = self(),
         spawn_link(fun() ->
-            ok = waiting:pauses(Self, flame_prof_binaries),
+            ok = waiting:pauses(Self, flame_prof_binaries, looked),
             [One ! {grow, fun() -> binary(100000) end, Self} || _ <- lists:seq(1, 5)]
         end),
         #{growing := Growing, grown := #{ms := 1000, found := Found}} = Look = look(#{for => 1000}),
@@ -353,7 +353,7 @@ a_table_that_grows_is_told_by_any_name(_) ->
     Self = self(),
     Table = table(before, [named_table], [fun() -> {0, binary(1000000)} end]),
     spawn_link(fun() ->
-        ok = waiting:pauses(Self, flame_prof_binaries),
+        ok = waiting:pauses(Self, flame_prof_binaries, looked),
         put_into(before, [fun() -> {N, binary(100000)} end || N <- lists:seq(1, 5)]),
         ets:rename(before, later),
         Self ! grown

@@ -252,7 +252,7 @@ growth_is_that_of_the_time_between(_) ->
     Bytes = 8 * ets:info(Table, memory),
     Self = self(),
     {_, Monitor} = spawn_monitor(fun() ->
-        ok = waiting:pauses(Self, flame_prof_tables),
+        ok = waiting:pauses(Self, flame_prof_tables, looked),
         ets:insert(Table, [{-N, N} || N <- lists:seq(1, 5000)])
     end),
     #{ms := Ms, tables := [#{id := Table} = First | _]} =
@@ -267,7 +267,7 @@ a_table_that_is_made_meanwhile_is_new(_) ->
     Old = ets:new(old, []),
     Self = self(),
     {Pid, Monitor} = spawn_monitor(fun() ->
-        ok = waiting:pauses(Self, flame_prof_tables),
+        ok = waiting:pauses(Self, flame_prof_tables, looked),
         filled(new, [named_table], 200),
         receive stop -> ok end
     end),

@@ -3,7 +3,7 @@
 -module(waiting).
 
 -export([eventually/1, eventually/2, differing/2]).
--export([suspend/1, pauses/2]).
+-export([suspend/1, pauses/3]).
 
 -define(LOOKS, 6000).
 -define(PAUSE_MS, 10).
@@ -53,11 +53,10 @@ suspend(Pid) ->
         error:internal_error -> suspend(Pid)
     end.
 
-%% Until the process sleeps for this module: between two looks of one that tells growth.
-pauses(Pid, Module) ->
+%% Until the process sleeps in this function: between two looks of one that tells growth.
+pauses(Pid, Module, Function) ->
     eventually(fun() ->
         {current_stacktrace, Stack} = erlang:process_info(Pid, current_stacktrace),
-        [{timer, sleep}, {Module, true}] =:=
-            [{timer, sleep} || {timer, sleep, _, _} <- Stack]
-                ++ lists:usort([{M, true} || {M, _, _, _} <- Stack, M =:= Module])
+        Wanted = [{timer, sleep}, {Module, Function}],
+        Wanted =:= [{M, F} || {M, F, _, _} <- Stack, lists:member({M, F}, Wanted)]
     end).

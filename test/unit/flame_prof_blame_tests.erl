@@ -115,6 +115,14 @@ is_of(Name, Function) ->
     Prefix = "flame_prof_blame_tests:" ++ Function ++ ":",
     lists:prefix(Prefix, binary_to_list(Name)).
 
+%% A scheduler waits for a CPU for so long, at times, that its place has a tenth of the samples.
+median_share(Function, Reports) ->
+    lists:nth((length(Reports) + 1) div 2, lists:sort([share(Function, R) || R <- Reports])).
+
+is_often(Target) ->
+    Reports = [report(Target) || _ <- lists:seq(1, 3)],
+    ?assert(median_share("often/1", Reports) > 50, Reports).
+
 consistent(#{samples := All, idle := Idle, running := Running, matched := Matched} = Report) ->
     #{callers := Callers, processes := Processes} = Report,
     ?assertEqual(All, Idle + Running),
@@ -147,13 +155,13 @@ elixir(_) ->
 
 bif(_) ->
     with_asking(fun(Pid) ->
-        Report = report({ets, lookup, 2}),
-        consistent(Report),
-        Often = share("often/1", Report),
-        Seldom = share("seldom/1", Report),
+        [Report | _] = Reports = [report({ets, lookup, 2}) || _ <- lists:seq(1, 5)],
+        lists:foreach(fun consistent/1, Reports),
+        Often = median_share("often/1", Reports),
+        Seldom = median_share("seldom/1", Reports),
         %% Of 150 samples, 75 % +- 4.5 standard deviations.
-        ?assert(Often > 59 andalso Often < 91, Report),
-        ?assert(Seldom > 9 andalso Seldom < 41, Report),
+        ?assert(Often > 59 andalso Often < 91, Reports),
+        ?assert(Seldom > 9 andalso Seldom < 41, Reports),
         ?assert(maps:get(share_of_running, Report) > 50),
         [#{through := none, callers := [{Caller, _}]} | _] = maps:get(callers, Report),
         ?assert(is_of(Caller, "asking/1")),
@@ -163,14 +171,14 @@ bif(_) ->
 
 any_arity(_) ->
     with_asking(fun(_) ->
-        #{target := <<"ets:lookup/_">>} = Report = report({ets, lookup, '_'}),
-        ?assert(share("often/1", Report) > 50)
+        #{target := <<"ets:lookup/_">>} = report({ets, lookup, '_'}),
+        is_often({ets, lookup, '_'})
     end).
 
 name(_) ->
     with_asking(fun(_) ->
-        ?assert(share("often/1", report("ets:lookup/2")) > 50),
-        ?assert(share("often/1", report(<<"bif">>)) > 50)
+        is_often("ets:lookup/2"),
+        is_often(<<"bif">>)
     end).
 
 gc(_) ->
@@ -192,7 +200,7 @@ library(_) ->
     with_asking(fun(_) ->
         Report = report("beam.smp"),
         consistent(Report),
-        ?assert(share("often/1", Report) > 50),
+        is_often("beam.smp"),
         Through = [T || #{through := T} <- maps:get(callers, Report)],
         ?assert(lists:member(<<"ets:lookup/2">>, Through))
     end).
@@ -229,7 +237,7 @@ beside_profile(_) ->
     {ok, Session} = flame_prof:start(#{dir => Directory, select => {top, 100, 100}}),
     try
         with_asking(fun(_) ->
-            ?assert(share("often/1", report({ets, lookup, 2})) > 50),
+            is_often({ets, lookup, 2}),
             %% Neither keeps the other from its answers.
             waiting:eventually(fun() ->
                 {ok, _} = flame_prof_blame:report({ets, lookup, 2}, 200),
