@@ -115,13 +115,14 @@ is_of(Name, Function) ->
     Prefix = "flame_prof_blame_tests:" ++ Function ++ ":",
     lists:prefix(Prefix, binary_to_list(Name)).
 
-%% A scheduler waits for a CPU for so long, at times, that its place has a tenth of the samples.
+%% At times a scheduler waits for a CPU for tenths of a second, and is seen at one place meanwhile.
 median_share(Function, Reports) ->
     lists:nth((length(Reports) + 1) div 2, lists:sort([share(Function, R) || R <- Reports])).
 
 is_often(Target) ->
     Reports = [report(Target) || _ <- lists:seq(1, 3)],
-    ?assert(median_share("often/1", Reports) > 50, Reports).
+    ?assert(median_share("often/1", Reports) > 50, Reports),
+    Reports.
 
 consistent(#{samples := All, idle := Idle, running := Running, matched := Matched} = Report) ->
     #{callers := Callers, processes := Processes} = Report,
@@ -171,8 +172,7 @@ bif(_) ->
 
 any_arity(_) ->
     with_asking(fun(_) ->
-        #{target := <<"ets:lookup/_">>} = report({ets, lookup, '_'}),
-        is_often({ets, lookup, '_'})
+        [#{target := <<"ets:lookup/_">>} | _] = is_often({ets, lookup, '_'})
     end).
 
 name(_) ->
@@ -198,9 +198,8 @@ is_garbage(Name) ->
 
 library(_) ->
     with_asking(fun(_) ->
-        Report = report("beam.smp"),
+        [Report | _] = is_often("beam.smp"),
         consistent(Report),
-        is_often("beam.smp"),
         Through = [T || #{through := T} <- maps:get(callers, Report)],
         ?assert(lists:member(<<"ets:lookup/2">>, Through))
     end).
