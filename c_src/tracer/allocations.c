@@ -7,13 +7,9 @@
 #include "base/error.h"
 #include "base/ring.h"
 #include "erts/fresh.h"
-#include "erts/process.h"
 #include "erts/process_table.h"
-#include "erts/serving.h"
-#include "erts/stack.h"
 #include "tracer/collections.h"
-#include "tracer/pace.h"
-#include "tracer/turns.h"
+#include "tracer/collector.h"
 
 #define RING_BYTES (128u << 10)
 /* Of more threads each has a quarter, so that all of them fit what a session reckons with. */
@@ -31,65 +27,14 @@
 #define OFTEN_NS 320000000
 /* A process whose last collection took so long: beside the next one, a look costs nothing. */
 #define COSTLY_NS 1000000u
-/* Fragments of that part of a window or more are its cause. */
-#define FRAGMENTS_PART 16u
-/* Words of a stack that are copied: the leaf's and the root's end. */
-#define LEAF_WORDS 768u
-#define ROOT_WORDS 256u
-
 /* Relaxed: a place that two processes write at a time has a wrong guess, wrong times or an address
  * that is not the pid's. All of these only cost: the header says it of p and G, and fp_fresh_read()
  * refuses the address. */
-struct known_process {
+struct fp_known_process {
     _Atomic uint64_t pid, address, end_ns, window;
     _Atomic uint64_t length_ns;      /* of its last collections the longest, halved with each */
     _Atomic uint64_t since_ns, seen; /* collections since then */
 };
-
-#define COUNTER_ENUM(name) COUNT_##name,
-enum { FP_ALLOCATIONS_COUNTERS(COUNTER_ENUM) COUNTERS };
-
-struct collector {
-    _Alignas(128) struct fp_ring *ring;
-    uint64_t random;
-    /* The collection that goes on. */
-    uint64_t pid, weight;
-    struct fp_fresh fresh;
-    double p, guess, turn_weight; /* 0: it is not its turn */
-    struct fp_turn *turn;         /* NULL: it takes none */
-    int64_t start_ns, t_ns;
-    uint8_t is_open, is_looked, is_minor, is_dirty;
-    /* The last one, when it was minor: a major one may be the rest of it. */
-    uint64_t last_pid;
-    int64_t last_t_ns;
-    struct fp_pace by_time, by_window, by_process;
-    struct fp_savings by_turn;
-    double usual; /* window */
-    uint64_t word[LEAF_WORDS + ROOT_WORDS];
-    uint32_t stack_words, leaf_words; /* of them; 0: no stack was read */
-    struct fp_stack stack;
-    struct fp_ranges code;
-    double words, variance;
-    /* For readers: the thread alone writes them. */
-    _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance;
-};
-
-struct fp_allocations {
-    struct fp_allocations_options options;
-    struct collector *thread;
-    struct fp_collections *collections;
-    struct known_process *known;
-    struct fp_turns *turns;
-};
-
-static void add(struct collector *thread, unsigned counter, uint64_t n)
-{
-    _Atomic uint64_t *at = &thread->counter[counter];
-
-    atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
-                          memory_order_relaxed);
-}
-#define COUNT(thread, name, n) add(thread, COUNT_##name, n)
 
 static void show(_Atomic uint64_t *at, double value)
 {
@@ -126,7 +71,7 @@ static int64_t now_ns(const struct fp_allocations *allocations)
     return allocations->options.now != NULL ? *allocations->options.now : fp_monotonic_ns();
 }
 
-static struct known_process *known_of(struct fp_allocations *allocations, uint64_t pid)
+static struct fp_known_process *known_of(struct fp_allocations *allocations, uint64_t pid)
 {
     return &allocations->known[fp_pid_slot(allocations->options.layout, pid) & (KNOWN - 1)];
 }
@@ -160,7 +105,7 @@ static double probability(const struct fp_allocations *allocations, struct colle
     return p < 1 ? p : 1;
 }
 
-static int read_process(const struct fp_allocations *allocations, struct known_process *known,
+static int read_process(const struct fp_allocations *allocations, struct fp_known_process *known,
                         uint64_t pid, struct fp_fresh *fresh)
 {
     const struct fp_layout *layout = allocations->options.layout;
@@ -181,7 +126,7 @@ static int read_process(const struct fp_allocations *allocations, struct known_p
 }
 
 static void look(struct fp_allocations *allocations, struct collector *thread,
-                 struct known_process *known)
+                 struct fp_known_process *known)
 {
     uint64_t mean = allocations->options.mean_words;
     double words;
@@ -200,7 +145,7 @@ static void look(struct fp_allocations *allocations, struct collector *thread,
 static void begin(struct fp_allocations *allocations, struct collector *thread, uint64_t pid,
                   int is_minor, int is_dirty)
 {
-    struct known_process *known = known_of(allocations, pid);
+    struct fp_known_process *known = known_of(allocations, pid);
     int64_t now = now_ns(allocations), t = 1;
     int is_known = get(&known->pid) == pid;
 
@@ -240,111 +185,6 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     }
 }
 
-/* ---------------------------------------------------------------- records -- */
-
-/* The frames of the process, after the collection: on a normal scheduler the top of the stack is
- * where the code goes on. Where the process was scheduled in for the collection (a dirty scheduler)
- * that is `i`; on a normal one, too, when the top is no code address. */
-static void take_stack(const struct fp_allocations *allocations, struct collector *thread,
-                       const struct fp_fresh *fresh)
-{
-    uint64_t words = fresh == NULL ? 0 : (fresh->hend - fresh->stop) / 8, leaf = words, root = 0;
-    uint64_t i = thread->is_dirty && fresh != NULL ? fresh->i : 0;
-    const struct fp_memory *memory = allocations->options.memory;
-
-    if (words > LEAF_WORDS + ROOT_WORDS) {
-        leaf = LEAF_WORDS;
-        root = ROOT_WORDS;
-    }
-    fp_live_ranges_copy(allocations->options.code, &thread->code);
-    thread->stack.count = 0;
-    thread->stack_words = thread->leaf_words = 0;
-    if (leaf > 0 && fp_safe_read(memory, fresh->stop, thread->word, 8 * leaf) == 0 &&
-        (root == 0 ||
-         fp_safe_read(memory, fresh->hend - 8 * root, thread->word + leaf, 8 * root) == 0)) {
-        thread->stack_words = (uint32_t)(leaf + root);
-        thread->leaf_words = (uint32_t)leaf;
-        if ((thread->word[0] & 3) != 0 || !fp_ranges_contain(&thread->code, thread->word[0]))
-            i = fresh->i;
-        fp_stack_frames(&thread->stack, &thread->code, i, thread->word, leaf + root, leaf);
-    }
-    if (thread->stack.count == 0) {
-        thread->stack.count = 1;
-        thread->stack.frame[0] = FP_FRAME_UNREADABLE;
-    }
-}
-
-/* The collection is over, and the process stands still: its terms are where its stack says. */
-static void take_message(const struct fp_allocations *allocations, const struct collector *thread,
-                         struct fp_allocation *record)
-{
-    struct fp_serving_sites *sites = fp_serving_published();
-    struct fp_serving serving;
-    struct fp_work work = {.kind = FP_WORK_KIND_unknown};
-    struct fp_walk walk;
-
-    if (sites == NULL || thread->stack_words == 0 ||
-        !fp_serving_find(sites, thread->word, thread->stack_words, thread->leaf_words, &serving))
-        return;
-    fp_serving_walk(sites, &walk, allocations->options.memory, allocations->options.layout);
-    if (!fp_serving_read(&walk, &serving, &work))
-        return;
-    record->message_kind = work.kind;
-    record->message = work.message;
-}
-
-static unsigned cause_of(const struct fp_fresh *fresh)
-{
-    uint64_t room = 0;
-
-    if (fresh->fragment * FRAGMENTS_PART > fresh->words)
-        return FP_GC_CAUSE_fragments;
-    if (fresh->binaries)
-        return FP_GC_CAUSE_binaries;
-    if (fresh->fragment > 0)
-        return FP_GC_CAUSE_heap; /* a small term had no room */
-    room = (fresh->stop - fresh->heap) / 8 - fresh->survived - fresh->words;
-    return room * 4 < (fresh->hend - fresh->heap) / 8 ? FP_GC_CAUSE_heap : FP_GC_CAUSE_other;
-}
-
-static void commit(struct fp_allocations *allocations, struct collector *thread,
-                   const struct fp_fresh *after, int64_t length, unsigned flags)
-{
-    uint32_t bytes;
-    struct fp_allocation *record;
-
-    COUNT(thread, samples, thread->weight > 0);
-    take_stack(allocations, thread, after);
-    bytes = (uint32_t)sizeof *record + 8 * thread->stack.count;
-    record = fp_ring_reserve(thread->ring, bytes);
-    if (record == NULL) {
-        COUNT(thread, dropped, 1);
-        COUNT(thread, dropped_words, thread->weight);
-        return;
-    }
-    *record = (struct fp_allocation){.pid = thread->pid,
-                                     .weight = thread->weight,
-                                     .length_ns = (uint64_t)length,
-                                     .end_ns = thread->start_ns + length,
-                                     .count = thread->stack.count};
-    if (!thread->is_minor)
-        flags |= FP_ALLOCATION_MAJOR;
-    if (thread->is_looked) {
-        flags |= FP_ALLOCATION_WINDOW;
-        record->window = thread->fresh.words;
-        record->live = thread->fresh.live;
-        record->cause = (uint8_t)cause_of(&thread->fresh);
-        if (after != NULL && thread->is_minor) {
-            flags |= FP_ALLOCATION_SURVIVED;
-            record->survived = after->survived < record->window ? after->survived : record->window;
-        }
-    }
-    record->flags = (uint16_t)flags;
-    take_message(allocations, thread, record);
-    memcpy(record->frame, thread->stack.frame, 8 * (size_t)thread->stack.count);
-    fp_ring_commit(thread->ring);
-}
-
 /* ------------------------------------------------------------------- ends -- */
 
 static void count_window(struct collector *thread)
@@ -364,7 +204,7 @@ static int is_same(const struct fp_fresh *before, const struct fp_fresh *after)
 }
 
 /* Collected often, and each time after few words? Then it takes turns. */
-static void join(struct fp_allocations *allocations, struct known_process *known, uint64_t pid,
+static void join(struct fp_allocations *allocations, struct fp_known_process *known, uint64_t pid,
                  int64_t now)
 {
     uint64_t seen = get(&known->seen) + 1, window = get(&known->window);
@@ -392,7 +232,7 @@ static void count_length(struct fp_allocations *allocations, struct collector *t
 /* `has_ended`: it was told; else another one begins on this thread. */
 static void end(struct fp_allocations *allocations, struct collector *thread, int has_ended)
 {
-    struct known_process *known = known_of(allocations, thread->pid);
+    struct fp_known_process *known = known_of(allocations, thread->pid);
     int64_t now = has_ended ? now_ns(allocations) : thread->start_ns;
     int64_t length = now - thread->start_ns, long_ns = allocations->options.long_ns;
     int is_long = has_ended && long_ns > 0 && length >= long_ns, has_after = 0, has_failed = 0;
@@ -419,8 +259,8 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         fp_turn_count(thread->turn, counted);
     show(&thread->shown_words, thread->words);
     if (thread->weight > 0 || (is_long && !has_failed && (has_after || thread->is_looked)))
-        commit(allocations, thread, has_after ? &after : NULL, length,
-               is_long ? FP_ALLOCATION_LONG : 0);
+        fp_collector_commit(allocations, thread, has_after ? &after : NULL, length,
+                            is_long ? FP_ALLOCATION_LONG : 0);
     COUNT(thread, collection_ns, rounded(thread, (double)length * thread->turn_weight));
     if ((uint64_t)length > get(&thread->counter[COUNT_longest_ns]))
         put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
@@ -429,8 +269,8 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     if (has_ended)
         count_length(allocations, thread, length);
     if (thread->is_looked)
-        add(thread, COUNT_by_unknown + cause_of(&thread->fresh),
-            rounded(thread, thread->turn_weight / thread->p));
+        fp_collector_add(thread, COUNT_by_unknown + fp_collector_cause(&thread->fresh),
+                         rounded(thread, thread->turn_weight / thread->p));
     if (thread->is_looked)
         put(&known->window, thread->fresh.words);
     else if (get(&known->pid) != thread->pid) {
