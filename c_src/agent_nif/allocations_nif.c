@@ -34,6 +34,7 @@ struct measuring {
     struct fp_ranges ranges;
     struct fp_code_index *code;
     struct fp_allocations *allocations;
+    struct fp_memory own; /* of who reads all processes */
     uint32_t threads;
     int64_t ranged_ns, checked_ns;
     uint64_t except; /* a process that is left out */
@@ -48,6 +49,7 @@ static void destroy(void *state)
         fp_allocations_destroy(measuring->allocations);
     if (measuring->code != NULL)
         fp_code_index_destroy(measuring->code);
+    fp_safe_read_close(&measuring->own);
     enif_free(measuring);
 }
 
@@ -58,11 +60,15 @@ static int open_measuring(struct measuring *measuring, struct fp_allocations_opt
 
     if (err != 0 && err != FP_EFULL)
         return err;
+    err = fp_safe_read_open_own(&measuring->own);
+    if (err != 0)
+        return err;
     fp_live_ranges_update(&measuring->live, &measuring->ranges);
     err = fp_code_index_create(&measuring->code, library->layout, &library->memory,
                                &measuring->ranges);
     options->layout = library->layout;
     options->memory = &library->memory;
+    options->own = &measuring->own;
     options->code = &measuring->live;
     options->seed = (uint64_t)fp_monotonic_ns();
     measuring->threads = options->threads;
@@ -146,7 +152,7 @@ static int keeps(void *state, const struct fp_tracer_event *event)
            fp_allocations_keeps(measuring->allocations, event->line->index, event->tracee);
 }
 
-/* [Pid] */
+/* [Pid] | look */
 static ERL_NIF_TERM due(void *state, ErlNifEnv *env)
 {
     struct measuring *measuring = state;
@@ -154,6 +160,8 @@ static ERL_NIF_TERM due(void *state, ErlNifEnv *env)
     uint32_t count = fp_allocations_due(measuring->allocations, pid, DUE_MAX);
     ERL_NIF_TERM list = enif_make_list(env, 0);
 
+    if (count == 0 && fp_allocations_wants_look(measuring->allocations))
+        return fp_atom(env, "look");
     while (count-- > 0)
         list = enif_make_list_cell(env, pid[count], list);
     return list;
@@ -384,22 +392,26 @@ static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring, ERL_NIF_TE
 /* {Words, Processes} | {error, Error} */
 static ERL_NIF_TERM open_words(ErlNifEnv *env, const struct measuring *measuring)
 {
-    struct fp_memory memory;
     uint64_t words;
     uint32_t processes;
-    int err = fp_safe_read_open_own(&memory);
+    int err = fp_allocations_open_words(measuring->library->layout, &measuring->own,
+                                        measuring->except, &words, &processes);
 
-    if (err != 0)
-        return fp_result(env, err);
-    err = fp_allocations_open_words(measuring->library->layout, &memory, measuring->except, &words,
-                                    &processes);
-    fp_safe_read_close(&memory);
     /* Without the words of a part of the processes the sum would be wrong. */
     if (err == FP_EFAULT)
         return fp_error_text(env, err, "the table of processes could not be read");
     return err != 0 ? fp_result(env, err)
                     : enif_make_tuple2(env, enif_make_uint64(env, words),
                                        enif_make_uint(env, processes));
+}
+
+/* Milliseconds after which another look is needed before anything can begin, or 0 | {error, Error}
+ */
+static ERL_NIF_TERM look(ErlNifEnv *env, const struct measuring *measuring)
+{
+    int answer = fp_allocations_look(measuring->allocations);
+
+    return answer < 0 ? fp_result(env, answer) : enif_make_int(env, answer);
 }
 
 /* Of which the time of collections is told. */
@@ -444,7 +456,7 @@ static ERL_NIF_TERM read_collections(ErlNifEnv *env, const struct measuring *mea
     return enif_make_tuple3(env, of[0], of[1], collected(env, collections));
 }
 
-/* drain | open_words | collections | {move, Session} */
+/* drain | open_words | look | collections | {move, Session} */
 static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
     const ERL_NIF_TERM *part;
@@ -454,6 +466,8 @@ static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
         return move(env, state, part[1]);
     if (fp_is_atom(env, what, "collections"))
         return read_collections(env, state);
+    if (fp_is_atom(env, what, "look"))
+        return look(env, state);
     return fp_is_atom(env, what, "open_words") ? open_words(env, state) : drain(env, state);
 }
 

@@ -257,7 +257,8 @@ FP_NIF(tracer_read)
     return answer;
 }
 
-/* (State) -> [Pid], whose flags are to be set again; none while others read what was measured. */
+/* (State) -> [Pid], whose flags are to be set before the next call; none while others read what was
+ * measured | look: `look' is to be read. */
 FP_NIF(tracer_due)
 {
     struct fp_library *library = fp_library(env);

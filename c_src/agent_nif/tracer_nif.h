@@ -37,7 +37,7 @@ struct fp_tracer_kind {
     void (*destroy)(void *state);
     /* 1: trace, charged as an event; 0: discard. */
     int (*enabled)(void *state, const struct fp_tracer_event *event);
-    /* [Pid] of processes whose flags are to be set again, within a millisecond. NULL: none. */
+    /* What flame_prof_nif:tracer_due/1 answers, within a millisecond. NULL: []. */
     ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env);
     /* The process `tracee` is scheduled in, by a normal scheduler. 0: its flags go. NULL: 1. */
     int (*keeps)(void *state, const struct fp_tracer_event *event);

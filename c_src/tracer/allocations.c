@@ -91,17 +91,17 @@ static double probability(const struct fp_allocations *allocations, struct colle
                           int is_known, int64_t now)
 {
     double window = thread->guess > 0 ? thread->guess : thread->usual;
-    double looks = allocations->options.looks, p;
+    double looks = allocations->options.looks, m = thread->turn_weight, p;
     int is_real = allocations->options.now == NULL;
 
     if (thread->turn != NULL)
-        return fp_savings_chance(
-            &thread->by_turn, looks / 2,
-            window * thread->turn_weight / (double)allocations->options.mean_words, now, is_real);
+        return fp_savings_chance(&thread->by_turn, looks / 2,
+                                 window * m / (double)allocations->options.mean_words, now,
+                                 is_real);
     if (!is_known)
         return fp_pace_chance(&thread->by_process, looks / 4, 1, now, is_real);
-    p = fp_pace_chance(&thread->by_time, looks / 4, (double)thread->t_ns, now, is_real) +
-        fp_pace_chance(&thread->by_window, looks / 2, window, now, is_real);
+    p = fp_pace_chance(&thread->by_time, looks / 4, m * (double)thread->t_ns, now, is_real) +
+        fp_pace_chance(&thread->by_window, looks / 2, m * window, now, is_real);
     return p < 1 ? p : 1;
 }
 
@@ -150,7 +150,8 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     int is_known = get(&known->pid) == pid;
 
     thread->turn = fp_turns_find(allocations->turns, pid);
-    thread->turn_weight = thread->turn == NULL ? 1 : fp_turn_weight(thread->turn);
+    thread->turn_weight = thread->turn == NULL ? fp_population_weight(allocations->population, pid)
+                                               : fp_turn_weight(thread->turn);
     if (thread->turn_weight <= 0)
         return;
     if (is_known)
@@ -255,8 +256,12 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         count_window(thread);
     if (thread->is_looked)
         counted += ((double)thread->fresh.words - thread->guess) / thread->p;
-    if (thread->turn != NULL)
+    if (thread->turn != NULL) {
         fp_turn_count(thread->turn, counted);
+    } else if (thread->turn_weight > 1) {
+        thread->rest += thread->turn_weight * counted;
+        show(&thread->shown_rest, thread->rest);
+    }
     show(&thread->shown_words, thread->words);
     if (thread->weight > 0 || (is_long && !has_failed && (has_after || thread->is_looked)))
         fp_collector_commit(allocations, thread, has_after ? &after : NULL, length,
@@ -279,7 +284,8 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     }
     longest = get(&known->pid) == thread->pid ? get(&known->length_ns) / 2 : 0;
     put(&known->length_ns, longest > (uint64_t)length ? longest : (uint64_t)length);
-    if (thread->turn == NULL)
+    /* One that stands for others is here by chance: who joined would be so, too. */
+    if (thread->turn == NULL && thread->turn_weight <= 1)
         join(allocations, known, thread->pid, now);
     put(&known->pid, thread->pid);
     put(&known->end_ns, (uint64_t)now);
@@ -311,18 +317,15 @@ int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t at, uint64
     struct collector *thread;
     int keeps;
 
-    if (turn == NULL || at >= allocations->options.threads)
+    if (turn == NULL)
+        return fp_population_keeps(allocations->population, pid);
+    if (at >= allocations->options.threads)
         return 1;
     thread = &allocations->thread[at];
     keeps = fp_turn_keeps(allocations->turns, turn, &thread->words, &thread->variance);
     show(&thread->shown_words, thread->words);
     show(&thread->shown_variance, thread->variance);
     return keeps;
-}
-
-uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most)
-{
-    return fp_turns_poll(allocations->turns, pids, most);
 }
 
 /* ---------------------------------------------------------------- readers -- */
@@ -348,6 +351,27 @@ static double shown(const _Atomic uint64_t *at)
     return value;
 }
 
+uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most)
+{
+    uint32_t count = fp_turns_poll(allocations->turns, pids, most);
+    double rest = 0;
+
+    for (uint32_t i = 0; i < allocations->options.threads; i++)
+        rest += shown(&allocations->thread[i].shown_rest);
+    return count + fp_population_due(allocations->population, now_ns(allocations), rest,
+                                     pids + count, most - count);
+}
+
+int fp_allocations_wants_look(const struct fp_allocations *allocations)
+{
+    return fp_population_wants_look(allocations->population, now_ns(allocations));
+}
+
+int fp_allocations_look(struct fp_allocations *allocations)
+{
+    return fp_population_look(allocations->population, allocations->turns, now_ns(allocations));
+}
+
 void fp_allocations_count(const struct fp_allocations *allocations,
                           struct fp_allocations_counters *counters)
 {
@@ -364,6 +388,7 @@ void fp_allocations_count(const struct fp_allocations *allocations,
         counters->variance += shown(&thread->shown_variance);
     }
     counters->words += fp_turns_debt(allocations->turns);
+    counters->variance += fp_population_variance(allocations->population);
 }
 
 const struct fp_collections *fp_allocations_collections(const struct fp_allocations *allocations)
@@ -394,6 +419,8 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
     if (err == 0)
         err = fp_turns_create(&made->turns, options->layout, options->memory, options->mean_words,
                               options->seed);
+    if (err == 0)
+        err = fp_population_create(&made->population, options->layout, options->own, options->seed);
     for (uint32_t i = 0; err == 0 && i < options->threads; i++) {
         struct collector *thread = &made->thread[i];
 
@@ -417,6 +444,7 @@ void fp_allocations_destroy(struct fp_allocations *allocations)
     for (uint32_t i = 0; allocations->thread != NULL && i < allocations->options.threads; i++)
         fp_ring_destroy(allocations->thread[i].ring);
     fp_turns_destroy(allocations->turns);
+    fp_population_destroy(allocations->population);
     free(allocations->thread);
     free(allocations->known);
     fp_collections_destroy(allocations->collections);

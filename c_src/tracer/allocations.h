@@ -22,7 +22,9 @@
  * Processes with many collections of few words are traced in turns: turns.h has what a turn stands
  * for, its weight m. In a turn p is m G / M, 0.05 at least and 1 at most; less, in proportion to
  * the looks that are left, where the turns of this thread have more than `looks` / 2 a second
- * (pace.h). All of it is known before the collection. W, below, is then m times the window.
+ * (pace.h). Where there are many processes, some of those that take no turns stand for others, with
+ * the weight m that population.h tells: t and G are then m times as much. All of it is known before
+ * the collection. W, below, is m times the window.
  *
  * WHY THE WEIGHTS ARE RIGHT. Let F be all that has happened before collection k: p was set by it.
  *
@@ -103,6 +105,7 @@ struct fp_allocation {
 struct fp_allocations_options {
     const struct fp_layout *layout;
     const struct fp_memory *memory; /* for any thread */
+    const struct fp_memory *own;    /* of who looks */
     struct fp_live_ranges *code;
     uint32_t threads;
     uint64_t mean_words;
@@ -127,9 +130,13 @@ void fp_allocations_event(struct fp_allocations *allocations, uint32_t thread,
 /* `pid` is scheduled in, by a normal scheduler. 0: its turn is over, and it needs no flag until
  * fp_allocations_due() has it (turns.h). */
 int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t thread, uint64_t pid);
-/* Processes whose flags are to be set again; at most so many, the others the next time. Some 20 ms
- * after the last call. */
+/* Processes whose flags are to be set before the next call; at most so many, the others then. Some
+ * 20 ms after the last call. */
 uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most);
+/* It is time to look who is there (population.h); the first time at once. */
+int fp_allocations_wants_look(const struct fp_allocations *allocations);
+/* As fp_population_look(). */
+int fp_allocations_look(struct fp_allocations *allocations);
 
 /* The oldest record of a thread, or NULL. Valid until the release. */
 const struct fp_allocation *fp_allocations_peek(struct fp_allocations *allocations,

@@ -9,6 +9,7 @@
 #include "erts/stack.h"
 #include "tracer/allocations.h"
 #include "tracer/pace.h"
+#include "tracer/population.h"
 #include "tracer/turns.h"
 
 /* Words of a stack that are copied: the leaf's and the root's end. */
@@ -38,9 +39,9 @@ struct collector {
     uint32_t stack_words, leaf_words; /* of them; 0: no stack was read */
     struct fp_stack stack;
     struct fp_ranges code;
-    double words, variance;
+    double words, variance, rest; /* rest: of processes that stand for others, with their weights */
     /* For readers: the thread alone writes them. */
-    _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance;
+    _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance, shown_rest;
 };
 
 struct fp_allocations {
@@ -49,6 +50,7 @@ struct fp_allocations {
     struct fp_collections *collections;
     struct fp_known_process *known;
     struct fp_turns *turns;
+    struct fp_population *population;
 };
 
 static inline void fp_collector_add(struct collector *thread, unsigned counter, uint64_t n)

@@ -248,7 +248,8 @@ tracer_end(_) -> ?NOT_LOADED.
 -spec tracer_counters(tracer_state()) -> #{atom() => non_neg_integer()}.
 tracer_counters(_) -> ?NOT_LOADED.
 
--spec tracer_due(tracer_state()) -> [pid()].
+%% Processes whose flags are to be set before the next call; `look': that is to be read.
+-spec tracer_due(tracer_state()) -> [pid()] | look.
 tracer_due(_) -> ?NOT_LOADED.
 
 -spec tracer_read(tracer_state(), term()) -> term() | {error, bad_state}.

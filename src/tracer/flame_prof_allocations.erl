@@ -185,7 +185,7 @@ spec(Options, Seconds) ->
     #{
         kind => allocations,
         flags => [garbage_collection],
-        processes => every,
+        processes => chosen,
         owner => Owner,
         limits => Limits,
         config => Config

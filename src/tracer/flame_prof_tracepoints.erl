@@ -31,7 +31,8 @@
     #{
         tracer := flame_prof_nif:tracer_state(),
         flags := [tracer_flag()],
-        processes := every | none | [pid()],
+        %% `chosen': new ones; of those that are there the library chooses: again/3.
+        processes := every | chosen | none | [pid()],
         %% `meta' among the flags: all processes, and the tracer has the state tracer + the
         %% number of the pattern, from 1. No other patterns are numbered.
         patterns := [{mfa() | {atom(), atom(), '_'} | {atom(), '_', '_'}, term(), [atom()]}],
@@ -129,7 +130,8 @@ set_session(Session, Wanted, Patterns, Set, Functions0, Check) ->
      || {Event, Spec} <- Messages
     ],
     Collects = lists:member(garbage_collection, Flags),
-    ok = ensure_alone(Collects andalso Processes =:= every, Session),
+    IsEvery = lists:member(Processes, [every, chosen]),
+    ok = ensure_alone(Collects andalso IsEvery, Session),
     Turn = fun(Which) ->
         case Collects andalso is_collection_traced(Which, Session) of
             true -> other;
@@ -291,20 +293,23 @@ add(#{sessions := Sessions, tracer := Tracer}, Pids, Flags) ->
     end,
     lists:foreach(fun(Pid) -> _ = Turn(Pid, true, Flags), Turn(Pid, false, [silent]) end, Pids).
 
-%% @doc A process has its flags once more, unless another tracer has it now.
--spec again(set(), pid(), [tracer_flag()]) -> ok.
+%% @doc A process has its flags, perhaps once more, unless another tracer has it now.
+-spec again(set(), pid(), [tracer_flag()]) -> ok | other | gone.
 again(#{sessions := [Session | _]}, Pid, Flags) ->
     Trace = trace,
-    _ = is_collection_traced(Pid, Session) orelse
-        process(Pid, fun() -> Trace:process(Session, Pid, true, Flags) end),
-    ok;
+    case is_collection_traced(Pid, Session) of
+        true -> other;
+        false -> process(Pid, fun() -> Trace:process(Session, Pid, true, Flags) end)
+    end;
 again(#{sessions := [], tracer := Tracer}, Pid, Flags) ->
     Options = [{tracer, ?TRACER, Tracer} | Flags],
-    _ = if_free(Pid, Tracer, fun() -> erlang:trace(Pid, true, Options) end),
-    ok.
+    if_free(Pid, Tracer, fun() -> erlang:trace(Pid, true, Options) end).
 
 %% Those that are there, and before them those to come: between the two none is missed.
 processes(none, _Turn, _Check) ->
+    counted([]);
+processes(chosen, Turn, _Check) ->
+    _ = Turn(new_processes),
     counted([]);
 processes(every, Turn, Check) ->
     _ = Turn(new_processes),

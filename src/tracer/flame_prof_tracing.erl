@@ -50,7 +50,7 @@
         owner := pid(),
         asked_by => pid(),
         flags => [flame_prof_tracepoints:tracer_flag()],
-        processes => every | none | [pid()],
+        processes => every | chosen | none | [pid()],
         patterns => [{tuple(), term(), [atom()]}],
         message_patterns => [{send | 'receive', term()}],
         limits => limits(),
@@ -62,7 +62,7 @@
 -type ended() :: asked | {limit, atom()} | {down, pid()}.
 
 %% `no': it runs. `off_after_ms': from the limit, or whatever has ended it, to the last breakpoint;
-%% not there while it runs.
+%% not there while it runs. `processes': of chosen ones, those that had the flags when it began.
 -type stopped() ::
     #{
         ended := no | ended(),
@@ -89,6 +89,7 @@
     %% By add/3: how many, and the first of them.
     added = {0, []} :: {non_neg_integer(), [pid()]},
     added_flags = [] :: [flame_prof_tracepoints:tracer_flag()],
+    looking = none :: none | reference(),
     ended = no :: no | ended(),
     off_after_ms = none :: none | float()
 }).
@@ -281,15 +282,23 @@ set(#tracing{spec = Spec, tracer = Tracer, set = None} = Tracing) ->
     Check = fun() -> ok = check_asker(Tracing) end,
     try flame_prof_tracepoints:set(Spec#{tracer => Tracer}, Tell, Check) of
         {ok, Set, Counts} ->
-            _ = flame_prof_nif:tracer_heartbeat(Tracer),
-            _ = erlang:send_after(?POLL_MS, self(), poll),
-            {ok, Tracing#tracing{set = Set, counts = Counts}};
+            begun(Tracing#tracing{set = Set, counts = Counts});
         {error, Why} ->
             undo(Tracing, {tracing, #{reason => Why}})
     catch
         throw:asker_is_gone -> undo(Tracing, gone());
         error:Reason:Stack ->
             undo(Tracing#tracing{set = None}, flame_prof_error:of_exit({Reason, Stack}))
+    end.
+
+begun(#tracing{tracer = Tracer} = Tracing0) ->
+    case chosen(Tracing0) of
+        {ok, Tracing} ->
+            _ = flame_prof_nif:tracer_heartbeat(Tracer),
+            _ = erlang:send_after(?POLL_MS, self(), poll),
+            {ok, Tracing};
+        {error, Error} ->
+            undo(Tracing0, flame_prof_error:of_library(Error, <<>>))
     end.
 
 %% The first heartbeat is due when all is set.
@@ -348,8 +357,7 @@ handle_info(poll, #tracing{ended = no, tracer = Tracer} = Tracing) ->
     case flame_prof_nif:tracer_heartbeat(Tracer) of
         Pressure when is_integer(Pressure) ->
             _ = erlang:send_after(poll_ms(Pressure), self(), poll),
-            ok = turns(Tracing),
-            {noreply, Tracing};
+            {noreply, turns(Tracing)};
         Limit ->
             {noreply, ended({limit, Limit}, Tracing)}
     end;
@@ -357,6 +365,8 @@ handle_info({'DOWN', Monitor, process, Pid, _}, #tracing{asker = Monitor} = Trac
     {stop, normal, switch_off({down, Pid}, Tracing)};
 handle_info({'DOWN', Monitor, process, Guard, _}, #tracing{guard = {Guard, Monitor}} = Tracing) ->
     {noreply, ended({down, Guard}, Tracing)};
+handle_info({'DOWN', Monitor, process, _, _}, #tracing{looking = Monitor} = Tracing) ->
+    {noreply, Tracing#tracing{looking = none}};
 handle_info(forget, Tracing) ->
     {stop, normal, Tracing};
 handle_info(_, Tracing) ->
@@ -368,20 +378,59 @@ poll_ms(_) -> ?NEAR_MS.
 terminate(_Reason, Tracing) ->
     close(switch_off(asked, Tracing)).
 
-%% The library leaves processes that are busy out in turns: those whose turn it is. To set a flag
-%% waits until the process runs no more: the heartbeat goes on meanwhile.
-turns(#tracing{spec = #{kind := allocations, flags := Flags}, tracer = Tracer, set = Set}) ->
-    turns(flame_prof_nif:tracer_due(Tracer), Flags, Tracer, Set);
-turns(_) ->
-    ok.
+%% The library chooses whose collections are told, from look to look, and in turns. What they do
+%% is known at the second look.
+chosen(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
+    ok = check_asker(Tracing),
+    case flame_prof_nif:tracer_read(Tracer, look) of
+        0 -> {ok, all_due(flame_prof_nif:tracer_due(Tracer), Tracing)};
+        Ms when is_integer(Ms) -> timer:sleep(Ms), chosen(Tracing);
+        {error, Error} -> {error, Error}
+    end;
+chosen(Tracing) ->
+    {ok, Tracing}.
 
-turns([], _Flags, _Tracer, _Set) ->
-    ok;
-turns([Pid | Pids], Flags, Tracer, Set) ->
-    ok = flame_prof_tracepoints:again(Set, Pid, Flags),
+all_due([_ | _] = Pids, #tracing{tracer = Tracer, counts = Counts0} = Tracing0) ->
+    ok = check_asker(Tracing0),
+    Counts = Counts0#{processes := maps:get(processes, Counts0) + length(Pids)},
+    Tracing = lists:foldl(fun flag/2, Tracing0#tracing{counts = Counts}, Pids),
+    all_due(flame_prof_nif:tracer_due(Tracer), Tracing);
+all_due(_, #tracing{counts = #{processes := All, left_alone := Left} = Counts} = Tracing) ->
+    Tracing#tracing{counts = Counts#{processes := All - Left}}.
+
+flag(Pid, Tracing) when Pid =:= self() ->
+    Tracing;
+flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Tracing) ->
+    case {flame_prof_tracepoints:again(Set, Pid, Flags), Counts} of
+        {other, #{left_alone := Left}} -> Tracing#tracing{counts = Counts#{left_alone := Left + 1}};
+        _ -> Tracing
+    end.
+
+%% A flag that cannot be set at once waits until its process runs no more: the heartbeat goes on
+%% meanwhile.
+turns(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
+    case flame_prof_nif:tracer_due(Tracer) of
+        look -> looked(Tracing);
+        Pids -> turns(Pids, Tracing)
+    end;
+turns(Tracing) ->
+    Tracing.
+
+%% By a process of its own: it may take longer than a heartbeat may be late, and wait for who reads.
+looked(#tracing{looking = none, tracer = Tracer} = Tracing) ->
+    Look = fun() -> flame_prof_nif:tracer_read(Tracer, look) end,
+    {_, Monitor} = spawn_opt(Look, [monitor, {priority, high}]),
+    Tracing#tracing{looking = Monitor};
+looked(Tracing) ->
+    Tracing.
+
+turns([], Tracing) ->
+    Tracing;
+turns([Pid | Pids], #tracing{tracer = Tracer} = Tracing0) ->
+    Tracing = flag(Pid, Tracing0),
     case flame_prof_nif:tracer_heartbeat(Tracer) of
-        Pressure when is_integer(Pressure) -> turns(Pids, Flags, Tracer, Set);
-        _ -> ok
+        Pressure when is_integer(Pressure) -> turns(Pids, Tracing);
+        _ -> Tracing
     end.
 
 ended(Ended, #tracing{ref = Ref, spec = #{owner := Asker}} = Tracing) ->
@@ -430,7 +479,7 @@ about(#tracing{ref = Ref, spec = Spec, since = Since, added = {Count, Added}} = 
         patterns => [MFA || {MFA, _, _} <- Patterns],
         message_patterns => [Event || {Event, _} <- Messages],
         pids => case Processes of
-            every -> every;
+            _ when Processes =:= every; Processes =:= chosen -> every;
             none -> [];
             Pids -> lists:sublist(Pids, ?LISTED)
         end,

@@ -7,6 +7,8 @@
 -export([
     shares_and_sum_of_one_process/1,
     shares_and_sum_of_many_processes/1,
+    shares_and_sum_of_a_thousand_processes/1,
+    a_part_of_a_thousand_processes_is_traced_at_a_time/1,
     shares_and_sum_of_large_heaps/1,
     shares_and_sum_of_small_terms_of_bifs/1,
     large_terms_of_bifs_are_told_apart/1,
@@ -121,6 +123,42 @@ shares_and_sum_of_one_process(_) ->
 
 shares_and_sum_of_many_processes(_) ->
     compared(many_processes).
+
+shares_and_sum_of_a_thousand_processes(_) ->
+    compared(thousand_processes).
+
+%% All of them have been, in the end. Each look takes a moment in which some have come, and those
+%% that leave are not yet gone.
+a_part_of_a_thousand_processes_is_traced_at_a_time(_) ->
+    Program = counted_allocations:start(thousand_processes, 20000),
+    ok = counted_allocations:go(Program),
+    Pid = in_background(60000, #{owner => self(), max_cpu_percent => infinity}),
+    until(fun runs/0),
+    Pids = counted_allocations:pids(Program),
+    Counts = seen_traced(Pids, Pids, []),
+    ct:pal("traced at a time: ~w", [Counts]),
+    Median = lists:nth(length(Counts) div 2 + 1, lists:sort(Counts)),
+    ?assert(Median > 50, Median),
+    ?assert(Median < 400, Median),
+    ok = flame_prof_allocations:finish(self()),
+    receive {Pid, {ok, #{ended := asked}}} -> ok end,
+    ?assertEqual([], [P || P <- Pids, is_traced(P)]),
+    ok = counted_allocations:stop(Program).
+
+%% How many are, until each has been.
+seen_traced(_, [], Counts) ->
+    Counts;
+seen_traced(Pids, Missing, Counts) ->
+    Traced = [P || P <- Pids, is_traced(P)],
+    timer:sleep(100),
+    seen_traced(Pids, Missing -- Traced, [length(Traced) | Counts]).
+
+is_traced(Pid) ->
+    Trace = trace,
+    case code:ensure_loaded(trace) of
+        {module, trace} -> Trace:session_info(Pid) =/= [];
+        _ -> erlang:trace_info(Pid, flags) =/= {flags, []}
+    end.
 
 shares_and_sum_of_large_heaps(_) ->
     {Answer, _} = compared(large_heap, #{bytes => 1024}),

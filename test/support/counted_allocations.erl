@@ -12,8 +12,8 @@
 
 -export_type([name/0, program/0]).
 
--type name() :: one_process | many_processes | large_heap | small_terms_of_bifs | messages
-    | large_terms_of_bifs.
+-type name() :: one_process | many_processes | thousand_processes | large_heap
+    | small_terms_of_bifs | messages | large_terms_of_bifs.
 -opaque program() :: #{
     pids := [pid()],
     counter := counters:counters_ref(),
@@ -25,14 +25,16 @@
 
 %% Those with functions.
 -spec names() -> [name()].
-names() -> [one_process, many_processes, large_heap, small_terms_of_bifs, messages].
+names() ->
+    [one_process, many_processes, thousand_processes, large_heap, small_terms_of_bifs, messages].
 
 -spec start(name(), pos_integer()) -> program().
 start(Name, Ms) ->
     Counter = counters:new(4, []),
     #{pids => workers(Name, Ms, Counter), counter => Counter, functions => functions(Name)}.
 
-functions(Name) when Name =:= one_process; Name =:= many_processes; Name =:= large_heap ->
+functions(Name) when Name =:= one_process; Name =:= many_processes; Name =:= large_heap;
+    Name =:= thousand_processes ->
     [{{?MODULE, tuples, 2}, 2}, {{?MODULE, conses, 2}, 3}, {{?MODULE, floats, 2}, 4}];
 functions(small_terms_of_bifs) ->
     [{{?MODULE, sets, 2}, 2}, {{?MODULE, puts, 3}, 3}];
@@ -46,6 +48,11 @@ workers(one_process, Ms, Counter) ->
 workers(many_processes, Ms, Counter) ->
     [worker(fun() -> mixed(Counter, Ms) end, [{min_heap_size, 10000 * (1 + N rem 4)}])
         || N <- lists:seq(1, 50)];
+%% Each with one of the functions. Those of the first work twice as often as those of the second,
+%% and these twice as often as those of the third.
+workers(thousand_processes, Ms, Counter) ->
+    [worker(fun() -> rarely(Counter, N rem 3, seed(), until(Ms), 0) end, [])
+        || N <- lists:seq(1, 1000)];
 %% Heaps that only dirty schedulers collect: larger than 128 K words, and abandoned before.
 workers(large_heap, Ms, Counter) ->
     [worker(fun() -> large(Counter, Ms) end, [{min_heap_size, 500000}])];
@@ -150,6 +157,24 @@ mixed(Counter, Random, Until, Kept, Tuples, Conses, Floats) ->
     end.
 
 newer(List, _) -> List.
+
+rarely(Counter, Kind, Random, Until, Done) ->
+    receive after Random rem (50 bsl Kind) -> ok end,
+    Next = next(Random),
+    N = 50 + Next div 100 rem 200,
+    case is_over(Until) of
+        true ->
+            ok = counters:add(Counter, 2 + Kind, 6 * Done);
+        false when Kind =:= 0 ->
+            _ = tuples(N, []),
+            rarely(Counter, Kind, Next, Until, Done + N);
+        false when Kind =:= 1 ->
+            _ = conses(N, []),
+            rarely(Counter, Kind, Next, Until, Done + N);
+        false ->
+            _ = floats(N, []),
+            rarely(Counter, Kind, Next, Until, Done + N)
+    end.
 
 count(Counter, Words) ->
     lists:foreach(fun({Index, N}) -> counters:add(Counter, Index, N) end,

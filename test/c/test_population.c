@@ -1,0 +1,459 @@
+/* test_population.c - which processes have the flag that tells their collections, against a world
+ * of processes whose flags the test sets and takes as the VM does. */
+#include <math.h>
+
+#include "base/error.h"
+#include "fake_vm.h"
+#include "run.h"
+#include "tracer/allocations.h"
+#include "tracer/population.h"
+
+#define LIMIT 4096u
+#define MANY 1000u
+#define VERY_MANY 3500u
+#define ROOM 3600u
+#define MS INT64_C(1000000)
+
+static struct fake_vm vm;
+static uint64_t random_state = 7;
+
+/* What the VM and the owner know of process n. */
+struct world {
+    struct fp_population *population;
+    struct fp_turns *turns;
+    uint64_t pid[ROOM], reductions[ROOM], words[ROOM];
+    double counted[ROOM];
+    int has_flag[ROOM];
+    uint32_t count, set; /* flags that were set */
+    int64_t now;
+    double rest;
+};
+
+static void be_born(struct world *world, uint32_t n, int has_flag)
+{
+    world->pid[n] = fake_spawn(&vm, n, FAKE_JIT);
+    world->has_flag[n] = has_flag;
+    world->reductions[n] = 0;
+    if (n >= world->count)
+        world->count = n + 1;
+}
+
+static void open_world(struct world *world, uint32_t count)
+{
+    static uint64_t seed;
+
+    memset(world, 0, sizeof *world);
+    fake_vm_create(&vm, 27, LIMIT, ROOM);
+    for (uint32_t n = 1; n < count; n++)
+        be_born(world, n, 0);
+    world->now = 1000 * MS;
+    CHECK_INT(fp_turns_create(&world->turns, &vm.layout, &vm.memory.reader, 65536, 1), 0);
+    CHECK_INT(fp_population_create(&world->population, &vm.layout, &vm.memory.reader, ++seed), 0);
+}
+
+static void close_world(struct world *world)
+{
+    fp_population_destroy(world->population);
+    fp_turns_destroy(world->turns);
+    fake_vm_destroy(&vm);
+}
+
+static uint32_t number_of(const struct world *world, uint64_t pid)
+{
+    for (uint32_t n = 1; n < world->count; n++)
+        if (world->pid[n] == pid)
+            return n;
+    RUN_FAIL("a pid that is no process: %llx", (unsigned long long)pid);
+    return 0;
+}
+
+/* The owner sets what is due, `most` at a time. */
+static uint32_t set_due(struct world *world, uint32_t most)
+{
+    uint64_t pid[ROOM];
+    uint32_t n = fp_population_due(world->population, world->now, world->rest, pid, most);
+
+    for (uint32_t i = 0; i < n; i++)
+        world->has_flag[number_of(world, pid[i])] = 1;
+    world->set += n;
+    return n;
+}
+
+static void poll(struct world *world)
+{
+    if (fp_population_wants_look(world->population, world->now))
+        CHECK(fp_population_look(world->population, world->turns, world->now) >= 0);
+    while (set_due(world, 100) > 0)
+        ;
+}
+
+static void begin(struct world *world)
+{
+    int ms;
+
+    while ((ms = fp_population_look(world->population, world->turns, world->now)) > 0)
+        world->now += ms * MS;
+    CHECK_INT(ms, 0);
+    while (set_due(world, 100) > 0)
+        ;
+}
+
+static void work(struct world *world, uint32_t n, uint64_t reductions)
+{
+    world->reductions[n] += reductions;
+    fake_set(&vm, n, FP_FIELD_reds, world->reductions[n]);
+}
+
+/* It is scheduled in, works, and has a collection of so many words. */
+static void run(struct world *world, uint32_t n, uint64_t reductions, uint64_t words)
+{
+    if (world->has_flag[n] && !fp_population_keeps(world->population, world->pid[n]))
+        world->has_flag[n] = 0;
+    work(world, n, reductions);
+    world->words[n] += words;
+    if (world->has_flag[n]) {
+        double weight = fp_population_weight(world->population, world->pid[n]);
+
+        world->counted[n] += weight * (double)words;
+        if (weight > 1)
+            world->rest += weight * (double)words;
+    }
+}
+
+static uint32_t flags(const struct world *world)
+{
+    uint32_t sum = 0;
+
+    for (uint32_t n = 1; n < world->count; n++)
+        sum += world->has_flag[n];
+    return sum;
+}
+
+/* Each `period` ms some process's turn comes; all run equally often. */
+static void run_all(struct world *world, uint32_t rounds, uint64_t reductions, uint64_t words)
+{
+    for (uint32_t round = 0; round < rounds; round++) {
+        for (uint32_t n = 1; n < world->count; n++)
+            run(world, n, reductions, words);
+        world->now += 20 * MS;
+        poll(world);
+    }
+}
+
+/* ------------------------------------------------------------------- few -- */
+
+static void few_processes_all_have_the_flag_once(void)
+{
+    struct world world;
+
+    open_world(&world, 200);
+    CHECK(fp_population_wants_look(world.population, world.now));
+    begin(&world);
+    CHECK_INT(flags(&world), 199);
+    CHECK_INT(world.now, 1000 * MS);
+    run_all(&world, 100, 10, 5);
+    CHECK_INT(world.set, 199);
+    for (uint32_t n = 1; n < world.count; n++)
+        CHECK(world.counted[n] == (double)world.words[n]);
+    close_world(&world);
+}
+
+/* ------------------------------------------------------------------ many -- */
+
+static void of_many_a_group_stands_for_all(void)
+{
+    struct world world;
+
+    open_world(&world, MANY);
+    begin(&world);
+    CHECK_INT(world.now, 1100 * MS);
+    CHECK(flags(&world) > 100 && flags(&world) < 150);
+    /* Each round is 20 ms, each group's time 25 rounds and a little more: 8 groups. */
+    run_all(&world, 8 * 26 * 20, 10, 5);
+    CHECK(flags(&world) < 300);
+    for (uint32_t n = 1; n < world.count; n++) {
+        double part = world.counted[n] / (double)world.words[n];
+
+        CHECK(part > 0.9 && part < 1.1);
+    }
+    close_world(&world);
+}
+
+static void each_kind_that_is_born_in_a_pattern_has_its_part_of_each_group(void)
+{
+    struct world world;
+
+    open_world(&world, MANY);
+    begin(&world);
+    for (uint32_t every = 2; every <= 8; every++) {
+        double current = 0, all = 0;
+
+        for (uint32_t n = 1; n < world.count; n += every, all++)
+            current += fp_population_weight(world.population, world.pid[n]) / 8;
+        if (fabs(current - all / 8) > 3)
+            RUN_FAIL("of each %uth process %g are current, of %g", every, current, all);
+    }
+    close_world(&world);
+}
+
+static void flags_are_set_before_a_group_is_current(void)
+{
+    struct world world;
+    uint32_t had = 0;
+
+    open_world(&world, MANY);
+    begin(&world);
+    for (uint32_t round = 0; round < 2000; round++) {
+        if (fp_population_wants_look(world.population, world.now))
+            CHECK_INT(fp_population_look(world.population, world.turns, world.now), 0);
+        set_due(&world, 7);
+        for (uint32_t n = 1; n < world.count; n++) {
+            double weight = fp_population_weight(world.population, world.pid[n]);
+
+            CHECK(weight == 0 || weight == 8);
+            CHECK(weight == 0 || world.has_flag[n]);
+            if (world.has_flag[n] && !fp_population_keeps(world.population, world.pid[n])) {
+                world.has_flag[n] = 0;
+                had++;
+            }
+        }
+        world.now += 20 * MS;
+    }
+    CHECK(had > MANY);
+    close_world(&world);
+}
+
+/* ---------------------------------------------------------------- choice -- */
+
+static void who_does_much_of_the_work_always_has_the_flag(void)
+{
+    struct world world;
+    double was;
+
+    open_world(&world, MANY);
+    begin(&world);
+    for (uint32_t round = 0; round < 60; round++) {
+        run(&world, 17, 5000, 5);
+        run_all(&world, 1, 10, 5);
+    }
+    CHECK(world.has_flag[17]);
+    CHECK(fp_population_weight(world.population, world.pid[17]) == 1);
+    was = world.counted[17];
+    for (uint32_t round = 0; round < 500; round++) {
+        run(&world, 17, 5000, 5);
+        run_all(&world, 1, 10, 5);
+    }
+    /* run_all() runs it, too. */
+    CHECK(world.counted[17] - was == 500 * 10);
+    run_all(&world, 60, 10, 5);
+    CHECK(fp_population_weight(world.population, world.pid[17]) != 1);
+    close_world(&world);
+}
+
+static int is_chosen(uint32_t count)
+{
+    struct world world;
+    int chosen = 0;
+
+    open_world(&world, count);
+    begin(&world);
+    for (uint32_t round = 0; round < 60; round++) {
+        run(&world, 17, 10 * count / 400, 5);
+        run_all(&world, 1, 10, 5);
+    }
+    chosen = fp_population_weight(world.population, world.pid[17]) == 1;
+    close_world(&world);
+    return chosen;
+}
+
+static void what_is_much_of_the_work_is_less_where_one_stands_for_more(void)
+{
+    CHECK(!is_chosen(MANY));
+    CHECK(is_chosen(VERY_MANY));
+}
+
+static void it_counts_for_itself_alone_once_its_flag_is_set(void)
+{
+    struct world world;
+    uint32_t n = 1;
+
+    open_world(&world, MANY);
+    begin(&world);
+    while (world.has_flag[n])
+        n++;
+    work(&world, n, 1000000);
+    world.now += 600 * MS;
+    CHECK_INT(fp_population_look(world.population, world.turns, world.now), 0);
+    CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
+    while (set_due(&world, 10) > 0 && !world.has_flag[n])
+        CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
+    CHECK(world.has_flag[n]);
+    CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
+    while (set_due(&world, 10) > 0)
+        ;
+    CHECK(fp_population_weight(world.population, world.pid[n]) == 1);
+    close_world(&world);
+}
+
+static void a_large_heap_always_has_the_flag(void)
+{
+    struct world world;
+
+    open_world(&world, MANY);
+    fake_set(&vm, 33, FP_FIELD_hend, fake_heap_at(33) + (1u << 20));
+    begin(&world);
+    CHECK(world.has_flag[33]);
+    run_all(&world, 300, 10, 5);
+    CHECK(fp_population_weight(world.population, world.pid[33]) == 1);
+    CHECK(world.counted[33] == (double)world.words[33]);
+    close_world(&world);
+}
+
+static void who_is_new_counts_for_itself_until_it_is_seen(void)
+{
+    struct world world;
+
+    open_world(&world, MANY);
+    begin(&world);
+    be_born(&world, 1100, 1);
+    world.count = 1101;
+    CHECK(fp_population_weight(world.population, world.pid[1100]) == 1);
+    CHECK(fp_population_keeps(world.population, world.pid[1100]));
+    world.now += 600 * MS;
+    poll(&world);
+    CHECK(fp_population_weight(world.population, world.pid[1100]) != 1);
+    /* One that does much in its first moments. */
+    be_born(&world, 1101, 1);
+    work(&world, 1101, 1000000);
+    world.now += 600 * MS;
+    CHECK_INT(fp_population_look(world.population, world.turns, world.now), 0);
+    CHECK(fp_population_weight(world.population, world.pid[1101]) == 1);
+    close_world(&world);
+}
+
+static void processes_in_turns_are_left_to_these(void)
+{
+    struct world world;
+
+    open_world(&world, 100);
+    fp_turns_join(world.turns, world.pid[5]);
+    begin(&world);
+    CHECK(!world.has_flag[5]);
+    CHECK_INT(flags(&world), 98);
+    close_world(&world);
+}
+
+/* --------------------------------------------------------------- numbers -- */
+
+static void when_many_become_few_all_have_the_flag(void)
+{
+    struct world world;
+
+    open_world(&world, MANY);
+    begin(&world);
+    for (uint32_t n = 101; n < MANY; n++)
+        fake_exit(&vm, n);
+    world.count = 101;
+    run_all(&world, 60, 10, 5);
+    CHECK_INT(flags(&world), 100);
+    for (uint32_t n = 1; n < world.count; n++)
+        CHECK(fp_population_weight(world.population, world.pid[n]) == 1);
+    close_world(&world);
+}
+
+static void a_table_that_cannot_be_read_changes_nothing(void)
+{
+    struct world world;
+    uint64_t table;
+
+    open_world(&world, MANY);
+    begin(&world);
+    table = vm.layout.process_table;
+    vm.layout.process_table = 0x1000;
+    world.now += 600 * MS;
+    CHECK_INT(fp_population_look(world.population, world.turns, world.now), FP_EFAULT);
+    CHECK_INT(set_due(&world, 100), 0);
+    CHECK(!fp_population_wants_look(world.population, world.now));
+    vm.layout.process_table = table;
+    world.now += 600 * MS;
+    poll(&world);
+    run_all(&world, 300, 10, 5);
+    close_world(&world);
+}
+
+/* ------------------------------------------------------------------ truth -- */
+
+/* A thousand processes of five kinds, that do more at some times than at others; process 10 does
+ * much, and process 20 begins to. */
+static uint64_t words_of(uint32_t n, uint32_t round)
+{
+    if (n == 10)
+        return 20000;
+    if (n == 20)
+        return round > 400 ? 30000 : 0;
+    return (n % 5) * (20 + (round / 40 % 2) * 20) + run_random(&random_state) % 50;
+}
+
+static void sums_are_right_in_the_mean_and_so_is_their_variance(void)
+{
+    double sum = 0, squares = 0, claimed = 0;
+    uint32_t runs = 40;
+
+    for (uint32_t i = 0; i < runs; i++) {
+        struct world world;
+        double all = 0, counted = 0, error;
+
+        open_world(&world, MANY);
+        CHECK(fp_population_look(world.population, world.turns, world.now) > 0);
+        for (uint32_t n = 1; n < MANY; n++)
+            work(&world, n, 1 + words_of(n, 0));
+        world.now += 100 * MS;
+        begin(&world);
+        for (uint32_t round = 0; round < 1000; round++) {
+            for (uint32_t n = 1; n < MANY; n++)
+                if ((n + round) % 4 == 0 || n == 10 || n == 20) {
+                    uint64_t words = words_of(n, round);
+
+                    run(&world, n, 1 + words, words);
+                }
+            world.now += 20 * MS;
+            poll(&world);
+        }
+        for (uint32_t n = 1; n < MANY; n++) {
+            all += (double)world.words[n];
+            counted += world.counted[n];
+        }
+        error = counted - all;
+        sum += error / all;
+        squares += error / all * error / all;
+        claimed += fp_population_variance(world.population) / all / all;
+        /* It was looked half a second later: what process 20 did until then is chance. */
+        CHECK(fabs(error) < 0.1 * all);
+        CHECK(fabs(world.counted[10] / (double)world.words[10] - 1) < 0.01);
+        close_world(&world);
+    }
+    if (fabs(sum / runs) > 4 * sqrt(squares / runs / runs))
+        RUN_FAIL("the mean error is %g, the deviation of one %g", sum / runs, sqrt(squares / runs));
+    /* Not below what it is, but for chance. */
+    if (claimed < squares / 2)
+        RUN_FAIL("a variance of %g is told as %g", squares / runs, claimed / runs);
+}
+
+int main(int argc, char **argv)
+{
+    RUN_START(argc, argv);
+    RUN(few_processes_all_have_the_flag_once);
+    RUN(of_many_a_group_stands_for_all);
+    RUN(each_kind_that_is_born_in_a_pattern_has_its_part_of_each_group);
+    RUN(flags_are_set_before_a_group_is_current);
+    RUN(who_does_much_of_the_work_always_has_the_flag);
+    RUN(what_is_much_of_the_work_is_less_where_one_stands_for_more);
+    RUN(it_counts_for_itself_alone_once_its_flag_is_set);
+    RUN(a_large_heap_always_has_the_flag);
+    RUN(who_is_new_counts_for_itself_until_it_is_seen);
+    RUN(processes_in_turns_are_left_to_these);
+    RUN(when_many_become_few_all_have_the_flag);
+    RUN(a_table_that_cannot_be_read_changes_nothing);
+    RUN(sums_are_right_in_the_mean_and_so_is_their_variance);
+    return RUN_END();
+}
