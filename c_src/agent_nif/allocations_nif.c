@@ -106,6 +106,7 @@ static void *create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
         return NULL;
     }
     memset(measuring, 0, sizeof *measuring);
+    measuring->own.fd = -1;
     measuring->library = fp_library(env);
     if (measuring->library->layout == NULL)
         *err = FP_ESTATE;
