@@ -23,8 +23,8 @@
  * is left is that a process does more in one group's time than in another's:
  * fp_population_variance().
  * What is told of a single process of such a group is 2^k times what it has done, or nothing. Much
- * of the work is a 256th of the reductions of all, and at most a 16th of 2^-k: so by its weight no
- * process seems to do more than a 16th of what all do in that time.
+ * of the work is a 256th of the reductions of all, and at most a 16th of 2^-k: so one that goes on
+ * as before does not seem to do more, by its weight, than a 16th of what all do in that time.
  *
  * WHAT GOES WRONG. A flag that another tracer takes, for a process that has it all the time. One
  * that the VM takes when keeps() has said so, in the moment in which the look decides otherwise,
@@ -62,5 +62,6 @@ int fp_population_look(struct fp_population *population, struct fp_turns *turns,
  * processes with a weight of more than 1, with it, until now. */
 uint32_t fp_population_due(struct fp_population *population, int64_t now_ns, double words,
                            uint64_t *pids, uint32_t most);
-/* Of the sum of these words: by the differences from group to group, which are never too small. */
+/* Of the sum of these words: by the differences from group to group, which what changes with time
+ * makes larger. */
 double fp_population_variance(const struct fp_population *population);

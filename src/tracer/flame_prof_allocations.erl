@@ -102,7 +102,8 @@
         ended := asked | {limit, atom()} | {down, pid()}
     }.
 %% Stacks: leaf first, the largest one first. Their words add up to `words', but for chance and for
-%% what is lost. `left_alone': processes that another tracer has (OTP 25 and 26).
+%% what is lost. `left_alone': processes that another tracer had when they
+%% were to be traced.
 %%
 %% `messages': by the message that a server of OTP had in work, as far as its stack tells; words
 %% without one are in none.

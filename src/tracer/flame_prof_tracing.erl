@@ -90,6 +90,8 @@
     added = {0, []} :: {non_neg_integer(), [pid()]},
     added_flags = [] :: [flame_prof_tracepoints:tracer_flag()],
     looking = none :: none | reference(),
+    %% Of `chosen' ones, those that another tracer has.
+    others = #{} :: #{pid() => []},
     ended = no :: no | ended(),
     off_after_ms = none :: none | float()
 }).
@@ -398,12 +400,16 @@ all_due([_ | _] = Pids, #tracing{tracer = Tracer, counts = Counts0} = Tracing0) 
 all_due(_, #tracing{counts = #{processes := All, left_alone := Left} = Counts} = Tracing) ->
     Tracing#tracing{counts = Counts#{processes := All - Left}}.
 
+%% One that another tracer has is tried again while it takes turns, and counts once.
 flag(Pid, Tracing) when Pid =:= self() ->
     Tracing;
 flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Tracing) ->
-    case {flame_prof_tracepoints:again(Set, Pid, Flags), Counts} of
-        {other, #{left_alone := Left}} -> Tracing#tracing{counts = Counts#{left_alone := Left + 1}};
-        _ -> Tracing
+    case flame_prof_tracepoints:again(Set, Pid, Flags) of
+        other ->
+            Others = (Tracing#tracing.others)#{Pid => []},
+            Tracing#tracing{others = Others, counts = Counts#{left_alone := map_size(Others)}};
+        _ ->
+            Tracing
     end.
 
 %% A flag that cannot be set at once waits until its process runs no more: the heartbeat goes on

@@ -20,10 +20,12 @@
     a_collection_on_request_is_told_with_its_stack/1,
     collections_have_lengths_and_causes/1,
     a_second_one_is_refused/1,
+    one_that_the_library_refuses_closes_nothing_of_the_node/1,
     it_ends_with_its_owner/1,
     its_owner_ends_it_early_and_has_an_answer/1,
     a_limit_ends_it_and_is_named/1,
     another_tracer_goes_on/1,
+    a_process_of_another_tracer_is_left_alone_once/1,
     nothing_is_traced_afterwards/1,
     what_is_not_accepted_is_refused/1,
     an_answer_is_text_and_json/1
@@ -303,6 +305,12 @@ a_second_one_is_refused(_) ->
     ?assertNotEqual(nomatch, string:find(Text, "allocations")),
     receive {Pid, Answer} -> ?assertMatch({ok, _}, Answer) end.
 
+one_that_the_library_refuses_closes_nothing_of_the_node(_) ->
+    {ok, Input} = file:read_link("/proc/self/fd/0"),
+    None = #{events => 0, events_per_second => 0, cpu_ns_per_second => 0, seconds => 0},
+    ?assertMatch({error, _}, flame_prof_nif:tracer_open(allocations, None, #{})),
+    ?assertEqual({ok, Input}, file:read_link("/proc/self/fd/0")).
+
 it_ends_with_its_owner(_) ->
     Owner = spawn(fun() -> receive never -> ok end end),
     Pid = in_background(60000, #{owner => Owner}),
@@ -337,6 +345,23 @@ another_tracer_goes_on(_) ->
     ?assertEqual([garbage_collection], Flags),
     receive {trace, Worker, _, _} -> ok after 0 -> error(no_event) end,
     flush().
+
+%% It takes turns, and is taken between two of them: each second the library tries again.
+a_process_of_another_tracer_is_left_alone_once(_) ->
+    Worker = spawn_link(fun() -> in_step(counted_allocations:until(60000)) end),
+    Pid = in_background(6000, #{max_cpu_percent => infinity}),
+    until(fun() -> is_traced(Worker) end),
+    ok = taken(Worker),
+    receive {Pid, {ok, #{lost := #{left_alone := Left}}}} -> ?assertEqual(1, Left) end,
+    true = unlink(Worker),
+    true = exit(Worker, kill),
+    flush().
+
+taken(Worker) ->
+    case is_traced(Worker) of
+        false -> 1 = erlang:trace(Worker, true, [garbage_collection]), ok;
+        true -> timer:sleep(1), taken(Worker)
+    end.
 
 flush() ->
     receive {trace, _, _, _} -> flush() after 0 -> ok end.
