@@ -169,14 +169,23 @@ is_collection_traced(Which, {_, Own}) ->
             false
     end.
 
+%% An error: the session has ended since, or this function knows too little of it.
 has_collections(Session, Which) ->
     Trace = trace,
-    try Trace:info(Session, Which, flags) of
+    try flags(Session, Which) of
         {flags, Flags} when is_list(Flags) -> lists:member(garbage_collection, Flags);
-        _ -> false
+        undefined -> false
     catch
-        error:_ -> false
+        error:_ -> lists:member(Session, Trace:session_info(all))
     end.
+
+%% The session of `erlang:trace/3' and dbg is in the list of session_info/1, but info/3 refuses
+%% it: its number is an atom.
+flags({_Name, Number} = Session, Which) when is_integer(Number) ->
+    Trace = trace,
+    Trace:info(Session, Which, flags);
+flags(_Legacy, Which) ->
+    erlang:trace_info(Which, flags).
 
 %% Without sessions.
 
