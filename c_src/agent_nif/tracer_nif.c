@@ -25,13 +25,20 @@ static struct {
 
 /* ------------------------------------------------------------ erl_tracer -- */
 
-/* `undefined' is asked of processes to come. The VM removes a tracer on a normal scheduler only. */
+/* `undefined' is asked of processes to come. Where the answer is not `trace', the VM forgets that
+ * new ones are traced; but OTP 27 and later go on to count the session as one that does, and each
+ * spawn of the node asks all sessions for ever. The VM removes a tracer on a normal scheduler only.
+ */
 static int keeps(ErlNifEnv *env, ErlNifUInt64 state, ERL_NIF_TERM tracee)
 {
     struct fp_tracer_event event = {.env = env, .tracee = tracee};
     int answer = 1;
 
-    if (fp_term_is_atom(tracee) || enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER)
+    if (fp_term_is_atom(tracee))
+        return fp_tracer_is_open(state);
+    if (!fp_tracer_is_on(state))
+        return 0;
+    if (enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER)
         return 1;
     event.line = fp_tracer_enter(state);
     if (event.line == NULL)
@@ -50,7 +57,7 @@ static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TE
 
     /* Only this question may be answered `remove'. */
     if (argv[0] == atoms->trace_status)
-        return fp_tracer_is_on(state) && keeps(env, state, argv[2]) ? atoms->trace : atoms->remove;
+        return keeps(env, state, argv[2]) ? atoms->trace : atoms->remove;
     event.line = fp_tracer_enter(state);
     if (event.line == NULL)
         return atoms->discard;

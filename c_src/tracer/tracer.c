@@ -13,6 +13,8 @@
 #define CPU_BURST_NS INT64_C(250000000)
 #define EVENTS_BURST_NS INT64_C(1000000000)
 #define WAIT_NS INT64_C(1000000000)
+/* In which an owner, or who guards it, tells the VM of the end. */
+#define OWNER_NS INT64_C(2000000000)
 
 #ifdef CLOCK_MONOTONIC_COARSE
 #define COARSE CLOCK_MONOTONIC_COARSE /* a third of the price, to a few milliseconds */
@@ -326,6 +328,13 @@ int64_t fp_tracer_ended_for_ns(void)
     int64_t ended_ns = atomic_load(&tracer.ended_ns);
 
     return ended_ns == 0 ? 0 : fp_monotonic_ns() - ended_ns;
+}
+
+int fp_tracer_is_open(uint64_t state)
+{
+    return fp_tracer_is_on(state) ||
+           (atomic_load(&tracer.running) == state >> FP_TRACER_INDEX_BITS &&
+            fp_tracer_ended_for_ns() < OWNER_NS);
 }
 
 int fp_tracer_is_abandoned(void)

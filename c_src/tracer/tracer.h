@@ -105,6 +105,8 @@ uint32_t fp_tracer_pressure(void);
 const char *fp_tracer_end_name(enum fp_tracer_end why);
 
 int fp_tracer_is_on(uint64_t state);
+/* Or its owner may still be about to tell the VM that it has ended. Any thread. */
+int fp_tracer_is_open(uint64_t state);
 /* NULL: discard. Else leave has to follow, and meanwhile the tracing's memory stays. */
 struct fp_tracer_line *fp_tracer_enter(uint64_t state);
 /* The same for the end of what was let in: neither limits nor a late heartbeat keep it out. */

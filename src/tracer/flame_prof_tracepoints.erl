@@ -353,11 +353,17 @@ process(Which, Turn) ->
 %% and 26, the flags go last: there may be many.
 -spec clear(set()) -> ok.
 clear(#{sessions := Sessions, points := Points, messages := Messages} = Set) ->
-    Trace = trace,
-    _ = [Trace:session_destroy(Session) || Session <- Sessions],
+    _ = [end_session(Session) || Session <- Sessions],
     _ = [clear_point(Point) || Point <- Points],
     _ = [erlang:trace_pattern(Event, true, []) || Event <- Messages],
     clear_processes(Set).
+
+%% OTP 27 and later count the sessions that trace new processes, and never less for one that is
+%% destroyed: each spawn of the node would ask all sessions for ever.
+end_session(Session) ->
+    Trace = trace,
+    _ = try Trace:process(Session, new_processes, false, [all]) catch error:_ -> gone end,
+    Trace:session_destroy(Session).
 
 %% A function that is not there any more has no breakpoint.
 clear_point({MFA, [meta]}) ->
@@ -378,8 +384,8 @@ is_own(_) -> false.
 clear_processes(#{flags := []}) ->
     ok;
 clear_processes(#{tracer := Tracer}) ->
-    lists:foreach(
-        fun(Which) -> clear_process(Which, Tracer) end, [new_processes | processes()]).
+    ok = clear_process(new_processes, Tracer),
+    lists:foreach(fun(Pid) -> clear_process(Pid, Tracer) end, processes()).
 
 %% The types of OTP 25 do not know that a tracer may be a module.
 -dialyzer({nowarn_function, [clear_process/2, turn_off/1, is_taken/1, is_own/1, if_free/3]}).

@@ -171,6 +171,19 @@ static void one_generation_has_nothing_to_do_with_the_next(void)
     stop(second);
 }
 
+static void one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it(void)
+{
+    uint64_t state = start(unlimited);
+
+    CHECK(fp_tracer_is_open(state));
+    fp_tracer_end(state >> FP_TRACER_INDEX_BITS, FP_TRACER_asked);
+    CHECK(!fp_tracer_is_on(state));
+    CHECK(fp_tracer_is_open(state));
+    CHECK(!fp_tracer_is_open(fp_tracer_state((state >> FP_TRACER_INDEX_BITS) - 1, 0)));
+    stop(state);
+    CHECK(!fp_tracer_is_open(state));
+}
+
 static void without_heartbeats_events_are_discarded_until_the_next_one(void)
 {
     uint64_t state = fp_tracer_state(fp_tracer_start(&unlimited, -SECOND / 2), 0);
@@ -369,6 +382,7 @@ int main(int argc, char **argv)
     RUN(it_is_known_for_how_long_it_has_ended);
     RUN(the_end_of_a_call_is_let_in_after_a_limit);
     RUN(one_generation_has_nothing_to_do_with_the_next);
+    RUN(one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it);
     RUN(without_heartbeats_events_are_discarded_until_the_next_one);
     RUN(a_heartbeat_that_comes_too_late_is_the_end);
     RUN(the_number_of_events_is_limited);

@@ -9,6 +9,7 @@
     calls_returns_and_exceptions_are_counted/1,
     processes_are_traced_by_their_flags/1,
     new_processes_are_traced/1,
+    the_vm_asks_no_more_at_each_spawn_afterwards/1,
     no_collection_is_let_in/1,
     only_the_question_for_the_status_is_answered_remove/1,
     one_runs_at_a_time/1,
@@ -182,6 +183,31 @@ new_processes_are_traced(_) ->
     ?assertMatch(#{calls := 5}, counted(Ref)),
     {ok, _} = flame_prof_tracing:stop(Ref),
     ?assert(nothing_is_on()).
+
+%% OTP 27 and later count the sessions that trace new processes, and ask all sessions at each spawn
+%% while there is one.
+the_vm_asks_no_more_at_each_spawn_afterwards(_) ->
+    Counted = fun() -> vm_counter:read("erts_new_procs_trace_cnt") end,
+    None = #{max_cpu_percent => infinity, max_events_per_second => infinity},
+    case Counted() of
+        unknown ->
+            {skip, "this VM has no such counter, or does not export it"};
+        Before ->
+            Spawner = spawn_link(fun Spawn() -> spawn(fun() -> ok end), Spawn() end),
+            _ = [
+                begin
+                    Ref = started(#{
+                        patterns => [], processes => every, flags => [procs], limits => None
+                    }),
+                    ?assertNotEqual(Before, Counted()),
+                    {ok, _} = flame_prof_tracing:stop(Ref)
+                end
+             || _ <- [1, 2, 3]
+            ],
+            true = unlink(Spawner),
+            true = exit(Spawner, kill),
+            ?assertEqual(Before, Counted())
+    end.
 
 %% To let one in may end a node that has two sessions (erlang/otp#11623).
 no_collection_is_let_in(_) ->
