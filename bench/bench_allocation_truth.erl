@@ -67,6 +67,8 @@ told(Answer, Program) ->
 
 %% Each of its few collections has a sample.
 bytes(large_heap) -> 65536;
+%% 20 or 30 samples of one process tell no more than one.
+bytes(brief_processes) -> 2097152;
 bytes(_) -> 131072.
 
 added(Once, none) ->

@@ -5,7 +5,7 @@
 #   names stay inside them;
 # - they need nothing that no library defines;
 # - the agent has no zlib and no function that reads profile files;
-# - the stripped agent has at most 436 KB of its own (libuv and zstd not counted
+# - the stripped agent has at most 440 KB of its own (libuv and zstd not counted
 #   where they are linked statically);
 # - read-only relocations, no executable stack, stack protector.
 set -u
@@ -49,7 +49,7 @@ parsers=$(nm "$agent" | awk '{ print $NF }' |
 # Linked statically, libuv and zstd weigh three times what we do.
 if ! grep -q '\.a' "$(cat _build/c/linked)/libs.agent"; then
     bytes=$(stat -c %s priv/flame_prof_nif.so)
-    [ "$bytes" -le $((436 * 1024)) ] || complain "the agent has $bytes bytes, more than 436 KB"
+    [ "$bytes" -le $((440 * 1024)) ] || complain "the agent has $bytes bytes, more than 440 KB"
 fi
 [ "$wrong" -eq 0 ] || exit 1
 echo "  ok    the libraries export nif_init only; the agent has $(stat -c %s priv/flame_prof_nif.so) bytes and no reader of files"

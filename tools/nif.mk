@@ -57,7 +57,7 @@ OPTIMIZE ?= -O2 -g
 # What runs once for a call, and not for each sample or traced event: small, not fast.
 COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocations_nif.o, \
                $(call objects,$(call in,agent_nif))) $(call objects,$(call in,cstack xray)) \
-           $(addprefix $(BUILD)/,tracer/open_words.o tracer/turns.o) \
+           $(addprefix $(BUILD)/,tracer/births.o tracer/open_words.o tracer/turns.o) \
            $(addprefix $(BUILD)/erts/,allocators.o allocator_parts.o carriers.o rss.o layout_solve.o \
                layout_table.o perf_map.o process_names.o ets.o ets_solve.o ets_objects.o fragment.o \
                process_terms.o term/object.o code_scan.o functions.o symbolize.o \

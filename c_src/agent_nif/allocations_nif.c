@@ -148,19 +148,29 @@ static int enabled(void *state, const struct fp_tracer_event *event)
 static int keeps(void *state, const struct fp_tracer_event *event)
 {
     struct measuring *measuring = state;
+    uint32_t thread = event->line->index;
 
-    return event->line->index >= measuring->threads ||
-           fp_allocations_keeps(measuring->allocations, event->line->index, event->tracee);
+    if (thread >= measuring->threads)
+        return 1;
+    if (!fp_term_is_atom(event->tracee))
+        return fp_allocations_keeps(measuring->allocations, thread, event->tracee);
+    fp_allocations_born(measuring->allocations, thread);
+    return 1;
 }
 
-/* [Pid] | look */
-static ERL_NIF_TERM due(void *state, ErlNifEnv *env)
+/* The flag of new ones first: when it was set is known by the next call. */
+static ERL_NIF_TERM due(void *state, ErlNifEnv *env, uint32_t *ask_ms)
 {
     struct measuring *measuring = state;
     uint64_t pid[DUE_MAX];
-    uint32_t count = fp_allocations_due(measuring->allocations, pid, DUE_MAX);
+    uint32_t count;
     ERL_NIF_TERM list = enif_make_list(env, 0);
+    enum fp_births_switch what = fp_allocations_switch(measuring->allocations, ask_ms);
 
+    if (what != FP_BIRTHS_KEEP)
+        return enif_make_tuple2(env, fp_atom(env, "new_processes"),
+                                fp_boolean(env, what == FP_BIRTHS_ON));
+    count = fp_allocations_due(measuring->allocations, pid, DUE_MAX);
     if (count == 0 && fp_allocations_wants_look(measuring->allocations))
         return fp_atom(env, "look");
     while (count-- > 0)

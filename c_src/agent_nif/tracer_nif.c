@@ -32,12 +32,10 @@ static struct {
 static int keeps(ErlNifEnv *env, ErlNifUInt64 state, ERL_NIF_TERM tracee)
 {
     struct fp_tracer_event event = {.env = env, .tracee = tracee};
-    int answer = 1;
+    int is_to_come = fp_term_is_atom(tracee), answer = 1;
 
-    if (fp_term_is_atom(tracee))
-        return fp_tracer_is_open(state);
     if (!fp_tracer_is_on(state))
-        return 0;
+        return is_to_come && fp_tracer_is_open(state);
     if (enif_thread_type() != ERL_NIF_THR_NORMAL_SCHEDULER)
         return 1;
     event.line = fp_tracer_enter(state);
@@ -46,7 +44,7 @@ static int keeps(ErlNifEnv *env, ErlNifUInt64 state, ERL_NIF_TERM tracee)
     if (current.kind->keeps != NULL)
         answer = current.kind->keeps(current.state, &event);
     fp_tracer_leave(event.line, FP_TRACER_FREE);
-    return answer;
+    return is_to_come || answer;
 }
 
 static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TERM argv[])
@@ -264,22 +262,25 @@ FP_NIF(tracer_read)
     return answer;
 }
 
-/* (State) -> [Pid], whose flags are to be set before the next call; none while others read what was
- * measured | look: `look' is to be read. */
+/* (State) -> {Due, Ms}: what is to be done before the next call, and when that is to come; 0: as
+ * usual. Due: [Pid], whose flags are to be set; none while others read what was measured |
+ * {new_processes, Boolean}: these shall have flags, or not; the next call follows at once | look:
+ * `look' is to be read. */
 FP_NIF(tracer_due)
 {
     struct fp_library *library = fp_library(env);
     ERL_NIF_TERM answer = enif_make_list(env, 0);
     uint64_t generation;
+    uint32_t ask_ms = 0;
 
     if (!get_generation(env, argv[0], &generation))
         return enif_make_badarg(env);
-    if (enif_mutex_trylock(library->tracing_lock) != 0)
-        return answer;
-    if (current.kind != NULL && current.kind->due != NULL && current.generation == generation)
-        answer = current.kind->due(current.state, env);
-    enif_mutex_unlock(library->tracing_lock);
-    return answer;
+    if (enif_mutex_trylock(library->tracing_lock) == 0) {
+        if (current.kind != NULL && current.kind->due != NULL && current.generation == generation)
+            answer = current.kind->due(current.state, env, &ask_ms);
+        enif_mutex_unlock(library->tracing_lock);
+    }
+    return enif_make_tuple2(env, answer, enif_make_uint(env, ask_ms));
 }
 
 /* (State) -> ok | {error, bad_state}: a thread does not leave; its memory stays, and another

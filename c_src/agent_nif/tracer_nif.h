@@ -37,9 +37,11 @@ struct fp_tracer_kind {
     void (*destroy)(void *state);
     /* 1: trace, charged as an event; 0: discard. */
     int (*enabled)(void *state, const struct fp_tracer_event *event);
-    /* What flame_prof_nif:tracer_due/1 answers, within a millisecond. NULL: []. */
-    ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env);
-    /* The process `tracee` is scheduled in, by a normal scheduler. 0: its flags go. NULL: 1. */
+    /* What flame_prof_nif:tracer_due/1 answers, within a millisecond, and when it is to be called
+     * again; 0: as usual. NULL: []. */
+    ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env, uint32_t *ask_ms);
+    /* The process `tracee` is scheduled in, by a normal scheduler. 0: its flags go. NULL: 1. Of an
+     * atom, for a process that is about to be born with the flags, the answer is ignored. */
     int (*keeps)(void *state, const struct fp_tracer_event *event);
     void (*trace)(void *state, const struct fp_tracer_event *event);
     /* What flame_prof_nif:tracer_read/2 answers; meanwhile callbacks run. On a dirty scheduler, one

@@ -277,7 +277,10 @@ static uint32_t table_length(uint32_t limit)
 }
 
 /* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length (erl_ptab.h). Every probe is in
- * its slot. */
+ * its slot. A line before is what changes often: 0 the last id, 8 u32 processes, 12 u32 the index
+ * of the last free id that was taken, one more with each birth. */
+#define BIRTHS_BEFORE (64u - 12u)
+
 static void check_process_table(struct solver *s, uint64_t at, const unsigned char *bytes)
 {
     struct fp_layout try = *s->layout;
@@ -294,10 +297,10 @@ static void check_process_table(struct solver *s, uint64_t at, const unsigned ch
             address != s->input->probe[i].address)
             return;
     }
-    (void)at;
     if (s->layout->process_table != try.process_table) {
         s->candidates++;
         s->layout->process_table = try.process_table;
+        s->layout->births = at - BIRTHS_BEFORE;
     }
 }
 

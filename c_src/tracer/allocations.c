@@ -351,15 +351,49 @@ static double shown(const _Atomic uint64_t *at)
     return value;
 }
 
+/* Where they cannot be read, the count stays, and is not what the tracer was asked for. */
+static void count_births(struct fp_allocations *allocations, struct fp_births_count *count)
+{
+    const struct fp_allocations_options *options = &allocations->options;
+    uint32_t all;
+
+    if (options->layout->births != 0 &&
+        fp_safe_read(options->memory, options->layout->births, &all, sizeof all) == 0)
+        allocations->births = all;
+    count->all = allocations->births;
+    for (uint32_t i = 0; allocations->thread != NULL && i < options->threads; i++)
+        count->born += get(&allocations->thread[i].counter[COUNT_born]);
+}
+
+static struct fp_population_seen seen_of(struct fp_allocations *allocations)
+{
+    struct fp_population_seen seen = {0};
+
+    for (uint32_t i = 0; i < allocations->options.threads; i++)
+        seen.words += shown(&allocations->thread[i].shown_rest);
+    count_births(allocations, &seen.births);
+    return seen;
+}
+
 uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most)
 {
     uint32_t count = fp_turns_poll(allocations->turns, pids, most);
-    double rest = 0;
+    struct fp_population_seen seen = seen_of(allocations);
 
-    for (uint32_t i = 0; i < allocations->options.threads; i++)
-        rest += shown(&allocations->thread[i].shown_rest);
-    return count + fp_population_due(allocations->population, now_ns(allocations), rest,
+    return count + fp_population_due(allocations->population, now_ns(allocations), &seen,
                                      pids + count, most - count);
+}
+
+enum fp_births_switch fp_allocations_switch(struct fp_allocations *allocations, uint32_t *ask_ms)
+{
+    struct fp_population_seen seen = seen_of(allocations);
+
+    return fp_population_switch(allocations->population, now_ns(allocations), &seen, ask_ms);
+}
+
+void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread)
+{
+    COUNT(&allocations->thread[thread], born, 1);
 }
 
 int fp_allocations_wants_look(const struct fp_allocations *allocations)
@@ -369,7 +403,11 @@ int fp_allocations_wants_look(const struct fp_allocations *allocations)
 
 int fp_allocations_look(struct fp_allocations *allocations)
 {
-    return fp_population_look(allocations->population, allocations->turns, now_ns(allocations));
+    struct fp_births_count births = {0};
+
+    count_births(allocations, &births);
+    return fp_population_look(allocations->population, allocations->turns, now_ns(allocations),
+                              &births);
 }
 
 void fp_allocations_count(const struct fp_allocations *allocations,
@@ -401,6 +439,7 @@ const struct fp_collections *fp_allocations_collections(const struct fp_allocati
 int fp_allocations_create(struct fp_allocations **out, const struct fp_allocations_options *options)
 {
     struct fp_allocations *made = calloc(1, sizeof *made);
+    struct fp_births_count births = {0};
     int err =
         options->threads == 0 || options->mean_words == 0 || options->looks == 0 ? FP_EINVAL : 0;
 
@@ -419,8 +458,11 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
     if (err == 0)
         err = fp_turns_create(&made->turns, options->layout, options->memory, options->mean_words,
                               options->seed);
-    if (err == 0)
-        err = fp_population_create(&made->population, options->layout, options->own, options->seed);
+    if (err == 0) {
+        count_births(made, &births);
+        err = fp_population_create(&made->population, options->layout, options->own, options->seed,
+                                   now_ns(made), &births);
+    }
     for (uint32_t i = 0; err == 0 && i < options->threads; i++) {
         struct collector *thread = &made->thread[i];
 

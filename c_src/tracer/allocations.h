@@ -76,6 +76,7 @@
 
 #include "erts/layout.h"
 #include "format/record.h"
+#include "tracer/births.h"
 #include "tracer/collections.h"
 
 enum fp_gc_event { FP_GC_MINOR_START, FP_GC_MINOR_END, FP_GC_MAJOR_START, FP_GC_MAJOR_END };
@@ -133,6 +134,10 @@ int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t thread, ui
 /* Processes whose flags are to be set before the next call; at most so many, the others then. Some
  * 20 ms after the last call. */
 uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most);
+/* What is to be done with the flag of new processes before anything else is asked (births.h). */
+enum fp_births_switch fp_allocations_switch(struct fp_allocations *allocations, uint32_t *ask_ms);
+/* A process is about to be born with the flag, by this thread. */
+void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread);
 /* It is time to look who is there (population.h); the first time at once. */
 int fp_allocations_wants_look(const struct fp_allocations *allocations);
 /* As fp_population_look(). */
@@ -152,6 +157,7 @@ void fp_allocations_release(struct fp_allocations *allocations, uint32_t thread)
     X(collection_ns) /* time of all collections */                                                 \
     X(longest_ns)                                                                                  \
     X(look_ns)       /* time that looking has cost */                                              \
+    X(born)          /* processes, with the flag */                                                \
     X(samples)       /* stacks taken */                                                            \
     X(dropped)       /* ... for which there was no room */                                         \
     X(dropped_words) /* ... their weight */                                                        \

@@ -51,6 +51,7 @@ struct fp_allocations {
     struct fp_known_process *known;
     struct fp_turns *turns;
     struct fp_population *population;
+    uint32_t births; /* of the node, when they were last read */
 };
 
 static inline void fp_collector_add(struct collector *thread, unsigned counter, uint64_t n)

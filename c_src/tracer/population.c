@@ -43,7 +43,7 @@ struct member {
 struct live {
     uint64_t pid, work;
     struct member *place; /* NULL: it shares one with another, and has a flag and the weight 1 */
-    uint8_t is_large, is_new, wants_flag;
+    uint8_t is_large, has_flag, wants_flag; /* has_flag: it is new, and has it since its birth */
 };
 
 struct fp_population {
@@ -58,8 +58,12 @@ struct fp_population {
     uint64_t looks, rotation;
     uint32_t k;
     int is_looked;
+    int was_all,
+        had_all; /* new processes had the flag at the last look, and since the one before */
     int64_t due_ns, period_ns, begun_ns;
+    struct fp_births births;
     double words, rate;
+    uint32_t rate_of; /* k, and whether there was a phase */
     _Atomic double variance;
 };
 
@@ -90,8 +94,9 @@ double fp_population_weight(const struct fp_population *population, uint64_t pid
     const struct member *place = place_of(population, pid);
     uint64_t current;
 
-    if (load(&place->pid) != pid ||
-        atomic_load_explicit(&place->state, memory_order_acquire) == ALWAYS)
+    if (load(&place->pid) != pid)
+        return fp_births_weight(&population->births);
+    if (atomic_load_explicit(&place->state, memory_order_acquire) == ALWAYS)
         return 1;
     current = load(&population->current);
     return is_in(population, current, pid) ? (double)(UINT64_C(1) << (current >> 32)) : 0;
@@ -112,17 +117,18 @@ int fp_population_keeps(struct fp_population *population, uint64_t pid)
 
 /* ------------------------------------------------------------------- look -- */
 
-/* The first look does not know since when they have worked. */
+/* The first look does not know since when they have worked. One that may have the flag gets it
+ * again: else it might never have it. */
 static void meet(struct fp_population *population, struct member *place, struct live *live,
                  uint64_t reductions)
 {
     int is_first = population->looks == 1;
 
-    atomic_store_explicit(&place->state, REST, memory_order_relaxed);
-    atomic_store_explicit(&place->has_flag, !is_first, memory_order_relaxed);
-    atomic_store_explicit(&place->pid, live->pid, memory_order_release);
-    live->is_new = !is_first;
+    live->has_flag = !is_first && population->had_all;
     live->work = is_first ? 0 : reductions;
+    atomic_store_explicit(&place->state, REST, memory_order_relaxed);
+    atomic_store_explicit(&place->has_flag, live->has_flag, memory_order_relaxed);
+    atomic_store_explicit(&place->pid, live->pid, memory_order_release);
 }
 
 static int see(void *arg, uint64_t address, const unsigned char *structure)
@@ -192,7 +198,7 @@ static int decide(struct fp_population *population, struct fp_turns *turns, stru
         return 0;
     state = atomic_load_explicit(&place->state, memory_order_relaxed);
     if (work > all || live->is_large)
-        state = state == ALWAYS || live->is_new ? ALWAYS : BECOMING;
+        state = state == ALWAYS || live->has_flag ? ALWAYS : BECOMING;
     else if (state != REST && work <= all / 2)
         state = REST;
     atomic_store_explicit(&place->state, state, memory_order_seq_cst);
@@ -201,14 +207,18 @@ static int decide(struct fp_population *population, struct fp_turns *turns, stru
     return live->wants_flag || state == BECOMING;
 }
 
-static int look(struct fp_population *population, struct fp_turns *turns)
+static int look(struct fp_population *population, struct fp_turns *turns,
+                const struct fp_births_count *count)
 {
+    int are_all = fp_births_look(&population->births, count) || population->layout->births == 0;
+    int err;
     uint64_t group;
     double all = 0;
-    int err;
 
     population->live_count = population->todo = population->done = 0;
     population->looks++;
+    population->had_all = population->was_all && are_all;
+    population->was_all = are_all;
     err = fp_processes_each(population->layout, population->memory, see, population);
     if (err != 0)
         return err;
@@ -232,10 +242,11 @@ int fp_population_wants_look(const struct fp_population *population, int64_t now
     return !population->is_looked && now >= population->due_ns;
 }
 
-int fp_population_look(struct fp_population *population, struct fp_turns *turns, int64_t now)
+int fp_population_look(struct fp_population *population, struct fp_turns *turns, int64_t now,
+                       const struct fp_births_count *count)
 {
     int64_t cpu = (int64_t)fp_thread_cpu_ns(), period;
-    int answer = look(population, turns);
+    int answer = look(population, turns, count);
 
     period = LOOK_PART * ((int64_t)fp_thread_cpu_ns() - cpu);
     population->period_ns = period > PERIOD_NS ? period : PERIOD_NS;
@@ -245,15 +256,16 @@ int fp_population_look(struct fp_population *population, struct fp_turns *turns,
 
 /* -------------------------------------------------------------------- due -- */
 
-/* All flags of what the look has said are set. */
-static void begin(struct fp_population *population, int64_t now, double words)
+/* By what processes that stand for others have done since the last call, and before. */
+static void compare(struct fp_population *population, int64_t now, double words, int was_phase)
 {
-    uint64_t next = load(&population->next), current = load(&population->current);
-    double ns = (double)(now - population->begun_ns), rate;
+    uint64_t current = load(&population->current);
+    uint32_t rate_of = current == NONE ? 0 : (uint32_t)(current >> 32) * 2 + (uint32_t)was_phase;
+    double ns = (double)(now - population->begun_ns), rate, less;
 
-    if (current != NONE && current >> 32 > 0 && ns > 0) {
-        double less;
-
+    if (rate_of == 0 || rate_of != population->rate_of || ns <= 0)
+        population->rate = -1;
+    if (rate_of > 0 && ns > 0) {
         rate = (words - population->words) / ns;
         less = population->rate < 0 ? 0 : (rate - population->rate) * ns;
         atomic_store_explicit(&population->variance,
@@ -261,23 +273,36 @@ static void begin(struct fp_population *population, int64_t now, double words)
                               memory_order_relaxed);
         population->rate = rate;
     }
-    if (current == NONE || current >> 32 != next >> 32)
-        population->rate = -1;
+    population->rate_of = rate_of;
     population->words = words;
     population->begun_ns = now;
+}
+
+/* All flags of what the look has said are set. */
+static void begin(struct fp_population *population, int64_t now,
+                  const struct fp_population_seen *seen)
+{
+    int was_phase = 0;
+
+    /* Where two may share a place, it is not known of each whether a look has seen it. */
+    if (population->layout->births != 0 &&
+        population->mask >= population->layout->process_limit - 1)
+        was_phase =
+            fp_births_looked(&population->births, now, population->period_ns, &seen->births);
+    compare(population, now, seen->words, was_phase);
     for (size_t i = 0; i < population->todo; i++) {
         struct member *place = population->live[i].place;
 
         if (place != NULL && atomic_load_explicit(&place->state, memory_order_relaxed) == BECOMING)
             atomic_store_explicit(&place->state, ALWAYS, memory_order_release);
     }
-    atomic_store_explicit(&population->current, next, memory_order_release);
+    atomic_store_explicit(&population->current, load(&population->next), memory_order_release);
     population->due_ns = now + population->period_ns;
     population->is_looked = 0;
 }
 
-uint32_t fp_population_due(struct fp_population *population, int64_t now, double words,
-                           uint64_t *pids, uint32_t most)
+uint32_t fp_population_due(struct fp_population *population, int64_t now,
+                           const struct fp_population_seen *seen, uint64_t *pids, uint32_t most)
 {
     uint32_t count = 0;
 
@@ -287,8 +312,14 @@ uint32_t fp_population_due(struct fp_population *population, int64_t now, double
         if (population->live[population->done].wants_flag)
             pids[count++] = population->live[population->done].pid;
     if (count == 0)
-        begin(population, now, words);
+        begin(population, now, seen);
     return count;
+}
+
+enum fp_births_switch fp_population_switch(struct fp_population *population, int64_t now,
+                                           const struct fp_population_seen *seen, uint32_t *ask_ms)
+{
+    return fp_births_due(&population->births, now, &seen->births, ask_ms);
 }
 
 double fp_population_variance(const struct fp_population *population)
@@ -309,7 +340,8 @@ static size_t live_bytes(const struct fp_population *population)
 }
 
 int fp_population_create(struct fp_population **out, const struct fp_layout *layout,
-                         const struct fp_memory *memory, uint64_t seed)
+                         const struct fp_memory *memory, uint64_t seed, int64_t now,
+                         const struct fp_births_count *births)
 {
     struct fp_population *made = calloc(1, sizeof *made);
     uint32_t places = 1;
@@ -324,6 +356,8 @@ int fp_population_create(struct fp_population **out, const struct fp_layout *lay
     made->seed = (uint32_t)(seed * UINT64_C(0x9e3779b97f4a7c15) >> 32);
     made->period_ns = PERIOD_NS;
     made->rate = -1;
+    made->was_all = 1;
+    fp_births_init(&made->births, seed, now, births);
     atomic_init(&made->current, NONE);
     atomic_init(&made->next, NONE);
     made->place = fp_pages_reserve(places_bytes(made));

@@ -14,7 +14,7 @@
  * moment with the chance 2^-k, and its words of that moment, with the weight 2^k, have the
  * expectation that they should have. Who does much of the work is told from what it did before. A
  * process has the weight of such a one only from when its flag is set. One that has been born since
- * the last look has the flag from its birth on (new_processes), and the weight 1.
+ * the last look has the flag and the weight that births.h tells.
  *
  * WHAT IS CHANCE. Numbers follow each other, and processes of one kind are often born side by side,
  * or every other one is. The group is the leading k bits of the number times the golden ratio: its
@@ -36,13 +36,15 @@
 #include <stdint.h>
 
 #include "erts/layout.h"
+#include "tracer/births.h"
 #include "tracer/turns.h"
 
 struct fp_population;
 
 /* 0 or FP_ENOMEM. What they point to must outlive it. */
 int fp_population_create(struct fp_population **population, const struct fp_layout *layout,
-                         const struct fp_memory *memory, uint64_t seed);
+                         const struct fp_memory *memory, uint64_t seed, int64_t now_ns,
+                         const struct fp_births_count *births);
 void fp_population_destroy(struct fp_population *population);
 
 /* Of a collection of this process that begins now. 0: others stand for it. */
@@ -54,14 +56,22 @@ int fp_population_keeps(struct fp_population *population, uint64_t pid);
 int fp_population_wants_look(const struct fp_population *population, int64_t now_ns);
 /* Processes in turns are left to these. Milliseconds after which another look is needed before
  * anything can begin, 0, FP_ENOMEM or FP_EFAULT. A dirty scheduler's work: some 15 ms for 100,000
- * processes, and so seldom that it takes a half percent of a CPU. New processes have the flag, from
- * before the first look on. */
-int fp_population_look(struct fp_population *population, struct fp_turns *turns, int64_t now_ns);
+ * processes, and so seldom that it takes a half percent of a CPU. New processes have the flag from
+ * before the first look on, until fp_population_switch() says otherwise. */
+int fp_population_look(struct fp_population *population, struct fp_turns *turns, int64_t now_ns,
+                       const struct fp_births_count *count);
+/* Until now: the words of all processes with a weight of more than 1, with it. */
+struct fp_population_seen {
+    double words;
+    struct fp_births_count births;
+};
 /* The processes whose flags are to be set, at most so many. Those of the last call have them when
- * it is called again; when there are no more, what the look has said begins. `words`: of all
- * processes with a weight of more than 1, with it, until now. */
-uint32_t fp_population_due(struct fp_population *population, int64_t now_ns, double words,
-                           uint64_t *pids, uint32_t most);
+ * it is called again; when there are no more, what the look has said begins. */
+uint32_t fp_population_due(struct fp_population *population, int64_t now_ns,
+                           const struct fp_population_seen *seen, uint64_t *pids, uint32_t most);
+/* What is to be done with the flag of new processes before anything else is asked (births.h). */
+enum fp_births_switch fp_population_switch(struct fp_population *population, int64_t now_ns,
+                                           const struct fp_population_seen *seen, uint32_t *ask_ms);
 /* Of the sum of these words: by the differences from group to group, which what changes with time
  * makes larger. */
 double fp_population_variance(const struct fp_population *population);

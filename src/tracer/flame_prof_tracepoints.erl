@@ -15,7 +15,7 @@
 %% `trace(all)' is never used: it stops all schedulers.
 -module(flame_prof_tracepoints).
 
--export([set/3, add/3, again/3, clear/1, forget/0, off/1]).
+-export([set/3, add/3, again/3, new_processes/3, clear/1, forget/0, off/1]).
 
 -export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
 
@@ -313,6 +313,21 @@ again(#{sessions := [Session | _]}, Pid, Flags) ->
 again(#{sessions := [], tracer := Tracer}, Pid, Flags) ->
     Options = [{tracer, ?TRACER, Tracer} | Flags],
     if_free(Pid, Tracer, fun() -> erlang:trace(Pid, true, Options) end).
+
+%% @doc Processes to come have flags from now on, or none.
+-spec new_processes(set(), [tracer_flag()], boolean()) -> ok | other.
+new_processes(#{sessions := [Session | _]}, Flags, HaveFlags) ->
+    Trace = trace,
+    case HaveFlags andalso is_collection_traced(new_processes, Session) of
+        true -> other;
+        false ->
+            process(new_processes, fun() ->
+                Trace:process(Session, new_processes, HaveFlags, Flags)
+            end)
+    end;
+new_processes(#{sessions := [], tracer := Tracer}, Flags, HaveFlags) ->
+    Options = [{tracer, ?TRACER, Tracer} || HaveFlags] ++ Flags,
+    if_free(new_processes, Tracer, fun() -> erlang:trace(new_processes, HaveFlags, Options) end).
 
 %% Those that are there, and before them those to come: between the two none is missed.
 processes(none, _Turn, _Check) ->

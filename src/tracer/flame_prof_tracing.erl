@@ -363,6 +363,8 @@ handle_info(poll, #tracing{ended = no, tracer = Tracer} = Tracing) ->
         Limit ->
             {noreply, ended({limit, Limit}, Tracing)}
     end;
+handle_info(due, #tracing{ended = no} = Tracing) ->
+    {noreply, turns(Tracing)};
 handle_info({'DOWN', Monitor, process, Pid, _}, #tracing{asker = Monitor} = Tracing) ->
     {stop, normal, switch_off({down, Pid}, Tracing)};
 handle_info({'DOWN', Monitor, process, Guard, _}, #tracing{guard = {Guard, Monitor}} = Tracing) ->
@@ -385,20 +387,23 @@ terminate(_Reason, Tracing) ->
 chosen(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
     ok = check_asker(Tracing),
     case flame_prof_nif:tracer_read(Tracer, look) of
-        0 -> {ok, all_due(flame_prof_nif:tracer_due(Tracer), Tracing)};
+        0 -> {ok, all_due(Tracing)};
         Ms when is_integer(Ms) -> timer:sleep(Ms), chosen(Tracing);
         {error, Error} -> {error, Error}
     end;
 chosen(Tracing) ->
     {ok, Tracing}.
 
-all_due([_ | _] = Pids, #tracing{tracer = Tracer, counts = Counts0} = Tracing0) ->
-    ok = check_asker(Tracing0),
-    Counts = Counts0#{processes := maps:get(processes, Counts0) + length(Pids)},
-    Tracing = lists:foldl(fun flag/2, Tracing0#tracing{counts = Counts}, Pids),
-    all_due(flame_prof_nif:tracer_due(Tracer), Tracing);
-all_due(_, #tracing{counts = #{processes := All, left_alone := Left} = Counts} = Tracing) ->
-    Tracing#tracing{counts = Counts#{processes := All - Left}}.
+all_due(#tracing{tracer = Tracer, counts = Counts} = Tracing) ->
+    ok = check_asker(Tracing),
+    #{processes := All, left_alone := Left} = Counts,
+    case flame_prof_nif:tracer_due(Tracer) of
+        {[], _} ->
+            Tracing#tracing{counts = Counts#{processes := All - Left}};
+        {[_ | _] = Pids, _} ->
+            More = Tracing#tracing{counts = Counts#{processes := All + length(Pids)}},
+            all_due(lists:foldl(fun flag/2, More, Pids))
+    end.
 
 %% One that another tracer has is tried again while it takes turns, and counts once.
 flag(Pid, Tracing) when Pid =:= self() ->
@@ -415,12 +420,19 @@ flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Traci
 %% A flag that cannot be set at once waits until its process runs no more: the heartbeat goes on
 %% meanwhile.
 turns(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
-    case flame_prof_nif:tracer_due(Tracer) of
-        look -> looked(Tracing);
-        Pids -> turns(Pids, Tracing)
-    end;
+    {Due, Ms} = flame_prof_nif:tracer_due(Tracer),
+    _ = [erlang:send_after(Ms, self(), due) || Ms > 0],
+    done(Due, Tracing);
 turns(Tracing) ->
     Tracing.
+
+done(look, Tracing) ->
+    looked(Tracing);
+done({new_processes, HaveFlags}, #tracing{spec = #{flags := Flags}, set = Set} = Tracing) ->
+    _ = flame_prof_tracepoints:new_processes(Set, Flags, HaveFlags),
+    turns(Tracing);
+done(Pids, Tracing) ->
+    flagged(Pids, Tracing).
 
 %% By a process of its own: it may take longer than a heartbeat may be late, and wait for who reads.
 looked(#tracing{looking = none, tracer = Tracer} = Tracing) ->
@@ -430,12 +442,12 @@ looked(#tracing{looking = none, tracer = Tracer} = Tracing) ->
 looked(Tracing) ->
     Tracing.
 
-turns([], Tracing) ->
+flagged([], Tracing) ->
     Tracing;
-turns([Pid | Pids], #tracing{tracer = Tracer} = Tracing0) ->
+flagged([Pid | Pids], #tracing{tracer = Tracer} = Tracing0) ->
     Tracing = flag(Pid, Tracing0),
     case flame_prof_nif:tracer_heartbeat(Tracer) of
-        Pressure when is_integer(Pressure) -> turns(Pids, Tracing);
+        Pressure when is_integer(Pressure) -> flagged(Pids, Tracing);
         _ -> Tracing
     end.
 

@@ -25,9 +25,18 @@ struct world {
     double counted[ROOM];
     int has_flag[ROOM];
     uint32_t count, set; /* flags that were set */
+    uint64_t born;       /* with the flag */
+    int is_on;           /* new ones have it */
+    int64_t asked_for;
+    uint32_t births;
     int64_t now;
     double rest;
 };
+
+static struct fp_births_count births_of(const struct world *world)
+{
+    return (struct fp_births_count){.all = world->births, .born = world->born};
+}
 
 static void be_born(struct world *world, uint32_t n, int has_flag)
 {
@@ -36,6 +45,24 @@ static void be_born(struct world *world, uint32_t n, int has_flag)
     world->reductions[n] = 0;
     if (n >= world->count)
         world->count = n + 1;
+}
+
+/* In the place of one that has gone: its pid is 4,096 more than the last one's there. */
+static void be_born_again(struct world *world, uint32_t n)
+{
+    uint64_t last = world->pid[n] != 0 ? world->pid[n] : fake_pid(&vm.layout, n);
+
+    be_born(world, n, world->is_on);
+    world->pid[n] = last + (LIMIT << 4);
+    fake_set(&vm, n, FP_FIELD_id, world->pid[n]);
+    world->born += (uint64_t)world->is_on;
+    world->births++;
+}
+
+static void die(struct world *world, uint32_t n)
+{
+    fake_exit(&vm, n);
+    world->has_flag[n] = 0;
 }
 
 static void open_world(struct world *world, uint32_t count)
@@ -47,8 +74,13 @@ static void open_world(struct world *world, uint32_t count)
     for (uint32_t n = 1; n < count; n++)
         be_born(world, n, 0);
     world->now = 1000 * MS;
+    world->is_on = 1;
+    vm.layout.births = 1;
+    world->births = UINT32_MAX - 1000; /* it wraps */
     CHECK_INT(fp_turns_create(&world->turns, &vm.layout, &vm.memory.reader, 65536, 1), 0);
-    CHECK_INT(fp_population_create(&world->population, &vm.layout, &vm.memory.reader, ++seed), 0);
+    CHECK_INT(fp_population_create(&world->population, &vm.layout, &vm.memory.reader, ++seed,
+                                   world->now, &(struct fp_births_count){.all = world->births}),
+              0);
 }
 
 static void close_world(struct world *world)
@@ -67,11 +99,19 @@ static uint32_t number_of(const struct world *world, uint64_t pid)
     return 0;
 }
 
+static int look_at(struct world *world)
+{
+    struct fp_births_count count = births_of(world);
+
+    return fp_population_look(world->population, world->turns, world->now, &count);
+}
+
 /* The owner sets what is due, `most` at a time. */
 static uint32_t set_due(struct world *world, uint32_t most)
 {
     uint64_t pid[ROOM];
-    uint32_t n = fp_population_due(world->population, world->now, world->rest, pid, most);
+    struct fp_population_seen seen = {.words = world->rest, .births = births_of(world)};
+    uint32_t n = fp_population_due(world->population, world->now, &seen, pid, most);
 
     for (uint32_t i = 0; i < n; i++)
         world->has_flag[number_of(world, pid[i])] = 1;
@@ -81,8 +121,16 @@ static uint32_t set_due(struct world *world, uint32_t most)
 
 static void poll(struct world *world)
 {
+    struct fp_population_seen seen = {.words = world->rest, .births = births_of(world)};
+    enum fp_births_switch what;
+    uint32_t ask_ms;
+
+    while ((what = fp_population_switch(world->population, world->now, &seen, &ask_ms)) !=
+           FP_BIRTHS_KEEP)
+        world->is_on = what == FP_BIRTHS_ON;
+    world->asked_for = ask_ms > 0 ? world->now + ask_ms * MS : INT64_MAX;
     if (fp_population_wants_look(world->population, world->now))
-        CHECK(fp_population_look(world->population, world->turns, world->now) >= 0);
+        CHECK(look_at(world) >= 0);
     while (set_due(world, 100) > 0)
         ;
 }
@@ -91,7 +139,7 @@ static void begin(struct world *world)
 {
     int ms;
 
-    while ((ms = fp_population_look(world->population, world->turns, world->now)) > 0)
+    while ((ms = look_at(world)) > 0)
         world->now += ms * MS;
     CHECK_INT(ms, 0);
     while (set_due(world, 100) > 0)
@@ -205,7 +253,7 @@ static void flags_are_set_before_a_group_is_current(void)
     begin(&world);
     for (uint32_t round = 0; round < 2000; round++) {
         if (fp_population_wants_look(world.population, world.now))
-            CHECK_INT(fp_population_look(world.population, world.turns, world.now), 0);
+            CHECK_INT(look_at(&world), 0);
         set_due(&world, 7);
         for (uint32_t n = 1; n < world.count; n++) {
             double weight = fp_population_weight(world.population, world.pid[n]);
@@ -283,7 +331,7 @@ static void it_counts_for_itself_alone_once_its_flag_is_set(void)
         n++;
     work(&world, n, 1000000);
     world.now += 600 * MS;
-    CHECK_INT(fp_population_look(world.population, world.turns, world.now), 0);
+    CHECK_INT(look_at(&world), 0);
     CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
     while (set_due(&world, 10) > 0 && !world.has_flag[n])
         CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
@@ -326,8 +374,25 @@ static void who_is_new_counts_for_itself_until_it_is_seen(void)
     be_born(&world, 1101, 1);
     work(&world, 1101, 1000000);
     world.now += 600 * MS;
-    CHECK_INT(fp_population_look(world.population, world.turns, world.now), 0);
+    CHECK_INT(look_at(&world), 0);
     CHECK(fp_population_weight(world.population, world.pid[1101]) == 1);
+    close_world(&world);
+}
+
+/* Another tracer has the new processes. */
+static void who_is_born_without_the_flag_that_it_should_have_gets_it(void)
+{
+    struct world world;
+
+    open_world(&world, 200);
+    begin(&world);
+    world.is_on = 0;
+    for (uint32_t n = 200; n < 240; n++)
+        be_born_again(&world, n);
+    CHECK_INT(flags(&world), 199);
+    world.now += 600 * MS;
+    poll(&world);
+    CHECK_INT(flags(&world), 239);
     close_world(&world);
 }
 
@@ -371,7 +436,7 @@ static void a_table_that_cannot_be_read_changes_nothing(void)
     table = vm.layout.process_table;
     vm.layout.process_table = 0x1000;
     world.now += 600 * MS;
-    CHECK_INT(fp_population_look(world.population, world.turns, world.now), FP_EFAULT);
+    CHECK_INT(look_at(&world), FP_EFAULT);
     CHECK_INT(set_due(&world, 100), 0);
     CHECK(!fp_population_wants_look(world.population, world.now));
     vm.layout.process_table = table;
@@ -404,7 +469,7 @@ static void sums_are_right_in_the_mean_and_so_is_their_variance(void)
         double all = 0, counted = 0, error;
 
         open_world(&world, MANY);
-        CHECK(fp_population_look(world.population, world.turns, world.now) > 0);
+        CHECK(look_at(&world) > 0);
         for (uint32_t n = 1; n < MANY; n++)
             work(&world, n, 1 + words_of(n, 0));
         world.now += 100 * MS;
@@ -439,6 +504,71 @@ static void sums_are_right_in_the_mean_and_so_is_their_variance(void)
         RUN_FAIL("a variance of %g is told as %g", squares / runs, claimed / runs);
 }
 
+/* Two hundred processes that stay, and 3,000 a second that live for 0.8 s, some of them for 8 s.
+ * What they do first is more than what they do later. */
+static void sums_are_right_in_the_mean_where_many_are_born(void)
+{
+    enum { STAY = 200, SHORT = 2600, LONG = 3400, EACH = 15 };
+    double sum = 0, squares = 0, claimed = 0;
+    uint32_t runs = 40;
+
+    for (uint32_t i = 0; i < runs; i++) {
+        struct world world;
+        double all = 0, counted = 0, error, gone_words = 0, gone_counted = 0;
+        uint32_t birth[ROOM] = {0}, next_short = STAY, next_long = SHORT;
+        double heaviest = 0;
+        uint64_t unseen;
+
+        open_world(&world, STAY);
+        unseen = fake_pid(&vm.layout, LIMIT - 5);
+        begin(&world);
+        for (uint32_t round = 0; round < 1600; round++) {
+            for (uint32_t b = 0; b < EACH; b++) {
+                uint32_t n = b == 0 && round % 2 == 0 ? next_long++ : next_short++;
+
+                if (next_long == LONG)
+                    next_long = SHORT;
+                if (next_short == SHORT)
+                    next_short = STAY;
+                gone_words += (double)world.words[n];
+                gone_counted += world.counted[n];
+                world.words[n] = 0;
+                world.counted[n] = 0;
+                if (world.pid[n] != 0)
+                    die(&world, n);
+                be_born_again(&world, n);
+                birth[n] = round;
+            }
+            for (uint32_t n = 1; n < world.count; n++)
+                if (world.pid[n] != 0 && (n + round) % 12 == 0) {
+                    uint64_t words = n < STAY ? 40 : round - birth[n] < 16 ? 90 : 10;
+
+                    run(&world, n, 1 + words, words + run_random(&random_state) % 20);
+                }
+            world.now += 5 * MS + (int64_t)(run_random(&random_state) % 100000);
+            if (round % 4 == 0 || world.now >= world.asked_for)
+                poll(&world);
+            heaviest = fmax(heaviest, fp_population_weight(world.population, unseen));
+        }
+        CHECK(heaviest > 3);
+        for (uint32_t n = 1; n < world.count; n++) {
+            all += (double)world.words[n];
+            counted += world.counted[n];
+        }
+        all += gone_words;
+        error = counted + gone_counted - all;
+        sum += error / all;
+        squares += error / all * error / all;
+        claimed += fp_population_variance(world.population) / all / all;
+        CHECK(fabs(error) < 0.2 * all);
+        close_world(&world);
+    }
+    if (fabs(sum / runs) > 4 * sqrt(squares / runs / runs))
+        RUN_FAIL("the mean error is %g, the deviation of one %g", sum / runs, sqrt(squares / runs));
+    if (claimed < squares / 2)
+        RUN_FAIL("a variance of %g is told as %g", squares / runs, claimed / runs);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
@@ -451,9 +581,11 @@ int main(int argc, char **argv)
     RUN(it_counts_for_itself_alone_once_its_flag_is_set);
     RUN(a_large_heap_always_has_the_flag);
     RUN(who_is_new_counts_for_itself_until_it_is_seen);
+    RUN(who_is_born_without_the_flag_that_it_should_have_gets_it);
     RUN(processes_in_turns_are_left_to_these);
     RUN(when_many_become_few_all_have_the_flag);
     RUN(a_table_that_cannot_be_read_changes_nothing);
     RUN(sums_are_right_in_the_mean_and_so_is_their_variance);
+    RUN(sums_are_right_in_the_mean_where_many_are_born);
     return RUN_END();
 }

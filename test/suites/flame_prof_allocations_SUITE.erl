@@ -9,6 +9,8 @@
     shares_and_sum_of_many_processes/1,
     shares_and_sum_of_a_thousand_processes/1,
     a_part_of_a_thousand_processes_is_traced_at_a_time/1,
+    shares_and_sum_of_brief_processes/1,
+    of_many_births_a_part_has_the_flag/1,
     shares_and_sum_of_large_heaps/1,
     shares_and_sum_of_small_terms_of_bifs/1,
     large_terms_of_bifs_are_told_apart/1,
@@ -156,12 +158,36 @@ seen_traced(Pids, Missing, Counts) ->
     timer:sleep(100),
     seen_traced(Pids, Missing -- Traced, [length(Traced) | Counts]).
 
+%% Each of its processes has 20 or 30 collections: smaller samples would tell no more.
+shares_and_sum_of_brief_processes(_) ->
+    compared(brief_processes, #{bytes => 2097152}).
+
+%% The flag of new processes comes and goes, and stays when there are few births.
+of_many_births_a_part_has_the_flag(_) ->
+    Program = counted_allocations:start(brief_processes, 6000),
+    Pid = in_background(60000, #{owner => self(), max_cpu_percent => infinity}),
+    until(fun runs/0),
+    ok = counted_allocations:go(Program),
+    timer:sleep(2500),
+    HasSessions = code:ensure_loaded(trace) =:= {module, trace},
+    HasFlag = fun() -> timer:sleep(7), is_traced(new_processes, HasSessions) end,
+    On = length([on || _ <- lists:seq(1, 300), HasFlag()]),
+    ct:pal("~b of 300", [On]),
+    ?assert(On > 0 andalso On < 100, On),
+    timer:sleep(4000),
+    ?assertEqual([], [off || _ <- lists:seq(1, 50), not HasFlag()]),
+    ok = flame_prof_allocations:finish(self()),
+    receive {Pid, {ok, _}} -> ok end,
+    ok = counted_allocations:stop(Program).
+
 is_traced(Pid) ->
+    is_traced(Pid, code:ensure_loaded(trace) =:= {module, trace}).
+
+is_traced(Pid, true) ->
     Trace = trace,
-    case code:ensure_loaded(trace) of
-        {module, trace} -> Trace:session_info(Pid) =/= [];
-        _ -> erlang:trace_info(Pid, flags) =/= {flags, []}
-    end.
+    Trace:session_info(Pid) =/= [];
+is_traced(Pid, false) ->
+    erlang:trace_info(Pid, flags) =/= {flags, []}.
 
 shares_and_sum_of_large_heaps(_) ->
     {Answer, _} = compared(large_heap, #{bytes => 1024}),

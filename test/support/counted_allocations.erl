@@ -9,10 +9,11 @@
 -export([worker/2, until/1, mixed/2]).
 %% They are told in stacks.
 -export([tuples/2, conses/2, floats/2, sets/2, puts/3, bytes/1, numbers/1, sender/5, receiver/2]).
+-export([brief_tuples/2, brief_conses/2, brief_floats/2]).
 
 -export_type([name/0, program/0]).
 
--type name() :: one_process | many_processes | thousand_processes | large_heap
+-type name() :: one_process | many_processes | thousand_processes | brief_processes | large_heap
     | small_terms_of_bifs | messages | large_terms_of_bifs.
 -opaque program() :: #{
     pids := [pid()],
@@ -26,7 +27,8 @@
 %% Those with functions.
 -spec names() -> [name()].
 names() ->
-    [one_process, many_processes, thousand_processes, large_heap, small_terms_of_bifs, messages].
+    [one_process, many_processes, thousand_processes, brief_processes, large_heap,
+        small_terms_of_bifs, messages].
 
 -spec start(name(), pos_integer()) -> program().
 start(Name, Ms) ->
@@ -36,6 +38,9 @@ start(Name, Ms) ->
 functions(Name) when Name =:= one_process; Name =:= many_processes; Name =:= large_heap;
     Name =:= thousand_processes ->
     [{{?MODULE, tuples, 2}, 2}, {{?MODULE, conses, 2}, 3}, {{?MODULE, floats, 2}, 4}];
+functions(brief_processes) ->
+    [{{?MODULE, brief_tuples, 2}, 2}, {{?MODULE, brief_conses, 2}, 3},
+        {{?MODULE, brief_floats, 2}, 4}];
 functions(small_terms_of_bifs) ->
     [{{?MODULE, sets, 2}, 2}, {{?MODULE, puts, 3}, 3}];
 functions(messages) ->
@@ -53,6 +58,9 @@ workers(many_processes, Ms, Counter) ->
 workers(thousand_processes, Ms, Counter) ->
     [worker(fun() -> rarely(Counter, N rem 3, seed(), until(Ms), 0) end, [])
         || N <- lists:seq(1, 1000)];
+%% Some 10,000 a second, one after the other.
+workers(brief_processes, Ms, Counter) ->
+    [worker(fun() -> briefly(Counter, seed(), until(Ms)) end, []) || _ <- [1, 2, 3, 4]];
 %% Heaps that only dirty schedulers collect: larger than 128 K words, and abandoned before.
 workers(large_heap, Ms, Counter) ->
     [worker(fun() -> large(Counter, Ms) end, [{min_heap_size, 500000}])];
@@ -175,6 +183,42 @@ rarely(Counter, Kind, Random, Until, Done) ->
             _ = floats(N, []),
             rarely(Counter, Kind, Next, Until, Done + N)
     end.
+
+%% By chance, 5 : 3 : 2. What they have allocated since their last collection no collection would
+%% tell when they end: so there is one.
+briefly(Counter, Random, Until) ->
+    case is_over(Until) of
+        true ->
+            ok;
+        false ->
+            Next = next(Random),
+            N = 50 + Next div 100 rem 200,
+            {_, Monitor} = spawn_monitor(fun() -> brief(Next rem 10, Counter, N) end),
+            receive {'DOWN', Monitor, _, _, _} -> briefly(Counter, Next, Until) end
+    end.
+
+brief(R, Counter, N) when R < 5 ->
+    ok = brief_tuples(20, N),
+    counters:add(Counter, 2, 20 * 6 * N);
+brief(R, Counter, N) when R < 8 ->
+    ok = brief_conses(20, N),
+    counters:add(Counter, 3, 20 * 6 * N);
+brief(_, Counter, N) ->
+    ok = brief_floats(20, N),
+    counters:add(Counter, 4, 20 * 6 * N).
+
+brief_tuples(0, _) -> collected();
+brief_tuples(Times, N) -> _ = tuples(N, []), ok = brief_tuples(Times - 1, N).
+
+brief_conses(0, _) -> collected();
+brief_conses(Times, N) -> _ = conses(N, []), ok = brief_conses(Times - 1, N).
+
+brief_floats(0, _) -> collected();
+brief_floats(Times, N) -> _ = floats(N, []), ok = brief_floats(Times - 1, N).
+
+collected() ->
+    true = erlang:garbage_collect(),
+    ok.
 
 count(Counter, Words) ->
     lists:foreach(fun({Index, N}) -> counters:add(Counter, Index, N) end,
