@@ -15,10 +15,12 @@
 /* Phases begin where they take less than such a part of the time, and end where they take more. */
 #define PART_LESS 0.25
 #define PART_MORE 0.5
-/* Two counts that differ by no more than so many, or such a part, are the same. */
+/* Two counts that differ by no more than so many, or such a part, are the same; in phases, whose
+ * begins and ends are not known to the birth, such a part. */
 #define SAME 20.0
 #define SAME_PART 0.02
-/* How fast the mean of what phases take follows them. */
+#define SAME_PART_PHASES 0.5
+/* How fast the means of births follow the phases. */
 #define USUAL 0.1
 
 static double larger(double a, double b)
@@ -65,30 +67,32 @@ void fp_births_init(struct fp_births *births, uint64_t seed, int64_t now,
     *births = (struct fp_births){.state = FP_BIRTHS_ALL,
                                  .at_ns = INT64_MAX,
                                  .since_ns = now,
-                                 .since = *count,
+                                 .since = count->all,
+                                 .looked_born = count->born,
                                  .random = seed | 1};
     set_weight(births, 1);
 }
 
-/* Since the last look. */
-static int are_same(const struct fp_births *births, const struct fp_births_count *count)
+/* What the VM has counted since the last look, and what the tracer was asked for? */
+static int are_same(const struct fp_births *births, double seen, uint64_t born)
 {
-    double all = (double)(uint32_t)(count->all - births->since.all);
-    double born = (double)(count->born - births->since.born);
+    double part = births->state == FP_BIRTHS_ALL ? SAME_PART : SAME_PART_PHASES;
 
-    return fabs(all - born) <= larger(SAME, SAME_PART * all);
+    return fabs(seen - (double)(born - births->looked_born)) <= larger(SAME, part * seen);
 }
 
 int fp_births_look(struct fp_births *births, const struct fp_births_count *count)
 {
+    double all = births->seen + (double)(uint32_t)(count->all - births->since);
+
     births->is_unseen = births->state == FP_BIRTHS_PHASE;
-    return births->state == FP_BIRTHS_ALL && are_same(births, count);
+    return births->state == FP_BIRTHS_ALL && are_same(births, all, count->born);
 }
 
 /* What has been since since_ns: so many births. */
-static double see(struct fp_births *births, int64_t now, const struct fp_births_count *count)
+static double see(struct fp_births *births, int64_t now, uint32_t count)
 {
-    double all = (double)(uint32_t)(count->all - births->since.all);
+    double all = (double)(uint32_t)(count - births->since);
 
     births->debt += all;
     births->stride += all;
@@ -98,7 +102,7 @@ static double see(struct fp_births *births, int64_t now, const struct fp_births_
         births->debt -= fp_births_weight(births) * all;
     }
     births->since_ns = now;
-    births->since = *count;
+    births->since = count;
     return all;
 }
 
@@ -121,25 +125,24 @@ static void plan_phase(struct fp_births *births)
 
 /* Each new process has had the flag since the last look. Off just before the next look: until that
  * is over, no phase may begin. */
-static void may_begin(struct fp_births *births, int64_t now, int64_t period, double all,
-                      int is_same)
+static void may_begin(struct fp_births *births, int64_t now, int64_t period, int is_same)
 {
     if (births->length_ns >= PART_LESS * STRIDE_NS || !is_same) {
         plan(births, FP_BIRTHS_GAP, INT64_MAX);
         return;
     }
-    births->by_stride = all * STRIDE_NS / births->seen_ns;
+    births->by_stride = births->seen * STRIDE_NS / births->seen_ns;
     births->by_phase = births->by_stride * births->length_ns / STRIDE_NS;
     births->phases = 0;
     births->stride = 0;
     plan(births, FP_BIRTHS_GAP, now + period);
 }
 
-static void go_on(struct fp_births *births, int64_t now)
+static void go_on(struct fp_births *births, int64_t now, int is_same)
 {
-    if (births->is_unseen && births->seen > 0)
+    if (is_same && births->is_unseen && births->seen > 0)
         return;
-    if (births->length_ns > PART_MORE * STRIDE_NS || births->by_phase < 1) {
+    if (!is_same || births->length_ns > PART_MORE * STRIDE_NS || births->by_phase < 1) {
         plan(births, FP_BIRTHS_ALL, now);
         return;
     }
@@ -151,19 +154,21 @@ static void go_on(struct fp_births *births, int64_t now)
 int fp_births_looked(struct fp_births *births, int64_t now, int64_t period,
                      const struct fp_births_count *count)
 {
-    int was_phase = births->was_phase, is_same = are_same(births, count);
-    double all = see(births, now, count);
+    int was_phase = births->was_phase, is_same;
 
+    see(births, now, count->all);
+    is_same = are_same(births, births->seen, count->born);
     if (births->seen > 0)
         births->length_ns =
             larger(whole_ms(BIRTHS * births->seen_ns / births->seen) * MS_NS, LEAST_NS);
     else if (births->seen_ns > 0 || births->state == FP_BIRTHS_ALL)
         births->length_ns = STRIDE_NS;
     if (births->state == FP_BIRTHS_ALL)
-        may_begin(births, now, period, all, is_same);
+        may_begin(births, now, period, is_same);
     else
-        go_on(births, now);
+        go_on(births, now, is_same);
     births->seen = births->seen_ns = 0;
+    births->looked_born = count->born;
     births->was_phase = 0;
     return was_phase;
 }
@@ -198,7 +203,7 @@ static void end_phase(struct fp_births *births, double seen)
 static void done(struct fp_births *births)
 {
     int was_phase = births->state == FP_BIRTHS_PHASE;
-    double all = see(births, births->told_ns, &births->told);
+    double all = see(births, births->told_ns, births->told);
 
     births->told_ns = 0;
     births->state = births->next;
@@ -233,7 +238,7 @@ enum fp_births_switch fp_births_due(struct fp_births *births, int64_t now,
         return FP_BIRTHS_KEEP;
     }
     births->told_ns = now;
-    births->told = *count;
+    births->told = count->all;
     if (births->next == FP_BIRTHS_GAP)
         return FP_BIRTHS_OFF;
     if (births->next == FP_BIRTHS_ALL)

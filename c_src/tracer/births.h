@@ -46,14 +46,15 @@ struct fp_births {
     _Atomic double weight;
     enum fp_births_state state, next; /* `next` at that time */
     int64_t at_ns;
-    int is_asked;    /* the owner has been told to ask then */
-    int64_t told_ns; /* that it is so far: it does it before it asks again; 0: it is not so far */
-    struct fp_births_count told;
+    int is_asked;     /* the owner has been told to ask then */
+    int64_t told_ns;  /* that it is so far: it does it before it asks again; 0: it is not so far */
+    uint32_t told;    /* births by then */
     int64_t since_ns; /* of the state, or of a later look */
-    struct fp_births_count since;
+    uint32_t since;
     double debt;
     double length_ns;     /* of a phase, as planned */
     double seen, seen_ns; /* births with the flag since the last look, in so much time */
+    uint64_t looked_born; /* at the last look */
     double by_phase;      /* in the mean */
     double by_stride;     /* in STRIDE_NS, in the mean */
     double stride;        /* since the last phase began, at begun_ns */

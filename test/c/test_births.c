@@ -20,7 +20,7 @@ struct world {
     int64_t on_ns, all_ns;
     double unseen; /* weight; 0: none was born since the last look */
     uint32_t ask_ms;
-    int is_other;
+    int is_other, is_refused, was_refused;
 };
 
 /* What the VM's count is taken for. */
@@ -45,7 +45,7 @@ static void live(struct world *world, int64_t ns, uint64_t births)
     world->now += ns;
     world->all_ns += ns;
     world->all += births;
-    if (!world->is_on)
+    if (!world->is_on || world->is_refused)
         return;
     world->on_ns += ns;
     world->born += births;
@@ -59,13 +59,16 @@ static void live(struct world *world, int64_t ns, uint64_t births)
 
 static void look(struct world *world)
 {
-    CHECK_INT(
-        fp_births_look(&world->births, &(struct fp_births_count){count_of(world), world->born}),
-        world->births.state == FP_BIRTHS_ALL && !world->is_other);
+    struct fp_births_count count = {count_of(world), world->born};
+    int all_have_it = fp_births_look(&world->births, &count);
+
+    CHECK(!all_have_it || world->births.state == FP_BIRTHS_ALL);
+    CHECK(!all_have_it || !(world->is_other || world->is_refused));
+    CHECK(all_have_it || world->births.state != FP_BIRTHS_ALL || world->is_other ||
+          world->was_refused);
     world->looked = world->now;
     world->unseen = 0;
-    (void)fp_births_looked(&world->births, world->now, PERIOD,
-                           &(struct fp_births_count){count_of(world), world->born});
+    (void)fp_births_looked(&world->births, world->now, PERIOD, &count);
 }
 
 static enum fp_births_switch due(struct world *world)
@@ -194,6 +197,27 @@ static void without_births_in_a_phase_all_shall_have_the_flag(void)
     CHECK_INT(world.births.state, FP_BIRTHS_ALL);
 }
 
+/* Another tracer has the new processes since. */
+static void where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases(void)
+{
+    struct world world;
+    enum fp_births_state state;
+    double left = 0;
+
+    open_world(&world);
+    run(&world, 5000, many, 0);
+    world.is_refused = world.was_refused = 1;
+    run(&world, 2000, many, 0);
+    state = world.births.state;
+    run(&world, 10000, many, 0);
+    CHECK_INT(state, FP_BIRTHS_ALL);
+    CHECK_INT(world.births.state, FP_BIRTHS_ALL);
+    world.is_refused = 0;
+    left = world.counted - (double)world.all;
+    run(&world, 1000, many, 0);
+    CHECK(fabs(world.counted - (double)world.all - left) < 1);
+}
+
 static void where_the_count_is_of_something_else_all_have_the_flag(void)
 {
     struct world world;
@@ -252,6 +276,7 @@ int main(int argc, char **argv)
     RUN(of_many_births_a_part_has_the_flag);
     RUN(when_births_are_few_again_all_have_the_flag);
     RUN(without_births_in_a_phase_all_shall_have_the_flag);
+    RUN(where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases);
     RUN(where_the_count_is_of_something_else_all_have_the_flag);
     RUN(births_are_counted_right_in_the_mean);
     RUN(births_that_come_in_waves_too);
