@@ -6,8 +6,8 @@
 -export([run/1]).
 
 -define(WINDOW_MS, 200).
-%% Each process is looked at once in the beginning.
--define(SETTLE_MS, 500).
+%% Each process is looked at once in the beginning; births are in phases after half a second.
+-define(SETTLE_MS, 1000).
 
 -spec run(pos_integer()) -> [bench_results:result()].
 run(Seconds) ->

@@ -123,19 +123,24 @@ static void plan_phase(struct fp_births *births)
     plan(births, FP_BIRTHS_PHASE, births->since_ns + (int64_t)ns);
 }
 
-/* Each new process has had the flag since the last look. Off just before the next look: until that
- * is over, no phase may begin. */
-static void may_begin(struct fp_births *births, int64_t now, int64_t period, int is_same)
+/* A phase is to be so long that it sees enough. */
+static double length_of(double seen, double ns)
 {
-    if (births->length_ns >= PART_LESS * STRIDE_NS || !is_same) {
-        plan(births, FP_BIRTHS_GAP, INT64_MAX);
-        return;
-    }
+    return seen > 0 ? larger(whole_ms(BIRTHS * ns / seen) * MS_NS, LEAST_NS) : STRIDE_NS;
+}
+
+/* Each new process has had the flag since the last look, and the next one is due. */
+static int may_begin(struct fp_births *births, int64_t now, const struct fp_births_count *count)
+{
+    see(births, now, count->all);
+    births->length_ns = length_of(births->seen, births->seen_ns);
+    if (births->length_ns >= PART_LESS * STRIDE_NS || !are_same(births, births->seen, count->born))
+        return 0;
     births->by_stride = births->seen * STRIDE_NS / births->seen_ns;
     births->by_phase = births->by_stride * births->length_ns / STRIDE_NS;
     births->phases = 0;
     births->stride = 0;
-    plan(births, FP_BIRTHS_GAP, now + period);
+    return 1;
 }
 
 static void go_on(struct fp_births *births, int64_t now, int is_same)
@@ -158,13 +163,11 @@ int fp_births_looked(struct fp_births *births, int64_t now, int64_t period,
 
     see(births, now, count->all);
     is_same = are_same(births, births->seen, count->born);
-    if (births->seen > 0)
-        births->length_ns =
-            larger(whole_ms(BIRTHS * births->seen_ns / births->seen) * MS_NS, LEAST_NS);
-    else if (births->seen_ns > 0 || births->state == FP_BIRTHS_ALL)
-        births->length_ns = STRIDE_NS;
+    if (births->seen_ns > 0)
+        births->length_ns = length_of(births->seen, births->seen_ns);
+    /* Off just before the next look: until that is over, no phase may begin. */
     if (births->state == FP_BIRTHS_ALL)
-        may_begin(births, now, period, is_same);
+        plan(births, FP_BIRTHS_GAP, now + period);
     else
         go_on(births, now, is_same);
     births->seen = births->seen_ns = 0;
@@ -235,6 +238,10 @@ enum fp_births_switch fp_births_due(struct fp_births *births, int64_t now,
         done(births);
     if (now < births->at_ns) {
         *ask_ms = ask_ms_of(births, now);
+        return FP_BIRTHS_KEEP;
+    }
+    if (births->state == FP_BIRTHS_ALL && !may_begin(births, now, count)) {
+        plan(births, FP_BIRTHS_GAP, INT64_MAX);
         return FP_BIRTHS_KEEP;
     }
     births->told_ns = now;
