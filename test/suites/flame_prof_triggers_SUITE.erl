@@ -341,7 +341,7 @@ on_a_long_collection(Config) ->
 %% A BIF that does not yield.
 on_a_long_turn(Config) ->
     fires(Config, #{on => long_schedule, above => 2}, fun() ->
-        helper(fun() -> multiply((1 bsl 2000000) - 1) end)
+        helper(fun() -> multiply((1 bsl 200000) - 1) end)
     end).
 
 on_a_large_heap(Config) ->
@@ -935,10 +935,10 @@ collect(Live) ->
     true = erlang:garbage_collect(),
     collect([N + 1 || N <- Live]).
 
-%% A product takes no reductions, and the VM tells of a turn when it ends: else a turn would be of
-%% thousands of products.
+%% Turns of some ten milliseconds, and on releases that multiply slowly of half a second. The VM
+%% tells of a turn when it ends, and a product takes no reductions.
 multiply(N) ->
-    _ = N * N,
+    _ = [N * I || I <- lists:duplicate(20, N)],
     true = erlang:yield(),
     multiply(N).
 
