@@ -9,6 +9,7 @@
 #include "agent_nif/term_nif.h"
 #include "agent_nif/tracer_nif.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "terms/terms.h"
 #include "tracer/latency.h"
 
@@ -70,7 +71,7 @@ static int enabled(void *state, const struct fp_tracer_event *event)
     if (event->tag != event->atoms->call || event->index == 0)
         return 0;
     return fp_latency_begin(latency->measured, event->line->index, event->index - 1, event->tracee,
-                            pressure, pressure == 0 ? 0 : fp_tracer_random(event->line));
+                            pressure, pressure == 0 ? 0 : fp_random(&event->line->random));
 }
 
 /* Not a word of an atom. */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "session/sampler_internal.h"
 
 #define SECOND_SELECTION_MS 500u
@@ -172,15 +173,6 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
     return now;
 }
 
-/* xorshift64. */
-static uint64_t next_random(struct fp_sampler *s)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    return s->random;
-}
-
 /* Tick k is due at start + k x interval, and a delay; ticks whose time has passed are counted and
  * left out. */
 static void *sampler_main(void *arg)
@@ -192,7 +184,7 @@ static void *sampler_main(void *arg)
         int64_t interval = interval_ns(s);
         int64_t due;
 
-        sleep_until(s, start + k * interval + fp_tick_delay_ns(interval, next_random(s)));
+        sleep_until(s, start + k * interval + fp_tick_delay_ns(interval, fp_random(&s->random)));
         if (is_stopping(s))
             break;
         fp_sampler_tick(s);

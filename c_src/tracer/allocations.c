@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/ring.h"
 #include "erts/fresh.h"
 #include "erts/process_table.h"
@@ -46,16 +47,10 @@ static void show(_Atomic uint64_t *at, double value)
 
 /* ----------------------------------------------------------------- chance -- */
 
-/* In (0, 1], by xorshift64. */
+/* In (0, 1]. */
 static double uniform(struct collector *thread)
 {
-    uint64_t x = thread->random;
-
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    thread->random = x;
-    return ((double)(x >> 11) + 1) * 0x1p-53;
+    return 1 - fp_random_uniform(&thread->random);
 }
 
 /* x, or the whole number below or above it, such that the expectation is x. */

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/random.h"
+
 /* From phase to phase, in the mean. */
 #define STRIDE_NS 50e6
 #define STRIDES_MAX 4.0
@@ -37,18 +39,6 @@ static double smaller(double a, double b)
 static uint32_t whole_ms(double ns)
 {
     return (uint32_t)((ns + MS_NS - 1) / MS_NS);
-}
-
-/* In [0, 1), by xorshift64. */
-static double uniform(struct fp_births *births)
-{
-    uint64_t x = births->random;
-
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    births->random = x;
-    return (double)(x >> 11) * 0x1p-53;
 }
 
 static void set_weight(struct fp_births *births, double weight)
@@ -116,7 +106,8 @@ static void plan(struct fp_births *births, enum fp_births_state next, int64_t at
 /* When the debt is a quarter to three quarters of what a phase stands for. */
 static void plan_phase(struct fp_births *births)
 {
-    double wanted = fp_births_weight(births) * births->by_phase * (0.25 + uniform(births) / 2);
+    double wanted = fp_births_weight(births) * births->by_phase *
+                    (0.25 + fp_random_uniform(&births->random) / 2);
     double ns = (wanted - births->debt) / births->by_stride * STRIDE_NS;
 
     ns = smaller(larger(ns, MS_NS), STRIDES_MAX * STRIDE_NS);

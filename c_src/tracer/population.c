@@ -58,8 +58,7 @@ struct fp_population {
     uint64_t looks, rotation;
     uint32_t k;
     int is_looked;
-    int was_all,
-        had_all; /* new processes had the flag at the last look, and since the one before */
+    int was_all, had_all; /* new ones had the flag at the last look, and since the one before */
     int64_t due_ns, period_ns, begun_ns;
     struct fp_births births;
     double words, rate;

@@ -128,14 +128,3 @@ static inline void fp_tracer_count_lost(struct fp_tracer_line *line)
     uint64_t lost = atomic_load_explicit(&line->lost, memory_order_relaxed);
     atomic_store_explicit(&line->lost, lost + 1, memory_order_relaxed);
 }
-
-/* xorshift64: of the thread. */
-static inline uint64_t fp_tracer_random(struct fp_tracer_line *line)
-{
-    uint64_t x = line->random;
-
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    return line->random = x;
-}

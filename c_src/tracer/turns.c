@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
 
@@ -74,12 +75,10 @@ static void put(_Atomic double *at, double value)
 static double drawn(struct fp_turns *turns)
 {
     uint64_t x = atomic_load_explicit(&turns->random, memory_order_relaxed);
+    double part = fp_random_uniform(&x);
 
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
     atomic_store_explicit(&turns->random, x, memory_order_relaxed);
-    return 0.5 + (double)(x >> 11) * 0x1p-53;
+    return 0.5 + part;
 }
 
 /* Of this process: the structure may be another's by now. One system call. */

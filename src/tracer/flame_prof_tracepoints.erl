@@ -31,7 +31,8 @@
     #{
         tracer := flame_prof_nif:tracer_state(),
         flags := [tracer_flag()],
-        %% `chosen': new ones; of those that are there the library chooses: again/3.
+        %% `chosen': new ones, until new_processes/3 says otherwise; of those that are there the
+        %% library chooses: again/3.
         processes := every | chosen | none | [pid()],
         %% `meta' among the flags: all processes, and the tracer has the state tracer + the
         %% number of the pattern, from 1. No other patterns are numbered.
