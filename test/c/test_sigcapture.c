@@ -277,6 +277,9 @@ static void worker_end(struct worker *worker)
 {
     atomic_store(&worker->stop, 1);
     CHECK_INT(pthread_join(worker->thread, NULL), 0);
+    /* pthread_join() returns when the kernel has cleared the thread's id in memory. It takes
+     * signals for the thread until it has forgotten the id, too, which is later. */
+    UNTIL(syscall(SYS_tgkill, getpid(), worker->tid, 0) == -1 && errno == ESRCH);
 }
 
 /* Schedulers are for life. For the next test they begin anew. */
@@ -652,6 +655,7 @@ static void *spin_in_erlang(void *arg)
     stack_t before, ours = {.ss_sp = malloc(ALTERNATE_SIZE), .ss_size = ALTERNATE_SIZE};
     enter *spins = (enter *)(uintptr_t)code_at(SPIN);
 
+    worker->tid = (pid_t)syscall(SYS_gettid);
     CHECK_INT(sigaltstack(&ours, &before), 0);
     worker->way(worker->process, worker->stack + STACK_WORDS - 8, (native *)register_self, worker);
     atomic_store(&worker->ready, 1);
