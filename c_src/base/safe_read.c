@@ -206,32 +206,48 @@ int fp_safe_read(const struct fp_memory *memory, uint64_t address, void *into, s
     return got == (int64_t)size ? 0 : FP_EFAULT;
 }
 
-/* The kernel copies with `rep movsb`, which loads the line of its source and the two lines behind
- * it, whatever the size, and waits for them before the next piece. Prefetches overlap these waits:
- * of 10^6 words that are in no cache one takes 80 ns, without them 190. A prefetch never faults and
- * yields no value: it is no dereference. */
+/* The kernel copies with `rep movsb`, which loads 128 bytes from its source on, whatever the size,
+ * and waits for them before the next piece: two lines where the source begins one, or else three.
+ * Prefetches overlap these waits: of 10^6 words that are in no cache one takes 55 ns, or 44 if it
+ * is read with its line; without prefetches 200. A prefetch never faults and yields no value: it
+ * is no dereference. */
 #define LINE 64u
-#define LINES_BEHIND 2u
+#define LOADED 128u
 /* The processor finds the rest of a long piece itself. */
 #define PREFETCHED 1024u
 
+static uint64_t rounded_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) & ~(unit - 1);
+}
+
 void fp_safe_read_soon(uint64_t address, size_t size)
 {
-    if (size > PREFETCHED)
-        size = PREFETCHED;
-    for (size_t at = 0; at < size + LINES_BEHIND * LINE; at += LINE)
-        __builtin_prefetch((const void *)(uintptr_t)(address + at));
+    uint64_t end = address + rounded_up(size < PREFETCHED ? size : PREFETCHED, LOADED);
+
+    for (uint64_t line = address & ~(uint64_t)(LINE - 1); line < end; line += LINE)
+        __builtin_prefetch((const void *)(uintptr_t)line);
+}
+
+/* What is read for it: all of each unit that it has a part of. */
+static struct iovec in_units(const struct fp_safe_read_span *span, uint64_t unit)
+{
+    uint64_t begin = span->address & ~(unit - 1);
+
+    return (struct iovec){(void *)(uintptr_t)begin,
+                          rounded_up(span->address + span->size, unit) - begin};
 }
 
 /* The sum of the sizes. */
-static size_t name_remote(struct iovec *remote, const struct fp_safe_read_span *spans, size_t n)
+static size_t name_remote(struct iovec *remote, const struct fp_safe_read_span *spans, size_t n,
+                          uint64_t unit)
 {
     size_t total = 0;
 
     for (size_t i = 0; i < n; i++) {
-        fp_safe_read_soon(spans[i].address, spans[i].size);
-        remote[i] = (struct iovec){(void *)(uintptr_t)spans[i].address, spans[i].size};
-        total += spans[i].size;
+        remote[i] = in_units(&spans[i], unit);
+        fp_safe_read_soon((uint64_t)(uintptr_t)remote[i].iov_base, remote[i].iov_len);
+        total += remote[i].iov_len;
     }
     return total;
 }
@@ -247,7 +263,7 @@ static size_t read_prefix(const struct fp_memory *memory, const struct fp_safe_r
 
     for (size_t i = 0; i < n; i++)
         local[i] = (struct iovec){spans[i].into, spans[i].size};
-    name_remote(remote, spans, n);
+    name_remote(remote, spans, n, 1);
     got = memory->readv(memory->self, local, remote, n);
     if (got < 0)
         got = 0; /* the first that is not empty could not be read */
@@ -274,21 +290,32 @@ size_t fp_safe_read_batch(const struct fp_memory *memory, struct fp_safe_read_sp
     return readable;
 }
 
-size_t fp_safe_read_view(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n)
+static size_t view(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n,
+                   uint64_t unit)
 {
     struct iovec remote[FP_SAFE_READ_BATCH_MAX];
+    unsigned char *at = memory->window;
     size_t total;
 
     if (memory->window == NULL || n > FP_SAFE_READ_BATCH_MAX)
         return fp_safe_read_batch(memory, spans, n);
-    total = name_remote(remote, spans, n);
+    total = name_remote(remote, spans, n, unit);
     if (total > PINNED || syscall(SYS_pwritev, memory->fd, remote, n, 0L, 0L) != (long)total)
         return fp_safe_read_batch(memory, spans, n);
-    total = 0;
     for (size_t i = 0; i < n; i++) {
-        spans[i].into = memory->window + total;
+        spans[i].into = at + (spans[i].address & (unit - 1));
         spans[i].result = 0;
-        total += spans[i].size;
+        at += remote[i].iov_len;
     }
     return n;
+}
+
+size_t fp_safe_read_view(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n)
+{
+    return view(memory, spans, n, 1);
+}
+
+size_t fp_safe_read_lines(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n)
+{
+    return view(memory, spans, n, LINE);
 }

@@ -67,8 +67,12 @@ size_t fp_safe_read_batch(const struct fp_memory *memory, struct fp_safe_read_sp
                           size_t n);
 
 /* The same without a copy where the window has room: then `into` points into the window, which the
- * caller may change, until the next fp_safe_read_view. */
+ * caller may change, until the next view. The pieces follow each other without gaps. */
 size_t fp_safe_read_view(const struct fp_memory *memory, struct fp_safe_read_span *spans, size_t n);
+/* A view whose pieces lie apart: the window has the whole cache lines that they are in, which the
+ * kernel reads sooner. For pieces of a word to some lines. */
+size_t fp_safe_read_lines(const struct fp_memory *memory, struct fp_safe_read_span *spans,
+                          size_t n);
 
 /* These bytes will be read soon: the processor may begin to load them while it does something else.
  * Reads nothing, and no address is a bad one. */

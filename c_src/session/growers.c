@@ -186,7 +186,7 @@ static void read_lengths(struct fp_growers *g, const uint64_t *address)
         span[k] =
             (struct fp_safe_read_span){address[g->length[k]] + offset,
                                        g->options.bytes + (size_t)k * 8, FP_WIDTH_outer_len, 0};
-    fp_safe_read_view(g->options.memory, span, g->length_n);
+    fp_safe_read_lines(g->options.memory, span, g->length_n);
     for (uint32_t k = 0; k < g->length_n; k++) {
         int64_t length;
 

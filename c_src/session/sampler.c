@@ -233,7 +233,7 @@ static void begin_tick(struct fp_sampler *s)
         fp_targets_update(s);
 }
 
-/* fp_safe_read_view() may point the spans to where the bytes are. */
+/* fp_safe_read_lines() may point the spans to where the bytes are. */
 static void read_structures(struct fp_sampler *s)
 {
     uint32_t size = s->layout->snapshot_size;
@@ -245,7 +245,7 @@ static void read_structures(struct fp_sampler *s)
         s->span[k] = (struct fp_safe_read_span){s->target[slot].address,
                                                 s->structure + (size_t)slot * size, size, 0};
     }
-    fp_safe_read_view(s->options.memory, s->span, s->live_n);
+    fp_safe_read_lines(s->options.memory, s->span, s->live_n);
 }
 
 /* 0; FP_EGONE when the process has exited; FP_ETORN when the structure contradicts itself, at the

@@ -209,7 +209,7 @@ static void read_batch(struct fp_top_processes *top, uint32_t from, uint32_t to)
     for (uint32_t i = 0; i < to - from; i++)
         top->span[i] = (struct fp_safe_read_span){top->address[from + i] + offset,
                                                   top->structures + (size_t)i * size, size, 0};
-    fp_safe_read_view(top->memory, top->span, to - from);
+    fp_safe_read_lines(top->memory, top->span, to - from);
     for (uint32_t i = 0; i < to - from; i++) {
         const unsigned char *bytes = top->span[i].into;
 

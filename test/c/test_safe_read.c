@@ -226,6 +226,7 @@ static void check_batch(const struct fp_memory *reader, const enum kind *kind, s
 {
     check_reading(reader, fp_safe_read_batch, kind, n);
     check_reading(reader, fp_safe_read_view, kind, n);
+    check_reading(reader, fp_safe_read_lines, kind, n);
 }
 
 /* In one piece of memory, which later reads of other kinds leave alone. */
@@ -244,6 +245,32 @@ static void the_pieces_of_a_view_follow_each_other_without_gaps(void)
     for (size_t i = 0; i < 100; i++) {
         CHECK(span[i].into == (unsigned char *)span[0].into + 13 * i);
         CHECK(memcmp(span[i].into, pages + 100 * i, 13) == 0);
+    }
+    fp_safe_read_close(&reader);
+    tear_down();
+}
+
+/* A line never goes beyond its page. */
+static void lines_beside_a_hole_are_read(void)
+{
+    static const uint32_t size[] = {1, 8, 63, 64, 65, 680};
+    struct fp_memory reader;
+    unsigned char into[2][680];
+
+    lay_out();
+    CHECK_INT(fp_safe_read_open_own(&reader), 0);
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        const unsigned char *before = pages + HOLE * PAGE - size[i];
+        const unsigned char *behind = pages + (HOLE + 1) * PAGE;
+        struct fp_safe_read_span span[] = {{at(before), into[0], size[i], 77},
+                                           {at(behind), into[1], size[i], 77}};
+
+        CHECK_INT(fp_safe_read_lines(&reader, span, 2), 2);
+        CHECK(memcmp(span[0].into, before, size[i]) == 0);
+        CHECK(memcmp(span[1].into, behind, size[i]) == 0);
+        /* In the window, each at its place in a line. */
+        CHECK(span[0].into != into[0] && span[1].into != into[1]);
+        CHECK_INT((uintptr_t)span[0].into % 64, at(before) % 64);
     }
     fp_safe_read_close(&reader);
     tear_down();
@@ -335,6 +362,7 @@ int main(int argc, char **argv)
     RUN(every_entry_of_a_batch_has_its_own_result);
     RUN(batches_beyond_what_the_kernel_takes_are_cut);
     RUN(the_pieces_of_a_view_follow_each_other_without_gaps);
+    RUN(lines_beside_a_hole_are_read);
     RUN(a_bad_entry_costs_one_more_call);
     return RUN_END();
 }
