@@ -18,8 +18,8 @@ static int64_t read_by_syscall(void *self, const struct iovec *local, const stru
     return process_vm_readv(getpid(), local, n, remote, n, 0);
 }
 
-/* The memfd's parts: fp_safe_read_view() fills the first, which stays until its next call; other
- * reads are copied by way of the second. */
+/* The memfd's parts: a view fills the first, which stays until the next view. Other reads are
+ * copied by way of the second. */
 #define PINNED (512u << 10)
 #define BOUNCE (512u << 10)
 #define WINDOW ((size_t)PINNED + BOUNCE)
@@ -223,10 +223,12 @@ static uint64_t rounded_up(uint64_t n, uint64_t unit)
 
 void fp_safe_read_soon(uint64_t address, size_t size)
 {
-    uint64_t end = address + rounded_up(size < PREFETCHED ? size : PREFETCHED, LOADED);
+    uint64_t before = address & (LINE - 1);
+    uint64_t bytes = before + rounded_up(size < PREFETCHED ? size : PREFETCHED, LOADED);
 
-    for (uint64_t line = address & ~(uint64_t)(LINE - 1); line < end; line += LINE)
-        __builtin_prefetch((const void *)(uintptr_t)line);
+    /* By offsets: the last line of all has none behind it. */
+    for (uint64_t at = 0; at < bytes; at += LINE)
+        __builtin_prefetch((const void *)(uintptr_t)(address - before + at));
 }
 
 /* What is read for it: all of each unit that it has a part of. */

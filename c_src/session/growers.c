@@ -209,7 +209,7 @@ static void read_whole(struct fp_growers *g, const uint64_t *address, const uint
     for (uint32_t k = from; k < to; k++)
         span[k - from] = (struct fp_safe_read_span){
             address[g->whole[k]], g->options.bytes + (size_t)(k - from) * size, size, 0};
-    fp_safe_read_view(g->options.memory, span, to - from);
+    fp_safe_read_lines(g->options.memory, span, to - from);
     for (uint32_t k = from; k < to; k++) {
         uint32_t i = g->whole[k];
 

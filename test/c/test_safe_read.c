@@ -276,6 +276,28 @@ static void lines_beside_a_hole_are_read(void)
     tear_down();
 }
 
+/* A word of the VM that was taken for an address may be any. */
+static void the_last_addresses_of_all_are_bad_ones(void)
+{
+    static const uint32_t size[] = {1, 8, 200, 4096};
+    static read_function *const read[] = {fp_safe_read_batch, fp_safe_read_view,
+                                          fp_safe_read_lines};
+    struct fp_memory reader;
+    unsigned char into[4096];
+
+    CHECK_INT(fp_safe_read_open_own(&reader), 0);
+    for (uint64_t from_end = 0; from_end < 4096 + 300; from_end++)
+        for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+            for (size_t k = 0; k < sizeof read / sizeof *read; k++) {
+                struct fp_safe_read_span span = {UINT64_MAX - from_end, into, size[i], 77};
+
+                CHECK_INT(read[k](&reader, &span, 1), 0);
+                CHECK_INT(span.result, FP_EFAULT);
+                fp_safe_read_soon(span.address, span.size);
+            }
+    fp_safe_read_close(&reader);
+}
+
 static void every_entry_of_a_batch_has_its_own_result(void)
 {
     lay_out();
@@ -363,6 +385,7 @@ int main(int argc, char **argv)
     RUN(batches_beyond_what_the_kernel_takes_are_cut);
     RUN(the_pieces_of_a_view_follow_each_other_without_gaps);
     RUN(lines_beside_a_hole_are_read);
+    RUN(the_last_addresses_of_all_are_bad_ones);
     RUN(a_bad_entry_costs_one_more_call);
     return RUN_END();
 }
