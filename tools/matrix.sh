@@ -185,8 +185,8 @@ run_in() { # suite
         tee "$log" | sed -u "s/^/$otp | /"
 }
 
-log=$(mktemp) failures=$(mktemp)
-trap 'rm -f "$log" "$failures"' EXIT
+log=$(mktemp) failures=$(mktemp) flaky=$(mktemp)
+trap 'rm -f "$log" "$failures" "$flaky"' EXIT
 # One matrix at a time in these folders.
 if [ "$(id -u)" -eq 0 ] && mkdir -p "$matrix" && command -v flock >/dev/null; then
     exec 9>"$matrix/.lock"
@@ -215,6 +215,7 @@ for entry in $SUITES; do
     if [ "${passed:-0}" -eq 0 ] && [ "${failed:-0}" -eq 0 ]; then
         passed=0 failed=1
     fi
+    sed -n '/^== What failed once /,/^$/p' "$log" | grep FLAKY | sed "s/^/$otp | /" >>"$flaky"
     sed -n '/^== What failed$/,/^[0-9]* passed, /p' "$log" | sed '1d;$d' | sed "s/^/$otp | /" >>"$failures"
     summary="${summary}OTP $otp: $passed passed, $failed failed"$'\n'
     say "OTP $otp: $passed passed, $failed failed ($((SECONDS - started)) s)"
@@ -223,6 +224,10 @@ for entry in $SUITES; do
     passed='' failed=''
 done
 
+if [ -s "$flaky" ]; then
+    printf '\n== What failed once and passed alone: %s\n' "$(wc -l <"$flaky")"
+    cat "$flaky"
+fi
 if [ -s "$failures" ]; then
     printf '\n== What failed\n'
     cat "$failures"

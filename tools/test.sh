@@ -8,11 +8,11 @@
 # that judge shares of the whole machine's time are left for c-alone and erl-alone,
 # steps that need the machine for themselves.
 #
-# What failed, and why, is told again before the last line, which is `N passed,
-# N failed` and nothing else; the exit status is 0 only when something passed and
-# nothing failed. WERROR=0 lets compiler
-# warnings through (the matrix does, for compilers newer than we know).
-# TESTS="module ..." limits the Erlang step.
+# What failed, and why, stands again before the last line, which is `N passed, N failed`
+# and nothing else. The exit status is 0 only if something passed and nothing failed. A live
+# test (nodes, files, signals, a browser) that fails runs once more, alone: a second success
+# is listed as `FLAKY name` and does not fail the run. WERROR=0 lets compiler warnings through
+# (the matrix does, for compilers newer than we know). TESTS="module ..." limits the Erlang step.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -22,7 +22,9 @@ cd "$(dirname "$0")/.." || exit 1
 out=_build/test
 results=$out/results # one line a test program: name, passed, failed
 export FAILURES=$PWD/$out/failures
-if ! mkdir -p "$out" || ! : >"$results" || ! : >"$FAILURES"; then
+export FLAKY=$PWD/$out/flaky
+again=$out/again # modules whose second run is due
+if ! { mkdir -p "$out" && : >"$results" && : >"$FAILURES" && : >"$FLAKY" && rm -f "$again"; }; then
     echo "0 passed, 1 failed"
     exit 1
 fi
@@ -39,6 +41,10 @@ judge() { # name, command...: one test, by the command's exit status
 
 finish() {
     local name passed failed total_passed=0 total_failed=0
+    while read -r _ name passed failed; do
+        record "$name" "$passed" "$failed"
+        echo "    FAIL  $name: its second run was not made" >>"$FAILURES"
+    done < <(cat "$again" 2>/dev/null)
     heading "Results"
     while read -r name passed failed; do
         printf '  %-42s %4d passed %4d failed\n' "$name" "$passed" "$failed"
@@ -47,6 +53,10 @@ finish() {
     done <"$results"
     [ "$total_passed" -gt 0 ] || echo "  no test ran"
     echo "  in seconds:$took, together $SECONDS"
+    if [ -s "$FLAKY" ]; then
+        heading "What failed once and passed alone: $(wc -l <"$FLAKY")"
+        cat "$FLAKY"
+    fi
     if [ -s "$FAILURES" ]; then
         heading "What failed"
         cat "$FAILURES"
@@ -74,6 +84,26 @@ c_tests() { # those of test_c.sh's PART
 erl_tests() { # those of test_erl.sh's PART
     heading "Erlang tests${1:+, $1}"
     PART=${1:-} RESULTS=$results tools/test_erl.sh
+}
+
+has_failed() { awk '$3 > 0 { found = 1 } END { exit !found }' "$1"; } # results
+
+# A script with live tests: if one fails, all of it once more.
+live() { # name, script
+    local first=$results.first second=$results.second
+    : >"$first" >"$second" >"$FAILURES.live"
+    RESULTS=$first FAILURES=$FAILURES.live "$2"
+    if has_failed "$first"; then
+        heading "$1, once more"
+        RESULTS=$second FAILURES=$FAILURES.live "$2"
+        if has_failed "$second"; then
+            cat "$FAILURES.live" >>"$FAILURES"
+        else
+            awk '$3 > 0 { print "    FLAKY " $1 }' "$first" | tee -a "$FLAKY"
+        fi
+        first=$second
+    fi
+    cat "$first" >>"$results"
 }
 
 step() { # name, and "joined" where others run meanwhile
@@ -111,15 +141,15 @@ step() { # name, and "joined" where others run meanwhile
     erl-alone) erl_tests alone ;;
     viewer)
         heading "The viewer in a browser"
-        RESULTS=$results tools/test_viewer.sh
+        live viewer tools/test_viewer.sh
         ;;
     mcp)
         heading "An assistant's client on a node"
-        RESULTS=$results tools/test_mcp.sh
+        live mcp tools/test_mcp.sh
         ;;
     foreign)
         heading "Other people's programs on our files"
-        RESULTS=$results tools/test_foreign.sh
+        live foreign tools/test_foreign.sh
         ;;
     *)
         echo "tools/test.sh: unknown step $1" >&2

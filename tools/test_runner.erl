@@ -3,7 +3,9 @@
 %% Called by tools/test_erl.sh as `erl -s test_runner compile|eunit|ct ARGS...`;
 %% the counts go to a file, so that a node which dies without writing it is
 %% told from one whose tests failed. What failed, and why, is appended to the file
-%% that $FAILURES names: tools/test.sh ends with it.
+%% that $FAILURES names: tools/test.sh ends with it. The failed cases of a suite, `CASE GROUP' a
+%% line, are appended to the file that $CASES names; `*' is a failure outside of a case. With
+%% $CASE, and $GROUP if it is in one, only that case of the suite runs.
 -module(test_runner).
 
 -export([compile/1, eunit/1, ct/1]).
@@ -217,7 +219,8 @@ ct([Module, ResultFile, Logs]) ->
     case ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
                       {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true},
                       {multiply_timetraps, ?PATIENCE},
-                      {ct_hooks, [?MODULE]}]) of
+                      {ct_hooks, [?MODULE]}
+                      | only(os:getenv("CASE", ""), os:getenv("GROUP", ""))]) of
         {Pass, Fail, {UserSkip, AutoSkip}} ->
             %% Skipped by itself: its init failed.
             write_result(State, Pass, Fail + AutoSkip, UserSkip);
@@ -227,6 +230,10 @@ ct([Module, ResultFile, Logs]) ->
     end,
     halt(0).
 
+only("", _Group) -> [];
+only(Case, "") -> [{testcase, [list_to_atom(Case)]}];
+only(Case, Group) -> [{group, list_to_atom(Group)}, {testcase, [list_to_atom(Case)]}].
+
 id(_Options) ->
     ?MODULE.
 
@@ -235,7 +242,13 @@ init(?MODULE, _Options) ->
 
 on_tc_fail(Suite, Case, Reason, State) ->
     failed("~s: ~tp~n~ts~n", [Suite, Case, shortened(io_lib:format("~tp", [Reason]))]),
+    append("CASES", [case_line(Case), $\n]),
     State.
+
+case_line({Phase, _Group}) when Phase =:= init_per_group; Phase =:= end_per_group -> "*";
+case_line({Case, Group}) -> io_lib:format("~s ~s", [Case, Group]);
+case_line(Phase) when Phase =:= init_per_suite; Phase =:= end_per_suite -> "*";
+case_line(Case) -> atom_to_list(Case).
 
 %% A term as large as a file is no help.
 shortened(Text) ->
@@ -246,7 +259,10 @@ shortened(Text) ->
 failed(Format, Args) ->
     Text = io_lib:format("    FAIL  " ++ Format, Args),
     io:format(user, "~ts", [Text]),
-    case os:getenv("FAILURES") of
+    append("FAILURES", Text).
+
+append(Variable, Text) ->
+    case os:getenv(Variable) of
         false -> ok;
         File -> file:write_file(File, unicode:characters_to_binary(Text), [append])
     end.

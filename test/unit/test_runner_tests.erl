@@ -28,6 +28,54 @@ modules_beside_each_other_are_added_up_test_() ->
             "    ok    slow_test_ slow .*\n"))
     end}.
 
+a_live_test_that_fails_runs_once_more_alone_test_() ->
+    {timeout, 600, fun() ->
+        #{results := Results, failures := Failures, flaky := Flaky} = run([
+            {runner_once_SUITE, suite("[passes, once, {group, few}]", [
+                {"passes", "ok = ran(passes)"},
+                {"once", "2 = length(ran(once, os:getpid()))"},
+                {"grouped", "2 = length(ran(grouped, os:getpid()))"}
+            ])},
+            {runner_never_SUITE, suite("[passes, never]", [
+                {"passes", "ok = ran(passes)"},
+                {"grouped", "ok"},
+                {"never", "3 = length(ran(never, os:getpid()))"}
+            ])},
+            {runner_unit_tests, "unit_test() ->\n"
+                "    File = filename:join(os:getenv(\"TEST_SOURCES\"), \"unit\"),\n"
+                "    ok = file:write_file(File, <<\"1\">>, [append]),\n"
+                "    ?assertEqual({ok, <<\"11\">>}, file:read_file(File)).\n"}
+        ]),
+        ?assertEqual([
+            <<"runner_never_SUITE 1 1">>,
+            %% Its case that passed at once ran once: `passes' says so.
+            <<"runner_once_SUITE 3 0">>,
+            %% It would pass now, and is no live test.
+            <<"runner_unit_tests 0 1">>
+        ], Results),
+        ?assertEqual([<<"    FLAKY runner_once_SUITE: grouped">>,
+            <<"    FLAKY runner_once_SUITE: once">>], lists:sort(Flaky)),
+        ?assertMatch({match, _}, re:run(Failures, "FAIL  runner_never_SUITE: never")),
+        ?assertMatch({match, _}, re:run(Failures, "FAIL  unit_test")),
+        ?assertEqual(nomatch, re:run(Failures, "runner_once_SUITE"))
+    end}.
+
+%% A case counts the VMs in which it ran: a second time in the same one is no fresh VM.
+suite(All, Cases) ->
+    [
+        "-export([all/0, groups/0, ", lists:join(", ", [[Case, "/1"] || {Case, _} <- Cases]), "]).\n"
+        "all() -> ", All, ".\n"
+        "groups() -> [{few, [], [grouped]}].\n"
+        "file(Case) -> filename:join(os:getenv(\"TEST_SOURCES\"), ?MODULE_STRING ++ \".\" ++ "
+        "atom_to_list(Case)).\n"
+        "ran(Case) -> [_] = ran(Case, os:getpid()), ok.\n"
+        "ran(Case, Vm) ->\n"
+        "    ok = file:write_file(file(Case), [Vm, \"\\n\"], [append]),\n"
+        "    {ok, Text} = file:read_file(file(Case)),\n"
+        "    lists:usort(string:lexemes(binary_to_list(Text), \"\\n\")).\n",
+        [[Case, "(_) -> ", Body, ".\n"] || {Case, Body} <- Cases]
+    ].
+
 %% The two that meet run at the same time, or wait until they are ended.
 modules() ->
     [
@@ -48,21 +96,23 @@ meets(Other, Me) ->
 
 run(Modules) ->
     Top = filename:join("/tmp", "flame_prof_test_runner_" ++ os:getpid()),
-    [Results, Failures] = Files = [filename:join(Top, Name) || Name <- ["results", "failures"]],
+    [Results, Failures, Flaky] = Files = [filename:join(Top, Name)
+        || Name <- ["results", "failures", "flaky"]],
     ok = filelib:ensure_dir(Results),
     try
         [ok = file:write_file(File, <<>>) || File <- Files],
         [ok = write(Top, Name, Tests) || {Name, Tests} <- Modules],
         Port = open_port({spawn_executable, checkout:path("tools/test_erl.sh")}, [
             {cd, checkout:path("")}, exit_status, stderr_to_stdout, binary, {env, [
-                {"RESULTS", Results}, {"FAILURES", Failures}, {"TESTS", false},
+                {"RESULTS", Results}, {"FAILURES", Failures}, {"FLAKY", Flaky}, {"TESTS", false},
                 {"TEST_SOURCES", Top}, {"TEST_OUT", filename:join(Top, "out")},
                 {"TEST_PLACES", "2"}, {"PART", false}, {"ERL_LIBS", false}
             ]}
         ]),
         {0, Said} = command_line:await(Port),
-        [R, F] = [element(2, {ok, _} = file:read_file(File)) || File <- Files],
-        #{results => binary:split(R, <<"\n">>, [global, trim]), failures => F, said => Said}
+        [R, F, A] = [element(2, {ok, _} = file:read_file(File)) || File <- Files],
+        #{results => binary:split(R, <<"\n">>, [global, trim]), failures => F, said => Said,
+            flaky => binary:split(A, <<"\n">>, [global, trim])}
     after
         ok = file:del_dir_r(Top)
     end.
