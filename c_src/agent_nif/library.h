@@ -111,7 +111,7 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
     X(enabled_garbage_collection, 3, 0)                                                            \
     X(trace, 5, 0)                                                                                 \
     X(tracer_open, 3, CPU)                                                                         \
-    X(tracer_heartbeat, 1, 0)                                                                      \
+    X(tracer_heartbeat, 2, 0)                                                                      \
     X(tracer_due, 1, 0)                                                                            \
     X(tracer_end, 1, 0)                                                                            \
     X(tracer_counters, 1, 0)                                                                       \

@@ -205,15 +205,16 @@ static int get_generation(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *generatio
     return 1;
 }
 
-/* (State) -> its pressure, 0 to 255, while it runs | What ended it. */
+/* (State, Milliseconds until the next) -> its pressure, 0 to 255, while it runs | What ended it. */
 FP_NIF(tracer_heartbeat)
 {
     enum fp_tracer_end end;
     uint64_t generation;
+    unsigned next_ms;
 
-    if (!get_generation(env, argv[0], &generation))
+    if (!get_generation(env, argv[0], &generation) || !enif_get_uint(env, argv[1], &next_ms))
         return enif_make_badarg(env);
-    end = fp_tracer_heartbeat(generation);
+    end = fp_tracer_heartbeat(generation, (int64_t)next_ms * 1000000);
     if (end == FP_TRACER_running)
         return enif_make_uint(env, fp_tracer_pressure());
     return fp_atom(env, fp_tracer_end_name(end));

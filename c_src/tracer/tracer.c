@@ -300,7 +300,7 @@ static void refresh_pressure(int64_t now)
     atomic_store_explicit(&tracer.pressure, pressure, memory_order_relaxed);
 }
 
-enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation)
+enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation, int64_t next_ns)
 {
     int64_t now = fp_monotonic_ns();
 
@@ -311,7 +311,7 @@ enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation)
     if (now > atomic_load(&tracer.heartbeat_until) + FP_TRACER_SILENCE_NS)
         end_once(FP_TRACER_heartbeat);
     else
-        atomic_store(&tracer.heartbeat_until, now + FP_TRACER_HEARTBEAT_NS);
+        atomic_store(&tracer.heartbeat_until, now + next_ns);
     if (atomic_load(&tracer.ended) == FP_TRACER_running)
         refresh_pressure(now);
     return (enum fp_tracer_end)atomic_load(&tracer.ended);

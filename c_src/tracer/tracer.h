@@ -19,8 +19,7 @@
 /* Of schedulers of all kinds. A thread beyond them discards and counts as lost. */
 #define FP_TRACER_LINES 1024u
 
-#define FP_TRACER_HEARTBEAT_NS INT64_C(100000000)
-/* After so long without one, a heartbeat comes too late. */
+/* So long after a heartbeat was due, it comes too late. */
 #define FP_TRACER_SILENCE_NS INT64_C(1000000000)
 
 #define FP_TRACER_INDEX_BITS 16u
@@ -87,8 +86,9 @@ enum fp_tracer_cost {
 /* The generation, more than 0, with so long until the first heartbeat; 0: one runs, or was
  * not reset. */
 uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbeat_ns);
-/* What ended it, or FP_TRACER_running. Of no other generation than the last one. */
-enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation);
+/* What ended it, or FP_TRACER_running; with so long until the next one. Of no other generation
+ * than the last one. */
+enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation, int64_t next_ns);
 void fp_tracer_end(uint64_t generation, enum fp_tracer_end why);
 /* Of an ended one: 0 when no thread is inside, or FP_ESTATE after a second. */
 int fp_tracer_wait(void);

@@ -299,7 +299,10 @@ allocation_rows() ->
         #{key => max_cpu_percent, type => limit(number, percent, 0.01, 100), default => 5,
             doc => "part of what all schedulers can do that the library may take for it; at more it "
             "ends, and the session goes on without. The VM's own part is not counted: where "
-            "processes mostly exchange small messages it can be a third of the work"}
+            "processes mostly exchange small messages it can be a third of the work"},
+        #{key => heartbeat_ms, type => {whole, ms, 100, 60000}, default => 100,
+            doc => "the library discards what happens when the process that watches over these "
+            "limits has not run for so many milliseconds"}
     ].
 
 limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).

@@ -22,7 +22,7 @@
 -export([sends_open/1, sends_seen/1, sends_end/1]).
 %% As a tracer of the VM: erl_tracer.
 -export([enabled/3, enabled_call/3, enabled_garbage_collection/3, trace/5]).
--export([tracer_open/3, tracer_heartbeat/1, tracer_end/1, tracer_counters/1]).
+-export([tracer_open/3, tracer_heartbeat/2, tracer_end/1, tracer_counters/1]).
 -export([tracer_read/2, tracer_due/1, tracer_close/1]).
 -export([capture_probe/1, captures_off/1]).
 -export([schedulers_prepare/1, scheduler_register/1]).
@@ -239,8 +239,8 @@ trace(_, _, _, _, _) -> ?NOT_LOADED.
 tracer_open(_, _, _) -> ?NOT_LOADED.
 
 %% How much of what may be spent at once is spent, while it runs; else what ended it.
--spec tracer_heartbeat(tracer_state()) -> 0..255 | atom().
-tracer_heartbeat(_) -> ?NOT_LOADED.
+-spec tracer_heartbeat(tracer_state(), pos_integer()) -> 0..255 | atom().
+tracer_heartbeat(_, _) -> ?NOT_LOADED.
 
 -spec tracer_end(tracer_state()) -> ok.
 tracer_end(_) -> ?NOT_LOADED.

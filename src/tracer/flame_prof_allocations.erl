@@ -160,7 +160,8 @@ options() ->
         #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES},
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000},
         #{key => owner, type => {own, fun owner/1, "a process"}, default => self()}
-        | [Row || #{key := max_cpu_percent} = Row <- flame_prof_tracing:limits()]
+        | [Row || #{key := Key} = Row <- flame_prof_tracing:limits(),
+            lists:member(Key, [max_cpu_percent, heartbeat_ms])]
     ].
 
 owner(Pid) when is_pid(Pid) -> {ok, Pid};
@@ -170,7 +171,7 @@ owner(_) -> error.
 %% ends by itself, if it does.
 -spec spec(map(), pos_integer() | infinity) -> flame_prof_tracing:spec().
 spec(Options, Seconds) ->
-    #{bytes := Bytes, long_gc_us := LongUs, max_cpu_percent := Percent, owner := Owner} = Options,
+    #{bytes := Bytes, long_gc_us := LongUs, owner := Owner} = Options,
     Config = #{
         mean_words => max(1, Bytes div erlang:system_info(wordsize)),
         looks => ?LOOKS * max(1, min(?MORE_LOOKS, ?BYTES div Bytes)),
@@ -178,8 +179,7 @@ spec(Options, Seconds) ->
         threads => threads(),
         except => self()
     },
-    Limits = #{
-        max_cpu_percent => Percent,
+    Limits = (maps:with([max_cpu_percent, heartbeat_ms], Options))#{
         max_events_per_second => infinity,
         max_seconds => Seconds
     },

@@ -282,7 +282,7 @@ shown({M, F, _}) -> io_lib:format("~ts:~ts", [M, F]).
 init({Functions, Checked}) ->
     #{owner := Asker, groups := Groups, callers := Callers, heatmap := Heatmap} = Checked,
     Monitor = monitor(process, Asker),
-    Limits = [max_seconds, max_cpu_percent, max_events_per_second, max_events],
+    Limits = [Key || #{key := Key} <- flame_prof_tracing:limits()],
     Spec = #{
         kind => latency,
         owner => self(),

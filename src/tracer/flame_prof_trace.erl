@@ -229,7 +229,8 @@ bounds() ->
     ].
 
 rows() ->
-    bounds() ++ [Row || #{key := max_cpu_percent} = Row <- flame_prof_tracing:limits()] ++ [
+    bounds() ++ [Row || #{key := Key} = Row <- flame_prof_tracing:limits(),
+        lists:member(Key, [max_cpu_percent, heartbeat_ms])] ++ [
         #{key => processes, default => every,
             type => {either, [{every, every}],
                 {own, fun processes/1, flame_prof_target:accepts()}}},
@@ -290,15 +291,14 @@ config(#trace{plan = Plan, options = Options} = Trace) ->
     }.
 
 spec(#trace{plan = Plan, options = Options, asker = {Asker, _}} = Trace) ->
-    #{max_seconds := Seconds, max_cpu_percent := Percent, processes := Processes,
-        follow := Follow} = Options,
+    #{processes := Processes, follow := Follow} = Options,
     (flame_prof_trace_plan:tracing(Plan, Follow))#{
         kind => trace,
         owner => self(),
         asked_by => Asker,
         follows => #{follow => Follow, flags => flame_prof_trace_plan:flags(Plan, Follow)},
         processes => pids(Processes),
-        limits => #{max_seconds => Seconds, max_cpu_percent => Percent},
+        limits => maps:with([max_seconds, max_cpu_percent, heartbeat_ms], Options),
         config => config(Trace)
     }.
 

@@ -31,13 +31,15 @@
 %% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
 %% each event. Every limit has a default that is a number. `infinity' takes a limit away, for who
 %% writes it in a call of Erlang: no command and no page can. What ends with a session has no
-%% `max_events' and no `max_seconds'.
+%% `max_events' and no `max_seconds'. The library discards events when the owner's last heartbeat
+%% is older than `heartbeat_ms'.
 -type limits() ::
     #{
         max_cpu_percent => number() | infinity,
         max_events_per_second => pos_integer() | infinity,
         max_events => pos_integer() | infinity,
-        max_seconds => pos_integer() | infinity
+        max_seconds => pos_integer() | infinity,
+        heartbeat_ms => pos_integer()
     }.
 
 %% As of {@link flame_prof_tracepoints}. `owner': with it the tracing ends; it gets
@@ -96,6 +98,8 @@
     off_after_ms = none :: none | float()
 }).
 
+%% Five times as long as from one to the next.
+-define(HEARTBEAT_MS, 100).
 -define(POLL_MS, 20).
 %% While some of what may be spent at once is spent.
 -define(NEAR_MS, 3).
@@ -115,7 +119,8 @@ limits() ->
         or_infinity(#{key => max_events_per_second, type => {whole, count, 1, Most},
             default => 1000000}),
         or_infinity(#{key => max_events, type => {whole, count, 1, Most}, default => 100000000}),
-        or_infinity(#{key => max_seconds, type => {whole, count, 1, 86500}, default => 60})
+        or_infinity(#{key => max_seconds, type => {whole, count, 1, 86500}, default => 60}),
+        #{key => heartbeat_ms, type => {whole, ms, 100, 60000}, default => ?HEARTBEAT_MS}
     ].
 
 or_infinity(#{key := Key} = Row) ->
@@ -293,10 +298,10 @@ set(#tracing{spec = Spec, tracer = Tracer, set = None} = Tracing) ->
             undo(Tracing#tracing{set = None}, flame_prof_error:of_exit({Reason, Stack}))
     end.
 
-begun(#tracing{tracer = Tracer} = Tracing0) ->
+begun(Tracing0) ->
     case chosen(Tracing0) of
         {ok, Tracing} ->
-            _ = flame_prof_nif:tracer_heartbeat(Tracer),
+            _ = heartbeat(Tracing),
             _ = erlang:send_after(?POLL_MS, self(), poll),
             {ok, Tracing};
         {error, Error} ->
@@ -321,8 +326,8 @@ handle_call(info, _From, Tracing) ->
     {reply, about(Tracing), Tracing};
 handle_call({stop, any}, From, #tracing{ref = Ref} = Tracing) ->
     handle_call({stop, Ref}, From, Tracing);
-handle_call({stop, Ref}, From, #tracing{ref = Ref, tracer = Tracer} = Tracing0) ->
-    Tracing = switch_off(why(Tracer), Tracing0),
+handle_call({stop, Ref}, From, #tracing{ref = Ref} = Tracing0) ->
+    Tracing = switch_off(why(Tracing0), Tracing0),
     Stopped = stopped(Tracing),
     ok = close(Tracing),
     _ = unregister(?MODULE),
@@ -345,9 +350,12 @@ handle_call({tracer, Ref}, _From, #tracing{ref = Ref, tracer = Tracer} = Tracing
 handle_call(_Request, _From, Tracing) ->
     {reply, {error, gone()}, Tracing}.
 
+heartbeat(#tracing{tracer = Tracer, spec = #{limits := #{heartbeat_ms := Ms}}}) ->
+    flame_prof_nif:tracer_heartbeat(Tracer, Ms).
+
 %% A limit may have ended it since the last poll.
-why(Tracer) ->
-    case flame_prof_nif:tracer_heartbeat(Tracer) of
+why(Tracing) ->
+    case heartbeat(Tracing) of
         Pressure when is_integer(Pressure) -> asked;
         Limit -> {limit, Limit}
     end.
@@ -355,8 +363,8 @@ why(Tracer) ->
 handle_cast(_, Tracing) ->
     {noreply, Tracing}.
 
-handle_info(poll, #tracing{ended = no, tracer = Tracer} = Tracing) ->
-    case flame_prof_nif:tracer_heartbeat(Tracer) of
+handle_info(poll, #tracing{ended = no} = Tracing) ->
+    case heartbeat(Tracing) of
         Pressure when is_integer(Pressure) ->
             _ = erlang:send_after(poll_ms(Pressure), self(), poll),
             {noreply, turns(Tracing)};
@@ -444,9 +452,9 @@ looked(Tracing) ->
 
 flagged([], Tracing) ->
     Tracing;
-flagged([Pid | Pids], #tracing{tracer = Tracer} = Tracing0) ->
+flagged([Pid | Pids], Tracing0) ->
     Tracing = flag(Pid, Tracing0),
-    case flame_prof_nif:tracer_heartbeat(Tracer) of
+    case heartbeat(Tracing) of
         Pressure when is_integer(Pressure) -> flagged(Pids, Tracing);
         _ -> Tracing
     end.

@@ -35,7 +35,7 @@ static void stop(uint64_t state)
 
 static enum fp_tracer_end heartbeat(uint64_t state)
 {
-    return fp_tracer_heartbeat(state >> FP_TRACER_INDEX_BITS);
+    return fp_tracer_heartbeat(state >> FP_TRACER_INDEX_BITS, SECOND / 10);
 }
 
 /* How many of so many events are let in. */

@@ -114,10 +114,11 @@ late(#{lost := #{calls_while_the_heartbeat_was_late := Late}}) -> Late.
 
 started(Functions) -> started(Functions, #{}).
 
-%% Long enough for a machine that is busy.
+%% No call is lost when the machine does not run the tracing's process in time.
 started(Functions, More) ->
     {ok, Measurement} = flame_prof_latency:start(Functions,
-        maps:merge(#{max_cpu_percent => infinity, max_events_per_second => infinity}, More)),
+        maps:merge(#{max_cpu_percent => infinity, max_events_per_second => infinity,
+            heartbeat_ms => 60000}, More)),
     Measurement.
 
 stopped(Measurement) ->
@@ -241,7 +242,7 @@ own_time_leaves_measured_functions_out(_) ->
 
 %% An inner call that was lost is part of the outer one's own time.
 own_time_is_not_told_where_calls_were_lost(_) ->
-    M = started([{?M, outer, 1}, {?M, busy, 1}]),
+    M = started([{?M, outer, 1}, {?M, busy, 1}], #{heartbeat_ms => 100}),
     _ = ?M:outer(1000),
     {ok, #{functions := [#{own_ns := _} | _]}} = flame_prof_latency:interval(M),
     Owner = whereis(flame_prof_tracing),

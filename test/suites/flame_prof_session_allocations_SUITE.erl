@@ -54,7 +54,7 @@ end_per_testcase(_, _) ->
 %% Helpers.
 
 start(Config, Options) ->
-    start(Config, #{max_cpu_percent => infinity}, Options).
+    start(Config, #{max_cpu_percent => infinity, heartbeat_ms => 60000}, Options).
 
 start(Config, Allocations, Options) ->
     flame_prof:start(maps:merge(#{

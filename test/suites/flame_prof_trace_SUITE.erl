@@ -57,7 +57,8 @@
 %% As a format.
 -export([format/1]).
 
--define(WIDE, #{rate => 10000, burst => 10000, max_events => 1000000, max_cpu_percent => infinity}).
+-define(WIDE, #{rate => 10000, burst => 10000, max_events => 1000000, max_cpu_percent => infinity,
+    heartbeat_ms => 60000}).
 
 suite() -> [{timetrap, {minutes, 3}}].
 

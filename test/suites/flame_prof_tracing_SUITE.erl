@@ -63,9 +63,11 @@ boom() -> error(boom).
 
 %%% ----------------------------------------------------------------- helpers --
 
+%% No event is lost when the machine does not run the owner in time: but for tests of just that.
 start(More) ->
-    flame_prof_tracing:start(maps:merge(
-        #{kind => count, owner => self(), patterns => [{?F, ?SPEC, [meta]}]}, More)).
+    Limits = maps:merge(#{heartbeat_ms => 60000}, maps:get(limits, More, #{})),
+    flame_prof_tracing:start(maps:merge(#{kind => count, owner => self(),
+        patterns => [{?F, ?SPEC, [meta]}]}, More#{limits => Limits})).
 
 started(More) ->
     {ok, Ref} = start(More),
@@ -320,7 +322,7 @@ the_guard_is_killed(_) ->
 owner_and_guard_are_killed(_) ->
     lists:foreach(
         fun(IsSecond) ->
-            _ = started(#{}),
+            _ = started(#{limits => #{heartbeat_ms => 100}}),
             Guards = [guard() | [second_guard() || IsSecond]],
             exit(whereis(flame_prof_tracing), kill),
             _ = [exit(Guard, kill) || Guard <- Guards],
@@ -346,7 +348,7 @@ owner_and_guard_of_processes_are_killed(_) ->
     Tracee = spawn(fun() -> receive never -> ok end end),
     Wanted = #{
         flags => [call, send], processes => [Tracee], patterns => [{?F, ?SPEC, [local]}],
-        message_patterns => [{send, [{['_', '_'], [], []}]}]
+        message_patterns => [{send, [{['_', '_'], [], []}]}], limits => #{heartbeat_ms => 100}
     },
     _ = started(Wanted),
     Guard = guard(),
