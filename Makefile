@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
+.PHONY: proof build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign test-mcp \
         asan tsan valgrind analyze deps deps-build shell soak \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
@@ -44,6 +44,9 @@ test: ## Run all tests on this machine's OTP; installs what they need
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)
+
+proof: build ## Measure what no test may judge, to doc/dev/proof.md; PARTS="figures tsan storms"
+	@tools/proof.sh $(PARTS)
 
 tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 	@tools/tidy.escript && tools/tidy.escript --prove

@@ -22,6 +22,9 @@
 -export([start/1, init/1, handle_begin/3, handle_end/3, handle_cancel/3, terminate/2]).
 
 %%% compile TEST_DIR OUT_DIR LIST_FILE
+%%
+%% The list has the tests that $TEST_CLASS names: `proof', those of the folder proof, which report
+%% figures; else all others.
 
 compile(Args) ->
     [Dir, Out, List] = [atom_to_list(A) || A <- Args],
@@ -29,7 +32,8 @@ compile(Args) ->
     Sources = lists:sort(
         filelib:wildcard(filename:join(Dir, "*.erl"))
         ++ filelib:wildcard(filename:join(Dir, "*/*.erl"))),
-    Lines = compile_all(Sources, Out, PropEr),
+    Lines = [Line || {Source, Line} <- compile_all(Sources, Out, PropEr),
+        is_proof(Source) =:= (os:getenv("TEST_CLASS") =:= "proof")],
     [link_data(Source, Out) || Source <- Sources, kind(Source) =/= helper],
     ok = file:write_file(List, lists:usort([iolist_to_binary(L) || L <- Lines])),
     halt(0).
@@ -39,12 +43,12 @@ compile_all(Sources, Out, PropEr) ->
     Places = erlang:system_info(schedulers_online),
     Workers = [
         spawn_monitor(fun() ->
-            exit({lines, [compile_one(S, Out, PropEr) || {N, S} <- lists:enumerate(Sources),
-                N rem Places =:= Place]})
+            exit({lines, [{S, Line} || {N, S} <- lists:enumerate(Sources),
+                N rem Places =:= Place, Line <- compile_one(S, Out, PropEr)]})
         end)
      || Place <- lists:seq(0, Places - 1)
     ],
-    lists:append([receive {'DOWN', M, process, P, {lines, Lines}} -> lists:append(Lines) end
+    lists:append([receive {'DOWN', M, process, P, {lines, Lines}} -> Lines end
         || {P, M} <- Workers]).
 
 compile_one(Source, Out, PropEr) ->
@@ -67,6 +71,9 @@ compile_one(Source, Out, PropEr) ->
                 {_, Kind} -> [[atom_to_list(Kind), " ", Module, "\n"]]
             end
     end.
+
+is_proof(Source) ->
+    filename:basename(filename:dirname(Source)) =:= "proof".
 
 kind(Source) ->
     Name = filename:basename(Source, ".erl"),

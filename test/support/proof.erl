@@ -1,0 +1,26 @@
+%% Figures of `make proof': what was measured, with the interval that it may lie in and what is aimed
+%% at. They are printed and appended to the file that $PROOF_FIGURES names, one a line, with tabs.
+-module(proof).
+
+-export([figure/5]).
+
+%% @doc `Interval': {Low, High} or none. `Aim': text, empty if there is none.
+-spec figure(io:format(), [term()], number(), {number(), number()} | none, string()) -> ok.
+figure(Format, Args, Value, Interval, Aim) ->
+    Name = io_lib:format(Format, Args),
+    Line = lists:join($\t, [Name, number(Value), interval(Interval), Aim]),
+    io:format(user, "    ~ts: ~ts~ts~ts~n", [Name, number(Value), in_brackets(interval(Interval)),
+        [[", aim ", Aim] || Aim =/= ""]]),
+    case os:getenv("PROOF_FIGURES") of
+        false -> ok;
+        File -> file:write_file(File, unicode:characters_to_binary([Line, $\n]), [append])
+    end.
+
+interval(none) -> "";
+interval({Low, High}) -> [number(Low), " to ", number(High)].
+
+in_brackets("") -> "";
+in_brackets(Text) -> [" (", Text, ")"].
+
+number(N) when is_integer(N) -> integer_to_list(N);
+number(N) -> io_lib:format("~.2f", [N]).
