@@ -4,7 +4,7 @@
 -module(running_profile).
 
 -export([record/3, until/2]).
--export([judge/2, judged/3, leaf_of/1, plain/1]).
+-export([judge/2, judged/3, judged_of/5, leaf_of/1, plain/1, running/0, counters/1]).
 
 -export_type([sample/0, verdict/0]).
 
@@ -33,6 +33,38 @@ record(Options, Directory, Fun) ->
     ),
     _ = [file:delete(File) || File <- Files],
     {Counters, Samples, Result}.
+
+%% @doc Workers of one leaf, one on each of these schedulers, until so many captures were made.
+%% The counters of the session, and of its samples of running and of ready workers how many have
+%% each verdict, with an example.
+-spec judged_of(atom(), map(), file:name_all(), [pos_integer()], pos_integer()) ->
+    {map(), Verdicts, Verdicts} when Verdicts :: #{verdict() => {pos_integer(), sample()}}.
+judged_of(Leaf, Options, Directory, Schedulers, Captures) ->
+    Workers = [running_work:start(S, {leaf, Leaf}) || S <- Schedulers],
+    timer:sleep(50),
+    {Counters, Samples, _} = record(Options, Directory, fun() ->
+        until(Captures, 60000),
+        {ok, [Pid || {Pid, _, _} <- Workers]}
+    end),
+    _ = [running_work:stop(W) || W <- Workers],
+    [Running, Ready] = [with_examples(judged(Leaf, Statuses, Samples))
+        || Statuses <- [running(), [<<"runnable">>]]],
+    {Counters, Running, Ready}.
+
+with_examples({Counts, Examples}) ->
+    maps:map(fun(Verdict, N) -> {N, maps:get(Verdict, Examples, none)} end, Counts).
+
+%% @doc The statuses of a process that a scheduler runs.
+-spec running() -> [binary()].
+running() ->
+    [<<"running">>, <<"garbage_collecting">>].
+
+%% @doc What has become of the captures, as text.
+-spec counters(map()) -> iolist().
+counters(Counters) ->
+    Keys = [captures, inconsistent_moved, inconsistent_unfound, inconsistent_late,
+        inconsistent_changed, missed],
+    lists:join(" ", [io_lib:format("~w ~w", [K, maps:get(K, Counters, 0)]) || K <- Keys]).
 
 count(#{status := Status, frames := Frames, words := Words}, Wanted, Samples) ->
     case lists:member(maps:get(<<"erl_pid">>, Words, none), Wanted) of
