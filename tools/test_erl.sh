@@ -14,11 +14,8 @@ set -u
 # TEST_TIMEOUT ends what hangs; a slow machine is given its time.
 : "${RESULTS:?}" "${PART:=}" "${TEST_TIMEOUT:=3600}"
 
-# They judge shares of the whole machine's time, or need probes and heartbeats that are in time:
-# after the others, one at a time.
-ALONE="flame_prof_running_SUITE flame_prof_messages_SUITE flame_prof_waits_native_SUITE\
- flame_prof_waits_SUITE flame_prof_latency_SUITE flame_prof_trace_SUITE flame_prof_tracing_SUITE\
- flame_prof_allocations_SUITE flame_prof_session_allocations_SUITE"
+# They need probes that are in time: after the others, one at a time.
+ALONE="flame_prof_messages_SUITE flame_prof_waits_native_SUITE flame_prof_waits_SUITE"
 # They take minutes: begun last they would end alone.
 LONG="flame_prof_attach_SUITE flame_prof_native_SUITE flame_prof_triggers_SUITE flame_prof_cli_SUITE"
 # They start nodes, sessions or commands, as suites do.

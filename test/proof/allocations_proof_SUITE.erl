@@ -8,6 +8,7 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
 -export([
     shares_and_sum/1,
+    words_in_the_file_of_a_session/1,
     a_part_of_a_thousand_processes_is_traced_at_a_time/1,
     a_part_of_many_births_has_the_flag/1,
     what_is_kept_survives/1,
@@ -20,7 +21,7 @@
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [shares_and_sum, a_part_of_a_thousand_processes_is_traced_at_a_time,
+    [shares_and_sum, words_in_the_file_of_a_session, a_part_of_a_thousand_processes_is_traced_at_a_time,
         a_part_of_many_births_has_the_flag, what_is_kept_survives, words_by_the_message_in_work,
         collections_have_lengths_and_causes].
 
@@ -62,6 +63,26 @@ share(#{stacks := Stacks}, {M, F, A}) ->
     All = lists:sum([Words || {_, Words} <- Stacks]),
     Of = [Words || {Stack, Words} <- Stacks, has(Stack, {M, F, A})],
     100 * lists:sum(Of) / All.
+
+%% Of so many samples that chance is a percent.
+words_in_the_file_of_a_session(Config) ->
+    {ok, _} = flame_prof:start(#{dir => proplists:get_value(priv_dir, Config), engine => native,
+        flushes_per_file => 1000, allocations => #{bytes => 16384, max_cpu_percent => infinity}}),
+    Program = counted_allocations:start(many_processes, 20000),
+    ok = counted_allocations:go(Program),
+    Samples = fun() -> maps:get(samples, maps:get(allocations, flame_prof:info())) end,
+    until(fun() -> Samples() > 10000 end),
+    {ok, #{allocations := #{words := Words, words_error := Error, files := Files,
+        lost := #{dropped_words := Dropped}}}} = flame_prof:stop(),
+    ok = counted_allocations:stop(Program),
+    {ok, InFile, _} = flame_prof:fold(fun
+        (#{words := #{<<"flame_prof_self">> := _}}, Sum) -> Sum;
+        (#{period := Period}, Sum) -> Sum + Period
+    end, 0, Files),
+    proof:figure("allocations: words in the file of a session, percent of the counter", [],
+        100 * (InFile + Dropped) / Words,
+        {100 * (InFile + Dropped - 2 * Error) / Words, 100 * (InFile + Dropped + 2 * Error) / Words},
+        "95 to 105").
 
 %% All of them have been, in the end. Each look takes a moment in which some have come, and those
 %% that leave are not yet gone.
