@@ -7,6 +7,7 @@
 # A part fails, and so does the run, if it could not be made or found a fault (a crash, a race):
 # a figure beyond what is aimed at is no failure. Needs the machine for itself.
 set -u
+parts="figures tsan fuzz storms doctor real bench"
 cd "$(dirname "$0")/.." || exit 1
 
 document=doc/dev/proof.md
@@ -33,7 +34,8 @@ part() {
 # The figures of a part replace those of its last run.
 record() { # name
     local stamp
-    stamp="$(git rev-parse --short HEAD 2>/dev/null || echo none)$(git diff --quiet HEAD 2>/dev/null || echo '+')"
+    stamp="$(git rev-parse --short HEAD 2>/dev/null || echo none)"
+    git diff --quiet HEAD 2>/dev/null || stamp="$stamp+"
     stamp="$stamp | $(date +%F) | $(machine)"
     {
         grep -v "^| $1 |" "$document"
@@ -62,16 +64,20 @@ run() { # part
     fuzz) part fuzz tools/fuzz.sh ;;
     storms) part storms test/soak/run.sh ;;
     doctor) part doctor tools/test_doctor.sh ;;
-    real) part rabbitmq test/attach/real.sh rabbitmq && part ejabberd test/attach/real.sh ejabberd ;;
+    real)
+        part rabbitmq test/attach/real.sh rabbitmq
+        part ejabberd test/attach/real.sh ejabberd
+        ;;
     bench) part bench bench/run.sh ;;
     *)
-        echo "tools/proof.sh: $1 is no part; parts are: figures tsan fuzz storms doctor real bench" >&2
+        echo "tools/proof.sh: $1 is no part; parts are: $parts" >&2
         exit 2
         ;;
     esac
 }
 
-[ $# -gt 0 ] || set -- figures tsan fuzz storms doctor real bench
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $parts
 for name in "$@"; do run "$name"; done
 [ -z "$failed" ] || echo "failed:$failed"
 [ -z "$failed" ]

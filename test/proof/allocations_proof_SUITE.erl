@@ -2,8 +2,8 @@
 %% test/support/counted_allocations.
 -module(allocations_proof_SUITE).
 
--import(measured_allocations, [measured/1, measured/2, worked/1, has/2, in_background/2, is_traced/1,
-    runs/0, until/1, mixed/0]).
+-import(measured_allocations, [measured/2, worked/1, has/2, in_background/2, is_traced/1, until/1,
+    mixed/0]).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
 -export([
@@ -21,9 +21,9 @@
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [shares_and_sum, words_in_the_file_of_a_session, a_part_of_a_thousand_processes_is_traced_at_a_time,
-        a_part_of_many_births_has_the_flag, what_is_kept_survives, words_by_the_message_in_work,
-        collections_have_lengths_and_causes].
+    [shares_and_sum, words_in_the_file_of_a_session,
+        a_part_of_a_thousand_processes_is_traced_at_a_time, a_part_of_many_births_has_the_flag,
+        what_is_kept_survives, words_by_the_message_in_work, collections_have_lengths_and_causes].
 
 init_per_suite(Config) ->
     case native_node:why_not() of
@@ -79,10 +79,9 @@ words_in_the_file_of_a_session(Config) ->
         (#{words := #{<<"flame_prof_self">> := _}}, Sum) -> Sum;
         (#{period := Period}, Sum) -> Sum + Period
     end, 0, Files),
+    Percent = fun(N) -> 100 * (InFile + Dropped + N) / Words end,
     proof:figure("allocations: words in the file of a session, percent of the counter", [],
-        100 * (InFile + Dropped) / Words,
-        {100 * (InFile + Dropped - 2 * Error) / Words, 100 * (InFile + Dropped + 2 * Error) / Words},
-        "95 to 105").
+        Percent(0), {Percent(-2 * Error), Percent(2 * Error)}, "95 to 105").
 
 %% All of them have been, in the end. Each look takes a moment in which some have come, and those
 %% that leave are not yet gone.

@@ -6,8 +6,7 @@
 
 -export([all/0, suite/0, end_per_testcase/2]).
 -export([
-    quantiles_are_those_of_the_truth/1,
-    the_slowest_of_a_thousand_are_those_of_the_truth/1,
+    each_call_is_in_the_histogram/1,
     calls_of_several_processes_add_up/1,
     exceptions_are_apart/1,
     of_a_recursion_the_outermost_call_counts/1,
@@ -148,11 +147,10 @@ in_process(Fun) ->
     {_, Monitor} = spawn_monitor(Fun),
     receive {'DOWN', Monitor, _, _, normal} -> ok end.
 
-rank(Q, Sorted) -> lists:nth(max(1, ceil(Q * length(Sorted))), Sorted).
-
 %%% ------------------------------------------------------------------- tests --
 
-quantiles_are_those_of_the_truth(_) ->
+%% How right its quantiles are: test/proof/latency_proof_SUITE.
+each_call_is_in_the_histogram(_) ->
     M = started({?M, busy, 1}),
     Lengths = [100000 + 3000 * N || N <- lists:seq(1, 300)],
     True = lists:sort([?M:busy(Ns) || Ns <- Lengths]),
@@ -160,39 +158,9 @@ quantiles_are_those_of_the_truth(_) ->
     ?assertMatch(#{exceptions := 0, open := 0, sampled_of := 1}, Answer),
     #{calls := Calls, lost := #{calls_while_the_heartbeat_was_late := Late}} = Answer,
     ?assertEqual(300, Calls + Late),
-    %% The outer clock may be read late where the scheduler loses its CPU: not in the middle.
-    [
-        begin
-            Measured = maps:get(Key, Answer),
-            Truth = rank(Q, True),
-            ?assert(abs(Measured - Truth) =< 0.02 * Truth, {Key, Measured, Truth})
-        end
-     || {Key, Q} <- [{p50_ns, 0.5}, {p90_ns, 0.9}, {p99_ns, 0.99}]
-    ],
     ?assert(Late > 0 orelse maps:get(max_ns, Answer) >= lists:last(True)),
     ?assert(Late > 0 orelse maps:get(total_ns, Answer) >= lists:sum(True)),
     ?assertEqual(Calls, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
-
-%% From 20 us to 1 ms, as many in each octave: two neighbours differ by less than a thousandth.
-the_slowest_of_a_thousand_are_those_of_the_truth(_) ->
-    Calls = 20000,
-    M = started({?M, busy, 1}),
-    Lengths = [round(20000 * math:pow(50, (N * 7919 rem Calls) / Calls))
-        || N <- lists:seq(1, Calls)],
-    True = lists:sort([?M:busy(Ns) || Ns <- Lengths]),
-    Answer = stopped(M),
-    ?assertEqual(Calls, maps:get(calls, Answer) + late(Answer)),
-    [
-        begin
-            Measured = maps:get(Key, Answer),
-            ct:pal("~p: ~b ns of ~b", [Key, Measured, rank(Q, True)]),
-            %% One that loses its CPU between the two clocks is slow for the outer one alone.
-            {Least, Most} = {rank(Q - 0.0005, True), rank(Q + 0.0005, True)},
-            ?assert(0.98 * Least =< Measured andalso Measured =< 1.02 * Most,
-                {Key, Measured, Least, Most})
-        end
-     || {Key, Q} <- [{p50_ns, 0.5}, {p90_ns, 0.9}, {p99_ns, 0.99}, {p999_ns, 0.999}]
-    ].
 
 calls_of_several_processes_add_up(_) ->
     M = started({?M, pass, 1}),
@@ -654,7 +622,7 @@ head(Read) ->
 
 %% With the limits that always stand.
 a_hot_function_is_survived(_) ->
-    {ok, M} = flame_prof_latency:start({?M, pass, 1}, #{}),
+    {ok, M} = flame_prof_latency:start({?M, pass, 1}, #{heartbeat_ms => 60000}),
     until(fun() ->
         _ = [?M:pass(X) || X <- lists:seq(1, 100000)],
         not is_traced({?M, pass, 1})

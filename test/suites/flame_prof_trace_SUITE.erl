@@ -160,9 +160,9 @@ of_kind(Kind, Events) -> [E || #{event := K} = E <- Events, K =:= Kind].
 
 a_call_has_its_arguments_and_its_caller(_) ->
     Trace = start("flame_prof_trace_SUITE:f/1", #{}),
-    Before = erlang:system_time(nanosecond),
+    Before = os:system_time(nanosecond),
     {Pid, _} = elsewhere(fun() -> outer([1, #{a => "b"}]) end),
-    After = erlang:system_time(nanosecond),
+    After = os:system_time(nanosecond),
     {[Event], #{written := 1, dropped := 0, lost := 0, functions := 1}} = stop(Trace),
     #{event := call, mfa := {?MODULE, f, 1}, args := [[1, #{a := "b"}]], process := Pid,
         caller := {?MODULE, outer, 1}, time := Time} = Event,

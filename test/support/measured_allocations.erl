@@ -19,8 +19,8 @@ measured(Name, Options) ->
 
 run(Go, Options) ->
     Starter = counted_allocations:when_traced(Go),
-    {ok, Answer} = flame_prof_allocations:measure(?WORK_MS + 2000,
-        maps:merge(#{bytes => ?BYTES, max_cpu_percent => infinity, heartbeat_ms => 60000}, Options)),
+    Defaults = #{bytes => ?BYTES, max_cpu_percent => infinity, heartbeat_ms => 60000},
+    {ok, Answer} = flame_prof_allocations:measure(?WORK_MS + 2000, maps:merge(Defaults, Options)),
     unlink(Starter),
     Answer.
 

@@ -1,5 +1,5 @@
-%% Figures of `make proof': what was measured, with the interval that it may lie in and what is aimed
-%% at. They are printed and appended to the file that $PROOF_FIGURES names, one a line, with tabs.
+%% Figures of `make proof': what was measured, with the interval that it may lie in and the aim.
+%% They are printed and appended to the file that $PROOF_FIGURES names, one a line, with tabs.
 -module(proof).
 
 -export([figure/5]).
