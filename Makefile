@@ -40,7 +40,7 @@ test-doctor: ## The doctor on each fault of examples/trouble: FAULTS="deadlock d
 	@tools/test_doctor.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps erl+c+tidy+exports+viewer+mcp+fuzz c-alone erl-alone
+	@tools/test.sh deps erl+c+tidy+exports+viewer+mcp c-alone erl-alone
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)
@@ -52,7 +52,7 @@ tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 	@tools/tidy.escript && tools/tidy.escript --prove
 	@[ ! -f $(EBIN)/flame_prof_options_doc.beam ] || tools/options.escript --check $(EBIN)
 
-test-c: ## Run the C tests only, under ASan, UBSan, TSan (one: C_TESTS=test_ring)
+test-c: ## Run the C tests only, under ASan and UBSan (one: C_TESTS=test_ring)
 	@tools/test.sh c
 
 asan: ## The C tests, and the library in a VM for SECONDS_, under ASan and UBSan

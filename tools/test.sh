@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, build, tidy, c, fuzz, exports, erl, viewer, mcp, foreign
+#   tools/test.sh STEP...   steps: deps, build, tidy, c, exports, erl, viewer, mcp, foreign
 #
 # Steps that are joined (erl+c+tidy) run beside each other, three at a time, what each
 # one says in one piece: many of the Erlang tests wait. Of c and erl joined, the tests
@@ -77,7 +77,7 @@ must() { # name, command...
 }
 
 c_tests() { # those of test_c.sh's PART
-    heading "C tests (ASan and UBSan, TSan)${1:+, $1}"
+    heading "C tests${1:+, $1}"
     PART=${1:-} RESULTS=$results tools/test_c.sh
 }
 
@@ -116,15 +116,6 @@ step() { # name, and "joined" where others run meanwhile
         judge arrows tools/check_arrows.sh
         ;;
     c-alone) c_tests alone ;;
-    fuzz)
-        heading "Every decoder on any bytes, for a few seconds"
-        FUZZ_TOTAL=${TEST_FUZZ_SECONDS:-14} tools/fuzz.sh
-        case $? in
-        0) record fuzz 1 0 ;;
-        3) ;; # said so
-        *) record fuzz 0 1 ;;
-        esac
-        ;;
     tidy)
         heading "The house rules"
         judge tidy tools/tidy.escript
@@ -162,7 +153,7 @@ step() { # name, and "joined" where others run meanwhile
 joined() { # step
     results=$out/results.$1 FAILURES=$PWD/$out/failures.$1
     : >"$results" >"$FAILURES"
-    case $1 in tidy | c | fuzz | exports) renice -n 10 $BASHPID >/dev/null ;; esac
+    case $1 in tidy | c | exports) renice -n 10 $BASHPID >/dev/null ;; esac
     step "$1" joined
 }
 
