@@ -44,7 +44,7 @@ static void emit_ticks(struct fp_sampler *s, const struct pending_capture *pendi
     int64_t tick_us = s->tick_us, n = pending->ticks;
     int64_t passed = pending->last_us - pending->first_us;
 
-    s->on_scheduler = (uint16_t)(pending - s->pending + 1);
+    s->on_scheduler = pending->number;
     for (int64_t k = 1; k <= n; k++) {
         s->tick_us = pending->last_us - (n > 1 ? passed * (n - k) / (n - 1) : 0);
         fp_emit_sample(s, slot, now, stack, work);
@@ -157,6 +157,7 @@ static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id
     }
     fp_sampler_count(s, FP_COUNTER_signals, 1);
     pending->is_open = 1;
+    pending->number = (uint16_t)(at + 1);
     pending->ticks = 1;
     pending->first_us = pending->last_us = s->tick_us;
     pending->target = slot;
@@ -211,6 +212,7 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
             continue;
         }
         fp_sampler_count(s, FP_COUNTER_attempted, 1);
+        tick.number = (uint16_t)(at + 1);
         if (request(s, at, 0, 0) != 0)
             emit_not_sampled(s, &tick, s->current[at]);
     }

@@ -75,6 +75,7 @@ struct target_copy {
 struct pending_capture {
     uint8_t is_open;
     uint8_t is_lost; /* fp_sigcapture_is_lost, at the last request */
+    uint16_t number; /* the scheduler's, from 1 on */
     uint32_t ticket;
     /* Ticks that wait for the capture. Until the handler runs, the thread does not go on: the
      * capture is true of all of them. */

@@ -153,6 +153,7 @@ struct bench {
     uint64_t stack[FP_STACK_SLOTS][8]; /* its first frames */
     uint64_t samples, repeats, definitions;
     struct fp_record_sample last; /* SAMPLE */
+    uint16_t ran_on[64];          /* by process: the scheduler that a sample named last */
     int64_t time_us;              /* of the latest */
     uint64_t seen[64], idle[SCHEDULERS + 1];
 };
@@ -225,8 +226,11 @@ static void take_sample(struct bench *b, const struct fp_record_sample *record)
     b->time_us = record->time_us;
     if (known->is_scheduler)
         b->idle[known->number]++;
-    else if (known->number < 64)
+    else if (known->number < 64) {
         b->seen[known->number]++;
+        if (record->head.count != 0)
+            b->ran_on[known->number] = record->head.count;
+    }
     if (record->head.type == FP_RECORD_REPEAT) {
         b->repeats++;
         CHECK(known->sampled);
@@ -1021,6 +1025,8 @@ static void in_mode_schedulers_too_what_runs_unasked_has_its_frame(void)
     tick(b);
     CHECK_INT(b->seen[1], 1);
     CHECK_INT(b->seen[2], 1);
+    CHECK_INT(b->ran_on[1], 1);
+    CHECK_INT(b->ran_on[2], 2);
     CHECK_INT(b->idle[3], 1);
     CHECK_INT(stat(b, FP_COUNTER_signals), 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
@@ -1034,6 +1040,55 @@ static void in_mode_schedulers_too_what_runs_unasked_has_its_frame(void)
     tick(b);
     CHECK_INT(b->seen[1], 2);
     CHECK_INT(b->seen[2], 2);
+    destroy(b);
+}
+
+/* Whatever the reason is that there is no capture, the sample is of the scheduler that the process
+ * ran on. */
+static void without_a_capture_the_scheduler_is_known(void)
+{
+    struct bench *b = create(FP_MODE_SCHEDULERS);
+
+    spawn(b, 1);
+    spawn(b, 2);
+    run(b, 1, 3);
+    run(b, 2, 2);
+    start(b);
+    scheduler[3].refuses = FP_ESIGNAL; /* the kernel takes no more signals */
+    scheduler[2].refuses = FP_ESTATE;
+    scheduler[2].is_lost = 1;
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_refused_signals), 1);
+    CHECK_INT(b->seen[1], 1);
+    CHECK_INT(b->seen[2], 1);
+    CHECK_INT(b->ran_on[1], 4);
+    CHECK_INT(b->ran_on[2], 3);
+    /* Requested in earlier ticks, and then the signal is lost. */
+    scheduler[3].refuses = scheduler[2].refuses = scheduler[2].is_lost = 0;
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 2);
+    answer(b, 2);
+    other_owner = 64;
+    tick(b);
+    CHECK_INT(b->ran_on[1], 4);
+    CHECK_INT(b->ran_on[2], 3);
+    check_books(b);
+    destroy(b);
+}
+
+static void in_mode_processes_too_a_lost_capture_has_its_scheduler(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 1);
+    run(b, 1, 2);
+    start(b);
+    tick(b);
+    other_owner = 64; /* the pending one is abandoned */
+    tick(b);
+    CHECK_INT(b->seen[1], 2);
+    CHECK_INT(b->ran_on[1], 3);
+    check_books(b);
     destroy(b);
 }
 
@@ -1263,6 +1318,8 @@ int main(int argc, char **argv)
     RUN(while_another_owner_has_the_signal_no_sample_is_lost);
     RUN(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame);
     RUN(in_mode_schedulers_too_what_runs_unasked_has_its_frame);
+    RUN(without_a_capture_the_scheduler_is_known);
+    RUN(in_mode_processes_too_a_lost_capture_has_its_scheduler);
     RUN(every_scheduler_has_a_sample_of_its_own);
     RUN(schedulers_that_are_offline_or_strangers_are_left_out);
     RUN(processes_met_again_go_on_with_their_history);
