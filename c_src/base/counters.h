@@ -38,6 +38,7 @@
     X(select_interval_ms)   /* between selections, as the governor stretches it */                 \
     X(signals)              /* sent to schedulers */                                               \
     X(refused_signals)      /* ... that the kernel did not take: RLIMIT_SIGPENDING */              \
+    X(refused_in_a_row)     /* ... since it took one */                                            \
     X(captures)             /* stacks that handlers copied */                                      \
     X(handler_ns)           /* time of the handlers, on the schedulers */                          \
     X(lost_signal)          /* the captures' signal, while another handler has it */               \

@@ -106,6 +106,14 @@ static void set_lost(struct fp_sampler *s, unsigned at, int is_lost)
     fp_counters_set(s->options.counters, FP_COUNTER_lost_schedulers, s->lost_schedulers);
 }
 
+/* The kernel takes a signal again, or takes none: how many it has refused since the last one. */
+static void count_refused(struct fp_sampler *s, int err)
+{
+    fp_sampler_count(s, FP_COUNTER_refused_signals, err == FP_ESIGNAL);
+    s->refused_in_a_row = err == FP_ESIGNAL ? s->refused_in_a_row + 1 : 0;
+    fp_counters_set(s->options.counters, FP_COUNTER_refused_in_a_row, s->refused_in_a_row);
+}
+
 /* ------------------------------------------------------------- requests -- */
 
 /* Once a tick, before its first request: another library may own the signal by now, whose handler a
@@ -146,8 +154,8 @@ static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id
     }
     if (!pending->is_open)
         err = fp_sigcapture_request(at, &pending->ticket);
-    if (err == FP_ESIGNAL)
-        fp_sampler_count(s, FP_COUNTER_refused_signals, 1);
+    if (err == FP_ESIGNAL || err == 0)
+        count_refused(s, err);
     set_lost(s, at, err != 0 && fp_sigcapture_is_lost(at));
     if (err == FP_ESIGNAL || pending->is_lost)
         return FP_ENOENT;

@@ -113,7 +113,7 @@ struct fp_sampler {
     /* fp_sigcapture_check in the tick of checked_us */
     int64_t checked_us;
     int is_signal_lost;
-    uint32_t lost_schedulers;
+    uint32_t lost_schedulers, refused_in_a_row;
     /* Names of BIFs and NIFs that lie in memory which changes: slot by slot, as the writer has
      * them. */
     uint64_t (*named)[3]; /* FP_NAMED_SLOTS */

@@ -21,6 +21,8 @@
 
 %% All that are not kept from it have registered by then.
 -define(REGISTER_MS, 1000).
+%% So many refusals are no accident: a signal that is handled makes room for the next one.
+-define(REFUSED_IN_A_ROW, 10).
 
 %% @doc Waits until all online schedulers have registered, or for a second; one
 %% that registers later counts from then on. Returns how many have, and the first
@@ -83,6 +85,11 @@ state({on, _}, #{lost_schedulers := Schedulers}) when Schedulers > 0 ->
         "~b of the schedulers did not handle their signal within a second of CPU time, "
         "as under a debugger; the next session sends another",
     {lost, text(Text, [Schedulers])};
+state({on, _}, #{refused_in_a_row := Refused}) when Refused >= ?REFUSED_IN_A_ROW ->
+    Text =
+        "the kernel refused the last ~b signals to the schedulers: the user of the node has as "
+        "many signals pending as RLIMIT_SIGPENDING allows; captures go on when there are fewer",
+    {lost, text(Text, [Refused])};
 state({on, _}, _Counters) ->
     on.
 

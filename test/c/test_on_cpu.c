@@ -1059,14 +1059,20 @@ static void without_a_capture_the_scheduler_is_known(void)
     scheduler[2].is_lost = 1;
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_refused_signals), 1);
+    CHECK_INT(stat(b, FP_COUNTER_refused_in_a_row), 1);
     CHECK_INT(b->seen[1], 1);
     CHECK_INT(b->seen[2], 1);
     CHECK_INT(b->ran_on[1], 4);
     CHECK_INT(b->ran_on[2], 3);
     /* Requested in earlier ticks, and then the signal is lost. */
+    scheduler[2].refuses = FP_ESTATE; /* as when a capture is pending: says nothing of signals */
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_refused_in_a_row), 2);
     scheduler[3].refuses = scheduler[2].refuses = scheduler[2].is_lost = 0;
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_signals), 2);
+    CHECK_INT(stat(b, FP_COUNTER_refused_signals), 2);
+    CHECK_INT(stat(b, FP_COUNTER_refused_in_a_row), 0);
     answer(b, 2);
     other_owner = 64;
     tick(b);

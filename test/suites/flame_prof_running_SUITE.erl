@@ -428,9 +428,14 @@ signals_that_the_kernel_refuses_are_counted(Config) ->
         false ->
             {skip, "no prlimit"};
         _ ->
-            [[Before, Refused, Sampled, Again]] = in_peer(refused_signals, [directory(Config)]),
+            [[Before, Refused, Sampled, Again, Lost]] =
+                in_peer(refused_signals, [directory(Config)]),
             ?assertEqual(0, Before),
-            ?assert(Refused > 0 andalso Sampled > 0 andalso Again > 0)
+            ?assert(Refused > 0 andalso Sampled > 0 andalso Again > 0),
+            %% It says so, once in the log, and takes it back.
+            {Why, Warning} = Lost,
+            ?assertMatch({match, _}, re:run(Why, "RLIMIT_SIGPENDING")),
+            ?assertMatch({match, _}, re:run(Warning, "lost the stacks.*RLIMIT_SIGPENDING"))
     end.
 
 peer([refused_signals, Directory]) ->
@@ -443,21 +448,30 @@ peer([refused_signals, Directory]) ->
         waiting:eventually(fun() -> Counter(Name) > Least end),
         Counter(Name) - Least
     end,
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
+    Running = fun(State) ->
+        waiting:eventually(fun() -> maps:get(running_stacks, flame_prof:info()) =:= State end)
+    end,
+    ok = logger:add_handler(?MODULE, ?MODULE, #{level => warning, config => self()}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, flush_interval => 1100,
         cpu_budget => infinity}),
     Burner = spawn_link(fun() -> burn(86400000) end),
     burn_until_captured(),
+    Running(on),
     Before = Counter(refused_signals),
     [Usual] = string:lexemes(os:cmd("prlimit --pid " ++ os:getpid()
         ++ " --sigpending --noheadings --output=SOFT"), " \n"),
     _ = Limit("0"),
     Refused = More(refused_signals),
     Sampled = More(attempted),
+    waiting:eventually(fun() -> maps:get(running_stacks, flame_prof:info()) =/= on end),
+    #{running_stacks := {lost, Why}} = flame_prof:info(),
+    Warning = receive {warning, Text} -> Text after 60000 -> error(no_warning) end,
     _ = Limit(Usual),
     Again = More(captures),
+    Running(on),
     exit(unlink(Burner) andalso Burner, kill),
     {ok, #{refused_signals := All}} = flame_prof:stop(),
-    [Before, min(Refused, All), Sampled, Again];
+    [Before, min(Refused, All), Sampled, Again, {Why, Warning}];
 peer([without_running_stacks, Directory]) ->
     Before = caught(),
     {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
