@@ -15,7 +15,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: proof build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign test-mcp \
-        asan tsan valgrind analyze deps deps-build shell soak \
+        asan tsan valgrind analyze deps deps-build shell soak soak-sizes \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
 
@@ -125,6 +125,9 @@ bench-viewer: build ## Measure the viewer on half an hour of the demo's node (ne
 
 soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of OTPS (doc/dev/soak.md)
 	@test/soak/run.sh
+
+soak-sizes: build ## A million samples of processes that collect, on each of OTPS (doc/dev/soak.md)
+	@SOAK=soak_sizes SECONDS_=900 test/soak/run.sh
 
 bench: build ## Measure everything (half an hour), or PARTS of it; SECONDS_, WORKLOADS, VARIANTS, PAIRS
 	@bench/run.sh $(PARTS)

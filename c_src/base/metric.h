@@ -35,6 +35,13 @@ enum fp_metric {
 /* "reductions" for FP_METRIC_reductions; NULL outside the list. */
 const char *fp_metric_name(int metric);
 
+/* Of memory: while the collector works, sizes may contradict each other; counts never do. */
+static inline int fp_metric_is_size(int metric)
+{
+    return metric != FP_METRIC_reductions && metric != FP_METRIC_message_queue_len &&
+           metric != FP_METRIC_minor_gcs;
+}
+
 /* The growth of a metric. A full sweep starts the count of minor collections anew. */
 static inline int64_t fp_metric_delta(int metric, int64_t before, int64_t now)
 {

@@ -5,14 +5,7 @@
  *      heap         high_water           htop            stop         hend
  *      | survived    | allocated since    |    free       | stack      |     + fragments (mbuf)
  *
- * A process that cannot be collected at once (its heap is large, so a dirty scheduler shall do it)
- * goes on in a fragment, and its heap is `abandoned` until the collection (erl_gc.c,
- * delay_garbage_collection):
- *
- *      abandoned_heap  high water   used words          filler          its last word: used words
- *      | survived       | allocated  |                                  |
- *
- * The mark is in the structure still (25), or in the word at `hend` (27).
+ * A process whose heap is abandoned (abandoned.h) goes on in a fragment, whose words count, too.
  *
  * Of words that do not fit each other nothing is told. Any thread. */
 #pragma once

@@ -30,6 +30,9 @@
 struct fp_snapshot {
     uint64_t id;
     uint64_t i, stop, hend; /* of the stack: [stop, hend) */
+    uint64_t heap;          /* of the heap that it goes on in: [heap, hend) */
+    uint64_t abandoned;     /* the heap that a collection was put off on, or 0 */
+    uint64_t high_water;
     uint64_t registered_at; /* -> name, 0 for none */
     uint64_t dictionary;    /* -> ProcDict, 0 for none */
     uint64_t current;       /* -> module, function, arity; 0 for none */
@@ -37,6 +40,7 @@ struct fp_snapshot {
     uint32_t state;
     uint8_t status;      /* enum fp_status */
     uint8_t runs_erlang; /* on a normal scheduler: `stop` and `i` are stale */
+    uint8_t keeps_sizes; /* those of an earlier snapshot stand for the sizes */
     int64_t value[FP_METRIC_COUNT];
 };
 
@@ -45,13 +49,14 @@ struct fp_snapshot {
 int fp_process_status(uint32_t state);
 
 /* From the first layout->snapshot_size bytes of the structure. 0; FP_ETORN: its numbers contradict
- * each other, as it changed while it was copied. */
+ * each other, as it changed while it was copied, or as the collector has exchanged some of them
+ * (doc/dev/internals.md, What a collection writes). Of a process with an abandoned heap,
+ * `heap_size` is then the whole of that, and `recent_size` is 0. */
 int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
                       struct fp_snapshot *snapshot);
-
-/* Behind `hend` (erl_process.h, all listed releases): a heap that a collection was put off on, or
- * NULL. */
-#define FP_ABANDONED_BEHIND_HEND 8u
+/* The same, with these two as process_info/2 has them: for that it reads the abandoned heap. */
+int fp_process_decode_whole(const struct fp_layout *layout, const struct fp_memory *memory,
+                            const unsigned char *bytes, struct fp_snapshot *snapshot);
 
 /* A word of copied bytes. */
 static inline uint64_t fp_word_at(const unsigned char *bytes, size_t offset)

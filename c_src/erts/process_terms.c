@@ -1,6 +1,7 @@
 #include "erts/process_terms.h"
 
 #include "base/error.h"
+#include "erts/abandoned.h"
 #include "erts/process.h"
 
 #define MOVES                                                                                      \

@@ -70,8 +70,7 @@ void fp_inspect_close(struct fp_inspect *inspect)
 static void forget_sizes(struct fp_snapshot *snapshot)
 {
     for (int i = 0; i < FP_METRIC_COUNT; i++)
-        if (i != FP_METRIC_reductions && i != FP_METRIC_message_queue_len &&
-            i != FP_METRIC_minor_gcs)
+        if (fp_metric_is_size(i))
             snapshot->value[i] = -1;
 }
 
@@ -85,7 +84,7 @@ static int read_process(struct fp_inspect *inspect, uint64_t pid, uint64_t *addr
         err = fp_safe_read(&inspect->memory, *address, bytes, inspect->layout->snapshot_size);
     if (err != 0)
         return err;
-    err = fp_process_decode(inspect->layout, bytes, snapshot);
+    err = fp_process_decode_whole(inspect->layout, &inspect->memory, bytes, snapshot);
     return snapshot->id != pid || snapshot->status == FP_STATUS_free ? FP_EGONE : err;
 }
 
@@ -151,7 +150,8 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
 
     if (capture->result == FP_CAPTURE_NO_PROCESS)
         return FP_ENOENT;
-    err = fp_process_decode(inspect->layout, capture->structure, snapshot);
+    err = fp_process_decode_whole(inspect->layout, &inspect->memory, capture->structure,
+                                  snapshot);
     /* The id becomes a term: no other word may. */
     if (snapshot->status == FP_STATUS_free || !fp_term_is_pid(snapshot->id))
         return FP_EGONE;

@@ -73,7 +73,7 @@ static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture 
     }
     target = &s->target[slot];
     if (!target->is_live || target->id != id ||
-        fp_process_decode(s->layout, structure, &now) != 0 || now.id != id ||
+        fp_process_decode_whole(s->layout, s->options.memory, structure, &now) != 0 || now.id != id ||
         now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
         fp_target_read_dictionary(s, target, &now) != 0)
         goto late;
@@ -284,7 +284,7 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_moved, n);
         return;
     }
-    err = fp_process_decode(s->layout, capture->structure, &now);
+    err = fp_process_decode_whole(s->layout, s->options.memory, capture->structure, &now);
     if (now.id == s->target[slot].id && now.status == FP_STATUS_free) {
         fp_sampler_count(s, FP_COUNTER_exited, n);
         s->target[slot].is_live = 0;

@@ -254,12 +254,12 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
                   struct fp_snapshot *now)
 {
     const struct target *target = &s->target[slot];
-    int err = fp_process_decode(s->layout, bytes, now);
+    int err = fp_process_decode_whole(s->layout, s->options.memory, bytes, now);
 
     if (err != 0 && attempt == FIRST && now->id == target->id) {
         if (fp_safe_read(s->options.memory, target->address, bytes, s->layout->snapshot_size) != 0)
             return FP_EGONE;
-        err = fp_process_decode(s->layout, bytes, now);
+        err = fp_process_decode_whole(s->layout, s->options.memory, bytes, now);
     }
     /* An end that the second attempt finds is no sample of the first one's process. */
     if (now->id != target->id || now->status == FP_STATUS_free ||

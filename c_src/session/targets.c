@@ -37,6 +37,7 @@ int fp_target_keep_sizes(const struct fp_sampler *s, const struct target *target
     if (now->status != FP_STATUS_garbage_collecting || !target->series.sampled)
         return FP_ETORN;
     memcpy(now->value, target->series.value, sizeof now->value);
+    now->keeps_sizes = 1;
     now->value[FP_METRIC_reductions] = reductions;
     more = queue < 0 ? 0 : queue - now->value[FP_METRIC_message_queue_len];
     now->value[FP_METRIC_message_queue_len] += more;

@@ -162,9 +162,11 @@ static struct fp_candidate rank(const struct fp_ranking *ranking, uint64_t *seen
 }
 
 /* The address stands for the process: only contenders cost a look at their ids. Another process at
- * the same address in the same slot, with more reductions, ranks too low in one pass. */
+ * the same address in the same slot, with more reductions, ranks too low in one pass. One whose
+ * numbers contradict each other, `is_torn`, has the sizes that it had at the last pass: a large
+ * heap is collected for long, and its process stays among the largest. */
 static enum fp_change add_process(struct fp_top_processes *top, uint32_t slot, uint64_t address,
-                                  const int64_t value[FP_METRIC_COUNT])
+                                  const int64_t value[FP_METRIC_COUNT], int is_torn)
 {
     uint64_t *seen = top->seen + (1 + top->rankings) * slot;
     int is_known = seen[0] == address;
@@ -175,8 +177,11 @@ static enum fp_change add_process(struct fp_top_processes *top, uint32_t slot, u
     seen[0] = address;
     for (size_t i = 0; i < top->rankings; i++) {
         struct topk *k = &top->topk[i];
+        int64_t now = value[k->ranking.metric];
         struct fp_candidate candidate;
 
+        if (is_torn && (fp_metric_is_size(k->ranking.metric) || now < 0))
+            now = is_known ? (int64_t)seen[1 + i] : 0;
         if (!k->is_due) {
             if (!is_known)
                 seen[1 + i] = 0;
@@ -185,7 +190,7 @@ static enum fp_change add_process(struct fp_top_processes *top, uint32_t slot, u
         if (k == top->by_reductions && is_known &&
             seen[1 + i] != (uint64_t)value[FP_METRIC_reductions])
             change = FP_CHANGE_RAN;
-        candidate = rank(&k->ranking, &seen[1 + i], is_known, value[k->ranking.metric], address);
+        candidate = rank(&k->ranking, &seen[1 + i], is_known, now, address);
         if (!is_contender(k, &candidate))
             continue;
         if (top->contenders == CONTENDERS)
@@ -199,7 +204,7 @@ static enum fp_change add_process(struct fp_top_processes *top, uint32_t slot, u
 /* ------------------------------------------------------ reading a chunk -- */
 
 /* Structures [from, to) of the chunk: their reductions only, or all of them. One that is not
- * readable is none; one that contradicts itself was changing, and the next pass ranks it. */
+ * readable is none. */
 static void read_batch(struct fp_top_processes *top, uint32_t from, uint32_t to)
 {
     uint32_t offset = top->needs_decoding ? 0 : top->layout->release.offset[FP_FIELD_reds];
@@ -212,17 +217,18 @@ static void read_batch(struct fp_top_processes *top, uint32_t from, uint32_t to)
     fp_safe_read_lines(top->memory, top->span, to - from);
     for (uint32_t i = 0; i < to - from; i++) {
         const unsigned char *bytes = top->span[i].into;
+        int is_torn = 0;
 
         top->change[i] = FP_CHANGE_UNREADABLE;
         if (top->span[i].result != 0)
             continue;
         if (!top->needs_decoding)
             memcpy(&now.value[FP_METRIC_reductions], bytes, FP_WIDTH_reds);
-        else if (fp_process_decode(top->layout, bytes, &now) != 0)
-            continue;
-        top->change[i] =
-            (uint8_t)add_process(top, top->slot[from + i], top->address[from + i], now.value);
-        if (top->growers != NULL && top->needs_decoding)
+        else
+            is_torn = fp_process_decode(top->layout, bytes, &now) != 0;
+        top->change[i] = (uint8_t)add_process(top, top->slot[from + i], top->address[from + i],
+                                              now.value, is_torn);
+        if (top->growers != NULL && top->needs_decoding && !is_torn)
             fp_growers_see(top->growers, top->address[from + i], top->slot[from + i],
                            top->change[i] == FP_CHANGE_NEW, &now);
     }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
+#include "erts/abandoned.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
 
@@ -136,8 +137,7 @@ static int see(void *arg, uint64_t address, const unsigned char *structure)
     const struct fp_layout *layout = population->layout;
     struct live *live = &population->live[population->live_count];
     uint64_t reductions = fp_process_field(layout, structure, FP_FIELD_reds);
-    uint64_t heap = fp_process_field(layout, structure, FP_FIELD_heap);
-    uint64_t hend = fp_process_field(layout, structure, FP_FIELD_hend);
+    uint32_t hend_at = layout->release.offset[FP_FIELD_hend];
     struct member *place;
 
     (void)address;
@@ -145,7 +145,7 @@ static int see(void *arg, uint64_t address, const unsigned char *structure)
         return 0; /* slots that were read twice, while processes came and went */
     population->live_count++;
     *live = (struct live){.pid = fp_process_field(layout, structure, FP_FIELD_id)};
-    live->is_large = hend > heap && (hend - heap) / 8 >= LARGE_WORDS;
+    live->is_large = fp_word_at(structure, hend_at + FP_SIZE_BEHIND_HEND) >= LARGE_WORDS;
     place = place_of(population, live->pid);
     if (place->look == population->looks)
         return 0;

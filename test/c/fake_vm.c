@@ -99,10 +99,34 @@ uint64_t fake_heap_at(uint32_t n)
     return FAKE_HEAPS + 8u * (uint64_t)FAKE_HEAP_WORDS * n;
 }
 
-void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value)
+void fake_set_torn(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value)
 {
     fake_put(&vm->memory, fake_process_at(n) + vm->layout.release.offset[field], &value,
              fp_field_width(field));
+}
+
+void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value)
+{
+    fake_set_torn(vm, n, field, value);
+    if (field == FP_FIELD_heap || field == FP_FIELD_hend)
+        fake_set_heap_size(
+            vm, n, (fake_get(vm, n, FP_FIELD_hend) - fake_get(vm, n, FP_FIELD_heap)) / 8);
+}
+
+void fake_set_heap_size(struct fake_vm *vm, uint32_t n, uint64_t words)
+{
+    fake_put_word(&vm->memory,
+                  fake_process_at(n) + vm->layout.release.offset[FP_FIELD_hend] +
+                      FP_SIZE_BEHIND_HEND,
+                  words);
+}
+
+void fake_set_abandoned(struct fake_vm *vm, uint32_t n, uint64_t heap)
+{
+    fake_put_word(&vm->memory,
+                  fake_process_at(n) + vm->layout.release.offset[FP_FIELD_hend] +
+                      FP_ABANDONED_BEHIND_HEND,
+                  heap);
 }
 
 uint64_t fake_get(struct fake_vm *vm, uint32_t n, enum fp_field field)

@@ -6,6 +6,7 @@
  * places of their own, FAKE_HEAP_WORDS words each. */
 #pragma once
 
+#include "erts/abandoned.h"
 #include "erts/layout.h"
 #include "erts/process.h"
 #include "fake_memory.h"
@@ -54,7 +55,11 @@ uint64_t fake_spawn(struct fake_vm *vm, uint32_t n, uint64_t i);
 /* Its slot is emptied and its structure says that it is free. */
 void fake_exit(struct fake_vm *vm, uint32_t n);
 
+/* The heap's size is what `heap' and `hend' come to, as ERTS keeps it; _torn: as it was. */
 void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value);
+void fake_set_torn(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t value);
+void fake_set_heap_size(struct fake_vm *vm, uint32_t n, uint64_t words);
+void fake_set_abandoned(struct fake_vm *vm, uint32_t n, uint64_t heap);
 uint64_t fake_get(struct fake_vm *vm, uint32_t n, enum fp_field field);
 /* The words of its stack, the leaf's end first. */
 void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word, size_t words);

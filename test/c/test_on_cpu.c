@@ -721,6 +721,35 @@ static void while_collecting_the_last_whole_figures_stand(void)
     destroy(b);
 }
 
+/* It hibernates: `hend' is of the block that it goes to, all else of the one that it comes from, for
+ * as long as the terms are walked. The stack in the capture is the new one. */
+static void while_it_hibernates_it_has_no_heap_of_two_blocks(void)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+    struct fp_record_sample whole;
+
+    spawn(b, 1);
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    answer(b, 0);
+    tick(b);
+    whole = b->last;
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    fake_set_torn(&b->vm, 1, FP_FIELD_hend, fake_heap_at(5));
+    fake_set_torn(&b->vm, 1, FP_FIELD_stop, fake_heap_at(5) - 8);
+    for (int i = 0; i < 3; i++) { /* and for more than one sample */
+        answer(b, 0);
+        tick(b);
+        CHECK_INT(b->samples, 2 + i);
+        for (int m = 0; m < FP_METRIC_COUNT; m++)
+            if (m != FP_METRIC_reductions)
+                CHECK_INT(b->last.value[m], whole.value[m]);
+    }
+    check_books(b);
+    destroy(b);
+}
+
 static void where_there_are_no_whole_figures_none_are_made_up(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
@@ -1313,6 +1342,7 @@ int main(int argc, char **argv)
     RUN(only_answers_of_the_status_asked_for_are_samples);
     RUN(an_answer_is_held_against_the_status_of_its_process);
     RUN(while_collecting_the_last_whole_figures_stand);
+    RUN(while_it_hibernates_it_has_no_heap_of_two_blocks);
     RUN(where_there_are_no_whole_figures_none_are_made_up);
     RUN(a_dictionary_has_the_size_of_the_capture_s_moment);
     RUN(a_dictionary_that_is_none_makes_no_sample);

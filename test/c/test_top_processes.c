@@ -459,6 +459,37 @@ static void a_ranking_with_a_longer_interval_keeps_its_result(void)
     destroy(f);
 }
 
+/* Its collection takes a while, as its heap is large: it stays among the largest, with the size of
+ * the last pass; and no heap of two blocks makes another one the largest. */
+static void a_process_that_collects_keeps_its_rank(void)
+{
+    static const struct fp_ranking rules[] = {{FP_METRIC_total_heap_size, 0, 1, 1},
+                                              {FP_METRIC_reductions, 1, 1, 1}};
+    struct fixture *f = create_with(rules, 2);
+    uint64_t processes;
+    size_t n;
+
+    fake_set(&f->vm, 3, FP_FIELD_mbuf_size, 1000);
+    fake_set(&f->vm, 3, FP_FIELD_reds, 10);
+    pass(f, 64);
+    CHECK_INT(selected_at(f, 0), 3);
+    fake_set_torn(&f->vm, 3, FP_FIELD_hend, fake_heap_at(4));
+    fake_set_torn(&f->vm, 2, FP_FIELD_hend, fake_heap_at(7));
+    fake_set(&f->vm, 2, FP_FIELD_reds, 1000);
+    pass(f, 64);
+    CHECK_INT(selected_at(f, 0), 3);
+    CHECK_INT(selected_at(f, 1), 2); /* counts are right meanwhile */
+    CHECK_INT(fp_top_processes_selected(f->top, &n, &processes)->value, 1000 + FAKE_HEAP_WORDS);
+    CHECK_INT(processes, 8);
+    /* One that was not seen before has no size yet. */
+    fake_exit(&f->vm, 3);
+    fake_spawn(&f->vm, 6, 0);
+    fake_set_torn(&f->vm, 6, FP_FIELD_hend, fake_heap_at(7));
+    pass(f, 64);
+    CHECK(selected_at(f, 0) != 6);
+    destroy(f);
+}
+
 static void minor_collections_are_counted_anew_after_a_full_sweep(void)
 {
     static const struct fp_ranking rule = {FP_METRIC_minor_gcs, 1, 1, 1};
@@ -697,6 +728,7 @@ int main(int argc, char **argv)
     RUN(random_tables_harm_nothing);
     RUN(each_ranking_has_a_result_of_its_own);
     RUN(a_ranking_with_a_longer_interval_keeps_its_result);
+    RUN(a_process_that_collects_keeps_its_rank);
     RUN(minor_collections_are_counted_anew_after_a_full_sweep);
     RUN(each_ranking_selects_a_part_of_its_own);
     RUN(invalid_rankings_are_refused);

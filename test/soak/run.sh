@@ -5,13 +5,15 @@
 # what the node said is otp-N.log, and all of it together sum.txt. Exit status 0
 # when it was good everywhere; doc/dev/soak.md says what is checked.
 #
+# SOAK=soak_sizes runs test/soak/soak_sizes.erl instead (`make soak-sizes').
+#
 # SEED repeats an order of sessions. The node has SOAK_LIMIT_MIB (4096, `ulimit
 # -d') of memory, of which a storm takes SOAK_MEMORY_PERCENT (70) of what is free,
 # at most SOAK_MEMORY_MIB (4096).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
-seconds=${SECONDS_:-60} hz=${HZ:-500} seed=${SEED:-$RANDOM}
+seconds=${SECONDS_:-60} hz=${HZ:-500} seed=${SEED:-$RANDOM} program=${SOAK:-soak}
 limit=${SOAK_LIMIT_MIB:-4096}
 export SOAK_MEMORY_PERCENT=${SOAK_MEMORY_PERCENT:-70} SOAK_MEMORY_MIB=${SOAK_MEMORY_MIB:-4096}
 matrix=${FLAME_PROF_MATRIX_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/flame_prof/matrix}
@@ -33,7 +35,7 @@ soak() { # otp
     cat <<END
 cd "\$1" && mkdir -p $out/ebin && rm -f $out/otp-$1.* &&
     { make build && erlc -o $out/ebin test/soak/*.erl test/support/running_test_nif.erl \
-        test/support/checkout.erl; } \
+        test/support/checkout.erl test/support/size_storm.erl; } \
         >$out/otp-$1.log 2>&1 || { tail -n 20 $out/otp-$1.log; exit 1; }
 scratch=\$PWD/$out/scratch-\$\$
 mkdir -p "\$scratch" && ulimit -c 0 && ulimit -d $((limit * 1024)) &&
@@ -42,7 +44,7 @@ mkdir -p "\$scratch" && ulimit -c 0 && ulimit -d $((limit * 1024)) &&
         SOAK_MEMORY_MIB=$SOAK_MEMORY_MIB || exit 1
 timeout --kill-after=60 $((seconds * 2 + 900)) erl -noinput -pa \$PWD/$out/ebin \
     \$PWD/_build/default/lib/flame_prof/ebin -args_file "\$SOAK_VM_ARGS" \
-    -s soak main $seconds $hz $seed "\$scratch" $out/otp-$1 >>$out/otp-$1.log 2>&1 </dev/null
+    -s $program main $seconds $hz $seed "\$scratch" $out/otp-$1 >>$out/otp-$1.log 2>&1 </dev/null
 status=\$?
 rm -rf "\$scratch"
 exit \$status
@@ -85,7 +87,7 @@ inside() { # root, otp
 }
 
 mkdir -p "$out" && rm -f "$out"/otp-*.* "$out"/sum.txt
-echo "soak: $seconds s at $hz Hz on each of OTP ${OTPS:-25 27 29}, seed $seed"
+echo "$program: $seconds s at $hz Hz on each of OTP ${OTPS:-25 27 29}, seed $seed"
 for entry in $suites; do
     otp=${entry%%:*} root=$matrix/${entry#*:}
     case " ${OTPS:-25 27 29} " in *" $otp "*) ;; *) continue ;; esac

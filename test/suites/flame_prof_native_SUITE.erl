@@ -13,6 +13,7 @@
     every_process_is_found_and_no_other/1,
     the_top_is_the_busiest/1,
     a_brief_snapshot_agrees_with_process_info/1,
+    no_sample_has_a_size_that_its_process_never_had/1,
     new_code_resolves_and_purged_code_does_not_lie/1,
     wrong_layouts_never_fault/1,
     reload_is_refused_while_profiling/1,
@@ -44,6 +45,7 @@ all() ->
         every_process_is_found_and_no_other,
         the_top_is_the_busiest,
         a_brief_snapshot_agrees_with_process_info,
+        no_sample_has_a_size_that_its_process_never_had,
         new_code_resolves_and_purged_code_does_not_lie,
         wrong_layouts_never_fault,
         reload_is_refused_while_profiling,
@@ -400,6 +402,16 @@ a_brief_snapshot_agrees_with_process_info(_) ->
 
 burn(0) -> ok;
 burn(N) -> burn(N - 1).
+
+%% The million of them: make soak-sizes.
+no_sample_has_a_size_that_its_process_never_had(_) ->
+    Dir = scratch(),
+    Found = size_storm:run(#{for_ms => 3000, dir => Dir}),
+    ok = file:del_dir_r(Dir),
+    #{samples := Samples, collecting := Collecting, kinds := Kinds, wrong := Wrong} = Found,
+    say("~b samples, ~b in a collection", [Samples, Collecting]),
+    [] = maps:to_list(Wrong),
+    [] = size_storm:kinds() -- maps:keys(Kinds).
 
 is_waiting(Pid) -> erlang:process_info(Pid, status) =:= {status, waiting}.
 

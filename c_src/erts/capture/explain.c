@@ -219,18 +219,21 @@ static void start_stack_at(struct explanation *e, uint64_t top)
     e->returns_to = return_address(e);
 }
 
-/* Sizes that depend on the stack's top. */
+/* Sizes that depend on the stack's top. Where those of an earlier moment stand they stay, and the
+ * words of an abandoned heap are not where the process goes on. */
 static void update_sizes(const struct explanation *e, int in_jit, struct fp_snapshot *snapshot)
 {
     int64_t *value = snapshot->value;
     uint64_t htop = e->capture->registers.r15;
-    uint64_t heap = snapshot->hend - 8ull * (uint64_t)value[FP_METRIC_heap_block_size];
 
     snapshot->stop = e->top;
     snapshot->hend = e->capture->high;
+    if (snapshot->keeps_sizes)
+        return;
     value[FP_METRIC_stack_size] = (int64_t)(e->capture->high - e->top) / 8;
-    if (in_jit && htop >= heap && htop <= e->top && (htop & 7) == 0)
-        value[FP_METRIC_heap_size] = (int64_t)(htop - heap) / 8;
+    if (in_jit && snapshot->abandoned == 0 && htop >= snapshot->heap && htop <= e->top &&
+        (htop & 7) == 0)
+        value[FP_METRIC_heap_size] = (int64_t)(htop - snapshot->heap) / 8;
 }
 
 /* The structure's reductions lack those of the process's present turn on the scheduler. */
