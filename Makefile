@@ -15,7 +15,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: proof build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
         test-attach portability test-real test-exports test-foreign test-mcp \
-        asan tsan valgrind analyze deps deps-build shell soak soak-sizes \
+        asan tsan valgrind analyze deps deps-build shell soak soak-sizes limits \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
 
@@ -128,6 +128,9 @@ soak: build ## Sessions in all storms for SECONDS_ (60) at HZ (500) on each of O
 
 soak-sizes: build ## A million samples of processes that collect, on each of OTPS (doc/dev/soak.md)
 	@SOAK=soak_sizes SECONDS_=900 test/soak/run.sh
+
+limits: build ## COUNT (200) generated combinations of limits of SEED (doc/dev/limits.md)
+	@test/proof/limits.sh
 
 bench: build ## Measure everything (half an hour), or PARTS of it; SECONDS_, WORKLOADS, VARIANTS, PAIRS
 	@bench/run.sh $(PARTS)
