@@ -177,8 +177,14 @@ option(Key) -> shown(Key).
 %% Of an unknown key, `accepted' says that it is and which keys there are.
 refused(#{accepted := <<"no such ", _/binary>> = Text}) -> [": ", Text];
 refused(#{value := Value, accepted := Text}) ->
-    [" => ", shown(Value), " is not accepted; it takes ", Text];
+    [" => ", value(Value), " is not accepted; it takes ", Text];
 refused(#{accepted := Text}) -> [" takes ", Text].
+
+%% A text in quotes: "true", which the environment of the operating system has, is not true.
+value(Text) when is_binary(Text), byte_size(Text) > 0 ->
+    [$", flame_prof_text:fit(string:replace(name(Text), "\"", "\\\"", all), ?VALUE_CHARS), $"];
+value(Term) ->
+    shown(Term).
 
 shown(Text) when is_binary(Text), byte_size(Text) > 0 ->
     flame_prof_text:fit(name(Text), ?VALUE_CHARS);

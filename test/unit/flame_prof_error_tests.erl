@@ -19,6 +19,14 @@ every_class_has_its_sentence_test_() ->
                 <<"configuration of flame_prof (sys.config), foo: no such option">>},
             {{badarg, #{argument => timeout, value => foo, accepted => <<"milliseconds">>}},
                 <<"argument timeout => foo is not accepted; it takes milliseconds">>},
+            %% Values of the environment of the operating system are texts: not what they look like.
+            {{bad_env, #{option => autostart, value => <<"true">>, accepted => <<"true or false">>}},
+                <<"configuration of flame_prof (sys.config), autostart => \"true\" is not accepted; "
+                    "it takes true or false">>},
+            {{bad_option, #{option => sample_interval, value => "20", accepted => <<"ms">>}},
+                <<"option sample_interval => \"20\" is not accepted; it takes ms">>},
+            {{bad_option, #{option => dir, value => <<"a\"b">>, accepted => <<"a folder">>}},
+                <<"option dir => \"a\\\"b\" is not accepted; it takes a folder">>},
             {{not_started, #{}}, <<"no session is running">>},
             {{stopping, #{}}, <<"the session is ending">>},
             {{timeout, #{ms => 5, request => start}},
