@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -156,6 +157,14 @@ int fp_safe_read_open(struct fp_memory *memory)
     return fp_safe_read_open_mem(memory);
 }
 
+/* A memfd is a file: beyond RLIMIT_FSIZE the kernel ends the process with SIGXFSZ. */
+static int is_window_allowed(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= WINDOW;
+}
+
 int fp_safe_read_open_own(struct fp_memory *memory)
 {
     void *window = MAP_FAILED;
@@ -163,7 +172,8 @@ int fp_safe_read_open_own(struct fp_memory *memory)
     memory->readv = read_by_copy;
     memory->self = memory;
     memory->window = NULL;
-    memory->fd = fp_seccomp_allows(FP_CALL_PWRITEV) && fp_seccomp_allows(FP_CALL_MEMFD_CREATE)
+    memory->fd = is_window_allowed() && fp_seccomp_allows(FP_CALL_PWRITEV) &&
+                         fp_seccomp_allows(FP_CALL_MEMFD_CREATE)
                      ? memfd_create("flame_prof", MFD_CLOEXEC)
                      : -1;
     if (memory->fd >= 0 && ftruncate(memory->fd, (off_t)WINDOW) == 0)

@@ -1,6 +1,7 @@
 /* test_safe_read.c - reading memory that may not be there: the kernel's ways on real memory with
  * real holes, and the batches over a fake memory that counts. */
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -65,6 +66,21 @@ static void each_way_reads_what_is_there(void)
         fp_safe_read_close(&reader); /* harmless */
     }
     tear_down();
+}
+
+/* A memfd is a file: beyond the limit the kernel ends the process with SIGXFSZ. */
+static void a_limit_of_file_sizes_leaves_the_memfd_out(void)
+{
+    struct rlimit before, limit;
+    struct fp_memory reader;
+
+    CHECK_INT(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){PAGE, before.rlim_max};
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    CHECK_INT(fp_safe_read_open_own(&reader), 0);
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &before), 0);
+    CHECK_TEXT(fp_safe_read_method(&reader), "process_vm_readv");
+    fp_safe_read_close(&reader);
 }
 
 static void a_bad_address_is_an_answer(void)
@@ -376,6 +392,7 @@ int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(each_way_reads_what_is_there);
+    RUN(a_limit_of_file_sizes_leaves_the_memfd_out);
     RUN(a_bad_address_is_an_answer);
     RUN(a_read_that_runs_into_a_hole_fails);
     RUN(memory_that_goes_away_is_an_answer_too);
