@@ -67,7 +67,7 @@ collected(For, Engine, Caller, Latest) ->
     Ms = max(min(For, Left), min(For, ?LOOK_LEAST_MS)),
     Until = now_ms() + Ms,
     Answers = asked(Caller, [{Key, Until + max(?END_LEAST_MS, min(Grace, Latest - Until)), Look}
-        || {Key, Grace, Look} <- looks(Ms, Until, Engine)]),
+        || {Key, Grace, Look} <- looks(Until, Engine)]),
     {Seen, Files} = taken_files(maps:from_list([{K, V} || {K, {ok, V}} <- maps:to_list(Answers)])),
     Unseen = maps:from_list([{Key, Why} || {Key, {unseen, Why}} <- maps:to_list(Answers)]),
     {(with_seconds(Seen))#{
@@ -100,7 +100,7 @@ warm(Engine, Caller, WarmMs) ->
     _ = asked(Caller, [{warm, now_ms() + WarmMs, Look}]),
     ok.
 
-looks(Ms, Until, Engine) ->
+looks(Until, Engine) ->
     [
         {start, ?GRACE_MS, fun start/0},
         {samples, ?SESSION_GRACE_MS, fun() -> samples(Engine, Until) end},
@@ -110,7 +110,7 @@ looks(Ms, Until, Engine) ->
             Kinds = fun() -> maps:from_list(flame_prof_node_memory:by_kind(Reader)) end,
             {ok, each_second(Kinds, Until)}
         end},
-        {waits, ?GRACE_MS, fun() -> waits(Engine, Ms, Until) end},
+        {waits, ?GRACE_MS, fun() -> waits(Engine, Until) end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
         {tables, ?GRACE_MS, fun() -> tables(Engine, Until) end},
@@ -254,16 +254,18 @@ samples(Engine, Until) ->
         {error, Reason} -> unseen(Reason)
     end.
 
-waits(Engine, Ms, Until) ->
-    %% Waits have lasted as long as is known: from a third of the time on.
-    ok = wait(Until - Ms * 2 div 3),
+%% For all of the time: a deadlock that a time-out ends stands for seconds, of which some may lie
+%% before the first look.
+waits(Engine, Until) ->
     For = max(0, Until - now_ms() - ?WAITS_AHEAD_MS),
-    case flame_prof_waits:look(#{for => For, top => 20, engine => Engine}) of
-        {ok, #{edges := Edges} = Look} ->
-            {ok, Look#{edges := lists:sublist(Edges, ?EDGES_MOST)}};
+    case flame_prof_waits:looks(#{for => For, top => 20, engine => Engine}) of
+        {ok, Look, Earlier} ->
+            {ok, (with_edges(Look))#{earlier => [with_edges(Of) || Of <- Earlier]}};
         {error, Reason} ->
             unseen(Reason)
     end.
+
+with_edges(#{edges := Edges} = Look) -> Look#{edges := lists:sublist(Edges, ?EDGES_MOST)}.
 
 %% Those of the longest queues, while what fills them is at work.
 mailboxes(Engine, Until) ->

@@ -6,7 +6,7 @@
 -module(flame_prof_doctor_rule).
 
 -export([short/2, portable/1]).
--export([name/1, text/1, pid/1, share/1, bytes/1, number/1, seconds/1, duration/1]).
+-export([name/1, text/1, pid/1, share/1, bytes/1, number/1, count/2, seconds/1, duration/1]).
 
 -export_type([kind/0, evidence/0, needs/0, thresholds/0, threshold/0, severity/0, finding/0]).
 -export_type([process/0, memory/0, second/0]).
@@ -26,7 +26,7 @@
         start => #{uptime_ms := non_neg_integer(), is_starting := boolean()},
         seconds => [second(), ...],
         samples => flame_prof_doctor_samples:samples(),
-        waits => flame_prof_waits:look(),
+        waits => waits(),
         mailboxes => [flame_prof_mailbox:mailbox()],
         memory => {First :: memory(), Last :: memory()},
         tables => flame_prof_tables:tables(),
@@ -35,12 +35,15 @@
         system => {First :: flame_prof_doctor_system:system(),
             Last :: flame_prof_doctor_system:system()}
     }.
-%% What was looked at, and how long. `waits' is the last of the looks in that time; `mailboxes' are
-%% those of the longest. `tables' and `binaries' are of two looks, with what has grown. `os' is what
-%% /proc and cgroups say, `system' what few processes or tables of OTP say (supervisors, the
-%% logger); `seconds' are cheap figures of the VM. A key that is not
-%% there was not seen, and `unseen' says why. Of files only `samples' and what they tell of the
-%% node in `seconds' is known; `node' is `none' there.
+%% What was looked at, and how long. `mailboxes' are those of the longest queues. `tables' and
+%% `binaries' are of two looks, with what has grown. `os' is what /proc and cgroups say, `system'
+%% what few processes or tables of OTP say (supervisors, the logger); `seconds' are cheap figures
+%% of the VM. A key that is not there was not seen, and `unseen' says why. Of files only `samples'
+%% and what they tell of the node in `seconds' is known; `node' is `none' there.
+
+-type waits() :: flame_prof_waits:look() | #{earlier := [flame_prof_waits:look()], _ => _}.
+%% The last of the looks in that time, with those `earlier' ones that have what it has not
+%% ({@link flame_prof_waits:looks/1}).
 
 -type memory() ::
     #{
@@ -143,6 +146,12 @@ bytes(N) -> io_lib:format("~.2f GiB", [N / (1 bsl 30)]).
 -spec number(number()) -> unicode:chardata().
 number(N) when abs(N) >= 10; trunc(N) == N -> flame_prof_text:grouped(round(N));
 number(N) -> io_lib:format("~.1f", [float(N)]).
+
+%% @doc `1 process', `2 processes'.
+-spec count(number(), Noun :: string()) -> unicode:chardata().
+count(1, Noun) -> ["1 ", Noun];
+count(N, "process") -> [number(N), " processes"];
+count(N, Noun) -> [number(N), " ", Noun, "s"].
 
 -spec seconds(Us :: number()) -> unicode:chardata().
 seconds(Us) when Us < 999.5 -> io_lib:format("~b us", [round(Us)]);

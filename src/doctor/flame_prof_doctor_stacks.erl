@@ -1,7 +1,8 @@
 %% @private Weighed stacks: how much of them has a function, and which function explains them.
 -module(flame_prof_doctor_stacks).
 
--export([weight/1, at_leaf/2, most_called/1, anywhere/2, function/1, called/1, is_in/2, is_own/1]).
+-export([weight/1, at_leaf/2, most_called/1, anywhere/2, within/2, function/1, caller/2, called/1]).
+-export([is_in/2, is_own/1]).
 
 -export_type([frame/0, stacks/0]).
 
@@ -41,6 +42,14 @@ is_at_leaf([], _) ->
 anywhere(Stacks, Names) ->
     [Stack || {Frames, _} = Stack <- Stacks, lists:any(fun({F, _}) -> is_in(F, Names) end, Frames)].
 
+%% @doc Those that have this function of function/1 in any frame, also as a fun of it: what is
+%% printed as that function.
+-spec within(stacks(), binary()) -> stacks().
+within(Stacks, Function) ->
+    Frames = lists:usort(lists:append([Some || {Some, _} <- Stacks])),
+    Of = maps:from_list([{F, true} || {Name, _} = F <- Frames, shown(Name) =:= Function]),
+    [Stack || {Some, _} = Stack <- Stacks, lists:any(fun(F) -> is_map_key(F, Of) end, Some)].
+
 -spec is_in(binary(), [binary()]) -> boolean().
 is_in(Function, Names) ->
     lists:any(fun(Name) -> Function =:= Name orelse begins(Function, Name) end, Names).
@@ -72,6 +81,18 @@ most_called(Stacks) ->
 function(Stacks) ->
     case innermost(Stacks, fun is_own/1) of
         <<>> -> innermost(Stacks, fun({_, Kind}) -> Kind =:= erlang orelse Kind =:= called end);
+        Function -> Function
+    end.
+
+%% @doc Who makes the calls with these names, in which these stacks are: as function/1, but never
+%% one of the calls themselves.
+-spec caller(stacks(), [binary()]) -> binary().
+caller(Stacks, Names) ->
+    case innermost(Stacks, fun is_own/1) of
+        <<>> ->
+            innermost(Stacks, fun({Function, Kind}) ->
+                Kind =:= erlang andalso not is_in(Function, Names)
+            end);
         Function -> Function
     end.
 

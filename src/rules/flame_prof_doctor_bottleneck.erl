@@ -5,14 +5,15 @@
 %% waited for long. A server that answers when it has something (a queue of jobs, say) has many who
 %% wait, and nothing to do: one without messages and without work is none. Where all of the node
 %% lacks CPU, each server is late: a server that is ready and does not get a scheduler for most of
-%% its time is not the cause.
+%% its time is not the cause. What is over at the last look is one if each of `waiting' had waited
+%% for 2.5 s: a server that is busy for a moment keeps no eight processes as long.
 -module(flame_prof_doctor_bottleneck).
 
 -behaviour(flame_prof_doctor_rule).
 
 -export([kind/0, needs/0, thresholds/0, find/2, explained_by/0]).
 
--import(flame_prof_doctor_rule, [name/1, number/1, seconds/1, share/1]).
+-import(flame_prof_doctor_rule, [name/1, count/2, number/1, seconds/1]).
 
 kind() -> bottleneck.
 
@@ -27,28 +28,34 @@ thresholds() ->
         {ready, 0.5, <<"of the time: a process that is as often ready lacks a CPU">>}
     ].
 
-find(#{waits := #{roots := Roots} = Look} = Evidence, #{waiting := Least} = Limits) ->
+find(Evidence, Limits) ->
+    flame_prof_doctor_lasting:in_each(fun(When, Of) -> found(When, Of, Limits) end, Evidence).
+
+found(When, #{waits := #{roots := Roots} = Look} = Evidence, #{waiting := Least} = Limits) ->
     [
-        told(Fan, Evidence, Limits)
+        told(When, Fan, Evidence, Limits)
      || Root <- Roots,
         Fan <- [flame_prof_doctor_waits:fan(Root)],
         #{process := Pid, direct := Direct, path := Path} <- [Fan],
         is_pid(Pid), Direct >= Least, length(Path) =< 1,
         flame_prof_doctor_waits:is_at_work(Pid, Look) orelse Path =/= [],
-        flame_prof_doctor_waits:lasting(Pid, Least, Evidence),
+        case When of
+            now -> flame_prof_doctor_lasting:lasting(Pid, Least, Evidence);
+            past -> flame_prof_doctor_lasting:have_waited(Pid, Least, Look)
+        end,
         not is_late(flame_prof_doctor_waits:sampled(Pid, Evidence), Limits)
     ].
 
 is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > Most * All;
 is_late(none, _) -> false.
 
-told(#{process := Pid, direct := Direct, path := Path}, #{waits := Look} = Evidence, Limits) ->
-    {#{looks := Looks}, #{span_us := Us}} = {Look, Evidence},
+told(When, #{process := Pid, direct := Direct, path := Path}, Evidence, Limits) ->
+    #{waits := #{looks := Looks} = Look, span_us := Us} = Evidence,
     Sampled = flame_prof_doctor_waits:sampled(Pid, Evidence),
     {_, Waiters} = flame_prof_doctor_does:waiters(Pid, Evidence),
     Process = flame_prof_doctor_waits:process(Pid, Look),
-    LongestMs = flame_prof_doctor_waits:longest(Pid, Look),
-    {Function, Share} = function(Pid, Path, Evidence, Look),
+    LongestMs = flame_prof_doctor_lasting:longest(Pid, Look),
+    {Function, Share} = flame_prof_doctor_does:function_of(When, Pid, Path, Evidence),
     Finding = #{
         kind => kind(),
         severity => case Direct >= maps:get(critical_waiting, Limits) of
@@ -56,12 +63,14 @@ told(#{process := Pid, direct := Direct, path := Path}, #{waits := Look} = Evide
             false -> warning
         end,
         size => Direct,
-        title => [name(Process), " keeps ", number(Direct), " processes waiting"],
+        title => [name(Process), case When of now -> " keeps "; past -> " kept " end,
+            number(Direct), " processes waiting"],
         sentences => [S || S <- [
-            longest(LongestMs),
-            work(Function, Share, Path, Look),
-            queue(Sampled),
-            ["Seen in ", number(Looks), " looks", samples(Sampled), " in ", seconds(Us), "."]
+            longest(When, LongestMs),
+            flame_prof_doctor_does:work(When, Function, Share, Path, Look),
+            case When of now -> queue(Sampled); past -> "It was over before the last look." end,
+            ["Seen in ", flame_prof_doctor_lasting:looks(When, Looks), samples(Sampled), " in ",
+                seconds(Us), "."]
         ], S =/= ""],
         command => ["flame_prof waits NODE ", flame_prof_doctor_waits:target(Process)],
         processes => [Process],
@@ -72,29 +81,9 @@ told(#{process := Pid, direct := Direct, path := Path}, #{waits := Look} = Evide
     },
     maps:merge(Finding, maps:from_list([{function, Function} || Function =/= <<>>])).
 
-%% Where it waits itself, the other one says why.
-function(Pid, [], Evidence, Look) ->
-    flame_prof_doctor_does:function(Pid, Evidence, Look);
-function(_Pid, [#{to := To}], Evidence, Look) when is_pid(To) ->
-    flame_prof_doctor_does:function(To, Evidence, Look);
-function(_, _, _, _) ->
-    {<<>>, none}.
-
-longest(0) -> "";
-longest(Ms) -> ["One has waited for ", seconds(1000 * Ms), " or more."].
-
-work(<<>>, _, [], _) -> "";
-work(<<>>, _, [Edge], Look) -> [waits(Edge, Look), "."];
-work(Function, none, [], _) -> ["It is in ", Function, "."];
-work(Function, Share, [], _) -> ["It spends ", share(Share), " of its time in ", Function, "."];
-work(Function, _, [Edge], Look) -> [waits(Edge, Look), ", which is in ", Function, "."].
-
-waits(#{to := To, how := How}, Look) ->
-    Other = name(flame_prof_doctor_waits:process(To, Look)),
-    case How of
-        start -> ["It starts ", Other, " and waits until that is ready"];
-        _ -> ["It waits for ", Other, " itself"]
-    end.
+longest(_, 0) -> "";
+longest(now, Ms) -> ["One has waited for ", seconds(1000 * Ms), " or more."];
+longest(past, Ms) -> ["One had waited for ", seconds(1000 * Ms), " or more."].
 
 queue(Sampled) ->
     case flame_prof_doctor_does:queue(Sampled) of
@@ -103,8 +92,8 @@ queue(Sampled) ->
         ->
             ["Its queue grew from ", number(First), " to ", number(Last), " messages, ",
                 number(Rate), " a second."];
-        #{queue_least := Least} ->
-            ["Its queue never has fewer than ", number(Least), " messages."];
+        #{queue_least := Least} when Least > 0 ->
+            ["Its queue never has fewer than ", count(Least, "message"), "."];
         #{} ->
             ""
     end.

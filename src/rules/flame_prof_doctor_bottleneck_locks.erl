@@ -21,15 +21,21 @@ needs() -> [waits, samples].
 thresholds() ->
     [{lock_waiting, 8, <<"processes that wait for one lock of global, all the time">>}].
 
-find(#{waits := #{edges := Edges}, samples := Samples} = Evidence, Limits) ->
+find(#{waits := Last, samples := Samples} = Evidence, Limits) ->
     #{lock_waiting := Least} = Limits,
-    Locks = maps:groups_from_list(fun(#{tag := Tag}) -> Tag end,
-        [Edge || #{how := lock} = Edge <- Edges]),
+    %% Of each lock the look at which most waited for it.
+    Seen = maps:groups_from_list(fun({_, Tag, _, _}) -> Tag end,
+        [{length(Some), Tag, Some, Look} || Look <- [Last | maps:get(earlier, Last, [])],
+            {Tag, Some} <- locks(Look)]),
     [
-        told(Tag, Some, Mean, Evidence)
-     || {Tag, Some} <- maps:to_list(Locks), length(Some) >= Least,
-        Mean <- [waiting(Some, Samples)], Mean >= Least
+        told(Tag, Some, Mean, Evidence#{waits := Look})
+     || Of <- maps:values(Seen), {Most, Tag, Some, Look} <- [lists:last(lists:keysort(1, Of))],
+        Most >= Least, Mean <- [waiting(Some, Samples)], Mean >= Least
     ].
+
+locks(#{edges := Edges}) ->
+    maps:to_list(maps:groups_from_list(fun(#{tag := Tag}) -> Tag end,
+        [Edge || #{how := lock} = Edge <- Edges])).
 
 %% How many of those who wait are sampled in that wait at a time.
 waiting(Edges, #{processes := Processes, stacks := Stacks}) ->
@@ -56,8 +62,9 @@ told(Tag, Edges, Mean, #{waits := #{looks := Looks} = Look, span_us := Us}) ->
         sentences => [S || S <- [
             ["All the time ", number(Mean), " of them are in global:trans or global:set_lock and "
                 "try again after random times."],
-            [[name(hd(Named)), " has it at the last look", in(Function), "."] || Holders =/= []],
-            ["Seen in ", number(Looks), " looks and in samples in ",
+            [[name(hd(Named)), " had it at the look at which most waited", in(Function), "."]
+                || Holders =/= []],
+            ["Seen in ", flame_prof_doctor_rule:count(Looks, "look"), " and in samples in ",
                 flame_prof_doctor_rule:seconds(Us), "."]
         ], S =/= []],
         command => ["flame_prof waits NODE ", flame_prof_doctor_waits:target(hd(Named))],

@@ -6,7 +6,9 @@
 %% where many wait behind it all the time, or where the same calls have lasted for a second; calls
 %% that have just begun again, too, where each process of the chain is sampled in its call for
 %% `always' of the time and one behind them has waited for a second. A last process that has no work
-%% is a server that answers later, and those who wait for it have all that they ask for.
+%% is a server that answers later, and those who wait for it have all that they ask for. One that is
+%% over at the last look is a finding if `waiting' processes were behind it: a single request that
+%% took seconds is none.
 -module(flame_prof_doctor_chain).
 
 -behaviour(flame_prof_doctor_rule).
@@ -30,23 +32,29 @@ thresholds() ->
         {always, 0.8, <<"of the time each process waits for the next one: they need not last">>}
     ].
 
-find(#{waits := #{roots := Roots} = Look} = Evidence, #{calls := Calls} = Limits) ->
+find(Evidence, Limits) ->
+    flame_prof_doctor_lasting:in_each(fun(When, Of) -> found(When, Of, Limits) end, Evidence).
+
+found(When, #{waits := #{roots := Roots} = Look} = Evidence, #{calls := Calls} = Limits) ->
     [
-        told(Root, Path, Look, Evidence, Limits)
+        told(When, Root, Path, Evidence, Limits)
      || #{process := Last} = Root <- Roots, is_pid(Last),
         #{path := Path} = Fan <- [flame_prof_doctor_waits:fan(Root)],
         length(Path) + 1 >= Calls,
         is_map_key(waits, Root) orelse flame_prof_doctor_waits:is_at_work(Last, Look),
-        lasts(Fan, Look, Evidence, Limits)
+        lasts(When, Root, Fan, Evidence, Limits)
     ].
 
 unseen(#{waits := Look}, _) -> flame_prof_doctor_rule:portable(Look).
 
 %% The first of the path is the call of the process that most wait for.
-lasts(#{process := Pid, direct := Direct, path := Path}, Look, Evidence, Limits) ->
+lasts(past, #{all := All}, #{path := Path}, _, #{waiting := Least}) ->
+    All >= Least andalso lists:all(fun flame_prof_doctor_lasting:has_lasted/1, Path);
+lasts(now, _, #{process := Pid, direct := Direct, path := Path}, Evidence, Limits) ->
     #{waiting := Least, long_ms := LongMs} = Limits,
-    (Direct >= Least andalso flame_prof_doctor_waits:lasting(Pid, Least, Evidence)) orelse
-        flame_prof_doctor_waits:longest(Pid, Look) >= LongMs andalso
+    #{waits := Look} = Evidence,
+    (Direct >= Least andalso flame_prof_doctor_lasting:lasting(Pid, Least, Evidence)) orelse
+        flame_prof_doctor_lasting:longest(Pid, Look) >= LongMs andalso
             lists:all(fun(Edge) -> maps:get(since_ms, Edge, 0) >= LongMs orelse
                 is_always(Edge, Evidence, Limits) end, Path).
 
@@ -61,27 +69,29 @@ is_always(#{from := From, to := To}, Evidence, #{always := Share}) when is_pid(F
 is_always(_, _, _) ->
     false.
 
-told(#{process := Last, all := All} = Root, Path, Look, Evidence, Limits) ->
-    {#{looks := Looks}, #{span_us := Us}} = {Look, Evidence},
+told(When, #{process := Last, all := All} = Root, Path, Evidence, Limits) ->
+    #{waits := #{looks := Looks} = Look, span_us := Us} = Evidence,
     Process = flame_prof_doctor_waits:process(Last, Look),
-    {Function, _} = flame_prof_doctor_does:function(Last, Evidence, Look),
+    {Function, _} = flame_prof_doctor_does:function_of(When, Last, [], Evidence),
     Ms = lists:max([maps:get(since_ms, Edge, 0) || Edge <- Path]),
     Between = [flame_prof_doctor_waits:process(From, Look) || #{from := From} <- Path],
     Finding = #{
         kind => kind(),
         severity => case Ms >= maps:get(critical_ms, Limits) of true -> critical; _ -> warning end,
         size => All,
-        title => [name(Process), " is the end of a chain of calls, ", number(All),
-            " processes wait for it"],
+        title => [name(Process), verb(When, " is", " was"), " the end of a chain of calls, ",
+            number(All), " processes ", verb(When, "wait", "waited"), " for it"],
         sentences => [
-            ["The chain is ", lists:join(", ", [name(P) || P <- Between ++ [Process]]),
-                ": each waits for the next one."],
-            [name(Process), " ", does(Root, Last, Look), in(Function), "."],
+            ["The chain ", verb(When, "is ", "was "),
+                lists:join(", ", [name(P) || P <- Between ++ [Process]]), ": each ",
+                verb(When, "waits", "waited"), " for the next one."],
+            [name(Process), " ", does(When, Root, Last, Look), in(Function), "."],
             case Ms of
                 0 -> "The calls are short, but each one is behind others.";
-                _ -> ["The same calls last for ", seconds(1000 * Ms), " or more."]
+                _ -> ["The same calls ", verb(When, "last", "lasted"), " for ", seconds(1000 * Ms),
+                    " or more", verb(When, "", ", and were over before the last look"), "."]
             end,
-            ["Seen in ", number(Looks), " looks in ", seconds(Us), "."]
+            ["Seen in ", flame_prof_doctor_lasting:looks(When, Looks), " in ", seconds(Us), "."]
         ],
         command => ["flame_prof waits NODE ", flame_prof_doctor_waits:target(Process)],
         processes => [Process | lists:reverse(Between)],
@@ -90,12 +100,16 @@ told(#{process := Last, all := All} = Root, Path, Look, Evidence, Limits) ->
     },
     maps:merge(Finding, maps:from_list([{function, Function} || Function =/= <<>>])).
 
-does(#{waits := #{how := timer}}, _, _) -> "sleeps";
-does(#{waits := #{how := How}}, _, _) -> ["waits for a ", atom_to_list(How)];
-does(#{}, Last, #{processes := Told}) ->
+verb(now, Is, _) -> Is;
+verb(past, _, Was) -> Was.
+
+does(When, #{waits := #{how := timer}}, _, _) -> verb(When, "sleeps", "slept");
+does(When, #{waits := #{how := How}}, _, _) ->
+    [verb(When, "waits", "waited"), " for a ", atom_to_list(How)];
+does(When, #{}, Last, #{processes := Told}) ->
     case Told of
-        #{Last := #{status := waiting}} -> "waits for a message";
-        #{} -> "works"
+        #{Last := #{status := waiting}} -> [verb(When, "waits", "waited"), " for a message"];
+        #{} -> verb(When, "works", "worked")
     end.
 
 in(<<>>) -> "";

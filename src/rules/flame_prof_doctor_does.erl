@@ -1,7 +1,9 @@
 %% @private What a process of a look at waits is doing, and who waits for it.
 -module(flame_prof_doctor_does).
 
--export([function/3, at_look/2, waiters/2, queue/1]).
+-export([function/3, function_of/4, work/5, at_look/2, waiters/2, queue/1]).
+
+-import(flame_prof_doctor_rule, [share/1]).
 
 -define(WAITERS_MOST, 20).
 
@@ -20,6 +22,40 @@ function(Pid, Evidence, Look) ->
             {at_look(Pid, Look), none}
     end.
 
+%% @doc The same of one that many wait for; where it waits itself, of the one that it waits for. Of
+%% an earlier look it is that of the stack then: samples are of all the time.
+-spec function_of(now | past, pid(), [flame_prof_waits_graph:edge()],
+    flame_prof_doctor_rule:evidence()) -> {binary(), Share :: float() | none}.
+function_of(When, Pid, Path, #{waits := Look} = Evidence) ->
+    case {When, Path} of
+        {_, [#{to := To}]} when not is_pid(To) -> {<<>>, none};
+        {past, [#{to := To}]} -> {at_look(To, Look), none};
+        {past, []} -> {at_look(Pid, Look), none};
+        {now, [#{to := To}]} -> function(To, Evidence, Look);
+        {now, []} -> function(Pid, Evidence, Look)
+    end.
+
+%% @doc A sentence on that; empty where it is not known.
+-spec work(now | past, binary(), Share :: float() | none, [flame_prof_waits_graph:edge()],
+    flame_prof_waits:look()) -> unicode:chardata().
+work(_, <<>>, _, [], _) -> "";
+work(When, <<>>, _, [Edge], Look) -> [waits(When, Edge, Look), "."];
+work(When, F, none, [], _) -> ["It ", verb(When, "is", "was"), " in ", F, "."];
+work(_, F, Share, [], _) -> ["It spends ", share(Share), " of its time in ", F, "."];
+work(When, F, _, [Edge], Look) ->
+    [waits(When, Edge, Look), ", which ", verb(When, "is", "was"), " in ", F, "."].
+
+waits(When, #{to := To, how := How}, Look) ->
+    Other = flame_prof_doctor_rule:name(flame_prof_doctor_waits:process(To, Look)),
+    case How of
+        start -> [verb(When, "It starts ", "It started "), Other, verb(When, " and waits until that "
+            "is ready", " and waited until that was ready")];
+        _ -> [verb(When, "It waits for ", "It waited for "), Other, " itself"]
+    end.
+
+verb(now, Is, _) -> Is;
+verb(past, _, Was) -> Was.
+
 %% @doc The function of its stack at the look.
 -spec at_look(pid(), flame_prof_waits:look()) -> binary().
 at_look(Pid, #{processes := Told}) ->
@@ -30,7 +66,7 @@ at_look(Pid, #{processes := Told}) ->
 shared(<<>>, _) ->
     {<<>>, none};
 shared(Function, Stacks) ->
-    In = flame_prof_doctor_stacks:weight(flame_prof_doctor_stacks:anywhere(Stacks, [Function])),
+    In = flame_prof_doctor_stacks:weight(flame_prof_doctor_stacks:within(Stacks, Function)),
     {Function, In / max(1, flame_prof_doctor_stacks:weight(Stacks))}.
 
 %% @doc Numbers of its message queue, and how often it was sampled.

@@ -33,26 +33,32 @@ find(#{samples := #{processes := Processes} = Samples, waits := Look} = Evidence
     #{share := Least, waiting := Waiting} = Limits,
     Targets = lists:usort([To || #{to := To} <- Edges, is_pid(To)]),
     [
-        told(Process, Stacks, Share, flame_prof_doctor_does:waiters(Pid, Evidence))
+        told(Process, Stacks, Share, flame_prof_doctor_does:waiters(Pid, Evidence), Evidence)
      || #{observations := All} = Process <- Processes, All > 0,
         Stacks <- [in_files(Process, Samples)],
         Share <- [flame_prof_doctor_stacks:weight(Stacks) / All], Share >= Least,
-        Pid <- Targets, flame_prof_doctor_waits:text(Pid) =:= maps:get(pid, Process),
-        flame_prof_doctor_waits:lasting(Pid, Waiting, Evidence)
+        Pid <- [target(Process, Targets)],
+        flame_prof_doctor_lasting:is_waited_for(Process, Waiting, Evidence) orelse
+            is_pid(Pid) andalso flame_prof_doctor_lasting:lasting(Pid, Waiting, Evidence)
     ].
+
+%% At the last look nobody may wait for it.
+target(#{pid := Text}, Targets) ->
+    hd([Pid || Pid <- Targets, flame_prof_doctor_waits:text(Pid) =:= Text] ++ [none]).
 
 in_files(Process, Samples) ->
     flame_prof_doctor_stacks:anywhere(
         flame_prof_doctor_stacks:at_leaf(flame_prof_doctor_samples:busy(Samples, Process), ?FILES),
         ?IN_FILES).
 
-told(Process, Stacks, Share, {Waiting, Waiters}) ->
-    Function = flame_prof_doctor_stacks:function(Stacks),
+told(Process, Stacks, Share, {Waiting, Waiters}, Evidence) ->
+    Function = flame_prof_doctor_stacks:caller(Stacks, ?FILES),
     Calls = lists:reverse(lists:keysort(2, maps:to_list(lists:foldl(
         fun({Frames, W}, By) ->
             maps:update_with(flame_prof_doctor_stacks:called(Frames), fun(N) -> N + W end, W, By)
         end, #{}, Stacks)))),
     [{Call, _} | _] = Calls,
+    Mean = flame_prof_doctor_lasting:waited_for(maps:get(pid, Process), Evidence),
     flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => warning,
         size => Waiting,
@@ -61,11 +67,16 @@ told(Process, Stacks, Share, {Waiting, Waiters}) ->
             ["For ", share(Share), " of ", flame_prof_doctor_samples:time(Process),
                 " it is in calls of files, most in ", Call, "."],
             case Function of <<>> -> ""; _ -> ["These are made by ", Function, "."] end,
-            [number(Waiting), " processes wait for ", name(Process), "."],
+            case Waiting of
+                0 -> ["In the mean ", number(Mean), " sampled processes wait for ", name(Process),
+                    "."];
+                1 -> ["1 process waits for ", name(Process), "."];
+                _ -> [number(Waiting), " processes wait for ", name(Process), "."]
+            end,
             ["Seen in ", number(maps:get(observations, Process)), " samples."]
         ],
         command => ["flame_prof waits NODE ", flame_prof_doctor_samples:target(Process)],
-        numbers => #{share => Share, waiting => Waiting},
+        numbers => #{share => Share, waiting => Waiting, mean_waiting => Mean},
         waiters => Waiters,
         function => Function
     }).

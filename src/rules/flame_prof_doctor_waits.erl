@@ -1,9 +1,8 @@
-%% @private What rules ask of a look at waits: names, who stands at the end of what many wait for,
-%% and whether they do so all the time.
+%% @private What rules ask of a look at waits: names, and who stands at the end of what many wait
+%% for.
 -module(flame_prof_doctor_waits).
 
--export([process/2, text/1, fan/1, is_at_work/2, lasting/3, longest/2, sampled/2, request/1,
-    target/1]).
+-export([process/2, short/1, text/1, fan/1, is_at_work/2, sampled/2, request/1, target/1]).
 
 -export_type([fan/0]).
 
@@ -19,10 +18,6 @@
 %% The process of a tree that most wait for directly; `path' leads from it to the root, the last
 %% edge first. `edges': those who wait, as far as the tree has them.
 
-%% Waiters that stay as long have not met a moment.
--define(LONG_MS, 500).
--define(PARTS_SHARE, 0.8).
-
 %% @doc A pid as its own node writes it.
 -spec text(pid()) -> binary().
 text(Pid) ->
@@ -35,6 +30,11 @@ process({lock, _, Name}, _) ->
     #{pid => <<"lock">>, name => atom_to_binary(Name)};
 process({Name, Node}, _) ->
     #{pid => atom_to_binary(Node), name => atom_to_binary(Name)}.
+
+%% @doc Its name, else its pid.
+-spec short(flame_prof_doctor_rule:process()) -> binary().
+short(#{name := Name}) when Name =/= <<>> -> Name;
+short(#{pid := Pid}) -> Pid.
 
 name(#{registered_name := Name}) -> atom_to_binary(Name);
 name(#{proc_lib_initial_call := Call}) -> call(Call);
@@ -76,27 +76,6 @@ is_at_work(Pid, #{processes := Told}) ->
         #{} -> false
     end.
 
-%% @doc Do as many wait for it all the time? Its queue says so in nearly all parts of the time, or
-%% those who wait have waited for long, or the samples of them.
--spec lasting(pid(), pos_integer(), evidence()) -> boolean().
-lasting(Pid, Least, #{waits := #{edges := Edges}} = Evidence) ->
-    Long = [E || #{to := To, since_ms := Ms} = E <- Edges, To =:= Pid, Ms >= ?LONG_MS],
-    length(Long) >= Least orelse has_queue(sampled(Pid, Evidence), Least) orelse
-        waited_for(text(Pid), Evidence) >= Least.
-
-has_queue(#{queue := [_, _, _ | _] = Queue}, Least) ->
-    Parts = [Min || {_, Min, _, _} <- Queue],
-    length([Min || Min <- Parts, Min >= (Least + 1) div 2]) >= ?PARTS_SHARE * length(Parts);
-has_queue(_, _) ->
-    false.
-
-%% How many sampled processes wait for it at a time.
-waited_for(Text, #{samples := #{processes := Processes}}) ->
-    lists:sum([N / max(1, All) || #{waits_for := Of, observations := All} <- Processes,
-        {To, N} <- Of, To =:= Text]);
-waited_for(_, _) ->
-    0.
-
 -spec sampled(pid(), evidence()) -> flame_prof_doctor_samples:process() | none.
 sampled(Pid, #{samples := #{processes := Processes}}) ->
     Text = text(Pid),
@@ -106,8 +85,3 @@ sampled(Pid, #{samples := #{processes := Processes}}) ->
     end;
 sampled(_, _) ->
     none.
-
-%% @doc Milliseconds for which one of those who wait for it has waited at least; 0: not known.
--spec longest(pid(), look()) -> non_neg_integer().
-longest(Pid, #{edges := Edges}) ->
-    lists:max([0 | [Ms || #{to := To, since_ms := Ms} <- Edges, To =:= Pid]]).

@@ -21,7 +21,7 @@
 %% Nothing is loaded there, and no connection is made.
 -module(flame_prof_waits).
 
--export([look/1, look/2, page/2, pages/2]).
+-export([look/1, look/2, looks/1, looks/2, page/2, pages/2]).
 
 -export_type([options/0, look/0, root/0, deadlock/0, told/0, served/0]).
 
@@ -34,8 +34,9 @@
         engine => auto | native | portable | flame_prof_options:left_out()
     }.
 %% <ul>
-%% <li>`for': looks at most 11 times within so many milliseconds (0: once, and again where there
-%%     may be a deadlock), at most a minute. Edges that are the same have `since_ms'.</li>
+%% <li>`for': looks 11 times within so many milliseconds (0: once), at most a minute, and again
+%%     50 ms later if there may be a deadlock, at most 11 times. Edges that are the same have
+%%     `since_ms'.</li>
 %% <li>`process': the chain of this one process only, and the processes that wait for it</li>
 %% <li>`top': roots that are told (10)</li>
 %% <li>`nodes': connected nodes to ask, too: chains go on there</li>
@@ -52,6 +53,7 @@
         cycles := [[pid()]],
         deadlocks := [deadlock()],
         suspects := [deadlock()],
+        ended := [flame_prof_waits_past:ended()],
         roots := [root()],
         more_roots := non_neg_integer(),
         chain => chain(),
@@ -62,7 +64,8 @@
         missing := #{node() => Why :: binary()}
     }.
 %% `cycles' are the processes of `deadlocks', each waiting for the next one and the last for the
-%% first. `suspects': cycles that may be none; doc/waits.md says why. `processes' are those of
+%% first. `suspects': cycles that may be none; doc/waits.md says why. `ended': deadlocks that a look
+%% before the last one has verified, and the last one has not. `processes' are those of
 %% cycles, roots and trees, as far as they live. `receives': the functions in which processes wait
 %% for messages of certain forms, which no one process sends. `unknown': those in which they wait
 %% for something that is not known. `missing': nodes that did not answer.
@@ -136,20 +139,28 @@
 -define(WIDTH, 8).
 -define(TOLD_MOST, 1000).
 -define(UNKNOWN_MOST, 10).
-%% What may be a deadlock is looked at again.
--define(LOOKS_AT_CYCLES, 3).
+%% What may be a deadlock is looked at again: so often each time, and so often in all. Servers whose
+%% calls look like one now and then do not make each look three.
+-define(AGAIN, 2).
+-define(AGAIN_IN_ALL, 11).
 
-%% What several looks have in common. `rings': the cycles of the look before. `proven': the edges
-%% of these that nobody but their target ends. `missing': nodes that are not asked again.
+%% What several looks have in common. `again': looks since the last one that was due. `rings': the
+%% cycles of the look before. `proven': the edges of cycles that nobody but their target ends: while
+%% an edge stands, its process has done nothing since. `missing': nodes that are not asked again.
+%% `keeps': are whole looks kept?
 -record(looking, {
     options :: map(),
     ask :: flame_prof_waits_nodes:ask(),
     until_ms = none :: integer() | none,
     looks = 1 :: pos_integer(),
+    due = 1 :: pos_integer(),
+    again = 0 :: non_neg_integer(),
     seen = #{} :: flame_prof_waits_graph:seen(),
     rings = [] :: [[pid()]],
     proven = #{} :: #{term() => true},
-    missing = #{} :: #{node() => binary()}
+    missing = #{} :: #{node() => binary()},
+    keeps = false :: boolean(),
+    past = flame_prof_waits_past:new() :: flame_prof_waits_past:past()
 }).
 
 %% @doc What waits for what now; of one process its chain.
@@ -166,13 +177,32 @@ look(Process) ->
 %% @private
 -spec look(options(), flame_prof_waits_nodes:ask()) -> {ok, look()} | {error, flame_prof:reason()}.
 look(Given, Ask) ->
+    case looked(Given, #looking{options = #{}, ask = Ask}) of
+        {ok, Look, []} -> {ok, Look};
+        {error, _} = Error -> Error
+    end.
+
+%% @private The last look of the time, and those before it that have what the last one has not: a
+%% process that eight others had waited for, each for 2.5 s or more; a chain of three such calls; a
+%% global lock that eight wanted. Of these looks the edges that their trees have.
+-spec looks(options()) -> {ok, look(), Earlier :: [look()]} | {error, flame_prof:reason()}.
+looks(Given) ->
+    looks(Given, fun flame_prof_waits_nodes:ask/1).
+
+%% @private
+-spec looks(options(), flame_prof_waits_nodes:ask()) ->
+    {ok, look(), Earlier :: [look()]} | {error, flame_prof:reason()}.
+looks(Given, Ask) ->
+    looked(Given, #looking{options = #{}, ask = Ask, keeps = true}).
+
+looked(Given, State) ->
     case flame_prof_schema:checked(rows(), Given) of
         {ok, #{process := Target} = Options} ->
             case flame_prof_target:find(Target) of
                 undefined -> {error, {process, #{target => Target}}};
-                Pid -> looking(Options#{process := Pid}, Ask)
+                Pid -> looking(State#looking{options = Options#{process := Pid}})
             end;
-        {ok, Options} -> looking(Options, Ask);
+        {ok, Options} -> looking(State#looking{options = Options});
         {error, _} = Error -> Error
     end.
 
@@ -233,9 +263,6 @@ encoded(Text) -> unicode:characters_to_binary(Text).
 
 %% Looks.
 
-looking(Options, Ask) ->
-    looking(#looking{options = Options, ask = Ask}).
-
 looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = State) ->
     Begun = now_ms(),
     case parts(lists:usort([node() | Nodes]) -- maps:keys(Lost), State) of
@@ -248,39 +275,66 @@ looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = Sta
             Edges = flame_prof_waits_graph:timed(Resolved, Seen, Begun),
             Graph = flame_prof_waits_graph:new(Edges),
             Cycles = flame_prof_waits_graph:cycles(Graph),
+            Now = with_rings(Graph, Cycles, Parts, State),
             Ended = now_ms(),
             Until = until(State, Ended),
+            Look = fun() -> found(Edges, Graph, Cycles, Parts, Missing, Now) end,
             case pause(Until - Ended, Cycles, State) of
                 done ->
-                    {ok, found(Edges, Graph, Cycles, Parts, Missing, State)};
-                Pause ->
-                    Proven = proven_of(Cycles, Parts, State),
-                    timer:sleep(Pause),
-                    looking(State#looking{
-                        proven = Proven,
+                    {ok, Look(), flame_prof_waits_past:earlier(Edges, Now#looking.past)};
+                {Due, Again, Pause} ->
+                    Later = Now#looking{
+                        proven = maps:merge(still_proven(Edges, State),
+                            proven_of(Cycles, Parts, State)),
                         missing = Missing,
                         until_ms = Until,
                         looks = State#looking.looks + 1,
+                        due = Due,
+                        again = Again,
                         seen = flame_prof_waits_graph:since(Edges, Seen, Ended),
-                        rings = [ring(Cycle) || Cycle <- Cycles]
-                    })
+                        rings = [ring(Cycle) || Cycle <- Cycles],
+                        past = kept(Edges, Look, Now)
+                    },
+                    timer:sleep(Pause),
+                    looking(Later)
             end
     end.
+
+%% What is a deadlock now, and with that what has ended.
+with_rings(Graph, Cycles, Parts, #looking{past = Past} = State) ->
+    Held = [held(Cycle, Graph) || Cycle <- Cycles, is_verified(Cycle, State),
+        is_wanted(Cycle, Graph, State#looking.options)],
+    Tell = fun(Pids) -> told_by(Pids, Parts, State) end,
+    State#looking{past = flame_prof_waits_past:add_rings(Held, Tell, Past)}.
+
+kept(_Edges, _Look, #looking{keeps = false, past = Past}) -> Past;
+kept(Edges, Look, #looking{past = Past}) -> flame_prof_waits_past:add_look(Edges, Look, Past).
+
+still_proven(_Edges, #looking{proven = Proven}) when map_size(Proven) =:= 0 ->
+    Proven;
+still_proven(Edges, #looking{proven = Proven}) ->
+    maps:with([flame_prof_waits_graph:identity(Edge) || Edge <- Edges], Proven).
 
 %% The first look of a node calibrates: the time is that behind it.
 until(#looking{options = #{for := For}, until_ms = none}, Ended) -> Ended + For;
 until(#looking{until_ms = Until}, _Ended) -> Until.
 
 %% The last look is at the end of the time. A cycle is looked at again until it is verified, or
-%% cannot be.
-pause(Left, Cycles, #looking{options = #{for := For}, looks = Looks} = State) ->
-    IsOpen = fun(Cycle) -> not (is_verified(Cycle, State) orelse is_suspect(Cycle, State)) end,
-    IsNeeded = Looks < ?LOOKS_AT_CYCLES andalso lists:any(IsOpen, Cycles),
+%% cannot be: one that a time-out ends soon is not missed. Of `named' ones nothing is ever certain.
+pause(Left, Cycles, #looking{options = #{for := For}} = State) ->
+    #looking{looks = Looks, due = Due, again = Again} = State,
+    IsNeeded = Again < ?AGAIN andalso Looks - Due < ?AGAIN_IN_ALL andalso
+        lists:any(fun(Cycle) -> is_open(Cycle, State) end, Cycles),
     if
-        Left > 0, Looks < ?LOOKS -> min(Left, max(?PAUSE_LEAST_MS, For div (?LOOKS - 1)));
-        IsNeeded -> ?PAUSE_LEAST_MS;
+        IsNeeded -> {Due, Again + 1, ?PAUSE_LEAST_MS};
+        Left > 0, Due < ?LOOKS ->
+            {Due + 1, 0, min(Left, max(?PAUSE_LEAST_MS, For div (?LOOKS - 1)))};
         true -> done
     end.
+
+is_open(#{edges := Edges} = Cycle, State) ->
+    not (is_verified(Cycle, State) orelse is_suspect(Cycle, State)) andalso
+        not lists:any(fun(#{how := How}) -> How =:= named end, Edges).
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
@@ -354,6 +408,7 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
         cycles => [[From || #{from := From} <- Of] || #{edges := Of} <- Dead],
         deadlocks => Dead,
         suspects => Maybe,
+        ended => flame_prof_waits_past:ended(State#looking.past),
         roots => Roots,
         more_roots => More,
         processes => with_stacks(Told, Dead ++ Maybe ++ Roots ++ Chain),
@@ -387,8 +442,9 @@ is_suspect(#{is_certain := IsCertain, edges := Edges} = Cycle, #looking{rings = 
         lists:member(ring(Cycle), Rings).
 
 %% Each by the node of its target.
-proven_of(Cycles, Parts, #looking{ask = Ask}) ->
-    Edges = flame_prof_waits_proof:needed(Cycles),
+proven_of(Cycles, Parts, #looking{ask = Ask, proven = Proven}) ->
+    Edges = [Edge || Edge <- flame_prof_waits_proof:needed(Cycles),
+        not is_map_key(flame_prof_waits_graph:identity(Edge), Proven)],
     Requests = [
         {Node, {flame_prof_waits_proof, proven, [Of]}}
      || {Node, #{engine := native}} <- Parts,

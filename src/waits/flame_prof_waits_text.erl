@@ -23,6 +23,7 @@ format(Look) ->
         [first(Look), "\n"],
         [["\n", deadlock(Held, "Deadlock", Look)] || Held <- maps:get(deadlocks, Look)],
         [["\n", suspect(Held, Look)] || Held <- maps:get(suspects, Look)],
+        [["\n", ended(Ended, Look)] || Ended <- maps:get(ended, Look, [])],
         [["\n", Lines] || #{chain := Chain} <- [Look], Lines <- [chain(Chain, Look)], Lines =/= []],
         roots(Look),
         ["\n", [counts(Node, Counts, Look) || {Node, Counts} <- in_order(counts, Look)]],
@@ -49,6 +50,14 @@ first(#{deadlocks := [#{edges := Edges, all := All} | More]} = Look) ->
         [[" There is another deadlock."] || length(More) =:= 1],
         [[" There are ", grouped(length(More)), " other deadlocks."] || length(More) > 1]
     ];
+first(#{ended := [#{edges := Edges, all := All} = Ended | _]} = Look) ->
+    [
+        each_of(length(Edges), "process was", "processes were"), " deadlocked for a time: ",
+        those([From || #{from := From} <- Edges], of_ended(Ended, Look)), wait(" waited", Edges),
+        [["; ", each_of(All, "process more waited", "processes more waited"), " for them"]
+            || All > 0],
+        "."
+    ];
 first(#{suspects := [#{edges := Edges} | _]} = Look) ->
     [
         each_of(length(Edges), "process is", "processes are"), " perhaps deadlocked: ",
@@ -66,6 +75,8 @@ first(_) ->
 %% `waits for itself', `wait for each other'
 wait(" wait", [_]) -> " waits for itself";
 wait(" wait", _) -> " wait for each other";
+wait(" waited", [_]) -> " waited for itself";
+wait(" waited", _) -> " waited for each other";
 wait(" seem", [_]) -> " seems to wait for itself";
 wait(" seem", _) -> " seem to wait for each other".
 
@@ -214,6 +225,22 @@ deadlock(#{edges := Edges, all := All, waiters := Waiters, more := More}, Title,
         [tree(Tree, 2, Look) || Tree <- Waiters],
         and_more(More, 2)
     ].
+
+%% With the names that its processes had: the last look may not find them any more.
+ended(#{edges := Edges, all := All, exited := Exited} = Ended, Look) ->
+    Then = of_ended(Ended, Look),
+    Held = #{edges => Edges, all => All, waiters => [], more => 0},
+    [
+        deadlock(Held, "Ended deadlock", Then),
+        [indent(1), case Exited of
+            [] -> "It ended, and none of these exited: a call has a time-out.";
+            _ -> ["It ended when ", those(Exited, Then), " exited: a call whose time is over exits its "
+                "caller."]
+        end, "\n"]
+    ].
+
+of_ended(#{processes := Then}, #{processes := Processes} = Look) ->
+    Look#{processes := maps:merge(Then, Processes)}.
 
 suspect(#{edges := Edges} = Held, Look) ->
     [
@@ -476,9 +503,9 @@ json(#{edges := Edges, deadlocks := Dead, suspects := Maybe, roots := Roots} = L
         edges => [json_edge(Edge) || Edge <- Edges],
         deadlocks => [json_node(Held) || Held <- Dead],
         suspects => [json_node(Held) || Held <- Maybe],
+        ended => [json_ended(Ended) || Ended <- maps:get(ended, Look, [])],
         roots => [json_node(Root) || Root <- Roots],
-        processes => maps:from_list([{text(pid(Pid)), json_told(Told)}
-            || {Pid, Told} <- maps:to_list(maps:get(processes, Look))]),
+        processes => json_all(maps:get(processes, Look)),
         receives => [#{function => text(mfa(Site)), takes => json_takes(Takes), processes => N}
             || {Site, Takes, N} <- maps:get(receives, Look)],
         unknown => [#{function => text(mfa(Site)), processes => N}
@@ -499,6 +526,12 @@ json_node(What) ->
         end,
         What
     ).
+
+json_ended(#{exited := Exited, processes := Processes} = Ended) ->
+    json_node(Ended#{exited := [target(Pid) || Pid <- Exited], processes := json_all(Processes)}).
+
+json_all(Processes) ->
+    maps:from_list([{text(pid(Pid)), json_told(Told)} || {Pid, Told} <- maps:to_list(Processes)]).
 
 json_tree(#{edge := Edge} = Tree) ->
     maps:merge(json_node(maps:remove(edge, Tree)), maps:remove(to, json_edge(Edge))).

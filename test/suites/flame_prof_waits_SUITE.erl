@@ -8,6 +8,7 @@
     end_per_group/2, end_per_testcase/2]).
 -export([
     deadlocks_of_2_3_and_50_are_told/1,
+    a_deadlock_that_ends_within_the_look_is_told/1,
     servers_that_work_have_no_deadlock_and_no_false_edge/1,
     a_call_that_was_given_on_is_no_deadlock/1,
     a_call_that_was_given_on_before_a_continue_is_no_deadlock/1,
@@ -39,6 +40,7 @@ groups() ->
     [
         {native, [], [
             deadlocks_of_2_3_and_50_are_told,
+            a_deadlock_that_ends_within_the_look_is_told,
             servers_that_work_have_no_deadlock_and_no_false_edge,
             a_call_that_was_given_on_is_no_deadlock,
             a_call_that_was_given_on_before_a_continue_is_no_deadlock,
@@ -110,6 +112,23 @@ deadlocks_of_2_3_and_50_are_told(_) ->
     [?assertEqual(nomatch, binary:match(Said, <<"secret">>)) || Said <- [Text, Json]],
     ok = waits_work:stop(lists:append(Rings)),
     ?assertMatch(#{cycles := [], suspects := []}, look()).
+
+%% Two of four end with the third look, as if the time of a call were over.
+a_deadlock_that_ends_within_the_look_is_told(_) ->
+    [[A, B] = Ends, Stands] = [waits_work:deadlock(2) || _ <- [ends, stands]],
+    Counter = counters:new(1, []),
+    Ask = fun(Requests) ->
+        _ = [counters:add(Counter, 1, 1) || {_, {flame_prof_waits_part, part, _}} <- Requests],
+        counters:get(Counter, 1) =:= 3 andalso waits_work:stop(Ends),
+        flame_prof_waits_nodes:ask(Requests)
+    end,
+    {ok, #{cycles := [Cycle], ended := [Ended]}} = flame_prof_waits:look(#{for => 300}, Ask),
+    ?assertEqual(lists:sort(Stands), lists:sort(Cycle)),
+    #{edges := Edges, exited := Exited, processes := Then} = Ended,
+    ?assertEqual(lists:sort(Ends), lists:sort(Exited)),
+    ?assertEqual([{A, B}, {B, A}], lists:sort([{F, T} || #{from := F, to := T} <- Edges])),
+    ?assertEqual(lists:sort(Ends), lists:sort(maps:keys(Then))),
+    ok = waits_work:stop(Stands).
 
 next(From, Ring) ->
     case lists:dropwhile(fun(Pid) -> Pid =/= From end, Ring) of

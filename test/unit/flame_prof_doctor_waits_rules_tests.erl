@@ -84,7 +84,7 @@ a_ring_of_many_is_told_in_four_sentences_test() ->
         doctor_finding:checked(Finding),
     ?assertEqual(lists:sort([atom_to_binary(Name) || Name <- Names]),
         lists:sort([Name || #{name := Name} <- Processes])),
-    ?assertMatch({match, _}, re:run(Title, " and 1 more wait for each other for ever$")),
+    ?assertMatch({match, _}, re:run(Title, " and 1 more wait for each other$")),
     %% The first four of the ring.
     {match, Steps} = re:run(Ring, " waits for ([a-z]+) for [^ ]+, in shop_tariff:lookup/2[;.]",
         [global, {capture, [1], list}]),
@@ -93,6 +93,99 @@ a_ring_of_many_is_told_in_four_sentences_test() ->
 a_chain_without_a_cycle_is_no_deadlock_test() ->
     Evidence = evidence([edge(1, 2), edge(2, 3)], #{p(3) => told(disk)}),
     ?assertEqual([], kinds(flame_prof_doctor_deadlock, Evidence)).
+
+%% Of a look that has it no longer: these edges, of processes that have these names.
+ended(Edges, Exited, Told) ->
+    #{edges => Edges, all => 3, exited => Exited, processes => Told}.
+
+text_of(#{title := Title, sentences := Sentences}) ->
+    unicode:characters_to_binary([Title, " ", lists:join(" ", Sentences)]).
+
+says(Finding, Parts) ->
+    Text = text_of(doctor_finding:checked(Finding)),
+    [?assertNotEqual({Part, Text, nomatch}, {Part, Text, binary:match(Text, Part)})
+        || Part <- Parts].
+
+deadlocks_of(Ended, Standing) ->
+    Evidence = #{waits := Look} = evidence(Standing, #{p(1) => told(bank), p(2) => told(fraud)}),
+    flame_prof_doctor_deadlock:find(Evidence#{waits := Look#{ended => Ended}}, #{}).
+
+a_deadlock_that_a_time_out_has_ended_is_found_test() ->
+    Names = #{p(7) => told(bank), p(8) => told(fraud)},
+    Edges = [edge(7, 8, 3100), edge(8, 7, 3200)],
+    [Finding] = deadlocks_of([ended(Edges, [p(7), p(8)], Names)], []),
+    ?assertMatch(#{severity := warning, processes := [#{pid := <<"<0.7.0>">>}, _],
+        numbers := #{times := 1, since_ms := 3100, waiting := 3}}, Finding),
+    says(Finding, [<<"bank (<0.7.0>) and fraud (<0.8.0>) waited for each other">>,
+        <<"bank waited for fraud for {get,_}, in shop_tariff:lookup/2; fraud waited for bank">>,
+        <<"once in 10 s, for 3.1 s at least">>, <<"3 more processes waited">>,
+        <<"It ended when bank and fraud exited">>]).
+
+%% Their supervisor has started them again.
+deadlocks_of_the_same_names_are_one_that_came_so_often_test() ->
+    Of = fun(A, B, Ms) -> ended([edge(A, B, Ms), edge(B, A, Ms)], [],
+        #{p(A) => told(bank), p(B) => told(fraud)}) end,
+    [Finding] = deadlocks_of([Of(7, 8, 900), Of(9, 10, 2000)], []),
+    ?assertMatch(#{severity := critical, numbers := #{times := 2, since_ms := 2000}}, Finding),
+    says(Finding, [<<"They did so 2 times">>, <<"none of them exited: a time-out">>]),
+    [Stands] = deadlocks_of([Of(7, 8, 900)], [edge(1, 2), edge(2, 1)]),
+    ?assertMatch(#{severity := critical, processes := [#{pid := <<"<0.1.0>">>}, _]}, Stands),
+    says(Stands, [<<"wait for each other ">>, <<" at least, and did so once before in 10 s">>]).
+
+deadlocks_of_other_names_are_others_test() ->
+    Of = fun(A, B, Name) -> ended([edge(A, B), edge(B, A)], [],
+        #{p(A) => told(bank), p(B) => told(Name)}) end,
+    ?assertMatch([_, _], deadlocks_of([Of(7, 8, fraud), Of(9, 10, audit)], [])).
+
+%%% What the last look has no more.
+
+%% An earlier look, of evidence whose last one has nothing.
+past(Edges, Told) ->
+    #{waits := Last} = Evidence = evidence([], #{}),
+    Evidence#{waits := Last#{earlier => [(look(Edges, Told))#{looks := 4}]}}.
+
+one_that_many_had_waited_for_is_told_as_over_test() ->
+    Evidence = past(callers(30, 1, 3000), #{p(1) => told(order_store, 29)}),
+    ?assertEqual([{warning, [<<"order_store">>]}], kinds(flame_prof_doctor_bottleneck, Evidence)),
+    [Finding] = flame_prof_doctor_bottleneck:find(Evidence,
+        #{waiting => 8, critical_waiting => 100, ready => 0.5}),
+    says(Finding, [<<"order_store (<0.1.0>) kept 30 processes waiting">>,
+        <<"One had waited for 3.0 s or more. It was in shop_tariff:lookup/2. It was over before "
+            "the last look. Seen in earlier looks in 10 s.">>]).
+
+a_server_that_was_busy_for_a_moment_is_no_finding_test() ->
+    ?assertEqual([], kinds(flame_prof_doctor_bottleneck,
+        past(callers(30, 1, 1500), #{p(1) => told(order_store, 29)}))),
+    %% It has nothing to do, and answers later.
+    ?assertEqual([], kinds(flame_prof_doctor_bottleneck,
+        past(callers(30, 1, 9000), #{p(1) => told(jobs, 0)}))).
+
+what_the_last_look_has_is_not_told_twice_test() ->
+    Told = #{p(1) => told(order_store, 29)},
+    #{waits := Last} = Evidence = evidence(callers(30, 1, 2000), Told),
+    With = Evidence#{waits := Last#{earlier => [look(callers(40, 1, 4000), Told)]}},
+    Limits = #{waiting => 8, critical_waiting => 100, ready => 0.5},
+    ?assertMatch([#{numbers := #{waiting := 30}}], flame_prof_doctor_bottleneck:find(With, Limits)).
+
+a_chain_that_many_were_behind_is_told_as_over_test() ->
+    Edges = [sleeps(1) | chain(3000)] ++ callers(12, 4, 3000),
+    Evidence = past(Edges, #{p(1) => told(disk), p(4) => told(front, 11)}),
+    ?assertMatch([{warning, [<<"disk">> | _]}], kinds(flame_prof_doctor_chain, Evidence)),
+    Limits = maps:from_list([{N, Of} || {N, Of, _} <- flame_prof_doctor_chain:thresholds()]),
+    [Finding] = flame_prof_doctor_chain:find(Evidence, Limits),
+    says(Finding, [<<"was the end of a chain of calls, 15 processes waited for it">>,
+        <<"disk (<0.1.0>) slept">>, <<"lasted for 3.0 s or more, and were over">>]).
+
+one_request_that_took_seconds_is_no_chain_test() ->
+    ?assertEqual([], kinds(flame_prof_doctor_chain,
+        past([sleeps(1) | chain(4000)], #{p(1) => told(disk)}))).
+
+a_lock_that_nobody_wants_at_the_last_look_is_told_test() ->
+    Stacks = fun(_, _) -> [{[{<<"global:random_sleep/1">>, erlang}], 600}] end,
+    Evidence = past(lock_edges(20), #{p(1) => told(booking)}),
+    ?assertMatch([{warning, [<<"booking">> | _]}], kinds(flame_prof_doctor_bottleneck_locks,
+        Evidence#{samples => samples([sampled(100 + I, [0], #{}) || I <- lists:seq(1, 20)],
+            Stacks)})).
 
 %%% One that many wait for.
 
@@ -444,6 +537,15 @@ file_io(Leaf, Ms, Waiting) ->
 
 a_journal_that_syncs_while_others_wait_is_slow_test() ->
     ?assertEqual([{warning, [<<"journal">>]}], file_io(<<"prim_file:sync_nif/1">>, 2000)).
+
+%% By the samples of those who waited.
+a_journal_that_nobody_waits_for_at_the_last_look_is_slow_too_test() ->
+    Stack = {[{<<"prim_file:sync_nif/1">>, called}, {<<"shop_journal:entry/2">>, erlang},
+        {<<"proc_lib:init_p/3">>, erlang}], 800},
+    Till = fun(I) -> sampled(I, [0], #{waits_for => [{text(1), 700}]}) end,
+    Evidence = (evidence([], #{}))#{samples => samples([sampled(1, [0, 0, 0], #{}) |
+        [Till(I) || I <- lists:seq(2, 6)]], fun(<<"<0.1.0>">>, _) -> [Stack]; (_, _) -> [] end)},
+    ?assertEqual([{warning, [<<"order_store">>]}], kinds(flame_prof_doctor_file_io, Evidence)).
 
 one_that_writes_all_the_time_and_keeps_nobody_waiting_is_not_test() ->
     ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 2000, 0)),

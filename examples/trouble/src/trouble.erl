@@ -84,6 +84,7 @@ modules() ->
         {port_leak, trouble_ports},
         {monitor_leak, trouble_monitors},
         {deadlock, trouble_deadlock},
+        {deadlock_ends, trouble_deadlock_ends},
         {long_gc, trouble_long_gc},
         {copies, trouble_copies},
         {long_bif, trouble_long_bif},
