@@ -73,7 +73,8 @@
     }.
 %% `request' is the tag, such as `{get,_}', and empty where it is not known. `at_us' is the time of
 %% the first sample with the call. `ticks' are the samples with it, and `served_ticks' those of them
-%% at which the callee had it in work; before that it was in the callee's mailbox. `callee_stack' is
+%% at which the callee had it in work; else the call was in the callee's mailbox, or the callee had
+%% put it aside, as one that answers later does. `callee_stack' is
 %% the stack that the callee had most often while it served the call, or, if it was never seen to,
 %% while the caller waited: what it did instead. Empty: no sample has it. Leaf first.
 
@@ -170,8 +171,9 @@ text(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
 %% @doc As text of at most so many columns.
 -spec format(found(), pos_integer()) -> unicode:chardata().
 format(#{words := 0}, Columns) ->
-    lines(["No sample says what its process waits for.",
-        "A session with the native engine writes that, unless it has messages => false."], Columns);
+    lines(["No sample says that its process waits in a call.",
+        "No sampled process was in one, or the session had messages => false or the portable engine."],
+        Columns);
 format(#{count := 0, tick_ms := Tick}, Columns) ->
     lines([io_lib:format("No call was seen at enough ticks; a tick is ~.1f ms.", [Tick])], Columns);
 format(#{count := Count, tick_ms := Tick, calls := Calls}, Columns) ->
@@ -204,7 +206,7 @@ request_text(Request) -> Request.
 
 work(#{callee_stack := [], served_ticks := 0}) -> "the callee was not sampled meanwhile";
 work(#{served_ticks := 0, ticks := Ticks}) ->
-    ["in the mailbox at all ", grouped(Ticks), " ticks; the callee was in:"];
+    ["not in work at any of ", grouped(Ticks), " ticks: in the mailbox, or put aside; the callee was in:"];
 work(#{served_ticks := Served, ticks := Ticks}) ->
     ["in work at ", grouped(Served), " of ", grouped(Ticks), " ticks"].
 

@@ -58,7 +58,7 @@ maker(#{samples := #{processes := Processes, stacks := Stacks}}, Seen) ->
     case lists:reverse(lists:keysort(1, Made)) of
         [{N, Process, In} | _] when N >= Seen, 2 * N > All ->
             {{N, All}, flame_prof_doctor_samples:process(Process),
-                flame_prof_doctor_stacks:function(In)};
+                flame_prof_doctor_stacks:caller(In, ?MAKERS)};
         _ ->
             none
     end;

@@ -14,6 +14,10 @@
 
 -import(flame_prof_doctor_rule, [name/1, bytes/1, seconds/1]).
 
+-define(STATUSES, [<<"suspended">>, <<"waiting">>, <<"running">>, <<"runnable">>]).
+-define(WRITES, [<<"erlang:port_command/*">>, <<"erts_internal:port_command/*">>,
+    <<"prim_inet:send*">>, <<"gen_tcp:send/2">>, <<"socket:send*">>, <<"prim_socket:send*">>]).
+
 kind() -> busy_port.
 
 needs() -> [system].
@@ -62,14 +66,16 @@ peer(Taken, Us, What) ->
         ["Seen at both ends of that time, by the counters of the ", What, "."]
     ].
 
-%% Where it writes, if it was sampled.
+%% Where it writes, if samples have it in a write.
 with_function(#{processes := [#{pid := Pid}], sentences := [First, Second | Rest]} = Finding,
-    #{samples := #{processes := Processes} = Samples}) ->
-    case [F || #{pid := Of} = Process <- Processes, Of =:= Pid,
-        F <- [flame_prof_doctor_samples:function(Samples, Process)], F =/= <<>>]
+    #{samples := #{processes := Processes, stacks := Stacks}}) ->
+    case [F || #{pid := Of} <- Processes, Of =:= Pid,
+        Writes <- [flame_prof_doctor_stacks:anywhere(Stacks(Pid, ?STATUSES), ?WRITES)],
+        F <- [flame_prof_doctor_stacks:caller(Writes, ?WRITES)], F =/= <<>>]
     of
         [Function | _] -> Finding#{function => Function,
-            sentences := [First, [Second, " The one that writes is in ", Function, "."] | Rest]};
+            sentences := [First, [lists:droplast(Second),
+                "; the one that writes is in ", Function, "."] | Rest]};
         [] -> Finding
     end;
 with_function(Finding, _) ->

@@ -44,11 +44,12 @@ find(_, _) ->
     {unseen, <<"ports did not answer in time">>}.
 
 told([{_, First, _} | Others] = Found, Sum, Waiting, Ports) ->
-    Function = flame_prof_doctor_stacks:function(lists:append([In || {_, _, In} <- Found])),
+    Function = flame_prof_doctor_stacks:caller(lists:append([In || {_, _, In} <- Found]), ?WRITES),
     Finding = flame_prof_doctor_samples:finding(kind(), First, #{
         severity => warning,
         size => Waiting,
-        title => ["and ", number(length(Others)), " others wait until a port takes more"],
+        title => ["and ", flame_prof_doctor_rule:count(length(Others), "other"),
+            " wait until a port takes more"],
         sentences => [
             ["In the mean ", number(Waiting), " processes are suspended in a write",
                 [[", in ", Function] || Function =/= <<>>], "."],

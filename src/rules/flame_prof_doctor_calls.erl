@@ -59,7 +59,7 @@ summed(Found, Sum, Samples) ->
         on_cpu => OnCpu,
         share => Sum / OnCpu,
         cpus => Sum / ticks(Samples),
-        function => flame_prof_doctor_stacks:function(Stacks),
+        function => flame_prof_doctor_stacks:caller(Stacks, []),
         stacks => Stacks
     }.
 
@@ -88,7 +88,7 @@ told(Kind, Heavy, Doing, #{sentences := Sentences, command := Command} = More) -
         size => Cpus,
         title => case length(All) of
             1 -> ["spends ", Percent, " of its time on a CPU ", Doing];
-            N -> ["and ", integer_to_list(N - 1), " others spend ", Percent,
+            N -> ["and ", flame_prof_doctor_rule:count(N - 1, "other"), " spend ", Percent,
                 " of their time on a CPU ", Doing]
         end,
         sentences => Sentences ++ [

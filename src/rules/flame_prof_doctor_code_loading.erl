@@ -77,8 +77,7 @@ told(Callers, Part, Busy, Us) ->
         sentences => [
             ["The code server and its helpers are at work for ", share(Part), " of ",
                 flame_prof_doctor_rule:seconds(Us), "."]
-        ] ++ [[number(length(Callers)), " processes wait for them; the first one is in ",
-            Function, "."] || Function =/= <<>>]
+        ] ++ [waiting(length(Callers), Function) || Function =/= <<>>]
           ++ [["Seen in ", number(Busy), " samples of them."]],
         command => "flame_prof pstack --node NODE code_server",
         processes => [flame_prof_doctor_samples:process(P)
@@ -90,3 +89,7 @@ told(Callers, Part, Busy, Us) ->
         <<>> -> Finding;
         _ -> Finding#{function => Function}
     end.
+
+waiting(1, Function) -> ["1 process waits for them, in ", Function, "."];
+waiting(N, Function) ->
+    [number(N), " processes wait for them; the first one is in ", Function, "."].

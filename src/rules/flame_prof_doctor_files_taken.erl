@@ -36,7 +36,7 @@ told(Calls, #{schedulers := Schedulers}, Us) ->
     Count = map_size(Calls),
     Stacks = [{[{call(Call), erlang} || Call <- Stack] ++ [{<<"root">>, pseudo}], 1}
         || Stack <- maps:values(Calls)],
-    Function = flame_prof_doctor_stacks:function(Stacks),
+    Function = flame_prof_doctor_stacks:caller(Stacks, [<<"prim_file:*">>]),
     Pids = lists:sublist(lists:sort(maps:keys(Calls)), ?PROCESSES_MOST),
     [#{
         kind => kind(),

@@ -108,7 +108,7 @@ numbers(#{observations := All, runnable := Ready} = Process, Function, Samples) 
         in_expressions => matches(Process, Samples)}.
 
 part(Function, Stacks) ->
-    flame_prof_doctor_stacks:weight(flame_prof_doctor_stacks:anywhere(Stacks, [Function])) /
+    flame_prof_doctor_stacks:weight(flame_prof_doctor_stacks:within(Stacks, Function)) /
         max(1, flame_prof_doctor_stacks:weight(Stacks)).
 
 %% @doc A sentence on the function that explains these stacks.

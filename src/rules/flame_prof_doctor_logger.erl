@@ -53,7 +53,11 @@ told(#{process := Pid, name := Name, queue := Length}, #{span_us := Us} = Eviden
             ["Its queue has ", number(Length), " messages, at most ", number(Most), "; it makes "
                 "who logs wait from 10 on and drops from 200 on, if nothing else is set."],
             case Function of <<>> -> ""; _ -> ["Most is logged in ", Function, "."] end,
-            case Waiting of 0 -> ""; _ -> [number(Waiting), " processes wait for it."] end,
+            case Waiting of
+                0 -> "";
+                1 -> "1 process waits for it.";
+                _ -> [number(Waiting), " processes wait for it."]
+            end,
             ["Seen at both ends of ", flame_prof_doctor_rule:seconds(Us),
                 ", or in most of its samples."]
         ], S =/= ""],

@@ -47,7 +47,8 @@ told([{_, First, _} | Others] = Found, Sum, Waiting) ->
     Finding = flame_prof_doctor_samples:finding(kind(), First, #{
         severity => warning,
         size => Waiting,
-        title => ["and ", number(length(Others)), " others that log wait for a handler"],
+        title => ["and ", flame_prof_doctor_rule:count(length(Others), "other"),
+            " that log wait for a handler"],
         sentences => [
             ["In the mean ", number(Waiting), " processes wait in a handler of the logger",
                 [[", in ", Handler] || Handler =/= <<>>], "."],

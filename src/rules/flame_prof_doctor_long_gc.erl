@@ -13,7 +13,7 @@
 
 -export([kind/0, needs/0, thresholds/0, find/2, explained_by/0, unseen/2]).
 
--import(flame_prof_doctor_rule, [bytes/1, number/1, seconds/1]).
+-import(flame_prof_doctor_rule, [count/2, bytes/1, seconds/1]).
 
 kind() -> long_gc.
 
@@ -51,7 +51,7 @@ told(Process, #{us := Us, since_us := SinceUs, count := Count, all_us := AllUs},
         title => ["collects garbage for ", seconds(Us), " at a time"],
         sentences => [
             ["Its memory is up to ", bytes(Most), "; it stands still while that is collected."],
-            ["Collections of 50 ms and more were seen ", number(Count), " times, ",
+            ["Collections of 50 ms and more were seen ", count(Count, "time"), ", ",
                 seconds(AllUs), " together."],
             case Function of <<>> -> ""; _ -> ["It works in ", Function, "."] end
         ],

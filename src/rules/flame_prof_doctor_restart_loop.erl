@@ -10,7 +10,7 @@
 
 -export([kind/0, needs/0, thresholds/0, find/2]).
 
--import(flame_prof_doctor_rule, [name/1, number/1]).
+-import(flame_prof_doctor_rule, [count/2, name/1, number/1]).
 
 kind() -> restart_loop.
 
@@ -62,9 +62,9 @@ told(#{process := Pid, name := Name, children := Children} = Now, N, Was) ->
         size => N / S,
         title => [name(Process), " restarts its children again and again"],
         sentences => [
-            ["It has restarted children ", number(N), " times in ", number(S), " s."],
+            ["It has restarted children ", count(N, "time"), " in ", number(S), " s."],
             started(Started),
-            ["With more than ", number(Intensity), " restarts in its period it ends, and what it "
+            ["With more than ", count(Intensity, "restart"), " in its period it ends, and what it "
                 "supervises with it."],
             "Its own list of restarts has them."
         ],
@@ -79,6 +79,6 @@ told(#{process := Pid, name := Name, children := Children} = Now, N, Was) ->
 started([]) -> "No child has a pid that is new: they do not live for long.";
 started([Call]) -> ["The new one is started by ", call(Call), "."];
 started([Call | More]) ->
-    ["New ones are started by ", call(Call), " and ", number(length(More)), " more functions."].
+    ["New ones are started by ", call(Call), " and ", count(length(More), "more function"), "."].
 
 call({M, F, A}) -> unicode:characters_to_binary(io_lib:format("~ts:~ts/~b", [M, F, A])).

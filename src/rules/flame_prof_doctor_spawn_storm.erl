@@ -60,7 +60,7 @@ is_storm(#{observations := All} = Process, Spawns, OfNode, Limits) ->
 told(#{observations := All} = Process, Stacks, _Samples) ->
     OnCpu = flame_prof_doctor_samples:on_cpu(Process),
     Spawns = flame_prof_doctor_stacks:weight(Stacks),
-    Function = flame_prof_doctor_stacks:function(Stacks),
+    Function = flame_prof_doctor_stacks:caller(Stacks, ?SPAWNS),
     #{first_us := FromUs, last_us := ToUs} = Process,
     flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => warning,

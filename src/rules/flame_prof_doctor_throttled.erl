@@ -31,8 +31,9 @@ find(#{os := {#{throttled := First, at_us := From}, #{throttled := Last, at_us :
     #{periods := Periods, time := Time}
 ) ->
     Of = fun(Key) -> maps:get(Key, Last) - maps:get(Key, First) end,
-    All = Of(periods),
     Stopped = Of(throttled_periods),
+    %% A stop counts when it begins, its period when that ends.
+    All = max(Of(periods), Stopped),
     case All > 0 andalso Stopped / All >= Periods andalso Of(us) / (To - From) >= Time of
         true -> [finding(Stopped, All, Of(us), To - From, Os)];
         false -> []

@@ -39,7 +39,8 @@ named([], #{stacks := Stacks}) ->
     Unnamed = lists:sum([Weight || {<<"[beam", _/binary>>, Weight} <- Called]),
     case lists:sum([Weight || {_, Weight} <- Called]) of
         Sum when Sum >= ?SEEN, Unnamed >= ?UNNAMED * Sum ->
-            {unseen, <<"the VM has no symbols: its C functions have no names">>};
+            {unseen, iolist_to_binary([flame_prof_doctor_rule:share(Unnamed / Sum),
+                " of the time in C functions is in functions without a name"])};
         _ ->
             []
     end;

@@ -34,7 +34,7 @@ most(#{processes := Processes, stacks := Stacks}, Limits) ->
         [{Weight, Process, Writes} | _] ->
             {flame_prof_doctor_samples:process(Process),
                 Weight / flame_prof_doctor_samples:on_cpu(Process),
-                flame_prof_doctor_stacks:function(Writes)};
+                flame_prof_doctor_stacks:caller(Writes, ?WRITES)};
         [] ->
             none
     end.

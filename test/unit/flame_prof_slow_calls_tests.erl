@@ -124,7 +124,20 @@ the_longest_come_first_and_the_rest_is_counted_test() ->
 files_without_words_say_what_is_missing_test() ->
     {ok, Found} = flame_prof_slow_calls:found("test/corpus/ours.log", #{}),
     ?assertMatch(#{count := 0, words := 0, calls := []}, Found),
-    ?assertMatch({match, _}, re:run(flame_prof_slow_calls:format(Found, 100), "messages => false")).
+    Text = flame_prof_slow_calls:format(Found, 100),
+    ?assertMatch({match, _}, re:run(Text, "^No sample says that its process waits in a call\\.\n"
+        "No sampled process was in one, or the session had messages => false or the portable")).
+
+%% A server that answers later has taken the call, and has no message: samples do not tell that from
+%% a call in its mailbox.
+a_call_that_was_never_seen_in_work_may_be_put_aside_test() ->
+    Call = #{caller => none, callee => none, request => <<"checkout">>, open => false, ms => 4950.0,
+        served_ticks => 0, ticks => 551, caller_stack => [],
+        callee_stack => [{<<"gen_server:loop/7:871">>, <<>>}]},
+    Text = flame_prof_slow_calls:format(#{count => 1, tick_ms => 9.0, words => 551,
+        calls => [Call]}, 120),
+    ?assertMatch({match, _}, re:run(Text, "not in work at any of 551 ticks: in the mailbox, or put "
+        "aside; the callee was in:\n +callee: gen_server:loop/7\n")).
 
 an_option_that_is_wrong_is_refused_test() ->
     ?assertMatch({error, {bad_option, #{option := ticks}}},
