@@ -296,7 +296,7 @@ target(#target{node = Node, files = Files, allocations = Allocations, info = Inf
         [flame_prof_cli_out:bold(atom_to_list(Node)), ": "],
         [Count(written), " samples, ", Count(dropped), " dropped, "],
         [Count(inconsistent), " inconsistent, "],
-        [Count(missed), " of ", Count(ticks), " ticks missed\n"],
+        [flame_prof_losses:missed_ticks(Counters), "\n"],
         ["  ", maps:get(engine_reason, Info, <<"nothing was sampled">>), "\n"],
         [["  running stacks: ", running_stacks(maps:get(running_stacks, Info, on)), "\n"]],
         [["  ", File, "\n"] || File <- Files ++ Allocations],

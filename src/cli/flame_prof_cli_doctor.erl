@@ -173,9 +173,11 @@ told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
             put([flame_prof_cli_out:bold(atom_to_list(Node)), "\n\n",
                 flame_prof_doctor_text:format(Diagnosis, Named)])
     end,
-    case {Findings, flame_prof_doctor_text:is_sampled(Diagnosis)} of
-        {[], true} -> ok;
-        {[], false} -> {error, ["most is not judged, as nothing was sampled: ", why(Diagnosis)]};
+    case {Findings, flame_prof_doctor_text:why_not_judged(Diagnosis)} of
+        {[], none} -> ok;
+        {[], too_short} -> {error, "much is not judged, as that needs six seconds or more"};
+        {[], not_sampled} ->
+            {error, ["most is not judged, as nothing was sampled: ", why(Diagnosis)]};
         _ -> found
     end.
 
@@ -185,8 +187,6 @@ why(#{unseen := Unseen}) ->
 %% The page has the findings of this look, and not what its samples alone would tell.
 reported(_Write, [], Diagnosis, _Told, #{report := Out}) ->
     {error, [Out, ": not written, as a page shows samples: ", why(Diagnosis)]};
-reported(_Write, _Files, _Diagnosis, {error, _} = Error, _Parsed) ->
-    Error;
 reported(Write, Files, Diagnosis, Told, #{report := Out}) ->
     done(Write(Files, Out, #{diagnosis => Diagnosis}), Told);
 reported(_Write, _Files, _Diagnosis, Told, _Parsed) ->

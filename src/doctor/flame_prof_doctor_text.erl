@@ -1,7 +1,7 @@
 %% @private A diagnosis for people and for machines.
 -module(flame_prof_doctor_text).
 
--export([format/1, format/2, json/1, looked_at/1, is_sampled/1]).
+-export([format/1, format/2, json/1, looked_at/1, why_not_judged/1]).
 
 -export_type([looked_at/0]).
 
@@ -20,6 +20,9 @@
     }.
 %% `processes' of the node, of which so many were `sampled'; `looks' at waits. `may_be_start': what
 %% grows may be what the node starts with.
+
+%% A shorter look does not judge what has to last.
+-define(SHORT_US, 6000000).
 
 -type evidence() :: flame_prof_doctor_rule:evidence().
 
@@ -58,9 +61,11 @@ format(Diagnosis) ->
 format(#{findings := [], looked_at := #{seen := []}} = Diagnosis, How) ->
     ["nothing was seen of the node, and nothing is judged\n" | unseen(Diagnosis, How)];
 format(#{findings := []} = Diagnosis, How) ->
-    Said = case is_sampled(Diagnosis) of
-        true -> "nothing is wrong: ";
-        false -> "nothing was found, and most was not seen: "
+    Said = case why_not_judged(Diagnosis) of
+        too_short when is_map_key(few, How) -> "nothing is wrong: ";
+        none -> "nothing is wrong: ";
+        too_short -> "nothing was found, and much was not seen: ";
+        not_sampled -> "nothing was found, and most was not seen: "
     end,
     [Said, looked(Diagnosis), "\n" | unseen(Diagnosis, How)];
 format(#{findings := Findings} = Diagnosis, Given) ->
@@ -75,9 +80,15 @@ format(#{findings := Findings} = Diagnosis, Given) ->
         | unseen(Diagnosis, How)
     ].
 
-%% @doc Most kinds are judged by samples. A node that is too busy to begin with them is not healthy.
--spec is_sampled(flame_prof_doctor:diagnosis()) -> boolean().
-is_sampled(#{looked_at := #{seen := Seen}}) -> lists:member(samples, Seen).
+%% @doc Is a node without findings healthy? Most kinds are judged by samples, and a node that is too
+%% busy to begin with them is not. Queues, hot functions and growth need some seconds.
+-spec why_not_judged(flame_prof_doctor:diagnosis()) -> none | not_sampled | too_short.
+why_not_judged(#{looked_at := #{seen := Seen, span_us := Us} = Looked}) ->
+    case lists:member(samples, Seen) andalso maps:get(sampled, Looked, 1) > 0 of
+        false -> not_sampled;
+        true when Us < ?SHORT_US -> too_short;
+        true -> none
+    end.
 
 finding(N, #{severity := Severity, kind := Kind, title := Title} = Finding, How) ->
     #{sentences := Sentences, command := Command} = Finding,

@@ -156,9 +156,8 @@ throttled(#{budget_step := 0}) -> [];
 throttled(#{budget_step := Level}) -> io_lib:format("; throttle level ~b of 8", [Level]).
 
 ticks(#{elapsed_ms := Ms, rates := #{missed_percent := Percent}}, Counters) ->
-    #{ticks := Ticks, missed := Missed} = Counters,
-    io_lib:format("  ~.1f s, ~ts ticks, ~ts missed (~.1f %)~n",
-        [Ms / 1000, grouped(Ticks), grouped(Missed), Percent]).
+    io_lib:format("  ~.1f s, ~ts (~.1f %)~n",
+        [Ms / 1000, flame_prof_losses:missed_ticks(Counters), Percent]).
 
 selection(#{running_stacks := Captures}, #{selected := Selected, processes := All} = Counters) ->
     io_lib:format("  ~ts of ~ts processes selected~ts; stacks of running processes: ~ts~n",

@@ -1,15 +1,23 @@
-%% @private What a session says of its losses, each once: samples or ticks in a report of
+%% @private What a session says of its losses. In the log each once: samples or ticks in a report of
 %% level notice, what it has no room for as a warning. No process.
 -module(flame_prof_losses).
 
 -include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
--export([log/3]).
+-export([log/3, missed_ticks/1]).
 -export([format/1]).
 
 %% Of the samples or of the ticks, from one call to the next.
 -define(LOSS_PERCENT, 1).
+
+%% @doc `150 of 1,128 ticks missed': of all that were due.
+-spec missed_ticks(#{ticks => non_neg_integer(), missed => non_neg_integer(), _ => _}) ->
+    unicode:chardata().
+missed_ticks(Counters) ->
+    {Done, Missed} = {maps:get(ticks, Counters, 0), maps:get(missed, Counters, 0)},
+    [flame_prof_text:grouped(Missed), " of ", flame_prof_text:grouped(Done + Missed),
+        " ticks missed"].
 
 %% @doc `Before': the counters of the last call. Returns whether losses were logged, in
 %% this call or, as `IsLogged' says, in one before.
@@ -26,19 +34,22 @@ log(Before, Counters, IsLogged) ->
     end.
 
 log_losses({Samples, Ticks}) ->
-    Report = #{what => sampling_loss, samples_percent => Samples, ticks_percent => Ticks},
+    %% A node that was lent flame_prof has it no longer when somebody reads this.
+    Counters = case whereis(flame_prof_agent) of
+        undefined -> "flame_prof:info() has the counters";
+        _ -> "attach prints the counters at its end"
+    end,
+    Report = #{what => sampling_loss, samples_percent => Samples, ticks_percent => Ticks,
+        counters => Counters},
     Meta = ?LOG_META,
     ?LOG_NOTICE(Report, Meta#{report_cb => fun ?MODULE:format/1}),
     true.
 
 %% @doc The report as logger prints it.
 -spec format(logger:report()) -> {io:format(), [term()]}.
-format(#{what := sampling_loss, samples_percent := Samples, ticks_percent := Ticks}) ->
-    {
-        "flame_prof loses ~.1f % of its samples and ~.1f % of its ticks; "
-        "flame_prof:info() has the counters",
-        [Samples, Ticks]
-    }.
+format(#{what := sampling_loss, samples_percent := Samples, ticks_percent := Ticks} = Report) ->
+    {"flame_prof loses ~.1f % of its samples and ~.1f % of its ticks; ~ts",
+        [Samples, Ticks, maps:get(counters, Report)]}.
 
 %% Once, when the first of them has no room.
 log_left_out(Key, Before, Counters) ->

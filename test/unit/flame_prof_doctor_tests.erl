@@ -190,6 +190,26 @@ a_node_with_nothing_wrong_is_told_what_was_looked_at_test() ->
         flame_prof_doctor:format(Diagnosis#{
             looked_at => flame_prof_doctor_text:looked_at(Evidence)}))).
 
+%% A second says nothing of queues, hot functions and growth.
+a_look_that_is_too_short_does_not_say_that_nothing_is_wrong_test() ->
+    Text = fun(Us, How) ->
+        Looked = #{node => 'shop@h', engine => native, span_us => Us, seen => [samples],
+            sampled => 9, observations => 99},
+        unicode:characters_to_list(flame_prof_doctor_text:format(
+            #{findings => [], unseen => [], looked_at => Looked}, How))
+    end,
+    ?assertMatch("nothing was found, and much was not seen: looked for 1.0 s" ++ _,
+        Text(1000000, #{})),
+    ?assertMatch("nothing is wrong: looked for 6.0 s" ++ _, Text(6000000, #{})),
+    %% As attach says it of its samples, which it told to be only these.
+    ?assertMatch("nothing is wrong: looked for 1.0 s" ++ _, Text(1000000, #{few => 3})).
+
+files_in_which_no_process_is_sampled_are_not_healthy_test() ->
+    Looked = #{node => none, engine => native, span_us => 9000000, seen => [samples], sampled => 0,
+        observations => 0},
+    ?assertMatch("nothing was found, and most was not seen: " ++ _, unicode:characters_to_list(
+        flame_prof_doctor:format(#{findings => [], unseen => [], looked_at => Looked}))).
+
 few_findings_are_told_and_the_others_counted_test() ->
     Diagnosis = flame_prof_doctor:judge(evidence(), #{}),
     Text = unicode:characters_to_list(flame_prof_doctor_text:format(Diagnosis, #{few => 1})),

@@ -20,6 +20,21 @@ missed_ticks_are_a_loss_test() ->
 a_hundredth_is_no_loss_test() ->
     ?assertEqual([], logged(fun() -> steps([{10, 1}, {10, 1}, {0, 0}]) end)).
 
+missed_ticks_are_told_of_all_that_were_due_test() ->
+    ?assertEqual(<<"150 of 1,126 ticks missed">>,
+        iolist_to_binary(flame_prof_losses:missed_ticks(#{ticks => 976, missed => 150}))),
+    ?assertEqual(<<"0 of 0 ticks missed">>, iolist_to_binary(flame_prof_losses:missed_ticks(#{}))).
+
+%% Who reads the log of a node that was attached to finds no flame_prof there.
+a_node_that_was_lent_it_does_not_name_what_is_gone_test() ->
+    Named = fun() ->
+        [{notice, _, Text}] = logged(fun() -> steps([{200, 0}]) end),
+        string:find(Text, "flame_prof:info()") =/= nomatch
+    end,
+    ?assert(Named()),
+    true = register(flame_prof_agent, self()),
+    try ?assertNot(Named()) after unregister(flame_prof_agent) end.
+
 %% Of 1000 samples and 100 ticks, so many dropped and missed, from one call to the next.
 steps(Steps) ->
     Empty = #{attempted => 0, inconsistent => 0, dropped => 0, ticks => 0, missed => 0},
