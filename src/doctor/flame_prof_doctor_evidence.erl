@@ -115,7 +115,7 @@ looks(Until, Engine) ->
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
         {tables, ?GRACE_MS, fun() -> tables(Engine, Until) end},
         {binaries, ?GRACE_MS, fun() -> binaries(Engine, Until) end},
-        {os, ?GRACE_MS, both(fun() -> flame_prof_doctor_os:look() end, Until)},
+        {os, ?GRACE_MS, fun() -> flame_prof_doctor_os:looks(Until) end},
         {system, ?GRACE_MS, both(fun() -> flame_prof_doctor_system:look(reader(Engine)) end,
             Until)}
     ].

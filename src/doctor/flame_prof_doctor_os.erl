@@ -6,7 +6,7 @@
 %% in bytes.
 -module(flame_prof_doctor_os).
 
--export([look/0]).
+-export([look/0, looks/1]).
 
 -export_type([os/0]).
 
@@ -15,6 +15,8 @@
         at_us := integer(),
         schedulers => #{threads := pos_integer(), run_us := integer(), wait_us := integer()},
         own_us => integer(),
+        programs_us => non_neg_integer(),
+        programs => #{Name :: binary() => pos_integer()},
         machine => #{busy_us := integer(), stolen_us := integer(), cpus := pos_integer()},
         rss => non_neg_integer(),
         available => non_neg_integer(),
@@ -26,17 +28,30 @@
         cpus_allowed => float()
     }.
 %% `wait_us': normal schedulers were ready to run, and had no CPU. `own_us': all threads of the
-%% process.
+%% process. `programs_us': programs that it has started, `programs' how often which of them was met.
 
 %% USER_HZ.
 -define(TICK_US, 10000).
+
+%% @doc At the first and at the last moment until then, with the programs that were met in between.
+-spec looks(UntilMs :: integer()) -> {ok, {os(), os()}} | {unseen, binary()}.
+looks(UntilMs) ->
+    case look() of
+        {ok, First} ->
+            Programs = flame_prof_doctor_programs:until(UntilMs),
+            case look() of
+                {ok, Last} -> {ok, {First, Last#{programs => Programs}}};
+                {unseen, _} = Unseen -> Unseen
+            end;
+        {unseen, _} = Unseen -> Unseen
+    end.
 
 -spec look() -> {ok, os()} | {unseen, binary()}.
 look() ->
     case prim_file:read_file("/proc/self/stat") of
         {ok, Stat} ->
             {ok, lists:foldl(fun maps:merge/2, #{at_us => erlang:monotonic_time(microsecond)}, [
-                schedulers(), own(Stat), machine(read("/proc/stat")),
+                schedulers(), own(Stat), programs(), machine(read("/proc/stat")),
                 memory(read("/proc/self/status"), read("/proc/meminfo")),
                 flame_prof_cgroup:figures()
             ])};
@@ -78,6 +93,12 @@ own(Stat) ->
     [_, Behind] = string:split(Stat, ") ", trailing),
     Fields = string:lexemes(Behind, " "),
     #{own_us => ?TICK_US * lists:sum([binary_to_integer(lists:nth(N, Fields)) || N <- [12, 13]])}.
+
+programs() ->
+    case flame_prof_doctor_programs:time_us() of
+        {ok, Us} -> #{programs_us => Us};
+        unknown -> #{}
+    end.
 
 %% user nice system idle iowait irq softirq steal
 machine(Text) ->

@@ -1,5 +1,5 @@
 %% @private `stolen_cpu': schedulers are ready to run and have no CPU, as other programs of the
-%% machine, or other machines of its host, have it.
+%% machine have it, those that the node starts itself, or other machines of its host.
 %%
 %% == False alarms ==
 %% Threads of the node compete among themselves, too, where it has more of them than there are CPUs:
@@ -13,7 +13,9 @@
 
 -export([kind/0, needs/0, thresholds/0, find/2]).
 
--import(flame_prof_doctor_rule, [share/1, seconds/1]).
+-import(flame_prof_doctor_rule, [share/1, seconds/1, count/2]).
+
+-define(NAMED_MOST, 3).
 
 -spec kind() -> flame_prof_doctor_rule:kind().
 kind() -> stolen_cpu.
@@ -37,18 +39,22 @@ find(#{os := {#{schedulers := First, machine := MachineFirst, own_us := OwnFirst
     #{waiting := Waiting, wanted := Wanted, others := OthersLeast, severe := Severe}
 ) ->
     Of = fun(Key, Before, After) -> maps:get(Key, After) - maps:get(Key, Before) end,
-    Run = Of(run_us, First, Last),
-    Wait = Of(wait_us, First, Last),
+    {Run, Wait} = {Of(run_us, First, Last), Of(wait_us, First, Last)},
     Stolen = Of(stolen_us, MachineFirst, MachineLast),
-    Others = max(0, Of(busy_us, MachineFirst, MachineLast) - (OwnLast - OwnFirst)) + Stolen,
+    Busy = max(0, Of(busy_us, MachineFirst, MachineLast) - (OwnLast - OwnFirst)),
+    Started = min(Busy, max(0, maps:get(programs_us, B, 0) - maps:get(programs_us, A, 0))),
     Us = max(1, Of(at_us, A, B)),
     #{cpus := Cpus} = MachineLast,
-    Share = min(1, Others / (Us * Cpus)),
+    Share = fun(Some) -> min(1, Some / (Us * Cpus)) end,
     case
         Wait / max(1, Run + Wait) >= Waiting andalso (Run + Wait) / Us >= Wanted andalso
-            Share >= OthersLeast andalso not is_throttled(A, B)
+            Share(Busy + Stolen) >= OthersLeast andalso not is_throttled(A, B)
     of
-        true -> [finding(Run, Wait, Share, Stolen, Us, Cpus, Severe)];
+        true -> [finding(#{run_us => Run, wait_us => Wait, stolen_us => Stolen, span_us => Us,
+            cpus => Cpus, started => Share(Started),
+            others => min(1 - Share(Started), Share(Busy - Started + Stolen)),
+            share => Wait / (Run + Wait), stolen => Stolen / (Us * Cpus)},
+            maps:get(programs, B, #{}), Severe)];
         false -> []
     end;
 find(_, _) ->
@@ -59,26 +65,38 @@ is_throttled(#{throttled := #{us := A}}, #{throttled := #{us := B}}) ->
 is_throttled(_, _) ->
     false.
 
-finding(Run, Wait, Others, Stolen, Us, Cpus, Severe) ->
+finding(#{share := Share, cpus := Cpus, others := Others, started := Started} = Numbers, Programs,
+    Severe
+) ->
+    #{span_us := Us, run_us := Run, wait_us := Wait, stolen := Stolen} = Numbers,
+    Met = lists:sublist(lists:reverse(lists:keysort(2, maps:to_list(Programs))), ?NAMED_MOST),
     #{
         kind => stolen_cpu,
-        severity => case Wait / (Run + Wait) >= Severe of true -> warning; false -> note end,
-        size => Wait / (Run + Wait),
-        title => ["schedulers wait for a CPU in ", share(Wait / (Run + Wait)),
-            " of the time in which they want one"],
-        sentences => [
+        severity => case Share >= Severe of true -> warning; false -> note end,
+        size => Share,
+        title => [case Started > Others of
+            true -> "programs that the node starts have the CPU: schedulers wait for one in ";
+            false -> "schedulers wait for a CPU in "
+        end, share(Share), " of the time in which they want one"],
+        sentences => [S || S <- [
             io_lib:format("In ~ts the schedulers ran for ~ts and waited for ~ts.",
                 [seconds(Us), seconds(Run), seconds(Wait)]),
+            started(Started, Cpus, Met),
             io_lib:format("Other programs had ~ts of the machine's ~b CPUs~ts.",
-                [share(Others), Cpus, stolen(Stolen / (Us * Cpus))]),
+                [share(Others), Cpus, stolen(Stolen)]),
             "The kernel counted this for each scheduler thread."
-        ],
+        ], S =/= ""],
         command => "flame_prof top --node NODE --by running",
         processes => [],
-        numbers => #{run_us => Run, wait_us => Wait, others => Others, stolen_us => Stolen,
-            share => Wait / (Run + Wait), stolen => Stolen / (Us * Cpus), span_us => Us,
-            cpus => Cpus}
+        numbers => maps:merge(Numbers, maps:from_list(
+            lists:zip(lists:sublist([met_1, met_2, met_3], length(Met)), [N || {_, N} <- Met])))
     }.
+
+started(Share, _, _) when Share < 0.05 -> "";
+started(Share, Cpus, Met) ->
+    Names = lists:join(", ", [[Name, " (", count(N, "time"), ")"] || {Name, N} <- Met]),
+    ["Programs that the node starts, by os:cmd/1 or as ports, had ", share(Share),
+        " of the machine's ", count(Cpus, "CPU"), [["; met were ", Names] || Met =/= []], "."].
 
 stolen(Share) when Share >= 0.05 ->
     [", ", share(Share), " of that time went to other machines of its host"];

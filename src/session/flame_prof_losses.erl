@@ -34,7 +34,7 @@ log(Before, Counters, IsLogged) ->
     end.
 
 log_losses({Samples, Ticks}) ->
-    %% A node that was lent flame_prof has it no longer when somebody reads this.
+    %% A node that was lent flame_prof does not have it any more when a person reads this.
     Counters = case whereis(flame_prof_agent) of
         undefined -> "flame_prof:info() has the counters";
         _ -> "attach prints the counters at its end"

@@ -354,6 +354,24 @@ schedulers_without_a_cpu_test() ->
     says(Finding, "wait for a CPU in 75 % of the time"),
     says(Finding, "Other programs had 75 % of the machine's 2 CPUs").
 
+%% os:cmd/1 in a loop was once told as a neighbour of the node.
+programs_that_the_node_starts_are_not_others_test() ->
+    Of = fun(Programs, Met) -> os(#{programs_us => 4 * ?S}, #{own_us => 4 * ?S,
+        programs_us => 4 * ?S + Programs, programs => Met,
+        machine => #{busy_us => 18 * ?S, stolen_us => 0, cpus => 2},
+        schedulers => #{threads => 2, run_us => 4 * ?S, wait_us => 6 * ?S}}) end,
+    Own = only(Of(12 * ?S, #{<<"df">> => 19, <<"sh">> => 4, <<"a">> => 1, <<"b">> => 2})),
+    says(Own, "programs that the node starts have the CPU: schedulers wait for one in 60 % of"),
+    says(Own, "by os:cmd/1 or as ports, had 60 % of the machine's 2 CPUs; met were df (19 times), "
+        "sh (4 times), b (2 times)."),
+    says(Own, "Other programs had 10 % of the machine's 2 CPUs"),
+    Others = only(Of(2 * ?S, #{<<"df">> => 1})),
+    says(Others, "schedulers wait for a CPU in 60 % of"),
+    says(Others, "had 10 % of the machine's 2 CPUs; met were df (1 time)."),
+    says(Others, "Other programs had 60 % of"),
+    %% A program that has left its parent takes its time with it.
+    says(only(Of(-1 * ?S, #{})), "Other programs had 70 % of").
+
 schedulers_that_wait_for_half_of_the_time_are_a_note_test() ->
     ?assertMatch(#{kind := stolen_cpu, severity := note}, only(waiting_for(8))).
 
