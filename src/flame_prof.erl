@@ -149,8 +149,8 @@ profile(What) ->
 %% The options are those of {@link start/1} and of {@link hot/2}, and `report', a file for
 %% the page of {@link report/2}. The answer has the files, which stay, and a function's
 %% `result'; so have the details of an error after the run. An exception of the function is
-%% raised again, after the end of the session. Refused with `already_started' while a session
-%% runs or waits for a trigger: {@link flush/0} and {@link hot/1} show that session's samples.
+%% raised again, after the end of the session. Refused with `already_started' while a session runs:
+%% {@link flush/0} and {@link hot/1} show its samples. Beside triggers it runs; they stay armed.
 -spec profile(flame_prof_oneshot:what(), options() | flame_prof_tree:options() | map()) ->
     {ok, flame_prof_oneshot:done()} | {error, reason() | flame_prof_oneshot:unshown()}.
 profile(What, Given) ->
@@ -263,6 +263,7 @@ refused(Argument, Value, Accepted) ->
 %% has not reacted within 2 seconds is killed, and leaves no `last_run'.
 -spec kill() -> ok | {error, reason()}.
 kill() ->
+    _ = [flame_prof_session:kill(P) || P <- [whereis(flame_prof_session_beside)], is_pid(P)],
     case {whereis(flame_prof_triggers), whereis(flame_prof_session)} of
         {undefined, undefined} -> {error, {not_started, #{}}};
         {undefined, Session} -> flame_prof_session:kill(Session);

@@ -27,7 +27,7 @@ struct fp_cpu_used {
 };
 
 struct fp_governor {
-    int64_t permille; /* the budget, of one core; 0: none */
+    int64_t permille; /* the budget, of one core; 0: none. May change between updates. */
     int64_t credit_ns;
     int64_t last_ns; /* of the last update */
     struct fp_cpu_used used;

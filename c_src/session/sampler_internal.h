@@ -125,6 +125,7 @@ struct fp_sampler {
     uint8_t site_is_valid[FP_SITES_MAX];
     struct fp_work_batch *work;
     struct fp_governor governor;
+    int has_begun; /* fp_sampler_begin */
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
@@ -250,6 +251,9 @@ static inline int64_t fp_tick_delay_ns(int64_t interval_ns, uint64_t random)
  * nanoseconds. */
 /* For tests. */
 int64_t fp_sampler_begin(struct fp_sampler *s);
+/* Once a second: the budget, and what it allows. 1 when the interval between ticks has changed. */
+/* For tests. */
+int fp_sampler_govern(struct fp_sampler *s);
 /* The next slice of a pass of the selection; the last one changes the targets. */
 void fp_select_slice(struct fp_sampler *s);
 

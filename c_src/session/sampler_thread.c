@@ -128,28 +128,41 @@ static void publish_select_interval(struct fp_sampler *s)
                     (uint64_t)s->options.select_interval_ms << s->governor.stretch);
 }
 
+/* Samplers that have begun and are not destroyed: each has its part of its budget, so that a look
+ * beside a session costs the node no more than the session alone may. */
+static _Atomic uint32_t samplers; /* relaxed: only a number */
+
+static uint32_t budget_part(const struct fp_sampler *s)
+{
+    uint32_t n = atomic_load_explicit(&samplers, memory_order_relaxed);
+    uint32_t permille = s->options.cpu_permille;
+
+    return permille > n ? permille / n : permille;
+}
+
 /* The first selection counts from each process' start. The second follows soon, so that it selects
  * what is busy now; not where that pass alone would use up the budget. */
 static void govern_from_now(struct fp_sampler *s, int64_t now)
 {
     uint32_t pass_ms = s->options.select_interval_ms;
 
-    fp_governor_init(&s->governor, s->options.cpu_permille, now, cpu_used(s), pass_ms);
+    fp_governor_init(&s->governor, budget_part(s), now, cpu_used(s), pass_ms);
     if (s->governor.stretch == 0 && pass_ms > SECOND_SELECTION_MS)
         pass_ms = SECOND_SELECTION_MS;
     set_slice(s, pass_ms);
     publish_select_interval(s);
 }
 
-/* Once a second. 1 when the interval between ticks has changed. */
-static int govern(struct fp_sampler *s)
+int fp_sampler_govern(struct fp_sampler *s)
 {
     int64_t now = fp_monotonic_ns();
     uint32_t factor = s->governed.interval_factor;
     uint32_t divisor = s->governed.top_divisor;
 
-    if (now - s->governor.last_ns < GOVERN_NS ||
-        !fp_governor_update(&s->governor, now, cpu_used(s)))
+    if (now - s->governor.last_ns < GOVERN_NS)
+        return 0;
+    s->governor.permille = budget_part(s);
+    if (!fp_governor_update(&s->governor, now, cpu_used(s)))
         return 0;
     s->governed = fp_governed(s->governor.step);
     fp_counters_set(s->options.counters, FP_COUNTER_budget_step, s->governor.step);
@@ -166,6 +179,8 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
 {
     int64_t now;
 
+    s->has_begun = 1;
+    atomic_fetch_add_explicit(&samplers, 1, memory_order_relaxed);
     if (is_selecting(s))
         step_pass(s, fp_top_processes_slots(s->top));
     now = fp_monotonic_ns();
@@ -196,7 +211,7 @@ static void *sampler_main(void *arg)
         k++;
         if (k % CPU_TICKS == 0)
             account_cpu(s);
-        if (govern(s)) {
+        if (fp_sampler_govern(s)) {
             start += k * interval;
             k = 0;
         }
@@ -316,6 +331,8 @@ void fp_sampler_destroy(struct fp_sampler *s)
 {
     if (s == NULL)
         return;
+    if (s->has_begun)
+        atomic_fetch_sub_explicit(&samplers, 1, memory_order_relaxed);
     fp_top_processes_destroy(s->top);
     fp_stack_table_destroy(s->stacks);
     if (s->bytes > 0)

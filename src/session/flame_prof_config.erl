@@ -159,10 +159,16 @@ portable(Transport, Options, Excluded) ->
         exclude => Excluded ++ own_processes()
     }.
 
-%% @doc The application's, and the caller as the owner of a session.
+%% @doc The application's, and the caller as the owner of a session; those of a session beside this
+%% one, too.
 -spec own_processes() -> [pid()].
 own_processes() ->
-    [self() | [Pid || Name <- ?OWN_NAMES, Pid <- [whereis(Name)], is_pid(Pid)]].
+    Beside = [Session || Session <- registered([flame_prof_session, flame_prof_session_beside]),
+        Session =/= self()],
+    OfBeside = lists:append([flame_prof_run:own(Session) || Session <- Beside]),
+    [self() | registered(?OWN_NAMES) ++ Beside ++ OfBeside].
+
+registered(Names) -> [Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)].
 
 %% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
 pid_number_bits(Release) ->

@@ -2,7 +2,7 @@
 %% refused. In a table of the supervisor; the last run outlives the application, too.
 -module(flame_prof_history).
 
--export([create/0, keep_run/1, run/0, outlive/0]).
+-export([create/0, keep_run/1, run/0, run/1, outlive/0]).
 -export([keep_error/1, error/0, forget_error/0]).
 
 %% @doc By the supervisor.
@@ -12,9 +12,21 @@ create() ->
     _ = persistent_term:erase(?MODULE),
     ok.
 
+%% @doc By the session. One beside triggers is not the last run of the node.
 -spec keep_run(flame_prof_run:run()) -> ok.
 keep_run(Run) ->
-    keep(run, Run).
+    case whereis(flame_prof_session_beside) =:= self() of
+        true -> keep(beside, {self(), Run});
+        false -> keep(run, Run)
+    end.
+
+%% @doc Of this session, if no other has ended since.
+-spec run(Session :: pid()) -> none | flame_prof_run:run().
+run(Session) ->
+    case kept(beside) of
+        {ok, {Session, Run}} -> Run;
+        _ -> run()
+    end.
 
 %% @doc The last one; that of an application that has ended, until it starts again.
 -spec run() -> none | flame_prof_run:run().

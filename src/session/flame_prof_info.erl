@@ -95,7 +95,7 @@ stopped() ->
 
 -spec selected() -> [{pid(), Names :: unicode:chardata()}].
 selected() ->
-    case flame_prof_session:targets() of
+    case flame_prof_session:targets(current) of
         {ok, Targets} -> [{Pid, shown(Pid)} || Pid <- selected(Targets)];
         {error, _} -> []
     end.

@@ -99,7 +99,7 @@ defaults(_Fun, Given) -> maps:merge(?OF_FUNCTION, Given).
 
 start_valid(Task, Options, Page) ->
     How = #{timeout => ?START_MS, owner => none, caller => self()},
-    case flame_prof_sup:start_session_with_application(Options, How) of
+    case flame_prof_sup:start_bounded(Options, How) of
         {ok, Session} -> reported(Page, stopped(Session, run(Task, Session)));
         {error, _} = Error -> Error
     end.
@@ -114,7 +114,7 @@ run(Ms, Session) when is_integer(Ms) ->
         #{}
     end;
 run(Fun, Session) ->
-    Previous = entered_if_there(),
+    Previous = entered_if_there(Session),
     try
         #{result => Fun()}
     catch
@@ -122,21 +122,21 @@ run(Fun, Session) ->
             _ = flame_prof_session:stop(Session, ?STOP_MS),
             erlang:raise(Class, Reason, Stack)
     after
-        leave(Previous)
+        leave(Session, Previous)
     end.
 
-entered_if_there() ->
-    try
-        enter(#{})
-    catch
-        %% The session has ended already: the function is evaluated all the same.
-        error:{not_started, _} -> none
+%% If the session has ended already, the function is evaluated all the same.
+entered_if_there(Session) ->
+    {ok, Options} = flame_prof_options:process(#{}, spawn),
+    case entered(Session, Options) of
+        {ok, Previous} -> Previous;
+        {error, _} -> none
     end.
 
 stopped(Session, Done) ->
     case flame_prof_session:stop(Session, ?STOP_MS) of
         {ok, #{files := Files}} -> {ok, Done#{files => Files}};
-        {error, {not_started, _}} -> ended(flame_prof_history:run(), Done);
+        {error, {not_started, _}} -> ended(flame_prof_history:run(Session), Done);
         {error, _} = Error -> unshown(Error, Done)
     end.
 
@@ -169,21 +169,23 @@ enter(Given) ->
     end.
 
 enter_session(Options) ->
-    case entered(Options) of
+    case entered(current, Options) of
         {ok, Previous} -> Previous;
         {error, _} -> error({not_started, flame_prof})
     end.
 
-entered(Options) ->
-    case flame_prof_session:targets() of
+entered(Session, Options) ->
+    case flame_prof_session:targets(Session) of
         {ok, Targets} -> flame_prof_targets:enter(Targets, Options);
         {error, _} = Error -> Error
     end.
 
 %% @doc Of a session that has ended there is nothing to leave.
 -spec leave(flame_prof_targets:previous()) -> flame_prof_targets:previous().
-leave(Previous) ->
-    case flame_prof_session:targets() of
+leave(Previous) -> leave(current, Previous).
+
+leave(Session, Previous) ->
+    case flame_prof_session:targets(Session) of
         {ok, Targets} ->
             try
                 flame_prof_targets:leave(Targets, Previous)

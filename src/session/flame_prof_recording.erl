@@ -24,7 +24,8 @@
 -define(OTHERS_BYTES_MOST, 16777216).
 
 %% @doc It ends early when Caller ends, and then answers nothing that anyone waits for. Refused
-%% where a session runs. One that failed meanwhile, by a disk that is full, is an error.
+%% while a session runs, but not beside triggers. One that failed meanwhile, by a disk that is full,
+%% is an error.
 -spec record(Ms :: pos_integer(), flame_prof:options(), Caller :: pid()) ->
     {ok, [file()]} | {error, flame_prof:reason()}.
 record(Ms, Given, Caller) ->
@@ -39,8 +40,8 @@ record(Ms, Given, Caller) ->
     end, fun(Reason, _Monitor) -> {error, Reason} end).
 
 %% @doc Until that monotonic time in milliseconds, or until the calling process ends. A session that
-%% runs already is left alone: what it samples is written, and its newest files are the answer. One
-%% that failed meanwhile is an error.
+%% runs already is left alone: what it samples is written, and its newest files are the answer.
+%% Beside triggers it is a session of its own. One that failed meanwhile is an error.
 -spec until(integer(), flame_prof:options()) -> {ok, [file()]} | {error, flame_prof:reason()}.
 until(Until, Given) ->
     Wait = fun(Monitor) ->
@@ -51,9 +52,14 @@ until(Until, Given) ->
     started(Given#{duration => left(Until) + ?STOP_MS},
         fun(_Session, Monitor) -> Wait(Monitor) end,
         fun
-            ({already_started, _}, Monitor) ->
-                ok = Wait(Monitor),
-                of_other(flame_prof:flush(?FLUSH_MS));
+            ({already_started, #{pid := Pid}} = Reason, Monitor) ->
+                case whereis(flame_prof_session_beside) of
+                    Pid ->
+                        {error, Reason};
+                    _ ->
+                        ok = Wait(Monitor),
+                        of_other(flame_prof:flush(?FLUSH_MS))
+                end;
             (Reason, _Monitor) ->
                 {error, Reason}
         end).
@@ -85,7 +91,7 @@ begun(Given) ->
     case flame_prof_options:validate(Given) of
         {ok, Options} ->
             How = #{timeout => ?START_MS, owner => none, caller => self()},
-            flame_prof_sup:start_session_with_application(Options, How);
+            flame_prof_sup:start_bounded(Options, How);
         {error, _} = Error ->
             Error
     end.

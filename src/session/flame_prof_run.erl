@@ -6,7 +6,7 @@
 -export([counters/1, describe/3, ended/1, nothing/2, outcome/3]).
 -export([without_captures/0, words/2]).
 -export([files/3]).
--export([call/3, stop/2, kill/2]).
+-export([call/3, stop/2, kill/2, own/1]).
 
 -export_type([counters/0, description/0, run/0, file_event/0, words/0]).
 
@@ -178,22 +178,29 @@ kill(Pid, Ms) ->
         {'DOWN', Monitor, process, _, _} -> ok
     after Ms ->
         %% Its processes first: they would report its end as a crash of their own.
-        _ = [exit(Process, kill) || Process <- own(Pid) ++ [Pid]],
+        %% The portable engine has to restore what it has set in the VM.
+        Engine = {flame_prof_portable, init, 1},
+        _ = [exit(P, kill) || P <- own(Pid) ++ [Pid], initial_call(P) =/= Engine],
         receive
             {'DOWN', Monitor, process, _, _} -> ok
         end
     end.
 
+%% @doc The processes that a session has started for itself.
+-spec own(pid()) -> [pid()].
 own(Pid) ->
     {links, Links} = info(Pid, links, []),
     [Link || Link <- Links, is_pid(Link), is_own(Link, Pid)].
 
-%% The portable engine has to restore what it has set in the VM.
 is_own(Process, Parent) ->
-    {dictionary, Words} = info(Process, dictionary, []),
     {registered_name, Name} = info(Parent, registered_name, none),
-    lists:member(hd(proplists:get_value('$ancestors', Words, [none])), [Parent, Name]) andalso
-        proplists:get_value('$initial_call', Words) =/= {flame_prof_portable, init, 1}.
+    lists:member(hd(word(Process, '$ancestors', [none])), [Parent, Name]).
+
+initial_call(Process) -> word(Process, '$initial_call', none).
+
+word(Process, Word, Default) ->
+    {dictionary, Words} = info(Process, dictionary, []),
+    proplists:get_value(Word, Words, Default).
 
 info(Pid, Item, Default) ->
     case process_info(Pid, Item) of

@@ -21,7 +21,7 @@
 -include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/2, flush/1, follow/1, stop/2, kill/1, info/1, targets/0]).
+-export([start_link/2, flush/1, follow/1, stop/2, kill/1, info/1, targets/1]).
 -export([commit/2, end_soon/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
@@ -33,6 +33,7 @@
     #{
         timeout := timeout(),
         owner := none | pid(),
+        name => flame_prof_session | flame_prof_session_beside,
         %% The session ends with it, which is not linked.
         caller => pid(),
         hold_ms => pos_integer(),
@@ -85,15 +86,14 @@
 %% What kill/1 gives the disk, and the session.
 -define(KILL_CLOSE_MS, 500).
 -define(KILL_MS, 2000).
-
 -define(SCHEDULERS_MS, 1000).
 
 %% @doc A session that has not started within the time is given up. It is linked to
 %% its owner, and ends with it.
 -spec start_link(flame_prof_options:options(), how()) -> {ok, pid()} | {error, term()}.
 start_link(Options, #{timeout := Timeout} = How) ->
-    Arguments = {Options, How},
-    case gen_server:start_link({local, ?MODULE}, ?MODULE, Arguments, [{timeout, Timeout}]) of
+    Name = {local, maps:get(name, How, ?MODULE)},
+    case gen_server:start_link(Name, ?MODULE, {Options, How}, [{timeout, Timeout}]) of
         {ok, Pid} -> {ok, Pid};
         {error, Reason} -> {error, Reason};
         ignore -> {error, ignore}
@@ -140,10 +140,10 @@ kill(Pid) ->
 info(Timeout) ->
     call(info, Timeout).
 
-%% @doc The process that knows what this session samples: flame_prof_targets.
--spec targets() -> {ok, pid()} | {error, flame_prof:reason()}.
-targets() ->
-    call(targets, 5000).
+%% @doc The process that selects what this session samples: flame_prof_targets.
+-spec targets(current | pid()) -> {ok, pid()} | {error, flame_prof:reason()}.
+targets(current) -> call(targets, 5000);
+targets(Session) -> flame_prof_run:call(Session, targets, 5000).
 
 call(Request, Timeout) ->
     flame_prof_run:call(?MODULE, Request, Timeout).

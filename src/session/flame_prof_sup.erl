@@ -23,7 +23,7 @@
 -export([start_autostart/0, autostart/0]).
 %% The supervisor.
 -export([start_link/0, ensure_started/0, start_child/1]).
--export([start_session/2, start_session_with_application/2]).
+-export([start_session/2, start_session_with_application/2, start_bounded/2]).
 -export([init/1]).
 
 %% More than flame_prof_session gives the writer thread to finish its file.
@@ -39,7 +39,8 @@ start(_Type, _Args) ->
 %% @doc The session ends now, while there is somewhere to keep what it says at its end.
 -spec prep_stop(State) -> State.
 prep_stop(State) ->
-    _ = supervisor:terminate_child(?MODULE, flame_prof_session),
+    _ = [supervisor:terminate_child(?MODULE, Place)
+        || Place <- [flame_prof_session_beside, flame_prof_session]],
     ok = flame_prof_tracing:stop_all(),
     ok = flame_prof_history:outlive(),
     State.
@@ -114,6 +115,25 @@ start_session_with_application(Options, How) ->
         {error, _} = Error -> Error
     end.
 
+%% @doc The same for a session of bounded length. If triggers have the place of the session, it runs
+%% beside them, within their CPU budget: they stay armed, and neither their samples nor their folder
+%% get anything of it.
+-spec start_bounded(flame_prof_options:options(), flame_prof_session:how()) ->
+    {ok, pid()} | {error, flame_prof:reason()}.
+start_bounded(#{cpu_budget := Budget} = Options, How) ->
+    case start_session_with_application(Options, How) of
+        {error, {already_started, #{pid := Pid}}} = Error ->
+            case flame_prof_triggers:cpu_budget(Pid) of
+                {ok, Theirs} ->
+                    start_session(Options#{cpu_budget := min(Budget, Theirs)},
+                        How#{name => flame_prof_session_beside});
+                {error, _} ->
+                    Error
+            end;
+        Started ->
+            Started
+    end.
+
 %% @doc The application alone: application:ensure_all_started/1 would start its optional
 %% applications in the node, too.
 -spec ensure_started() -> ok | {error, flame_prof:reason()}.
@@ -166,7 +186,7 @@ already_started(Pid, Options, How, Attempts) ->
 session_spec(Options, How) ->
     Module = session_module(Options, How),
     #{
-        id => flame_prof_session,
+        id => maps:get(name, How, flame_prof_session),
         start => {Module, start_link, [Options, How]},
         modules => [Module],
         restart => temporary,

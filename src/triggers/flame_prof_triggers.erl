@@ -22,7 +22,7 @@
 -include("flame_prof_internal.hrl").
 -include_lib("kernel/include/logger.hrl").
 
--export([start_link/2, stop/2, kill/1, info/0]).
+-export([start_link/2, stop/2, kill/1, info/0, cpu_budget/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -record(watch, {
@@ -93,6 +93,14 @@ kill(Pid) ->
 -spec info() -> {ok, map()} | {error, flame_prof:reason()}.
 info() ->
     flame_prof_run:call(?MODULE, info, 5000).
+
+%% @doc That of their sessions; an error if Pid is not the process of the triggers.
+-spec cpu_budget(pid()) -> {ok, number() | infinity} | {error, flame_prof:reason()}.
+cpu_budget(Pid) ->
+    case whereis(?MODULE) of
+        Pid -> flame_prof_run:call(Pid, cpu_budget, 5000);
+        _ -> {error, {not_started, #{}}}
+    end.
 
 -spec init({flame_prof_options:options(), none | pid()}) -> {ok, #state{}} | {stop, term()}.
 init({#{triggers := Specs, lookback := Lookback} = Options, Owner}) ->
@@ -250,6 +258,8 @@ close_session(#state{session = Session} = State) ->
     {noreply, #state{}} | {reply, term(), #state{}} | {stop, normal, term(), #state{}}.
 handle_call(info, _From, State) ->
     {reply, {ok, describe(State)}, State};
+handle_call(cpu_budget, _From, #state{options = #{cpu_budget := Budget}} = State) ->
+    {reply, {ok, Budget}, State};
 handle_call(stop, _From, #state{session = none} = State) ->
     {stop, normal, stopped(State), State};
 handle_call(stop, From, #state{session = Session, stopping = Callers} = State) ->

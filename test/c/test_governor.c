@@ -201,6 +201,21 @@ static void a_pass_that_fits_again_is_no_longer_stretched(void)
     CHECK_INT(life.governor.stretch, 0);
 }
 
+/* What was saved of the whole budget is not spent as half of it. */
+static void half_of_a_budget_is_kept_from_then_on(void)
+{
+    struct life life;
+    int64_t before;
+
+    begin(&life, 20, 0);
+    live(&life, 60, 0);
+    life.governor.permille = 10;
+    before = life.used.total_ns;
+    live(&life, 60, SECOND * 10 / 100);
+    CHECK(life.used.total_ns - before <= (60 + 10 + 60) * SECOND / 100);
+    CHECK(life.governor.step > 0);
+}
+
 static void a_pass_takes_its_interval_at_any_rate_of_ticks(void)
 {
     struct fp_governor governor = {.permille = 20};
@@ -227,6 +242,7 @@ int main(int argc, char **argv)
     RUN(the_pass_is_stretched_before_ticks_and_processes_go);
     RUN(a_cheap_pass_is_never_stretched);
     RUN(a_pass_that_fits_again_is_no_longer_stretched);
+    RUN(half_of_a_budget_is_kept_from_then_on);
     RUN(a_pass_takes_its_interval_at_any_rate_of_ticks);
     return RUN_END();
 }

@@ -1243,6 +1243,41 @@ static void the_thread_ticks_and_ends_when_told(void)
     bench_destroy(b);
 }
 
+static void budgets_are(struct bench *const b[2], int64_t first, int64_t second)
+{
+    int64_t permille[] = {first, second};
+
+    for (int i = 0; i < 2; i++) {
+        if (b[i]->sampler == NULL)
+            continue;
+        b[i]->sampler->governor.last_ns -= 2000000000;
+        fp_sampler_govern(b[i]->sampler);
+        CHECK_INT(b[i]->sampler->governor.permille, permille[i]);
+    }
+}
+
+static void two_samplers_share_the_budget_until_one_ends(void)
+{
+    struct bench *b[2];
+
+    for (int i = 0; i < 2; i++) {
+        b[i] = bench_create(27, 64, 8);
+        b[i]->options.cpu_permille = i == 0 ? 20 : 7;
+    }
+    start(b[0]);
+    tick(b[0]);
+    budgets_are(b, 20, 0);
+    start(b[1]);
+    tick(b[1]);
+    CHECK_INT(b[1]->sampler->governor.permille, 3);
+    budgets_are(b, 10, 3);
+    fp_sampler_destroy(b[1]->sampler);
+    b[1]->sampler = NULL;
+    budgets_are(b, 20, 0);
+    bench_destroy(b[0]);
+    bench_destroy(b[1]);
+}
+
 static void options_out_of_range_are_refused(void)
 {
     struct bench *b = bench_create(27, 64, 8);
@@ -1507,6 +1542,7 @@ int main(int argc, char **argv)
     RUN(the_books_balance_whatever_happens);
     RUN(garbage_in_any_offset_harms_nothing);
     RUN(the_thread_ticks_and_ends_when_told);
+    RUN(two_samplers_share_the_budget_until_one_ends);
     RUN(options_out_of_range_are_refused);
     RUN(no_process_selected_is_no_sample);
     RUN(every_tick_has_a_time_of_its_own);

@@ -164,7 +164,7 @@ nobody_profiles_without_a_session(_Config) ->
 %% One that is late does not profile behind the back of who has been refused.
 nobody_profiles_without_an_answer(Config) ->
     start(Config, #{}),
-    {ok, Targets} = flame_prof_session:targets(),
+    {ok, Targets} = flame_prof_session:targets(current),
     ok = sys:suspend(Targets),
     ?assertError({not_started, flame_prof}, flame_prof:profile_start()),
     ok = sys:resume(Targets),
@@ -292,7 +292,7 @@ children_from_before_are_not_followed(Config) ->
 %% Also where no poll is going to come.
 who_has_left_is_forgotten(Config) ->
     start(Config, #{follow_limits => #{processes => 1}}),
-    {ok, Targets} = flame_prof_session:targets(),
+    {ok, Targets} = flame_prof_session:targets(current),
     ok = come_and_go(none),
     Before = erts_debug:flat_size(sys:get_state(Targets)),
     ok = come_and_go(none),
@@ -530,7 +530,7 @@ busy(N) ->
         || _ <- lists:seq(1, N)].
 
 is_selected(Pid) ->
-    {ok, Targets} = flame_prof_session:targets(),
+    {ok, Targets} = flame_prof_session:targets(current),
     lists:member(Pid, flame_prof_targets:selected(Targets)).
 
 counters() ->

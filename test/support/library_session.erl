@@ -49,7 +49,7 @@ options(Directory, Set) ->
 -spec engine(pid()) -> pid().
 engine(Session) ->
     {links, Links} = process_info(Session, links),
-    {ok, Targets} = flame_prof_session:targets(),
+    {ok, Targets} = flame_prof_session:targets(current),
     [Engine] = [
         Pid
      || Pid <- Links,

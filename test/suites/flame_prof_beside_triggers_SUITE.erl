@@ -1,0 +1,205 @@
+%% Looks on a node whose session waits for triggers: they see the node, and nothing of them reaches
+%% the triggers, their samples or their folder.
+-module(flame_prof_beside_triggers_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    the_doctor_sees_beside_a_lookback/1,
+    the_doctor_sees_beside_triggers_alone/1,
+    one_that_fires_during_a_recording_has_its_own_file/1,
+    a_profile_beside_triggers_is_not_their_last_run/1,
+    a_profile_of_a_function_has_the_function/1,
+    an_emergency_ends_both/1,
+    the_end_of_the_application_ends_both/1,
+    a_second_look_is_refused/1,
+    a_session_without_triggers_is_left_alone/1
+]).
+%% As a trigger, and in files.
+-export([is_set/0, spin/1, work/1]).
+
+-import(waiting, [eventually/1]).
+
+-define(SWITCH, {?MODULE, switch}).
+
+suite() -> [{timetrap, {minutes, 4}}].
+
+all() ->
+    [
+        the_doctor_sees_beside_a_lookback,
+        the_doctor_sees_beside_triggers_alone,
+        one_that_fires_during_a_recording_has_its_own_file,
+        a_profile_beside_triggers_is_not_their_last_run,
+        a_profile_of_a_function_has_the_function,
+        an_emergency_ends_both,
+        the_end_of_the_application_ends_both,
+        a_second_look_is_refused,
+        a_session_without_triggers_is_left_alone
+    ].
+
+init_per_testcase(Case, Config) ->
+    _ = application:stop(flame_prof),
+    persistent_term:put(?SWITCH, false),
+    Name = filename:join(proplists:get_value(priv_dir, Config), Case),
+    Spinner = spawn(fun() -> ?MODULE:spin(0) end),
+    [{directory, Name}, {spinner, Spinner} | Config].
+
+end_per_testcase(_Case, Config) ->
+    true = exit(proplists:get_value(spinner, Config), kill),
+    _ = application:stop(flame_prof),
+    _ = persistent_term:erase(?SWITCH),
+    ok.
+
+is_set() -> persistent_term:get(?SWITCH, false).
+
+spin(N) -> ?MODULE:spin(erlang:phash2(N)).
+
+%%% ------------------------------------------------------------------- the doctor --
+
+the_doctor_sees_beside_a_lookback(Config) ->
+    ok = arm(Config, #{lookback => 20000}),
+    Session = whereis(flame_prof_session),
+    eventually(fun() -> lists:keymember(spinner(Config), 1, flame_prof:selected()) end),
+    seen_by_the_doctor(),
+    ?assertEqual(Session, whereis(flame_prof_session)),
+    [{Before, Fired}] = fires(Config),
+    ?assert(Before < Fired).
+
+the_doctor_sees_beside_triggers_alone(Config) ->
+    ok = arm(Config, #{}),
+    seen_by_the_doctor(),
+    ?assertEqual(undefined, whereis(flame_prof_session)),
+    [_] = fires(Config).
+
+seen_by_the_doctor() ->
+    {Evidence, Files} = flame_prof_doctor_evidence:collect(#{for => 1500, engine => auto}),
+    #{unseen := Unseen} = Evidence,
+    ?assertNot(is_map_key(samples, Unseen), Unseen),
+    ?assert(flame_prof_temporary:with_files(Files, fun(Paths) -> times(Paths, spin) =/= [] end)),
+    {ok, #{unseen := Kinds}} = flame_prof_doctor:examine(#{for => 1000}),
+    ?assertEqual(false, lists:keyfind(hot_function, 1, [K || {_, Why} = K <- Kinds,
+        binary:match(Why, [<<"no session">>, <<"no trigger">>, <<"is running">>]) =/= nomatch])).
+
+%%% --------------------------------------------------- recordings and profiles --
+
+one_that_fires_during_a_recording_has_its_own_file(Config) ->
+    ok = arm(Config, #{lookback => 20000}),
+    eventually(fun() -> lists:keymember(spinner(Config), 1, flame_prof:selected()) end),
+    {Recorder, Monitor} = spawn_monitor(fun() ->
+        {ok, Files} = flame_prof_recording:record(3000, #{}, self()),
+        Found = flame_prof_temporary:with_files(Files, fun(Paths) -> times(Paths, spin) end),
+        exit({found, Found =/= []})
+    end),
+    eventually(fun() -> is_pid(whereis(flame_prof_session_beside)) end),
+    [{Before, Fired}] = fires(Config),
+    ?assert(Before < Fired),
+    receive {'DOWN', Monitor, process, Recorder, Reason} -> ?assertEqual({found, true}, Reason) end,
+    eventually(fun() -> whereis(flame_prof_session_beside) =:= undefined end).
+
+a_profile_beside_triggers_is_not_their_last_run(Config) ->
+    ok = arm(Config, #{lookback => 5000}),
+    Own = filename:join(directory(Config), "profile"),
+    {{ok, #{files := [File | _] = Files}}, _} = native_node:printed(fun() ->
+        flame_prof:profile(500, #{dir => Own})
+    end),
+    ?assertEqual(Own, filename:dirname(unicode:characters_to_list(File))),
+    ?assert(times(Files, spin) =/= []),
+    #{state := armed} = Info = flame_prof:info(),
+    ?assertNot(is_map_key(last_run, Info)),
+    ?assertMatch({ok, #{files := []}}, flame_prof:stop()).
+
+a_profile_of_a_function_has_the_function(Config) ->
+    ok = arm(Config, #{lookback => 5000}),
+    Own = filename:join(directory(Config), "profile"),
+    {{ok, #{files := Files, result := done}}, _} = native_node:printed(fun() ->
+        flame_prof:profile(fun() -> ?MODULE:work(erlang:monotonic_time(millisecond) + 700) end,
+            #{dir => Own})
+    end),
+    ?assert(times(Files, work) =/= []).
+
+work(Until) ->
+    case erlang:monotonic_time(millisecond) > Until of
+        true -> done;
+        false -> ?MODULE:work(Until)
+    end.
+
+%%% -------------------------------------------------------------------------- ends --
+
+an_emergency_ends_both(Config) ->
+    ok = recording(Config),
+    ok = flame_prof:kill(),
+    ?assertEqual([], running()).
+
+the_end_of_the_application_ends_both(Config) ->
+    ok = recording(Config),
+    ok = application:stop(flame_prof),
+    ?assertEqual([], running()).
+
+%% There is one place beside triggers.
+a_second_look_is_refused(Config) ->
+    ok = recording(Config),
+    Beside = whereis(flame_prof_session_beside),
+    ?assertMatch({error, {already_started, #{pid := Beside}}},
+        flame_prof_recording:record(100, #{}, self())),
+    ?assertMatch({error, {already_started, #{pid := Beside}}},
+        flame_prof_recording:until(erlang:monotonic_time(millisecond) + 100, #{})).
+
+a_session_without_triggers_is_left_alone(Config) ->
+    {ok, Session} = flame_prof:start(#{dir => directory(Config)}),
+    ?assertMatch({error, {already_started, #{pid := Session}}},
+        flame_prof_recording:record(100, #{}, self())),
+    ?assertEqual(undefined, whereis(flame_prof_session_beside)),
+    {ok, _} = flame_prof:stop().
+
+recording(Config) ->
+    ok = arm(Config, #{lookback => 5000}),
+    _ = spawn(fun() -> flame_prof_recording:record(600000, #{}, self()) end),
+    eventually(fun() -> running() =:= [flame_prof_session, flame_prof_session_beside,
+        flame_prof_triggers] end).
+
+running() ->
+    [Name || Name <- [flame_prof_session, flame_prof_session_beside, flame_prof_triggers],
+        is_pid(whereis(Name))].
+
+%%% ----------------------------------------------------------------------- helpers --
+
+arm(Config, More) ->
+    Trigger = #{on => {?MODULE, is_set}, interval => 100, duration => 1000, cooldown => 600000},
+    {ok, _} = flame_prof:start(More#{dir => directory(Config), triggers => [Trigger],
+        include => [spinner(Config)]}),
+    ok.
+
+directory(Config) -> proplists:get_value(directory, Config).
+
+spinner(Config) -> proplists:get_value(spinner, Config).
+
+%% Nothing was written until it fires; then one file: when its first sample of the spinner was
+%% taken, and when the trigger fired.
+fires(Config) ->
+    ?assertMatch(#{state := armed, triggers := [#{fired := 0}]}, flame_prof:info()),
+    ?assertEqual([], finished(Config)),
+    persistent_term:put(?SWITCH, true),
+    eventually(fun() ->
+        #{triggers := [#{fired := Fired}]} = flame_prof:info(),
+        Fired =:= 1 andalso length(finished(Config)) =:= 1
+    end),
+    [begin
+        {ok, [#{trigger := _, time_us := Fired} | _], _} = reader_oracle:own(File),
+        {lists:min(times([File], spin)), Fired}
+    end || File <- finished(Config)].
+
+finished(Config) ->
+    filelib:wildcard(filename:join(directory(Config), "*.zst")).
+
+%% Of the samples with this function of this module.
+times(Files, Function) ->
+    Wanted = iolist_to_binary([atom_to_list(?MODULE), ":", atom_to_list(Function), "/"]),
+    {ok, Times, _} = reader_oracle:fold(
+        fun(#{time_us := Time, frames := Frames}, Times) ->
+            case [F || {F, _} <- Frames, binary:match(F, Wanted) =/= nomatch] of
+                [] -> Times;
+                _ -> [Time | Times]
+            end
+        end, [], Files),
+    Times.
