@@ -2,6 +2,7 @@
  *
  * A sample begins with a header line, in a session's file as in any `perf script`. The time marks a
  * header line: digits, a dot, six digits or more, a colon. */
+#include "base/metric.h"
 #include "format/parse_text.h"
 
 #define SECONDS_MOST (INT64_MAX / 1000000 - 1)
@@ -34,16 +35,17 @@ static bool take_integer(const char **at, const char *end, int64_t *number)
 
 /* ----------------------------------------------------------------- header -- */
 
-/* Nanoseconds, which perf can write, are cut. */
+/* Nanoseconds, which perf can write, are cut. Fewer digits are a number of microseconds: simpleperf
+ * writes it without its zeros. */
 static const char *parse_time(const struct fp_scan_time *place, int64_t *time_us)
 {
-    const char *at = place->begin;
+    const char *at = place->begin, *behind = place->dot + 7;
     uint64_t seconds, micros = 0;
 
     if (!take_digits(&at, place->dot, &seconds) || seconds > SECONDS_MOST)
         return "the time is too large";
     at = place->dot + 1;
-    take_digits(&at, place->dot + 7, &micros);
+    take_digits(&at, behind < place->end ? behind : place->end, &micros);
     *time_us = (int64_t)(seconds * 1000000 + micros);
     return NULL;
 }
@@ -71,23 +73,65 @@ static const char *end_before_cpu(const char *begin, const char *end, uint32_t *
     return blanks_before(begin, digits - 1);
 }
 
-/* `comm pid/tid`, `comm tid`, before an optional `[cpu]`. */
+/* The letters of perf script -F +misc, and flags of an interrupt as `d..2.`. */
+static bool is_flags(struct fp_slice word)
+{
+    size_t misc = 0, flags = 0, dots = 0;
+
+    for (size_t i = 0; i < word.size; i++) {
+        char c = word.at[i];
+
+        misc += memchr("KUHGgMESp", c, 9) != NULL;
+        dots += c == '.';
+        flags += c == '.' || is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    }
+    return word.size <= 6 && (misc == word.size || (dots > 0 && flags == word.size));
+}
+
+/* The end of what stands before optional flags, which follow a CPU or the number of a thread. */
+static const char *end_before_flags(const char *begin, const char *end)
+{
+    const char *word, *before;
+
+    word = end = blanks_before(begin, end);
+    while (word > begin && !is_blank(word[-1]))
+        word--;
+    before = blanks_before(begin, word);
+    return before > begin && (before[-1] == ']' || is_digit(before[-1])) &&
+                   is_flags(between(word, end))
+               ? before
+               : end;
+}
+
+/* The number that ends at `end`; *begin is its first character. -1, which perf has for what it does
+ * not know, is 0. */
+static bool number_before(const char *first, const char *end, const char **begin, uint64_t *number)
+{
+    const char *at = digits_before(first, end);
+
+    *begin = at;
+    if (!take_digits(&at, end, number))
+        return false;
+    at = *begin;
+    if (at - first > 1 && at[-1] == '-' && (is_blank(at[-2]) || at[-2] == '/')) {
+        *begin = at - 1;
+        *number = 0;
+    }
+    return true;
+}
+
+/* `comm pid/tid`, `comm tid`, before an optional `[cpu]` and flags. */
 static const char *parse_ids(struct fp_slice line, const char *end, struct fp_header *header)
 {
-    const char *id, *at;
+    const char *id;
 
-    end = end_before_cpu(line.at, end, &header->scheduler);
+    end = end_before_cpu(line.at, end_before_flags(line.at, end), &header->scheduler);
     header->thread = between(line.at, end);
-    id = digits_before(line.at, end);
-    at = id;
-    if (!take_digits(&at, end, &header->tid))
+    if (!number_before(line.at, end, &id, &header->tid))
         return "no process and thread number";
     header->pid = header->tid;
-    if (id > line.at && id[-1] == '/') {
-        at = id = digits_before(line.at, id - 1);
-        if (!take_digits(&at, end, &header->pid))
-            return "no process number";
-    }
+    if (id > line.at && id[-1] == '/' && !number_before(line.at, id - 1, &id, &header->pid))
+        return "no process number";
     end = blanks_before(line.at, id);
     if (end == id || end == line.at)
         return "no command name";
@@ -95,20 +139,31 @@ static const char *parse_ids(struct fp_slice line, const char *end, struct fp_he
     return NULL;
 }
 
+/* Digits that are a word. One of more than an int64_t is no number of events, but -1 of a counter
+ * that failed: the sample is one all the same, and weighs nothing. */
+static bool take_period(const char **at, const char *end, int64_t *period)
+{
+    const char *p = *at, *digits = p;
+    uint64_t number;
+
+    while (p < end && is_digit(*p))
+        p++;
+    if (p == digits || (p < end && !is_blank(*p)))
+        return false;
+    *period = take_digits(&digits, p, &number) ? (int64_t)number : 0;
+    *at = p;
+    return true;
+}
+
 /* `[period] [event:] [rest]` from behind the time's colon. */
 static const char *parse_event(const char *at, const char *end, struct fp_header *header)
 {
     const char *begin, *word;
-    uint64_t period;
 
     at = word = begin = behind_blanks(at, end);
     header->period = 1;
-    if (take_digits(&at, end, &period) && (at == end || is_blank(*at))) {
-        if (period > INT64_MAX || period == 0)
-            return "a period of 0, or too large";
-        header->period = (int64_t)period;
+    if (take_period(&at, end, &header->period))
         word = behind_blanks(at, end);
-    }
     at = word;
     while (at < end && !is_blank(*at))
         at++;
@@ -126,18 +181,62 @@ static const char *parse_event(const char *at, const char *end, struct fp_header
     return header->rest.size == 0 || fp_is_frame(header->rest) ? NULL : "no event name";
 }
 
-/* `status TAB pid [cpu] ` before the time. */
-static const char *parse_original_ids(struct fp_slice line, const char *tab, const char *end,
-                                      struct fp_header *header)
+static bool is_status(struct fp_slice word)
 {
+#define STATUS(name) FP_SLICE(#name),
+    static const struct fp_slice statuses[] = {FP_STATUS_MAP(STATUS)};
+#undef STATUS
+
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(*statuses); i++) {
+        if (fp_slice_is(word, statuses[i]))
+            return true;
+    }
+    return false;
+}
+
+/* `0.71.0` */
+static bool is_pid(const char *at, const char *end)
+{
+    uint64_t number;
+
+    for (int i = 0; i < 3; i++) {
+        if ((i > 0 && !take_literal(&at, end, ".", 1)) || !take_digits(&at, end, &number))
+            return false;
+    }
+    return at == end;
+}
+
+/* `status TAB pid [cpu] ` before the time. simpleperf has a TAB there, too, behind the command and
+ * before numbers. */
+static bool parse_original_ids(struct fp_slice line, const char *end, struct fp_header *header)
+{
+    const char *tab = memchr(line.at, '\t', (size_t)(end - line.at));
     uint32_t unknown; /* always [000] */
 
-    header->status = between(line.at, tab);
+    if (tab == NULL || tab == line.at)
+        return false;
     end = end_before_cpu(tab, end, &unknown);
-    if (tab == line.at || end <= tab + 1)
-        return "no status or no process";
+    if (end <= tab + 1 ||
+        (!is_pid(tab + 1, end) && (!is_status(between(line.at, tab)) || is_digit(tab[1]))))
+        return false;
+    header->dialect = FP_ORIGINAL;
+    header->status = between(line.at, tab);
     header->thread = between(tab + 1, end);
-    return NULL;
+    return true;
+}
+
+/* What perf script prints for a record that is no sample: `PERF_RECORD_LOST lost 34`, and the rest
+ * of a call chain, which it prints apart with --no-merge-callchains. */
+static bool parse_record(const char *at, const char *end, struct fp_header *header)
+{
+    struct fp_slice text = between(behind_blanks(at, end), end);
+
+    if (!strip_prefix(&text, FP_SLICE("PERF_RECORD_")))
+        return strip_prefix(&text, FP_SLICE("DEFERRED CALLCHAIN"));
+    if (strip_prefix(&text, FP_SLICE("LOST lost ")) ||
+        strip_prefix(&text, FP_SLICE("LOST_SAMPLES lost ")))
+        take_digits(&text.at, end, &header->lost);
+    return true;
 }
 
 /* `at` moves behind `c`. */
@@ -237,24 +336,23 @@ static bool parse_session_header(struct fp_slice line, struct fp_header *header)
 
 static const char *parse_header(struct fp_slice line, struct fp_header *header)
 {
-    const char *end = line.at + line.size;
+    const char *end = line.at + line.size, *bad = NULL;
     struct fp_scan_time place;
-    const char *tab, *bad;
 
     *header = (struct fp_header){.dialect = FP_FLAME_PROF, .period = 1, .fields = FP_SLICE("")};
     if (parse_session_header(line, header))
         return NULL;
     line = between(behind_blanks(line.at, end), end);
     *header = (struct fp_header){.dialect = FP_PERF};
-    if (!fp_scan_time(line, &place))
+    if (!fp_scan_time(line, &place) &&
+        (memchr(line.at, '\t', line.size) == NULL || !fp_scan_time_of(line, 1, &place)))
         return "no time in the header";
-    tab = memchr(line.at, '\t', (size_t)(place.begin - line.at));
-    if (tab != NULL) {
-        header->dialect = FP_ORIGINAL;
-        bad = parse_original_ids(line, tab, place.begin, header);
-    } else {
+    header->has_time = 1;
+    header->is_record = parse_record(place.end + 1, end, header);
+    if (header->is_record)
+        return NULL;
+    if (!parse_original_ids(line, place.begin, header))
         bad = parse_ids(line, place.begin, header);
-    }
     if (bad == NULL)
         bad = parse_time(&place, &header->time_us);
     if (bad == NULL)
@@ -363,6 +461,14 @@ static enum fp_dialect dialect_of(const struct fp_scan_piece *piece, const struc
     return header->dialect;
 }
 
+/* Others leave out the empty line behind the last sample, or an editor does: a whole line is the end
+ * of a stack. A cut between two lines does not show. */
+static bool is_whole(const struct fp_scan_piece *piece)
+{
+    return piece->is_ended ||
+           (piece->is_last && piece->stack.at[piece->stack.size - 1] == '\n');
+}
+
 /* Without a call chain the frame is on the header's line. What is no frame there is the text of a
  * tracepoint; what stands below it is the line of the source. */
 static const char *read_perf(const struct fp_scan_piece *piece, struct fp_sample *sample)
@@ -376,8 +482,17 @@ static const char *read_perf(const struct fp_scan_piece *piece, struct fp_sample
         return NULL;
     }
     if (piece->stack.size > 0)
-        return piece->is_ended ? NULL : "cut off: no empty line behind it";
+        return is_whole(piece) ? NULL : "cut off: no empty line behind it";
     return piece->is_ended || header->rest.size > 0 ? NULL : "no frames";
+}
+
+/* The status is the last frame of every stack. The original has no such mark. */
+static bool is_whole_session(const struct fp_scan_piece *piece, enum fp_dialect dialect)
+{
+    struct fp_slice stack = piece->stack;
+
+    return piece->is_ended || (dialect == FP_FLAME_PROF && piece->is_last &&
+                               strip_suffix(&stack, FP_SLICE(" (status)\n")));
 }
 
 static struct fp_slice behind_comm(const struct fp_header *header)
@@ -392,14 +507,24 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
 {
     const char *bad = piece->bad;
 
+    sample->kind = FP_IS_SAMPLE;
     if (bad == NULL)
         bad = parse_header(piece->header, &sample->header);
-    if (bad != NULL)
-        return bad;
+    if (bad != NULL) {
+        if (piece->bad == NULL && !sample->header.has_time && piece->stack.size == 0)
+            sample->kind = known == FP_PERF         ? FP_IS_MESSAGE
+                           : known == FP_NO_DIALECT ? FP_IS_TEXT
+                                                    : FP_IS_SAMPLE;
+        return sample->kind == FP_IS_MESSAGE ? NULL : bad;
+    }
     sample->dialect = dialect_of(piece, &sample->header, known);
     sample->fields = FP_SLICE("");
     sample->is_carried = 0;
     sample->stack = piece->stack;
+    if (sample->dialect == FP_PERF && sample->header.is_record) {
+        sample->kind = FP_IS_MESSAGE;
+        return NULL;
+    }
     if (sample->dialect == FP_PERF)
         return read_perf(piece, sample);
     if (sample->dialect != sample->header.dialect ||
@@ -407,7 +532,7 @@ const char *fp_sample_read(const struct fp_scan_piece *piece, enum fp_dialect kn
         return "a damaged header";
     if (piece->stack.size == 0)
         return "no frames";
-    if (!piece->is_ended)
+    if (!is_whole_session(piece, sample->dialect))
         return "cut off: no empty line behind it";
     if (sample->dialect == FP_ORIGINAL) {
         sample->fields = sample->header.rest;

@@ -5,7 +5,7 @@
  *      FP_ORIGINAL    the first flame_prof: `waiting TAB 0.71.0 [000] 12.0: cpu-clock:TAB
  *                     metric_erlang_reductions: 9, 12 TAB ...`, frames as `mod:fun/1;123
  *                     (file.erl)`
- *      FP_PERF        `perf script` of Linux
+ *      FP_PERF        `perf script` of Linux, and report_sample.py of simpleperf
  *
  * Slices are parts of the piece, but for texts that have to be encoded. A function that returns a
  * sentence returns NULL, or why the sample is damaged. Any bytes may come. */
@@ -23,18 +23,27 @@ struct fp_header {
     enum fp_dialect dialect; /* by the header alone */
     struct fp_slice thread;  /* "beam 4242/71", "0.71.0" */
     struct fp_slice comm;    /* "beam"; empty in the original's */
-    uint64_t pid, tid;       /* 0 in the original's */
+    uint64_t pid, tid;       /* 0 in the original's, and if perf has -1 */
+    int has_time;            /* of a session's header, 0 */
     int64_t time_us;
-    int64_t period;         /* 1 where none is given */
+    int64_t period;         /* 1 where none is given; in perf's 0: it weighs nothing */
     uint32_t scheduler;     /* from 1 on, 0: none or unknown; in perf's the CPU and 1 */
     struct fp_slice fields; /* between the time and the event: a session's, from format 2 on */
     struct fp_slice event;
     struct fp_slice status; /* the original's */
     struct fp_slice rest;   /* behind the event: the original's metrics, or the only frame of a perf
                                sample without a stack */
+    int is_record;          /* a record of perf's that is no sample */
+    uint64_t lost;          /* events that such a one says are lost */
 };
 
+/* MESSAGE: what perf script prints beside samples: other records, and its warnings, which a shell
+ * has put into the same file. TEXT: lines without a time, before the file's first sample: messages
+ * if that is perf's, else damage. */
+enum fp_sample_kind { FP_IS_SAMPLE, FP_IS_MESSAGE, FP_IS_TEXT };
+
 struct fp_sample {
+    enum fp_sample_kind kind; /* TEXT only of a damaged one */
     struct fp_header header;
     enum fp_dialect dialect;
     struct fp_slice fields; /* numbers, then words: not parsed yet */

@@ -10,14 +10,14 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f');
 }
 
-/* The place behind the address and its blank; NULL: there is none. */
+/* The place behind the address and its blank; NULL: there is none. simpleperf has a TAB there. */
 static const char *behind_address(const char *at, const char *end)
 {
     const char *p = at;
 
     while (p < end && is_hex(*p))
         p++;
-    return p > at && p < end && *p == ' ' ? p + 1 : NULL;
+    return p > at && p < end && is_blank(*p) ? p + 1 : NULL;
 }
 
 /* The bracket that the line's last one closes; NULL: there is none with a blank before it. */
@@ -60,7 +60,7 @@ static const char *parse_session_frame(const char *at, const char *end, struct f
 {
     const char *blank;
 
-    if (*at != '\t' || (at = behind_address(at + 1, end)) == NULL)
+    if (*at != '\t' || (at = behind_address(at + 1, end)) == NULL || at[-1] != ' ')
         return "a frame without an address";
     blank = memchr(at, ' ', (size_t)(end - at));
     if (blank == NULL || blank == at)

@@ -9,14 +9,14 @@
 /* It stays in the cache of a core; a larger one costs a page fault each 4 KiB. */
 #define WINDOW_BYTES ((size_t)64 << 10)
 
-int fp_scan_time(struct fp_slice line, struct fp_scan_time *time)
+int fp_scan_time_of(struct fp_slice line, int digits, struct fp_scan_time *time)
 {
     const char *end = line.at + line.size, *at = line.at;
 
     while ((at = memchr(at, ':', (size_t)(end - at))) != NULL) {
         const char *micros = digits_before(line.at, at);
 
-        if (at - micros >= 6 && micros > line.at && micros[-1] == '.') {
+        if (at - micros >= digits && micros > line.at && micros[-1] == '.') {
             const char *seconds = digits_before(line.at, micros - 1);
 
             if (seconds < micros - 1 && seconds > line.at && is_blank(seconds[-1])) {
@@ -27,6 +27,11 @@ int fp_scan_time(struct fp_slice line, struct fp_scan_time *time)
         at++;
     }
     return 0;
+}
+
+int fp_scan_time(struct fp_slice line, struct fp_scan_time *time)
+{
+    return fp_scan_time_of(line, 6, time);
 }
 
 /* `at` is the begin of a line. A frame of flame_prof's begins with a TAB. */
@@ -142,6 +147,7 @@ static const char *frames_from(const struct fp_scan *scan, const char *at,
         if (stop == NULL && !scan->is_at_end)
             return NULL;
         piece->stack.size = (size_t)((stop == NULL ? end : stop + 1) - at);
+        piece->is_last = stop == NULL;
         if (stop == NULL)
             return end;
         at = stop + 1;

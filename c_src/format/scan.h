@@ -43,6 +43,7 @@ struct fp_scan_piece {
     struct fp_slice metrics; /* size 0: none */
     struct fp_slice stack;   /* whole lines; size 0: none */
     int is_ended;            /* an empty line follows */
+    int is_last;             /* nothing follows */
     uint64_t line;           /* of the header, from 1 */
     const char *bad;         /* why this is no sample; NULL: it is one */
 };
@@ -53,6 +54,8 @@ struct fp_scan_time {
 };
 
 int fp_scan_time(struct fp_slice line, struct fp_scan_time *time);
+/* The same with at least `digits` digits behind the dot. */
+int fp_scan_time_of(struct fp_slice line, int digits, struct fp_scan_time *time);
 
 /* 0 or FP_ENOMEM. `arg` is given to `read`. */
 int fp_scan_open(struct fp_scan *scan, fp_scan_read *read, void *arg);

@@ -27,7 +27,7 @@ static char *encode_beginning(char *symbol, char *end, bool is_c)
 
 /* The bytes behind the character keep their distance from the end, so one pass is enough. `symbol`
  * is valid UTF-8: it has been encoded. */
-static char *encode_17th_byte(char *symbol, char *end)
+char *fp_encode_17th_byte(char *symbol, char *end)
 {
     char *first, *behind;
 
@@ -77,7 +77,7 @@ char *fp_put_frame(char *out, const struct fp_frame *frame)
         *out++ = ':';
         out = fp_put_u64(out, frame->line);
     }
-    out = encode_17th_byte(symbol, encode_beginning(symbol, out, frame->is_c));
+    out = fp_encode_17th_byte(symbol, encode_beginning(symbol, out, frame->is_c));
     out = FP_PUT_LITERAL(out, " (");
     if (frame->is_c || frame->file.size > 0)
         out = fp_put_encoded(out, frame->file);

@@ -270,7 +270,7 @@ static void place_all(struct fp_index *w)
     place_numbers(w, FP_ROW_PROCESS, profile->process_count);
     place_numbers(w, FP_ROW_STATUS, w->status_count);
     place_numbers(w, FP_ROW_NODE, profile->tree.node_count);
-    place_rows_of(w, FP_ROW_PERIOD, 1, profile->period_max);
+    place_rows_of(w, FP_ROW_PERIOD, profile->period_min, profile->period_max);
     place_numbers(w, FP_ROW_SCHEMA, profile->schema_count);
     place_numbers(w, FP_ROW_EVENT, profile->event_count);
     place_numbers(w, FP_ROW_FILE, profile->file_count);

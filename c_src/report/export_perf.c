@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "base/assume.h"
+#include "format/write_frame.h"
 #include "report/chains.h"
 #include "report/export.h"
 #include "report/text.h"
@@ -135,12 +136,23 @@ static void put_metrics(struct writing *writing, const struct fp_row *row)
     FP_OUTPUT_LITERAL(output, " (metrics)\n");
 }
 
+/* Without its line, or behind `waits for`, a symbol ends at another byte than in the file. */
+static void put_symbol(struct writing *writing, struct fp_slice symbol)
+{
+    symbol = fp_text_visible(symbol, writing->text);
+    if (symbol.at != writing->text)
+        memcpy(writing->text, symbol.at, symbol.size);
+    fp_output_put(writing->output, writing->text,
+                  (size_t)(fp_encode_17th_byte(writing->text, writing->text + symbol.size) -
+                           writing->text));
+}
+
 static void put_frame(struct writing *writing, struct fp_slice symbol, struct fp_slice dso)
 {
     struct fp_output *output = writing->output;
 
     FP_OUTPUT_LITERAL(output, "\tffffffff ");
-    put_name(writing, symbol);
+    put_symbol(writing, symbol);
     FP_OUTPUT_LITERAL(output, " (");
     put_name(writing, dso);
     FP_OUTPUT_LITERAL(output, ")\n");

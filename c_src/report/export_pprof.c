@@ -34,7 +34,6 @@ struct key {
 
 struct pprof_function {
     int64_t name, file; /* texts */
-    bool is_waited_for;
 };
 
 struct pprof_writing {
@@ -308,8 +307,8 @@ static void put_sample(struct pprof_writing *w, size_t k)
     put_message(w, SAMPLE);
 }
 
-/* The number of a function, which is written when it is new. pprof takes what is in <> out of a
- * name that is also the system's: the pid of one that is waited for. */
+/* The number of a function, which is written when it is new. It has no system_name: if that equals
+ * the name, pprof demangles both, and takes what is in <> out of them. */
 static uint32_t function_of(struct pprof_writing *w, struct pprof_function one)
 {
     size_t known = w->function_count;
@@ -319,7 +318,6 @@ static uint32_t function_of(struct pprof_writing *w, struct pprof_function one)
         return id;
     put_field(w, &w->message, 1, (int64_t)id + 1);
     put_field(w, &w->message, 2, one.name);
-    put_field(w, &w->message, 3, one.is_waited_for ? one.file : one.name);
     put_field(w, &w->message, 4, one.file);
     put_message(w, FUNCTION);
     return id;
@@ -330,14 +328,11 @@ static void put_location(struct pprof_writing *w, size_t f)
 {
     struct fp_slice symbol;
     uint32_t dso = frame_of(w, f, &symbol), line, function;
-    bool is_waited_for = w->query.with_chains &&
-                         fp_slice_is(fp_profile_text(w->profile, dso), FP_SLICE("waits_for"));
     int64_t name;
 
     symbol = fp_text_without_line(symbol, &line);
     name = text_id(w, fp_text_symbol(symbol, w->room));
-    function =
-        function_of(w, (struct pprof_function){name, profile_text_id(w, dso), is_waited_for});
+    function = function_of(w, (struct pprof_function){name, profile_text_id(w, dso)});
     put_field(w, &w->message, 1, (int64_t)f + 1);
     put_field(w, &w->inner, 1, (int64_t)function + 1);
     if (!w->query.without_lines)

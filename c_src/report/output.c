@@ -263,11 +263,16 @@ static void close_file(struct fp_output *output)
         fail(output, output->gzip == NULL || code == Z_ERRNO ? errno : -1);
 }
 
-int fp_output_close(struct fp_output *output, int err, char *why, size_t why_size)
+int fp_output_close(struct fp_output *output, int err, uint64_t *bytes, char *why, size_t why_size)
 {
+    struct stat info = {0};
+
     if (err == 0)
         drain(output);
     close_file(output);
+    if (stat(output->temporary, &info) != 0)
+        fail(output, errno);
+    *bytes = (uint64_t)info.st_size;
     if (err == 0 && output->failed == 0 && rename(output->temporary, output->path) != 0)
         fail(output, errno);
     if (err == 0 && output->failed != 0) {

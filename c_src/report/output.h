@@ -42,5 +42,5 @@ void fp_json_word(struct fp_output *output, const char *key, const char *word);
 uint64_t fp_output_size(const struct fp_output *output);
 
 /* For an `err` of 0 the file takes its name, else it is deleted. Returns `err`, or the first error
- * of the output; `why` as above. */
-int fp_output_close(struct fp_output *output, int err, char *why, size_t why_size);
+ * of the output; `why` as above. *bytes is the size of the file, as it is on the disk. */
+int fp_output_close(struct fp_output *output, int err, uint64_t *bytes, char *why, size_t why_size);

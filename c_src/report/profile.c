@@ -6,8 +6,6 @@
 #include "report/sample_process.h"
 #include "report/sample_words.h"
 
-#define EVENTS_MOST 256
-
 int fp_profile_create(struct fp_profile **profile, size_t limit)
 {
     struct fp_profile *made = calloc(1, sizeof(*made));
@@ -17,7 +15,9 @@ int fp_profile_create(struct fp_profile **profile, size_t limit)
         return FP_ENOMEM;
     made->budget.limit = limit;
     made->is_ordered = 1;
-    made->period_max = 1;
+    made->period_max = made->period_min = 1;
+    made->process_us = INT64_MAX;
+    made->period_seen = -1;
     err = fp_tree_create(&made->tree, &made->strings, &made->budget);
     if (err != 0) {
         fp_profile_destroy(made);
@@ -83,6 +83,12 @@ static int intern(struct fp_profile *profile, struct fp_slice text, uint32_t *id
     return fp_strings_intern(&profile->strings, &profile->budget, text, id);
 }
 
+int fp_profile_choose_event(struct fp_profile *profile, enum fp_choice choice, struct fp_slice name)
+{
+    profile->choice = choice;
+    return choice == FP_ONE_EVENT ? intern(profile, name, &profile->chosen) : 0;
+}
+
 static struct fp_file *current_file(struct fp_profile *profile)
 {
     return &profile->file[profile->file_count - 1];
@@ -93,14 +99,6 @@ static int check(struct fp_profile *profile, const char *bad)
 {
     profile->bad = bad;
     return bad == NULL ? 0 : FP_EINVAL;
-}
-
-static void warn(struct fp_profile *profile, uint64_t line, const char *what)
-{
-    if (profile->warning_count < FP_WARNINGS_MOST)
-        profile->warning[profile->warning_count] =
-            (struct fp_warning){(uint32_t)(profile->file_count - 1), line, what};
-    profile->warning_count++;
 }
 
 int fp_profile_metric(const struct fp_profile *profile, struct fp_slice name)
@@ -250,7 +248,7 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name, uint32
         return current_file(profile)->dialect == FP_NO_DIALECT
                    ? FP_EMIXED
                    : check(profile, "an event that this file's samples do not have");
-    if (*event == EVENTS_MOST)
+    if (*event == FP_EVENTS_MOST)
         return check(profile, "too many different events");
     err = intern(profile, name, &text);
     if (err == 0)
@@ -258,6 +256,22 @@ static int intern_event(struct fp_profile *profile, struct fp_slice name, uint32
     if (err == 0)
         profile->event[profile->event_count++] = text;
     return err;
+}
+
+/* Samples of two events count different things. A file of a session has one event: that of one
+ * sample alone is damage to its name. */
+static bool is_left_out(struct fp_profile *profile, const struct fp_sample *sample, uint32_t event)
+{
+    const struct fp_file *file = current_file(profile);
+
+    if (fp_sample_is_own(sample))
+        return false;
+    if (sample->dialect != FP_PERF && file->dialect != FP_NO_DIALECT)
+        event = file->event;
+    profile->event_samples[event]++;
+    return profile->choice == FP_FIRST_EVENT   ? event != 0
+           : profile->choice == FP_ALL_EVENTS ? false
+                                              : profile->event[event] != profile->chosen;
 }
 
 /* One text is another stack with another status, or in another dialect. */
@@ -287,7 +301,7 @@ static void note_time(struct fp_profile *profile, struct fp_process *process)
         profile->is_ordered = 0;
     if (profile->rows.count == 0 || now != profile->rows.time_us)
         profile->time_runs++;
-    if (file->dialect == FP_NO_DIALECT)
+    if (file->samples == 0 && file->own == 0)
         file->first_us = file->last_us = now;
     widen(&profile->first_us, &profile->last_us, now);
     widen(&file->first_us, &file->last_us, now);
@@ -312,6 +326,48 @@ int fp_profile_keep_row(struct fp_profile *profile, struct fp_rows *rows, struct
     return 0;
 }
 
+static void warn(struct fp_profile *profile, uint64_t line, const char *what)
+{
+    if (profile->warning_count < FP_WARNINGS_MOST)
+        profile->warning[profile->warning_count] =
+            (struct fp_warning){(uint32_t)(profile->file_count - 1), line, what};
+    profile->warning_count++;
+}
+
+static void judge_text(struct fp_profile *profile, enum fp_dialect dialect)
+{
+    struct fp_file *file = current_file(profile);
+    uint64_t bad = fp_messages_judge(&file->messages, dialect);
+
+    file->bad += bad;
+    if (bad > 0)
+        warn(profile, file->messages.line, "no time in the header");
+}
+
+/* The first good sample of a file decides what the file is. */
+static void note_dialect(struct fp_profile *profile, const struct fp_sample *sample)
+{
+    struct fp_file *file = current_file(profile);
+
+    if (file->dialect != FP_NO_DIALECT)
+        return;
+    judge_text(profile, sample->dialect);
+    file->dialect = sample->dialect;
+    file->event = profile->row.event;
+}
+
+static void note_sample(struct fp_profile *profile, const struct fp_row *row)
+{
+    int64_t seen = profile->period_seen;
+
+    if (row->time_us < profile->process_us)
+        profile->process_us = row->time_us;
+    if (row->period != 1 && fp_row_count(profile, row) == row->period)
+        return;
+    profile->period_seen = row->period;
+    profile->has_periods |= seen >= 0 && seen != row->period;
+}
+
 static int keep(struct fp_profile *profile, const struct fp_sample *sample)
 {
     struct fp_file *file = current_file(profile);
@@ -319,9 +375,12 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     struct fp_process *process = &profile->process[row->process];
     int err;
 
+    note_dialect(profile, sample);
     note_time(profile, process);
     if (row->period > profile->period_max)
         profile->period_max = row->period;
+    if (row->period < profile->period_min)
+        profile->period_min = row->period;
     if (row->scheduler > profile->scheduler_max)
         profile->scheduler_max = row->scheduler;
     err = fp_rows_add(&profile->rows, &profile->budget, profile->schema, row);
@@ -334,11 +393,10 @@ static int keep(struct fp_profile *profile, const struct fp_sample *sample)
     profile->wait_rows += fp_row_words(profile, row)->waits_for != 0;
     profile->trace_rows += fp_row_words(profile, row)->trace != 0;
     profile->collection_rows += fp_row_words(profile, row)->collection != 0;
-    if (file->dialect == FP_NO_DIALECT)
-        file->dialect = sample->dialect;
     if (!process->is_own) {
         file->samples++;
         file->observations = fp_sum(file->observations, (uint64_t)fp_row_count(profile, row));
+        note_sample(profile, row);
         return 0;
     }
     profile->own_count++;
@@ -363,11 +421,7 @@ static int understand(struct fp_profile *profile, const struct fp_sample *sample
     row->file = (uint32_t)(profile->file_count - 1);
     if (err == 0)
         err = stack_of(profile, sample, &row->stack);
-    if (err == 0)
-        err = intern_event(profile, sample->header.event, &row->event);
-    if (err == 0)
-        err = fp_profile_process(profile, sample, &row->process);
-    return err;
+    return err != 0 ? err : intern_event(profile, sample->header.event, &row->event);
 }
 
 static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
@@ -376,12 +430,21 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
     struct fp_sample sample;
     int err = check(profile, fp_sample_read(piece, file->dialect, &sample));
 
+    if (fp_messages_take(&file->messages, &sample, piece->line))
+        return 0;
     if (err == 0)
         err = check(profile, fp_check_format(&sample, &file->formats));
     if (fp_format_is_newer(&file->formats, false))
         return FP_ENEWER;
     if (err == 0)
         err = understand(profile, &sample);
+    if (err == 0 && is_left_out(profile, &sample, profile->row.event)) {
+        note_dialect(profile, &sample);
+        file->left_out++;
+        return 0;
+    }
+    if (err == 0)
+        err = fp_profile_process(profile, &sample, &profile->row.process);
     if (err == 0)
         return keep(profile, &sample);
     if (err != FP_EINVAL)
@@ -484,8 +547,10 @@ int fp_profile_step(struct fp_profile *profile, uint64_t bytes)
     }
     if (more == 0 && fp_format_is_newer(&current_file(profile)->formats, true))
         more = FP_ENEWER;
-    if (more == 0)
+    if (more == 0) {
+        judge_text(profile, current_file(profile)->dialect);
         warn_of_file(profile);
+    }
     if (more <= 0)
         close_file(profile);
     return more > 0 ? 1 : more;

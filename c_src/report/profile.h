@@ -14,12 +14,14 @@
 #include <stdbool.h>
 
 #include "report/carry.h"
+#include "report/messages.h"
 #include "report/tree.h"
 #include "store/source.h"
 
 #define FP_SCHEMAS_MOST 64
 #define FP_WARNINGS_MOST 32
 #define FP_FILES_MOST 65535
+#define FP_EVENTS_MOST 256
 
 /* thread, comm, words to proc_lib_initial_call: texts. The words are those of its last sample. */
 struct fp_process {
@@ -62,6 +64,9 @@ struct fp_file {
     struct fp_source_state source;
     uint64_t samples, bad; /* without the profiler's own */
     uint64_t observations; /* the sum of fp_row_count() over these samples */
+    uint64_t left_out;     /* samples of events that were not chosen */
+    uint32_t event;        /* of its first sample, by its number; it has one if it has a dialect */
+    struct fp_messages messages;
     uint32_t own;          /* text: the fields of the profiler's last own sample */
     uint32_t node;         /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
     uint64_t pid;          /* its OS process, where the node is known */
@@ -108,6 +113,13 @@ struct fp_profile {
     uint64_t time_runs; /* rows of another time than the row before */
     uint32_t *event;    /* texts */
     size_t event_count, event_room;
+    uint64_t event_samples[FP_EVENTS_MOST]; /* of files, also of those that were not chosen */
+    enum fp_choice { FP_FIRST_EVENT, FP_ALL_EVENTS, FP_ONE_EVENT } choice;
+    uint32_t chosen;     /* ONE: the text; else 0 */
+    int64_t period_seen; /* of a sample of which it is no number of observations; -1: of none */
+    bool has_periods;    /* there are different ones of such samples */
+    int64_t period_min;  /* 0 or 1 */
+    int64_t process_us;  /* the time of the first sample of a process; INT64_MAX: there is none */
     struct fp_file *file;
     size_t file_count, file_room;
     struct fp_warning warning[FP_WARNINGS_MOST]; /* the first ones */
@@ -136,6 +148,11 @@ struct fp_profile {
 /* 0 or FP_ENOMEM. `limit` in bytes. */
 int fp_profile_create(struct fp_profile **profile, size_t limit);
 void fp_profile_destroy(struct fp_profile *profile);
+
+/* Which samples are read where there are several events, which count different things: those of the
+ * first one of all files, if nothing is said; before the first file. 0 or FP_ENOMEM. */
+int fp_profile_choose_event(struct fp_profile *profile, enum fp_choice choice,
+                            struct fp_slice name);
 
 /* Begins a file. The profile closes the source, also after an error: FP_ENOMEM, FP_EFULL,
  * FP_ESTATE: another one is being read. */

@@ -75,13 +75,14 @@ static ERL_NIF_TERM run(struct export *export, enum format format, const char *p
 {
     char why[FP_WHY_BYTES] = "";
     struct fp_output *output;
+    uint64_t bytes;
     int err = fp_output_open(&output, path, is_gzip(format, path), why, sizeof(why));
 
     export->facts = enif_make_new_map(export->env);
     if (err == 0) {
         err = write_format(export, format, output);
-        fp_map_put_u64(export->env, &export->facts, "bytes", fp_output_size(output));
-        err = fp_output_close(output, err, why, sizeof(why));
+        err = fp_output_close(output, err, &bytes, why, sizeof(why));
+        fp_map_put_u64(export->env, &export->facts, "bytes", bytes);
     }
     return err != 0 ? fp_report_error(export->env, err, why) : fp_ok(export->env, export->facts);
 }

@@ -13,17 +13,31 @@ const struct fp_handle_kind fp_profile_kind = {"flame_prof_profile", destroy};
 
 /* ------------------------------------------------------------------ reading -- */
 
-/* MaxMemory -> {ok, Profile} | {error, {Atom, Text}} */
+/* (MaxMemory, first | all | Event) -> {ok, Profile} | {error, {Atom, Text}} */
 FP_REPORT_NIF(fp_nif_profile_new)
 {
+    static const char *const choices[] = {"first", "all", NULL};
+    int choice = fp_get_name(env, argv[1], choices);
+    struct fp_slice name = FP_SLICE("");
     struct fp_profile *profile;
     ErlNifUInt64 limit;
+    ErlNifBinary event;
     ERL_NIF_TERM term = 0;
 
     if (!enif_get_uint64(env, argv[0], &limit))
         return enif_make_badarg(env);
-    if (fp_profile_create(&profile, limit) == 0)
-        term = fp_handle_new(env, &fp_profile_kind, profile);
+    if (choice < 0) {
+        if (!enif_inspect_binary(env, argv[1], &event))
+            return enif_make_badarg(env);
+        name = (struct fp_slice){(const char *)event.data, event.size};
+        choice = FP_ONE_EVENT;
+    }
+    if (fp_profile_create(&profile, limit) == 0) {
+        if (fp_profile_choose_event(profile, (enum fp_choice)choice, name) == 0)
+            term = fp_handle_new(env, &fp_profile_kind, profile);
+        else
+            fp_profile_destroy(profile);
+    }
     return term == 0 ? fp_report_error(env, FP_ENOMEM, "") : fp_ok(env, term);
 }
 
@@ -196,7 +210,7 @@ static uint64_t count_processes(const struct fp_profile *profile)
 /* What is not in the profile, of all files. */
 static void put_losses(ErlNifEnv *env, ERL_NIF_TERM *map, const struct fp_profile *profile)
 {
-    uint64_t bad = 0, damaged = 0, cut_off = 0, lost_text = 0;
+    uint64_t bad = 0, damaged = 0, cut_off = 0, lost_text = 0, messages = 0, left_out = 0;
 
     for (size_t i = 0; i < profile->file_count; i++) {
         const struct fp_file *file = &profile->file[i];
@@ -205,11 +219,36 @@ static void put_losses(ErlNifEnv *env, ERL_NIF_TERM *map, const struct fp_profil
         damaged += file->source.damaged;
         cut_off += file->source.is_cut_off != 0;
         lost_text += file->source.lost_text;
+        messages += file->messages.count;
+        left_out += file->left_out;
     }
     fp_map_put_u64(env, map, "bad", bad);
     fp_map_put_u64(env, map, "damaged", damaged);
     fp_map_put_u64(env, map, "cut_off", cut_off);
     fp_map_put_u64(env, map, "lost_text", lost_text);
+    fp_map_put_u64(env, map, "perf_messages", messages);
+    fp_map_put_u64(env, map, "left_out", left_out);
+}
+
+/* The samples of each event in the files, chosen or not. */
+static ERL_NIF_TERM events_map(ErlNifEnv *env, const struct fp_profile *profile)
+{
+    ERL_NIF_TERM map = enif_make_new_map(env);
+
+    for (size_t i = 0; i < profile->event_count; i++)
+        enif_make_map_put(env, map, event_term(env, profile, i),
+                          enif_make_uint64(env, profile->event_samples[i]), &map);
+    return map;
+}
+
+/* The event whose samples are in the profile; all: those of every one. */
+static ERL_NIF_TERM chosen_term(ErlNifEnv *env, const struct fp_profile *profile)
+{
+    if (profile->choice == FP_ALL_EVENTS)
+        return fp_atom(env, "all");
+    if (profile->choice == FP_FIRST_EVENT && profile->event_count > 0)
+        return event_term(env, profile, 0);
+    return fp_slice_term(env, fp_profile_text(profile, profile->chosen));
 }
 
 /* Profile -> #{...}: see flame_prof_profile:info/1. */
@@ -234,6 +273,11 @@ FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
     put_losses(env, &map, p);
     fp_map_put_u64(env, &map, "samples", p->rows.count - p->own_count);
     fp_map_put(env, &map, "events", list_of(env, p, event_term, 0, p->event_count));
+    fp_map_put(env, &map, "event", chosen_term(env, p));
+    fp_map_put(env, &map, "event_samples", events_map(env, p));
+    fp_map_put(env, &map, "periods_differ", fp_boolean(env, p->has_periods));
+    fp_map_put(env, &map, "first_sample_us",
+               enif_make_int64(env, p->process_us == INT64_MAX ? p->first_us : p->process_us));
     fp_map_put_u64(env, &map, "messages", p->message_rows);
     fp_map_put_u64(env, &map, "traces", p->trace_rows);
     fp_map_put_u64(env, &map, "calls", p->call_rows);

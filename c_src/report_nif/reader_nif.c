@@ -20,6 +20,7 @@ struct reader {
     struct fp_fields fields;
     struct fp_file file;
     struct fp_warning warning[WARNINGS_MOST];
+    unsigned warnings;
     char *encoded; /* FP_ENCODED_BYTES */
     int is_own;    /* the profiler's own samples are read, instead of those of processes */
 };
@@ -210,6 +211,22 @@ static const char *field_terms(struct call *call, const struct fp_sample *sample
     return bad;
 }
 
+static void warn(struct reader *reader, uint64_t line, const char *bad)
+{
+    if (reader->warnings < WARNINGS_MOST)
+        reader->warning[reader->warnings++] = (struct fp_warning){0, line, bad};
+}
+
+static void judge_text(struct reader *reader, enum fp_dialect dialect)
+{
+    struct fp_messages *messages = &reader->file.messages;
+    uint64_t bad = fp_messages_judge(messages, dialect);
+
+    reader->file.bad += bad;
+    if (bad > 0)
+        warn(reader, messages->line, "no time in the header");
+}
+
 /* A sample that is not of the kind that is read has no term. */
 static const char *sample_term(struct call *call, const struct fp_scan_piece *piece,
                                ERL_NIF_TERM *term)
@@ -220,6 +237,8 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
     const char *bad = fp_sample_read(piece, file->dialect, &sample);
     bool is_other = bad == NULL && fp_sample_is_own(&sample) != call->reader->is_own;
 
+    if (fp_messages_take(&file->messages, &sample, piece->line))
+        return NULL;
     if (bad == NULL)
         bad = fp_check_format(&sample, &file->formats);
     /* The few samples of the profiler are checked, so that all readers count alike. */
@@ -231,8 +250,10 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
         bad = stack_terms(call, &sample, &value[2], &value[3]);
     if (bad != NULL)
         return bad;
-    if (file->dialect == FP_NO_DIALECT)
+    if (file->dialect == FP_NO_DIALECT) {
+        judge_text(call->reader, sample.dialect);
         file->dialect = sample.dialect;
+    }
     if (is_other)
         return NULL;
     value[4] = enif_make_int64(call->env, sample.header.time_us);
@@ -270,15 +291,18 @@ static int read_some(ErlNifEnv *env, struct reader *reader, unsigned most, ERL_N
             continue;
         n++;
         bad = sample_term(&call, &piece, &term);
-        if (bad != NULL)
+        if (bad != NULL) {
+            reader->file.bad++;
             fp_carry_damage(&reader->carry);
-        if (bad != NULL && reader->file.bad++ < WARNINGS_MOST)
-            reader->warning[reader->file.bad - 1] = (struct fp_warning){0, piece.line, bad};
+            warn(reader, piece.line, bad);
+        }
         if (term == 0)
             continue;
         *list = enif_make_list_cell(env, term, *list);
         reader->file.samples++;
     }
+    if (more == 0)
+        judge_text(reader, reader->file.dialect);
     fp_strings_free(&call.strings, &call.budget);
     free(call.known);
     return fp_format_is_newer(&reader->file.formats, more == 0) ? FP_ENEWER : more;
@@ -337,7 +361,7 @@ FP_HANDLE_NIF(fp_nif_reader_info, kind)
 {
     struct reader *reader = object;
     ERL_NIF_TERM map, list = enif_make_list(env, 0), line;
-    uint64_t count = reader->file.bad < WARNINGS_MOST ? reader->file.bad : WARNINGS_MOST;
+    unsigned count = reader->warnings;
 
     reader->file.source = *fp_source_state(reader->source);
     while (count-- > 0) {

@@ -53,7 +53,7 @@ struct fp_field {
     {                                                                                              \
         key, FP_FIELD_##kind, offsetof(struct type, member)                                        \
     }
-#define FP_FIELDS_MOST 16
+#define FP_FIELDS_MOST 20
 
 /* Without a profile, the fields before the first text. */
 ERL_NIF_TERM fp_fields_map(ErlNifEnv *env, const struct fp_profile *profile,
@@ -99,7 +99,7 @@ int fp_get_query(ErlNifEnv *env, const struct fp_profile *profile, ERL_NIF_TERM 
     X(reader_next, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(reader_info, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(reader_close, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \
-    X(profile_new, 1, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
+    X(profile_new, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                  \
     X(profile_begin, 3, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                \
     X(profile_continue, 3, ERL_NIF_DIRTY_JOB_IO_BOUND)                                             \
     X(profile_step, 2, ERL_NIF_DIRTY_JOB_IO_BOUND)                                                 \

@@ -45,6 +45,9 @@ struct fp_source {
     uint64_t frame_text; /* its text's size; 0: not known */
     bool is_begun;       /* some of its text was read, before its end was there */
     uint64_t lost;       /* work on lost frames */
+    bool has_rest;       /* the end of the file cuts a frame off, which begins at `rest_at` */
+    bool is_rest;        /* that frame is being read, behind all others */
+    uint64_t rest_at;
 };
 
 static int read_file(struct fp_source *source, char *to, size_t room, size_t *size)
@@ -226,6 +229,45 @@ static void leave_frame(struct fp_source *source)
     give_up(source);
 }
 
+/* The end of the file is missing. Where a whole frame is found behind this one's beginning its size
+ * was damaged; else what there is of it is read at last. */
+static int leave_rest(struct fp_source *source)
+{
+    source->state.is_cut_off = 1;
+    if (source->is_begun && source->text > 0) {
+        source->ready = source->text;
+        return 0;
+    }
+    if (!source->is_begun && !source->has_rest) {
+        source->has_rest = true;
+        source->rest_at = source->frame_at;
+    }
+    return lose_frame(source);
+}
+
+/* 1: there is one; 0; FP_EIO. */
+static int begin_rest(struct fp_source *source)
+{
+    if (!source->has_rest || source->is_rest)
+        return 0;
+    if (lseek(source->file, (off_t)source->rest_at, SEEK_SET) < 0)
+        return FP_EIO;
+    ZSTD_DCtx_reset(source->zstd, ZSTD_reset_session_only);
+    source->state.bytes_in = source->rest_at;
+    source->begin = source->end = 0;
+    source->is_at_end = source->is_lost = source->is_inside = false;
+    source->is_rest = true;
+    return 1;
+}
+
+static void end_rest(struct fp_source *source)
+{
+    if (source->frame_text >= source->text)
+        source->state.lost_text -= source->text; /* lose_frame() has added all of it */
+    source->ready = source->text;
+    give_up(source);
+}
+
 /* Decompresses some of a frame to `held`. 1: there is more in the file; 0; FP_EIO. */
 static int decode_zstd(struct fp_source *source)
 {
@@ -237,7 +279,9 @@ static int decode_zstd(struct fp_source *source)
     if (err == 0)
         err = fill(source, source->is_inside ? 1 : FRAME_BYTES);
     /* A frame may still have text behind its last byte. */
-    if (err != 0 || (source->begin == source->end && !source->is_inside))
+    if (err == 0 && source->begin == source->end && !source->is_inside)
+        return begin_rest(source);
+    if (err != 0)
         return err;
     if (!source->is_inside)
         begin_frame(source);
@@ -245,6 +289,7 @@ static int decode_zstd(struct fp_source *source)
     left = ZSTD_decompressStream(source->zstd, &out, &in);
     if (ZSTD_isError(left)) {
         source->state.damaged++;
+        source->has_rest &= !source->is_rest;
         err = lose_frame(source);
         return err != 0 ? err : 1;
     }
@@ -252,9 +297,12 @@ static int decode_zstd(struct fp_source *source)
         leave_frame(source);
         return 0;
     }
+    if (in.size == 0 && out.pos == source->text && source->is_rest) {
+        end_rest(source);
+        return 1;
+    }
     if (in.size == 0 && out.pos == source->text) {
-        source->state.is_cut_off = 1;
-        err = lose_frame(source);
+        err = leave_rest(source);
         return err != 0 ? err : 1;
     }
     source->begin += in.pos;
@@ -266,7 +314,8 @@ static int decode_zstd(struct fp_source *source)
     /* What seemed to end behind the file had a damaged size. */
     if (left == 0 && source->state.is_cut_off) {
         source->state.is_cut_off = 0;
-        source->state.damaged++;
+        source->state.damaged += !source->is_rest; /* if so, the file has grown */
+        source->has_rest = false;
     }
     return 1;
 }

@@ -1,8 +1,10 @@
 /* source.h - the text of a file: plain, gzip or zstd, by its first bytes and not by its name.
  *
  * Damage is counted and costs as little as it can: reading goes on at the next zstd frame. The text
- * of a zstd frame or gzip member of up to 24 MiB is read only when its checksum is right (of a gzip
- * member that is cut off: also then), that of a longer one before. Memory: 2 MiB, for compressed
+ * of a zstd frame or gzip member of up to 24 MiB is read only when its checksum is right, that of a
+ * longer one before. What the end of the file cuts off has no checksum, and is read as far as it
+ * goes: copies of files that are being written, and full disks, leave such ends, and damage does
+ * not. Memory: 2 MiB, for compressed
  * files 24 MiB more, and the window of a decompressor (at most 128 MiB, as zstd -d has it; 4 MiB or
  * less for what flame_prof writes).
  *

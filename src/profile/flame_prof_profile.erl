@@ -34,7 +34,7 @@
 -export([new/0, open/3, add/2, index_piece/2]).
 -export([read_rows/0, thin/2, calls/3, facts/1, is_profile/1]).
 
--export_type([profile/0, options/0, info/0, file/0, process/0, stack/0]).
+-export_type([profile/0, options/0, event/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
 -export_type([how/0, progress/0]).
 
@@ -42,6 +42,7 @@
 
 -type options() ::
     #{
+        event => event() | flame_prof_options:left_out(),
         max_memory => pos_integer() | flame_prof_options:left_out(),
         progress =>
             fun((file:name_all(), Read :: non_neg_integer(), Size :: non_neg_integer()) -> term())
@@ -50,11 +51,17 @@
 %% An option that is left out, `undefined' or `nil' has its default, in brackets.
 %%
 %% <ul>
+%% <li>`event': whose samples are read, where the files have several events, as those of `perf
+%%     record -e cycles,instructions': the sum of two would count different things (`first': of the
+%%     first sample; {@link info/1} has the others)</li>
 %% <li>`max_memory': bytes that the profile may take (1 GiB), at least a
 %%     megabyte</li>
 %% <li>`progress': is called with the file, the bytes that were read of it, and
 %%     its size, every 32 MiB of text</li>
 %% </ul>
+
+-type event() :: first | all | unicode:chardata().
+%% `all' adds samples of different events up.
 
 -type how() :: {start | continue, whole | part}.
 %% @private A `part' is still being written: what is not whole at its end is left out. `continue'
@@ -70,13 +77,19 @@
         damaged := non_neg_integer(),
         cut_off := non_neg_integer(),
         lost_text := non_neg_integer(),
+        perf_messages := non_neg_integer(),
+        left_out := non_neg_integer(),
         warnings := [flame_prof_samples:warning()],
         first_us := integer(),
         last_us := integer(),
+        first_sample_us := integer(),
         is_ordered := boolean(),
         metrics := [binary()],
         own_metrics := [binary()],
         events := [binary()],
+        event := all | binary(),
+        event_samples := #{binary() => non_neg_integer()},
+        periods_differ := boolean(),
         files := [file()],
         processes := non_neg_integer(),
         memory := non_neg_integer(),
@@ -88,7 +101,10 @@
     }.
 %% `bad' counts damaged samples, which are left out. `damaged' and `lost_text' are the sums of the
 %% files', and `cut_off' is the number of files whose end is missing. Times are microseconds since
-%% 1970. `processes' counts neither the profiler nor schedulers, and
+%% 1970; `first_sample_us' is of the first sample of a process. `perf_messages' counts lines that
+%% perf has put between its samples. `event_samples' has the samples of each event in the files, and
+%% `left_out' is the number of those that `event' leaves out. `periods_differ': the periods are
+%% weights, and not observations. `processes' counts neither the profiler nor schedulers, and
 %% `metrics' are those of processes: `own_metrics' has the profiler's counters and the node
 %% metrics. `messages' counts samples of servers with a message in work, `traces' those with
 %% OpenTelemetry's ids, and `calls' those with the reference of a call, on either side of it.
@@ -108,15 +124,18 @@
         damaged := non_neg_integer(),
         cut_off := boolean(),
         lost_text := non_neg_integer(),
+        perf_messages := non_neg_integer(),
+        perf_lost := non_neg_integer(),
         first_us := integer(),
         last_us := integer()
     }.
-%% `own' has the fields of the profiler's last own sample in the file (counters, node metrics,
-%% engine), as they stand there; empty where there is none. `bytes' are those of the file, `text'
+%% `own' has the counters and words of the profiler's last own sample in the file, as they stand
+%% there; empty where there is none. `bytes' are those of the file, `text'
 %% those of the text in it. `observations' is the number that the samples stand for: see
 %% {@link metric()}. `damaged' counts the damaged places of compressed text, `cut_off' says
 %% that its end is missing, and `lost_text' are bytes of text that are missing in both ways, as far
-%% as the zstd frames tell their sizes.
+%% as the zstd frames tell their sizes. `perf_messages' are lines of perf's that are no samples:
+%% other records, and warnings; `perf_lost' is the number of events that these say are lost.
 
 -type process() ::
     #{
@@ -196,7 +215,7 @@
 %%     waits for below its own, and so on, down to a process that works: a flame graph of waiting
 %%     (false; not for firefox)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
-%% <li>`from', `to': milliseconds since the first sample; only samples between them, `to' not
+%% <li>`from', `to': milliseconds since the first sample of a process; only samples between them, `to' not
 %%     included (all)</li>
 %% <li>`status': only samples with this one; `active' is running, runnable and garbage collecting,
 %%     as {@link flame_prof:hot/2} has it (all)</li>
@@ -221,16 +240,16 @@ read(Files) ->
 -spec read(flame_prof_samples:files(), options()) -> {ok, profile()} | {error, flame_prof:reason()}.
 read(Files, Given) ->
     case flame_prof_schema:checked(read_rows(), Given) of
-        {ok, #{max_memory := Most} = Options} ->
-            read_all(flame_prof_samples:list(Files), Most, Options);
+        {ok, Options} ->
+            read_all(flame_prof_samples:list(Files), Options);
         {error, _} = Error ->
             Error
     end.
 
-read_all([], _Most, _Options) ->
+read_all([], _Options) ->
     {error, {no_files, #{}}};
-read_all(Files, Most, Options) ->
-    {ok, Profile} = flame_prof_report_nif:profile_new(Most),
+read_all(Files, #{max_memory := Most, event := Event} = Options) ->
+    {ok, Profile} = flame_prof_report_nif:profile_new(Most, Event),
     case read_files(Files, Profile, Options) of
         {ok, _} = Ok ->
             Ok;
@@ -239,8 +258,15 @@ read_all(Files, Most, Options) ->
             Error
     end.
 
-read_files([], Profile, _Options) ->
-    {ok, Profile};
+read_files([], Profile, #{event := Event}) ->
+    case info(Profile) of
+        #{samples := 0, events := [_ | _] = Events} when is_binary(Event) ->
+            Accepted = iolist_to_binary(["first, all, or an event of these files: ",
+                lists:join(", ", Events)]),
+            {error, flame_prof_error:option(event, Event, Accepted)};
+        #{} ->
+            {ok, Profile}
+    end;
 read_files([File | Files], Profile, Options) ->
     case read_file(File, Profile, Options) of
         ok -> read_files(Files, Profile, Options);
@@ -256,7 +282,7 @@ read_file(File, Profile, #{progress := Progress}) ->
 %% @private An empty profile of the default size, for open/3.
 -spec new() -> {ok, profile()} | {error, flame_prof:reason()}.
 new() ->
-    case flame_prof_report_nif:profile_new(?MAX_MEMORY) of
+    case flame_prof_report_nif:profile_new(?MAX_MEMORY, first) of
         {ok, Profile} -> {ok, Profile};
         {error, {_, Why}} -> {error, {memory, #{reason => Why}}}
     end.
@@ -380,7 +406,7 @@ export(Profile, Format, Path) ->
     export(Profile, Format, Path, #{}).
 
 %% @doc Write a file for another tool. What is there under this name is replaced.
-%% The answer has the `bytes' of it before compression, and:
+%% The answer has the `bytes' of the file, and:
 %%
 %% <ul>
 %% <li>`collapsed': a line for each stack, for FlameGraph, inferno and speedscope;
@@ -466,11 +492,23 @@ queries(Profile, Format, Given) ->
 -spec read_rows() -> [flame_prof_schema:row()].
 read_rows() ->
     [
+        #{key => event, type => {own, fun event/1, "first, all, or the name of an event"},
+            default => first},
         #{key => max_memory, type => {whole, bytes, 1 bsl 20, (1 bsl 60) - 1},
             default => ?MAX_MEMORY},
         #{key => progress, type => {own, fun progress/1, "a function of three arguments"},
             default => fun(_, _, _) -> ok end}
     ].
+
+event(Choice) when Choice =:= first; Choice =:= all -> {ok, Choice};
+event(Name) when is_atom(Name) -> error;
+event(Name) ->
+    try unicode:characters_to_binary(Name) of
+        <<_, _/binary>> = Text -> {ok, Text};
+        _ -> error
+    catch
+        error:badarg -> error
+    end.
 
 progress(Fun) when is_function(Fun, 3) -> {ok, Fun};
 progress(_) -> error.

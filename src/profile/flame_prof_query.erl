@@ -112,7 +112,7 @@ chains(functions) -> function_chains.
 %% Samples.
 
 filter(#{from := From, to := To, status := Status, process := Name}, Info, Processes) ->
-    #{first_us := First, last_us := Last} = Info,
+    #{first_sample_us := First, last_us := Last} = Info,
     case {us(From, ?FIRST_US, First), us(To, ?LAST_US, First)} of
         {FromUs, _} when FromUs > Last ->
             Accepted = io_lib:format("at most ~b ms, the time of the last sample",

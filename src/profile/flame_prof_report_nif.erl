@@ -6,7 +6,7 @@
 -module(flame_prof_report_nif).
 
 -export([reader_open/2, reader_next/2, reader_info/1, reader_close/1]).
--export([profile_new/1, profile_begin/3, profile_continue/3, profile_step/2, profile_close/1]).
+-export([profile_new/2, profile_begin/3, profile_continue/3, profile_step/2, profile_close/1]).
 -export([profile_thin/2]).
 -export([profile_info/1, profile_processes/3, profile_stacks/3, profile_export/4]).
 -export([profile_calls/3, profile_facts/1]).
@@ -49,9 +49,9 @@ reader_info(_) -> ?NOT_LOADED.
 -spec reader_close(reference()) -> ok.
 reader_close(_) -> ?NOT_LOADED.
 
--spec profile_new(MaxMemory :: non_neg_integer()) ->
+-spec profile_new(MaxMemory :: non_neg_integer(), Event :: first | all | binary()) ->
     {ok, reference()} | {error, {atom(), binary()}}.
-profile_new(_) -> ?NOT_LOADED.
+profile_new(_, _) -> ?NOT_LOADED.
 
 -spec profile_begin(reference(), Path :: binary(), whole | part) ->
     {ok, Bytes :: non_neg_integer()} | {error, {atom(), binary()}}.

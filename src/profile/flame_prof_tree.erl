@@ -43,6 +43,7 @@
         top => pos_integer() | flame_prof_options:left_out(),
         min => number() | flame_prof_options:left_out(),
         depth => pos_integer() | flame_prof_options:left_out(),
+        event => flame_prof_profile:event() | flame_prof_options:left_out(),
         max_memory => pos_integer() | flame_prof_options:left_out(),
         progress => fun() | flame_prof_options:left_out()
     }.
@@ -65,7 +66,7 @@
 %% <li>`min': percent of its root, the status, below which a branch is left out (1).
 %%     Of one function no more than 15 callees are shown.</li>
 %% <li>`depth': frames of a branch at most (40; with `chains' 400)</li>
-%% <li>`max_memory', `progress': {@link flame_prof_profile:options()}</li>
+%% <li>`event', `max_memory', `progress': {@link flame_prof_profile:options()}</li>
 %% </ul>
 
 -type branch() ::
@@ -148,7 +149,7 @@ report(Files, Given) ->
     end.
 
 read(Files, Options) ->
-    Limits = maps:with([max_memory, progress], Options),
+    Limits = maps:with([event, max_memory, progress], Options),
     flame_prof_file_losses:read(Files, Limits, fun(Profile) -> measured(Profile, Options) end).
 
 %% @doc Of a profile that has been read already.

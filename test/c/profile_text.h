@@ -1,5 +1,5 @@
 /* profile_text.h - a profile as text, so that tests can say what they expect: one line a sample,
- * `time thread status period frames... metric=value/delta`. */
+ * `time thread status period frames... metric=value/delta`. It has the samples of all events. */
 #pragma once
 
 #include <stdio.h>
@@ -30,6 +30,7 @@ static inline struct fp_profile *profile_of(const void *bytes, size_t size)
     struct fp_profile *profile;
 
     CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+    CHECK_INT(fp_profile_choose_event(profile, FP_ALL_EVENTS, FP_SLICE("")), 0);
     CHECK_INT(profile_add(profile, bytes, size), 0);
     return profile;
 }

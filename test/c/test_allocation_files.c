@@ -145,6 +145,7 @@ static char *exported(struct fp_profile *profile, const char *format)
 {
     struct fp_query query = {.filter = FP_FILTER_ALL, .by = {.kind = FP_BY_VALUE}};
     char path[] = "/tmp/flame_prof_XXXXXX", why[256];
+    uint64_t written;
     struct fp_output *output;
     uint64_t count, moved;
     size_t size;
@@ -161,7 +162,7 @@ static char *exported(struct fp_profile *profile, const char *format)
           : strcmp(format, "index") == 0   ? fp_export_index(profile, output, 0)
           : strcmp(format, "pprof") == 0   ? fp_export_pprof(profile, &query, output)
                                            : fp_export_speedscope(profile, &query, 1, output);
-    CHECK_INT(fp_output_close(output, err, why, sizeof(why)), 0);
+    CHECK_INT(fp_output_close(output, err, &written, why, sizeof(why)), 0);
     text = temporary_read(path, &size);
     unlink(path);
     text = realloc(text, size + 1);

@@ -88,6 +88,198 @@ static void perf_scripts_of_linux_are_read(void)
     fp_profile_destroy(profile);
 }
 
+/* What perf's other fields and other readers of its files make of a header. */
+static void headers_of_perf_may_have_more(void)
+{
+    static const char text[] =
+        "app 10/11 [1023] U     100.000001: 5 cycles: \n\tff main (app)\n\n"
+        "app 10/11 [1023] d..2. 100.000002: 5 cycles: \n\tff main (app)\n\n"
+        "app 11 Kp 100.000003: 5 cycles: \n\tff main (app)\n\n"
+        ":-1 -1 [001] 100.000004: 5 cycles: \n\tff main (app)\n\n"
+        ":-1 -1/-1 100.000005: 5 cycles: \n\tff main (app)\n\n"
+        "com.example.maps\t21452/21453 [007] 100.000006:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
+        "running\t21452 [007] 100.000007:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
+        "running\t21452 [007] 100.8374:\t\t5 cycles:\n\tff\tmain() (app)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile, "100000001 app 10/11 [] 5 main@app\n"
+                           "100000002 app 10/11 [] 5 main@app\n"
+                           "100000003 app 11 [] 5 main@app\n"
+                           "100000004 :-1 -1 [] 5 main@app\n"
+                           "100000005 :-1 -1/-1 [] 5 main@app\n"
+                           "100000006 com.example.maps\t21452/21453 [] 5 main%28%29@app\n"
+                           "100000007 running\t21452 [] 5 main%28%29@app\n"
+                           "100008374 running\t21452 [] 5 main%28%29@app\n");
+    CHECK_INT(profile->file[0].dialect, FP_PERF);
+    CHECK_INT(profile->warning_count, 0);
+    CHECK_INT(profile->scheduler_max, 1024);
+    CHECK_INT(profile->process[2].tid, 0);
+    CHECK_INT(profile->process[4].pid, 21452);
+    CHECK_INT(profile->process[4].tid, 21453);
+    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[4].comm),
+                      FP_SLICE("com.example.maps")));
+    fp_profile_destroy(profile);
+}
+
+/* A status of the original tells its files from those of simpleperf, and so does a pid. */
+static void the_original_is_known_by_a_status_or_a_pid(void)
+{
+    static const char text[] = "scanning\t0.71.0 [000] 1.000001: e:\n\tff a:b/1 (a.erl)\n\n"
+                               "waiting\tinit [000] 1.000002: e:\n\tff a:b/1 (a.erl)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile, "1000001 0.71.0 [scanning] 1 a:b/1@a.erl\n"
+                           "1000002 init [waiting] 1 a:b/1@a.erl\n");
+    CHECK_INT(profile->file[0].dialect, FP_ORIGINAL);
+    fp_profile_destroy(profile);
+}
+
+/* -1 as a number without a sign: the sample is one, its weight is none. */
+static void a_period_that_is_no_number_of_events_weighs_nothing(void)
+{
+    static const char text[] = "a 1 1.000001: 0 cycles: \n\tff main (a)\n\n"
+                               "a 1 1.000002: 18446744073709551615 cycles: \n\tff main (a)\n\n"
+                               "a 1 1.000003: 9223372036854775807 cycles: \n\tff main (a)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile, "1000001 a 1 [] 0 main@a\n1000002 a 1 [] 0 main@a\n"
+                           "1000003 a 1 [] 9223372036854775807 main@a\n");
+    CHECK_INT(profile->warning_count, 0);
+    CHECK_INT(profile->period_min, 0);
+    CHECK(profile->has_periods);
+    fp_profile_destroy(profile);
+}
+
+/* An editor takes the empty line away. Half a line is none. */
+static void the_last_sample_of_perf_may_lack_its_empty_line(void)
+{
+    static const char text[] = "a 1 1.000001: cycles: \n\tff main (a)\n\n"
+                               "a 1 1.000002: cycles: \n\tff main (a)\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile, "1000001 a 1 [] 1 main@a\n1000002 a 1 [] 1 main@a\n");
+    CHECK_INT(profile->warning_count, 0);
+    fp_profile_destroy(profile);
+    profile = profile_of(text, sizeof(text) - 2);
+    CHECK_INT(profile->rows.count, 1);
+    CHECK_INT(profile->file->bad, 1);
+    fp_profile_destroy(profile);
+}
+
+static void what_perf_prints_beside_samples_is_counted_and_no_damage(void)
+{
+    static const char text[] =
+        "Warning:\nPID/TID switch overflow detected in aux stream\n"
+        "# captured on: a day\n"
+        "    mysqld     0     0.000000: PERF_RECORD_MMAP2 1/1: [0xff(0x10) @ 0 00:00 0 0]: r-xp a\n"
+        "a 1 [002] 1.000001: cycles: \n\tff main (a)\n\n"
+        "a 1 [002] 1.000002: PERF_RECORD_COMM: b:1/1\n"
+        "a 1 1.000002: PERF_RECORD_NAMESPACES 1/1 - nr_namespaces: 7\n\t\t[0/net: 3/4]\n"
+        "a 1 1.000003: PERF_RECORD_LOST lost 34\n"
+        "a 1 1.000003: PERF_RECORD_LOST_SAMPLES lost 8\n"
+        "[ perf script: something ]\n"
+        "a 1 1.000004: DEFERRED CALLCHAIN [cookie: b00000006]\n\tff below (a)\n\n"
+        "a 1 [002] 1.000005: cycles: \n\tff main (a)\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    check_profile(profile, "1000001 a 1 [] 1 main@a\n1000005 a 1 [] 1 main@a\n");
+    CHECK_INT(profile->file->bad, 0);
+    CHECK_INT(profile->warning_count, 0);
+    CHECK_INT(profile->file->messages.count, 9);
+    CHECK_INT(profile->file->messages.lost_events, 42);
+    fp_profile_destroy(profile);
+}
+
+/* Text is a message in a file of perf's alone. */
+static void text_in_other_files_is_damage(void)
+{
+    static const char ours[] = "beam 1/2 [000] 1.000001: cpu-clock:\n\tff a:b/1 (a.erl)\n"
+                               "\tff waiting (status)\n\n";
+    char text[512];
+    int size = snprintf(text, sizeof(text), "what\nis this\n%s%swhat is this\n", ours, ours);
+    struct fp_profile *profile = profile_of(text, (size_t)size);
+
+    CHECK_INT(profile->rows.count, 2);
+    CHECK_INT(profile->file->bad, 3);
+    CHECK_INT(profile->file->messages.count, 0);
+    CHECK_INT(profile->warning[0].line, 1);
+    fp_profile_destroy(profile);
+    profile = profile_of("no profile\nat all\n", 18);
+    CHECK_INT(profile->file->bad, 2);
+    CHECK_TEXT(profile->warning[0].what, "no time in the header");
+    fp_profile_destroy(profile);
+}
+
+static struct fp_profile *profile_with_event(const char *text, enum fp_choice choice,
+                                             const char *name)
+{
+    struct fp_profile *profile;
+
+    CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+    CHECK_INT(fp_profile_choose_event(profile, choice, (struct fp_slice){name, strlen(name)}), 0);
+    CHECK_INT(profile_add(profile, text, strlen(text)), 0);
+    return profile;
+}
+
+static void samples_of_one_event_are_read(void)
+{
+    static const char text[] = "a 1 1.000001: 7 cycles: \n\tff one (a)\n\n"
+                               "b 2 1.000002: 8 instructions:u: \n\tff two (a)\n\n"
+                               "a 1 1.000003: 9 cycles: \n\tff one (a)\n\n";
+    static const struct {
+        enum fp_choice choice;
+        const char *name;
+        unsigned rows, left_out;
+    } cases[] = {{FP_FIRST_EVENT, "", 2, 1},
+                 {FP_ALL_EVENTS, "", 3, 0},
+                 {FP_ONE_EVENT, "instructions:u", 1, 2},
+                 {FP_ONE_EVENT, "cycles", 2, 1},
+                 {FP_ONE_EVENT, "faults", 0, 3}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct fp_profile *profile = profile_with_event(text, cases[i].choice, cases[i].name);
+
+        CHECK_INT(profile->rows.count, cases[i].rows);
+        CHECK_INT(profile->file->samples, cases[i].rows);
+        CHECK_INT(profile->file->left_out, cases[i].left_out);
+        CHECK_INT(profile->event_samples[0], 2);
+        CHECK_INT(profile->event_samples[1], 1);
+        CHECK_INT(profile->file->dialect, FP_PERF);
+        CHECK_INT(profile->file->bad, 0);
+        fp_profile_destroy(profile);
+    }
+}
+
+/* A session has one event: a damaged name costs nothing. */
+static void a_session_has_one_event(void)
+{
+    static const char text[] = "beam 1/2 [000] 1.000001: cpu-clock:\n\tff a:b/1 (a.erl)\n"
+                               "\tff waiting (status)\n\n"
+                               "beam 1/2 [000] 1.000002: cpu-clocc:\n\tff a:b/1 (a.erl)\n"
+                               "\tff waiting (status)\n\n";
+    struct fp_profile *profile = profile_with_event(text, FP_FIRST_EVENT, "");
+
+    CHECK_INT(profile->rows.count, 2);
+    CHECK_INT(profile->file->left_out, 0);
+    CHECK_INT(profile->event_samples[0], 2);
+    fp_profile_destroy(profile);
+}
+
+/* Times are counted from the first sample of a process: the profiler's own may stand before it. */
+static void the_profilers_own_sample_begins_no_time(void)
+{
+    static const char text[] = "flame_prof 1/2147483647 [000] 1.000001: ticks=1/1 name=flame_prof "
+                               "e:\n\tffffffff flame_prof_self (flame_prof)\n"
+                               "\tffffffff waiting (status)\n\n"
+                               "beam 1/2 [000] 3.000002: cpu-clock:\n\tff a:b/1 (a.erl)\n"
+                               "\tff waiting (status)\n\n";
+    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
+
+    CHECK_INT(profile->first_us, 1000001);
+    CHECK_INT(profile->process_us, 3000002);
+    fp_profile_destroy(profile);
+}
+
 /* Whatever byte a symbol has, it is encoded as the writer spells it. */
 static void symbols_are_spelled_as_the_writer_does(void)
 {
@@ -144,13 +336,14 @@ static uint64_t total_of(struct fp_profile *profile)
     struct temporary directory;
     struct fp_output *output;
     char path[512], why[512];
+    uint64_t written;
     uint64_t total;
 
     temporary_make(&directory);
     snprintf(path, sizeof(path), "%s/collapsed", directory.path);
     CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
     CHECK_INT(fp_export_collapsed(profile, &query, output, &total), 0);
-    CHECK_INT(fp_output_close(output, 0, why, sizeof(why)), 0);
+    CHECK_INT(fp_output_close(output, 0, &written, why, sizeof(why)), 0);
     temporary_remove(&directory);
     return total;
 }
@@ -183,6 +376,7 @@ static void a_name_that_repeats_itself_has_room(void)
     static const char behind[] = "C1C1C1C1C1C1C1C1C1Ev (m)\n\tffffffff running (status)\n\n";
     struct temporary directory;
     char text[512], path[512], why[512], *end = text;
+    uint64_t written;
 
     end = mempcpy(end, before, sizeof(before) - 1);
     memset(end, 0xff, 100);
@@ -198,8 +392,9 @@ static void a_name_that_repeats_itself_has_room(void)
         CHECK_INT(profile->rows.count, 1);
         CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
         CHECK_INT(export_as(profile, format, output), 0);
-        CHECK_INT(fp_output_close(output, 0, why, sizeof(why)), 0);
+        CHECK_INT(fp_output_close(output, 0, &written, why, sizeof(why)), 0);
         file = temporary_read(path, &size);
+        CHECK_INT(written, size);
         /* Ten times the name, each byte as %FF, and what stands between them. */
         CHECK(format >= 2 || size >= 10 * 300 + 9 * 2);
         free(file);
@@ -216,6 +411,7 @@ static void exports_end_with_a_file_or_for_want_of_memory(void)
                                         "schedulers.log", "perf.txt",        "damaged.log"};
     struct temporary directory;
     char path[512], why[512];
+    uint64_t written;
     unsigned full = 0;
 
     temporary_make(&directory);
@@ -231,7 +427,7 @@ static void exports_end_with_a_file_or_for_want_of_memory(void)
         err = export_as(profile, (int)(i / 6 % 10), output);
         full += err == FP_EFULL;
         CHECK(err == 0 || (err == FP_EFULL && more < (1 << 20)));
-        CHECK_INT(fp_output_close(output, err, why, sizeof(why)), err);
+        CHECK_INT(fp_output_close(output, err, &written, why, sizeof(why)), err);
         CHECK_INT(access(path, F_OK) == 0, err == 0);
         unlink(path);
         CHECK_INT(profile->budget.used, before);
@@ -610,6 +806,7 @@ static void a_change_without_a_sign_is_damage(void)
     fp_profile_destroy(profile);
 }
 
+/* Behind the line of the status nothing of a sample is missing but its empty line. */
 static void a_file_may_end_anywhere(void)
 {
     size_t size;
@@ -618,12 +815,16 @@ static void a_file_may_end_anywhere(void)
     for (size_t cut = 0; cut <= size; cut++) {
         struct fp_profile *profile = profile_of(bytes, cut);
         uint64_t whole = 0;
+        size_t behind = 0; /* the last whole sample, without its empty line */
 
-        for (size_t i = 1; i < cut; i++)
-            whole += bytes[i - 1] == '\n' && bytes[i] == '\n';
+        for (size_t i = 0; i + 1 < size && i < cut; i++) {
+            if (bytes[i] == '\n' && bytes[i + 1] == '\n') {
+                behind = i + 1;
+                whole++;
+            }
+        }
         CHECK_INT(profile->rows.count, whole);
-        CHECK_INT(profile->warning_count,
-                  cut > 0 && (cut < 2 || bytes[cut - 1] != '\n' || bytes[cut - 2] != '\n'));
+        CHECK_INT(profile->warning_count, cut > (behind == 0 ? 0 : behind + 1));
         fp_profile_destroy(profile);
     }
     free(bytes);
@@ -836,13 +1037,14 @@ static int piece_of(struct fp_profile *profile)
     struct temporary directory;
     struct fp_output *output;
     char path[512], why[512];
+    uint64_t written;
     int err;
 
     temporary_make(&directory);
     snprintf(path, sizeof(path), "%s/index", directory.path);
     CHECK_INT(fp_output_open(&output, path, 0, why, sizeof(why)), 0);
     err = fp_export_index_piece(profile, output);
-    CHECK_INT(fp_output_close(output, err, why, sizeof(why)), err);
+    CHECK_INT(fp_output_close(output, err, &written, why, sizeof(why)), err);
     temporary_remove(&directory);
     return err;
 }
@@ -941,6 +1143,15 @@ int main(int argc, char **argv)
     RUN(idle_schedulers_are_read);
     RUN(the_original_files_are_read);
     RUN(perf_scripts_of_linux_are_read);
+    RUN(headers_of_perf_may_have_more);
+    RUN(the_original_is_known_by_a_status_or_a_pid);
+    RUN(a_period_that_is_no_number_of_events_weighs_nothing);
+    RUN(the_last_sample_of_perf_may_lack_its_empty_line);
+    RUN(what_perf_prints_beside_samples_is_counted_and_no_damage);
+    RUN(text_in_other_files_is_damage);
+    RUN(samples_of_one_event_are_read);
+    RUN(a_session_has_one_event);
+    RUN(the_profilers_own_sample_begins_no_time);
     RUN(symbols_are_spelled_as_the_writer_does);
     RUN(nasty_names_stay_what_they_are);
     RUN(the_largest_numbers_fit);

@@ -159,7 +159,7 @@ zstd(File) ->
             ]);
         {_, _} ->
             {ok, Bytes} = file:read_file(File),
-            in_memory(frames(Bytes, [File, ".frame"]))
+            in_memory(frames(Bytes, [File, ".frame"], none))
     end.
 
 unzstd(File, Flags) ->
@@ -175,35 +175,50 @@ collect(Port, Got) ->
     end.
 
 %% The text of the frames that are good, as zstd has it; behind a damaged one those from the next
-%% magic number on. Of frames of 24 MiB and more the library reads what it can; not here.
-frames(Bytes, Scratch) ->
+%% magic number on. Of frames of 24 MiB and more the library reads what it can; not here. Cut is the
+%% first one since the last good one that the end of the file cuts off: zstd has some of its text.
+frames(Bytes, Scratch, Cut) ->
     case frame_size(Bytes) of
         {frame, Size} when Size =< byte_size(Bytes) ->
             <<Frame:Size/binary, Rest/binary>> = Bytes,
-            ok = file:write_file(Scratch, Frame),
-            Result = unzstd(Scratch, "-dcqf"),
-            ok = file:delete(Scratch),
-            case Result of
-                {0, Text} -> [Text | frames(Rest, Scratch)];
-                {_, _} -> next_frame(Bytes, Scratch)
+            case unzstd_of(Frame, Scratch, "-dcqf") of
+                {0, Text} -> [Text | frames(Rest, Scratch, none)];
+                {_, _} -> next_frame(Bytes, Scratch, Cut)
             end;
         {skip, Size} when Size =< byte_size(Bytes) ->
             <<_:Size/binary, Rest/binary>> = Bytes,
-            frames(Rest, Scratch);
+            frames(Rest, Scratch, none);
+        _ when Cut =:= none ->
+            Begun = case is_cut(Bytes, Scratch) of true -> Bytes; false -> none end,
+            next_frame(Bytes, Scratch, Begun);
         _ ->
-            next_frame(Bytes, Scratch)
+            next_frame(Bytes, Scratch, Cut)
     end.
 
-next_frame(<<_, Rest/binary>>, Scratch) ->
+%% zstd says so, and of other damage something else.
+is_cut(Bytes, Scratch) ->
+    {_, Says} = unzstd_of(Bytes, Scratch, "-tq"),
+    nomatch =/= string:find(iolist_to_binary(Says), "premature end").
+
+unzstd_of(Bytes, Scratch, Flags) ->
+    ok = file:write_file(Scratch, Bytes),
+    Result = unzstd(Scratch, Flags),
+    ok = file:delete(Scratch),
+    Result.
+
+next_frame(<<_, Rest/binary>>, Scratch, Cut) ->
     Magics = [<<?ZSTD_MAGIC:32/little>> | [<<N, 16#2a4d18:24/little>> || N <- lists:seq(80, 95)]],
     case binary:match(Rest, Magics) of
         {At, 4} ->
             <<_:At/binary, Found/binary>> = Rest,
-            frames(Found, Scratch);
+            frames(Found, Scratch, Cut);
+        nomatch when is_binary(Cut) ->
+            {_, Text} = unzstd_of(Cut, Scratch, "-dcqqf"),
+            [Text];
         nomatch ->
             []
     end;
-next_frame(<<>>, _Scratch) ->
+next_frame(<<>>, _Scratch, _Cut) ->
     [].
 
 %% RFC 8878, 3.1.1 and 3.1.2.
@@ -254,6 +269,11 @@ read(Source, Carried, Fun, Acc0, Counts0) ->
             read(Source, Rest, Fun, Acc, Counts);
         eof when Carried =:= <<>> ->
             {ok, Acc0, Counts0};
+        eof when binary_part(Carried, byte_size(Carried), -10) =:= <<" (status)\n">> ->
+            %% Only its empty line is missing.
+            {<<>>, Acc, Counts} =
+                each_sample(<<Carried/binary, "\n">>, Fun, Acc0, Counts0),
+            {ok, Acc, Counts};
         End when End =:= eof; End =:= damaged ->
             {ok, Acc0, one_bad(Counts0)};
         {error, _} = Error ->

@@ -295,7 +295,7 @@ samples_are_chosen_by_time_status_and_process_test_() ->
 
 tables_are_of_the_same_samples_test() ->
     with_file(?FOUR, fun(File) ->
-        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
         ?assertMatch(
             {ok, #{samples := 1, stacks := [{[<<"running">>], [{<<"r:r/0:1">>, _}], 1, 1}]}},
             flame_prof_profile:stacks(Profile, #{status => running, to => 1000}))
@@ -305,7 +305,7 @@ what_chooses_nothing_by_mistake_is_refused_test_() ->
     [
         {lists:flatten(io_lib:format("~tp", [Options])), fun() ->
             with_file(?FOUR, fun(File) ->
-                {ok, Profile} = flame_prof_profile:read(File),
+                {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
                 {error, {bad_option, #{option := Option}} = Reason} =
                     flame_prof_profile:export(Profile, collapsed, File ++ ".never", Options),
                 Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
@@ -378,7 +378,7 @@ exported(Format, Text, Options, Test) ->
 
 exported(Format, Suffix, Text, Options, Test) ->
     with_file(Text, fun(File) ->
-        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
         Path = File ++ ".export" ++ Suffix,
         {ok, _} = flame_prof_profile:export(Profile, Format, Path, Options),
         Test(Path)

@@ -11,7 +11,8 @@
 %%% Reading
 
 a_profile_says_what_it_holds_test() ->
-    {ok, Profile} = flame_prof_profile:read([?OURS, ?CORPUS "damaged.log", ?CORPUS "perf.txt"]),
+    {ok, Profile} = flame_prof_profile:read([?OURS, ?CORPUS "damaged.log", ?CORPUS "perf.txt"],
+        #{event => all}),
     Info = flame_prof_profile:info(Profile),
     ?assertMatch(
         #{
@@ -320,7 +321,7 @@ symbols(Frames) -> lists:reverse([Symbol || {Symbol, _} <- Frames]).
 frames_have_their_library_or_source_test_() ->
     [
         ?_test(begin
-            {ok, Profile} = flame_prof_profile:read(?CORPUS ++ File),
+            {ok, Profile} = flame_prof_profile:read(?CORPUS ++ File, #{event => all}),
             {ok, #{stacks := Stacks}} = flame_prof_profile:stacks(Profile, #{}),
             {ok, Expected, _} = flame_prof:fold(
                 fun(#{frames := Frames}, All) -> [Frames | All] end, [], ?CORPUS ++ File),
@@ -887,14 +888,14 @@ collapsed(File, Options) ->
 with_export(Format, Files, Options, Test) ->
     with_directory(fun(Dir) ->
         Path = filename:join(Dir, "export"),
-        {ok, Profile} = flame_prof_profile:read(Files),
+        {ok, Profile} = flame_prof_profile:read(Files, #{event => all}),
         {ok, Facts} = flame_prof_profile:export(Profile, Format, Path, Options),
         Test(Path, Facts)
     end).
 
 with_merged_index(File, IntervalsUs, Test) ->
     with_directory(fun(Dir) ->
-        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
         [ok = flame_prof_profile:thin(Profile, Us) || Us <- IntervalsUs],
         Path = filename:join(Dir, "index"),
         {ok, #{}} = flame_prof_profile:packed_index(Profile, Path),
@@ -905,16 +906,17 @@ with_merged_index(File, IntervalsUs, Test) ->
 with_packed_index(File, Test) ->
     with_directory(fun(Dir) ->
         Path = filename:join(Dir, "packed"),
-        {ok, Profile} = flame_prof_profile:read(File),
-        {ok, #{}} = flame_prof_profile:packed_index(Profile, Path),
+        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
+        {ok, #{bytes := Bytes}} = flame_prof_profile:packed_index(Profile, Path),
         {ok, Packed} = file:read_file(Path),
+        ?assertEqual(Bytes, byte_size(Packed)),
         Test(foreign_formats:index(foreign_formats:unpacked(Packed)))
     end).
 
 with_index(File, Test) ->
     with_directory(fun(Dir) ->
         Path = filename:join(Dir, "index"),
-        {ok, Profile} = flame_prof_profile:read(File),
+        {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
         {ok, #{bytes := Bytes}} = flame_prof_profile:index(Profile, Path),
         {ok, Index} = file:read_file(Path),
         ?assertEqual(Bytes, byte_size(Index)),

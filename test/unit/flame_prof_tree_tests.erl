@@ -57,7 +57,7 @@ every_status_is_active_or_counted_test_() ->
     ].
 
 functions_of_perf_are_those_of_c_test() ->
-    {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{min => 0}),
+    {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{min => 0, event => all}),
     ?assertEqual(
         [{<<"do_idle">>, 1}, {<<"main">>, 1}, {<<"native_safe_halt">>, 1}, {<<"no_frames">>, 2},
             {<<"operator new(unsigned long)">>, 1}],
@@ -80,7 +80,7 @@ by_a_metric_what_waits_is_shown_test() ->
     ?assertMatch(#{status := all, samples := 12}, hot(#{by => {value, memory}})).
 
 samples_of_perf_have_no_status_and_are_shown_test() ->
-    {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{}),
+    {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{event => all}),
     ?assertMatch(#{samples := 6, all_samples := 6}, Report).
 
 %% CPU

@@ -143,7 +143,8 @@ replaced(From, To) ->
     true = Replaced =/= sample(2),
     Replaced.
 
-%% Wherever the end is cut off, the rest is there and the end is counted.
+%% Wherever the end is cut off, the rest is there and the end is counted. Without its last empty line
+%% a sample is whole.
 a_file_may_end_anywhere_test() ->
     Text = <<(sample(1))/binary, (sample(2))/binary>>,
     First = byte_size(sample(1)),
@@ -153,8 +154,30 @@ a_file_may_end_anywhere_test() ->
             ?assertMatch([#{tid := 71}], Read),
             ?assertMatch(#{samples := 1, bad := 1}, Counts)
         end
-     || Size <- lists:seq(First + 1, byte_size(Text) - 1)
-    ].
+     || Size <- lists:seq(First + 1, byte_size(Text) - 2)
+    ],
+    ?assertMatch({ok, [_, _], #{samples := 2, bad := 0}},
+        read([binary:part(Text, 0, byte_size(Text) - 1)])).
+
+%% As of a copy of a file that is being written: as far as zstd gets.
+a_frame_that_is_cut_off_has_whole_samples_test() ->
+    with_files([[sample(N) || N <- lists:seq(1, 5000)]], fun([File]) ->
+        [] = os:cmd("zstd -qf " ++ File ++ " -o " ++ File ++ ".whole"),
+        {ok, Whole} = file:read_file(File ++ ".whole"),
+        ok = file:delete(File ++ ".whole"),
+        Add = fun(#{tid := Tid}, Tids) -> [Tid | Tids] end,
+        [
+            begin
+                ok = file:write_file(File, binary:part(Whole, 0, byte_size(Whole) * Part div 8)),
+                {ok, Tids, #{samples := Count}} = reader_oracle:fold(Add, [], File),
+                ?assertEqual(lists:seq(71, 70 + Count), lists:reverse(Tids)),
+                ?assert(Count > 100 andalso Count < 5000),
+                ?assertMatch({ok, Tids, #{samples := Count, cut_off := 1, damaged := 0}},
+                    flame_prof:fold(Add, [], File))
+            end
+         || Part <- [3, 5, 7]
+        ]
+    end).
 
 -ifdef(PROPER).
 
