@@ -2,10 +2,14 @@
 %% removes them. `flame_prof attach' (flame_prof_attach) sends this module alone, and calls
 %% start/1 in the same request; everything else is its argument.
 %%
-%% Two processes. The agent loads the modules and the library and holds the
-%% session. The cleanup process waits for the agent's end and removes everything. The agent
+%% Two processes. The agent loads the modules and the library (flame_prof_agent_library) and holds
+%% the session. The cleanup process waits for the agent's end and removes everything. The agent
 %% ends on request, when its controller ends (a monitor), and after `heartbeat_ms' without a
 %% heartbeat. When the cleanup process ends, the agent does its work.
+%%
+%% Each has a registered name from before the first module is loaded until the last one is purged:
+%% modules without a process of these names were left behind, by an agent that was killed together
+%% with its cleanup process. The next agent removes them first.
 %%
 %% No file operation goes through the server of files (file_server_2): where one hangs in it, all
 %% others would.
@@ -19,12 +23,14 @@
 %% <li>the session ends as it does when its application is stopped;</li>
 %% <li>the schedulers drop their registration ({@link flame_prof_schedulers:retire/0}),
 %%     so that the library can be unmapped;</li>
-%% <li>the modules are deleted and purged, this one last, by a process that runs
-%%     OTP's code only.</li>
+%% <li>the modules are deleted and purged, this one last: its process goes on in OTP's code
+%%     only.</li>
 %% </ul>
 -module(flame_prof_agent).
 
--export([start/1, start_session/3, renew/1, close/1, read/3]).
+-export([start/1, start_session/3, close/1, read/3]).
+%% For flame_prof_agent_library.
+-export([in_time/2, remove/1, failure/0, forget/0, places/1]).
 -export([init/2, cleanup/2, tried/1]).
 
 -export_type([config/0, lent/0, left/0, refusal/0]).
@@ -43,8 +49,9 @@
     }.
 
 -type lent() :: #{agent := pid(), library := file:filename() | {none, Why :: binary()}}.
-%% `attached': another agent runs. `present': the node has flame_prof of its own.
--type refusal() :: {attached | present | library | module, unicode:chardata()}.
+%% `attached': another agent runs. `present': the node has flame_prof of its own. `processes': its
+%% process table is full.
+-type refusal() :: {attached | present | library | module | processes, unicode:chardata()}.
 %% Folders that are still there: their file system hangs.
 -type left() :: {left, [file:filename(), ...]}.
 
@@ -52,7 +59,7 @@
     heartbeat_ms :: pos_integer(),
     modules :: [module()],
     %% Of the library and its samples.
-    folder :: none | file:filename(),
+    folder :: file:filename(),
     %% All that may have been made.
     folders :: [file:filename()],
     cleanup :: {pid(), reference()},
@@ -64,7 +71,6 @@
 -define(LENT_MS, 14000).
 %% One step in one folder.
 -define(FILES_MS, 2500).
--define(LATE, "no file is written there in time").
 %% Less than the caller waits.
 -define(START_MS, 10000).
 -define(CLOSE_MS, 45000).
@@ -74,23 +80,37 @@
 -define(ANSWERED_MS, 5000).
 -define(RETIRE_ATTEMPTS, 5).
 -define(RETIRE_PAUSE_MS, 1000).
--define(LIBRARY, "flame_prof_nif").
 -define(ENVIRONMENT, flame_prof_attached).
+%% The file name of what is lent.
+-define(FROM, "flame_prof_attached").
 
-%% @doc When it answers an error, nothing is left already or will be in a moment.
--spec start(config()) -> {ok, lent()} | {error, refusal()}.
+%% @doc When it answers an error, nothing is left already or will be in a moment. The error is the
+%% last element of a list if the calling process has removed this module.
+-spec start(config()) -> {ok, lent()} | {error, refusal()} | [term(), ...].
 start(Config) ->
-    {Agent, Monitor} = spawn_monitor(?MODULE, init, [Config, self()]),
+    try spawn_monitor(?MODULE, init, [Config, self()]) of
+        {Agent, Monitor} -> wait_for_agent(Agent, Monitor)
+    catch
+        error:system_limit -> leave({error, no_process()})
+    end.
+
+wait_for_agent(Agent, Monitor) ->
     receive
         {Agent, Answer} ->
             true = erlang:demonitor(Monitor, [flush]),
             Answer;
+        %% Without a cleanup process, this process removes the module.
         {'DOWN', Monitor, process, Agent, _Reason} ->
-            {error, {module, "the agent ended while it loaded them; the node's log says why"}}
+            Why = "the agent ended while it loaded them; the node's log says why",
+            leave({error, {module, Why}})
     after ?READY_MS ->
         exit(Agent, kill),
         {error, {module, "loading took too long"}}
     end.
+
+no_process() ->
+    {processes, io_lib:format("no process can be started there: its process table has ~b entries",
+        [erlang:system_info(process_limit)])}.
 
 %% @doc Options as for {@link flame_prof:start/1}; the folder is the agent's. Without a
 %% library the samples go to a remote writer (flame_prof_remote_writer).
@@ -109,12 +129,6 @@ start_session(Agent, Options, Writer) ->
         true = demonitor(Monitor, [flush]),
         {error, {timeout, #{ms => ?READY_MS}}}
     end.
-
-%% @doc Never waits.
--spec renew(pid()) -> ok.
-renew(Agent) ->
-    Agent ! renew,
-    ok.
 
 %% @doc Returns when everything but this module is removed; this module is removed a moment
 %% later. With the error the library had to stay mapped, or folders had to stay.
@@ -157,53 +171,117 @@ init(Config, Caller) ->
     %% It has little to do, and a busy node would keep it waiting for each step.
     _ = process_flag(priority, high),
     Until = now_ms() + ?LENT_MS,
-    case {is_alone(), has_own(modules(Config))} of
-        {false, _} ->
-            %% The process that is there takes this module away in the end.
-            Caller ! {self(), {error, {attached, "another flame_prof is attached"}}},
-            ok;
-        {true, true} ->
-            _ = spawn(?MODULE, cleanup, [self(), []]),
-            answered(Caller, {error, {present, "it has flame_prof already"}});
-        {true, false} ->
-            begun(Config, Caller, Until)
+    case is_alone() of
+        true -> alone(owner(modules(Config)), Config, Caller, Until);
+        false -> refuse_second(whereis(flame_prof_cleanup), Caller)
     end.
 
 %% Registered, so that no session samples the agent, and that there is one. The cleanup
 %% process of an agent that has ended may still be at work.
 is_alone() ->
-    try register(?MODULE, self()) of
-        true -> whereis(flame_prof_cleanup) =:= undefined
+    try register(?MODULE, self()) andalso whereis(flame_prof_cleanup) =:= undefined
+    catch error:badarg -> false
+    end.
+
+%% The process that is there removes this module in the end, unless it has ended meanwhile.
+refuse_second(Cleanup, Caller) ->
+    Monitor = monitor(process, Cleanup),
+    answer(Caller, {error, {attached, "another flame_prof is attached"}}),
+    _ = whereis(?MODULE) =:= self() andalso
+        receive {'DOWN', Monitor, process, _, _} -> ok end,
+    leave(ok).
+
+alone(node, _Config, Caller, _Until) ->
+    answer(Caller, {error, {present, "it has flame_prof already"}}),
+    leave(ok);
+alone(none, Config, Caller, Until) ->
+    begin_lending(Config, Caller, Until);
+alone(agent, Config, Caller, Until) ->
+    case remove_left(Until) of
+        ok ->
+            begin_lending(Config, Caller, Until);
+        {error, Why} ->
+            answer(Caller, {error, {left, Why}}),
+            leave(ok)
+    end.
+
+%% Whose are the modules of flame_prof that are there? The agent would replace the node's own, and
+%% the node's supervisor run them. Those of an agent belong to none that lives: this one is alone.
+owner(Modules) ->
+    Files = [code:is_loaded(Module) || Module <- Modules, erlang:module_loaded(Module)],
+    case {whereis(flame_prof_sup), [File || File <- Files, File =/= {file, ?FROM}]} of
+        {undefined, []} ->
+            case Files =/= [] orelse erlang:check_old_code(?MODULE) of
+                true -> agent;
+                false -> none
+            end;
+        _ -> node
+    end.
+
+%% What an agent left that was killed together with its cleanup process. It may be of another
+%% version: its modules are known by their file name, its folders by theirs.
+remove_left(Until) ->
+    Modules = [Module || {Module, ?FROM} <- code:all_loaded(), Module =/= ?MODULE],
+    Prefix = "flame_prof." ++ os:getpid() ++ ".",
+    List = fun() ->
+        [filename:join(Place, Name) || Place <- places([]),
+            {ok, Names} <- [prim_file:list_dir(Place)], Name <- Names, lists:prefix(Prefix, Name)]
+    end,
+    Folders = case in_time(List, Until) of
+        Found when is_list(Found) -> Found;
+        _ -> []
+    end,
+    case sweep(Modules, Folders) of
+        ok -> ok;
+        {error, {left, [Folder | _]}} -> {error, [Folder, " cannot be removed"]};
+        {error, Why} -> {error, ["the library stays mapped, as ", Why]}
+    end.
+
+begin_lending(#{controller := Controller} = Config, Caller, Until) ->
+    case start_cleanup(modules(Config)) of
+        {ok, Cleanup} ->
+            case lend(Config, Cleanup, Until) of
+                {ok, Library, Folders} ->
+                    _ = report_ready(Caller, Library),
+                    loop(#agent{
+                        heartbeat_ms = maps:get(heartbeat_ms, Config),
+                        modules = modules(Config),
+                        folder = folder(Library),
+                        folders = Folders,
+                        cleanup = Cleanup,
+                        controller = monitor(process, Controller)
+                    });
+                {error, _} = Error ->
+                    answer(Caller, Error)
+            end;
+        error ->
+            answer(Caller, {error, no_process()}),
+            leave(ok)
+    end.
+
+%% Registered before anything is lent: whatever happens then, it removes that.
+start_cleanup(Modules) ->
+    try
+        {Pid, _} = Cleanup = spawn_monitor(?MODULE, cleanup, [self(), Modules]),
+        true = register(flame_prof_cleanup, Pid),
+        {ok, Cleanup}
     catch
-        error:badarg -> false
+        error:_ -> error
     end.
 
-%% The agent would replace the node's own modules, and the node's supervisor run them.
-has_own(Modules) ->
-    whereis(flame_prof_sup) =/= undefined orelse lists:any(fun erlang:module_loaded/1, Modules).
-
-begun(#{controller := Controller} = Config, Caller, Until) ->
-    Cleanup = spawn_monitor(?MODULE, cleanup, [self(), modules(Config)]),
-    case lend(Config, Cleanup, Until) of
-        {ok, Library, Folders} ->
-            Caller ! {self(), {ok, #{agent => self(), library => Library}}},
-            loop(#agent{
-                heartbeat_ms = maps:get(heartbeat_ms, Config),
-                modules = modules(Config),
-                folder = folder(Library),
-                folders = Folders,
-                cleanup = Cleanup,
-                controller = monitor(process, Controller)
-            });
-        {error, _} = Error ->
-            answered(Caller, Error)
+%% Without the caller no controller ever hears of this agent.
+report_ready(Caller, Library) ->
+    case is_process_alive(Caller) of
+        true -> Caller ! {self(), {ok, #{agent => self(), library => Library}}};
+        false -> self() ! leave
     end.
 
-folder({none, _Why}) -> none;
+%% Without a library nothing is written here.
+folder({none, _Why}) -> "/";
 folder(Folder) -> Folder.
 
 %% The caller runs this module until it has the answer, and ends then.
-answered(Caller, Answer) ->
+answer(Caller, Answer) ->
     Monitor = monitor(process, Caller),
     Caller ! {self(), Answer},
     receive
@@ -223,8 +301,11 @@ loop(#agent{heartbeat_ms = Ms} = State) ->
             loop(State);
         {close, From, Ref} ->
             finish({From, Ref}, Cleanup);
+        leave ->
+            finish(no_caller, Cleanup);
         {'DOWN', CleanupMonitor, process, _, _} ->
-            sweep(State#agent.modules, State#agent.folders);
+            _ = sweep(State#agent.modules, State#agent.folders),
+            leave(ok);
         {'DOWN', ControllerMonitor, process, _, _} ->
             finish(no_caller, Cleanup);
         _ ->
@@ -239,16 +320,12 @@ finish(To, {Cleanup, _}) ->
 
 session(Given, Writer, #agent{folder = Folder}) ->
     How = #{timeout => ?START_MS, owner => none},
-    case {flame_prof_options:validate(Given#{dir => basename(Folder)}), Writer} of
+    case {flame_prof_options:validate(Given#{dir => Folder}), Writer} of
         {{ok, Options}, none} -> start_session_now(Options, How, whereis(flame_prof_sup));
         {{ok, Options}, _} -> start_session_now(Options, How#{remote_writer => Writer},
             whereis(flame_prof_sup));
         {{error, _} = Error, _} -> Error
     end.
-
-%% Without a library nothing is written here.
-basename(none) -> "/";
-basename(Folder) -> Folder.
 
 %% Linked to the agent. Without the application, whose start and stop are logged.
 start_session_now(Options, How, undefined) ->
@@ -272,118 +349,45 @@ is_lent(Supervisor) ->
 %% Lending.
 
 lend(#{modules := Modules, library := Library} = Config, {Cleanup, _}, Until) ->
+    Note = fun(Folder) -> Cleanup ! {folder, Folder} end,
     case {load(lists:keydelete(flame_prof_nif, 1, Modules)), Library} of
         {ok, {none, _}} -> {ok, Library, []};
-        {ok, _} -> library(candidates(Until), Config, Cleanup, Until);
+        {ok, _} -> flame_prof_agent_library:load(Config, Note, Until);
         {{error, _} = Error, _} -> Error
     end.
 
-%% At once: on a busy node each request to the code server waits for its turn to run.
+%% At once: on a busy node each request to the code server waits for its turn to run. It prepares
+%% each module in a process of its own.
 load(Modules) ->
-    case code:atomic_load([{Module, "flame_prof_attached", Code} || {Module, Code} <- Modules]) of
+    case code:atomic_load([{Module, ?FROM, Code} || {Module, Code} <- Modules]) of
         ok ->
             ok;
         {error, [{Module, badfile} | _]} ->
             Text = "~ts: it was compiled for too old a release",
             {error, {module, io_lib:format(Text, [Module])}};
-        {error, [{Module, Reason} | _]} ->
-            {error, {module, io_lib:format("~ts cannot be loaded: ~ts", [Module, Reason])}}
-    end.
-
-%% This one has code to run when it is loaded.
-load_nif({Module, Code}) ->
-    case code:load_binary(Module, "flame_prof_attached", Code) of
-        {module, Module} -> ok;
-        {error, Reason} -> {error, {module, atom_to_list(Reason)}}
-    end.
-
-%% As this node sees its files, and as its user may use them. Where its current one is not told in
-%% time, no file operation goes on: all dirty I/O schedulers are taken.
-candidates(Until) ->
-    case in_time(fun prim_file:get_cwd/0, Until) of
-        late -> late;
-        Told -> places([Folder || {ok, Folder} <- [Told]])
-    end.
-
-places(Current) ->
-    Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
-    Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
-
-library(late, Config, Cleanup, Until) ->
-    one_of([], {Config, Cleanup, Until}, [{"/", ?LATE}], []);
-library(Candidates, Config, Cleanup, Until) ->
-    one_of(Candidates, {Config, Cleanup, Until}, [], []).
-
-one_of([], {#{may_lack := true}, _, _}, Why, Folders) ->
-    Text = unicode:characters_to_binary(["it cannot be loaded there: ", reasons(Why)]),
-    {ok, {none, Text}, Folders};
-one_of([], _, Why, _Folders) ->
-    {error, {library, reasons(Why)}};
-one_of([Candidate | Candidates], {Config, Cleanup, Until} = To, Why, Others) ->
-    Folder = filename:join(Candidate, flame_prof_temporary:name()),
-    Folders = [Folder | Others],
-    Cleanup ! {folder, Folder},
-    case lodged(Candidate, Folder, Config, Until) of
-        ok ->
-            {ok, Folder, Folders};
-        false ->
-            Text = "no library may be run from there (noexec)",
-            one_of(Candidates, To, [{Candidate, Text} | Why], Folders);
-        late ->
-            %% It is removed in the end: now that would hang as well.
-            one_of(Candidates, To, [{Candidate, ?LATE} | Why], Folders);
-        {error, Text} ->
-            _ = in_time(fun() -> removed(Folder) end, Until),
-            one_of(Candidates, To, [{Candidate, text(Text)} | Why], Folders)
-    end.
-
-%% A loader's names the file, which is in another folder each time.
-text(Text) ->
-    re:replace(Text, "/[^ ]*/flame_prof\\.[^ ]*/", "", [global, unicode, {return, list}]).
-
-%% /tmp, /var/tmp: file too large; /dev/shm: ...
-reasons(Why) ->
-    Texts = lists:usort([Text || {_, Text} <- Why]),
-    lists:join("; ", [
-        [lists:join(", ", [Folder || {Folder, T} <- lists:reverse(Why), T =:= Text]), ": ", Text]
-     || Text <- Texts
-    ]).
-
-%% Nothing lies there any more when it is mapped.
-lodged(Candidate, Folder, Config, Until) ->
-    #{library := Library, companions := Companions, modules := Modules} = Config,
-    Nif = lists:keyfind(flame_prof_nif, 1, Modules),
-    Own = [{?LIBRARY ++ ".so", Library}],
-    Place = fun() -> flame_prof_temporary:may_execute(Candidate) andalso placed(Folder, Own) end,
-    Complete = fun() -> in_time(fun() -> written(Folder, Companions) end, Until) end,
-    Path = filename:join(Folder, ?LIBRARY),
-    Outcome = mapped(in_time(Place, Until), Path, Nif, Complete),
-    Delete = fun() ->
-        [file:delete(filename:join(Folder, Name), [raw]) || {Name, _} <- Own ++ Companions]
-    end,
-    _ = Outcome =/= late andalso in_time(Delete, Until),
-    Outcome.
-
-mapped(ok, Path, Nif, Complete) ->
-    case mapped(Path, Nif) of
-        ok ->
-            ok;
+        {error, [{Module, Reason} | _]} when is_atom(Reason) ->
+            {error, {module, io_lib:format("~ts cannot be loaded: ~ts", [Module, Reason])}};
         {error, _} ->
-            case Complete() of
-                ok -> mapped(Path, Nif);
-                Failed -> Failed
-            end
-    end;
-mapped(Failed, _Path, _Nif, _Complete) ->
-    Failed.
+            {error, no_process()}
+    end.
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% By another process: one that hangs in a file system is ended as soon as that lets it go.
+%% @doc By another process: one that hangs in a file system is ended as soon as that lets it go.
+-spec in_time(fun(() -> Answer), Latest :: integer()) -> Answer | late | {error, string()}.
 in_time(Fun, Latest) ->
     awaited(trying(Fun), min(Latest, now_ms() + ?FILES_MS)).
 
-trying(Fun) -> spawn_opt(?MODULE, tried, [Fun], [link, monitor, {priority, high}]).
+%% Without room for another process it is this one.
+trying(Fun) ->
+    try
+        spawn_opt(?MODULE, tried, [Fun], [link, monitor, {priority, high}])
+    catch
+        error:system_limit ->
+            Ref = make_ref(),
+            self() ! {'DOWN', Ref, process, self(), {?MODULE, try_to(Fun)}},
+            {self(), Ref}
+    end.
 
 awaited({Pid, Monitor}, Until) ->
     receive
@@ -398,21 +402,21 @@ awaited({Pid, Monitor}, Until) ->
 %% @private Without a report in the log.
 -spec tried(fun(() -> term())) -> no_return().
 tried(Fun) ->
-    exit({?MODULE, try Fun()
+    exit({?MODULE, try_to(Fun)}).
+
+try_to(Fun) ->
+    try Fun()
     catch
         throw:{error, Reason} -> {error, file:format_error(Reason)};
-        _:_ -> {error, "an internal error"}
-    end}).
+        _:_ -> {error, "the file operation failed for an unknown reason"}
+    end.
 
-placed(Folder, Files) ->
-    ok = done(flame_prof_temporary:make_folder(Folder)),
-    written(Folder, Files).
-
-%% With all that is in it. A link is deleted, not followed.
-removed(Path) ->
+%% @doc With all that is in it. A link is deleted, not followed.
+-spec remove(file:filename()) -> gone | left.
+remove(Path) ->
     case {file:delete(Path, [raw]), prim_file:list_dir_all(Path)} of
         {{error, _}, {ok, Names}} ->
-            _ = [removed(filename:join(Path, Name)) || Name <- Names],
+            _ = [remove(filename:join(Path, Name)) || Name <- Names],
             _ = prim_file:del_dir(Path);
         _ ->
             ok
@@ -422,37 +426,17 @@ removed(Path) ->
         {error, _} -> gone
     end.
 
-written(Folder, Files) ->
-    lists:foreach(
-        fun({Name, Bytes}) ->
-            done(flame_prof_temporary:write_file(filename:join(Folder, Name), Bytes))
-        end,
-        Files
-    ).
+%% As this node sees its files, and as its user may use them.
+-spec places([file:filename()]) -> [file:filename()].
+places(Current) ->
+    Named = fun(Name) -> [Folder || Folder <- [os:getenv(Name)], is_list(Folder)] end,
+    Named("TMPDIR") ++ ["/tmp", "/var/tmp", "/dev/shm"] ++ Named("HOME") ++ Current.
 
-done(ok) -> ok;
-done({error, _} = Error) -> throw(Error).
-
-mapped(Path, Nif) ->
-    ok = application:set_env(?ENVIRONMENT, library, Path),
-    Outcome = mapped(load_nif(Nif)),
-    ok = forget(),
-    Outcome.
-
-%% That the module is there says nothing: flame_prof_nif:load_lent/1.
-mapped(ok) ->
-    case failure() of
-        none ->
-            ok;
-        {_, Text} ->
-            _ = unload(flame_prof_nif),
-            {error, Text}
-    end;
-mapped({error, {_, Text}}) ->
-    {error, Text}.
-
+%% Why the library was not loaded, by {@link flame_prof_nif}.
+-spec failure() -> none | {atom(), unicode:chardata()}.
 failure() -> application:get_env(?ENVIRONMENT, failure, none).
 
+-spec forget() -> ok.
 forget() ->
     ok = application:unset_env(flame_prof_tracepoints, set),
     ok = application:unset_env(?ENVIRONMENT, library),
@@ -466,7 +450,6 @@ cleanup(Agent, Modules) ->
     _ = process_flag(priority, high),
     %% Of those that remove folders.
     _ = process_flag(trap_exit, true),
-    true = register(flame_prof_cleanup, self()),
     wait(monitor(process, Agent), Modules, [], no_caller).
 
 wait(Monitor, Modules, Folders, To) ->
@@ -476,8 +459,8 @@ wait(Monitor, Modules, Folders, To) ->
         {tell, Told} ->
             wait(Monitor, Modules, Folders, Told);
         {'DOWN', Monitor, process, _, _} ->
-            ok = told(To, swept(Modules, Folders)),
-            leave()
+            ok = told(To, sweep(Modules, Folders)),
+            leave(ok)
     end.
 
 %% Who asked runs this module until it has the answer, and ends then.
@@ -491,35 +474,43 @@ told({From, Ref}, Outcome) ->
     after ?ANSWERED_MS -> ok
     end.
 
+%% An error is what had to stay. Folders go last: a file system may hang. What fails in one step
+%% keeps no other from its work.
 sweep(Modules, Folders) ->
-    _ = swept(Modules, Folders),
-    leave().
-
-%% An error is what had to stay. Folders go last: a file system may hang.
-swept(Modules, Folders) ->
-    ok = end_session(whereis(flame_prof_sup)),
-    ok = end_tracing(lists:member(flame_prof_tracing, Modules)
-        andalso erlang:module_loaded(flame_prof_tracing)),
+    _ = catching(fun() -> end_session(whereis(flame_prof_sup)) end),
+    _ = catching(fun() ->
+        end_tracing(lists:member(flame_prof_tracing, Modules)
+            andalso erlang:module_loaded(flame_prof_tracing))
+    end),
     IsLoaded = lists:member(flame_prof_nif, Modules) andalso erlang:module_loaded(flame_prof_nif),
     Outcome = retire(IsLoaded andalso failure() =:= none, ?RETIRE_ATTEMPTS),
     ok = forget(),
-    ok = end_servers(Modules),
+    _ = catching(fun() -> end_servers(Modules) end),
     ok = unload_all(Modules),
-    Trying = [{Folder, trying(fun() -> removed(Folder) end)} || Folder <- Folders],
+    Trying = [{Folder, trying(fun() -> remove(Folder) end)} || Folder <- Folders],
     Until = now_ms() + ?REMOVED_MS,
     case {Outcome, [Folder || {Folder, By} <- Trying, awaited(By, Until) =/= gone]} of
         {ok, [_ | _] = Left} -> {error, {left, Left}};
         _ -> Outcome
     end.
 
+catching(Step) ->
+    try Step() catch _:Reason -> {error, Reason} end.
+
 %% At once, as they are loaded: each step is by the code server or by the purger, one for all.
 unload_all(Modules) ->
-    Unloading = [
-        spawn_opt(fun() -> unload(Module) end, [monitor, {priority, high}])
-     || Module <- Modules
-    ],
+    Unloading = lists:append([unloading(Module) || Module <- Modules]),
     lists:foreach(
         fun({Pid, Monitor}) -> receive {'DOWN', Monitor, process, Pid, _} -> ok end end, Unloading).
+
+unloading(Module) ->
+    try
+        [spawn_opt(fun() -> unload(Module) end, [monitor, {priority, high}])]
+    catch
+        error:system_limit ->
+            _ = unload(Module),
+            []
+    end.
 
 %% While its owner and guard have code to run: purging it kills both.
 end_tracing(true) -> flame_prof_tracing:stop_all();
@@ -553,12 +544,16 @@ is_of(Pid, Modules) ->
 retire(false, _Attempts) ->
     ok;
 retire(true, Attempts) ->
-    case flame_prof_schedulers:retire() of
+    case catching(fun flame_prof_schedulers:retire/0) of
+        ok ->
+            ok;
         {error, _} when Attempts > 1 ->
             timer:sleep(?RETIRE_PAUSE_MS),
             retire(true, Attempts - 1);
-        Outcome ->
-            Outcome
+        {error, Why} when is_binary(Why) ->
+            {error, Why};
+        {error, _} ->
+            {error, <<"its schedulers could not be asked to give it back">>}
     end.
 
 %% It ends with the agent, its parent; this waits for the end.
@@ -585,9 +580,21 @@ unload(Module) ->
     _ = code:delete(Module),
     code:purge(Module).
 
-%% No code of flame_prof runs when the last module goes: neither this code, which is old
-%% when another agent has loaded its own meanwhile, nor that one, which was refused.
-leave() ->
-    Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1],
-    _ = spawn(lists, zipwith, [fun erlang:apply/2, Steps, [[?MODULE] || _ <- Steps]]),
-    ok.
+%% By a process whose name says that it is there, and as its last call: no code of flame_prof runs
+%% when the last module goes, neither this code, which is old when another agent has loaded its own
+%% meanwhile, nor that one, which was refused. Another process of these names removes the module.
+leave(Answer) ->
+    Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1, fun erlang:hd/1],
+    case has_name() of
+        true -> lists:zipwith(fun erlang:apply/2, Steps,
+            [[?MODULE], [?MODULE], [?MODULE], [[Answer]]]);
+        false -> Answer
+    end.
+
+has_name() ->
+    case {whereis(?MODULE), whereis(flame_prof_cleanup)} of
+        {Agent, Cleanup} when Agent =:= self(); Cleanup =:= self() -> true;
+        {undefined, undefined} ->
+            try register(?MODULE, self()) catch error:badarg -> false end;
+        _ -> false
+    end.

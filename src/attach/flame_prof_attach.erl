@@ -47,8 +47,7 @@
 -define(AGENT, flame_prof_agent).
 %% The file name of the modules in a node that has the agent.
 -define(FROM, "flame_prof_attached").
-%% At a node where another one seems to be attached.
--define(LOOKS, 10).
+%% Between two looks at a node that is not free.
 -define(PAUSE_MS, 200).
 %% Called from here, or as children of supervisors.
 -define(ROOTS, [
@@ -77,7 +76,8 @@
 ]).
 
 %% What the agent calls where it starts no session.
--define(AGENT_CALLS, [flame_prof_error, flame_prof_schedulers, flame_prof_temporary]).
+-define(AGENT_CALLS, [flame_prof_agent_library, flame_prof_error, flame_prof_schedulers,
+    flame_prof_temporary]).
 
 %% What the node gets: these with what they call, or all that can be lent.
 -type lent() :: everything | {look, [module(), ...]}.
@@ -109,8 +109,8 @@ open(Node, Without, Lent) ->
         Why = incompatibility(Architecture, flame_prof_remote:read_file(Node, "/proc/self/maps"),
             Library),
         Fitting = fitting(Node, Why, Config),
-        ok = is_free(Node, Fitting),
-        {ok, with_writer(Without, list_to_integer(OsPid), Release, lent(Node, Fitting))}
+        Agent = lent(Node, is_left(Node, Fitting, free, 0), Fitting),
+        {ok, with_writer(Without, list_to_integer(OsPid), Release, Agent)}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -176,22 +176,31 @@ writer({error, _}, #{node := Node}) ->
 
 %% In one request. Others may attach at the same moment, with a module of the same
 %% name: atomic_load never purges what an agent runs, and the agent that registers
-%% first is the one that is there.
-lent(Node, Config) ->
+%% first is the one that is there. A module that was left behind may be there twice.
+lent(Node, IsLeft, Config) ->
     Module = {?AGENT, ?FROM, object_code(?AGENT)},
-    case each(Node, [{fun code:atomic_load/1, [[Module]]}, {fun ?AGENT:start/1, [Config]}],
-        ?OPEN_MS) of
-        [_, {ok, #{agent := Agent, library := Library}}] ->
+    Calls = [{fun code:soft_purge/1, [?AGENT]} || IsLeft] ++
+        [{fun code:atomic_load/1, [[Module]]}, {fun ?AGENT:start/1, [Config]}],
+    case answer_of_agent(lists:last(each(Node, Calls, ?OPEN_MS))) of
+        {ok, #{agent := Agent, library := Library}} ->
             Heartbeat = spawn_link(fun() -> heartbeat(Agent) end),
             #{node => Node, agent => Agent, heartbeat => Heartbeat, library => Library,
                 remote_writer => none};
-        [_, {error, {attached, _}}] ->
+        {error, {attached, _}} ->
             attached(Node);
-        [_, {error, {present, _}}] ->
+        {error, {present, _}} ->
             present(Node);
-        [_, {error, {Kind, Text}}] ->
+        {error, {left, Text}} ->
+            refuse(refused, Node, "an earlier flame_prof left something there: ~ts", [Text]);
+        {error, {processes, Text}} ->
+            refuse(refused, Node, "~ts", [Text]);
+        {error, {Kind, Text}} ->
             refuse(incompatible, Node, "it cannot take the ~ts: ~ts", [Kind, Text])
     end.
+
+%% After the steps that have removed the agent's module.
+answer_of_agent([_ | _] = Steps) -> lists:last(Steps);
+answer_of_agent(Answer) -> Answer.
 
 %% One request; only OTP's code runs there but for these.
 each(Node, Calls, Timeout) ->
@@ -291,25 +300,53 @@ release(Node, Release) ->
         error:badarg -> refuse(incompatible, Node, "OTP ~ts is an unknown release", [Release])
     end.
 
-%% Any of them: a node that has the application may not have needed the library yet.
+%% Is there something that an agent left behind? Refused if one lives, or if flame_prof is the
+%% node's own: any module of it, as a node with the application may not have needed the library yet.
 %% The agent checks again: the node may change until then.
-is_free(Node, Config) -> is_free(Node, Config, ?LOOKS).
+is_left(Node, #{modules := Lent} = Config, Before, Count) ->
+    State = state(Node, [?AGENT | [Module || {Module, _} <- Lent]]),
+    Looks = case State of
+        Before -> Count + 1;
+        _ -> 1
+    end,
+    case State of
+        free -> false;
+        own -> present(Node);
+        _ ->
+            case Looks < looks(State) of
+                true -> timer:sleep(?PAUSE_MS), is_left(Node, Config, State, Looks);
+                false when State =:= left -> true;
+                false when State =:= supervised -> present(Node);
+                false when State =:= attached -> attached(Node);
+                false when State =:= leaving ->
+                    refuse(refused, Node, "another flame_prof is still being removed from it", [])
+            end
+    end.
 
-%% One whose command has just ended, by a refusal say, is gone in a moment. The code server, which
-%% answers late on a busy node, is asked of few modules or none.
-is_free(Node, #{modules := Lent} = Config, Left) ->
-    Modules = [?AGENT | [Module || {Module, _} <- Lent]],
-    Looks = [{fun erlang:whereis/1, [flame_prof_sup]} | [{fun erlang:module_loaded/1, [Module]}
-        || Module <- Modules]],
-    [Supervisor | AreLoaded] = each(Node, Looks, ?CALL_MS),
+%% An agent has a process of its name before and after all its modules but the first: without one
+%% they were left behind.
+state(Node, Modules) ->
+    Names = [flame_prof_sup, ?AGENT, flame_prof_cleanup],
+    {[Supervisor | Processes], AreLoaded} = lists:split(length(Names), each(Node,
+        [{fun erlang:whereis/1, [Name]} || Name <- Names] ++
+            [{fun erlang:module_loaded/1, [Module]} || Module <- Modules], ?CALL_MS)),
+    %% The code server, which answers late on a busy node, is asked of few modules or none.
     Files = [File || {file, File} <- each(Node, [{fun code:is_loaded/1, [Module]}
         || {Module, true} <- lists:zip(Modules, AreLoaded)], ?CALL_MS)],
-    case {lists:member(?FROM, Files), Files} of
-        {true, _} when Left > 1 -> timer:sleep(?PAUSE_MS), is_free(Node, Config, Left - 1);
-        {true, _} -> attached(Node);
-        {false, []} when Supervisor =:= undefined -> ok;
-        {false, _} -> present(Node)
+    case {lists:member(?FROM, Files), Processes} of
+        {false, _} when Files =:= [], Supervisor =:= undefined -> free;
+        {false, _} -> own;
+        {true, [undefined, undefined]} when Supervisor =:= undefined -> left;
+        {true, [undefined, undefined]} -> supervised;
+        {true, [undefined, _]} -> leaving;
+        {true, _} -> attached
     end.
+
+%% In the same state, until it is believed: a command may have just begun or just ended.
+looks(left) -> 4;
+looks(supervised) -> 10;
+looks(attached) -> 10;
+looks(leaving) -> 75.
 
 -spec attached(node()) -> no_return().
 attached(Node) ->
@@ -350,12 +387,15 @@ closed(_Node, _) ->
 gone(Node, 0) ->
     refuse(refused, Node, "it still has modules of flame_prof; they go within a minute", []);
 gone(Node, Attempts) ->
-    case
-        {call(Node, code, is_loaded, [?AGENT], ?CALL_MS),
-            call(Node, erlang, check_old_code, [?AGENT], ?CALL_MS)}
-    of
-        {false, false} ->
+    case each(Node, [{fun erlang:whereis/1, [?AGENT]}, {fun erlang:whereis/1, [flame_prof_cleanup]},
+        {fun erlang:module_loaded/1, [?AGENT]}, {fun erlang:check_old_code/1, [?AGENT]}],
+        ?CALL_MS) of
+        [_, _, false, false] ->
             ok;
+        %% Looked for first: a process has its name until the module is gone.
+        [undefined, undefined, _, _] ->
+            refuse(refused, Node, "the process that removes flame_prof from it was killed; the next "
+                "command removes the rest", []);
         _ ->
             timer:sleep(10),
             gone(Node, Attempts - 1)

@@ -9,6 +9,8 @@
 -define(HANDSHAKES, 2).
 %% Files of /proc take less than a millisecond.
 -define(FILE_MS, 3000).
+%% The file name of what an agent lends.
+-define(FROM, "flame_prof_attached").
 %% After all that the caller has waited already.
 -define(HELD_UP_MS, 1000).
 
@@ -260,7 +262,7 @@ asked(Node, Module, Function, Args, Timeout) ->
     Request = spawn_request(Node, erpc, execute_call, [Ref, Module, Function, Args],
         [monitor, {priority, high}]),
     receive
-        {spawn_reply, Request, error, _} -> {error, {erpc, noconnection}};
+        {spawn_reply, Request, error, Reason} -> {error, {erpc, Reason}};
         {spawn_reply, Request, ok, Pid} -> awaited(Request, Pid, Ref, Timeout)
     after Timeout ->
         case spawn_request_abandon(Request) of
@@ -272,7 +274,7 @@ asked(Node, Module, Function, Args, Timeout) ->
 %% The reply came at the last moment.
 begun_late(Request, Ref) ->
     receive
-        {spawn_reply, Request, error, _} -> {error, {erpc, noconnection}};
+        {spawn_reply, Request, error, Reason} -> {error, {erpc, Reason}};
         {spawn_reply, Request, ok, Pid} -> awaited(Request, Pid, Ref, 0)
     after 0 ->
         {error, {erpc, timeout}}
@@ -297,15 +299,23 @@ read_file(Node, File) ->
         Answer -> answer(Node, {prim_file, read_file, 1}, Answer)
     end.
 
-%% @doc Has the node no such module, neither loaded nor as a file? Where its files hang, only what
-%% is loaded counts: the node's loader would be kept in them too.
+%% @doc Has the node no such module, neither loaded nor as a file? One that an agent lent is there
+%% only as long as the agent lives. Where its files hang, only what is loaded counts: the node's
+%% loader would be kept in them too.
 -spec lacks(node(), module(), timeout()) -> {ok, boolean()} | {error, flame_prof:reason()}.
 lacks(Node, Module, Timeout) ->
-    case at_once(Node, erlang, module_loaded, [Module], Timeout) of
-        {ok, true} -> {ok, false};
-        {ok, false} -> lacks_file(read_file(Node, "/proc/self/comm"), Node, Module, Timeout);
+    Looks = [[fun erlang:module_loaded/1, fun erlang:whereis/1], [[Module], [flame_prof_agent]]],
+    case at_once(Node, lists, zipwith, [fun erlang:apply/2 | Looks], Timeout) of
+        {ok, [true, undefined]} -> {ok, is_left(Node, Module)};
+        {ok, [true, _]} -> {ok, false};
+        {ok, [false, _]} ->
+            lacks_file(read_file(Node, "/proc/self/comm"), Node, Module, Timeout);
         {error, _} = Error -> Error
     end.
+
+%% The code server may wait for files.
+is_left(Node, Module) ->
+    at_once(Node, code, is_loaded, [Module], ?FILE_MS) =:= {ok, {file, ?FROM}}.
 
 lacks_file({ok, _}, Node, Module, Timeout) ->
     case at_once(Node, code, which, [Module], Timeout) of
@@ -326,6 +336,8 @@ ended(_, Reason) -> {exit, {signal, Reason}}.
 
 answer(_Node, _Mfa, {ok, Answer}) ->
     {ok, Answer};
+answer(Node, _Mfa, {error, {erpc, system_limit}}) ->
+    refused(Node, <<"no process can be started there: its process table is full">>);
 answer(Node, _Mfa, {error, {erpc, noconnection}}) ->
     unreachable_error(Node, "the connection is gone", []);
 answer(Node, _Mfa, {error, {erpc, timeout}}) ->
@@ -343,5 +355,8 @@ refused(Node, Why) ->
 
 has_none(flame_prof, F, A) when F =:= start, A =:= 1; F =:= stop; F =:= info; F =:= flush ->
     <<"no flame_prof is on its code path; `flame_prof attach' brings its own">>;
+has_none(flame_prof_agent, start, 1) ->
+    <<"the first module of what is lent was not loaded there: few of its processes are free, or "
+        "another flame_prof attaches at this moment">>;
 has_none(Module, F, A) ->
     text("it has no ~ts:~ts/~b: it has no flame_prof, or another version", [Module, F, A]).

@@ -1,0 +1,142 @@
+%% @private The library of an agent (flame_prof_agent): written into a folder of the node, loaded
+%% from there, and deleted at once. The first folder that takes it is used; what the others say is
+%% the reason if none does.
+%%
+%% Each file operation has its time, in a process of its own: a file system may hang.
+-module(flame_prof_agent_library).
+
+-export([load/3]).
+
+-import(flame_prof_agent, [in_time/2]).
+
+-define(LATE, "no file is written there in time").
+-define(LIBRARY, "flame_prof_nif").
+-define(ENVIRONMENT, flame_prof_attached).
+%% The file name of what is lent.
+-define(FROM, "flame_prof_attached").
+
+%% @doc By the agent. `Note' is called with each folder before it is made. Returns the folder of the
+%% library, or why there is none if the configuration allows that, and all folders that may exist.
+-spec load(flame_prof_agent:config(), Note :: fun((file:filename()) -> term()),
+    Until :: integer()) ->
+    {ok, file:filename() | {none, Why :: binary()}, [file:filename()]}
+    | {error, {library, unicode:chardata()}}.
+load(Config, Note, Until) ->
+    library(candidates(Until), Config, Note, Until).
+
+%% This one has code to run when it is loaded.
+load_nif({Module, Code}) ->
+    case code:load_binary(Module, ?FROM, Code) of
+        {module, Module} -> ok;
+        {error, Reason} -> {error, {module, atom_to_list(Reason)}}
+    end.
+
+%% As this node sees its files, and as its user may use them. Where its current one is not told in
+%% time, no file operation goes on: all dirty I/O schedulers are taken.
+candidates(Until) ->
+    case in_time(fun prim_file:get_cwd/0, Until) of
+        late -> late;
+        Told -> flame_prof_agent:places([Folder || {ok, Folder} <- [Told]])
+    end.
+
+library(late, Config, Note, Until) ->
+    one_of([], {Config, Note, Until}, [{"/", ?LATE}], []);
+library(Candidates, Config, Note, Until) ->
+    one_of(Candidates, {Config, Note, Until}, [], []).
+
+one_of([], {#{may_lack := true}, _, _}, Why, Folders) ->
+    Text = unicode:characters_to_binary(["it cannot be loaded there: ", reasons(Why)]),
+    {ok, {none, Text}, Folders};
+one_of([], _, Why, _Folders) ->
+    {error, {library, reasons(Why)}};
+one_of([Candidate | Candidates], {Config, Note, Until} = To, Why, Others) ->
+    Folder = filename:join(Candidate, flame_prof_temporary:name()),
+    Folders = [Folder | Others],
+    _ = Note(Folder),
+    case lodged(Candidate, Folder, Config, Until) of
+        ok ->
+            {ok, Folder, Folders};
+        false ->
+            Text = "no library may be run from there (noexec)",
+            one_of(Candidates, To, [{Candidate, Text} | Why], Folders);
+        late ->
+            %% It is removed in the end: now that would hang as well.
+            one_of(Candidates, To, [{Candidate, ?LATE} | Why], Folders);
+        {error, Text} ->
+            _ = in_time(fun() -> flame_prof_agent:remove(Folder) end, Until),
+            one_of(Candidates, To, [{Candidate, text(Text)} | Why], Folders)
+    end.
+
+%% A loader's names the file, which is in another folder each time.
+text(Text) ->
+    re:replace(Text, "/[^ ]*/flame_prof\\.[^ ]*/", "", [global, unicode, {return, list}]).
+
+%% /tmp, /var/tmp: file too large; /dev/shm: ...
+reasons(Why) ->
+    Texts = lists:usort([Text || {_, Text} <- Why]),
+    lists:join("; ", [
+        [lists:join(", ", [Folder || {Folder, T} <- lists:reverse(Why), T =:= Text]), ": ", Text]
+     || Text <- Texts
+    ]).
+
+%% Nothing lies there any more when it is mapped.
+lodged(Candidate, Folder, Config, Until) ->
+    #{library := Library, companions := Companions, modules := Modules} = Config,
+    Nif = lists:keyfind(flame_prof_nif, 1, Modules),
+    Own = [{?LIBRARY ++ ".so", Library}],
+    Place = fun() -> flame_prof_temporary:may_execute(Candidate) andalso placed(Folder, Own) end,
+    Complete = fun() -> in_time(fun() -> written(Folder, Companions) end, Until) end,
+    Path = filename:join(Folder, ?LIBRARY),
+    Outcome = mapped(in_time(Place, Until), Path, Nif, Complete),
+    Delete = fun() ->
+        [file:delete(filename:join(Folder, Name), [raw]) || {Name, _} <- Own ++ Companions]
+    end,
+    _ = Outcome =/= late andalso in_time(Delete, Until),
+    Outcome.
+
+mapped(ok, Path, Nif, Complete) ->
+    case mapped(Path, Nif) of
+        ok ->
+            ok;
+        {error, _} ->
+            case Complete() of
+                ok -> mapped(Path, Nif);
+                Failed -> Failed
+            end
+    end;
+mapped(Failed, _Path, _Nif, _Complete) ->
+    Failed.
+
+placed(Folder, Files) ->
+    ok = done(flame_prof_temporary:make_folder(Folder)),
+    written(Folder, Files).
+
+written(Folder, Files) ->
+    lists:foreach(
+        fun({Name, Bytes}) ->
+            done(flame_prof_temporary:write_file(filename:join(Folder, Name), Bytes))
+        end,
+        Files
+    ).
+
+done(ok) -> ok;
+done({error, _} = Error) -> throw(Error).
+
+mapped(Path, Nif) ->
+    ok = application:set_env(?ENVIRONMENT, library, Path),
+    Outcome = mapped(load_nif(Nif)),
+    ok = flame_prof_agent:forget(),
+    Outcome.
+
+%% That the module is there says nothing: flame_prof_nif:load_lent/1.
+mapped(ok) ->
+    case flame_prof_agent:failure() of
+        none ->
+            ok;
+        {_, Text} ->
+            Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1],
+            _ = [Step(flame_prof_nif) || Step <- Steps],
+            {error, Text}
+    end;
+mapped({error, {_, Text}}) ->
+    {error, Text}.

@@ -1,0 +1,259 @@
+%% Whatever fails while it is lent is taken back: a failure of each sort at each step of lending, on
+%% a node of plain Erlang. Afterwards nothing is left there, and the next command works.
+-module(flame_prof_lending_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, suite/0]).
+-export([
+    a_failure_at_any_step_leaves_nothing/1,
+    with_any_number_of_free_processes_nothing_is_left/1,
+    what_another_version_left_is_removed/1,
+    what_is_left_beside_the_application_is_no_reason_to_end_it/1,
+    two_commands_at_once_on_what_was_left/1
+]).
+%% For test/proof.
+-export([steps/0, failures/0, fail/3]).
+
+-import(command_line, [call/4, until/1, traces/1]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [
+        a_failure_at_any_step_leaves_nothing,
+        with_any_number_of_free_processes_nothing_is_left,
+        what_another_version_left_is_removed,
+        what_is_left_beside_the_application_is_no_reason_to_end_it,
+        two_commands_at_once_on_what_was_left
+    ].
+
+%% Of as few processes as the VM takes.
+with_node(Fun) ->
+    Node = command_line:start_node(["+P", "1024"]),
+    try
+        _ = traces(Node),
+        Fun(Node, settled(Node))
+    after
+        command_line:stop_node(Node)
+    end.
+
+settled(Node) ->
+    Before = traces(Node),
+    case traces(Node) of
+        Before -> Before;
+        _ -> settled(Node)
+    end.
+
+%% A connection that was cut and made again has other processes of OTP's.
+leaves_nothing(Node, Before0, Told) ->
+    Before = case Told of
+        {_, disconnect} -> maps:without([descriptors, processes, registered, tables], Before0);
+        _ -> Before0
+    end,
+    Left = fun() ->
+        maps:filter(fun(K, V) -> is_map_key(K, Before) andalso V =/= maps:get(K, Before) end,
+            traces(Node))
+    end,
+    try
+        until(fun() -> Left() =:= #{} end)
+    catch
+        error:_ -> ?assertEqual({Told, #{}}, {Told, Left()})
+    end.
+
+%% Before and after each of these something else is lent.
+steps() ->
+    [
+        {flame_prof_agent, init, 2},
+        {flame_prof_agent, start_cleanup, 1},
+        {flame_prof_agent, load, 1},
+        {flame_prof_agent_library, load, 3},
+        {flame_prof_temporary, make_folder, 1},
+        {flame_prof_temporary, write_file, 2},
+        {flame_prof_agent_library, mapped, 1},
+        {flame_prof_agent, report_ready, 2},
+        {flame_prof_session, init, 1},
+        {flame_prof_agent, end_session, 1},
+        {flame_prof_schedulers, retire, 0},
+        {flame_prof_agent, end_servers, 1},
+        {flame_prof_agent, unload_all, 1}
+    ].
+
+failures() ->
+    #{
+        crash => "error(injected)",
+        kill_agent => kill([flame_prof_agent]),
+        kill_cleanup => kill([flame_prof_cleanup]),
+        %% One that kills itself does so last. Once, as the next agent calls what was left.
+        kill_both => "undefined =:= application:get_env(kernel, lent_failed) andalso begin "
+            "application:set_env(kernel, lent_failed, true), " ++
+            kill([flame_prof_cleanup, flame_prof_agent]) ++ " end",
+        disconnect => "[erlang:disconnect_node(Node) || Node <- nodes(connected)]",
+        %% All free processes are taken for a while.
+        no_process => "(fun Take() -> try spawn(timer, sleep, [2000]) of _ -> Take() "
+            "catch error:system_limit -> ok end end)()"
+    }.
+
+kill(Names) ->
+    io_lib:format("[exit(Pid, kill) || Name <- ~w, Pid <- [whereis(Name)], is_pid(Pid)]",
+        [Names]).
+
+%% A crash and a death at each step, the others where they differ: all of them are in
+%% test/proof/lending.escript.
+a_failure_at_any_step_leaves_nothing(_) ->
+    Everywhere = [{Step, Failure} || Step <- steps(), Failure <- [crash, kill_both]],
+    Others = [{lists:nth(N, steps()), Failure}
+        || {Failure, At} <- [{kill_agent, [2, 6, 8]}, {kill_cleanup, [4, 8]}, {no_process, [1, 3]},
+            {disconnect, [4, 8]}], N <- At],
+    with_node(fun(Node, Before) ->
+        %% Whose connections are cut comes last.
+        [fail(Node, Before, Case) || Case <- Everywhere ++ Others]
+    end).
+
+fail(#{node := At} = Node, Before, {Step, Failure} = Case) ->
+    Lent = case Step of
+        {flame_prof_session, _, _} -> everything;
+        _ -> {look, [flame_prof_mailbox]}
+    end,
+    Outcome = lent_modules:with(Step, lists:flatten(maps:get(Failure, failures())), fun() ->
+        case flame_prof_attach:open(At, refused, Lent) of
+            {ok, Agent} ->
+                _ = Lent =:= everything andalso flame_prof_attach:start_sessions([Agent], #{}),
+                flame_prof_attach:close(Agent);
+            {error, Reason} ->
+                {error, unicode:characters_to_binary(flame_prof:format_error(Reason))}
+        end
+    end),
+    ct:pal("~p: ~tp", [Case, Outcome]),
+    ok = is_worded(Outcome),
+    %% With both processes gone, or in the last step, the next command removes the rest.
+    Failure =:= kill_both orelse Step =:= lists:last(steps()) orelse
+        leaves_nothing(Node, Before, Case),
+    are_free(At),
+    works(Node, Before, Case),
+    ok = call(At, application, unset_env, [kernel, lent_failed]).
+
+are_free(At) -> until(fun() -> call(At, erlang, system_info, [process_count]) < 500 end).
+
+is_worded({error, Text}) when is_binary(Text) ->
+    nomatch = re:run(Text, "[{}]|internal error"),
+    ok;
+is_worded({error, Reason}) ->
+    is_worded({error, unicode:characters_to_binary(flame_prof:format_error(Reason))});
+is_worded(ok) ->
+    ok.
+
+works(#{node := At} = Node, Before, Case) ->
+    {Case, {ok, Agent}} = {Case, flame_prof_attach:open(At, refused, {look, [flame_prof_mailbox]})},
+    {Case, ok} = {Case, flame_prof_attach:close(Agent)},
+    leaves_nothing(Node, Before, Case).
+
+%% As the VM itself fails at each process that lending starts.
+with_any_number_of_free_processes_nothing_is_left(_) ->
+    with_node(fun(#{node := At} = Node, Before) ->
+        Limit = call(At, erlang, system_info, [process_limit]),
+        Outcomes = [begin
+            Taken = take_processes(At, Limit - Free),
+            Outcome = lend_first_modules(At),
+            true = exit(Taken, kill),
+            are_free(At),
+            works(Node, Before, {free, Free}),
+            Outcome
+        end || Free <- [1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30]],
+        ct:pal("~tp", [Outcomes]),
+        ?assert(lists:member(refused, Outcomes))
+    end).
+
+%% The process that all others are linked to.
+take_processes(At, Most) ->
+    Text = "Take = fun Take(N) when N > 0 -> spawn_link(timer, sleep, [infinity]), Take(N - 1); "
+        "Take(_) -> receive after infinity -> ok end end, "
+        "spawn(fun() -> Take(" ++ integer_to_list(Most) ++
+        " - erlang:system_info(process_count) - 1) end).",
+    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, Expressions} = erl_parse:parse_exprs(Tokens),
+    {value, Pid, _} = call(At, erl_eval, exprs, [Expressions, []]),
+    until(fun() -> call(At, erlang, process_info, [Pid, status]) =:= {status, waiting} end),
+    Pid.
+
+%% What attach does once a node has passed: below that it refuses by the numbers.
+lend_first_modules(At) ->
+    {flame_prof_agent, Code, _} = code:get_object_code(flame_prof_agent),
+    Lent = [{M, C} || M <- [flame_prof_agent_library, flame_prof_temporary, flame_prof_mfa,
+        flame_prof_text, flame_prof_error, flame_prof_schedulers],
+        {_, C, _} <- [code:get_object_code(M)]],
+    Config = #{controller => self(), heartbeat_ms => 15000, modules => Lent,
+        library => {none, <<"none">>}, may_lack => true, companions => []},
+    try call(At, lists, zipwith, [fun erlang:apply/2,
+        [fun code:atomic_load/1, fun flame_prof_agent:start/1],
+        [[[{flame_prof_agent, "flame_prof_attached", Code}]], [Config]]]) of
+        [_, {ok, #{agent := Agent}}] ->
+            Agent ! {close, self(), make_ref()},
+            lent;
+        [_, {error, {_, _}}] -> refused;
+        [_, [_, _, _, {error, {processes, _}}]] -> refused
+    catch
+        error:{exception, system_limit, _} -> refused;
+        %% Its module was not loaded.
+        error:{exception, undef, [{flame_prof_agent, start, _, _} | _]} -> refused;
+        error:{erpc, system_limit} -> refused
+    end.
+
+what_another_version_left_is_removed(_) ->
+    with_node(fun(#{node := At, pid := OsPid} = Node, Before) ->
+        Folder = "/tmp/flame_prof." ++ OsPid ++ ".left",
+        ok = call(At, file, make_dir, [Folder]),
+        ok = call(At, file, write_file, [filename:join(Folder, "file"), <<"samples">>]),
+        %% The module of the agent twice, another one that is unknown here, one that has other
+        %% functions.
+        [{module, M} = call(At, code, load_binary, [M, "flame_prof_attached", module(M)])
+            || M <- [flame_prof_agent, flame_prof_agent, flame_prof_of_long_ago,
+                flame_prof_schedulers]],
+        true = call(At, erlang, check_old_code, [flame_prof_agent]),
+        works(Node, Before, another_version),
+        {error, enoent} = call(At, file, read_file_info, [Folder])
+    end).
+
+module(Name) ->
+    {ok, Name, Code} = compile:forms([{attribute, 1, module, Name},
+        {attribute, 1, export, [{start, 1}]},
+        {function, 1, start, 1, [{clause, 1, [{var, 1, '_'}], [], [{atom, 1, no_answer}]}]}]),
+    Code.
+
+%% Started since: its supervisor is none of an agent, and its modules may be those that were lent.
+what_is_left_beside_the_application_is_no_reason_to_end_it(_) ->
+    with_node(fun(#{node := At} = Node, Before) ->
+        Supervisor = erlang:spawn(At, timer, sleep, [infinity]),
+        [{module, M} = call(At, code, load_binary, [M, "flame_prof_attached", module(M)])
+            || M <- [flame_prof_agent, flame_prof_sup]],
+        true = call(At, erlang, register, [flame_prof_sup, Supervisor]),
+        {error, {attach, #{reason := Why}}} = flame_prof_attach:open(At),
+        {match, _} = re:run(Why, "has flame_prof already"),
+        true = call(At, erlang, is_process_alive, [Supervisor]),
+        true = exit(Supervisor, kill),
+        works(Node, Before, beside_the_application)
+    end).
+
+two_commands_at_once_on_what_was_left(_) ->
+    with_node(fun(#{node := At} = Node, Before) ->
+        [{module, M} = call(At, code, load_binary, [M, "flame_prof_attached", module(M)])
+            || M <- [flame_prof_agent, flame_prof_agent, flame_prof_of_long_ago]],
+        Self = self(),
+        Open = fun() ->
+            Opened = flame_prof_attach:open(At, refused, {look, [flame_prof_mailbox]}),
+            Self ! {self(), Opened},
+            receive close -> ok end,
+            [ok = flame_prof_attach:close(Agent) || {ok, Agent} <- [Opened]]
+        end,
+        Commands = [spawn_monitor(Open) || _ <- lists:seq(1, 3)],
+        Opened = [receive
+            {Pid, Answer} -> Answer;
+            {'DOWN', Monitor, process, Pid, Why} -> error(Why)
+        end || {Pid, Monitor} <- Commands],
+        ?assertMatch([_], [Agent || {ok, Agent} <- Opened]),
+        [{match, _} = re:run(Why, "another flame_prof is ")
+            || {error, {attach, #{reason := Why}}} <- Opened],
+        _ = [Pid ! close || {Pid, _} <- Commands],
+        _ = [receive {'DOWN', Monitor, process, _, normal} -> ok end || {_, Monitor} <- Commands],
+        leaves_nothing(Node, Before, two_commands)
+    end).
