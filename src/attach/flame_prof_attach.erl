@@ -79,8 +79,8 @@
 -define(AGENT_CALLS, [flame_prof_agent_library, flame_prof_error, flame_prof_schedulers,
     flame_prof_temporary]).
 
-%% What the node gets: these with what they call, or all that can be lent.
--type lent() :: everything | {look, [module(), ...]}.
+%% What the node gets: these with what they call, or all that can be lent, for a command.
+-type lent() :: flame_prof_preflight:command() | {look, [module(), ...]}.
 
 %% @doc Send everything to the node. Refused where the library is incompatible, or
 %% an agent runs.
@@ -91,10 +91,11 @@ open(Node) ->
 %% @doc The same where the library may be incompatible.
 -spec open(node(), without()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node, Without) ->
-    open(Node, Without, everything).
+    open(Node, Without, attach).
 
 %% @doc The same for what is to be done: for one look the node gets what that calls, and no
-%% sessions. To purge a module, the VM looks through the heap of each process.
+%% sessions. To purge a module, the VM looks through the heap of each process. Nothing is sent to a
+%% node that is short of what the command takes there.
 -spec open(node(), without(), lent()) -> {ok, agent()} | {error, flame_prof:reason()}.
 open(Node, Without, Lent) ->
     try
@@ -105,9 +106,9 @@ open(Node, Without, Lent) ->
             {fun erlang:system_info/1, [system_architecture]}
         ], ?CALL_MS),
         ok = release(Node, Release),
+        Short = flame_prof_preflight:ask(Node, command(Lent), Without =/= refused),
         %% Why the library cannot run there, as far as that is known before it is loaded.
-        Why = incompatibility(Architecture, flame_prof_remote:read_file(Node, "/proc/self/maps"),
-            Library),
+        Why = incompatibility(Short, Architecture, Node, Library),
         Fitting = fitting(Node, Why, Config),
         Agent = lent(Node, is_left(Node, Fitting, free, 0), Fitting),
         {ok, with_writer(Without, list_to_integer(OsPid), Release, Agent)}
@@ -131,6 +132,18 @@ config(Without, Lent) ->
         may_lack => Without =/= refused,
         companions => companions()
     }.
+
+%% As a person calls it.
+command({look, [Module | _]}) -> command(Module);
+command(flame_prof_top_sampler) -> top;
+command(Module) -> list_to_atom(lists:last(string:split(atom_to_list(Module), "flame_prof_"))).
+
+incompatibility({error, _} = Error, _Architecture, _Node, _Library) ->
+    throw(Error);
+incompatibility({less, Why}, _Architecture, _Node, _Library) ->
+    Why;
+incompatibility(none, Architecture, Node, Library) ->
+    incompatibility(Architecture, flame_prof_remote:read_file(Node, "/proc/self/maps"), Library).
 
 %% Writing the library would hang as well.
 incompatibility(Architecture, {ok, Maps}, Library) ->
@@ -220,10 +233,10 @@ heartbeat(Agent) ->
 
 %% What runs there, with all that it calls: newer releases call fewer of
 %% them. flame_prof itself calls everything, but not in what is called there.
-lent_modules(everything) ->
-    lent_modules(?ROOTS, []);
 lent_modules({look, Modules}) ->
-    lent_modules(Modules ++ ?AGENT_CALLS, [?AGENT]).
+    lent_modules(Modules ++ ?AGENT_CALLS, [?AGENT]);
+lent_modules(_Command) ->
+    lent_modules(?ROOTS, []).
 
 lent_modules(Roots, NotFollowed) ->
     Known = [{Module, object_code(Module)} || Module <- [flame_prof | NotFollowed]],

@@ -2,7 +2,7 @@
 %% listen, and does not register with epmd.
 -module(flame_prof_remote).
 
--export([connect/2, full/1, call/5, at_once/5, all/5, read_file/2, lacks/3]).
+-export([connect/2, full/1, call/5, at_once/5, all/5, in_time/3, read_file/2, lacks/3]).
 
 -define(PROBE_MS, 5000).
 %% A node that is very busy may need longer for a handshake than it lets it take.
@@ -196,7 +196,8 @@ not_connected(Name, _Domain, _, {error, Host, Port, Reason}) ->
         [Port, Host, inet:format_error(Reason)]);
 not_connected(Name, _Domain, late, ok) ->
     unreachable(Name, "it takes connections, but did not answer in ~b s: it is stopped, or so busy "
-        "that it cannot", [round(?HANDSHAKES * setup_ms() / 900)]);
+        "that it cannot, or it has no file descriptor or process left for the connection",
+        [round(?HANDSHAKES * setup_ms() / 900)]);
 not_connected(Name, Domain, refused, ok) ->
     unreachable(Name, "it refused the connection: its cookie is another one (--cookie, "
         "--cookie-file), ~ts, or it wants TLS (--tls)", [other_name(Domain)]).
@@ -256,13 +257,14 @@ all(Nodes, Module, Function, Args, Timeout) ->
 at_once(Node, Module, Function, Args, Timeout) ->
     answer(Node, {Module, Function, length(Args)}, asked(Node, Module, Function, Args, Timeout)).
 
-%% The function of erpc is what its own requests run, in nodes of any release.
+%% The function of erpc is what its own requests run, in nodes of any release. No limit that the
+%% node sets for all heaps (erl +hmax) ends a request: a list of its code path is longer than some.
 asked(Node, Module, Function, Args, Timeout) ->
     Ref = make_ref(),
     Request = spawn_request(Node, erpc, execute_call, [Ref, Module, Function, Args],
-        [monitor, {priority, high}]),
+        [monitor, {priority, high}, {max_heap_size, 0}]),
     receive
-        {spawn_reply, Request, error, Reason} -> {error, {erpc, Reason}};
+        {spawn_reply, Request, error, Why} -> {error, {erpc, Why}};
         {spawn_reply, Request, ok, Pid} -> awaited(Request, Pid, Ref, Timeout)
     after Timeout ->
         case spawn_request_abandon(Request) of
@@ -274,7 +276,7 @@ asked(Node, Module, Function, Args, Timeout) ->
 %% The reply came at the last moment.
 begun_late(Request, Ref) ->
     receive
-        {spawn_reply, Request, error, Reason} -> {error, {erpc, Reason}};
+        {spawn_reply, Request, error, Why} -> {error, {erpc, Why}};
         {spawn_reply, Request, ok, Pid} -> awaited(Request, Pid, Ref, 0)
     after 0 ->
         {error, {erpc, timeout}}
@@ -294,9 +296,19 @@ awaited(Request, Pid, Ref, Timeout) ->
 -spec read_file(node(), file:filename()) ->
     {ok, {ok, binary()} | {error, term()}} | late | {error, flame_prof:reason()}.
 read_file(Node, File) ->
-    case asked(Node, prim_file, read_file, [File], ?FILE_MS) of
+    case in_time(Node, [{fun prim_file:read_file/1, [File]}], ?FILE_MS) of
+        {ok, [Answer]} -> {ok, Answer};
+        Other -> Other
+    end.
+
+%% @doc Several functions of OTP in one request; `late' without an answer in time.
+-spec in_time(node(), [{fun((...) -> term()), [term()]}], timeout()) ->
+    {ok, [term()]} | late | {error, flame_prof:reason()}.
+in_time(Node, Calls, Timeout) ->
+    {Funs, Args} = lists:unzip(Calls),
+    case asked(Node, lists, zipwith, [fun erlang:apply/2, Funs, Args], Timeout) of
         {error, {erpc, timeout}} -> late;
-        Answer -> answer(Node, {prim_file, read_file, 1}, Answer)
+        Answer -> answer(Node, {lists, zipwith, 3}, Answer)
     end.
 
 %% @doc Has the node no such module, neither loaded nor as a file? One that an agent lent is there
@@ -336,10 +348,10 @@ ended(_, Reason) -> {exit, {signal, Reason}}.
 
 answer(_Node, _Mfa, {ok, Answer}) ->
     {ok, Answer};
-answer(Node, _Mfa, {error, {erpc, system_limit}}) ->
-    refused(Node, <<"no process can be started there: its process table is full">>);
 answer(Node, _Mfa, {error, {erpc, noconnection}}) ->
     unreachable_error(Node, "the connection is gone", []);
+answer(Node, _Mfa, {error, {erpc, system_limit}}) ->
+    {error, flame_prof_preflight:no_process(Node)};
 answer(Node, _Mfa, {error, {erpc, timeout}}) ->
     unreachable_error(Node, "no answer in time (--timeout)~ts", [held_up(Node)]);
 answer(Node, {Module, Function, Arity}, {error, {exception, undef,

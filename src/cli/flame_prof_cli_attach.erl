@@ -69,7 +69,7 @@ options(Parsed) ->
 connected({error, _} = Error, _Output, _Options, _Parsed) ->
     Error;
 connected({ok, Nodes}, Output, Options, Parsed) ->
-    with_agents(Nodes, everything, without(Options, Output), [], fun(Agents) ->
+    with_agents(Nodes, attach, without(Options, Output), [], fun(Agents) ->
         ok = lists:foreach(fun told_why/1, Agents),
         profile(Agents, Output, Options, Parsed)
     end).
@@ -131,14 +131,15 @@ borrowing(Nodes, Without, Timeout, Fun) ->
 borrowing(Nodes, {look, [Module | _]} = Lent, Without, Timeout, Fun) ->
     borrowing(Nodes, Module, Lent, Without, Timeout, Fun);
 borrowing(Nodes, Module, Without, Timeout, Fun) ->
-    borrowing(Nodes, Module, everything, Without, Timeout, Fun).
+    borrowing(Nodes, Module, Module, Without, Timeout, Fun).
 
 borrowing(Nodes, Module, Lent, Without, Timeout, Fun) ->
-    Lacking = [Node || Node <- Nodes, lacks(Node, Module, Timeout)],
-    with_agents(Lacking, Lent, Without, [], fun(_) -> Fun() end).
-
-lacks(Node, Module, Timeout) ->
-    flame_prof_remote:lacks(Node, Module, Timeout) =:= {ok, true}.
+    Asked = [{Node, flame_prof_remote:lacks(Node, Module, Timeout)} || Node <- Nodes],
+    case [Error || {_, {error, _} = Error} <- Asked] of
+        [] -> with_agents([Node || {Node, {ok, true}} <- Asked], Lent, Without, [],
+            fun(_) -> Fun() end);
+        Errors -> flame_prof_cli_nodes:first_error(Errors)
+    end.
 
 %% Profiling.
 

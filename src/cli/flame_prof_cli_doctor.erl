@@ -67,14 +67,25 @@ of_node(Name, #{for := Ms} = Options, Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
-            lending(Node, Ms, Timeout, fun() ->
+            Outcome = lending(Node, Ms, Timeout, fun(Lacks) ->
                 ok = progress(io_lib:format("looking at ~ts for ~b s", [Node, Ms div 1000])),
                 Within = min(left_ms(Ms), Ms + ?ANSWER_MS) - ?AFTER_MS,
-                collected(collect(Node, Options, Within), Node, Options, Parsed)
-            end);
+                Collected = with_reason(Lacks, collect(Node, Options, Within)),
+                collected(Collected, Node, Options, Parsed)
+            end),
+            judged(Outcome, Node, Parsed);
         {error, _} = Error ->
             Error
     end.
+
+%% A node that is short of what the doctor takes there has this finding.
+judged({error, {attach, #{cause := short, short := Shortages}}}, Node, Parsed) ->
+    Takers = flame_prof_doctor_owners:of_node(Node, [What || #{what := What} <- Shortages]),
+    Diagnosis = flame_prof_doctor_refused:diagnosis(Node, Shortages, Takers),
+    Told = told(Diagnosis, Node, Parsed),
+    reported(fun flame_prof_cli_view:report_of/3, [], Diagnosis, Told, Parsed);
+judged(Outcome, _Node, _Parsed) ->
+    Outcome.
 
 %% As borrowing/5 of flame_prof_cli_attach, but for how long giving back is waited for: the node
 %% goes on with it by itself, and one that is busy takes long. Someone waits for the answer.
@@ -82,17 +93,25 @@ lending(Node, Ms, Timeout, Fun) ->
     case flame_prof_remote:lacks(Node, flame_prof_doctor_evidence, Timeout) of
         {ok, true} ->
             ok = progress(io_lib:format("attaching to ~ts", [Node])),
-            case flame_prof_attach:open(Node, bare) of
+            case flame_prof_attach:open(Node, bare, doctor) of
                 {ok, Agent} ->
-                    ok = told_why(Node, flame_prof_attach:lacks(Agent)),
-                    try Fun() after left(Node, Agent, Ms) end;
+                    Lacks = flame_prof_attach:lacks(Agent),
+                    ok = told_why(Node, Lacks),
+                    try Fun(Lacks) after left(Node, Agent, Ms) end;
                 {error, _} = Error -> Error
             end;
         {ok, false} ->
-            Fun();
+            Fun(false);
         {error, _} = Error ->
             Error
     end.
+
+%% The node knows only that it has no library.
+with_reason({true, Why}, {ok, {#{unseen := #{samples := _} = Unseen} = Evidence, Files}}) ->
+    {ok, {Evidence#{unseen := Unseen#{samples := <<"it does without the library: ", Why/binary>>}},
+        Files}};
+with_reason(_, Collected) ->
+    Collected.
 
 told_why(Node, {true, Why}) ->
     flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)", [Node, Why]));

@@ -119,6 +119,8 @@ visible(Text) ->
     end.
 
 %% Looked for 10 s: 100 of 1,204 processes sampled (52,000 observations), 11 looks at waits.
+looked(#{looked_at := #{span_us := 0, seen := []}}) ->
+    "looked at its limits";
 looked(#{looked_at := #{span_us := Us} = Looked}) ->
     Parts = [sampled(Looked) || is_map_key(sampled, Looked)] ++
         [[number(N), " look", flame_prof_text:plural(N), " at waits"]
@@ -144,6 +146,8 @@ number(N) -> flame_prof_text:grouped(N).
 %% By reason: one reason often is that of many kinds.
 unseen(_, #{few := _}) ->
     [];
+unseen(#{findings := [_ | _], looked_at := #{seen := []}, unseen := [{_, Why} | _]}, _) ->
+    ["nothing else is judged: ", visible(Why), "\n"];
 unseen(#{unseen := Unseen}, _) ->
     Reasons = unique([Why || {_, Why} <- Unseen]),
     [

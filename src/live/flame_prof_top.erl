@@ -130,7 +130,7 @@ lent(Node) ->
 
 lent_if_needed(Node) ->
     case flame_prof_remote:lacks(Node, flame_prof_top_sampler, ?CALL_MS) of
-        {ok, true} -> flame_prof_attach:open(Node, bare);
+        {ok, true} -> flame_prof_attach:open(Node, bare, top);
         {ok, false} -> {ok, none};
         {error, _} = Error -> Error
     end.

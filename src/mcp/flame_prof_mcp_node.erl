@@ -83,7 +83,7 @@ lent({ok, Node}, Module, State) ->
     end.
 
 opened(Node, State) ->
-    case flame_prof_attach:open(Node, bare) of
+    case flame_prof_attach:open(Node, bare, mcp) of
         {ok, Agent} -> {ok, Node, State#state{agent = Agent}};
         {error, _} = Error -> Error
     end.

@@ -5,6 +5,7 @@
 -module(flame_prof_cgroup).
 
 -export([memory_limit/0, memory_limit/1, figures/0, figures/1]).
+-export([memory_files/2, memory/2]).
 
 -export_type([figures/0]).
 
@@ -59,12 +60,49 @@ figures(Root) ->
         [Figures || {_, Figures} <- lists:sublist(lists:sort(Memory), 1)] ++
             lists:sublist(Cpu, 1)).
 
+%% @doc The files that have the memory of another OS process' groups, by the texts of its
+%% /proc/self/mountinfo and /proc/self/cgroup: for who reads files elsewhere. Gives nothing without
+%% groups.
+-spec memory_files(Mounts :: binary(), Groups :: binary()) -> [{1..2, [binary(), ...]}].
+memory_files(Mounts, Groups) ->
+    [{Version, [iolist_to_binary([Group, Name]) || Name <- names(Version)]}
+        || {Version, Group} <- groups("", <<"memory">>, text_lines({ok, Mounts}),
+            text_lines({ok, Groups}))].
+
+names(2) -> ["memory.max", "memory.high", "memory.current", "memory.stat"];
+names(1) -> ["memory.limit_in_bytes", "memory.limit_in_bytes", "memory.usage_in_bytes",
+    "memory.stat"].
+
+%% @doc Used and limit, in bytes, by the texts of the files of one group; `none' without a limit.
+%% The file cache does not count: the kernel drops it first. `memory.high' counts as a limit: a
+%% process above it stands still.
+-spec memory(1..2, [binary(), ...]) ->
+    {Used :: non_neg_integer(), Limit :: pos_integer()} | none.
+memory(Version, [Max, High, Current, Stat]) ->
+    Number = fun(Text) -> [N || Word <- words_of(Text), N <- number(Word)] end,
+    Limits = lists:append([limit(Number(Text)) || Text <- [Max, High]]),
+    Cache = lists:sum([N || Line <- text_lines({ok, Stat}), [Key, Text] <- [words(Line)],
+        lists:member(Key, cache(Version)), N <- number(Text)]),
+    case {Limits, Number(Current)} of
+        {[_ | _], [Used]} -> {max(0, Used - Cache), lists:min(Limits)};
+        _ -> none
+    end.
+
+cache(2) -> [<<"active_file">>, <<"inactive_file">>];
+cache(1) -> [<<"total_active_file">>, <<"total_inactive_file">>].
+
+words_of(Text) -> lists:append([words(Line) || Line <- text_lines({ok, Text})]).
+
 %% From the top down to that of this process.
 groups(Root, Controller) ->
-    Mounts = mounts(lines([Root, "/proc/self/mountinfo"]), Controller),
+    groups(Root, Controller, lines([Root, "/proc/self/mountinfo"]),
+        lines([Root, "/proc/self/cgroup"])).
+
+groups(Root, Controller, MountLines, GroupLines) ->
+    Mounts = mounts(MountLines, Controller),
     [
         {Version, [Root, Mount, Group, $/]}
-     || {Version, Path} <- paths(lines([Root, "/proc/self/cgroup"]), Controller),
+     || {Version, Path} <- paths(GroupLines, Controller),
         {V, Top, Mount} <- Mounts,
         V =:= Version,
         Group <- with_parents(below(Top, Path))

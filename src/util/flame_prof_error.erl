@@ -41,9 +41,10 @@
 %%   <dd>Another process uses the profile.</dd>
 %%   <dt>`view': `reason'</dt>
 %%   <dd>The viewer cannot run.</dd>
-%%   <dt>`attach': `node', `reason', `cause'</dt>
+%%   <dt>`attach': `node', `reason', `cause', `short'</dt>
 %%   <dd>flame_prof cannot attach to the node, or not leave it. `cause' is `incompatible' where
-%%     the node cannot run flame_prof.</dd>
+%%     the node cannot run flame_prof, and `short' for a node that has too little left of
+%%     something: `short' lists what, with `used', `limit' and `needed'.</dd>
 %%   <dt>`process': `target'</dt>
 %%   <dd>There is no such process.</dd>
 %%   <dt>`moved': `target', `ms'</dt>
@@ -80,7 +81,8 @@
     | {file, #{
         file := file:name_all(), reason := atom() | binary(), lost => non_neg_integer()
     }}
-    | {attach, #{node := node(), reason := binary(), cause => incompatible | refused}}
+    | {attach, #{node := node(), reason := binary(), cause => incompatible | refused | short,
+        short => [flame_prof_preflight:shortage()]}}
     | {process, #{target := term()}}
     | {moved, #{target := term(), ms := pos_integer()}}
     | {node, #{node := atom() | string(), reason := binary()}}

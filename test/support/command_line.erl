@@ -3,8 +3,8 @@
 -module(command_line).
 
 -export([run/1, run/2, start/1, await/1, script/0, shell/1]).
--export([start_node/1, start_node_in/2, start_small_node/1, stop_node/1, has_mounts/0, call/4,
-    cookie/0, until/1]).
+-export([start_node/1, start_node_in/2, start_small_node/1, start_limited_node/2,
+    stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
 -export([traces/1, is_distributed/0, start_again/1]).
 
 -define(COOKIE, "flame_prof_tests").
@@ -80,6 +80,10 @@ start_small_node(Args) ->
         false -> start_node("/bin/sh", ["-c", Limited ++ "erl \"$@\"", "sh"], Args);
         Root -> start_node_in(with_proc(Root) ++ Limited ++ "chroot " ++ Root, Args)
     end.
+
+%% After these commands of a shell: `ulimit -n 60;'.
+start_limited_node(Commands, Args) ->
+    start_node("/bin/sh", ["-c", Commands ++ " exec erl \"$@\"", "sh"], Args).
 
 %% By a command of a shell that has mounts of its own, and ends with whatever runs
 %% the rest of its line. For root only.
