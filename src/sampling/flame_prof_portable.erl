@@ -74,6 +74,7 @@
 }).
 
 -record(engine, {
+    owner :: pid(),
     transport :: flame_prof_transport:transport(),
     selector :: none | pid(),
     status :: all | flame_prof:status(),
@@ -102,12 +103,13 @@
     worked = 0 :: non_neg_integer()
 }).
 
-%% @doc Called by the owner of the session.
+%% @doc Called by the owner of the session, with which it ends. The owner is not the parent that
+%% gen_server knows, whose end by kill it would report, with the state.
 -spec start_link(config()) -> {ok, engine()} | {error, term()}.
 start_link(Config) ->
     Before = erlang:system_flag(backtrace_depth, ?DEPTH),
     InForce = erlang:system_flag(backtrace_depth, ?DEPTH),
-    case gen_server:start_link(?MODULE, {Config, self(), Before, InForce}, []) of
+    case gen_server:start(?MODULE, {Config, self(), Before, InForce}, []) of
         {ok, Pid} ->
             {ok, {Pid, Before, InForce}};
         {error, _} = Error ->
@@ -164,6 +166,7 @@ restore_depth(Before, InForce) ->
 -spec init({config(), pid(), non_neg_integer(), non_neg_integer()}) -> {ok, #engine{}}.
 init({Config, Owner, Before, InForce}) ->
     _ = process_flag(trap_exit, true),
+    true = link(Owner),
     _ = process_flag(priority, high),
     %% So that no tick has to wait for it, where code is loaded when it is used.
     {module, _} = code:ensure_loaded(flame_prof_stacks),
@@ -171,6 +174,7 @@ init({Config, Owner, Before, InForce}) ->
     #{transport := Transport, sample_interval_ms := Interval, status := Status} = Config,
     NowUs = erlang:monotonic_time(microsecond),
     State = #engine{
+        owner = Owner,
         transport = Transport,
         selector = start_selector(Config, Owner),
         status = Status,
@@ -225,6 +229,8 @@ handle_info({selected, Selector, Counts, Selected}, #engine{selector = Selector}
     {noreply, select(Counts, Selected, State)};
 handle_info({flame_prof_taken, _, _} = Answer, #engine{transport = Transport} = State) ->
     {noreply, answered(flame_prof_transport:heard(Answer, Transport), State)};
+handle_info({'EXIT', Owner, _}, #engine{owner = Owner} = State) ->
+    {stop, normal, State};
 handle_info({'EXIT', Selector, Reason}, #engine{selector = Selector} = State) ->
     {stop, {selector, Reason}, State};
 handle_info(_, State) ->

@@ -58,6 +58,7 @@
 }).
 
 -record(targets, {
+    owner :: pid(),
     engine = none :: none | engine(),
     selector = none :: none | pid(),
     auto :: flame_prof_options:process(),
@@ -83,9 +84,11 @@
 %% A poll that takes T is followed by a rest of 19 T.
 -define(REST, 19).
 
+%% @doc Ends with the caller, its session. The session is not the parent that gen_server knows, whose
+%% end by kill it would report, with the state.
 -spec start_link(config()) -> pid().
 start_link(Config) ->
-    {ok, Pid} = gen_server:start_link(?MODULE, Config, []),
+    {ok, Pid} = gen_server:start(?MODULE, {self(), Config}, []),
     Pid.
 
 %% @doc To be called once, when the engine runs. Until then no process is pinned.
@@ -133,14 +136,16 @@ info(Pid, Timeout) ->
 selected(Pid) ->
     gen_server:call(Pid, selected).
 
--spec init(config()) -> {ok, #targets{}}.
-init(#{options := Options, rules := Rules, exclude := Exclude}) ->
+-spec init({pid(), config()}) -> {ok, #targets{}}.
+init({Session, #{options := Options, rules := Rules, exclude := Exclude}}) ->
     _ = process_flag(trap_exit, true),
+    true = link(Session),
     %% A session starts when this has.
     _ = process_flag(priority, high),
     #{process_options := Auto, include := Include, follow_limits := Limits} = Options,
     Own = [self() | Exclude],
     {ok, #targets{
+        owner = Session,
         selector = start_selector(Rules, Own),
         auto = Auto,
         include = Include,
@@ -212,7 +217,9 @@ handle_info({'DOWN', Monitor, process, Pid, _}, #targets{explicit = Explicit} = 
             %% A followed one.
             {noreply, want(State#targets{followed = maps:remove(Pid, State#targets.followed)})}
     end;
-%% The selector. The only other link is the session, whose end gen_server handles.
+handle_info({'EXIT', Owner, _}, #targets{owner = Owner} = State) ->
+    {stop, normal, State};
+%% The selector.
 handle_info({'EXIT', _, Reason}, State) ->
     {stop, Reason, State};
 handle_info(_, State) ->
