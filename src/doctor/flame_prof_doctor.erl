@@ -108,11 +108,16 @@ examine() ->
 examine(Given) ->
     case options(Given) of
         {ok, #{thresholds := Thresholds} = Options} ->
-            {Evidence, Files} = flame_prof_doctor_evidence:collect(Options),
-            {ok, diagnosed(Evidence, Files, Thresholds)};
+            examine(flame_prof_shortage:check(doctor), Options, Thresholds);
         {error, _} = Error ->
             Error
     end.
+
+examine(ok, Options, Thresholds) ->
+    {Evidence, Files} = flame_prof_doctor_evidence:collect(Options),
+    {ok, diagnosed(Evidence, Files, Thresholds)};
+examine({error, _} = Shortage, _Options, _Thresholds) ->
+    Shortage.
 
 %% @doc The options with their defaults.
 -spec options(options()) ->

@@ -55,8 +55,10 @@ look() ->
                 memory(read("/proc/self/status"), read("/proc/meminfo")),
                 flame_prof_cgroup:figures()
             ])};
-        {error, _} ->
-            {unseen, <<"there is no /proc">>}
+        {error, enoent} ->
+            {unseen, <<"there is no /proc">>};
+        {error, Why} ->
+            {unseen, unicode:characters_to_binary(["/proc/self/stat: ", file:format_error(Why)])}
     end.
 
 read(File) ->

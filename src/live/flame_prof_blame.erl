@@ -127,7 +127,7 @@
 -spec report(target(), pos_integer()) -> {ok, report()} | {error, flame_prof:reason()}.
 report(Target, Ms) ->
     case {wanted(Target), is_integer(Ms) andalso Ms >= ?MS_LEAST andalso Ms =< ?MS_MOST} of
-        {{ok, Wanted}, true} -> capture(Wanted, Ms);
+        {{ok, Wanted}, true} -> with_room(flame_prof_shortage:check(sampling), Wanted, Ms);
         {error, _} -> {error, refused(function, Target)};
         {_, false} -> {error, refused(ms, Ms)}
     end.
@@ -161,6 +161,9 @@ wanted(_) ->
 
 mfa(Module, Function, Arity) ->
     unicode:characters_to_binary([atom_to_list(Module), ":", atom_to_list(Function), "/", Arity]).
+
+with_room(ok, Wanted, Ms) -> capture(Wanted, Ms);
+with_room({error, _} = Shortage, _Wanted, _Ms) -> Shortage.
 
 capture(Wanted, Ms) ->
     case flame_prof_engine:capture() of

@@ -140,6 +140,7 @@ begun(#{engine := Engine} = Options) ->
     case ready() of
         ok -> looked(native, <<>>, Options);
         {error, _} = Error when Engine =:= native -> Error;
+        {error, {limit, _}} = Shortage -> Shortage;
         {error, {_, #{reason := Why}}} -> looked(portable, Why, Options)
     end.
 

@@ -67,9 +67,14 @@ columns() -> [reductions, memory, growth, queue, running, name].
 -spec live(options()) -> ok | {error, flame_prof:reason()}.
 live(Given) ->
     case flame_prof_schema:checked(option_rows(), Given) of
-        {ok, Options} -> live_with(gen_server:start(?MODULE, {self(), Options}, []));
+        {ok, Options} -> live_with_room(flame_prof_shortage:check(portable), Options);
         {error, _} = Error -> Error
     end.
+
+live_with_room(ok, Options) ->
+    live_with(gen_server:start(?MODULE, {self(), Options}, []));
+live_with_room({error, _} = Shortage, _Options) ->
+    Shortage.
 
 %% Without a handler of exceptions: the caller would wait in this code, and end when that is
 %% loaded anew twice.

@@ -506,7 +506,17 @@ trace_term(_, _) -> ?NOT_LOADED.
 load() ->
     case application:get_env(flame_prof_attached, library) of
         {ok, Path} -> load_lent(Path);
-        undefined -> erlang:load_nif(filename:join(priv_dir(), ?MODULE_STRING), 0)
+        undefined -> load_own(filename:join(priv_dir(), ?MODULE_STRING))
+    end.
+
+%% The code server writes why to the node's log; flame_prof_engine has it for the caller, too.
+load_own(Path) ->
+    case erlang:load_nif(Path, 0) of
+        ok ->
+            ok;
+        {error, {_, Text}} = Error ->
+            ok = application:set_env(?MODULE, failure, unicode:characters_to_binary(Text)),
+            Error
     end.
 
 %% See flame_prof_agent, which takes this module away again: of an error the code server

@@ -1,7 +1,7 @@
 %% @private Which engine takes the samples, and why this one.
 -module(flame_prof_engine).
 
--export([choose/1, capture/0, portable_error/1]).
+-export([choose/1, load/0, capture/0, portable_error/1]).
 -export([schedulers/2, usable/3, without_allocations/0]).
 
 -include_lib("kernel/include/logger.hrl").
@@ -17,16 +17,62 @@
 %% elsewhere; `native' is refused where it cannot be trusted.
 -spec choose(auto | native | portable) -> {ok, choice()} | {error, flame_prof:reason()}.
 choose(Wanted) ->
-    %% The portable engine needs the library too: it writes the file.
-    case is_loaded(whereis(flame_prof_agent)) of
-        true -> choose_loaded(Wanted);
-        false -> {error, {library, #{reason => <<"the log has the reason">>}}}
+    %% First: a load of the library ends the code server of a node that has no process left.
+    case {has_room(Wanted), Wanted} of
+        {ok, _} -> choose_with_room(Wanted);
+        {{error, Reason}, auto} -> without_native(flame_prof_shortage:check(portable), Reason);
+        {{error, _} = Shortage, _} -> Shortage
     end.
 
+has_room(portable) -> flame_prof_shortage:check(portable);
+has_room(_) -> flame_prof_shortage:check(native).
+
+without_native(ok, Reason) ->
+    {ok, portable(unicode:characters_to_binary(flame_prof_error:format(Reason)))};
+without_native({error, _} = Shortage, _Reason) ->
+    Shortage.
+
+choose_with_room(Wanted) ->
+    %% The portable engine needs the library too: it writes the file.
+    case load() of
+        ok -> choose_loaded(Wanted);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc The library is loaded, now if it was not.
+-spec load() -> ok | {error, flame_prof:reason()}.
+load() ->
+    loaded(whereis(flame_prof_agent)).
+
+loaded(undefined) ->
+    case code:ensure_loaded(flame_prof_nif) of
+        {module, flame_prof_nif} -> ok;
+        {error, Why} -> {error, {library, #{reason => unloaded(Why)}}}
+    end;
 %% What an agent has not loaded is in no file: to look for it would keep the code server where files
 %% hang.
-is_loaded(undefined) -> code:ensure_loaded(flame_prof_nif) =:= {module, flame_prof_nif};
-is_loaded(_Agent) -> erlang:module_loaded(flame_prof_nif).
+loaded(_Agent) ->
+    case erlang:module_loaded(flame_prof_nif) of
+        true -> ok;
+        false -> {error, {library, #{reason => <<"the agent of this node has not loaded it">>}}}
+    end.
+
+%% flame_prof_nif keeps what the system said.
+unloaded(on_load_failure) ->
+    case application:get_env(flame_prof_nif, failure) of
+        {ok, Why} -> text("~ts~ts", [Why, noexec()]);
+        undefined -> <<"the log has the reason">>
+    end;
+unloaded(_) ->
+    <<"flame_prof_nif.beam cannot be read">>.
+
+noexec() ->
+    %% Without the `..' of a path beside the beam files.
+    Ebin = filename:absname(filename:dirname(code:which(?MODULE))),
+    case flame_prof_temporary:may_execute(filename:join(filename:dirname(Ebin), "priv")) of
+        true -> "";
+        false -> "; its folder is mounted with the option noexec"
+    end.
 
 %% @doc The native engine, and schedulers that can be asked what they run: made
 %% ready now if they are not yet, which takes up to a second once.

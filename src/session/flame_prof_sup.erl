@@ -110,9 +110,15 @@ without_session(_) -> "autostart failed: ".
 -spec start_session_with_application(flame_prof_options:options(), flame_prof_session:how()) ->
     {ok, pid()} | {error, flame_prof:reason()}.
 start_session_with_application(Options, How) ->
-    case ensure_started() of
-        ok -> start_session(Options, How);
-        {error, _} = Error -> Error
+    %% The start of an application ends a VM that has no process left.
+    case flame_prof_shortage:check(session) of
+        ok ->
+            case ensure_started() of
+                ok -> start_session(Options, How);
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Shortage ->
+            Shortage
     end.
 
 %% @doc The same for a session of bounded length. If triggers have the place of the session, it runs

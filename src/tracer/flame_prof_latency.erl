@@ -230,11 +230,7 @@ owner(_) -> error.
 begin_with(Patterns, Checked) ->
     try functions(Patterns) of
         Functions ->
-            case gen_server:start(?MODULE, {Functions, Checked}, []) of
-                {ok, Pid} -> {ok, Pid};
-                {error, {shutdown, {refused, Reason}}} -> {error, Reason};
-                {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
-            end
+            flame_prof_tracing:start_asker(?MODULE, {Functions, Checked})
     catch
         throw:{refused, Why} -> {error, {tracing, #{reason => unicode:characters_to_binary(Why)}}}
     end.

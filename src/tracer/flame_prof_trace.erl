@@ -173,7 +173,8 @@ prepared(Asker, Spec, Given) ->
         {ok, #{first := First, processes := Processes} = Options} ->
             case {flame_prof_trace_plan:plan(Spec, First), unknown(Processes)} of
                 {{ok, Plan}, []} ->
-                    start_reader({Asker, self(), group_leader(), Plan, Options});
+                    flame_prof_tracing:start_asker(?MODULE,
+                        {Asker, self(), group_leader(), Plan, Options});
                 {{ok, _}, [Unknown | _]} ->
                     {error, flame_prof_error:option(processes, Unknown,
                         <<"the name of a process that is there, or a pid">>)};
@@ -182,13 +183,6 @@ prepared(Asker, Spec, Given) ->
             end;
         {error, _} = Error ->
             Error
-    end.
-
-start_reader(Args) ->
-    case gen_server:start(?MODULE, Args, [{timeout, infinity}]) of
-        {ok, Trace} -> {ok, Trace};
-        {error, {shutdown, {refused, Reason}}} -> {error, Reason};
-        {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
     end.
 
 %% @doc Waits for its end.

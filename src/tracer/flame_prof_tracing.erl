@@ -20,6 +20,7 @@
 
 -behaviour(gen_server).
 
+-export([start_asker/2]).
 -export([start/1, off/1, add/3, stop/1, stop_all/0, info/0, counters/1, read/2, limits/0]).
 -export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
 -export([guard/2, second_guard/3]).
@@ -135,6 +136,20 @@ or_infinity(#{key := Key} = Row) ->
     end,
     Row#{type := {own, Normal, flame_prof_schema:accepts(Row)}}.
 
+%% @doc Starts the process that reads what is traced: it calls start/1.
+-spec start_asker(module(), term()) -> {ok, pid()} | {error, flame_prof:reason()}.
+start_asker(Module, Arguments) ->
+    case flame_prof_shortage:check(tracing) of
+        ok ->
+            case gen_server:start(Module, Arguments, []) of
+                {ok, Asker} -> {ok, Asker};
+                {error, {shutdown, {refused, Reason}}} -> {error, Reason};
+                {error, Reason} -> {error, flame_prof_error:of_exit(Reason)}
+            end;
+        {error, _} = Shortage ->
+            Shortage
+    end.
+
 %% @doc Returns when everything is on.
 -spec start(spec()) -> {ok, reference()} | {error, flame_prof:reason()}.
 start(#{kind := _, owner := Asker} = Given) when is_pid(Asker) ->
@@ -143,17 +158,13 @@ start(#{kind := _, owner := Asker} = Given) when is_pid(Asker) ->
         config => none
     },
     Spec = maps:merge(Defaults, Given),
-    case {flame_prof_schema:checked(limits(), maps:get(limits, Spec)), is_loaded()} of
-        {{ok, Limits}, true} -> start_owner(Spec#{limits := Limits});
-        {{error, _} = Error, _} -> Error;
-        {_, false} -> {error, {library, #{reason => <<"the log has the reason">>}}}
+    case flame_prof_schema:checked(limits(), maps:get(limits, Spec)) of
+        {ok, Limits} -> start_loaded(flame_prof_engine:load(), Spec#{limits := Limits});
+        {error, _} = Error -> Error
     end.
 
-is_loaded() ->
-    case code:ensure_loaded(flame_prof_nif) of
-        {module, _} -> true;
-        {error, _} -> false
-    end.
+start_loaded(ok, Spec) -> start_owner(Spec);
+start_loaded({error, _} = Error, _Spec) -> Error.
 
 start_owner(Spec) ->
     Ref = make_ref(),

@@ -29,6 +29,9 @@
 %%   <dd>A C library did not load.</dd>
 %%   <dt>`memory': `reason', `file'</dt>
 %%   <dd>A limit of memory is reached, while `file' was read.</dd>
+%%   <dt>`limit': `limit', `free', `needed', `reason'</dt>
+%%   <dd>The node has too few free processes, atoms, file descriptors or bytes, and nothing was
+%%     started. `limit' is `processes', `atoms', `descriptors', `memory' or `address_space'.</dd>
 %%   <dt>`file': `file', `reason', `lost'</dt>
 %%   <dd>A file or directory cannot be read or written. `reason' is an atom of POSIX where the
 %%     system has refused it, a text elsewhere; `lost' counts the samples that were not
@@ -78,6 +81,10 @@
     | {application, #{application := atom(), reason := binary()}}
     | {engine, #{engine := flame_prof_engine:name(), reason := binary(), cause => term()}}
     | {memory, #{reason := binary(), file => file:name_all()}}
+    | {limit, #{
+        limit := processes | atoms | descriptors | memory | address_space,
+        free := integer(), needed := pos_integer(), reason := binary()
+    }}
     | {file, #{
         file := file:name_all(), reason := atom() | binary(), lost => non_neg_integer()
     }}
@@ -137,7 +144,7 @@ sentence({library, #{reason := Why}}) ->
     ["the C library did not load: ", Why];
 sentence({memory, #{file := File, reason := Why}}) ->
     [name(File), ": ", Why];
-sentence({memory, #{reason := Why}}) ->
+sentence({Limit, #{reason := Why}}) when Limit =:= memory; Limit =:= limit ->
     Why;
 sentence({file, #{file := File, reason := Why} = Details}) ->
     [name(File), ": ", posix_text(Why), lost(Details)];
@@ -275,9 +282,11 @@ exit_text(shutdown) -> <<"the application stops">>;
 exit_text({shutdown, _}) -> <<"it stopped by itself; the log says why">>;
 exit_text(noconnection) -> <<"the connection is lost">>;
 exit_text({nodedown, Node}) -> <<"the connection to ", (atom_to_binary(Node))/binary, " is lost">>;
+exit_text({system_limit, [_ | _]}) -> flame_prof_shortage:reached();
 exit_text({_Reason, [{_, _, _, _} | _] = Stack}) -> internal(Stack);
 %% As erpc has them.
 exit_text({erpc, notsup}) -> <<"it runs OTP 22 or older">>;
+exit_text({exception, system_limit, _Stack}) -> flame_prof_shortage:reached();
 exit_text({exception, _Reason, Stack}) -> internal(Stack);
 exit_text({Kind, Reason}) when Kind =:= exception; Kind =:= signal -> exit_text(Reason);
 exit_text(_) -> <<"an internal error; the log has its report">>.

@@ -233,9 +233,10 @@ find() ->
 
 %% AreAll: each probe was ready in time.
 search() ->
-    case flame_prof_calibration:ensure() of
-        {ok, _} -> in_driver();
-        {error, _} = Error -> Error
+    case {flame_prof_calibration:ensure(), flame_prof_shortage:check(wait_sites)} of
+        {{ok, _}, ok} -> in_driver();
+        {{ok, _}, {error, Reason}} -> refused(flame_prof_error:format(Reason));
+        {{error, _} = Error, _} -> Error
     end.
 
 in_driver() ->

@@ -50,7 +50,7 @@ request(load, State) ->
     {ok, Names} = file:list_dir(filename:dirname(code:which(flame_prof))),
     Modules = [list_to_atom(filename:rootname(N)) || N <- Names, lists:suffix(".beam", N)],
     %% One after the other: the loader's heap is limited, too.
-    {[M || M <- Modules, code:ensure_loaded(M) =:= none], State};
+    {[M || M <- Modules, code:load_file(M) =:= none], State};
 request({fill, What, Free}, #{fills := Fills} = State) ->
     {Kept, Left} = fill(What, Free),
     {Left, State#{fills := Fills#{What => Kept}}};
@@ -109,7 +109,12 @@ hold() ->
 
 ports_until(Free) ->
     case erlang:system_info(port_limit) - erlang:system_info(port_count) > Free of
-        true -> [open_port({spawn_driver, "ram_file_drv"}, [binary]) | ports_until(Free)];
+        true ->
+            try open_port({spawn_driver, "ram_file_drv"}, [binary]) of
+                Port -> [Port | ports_until(Free)]
+            catch
+                error:_ -> []
+            end;
         false -> []
     end.
 
@@ -156,7 +161,9 @@ empty(atoms, none) ->
 work(Parent) ->
     receive
         {run, What, Directory} ->
-            Parent ! {done, self(), judged(fun() -> run(What, Directory) end)}
+            Parent ! {done, self(), judged(fun() -> run(What, Directory) end)},
+            %% A process that ended would be one that is free.
+            receive stop -> stop end
     end.
 
 judged(Fun) ->

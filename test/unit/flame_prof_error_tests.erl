@@ -20,7 +20,8 @@ every_class_has_its_sentence_test_() ->
             {{badarg, #{argument => timeout, value => foo, accepted => <<"milliseconds">>}},
                 <<"argument timeout => foo is not accepted; it takes milliseconds">>},
             %% Values of the environment of the operating system are texts: not what they look like.
-            {{bad_env, #{option => autostart, value => <<"true">>, accepted => <<"true or false">>}},
+            {{bad_env,
+                #{option => autostart, value => <<"true">>, accepted => <<"true or false">>}},
                 <<"configuration of flame_prof (sys.config), autostart => \"true\" is not accepted; "
                     "it takes true or false">>},
             {{bad_option, #{option => sample_interval, value => "20", accepted => <<"ms">>}},
