@@ -253,7 +253,10 @@ read_line(Top) ->
     end.
 
 %% @doc What a key, or a word in a shell, asks for: the same in both.
--spec command(string(), Options) -> stop | pause | Options when Options :: map().
+-spec command(unicode:chardata(), Options) -> stop | pause | Options when Options :: map().
+%% The shell of Elixir, and one of Erlang in binary mode, hand out binaries.
+command(Line, Options) when is_binary(Line) ->
+    command(unicode:characters_to_list(Line), Options);
 command("q", _Options) -> stop;
 %% As it was once.
 command("x", _Options) -> stop;

@@ -316,6 +316,9 @@ the_keys_are_in_the_line_that_tells_them_test() ->
     ?assertEqual(stop, flame_prof_top:command("q", View)),
     ?assertEqual(pause, flame_prof_top:command("p", View)),
     ?assertEqual(View#{filter := <<"q">>}, flame_prof_top:command("/q", View)),
+    ?assertEqual(stop, flame_prof_top:command(<<"q">>, View)),
+    ?assertEqual(View#{filter := <<"é"/utf8>>}, flame_prof_top:command(<<"/é"/utf8>>, View)),
+    ?assertEqual(View#{by := name}, flame_prof_top:command(<<"name">>, View)),
     {match, Keys} = re:run(Help, "([a-z]):", [global, {capture, [1], list}]),
     [?assertNotEqual(View#{by := none}, (flame_prof_top:command(Key, View#{by := none})))
         || [Key] <- Keys],
@@ -335,6 +338,13 @@ a_line_q_ends_it_test_() ->
     {timeout, 1200, fun() ->
         {Top, Monitor} = shell(#{every => 100, rows => 5}),
         ok = terminal(Top, Monitor, fun(_) -> "q\n" end)
+    end}.
+
+%% As the shell of Elixir and a remote shell hand them out.
+a_line_in_a_binary_is_a_line_test_() ->
+    {timeout, 1200, fun() ->
+        {Top, Monitor} = shell(#{every => 100, rows => 5}),
+        ok = terminal(Top, Monitor, fun(_) -> <<"q\n">> end)
     end}.
 
 %% A person who watches gets the sentence, not the exit of a process.
@@ -412,7 +422,7 @@ terminal(Top, Monitor, Line, Reading, Tables) ->
             ok
     end.
 
-typed(Text, Top, Monitor, Line, {Reader, Read}, Tables) when is_list(Text) ->
+typed(Text, Top, Monitor, Line, {Reader, Read}, Tables) when Text =/= none ->
     Reader ! {io_reply, Read, Text},
     terminal(Top, Monitor, Line, none, Tables);
 typed(_, Top, Monitor, Line, Reading, Tables) ->
