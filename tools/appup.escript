@@ -5,13 +5,13 @@
 %%
 %% rebar3 calls this without an argument, as a hook: it makes the application
 %% file of an application, but not this one. Where our ebin is then, as the
-%% project itself, a dependency or a checkout, the environment says.
+%% project itself, a dependency, a checkout or a dependency of mix, the environment says.
 main([]) ->
-    Roots = [Root || Name <- ["REBAR_DEPS_DIR", "REBAR_CHECKOUTS_OUT_DIR"],
-                     Root <- [os:getenv(Name)], Root =/= false],
-    Found = [Ebin || Root <- Roots,
-                     Ebin <- [filename:join([Root, "flame_prof", "ebin"])],
-                     filelib:is_dir(Ebin)],
+    Folders = [["REBAR_DEPS_DIR", "flame_prof", "ebin"],
+               ["REBAR_CHECKOUTS_OUT_DIR", "flame_prof", "ebin"],
+               ["REBAR_BARE_COMPILER_OUTPUT_DIR", "ebin"]],
+    Found = [Ebin || [Name | Below] <- Folders, Root <- [os:getenv(Name)], Root =/= false,
+                     Ebin <- [filename:join([Root | Below])], filelib:is_dir(Ebin)],
     [ok = write(Ebin) || Ebin <- Found];
 main([Ebin]) ->
     ok = write(Ebin).

@@ -12,10 +12,11 @@
 -mode(compile).
 
 main([]) ->
-    Roots = [Root || Name <- ["REBAR_DEPS_DIR", "REBAR_CHECKOUTS_OUT_DIR"],
-                     Root <- [os:getenv(Name)], Root =/= false],
-    [document(Ebin) || Root <- Roots, Ebin <- [filename:join([Root, "flame_prof", "ebin"])],
-                       filelib:is_dir(Ebin)];
+    Folders = [["REBAR_DEPS_DIR", "flame_prof", "ebin"],
+               ["REBAR_CHECKOUTS_OUT_DIR", "flame_prof", "ebin"],
+               ["REBAR_BARE_COMPILER_OUTPUT_DIR", "ebin"]],
+    [document(Ebin) || [Name | Below] <- Folders, Root <- [os:getenv(Name)], Root =/= false,
+                       Ebin <- [filename:join([Root | Below])], filelib:is_dir(Ebin)];
 main([Ebin]) ->
     document(Ebin).
 
@@ -58,10 +59,29 @@ docs(Module, Source) ->
              {preprocess, true}, {includes, ["include", "src"]}]),
         Name = atom_to_list(Module) ++ ".chunk",
         {ok, Docs} = file:read_file(filename:join([Dir, "chunks", Name])),
-        binary_to_term(Docs)
+        as_read(Module, binary_to_term(Docs), Source)
     after
         ok = file:del_dir_r(Dir)
     end.
+
+%% `mix help' takes the text of a task, as Markdown.
+as_read(Module, Docs, Source) ->
+    case atom_to_list(Module) of
+        "Elixir.Mix.Tasks." ++ _ ->
+            setelement(5, setelement(4, Docs, <<"text/markdown">>), #{<<"en">> => head(Source)});
+        _ ->
+            Docs
+    end.
+
+%% The comment at the head of the file.
+head(Source) ->
+    {ok, Text} = file:read_file(Source),
+    [Head | _] = binary:split(Text, <<"-module(">>),
+    Lines = [string:trim(string:prefix(Line, "%%"), leading, " ")
+             || Line <- string:split(Head, "\n", all), string:prefix(Line, "%%") =/= nomatch],
+    Plain = string:prefix(unicode:characters_to_binary(lists:join("\n", Lines)), "@doc "),
+    Quoted = re:replace(Plain, "`([^`'\n]+)'", "`\\1`", [global, {return, binary}]),
+    re:replace(Quoted, "'''", "```", [global, {return, binary}]).
 
 %% edoc describes local functions and types too.
 of_exports(Module, Beam, Docs) ->

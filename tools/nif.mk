@@ -8,7 +8,8 @@
 # They share base/, format/, store/ and terms/, which are an archive: a library has
 # the members that it calls, so the agent has neither zlib nor a parser of files.
 # Each library is stripped; NAME.so.debug beside it has its symbols (gdb finds them
-# by name), and _build/c/OTP/NAME.so is the library before it was stripped.
+# by name), and _build/c/OTP/NAME.so is the library before it was stripped. In a
+# project of mix, whose releases take all of priv/, the symbols are in the latter only.
 #
 # Objects live in _build/c/<OTP release>/, so that the releases of a matrix do
 # not share them. libuv, zstd and zlib are linked statically where they are position
@@ -95,9 +96,11 @@ $(LIBRARIES): $(BUILD)/shared.a $(BUILD)/libs tools/nif.map
 	@echo "  LINK  $@ ($$(cat $(LIBS)))"
 	@whole=$(BUILD)/$(@F) new=$(@D)/.$(@F).$$$$; \
 	if $(CC) $(NIF_LDFLAGS) -o $$whole $(filter %.o,$^) $(BUILD)/shared.a $$(cat $(LIBS)) && \
-	    $(OBJCOPY) --only-keep-debug $$whole $$new.debug && \
-	    mv -f $$new.debug $@.debug && \
-	    $(OBJCOPY) $(STRIP) --add-gnu-debuglink=$@.debug $$whole $$new && \
+	    if [ -n "$(REBAR_BARE_COMPILER_OUTPUT_DIR)" ]; \
+	    then rm -f $@.debug && $(OBJCOPY) $(STRIP) $$whole $$new; \
+	    else $(OBJCOPY) --only-keep-debug $$whole $$new.debug && \
+	        mv -f $$new.debug $@.debug && \
+	        $(OBJCOPY) $(STRIP) --add-gnu-debuglink=$@.debug $$whole $$new; fi && \
 	    mv -f $$new $@; \
 	then echo $(BUILD) > $(LINKED); else rm -f $$new $$new.debug; exit 1; fi
 

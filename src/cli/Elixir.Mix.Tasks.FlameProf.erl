@@ -1,4 +1,4 @@
-%% @private `mix flame_prof COMMAND': the command line from a project that has flame_prof as a
+%% @doc `mix flame_prof COMMAND': the command line from a project that has flame_prof as a
 %% dependency.
 %%
 %% ```

@@ -9,7 +9,11 @@
     files_are_shown_and_reported/1,
     a_node_is_attached_to/1,
     a_killed_mix_leaves_nothing/1,
-    the_status_is_that_of_the_command/1
+    the_status_is_that_of_the_command/1,
+    only_json_is_on_the_standard_output/1,
+    documents_and_appup_are_in_the_build/1,
+    mix_help_lists_it/1,
+    a_release_without_telemetry_is_made_and_starts/1
 ]).
 
 -import(command_line, [until/1, cookie/0, call/4]).
@@ -21,7 +25,11 @@ all() ->
         files_are_shown_and_reported,
         a_node_is_attached_to,
         a_killed_mix_leaves_nothing,
-        the_status_is_that_of_the_command
+        the_status_is_that_of_the_command,
+        only_json_is_on_the_standard_output,
+        documents_and_appup_are_in_the_build,
+        mix_help_lists_it,
+        a_release_without_telemetry_is_made_and_starts
     ].
 
 init_per_suite(Config) ->
@@ -44,6 +52,8 @@ with_project(Config) ->
     _ = [{0, _} = command_line:shell(["cp -a ", Root, "/", Name, " ", Copy, "/", To])
          || {Name, To} <- [{Name, ""} || Name <- ["c_src", "src", "include", "priv", "tools",
                 "Makefile", "rebar.config"]] ++ [{"_build/c", "_build/"}]],
+    %% The libraries are linked as mix has them linked.
+    _ = [ok = file:delete(File) || File <- filelib:wildcard(filename:join(Copy, "priv/*.so*"))],
     ok = file:write_file(filename:join(Top, "mix.exs"),
         "defmodule Shop.MixProject do\n"
         "  use Mix.Project\n"
@@ -91,6 +101,45 @@ the_status_is_that_of_the_command(Config) ->
     {match, _} = re:run(Text, "unknown command \"nix\""),
     {4, _} = mix(["flame_prof", "check", corpus("damaged.log")], Config).
 
+%% With the variable that the documents name: what mix and rebar3 say comes before otherwise.
+only_json_is_on_the_standard_output(Config) ->
+    Project = proplists:get_value(project, Config),
+    ok = file:delete(filename:join(Project, "_build/dev/lib/flame_prof/ebin/flame_prof_json.beam")),
+    Output = filename:join(proplists:get_value(priv_dir, Config), "hot.json"),
+    {0, _} = command_line:await(open_port({spawn_executable, "/bin/sh"}, [
+        {args, ["-c", "MIX_QUIET=1 exec mix flame_prof hot " ++ corpus("ours.log")
+            ++ " --json >" ++ Output]}
+            | options(Config)])),
+    {ok, Json} = file:read_file(Output),
+    ?assertMatch(#{<<"all_samples">> := 6}, foreign_formats:json(Json)).
+
+documents_and_appup_are_in_the_build(Config) ->
+    Ebin = filename:join(proplists:get_value(project, Config), "_build/dev/lib/flame_prof/ebin"),
+    {ok, [{_, _, _}]} = file:consult(filename:join(Ebin, "flame_prof.appup")),
+    {ok, {flame_prof, [{"Docs", Docs}]}} =
+        beam_lib:chunks(filename:join(Ebin, "flame_prof.beam"), ["Docs"]),
+    ?assertMatch({docs_v1, _, erlang, _, #{}, _, [_ | _]}, binary_to_term(Docs)).
+
+mix_help_lists_it(Config) ->
+    {0, All} = mix(["help"], Config),
+    ?assertMatch({match, _}, re:run(All, "mix flame_prof +# Profiles a node")),
+    {0, One} = mix(["help", "flame_prof"], Config),
+    ?assertMatch({match, _}, re:run(One, "mix flame_prof attach shop@myhost")).
+
+%% The dependency alone, in a release of Elixir that knows no optional applications.
+a_release_without_telemetry_is_made_and_starts(Config) ->
+    Release = filename:join(proplists:get_value(priv_dir, Config), "release"),
+    {0, _} = mix(["release", "--path", Release], Config),
+    Expression = "{:ok, _} = Application.ensure_all_started(:flame_prof); "
+        "{:ok, _} = :flame_prof.start(%{dir: \"" ++ Release ++ "/samples\"}); "
+        "{:ok, run} = :flame_prof.stop(); IO.inspect(run.files)",
+    {0, Text} = command_line:await(open_port({spawn_executable,
+        filename:join(Release, "bin/shop")}, [{args, ["eval", Expression]} | options(Config)])),
+    ?assertMatch({match, _}, re:run(Text, "erl_perf")),
+    [Priv] = filelib:wildcard(filename:join(Release, "lib/flame_prof-*/priv")),
+    ?assertMatch([_ | _], filelib:wildcard(filename:join(Priv, "*.so"))),
+    ?assertEqual([], filelib:wildcard(filename:join(Priv, "*.debug"))).
+
 with_node(Fun) ->
     Node = command_line:start_node([]),
     try
@@ -103,10 +152,13 @@ mix(Words, Config) ->
     command_line:await(started(Words, Config)).
 
 started(Words, Config) ->
+    open_port({spawn_executable, os:find_executable("mix")}, [{args, Words} | options(Config)]).
+
+options(Config) ->
     Project = proplists:get_value(project, Config),
-    open_port({spawn_executable, os:find_executable("mix")}, [
-        {args, Words}, {cd, Project}, exit_status, stderr_to_stdout, binary,
+    [
+        {cd, Project}, exit_status, stderr_to_stdout, binary,
         {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"},
             {"MIX_REBAR3", os:find_executable("rebar3")},
             {"MIX_HOME", filename:join(Project, ".mix")}]}
-    ]).
+    ].
