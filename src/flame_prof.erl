@@ -371,7 +371,7 @@ pstack() ->
 
 %% @doc The same for a process or a list of processes, by pid, name, or the text of a pid
 %% ({@link flame_prof_target:target()}). It answers also where `process_info/2' would wait for the
-%% end of a long NIF. A process that has exited is printed as such.
+%% end of a long NIF. Of several, one that has exited is printed as such.
 -spec pstack(flame_prof_target:target() | [flame_prof_target:target()]) -> ok | {error, reason()}.
 pstack(Targets) ->
     print(flame_prof_pstack, flame_prof_pstack:processes(Targets)).

@@ -18,7 +18,8 @@ more(top) ->
     ["Keys: ", flame_prof_top:help(), "\n",
         "Ctrl-C ends it, too. A node without flame_prof gets it for as long as this runs.\n\n"];
 more(mailbox) ->
-    "The process is a registered name or a pid of the node, as '<0.85.0>'. It is not asked, and no\n"
+    "The process is a registered name, as my_server or Shop.Stock, or a pid of the node, as\n"
+    "'<0.85.0>'. It is not asked, and no "
     "message is copied. A node without flame_prof gets it for as long as this runs.\n\n";
 more(memory) -> "No scheduler is asked, but by the first look.\n" ?IS_SENT;
 more(tables) -> "The tables are read out of memory: none is asked, locked or copied.\n" ?IS_SENT;

@@ -88,7 +88,7 @@ seen(pstack, Node, #{arguments := Processes} = Parsed, Forms) ->
             _ -> {processes, [[target(Process) || Process <- Processes]]}
         end,
     Look = call(Node, flame_prof_pstack, Function, Args, 0, Parsed),
-    formed(Node, Look, both(flame_prof_pstack), Forms, Parsed);
+    demangled(formed(Node, Look, both(flame_prof_pstack), Forms, Parsed));
 seen(tables, Node, Parsed, Forms) ->
     Options = maps:merge(#{top => ?TABLES}, maps:with([for, sort, top], Parsed)),
     Ms = maps:get(for, Parsed, ?GROWTH_MS),
@@ -101,6 +101,16 @@ seen(xray, Node, #{arguments := [Process]} = Parsed, Forms) ->
     Look = xray(Node, target(Process), bounded(Parsed), Ms, Parsed),
     formed(Node, Look, #{text => {flame_prof_xray, format}, json => {flame_prof_xray_text, json}},
         Forms, Parsed).
+
+%% Here: the node has no reader of files, which knows such names.
+demangled({ok, #{text := Text} = Seen}) ->
+    Parts = re:split(Text, "(_Z[A-Za-z0-9_]+)"),
+    {ok, Seen#{text := unicode:characters_to_binary([symbol(Part) || Part <- Parts])}};
+demangled(Outcome) ->
+    Outcome.
+
+symbol(<<"_Z", _/binary>> = Symbol) -> flame_prof_frames:function({Symbol, <<>>});
+symbol(Text) -> Text.
 
 both(Module) -> #{text => {Module, format}, json => {Module, json}}.
 

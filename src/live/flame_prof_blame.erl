@@ -136,8 +136,8 @@ refused(Argument, Value) ->
     {badarg, #{argument => Argument, value => Value, accepted => accepts(Argument)}}.
 
 accepts(function) ->
-    <<"gc, {Module, Function, Arity} or {Module, Function, '_'}, or the name of a C function "
-        "or a library as a string or binary">>;
+    <<"gc, {Module, Function, Arity} or {Module, Function, '_'}, an external fun, or the name of "
+        "a function, a C function or a library as a string or binary">>;
 accepts(ms) ->
     <<"whole milliseconds from 10 to 60000">>.
 
@@ -149,8 +149,14 @@ wanted({Module, Function, Arity}) when
     is_atom(Module), is_atom(Function), is_integer(Arity), Arity >= 0, Arity =< 255
 ->
     {ok, {mfa, mfa(Module, Function, integer_to_list(Arity))}};
+wanted(Fun) when is_function(Fun) ->
+    case flame_prof_mfa:parse(Fun) of
+        {ok, Function} -> wanted(Function);
+        {error, _} -> error
+    end;
 wanted(Name) when is_binary(Name); is_list(Name) ->
     try unicode:characters_to_binary(Name) of
+        <<$&, Text/binary>> when Text =/= <<>> -> {ok, {name, Text}};
         Text when is_binary(Text), Text =/= <<>> -> {ok, {name, Text}};
         _ -> error
     catch

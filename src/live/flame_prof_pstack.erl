@@ -60,7 +60,7 @@
 -type place() ::
     {scheduler, pos_integer()}
     | dirty
-    | {process, flame_prof_target:parsed() | flame_prof_target:unknown()}.
+    | {process, flame_prof_target:parsed()}.
 %% `dirty': on a dirty scheduler; which one is not known.
 
 -type nothing() :: idle | offline | late | unregistered | gone.
@@ -146,7 +146,7 @@ dirty(Found) ->
 -spec processes(flame_prof_target:target() | [flame_prof_target:target()]) ->
     {ok, look()} | {error, flame_prof:reason()}.
 processes(Targets) ->
-    case {flame_prof_target:parse_texts(Targets), flame_prof_engine:choose(native)} of
+    case {flame_prof_target:parse(Targets), flame_prof_engine:choose(native)} of
         {error, _} ->
             Accepted = <<(flame_prof_target:accepts())/binary, ", or a list of these">>,
             {error, {badarg, #{argument => process, value => Targets, accepted => Accepted}}};
@@ -163,7 +163,10 @@ processes(_Pids, {error, _} = Error) ->
     failed(Error);
 processes(Pids, Seen) ->
     Found = maps:from_list(Seen),
-    {ok, labelled([{{process, Target}, found(Pid, Found)} || {Target, Pid} <- Pids])}.
+    case [{{process, Target}, found(Pid, Found)} || {Target, Pid} <- Pids] of
+        [{{process, Target}, gone}] -> {error, {process, #{target => Target}}};
+        Look -> {ok, labelled(Look)}
+    end.
 
 %% Not for a name that is better.
 labelled(Look) ->
@@ -231,7 +234,12 @@ format(Look) ->
 %% @doc The same for {@link flame_prof_json}: pids as this node shows them.
 -spec json(look()) -> #{look := [#{place := binary(), process := term()}]}.
 json(Look) ->
-    #{look => [#{place => text(Place), process => json_of(What)} || {Place, What} <- Look]}.
+    #{look => [#{place => named(Place), process => json_of(What)} || {Place, What} <- Look]}.
+
+named({scheduler, Number}) -> <<"scheduler ", (integer_to_binary(Number))/binary>>;
+named(dirty) -> <<"dirty scheduler">>;
+named({process, Name}) when is_binary(Name) -> <<"process ", Name/binary>>;
+named({process, Target}) -> <<"process ", (text(Target))/binary>>.
 
 json_of(#{pid := Pid} = Process) ->
     Label = [{label, unicode:characters_to_binary(flame_prof_names:show_label(Label))}
@@ -280,10 +288,8 @@ grow(Number, Ranges) -> [{Number, Number} | Ranges].
 range({Number, Number}) -> integer_to_list(Number);
 range({First, Last}) -> io_lib:format("~b-~b", [First, Last]).
 
-entry({{process, Unknown}, gone}) when is_binary(Unknown) ->
-    [printable(Unknown), ": no such process\n"];
 entry({{process, Target}, gone}) ->
-    io_lib:format("~tw: no such process~n", [Target]);
+    [shown(flame_prof_error:format({process, #{target => Target}})), "\n"];
 entry({Place, #{pid := Pid} = Process}) ->
     [
         [place(Place), pid_to_list(Pid), title(Process), where(Place, Process), "\n"],
@@ -355,20 +361,8 @@ location(_) -> "".
 %% As it lies in the VM: bytes.
 file(File) -> printable(list_to_binary(File)).
 
-%% Elixir's the Elixir way.
-function({Module, Function, Arity} = Call) ->
-    case is_elixir(Module) of
-        true -> shown(flame_prof_names:call(Call));
-        false -> shown(io_lib:format("~tw:~tw/~b", [Module, Function, Arity]))
-    end.
+function(Call) -> shown(flame_prof_names:printed(Call)).
 
-registered(Name) ->
-    case is_elixir(Name) of
-        true -> shown(flame_prof_names:function(atom_to_binary(Name)));
-        false -> shown(io_lib:format("~tw", [Name]))
-    end.
+registered(Name) -> shown(flame_prof_names:printed(Name)).
 
 shown(Text) -> flame_prof_text:visible(unicode:characters_to_binary(Text)).
-
-is_elixir(Name) ->
-    string:prefix(atom_to_binary(Name), "Elixir.") =/= nomatch.

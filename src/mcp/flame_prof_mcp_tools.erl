@@ -26,7 +26,7 @@
     | {process, one | optional | many, About :: string()}.
 -type row() :: #{command := atom(), title := string(), takes := [takes()], about := [string()]}.
 
--define(PROCESS, "a registered name, or a pid as the node shows it: <0.85.0>").
+-define(PROCESS, "a registered name, or a pid, as answers have them: Shop.Stock, <0.85.0>").
 -define(PROCESSES_MOST, 100).
 -define(TEXT_MOST, 500).
 %% Of what is listed, and megabytes: answers are read by a model, and the node is to notice little.

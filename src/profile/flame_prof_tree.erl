@@ -297,7 +297,13 @@ named(Native) ->
         Functions -> Functions
     end.
 
-shown(Frame) -> flame_prof_names:function(visible(flame_prof_frames:function(Frame))).
+shown(Frame) ->
+    case {Frame, visible(flame_prof_frames:function(Frame))} of
+        {{_, <<"waits_for">>}, <<"waits for ", What/binary>>} ->
+            <<"waits for ", (flame_prof_names:function(What))/binary>>;
+        {_, Name} ->
+            flame_prof_names:function(Name)
+    end.
 
 metric_text({value, <<"words">>}) -> <<"words">>;
 metric_text({Kind, Metric}) -> iolist_to_binary(io_lib:format("~s of ~s", [Kind, text(Metric)]));

@@ -2,7 +2,7 @@
 -module(flame_prof_names).
 
 -export([names/1, initial_calls/1, label/1, labels/2, show/1, plain/1]).
--export([function/1, call/1, show_label/1, with_label/2]).
+-export([function/1, call/1, printed/1, show_label/1, with_label/2]).
 
 -export_type([names/0]).
 
@@ -156,6 +156,21 @@ elixir(Text) ->
     case binary:split(Text, <<":">>) of
         [Module, Function] -> elixir(Module, Function);
         [Module] -> Module
+    end.
+
+%% @doc A module, a name or a function as Elixir writes it if it is one of Elixir, otherwise as
+%% Erlang writes it, with its quotes.
+-spec printed(atom() | {module(), atom()} | {module(), atom(), arity()}) -> unicode:chardata().
+printed(Name) when is_atom(Name) -> printed(Name, atom_to_binary(Name), "~tw", [Name]);
+printed({M, F}) ->
+    printed(M, io_lib:format("~ts:~ts", [M, F]), "~tw:~tw", [M, F]);
+printed({M, F, A}) ->
+    printed(M, io_lib:format("~ts:~ts/~b", [M, F, A]), "~tw:~tw/~b", [M, F, A]).
+
+printed(Module, Text, Format, Args) ->
+    case atom_to_binary(Module) of
+        <<"Elixir.", _/binary>> -> function(Text);
+        _ -> io_lib:format(Format, Args)
     end.
 
 %% The compiler calls a fun -name/1-fun-0-/2.

@@ -62,7 +62,7 @@
     engine = none :: none | engine(),
     selector = none :: none | pid(),
     auto :: flame_prof_options:process(),
-    include :: [pid() | atom()],
+    include :: [flame_prof_target:parsed()],
     limits :: flame_prof_options:follow_limits(),
     exclude :: #{pid() => []},
     explicit = #{} :: #{pid() => #explicit{}},

@@ -157,11 +157,12 @@ frame({Module, Function, Arity, 0}) ->
 frame({Module, Function, Arity, Line}) ->
     [frame({Module, Function, Arity}), ":", integer_to_list(Line)];
 frame({Module, Function, Arity}) ->
-    flame_prof_text:visible(
-        unicode:characters_to_binary(io_lib:format("~tw:~tw/~b", [Module, Function, Arity]))
-    );
+    shown({Module, Function, Arity});
 frame(Special) ->
     ["[", atom_to_list(Special), "]"].
+
+shown(Name) ->
+    flame_prof_text:visible(unicode:characters_to_binary(flame_prof_names:printed(Name))).
 
 process(Pid, Names) ->
     Name = maps:get(Pid, Names, #{}),
@@ -169,7 +170,7 @@ process(Pid, Names) ->
         case Name of
             exited -> ["(exited)"];
             _ ->
-                [atom_to_binary(N) || #{registered_name := N} <- [Name]] ++
+                [shown(N) || #{registered_name := N} <- [Name]] ++
                     [frame(Call) || #{initial_call := Call} <- [Name]]
         end,
     lists:join($\s, [pid_to_list(Pid) | Parts]).

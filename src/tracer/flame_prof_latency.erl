@@ -35,7 +35,9 @@
 
 -export_type([functions/0, options/0, measurement/0, answer/0, row/0, part/0, ended/0]).
 
--type functions() :: flame_prof_mfa:pattern() | [flame_prof_mfa:pattern(), ...].
+-type functions() :: function_() | [function_(), ...].
+-type function_() :: flame_prof_mfa:pattern() | string() | binary() | fun().
+%% A text as `"lists:seq/2"' or `"Shop.Cart.add/2"', or an external fun.
 
 %% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
 %% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
@@ -237,8 +239,8 @@ begin_with(Patterns, Checked) ->
 
 %% Which functions.
 
-functions(Pattern) when is_tuple(Pattern) ->
-    functions([Pattern]);
+functions([Character | _] = Text) when is_integer(Character) ->
+    functions([Text]);
 functions([_ | _] = Patterns) ->
     case lists:usort(lists:append([matching(Pattern) || Pattern <- Patterns])) of
         Functions when length(Functions) =< ?FUNCTIONS_MOST ->
@@ -247,30 +249,20 @@ functions([_ | _] = Patterns) ->
             throw({refused, io_lib:format("these are ~b functions; at most ~b are measured at once",
                 [length(Functions), ?FUNCTIONS_MOST])})
     end;
-functions(Other) ->
-    matching(Other).
+functions(Pattern) ->
+    functions([Pattern]).
 
-matching({M, F, A} = Pattern) when is_atom(M), M =/= '_', is_atom(F) ->
-    Found = [
-        {M, Name, Arity}
-     || {Name, Arity} <- module_functions(M),
-        F =:= '_' orelse F =:= Name,
-        A =:= '_' orelse A =:= Arity,
-        F =/= '_' orelse Name =/= module_info
-    ],
-    Found =/= [] orelse throw({refused, [shown(Pattern), ": there is no such function here"]}),
-    Found;
-matching(_) ->
-    throw({refused, "functions are {Module, Function, Arity | '_'} or {Module, '_', '_'}"}).
-
-module_functions(M) ->
-    _ = code:ensure_loaded(M),
-    try M:module_info(functions)
-    catch error:undef -> []
+matching(Pattern) ->
+    case flame_prof_mfa:find(Pattern) of
+        {ok, Functions} -> Functions;
+        {error, {_, _, _} = Missing} ->
+            throw({refused, [shown(Missing), ": there is no such function here"]});
+        {error, Why} -> throw({refused, Why})
     end.
 
-shown({M, F, A}) when is_integer(A) -> flame_prof_names:call({M, F, A});
-shown({M, F, _}) -> io_lib:format("~ts:~ts", [M, F]).
+shown({M, '_', _}) -> [flame_prof_names:printed(M), ":_"];
+shown({M, F, '_'}) -> flame_prof_names:printed({M, F});
+shown(MFA) -> flame_prof_names:printed(MFA).
 
 %% The process of a measurement.
 

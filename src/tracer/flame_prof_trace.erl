@@ -15,8 +15,9 @@
 %%
 %% == Patterns ==
 %% A pattern is a text, or a list has several: `"Module"', `"Module:Function"',
-%% `"Module:Function/2"', `"Module:Function(Arguments)"', the latter with `when' and guards; then
-%% `->' and actions: `return' (and exceptions), `stack' (OTP 27). `"send(To, Message)"' and
+%% `"Module:Function/2"', `"Module:Function(Arguments)"', the latter with `when' and guards, or of
+%% Elixir `"Shop.Cart.add/2"', `"Shop.Cart.add(Arguments)"'; then `->' and actions:
+%% `return' (and exceptions), `stack' (OTP 27). `"send(To, Message)"' and
 %% `"receive(From, Message)"' with guards or without arguments, `"spawn"', `"exit"', `"link"',
 %% `"register"', and `"procs"' for these four. Without quotes
 %% {@link flame_prof_trace_spec:pattern()}.
@@ -176,8 +177,7 @@ prepared(Asker, Spec, Given) ->
                     flame_prof_tracing:start_asker(?MODULE,
                         {Asker, self(), group_leader(), Plan, Options});
                 {{ok, _}, [Unknown | _]} ->
-                    {error, flame_prof_error:option(processes, Unknown,
-                        <<"the name of a process that is there, or a pid">>)};
+                    {error, {process, #{target => Unknown}}};
                 {{error, _} = Error, _} ->
                     Error
             end;
@@ -237,7 +237,7 @@ rows() ->
     ].
 
 processes(Given) ->
-    case flame_prof_target:parse_texts(Given) of
+    case flame_prof_target:parse(Given) of
         {ok, [_ | _] = Targets} -> {ok, Targets};
         _ -> error
     end.

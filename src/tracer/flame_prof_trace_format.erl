@@ -64,7 +64,7 @@ time(Ns) ->
     io_lib:format("~2..0b:~2..0b:~2..0b.~6..0b", [H, M, S, Us]).
 
 lines(#{event := call, mfa := {M, F, _}, args := Args} = Event) ->
-    [[atom(M), ":", atom(F), "(", arguments(Args), ")"]] ++ called(Event) ++ result(Event);
+    [[function(M, F), "(", arguments(Args), ")"]] ++ called(Event) ++ result(Event);
 lines(#{event := return, mfa := MFA, value := Value}) ->
     [[mfa(MFA), " -> ", term(Value)]];
 lines(#{event := exception, mfa := MFA, class := Class, reason := Reason}) ->
@@ -76,9 +76,9 @@ lines(#{event := 'receive', message := Message} = Event) ->
     From = [[" from ", term(From)] || #{from := From} <- [Event], From =/= undefined],
     [["receives", From, ": ", term(Message)]] ++ result(Event);
 lines(#{event := spawn, other := Pid, mfa := {M, F, _}, args := Args}) ->
-    [["spawns ", term(Pid), ": ", atom(M), ":", atom(F), "(", arguments(Args), ")"]];
+    [["spawns ", term(Pid), ": ", function(M, F), "(", arguments(Args), ")"]];
 lines(#{event := spawned, other := Pid, mfa := {M, F, _}, args := Args}) ->
-    [["is spawned by ", term(Pid), ": ", atom(M), ":", atom(F), "(", arguments(Args), ")"]];
+    [["is spawned by ", term(Pid), ": ", function(M, F), "(", arguments(Args), ")"]];
 lines(#{event := exit, reason := Reason}) ->
     [["exits: ", term(Reason)]];
 lines(#{event := register, registered_name := Name}) -> [["gets the name ", atom(Name)]];
@@ -114,9 +114,13 @@ place(_) -> "".
 result(#{result := Result}) -> [["  ", term(Result)]];
 result(#{}) -> [].
 
-mfa({M, F, A}) -> [atom(M), ":", atom(F), "/", term(A)].
+mfa({M, F, A}) when is_atom(M), is_atom(F), is_integer(A) -> flame_prof_names:printed({M, F, A});
+mfa({M, F, A}) -> [function(M, F), "/", term(A)].
 
-atom(Atom) when is_atom(Atom) -> io_lib:format("~tw", [Atom]);
+function(M, F) when is_atom(M), is_atom(F) -> flame_prof_names:printed({M, F});
+function(M, F) -> [atom(M), ":", atom(F)].
+
+atom(Atom) when is_atom(Atom) -> flame_prof_names:printed(Atom);
 atom(Other) -> term(Other).
 
 arguments([]) -> "";

@@ -44,7 +44,7 @@ exists({M, F, A} = MFA) ->
 
 -spec missing({module(), atom(), arity() | '_'}, string()) -> no_return().
 missing({M, F, A}, Why) ->
-    Pattern = [io_lib:format("~tw:~tw", [M, F]) | [io_lib:format("/~b", [A]) || A =/= '_']],
+    Pattern = [flame_prof_names:printed({M, F}) | [io_lib:format("/~b", [A]) || A =/= '_']],
     throw({error, {trace_pattern, #{
         pattern => unicode:characters_to_binary(Pattern), reason => list_to_binary(Why)}}}).
 

@@ -19,6 +19,7 @@
     | 'receive'
     | procs
     | {module(), atom(), arity() | '_'}
+    | fun()
     | #{
         call := {module(), atom(), arity() | '_'},
         match_spec => [tuple()],
@@ -102,6 +103,11 @@ pattern(Event) when Event =:= spawn; Event =:= exit; Event =:= link; Event =:= r
     {procs, [Event]};
 pattern(Module) when is_atom(Module) -> call(Module, '_', '_', [], #{});
 pattern({M, F, A}) -> function({M, F, A}, #{});
+pattern(Fun) when is_function(Fun) ->
+    case flame_prof_mfa:parse(Fun) of
+        {ok, Function} -> pattern(Function);
+        {error, Why} -> refuse(Fun, none, "~ts", [Why])
+    end;
 pattern(#{call := MFA} = Map) ->
     case maps:keys(Map) -- fields() of
         [] -> function(MFA, Map);
@@ -285,6 +291,9 @@ actions(Text, Tokens, End) ->
 %% mod, mod:fun, mod:fun/2, mod:fun(Args), send, send(Args)
 head(Text, [{'receive', Place} | Rest], End) ->
     head(Text, [{atom, Place, 'receive'} | Rest], End);
+%% As Elixir captures a function.
+head(Text, [{'&', _} | Rest], End) ->
+    head(Text, Rest, End);
 head(_Text, [{atom, _, Event}], _End) when
     Event =:= send; Event =:= 'receive'; Event =:= procs; Event =:= spawn; Event =:= exit;
     Event =:= link; Event =:= register
@@ -320,18 +329,33 @@ quoted(Token) -> ["`", erl_scan_text(Token), "'"].
 erl_scan_text({_, _, Value}) -> io_lib:format("~tp", [Value]);
 erl_scan_text({Symbol, _}) -> atom_to_list(Symbol).
 
-%% Elixir's modules without quotes, too: Elixir.MyApp.Server:handle_call/3
+%% Elixir's modules, too: MyApp.Server.handle_call/3, Elixir.MyApp.Server:handle_call/3; and modules
+%% as Elixir writes them, :lists.seq/2. What is behind the module is as Erlang has it.
+module([{':', _} = Colon, {atom, _, M}, {'.', _} | Rest]) -> {M, [Colon | function(Rest)]};
 module([{atom, _, M} | Rest]) -> {M, Rest};
-module([{var, _, 'Elixir'}, {'.', _}, {var, _, Name} | Rest]) ->
-    elixir(["Elixir.", atom_to_list(Name)], Rest);
+module([{var, _, 'Elixir'}, {'.', _}, {var, _, Name} | Rest]) -> elixir([name(Name)], Rest);
+module([{var, _, Name} | Rest]) when Name =/= '_' -> elixir([name(Name)], Rest);
 module(_) -> none.
 
-elixir(Text, [{'.', _}, {var, _, Name} | Rest]) -> elixir([Text, ".", atom_to_list(Name)], Rest);
-elixir(Text, Rest) ->
-    try {list_to_atom(lists:flatten(Text)), Rest}
+elixir(Names, [{'.', _}, {var, _, Name} | Rest]) when Name =/= '_' ->
+    elixir([name(Name) | Names], Rest);
+elixir(Names, Rest) ->
+    try list_to_atom(lists:flatten(lists:join(".", ["Elixir" | lists:reverse(Names)]))) of
+        Module -> {Module, elixir_function(Rest)}
     catch
         error:system_limit -> none
     end.
+
+elixir_function([{'.', Place} | Rest]) -> [{':', Place} | function(Rest)];
+elixir_function(Rest) -> Rest.
+
+%% Names of Elixir end in marks that Erlang has for itself.
+function([{atom, Place, Name}, {Mark, _} | Rest]) when Mark =:= '!'; Mark =:= '?' ->
+    [{atom, Place, list_to_atom(name(Name) ++ name(Mark))} | Rest];
+function(Tokens) ->
+    Tokens.
+
+name(Name) -> atom_to_list(Name).
 
 arity(_Text, M, F, [], _End) ->
     {M, F, '_'};

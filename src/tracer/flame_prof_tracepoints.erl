@@ -93,7 +93,7 @@ has_sessions() ->
 refuse(Format, Args) ->
     throw({refused, unicode:characters_to_binary(io_lib:format(Format, Args))}).
 
-shown({M, F, A}) -> io_lib:format("~ts:~ts/~b", [M, F, A]).
+shown(MFA) -> flame_prof_names:call(MFA).
 
 %% With sessions.
 

@@ -150,12 +150,9 @@ rows() ->
 %% @private The process of this node that is meant.
 -spec target(term()) -> {ok, pid()} | {error, flame_prof:reason()}.
 target(Process) ->
-    case flame_prof_target:parse_texts(Process) of
+    case flame_prof_target:parse(Process) of
         {ok, [Target]} ->
-            case flame_prof_target:find(Target) of
-                undefined -> {error, {process, #{target => Target}}};
-                Pid -> {ok, Pid}
-            end;
+            flame_prof_target:found(Target);
         _ ->
             Accepted = flame_prof_target:accepts(),
             {error, {badarg, #{argument => process, value => Process, accepted => Accepted}}}

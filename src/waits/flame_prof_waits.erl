@@ -198,9 +198,9 @@ looks(Given, Ask) ->
 looked(Given, State) ->
     case flame_prof_schema:checked(rows(), Given) of
         {ok, #{process := Target} = Options} ->
-            case flame_prof_target:find(Target) of
-                undefined -> {error, {process, #{target => Target}}};
-                Pid -> looking(State#looking{options = Options#{process := Pid}})
+            case flame_prof_target:found(Target) of
+                {ok, Pid} -> looking(State#looking{options = Options#{process := Pid}});
+                {error, _} = Error -> Error
             end;
         {ok, Options} -> looking(State#looking{options = Options});
         {error, _} = Error -> Error

@@ -43,13 +43,9 @@ answer({error, _} = Error, _Until) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-%% @doc Names that a command has as texts. Those that this node does not know make no atoms here.
+%% @doc Names of nodes that a command has as texts. Those that this node does not know make no atoms
+%% here.
 -spec known(map()) -> map() | {error, flame_prof:reason()}.
-known(#{process := <<C, _/binary>> = Name} = Options) when C =/= $< ->
-    case existing(Name) of
-        {ok, Atom} -> known(Options#{process := Atom});
-        error -> {error, {process, #{target => Name}}}
-    end;
 known(#{nodes := [_ | _] = Nodes} = Options) ->
     case [N || N <- Nodes, is_binary(N), existing(N) =:= error] of
         [] -> Options#{nodes := [element(2, existing(N)) || N <- Nodes]};

@@ -452,19 +452,12 @@ name(Word, _Look) ->
 label(Label) ->
     visible(flame_prof_text:fit(flame_prof_names:show_label(Label), ?LABEL_CHARS)).
 
-atom(Atom) ->
-    case atom_to_binary(Atom) of
-        <<"Elixir.", _/binary>> = Name -> visible(flame_prof_names:function(Name));
-        _ -> visible(io_lib:format("~tw", [Atom]))
-    end.
+atom(Atom) -> visible(flame_prof_names:printed(Atom)).
 
 mfa(none) ->
     "code of no known function";
-mfa({Module, Function, Arity} = Call) ->
-    case atom_to_binary(Module) of
-        <<"Elixir.", _/binary>> -> visible(flame_prof_names:call(Call));
-        _ -> visible(io_lib:format("~tw:~tw/~b", [Module, Function, Arity]))
-    end.
+mfa(Call) ->
+    visible(flame_prof_names:printed(Call)).
 
 visible(Text) -> flame_prof_text:visible(unicode:characters_to_binary(Text)).
 

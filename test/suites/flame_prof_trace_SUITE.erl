@@ -617,7 +617,7 @@ what_is_no_option_is_refused(_) ->
     [?assertMatch({Options, {error, {bad_option, _}}},
         {Options, flame_prof_trace:start(send, Options)}) || Options <- [
             #{rate => 0}, #{burst => x}, #{max_events => 0}, #{depth => 31}, #{bytes => 1},
-            #{processes => []}, #{processes => "x"}, #{to => x}, #{format => lists},
+            #{processes => []}, #{processes => 17}, #{to => x}, #{format => lists},
             #{max_cpu_percent => 0}, #{max_seconds => 0},
             #{first => "lists:seq/2 -> return"}, #{first => "exit"}, #{follow => x}, #{x => 1}, x]],
     {error, {trace_pattern, _}} = flame_prof_trace:start(send, #{first => "lists:"}).
@@ -690,7 +690,7 @@ what_the_vm_puts_around_terms_is_not_cut(_) ->
         [#{items => 1}, #{items => 2}, #{depth => 0}, #{items => 1, depth => 0, bytes => 64}]).
 
 a_process_that_is_not_there_is_told(Config) ->
-    {error, {bad_option, #{option := processes, value := no_such_name_}}} = flame_prof_trace:start(
+    {error, {process, #{target := no_such_name_}}} = flame_prof_trace:start(
         "flame_prof_trace_SUITE:f/1", #{processes => [self(), no_such_name_]}),
     {Gone, _} = elsewhere(fun() -> ok end),
     until(fun() -> not is_process_alive(Gone) end),

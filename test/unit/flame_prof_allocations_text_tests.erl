@@ -93,6 +93,15 @@ json_has_texts_for_terms_test() ->
     }, Json),
     ?assertNotEqual(<<>>, iolist_to_binary(flame_prof_json:encode(Json))).
 
+names_are_printed_as_those_of_hot_are_test() ->
+    Leaf = {'Elixir.Shop.Pool', handle_call, 3, 12},
+    Answer = (answer([{[Leaf, ?ROOT], 750}]))#{names => #{self() => #{
+        registered_name => 'Elixir.Shop.Pool', initial_call => {'Elixir.Shop.Pool', init, 1}}}},
+    Text = text(Answer),
+    ?assertMatch({_, _}, binary:match(Text, <<"Shop.Pool.handle_call/3">>)),
+    ?assertMatch({_, _}, binary:match(Text, <<" Shop.Pool Shop.Pool.init/1">>)),
+    ?assertEqual(nomatch, binary:match(Text, <<"Elixir.">>)).
+
 text(Answer) -> unicode:characters_to_binary(flame_prof_allocations_text:format(Answer)).
 
 %% A fifth of each stack has survived.

@@ -20,6 +20,20 @@ elixir_is_shown_the_elixir_way_test_() ->
         ]
     ].
 
+what_is_printed_can_be_typed_back_test_() ->
+    [
+        ?_assertEqual(Shown, unicode:characters_to_binary(flame_prof_names:printed(Name)))
+     || {Name, Shown} <- [
+            {'Elixir.Shop.Stock', <<"Shop.Stock">>},
+            {my_server, <<"my_server">>},
+            {'my server', <<"'my server'">>},
+            {{'Elixir.Shop', 'add!'}, <<"Shop.add!">>},
+            {{'Elixir.Shop', 'add!', 2}, <<"Shop.add!/2">>},
+            {{m, 'F', 2}, <<"m:'F'/2">>},
+            {{m, f}, <<"m:f">>}
+        ]
+    ].
+
 names_of_a_process_for_a_person_test() ->
     Parent = self(),
     Pid = proc_lib:spawn(fun() ->

@@ -409,7 +409,7 @@ refused_test_() ->
                 lists:duplicate(9, #{top => 1})
             ]},
             {process_options, [[], all, [{status, all}], {}]},
-            {include, [7, "name", [init | self()], lists:duplicate(101, init), make_ref()]},
+            {include, [7, [1, 2], [init | self()], lists:duplicate(101, init), make_ref()]},
             {follow_limits, [[], all, 7]},
             {triggers, [all, run_queue, [run_queue], [#{on => busy_port} | x],
                 lists:duplicate(33, #{on => busy_port})]},

@@ -181,10 +181,22 @@ gone() ->
         = Look} = flame_prof_pstack:processes([Pid, pstack_nobody, Unknown]),
     ?assertError(badarg, binary_to_existing_atom(Unknown)),
     ?assertEqual(
-        pid_to_list(Pid) ++ ": no such process\n\npstack_nobody: no such process\n\n" ++
-            binary_to_list(Unknown) ++ ": no such process\n",
+        "there is no process " ++ pid_to_list(Pid) ++ "\n\nthere is no process pstack_nobody\n\n"
+            ++ "there is no process " ++ binary_to_list(Unknown) ++ "\n",
         unicode:characters_to_list(flame_prof_pstack:format(Look))
-    ).
+    ),
+    ?assertMatch(#{look := [#{place := _}, #{place := <<"process pstack_nobody">>}, _]},
+        flame_prof_pstack:json(Look)),
+    [?assertEqual({error, {process, #{target => One}}}, flame_prof_pstack:processes([One]))
+        || One <- [Pid, pstack_nobody, Unknown]].
+
+%% No term of Erlang is in the JSON.
+places_are_words_test() ->
+    Seen = #{pid => self(), stack => []},
+    #{look := Look} = flame_prof_pstack:json([{{scheduler, 3}, idle}, {dirty, Seen},
+        {{process, init}, gone}, {{process, <<"Shop.Stock">>}, gone}]),
+    ?assertEqual([<<"scheduler 3">>, <<"dirty scheduler">>, <<"process init">>,
+        <<"process Shop.Stock">>], [Place || #{place := Place} <- Look]).
 
 order() ->
     {ok, Look} = flame_prof_pstack:processes([kernel_sup, init, kernel_sup]),
@@ -201,7 +213,7 @@ refused() ->
             Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
             ?assertNotEqual(nomatch, binary:match(Why, <<"registered name">>))
         end
-     || Bad <- ["init", 1, [self(), {a, b}], [self() | init], Remote, <<>>]
+     || Bad <- [[1, 2], 1, [self(), {a, b}], [self() | init], Remote, <<>>]
     ].
 
 every_scheduler() ->

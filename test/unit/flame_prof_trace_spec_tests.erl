@@ -25,7 +25,32 @@ functions_test() ->
         calls(#{call => {lists, seq, 2}, return => true})),
     ?assertEqual(Any({'Elixir.My.App', run, 1}, []), calls("Elixir.My.App:run/1")),
     ?assertEqual(Any({'Elixir.My', 'ok?', 1}, []), calls("'Elixir.My':'ok?'/1")),
-    ?assertEqual(Any({erlang, 'and', 2}, []), calls("erlang:and/2")).
+    ?assertEqual(Any({erlang, 'and', 2}, []), calls("erlang:and/2")),
+    ?assertEqual(Any({lists, seq, 2}, []), calls(fun lists:seq/2)).
+
+%% As flame_prof prints them, and as Elixir's captures.
+functions_of_elixir_test() ->
+    Any = fun(MFA, Extra) -> [{MFA, [{'_', [], body(Extra)}]}] end,
+    [?assertEqual({Text, Any(MFA, [])}, {Text, calls(Text)}) || {Text, MFA} <- [
+        {"Shop.Cart.add/2", {'Elixir.Shop.Cart', add, 2}},
+        {"Elixir.Shop.Cart.add/2", {'Elixir.Shop.Cart', add, 2}},
+        {"Shop.Cart:add/2", {'Elixir.Shop.Cart', add, 2}},
+        {"Shop.add", {'Elixir.Shop', add, '_'}},
+        {"Shop.Cart", {'Elixir.Shop.Cart', '_', '_'}},
+        {"Shop.Cart._", {'Elixir.Shop.Cart', '_', '_'}},
+        {"Shop.Cart._/2", {'Elixir.Shop.Cart', '_', 2}},
+        {"Shop.Cart.add!/2", {'Elixir.Shop.Cart', 'add!', 2}},
+        {"Shop.Cart.empty?/1", {'Elixir.Shop.Cart', 'empty?', 1}},
+        {"&Shop.Cart.add/2", {'Elixir.Shop.Cart', add, 2}},
+        {"&:lists.seq/2", {lists, seq, 2}},
+        {fun 'Elixir.Shop.Cart':add/2, {'Elixir.Shop.Cart', add, 2}}
+    ]],
+    ?assertEqual(Any({'Elixir.Shop.Cart', 'add!', 2}, [{exception_trace}]),
+        calls("Shop.Cart.add!/2 -> return")),
+    ?assertEqual(calls("'Elixir.Shop.Cart':add(A, 1) when A > 1"),
+        calls("Shop.Cart.add(A, 1) when A > 1")),
+    [?assertEqual({Text, Column}, {Text, refused_at(Text)}) || {Text, Column} <- [
+        {"Shop.Cart add", 11}, {"Shop.2", 6}, {"Shop.Cart.add/300", 15}]].
 
 %% OTP 25 has the whole stack only, whatever its size.
 has_stacks() -> list_to_integer(erlang:system_info(otp_release)) >= 27.
@@ -178,7 +203,7 @@ what_is_no_pattern_is_refused_test() ->
         lists:append(["Elixir" | lists:duplicate(60, ".Abcde")]) ++ ":f/1",
         "lists:seq(" ++ lists:duplicate(2000, $1) ++ ", 2)",
         #{call => {a, b, 1}, match_spec => [{['$1'], [{no_such, 1}], []}]}, <<255>>,
-        ["a:b" | c], [1, 2, 3], "a:b(X) when element(a, b, c)"
+        ["a:b" | c], [1, 2, 3], fun() -> ok end, "a:b(X) when element(a, b, c)"
     ]].
 
 %% What it would do is not done by the test of it.

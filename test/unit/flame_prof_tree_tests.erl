@@ -186,6 +186,19 @@ elixirs_names_are_as_elixir_has_them_test() ->
     ?assertMatch({_, _}, binary:match(text(Report),
         <<"erlang:apply/2 > anonymous fn/1 in Shop.Cart.total/2 > Enum.map/2\n">>)).
 
+a_process_that_is_waited_for_has_its_name_of_elixir_test() ->
+    Sample = fun(Pid, Words, Name) ->
+        [io_lib:format("beam 42/~b [000] 1.000001: reductions=~b/0 erl_pid=<0.~b.0>",
+                [Pid, Pid, Pid]),
+            Name, Words, " cpu-clock:\n\tffffffff a:a/0 (x.erl)\n\tffffffff waiting (status)\n\n"]
+    end,
+    Text = [Sample(1, " waits_for=<0.2.0>", ""), Sample(2, "", " name=Elixir.Shop.Stock")],
+    {ok, Report} = text_file:with(Text, fun(File) ->
+        flame_prof_tree:report([File], #{chains => true}) end),
+    ?assertMatch({Report, {_, _}}, {Report, binary:match(text(Report),
+        <<"waits for Shop.Stock <0.2.0>">>)}),
+    ?assertEqual(nomatch, binary:match(text(Report), <<"Elixir.">>)).
+
 bad_samples_are_counted_test() ->
     {ok, Report} = text_file:with(["nonsense\n\n", samples(?STACKS), "beam 4242/7"], fun(File) ->
         flame_prof_tree:report([File], #{}) end),
