@@ -2,29 +2,40 @@
 
 #include <string.h>
 
-/* Seconds of the budget that the bucket holds, and of the largest debt. */
-#define SAVED_S 10
-#define DEBT_S 30
-/* What it holds at the start: the first seconds cost more than those that follow (code is looked
- * up, stacks are new), and a short session is not judged by them. Where the first pass alone was
- * dear, it holds nothing. */
-#define START_S SAVED_S
-/* A debt that is paid back sooner than that is no reason for a step. */
-#define REPAY_S 60
+/* Seconds of the budget that may be owed before a step is taken: a spike of the program is sampled
+ * in full, and so are the first seconds, which cost more than those that follow (code is looked up,
+ * stacks are new). */
+#define OWED_S 10
+/* The largest debt that is remembered. */
+#define DEBT_S 60
+/* A debt is paid back within a minute of its beginning, so that no minute is above the budget: a
+ * part of it is left for steps to show their effect. */
+#define REPAY_NS INT64_C(45000000000)
+#define REPAY_LEAST_S 5
+/* What is used now must fit into each minute that ends within the next ten seconds. */
+#define MINUTE_S 60
+#define AHEAD_S 10
 /* A step shows its effect before the next one is taken. */
-#define LOWER_EVERY_NS INT64_C(2000000000)
-/* One step back can double the cost of what it is about. It is taken when this share of the budget,
- * in percent, was not exceeded for so long: ... */
-#define LOW_PERCENT 45
-/* ... and with the doubled pass, where that is all that comes back. */
-#define STRETCHED_LOW_PERCENT 85
+#define LOWER_EVERY_NS INT64_C(500000000)
+/* A judgement waits for that, or until so many seconds of the budget are used. */
+#define UPDATE_NS INT64_C(1000000000)
+#define UPDATE_USED_S 2
+/* Percent of the budget that is used: what is used before a judgement has room in the rest. */
+#define USED_PERCENT 95
+/* One step back is taken when what it should cost then is below this share of the budget, in
+ * percent, for so long; longer when the last one had to be taken again soon. */
+#define LOW_PERCENT 90
 #define RAISE_AFTER_NS INT64_C(10000000000)
+#define RAISE_AGAIN_NS INT64_C(60000000000)
+/* The first step saves that part of what the pass does not use, which is a guess. */
+#define FIRST_STEP_PART 8
 /* A pass below this part of the budget is not worth a step. */
 #define PASS_PART 8
 
+/* Of CPU time, that may be used. */
 static int64_t per_second(const struct fp_governor *governor)
 {
-    return INT64_C(1000000) * governor->permille;
+    return INT64_C(10000) * USED_PERCENT * governor->permille;
 }
 
 /* The second pass is too early to be governed by what the first seconds cost. */
@@ -39,16 +50,43 @@ static void stretch(struct fp_governor *governor, int64_t pass_ns, uint32_t inte
         governor->stretch++;
 }
 
-static void settle(struct fp_governor *governor, int64_t ns)
+/* What is not used is not saved: else the minute that uses it would be above the budget. */
+static void settle(struct fp_governor *governor, int64_t now_ns, int64_t ns)
 {
-    int64_t most = SAVED_S * per_second(governor);
     int64_t least = -DEBT_S * per_second(governor);
 
+    if (governor->credit_ns >= 0)
+        governor->owes_since_ns = now_ns;
     governor->credit_ns += ns;
-    if (governor->credit_ns > most)
-        governor->credit_ns = most;
+    if (governor->credit_ns > 0)
+        governor->credit_ns = 0;
     if (governor->credit_ns < least)
         governor->credit_ns = least;
+}
+
+/* CPU time used until now, for used_since(): once a second. */
+static void remember(struct fp_governor *governor, int64_t now_ns, int64_t total_ns)
+{
+    uint32_t n = governor->moments;
+
+    if (n > 0 && now_ns - governor->moment[(n - 1) % FP_GOVERNOR_MOMENTS].ns < UPDATE_NS * 9 / 10)
+        return;
+    governor->moment[n % FP_GOVERNOR_MOMENTS] = (struct fp_cpu_moment){now_ns, total_ns};
+    governor->moments++;
+}
+
+/* ... and in how much of it since then, or since a moment before. */
+static int64_t used_since(const struct fp_governor *governor, int64_t since_ns)
+{
+    uint32_t last = governor->moments, at = last - 1;
+
+    while (at > 0 && last - at < FP_GOVERNOR_MOMENTS &&
+           governor->moment[at % FP_GOVERNOR_MOMENTS].ns > since_ns)
+        at--;
+    /* All of it: what was used before the first moment belongs to the first minute. */
+    if (governor->moment[at % FP_GOVERNOR_MOMENTS].ns > since_ns && at == 0)
+        return governor->used.total_ns;
+    return governor->used.total_ns - governor->moment[at % FP_GOVERNOR_MOMENTS].total_ns;
 }
 
 void fp_governor_init(struct fp_governor *governor, uint32_t permille, int64_t now_ns,
@@ -58,32 +96,79 @@ void fp_governor_init(struct fp_governor *governor, uint32_t permille, int64_t n
     governor->permille = permille;
     governor->last_ns = governor->low_since_ns = now_ns;
     governor->lowered_ns = now_ns - LOWER_EVERY_NS;
+    governor->raised_ns = now_ns - RAISE_AGAIN_NS;
+    governor->raise_after_ns = RAISE_AFTER_NS;
     governor->used = used;
     if (permille == 0)
         return;
-    if (used.pass_ns * PASS_PART < per_second(governor))
-        settle(governor, START_S * per_second(governor));
-    settle(governor, -used.total_ns);
+    remember(governor, now_ns, used.total_ns);
+    settle(governor, now_ns, -used.total_ns);
     stretch(governor, used.pass_ns, interval_ms);
 }
 
-static int lower(struct fp_governor *governor, int64_t now_ns, int64_t allowed, int64_t pass_ns)
+/* Seconds until the debt must be paid. */
+static int64_t repay_s(const struct fp_governor *governor, int64_t now_ns)
 {
+    int64_t left = (governor->owes_since_ns + REPAY_NS - now_ns) / INT64_C(1000000000);
+
+    return left > REPAY_LEAST_S ? left : REPAY_LEAST_S;
+}
+
+/* What a second may use, for the next ten, that no minute is above the budget. */
+static int64_t room(const struct fp_governor *governor, int64_t now_ns)
+{
+    int64_t least = INT64_MAX;
+
+    for (int64_t ahead = 1; ahead <= AHEAD_S; ahead++) {
+        int64_t used = used_since(governor, now_ns - (MINUTE_S - ahead) * INT64_C(1000000000));
+        int64_t each = (MINUTE_S * per_second(governor) - used) / ahead;
+
+        least = each < least ? each : least;
+    }
+    return least;
+}
+
+/* Steps until a second uses no more than `most`, of `pass` and `other` now; at least one. What they
+ * save is known but for the first one, which depends on the program. */
+static int lower(struct fp_governor *governor, int64_t now_ns, int64_t most, int64_t pass,
+                 int64_t other)
+{
+    int is_lower = 0;
+
     if (now_ns - governor->lowered_ns < LOWER_EVERY_NS)
         return 0;
-    if (governor->stretch < FP_GOVERNOR_STRETCH_MAX && pass_ns * PASS_PART >= allowed)
-        governor->stretch++;
-    else if (governor->step < FP_GOVERNOR_STEPS - 1)
-        governor->step++;
-    else
+    while (!is_lower || pass + other > most) {
+        if (governor->stretch < FP_GOVERNOR_STRETCH_MAX &&
+            pass * PASS_PART >= per_second(governor)) {
+            governor->stretch++;
+            pass /= 2;
+        } else if (governor->step < FP_GOVERNOR_STEPS - 1) {
+            governor->step++;
+            other = governor->step == 1 ? other - other / FIRST_STEP_PART : other / 2;
+        } else {
+            break;
+        }
+        is_lower = 1;
+    }
+    if (!is_lower)
         return 0;
+    governor->raise_after_ns =
+        now_ns - governor->raised_ns < RAISE_AGAIN_NS ? RAISE_AGAIN_NS : RAISE_AFTER_NS;
     governor->lowered_ns = governor->low_since_ns = now_ns;
     return 1;
 }
 
+/* What a second would use with one step less. */
+static int64_t with_less(const struct fp_governor *governor, int64_t pass, int64_t other)
+{
+    if (governor->step == 0)
+        return 2 * pass + other;
+    return pass + other + (governor->step == 1 ? other / (FIRST_STEP_PART - 1) : other);
+}
+
 static int raise(struct fp_governor *governor, int64_t now_ns)
 {
-    if (now_ns - governor->low_since_ns < RAISE_AFTER_NS)
+    if (now_ns - governor->low_since_ns < governor->raise_after_ns)
         return 0;
     if (governor->step > 0)
         governor->step--;
@@ -91,30 +176,41 @@ static int raise(struct fp_governor *governor, int64_t now_ns)
         governor->stretch--;
     else
         return 0;
-    governor->low_since_ns = now_ns;
+    governor->low_since_ns = governor->raised_ns = now_ns;
     return 1;
+}
+
+int fp_governor_is_due(const struct fp_governor *governor, int64_t now_ns, int64_t total_ns)
+{
+    return now_ns - governor->last_ns >= UPDATE_NS ||
+           (governor->permille != 0 &&
+            total_ns - governor->used.total_ns > UPDATE_USED_S * per_second(governor));
 }
 
 int fp_governor_update(struct fp_governor *governor, int64_t now_ns, struct fp_cpu_used used)
 {
-    int64_t elapsed = now_ns - governor->last_ns;
+    int64_t elapsed_us = (now_ns - governor->last_ns) / 1000;
     int64_t total = used.total_ns - governor->used.total_ns;
     int64_t pass = used.pass_ns - governor->used.pass_ns;
-    int64_t allowed = elapsed / 1000 * governor->permille;
-    int is_low;
+    int64_t allowed = elapsed_us * per_second(governor) / 1000000;
+    int64_t debt, most, fits, other;
 
     governor->last_ns = now_ns;
     governor->used = used;
-    if (governor->permille == 0)
+    if (governor->permille == 0 || elapsed_us == 0)
         return 0;
-    settle(governor, allowed - total);
-    is_low = governor->step > 0 ? total * 100 < allowed * LOW_PERCENT
-                                : (total + pass) * 100 < allowed * STRETCHED_LOW_PERCENT;
-    if (!is_low || governor->credit_ns < 0)
+    settle(governor, now_ns, allowed - total);
+    remember(governor, now_ns, used.total_ns);
+    pass = pass * 1000000 / elapsed_us;
+    other = total * 1000000 / elapsed_us - pass;
+    debt = -governor->credit_ns;
+    if (debt > 0 || with_less(governor, pass, other) * 100 > per_second(governor) * LOW_PERCENT)
         governor->low_since_ns = now_ns;
-    if (governor->credit_ns < 0 &&
-        (allowed - total) * (REPAY_S * INT64_C(1000000000) / elapsed) < -governor->credit_ns)
-        return lower(governor, now_ns, allowed, pass);
+    most = per_second(governor) - debt / repay_s(governor, now_ns);
+    fits = room(governor, now_ns);
+    if (debt > 0 && pass + other > most &&
+        (debt > OWED_S * per_second(governor) || pass + other > fits))
+        return lower(governor, now_ns, most < fits ? most : fits, pass, other);
     return raise(governor, now_ns);
 }
 

@@ -1,10 +1,11 @@
 /* governor.h - how much is sampled, so that profiling stays within its CPU budget. Pure: clocks and
  * CPU times are arguments. One thread.
  *
- * The budget fills a bucket at its rate; CPU time that was used empties it. The bucket holds ten
- * seconds of budget, so that a spike of the program is sampled in full. Below empty it is in debt.
- * While the debt would last for more than a minute at the present rate, a step is taken every two
- * seconds, in this order:
+ * No minute is above the budget. CPU time beyond the budget is a debt, the first pass of the
+ * selection with it, and is paid back within a minute; CPU time that was not used is not saved. A
+ * debt of up to ten seconds of budget is no reason for a step while the minute has room for it, so
+ * that a spike of the program is sampled in full. Else as many steps are taken as it needs, at most
+ * twice a second, in this order:
  *
  *   stretch  the pass of the selection takes 2, 4 ... 256 times as long; only
  *            while it uses an eighth of the budget or more
@@ -26,12 +27,22 @@ struct fp_cpu_used {
     int64_t pass_ns;  /* ... of which for the passes of the selection */
 };
 
+/* CPU time that was used until then. */
+struct fp_cpu_moment {
+    int64_t ns, total_ns;
+};
+/* One a second, for a minute and more. */
+#define FP_GOVERNOR_MOMENTS 80u
+
 struct fp_governor {
-    int64_t permille; /* the budget, of one core; 0: none. May change between updates. */
-    int64_t credit_ns;
+    int64_t permille;  /* the budget, of one core; 0: none. May change between updates. */
+    int64_t credit_ns; /* a debt, or 0 */
+    int64_t owes_since_ns;
     int64_t last_ns; /* of the last update */
+    struct fp_cpu_moment moment[FP_GOVERNOR_MOMENTS];
+    uint32_t moments;
     struct fp_cpu_used used;
-    int64_t lowered_ns, low_since_ns;
+    int64_t lowered_ns, low_since_ns, raised_ns, raise_after_ns;
     uint32_t step;
     uint32_t stretch; /* the pass takes 2^stretch as long */
 };
@@ -49,7 +60,9 @@ struct fp_governed {
 void fp_governor_init(struct fp_governor *governor, uint32_t permille, int64_t now_ns,
                       struct fp_cpu_used used, uint32_t interval_ms);
 
-/* About once a second. 1 when `step` or `stretch` has changed. */
+/* Is it time for an update: is a second over, or much of the budget used since the last one? */
+int fp_governor_is_due(const struct fp_governor *governor, int64_t now_ns, int64_t total_ns);
+/* When it is due. 1 when `step` or `stretch` has changed. */
 int fp_governor_update(struct fp_governor *governor, int64_t now_ns, struct fp_cpu_used used);
 
 struct fp_governed fp_governed(uint32_t step);

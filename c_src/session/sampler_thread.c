@@ -23,7 +23,6 @@
 #define CAPTURE_BACKOFF 8
 /* In mode schedulers, the processes whose last values are kept. */
 #define RECENT_PROCESSES 1024u
-#define GOVERN_NS INT64_C(1000000000)
 /* Ticks between two readings of CPU time: the call costs as much as a sample. */
 #define CPU_TICKS 16u
 
@@ -111,15 +110,20 @@ static void account_cpu(struct fp_sampler *s)
                     (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
-static struct fp_cpu_used cpu_used(struct fp_sampler *s)
+/* As it was last read. */
+static int64_t counted_ns(const struct fp_sampler *s)
 {
     const struct fp_counters *counters = s->options.counters;
 
+    return (int64_t)(fp_counters_get(counters, FP_COUNTER_sampler_cpu_ns) +
+                     fp_counters_get(counters, FP_COUNTER_writer_cpu_ns) +
+                     fp_counters_get(counters, FP_COUNTER_handler_ns));
+}
+
+static struct fp_cpu_used cpu_used(struct fp_sampler *s)
+{
     account_cpu(s);
-    return (struct fp_cpu_used){(int64_t)(fp_counters_get(counters, FP_COUNTER_sampler_cpu_ns) +
-                                          fp_counters_get(counters, FP_COUNTER_writer_cpu_ns) +
-                                          fp_counters_get(counters, FP_COUNTER_handler_ns)),
-                                s->pass_ns};
+    return (struct fp_cpu_used){counted_ns(s), s->pass_ns};
 }
 
 static void publish_select_interval(struct fp_sampler *s)
@@ -159,10 +163,9 @@ int fp_sampler_govern(struct fp_sampler *s)
     uint32_t factor = s->governed.interval_factor;
     uint32_t divisor = s->governed.top_divisor;
 
-    if (now - s->governor.last_ns < GOVERN_NS)
-        return 0;
     s->governor.permille = budget_part(s);
-    if (!fp_governor_update(&s->governor, now, cpu_used(s)))
+    if (!fp_governor_is_due(&s->governor, now, counted_ns(s)) ||
+        !fp_governor_update(&s->governor, now, cpu_used(s)))
         return 0;
     s->governed = fp_governed(s->governor.step);
     fp_counters_set(s->options.counters, FP_COUNTER_budget_step, s->governor.step);
