@@ -21,7 +21,7 @@
 
 -export([validate/1, validate/2, keys/0, names/0, accepts/1]).
 -export([rows/0, process_rows/0, limit_rows/0, allocation_rows/0]).
--export([process/2, in_home/1]).
+-export([process/2, in_home/1, is_homeless/1]).
 -export([spare_memory/1, growers/1]).
 
 -export_type([given/0, options/0, error/0, select/0, left_out/0]).
@@ -460,6 +460,11 @@ default_dir() ->
         {ok, Dir} -> Dir;
         error -> <<"flame_prof">>
     end.
+
+%% @private `dir' has its default, which lies in the current folder for want of a HOME.
+-spec is_homeless(options()) -> boolean().
+is_homeless(#{dir := Dir}) ->
+    home() =:= error andalso Dir =:= default_dir().
 
 home() ->
     case os:getenv("HOME") of

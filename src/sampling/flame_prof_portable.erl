@@ -104,7 +104,7 @@
 }).
 
 %% @doc Called by the owner of the session, with which it ends. The owner is not the parent that
-%% gen_server knows, whose end by kill it would report, with the state.
+%% gen_server knows: gen_server would report its end by kill, with the state.
 -spec start_link(config()) -> {ok, engine()} | {error, term()}.
 start_link(Config) ->
     Before = erlang:system_flag(backtrace_depth, ?DEPTH),

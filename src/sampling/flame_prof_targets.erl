@@ -84,8 +84,8 @@
 %% A poll that takes T is followed by a rest of 19 T.
 -define(REST, 19).
 
-%% @doc Ends with the caller, its session. The session is not the parent that gen_server knows, whose
-%% end by kill it would report, with the state.
+%% @doc Ends with the caller, its session. The session is not the parent that gen_server knows:
+%% gen_server would report its end by kill, with the state.
 -spec start_link(config()) -> pid().
 start_link(Config) ->
     {ok, Pid} = gen_server:start(?MODULE, {self(), Config}, []),

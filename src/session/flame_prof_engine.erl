@@ -60,18 +60,17 @@ loaded(_Agent) ->
 %% flame_prof_nif keeps what the system said.
 unloaded(on_load_failure) ->
     case application:get_env(flame_prof_nif, failure) of
-        {ok, Why} -> text("~ts~ts", [Why, noexec()]);
+        {ok, Why} -> text("~ts~ts", [Why, hint(Why)]);
         undefined -> <<"the log has the reason">>
     end;
 unloaded(_) ->
     <<"flame_prof_nif.beam cannot be read">>.
 
-noexec() ->
-    %% Without the `..' of a path beside the beam files.
-    Ebin = filename:absname(filename:dirname(code:which(?MODULE))),
-    case flame_prof_temporary:may_execute(filename:join(filename:dirname(Ebin), "priv")) of
-        true -> "";
-        false -> "; its folder is mounted with the option noexec"
+%% What the dynamic linker says of a file that it may read and not run.
+hint(Why) ->
+    case string:find(Why, "failed to map segment") of
+        nomatch -> "";
+        _ -> ", as from a file system that is mounted noexec"
     end.
 
 %% @doc The native engine, and schedulers that can be asked what they run: made

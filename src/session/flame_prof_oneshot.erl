@@ -99,10 +99,31 @@ defaults(_Fun, Given) -> maps:merge(?OF_FUNCTION, Given).
 
 start_valid(Task, Options, Page) ->
     How = #{timeout => ?START_MS, owner => none, caller => self()},
-    case flame_prof_sup:start_bounded(Options, How) of
-        {ok, Session} -> reported(Page, stopped(Session, run(Task, Session)));
-        {error, _} = Error -> Error
+    case with_folder(Options) of
+        {ok, InFolder} ->
+            case flame_prof_sup:start_bounded(InFolder, How) of
+                {ok, Session} -> reported(Page, stopped(Session, run(Task, Session)));
+                {error, _} = Error -> without_folder(InFolder, Options), Error
+            end;
+        {error, _} = Error ->
+            Error
     end.
+
+%% A folder of its own among the temporary ones where the default of `dir' has no HOME.
+with_folder(Options) ->
+    case flame_prof_options:is_homeless(Options) of
+        true ->
+            case flame_prof_temporary:make_folder() of
+                {ok, Folder} -> {ok, Options#{dir := unicode:characters_to_binary(Folder)}};
+                {error, _} = Error -> Error
+            end;
+        false ->
+            {ok, Options}
+    end.
+
+%% It is empty: nothing was written.
+without_folder(#{dir := Dir}, #{dir := Dir}) -> ok;
+without_folder(#{dir := Folder}, _Options) -> prim_file:del_dir(Folder).
 
 %% As long as the session runs.
 run(Ms, Session) when is_integer(Ms) ->

@@ -172,12 +172,17 @@ start_session(Options, How, Attempts) ->
         {error, {already_started, Pid}} when is_pid(Pid) ->
             already_started(Pid, Options, How, Attempts);
         {error, {{shutdown, {refused, Reason}}, _Child}} ->
-            {error, Reason};
+            {error, with_note(Reason, flame_prof_options:is_homeless(Options))};
         {error, {timeout, _Child}} ->
             {error, {timeout, #{ms => maps:get(timeout, How), request => start}}};
         {error, {Reason, _Child}} ->
             {error, flame_prof_error:of_exit(Reason)}
     end.
+
+with_note({file, Details}, true) ->
+    {file, Details#{note => <<"HOME is not set; the option dir names another folder">>}};
+with_note(Reason, _IsHomeless) ->
+    Reason.
 
 %% The supervisor may not have heard yet of a session that ended just now.
 already_started(Pid, Options, How, Attempts) ->

@@ -32,10 +32,10 @@
 %%   <dt>`limit': `limit', `free', `needed', `reason'</dt>
 %%   <dd>The node has too few free processes, atoms, file descriptors or bytes, and nothing was
 %%     started. `limit' is `processes', `atoms', `descriptors', `memory' or `address_space'.</dd>
-%%   <dt>`file': `file', `reason', `lost'</dt>
+%%   <dt>`file': `file', `reason', `lost', `note'</dt>
 %%   <dd>A file or directory cannot be read or written. `reason' is an atom of POSIX where the
 %%     system has refused it, a text elsewhere; `lost' counts the samples that were not
-%%     written.</dd>
+%%     written; `note' is a text that says what else may help.</dd>
 %%   <dt>`no_files'</dt>
 %%   <dd>The list of files is empty.</dd>
 %%   <dt>`closed'</dt>
@@ -61,7 +61,7 @@
 %%   <dd>What is to be traced cannot be, or another tracing runs.</dd>
 %% </dl>
 %%
-%% `reason' and `accepted' are texts. `value', `request', `cause', `lost', and `file' of
+%% `reason' and `accepted' are texts. `value', `request', `cause', `lost', `note', and `file' of
 %% `memory', are optional.
 -module(flame_prof_error).
 
@@ -86,7 +86,8 @@
         free := integer(), needed := pos_integer(), reason := binary()
     }}
     | {file, #{
-        file := file:name_all(), reason := atom() | binary(), lost => non_neg_integer()
+        file := file:name_all(), reason := atom() | binary(), lost => non_neg_integer(),
+        note => binary()
     }}
     | {attach, #{node := node(), reason := binary(), cause => incompatible | refused | short,
         short => [flame_prof_preflight:shortage()]}}
@@ -147,7 +148,7 @@ sentence({memory, #{file := File, reason := Why}}) ->
 sentence({Limit, #{reason := Why}}) when Limit =:= memory; Limit =:= limit ->
     Why;
 sentence({file, #{file := File, reason := Why} = Details}) ->
-    [name(File), ": ", posix_text(Why), lost(Details)];
+    [name(File), ": ", posix_text(Why), lost(Details), [["; ", N] || #{note := N} <- [Details]]];
 sentence({no_files, _}) ->
     "no files were given";
 sentence({closed, _}) ->

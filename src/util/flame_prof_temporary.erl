@@ -8,7 +8,7 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([directory/0, in_process/1, in_folder/1, with_files/2]).
--export([name/0, may_execute/1, make_folder/1, write_file/2]).
+-export([name/0, may_execute/1, make_folder/0, make_folder/1, write_file/2]).
 -export([run/2, in_folder/2]).
 
 %% @doc Where the environment wants such files.
@@ -56,8 +56,7 @@ in_folder(Fun) ->
 -spec in_folder(fun((file:filename(), reference()) -> Answer), CallerMonitor :: reference()) ->
     Answer | {error, flame_prof:reason()}.
 in_folder(Fun, Monitor) ->
-    Name = name(),
-    case made([filename:absname(Name, Place) || Place <- places()]) of
+    case make_folder() of
         {ok, Folder} ->
             try
                 receive
@@ -71,6 +70,12 @@ in_folder(Fun, Monitor) ->
         {error, _} = Error ->
             Error
     end.
+
+%% @doc A new one, which stays, where the environment wants such folders.
+-spec make_folder() -> {ok, file:filename()} | {error, flame_prof:reason()}.
+make_folder() ->
+    Name = name(),
+    made([filename:absname(Name, Place) || Place <- places()]).
 
 %% The first that can be. Why not is said of the one that was wanted.
 made([Folder | Others]) ->

@@ -1,5 +1,5 @@
-%% A fixed set of nodes at their limits, as test/proof/limits.erl generates them: none is harmed, and
-%% each reason is a sentence. Each case is a node of its own.
+%% A fixed set of nodes at their limits, as test/proof/limits.erl generates them: none is harmed,
+%% and each reason is a sentence. Each case is a node of its own.
 -module(flame_prof_limits_SUITE).
 
 -include_lib("common_test/include/ct.hrl").
@@ -105,7 +105,6 @@ the_address_space_is_used_up(Config) ->
 
 files_may_have_one_kibibyte(Config) ->
     unharmed(Config, 10, embedded, [{file_size, 1}], [
-        {{start, #{}}, "file too large|^ok$"},
         {waits, ok}
     ]).
 
@@ -117,7 +116,6 @@ nothing_can_be_executed_or_written(Config) ->
 
 there_is_no_home(Config) ->
     unharmed(Config, 12, embedded, [{home, none}], [
-        {start_default, "HOME is not set.*dir"},
         {profile_default, ok}
     ]).
 
@@ -133,7 +131,8 @@ unharmed(Config, N, Code, Limits, Expected) ->
             ct:pal("~ts~n~tp~n~ts", [limits:sentence(Result), Answers,
                 maps:get(output, Result)]),
             [] = Violations,
-            [] = [{Step, Answer} || {{Step, Wanted}, {Step, Answer}} <- lists:zip(Expected, Answers),
+            Pairs = lists:zip(Expected, Answers),
+            [] = [{Step, Answer} || {{Step, Wanted}, {Step, Answer}} <- Pairs,
                 not is_answer(Wanted, Answer)],
             ok
     end.
