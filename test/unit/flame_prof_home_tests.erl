@@ -59,6 +59,9 @@ homeless(Fun) ->
     after
         ok = file:set_cwd(Before),
         true = os:putenv("HOME", Home),
-        _ = case Temporary of false -> os:unsetenv("TMPDIR"); _ -> os:putenv("TMPDIR", Temporary) end,
+        true = case Temporary of
+            false -> os:unsetenv("TMPDIR");
+            _ -> os:putenv("TMPDIR", Temporary)
+        end,
         ok = file:del_dir_r(Folder)
     end.

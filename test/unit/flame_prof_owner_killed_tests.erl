@@ -40,7 +40,7 @@ reports(Start) ->
             Self ! {started, self(), Start()},
             receive never -> ok end
         end),
-        receive {started, Owner, Pid} -> ok end,
+        Pid = receive {started, Owner, Started} -> Started end,
         Monitor = monitor(process, Pid),
         true = exit(Owner, kill),
         receive {'DOWN', Monitor, process, Pid, _} -> ok end,
