@@ -83,7 +83,7 @@ now_ms() -> erlang:monotonic_time(millisecond).
 %% something of the node: it makes atoms, and asks the code server.
 warm(Engine, Caller, WarmMs) ->
     Work = fun() ->
-        _ = application:load(flame_prof),
+        ok = flame_prof_env:load(),
         {ok, Modules} = application:get_key(flame_prof, modules),
         _ = [code:ensure_loaded(Module) || Module <- Modules]
     end,

@@ -12,7 +12,9 @@
 %% key is an option that replaces the default of every session.
 -module(flame_prof_env).
 
--export([autostart/0, validate/1]).
+-export([autostart/0, validate/1, load/0]).
+%% Spawned.
+-export([load_file/1]).
 
 %% Not options of a session. The application controller adds the last one.
 -define(OTHER_KEYS, [autostart, profile, included_applications]).
@@ -48,6 +50,35 @@ refused(Key, Value, Accepted) ->
 validate(Given) ->
     %% The environment is there once the application is loaded. An agent's node has none, and is
     %% not to look for its file.
-    _ = whereis(flame_prof_agent) =:= undefined andalso application:load(flame_prof),
+    _ = whereis(flame_prof_agent) =:= undefined andalso load(),
     Environment = maps:from_list(application:get_all_env(flame_prof)),
     flame_prof_options:validate(Given, maps:without(?OTHER_KEYS, Environment)).
+
+%% @doc The application is loaded, now if it was not. Its file is read here: where the heaps of all
+%% processes are limited (`+hmax'), the text of the file is too much for the application controller,
+%% whose end is that of the VM.
+-spec load() -> ok.
+load() ->
+    case {application:get_key(flame_prof, vsn), code:where_is_file("flame_prof.app")} of
+        {undefined, [_ | _] = File} ->
+            %% A node without a free process has no room for a session either.
+            try spawn_opt(?MODULE, load_file, [File], [monitor, {max_heap_size, #{size => 0}}]) of
+                {Pid, Monitor} -> receive {'DOWN', Monitor, process, Pid, _} -> ok end
+            catch
+                error:system_limit -> ok
+            end;
+        _ ->
+            ok
+    end.
+
+%% @private
+-spec load_file(file:filename()) -> ok | {error, term()}.
+load_file(File) ->
+    load_read(prim_file:read_file(File)).
+
+load_read({ok, Bytes}) ->
+    {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Bytes)),
+    {ok, Application} = erl_parse:parse_term(Tokens),
+    application:load(Application);
+load_read({error, _} = Error) ->
+    Error.

@@ -515,8 +515,15 @@ load_own(Path) ->
         ok ->
             ok;
         {error, {_, Text}} = Error ->
-            ok = application:set_env(?MODULE, failure, unicode:characters_to_binary(Text)),
+            ok = keep_failure(unicode:characters_to_binary(Text)),
             Error
+    end.
+
+%% At the start of an embedded system there may be no environment yet.
+keep_failure(Text) ->
+    try application:set_env(?MODULE, failure, Text)
+    catch
+        exit:_ -> ok
     end.
 
 %% See flame_prof_agent, which takes this module away again: of an error the code server

@@ -57,14 +57,14 @@ loaded(_Agent) ->
         false -> {error, {library, #{reason => <<"the agent of this node has not loaded it">>}}}
     end.
 
-%% flame_prof_nif keeps what the system said.
-unloaded(on_load_failure) ->
-    case application:get_env(flame_prof_nif, failure) of
-        {ok, Why} -> text("~ts~ts", [Why, hint(Why)]);
-        undefined -> <<"the log has the reason">>
-    end;
-unloaded(_) ->
-    <<"flame_prof_nif.beam cannot be read">>.
+%% flame_prof_nif keeps what the system said. An embedded system loads it at its start only.
+unloaded(Reason) ->
+    case {application:get_env(flame_prof_nif, failure), Reason} of
+        {{ok, Why}, _} -> text("~ts~ts", [Why, hint(Why)]);
+        {undefined, on_load_failure} -> <<"the log has the reason">>;
+        {undefined, embedded} -> <<"flame_prof_nif is not in the boot script of this release">>;
+        {undefined, _} -> <<"flame_prof_nif.beam cannot be read">>
+    end.
 
 %% What the dynamic linker says of a file that it may read and not run.
 hint(Why) ->

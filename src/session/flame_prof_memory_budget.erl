@@ -9,6 +9,7 @@
 %% A slot of the process table touches at most a cache line of each of these words.
 -define(LINE_WORDS, 8).
 -define(WORD_BYTES, 8).
+-define(MIB, 1048576).
 %% The slot of a scheduler that is registered for captures.
 -define(SCHEDULER_BYTES, 83456).
 %% Without a limit, version 1 says a number near 2^63.
@@ -35,9 +36,9 @@ too_small(Missing, Engine, #{memory_budget := Budget} = Options) ->
 fits(Bytes, Available) when Bytes =< Available ->
     ok;
 fits(Bytes, Available) ->
-    Text = "the session needs ~w bytes at its start and the cgroup's memory limit leaves ~w; "
+    Text = "the session needs ~.1f MiB at its start and the cgroup's memory limit leaves ~.1f MiB; "
         "accepted is a higher limit, a smaller memory_budget or select",
-    {error, {memory, #{reason => text(Text, [Bytes, Available])}}}.
+    {error, {memory, #{reason => text(Text, [Bytes / ?MIB, Available / ?MIB])}}}.
 
 %% @doc Bytes that depend on the node: the table of processes seen by the selection,
 %% and what captures of running processes need.

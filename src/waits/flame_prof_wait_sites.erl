@@ -28,6 +28,7 @@
 -define(SETTLE, 250).
 %% The driver ends the probes in that time; it is killed after it, and they end by themselves.
 -define(STOP, 2000).
+-define(DRIVER, [monitor, {priority, high}, {max_heap_size, #{size => 0}}]).
 
 %% On a node that is too busy for some probes there are too few sites: each of so many calls of
 %% ensure/0 tries again. Where they have failed, the next try is half a minute later.
@@ -240,14 +241,12 @@ search() ->
     end.
 
 in_driver() ->
-    Tag = make_ref(),
-    Self = self(),
-    {Driver, Monitor} = spawn_opt(fun() -> Self ! {Tag, drive()} end, [monitor, {priority, high}]),
+    {Tag, Self} = {make_ref(), self()},
+    %% A driver that the VM killed for its heap (`+hmax') would leave reports of its probes.
+    {Driver, Monitor} = spawn_opt(fun() -> Self ! {Tag, drive()} end, ?DRIVER),
     receive
         {'DOWN', Monitor, process, Driver, normal} ->
-            receive
-                {Tag, Answer} -> Answer
-            end;
+            receive {Tag, Answer} -> Answer end;
         {'DOWN', Monitor, process, Driver, Crash} ->
             failed(crash, flame_prof_error:exit_text(Crash))
     after ?ALL ->

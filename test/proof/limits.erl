@@ -205,7 +205,8 @@ measured(#{limits := Limits, place := Place} = Combination, Steps, Before, Node)
     {Left, _} = ask(Node, {left, Before}),
     Output = ended(Node),
     Violations = lists:usort(lists:append([
-        [V || {Step, Answer} <- First ++ Again, V <- violation(Step, Answer)],
+        [V || {Step, Answer} <- First ++ Again, not is_without_code(Combination, Answer),
+            V <- violation(Step, Answer)],
         [{death, Step, output_end(Output)} || {Step, died} <- First ++ Again],
         [{death, left, output_end(Output)} || Left =:= died],
         [{lockout, Step, element(2, Answer)} || can_be_lifted(Limits), {Step, Answer} <- Again,
@@ -215,6 +216,11 @@ measured(#{limits := Limits, place := Place} = Combination, Steps, Before, Node)
     ])),
     Combination#{outcome => outcome(Violations, First), violations => Violations,
         answers => First, again => Again, output => Output}.
+
+%% Without a descriptor a module that was not used before is not loaded: no function of it is there.
+is_without_code(#{code := interactive, limits := Limits}, {raised, Text}) ->
+    [Free || {files, _, Free} <- Limits, Free < 4] =/= [] andalso is_in(Text, "undef");
+is_without_code(_, _) -> false.
 
 outcome([_ | _], _) -> harmed;
 outcome([], First) ->

@@ -25,6 +25,7 @@ init() ->
     {module, _} = code:ensure_loaded(prim_file),
     _ = [code:ensure_loaded(M) || M <- [io_lib, io_lib_format, io_lib_pretty, unicode_util, string,
         base64, lists, maps, logger_formatter, error_logger, proc_lib, gen, erl_error, re, timer]],
+    _ = text("~0p ~0P ~ts", [{a, ["b"], <<1>>}, {error, undef, []}, 40, "c"]),
     Port = open_port({fd, 0, 1}, [{line, ?LINE_BYTES}, eof, binary]),
     Workers = [spawn(?MODULE, work, [self()]) || _ <- lists:seq(1, ?WORKERS)],
     answer(Port, ready),

@@ -79,7 +79,7 @@ few_atoms_are_free(Config) ->
     ]).
 
 heaps_are_limited(Config) ->
-    unharmed(Config, 6, embedded, [{heap, 200000, true}], [
+    unharmed(Config, 6, interactive, [{heap, 100000, true}], [
         {{start, #{}}, ok},
         {profile, ok},
         {waits, ok},

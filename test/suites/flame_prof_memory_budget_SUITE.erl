@@ -62,18 +62,18 @@ a_start_that_the_cgroup_has_no_room_for_is_refused(Config) ->
     ),
     Said = os:cmd(lists:flatten(Command)),
     ct:pal("~ts", [Said]),
-    {match, _} = re:run(Said, "^refused: the session needs [0-9]+ bytes", [multiline]),
+    {match, _} = re:run(Said, "^refused: the session needs [0-9.]+ MiB", [multiline]),
     {match, _} = re:run(Said, "^then: ok", [multiline]).
 
 %% All that is loaded and calibrated once is there before the limit comes down to what
-%% is used and 30 mebibytes.
+%% is used and 50 mebibytes.
 starts([Limit, Directory]) ->
     Start = fun() -> flame_prof:start(#{engine => native, dir => Directory}) end,
     {ok, _} = Start(),
     {ok, _} = flame_prof:stop(),
     {ok, Before} = file:read_file(Limit),
     Used = 1024 * ?MIB - flame_prof_memory_budget:available("/"),
-    ok = file:write_file(Limit, integer_to_list(Used + 30 * ?MIB)),
+    ok = file:write_file(Limit, integer_to_list(Used + 50 * ?MIB)),
     {error, {memory, _} = Reason} = Start(),
     io:format("refused: ~ts~n", [flame_prof:format_error(Reason)]),
     ok = file:write_file(Limit, Before),
