@@ -137,6 +137,8 @@ native(Engine, #{explain := Explain}) ->
             {ok, case Explain of true -> explain(Look); false -> Look end};
         {error, _} = Error when Engine =:= native ->
             Error;
+        {error, {limit, _}} = Shortage ->
+            Shortage;
         {error, {_, #{reason := Why}}} ->
             {ok, portable(Why)}
     end.

@@ -106,7 +106,7 @@ limit(ports) -> {ports, one_of([0, 1, 2, 5])};
 limit(atoms) -> {atoms, one_of([50, 200, 500, 1000, 2000, 4000, 8000])};
 limit(heap) -> {heap, one_of([20000, 50000, 100000, 200000, 500000, 1000000]), one_of([true,
     true, false])};
-limit(memory_group) -> {memory_group, one_of([2, 4, 8, 16, 24, 32, 48, 64, 96, 128])};
+limit(memory_group) -> {memory_group, one_of([4, 8, 16, 24, 32, 48, 64, 96, 128])};
 limit(threads) -> {threads, one_of([0, 1, 2, 3, 4, 8])};
 limit(address_space) -> {address_space, one_of([4, 8, 16, 32, 64, 96, 128, 256])};
 limit(super_carrier) -> {super_carrier, one_of([40, 48, 64, 96, 128, 256])};
