@@ -35,7 +35,11 @@
 %% @doc Whether this node has what the work needs.
 -spec check(work()) -> ok | {error, flame_prof:reason()}.
 check(Work) ->
-    check(Work, facts()).
+    %% A command from outside has asked for the room of its work before it lent its agent.
+    case Work =/= wait_sites andalso is_pid(whereis(flame_prof_agent)) of
+        true -> ok;
+        false -> check(Work, facts())
+    end.
 
 %% @doc The first of what is short.
 -spec check(work(), facts()) -> ok | {error, flame_prof:reason()}.

@@ -79,6 +79,14 @@ without_proc_nothing_is_limited_test() ->
     ?assertMatch(#{descriptors := infinity, memory := infinity, address_space := infinity},
         flame_prof_shortage:facts("/nowhere")).
 
+a_node_that_has_an_agent_was_asked_before_test() ->
+    true = register(flame_prof_agent, self()),
+    try
+        [?assertEqual(ok, flame_prof_shortage:check(Work)) || Work <- works()]
+    after
+        unregister(flame_prof_agent)
+    end.
+
 this_node_is_short_of_nothing_test() ->
     [?assertEqual(ok, flame_prof_shortage:check(Work)) || Work <- works()].
 
