@@ -208,6 +208,7 @@ second() ->
     Online = erlang:system_info(schedulers_online),
     Queues = lists:sublist(statistics(run_queue_lengths), Online),
     maps:merge(maps:from_list(flame_prof_node:counts()), #{
+        own_modules => flame_prof_own:loaded(),
         node_schedulers => erlang:system_info(schedulers),
         node_schedulers_unblocked => unblocked(erlang:system_info(multi_scheduling), Online),
         node_run_queue_sum => lists:sum(Queues),

@@ -56,7 +56,7 @@
 
 -type second() :: #{time_us := integer(), atom() => number()}.
 %% Figures by the names that they have in files: `node_processes', `node_run_queues',
-%% `node_memory_ets' (doc/format.md).
+%% `node_memory_ets' (doc/format.md). `own_modules': modules of flame_prof that are loaded.
 
 -type thresholds() :: #{atom() => number()}.
 -type threshold() :: {Name :: atom(), Default :: number(), What :: binary()}.

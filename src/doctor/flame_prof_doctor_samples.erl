@@ -141,7 +141,8 @@ samples([{Facts, Texts, Own}, Info, Processes, #{stacks := Stacks}]) ->
         mode => mode(Info, Numbered),
         processes => [Process
             || {Place, #{is_own := false, erl_pid := Pid} = P, F} <- Numbered, Pid =/= <<>>,
-                #{name := Name} = Process <- [process(Place, P, F, Named)], not is_profiler(Name)],
+                #{name := Name} = Process <- [process(Place, P, F, Named)],
+                not (is_profiler(Name) orelse is_in_profiler(maps:get(Pid, ByPid, [])))],
         stacks => fun(Of, Statuses) -> stacks(ByPid, Of, Statuses) end,
         by_queue => fun(Pid) -> maps:get(Pid, ByPid, []) end,
         figures => fresh(Figures)
@@ -150,8 +151,18 @@ samples([{Facts, Texts, Own}, Info, Processes, #{stacks := Stacks}]) ->
 %%% Processes.
 
 %% Those of the profiler and of the doctor are no findings on the node.
-is_profiler(<<"flame_prof", _/binary>>) -> true;
-is_profiler(_) -> false.
+is_profiler(Name) ->
+    [Module | _] = binary:split(Name, <<":">>),
+    flame_prof_own:is_module(Module).
+
+%% One that was started for a moment, as to look for a file, has no name that tells it.
+is_in_profiler(Rows) ->
+    Of = [{lists:any(fun is_frame_of_profiler/1, Frames), Weight}
+        || {_, _, {[_ | _] = Frames, Weight}} <- Rows],
+    2 * lists:sum([Weight || {true, Weight} <- Of]) > lists:sum([Weight || {_, Weight} <- Of]).
+
+is_frame_of_profiler({<<"flame_prof", _/binary>> = Function, erlang}) -> is_profiler(Function);
+is_frame_of_profiler(_) -> false.
 
 process(Place, Process, Facts, Named) ->
     #{erl_pid := Pid, first_us := First, last_us := Last} = Process,

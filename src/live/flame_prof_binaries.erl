@@ -95,6 +95,7 @@
         tables_moved := non_neg_integer(),
         not_looked_in := [binary()],
         all_holders := non_neg_integer(),
+        own_bytes => non_neg_integer(),
         moved := non_neg_integer(),
         holders := [holder()],
         growing => [holder()],
@@ -105,9 +106,10 @@
     }.
 %% `memory': bytes that the VM has for binaries; `found': of those that have a holder, `binaries' of
 %% them; `no_holder': the rest, of `not_looked_in' or of nothing. `elsewhere': of the
-%% found ones, those that one of these refers to, too. `tables': of the node; none where they cannot
-%% be looked through. `holders': the 50 with the most bytes, of `all_holders'; `growing': the 20
-%% that have grown most.
+%% found ones, those that one of these refers to, too. `own_bytes': of the found ones, those that
+%% processes of flame_prof hold, which are not among the holders. `tables': of the node; none where
+%% they cannot be looked through. `holders': the 50 with the most bytes, of `all_holders';
+%% `growing': the 20 that have grown most.
 
 -define(HOLDERS, 50).
 -define(GROWING, 20).
@@ -190,11 +192,22 @@ failed({error, Error}, _) ->
 refused(Why, Cause) ->
     {error, {engine, #{engine => native, reason => iolist_to_binary(Why), cause => Cause}}}.
 
-told({ok, #{rows := Rows} = Read}, Options) ->
+told({ok, Read}, Options) ->
+    {#{rows := Rows} = Of, Own} = without_own(Read),
     Holders = [holder(Row) || Row <- lists:sublist(Rows, ?HOLDERS)],
-    {ok, with_names(Read, #{holders => walked(Holders, Options)})};
+    {ok, with_names(Of, Own#{holders => walked(Holders, Options)})};
 told(Error, Options) ->
     failed(Error, Options).
+
+%% What flame_prof has for itself, as the library that is lent to a node, is no finding on the node.
+%% The sums have it.
+without_own(#{rows := Rows, holders := All} = Read) ->
+    Names = flame_prof_mailbox:names([Pid || {Pid, _, _, _, _, _, _} <- Rows, is_pid(Pid)]),
+    {Own, Others} = lists:partition(fun(Row) ->
+        flame_prof_own:is_own(maps:get(element(1, Row), Names, #{}))
+    end, Rows),
+    {Read#{rows := Others, holders := All - length(Own)}, maps:from_list(
+        [{own_bytes, lists:sum([element(3, Row) || Row <- Own])} || Own =/= []])}.
 
 holder({Who, Binaries, Bytes, Alone, MessageBinaries, MessageBytes, IsPartial}) ->
     (who(Who))#{
@@ -215,7 +228,8 @@ key(Pid) -> Pid.
 
 %% Two looks.
 
-grown(#{rows := First, bytes := Found} = Before, {ok, Read}, Options) ->
+grown(#{rows := First, bytes := Found} = Before, {ok, AllRead}, Options) ->
+    {Read, Own} = without_own(AllRead),
     Had = maps:from_list([{key(Who), Was} || {Who, _, Was, _, _, _, false} <- First]),
     Process = had(Before, [moved, late]),
     Table = had(Before, [tables_moved, tables_late, tables_unread, tables_left_out]),
@@ -228,7 +242,7 @@ grown(#{rows := First, bytes := Found} = Before, {ok, Read}, Options) ->
     Sums = maps:from_list(
         [{memory, maps:get(memory, Read) - Was} || #{memory := Was} <- [Before],
             is_map_key(memory, Read)]),
-    {ok, with_names(Read, #{
+    {ok, with_names(Read, Own#{
         holders => walked(lists:sublist(Holders, ?HOLDERS), Options),
         growing => [Row || {_, Row} <- lists:sublist(Grown, ?GROWING)],
         grown => Sums#{ms => maps:get(for, Options), found => maps:get(bytes, Read) - Found}

@@ -13,6 +13,8 @@ format(#{binaries := Binaries, found := Found, all_holders := All, holders := Ho
         grouped(Binaries), " binar", ies(Binaries), " with ", bytes(Found), " bytes, held by ",
         grouped(All), " holder", plural(All), "\n",
         memory(Look),
+        [[bytes(Own), " bytes are held by processes of flame_prof, which are left out\n"]
+            || #{own_bytes := Own} <- [Look]],
         [["not known: ", Why, "\n"] || Why <- maps:get(unknown, Look)],
         table(["\nHolders", more(All, Holders)], lists:sublist(Holders, ?LINES), Look),
         [table(["\nGrown in ", integer_to_list(Ms), " ms: ", signed(all(Grown)), " bytes"],

@@ -61,7 +61,7 @@ native(Snapshots) -> [{Pid, observation(Map)} || {Pid, #{} = Map} <- Snapshots].
 
 observation(#{stack := Stack} = Map) ->
     Numbers = maps:with([status, reductions, message_queue_len, memory], Map),
-    Numbers#{name => name(Map), frame => frame(Stack), is_own => is_own(Map)}.
+    Numbers#{name => name(Map), frame => frame(Stack), is_own => flame_prof_own:is_own(Map)}.
 
 name(#{registered_name := Name}) when Name =/= none -> flame_prof_names:function(Name);
 name(#{proc_lib_initial_call := {_, _, _} = Call}) -> flame_prof_names:call(Call);
@@ -77,13 +77,6 @@ frame([{Module, Function, Arity, _, _} | _]) ->
 frame([gc | _]) -> <<"[gc]">>;
 frame([Word | _]) when is_atom(Word) -> atom_to_binary(Word);
 frame(_) -> <<>>.
-
-is_own(#{registered_name := Name, initial_call := Call, proc_lib_initial_call := ProcLib}) ->
-    lists:any(fun is_own_name/1, [Name | [Module || {Module, _, _} <- [Call, ProcLib]]]).
-
-is_own_name(<<"flame_prof">>) -> true;
-is_own_name(<<"flame_prof_", _/binary>>) -> true;
-is_own_name(_) -> false.
 
 portable(Depth, Pid) ->
     case process_info(Pid, items(Depth)) of
@@ -106,7 +99,7 @@ portable_observation(_, Pid, #{registered_name := Name, current_function := Curr
     (maps:with(items(bare), Map))#{
         name => name(Named),
         frame => frame([bif(Current)]),
-        is_own => is_own(Named)
+        is_own => flame_prof_own:is_own(Named)
     }.
 
 registered([]) -> none;

@@ -3,8 +3,8 @@
 %%
 %% == False alarms ==
 %% A node makes atoms when it loads modules and at its first requests of a kind; then it comes to
-%% rest. Where it lacks CPU that takes all of the time, flame_prof's own modules too (55 a second
-%% were seen). Steady growth of a hundred a second is made from data: no program has so many names
+%% rest. While flame_prof's own modules are loaded nothing is judged. Steady growth of a hundred a
+%% second is made from data: no program has so many names
 %% in its code.
 -module(flame_prof_doctor_atom_growth).
 
@@ -34,7 +34,7 @@ thresholds() ->
     [flame_prof_doctor_rule:finding()].
 find(#{seconds := Seconds} = Evidence, Limits) ->
     #{per_second := PerSecond, hours_left := Hours, maker_seen := Seen} = Limits,
-    case flame_prof_doctor_growth:steady(node_atoms, Seconds) of
+    case flame_prof_doctor_growth:steady(node_atoms, flame_prof_doctor_growth:settled(Seconds)) of
         #{per_s := PerS} = Growth when PerS >= PerSecond ->
             Limit = maps:get(node_atom_limit, lists:last(Seconds), 1 bsl 20),
             [finding(Growth, Limit, Hours, maker(Evidence, Seen))];
@@ -44,7 +44,7 @@ find(#{seconds := Seconds} = Evidence, Limits) ->
 
 -spec unseen(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
     binary() | none.
-unseen(Evidence, _) -> flame_prof_doctor_growth:unseen(Evidence).
+unseen(Evidence, _) -> flame_prof_doctor_growth:unseen_of_code(Evidence).
 
 %% The process that has most of the samples in such calls. Calls whose names are known make no atom:
 %% it is not sure to be the one.

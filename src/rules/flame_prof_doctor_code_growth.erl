@@ -33,11 +33,12 @@ thresholds() ->
     [flame_prof_doctor_rule:finding()].
 find(#{seconds := Seconds} = Evidence, #{bytes_per_second := Code, terms_per_second := Terms,
     term_bytes_per_second := TermBytes, seen := Seen}) ->
+    Settled = flame_prof_doctor_growth:settled(Seconds),
     Grown = [
         {Key, Growth}
      || {Key, Least} <- [{node_memory_code, Code}, {node_persistent_terms, Terms},
             {node_memory_persistent_terms, TermBytes}],
-        #{per_s := PerS} = Growth <- [flame_prof_doctor_growth:steady(Key, Seconds)],
+        #{per_s := PerS} = Growth <- [flame_prof_doctor_growth:steady(Key, Settled)],
         PerS >= Least
     ],
     case Grown of
@@ -47,7 +48,7 @@ find(#{seconds := Seconds} = Evidence, #{bytes_per_second := Code, terms_per_sec
 
 -spec unseen(flame_prof_doctor_rule:evidence(), flame_prof_doctor_rule:thresholds()) ->
     binary() | none.
-unseen(Evidence, _) -> flame_prof_doctor_growth:unseen(Evidence).
+unseen(Evidence, _) -> flame_prof_doctor_growth:unseen_of_code(Evidence).
 
 calls(node_memory_code) -> ?LOADS;
 calls(_) -> ?PUTS.

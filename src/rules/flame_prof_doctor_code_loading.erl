@@ -31,7 +31,7 @@ thresholds() ->
         {asks, 0.05, <<"of the time: who waits for it as long is named">>}
     ].
 
-find(#{samples := #{processes := Processes} = Samples}, Limits) ->
+find(#{samples := #{processes := Processes} = Samples} = Evidence, Limits) ->
     #{share := Share, asks := Asks} = Limits,
     Loaders = [P || #{name := Name} = P <- Processes, lists:member(Name, ?LOADERS)],
     Ticks = flame_prof_doctor_calls:ticks(Samples),
@@ -41,7 +41,13 @@ find(#{samples := #{processes := Processes} = Samples}, Limits) ->
     IsReplaced = Purges >= maps:get(replaced, Limits) * Ticks andalso Callers =/= [],
     IsLong = maps:get(span_us, Samples) >= maps:get(least_us, Limits),
     case IsLong andalso (Busy >= Share * Ticks orelse IsReplaced) of
-        true -> [told(Callers, min(1.0, Busy / Ticks), Busy, maps:get(span_us, Samples))];
+        true when Callers =/= [] -> told(Callers, Busy, Ticks, Samples);
+        true ->
+            Seconds = maps:get(seconds, Evidence, []),
+            case flame_prof_doctor_growth:settled(Seconds) of
+                Seconds -> told([], Busy, Ticks, Samples);
+                _ -> {unseen, <<"modules of flame_prof itself were still loaded: ask again">>}
+            end;
         false -> []
     end.
 
@@ -61,7 +67,8 @@ callers(Processes, #{stacks := Stacks}, Asks) ->
     [{P, Asking} || {W, #{observations := All} = P, Asking} <-
         lists:reverse(lists:keysort(1, Waits)), W > Asks * All].
 
-told(Callers, Part, Busy, Us) ->
+told(Callers, Busy, Ticks, #{span_us := Us}) ->
+    Part = min(1.0, Busy / Ticks),
     {Title, Function} = case Callers of
         [] ->
             {"code is loaded all the time", <<>>};
@@ -85,10 +92,7 @@ told(Callers, Part, Busy, Us) ->
         numbers => #{share => Part, callers => length(Callers), samples => Busy, span_us => Us},
         view => #{measure => samples, show => all, levels => [process, status], view => flame}
     },
-    case Function of
-        <<>> -> Finding;
-        _ -> Finding#{function => Function}
-    end.
+    [maps:merge(Finding, maps:from_list([{function, Function} || Function =/= <<>>]))].
 
 waiting(1, Function) -> ["1 process waits for them, in ", Function, "."];
 waiting(N, Function) ->

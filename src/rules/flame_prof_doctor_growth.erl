@@ -1,7 +1,7 @@
 %% @private What grows steadily in the figures of a node, for rules of growth.
 -module(flame_prof_doctor_growth).
 
--export([unseen/1, is_missing/2, steady/2, sentences/4, until/2]).
+-export([unseen/1, unseen_of_code/1, is_missing/2, steady/2, settled/1, sentences/4, until/2]).
 
 -export_type([growth/0]).
 
@@ -34,6 +34,23 @@ unseen(#{node := Node, seconds := Seconds}) when Node =/= none ->
     end;
 unseen(_) ->
     none.
+
+%% @doc The same of what flame_prof's own modules make while they are loaded: code, and atoms.
+-spec unseen_of_code(flame_prof_doctor_rule:evidence()) -> binary() | none.
+unseen_of_code(#{seconds := Seconds} = Evidence) ->
+    case {unseen(Evidence), is_long(settled(Seconds))} of
+        {none, false} when length(Seconds) >= ?LOOKS_LEAST ->
+            <<"modules of flame_prof itself were still loaded: ask again">>;
+        {Unseen, _} -> Unseen
+    end.
+
+%% @doc Without the seconds in which modules of flame_prof itself were still to be loaded.
+-spec settled([flame_prof_doctor_rule:second()]) -> [flame_prof_doctor_rule:second()].
+settled(Seconds) ->
+    case Seconds =/= [] andalso lists:last(Seconds) of
+        #{own_modules := All} -> [Second || #{own_modules := N} = Second <- Seconds, N =:= All];
+        _ -> Seconds
+    end.
 
 is_long(Looks) -> length(Looks) >= ?LOOKS_LEAST.
 

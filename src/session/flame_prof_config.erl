@@ -19,18 +19,6 @@
 %% Of what the library takes of the words about a session: FP_NOTE_ROOM.
 -define(ABOUT_BYTES, 511).
 
-%% The application's own processes tell nothing about the program.
--define(OWN_NAMES, [
-    flame_prof_sup,
-    flame_prof_triggers,
-    flame_prof_agent,
-    flame_prof_cleanup,
-    flame_prof_session_allocations,
-    flame_prof_tracing,
-    flame_prof_capture_classes,
-    flame_prof_capture_probe
-]).
-
 %% @doc By the process that will own the session. `IsCapturing': the schedulers
 %% are asked for the stacks of running processes. `Excluded': processes that are
 %% not chosen, beside the application's own.
@@ -163,12 +151,10 @@ portable(Transport, Options, Excluded) ->
 %% one, too.
 -spec own_processes() -> [pid()].
 own_processes() ->
-    Beside = [Session || Session <- registered([flame_prof_session, flame_prof_session_beside]),
-        Session =/= self()],
-    OfBeside = lists:append([flame_prof_run:own(Session) || Session <- Beside]),
-    [self() | registered(?OWN_NAMES) ++ Beside ++ OfBeside].
-
-registered(Names) -> [Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)].
+    Others = [Session || Name <- [flame_prof_session, flame_prof_session_beside],
+        Session <- [whereis(Name)], is_pid(Session), Session =/= self()],
+    OfOthers = lists:append([flame_prof_run:own(Session) || Session <- Others]),
+    [self() | flame_prof_own:pids() ++ OfOthers].
 
 %% erl_term.h, _PID_NUM_SIZE: pids grew with OTP 26.
 pid_number_bits(Release) ->

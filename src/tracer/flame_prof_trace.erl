@@ -131,6 +131,7 @@
 %% For the last events, whose schedulers may have lost their CPU.
 -define(LAST_MS, 200).
 -define(TOLD_MS, 1000).
+-define(EXCLUDED_MOST, 16). % c_src/agent_nif/trace_nif.c
 -define(KEPT_MS, 10000).
 -define(TEXT_BYTES, 1048576). % that the asker has not taken
 -define(RINGS_BYTES, 16777216).
@@ -262,11 +263,11 @@ format(_) -> error.
 %% The trace's own processes and what writes it, which else would trace itself: each event would
 %% make another one. Those that serve the command line, too.
 excluded(#trace{asker = {Asker, _}, caller = Caller, namer = Namer, output = Output}) ->
-    Names = [user, user_drv, user_drv_writer, flame_prof_agent],
+    Names = [user, user_drv, user_drv_writer | flame_prof_own:names()],
     Pids = [self(), Namer] ++ [Caller || Caller =/= Asker]
         ++ [Leader || {shell, Leader} <- [Output]]
         ++ [Pid || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)],
-    [Pid || Pid <- Pids, node(Pid) =:= node()].
+    lists:sublist([Pid || Pid <- Pids, node(Pid) =:= node()], ?EXCLUDED_MOST).
 
 config(#trace{plan = Plan, options = Options} = Trace) ->
     #{rate := Rate, burst := Burst, max_events := Events, follow := Follow} = Options,
@@ -437,7 +438,8 @@ shown(Backwards, #trace{shown = Shown} = Trace0) ->
     Events = lists:reverse(Backwards),
     Trace = Trace0#trace{shown = Shown + length(Events)},
     Names = flame_prof_trace_events:names(Events, Trace#trace.namer, Trace#trace.names),
-    write(Events, followed(Events, Trace#trace{names = Names})).
+    Of = flame_prof_trace_events:of_program(Events, Names),
+    write(Of, followed(Events, Trace#trace{names = Names})).
 
 write([], Trace) ->
     {ok, Trace};

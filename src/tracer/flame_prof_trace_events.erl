@@ -2,7 +2,7 @@
 %% (c_src/agent_nif/trace_nif.c); and the names of their processes.
 -module(flame_prof_trace_events).
 
--export([event/3, names/3, start_namer/0]).
+-export([event/3, names/3, of_program/2, start_namer/0]).
 
 -export_type([raw/0, names/0]).
 
@@ -78,6 +78,15 @@ names(Events, Namer, Names) ->
             Unknown = maps:from_list([{Pid, unknown} || Pid <- New]),
             named(Ref, Until, maps:merge(Names, Unknown))
     end.
+
+%% @doc Without those of processes of flame_prof, as the probes of a session that runs beside it.
+-spec of_program([raw()], names()) -> [raw()].
+of_program(Events, Names) ->
+    Own = maps:filter(fun(_, Name) -> is_own(Name) end, Names),
+    [Event || Event <- Events, not is_map_key(element(3, Event), Own)].
+
+is_own({_, _, _} = MFA) -> flame_prof_own:is_own(#{initial_call => MFA});
+is_own(Name) -> flame_prof_own:is_own(#{registered_name => Name}).
 
 named(Ref, Until, Names) ->
     receive

@@ -394,10 +394,11 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
     Reached = [Cycle || Cycle <- Cycles, is_wanted(Cycle, Graph, Options)],
     Dead = [held(Cycle, Graph) || Cycle <- Reached, is_verified(Cycle, State)],
     Maybe = [held(Cycle, Graph) || Cycle <- Reached, is_suspect(Cycle, State)],
-    {Roots, More} = roots(Graph, Edges, Options),
+    {All, More} = roots(Graph, Edges, Options),
     Chain = [chain(Pid, Graph, Edges) || #{process := Pid} <- [Options]],
-    Pids = pids(Dead ++ Maybe ++ Roots ++ Chain),
+    Pids = pids(Dead ++ Maybe ++ All ++ Chain),
     Told = told_by(lists:sublist(Pids, ?TOLD_MOST), Parts, State),
+    Roots = [Root || #{process := Of} = Root <- All, not is_own(Of, Told)],
     Counted = by_receives(Parts, State),
     Look = #{
         node => node(),
@@ -422,6 +423,9 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
         [] -> Look;
         [#{edges := Of} = One] -> Look#{edges := Of, chain => One}
     end.
+
+%% Those of a trace are there for some seconds after its end.
+is_own(Pid, Told) -> flame_prof_own:is_own(maps:get(Pid, Told, #{})).
 
 is_wanted(Cycle, Graph, #{process := Pid}) ->
     {Edges, _} = flame_prof_waits_graph:chain(Pid, Graph),

@@ -18,9 +18,6 @@
 -define(LOOK_MS, 2000).
 -define(ANSWER_MS, 200).
 -define(TOLD_MS, 500).
-%% Not all names that begin so: the program may have some.
--define(OWN, [flame_prof_sup, flame_prof_session, flame_prof_triggers, flame_prof_agent,
-    flame_prof_cleanup, flame_prof_calibration, flame_prof_capture_classes]).
 
 -type part() ::
     #{
@@ -29,10 +26,10 @@
         unknown := #{mfa() => pos_integer()}
     }.
 
-%% @doc The caller and the processes of flame_prof, which no look tells.
+%% @doc The caller and the processes of flame_prof that have names, which no look tells.
 -spec own() -> [pid()].
 own() ->
-    [self() | [Pid || Pid <- [whereis(Name) || Name <- ?OWN], is_pid(Pid)]].
+    [self() | flame_prof_own:pids()].
 
 %% @doc All processes of this node, as far as the time reaches.
 -spec part() -> part().

@@ -112,6 +112,24 @@ atoms_from_data_grow_all_the_time_test() ->
     %% 1,023,576 are left, at 500 a second.
     says(Finding, "in 34 minutes at this rate").
 
+%% On a node whose CPU quota is used up this takes all of the time, and was once told as growth.
+modules_of_flame_prof_that_are_loaded_meanwhile_are_no_growth_test() ->
+    Judge = fun(Key, Step, Own) ->
+        #{seconds := Seconds} = seconds(Key, rising(20000, Step)),
+        #{findings := Found, unseen := Unseen} = flame_prof_doctor:judge((evidence(#{}))#{
+            seconds => [Second#{own_modules => N} || {Second, N} <- lists:zip(Seconds, Own)]}, #{}),
+        {[Kind || #{kind := Kind} <- Found],
+            [Kind || {Kind, <<"modules of flame_prof itself", _/binary>>} <- Unseen]}
+    end,
+    Loading = [100, 110, 120, 130, 140, 150, 160, 170, 180, 190, 200],
+    %% In the last six seconds there are no more of them.
+    Loaded = [100, 110, 120, 130, 140, 200, 200, 200, 200, 200, 200],
+    [begin
+        ?assertMatch({[], [_ | _]}, Judge(Key, Step, Loading)),
+        ?assertEqual({[Kind], []}, Judge(Key, Step, Loaded))
+     end || {Key, Step, Kind} <- [{node_atoms, 500, atom_growth},
+        {node_memory_code, 900000, code_growth}]].
+
 %% Each process was seen so often in such a call.
 atom_makers(Bif, Seen) ->
     Pid = fun(N) -> iolist_to_binary(["<0.", integer_to_list(95 + N), ".0>"]) end,

@@ -1,0 +1,60 @@
+%% @private What is flame_prof's own: its modules and processes. No look tells of them as of those
+%% of the program.
+-module(flame_prof_own).
+
+-export([names/0, pids/0, is_own/1, is_module/1, loaded/0]).
+
+%% Registered names that are no modules.
+-define(NAMES, [flame_prof_cleanup, flame_prof_capture_probe]).
+-define(PROCESSES, [flame_prof_sup, flame_prof_session, flame_prof_session_beside,
+    flame_prof_triggers, flame_prof_agent, flame_prof_calibration, flame_prof_capture_classes, flame_prof_session_allocations,
+    flame_prof_tracing, flame_prof_latency | ?NAMES]).
+
+%% @doc The names that its processes register.
+-spec names() -> [atom()].
+names() -> ?PROCESSES.
+
+%% @doc Those of its processes that have a name. Any process of the node.
+-spec pids() -> [pid()].
+pids() -> [Pid || Name <- ?PROCESSES, Pid <- [whereis(Name)], is_pid(Pid)].
+
+%% @doc Is it one of its processes, by its name and by what it was started as? Names are atoms or
+%% texts; any key may be missing or `none'.
+-spec is_own(#{registered_name => atom() | binary(), initial_call => term(),
+    proc_lib_initial_call => term(), _ => _} | exited) -> boolean().
+is_own(exited) ->
+    false;
+is_own(Process) ->
+    Calls = [Module || Key <- [initial_call, proc_lib_initial_call],
+        #{Key := {Module, _, _}} <- [Process]],
+    lists:any(fun is_name/1, [Name || #{registered_name := Name} <- [Process]] ++ Calls).
+
+is_name(Name) -> is_module(Name) orelse lists:member(text(Name), [text(N) || N <- ?NAMES]).
+
+%% @doc As an atom or a text. The program may have modules that begin with the same letters: where
+%% the application is known, they are told apart.
+-spec is_module(atom() | binary()) -> boolean().
+is_module(Name) ->
+    case text(Name) of
+        <<"flame_prof">> -> true;
+        <<"flame_prof_", _/binary>> = Text -> is_of_application(Text);
+        _ -> false
+    end.
+
+%% @doc How many of its modules are loaded. In interactive mode each is loaded when it is first
+%% called: that is code, and makes atoms. Where it was lent they are loaded at once, and not known.
+-spec loaded() -> non_neg_integer().
+loaded() ->
+    case application:get_key(flame_prof, modules) of
+        {ok, Modules} -> length([Module || Module <- Modules, erlang:module_loaded(Module)]);
+        undefined -> 0
+    end.
+
+is_of_application(Text) ->
+    case application:get_key(flame_prof, modules) of
+        {ok, Modules} -> lists:member(Text, [atom_to_binary(Module) || Module <- Modules]);
+        undefined -> true
+    end.
+
+text(Name) when is_atom(Name) -> atom_to_binary(Name);
+text(Name) -> Name.
