@@ -362,19 +362,28 @@ format(Look) -> flame_prof_binaries_text:format(Look).
 
 %% One has binaries on its heap, of one of them only a part, and one that it appends to, which has
 %% room for more; the other has them in a message.
-verify() ->
-    {Holding, M1} = spawn_monitor(fun() ->
+verify() -> flame_prof_term_probes:verify("binaries", fun attempt/0).
+
+attempt() ->
+    {Holding, M1} = spawn_opt(fun() ->
         Part = binary:part(binary:copy(<<2>>, 70000), 100, 100),
         hold([binary:copy(<<1>>, 1000), Part, appended(1000, <<>>)])
-    end),
-    {Sent, M2} = spawn_opt(fun() -> hold([]) end, [monitor, {message_queue_data, off_heap}]),
+    end, [monitor, {priority, high}]),
+    {Sent, M2} = spawn_opt(fun() -> hold([]) end,
+        [monitor, {priority, high}, {message_queue_data, off_heap}]),
     Sent ! [binary:copy(<<3>>, 2000), binary:copy(<<4>>, 3000)],
     try
         case is_seen(Holding, {3, 0}, 72000, ?ATTEMPTS) andalso
             is_seen(Sent, {2, 2}, 5000, ?ATTEMPTS)
         of
             true -> ok;
-            false -> {error, <<"binaries are not laid out as this release's sources say">>}
+            false ->
+                case lists:all(fun(Pid) ->
+                    flame_prof_term_probes:is_at_rest(Pid, {?MODULE, hold, 1})
+                end, [Holding, Sent]) of
+                    true -> wrong;
+                    false -> unsure
+                end
         end
     after
         _ = [exit(Pid, kill) || Pid <- [Holding, Sent]],

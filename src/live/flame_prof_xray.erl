@@ -142,7 +142,8 @@
 %% Some 10 ms.
 -define(OBJECTS, 300000).
 %% That what is known may take to come to where it waits, on a node that is busy.
--define(PROBE_MS, 3000).
+%% Of one attempt.
+-define(PROBE_MS, 300).
 -define(PROBE_PAUSE_MS, 2).
 -define(PROBE_BYTES, 64 bsl 20).
 
@@ -287,9 +288,12 @@ leaving(_) ->
 %% What is known of this VM's terms is what c_src/xray says, or there is no answer: of a process
 %% that hibernates each word on its heap is reached from the registers, and a message that a process
 %% has taken lies in a fragment until it collects.
-verify() ->
-    {Hibernated, M1} = spawn_monitor(fun() -> hibernating(terms(1)) end),
-    {Holding, M2} = spawn_opt(fun hold/0, [monitor, {message_queue_data, off_heap}]),
+verify() -> flame_prof_term_probes:verify("terms", fun attempt/0).
+
+attempt() ->
+    {Hibernated, M1} = spawn_opt(fun() -> hibernating(terms(1)) end, [monitor, {priority, high}]),
+    {Holding, M2} = spawn_opt(fun hold/0,
+        [monitor, {priority, high}, {message_queue_data, off_heap}]),
     Message = {terms, terms(2)},
     Holding ! Message,
     Size = 8 * erts_debug:flat_size(Message),
@@ -297,8 +301,17 @@ verify() ->
         case is_seen(Hibernated, fun hibernates/1) andalso
             is_seen(Holding, fun(Answer) -> holds(Answer, Size) end)
         of
-            true -> ok;
-            false -> {error, <<"terms are not laid out as this release's sources say">>}
+            true ->
+                ok;
+            false ->
+                %% A purge collects the message out of its fragment: there is nothing to see then.
+                IsCollected = maps:get(fragments, read(Holding, ?PROBE_BYTES, 1000), 0) =:= 0,
+                case not IsCollected andalso
+                    flame_prof_term_probes:is_at_rest(Hibernated, {erlang, hibernate, 3}) andalso
+                    flame_prof_term_probes:is_at_rest(Holding, {?MODULE, hold, 1}) of
+                    true -> wrong;
+                    false -> unsure
+                end
         end
     after
         _ = [exit(Pid, kill) || Pid <- [Hibernated, Holding]],
