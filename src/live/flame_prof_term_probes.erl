@@ -1,7 +1,7 @@
-%% @private Do terms lie in this VM as this release's sources say? Processes whose terms are known are
-%% looked at. One that a busy node does not let come to where it waits says nothing, nor one that was
-%% collected meanwhile: a purge of any module, as at the end of what was lent to a node, has the VM
-%% look through all heaps. Then there are new ones, for some seconds.
+%% @private Do terms lie in this VM as this release's sources say? Processes whose terms are known
+%% are looked at. One that a busy node does not let come to where it waits says nothing, nor one
+%% that was collected meanwhile: a purge of any module, as at the end of what was lent to a node,
+%% has the VM look through all heaps. Then there are new ones, for some seconds.
 -module(flame_prof_term_probes).
 
 -export([verify/2, verify/3, is_at_rest/2]).
@@ -13,8 +13,8 @@
 %% So many that met the same are no chance.
 -define(WRONG, 3).
 
-%% @doc `What' follows with `are not laid out as this release's sources say'. Each attempt has probes
-%% of its own, and ends within some tenths of a second.
+%% @doc `What' is followed by `are not laid out as this release's sources say'. Each attempt has
+%% probes of its own, and ends within some tenths of a second.
 -spec verify(unicode:chardata(), fun(() -> verdict())) -> ok | {error, binary()}.
 verify(What, Attempt) -> verify(What, Attempt, ?ALL_MS).
 
@@ -24,7 +24,9 @@ verify(What, Attempt) -> verify(What, Attempt, ?ALL_MS).
 verify(What, Attempt, Ms) ->
     case attempts(Attempt, erlang:monotonic_time(millisecond) + Ms, 0, 1) of
         ok -> ok;
-        wrong -> {error, iolist_to_binary([What, " are not laid out as this release's sources say"])};
+        wrong ->
+            Why = " are not laid out as this release's sources say",
+            {error, iolist_to_binary([What, Why])};
         {unsure, N} -> {error, iolist_to_binary(["its probes were late or collected at each of ",
             integer_to_list(N), " attempt", flame_prof_text:plural(N), ": the node is busy, or has just given back what it was "
             "lent; try again"])}

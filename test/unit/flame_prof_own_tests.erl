@@ -27,6 +27,15 @@ processes_are_known_by_name_and_by_first_call_test() ->
             #{initial_call => {?MODULE, init, 0}}]]
     end).
 
+%% Where flame_prof was lent there is no application, and the modules are not listed.
+modules_of_a_node_without_the_application_are_known_by_their_letters_test() ->
+    _ = application:unload(flame_prof),
+    ?assertEqual(undefined, application:get_key(flame_prof, modules)),
+    ?assert(flame_prof_own:is_module(flame_prof_agent)),
+    ?assert(flame_prof_own:is_module(flame_prof)),
+    [?assertNot(flame_prof_own:is_module(Other)) || Other <- [shop, flame_profile, ?MODULE,
+        flame_prof_waits_SUITE]].
+
 its_processes_with_names_are_found_test() ->
     true = register(flame_prof_cleanup, self()),
     try ?assert(lists:member(self(), flame_prof_own:pids()))
