@@ -15,7 +15,7 @@
 %% interrupted or sent anything. A look at 100,000 processes takes 15 ms of CPU where all are idle
 %% servers, and 50 to 65 ms where all are blocked in calls. Where the
 %% native engine is refused, `process_info/2' is asked: {@link flame_prof_waits_portable} has its
-%% limits. Of messages only the atom that a request begins with is read, no values.
+%% limits. Of messages only the tag is read: the atom at the head and the size.
 %%
 %% Other nodes that are named answer for themselves, by their own flame_prof and at the same time.
 %% Nothing is loaded there, and no connection is made.

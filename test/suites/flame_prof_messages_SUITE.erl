@@ -15,6 +15,7 @@
     a_running_server_is_told_with_its_message/1,
     each_behaviour_has_its_messages/1,
     a_loop_of_ones_own_has_none/1,
+    contents_are_in_no_file/1,
     without_the_option_there_are_none/1,
     the_portable_engine_says_that_it_has_none/1
 ]).
@@ -33,6 +34,7 @@ all() ->
         a_running_server_is_told_with_its_message,
         each_behaviour_has_its_messages,
         a_loop_of_ones_own_has_none,
+        contents_are_in_no_file,
         without_the_option_there_are_none,
         the_portable_engine_says_that_it_has_none
     ].
@@ -211,6 +213,22 @@ a_loop_of_ones_own_has_none(Config) ->
     Samples = sampled(Config, Log, [Plain], 500),
     kill([Plain, Client]),
     ?assertEqual([], [W || {_, _, W} <- Samples, W =/= #{}]).
+
+%% Of a message that is in work, of its call and of those in the mailbox: the tag alone.
+contents_are_in_no_file(Config) ->
+    Log = served:log(),
+    Server = served:server(Log, []),
+    Secret = {busy, 5000, <<"a_secret_in_a_binary">>, #{a_secret_key => "a_secret_string"}},
+    Clients = [served:client(Server, [{call, Secret}, {cast, Secret}, {info, Secret}], 0)
+        || _ <- [1, 2]],
+    start(Config, Log, [Server | Clients], #{compress => none}),
+    ok = wait_for(500),
+    {ok, #{files := Files}} = flame_prof:stop(),
+    kill([Server | Clients]),
+    Text = iolist_to_binary([Bytes || File <- Files, {ok, Bytes} <- [file:read_file(File)]]),
+    [?assertMatch({_, {_, _}}, {Tag, binary:match(Text, Tag)})
+        || Tag <- [<<"message=call/{busy,_,_,_}">>, <<"request={busy,_,_,_}">>]],
+    ?assertEqual(nomatch, binary:match(Text, <<"secret">>)).
 
 without_the_option_there_are_none(Config) ->
     Log = served:log(),

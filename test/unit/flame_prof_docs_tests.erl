@@ -47,3 +47,13 @@ entries(Module) ->
 docs(Module) ->
     {ok, Docs} = code:get_doc(Module),
     Docs.
+
+%% The sentence that they contain no messages was true once, and stood in three pages.
+the_pages_agree_on_what_files_contain_test() ->
+    Root = filename:dirname(filename:dirname(command_line:script())),
+    [begin
+        {ok, Text} = file:read_file(filename:join(Root, Page)),
+        ?assertMatch({Page, {_, _}},
+            {Page, binary:match(Text, <<"safety.md#what-files-contain">>)}),
+        ?assertEqual({Page, nomatch}, {Page, re:run(Text, "but no (messages|terms)")})
+    end || Page <- ["README.md", "doc/guide/production.md", "doc/sampling.md"]].
