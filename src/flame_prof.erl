@@ -277,16 +277,11 @@ apply(Fun) ->
 
 %% @doc The original's: samples the calling process in the running session while it evaluates
 %% the fun, and returns the fun's result ({@link profile/1} starts a session of its own). Calls
-%% may be nested. Raises the errors of {@link profile_start/1} before it calls the fun. When the
-%% session ends, the fun continues.
+%% may be nested. Raises the errors of {@link profile_start/1} before it calls the fun; but it calls
+%% the fun if the session does not answer within 5 s. When the session ends, the fun continues.
 -spec apply(fun(() -> Result), process_options()) -> Result.
 apply(Fun, Given) when is_function(Fun, 0) ->
-    Previous = flame_prof_oneshot:enter(Given),
-    try
-        Fun()
-    after
-        flame_prof_oneshot:leave(Previous)
-    end.
+    flame_prof_oneshot:applied(Fun, Given).
 
 %% @equiv profile_start(#{})
 -spec profile_start() -> 1.

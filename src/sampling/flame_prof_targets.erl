@@ -63,6 +63,10 @@
     selector = none :: none | pid(),
     auto :: flame_prof_options:process(),
     include :: [flame_prof_target:parsed()],
+    %% Who has names of `include' that a registry knows, and the process that asks these: one that
+    %% hangs holds up nobody who calls this server.
+    registered = [] :: [pid()],
+    finder = none :: none | reference(),
     limits :: flame_prof_options:follow_limits(),
     exclude :: #{pid() => []},
     explicit = #{} :: #{pid() => #explicit{}},
@@ -197,7 +201,7 @@ handle_cast(_, State) ->
 -spec handle_info(term(), #targets{}) -> {noreply, #targets{}} | {stop, term(), #targets{}}.
 handle_info(poll, State0) ->
     Begun = erlang:monotonic_time(millisecond),
-    State = want(poll(State0#targets{poll = none})),
+    State = want(poll(look_up(State0#targets{poll = none}))),
     Took = erlang:monotonic_time(millisecond) - Begun,
     {noreply, schedule(max(?POLL_MS, ?REST * Took), State)};
 handle_info({selected, _Selector, _Counts, Filtered}, State) ->
@@ -208,6 +212,9 @@ handle_info({flame_prof_sends, From, To}, State) ->
     {noreply, want(follow_receiver(From, To, State))};
 handle_info(seconds_are_over, State) ->
     {noreply, end_following(seconds, State)};
+handle_info({'DOWN', Finder, process, _, Outcome}, #targets{finder = Finder} = State) ->
+    Found = case Outcome of {?MODULE, Pids} -> Pids; _ -> [] end,
+    {noreply, want(State#targets{finder = none, registered = Found})};
 handle_info({'DOWN', Monitor, process, Pid, _}, #targets{explicit = Explicit} = State) ->
     case Explicit of
         #{Pid := #explicit{monitor = Monitor}} ->
@@ -285,8 +292,21 @@ tell(Wanted, _Before, {native, Session}) ->
 tell(Wanted, _Before, {portable, Engine}) ->
     flame_prof_portable:want(Engine, [{Pid, Status} || {Pid, Status, _} <- Wanted]).
 
-included(#targets{include = Include}) ->
-    [Pid || Who <- Include, Pid <- [flame_prof_target:find(Who)], is_pid(Pid)].
+included(#targets{include = Include, registered = Registered}) ->
+    found([Who || Who <- Include, not is_tuple(Who)]) ++ Registered.
+
+found(Names) -> [Pid || Who <- Names, Pid <- [flame_prof_target:find(Who)], is_pid(Pid)].
+
+look_up(#targets{include = Include, finder = none} = State) ->
+    case [Who || Who <- Include, is_tuple(Who)] of
+        [] ->
+            State;
+        Names ->
+            {_, Monitor} = spawn_monitor(fun() -> exit({?MODULE, found(Names)}) end),
+            State#targets{finder = Monitor}
+    end;
+look_up(State) ->
+    State.
 
 forget(Pid, #targets{explicit = Explicit} = State) ->
     case maps:take(Pid, Explicit) of

@@ -5,7 +5,7 @@
 -include("flame_prof.hrl").
 
 -export([profile/2, unshown/2]).
--export([enter/1, leave/1]).
+-export([enter/1, leave/1, applied/2]).
 
 -export_type([what/0, done/0, unshown/0]).
 
@@ -188,6 +188,26 @@ enter(Given) ->
         {ok, Options} -> enter_session(Options);
         {error, Reason} -> error(Reason)
     end.
+
+%% @doc Evaluates Fun and samples the calling process meanwhile. Without a session it raises as
+%% enter/1 does. If the session does not answer or ends, Fun is evaluated all the same.
+-spec applied(fun(() -> Result), flame_prof:process_options()) -> Result.
+applied(Fun, Given) ->
+    case flame_prof_options:process(Given, spawn) of
+        {ok, Options} -> applied(Fun, Options, entered(current, Options));
+        {error, Reason} -> error(Reason)
+    end.
+
+applied(Fun, _Options, {ok, Previous}) ->
+    try
+        Fun()
+    after
+        leave(Previous)
+    end;
+applied(_Fun, _Options, {error, {not_started, _}}) ->
+    error({not_started, flame_prof});
+applied(Fun, _Options, {error, _}) ->
+    Fun().
 
 enter_session(Options) ->
     case entered(current, Options) of

@@ -16,6 +16,7 @@
     the_end_of_the_session_does_not_disturb/1,
     those_that_are_always_wanted_are_sampled/1,
     a_name_is_looked_up_again/1,
+    a_registry_that_hangs_holds_up_nobody/1,
     spawned_processes_are_followed/1,
     children_of_the_chosen_are_followed/1,
     receivers_are_followed/1,
@@ -38,6 +39,8 @@
     only_the_named_session_is_stopped/1
 ]).
 -export([burn/1, wait/0, started_as/1]).
+%% As a registry.
+-export([whereis_name/1]).
 
 -import(waiting, [eventually/1]).
 
@@ -58,6 +61,7 @@ groups() ->
         the_end_of_the_session_does_not_disturb,
         those_that_are_always_wanted_are_sampled,
         a_name_is_looked_up_again,
+        a_registry_that_hangs_holds_up_nobody,
         spawned_processes_are_followed,
         children_of_the_chosen_are_followed,
         receivers_are_followed,
@@ -167,6 +171,7 @@ nobody_profiles_without_an_answer(Config) ->
     {ok, Targets} = flame_prof_session:targets(current),
     ok = sys:suspend(Targets),
     ?assertError({not_started, flame_prof}, flame_prof:profile_start()),
+    ?assertEqual(done, flame_prof:apply(fun() -> done end)),
     ok = sys:resume(Targets),
     ?assertEqual(0, count(explicit)).
 
@@ -202,6 +207,28 @@ a_name_is_looked_up_again(Config) ->
     true = register(?FUNCTION_NAME, Second),
     has_samples_of([Second]),
     ?assertEqual(lists:sort([First, Second]), sampled(Config)).
+
+%% Names whose registry does not answer are 0.2 s each.
+a_registry_that_hangs_holds_up_nobody(Config) ->
+    Pid = ours(fun wait/0),
+    start(Config, #{include => [{via, ?MODULE, N} || N <- lists:seq(1, 40)]
+        ++ [Pid, {via, ?MODULE, Pid}]}),
+    %% It looks names up, or has just done so: what it is asked meanwhile it answers before the end.
+    ok = hung(5),
+    ?assertEqual(done, flame_prof:apply(fun() -> done end)),
+    ?assertMatch(#{targets := #{explicit := 0}}, flame_prof:info()),
+    eventually(fun() -> lists:keymember(Pid, 1, flame_prof:selected()) end).
+
+hung(0) -> ok;
+hung(N) ->
+    eventually(fun() -> [] =/= [P || P <- processes(), {current_function, F} <- [
+        process_info(P, current_function)], F =:= {?MODULE, hang, 0}] end),
+    hung(N - 1).
+
+whereis_name(Pid) when is_pid(Pid) -> Pid;
+whereis_name(_) -> hang().
+
+hang() -> receive never -> ok end.
 
 %% ---- follow -----------------------------------------------------------------
 
