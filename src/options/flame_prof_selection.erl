@@ -98,7 +98,7 @@ each([], Rules) ->
         {_, Filtered} when Filtered > ?FILTERED_TOP_MOST ->
             {error, too_many(Filtered, ?FILTERED_TOP_MOST, "those with filters together")};
         _ ->
-            {ok, lists:reverse(Rules)}
+            {ok, rounded(lists:reverse(Rules))}
     end;
 each([Given | Rest], Rules) when is_map(Given), length(Rules) < ?FP_RANKINGS_MAX ->
     case flame_prof_schema:values(rows(), Given) of
@@ -107,6 +107,15 @@ each([Given | Rest], Rules) when is_map(Given), length(Rules) < ?FP_RANKINGS_MAX
     end;
 each(_, _) ->
     error.
+
+%% Passes over all processes serve several rules: an interval is a multiple of the shortest one. The
+%% normal form has the interval that is used, as info/0 shows it.
+rounded(Rules) ->
+    Shortest = lists:min([?DAY_MS | [Ms || #{top := Top, interval := Ms} <- Rules, Top > 0]]),
+    [Rule#{interval := rounded(Ms, Shortest)} || #{interval := Ms} = Rule <- Rules].
+
+rounded(Ms, Shortest) when Ms < Shortest -> Ms;
+rounded(Ms, Shortest) -> min(round(Ms / Shortest), ?DAY_MS div Shortest) * Shortest.
 
 too_many(Top, Most, Which) ->
     flame_prof_schema:refused(top, Top, io_lib:format("at most ~w of ~ts", [Most, Which])).
@@ -126,7 +135,8 @@ rows() ->
                 "true for reductions and minor_gcs"},
             doc => "rank by the change of the metric since the previous selection"},
         #{key => interval, type => {whole, ms, ?INTERVAL_LEAST_MS, ?DAY_MS},
-            default => ?INTERVAL_MS, doc => "time between two selections, in milliseconds"},
+            default => ?INTERVAL_MS, doc => "time between two selections, in milliseconds; in a list "
+            "rounded to a multiple of the shortest interval"},
         #{key => include, type => {own, fun filter/1, accepts_filter()}, default => [],
             doc => "only processes for which a condition holds"},
         #{key => exclude, type => {own, fun filter/1, accepts_filter()}, default => [],
@@ -182,15 +192,21 @@ rules(Rules) when is_list(Rules) ->
 top(Rules) ->
     lists:sum([Top || #{top := Top} <- Rules]).
 
-%% @doc Of the passes over all processes: the shortest there is.
+%% @doc Of the passes over all processes, so that each rule takes part in some of them exactly.
 -spec interval([rule()]) -> pos_integer().
 interval([]) -> ?INTERVAL_MS;
-interval(Rules) -> lists:min([Ms || #{interval := Ms} <- Rules]).
+interval([#{interval := Ms} | Rules]) -> lists:foldl(fun common/2, Ms, Rules).
+
+%% The greatest common divisor: of some rules of a list the shortest one may be elsewhere.
+common(#{interval := Ms}, Common) -> divisor(Ms, Common).
+
+divisor(A, 0) -> A;
+divisor(A, B) -> divisor(B, A rem B).
 
 %% @doc Every which pass a rule takes part in.
 -spec every(rule(), [rule()]) -> pos_integer().
 every(#{interval := Ms}, Rules) ->
-    round(Ms / interval(Rules)).
+    Ms div interval(Rules).
 
 -spec is_filtered(rule()) -> boolean().
 is_filtered(#{include := [], exclude := []}) -> false;

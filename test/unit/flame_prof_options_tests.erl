@@ -272,6 +272,11 @@ accepted_test_() ->
             {select, [#{top => 5, interval => 100}, #{by => memory, delta => true}], [
                 rule(#{top => 5, interval => 100}), rule(#{by => memory})
             ]},
+            {select, [#{interval => 500}, #{interval => 749}, #{interval => 751}, #{top => 0,
+                interval => 100}], [
+                rule(#{interval => 500}), rule(#{interval => 500}), rule(#{interval => 1000}),
+                rule(#{top => 0, interval => 100})
+            ]},
             {select, #{include => {module, m}}, rule(#{include => [{module, m}]}, 100)},
             {select, #{exclude => [{initial_call, {m, f, 3}}, {application, a}]},
                 rule(#{exclude => [{initial_call, {m, f, 3}}, {application, a}]}, 100)},

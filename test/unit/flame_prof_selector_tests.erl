@@ -120,3 +120,14 @@ the_busiest_are_those_that_sorting_finds_test_() ->
     {timeout, 600, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 1000}]))}.
 
 -endif.
+
+%% Also of some rules of a list, of which the shortest interval is another one's.
+every_rule_has_its_interval_test() ->
+    {ok, Rules} = flame_prof_selection:validate([#{interval => Ms} || Ms <- [500, 1000, 1499]]),
+    [begin
+        Pass = flame_prof_selection:interval(Some),
+        [?assertEqual(Ms, Pass * flame_prof_selection:every(Rule, Some))
+            || #{interval := Ms} = Rule <- Some]
+    end || Some <- [Rules, tl(Rules), [lists:last(Rules)]]],
+    ?assertEqual({ok, Rules}, flame_prof_selection:validate(Rules)),
+    ?assertEqual([500, 1000, 1500], [Ms || #{interval := Ms} <- Rules]).
