@@ -27,6 +27,7 @@
     measured => node() | none | flame_prof_options:left_out()
 }.
 %% `measured': the node whose calls the page measures on request (this one); `none' offers nothing.
+%% A second call with the same options has the same page.
 -type started() :: #{pid := pid(), url := binary()}.
 
 -type prepared() ::
@@ -95,7 +96,7 @@ refused(Why) ->
 
 spec(Root, Port, Measured) ->
     #{
-        id => {?MODULE, Root, Port},
+        id => {?MODULE, Root, Port, Measured},
         start => {?MODULE, start_link, [Root, Port, Measured]},
         restart => temporary,
         shutdown => ?SHUTDOWN_MS
@@ -124,7 +125,7 @@ format(#{url := Url}) ->
 %% @doc All of this node.
 -spec stop() -> ok.
 stop() ->
-    lists:foreach(fun stop/1, [Pid || {{?MODULE, _, _}, Pid, _, _} <- children(), is_pid(Pid)]).
+    lists:foreach(fun stop/1, [Pid || {{?MODULE, _, _, _}, Pid, _, _} <- children(), is_pid(Pid)]).
 
 %% None where the application is not running, or ends meanwhile.
 children() ->

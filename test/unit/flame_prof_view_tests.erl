@@ -260,6 +260,25 @@ what_is_shown_already_has_the_same_link_test() ->
         ok = flame_prof:view_stop()
     end).
 
+%% A page that offers tracing is not what one without is asked for.
+a_page_that_measures_nothing_is_another_one_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Measures} = flame_prof:view(Dir),
+        {ok, Nothing} = flame_prof:view(Dir, #{measured => none}),
+        ?assertNotEqual(maps:get(url, Measures), maps:get(url, Nothing)),
+        ?assertEqual({ok, Nothing}, flame_prof:view(Dir, #{measured => none})),
+        ?assertEqual({ok, Measures}, flame_prof:view(Dir)),
+        [?assertEqual(Node, measured(Url))
+            || {#{url := Url}, Node} <- [{Measures, atom_to_binary(node())}, {Nothing, null}]],
+        ok = flame_prof:view_stop(),
+        [?assertNot(is_process_alive(Pid)) || #{pid := Pid} <- [Measures, Nothing]]
+    end).
+
+measured(Url) ->
+    #{port := Port, path := <<"/", Token:48/binary, _/binary>>} = uri_string:parse(Url),
+    {200, _, Json} = get(#{port => Port}, [Token, "/api/profiles"]),
+    maps:get(<<"measured">>, foreign_formats:json(Json)).
+
 the_port_can_be_chosen_test() ->
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Socket),
