@@ -3,9 +3,11 @@
 %%
 %% A node of which epmd knows nothing, `-start_epmd false', listens at a port of its
 %% configuration. One behind `ssh -L' is at a port of this machine, whatever host its name has.
+%%
+%% A host is reached by IPv4 if it has such an address, else by IPv6.
 -module(flame_prof_epmd).
 
--export([use/2, port_of/2]).
+-export([use/2, port_of/2, address/1, registered/1, family/1]).
 %% As the module erl_epmd.
 -export([start_link/0, register_node/3, address_please/3, port_please/2, listen_port_please/2,
     names/1]).
@@ -26,10 +28,43 @@ port_of(Alive, Host) ->
         {host, Port} -> {ok, Host, Port};
         {Other, Port} -> {ok, Other, Port};
         none ->
-            case erl_epmd:port_please(Alive, Host) of
+            case at_address(Host, fun(Address) -> erl_epmd:port_please(Alive, Address) end) of
                 {port, Port, _} -> {ok, Host, Port};
                 _ -> error
             end
+    end.
+
+%% @doc The names of all nodes of a host, with their ports.
+-spec registered(string()) -> {ok, [{string(), inet:port_number()}]} | {error, term()}.
+registered(Host) -> at_address(Host, fun erl_epmd:names/1).
+
+at_address(Host, Fun) ->
+    case address(Host) of
+        {ok, Address} -> Fun(Address);
+        {error, _} = Error -> Error
+    end.
+
+-spec address(string()) -> {ok, inet:ip_address()} | {error, inet:posix()}.
+address(Host) ->
+    case inet:getaddr(Host, inet) of
+        {ok, _} = Address -> Address;
+        {error, _} = Error ->
+            case inet:getaddr(Host, inet6) of
+                {ok, _} = Address -> Address;
+                {error, _} -> Error
+            end
+    end.
+
+%% @doc By which a node of that host is reached.
+-spec family(string()) -> inet | inet6.
+family(Host) ->
+    Reached = case persistent_term:get(?MODULE, none) of
+        {Other, _} when is_list(Other) -> Other;
+        _ -> Host
+    end,
+    case address(Reached) of
+        {ok, Address} when tuple_size(Address) =:= 8 -> inet6;
+        _ -> inet
     end.
 
 -spec start_link() -> {ok, pid()} | ignore | {error, term()}.

@@ -7,6 +7,8 @@
 -define(PROBE_MS, 5000).
 %% A node that is very busy may need longer for a handshake than it lets it take.
 -define(HANDSHAKES, 2).
+%% Commands that are connected to a node at the same time.
+-define(NUMBERS, 16).
 %% Files of /proc take less than a millisecond.
 -define(FILE_MS, 3000).
 %% The file name of what an agent lends.
@@ -24,9 +26,8 @@ connect(Names, Options) ->
         Domain = domain(Full),
         Cookie = cookie(Options),
         ok = is_readable(Options),
-        ok = distributed(Domain, hd(Full)),
         Finding = finding(Full, Options),
-        {ok, [connected(Name, Domain, Cookie, Finding) || Name <- Full]}
+        {ok, connected(numbers(), Full, fun(Name) -> connected(Name, Domain, Cookie, Finding) end)}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -49,8 +50,10 @@ well_formed(Names) ->
 host(Name) -> lists:nth(2, string:split(Name, "@")).
 alive(Name) -> hd(string:split(Name, "@")).
 
+%% An IPv6 address is a long name.
 domain(Names) ->
-    case lists:usort([lists:member($., host(Name)) || Name <- Names]) of
+    IsLong = fun(Host) -> lists:member($., Host) orelse lists:member($:, Host) end,
+    case lists:usort([IsLong(host(Name)) || Name <- Names]) of
         [true] -> longnames;
         [false] -> shortnames;
         _ -> bad(node, lists:flatten(lists:join(" ", Names)),
@@ -76,13 +79,45 @@ cookie_of(File, {error, Reason}) ->
     throw({error, flame_prof_error:file(File, ["the cookie cannot be read: ",
         file:format_error(Reason), "; --cookie-file names the file of the node's user"])}).
 
-%% The host is that of the other node: it is not checked, as this node does not listen.
-distributed(Domain, Like) ->
-    Own = io_lib:format("flame_prof_~ts_~b@~ts",
-        [os:getpid(), erlang:phash2(make_ref()), host(Like)]),
-    Name = list_to_atom(lists:flatten(Own)),
+%% The name of a command has a number that none has who is connected to one of these nodes: a few
+%% names, as each new one is an atom there for ever. Its host is that of a node: it is not checked,
+%% as this node does not listen.
+connected([], [Name | _], _Connect) ->
+    unreachable(Name, "~b commands of flame_prof are connected to it already", [?NUMBERS]);
+connected([Number | Numbers], [First | _] = Names, Connect) ->
+    Started = distributed(Number, domain(Names), First),
+    try [Connect(Name) || Name <- Names]
+    catch
+        throw:{taken, _} when Started =:= started ->
+            ok = net_kernel:stop(),
+            connected(Numbers, Names, Connect);
+        throw:{taken, Name} ->
+            unreachable(Name, "another command of flame_prof is connected to it by the name ~ts",
+                [node()])
+    end.
+
+%% From the first on, if the distribution sees which ones are taken. Else another machine begins with
+%% another number, and another command of this one has locked its own: the lock is a socket without
+%% a file, and ends with the command.
+numbers() ->
+    All = lists:seq(1, ?NUMBERS),
+    case init:get_argument(proto_dist) of
+        {ok, [["flame_prof"]]} -> All;
+        _ ->
+            {ok, Host} = inet:gethostname(),
+            {After, Before} = lists:split(erlang:phash2(Host, ?NUMBERS), All),
+            [hd([Number || Number <- Before ++ After, is_locked(Number)] ++ [hd(Before)])]
+    end.
+
+is_locked(Number) ->
+    Name = <<0, "flame_prof_", (integer_to_binary(Number))/binary>>,
+    net_kernel:get_state() =/= #{started => no} orelse
+        element(1, gen_udp:open(0, [local, {ifaddr, {local, Name}}])) =:= ok.
+
+distributed(Number, Domain, Like) ->
+    Name = list_to_atom(lists:flatten(io_lib:format("flame_prof_~b@~ts", [Number, host(Like)]))),
     case net_kernel:start(Name, #{name_domain => Domain, dist_listen => false, hidden => true}) of
-        {ok, _} -> ok;
+        {ok, _} -> started;
         {error, {already_started, _}} -> same_domain(Domain, Like, net_kernel:longnames());
         {error, _} -> unreachable(Like, "Erlang's distribution does not start here~ts", [tls()])
     end.
@@ -100,6 +135,7 @@ same_domain(_, _, _) ->
 %% Of TLS it does not say what is wrong with its options.
 tls() ->
     case init:get_argument(proto_dist) of
+        {ok, [["flame_prof"]]} -> "";
         {ok, _} -> ": it does not accept the options of --tls or --dist-opt";
         error -> ""
     end.
@@ -129,6 +165,8 @@ connected(Name, Domain, Cookie, Finding) ->
     case handshake(Node, ?HANDSHAKES) of
         ok ->
             Node;
+        taken ->
+            throw({taken, Name});
         Failed ->
             Listens = listens(flame_prof_epmd:port_of(alive(Name), host(Name))),
             not_connected(Name, Domain, Failed, Listens)
@@ -143,10 +181,11 @@ handshake(Node, Left) ->
             ok;
         _ ->
             Ms = erlang:monotonic_time(millisecond) - Begun,
-            case Ms >= setup_ms() of
-                true when Left > 1 -> handshake(Node, Left - 1);
-                true -> late;
-                false -> refused
+            case {flame_prof_dist:is_taken(), Ms >= setup_ms()} of
+                {true, _} -> taken;
+                {false, true} when Left > 1 -> handshake(Node, Left - 1);
+                {false, true} -> late;
+                {false, false} -> refused
             end
     end.
 
@@ -159,7 +198,7 @@ is_registered(port, _Name) ->
     ok;
 is_registered(epmd, Name) ->
     Host = host(Name),
-    case erl_epmd:names(Host) of
+    case flame_prof_epmd:registered(Host) of
         {ok, Registered} ->
             Known = [Alive || {Alive, _} <- Registered],
             lists:member(alive(Name), Known) orelse
@@ -176,19 +215,26 @@ is_registered(epmd, Name) ->
     end.
 
 unknown(Host) ->
-    case inet:getaddr(Host, inet) of
+    case flame_prof_epmd:address(Host) of
         {ok, _} -> "";
         {error, _} -> ", whose name is not known here"
     end.
 
 %% Only once the connection has failed: the node may log one that says nothing.
 listens({ok, Host, Port}) ->
-    case gen_tcp:connect(Host, Port, [], ?PROBE_MS) of
+    case reached(flame_prof_epmd:address(Host), Port) of
         {ok, Socket} -> gen_tcp:close(Socket);
         {error, Reason} -> {error, Host, Port, Reason}
     end;
 listens(error) ->
     ok.
+
+reached({ok, Address}, Port) when tuple_size(Address) =:= 8 ->
+    gen_tcp:connect(Address, Port, [inet6], ?PROBE_MS);
+reached({ok, Address}, Port) ->
+    gen_tcp:connect(Address, Port, [], ?PROBE_MS);
+reached({error, _} = Error, _Port) ->
+    Error.
 
 -spec not_connected(string(), longnames | shortnames, late | refused, term()) -> no_return().
 not_connected(Name, _Domain, _, {error, Host, Port, Reason}) ->

@@ -9,11 +9,14 @@
     a_node_without_epmd_is_attached_to/1,
     a_node_of_another_host_is_attached_to_through_a_tunnel/1,
     a_node_of_tls_is_attached_to/1,
+    a_node_of_ipv6_is_reached_by_address_name_and_port/1,
+    commands_at_once_have_names_of_their_own/1,
+    looks_make_no_atom_after_the_first/1,
     a_connection_that_fails_says_why/1,
     a_command_line_that_cannot_connect_says_why/1
 ]).
 
--import(command_line, [run/1, cookie/0]).
+-import(command_line, [run/1, run/2, cookie/0]).
 
 %% A host that nobody knows here.
 -define(FAR, "shop1.example.invalid").
@@ -25,6 +28,9 @@ all() ->
         a_node_without_epmd_is_attached_to,
         a_node_of_another_host_is_attached_to_through_a_tunnel,
         a_node_of_tls_is_attached_to,
+        a_node_of_ipv6_is_reached_by_address_name_and_port,
+        commands_at_once_have_names_of_their_own,
+        looks_make_no_atom_after_the_first,
         a_connection_that_fails_says_why,
         a_command_line_that_cannot_connect_says_why
     ].
@@ -75,6 +81,114 @@ with_tls(Config) ->
         {match, _} = re:run(Plain, "it refused the connection: .*--cookie.*--tls")
     end).
 
+%% Without an option that says so.
+a_node_of_ipv6_is_reached_by_address_name_and_port(_Config) ->
+    case gen_tcp:listen(0, [inet6, {ip, {0, 0, 0, 0, 0, 0, 0, 1}}]) of
+        {ok, Socket} ->
+            ok = gen_tcp:close(Socket),
+            with_ipv6();
+        {error, Reason} ->
+            {skip, "no IPv6 loopback: " ++ inet:format_error(Reason)}
+    end.
+
+with_ipv6() ->
+    Six = ["-proto_dist", "inet6_tcp"],
+    with_node("shop@::1", Six, fun(Port) ->
+        looks("shop@::1", ["--port", integer_to_list(Port)], []),
+        looks("shop@::1", ["--port", "[::1]:" ++ integer_to_list(Port)], [])
+    end),
+    _ = os:cmd("epmd -daemon"),
+    Name = "shop6_" ++ os:getpid(),
+    with_node(Name ++ "@::1", Six, known_to_epmd(), fun(_Port) ->
+        looks(Name ++ "@::1", [], []),
+        {3, Text} = run(["mailbox", Name ++ "_not@::1", "init", "--cookie", cookie()]),
+        {match, _} = re:run(Text, "no node " ++ Name ++ "_not runs on ::1; there are: .*" ++ Name)
+    end),
+    %% Of a host that has no IPv4 address.
+    Hosts = filename:join("/tmp", "flame_prof_hosts_" ++ os:getpid()),
+    ok = file:write_file(Hosts, "{host, {0,0,0,0,0,0,0,1}, [\"shop6.example.invalid\"]}.\n"
+        "{lookup, [file]}.\n"),
+    Known = [{"ERL_INETRC", Hosts}],
+    Far = Name ++ "@shop6.example.invalid",
+    with_node(Far, Six, Known ++ known_to_epmd(), fun(_Port) -> looks(Far, [], Known) end),
+    ok = file:delete(Hosts).
+
+known_to_epmd() -> [{"ERL_EPMD_PORT", false}].
+
+looks(Name, More, Environment) ->
+    {0, Text} = run(["mailbox", Name, "init", "--cookie", cookie() | More],
+        [{env, Environment ++ [{"ERL_LIBS", false}]}]),
+    {match, _} = re:run(Text, "init .*0 messages").
+
+%% None takes the other's place: their connections stay.
+commands_at_once_have_names_of_their_own(Config) ->
+    with_plain_node(fun(#{node := Node, name := Name}) ->
+        Names = fun() -> lists:sort(command_line:call(Node, erlang, nodes, [hidden]) -- [node()]) end,
+        Folder = proplists:get_value(priv_dir, Config),
+        Attached = command_line:start(["attach", Name, "--cookie", cookie(), "--for", "1h",
+            "--output", Folder, "--quiet"]),
+        command_line:until(fun() -> Names() =:= ['flame_prof_1@127.0.0.1'] end),
+        Top = command_line:start(["top", "--node", Name, "--cookie", cookie(), "--count", "1000"]),
+        command_line:until(fun() ->
+            Names() =:= ['flame_prof_1@127.0.0.1', 'flame_prof_2@127.0.0.1']
+        end),
+        %% As a connection that is cut, and that the node does not know of.
+        _ = os:cmd("kill -STOP " ++ pids(Top)),
+        {0, _} = run(["mailbox", Name, "init", "--cookie", cookie()]),
+        _ = [begin
+            _ = os:cmd("kill -9 " ++ pids(Port)),
+            {137, _} = command_line:await(Port)
+        end || Port <- [Attached, Top]],
+        command_line:until(fun() -> Names() =:= [] end),
+        %% Each of a small set is taken.
+        Taken = [peer_named(Number, Node) || Number <- lists:seq(1, 16)],
+        {3, Text} = run(["mailbox", Name, "init", "--cookie", cookie()]),
+        {match, _} = re:run(Text, "16 commands of flame_prof are connected to it already"),
+        _ = [port_close(Port) || Port <- Taken],
+        command_line:until(fun() -> Names() =:= [] end)
+    end).
+
+pids(Port) ->
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    Children = os:cmd(io_lib:format("cat /proc/~b/task/~b/children", [Pid, Pid])),
+    lists:flatten([integer_to_list(Pid), " ", string:trim(Children)]).
+
+%% A node with the name of a command, which is connected.
+peer_named(Number, Node) ->
+    Text = io_lib:format("{ok, _} = net_kernel:start('flame_prof_~b@127.0.0.1', "
+        "#{name_domain => longnames, dist_listen => false, hidden => true}), "
+        "erlang:set_cookie(~w), true = net_kernel:connect_node(~w), io:format(\"connected~n\")",
+        [Number, list_to_atom(cookie()), Node]),
+    Port = peer_vm:start([?MODULE], lists:flatten(Text)),
+    (fun Wait(Said) ->
+        receive
+            {Port, {data, More}} ->
+                case string:find([Said | More], "connected") of
+                    nomatch -> Wait([Said | More]);
+                    _ -> Port
+                end
+        end
+    end)([]).
+
+%% Looks of several sorts, the first of each makes what its code has.
+looks_make_no_atom_after_the_first(_Config) ->
+    with_plain_node(fun(#{node := Node, name := Name}) ->
+        Atoms = fun() -> command_line:call(Node, erlang, system_info, [atom_count]) end,
+        Looks = [["mailbox", Name, "init"], ["waits", Name], ["tables", "--node", Name],
+            ["info", "--node", Name]],
+        Look = fun(Words) -> {_, _} = run(Words ++ ["--cookie", cookie()]) end,
+        _ = lists:foreach(Look, Looks),
+        Before = Atoms(),
+        _ = [Look(Words) || _ <- lists:seq(1, 3), Words <- Looks],
+        ?assertEqual(Before, Atoms())
+    end).
+
+with_plain_node(Fun) ->
+    Node = command_line:start_node([]),
+    try Fun(Node)
+    after command_line:stop_node(Node)
+    end.
+
 a_connection_that_fails_says_why(Config) ->
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Free} = inet:port(Socket),
@@ -110,17 +224,19 @@ attach(Name, More, Config) ->
         proplists:get_value(priv_dir, Config) | More]).
 
 %% A node that epmd knows nothing of. Fun gets its port.
-with_node(Name, Flags, Fun) ->
+with_node(Name, Flags, Fun) -> with_node(Name, Flags, [], Fun).
+
+with_node(Name, Flags, Environment, Fun) ->
     Busy = "spawn(fun() -> register(busy, self()), "
         "(fun F() -> lists:sort(lists:seq(1, 1000)), F() end)() end)",
     Up = "{ok, Listening} = inet:port(hd([P || P <- erlang:ports(), "
         "erlang:port_info(P, name) =:= {name, \"tcp_inet\"}, "
         "element(1, inet:peername(P)) =:= error])), io:format(\"up ~b~n\", [Listening])",
     Port = open_port({spawn_executable, os:find_executable("erl")}, [
-        {args, Flags ++ ["-noinput", "-start_epmd", "false", "-erl_epmd_port", "0", "-name", Name,
+        {args, Flags ++ ["-noinput", "-start_epmd", "false" | port_flags(Environment)] ++ ["-name", Name,
             "-setcookie", cookie(), "-eval", peer_vm:end_with_us(), "-eval", Busy, "-eval", Up]},
         %% No epmd answers there.
-        {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"}]},
+        {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"} | Environment]},
         exit_status, binary, stderr_to_stdout
     ]),
     try
@@ -129,6 +245,12 @@ with_node(Name, Flags, Fun) ->
         {os_pid, Pid} = erlang:port_info(Port, os_pid),
         _ = os:cmd("kill -9 " ++ integer_to_list(Pid)),
         receive {Port, {exit_status, _}} -> ok end
+    end.
+
+port_flags(Environment) ->
+    case lists:member({"ERL_EPMD_PORT", false}, Environment) of
+        true -> [];
+        false -> ["-erl_epmd_port", "0"]
     end.
 
 listening(Port, Text) ->
