@@ -1,16 +1,14 @@
 %% @private The controller's side of an agent: whether this flame_prof fits a node,
-%% sending it there, and fetching files. See flame_prof_agent for the other side.
+%% sending it there. See flame_prof_agent for the other side, flame_prof_fetching for the files.
 %%
 %% Needs a connected node. The process that opens an agent is its controller: the
 %% agent ends with it.
 -module(flame_prof_attach).
 
--include_lib("kernel/include/file.hrl").
+-export([open/1, open/2, open/3, lacks/1, has_writer/1, close/1]).
+-export([start_sessions/2, figures/1, stop/1, fetching/2]).
 
--export([open/1, open/2, open/3, lacks/1, close/1, start_sessions/2, figures/1, stop/1]).
--export([fetching/2, fetch/2]).
-
--export_type([agent/0, fetching/0, lent/0, without/0]).
+-export_type([agent/0, lent/0, without/0]).
 
 %% Who writes its files: the node itself, or a remote writer here.
 -opaque agent() :: #{
@@ -24,17 +22,6 @@
 %% library; or the portable engine samples there, and the files are written here, below a
 %% folder.
 -type without() :: refused | bare | {writer, file:filename()}.
-%% Per file, by its name when it is finished. `from': who has it.
--opaque fetching() :: #{
-    node := node(),
-    from := node(),
-    output := file:filename(),
-    done := #{binary() => begun() | complete}
-}.
-%% A file that this node has made and has open, and how many bytes of it are there; or another
-%% name of the one that grows.
--type begun() :: {file:fd(), non_neg_integer()} | linked.
-
 -define(HEARTBEAT_MS, 15000).
 -define(HEART_MS, 2000).
 -define(OPEN_MS, 30000).
@@ -43,7 +30,6 @@
 -define(CLOSE_MS, 50000).
 %% 10 ms each. The last purge asks every process, and a busy node has others to run.
 -define(GONE_ATTEMPTS, 1000).
--define(FETCH_BYTES, 1048576).
 -define(AGENT, flame_prof_agent).
 %% The file name of the modules in a node that has the agent.
 -define(FROM, "flame_prof_attached").
@@ -120,6 +106,10 @@ open(Node, Without, Lent) ->
 -spec lacks(agent()) -> {true, Why :: binary()} | false.
 lacks(#{library := {none, Why}}) -> {true, Why};
 lacks(#{}) -> false.
+
+%% @doc Does a remote writer here take its samples?
+-spec has_writer(agent()) -> boolean().
+has_writer(#{remote_writer := Writer}) -> Writer =/= none.
 
 %% Made before the node is looked at: little time is to pass from that until it has
 %% an agent.
@@ -407,8 +397,9 @@ gone(Node, Attempts) ->
             ok;
         %% Looked for first: a process has its name until the module is gone.
         [undefined, undefined, _, _] ->
-            refuse(refused, Node, "the process that removes flame_prof from it was killed; the next "
-                "command removes the rest", []);
+            Text = "the process that removes flame_prof from it was killed; the next command "
+                "removes the rest",
+            refuse(refused, Node, Text, []);
         _ ->
             timer:sleep(10),
             gone(Node, Attempts - 1)
@@ -467,126 +458,12 @@ stop(#{node := Node, remote_writer := none}) ->
 stop(#{remote_writer := Writer}) ->
     flame_prof_remote_writer:stop(Writer, ?STOP_MS).
 
-%% @doc Files go to this folder, with the node's name in theirs.
--spec fetching(agent(), file:filename()) -> fetching().
+%% @doc Its files are to go to this folder.
+-spec fetching(agent(), file:filename()) -> flame_prof_fetching:fetching().
 fetching(#{node := Node, remote_writer := none}, Output) ->
-    #{node => Node, from => Node, output => Output, done => #{}};
+    flame_prof_fetching:new(Node, Node, Output);
 fetching(#{node := Node}, Output) ->
-    #{node => Node, from => node(), output => Output, done => #{}}.
-
-%% @doc What has come to these files since the last time: a node that goes away
-%% costs what came after that. Answers the files that are here.
--spec fetch([file:filename_all()], fetching()) ->
-    {ok, [file:filename()], fetching()} | {error, flame_prof:reason(), fetching()}.
-fetch([], #{node := Node, output := Output, done := Done} = Fetching) ->
-    {ok, lists:sort([local(File, Node, Output) || File <- maps:keys(Done)]), Fetching};
-fetch([File | Files], #{node := Node, from := From, output := Output, done := Done} = Fetching) ->
-    {Finished, IsFinished} = finished_name(File),
-    case maps:get(Finished, Done, none) of
-        complete ->
-            fetch(Files, Fetching);
-        Begun ->
-            case copy(From, File, local(Finished, Node, Output), Begun) of
-                {ok, Whole} when IsFinished ->
-                    _ = [file:close(Device) || {Device, _} <- [Whole]],
-                    fetch(Files, Fetching#{done := Done#{Finished => complete}});
-                {ok, Longer} ->
-                    fetch(Files, Fetching#{done := Done#{Finished => Longer}});
-                {error, Reason, none} ->
-                    {error, Reason, Fetching};
-                {error, Reason, Longer} ->
-                    {error, Reason, Fetching#{done := Done#{Finished => Longer}}}
-            end
-    end.
-
-%% A file in progress is X.part, and may have become X.
-finished_name(File) ->
-    case filename:extension(File) of
-        <<".part">> -> {filename:rootname(File), false};
-        _ -> {File, true}
-    end.
-
-local(File, Node, Output) ->
-    Name = flame_prof_log_name:with_node(filename:basename(File), Node),
-    filename:join(Output, unicode:characters_to_list(Name)).
-
-
-%% A remote writer's files are on this disk: a second link takes no space.
-copy(_Node, _File, _Path, linked) ->
-    {ok, linked};
-copy(Node, File, Path, none) when Node =:= node() ->
-    {Finished, _} = finished_name(File),
-    case [linked || Name <- [File, Finished], file:make_link(Name, Path) =:= ok] of
-        [linked | _] -> {ok, linked};
-        [] -> copied(Node, File, Path, none)
-    end;
-copy(Node, File, Path, Begun) ->
-    copied(Node, File, Path, Begun).
-
-%% Where both see the same file, it need not travel: that is all the same to a node
-%% that is busy.
-copied(Node, File, Path, Begun) ->
-    copy(reader(Node, File), Node, File, Path, Begun).
-
-copy(Reader, Node, File, Path, Begun) ->
-    case Reader(offset(Begun)) of
-        {ok, {ok, Bytes}} ->
-            case append(Path, Begun, Bytes) of
-                {ok, Longer} -> copy(Reader, Node, File, Path, Longer);
-                {error, Reason} -> {error, flame_prof_error:file(Path, Reason), Begun}
-            end;
-        {ok, eof} ->
-            case append(Path, Begun, <<>>) of
-                {ok, _} = Done -> Done;
-                {error, Reason} -> {error, flame_prof_error:file(Path, Reason), Begun}
-            end;
-        {ok, {error, Reason}} ->
-            {error, refusal(refused, Node, "~ts: ~ts", [File, file:format_error(Reason)]), Begun};
-        {error, Error} ->
-            {error, Error, Begun}
-    end.
-
-offset(none) -> 0;
-offset({_, Offset}) -> Offset.
-
-reader(Node, File) ->
-    {Finished, _} = finished_name(File),
-    case [{Name, Info} || Name <- [File, Finished], {ok, {ok, Info}} <- [there(Node, Name)]] of
-        [{Name, #file_info{inode = Inode, major_device = Device}} | _] ->
-            case file:read_file_info(Name, [raw]) of
-                {ok, #file_info{inode = Inode, major_device = Device, access = Access}} when
-                    Access =:= read; Access =:= read_write
-                ->
-                    fun(Offset) -> {ok, ?AGENT:read(Name, Offset, ?FETCH_BYTES)} end;
-                _ ->
-                    from(Node, Name)
-            end;
-        [] ->
-            from(Node, Finished)
-    end.
-
-there(Node, File) ->
-    flame_prof_remote:call(Node, file, read_file_info, [File, [raw]], ?CALL_MS).
-
-from(Node, File) ->
-    fun(Offset) -> flame_prof_remote:call(Node, ?AGENT, read, [File, Offset, ?FETCH_BYTES],
-        ?CALL_MS) end.
-
-%% A new file of mode 0600 before anything is written to it; never an existing file or link.
-%% Kept open: its name may come to mean another file.
-append(Path, none, Bytes) ->
-    case file:open(Path, [write, exclusive, raw, binary]) of
-        {ok, Device} ->
-            ok = file:change_mode(Path, 8#600),
-            append(Path, {Device, 0}, Bytes);
-        {error, _} = Error ->
-            Error
-    end;
-append(_Path, {Device, Offset}, Bytes) ->
-    case file:pwrite(Device, Offset, Bytes) of
-        ok -> {ok, {Device, Offset + byte_size(Bytes)}};
-        {error, _} = Error -> Error
-    end.
+    flame_prof_fetching:new(Node, here, Output).
 
 call(Node, Module, Function, Args, Timeout) ->
     case flame_prof_remote:at_once(Node, Module, Function, Args, Timeout) of

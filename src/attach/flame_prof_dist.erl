@@ -14,8 +14,8 @@
 %% As a driver.
 -export([family/0, parse_address/1, connect/3, send/2, send/3, recv/3]).
 
-%% @doc Was a connection not made, since this was asked last, as the other node knows another one, or
-%% a former one, by the name of this one?
+%% @doc Was a connection not made, since this was asked last, because the other node knows another
+%% one, or a former one, by the name of this one?
 -spec is_taken() -> boolean().
 is_taken() -> persistent_term:erase(?MODULE).
 
@@ -62,8 +62,8 @@ send(Socket, Data) -> inet_tcp:send(Socket, Data).
 -spec send(port(), iodata(), list()) -> ok | {error, term()}.
 send(Socket, Data, Options) -> inet_tcp:send(Socket, Data, Options).
 
-%% @doc During the handshake alone. `alive': another one is connected, or was and is not yet known to
-%% be gone. `nok': the node is about to connect to one of that name, which has ended.
+%% @doc During the handshake only. `alive': another one is connected, or was and is not yet known
+%% to be gone. `nok': the node is about to connect to one of that name, which has ended.
 -spec recv(port(), non_neg_integer(), timeout()) -> {ok, term()} | {error, term()}.
 recv(Socket, Length, Timeout) ->
     case inet_tcp:recv(Socket, Length, Timeout) of

@@ -27,7 +27,8 @@ connect(Names, Options) ->
         Cookie = cookie(Options),
         ok = is_readable(Options),
         Finding = finding(Full, Options),
-        {ok, connected(numbers(), Full, fun(Name) -> connected(Name, Domain, Cookie, Finding) end)}
+        Connect = fun(Name) -> connected(Name, Domain, Cookie, Finding) end,
+        {ok, connected(numbers(), Full, Connect)}
     catch
         throw:{error, _} = Error -> Error
     end.

@@ -27,7 +27,7 @@ whole(Status, _) -> Status.
 
 run(Words) ->
     try
-        try_to(flame_prof_cli_args:parse(Words))
+        try_to(parsed([Text || Text <- Words, not is_list(Text)], Words))
     catch
         throw:interrupted ->
             interrupted;
@@ -36,6 +36,13 @@ run(Words) ->
         _:_:Stack ->
             {error, [flame_prof_error:internal(Stack), "; it is a bug of flame_prof ", version()]}
     end.
+
+%% What is no text in the encoding of file names is no list.
+parsed([], Words) ->
+    flame_prof_cli_args:parse(Words);
+parsed([{_, Begin, _} | _], _Words) ->
+    {usage, ["the argument that begins with ", [$", Begin, $"], " is not UTF-8 text: names of "
+        "files and nodes have to be"]}.
 
 try_to({ok, #{command := Command} = Parsed}) -> do(Command, Parsed);
 try_to({help, Text}) -> flame_prof_cli_out:put(Text);

@@ -18,7 +18,7 @@
 -record(target, {
     node :: node(),
     agent :: flame_prof_attach:agent(),
-    fetching :: flame_prof_attach:fetching(),
+    fetching :: flame_prof_fetching:fetching(),
     files = [] :: [file:filename()],
     %% Of these, those of allocations.
     allocations = [] :: [file:filename()],
@@ -191,7 +191,7 @@ looked_after(Target) ->
     Target.
 
 fetched(#target{fetching = Fetching, info = Info} = Target) ->
-    case flame_prof_attach:fetch(remote_files(Info), Fetching) of
+    case flame_prof_fetching:fetch(remote_files(Info), Fetching) of
         {ok, Local, Fetched} ->
             {Allocations, Files} = lists:partition(fun is_of_allocations/1, Local),
             Target#target{fetching = Fetched, files = Files, allocations = Allocations};

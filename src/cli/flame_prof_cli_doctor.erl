@@ -67,11 +67,13 @@ of_node(Name, #{for := Ms} = Options, Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
-            Outcome = lending(Node, Ms, Timeout, fun(Lacks) ->
+            Outcome = lending(Node, Options, Timeout, fun(Agent) ->
                 ok = progress(io_lib:format("looking at ~ts for ~b s", [Node, Ms div 1000])),
                 Within = min(left_ms(Ms), Ms + ?ANSWER_MS) - ?AFTER_MS,
-                Collected = with_reason(Lacks, collect(Node, Options, Within)),
-                collected(Collected, Node, Options, Parsed)
+                Collected = flame_prof_remote_samples:beside(Agent, fun(More) ->
+                    collect(Node, maps:merge(Options, More), Within)
+                end),
+                collected(with_reason(Agent, Collected), Node, Options, Parsed)
             end),
             judged(Outcome, Node, Parsed);
         {error, _} = Error ->
@@ -89,34 +91,46 @@ judged(Outcome, _Node, _Parsed) ->
 
 %% As borrowing/5 of flame_prof_cli_attach, but for how long giving back is waited for: the node
 %% goes on with it by itself, and one that is busy takes long. Someone waits for the answer.
-lending(Node, Ms, Timeout, Fun) ->
+lending(Node, #{for := Ms, engine := Engine}, Timeout, Fun) ->
     case flame_prof_remote:lacks(Node, flame_prof_doctor_evidence, Timeout) of
         {ok, true} ->
             ok = progress(io_lib:format("attaching to ~ts", [Node])),
-            case flame_prof_attach:open(Node, bare, doctor) of
+            case flame_prof_attach:open(Node, flame_prof_remote_samples:without(Engine), doctor) of
                 {ok, Agent} ->
-                    Lacks = flame_prof_attach:lacks(Agent),
-                    ok = told_why(Node, Lacks),
-                    try Fun(Lacks) after left(Node, Agent, Ms) end;
+                    ok = told_why(Node, Agent),
+                    try Fun(Agent) after left(Node, Agent, Ms) end;
                 {error, _} = Error -> Error
             end;
         {ok, false} ->
-            Fun(false);
+            Fun(none);
         {error, _} = Error ->
             Error
     end.
 
 %% The node knows only that it has no library.
-with_reason({true, Why}, {ok, {#{unseen := #{samples := _} = Unseen} = Evidence, Files}}) ->
-    {ok, {Evidence#{unseen := Unseen#{samples := <<"it does without the library: ", Why/binary>>}},
-        Files}};
-with_reason(_, Collected) ->
+with_reason(none, Collected) ->
+    Collected;
+with_reason(Agent, {ok, {#{unseen := #{samples := _} = Unseen} = Evidence, Files}} = Collected) ->
+    case flame_prof_attach:lacks(Agent) of
+        {true, Why} ->
+            Because = <<"it does without the library: ", Why/binary>>,
+            {ok, {Evidence#{unseen := Unseen#{samples := Because}}, Files}};
+        false ->
+            Collected
+    end;
+with_reason(_Agent, Collected) ->
     Collected.
 
-told_why(Node, {true, Why}) ->
-    flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)", [Node, Why]));
-told_why(_Node, false) ->
-    ok.
+told_why(Node, Agent) ->
+    case {flame_prof_attach:lacks(Agent), flame_prof_attach:has_writer(Agent)} of
+        {false, _} ->
+            ok;
+        {{true, Why}, HasWriter} ->
+            Sampled = [["; the portable engine samples it, ", "and the samples are read here"]
+                || HasWriter],
+            flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)~ts",
+                [Node, Why, Sampled]))
+    end.
 
 left(Node, Agent, Ms) ->
     Left = max(?LEAVE_LEAST_MS, min(?LEAVE_MOST_MS, left_ms(Ms))),
@@ -140,7 +154,7 @@ left_ms(Ms) ->
 
 %% The node counts the time; an answer that comes late is better than none.
 collect(Node, #{for := Ms} = Options, WithinMs) ->
-    Collected = (maps:with([for, engine], Options))#{
+    Collected = (maps:with([for, engine, samples], Options))#{
         within => max(1, WithinMs),
         caller => self()
     },

@@ -48,26 +48,28 @@
 %% @doc By any process of the node. It returns some seconds after the end of the time at most, and
 %% `within' so many milliseconds: where the first looks took long the look is shorter, and what is
 %% not there by then is unseen. It looks no longer than `caller', which may be on another node,
-%% lives.
+%% lives. With `samples => none' the caller has a session of its own.
 -spec collect(#{for := pos_integer(), engine := auto | native | portable,
-    within => pos_integer(), caller => pid(), _ => _}) -> collected().
+    within => pos_integer(), caller => pid(), samples => none, _ => _}) -> collected().
 collect(#{for := For, engine := Engine} = Options) ->
     Caller = maps:get(caller, Options, self()),
     Priority = process_flag(priority, high),
     try
-        collected(For, Engine, Caller, now_ms() + maps:get(within, Options, For + ?BESIDE_MS))
+        LeftOut = maps:keys(maps:with([samples], Options)),
+        Latest = now_ms() + maps:get(within, Options, For + ?BESIDE_MS),
+        collected(For, Engine, Caller, Latest, LeftOut)
     after
         process_flag(priority, Priority)
     end.
 
-collected(For, Engine, Caller, Latest) ->
+collected(For, Engine, Caller, Latest, LeftOut) ->
     WarmMs = max(?WARM_LEAST_MS, min(?WARM_MS, Latest - now_ms() - For - ?GRACE_MS)),
     ok = warm(Engine, Caller, WarmMs),
     Left = Latest - now_ms() - ?END_LEAST_MS,
     Ms = max(min(For, Left), min(For, ?LOOK_LEAST_MS)),
     Until = now_ms() + Ms,
     Answers = asked(Caller, [{Key, Until + max(?END_LEAST_MS, min(Grace, Latest - Until)), Look}
-        || {Key, Grace, Look} <- looks(Until, Engine)]),
+        || {Key, Grace, Look} <- looks(Until, Engine), not lists:member(Key, LeftOut)]),
     {Seen, Files} = taken_files(maps:from_list([{K, V} || {K, {ok, V}} <- maps:to_list(Answers)])),
     Unseen = maps:from_list([{Key, Why} || {Key, {unseen, Why}} <- maps:to_list(Answers)]),
     {(with_seconds(Seen))#{

@@ -8,7 +8,7 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([directory/0, in_process/1, in_folder/1, with_files/2]).
--export([name/0, may_execute/1, make_folder/0, make_folder/1, write_file/2]).
+-export([name/0, may_execute/1, may_write/1, make_folder/0, make_folder/1, write_file/2]).
 -export([run/2, in_folder/2]).
 
 %% @doc Where the environment wants such files.
@@ -104,6 +104,12 @@ removed(Folder) ->
 name() ->
     Unique = erlang:phash2({make_ref(), node()}, 1 bsl 32),
     lists:flatten(io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), Unique])).
+
+%% @doc Tried, as access rights do not say it.
+-spec may_write(file:filename()) -> boolean().
+may_write(Place) ->
+    Folder = filename:join(Place, name()),
+    make_folder(Folder) =:= ok andalso prim_file:del_dir(Folder) =:= ok.
 
 %% @doc A new one, of mode 0700 before anything is in it. None is left where its file system has no
 %% modes.

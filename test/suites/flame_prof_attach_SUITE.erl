@@ -11,6 +11,7 @@
     the_portable_engine_leaves_nothing/1,
     without_its_library_a_node_is_sampled_by_the_portable_engine/1,
     where_no_folder_may_run_a_library_the_portable_engine_does/1,
+    without_the_library_the_doctor_has_samples_of_the_portable_engine/1,
     without_the_library_a_folder_may_have_any_name/1,
     without_the_library_a_reader_that_goes_away_leaves_nothing/1,
     without_the_library_a_full_disk_keeps_what_it_took/1,
@@ -72,6 +73,7 @@ all() ->
         the_portable_engine_leaves_nothing,
         without_its_library_a_node_is_sampled_by_the_portable_engine,
         where_no_folder_may_run_a_library_the_portable_engine_does,
+        without_the_library_the_doctor_has_samples_of_the_portable_engine,
         without_the_library_a_folder_may_have_any_name,
         without_the_library_a_reader_that_goes_away_leaves_nothing,
         without_the_library_a_full_disk_keeps_what_it_took,
@@ -259,6 +261,32 @@ where_no_folder_may_run_a_library_the_portable_engine_does(Config) ->
         end);
         false -> {skip, "mounts of one's own are not to be had here"}
     end.
+
+%% Its samples are read here: what busy does is in them. With an engine that it cannot have it says
+%% why there are none.
+without_the_library_the_doctor_has_samples_of_the_portable_engine(Config) ->
+    with_small_node(fun(#{name := Name} = Plain, Before) ->
+        Page = filename:join(proplists:get_value(priv_dir, Config), "portable.html"),
+        Temporary = filename:join(output(Config), "temporary"),
+        ok = filelib:ensure_path(Temporary),
+        Doctor = ["doctor", Name, "--cookie", command_line:cookie()],
+        {Status, Text} = command_line:run(Doctor ++ ["--for", "6s", "--json", "--report", Page],
+            [{env, [{"TMPDIR", Temporary}, {"ERL_LIBS", false}, {"LC_ALL", "C.UTF-8"}]}]),
+        ct:pal("~ts", [Text]),
+        true = lists:member(Status, [0, 10]),
+        {match, _} = re:run(Text, "does without the library \\(it cannot be loaded there: .*file too "
+            "large\\); the portable engine samples it, and the samples are read here"),
+        {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
+        #{<<"looked_at">> := LookedAt, <<"unseen">> := Unseen} = foreign_formats:json(Json),
+        ?assertMatch(#{<<"sampled">> := Sampled} when Sampled > 10, LookedAt),
+        Kinds = [Kind || #{<<"kind">> := Kind} <- Unseen],
+        [?assertNot(lists:member(Kind, Kinds)) || Kind <- [<<"hot_function">>, <<"mailbox">>]],
+        ?assert(filelib:file_size(Page) > 100000),
+        {1, Native} = run(Doctor ++ ["--for", "1s", "--engine", "native"]),
+        {match, _} = re:run(Native, "does without the library \\(.*file too large\\)\n"),
+        {ok, []} = file:list_dir_all(Temporary),
+        leaves_nothing(Plain, Before)
+    end).
 
 nowhere() ->
     Folders = ["/tmp", "/var/tmp", "/dev/shm"],
@@ -1112,12 +1140,12 @@ a_file_that_is_there_already_is_left_alone(Config) ->
         ok = file:make_symlink(Victim, Local),
         Names = [unicode:characters_to_binary(File)],
         {error, {file, #{file := Local, reason := eexist}}, Fetching} =
-            flame_prof_attach:fetch(Names, Fetching),
+            flame_prof_fetching:fetch(Names, Fetching),
         {ok, <<"mine">>} = file:read_file(Victim),
         ok = file:delete(Local),
-        {ok, [Local], Done} = flame_prof_attach:fetch(Names, Fetching),
+        {ok, [Local], Done} = flame_prof_fetching:fetch(Names, Fetching),
         {ok, <<"samples">>} = file:read_file(Local),
-        {ok, [Local], Done} = flame_prof_attach:fetch(Names, Done),
+        {ok, [Local], Done} = flame_prof_fetching:fetch(Names, Done),
         ok = flame_prof_attach:close(Agent),
         ok = call(Node, file, del_dir_r, [Folder])
     end).

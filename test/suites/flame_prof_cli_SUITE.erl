@@ -12,6 +12,8 @@
     a_bug_is_told_by_its_place/1,
     it_works_from_any_folder_and_through_links/1,
     it_works_in_the_layout_of_a_release/1,
+    an_erlang_of_another_release_is_used/1,
+    an_argument_that_is_no_text_is_told/1,
     a_reader_that_goes_away_is_no_error/1,
     results_that_find_no_room_are_told/1,
     exports_go_to_files_and_pipes/1,
@@ -46,6 +48,8 @@ groups() ->
             a_bug_is_told_by_its_place,
             it_works_from_any_folder_and_through_links,
             it_works_in_the_layout_of_a_release,
+            an_erlang_of_another_release_is_used,
+            an_argument_that_is_no_text_is_told,
             a_reader_that_goes_away_is_no_error,
             results_that_find_no_room_are_told,
             exports_go_to_files_and_pipes,
@@ -224,6 +228,40 @@ it_works_in_the_layout_of_a_release(Config) ->
         end
      || Folder <- [Root, filename:join(Application, "priv")]
     ].
+
+%% As `mix release' makes it: an erl that takes the release for its root, which has no boot file of
+%% the default name.
+an_erlang_of_another_release_is_used(Config) ->
+    Root = filename:join(proplists:get_value(priv_dir, Config), "of mix"),
+    Erts = "erts-" ++ erlang:system_info(version),
+    Bin = filename:join([Root, Erts, "bin"]),
+    Start = filename:join([Root, "releases", "0.1.0", "start_clean.boot"]),
+    [ok = filelib:ensure_dir(File) || File <- [filename:join(Bin, "erl"), Start]],
+    ok = file:make_symlink(code:lib_dir(), filename:join(Root, "lib")),
+    [ok = file:make_symlink(filename:join([code:root_dir(), Erts, "bin", Program]),
+        filename:join(Bin, Program)) || Program <- ["beam.smp", "erl_child_setup", "erlexec",
+            "inet_gethost"]],
+    {ok, _} = file:copy(filename:join([code:root_dir(), "bin", "start_clean.boot"]), Start),
+    Erl = filename:join(Bin, "erl"),
+    ok = file:write_file(Erl, "#!/bin/sh\n"
+        "BINDIR=$(cd \"$(dirname \"$0\")\" && pwd -P)\n"
+        "ROOTDIR=$(dirname \"$(dirname \"$BINDIR\")\") EMU=beam PROGNAME=erl\n"
+        "export BINDIR ROOTDIR EMU PROGNAME\n"
+        "exec \"$BINDIR/erlexec\" \"$@\"\n"),
+    ok = file:change_mode(Erl, 8#755),
+    {_, Alone} = shell(["'", Erl, "' -noinput -eval 'halt(0).'"]),
+    {match, _} = re:run(Alone, "cannot get bootfile"),
+    {0, Text} = shell(["FLAME_PROF_ERL='", Erl, "' ", script(), " hot ", corpus("ours.log")]),
+    {match, _} = re:run(Text, "^2 of 6 samples active").
+
+%% By the script, as a shell passes bytes.
+an_argument_that_is_no_text_is_told(_Config) ->
+    [begin
+        {Status, Text} = shell([script(), " ", Command, " $'/tmp/caf\\xe9'"]),
+        ?assertEqual({2, <<"flame_prof: the argument that begins with \"/tmp/caf\" is not UTF-8 "
+            "text: names of files and nodes have to be\n">>},
+            {Status, Text})
+    end || Command <- ["attach nobody@nohost --output", "hot"]].
 
 a_reader_that_goes_away_is_no_error(_) ->
     Files = lists:join(" ", lists:duplicate(200, corpus("damaged.log"))),

@@ -123,7 +123,9 @@ looks(Name, More, Environment) ->
 %% None takes the other's place: their connections stay.
 commands_at_once_have_names_of_their_own(Config) ->
     with_plain_node(fun(#{node := Node, name := Name}) ->
-        Names = fun() -> lists:sort(command_line:call(Node, erlang, nodes, [hidden]) -- [node()]) end,
+        Names = fun() ->
+            lists:sort(command_line:call(Node, erlang, nodes, [hidden]) -- [node()])
+        end,
         Folder = proplists:get_value(priv_dir, Config),
         Attached = command_line:start(["attach", Name, "--cookie", cookie(), "--for", "1h",
             "--output", Folder, "--quiet"]),
@@ -233,8 +235,8 @@ with_node(Name, Flags, Environment, Fun) ->
         "erlang:port_info(P, name) =:= {name, \"tcp_inet\"}, "
         "element(1, inet:peername(P)) =:= error])), io:format(\"up ~b~n\", [Listening])",
     Port = open_port({spawn_executable, os:find_executable("erl")}, [
-        {args, Flags ++ ["-noinput", "-start_epmd", "false" | port_flags(Environment)] ++ ["-name", Name,
-            "-setcookie", cookie(), "-eval", peer_vm:end_with_us(), "-eval", Busy, "-eval", Up]},
+        {args, Flags ++ port_flags(Environment) ++ ["-noinput", "-start_epmd", "false", "-name",
+            Name, "-setcookie", cookie(), "-eval", peer_vm:end_with_us(), "-eval", Busy, "-eval", Up]},
         %% No epmd answers there.
         {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"} | Environment]},
         exit_status, binary, stderr_to_stdout
