@@ -93,13 +93,13 @@ connected([Number | Numbers], [First | _] = Names, Connect) ->
             ok = net_kernel:stop(),
             connected(Numbers, Names, Connect);
         throw:{taken, Name} ->
-            unreachable(Name, "another command of flame_prof is connected to it by the name ~ts",
+            unreachable(Name, "another command of flame_prof is connected to it as ~ts",
                 [node()])
     end.
 
-%% From the first on, if the distribution sees which ones are taken. Else another machine begins with
-%% another number, and another command of this one has locked its own: the lock is a socket without
-%% a file, and ends with the command.
+%% From the first on, if the distribution sees which ones are taken. Else another machine begins
+%% with another number, and another command of this one has locked its own: the lock is a socket
+%% without a file, and ends with the command.
 numbers() ->
     All = lists:seq(1, ?NUMBERS),
     case init:get_argument(proto_dist) of

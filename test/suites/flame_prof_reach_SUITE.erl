@@ -178,7 +178,13 @@ looks_make_no_atom_after_the_first(_Config) ->
         Atoms = fun() -> command_line:call(Node, erlang, system_info, [atom_count]) end,
         Looks = [["mailbox", Name, "init"], ["waits", Name], ["tables", "--node", Name],
             ["info", "--node", Name]],
-        Look = fun(Words) -> {_, _} = run(Words ++ ["--cookie", cookie()]) end,
+        %% A busy node may not know yet that the last command has ended.
+        Look = fun(Words) ->
+            {_, _} = run(Words ++ ["--cookie", cookie()]),
+            command_line:until(fun() ->
+                command_line:call(Node, erlang, nodes, [hidden]) -- [node()] =:= []
+            end)
+        end,
         _ = lists:foreach(Look, Looks),
         Before = Atoms(),
         _ = [Look(Words) || _ <- lists:seq(1, 3), Words <- Looks],
@@ -236,7 +242,8 @@ with_node(Name, Flags, Environment, Fun) ->
         "element(1, inet:peername(P)) =:= error])), io:format(\"up ~b~n\", [Listening])",
     Port = open_port({spawn_executable, os:find_executable("erl")}, [
         {args, Flags ++ port_flags(Environment) ++ ["-noinput", "-start_epmd", "false", "-name",
-            Name, "-setcookie", cookie(), "-eval", peer_vm:end_with_us(), "-eval", Busy, "-eval", Up]},
+            Name, "-setcookie", cookie(), "-eval", peer_vm:end_with_us(), "-eval", Busy,
+            "-eval", Up]},
         %% No epmd answers there.
         {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"} | Environment]},
         exit_status, binary, stderr_to_stdout
