@@ -985,9 +985,11 @@ a_node_whose_files_hang_is_told_and_nothing_is_left(_) ->
 hangs_while_it_is_lent(Node) ->
     {Module, Code, _} = code:get_object_code(flame_prof_agent),
     {module, Module} = call(Node, code, load_binary, [Module, "flame_prof_attached", Code]),
+    %% With what it calls: nothing is loaded from files there.
+    {Library, LibraryCode, _} = code:get_object_code(flame_prof_agent_library),
     {ok, #{agent := Agent, library := {none, Why}}} = call(Node, Module, start, [#{
-        controller => self(), heartbeat_ms => 15000, modules => [], library => <<"a library">>,
-        may_lack => true, companions => []}]),
+        controller => self(), heartbeat_ms => 15000, modules => [{Library, LibraryCode}],
+        library => <<"a library">>, may_lack => true, companions => []}]),
     {match, _} = re:run(Why, "no file is written there in time"),
     ok = call(Node, Module, close, [Agent]).
 
