@@ -32,9 +32,9 @@
 
 -define(MIB, 1048576).
 -define(LITERAL_BYTES, 4194304).
--define(HEAP_WORDS, 200000).
+-define(HEAP_WORDS, 1000000).
 %% With all that is sent, which is one message.
--define(BINARIES_WORDS, 2000000).
+-define(BINARIES_WORDS, 4000000).
 
 %% @doc Asks the node. `none': nothing is short. `{less, Why}': it may run without the library.
 -spec ask(node(), command(), MayLackLibrary :: boolean()) ->
@@ -86,12 +86,12 @@ kind(Command) when
 kind(_Look) ->
     look.
 
-taken(session, library) -> row({5000, 240, 12, 16}, {80, 40, 208});
-taken(session, bare) -> row({4500, 240, 12, 8}, {24, 20, 32});
-taken(everything, library) -> row({4500, 240, 12, 12}, {64, 32, 192});
-taken(everything, bare) -> row({4200, 240, 12, 8}, {24, 20, 32});
-taken(look, library) -> row({2500, 240, 12, 12}, {40, 24, 160});
-taken(look, bare) -> row({2200, 240, 12, 8}, {16, 12, 24}).
+taken(session, library) -> row({6000, 320, 12, 20}, {80, 40, 208});
+taken(session, bare) -> row({5500, 320, 12, 8}, {24, 20, 32});
+taken(everything, library) -> row({5500, 320, 12, 16}, {64, 32, 192});
+taken(everything, bare) -> row({5000, 320, 12, 8}, {24, 20, 32});
+taken(look, library) -> row({3500, 320, 12, 16}, {40, 24, 160});
+taken(look, bare) -> row({3200, 320, 12, 8}, {16, 12, 24}).
 
 %% A carrier of the VM's has room of its own, so that the super carrier gives less than what is
 %% resident then.

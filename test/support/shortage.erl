@@ -9,10 +9,12 @@
 -define(MIB, 1048576).
 
 %% Until so many are free. What is taken goes with the process that they answer.
-processes(Free) -> held(fun() -> take(process, Free, fun() -> spawn_link(fun parked/0) end) end).
+processes(Free) -> held(fun() -> take({process_count, process_limit}, Free,
+    fun() -> spawn_link(fun parked/0) end) end).
 
 ports(Free) ->
-    held(fun() -> take(port, Free, fun() -> open_port({spawn_driver, "udp_inet"}, []) end) end).
+    held(fun() -> take({port_count, port_limit}, Free,
+        fun() -> open_port({spawn_driver, "udp_inet"}, []) end) end).
 
 %% Of the process: what it opens, and what the kernel allows.
 files(Free) ->
@@ -29,7 +31,7 @@ free_files() ->
     list_to_integer(Most) - length(Names) + 1.
 
 %% Never given back.
-atoms(Free) -> take(atom, Free, fun() ->
+atoms(Free) -> take({atom_count, atom_limit}, Free, fun() ->
     list_to_atom("shortage_" ++ integer_to_list(erlang:unique_integer([positive]))) end).
 
 %% In bytes, of the super carrier.
@@ -50,9 +52,7 @@ sizes(Area) ->
     {_, Sizes} = lists:keyfind(sizes, 1, Super),
     Sizes.
 
-take(What, Free, Take) ->
-    [Count, Limit] = [list_to_existing_atom(atom_to_list(What) ++ Of)
-        || Of <- ["_count", "_limit"]],
+take({Count, Limit}, Free, Take) ->
     taken(fun() -> erlang:system_info(Limit) - erlang:system_info(Count) end, Free, Take).
 
 taken(Left, Free, Take) ->
