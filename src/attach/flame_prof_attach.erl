@@ -92,7 +92,7 @@ open(Node, Without, Lent) ->
             {fun erlang:system_info/1, [system_architecture]}
         ], ?CALL_MS),
         ok = release(Node, Release),
-        Short = flame_prof_preflight:ask(Node, command(Lent), Without =/= refused),
+        Short = flame_prof_preflight:ask(Node, Lent, Without =/= refused),
         %% Why the library cannot run there, as far as that is known before it is loaded.
         Why = incompatibility(Short, Architecture, Node, Library),
         Fitting = fitting(Node, Why, Config),
@@ -122,11 +122,6 @@ config(Without, Lent) ->
         may_lack => Without =/= refused,
         companions => companions()
     }.
-
-%% As a person calls it.
-command({look, [Module | _]}) -> command(Module);
-command(flame_prof_top_sampler) -> top;
-command(Module) -> list_to_atom(lists:last(string:split(atom_to_list(Module), "flame_prof_"))).
 
 incompatibility({error, _} = Error, _Architecture, _Node, _Library) ->
     throw(Error);

@@ -3,10 +3,10 @@
 %% there. A limit that is not known, or is none, is left out.
 -module(flame_prof_limits).
 
--export([of_node/1, here/0]).
+-export([of_node/1, by/1]).
 -export([of_vm/1, of_files/1]).
 
--export_type([limit/0, resource/0]).
+-export_type([limit/0, resource/0, asking/0]).
 
 -type resource() ::
     atoms
@@ -39,15 +39,11 @@
 %% file: then the limits of the VM are known alone.
 -spec of_node(node()) -> {ok, [limit()]} | {error, flame_prof:reason()}.
 of_node(Node) ->
-    limits(fun(Calls, Ms) -> flame_prof_remote:in_time(Node, Calls, Ms) end).
+    by(fun(Calls, Ms) -> flame_prof_remote:in_time(Node, Calls, Ms) end).
 
-%% @doc Of this node, by the calling process.
--spec here() -> {ok, [limit()]}.
-here() ->
-    limits(fun(Calls, _) -> {ok, [apply(Fun, Args) || {Fun, Args} <- Calls]} end).
-
--spec limits(asking()) -> {ok, [limit()]} | {error, flame_prof:reason()}.
-limits(Ask) ->
+%% @doc Asked in this way: what the functions answer there, in time.
+-spec by(asking()) -> {ok, [limit()]} | {error, flame_prof:reason()}.
+by(Ask) ->
     case Ask([{fun erlang:system_info/1, [Item]} || Item <- items()], ?CALL_MS) of
         {ok, Answers} ->
             Vm = of_vm(lists:zip(items(), Answers)),

@@ -37,13 +37,19 @@
 -define(BINARIES_WORDS, 4000000).
 
 %% @doc Asks the node. `none': nothing is short. `{less, Why}': it may run without the library.
--spec ask(node(), command(), MayLackLibrary :: boolean()) ->
+-spec ask(node(), flame_prof_attach:lent(), MayLackLibrary :: boolean()) ->
     none | {less, Why :: binary()} | {error, flame_prof:reason()}.
-ask(Node, Command, MayLack) ->
+ask(Node, Lent, MayLack) ->
+    Command = command(Lent),
     case flame_prof_limits:of_node(Node) of
         {ok, Limits} -> asked(Node, Command, MayLack, check(Command, Limits));
         {error, _} = Error -> Error
     end.
+
+%% As a person calls it: a look by its first module.
+command({look, [Module | _]}) -> command(Module);
+command(flame_prof_top_sampler) -> top;
+command(Module) -> list_to_atom(lists:last(string:split(atom_to_list(Module), "flame_prof_"))).
 
 asked(_Node, _Command, _MayLack, ok) ->
     none;

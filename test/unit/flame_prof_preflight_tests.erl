@@ -102,11 +102,51 @@ limits_of_files_test() ->
 
 %% Of this node, asked in the same way: it lives, so that there is some of everything.
 this_node_has_all_that_every_vm_counts_test() ->
-    {ok, Limits} = flame_prof_limits:here(),
+    {ok, Limits} = flame_prof_limits:by(fun here/2),
     [begin
         {What, Used, Limit} = lists:keyfind(What, 1, Limits),
         ?assert(Used > 0 andalso Used < Limit)
     end || What <- [atoms, processes, ports, files, machine]].
+
+%% --------------------------------------------------------------------- asking --
+
+%% What is asked is OTP's: nothing else may be there.
+only_functions_of_otp_are_called_test() ->
+    {ok, _} = flame_prof_limits:by(fun(Calls, Ms) ->
+        Otp = [{module, erlang}, {module, prim_file}],
+        [?assert(lists:member(erlang:fun_info(Fun, module), Otp)) || {Fun, _} <- Calls],
+        here(Calls, Ms)
+    end).
+
+%% Of the group of the node and of those above it.
+the_group_with_the_least_room_counts_test() ->
+    Files = #{
+        "/proc/self/mountinfo" => <<"30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n">>,
+        "/proc/self/cgroup" => <<"0::/shop/node\n">>,
+        <<"/cg/shop/memory.max">> => <<"9000\n">>,
+        <<"/cg/shop/memory.current">> => <<"8500\n">>,
+        <<"/cg/shop/node/memory.max">> => <<"4000\n">>,
+        <<"/cg/shop/node/memory.current">> => <<"3000\n">>
+    },
+    {ok, Limits} = flame_prof_limits:by(with_files(Files, {error, enoent})),
+    ?assertEqual({control_group, 8500, 9000}, lists:keyfind(control_group, 1, Limits)).
+
+%% No file can be read then: that is the evidence.
+without_a_descriptor_all_are_taken_test() ->
+    [begin
+        {ok, Limits} = flame_prof_limits:by(with_files(#{}, {error, Why})),
+        {files, Most, Most} = lists:keyfind(files, 1, Limits),
+        ?assert(Most > 1)
+    end || Why <- [emfile, enfile]].
+
+where_files_hang_the_limits_of_the_vm_are_known_test() ->
+    {ok, Limits} = flame_prof_limits:by(of_vm_only(late)),
+    ?assertEqual([atoms, processes, ports], [What || {What, _, _} <- Limits, What =/= literals]).
+
+a_node_that_goes_meanwhile_is_an_error_test() ->
+    Gone = {error, {node, #{node => 'shop@h', reason => <<"the connection is gone">>}}},
+    ?assertEqual(Gone, flame_prof_limits:by(fun(_, _) -> Gone end)),
+    ?assertEqual(Gone, flame_prof_limits:by(of_vm_only(Gone))).
 
 %% ------------------------------------------------------------- control groups --
 
@@ -168,6 +208,32 @@ every_resource_has_its_finding_test() ->
 resources() ->
     [atoms, processes, ports, files, heap, heap_with_binaries, control_group, machine,
         address_space, data, super_carrier, literals].
+
+here(Calls, _Ms) -> {ok, [apply(Fun, Args) || {Fun, Args} <- Calls]}.
+
+of_vm_only(Else) ->
+    fun([{Fun, _} | _] = Calls, Ms) ->
+        case erlang:fun_info(Fun, name) of
+            {name, system_info} -> here(Calls, Ms);
+            _ -> Else
+        end
+    end.
+
+%% This VM, with these files: the others have that error.
+with_files(Files, Else) ->
+    fun(Calls, _Ms) ->
+        {ok, [case erlang:fun_info(Fun, name) of
+            {name, system_info} -> apply(Fun, Args);
+            {name, read_file} -> read(hd(Args), Files, Else);
+            {name, list_dir} -> Else
+        end || {Fun, Args} <- Calls]}
+    end.
+
+read(File, Files, Else) ->
+    case Files of
+        #{File := Text} -> {ok, Text};
+        #{} -> Else
+    end.
 
 limits() -> [{What, 1, 1 bsl 40} || What <- resources()].
 
