@@ -58,15 +58,15 @@ OPTIMIZE ?= -O2 -g
 # What runs once for a call, and not for each sample or traced event: small, not fast.
 COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocations_nif.o, \
                $(call objects,$(call in,agent_nif))) $(call objects,$(call in,cstack xray)) \
-           $(addprefix $(BUILD)/,tracer/births.o tracer/open_words.o tracer/turns.o) \
+           $(addprefix $(BUILD)/,tracer/births.o tracer/open_words.o tracer/population.o tracer/turns.o) \
            $(addprefix $(BUILD)/erts/,allocators.o allocator_parts.o carriers.o rss.o layout_solve.o \
                layout_table.o perf_map.o process_names.o ets.o ets_solve.o ets_objects.o fragment.o \
-               process_terms.o term/object.o code_scan.o functions.o symbolize.o \
+               process_terms.o abandoned.o term/object.o code_scan.o functions.o symbolize.o \
                capture/sigcapture.o capture/shutdown.o) \
            $(addprefix $(BUILD)/session/,session.o inspect.o) \
            $(addprefix $(BUILD)/waits/,mailbox.o served.o) \
            $(addprefix $(BUILD)/store/,directory.o fs.o recover.o log_file.o log_name.o perf_map_file.o) \
-           $(addprefix $(BUILD)/base/,maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o
+           $(addprefix $(BUILD)/base/,governor.o maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o
 # Of code that runs in production. Unset first: some compilers define it already.
 HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 WARNINGS := -Wall -Wextra -Werror=implicit-function-declaration -Wshadow -Wconversion -Wno-missing-field-initializers
