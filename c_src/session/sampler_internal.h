@@ -251,7 +251,7 @@ static inline int64_t fp_tick_delay_ns(int64_t interval_ns, uint64_t random)
  * nanoseconds. */
 /* For tests. */
 int64_t fp_sampler_begin(struct fp_sampler *s);
-/* About once a second: the budget, and what it allows. 1 when the time between ticks has changed. */
+/* About once a second: the budget, and what it allows. 1 when the ticks' interval has changed. */
 /* For tests. */
 int fp_sampler_govern(struct fp_sampler *s);
 /* The next slice of a pass of the selection; the last one changes the targets. */
