@@ -93,11 +93,11 @@ kind(_Look) ->
     look.
 
 taken(session, library) -> row({6000, 320, 12, 20}, {80, 40, 208});
-taken(session, bare) -> row({5500, 320, 12, 8}, {24, 20, 32});
+taken(session, bare) -> row({5500, 320, 12, 8}, {24, 20, 96});
 taken(everything, library) -> row({5500, 320, 12, 16}, {64, 32, 192});
-taken(everything, bare) -> row({5000, 320, 12, 8}, {24, 20, 32});
+taken(everything, bare) -> row({5000, 320, 12, 8}, {24, 20, 96});
 taken(look, library) -> row({3500, 320, 12, 16}, {40, 24, 160});
-taken(look, bare) -> row({3200, 320, 12, 8}, {16, 12, 24}).
+taken(look, bare) -> row({3200, 320, 12, 8}, {16, 12, 80}).
 
 %% A carrier of the VM's has room of its own, so that the super carrier gives less than what is
 %% resident then.

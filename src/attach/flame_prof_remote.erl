@@ -247,7 +247,8 @@ not_connected(Name, _Domain, late, ok) ->
         [round(?HANDSHAKES * setup_ms() / 900)]);
 not_connected(Name, Domain, refused, ok) ->
     unreachable(Name, "it refused the connection: its cookie is another one (--cookie, "
-        "--cookie-file), ~ts, or it wants TLS (--tls)", [other_name(Domain)]).
+        "--cookie-file), ~ts, it wants TLS (--tls), or it has no process free (erl +P)",
+        [other_name(Domain)]).
 
 other_name(shortnames) -> "it has a long name, which is to be given in full";
 other_name(longnames) -> "it calls itself by another name".
