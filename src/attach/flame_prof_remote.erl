@@ -28,7 +28,7 @@ connect(Names, Options) ->
         ok = is_readable(Options),
         Finding = finding(Full, Options),
         Connect = fun(Name) -> connected(Name, Domain, Cookie, Finding) end,
-        {ok, connected(numbers(), Full, Connect)}
+        {ok, connected(numbers(Options), Full, Connect)}
     catch
         throw:{error, _} = Error -> Error
     end.
@@ -100,10 +100,12 @@ connected([Number | Numbers], [First | _] = Names, Connect) ->
 %% From the first on, if the distribution sees which ones are taken. Else another machine begins
 %% with another number, and another command of this one has locked its own: the lock is a socket
 %% without a file, and ends with the command.
-numbers() ->
+numbers(Options) ->
     All = lists:seq(1, ?NUMBERS),
-    case init:get_argument(proto_dist) of
-        {ok, [["flame_prof"]]} -> All;
+    case {init:get_argument(proto_dist), Options} of
+        %% One name for nodes that it connects to later: one that few other commands have.
+        {{ok, [["flame_prof"]]}, #{command := mcp}} -> lists:reverse(All);
+        {{ok, [["flame_prof"]]}, _} -> All;
         _ ->
             {ok, Host} = inet:gethostname(),
             {After, Before} = lists:split(erlang:phash2(Host, ?NUMBERS), All),
