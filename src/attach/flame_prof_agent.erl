@@ -7,9 +7,9 @@
 %% ends on request, when its controller ends (a monitor), and after `heartbeat_ms' without a
 %% heartbeat. When the cleanup process ends, the agent does its work.
 %%
-%% Each has a registered name from before the first module is loaded until the last one is purged:
-%% modules without a process of these names were left behind, by an agent that was killed together
-%% with its cleanup process. The next agent removes them first.
+%% One of the two registered names exists from the load of the first module to the purge of the last
+%% one. Modules without such a process were left by an agent that was killed together with its
+%% cleanup process. The next agent removes them first.
 %%
 %% No file operation goes through the server of files (file_server_2): where one hangs in it, all
 %% others would.
@@ -84,8 +84,8 @@
 %% The file name of what is lent.
 -define(FROM, "flame_prof_attached").
 
-%% @doc When it answers an error, nothing is left already or will be in a moment. The error is the
-%% last element of a list if the calling process has removed this module.
+%% @doc After an error nothing is left, or the cleanup process removes the rest in a moment. The
+%% error is the last element of a list if the calling process has removed this module.
 -spec start(config()) -> {ok, lent()} | {error, refusal()} | [term(), ...].
 start(Config) ->
     try spawn_monitor(?MODULE, init, [Config, self()]) of
@@ -205,8 +205,8 @@ alone(agent, Config, Caller, Until) ->
             leave(ok)
     end.
 
-%% Whose are the modules of flame_prof that are there? The agent would replace the node's own, and
-%% the node's supervisor run them. Those of an agent belong to none that lives: this one is alone.
+%% The owner of the loaded modules. The agent would replace the node's own modules, and the node's
+%% supervisor run them. Modules of an agent were left behind: no other agent lives.
 owner(Modules) ->
     Files = [code:is_loaded(Module) || Module <- Modules, erlang:module_loaded(Module)],
     case {whereis(flame_prof_sup), [File || File <- Files, File =/= {file, ?FROM}]} of
@@ -218,8 +218,8 @@ owner(Modules) ->
         _ -> node
     end.
 
-%% What an agent left that was killed together with its cleanup process. It may be of another
-%% version: its modules are known by their file name, its folders by theirs.
+%% Removes what a killed agent left. It may be of another version: the file name identifies its
+%% modules, and the prefix its folders.
 remove_left(Until) ->
     Modules = [Module || {Module, ?FROM} <- code:all_loaded(), Module =/= ?MODULE],
     Prefix = "flame_prof." ++ os:getpid() ++ ".",
@@ -259,7 +259,7 @@ begin_lending(#{controller := Controller} = Config, Caller, Until) ->
             leave(ok)
     end.
 
-%% Registered before anything is lent: whatever happens then, it removes that.
+%% The process is registered before anything is loaded, and removes that after any failure.
 start_cleanup(Modules) ->
     try
         {Pid, _} = Cleanup = spawn_monitor(?MODULE, cleanup, [self(), Modules]),
@@ -269,7 +269,7 @@ start_cleanup(Modules) ->
         error:_ -> error
     end.
 
-%% Without the caller no controller ever hears of this agent.
+%% Without the caller no controller gets the pid of this agent.
 report_ready(Caller, Library) ->
     case is_process_alive(Caller) of
         true -> Caller ! {self(), {ok, #{agent => self(), library => Library}}};
@@ -378,7 +378,7 @@ now_ms() -> erlang:monotonic_time(millisecond).
 in_time(Fun, Latest) ->
     awaited(trying(Fun), min(Latest, now_ms() + ?FILES_MS)).
 
-%% Without room for another process it is this one.
+%% If the process table is full, this process runs Fun itself.
 trying(Fun) ->
     try
         spawn_opt(?MODULE, tried, [Fun], [link, monitor, {priority, high}])
@@ -580,9 +580,9 @@ unload(Module) ->
     _ = code:delete(Module),
     code:purge(Module).
 
-%% By a process whose name says that it is there, and as its last call: no code of flame_prof runs
-%% when the last module goes, neither this code, which is old when another agent has loaded its own
-%% meanwhile, nor that one, which was refused. Another process of these names removes the module.
+%% The last call of a registered process: no code of flame_prof runs when the last module is purged,
+%% neither this code, which is old if another agent has loaded its own meanwhile, nor the code of
+%% that agent, which was refused. If another process is registered, that one removes the module.
 leave(Answer) ->
     Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1, fun erlang:hd/1],
     case has_name() of

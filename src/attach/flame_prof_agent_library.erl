@@ -1,8 +1,8 @@
-%% @private The library of an agent (flame_prof_agent): written into a folder of the node, loaded
-%% from there, and deleted at once. The first folder that takes it is used; what the others say is
-%% the reason if none does.
+%% @private Loads the library of an agent (flame_prof_agent): writes it to a folder of the node,
+%% loads it, and deletes it at once. The first usable folder is taken; if there is none, the errors
+%% of all folders are the reason.
 %%
-%% Each file operation has its time, in a process of its own: a file system may hang.
+%% Each file operation runs in a process of its own and has a time limit: a file system may hang.
 -module(flame_prof_agent_library).
 
 -export([load/3]).

@@ -298,9 +298,9 @@ release(Node, Release) ->
         error:badarg -> refuse(incompatible, Node, "OTP ~ts is an unknown release", [Release])
     end.
 
-%% Is there something that an agent left behind? Refused if one lives, or if flame_prof is the
-%% node's own: any module of it, as a node with the application may not have needed the library yet.
-%% The agent checks again: the node may change until then.
+%% Returns whether a killed agent left modules. Refuses a node with a living agent, and a node that
+%% has any module of its own flame_prof: it may not have needed the library yet. The agent checks
+%% again, as the node may change until then.
 is_left(Node, #{modules := Lent} = Config, Before, Count) ->
     State = state(Node, [?AGENT | [Module || {Module, _} <- Lent]]),
     Looks = case State of
@@ -321,8 +321,7 @@ is_left(Node, #{modules := Lent} = Config, Before, Count) ->
             end
     end.
 
-%% An agent has a process of its name before and after all its modules but the first: without one
-%% they were left behind.
+%% The names come first: an agent has a registered process as long as its modules are loaded.
 state(Node, Modules) ->
     Names = [flame_prof_sup, ?AGENT, flame_prof_cleanup],
     {[Supervisor | Processes], AreLoaded} = lists:split(length(Names), each(Node,
@@ -340,7 +339,7 @@ state(Node, Modules) ->
         {true, _} -> attached
     end.
 
-%% In the same state, until it is believed: a command may have just begun or just ended.
+%% So many equal states in a row decide: a command may have just begun or just ended.
 looks(left) -> 4;
 looks(supervised) -> 10;
 looks(attached) -> 10;
@@ -390,7 +389,7 @@ gone(Node, Attempts) ->
         ?CALL_MS) of
         [_, _, false, false] ->
             ok;
-        %% Looked for first: a process has its name until the module is gone.
+        %% The names come first: one is registered until the module is purged.
         [undefined, undefined, _, _] ->
             Text = "the process that removes flame_prof from it was killed; the next command "
                 "removes the rest",

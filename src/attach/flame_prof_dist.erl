@@ -1,11 +1,13 @@
-%% @private The distribution of a command (`-proto_dist flame_prof'): that of OTP over TCP, by IPv4
-%% or IPv6, as the host of each node has it; and it never takes the place of another command.
+%% @private The distribution protocol of a command (`-proto_dist flame_prof'): OTP's protocol over
+%% TCP, by IPv4 or IPv6 as the host of each node requires. It never cuts the connection of another
+%% command.
 %%
-%% The names of commands are few (flame_prof_remote), as each one is an atom in the other node for
-%% ever. A node that is connected to one of the same name asks whether it is to end that connection;
-%% OTP says yes. This says nothing, closes its own, and keeps in mind that the name is taken.
+%% Commands share a few names (flame_prof_remote), because each name stays in the other node as an
+%% atom. If the other node is already connected to a node of the same name, it asks whether to end
+%% that connection, and OTP's code confirms. This module closes the new connection instead, and
+%% remembers that the name is taken.
 %%
-%% It is also the driver that OTP's code uses for IPv4; flame_prof_dist6 is the other one.
+%% This module is also the driver for IPv4 that OTP calls; flame_prof_dist6 is the one for IPv6.
 -module(flame_prof_dist).
 
 -export([is_taken/0]).
@@ -14,8 +16,7 @@
 %% As a driver.
 -export([family/0, parse_address/1, connect/3, send/2, send/3, recv/3]).
 
-%% @doc Was a connection not made, since this was asked last, because the other node knows another
-%% one, or a former one, by the name of this one?
+%% @doc Whether the other node has refused the name of this node since the last call.
 -spec is_taken() -> boolean().
 is_taken() -> persistent_term:erase(?MODULE).
 
@@ -62,8 +63,8 @@ send(Socket, Data) -> inet_tcp:send(Socket, Data).
 -spec send(port(), iodata(), list()) -> ok | {error, term()}.
 send(Socket, Data, Options) -> inet_tcp:send(Socket, Data, Options).
 
-%% @doc During the handshake only. `alive': another one is connected, or was and is not yet known
-%% to be gone. `nok': the node is about to connect to one of that name, which has ended.
+%% @doc During the handshake only. `alive': a node of this name is connected, or its end is not yet
+%% known. `nok': the other node tries to connect to a node of this name, which has ended.
 -spec recv(port(), non_neg_integer(), timeout()) -> {ok, term()} | {error, term()}.
 recv(Socket, Length, Timeout) ->
     case inet_tcp:recv(Socket, Length, Timeout) of

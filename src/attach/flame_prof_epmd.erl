@@ -55,7 +55,7 @@ address(Host) ->
             end
     end.
 
-%% @doc By which a node of that host is reached.
+%% @doc The address family by which nodes of that host are reached.
 -spec family(string()) -> inet | inet6.
 family(Host) ->
     Reached = case persistent_term:get(?MODULE, none) of

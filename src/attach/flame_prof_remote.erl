@@ -80,9 +80,9 @@ cookie_of(File, {error, Reason}) ->
     throw({error, flame_prof_error:file(File, ["the cookie cannot be read: ",
         file:format_error(Reason), "; --cookie-file names the file of the node's user"])}).
 
-%% The name of a command has a number that none has who is connected to one of these nodes: a few
-%% names, as each new one is an atom there for ever. Its host is that of a node: it is not checked,
-%% as this node does not listen.
+%% Takes the first number that no other node in these nodes' connections has. Each new name is an
+%% atom in the other node for ever. Its host is the host of the first node: no node checks it, as
+%% this node does not listen.
 connected([], [Name | _], _Connect) ->
     unreachable(Name, "~b commands of flame_prof are connected to it already", [?NUMBERS]);
 connected([Number | Numbers], [First | _] = Names, Connect) ->
@@ -97,13 +97,13 @@ connected([Number | Numbers], [First | _] = Names, Connect) ->
                 [node()])
     end.
 
-%% From the first on, if the distribution sees which ones are taken. Else another machine begins
-%% with another number, and another command of this one has locked its own: the lock is a socket
+%% All numbers if flame_prof_dist reports a taken name. Other protocols take one number: the first
+%% one depends on this machine, and commands of this machine lock theirs. The lock is a socket
 %% without a file, and ends with the command.
 numbers(Options) ->
     All = lists:seq(1, ?NUMBERS),
     case {init:get_argument(proto_dist), Options} of
-        %% One name for nodes that it connects to later: one that few other commands have.
+        %% Its name is also for nodes that it connects to later: few other commands have it.
         {{ok, [["flame_prof"]]}, #{command := mcp}} -> lists:reverse(All);
         {{ok, [["flame_prof"]]}, _} -> All;
         _ ->

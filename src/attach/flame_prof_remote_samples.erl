@@ -1,5 +1,5 @@
-%% @private The samples of a look at a node on which the library does not run: a session of a remote
-%% sampler there and a remote writer here, as attach has, whose files are the answer.
+%% @private Samples a node on which the library does not run, during a look: by a remote sampler
+%% there and a remote writer here, as attach does. The files are part of the answer.
 -module(flame_prof_remote_samples).
 
 -export([without/1, beside/2]).
@@ -21,9 +21,9 @@ without(_) ->
         _ -> bare
     end.
 
-%% @doc What Fun collects, with samples of that time. Fun is given what {@link
-%% flame_prof_doctor_evidence:collect/1} is to know: that the samples come from here. Without a
-%% writer Fun collects everything.
+%% @doc Adds samples to what Fun collects. Fun gets an option for {@link
+%% flame_prof_doctor_evidence:collect/1}, which then takes no samples. Without a writer Fun
+%% collects everything.
 -spec beside(none | flame_prof_attach:agent(),
     fun((#{samples => none}) ->
         {ok, flame_prof_doctor_evidence:collected()} | {error, flame_prof:reason()})) ->

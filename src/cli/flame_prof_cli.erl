@@ -37,8 +37,8 @@ run(Words) ->
             {error, [flame_prof_error:internal(Stack), "; it is a bug of flame_prof ", version()]}
     end.
 
-%% What is no text in the encoding of file names is no list; the type of init's function does not
-%% have that.
+%% init returns a tuple for an argument that is not text in the encoding of file names; its type
+%% does not say so.
 -dialyzer({nowarn_function, parsed/1}).
 parsed(Words) ->
     case [Begin || {_, Begin, _} <- Words] of

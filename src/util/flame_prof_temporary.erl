@@ -105,7 +105,7 @@ name() ->
     Unique = erlang:phash2({make_ref(), node()}, 1 bsl 32),
     lists:flatten(io_lib:format("flame_prof.~ts.~.36b", [os:getpid(), Unique])).
 
-%% @doc Tried, as access rights do not say it.
+%% @doc Tries it: access rights do not decide.
 -spec may_write(file:filename()) -> boolean().
 may_write(Place) ->
     Folder = filename:join(Place, name()),
