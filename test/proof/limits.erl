@@ -88,7 +88,8 @@ combination(Seed, N) ->
     Limits = [limit(Kind) || Kind <- Kinds],
     #{
         place => Place,
-        code => one_of([interactive, embedded]),
+        %% A node that has flame_prof loaded is none to attach to.
+        code => one_of([interactive | [embedded || Place =:= local]]),
         limits => Limits,
         steps => steps(Place, lists:member({home, none}, Limits))
     }.
@@ -438,9 +439,10 @@ get_output() ->
 %% All that it printed, without answers.
 ended(#{port := Port} = Node) ->
     _ = erase(ended) =:= true orelse begin
-        {os_pid, OsPid} = erlang:port_info(Port, os_pid),
-        _ = os:cmd("kill -9 " ++ maps:get(os_pid, Node, integer_to_list(OsPid))),
-        _ = [os:cmd("kill -9 " ++ integer_to_list(OsPid))],
+        %% Of a shell, where that is not the node itself. Its end may wait in the mailbox.
+        Pids = [Pid || #{os_pid := Pid} <- [Node]] ++
+            [integer_to_list(Pid) || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
+        _ = [os:cmd("kill -9 " ++ Pid) || Pid <- Pids],
         closed(Port)
     end,
     Output = iolist_to_binary(erase_output()),

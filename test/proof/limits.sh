@@ -12,4 +12,4 @@ mkdir -p "$OUT/ebin" && OUT=$(cd "$OUT" && pwd) &&
         test/support/checkout.erl || exit 1
 echo "limits: $COUNT combinations of seed $SEED"
 epmd -daemon
-exec erl -noinput -pa "$OUT/ebin" -s limits main
+ERL_CRASH_DUMP_BYTES=0 exec erl -noinput -pa "$OUT/ebin" -s limits main
