@@ -53,5 +53,5 @@ ask(Other, Question) ->
 
 till(N) ->
     timer:sleep(1000 + N * 10),
-    _ = catch ask(bank_clerk, {balance, N}),
+    _ = try ask(bank_clerk, {balance, N}) catch exit:_ -> closed end,
     till(N).
