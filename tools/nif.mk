@@ -63,7 +63,7 @@ COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocatio
                layout_table.o perf_map.o process_names.o ets.o ets_solve.o ets_objects.o fragment.o \
                process_terms.o abandoned.o term/object.o code_scan.o functions.o symbolize.o \
                capture/sigcapture.o capture/shutdown.o) \
-           $(addprefix $(BUILD)/session/,session.o inspect.o) \
+           $(addprefix $(BUILD)/session/,session.o inspect.o sampler_thread.o) \
            $(addprefix $(BUILD)/waits/,mailbox.o served.o) \
            $(addprefix $(BUILD)/store/,directory.o fs.o recover.o log_file.o log_name.o perf_map_file.o) \
            $(addprefix $(BUILD)/base/,governor.o maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o

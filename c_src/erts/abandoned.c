@@ -35,8 +35,8 @@ int fp_abandoned_read(const struct fp_memory *memory, uint64_t heap, uint64_t si
 
     if (err != 0)
         return err;
-    if (!is_between(heap, *high_water, *top) && (fp_safe_read_word(memory, hend, high_water) != 0 ||
-                                                 !is_between(heap, *high_water, *top)))
+    if (!is_between(heap, *high_water, *top) &&
+        (fp_safe_read_word(memory, hend, high_water) != 0 || !is_between(heap, *high_water, *top)))
         return FP_ETORN;
     return 0;
 }

@@ -150,8 +150,7 @@ static int decode_capture(struct fp_inspect *inspect, unsigned at, const struct 
 
     if (capture->result == FP_CAPTURE_NO_PROCESS)
         return FP_ENOENT;
-    err = fp_process_decode_whole(inspect->layout, &inspect->memory, capture->structure,
-                                  snapshot);
+    err = fp_process_decode_whole(inspect->layout, &inspect->memory, capture->structure, snapshot);
     /* The id becomes a term: no other word may. */
     if (snapshot->status == FP_STATUS_free || !fp_term_is_pid(snapshot->id))
         return FP_EGONE;

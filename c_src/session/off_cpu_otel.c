@@ -95,8 +95,7 @@ const struct fp_work *fp_off_cpu_trace(const struct fp_sampler *s, const struct 
     uint64_t heap = fp_process_field(s->layout, stack->again, FP_FIELD_heap);
     uint64_t minor_gcs = fp_process_field(s->layout, stack->again, FP_FIELD_gen_gcs);
 
-    if (!s->options.otel ||
-        heap != stack->before.heap ||
+    if (!s->options.otel || heap != stack->before.heap ||
         minor_gcs != (uint64_t)stack->before.value[FP_METRIC_minor_gcs])
         return work;
     return fp_work_with_trace(&copy->trace, work, room);

@@ -73,8 +73,8 @@ static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture 
     }
     target = &s->target[slot];
     if (!target->is_live || target->id != id ||
-        fp_process_decode_whole(s->layout, s->options.memory, structure, &now) != 0 || now.id != id ||
-        now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
+        fp_process_decode_whole(s->layout, s->options.memory, structure, &now) != 0 ||
+        now.id != id || now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
         fp_target_read_dictionary(s, target, &now) != 0)
         goto late;
     fp_stack_not_sampled(&stack, now.status);

@@ -109,16 +109,15 @@ void fake_set(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t valu
 {
     fake_set_torn(vm, n, field, value);
     if (field == FP_FIELD_heap || field == FP_FIELD_hend)
-        fake_set_heap_size(
-            vm, n, (fake_get(vm, n, FP_FIELD_hend) - fake_get(vm, n, FP_FIELD_heap)) / 8);
+        fake_set_heap_size(vm, n,
+                           (fake_get(vm, n, FP_FIELD_hend) - fake_get(vm, n, FP_FIELD_heap)) / 8);
 }
 
 void fake_set_heap_size(struct fake_vm *vm, uint32_t n, uint64_t words)
 {
-    fake_put_word(&vm->memory,
-                  fake_process_at(n) + vm->layout.release.offset[FP_FIELD_hend] +
-                      FP_SIZE_BEHIND_HEND,
-                  words);
+    fake_put_word(
+        &vm->memory,
+        fake_process_at(n) + vm->layout.release.offset[FP_FIELD_hend] + FP_SIZE_BEHIND_HEND, words);
 }
 
 void fake_set_abandoned(struct fake_vm *vm, uint32_t n, uint64_t heap)

@@ -721,8 +721,8 @@ static void while_collecting_the_last_whole_figures_stand(void)
     destroy(b);
 }
 
-/* It hibernates: `hend' is of the block that it goes to, all else of the one that it comes from, for
- * as long as the terms are walked. The stack in the capture is the new one. */
+/* It hibernates: `hend' is of the block that it goes to, all else of the one that it comes from,
+ * for as long as the terms are walked. The stack in the capture is the new one. */
 static void while_it_hibernates_it_has_no_heap_of_two_blocks(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);

@@ -322,10 +322,10 @@ static void random_bytes_are_torn_or_make_sense(void)
  * of a fifth behind 1,3 million words. */
 static void old_heaps_have_sizes_of_erts_and_no_others(void)
 {
-    static const uint64_t sizes[] = {12,    38,    51,    90,    142,   233,    376,    610,
-                                     987,   1598,  2586,  4185,  6772,  10958,  17731,  28690,
-                                     46422, 75113, 121536, 196650, 318187, 514838, 833026, 999631,
-                                     1199557, 1439468, 1727361, 2072833};
+    static const uint64_t sizes[] = {12,     38,     51,     90,      142,     233,     376,
+                                     610,    987,    1598,   2586,    4185,    6772,    10958,
+                                     17731,  28690,  46422,  75113,   121536,  196650,  318187,
+                                     514838, 833026, 999631, 1199557, 1439468, 1727361, 2072833};
     struct fixture f = plain(29);
     size_t at = 0;
 
@@ -355,15 +355,20 @@ struct write {
     uint64_t value;
 };
 
-#define TWO UINT64_C(0x7f0008000000) /* another block, above the first one */
+#define TWO UINT64_C(0x7f0008000000)   /* another block, above the first one */
 #define THREE UINT64_C(0x7effff000000) /* one below it */
 #define OLD (HEAP + 0x100000)
 
 /* The block at `heap` of `size` words, of which `used` are, and `stack` of the stack. */
-#define STOP(heap, size, stack) {FP_FIELD_stop, (heap) + 8 * ((size) - (stack))}
-#define BLOCK(heap, size, used) \
-    {FP_FIELD_heap, heap}, {FP_FIELD_htop, (heap) + 8 * (used)}, \
-        {FP_FIELD_hend, (heap) + 8 * (size)}
+#define STOP(heap, size, stack)                                                                    \
+    {                                                                                              \
+        FP_FIELD_stop, (heap) + 8 * ((size) - (stack))                                             \
+    }
+#define BLOCK(heap, size, used)                                                                    \
+    {FP_FIELD_heap, heap}, {FP_FIELD_htop, (heap) + 8 * (used)},                                   \
+    {                                                                                              \
+        FP_FIELD_hend, (heap) + 8 * (size)                                                         \
+    }
 
 /* Each ends with a whole state; KEPT words survive. The first state is plain(): 233 words, of which
  * 100 used and 13 of stack, 376 of old heap, 50 of fragments. */
@@ -372,49 +377,128 @@ static const struct collection {
     struct write write[WRITES_MAX];
 } collections[] = {
     {"minor, first old heap",
-     {{FP_FIELD_old_heap, 0}, {FP_FIELD_old_htop, 0}, {FP_FIELD_old_hend, 0}, {PAUSE, 0},
-      {FP_FIELD_old_hend, THREE + 8 * 610}, {FP_FIELD_old_heap, THREE}, {FP_FIELD_old_htop, THREE},
-      {PAUSE, 0}, {FP_FIELD_old_htop, THREE + 8 * 40}, {FP_FIELD_high_water, TWO + 8 * 30},
-      {PAUSE, 0}, STOP(TWO, 376, 13), {PAUSE, 0}, {FP_FIELD_mbuf_size, 0}, {PAUSE, 0},
-      BLOCK(TWO, 376, 30), {SIZE, 376}}},
+     {{FP_FIELD_old_heap, 0},
+      {FP_FIELD_old_htop, 0},
+      {FP_FIELD_old_hend, 0},
+      {PAUSE, 0},
+      {FP_FIELD_old_hend, THREE + 8 * 610},
+      {FP_FIELD_old_heap, THREE},
+      {FP_FIELD_old_htop, THREE},
+      {PAUSE, 0},
+      {FP_FIELD_old_htop, THREE + 8 * 40},
+      {FP_FIELD_high_water, TWO + 8 * 30},
+      {PAUSE, 0},
+      STOP(TWO, 376, 13),
+      {PAUSE, 0},
+      {FP_FIELD_mbuf_size, 0},
+      {PAUSE, 0},
+      BLOCK(TWO, 376, 30),
+      {SIZE, 376}}},
     {"minor, to below",
-     {{FP_FIELD_old_htop, OLD + 8 * 340}, {FP_FIELD_high_water, THREE + 8 * 30}, {PAUSE, 0},
-      STOP(THREE, 376, 13), {PAUSE, 0}, {FP_FIELD_mbuf_size, 0}, {PAUSE, 0}, BLOCK(THREE, 376, 30),
+     {{FP_FIELD_old_htop, OLD + 8 * 340},
+      {FP_FIELD_high_water, THREE + 8 * 30},
+      {PAUSE, 0},
+      STOP(THREE, 376, 13),
+      {PAUSE, 0},
+      {FP_FIELD_mbuf_size, 0},
+      {PAUSE, 0},
+      BLOCK(THREE, 376, 30),
       {SIZE, 376}}},
     {"minor, of one size",
-     {{FP_FIELD_high_water, THREE + 8 * 30}, {PAUSE, 0}, STOP(THREE, 233, 13), {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0}, {PAUSE, 0}, BLOCK(THREE, 233, 30), {SIZE, 233}}},
+     {{FP_FIELD_high_water, THREE + 8 * 30},
+      {PAUSE, 0},
+      STOP(THREE, 233, 13),
+      {PAUSE, 0},
+      {FP_FIELD_mbuf_size, 0},
+      {PAUSE, 0},
+      BLOCK(THREE, 233, 30),
+      {SIZE, 233}}},
     {"major, and shrunk in place",
-     {{FP_FIELD_old_heap, 0}, {FP_FIELD_old_htop, 0}, {FP_FIELD_old_hend, 0}, {PAUSE, 0},
-      STOP(TWO, 987, 13), {PAUSE, 0}, {FP_FIELD_mbuf_size, 0}, {PAUSE, 0}, BLOCK(TWO, 987, 90),
-      {SIZE, 987}, {FP_FIELD_gen_gcs, 0}, {FP_FIELD_high_water, TWO + 8 * 90}, {PAUSE, 0},
+     {{FP_FIELD_old_heap, 0},
+      {FP_FIELD_old_htop, 0},
+      {FP_FIELD_old_hend, 0},
+      {PAUSE, 0},
+      STOP(TWO, 987, 13),
+      {PAUSE, 0},
+      {FP_FIELD_mbuf_size, 0},
+      {PAUSE, 0},
+      BLOCK(TWO, 987, 90),
+      {SIZE, 987},
+      {FP_FIELD_gen_gcs, 0},
+      {FP_FIELD_high_water, TWO + 8 * 90},
+      {PAUSE, 0},
       /* In this order: with the new stack and the old end the stack would have both blocks' words,
          and nothing would say so. */
-      {FP_FIELD_hend, TWO + 8 * 233}, {PAUSE, 0}, STOP(TWO, 233, 13), {SIZE, 233}}},
+      {FP_FIELD_hend, TWO + 8 * 233},
+      {PAUSE, 0},
+      STOP(TWO, 233, 13),
+      {SIZE, 233}}},
     {"grown elsewhere",
-     {BLOCK(THREE, 1598, 100), STOP(THREE, 1598, 13), {FP_FIELD_high_water, THREE + 8 * 40},
+     {BLOCK(THREE, 1598, 100),
+      STOP(THREE, 1598, 13),
+      {FP_FIELD_high_water, THREE + 8 * 40},
       {SIZE, 1598}}},
     {"hibernation",
-     {{FP_FIELD_old_heap, 0}, {FP_FIELD_old_htop, 0}, {FP_FIELD_old_hend, 0}, {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0}, {PAUSE, 0}, BLOCK(TWO, 587, 80), {FP_FIELD_high_water, TWO + 8 * 80},
-      STOP(TWO, 587, 1), {SIZE, 587}, {PAUSE, 0}, {FP_FIELD_hend, THREE + 8 * 84},
-      STOP(THREE, 84, 1), {PAUSE, 0}, {FP_FIELD_high_water, THREE + 8 * 80}, {PAUSE, 0},
-      {FP_FIELD_htop, THREE + 8 * 80}, {FP_FIELD_heap, THREE}, {SIZE, 84}}},
-    {"literals",
-     {{FP_FIELD_old_heap, 0}, {FP_FIELD_old_htop, 0}, {FP_FIELD_old_hend, 0}, {PAUSE, 0},
-      {FP_FIELD_old_heap, TWO}, {FP_FIELD_old_htop, TWO}, {FP_FIELD_old_hend, TWO + 8 * 6772},
-      {PAUSE, 0}, {FP_FIELD_old_htop, TWO + 8 * 6000}}},
-    {"put off, and then by a dirty scheduler",
-     {STOP(THREE, 77, 13), {PAUSE, 0}, BLOCK(THREE, 77, 0), {PAUSE, 0}, {ABANDONED, HEAP},
+     {{FP_FIELD_old_heap, 0},
+      {FP_FIELD_old_htop, 0},
+      {FP_FIELD_old_hend, 0},
       {PAUSE, 0},
-      {FP_FIELD_htop, THREE + 8 * 20}, {PAUSE, 0}, {FP_FIELD_old_heap, 0}, {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0}, {PAUSE, 0}, STOP(TWO, 610, 13), {PAUSE, 0}, {ABANDONED, 0},
-      {FP_FIELD_mbuf_size, 0}, {PAUSE, 0}, BLOCK(TWO, 610, 66), {SIZE, 610},
+      {FP_FIELD_mbuf_size, 0},
+      {PAUSE, 0},
+      BLOCK(TWO, 587, 80),
+      {FP_FIELD_high_water, TWO + 8 * 80},
+      STOP(TWO, 587, 1),
+      {SIZE, 587},
+      {PAUSE, 0},
+      {FP_FIELD_hend, THREE + 8 * 84},
+      STOP(THREE, 84, 1),
+      {PAUSE, 0},
+      {FP_FIELD_high_water, THREE + 8 * 80},
+      {PAUSE, 0},
+      {FP_FIELD_htop, THREE + 8 * 80},
+      {FP_FIELD_heap, THREE},
+      {SIZE, 84}}},
+    {"literals",
+     {{FP_FIELD_old_heap, 0},
+      {FP_FIELD_old_htop, 0},
+      {FP_FIELD_old_hend, 0},
+      {PAUSE, 0},
+      {FP_FIELD_old_heap, TWO},
+      {FP_FIELD_old_htop, TWO},
+      {FP_FIELD_old_hend, TWO + 8 * 6772},
+      {PAUSE, 0},
+      {FP_FIELD_old_htop, TWO + 8 * 6000}}},
+    {"put off, and then by a dirty scheduler",
+     {STOP(THREE, 77, 13),
+      {PAUSE, 0},
+      BLOCK(THREE, 77, 0),
+      {PAUSE, 0},
+      {ABANDONED, HEAP},
+      {PAUSE, 0},
+      {FP_FIELD_htop, THREE + 8 * 20},
+      {PAUSE, 0},
+      {FP_FIELD_old_heap, 0},
+      {FP_FIELD_old_htop, 0},
+      {FP_FIELD_old_hend, 0},
+      {PAUSE, 0},
+      STOP(TWO, 610, 13),
+      {PAUSE, 0},
+      {ABANDONED, 0},
+      {FP_FIELD_mbuf_size, 0},
+      {PAUSE, 0},
+      BLOCK(TWO, 610, 66),
+      {SIZE, 610},
       {FP_FIELD_high_water, TWO + 8 * 66}}},
     {"a second old heap, below the first one",
-     {{FP_FIELD_old_heap, 0}, {FP_FIELD_old_htop, 0}, {FP_FIELD_old_hend, 0}, {PAUSE, 0},
-      {FP_FIELD_old_heap, THREE}, {FP_FIELD_old_htop, THREE}, {FP_FIELD_old_hend, THREE + 8 * 987},
-      {PAUSE, 0}, {FP_FIELD_old_htop, THREE + 8 * 500}}},
+     {{FP_FIELD_old_heap, 0},
+      {FP_FIELD_old_htop, 0},
+      {FP_FIELD_old_hend, 0},
+      {PAUSE, 0},
+      {FP_FIELD_old_heap, THREE},
+      {FP_FIELD_old_htop, THREE},
+      {FP_FIELD_old_hend, THREE + 8 * 987},
+      {PAUSE, 0},
+      {FP_FIELD_old_htop, THREE + 8 * 500}}},
 };
 
 static void write_one(struct fixture *f, const struct write *write)
@@ -571,8 +655,8 @@ static void a_heap_that_a_collection_was_put_off_on_has_its_sizes(void)
         fake_map(&memory, THREE, 8192);
         fake_put_word(&memory, HEAP + 8 * 100, (233 - 100 - 1) << 6 | 8);
         fake_put_word(&memory, HEAP + 8 * 232, 100);
-        for (size_t k = 0; f.bytes[f.layout.release.offset[FP_FIELD_hend] +
-                                   FP_ABANDONED_BEHIND_HEND + 5] == 0;
+        for (size_t k = 0;
+             f.bytes[f.layout.release.offset[FP_FIELD_hend] + FP_ABANDONED_BEHIND_HEND + 5] == 0;
              k++)
             if (collections[7].write[k].field != PAUSE)
                 write_one(&f, &collections[7].write[k]);

@@ -3,16 +3,16 @@
 %%
 %% The truth is of the VM: process_info/2 of a process on itself around its steps, and what the VM
 %% traces at the beginning and at the end of each collection. Between two collections the blocks of
-%% a heap do not change, so no block of a sample is larger, or smaller, than all of these say. Within
-%% one the VM goes through a block that has room for all that there was before, which it shrinks or
-%% grows then, and says nothing of.
+%% a heap do not change, so no block of a sample is larger, or smaller, than all of these say.
+%% Within one the VM goes through a block that has room for all that there was before, which it
+%% shrinks or grows then, and says nothing of.
 -module(size_storm).
 
 -export([run/1, kinds/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% From one size of a heap to the next one is a factor of less; a major collection may take two steps
-%% above what there was before.
+%% A major collection may take two steps above what there was before, each a factor of 1.65 at
+%% most.
 -define(TWO_STEPS(Words), (400 + 3 * (Words))).
 %% Of a structure, links and monitors, beyond what process_info/2 says at some other moment.
 -define(MEMORY_EXTRA, 4096).
@@ -274,7 +274,10 @@ woken(Kind, Truth, State, N) ->
 
 %% Collections that others ask for, and signals meanwhile.
 disturb(Pids, N) ->
-    [erlang:garbage_collect(Pid, [{async, N}]) || Pid <- Pids, (erlang:phash2(Pid) + N) rem 7 =:= 0],
+    [
+        erlang:garbage_collect(Pid, [{async, N}])
+     || Pid <- Pids, (erlang:phash2(Pid) + N) rem 7 =:= 0
+    ],
     receive after 3 -> ok end,
     flush(),
     disturb(Pids, N + 1).
