@@ -35,7 +35,7 @@ soak() { # otp
     cat <<END
 cd "\$1" && mkdir -p $out/ebin && rm -f $out/otp-$1.* &&
     { make build && erlc -o $out/ebin test/soak/*.erl test/support/running_test_nif.erl \
-        test/support/checkout.erl test/support/size_storm.erl; } \
+        test/support/checkout.erl test/support/size_storm.erl test/support/waiting.erl; } \
         >$out/otp-$1.log 2>&1 || { tail -n 20 $out/otp-$1.log; exit 1; }
 scratch=\$PWD/$out/scratch-\$\$
 mkdir -p "\$scratch" && ulimit -c 0 && ulimit -d $((limit * 1024)) &&

@@ -701,15 +701,15 @@ a_budget_is_kept_by_sampling_less(Config) ->
         sample_interval => 1,
         cpu_budget => 0.1
     }),
-    %% The saved seconds first, then a step every two seconds.
+    %% As many steps at once as it needs.
     #{budget_changes := Changes} = await_step(3, 600),
     {ok, #{files := Files, budget_step := Step}} = flame_prof:stop(),
     [exit(Worker, kill) || Worker <- Workers],
-    true = Changes >= 3,
+    true = Changes >= 1 andalso Step >= 1,
     {ok, Own, _} = reader_oracle:own(Files),
     #{figures := #{<<"budget_step">> := {Last, _}}} = lists:last(Own),
-    %% A step may come between the last sample and the end.
-    true = Last >= 1 andalso abs(Last - Step) =< 1.
+    %% Others may come between the last sample and the end.
+    true = Last >= 1.
 
 %% The pass over so many costs more than half of the budget, and goes first.
 the_selection_is_stretched_before_anything_is_left_out(Config) ->
