@@ -12,6 +12,9 @@
 -define(LATE, "no file is written there in time").
 -define(LIBRARY, "flame_prof_nif").
 -define(ENVIRONMENT, flame_prof_attached).
+%% The code server starts a process for a module that has code to run. If it cannot, it ends, and
+%% the node ends with it.
+-define(FREE_LEAST, 32).
 %% The file name of what is lent.
 -define(FROM, "flame_prof_attached").
 
@@ -26,10 +29,16 @@ load(Config, Note, Until) ->
 
 %% This one has code to run when it is loaded.
 load_nif({Module, Code}) ->
-    case code:load_binary(Module, ?FROM, Code) of
-        {module, Module} -> ok;
-        {error, Reason} -> {error, {module, atom_to_list(Reason)}}
+    case erlang:system_info(process_limit) - erlang:system_info(process_count) of
+        Free when Free < ?FREE_LEAST ->
+            {error, {module, io_lib:format("~b processes are free, ~b are needed",
+                [Free, ?FREE_LEAST])}};
+        _ ->
+            loaded(code:load_binary(Module, ?FROM, Code))
     end.
+
+loaded({module, _}) -> ok;
+loaded({error, Reason}) -> {error, {module, atom_to_list(Reason)}}.
 
 %% As this node sees its files, and as its user may use them. Where its current one is not told in
 %% time, no file operation goes on: all dirty I/O schedulers are taken.

@@ -100,7 +100,7 @@ a_failure_at_any_step_leaves_nothing(_) ->
     Everywhere = [{Step, Failure} || Step <- steps(), Failure <- [crash, kill_both]],
     Others = [{lists:nth(N, steps()), Failure}
         || {Failure, At} <- [{kill_agent, [2, 6, 8]}, {kill_cleanup, [4, 8]},
-            {no_process, [1, 8, 13]}, {disconnect, [4, 8]}], N <- At],
+            {no_process, [1, 4, 8, 13]}, {disconnect, [4, 8]}], N <- At],
     with_node(fun(Node, Before) ->
         [fail(Node, Before, Case) || Case <- case os:getenv("LENDING") of
             %% Whose connections are cut comes last.
