@@ -489,8 +489,8 @@ hot(Files) ->
 %% {@link flame_prof_tree} has the options, and the same as terms.
 -spec hot(flame_prof_samples:files(), flame_prof_tree:options()) -> ok | {error, reason()}.
 hot(Files, Options) ->
-    case flame_prof_tree:report(Files, Options) of
-        {ok, Report} -> io:put_chars(flame_prof_tree:format(Report, columns()));
+    case flame_prof_tree:page(Files, Options, columns()) of
+        {ok, Page} -> io:put_chars(Page);
         {error, _} = Error -> Error
     end.
 

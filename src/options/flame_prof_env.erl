@@ -59,8 +59,10 @@ validate(Given) ->
 %% whose end is that of the VM.
 -spec load() -> ok.
 load() ->
-    case {application:get_key(flame_prof, vsn), code:where_is_file("flame_prof.app")} of
-        {undefined, [_ | _] = File} ->
+    %% Beside the code: a search by the code server would list all folders of its path.
+    case {application:get_key(flame_prof, vsn), code:which(?MODULE)} of
+        {undefined, [_ | _] = Beam} ->
+            File = filename:join(filename:dirname(Beam), "flame_prof.app"),
             %% A node without a free process has no room for a session either.
             try spawn_opt(?MODULE, load_file, [File], [monitor, {max_heap_size, #{size => 0}}]) of
                 {Pid, Monitor} -> receive {'DOWN', Monitor, process, Pid, _} -> ok end
@@ -80,5 +82,5 @@ load_read({ok, Bytes}) ->
     {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Bytes)),
     {ok, Application} = erl_parse:parse_term(Tokens),
     application:load(Application);
-load_read({error, _} = Error) ->
-    Error.
+load_read({error, _}) ->
+    application:load(flame_prof).

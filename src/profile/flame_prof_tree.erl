@@ -25,7 +25,7 @@
 
 -include("flame_prof.hrl").
 
--export([report/2, of_profile/2, format/2, format/3]).
+-export([report/2, page/3, of_profile/2, format/2, format/3]).
 -export([checked/1, rows/0, is_selected/2, share/2]).
 
 -import(flame_prof_text, [visible/1]).
@@ -147,6 +147,17 @@ report(Files, Given) ->
         {ok, Options} -> read(Files, Options);
         {error, _} = Error -> Error
     end.
+
+%% @private The text, made in a process of its own: a shell may have a limited heap.
+-spec page(flame_prof_samples:files(), options(), Columns :: pos_integer()) ->
+    {ok, unicode:chardata()} | {error, flame_prof:reason()}.
+page(Files, Given, Columns) ->
+    flame_prof_temporary:in_process(fun(_CallerMonitor) ->
+        case report(Files, Given) of
+            {ok, Report} -> {ok, unicode:characters_to_binary(format(Report, Columns))};
+            {error, _} = Error -> Error
+        end
+    end).
 
 read(Files, Options) ->
     Limits = maps:with([event, max_memory, progress], Options),

@@ -66,8 +66,9 @@ init([]) ->
     %% A session starts when this has.
     _ = process_flag(priority, high),
     %% On a node that is full the code server answers late, and the first flush would not wait.
-    _ = code:ensure_modules_loaded([flame_prof_node_memory, flame_prof_memory,
-        flame_prof_allocators, flame_prof_transport]),
+    %% One at a time: together they are too much for a loader whose heap is limited (`+hmax').
+    _ = [code:ensure_loaded(M) || M <- [flame_prof_node_memory, flame_prof_memory,
+        flame_prof_allocators, flame_prof_transport]],
     {ok, #node{}}.
 
 -spec handle_call(term(), gen_server:from(), #node{}) ->

@@ -28,7 +28,9 @@ places() ->
     Answer | {error, flame_prof:reason()}.
 in_process(Fun) ->
     {priority, Priority} = process_info(self(), priority),
-    {Pid, Monitor} = spawn_opt(?MODULE, run, [Fun, self()], [monitor, {priority, Priority}]),
+    %% Limits of heaps (`+hmax') are for the node's own processes.
+    Options = [monitor, {priority, Priority}, {max_heap_size, #{size => 0}}],
+    {Pid, Monitor} = spawn_opt(?MODULE, run, [Fun, self()], Options),
     receive
         {'DOWN', Monitor, process, Pid, {?MODULE, {answered, Answer}}} -> Answer;
         {'DOWN', Monitor, process, Pid, {?MODULE, {Class, Reason, Stack}}} ->
