@@ -127,6 +127,8 @@ incompatibility({error, _} = Error, _Architecture, _Node, _Library) ->
     throw(Error);
 incompatibility({less, Why}, _Architecture, _Node, _Library) ->
     Why;
+incompatibility(late, Architecture, _Node, Library) ->
+    incompatibility(Architecture, late, Library);
 incompatibility(none, Architecture, Node, Library) ->
     incompatibility(Architecture, flame_prof_remote:read_file(Node, "/proc/self/maps"), Library).
 

@@ -36,19 +36,20 @@
 -define(KB, 1024).
 
 %% @doc Three small requests, or four. A node whose dirty I/O schedulers are all taken reads no
-%% file: then the limits of the VM are known alone.
--spec of_node(node()) -> {ok, [limit()]} | {error, flame_prof:reason()}.
+%% file in time: then the limits of the VM are known alone.
+-spec of_node(node()) -> {ok | late, [limit()]} | {error, flame_prof:reason()}.
 of_node(Node) ->
     by(fun(Calls, Ms) -> flame_prof_remote:in_time(Node, Calls, Ms) end).
 
 %% @doc Asked in this way: what the functions answer there, in time.
--spec by(asking()) -> {ok, [limit()]} | {error, flame_prof:reason()}.
+-spec by(asking()) -> {ok | late, [limit()]} | {error, flame_prof:reason()}.
 by(Ask) ->
     case Ask([{fun erlang:system_info/1, [Item]} || Item <- items()], ?CALL_MS) of
         {ok, Answers} ->
             Vm = of_vm(lists:zip(items(), Answers)),
             case with_files(Ask) of
                 {error, _} = Error -> Error;
+                late -> {late, Vm};
                 Files -> {ok, Vm ++ Files}
             end;
         late ->
@@ -115,7 +116,7 @@ with_files(Ask) ->
                 false -> of_files(Found#{descriptors => Descriptors}) ++ groups(Ask, Found)
             end;
         late ->
-            [];
+            late;
         {error, _} = Error ->
             Error
     end.

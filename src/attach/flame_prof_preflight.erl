@@ -37,13 +37,18 @@
 -define(BINARIES_WORDS, 4000000).
 
 %% @doc Asks the node. `none': nothing is short. `{less, Why}': it may run without the library.
+%% `late': nor is anything short, but the node reads no file in time.
 -spec ask(node(), flame_prof_attach:lent(), MayLackLibrary :: boolean()) ->
-    none | {less, Why :: binary()} | {error, flame_prof:reason()}.
+    none | late | {less, Why :: binary()} | {error, flame_prof:reason()}.
 ask(Node, Lent, MayLack) ->
     Command = command(Lent),
     case flame_prof_limits:of_node(Node) of
-        {ok, Limits} -> asked(Node, Command, MayLack, check(Command, Limits));
-        {error, _} = Error -> Error
+        {error, _} = Error -> Error;
+        {Files, Limits} ->
+            case asked(Node, Command, MayLack, check(Command, Limits)) of
+                none when Files =:= late -> late;
+                Answer -> Answer
+            end
     end.
 
 %% As a person calls it: a look by its first module.

@@ -140,7 +140,7 @@ without_a_descriptor_all_are_taken_test() ->
     end || Why <- [emfile, enfile]].
 
 where_files_hang_the_limits_of_the_vm_are_known_test() ->
-    {ok, Limits} = flame_prof_limits:by(of_vm_only(late)),
+    {late, Limits} = flame_prof_limits:by(of_vm_only(late)),
     ?assertEqual([atoms, processes, ports], [What || {What, _, _} <- Limits, What =/= literals]).
 
 a_node_that_goes_meanwhile_is_an_error_test() ->
