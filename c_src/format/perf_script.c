@@ -556,14 +556,17 @@ int fp_perf_script_has_time(const struct fp_perf_script *script)
 int fp_perf_script_self(struct fp_perf_script *script, const struct fp_self_sample *sample,
                         const char **text, size_t *size)
 {
+    uint32_t at = 0;
     int err;
 
     begin_text(script);
-    err = fp_buffer_reserve(&script->out, fp_self_bytes(sample));
-    if (err != 0)
-        return err;
-    fp_buffer_end(&script->out,
-                  fp_put_self(script->out.bytes, script->options.event, script->options.os_pid,
-                              own_time(script, sample->now_us), sample));
+    do {
+        err = fp_buffer_reserve(&script->out, FP_SELF_BYTES);
+        if (err != 0)
+            return err;
+        fp_buffer_end(&script->out, fp_put_self(fp_buffer_at(&script->out), script->options.event,
+                                                script->options.os_pid,
+                                                own_time(script, sample->now_us), sample, &at));
+    } while (at < sample->now[0]->n + sample->now[1]->n);
     return end_text(script, 0, text, size);
 }

@@ -29,8 +29,8 @@ char *fp_put_frame(char *out, const struct fp_frame *frame);
 /* module:function/arity */
 char *fp_put_function(char *out, const struct fp_frame *frame);
 
-/* The rule of the 17th byte from the end (doc/format.md), for a symbol of valid UTF-8 that was cut or
- * put together anew; there is room for 8 bytes more. The new end. */
+/* The rule of the 17th byte from the end (doc/format.md), for a symbol of valid UTF-8 that was cut
+ * or put together anew; there is room for 8 bytes more. The new end. */
 char *fp_encode_17th_byte(char *symbol, char *end);
 
 /* Equal for frames of one function, whatever their lines; never 0. */

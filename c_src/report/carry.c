@@ -1,7 +1,5 @@
 #include "report/carry.h"
 
-#include <stdbool.h>
-
 /* Words of one sample: name, label, and module and function of two calls, of 255 characters each;
  * a character of three bytes is nine when it is encoded. Then keys, pid and arities. */
 #define WORDS_BYTES_MOST (6 * 255 * 9 + 512)
@@ -189,6 +187,37 @@ static int read_changes(struct field_line *line, struct fp_carried *process)
     return 0;
 }
 
+/* ---- the profiler itself ------------------------------------------------ */
+
+/* A sample of it is one of several lines if it is long (doc/format.md): the last one gets the
+ * numbers of those before it. */
+static int join_own(struct fp_carry *carry, struct field_line *line, struct fp_slice words)
+{
+    static const struct fp_slice mark = FP_SLICE(" continues=");
+    struct fp_carried_numbers *begun = &carry->begun;
+    struct fp_fields *fields = line->fields;
+    uint32_t before = begun->damages == carry->damages ? begun->count : 0;
+
+    if (!fp_sample_is_own(line->sample) || !line->sample->is_carried)
+        return 0;
+    if (before + fields->count > FP_METRICS_MOST)
+        return refuse(line, "too many different metrics");
+    memcpy(begun->key + before, fields->key, fields->count * sizeof(*fields->key));
+    memcpy(begun->value + before, fields->value, fields->count * sizeof(*fields->value));
+    memcpy(begun->delta + before, fields->delta, fields->count * sizeof(*fields->delta));
+    begun->count = before + fields->count;
+    begun->damages = carry->damages;
+    fields->is_begun = memmem(words.at, words.size, mark.at, mark.size) != NULL;
+    if (fields->is_begun)
+        return 0;
+    memcpy(fields->key, begun->key, sizeof(fields->key));
+    memcpy(fields->value, begun->value, sizeof(fields->value));
+    memcpy(fields->delta, begun->delta, sizeof(fields->delta));
+    fields->count = begun->count;
+    begun->count = 0;
+    return 0;
+}
+
 int fp_carry_read(struct fp_carry *carry, struct fp_strings *strings, struct fp_budget *budget,
                   const struct fp_sample *sample, struct fp_fields *fields, const char **bad)
 {
@@ -196,11 +225,19 @@ int fp_carry_read(struct fp_carry *carry, struct fp_strings *strings, struct fp_
         .strings = strings, .budget = budget, .sample = sample, .fields = fields, .bad = NULL};
     struct fp_slice words;
     struct fp_carried *process = NULL;
-    int err = read_numbers(&line, &words);
+    int err;
 
+    fields->is_begun = false;
+    err = read_numbers(&line, &words);
     if (err == 0) {
         line.bad = fp_split_words(sample, &words, &fields->of_sample);
         err = line.bad == NULL ? 0 : FP_EINVAL;
+    }
+    if (err == 0)
+        err = join_own(carry, &line, words);
+    if (fields->is_begun) {
+        *bad = NULL;
+        return err;
     }
     if (err == 0 && (words.size > 0 || !sample->is_carried)) {
         err = read_whole(carry, &line, words);

@@ -10,6 +10,8 @@
  * Not shared between threads. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "format/parse.h"
 #include "report/rows.h"
 #include "report/strings.h"
@@ -22,14 +24,22 @@ struct fp_carry {
     struct fp_carried *process;
     size_t count, room;
     uint32_t damages;
+    /* The first numbers of a sample of the profiler itself that goes on in the next one. */
+    struct fp_carried_numbers {
+        uint32_t count, damages;
+        uint32_t key[FP_METRICS_MOST];
+        int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
+    } begun;
 };
 
-/* Of one sample. Texts are of the strings that fp_carry_read() gets. */
+/* Of one sample. `is_begun`: it has no fields, and goes on in the next sample. Texts are of the
+ * strings that fp_carry_read() gets. */
 struct fp_fields {
     uint32_t count;
     uint32_t key[FP_METRICS_MOST];
     int64_t value[FP_METRICS_MOST], delta[FP_METRICS_MOST];
     uint32_t words;
+    bool is_begun;
     struct fp_slice of_sample; /* fp_split_words(): part of the sample's text */
 };
 

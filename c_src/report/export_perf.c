@@ -142,9 +142,9 @@ static void put_symbol(struct writing *writing, struct fp_slice symbol)
     symbol = fp_text_visible(symbol, writing->text);
     if (symbol.at != writing->text)
         memcpy(writing->text, symbol.at, symbol.size);
-    fp_output_put(writing->output, writing->text,
-                  (size_t)(fp_encode_17th_byte(writing->text, writing->text + symbol.size) -
-                           writing->text));
+    fp_output_put(
+        writing->output, writing->text,
+        (size_t)(fp_encode_17th_byte(writing->text, writing->text + symbol.size) - writing->text));
 }
 
 static void put_frame(struct writing *writing, struct fp_slice symbol, struct fp_slice dso)

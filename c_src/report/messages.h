@@ -1,5 +1,5 @@
-/* messages.h - what stands between the samples of a file of perf's: records that are no samples, and
- * warnings of perf that a shell has put into the same file. Neither is damage. */
+/* messages.h - what stands between the samples of a file of perf's: records that are no samples,
+ * and warnings of perf that a shell has put into the same file. Neither is damage. */
 #pragma once
 
 #include "format/parse.h"

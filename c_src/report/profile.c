@@ -86,7 +86,7 @@ static int intern(struct fp_profile *profile, struct fp_slice text, uint32_t *id
 int fp_profile_choose_event(struct fp_profile *profile, enum fp_choice choice, struct fp_slice name)
 {
     profile->choice = choice;
-    return choice == FP_ONE_EVENT ? intern(profile, name, &profile->chosen) : 0;
+    return choice == FP_ONE_EVENT ? intern(profile, name, &profile->selected) : 0;
 }
 
 static struct fp_file *current_file(struct fp_profile *profile)
@@ -269,9 +269,9 @@ static bool is_left_out(struct fp_profile *profile, const struct fp_sample *samp
     if (sample->dialect != FP_PERF && file->dialect != FP_NO_DIALECT)
         event = file->event;
     profile->event_samples[event]++;
-    return profile->choice == FP_FIRST_EVENT   ? event != 0
+    return profile->choice == FP_FIRST_EVENT  ? event != 0
            : profile->choice == FP_ALL_EVENTS ? false
-                                              : profile->event[event] != profile->chosen;
+                                              : profile->event[event] != profile->selected;
 }
 
 /* One text is another stack with another status, or in another dialect. */
@@ -411,8 +411,9 @@ static int understand(struct fp_profile *profile, const struct fp_sample *sample
     int err = fp_carry_read(&profile->carry, &profile->strings, &profile->budget, sample,
                             &profile->fields, &profile->bad);
 
-    if (err == 0)
-        err = read_numbers(profile);
+    if (err != 0 || profile->fields.is_begun)
+        return err;
+    err = read_numbers(profile);
     if (err == 0)
         err = fp_profile_words(profile, row);
     row->time_us = sample->header.time_us;
@@ -438,6 +439,8 @@ static int add(struct fp_profile *profile, const struct fp_scan_piece *piece)
         return FP_ENEWER;
     if (err == 0)
         err = understand(profile, &sample);
+    if (err == 0 && profile->fields.is_begun)
+        return 0;
     if (err == 0 && is_left_out(profile, &sample, profile->row.event)) {
         note_dialect(profile, &sample);
         file->left_out++;
@@ -519,6 +522,8 @@ static void warn_of_file(struct fp_profile *profile)
         warn(profile, 0, "the compressed file is cut off: its end is missing");
     if (state->damaged > 0)
         warn(profile, 0, "the compressed file is damaged: text is missing");
+    if (current_file(profile)->left_out > 0)
+        warn(profile, 0, "it has samples of several events, of which those of one are read");
     if (!fp_file_is_told_apart(profile))
         warn(profile, 0,
              "its node and another one have equal numbers of their OS processes: "

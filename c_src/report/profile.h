@@ -64,12 +64,12 @@ struct fp_file {
     struct fp_source_state source;
     uint64_t samples, bad; /* without the profiler's own */
     uint64_t observations; /* the sum of fp_row_count() over these samples */
-    uint64_t left_out;     /* samples of events that were not chosen */
+    uint64_t left_out;     /* samples of events that were not selected */
     uint32_t event;        /* of its first sample, by its number; it has one if it has a dialect */
     struct fp_messages messages;
-    uint32_t own;          /* text: the fields of the profiler's last own sample */
-    uint32_t node;         /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
-    uint64_t pid;          /* its OS process, where the node is known */
+    uint32_t own;  /* text: the fields of the profiler's last own sample */
+    uint32_t node; /* text; 0: unknown, or mixed up with another one (other_nodes.h) */
+    uint64_t pid;  /* its OS process, where the node is known */
     struct fp_formats formats;
     int64_t first_us, last_us; /* least and greatest */
 };
@@ -113,9 +113,9 @@ struct fp_profile {
     uint64_t time_runs; /* rows of another time than the row before */
     uint32_t *event;    /* texts */
     size_t event_count, event_room;
-    uint64_t event_samples[FP_EVENTS_MOST]; /* of files, also of those that were not chosen */
+    uint64_t event_samples[FP_EVENTS_MOST]; /* of files, also of those that were not selected */
     enum fp_choice { FP_FIRST_EVENT, FP_ALL_EVENTS, FP_ONE_EVENT } choice;
-    uint32_t chosen;     /* ONE: the text; else 0 */
+    uint32_t selected;   /* ONE: the text; else 0 */
     int64_t period_seen; /* of a sample of which it is no number of observations; -1: of none */
     bool has_periods;    /* there are different ones of such samples */
     int64_t period_min;  /* 0 or 1 */

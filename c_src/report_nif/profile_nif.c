@@ -230,7 +230,7 @@ static void put_losses(ErlNifEnv *env, ERL_NIF_TERM *map, const struct fp_profil
     fp_map_put_u64(env, map, "left_out", left_out);
 }
 
-/* The samples of each event in the files, chosen or not. */
+/* The samples of each event in the files, selected or not. */
 static ERL_NIF_TERM events_map(ErlNifEnv *env, const struct fp_profile *profile)
 {
     ERL_NIF_TERM map = enif_make_new_map(env);
@@ -242,13 +242,13 @@ static ERL_NIF_TERM events_map(ErlNifEnv *env, const struct fp_profile *profile)
 }
 
 /* The event whose samples are in the profile; all: those of every one. */
-static ERL_NIF_TERM chosen_term(ErlNifEnv *env, const struct fp_profile *profile)
+static ERL_NIF_TERM selected_term(ErlNifEnv *env, const struct fp_profile *profile)
 {
     if (profile->choice == FP_ALL_EVENTS)
         return fp_atom(env, "all");
     if (profile->choice == FP_FIRST_EVENT && profile->event_count > 0)
         return event_term(env, profile, 0);
-    return fp_slice_term(env, fp_profile_text(profile, profile->chosen));
+    return fp_slice_term(env, fp_profile_text(profile, profile->selected));
 }
 
 /* Profile -> #{...}: see flame_prof_profile:info/1. */
@@ -273,7 +273,7 @@ FP_HANDLE_NIF(fp_nif_profile_info, fp_profile_kind)
     put_losses(env, &map, p);
     fp_map_put_u64(env, &map, "samples", p->rows.count - p->own_count);
     fp_map_put(env, &map, "events", list_of(env, p, event_term, 0, p->event_count));
-    fp_map_put(env, &map, "event", chosen_term(env, p));
+    fp_map_put(env, &map, "event", selected_term(env, p));
     fp_map_put(env, &map, "event_samples", events_map(env, p));
     fp_map_put(env, &map, "periods_differ", fp_boolean(env, p->has_periods));
     fp_map_put(env, &map, "first_sample_us",

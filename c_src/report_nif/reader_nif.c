@@ -198,6 +198,8 @@ static const char *field_terms(struct call *call, const struct fp_sample *sample
     if (fp_carry_read(&reader->carry, &reader->strings, &reader->budget, sample, &reader->fields,
                       &bad) != 0)
         return bad != NULL ? bad : "no memory for what its process' samples leave out";
+    if (fields->is_begun)
+        return NULL;
     for (uint32_t i = 0; i < fields->count; i++) {
         keys[i] = text_term(call, fp_strings_at(&reader->strings, fields->key[i]));
         values[i] = enif_make_tuple2(call->env, enif_make_int64(call->env, fields->value[i]),
@@ -246,6 +248,8 @@ static const char *sample_term(struct call *call, const struct fp_scan_piece *pi
         return NULL;
     if (bad == NULL)
         bad = field_terms(call, &sample, &value[0], &value[1]);
+    if (bad == NULL && call->reader->fields.is_begun)
+        return NULL;
     if (bad == NULL)
         bad = stack_terms(call, &sample, &value[2], &value[3]);
     if (bad != NULL)

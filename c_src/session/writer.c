@@ -259,8 +259,8 @@ static void write_own_sample(struct fp_writer *writer)
     struct fp_self_sample sample = {
         .engine = writer->options.engine,
         .mode = writer->options.mode,
-        .now = {&writer->own, &writer->node},
-        .before = {&writer->own_before, &writer->node_before},
+        .now = {&writer->node, &writer->own},
+        .before = {&writer->node_before, &writer->own_before},
         .now_us = fp_monotonic_ns() / 1000 +
                   atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed),
         .note = writer->note,

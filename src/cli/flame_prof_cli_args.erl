@@ -354,10 +354,11 @@ options(hot) ->
         {top, {"N", {whole, 1, 100000}}, "functions to list (20)"},
         {min, {"PERCENT", percent}, "leave out branches below it (1)"},
         {depth, {"N", {whole, 1, 1000}}, "frames of a branch (40)"},
+        event_option(),
         memory_option()
     ] ++ json();
 options('slow-calls') -> slow_calls_options() ++ json();
-options(check) -> [memory_option()] ++ json();
+options(check) -> [event_option(), memory_option()] ++ json();
 options(export) ->
     [
         {as, {"FORMAT", {one_of, flame_prof_query:formats()}}, either(flame_prof_query:formats())},
@@ -373,10 +374,11 @@ options(export) ->
             "two lines of a function are two frames (true; for speedscope false)"},
         {chains, flag, "what processes wait for: its stack below theirs (not firefox)"},
         {levels, {"LIST", dimensions}, "an earlier name of --group-by"},
+        event_option(),
         memory_option()
     ] ++ json();
 options(report) ->
-    [{output, {"FILE", file}, "where to (the first file's name with .html)"}];
+    [{output, {"FILE", file}, "where to (the first file's name with .html)"}, event_option()];
 options(view) ->
     view_options() ++ lists:keydelete(port, 1, connection_options());
 options(start) ->
@@ -517,6 +519,9 @@ connection_options() ->
         {dist_opt, {"FLAGS", text}, "for the distribution of erl, as '-proto_dist inet6_tcp'"},
         {timeout, {"TIME", duration}, "to wait for an answer (10s)"}
     ].
+
+event_option() ->
+    {event, {"NAME", text}, "of several events in files of perf: only its samples, or all (the first)"}.
 
 memory_option() ->
     {max_memory, {"MB", {whole, 1, 1 bsl 20}}, "megabytes that reading may take (1024)"}.

@@ -192,8 +192,9 @@ collected({error, _} = Error, _Node, _Options, _Parsed) ->
     Error.
 
 %% What could not be looked at is not healthy.
-told(#{findings := [], looked_at := #{seen := []}, unseen := [{_, Why} | _]}, _Node, _Parsed) ->
-    {error, ["nothing was seen, and nothing is judged: ", Why]};
+told(#{findings := [], looked_at := #{seen := []}, unseen := [{_, Why} | _] = Unseen}, _, _) ->
+    Reasons = [Reason || {hot_function, Reason} <- Unseen] ++ [Why],
+    {error, ["nothing was seen, and nothing is judged: ", hd(Reasons)]};
 told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
     ok = flame_prof_cli_out:progress_done(),
     ok = case Parsed of

@@ -1,7 +1,7 @@
 %% @private The commands about files: hot, slow-calls, check and export.
 -module(flame_prof_cli_files).
 
--export([do/2, progress/3]).
+-export([do/2, progress/3, reading/1]).
 
 -import(flame_prof_cli_out, [put/1]).
 -import(flame_prof_text, [grouped/1, plural/1]).
@@ -48,8 +48,16 @@ read(Command, #{arguments := Files} = Parsed) ->
             failed(Reason)
     end.
 
-reading(#{max_memory := Megabytes}) -> (reading(#{}))#{max_memory => Megabytes bsl 20};
-reading(_) -> #{progress => fun progress/3}.
+%% @doc Options of {@link flame_prof_profile:read/2}.
+-spec reading(flame_prof_cli_args:parsed()) -> flame_prof_profile:options().
+reading(Parsed) ->
+    maps:from_list([{progress, fun progress/3}] ++
+        [{max_memory, Megabytes bsl 20} || #{max_memory := Megabytes} <- [Parsed]] ++
+        [{event, event(Name)} || #{event := Name} <- [Parsed]]).
+
+event("all") -> all;
+event("first") -> first;
+event(Name) -> Name.
 
 %% @doc While files are read, by the process that runs the command. Does not come back
 %% when it was interrupted.
@@ -69,9 +77,13 @@ told(Command, Profile, Parsed) ->
             failed(Reason);
         ok ->
             Done = with(Command, Profile, Parsed),
-            lists:foreach(fun flame_prof_cli_out:say/1, flame_prof_file_losses:texts(Info)),
+            lists:foreach(fun flame_prof_cli_out:say/1, losses(Command, Info)),
             and_whole(Done, Files)
     end.
+
+%% The table of `hot' has the rest.
+losses(hot, Info) -> flame_prof_file_losses:texts(Info) -- flame_prof_file_losses:events(Info);
+losses(_Command, Info) -> flame_prof_file_losses:texts(Info).
 
 and_whole(ok, Files) ->
     case lists:all(fun flame_prof_file_losses:is_whole/1, Files) of
@@ -128,6 +140,8 @@ failed({bad_option, #{option := chains, accepted := Accepted}}) ->
     {error, {usage, ["--chains: it takes ", Accepted]}};
 failed({bad_option, #{option := group_by, accepted := Accepted}}) ->
     {error, {usage, ["--group-by: it takes ", Accepted]}};
+failed({bad_option, #{option := event, value := Event, accepted := Accepted}}) ->
+    {error, {usage, ["--event: no sample of ", Event, "; it takes ", Accepted]}};
 failed({bad_option, #{option := Option, accepted := Accepted}}) when
     Option =:= from; Option =:= to
 ->
@@ -140,18 +154,25 @@ failed(Reason) ->
 file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
     #{bytes := Bytes, text := Text, samples := Samples, observations := All, bad := Bad} = File,
     #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
+    #{lost_text := Lost, perf_messages := Lines, perf_lost := Events} = File,
     [
         [Path, ": ", verdict(flame_prof_file_losses:is_whole(File)), "\n"],
         io_lib:format("  ~ts, ~ts, ~ts bytes", [dialect(Dialect), Compression, grouped(Bytes)]),
-        [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain],
-        ["\n  ", grouped(Samples), " samples"],
+        [[" of ", grouped(Text), " bytes of text"] || Compression =/= plain, Text > 0],
+        ["\n  ", grouped(Samples), " sample", plural(Samples)],
         [[" of ", grouped(All), " observations"] || All > Samples],
         [[", ", time(First), " to ", time(Last)] || Samples > 0],
         "\n",
+        [["  ", grouped(Lines), " line", plural(Lines), " of perf's own beside the samples\n"]
+            || Lines > 0],
         [["  lost: ", grouped(Bad), " damaged sample", plural(Bad), "\n"] || Bad > 0],
         ["  lost: the end is cut off\n" || CutOff],
         [["  lost: text at ", grouped(Damaged), " damaged place", plural(Damaged), "\n"]
             || Damaged > 0],
+        [["  lost: ", grouped(Lost), " bytes of text of these frames\n"] || Lost > 0],
+        [["  lost: ", grouped(Events), " event", plural(Events), ", as perf says\n"] || Events > 0],
+        [["  ", flame_prof_foreign_file:name(Path), "\n"]
+            || Dialect =:= none, not flame_prof_file_losses:is_whole(File)],
         [["  the session missed: ", Part, "\n"] || Part <- flame_prof_file_losses:counted(File)]
     ].
 
@@ -168,13 +189,17 @@ time(Us) ->
         {time_designator, $\s}]).
 
 totals(#{stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered} = Info) ->
-    #{processes := Processes} = Info,
+    #{processes := Processes, periods_differ := PeriodsDiffer} = Info,
+    IsOfAllocations = flame_prof_query:is_of_allocations(Info),
     [
-        io_lib:format("~ts processes, ~ts stacks, ~b metrics~n", [
-            grouped(Processes), grouped(Stacks), length(Metrics)
-        ]),
+        [grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
+        [grouped(Stacks), " stack", plural(Stacks), ", "],
+        [grouped(length(Metrics)), " metric", plural(length(Metrics)), "\n"],
+        [[Note, "\n"] || Note <- flame_prof_file_losses:events(Info)],
+        ["periods differ: hot and export weigh each sample as one, and with --by period as its period\n"
+            || PeriodsDiffer, not IsOfAllocations],
         ["they tell who allocates: a sample weighs words of 8 bytes\n"
-            || flame_prof_query:is_of_allocations(Info)],
+            || IsOfAllocations],
         ["times go back in it: some tools want them in order\n" || not IsOrdered]
     ].
 
@@ -194,16 +219,37 @@ exported(Profile, Format, "-", Options, _Parsed) ->
     Folder = os:getenv("TMPDIR", "/tmp"),
     Path = filename:join(Folder, ["flame_prof_export_", os:getpid(), extension(Format)]),
     try flame_prof_profile:export(Profile, Format, Path, Options) of
-        {ok, _} -> streamed(file:open(Path, [read, raw, binary]), Path);
+        {ok, Facts} ->
+            ok = warned(Facts, "the export", Options),
+            streamed(file:open(Path, [read, raw, binary]), Path);
         {error, Reason} -> failed(Reason)
     after
         file:delete(Path)
     end;
 exported(Profile, Format, Path, Options, Parsed) ->
     case flame_prof_profile:export(Profile, Format, Path, Options) of
-        {ok, Facts} -> said(Facts#{file => unicode:characters_to_binary(Path)}, Parsed);
+        {ok, Facts} ->
+            ok = warned(Facts, Path, Options),
+            said(Facts#{file => unicode:characters_to_binary(Path)}, Parsed);
         {error, Reason} -> failed(Reason)
     end.
+
+%% A metric may be 0 in all samples.
+warned(#{samples := 0}, Path, Options) -> warned(Path, Options);
+warned(#{total := 0}, Path, Options) -> warned(Path, Options);
+warned(_Facts, _Path, _Options) -> ok.
+
+warned(Path, Options) ->
+    flame_prof_cli_out:say([Path, " is empty: no sample that was selected ", weighs(Options)]).
+
+weighs(#{by := Metric}) when Metric =/= samples -> ["weighs anything by ", metric(Metric)];
+weighs(_) -> "is in these files".
+
+metric([Metric | _]) -> metric(Metric);
+metric({value, Name}) -> metric(Name);
+metric({delta, Name}) -> ["the change of ", metric(Name)];
+metric(Name) when is_atom(Name) -> atom_to_binary(Name);
+metric(Name) -> Name.
 
 said(Facts, #{json := true}) -> json(Facts);
 said(#{file := File, bytes := Bytes}, _) -> put([File, ": ", grouped(Bytes), " bytes\n"]).

@@ -25,8 +25,7 @@ do(view, #{node := Names} = Parsed) ->
 do(view, Parsed) ->
     view(Parsed, none);
 do(report, #{arguments := [First | _] = Files} = Parsed) ->
-    Reading = #{progress => fun flame_prof_cli_files:progress/3},
-    report(Files, maps:get(output, Parsed, First ++ ".html"), Reading).
+    report(Files, maps:get(output, Parsed, First ++ ".html"), flame_prof_cli_files:reading(Parsed)).
 
 %% That prints the link.
 view(#{arguments := [Path]} = Parsed, Measured) ->

@@ -237,6 +237,10 @@ unseen(Judged, Found) ->
 -spec of_profile(flame_prof_profile:profile(), flame_prof_doctor_rule:thresholds()) -> diagnosis().
 of_profile(Profile, Thresholds) ->
     case flame_prof_doctor_samples:read(Profile) of
+        {ok, #{processes := []} = Samples} ->
+            Evidence = maps:remove(samples, flame_prof_doctor_samples:evidence(Samples)),
+            told(without_samples(<<"no sample of an Erlang process is in these files">>, Evidence),
+                Thresholds);
         {ok, Samples} ->
             told(flame_prof_doctor_samples:evidence(Samples), Thresholds);
         {error, Reason} ->

@@ -2,7 +2,7 @@
 %% them missed.
 -module(flame_prof_file_losses).
 
--export([read/3, refused/1, is_whole/1, texts/1, counted/1]).
+-export([read/3, refused/1, is_whole/1, texts/1, counted/1, events/1]).
 
 -import(flame_prof_text, [grouped/1, plural/1]).
 
@@ -35,8 +35,7 @@ refused(#{files := [First | _] = Files}) ->
     case lists:all(fun is_no_profile/1, Files) of
         true ->
             #{path := Path} = First,
-            {error, {file, #{file => Path, reason => <<"no sample of it can be read: it is no "
-                "profile, or damaged">>}}};
+            {error, {file, #{file => Path, reason => none_of(Path)}}};
         false ->
             ok
     end;
@@ -53,8 +52,11 @@ is_whole(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
 %% @doc Sentences: what is left out of each file, and, where it may change a picture, what the
 %% sessions missed.
 -spec texts(flame_prof_profile:info()) -> [unicode:chardata()].
-texts(#{files := Files}) ->
+texts(#{files := Files} = Info) ->
     [[Path, ": ", damage(File)] || #{path := Path} = File <- Files, not is_whole(File)]
+        ++ [[Path, ": perf has lost ", grouped(Lost), " event", plural(Lost)]
+            || #{path := Path, perf_lost := Lost} <- Files, Lost > 0]
+        ++ events(Info)
         ++ [["the sessions missed ", Text] || Text <- missed(Files, ?TOLD_PERCENT)]
         ++ in_step(sessions(Files)).
 
@@ -66,13 +68,31 @@ in_step(Ends) ->
         "the same number of words each time: do not trust the shares of their functions"]
         || is_much(InStep, Words, ?TOLD_PERCENT)].
 
-damage(#{dialect := none}) ->
-    "no sample of it can be read: it is no profile, or damaged";
+damage(#{dialect := none, path := Path}) ->
+    none_of(Path);
 damage(#{bad := Bad, damaged := Damaged, cut_off := CutOff}) ->
     lists:join(", ",
         [[grouped(Bad), " damaged sample", plural(Bad), " left out"] || Bad > 0] ++
         ["its end is cut off" || CutOff] ++
         [["text is missing at ", grouped(Damaged), " place", plural(Damaged)] || Damaged > 0]).
+
+none_of(Path) ->
+    <<"no sample of it can be read: ", (flame_prof_foreign_file:name(Path))/binary>>.
+
+%% @doc Which event is shown, if there are others: their samples count different things.
+-spec events(flame_prof_profile:info()) -> [unicode:chardata()].
+events(#{event := all, event_samples := Samples}) when map_size(Samples) > 1 ->
+    [["samples of different events are added up: ",
+        lists:join(", ", [of_event(One) || One <- maps:to_list(Samples)])]];
+events(#{event := Event, event_samples := Samples, left_out := LeftOut}) when LeftOut > 0 ->
+    Others = [Other || {Name, N} = Other <- maps:to_list(Samples), Name =/= Event, N > 0],
+    Count = maps:get(Event, Samples),
+    [["only ", grouped(Count), " sample", plural(Count), " of the event ", Event, " are read, and not ",
+        lists:join(", ", [of_event(One) || One <- Others]), ": `event' chooses another one"]];
+events(#{}) ->
+    [].
+
+of_event({Name, Samples}) -> [grouped(Samples), " of ", Name].
 
 %% @doc What one file's session had missed until the end of the file; empty: nothing.
 -spec counted(flame_prof_profile:file()) -> [unicode:chardata()].

@@ -215,7 +215,8 @@
 %%     waits for below its own, and so on, down to a process that works: a flame graph of waiting
 %%     (false; not for firefox)</li>
 %% <li>`top': how many stacks {@link stacks/2} answers (all)</li>
-%% <li>`from', `to': milliseconds since the first sample of a process; only samples between them, `to' not
+%% <li>`from', `to': milliseconds since the first sample of a process; only samples between them,
+%%     `to' not
 %%     included (all)</li>
 %% <li>`status': only samples with this one; `active' is running, runnable and garbage collecting,
 %%     as {@link flame_prof:hot/2} has it (all)</li>

@@ -126,14 +126,16 @@
         more_processes := non_neg_integer(),
         by_message := [row()],
         more_messages := non_neg_integer(),
-        chains := boolean()
+        chains := boolean(),
+        notes := [binary()]
     }.
 %% `samples' are those that have the status and weigh something, `all_samples' those of the
 %% files, and `by_status' counts these. `unit' is `cpu' where samples are of schedulers, and `words'
 %% where they tell who has allocated: words of 8 bytes; the roots of the tree are then what was
 %% kept, what was garbage, and what is not known to be either. Of a
 %% metric that also falls, the tree has growth and release apart, and functions and processes
-%% are those that grew: their shares are shares of `growth', which is `weight' elsewhere.
+%% are those that grew: their shares are shares of `growth', which is `weight' elsewhere. `notes'
+%% say which event is shown, if the files have several.
 
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
@@ -246,7 +248,9 @@ report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
         more_processes => MoreProcesses,
         by_message => ByMessage,
         more_messages => MoreMessages,
-        chains => maps:get(chains, Options)
+        chains => maps:get(chains, Options),
+        notes => [unicode:characters_to_binary(Note)
+            || Note <- flame_prof_file_losses:events(Info)]
     }.
 
 weight(Rows) -> lists:sum([Weight || {_, _, _, Weight, _} <- Rows]).

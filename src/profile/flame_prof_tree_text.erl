@@ -55,7 +55,8 @@ grown(#{growth := Growth, weight := Weight}) when Growth < Weight -> " that grew
 grown(_) -> "".
 
 %% The number of samples shown and left out; the files; the sum of the metric.
-summary(#{files := Files, processes := Processes, seconds := Seconds} = Report, Idle) ->
+summary(#{files := Files, processes := Processes, seconds := Seconds, notes := Notes} = Report,
+    Idle) ->
     [
         shown_samples(Report, Idle),
         [
@@ -63,7 +64,7 @@ summary(#{files := Files, processes := Processes, seconds := Seconds} = Report, 
             [io_lib:format("~.1f s, ~b file~ts", [Seconds, Files, plural(Files)])],
             left_out(Report)
         ]
-        | metric(Report)
+        | metric(Report) ++ Notes
     ].
 
 left_out(#{bad := Bad}) when Bad > 0 ->

@@ -219,10 +219,13 @@ first(Profile, Path, true) ->
             Error
     end;
 first(Profile, Path, false) ->
-    case flame_prof_profile:index(Profile, Path) of
-        {ok, #{bytes := Bytes}} -> {ok, #{bytes => Bytes, is_kept => false}};
+    case flame_prof_file_losses:refused(flame_prof_profile:info(Profile)) of
+        ok -> indexed(flame_prof_profile:index(Profile, Path));
         {error, _} = Error -> Error
     end.
+
+indexed({ok, #{bytes := Bytes}}) -> {ok, #{bytes => Bytes, is_kept => false}};
+indexed({error, _} = Error) -> Error.
 
 pieces(Profile, Piece, Index) ->
     case {flame_prof_profile:index_piece(Profile, Piece), is_continuable(Profile)} of

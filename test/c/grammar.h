@@ -480,11 +480,12 @@ static const char *grammar_fields(struct grammar *g)
 }
 
 /* Any figures, then three words to five. */
-static const char *grammar_own_fields(struct grammar *g)
+static const char *grammar_own_fields(struct grammar *g, int *goes_on)
 {
     const char *at = g->fields, *end = g->fields_end, *wrong;
 
-    while (!grammar_literal(&at, end, "name=flame_prof engine=")) {
+    *goes_on = 0;
+    while (!grammar_literal(&at, end, "name=flame_prof ")) {
         const char *key = at;
 
         while (at < end && ((*at >= 'a' && *at <= 'z') || *at == '_'))
@@ -493,6 +494,12 @@ static const char *grammar_own_fields(struct grammar *g)
         wrong = grammar_whole_number(&at, end);
         GRAMMAR_NEED(wrong == NULL, wrong);
     }
+    *goes_on = grammar_literal(&at, end, "continues=true ");
+    if (*goes_on) {
+        GRAMMAR_NEED(at == end, "something behind a sample that goes on");
+        return NULL;
+    }
+    GRAMMAR_NEED(grammar_literal(&at, end, "engine="), "no word of the engine");
     GRAMMAR_NEED(grammar_literal(&at, end, "native") || grammar_literal(&at, end, "portable"),
                  "no engine");
     grammar_literal(&at, end, " mode=schedulers");
@@ -525,17 +532,18 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
 {
     static const char own[] = "\tffffffff flame_prof_self (flame_prof)\n";
     const char *line, *end, *wrong;
-    int frames = 0, is_status = 0, is_own;
+    int frames = 0, is_status = 0, is_own, goes_on;
 
     line = grammar_line(g, &end);
     GRAMMAR_NEED(line != NULL, "a header without end");
+    GRAMMAR_NEED(end - line < 4096, "a header that the Firefox Profiler refuses");
     wrong = grammar_header(g, line, end);
     GRAMMAR_NEED(wrong == NULL, wrong);
     is_own = (size_t)(g->end - g->at) >= strlen(own) && memcmp(g->at, own, strlen(own)) == 0;
-    wrong = is_own ? grammar_own_fields(g) : grammar_fields(g);
+    wrong = is_own ? grammar_own_fields(g, &goes_on) : grammar_fields(g);
     GRAMMAR_NEED(wrong == NULL, wrong);
     if (is_own)
-        grammar_own++;
+        grammar_own += !goes_on;
     else
         grammar_looks += g->period;
     *is_process = !is_own;

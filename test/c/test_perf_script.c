@@ -1525,6 +1525,72 @@ static void a_process_that_changes_its_slot_is_read_as_it_was(void)
     teardown(f);
 }
 
+/* The longest numbers and words that there are: no line is too long for the Firefox Profiler, and a
+ * reader has one sample with all numbers. */
+static void a_long_sample_of_the_profiler_goes_on_in_the_next(void)
+{
+    static struct fp_gauges node, counters, none;
+    static char note[FP_NOTE_ROOM], about[512];
+    struct fixture *f = setup(1);
+    struct fp_self_sample sample = {.engine = "portable",
+                                    .mode = "schedulers",
+                                    .now = {&node, &counters},
+                                    .before = {&none, &none},
+                                    .now_us = 20000001,
+                                    .note = note,
+                                    .about = about};
+    struct reader *reader = reader_create();
+    const char *text, *at, *end, *bad;
+    struct fp_sample read;
+    size_t size;
+    int lines = 0, samples = 0;
+
+    memset(note, '%', sizeof(note) - 1);
+    memset(about, '%', sizeof(about) - 1);
+    memcpy(about, "options=", 8);
+    for (int i = 0; i < 120; i++) {
+        char name[FP_GAUGES_NAME_ROOM];
+
+        memset(name, 'x', sizeof(name) - 1);
+        memcpy(name, (char[]){'n', (char)('a' + i / 26), (char)('a' + i % 26)}, 3);
+        name[sizeof(name) - 1] = '\0';
+        CHECK_INT(fp_gauges_add(i < 60 ? &node : &counters, name, INT64_MIN + 1 + i), 0);
+    }
+    CHECK_INT(fp_perf_script_self(f->script, &sample, &text, &size), 0);
+    for (at = text, end = text + size; at < end; lines++) {
+        const char *header = memchr(at, '\n', (size_t)(end - at));
+        const char *empty = memmem(at, (size_t)(end - at), "\n\n", 2);
+        struct fp_scan_piece piece = {.is_ended = 1, .line = 1};
+
+        CHECK(header != NULL && empty != NULL);
+        CHECK(header - at < 4096);
+        piece.header = (struct fp_slice){at, (size_t)(header - at)};
+        piece.stack = (struct fp_slice){header + 1, (size_t)(empty - header)};
+        CHECK(fp_sample_read(&piece, FP_FLAME_PROF, &read) == NULL);
+        CHECK(fp_sample_is_own(&read));
+        CHECK(read.header.time_us > reader->time_us);
+        reader->time_us = read.header.time_us;
+        CHECK_INT(fp_carry_read(&reader->carry, &reader->strings, &reader->budget, &read,
+                                &reader->fields, &bad),
+                  0);
+        samples += !reader->fields.is_begun;
+        at = empty + 2;
+    }
+    CHECK(lines > 2);
+    CHECK_INT(samples, 1);
+    CHECK_INT(reader->fields.count, 120);
+    for (uint32_t i = 0; i < 120; i++) {
+        struct fp_slice key = fp_strings_at(&reader->strings, reader->fields.key[i]);
+
+        CHECK_INT(key.at[1], 'a' + i / 26);
+        CHECK_INT(key.at[2], 'a' + i % 26);
+        CHECK_INT(reader->fields.value[i], INT64_MIN + 1 + i);
+        CHECK_INT(reader->fields.delta[i], 0);
+    }
+    reader_destroy(reader);
+    teardown(f);
+}
+
 /* Its first sample in a slot is not at the time of the last one in the slot before. */
 static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
 {
@@ -2038,6 +2104,7 @@ int main(int argc, char **argv)
     RUN(no_look_is_lost_or_counted_twice);
     RUN(a_process_that_changes_its_slot_is_read_as_it_was);
     RUN(the_times_of_a_process_grow_when_it_changes_its_slot);
+    RUN(a_long_sample_of_the_profiler_goes_on_in_the_next);
     RUN(a_definition_that_changes_nothing_makes_no_text);
     RUN(without_memory_a_process_does_not_get_the_text_of_another);
     RUN(without_memory_no_repeat_has_values_of_an_earlier_sample);

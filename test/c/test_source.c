@@ -139,7 +139,7 @@ static void a_block_that_is_cut_off_has_no_text(void)
     free_frames(&frames);
 }
 
-/* What libzstd has of these bytes: how many samples end in it, and is there more behind the last? */
+/* How many samples end in what libzstd has of these bytes, and is there more behind the last? */
 static size_t count_samples(const char *bytes, size_t size, bool *has_more)
 {
     size_t room = 8 * MEGABYTE, count = 0;

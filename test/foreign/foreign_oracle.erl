@@ -28,13 +28,15 @@ main([Directory]) ->
     lists:foreach(fun text/1, Texts).
 
 text(Text) ->
-    #{samples := Strict, pid := Pid} = strict(Text),
-    ok = perfetto(Text, Strict),
+    #{samples := Strict, parts := Parts, pid := Pid} = strict(Text),
+    ok = perfetto(Text, Strict + Parts),
     Sources = sources(Text),
     {ok, Samples, #{samples := Folded, bad := 0}} =
         flame_prof:fold(fun sample/2, {#{}, #{}}, Sources),
-    {ok, Own, #{samples := Owned, bad := 0}} = flame_prof_samples:own(Sources),
+    {ok, _, #{samples := Owned, bad := 0}} = flame_prof_samples:own(Sources),
     Folded + Owned =:= Strict orelse error({Text, Folded, Owned, Strict}),
+    Own = parts(Text),
+    length(Own) =:= Owned + Parts orelse error({Text, length(Own), Owned, Parts}),
     {Stacks, Processes} = lists:foldl(fun(O, Acc) -> own(O, Pid, Acc) end, Samples, Own),
     ok = file:write_file(Text ++ ".collapsed", [
         [Stack, $\s, integer_to_binary(Weight), $\n]
@@ -44,6 +46,15 @@ text(Text) ->
         profile(Key, lists:reverse(Timed))
      || {Key, Timed} <- lists:sort(maps:to_list(Processes))
     ]).
+
+%% One sample of the profiler itself may be several to others.
+parts(Text) ->
+    {ok, Bytes} = file:read_file(Text),
+    Header = "^flame_prof [0-9]+/2147483647 \\[000\\] ([0-9]+)\\.([0-9]{6}): ",
+    case re:run(Bytes, Header, [multiline, global, {capture, all_but_first, list}]) of
+        {match, Times} -> [#{time_us => list_to_integer(Seconds ++ Us)} || [Seconds, Us] <- Times];
+        nomatch -> []
+    end.
 
 %% To those who do not know it, the profiler's sample of itself is a process'.
 own(#{time_us := Us}, Pid, Acc) ->

@@ -32,9 +32,10 @@ static struct fp_output *open_output(int is_gzip)
 
 static void close_output(struct fp_output *output, int err)
 {
+    uint64_t bytes;
     char why[64];
 
-    fp_output_close(output, err, why, sizeof(why));
+    fp_output_close(output, err, &bytes, why, sizeof(why));
     unlink(path());
 }
 

@@ -10,6 +10,8 @@
 -type summary() ::
     #{
         samples := pos_integer(),
+        %% Samples of the profiler itself that go on in the next one, beside `samples'.
+        parts := non_neg_integer(),
         tids := #{integer() => Samples :: pos_integer()},
         statuses := #{binary() => Samples :: pos_integer()},
         symbols := #{binary() => Samples :: pos_integer()},
@@ -63,6 +65,7 @@
     known = #{} :: #{integer() => [binary()]},
     pid :: undefined | binary(),
     keys = #{} :: #{binary() => []},
+    parts = 0 :: non_neg_integer(),
     tids = #{} :: #{integer() => pos_integer()},
     tid_us = #{} :: #{integer() => integer()},
     statuses = #{} :: #{binary() => pos_integer()},
@@ -94,6 +97,8 @@ check_text(Text) ->
     try
         whole(Text),
         Lines = binary:split(Text, <<"\n">>, [global]),
+        [must(byte_size(Line) < 4096, N, "a line that the Firefox Profiler refuses", [])
+            || {N, Line} <- lists:zip(lists:seq(1, length(Lines)), Lines)],
         {ok, summary(samples(Lines, 1, patterns(), #seen{}))}
     catch
         throw:{broken, Line, Why} -> {error, {Line, lists:flatten(Why)}}
@@ -145,8 +150,12 @@ samples([Header | Rest], Line, Patterns, Seen0) ->
     {Frames, FramesLine, Seen3} = metrics(Rest, Line + 1, Fields, Patterns, Seen2),
     {Lines, Behind, Seen} = frames(Frames, FramesLine, Patterns, Seen3),
     allocation(Tid, Header, Rest, Line, Seen),
+    %% One of the profiler itself may be several.
+    Part = case binary:match(Fields, <<" continues=">>) of nomatch -> 0; _ -> 1 end,
+    must(Part =:= 0 orelse Tid =:= ?OWN_TID, Line, "a process' sample that goes on", []),
     samples(Lines, Behind, Patterns, Seen#seen{
-        samples = Seen#seen.samples + 1,
+        samples = Seen#seen.samples + 1 - Part,
+        parts = Seen#seen.parts + Part,
         tids = count(Tid, Seen#seen.tids)
     }).
 
@@ -400,6 +409,7 @@ demangler(_, _) ->
 summary(Seen) ->
     #{
         samples => Seen#seen.samples,
+        parts => Seen#seen.parts,
         tids => Seen#seen.tids,
         statuses => Seen#seen.statuses,
         symbols => Seen#seen.symbols,

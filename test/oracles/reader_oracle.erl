@@ -62,6 +62,7 @@ fold(Fun, Acc, Files) ->
             {Acc0, {Bad, #{}}};
         (Raw, {Acc0, Carried0}, Bad) ->
             case not is_own(Raw) andalso sample(Raw, since(Bad, Carried0)) of
+                false when element(2, Raw) =:= <<>> -> goes_on(Raw, {Acc0, {Bad, Carried0}});
                 false -> own;
                 bad -> bad;
                 {Sample, Carried} -> {ok, {Fun(Sample, Acc0), {Bad, Carried}}}
@@ -70,6 +71,13 @@ fold(Fun, Acc, Files) ->
     case each_file(list(Files), Count, {Acc, {0, #{}}}, no_counts()) of
         {ok, {Found, _}, Counts} -> {ok, Found, maps:remove(formats, Counts)};
         {error, _} = Error -> Error
+    end.
+
+%% The profiler's own sample is one, of however many lines.
+goes_on({Header, _, _}, State) ->
+    case binary:match(Header, <<" continues=">>) of
+        nomatch -> own;
+        _ -> {part, State}
     end.
 
 %% What processes had in their samples before, of those since the last bad one.
@@ -84,17 +92,20 @@ no_counts() ->
 -spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
 own(Files) ->
     Collect = fun
-        (next_file, Found, _Bad) ->
-            Found;
-        (Raw, Found, _Bad) ->
+        (next_file, {Found, _, _}, Bad) ->
+            {Found, #{}, Bad};
+        (Raw, {Found, Begun0, Since}, Bad) ->
+            Begun = case Since of Bad -> Begun0; _ -> #{} end,
             case is_own(Raw) andalso own_sample(Raw) of
                 false -> own;
                 bad -> bad;
-                Own -> {ok, [Own | Found]}
+                {goes_on, Figures} -> {part, {Found, maps:merge(Begun, Figures), Bad}};
+                #{figures := Figures} = Own ->
+                    {ok, {[Own#{figures := maps:merge(Begun, Figures)} | Found], #{}, Bad}}
             end
     end,
-    case each_file(list(Files), Collect, [], no_counts()) of
-        {ok, Found, #{samples := Own, own := Samples} = Counts} ->
+    case each_file(list(Files), Collect, {[], #{}, 0}, no_counts()) of
+        {ok, {Found, _, _}, #{samples := Own, own := Samples} = Counts} ->
             {ok, lists:reverse(Found),
                 maps:remove(formats, Counts#{samples := Samples, own := Own})};
         {error, _} = Error ->
@@ -106,6 +117,8 @@ is_own(_) -> false.
 
 own_sample(Raw) ->
     case sample(Raw, #{}) of
+        {#{metrics := Figures, words := #{<<"continues">> := _}}, _} ->
+            {goes_on, Figures};
         {#{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words}, _} ->
             Own = #{time_us => Time, engine => Engine, figures => Figures},
             case Words of
@@ -356,6 +369,7 @@ format_of({Header, Metrics, _}) ->
 good_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own, bad := Bad} = Counts) ->
     case Fun(Raw, Acc0, Bad) of
         {ok, Acc} -> {Acc, Counts#{samples := Samples + 1}};
+        {part, Acc} -> {Acc, Counts};
         own -> {Acc0, Counts#{own := Own + 1}};
         bad -> {Acc0, one_bad(Counts)}
     end.

@@ -17,6 +17,7 @@
     a_reader_that_goes_away_is_no_error/1,
     results_that_find_no_room_are_told/1,
     exports_go_to_files_and_pipes/1,
+    of_several_events_one_is_read/1,
     json_is_read_by_others/1,
     a_session_is_started_flushed_and_stopped/1,
     sessions_start_in_several_nodes_at_once/1,
@@ -53,6 +54,7 @@ groups() ->
             a_reader_that_goes_away_is_no_error,
             results_that_find_no_room_are_told,
             exports_go_to_files_and_pipes,
+            of_several_events_one_is_read,
             json_is_read_by_others,
             a_session_is_started_flushed_and_stopped,
             sessions_start_in_several_nodes_at_once,
@@ -121,6 +123,9 @@ the_doctor_s_exit_codes_tell_scripts(Config) ->
     {match, _} = re:run(Absent, "/nonexistent/file.log: no such file"),
     Json = filename:join(Folder, "package.json"),
     ok = file:write_file(Json, "{\"name\": 1}\n"),
+    %% Samples of perf are of no Erlang process.
+    {1, NotSampled} = run(["doctor", corpus("perf.txt")]),
+    {match, _} = re:run(NotSampled, "nothing is judged: no sample of an Erlang process is in "),
     {1, NoProfile} = run(["doctor", Json]),
     {match, _} = re:run(NoProfile, "package.json: no sample of it can be read"),
     %% Two are good, and eleven are not.
@@ -300,7 +305,28 @@ exports_go_to_files_and_pipes(Config) ->
     {2, Late} = run(["export", File, "--as", "collapsed", "--from", "2s"]),
     {match, _} = re:run(Late, "--from: it takes at most 1017 ms"),
     {1, Nowhere} = run(["export", File, "--as", "perf", "--output", "/nonexistent/x"]),
-    {match, _} = re:run(Nowhere, "/nonexistent/x").
+    {match, _} = re:run(Nowhere, "/nonexistent/x"),
+    %% A metric that is 0 in all of them.
+    [begin
+        {0, Empty} = run(["export", File, "--as", As, "--by", "mbuf_size", "--output", "-"]),
+        ?assertEqual(<<"flame_prof: the export is empty: no sample that was selected weighs anything "
+            "by mbuf_size\n">>, Empty)
+    end || As <- ["perf", "collapsed"]].
+
+%% perf.txt has four events, and periods.
+of_several_events_one_is_read(_) ->
+    {0, Checked} = run(["check", corpus("perf.txt")]),
+    [{match, _} = re:run(Checked, Line, [multiline]) || Line <- [
+        "^  2 samples, ", "^only 2 samples of the event cpu-clock:pppH are read, and not "]],
+    {0, All} = run(["check", corpus("perf.txt"), "--event", "all"]),
+    [{match, _} = re:run(All, Line, [multiline]) || Line <- [
+        "^  6 samples, ", "^samples of different events are added up: ",
+        "^periods differ: hot and export weigh each sample as one, and with --by period "]],
+    {0, Chosen} = run(["hot", corpus("perf.txt"), "--event", "cycles"]),
+    {match, _} = re:run(Chosen, "^2 of 2 samples active"),
+    {2, None} = run(["hot", corpus("perf.txt"), "--event", "faults"]),
+    {match, _} = re:run(None, "--event: no sample of faults; it takes first, all, or an event of "
+        "these files: cpu-clock:pppH, ").
 
 json_is_read_by_others(_) ->
     case os:find_executable("python3") of

@@ -51,6 +51,47 @@ a_command_is_at_most_31_characters_test() ->
         ?assertMatch({ok, #{}}, perf_script_grammar:check(Path))
     end).
 
+%% doc/format.md has a rule for the 17th byte from the end: behind another end it is another byte.
+the_rule_of_the_17th_byte_is_kept_without_lines_test() ->
+    Two = fun(Frame) ->
+        unicode:characters_to_binary([sample(#{us => Us, frames => [Frame]}) || Us <- [1, 2]])
+    end,
+    [
+        exported(perf, Two(Symbol ++ ":123"), #{lines => false}, fun(Path) ->
+                ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
+                {ok, Symbols, _} = flame_prof:fold(
+                    fun(#{frames := [{Read, _}]}, All) -> [Read | All] end, [], Path),
+                [Read] = lists:usort(Symbols),
+                ?assertEqual(unicode:characters_to_binary(Symbol), flame_prof_frames:decode(Read)),
+                ?assert(binary:at(Read, byte_size(Read) - 17) < 128)
+            end)
+     || Symbol <- ["m:\x{fc}bcdefghijklmn/1", "m:\x{6f22}bcdefghijklmn/1",
+            "m:\x{fc}abcdefghijklm/1"]
+    ].
+
+the_size_is_that_of_the_file_test_() ->
+    [
+        {lists:concat([Format, Suffix]), fun() ->
+            with_file(?FOUR, fun(File) ->
+                {ok, Profile} = flame_prof_profile:read(File),
+                Path = File ++ Suffix,
+                {ok, #{bytes := Bytes}} = flame_prof_profile:export(Profile, Format, Path),
+                ?assertEqual(filelib:file_size(Path), Bytes)
+            end)
+        end}
+     || {Format, Suffix} <- [{pprof, ".pb.gz"}, {firefox, ".json.gz"}, {firefox, ".json"},
+            {perf, ".txt"}]
+    ].
+
+%% A sample of the profiler itself may stand first.
+times_count_from_the_first_sample_of_a_process_test() ->
+    exported(collapsed, [own("ticks=1/1", "", 0) | ?FOUR], #{from => 0, to => 600}, fun(Path) ->
+        ?assertEqual(2, lists:sum([N || {_, N} <- foreign_formats:collapsed(plain(Path))]))
+    end),
+    exported(collapsed, [own("ticks=1/1", "", -50000000) | ?FOUR], #{to => 600}, fun(Path) ->
+        ?assertEqual(2, lists:sum([N || {_, N} <- foreign_formats:collapsed(plain(Path))]))
+    end).
+
 %%% pprof
 
 the_profilers_counters_are_no_types_of_pprof_test() ->

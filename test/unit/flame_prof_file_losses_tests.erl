@@ -45,6 +45,47 @@ damage_is_told_by_file_test() ->
             texts([?CORPUS "ours.log", File]))
     end).
 
+%% Two events count different things: their samples are no sum.
+of_two_events_one_is_shown_and_both_are_named_test() ->
+    Sample = fun(Us, Event) ->
+        io_lib:format("a 1 1.~6..0b: 7 ~s: \n\tff main (a)\n\n", [Us, Event])
+    end,
+    Text = [Sample(1, "cycles"), Sample(2, "instructions:u"), Sample(3, "cycles")],
+    with_file("two.txt", Text, fun(File) ->
+        Shown = fun(Options) ->
+            {ok, Profile} = flame_prof_profile:read(File, Options),
+            #{samples := Samples} = Info = flame_prof_profile:info(Profile),
+            {Samples, [iolist_to_binary(Line) || Line <- flame_prof_file_losses:texts(Info)]}
+        end,
+        ?assertEqual({2, [<<"only 2 samples of the event cycles are read, and not 1 of "
+            "instructions:u: `event' chooses another one">>]}, Shown(#{})),
+        ?assertMatch({1, [<<"only 1 sample of the event instructions:u are", _/binary>>]},
+            Shown(#{event => "instructions:u"})),
+        ?assertEqual({3, [<<"samples of different events are added up: 2 of cycles, 1 of "
+            "instructions:u">>]}, Shown(#{event => all})),
+        ?assertMatch({error, {bad_option, #{option := event, value := <<"faults">>,
+                accepted := <<"first, all, or an event of these files: cycles, instructions:u">>}}},
+            flame_prof_profile:read(File, #{event => <<"faults">>})),
+        [?assertMatch({error, {bad_option, #{option := event}}},
+            flame_prof_profile:read(File, #{event => Bad})) || Bad <- [cycles, 7, "", {all}]],
+        {ok, #{samples := 2, notes := [<<"only 2 samples", _/binary>>]} = Report} =
+            flame_prof_tree:report(File, #{}),
+        ?assertMatch({_, _}, binary:match(
+            unicode:characters_to_binary(flame_prof_tree:format(Report, 200)),
+            <<"only 2 samples of the event cycles are read">>))
+    end),
+    with_file("one.txt", Sample(1, "cycles"), fun(File) ->
+        ?assertEqual([], texts([File])),
+        ?assertMatch({ok, #{notes := []}}, flame_prof_tree:report(File, #{}))
+    end).
+
+what_perf_could_not_record_is_told_test() ->
+    Text = "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: PERF_RECORD_LOST lost 1200\n",
+    with_file("lost.txt", Text, fun(File) ->
+        ?assertEqual([<<(list_to_binary(File))/binary, ": perf has lost 1,200 events">>],
+            texts([File]))
+    end).
+
 %% The counters of a session are in each of its files; the last one has all.
 what_sessions_missed_is_told_once_test() ->
     File = fun(Name, First, Own) ->

@@ -116,6 +116,16 @@ nothing_is_kept_behind_damage_test() ->
         ?assertMatch({ok, #{is_kept := false}}, answer(Reader))
     end).
 
+what_is_no_profile_is_refused_test() ->
+    in_directory(fun(Dir) ->
+        Path = filename:join(Dir, "a.log"),
+        ok = file:write_file(Path, "main;a 3\nmain;b 4\n"),
+        Reader = flame_prof_view_reader:start_link([unicode:characters_to_binary(Path)],
+            filename:join(Dir, "index")),
+        ?assertMatch({error, {file, #{reason := <<"no sample of it can be read: it has collapsed ",
+            _/binary>>}}}, answer(Reader))
+    end).
+
 %%% Help
 
 %% Grows a file by these chunks; `Whole' says what of its bytes is to be seen.

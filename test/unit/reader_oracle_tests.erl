@@ -143,8 +143,8 @@ replaced(From, To) ->
     true = Replaced =/= sample(2),
     Replaced.
 
-%% Wherever the end is cut off, the rest is there and the end is counted. Without its last empty line
-%% a sample is whole.
+%% Wherever the end is cut off, the rest is there and the end is counted. Without its last empty
+%% line a sample is whole.
 a_file_may_end_anywhere_test() ->
     Text = <<(sample(1))/binary, (sample(2))/binary>>,
     First = byte_size(sample(1)),
