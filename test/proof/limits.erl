@@ -85,7 +85,7 @@ combination(Seed, N) ->
     end,
     Kinds = some(rand:uniform(3), [processes, files, ports, atoms, heap, memory_group, threads,
         address_space, super_carrier, file_size, folder, temporary, library, home, flags, tables]),
-    Limits = [limit(Kind) || Kind <- Kinds],
+    Limits = [reachable(Place, limit(Kind)) || Kind <- Kinds],
     %% Without a descriptor no code is loaded: then a node that has all of it.
     IsFull = [Free || {files, _, Free} <- Limits, Free < 4] =/= [],
     #{
@@ -96,6 +96,10 @@ combination(Seed, N) ->
         limits => Limits,
         steps => steps(Place, lists:member({home, none}, Limits))
     }.
+
+%% On a node without a free process a connection of any kind ends net_kernel, and the VM with it.
+reachable(outside, {processes, Free}) -> {processes, max(3, Free)};
+reachable(_, Limit) -> Limit.
 
 one_of(All) -> lists:nth(rand:uniform(length(All)), All).
 
