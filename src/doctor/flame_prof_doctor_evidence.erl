@@ -4,7 +4,7 @@
 %%
 %% Nothing is traced, no system flag is set, no process is suspended. The session has the CPU budget
 %% of any other; the rest is looks that exist for themselves, and figures of the VM each second.
-%% A session that runs already is left alone: its files are read.
+%% A session that runs already is left alone: its files are read. Beside triggers it has its own.
 -module(flame_prof_doctor_evidence).
 
 -export([collect/1]).

@@ -32,6 +32,7 @@
 -export([start_link/1, attach/2, stop/1]).
 -export([processes/1, enter/2, leave/2, info/2, selected/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+-export([ask_registries/1]).
 
 -export_type([config/0, engine/0, previous/0]).
 
@@ -297,12 +298,16 @@ included(#targets{include = Include, registered = Registered}) ->
 
 found(Names) -> [Pid || Who <- Names, Pid <- [flame_prof_target:find(Who)], is_pid(Pid)].
 
+%% @private
+-spec ask_registries([flame_prof_target:parsed()]) -> no_return().
+ask_registries(Names) -> exit({?MODULE, found(Names)}).
+
 look_up(#targets{include = Include, finder = none} = State) ->
     case [Who || Who <- Include, is_tuple(Who)] of
         [] ->
             State;
         Names ->
-            {_, Monitor} = spawn_monitor(fun() -> exit({?MODULE, found(Names)}) end),
+            {_, Monitor} = spawn_monitor(?MODULE, ask_registries, [Names]),
             State#targets{finder = Monitor}
     end;
 look_up(State) ->
