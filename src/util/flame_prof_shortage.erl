@@ -27,7 +27,6 @@
     }.
 
 -define(MIB, 1048576).
--define(LENT_ATOMS, 500).
 %% The table of descriptors is counted where so few may be free.
 -define(FEW_DESCRIPTORS, 64).
 %% Then something has just run out of it.
@@ -45,16 +44,12 @@ check(Work) ->
 %% @doc The first of what is short.
 -spec check(work(), facts()) -> ok | {error, flame_prof:reason()}.
 check(Work, Facts) ->
-    Needs = needs_here(Work, whereis(flame_prof_agent)),
+    Needs = needs(Work),
     Limits = [processes, atoms, descriptors, memory, address_space],
     case [Limit || Limit <- Limits, is_short(maps:get(Limit, Facts), maps:get(Limit, Needs))] of
         [] -> ok;
         [Limit | _] -> {error, short(Limit, Work, maps:get(Limit, Facts), maps:get(Limit, Needs))}
     end.
-
-needs_here(Work, undefined) -> needs(Work);
-%% Modules that are loaded have their atoms: there was room for them when they were lent.
-needs_here(Work, _Agent) -> maps:update_with(atoms, fun(N) -> min(N, ?LENT_ATOMS) end, needs(Work)).
 
 is_short({Free, _Limit}, Needed) -> Free < Needed;
 is_short(infinity, _Needed) -> false;
