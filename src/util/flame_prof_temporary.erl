@@ -128,10 +128,12 @@ its_owners({error, _} = Error, Folder) ->
     _ = prim_file:del_dir(Folder),
     Error.
 
-%% @doc A new one, of mode 0600 before anything is in it.
+%% @doc A new one, of mode 0600 before anything is in it. Refused with `efbig' before the kernel
+%% would end the VM, which it does at a write beyond RLIMIT_FSIZE.
 -spec write_file(file:filename_all(), binary()) -> ok | {error, file:posix() | badarg | terminated}.
 write_file(Path, Bytes) ->
     Steps = [
+        fun() -> may_have(byte_size(Bytes)) end,
         fun() -> file:write_file(Path, <<>>, [exclusive, raw]) end,
         fun() -> file:write_file_info(Path, #file_info{mode = 8#600}, [raw]) end,
         fun() -> file:write_file(Path, Bytes, [raw]) end
@@ -141,6 +143,17 @@ write_file(Path, Bytes) ->
             (Step, ok) -> Step();
             (_Step, {error, _} = Error) -> Error
         end, ok, Steps).
+
+may_have(Size) ->
+    Lines = case prim_file:read_file("/proc/self/limits") of
+        {ok, Text} -> binary:split(Text, <<"\n">>, [global]);
+        {error, _} -> []
+    end,
+    Limits = [string:to_integer(string:trim(Rest)) || <<"Max file size", Rest/binary>> <- Lines],
+    case [Limit || {Limit, _} <- Limits, is_integer(Limit), Limit < Size] of
+        [] -> ok;
+        _ -> {error, efbig}
+    end.
 
 %% @doc May a library be run from there? Not simply tried: where it may not, glibc leaves a part of
 %% the library mapped.

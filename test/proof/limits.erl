@@ -97,8 +97,10 @@ combination(Seed, N) ->
         steps => steps(Place, lists:member({home, none}, Limits))
     }.
 
-%% On a node without a free process a connection of any kind ends net_kernel, and the VM with it.
+%% On a node without a free process, or one that cannot load dist_util, a connection of any kind
+%% ends net_kernel, and the VM with it.
 reachable(outside, {processes, Free}) -> {processes, max(3, Free)};
+reachable(outside, {files, Limit, Free}) -> {files, Limit, max(6, Free)};
 reachable(_, Limit) -> Limit.
 
 one_of(All) -> lists:nth(rand:uniform(length(All)), All).

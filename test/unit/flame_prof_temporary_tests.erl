@@ -5,6 +5,9 @@
 -include_lib("eunit/include/eunit.hrl").
 
 %% In a VM of its own.
+-export([write_beyond_the_limit/0]).
+
+%% In a VM of its own.
 -export([hangs/0]).
 
 a_folder_is_its_owners_and_is_removed_test() ->
@@ -58,3 +61,21 @@ nothing_begins_for_a_caller_that_ended_meanwhile_test() ->
     {Caller, Monitor} = spawn_monitor(fun() -> ok end),
     waiting:eventually(fun() -> not is_process_alive(Caller) end),
     ?assertMatch({error, _}, flame_prof_temporary:in_folder(fun(_, _) -> begun end, Monitor)).
+
+%% The kernel ends a process that writes beyond its limit of file sizes.
+a_file_beyond_the_limit_is_refused_test_() ->
+    case os:find_executable("prlimit") of
+        false -> [];
+        _ -> {timeout, 120, ?_assertEqual({{error, efbig}, ok},
+            peer_vm:value(?MODULE, write_beyond_the_limit, []))}
+    end.
+
+write_beyond_the_limit() ->
+    "" = os:cmd("prlimit --pid " ++ os:getpid() ++ " --fsize=4096:unlimited"),
+    Path = filename:join("/tmp", flame_prof_temporary:name()),
+    try
+        {flame_prof_temporary:write_file(Path, binary:copy(<<0>>, 4097)),
+            flame_prof_temporary:write_file(Path, binary:copy(<<0>>, 4096))}
+    after
+        file:delete(Path, [raw])
+    end.
