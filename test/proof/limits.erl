@@ -206,7 +206,9 @@ measured(#{code := Code} = Combination, Steps, Node0) ->
     end.
 
 measured(#{limits := Limits, place := Place} = Combination, Steps, Before, Node) ->
-    _ = [limit(Node, Limit) || Limit <- Limits],
+    %% Processes last: what fills the others is one.
+    {Processes, Others} = lists:partition(fun(L) -> element(1, L) =:= processes end, Limits),
+    _ = [limit(Node, Limit) || Limit <- Others ++ Processes],
     First = answers(Steps, Place, "dir", Node),
     _ = [ask(Node, lift)],
     _ = [lift(Node, Limit) || Limit <- Limits],
