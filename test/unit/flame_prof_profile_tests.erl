@@ -558,6 +558,16 @@ a_packed_index_is_the_index_test_() ->
             "changes.log"]
     ].
 
+%% Weights of perf may be none.
+a_period_of_0_is_in_an_index_and_a_packed_one_test() ->
+    Text = [io_lib:format("a 1 1.~6..0b: ~b cycles: \n\tff main (a)\n\n", [1000 * N, Period])
+        || {N, Period} <- [{1, 0}, {2, 7}, {3, 0}, {4, 1}, {5, 300000}, {6, 0}]],
+    with_file(Text, fun(File) ->
+        [With(File, fun(#{rows := Rows}) ->
+            ?assertEqual([0, 7, 0, 1, 300000, 0], [Period || #{period := Period} <- Rows])
+        end) || With <- [fun with_index/2, fun with_packed_index/2]]
+    end).
+
 %% Rows of flame_prof less than 50 us behind each other are of a tick: the first one of a process
 %% has the time of its first row, and others are as far behind that one as they were.
 in_ticks(#{rows := Rows, header := #{<<"files">> := [#{<<"dialect">> := <<"flame_prof">>}]}}) ->
