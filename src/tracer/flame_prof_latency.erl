@@ -239,7 +239,7 @@ begin_with(Patterns, Checked) ->
 
 %% Which functions.
 
-functions([Character | _] = Text) when is_integer(Character) ->
+functions([Character | _] = Text) when is_integer(Character), Character >= $\s ->
     functions([Text]);
 functions([_ | _] = Patterns) ->
     case lists:usort(lists:append([matching(Pattern) || Pattern <- Patterns])) of

@@ -51,8 +51,9 @@ find({M, F, A}) when is_atom(M), M =/= '_', is_atom(F) ->
         [] -> {error, {M, F, A}};
         [_ | _] -> {ok, Found}
     end;
-find(Tuple) when is_tuple(Tuple) ->
-    {error, <<"functions are {Module, Function, Arity | '_'} or {Module, '_', '_'}">>};
+find(Other) when is_tuple(Other); Other =:= [] ->
+    {error, <<"functions are {Module, Function, Arity | '_'}, {Module, '_', '_'}, a text as "
+        "\"lists:seq/2\" or \"Enum.map/2\", or an external fun">>};
 find(Given) ->
     case parse(Given) of
         {ok, Pattern} -> find(Pattern);
@@ -119,7 +120,7 @@ known(Text, Module, Function, Arity) ->
         {{ok, M}, {ok, F}} ->
             {ok, {M, F, Arity}};
         {error, _} ->
-            {error, <<Text/binary, ": the node has no module ", Module/binary>>};
+            {error, <<Text/binary, ": the node has no module ", (without_elixir(Module))/binary>>};
         {_, error} ->
             {error, <<Text/binary, ": the node has no function of this name">>}
     end.
