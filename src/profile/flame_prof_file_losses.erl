@@ -80,7 +80,7 @@ none_of(Path) ->
     <<"no sample of it can be read: ", (flame_prof_foreign_file:name(Path))/binary>>.
 
 %% @doc Which event is shown, if there are others: their samples count different things.
--spec events(flame_prof_profile:info()) -> [unicode:chardata()].
+-spec events(#{atom() => term()}) -> [unicode:chardata()].
 events(#{event := all, event_samples := Samples}) when map_size(Samples) > 1 ->
     [["samples of different events are added up: ",
         lists:join(", ", [of_event(One) || One <- maps:to_list(Samples)])]];

@@ -62,7 +62,7 @@ fold(Fun, Acc, Files) ->
             {Acc0, {Bad, #{}}};
         (Raw, {Acc0, Carried0}, Bad) ->
             case not is_own(Raw) andalso sample(Raw, since(Bad, Carried0)) of
-                false when element(2, Raw) =:= <<>> -> goes_on(Raw, {Acc0, {Bad, Carried0}});
+                false when element(2, Raw) =:= <<>> -> goes_on(Raw, {Acc0, Carried0});
                 false -> own;
                 bad -> bad;
                 {Sample, Carried} -> {ok, {Fun(Sample, Acc0), {Bad, Carried}}}

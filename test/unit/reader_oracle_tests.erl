@@ -75,6 +75,29 @@ short(Tid, N, Fields) ->
         "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"
     ]).
 
+%% Both readers: the profiler's sample between others changes nothing of these.
+a_sample_of_the_profiler_may_go_on_test() ->
+    Own = fun(Us, Fields) ->
+        [io_lib:format("flame_prof 4242/2147483647 [000] 1.5~5..0b: ~s cpu-clock:\n", [Us, Fields]),
+            "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"]
+    end,
+    Text = [short(71, 1, "reductions=9/0 erl_pid=<0.71.0> "),
+        Own(1, "node_ports=3/-1 name=flame_prof continues=true"),
+        Own(2, "ticks=5/1 name=flame_prof engine=native format=3"), short(71, 2, "reductions+1 ")],
+    with_files([Text], fun(Files) ->
+        Collect = fun(#{metrics := Metrics}, Read) -> [Metrics | Read] end,
+        Expected = [#{<<"reductions">> => {10, 1}}, #{<<"reductions">> => {9, 0}}],
+        ?assertMatch({ok, Expected, #{samples := 2, own := 1, bad := 0}},
+            reader_oracle:fold(Collect, [], Files)),
+        ?assertMatch({ok, Expected, #{samples := 2, bad := 0}},
+            flame_prof:fold(Collect, [], Files)),
+        Figures = #{<<"node_ports">> => {3, -1}, <<"ticks">> => {5, 1}},
+        ?assertMatch({ok, [#{figures := Figures, time_us := 1500002}], #{own := 1}},
+            reader_oracle:own(Files)),
+        ?assertMatch({ok, [#{metrics := Figures, time_us := 1500002}], #{samples := 1}},
+            flame_prof_samples:own(Files))
+    end).
+
 files_are_read_one_after_the_other_test() ->
     with_files([[sample(1)], [sample(2), sample(3)]], fun(Files) ->
         {ok, Times, Counts} = reader_oracle:fold(
