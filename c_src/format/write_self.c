@@ -14,6 +14,8 @@
 
 /* All of the constants of a line, with the event. */
 #define CONSTANT_BYTES 320
+/* Of all counters: they stand in one line, as readers of one line take them together. */
+#define COUNTERS_BYTES 1600
 #define GAUGE_BYTES (FP_GAUGES_NAME_ROOM + 2 * FP_I64_DIGITS + 3)
 
 static char *put_text(char *out, const char *text)
@@ -36,11 +38,14 @@ static char *put_gauges(char *out, const char *full, const struct fp_self_sample
                         uint32_t *at)
 {
     uint32_t first = sample->now[0]->n, all = first + sample->now[1]->n;
+    const char *begin = out;
 
     for (; *at < all && out < full; ++*at) {
         unsigned kind = *at >= first;
         uint32_t place = *at - kind * first;
 
+        if (*at == first && out != begin && full - out < COUNTERS_BYTES)
+            break;
         out = put_gauge(out, sample->before[kind], &sample->now[kind]->gauge[place], place);
     }
     return out;

@@ -1591,6 +1591,44 @@ static void a_long_sample_of_the_profiler_goes_on_in_the_next(void)
     teardown(f);
 }
 
+/* Readers of the last line have them all; before it are gauges of the node. */
+static void all_counters_of_the_profiler_are_in_the_last_line(void)
+{
+    static struct fp_gauges node, counters, none;
+    struct fixture *f = setup(1);
+    struct fp_self_sample sample = {.engine = "native",
+                                    .now = {&node, &counters},
+                                    .before = {&none, &none},
+                                    .now_us = 20000001,
+                                    .note = "",
+                                    .about = "options=select:top_100"};
+    const char *text, *last;
+    char name[FP_GAUGES_NAME_ROOM];
+    size_t size;
+
+    for (int i = 0; i < 110; i++) {
+        snprintf(name, sizeof name, "node_gauge_%c%c", 'a' + i / 26, 'a' + i % 26);
+        CHECK_INT(fp_gauges_add(&node, name, 1234567890), 0);
+    }
+    for (int i = 0; i < 45; i++) {
+        snprintf(name, sizeof name, "counter_%c%c", 'a' + i / 26, 'a' + i % 26);
+        CHECK_INT(fp_gauges_add(&counters, name, 1234567), 0);
+    }
+    CHECK_INT(fp_perf_script_self(f->script, &sample, &text, &size), 0);
+    CHECK(memmem(text, size, "continues=true", 14) != NULL);
+    for (const char *at = last = text; at != NULL;) {
+        at = memmem(at, (size_t)(text + size - at), "\n\n", 2);
+        if (at != NULL && (at += 2) < text + size)
+            last = at;
+    }
+    for (int i = 0; i < 45; i++) {
+        int length = snprintf(name, sizeof name, "counter_%c%c=", 'a' + i / 26, 'a' + i % 26);
+
+        CHECK(memmem(last, (size_t)(text + size - last), name, (size_t)length) != NULL);
+    }
+    teardown(f);
+}
+
 /* Its first sample in a slot is not at the time of the last one in the slot before. */
 static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
 {
@@ -2105,6 +2143,7 @@ int main(int argc, char **argv)
     RUN(a_process_that_changes_its_slot_is_read_as_it_was);
     RUN(the_times_of_a_process_grow_when_it_changes_its_slot);
     RUN(a_long_sample_of_the_profiler_goes_on_in_the_next);
+    RUN(all_counters_of_the_profiler_are_in_the_last_line);
     RUN(a_definition_that_changes_nothing_makes_no_text);
     RUN(without_memory_a_process_does_not_get_the_text_of_another);
     RUN(without_memory_no_repeat_has_values_of_an_earlier_sample);
