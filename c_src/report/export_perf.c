@@ -100,7 +100,7 @@ static void put_header(struct writing *writing, const struct fp_row *row, uint64
         fp_output_number(output, (int64_t)weight);
         FP_OUTPUT_LITERAL(output, " ");
     }
-    put_word(output, fp_profile_text(profile, profile->event[0]), false);
+    put_word(output, fp_profile_text(profile, profile->event[row->event]), false);
     FP_OUTPUT_LITERAL(output, ":\n");
 }
 
