@@ -32,6 +32,7 @@
 
 -define(CALL_MS, 15000).
 %% Files of /proc take less than a millisecond.
+-define(ENOUGH_DESCRIPTORS, 64).
 -define(FILES_MS, 3000).
 -define(KB, 1024).
 
@@ -106,20 +107,45 @@ carriers(_) ->
 %% Files.
 
 with_files(Ask) ->
-    Read = [{fun prim_file:read_file/1, [File]} || File <- files()],
-    case Ask([{fun prim_file:list_dir/1, ["/proc/self/fd"]} | Read], ?FILES_MS) of
-        {ok, [Descriptors | Texts]} ->
+    case Ask([{fun prim_file:read_file/1, [File]} || File <- files()], ?FILES_MS) of
+        {ok, Texts} ->
             Found = maps:from_list([{File, Text}
                 || {File, {ok, Text}} <- lists:zip(files(), Texts)]),
-            case no_descriptor([Descriptors | Texts]) of
-                true -> all_taken(Ask([{fun erlang:system_info/1, [check_io]}], ?CALL_MS));
-                false -> of_files(Found#{descriptors => Descriptors}) ++ groups(Ask, Found)
-            end;
+            with_descriptors(Ask, Found, no_descriptor(Texts) orelse descriptors(Ask, Found));
         late ->
             late;
         {error, _} = Error ->
             Error
     end.
+
+with_descriptors(_Ask, _Found, late) ->
+    late;
+with_descriptors(_Ask, _Found, {request, Error}) ->
+    Error;
+with_descriptors(Ask, Found, Descriptors) ->
+    case Descriptors =:= true orelse no_descriptor([Descriptors]) of
+        true -> all_taken(Ask([{fun erlang:system_info/1, [check_io]}], ?CALL_MS));
+        false -> with_groups(of_files(Found#{descriptors => Descriptors}), groups(Ask, Found))
+    end.
+
+%% By the size of their table if that leaves enough: a list of all of them is large in a node with
+%% a million sockets.
+descriptors(Ask, Found) ->
+    Number = fun(Pattern, File) -> number(Pattern, maps:get(File, Found, <<>>)) end,
+    case {Number("^Max open files\\s+([0-9]+)\\s", "/proc/self/limits"),
+        Number("^FDSize:\\s*([0-9]+)", "/proc/self/status")} of
+        {[Most], [Size]} when Most - Size >= ?ENOUGH_DESCRIPTORS ->
+            {slots, Size};
+        _ ->
+            case Ask([{fun prim_file:list_dir/1, ["/proc/self/fd"]}], ?FILES_MS) of
+                {ok, [Answer]} -> Answer;
+                late -> late;
+                {error, _} = Error -> {request, Error}
+            end
+    end.
+
+with_groups(_OfFiles, {error, _} = Error) -> Error;
+with_groups(OfFiles, Groups) -> OfFiles ++ Groups.
 
 files() ->
     ["/proc/self/limits", "/proc/self/status", "/proc/meminfo", "/proc/self/mountinfo",
@@ -141,9 +167,10 @@ all_taken(late) ->
 all_taken({error, _} = Error) ->
     Error.
 
-%% @doc By the texts of files of /proc, and what list_dir answered for the descriptors.
--spec of_files(#{string() => binary(), descriptors := {ok, [string()]} | {error, term()}}) ->
-    [limit()].
+%% @doc By the texts of files of /proc, and what list_dir answered for the descriptors, or the size
+%% of their table, which is as many or more.
+-spec of_files(#{string() => binary(),
+    descriptors := {slots, pos_integer()} | {ok, [string()]} | {error, term()}}) -> [limit()].
 of_files(#{descriptors := Descriptors} = Found) ->
     [Limits, Status, Machine] = [maps:get(File, Found, <<>>) || File <- lists:sublist(files(), 3)],
     Kilobytes = fun(Text, Name) ->
@@ -153,6 +180,8 @@ of_files(#{descriptors := Descriptors} = Found) ->
     %% One of them is that by which they were counted.
     [{files, length(Names) - 1, Most} || {ok, Names} <- [Descriptors],
         Most <- Allowed("Max open files")] ++
+        [{files, Size, Most} || {slots, Size} <- [Descriptors],
+            Most <- Allowed("Max open files")] ++
         [{address_space, Used, Most} || Most <- Allowed("Max address space"),
             Used <- Kilobytes(Status, "VmSize")] ++
         [{data, Used, Most} || Most <- Allowed("Max data size"),
