@@ -14,19 +14,14 @@
 %% No file operation goes through the server of files (file_server_2): where one hangs in it, all
 %% others would.
 %%
-%% Atoms stay, and modules of OTP that flame_prof's modules loaded. In particular:
-%%
-%% <ul>
-%% <li>the library's file is deleted as soon as it is mapped, and the folder of the
-%%     samples at the end;</li>
-%% <li>what is traced is switched off;</li>
-%% <li>the session ends as it does when its application is stopped;</li>
-%% <li>the schedulers drop their registration ({@link flame_prof_schedulers:retire/0}),
-%%     so that the library can be unmapped;</li>
-%% <li>the modules are deleted and purged, this one last: its process goes on in OTP's code
-%%     only.</li>
-%% </ul>
+%% Atoms stay, and modules of OTP that flame_prof's modules loaded. The library's file is deleted as
+%% soon as it is mapped, the folder of the samples at the end. Tracing is switched off. The session
+%% ends as it does when its application is stopped. The schedulers drop their registration ({@link
+%% flame_prof_schedulers:retire/0}), so that the library can be unmapped. The modules are deleted
+%% and purged, this one last: its process goes on in OTP's code only.
 -module(flame_prof_agent).
+
+-include_lib("kernel/include/file.hrl").
 
 -export([start/1, start_session/3, close/1, read/3]).
 %% For flame_prof_agent_library.
@@ -223,18 +218,23 @@ owner(Modules) ->
 remove_left(Until) ->
     Modules = [Module || {Module, ?FROM} <- code:all_loaded(), Module =/= ?MODULE],
     Prefix = "flame_prof." ++ os:getpid() ++ ".",
-    List = fun() ->
-        [filename:join(Place, Name) || Place <- places([]),
-            {ok, Names} <- [prim_file:list_dir(Place)], Name <- Names, lists:prefix(Prefix, Name)]
-    end,
-    Folders = case in_time(List, Until) of
-        Found when is_list(Found) -> Found;
-        _ -> []
-    end,
+    Listed = in_time(fun() ->
+        [Path || Place <- places([]), {ok, Names} <- [prim_file:list_dir(Place)], Name <- Names,
+            lists:prefix(Prefix, Name), Path <- [filename:join(Place, Name)], is_private(Path)]
+    end, Until),
+    Folders = [Folder || is_list(Listed), Folder <- Listed],
     case sweep(Modules, Folders) of
         ok -> ok;
         {error, {left, [Folder | _]}} -> {error, [Folder, " cannot be removed"]};
         {error, Why} -> {error, ["the library stays mapped, as ", Why]}
+    end.
+
+%% Anybody may make a folder of that name, and a link in its place.
+is_private(Path) ->
+    {ok, #file_info{uid = Own}} = prim_file:read_file_info("/proc/self"),
+    case prim_file:read_link_info(Path) of
+        {ok, #file_info{type = directory, uid = Own, mode = Mode}} -> Mode band 8#777 =:= 8#700;
+        _ -> false
     end.
 
 begin_lending(#{controller := Controller} = Config, Caller, Until) ->

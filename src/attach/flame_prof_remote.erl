@@ -109,8 +109,17 @@ numbers(Options) ->
         _ ->
             {ok, Host} = inet:gethostname(),
             {After, Before} = lists:split(erlang:phash2(Host, ?NUMBERS), All),
-            [hd([Number || Number <- Before ++ After, is_locked(Number)] ++ [hd(Before)])]
+            [lock_first(Before ++ After, hd(Before))]
     end.
+
+%% One name only: a lock stays until the command ends.
+lock_first([Number | Numbers], Otherwise) ->
+    case is_locked(Number) of
+        true -> Number;
+        false -> lock_first(Numbers, Otherwise)
+    end;
+lock_first([], Otherwise) ->
+    Otherwise.
 
 is_locked(Number) ->
     Name = <<0, "flame_prof_", (integer_to_binary(Number))/binary>>,
@@ -407,6 +416,9 @@ answer(Node, _Mfa, {error, {erpc, timeout}}) ->
 answer(Node, {Module, Function, Arity}, {error, {exception, undef,
     [{Module, Function, _, _} | _]}}) ->
     refused(Node, has_none(Module, Function, Arity));
+answer(Node, {Module, Function, Arity}, {error, {exception, system_limit, _}}) ->
+    refused(Node, text("~ts:~ts/~b failed there: the node is at a limit of its VM (processes, ports, "
+        "atoms or tables)", [Module, Function, Arity]));
 %% Without the reason, which may be any term of that node.
 answer(Node, {Module, Function, Arity}, {_, Error}) ->
     refused(Node, text("~ts:~ts/~b failed there: ~ts", [Module, Function, Arity,
