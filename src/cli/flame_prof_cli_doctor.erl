@@ -69,8 +69,8 @@ of_node(Name, #{for := Ms} = Options, Parsed) ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
             Outcome = lending(Node, Options, Timeout, fun(Agent) ->
                 ok = progress(io_lib:format("looking at ~ts for ~b s", [Node, Ms div 1000])),
-                Within = min(left_ms(Ms), Ms + ?ANSWER_MS) - ?AFTER_MS,
                 Collected = flame_prof_remote_samples:beside(Agent, fun(More) ->
+                    Within = min(left_ms(Ms), Ms + ?ANSWER_MS) - ?AFTER_MS,
                     collect(Node, maps:merge(Options, More), Within)
                 end),
                 collected(with_reason(Agent, Collected), Node, Options, Parsed)
@@ -101,8 +101,12 @@ lending(Node, #{for := Ms, engine := Engine}, Timeout, Fun) ->
                     try Fun(Agent) after left(Node, Agent, Ms) end;
                 {error, _} = Error -> Error
             end;
+        %% It has flame_prof, of which the first look loads all modules.
         {ok, false} ->
-            Fun(none);
+            case flame_prof_preflight:ask(Node, doctor, true) of
+                {error, _} = Error -> Error;
+                _ -> Fun(none)
+            end;
         {error, _} = Error ->
             Error
     end.
@@ -111,7 +115,7 @@ lending(Node, #{for := Ms, engine := Engine}, Timeout, Fun) ->
 with_reason(none, Collected) ->
     Collected;
 with_reason(Agent, {ok, {#{unseen := #{samples := _} = Unseen} = Evidence, Files}} = Collected) ->
-    case flame_prof_attach:lacks(Agent) of
+    case not flame_prof_attach:has_writer(Agent) andalso flame_prof_attach:lacks(Agent) of
         {true, Why} ->
             Because = <<"it does without the library: ", Why/binary>>,
             {ok, {Evidence#{unseen := Unseen#{samples := Because}}, Files}};

@@ -134,7 +134,8 @@ asked(Caller, Wanted) ->
 
 begun({Key, Deadline, Look}) ->
     %% Little work, which a busy node is not to keep waiting: then the node is to be looked at.
-    {Pid, _Monitor} = spawn_opt(?MODULE, run, [Look], [monitor, {priority, high}]),
+    Options = [monitor, {priority, high}, {max_heap_size, 0}],
+    {Pid, _Monitor} = spawn_opt(?MODULE, run, [Look], Options),
     {Pid, {Key, Deadline}}.
 
 %% @private A look that fails writes no report into the log of the node.

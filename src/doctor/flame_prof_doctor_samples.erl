@@ -161,6 +161,9 @@ is_in_profiler(Rows) ->
         || {_, _, {[_ | _] = Frames, Weight}} <- Rows],
     2 * lists:sum([Weight || {true, Weight} <- Of]) > lists:sum([Weight || {_, Weight} <- Of]).
 
+%% What flame_prof:apply/1 and profile/1 call is the program's.
+is_frame_of_profiler({<<"flame_prof:", _/binary>>, erlang}) -> false;
+is_frame_of_profiler({<<"flame_prof_oneshot:", _/binary>>, erlang}) -> false;
 is_frame_of_profiler({<<"flame_prof", _/binary>> = Function, erlang}) -> is_profiler(Function);
 is_frame_of_profiler(_) -> false.
 

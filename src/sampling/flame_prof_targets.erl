@@ -307,8 +307,12 @@ look_up(#targets{include = Include, finder = none} = State) ->
         [] ->
             State;
         Names ->
-            {_, Monitor} = spawn_monitor(?MODULE, ask_registries, [Names]),
-            State#targets{finder = Monitor}
+            %% The next poll tries again if there is no room for a process.
+            try spawn_monitor(?MODULE, ask_registries, [Names]) of
+                {_, Monitor} -> State#targets{finder = Monitor}
+            catch
+                error:system_limit -> State
+            end
     end;
 look_up(State) ->
     State.

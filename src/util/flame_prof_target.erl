@@ -67,15 +67,12 @@ find(Pid) when is_pid(Pid) -> Pid;
 find({global, Name}) -> find({via, global, Name});
 find({via, Module, Name}) ->
     Alias = erlang:alias([reply]),
-    Pid = spawn(fun() -> Alias ! {Alias, registered(Module, Name)} end),
-    receive
-        {Alias, Found} -> local(Found)
-    after ?VIA_MS ->
-        _ = erlang:unalias(Alias),
-        true = exit(Pid, kill),
-        %% It may have answered just now.
-        receive {Alias, _} -> ok after 0 -> ok end,
-        undefined
+    try spawn(fun() -> Alias ! {Alias, registered(Module, Name)} end) of
+        Pid -> answered(Pid, Alias)
+    catch
+        error:system_limit ->
+            _ = erlang:unalias(Alias),
+            undefined
     end;
 find(Name) when is_atom(Name) ->
     find(atom_to_binary(Name));
@@ -86,6 +83,17 @@ find(Name) ->
             registered(<<"Elixir.", Name/binary>>);
         {Found, _} ->
             Found
+    end.
+
+answered(Pid, Alias) ->
+    receive
+        {Alias, Found} -> local(Found)
+    after ?VIA_MS ->
+        _ = erlang:unalias(Alias),
+        true = exit(Pid, kill),
+        %% It may have answered just now.
+        receive {Alias, _} -> ok after 0 -> ok end,
+        undefined
     end.
 
 registered(Name) ->
