@@ -55,7 +55,7 @@ const looks = [
   ["top", { by: "queue", rows: 1 }, ["top", ...at, "--count", "1"], /stuck/],
   ["pstack", {}, ["pstack", ...at], /scheduler/],
   ["pstack", { processes: ["stuck", "nix"] }, ["pstack", ...at, "stuck", "nix"],
-    /nix: no such process/],
+    /there is no process nix/],
   ["waits", {}, ["waits", ...first], /wait for stuck/],
   ["waits", { process: "stuck" }, ["waits", node, "stuck", ...access, "--json"], /stuck/],
   ["mailbox", { process: "stuck" }, ["mailbox", node, "stuck", ...access, "--json"],
