@@ -64,29 +64,35 @@ static void settle(struct fp_governor *governor, int64_t now_ns, int64_t ns)
         governor->credit_ns = least;
 }
 
-/* CPU time used until now, for used_since(): once a second. */
-static void remember(struct fp_governor *governor, int64_t now_ns, int64_t total_ns)
+/* CPU time used and allowed until now, for left_since(): once a second. */
+static void remember(struct fp_governor *governor, int64_t now_ns)
 {
     uint32_t n = governor->moments;
 
     if (n > 0 && now_ns - governor->moment[(n - 1) % FP_GOVERNOR_MOMENTS].ns < UPDATE_NS * 9 / 10)
         return;
-    governor->moment[n % FP_GOVERNOR_MOMENTS] = (struct fp_cpu_moment){now_ns, total_ns};
+    governor->moment[n % FP_GOVERNOR_MOMENTS] =
+        (struct fp_cpu_moment){now_ns, governor->used.total_ns, governor->allowed_ns};
     governor->moments++;
 }
 
-/* ... and in how much of it since then, or since a moment before. */
-static int64_t used_since(const struct fp_governor *governor, int64_t since_ns)
+/* Of what was allowed since then, what is not used: of a budget that has changed, each second at
+ * its own. `since_ns` is before the last moment. */
+static int64_t left_since(const struct fp_governor *governor, int64_t since_ns)
 {
-    uint32_t last = governor->moments, at = last - 1;
+    uint32_t last = governor->moments, at = last - 2;
+    const struct fp_cpu_moment *from, *to;
+    int64_t each_ms, allowed;
 
     while (at > 0 && last - at < FP_GOVERNOR_MOMENTS &&
            governor->moment[at % FP_GOVERNOR_MOMENTS].ns > since_ns)
         at--;
-    /* All of it: what was used before the first moment belongs to the first minute. */
-    if (governor->moment[at % FP_GOVERNOR_MOMENTS].ns > since_ns && at == 0)
-        return governor->used.total_ns;
-    return governor->used.total_ns - governor->moment[at % FP_GOVERNOR_MOMENTS].total_ns;
+    from = &governor->moment[at % FP_GOVERNOR_MOMENTS];
+    to = &governor->moment[(at + 1) % FP_GOVERNOR_MOMENTS];
+    /* What was used between the two may all be of after. */
+    each_ms = (to->allowed_ns - from->allowed_ns) / ((to->ns - from->ns) / 1000000);
+    allowed = from->allowed_ns + each_ms * ((since_ns - from->ns) / 1000000);
+    return governor->allowed_ns - allowed - (governor->used.total_ns - from->total_ns);
 }
 
 void fp_governor_init(struct fp_governor *governor, uint32_t permille, int64_t now_ns,
@@ -98,10 +104,13 @@ void fp_governor_init(struct fp_governor *governor, uint32_t permille, int64_t n
     governor->lowered_ns = now_ns - LOWER_EVERY_NS;
     governor->raised_ns = now_ns - RAISE_AGAIN_NS;
     governor->raise_after_ns = RAISE_AFTER_NS;
+    /* The minute before, in which nothing was used: what the first pass used belongs to it. */
+    remember(governor, now_ns - MINUTE_S * INT64_C(1000000000));
+    governor->allowed_ns = MINUTE_S * per_second(governor);
     governor->used = used;
+    remember(governor, now_ns);
     if (permille == 0)
         return;
-    remember(governor, now_ns, used.total_ns);
     settle(governor, now_ns, -used.total_ns);
     stretch(governor, used.pass_ns, interval_ms);
 }
@@ -120,8 +129,8 @@ static int64_t room(const struct fp_governor *governor, int64_t now_ns)
     int64_t least = INT64_MAX;
 
     for (int64_t ahead = 1; ahead <= AHEAD_S; ahead++) {
-        int64_t used = used_since(governor, now_ns - (MINUTE_S - ahead) * INT64_C(1000000000));
-        int64_t each = (MINUTE_S * per_second(governor) - used) / ahead;
+        int64_t left = left_since(governor, now_ns - (MINUTE_S - ahead) * INT64_C(1000000000));
+        int64_t each = per_second(governor) + left / ahead;
 
         least = each < least ? each : least;
     }
@@ -177,6 +186,7 @@ static int raise(struct fp_governor *governor, int64_t now_ns)
     else
         return 0;
     governor->low_since_ns = governor->raised_ns = now_ns;
+    governor->raise_after_ns = RAISE_AFTER_NS;
     return 1;
 }
 
@@ -193,16 +203,19 @@ int fp_governor_update(struct fp_governor *governor, int64_t now_ns, struct fp_c
     int64_t total = used.total_ns - governor->used.total_ns;
     int64_t pass = used.pass_ns - governor->used.pass_ns;
     int64_t allowed = elapsed_us * per_second(governor) / 1000000;
+    /* A burst that is judged early is what this second used: it is no rate. */
+    int64_t judged_us = elapsed_us > 1000000 ? elapsed_us : 1000000;
     int64_t debt, most, fits, other;
 
     governor->last_ns = now_ns;
     governor->used = used;
     if (governor->permille == 0 || elapsed_us == 0)
         return 0;
+    governor->allowed_ns += allowed;
     settle(governor, now_ns, allowed - total);
-    remember(governor, now_ns, used.total_ns);
-    pass = pass * 1000000 / elapsed_us;
-    other = total * 1000000 / elapsed_us - pass;
+    remember(governor, now_ns);
+    pass = pass * 1000000 / judged_us;
+    other = total * 1000000 / judged_us - pass;
     debt = -governor->credit_ns;
     if (debt > 0 || with_less(governor, pass, other) * 100 > per_second(governor) * LOW_PERCENT)
         governor->low_since_ns = now_ns;

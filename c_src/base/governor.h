@@ -27,16 +27,17 @@ struct fp_cpu_used {
     int64_t pass_ns;  /* ... of which for the passes of the selection */
 };
 
-/* CPU time that was used until then. */
+/* CPU time that was used until then, and that was allowed. */
 struct fp_cpu_moment {
-    int64_t ns, total_ns;
+    int64_t ns, total_ns, allowed_ns;
 };
 /* One a second, for a minute and more. */
 #define FP_GOVERNOR_MOMENTS 80u
 
 struct fp_governor {
-    int64_t permille;  /* the budget, of one core; 0: none. May change between updates. */
-    int64_t credit_ns; /* a debt, or 0 */
+    int64_t permille;   /* the budget, of one core; 0: none. May change between updates. */
+    int64_t credit_ns;  /* a debt, or 0 */
+    int64_t allowed_ns; /* since a minute before the start, each interval at its own budget */
     int64_t owes_since_ns;
     int64_t last_ns; /* of the last update */
     struct fp_cpu_moment moment[FP_GOVERNOR_MOMENTS];

@@ -132,7 +132,7 @@ static void publish_select_interval(struct fp_sampler *s)
                     (uint64_t)s->options.select_interval_ms << s->governor.stretch);
 }
 
-/* Samplers that have begun and are not destroyed: each has its part of its budget, so that a look
+/* Samplers that have begun and have not ended: each has its part of its budget, so that a look
  * beside a session costs the node no more than the session alone may. */
 static _Atomic uint32_t samplers; /* relaxed: only a number */
 
@@ -141,7 +141,14 @@ static uint32_t budget_part(const struct fp_sampler *s)
     uint32_t n = atomic_load_explicit(&samplers, memory_order_relaxed);
     uint32_t permille = s->options.cpu_permille;
 
-    return permille > n ? permille / n : permille;
+    return n > 0 && permille >= n ? permille / n : permille;
+}
+
+static void leave_budget(struct fp_sampler *s)
+{
+    if (s->has_begun)
+        atomic_fetch_sub_explicit(&samplers, 1, memory_order_relaxed);
+    s->has_begun = 0;
 }
 
 /* The first selection counts from each process' start. The second follows soon, so that it selects
@@ -221,6 +228,7 @@ static void *sampler_main(void *arg)
     }
     fp_on_cpu_drain(s);
     account_cpu(s);
+    leave_budget(s);
     s->options.ended(s->options.arg);
     return NULL;
 }
@@ -334,8 +342,7 @@ void fp_sampler_destroy(struct fp_sampler *s)
 {
     if (s == NULL)
         return;
-    if (s->has_begun)
-        atomic_fetch_sub_explicit(&samplers, 1, memory_order_relaxed);
+    leave_budget(s); /* where it had no thread */
     fp_top_processes_destroy(s->top);
     fp_stack_table_destroy(s->stacks);
     if (s->bytes > 0)

@@ -218,6 +218,75 @@ static void half_of_a_budget_is_kept_from_then_on(void)
     CHECK(life.governor.step > 0);
 }
 
+/* As when a second session begins: what was used of the whole budget was allowed. */
+static void half_of_a_budget_is_no_debt_of_the_minute_before(void)
+{
+    struct life life;
+    int64_t before;
+
+    begin(&life, 20, 0);
+    live(&life, 60, SECOND * 16 / 1000);
+    CHECK_INT(life.governor.step, 0);
+    life.governor.permille = 10;
+    before = life.used.total_ns;
+    for (int i = 0; i < 60; i++) {
+        live(&life, 1, SECOND * 16 / 1000);
+        CHECK(life.governor.step <= 3);
+    }
+    CHECK(life.governor.step > 0);
+    CHECK(life.used.total_ns - before <= 60 * SECOND / 100);
+}
+
+/* Steps that three seconds of the budget within a tenth of a second take, after as many of `ticks`
+ * and until a minute after. */
+static uint32_t steps_of_a_burst(int seconds, int64_t ticks)
+{
+    struct life life;
+    uint32_t step;
+
+    begin(&life, 20, 0);
+    live(&life, seconds, ticks);
+    life.now += SECOND / 10;
+    life.used.total_ns += 3 * SECOND * 20 / 1000;
+    CHECK(fp_governor_is_due(&life.governor, life.now, life.used.total_ns));
+    fp_governor_update(&life.governor, life.now, life.used);
+    step = life.governor.step;
+    live(&life, 60, ticks);
+    CHECK(life.governor.step <= step);
+    return step;
+}
+
+static void a_burst_is_no_rate(void)
+{
+    for (int seconds = 0; seconds <= 90; seconds += 10) {
+        CHECK(steps_of_a_burst(seconds, SECOND * 9 / 1000) <= 1);
+        /* No room for a second such second: steps to a third of it. */
+        CHECK(steps_of_a_burst(seconds, SECOND * 16 / 1000) <= 3);
+    }
+}
+
+/* A try that failed makes the next one wait, but not those after one that did not. */
+static void a_step_back_that_holds_ends_the_longer_wait(void)
+{
+    struct life life;
+    int waited[2] = {0, 0};
+
+    begin(&life, 20, 0);
+    life.governor.step = 3;
+    life.governor.raise_after_ns = 60 * SECOND;
+    for (int i = 0; i < 2; i++) {
+        uint32_t step = life.governor.step;
+
+        while (life.governor.step == step && waited[i] < 100) {
+            live(&life, 1, SECOND / 1000);
+            waited[i]++;
+        }
+    }
+    CHECK_INT(waited[0], 60);
+    CHECK_INT(waited[1], 10);
+    CHECK_INT(life.governor.step, 1);
+}
+
 static void a_pass_takes_its_interval_at_any_rate_of_ticks(void)
 {
     struct fp_governor governor = {.permille = 20};
@@ -313,6 +382,9 @@ int main(int argc, char **argv)
     RUN(a_cheap_pass_is_never_stretched);
     RUN(a_pass_that_fits_again_is_no_longer_stretched);
     RUN(half_of_a_budget_is_kept_from_then_on);
+    RUN(half_of_a_budget_is_no_debt_of_the_minute_before);
+    RUN(a_burst_is_no_rate);
+    RUN(a_step_back_that_holds_ends_the_longer_wait);
     RUN(a_pass_takes_its_interval_at_any_rate_of_ticks);
     RUN(no_minute_of_any_session_is_above_the_budget);
     RUN(the_first_selection_is_paid_back_within_the_first_minute);

@@ -1278,6 +1278,42 @@ static void two_samplers_share_the_budget_until_one_ends(void)
     bench_destroy(b[1]);
 }
 
+static void looks_at_the_budget(void *arg)
+{
+    struct bench *b = arg;
+
+    /* The other one is not joined yet: this one has all of the budget again. */
+    b->sampler->governor.last_ns -= 2000000000;
+    fp_sampler_govern(b->sampler);
+}
+
+static void a_sampler_whose_thread_has_ended_has_no_part_of_the_budget(void)
+{
+    struct bench *b = bench_create(27, 64, 8), *other = bench_create(27, 64, 8);
+    struct fp_sampler *sampler;
+
+    b->options.cpu_permille = 2;
+    start(b);
+    tick(b);
+    other->options.ended = looks_at_the_budget;
+    other->options.arg = b;
+    CHECK_INT(fp_sampler_create(&sampler, &other->options), 0);
+    fp_sampler_begin(sampler);
+    CHECK_INT(sampler->governor.permille, 0);
+    b->sampler->governor.last_ns -= 2000000000;
+    fp_sampler_govern(b->sampler);
+    CHECK_INT(b->sampler->governor.permille, 1); /* two for two */
+    fp_sampler_destroy(sampler);
+    CHECK_INT(fp_sampler_create(&sampler, &other->options), 0);
+    CHECK_INT(fp_sampler_start(sampler), 0);
+    fp_sampler_stop(sampler);
+    pthread_join(sampler->thread, NULL);
+    CHECK_INT(b->sampler->governor.permille, 2);
+    fp_sampler_destroy(sampler);
+    bench_destroy(other);
+    bench_destroy(b);
+}
+
 static void options_out_of_range_are_refused(void)
 {
     struct bench *b = bench_create(27, 64, 8);
@@ -1543,6 +1579,7 @@ int main(int argc, char **argv)
     RUN(garbage_in_any_offset_harms_nothing);
     RUN(the_thread_ticks_and_ends_when_told);
     RUN(two_samplers_share_the_budget_until_one_ends);
+    RUN(a_sampler_whose_thread_has_ended_has_no_part_of_the_budget);
     RUN(options_out_of_range_are_refused);
     RUN(no_process_selected_is_no_sample);
     RUN(every_tick_has_a_time_of_its_own);
