@@ -203,14 +203,16 @@ int fp_governor_update(struct fp_governor *governor, int64_t now_ns, struct fp_c
     int64_t total = used.total_ns - governor->used.total_ns;
     int64_t pass = used.pass_ns - governor->used.pass_ns;
     int64_t allowed = elapsed_us * per_second(governor) / 1000000;
-    /* A burst that is judged early is what this second used: it is no rate. */
-    int64_t judged_us = elapsed_us > 1000000 ? elapsed_us : 1000000;
+    /* A burst that is judged early is what a second uses; it is a rate when it goes on. */
+    int is_early = elapsed_us < UPDATE_NS / 1000;
+    int64_t judged_us = is_early && !governor->was_early ? UPDATE_NS / 1000 : elapsed_us;
     int64_t debt, most, fits, other;
 
     governor->last_ns = now_ns;
     governor->used = used;
     if (governor->permille == 0 || elapsed_us == 0)
         return 0;
+    governor->was_early = is_early;
     governor->allowed_ns += allowed;
     settle(governor, now_ns, allowed - total);
     remember(governor, now_ns);

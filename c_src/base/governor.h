@@ -42,6 +42,7 @@ struct fp_governor {
     int64_t last_ns; /* of the last update */
     struct fp_cpu_moment moment[FP_GOVERNOR_MOMENTS];
     uint32_t moments;
+    int was_early; /* the last update, by what was used */
     struct fp_cpu_used used;
     int64_t lowered_ns, low_since_ns, raised_ns, raise_after_ns;
     uint32_t step;
