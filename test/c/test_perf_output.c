@@ -104,20 +104,24 @@ static void other_fields_are_refused_by_name(void)
 /* A header of a session that a changed byte makes one of another program's. */
 static void damaged_headers_of_sessions_are_no_others(void)
 {
-    static const char *const headers[] = {"beam 1/2\tx [000] 2.000002: e:", "beam 1/2 2.000002: e:",
-                                          "beam 1/2 [000] 2.000002: e: ", " beam 1/2 2.000002: e:"};
+    static const struct {
+        const char *header, *what;
+    } damaged[] = {{"beam 1/2\tx [000] 2.000002: e:", "no process and thread number"},
+                   {"beam 1/2 2.000002: e:", "a damaged header"},
+                   {"beam 1/2 [000] 2.000002: e: ", "a damaged header"},
+                   {" beam 1/2 2.000002: e:", "a damaged header"}};
 
-    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
         char text[400];
         int size = snprintf(text, sizeof(text),
                             "beam 1/2 [000] 1.000001: e:\n\tff a:a/0 (a)\n\tff waiting (status)\n\n"
                             "%s\n\tff a:a/0 (a)\n\tff waiting (status)\n\n",
-                            headers[i]);
+                            damaged[i].header);
         struct fp_profile *profile = profile_of(text, (size_t)size);
 
         CHECK_INT(profile->rows.count, 1);
         CHECK_INT(profile->file->bad, 1);
-        CHECK_TEXT(profile->warning[0].what, "a damaged header");
+        CHECK_TEXT(profile->warning[0].what, damaged[i].what);
         fp_profile_destroy(profile);
     }
 }

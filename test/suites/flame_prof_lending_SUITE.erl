@@ -210,6 +210,7 @@ what_another_version_left_is_removed(_) ->
     with_node(fun(#{node := At, pid := OsPid} = Node, Before) ->
         Folder = "/tmp/flame_prof." ++ OsPid ++ ".left",
         ok = call(At, file, make_dir, [Folder]),
+        ok = call(At, file, change_mode, [Folder, 8#700]),
         ok = call(At, file, write_file, [filename:join(Folder, "file"), <<"samples">>]),
         %% The module of the agent twice, another one that is unknown here, one that has other
         %% functions.
