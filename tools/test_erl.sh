@@ -7,7 +7,7 @@
 # they work; then those of ALONE. PART=beside leaves these out, PART=alone runs no others.
 # Modules that need PropEr are skipped, and say so, where it is not installed.
 #
-# A live test (a suite, or a module of LIVE) that fails runs once more, alone and in a fresh
+# A live test (of the folder live) that fails runs once more, alone and in a fresh
 # VM, after all others. A second success is printed as `FLAKY name`, appended to $FLAKY, and
 # counts as passed. PART=beside leaves the second runs to PART=alone, in $out/again.
 set -u
@@ -18,12 +18,6 @@ set -u
 ALONE="flame_prof_messages_SUITE flame_prof_waits_native_SUITE flame_prof_waits_SUITE"
 # They take minutes: begun last they would end alone.
 LONG="flame_prof_attach_SUITE flame_prof_native_SUITE flame_prof_triggers_SUITE flame_prof_cli_SUITE"
-# They start nodes, sessions or commands, as suites do.
-LIVE="flame_prof_agent_tests flame_prof_blame_tests flame_prof_capture_classes_tests\
- flame_prof_cli_tests flame_prof_doctor_evidence_tests flame_prof_perf_map_tests\
- flame_prof_profile_tests flame_prof_pstack_tests flame_prof_refusals_tests\
- flame_prof_remote_tests flame_prof_start_tests flame_prof_temporary_tests\
- flame_prof_term_copy_tests"
 # More failed cases than this in one module: all of it runs again, in one VM.
 AGAIN_MOST=3
 
@@ -72,8 +66,8 @@ run_module() { # kind, module
         erl_test "$1" "$2" "$out/result.$2" "$out/logs/$2"
 }
 
-is_live() { # kind, module
-    [ "$1" = ct ] || case " $LIVE " in *" $2 "*) ;; *) false ;; esac
+is_live() { # module
+    [ -n "$(find "$sources" -path "*/live/$1.erl" -print -quit)" ]
 }
 
 told() { # what it said, exit status, seconds, kind, module
@@ -91,7 +85,7 @@ told() { # what it said, exit status, seconds, kind, module
     elif [ "$skipped" != 0 ]; then
         echo "    $skipped skipped"
     fi
-    if [ "$failed" != 0 ] && is_live "$4" "$module"; then
+    if [ "$failed" != 0 ] && is_live "$module"; then
         echo "$4 $module $passed $failed" >>"$out/again"
     else
         count "$module" "$passed" "$failed"

@@ -118,7 +118,11 @@ run(Modules) ->
     end.
 
 write(Top, Module, Tests) ->
-    file:write_file(filename:join(Top, atom_to_list(Module) ++ ".erl"), [
+    Name = atom_to_list(Module),
+    Folder = case lists:suffix("_SUITE", Name) of true -> "live"; false -> "unit" end,
+    File = filename:join([Top, Folder, Name ++ ".erl"]),
+    ok = filelib:ensure_dir(File),
+    file:write_file(File, [
         "-module(", atom_to_list(Module), ").\n",
         "-include_lib(\"eunit/include/eunit.hrl\").\n", Tests
     ]).
