@@ -40,7 +40,7 @@ test-doctor: ## The doctor on each fault of examples/trouble: FAULTS="deadlock d
 	@tools/test_doctor.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
-	@tools/test.sh deps erl+c+tidy+exports+viewer+mcp c-alone erl-alone
+	@tools/test.sh deps erl+c+tidy+exports+threads+viewer+mcp c-alone erl-again
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)

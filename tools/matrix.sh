@@ -1,8 +1,9 @@
 #!/bin/bash
-# Run the whole suite on each OTP release that we support.
+# Run the tests on each OTP release that we support: the whole suite on this machine's, and what
+# can differ between releases on the others.
 #
 # The release of this machine runs here, C tests included (they know no VM, so
-# once is enough). Each other one runs in a folder made by debootstrap from the
+# once is enough). Each other one runs, beside it, in a folder made by debootstrap from the
 # Debian suite that carries it: made once, reused as long as the list of
 # packages stays the same, and kept outside the checkout in
 #
@@ -11,7 +12,8 @@
 # Needs root, debootstrap, and the right to mount /proc, which the native engine
 # reads. FLAME_PROF_MIRROR overrides the mirror found in apt's configuration;
 # MATRIX="27 29" limits the releases. HOST_RESULT="N N", the passed and failed
-# of a `make test` just done (.ci/run sets it), spares running it again.
+# of a `make test` just done (.ci/run sets it), spares running it again. `tools/matrix.sh prepare`
+# makes the folders only.
 #
 # The last line is `N passed, N failed`, the sum over all releases.
 set -u
@@ -170,8 +172,11 @@ run_here() {
     bash -c "${COMMAND:-tools/test.sh deps c exports erl}" 2>&1 9>&- | tee "$log" | sed -u "s/^/$otp | /"
 }
 
+# What can differ between releases: all units, as they run in one VM, and these live modules.
 # WERROR stays off: a compiler newer than we know may warn of new things. An odd
 # failure here is a failure of the suite, so nothing else is relaxed.
+LIVE=${LIVE:-$(sed 's/#.*//' test/live/releases | tr -s ' \n' ' ')}
+
 run_in() { # suite
     if [ "$(id -u)" -ne 0 ]; then
         complain "OTP $otp: debootstrap and chroot need root; run this as root"
@@ -181,27 +186,14 @@ run_in() { # suite
     prepare "$1" || return
     copy_checkout "$matrix/$1" || return
     inside "$matrix/$1" /bin/bash -c "cd /srv/flame_prof &&
-        ${COMMAND:-TEST_WERROR=0 TESTS='${TESTS:-}' tools/test.sh exports erl}" 2>&1 |
+        ${COMMAND:-TEST_WERROR=0 TESTS='${TESTS:-}' LIVE='$LIVE' tools/test.sh exports erl}" 2>&1 |
         tee "$log" | sed -u "s/^/$otp | /"
 }
 
-log=$(mktemp) failures=$(mktemp) flaky=$(mktemp)
-trap 'rm -f "$log" "$failures" "$flaky"' EXIT
-# One matrix at a time in these folders.
-if [ "$(id -u)" -eq 0 ] && mkdir -p "$matrix" && command -v flock >/dev/null; then
-    exec 9>"$matrix/.lock"
-    flock -n 9 || say "waiting for another run in $matrix"
-    flock 9
-fi
-say "the folders of the other releases are in $matrix"
-
-here=$(tools/otp_facts.sh | cut -d ' ' -f 1)
-total_passed=0 total_failed=0 summary=
-for entry in $SUITES; do
-    otp=${entry%%:*} suite=${entry#*:}
-    case " ${MATRIX:-$otp} " in *" $otp "*) ;; *) continue ;; esac
+# A release's own files: several run beside each other.
+run_release() { # its entry of SUITES
+    local otp=${1%%:*} suite=${1#*:} log=$results/${1%%:*}.log passed failed started=$SECONDS
     : >"$log"
-    started=$SECONDS
     if [ "$otp" = "$here" ]; then
         say "OTP $otp: here"
         run_here
@@ -215,13 +207,45 @@ for entry in $SUITES; do
     if [ "${passed:-0}" -eq 0 ] && [ "${failed:-0}" -eq 0 ]; then
         passed=0 failed=1
     fi
-    sed -n '/^== What failed once /,/^$/p' "$log" | grep FLAKY | sed "s/^/$otp | /" >>"$flaky"
-    sed -n '/^== What failed$/,/^[0-9]* passed, /p' "$log" | sed '1d;$d' | sed "s/^/$otp | /" >>"$failures"
-    summary="${summary}OTP $otp: $passed passed, $failed failed"$'\n'
+    echo "$passed $failed" >"$results/$otp.counts"
     say "OTP $otp: $passed passed, $failed failed ($((SECONDS - started)) s)"
+}
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+# One matrix at a time in these folders.
+if [ "$(id -u)" -eq 0 ] && mkdir -p "$matrix" && command -v flock >/dev/null; then
+    exec 9>"$matrix/.lock"
+    flock -n 9 || say "waiting for another run in $matrix"
+    flock 9
+fi
+say "the folders of the other releases are in $matrix"
+
+here=$(tools/otp_facts.sh | cut -d ' ' -f 1)
+chosen=
+for entry in $SUITES; do
+    case " ${MATRIX:-${entry%%:*}} " in *" ${entry%%:*} "*) chosen="$chosen $entry" ;; esac
+done
+if [ "${1:-}" = prepare ]; then # and run nothing
+    for entry in $chosen; do
+        [ "${entry%%:*}" = "$here" ] || prepare "${entry#*:}" || exit 1
+    done
+    exit
+fi
+for entry in $chosen; do run_release "$entry" & done
+wait
+
+total_passed=0 total_failed=0 summary= flaky=$results/flaky failures=$results/failures
+: >"$flaky" >"$failures"
+for entry in $chosen; do
+    otp=${entry%%:*} log=$results/${entry%%:*}.log
+    read -r passed failed <"$results/$otp.counts"
+    sed -n '/^== What failed once /,/^$/p' "$log" | grep FLAKY | sed "s/^/$otp | /" >>"$flaky"
+    sed -n '/^== What failed$/,/^[0-9]* passed, /p' "$log" | sed '1d;$d' |
+        sed "s/^/$otp | /" >>"$failures"
+    summary="${summary}OTP $otp: $passed passed, $failed failed"$'\n'
     total_passed=$((total_passed + passed))
     total_failed=$((total_failed + failed))
-    passed='' failed=''
 done
 
 if [ -s "$flaky" ]; then

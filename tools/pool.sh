@@ -4,7 +4,8 @@
 #
 # Each line of the input is the words of one job: `RUN WORDS...' runs in the background,
 # PLACES at a time, and when it has ended `TELL FILE STATUS SECONDS WORDS...' runs in this
-# shell, one at a time. FILE has what the job said.
+# shell, one at a time. FILE has what the job said. While it runs, its words are in a file of the
+# folder that $RUNNING names.
 
 # As many as there are processors, or so many times as many.
 places() { echo "${TEST_PLACES:-$((${1:-1} * $(nproc 2>/dev/null || echo 2)))}"; }
@@ -18,8 +19,10 @@ pool() { # places, function, function
         job=$((job + 1)) jobs[$job]=${words[*]}
         {
             since=$SECONDS
+            [ -z "${RUNNING:-}" ] || echo "$(date +%T) ${words[*]}" >"$RUNNING/$BASHPID"
             "$run" "${words[@]}" >"$said/$job" 2>&1 </dev/null
             echo "$? $((SECONDS - since))" >"$said/$job.status"
+            [ -z "${RUNNING:-}" ] || rm -f "$RUNNING/$BASHPID"
         } &
     done
     while [ "${#jobs[@]}" -gt 0 ]; do _pool_next; done

@@ -1,12 +1,14 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, build, tidy, c, exports, erl, viewer, mcp, foreign
+#   tools/test.sh STEP...   steps: deps, build, tidy, c, exports, threads, erl, viewer, mcp,
+#                           foreign
 #
 # Steps that are joined (erl+c+tidy) run beside each other, three at a time, what each
-# one says in one piece: many of the Erlang tests wait. Of c and erl joined, the tests
-# that judge shares of the whole machine's time are left for c-alone and erl-alone,
-# steps that need the machine for themselves.
+# one says in one piece: many of the Erlang tests wait. Of erl joined, the second runs of what
+# failed are left for erl-again, a step that has the machine for itself.
+#
+# A run that still goes on after 25 minutes (RUN_SECONDS) is ended, with a report of what hung.
 #
 # What failed, and why, stands again before the last line, which is `N passed, N failed`
 # and nothing else. The exit status is 0 only if something passed and nothing failed. A live
@@ -31,6 +33,34 @@ fi
 export WERROR=1
 [ "${TEST_WERROR:-1}" = 1 ] || WERROR=0
 
+over=$out/over # the run was ended
+export RUNNING=$PWD/$out/running # what the pools have at work
+rm -rf "$over" "$RUNNING" && mkdir -p "$RUNNING"
+
+descendants() { # process: the eldest first, without those of bound_run itself
+    local child
+    for child in $(ps -o pid= --ppid "$1"); do
+        [ "$child" = "$bound" ] || { echo "$child" && descendants "$child"; }
+    done
+}
+
+# What hung is reported, and all of it killed: the steps that began then end as failures.
+bound_run() {
+    local seconds=${RUN_SECONDS:-1500} bound=$BASHPID
+    sleep "$seconds" & trap 'kill $!; exit' TERM
+    wait
+    trap - TERM
+    : >"$over"
+    {
+        echo "    FAIL  the run: it still went on after $seconds s, with, since:"
+        cat "$RUNNING"/* 2>/dev/null | sed 's/^/      /'
+        # shellcheck disable=SC2046
+        ps -o etime=,args= -p "$(echo $(descendants $$) | tr ' ' ',')" | cut -c 1-250 | sed 's/^/      /'
+    } >>"$FAILURES"
+    # shellcheck disable=SC2046
+    kill -KILL $(descendants $$) 2>/dev/null
+}
+
 heading() { printf '\n== %s\n' "$*"; }
 record() { echo "$1 $2 $3" >>"$results"; }
 judge() { # name, command...: one test, by the command's exit status
@@ -45,6 +75,7 @@ finish() {
         record "$name" "$passed" "$failed"
         echo "    FAIL  $name: its second run was not made" >>"$FAILURES"
     done < <(cat "$again" 2>/dev/null)
+    if [ -e "$over" ]; then record run 0 1; else kill $bound; fi
     heading "Results"
     while read -r name passed failed; do
         printf '  %-42s %4d passed %4d failed\n' "$name" "$passed" "$failed"
@@ -124,12 +155,14 @@ step() { # name, and "joined" where others run meanwhile
     exports)
         heading "Exported symbols"
         judge exports tools/check_exports.sh
+        ;;
+    threads)
         heading "What the sampler, the signal handler and the callbacks of tracing can call"
         judge threads tools/check_threads.sh
         judge threads-canaries tools/check_threads.sh --prove
         ;;
-    erl) erl_tests ${2:+beside} ;;
-    erl-alone) erl_tests alone ;;
+    erl) erl_tests ${2:+first} ;;
+    erl-again) erl_tests again ;;
     viewer)
         heading "The viewer in a browser"
         live viewer tools/test_viewer.sh
@@ -153,7 +186,7 @@ step() { # name, and "joined" where others run meanwhile
 joined() { # step
     results=$out/results.$1 FAILURES=$PWD/$out/failures.$1
     : >"$results" >"$FAILURES"
-    case $1 in tidy | c | exports) renice -n 10 $BASHPID >/dev/null ;; esac
+    case $1 in tidy | c | exports | threads) renice -n 10 $BASHPID >/dev/null ;; esac
     step "$1" joined
 }
 
@@ -165,10 +198,13 @@ joined_told() { # what it said, exit status, seconds, step
     took="$took ($4 $3)"
 }
 
+bound_run &
+bound=$!
 took=
 for step in "$@"; do
+    [ ! -e "$over" ] || break
     since=$SECONDS
-    case $step in *exports* | *erl* | *viewer* | *mcp* | *foreign*) step build ;; esac
+    case $step in *exports* | *threads* | *erl* | *viewer* | *mcp* | *foreign*) step build ;; esac
     case $step in
     *+*)
         # shellcheck disable=SC2086

@@ -1,13 +1,14 @@
 #!/bin/bash
 # Build and run the C tests; append "name passed failed" to $RESULTS.
 #
-# Each test/c/test_*.c runs under ASan and UBSan; with SANITIZERS=tsan those of TSAN_TESTS,
-# in which two threads share memory, under TSan; "asan tsan" is both.
+# Each test/c/test_*.c runs on the objects that the libraries in priv/ are linked from: what is
+# tested is what ships. With SANITIZERS=asan they run under ASan and UBSan instead; with tsan
+# those of TSAN_TESTS, in which two threads share memory, under TSan; "asan tsan" is both.
 # A program speaks TAP (test/c/run.h
 # does), or ends with `N passed, N failed`; otherwise it is one test, by its exit
 # status. A crash or a sanitizer's complaint is a failed test.
 set -u
-: "${RESULTS:?}" "${SANITIZERS:=asan}" "${TSAN_TESTS:=test_ring test_events test_triple_buffer test_histogram test_writer test_session test_sigcapture test_live test_tracer test_latency test_turns test_collections}"
+: "${RESULTS:?}" "${SANITIZERS:=}" "${TSAN_TESTS:=test_ring test_events test_triple_buffer test_histogram test_writer test_session test_sigcapture test_live test_tracer test_latency test_turns test_collections}"
 
 if ! ls test/c/test_*.c >/dev/null 2>&1; then
     echo "  there are no C tests"
@@ -49,7 +50,7 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 
 run_program() { # label, program
-    timeout "${TEST_TIMEOUT:-1800}" $no_aslr "$2"
+    timeout "${TEST_TIMEOUT:-300}" $no_aslr "$2"
 }
 
 told_alone() { # the same as told
@@ -96,7 +97,8 @@ told() { # log, exit status, seconds, label, program
 
 build_programs() { # test name...
     LOCK=ctest.$variant tools/locked.sh "${MAKE:-make}" -k -j"$(places)" \
-        -f tools/test_c.mk VARIANT="$variant" CC="$cc" SANITIZE="$flags" ONLY="$*" programs
+        -f tools/test_c.mk VARIANT="$variant" CC="$cc" SANITIZE="$flags" PRODUCT="$product" \
+        ONLY="$*" programs
 }
 
 # What is to be run: "label program" lines in $tmp/programs.
@@ -118,6 +120,13 @@ build_variant() { # variant, compiler, sanitizer flags, test name...
 names=$(for test in test/c/test_*.c; do printf '%s ' "$(basename "$test" .c)"; done)
 if [ -n "${C_TESTS:-}" ]; then names=$C_TESTS; fi
 if [ "$PART" = alone ]; then names=$ALONE; fi
+
+product=
+if [ -z "$SANITIZERS" ]; then
+    # shellcheck disable=SC2046,SC2086
+    product=$(cat _build/c/linked) && build_variant product "${CC:-gcc}" "" $names
+    product=
+fi
 
 case $SANITIZERS in *asan*)
     cc=$(pick -fsanitize=address,undefined)

@@ -1,25 +1,30 @@
 #!/bin/bash
 # Compile and run the Erlang tests; append "name passed failed" to $RESULTS.
 #
-# test/**/*_tests.erl run with EUnit, test/**/*_SUITE.erl with Common Test, each
-# module in a node of its own: a NIF that crashes the VM then costs one module.
-# Twice as many at a time as there are processors (TEST_PLACES), as most wait more than
-# they work; then those of ALONE. PART=beside leaves these out, PART=alone runs no others.
+# A test's class is its folder. Those of test/unit (no clock, no chance, no live load) run in one
+# VM, in an order of chance that SEED repeats; if that VM dies, the modules that it did not end
+# run in one each. Those of test/live (nodes, files, signals, kills) run in a VM each: a NIF that
+# crashes one then costs one module. Those of test/proof (figures) run only with
+# TEST_CLASS=proof. What runs is limited by TESTS="module ...", CLASSES=unit or live, and, the live
+# modules alone, by LIVE="module ...".
+# *_tests.erl run with EUnit, *_SUITE.erl with Common Test. Twice as many at a time as there are
+# processors (TEST_PLACES), as most wait more than they work.
 # Modules that need PropEr are skipped, and say so, where it is not installed.
 #
-# A live test (of the folder live) that fails runs once more, alone and in a fresh
-# VM, after all others. A second success is printed as `FLAKY name`, appended to $FLAKY, and
-# counts as passed. PART=beside leaves the second runs to PART=alone, in $out/again.
+# A live test that fails runs once more, alone and in a fresh VM, after all others. A second
+# success is printed as `FLAKY name`, appended to $FLAKY, and counts as passed. PART=first leaves
+# the second runs to PART=again, in $out/again.
 set -u
-# TEST_TIMEOUT ends what hangs; a slow machine is given its time.
-: "${RESULTS:?}" "${PART:=}" "${TEST_TIMEOUT:=3600}"
+: "${RESULTS:?}" "${PART:=}" "${CLASSES:=unit live proof}"
+export TESTS=${TESTS:-}
 
-# They need probes that are in time: after the others, one at a time.
-ALONE="flame_prof_messages_SUITE flame_prof_waits_native_SUITE flame_prof_waits_SUITE"
-# They take minutes: begun last they would end alone.
+# They take longest: begun last they would end alone.
 LONG="flame_prof_attach_SUITE flame_prof_native_SUITE flame_prof_triggers_SUITE flame_prof_cli_SUITE"
 # More failed cases than this in one module: all of it runs again, in one VM.
 AGAIN_MOST=3
+# What the runner's own bound of a module did not end (tools/test_runner.erl).
+VM_SECONDS=360
+[ "${TEST_CLASS:-}" != proof ] || VM_SECONDS=7300
 
 # shellcheck source=tools/pool.sh
 . tools/pool.sh
@@ -31,62 +36,71 @@ lib=${FLAME_PROF_LIBS:-$PWD/_build/default/lib}
 # ERL_LIBS, not only -pa: nodes that a test starts inherit it.
 export ERL_LIBS=$lib${ERL_LIBS:+:$ERL_LIBS}
 export ERL_CRASH_DUMP=$out/erl_crash.dump
-erl_test() {
-    timeout --kill-after=10 "$TEST_TIMEOUT" erl -noinput \
+erl_test() { # what, arguments...
+    timeout --kill-after=10 "$VM_SECONDS" erl -noinput \
         -pa "$lib/flame_prof/ebin" "$out/ebin" -s test_runner "$@"
 }
 
-# Prints "eunit|ct|broken MODULE" for each, helpers compiled on the way.
+# Prints what it compiles; $out/modules has `CLASS KIND MODULE' lines.
 prepare() {
-    rm -rf "$out/ebin" "$out/result."* "$out/failed."* "$out/cases."* "$out/again"
+    rm -rf "$out/result."* "$out/failed."* "$out/cases."* "$out/again" "$out/unfinished"
     mkdir -p "$out/ebin" "$out/logs"
-    erlc -o "$out/ebin" tools/test_runner.erl &&
+    { [ "$out/ebin/test_runner.beam" -nt tools/test_runner.erl ] ||
+        erlc -o "$out/ebin" tools/test_runner.erl; } &&
         tools/locked.sh "${MAKE:-make}" -f tools/nif.mk hooks &&
         WERROR=${WERROR:-0} erl_test compile "$sources" "$out/ebin" "$out/modules"
 }
 
-# What PART=beside has made is there for PART=alone.
-[ "$PART" = alone ] || prepare || {
+# What PART=first has made is there for PART=again.
+[ "$PART" = again ] || prepare || {
     echo "test_runner 0 1" >>"$RESULTS"
     exit
 }
 
-wanted() { # "kind module" lines: those of TESTS
-    local kind module
-    while read -r kind module; do
-        case " ${TESTS:-$module} " in *" $module "*) echo "$kind $module" ;; esac
+# Logs and crash dumps of their own: Common Test's folders have the second for a name.
+run_module() { # class, kind, module...
+    local class=$1 kind=$2
+    shift 2
+    case $kind in
+    broken) ;;
+    units) ERL_CRASH_DUMP=$out/logs/units.dump erl_test units "$out" "$@" ;;
+    *)
+        mkdir -p "$out/logs/$1"
+        ERL_CRASH_DUMP=$out/logs/$1/erl_crash.dump FAILURES=$out/failed.$1 CASES=$out/cases.$1 \
+            erl_test "$kind" "$1" "$out/result.$1" "$out/logs/$1"
+        ;;
+    esac
+}
+
+told() { # what it said, exit status, seconds, class, kind, module...
+    local said=$1 status=$2 seconds=$3 class=$4 kind=$5 module
+    shift 5
+    [ "$kind" = units ] || echo "  $1 ($seconds s)"
+    cat "$said"
+    for module in "$@"; do
+        if [ "$kind" = units ] && [ ! -s "$out/result.$module" ]; then
+            echo "$class eunit $module" >>"$out/unfinished"
+        else
+            told_module "$status" "$class" "$kind" "$module"
+        fi
     done
 }
 
-# Logs and crash dumps of their own: Common Test's folders have the second for a name.
-run_module() { # kind, module
-    [ "$1" != broken ] || return 0
-    mkdir -p "$out/logs/$2"
-    ERL_CRASH_DUMP=$out/logs/$2/erl_crash.dump FAILURES=$out/failed.$2 CASES=$out/cases.$2 \
-        erl_test "$1" "$2" "$out/result.$2" "$out/logs/$2"
-}
-
-is_live() { # module
-    [ -n "$(find "$sources" -path "*/live/$1.erl" -print -quit)" ]
-}
-
-told() { # what it said, exit status, seconds, kind, module
-    local module=$5 passed failed skipped
-    echo "  $module ($3 s)"
-    cat "$1"
+told_module() { # exit status, class, kind, module
+    local module=$4 passed failed skipped
     read -r passed failed skipped < <(cat "$out/result.$module" 2>/dev/null)
-    if [ "$4" = broken ]; then
+    if [ "$3" = broken ]; then
         echo "    FAIL  $module: it does not compile" | tee -a "$out/failed.$module"
         passed=0 failed=1
     elif [ -z "${passed:-}" ]; then
-        echo "    FAIL  $module: the node died (exit status $2)" | tee -a "$out/failed.$module"
+        echo "    FAIL  $module: the node died (exit status $1)" | tee -a "$out/failed.$module"
         echo '*' >>"$out/cases.$module"
         passed=0 failed=1
     elif [ "$skipped" != 0 ]; then
-        echo "    $skipped skipped"
+        echo "    $module: $skipped skipped"
     fi
-    if [ "$failed" != 0 ] && is_live "$module"; then
-        echo "$4 $module $passed $failed" >>"$out/again"
+    if [ "$failed" != 0 ] && [ "$2" = live ]; then
+        echo "$3 $module $passed $failed" >>"$out/again"
     else
         count "$module" "$passed" "$failed"
     fi
@@ -101,7 +115,7 @@ count() { # module, passed, failed
 passes_now() { # kind, module, case, group
     local passed failed skipped
     rm -f "$out/result.$2" "$out/failed.$2"
-    CASE=${3:-} GROUP=${4:-} run_module "$1" "$2" </dev/null
+    CASE=${3:-} GROUP=${4:-} run_module live "$1" "$2" </dev/null
     read -r passed failed skipped < <(cat "$out/result.$2" 2>/dev/null)
     [ "${passed:-0}" -gt 0 ] && [ "$failed" -eq 0 ]
 }
@@ -133,16 +147,25 @@ flaky() { # name
     echo "    FLAKY $1" | tee -a "${FLAKY:-/dev/null}"
 }
 
+# One job for all units, the first one: it has no second run, and all others fill the gaps.
+jobs() {
+    local units classes=${CLASSES// /|}
+    units=$(sed -n 's/^unit eunit //p' "$out/modules" | tr '\n' ' ')
+    case " $CLASSES " in *" unit "*) [ -z "$units" ] || echo "unit units $units" ;; esac
+    grep -E "^(broken|$classes) " "$out/modules" | grep -v '^unit ' |
+        awk -v long=" $LONG " '{ print (index(long, " " $3 " ") ? 0 : 1), $0 }' |
+        sort -s -n -k 1,1 | cut -d ' ' -f 2-
+}
+
 : >"$out/counts"
-alone=$(printf '%s\n' $ALONE)
-first=$(printf '%s\n' $LONG)
-[ "$PART" = alone ] || {
-    wanted <"$out/modules" | grep -wF "$first"
-    wanted <"$out/modules" | grep -vwF "$first"
-} | grep -vwF "$alone" | pool "$(places 2)" run_module told
-[ "$PART" = beside ] ||
-    wanted <"$out/modules" | grep -wF "$alone" | pool 1 run_module told
-if [ "$PART" != beside ] && [ -s "$out/again" ]; then
+if [ "$PART" != again ]; then
+    jobs | pool "$(places 2)" run_module told
+    if [ -s "$out/unfinished" ]; then
+        echo "  the VM of the units ended; what it did not, in a VM each:"
+        pool "$(places 2)" run_module told <"$out/unfinished"
+    fi
+fi
+if [ "$PART" != first ] && [ -s "$out/again" ]; then
     while read -r -u 4 -a words; do run_again "${words[@]}"; done 4<"$out/again"
     rm "$out/again"
 fi

@@ -1,30 +1,44 @@
-%% Compile the test modules, and run one of them under EUnit or Common Test.
+%% Compile the test modules, and run one of them under EUnit or Common Test, or many under EUnit.
 %%
-%% Called by tools/test_erl.sh as `erl -s test_runner compile|eunit|ct ARGS...`;
+%% Called by tools/test_erl.sh as `erl -s test_runner compile|units|eunit|ct ARGS...';
 %% the counts go to a file, so that a node which dies without writing it is
 %% told from one whose tests failed. What failed, and why, is appended to the file
 %% that $FAILURES names: tools/test.sh ends with it. The failed cases of a suite, `CASE GROUP' a
 %% line, are appended to the file that $CASES names; `*' is a failure outside of a case. With
 %% $CASE, and $GROUP if it is in one, only that case of the suite runs.
+%%
+%% A case has two minutes and a module five, and what hung is reported with its stacks: bounds
+%% that end a hang, which no test is about. Those of the class proof have two hours, and
+%% $TEST_CASE_SECONDS and $TEST_MODULE_SECONDS are for the tests of this.
 -module(test_runner).
 
--export([compile/1, eunit/1, ct/1]).
+-export([compile/1, units/1, eunit/1, ct/1]).
 
 %% Common Test's hook callbacks
--export([id/1, init/2, on_tc_fail/4]).
+-export([id/1, init/2, post_init_per_testcase/5, on_tc_fail/4]).
 
-%% How much slower than usual a machine may be: for what is there to end a hang, and
-%% is never what a test is about.
--define(PATIENCE, 12).
+-define(CASE_SECONDS, 120).
+-define(MODULE_SECONDS, 300).
+-define(PROOF_SECONDS, 7200).
 
 %% EUnit's listener callbacks
 -behaviour(eunit_listener).
 -export([start/1, init/1, handle_begin/3, handle_end/3, handle_cancel/3, terminate/2]).
 
+bound(What) ->
+    Usual = case {os:getenv("TEST_CLASS"), What} of
+        {"proof", _} -> ?PROOF_SECONDS;
+        {_, "CASE"} -> ?CASE_SECONDS;
+        {_, "MODULE"} -> ?MODULE_SECONDS
+    end,
+    list_to_integer(os:getenv("TEST_" ++ What ++ "_SECONDS", integer_to_list(Usual))).
+
 %%% compile TEST_DIR OUT_DIR LIST_FILE
 %%
-%% The list has the tests that $TEST_CLASS names: `proof', those of the folder proof, which report
-%% figures; else all others.
+%% Compiles what is newer than its beam: the helpers, and the tests that $TESTS and, of the live
+%% ones, $LIVE names, or else all.
+%% The list has `CLASS KIND MODULE' lines; the class is the test's folder, and tests of the folder
+%% proof are in it only where $TEST_CLASS is `proof', which excludes all others.
 
 compile(Args) ->
     [Dir, Out, List] = [atom_to_list(A) || A <- Args],
@@ -32,48 +46,90 @@ compile(Args) ->
     Sources = lists:sort(
         filelib:wildcard(filename:join(Dir, "*.erl"))
         ++ filelib:wildcard(filename:join(Dir, "*/*.erl"))),
-    Lines = [Line || {Source, Line} <- compile_all(Sources, Out, PropEr),
-        is_proof(Source) =:= (os:getenv("TEST_CLASS") =:= "proof")],
-    [link_data(Source, Out) || Source <- Sources, kind(Source) =/= helper],
+    ok = start_afresh_if_needed(Out, PropEr),
+    ok = remove_orphans(Out, Sources),
+    Headers = newest([H || Place <- ["include", "src", Dir, filename:join(Dir, "*")],
+        H <- filelib:wildcard(filename:join(Place, "*.hrl"))]),
+    Wanted = [S || S <- Sources, kind(S) =:= helper orelse is_wanted(S)],
+    Lines = compile_all(Wanted, fun(S) -> compile_one(S, Out, PropEr, Headers) end),
+    [link_data(Source, Out) || Source <- Wanted, kind(Source) =/= helper],
     ok = file:write_file(List, lists:usort([iolist_to_binary(L) || L <- Lines])),
     halt(0).
 
+is_wanted(Source) ->
+    Proof = class(Source) =:= "proof",
+    Proof =:= (os:getenv("TEST_CLASS") =:= "proof") andalso
+        is_named(Source, "TESTS") andalso
+        (class(Source) =/= "live" orelse is_named(Source, "LIVE")).
+
+is_named(Source, Variable) ->
+    case string:lexemes(os:getenv(Variable, ""), " \n") of
+        [] -> true;
+        Names -> lists:member(filename:basename(Source, ".erl"), Names)
+    end.
+
+class(Source) -> filename:basename(filename:dirname(Source)).
+
+%% Beams of another release, or compiled with other options, are of no use.
+start_afresh_if_needed(Out, PropEr) ->
+    Expected = iolist_to_binary(
+        io_lib:format("~s ~p", [erlang:system_info(otp_release), options(Out, PropEr)])),
+    Path = filename:join(Out, ".compiled"),
+    case file:read_file(Path) of
+        {ok, Expected} ->
+            ok;
+        _ ->
+            [ok = file:delete(B) || B <- beams(Out), module(B) =/= ?MODULE_STRING],
+            file:write_file(Path, Expected)
+    end.
+
+remove_orphans(Out, Sources) ->
+    Names = [?MODULE_STRING | [filename:basename(S, ".erl") || S <- Sources]],
+    [ok = file:delete(B) || B <- beams(Out), not lists:member(module(B), Names)],
+    ok.
+
+module(Beam) -> filename:basename(Beam, ".beam").
+
+beams(Out) -> filelib:wildcard(filename:join(Out, "*.beam")).
+
+newest(Files) -> lists:max([0 | [filelib:last_modified(F) || F <- Files]]).
+
 %% By as many processes as there are processors.
-compile_all(Sources, Out, PropEr) ->
+compile_all(Sources, Compile) ->
     Places = erlang:system_info(schedulers_online),
     Workers = [
         spawn_monitor(fun() ->
-            exit({lines, [{S, Line} || {N, S} <- lists:enumerate(Sources),
-                N rem Places =:= Place, Line <- compile_one(S, Out, PropEr)]})
+            exit({lines, [Line || {N, S} <- lists:enumerate(Sources), N rem Places =:= Place,
+                Line <- Compile(S)]})
         end)
      || Place <- lists:seq(0, Places - 1)
     ],
     lists:append([receive {'DOWN', M, process, P, {lines, Lines}} -> Lines end
         || {P, M} <- Workers]).
 
-compile_one(Source, Out, PropEr) ->
+compile_one(Source, Out, PropEr, Headers) ->
     Module = filename:basename(Source, ".erl"),
     case not PropEr andalso needs_proper(Source) of
         true ->
             io:format("  ~s: skipped, PropEr (erlang-proper) is not installed~n", [Module]),
             [];
         false ->
-            Dir = filename:dirname(Source),
-            Options = [debug_info, report, nowarn_missing_spec,
-                       {d, 'TEST'}, {outdir, Out},
-                       {i, Dir}, {i, "include"}, {i, "src"}, {i, "test"}]
-                ++ [{d, 'PROPER'} || PropEr]
-                ++ [{i, "tools/include"} || PropEr, not has_proper_header()],
-            case {compile:file(Source, Options), kind(Source)} of
-                {error, helper} -> [["broken ", Module, "\n"]];
+            Beam = filelib:last_modified(filename:join(Out, Module ++ ".beam")),
+            IsNew = Beam =/= 0 andalso Beam > filelib:last_modified(Source) andalso Beam > Headers,
+            Options = [{i, filename:dirname(Source)} | options(Out, PropEr)],
+            case {IsNew orelse compile:file(Source, Options), kind(Source)} of
+                {error, helper} -> [["broken broken ", Module, "\n"]];
                 {_, helper} -> [];
-                {error, _} -> [["broken ", Module, "\n"]];
-                {_, Kind} -> [[atom_to_list(Kind), " ", Module, "\n"]]
+                {error, _} -> [["broken broken ", Module, "\n"]];
+                {_, Kind} -> [[class(Source), " ", atom_to_list(Kind), " ", Module, "\n"]]
             end
     end.
 
-is_proof(Source) ->
-    filename:basename(filename:dirname(Source)) =:= "proof".
+options(Out, PropEr) ->
+    [debug_info, report, nowarn_missing_spec, {d, 'TEST'}, {outdir, Out},
+        {i, "include"}, {i, "src"}, {i, "test"}]
+        ++ [{d, 'PROPER'} || PropEr]
+        ++ [{i, "tools/include"} || PropEr, not has_proper_header()].
 
 kind(Source) ->
     Name = filename:basename(Source, ".erl"),
@@ -98,49 +154,114 @@ link_data(Source, Out) ->
     case filelib:is_dir(Data) of
         true ->
             Link = filename:join(Out, filename:basename(Data)),
+            _ = file:delete(Link),
             ok = file:make_symlink(filename:absname(Data), Link);
         false ->
             ok
     end.
 
+%%% units OUT_DIR MODULES
+%%
+%% All in this VM, one after the other, in an order of chance: what one leaves behind another one
+%% meets. $SEED repeats an order. The files are those that `eunit' is given.
+
+units([Out | Modules]) ->
+    Seed = list_to_integer(os:getenv("SEED", integer_to_list(erlang:unique_integer([positive])
+        + erlang:system_time(second)))),
+    io:format("  in one VM, to repeat this order: SEED=~b~n", [Seed]),
+    {ok, Cwd} = file:get_cwd(),
+    [begin
+        File = fun(Kind) -> lists:flatten(io_lib:format("~s/~s.~s", [Out, Kind, Module])) end,
+        true = os:putenv("FAILURES", File("failed")),
+        Since = erlang:monotonic_time(millisecond),
+        unit(Module, File("result")),
+        io:format("  ~s (~b ms)~n", [Module, erlang:monotonic_time(millisecond) - Since]),
+        ok = file:set_cwd(Cwd)
+    end || Module <- shuffled(Modules, rand:seed_s(exsss, Seed))],
+    halt(0).
+
+shuffled(Modules, State) ->
+    {Keyed, _} = lists:mapfoldl(fun(Module, State1) ->
+        {Key, State2} = rand:uniform_s(State1),
+        {{Key, Module}, State2}
+    end, State, lists:sort(Modules)),
+    [Module || {_, Module} <- lists:sort(Keyed)].
+
 %%% eunit MODULE RESULT_FILE LOG_DIR
 
 eunit([Module, ResultFile, _Logs]) ->
-    {module, Module} = code:ensure_loaded(Module),
-    %% EUnit's five seconds are for machines as fast as its authors'. OTP 25 scales no
-    %% timeouts.
-    _ = eunit:test({spawn, [patient(Module, F) || {F, 0} <- Module:module_info(exports)]},
-                   [no_tty, {scale_timeouts, ?PATIENCE},
-                    {report, {?MODULE, [{result, atom_to_list(ResultFile)}]}}]),
+    unit(Module, atom_to_list(ResultFile)),
     halt(0).
 
+unit(Module, ResultFile) ->
+    {module, Module} = code:ensure_loaded(Module),
+    within_bound(Module, ResultFile, fun() ->
+        eunit:test({spawn, [bounded(Module, F) || {F, 0} <- Module:module_info(exports)]},
+            [no_tty, {report, {?MODULE, [{result, ResultFile}]}}])
+    end).
+
 %% What `{module, Module}' stands for.
-patient(Module, Function) ->
+bounded(Module, Function) ->
     Name = atom_to_list(Function),
     case {lists:suffix("_test", Name), lists:suffix("_test_", Name)} of
-        {true, _} -> {timeout, 5 * ?PATIENCE, {Module, Function}};
-        {_, true} -> {generator, fun() -> patient(Module:Function()) end};
+        {true, _} -> {timeout, bound("CASE"), {Module, Function}};
+        {_, true} -> {generator, fun() -> bounded(Module:Function()) end};
         _ -> []
     end.
 
-%% Tests as a generator answers them: those without a timeout of their own have more time.
-patient(Tests) when is_list(Tests) ->
+%% Tests as a generator answers them: each has the same bound, and EUnit's five seconds are none.
+bounded(Tests) when is_list(Tests) ->
     case io_lib:char_list(Tests) of
         true -> Tests;
-        false -> [patient(Test) || Test <- Tests]
+        false -> [bounded(Test) || Test <- Tests]
     end;
-patient(Test) when is_function(Test, 0) ->
-    {timeout, 5 * ?PATIENCE, Test};
-patient({Line, Test}) when is_integer(Line) ->
-    {timeout, 5 * ?PATIENCE, {Line, Test}};
-patient({Name, Tests}) when Name =:= inorder; Name =:= spawn; is_list(Name); is_binary(Name) ->
-    {Name, patient(Tests)};
-patient({setup, Setup, Cleanup, Tests}) ->
-    {setup, Setup, Cleanup, patient(Tests)};
-patient(Instantiate) when is_function(Instantiate, 1) ->
-    fun(Given) -> patient(Instantiate(Given)) end;
-patient(Tests) ->
+bounded(Test) when is_function(Test, 0) ->
+    {timeout, bound("CASE"), Test};
+bounded({Line, Test}) when is_integer(Line) ->
+    {timeout, bound("CASE"), {Line, Test}};
+bounded({timeout, _, Test}) when is_list(Test); is_function(Test, 1) ->
+    {timeout, bound("MODULE"), bounded(Test)};
+bounded({timeout, _, Test}) ->
+    bounded(Test);
+bounded({Name, Tests}) when Name =:= inorder; Name =:= spawn; is_list(Name); is_binary(Name) ->
+    {Name, bounded(Tests)};
+bounded({setup, Setup, Cleanup, Tests}) ->
+    {setup, Setup, Cleanup, bounded(Tests)};
+bounded(Instantiate) when is_function(Instantiate, 1) ->
+    fun(Given) -> bounded(Instantiate(Given)) end;
+bounded(Tests) ->
     Tests.
+
+%%% bounds
+
+%% A module that needs longer ends its VM, and is reported with what its processes do.
+within_bound(Module, ResultFile, Run) ->
+    Watch = spawn(fun() ->
+        receive ended -> ok
+        after bound("MODULE") * 1000 ->
+            failed("~s: still running after ~b s~n~ts", [Module, bound("MODULE"), stacks()]),
+            ok = write_result(#{result => ResultFile}, 0, 1, 0),
+            halt(3)
+        end
+    end),
+    Result = Run(),
+    Watch ! ended,
+    Result.
+
+%% Of the processes that have a function of a test in their stack.
+stacks() ->
+    Tests = filename:dirname(code:which(?MODULE)),
+    [io_lib:format("      ~p~n~ts", [Pid, [io_lib:format("        ~p:~p/~p ~p~n",
+        [M, F, A, proplists:get_value(line, Where, 0)]) || {M, F, A, Where} <- Stack]])
+        || Pid <- processes(), Pid =/= self(),
+            {current_stacktrace, Stack} <- [process_info(Pid, current_stacktrace)],
+            lists:any(fun({M, _, _, _}) -> is_of_tests(M, Tests) end, Stack)].
+
+is_of_tests(Module, Tests) ->
+    Module =/= ?MODULE andalso case code:which(Module) of
+        Path when is_list(Path) -> filename:dirname(Path) =:= Tests;
+        _ -> false
+    end.
 
 start(Options) ->
     eunit_listener:start(?MODULE, Options).
@@ -220,14 +341,16 @@ write_result(#{result := File}, Pass, Fail, Skip) ->
 
 %%% ct MODULE RESULT_FILE LOG_DIR
 
-ct([Module, ResultFile, Logs]) ->
-    State = #{result => atom_to_list(ResultFile)},
+ct([Module, ResultFile0, Logs]) ->
+    ResultFile = atom_to_list(ResultFile0),
+    State = #{result => ResultFile},
     Dir = filename:dirname(code:which(Module)),
-    case ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
-                      {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true},
-                      {multiply_timetraps, ?PATIENCE},
-                      {ct_hooks, [?MODULE]}
-                      | only(os:getenv("CASE", ""), os:getenv("GROUP", ""))]) of
+    case within_bound(Module, ResultFile, fun() ->
+        ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
+            {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true},
+            {ct_hooks, [?MODULE]}
+            | only(os:getenv("CASE", ""), os:getenv("GROUP", ""))])
+    end) of
         {Pass, Fail, {UserSkip, AutoSkip}} ->
             %% Skipped by itself: its init failed.
             write_result(State, Pass, Fail + AutoSkip, UserSkip);
@@ -246,6 +369,10 @@ id(_Options) ->
 
 init(?MODULE, _Options) ->
     {ok, none}.
+
+post_init_per_testcase(_Suite, _Case, _Config, Return, State) ->
+    _ = ct:timetrap({seconds, bound("CASE")}),
+    {Return, State}.
 
 on_tc_fail(Suite, Case, Reason, State) ->
     failed("~s: ~tp~n~ts~n", [Suite, Case, shortened(io_lib:format("~tp", [Reason]))]),
