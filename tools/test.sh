@@ -190,7 +190,7 @@ joined() { # step
     step "$1" joined
 }
 
-joined_told() { # what it said, exit status, seconds, step
+report_joined() { # what it said, exit status, seconds, step
     cat "$1"
     cat "$out/failures.$4" >>"$FAILURES"
     cat "$out/results.$4" >>"$results"
@@ -208,7 +208,7 @@ for step in "$@"; do
     case $step in
     *+*)
         # shellcheck disable=SC2086
-        pool 3 joined joined_told < <(printf '%s\n' ${step//+/ })
+        pool 3 joined report_joined < <(printf '%s\n' ${step//+/ })
         ;;
     *) step "$step" ;;
     esac

@@ -53,7 +53,7 @@ run_program() { # label, program
     timeout "${TEST_TIMEOUT:-300}" $no_aslr "$2"
 }
 
-told_alone() { # the same as told
+report_alone() { # the same as report
     local second=$1.second
     if [ "$2" -ne 0 ]; then
         run_program "$4" "$5" >"$second" 2>&1
@@ -63,10 +63,10 @@ told_alone() { # the same as told
             echo "    FLAKY $4" | tee -a "${FLAKY:-/dev/null}"
         }
     fi
-    told "$@"
+    report "$@"
 }
 
-told() { # log, exit status, seconds, label, program
+report() { # log, exit status, seconds, label, program
     local log=$1 status=$2 label=$4 passed failed planned
     cp "$log" "$5.log"
     echo "  $label ($3 s)"
@@ -158,6 +158,6 @@ if [ -n "$shared" ]; then
 fi
 
 alone=$(printf '%s\n' $ALONE)
-grep -vwF "$alone" "$tmp/programs" | pool "$(places)" run_program told
-[ "$PART" = beside ] || grep -wF "$alone" "$tmp/programs" | pool 1 run_program told_alone
+grep -vwF "$alone" "$tmp/programs" | pool "$(places)" run_program report
+[ "$PART" = beside ] || grep -wF "$alone" "$tmp/programs" | pool 1 run_program report_alone
 sort "$tmp/counts" >>"$RESULTS"

@@ -72,7 +72,7 @@ run_module() { # class, kind, module...
     esac
 }
 
-told() { # what it said, exit status, seconds, class, kind, module...
+report() { # what it said, exit status, seconds, class, kind, module...
     local said=$1 status=$2 seconds=$3 class=$4 kind=$5 module
     shift 5
     [ "$kind" = units ] || echo "  $1 ($seconds s)"
@@ -81,12 +81,12 @@ told() { # what it said, exit status, seconds, class, kind, module...
         if [ "$kind" = units ] && [ ! -s "$out/result.$module" ]; then
             echo "$class eunit $module" >>"$out/unfinished"
         else
-            told_module "$status" "$class" "$kind" "$module"
+            report_module "$status" "$class" "$kind" "$module"
         fi
     done
 }
 
-told_module() { # exit status, class, kind, module
+report_module() { # exit status, class, kind, module
     local module=$4 passed failed skipped
     read -r passed failed skipped < <(cat "$out/result.$module" 2>/dev/null)
     if [ "$3" = broken ]; then
@@ -159,10 +159,10 @@ jobs() {
 
 : >"$out/counts"
 if [ "$PART" != again ]; then
-    jobs | pool "$(places 2)" run_module told
+    jobs | pool "$(places 2)" run_module report
     if [ -s "$out/unfinished" ]; then
         echo "  the VM of the units ended; what it did not, in a VM each:"
-        pool "$(places 2)" run_module told <"$out/unfinished"
+        pool "$(places 2)" run_module report <"$out/unfinished"
     fi
 fi
 if [ "$PART" != first ] && [ -s "$out/again" ]; then
