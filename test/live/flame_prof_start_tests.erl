@@ -7,11 +7,11 @@
 
 wrong_options_start_nothing_test_() ->
     Property = ?FORALL(Given, wrong(), refused(fun flame_prof:start/1, Given)),
-    {timeout, 1200, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 300}]))}.
+    seeded:property(Property, 300).
 
 wrong_options_of_a_linked_start_start_nothing_test_() ->
     Property = ?FORALL(Given, wrong(), refused(fun flame_prof:start_link/1, Given)),
-    {timeout, 1200, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 100}]))}.
+    seeded:property(Property, 100).
 
 wrong_process_options_are_refused_without_a_session_test_() ->
     Property = ?FORALL(
@@ -30,7 +30,7 @@ wrong_process_options_are_refused_without_a_session_test_() ->
             end
         end
     ),
-    {timeout, 600, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 300}]))}.
+    seeded:property(Property, 300).
 
 refused(Start, Given) ->
     ok = application_stopped(),

@@ -561,8 +561,7 @@ errors_can_be_read_test() ->
 
 properties_test_() ->
     [
-        {timeout, 1200, {atom_to_list(Name), ?_assert(proper:quickcheck(Property,
-            [quiet, {numtests, 500}]))}}
+        {atom_to_list(Name), seeded:property(Property, 500)}
      || {Name, Property} <- [
             {any_term_gets_an_answer, any_term_gets_an_answer()},
             {any_values_get_an_answer, any_values_get_an_answer()},

@@ -117,7 +117,7 @@ the_busiest_are_those_that_sorting_finds_test_() ->
                 Found =:= lists:sort(lists:sublist(lists:reverse(lists:sort(Values)), N))
         end
     ),
-    {timeout, 600, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 1000}]))}.
+    seeded:property(Property, 1000).
 
 -endif.
 

@@ -72,7 +72,7 @@ the_listener_always_knows_the_stack_test_() ->
         {list(trace()), range(1, 5), range(6, 12)},
         follow(Traces, flame_prof_stacks:new(StacksMax, FramesMax), #{})
     ),
-    {timeout, 600, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 1000}]))}.
+    seeded:property(Property, 1000).
 
 trace() ->
     Frame = ?LET({F, L}, {oneof([a, b, c, d]), range(0, 3)}, frame(F, L)),

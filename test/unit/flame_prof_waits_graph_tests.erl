@@ -165,7 +165,7 @@ what_is_found_is_what_reachability_says_test_() ->
                 andalso lists:all(fun(B) -> is_tree_whole(B, Graph, Can, Nodes) end, Nodes)
         end
     ),
-    {timeout, 600, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 1000}]))}.
+    seeded:property(Property, 1000).
 
 number({Name, there}) -> list_to_integer(tl(atom_to_list(Name))).
 

@@ -219,7 +219,7 @@ damage_is_never_fatal_test_() ->
             length(Read) =:= Good andalso Good >= 2 andalso Bad =< 6
         end
     ),
-    {timeout, 1200, ?_assert(proper:quickcheck(Property, [quiet, {numtests, 500}]))}.
+    seeded:property(Property, 500).
 
 -endif.
 
