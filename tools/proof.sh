@@ -2,15 +2,39 @@
 # Measure what no test may judge: statistics, storms, costs. Prints figures and writes those of
 # the parts that ran into doc/dev/proof.md, with commit, date and machine; gates nothing.
 #
-#   tools/proof.sh [PART...]   parts: figures tsan fuzz storms doctor real bench (all of them)
+#   tools/proof.sh [PART...]   parts: figures properties sim fuzz limits sizes storms tsan doctor
+#                              real bench (all of them, in at most 90 minutes)
+#   tools/proof.sh --age       warn if the figures are older than 200 commits
 #
 # A part fails, and so does the run, if it could not be made or found a fault (a crash, a race):
-# a figure beyond what is aimed at is no failure. Needs the machine for itself.
+# a figure beyond what is aimed at is no failure. Random parts print their seeds. Needs the
+# machine for itself.
 set -u
-parts="figures tsan fuzz storms doctor real bench"
+parts="figures properties sim fuzz limits sizes storms tsan doctor real bench"
 cd "$(dirname "$0")/.." || exit 1
 
 document=doc/dev/proof.md
+oldest=200 # commits, until a measurement is too old
+
+# The commits of the table, of which the newest one counts.
+age() {
+    local commit distance least=
+    while read -r commit; do
+        distance=$(git rev-list --count "$commit..HEAD" 2>/dev/null) || continue
+        [ "${least:-$distance}" -lt "$distance" ] || least=$distance
+    done < <(sed -nE 's/^\|.* \| ([0-9a-f]{7,40})\+? \| [0-9-]{10} \|.*/\1/p' "$document" | sort -u)
+    if [ -z "$least" ]; then
+        echo "$document has no figures of a commit that is known here: run make proof"
+    elif [ "$least" -gt $oldest ]; then
+        echo "$document is $least commits old (at most $oldest): run make proof"
+    fi
+}
+
+if [ "${1:-}" = --age ]; then
+    age
+    exit
+fi
+
 out=$PWD/_build/proof
 mkdir -p "$out" || exit 1
 failed=
@@ -45,30 +69,58 @@ record() { # name
     } >"$out/document" && mv "$out/document" "$document"
 }
 
+here() { tools/otp_facts.sh | cut -d ' ' -f 1; }
+
 machine() {
-    echo "OTP $(tools/otp_facts.sh | cut -d ' ' -f 1), $(nproc) x$(sed -n \
+    echo "OTP $(here), $(nproc) x$(sed -n \
         's/^model name[^:]*:\(.*\)/\1/p' /proc/cpuinfo | sed -n 1p)"
 }
 
 figures() {
     local results=$out/results
     : >"$results"
-    RESULTS=$results TEST_CLASS=proof TEST_PLACES=1 TEST_OUT=$out/erlang tools/test_erl.sh &&
-        awk '{ failed += $3; passed += $2 } END { exit failed > 0 || passed == 0 }' "$results"
+    RESULTS=$results TEST_CLASS=proof TEST_PLACES=1 TEST_OUT=$out/erlang tools/test_erl.sh && all_passed "$results"
+}
+
+all_passed() { # results
+    awk '{ failed += $3; passed += $2 } END { exit failed > 0 || passed == 0 }' "$1"
+}
+
+# Ten times the cases of each property, of a seed that nobody has tried.
+properties() {
+    local results=$out/results modules
+    modules=$(grep -rl 'seeded:property(' test --include='*_tests.erl' |
+        sed -E 's/.*\/([a-z_]+)\.erl/\1/' | tr '\n' ' ')
+    : >"$results"
+    TESTS=$modules PROPERTY_TIMES=10 RESULTS=$results TEST_OUT=$out/erlang \
+        tools/test_erl.sh && all_passed "$results"
 }
 
 run() { # part
     case $1 in
     figures) part figures figures ;;
+    properties) part properties properties ;;
+    sim)
+        if [ -x test/sim/run.sh ]; then
+            part sim test/sim/run.sh random 10
+        else
+            echo "sim: there is no test/sim/run.sh"
+        fi
+        ;;
+    limits) part limits env COUNT="${COUNT:-40}" test/proof/limits.sh ;;
+    sizes)
+        part sizes env SOAK=soak_sizes SECONDS_="${SECONDS_:-300}" OTPS="${OTPS:-$(here)}" \
+            test/soak/run.sh
+        ;;
     tsan) part tsan env SANITIZERS=tsan tools/test.sh c ;;
-    fuzz) part fuzz tools/fuzz.sh ;;
+    fuzz) part fuzz env FUZZ_TOTAL="${FUZZ_TOTAL:-300}" tools/fuzz.sh ;;
     storms) part storms test/soak/run.sh ;;
     doctor) part doctor tools/test_doctor.sh ;;
     real)
         part rabbitmq test/attach/real.sh rabbitmq
         part ejabberd test/attach/real.sh ejabberd
         ;;
-    bench) part bench bench/run.sh ;;
+    bench) part bench env SECONDS_="${SECONDS_:-30}" bench/run.sh ;;
     *)
         echo "tools/proof.sh: $1 is no part; parts are: $parts" >&2
         exit 2
