@@ -88,14 +88,9 @@ shares(Config, Name, Options, Slices, Leaf) ->
     proof:figure("running: ~s: CPU time, percent of the elapsed time", [Name],
         100 * Cpu / max(1, total(Elapsed)), none, "").
 
-%% Two standard errors of independent samples: those of one slice depend on each other.
 off(Format, Args, Leaf, Counts, Times) ->
-    N = max(1, total(Counts)),
-    Truth = maps:get(Leaf, Times) / max(1, total(Times)),
-    Off = 100 * (maps:get(Leaf, Counts, 0) / N - Truth),
-    Error = 200 * math:sqrt(Truth * (1 - Truth) / N),
-    proof:figure(Format ++ ", points off, of ~w samples", Args ++ [N], Off,
-        {Off - Error, Off + Error}, "-1.5 to 1.5").
+    proof:share(Format, Args, {maps:get(Leaf, Counts, 0), total(Counts)},
+        {maps:get(Leaf, Times), total(Times)}, "-1.5 to 1.5").
 
 %% Of the samples of a process that has something to do.
 counts(Leaf, Samples) ->

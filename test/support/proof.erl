@@ -2,7 +2,7 @@
 %% They are printed and appended to the file that $PROOF_FIGURES names, one a line, with tabs.
 -module(proof).
 
--export([figure/5]).
+-export([figure/5, share/5]).
 
 %% @doc `Interval': {Low, High} or none. `Aim': text, empty if there is none.
 -spec figure(io:format(), [term()], number(), {number(), number()} | none, string()) -> ok.
@@ -15,6 +15,17 @@ figure(Format, Args, Value, Interval, Aim) ->
         false -> ok;
         File -> file:write_file(File, unicode:characters_to_binary([Line, $\n]), [append])
     end.
+
+%% @doc How many points a share of samples is off its truth, with two standard errors of independent
+%% samples: those that stand at one place depend on each other.
+-spec share(io:format(), [term()], Samples, Truth, string()) -> ok when
+    Samples :: {Of :: non_neg_integer(), All :: non_neg_integer()}, Truth :: {number(), number()}.
+share(Format, Args, {N, All}, {Part, Whole}, Aim) ->
+    Truth = Part / max(1, Whole),
+    Off = 100 * (N / max(1, All) - Truth),
+    Error = 200 * math:sqrt(Truth * (1 - Truth) / max(1, All)),
+    figure(Format ++ ", points off, of ~w samples", Args ++ [All], Off, {Off - Error, Off + Error},
+        Aim).
 
 interval(none) -> "";
 interval({Low, High}) -> [number(Low), " to ", number(High)].

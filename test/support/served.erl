@@ -83,7 +83,7 @@ reference({_Pid, Ref}) ->
     iolist_to_binary(lists:join($., lists:nthtail(length(Numbers) - 3, Numbers))).
 
 %% @doc Sends these requests to the server, one after the other, for as long as it lives.
--spec client(pid(), [{call | cast | info, term()}], non_neg_integer()) -> pid().
+-spec client(pid(), [{call | cast | info, term()}], timeout()) -> pid().
 client(Server, Requests, PauseMs) ->
     spawn(fun() -> ask(Server, Requests, PauseMs) end).
 

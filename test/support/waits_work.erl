@@ -3,9 +3,20 @@
 
 -behaviour(gen_server).
 
--export([start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2, all_in_calls/1, stop/1,
-    stop_all/0]).
+-export([know_sites/0, start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2,
+    all_in_calls/1, is_at/2, stop/1, stop_all/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_continue/2]).
+
+%% The library knows all sites, however often a busy machine makes the probes late: a try that was
+%% late (flame_prof_wait_sites) is forgotten, and made again.
+know_sites() ->
+    waiting:eventually(fun() ->
+        _ = flame_prof_wait_sites:ensure(),
+        case flame_prof_nif:wait_sites() of
+            {AllFound, true, _} when AllFound bsr 60 =:= 15 -> true;
+            Other -> _ = flame_prof_nif:wait_sites_learn([], 1 bsl 60), Other
+        end
+    end).
 
 start() ->
     {ok, Pid} = gen_server:start(?MODULE, none, []),
