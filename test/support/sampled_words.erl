@@ -2,10 +2,11 @@
 %% line, without any reader of the library.
 -module(sampled_words).
 
--export([why_not/1, start/3, wait/1, stop/1, sampled/4, words/2, pid/1, kill/1]).
+-export([why_not/1, start/3, wait/1, stop/1, sampled/4, read/1, words/2, pid/1,
+    kill/1]).
 
 %% Whether the process collects garbage: by its status, or by a frame.
--type sample() :: {Pid :: binary(), Us :: integer(), Status :: binary(), Collects :: boolean(),
+-type sample() :: {Pid :: binary() | none, Us :: integer(), Status :: binary(), Collects :: boolean(),
     #{binary() => binary()}}.
 
 -define(WORDS, [<<"message">>, <<"serves">>, <<"waits_for">>, <<"call">>, <<"request">>,
@@ -65,7 +66,8 @@ sampled(Config, Pids, Options, Count) ->
 words(Pid, Samples) ->
     lists:usort([Words || {P, _, _, _, Words} <- Samples, P =:= pid(Pid)]).
 
-%% A whole sample tells whose tid it is. The samples of the profiler have none.
+%% @doc All of a file. A whole sample tells whose tid it is; the profiler's own have `none'.
+-spec read(file:name_all()) -> [sample()].
 read(File) ->
     {ok, Text} = file:read_file(File),
     {Samples, _} = lists:foldl(fun sample/2, {[], #{}},
