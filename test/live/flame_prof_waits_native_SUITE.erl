@@ -1,7 +1,6 @@
 %% What processes wait for, as the native look tells it, against those who know: the
-%% callee that holds the message, the process that has made the monitor, the VM.
-%%
-%% WAITS_EDGES (100000) is how many edges are read beside the storm.
+%% callee that holds the message, the process that has made the monitor, the VM. Storms of minutes,
+%% and how many of many callers one look names: test/proof/waits_proof_SUITE.
 -module(flame_prof_waits_native_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -22,8 +21,7 @@
     what_servers_have_in_work_is_told/1,
     without_its_site_a_caller_waits_for_something_unknown/1,
     a_module_that_is_loaded_anew_is_probed_anew/1,
-    edges_beside_a_storm_are_those_of_the_callees/1,
-    nearly_all_callers_of_gen_are_named/1
+    edges_beside_a_storm_are_those_of_the_callees/1
 ]).
 %% For a peer.
 -export([listen/0]).
@@ -31,36 +29,16 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, handle_event/2, callback_mode/0]).
 -export([handle_event/4]).
 
-suite() ->
-    [{timetrap, {minutes, 5}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [
-        the_sites_that_this_release_has_are_found,
-        probes_leave_nothing,
-        callers_are_told_with_callee_reference_and_tag,
-        callers_by_name_and_to_another_node_are_told,
-        sleepers_starters_ports_and_locks_are_told,
-        a_lock_has_a_holder_where_no_other_node_can_have_it,
-        idle_servers_are_counted_and_not_told,
-        monitor_trees_are_those_that_the_vm_tells,
-        monitors_that_are_too_many_are_said_to_be_left,
-        one_that_ran_when_its_turn_came_is_counted_when_it_waits,
-        a_receive_by_hand_is_told_where_it_has_one_monitor,
-        what_servers_have_in_work_is_told,
-        without_its_site_a_caller_waits_for_something_unknown,
-        a_module_that_is_loaded_anew_is_probed_anew,
-        edges_beside_a_storm_are_those_of_the_callees,
-        nearly_all_callers_of_gen_are_named
-    ].
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, init_per_suite,
+        end_per_suite, init])].
 
 init_per_suite(Config) ->
     case native_node:why_not() of
-        none ->
-            waiting:eventually(fun() -> flame_prof_wait_sites:ensure() =:= ok end),
-            Config;
-        Why ->
-            {skip, Why}
+        none -> ok = waits_work:know_sites(), Config;
+        Why -> {skip, Why}
     end.
 
 end_per_suite(_Config) -> ok.
@@ -72,15 +50,12 @@ end_per_testcase(_Case, _Config) -> ok.
 
 %% What Look gives that is not false; a look may be too early.
 until(Look) ->
-    waiting:eventually(
-        fun() ->
-            case Look() of
-                false -> false;
-                Found -> {true, Found}
-            end
-        end,
-        300
-    ).
+    waiting:eventually(fun() ->
+        case Look() of
+            false -> false;
+            Found -> {true, Found}
+        end
+    end).
 
 %% The wait of one process, once it waits.
 wait_of(Pid) ->
@@ -182,7 +157,7 @@ probes_leave_nothing(_Config) ->
     Now = fun() -> processes() ++ erlang:ports() ++ registered() end,
     Before = Now(),
     {ok, Rows} = flame_prof_wait_sites:find(),
-    waiting:eventually(fun() -> Now() -- Before =:= [] end, 300),
+    waiting:eventually(fun() -> Now() -- Before =:= [] end),
     {ok, Again} = flame_prof_wait_sites:find(),
     ?assertEqual(Rows, Again).
 
@@ -541,124 +516,8 @@ a_module_that_is_loaded_anew_is_probed_anew(_Config) ->
 
 %%% --------------------------------------------------------------- the storm --
 
-%% Callers call servers that keep each call for a moment; each edge that a look tells is
-%% one that the callee has had: it notes From before it waits. Beside them, what makes
-%% processes move: messages, collections, exits.
 edges_beside_a_storm_are_those_of_the_callees(_Config) ->
-    Wanted = list_to_integer(os:getenv("WAITS_EDGES", "100000")),
-    Table = ets:new(had, [public, set, {write_concurrency, true}]),
-    Servers = [keeper(Table) || _ <- lists:seq(1, 8)],
-    Callers = [
-        spawn_link(fun() -> calls(N, list_to_tuple(Servers)) end)
-     || N <- lists:seq(1, 400)
-    ],
-    Noise = [spawn_link(fun() -> noise(N) end) || N <- lists:seq(1, 8)],
-    Ours = sets:from_list(Callers, [{version, 2}]),
-    {Edges, Moved, Wrong} = read_edges(Wanted, Ours, Table, {0, 0, []}),
-    [begin unlink(P), exit(P, kill) end || P <- Callers ++ Noise ++ Servers],
-    ct:log("~b edges, ~b moved", [Edges, Moved]),
-    io:format(user, "~b edges beside a storm, ~b moved, ~b wrong~n", [Edges, Moved, length(Wrong)]),
-    ?assertEqual([], lists:sublist(Wrong, 5)),
-    ?assert(Edges >= Wanted).
-
-%% An edge's call is with the callee, or on the way: it is looked up after the callee has
-%% had time to note it.
-read_edges(Wanted, _, _, {Edges, _, _} = Sum) when Edges >= Wanted -> Sum;
-read_edges(Wanted, Ours, Table, {Edges, Moved, Wrong}) ->
-    {ok, Waits, #{moved := M}} = looked([self()]),
-    Told = [W || {Pid, call, _, _, _, _} = W <- Waits, sets:is_element(Pid, Ours)],
-    Bad = [
-        W
-     || {Pid, call, Callee, Ref, Tag, _} = W <- Told,
-        not had(Table, {Pid, Ref}, {Callee, Tag}, 100)
-    ],
-    read_edges(Wanted, Ours, Table, {Edges + length(Told), Moved + M, Bad ++ Wrong}).
-
-had(Table, Key, Value, Tries) ->
-    case ets:lookup(Table, Key) of
-        [{Key, Value}] -> true;
-        [] when Tries > 0 ->
-            timer:sleep(5),
-            had(Table, Key, Value, Tries - 1);
-        _ -> false
-    end.
-
-keeper(Table) ->
-    spawn_link(fun() -> keep(Table, []) end).
-
-keep(Table, Kept) ->
-    receive
-        {'$gen_call', {Pid, Tag} = From, Request} ->
-            true = ets:insert(Table, {{Pid, ref_of(Tag)}, {self(), tag_of(Request)}}),
-            case Kept of
-                [First, Second, Third] ->
-                    gen:reply(Third, ok),
-                    keep(Table, [From, First, Second]);
-                _ ->
-                    keep(Table, [From | Kept])
-            end
-    after 2 ->
-        [gen:reply(From, ok) || From <- Kept],
-        keep(Table, [])
-    end.
-
-tag_of(Request) when is_atom(Request) -> {atom, Request};
-tag_of(Request) when is_atom(element(1, Request)) ->
-    {tuple, element(1, Request), tuple_size(Request)};
-tag_of(_) -> other.
-
-calls(N, Servers) ->
-    Server = element(1 + rand:uniform(tuple_size(Servers)) rem tuple_size(Servers), Servers),
-    Requests = {get, {put, N}, {1, N}, {delete, N, lists:seq(1, N)}},
-    Request = element(rand:uniform(4), Requests),
-    case rand:uniform(3) of
-        1 -> gen_server:call(Server, Request, 600000);
-        2 -> gen_server:call(Server, Request, infinity);
-        3 -> other_monitors(Server, Request)
-    end,
-    calls(N, Servers).
-
-%% In a tree with others.
-other_monitors(Server, Request) ->
-    Refs = [erlang:monitor(process, Server) || _ <- lists:seq(1, rand:uniform(20))],
-    gen_server:call(Server, Request, 500000),
-    [erlang:demonitor(R, [flush]) || R <- Refs].
-
-noise(N) ->
-    Pid = spawn(fun() ->
-        receive
-            L -> erlang:garbage_collect(), length(L)
-        end
-    end),
-    Pid ! lists:seq(1, 100 * N),
-    [erlang:garbage_collect(P) || P <- lists:sublist(processes(), rand:uniform(400), 3)],
-    noise(N).
-
-%% Of callers that are blocked, beside a storm of others.
-nearly_all_callers_of_gen_are_named(_Config) ->
-    Server = mute_and_deaf(),
-    Blocked = [
-        spawn_link(fun() ->
-            case N rem 3 of
-                0 -> gen_server:call(Server, {get, N}, infinity);
-                1 -> gen_server:call(Server, {get, N}, 600000);
-                2 -> gen_statem:call(Server, {get, N}, 600000)
-            end
-        end)
-     || N <- lists:seq(1, 10000)
-    ],
-    Noise = [spawn_link(fun() -> noise(N) end) || N <- lists:seq(1, 4)],
-    {ok, Waits, Counts} = until(fun() ->
-        {ok, W, _} = Answer = looked([]),
-        length([x || {_, call, S, _, _, _} <- W, S =:= Server]) > 9000 andalso Answer
-    end),
-    Named = length([x || {_, call, S, {_, _, _}, {tuple, get, 2}, _} <- Waits, S =:= Server]),
-    io:format(user, "~b of 10000 callers named, ~p~n", [Named, Counts]),
-    [begin unlink(P), exit(P, kill) end || P <- Blocked ++ Noise ++ [Server]],
-    ?assert(Named >= 9990).
-
-mute_and_deaf() ->
-    spawn_link(fun() -> receive never -> ok end end).
+    ?assertMatch(#{wrong := []}, waits_storm:edges(3000)).
 
 %%% -------------------------------------------------------------- callbacks --
 

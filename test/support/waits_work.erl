@@ -4,7 +4,7 @@
 -behaviour(gen_server).
 
 -export([know_sites/0, start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2,
-    all_in_calls/1, is_at/2, stop/1, stop_all/0]).
+    all_in_calls/1, is_at/2, false_edges/1, stop/1, stop_all/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_continue/2]).
 
 %% The library knows all sites, however often a busy machine makes the probes late: a try that was
@@ -64,6 +64,28 @@ is_at(Pid, Function) ->
             {current_function, {_, Function, _}} -> true;
             _ -> false
         end.
+
+%% Looks, so many, at servers that call those that were started after them, all the time: how many
+%% edges they told, and those that lead back. No look may tell a deadlock.
+false_edges(Looks) ->
+    Seed = seeded:seed(),
+    Servers = [start() || _ <- lists:seq(1, 30)],
+    Places = maps:from_list(lists:zip(Servers, lists:seq(1, 30))),
+    Callers = [spawn(fun() -> rand:seed(exsss, Seed + N), passes(Servers) end)
+        || N <- lists:seq(1, 10)],
+    Edges = lists:append([edges(Places) || _ <- lists:seq(1, Looks)]),
+    ok = stop(Callers ++ Servers),
+    #{edges => length(Edges), wrong => [Wrong || {From, To} = Wrong <- Edges, From >= To]}.
+
+edges(Places) ->
+    {ok, #{cycles := [], suspects := [], edges := Edges}} = flame_prof_waits:look(#{}),
+    [{map_get(From, Places), map_get(To, Places)} || #{from := From, to := To} <- Edges,
+        is_map_key(From, Places), is_map_key(To, Places)].
+
+passes(Servers) ->
+    Some = [Server || Server <- Servers, rand:uniform(6) =:= 1],
+    _ = [gen_server:call(hd(Some), {relay, tl(Some)}, infinity) || Some =/= []],
+    passes(Servers).
 
 stop(Pids) ->
     Monitors = [monitor(process, Pid) || Pid <- Pids],
