@@ -82,7 +82,7 @@ needs_two(By) -> By =:= reductions orelse By =:= growth orelse By =:= running.
 
 -spec begin_pass(ranking()) -> ranking().
 begin_pass(#ranking{begun_us = Before} = Ranking0) ->
-    Now = erlang:monotonic_time(microsecond),
+    Now = flame_prof_clock:now_us(),
     Ranking = Ranking0#ranking{begun_us = Now, interval_us = max(1, Now - Before)},
     case Ranking of
         #ranking{selector = none} ->

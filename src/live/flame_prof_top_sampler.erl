@@ -139,10 +139,10 @@ handle_info(_, State) ->
 observe_ms(TookUs, #state{options = #{every_ms := Every}}) ->
     lists:max([?OBSERVE_LEAST_MS, Every div ?OBSERVATIONS, TookUs div 1000]).
 
-now_us() -> erlang:monotonic_time(microsecond).
+now_us() -> flame_prof_clock:now_us().
 
 later(Ms, Message, #state{tag = Tag}) ->
-    _ = erlang:send_after(Ms, self(), {Message, Tag}),
+    _ = flame_prof_clock:send_after(Ms, {Message, Tag}),
     ok.
 
 %% Of a new view nothing is known.

@@ -98,7 +98,7 @@
     due = 0 :: non_neg_integer(),
     %% Ticks left out since the last one that was done.
     missed = 0 :: non_neg_integer(),
-    %% In native time units. There is no CPU time of a process: this is what the
+    %% In microseconds. There is no CPU time of a process: this is what the
     %% ticks took on the clock, which is at least as much.
     worked = 0 :: non_neg_integer()
 }).
@@ -172,7 +172,7 @@ init({Config, Owner, Before, InForce}) ->
     {module, _} = code:ensure_loaded(flame_prof_stacks),
     {module, _} = code:ensure_loaded(flame_prof_transport),
     #{transport := Transport, sample_interval_ms := Interval, status := Status} = Config,
-    NowUs = erlang:monotonic_time(microsecond),
+    NowUs = flame_prof_clock:now_us(),
     State = #engine{
         owner = Owner,
         transport = Transport,
@@ -194,9 +194,9 @@ clock_offset_us() ->
     Offset.
 
 clock_reading() ->
-    Before = erlang:monotonic_time(microsecond),
+    Before = flame_prof_clock:now_us(),
     Wall = os:system_time(microsecond),
-    Took = erlang:monotonic_time(microsecond) - Before,
+    Took = flame_prof_clock:now_us() - Before,
     {Took, Wall - (Before + Took div 2)}.
 
 start_selector(#{rules := []}, _Owner) ->
@@ -223,7 +223,7 @@ handle_cast(_, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #engine{}) -> {noreply, #engine{}} | {stop, term(), #engine{}}.
-handle_info({timeout, _, tick}, State) ->
+handle_info(tick, State) ->
     {noreply, tick(State)};
 handle_info({selected, Selector, Counts, Selected}, #engine{selector = Selector} = State) ->
     {noreply, select(Counts, Selected, State)};
@@ -244,20 +244,19 @@ terminate(_Reason, #engine{transport = Transport, depth_before = Before, depth =
 %% Ticks.
 
 tick(#engine{missed = Missed, processes = Processes, clock_offset_us = Offset} = State0) ->
-    Begun = erlang:monotonic_time(),
-    TimeUs = erlang:convert_time_unit(Begun, native, microsecond) + Offset,
-    Tick = {tick, Missed, TimeUs, clock_offset_us() - Offset},
+    Begun = flame_prof_clock:now_us(),
+    Tick = {tick, Missed, Begun + Offset, clock_offset_us() - Offset},
     Iterator = maps:iterator(Processes),
     State = sample_all(maps:next(Iterator), 0, 0, [Tick], State0),
-    Ended = erlang:monotonic_time(),
+    Ended = flame_prof_clock:now_us(),
     Took = Ended - Begun,
-    Rested = erlang:convert_time_unit(Ended + Took, native, millisecond),
+    Rested = (Ended + Took) div 1000,
     schedule(first_due_after(Rested, State), State#engine{worked = State#engine.worked + Took}).
 
 %% What has not been reported as missed yet, and is not going to be made up for.
 last_tick(#engine{due = Due, missed = Missed} = State) ->
     Reported = Due - Missed - 1,
-    case passed(erlang:monotonic_time(millisecond), State) - Reported of
+    case passed(flame_prof_clock:now_ms(), State) - Reported of
         Passed when Passed > 0 -> tick(State#engine{missed = Passed - 1});
         _ -> State
     end.
@@ -273,7 +272,7 @@ first_due_after(Ms, #engine{due = Due} = State) ->
 
 schedule(Next, #engine{started_ms = Started, interval_ms = Interval, due = Due} = State) ->
     Deadline = Started + Next * Interval + jitter(Interval),
-    _ = erlang:start_timer(Deadline, self(), tick, [{abs, true}]),
+    _ = flame_prof_clock:send_at(Deadline, tick),
     State#engine{due = Next, missed = Next - Due - 1}.
 
 %% Up to a quarter of the interval, so that ticks do not beat with the timers of
@@ -282,8 +281,7 @@ jitter(Interval) ->
     rand:uniform(Interval div 4 + 1) - 1.
 
 sample_all(none, _Samples, Exited, Items, State) ->
-    Worked = erlang:convert_time_unit(State#engine.worked, native, nanosecond),
-    push([{cpu, Worked} | [{exited, Exited} || Exited > 0]] ++ Items, State);
+    push([{cpu, 1000 * State#engine.worked} | [{exited, Exited} || Exited > 0]] ++ Items, State);
 sample_all(Next, ?SAMPLES_A_PUSH, Exited, Items, State) ->
     sample_all(Next, 0, Exited, [], push(Items, State));
 sample_all({Pid, Process, Iterator}, Samples, Exited, Items, State) ->

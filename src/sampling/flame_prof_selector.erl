@@ -117,7 +117,7 @@ handle_info(_, State) ->
 begin_walk(#selector{rankings = Rankings, walks = Walks} = State) ->
     Pass = max(0, Walks - 1),
     State#selector{
-        begun_ms = erlang:monotonic_time(millisecond),
+        begun_ms = flame_prof_clock:now_ms(),
         processes = 0,
         masters = masters(Rankings),
         rankings = [
@@ -131,7 +131,7 @@ chunk(Pids, State) ->
         {Chunk, []} ->
             end_walk(lists:foldl(fun look/2, State, Chunk));
         {Chunk, Rest} ->
-            _ = erlang:send_after(?PAUSE_MS, self(), {chunk, Rest}),
+            _ = flame_prof_clock:send_after(?PAUSE_MS, {chunk, Rest}),
             lists:foldl(fun look/2, State, Chunk)
     end.
 
@@ -144,8 +144,8 @@ end_walk(#selector{begun_ms = Begun, interval_ms = Interval, walks = Walks} = St
             0 -> min(?SECOND_WALK_MS, Interval);
             _ -> Interval
         end,
-    Took = erlang:monotonic_time(millisecond) - Begun,
-    _ = erlang:send_after(max(Took, Wanted - Took), self(), walk),
+    Took = flame_prof_clock:now_ms() - Begun,
+    _ = flame_prof_clock:send_after(max(Took, Wanted - Took), walk),
     State.
 
 %% One process: its figure in every ranking that it may take part in.

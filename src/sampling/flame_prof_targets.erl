@@ -201,9 +201,9 @@ handle_cast(_, State) ->
 
 -spec handle_info(term(), #targets{}) -> {noreply, #targets{}} | {stop, term(), #targets{}}.
 handle_info(poll, State0) ->
-    Begun = erlang:monotonic_time(millisecond),
+    Begun = flame_prof_clock:now_ms(),
     State = want(poll(look_up(State0#targets{poll = none}))),
-    Took = erlang:monotonic_time(millisecond) - Begun,
+    Took = flame_prof_clock:now_ms() - Begun,
     {noreply, schedule(max(?POLL_MS, ?REST * Took), State)};
 handle_info({selected, _Selector, _Counts, Filtered}, State) ->
     {noreply, want(State#targets{filtered = Filtered})};
@@ -339,7 +339,7 @@ add_late(_Pid, _Options, State) ->
 %% The next poll, where there is something to look for.
 schedule(Ms, #targets{poll = none, include = Include} = State) ->
     case Include =/= [] orelse is_following(State) of
-        true -> State#targets{poll = erlang:send_after(Ms, self(), poll)};
+        true -> State#targets{poll = flame_prof_clock:send_after(Ms, poll)};
         false -> State
     end;
 schedule(_Ms, State) ->
@@ -492,7 +492,7 @@ trace(Pid, Options, State0) ->
 
 begin_tracing(#targets{tracing = none, limits = #{events := Events, seconds := Seconds}} = State) ->
     Tracer = flame_prof_nif:sends_open(Events),
-    _ = erlang:send_after(Seconds * 1000, self(), seconds_are_over),
+    _ = flame_prof_clock:send_after(Seconds * 1000, seconds_are_over),
     State#targets{tracing = #tracing{state = Tracer, session = create_session(Tracer)}};
 begin_tracing(State) ->
     State.

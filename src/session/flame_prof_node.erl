@@ -78,7 +78,7 @@ handle_call(_, _From, State) ->
 
 -spec handle_cast(term(), #node{}) -> {noreply, #node{}} | {stop, normal, #node{}}.
 handle_cast({watch, Session, Transport, Engine, PartMs}, _State) ->
-    LastMs = erlang:monotonic_time(millisecond) - ?AHEAD_MS,
+    LastMs = flame_prof_clock:now_ms() - ?AHEAD_MS,
     Memory = flame_prof_node_memory:new(Engine),
     %% The first flush may come before the allocators' counters have been found.
     _ = flame_prof_transport:figures(all(flame_prof_node_memory:at_once()), Transport),
@@ -105,8 +105,8 @@ tell(#node{transport = Transport, interval_ms = IntervalMs, last_ms = LastMs} = 
     case flame_prof_transport:figures(all(Memory), Transport) of
         ok ->
             NextMs = LastMs + IntervalMs,
-            Wait = max(?AHEAD_MS, NextMs - erlang:monotonic_time(millisecond)),
-            _ = erlang:send_after(Wait, self(), tell),
+            Wait = max(?AHEAD_MS, NextMs - flame_prof_clock:now_ms()),
+            _ = flame_prof_clock:send_after(Wait, tell),
             {noreply, State#node{last_ms = NextMs, memory = Source}};
         closed ->
             {stop, normal, State}

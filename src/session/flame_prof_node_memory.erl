@@ -83,7 +83,7 @@
 new(Engine) ->
     #source{
         engine = Engine,
-        limit_ms = erlang:monotonic_time(millisecond),
+        limit_ms = flame_prof_clock:now_ms(),
         files = flame_prof_memory:process_files()
     }.
 
@@ -132,7 +132,7 @@ kinds_state(#{allocators := Allocators, fix_of_processes := Fix}) ->
     end.
 
 with_limit(#source{limit_ms = LimitMs} = Source) ->
-    case erlang:monotonic_time(millisecond) of
+    case flame_prof_clock:now_ms() of
         Now when Now >= LimitMs ->
             Limit = flame_prof_cgroup:memory_limit(),
             Source#source{limit = Limit, limit_ms = Now + ?LIMIT_MS};
@@ -147,7 +147,7 @@ with_resident(_, #source{resident_ms = never} = Source) ->
 with_resident([{node_rss, Rss} | _], Source) when Rss > ?RESIDENT_MOST ->
     Source#source{resident = []};
 with_resident([{node_rss, _} | _], #source{resident_ms = DueMs} = Source) ->
-    Now = erlang:monotonic_time(millisecond),
+    Now = flame_prof_clock:now_ms(),
     case DueMs =:= 0 orelse Now >= DueMs of
         true -> resident(flame_prof_nif:memory_rss(), Now, Source);
         false -> Source
@@ -156,7 +156,7 @@ with_resident(_, Source) ->
     Source.
 
 resident(#{} = Kinds, BeganMs, Source) ->
-    Now = erlang:monotonic_time(millisecond),
+    Now = flame_prof_clock:now_ms(),
     Source#source{
         resident = [{Name, Bytes} || {Kind, Name} <- ?RESIDENT, #{Kind := Bytes} <- [Kinds]],
         resident_ms = Now + max(?RESIDENT_MS, ?RESIDENT_REST * (Now - BeganMs))

@@ -34,7 +34,7 @@ counters(Session) ->
 -spec describe(flame_prof_nif:session(), StartedMs :: integer(), map()) -> description().
 describe(Session, StartedMs, About) ->
     Counters = counters(Session),
-    Elapsed = erlang:monotonic_time(millisecond) - StartedMs,
+    Elapsed = flame_prof_clock:now_ms() - StartedMs,
     About#{elapsed_ms => Elapsed, counters => Counters, rates => rates(Counters, Elapsed)}.
 
 %% @doc The description of a run that has ended, counters beside the other keys.

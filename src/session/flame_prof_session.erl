@@ -168,7 +168,7 @@ init({Options, How}) ->
 started(#{owner := Owner} = How, {ok, #session{options = #{duration := Duration}} = State}) ->
     _ = [link(Owner) || is_pid(Owner)],
     Caller = hd([monitor(process, Pid) || #{caller := Pid} <- [How]] ++ [none]),
-    _ = [erlang:send_after(Duration, self(), duration_is_over) || Duration =/= infinity],
+    _ = [flame_prof_clock:send_after(Duration, duration_is_over) || Duration =/= infinity],
     ok = tell_started(State),
     {ok, State#session{owner = Owner, caller = Caller}};
 started(_How, {error, Reason}) ->
@@ -230,7 +230,7 @@ open_in_folder(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) 
         is_holding = is_map_key(hold_ms, How),
         trigger = maps:get(note, How, none),
         started_at = calendar:local_time(),
-        started_ms = erlang:monotonic_time(millisecond)
+        started_ms = flame_prof_clock:now_ms()
     },
     opened(flame_prof_nif:session_start(Config), State).
 
@@ -245,13 +245,13 @@ opened({error, Refusal}, #session{options = #{dir := Directory}}) ->
 
 %% Schedulers come and go without a message.
 watch_schedulers({on, _}) ->
-    _ = erlang:send_after(?SCHEDULERS_MS, self(), schedulers),
+    _ = flame_prof_clock:send_after(?SCHEDULERS_MS, schedulers),
     ok;
 watch_schedulers({off, _}) ->
     ok.
 
 watch_losses(#session{options = #{flush_interval := FlushMs}}) ->
-    _ = erlang:send_after(FlushMs, self(), look_at_losses),
+    _ = flame_prof_clock:send_after(FlushMs, look_at_losses),
     ok.
 
 %% The native engine does the rankings without filters itself.
@@ -373,7 +373,7 @@ handle_info({'EXIT', Targets, Reason}, #session{phase = running, targets = Targe
     {noreply, begin_stop(State#session{failure = {targets, Reason}})};
 handle_info({'EXIT', Node, _}, #session{phase = running, node = Node} = State) ->
     %% Purged with the code that it was running, say. What fails at once would fail without end.
-    _ = erlang:send_after(map_get(flush_interval, State#session.options), self(), restart_node),
+    _ = flame_prof_clock:send_after(map_get(flush_interval, State#session.options), restart_node),
     {noreply, State};
 handle_info(restart_node, #session{phase = running} = State) ->
     {noreply, watched(State#session{node = flame_prof_node:start_link()})};
@@ -451,7 +451,7 @@ begin_stop(#session{phase = running, portable = none} = State) ->
     close(State);
 begin_stop(#session{phase = running, portable = Engine} = State) ->
     ok = flame_prof_portable:stop(Engine),
-    _ = erlang:send_after(?HALT_MS, self(), halt_now),
+    _ = flame_prof_clock:send_after(?HALT_MS, halt_now),
     State#session{phase = halting};
 begin_stop(State) ->
     State.

@@ -196,14 +196,14 @@ opened({ok, Library}, Tracing, Session, #{bytes := Bytes}) ->
         told_ms = Now,
         files = [Path || Path =/= <<>>]
     },
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+    _ = flame_prof_clock:send_after(?TICK_MS, tick),
     {ok, tell(State)};
 opened({error, {_, Text}}, Tracing, _Session, _Given) ->
     _ = flame_prof_tracing:stop(Tracing),
     {stop, {shutdown, {refused, {tracing, #{reason => Text}}}}}.
 
 now_ms() ->
-    erlang:monotonic_time(millisecond).
+    flame_prof_clock:now_ms().
 
 -spec handle_call(term(), gen_server:from(), #state{}) -> {reply, term(), #state{}}.
 handle_call({function_of, Process}, _From, State0) ->
@@ -238,7 +238,7 @@ handle_cast(_, State) ->
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, normal, #state{}}.
 handle_info(tick, #state{phase = running} = State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+    _ = flame_prof_clock:send_after(?TICK_MS, tick),
     {noreply, told_in_time(moved(State))};
 handle_info({flame_prof_tracing, Tracing, {ended, Ended}}, #state{tracing = Tracing} = State) ->
     ?LOG_NOTICE("flame_prof goes on without allocations: ~0tp", [Ended], ?LOG_META),

@@ -61,7 +61,7 @@ value(#{on := memory}, _) ->
 value(#{on := binary_memory}, _) ->
     {flame_prof_node_memory:kind(binary), <<>>, none};
 value(#{on := ets_growth} = Spec, Before) ->
-    Now = {flame_prof_node_memory:kind(ets), erlang:monotonic_time(millisecond)},
+    Now = {flame_prof_node_memory:kind(ets), flame_prof_clock:now_ms()},
     Growth = growth(Before, Now),
     {Growth, growing_table(Growth, Spec), Now};
 value(#{on := atom_count}, _) ->
@@ -72,7 +72,7 @@ value(#{on := atom_percent}, _) ->
 value(#{on := rss}, _) ->
     {rss(), <<>>, none};
 value(#{on := rss_percent}, Before) ->
-    {Limit, _} = Known = limit(Before, erlang:monotonic_time(millisecond)),
+    {Limit, _} = Known = limit(Before, flame_prof_clock:now_ms()),
     {100 * rss() / Limit, of_all("of ~b bytes", [Limit]), Known};
 value(#{on := fragmentation} = Spec, _) ->
     fragmentation(Spec, flame_prof_allocators:sums());

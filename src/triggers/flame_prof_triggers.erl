@@ -190,11 +190,10 @@ is_event(Watch) -> flame_prof_trigger:is_event(on(Watch)).
 interval(Watch) -> maps:get(interval, spec(Watch)).
 
 look_after(Ms, Id) ->
-    _ = erlang:send_after(Ms, self(), {probe, Id}),
+    _ = flame_prof_clock:send_after(Ms, {probe, Id}),
     ok.
 
-now_ms() ->
-    erlang:monotonic_time(millisecond).
+now_ms() -> flame_prof_clock:now_ms().
 
 %% Sessions.
 
@@ -204,7 +203,7 @@ arm(#state{lookback = 0} = State) ->
 arm(#state{lookback = Ms} = State) ->
     case start(#{hold_ms => Ms}, State) of
         {ok, Session} ->
-            _ = erlang:send_after(?RENEW_MS, self(), {renew, Session}),
+            _ = flame_prof_clock:send_after(?RENEW_MS, {renew, Session}),
             {ok, State#state{session = Session}};
         {error, _} = Error ->
             Error
@@ -227,7 +226,7 @@ rearm(State) ->
     end.
 
 again(State) ->
-    _ = erlang:send_after(?AGAIN_MS, self(), arm),
+    _ = flame_prof_clock:send_after(?AGAIN_MS, arm),
     State.
 
 complain(What, Reason) ->
@@ -335,7 +334,7 @@ ended(_Reason, State) ->
 finished(#state{firing = none} = State) ->
     State;
 finished(#state{firing = {Id, End}, watches = Watches} = State) ->
-    _ = erlang:cancel_timer(End),
+    ok = flame_prof_clock:cancel(End),
     Cooling = fun(#watch{trigger = Trigger} = Watch) ->
         Watch#watch{trigger = flame_prof_trigger:ended(now_ms(), Trigger)}
     end,
@@ -370,11 +369,11 @@ begin_look(#watch{trigger = Trigger, memory = Memory} = Watch, IsFree) ->
     #{timeout := Limit} = Spec = spec(Watch),
     MayFire = flame_prof_trigger:may_fire(now_ms() + Limit, IsFree, Trigger),
     {Pid, Monitor} = flame_prof_condition:probe(Spec, MayFire, Memory),
-    Timer = erlang:send_after(Limit, self(), {limit, Pid}),
+    Timer = flame_prof_clock:send_after(Limit, {limit, Pid}),
     Watch#watch{probe = {Pid, Monitor, now_ms(), Timer}}.
 
 probed(Id, #watch{probe = {_, _, Since, Timer}} = Watch0, Outcome, State) ->
-    _ = erlang:cancel_timer(Timer),
+    ok = flame_prof_clock:cancel(Timer),
     Watch = Watch0#watch{probe = none},
     ok = look_after(max(interval(Watch), ?REST * (now_ms() - Since)), Id),
     case Outcome of
@@ -502,7 +501,7 @@ fire(Id, #{on := On, duration := Duration} = Spec, Value, Said, State) ->
     Detail = with_function(On, Said),
     case begin_profile(note(Spec, Value, Detail), State) of
         {ok, Session} ->
-            End = erlang:send_after(Duration, self(), {over, Session}),
+            End = flame_prof_clock:send_after(Duration, {over, Session}),
             ok = tell_fired(Spec, Value, Detail, Session, State),
             State#state{session = Session, firing = {Id, End}};
         {error, Reason} ->
