@@ -1,5 +1,6 @@
-%% Sessions, once with each engine. The native group is skipped, with the reason,
-%% where the native engine refuses this VM.
+%% Sessions and the library, once with each engine. The native group is skipped, with the reason,
+%% where the native engine refuses this VM. What a session does of itself:
+%% test/unit/flame_prof_session_tests.
 -module(flame_prof_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -13,47 +14,27 @@
 -export([
     a_run_leaves_a_valid_file_and_balanced_counters/1,
     a_flush_makes_readable_what_was_taken/1,
-    the_file_is_for_its_owner_only/1,
-    only_one_session_runs/1,
-    stopping_twice_is_an_error_only/1,
-    a_stop_that_is_not_waited_for_ends_all_the_same/1,
-    threads_end_with_the_session/1,
-    threads_end_when_the_session_is_killed/1,
-    stopping_the_application_closes_the_file/1,
-    sessions_of_one_second_have_files_of_their_own/1,
-    a_directory_may_have_any_name/1,
+    however_it_ends_its_threads_end_and_its_file_is_whole/1,
     the_busy_function_is_on_top/1,
     names_of_any_kind_keep_the_grammar/1,
     a_deep_stack_is_truncated/1,
-    exited_processes_are_counted/1,
     a_churning_node_keeps_the_grammar/1,
-    no_more_processes_are_sampled_than_wanted/1,
     only_the_wanted_status_is_sampled/1,
     a_hibernating_process_has_its_current_function/1,
     labels_are_in_the_file/1,
-    nothing_is_sampled_when_nothing_is_selected/1,
     its_own_processes_are_left_out/1
 ]).
 
 %% With the portable engine.
 -export([
-    the_session_ends_when_its_engine_is_killed/1,
-    a_suspended_engine_does_not_hold_up_the_stop/1,
-    the_depth_of_backtraces_is_put_back/1,
-    the_depth_that_somebody_set_meanwhile_stays/1,
-    late_ticks_are_counted_as_missed/1,
     what_a_full_ring_refused_is_told_anew/1,
     a_malformed_item_is_refused/1
 ]).
 
 %% Of no engine.
 -export([
-    nothing_runs_at_first/1,
-    bad_options_start_nothing/1,
     a_bad_directory_starts_nothing/1,
-    auto_says_which_engine_and_why/1,
-    the_environment_has_defaults/1,
-    a_bad_environment_is_refused/1
+    auto_says_which_engine_and_why/1
 ]).
 
 -export([burn/1, even/2, odd/2]).
@@ -67,57 +48,14 @@ all() ->
     [{group, portable}, {group, native}, {group, of_no_engine}].
 
 groups() ->
+    OfThePortable = [what_a_full_ring_refused_is_told_anew, a_malformed_item_is_refused],
+    OfNone = [a_bad_directory_starts_nothing, auto_says_which_engine_and_why],
+    OfEither = [F || {F, 1} <- ?MODULE:module_info(exports)]
+        -- [init_per_suite, end_per_suite, module_info, burn | OfThePortable ++ OfNone],
     [
-        {portable, [], of_either_engine() ++ of_the_portable_engine()},
-        {native, [], of_either_engine()},
-        {of_no_engine, [], of_no_engine()}
-    ].
-
-of_either_engine() ->
-    [
-        a_run_leaves_a_valid_file_and_balanced_counters,
-        a_flush_makes_readable_what_was_taken,
-        the_file_is_for_its_owner_only,
-        only_one_session_runs,
-        stopping_twice_is_an_error_only,
-        a_stop_that_is_not_waited_for_ends_all_the_same,
-        threads_end_with_the_session,
-        threads_end_when_the_session_is_killed,
-        stopping_the_application_closes_the_file,
-        sessions_of_one_second_have_files_of_their_own,
-        a_directory_may_have_any_name,
-        the_busy_function_is_on_top,
-        names_of_any_kind_keep_the_grammar,
-        a_deep_stack_is_truncated,
-        exited_processes_are_counted,
-        a_churning_node_keeps_the_grammar,
-        no_more_processes_are_sampled_than_wanted,
-        only_the_wanted_status_is_sampled,
-        a_hibernating_process_has_its_current_function,
-        labels_are_in_the_file,
-        nothing_is_sampled_when_nothing_is_selected,
-        its_own_processes_are_left_out
-    ].
-
-of_the_portable_engine() ->
-    [
-        the_session_ends_when_its_engine_is_killed,
-        a_suspended_engine_does_not_hold_up_the_stop,
-        the_depth_of_backtraces_is_put_back,
-        the_depth_that_somebody_set_meanwhile_stays,
-        late_ticks_are_counted_as_missed,
-        what_a_full_ring_refused_is_told_anew,
-        a_malformed_item_is_refused
-    ].
-
-of_no_engine() ->
-    [
-        nothing_runs_at_first,
-        bad_options_start_nothing,
-        a_bad_directory_starts_nothing,
-        auto_says_which_engine_and_why,
-        the_environment_has_defaults,
-        a_bad_environment_is_refused
+        {portable, [], OfEither ++ OfThePortable},
+        {native, [], OfEither},
+        {of_no_engine, [], OfNone}
     ].
 
 init_per_suite(Config) ->
@@ -164,7 +102,6 @@ a_run_leaves_a_valid_file_and_balanced_counters(Config) ->
     _ = burner(),
     Pid = start(Config, #{cpu_budget => infinity}),
     ?assert(is_pid(Pid)),
-    timer:sleep(1500),
     sampled(),
     Info = flame_prof:info(),
     ?assertMatch(#{state := running, options := #{sample_interval := 9}, rates := #{}}, Info),
@@ -198,121 +135,38 @@ a_flush_makes_readable_what_was_taken(Config) ->
     ?assertEqual(ok, flame_prof:flush()),
     {ok, Read, _} = reader_oracle:fold(fun(_, N) -> N + 1 end, 0, File),
     ?assert(Read >= Attempted - Inconsistent - Exited - Dropped),
-    Flushes = [spawn_monitor(fun() -> exit(flame_prof:flush()) end) || _ <- lists:seq(1, 20)],
-    [
-        receive
-            {'DOWN', Monitor, process, _, Answer} -> ?assertEqual(ok, Answer)
-        end
-     || {_, Monitor} <- Flushes
-    ],
-    _ = stop(),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:flush()).
+    _ = stop().
 
-the_file_is_for_its_owner_only(Config) ->
-    _ = start(Config, #{}),
-    sampled(),
-    #{files := [File]} = stop(),
-    ?assertEqual(8#600, mode(File)),
-    ?assertEqual(8#700, mode(filename:dirname(File))).
+%% The thread's own doing: nobody is left to tell it to stop when the session is killed. Folders have
+%% any name, files are for their owner only, and no two of a second have one name.
+however_it_ends_its_threads_end_and_its_file_is_whole(Config) ->
+    Folder = filename:join([proplists:get_value(directory, Config), "made too",
+        "für 'alle' & 100% 🔥"]),
+    Files = [
+        begin
+            Before = settled_threads(),
+            Pid = start([{directory, Folder} | Config], #{}),
+            ?assert(threads() > Before),
+            sampled(),
+            #{files := [Part]} = flame_prof:info(),
+            _ = End(Pid),
+            eventually(fun() -> threads() =:= Before end),
+            eventually(fun() -> not is_open(Part) end),
+            File = filename:rootname(Part, <<".part">>),
+            _ = check(File),
+            ?assertEqual({unicode:characters_to_binary(Folder), 8#600, 8#700},
+                {filename:dirname(File), mode(File), mode(Folder)}),
+            ok = flame_prof_sup:ensure_started(),
+            File
+        end
+     || End <- [fun flame_prof:stop/1, fun flame_prof:stop/1, fun(Pid) -> exit(Pid, kill) end,
+            fun(_) -> application:stop(flame_prof) end, fun(_) -> flame_prof:kill() end]
+    ],
+    ?assertEqual(5, length(lists:usort(Files))).
 
 mode(File) ->
     {ok, #file_info{mode = Mode}} = file:read_file_info(File),
     Mode band 8#7777.
-
-only_one_session_runs(Config) ->
-    Pid = start(Config, #{}),
-    Other = directory(other, Config),
-    ?assertEqual({error, {already_started, #{pid => Pid}}}, flame_prof:start(#{dir => Other})),
-    ?assertNot(filelib:is_file(Other)),
-    ?assertMatch(#{state := running}, flame_prof:info()),
-    _ = stop(),
-    Again = start(Config, #{}),
-    ?assertNotEqual(Pid, Again),
-    _ = stop().
-
-stopping_twice_is_an_error_only(Config) ->
-    _ = start(Config, #{}),
-    Stops = [spawn_monitor(fun() -> exit({stop, flame_prof:stop()}) end) || _ <- lists:seq(1, 5)],
-    Answers = [
-        receive
-            {'DOWN', Monitor, process, _, {stop, Answer}} -> Answer
-        end
-     || {_, Monitor} <- Stops
-    ],
-    %% Those that came in time have the same answer, the others no session.
-    ?assertMatch([_], lists:usort([Run || {ok, Run} <- Answers])),
-    ?assertMatch([], lists:usort([Error || {error, Error} <- Answers]) -- [{not_started, #{}}]),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()).
-
-a_stop_that_is_not_waited_for_ends_all_the_same(Config) ->
-    _ = start(Config, #{}),
-    sampled(),
-    ?assertEqual({error, {timeout, #{ms => 0, request => stop}}}, flame_prof:stop(0)),
-    eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end),
-    #{last_run := #{files := [File]} = Run} = flame_prof:info(),
-    balance(Run),
-    _ = check(File).
-
-threads_end_with_the_session(Config) ->
-    Before = settled_threads(),
-    _ = start(Config, #{}),
-    ?assert(threads() > Before),
-    sampled(),
-    #{files := [File]} = stop(),
-    %% A thread that was joined is listed for a moment more.
-    eventually(fun() -> threads() =:= Before end),
-    ?assertNot(is_open(File)).
-
-threads_end_when_the_session_is_killed(Config) ->
-    Before = settled_threads(),
-    Pid = start(Config, #{}),
-    sampled(),
-    #{files := [File]} = flame_prof:info(),
-    exit(Pid, kill),
-    eventually(fun() -> threads() =:= Before end),
-    eventually(fun() -> not is_open(File) end),
-    _ = check(filename:rootname(File, <<".part">>)),
-    ?assertMatch(#{state := stopped}, flame_prof:info()),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
-    _ = start(Config, #{}),
-    _ = stop().
-
-stopping_the_application_closes_the_file(Config) ->
-    Before = settled_threads(),
-    _ = start(Config, #{}),
-    sampled(),
-    #{files := [File]} = flame_prof:info(),
-    ok = application:stop(flame_prof),
-    eventually(fun() -> threads() =:= Before end),
-    ?assertNot(is_open(File)),
-    _ = check(filename:rootname(File, <<".part">>)),
-    %% Its counters outlive the application, until that starts again.
-    ?assertMatch(#{state := stopped, last_run := #{files := [_], pending := 0, written := N}}
-        when N > 0, flame_prof:info()),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
-    ok = application:start(flame_prof),
-    ?assertEqual(#{state => stopped}, flame_prof:info()).
-
-sessions_of_one_second_have_files_of_their_own(Config) ->
-    Files = [
-        begin
-            _ = start(Config, #{}),
-            sampled(),
-            #{files := [File]} = stop(),
-            File
-        end
-     || _ <- lists:seq(1, 5)
-    ],
-    ?assertEqual(5, length(lists:usort(Files))).
-
-a_directory_may_have_any_name(Config) ->
-    Parent = proplists:get_value(directory, Config),
-    Directory = filename:join([Parent, "made too", "für 'alle' & 100% 🔥"]),
-    _ = start([{directory, Directory} | Config], #{}),
-    sampled(),
-    #{files := [File]} = stop(),
-    ?assertEqual(unicode:characters_to_binary(Directory), filename:dirname(File)),
-    _ = check(File).
 
 %% What is known: this process does nothing but call this function.
 the_busy_function_is_on_top(Config) ->
@@ -320,7 +174,6 @@ the_busy_function_is_on_top(Config) ->
     true = register(flame_prof_suite_burner, Pid),
     _ = start(Config, #{select => {top, 5, 500}}),
     %% Chosen among others at least once, and then looked at.
-    timer:sleep(1000),
     eventually(fun() -> maps:get(selections, maps:get(counters, flame_prof:info())) >= 3 end),
     #{counters := #{ticks := Ticks}} = flame_prof:info(),
     eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= Ticks + 50 end),
@@ -372,19 +225,10 @@ even(N, Sum) ->
 odd(N, Sum) ->
     2 + even(N - 1, Sum).
 
-exited_processes_are_counted(Config) ->
-    Pids = [spawn_ours(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 50)],
-    _ = start(Config, #{select => {top, 10000, 86400000}}),
-    eventually(fun() -> maps:get(selected, maps:get(counters, flame_prof:info())) >= 50 end),
-    [exit(Pid, kill) || Pid <- Pids],
-    eventually(fun() -> maps:get(exited, maps:get(counters, flame_prof:info())) >= 50 end),
-    _ = stop().
-
 %% Processes come and go, and are chosen and left again, as fast as it goes.
 a_churning_node_keeps_the_grammar(Config) ->
     Spawners = [spawn_ours(fun churn/0) || _ <- lists:seq(1, 4)],
     _ = start(Config, #{select => {top, 200, 100}, sample_interval => 2}),
-    timer:sleep(2000),
     eventually(fun() ->
         #{exited := Seen, selections := Done} = maps:get(counters, flame_prof:info()),
         Seen > 0 andalso Done >= 5
@@ -398,16 +242,6 @@ churn() ->
     _ = [spawn(fun() -> timer:sleep(rand:uniform(30)) end) || _ <- lists:seq(1, 20)],
     timer:sleep(2),
     churn().
-
-no_more_processes_are_sampled_than_wanted(Config) ->
-    _ = start(Config, #{select => {top, 3, 60000}}),
-    sampled(),
-    #{counters := #{selected := Selected, processes := Processes}} = flame_prof:info(),
-    #{files := [File], ticks := Ticks, attempted := Attempted} = stop(),
-    ?assertEqual(3, Selected),
-    ?assert(Processes > 20),
-    ?assert(Attempted =< 3 * Ticks),
-    _ = check(File).
 
 only_the_wanted_status_is_sampled(Config) ->
     _ = burner(),
@@ -493,14 +327,6 @@ labelled() ->
     after 1 -> labelled()
     end.
 
-nothing_is_sampled_when_nothing_is_selected(Config) ->
-    _ = start(Config, #{select => {top, 0}}),
-    timer:sleep(200),
-    %% But those of the profiler itself.
-    #{files := [File]} = Run = stop(),
-    ?assertMatch(#{attempted := 0, written := 0, own_samples := 1}, Run),
-    ?assertMatch({ok, 0, #{own := 1}}, reader_oracle:fold(fun(_, N) -> N + 1 end, 0, File)).
-
 its_own_processes_are_left_out(Config) ->
     Pid = start(Config, #{select => {top, 10000, 200}}),
     sampled(),
@@ -515,70 +341,11 @@ its_own_processes_are_left_out(Config) ->
 
 %% ---- with the portable engine --------------------------------------------------
 
-the_session_ends_when_its_engine_is_killed(Config) ->
-    Pid = start(Config, #{}),
-    Monitor = erlang:monitor(process, Pid),
-    sampled(),
-    exit(library_session:engine(Pid), kill),
-    receive
-        {'DOWN', Monitor, process, _, Reason} ->
-            ?assertEqual({shutdown, {portable_engine, killed}}, Reason)
-    after 300000 -> error(still_there)
-    end,
-    #{state := stopped, last_run := #{files := [File]} = Run} = flame_prof:info(),
-    balance(Run),
-    _ = check(File),
-    ?assertEqual(8, depth()).
-
-%% As when the engine waits for a process inside a NIF that does not return.
-a_suspended_engine_does_not_hold_up_the_stop(Config) ->
-    Pid = start(Config, #{}),
-    sampled(),
-    true = waiting:suspend(library_session:engine(Pid)),
-    #{files := [File]} = stop(),
-    _ = check(File),
-    ?assertEqual(8, depth()).
-
-the_depth_of_backtraces_is_put_back(Config) ->
-    _ = erlang:system_flag(backtrace_depth, 11),
-    try
-        _ = start(Config, #{}),
-        ?assert(depth() > 11),
-        _ = stop(),
-        ?assertEqual(11, depth()),
-        exit(start(Config, #{}), kill),
-        eventually(fun() -> depth() =:= 11 end)
-    after
-        erlang:system_flag(backtrace_depth, 8)
-    end.
-
-the_depth_that_somebody_set_meanwhile_stays(Config) ->
-    try
-        _ = start(Config, #{}),
-        _ = erlang:system_flag(backtrace_depth, 13),
-        _ = stop(),
-        ?assertEqual(13, depth())
-    after
-        erlang:system_flag(backtrace_depth, 8)
-    end.
-
 %% Reading it means setting it.
 depth() ->
     Depth = erlang:system_flag(backtrace_depth, 8),
     _ = erlang:system_flag(backtrace_depth, Depth),
     Depth.
-
-late_ticks_are_counted_as_missed(Config) ->
-    %% The governor would make it look less often on a slow machine.
-    Pid = start(Config, #{cpu_budget => infinity}),
-    sampled(),
-    true = waiting:suspend(library_session:engine(Pid)),
-    #{counters := #{missed := Before}} = flame_prof:info(),
-    timer:sleep(500),
-    true = erlang:resume_process(library_session:engine(Pid)),
-    %% 500 / 9, less what the first late tick makes up for.
-    eventually(fun() -> maps:get(missed, maps:get(counters, flame_prof:info())) >= Before + 50 end),
-    _ = stop().
 
 %% A ring that holds less than one tick, so that every tick loses definitions
 %% too: what is written nevertheless has the right stacks.
@@ -681,33 +448,6 @@ wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
 
 %% ---- of no engine ----------------------------------------------------------------
 
-nothing_runs_at_first(_Config) ->
-    ok = application:stop(flame_prof),
-    ?assertMatch(#{state := stopped}, flame_prof:info()),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:stop()),
-    ?assertEqual({error, {not_started, #{}}}, flame_prof:flush()).
-
-bad_options_start_nothing(Config) ->
-    ok = application:stop(flame_prof),
-    Directory = proplists:get_value(directory, Config),
-    Threads = settled_threads(),
-    Processes = length(processes()),
-    [
-        ?assertMatch({error, {bad_option, #{option := Key}}}, flame_prof:start(Options))
-     || {Key, Options} <- [
-            {sample_interval, #{sample_interval => 0, dir => Directory}},
-            {select, #{select => {top, -1}, dir => Directory}},
-            {{process_options, follow},
-                #{process_options => #{follow => sometimes}, dir => Directory}},
-            {sample_rate, #{sample_rate => 99, dir => Directory}},
-            {dir, #{dir => "a\0b"}},
-            {options, [{dir, Directory}]}
-        ]
-    ],
-    ?assertEqual(undefined, whereis(flame_prof_sup)),
-    eventually(fun() -> threads() =:= Threads andalso length(processes()) =< Processes + 1 end),
-    ?assertNot(filelib:is_file(Directory)).
-
 a_bad_directory_starts_nothing(Config) ->
     Threads = settled_threads(),
     File = proplists:get_value(directory, Config) ++ ".file",
@@ -737,27 +477,6 @@ auto_says_which_engine_and_why(Config) ->
     sampled(),
     #{files := [File]} = stop(),
     _ = check(File).
-
-the_environment_has_defaults(Config) ->
-    ok = application:set_env(flame_prof, sample_interval, 20),
-    ok = application:set_env(flame_prof, collapse_recursion, false),
-    try
-        _ = start(Config, #{collapse_recursion => true}),
-        ?assertMatch(#{options := #{sample_interval := 20, collapse_recursion := true}},
-            flame_prof:info()),
-        _ = stop()
-    after
-        application:unset_env(flame_prof, sample_interval),
-        application:unset_env(flame_prof, collapse_recursion)
-    end.
-
-a_bad_environment_is_refused(_Config) ->
-    ok = application:set_env(flame_prof, sample_rate, 99),
-    try
-        ?assertMatch({error, {bad_env, #{option := sample_rate}}}, flame_prof:start())
-    after
-        application:unset_env(flame_prof, sample_rate)
-    end.
 
 %% ---- tools ---------------------------------------------------------------------------
 

@@ -1,0 +1,194 @@
+%% In place of the agent (flame_prof_nif): a session that takes what it is given and answers as a test
+%% says. Whatever of sessions, targets, triggers and looks is not the library runs with it, without
+%% threads and files.
+-module(fake_agent).
+
+-export([run/1, each/1, options/1, profile/2]).
+-export([start/0, stop/0, script/2, hold/1, release/1]).
+-export([calls/1, forget/0, session/0, config/0, say/1, count/1, pushed/0]).
+%% Of the stand-in.
+-export([answer/2]).
+
+%% base/counters.h, and what a session says beside them.
+-define(COUNTERS, [
+    ticks, missed, attempted, inconsistent, inconsistent_changed, inconsistent_moved,
+    inconsistent_unfound, inconsistent_late, dropped, exited, retried, stacks, selections,
+    selected, growers, processes, sampler_cpu_ns, budget_step, budget_changes, select_interval_ms,
+    signals, refused_signals, refused_in_a_row, captures, handler_ns, lost_signal,
+    lost_schedulers, written, unsaved, merged, lost, bytes, evicted, own_samples, flushes, errors,
+    file_bytes, files_begun, files_removed, files_recovered, unresolved, recoded, writer_cpu_ns,
+    file_cpu_ns, compress_cpu_ns, code_ranges_left_out, libraries_left_out]).
+
+%% @doc What the fun answers, with this agent, the virtual clock, and the application.
+-spec run(fun(() -> Answer)) -> Answer.
+run(Fun) ->
+    _ = application:load(flame_prof),
+    {ok, Modules} = application:get_key(flame_prof, modules),
+    ok = code:ensure_modules_loaded([M || M <- Modules, M =/= flame_prof_nif,
+        M =/= flame_prof_report_nif, not lists:prefix("Elixir.", atom_to_list(M))]),
+    ok = start(),
+    ok = virtual_clock:start(),
+    Before = application:get_all_env(flame_prof),
+    try
+        ok = application:start(flame_prof),
+        Fun()
+    after
+        _ = application:stop(flame_prof),
+        _ = [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)
+            -- Before],
+        ok = virtual_clock:stop(),
+        ok = stop()
+    end.
+
+%% @doc The same with each of the two engines.
+-spec each(fun((native | portable) -> term())) -> ok.
+each(Fun) ->
+    lists:foreach(fun(Engine) -> run(fun() -> Fun(Engine) end) end, [native, portable]).
+
+%% @doc Of a session that needs nothing of the library but this agent.
+-spec options(auto | native | portable) -> map().
+options(Engine) ->
+    #{engine => Engine, dir => "/tmp/flame_prof_fake", running_stacks => false, messages => false,
+        sample_interval => 1000}.
+
+%% @doc A session, once it has done all that it does at its start.
+-spec profile(auto | native | portable, map()) -> pid().
+profile(Engine, Options) ->
+    {ok, Pid} = flame_prof:start(maps:merge(options(Engine), Options)),
+    ok = virtual_clock:advance(0),
+    Pid.
+
+-spec start() -> ok.
+start() ->
+    Test = self(),
+    Keeper = spawn(fun() ->
+        ?MODULE = ets:new(?MODULE, [named_table, public]),
+        Test ! {self(), ready},
+        receive stop -> ok end
+    end),
+    receive {Keeper, ready} -> ok end,
+    put_value(keeper, Keeper),
+    stand_in:load(flame_prof_nif, {?MODULE, answer}).
+
+-spec stop() -> ok.
+stop() ->
+    ok = stand_in:unload(flame_prof_nif),
+    Keeper = value(keeper, none),
+    Monitor = monitor(process, Keeper),
+    Keeper ! stop,
+    receive {'DOWN', Monitor, process, _, _} -> ok end.
+
+%% @doc This function answers that, or what the fun says of its arguments.
+-spec script(atom(), term()) -> ok.
+script(Function, Answer) -> put_value({script, Function}, Answer).
+
+%% @doc `flush' or `stop' of a session is not answered before release/1.
+-spec hold(flush | stop) -> ok.
+hold(What) -> put_value({held, What}, []).
+
+-spec release(flush | stop) -> ok.
+release(What) ->
+    Held = value({held, What}, []),
+    true = ets:delete(?MODULE, {held, What}),
+    lists:foreach(fun say/1, lists:append(lists:reverse(Held))).
+
+%% @doc The arguments of all calls of a function, the first one first.
+-spec calls(atom()) -> [[term()]].
+calls(Function) ->
+    [A || [_, A] <- lists:sort(ets:match(?MODULE, {{call, '$1'}, Function, '$2'}))].
+
+-spec forget() -> ok.
+forget() -> true = ets:match_delete(?MODULE, {{call, '_'}, '_', '_'}), ok.
+
+%% @doc The last one that was started, and what it was started with.
+session() -> value(session, none).
+config() -> value(config, #{}).
+
+%% @doc To the owner of the session.
+-spec say(term()) -> ok.
+say(Message) -> value(owner, none) ! {flame_prof_nif, session(), Message}, ok.
+
+%% @doc So many more.
+-spec count(#{atom() => integer()}) -> ok.
+count(More) ->
+    put_value(counters, maps:merge_with(fun(_, N, M) -> N + M end, value(counters, #{}), More)).
+
+%% @doc All items of the portable engine, in their order.
+pushed() -> lists:append([Items || [_, Items] <- calls(session_push)]).
+
+answer(Function, Arguments) ->
+    Call = erlang:unique_integer([monotonic]),
+    true = ets:insert(?MODULE, {{call, Call}, Function, Arguments}),
+    case value({script, Function}, none) of
+        none -> usual(Function, Arguments);
+        Fun when is_function(Fun) -> apply(Fun, Arguments);
+        Answer -> Answer
+    end.
+
+usual(platform, []) ->
+    #{native => true, why => <<>>, arch => <<"x86_64">>, libuv => <<"1">>, zstd => <<"1">>};
+usual(layout_info, []) ->
+    #{tested => tested, otp => true, reads => <<"own">>, offsets => #{}, process_size => 1};
+usual(session_start, [#{hold_ms := HoldMs} = Config]) ->
+    put_value(counters, maps:from_keys(?COUNTERS, 0)),
+    put_value(session, make_ref()),
+    put_value(owner, self()),
+    put_value(config, Config),
+    put_value(path, case HoldMs of 0 -> path(Config); _ -> <<>> end),
+    put_value(selected, []),
+    {ok, session()};
+usual(session_info, [_]) ->
+    (value(counters, #{}))#{state => running, reads => <<"own">>, path => value(path, <<>>)};
+usual(session_commit, [_, _]) ->
+    put_value(path, path(config())),
+    say({file, begun, value(path, <<>>)});
+usual(session_push, [_, Items]) ->
+    ok = lists:foreach(fun taken/1, Items),
+    {length([s || {sample, _, _, _, _} <- Items]), 0};
+usual(session_flush, [_]) ->
+    Ticket = erlang:unique_integer([positive]),
+    ok = later(flush, [{flushed, Ticket, ok}]),
+    Ticket;
+usual(session_stop, [_]) ->
+    Path = value(path, <<>>),
+    later(stop, [{file, finished, filename:rootname(Path, <<".part">>)} || Path =/= <<>>]
+        ++ [{stopped, ok}]);
+usual(session_selected, [_]) ->
+    value(selected, []);
+usual(session_pin, [_, Pinned]) ->
+    put_value(selected, [Pid || {Pid, _, _} <- Pinned]);
+usual(sends_open, [_]) ->
+    make_ref();
+usual(sends_seen, [_]) ->
+    0;
+usual(selector_new, _) ->
+    {error, unsupported};
+usual(Function, _) when Function =:= allocators_sums; Function =:= memory_rss;
+    Function =:= allocators_solve; Function =:= snapshot ->
+    {error, {unsupported, <<"not in the script">>}};
+usual(_, _) ->
+    ok.
+
+path(#{directory := Directory}) ->
+    N = integer_to_binary(erlang:unique_integer([positive, monotonic])),
+    <<Directory/binary, "/", N/binary, ".erl_perf.log.zst.part">>.
+
+later(What, Messages) ->
+    case value({held, What}, none) of
+        none -> lists:foreach(fun say/1, Messages);
+        Held -> put_value({held, What}, [Messages | Held])
+    end.
+
+taken({sample, _, _, _, _}) -> count(#{attempted => 1, written => 1});
+taken({tick, Missed, _, _}) -> count(#{ticks => 1, missed => Missed});
+taken({exited, N}) -> count(#{attempted => N, exited => N});
+taken({selection, _, _, _}) -> count(#{selections => 1});
+taken(_) -> ok.
+
+put_value(Key, Value) -> true = ets:insert(?MODULE, {Key, Value}), ok.
+
+value(Key, Default) ->
+    case ets:lookup(?MODULE, Key) of
+        [{Key, Value}] -> Value;
+        [] -> Default
+    end.
