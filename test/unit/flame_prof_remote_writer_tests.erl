@@ -73,6 +73,23 @@ samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test_() ->
         end)
     end}.
 
+a_folder_that_is_gone_is_told_while_it_runs_test_() ->
+    {timeout, 120, fun() ->
+        with_writer(fun(Writer) ->
+            ok = open(Writer, #{}),
+            {ok, #{files := [File], error := <<>>}} = flame_prof_remote_writer:info(Writer),
+            Folder = filename:dirname(File),
+            Away = <<Folder/binary, ".away">>,
+            ok = file:rename(Folder, Away),
+            Error = waiting:eventually(fun() ->
+                {ok, #{error := Text}} = flame_prof_remote_writer:info(Writer),
+                {Text =/= <<>>, Text}
+            end),
+            ?assertEqual(<<Folder/binary, ": was removed or replaced by another program">>, Error),
+            ok = file:rename(Away, Folder)
+        end)
+    end}.
+
 %% Both are in its mailbox before it knows that nobody is there.
 a_connection_that_is_gone_before_the_end_was_heard_of_is_told_test() ->
     with_writer(fun(Writer) ->
