@@ -69,9 +69,12 @@ $(BUILD)/seeds $(BUILD)/read_files: $(BUILD)/%: $(BUILD)/test/fuzz/%.o \
 $(BUILD)/%: $(BUILD)/test/c/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
 	$(LINK)
 
+# Clocks and sleeps are the test's where it says so: test/c/virtual_clock.h.
+WRAP := -Wl,--wrap=clock_gettime,--wrap=clock_nanosleep
+
 define LINK
 @echo "  LINK  $@"
-@$(CC) $(SANITIZE) -rdynamic -o $@ $< $(FIRST) -Wl,--start-group \
+@$(CC) $(SANITIZE) -rdynamic -o $@ $(WRAP) $< $(FIRST) -Wl,--start-group \
     $(BUILD)/helpers.a $(BUILD)/flame_prof.a -Wl,--end-group $(LIBS)
 endef
 

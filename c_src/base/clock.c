@@ -2,14 +2,14 @@
 
 #define TRIES 5
 
-int64_t fp_clock_offset_ns(fp_clock *read)
+int64_t fp_clock_offset_ns(void)
 {
     int64_t least = INT64_MAX, offset = 0;
 
     for (int i = 0; i < TRIES; i++) {
-        int64_t before = read(CLOCK_MONOTONIC);
-        int64_t unix_ns = read(CLOCK_REALTIME);
-        int64_t took = read(CLOCK_MONOTONIC) - before;
+        int64_t before = fp_monotonic_ns();
+        int64_t unix_ns = fp_clock_ns(CLOCK_REALTIME);
+        int64_t took = fp_monotonic_ns() - before;
 
         if (took < least) {
             least = took;

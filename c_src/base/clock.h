@@ -1,4 +1,7 @@
-/* clock.h - the clocks of the system. Any thread; the inline functions in signal handlers, too. */
+/* clock.h - the clocks of the system, and sleeping: nothing else in c_src reads a clock or sleeps
+ * (the writer's wait for requests apart, which is of libuv's). Any thread; reading in signal
+ * handlers, too. The C tests link their own clock_gettime and clock_nanosleep
+ * (test/c/virtual_clock.h). */
 #pragma once
 
 #include <stdatomic.h>
@@ -31,13 +34,26 @@ static inline uint64_t fp_thread_cpu_ns(void)
     return (uint64_t)fp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* fp_clock_ns(), or a test's. */
-typedef int64_t fp_clock(clockid_t);
+/* Until a time of the monotonic clock; a signal may end it earlier. */
+static inline void fp_sleep_until(int64_t at_ns)
+{
+    struct timespec at = {at_ns / 1000000000, at_ns % 1000000000};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* Less than a second. */
+static inline void fp_sleep(long ns)
+{
+    struct timespec time = {0, ns};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
 
 /* Unix time less monotonic time, in nanoseconds. Samples have monotonic times, which no step of the
  * system's clock moves; files have Unix times. A thread may lose its CPU between the readings of
  * the two clocks: the closest of several readings counts, off by at most half of its duration. */
-int64_t fp_clock_offset_ns(fp_clock *read);
+int64_t fp_clock_offset_ns(void);
 
 /* The time of a session's samples, which never steps. Relaxed. */
 struct fp_sample_clock {

@@ -1,8 +1,8 @@
 #include "erts/ets.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "erts/ets_internal.h"
@@ -265,13 +265,12 @@ int fp_ets_sum(const struct fp_ets *tables, const struct fp_memory *memory,
 static void sum_decentralized(const struct fp_ets *tables, const struct fp_memory *memory,
                               struct fp_ets_list *list)
 {
-    const struct timespec pause = {0, SNAPSHOT_NS};
     uint32_t left = 1;
 
     for (uint32_t try = 0; left > 0 && try < SNAPSHOT_TRIES; try++) {
         left = 0;
         if (try > 0)
-            nanosleep(&pause, NULL);
+            fp_sleep(SNAPSHOT_NS);
         for (uint32_t i = 0; i < list->count; i++) {
             struct fp_ets_table *table = &list->table[i];
 

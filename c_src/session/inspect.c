@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "erts/capture/sigcapture.h"
 #include "erts/code_scan.h"
@@ -115,10 +115,8 @@ static int read_off_cpu(struct fp_inspect *inspect, uint64_t address, struct fp_
 /* Before the first attempt there is none. */
 static void pause_before(int attempt)
 {
-    struct timespec moment = {0, attempt <= SOON_ATTEMPTS ? 50000 : 1000000};
-
     if (attempt > 0)
-        nanosleep(&moment, NULL);
+        fp_sleep(attempt <= SOON_ATTEMPTS ? 50000 : 1000000);
 }
 
 /* A session may have requested a capture of this scheduler just now. */

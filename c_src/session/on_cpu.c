@@ -1,6 +1,6 @@
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "session/on_cpu.h"
 #include "session/sampler_internal.h"
@@ -330,10 +330,8 @@ uint32_t fp_on_cpu_poll(struct fp_sampler *s)
 
 void fp_on_cpu_drain(struct fp_sampler *s)
 {
-    static const struct timespec millisecond = {0, 1000000};
-
     for (int ms = 0; fp_on_cpu_poll(s) > 0 && ms < DRAIN_MS; ms++)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &millisecond, NULL);
+        fp_sleep(FP_MS_NS);
     for (unsigned at = 0; at < s->schedulers; at++) {
         if (!s->pending[at].is_open)
             continue;

@@ -7,7 +7,6 @@
  *   verify   by the structure, read again behind the stack
  *   emit     records into the ring (emit.c) */
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -281,7 +281,7 @@ static int create_writer(struct fp_session *session, struct fp_sink *sink)
     options->mode = session->options.sampler.mode == FP_MODE_SCHEDULERS ? "schedulers" : NULL;
     options->node = &session->node;
     options->clock = &session->clock;
-    options->read_clock = is_native ? fp_clock_ns : NULL;
+    options->reads_clock = is_native;
     options->notify = on_writer;
     options->arg = session;
     script->is_elsewhere = script->os_pid != 0;
@@ -342,7 +342,7 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
     session->sampler_memory.fd = session->writer_memory.fd = -1;
     session->cstack.bytes_max = options->libraries_bytes;
     if (session->options.writer.script.os_pid == 0)
-        atomic_init(&session->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
+        atomic_init(&session->clock.offset_us, fp_clock_offset_ns() / 1000);
     fp_session_set_schedulers_online(session, options->schedulers_online);
     err = create_engine(session);
     if (err != 0)

@@ -92,9 +92,9 @@ static void follow_clock(struct fp_writer *writer)
 {
     const struct fp_sample_clock *clock = writer->options.clock;
     int64_t offset_us = atomic_load_explicit(&clock->offset_us, memory_order_relaxed);
-    int64_t step_us = writer->options.read_clock == NULL
-                          ? atomic_load_explicit(&clock->step_us, memory_order_relaxed)
-                          : fp_clock_offset_ns(writer->options.read_clock) / 1000 - offset_us;
+    int64_t step_us = writer->options.reads_clock
+                          ? fp_clock_offset_ns() / 1000 - offset_us
+                          : atomic_load_explicit(&clock->step_us, memory_order_relaxed);
     int64_t least = fp_sink_begins_file(writer->options.sink) ? NO_STEP_US : STEP_US;
 
     if (offset_us == 0 || (writer->offset_us != 0 && llabs(step_us - writer->step_us) < least))

@@ -29,9 +29,9 @@ struct fp_writer_options {
     const char *note;               /* for the own samples, or "" (perf_script.h); copied */
     const char *about;              /* the same; NULL: none */
     const struct fp_sample_clock *clock;
-    /* Reads this host's clocks; NULL: the portable engine keeps clock->step_us,
-     * by those of its node. */
-    fp_clock *read_clock;
+    /* The clocks are this host's; 0: the portable engine keeps clock->step_us, by those of its
+     * node. */
+    int reads_clock;
     /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with FP_WRITER_STOPPED); err is 0
      * or FP_EIO, and `why` is "" or "path: reason". After FP_WRITER_STOPPED the thread touches only
      * its own stack and what fp_writer_join frees; the file is closed. */

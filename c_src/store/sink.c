@@ -471,7 +471,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
         return err;
     made->options = *options;
     made->is_buffering = options->buffer_ms > 0;
-    made->offset_ns = fp_clock_offset_ns(fp_clock_ns);
+    made->offset_ns = fp_clock_offset_ns();
     made->limits = (struct fp_directory_sum){options->max_files, options->max_total_bytes};
     made->keys.kind = options->kind;
     memcpy(made->keys.node, options->node, sizeof(made->keys.node));

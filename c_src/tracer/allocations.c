@@ -61,11 +61,6 @@ static uint64_t rounded(struct collector *thread, double x)
 
 /* ------------------------------------------------------------------ looks -- */
 
-static int64_t now_ns(const struct fp_allocations *allocations)
-{
-    return allocations->options.now != NULL ? *allocations->options.now : fp_monotonic_ns();
-}
-
 static struct fp_known_process *known_of(struct fp_allocations *allocations, uint64_t pid)
 {
     return &allocations->known[fp_pid_slot(allocations->options.layout, pid) & (KNOWN - 1)];
@@ -87,16 +82,14 @@ static double probability(const struct fp_allocations *allocations, struct colle
 {
     double window = thread->guess > 0 ? thread->guess : thread->usual;
     double looks = allocations->options.looks, m = thread->turn_weight, p;
-    int is_real = allocations->options.now == NULL;
 
     if (thread->turn != NULL)
         return fp_savings_chance(&thread->by_turn, looks / 2,
-                                 window * m / (double)allocations->options.mean_words, now,
-                                 is_real);
+                                 window * m / (double)allocations->options.mean_words, now);
     if (!is_known)
-        return fp_pace_chance(&thread->by_process, looks / 4, 1, now, is_real);
-    p = fp_pace_chance(&thread->by_time, looks / 4, m * (double)thread->t_ns, now, is_real) +
-        fp_pace_chance(&thread->by_window, looks / 2, m * window, now, is_real);
+        return fp_pace_chance(&thread->by_process, looks / 4, 1, now);
+    p = fp_pace_chance(&thread->by_time, looks / 4, m * (double)thread->t_ns, now) +
+        fp_pace_chance(&thread->by_window, looks / 2, m * window, now);
     return p < 1 ? p : 1;
 }
 
@@ -141,7 +134,7 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
                   int is_minor, int is_dirty)
 {
     struct fp_known_process *known = known_of(allocations, pid);
-    int64_t now = now_ns(allocations), t = 1;
+    int64_t now = fp_monotonic_ns(), t = 1;
     int is_known = get(&known->pid) == pid;
 
     thread->turn = fp_turns_find(allocations->turns, pid);
@@ -177,7 +170,7 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
         if (!thread->is_looked)
             thread->words -= thread->guess *
                              thread->turn_weight; /* it is unknown: unreadable, and counted there */
-        COUNT(thread, look_ns, (uint64_t)(now_ns(allocations) - now));
+        COUNT(thread, look_ns, (uint64_t)(fp_monotonic_ns() - now));
     }
 }
 
@@ -229,7 +222,7 @@ static void count_length(struct fp_allocations *allocations, struct collector *t
 static void end(struct fp_allocations *allocations, struct collector *thread, int has_ended)
 {
     struct fp_known_process *known = known_of(allocations, thread->pid);
-    int64_t now = has_ended ? now_ns(allocations) : thread->start_ns;
+    int64_t now = has_ended ? fp_monotonic_ns() : thread->start_ns;
     int64_t length = now - thread->start_ns, long_ns = allocations->options.long_ns;
     int is_long = has_ended && long_ns > 0 && length >= long_ns, has_after = 0, has_failed = 0;
     struct fp_fresh after;
@@ -285,7 +278,7 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     put(&known->pid, thread->pid);
     put(&known->end_ns, (uint64_t)now);
     if (has_after)
-        COUNT(thread, look_ns, (uint64_t)(now_ns(allocations) - now));
+        COUNT(thread, look_ns, (uint64_t)(fp_monotonic_ns() - now));
 }
 
 void fp_allocations_event(struct fp_allocations *allocations, uint32_t at, enum fp_gc_event event,
@@ -375,7 +368,7 @@ uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, 
     uint32_t count = fp_turns_poll(allocations->turns, pids, most);
     struct fp_population_seen seen = seen_of(allocations);
 
-    return count + fp_population_due(allocations->population, now_ns(allocations), &seen,
+    return count + fp_population_due(allocations->population, fp_monotonic_ns(), &seen,
                                      pids + count, most - count);
 }
 
@@ -383,7 +376,7 @@ enum fp_births_switch fp_allocations_switch(struct fp_allocations *allocations, 
 {
     struct fp_population_seen seen = seen_of(allocations);
 
-    return fp_population_switch(allocations->population, now_ns(allocations), &seen, ask_ms);
+    return fp_population_switch(allocations->population, fp_monotonic_ns(), &seen, ask_ms);
 }
 
 void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread)
@@ -393,7 +386,7 @@ void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread)
 
 int fp_allocations_wants_look(const struct fp_allocations *allocations)
 {
-    return fp_population_wants_look(allocations->population, now_ns(allocations));
+    return fp_population_wants_look(allocations->population, fp_monotonic_ns());
 }
 
 int fp_allocations_look(struct fp_allocations *allocations)
@@ -401,7 +394,7 @@ int fp_allocations_look(struct fp_allocations *allocations)
     struct fp_births_count births = {0};
 
     count_births(allocations, &births);
-    return fp_population_look(allocations->population, allocations->turns, now_ns(allocations),
+    return fp_population_look(allocations->population, allocations->turns, fp_monotonic_ns(),
                               &births);
 }
 
@@ -456,16 +449,16 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
     if (err == 0) {
         count_births(made, &births);
         err = fp_population_create(&made->population, options->layout, options->own, options->seed,
-                                   now_ns(made), &births);
+                                   fp_monotonic_ns(), &births);
     }
     for (uint32_t i = 0; err == 0 && i < options->threads; i++) {
         struct collector *thread = &made->thread[i];
 
         thread->random = (options->seed + i + 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
         thread->by_turn.cpu_ns = -1;
-        thread->by_time = (struct fp_pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, now_ns(made), -1};
-        thread->by_window = (struct fp_pace){WINDOW_FIRST, 1, 0, now_ns(made), -1};
-        thread->by_process = (struct fp_pace){1, 1, 0, now_ns(made), -1};
+        thread->by_time = (struct fp_pace){TIME_FIRST_NS, TIME_LEAST_NS, 0, fp_monotonic_ns(), -1};
+        thread->by_window = (struct fp_pace){WINDOW_FIRST, 1, 0, fp_monotonic_ns(), -1};
+        thread->by_process = (struct fp_pace){1, 1, 0, fp_monotonic_ns(), -1};
         err = fp_ring_create(&thread->ring,
                              options->threads > RING_THREADS ? RING_BYTES / 4 : RING_BYTES);
     }

@@ -113,7 +113,6 @@ struct fp_allocations_options {
     uint32_t looks;  /* of a thread, a second of its CPU time; half as many more in turns */
     int64_t long_ns; /* 0: no collection is long */
     uint64_t seed;
-    const int64_t *now; /* NULL: the monotonic clock, and the thread's; else both, for tests */
 };
 
 struct fp_allocations;

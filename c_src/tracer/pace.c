@@ -15,10 +15,10 @@ static double within(double low, double value, double high)
     return value < low ? low : value > high ? high : value;
 }
 
-/* CPU time of this thread: on a machine that others use, too, looks are a part of what it gets. */
-static int64_t cpu_ns(int64_t now, int is_real)
+/* On a machine that others use, too, looks are a part of what this thread gets. */
+static int64_t cpu_ns(void)
 {
-    return is_real ? (int64_t)fp_thread_cpu_ns() : now;
+    return (int64_t)fp_thread_cpu_ns();
 }
 
 static void set_pace(struct fp_pace *pace, double looks, int64_t now, int64_t cpu, int is_ahead)
@@ -34,27 +34,26 @@ static void set_pace(struct fp_pace *pace, double looks, int64_t now, int64_t cp
     pace->looks = 0;
 }
 
-double fp_pace_chance(struct fp_pace *pace, double looks, double x, int64_t now, int is_real)
+double fp_pace_chance(struct fp_pace *pace, double looks, double x, int64_t now)
 {
     int is_ahead = pace->looks > 1 + looks * PACE_NS / 2e9;
     double part;
 
     if (pace->cpu_ns < 0)
-        pace->cpu_ns = cpu_ns(now, is_real);
+        pace->cpu_ns = cpu_ns();
     if (is_ahead || now - pace->since_ns >= PACE_NS)
-        set_pace(pace, looks, now, cpu_ns(now, is_real), is_ahead);
+        set_pace(pace, looks, now, cpu_ns(), is_ahead);
     part = within(0, x / pace->every, 1);
     pace->looks += part;
     return part;
 }
 
-double fp_savings_chance(struct fp_savings *savings, double looks, double wanted, int64_t now,
-                         int is_real)
+double fp_savings_chance(struct fp_savings *savings, double looks, double wanted, int64_t now)
 {
     double p;
 
     if (savings->cpu_ns < 0 || now - savings->since_ns >= PACE_NS) {
-        int64_t cpu = cpu_ns(now, is_real);
+        int64_t cpu = cpu_ns();
         double more = (double)(cpu - savings->cpu_ns) * 1e-9 * looks;
 
         savings->left = savings->cpu_ns < 0 ? looks : within(0, savings->left + more, looks);

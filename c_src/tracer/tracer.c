@@ -1,7 +1,6 @@
 #include "tracer/tracer.h"
 
 #include <stddef.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #define CPU_BURST_NS INT64_C(250000000)
 #define EVENTS_BURST_NS INT64_C(1000000000)
 #define WAIT_NS INT64_C(1000000000)
+#define PAUSE_NS 100000
 /* In which an owner, or who guards it, tells the VM of the end. */
 #define OWNER_NS INT64_C(2000000000)
 
@@ -346,7 +346,6 @@ int fp_tracer_is_abandoned(void)
 int fp_tracer_wait(void)
 {
     int64_t until = fp_monotonic_ns() + WAIT_NS;
-    const struct timespec pause = {.tv_nsec = 100000};
 
     end_once(FP_TRACER_asked);
     atomic_store(&tracer.running, 0);
@@ -354,7 +353,7 @@ int fp_tracer_wait(void)
         while (atomic_load(&lines[i].inside) != 0) {
             if (fp_monotonic_ns() > until)
                 return FP_ESTATE;
-            nanosleep(&pause, NULL);
+            fp_sleep(PAUSE_NS);
         }
     return 0;
 }

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -406,7 +405,7 @@ int fp_mailbox_step(struct fp_mailbox *m, uint32_t nodes)
             return ends(m, err);
         if (err != 0) {
             if (m->answer.attempts > ATTEMPTS_AT_ONCE)
-                (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+                fp_sleep(PAUSE_NS);
             m->answer.has_moved = 1;
             begin(m);
         }

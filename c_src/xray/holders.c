@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -336,7 +335,7 @@ static int look_at(struct fp_holders_look *look, uint64_t pid, uint64_t address)
             break;
         if (fp_monotonic_ms() >= look->deadline_ms)
             break;
-        (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        fp_sleep(PAUSE_NS);
     }
     if (err == FP_EFULL || err == FP_ENOMEM)
         return err;

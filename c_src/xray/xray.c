@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -329,7 +328,7 @@ static int again(struct fp_xray *x, int err)
     if (fp_monotonic_ms() >= x->deadline_ms)
         return ends(x, err);
     x->phase = BEGIN;
-    (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    fp_sleep(PAUSE_NS);
     return 0;
 }
 

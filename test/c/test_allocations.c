@@ -7,13 +7,22 @@
 #include "fake_vm.h"
 #include "run.h"
 #include "tracer/allocations.h"
+#include "virtual_clock.h"
 
 #define LIMIT 1024u
 #define PROCESSES 8u
 #define CODE(n) (FAKE_JIT + 0x1000 + 0x40 * (uint64_t)(n))
 
 static struct fake_vm vm;
+/* Of each clock. */
 static int64_t now_ns;
+
+static int64_t read_clock(clockid_t clock)
+{
+    (void)clock;
+    return now_ns;
+}
+
 static uint64_t random_state = 42;
 
 static void put_behind_hend(uint32_t n, uint32_t words, uint64_t value)
@@ -50,8 +59,7 @@ static struct fp_allocations *open_one(uint64_t mean, uint32_t looks, int64_t lo
                                              .mean_words = mean,
                                              .looks = looks,
                                              .long_ns = long_ns,
-                                             .seed = seed,
-                                             .now = &now_ns};
+                                             .seed = seed};
     struct fp_allocations *allocations;
 
     now_ns = 1000000000;
@@ -569,6 +577,7 @@ static void words_in_no_window_yet_are_told(void)
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
+    virtual_clock = read_clock;
     RUN(a_window_in_each_release);
     RUN(an_abandoned_heap_has_its_words_up_to_the_filler);
     RUN(words_that_do_not_fit_are_refused);

@@ -17,6 +17,7 @@
 #include "run.h"
 #include "session/writer.h"
 #include "temporary.h"
+#include "virtual_clock.h"
 
 /* ---- a writer and what it said ---------------------------------------- */
 
@@ -89,7 +90,7 @@ static _Atomic int64_t set_by_ns;
 
 static int64_t read_clock(clockid_t clock)
 {
-    return fp_clock_ns(clock) + (clock == CLOCK_REALTIME ? atomic_load(&set_by_ns) : 0);
+    return system_clock_ns(clock) + (clock == CLOCK_REALTIME ? atomic_load(&set_by_ns) : 0);
 }
 
 /* Of the next setup. */
@@ -122,7 +123,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
     files.flushes_per_file = special.flushes_per_file;
     atomic_store(&set_by_ns, 0);
     if (!special.is_elsewhere)
-        atomic_store(&f->clock.offset_us, fp_clock_offset_ns(fp_clock_ns) / 1000);
+        atomic_store(&f->clock.offset_us, fp_clock_offset_ns() / 1000);
     CHECK_INT(fp_sink_open(&sink, &files, why, sizeof(why)), 0);
     snprintf(f->path, sizeof(f->path), "%s", fp_sink_path(sink));
     options = (struct fp_writer_options){
@@ -140,7 +141,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
         .flush_interval_ms = flush_interval_ms,
         .note = "",
         .clock = &f->clock,
-        .read_clock = special.is_portable ? NULL : read_clock,
+        .reads_clock = !special.is_portable,
         .notify = notify,
         .arg = &f->notes,
     };
@@ -485,8 +486,7 @@ static void files_of_another_node_are_named_by_its_clock(void)
     f = setup(0);
     push_definitions(f);
     wait_for_ticket(&f->notes, fp_writer_flush(f->writer));
-    atomic_store(&f->clock.offset_us,
-                 fp_clock_offset_ns(fp_clock_ns) / 1000 - INT64_C(100000) * 1000000);
+    atomic_store(&f->clock.offset_us, fp_clock_offset_ns() / 1000 - INT64_C(100000) * 1000000);
     push_now(f, 5);
     fp_writer_stop(f->writer);
     wait_for_stop(&f->notes);
@@ -957,6 +957,7 @@ static void a_disk_that_hangs_holds_up_no_engine(void)
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
+    virtual_clock = read_clock;
     RUN(a_writer_with_nothing_to_do_stops);
     RUN(what_was_pushed_before_a_flush_is_in_the_file_after_it);
     RUN(stopping_drains_everything_and_the_books_are_even);

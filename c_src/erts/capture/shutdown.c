@@ -1,15 +1,15 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "erts/capture/sigcapture_internal.h"
 
-/* Milliseconds that a begin waits for handlers. */
+/* How often a begin looks for handlers, and how long it waits then. */
 #define ATTEMPTS 1000
-static const struct timespec millisecond = {0, 1000000};
+#define WAIT_NS 1000000
 
 static const struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
 
@@ -31,7 +31,7 @@ static int await_handlers(void)
         else if (++attempt > ATTEMPTS)
             return FP_ESTATE;
         else
-            nanosleep(&millisecond, NULL);
+            fp_sleep(WAIT_NS);
     return 0;
 }
 
