@@ -126,6 +126,10 @@ struct fp_sampler {
     struct fp_work_batch *work;
     struct fp_governor governor;
     int has_begun; /* fp_sampler_begin */
+    /* The next tick: its number since `start_ns`, and when it is due. */
+    int64_t start_ns, tick, due_ns;
+    int64_t poll_ns; /* from one poll to the next, until then */
+    int is_pending;  /* captures, at the last poll */
     struct fp_governed governed;
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
@@ -247,6 +251,13 @@ static inline int64_t fp_tick_delay_ns(int64_t interval_ns, uint64_t random)
     return (int64_t)(random % (uint64_t)most);
 }
 
+/* Does what is due: the first time the first selection, then a tick, or a poll for captures. The
+ * monotonic time of the next step, in nanoseconds, at most 50 ms from now. */
+/* For tests. */
+int64_t fp_sampler_step(struct fp_sampler *s);
+/* After the last step. */
+/* For tests. */
+void fp_sampler_end(struct fp_sampler *s);
 /* Before the first tick: the first selection, and the budget's start. The monotonic time, in
  * nanoseconds. */
 /* For tests. */

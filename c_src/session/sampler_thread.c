@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -82,26 +81,6 @@ static int is_stopping(struct fp_sampler *s)
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static void sleep_until(struct fp_sampler *s, int64_t deadline_ns)
-{
-    int64_t poll_ns = fp_sigcapture_users() > 1 ? CAPTURE_NS : CAPTURE_ALONE_NS;
-    int is_pending = fp_on_cpu_poll(s) > 0;
-
-    while (!is_stopping(s)) {
-        int64_t now = fp_monotonic_ns();
-        int64_t until = least(deadline_ns, now + (is_pending ? poll_ns : SLEEP_MAX_NS));
-        struct timespec at = {until / 1000000000, until % 1000000000};
-
-        if (now >= deadline_ns)
-            return;
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-        if (is_pending) {
-            is_pending = fp_on_cpu_poll(s) > 0;
-            poll_ns = least(CAPTURE_BACKOFF * poll_ns, SLEEP_MAX_NS);
-        }
-    }
 }
 
 static void account_cpu(struct fp_sampler *s)
@@ -198,37 +177,66 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
     return now;
 }
 
-/* Tick k is due at start + k x interval, and a delay; ticks whose time has passed are counted and
- * left out. */
-static void *sampler_main(void *arg)
+/* Tick k is due at start + k x interval, and a delay. */
+static void plan_tick(struct fp_sampler *s)
 {
-    struct fp_sampler *s = arg;
-    int64_t start = fp_sampler_begin(s), k = 0;
+    int64_t interval = interval_ns(s);
 
-    while (!is_stopping(s)) {
-        int64_t interval = interval_ns(s);
-        int64_t due;
+    s->due_ns =
+        s->start_ns + s->tick * interval + fp_tick_delay_ns(interval, fp_random(&s->random));
+    s->poll_ns = fp_sigcapture_users() > 1 ? CAPTURE_NS : CAPTURE_ALONE_NS;
+    s->is_pending = fp_on_cpu_poll(s) > 0;
+}
 
-        sleep_until(s, start + k * interval + fp_tick_delay_ns(interval, fp_random(&s->random)));
-        if (is_stopping(s))
-            break;
-        fp_sampler_tick(s);
-        due = (fp_monotonic_ns() - start) / interval;
-        if (due > k) {
-            fp_sampler_count(s, FP_COUNTER_missed, (uint64_t)(due - k));
-            k = due;
-        }
-        k++;
-        if (k % CPU_TICKS == 0)
-            account_cpu(s);
-        if (fp_sampler_govern(s)) {
-            start += k * interval;
-            k = 0;
-        }
+/* Ticks whose time has passed meanwhile are counted and left out. */
+static void do_tick(struct fp_sampler *s)
+{
+    int64_t interval = interval_ns(s), passed;
+
+    fp_sampler_tick(s);
+    passed = (fp_monotonic_ns() - s->start_ns) / interval;
+    if (passed > s->tick) {
+        fp_sampler_count(s, FP_COUNTER_missed, (uint64_t)(passed - s->tick));
+        s->tick = passed;
     }
+    s->tick++;
+    if (s->tick % CPU_TICKS == 0)
+        account_cpu(s);
+    if (fp_sampler_govern(s)) {
+        s->start_ns += s->tick * interval;
+        s->tick = 0;
+    }
+    plan_tick(s);
+}
+
+int64_t fp_sampler_step(struct fp_sampler *s)
+{
+    if (!s->has_begun) {
+        s->start_ns = fp_sampler_begin(s);
+        plan_tick(s);
+    } else if (fp_monotonic_ns() >= s->due_ns) {
+        do_tick(s);
+    } else if (s->is_pending) {
+        s->is_pending = fp_on_cpu_poll(s) > 0;
+        s->poll_ns = least(CAPTURE_BACKOFF * s->poll_ns, SLEEP_MAX_NS);
+    }
+    return least(s->due_ns, fp_monotonic_ns() + (s->is_pending ? s->poll_ns : SLEEP_MAX_NS));
+}
+
+void fp_sampler_end(struct fp_sampler *s)
+{
     fp_on_cpu_drain(s);
     account_cpu(s);
     leave_budget(s);
+}
+
+static void *sampler_main(void *arg)
+{
+    struct fp_sampler *s = arg;
+
+    while (!is_stopping(s))
+        fp_sleep_until(fp_sampler_step(s));
+    fp_sampler_end(s);
     s->options.ended(s->options.arg);
     return NULL;
 }
