@@ -72,6 +72,7 @@ struct fp_writer {
     int64_t published_ms;         /* or flushed */
     _Atomic int64_t followed_until_ms;
     int64_t swept_ms;  /* of the last sweep */
+    uint64_t handled;  /* `requests` at the last step */
     uint64_t notified; /* the last ticket */
     uint64_t refused;  /* texts, by the sink */
     /* Of the times in the file: Unix time less monotonic time, and what of it is the step of the
@@ -411,18 +412,43 @@ static void publish(struct fp_writer *writer)
     fp_sink_publish(writer->options.sink);
 }
 
-/* Until the next drain, flush or request. Requests come without the lock, so that no thread of the
- * VM waits for this one: one that comes between the load and the wait is handled after the next
- * drain. */
-static void wait_for_work(struct fp_writer *writer, uint64_t handled)
+static void begin(struct fp_writer *writer)
 {
-    int64_t until_ms = writer->drain_at_ms, left_ms;
+    writer->begun_ms = fp_monotonic_ms();
+    writer->drain_at_ms = writer->begun_ms + DRAIN_MS;
+    writer->flush_at_ms = writer->begun_ms + writer->options.flush_interval_ms;
+    writer->tell_at_ms = writer->begun_ms + TELL_FIRST_MS;
+}
 
-    if (writer->options.flush_interval_ms > 0 && writer->flush_at_ms < until_ms)
-        until_ms = writer->flush_at_ms;
-    left_ms = until_ms - fp_monotonic_ms();
+int64_t fp_writer_step(struct fp_writer *writer)
+{
+    /* acquire: partners are the releases in request() and fp_writer_stop(). What was pushed before
+     * the request is in the ring for the drain that follows. */
+    uint64_t requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
+
+    if (writer->drain_at_ms == 0)
+        begin(writer);
+    if (requests != writer->handled)
+        handle_requests(writer, requests);
+    if ((requests & STOP_BIT) != 0)
+        return 0;
+    writer->handled = requests;
+    drain_and_flush(writer);
+    publish(writer);
+    return writer->options.flush_interval_ms > 0 && writer->flush_at_ms < writer->drain_at_ms
+               ? writer->flush_at_ms
+               : writer->drain_at_ms;
+}
+
+/* Until then or a request. Requests come without the lock, so that no thread of the VM waits for
+ * this one: one that comes between the load and the wait is handled after the next drain. */
+static void wait_until(struct fp_writer *writer, int64_t until_ms)
+{
+    int64_t left_ms = until_ms - fp_monotonic_ms();
+
     uv_mutex_lock(&writer->lock);
-    if (left_ms > 0 && atomic_load_explicit(&writer->requests, memory_order_relaxed) == handled)
+    if (left_ms > 0 &&
+        atomic_load_explicit(&writer->requests, memory_order_relaxed) == writer->handled)
         uv_cond_timedwait(&writer->wake, &writer->lock, (uint64_t)left_ms * 1000000);
     uv_mutex_unlock(&writer->lock);
 }
@@ -430,26 +456,12 @@ static void wait_for_work(struct fp_writer *writer, uint64_t handled)
 static void *run(void *arg)
 {
     struct fp_writer *writer = arg;
-    uint64_t handled = 0, requests;
+    int64_t until_ms;
 
     pthread_setname_np(pthread_self(), "flame_prof_wr");
-    writer->drain_at_ms = fp_monotonic_ms() + DRAIN_MS;
-    writer->begun_ms = fp_monotonic_ms();
-    writer->flush_at_ms = writer->begun_ms + writer->options.flush_interval_ms;
-    writer->tell_at_ms = writer->begun_ms + TELL_FIRST_MS;
-    for (;;) {
-        /* acquire: partners are the releases in request() and fp_writer_stop(). What was pushed
-         * before the request is in the ring for the drain that follows. */
-        requests = atomic_load_explicit(&writer->requests, memory_order_acquire);
-        if (requests != handled)
-            handle_requests(writer, requests);
-        if ((requests & STOP_BIT) != 0)
-            return NULL;
-        handled = requests;
-        drain_and_flush(writer);
-        publish(writer);
-        wait_for_work(writer, handled);
-    }
+    while ((until_ms = fp_writer_step(writer)) != 0)
+        wait_until(writer, until_ms);
+    return NULL;
 }
 
 /* ---- start, requests, join -------------------------------------------- */
@@ -521,7 +533,7 @@ static uint64_t request(struct fp_writer *writer, uint64_t more)
     do {
         if ((seen & STOP_BIT) != 0)
             return seen;
-        /* release: partner is the acquire in run(). */
+        /* release: partner is the acquire in fp_writer_step(). */
     } while (!atomic_compare_exchange_weak_explicit(&writer->requests, &seen, seen + more,
                                                     memory_order_release, memory_order_relaxed));
     uv_cond_signal(&writer->wake);
@@ -552,7 +564,7 @@ int fp_writer_trigger(struct fp_writer *writer, const char *note)
 
 void fp_writer_stop(struct fp_writer *writer)
 {
-    /* release: partner is the acquire in run(). */
+    /* release: partner is the acquire in fp_writer_step(). */
     atomic_fetch_or_explicit(&writer->requests, STOP_BIT, memory_order_release);
     uv_cond_signal(&writer->wake);
 }

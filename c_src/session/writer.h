@@ -49,6 +49,11 @@ void fp_writer_destroy(struct fp_writer *writer);
 /* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
 int fp_writer_start(struct fp_writer *writer);
 
+/* Does what is due, the requests first. The monotonic time of the next step, in milliseconds, unless
+ * a request comes before; 0 after the last one, which a stop asks for. */
+/* For tests. */
+int64_t fp_writer_step(struct fp_writer *writer);
+
 /* fp_writer_flush, _follow, _trigger and _stop: ANY THREAD until fp_writer_join. None takes a lock
  * of the writer's or waits for its work. Each but _follow wakes it by pthread_cond_signal, inside
  * of which glibc has a lock that either thread holds for a few instructions. A wake-up between the
