@@ -52,6 +52,7 @@ static inline int counted_fstatat(int folder, const char *name, struct stat *inf
 
 static _Atomic int64_t faulty_room = INT64_MAX; /* bytes that a disk takes */
 static _Atomic int faulty_stall;                /* writes do not return */
+static void (*faulty_hang)(void);               /* each write takes what this does */
 /* The calls numbered from `first` on, `n` of them, fail with `err`. */
 static _Atomic int faulty_calls, faulty_first, faulty_n, faulty_err;
 
@@ -122,6 +123,8 @@ int fp_fs_write(int file, const char *bytes, size_t size)
 
     while (atomic_load(&faulty_stall))
         usleep(1000);
+    if (faulty_hang != NULL)
+        faulty_hang();
     if (err != 0) {
         real_write(file, bytes, size / 2);
         return err;

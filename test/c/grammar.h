@@ -7,7 +7,8 @@
  *
  * NULL when all is well; otherwise what is wrong (a static string), and grammar_offset says where.
  * The profiler's samples of itself are checked as well, and counted apart in grammar_own;
- * grammar_looks is the sum of the periods of the others. */
+ * grammar_looks is the sum of the periods of the others. grammar_each, where it is set, is called
+ * with each sample of a process or scheduler. */
 #pragma once
 
 #include <stdint.h>
@@ -17,14 +18,26 @@
 static size_t grammar_offset;
 static uint64_t grammar_own, grammar_looks;
 
+#define GRAMMAR_NUMBERS 16
+
+/* A sample with what it left out. */
+struct grammar_found {
+    uint64_t time_us, period, tid, cpu;
+    const int64_t *value, *delta; /* GRAMMAR_NUMBERS */
+    const char *frames;           /* lines, up to an empty one */
+};
+static void (*grammar_each)(const struct grammar_found *found);
+
 struct grammar {
     const char *begin, *at, *end;
     uint64_t last_time;
     uint64_t *tid_time; /* by tid modulo a power of two: tests use few tids */
     char *is_known;     /* by tid: its whole sample has been there */
     uint64_t period;    /* of the last header */
-    uint64_t tid;
+    uint64_t tid, cpu;
     const char *fields, *fields_end;
+    int64_t (*tid_value)[GRAMMAR_NUMBERS]; /* as is_known, where grammar_each is set */
+    int64_t value[GRAMMAR_NUMBERS], delta[GRAMMAR_NUMBERS];
 };
 
 #define GRAMMAR_TIDS (1u << 16)
@@ -242,7 +255,7 @@ static const char *grammar_behind_time(struct grammar *g, const char *at, const 
 
 static const char *grammar_header(struct grammar *g, const char *at, const char *end)
 {
-    uint64_t pid, cpu, seconds, micros = 0, time;
+    uint64_t pid, seconds, micros = 0, time;
 
     GRAMMAR_NEED(grammar_comm(&at, end) && grammar_literal(&at, end, " "), "no comm");
     GRAMMAR_NEED(grammar_number(&at, end, &pid), "no pid");
@@ -252,7 +265,7 @@ static const char *grammar_header(struct grammar *g, const char *at, const char 
     GRAMMAR_NEED(grammar_literal(&at, end, " [") && end - at > 5, "no cpu");
     for (int i = 0; i < 2 && *at == '0'; i++)
         at++;
-    GRAMMAR_NEED(grammar_number(&at, end, &cpu) && at[-4] == '[', "no three digits of cpu");
+    GRAMMAR_NEED(grammar_number(&at, end, &g->cpu) && at[-4] == '[', "no three digits of cpu");
     GRAMMAR_NEED(grammar_literal(&at, end, "] "), "no cpu");
     GRAMMAR_NEED(grammar_number(&at, end, &seconds), "no seconds");
     GRAMMAR_NEED(grammar_literal(&at, end, "."), "no point");
@@ -270,19 +283,23 @@ static const char *grammar_header(struct grammar *g, const char *at, const char 
     return grammar_behind_time(g, at, end);
 }
 
-static int grammar_signed(const char **at, const char *end)
+static int grammar_signed(const char **at, const char *end, int64_t *value)
 {
-    uint64_t ignored;
+    int is_negative = grammar_literal(at, end, "-");
+    uint64_t number;
 
-    grammar_literal(at, end, "-");
-    return grammar_number(at, end, &ignored);
+    if (!grammar_number(at, end, &number))
+        return 0;
+    *value = (int64_t)(is_negative ? 0 - number : number);
+    return 1;
 }
 
 /* `=value/delta ` */
-static const char *grammar_whole_number(const char **at, const char *end)
+static const char *grammar_whole_number(const char **at, const char *end, int64_t *value,
+                                        int64_t *delta)
 {
-    GRAMMAR_NEED(grammar_literal(at, end, "=") && grammar_signed(at, end), "no value");
-    GRAMMAR_NEED(grammar_literal(at, end, "/") && grammar_signed(at, end), "no delta");
+    GRAMMAR_NEED(grammar_literal(at, end, "=") && grammar_signed(at, end, value), "no value");
+    GRAMMAR_NEED(grammar_literal(at, end, "/") && grammar_signed(at, end, delta), "no delta");
     GRAMMAR_NEED(grammar_literal(at, end, " "), "no blank behind a number");
     return NULL;
 }
@@ -407,16 +424,16 @@ static const char *grammar_sample_words(const char *at, const char *end)
 }
 
 /* 16 pairs of numbers, the pid, then optional words. */
-static const char *grammar_whole(const char *at, const char *end)
+static const char *grammar_whole(struct grammar *g, const char *at, const char *end)
 {
     static const char *const words[] = {
         "name=", "label=", "initial_call=", "proc_lib_initial_call="};
     const char *wrong = NULL;
     uint64_t ignored;
 
-    for (size_t i = 0; i < 16 && wrong == NULL; i++) {
+    for (size_t i = 0; i < GRAMMAR_NUMBERS && wrong == NULL; i++) {
         GRAMMAR_NEED(grammar_key(&at, end, grammar_keys[i]), "a metric is not where it belongs");
-        wrong = grammar_whole_number(&at, end);
+        wrong = grammar_whole_number(&at, end, &g->value[i], &g->delta[i]);
     }
     GRAMMAR_NEED(wrong == NULL, wrong);
     if (grammar_literal(&at, end, "scheduler="))
@@ -444,21 +461,24 @@ static const char *grammar_whole(const char *at, const char *end)
 }
 
 /* Numbers in the order of a whole sample, each at most once: those that have changed. Words. */
-static const char *grammar_changes(const char *at, const char *end)
+static const char *grammar_changes(struct grammar *g, const char *at, const char *end)
 {
     const char *wrong;
     uint64_t change;
+    int is_less;
 
-    for (size_t i = 0; i < 16 && at < end; i++) {
+    for (size_t i = 0; i < GRAMMAR_NUMBERS && at < end; i++) {
         if (!grammar_key(&at, end, grammar_keys[i]))
             continue;
         if (*at == '=') {
-            wrong = grammar_whole_number(&at, end);
+            wrong = grammar_whole_number(&at, end, &g->value[i], &g->delta[i]);
             GRAMMAR_NEED(wrong == NULL, wrong);
             continue;
         }
-        at++;
+        is_less = *at++ == '-';
         GRAMMAR_NEED(grammar_number(&at, end, &change) && change != 0, "no change");
+        g->delta[i] = (int64_t)(is_less ? 0 - change : change);
+        g->value[i] += g->delta[i];
         GRAMMAR_NEED(grammar_literal(&at, end, " "), "no blank behind a number");
     }
     return grammar_sample_words(at, end);
@@ -469,12 +489,15 @@ static const char *grammar_fields(struct grammar *g)
     const char *wrong;
     size_t size = (size_t)(g->fields_end - g->fields);
 
+    memset(g->delta, 0, sizeof(g->delta));
+    if (g->tid_value != NULL)
+        memcpy(g->value, g->tid_value[g->tid % GRAMMAR_TIDS], sizeof(g->value));
     if (memmem(g->fields, size, " erl_pid=", 9) == NULL &&
         memmem(g->fields, size, " scheduler=", 11) == NULL) {
         GRAMMAR_NEED(g->is_known[g->tid % GRAMMAR_TIDS], "changes of what was not there");
-        return grammar_changes(g->fields, g->fields_end);
+        return grammar_changes(g, g->fields, g->fields_end);
     }
-    wrong = grammar_whole(g->fields, g->fields_end);
+    wrong = grammar_whole(g, g->fields, g->fields_end);
     g->is_known[g->tid % GRAMMAR_TIDS] = 1;
     return wrong;
 }
@@ -483,6 +506,7 @@ static const char *grammar_fields(struct grammar *g)
 static const char *grammar_own_fields(struct grammar *g, int *goes_on)
 {
     const char *at = g->fields, *end = g->fields_end, *wrong;
+    int64_t value, delta;
 
     *goes_on = 0;
     while (!grammar_literal(&at, end, "name=flame_prof ")) {
@@ -491,7 +515,7 @@ static const char *grammar_own_fields(struct grammar *g, int *goes_on)
         while (at < end && ((*at >= 'a' && *at <= 'z') || *at == '_'))
             at++;
         GRAMMAR_NEED(at > key, "no key");
-        wrong = grammar_whole_number(&at, end);
+        wrong = grammar_whole_number(&at, end, &value, &delta);
         GRAMMAR_NEED(wrong == NULL, wrong);
     }
     *goes_on = grammar_literal(&at, end, "continues=true ");
@@ -528,10 +552,24 @@ static const char *grammar_line(struct grammar *g, const char **end)
     return line;
 }
 
+static void grammar_tell(struct grammar *g, const char *frames)
+{
+    struct grammar_found found = {.time_us = g->last_time,
+                                  .period = g->period,
+                                  .tid = g->tid,
+                                  .cpu = g->cpu,
+                                  .value = g->value,
+                                  .delta = g->delta,
+                                  .frames = frames};
+
+    memcpy(g->tid_value[g->tid % GRAMMAR_TIDS], g->value, sizeof(g->value));
+    grammar_each(&found);
+}
+
 static const char *grammar_sample(struct grammar *g, int *is_process)
 {
     static const char own[] = "\tffffffff flame_prof_self (flame_prof)\n";
-    const char *line, *end, *wrong;
+    const char *line, *end, *wrong, *lines;
     int frames = 0, is_status = 0, is_own, goes_on;
 
     line = grammar_line(g, &end);
@@ -547,6 +585,7 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
     else
         grammar_looks += g->period;
     *is_process = !is_own;
+    lines = g->at;
     for (;;) {
         line = grammar_line(g, &end);
         GRAMMAR_NEED(line != NULL, "a sample without an empty line");
@@ -560,6 +599,8 @@ static const char *grammar_sample(struct grammar *g, int *is_process)
     GRAMMAR_NEED(is_status, "no status frame");
     GRAMMAR_NEED(frames >= 2, "nothing but a status");
     GRAMMAR_NEED(frames <= 255, "more than 255 frames");
+    if (!is_own && g->tid_value != NULL)
+        grammar_tell(g, lines);
     return NULL;
 }
 
@@ -572,6 +613,8 @@ static const char *grammar_check(const char *text, size_t size, uint64_t *sample
     *samples = grammar_own = grammar_looks = 0;
     g.tid_time = calloc(GRAMMAR_TIDS, sizeof(*g.tid_time));
     g.is_known = calloc(GRAMMAR_TIDS, 1);
+    if (grammar_each != NULL)
+        g.tid_value = calloc(GRAMMAR_TIDS, sizeof(*g.tid_value));
     if (g.tid_time == NULL || g.is_known == NULL)
         return "no memory";
     while (wrong == NULL && g.at < g.end) {
@@ -580,6 +623,7 @@ static const char *grammar_check(const char *text, size_t size, uint64_t *sample
     }
     free(g.tid_time);
     free(g.is_known);
+    free(g.tid_value);
     grammar_offset = (size_t)(g.at - g.begin);
     return wrong;
 }

@@ -4,133 +4,14 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "fake_vm.h"
+#include "fake_schedulers.h"
 #include "run.h"
 #include "sampler_run.h"
 #include "session/sampler_internal.h"
 
-#define CODE (FAKE_JIT + 0x1000)
-#define DATA(at) (FAKE_DATA + 4096u * (uint64_t)(at))
-#define SCHEDULERS 4u
 #define PROCESSES 12u
 /* A turn's reductions that are left when a scheduler is asked. */
 #define LEFT 2500
-
-/* ------------------------------------------------------- the schedulers -- */
-
-static struct {
-    uint64_t data; /* 0: not registered */
-    int refuses;   /* what a request comes to */
-    int in_flight; /* asked and not released */
-    int ready;     /* the answer is there */
-    int is_lost;   /* fp_sigcapture_is_lost */
-    uint32_t ticket;
-    uint64_t asked, released;
-    struct fp_capture running;
-} scheduler[SCHEDULERS];
-static unsigned schedulers_count;
-static int other_owner; /* of this signal; 0: the handler's */
-static int users = 1;
-static atomic_int polls;
-
-int fp_sigcapture_acquire(void)
-{
-    return 0;
-}
-
-void fp_sigcapture_release(void)
-{
-}
-
-int fp_sigcapture_users(void)
-{
-    return users;
-}
-
-unsigned fp_sigcapture_count(void)
-{
-    return schedulers_count;
-}
-
-unsigned fp_sigcapture_registered(void)
-{
-    return schedulers_count;
-}
-
-void fp_sigcapture_code(struct fp_range *fragments, uint64_t *nif_return)
-{
-    *fragments = (struct fp_range){FAKE_JIT, CODE};
-    *nif_return = FAKE_JIT + 64;
-}
-
-uint64_t fp_sigcapture_data(unsigned at)
-{
-    CHECK(at < schedulers_count);
-    return scheduler[at].data;
-}
-
-int fp_sigcapture_find(uint64_t data)
-{
-    for (unsigned at = 0; at < schedulers_count; at++)
-        if (data != 0 && scheduler[at].data == data)
-            return (int)at;
-    return -1;
-}
-
-int fp_sigcapture_request(unsigned at, uint32_t *ticket)
-{
-    CHECK(at < schedulers_count && scheduler[at].data != 0);
-    if (scheduler[at].refuses != 0)
-        return scheduler[at].refuses;
-    CHECK(!scheduler[at].in_flight);
-    scheduler[at].in_flight = 1;
-    scheduler[at].ready = 0;
-    scheduler[at].asked++;
-    *ticket = ++scheduler[at].ticket;
-    return 0;
-}
-
-int fp_sigcapture_check(void)
-{
-    return other_owner == 0 ? 0 : FP_ESIGNAL;
-}
-
-int fp_sigcapture_lost_signal(void)
-{
-    return other_owner;
-}
-
-int fp_sigcapture_is_lost(unsigned at)
-{
-    return scheduler[at].is_lost;
-}
-
-int fp_sigcapture_is_pending(unsigned at, uint32_t ticket)
-{
-    return scheduler[at].in_flight && scheduler[at].ticket == ticket;
-}
-
-const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
-{
-    CHECK(at < schedulers_count && scheduler[at].in_flight);
-    CHECK_INT(ticket, scheduler[at].ticket);
-    atomic_fetch_add(&polls, 1);
-    return scheduler[at].ready ? &scheduler[at].running : NULL;
-}
-
-void fp_sigcapture_drop(unsigned at, uint32_t ticket)
-{
-    CHECK(at < schedulers_count && scheduler[at].in_flight);
-    CHECK_INT(ticket, scheduler[at].ticket);
-    scheduler[at].in_flight = scheduler[at].ready = 0;
-    scheduler[at].released++;
-}
-
-uint64_t fp_sigcapture_handler_ns(unsigned at)
-{
-    CHECK(scheduler[at].ready);
-    return 100;
-}
 
 /* ---------------------------------------------------- the writer's side -- */
 
@@ -162,14 +43,8 @@ static struct bench *create(enum fp_mode mode)
 {
     struct bench *b = calloc(1, sizeof *b);
 
-    memset(scheduler, 0, sizeof scheduler);
-    other_owner = 0;
-    schedulers_count = SCHEDULERS;
     fake_vm_create(&b->vm, 27, 64, PROCESSES);
-    fake_map(&b->vm.memory, FAKE_DATA, 4096 * SCHEDULERS);
-    fake_map(&b->vm.memory, FAKE_JIT, 0x10000);
-    for (unsigned at = 0; at < SCHEDULERS; at++)
-        scheduler[at].data = DATA(at);
+    fake_schedulers_create(&b->vm);
     atomic_store(&b->online, SCHEDULERS);
     CHECK_INT(fp_ring_create(&b->ring, 1u << 18), 0);
     b->options =
@@ -318,47 +193,20 @@ static void spawn(struct bench *b, uint32_t n)
     fake_set(&b->vm, n, FP_FIELD_reds, 1000000);
 }
 
-static void set_scheduler_data(struct bench *b, uint32_t n, uint64_t data)
-{
-    fake_put_word(&b->vm.memory, fake_process_at(n) + b->vm.layout.release.running.scheduler_data,
-                  data);
-}
-
-static void set_current(struct bench *b, unsigned at, uint64_t process)
-{
-    fake_put_word(&b->vm.memory, DATA(at) + b->vm.layout.release.running.current_process, process);
-}
-
-/* Process n is put on a scheduler, or taken from it. */
 static void run(struct bench *b, uint32_t n, unsigned at)
 {
-    fake_set(&b->vm, n, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
-    set_scheduler_data(b, n, DATA(at));
-    set_current(b, at, fake_process_at(n));
+    put_on_scheduler(&b->vm, n, at);
 }
 
 static void pause_it(struct bench *b, uint32_t n, unsigned at)
 {
-    fake_set(&b->vm, n, FP_FIELD_state, 0x2a);
-    set_scheduler_data(b, n, 0);
-    set_current(b, at, 0);
+    take_from_scheduler(&b->vm, n, at);
 }
 
-/* The handler runs: the process that is current is in Erlang code. */
+/* The process that is current is in Erlang code. */
 static void answer(struct bench *b, unsigned at)
 {
-    struct fp_capture_scheduler captured = {&b->vm.memory.reader, b->vm.layout, DATA(at), FAKE_MISC,
-                                            0};
-    struct fp_registers registers = {.rip = CODE + 0x500, .r14 = LEFT};
-    uint64_t process =
-        fake_word(&b->vm.memory, DATA(at) + b->vm.layout.release.running.current_process);
-    uint32_t n = (uint32_t)((process - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
-
-    CHECK(scheduler[at].in_flight);
-    if (process != 0)
-        registers.rsp = fake_get(&b->vm, n, FP_FIELD_stop);
-    fp_handler_copy(&captured, &registers, &scheduler[at].running);
-    scheduler[at].ready = 1;
+    run_handler(&b->vm, at, CODE + 0x500, LEFT);
 }
 
 static const uint64_t *last_stack(const struct bench *b)
@@ -477,7 +325,7 @@ static void what_has_left_its_scheduler_is_moved(void)
     pause_it(b, 1, 0);
     run(b, 1, 0);
     tick(b);
-    set_current(b, 0, 0);
+    set_current(&b->vm, 0, 0);
     answer(b, 0);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 2);
@@ -504,7 +352,7 @@ static void a_process_between_schedulers_is_moved(void)
 
     spawn(b, 1);
     run(b, 1, 0);
-    set_scheduler_data(b, 1, 0);
+    set_scheduler_data(&b->vm, 1, 0);
     start(b);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
@@ -836,7 +684,7 @@ static void a_process_that_is_free_when_captured_is_gone(void)
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_EXITING | FP_PSFLG_FREE);
     answer(b, 0);
-    set_current(b, 0, 0);
+    set_current(&b->vm, 0, 0);
     tick(b);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(stat(b, FP_COUNTER_exited), 2);
@@ -861,7 +709,7 @@ static void reductions_never_fall(void)
     /* It pauses before the structure has been brought up to that. */
     pause_it(b, 1, 0);
     fake_set(&b->vm, 1, FP_FIELD_reds, 1000900);
-    set_current(b, 0, 0);
+    set_current(&b->vm, 0, 0);
     answer(b, 0);
     tick(b);
     CHECK_INT(b->last.head.status, FP_STATUS_waiting);
@@ -888,7 +736,7 @@ static void a_process_that_is_gone_when_the_answer_comes_is_moved(void)
     fake_exit(&b->vm, 1);
     tick(b); /* it is seen to be gone, and the question stays open */
     CHECK_INT(stat(b, FP_COUNTER_exited), 1);
-    set_current(b, 0, 0);
+    set_current(&b->vm, 0, 0);
     answer(b, 0);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
@@ -1220,7 +1068,7 @@ static void who_runs_when_it_is_asked_is_who_is_sampled(void)
     run(b, 2, 0); /* before the handler */
     tick(b);
     answer(b, 0);
-    set_current(b, 0, 0);
+    set_current(&b->vm, 0, 0);
     tick(b);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(b->seen[2], 2);
