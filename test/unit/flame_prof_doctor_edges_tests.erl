@@ -202,6 +202,11 @@ system() ->
             [{4095, none}, {4096, warning}]},
         {"queued at first", Rule, fun(N) -> queued(Key, {N, 0}, {4096, 0}) end,
             [{4095, none}, {4096, warning}]},
+        {"queued at last", Rule, fun(N) -> queued(Key, {4096, 0}, {N, 0}) end,
+            [{4095, none}, {4096, warning}]},
+        %% What is queued more was not taken.
+        {"written", Rule, fun(N) -> queued(Key, {5000, 100}, {10000, 100 + N}) end,
+            [{105000, warning}, {105001, none}]},
         %% As many bytes as go in a second of the ten.
         {"taken", Rule, fun(N) -> queued(Key, {5000, 0}, {5000, N}) end,
             [{50000, warning}, {50001, none}]}
@@ -334,6 +339,8 @@ edge(From, To, Ms) ->
         site => {gen, do_call, 4}, since_ms => Ms}.
 
 callers(N, To, Ms) -> [edge(100 + I, p(To), Ms) || I <- lists:seq(1, N)].
+%% Of another one many wait for long.
+others() -> [edge(300 + I, p(77), 9000) || I <- lists:seq(1, 20)].
 
 %% A tree of those who wait directly for the last of a path of calls to the root.
 tree(Edges, Direct, Path) ->
@@ -351,7 +358,7 @@ busy(Queue) -> #{p(1) => #{message_queue_len => Queue, status => waiting}}.
 
 bottleneck(N, Ms) -> bottleneck(N, Ms, 9).
 bottleneck(N, Ms, Queue) ->
-    evidence(#{waits => look(tree(callers(N, 1, Ms), N, []), busy(Queue), #{})}).
+    evidence(#{waits => look(tree(callers(N, 1, Ms) ++ others(), N, []), busy(Queue), #{})}).
 
 past(#{waits := Look} = Evidence) ->
     Evidence#{waits := Look#{roots := [], edges := [], earlier => [Look]}}.
@@ -363,7 +370,7 @@ chain(Calls, Ms) -> chain(Calls, Ms, [], #{}).
 chain(Calls, Ms, Callers, More) ->
     Path = [edge(I + 1, p(I), Ms) || I <- lists:seq(1, Calls - 1)],
     Last = [edge(99, p(Calls), Ms) || Callers =:= []] ++ Callers,
-    Tree = tree(Path ++ Last, length(Last), lists:reverse(Path)),
+    Tree = tree(Path ++ Last ++ others(), length(Last), lists:reverse(Path)),
     evidence(#{waits => look(Tree#{waits => #{how => timer}}, busy(0), More)}).
 
 waits() ->
@@ -386,8 +393,15 @@ waits() ->
         {"all parts", bottleneck, fun(All) -> with(queue_of(All, All, 4), bottleneck(8, 0)) end,
             [{2, none}, {3, warning}]},
         {"samples that wait", bottleneck, fun(N) ->
-            with(sampled([{process(#{pid => pid(100 + I), waits_for => [{pid(1), N}]}), []}
+            with(sampled([{process(#{pid => pid(100 + I),
+                waits_for => [{pid(77), 1000}, {pid(1), N}]}), []}
                 || I <- lists:seq(1, 8)]), bottleneck(8, 0)) end, [{999, none}, {1000, warning}]},
+        %% Of earlier looks the one with the most.
+        {"the most of those before", bottleneck, fun({First, Then}) ->
+            #{waits := A} = past(bottleneck(First, 2500)),
+            #{waits := B} = past(bottleneck(Then, 2500)),
+            Look = A#{earlier => maps:get(earlier, A) ++ maps:get(earlier, B)},
+            evidence(#{waits => Look}) end, [{{99, 100}, critical}, {{100, 99}, critical}]},
         {"waiting for a lock", bottleneck_locks, fun({Edges, Weight}) -> lock(Edges, Weight) end,
             [{{8, 1000}, warning}, {{7, 1000}, none}, {{8, 999}, none}, {{16, 500}, warning}]},
         {"calls", chain, fun(N) -> chain(N, 1000) end, [{2, none}, {3, warning}]},
@@ -407,6 +421,10 @@ waits() ->
             [{499, none}, {500, warning}]},
         {"that wait", file_io, fun(N) -> files_of(900, callers(N, 1, 500)) end,
             [{2, none}, {3, warning}]},
+        {"that wait in samples", file_io, fun(N) -> #{samples := #{processes := Some} = Samples} =
+            Evidence = files_of(900, []), Evidence#{samples := Samples#{processes := Some ++
+                [process(#{pid => pid(I), waits_for => [{pid(1), N}]}) || I <- [2, 3, 4]]}} end,
+            [{999, none}, {1000, warning}]},
         {"for so long", file_io, fun(Ms) -> files_of(900, callers(3, 1, Ms)) end,
             [{499, none}, {500, warning}]}
     ].
@@ -753,6 +771,18 @@ names() ->
             Table(#{growth => #{bytes_per_s => PerS, objects_per_s => 0.0}}));
             (Bytes) -> maps:merge(memory(960, 960, 200, 1), Table(#{bytes => Bytes})) end,
             [{{0.29, grown}, []}, {{0.3, grown}, [<<"cache">>]}, {32, []}, {33, [<<"cache">>]}]},
+        {memory_limit, fun({First, Last}) -> with(
+            sampled([{process(#{pid => pid(I), name => Name, memory_range => Of}), []}
+                || {I, Name, Of} <- [{1, <<"one">>, {First, 0, 99, Last}},
+                    {2, <<"two">>, {9, 0, 0, 9}}, {3, <<"three">>, {8, 0, 0, 9}}]]),
+            memory(960, 960, 200, 1)) end,
+            [{{5, 7}, []}, {{5, 8}, [<<"one">>]}, {{32, 32}, []}, {{33, 33}, [<<"one">>]}]},
+        {memory_limit, fun({Grown, Bytes}) -> Of = fun(I, G, B) ->
+            #{process => p(I), grown => G, bytes => B} end,
+            (memory(960, 960, 200, 1))#{binaries => #{
+                names => #{p(1) => #{registered_name => cache}}, growing => [Of(1, Grown, 1)],
+                holders => [Of(1, unknown, Bytes), Of(2, 1, 1)]}} end,
+            [{{2, 32}, []}, {{3, 0}, [<<"cache">>]}, {{0, 33}, [<<"cache">>]}]},
         {mailbox, fun(N) -> (mailbox([{0, 0}, {1, 10000}], 10000))#{mailboxes => [#{process => p(1),
             senders => [{p(2), N}, {p(3), 1}], all_senders => 9, counted => 100,
             names => #{p(2) => #{registered_name => feed}}}]} end,
