@@ -1,9 +1,9 @@
 /* test_disk_faults.c - every call on files fails once, and for a while, with every error that there
  * is: no flushed sample is missing, none is there twice, and every finished file is whole. */
 #include "base/error.h"
+#include "cases.h"
 #include "faulty_disk.h"
 #include "logs.h"
-#include "run.h"
 #include "store/sink.h"
 #include "temporary.h"
 
@@ -121,24 +121,24 @@ static void break_with_all_options(int n)
     }
 }
 
-static void one_call_that_fails_costs_nothing_that_was_flushed(void)
+TEST(one_call_that_fails_costs_nothing_that_was_flushed)
 {
     break_with_all_options(1);
 }
 
-static void some_calls_that_fail_cost_nothing_that_was_flushed(void)
+TEST(some_calls_that_fail_cost_nothing_that_was_flushed)
 {
     break_with_all_options(3);
     break_with_all_options(8);
 }
 
-static void a_disk_that_never_mends_keeps_what_was_flushed(void)
+TEST(a_disk_that_never_mends_keeps_what_was_flushed)
 {
     break_with_all_options(1000000);
 }
 
 /* The oldest stays: what finds no room is refused, and counted by the caller. */
-static void what_waits_for_a_full_disk_is_bounded_and_the_oldest(void)
+TEST(what_waits_for_a_full_disk_is_bounded_and_the_oldest)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_NONE};
     const size_t size = 1000, samples = 20000;
@@ -197,7 +197,7 @@ static void put(struct fp_sink *sink, const char *text)
     CHECK_INT(fp_sink_write(sink, text, strlen(text), 1), 0);
 }
 
-static void a_file_that_was_removed_is_followed_by_another(void)
+TEST(a_file_that_was_removed_is_followed_by_another)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
     struct fp_sink_end end;
@@ -225,7 +225,7 @@ static void a_file_that_was_removed_is_followed_by_another(void)
 }
 
 /* Removed after the last flush, so that only the end finds out. */
-static void a_file_that_is_gone_at_the_end_is_counted(void)
+TEST(a_file_that_is_gone_at_the_end_is_counted)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
     struct fp_sink_end end;
@@ -247,7 +247,7 @@ static void a_file_that_is_gone_at_the_end_is_counted(void)
 }
 
 /* What the disk did not take when it was told to: the kernel drops such data, and says so once. */
-static void what_was_not_synced_is_counted(void)
+TEST(what_was_not_synced_is_counted)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
     struct fp_sink_end end;
@@ -274,7 +274,7 @@ static void what_was_not_synced_is_counted(void)
 }
 
 /* Moved away, and a link put in its place. */
-static void a_directory_that_was_replaced_is_noticed(void)
+TEST(a_directory_that_was_replaced_is_noticed)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .is_zst = true};
     struct fp_sink_end end;
@@ -306,7 +306,7 @@ static void a_directory_that_was_replaced_is_noticed(void)
     temporary_remove(&t);
 }
 
-static void a_directory_that_was_removed_is_made_anew(void)
+TEST(a_directory_that_was_removed_is_made_anew)
 {
     struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
     struct fp_sink_end end;
@@ -330,7 +330,7 @@ static void a_directory_that_was_removed_is_made_anew(void)
 }
 
 /* In a directory of many files that are of others. */
-static void files_of_others_are_never_looked_up(void)
+TEST(files_of_others_are_never_looked_up)
 {
     struct fp_sink_options options = {.max_files = 2, .max_total_bytes = 1000};
     struct fp_sink_end end;
@@ -361,18 +361,4 @@ static void files_of_others_are_never_looked_up(void)
     temporary_remove(&t);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(one_call_that_fails_costs_nothing_that_was_flushed);
-    RUN(some_calls_that_fail_cost_nothing_that_was_flushed);
-    RUN(a_disk_that_never_mends_keeps_what_was_flushed);
-    RUN(what_waits_for_a_full_disk_is_bounded_and_the_oldest);
-    RUN(a_file_that_was_removed_is_followed_by_another);
-    RUN(a_file_that_is_gone_at_the_end_is_counted);
-    RUN(what_was_not_synced_is_counted);
-    RUN(a_directory_that_was_replaced_is_noticed);
-    RUN(a_directory_that_was_removed_is_made_anew);
-    RUN(files_of_others_are_never_looked_up);
-    return RUN_END();
-}
+RUN_MAIN()

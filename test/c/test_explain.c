@@ -1,9 +1,9 @@
 /* test_explain.c - what is copied of a running process, wherever its thread was, and what that is
  * taken to mean; over a memory that the test lays out. */
 #include "base/error.h"
+#include "cases.h"
 #include "erts/capture/explain.h"
 #include "fake_vm.h"
-#include "run.h"
 
 /* ------------------------------------------------------- a thread's state -- */
 
@@ -174,6 +174,8 @@ static void destroy(struct bench *b)
     free(b);
 }
 
+#define BENCH(test) TEST_WITH(test, struct bench, b, create(27), destroy)
+
 /* In C, `depth` bytes down its stack, called by JIT code at `returns_to`. */
 static void enter_c(struct bench *b, uint64_t depth, uint64_t returns_to)
 {
@@ -253,7 +255,7 @@ static void check_frames(struct bench *b, const uint64_t *frame, uint32_t n)
 
 /* ---------------------------------------------------------------- capture -- */
 
-static void in_erlang_code_the_stack_begins_at_rsp(void)
+TEST(in_erlang_code_the_stack_begins_at_rsp)
 {
     static const unsigned releases[] = {25, 26, 27, 28, 29};
 
@@ -272,20 +274,17 @@ static void in_erlang_code_the_stack_begins_at_rsp(void)
     }
 }
 
-static void an_erlang_stack_may_be_empty_or_all_of_the_heap(void)
+BENCH(an_erlang_stack_may_be_empty_or_all_of_the_heap)
 {
-    struct bench *b = create(27);
-
     b->registers.rsp = HEND;
     expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND, 0);
     b->registers.rsp = HEAP;
     expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEAP, FAKE_HEAP_WORDS);
     b->registers.rsp = HEND - 44; /* no word begins there */
     expect_unfound(b);
-    destroy(b);
 }
 
-static void in_c_the_stack_begins_at_stop_where_code_has_saved_it(void)
+TEST(in_c_the_stack_begins_at_stop_where_code_has_saved_it)
 {
     static const unsigned releases[] = {25, 27, 29};
     static const uint64_t returns[] = {SHARED_STOP, SHARED_NIF, FUNCTION_STOP, SHARED_HEAVY + 64};
@@ -305,7 +304,7 @@ static void in_c_the_stack_begins_at_stop_where_code_has_saved_it(void)
 }
 
 /* Lists of words that rbp may be: the register, and what C frames saved. */
-static void in_c_otherwise_it_begins_at_the_lowest_word_that_rbp_may_be(void)
+TEST(in_c_otherwise_it_begins_at_the_lowest_word_that_rbp_may_be)
 {
     static const uint64_t returns[] = {SHARED_RBP, FUNCTION_RBP};
 
@@ -327,10 +326,8 @@ static void in_c_otherwise_it_begins_at_the_lowest_word_that_rbp_may_be(void)
     }
 }
 
-static void words_that_are_no_top_are_no_candidates(void)
+BENCH(words_that_are_no_top_are_no_candidates)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 256, SHARED_RBP);
     b->registers.rbp = HEAP - 8;
     fake_put_word(&b->vm.memory, BASE - 64, HEAP + 4); /* unaligned */
@@ -340,13 +337,11 @@ static void words_that_are_no_top_are_no_candidates(void)
     fake_put_word(&b->vm.memory, BASE + 8, HEAP); /* not of the C frames */
     fake_put_word(&b->vm.memory, BASE - 256 - FP_RED_ZONE - 8, HEAP);
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND, 0);
-    destroy(b);
 }
 
-static void code_that_has_switched_to_the_c_stack_tells_by_what_comes_next(void)
+TEST_WITH(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next, struct bench, b,
+          create(29), destroy)
 {
-    struct bench *b = create(29);
-
     b->registers.rsp = BASE;
     b->registers.rip = FUNCTION_STOP;
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
@@ -356,32 +351,25 @@ static void code_that_has_switched_to_the_c_stack_tells_by_what_comes_next(void)
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND - 16, 2);
     b->registers.rip = FUNCTION;
     expect_unfound(b);
-    destroy(b);
 }
 
-static void in_c_called_by_who_knows_nothing_is_found(void)
+TEST_WITH(in_c_called_by_who_knows_nothing_is_found, struct bench, b, create(25), destroy)
 {
-    struct bench *b = create(25);
-
     enter_c(b, 256, SHARED_NEITHER);
     expect_unfound(b);
     CHECK_INT(b->running.top_in, FP_TOP_UNKNOWN);
     enter_c(b, 256, 0x1000); /* unreadable */
     expect_unfound(b);
-    destroy(b);
 }
 
 /* What goes and comes has its stack saved. */
-static void in_the_scheduler_the_stack_begins_at_stop(void)
+BENCH(in_the_scheduler_the_stack_begins_at_stop)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 512, SHARED_SCHEDULE);
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
-    destroy(b);
 }
 
-static void anywhere_else_nothing_is_found(void)
+TEST(anywhere_else_nothing_is_found)
 {
     static const uint64_t places[] = {0,
                                       8,
@@ -403,10 +391,8 @@ static void anywhere_else_nothing_is_found(void)
     }
 }
 
-static void a_c_stack_that_is_no_such_is_refused(void)
+BENCH(a_c_stack_that_is_no_such_is_refused)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 256, SHARED_STOP);
     b->registers.rsp += 4;
     expect_unfound(b);
@@ -416,12 +402,10 @@ static void a_c_stack_that_is_no_such_is_refused(void)
     b->scheduler.native_base = BASE;
     fake_unmap(&b->vm.memory, NATIVE);
     expect_unfound(b);
-    destroy(b);
 }
 
-static void a_scheduler_without_a_process_has_nobody(void)
+BENCH(a_scheduler_without_a_process_has_nobody)
 {
-    struct bench *b = create(27);
     uint64_t at = SCHEDULER + b->vm.layout.release.running.current_process;
 
     fake_put_word(&b->vm.memory, at, 0);
@@ -432,23 +416,17 @@ static void a_scheduler_without_a_process_has_nobody(void)
     CHECK_INT(b->running.result, FP_CAPTURE_NO_PROCESS);
     CHECK_INT(b->running.words, 0);
     CHECK_INT(b->running.native_bytes, 0);
-    destroy(b);
 }
 
-static void a_structure_that_can_not_be_read_is_unfound(void)
+BENCH(a_structure_that_can_not_be_read_is_unfound)
 {
-    struct bench *b = create(27);
-
     fake_unmap(&b->vm.memory, FAKE_PROCESSES);
     expect_unfound(b);
     CHECK(b->running.process == fake_process_at(0));
-    destroy(b);
 }
 
-static void heap_ends_that_make_no_sense_are_unfound(void)
+BENCH(heap_ends_that_make_no_sense_are_unfound)
 {
-    struct bench *b = create(27);
-
     fake_set(&b->vm, 0, FP_FIELD_hend, HEAP - 8);
     expect_unfound(b);
     fake_set(&b->vm, 0, FP_FIELD_hend, HEND + 1);
@@ -461,10 +439,9 @@ static void heap_ends_that_make_no_sense_are_unfound(void)
     expect_unfound(b);
     fake_set(&b->vm, 0, FP_FIELD_hend, HEND);
     expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND - 48, 6);
-    destroy(b);
 }
 
-static void a_stop_outside_of_the_heap_is_unfound(void)
+TEST(a_stop_outside_of_the_heap_is_unfound)
 {
     static const uint64_t stops[] = {0, 8, UINT64_MAX - 7, 4};
 
@@ -494,10 +471,9 @@ static void give_large_heap(struct bench *b)
     fake_set(&b->vm, 0, FP_FIELD_stop, LARGE + 8 * LARGE_WORDS);
 }
 
-static void a_stack_too_large_keeps_both_ends(void)
+BENCH(a_stack_too_large_keeps_both_ends)
 {
     static const uint32_t sizes[] = {FP_STACK_WORDS_MAX, FP_STACK_WORDS_MAX + 1, 15000, 20000};
-    struct bench *b = create(27);
 
     give_large_heap(b);
     for (size_t i = 0; i < 4; i++) {
@@ -514,13 +490,11 @@ static void a_stack_too_large_keeps_both_ends(void)
         if (leaf < FP_STACK_WORDS_MAX)
             CHECK_INT(b->running.word[leaf] >> 4, LARGE_WORDS - FP_STACK_WORDS_ROOT);
     }
-    destroy(b);
 }
 
 /* Among the words that rbp may be, only what can be copied whole counts. */
-static void no_candidate_is_farther_from_the_end_than_can_be_copied(void)
+BENCH(no_candidate_is_farther_from_the_end_than_can_be_copied)
 {
-    struct bench *b = create(27);
     uint64_t lowest = LARGE + 8 * (LARGE_WORDS - FP_STACK_WORDS_MAX);
 
     give_large_heap(b);
@@ -530,12 +504,10 @@ static void no_candidate_is_farther_from_the_end_than_can_be_copied(void)
     b->registers.rbp = lowest;
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, lowest, FP_STACK_WORDS_MAX);
     CHECK_INT(b->running.leaf_words, FP_STACK_WORDS_MAX);
-    destroy(b);
 }
 
-static void of_a_deep_c_stack_the_inner_end_is_kept(void)
+BENCH(of_a_deep_c_stack_the_inner_end_is_kept)
 {
-    struct bench *b = create(27);
     uint64_t depth = FP_CAPTURE_NATIVE_MAX - FP_RED_ZONE;
 
     enter_c(b, depth, SHARED_STOP);
@@ -552,49 +524,38 @@ static void of_a_deep_c_stack_the_inner_end_is_kept(void)
     enter_c(b, depth + 0x8000, SHARED_RBP);
     fake_put_word(&b->vm.memory, BASE - 64, HEND - 48);
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND, 0);
-    destroy(b);
 }
 
 /* ----------------------------------------------------------------- frames -- */
 
-static void erlang_code_is_the_leaf(void)
+BENCH(erlang_code_is_the_leaf)
 {
-    struct bench *b = create(27);
-
     FRAMES(b, FUNCTION + 32, CALLERS);
     CHECK_INT(b->unwind.calls, 0);
-    destroy(b);
 }
 
-static void a_function_that_calls_c_is_below_the_c_frames(void)
+BENCH(a_function_that_calls_c_is_below_the_c_frames)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
     FRAMES(b, C_CODE, C_CODE + 0x100, FUNCTION_STOP - 1, CALLERS);
     /* Not wanted. */
     b->code.with_native = 0;
     FRAMES(b, FUNCTION_STOP - 1, CALLERS);
-    destroy(b);
 }
 
-static void a_light_bif_stands_between_c_and_its_caller(void)
+BENCH(a_light_bif_stands_between_c_and_its_caller)
 {
     const uint64_t words[] = {LIGHT, 0x1b, SECOND};
-    struct bench *b = create(27);
 
     fake_set_stack(&b->vm, 0, words, 3);
     enter_c(b, 256, SHARED_STOP);
     unwinds(b, 1, 0);
     FRAMES(b, C_CODE, FP_FRAME_BIF | LIGHT_MFA, LIGHT - 1, SECOND - 1);
-    destroy(b);
 }
 
-static void a_heavy_bif_is_named_by_current(void)
+BENCH(a_heavy_bif_is_named_by_current)
 {
-    struct bench *b = create(27);
-
     set_current(b, HEAVY_MFA);
     enter_c(b, 256, SHARED_HEAVY + 64);
     unwinds(b, 1, 0);
@@ -607,18 +568,14 @@ static void a_heavy_bif_is_named_by_current(void)
     set_current(b, HEAVY_MFA);
     enter_c(b, 256, SHARED_STOP); /* not of the heavy ones' code */
     FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, CALLERS);
-    destroy(b);
 }
 
-static void a_nif_is_named_by_current(void)
+BENCH(a_nif_is_named_by_current)
 {
-    struct bench *b = create(27);
-
     set_current(b, NIF_MFA);
     enter_c(b, 256, SHARED_NIF);
     unwinds(b, 1, 0);
     FRAMES(b, C_CODE, FP_FRAME_NIF | NIF_MFA, CALLERS);
-    destroy(b);
 }
 
 /* A word that is no address could pass for a frame of another kind. */
@@ -638,10 +595,8 @@ static void check_class(struct bench *b, uint32_t class)
     b->code.off = 0;
 }
 
-static void a_capture_of_a_class_that_is_off_is_refused(void)
+BENCH(a_capture_of_a_class_that_is_off_is_refused)
 {
-    struct bench *b = create(27);
-
     check_class(b, FP_CLASS_ERLANG);
     set_current(b, NIF_MFA);
     enter_c(b, 256, SHARED_NIF);
@@ -652,10 +607,9 @@ static void a_capture_of_a_class_that_is_off_is_refused(void)
     fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     enter_c(b, 256, FUNCTION_STOP);
     check_class(b, FP_CLASS_GC);
-    destroy(b);
 }
 
-static void a_nif_is_ambiguous_where_current_is_no_address(void)
+TEST(a_nif_is_ambiguous_where_current_is_no_address)
 {
     static const uint64_t words[] = {0,
                                      FP_FRAME_IDLE,
@@ -675,44 +629,37 @@ static void a_nif_is_ambiguous_where_current_is_no_address(void)
     }
 }
 
-static void shared_code_that_a_function_calls_is_no_frame(void)
+BENCH(shared_code_that_a_function_calls_is_no_frame)
 {
     const uint64_t words[] = {FIRST, SECOND};
-    struct bench *b = create(27);
 
     fake_set_stack(&b->vm, 0, words, 2);
     put_call(b, FIRST, SHARED_STOP - 0x40);
     enter_c(b, 256, SHARED_STOP);
     unwinds(b, 1, 0);
     FRAMES(b, C_CODE, FIRST - 1, SECOND - 1);
-    destroy(b);
 }
 
-static void what_called_shared_code_may_be_ambiguous(void)
+BENCH(what_called_shared_code_may_be_ambiguous)
 {
     const uint64_t words[] = {FIRST, SECOND}; /* FIRST calls a function */
-    struct bench *b = create(27);
 
     fake_set_stack(&b->vm, 0, words, 2);
     enter_c(b, 256, SHARED_STOP);
     unwinds(b, 1, 0);
     FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, FIRST - 1, SECOND - 1);
-    destroy(b);
 }
 
-static void in_the_scheduler_a_process_is_where_it_continues(void)
+BENCH(in_the_scheduler_a_process_is_where_it_continues)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 256, SHARED_SCHEDULE);
     unwinds(b, 1, 0);
     FRAMES(b, C_CODE, FUNCTION, CALLERS);
     /* Its turn has not begun, or is counted already. */
     CHECK_INT(b->snapshot.value[FP_METRIC_reductions], 100000);
-    destroy(b);
 }
 
-static void in_the_scheduler_it_is_ambiguous_where_that_is_no_address(void)
+TEST(in_the_scheduler_it_is_ambiguous_where_that_is_no_address)
 {
     static const uint64_t words[] = {0, FP_FRAME_IDLE, FP_FRAME_RUNNING, FP_FRAME_TEXT | 7,
                                      FP_FRAME_NIF | FIRST};
@@ -729,7 +676,7 @@ static void in_the_scheduler_it_is_ambiguous_where_that_is_no_address(void)
 }
 
 /* The module that the fragments call from has not aligned the stack. */
-static void an_unaligned_return_address_of_a_fragment_is_a_frame(void)
+TEST(an_unaligned_return_address_of_a_fragment_is_a_frame)
 {
     for (uint64_t off = 1; off < 4; off++) {
         const uint64_t words[] = {FIRST + off, SECOND};
@@ -747,23 +694,20 @@ static void an_unaligned_return_address_of_a_fragment_is_a_frame(void)
 }
 
 /* A value on top that looks like an address of code is none without a call. */
-static void an_unaligned_word_without_a_call_is_no_frame(void)
+BENCH(an_unaligned_word_without_a_call_is_no_frame)
 {
     const uint64_t words[] = {FUNCTION + 0x81, SECOND};
-    struct bench *b = create(27);
 
     fake_set_stack(&b->vm, 0, words, 2);
     b->registers.rsp = HEND - 16;
     FRAMES(b, FUNCTION + 32, SECOND - 1);
-    destroy(b);
 }
 
 /* ERTS_FRAME_LAYOUT_FP_RA: before each return address is a frame pointer. */
-static void frame_pointers_are_looked_through(void)
+BENCH(frame_pointers_are_looked_through)
 {
     const uint64_t words[] = {HEND - 24, LIGHT, 0x1b, HEND - 8, SECOND};
     const uint64_t odd[] = {HEND - 16, FIRST + 1, HEND - 8, SECOND};
-    struct bench *b = create(27);
 
     fake_set_stack(&b->vm, 0, words, 5);
     enter_c(b, 256, SHARED_STOP);
@@ -777,13 +721,10 @@ static void frame_pointers_are_looked_through(void)
     FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, SECOND - 1);
     fake_put_word(&b->vm.memory, HEND - 32, HEND - 32);
     FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, SECOND - 1);
-    destroy(b);
 }
 
-static void without_saved_top_it_is_the_rbp_that_unwinding_finds(void)
+BENCH(without_saved_top_it_is_the_rbp_that_unwinding_finds)
 {
-    struct bench *b = create(27);
-
     /* On the heap, below the stack, something that looks like a frame. */
     fake_put_word(&b->vm.memory, HEAP + 800, THIRD);
     enter_c(b, 512, FUNCTION_RBP);
@@ -794,13 +735,11 @@ static void without_saved_top_it_is_the_rbp_that_unwinding_finds(void)
     CHECK(b->running.low == HEAP + 8 * 90);
     CHECK(b->snapshot.stop == HEND - 48);
     CHECK_INT(b->snapshot.value[FP_METRIC_stack_size], 6);
-    destroy(b);
 }
 
-static void an_rbp_that_can_not_be_is_not_believed(void)
+BENCH(an_rbp_that_can_not_be_is_not_believed)
 {
     static const int64_t from_end[] = {-64, -44, 8, 1 << 20};
-    struct bench *b = create(27);
 
     enter_c(b, 512, FUNCTION_RBP);
     fake_put_word(&b->vm.memory, BASE - 256, HEND - 48);
@@ -812,13 +751,10 @@ static void an_rbp_that_can_not_be_is_not_believed(void)
     }
     unwinds(b, 1, 0);
     CHECK_INT(frames(b), FP_ENOENT);
-    destroy(b);
 }
 
-static void an_incomplete_walk_says_so_and_tells_no_rbp(void)
+BENCH(an_incomplete_walk_says_so_and_tells_no_rbp)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
     b->unwind.complete = 0;
@@ -832,13 +768,10 @@ static void an_incomplete_walk_says_so_and_tells_no_rbp(void)
     b->unwind.complete = 0;
     capture(b);
     CHECK_INT(frames(b), FP_ENOENT);
-    destroy(b);
 }
 
-static void without_an_unwinder_there_are_no_c_frames(void)
+BENCH(without_an_unwinder_there_are_no_c_frames)
 {
-    struct bench *b = create(27);
-
     b->code.unwind = NULL;
     enter_c(b, 256, FUNCTION_STOP);
     FRAMES(b, FUNCTION_STOP - 1, CALLERS);
@@ -846,34 +779,25 @@ static void without_an_unwinder_there_are_no_c_frames(void)
     b->registers.rbp = HEND - 48;
     capture(b);
     CHECK_INT(frames(b), FP_ENOENT);
-    destroy(b);
 }
 
-static void code_of_the_jit_on_the_c_stack_is_the_leaf(void)
+BENCH(code_of_the_jit_on_the_c_stack_is_the_leaf)
 {
-    struct bench *b = create(27);
-
     b->registers.rsp = BASE;
     b->registers.rip = FUNCTION_STOP;
     FRAMES(b, FUNCTION_STOP, CALLERS);
     CHECK_INT(b->unwind.calls, 0);
-    destroy(b);
 }
 
 /* The VM has mapped more memory for code since the ranges were read. */
-static void code_that_is_in_no_known_range_is_ambiguous(void)
+BENCH(code_that_is_in_no_known_range_is_ambiguous)
 {
-    struct bench *b = create(27);
-
     b->registers.rip = C_CODE;
     FRAMES(b, FP_FRAME_AMBIGUOUS, CALLERS);
-    destroy(b);
 }
 
-static void the_collector_has_its_marker_above_who_called_it(void)
+BENCH(the_collector_has_its_marker_above_who_called_it)
 {
-    struct bench *b = create(27);
-
     fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
     enter_c(b, 256, FUNCTION_STOP);
     unwinds(b, 2, 0);
@@ -881,14 +805,11 @@ static void the_collector_has_its_marker_above_who_called_it(void)
     b->registers.rip = FUNCTION + 32;
     b->registers.rsp = HEND - 48;
     FRAMES(b, FP_FRAME_GC, FUNCTION + 32, CALLERS);
-    destroy(b);
 }
 
 /* Its stack is on its way from one heap to the other. */
-static void while_the_collector_moves_the_stack_that_alone_is_told(void)
+BENCH(while_the_collector_moves_the_stack_that_alone_is_told)
 {
-    struct bench *b = create(27);
-
     fake_set(&b->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
     fake_set(&b->vm, 0, FP_FIELD_stop, FAKE_DATA);
     enter_c(b, 256, FUNCTION_STOP);
@@ -902,41 +823,33 @@ static void while_the_collector_moves_the_stack_that_alone_is_told(void)
     b->registers.rsp = FAKE_DATA;
     capture(b);
     CHECK_INT(frames(b), FP_ENOENT);
-    destroy(b);
 }
 
-static void a_stack_that_was_not_found_has_no_frames(void)
+BENCH(a_stack_that_was_not_found_has_no_frames)
 {
-    struct bench *b = create(27);
-
     enter_c(b, 256, SHARED_NEITHER);
     unwinds(b, 2, 0);
     capture(b);
     CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
     CHECK_INT(frames(b), FP_ENOENT);
-    destroy(b);
 }
 
-static void an_empty_stack_in_code_has_the_leaf_alone(void)
+BENCH(an_empty_stack_in_code_has_the_leaf_alone)
 {
-    struct bench *b = create(27);
-
     b->registers.rsp = HEND;
     FRAMES(b, FUNCTION + 32);
     CHECK_INT(b->snapshot.value[FP_METRIC_stack_size], 0);
-    destroy(b);
 }
 
 /* --------------------------------------------------------------- figures -- */
 
-static void reductions_of_this_turn_are_counted(void)
+BENCH(reductions_of_this_turn_are_counted)
 {
     static const struct {
         int32_t left;
         int64_t done;
     } turns[] = {{4000, 0},    {3999, 1},         {1, 3999}, {0, 4000},     {-1, 4000},
                  {-500, 4000}, {INT32_MIN, 4000}, {4001, 0}, {INT32_MAX, 0}};
-    struct bench *b = create(27);
     uint16_t at = b->vm.layout.release.running.fcalls;
 
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
@@ -955,24 +868,18 @@ static void reductions_of_this_turn_are_counted(void)
         CHECK_INT(frames(b), 0);
         CHECK_INT(b->snapshot.value[FP_METRIC_reductions], 100000 + turns[i].done);
     }
-    destroy(b);
 }
 
-static void reductions_near_the_end_of_all_numbers_do_not_wrap(void)
+BENCH(reductions_near_the_end_of_all_numbers_do_not_wrap)
 {
-    struct bench *b = create(27);
-
     fake_set(&b->vm, 0, FP_FIELD_reds, INT64_MAX - 10);
     capture(b);
     CHECK_INT(frames(b), 0);
     CHECK(b->snapshot.value[FP_METRIC_reductions] > 0);
-    destroy(b);
 }
 
-static void sizes_are_those_of_the_moment(void)
+BENCH(sizes_are_those_of_the_moment)
 {
-    struct bench *b = create(27);
-
     fake_set(&b->vm, 0, FP_FIELD_stop, HEND - 8 * 200);
     b->registers.r15 = HEAP + 8 * 33;
     capture(b);
@@ -996,14 +903,12 @@ static void sizes_are_those_of_the_moment(void)
     CHECK_INT(frames(b), 0);
     CHECK_INT(b->snapshot.value[FP_METRIC_heap_size], 10);
     CHECK_INT(b->snapshot.value[FP_METRIC_stack_size], 200);
-    destroy(b);
 }
 
 /* ------------------------------------------------------------------- cuts -- */
 
-static void a_deep_stack_is_cut_and_says_so(void)
+BENCH(a_deep_stack_is_cut_and_says_so)
 {
-    struct bench *b = create(27);
     uint64_t words[480];
 
     for (uint64_t k = 0; k < 480; k++)
@@ -1021,14 +926,12 @@ static void a_deep_stack_is_cut_and_says_so(void)
     CHECK(b->stack.frame[49] == FUNCTION_STOP - 1);
     CHECK(b->stack.frame[50] == words[0] - 1);
     CHECK(b->stack.frame[FP_STACK_FRAMES_MAX - 1] == FP_FRAME_TRUNCATED);
-    destroy(b);
 }
 
 /* All there can be above the stack, at once. */
-static void the_most_that_can_be_put_on_top_fits(void)
+BENCH(the_most_that_can_be_put_on_top_fits)
 {
     const uint64_t words[] = {FIRST + 1, SECOND};
-    struct bench *b = create(27);
 
     fake_set_stack(&b->vm, 0, words, 2);
     put_call(b, FIRST + 1, FUNCTION);
@@ -1044,7 +947,6 @@ static void the_most_that_can_be_put_on_top_fits(void)
     CHECK(b->stack.frame[50] == FP_FRAME_AMBIGUOUS);
     CHECK(b->stack.frame[51] == FIRST);
     CHECK(b->stack.frame[52] == SECOND - 1);
-    destroy(b);
 }
 
 /* ---------------------------------------------------------------- garbage -- */
@@ -1137,7 +1039,7 @@ static void randomize_thread(struct bench *b, uint64_t *random)
     b->code.nif_return = run_below(random, 4) == 0 ? some_word(random) : SHARED_NIF;
 }
 
-static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)
+TEST(whatever_is_there_nothing_is_read_or_written_out_of_bounds)
 {
     uint64_t random = 5, found[2][3] = {{0}}, rounds = 200000;
     struct bench *b = NULL;
@@ -1171,55 +1073,4 @@ static void whatever_is_there_nothing_is_read_or_written_out_of_bounds(void)
     CHECK(found[FP_CAPTURE_IN_C][FP_TOP_IN_RBP] > rounds / 1000);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(in_erlang_code_the_stack_begins_at_rsp);
-    RUN(an_erlang_stack_may_be_empty_or_all_of_the_heap);
-    RUN(in_c_the_stack_begins_at_stop_where_code_has_saved_it);
-    RUN(in_c_otherwise_it_begins_at_the_lowest_word_that_rbp_may_be);
-    RUN(words_that_are_no_top_are_no_candidates);
-    RUN(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next);
-    RUN(in_c_called_by_who_knows_nothing_is_found);
-    RUN(in_the_scheduler_the_stack_begins_at_stop);
-    RUN(anywhere_else_nothing_is_found);
-    RUN(a_c_stack_that_is_no_such_is_refused);
-    RUN(a_scheduler_without_a_process_has_nobody);
-    RUN(a_structure_that_can_not_be_read_is_unfound);
-    RUN(heap_ends_that_make_no_sense_are_unfound);
-    RUN(a_stop_outside_of_the_heap_is_unfound);
-    RUN(a_stack_too_large_keeps_both_ends);
-    RUN(no_candidate_is_farther_from_the_end_than_can_be_copied);
-    RUN(of_a_deep_c_stack_the_inner_end_is_kept);
-    RUN(erlang_code_is_the_leaf);
-    RUN(a_function_that_calls_c_is_below_the_c_frames);
-    RUN(a_light_bif_stands_between_c_and_its_caller);
-    RUN(a_heavy_bif_is_named_by_current);
-    RUN(a_nif_is_named_by_current);
-    RUN(a_capture_of_a_class_that_is_off_is_refused);
-    RUN(a_nif_is_ambiguous_where_current_is_no_address);
-    RUN(shared_code_that_a_function_calls_is_no_frame);
-    RUN(what_called_shared_code_may_be_ambiguous);
-    RUN(in_the_scheduler_a_process_is_where_it_continues);
-    RUN(in_the_scheduler_it_is_ambiguous_where_that_is_no_address);
-    RUN(an_unaligned_return_address_of_a_fragment_is_a_frame);
-    RUN(an_unaligned_word_without_a_call_is_no_frame);
-    RUN(frame_pointers_are_looked_through);
-    RUN(without_saved_top_it_is_the_rbp_that_unwinding_finds);
-    RUN(an_rbp_that_can_not_be_is_not_believed);
-    RUN(an_incomplete_walk_says_so_and_tells_no_rbp);
-    RUN(without_an_unwinder_there_are_no_c_frames);
-    RUN(code_of_the_jit_on_the_c_stack_is_the_leaf);
-    RUN(code_that_is_in_no_known_range_is_ambiguous);
-    RUN(the_collector_has_its_marker_above_who_called_it);
-    RUN(while_the_collector_moves_the_stack_that_alone_is_told);
-    RUN(a_stack_that_was_not_found_has_no_frames);
-    RUN(an_empty_stack_in_code_has_the_leaf_alone);
-    RUN(reductions_of_this_turn_are_counted);
-    RUN(reductions_near_the_end_of_all_numbers_do_not_wrap);
-    RUN(sizes_are_those_of_the_moment);
-    RUN(a_deep_stack_is_cut_and_says_so);
-    RUN(the_most_that_can_be_put_on_top_fits);
-    RUN(whatever_is_there_nothing_is_read_or_written_out_of_bounds);
-    return RUN_END();
-}
+RUN_MAIN()

@@ -1,10 +1,10 @@
 /* test_explain_shared.c - the stack of a running process and the caller of C, in code and stacks
  * that are laid out here. flame_prof_running_SUITE tests the same in a VM. */
 #include "base/error.h"
+#include "cases.h"
 #include "erts/capture/explain.h"
 #include "erts/capture/jit_code.h"
 #include "fake_memory.h"
-#include "run.h"
 
 #define FRAGMENTS FAKE_BASE
 #define FRAGMENTS_END (FAKE_BASE + 0x1000)
@@ -119,7 +119,7 @@ static int frames(struct fixture *f)
 
 /* ------------------------------------------------------ the stack's top -- */
 
-static void the_stack_may_come_back_late(void)
+TEST(the_stack_may_come_back_late)
 {
     for (uint64_t bytes = 0; bytes < 1000; bytes += 37) {
         struct fixture *f = create(FUNCTION);
@@ -132,29 +132,23 @@ static void the_stack_may_come_back_late(void)
     }
 }
 
-static void a_stack_that_never_comes_back_is_unfound(void)
+TEST_WITH(a_stack_that_never_comes_back_is_unfound, struct fixture, f, create(FUNCTION), destroy)
 {
-    struct fixture *f = create(FUNCTION);
-
     put_leave(f, FUNCTION + 1500);
     CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     CHECK(f->running.top_in == FP_TOP_UNKNOWN);
-    destroy(f);
 }
 
-static void code_may_end_before_it_is_found(void)
+TEST_WITH(code_may_end_before_it_is_found, struct fixture, f, create(CODE_END - 10), destroy)
 {
-    struct fixture *f = create(CODE_END - 10);
-
     CHECK(capture(f) == FP_CAPTURE_UNFOUND);
-    destroy(f);
 }
 
 /* ---------------------------------------------------- the stack's bottom -- */
 
-static void a_stack_that_is_being_moved_ends_with_its_last_word(void)
+TEST_WITH(a_stack_that_is_being_moved_ends_with_its_last_word, struct fixture, f, create(FUNCTION),
+          destroy)
 {
-    struct fixture *f = create(FUNCTION);
     uint64_t top = NEW_HEAP + 0x1000 - 24;
 
     put_leave(f, FUNCTION);
@@ -170,13 +164,10 @@ static void a_stack_that_is_being_moved_ends_with_its_last_word(void)
     CHECK(frames(f) == 0);
     CHECK(f->snapshot.stop == top && f->snapshot.hend == top + 32);
     CHECK(f->snapshot.value[FP_METRIC_stack_size] == 4);
-    destroy(f);
 }
 
-static void a_moved_stack_without_an_end_is_unfound(void)
+TEST_WITH(a_moved_stack_without_an_end_is_unfound, struct fixture, f, create(FUNCTION), destroy)
 {
-    struct fixture *f = create(FUNCTION);
-
     put_leave(f, FUNCTION);
     set_field(f, FP_FIELD_stop, NEW_HEAP);
     CHECK(capture(f) == FP_CAPTURE_UNFOUND);
@@ -188,21 +179,17 @@ static void a_moved_stack_without_an_end_is_unfound(void)
     CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     f->scheduler.bottom = 0;
     CHECK(capture(f) == FP_CAPTURE_UNFOUND);
-    destroy(f);
 }
 
 /* Between two stores of the collector the old heap's end may be behind. */
-static void nothing_behind_the_last_word_is_stack(void)
+TEST_WITH(nothing_behind_the_last_word_is_stack, struct fixture, f, create(FUNCTION), destroy)
 {
-    struct fixture *f = create(FUNCTION);
-
     put_leave(f, FUNCTION);
     set_field(f, FP_FIELD_stop, HEND - 64);
     fake_put_word(&f->memory, HEND - 64, CALLER);
     fake_put_word(&f->memory, HEND - 56, BOTTOM);
     CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(f->running.words == 2 && f->running.high == HEND - 48);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------ the caller -- */
@@ -215,10 +202,9 @@ static int has(const struct fixture *f, uint64_t frame)
     return 0;
 }
 
-static void shared_code_is_reached_through_the_modules_jumps(void)
+TEST_WITH(shared_code_is_reached_through_the_modules_jumps, struct fixture, f,
+          create(FRAGMENTS + 0x200), destroy)
 {
-    struct fixture *f = create(FRAGMENTS + 0x200);
-
     put_leave(f, FRAGMENTS + 0x200);
     put_call(f, CALLER, STUB);
     CHECK(capture(f) == FP_CAPTURE_CAPTURED);
@@ -228,13 +214,10 @@ static void shared_code_is_reached_through_the_modules_jumps(void)
     CHECK(frames(f) == 0);
     CHECK(!has(f, FP_FRAME_AMBIGUOUS));
     CHECK(f->stack.frame[0] == CALLER - 1);
-    destroy(f);
 }
 
-static void a_module_s_jump_is_no_leaf(void)
+TEST_WITH(a_module_s_jump_is_no_leaf, struct fixture, f, create(0), destroy)
 {
-    struct fixture *f = create(0);
-
     put_call(f, CALLER, STUB);
     put_jump(f, STUB, FRAGMENTS + 0x100);
     f->registers.rip = STUB;
@@ -243,13 +226,10 @@ static void a_module_s_jump_is_no_leaf(void)
     CHECK(f->running.place == FP_CAPTURE_IN_ERLANG);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == CALLER - 1);
-    destroy(f);
 }
 
-static void shared_code_that_nobody_called_is_ambiguous(void)
+TEST_WITH(shared_code_that_nobody_called_is_ambiguous, struct fixture, f, create(0), destroy)
 {
-    struct fixture *f = create(0);
-
     f->registers.rip = FRAGMENTS + 0x300;
     f->registers.rsp = HEND - 16;
     CHECK(capture(f) == FP_CAPTURE_CAPTURED);
@@ -264,13 +244,11 @@ static void shared_code_that_nobody_called_is_ambiguous(void)
     CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
-    destroy(f);
 }
 
-static void shared_code_on_the_c_stack_belongs_to_who_called_it(void)
+TEST_WITH(shared_code_on_the_c_stack_belongs_to_who_called_it, struct fixture, f,
+          create(FUNCTION + 0x400), destroy)
 {
-    struct fixture *f = create(FUNCTION + 0x400);
-
     put_leave(f, FUNCTION + 0x400);
     f->registers.rip = FRAGMENTS + 0x300;
     f->registers.rsp = NATIVE_BASE - 8;
@@ -278,14 +256,13 @@ static void shared_code_on_the_c_stack_belongs_to_who_called_it(void)
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FUNCTION + 0x3ff);
     CHECK(f->stack.frame[1] == CALLER - 1);
-    destroy(f);
 }
 
-static void an_exception_has_its_place_until_it_is_unwound(void)
+TEST_WITH(an_exception_has_its_place_until_it_is_unwound, struct fixture, f,
+          create(FRAGMENTS + 0x200), destroy)
 {
     /* leave; test rax, rax; je; jmp rax */
     static const unsigned char raise[] = {0x48, 0x85, 0xc0, 0x74, 0x10, 0xff, 0xe0};
-    struct fixture *f = create(FRAGMENTS + 0x200);
 
     put_leave(f, FRAGMENTS + 0x200);
     fake_put(&f->memory, FRAGMENTS + 0x204, raise, sizeof raise);
@@ -299,15 +276,13 @@ static void an_exception_has_its_place_until_it_is_unwound(void)
     CHECK(capture(f) == FP_CAPTURE_CAPTURED);
     CHECK(frames(f) == 0);
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
-    destroy(f);
 }
 
-static void jumps_of_each_form_are_followed(void)
+TEST_WITH(jumps_of_each_form_are_followed, struct fixture, f, create(0), destroy)
 {
     static const unsigned char through_rax[] = {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 0x10, 0xff, 0xe0};
     static const unsigned char by_table[] = {0x40, 0xff, 0x25, 9, 0, 0, 0};
     static const unsigned char near[] = {0x40, 0xe9, 0x10, 0, 0, 0};
-    struct fixture *f = create(0);
     const struct fp_memory *reader = &f->memory.reader;
 
     fake_put(&f->memory, STUB, through_rax, sizeof through_rax);
@@ -320,11 +295,10 @@ static void jumps_of_each_form_are_followed(void)
     /* No jump, and no memory. */
     CHECK(fp_jump_target(reader, STUB + 0x100) == STUB + 0x100);
     CHECK(fp_jump_target(reader, CODE_END - 4) == CODE_END - 4);
-    destroy(f);
 }
 
 /* Whatever the memory holds, captures end, within their bounds. */
-static void any_bytes_are_survived(void)
+TEST(any_bytes_are_survived)
 {
     uint64_t seed = 88172645463325252u;
 
@@ -357,21 +331,4 @@ static void any_bytes_are_survived(void)
     }
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(the_stack_may_come_back_late);
-    RUN(a_stack_that_never_comes_back_is_unfound);
-    RUN(code_may_end_before_it_is_found);
-    RUN(a_stack_that_is_being_moved_ends_with_its_last_word);
-    RUN(a_moved_stack_without_an_end_is_unfound);
-    RUN(nothing_behind_the_last_word_is_stack);
-    RUN(shared_code_is_reached_through_the_modules_jumps);
-    RUN(a_module_s_jump_is_no_leaf);
-    RUN(shared_code_that_nobody_called_is_ambiguous);
-    RUN(shared_code_on_the_c_stack_belongs_to_who_called_it);
-    RUN(an_exception_has_its_place_until_it_is_unwound);
-    RUN(jumps_of_each_form_are_followed);
-    RUN(any_bytes_are_survived);
-    return RUN_END();
-}
+RUN_MAIN()

@@ -1,7 +1,7 @@
 /* test_governor.c - the governor over programs whose cost is known. */
 #include "base/governor.h"
 
-#include "run.h"
+#include "cases.h"
 
 #define SECOND INT64_C(1000000000)
 #define INTERVAL_MS 5000u
@@ -52,7 +52,7 @@ static void live(struct life *life, int seconds, int64_t ticks)
     live_as(life, seconds, (struct program){ticks, 0});
 }
 
-static void what_fits_is_left_alone(void)
+TEST(what_fits_is_left_alone)
 {
     struct life life;
 
@@ -63,7 +63,7 @@ static void what_fits_is_left_alone(void)
     CHECK_INT(life.changes, 0);
 }
 
-static void a_spike_is_sampled_in_full(void)
+TEST(a_spike_is_sampled_in_full)
 {
     struct life life;
 
@@ -74,7 +74,7 @@ static void a_spike_is_sampled_in_full(void)
     CHECK_INT(life.governor.step, 0);
 }
 
-static void what_lasts_is_brought_within_the_budget(void)
+TEST(what_lasts_is_brought_within_the_budget)
 {
     static const int64_t percent[] = {3, 5, 10, 30, 100, 200};
 
@@ -92,7 +92,7 @@ static void what_lasts_is_brought_within_the_budget(void)
     }
 }
 
-static void it_settles(void)
+TEST(it_settles)
 {
     struct life life;
 
@@ -104,7 +104,7 @@ static void it_settles(void)
     CHECK(life.changes <= 10);
 }
 
-static void it_recovers_when_the_program_is_quiet_again(void)
+TEST(it_recovers_when_the_program_is_quiet_again)
 {
     struct life life;
 
@@ -117,7 +117,7 @@ static void it_recovers_when_the_program_is_quiet_again(void)
     CHECK_INT(life.governor.stretch, 0);
 }
 
-static void without_a_budget_nothing_is_lowered(void)
+TEST(without_a_budget_nothing_is_lowered)
 {
     struct life life;
 
@@ -127,7 +127,7 @@ static void without_a_budget_nothing_is_lowered(void)
     CHECK_INT(life.governor.stretch, 0);
 }
 
-static void each_step_is_cheaper_and_the_order_is_idle_rate_processes(void)
+TEST(each_step_is_cheaper_and_the_order_is_idle_rate_processes)
 {
     struct fp_governed before = fp_governed(0);
 
@@ -146,7 +146,7 @@ static void each_step_is_cheaper_and_the_order_is_idle_rate_processes(void)
 /* 1.1 % for sampling; passes over half a million to four million processes, of 250 ns each: 2.5 to
  * 20 % of a core every five seconds. The first one, of up to 50 seconds of budget, is paid back by
  * the ticks of the first minute, and no others are lost to it. */
-static void a_dear_pass_is_stretched_and_paid_back_by_the_first_ticks(void)
+TEST(a_dear_pass_is_stretched_and_paid_back_by_the_first_ticks)
 {
     static const int64_t million_processes[] = {1, 2, 4, 8};
 
@@ -164,7 +164,7 @@ static void a_dear_pass_is_stretched_and_paid_back_by_the_first_ticks(void)
     }
 }
 
-static void the_pass_is_stretched_before_ticks_and_processes_go(void)
+TEST(the_pass_is_stretched_before_ticks_and_processes_go)
 {
     struct life life;
     uint32_t stretched = 0;
@@ -183,7 +183,7 @@ static void the_pass_is_stretched_before_ticks_and_processes_go(void)
 }
 
 /* What the pass does not use cannot be saved there. */
-static void a_cheap_pass_is_never_stretched(void)
+TEST(a_cheap_pass_is_never_stretched)
 {
     struct life life;
 
@@ -193,7 +193,7 @@ static void a_cheap_pass_is_never_stretched(void)
     CHECK(life.governor.step > 0);
 }
 
-static void a_pass_that_fits_again_is_no_longer_stretched(void)
+TEST(a_pass_that_fits_again_is_no_longer_stretched)
 {
     struct life life;
 
@@ -204,7 +204,7 @@ static void a_pass_that_fits_again_is_no_longer_stretched(void)
 }
 
 /* What was saved of the whole budget is not spent as half of it. */
-static void half_of_a_budget_is_kept_from_then_on(void)
+TEST(half_of_a_budget_is_kept_from_then_on)
 {
     struct life life;
     int64_t before;
@@ -219,7 +219,7 @@ static void half_of_a_budget_is_kept_from_then_on(void)
 }
 
 /* As when a second session begins: what was used of the whole budget was allowed. */
-static void half_of_a_budget_is_no_debt_of_the_minute_before(void)
+TEST(half_of_a_budget_is_no_debt_of_the_minute_before)
 {
     struct life life;
     int64_t before;
@@ -256,7 +256,7 @@ static uint32_t steps_of_a_burst(int seconds, int64_t ticks)
     return step;
 }
 
-static void a_burst_is_no_rate(void)
+TEST(a_burst_is_no_rate)
 {
     for (int seconds = 0; seconds <= 90; seconds += 10) {
         CHECK(steps_of_a_burst(seconds, SECOND * 9 / 1000) <= 1);
@@ -266,7 +266,7 @@ static void a_burst_is_no_rate(void)
 }
 
 /* A try that failed makes the next one wait, but not those after one that did not. */
-static void a_step_back_that_holds_ends_the_longer_wait(void)
+TEST(a_step_back_that_holds_ends_the_longer_wait)
 {
     struct life life;
     int waited[2] = {0, 0};
@@ -287,7 +287,7 @@ static void a_step_back_that_holds_ends_the_longer_wait(void)
     CHECK_INT(life.governor.step, 1);
 }
 
-static void a_pass_takes_its_interval_at_any_rate_of_ticks(void)
+TEST(a_pass_takes_its_interval_at_any_rate_of_ticks)
 {
     struct fp_governor governor = {.permille = 20};
 
@@ -343,7 +343,7 @@ static void live_a_life(uint64_t seed)
     }
 }
 
-static void no_minute_of_any_session_is_above_the_budget(void)
+TEST(no_minute_of_any_session_is_above_the_budget)
 {
     for (uint64_t seed = 1; seed <= 300; seed++)
         live_a_life(seed);
@@ -351,7 +351,7 @@ static void no_minute_of_any_session_is_above_the_budget(void)
 
 /* Half of a second of the first selection, which is 25 s of the budget, as of 1.2 million
  * processes, and sampling that would fit alone. */
-static void the_first_selection_is_paid_back_within_the_first_minute(void)
+TEST(the_first_selection_is_paid_back_within_the_first_minute)
 {
     struct life life;
     int64_t at_half;
@@ -367,26 +367,4 @@ static void the_first_selection_is_paid_back_within_the_first_minute(void)
     CHECK_INT(fp_governed(life.governor.step).interval_factor, 1);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(what_fits_is_left_alone);
-    RUN(a_spike_is_sampled_in_full);
-    RUN(what_lasts_is_brought_within_the_budget);
-    RUN(it_settles);
-    RUN(it_recovers_when_the_program_is_quiet_again);
-    RUN(without_a_budget_nothing_is_lowered);
-    RUN(each_step_is_cheaper_and_the_order_is_idle_rate_processes);
-    RUN(a_dear_pass_is_stretched_and_paid_back_by_the_first_ticks);
-    RUN(the_pass_is_stretched_before_ticks_and_processes_go);
-    RUN(a_cheap_pass_is_never_stretched);
-    RUN(a_pass_that_fits_again_is_no_longer_stretched);
-    RUN(half_of_a_budget_is_kept_from_then_on);
-    RUN(half_of_a_budget_is_no_debt_of_the_minute_before);
-    RUN(a_burst_is_no_rate);
-    RUN(a_step_back_that_holds_ends_the_longer_wait);
-    RUN(a_pass_takes_its_interval_at_any_rate_of_ticks);
-    RUN(no_minute_of_any_session_is_above_the_budget);
-    RUN(the_first_selection_is_paid_back_within_the_first_minute);
-    return RUN_END();
-}
+RUN_MAIN()

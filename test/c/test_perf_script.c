@@ -33,13 +33,13 @@ static void *failing_mremap(void *at, size_t size, size_t new_size, int flags)
 #undef munmap
 
 #include "base/error.h"
+#include "cases.h"
 #include "fake_code.h"
 #include "format/encode.h"
 #include "format/perf_script.h"
 #include "grammar.h"
 #include "records.h"
 #include "report/carry.h"
-#include "run.h"
 
 /* ---- encoding --------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static void check_encoded(struct bytes text, const char *expected)
 }
 #define ENCODED(literal, expected) check_encoded(BYTES(literal), expected)
 
-static void names_as_they_usually_are_stay_as_they_are(void)
+TEST(names_as_they_usually_are_stay_as_they_are)
 {
     ENCODED("", "");
     ENCODED("handle_call", "handle_call");
@@ -62,7 +62,7 @@ static void names_as_they_usually_are_stay_as_they_are(void)
     ENCODED("a:b/c=d,e{}[]|!@#*^~`\\-_.", "a:b/c=d,e{}[]|!@#*^~`\\-_.");
 }
 
-static void reserved_characters_are_percent_encoded(void)
+TEST(reserved_characters_are_percent_encoded)
 {
     ENCODED("++", "%2B%2B");
     ENCODED("\"", "%22");
@@ -75,7 +75,7 @@ static void reserved_characters_are_percent_encoded(void)
     ENCODED("%41", "%2541");
 }
 
-static void blanks_and_controls_are_percent_encoded(void)
+TEST(blanks_and_controls_are_percent_encoded)
 {
     ENCODED("a b", "a%20b");
     ENCODED("\t\n\r", "%09%0A%0D");
@@ -84,7 +84,7 @@ static void blanks_and_controls_are_percent_encoded(void)
     ENCODED("\xc2\x80\xc2\x85\xc2\x9f", "%C2%80%C2%85%C2%9F");
 }
 
-static void unicode_separators_are_percent_encoded(void)
+TEST(unicode_separators_are_percent_encoded)
 {
     ENCODED("\xc2\xa0", "%C2%A0");        /* U+00A0 */
     ENCODED("\xe1\x9a\x80", "%E1%9A%80"); /* U+1680 */
@@ -99,7 +99,7 @@ static void unicode_separators_are_percent_encoded(void)
     ENCODED("\xef\xbb\xbf", "%EF%BB%BF"); /* U+FEFF */
 }
 
-static void what_turns_the_direction_of_a_line_is_percent_encoded(void)
+TEST(what_turns_the_direction_of_a_line_is_percent_encoded)
 {
     ENCODED("\xd8\x9c", "%D8%9C");                /* U+061C */
     ENCODED("\xe2\x80\x8c", "%E2%80%8C");         /* U+200C */
@@ -110,7 +110,7 @@ static void what_turns_the_direction_of_a_line_is_percent_encoded(void)
     ENCODED("\xe2\x81\xa9", "%E2%81%A9");         /* U+2069 */
 }
 
-static void other_unicode_stays_readable(void)
+TEST(other_unicode_stays_readable)
 {
     ENCODED("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
     ENCODED("\xc2\xa1", "\xc2\xa1");
@@ -121,7 +121,7 @@ static void other_unicode_stays_readable(void)
     ENCODED("\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf");
 }
 
-static void bytes_that_are_not_utf8_are_percent_encoded(void)
+TEST(bytes_that_are_not_utf8_are_percent_encoded)
 {
     ENCODED("a\xff"
             "b",
@@ -185,6 +185,9 @@ static void teardown(struct fixture *f)
     fp_perf_script_destroy(f->script);
     free(f);
 }
+
+#define SCRIPT(test) TEST_WITH(test, struct fixture, f, setup(0), teardown)
+#define FLAT(test) TEST_WITH(test, struct fixture, f, setup(1), teardown)
 
 static int take(struct fixture *f, const struct fp_record *record)
 {
@@ -260,7 +263,7 @@ static void check_header(struct fixture *f, const char *expected)
 
 /* ---- whole samples ---------------------------------------------------- */
 
-static void a_sample_is_what_the_document_shows(void)
+SCRIPT(a_sample_is_what_the_document_shows)
 {
     static const char expected[] =
         "my_server 4242/536870983 [000] 1234567891.011367: " ZERO16
@@ -273,19 +276,16 @@ static void a_sample_is_what_the_document_shows(void)
         "\tffffffff my_server:init/1 (my_server.erl)\n"
         "\tffffffff waiting (status)\n"
         "\n";
-    struct fixture *f = setup(0);
 
     define(f, make_process(&f->buffer, 0, 71, 2, BYTES("my server"), CALL("proc_lib", "init_p", 5),
                            CALL("my_server", "init", 1)));
     STACK(f, 0, fake_address(1, 99), fake_address(2, 871), fake_address(3, 0));
     sample(f, INT64_C(1234567891011367));
     CHECK_BYTES(f->text, f->size, expected, strlen(expected));
-    teardown(f);
 }
 
-static void a_label_stands_behind_the_name(void)
+SCRIPT(a_label_stands_behind_the_name)
 {
-    struct fixture *f = setup(0);
     union record_buffer *b = &f->buffer;
 
     make_process_of_atoms(b, 0, 71, 5, (struct fp_mfa_words){1, 2, 5},
@@ -297,26 +297,20 @@ static void a_label_stands_behind_the_name(void)
     check_header(f, "the_name 4242/71 [000] 1.000001: " ZERO16
                     "erl_pid=<0.71.0> name=the%20name label=my_server"
                     " initial_call=proc_lib%3Ainit_p/5 cpu-clock:\n");
-    teardown(f);
 }
 
-static void a_function_without_a_name_is_an_initial_call(void)
+SCRIPT(a_function_without_a_name_is_an_initial_call)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("shop", "", 0), NO_CALL));
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
     check_header(f, "shop. 4242/71 [000] 1.000001: " ZERO16
                     "erl_pid=<0.71.0> initial_call=shop%3A/0 cpu-clock:\n");
     FRAMES(f, "lists:map/2:5 (lists.erl)", "shop:/0 (shop.erl)");
-    teardown(f);
 }
 
-static void names_may_come_as_atom_words(void)
+SCRIPT(names_may_come_as_atom_words)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_process_of_atoms(&f->buffer, 0, 71, 5, (struct fp_mfa_words){1, 2, 5},
                                     (struct fp_mfa_words){3, 4, 1}));
     STACK(f, 0, fake_address(0, 5));
@@ -326,25 +320,20 @@ static void names_may_come_as_atom_words(void)
                     " proc_lib_initial_call=my_server%3Ainit/1 cpu-clock:\n");
     FRAMES(f, "lists:map/2:5 (lists.erl)", "proc_lib:init_p/5 (proc_lib.erl)",
            "my_server:init/1 (my_server.erl)");
-    teardown(f);
 }
 
-static void an_atom_that_nobody_knows_is_left_out(void)
+SCRIPT(an_atom_that_nobody_knows_is_left_out)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_process_of_atoms(&f->buffer, 0, 71, 99, (struct fp_mfa_words){1, 99, 5},
                                     (struct fp_mfa_words){99, 4, 1}));
     STACK(f, 0, fake_address(0, 5));
     sample(f, 1000001);
     check_header(f, "beam 4242/71 [000] 1.000001: " ZERO16 "erl_pid=<0.71.0> cpu-clock:\n");
     FRAMES(f, "lists:map/2:5 (lists.erl)");
-    teardown(f);
 }
 
-static void numbers_are_written_as_printf_would(void)
+SCRIPT(numbers_are_written_as_printf_would)
 {
-    struct fixture *f = setup(0);
     int64_t pool[64];
     char expected[2048];
     size_t count = 0;
@@ -378,13 +367,10 @@ static void numbers_are_written_as_printf_would(void)
         CHECK_INT(take(f, &f->buffer.head), 0);
         check_header(f, expected);
     }
-    teardown(f);
 }
 
-static void each_status_is_the_root_frame(void)
+SCRIPT(each_status_is_the_root_frame)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     for (uint8_t status = 0; status < FP_STATUS_COUNT; status++) {
@@ -398,12 +384,11 @@ static void each_status_is_the_root_frame(void)
         CHECK_BYTES(f->text + f->size - strlen(expected), strlen(expected), expected,
                     strlen(expected));
     }
-    teardown(f);
 }
 
 /* ---- tid and time ----------------------------------------------------- */
 
-static void the_tid_tells_processes_apart_and_fits_an_int32(void)
+SCRIPT(the_tid_tells_processes_apart_and_fits_an_int32)
 {
     static const struct {
         uint32_t number, serial;
@@ -414,7 +399,6 @@ static void the_tid_tells_processes_apart_and_fits_an_int32(void)
         {71, 8, "beam 4242/71 ["},
         {(1u << 28) - 1, 0xffffffff, "beam 4242/2147483647 ["},
     };
-    struct fixture *f = setup(0);
 
     STACK(f, 0, fake_address(0, 0));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -423,13 +407,10 @@ static void the_tid_tells_processes_apart_and_fits_an_int32(void)
         sample(f, 1000001);
         check_header(f, cases[i].begin);
     }
-    teardown(f);
 }
 
-static void no_sample_falls_on_a_whole_second(void)
+SCRIPT(no_sample_falls_on_a_whole_second)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     sample(f, INT64_C(1700000000000000));
@@ -439,13 +420,10 @@ static void no_sample_falls_on_a_whole_second(void)
     /* Pushed off its place, it must not land on one either. */
     sample(f, INT64_C(1700000000999999));
     check_header(f, "beam 4242/71 [000] 1700000001.000001: ");
-    teardown(f);
 }
 
-static void time_never_decreases_and_grows_within_a_process(void)
+SCRIPT(time_never_decreases_and_grows_within_a_process)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
@@ -457,17 +435,13 @@ static void time_never_decreases_and_grows_within_a_process(void)
     check_header(f, "beam 4242/72 [000] 5.500001: ");
     sample(f, -7);
     check_header(f, "beam 4242/71 [000] 5.500002: ");
-    teardown(f);
 }
 
-static void a_time_beyond_the_year_9999_is_refused(void)
+SCRIPT(a_time_beyond_the_year_9999_is_refused)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, INT64_MAX, 0, 0)), FP_EINVAL);
-    teardown(f);
 }
 
 /* ---- symbols ---------------------------------------------------------- */
@@ -488,7 +462,7 @@ static void check_frame(struct bytes module, struct bytes function, uint16_t ari
 #define FRAME(m, fn, a, l, file, expected)                                                         \
     check_frame(BYTES(m), BYTES(fn), a, l, BYTES(file), expected)
 
-static void a_frame_has_module_function_arity_line_and_file(void)
+TEST(a_frame_has_module_function_arity_line_and_file)
 {
     FRAME("lists", "map", 2, 1243, "lists.erl", "lists:map/2:1243 (lists.erl)");
     FRAME("lists", "map", 2, 0, "lists.erl", "lists:map/2 (lists.erl)");
@@ -499,7 +473,7 @@ static void a_frame_has_module_function_arity_line_and_file(void)
     FRAME("Elixir.Foo", "f", 0, 7, "lib/my app/foo.ex", "Elixir.Foo:f/0:7 (lib/my%20app/foo.ex)");
 }
 
-static void nasty_names_are_encoded_in_symbol_and_file(void)
+TEST(nasty_names_are_encoded_in_symbol_and_file)
 {
     FRAME("erlang", "++", 2, 0, "", "erlang:%2B%2B/2 (erlang.erl)");
     FRAME("m", "-f/1-lc$^0/1-0-", 1, 3, "", "m:-f/1-lc$^0/1-0-/1:3 (m.erl)");
@@ -509,7 +483,7 @@ static void nasty_names_are_encoded_in_symbol_and_file(void)
     FRAME("", "", 0, 0, "", ":/0 (.erl)");
 }
 
-static void a_symbol_never_begins_like_something_else(void)
+TEST(a_symbol_never_begins_like_something_else)
 {
     FRAME("0xfoo", "f", 0, 0, "", "%30xfoo:f/0 (0xfoo.erl)");
     FRAME("_Zfoo", "f", 0, 0, "", "%5FZfoo:f/0 (_Zfoo.erl)");
@@ -521,7 +495,7 @@ static void a_symbol_never_begins_like_something_else(void)
     FRAME("0", "0x", 0, 0, "", "0:0x/0 (0.erl)");
 }
 
-static void a_character_at_the_17th_byte_is_encoded(void)
+TEST(a_character_at_the_17th_byte_is_encoded)
 {
     char name[64], symbol[256];
 
@@ -548,11 +522,10 @@ static void a_character_at_the_17th_byte_is_encoded(void)
     }
 }
 
-static void atoms_of_255_characters_pass_whole(void)
+SCRIPT(atoms_of_255_characters_pass_whole)
 {
     char name[1020];
     struct bytes bytes = {name, sizeof(name)};
-    struct fixture *f = setup(0);
     uint64_t samples;
 
     for (size_t i = 0; i < sizeof(name); i += 4)
@@ -563,15 +536,12 @@ static void atoms_of_255_characters_pass_whole(void)
     sample(f, 1000001);
     CHECK(grammar_check(f->text, f->size, &samples) == NULL);
     CHECK(f->size > 8 * sizeof(name));
-    teardown(f);
 }
 
 /* ---- pseudo frames, unresolved ones, roots ---------------------------- */
 
-static void pseudo_frames_have_their_names(void)
+SCRIPT(pseudo_frames_have_their_names)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, FP_FRAME_RUNNING);
     sample(f, 1000001);
@@ -586,13 +556,10 @@ static void pseudo_frames_have_their_names(void)
     sample(f, 1000004);
     FRAMES(f, "lists:map/2:1 (lists.erl)", "truncated (flame_prof)",
            "gen_server:loop/7:2 (gen_server.erl)");
-    teardown(f);
 }
 
-static void unresolved_frames_are_left_out_and_counted_once_a_rendering(void)
+SCRIPT(unresolved_frames_are_left_out_and_counted_once_a_rendering)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1), fake_address(500, 1), FP_FRAME_NONE, FP_FRAME_TEXT | 9,
           FP_FRAME_TEXT | FP_FRAME_TEXT_MAX);
@@ -603,13 +570,10 @@ static void unresolved_frames_are_left_out_and_counted_once_a_rendering(void)
     fp_perf_script_recode(f->script);
     sample(f, 1000003);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 8);
-    teardown(f);
 }
 
-static void a_stack_is_never_empty(void)
+SCRIPT(a_stack_is_never_empty)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     define_stack(f, 0, NULL, 0);
     sample(f, 1000001);
@@ -620,13 +584,10 @@ static void a_stack_is_never_empty(void)
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("m", "f", 1), NO_CALL));
     sample(f, 1000003);
     FRAMES(f, "m:f/1 (m.erl)");
-    teardown(f);
 }
 
-static void a_root_that_is_there_already_is_not_repeated(void)
+SCRIPT(a_root_that_is_there_already_is_not_repeated)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("proc_lib", "init_p", 5),
                            CALL("my_server", "init", 1)));
     /* The line does not matter. */
@@ -647,13 +608,10 @@ static void a_root_that_is_there_already_is_not_repeated(void)
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, CALL("my_server", "init", 1)));
     sample(f, 1000004);
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "my_server:init/1 (my_server.erl)");
-    teardown(f);
 }
 
-static void one_stack_gets_the_roots_of_each_process(void)
+SCRIPT(one_stack_gets_the_roots_of_each_process)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("gen_server", "loop", 7), NO_CALL));
     define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, CALL("gen_server", "loop", 8), NO_CALL));
     STACK(f, 0, fake_address(2, 1));
@@ -661,13 +619,10 @@ static void one_stack_gets_the_roots_of_each_process(void)
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)");
     CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 1000002, 0, 0)), 0);
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "gen_server:loop/8 (gen_server.erl)");
-    teardown(f);
 }
 
-static void recursion_is_flattened_to_the_leaf_most_frame(void)
+FLAT(recursion_is_flattened_to_the_leaf_most_frame)
 {
-    struct fixture *f = setup(1);
-
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("gen_server", "loop", 7), NO_CALL));
     define(f, make_frame(&f->buffer, 0, BYTES("lists"), BYTES("map"), 2, 7, BYTES("lists.erl")));
     define(f, make_frame(&f->buffer, 1, BYTES("lists"), BYTES("map"), 3, 7, BYTES("lists.erl")));
@@ -678,23 +633,19 @@ static void recursion_is_flattened_to_the_leaf_most_frame(void)
     FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/3:7 (lists.erl)", "truncated (flame_prof)",
            "lists:map/3:7 (lists.erl)", "lists:map/2:7 (lists.erl)",
            "gen_server:loop/7:8 (gen_server.erl)");
-    teardown(f);
 }
 
-static void recursion_is_kept_when_not_asked_otherwise(void)
+SCRIPT(recursion_is_kept_when_not_asked_otherwise)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1), fake_address(0, 1));
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/2:1 (lists.erl)");
-    teardown(f);
 }
 
 /* ---- what is kept ----------------------------------------------------- */
 
-static void a_repeat_equals_a_sample_with_zero_deltas(void)
+TEST(a_repeat_equals_a_sample_with_zero_deltas)
 {
     struct fixture *a = setup(0), *b = setup(0);
 
@@ -722,10 +673,8 @@ static void a_repeat_equals_a_sample_with_zero_deltas(void)
     teardown(b);
 }
 
-static void a_process_that_gets_a_name_goes_on_repeating(void)
+SCRIPT(a_process_that_gets_a_name_goes_on_repeating)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
@@ -733,13 +682,11 @@ static void a_process_that_gets_a_name_goes_on_repeating(void)
     define(f, make_process(&f->buffer, 0, 71, 0, BYTES("new"), NO_CALL, NO_CALL));
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000003)), 0);
     check_header(f, "new 4242/71 [000] 1.000003: " ZERO16 "erl_pid=<0.71.0> name=new cpu-clock:\n");
-    teardown(f);
 }
 
-static void code_is_asked_once_until_it_is_said_to_have_changed(void)
+SCRIPT(code_is_asked_once_until_it_is_said_to_have_changed)
 {
     static const struct fake_function newer[] = {{"lists", "foldl", "", 3}};
-    struct fixture *f = setup(0);
 
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
@@ -761,13 +708,10 @@ static void code_is_asked_once_until_it_is_said_to_have_changed(void)
     sample(f, 1000006);
     FRAMES(f, "[gc] (flame_prof)", "lists:foldl/3:1 (lists.erl)");
     CHECK_INT(f->code.resolved, 2);
-    teardown(f);
 }
 
-static void a_slot_defined_anew_shows_the_new_thing(void)
+SCRIPT(a_slot_defined_anew_shows_the_new_thing)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
@@ -777,16 +721,14 @@ static void a_slot_defined_anew_shows_the_new_thing(void)
     check_header(f, "new 4242/99 [000] 1.000002: " ZERO16 "erl_pid=<0.99.0> name=new cpu-clock:\n");
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
            "proc_lib:init_p_do_apply/3:1 (proc_lib.erl)");
-    teardown(f);
 }
 
 /* Stacks of some 600 KB each: together far beyond what may be kept. */
-static void the_memory_for_rendered_stacks_is_bounded(void)
+SCRIPT(the_memory_for_rendered_stacks_is_bounded)
 {
     enum { STACKS = 100, FRAMES = 200 };
     char name[1020];
     struct bytes bytes = {name, sizeof(name)};
-    struct fixture *f = setup(0);
     uint64_t frame[FRAMES], samples;
 
     memset(name, '%', sizeof(name));
@@ -807,15 +749,13 @@ static void the_memory_for_rendered_stacks_is_bounded(void)
             CHECK(grammar_check(f->text, f->size, &samples) == NULL);
         }
     }
-    teardown(f);
 }
 
 /* More FRAME text than may be kept: what is beyond counts as unresolved. */
-static void the_memory_for_text_frames_is_bounded(void)
+SCRIPT(the_memory_for_text_frames_is_bounded)
 {
     char name[1020];
     struct bytes bytes = {name, sizeof(name)};
-    struct fixture *f = setup(0);
 
     memset(name, '%', sizeof(name));
     define_plain_process(f);
@@ -830,7 +770,6 @@ static void the_memory_for_text_frames_is_bounded(void)
     STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
     sample(f, 1000002);
     FRAMES(f, "m:f/0:1 (m.erl)", "m:g/0:1 (m.erl)");
-    teardown(f);
 }
 
 /* A stack of `count` frames, of which no two stacks or frames have the same line. */
@@ -862,7 +801,7 @@ static void check_lines(struct fixture *f, uint32_t slot, uint16_t count)
 
 /* src/options/flame_prof_options.erl counts 16 MiB for the words of stacks, and 12 MiB for the
  * tables of processes, stacks, frames and functions. */
-static void the_memory_for_the_words_of_stacks_is_bounded(void)
+TEST(the_memory_for_the_words_of_stacks_is_bounded)
 {
     static const uint16_t counts[] = {2, 4, 8, 16, 31, 32, 33, 64, 128, 250, 250, 3, 249};
     struct fixture *f;
@@ -880,7 +819,7 @@ static void the_memory_for_the_words_of_stacks_is_bounded(void)
     teardown(f);
 }
 
-static void without_a_symbolizer_text_frames_do(void)
+TEST(without_a_symbolizer_text_frames_do)
 {
     struct fp_counters stats;
     struct fp_perf_script_options options = {.os_pid = 1, .stats = &stats};
@@ -901,9 +840,8 @@ static void without_a_symbolizer_text_frames_do(void)
 
 /* ---- nonsense --------------------------------------------------------- */
 
-static void slots_that_were_not_defined_are_refused(void)
+SCRIPT(slots_that_were_not_defined_are_refused)
 {
-    struct fixture *f = setup(0);
     const struct fp_record *record = make_sample(&f->buffer, 0, 0, 1, 0, 0);
 
     CHECK_INT(take(f, record), FP_EINVAL);
@@ -916,12 +854,10 @@ static void slots_that_were_not_defined_are_refused(void)
     /* Another process in the slot has no sample to repeat. */
     define(f, make_process(&f->buffer, 0, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1)), FP_EINVAL);
-    teardown(f);
 }
 
-static void numbers_out_of_range_are_refused(void)
+SCRIPT(numbers_out_of_range_are_refused)
 {
-    struct fixture *f = setup(0);
     union record_buffer *b = &f->buffer;
     uint64_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
 
@@ -942,12 +878,10 @@ static void numbers_out_of_range_are_refused(void)
     CHECK_INT(take(f, make_head(b, FP_RECORD_PAD, 64)), FP_EINVAL);
     CHECK_INT(take(f, make_head(b, 77, 64)), FP_EINVAL);
     CHECK_INT(f->size, 0);
-    teardown(f);
 }
 
-static void lengths_beyond_the_record_are_refused(void)
+SCRIPT(lengths_beyond_the_record_are_refused)
 {
-    struct fixture *f = setup(0);
     union record_buffer *b = &f->buffer;
     const uint64_t frame[2] = {1, 1};
 
@@ -970,12 +904,10 @@ static void lengths_beyond_the_record_are_refused(void)
         memset(b, 0, sizeof(*b));
         CHECK_INT(take(f, make_head(b, type, 8)), FP_EINVAL);
     }
-    teardown(f);
 }
 
-static void a_refused_stack_does_not_leave_the_old_one_behind(void)
+SCRIPT(a_refused_stack_does_not_leave_the_old_one_behind)
 {
-    struct fixture *f = setup(0);
     uint64_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
 
     define_plain_process(f);
@@ -983,14 +915,12 @@ static void a_refused_stack_does_not_leave_the_old_one_behind(void)
     sample(f, 1);
     CHECK_INT(take(f, make_stack(&f->buffer, 0, frame, FP_STACK_FRAMES_MAX + 1)), FP_EINVAL);
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 2, 0, 0)), FP_EINVAL);
-    teardown(f);
 }
 
 /* Bytes at random in records of right size: refused or not, never a crash (the sanitizers look),
  * and what comes out follows the grammar. */
-static void random_records_never_crash(void)
+FLAT(random_records_never_crash)
 {
-    struct fixture *f = setup(1);
     uint64_t random = 77, samples, accepted = 0;
 
     for (uint32_t i = 0; i < 200000; i++) {
@@ -1018,7 +948,6 @@ static void random_records_never_crash(void)
         }
     }
     CHECK(accepted > 1000);
-    teardown(f);
 }
 
 /* ---- everything at random --------------------------------------------- */
@@ -1158,7 +1087,7 @@ static void random_sample(struct fixture *f, uint64_t *random, int64_t time)
     CHECK_INT(take(f, &b->head), 0);
 }
 
-static void thousands_of_random_samples_follow_the_grammar(void)
+TEST(thousands_of_random_samples_follow_the_grammar)
 {
     for (int flatten = 0; flatten < 2; flatten++) {
         struct fixture *f = setup(flatten);
@@ -1212,9 +1141,8 @@ static void thousands_of_random_samples_follow_the_grammar(void)
 }
 
 /* A checker that takes everything would make the test above worthless. */
-static void the_grammar_check_finds_damage(void)
+SCRIPT(the_grammar_check_finds_damage)
 {
-    struct fixture *f = setup(0);
     uint64_t samples;
     char text[4096];
     int found = 0, tried = 0;
@@ -1240,7 +1168,6 @@ static void the_grammar_check_finds_damage(void)
     CHECK_INT(found, tried);
     for (size_t size = 1; size < f->size; size++)
         CHECK(grammar_check(f->text, size, &samples) != NULL);
-    teardown(f);
 }
 
 /* ---- waiting processes of which nothing moves --------------------------- */
@@ -1256,6 +1183,8 @@ static struct fixture *setup_merging(void)
     return f;
 }
 
+#define MERGING(test) TEST_WITH(test, struct fixture, f, setup_merging(), teardown)
+
 /* The text is not terminated. */
 static const char *find(const struct fixture *f, const char *what)
 {
@@ -1267,9 +1196,8 @@ static uint64_t looks(struct fixture *f)
     return fp_perf_script_weight(f->script);
 }
 
-static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
+MERGING(a_waiting_process_is_written_once_a_second_with_its_weight)
 {
-    struct fixture *f = setup_merging();
     const int64_t begin = 5000001;
     unsigned texts = 0, all = 0;
 
@@ -1289,13 +1217,11 @@ static void a_waiting_process_is_written_once_a_second_with_its_weight(void)
     CHECK_INT(texts, 10);
     CHECK_INT(all, 1000);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_merged), 990);
-    teardown(f);
 }
 
 /* Both, in order: what it did until now, and what it does. */
-static void a_change_is_written_at_once_and_behind_what_was_held(void)
+MERGING(a_change_is_written_at_once_and_behind_what_was_held)
 {
-    struct fixture *f = setup_merging();
     const char *second;
 
     define_plain_process(f);
@@ -1311,12 +1237,10 @@ static void a_change_is_written_at_once_and_behind_what_was_held(void)
     CHECK(strncmp(f->text, "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n", 42) == 0);
     second = find(f, "\n\n") + 2;
     CHECK(strncmp(second, "beam 4242/71 [000] 5.080001: reductions+8 ", 42) == 0);
-    teardown(f);
 }
 
-static void what_is_held_can_be_had(void)
+MERGING(what_is_held_can_be_had)
 {
-    struct fixture *f = setup_merging();
     uint64_t all = 0;
 
     for (uint32_t slot = 0; slot < 3; slot++) {
@@ -1336,13 +1260,10 @@ static void what_is_held_can_be_had(void)
     CHECK_INT(all, 1 + 2 + 3);
     CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
     CHECK_INT(f->size, 0);
-    teardown(f);
 }
 
-static void what_nobody_adds_to_is_not_held_for_ever(void)
+MERGING(what_nobody_adds_to_is_not_held_for_ever)
 {
-    struct fixture *f = setup_merging();
-
     for (uint32_t slot = 0; slot < 2; slot++) {
         define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES, NO_CALL, NO_CALL));
         define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
@@ -1355,14 +1276,11 @@ static void what_nobody_adds_to_is_not_held_for_ever(void)
     CHECK(find(f, "beam 4242/72 ") == f->text);
     CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size), 0);
     CHECK_INT(f->size, 0);
-    teardown(f);
 }
 
 /* Its old stack, its old name: they are written before they are replaced. */
-static void what_is_held_is_written_as_it_was(void)
+MERGING(what_is_held_is_written_as_it_was)
 {
-    struct fixture *f = setup_merging();
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
@@ -1374,13 +1292,11 @@ static void what_is_held_is_written_as_it_was(void)
     take(f, make_process(&f->buffer, 0, 99, 0, NO_BYTES, NO_CALL, NO_CALL));
     CHECK_INT(looks(f), 1);
     CHECK(find(f, "beam 4242/71 ") == f->text);
-    teardown(f);
 }
 
 /* Whatever comes in whatever order: every look is in exactly one period. */
-static void no_look_is_lost_or_counted_twice(void)
+MERGING(no_look_is_lost_or_counted_twice)
 {
-    struct fixture *f = setup_merging();
     uint64_t random = 3, taken = 0, all = 0;
     int64_t time_us = 5000001;
 
@@ -1412,7 +1328,6 @@ static void no_look_is_lost_or_counted_twice(void)
     } while (f->size > 0);
     CHECK(taken > 150000);
     CHECK_INT(all, taken);
-    teardown(f);
 }
 
 /* ---- what a reader makes of it ----------------------------------------- */
@@ -1483,9 +1398,8 @@ static void read_text(struct reader *reader, const struct fixture *f)
 
 /* A process gets another slot each time when it is selected again, and its merged REPEATs may wait
  * in the one before. */
-static void a_process_that_changes_its_slot_is_read_as_it_was(void)
+MERGING(a_process_that_changes_its_slot_is_read_as_it_was)
 {
-    struct fixture *f = setup_merging();
     struct reader *reader = reader_create();
     uint64_t random = 9, block = 1;
     uint32_t slot = 0;
@@ -1522,16 +1436,14 @@ static void a_process_that_changes_its_slot_is_read_as_it_was(void)
     for (uint32_t i = 0; i < reader->given_n; i++)
         CHECK_INT(reader->read[i], reader->given[i]);
     reader_destroy(reader);
-    teardown(f);
 }
 
 /* The longest numbers and words that there are: no line is too long for the Firefox Profiler, and a
  * reader has one sample with all numbers. */
-static void a_long_sample_of_the_profiler_goes_on_in_the_next(void)
+FLAT(a_long_sample_of_the_profiler_goes_on_in_the_next)
 {
     static struct fp_gauges node, counters, none;
     static char note[FP_NOTE_ROOM], about[512];
-    struct fixture *f = setup(1);
     struct fp_self_sample sample = {.engine = "portable",
                                     .mode = "schedulers",
                                     .now = {&node, &counters},
@@ -1588,14 +1500,12 @@ static void a_long_sample_of_the_profiler_goes_on_in_the_next(void)
         CHECK_INT(reader->fields.delta[i], 0);
     }
     reader_destroy(reader);
-    teardown(f);
 }
 
 /* Readers of the last line have them all; before it are gauges of the node. */
-static void all_counters_of_the_profiler_are_in_the_last_line(void)
+FLAT(all_counters_of_the_profiler_are_in_the_last_line)
 {
     static struct fp_gauges node, counters, none;
-    struct fixture *f = setup(1);
     struct fp_self_sample sample = {.engine = "native",
                                     .now = {&node, &counters},
                                     .before = {&none, &none},
@@ -1626,13 +1536,11 @@ static void all_counters_of_the_profiler_are_in_the_last_line(void)
 
         CHECK(memmem(last, (size_t)(text + size - last), name, (size_t)length) != NULL);
     }
-    teardown(f);
 }
 
 /* Its first sample in a slot is not at the time of the last one in the slot before. */
-static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
+MERGING(the_times_of_a_process_grow_when_it_changes_its_slot)
 {
-    struct fixture *f = setup_merging();
     struct reader *reader = reader_create();
 
     STACK(f, 0, fake_address(0, 1));
@@ -1650,13 +1558,11 @@ static void the_times_of_a_process_grow_when_it_changes_its_slot(void)
     read_text(reader, f);
     CHECK_INT(reader->read_n, 3);
     reader_destroy(reader);
-    teardown(f);
 }
 
 /* Its names are read again from time to time. */
-static void a_definition_that_changes_nothing_makes_no_text(void)
+MERGING(a_definition_that_changes_nothing_makes_no_text)
 {
-    struct fixture *f = setup_merging();
     union record_buffer *b = &f->buffer;
 
     define(f, make_process(b, 0, 71, 0, BYTES("one"), NO_CALL, NO_CALL));
@@ -1679,7 +1585,6 @@ static void a_definition_that_changes_nothing_makes_no_text(void)
     define(f, make_process(b, 0, 71, 0, BYTES("two"), NO_CALL, NO_CALL));
     CHECK_INT(take(f, make_sample(b, 0, 0, 5050001, 4, 1)), 0);
     check_header(f, "two 4242/71 [000] 5.050001: reductions=4/1 ");
-    teardown(f);
 }
 
 /* Process 0 with a merged REPEAT, for whose long stack there is no memory. Stack 1 is short. */
@@ -1694,10 +1599,8 @@ static void merge_what_does_not_fit(struct fixture *f)
     mapping_fails = 1;
 }
 
-static void without_memory_a_process_does_not_get_the_text_of_another(void)
+MERGING(without_memory_a_process_does_not_get_the_text_of_another)
 {
-    struct fixture *f = setup_merging();
-
     merge_what_does_not_fit(f);
     CHECK_INT(take(f, make_process(&f->buffer, 0, 72, 0, NO_BYTES, NO_CALL, NO_CALL)), FP_ENOMEM);
     mapping_fails = 0;
@@ -1711,13 +1614,10 @@ static void without_memory_a_process_does_not_get_the_text_of_another(void)
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 1, 5030001)), FP_EINVAL);
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5040001, 800, 1)), 0);
     check_header(f, "beam 4242/72 [000] 5.040001: reductions=800/1 ");
-    teardown(f);
 }
 
-static void without_memory_no_repeat_has_values_of_an_earlier_sample(void)
+MERGING(without_memory_no_repeat_has_values_of_an_earlier_sample)
 {
-    struct fixture *f = setup_merging();
-
     merge_what_does_not_fit(f);
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5020001, 700, 1)), FP_ENOMEM);
     mapping_fails = 0;
@@ -1726,7 +1626,6 @@ static void without_memory_no_repeat_has_values_of_an_earlier_sample(void)
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 1, 5040001, 800, 1)), 0);
     check_header(f, "beam 4242/71 [000] 5.040001: reductions=800/1 ");
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 1, 5050001)), 0);
-    teardown(f);
 }
 
 /* ---- frames in C, and those who call it ------------------------------- */
@@ -1762,30 +1661,25 @@ static struct fixture *setup_kinds(int flatten)
     return f;
 }
 
-static void a_bif_and_a_nif_say_so_instead_of_a_file(void)
-{
-    struct fixture *f = setup_kinds(0);
+#define KINDS(test) TEST_WITH(test, struct fixture, f, setup_kinds(0), teardown)
 
+KINDS(a_bif_and_a_nif_say_so_instead_of_a_file)
+{
     STACK(f, 0, fake_address(1, 0), fake_address(2, 0), fake_address(0, 7));
     sample(f, 1000001);
     FRAMES(f, "erlang:put/2 (bif)", "my_nif:go!/3 (nif)", "lists:map/2:7 (lists.erl)");
-    teardown(f);
 }
 
-static void what_functions_share_is_no_frame_and_no_loss(void)
+KINDS(what_functions_share_is_no_frame_and_no_loss)
 {
-    struct fixture *f = setup_kinds(0);
-
     STACK(f, 0, fake_address(3, 0), fake_address(0, 7), fake_address(3, 1));
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:7 (lists.erl)");
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 0);
-    teardown(f);
 }
 
-static void a_c_function_is_a_name_and_a_library(void)
+KINDS(a_c_function_is_a_name_and_a_library)
 {
-    struct fixture *f = setup_kinds(0);
     unsigned long samples;
 
     STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0), fake_address(7, 0),
@@ -1795,49 +1689,39 @@ static void a_c_function_is_a_name_and_a_library(void)
            "f%28int%29%20[clone] (lib%20foo.so)", "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
            "a%FF%0A (\xc3\xbc.so)");
     CHECK(grammar_check(f->text, f->size, &samples) == NULL);
-    teardown(f);
 }
 
-static void c_functions_of_one_name_are_of_their_libraries(void)
+TEST_WITH(c_functions_of_one_name_are_of_their_libraries, struct fixture, f, setup_kinds(1),
+          teardown)
 {
-    struct fixture *f = setup_kinds(1);
-
     STACK(f, 0, fake_address(4, 0), fake_address(4, 1), fake_address(9, 0), fake_address(9, 1));
     sample(f, 1000001);
     FRAMES(f, "memcpy (libc.so.6)", "memcpy (libother.so)");
-    teardown(f);
 }
 
 #define NAMED(slot) (FP_FRAME_NIF | FP_FRAME_SLOT | (slot))
 
-static void a_nif_may_be_named_by_a_record(void)
+KINDS(a_nif_may_be_named_by_a_record)
 {
-    struct fixture *f = setup_kinds(0);
-
     define(f, make_name(&f->buffer, 0, (struct fp_mfa_words){3, 4, 2}));
     define(f, make_name(&f->buffer, FP_NAMED_SLOTS - 1, (struct fp_mfa_words){1, 2, 255}));
     STACK(f, 0, NAMED(0), NAMED(FP_NAMED_SLOTS - 1), fake_address(0, 7));
     sample(f, 1000001);
     FRAMES(f, "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)", "lists:map/2:7 (lists.erl)");
     CHECK_INT(f->code.resolved, 1); /* no code was looked at for them */
-    teardown(f);
 }
 
-static void a_name_that_is_not_known_is_left_out_and_counted(void)
+KINDS(a_name_that_is_not_known_is_left_out_and_counted)
 {
-    struct fixture *f = setup_kinds(0);
-
     define(f, make_name(&f->buffer, 1, (struct fp_mfa_words){3, 99, 2}));
     STACK(f, 0, NAMED(0), NAMED(1), NAMED(FP_NAMED_SLOTS), fake_address(0, 7));
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:7 (lists.erl)");
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 3);
-    teardown(f);
 }
 
-static void names_that_make_no_sense_are_refused(void)
+KINDS(names_that_make_no_sense_are_refused)
 {
-    struct fixture *f = setup_kinds(0);
     struct fp_mfa_words mfa = {3, 4, 2};
 
     CHECK_INT(take(f, make_name(&f->buffer, FP_NAMED_SLOTS, mfa)), FP_EINVAL);
@@ -1848,14 +1732,12 @@ static void names_that_make_no_sense_are_refused(void)
     STACK(f, 0, NAMED(0), fake_address(0, 7));
     sample(f, 1000001);
     FRAMES(f, "lists:map/2:7 (lists.erl)");
-    teardown(f);
 }
 
 /* Its code was swapped out, or just being loaded. */
-static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
+SCRIPT(what_could_not_be_resolved_is_tried_again_ever_more_seldom)
 {
     static const unsigned after[] = {16, 256, 4096};
-    struct fixture *f = setup(0);
     uint64_t unresolved = 1;
 
     define_plain_process(f);
@@ -1877,12 +1759,10 @@ static void what_could_not_be_resolved_is_tried_again_ever_more_seldom(void)
     for (unsigned k = 0; k < 17; k++)
         sample(f, 1000001);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), unresolved + 2);
-    teardown(f);
 }
 
-static void what_is_resolved_at_last_is_shown_and_not_tried_again(void)
+SCRIPT(what_is_resolved_at_last_is_shown_and_not_tried_again)
 {
-    struct fixture *f = setup(0);
     unsigned long resolved;
 
     f->code.function_count = 5;
@@ -1901,13 +1781,10 @@ static void what_is_resolved_at_last_is_shown_and_not_tried_again(void)
         sample(f, 1000001);
     CHECK_INT(f->code.resolved, resolved);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 1);
-    teardown(f);
 }
 
-static void a_scheduler_that_idles_is_a_thread_of_its_own(void)
+SCRIPT(a_scheduler_that_idles_is_a_thread_of_its_own)
 {
-    struct fixture *f = setup(0);
-
     define(f, make_scheduler(&f->buffer, 0, 3));
     STACK(f, 0, FP_FRAME_IDLE);
     sample(f, 1000001);
@@ -1917,18 +1794,14 @@ static void a_scheduler_that_idles_is_a_thread_of_its_own(void)
     sample(f, 1000002);
     check_header(f,
                  "scheduler 4242/2147482623 [000] 1.000002: " ZERO16 "scheduler=1024 cpu-clock:\n");
-    teardown(f);
 }
 
-static void what_can_not_be_told_says_so(void)
+SCRIPT(what_can_not_be_told_says_so)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, FP_FRAME_AMBIGUOUS, fake_address(0, 1));
     sample(f, 1000001);
     FRAMES(f, "ambiguous (flame_prof)", "lists:map/2:1 (lists.erl)");
-    teardown(f);
 }
 
 /* ---- what a sample leaves out ----------------------------------------- */
@@ -1954,10 +1827,8 @@ static void take_numbers(struct fixture *f, int64_t time_us, int64_t reductions,
     CHECK_INT(take(f, &f->buffer.head), 0);
 }
 
-static void only_what_has_changed_is_written(void)
+SCRIPT(only_what_has_changed_is_written)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     take_numbers(f, 1000001, 0, 0, 0, 0);
@@ -1975,13 +1846,10 @@ static void only_what_has_changed_is_written(void)
     check_header(f, "beam 4242/71 [000] 1.000006: minor_gcs=1/1 cpu-clock:\n");
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000007)), 0);
     check_header(f, "beam 4242/71 [000] 1.000007: cpu-clock:\n");
-    teardown(f);
 }
 
-static void the_first_sample_of_a_process_in_a_block_is_whole(void)
+SCRIPT(the_first_sample_of_a_process_in_a_block_is_whole)
 {
-    struct fixture *f = setup(0);
-
     define_plain_process(f);
     define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
     STACK(f, 0, fake_address(0, 1));
@@ -1994,10 +1862,9 @@ static void the_first_sample_of_a_process_in_a_block_is_whole(void)
     CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 1000004, 0, 0)), 0);
     check_header(f, "beam 4242/72 [000] 1.000004: ");
     CHECK(find(f, " erl_pid=<0.72.0> cpu-clock:") != NULL);
-    teardown(f);
 }
 
-static void the_command_is_a_name_that_other_programs_read(void)
+SCRIPT(the_command_is_a_name_that_other_programs_read)
 {
     static const struct {
         const char *name, *expected;
@@ -2016,7 +1883,6 @@ static void the_command_is_a_name_that_other_programs_read(void)
         {"swapper", "beam 4"},
         {"a_name_of_more_than_thirty_one_letters", "a_name_of_more_than_thirty_one 4"},
     };
-    struct fixture *f = setup(0);
 
     STACK(f, 0, fake_address(0, 1));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -2034,10 +1900,9 @@ static void the_command_is_a_name_that_other_programs_read(void)
            make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("shop", "-f/0-fun-0-", 1), NO_CALL));
     sample(f, 1000001);
     check_header(f, "shop.-f_-fun-_- 4242/71 ");
-    teardown(f);
 }
 
-static void the_cpu_is_the_scheduler_that_ran_the_process(void)
+SCRIPT(the_cpu_is_the_scheduler_that_ran_the_process)
 {
     static const struct {
         uint16_t scheduler;
@@ -2047,7 +1912,6 @@ static void the_cpu_is_the_scheduler_that_ran_the_process(void)
                  {64, "beam 4242/71 [064] 1"},
                  {128, "beam 4242/71 [128] 1"},
                  {1024, "beam 4242/71 [1024] 1"}};
-    struct fixture *f = setup(0);
 
     define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
@@ -2057,13 +1921,11 @@ static void the_cpu_is_the_scheduler_that_ran_the_process(void)
         CHECK_INT(take(f, &f->buffer.head), 0);
         check_header(f, cases[i].expected);
     }
-    teardown(f);
 }
 
 /* stackcollapse-perf.pl reads a period only directly behind the time. */
-static void a_whole_sample_has_no_period(void)
+MERGING(a_whole_sample_has_no_period)
 {
-    struct fixture *f = setup_merging();
     uint64_t samples;
 
     define_plain_process(f);
@@ -2078,85 +1940,6 @@ static void a_whole_sample_has_no_period(void)
     CHECK_INT(samples, 2);
     CHECK_INT(grammar_looks, 7);
     CHECK(find(f, "5.070001: 6 cpu-clock:\n") != NULL);
-    teardown(f);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(names_as_they_usually_are_stay_as_they_are);
-    RUN(reserved_characters_are_percent_encoded);
-    RUN(blanks_and_controls_are_percent_encoded);
-    RUN(unicode_separators_are_percent_encoded);
-    RUN(what_turns_the_direction_of_a_line_is_percent_encoded);
-    RUN(other_unicode_stays_readable);
-    RUN(bytes_that_are_not_utf8_are_percent_encoded);
-    RUN(only_what_has_changed_is_written);
-    RUN(the_first_sample_of_a_process_in_a_block_is_whole);
-    RUN(the_command_is_a_name_that_other_programs_read);
-    RUN(the_cpu_is_the_scheduler_that_ran_the_process);
-    RUN(a_whole_sample_has_no_period);
-    RUN(a_sample_is_what_the_document_shows);
-    RUN(a_label_stands_behind_the_name);
-    RUN(a_function_without_a_name_is_an_initial_call);
-    RUN(names_may_come_as_atom_words);
-    RUN(an_atom_that_nobody_knows_is_left_out);
-    RUN(numbers_are_written_as_printf_would);
-    RUN(each_status_is_the_root_frame);
-    RUN(the_tid_tells_processes_apart_and_fits_an_int32);
-    RUN(no_sample_falls_on_a_whole_second);
-    RUN(time_never_decreases_and_grows_within_a_process);
-    RUN(a_time_beyond_the_year_9999_is_refused);
-    RUN(a_frame_has_module_function_arity_line_and_file);
-    RUN(nasty_names_are_encoded_in_symbol_and_file);
-    RUN(a_symbol_never_begins_like_something_else);
-    RUN(a_character_at_the_17th_byte_is_encoded);
-    RUN(atoms_of_255_characters_pass_whole);
-    RUN(pseudo_frames_have_their_names);
-    RUN(unresolved_frames_are_left_out_and_counted_once_a_rendering);
-    RUN(a_stack_is_never_empty);
-    RUN(a_root_that_is_there_already_is_not_repeated);
-    RUN(one_stack_gets_the_roots_of_each_process);
-    RUN(recursion_is_flattened_to_the_leaf_most_frame);
-    RUN(recursion_is_kept_when_not_asked_otherwise);
-    RUN(a_repeat_equals_a_sample_with_zero_deltas);
-    RUN(a_process_that_gets_a_name_goes_on_repeating);
-    RUN(code_is_asked_once_until_it_is_said_to_have_changed);
-    RUN(a_slot_defined_anew_shows_the_new_thing);
-    RUN(the_memory_for_rendered_stacks_is_bounded);
-    RUN(the_memory_for_text_frames_is_bounded);
-    RUN(the_memory_for_the_words_of_stacks_is_bounded);
-    RUN(without_a_symbolizer_text_frames_do);
-    RUN(slots_that_were_not_defined_are_refused);
-    RUN(numbers_out_of_range_are_refused);
-    RUN(lengths_beyond_the_record_are_refused);
-    RUN(a_refused_stack_does_not_leave_the_old_one_behind);
-    RUN(random_records_never_crash);
-    RUN(thousands_of_random_samples_follow_the_grammar);
-    RUN(the_grammar_check_finds_damage);
-    RUN(a_waiting_process_is_written_once_a_second_with_its_weight);
-    RUN(a_change_is_written_at_once_and_behind_what_was_held);
-    RUN(what_is_held_can_be_had);
-    RUN(what_nobody_adds_to_is_not_held_for_ever);
-    RUN(what_is_held_is_written_as_it_was);
-    RUN(no_look_is_lost_or_counted_twice);
-    RUN(a_process_that_changes_its_slot_is_read_as_it_was);
-    RUN(the_times_of_a_process_grow_when_it_changes_its_slot);
-    RUN(a_long_sample_of_the_profiler_goes_on_in_the_next);
-    RUN(all_counters_of_the_profiler_are_in_the_last_line);
-    RUN(a_definition_that_changes_nothing_makes_no_text);
-    RUN(without_memory_a_process_does_not_get_the_text_of_another);
-    RUN(without_memory_no_repeat_has_values_of_an_earlier_sample);
-    RUN(a_bif_and_a_nif_say_so_instead_of_a_file);
-    RUN(what_functions_share_is_no_frame_and_no_loss);
-    RUN(a_c_function_is_a_name_and_a_library);
-    RUN(c_functions_of_one_name_are_of_their_libraries);
-    RUN(a_nif_may_be_named_by_a_record);
-    RUN(a_name_that_is_not_known_is_left_out_and_counted);
-    RUN(names_that_make_no_sense_are_refused);
-    RUN(what_could_not_be_resolved_is_tried_again_ever_more_seldom);
-    RUN(what_is_resolved_at_last_is_shown_and_not_tried_again);
-    RUN(a_scheduler_that_idles_is_a_thread_of_its_own);
-    RUN(what_can_not_be_told_says_so);
-    return RUN_END();
-}
+RUN_MAIN()

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 
 #include "base/error.h"
+#include "cases.h"
 #include "logs.h"
-#include "run.h"
 #include "store/directory.h"
 #include "store/log_name.h"
 #include "store/sink.h"
@@ -95,7 +95,7 @@ static void check_all(const char *directory, const char *expected)
 
 /* ---- names ------------------------------------------------------------ */
 
-static void names_are_read_as_they_are_written(void)
+TEST(names_are_read_as_they_are_written)
 {
     static const char *const ours[] = {
         "2026-11-21@0154.07.erl_perf.log",
@@ -132,7 +132,7 @@ static void names_are_read_as_they_are_written(void)
     CHECK(name.kind == FP_LOG_ALLOCATIONS);
 }
 
-static void the_longest_name_fits(void)
+TEST(the_longest_name_fits)
 {
     struct fp_log_name name = {.is_zst = true, .is_part = true}, again;
     char text[FP_LOG_NAME_ROOM];
@@ -148,7 +148,7 @@ static void the_longest_name_fits(void)
     CHECK_TEXT(again.node, name.node);
 }
 
-static void names_of_others_are_not_ours(void)
+TEST(names_of_others_are_not_ours)
 {
     static const char *const others[] = {
         "",
@@ -177,7 +177,7 @@ static void names_of_others_are_not_ours(void)
 }
 
 /* As the names sort, so do the keys. */
-static void increased_names_sort_in_order(void)
+TEST(increased_names_sort_in_order)
 {
     struct fp_log_name before = {.is_zst = true}, after;
     char less[FP_LOG_NAME_ROOM], more[FP_LOG_NAME_ROOM];
@@ -196,7 +196,7 @@ static void increased_names_sort_in_order(void)
     CHECK(strcmp(before.key, after.key) < 0);
 }
 
-static void a_file_is_named_by_the_local_time(void)
+TEST(a_file_is_named_by_the_local_time)
 {
     char key[FP_LOG_KEY_ROOM];
 
@@ -214,7 +214,7 @@ static void a_file_is_named_by_the_local_time(void)
 
 /* ---- opening ---------------------------------------------------------- */
 
-static void file_and_directory_are_the_owners_alone(void)
+TEST(file_and_directory_are_the_owners_alone)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -231,7 +231,7 @@ static void file_and_directory_are_the_owners_alone(void)
     temporary_remove(&t);
 }
 
-static void a_directory_that_is_there_is_left_as_it_is(void)
+TEST(a_directory_that_is_there_is_left_as_it_is)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -244,7 +244,7 @@ static void a_directory_that_is_there_is_left_as_it_is(void)
     temporary_remove(&t);
 }
 
-static void a_file_in_progress_is_told_from_a_finished_one(void)
+TEST(a_file_in_progress_is_told_from_a_finished_one)
 {
     struct fp_sink_options options;
     struct fp_log_name name;
@@ -272,7 +272,7 @@ static void a_file_in_progress_is_told_from_a_finished_one(void)
     }
 }
 
-static void a_file_without_samples_is_removed(void)
+TEST(a_file_without_samples_is_removed)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -284,7 +284,7 @@ static void a_file_without_samples_is_removed(void)
     temporary_remove(&t);
 }
 
-static void an_existing_file_is_never_written_to(void)
+TEST(an_existing_file_is_never_written_to)
 {
     struct fp_sink_options options;
     struct fp_sink *sinks[5];
@@ -306,7 +306,7 @@ static void an_existing_file_is_never_written_to(void)
     temporary_remove(&t);
 }
 
-static void a_name_that_is_taken_meanwhile_is_left_alone(void)
+TEST(a_name_that_is_taken_meanwhile_is_left_alone)
 {
     struct fp_sink_options options;
     struct fp_sink *sink;
@@ -325,7 +325,7 @@ static void a_name_that_is_taken_meanwhile_is_left_alone(void)
     temporary_remove(&t);
 }
 
-static void a_directory_that_is_a_link_is_refused(void)
+TEST(a_directory_that_is_a_link_is_refused)
 {
     char expected[512];
     struct temporary t;
@@ -340,7 +340,7 @@ static void a_directory_that_is_a_link_is_refused(void)
     temporary_remove(&t);
 }
 
-static void a_directory_that_is_a_file_is_refused(void)
+TEST(a_directory_that_is_a_file_is_refused)
 {
     char expected[512];
     struct temporary t;
@@ -354,7 +354,7 @@ static void a_directory_that_is_a_file_is_refused(void)
     temporary_remove(&t);
 }
 
-static void a_directory_without_parent_is_refused(void)
+TEST(a_directory_without_parent_is_refused)
 {
     char expected[512];
     struct temporary t;
@@ -367,7 +367,7 @@ static void a_directory_without_parent_is_refused(void)
 }
 
 /* Root may write anywhere: another user tries, in a process of its own. */
-static void a_directory_that_may_not_be_written_is_refused(void)
+TEST(a_directory_that_may_not_be_written_is_refused)
 {
     char expected[512];
     struct temporary t;
@@ -394,7 +394,7 @@ static void a_directory_that_may_not_be_written_is_refused(void)
 
 /* ---- writing ---------------------------------------------------------- */
 
-static void what_was_taken_is_in_the_file_after_a_flush(void)
+TEST(what_was_taken_is_in_the_file_after_a_flush)
 {
     struct fp_sink_options options;
     struct fp_sink *sink;
@@ -432,7 +432,7 @@ static char *pattern(size_t size)
     return bytes;
 }
 
-static void everything_comes_in_order_whatever_the_sizes(void)
+TEST(everything_comes_in_order_whatever_the_sizes)
 {
     const size_t size = 20 * MIB;
     char *bytes = pattern(size), *got;
@@ -464,7 +464,7 @@ static void everything_comes_in_order_whatever_the_sizes(void)
     free(bytes);
 }
 
-static void what_can_never_fit_is_refused_whole(void)
+TEST(what_can_never_fit_is_refused_whole)
 {
     char *bytes = pattern(7 * MIB);
     struct fp_sink_options options;
@@ -485,7 +485,7 @@ static void what_can_never_fit_is_refused_whole(void)
 
 /* ---- holding ---------------------------------------------------------- */
 
-static void what_is_held_is_in_no_file_and_forgotten_at_the_end(void)
+TEST(what_is_held_is_in_no_file_and_forgotten_at_the_end)
 {
     struct fp_sink_options options;
     struct fp_sink_end end;
@@ -514,7 +514,7 @@ static void what_is_held_is_in_no_file_and_forgotten_at_the_end(void)
     }
 }
 
-static void what_is_held_comes_first_once_it_is_committed(void)
+TEST(what_is_held_comes_first_once_it_is_committed)
 {
     struct fp_sink_options options;
     uint64_t text, looks;
@@ -544,7 +544,7 @@ static void what_is_held_comes_first_once_it_is_committed(void)
     }
 }
 
-static void what_was_held_for_long_enough_is_forgotten(void)
+TEST(what_was_held_for_long_enough_is_forgotten)
 {
     struct fp_sink_options options;
     struct timespec moment = {0, 5000000};
@@ -571,7 +571,7 @@ static void what_was_held_for_long_enough_is_forgotten(void)
 }
 
 /* Twenty times what there is room for: the end of it is kept, in order. */
-static void what_is_held_takes_no_more_memory_than_there_is(void)
+TEST(what_is_held_takes_no_more_memory_than_there_is)
 {
     const size_t size = 60 * MIB, piece = 1000;
     char *bytes = pattern(size), *got;
@@ -605,7 +605,7 @@ static void what_is_held_takes_no_more_memory_than_there_is(void)
 }
 
 /* The table: as many frames as there are, and their sizes. */
-static void a_finished_file_ends_with_its_table(void)
+TEST(a_finished_file_ends_with_its_table)
 {
     struct fp_sink_options options;
     const unsigned char *end;
@@ -636,7 +636,7 @@ static void a_finished_file_ends_with_its_table(void)
 
 /* ---- the next file ---------------------------------------------------- */
 
-static void a_file_takes_so_many_flushes(void)
+TEST(a_file_takes_so_many_flushes)
 {
     struct fp_sink_options options;
     struct fp_sink *sink;
@@ -675,7 +675,7 @@ static void on_event(void *arg, enum fp_sink_event event, const char *text)
     CHECK((event == FP_SINK_REMOVED) != temporary_exists(text) || event == FP_SINK_FAILED);
 }
 
-static void everything_that_happens_to_files_is_told(void)
+TEST(everything_that_happens_to_files_is_told)
 {
     struct told told = {.begun = 0};
     struct fp_sink_options options;
@@ -702,7 +702,7 @@ static void everything_that_happens_to_files_is_told(void)
 
 /* ---- retention -------------------------------------------------------- */
 
-static void the_oldest_files_go_and_no_others(void)
+TEST(the_oldest_files_go_and_no_others)
 {
     static const char *const left[] = {
         "2001-01-01@0000.00.erl_perf.log.gz",
@@ -751,7 +751,7 @@ static uint64_t bytes_in(const char *directory)
 }
 
 /* At any moment, and what is left are the newest samples. */
-static void all_files_together_keep_below_their_limit(void)
+TEST(all_files_together_keep_below_their_limit)
 {
     const size_t limit = 4 * MIB, piece = 40000, block = 262144 + 40000;
     char *bytes = pattern(40 * MIB), *got;
@@ -779,7 +779,7 @@ static void all_files_together_keep_below_their_limit(void)
 }
 
 /* Of three nodes, each keeps its own number of files. */
-static void other_nodes_files_neither_go_nor_count(void)
+TEST(other_nodes_files_neither_go_nor_count)
 {
     static const char *const nodes[] = {"a@host", "b@host", ""};
     struct fp_sink_options options;
@@ -830,7 +830,7 @@ static void finish_files(const struct fp_sink_options *options, char from, char 
 
 /* Files that a clock far ahead has named: those that follow have the names of their own time, and
  * are the newest. */
-static void files_from_the_future_name_no_others_and_go_first(void)
+TEST(files_from_the_future_name_no_others_and_go_first)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -856,7 +856,7 @@ static void files_from_the_future_name_no_others_and_go_first(void)
 
 /* A clock that is set back in a session: what was written since is the newest, then what was
  * written before, whatever the names say. */
-static void what_was_begun_since_the_clock_was_set_back_is_kept(void)
+TEST(what_was_begun_since_the_clock_was_set_back_is_kept)
 {
     const struct fp_directory_sum limits = {.files = 3};
     struct fp_directory_keys keys = {.last = ""};
@@ -914,7 +914,7 @@ static void leave(const struct fp_sink_options *options, int samples)
     CHECK_INT(status, 0);
 }
 
-static void a_leftover_is_finished_by_the_next_session(void)
+TEST(a_leftover_is_finished_by_the_next_session)
 {
     struct fp_sink_options options;
     struct fp_log_name name;
@@ -938,7 +938,7 @@ static void a_leftover_is_finished_by_the_next_session(void)
     }
 }
 
-static void a_leftover_without_samples_is_removed(void)
+TEST(a_leftover_without_samples_is_removed)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -956,7 +956,7 @@ static void a_leftover_without_samples_is_removed(void)
 }
 
 /* Wherever it was cut, and whatever stands behind the cut. */
-static void a_leftover_is_cut_behind_its_last_good_sample(void)
+TEST(a_leftover_is_cut_behind_its_last_good_sample)
 {
     static const char zeros[100];
     struct fp_sink_options options;
@@ -995,7 +995,7 @@ static void a_leftover_is_cut_behind_its_last_good_sample(void)
 }
 
 /* Its length and its frames are right, the bytes are not. */
-static void a_leftover_frame_that_can_not_be_read_is_cut_off(void)
+TEST(a_leftover_frame_that_can_not_be_read_is_cut_off)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -1019,7 +1019,7 @@ static void a_leftover_frame_that_can_not_be_read_is_cut_off(void)
     temporary_remove(&t);
 }
 
-static void any_bytes_may_be_left_over(void)
+TEST(any_bytes_may_be_left_over)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -1044,7 +1044,7 @@ static void any_bytes_may_be_left_over(void)
     temporary_remove(&t);
 }
 
-static void what_somebody_still_writes_is_no_leftover(void)
+TEST(what_somebody_still_writes_is_no_leftover)
 {
     struct fp_sink_options options;
     struct fp_sink *first, *second;
@@ -1065,7 +1065,7 @@ static void what_somebody_still_writes_is_no_leftover(void)
 }
 
 /* Another name of a foreign file, a pipe, a link. */
-static void what_is_not_ours_alone_is_no_leftover(void)
+TEST(what_is_not_ours_alone_is_no_leftover)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -1088,7 +1088,7 @@ static void what_is_not_ours_alone_is_no_leftover(void)
     temporary_remove(&t);
 }
 
-static void leftovers_count_as_files(void)
+TEST(leftovers_count_as_files)
 {
     struct fp_sink_options options;
     struct temporary t;
@@ -1104,46 +1104,4 @@ static void leftovers_count_as_files(void)
     temporary_remove(&t);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(names_are_read_as_they_are_written);
-    RUN(the_longest_name_fits);
-    RUN(names_of_others_are_not_ours);
-    RUN(increased_names_sort_in_order);
-    RUN(a_file_is_named_by_the_local_time);
-    RUN(file_and_directory_are_the_owners_alone);
-    RUN(a_directory_that_is_there_is_left_as_it_is);
-    RUN(a_file_in_progress_is_told_from_a_finished_one);
-    RUN(a_file_without_samples_is_removed);
-    RUN(an_existing_file_is_never_written_to);
-    RUN(a_name_that_is_taken_meanwhile_is_left_alone);
-    RUN(a_directory_that_is_a_link_is_refused);
-    RUN(a_directory_that_is_a_file_is_refused);
-    RUN(a_directory_without_parent_is_refused);
-    RUN(a_directory_that_may_not_be_written_is_refused);
-    RUN(what_was_taken_is_in_the_file_after_a_flush);
-    RUN(everything_comes_in_order_whatever_the_sizes);
-    RUN(what_can_never_fit_is_refused_whole);
-    RUN(what_is_held_is_in_no_file_and_forgotten_at_the_end);
-    RUN(what_is_held_comes_first_once_it_is_committed);
-    RUN(what_was_held_for_long_enough_is_forgotten);
-    RUN(what_is_held_takes_no_more_memory_than_there_is);
-    RUN(a_finished_file_ends_with_its_table);
-    RUN(a_file_takes_so_many_flushes);
-    RUN(everything_that_happens_to_files_is_told);
-    RUN(the_oldest_files_go_and_no_others);
-    RUN(all_files_together_keep_below_their_limit);
-    RUN(other_nodes_files_neither_go_nor_count);
-    RUN(files_from_the_future_name_no_others_and_go_first);
-    RUN(what_was_begun_since_the_clock_was_set_back_is_kept);
-    RUN(a_leftover_is_finished_by_the_next_session);
-    RUN(a_leftover_without_samples_is_removed);
-    RUN(a_leftover_is_cut_behind_its_last_good_sample);
-    RUN(a_leftover_frame_that_can_not_be_read_is_cut_off);
-    RUN(any_bytes_may_be_left_over);
-    RUN(what_somebody_still_writes_is_no_leftover);
-    RUN(what_is_not_ours_alone_is_no_leftover);
-    RUN(leftovers_count_as_files);
-    return RUN_END();
-}
+RUN_MAIN()

@@ -1,8 +1,8 @@
 /* test_stack_table.c - the table against a plain model of itself: what it calls known must be the
  * stack that the slot was last given to. */
 #include "base/error.h"
+#include "cases.h"
 #include "format/record.h"
-#include "run.h"
 #include "session/stack_table.h"
 
 static struct fp_stack_table *create(void)
@@ -12,6 +12,8 @@ static struct fp_stack_table *create(void)
     CHECK_INT(fp_stack_table_create(&table), 0);
     return table;
 }
+
+#define TABLE(test) TEST_WITH(test, struct fp_stack_table, table, create(), fp_stack_table_destroy)
 
 #define DEPTH 20
 
@@ -33,7 +35,7 @@ static int intern(struct fp_stack_table *table, uint64_t n, uint32_t *slot)
     return known;
 }
 
-static void a_stack_is_known_the_second_time(void)
+TEST(a_stack_is_known_the_second_time)
 {
     struct fp_stack_table *table = create();
     uint32_t first, second;
@@ -45,9 +47,8 @@ static void a_stack_is_known_the_second_time(void)
     fp_stack_table_destroy(NULL);
 }
 
-static void order_and_depth_make_another_stack(void)
+TABLE(order_and_depth_make_another_stack)
 {
-    struct fp_stack_table *table = create();
     uint64_t ab[] = {100, 200, 0, 0}, ba[] = {200, 100, 0, 0};
     uint32_t slot[6];
 
@@ -62,12 +63,10 @@ static void order_and_depth_make_another_stack(void)
         for (size_t k = 0; k < i; k++)
             CHECK(slot[i] != slot[k]);
     }
-    fp_stack_table_destroy(table);
 }
 
-static void each_bit_of_each_word_makes_another_stack(void)
+TABLE(each_bit_of_each_word_makes_another_stack)
 {
-    struct fp_stack_table *table = create();
     uint64_t frame[DEPTH];
     uint32_t slot, unchanged;
 
@@ -80,24 +79,20 @@ static void each_bit_of_each_word_makes_another_stack(void)
             frame[word] ^= UINT64_C(1) << bit;
         }
     }
-    fp_stack_table_destroy(table);
 }
 
-static void a_forgotten_stack_is_unknown_again(void)
+TABLE(a_forgotten_stack_is_unknown_again)
 {
-    struct fp_stack_table *table = create();
     uint32_t slot, again;
 
     intern(table, 7, &slot);
     fp_stack_table_forget(table, slot);
     CHECK_INT(intern(table, 7, &again), 0);
     CHECK_INT(intern(table, 7, &again), 1);
-    fp_stack_table_destroy(table);
 }
 
-static void a_token_tells_whether_a_slot_was_given_away(void)
+TABLE(a_token_tells_whether_a_slot_was_given_away)
 {
-    struct fp_stack_table *table = create();
     uint64_t token, n = 8;
     uint32_t slot, other = FP_STACK_SLOTS;
 
@@ -114,12 +109,10 @@ static void a_token_tells_whether_a_slot_was_given_away(void)
     CHECK_INT(fp_stack_table_holds(table, slot, token), 0);
     token = fp_stack_table_token(table, slot);
     CHECK_INT(fp_stack_table_holds(table, slot, token), 0);
-    fp_stack_table_destroy(table);
 }
 
-static void holding_counts_as_a_use(void)
+TABLE(holding_counts_as_a_use)
 {
-    struct fp_stack_table *table = create();
     uint64_t token, n = 1000;
     uint32_t slot, other;
 
@@ -130,12 +123,10 @@ static void holding_counts_as_a_use(void)
         if (i % 100 == 0)
             CHECK_INT(fp_stack_table_holds(table, slot, token), 1);
     }
-    fp_stack_table_destroy(table);
 }
 
-static void similar_stacks_spread_over_the_table(void)
+TABLE(similar_stacks_spread_over_the_table)
 {
-    struct fp_stack_table *table = create();
     static char taken[FP_STACK_SLOTS];
     unsigned used = 0, still_known = 0;
     uint32_t slot;
@@ -152,14 +143,12 @@ static void similar_stacks_spread_over_the_table(void)
     for (uint64_t n = 0; n < FP_STACK_SLOTS / 2; n++)
         still_known += (unsigned)intern(table, n, &slot);
     CHECK(still_known > FP_STACK_SLOTS / 2 * 9 / 10);
-    fp_stack_table_destroy(table);
 }
 
 /* The contract with the writer: whatever the order of things, "known" is said only of the stack
  * that the slot was given to last. */
-static void what_is_called_known_is_what_the_slot_was_given_to(void)
+TABLE(what_is_called_known_is_what_the_slot_was_given_to)
 {
-    struct fp_stack_table *table = create();
     static int64_t model[FP_STACK_SLOTS];
     uint64_t random = 3;
     unsigned known_count = 0;
@@ -180,12 +169,10 @@ static void what_is_called_known_is_what_the_slot_was_given_to(void)
         }
     }
     CHECK(known_count > 100000);
-    fp_stack_table_destroy(table);
 }
 
-static void stacks_in_use_survive_a_flood_of_others(void)
+TABLE(stacks_in_use_survive_a_flood_of_others)
 {
-    struct fp_stack_table *table = create();
     uint64_t flood = 1000;
     unsigned lost = 0;
     uint32_t slot;
@@ -200,10 +187,9 @@ static void stacks_in_use_survive_a_flood_of_others(void)
     }
     /* 40,000 times asked; the clock may take one whose set was flooded. */
     CHECK(lost < 40);
-    fp_stack_table_destroy(table);
 }
 
-static void two_tables_give_the_same_answers(void)
+TEST(two_tables_give_the_same_answers)
 {
     struct fp_stack_table *a = create(), *b = create();
     uint64_t random = 9;
@@ -218,18 +204,4 @@ static void two_tables_give_the_same_answers(void)
     fp_stack_table_destroy(b);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_stack_is_known_the_second_time);
-    RUN(order_and_depth_make_another_stack);
-    RUN(each_bit_of_each_word_makes_another_stack);
-    RUN(a_forgotten_stack_is_unknown_again);
-    RUN(a_token_tells_whether_a_slot_was_given_away);
-    RUN(holding_counts_as_a_use);
-    RUN(similar_stacks_spread_over_the_table);
-    RUN(what_is_called_known_is_what_the_slot_was_given_to);
-    RUN(stacks_in_use_survive_a_flood_of_others);
-    RUN(two_tables_give_the_same_answers);
-    return RUN_END();
-}
+RUN_MAIN()

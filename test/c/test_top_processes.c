@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/governor.h"
+#include "cases.h"
 #include "erts/process_table.h"
 #include "fake_vm.h"
-#include "run.h"
 #include "session/top_processes.h"
 
 #define MARKER_AT FAKE_MISC
@@ -104,7 +104,7 @@ static void pass(struct fixture *f, uint32_t slots)
     while (!fp_top_processes_step(f->top, slots));
 }
 
-static void random_tables_agree_with_sorting(void)
+TEST(random_tables_agree_with_sorting)
 {
     static const unsigned releases[] = {25, 27, 29};
 
@@ -140,9 +140,9 @@ static void random_tables_agree_with_sorting(void)
     }
 }
 
-static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
+TEST_WITH(the_first_pass_counts_from_the_start_the_next_from_the_last, struct fixture, f,
+          create(27, 64, 3, 1, NULL, 0), destroy)
 {
-    struct fixture *f = create(27, 64, 3, 1, NULL, 0);
     const struct fp_candidate *selected;
     uint64_t processes;
     size_t n;
@@ -160,13 +160,12 @@ static void the_first_pass_counts_from_the_start_the_next_from_the_last(void)
     CHECK_INT(n, 1);
     CHECK_INT(selected[0].score, 50);
     CHECK(selected[0].id == fake_pid(&f->vm.layout, 0));
-    destroy(f);
 }
 
 /* An interval in which the machine gave the VM no time has hardly any. */
-static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
+TEST_WITH(who_has_not_moved_comes_by_what_it_has_ever_done, struct fixture, f,
+          create(29, 64, 40, 3, NULL, 0), destroy)
 {
-    struct fixture *f = create(29, 64, 40, 3, NULL, 0);
     const struct fp_candidate *selected;
     uint64_t processes, found = 0;
     size_t n;
@@ -186,7 +185,6 @@ static void who_has_not_moved_comes_by_what_it_has_ever_done(void)
         for (uint32_t k = 10; k <= 30; k += 10)
             found += selected[i].id == fake_pid(&f->vm.layout, k);
     CHECK_INT(found, 3);
-    destroy(f);
 }
 
 static int64_t score_of_the_only_one(struct fixture *f)
@@ -200,9 +198,9 @@ static int64_t score_of_the_only_one(struct fixture *f)
 }
 
 /* The slot is the same, the process another: its reductions are its own. */
-static void a_slot_that_is_used_again_counts_from_the_start(void)
+TEST_WITH(a_slot_that_is_used_again_counts_from_the_start, struct fixture, f,
+          create(27, 64, 2, 4, NULL, 0), destroy)
 {
-    struct fixture *f = create(27, 64, 2, 4, NULL, 0);
     uint64_t newer = fake_pid(&f->vm.layout, 64);
 
     fake_spawn(&f->vm, 0, 0);
@@ -214,14 +212,13 @@ static void a_slot_that_is_used_again_counts_from_the_start(void)
     fake_set(&f->vm, 1, FP_FIELD_reds, 6000);
     pass(f, 64);
     CHECK_INT(score_of_the_only_one(f), 6000);
-    destroy(f);
 }
 
 /* With the address of the one before it, too, and more reductions: only the id differs, which is
  * read of contenders alone. The next pass is right, and the pid always is. */
-static void a_slot_and_an_address_that_are_used_again_rank_too_low_once(void)
+TEST_WITH(a_slot_and_an_address_that_are_used_again_rank_too_low_once, struct fixture, f,
+          create(27, 64, 1, 4, NULL, 0), destroy)
 {
-    struct fixture *f = create(27, 64, 1, 4, NULL, 0);
     uint64_t processes, newer = fake_pid(&f->vm.layout, 64);
     size_t n;
 
@@ -236,10 +233,9 @@ static void a_slot_and_an_address_that_are_used_again_rank_too_low_once(void)
     fake_set(&f->vm, 0, FP_FIELD_reds, 9000);
     pass(f, 64);
     CHECK_INT(score_of_the_only_one(f), 3000);
-    destroy(f);
 }
 
-static void the_excluded_are_counted_but_never_selected(void)
+TEST(the_excluded_are_counted_but_never_selected)
 {
     uint64_t excluded[FP_EXCLUDED_MAX];
     struct fixture *f;
@@ -257,9 +253,9 @@ static void the_excluded_are_counted_but_never_selected(void)
     destroy(f);
 }
 
-static void what_is_no_living_process_is_passed_over(void)
+TEST_WITH(what_is_no_living_process_is_passed_over, struct fixture, f,
+          create(27, 64, 8, 20, NULL, 0), destroy)
 {
-    struct fixture *f = create(27, 64, 8, 20, NULL, 0);
     uint64_t slot = FAKE_TABLE + 8u * 50, processes;
     size_t n;
 
@@ -276,13 +272,12 @@ static void what_is_no_living_process_is_passed_over(void)
     CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 3);
     CHECK_INT(processes, 3);
-    destroy(f);
 }
 
 /* Neighbours are read in one piece: a hole amid them must not hide them. */
-static void a_hole_between_processes_hides_none(void)
+TEST_WITH(a_hole_between_processes_hides_none, struct fixture, f,
+          create(27, 256, 200, 200, NULL, 0), destroy)
 {
-    struct fixture *f = create(27, 256, 200, 200, NULL, 0);
     uint64_t processes;
     size_t n, size = (size_t)FAKE_PROCESS_STRIDE * 200;
     unsigned char *copy = malloc(size);
@@ -302,12 +297,11 @@ static void a_hole_between_processes_hides_none(void)
     CHECK_INT(processes, 199);
     CHECK_INT(n, 199);
     free(copy);
-    destroy(f);
 }
 
-static void a_table_that_is_not_readable_has_nobody(void)
+TEST_WITH(a_table_that_is_not_readable_has_nobody, struct fixture, f, create(27, 64, 4, 4, NULL, 0),
+          destroy)
 {
-    struct fixture *f = create(27, 64, 4, 4, NULL, 0);
     uint64_t processes;
     size_t n;
 
@@ -317,13 +311,12 @@ static void a_table_that_is_not_readable_has_nobody(void)
     CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 0);
     CHECK_INT(processes, 0);
-    destroy(f);
 }
 
 /* Far apart, and equal in the bits that the sort looks at. */
-static void addresses_far_apart_are_all_looked_at(void)
+TEST_WITH(addresses_far_apart_are_all_looked_at, struct fixture, f, create(27, 64, 1, 60, NULL, 0),
+          destroy)
 {
-    struct fixture *f = create(27, 64, 1, 60, NULL, 0);
     uint64_t processes;
     size_t n;
 
@@ -338,24 +331,21 @@ static void addresses_far_apart_are_all_looked_at(void)
     pass(f, 7);
     CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
     CHECK_INT(n, 30);
-    destroy(f);
 }
 
-static void the_kernel_is_asked_once_for_neighbours(void)
+TEST_WITH(the_kernel_is_asked_once_for_neighbours, struct fixture, f,
+          create(27, 4096, 2000, 10, NULL, 0), destroy)
 {
-    struct fixture *f = create(27, 4096, 2000, 10, NULL, 0);
-
     for (uint32_t k = 0; k < 2000; k++)
         fake_spawn(&f->vm, k, 0);
     f->vm.memory.calls = 0;
     pass(f, 4096);
     CHECK(f->vm.memory.calls <= 1 + 2000 * FAKE_PROCESS_STRIDE / (200u << 10));
-    destroy(f);
 }
 
-static void random_tables_harm_nothing(void)
+TEST_WITH(random_tables_harm_nothing, struct fixture, f, create(29, 1024, 300, 50, NULL, 0),
+          destroy)
 {
-    struct fixture *f = create(29, 1024, 300, 50, NULL, 0);
     uint64_t random = 9, processes;
     size_t n;
 
@@ -374,7 +364,6 @@ static void random_tables_harm_nothing(void)
         CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
         CHECK(n <= 50);
     }
-    destroy(f);
 }
 
 /* ------------------------------------------------------------ rankings -- */
@@ -403,7 +392,7 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
     return f;
 }
 
-static void each_ranking_has_a_result_of_its_own(void)
+TEST(each_ranking_has_a_result_of_its_own)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
                                               {FP_METRIC_message_queue_len, 0, 1, 1},
@@ -436,7 +425,7 @@ static void each_ranking_has_a_result_of_its_own(void)
 }
 
 /* The first two passes are for all; then every third is. */
-static void a_ranking_with_a_longer_interval_keeps_its_result(void)
+TEST(a_ranking_with_a_longer_interval_keeps_its_result)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
                                               {FP_METRIC_message_queue_len, 1, 1, 3}};
@@ -461,7 +450,7 @@ static void a_ranking_with_a_longer_interval_keeps_its_result(void)
 
 /* Its collection takes a while, as its heap is large: it stays among the largest, with the size of
  * the last pass; and no heap of two blocks makes another one the largest. */
-static void a_process_that_collects_keeps_its_rank(void)
+TEST(a_process_that_collects_keeps_its_rank)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_total_heap_size, 0, 1, 1},
                                               {FP_METRIC_reductions, 1, 1, 1}};
@@ -490,7 +479,7 @@ static void a_process_that_collects_keeps_its_rank(void)
     destroy(f);
 }
 
-static void minor_collections_are_counted_anew_after_a_full_sweep(void)
+TEST(minor_collections_are_counted_anew_after_a_full_sweep)
 {
     static const struct fp_ranking rule = {FP_METRIC_minor_gcs, 1, 1, 1};
     struct fixture *f = create_with(&rule, 1);
@@ -518,7 +507,7 @@ static size_t selected_n(struct fixture *f)
     return n;
 }
 
-static void each_ranking_selects_a_part_of_its_own(void)
+TEST(each_ranking_selects_a_part_of_its_own)
 {
     static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 5, 1},
                                               {FP_METRIC_message_queue_len, 0, 2, 1},
@@ -548,7 +537,7 @@ static void each_ranking_selects_a_part_of_its_own(void)
     destroy(f);
 }
 
-static void invalid_rankings_are_refused(void)
+TEST(invalid_rankings_are_refused)
 {
     static const struct fp_ranking many[FP_RANKINGS_MAX + 1];
     static const struct fp_ranking bad[] = {{FP_METRIC_COUNT, 1, 1, 1},
@@ -633,7 +622,7 @@ static size_t status_kb(const char *name)
 }
 
 /* 2^27 slots with eight rankings: 9.6 GB of addresses. */
-static void a_table_of_slots_has_memory_where_processes_are(void)
+TEST(a_table_of_slots_has_memory_where_processes_are)
 {
     struct many many = {.layout = {.release = *fp_release_find(25),
                                    .snapshot_size = 680,
@@ -667,7 +656,7 @@ static void a_table_of_slots_has_memory_where_processes_are(void)
 
 /* Five minutes, by clocks that the test turns: a process read costs 250 ns, a tick's samples of 100
  * processes 100 us. */
-static void the_governor_paces_a_pass_over_two_million_processes(void)
+TEST(the_governor_paces_a_pass_over_two_million_processes)
 {
     struct many many = {.layout = {.release = *fp_release_find(25),
                                    .snapshot_size = 680,
@@ -712,28 +701,4 @@ static void the_governor_paces_a_pass_over_two_million_processes(void)
     fp_top_processes_destroy(top);
 }
 
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(random_tables_agree_with_sorting);
-    RUN(the_first_pass_counts_from_the_start_the_next_from_the_last);
-    RUN(who_has_not_moved_comes_by_what_it_has_ever_done);
-    RUN(a_slot_that_is_used_again_counts_from_the_start);
-    RUN(a_slot_and_an_address_that_are_used_again_rank_too_low_once);
-    RUN(the_excluded_are_counted_but_never_selected);
-    RUN(what_is_no_living_process_is_passed_over);
-    RUN(a_hole_between_processes_hides_none);
-    RUN(a_table_that_is_not_readable_has_nobody);
-    RUN(addresses_far_apart_are_all_looked_at);
-    RUN(the_kernel_is_asked_once_for_neighbours);
-    RUN(random_tables_harm_nothing);
-    RUN(each_ranking_has_a_result_of_its_own);
-    RUN(a_ranking_with_a_longer_interval_keeps_its_result);
-    RUN(a_process_that_collects_keeps_its_rank);
-    RUN(minor_collections_are_counted_anew_after_a_full_sweep);
-    RUN(each_ranking_selects_a_part_of_its_own);
-    RUN(invalid_rankings_are_refused);
-    RUN(a_table_of_slots_has_memory_where_processes_are);
-    RUN(the_governor_paces_a_pass_over_two_million_processes);
-    return RUN_END();
-}
+RUN_MAIN()
