@@ -14,7 +14,7 @@ export WERROR ?= 0
 EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: proof build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
-        test-attach portability test-real test-exports test-foreign test-mcp \
+        test-live test-attach portability test-real test-exports test-foreign test-mcp \
         asan tsan valgrind analyze deps deps-build shell soak soak-sizes limits \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
@@ -52,7 +52,7 @@ tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 	@tools/tidy.escript && tools/tidy.escript --prove
 	@[ ! -f $(EBIN)/flame_prof_options_doc.beam ] || tools/options.escript --check $(EBIN)
 
-test-c: ## Run the C tests only, under ASan and UBSan (one: C_TESTS=test_ring)
+test-c: build ## Run the C tests only, on the objects of the libraries (one: C_TESTS=test_ring)
 	@tools/test.sh c
 
 asan: ## The C tests, and the library in a VM for SECONDS_, under ASan and UBSan
@@ -74,6 +74,9 @@ analyze: ## Clang's static analyzer and cppcheck over all C sources
 
 test-erl: ## Run the Erlang tests only (one module: TESTS=flame_prof_options_tests)
 	@tools/test.sh erl
+
+test-live: build ## Run the live tests TIMES (10) times beside BUSY (4) busy loops
+	@tools/test_live.sh
 
 test-viewer: ## Run the viewer's tests in a browser only
 	@tools/test.sh viewer

@@ -81,7 +81,7 @@ seen_by_the_doctor() ->
             flame_prof_doctor_evidence:collect(#{for => 1500, engine => auto}),
         not is_map_key(samples, Unseen) andalso
             flame_prof_temporary:with_files(Files, fun(Paths) -> times(Paths, spin) =/= [] end)
-    end, 20).
+    end).
 
 %%% --------------------------------------------------- recordings and profiles --
 

@@ -154,7 +154,7 @@ owners_of_ports() ->
     By = waiting:eventually(fun() ->
         {ok, #{port_owners := Owners}} = flame_prof_doctor_system:look(native),
         {true, Owners}
-    end, 20),
+    end),
     [true = port_close(Port) || Port <- Ports],
     true = unregister(?MODULE),
     ?assertEqual(Ports, [Port || Port <- Ports,
@@ -230,7 +230,7 @@ a_second_later(Pid) ->
         {ok, #{supervisors := All}} = flame_prof_doctor_system:look(native),
         Own = [One || #{process := Of} = One <- All, Of =:= Pid],
         Own =/= [] andalso {true, #{supervisors => Own}}
-    end, 20).
+    end).
 
 loops(#{supervisors := [_]} = First, #{supervisors := [_]} = Last) ->
     Limits = maps:from_list([{Name, Default}

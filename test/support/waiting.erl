@@ -1,26 +1,27 @@
-%% Waiting for what is to come, in tests. Not timed: how often is looked is bounded,
-%% generously, for machines that are slow.
+%% Waiting for conditions, in tests, with one bound that ends a hang.
 -module(waiting).
 
--export([eventually/1, eventually/2, differing/2]).
+-export([eventually/1, differing/2]).
 -export([suspend/1, pauses/3]).
 
--define(LOOKS, 6000).
+-define(BOUND_MS, 30000).
 -define(PAUSE_MS, 10).
 
 %% Until Look answers true, or {true, Found}: then Found. A look that fails is one too many
 %% or too early: on a slow machine info/0 may say no more than that it got no answer.
-eventually(Look) -> eventually(Look, ?LOOKS).
+eventually(Look) -> eventually(Look, erlang:monotonic_time(millisecond) + ?BOUND_MS).
 
-eventually(Look, Looks) -> eventually(Look, Looks, false).
-
-eventually(Look, 0, Last) ->
-    error({never, Look, {Last, catch flame_prof:info()}});
-eventually(Look, Looks, _) ->
+eventually(Look, Until) ->
     case looked(Look) of
-        true -> ok;
-        {true, Found} -> Found;
-        Other -> timer:sleep(?PAUSE_MS), eventually(Look, Looks - 1, Other)
+        true ->
+            ok;
+        {true, Found} ->
+            Found;
+        Last ->
+            erlang:monotonic_time(millisecond) < Until orelse
+                error({never, Look, {Last, catch flame_prof:info()}}),
+            timer:sleep(?PAUSE_MS),
+            eventually(Look, Until)
     end.
 
 %% What differs in each round, by Look: without what was the same in 3 of 10 that follow each other,
