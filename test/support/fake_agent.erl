@@ -1,10 +1,10 @@
-%% In place of the agent (flame_prof_nif): a session that takes what it is given and answers as a test
-%% says. Whatever of sessions, targets, triggers and looks is not the library runs with it, without
+%% In place of the agent (flame_prof_nif): a session that takes what it is given and answers as a
+%% test says. Whatever of sessions, targets, triggers and looks is not the library runs with it, without
 %% threads and files.
 -module(fake_agent).
 
 -export([run/1, each/1, options/1, profile/2]).
--export([start/0, stop/0, script/2, hold/1, release/1]).
+-export([start/0, stop/0, script/2, scripted/1, hold/1, release/1]).
 -export([calls/1, forget/0, session/0, config/0, say/1, count/1, pushed/0]).
 %% Of the stand-in.
 -export([answer/2]).
@@ -34,8 +34,14 @@ run(Fun) ->
         Fun()
     after
         _ = application:stop(flame_prof),
-        _ = [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)
-            -- Before],
+        %% Of a test that has failed.
+        _ = [begin
+            Monitor = monitor(process, Pid),
+            exit(Pid, kill),
+            receive {'DOWN', Monitor, process, _, _} -> ok end
+        end || Pid <- virtual_clock:processes()],
+        _ = [application:unset_env(flame_prof, Key)
+            || {Key, _} <- application:get_all_env(flame_prof) -- Before],
         ok = virtual_clock:stop(),
         ok = stop()
     end.
@@ -82,6 +88,9 @@ stop() ->
 -spec script(atom(), term()) -> ok.
 script(Function, Answer) -> put_value({script, Function}, Answer).
 
+-spec scripted(atom()) -> term().
+scripted(Function) -> value({script, Function}, none).
+
 %% @doc `flush' or `stop' of a session is not answered before release/1.
 -spec hold(flush | stop) -> ok.
 hold(What) -> put_value({held, What}, []).
@@ -119,7 +128,7 @@ pushed() -> lists:append([Items || [_, Items] <- calls(session_push)]).
 answer(Function, Arguments) ->
     Call = erlang:unique_integer([monotonic]),
     true = ets:insert(?MODULE, {{call, Call}, Function, Arguments}),
-    case value({script, Function}, none) of
+    case scripted(Function) of
         none -> usual(Function, Arguments);
         Fun when is_function(Fun) -> apply(Fun, Arguments);
         Answer -> Answer

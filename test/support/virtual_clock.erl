@@ -2,7 +2,9 @@
 %% order, before the test goes on: no process of flame_prof has anything to do then.
 -module(virtual_clock).
 
--export([start/0, stop/0, advance/1, skip/1, settle/0, due/1]).
+-compile({no_auto_import, [processes/0]}).
+
+-export([start/0, stop/0, advance/1, skip/1, settle/0, due/1, processes/0]).
 %% Of the stand-in.
 -export([answer/2]).
 
@@ -87,10 +89,14 @@ settle() -> settle(0).
 
 settle(3) -> ok;
 settle(Rounds) ->
-    case lists:all(fun is_quiet/1, [P || P <- processes(), is_ours(P)]) of
+    case lists:all(fun is_quiet/1, ?MODULE:processes()) of
         true -> settle(Rounds + 1);
         false -> erlang:yield(), settle(0)
     end.
+
+%% @doc Those of flame_prof.
+-spec processes() -> [pid()].
+processes() -> [P || P <- erlang:processes(), is_ours(P)].
 
 is_quiet(Pid) ->
     case process_info(Pid, [status, message_queue_len, links, monitors]) of

@@ -144,7 +144,8 @@ i_is_eight_lines_of_what_runs_test() ->
         #{engine_reason := Why, files := [File]} = flame_prof:info(),
         Text = Printed(),
         ?assertEqual(8, length(string:lexemes(binary_to_list(Text), "\n"))),
-        [?assertMatch({_, _}, binary:match(Text, Part), Part) || Part <- [<<": running">>, Why, File,
+        [?assertMatch({_, _}, binary:match(Text, Part), Part) || Part <- [
+            <<": running">>, Why, File,
             <<"10 of 100 ticks missed (10.0">>, <<"1,204 attempted, ">>, <<"samples/s">>,
             <<"of one core">>]],
         {ok, _} = flame_prof:stop(),

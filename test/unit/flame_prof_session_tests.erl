@@ -1,5 +1,6 @@
 %% A session from its start to its end, with a scripted agent and a virtual clock: who is answered
-%% what, what it says of itself, what is put back. What the library does: test/live/flame_prof_SUITE.
+%% what, what it says of itself, what is put back. What the library does:
+%% test/live/flame_prof_SUITE.
 -module(flame_prof_session_tests).
 
 -include_lib("eunit/include/eunit.hrl").
@@ -73,7 +74,8 @@ asked(N, Fun) ->
     Asked.
 
 answers(Asked) ->
-    [receive {'DOWN', Monitor, process, _, {answer, Answer}} -> Answer end || {_, Monitor} <- Asked].
+    [receive {'DOWN', Monitor, process, _, {answer, Answer}} -> Answer end
+        || {_, Monitor} <- Asked].
 
 what_the_library_refuses_is_said_with_the_place_test() ->
     each(fun(Engine) ->

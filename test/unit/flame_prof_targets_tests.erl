@@ -265,8 +265,11 @@ rules_choose_by_their_metric_test() ->
         Queue = helper(),
         Binaries = helper(),
         _ = [Queue ! N || N <- lists:seq(1, 20000)],
-        Hold = fun(Pid, Make) -> Test = self(), Pid ! {do, fun() -> Held = Make(), Test ! made, wait(),
-            length(Held) end}, receive made -> ok end end,
+        Hold = fun(Pid, Make) ->
+            Test = self(),
+            Pid ! {do, fun() -> Held = Make(), Test ! made, wait(), length(Held) end},
+            receive made -> ok end
+        end,
         ok = Hold(Big, fun() -> lists:seq(1, 3000000) end),
         ok = Hold(Binaries, fun() -> [binary:copy(<<N>>, 1000000) || N <- lists:seq(1, 60)] end),
         Selected = fun(Select, Growers, Ms) ->

@@ -1,228 +1,202 @@
-%% The live table: which processes are in it, and the one of a shell with a terminal that
-%% the test holds.
+%% The live table: which processes are in it, and the one of a shell with a terminal that the test
+%% holds. The processes are those of a scripted agent. Real ones:
+%% test/live/flame_prof_top_live_tests.
 -module(flame_prof_top_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
--export([busy/1, quiet/1]).
+-import(virtual_clock, [advance/1]).
 
--define(MODULES, [
-    flame_prof_top, flame_prof_top_sampler, flame_prof_top_ranking, flame_prof_top_reader,
-    flame_prof_top_rows
+-export([quiet/0]).
+
+%% What each process has in the first pass and what more in each later one. Each is the first by one
+%% column, and by that one only.
+-define(CROWD, [
+    {large, #{memory => 900000000}, #{}},
+    {mailbox, #{message_queue_len => 5000}, #{}},
+    {growing, #{memory => 20}, #{memory => 500}},
+    {burning, #{status => runnable}, #{reductions => 9000}},
+    {on_cpu, #{status => running}, #{reductions => 50}},
+    {first, #{}, #{reductions => 1}},
+    {flame_prof_top, #{memory => 1 bsl 40, message_queue_len => 1 bsl 20, status => running},
+        #{reductions => 1 bsl 20, memory => 1 bsl 20}}
 ]).
+-define(FIRST_BY, [{memory, large}, {queue, mailbox}, {growth, growing}, {reductions, burning},
+    {running, on_cpu}, {name, burning}]).
 
-%% By each column, of all processes: by both engines, with a filter and without.
+quiet() -> receive never -> ok end.
 
-the_first_of_all_processes_are_selected_test_() ->
-    {setup, fun crowd/0, fun kill/1, fun(Crowd) ->
-        [
-            {timeout, 1200, {lists:concat([Engine, " ", By, " ", Filter]), fun() ->
-                waiting:eventually(fun() -> hd(first(Engine, By, Filter)) =:= Name end)
-            end}}
-         || Engine <- engines(),
-            {By, Name} <- [{memory, top_test_large}, {queue, top_test_mailbox},
-                {growth, top_test_growing}, {reductions, top_test_burning},
-                {running, top_test_burning}],
-            Filter <- ["", "top_test_"],
-            is_map_key(Name, Crowd)
-        ]
-    end}.
-
-%% A hundred that do a little, and one for each column, among them one that does nothing.
-crowd() ->
-    Little = [{N, spawn(?MODULE, busy, [fun() -> timer:sleep(10) end])} || N <- lists:seq(1, 100)],
-    Large = named(top_test_large, fun() -> lists:seq(1, 4000000) end),
-    waiting:eventually(fun() -> is_large(process_info(Large, [memory, status])) end),
-    Mailbox = named(top_test_mailbox, fun() -> ok end),
-    _ = [Mailbox ! N || N <- lists:seq(1, 50000)],
-    Growing = named(top_test_growing, fun() -> grow([]) end),
-    Burning = named(top_test_burning, fun() -> busy(fun() -> ok end) end),
-    maps:from_list(Little ++ [{top_test_large, Large}, {top_test_mailbox, Mailbox},
-        {top_test_growing, Growing}, {top_test_burning, Burning}]).
-
-is_large([{memory, Bytes}, {status, waiting}]) -> Bytes > 50000000.
-
-kill(Crowd) when is_map(Crowd) ->
-    kill(maps:values(Crowd));
-kill(Pids) ->
-    [
-        begin
-            Monitor = monitor(process, Pid),
-            exit(Pid, kill),
-            receive {'DOWN', Monitor, process, Pid, _} -> ok end
+%% The agent answers of these processes, and of no others.
+with_crowd(Fun) ->
+    fake_agent:run(fun() ->
+        Crowd = [{spawn(?MODULE, quiet, []), Member} || Member <- ?CROWD],
+        Later = counters:new(1, []),
+        fake_agent:script(schedulers_prepare, {error, {unsupported, <<"not in the script">>}}),
+        fake_agent:script(snapshot, fun(Asked) ->
+            snapshot(Asked, Crowd, counters:get(Later, 1)) end),
+        try
+            Fun(fun() -> counters:add(Later, 1, 1) end)
+        after
+            [exit(Pid, kill) || {Pid, _} <- Crowd]
         end
-     || Pid <- Pids
-    ].
+    end).
 
-named(Name, Fun) ->
-    Test = self(),
-    Pid = spawn(fun() -> true = register(Name, self()), Test ! {Name, ready}, quiet(Fun()) end),
-    receive {Name, ready} -> Pid end.
+snapshot(dirty, _, _) -> [];
+snapshot(schedulers, Crowd, Later) ->
+    [{1, {Pid, seen(Member, Later)}} || {Pid, {on_cpu, _, _} = Member} <- Crowd];
+snapshot(Pids, Crowd, Later) ->
+    [{Pid, seen(Member, Later)} || {Pid, Member} <- Crowd, lists:member(Pid, Pids)].
 
-%% Keeps what it is given.
-quiet(Term) ->
-    receive
-        never -> Term
-    end.
+seen({Name, Figures, Growth}, Later) ->
+    Grown = maps:map(fun(_, N) -> N * Later end, Growth),
+    maps:merge(
+        maps:merge_with(fun(_, A, B) -> A + B end, maps:merge(#{reductions => 5, memory => 10,
+            message_queue_len => 0}, maps:remove(status, Figures)), Grown),
+        #{status => maps:get(status, Figures, waiting), registered_name => atom_to_binary(Name),
+            stack => [{<<"m">>, <<"f">>, 0, <<"m.erl">>, 1}]}).
 
-busy(Fun) -> Fun(), lists:seq(1, 200), busy(Fun).
+%% By each column, of all processes, with a filter and without.
 
-grow(Kept) when length(Kept) > 3000 -> grow([]);
-grow(Kept) -> timer:sleep(1), grow([lists:seq(1, 1000) | Kept]).
+the_first_of_all_processes_is_selected_test_() ->
+    [{atom_to_list(By) ++ " " ++ binary_to_list(Filter), fun() -> with_crowd(fun(Grow) ->
+        {#{pids := [Pid], processes := N}, _} = selected(By, Filter, Grow),
+        ?assertMatch([{Pid, #{name := Expected}}],
+            flame_prof_top_reader:read(native, named, [Pid])),
+        ?assertEqual(length(?CROWD), N)
+    end) end} || {By, Name} <- ?FIRST_BY, Filter <- [<<>>, <<"m:f/0">>],
+        Expected <- [atom_to_binary(Name)]].
 
-engines() -> lists:usort([portable, flame_prof_top_reader:engine()]).
-
-%% The names of the first ten after two passes, in their order.
-first(Engine, By, Filter) ->
-    Ranking = flame_prof_top_ranking:new(Engine, By, list_to_binary(Filter), 10),
-    {_, Second} = pass(Ranking),
-    timer:sleep(200),
-    {#{pids := Pids, scores := Scores}, _} = pass(Second),
-    Observed = flame_prof_top_reader:read(Engine, named, Pids),
-    Rows = [row(By, Pid, Seen, Scores) || {Pid, #{is_own := false} = Seen} <- Observed],
-    [binary_to_atom(Name) || #{name := Name} <- flame_prof_top_rows:sorted(By, Rows)].
-
-row(By, Pid, #{status := Status} = Observation, Scores) ->
-    Score = maps:get(Pid, Scores, 0),
-    #{
-        pid => list_to_binary(pid_to_list(Pid)),
-        name => maps:get(name, Observation),
-        memory => maps:get(memory, Observation),
-        queue => maps:get(message_queue_len, Observation),
-        running => case Status of running -> 100; _ -> 0 end,
-        growth => Score,
-        reductions => case By of reductions -> Score; _ -> maps:get(reductions, Observation) end
-    }.
+%% Of two passes.
+selected(By, Filter, Grow) ->
+    {_, First} = pass(flame_prof_top_ranking:new(native, By, Filter, 1)),
+    Grow(),
+    ok = virtual_clock:skip(200),
+    pass(First).
 
 pass(Ranking) -> steps(flame_prof_top_ranking:step(flame_prof_top_ranking:begin_pass(Ranking))).
 
 steps({more, _, Ranking}) -> steps(flame_prof_top_ranking:step(Ranking));
 steps({done, Selected, Ranking}) -> {Selected, Ranking}.
 
-names_are_in_their_order_test_() ->
-    {timeout, 1200, fun() ->
-        Pids = [named(Name, fun() -> ok end) || Name <- ['!!b', '!!a', '!!c']],
-        [
-            begin
-                Ranking = flame_prof_top_ranking:new(Engine, name, <<>>, 3),
-                {#{pids := First}, _} = pass(Ranking),
-                ?assertEqual(lists:sort(Pids), lists:sort(First))
-            end
-         || Engine <- engines()
-        ],
-        kill(Pids)
-    end}.
+growth_and_its_time_are_told_of_what_grows_test() ->
+    with_crowd(fun(Grow) ->
+        {#{pids := [Pid], scores := Scores, interval_us := Us}, _} = selected(growth, <<>>, Grow),
+        ?assertEqual({#{Pid => 500}, 200000}, {Scores, Us}),
+        {#{scores := None}, _} = selected(memory, <<>>, Grow),
+        ?assertEqual(#{}, None)
+    end).
+
+%% Without a filter the library ranks by one metric.
+the_library_ranks_by_the_metric_of_the_column_test_() ->
+    [{atom_to_list(By), fun() -> with_crowd(fun(_) ->
+        Answer = {3, [{self(), 7}]},
+        fake_agent:script(selector_new, {ok, make_ref()}),
+        fake_agent:script(selector_next, fun(_, _) ->
+            case length(fake_agent:calls(selector_next)) of 1 -> more; _ -> Answer end end),
+        {#{pids := Pids, processes := 3, scores := Scores}, _} =
+            pass(flame_prof_top_ranking:new(native, By, <<>>, 10)),
+        ?assertEqual({[[Metric, IsDelta, 10, 0]], [self()]},
+            {fake_agent:calls(selector_new), Pids}),
+        ?assertEqual(case By of _ when By =:= growth; By =:= reductions -> #{self() => 7};
+            _ -> #{} end, Scores)
+    end) end} || {By, Metric, IsDelta} <- [{reductions, reductions, true},
+        {running, reductions, true}, {memory, memory, false}, {growth, memory, true},
+        {queue, message_queue_len, false}]].
+
+%% A size is unknown while the collector exchanges the heaps: it is what it was before.
+a_size_that_is_unknown_is_no_growth_test() ->
+    with_crowd(fun(Grow) ->
+        {_, First} = pass(flame_prof_top_ranking:new(native, growth, <<>>, 1)),
+        Real = fake_agent:scripted(snapshot),
+        fake_agent:script(snapshot, fun(Pids) ->
+            [{Pid, Seen#{memory => unknown}} || {Pid, Seen} <- Real(Pids)] end),
+        Grow(),
+        {#{pids := []}, Second} = pass(First),
+        fake_agent:script(snapshot, Real),
+        Grow(),
+        {#{pids := [Pid], scores := Scores}, _} = pass(Second),
+        ?assertEqual(#{Pid => 1000}, Scores)
+    end).
 
 %% Tables of a sampler.
 
 with_sampler(Options, Fun) ->
-    Defaults = #{every_ms => 100, rows => 5, by => reductions, filter => <<>>},
-    {ok, Sampler} = flame_prof_top_sampler:start(self(), maps:merge(Defaults, Options)),
-    Monitor = monitor(process, Sampler),
-    try
-        Fun(Sampler)
-    after
+    with_crowd(fun(Grow) ->
+        Defaults = #{every_ms => 1000, rows => 5, by => reductions, filter => <<>>},
+        {ok, Sampler} = flame_prof_top_sampler:start(self(), maps:merge(Defaults, Options)),
+        Monitor = monitor(process, Sampler),
+        Fun(Sampler, Grow),
         ok = flame_prof_top_sampler:stop(Sampler),
-        receive
-            {'DOWN', Monitor, process, Sampler, Reason} -> ?assertEqual(normal, Reason)
-        end,
-        flush(Sampler)
-    end.
+        receive {'DOWN', Monitor, process, Sampler, Reason} -> ?assertEqual(normal, Reason) end
+    end).
 
-flush(Sampler) ->
-    receive
-        {flame_prof_top_sampler, Sampler, _} -> flush(Sampler)
-    after 0 -> ok
-    end.
-
+%% Of the next second; with what was to come after it.
 table(Sampler) ->
+    ok = advance(1000),
     receive
         {flame_prof_top_sampler, Sampler, Table} ->
             ok = flame_prof_top_sampler:taken(Sampler),
             Table
+    after 0 -> none
     end.
 
-an_idle_process_stays_first_by_memory_test_() ->
-    {timeout, 1200, fun() ->
-        Crowd = crowd(),
-        with_sampler(#{by => memory, rows => 1}, fun(Sampler) ->
-            [?assertMatch(#{rows := [#{name := <<"top_test_large">>}]}, table(Sampler))
-                || _ <- lists:seq(1, 4)]
-        end),
-        kill(Crowd)
-    end}.
+names(#{rows := Rows}) -> [Name || #{name := Name} <- Rows].
 
-the_first_table_has_rates_test_() ->
-    {timeout, 1200, fun() ->
-        Burning = named(top_test_burning, fun() -> busy(fun() -> ok end) end),
-        with_sampler(#{}, fun(Sampler) ->
-            #{rows := [#{reductions := Rate} | _], seconds := Seconds} = table(Sampler),
-            ?assert(Rate > 1000),
-            ?assert(Seconds >= 0.1)
-        end),
-        kill([Burning])
-    end}.
+%% The first is of two passes where it takes two; and has rates.
+the_tables_of_each_column_have_the_first_process_test_() ->
+    [{atom_to_list(By), fun() -> with_sampler(#{by => By, rows => 1}, fun(Sampler, Grow) ->
+        ok = advance(0),
+        Grow(),
+        ok = advance(200),
+        [begin
+            Grow(),
+            #{seconds := Seconds, processes := N} = Table = table(Sampler),
+            ?assertEqual({[atom_to_binary(Name)], length(?CROWD)}, {names(Table), N}),
+            ?assertEqual(1.0, Seconds)
+        end || _ <- [1, 2, 3]]
+    end) end} || {By, Name} <- ?FIRST_BY].
 
-%% Also where they are all that there is to show.
 its_own_processes_are_left_out_test_() ->
-    {timeout, 1200, fun() ->
-        Own = named(flame_prof_top_own, fun() -> busy(fun() -> ok end) end),
-        [
-            with_sampler(#{by => By, filter => Filter, rows => 1000}, fun(Sampler) ->
-                #{rows := Rows} = table(Sampler),
-                Pids = [Pid || #{pid := Pid} <- Rows],
-                [?assertNot(lists:member(list_to_binary(pid_to_list(Pid)), Pids))
-                    || Pid <- [Own, Sampler, self()]],
-                ?assertEqual([], [Name || #{name := <<"flame_prof", _/binary>> = Name} <- Rows])
-            end)
-         || By <- flame_prof_top:columns(), Filter <- [<<>>, <<"e">>]
-        ],
-        kill([Own])
-    end}.
-
-a_filter_is_of_all_processes_test_() ->
-    {timeout, 1200, fun() ->
-        Crowd = crowd(),
-        with_sampler(#{rows => 2}, fun(Sampler) ->
-            _ = table(Sampler),
-            ok = flame_prof_top_sampler:set_view(Sampler, #{filter => <<"top_test_mail">>}),
-            waiting:eventually(fun() ->
-                #{rows := Rows} = table(Sampler),
-                [<<"top_test_mailbox">>] =:= [Name || #{name := Name} <- Rows]
-            end)
-        end),
-        kill(Crowd)
-    end}.
-
-nothing_is_read_for_a_watcher_that_takes_no_table_test_() ->
-    {timeout, 1200, fun() ->
-        with_sampler(#{}, fun(Sampler) ->
-            receive
-                {flame_prof_top_sampler, Sampler, _} -> ok
-            end,
-            waiting:eventually(fun() -> element(tuple_size(sys:get_state(Sampler)),
-                sys:get_state(Sampler)) end),
-            ok = flame_prof_top_sampler:taken(Sampler),
-            _ = table(Sampler)
+    [{atom_to_list(By) ++ " " ++ binary_to_list(Filter), fun() ->
+        with_sampler(#{by => By, filter => Filter, rows => 1000}, fun(Sampler, _) ->
+            ok = advance(200),
+            Names = names(table(Sampler)),
+            ?assertEqual(length(?CROWD) - 1, length(Names)),
+            ?assertNot(lists:member(<<"flame_prof_top">>, Names))
         end)
-    end}.
+    end} || By <- flame_prof_top:columns(), Filter <- [<<>>, <<"m:f">>]].
 
-it_ends_with_its_watcher_test_() ->
-    {timeout, 1200, fun() ->
-        Test = self(),
-        Options = #{every_ms => 100, rows => 5, by => reductions, filter => <<>>},
-        Watcher = spawn(fun() ->
-            Test ! flame_prof_top_sampler:start(self(), Options),
-            quiet(ok)
-        end),
-        Sampler = receive {ok, Pid} -> Pid end,
+a_filter_is_of_all_processes_test() ->
+    with_sampler(#{rows => 2}, fun(Sampler, _) ->
+        ok = advance(200),
+        ?assertMatch([_, _], names(table(Sampler))),
+        ok = flame_prof_top_sampler:set_view(Sampler, #{filter => <<"mail">>}),
+        ok = advance(200),
+        ?assertEqual([<<"mailbox">>], names(table(Sampler)))
+    end).
+
+nothing_is_read_for_a_watcher_that_takes_no_table_test() ->
+    with_sampler(#{}, fun(Sampler, _) ->
+        ok = advance(10000),
+        ok = fake_agent:forget(),
+        ok = advance(60000),
+        ?assertEqual([], fake_agent:calls(snapshot)),
+        receive {flame_prof_top_sampler, Sampler, _} -> ok end,
+        receive {flame_prof_top_sampler, Sampler, _} -> error(second) after 0 -> ok end,
+        ok = flame_prof_top_sampler:taken(Sampler),
+        ok = advance(200),
+        ?assertMatch(#{rows := [_ | _]}, table(Sampler))
+    end).
+
+it_ends_with_its_watcher_test() ->
+    with_crowd(fun(_) ->
+        Watcher = spawn(?MODULE, quiet, []),
+        {ok, Sampler} = flame_prof_top_sampler:start(Watcher,
+            #{every_ms => 100, rows => 5, by => reductions, filter => <<>>}),
         Monitor = monitor(process, Sampler),
         exit(Watcher, kill),
-        receive
-            {'DOWN', Monitor, process, Sampler, Reason} ->
-                ?assert(lists:member(Reason, [normal, noproc]))
-        end
-    end}.
+        receive {'DOWN', Monitor, process, Sampler, Reason} -> ?assertEqual(normal, Reason) end
+    end).
 
 %% Rows.
 
@@ -272,16 +246,16 @@ a_row_fits_80_columns_test() ->
     ?assertMatch({match, _}, re:run(flame_prof_top:text([Table#{rows := [Unknown]}], View),
         "      \\?  100    0   0    1.2M      \\?      \\? <0")).
 
-elixirs_names_are_as_elixir_has_them_test_() ->
-    {timeout, 1200, fun() ->
-        Pid = named('Elixir.Shop.Cart', fun() -> ok end),
-        [
-            ?assertMatch([{Pid, #{name := <<"Shop.Cart">>}}],
-                flame_prof_top_reader:read(Engine, named, [Pid]))
-         || Engine <- engines()
-        ],
-        kill([Pid])
-    end}.
+elixirs_names_are_as_elixir_has_them_test() ->
+    with_crowd(fun(_) ->
+        Pid = spawn(?MODULE, quiet, []),
+        true = register('Elixir.Shop.Cart', Pid),
+        fake_agent:script(snapshot, fun([brief, P]) ->
+            [{P, seen({'Elixir.Shop.Cart', #{}, #{}}, 0)}] end),
+        [?assertMatch([{Pid, #{name := <<"Shop.Cart">>}}],
+            flame_prof_top_reader:read(Engine, named, [Pid])) || Engine <- [native, portable]],
+        exit(Pid, kill)
+    end).
 
 %% Options and keys.
 
@@ -327,103 +301,71 @@ the_keys_are_in_the_line_that_tells_them_test() ->
 
 %% A shell with a terminal.
 
-%% The caller has nothing that it did not ask for.
+%% The caller has nothing that it did not ask for, however its line comes: the shell of Elixir and a
+%% remote shell hand out binaries.
 the_callers_mailbox_is_as_it_was_test_() ->
-    {timeout, 1200, fun() ->
-        {Top, Monitor} = shell(#{count => 2, rows => 5, every => 100}),
-        ok = terminal(Top, Monitor, fun(_) -> "memory\n" end)
-    end}.
-
-a_line_q_ends_it_test_() ->
-    {timeout, 1200, fun() ->
-        {Top, Monitor} = shell(#{every => 100, rows => 5}),
-        ok = terminal(Top, Monitor, fun(_) -> "q\n" end)
-    end}.
-
-%% As the shell of Elixir and a remote shell hand them out.
-a_line_in_a_binary_is_a_line_test_() ->
-    {timeout, 1200, fun() ->
-        {Top, Monitor} = shell(#{every => 100, rows => 5}),
-        ok = terminal(Top, Monitor, fun(_) -> <<"q\n">> end)
-    end}.
+    [{Name, fun() -> with_crowd(fun(_) ->
+        ?assertEqual({ok, {messages, []}}, shell(Options, fun(_) -> Line end))
+    end) end} || {Name, Options, Line} <- [{"count", #{count => 2}, "memory\n"}, {"q", #{}, "q\n"},
+        {"q in a binary", #{}, <<"q\n">>}]].
 
 %% A person who watches gets the sentence, not the exit of a process.
-a_table_whose_sampler_is_killed_is_an_error_test_() ->
-    {timeout, 1200, fun() ->
-        {Shell, Monitor} = shell(#{every => 100, rows => 5}),
-        {{error, {node, _} = Reason}, {messages, []}} = killed(Shell, Monitor),
+a_table_whose_sampler_is_killed_is_an_error_test() ->
+    with_crowd(fun(_) ->
+        {{error, {node, _} = Reason}, {messages, []}} = shell(#{}, fun(_) ->
+            [exit(Pid, kill) || Pid <- processes(),
+                proc_lib:translate_initial_call(Pid) =:= {flame_prof_top_sampler, init, 1}],
+            none
+        end),
         ?assertEqual(lists:concat([node(), ": the table ended: it was killed"]),
             lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])))
-    end}.
-
-killed(Shell, Monitor) ->
-    receive
-        {io_request, From, As, {get_geometry, _}} ->
-            From ! {io_reply, As, 80},
-            killed(Shell, Monitor);
-        {io_request, From, As, Request} when element(1, Request) =:= put_chars ->
-            _ = [exit(Pid, kill) || Pid <- processes(),
-                proc_lib:translate_initial_call(Pid) =:= {flame_prof_top_sampler, init, 1}],
-            From ! {io_reply, As, ok},
-            killed(Shell, Monitor);
-        {io_request, _, _, _} ->
-            killed(Shell, Monitor);
-        {'DOWN', Monitor, process, Shell, Answer} ->
-            Answer
-    end.
-
-%% Twice: the first time its processes go on in old code, the second time those are killed.
-it_goes_on_when_its_code_is_loaded_anew_test_() ->
-    {timeout, 1200, fun() ->
-        {Top, Monitor} = shell(#{every => 100, rows => 5}),
-        Reload = fun(Tables) ->
-            case Tables of
-                3 -> reload(), none;
-                6 -> reload(), none;
-                9 -> "q\n";
-                _ -> none
-            end
-        end,
-        ok = terminal(Top, Monitor, Reload)
-    end}.
-
-reload() ->
-    [
-        begin
-            _ = code:purge(Module),
-            {module, Module} = code:load_file(Module)
-        end
-     || Module <- ?MODULES
-    ].
-
-shell(Options) ->
-    Test = self(),
-    spawn_monitor(fun() ->
-        true = group_leader(Test, self()),
-        exit({flame_prof:top(Options), process_info(self(), messages)})
     end).
 
-%% Answers what is asked of a terminal, until the shell ends: each line that is waited for
-%% by what Line says once there have been so many tables.
-terminal(Top, Monitor, Line) -> terminal(Top, Monitor, Line, none, 0).
+%% Twice: the first time its processes go on in old code, the second time those are killed.
+it_goes_on_when_its_code_is_loaded_anew_test() ->
+    with_crowd(fun(_) ->
+        ?assertEqual({ok, {messages, []}}, shell(#{}, fun
+            (9) -> "q\n";
+            (Tables) -> _ = [reload() || Tables rem 3 =:= 0], none
+        end))
+    end).
 
-terminal(Top, Monitor, Line, Reading, Tables) ->
+reload() ->
+    [begin
+        _ = code:purge(Module),
+        {module, Module} = code:load_file(Module)
+    end || Module <- [flame_prof_top, flame_prof_top_sampler, flame_prof_top_ranking,
+        flame_prof_top_reader, flame_prof_top_rows]].
+
+%% What the table answers, and the messages of its caller. Each line that is waited for is what Line
+%% says once there have been so many tables.
+shell(Options, Line) ->
+    Test = self(),
+    {_, Monitor} = spawn_monitor(fun() ->
+        true = group_leader(Test, self()),
+        exit({flame_prof:top(Options#{every => 100, rows => 5}), process_info(self(), messages)})
+    end),
+    terminal(Monitor, Line, none, 0).
+
+terminal(Monitor, Line, Reading, Tables) ->
     receive
         {io_request, From, As, {get_geometry, _}} ->
             From ! {io_reply, As, 80},
-            terminal(Top, Monitor, Line, Reading, Tables);
+            terminal(Monitor, Line, Reading, Tables);
         {io_request, From, As, Request} when element(1, Request) =:= put_chars ->
             From ! {io_reply, As, ok},
-            typed(Line(Tables + 1), Top, Monitor, Line, Reading, Tables + 1);
+            typed(Line(Tables + 1), Monitor, Line, Reading, Tables + 1);
         {io_request, From, As, Request} when element(1, Request) =:= get_line ->
-            terminal(Top, Monitor, Line, {From, As}, Tables);
-        {'DOWN', Monitor, process, Top, Reason} ->
-            ?assertEqual({ok, {messages, []}}, Reason),
-            ok
+            terminal(Monitor, Line, {From, As}, Tables);
+        {'DOWN', Monitor, process, _, Answer} ->
+            Answer
+    after 1 ->
+        ok = advance(100),
+        terminal(Monitor, Line, Reading, Tables)
     end.
 
-typed(Text, Top, Monitor, Line, {Reader, Read}, Tables) when Text =/= none ->
-    Reader ! {io_reply, Read, Text},
-    terminal(Top, Monitor, Line, none, Tables);
-typed(_, Top, Monitor, Line, Reading, Tables) ->
-    terminal(Top, Monitor, Line, Reading, Tables).
+typed(Text, Monitor, Line, {Reader, As}, Tables) when Text =/= none ->
+    Reader ! {io_reply, As, Text},
+    terminal(Monitor, Line, none, Tables);
+typed(_, Monitor, Line, Reading, Tables) ->
+    terminal(Monitor, Line, Reading, Tables).

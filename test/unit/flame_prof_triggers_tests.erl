@@ -307,7 +307,8 @@ one_does_not_silence_another_on_the_same_event_test() ->
             #{on => large_heap, above => 100, duration => 1000, cooldown => 0, interval => 3600000},
             #{on => large_heap, above => 3000, duration => 1000, cooldown => 0}]}),
         Tell = fun(Words) ->
-            whereis(flame_prof_triggers) ! {monitor, self(), large_heap, [{heap_block_size, Words}]},
+            whereis(flame_prof_triggers) !
+                {monitor, self(), large_heap, [{heap_block_size, Words}]},
             ok = advance(2000),
             fired()
         end,
