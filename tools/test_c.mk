@@ -36,8 +36,9 @@ LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \
 
 SOURCES := $(filter-out c_src/agent_nif/% c_src/report_nif/% c_src/terms/%, \
     $(sort $(wildcard c_src/*/*.c c_src/*/*/*.c)))
-TESTS := $(filter $(if $(ONLY),$(ONLY:%=test/c/%.c),%),$(sort \
-    $(wildcard test/c/test_*.c)))
+# test/sim/sim.c is one more (test/sim/world.h).
+TESTS := $(filter $(if $(ONLY),$(ONLY:%=test/c/%.c) $(ONLY:%=test/sim/%.c),%), \
+    $(sort $(wildcard test/c/test_*.c)) test/sim/sim.c)
 HELPERS := $(filter-out test/c/test_% test/c/bench_%,$(sort \
     $(wildcard test/c/*.c)))
 # test/fuzz/: the targets, which test_fuzz.c runs, and libFuzzer does by the
@@ -49,7 +50,7 @@ LIB_OBJECTS := $(if $(PRODUCT),$(SOURCES:c_src/%.c=$(PRODUCT)/%.o),$(SOURCES:%.c
 HELPER_OBJECTS := $(HELPERS:%.c=$(BUILD)/%.o)
 TARGET_OBJECTS := $(TARGETS:%.c=$(BUILD)/%.o)
 TEST_OBJECTS := $(TESTS:%.c=$(BUILD)/%.o)
-PROGRAMS := $(TESTS:test/c/%.c=$(BUILD)/%)
+PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(notdir $(TESTS)))
 
 programs: $(PROGRAMS)
 fuzz: $(BUILD)/fuzz $(BUILD)/seeds
@@ -67,6 +68,8 @@ $(BUILD)/seeds $(BUILD)/read_files: $(BUILD)/%: $(BUILD)/test/fuzz/%.o \
     $(BUILD)/helpers.a $(BUILD)/flame_prof.a
 	$(LINK)
 $(BUILD)/%: $(BUILD)/test/c/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
+	$(LINK)
+$(BUILD)/%: $(BUILD)/test/sim/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
 	$(LINK)
 
 # Clocks and sleeps are the test's where it says so: test/c/virtual_clock.h.

@@ -1,0 +1,80 @@
+#!/bin/bash
+# Does the simulation find anything? Builds the sampler or the writer with one mistake at a time,
+# in copies below _build, and fails unless sim fails with each.
+#
+#   test/sim/prove.sh [WORD]     only the mistakes with that word in their names
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+: "${CC:=gcc}"
+
+# name | file below c_src | what | becomes
+mistakes='
+missed ticks are undercounted|session/sampler_thread|(uint64_t)(passed - s->tick)|(uint64_t)(passed - s->tick - 1)
+ticks have no jitter|session/sampler_thread|fp_tick_delay_ns(interval, fp_random(&s->random))|0
+the second selection is not early|session/sampler_thread|pass_ms = SECOND_SELECTION_MS|(void)0
+the writer is not in the budget|session/sampler_thread|fp_counters_get(counters, FP_COUNTER_writer_cpu_ns)|0
+the interval is not what it is governed to be|session/sampler_thread|* s->governed.interval_factor|* 1
+the start is not moved with the interval|session/sampler_thread|s->start_ns += s->tick * interval;|
+the lookback is twice as long|store/sink|first->ended_ns > buffer_ns|first->ended_ns > 2 * buffer_ns
+the lookback is half as long|store/sink|first->ended_ns > buffer_ns|first->ended_ns > buffer_ns / 2
+retention forgets the open file|store/sink|sink->kept.bytes + sink->file.size >|sink->kept.bytes >
+what is dropped is not counted|store/sink|sink->gauges.expired += block->weight;|
+a block that failed is not written again|store/sink|if (err != 0)\n            break;|
+a lost sample is not counted|session/writer|fp_counters_add(counters, FP_COUNTER_lost, weight);|
+merged samples are forgotten at a flush|session/writer|writer->published_ms = fp_monotonic_ms();\n    write_merged(writer, FP_MERGED_ALL);|
+text of replaced code is kept|session/writer|fp_perf_script_recode(writer->script);|
+blocks do not begin with whole samples|session/writer|fp_perf_script_set_block(|if (0) fp_perf_script_set_block(
+the file keeps the offset of its clock|session/writer|offset_us += step_us;|
+a dropped sample is not counted|session/emit|fp_sampler_count(s, FP_COUNTER_dropped, 1);|
+a stack is not read again behind its structure|session/sampler|if (s->copy[i + k].is_whole)|
+a second attempt is not verified|session/sampler|if (copy->is_whole) {|if (1) {
+ticks that wait have no sample|session/on_cpu|pending->ticks++;|
+ticks that wait have the time of the first|session/on_cpu|passed * (n - k) / (n - 1)|passed
+a capture that is refused is not counted|session/on_cpu|fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, 1);|
+reductions fall|session/emit|value[FP_METRIC_reductions] = target->series.value[FP_METRIC_reductions];|
+a governed second may use twice the budget|base/governor|return INT64_C(10000) * USED_PERCENT|return INT64_C(20000) * USED_PERCENT
+'
+
+build=_build/ctest/prove
+compile="$CC -std=c11 -O1 -w -pthread -D_GNU_SOURCE= -Ic_src -Itest/c"
+LOCK=ctest.prove tools/locked.sh "${MAKE:-make}" -j2 -f tools/test_c.mk VARIANT=prove CC="$CC" \
+    SANITIZE= ONLY=sim programs >/dev/null || exit 1
+
+prove_one() { # name, file, what, becomes
+    local out=$build/mistake status
+    mkdir -p "$out" && rm -f "$out"/*
+    WHAT=$3 BECOMES=$4 perl -0pe '
+        BEGIN { ($what, $becomes) = map { s/\\n/\n/gr } @ENV{"WHAT", "BECOMES"} }
+        $n += s/\Q$what\E/$becomes/; END { exit !$n }' "c_src/$2.c" >"$out/mistake.c" || {
+        echo "  wrong  $2.c does not have: $3" >&2
+        return 1
+    }
+    # shellcheck disable=SC2046,SC2086
+    $compile -c -o "$out/mistake.o" "$out/mistake.c" &&
+        $CC -pthread -rdynamic -Wl,--wrap=clock_gettime,--wrap=clock_nanosleep -o "$out/sim" \
+            "$build/test/sim/sim.o" "$out/mistake.o" -Wl,--start-group "$build/helpers.a" \
+            "$build/flame_prof.a" -Wl,--end-group \
+            $(pkg-config --libs libuv libzstd zlib 2>/dev/null || echo -luv -lzstd -lz) -ldl -lm || {
+        echo "  wrong  \"$1\" can not be built" >&2
+        return 1
+    }
+    timeout 120 "$out/sim" >"$out/said" 2>/dev/null
+    status=$?
+    [ $status = 0 ] && echo "  wrong  \"$1\" is not found" >&2 && return 1
+    echo "  found  $1: $(sed -n 's/^not ok [0-9]* - //p' "$out/said")"
+}
+
+# A mistake that ends a program is no core file.
+ulimit -c 0
+found=0 wrong=0
+while IFS='|' read -r name file what becomes; do
+    case $name in '' | *"#"*) continue ;; esac
+    case $name in *"${1:-}"*) ;; *) continue ;; esac
+    if prove_one "$name" "$file" "$what" "$becomes"; then
+        found=$((found + 1))
+    else
+        wrong=$((wrong + 1))
+    fi
+done <<<"$mistakes"
+echo "$found mistakes found, $wrong not"
+[ $wrong = 0 ]
