@@ -137,8 +137,8 @@ a_flush_makes_readable_what_was_taken(Config) ->
     ?assert(Read >= Attempted - Inconsistent - Exited - Dropped),
     _ = stop().
 
-%% The thread's own doing: nobody is left to tell it to stop when the session is killed. Folders have
-%% any name, files are for their owner only, and no two of a second have one name.
+%% Also when the session is killed and nobody is left to tell the thread to stop. Folders have any
+%% name, files are for their owner only, and no two of a second have one name.
 however_it_ends_its_threads_end_and_its_file_is_whole(Config) ->
     Folder = filename:join([proplists:get_value(directory, Config), "made too",
         "für 'alle' & 100% 🔥"]),

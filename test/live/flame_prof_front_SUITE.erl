@@ -1,5 +1,5 @@
-%% What a person types in a shell: profiles of bounded length, i/0, the emergency exit. What needs no
-%% sample: test/unit/flame_prof_{session,event}_tests.
+%% What a person types in a shell: profiles of bounded length, i/0, the emergency exit. What needs
+%% no sample: test/unit/flame_prof_{session,event}_tests.
 -module(flame_prof_front_SUITE).
 
 -include("flame_prof.hrl").

@@ -413,7 +413,10 @@ one_that_is_late_to_write_ends_all_the_same(Config) ->
     Late = whereis(flame_prof_session),
     ok = sys:suspend(Late),
     set(),
-    eventually(fun() -> {ok, #{triggers := [#{fired := 1}]}} = flame_prof_triggers:info(), true end),
+    eventually(fun() ->
+        {ok, #{triggers := [#{fired := Fired}]}} = flame_prof_triggers:info(),
+        Fired =:= 1
+    end),
     ok = sys:resume(Late),
     eventually(fun() -> length(finished(Config)) =:= 1 end),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),

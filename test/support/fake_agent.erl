@@ -1,6 +1,6 @@
-%% In place of the agent (flame_prof_nif): a session that takes what it is given and answers as a
-%% test says. Whatever of sessions, targets, triggers and looks is not the library runs with it, without
-%% threads and files.
+%% In place of the agent (flame_prof_nif): a session that takes what it is given, and answers as a
+%% test says. Whatever of sessions, targets, triggers and looks is not the library runs with it,
+%% without threads and files.
 -module(fake_agent).
 
 -export([run/1, each/1, options/1, profile/2]).

@@ -99,8 +99,12 @@ settle(Rounds) ->
 processes() -> [P || P <- erlang:processes(), is_ours(P)].
 
 is_quiet(Pid) ->
-    case process_info(Pid, [status, message_queue_len, links, monitors]) of
-        [{status, waiting}, {_, 0}, {links, Links}, {monitors, Monitors}] ->
+    case process_info(Pid, [status, message_queue_len, current_function, links, monitors]) of
+        %% The VM has not answered yet.
+        [{status, waiting}, _, {_, {Module, Function, _}} | _]
+            when Module =:= erlang, Function =/= hibernate; Module =:= erts_internal ->
+            false;
+        [{status, waiting}, {_, 0}, _, {links, Links}, {monitors, Monitors}] ->
             lists:all(fun is_there/1, Links ++ [P || {process, P} <- Monitors]);
         %% By sys:suspend/1, or by the VM.
         [{status, suspended} | _] -> true;
