@@ -64,7 +64,7 @@ until(Until, Given) ->
                 {error, Reason}
         end).
 
-left(Until) -> max(0, Until - flame_prof_clock:now_ms()).
+left(Until) -> max(0, Until - erlang:monotonic_time(millisecond)).
 
 %% It ends by itself where nothing else can end it: it has a duration.
 started(Given, Wait, Refused) ->

@@ -1,4 +1,5 @@
-%% The application: what its environment starts, what it survives.
+%% The application on a real node: what it leaves alone, what it survives. What its environment
+%% starts: test/unit/flame_prof_app_tests.
 -module(flame_prof_app_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -8,20 +9,13 @@
 -export([
     optional_applications_are_left_as_they_are/1,
     its_file_names_what_it_registers/1,
-    nothing_is_started_unless_asked/1,
-    the_profile_is_started_with_the_application/1,
-    options_of_the_environment_are_defaults_of_the_profile/1,
-    a_bad_environment_is_logged_and_harmless/1,
-    a_disk_that_refuses_is_logged_and_harmless/1,
     modules_can_be_loaded_again_while_profiling/1,
     the_figures_of_the_node_survive_a_load_of_their_code/1,
     the_figures_of_the_node_survive_a_purge_in_their_midst/1,
-    figures_that_cannot_be_had_are_not_asked_for_without_end/1,
-    the_library_refuses_to_be_replaced_while_profiling/1,
-    a_killed_session_is_not_started_again/1
+    the_library_refuses_to_be_replaced_while_profiling/1
 ]).
-%% As a handler of logger; in another VM.
--export([log/2, with_optional_applications/0]).
+%% In another VM.
+-export([with_optional_applications/0]).
 
 -import(waiting, [eventually/1]).
 
@@ -29,21 +23,8 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 all() ->
-    [
-        optional_applications_are_left_as_they_are,
-        its_file_names_what_it_registers,
-        nothing_is_started_unless_asked,
-        the_profile_is_started_with_the_application,
-        options_of_the_environment_are_defaults_of_the_profile,
-        a_bad_environment_is_logged_and_harmless,
-        a_disk_that_refuses_is_logged_and_harmless,
-        modules_can_be_loaded_again_while_profiling,
-        the_figures_of_the_node_survive_a_load_of_their_code,
-        the_figures_of_the_node_survive_a_purge_in_their_midst,
-        figures_that_cannot_be_had_are_not_asked_for_without_end,
-        the_library_refuses_to_be_replaced_while_profiling,
-        a_killed_session_is_not_started_again
-    ].
+    [F || {F, 1} <- ?MODULE:module_info(exports),
+        not lists:member(F, [init_per_suite, end_per_suite, module_info])].
 
 init_per_suite(Config) ->
     Config.
@@ -100,83 +81,6 @@ its_file_names_what_it_registers(Config) ->
     ?assert(lists:member(flame_prof_session, Registered)),
     ?assertEqual([], [Triggers | Registered] -- Named).
 
-nothing_is_started_unless_asked(Config) ->
-    set_env([{profile, #{dir => directory(Config)}}]),
-    ok = application:start(flame_prof),
-    timer:sleep(200),
-    ?assertEqual(#{state => stopped}, flame_prof:info()),
-    ?assertNot(filelib:is_file(directory(Config))).
-
-the_profile_is_started_with_the_application(Config) ->
-    set_env([{autostart, true}, {profile, #{dir => directory(Config),
-        select => {top, 7, 100}}}]),
-    ok = application:start(flame_prof),
-    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    ?assertMatch(#{options := #{select := {top, 7, 100}}}, flame_prof:info()),
-    {error, {already_started, _}} = flame_prof:start(#{dir => directory(Config)}),
-    sampled(),
-    {ok, #{files := [File]}} = flame_prof:stop(),
-    {ok, _} = perf_script_grammar:check(File).
-
-options_of_the_environment_are_defaults_of_the_profile(Config) ->
-    set_env([
-        {autostart, true},
-        {dir, directory(Config)},
-        {sample_interval, 20},
-        {collapse_recursion, false},
-        {profile, #{sample_interval => 30}}
-    ]),
-    ok = application:start(flame_prof),
-    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    ?assertMatch(#{options := #{sample_interval := 30, collapse_recursion := false}},
-        flame_prof:info()),
-    {ok, _} = flame_prof:stop(),
-    %% The profile is what autostart starts, and nobody's default.
-    {ok, _} = flame_prof:start(),
-    ?assertMatch(#{options := #{sample_interval := 20}}, flame_prof:info()),
-    {ok, _} = flame_prof:stop().
-
-a_bad_environment_is_logged_and_harmless(Config) ->
-    Directory = directory(Config),
-    [
-        begin
-            set_env(Environment),
-            Text = logged(fun() -> ok = application:start(flame_prof) end),
-            %% A person who asks gets the reason, too, until a session starts.
-            #{state := stopped, last_error := Reason} = flame_prof:info(),
-            Told = unicode:characters_to_list(flame_prof:format_error(Reason)),
-            [?assertNotEqual(nomatch, string:find(In, Part), {In, Part})
-                || Part <- Named, In <- [Text, Told]],
-            ?assertNot(filelib:is_file(Directory)),
-            ok = application:stop(flame_prof)
-        end
-     || {Environment, Named} <- [
-            {[{sample_rate, 1}], ["sample_rate", "no such option"]},
-            {[{max_files, 0}], ["sys.config", "max_files"]},
-            {[{profile, #{max_files => 0}}], ["profile", "max_files"]},
-            {[{autostart, yes}], ["autostart", "true or false"]},
-            {[{autostart, true}, {profile, [{sample_interval, 9}]}], ["profile",
-                "a map of options"]},
-            {[{autostart, true}, {profile, #{sample_interval => 0}}], ["profile", "sample_interval",
-                "whole milliseconds"]},
-            {[{autostart, true}, {profile, #{sample_rate => 1}}], ["sample_rate",
-                "no such option"]},
-            {[{autostart, true}, {profile, #{}}, {sample_rate, 1}], ["sample_rate",
-                "no such option"]}
-        ]
-    ].
-
-a_disk_that_refuses_is_logged_and_harmless(Config) ->
-    File = directory(Config),
-    ok = file:write_file(File, "in the way"),
-    set_env([{autostart, true}, {profile, #{dir => File}}]),
-    Text = logged(fun() -> ok = application:start(flame_prof) end),
-    ?assertNotEqual(nomatch, string:find(Text, "autostart failed: "), Text),
-    ?assertMatch(#{state := stopped, last_error := _}, flame_prof:info()),
-    {ok, _} = flame_prof:start(#{dir => File ++ "_free"}),
-    {ok, _} = flame_prof:stop(),
-    ?assertNot(is_map_key(last_error, flame_prof:info())).
-
 %% Twice each, so that the first copy is purged.
 modules_can_be_loaded_again_while_profiling(Config) ->
     {ok, Modules} = application:get_key(flame_prof, modules),
@@ -218,20 +122,6 @@ the_figures_of_the_node_survive_a_load_of_their_code(Config) ->
 %% As a purge ends a process that executes old code.
 the_figures_of_the_node_survive_a_purge_in_their_midst(Config) ->
     [figures_go_on(Config, Engine, fun kill_node/1) || Engine <- [auto, portable]].
-
-figures_that_cannot_be_had_are_not_asked_for_without_end(Config) ->
-    [
-        begin
-            {ok, Session} = flame_prof:start(#{
-                dir => directory(Config), engine => Engine, flush_interval => 60000
-            }),
-            ok = kill_node(Session),
-            #{state := running} = flame_prof:info(),
-            ?assertEqual([], nodes_of(Session)),
-            {ok, _} = flame_prof:stop()
-        end
-     || Engine <- [auto, portable]
-    ].
 
 kill_node(Session) ->
     [Node] = nodes_of(Session),
@@ -279,31 +169,10 @@ the_library_refuses_to_be_replaced_while_profiling(Config) ->
     {ok, #{files := [File]}} = flame_prof:stop(),
     {ok, _} = perf_script_grammar:check(File).
 
-a_killed_session_is_not_started_again(Config) ->
-    set_env([{autostart, true}, {profile, #{dir => directory(Config)}}]),
-    ok = application:start(flame_prof),
-    eventually(fun() -> whereis(flame_prof_session) =/= undefined end),
-    sampled(),
-    #{files := [File]} = flame_prof:info(),
-    exit(whereis(flame_prof_session), kill),
-    eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end),
-    %% Whole: it has lost the name of one in progress.
-    Finished = filename:rootname(File),
-    eventually(fun() -> filelib:is_file(Finished) end),
-    {ok, _} = perf_script_grammar:check(Finished),
-    timer:sleep(100),
-    ?assertEqual(undefined, whereis(flame_prof_session)),
-    ?assert(is_pid(whereis(flame_prof_sup))).
-
 %% ---- tools -----------------------------------------------------------------
 
 directory(Config) ->
     proplists:get_value(directory, Config).
-
-set_env(Environment) ->
-    _ = application:load(flame_prof),
-    [application:unset_env(flame_prof, Key) || {Key, _} <- application:get_all_env(flame_prof)],
-    [ok = application:set_env(flame_prof, Key, Value) || {Key, Value} <- Environment].
 
 sampled() ->
     #{counters := #{written := Before}} = flame_prof:info(),
@@ -311,23 +180,4 @@ sampled() ->
         #{counters := #{written := Now}} = flame_prof:info(),
         Now > Before
     end).
-
-%% The text of the first error of ours that is logged.
-logged(Fun) ->
-    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => error}),
-    try
-        Fun(),
-        receive
-            {logged, Text} -> Text
-        after 300000 -> ct:fail("nothing was logged")
-        end
-    after
-        ok = logger:remove_handler(?MODULE)
-    end.
-
-log(#{msg := {Format, Arguments}, meta := #{application := flame_prof}},
-    #{config := #{to := To}}) ->
-    To ! {logged, lists:flatten(io_lib:format(Format, Arguments))};
-log(_, _) ->
-    ok.
 

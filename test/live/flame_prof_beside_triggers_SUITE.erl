@@ -1,5 +1,5 @@
 %% Looks on a node whose session waits for triggers: they see the node, and nothing of them reaches
-%% the triggers, their samples or their folder.
+%% the triggers, their samples or their folder. How they end: test/unit/flame_prof_triggers_tests.
 -module(flame_prof_beside_triggers_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -9,13 +9,8 @@
     the_doctor_sees_beside_a_lookback/1,
     the_doctor_sees_beside_triggers_alone/1,
     one_that_fires_during_a_recording_has_its_own_file/1,
-    a_recording_has_the_budget_of_the_session_and_nothing_of_it/1,
     a_profile_beside_triggers_is_not_their_last_run/1,
-    a_profile_of_a_function_has_the_function/1,
-    an_emergency_ends_both/1,
-    the_end_of_the_application_ends_both/1,
-    a_second_look_is_refused/1,
-    a_session_without_triggers_is_left_alone/1
+    a_profile_of_a_function_has_the_function/1
 ]).
 %% As a trigger, and in files.
 -export([is_set/0, spin/1, work/1]).
@@ -27,18 +22,7 @@
 suite() -> [{timetrap, {minutes, 4}}].
 
 all() ->
-    [
-        the_doctor_sees_beside_a_lookback,
-        the_doctor_sees_beside_triggers_alone,
-        one_that_fires_during_a_recording_has_its_own_file,
-        a_recording_has_the_budget_of_the_session_and_nothing_of_it,
-        a_profile_beside_triggers_is_not_their_last_run,
-        a_profile_of_a_function_has_the_function,
-        an_emergency_ends_both,
-        the_end_of_the_application_ends_both,
-        a_second_look_is_refused,
-        a_session_without_triggers_is_left_alone
-    ].
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, spin, work])].
 
 init_per_testcase(Case, Config) ->
     _ = application:stop(flame_prof),
@@ -99,26 +83,6 @@ one_that_fires_during_a_recording_has_its_own_file(Config) ->
     receive {'DOWN', Monitor, process, Recorder, Reason} -> ?assertEqual({found, true}, Reason) end,
     eventually(fun() -> whereis(flame_prof_session_beside) =:= undefined end).
 
-%% All processes of this node have a place: those of the waiting session would be seen.
-a_recording_has_the_budget_of_the_session_and_nothing_of_it(Config) ->
-    ok = arm(Config, #{lookback => 5000, cpu_budget => 1.5}),
-    {Recorder, Monitor} = spawn_monitor(fun() ->
-        exit(flame_prof_recording:record(1500, #{compress => none, select => {top, 1000}}, self()))
-    end),
-    eventually(fun() ->
-        {ok, #{options := #{cpu_budget := 1.5}}, _} =
-            gen_server:call(flame_prof_session_beside, info),
-        true
-    end),
-    Session = whereis(flame_prof_session),
-    [_, _ | _] = Own = [Session | flame_prof_run:own(Session)],
-    receive {'DOWN', Monitor, process, Recorder, {ok, Files}} ->
-        Bytes = iolist_to_binary([Text || {_, Text} <- Files]),
-        Pid = fun(P) -> iolist_to_binary(["erl_pid=", pid_to_list(P), " "]) end,
-        ?assertMatch({_, _}, binary:match(Bytes, Pid(spinner(Config)))),
-        [?assertEqual(nomatch, binary:match(Bytes, Pid(P))) || P <- Own]
-    end.
-
 a_profile_beside_triggers_is_not_their_last_run(Config) ->
     ok = arm(Config, #{lookback => 5000}),
     Own = filename:join(directory(Config), "profile"),
@@ -145,44 +109,6 @@ work(Until) ->
         true -> done;
         false -> ?MODULE:work(Until)
     end.
-
-%%% -------------------------------------------------------------------------- ends --
-
-an_emergency_ends_both(Config) ->
-    ok = recording(Config),
-    ok = flame_prof:kill(),
-    ?assertEqual([], running()).
-
-the_end_of_the_application_ends_both(Config) ->
-    ok = recording(Config),
-    ok = application:stop(flame_prof),
-    ?assertEqual([], running()).
-
-%% There is one place beside triggers.
-a_second_look_is_refused(Config) ->
-    ok = recording(Config),
-    Beside = whereis(flame_prof_session_beside),
-    ?assertMatch({error, {already_started, #{pid := Beside}}},
-        flame_prof_recording:record(100, #{}, self())),
-    ?assertMatch({error, {already_started, #{pid := Beside}}},
-        flame_prof_recording:until(erlang:monotonic_time(millisecond) + 100, #{})).
-
-a_session_without_triggers_is_left_alone(Config) ->
-    {ok, Session} = flame_prof:start(#{dir => directory(Config)}),
-    ?assertMatch({error, {already_started, #{pid := Session}}},
-        flame_prof_recording:record(100, #{}, self())),
-    ?assertEqual(undefined, whereis(flame_prof_session_beside)),
-    {ok, _} = flame_prof:stop().
-
-recording(Config) ->
-    ok = arm(Config, #{lookback => 5000}),
-    _ = spawn(fun() -> flame_prof_recording:record(600000, #{}, self()) end),
-    eventually(fun() -> running() =:= [flame_prof_session, flame_prof_session_beside,
-        flame_prof_triggers] end).
-
-running() ->
-    [Name || Name <- [flame_prof_session, flame_prof_session_beside, flame_prof_triggers],
-        is_pid(whereis(Name))].
 
 %%% ----------------------------------------------------------------------- helpers --
 

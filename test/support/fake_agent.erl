@@ -99,7 +99,7 @@ hold(What) -> put_value({held, What}, []).
 release(What) ->
     Held = value({held, What}, []),
     true = ets:delete(?MODULE, {held, What}),
-    lists:foreach(fun say/1, lists:append(lists:reverse(Held))).
+    lists:foreach(fun({Session, Messages}) -> say(Session, Messages) end, lists:reverse(Held)).
 
 %% @doc The arguments of all calls of a function, the first one first.
 -spec calls(atom()) -> [[term()]].
@@ -113,9 +113,13 @@ forget() -> true = ets:match_delete(?MODULE, {{call, '_'}, '_', '_'}), ok.
 session() -> value(session, none).
 config() -> value(config, #{}).
 
-%% @doc To the owner of the session.
+%% @doc To the owner of the last session.
 -spec say(term()) -> ok.
-say(Message) -> value(owner, none) ! {flame_prof_nif, session(), Message}, ok.
+say(Message) -> say(session(), [Message]).
+
+say(Session, Messages) ->
+    #{owner := Owner} = value(Session, #{}),
+    lists:foreach(fun(Message) -> Owner ! {flame_prof_nif, Session, Message} end, Messages).
 
 %% @doc So many more.
 -spec count(#{atom() => integer()}) -> ok.
@@ -139,29 +143,31 @@ usual(platform, []) ->
 usual(layout_info, []) ->
     #{tested => tested, otp => true, reads => <<"own">>, offsets => #{}, process_size => 1};
 usual(session_start, [#{hold_ms := HoldMs} = Config]) ->
-    put_value(counters, maps:from_keys(?COUNTERS, 0)),
-    put_value(session, make_ref()),
-    put_value(owner, self()),
-    put_value(config, Config),
-    put_value(path, case HoldMs of 0 -> path(Config); _ -> <<>> end),
-    put_value(selected, []),
-    {ok, session()};
-usual(session_info, [_]) ->
-    (value(counters, #{}))#{state => running, reads => <<"own">>, path => value(path, <<>>)};
-usual(session_commit, [_, _]) ->
-    put_value(path, path(config())),
-    say({file, begun, value(path, <<>>)});
+    Session = make_ref(),
+    Path = case HoldMs of 0 -> path(Config); _ -> <<>> end,
+    [put_value(Key, Value) || {Key, Value} <- [{session, Session}, {config, Config},
+        {counters, maps:from_keys(?COUNTERS, 0)}, {selected, []},
+        {Session, #{owner => self(), config => Config, path => Path}}]],
+    {ok, Session};
+usual(session_info, [Session]) ->
+    #{path := Path} = value(Session, #{}),
+    (value(counters, #{}))#{state => running, reads => <<"own">>, path => Path};
+usual(session_commit, [Session, _]) ->
+    #{config := Config} = Of = value(Session, #{}),
+    Path = path(Config),
+    put_value(Session, Of#{path := Path}),
+    say(Session, [{file, begun, Path}]);
 usual(session_push, [_, Items]) ->
     ok = lists:foreach(fun taken/1, Items),
     {length([s || {sample, _, _, _, _} <- Items]), 0};
-usual(session_flush, [_]) ->
+usual(session_flush, [Session]) ->
     Ticket = erlang:unique_integer([positive]),
-    ok = later(flush, [{flushed, Ticket, ok}]),
+    ok = later(flush, Session, [{flushed, Ticket, ok}]),
     Ticket;
-usual(session_stop, [_]) ->
-    Path = value(path, <<>>),
-    later(stop, [{file, finished, filename:rootname(Path, <<".part">>)} || Path =/= <<>>]
-        ++ [{stopped, ok}]);
+usual(session_stop, [Session]) ->
+    #{path := Path} = value(Session, #{}),
+    later(stop, Session, [{file, finished, filename:rootname(Path, <<".part">>)}
+        || Path =/= <<>>] ++ [{stopped, ok}]);
 usual(session_selected, [_]) ->
     value(selected, []);
 usual(session_pin, [_, Pinned]) ->
@@ -182,10 +188,10 @@ path(#{directory := Directory}) ->
     N = integer_to_binary(erlang:unique_integer([positive, monotonic])),
     <<Directory/binary, "/", N/binary, ".erl_perf.log.zst.part">>.
 
-later(What, Messages) ->
+later(What, Session, Messages) ->
     case value({held, What}, none) of
-        none -> lists:foreach(fun say/1, Messages);
-        Held -> put_value({held, What}, [Messages | Held])
+        none -> say(Session, Messages);
+        Held -> put_value({held, What}, [{Session, Messages} | Held])
     end.
 
 taken({sample, _, _, _, _}) -> count(#{attempted => 1, written => 1});

@@ -3,9 +3,6 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% As a handler of logger.
--export([log/2]).
-
 a_session_reports_its_losses_once_test() ->
     Steps = [{0, 0}, {200, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {0, 0}, {300, 0}, {0, 300}],
     [{Level, Report, Text}] = logged(fun() -> steps(Steps) end),
@@ -50,20 +47,6 @@ steps(Steps) ->
     ).
 
 logged(Fun) ->
-    ok = logger:add_handler(?MODULE, ?MODULE, #{config => #{to => self()}, level => all}),
-    _ = Fun(),
-    ok = logger:remove_handler(?MODULE),
-    all().
-
-all() ->
-    receive
-        {logged, Event} -> [Event | all()]
-    after 0 -> []
-    end.
-
-log(#{level := Level, msg := {report, #{what := sampling_loss} = Report},
-    meta := #{report_cb := Callback}}, #{config := #{to := To}}) ->
-    {Format, Args} = Callback(Report),
-    To ! {logged, {Level, Report, lists:flatten(io_lib:format(Format, Args))}};
-log(_, _) ->
-    ok.
+    [{Level, Report, lists:flatten(apply(io_lib, format, tuple_to_list(Callback(Report))))}
+        || {Level, #{what := sampling_loss} = Report, #{report_cb := Callback}}
+            <- logged:during(Fun)].

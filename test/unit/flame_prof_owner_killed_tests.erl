@@ -4,9 +4,6 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-%% A handler of the logger.
--export([log/2]).
-
 nothing_is_reported_test_() ->
     [{atom_to_list(Name), fun() -> [] = reports(Start) end} || {Name, Start} <- [
         {targets, fun targets/0},
@@ -31,11 +28,10 @@ options() ->
     {ok, Options} = flame_prof_options:validate(#{dir => "/tmp/flame_prof_owner_killed"}),
     Options.
 
-%% Of the time until the process that Start starts is gone.
+%% Of the time until the process that Start starts is gone: it reports before.
 reports(Start) ->
-    Self = self(),
-    ok = logger:add_handler(?MODULE, ?MODULE, #{config => Self}),
-    try
+    [Message || {error, Message, _} <- logged:during(fun() ->
+        Self = self(),
         Owner = spawn(fun() ->
             Self ! {started, self(), Start()},
             receive never -> ok end
@@ -43,17 +39,5 @@ reports(Start) ->
         Pid = receive {started, Owner, Started} -> Started end,
         Monitor = monitor(process, Pid),
         true = exit(Owner, kill),
-        receive {'DOWN', Monitor, process, Pid, _} -> ok end,
-        collected()
-    after
-        ok = logger:remove_handler(?MODULE)
-    end.
-
-%% By the process that reports, which has not ended then.
-log(#{level := error, msg := Message}, #{config := Self}) -> Self ! {reported, Message};
-log(_, _) -> ok.
-
-collected() ->
-    receive {reported, Message} -> [Message | collected()]
-    after 0 -> []
-    end.
+        receive {'DOWN', Monitor, process, Pid, _} -> ok end
+    end)].

@@ -298,6 +298,51 @@ they_end_with_whom_they_belong_to_test() ->
         fun(_) -> exit(whereis(flame_prof_triggers), kill) end,
         fun(_) -> application:stop(flame_prof) end, fun(_) -> flame_prof:stop() end]].
 
+%%% ----------------------------------------------------------------- a session beside them --
+
+%% Of bounded length, within their budget, and without a sample of them.
+a_recording_has_the_place_beside_triggers_test() ->
+    [run(fun() ->
+        {Recorder, Monitor} = record_beside(#{lookback => 5000, cpu_budget => 1.5}),
+        ?assertMatch(#{cpu_permille := 15}, fake_agent:config()),
+        Session = whereis(flame_prof_session),
+        [_, _ | _] = Own = [Session | flame_prof_run:own(Session)],
+        ?assertEqual([], Own -- maps:get(exclude, fake_agent:config())),
+        %% There is one.
+        Beside = whereis(flame_prof_session_beside),
+        [?assertEqual({error, {already_started, #{pid => Beside}}}, Record()) || Record <- [
+            fun() -> flame_prof_recording:record(100, #{}, self()) end,
+            fun() -> flame_prof_recording:until(erlang:monotonic_time(millisecond), #{}) end]],
+        _ = End(Recorder),
+        receive {'DOWN', Monitor, process, _, _} -> ok end,
+        waiting:eventually(fun() -> beside() =:= Left end)
+    end) || {End, Left} <- [
+        {fun(Pid) -> exit(Pid, kill) end, [flame_prof_session, flame_prof_triggers]},
+        {fun(_) -> flame_prof:kill() end, []},
+        {fun(_) -> application:stop(flame_prof) end, []}
+    ]].
+
+record_beside(Options) ->
+    ok = arm(native, Options#{triggers => [set_trigger()]}),
+    Given = maps:remove(dir, fake_agent:options(native)),
+    Recording = spawn_monitor(fun() -> flame_prof_recording:record(600000, Given, self()) end),
+    waiting:eventually(fun() -> beside() =:=
+        [flame_prof_session, flame_prof_session_beside, flame_prof_triggers] end),
+    ok = settle(),
+    Recording.
+
+beside() ->
+    [Name || Name <- [flame_prof_session, flame_prof_session_beside, flame_prof_triggers],
+        is_pid(whereis(Name))].
+
+a_session_without_triggers_is_left_alone_test() ->
+    run(fun() ->
+        Session = fake_agent:profile(native, #{}),
+        ?assertMatch({error, {already_started, #{pid := Session}}},
+            flame_prof_recording:record(100, #{}, self())),
+        ?assertEqual([flame_prof_session], beside())
+    end).
+
 %%% -------------------------------------------------------------------------------- events --
 
 %% Words that no process here has: what comes is what the test says.
