@@ -4,7 +4,7 @@
 %% flame_prof_cli_looks and flame_prof_cli_nodes carry them out, flame_prof_cli_out writes.
 -module(flame_prof_cli).
 
--export([main/0, was_interrupted/0, pause/1]).
+-export([main/0, command/1, was_interrupted/0, pause/1]).
 
 -define(DONE, 0).
 -define(FAILED, 1).
@@ -16,11 +16,16 @@
 
 -spec main() -> no_return().
 main() ->
-    ok = flame_prof_cli_out:open(),
     ok = flame_prof_cli_signals:install(self()),
-    Status = status(run(init:get_plain_arguments())),
+    erlang:halt(command(init:get_plain_arguments())).
+
+%% @doc The exit status of a command line, when all of its output is written.
+-spec command([string()]) -> 0..255.
+command(Words) ->
+    ok = flame_prof_cli_out:open(),
+    Status = status(run(Words)),
     ok = flame_prof_cli_out:progress_done(),
-    erlang:halt(whole(Status, flame_prof_cli_out:written())).
+    whole(Status, flame_prof_cli_out:written()).
 
 whole(?DONE, {error, Reason}) -> complain(["the output: ", file:format_error(Reason)], ?FAILED);
 whole(Status, _) -> Status.

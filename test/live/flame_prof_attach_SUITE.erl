@@ -1,126 +1,62 @@
-%% Attaching to nodes that never heard of flame_prof, by the script itself, and
-%% what is left there afterwards: nothing.
+%% Attaching to nodes that never heard of flame_prof, by the script itself, and what is left there
+%% afterwards: nothing. The cases share two nodes, one that takes the library and one that cannot;
+%% command_line:with_shared/2 looks at them after each case.
 -module(flame_prof_attach_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([again_and_again_under_load_leaves_nothing/0]).
 -export([
-    a_profile_names_the_busy_function_and_leaves_nothing/1,
-    the_portable_engine_leaves_nothing/1,
-    without_its_library_a_node_is_sampled_by_the_portable_engine/1,
-    where_no_folder_may_run_a_library_the_portable_engine_does/1,
-    without_the_library_the_doctor_has_samples_of_the_portable_engine/1,
+    a_profile_names_the_busy_function/1,
+    the_portable_engine_samples_if_it_is_asked_for/1,
+    without_the_library_the_portable_engine_samples/1,
+    without_the_library_where_no_folder_may_run_one/1,
+    without_the_library_the_doctor_has_samples/1,
     without_the_library_a_folder_may_have_any_name/1,
-    without_the_library_a_reader_that_goes_away_leaves_nothing/1,
+    without_the_library_a_reader_may_go_away/1,
     without_the_library_a_full_disk_keeps_what_it_took/1,
-    without_the_library_a_killed_controller_leaves_nothing/1,
-    a_slow_controller_drops_and_counts/1,
+    without_the_library_a_slow_controller_drops_and_counts/1,
     without_the_library_a_disk_that_stands_still_keeps_no_node/1,
-    of_several_nodes_one_does_without_the_library/1,
+    without_the_library_one_of_several_nodes/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
-    what_needs_the_library_is_refused_with_the_reason/1,
-    without_a_library_on_this_side_that_is_said/1,
-    a_library_that_can_not_be_loaded_is_not_in_the_nodes_log/1,
-    top_does_without_the_library/1,
-    an_interrupt_keeps_what_was_sampled_and_leaves_nothing/1,
-    a_killed_controller_leaves_nothing/1,
-    a_controller_that_is_cut_off_leaves_nothing/1,
-    a_killed_cleanup_process_leaves_nothing/1,
-    a_killed_agent_leaves_nothing/1,
-    who_measured_is_killed_and_nothing_is_traced/1,
+    without_the_library_what_needs_it_is_refused/1,
+    without_the_library_looks_answer/1,
+    without_the_library_whoever_dies_leaves_nothing/1,
+    a_library_that_can_not_be_loaded_is_told/1,
+    whoever_dies_leaves_nothing/1,
     a_viewer_of_a_node_measures_its_calls_until_it_is_killed/1,
-    a_trace_on_the_command_line_leaves_nothing/1,
-    several_nodes_have_files_of_their_own/1,
+    a_trace_on_the_command_line/1,
     a_node_that_dies_costs_its_own_tail_only/1,
-    a_folder_that_does_not_take_the_library_is_passed_over/1,
-    a_folder_whose_files_can_not_be_mapped_is_passed_over/1,
-    a_node_of_another_user_and_file_system_gets_the_library/1,
-    what_the_library_needs_comes_with_it/1,
-    again_and_again_under_load_leaves_nothing/1,
+    folders_that_do_not_run_the_library_are_passed_over/1,
+    again_and_again_under_load/1,
     a_look_lends_what_it_calls/1,
-    pstack_memory_and_top_leave_nothing/1,
+    looks_and_the_doctor_leave_nothing/1,
     attach_ends_with_what_is_wrong_in_its_samples/1,
-    attach_says_that_nothing_is_wrong_too/1,
-    the_doctor_leaves_nothing/1,
     a_page_of_the_doctor_has_the_findings_that_it_prints/1,
     a_page_of_a_node_without_samples_is_an_error/1,
-    a_node_that_is_absent_is_no_healthy_one/1,
-    a_node_whose_files_hang_is_told_and_nothing_is_left/1,
+    files_that_hang_are_told/1,
     a_server_of_files_that_hangs_is_told/1,
-    what_does_not_fit_is_refused_with_the_reason/1,
-    an_application_that_never_loaded_the_library_lives_on/1,
-    an_application_that_starts_meanwhile_lives_on/1,
-    of_many_at_once_one_is_attached_and_nothing_is_left/1,
+    what_is_incompatible_is_refused_with_the_reason/1,
+    an_application_of_the_node_lives_on/1,
+    of_many_at_once_one_is_attached/1,
     a_file_that_is_there_already_is_left_alone/1,
     schedulers_are_not_retired_while_they_are_used/1,
     schedulers_can_be_used_again_after_they_retired/1,
     schedulers_go_on_when_who_retires_them_is_killed/1,
-    a_node_of_these_tests_ends_with_their_run/1
+    nodes_and_commands_of_these_tests_end_with_them/1
 ]).
+%% In a VM of its own.
+-export([started/0]).
 
 %% Of flame_prof_transport.
 -define(CREDIT_BYTES, 4194304).
 
--import(command_line, [run/1, start/1, await/1, until/1, traces/1, call/4]).
+-import(command_line, [run/1, start/1, await/1, until/1, call/4, kill/2, cookie/0, ebin/0,
+    with_node/3, with_shared/2, expect/1, matches/2]).
 
-suite() -> [{timetrap, {minutes, 3}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [
-        a_profile_names_the_busy_function_and_leaves_nothing,
-        the_portable_engine_leaves_nothing,
-        without_its_library_a_node_is_sampled_by_the_portable_engine,
-        where_no_folder_may_run_a_library_the_portable_engine_does,
-        without_the_library_the_doctor_has_samples_of_the_portable_engine,
-        without_the_library_a_folder_may_have_any_name,
-        without_the_library_a_reader_that_goes_away_leaves_nothing,
-        without_the_library_a_full_disk_keeps_what_it_took,
-        without_the_library_a_killed_controller_leaves_nothing,
-        a_slow_controller_drops_and_counts,
-        without_the_library_a_disk_that_stands_still_keeps_no_node,
-        of_several_nodes_one_does_without_the_library,
-        without_the_library_a_node_that_dies_costs_its_tail_only,
-        what_needs_the_library_is_refused_with_the_reason,
-        without_a_library_on_this_side_that_is_said,
-        a_library_that_can_not_be_loaded_is_not_in_the_nodes_log,
-        top_does_without_the_library,
-        an_interrupt_keeps_what_was_sampled_and_leaves_nothing,
-        a_killed_controller_leaves_nothing,
-        a_controller_that_is_cut_off_leaves_nothing,
-        a_killed_cleanup_process_leaves_nothing,
-        a_killed_agent_leaves_nothing,
-        who_measured_is_killed_and_nothing_is_traced,
-        a_viewer_of_a_node_measures_its_calls_until_it_is_killed,
-        a_trace_on_the_command_line_leaves_nothing,
-        several_nodes_have_files_of_their_own,
-        a_node_that_dies_costs_its_own_tail_only,
-        a_folder_that_does_not_take_the_library_is_passed_over,
-        a_folder_whose_files_can_not_be_mapped_is_passed_over,
-        a_node_of_another_user_and_file_system_gets_the_library,
-        what_the_library_needs_comes_with_it,
-        again_and_again_under_load_leaves_nothing,
-        a_look_lends_what_it_calls,
-        pstack_memory_and_top_leave_nothing,
-        attach_ends_with_what_is_wrong_in_its_samples,
-        attach_says_that_nothing_is_wrong_too,
-        the_doctor_leaves_nothing,
-        a_page_of_the_doctor_has_the_findings_that_it_prints,
-        a_page_of_a_node_without_samples_is_an_error,
-        a_node_that_is_absent_is_no_healthy_one,
-        a_node_whose_files_hang_is_told_and_nothing_is_left,
-        a_server_of_files_that_hangs_is_told,
-        what_does_not_fit_is_refused_with_the_reason,
-        an_application_that_never_loaded_the_library_lives_on,
-        an_application_that_starts_meanwhile_lives_on,
-        of_many_at_once_one_is_attached_and_nothing_is_left,
-        a_file_that_is_there_already_is_left_alone,
-        schedulers_are_not_retired_while_they_are_used,
-        schedulers_can_be_used_again_after_they_retired,
-        schedulers_go_on_when_who_retires_them_is_killed,
-        a_node_of_these_tests_ends_with_their_run
-    ].
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 init_per_testcase(Case, Config) ->
     Output = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -129,45 +65,16 @@ init_per_testcase(Case, Config) ->
 end_per_testcase(_Case, _Config) ->
     ok.
 
-with_node(Fun) -> with_node([], Fun).
+with_plain(Fun) -> with_shared({start_node, [[]]}, Fun).
 
-with_node(Args, Fun) -> with_started(command_line:start_node(Args), Fun).
-
-%% Fun gets the node and what it looked like before.
-with_started(Node, Fun) ->
-    try
-        %% The first connection and look load modules and make tables of OTP's.
-        _ = traces(Node),
-        Fun(Node, settled(Node))
-    after
-        command_line:stop_node(Node)
-    end.
-
-settled(Node) ->
-    Before = traces(Node),
-    case traces(Node) of
-        Before -> Before;
-        _ -> settled(Node)
-    end.
-
-%% It may take a moment until a connection is closed.
-leaves_nothing(Node, Before) -> leaves_nothing_of(maps:keys(Before), Node, Before).
-
-leaves_nothing_of(Kinds, Node, Before) ->
-    Left = fun() -> maps:with(Kinds, maps:filter(fun(K, V) -> V =/= maps:get(K, Before) end,
-        traces(Node))) end,
-    try
-        until(fun() -> Left() =:= #{} end)
-    catch
-        error:_ -> ?assertEqual({maps:with(maps:keys(Left()), Before), #{}}, {Left(), #{}})
-    end.
+with_small(Fun) -> with_shared({start_small_node, [[]]}, Fun).
 
 attach(Node, Config, More) ->
     attach_to([Node], Config, More).
 
 attach_to(Nodes, Config, More) ->
     ["attach"] ++ [Name || #{name := Name} <- Nodes] ++
-        ["--cookie", command_line:cookie(), "--output", output(Config) | More].
+        ["--cookie", cookie(), "--output", output(Config) | More].
 
 output(Config) -> proplists:get_value(output, Config).
 
@@ -178,67 +85,58 @@ samples(Files) ->
     true = Bad =< length(Files),
     Count.
 
+are_sampled(Config) ->
+    [true = samples([File]) > 0 || File <- files(Config)].
+
 is_attached(#{node := Node}) ->
     call(Node, erlang, whereis, [flame_prof_session]) =/= undefined.
 
-is_capable() ->
-    case flame_prof_engine:capture() of
-        {ok, _} -> true;
-        {error, _} -> false
+is_capable() -> native_node:why_not() =:= none.
+
+without_mounts(Fun) ->
+    case command_line:has_mounts() of
+        true -> Fun();
+        false -> {skip, "mounts of one's own are not to be had here"}
     end.
 
-a_profile_names_the_busy_function_and_leaves_nothing(Config) ->
-    with_node(fun(Node, Before) ->
-        {0, Text} = run(attach(Node, Config, ["--for", "2s"])),
-        ct:pal("~ts", [Text]),
+a_profile_names_the_busy_function(Config) ->
+    with_plain(fun(#{node := Node} = Plain) ->
+        {0, Text} = run(attach(Plain, Config, ["--for", "1s"])),
+        matches(Text, ["timer:sleep/1"]),
         [File] = files(Config),
-        {match, _} = re:run(File, atom_to_list(maps:get(node, Node))),
-        {ok, #{mode := Mode}} = stat(File),
-        ?assertEqual(8#600, Mode band 8#777),
-        true = samples([File]) > 20,
-        {ok, #{functions := Functions}} = flame_prof_tree:report(File,
-            #{top => 1000, idle => true}),
-        true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
-        %% Our own processes are not among the samples, but for requests on their way.
-        Ours = [Share || #{name := N, share := Share} <- Functions,
-            string:prefix(N, "flame_prof") =/= nomatch],
-        %% Of few ticks one request is a larger share.
-        ?assert(lists:sum(Ours) < 5),
-        leaves_nothing(Node, Before)
+        matches(File, [atom_to_list(Node)]),
+        is_private(File),
+        {ok, Names, #{bad := 0}} = flame_prof:fold(
+            fun(#{words := Words}, All) -> [maps:get(<<"name">>, Words, <<>>) | All] end, [], File),
+        ?assert(lists:member(<<"busy">>, Names)),
+        %% None of ours is among them.
+        ?assertEqual([], [Name || <<"flame_prof", _/binary>> = Name <- Names])
     end).
 
-stat(File) ->
+is_private(File) ->
     {ok, Info} = file:read_file_info(File),
-    {ok, #{mode => element(8, Info)}}.
+    ?assertEqual(8#600, element(8, Info) band 8#777).
 
-the_portable_engine_leaves_nothing(Config) ->
-    with_node(fun(Node, Before) ->
-        {0, Text} = run(attach(Node, Config, ["--for", "1s", "--engine", "portable"])),
-        {match, _} = re:run(Text, "portable: asked for"),
-        true = samples(files(Config)) > 0,
-        leaves_nothing(Node, Before)
+the_portable_engine_samples_if_it_is_asked_for(Config) ->
+    with_plain(fun(Plain) ->
+        expect([{0, attach(Plain, Config, ["--for", "300ms", "--engine", "portable"]),
+            ["portable: asked for"]}]),
+        are_sampled(Config)
     end).
 
 %% Nodes with which the library is incompatible.
 
-with_small_node(Fun) -> with_started(command_line:start_small_node([]), Fun).
-
-without_its_library_a_node_is_sampled_by_the_portable_engine(Config) ->
-    with_small_node(fun(#{node := Node, pid := OsPid} = Plain, Before) ->
-        {0, Text} = run(attach(Plain, Config, ["--for", "2s"])),
-        {match, _} =
-            re:run(Text,
-            "does without the library \\(it cannot be loaded there: .*/tmp.*: file too large"),
-        {match, _} = re:run(Text, "portable: it cannot be loaded there: "),
-        {match, _} = re:run(Text, "timer:sleep/1"),
+without_the_library_the_portable_engine_samples(Config) ->
+    with_small(fun(#{node := Node, pid := OsPid} = Plain) ->
+        {0, Text} = run(attach(Plain, Config, ["--for", "1s"])),
+        matches(Text, ["does without the library \\(it cannot be loaded there: .*/tmp.*: file too "
+            "large", "portable: it cannot be loaded there: ", "timer:sleep/1"]),
         [File] = files(Config),
-        {match, _} = re:run(File, atom_to_list(Node)),
-        {ok, #{mode := Mode}} = stat(File),
-        ?assertEqual(8#600, Mode band 8#777),
-        true = samples([File]) > 20,
+        matches(File, [atom_to_list(Node)]),
+        is_private(File),
+        true = samples([File]) > 0,
         is_of(OsPid, File),
         {ok, [_]} = file:list_dir_all(output(Config)),
-        leaves_nothing(Plain, Before),
         ?assertEqual(8, call(Node, erlang, system_flag, [backtrace_depth, 8]))
     end).
 
@@ -250,42 +148,40 @@ is_of(OsPid, File) ->
             IsSo andalso Pid =:= list_to_integer(OsPid) andalso abs(Us div 1000000 - Now) < 600
         end, true, File).
 
-where_no_folder_may_run_a_library_the_portable_engine_does(Config) ->
-    case command_line:has_mounts() of
-        true -> with_started(command_line:start_node_in(nowhere(), []), fun(Plain, Before) ->
-            {0, Text} = run(attach(Plain, Config, ["--for", "1s", "--quiet"])),
-            {match, _} = re:run(Text, "may be run from there \\(noexec\\)"),
-            {match, _} = re:run(Text, "portable: "),
-            true = samples(files(Config)) > 0,
-            leaves_nothing(Plain, Before)
-        end);
-        false -> {skip, "mounts of one's own are not to be had here"}
-    end.
+without_the_library_where_no_folder_may_run_one(Config) ->
+    without_mounts(fun() -> with_own(start_node_in, [nowhere(), []], fun(Plain) ->
+        expect([{0, attach(Plain, Config, ["--for", "300ms", "--quiet"]),
+            ["may be run from there \\(noexec\\)", "portable: "]}]),
+        are_sampled(Config)
+    end) end).
 
-%% Its samples are read here: what busy does is in them. With an engine that it cannot have it says
-%% why there are none.
-without_the_library_the_doctor_has_samples_of_the_portable_engine(Config) ->
-    with_small_node(fun(#{name := Name} = Plain, Before) ->
+with_own(Start, Args, Fun) ->
+    with_node(Start, Args, fun(Node, Before) ->
+        _ = Fun(Node),
+        command_line:leaves_nothing(Node, Before)
+    end).
+
+%% Its samples are read here. With an engine that it cannot have it says why there are none.
+without_the_library_the_doctor_has_samples(Config) ->
+    with_small(fun(#{name := Name}) ->
         Page = filename:join(proplists:get_value(priv_dir, Config), "portable.html"),
         Temporary = filename:join(output(Config), "temporary"),
         ok = filelib:ensure_path(Temporary),
-        Doctor = ["doctor", Name, "--cookie", command_line:cookie()],
-        {Status, Text} = command_line:run(Doctor ++ ["--for", "6s", "--json", "--report", Page],
+        Doctor = ["doctor", Name, "--cookie", cookie()],
+        {1, Text} = command_line:run(Doctor ++ ["--for", "1s", "--json", "--report", Page],
             [{env, [{"TMPDIR", Temporary}, {"ERL_LIBS", false}, {"LC_ALL", "C.UTF-8"}]}]),
-        ct:pal("~ts", [Text]),
-        true = lists:member(Status, [0, 10]),
-        {match, _} = re:run(Text, "does without the library \\(it cannot be loaded there: .*file too "
-            "large\\); the portable engine samples it, and the samples are read here"),
+        matches(Text, ["does without the library \\(it cannot be loaded there: .*file too "
+            "large\\); the portable engine samples it, and the samples are read here"]),
         {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
         #{<<"looked_at">> := LookedAt, <<"unseen">> := Unseen} = foreign_formats:json(Json),
-        ?assertMatch(#{<<"sampled">> := Sampled} when Sampled > 10, LookedAt),
-        Kinds = [Kind || #{<<"kind">> := Kind} <- Unseen],
-        [?assertNot(lists:member(Kind, Kinds)) || Kind <- [<<"hot_function">>, <<"mailbox">>]],
+        ?assertMatch(#{<<"sampled">> := Sampled} when Sampled > 0, LookedAt),
+        %% Only the time is too short for what is seen in samples.
+        [matches(Why, ["too short"]) || #{<<"kind">> := Kind, <<"why">> := Why} <- Unseen,
+            lists:member(Kind, [<<"hot_function">>, <<"mailbox">>])],
         ?assert(filelib:file_size(Page) > 100000),
-        {1, Native} = run(Doctor ++ ["--for", "1s", "--engine", "native"]),
-        {match, _} = re:run(Native, "does without the library \\(.*file too large\\)\n"),
-        {ok, []} = file:list_dir_all(Temporary),
-        leaves_nothing(Plain, Before)
+        expect([{1, Doctor ++ ["--for", "1s", "--engine", "native"],
+            ["does without the library \\(.*file too large\\)\n"]}]),
+        {ok, []} = file:list_dir_all(Temporary)
     end).
 
 nowhere() ->
@@ -295,64 +191,42 @@ nowhere() ->
 
 %% Also where this side's locale has no letters for it.
 without_the_library_a_folder_may_have_any_name(Config) ->
-    with_small_node(fun(#{name := Name} = Plain, Before) ->
-        Folder = filename:join(output(Config), [16#fc, 16#65e5]),
-        Command = ["LC_ALL=C ", command_line:script(), " attach ", Name, " --cookie ",
-            command_line:cookie(),
-            " --for 1s --quiet --output '", Folder, "'"],
+    Folder = filename:join(output(Config), [16#fc, 16#65e5]),
+    without_the_library_in_a_shell("LC_ALL=C ", "--quiet --output '" ++ Folder ++ "'", Folder).
+
+without_the_library_a_reader_may_go_away(Config) ->
+    More = "--output " ++ output(Config) ++ " | true; exit ${PIPESTATUS[0]}",
+    without_the_library_in_a_shell("", More, output(Config)).
+
+without_the_library_in_a_shell(Before, More, Folder) ->
+    with_small(fun(#{name := Name}) ->
+        Command = lists:join(" ", [Before ++ command_line:script(), "attach", Name, "--cookie",
+            cookie(), "--for 300ms", More]),
         {0, _} = command_line:shell(lists:flatten(Command)),
         [File] = filelib:wildcard(filename:join(Folder, "*.log*")),
         true = samples([File]) > 0,
-        {ok, [_]} = file:list_dir_all(Folder),
-        leaves_nothing(Plain, Before)
+        {ok, [_]} = file:list_dir_all(Folder)
     end).
-
-without_the_library_a_reader_that_goes_away_leaves_nothing(Config) ->
-    with_small_node(fun(#{name := Name} = Plain, Before) ->
-        Command = [command_line:script(), " attach ", Name, " --cookie ", command_line:cookie(),
-            " --for 1s --output ", output(Config), " | true; exit ${PIPESTATUS[0]}"],
-        {0, _} = command_line:shell(lists:flatten(Command)),
-        [File] = files(Config),
-        true = samples([File]) > 0,
-        {ok, [_]} = file:list_dir_all(output(Config)),
-        leaves_nothing(Plain, Before)
-    end).
-
-without_the_library_a_full_disk_keeps_what_it_took(Config) ->
-    case command_line:has_mounts() of
-        true -> with_small_node(fun(Plain, Before) -> on_a_full_disk(Plain, Before, Config) end);
-        false -> {skip, "mounts of one's own are not to be had here"}
-    end.
 
 %% It has room for one block of plain text, and for no second one.
-on_a_full_disk(#{name := Name} = Plain, Before, Config) ->
-    Disk = filename:join(output(Config), "disk"),
-    ok = filelib:ensure_path(Disk),
-    Command = [
-        "unshare --mount sh -c 'mount -t tmpfs -o size=400k tmpfs ", Disk, " && ",
-            command_line:script(), " attach ", Name,
-        " --cookie ", command_line:cookie(),
+without_the_library_a_full_disk_keeps_what_it_took(Config) ->
+    without_mounts(fun() -> with_small(fun(#{name := Name}) ->
+        Disk = filename:join(output(Config), "disk"),
+        ok = filelib:ensure_path(Disk),
+        Command = [
+            "unshare --mount sh -c 'mount -t tmpfs -o size=400k tmpfs ", Disk, " && ",
+            command_line:script(), " attach ", Name, " --cookie ", cookie(),
             " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
-        "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"
-    ],
-    {1, Text} = command_line:shell(lists:flatten(Command)),
-    {match, _} = re:run(Text, "no space left on device"),
-    true = samples(files(Config)) > 0,
-    leaves_nothing(Plain, Before).
-
-without_the_library_a_killed_controller_leaves_nothing(Config) ->
-    with_small_node(fun(Node, Before) ->
-        Port = start(attach(Node, Config, ["--for", "1h", "--quiet"])),
-        until(fun() -> size_of(files(Config)) > 0 end),
-        _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
-        {137, _} = await(Port),
-        true = samples(files(Config)) > 0,
-        leaves_nothing(Node, Before)
-    end).
+            "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"
+        ],
+        {1, Text} = command_line:shell(lists:flatten(Command)),
+        matches(Text, ["no space left on device"]),
+        are_sampled(Config)
+    end) end).
 
 %% As slow as can be: the remote writer stands still until something was dropped.
-a_slow_controller_drops_and_counts(Config) ->
-    with_small_node(fun(#{node := Node} = Plain, Before) ->
+without_the_library_a_slow_controller_drops_and_counts(Config) ->
+    with_small(fun(#{node := Node}) ->
         ok = filelib:ensure_path(output(Config)),
         {ok, #{remote_writer := Writer} = Agent} =
             flame_prof_attach:open(Node, {writer, output(Config)}),
@@ -361,10 +235,8 @@ a_slow_controller_drops_and_counts(Config) ->
         [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent], Options),
         Counters = fun() -> {ok, #{counters := B}} = flame_prof_attach:figures(Agent), B end,
         until(fun() -> maps:get(written, Counters()) > 1000 end),
-        Memory = call(Node, erlang, memory, [total]),
         ok = stands_still(Writer),
         until(fun() -> maps:get(dropped, Counters()) > 0 end),
-        ?assert(call(Node, erlang, memory, [total]) - Memory < 64 * 1048576),
         %% And goes on.
         #{written := Written} = Counters(),
         until(fun() -> maps:get(written, Counters()) > Written + 1000 end),
@@ -377,8 +249,7 @@ a_slow_controller_drops_and_counts(Config) ->
             #{top => 1000, idle => true}),
         true = lists:any(fun(#{name := Name}) -> Name =:= <<"timer:sleep/1">> end, Functions),
         ok = flame_prof_attach:close(Agent),
-        _ = [call(Node, erlang, exit, [Pid, kill]) || Pid <- Idle],
-        leaves_nothing(Plain, Before)
+        [call(Node, erlang, exit, [Pid, kill]) || Pid <- Idle]
     end).
 
 %% No more is on its way than the engine has credit for, and one batch.
@@ -400,12 +271,13 @@ balances(#{attempted := Attempted, written := Written, dropped := Dropped, incon
 
 %% As the remote writer does while it waits for its disk.
 without_the_library_a_disk_that_stands_still_keeps_no_node(Config) ->
-    with_small_node(fun(#{node := Node} = Plain, Before) ->
+    with_small(fun(#{node := Node} = Plain) ->
+        Before = command_line:settled(Plain),
         ok = filelib:ensure_path(output(Config)),
         {ok, #{remote_writer := Writer} = Agent} =
             flame_prof_attach:open(Node, {writer, output(Config)}),
         [{Node, {ok, _}}] = flame_prof_attach:start_sessions([Agent], #{}),
-        Look = fun() -> leaves_nothing(Plain, Before) end,
+        Look = fun() -> command_line:leaves_nothing(Plain, Before) end,
         {Holding, Monitor} = spawn_monitor(fun() -> held_up(Writer, Look) end),
         until(fun() -> {status, suspended} =:= process_info(Writer, status) end),
         ok = flame_prof_attach:close(Agent),
@@ -418,20 +290,15 @@ held_up(Writer, Fun) ->
     _ = Fun(),
     true = erlang:resume_process(Writer).
 
-of_several_nodes_one_does_without_the_library(Config) ->
-    with_node(fun(One, BeforeOne) ->
-        with_small_node(fun(Two, BeforeTwo) ->
-            {0, Text} = run(attach_to([One, Two], Config, ["--for", "2s"])),
-            {match, _} = re:run(Text, "portable: it cannot be loaded there"),
-            [_, _] = Files = files(Config),
-            [true = samples([File]) > 0 || File <- Files],
-            {ok, #{tree := Tree, files := 2}} = flame_prof_tree:report(Files,
-                #{node => true, idle => true}),
-            2 = length(Tree),
-            leaves_nothing(One, BeforeOne),
-            leaves_nothing(Two, BeforeTwo)
-        end)
-    end).
+without_the_library_one_of_several_nodes(Config) ->
+    with_own(start_node, [[]], fun(One) -> with_small(fun(Two) ->
+        {0, Text} = run(attach_to([One, Two], Config, ["--for", "1s", "--json"])),
+        matches(Text, ["does without the library"] ++ [Name || #{name := Name} <- [One, Two]]),
+        [_, _] = Files = files(Config),
+        are_sampled(Config),
+        {ok, #{tree := [_, _], files := 2}} = flame_prof_tree:report(Files,
+            #{node => true, idle => true})
+    end) end).
 
 without_the_library_a_node_that_dies_costs_its_tail_only(Config) ->
     Node = command_line:start_small_node([]),
@@ -439,46 +306,47 @@ without_the_library_a_node_that_dies_costs_its_tail_only(Config) ->
     until(fun() -> size_of(files(Config)) > 0 end),
     command_line:stop_node(Node),
     {1, Text} = await(Port),
-    {match, _} = re:run(Text, "is gone; what came until then is kept"),
+    matches(Text, ["is gone; what came until then is kept"]),
     [File] = files(Config),
     {ok, _, #{bad := 0}} = flame_prof:fold(fun(_, N) -> N + 1 end, 0, File),
     {ok, [_]} = file:list_dir_all(output(Config)).
 
-what_needs_the_library_is_refused_with_the_reason(Config) ->
-    with_small_node(fun(#{name := Name} = Plain, Before) ->
-        {3, Native} = run(attach(Plain, Config, ["--engine", "native"])),
-        {match, _} = re:run(Native, "cannot take the library: .*/tmp.*: file too large"),
-        {3, Stacks} = run(["pstack", "--node", Name, "--cookie", command_line:cookie()]),
-        {match, _} = re:run(Stacks, "cannot take the library: .*/tmp.*: file too large"),
-        {1, Schedulers} = run(attach(Plain, Config, ["--set", "mode=schedulers"])),
-        {match, _} = re:run(Schedulers, "mode schedulers needs the C library"),
-        {1, Send} = run(attach(Plain, Config, ["--set", "process_options=#{follow => send}"])),
-        {match, _} = re:run(Send, "follow by send needs the C library"),
-        [] = files(Config),
-        leaves_nothing(Plain, Before)
+without_the_library_what_needs_it_is_refused(Config) ->
+    with_small(fun(#{name := Name} = Plain) ->
+        Refused = ["cannot take the library: .*/tmp.*: file too large"],
+        expect([
+            {3, attach(Plain, Config, ["--engine", "native"]), Refused},
+            {3, ["pstack", "--node", Name, "--cookie", cookie()], Refused},
+            {1, attach(Plain, Config, ["--set", "mode=schedulers"]),
+                ["mode schedulers needs the C library"]},
+            {1, attach(Plain, Config, ["--set", "process_options=#{follow => send}"]),
+                ["follow by send needs the C library"]}
+        ]),
+        [] = files(Config)
     end).
 
-without_a_library_on_this_side_that_is_said(Config) ->
-    with_node(fun(Plain, Before) ->
-        {1, Text} = attach_with(<<"nothing that could be loaded">>, Plain, Config),
-        {match, _} = re:run(Text, "flame_prof_nif.so: it cannot be loaded here"),
-        leaves_nothing(Plain, Before)
+without_the_library_looks_answer(_Config) ->
+    with_small(fun(#{name := Name}) ->
+        expect([{0, ["waits", Name, "--cookie", cookie()], ["Of [0-9]+ processes of "]},
+            {0, ["top", "--count", "2", "--every", "300ms", "--node", Name, "--cookie", cookie()],
+                ["\\(portable\\)(.|\n)*busy"]}])
     end).
 
-%% A head as it has to be, with nothing behind it.
-a_library_that_can_not_be_loaded_is_not_in_the_nodes_log(Config) ->
-    with_node(fun(#{port := Port} = Plain, Before) ->
+%% The first is none at all, the other one a head as it has to be with nothing behind it.
+a_library_that_can_not_be_loaded_is_told(Config) ->
+    with_node(start_node, [[]], fun(#{port := Port} = Plain, Before) ->
+        {1, Text} = attach_with(<<"nothing that could be loaded">>, [], Plain, Config),
+        matches(Text, ["flame_prof_nif.so: it cannot be loaded here"]),
         Head = <<16#7f, "ELF", 2, 1, 1, 0:72, 3:16/little, 62:16/little, 0:512>>,
-        {3, Text} = attach_with(Head, ["--engine", "native"], Plain, Config),
-        {match, _} = re:run(Text, "cannot take the library: .*/tmp.*: .*flame_prof_nif"),
-        leaves_nothing(Plain, Before),
+        {3, There} = attach_with(Head, ["--engine", "native"], Plain, Config),
+        matches(There, ["cannot take the library: .*/tmp.*: .*flame_prof_nif"]),
+        command_line:leaves_nothing(Plain, Before),
+        %% And the node's log has nothing of it.
         nomatch = re:run(logged(Port), "on_load")
     end).
 
 logged(Port) ->
     receive {Port, {data, Bytes}} -> [Bytes | logged(Port)] after 0 -> [] end.
-
-attach_with(Library, Plain, Config) -> attach_with(Library, [], Plain, Config).
 
 attach_with(Library, More, Plain, Config) ->
     Copy = filename:join(output(Config), "copy"),
@@ -486,79 +354,71 @@ attach_with(Library, More, Plain, Config) ->
     File = filename:join([Copy, "priv", "flame_prof_nif.so"]),
     ok = filelib:ensure_dir(File),
     ok = file:write_file(File, Library),
-    [] = os:cmd(["cp -r ", filename:dirname(code:which(flame_prof_attach)), " ", Ebin]),
+    [] = os:cmd(["rm -rf ", Ebin, "; cp -r ", ebin(), " ", Ebin]),
     Words = ["FLAME_PROF_EBIN=" ++ Ebin, command_line:script() | attach(Plain, Config, More)],
     command_line:shell(lists:append(lists:join(" ", Words))).
 
-top_does_without_the_library(_Config) ->
-    with_small_node(fun(#{name := Name} = Plain, Before) ->
-        Options = ["--node", Name, "--cookie", command_line:cookie()],
-        {0, Waits} = run(["waits", Name, "--cookie", command_line:cookie()]),
-        {match, _} = re:run(Waits, "Of [0-9]+ processes of "),
-        {0, Table} = run(["top", "--count", "2", "--every", "300ms" | Options]),
-        {match, _} = re:run(Table, "\\(portable\\)(.|\n)*busy"),
-        leaves_nothing(Plain, Before)
-    end).
-
-an_interrupt_keeps_what_was_sampled_and_leaves_nothing(Config) ->
-    with_node(fun(Node, Before) ->
-        Port = start(attach(Node, Config, ["--for", "1h", "--quiet"])),
-        until(fun() -> is_attached(Node) andalso size_of(files(Config)) > 0 end),
-        {os_pid, Pid} = erlang:port_info(Port, os_pid),
-        _ = os:cmd("kill -TERM " ++ integer_to_list(Pid)),
-        {130, _} = await(Port),
-        true = samples(files(Config)) > 0,
-        leaves_nothing(Node, Before)
-    end).
-
 size_of(Files) -> lists:sum([filelib:file_size(File) || File <- Files]).
 
-a_killed_controller_leaves_nothing(Config) ->
-    with_node(fun(Node, Before) ->
-        Port = start(attach(Node, Config, ["--for", "1h"])),
-        until(fun() -> is_attached(Node) end),
-        _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
-        {137, _} = await(Port),
-        leaves_nothing(Node, Before)
+%% Whatever ends in the middle: the command, by any signal, or what it has started in the node. One
+%% that is stopped keeps its connection, and only its heartbeats end.
+whoever_dies_leaves_nothing(Config) ->
+    Traces = [{Command, Kill, any} || Command <- [["latency", "lists:seq/2"],
+        ["trace", "lists:seq/2"], ["allocations"]], Kill <- ["KILL", flame_prof_agent]],
+    with_plain(fun(Node) ->
+        [dies(Node, Config, Row) || Row <- [
+            {attach, "TERM", 130},
+            {attach, "KILL", 137},
+            {attach, "STOP", 137},
+            {attach, flame_prof_cleanup, 1},
+            {attach, flame_prof_agent, 1}
+        ] ++ Traces]
     end).
 
-%% The script, and the Erlang that it has started.
-controllers(Port) ->
-    {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    Children = string:lexemes(os:cmd(io_lib:format("cat /proc/~b/task/~b/children", [Pid, Pid])),
-        " \n"),
-    [integer_to_list(Pid) | Children].
+without_the_library_whoever_dies_leaves_nothing(Config) ->
+    with_small(fun(Node) -> dies(Node, Config, {attach_bare, "KILL", 137}) end).
 
-%% The command, or the agent that has lent it the library.
-who_measured_is_killed_and_nothing_is_traced(_) ->
-    lists:foreach(
-        fun({Command, Kill}) ->
-            with_node(fun(#{name := Name} = Node, Before) ->
-                Port = start([Command, Name] ++ [F || F <- ["lists:seq/2"], Command =/= "allocations"]
-                    ++ ["--for", "1h", "--cookie", command_line:cookie()]),
-                until(fun() -> is_traced(Node) end),
-                ok = Kill(Node, Port),
-                {_, _} = await(Port),
-                leaves_nothing_of_ours(Node, Before),
-                ?assertNot(is_traced(Node))
-            end)
-        end,
-        [{Command, Kill} || Command <- ["latency", "trace", "allocations"], Kill <- [
-            fun(_Node, Port) ->
-                _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
-                ok
-            end,
-            fun(#{node := Node}, _Port) ->
-                true = exit(call(Node, erlang, whereis, [flame_prof_agent]), kill),
-                ok
-            end
-        ]]).
+dies(#{name := Name} = Node, Config, {What, Kill, Status}) ->
+    Before = command_line:settled(Node),
+    Samples = fun() -> size_of(files(Config)) > 0 end,
+    {Words, IsUp} = case What of
+        attach -> {attach(Node, Config, ["--for", "1h", "--quiet"]),
+            fun() -> is_attached(Node) andalso (Kill =/= "TERM" orelse Samples()) end};
+        attach_bare -> {attach(Node, Config, ["--for", "1h", "--quiet"]), Samples};
+        [Command | Functions] -> {[Command, Name] ++ Functions ++ ["--for", "1h", "--cookie",
+            cookie()], fun() -> is_traced(Node) end}
+    end,
+    Port = start(Words),
+    until(IsUp),
+    ok = die(Kill, Node, Port, Before),
+    {Is, Text} = await(Port),
+    ?assertMatch({_, _, _, true}, {What, Kill, Text, Status =:= any orelse Status =:= Is}),
+    %% The samples that came to this side stay.
+    (Kill =:= "TERM" orelse What =:= attach_bare) andalso are_sampled(Config),
+    [ok = file:delete(File) || File <- files(Config)],
+    until(fun() -> not is_traced(Node) end),
+    command_line:leaves_nothing(Node, Before).
+
+die("TERM", _Node, Port, _Before) ->
+    {os_pid, Script} = erlang:port_info(Port, os_pid),
+    [] = os:cmd("kill -TERM " ++ integer_to_list(Script)),
+    ok;
+die("STOP", Node, Port, Before) ->
+    ok = kill("STOP", Port),
+    command_line:leaves_nothing(maps:keys(Before) -- [processes, descriptors, registered], Node,
+        Before),
+    kill("KILL", Port);
+die("KILL", _Node, Port, _Before) ->
+    kill("KILL", Port);
+die(Name, #{node := Node}, _Port, _Before) ->
+    true = call(Node, erlang, exit, [call(Node, erlang, whereis, [Name]), kill]),
+    ok.
 
 %% `view --node': the page is of this machine's files, the calls are the node's.
 a_viewer_of_a_node_measures_its_calls_until_it_is_killed(_) ->
-    with_node(fun(#{name := Name} = Node, Before) ->
+    with_plain(fun(#{name := Name} = Node) ->
         Port = start(["view", checkout:path("test/corpus/ours.log"), "--node", Name, "--cookie",
-            command_line:cookie()]),
+            cookie()]),
         #{port := Tcp, path := Path} = Url = uri_string:parse(link_of(Port, <<>>)),
         ?assertMatch({match, _}, re:run(page(Tcp, Path), "^HTTP/1.1 200 OK\r\n.*<html",
             [dotall])),
@@ -571,10 +431,9 @@ a_viewer_of_a_node_measures_its_calls_until_it_is_killed(_) ->
         end,
         ?assertMatch({match, _}, re:run(read_until(Socket, Calls, <<>>), "\"lists:seq/2\"")),
         ?assert(is_traced(Node)),
-        _ = os:cmd("kill -9 " ++ string:join(controllers(Port), " ")),
+        ok = kill("KILL", Port),
         {137, _} = await(Port),
-        leaves_nothing_of_ours(Node, Before),
-        ?assertNot(is_traced(Node)),
+        until(fun() -> not is_traced(Node) end),
         ok = gen_tcp:close(Socket)
     end).
 
@@ -606,44 +465,35 @@ read_until(Socket, Is, Read) ->
     end.
 
 %% In a node without flame_prof, which does not make an atom of it either.
-a_trace_on_the_command_line_leaves_nothing(Config) ->
-    with_node(fun(#{name := Name, node := Node} = At, Before) ->
-        Cookie = ["--cookie", command_line:cookie()],
-        Port = start(["trace", Name, "lists:seq(A, B) when A =:= 3 -> return", "--events", "4",
-            "--for", "1m" | Cookie]),
+a_trace_on_the_command_line(Config) ->
+    with_plain(fun(#{name := Name, node := Node} = At) ->
+        Trace = fun(Words) -> ["trace", Name, "--cookie", cookie() | Words] end,
+        Port = start(Trace(["lists:seq(A, B) when A =:= 3 -> return", "--events", "4",
+            "--for", "1m"])),
         until(fun() -> is_traced(At) end),
         %% The flags of processes come after the breakpoint; the command may be gone meanwhile.
         _ = spawn(fun() -> calling(Node) end),
         {0, Text} = await(Port),
-        [{match, _} = re:run(Text, Said) || Said <- [
-            "lists:seq\\(3, 5\\)\n", "lists:seq/2 -> \\[3,4,5\\]\n", "% 4 events in .* 0 lost",
-            "ended: max_events"]],
+        matches(Text, ["lists:seq\\(3, 5\\)\n", "lists:seq/2 -> \\[3,4,5\\]\n",
+            "% 4 events in .* 0 lost", "ended: max_events"]),
         nomatch = re:run(Text, "seq\\(5, 4\\)"),
         File = filename:join(output(Config), "trace.txt"),
         ok = filelib:ensure_dir(File),
-        %% The command's own doings are no events.
-        {0, Idle} = run(["trace", Name, "procs", "--for", "1500ms" | Cookie]),
-        {match, _} = re:run(Idle, "% 0 events in [0-9.]+ s, 0 dropped"),
-        {0, _} = run(["trace", Name, "send", "--for", "1s", "--output", File | Cookie]),
-        {ok, Info} = file:read_file_info(File),
-        8#600 = element(8, Info) band 8#777,
+        expect([
+            %% The command's own doings are no events.
+            {0, Trace(["procs", "--for", "1s"]), ["% 0 events in [0-9.]+ s, 0 dropped"]},
+            {0, Trace(["send", "--for", "300ms", "--output", File]), []},
+            {1, Trace(["send", "--output", File]), ["exists"]},
+            {1, Trace(["no_module_:f", "--output", File ++ ".refused"]), []},
+            {1, Trace(["lists:seq(A) when B > 1"]),
+                ["column 19: B is not one of the arguments\n"]}
+        ]),
+        is_private(File),
         {ok, Written} = file:read_file(File),
-        {match, _} = re:run(Written, "ended: max_seconds"),
-        {1, Exists} = run(["trace", Name, "send", "--output", File | Cookie]),
-        {match, _} = re:run(Exists, "exists"),
-        Refused = File ++ ".refused",
-        {1, _} = run(["trace", Name, "no_module_:f", "--output", Refused | Cookie]),
-        {error, enoent} = file:read_file_info(Refused),
-        {1, Wrong} = run(["trace", Name, "lists:seq(A) when B > 1" | Cookie]),
-        {match, _} = re:run(Wrong, "column 19: B is not one of the arguments\n"),
-        leaves_nothing_of_ours(At, Before),
-        ?assertNot(is_traced(At))
+        matches(Written, ["ended: max_seconds"]),
+        ?assertNot(filelib:is_file(File ++ ".refused")),
+        until(fun() -> not is_traced(At) end)
     end).
-
-%% Processes that resolve names are OTP's; without code there is none of ours.
-leaves_nothing_of_ours(Node, Before) ->
-    Resolver = [registered, processes, tables, descriptors],
-    leaves_nothing_of(maps:keys(Before) -- Resolver, Node, Before).
 
 calling(Node) ->
     _ = [catch call(Node, lists, seq, Args) || Args <- [[3, 5], [5, 4]]],
@@ -666,110 +516,43 @@ is_traced(#{node := Node}) ->
                 [S || {flame_prof, _} = S <- call(Node, trace, session_info, [all])] =/= []
     end.
 
-%% Neither dead nor alive: the connection stays, the agent is not renewed.
-a_controller_that_is_cut_off_leaves_nothing(Config) ->
-    with_node(fun(Node, Before0) ->
-        Port = start(attach(Node, Config, ["--for", "1h"])),
-        until(fun() -> is_attached(Node) end),
-        Pids = string:join(controllers(Port), " "),
-        _ = os:cmd("kill -STOP " ++ Pids),
-        %% Its connection is still there.
-        Ignored = [processes, descriptors, registered],
-        Before = maps:without(Ignored, Before0),
-        until(fun() -> maps:without(Ignored, traces(Node)) =:= Before end),
-        _ = os:cmd("kill -9 " ++ Pids),
-        {137, _} = await(Port),
-        leaves_nothing(Node, Before0)
-    end).
-
-a_killed_cleanup_process_leaves_nothing(Config) -> killed(flame_prof_cleanup, Config).
-
-a_killed_agent_leaves_nothing(Config) -> killed(flame_prof_agent, Config).
-
-killed(Name, Config) ->
-    with_node(fun(#{node := Node} = Plain, Before) ->
-        Port = start(attach(Plain, Config, ["--for", "1h", "--quiet"])),
-        until(fun() -> is_attached(Plain) end),
-        true = call(Node, erlang, exit, [call(Node, erlang, whereis, [Name]), kill]),
-        {1, _} = await(Port),
-        leaves_nothing(Plain, Before)
-    end).
-
-several_nodes_have_files_of_their_own(Config) ->
-    with_node(fun(One, BeforeOne) ->
-        with_node(fun(Two, BeforeTwo) ->
-            {0, Text} = run(attach_to([One, Two], Config, ["--for", "1s", "--json"])),
-            [_, _] = Files = files(Config),
-            [true = samples([File]) > 0 || File <- Files],
-            [{match, _} = re:run(Text, Name) || #{name := Name} <- [One, Two]],
-            {ok, #{tree := Tree, files := 2}} = flame_prof_tree:report(Files,
-                #{node => true, idle => true}),
-            2 = length(Tree),
-            leaves_nothing(One, BeforeOne),
-            leaves_nothing(Two, BeforeTwo)
-        end)
-    end).
-
 a_node_that_dies_costs_its_own_tail_only(Config) ->
-    with_node(fun(One, Before) ->
+    with_plain(fun(One) ->
         Two = command_line:start_node([]),
-        Port = start(attach_to([One, Two], Config, ["--for", "15s", "--quiet"])),
+        Port = start(attach_to([One, Two], Config, ["--for", "5s", "--quiet"])),
         until(fun() -> length([F || F <- files(Config), filelib:file_size(F) > 0]) =:= 2 end),
         command_line:stop_node(Two),
         {1, Text} = await(Port),
-        {match, _} = re:run(Text, "what came until then is kept"),
-        [true = samples([File]) > 0 || File <- files(Config)],
+        matches(Text, ["what came until then is kept"]),
+        are_sampled(Config),
         Left = [os:getenv("FLAME_PROF_TEST_ROOT", ""), "/tmp/flame_prof.", maps:get(pid, Two),
             ".*"],
-        _ = [file:del_dir_r(F) || F <- filelib:wildcard(lists:append(Left))],
-        leaves_nothing(One, Before)
+        [file:del_dir_r(F) || F <- filelib:wildcard(lists:append(Left))]
     end).
 
-a_folder_that_does_not_take_the_library_is_passed_over(Config) ->
-    with_node(["-env", "TMPDIR", "/proc"], fun(Node, Before) ->
-        {0, _} = run(attach(Node, Config, ["--for", "1s", "--quiet"])),
-        leaves_nothing(Node, Before)
-    end).
-
-a_folder_whose_files_can_not_be_mapped_is_passed_over(Config) ->
-    as_root("mount -t tmpfs -o noexec tmpfs /tmp && exec", Config).
-
-a_node_of_another_user_and_file_system_gets_the_library(Config) ->
-    as_root("mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups",
-        Config).
-
-what_the_library_needs_comes_with_it(Config) ->
-    case [Path || Path <- string:lexemes(os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p'"),
-        "\n")] of
-        [] -> {skip, "libuv is not a library of its own here"};
-        [Path | _] -> as_root("mount --bind /dev/null " ++ Path ++ " && exec", Config)
-    end.
-
-as_root(Command, Config) ->
-    case command_line:has_mounts() of
-        true ->
-            with_started(command_line:start_node_in(Command, []), fun(Node, Before) ->
-                {0, _} = run(attach(Node, Config, ["--for", "1s", "--quiet"])),
-                true = samples(files(Config)) > 0,
-                leaves_nothing(Node, Before)
-            end);
-        false ->
-            {skip, "mounts of one's own are not to be had here"}
-    end.
-
-again_and_again_under_load_leaves_nothing() -> [{timetrap, {minutes, 10}}].
+%% By the environment, or as the folder is in the node's file system; and for another user, and
+%% where what the library needs is not there.
+folders_that_do_not_run_the_library_are_passed_over(Config) ->
+    Uv = os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p' | head -n 1"),
+    Roots = [
+        "mount -t tmpfs -o noexec tmpfs /tmp && exec",
+        "mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups"
+    ] ++ ["mount --bind /dev/null " ++ string:trim(Uv) ++ " && exec" || Uv =/= ""],
+    [with_own(Start, Args, fun(Node) ->
+        expect([{0, attach(Node, Config, ["--for", "300ms", "--engine", "native"]), []}]),
+        are_sampled(Config),
+        [ok = file:delete(File) || File <- files(Config)]
+    end) || {Start, Args} <- [{start_node, [["-env", "TMPDIR", "/proc"]]}] ++
+        [{start_node_in, [Root, []]} || command_line:has_mounts(), Root <- Roots]].
 
 %% What would crash the node if a signal found the library gone.
-again_and_again_under_load_leaves_nothing(_) ->
-    with_node(fun(#{node := Node} = Plain, Before) ->
+again_and_again_under_load(_) ->
+    with_plain(fun(#{node := Node}) ->
         %% One more than its schedulers: none is idle, and no call waits long.
-        ok = make_busy(Node, 1 + call(Node, erlang, system_info, [schedulers_online])),
-        Busy = length(call(Node, erlang, processes, [])),
-        Outcomes = [attach_and_sample(Node) || _ <- lists:seq(1, 10)],
-        ?assert(lists:member(ok, Outcomes)),
-        until(fun() -> length(call(Node, erlang, processes, [])) =< Busy end),
-        Kept = [modules, old, registered, tables, environment, threads, mappings, signals, files],
-        leaves_nothing_of(Kept, Plain, Before)
+        Busy = make_busy(Node, 1 + call(Node, erlang, system_info, [schedulers_online])),
+        Outcomes = [attach_and_sample(Node) || _ <- [1, 2]],
+        [true = call(Node, erlang, exit, [Pid, kill]) || Pid <- Busy],
+        ?assert(lists:member(ok, Outcomes))
     end).
 
 make_busy(Node, N) ->
@@ -777,8 +560,8 @@ make_busy(Node, N) ->
     {ok, Tokens, _} = erl_scan:string("[spawn(fun() -> " ++ Loop ++ " end) || _ <- lists:seq(1, " ++
         integer_to_list(N) ++ ")]."),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
-    {value, [_ | _], _} = call(Node, erl_eval, exprs, [Expressions, []]),
-    ok.
+    {value, [_ | _] = Pids, _} = call(Node, erl_eval, exprs, [Expressions, []]),
+    Pids.
 
 attach_and_sample(Node) ->
     {ok, Agent} = flame_prof_attach:open(Node),
@@ -799,7 +582,7 @@ attach_and_sample(Node) ->
 
 %% To purge a module holds up processes with large heaps.
 a_look_lends_what_it_calls(_) ->
-    with_node(fun(#{node := Node} = Plain, Before) ->
+    with_plain(fun(#{node := Node}) ->
         {ok, Agent} = flame_prof_attach:open(Node, bare, {look, [flame_prof_mailbox]}),
         Lent = [M || {M, _} <- call(Node, code, all_loaded, []),
             lists:prefix("flame_prof", atom_to_list(M))],
@@ -807,98 +590,79 @@ a_look_lends_what_it_calls(_) ->
         ?assert(length(Lent) < 40),
         ?assertNot(lists:member(flame_prof_session, Lent)),
         {ok, #{length := _}} = call(Node, flame_prof_mailbox, look, [init]),
-        ok = flame_prof_attach:close(Agent),
-        leaves_nothing(Plain, Before)
+        ok = flame_prof_attach:close(Agent)
     end).
 
-pstack_memory_and_top_leave_nothing(_) ->
-    with_node(fun(#{name := Name} = Node, Before) ->
-        Cookie = ["--cookie", command_line:cookie()],
-        Options = ["--node", Name | Cookie],
-        case is_capable() of
-            true ->
-                {0, Stacks} = run(["pstack" | Options] ++ ["init", "busy"]),
-                {match, _} = re:run(Stacks, "init:"),
-                {0, Json} = run(["pstack", "--json" | Options]),
-                {match, _} = re:run(Json, "^\\{\"look\":\\["),
-                {0, Memory} = run(["memory" | Options]),
-                {match, _} = re:run(Memory, "RSS .* explained"),
-                {match, _} = re:run(Memory, "eheap_alloc"),
-                {0, Allocators} = run(["memory", "--json" | Options]),
-                {match, _} = re:run(Allocators, "\"fragmentation\":"),
-                {0, Tables} = run(["tables" | Options]),
-                {match, _} = re:run(Tables, "(?s)% of memory[(]ets[)].* code_server "),
-                nomatch = re:run(Tables, "needs the native engine"),
-                {0, Binaries} = run(["binaries", Name | Cookie]),
-                {match, _} = re:run(Binaries, "binar(y|ies) with .* held by"),
-                {0, Holders} = run(["binaries", Name, "--json" | Cookie]),
-                {match, _} = re:run(Holders, "\"holders\":\\[");
-            false ->
-                ok
-        end,
-        {0, Table} = run(["top", "--count", "2", "--every", "300ms" | Options]),
-        {match, _} = re:run(Table, "busy"),
-        {0, Filtered} = run(["top", "--count", "1", "--every", "300ms", "--filter",
-            "no such thing" | Options]),
-        nomatch = re:run(Filtered, "busy"),
-        leaves_nothing(Node, Before)
-    end).
-
-%% What it finds depends on the machine, too: all of it is told in the same form.
-the_doctor_leaves_nothing(_) ->
-    with_node(fun(#{name := Name} = Node, Before) ->
-        Options = [Name, "--cookie", command_line:cookie(), "--for", "1s"],
-        {Status, Text} = run(["doctor" | Options]),
-        %% One second says nothing of most kinds.
+looks_and_the_doctor_leave_nothing(_) ->
+    with_plain(fun(#{name := Name}) ->
+        Options = ["--node", Name, "--cookie", cookie()],
+        Doctor = ["doctor", Name, "--cookie", cookie(), "--for", "1s"],
+        Top = ["top", "--every", "300ms" | Options],
+        Native = [
+            {0, ["pstack", "init", "busy" | Options], ["init:"]},
+            {0, ["pstack", "--json" | Options], ["^\\{\"look\":\\["]},
+            {0, ["memory" | Options], ["RSS .* explained", "eheap_alloc"]},
+            {0, ["memory", "--json" | Options], ["\"fragmentation\":"]},
+            {0, ["tables" | Options], ["(?s)\\A(?!.*needs the native engine).*% of memory[(]ets[)]"
+                ".* code_server "]},
+            {0, ["binaries", Name, "--cookie", cookie()], ["binar(y|ies) with .* held by"]},
+            {0, ["binaries", Name, "--json", "--cookie", cookie()], ["\"holders\":\\["]}
+        ],
+        expect([Row || is_capable(), Row <- Native] ++ [
+            {0, Top ++ ["--count", "2"], ["busy"]},
+            {0, Top ++ ["--count", "1", "--filter", "no such thing"], ["(?s)\\A(?!.*busy)"]},
+            {2, ["doctor", "--threshold", "no_such=1" | Doctor -- ["doctor"]],
+                ["no_such: no such threshold; there are: memory_limit_used"]}
+        ]),
+        %% What it finds depends on the machine, too: all of it is told in the same form. One second
+        %% says nothing of most kinds.
+        {Status, Text} = run(Doctor),
         true = lists:member(Status, [1, 10]),
         nomatch = re:run(Text, "nothing is wrong"),
-        {match, _} = re:run(Text, "looked for 1\\.[0-9] s: "),
-        {_, Json} = run(["doctor", "--json" | Options]),
-        {match, _} = re:run(Json, "^\\{\"findings\":\\["),
-        {2, Unknown} = run(["doctor", "--threshold", "no_such=1" | Options]),
-        {match, _} = re:run(Unknown, "no_such: no such threshold; there are: memory_limit_used"),
-        leaves_nothing(Node, Before)
+        matches(Text, ["looked for 1\\.[0-9] s: "]),
+        {_, Json} = shared_nodes:run(Doctor ++ ["--json"]),
+        matches(Json, ["^\\{\"findings\":\\["])
     end).
 
-%% More messages than are ever healthy, which nobody takes.
+%% More messages than are ever healthy, which nobody takes; the other node has none. A machine
+%% that has no CPU for the sampler has that as a note, and a finding may be of it.
 attach_ends_with_what_is_wrong_in_its_samples(Config) ->
-    with_node(fun(#{name := Name, node := Node} = Plain, _) ->
-        Box = erlang:spawn(Node, timer, sleep, [infinity]),
-        true = call(Node, erlang, register, [letter_box, Box]),
-        _ = [Box ! {letter, N} || N <- lists:seq(1, 12000)],
-        until(fun() -> {message_queue_len, 12000} =:=
-            call(Node, erlang, process_info, [Box, message_queue_len]) end),
+    with_small(fun(#{name := Healthy} = Small) -> with_plain(fun(#{name := Name} = Plain) ->
+        Port = start(attach(Small, Config, ["--for", "3s"])),
+        Box = flooded(Plain),
         {0, Text} = run(attach(Plain, Config, ["--for", "3s"])),
-        ct:pal("~ts", [Text]),
-        {match, _} = re:run(Text, "\n[1-3]\\. critical: mailbox: letter_box \\(<0\\.[0-9]+\\.0>\\) "
-            "has 12,000 messages in its mailbox\n"),
-        {match, _} = re:run(Text, ["flame_prof mailbox ", Name, " letter_box\n"]),
-        says_who_sees_more(Name, Text)
-    end).
+        matches(Text, ["\n[1-3]\\. critical: mailbox: letter_box \\(<[0-9.]+>\\) "
+            "has 12,000 messages in its mailbox\n",
+            "flame_prof mailbox " ++ Name ++ " letter_box\n"]),
+        says_who_sees_more(Name, Text),
+        true = exit(Box, kill),
+        {0, Nothing} = await(Port),
+        matches(Nothing, ["\nnothing is wrong: looked for [0-9.]+ s: [0-9,]+ of [0-9,]+ "
+            "processes sampled \\([0-9,]+ observations\\)\n|\n1\\. note: losses: "]),
+        says_who_sees_more(Healthy, Nothing)
+    end) end).
+
+flooded(#{node := Node}) ->
+    Box = erlang:spawn(Node, timer, sleep, [infinity]),
+    true = call(Node, erlang, register, [letter_box, Box]),
+    _ = [Box ! {letter, N} || N <- lists:seq(1, 12000)],
+    until(fun() -> {message_queue_len, 12000} =:=
+        call(Node, erlang, process_info, [Box, message_queue_len]) end),
+    Box.
 
 says_who_sees_more(Name, Text) ->
     ?assertMatch({match, _}, re:run(Text, ["\nOnly samples were judged: flame_prof doctor ", Name,
         " also looks at waits, mailboxes, memory and tables\\.\n$"])).
 
-%% A machine that has no CPU for the sampler has that as a note, and a finding may be of it.
-attach_says_that_nothing_is_wrong_too(Config) ->
-    with_node(fun(#{name := Name} = Plain, _) ->
-        {0, Text} = run(attach(Plain, Config, ["--for", "3s"])),
-        ct:pal("~ts", [Text]),
-        {match, _} = re:run(Text, "\nnothing is wrong: looked for [0-9.]+ s: [0-9,]+ of [0-9,]+ "
-            "processes sampled \\([0-9,]+ observations\\)\n|\n1\\. note: losses: "),
-        says_who_sees_more(Name, Text)
-    end).
-
 %% A ring of calls is in no sample of them: only who looked at waits knows of it.
 a_page_of_the_doctor_has_the_findings_that_it_prints(Config) ->
-    is_capable() andalso with_node(fun(#{name := Name, node := Node}, _) ->
+    is_capable() andalso with_plain(fun(#{name := Name, node := Node}) ->
         {Module, Code} = ring(),
         {module, Module} = call(Node, code, load_binary, [Module, "ring", Code]),
         ok = call(Node, Module, begun, []),
         Page = filename:join(proplists:get_value(priv_dir, Config), "ring.html"),
         {10, Text} = run(["doctor", Name, "--json", "--for", "3s", "--report", Page, "--cookie",
-            command_line:cookie()]),
+            cookie()]),
         ct:pal("~ts", [Text]),
         {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
         #{<<"findings">> := Printed} = foreign_formats:json(Json),
@@ -909,7 +673,12 @@ a_page_of_the_doctor_has_the_findings_that_it_prints(Config) ->
         [#{<<"command">> := Command, <<"processes">> := Ring}] =
             [F || #{<<"kind">> := <<"deadlock">>} = F <- Printed],
         ?assertEqual([<<"ring_a">>, <<"ring_b">>], lists:sort([N || #{<<"name">> := N} <- Ring])),
-        ?assertMatch({match, _}, re:run(Command, ["^flame_prof waits ", Name, " ring_[ab]$"]))
+        ?assertMatch({match, _}, re:run(Command, ["^flame_prof waits ", Name, " ring_[ab]$"])),
+        %% The other one waits for its answer.
+        true = call(Node, erlang, exit, [call(Node, erlang, whereis, [ring_a]), kill]),
+        until(fun() -> call(Node, erlang, whereis, [ring_b]) =:= undefined end),
+        true = call(Node, code, delete, [Module]),
+        call(Node, code, purge, [Module])
     end).
 
 findings_of(Page) ->
@@ -939,46 +708,41 @@ forms(Tokens) ->
 
 %% What it found it prints; a page it does not write, and says why: no folder takes samples.
 a_page_of_a_node_without_samples_is_an_error(Config) ->
-    Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
-    with_node(["-pa", Ebin], fun(#{name := Name, node := Node}, _) ->
-        Folder = proplists:get_value(priv_dir, Config),
+    with_node(start_node, [["-pa", ebin()]], fun(#{name := Name, node := Node}, _) ->
         true = call(Node, os, putenv, ["TMPDIR", "/proc"]),
-        Page = filename:join(Folder, "none.html"),
-        {1, Text} = run(["doctor", Name, "--for", "1s", "--report", Page, "--cookie",
-            command_line:cookie()]),
-        ct:pal("~ts", [Text]),
-        {match, _} = re:run(Text, "\nlooked for|^nothing was found, and m[a-z]+ was not seen",
-            [multiline]),
-        {match, _} = re:run(Text, "none.html: not written, as a page shows samples: /proc/"),
+        Page = filename:join(proplists:get_value(priv_dir, Config), "none.html"),
+        expect([{1, ["doctor", Name, "--for", "1s", "--report", Page, "--cookie", cookie()],
+            ["^looked for|^nothing was found, and m[a-z]+ was not seen",
+                "none.html: not written, as a page shows samples: /proc/"]}]),
         ?assertNot(filelib:is_file(Page))
     end).
 
-a_node_that_is_absent_is_no_healthy_one(_) ->
-    with_node(fun(#{name := Name}, _) ->
-        {3, Wrong} = run(["doctor", Name, "--cookie", "wrong"]),
-        {match, _} = re:run(Wrong, "refused the connection"),
-        {3, Text} = run(["doctor", "nobody@127.0.0.1", "--cookie", command_line:cookie()]),
-        {match, _} = re:run(Text, "no node nobody runs on 127.0.0.1; there are: "),
-        nomatch = re:run(Text, "nothing is wrong")
+%% All others wait for file_server_2, which is in the one that hangs; lending does without it.
+a_server_of_files_that_hangs_is_told(_) ->
+    with_plain(fun(#{name := Name, node := Node}) ->
+        hanging(Node, lists:duplicate(10, file), fun() ->
+            expect([{10, ["doctor", Name, "--cookie", cookie(), "--for", "3s"],
+                [": file_server_2 "]}])
+        end)
     end).
 
 %% Reading a FIFO that nobody writes takes a dirty I/O scheduler for ever: no library can be written
 %% there, and no module be loaded from a file.
-a_node_whose_files_hang_is_told_and_nothing_is_left(_) ->
-    with_node(["+SDio", "2"], fun(#{name := Name, node := Node} = Plain, _) ->
+files_that_hang_are_told(_) ->
+    with_own(start_node, [["+SDio", "2"]], fun(#{name := Name, node := Node} = Plain) ->
         _ = [call(Node, code, ensure_modules_loaded, [Modules])
             || Application <- [kernel, stdlib],
             {ok, Modules} <- [call(Node, application, get_key, [Application, modules])]],
-        Before = settled(Plain),
+        Before = command_line:settled(Plain),
         hanging(Node, [prim_file, prim_file, prim_file], fun() ->
-            {10, Text} = run(["doctor", Name, "--cookie", command_line:cookie(), "--for", "1s"]),
-            {match, _} = re:run(Text, "does without the library \\(its dirty I/O schedulers"),
-            {match, _} = re:run(Text, "file_io: all 2 dirty I/O schedulers are taken"),
-            {match, _} = re:run(Text, "first look and at the last, [^:]*: 3 processes"),
+            expect([{10, ["doctor", Name, "--cookie", cookie(), "--for", "1s"], [
+                "does without the library \\(its dirty I/O schedulers",
+                "file_io: all 2 dirty I/O schedulers are taken",
+                "first look and at the last, [^:]*: 3 processes"]}]),
             until(fun() -> call(Node, erlang, module_loaded, [flame_prof_agent]) =:= false end),
             hangs_while_it_is_lent(Node)
         end),
-        leaves_nothing(Plain, Before)
+        command_line:leaves_nothing(Plain, Before)
     end).
 
 %% After the look whether files answer.
@@ -992,16 +756,6 @@ hangs_while_it_is_lent(Node) ->
         library => <<"a library">>, may_lack => true, companions => []}]),
     {match, _} = re:run(Why, "no file is written there in time"),
     ok = call(Node, Module, close, [Agent]).
-
-%% All others wait for file_server_2, which is in the one that hangs; lending does without it.
-a_server_of_files_that_hangs_is_told(_) ->
-    with_node(fun(#{name := Name, node := Node} = Plain, Before) ->
-        hanging(Node, lists:duplicate(10, file), fun() ->
-            {10, Text} = run(["doctor", Name, "--cookie", command_line:cookie(), "--for", "3s"]),
-            {match, _} = re:run(Text, ": file_server_2 ")
-        end),
-        leaves_nothing(Plain, Before)
-    end).
 
 hanging(Node, Readers, Fun) ->
     Fifo = "/tmp/flame_prof_fifo_" ++ os:getpid(),
@@ -1021,87 +775,66 @@ hanging(Node, Readers, Fun) ->
         file:delete(Here)
     end.
 
-what_does_not_fit_is_refused_with_the_reason(Config) ->
-    with_node(fun(#{name := Name} = Plain, Before) ->
+what_is_incompatible_is_refused_with_the_reason(Config) ->
+    with_plain(fun(#{name := Name} = Plain) ->
         Wrong = ["attach", Name, "--output", output(Config)],
-        {3, Cookie} = run(Wrong ++ ["--cookie", "wrong"]),
-        {match, _} = re:run(Cookie, "refused the connection: its cookie is another one"),
-        {3, Unknown} = run(["attach", "nobody@127.0.0.1", "--cookie", "x"]),
-        {match, _} = re:run(Unknown, "no node nobody runs on 127.0.0.1; there are: .*plain_"),
-        {1, Mixed} = run(["attach", Name, "short@host", "--cookie", "x"]),
-        {match, _} = re:run(Mixed, "nodes with short names, or nodes with long names"),
-        {2, Option} = run(attach(Plain, Config, ["--set", "sample_interval=0"])),
-        {match, _} = re:run(Option, "sample_interval.*whole milliseconds"),
-        {1, Absent} = run(["info", "--node", Name, "--cookie", command_line:cookie()]),
-        {match, _} = re:run(Absent, "attach' brings its own"),
-        leaves_nothing(Plain, Before),
-        has_it_already(os:getenv("FLAME_PROF_TEST_ROOT"), Plain, Config)
+        Nobody = "nobody@127.0.0.1",
+        NoNode = ["no node nobody runs on 127.0.0.1; there are: .*plain_"],
+        expect([
+            {3, Wrong ++ ["--cookie", "wrong"],
+                ["refused the connection: its cookie is another one"]},
+            {3, ["attach", Nobody, "--cookie", "x"], NoNode},
+            {1, ["attach", Name, "short@host", "--cookie", "x"],
+                ["nodes with short names, or nodes with long names"]},
+            {2, attach(Plain, Config, ["--set", "sample_interval=0"]),
+                ["sample_interval.*whole milliseconds"]},
+            {1, ["info", "--node", Name, "--cookie", cookie()], ["attach' brings its own"]},
+            %% A node that is absent is no healthy one.
+            {3, ["doctor", Name, "--cookie", "wrong"], ["\\A(?!nothing).*refused the connection"]},
+            {3, ["doctor", Nobody, "--cookie", cookie()], NoNode}
+        ])
     end).
 
-%% In its file system, that is.
-has_it_already(Root, _Plain, _Config) when is_list(Root) ->
-    ok;
-has_it_already(false, #{node := Node} = Plain, Config) ->
-        Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
-        true = call(Node, code, add_path, [Ebin]),
-        {module, _} = call(Node, code, ensure_loaded, [flame_prof_nif]),
-        {1, Present} = run(attach(Plain, Config, [])),
-        {match, _} = re:run(Present, "has flame_prof already; use start").
-
-%% As a permanent one, whose end would be the node's.
-an_application_that_never_loaded_the_library_lives_on(Config) ->
-    with_application(fun(#{node := Node} = Plain) ->
-        Supervisor = started_application(Node),
-        false = call(Node, code, is_loaded, [flame_prof_nif]),
-        {1, Text} = run(attach(Plain, Config, ["--for", "1s"])),
-        {match, _} = re:run(Text, "has flame_prof already; use start"),
-        false = call(Node, code, is_loaded, [flame_prof_agent]),
-        %% The agent itself refuses, too.
-        {flame_prof_agent, Code, _} = code:get_object_code(flame_prof_agent),
-        {module, _} = call(Node, code, load_binary,
-            [flame_prof_agent, "flame_prof_attached", Code]),
-        Lent = #{controller => self(), heartbeat_ms => 60000, modules => [], library => <<>>,
-            may_lack => false, companions => []},
-        {error, {present, _}} = call(Node, flame_prof_agent, start, [Lent]),
-        until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
-        lives_on(Supervisor, Node)
-    end).
-
-an_application_that_starts_meanwhile_lives_on(_) ->
-    with_application(fun(#{node := Node}) ->
-        {ok, Agent} = flame_prof_attach:open(Node),
-        Supervisor = started_application(Node),
-        [{Node, {error, Reason}}] = flame_prof_attach:start_sessions([Agent], #{}),
-        {match, _} = re:run(flame_prof:format_error(Reason), "was started meanwhile"),
-        ok = flame_prof_attach:close(Agent),
-        lives_on(Supervisor, Node)
-    end).
-
-with_application(Fun) ->
+%% It may be a permanent one, whose end would be the node's; it is not ended where it has not loaded
+%% the library, nor where it starts while something is lent.
+an_application_of_the_node_lives_on(Config) ->
     case os:getenv("FLAME_PROF_TEST_ROOT") of
-        false ->
-            Ebin = filename:dirname(filename:absname(code:which(flame_prof))),
-            with_node(["-pa", Ebin], fun(Node, _) -> Fun(Node) end);
-        _ ->
-            {skip, "the application is not in the node's file system"}
+        false -> with_node(start_node, [["-pa", ebin()]], fun(Plain, _) ->
+            lives_on(Plain, Config)
+        end);
+        _ -> {skip, "the application is not in the node's file system"}
     end.
 
-started_application(Node) ->
+lives_on(#{node := Node} = Plain, Config) ->
+    {ok, Agent} = flame_prof_attach:open(Node),
     ok = call(Node, application, start, [flame_prof, permanent]),
     Supervisor = call(Node, erlang, whereis, [flame_prof_sup]),
     true = is_pid(Supervisor),
-    Supervisor.
-
-lives_on(Supervisor, Node) ->
+    [{Node, {error, Reason}}] = flame_prof_attach:start_sessions([Agent], #{}),
+    matches(flame_prof:format_error(Reason), ["was started meanwhile"]),
+    ok = flame_prof_attach:close(Agent),
+    until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
+    Present = [{1, attach(Plain, Config, ["--for", "1s"]), ["has flame_prof already; use start"]}],
+    false = call(Node, code, is_loaded, [flame_prof_nif]),
+    expect(Present),
+    false = call(Node, code, is_loaded, [flame_prof_agent]),
+    %% The agent itself refuses, too.
+    {flame_prof_agent, Code, _} = code:get_object_code(flame_prof_agent),
+    {module, _} = call(Node, code, load_binary, [flame_prof_agent, "flame_prof_attached", Code]),
+    Lent = #{controller => self(), heartbeat_ms => 60000, modules => [], library => <<>>,
+        may_lack => false, companions => []},
+    {error, {present, _}} = call(Node, flame_prof_agent, start, [Lent]),
+    until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
+    {module, _} = call(Node, code, ensure_loaded, [flame_prof_nif]),
+    expect(Present),
     ?assertEqual(Supervisor, call(Node, erlang, whereis, [flame_prof_sup])),
     ?assert(lists:keymember(flame_prof, 1, call(Node, application, which_applications, []))).
 
-of_many_at_once_one_is_attached_and_nothing_is_left(_) ->
-    with_node(fun(Node, Before) ->
-        [ok = many_at_once(4, Node, Before) || _ <- lists:seq(1, 5)]
-    end).
+of_many_at_once_one_is_attached(_) ->
+    with_plain(fun(Node) -> [many_at_once(4, Node) || _ <- lists:seq(1, 3)] end).
 
-many_at_once(N, #{node := Node} = Plain, Before) ->
+many_at_once(N, #{node := Node} = Plain) ->
+    Before = command_line:settled(Plain),
     Self = self(),
     All = [spawn_monitor(fun() -> open_at_once(Self, Node) end) || _ <- lists:seq(1, N)],
     _ = [Pid ! now || {Pid, _} <- All],
@@ -1112,7 +845,7 @@ many_at_once(N, #{node := Node} = Plain, Before) ->
     N = 1 + length([Node || {error, {attach, #{cause := refused}}} <- Opened]),
     _ = [Pid ! close || {Pid, _} <- All],
     _ = [receive {'DOWN', Monitor, process, _, normal} -> ok end || {_, Monitor} <- All],
-    leaves_nothing(Plain, Before).
+    command_line:leaves_nothing(Plain, Before).
 
 opened({Pid, Monitor}) ->
     receive
@@ -1128,7 +861,7 @@ open_at_once(Parent, Node) ->
     _ = [ok = flame_prof_attach:close(Agent) || {ok, Agent} <- [Opened]].
 
 a_file_that_is_there_already_is_left_alone(Config) ->
-    with_node(fun(#{node := Node} = Plain, _) ->
+    with_plain(fun(#{node := Node} = Plain) ->
         {ok, Agent} = flame_prof_attach:open(Node),
         Folder = folder_there(Plain),
         File = filename:join(Folder, "2026-11-21@0509.42.erl_perf.log"),
@@ -1161,41 +894,38 @@ folder_there(#{node := Node, pid := Pid}) ->
 %% In this node.
 
 schedulers_are_not_retired_while_they_are_used(Config) ->
+    with_schedulers(fun() ->
+        {ok, _} = flame_prof:start(#{dir => output(Config)}),
+        {error, <<"the schedulers are in use">>} = flame_prof_schedulers:retire(),
+        {ok, #{running_stacks := on}} = flame_prof:stop(),
+        ok = flame_prof_schedulers:retire()
+    end).
+
+with_schedulers(Fun) ->
     case is_capable() of
-        false ->
-            {skip, "schedulers cannot be asked here"};
-        true ->
-            {ok, _} = flame_prof:start(#{dir => output(Config)}),
-            {error, <<"the schedulers are in use">>} = flame_prof_schedulers:retire(),
-            {ok, #{running_stacks := on}} = flame_prof:stop(),
-            ok = flame_prof_schedulers:retire()
+        true -> Fun();
+        false -> {skip, "schedulers cannot be asked here"}
     end.
 
 schedulers_can_be_used_again_after_they_retired(_) ->
-    case is_capable() of
-        false ->
-            {skip, "schedulers cannot be asked here"};
-        true ->
-            Caught = caught(),
-            ok = flame_prof_schedulers:retire(),
-            true = caught() =/= Caught,
-            ok = flame_prof_schedulers:retire(),
-            {ok, Look} = flame_prof_pstack:schedulers(),
-            [_ | _] = [On || {{scheduler, _}, What} = On <- Look, What =/= unregistered],
-            ?assertEqual(Caught, caught())
-    end.
+    with_schedulers(fun() ->
+        Caught = caught(),
+        ok = flame_prof_schedulers:retire(),
+        true = caught() =/= Caught,
+        ok = flame_prof_schedulers:retire(),
+        {ok, Look} = flame_prof_pstack:schedulers(),
+        [_ | _] = [On || {{scheduler, _}, What} = On <- Look, What =/= unregistered],
+        ?assertEqual(Caught, caught())
+    end).
 
 schedulers_go_on_when_who_retires_them_is_killed(_) ->
-    case is_capable() of
-        false ->
-            {skip, "schedulers cannot be asked here"};
-        true ->
-            {ok, Registered, _} = flame_prof_schedulers:ensure(),
-            killed_while_it_retires(),
-            {ok, Registered, _} = flame_prof_schedulers:ensure(),
-            killed_while_it_retires(),
-            ok = flame_prof_schedulers:retire()
-    end.
+    with_schedulers(fun() ->
+        {ok, Registered, _} = flame_prof_schedulers:ensure(),
+        killed_while_it_retires(),
+        {ok, Registered, _} = flame_prof_schedulers:ensure(),
+        killed_while_it_retires(),
+        ok = flame_prof_schedulers:retire()
+    end).
 
 killed_while_it_retires() ->
     %% As retire/0 does: a check of the captures uses the schedulers.
@@ -1221,8 +951,25 @@ caught() ->
     {match, [Mask]} = re:run(Text, "SigCgt:\\s*(\\S+)", [{capture, all_but_first, binary}]),
     Mask.
 
-%% Which closes its port when it is killed.
-a_node_of_these_tests_ends_with_their_run(_) ->
-    #{port := Port, pid := Pid} = command_line:start_node([]),
-    true = port_close(Port),
-    until(fun() -> not filelib:is_dir("/proc/" ++ Pid) end).
+%% Whatever ends the VM that runs them, and where a command was stopped by a signal.
+nodes_and_commands_of_these_tests_end_with_them(_) ->
+    Port = peer_vm:start([flame_prof, ?MODULE], "flame_prof_attach_SUITE:started()"),
+    Pids = until(fun() -> read_pids(Port) end),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    [] = os:cmd("kill -9 " ++ integer_to_list(Pid)),
+    until(fun() -> [] =:= [P || P <- Pids, filelib:is_dir("/proc/" ++ P)] end).
+
+read_pids(Port) ->
+    {match, [Text]} = re:run(lists:flatten(logged(Port)), "pids ([0-9 ]+)\n",
+        [{capture, [1], list}]),
+    {true, string:lexemes(Text, " ")}.
+
+started() ->
+    #{pid := Pid, name := Name} = Node = command_line:start_node([]),
+    Port = start(["top", "--node", Name, "--cookie", cookie()]),
+    until(fun() -> call(maps:get(node, Node), erlang, nodes, [hidden]) -- [node()] =/= [] end),
+    ok = kill("STOP", Port),
+    {os_pid, Script} = erlang:port_info(Port, os_pid),
+    io:format("pids ~ts ~b ~ts~n", [Pid, Script, string:trim(os:cmd(lists:flatten(io_lib:format(
+        "cat /proc/~b/task/~b/children", [Script, Script]))))]),
+    receive after infinity -> ok end.

@@ -2,10 +2,14 @@
 %% would, and nodes that never heard of flame_prof.
 -module(command_line).
 
--export([run/1, run/2, start/1, await/1, script/0, shell/1]).
+-include_lib("stdlib/include/assert.hrl").
+
+-export([run/1, run/2, start/1, await/1, script/0, shell/1, kill/2]).
+-export([expect/1, matches/2]).
 -export([start_node/1, start_node_in/2, start_small_node/1, start_limited_node/2,
     stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
--export([traces/1, is_distributed/0, start_again/1]).
+-export([with_node/3, with_shared/2, leaves_nothing/2, leaves_nothing/3, ebin/0]).
+-export([traces/1, settled/1, is_distributed/0, start_again/1]).
 
 -define(COOKIE, "flame_prof_tests").
 
@@ -26,8 +30,21 @@ run(Args) ->
 run(Args, Options) ->
     await(start_port(Args, Options)).
 
+%% It ends with the process that starts it, also where it was stopped by a signal.
 start(Args) ->
-    start_port(Args, []).
+    Port = start_port(Args, []),
+    Kill = "cat; grep -q flame_prof /proc/$0/cmdline && "
+        "kill -9 $(cat /proc/$0/task/$0/children) $0",
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    _ = open_port({spawn_executable, "/bin/sh"}, [out, {args, ["-c", Kill, integer_to_list(Pid)]}]),
+    Port.
+
+%% A signal for the script and for the Erlang that it has started.
+kill(Signal, Port) ->
+    {os_pid, Script} = erlang:port_info(Port, os_pid),
+    _ = os:cmd(lists:flatten(io_lib:format("kill -~s $(cat /proc/~b/task/~b/children) ~b",
+        [Signal, Script, Script, Script]))),
+    ok.
 
 start_port(Args, Options) ->
     open_port({spawn_executable, script()},
@@ -45,6 +62,19 @@ await(Port, Output) ->
         {Port, {data, Bytes}} -> await(Port, <<Output/binary, Bytes/binary>>);
         {Port, {exit_status, Status}} -> {Status, Output}
     end.
+
+%% {Status, Words, Patterns}: of each command of shared_nodes:run/1 its status, and what it says.
+expect(Rows) ->
+    lists:foreach(fun({Status, Words, Patterns}) ->
+        {Is, Text} = shared_nodes:run(Words),
+        ?assertEqual({Words, Status, Text}, {Words, Is, Text}),
+        matches(Text, Patterns)
+    end, Rows).
+
+matches(Text, Patterns) ->
+    [?assertMatch({_, {match, _}}, {Text, re:run(Text, Pattern, [multiline])})
+        || Pattern <- Patterns],
+    ok.
 
 %% By a shell: pipes and redirections.
 shell(Command) ->
@@ -102,7 +132,8 @@ start_again(#{name := Name}) ->
 
 start_named(Name, Executable, Before, Args) ->
     ok = is_distributed(),
-    Work = "spawn(fun() -> register(busy, self()), (fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
+    Work = "spawn(fun() -> register(busy, self()), "
+        "(fun F() -> lists:sort(lists:seq(1, 1000)), timer:sleep(1), F() end)() end)",
     Port = open_port({spawn_executable, Executable}, [
         {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval",
             peer_vm:end_with_us() | Args]},
@@ -125,6 +156,55 @@ call(Node, Module, Function, Args) ->
     erpc:call(Node, Module, Function, Args).
 
 until(Look) -> waiting:eventually(Look).
+
+%% The folder of flame_prof, for nodes that have it on their path.
+ebin() -> filename:dirname(filename:absname(code:which(flame_prof))).
+
+%% Fun gets a node that command_line:Start(Args...) starts, and what it looked like before.
+with_node(Start, Args, Fun) ->
+    Node = apply(?MODULE, Start, Args),
+    try
+        %% The first connection and look load modules and make tables of OTP's.
+        _ = traces(Node),
+        Fun(Node, settled(Node))
+    after
+        stop_node(Node)
+    end.
+
+%% Fun gets the node of this kind, {Start, Args}, that all who ask for it share: it has to be as it
+%% was afterwards. One that is not, or whose test has failed, is nobody else's.
+with_shared(Kind, Fun) ->
+    Node = shared_nodes:take(Kind),
+    try
+        _ = traces(Node),
+        Before = settled(Node),
+        Answer = Fun(Node),
+        ok = leaves_nothing(Node, Before),
+        Answer
+    catch
+        Class:Reason:Stack ->
+            ok = shared_nodes:drop(Kind),
+            erlang:raise(Class, Reason, Stack)
+    end.
+
+settled(Node) ->
+    Before = traces(Node),
+    case traces(Node) of
+        Before -> Before;
+        _ -> settled(Node)
+    end.
+
+%% It may take a moment until a connection is closed.
+leaves_nothing(Node, Before) -> leaves_nothing(maps:keys(Before), Node, Before).
+
+leaves_nothing(Kinds, Node, Before) ->
+    Left = fun() -> maps:with(Kinds, maps:filter(fun(K, V) -> V =/= maps:get(K, Before) end,
+        traces(Node))) end,
+    try
+        until(fun() -> Left() =:= #{} end)
+    catch
+        error:_ -> error({left, Left(), before, maps:with(maps:keys(Left()), Before)})
+    end.
 
 %% Everything of a node that attaching could leave something in. Modules of OTP may
 %% stay loaded, so that only ours count.
