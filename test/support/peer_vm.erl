@@ -2,7 +2,7 @@
 %% end the one that they run in. It does not live on when that ends.
 -module(peer_vm).
 
--export([start/2, start/3, value/3, value/4, output/1, output/2, end_with_us/0]).
+-export([start/2, start/3, value/3, value/4, values/2, output/1, output/2, end_with_us/0]).
 
 -define(PATIENCE_MS, 300000).
 
@@ -22,12 +22,23 @@ value(Module, Function, Arguments) ->
     value([filename:join([code:root_dir(), "bin", "erl"])], Module, Function, Arguments).
 
 %% And by this command, which runs erl at its end.
-value([Program | Before], Module, Function, Arguments) ->
-    Paths = [filename:dirname(code:which(M)) || M <- [flame_prof, Module]],
+value(Command, Module, Function, Arguments) ->
+    case answers(Command, [{Module, Function}], Arguments) of
+        [Answer] -> Answer;
+        Died -> Died
+    end.
+
+%% What each of [{Module, Function}] answers there, one after the other in one VM.
+values(Calls, Arguments) ->
+    answers([filename:join([code:root_dir(), "bin", "erl"])], Calls, Arguments).
+
+answers([Program | Before], Calls, Arguments) ->
+    Modules = [flame_prof | [Module || {Module, _} <- Calls]],
+    Paths = lists:usort([filename:dirname(code:which(M)) || M <- Modules]),
     Expression = lists:flatten(io_lib:format(
-        "Answer = try ~w:~w() catch C:R:S -> {died, C, {R, S}} end, "
-        "io:format(\"~~n<answer ~~s>~~n\", [base64:encode(term_to_binary(Answer))]), halt().",
-        [Module, Function]
+        "Answers = [try M:F() catch C:R:S -> {died, C, {R, S}} end || {M, F} <- ~w], "
+        "io:format(\"~~n<answer ~~s>~~n\", [base64:encode(term_to_binary(Answers))]), halt().",
+        [Calls]
     )),
     Port = open_port({spawn_executable, Program}, [
         exit_status, stderr_to_stdout, use_stdio, hide,
