@@ -23,20 +23,8 @@
 all() -> [{group, nodes}].
 
 groups() ->
-    [{nodes, [parallel], [
-        no_process_is_free,
-        few_processes_are_free,
-        one_descriptor_is_free,
-        no_descriptor_and_no_port_is_free,
-        few_atoms_are_free,
-        heaps_are_limited,
-        no_thread_can_be_started,
-        the_group_has_little_memory,
-        the_address_space_is_used_up,
-        files_may_have_one_kibibyte,
-        nothing_can_be_executed_or_written,
-        there_is_no_home
-    ]}].
+    [{nodes, [parallel], [F || {F, 1} <- ?MODULE:module_info(exports),
+        not lists:member(F, [init_per_suite, end_per_suite, module_info])]}].
 
 init_per_suite(Config) ->
     case native_node:why_not() of

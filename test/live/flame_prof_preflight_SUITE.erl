@@ -25,21 +25,9 @@
 %% What the connection of a command that has just ended still has.
 -define(LINGERING, 4).
 
-suite() -> [{timetrap, {minutes, 5}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [
-        a_node_that_is_short_of_something_is_refused_in_words,
-        a_node_whose_last_process_is_the_connections_is_refused_in_words,
-        little_memory_in_the_control_group_is_refused_in_words,
-        a_full_super_carrier_is_refused_in_words,
-        with_less_the_portable_engine_does,
-        just_what_is_needed_is_enough,
-        looks_take_less_than_the_table_has,
-        the_other_commands_take_less_than_the_table_has,
-        the_doctor_and_attach_take_less_than_the_table_has,
-        without_the_library_less_is_taken
-    ].
+all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 %% One shortage after the other, atoms last, as they do not come back. A whole refusal is asked for
 %% each time: the text of the doctor, its status, and what of a look that is refused as well.
@@ -271,7 +259,7 @@ start(Commands, Args) ->
     Given.
 
 run(Arguments) ->
-    {Status, Text} = command_line:run([case A of #{name := Name} -> Name; _ -> A end
+    {Status, Text} = shared_nodes:run([case A of #{name := Name} -> Name; _ -> A end
         || A <- Arguments] ++ ["--cookie", command_line:cookie()]),
     {Status, unicode:characters_to_list(Text)}.
 
