@@ -192,20 +192,29 @@ spec(Options, Seconds) ->
         config => Config
     }.
 
-start(Ms, #{bytes := Bytes} = Options) ->
+%% The tracing ends with this process, and this process ends it when `owner' has ended.
+start(Ms, #{bytes := Bytes, owner := Owner} = Options) ->
     %% Where it refuses, there are no messages.
     _ = flame_prof_wait_sites:ensure(),
-    case flame_prof_tracing:start(spec(Options, ?GRACE_S + Ms div 1000)) of
+    Spec = spec(Options#{owner := self()}, ?GRACE_S + Ms div 1000),
+    case flame_prof_tracing:start(Spec#{asked_by => Owner}) of
         {ok, Ref} ->
-            Begin = erlang:monotonic_time(millisecond),
-            case flame_prof_tracing:read(Ref, open_words) of
-                {ok, {Words, _Processes}} ->
-                    run(Ref, Begin, Begin + Ms, flame_prof_allocations_sum:new(Words), Bytes);
-                {error, _} = Error ->
-                    given_up(Ref, Error)
-            end;
+            Monitor = monitor(process, Owner),
+            Answer = measured(Ref, Monitor, Ms, Bytes),
+            true = demonitor(Monitor, [flush]),
+            Answer;
         {error, _} = Error ->
             Error
+    end.
+
+measured(Ref, Monitor, Ms, Bytes) ->
+    Begin = erlang:monotonic_time(millisecond),
+    case flame_prof_tracing:read(Ref, open_words) of
+        {ok, {Words, _Processes}} ->
+            Sum = flame_prof_allocations_sum:new(Words),
+            run({Ref, Monitor}, Begin, Begin + Ms, Sum, Bytes);
+        {error, _} = Error ->
+            given_up(Ref, Error)
     end.
 
 %% Schedulers of each kind, and threads that are none but have run a process.
@@ -215,12 +224,15 @@ threads() ->
      || Key <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]
     ]) + 8.
 
-run(Ref, Begin, End, Sum0, Bytes) ->
-    ok = timer:sleep(?POLL_MS),
+run({Ref, Monitor} = Of, Begin, End, Sum0, Bytes) ->
+    _ = receive
+        {'DOWN', Monitor, process, _, _} -> flame_prof_tracing:stop(Ref)
+    after ?POLL_MS -> ok
+    end,
     case {drained(Ref, Sum0), flame_prof_tracing:counters(Ref)} of
         {{ok, Sum}, {ok, #{ended := no}}} ->
             case erlang:monotonic_time(millisecond) < End of
-                true -> run(Ref, Begin, End, Sum, Bytes);
+                true -> run(Of, Begin, End, Sum, Bytes);
                 false -> stop(Ref, Begin, Sum, Bytes)
             end;
         {{ok, Sum}, {ok, _Ended}} ->
@@ -286,7 +298,7 @@ collected({Pid, Minor, Major, Ns, LongestNs}) ->
 
 histogram({Buckets, SumNs, MaxNs}) -> flame_prof_histogram:new(Buckets, SumNs, MaxNs).
 
-%% Of an end that nobody has asked for, where the caller is the owner.
+%% Of an end that nobody has asked for.
 forget(Ref) ->
     receive
         {flame_prof_tracing, Ref, _} -> ok
