@@ -26,7 +26,7 @@ callers_of_a_bif(_) ->
                     {Part, 4}, "-5 to 5") || {F, Part} <- [{"often/1", 3}, {"seldom/1", 1}]],
                 proof:figure("blame: ~p: percent of the running samples", [Target], Share, none, "50")
             end
-         || Target <- [{ets, lookup, 2}, {ets, lookup, '_'}, bif, "beam.smp"]
+         || Target <- [{ets, lookup, 2}, {ets, lookup, '_'}, <<"bif">>, "beam.smp"]
         ]
     end).
 
