@@ -18,6 +18,7 @@ made(Test) ->
     try
         Test(File, Story)
     after
+        ok = applications:stop([flame_prof, inets]),
         file:del_dir_r(Dir)
     end.
 
@@ -63,34 +64,32 @@ samples_can_still_be_asked_for_test() ->
         ?assertEqual(length(Samples), Weight)
     end).
 
-every_format_weighs_words_test_() ->
-    {timeout, 60, fun() ->
-        made(fun(File, Story) ->
-            {ok, Profile} = flame_prof_profile:read(File),
-            Out = fun(Format) -> File ++ "." ++ atom_to_list(Format) end,
-            Export = fun(Format) ->
-                {ok, Facts} = flame_prof_profile:export(Profile, Format, Out(Format)),
-                {ok, Bytes} = file:read_file(Out(Format)),
-                {Facts, Bytes}
-            end,
-            Words = words(Story, fun all/1),
-            {#{total := Total}, Collapsed} = Export(collapsed),
-            ?assertMatch({match, _}, re:run(Collapsed, "^kept;", [multiline])),
-            ?assertEqual(Words, Total),
-            {_, Speedscope} = Export(speedscope),
-            ?assertNotEqual(nomatch, binary:match(Speedscope, <<"\"unit\":\"bytes\"">>)),
-            End = <<"\"endValue\":", (integer_to_binary(8 * Words))/binary>>,
-            ?assertNotEqual(nomatch, binary:match(Speedscope, End)),
-            {_, Pprof} = Export(pprof),
-            ?assertNotEqual(nomatch, binary:match(zlib:gunzip(Pprof), <<"alloc_space">>)),
-            {_, Firefox} = Export(firefox),
-            ?assertNotEqual(nomatch, binary:match(Firefox, <<"\"weightType\":\"bytes\"">>)),
-            {_, _} = Export(perf),
-            ?assertMatch({ok, #{event := <<"alloc-words">>}}, perf_script_grammar:check(Out(perf))),
-            {ok, #{weight := Again}} = flame_prof_tree:report(Out(perf), #{}),
-            ?assertEqual(Words, Again)
-        end)
-    end}.
+every_format_weighs_words_test() ->
+    made(fun(File, Story) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        Out = fun(Format) -> File ++ "." ++ atom_to_list(Format) end,
+        Export = fun(Format) ->
+            {ok, Facts} = flame_prof_profile:export(Profile, Format, Out(Format)),
+            {ok, Bytes} = file:read_file(Out(Format)),
+            {Facts, Bytes}
+        end,
+        Words = words(Story, fun all/1),
+        {#{total := Total}, Collapsed} = Export(collapsed),
+        ?assertMatch({match, _}, re:run(Collapsed, "^kept;", [multiline])),
+        ?assertEqual(Words, Total),
+        {_, Speedscope} = Export(speedscope),
+        ?assertNotEqual(nomatch, binary:match(Speedscope, <<"\"unit\":\"bytes\"">>)),
+        End = <<"\"endValue\":", (integer_to_binary(8 * Words))/binary>>,
+        ?assertNotEqual(nomatch, binary:match(Speedscope, End)),
+        {_, Pprof} = Export(pprof),
+        ?assertNotEqual(nomatch, binary:match(zlib:gunzip(Pprof), <<"alloc_space">>)),
+        {_, Firefox} = Export(firefox),
+        ?assertNotEqual(nomatch, binary:match(Firefox, <<"\"weightType\":\"bytes\"">>)),
+        {_, _} = Export(perf),
+        ?assertMatch({ok, #{event := <<"alloc-words">>}}, perf_script_grammar:check(Out(perf))),
+        {ok, #{weight := Again}} = flame_prof_tree:report(Out(perf), #{}),
+        ?assertEqual(Words, Again)
+    end).
 
 long_collections_are_words_of_their_samples_test() ->
     made(fun(File, #{samples := Samples}) ->

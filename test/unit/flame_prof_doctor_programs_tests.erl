@@ -39,24 +39,22 @@ a_kernel_that_lists_no_children_says_nothing_test() ->
     ?assertEqual([], flame_prof_doctor_programs:seen("/nonexistent")).
 
 %% A loop of the shell, which starts no program.
-a_program_of_this_node_is_counted_and_named_test_() ->
-    {timeout, 60, fun() ->
-        {ok, Before} = flame_prof_doctor_programs:time_us(),
-        Port = open_port({spawn_executable, "/bin/sh"},
-            [{args, ["-c", "while :; do :; done"]}, exit_status]),
-        {os_pid, OsPid} = erlang:port_info(Port, os_pid),
-        try
-            waiting:eventually(fun() ->
-                {ok, Now} = flame_prof_doctor_programs:time_us(),
-                Now >= Before + 200000
-            end),
-            Until = erlang:monotonic_time(millisecond),
-            ?assertMatch(#{<<"sh">> := 1}, flame_prof_doctor_programs:until(Until))
-        after
-            _ = os:cmd("kill -9 " ++ integer_to_list(OsPid))
-        end,
-        receive {Port, {exit_status, _}} -> ok end,
-        %% It is in the time of erl_child_setup then.
-        {ok, After} = flame_prof_doctor_programs:time_us(),
-        ?assert(After >= Before + 200000)
-    end}.
+a_program_of_this_node_is_counted_and_named_test() ->
+    {ok, Before} = flame_prof_doctor_programs:time_us(),
+    Port = open_port({spawn_executable, "/bin/sh"},
+        [{args, ["-c", "while :; do :; done"]}, exit_status]),
+    {os_pid, OsPid} = erlang:port_info(Port, os_pid),
+    try
+        waiting:eventually(fun() ->
+            {ok, Now} = flame_prof_doctor_programs:time_us(),
+            Now >= Before + 200000
+        end),
+        Until = erlang:monotonic_time(millisecond),
+        ?assertMatch(#{<<"sh">> := 1}, flame_prof_doctor_programs:until(Until))
+    after
+        _ = os:cmd("kill -9 " ++ integer_to_list(OsPid))
+    end,
+    receive {Port, {exit_status, _}} -> ok end,
+    %% It is in the time of erl_child_setup then.
+    {ok, After} = flame_prof_doctor_programs:time_us(),
+    ?assert(After >= Before + 200000).

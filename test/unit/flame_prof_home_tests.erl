@@ -5,43 +5,43 @@
 -include_lib("eunit/include/eunit.hrl").
 -include_lib("kernel/include/file.hrl").
 
-a_start_names_dir_and_home_test_() ->
-    {timeout, 120, fun() -> homeless(fun(_) ->
+a_start_names_dir_and_home_test() ->
+    homeless(fun(_) ->
         {error, {file, #{reason := enotdir}} = Reason} = flame_prof:start(#{}),
         Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
         [?assertNotEqual({Word, nomatch}, {Word, string:find(Sentence, Word)})
             || Word <- ["flame_prof: not a directory", "HOME is not set", "option dir"]]
-    end) end}.
+    end).
 
-another_folder_that_cannot_be_has_no_word_of_home_test_() ->
-    {timeout, 120, fun() -> homeless(fun(Folder) ->
+another_folder_that_cannot_be_has_no_word_of_home_test() ->
+    homeless(fun(Folder) ->
         {error, {file, _} = Reason} = flame_prof:start(#{dir => Folder ++ "/flame_prof/below"}),
         Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
         ?assertEqual(nomatch, string:find(Sentence, "HOME"))
-    end) end}.
+    end).
 
-a_profile_takes_a_temporary_folder_test_() ->
-    {timeout, 120, fun() -> homeless(fun(Folder) ->
+a_profile_takes_a_temporary_folder_test() ->
+    homeless(fun(Folder) ->
         {ok, #{files := [File | _]}} = flame_prof:profile(50),
         Own = unicode:characters_to_list(filename:dirname(File)),
         ?assertEqual(filename:join(Folder, "tmp"), filename:dirname(Own)),
         {ok, #file_info{mode = Mode}} = file:read_file_info(Own),
         ?assertEqual(8#700, Mode band 8#777),
         ?assert(filelib:is_regular(File))
-    end) end}.
+    end).
 
-a_profile_that_cannot_begin_leaves_no_folder_test_() ->
-    {timeout, 120, fun() -> homeless(fun(Folder) ->
+a_profile_that_cannot_begin_leaves_no_folder_test() ->
+    homeless(fun(Folder) ->
         {error, {bad_option, _}} = flame_prof:profile(50, #{memory_budget => 48420352}),
         ?assertEqual({ok, []}, file:list_dir(filename:join(Folder, "tmp")))
-    end) end}.
+    end).
 
-a_given_folder_is_taken_test_() ->
-    {timeout, 120, fun() -> homeless(fun(Folder) ->
+a_given_folder_is_taken_test() ->
+    homeless(fun(Folder) ->
         Given = filename:join(Folder, "given"),
         {ok, #{files := [File | _]}} = flame_prof:profile(50, #{dir => Given}),
         ?assertEqual(Given, unicode:characters_to_list(filename:dirname(File)))
-    end) end}.
+    end).
 
 %% In a current folder in which `flame_prof' is a file.
 homeless(Fun) ->
@@ -57,6 +57,7 @@ homeless(Fun) ->
     ok = file:set_cwd(Folder),
     try Fun(Folder)
     after
+        ok = applications:stop([flame_prof]),
         ok = file:set_cwd(Before),
         true = os:putenv("HOME", Home),
         true = case Temporary of

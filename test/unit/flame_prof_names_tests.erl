@@ -60,25 +60,21 @@ names_of_a_process_for_a_person_test() ->
     ?assertEqual(pid_to_list(Pid), lists:flatten(flame_prof_names:show(Pid))).
 
 %% The limit is more than the test's: only an answer of all ends it in time.
-labels_are_there_when_all_have_answered_test_() ->
-    {timeout, 3000, fun() ->
-        in_processes(20, fun(Pids) ->
-            Labels = flame_prof_names:labels(Pids, 3600000),
-            Expected = maps:from_list([{Pid, {worker, N}}
-                || {N, Pid} <- lists:zip(lists:seq(1, 20), Pids), has_labels()]),
-            ?assertEqual(Expected, Labels),
-            ?assertEqual(#{}, flame_prof_names:labels([], 3600000))
-        end)
-    end}.
+labels_are_there_when_all_have_answered_test() ->
+    in_processes(20, fun(Pids) ->
+        Labels = flame_prof_names:labels(Pids, 3600000),
+        Expected = maps:from_list([{Pid, {worker, N}}
+            || {N, Pid} <- lists:zip(lists:seq(1, 20), Pids), has_labels()]),
+        ?assertEqual(Expected, Labels),
+        ?assertEqual(#{}, flame_prof_names:labels([], 3600000))
+    end).
 
-no_more_than_a_thousand_are_asked_test_() ->
-    {timeout, 3000, fun() ->
-        in_processes(1001, fun(Pids) ->
-            Labels = flame_prof_names:labels(Pids, 3600000),
-            Expected = [Pid || Pid <- lists:droplast(Pids), has_labels()],
-            ?assertEqual(lists:sort(Expected), lists:sort(maps:keys(Labels)))
-        end)
-    end}.
+no_more_than_a_thousand_are_asked_test() ->
+    in_processes(1001, fun(Pids) ->
+        Labels = flame_prof_names:labels(Pids, 3600000),
+        Expected = [Pid || Pid <- lists:droplast(Pids), has_labels()],
+        ?assertEqual(lists:sort(Expected), lists:sort(maps:keys(Labels)))
+    end).
 
 nothing_comes_after_the_labels_test() ->
     in_processes(20, fun(Pids) ->

@@ -29,6 +29,7 @@ processes_are_known_by_name_and_by_first_call_test() ->
 
 %% Where flame_prof was lent there is no application, and the modules are not listed.
 modules_of_a_node_without_the_application_are_known_by_their_letters_test() ->
+    ok = applications:stop([flame_prof]),
     _ = application:unload(flame_prof),
     ?assertEqual(undefined, application:get_key(flame_prof, modules)),
     ?assert(flame_prof_own:is_module(flame_prof_agent)),

@@ -52,43 +52,39 @@ send(Writer, Items) ->
     receive {flame_prof_taken, _, 1} -> ok end.
 
 %% Whose clock may be behind ours by any time.
-samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test_() ->
-    {timeout, 120, fun() ->
-        with_writer(fun(Writer) ->
-            ok = open(Writer, #{}),
-            ok = flushed(Writer),
-            Begin = os:system_time(microsecond) div 1000000 * 1000000 - ?AN_HOUR_US + 1,
-            First = [Begin + N * 10000 || N <- lists:seq(1, 25)],
-            %% Later than any flush that this waits for.
-            Second = [Us + 600000000 || Us <- First],
-            ok = send(Writer, samples(First)),
-            ok = flushed(Writer),
-            ok = send(Writer, samples(Second)),
-            {ok, #{files := [File], written := 50} = Run} =
-                flame_prof_remote_writer:stop(Writer, 60000),
-            ?assertNot(is_map_key(failure, Run)),
-            {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{time_us := Us}, All) ->
-                [Us | All] end, [], File),
-            ?assertEqual(First ++ Second, lists:reverse(Read))
-        end)
-    end}.
+samples_have_the_time_of_their_node_whatever_is_flushed_between_them_test() ->
+    with_writer(fun(Writer) ->
+        ok = open(Writer, #{}),
+        ok = flushed(Writer),
+        Begin = os:system_time(microsecond) div 1000000 * 1000000 - ?AN_HOUR_US + 1,
+        First = [Begin + N * 10000 || N <- lists:seq(1, 25)],
+        %% Later than any flush that this waits for.
+        Second = [Us + 600000000 || Us <- First],
+        ok = send(Writer, samples(First)),
+        ok = flushed(Writer),
+        ok = send(Writer, samples(Second)),
+        {ok, #{files := [File], written := 50} = Run} =
+            flame_prof_remote_writer:stop(Writer, 60000),
+        ?assertNot(is_map_key(failure, Run)),
+        {ok, Read, #{bad := 0}} = reader_oracle:fold(fun(#{time_us := Us}, All) ->
+            [Us | All] end, [], File),
+        ?assertEqual(First ++ Second, lists:reverse(Read))
+    end).
 
-a_folder_that_is_gone_is_told_while_it_runs_test_() ->
-    {timeout, 120, fun() ->
-        with_writer(fun(Writer) ->
-            ok = open(Writer, #{}),
-            {ok, #{files := [File], error := <<>>}} = flame_prof_remote_writer:info(Writer),
-            Folder = filename:dirname(File),
-            Away = <<Folder/binary, ".away">>,
-            ok = file:rename(Folder, Away),
-            Error = waiting:eventually(fun() ->
-                {ok, #{error := Text}} = flame_prof_remote_writer:info(Writer),
-                {Text =/= <<>>, Text}
-            end),
-            ?assertEqual(<<Folder/binary, ": was removed or replaced by another program">>, Error),
-            ok = file:rename(Away, Folder)
-        end)
-    end}.
+a_folder_that_is_gone_is_told_while_it_runs_test() ->
+    with_writer(fun(Writer) ->
+        ok = open(Writer, #{}),
+        {ok, #{files := [File], error := <<>>}} = flame_prof_remote_writer:info(Writer),
+        Folder = filename:dirname(File),
+        Away = <<Folder/binary, ".away">>,
+        ok = file:rename(Folder, Away),
+        Error = waiting:eventually(fun() ->
+            {ok, #{error := Text}} = flame_prof_remote_writer:info(Writer),
+            {Text =/= <<>>, Text}
+        end),
+        ?assertEqual(<<Folder/binary, ": was removed or replaced by another program">>, Error),
+        ok = file:rename(Away, Folder)
+    end).
 
 %% Both are in its mailbox before it knows that nobody is there.
 a_connection_that_is_gone_before_the_end_was_heard_of_is_told_test() ->
@@ -103,18 +99,16 @@ a_connection_that_is_gone_before_the_end_was_heard_of_is_told_test() ->
         ?assertEqual(<<"the connection to engine@elsewhere is gone">>, Why)
     end).
 
-an_engine_that_does_not_say_that_it_has_ended_is_told_test_() ->
-    {timeout, 120, fun() ->
-        with_writer(fun(Writer) ->
-            ok = open(Writer, #{}),
-            Deaf = spawn_link(fun() -> receive never -> ok end end),
-            ok = flame_prof_remote_writer:begun(Writer, Deaf),
-            {ok, #{failure := Why}} = flame_prof_remote_writer:stop(Writer, 60000),
-            ?assertEqual(<<"engine@elsewhere did not say that its engine has ended">>, Why),
-            true = unlink(Deaf),
-            true = exit(Deaf, kill)
-        end)
-    end}.
+an_engine_that_does_not_say_that_it_has_ended_is_told_test() ->
+    with_writer(fun(Writer) ->
+        ok = open(Writer, #{}),
+        Deaf = spawn_link(fun() -> receive never -> ok end end),
+        ok = flame_prof_remote_writer:begun(Writer, Deaf),
+        {ok, #{failure := Why}} = flame_prof_remote_writer:stop(Writer, 60000),
+        ?assertEqual(<<"engine@elsewhere did not say that its engine has ended">>, Why),
+        true = unlink(Deaf),
+        true = exit(Deaf, kill)
+    end).
 
 an_engine_that_ends_as_it_was_told_to_is_no_failure_test() ->
     with_writer(fun(Writer) ->

@@ -36,27 +36,25 @@ a_name_of_elixir_names_its_process_test() ->
     ?assertEqual(undefined, flame_prof_target:find(<<"Target.Tests">>)).
 
 %% All looks ask for one here.
-each_look_finds_it_and_has_one_error_for_nobody_test_() ->
-    {timeout, 60, fun() ->
-        Nobody = {error, {process, #{target => <<"Nobody.There">>}}},
-        Looks = [
-            fun flame_prof_mailbox:look/1,
-            fun(Name) -> flame_prof_waits:look(#{process => Name}) end,
-            fun(Name) -> flame_prof_waits:page(#{process => Name}, text) end,
-            fun(Name) -> flame_prof_trace:run("lists:seq/2", #{processes => Name,
-                max_seconds => 1, to => fun(_) -> ok end}) end
-        ] ++ [fun flame_prof_pstack:processes/1 || native_node:why_not() =:= none]
-            ++ [fun flame_prof_xray:look/1 || native_node:why_not() =:= none],
-        true = register('Elixir.Target.Looked.At', whereis(kernel_sup) =/= undefined andalso
-            spawn(fun() -> receive stop -> ok end end)),
-        [begin
-            ?assertMatch({ok, _}, Look(Name)),
-            ?assertEqual(Nobody, Look(<<"Nobody.There">>))
-        end || Look <- Looks, Name <- ["Target.Looked.At", <<"Target.Looked.At">>]],
-        ?assertEqual("there is no process Nobody.There",
-            lists:flatten(io_lib:format("~ts", [flame_prof:format_error(element(2, Nobody))]))),
-        'Elixir.Target.Looked.At' ! stop
-    end}.
+each_look_finds_it_and_has_one_error_for_nobody_test() ->
+    Nobody = {error, {process, #{target => <<"Nobody.There">>}}},
+    Looks = [
+        fun flame_prof_mailbox:look/1,
+        fun(Name) -> flame_prof_waits:look(#{process => Name}) end,
+        fun(Name) -> flame_prof_waits:page(#{process => Name}, text) end,
+        fun(Name) -> flame_prof_trace:run("lists:seq/2", #{processes => Name,
+            max_seconds => 1, to => fun(_) -> ok end}) end
+    ] ++ [fun flame_prof_pstack:processes/1 || native_node:why_not() =:= none]
+        ++ [fun flame_prof_xray:look/1 || native_node:why_not() =:= none],
+    true = register('Elixir.Target.Looked.At', whereis(kernel_sup) =/= undefined andalso
+        spawn(fun() -> receive stop -> ok end end)),
+    [begin
+        ?assertMatch({ok, _}, Look(Name)),
+        ?assertEqual(Nobody, Look(<<"Nobody.There">>))
+    end || Look <- Looks, Name <- ["Target.Looked.At", <<"Target.Looked.At">>]],
+    ?assertEqual("there is no process Nobody.There",
+        lists:flatten(io_lib:format("~ts", [flame_prof:format_error(element(2, Nobody))]))),
+    'Elixir.Target.Looked.At' ! stop.
 
 a_global_name_is_found_test() ->
     yes = global:register_name(?MODULE, self()),

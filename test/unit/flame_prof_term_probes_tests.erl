@@ -40,10 +40,8 @@ one_that_waits_elsewhere_is_not_at_rest_test() ->
     end.
 
 %% As the end of an attach does: xray behind the doctor once said that terms lie elsewhere.
-a_node_that_purges_is_no_unknown_release_test_() ->
-    {timeout, 120, fun() ->
-        native_node:why_not() =:= none andalso xray_beside_purges()
-    end}.
+a_node_that_purges_is_no_unknown_release_test() ->
+    native_node:why_not() =:= none andalso xray_beside_purges().
 
 xray_beside_purges() ->
     Forms = [{attribute, 1, module, flame_prof_purged}, {attribute, 1, export, [{f, 0}]},

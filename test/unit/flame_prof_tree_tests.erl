@@ -231,21 +231,19 @@ text_keeps_to_100_columns_test_() ->
     ].
 
 %% Reading finds room, what is made of the profile may find none.
-memory_that_ends_is_an_error_test_() ->
-    {timeout, 60, fun() ->
-        Stacks = [{1, "running", N, [io_lib:format("m:f~b/1", [N])]} || N <- lists:seq(1, 5000)],
-        text_file:with(samples(Stacks), fun(File) ->
-            {ok, Profile} = flame_prof_profile:read(File),
-            #{memory := Memory} = flame_prof_profile:info(Profile),
-            ok = flame_prof_profile:close(Profile),
-            Answers = [
-                element(1, kind(flame_prof_tree:report(File,
-                    #{max_memory => max(1 bsl 20, Memory + Step * 65536), by => reductions})))
-             || Step <- lists:seq(-2, 40)
-            ],
-            ?assertEqual([error, ok], lists:usort(Answers))
-        end)
-    end}.
+memory_that_ends_is_an_error_test() ->
+    Stacks = [{1, "running", N, [io_lib:format("m:f~b/1", [N])]} || N <- lists:seq(1, 5000)],
+    text_file:with(samples(Stacks), fun(File) ->
+        {ok, Profile} = flame_prof_profile:read(File),
+        #{memory := Memory} = flame_prof_profile:info(Profile),
+        ok = flame_prof_profile:close(Profile),
+        Answers = [
+            element(1, kind(flame_prof_tree:report(File,
+                #{max_memory => max(1 bsl 20, Memory + Step * 65536), by => reductions})))
+         || Step <- lists:seq(-2, 40)
+        ],
+        ?assertEqual([error, ok], lists:usort(Answers))
+    end).
 
 kind({ok, #{all_samples := 5000}} = Ok) -> Ok;
 kind({error, {memory, #{reason := _}}} = Error) -> Error.

@@ -9,55 +9,47 @@
 
 %%% Pieces
 
-plain_text_comes_in_pieces_test_() ->
-    {timeout, 600, fun() ->
-        Text = iolist_to_binary([text("ours.log"), text("changes.log"), text("ours.log")]),
-        grows(".log", pieces_of(Text, 997), fun whole_samples/1)
-    end}.
+plain_text_comes_in_pieces_test() ->
+    Text = iolist_to_binary([text("ours.log"), text("changes.log"), text("ours.log")]),
+    grows(".log", pieces_of(Text, 997), fun whole_samples/1).
 
-zstd_frames_come_in_pieces_test_() ->
-    {timeout, 600, fun() ->
-        Earlier = lists:reverse(frames(text("two_frames.log.zst"))),
-        Frames = lists:append(lists:duplicate(4, Earlier)),
-        Chunks = pieces_of(iolist_to_binary(Frames), 331),
-        grows(".log.zst", Chunks, fun(Bytes) -> whole_frames(Frames, byte_size(Bytes)) end)
-    end}.
+zstd_frames_come_in_pieces_test() ->
+    Earlier = lists:reverse(frames(text("two_frames.log.zst"))),
+    Frames = lists:append(lists:duplicate(4, Earlier)),
+    Chunks = pieces_of(iolist_to_binary(Frames), 331),
+    grows(".log.zst", Chunks, fun(Bytes) -> whole_frames(Frames, byte_size(Bytes)) end).
 
-files_of_a_session_come_in_pieces_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            Names = [filename:join(Dir, N) || N <- ["1.log", "2.log", "3.log"]],
-            Texts = [text("ours.log"), text("changes.log"), text("changes.log")],
-            Steps = lists:append([[{write, N, binary:part(T, 0, byte_size(T) div 2)},
-                {write, N, T}, {finish, N}] || {N, T} <- lists:zip(Names, Texts)]),
-            Reader = lists:foldl(fun(Step, Before) ->
-                done(Step),
-                Files = [F || N <- Names, F <- [N, part(N)], filelib:is_regular(F)],
-                After = step(Files, Before, Dir),
-                case Step of
-                    {finish, _} -> same(After, Files, Dir);
-                    _ -> ok
-                end,
-                After
-            end, none, Steps),
-            ended(Reader)
-        end)
-    end}.
+files_of_a_session_come_in_pieces_test() ->
+    in_directory(fun(Dir) ->
+        Names = [filename:join(Dir, N) || N <- ["1.log", "2.log", "3.log"]],
+        Texts = [text("ours.log"), text("changes.log"), text("changes.log")],
+        Steps = lists:append([[{write, N, binary:part(T, 0, byte_size(T) div 2)},
+            {write, N, T}, {finish, N}] || {N, T} <- lists:zip(Names, Texts)]),
+        Reader = lists:foldl(fun(Step, Before) ->
+            done(Step),
+            Files = [F || N <- Names, F <- [N, part(N)], filelib:is_regular(F)],
+            After = step(Files, Before, Dir),
+            case Step of
+                {finish, _} -> same(After, Files, Dir);
+                _ -> ok
+            end,
+            After
+        end, none, Steps),
+        ended(Reader)
+    end).
 
 %% What a session does where the disk was full: a block is cut off again.
-a_file_that_is_cut_back_goes_on_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            Text = text("changes.log"),
-            Path = filename:join(Dir, "a.log"),
-            Grown = lists:foldl(fun(Bytes, Before) ->
-                ok = file:write_file(part(Path), Bytes),
-                step([part(Path)], Before, Dir)
-            end, none, [<<Text/binary, "beam 1/5 [000] 9.0">>, Text, <<Text/binary, Text/binary>>]),
-            same(Grown, [part(Path)], Dir),
-            ended(Grown)
-        end)
-    end}.
+a_file_that_is_cut_back_goes_on_test() ->
+    in_directory(fun(Dir) ->
+        Text = text("changes.log"),
+        Path = filename:join(Dir, "a.log"),
+        Grown = lists:foldl(fun(Bytes, Before) ->
+            ok = file:write_file(part(Path), Bytes),
+            step([part(Path)], Before, Dir)
+        end, none, [<<Text/binary, "beam 1/5 [000] 9.0">>, Text, <<Text/binary, Text/binary>>]),
+        same(Grown, [part(Path)], Dir),
+        ended(Grown)
+    end).
 
 %%% What is read anew
 

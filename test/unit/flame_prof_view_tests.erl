@@ -75,9 +75,8 @@ the_page_is_seen_through_a_tunnel_test() ->
 
 another_page_s_requests_are_refused_test() ->
     viewing(fun(#{token := Token, port := Port} = V) ->
-        Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
         Ask = fun(Header) -> element(1, ask(V, "GET", [Token, "/api/profiles"],
-            [Host, Header])) end,
+            [host(V), Header])) end,
         [
             ?assertEqual(403, Ask(Header))
          || Header <- ["Origin: http://evil.example", "Origin: null", "Origin: http://127.0.0.1:1",
@@ -91,17 +90,16 @@ another_page_s_requests_are_refused_test() ->
     end).
 
 only_reading_is_possible_test() ->
-    viewing(fun(#{token := Token, port := Port} = V) ->
-        Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
+    viewing(fun(#{token := Token} = V) ->
         [
             begin
                 {Code, _, _} = ask(V, Method, [Token, "/api/profiles"],
-                    [Host, "Content-Length: 0"]),
+                    [host(V), "Content-Length: 0"]),
                 ?assert(lists:member(Code, [400, 405, 501]))
             end
          || Method <- ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"]
         ],
-        ?assertMatch({200, _, <<>>}, ask(V, "HEAD", [Token, "/"], [Host]))
+        ?assertMatch({200, _, <<>>}, ask(V, "HEAD", [Token, "/"], [host(V)]))
     end).
 
 it_listens_on_this_machine_only_test() ->
@@ -134,40 +132,37 @@ every_answer_has_a_strict_policy_test() ->
 
 %%% What cannot be reached
 
-no_path_leads_elsewhere_test_() ->
-    {timeout, 600, fun() ->
-        viewing(fun(#{token := Token, dir := Dir} = V) ->
-            ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
-            Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log",
-                "..\\secret.log",
-                     "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log",
-                         "ours.log%00.log",
-                     "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
-                     [filename:join(filename:dirname(Dir), "secret.log")]],
-            [
-                begin
-                    {Code, _, Body} = get(V, [Token, How, Game]),
-                    ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
-                    ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
-                    Code =:= 200 andalso ?assertMatch({match, _},
-                        re:run(Body, "\"state\":\"failed\"|<!doctype"))
-                end
-             || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
-                                       "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
-            ]
-        end)
-    end}.
+no_path_leads_elsewhere_test() ->
+    viewing(fun(#{token := Token, dir := Dir} = V) ->
+        ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
+        Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log",
+            "..\\secret.log",
+                 "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log",
+                     "ours.log%00.log",
+                 "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
+                 [filename:join(filename:dirname(Dir), "secret.log")]],
+        [
+            begin
+                {Code, _, Body} = get(V, [Token, How, Game]),
+                ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
+                ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
+                Code =:= 200 andalso ?assertMatch({match, _},
+                    re:run(Body, "\"state\":\"failed\"|<!doctype"))
+            end
+         || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
+                                   "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
+        ]
+    end).
 
 links_and_other_users_files_are_not_shown_test() ->
-    viewing(fun(#{token := Token, dir := Dir} = V) ->
+    viewing(fun(#{dir := Dir} = V) ->
         ok = file:make_symlink("/etc/passwd", filename:join(Dir, "link.log")),
         ok = file:make_symlink(filename:join(Dir, "ours.log"), filename:join(Dir, "inner.log")),
         ok = file:write_file(filename:join(Dir, "theirs.log"), "x"),
         %% Root of a container may have nobody else to give it to.
         IsTheirs = is_root() andalso file:change_owner(filename:join(Dir, "theirs.log"),
             12345) =:= ok,
-        {200, _, List} = get(V, [Token, "/api/profiles"]),
-        #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+        Profiles = profiles(V),
         States = maps:from_list([{N, {S, W}}
             || #{<<"name">> := N, <<"state">> := S, <<"why">> := W} <- Profiles]),
         ?assertMatch(#{<<"link.log">> := {<<"refused">>, <<"a link">>},
@@ -210,13 +205,13 @@ it_ends_with_the_application_test() ->
         {ok, #{pid := Pid, url := Url}} = flame_prof:view(Dir),
         #{port := Port} = uri_string:parse(Url),
         Monitor = monitor(process, Pid),
-        ok = application:stop(flame_prof),
+        ok = applications:stop([flame_prof]),
         receive {'DOWN', Monitor, process, Pid, Reason} -> ?assertEqual(shutdown, Reason) end,
         ?assertEqual({error, econnrefused}, gen_tcp:connect({127, 0, 0, 1}, Port, []))
     end).
 
 a_viewer_whose_application_ends_meanwhile_is_an_error_test() ->
-    _ = application:stop(flame_prof),
+    ok = applications:stop([flame_prof]),
     ?assertMatch({error, {noproc, _}}, flame_prof_sup:start_child(#{id => x, start => {x, x, []}})),
     ?assertEqual(ok, flame_prof:view_stop()).
 
@@ -301,30 +296,27 @@ the_port_can_be_chosen_test() ->
     end).
 
 %% As a service has it in a container.
-no_home_is_needed_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            View = "flame_prof:view(\"" ++ Dir ++ "\")",
-            [
-                ?assertMatch({match, _}, re:run(elsewhere(Environment, View),
-                    "{ok,#{pid => .*http://127"))
-             || Environment <- ["-u HOME -u XDG_CACHE_HOME", "-u XDG_CACHE_HOME HOME=/proc/x"]
-            ],
-            ?assertEqual([], filelib:wildcard("/tmp/flame_prof-view-*")),
-            Text = elsewhere("-u HOME -u XDG_CACHE_HOME TMPDIR=/proc/x",
-                "unicode:characters_to_binary(flame_prof:format_error(element(2, " ++ View
-                ++ ")))"),
-            ?assertMatch({match, _}, re:run(Text, "/proc/x/flame_prof-view-.*: no such file"))
-        end)
-    end}.
+no_home_is_needed_test() ->
+    in_directory(fun(Dir) ->
+        View = "flame_prof:view(\"" ++ Dir ++ "\")",
+        Temporary = filename:dirname(Dir),
+        [
+            ?assertMatch({match, _}, re:run(elsewhere(Environment ++ " TMPDIR=" ++ Temporary, View),
+                "{ok,#{pid => .*http://127"))
+         || Environment <- ["-u HOME -u XDG_CACHE_HOME", "-u XDG_CACHE_HOME HOME=/proc/x"]
+        ],
+        ?assertEqual([], filelib:wildcard("flame_prof-view-*", Temporary)),
+        Text = elsewhere("-u HOME -u XDG_CACHE_HOME TMPDIR=/proc/x",
+            "unicode:characters_to_binary(flame_prof:format_error(element(2, " ++ View
+            ++ ")))"),
+        ?assertMatch({match, _}, re:run(Text, "/proc/x/flame_prof-view-.*: no such file"))
+    end).
 
 %% As in a release that does not have it.
-without_inets_it_says_what_is_missing_test_() ->
-    {timeout, 600, fun() ->
-        Text = elsewhere("", "begin code:del_path(inets), flame_prof:format_error(element(2,"
-            "flame_prof:view(\"/tmp\"))) end"),
-        ?assertMatch({match, _}, re:run(Text, "add inets to the release's applications"))
-    end}.
+without_inets_it_says_what_is_missing_test() ->
+    Text = elsewhere("", "begin code:del_path(inets), flame_prof:format_error(element(2,"
+        "flame_prof:view(\"/tmp\"))) end"),
+    ?assertMatch({match, _}, re:run(Text, "add inets to the release's applications")).
 
 %% What an expression is in another VM, printed.
 elsewhere(Environment, Expression) ->
@@ -334,39 +326,34 @@ elsewhere(Environment, Expression) ->
 
 one_file_is_shown_alone_test() ->
     in_directory(fun(Dir) ->
-        viewing(filename:join(Dir, "ours.log"), fun(#{token := Token} = V) ->
-            {200, _, List} = get(V, [Token, "/api/profiles"]),
-            ?assertMatch(#{<<"profiles">> := [#{<<"name">> := <<"ours.log">>}]},
-                foreign_formats:json(List)),
+        viewing(filename:join(Dir, "ours.log"), fun(V) ->
+            ?assertMatch([#{<<"name">> := <<"ours.log">>}], profiles(V)),
             ?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, "damaged.log"))
         end)
     end).
 
 %%% What is served
 
-the_index_comes_in_ranges_test_() ->
-    {timeout, 600, fun() ->
-        viewing(fun(#{} = V) ->
-            #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
-            Bytes = index(V, "ours.log", Version, Size),
-            in_directory(fun(Dir) ->
-                Path = filename:join(Dir, "index"),
-                {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
-                {ok, _} = flame_prof_profile:index(Profile, Path),
-                {ok, Expected} = file:read_file(Path),
-                #{rows := Rows} = foreign_formats:index(Expected),
-                ?assertMatch(#{rows := Rows}, foreign_formats:index(Bytes))
-            end)
+the_index_comes_in_ranges_test() ->
+    viewing(fun(#{} = V) ->
+        #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
+        Bytes = index(V, "ours.log", Version, Size),
+        in_directory(fun(Dir) ->
+            Path = filename:join(Dir, "index"),
+            {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
+            {ok, _} = flame_prof_profile:index(Profile, Path),
+            {ok, Expected} = file:read_file(Path),
+            #{rows := Rows} = foreign_formats:index(Expected),
+            ?assertMatch(#{rows := Rows}, foreign_formats:index(Bytes))
         end)
-    end}.
+    end).
 
 a_range_that_is_none_is_refused_test() ->
-    viewing(fun(#{token := Token, port := Port} = V) ->
+    viewing(fun(#{token := Token} = V) ->
         #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
         Path = [Token, "/api/index?name=ours.log&version=", Version],
-        Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
         [
-            ?assertMatch({416, _, _}, ask(V, "GET", Path, [Host | Range]))
+            ?assertMatch({416, _, _}, ask(V, "GET", Path, [host(V) | Range]))
          || Range <- [[], ["Range: bytes=0-"], ["Range: bytes=-5"], ["Range: bytes=5-1"],
                       ["Range: bytes=0-99999999999"], ["Range: bytes=0-1,3-4"],
                           ["Range: lines=0-1"],
@@ -375,101 +362,92 @@ a_range_that_is_none_is_refused_test() ->
         ?assertMatch({410, _, _}, get(V, [Token, "/api/index?name=ours.log&version=0-0-0"]))
     end).
 
-broken_files_are_shown_as_such_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
-                      {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD,
-                          (binary:copy(<<7>>, 5000))/binary>>},
-                      {"noise.log.gz", <<31, 139, 8, (binary:copy(<<9>>, 5000))/binary>>},
-                      {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
-            [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
-            viewing(Dir, fun(V) ->
-                [
-                    case finished(V, Name) of
-                        #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
-                            ?assertNotEqual(<<>>, Why);
-                        #{<<"state">> := <<"ready">>,
-                            <<"version">> := Version, <<"size">> := Size} ->
-                            Bytes = index(V, Name, Version, Size),
-                            #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
-                            ?assertEqual([], Rows),
-                            Name =:= "empty.log"
-                                orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
-                    end
-                 || {Name, _} <- Broken
-                ],
-                ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, "ours.log"))
-            end)
+broken_files_are_shown_as_such_test() ->
+    in_directory(fun(Dir) ->
+        Broken = [{"zeros.log", binary:copy(<<0>>, 100000)}, {"empty.log", <<>>},
+                  {"noise.log.zst", <<16#28, 16#B5, 16#2F, 16#FD,
+                      (binary:copy(<<7>>, 5000))/binary>>},
+                  {"noise.log.gz", <<31, 139, 8, (binary:copy(<<9>>, 5000))/binary>>},
+                  {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
+        [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
+        viewing(Dir, fun(V) ->
+            [
+                case finished(V, Name) of
+                    #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
+                        ?assertNotEqual(<<>>, Why);
+                    #{<<"state">> := <<"ready">>,
+                        <<"version">> := Version, <<"size">> := Size} ->
+                        Bytes = index(V, Name, Version, Size),
+                        #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
+                        ?assertEqual([], Rows),
+                        Name =:= "empty.log"
+                            orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
+                end
+             || {Name, _} <- Broken
+            ],
+            ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, "ours.log"))
         end)
-    end}.
+    end).
 
-a_file_that_has_grown_is_read_again_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            {ok, Text} = file:read_file(?CORPUS "ours.log"),
-            Path = filename:join(Dir, "grows.log"),
-            ok = file:write_file(Path, Text),
-            viewing(Dir, fun(V) ->
-                #{<<"version">> := First} = ready(V, "grows.log"),
-                ok = file:write_file(Path, Text, [append]),
-                #{<<"version">> := Second, <<"size">> := Size} = another(V, "grows.log", First),
-                #{rows := Rows} = foreign_formats:index(index(V, "grows.log", Second, Size)),
-                #{rows := Before} = foreign_formats:index(corpus_index("ours.log")),
-                ?assertEqual(2 * length(Before), length(Rows))
-            end)
+a_file_that_has_grown_is_read_again_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Text} = file:read_file(?CORPUS "ours.log"),
+        Path = filename:join(Dir, "grows.log"),
+        ok = file:write_file(Path, Text),
+        viewing(Dir, fun(V) ->
+            #{<<"version">> := First} = ready(V, "grows.log"),
+            ok = file:write_file(Path, Text, [append]),
+            #{<<"version">> := Second, <<"size">> := Size} = another(V, "grows.log", First),
+            #{rows := Rows} = foreign_formats:index(index(V, "grows.log", Second, Size)),
+            #{rows := Before} = foreign_formats:index(corpus_index("ours.log")),
+            ?assertEqual(2 * length(Before), length(Rows))
         end)
-    end}.
+    end).
 
-what_the_doctor_finds_comes_with_the_profile_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            viewing(Dir, fun(V) ->
-                _ = ready(V, "ours.log"),
-                {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
-                #{samples := Samples} = flame_prof_profile:info(Profile),
-                ?assertMatch(#{<<"state">> := <<"judged">>, <<"samples">> := Samples},
-                    judged(V, "ours.log")),
-                ?assertMatch(#{<<"state">> := <<"none">>}, findings(V, "no.log"))
-            end)
+what_the_doctor_finds_comes_with_the_profile_test() ->
+    in_directory(fun(Dir) ->
+        viewing(Dir, fun(V) ->
+            _ = ready(V, "ours.log"),
+            {ok, Profile} = flame_prof_profile:read(?CORPUS "ours.log"),
+            #{samples := Samples} = flame_prof_profile:info(Profile),
+            ?assertMatch(#{<<"state">> := <<"judged">>, <<"samples">> := Samples},
+                judged(V, "ours.log")),
+            ?assertMatch(#{<<"state">> := <<"none">>}, findings(V, "no.log"))
         end)
-    end}.
+    end).
 
 %% Later than the piece that it is about: it rests between two.
-a_file_that_has_grown_is_judged_again_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            {ok, Text} = file:read_file(?CORPUS "ours.log"),
-            Path = filename:join(Dir, "grows.log.part"),
-            ok = file:write_file(Path, Text),
-            viewing(Dir, fun(V) ->
-                #{<<"version">> := First} = ready(V, "grows.log"),
-                #{<<"samples">> := Before} = judged(V, "grows.log"),
-                ok = file:write_file(Path, Text, [append]),
-                _ = piece(V, "grows.log", First),
-                until(fun() -> map_get(<<"samples">>, judged(V, "grows.log")) =:= 2 * Before end)
-            end)
+a_file_that_has_grown_is_judged_again_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Text} = file:read_file(?CORPUS "ours.log"),
+        Path = filename:join(Dir, "grows.log.part"),
+        ok = file:write_file(Path, Text),
+        viewing(Dir, fun(V) ->
+            #{<<"version">> := First} = ready(V, "grows.log"),
+            #{<<"samples">> := Before} = judged(V, "grows.log"),
+            ok = file:write_file(Path, Text, [append]),
+            _ = piece(V, "grows.log", First),
+            waiting:eventually(fun() ->
+                map_get(<<"samples">>, judged(V, "grows.log")) =:= 2 * Before end)
         end)
-    end}.
+    end).
 
 %% A judging that took long asks for a rest that is longer than the reader waits for a page.
-what_waits_to_be_judged_is_judged_before_the_reader_ends_test_() ->
-    {timeout, 60, fun() ->
-        in_directory(fun(Dir) ->
-            {ok, Text} = file:read_file(?CORPUS "ours.log"),
-            [Path, Index, Piece] = [filename:join(Dir, Name)
-                || Name <- ["grows.log.part", "index", "piece"]],
-            ok = file:write_file(Path, Text),
-            Reader = flame_prof_view_reader:start_link([list_to_binary(Path)], Index),
-            Monitor = monitor(process, Reader),
-            Before = told_judged(Reader),
-            ok = file:write_file(Path, Text, [append]),
-            ok = flame_prof_view_reader:extend(Reader, [list_to_binary(Path)], Piece, none),
-            Reader ! timeout,
-            receive {'DOWN', Monitor, process, Reader, Why} -> ?assertEqual(normal, Why) end,
-            ?assertEqual(2 * Before, told_judged(Reader))
-        end)
-    end}.
+what_waits_to_be_judged_is_judged_before_the_reader_ends_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Text} = file:read_file(?CORPUS "ours.log"),
+        [Path, Index, Piece] = [filename:join(Dir, Name)
+            || Name <- ["grows.log.part", "index", "piece"]],
+        ok = file:write_file(Path, Text),
+        Reader = flame_prof_view_reader:start_link([list_to_binary(Path)], Index),
+        Monitor = monitor(process, Reader),
+        Before = told_judged(Reader),
+        ok = file:write_file(Path, Text, [append]),
+        ok = flame_prof_view_reader:extend(Reader, [list_to_binary(Path)], Piece, none),
+        Reader ! timeout,
+        receive {'DOWN', Monitor, process, Reader, Why} -> ?assertEqual(normal, Why) end,
+        ?assertEqual(2 * Before, told_judged(Reader))
+    end).
 
 told_judged(Reader) ->
     receive {'$gen_cast', {judged, Reader, Json}} ->
@@ -486,59 +464,52 @@ a_report_has_what_the_doctor_finds_test() ->
         ?assertMatch(#{<<"state">> := <<"judged">>, <<"samples">> := Samples}, Findings)
     end).
 
-a_piece_of_a_growing_file_comes_with_the_answer_that_names_it_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            {ok, Text} = file:read_file(?CORPUS "ours.log"),
-            Path = filename:join(Dir, "grows.log.part"),
-            ok = file:write_file(Path, Text),
-            viewing(Dir, fun(V) ->
-                #{<<"version">> := First} = ready(V, "grows.log"),
-                ok = file:write_file(Path, Text, [append]),
-                {Version, Size, Bytes} = piece(V, "grows.log", First),
-                ?assertEqual(Size, byte_size(Bytes)),
-                ?assertEqual(index(V, "grows.log", Version, Size), Bytes)
-            end)
+a_piece_of_a_growing_file_comes_with_the_answer_that_names_it_test() ->
+    in_directory(fun(Dir) ->
+        {ok, Text} = file:read_file(?CORPUS "ours.log"),
+        Path = filename:join(Dir, "grows.log.part"),
+        ok = file:write_file(Path, Text),
+        viewing(Dir, fun(V) ->
+            #{<<"version">> := First} = ready(V, "grows.log"),
+            ok = file:write_file(Path, Text, [append]),
+            {Version, Size, Bytes} = piece(V, "grows.log", First),
+            ?assertEqual(Size, byte_size(Bytes)),
+            ?assertEqual(index(V, "grows.log", Version, Size), Bytes)
         end)
-    end}.
+    end).
 
 %% Once there is one: the reader rests between two.
 piece(#{token := Token} = V, Name, Version) ->
-    {200, _, Answer} = get(V, [Token, "/api/append?name=", Name, "&version=", Version]),
-    [Line | Bytes] = binary:split(Answer, <<"\n">>),
-    case {foreign_formats:json(Line), Bytes} of
-        {#{<<"pieces">> := []}, []} ->
-            timer:sleep(50),
-            piece(V, Name, Version);
-        {#{<<"pieces">> := [#{<<"version">> := New, <<"size">> := Size}]}, [Piece]} ->
-            {New, Size, Piece}
-    end.
+    waiting:eventually(fun() ->
+        {200, _, Answer} = get(V, [Token, "/api/append?name=", Name, "&version=", Version]),
+        [Line, Piece] = binary:split(Answer, <<"\n">>),
+        #{<<"pieces">> := [#{<<"version">> := New, <<"size">> := Size}]} =
+            foreign_formats:json(Line),
+        {true, {New, Size, Piece}}
+    end).
 
-files_of_one_session_are_one_profile_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
-            Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
-            Third = written(Dir, "2026-11-21@1010.00.erl_perf.log", 77, 1600),
-            _ = written(Dir, "2026-11-21@1010.30.erl_perf.log", 78, 1630),
-            [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
-             || {File, T} <- [{First, 1119}, {Second, 1180}, {Third, 1620}]],
-            viewing(Dir, fun(#{token := Token} = V) ->
-                Name = "2026-11-21@1000.00.erl_perf.log%2B",
-                {200, _, List} = get(V, [Token, "/api/profiles"]),
-                #{<<"profiles">> := Profiles} = foreign_formats:json(List),
-                ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
-                             [{N, Files}
-                                 || #{<<"name">> := N, <<"files">> := Files} <- Profiles,
-                                 Files > 1]),
-                ?assertEqual([], [N || #{<<"name">> := N} <- Profiles,
-                    binary:match(N, <<".part">>) =/= nomatch]),
-                #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
-                #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
-                ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
-            end)
+files_of_one_session_are_one_profile_test() ->
+    in_directory(fun(Dir) ->
+        First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
+        Second = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
+        Third = written(Dir, "2026-11-21@1010.00.erl_perf.log", 77, 1600),
+        _ = written(Dir, "2026-11-21@1010.30.erl_perf.log", 78, 1630),
+        [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
+         || {File, T} <- [{First, 1119}, {Second, 1180}, {Third, 1620}]],
+        viewing(Dir, fun(V) ->
+            Name = "2026-11-21@1000.00.erl_perf.log%2B",
+            Profiles = profiles(V),
+            ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
+                         [{N, Files}
+                             || #{<<"name">> := N, <<"files">> := Files} <- Profiles,
+                             Files > 1]),
+            ?assertEqual([], [N || #{<<"name">> := N} <- Profiles,
+                binary:match(N, <<".part">>) =/= nomatch]),
+            #{<<"version">> := Version, <<"size">> := Size} = ready(V, Name),
+            #{rows := Rows} = foreign_formats:index(index(V, Name, Version, Size)),
+            ?assertEqual([1000000001, 1120000001], [T || #{time_us := T} <- Rows])
         end)
-    end}.
+    end).
 
 %% As attach writes those of two nodes to one folder, and a session several in a second.
 files_of_one_attach_are_one_profile_test() ->
@@ -551,9 +522,8 @@ files_of_one_attach_are_one_profile_test() ->
                  {"2026-11-21@1000.33.c@other.erl_perf.log", 77, 1033}],
         [ok = file:change_time(written(Dir, Name, Pid, T),
             calendar:system_time_to_local_time(T + 1, second)) || {Name, Pid, T} <- Files],
-        viewing(Dir, fun(#{token := Token} = V) ->
-            {200, _, List} = get(V, [Token, "/api/profiles"]),
-            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+        viewing(Dir, fun(V) ->
+            Profiles = profiles(V),
             ?assertEqual([{<<"2026-11-21@1000.00.a@host.erl_perf.log+">>, 3},
                           {<<"2026-11-21@1000.01.b@host.erl_perf.log+">>, 2}],
                          lists:sort([{N, Count} || #{<<"name">> := N, <<"files">> := Count} <-
@@ -581,75 +551,65 @@ a_file_without_a_sample_is_not_what_is_shown_first_test() ->
         Begun = [{"2026-11-21@1000.00.erl_perf.log.zst.part", <<>>},
                  {"2026-11-21@1000.01.erl_perf.log.zst.part", <<16#28, 16#B5, 16#2F, 16#FD>>}],
         [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Begun],
-        viewing(Dir, fun(#{token := Token} = V) ->
-            {200, _, List} = get(V, [Token, "/api/profiles"]),
-            #{<<"profiles">> := Profiles} = foreign_formats:json(List),
+        viewing(Dir, fun(V) ->
+            Profiles = profiles(V),
             ?assertEqual([<<"2026-11-21@1000.00.erl_perf.log.zst">>,
                 <<"2026-11-21@1000.01.erl_perf.log.zst">>],
                          lists:sort([N || #{<<"name">> := N} <- lists:nthtail(2, Profiles)]))
         end)
     end).
 
-a_file_that_is_finished_meanwhile_stays_in_view_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
-            viewing(Part, fun(#{token := Token} = V) ->
-                #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
-                ok = file:rename(Part, filename:rootname(Part)),
-                {200, _, List} = get(V, [Token, "/api/profiles"]),
-                ?assertMatch(#{<<"profiles">> := [#{<<"state">> := <<"file">>}]},
-                    foreign_formats:json(List)),
-                #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
-            end)
+a_file_that_is_finished_meanwhile_stays_in_view_test() ->
+    in_directory(fun(Dir) ->
+        Part = written(Dir, "2026-11-21@1000.00.erl_perf.log.part", 77, 1000),
+        viewing(Part, fun(V) ->
+            #{<<"version">> := First} = ready(V, "2026-11-21@1000.00.erl_perf.log"),
+            ok = file:rename(Part, filename:rootname(Part)),
+            ?assertMatch([#{<<"state">> := <<"file">>}], profiles(V)),
+            #{<<"version">> := _} = another(V, "2026-11-21@1000.00.erl_perf.log", First)
         end)
-    end}.
+    end).
 
 %% The first file takes longer to read than the second one takes to be finished.
-a_file_that_is_finished_while_those_before_it_are_read_is_shown_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
-            {ok, Sample} = file:read_file(First),
-            ok = file:write_file(First, binary:copy(Sample, 300000)),
-            Part = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
-            [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
-             || {File, T} <- [{First, 1119}, {Part, 1180}]],
-            viewing(Dir, fun(V) ->
-                Name = "2026-11-21@1000.00.erl_perf.log%2B",
-                #{<<"state">> := <<"reading">>} = prepare(V, Name),
-                ok = file:rename(Part, filename:rootname(Part)),
-                ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, Name))
-            end)
+a_file_that_is_finished_while_those_before_it_are_read_is_shown_test() ->
+    in_directory(fun(Dir) ->
+        First = written(Dir, "2026-11-21@1000.00.erl_perf.log", 77, 1000),
+        {ok, Sample} = file:read_file(First),
+        ok = file:write_file(First, binary:copy(Sample, 300000)),
+        Part = written(Dir, "2026-11-21@1002.00.erl_perf.log.part", 77, 1120),
+        [ok = file:change_time(File, calendar:system_time_to_local_time(T, second))
+         || {File, T} <- [{First, 1119}, {Part, 1180}]],
+        viewing(Dir, fun(V) ->
+            Name = "2026-11-21@1000.00.erl_perf.log%2B",
+            #{<<"state">> := <<"reading">>} = prepare(V, Name),
+            ok = file:rename(Part, filename:rootname(Part)),
+            ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, Name))
         end)
-    end}.
+    end).
 
-many_requests_at_once_are_survived_test_() ->
-    {timeout, 1200, fun() ->
-        viewing(fun(#{token := Token, pid := Pid, port := Port} = V) ->
-            Self = self(),
-            _ = ready(V, "ours.log"),
-            Before = resources(),
-            Host = ["Host: 127.0.0.1:", integer_to_list(Port)],
-            Paths = [[Token, "/"], "wrong/", [Token, "/api/profiles"],
-                [Token, "/api/prepare?name=ours.log"]],
-            Ask = fun(N) ->
-                try ask(V, "GET", lists:nth(N rem 4 + 1, Paths), [Host]) of
-                    {Code, _, _} -> Code
-                catch _:_ -> refused
-                end
-            end,
-            Workers = [spawn_link(fun() -> Self ! {self(), [Ask(N) || N <- lists:seq(1, 50)]} end)
-                       || _ <- lists:seq(1, 200)],
-            Codes = lists:append([receive {W, Some} -> Some end || W <- Workers]),
-            ?assertEqual(10000, length(Codes)),
-            ?assertEqual([], lists:usort(Codes) -- [200, 403, 503, refused]),
-            ?assert(is_process_alive(Pid)),
-            ?assertMatch({200, _, _}, again(fun() -> get(V, [Token, "/"]) end)),
-            until(fun() -> lists:all(fun({Was, Is}) -> Is =< Was + 5 end,
-                lists:zip(Before, resources())) end)
-        end)
-    end}.
+many_requests_at_once_are_survived_test() ->
+    viewing(fun(#{token := Token, pid := Pid} = V) ->
+        Self = self(),
+        _ = ready(V, "ours.log"),
+        Before = resources(),
+        Paths = [[Token, "/"], "wrong/", [Token, "/api/profiles"],
+            [Token, "/api/prepare?name=ours.log"]],
+        Ask = fun(N) ->
+            try ask(V, "GET", lists:nth(N rem 4 + 1, Paths), [host(V)]) of
+                {Code, _, _} -> Code
+            catch _:_ -> refused
+            end
+        end,
+        Workers = [spawn_link(fun() -> Self ! {self(), [Ask(N) || N <- lists:seq(1, 50)]} end)
+                   || _ <- lists:seq(1, 200)],
+        Codes = lists:append([receive {W, Some} -> Some end || W <- Workers]),
+        ?assertEqual(10000, length(Codes)),
+        ?assertEqual([], lists:usort(Codes) -- [200, 403, 503, refused]),
+        ?assert(is_process_alive(Pid)),
+        waiting:eventually(fun() -> element(1, get(V, [Token, "/"])) =:= 200 end),
+        waiting:eventually(fun() -> lists:all(fun({Was, Is}) -> Is =< Was + 5 end,
+            lists:zip(Before, resources())) end)
+    end).
 
 it_leaves_nothing_behind_test() ->
     with_cache(fun(Cache) ->
@@ -663,15 +623,13 @@ it_leaves_nothing_behind_test() ->
     end).
 
 %% As SIGTERM ends it.
-an_orderly_end_of_the_node_leaves_nothing_behind_test_() ->
-    {timeout, 600, fun() ->
-        in_directory(fun(Dir) ->
-            Text = elsewhere("XDG_CACHE_HOME=" ++ Dir, "begin {ok, _} = flame_prof:view(\"" ++ Dir
-                ++ "\"), filelib:wildcard(\"view-*\", \"" ++ Dir ++ "/flame_prof\") end"),
-            ?assertMatch({match, _}, re:run(Text, "^\\[\"view-", [multiline])),
-            ?assertEqual([], filelib:wildcard("flame_prof/*", Dir))
-        end)
-    end}.
+an_orderly_end_of_the_node_leaves_nothing_behind_test() ->
+    in_directory(fun(Dir) ->
+        Text = elsewhere("XDG_CACHE_HOME=" ++ Dir, "begin {ok, _} = flame_prof:view(\"" ++ Dir
+            ++ "\"), filelib:wildcard(\"view-*\", \"" ++ Dir ++ "/flame_prof\") end"),
+        ?assertMatch({match, _}, re:run(Text, "^\\[\"view-", [multiline])),
+        ?assertEqual([], filelib:wildcard("flame_prof/*", Dir))
+    end).
 
 what_a_dead_node_has_left_is_removed_test() ->
     with_cache(fun(Cache) ->
@@ -689,22 +647,20 @@ what_a_dead_node_has_left_is_removed_test() ->
         end)
     end).
 
-an_index_that_is_cleaned_away_is_made_again_test_() ->
-    {timeout, 600, fun() ->
-        with_cache(fun(Cache) ->
-            viewing(fun(V) ->
-                Removals = [fun file:delete/1, fun(Index) ->
-                    file:del_dir_r(filename:dirname(Index)) end],
-                [made_again(V, Cache, Remove) || Remove <- Removals]
-            end)
+an_index_that_is_cleaned_away_is_made_again_test() ->
+    with_cache(fun(Cache) ->
+        viewing(fun(V) ->
+            Removals = [fun file:delete/1, fun(Index) ->
+                file:del_dir_r(filename:dirname(Index)) end],
+            [made_again(V, Cache, Remove) || Remove <- Removals]
         end)
-    end}.
+    end).
 
-made_again(#{token := Token, port := Port} = V, Cache, Remove) ->
+made_again(#{token := Token} = V, Cache, Remove) ->
     #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
     [Index] = filelib:wildcard(filename:join(Cache, "view-*/*")),
     ok = Remove(Index),
-    Headers = [["Host: 127.0.0.1:", integer_to_list(Port)], "Range: bytes=0-3"],
+    Headers = [host(V), "Range: bytes=0-3"],
     Path = [Token, "/api/index?name=ours.log&version=", Version],
     ?assertMatch({410, _, _}, ask(V, "GET", Path, Headers)),
     #{<<"version">> := Again, <<"size">> := Size} = ready(V, "ours.log"),
@@ -712,28 +668,26 @@ made_again(#{token := Token, port := Port} = V, Cache, Remove) ->
     {ok, Info} = file:read_file_info(filename:dirname(Index)),
     ?assertEqual(8#700, element(8, Info) band 8#777).
 
-an_index_that_is_cleaned_away_ends_its_reader_test_() ->
-    {timeout, 600, fun() ->
-        with_cache(fun(Cache) ->
-            viewing(fun(#{token := Token, pid := Pid, dir := Dir} = V) ->
-                {ok, _} = file:copy(?CORPUS "ours.log", filename:join(Dir, "a.log.part")),
-                #{<<"version">> := Version} = ready(V, "a.log"),
-                {links, Links} = process_info(Pid, links),
-                [Reader] = [P || P <- Links, is_pid(P), {dictionary, D} <- [process_info(P,
-                    dictionary)], {flame_prof_view_reader, init, 1} =:=
-                        proplists:get_value('$initial_call', D)],
-                Monitor = monitor(process, Reader),
-                [Index] = filelib:wildcard(filename:join(Cache, "view-*/*")),
-                ok = file:delete(Index),
-                Path = [Token, "/api/index?name=a.log&version=", Version],
-                ?assertMatch({410, _, _}, get(V, Path)),
-                receive {'DOWN', Monitor, process, Reader, Reason} ->
-                    ?assertEqual(normal, Reason)
-                end,
-                ?assertEqual([], filelib:wildcard(filename:join(Cache, "view-*/*")))
-            end)
+an_index_that_is_cleaned_away_ends_its_reader_test() ->
+    with_cache(fun(Cache) ->
+        viewing(fun(#{token := Token, pid := Pid, dir := Dir} = V) ->
+            {ok, _} = file:copy(?CORPUS "ours.log", filename:join(Dir, "a.log.part")),
+            #{<<"version">> := Version} = ready(V, "a.log"),
+            {links, Links} = process_info(Pid, links),
+            [Reader] = [P || P <- Links, is_pid(P), {dictionary, D} <- [process_info(P,
+                dictionary)], {flame_prof_view_reader, init, 1} =:=
+                    proplists:get_value('$initial_call', D)],
+            Monitor = monitor(process, Reader),
+            [Index] = filelib:wildcard(filename:join(Cache, "view-*/*")),
+            ok = file:delete(Index),
+            Path = [Token, "/api/index?name=a.log&version=", Version],
+            ?assertMatch({410, _, _}, get(V, Path)),
+            receive {'DOWN', Monitor, process, Reader, Reason} ->
+                ?assertEqual(normal, Reason)
+            end,
+            ?assertEqual([], filelib:wildcard(filename:join(Cache, "view-*/*")))
         end)
-    end}.
+    end).
 
 it_writes_nothing_beside_the_profiles_test() ->
     in_directory(fun(Dir) ->
@@ -886,6 +840,7 @@ in_directory(Test) ->
     try
         Test(Dir)
     after
+        ok = applications:stop([flame_prof, inets]),
         file:del_dir_r(Outer)
     end.
 
@@ -922,8 +877,10 @@ left(Cache, House, Pid, Age) ->
     ok = file:change_time(Dir, Time),
     Dir.
 
-get(#{port := Port} = V, Path) ->
-    ask(V, "GET", Path, [["Host: 127.0.0.1:", integer_to_list(Port)]]).
+host(#{port := Port}) -> ["Host: 127.0.0.1:", integer_to_list(Port)].
+
+get(V, Path) ->
+    ask(V, "GET", Path, [host(V)]).
 
 %% As bytes on a socket: no client that mends what is asked.
 ask(#{port := Port}, Method, Path, Headers) ->
@@ -945,6 +902,10 @@ header(Line) ->
     [Key, Value] = binary:split(Line, <<":">>),
     {string:lowercase(binary_to_list(Key)), string:trim(binary_to_list(Value))}.
 
+profiles(#{token := Token} = V) ->
+    {200, _, List} = get(V, [Token, "/api/profiles"]),
+    maps:get(<<"profiles">>, foreign_formats:json(List)).
+
 prepare(#{token := Token} = V, Name) ->
     {200, _, Body} = get(V, [Token, "/api/prepare?name=", Name]),
     foreign_formats:json(Body).
@@ -953,30 +914,28 @@ findings(#{token := Token} = V, Name) ->
     {200, _, Body} = get(V, [Token, "/api/findings?name=", Name]),
     foreign_formats:json(Body).
 
-judged(V, Name) ->
-    case findings(V, Name) of
-        #{<<"state">> := <<"judging">>} -> timer:sleep(20), judged(V, Name);
-        Answer -> Answer
-    end.
+judged(V, Name) -> settled(<<"judging">>, fun() -> findings(V, Name) end).
 
-finished(V, Name) ->
-    case prepare(V, Name) of
-        #{<<"state">> := <<"reading">>} -> timer:sleep(20), finished(V, Name);
-        Answer -> Answer
-    end.
+finished(V, Name) -> settled(<<"reading">>, fun() -> prepare(V, Name) end).
+
+settled(Busy, Ask) ->
+    waiting:eventually(fun() ->
+        #{<<"state">> := State} = Answer = Ask(),
+        {State =/= Busy, Answer}
+    end).
 
 ready(V, Name) ->
     #{<<"state">> := <<"ready">>} = Answer = finished(V, Name),
     Answer.
 
 another(V, Name, Version) ->
-    case ready(V, Name) of
-        #{<<"version">> := Version} -> timer:sleep(50), another(V, Name, Version);
-        Answer -> Answer
-    end.
+    waiting:eventually(fun() ->
+        #{<<"version">> := Now} = Answer = ready(V, Name),
+        {Now =/= Version, Answer}
+    end).
 
-index(#{token := Token, port := Port} = V, Name, Version, Size) ->
-    Headers = [["Host: 127.0.0.1:", integer_to_list(Port)],
+index(#{token := Token} = V, Name, Version, Size) ->
+    Headers = [host(V),
         ["Range: bytes=0-", integer_to_list(Size - 1)]],
     {206, _, Bytes} = ask(V, "GET", [Token, "/api/index?name=", Name, "&version=", Version],
         Headers),
@@ -995,12 +954,6 @@ corpus_index(Name) ->
 resources() ->
     {ok, Files} = file:list_dir("/proc/self/fd"),
     [length(Files), length(erlang:ports()), erlang:system_info(process_count)].
-
-until(Condition) ->
-    Condition() orelse begin timer:sleep(100), until(Condition) end.
-
-again(Ask) ->
-    try Ask() catch _:_ -> timer:sleep(200), again(Ask) end.
 
 %% A file of one sample.
 written(Dir, Name, OsPid, Second) ->

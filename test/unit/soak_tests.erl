@@ -7,33 +7,29 @@
 %% A storm of one kind
 -export([open/1, step/3, close/2]).
 
-a_wrong_result_is_a_death_and_the_storm_goes_on_test_() ->
-    {timeout, 600, fun() ->
-        %% The deaths are wanted, their reports are not.
-        #{level := Level} = logger:get_primary_config(),
-        ok = logger:set_primary_config(level, none),
-        {ok, Storm} = storm:start([{?MODULE, wrong_at_3}]),
-        ok = waiting:eventually(fun() -> length(maps:get(deaths, storm:report(Storm))) >= 2 end),
-        #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} =
-            storm:stop(Storm),
-        ok = logger:set_primary_config(level, Level),
-        ?assertMatch({{badmatch, 4}, _}, Reason),
-        ?assert(Steps >= 6)
-    end}.
+a_wrong_result_is_a_death_and_the_storm_goes_on_test() ->
+    %% The deaths are wanted, their reports are not.
+    #{level := Level} = logger:get_primary_config(),
+    ok = logger:set_primary_config(level, none),
+    {ok, Storm} = storm:start([{?MODULE, wrong_at_3}]),
+    ok = waiting:eventually(fun() -> length(maps:get(deaths, storm:report(Storm))) >= 2 end),
+    #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} =
+        storm:stop(Storm),
+    ok = logger:set_primary_config(level, Level),
+    ?assertMatch({{badmatch, 4}, _}, Reason),
+    ?assert(Steps >= 6).
 
-a_paused_storm_takes_no_step_test_() ->
-    {timeout, 600, fun() ->
-        {ok, Storm} = storm:start([{?MODULE, right}]),
-        Steps = fun() -> maps:get(right, maps:get(steps, storm:report(Storm))) end,
-        ok = waiting:eventually(fun() -> Steps() > 0 end),
-        ok = storm:pause(Storm),
-        Before = Steps(),
-        timer:sleep(50),
-        ?assertEqual(Before, Steps()),
-        ok = storm:resume(Storm),
-        ok = waiting:eventually(fun() -> Steps() > Before end),
-        ?assertMatch(#{deaths := []}, storm:stop(Storm))
-    end}.
+a_paused_storm_takes_no_step_test() ->
+    {ok, Storm} = storm:start([{?MODULE, right}]),
+    Steps = fun() -> maps:get(right, maps:get(steps, storm:report(Storm))) end,
+    ok = waiting:eventually(fun() -> Steps() > 0 end),
+    ok = storm:pause(Storm),
+    Before = Steps(),
+    timer:sleep(50),
+    ?assertEqual(Before, Steps()),
+    ok = storm:resume(Storm),
+    ok = waiting:eventually(fun() -> Steps() > Before end),
+    ?assertMatch(#{deaths := []}, storm:stop(Storm)).
 
 open(Kind) -> Kind.
 
