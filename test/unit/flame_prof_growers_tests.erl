@@ -5,7 +5,14 @@
 
 a_queue_that_grows_has_a_place_until_it_is_drained_test() ->
     Growers = passes([#{1 => 0}, #{1 => 9000}], new(4)),
-    ?assertEqual({[1], []}, {selected(#{1 => 200}, Growers), selected(#{1 => 63}, Growers)}).
+    ?assertEqual({[1], []}, {selected(#{1 => 64}, Growers), selected(#{1 => 63}, Growers)}).
+
+those_that_ever_grew_most_have_the_places_test() ->
+    Growers = passes([#{1 => 0, 2 => 0}, #{1 => 9000, 2 => 500}], new(1)),
+    ?assertEqual([1], selected(#{1 => 9070, 2 => 1100}, Growers)),
+    ?assertEqual([2], selected(#{1 => 9070, 2 => 9501}, Growers)),
+    ?assertEqual([1, 2, 3], selected(maps:from_list([{N, 1000 - N} || N <- lists:seq(1, 9)]),
+        new(3))).
 
 a_queue_that_stands_still_loses_its_place_after_twelve_passes_test() ->
     Grown = passes([#{1 => 0}, #{1 => 9000}], new(4)),

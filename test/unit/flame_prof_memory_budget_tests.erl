@@ -6,96 +6,41 @@
 
 %%% ------------------------------------------------------------ the cgroup --
 
-without_files_nothing_is_limited_test() ->
-    ?assertEqual(infinity, available([])).
-
-version_2_limits_by_its_own_group_test() ->
-    ?assertEqual(
-        700,
-        available([
-            {"proc/self/cgroup", "0::/a/b\n"},
-            {"sys/fs/cgroup/a/b/memory.max", "1000\n"},
-            {"sys/fs/cgroup/a/b/memory.current", "300\n"},
-            {"sys/fs/cgroup/a/memory.max", "max\n"},
-            {"sys/fs/cgroup/a/memory.current", "5000\n"}
-        ])
-    ).
-
-a_group_above_may_leave_less_test() ->
-    ?assertEqual(
-        50,
-        available([
-            {"proc/self/cgroup", "0::/a/b\n"},
-            {"sys/fs/cgroup/a/b/memory.max", "1000\n"},
-            {"sys/fs/cgroup/a/b/memory.current", "300\n"},
-            {"sys/fs/cgroup/a/memory.max", "2000\n"},
-            {"sys/fs/cgroup/a/memory.current", "1950\n"}
-        ])
-    ).
-
-%% In a namespace of its own a container sees its group as the root.
-the_root_of_a_namespace_has_a_limit_test() ->
-    ?assertEqual(
-        1,
-        available([
-            {"proc/self/cgroup", "0::/\n"},
-            {"sys/fs/cgroup/memory.max", "11\n"},
-            {"sys/fs/cgroup/memory.current", "10\n"}
-        ])
-    ).
-
-%% Without one, the path is the host's and not to be found.
-a_path_that_is_not_there_falls_back_to_the_mount_test() ->
-    ?assertEqual(
-        400,
-        available([
+available_test_() ->
+    V2 = fun(Max, Current, Stat) -> [{"proc/self/cgroup", "0::/\n"},
+        {"sys/fs/cgroup/memory.max", Max}, {"sys/fs/cgroup/memory.current", Current},
+        {"sys/fs/cgroup/memory.stat", Stat}] end,
+    V1 = fun(Max) -> [{"proc/self/cgroup", "4:memory:/\n"},
+        {"sys/fs/cgroup/memory/memory.limit_in_bytes", Max},
+        {"sys/fs/cgroup/memory/memory.usage_in_bytes", "600\n"},
+        {"sys/fs/cgroup/memory/memory.stat", "total_active_file 30\ntotal_inactive_file 70\n"
+            "active_file 999\n"}] end,
+    Own = [{"proc/self/cgroup", "0::/a/b\n"}, {"sys/fs/cgroup/a/b/memory.max", "1000\n"},
+        {"sys/fs/cgroup/a/b/memory.current", "300\n"}],
+    Above = fun(Max, Current) -> [{"sys/fs/cgroup/a/memory.max", Max},
+        {"sys/fs/cgroup/a/memory.current", Current}] end,
+    [{Name, ?_assertEqual(Left, available(Files))} || {Name, Left, Files} <- [
+        {"without files nothing is limited", infinity, []},
+        {"version 2 limits by its own group", 700, Own ++ Above("max\n", "5000\n")},
+        {"a group above may leave less", 50, Own ++ Above("2000\n", "1950\n")},
+        {"in a namespace of its own a group is the root", 1, V2("11\n", "10\n", "")},
+        {"without one the path is the host's, and the mount counts", 400, [
             {"proc/self/cgroup", "5:cpu:/\n4:hugetlb,memory:/docker/0:1\n0::/\n"},
             {"sys/fs/cgroup/memory/memory.limit_in_bytes", "1000\n"},
-            {"sys/fs/cgroup/memory/memory.usage_in_bytes", "600\n"}
-        ])
-    ).
-
-version_1_without_a_limit_limits_nothing_test() ->
-    ?assertEqual(
-        infinity,
-        available([
-            {"proc/self/cgroup", "4:memory:/\n"},
-            {"sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"},
-            {"sys/fs/cgroup/memory/memory.usage_in_bytes", "600\n"}
-        ])
-    ).
-
-page_cache_is_free_test() ->
-    ?assertEqual(
-        400,
-        available([
-            {"proc/self/cgroup", "0::/\n"},
-            {"sys/fs/cgroup/memory.max", "1000\n"},
-            {"sys/fs/cgroup/memory.current", "900\n"},
-            {"sys/fs/cgroup/memory.stat", "anon 550\ninactive_file 200\nactive_file 100\nshmem 5\n"}
-        ])
-    ).
-
-more_is_used_than_is_allowed_test() ->
-    ?assertEqual(
-        0,
-        available([
-            {"proc/self/cgroup", "0::/\n"},
-            {"sys/fs/cgroup/memory.max", "1000\n"},
-            {"sys/fs/cgroup/memory.current", "2000\n"}
-        ])
-    ).
-
-what_is_no_number_limits_nothing_test() ->
-    ?assertEqual(
-        infinity,
-        available([
+            {"sys/fs/cgroup/memory/memory.usage_in_bytes", "600\n"}]},
+        {"version 1 with a limit", 500, V1("1000\n")},
+        {"version 1 with the largest limit", 4611686018427387403, V1("4611686018427387903\n")},
+        {"version 1 without a limit", infinity, V1("4611686018427387904\n")},
+        {"page cache is free", 400, V2("1000\n", "900\n",
+            "anon 550\ninactive_file 200\nactive_file 100\nshmem 5\n")},
+        {"more is used than is allowed", 0, V2("1000\n", "2000\n", "")},
+        {"more cache than is used", 1000, V2("1000\n", "100\n", "inactive_file 200\n")},
+        {"no bytes are a limit", 0, V2("0\n", "0\n", "")},
+        {"what is no number limits nothing", infinity, [
             {"proc/self/cgroup", "nonsense\n0::/x\n::\n"},
-            {"sys/fs/cgroup/x/memory.max", "-1\n"},
-            {"sys/fs/cgroup/x/memory.current", "\n"},
-            {"sys/fs/cgroup/x/memory.stat", "inactive_file\n"}
-        ])
-    ).
+            {"sys/fs/cgroup/x/memory.max", "-1\n"}, {"sys/fs/cgroup/x/memory.current", "\n"},
+            {"sys/fs/cgroup/x/memory.stat", "inactive_file\n"}]}
+    ]].
 
 available(Files) ->
     Root = filename:join("/tmp", "flame_prof_memory_" ++ os:getpid() ++ "_" ++ unique()),
