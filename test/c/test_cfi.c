@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cases.h"
 #include "cstack/image.h"
+#include "test.h"
 
 /* ---- by hand ---------------------------------------------------------- */
 
@@ -528,5 +528,3 @@ TEST(real_libraries_rows_are_readelf_s)
     for (char *path = strtok(copy, " \n"); path != NULL; path = strtok(NULL, " \n"))
         compare_with_readelf(path);
 }
-
-RUN_MAIN()

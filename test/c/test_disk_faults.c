@@ -1,11 +1,11 @@
 /* test_disk_faults.c - every call on files fails once, and for a while, with every error that there
  * is: no flushed sample is missing, none is there twice, and every finished file is whole. */
 #include "base/error.h"
-#include "cases.h"
 #include "faulty_disk.h"
 #include "logs.h"
 #include "store/sink.h"
 #include "temporary.h"
+#include "test.h"
 
 static const int errors[] = {ENOSPC, EDQUOT, EIO, EROFS, EACCES, ENOENT, EMFILE, EFBIG};
 #define ERRORS (sizeof(errors) / sizeof(*errors))
@@ -360,5 +360,3 @@ TEST(files_of_others_are_never_looked_up)
     CHECK(atomic_load(&disk_stats) > 0);
     temporary_remove(&t);
 }
-
-RUN_MAIN()

@@ -1,9 +1,9 @@
 /* test_explain.c - what is copied of a running process, wherever its thread was, and what that is
  * taken to mean; over a memory that the test lays out. */
 #include "base/error.h"
-#include "cases.h"
 #include "erts/capture/explain.h"
 #include "fake_vm.h"
+#include "test.h"
 
 /* ------------------------------------------------------- a thread's state -- */
 
@@ -174,7 +174,16 @@ static void destroy(struct bench *b)
     free(b);
 }
 
-#define BENCH(test) TEST_WITH(test, struct bench, b, create(27), destroy)
+#define BENCH(test)                                                                                \
+    static void test##_with(struct bench *b);                                                      \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        struct bench *b = create(27);                                                              \
+                                                                                                   \
+        test##_with(b);                                                                            \
+        destroy(b);                                                                                \
+    }                                                                                              \
+    static void test##_with(struct bench *b)
 
 /* In C, `depth` bytes down its stack, called by JIT code at `returns_to`. */
 static void enter_c(struct bench *b, uint64_t depth, uint64_t returns_to)
@@ -339,9 +348,10 @@ BENCH(words_that_are_no_top_are_no_candidates)
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND, 0);
 }
 
-TEST_WITH(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next, struct bench, b,
-          create(29), destroy)
+TEST(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next)
 {
+    struct bench *b = create(29);
+
     b->registers.rsp = BASE;
     b->registers.rip = FUNCTION_STOP;
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
@@ -351,15 +361,19 @@ TEST_WITH(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next, struct
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND - 16, 2);
     b->registers.rip = FUNCTION;
     expect_unfound(b);
+    destroy(b);
 }
 
-TEST_WITH(in_c_called_by_who_knows_nothing_is_found, struct bench, b, create(25), destroy)
+TEST(in_c_called_by_who_knows_nothing_is_found)
 {
+    struct bench *b = create(25);
+
     enter_c(b, 256, SHARED_NEITHER);
     expect_unfound(b);
     CHECK_INT(b->running.top_in, FP_TOP_UNKNOWN);
     enter_c(b, 256, 0x1000); /* unreadable */
     expect_unfound(b);
+    destroy(b);
 }
 
 /* What goes and comes has its stack saved. */
@@ -1072,5 +1086,3 @@ TEST(whatever_is_there_nothing_is_read_or_written_out_of_bounds)
     CHECK(found[FP_CAPTURE_IN_C][FP_TOP_IN_STOP] > rounds / 100);
     CHECK(found[FP_CAPTURE_IN_C][FP_TOP_IN_RBP] > rounds / 1000);
 }
-
-RUN_MAIN()

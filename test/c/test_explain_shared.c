@@ -1,10 +1,10 @@
 /* test_explain_shared.c - the stack of a running process and the caller of C, in code and stacks
  * that are laid out here. flame_prof_running_SUITE tests the same in a VM. */
 #include "base/error.h"
-#include "cases.h"
 #include "erts/capture/explain.h"
 #include "erts/capture/jit_code.h"
 #include "fake_memory.h"
+#include "test.h"
 
 #define FRAGMENTS FAKE_BASE
 #define FRAGMENTS_END (FAKE_BASE + 0x1000)
@@ -132,22 +132,21 @@ TEST(the_stack_may_come_back_late)
     }
 }
 
-TEST_WITH(a_stack_that_never_comes_back_is_unfound, struct fixture, f, create(FUNCTION), destroy)
+TEST_WITH(a_stack_that_never_comes_back_is_unfound, create(FUNCTION))
 {
     put_leave(f, FUNCTION + 1500);
     CHECK(capture(f) == FP_CAPTURE_UNFOUND);
     CHECK(f->running.top_in == FP_TOP_UNKNOWN);
 }
 
-TEST_WITH(code_may_end_before_it_is_found, struct fixture, f, create(CODE_END - 10), destroy)
+TEST_WITH(code_may_end_before_it_is_found, create(CODE_END - 10))
 {
     CHECK(capture(f) == FP_CAPTURE_UNFOUND);
 }
 
 /* ---------------------------------------------------- the stack's bottom -- */
 
-TEST_WITH(a_stack_that_is_being_moved_ends_with_its_last_word, struct fixture, f, create(FUNCTION),
-          destroy)
+TEST_WITH(a_stack_that_is_being_moved_ends_with_its_last_word, create(FUNCTION))
 {
     uint64_t top = NEW_HEAP + 0x1000 - 24;
 
@@ -166,7 +165,7 @@ TEST_WITH(a_stack_that_is_being_moved_ends_with_its_last_word, struct fixture, f
     CHECK(f->snapshot.value[FP_METRIC_stack_size] == 4);
 }
 
-TEST_WITH(a_moved_stack_without_an_end_is_unfound, struct fixture, f, create(FUNCTION), destroy)
+TEST_WITH(a_moved_stack_without_an_end_is_unfound, create(FUNCTION))
 {
     put_leave(f, FUNCTION);
     set_field(f, FP_FIELD_stop, NEW_HEAP);
@@ -182,7 +181,7 @@ TEST_WITH(a_moved_stack_without_an_end_is_unfound, struct fixture, f, create(FUN
 }
 
 /* Between two stores of the collector the old heap's end may be behind. */
-TEST_WITH(nothing_behind_the_last_word_is_stack, struct fixture, f, create(FUNCTION), destroy)
+TEST_WITH(nothing_behind_the_last_word_is_stack, create(FUNCTION))
 {
     put_leave(f, FUNCTION);
     set_field(f, FP_FIELD_stop, HEND - 64);
@@ -202,8 +201,7 @@ static int has(const struct fixture *f, uint64_t frame)
     return 0;
 }
 
-TEST_WITH(shared_code_is_reached_through_the_modules_jumps, struct fixture, f,
-          create(FRAGMENTS + 0x200), destroy)
+TEST_WITH(shared_code_is_reached_through_the_modules_jumps, create(FRAGMENTS + 0x200))
 {
     put_leave(f, FRAGMENTS + 0x200);
     put_call(f, CALLER, STUB);
@@ -216,7 +214,7 @@ TEST_WITH(shared_code_is_reached_through_the_modules_jumps, struct fixture, f,
     CHECK(f->stack.frame[0] == CALLER - 1);
 }
 
-TEST_WITH(a_module_s_jump_is_no_leaf, struct fixture, f, create(0), destroy)
+TEST_WITH(a_module_s_jump_is_no_leaf, create(0))
 {
     put_call(f, CALLER, STUB);
     put_jump(f, STUB, FRAGMENTS + 0x100);
@@ -228,7 +226,7 @@ TEST_WITH(a_module_s_jump_is_no_leaf, struct fixture, f, create(0), destroy)
     CHECK(f->stack.frame[0] == CALLER - 1);
 }
 
-TEST_WITH(shared_code_that_nobody_called_is_ambiguous, struct fixture, f, create(0), destroy)
+TEST_WITH(shared_code_that_nobody_called_is_ambiguous, create(0))
 {
     f->registers.rip = FRAGMENTS + 0x300;
     f->registers.rsp = HEND - 16;
@@ -246,8 +244,7 @@ TEST_WITH(shared_code_that_nobody_called_is_ambiguous, struct fixture, f, create
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
 }
 
-TEST_WITH(shared_code_on_the_c_stack_belongs_to_who_called_it, struct fixture, f,
-          create(FUNCTION + 0x400), destroy)
+TEST_WITH(shared_code_on_the_c_stack_belongs_to_who_called_it, create(FUNCTION + 0x400))
 {
     put_leave(f, FUNCTION + 0x400);
     f->registers.rip = FRAGMENTS + 0x300;
@@ -258,8 +255,7 @@ TEST_WITH(shared_code_on_the_c_stack_belongs_to_who_called_it, struct fixture, f
     CHECK(f->stack.frame[1] == CALLER - 1);
 }
 
-TEST_WITH(an_exception_has_its_place_until_it_is_unwound, struct fixture, f,
-          create(FRAGMENTS + 0x200), destroy)
+TEST_WITH(an_exception_has_its_place_until_it_is_unwound, create(FRAGMENTS + 0x200))
 {
     /* leave; test rax, rax; je; jmp rax */
     static const unsigned char raise[] = {0x48, 0x85, 0xc0, 0x74, 0x10, 0xff, 0xe0};
@@ -278,7 +274,7 @@ TEST_WITH(an_exception_has_its_place_until_it_is_unwound, struct fixture, f,
     CHECK(f->stack.frame[0] == FP_FRAME_AMBIGUOUS);
 }
 
-TEST_WITH(jumps_of_each_form_are_followed, struct fixture, f, create(0), destroy)
+TEST_WITH(jumps_of_each_form_are_followed, create(0))
 {
     static const unsigned char through_rax[] = {0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 0x10, 0xff, 0xe0};
     static const unsigned char by_table[] = {0x40, 0xff, 0x25, 9, 0, 0, 0};
@@ -330,5 +326,3 @@ TEST(any_bytes_are_survived)
         destroy(f);
     }
 }
-
-RUN_MAIN()

@@ -1,7 +1,7 @@
 /* test_governor.c - the governor over programs whose cost is known. */
 #include "base/governor.h"
 
-#include "cases.h"
+#include "test.h"
 
 #define SECOND INT64_C(1000000000)
 #define INTERVAL_MS 5000u
@@ -366,5 +366,3 @@ TEST(the_first_selection_is_paid_back_within_the_first_minute)
     live_as(&life, 120, (struct program){SECOND * 15 / 1000, SECOND / 10});
     CHECK_INT(fp_governed(life.governor.step).interval_factor, 1);
 }
-
-RUN_MAIN()

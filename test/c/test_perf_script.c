@@ -33,13 +33,13 @@ static void *failing_mremap(void *at, size_t size, size_t new_size, int flags)
 #undef munmap
 
 #include "base/error.h"
-#include "cases.h"
 #include "fake_code.h"
 #include "format/encode.h"
 #include "format/perf_script.h"
 #include "grammar.h"
 #include "records.h"
 #include "report/carry.h"
+#include "test.h"
 
 /* ---- encoding --------------------------------------------------------- */
 
@@ -180,14 +180,14 @@ static struct fixture *setup(int flatten)
     return f;
 }
 
-static void teardown(struct fixture *f)
+static void destroy(struct fixture *f)
 {
     fp_perf_script_destroy(f->script);
     free(f);
 }
 
-#define SCRIPT(test) TEST_WITH(test, struct fixture, f, setup(0), teardown)
-#define FLAT(test) TEST_WITH(test, struct fixture, f, setup(1), teardown)
+#define SCRIPT(test) TEST_WITH(test, setup(0))
+#define FLAT(test) TEST_WITH(test, setup(1))
 
 static int take(struct fixture *f, const struct fp_record *record)
 {
@@ -205,6 +205,16 @@ static void define_plain_process(struct fixture *f)
 {
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, NO_CALL, NO_CALL));
 }
+
+static struct fixture *setup_plain(void)
+{
+    struct fixture *f = setup(0);
+
+    define_plain_process(f);
+    return f;
+}
+
+#define PLAIN(test) TEST_WITH(test, setup_plain())
 
 static void define_stack(struct fixture *f, uint32_t slot, const uint64_t *frame, uint16_t count)
 {
@@ -247,6 +257,16 @@ static void check_frames(struct fixture *f, const char *const *frame, size_t cou
     do {                                                                                           \
         const char *const frames_[] = {__VA_ARGS__};                                               \
         check_frames((f), frames_, sizeof(frames_) / sizeof(*frames_));                            \
+    } while (0)
+
+#define LIST(...) __VA_ARGS__
+
+/* A sample of process 0 with that stack has these frames. */
+#define SHOWN(f, time_us, stack, ...)                                                              \
+    do {                                                                                           \
+        STACK((f), 0, LIST stack);                                                                 \
+        sample((f), (time_us));                                                                    \
+        FRAMES((f), __VA_ARGS__);                                                                  \
     } while (0)
 
 static void check_header(struct fixture *f, const char *expected)
@@ -332,7 +352,7 @@ SCRIPT(an_atom_that_nobody_knows_is_left_out)
     FRAMES(f, "lists:map/2:5 (lists.erl)");
 }
 
-SCRIPT(numbers_are_written_as_printf_would)
+PLAIN(numbers_are_written_as_printf_would)
 {
     int64_t pool[64];
     char expected[2048];
@@ -347,7 +367,6 @@ SCRIPT(numbers_are_written_as_printf_would)
         pool[count++] = power - 1;
         pool[count++] = -power;
     }
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     for (int round = 0; round < 500; round++) {
         int at = 0;
@@ -369,9 +388,8 @@ SCRIPT(numbers_are_written_as_printf_would)
     }
 }
 
-SCRIPT(each_status_is_the_root_frame)
+PLAIN(each_status_is_the_root_frame)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     for (uint8_t status = 0; status < FP_STATUS_COUNT; status++) {
         char expected[64];
@@ -409,9 +427,8 @@ SCRIPT(the_tid_tells_processes_apart_and_fits_an_int32)
     }
 }
 
-SCRIPT(no_sample_falls_on_a_whole_second)
+PLAIN(no_sample_falls_on_a_whole_second)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     sample(f, INT64_C(1700000000000000));
     check_header(f, "beam 4242/71 [000] 1700000000.000001: ");
@@ -437,9 +454,8 @@ SCRIPT(time_never_decreases_and_grows_within_a_process)
     check_header(f, "beam 4242/71 [000] 5.500002: ");
 }
 
-SCRIPT(a_time_beyond_the_year_9999_is_refused)
+PLAIN(a_time_beyond_the_year_9999_is_refused)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 0));
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, INT64_MAX, 0, 0)), FP_EINVAL);
 }
@@ -454,10 +470,8 @@ static void check_frame(struct bytes module, struct bytes function, uint16_t ari
 
     define_plain_process(f);
     define(f, make_frame(&f->buffer, 0, module, function, arity, line, file));
-    STACK(f, 0, FP_FRAME_TEXT | 0);
-    sample(f, 1000001);
-    FRAMES(f, expected);
-    teardown(f);
+    SHOWN(f, 1000001, (FP_FRAME_TEXT | 0), expected);
+    destroy(f);
 }
 #define FRAME(m, fn, a, l, file, expected)                                                         \
     check_frame(BYTES(m), BYTES(fn), a, l, BYTES(file), expected)
@@ -518,7 +532,7 @@ TEST(a_character_at_the_17th_byte_is_encoded)
         STACK(f, 0, FP_FRAME_TEXT | 0);
         sample(f, 1000001);
         FRAMES(f, symbol);
-        teardown(f);
+        destroy(f);
     }
 }
 
@@ -540,31 +554,22 @@ SCRIPT(atoms_of_255_characters_pass_whole)
 
 /* ---- pseudo frames, unresolved ones, roots ---------------------------- */
 
-SCRIPT(pseudo_frames_have_their_names)
+PLAIN(pseudo_frames_have_their_names)
 {
-    define_plain_process(f);
-    STACK(f, 0, FP_FRAME_RUNNING);
-    sample(f, 1000001);
-    FRAMES(f, "running_stack_not_sampled (flame_prof)");
-    STACK(f, 0, FP_FRAME_GC);
-    sample(f, 1000002);
-    FRAMES(f, "[gc] (flame_prof)");
-    STACK(f, 0, FP_FRAME_UNREADABLE);
-    sample(f, 1000003);
-    FRAMES(f, "stack_unreadable (flame_prof)");
-    STACK(f, 0, fake_address(0, 1), FP_FRAME_TRUNCATED, fake_address(2, 2));
-    sample(f, 1000004);
-    FRAMES(f, "lists:map/2:1 (lists.erl)", "truncated (flame_prof)",
-           "gen_server:loop/7:2 (gen_server.erl)");
+    SHOWN(f, 1000001, (FP_FRAME_RUNNING), "running_stack_not_sampled (flame_prof)");
+    SHOWN(f, 1000002, (FP_FRAME_GC), "[gc] (flame_prof)");
+    SHOWN(f, 1000003, (FP_FRAME_UNREADABLE), "stack_unreadable (flame_prof)");
+    SHOWN(f, 1000004, (fake_address(0, 1), FP_FRAME_TRUNCATED, fake_address(2, 2)),
+          "lists:map/2:1 (lists.erl)", "truncated (flame_prof)",
+          "gen_server:loop/7:2 (gen_server.erl)");
 }
 
-SCRIPT(unresolved_frames_are_left_out_and_counted_once_a_rendering)
+PLAIN(unresolved_frames_are_left_out_and_counted_once_a_rendering)
 {
-    define_plain_process(f);
-    STACK(f, 0, fake_address(0, 1), fake_address(500, 1), FP_FRAME_NONE, FP_FRAME_TEXT | 9,
-          FP_FRAME_TEXT | FP_FRAME_TEXT_MAX);
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    SHOWN(f, 1000001,
+          (fake_address(0, 1), fake_address(500, 1), FP_FRAME_NONE, FP_FRAME_TEXT | 9,
+           FP_FRAME_TEXT | FP_FRAME_TEXT_MAX),
+          "lists:map/2:1 (lists.erl)");
     sample(f, 1000002);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 4);
     fp_perf_script_recode(f->script);
@@ -572,15 +577,12 @@ SCRIPT(unresolved_frames_are_left_out_and_counted_once_a_rendering)
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 8);
 }
 
-SCRIPT(a_stack_is_never_empty)
+PLAIN(a_stack_is_never_empty)
 {
-    define_plain_process(f);
     define_stack(f, 0, NULL, 0);
     sample(f, 1000001);
     FRAMES(f, "no_frames (flame_prof)");
-    STACK(f, 0, fake_address(500, 1));
-    sample(f, 1000002);
-    FRAMES(f, "no_frames (flame_prof)");
+    SHOWN(f, 1000002, (fake_address(500, 1)), "no_frames (flame_prof)");
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("m", "f", 1), NO_CALL));
     sample(f, 1000003);
     FRAMES(f, "m:f/1 (m.erl)");
@@ -591,16 +593,14 @@ SCRIPT(a_root_that_is_there_already_is_not_repeated)
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("proc_lib", "init_p", 5),
                            CALL("my_server", "init", 1)));
     /* The line does not matter. */
-    STACK(f, 0, fake_address(2, 1), fake_address(4, 99));
-    sample(f, 1000001);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "proc_lib:init_p/5:99 (proc_lib.erl)",
-           "my_server:init/1 (my_server.erl)");
+    SHOWN(f, 1000001, (fake_address(2, 1), fake_address(4, 99)),
+          "gen_server:loop/7:1 (gen_server.erl)", "proc_lib:init_p/5:99 (proc_lib.erl)",
+          "my_server:init/1 (my_server.erl)");
     /* The initial call stands between: the frame before $initial_call is not the stack's last
      * one. */
-    STACK(f, 0, fake_address(2, 1), fake_address(5, 0));
-    sample(f, 1000002);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "my_server:init/1 (my_server.erl)",
-           "proc_lib:init_p/5 (proc_lib.erl)", "my_server:init/1 (my_server.erl)");
+    SHOWN(f, 1000002, (fake_address(2, 1), fake_address(5, 0)),
+          "gen_server:loop/7:1 (gen_server.erl)", "my_server:init/1 (my_server.erl)",
+          "proc_lib:init_p/5 (proc_lib.erl)", "my_server:init/1 (my_server.erl)");
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("my_server", "init", 1),
                            CALL("my_server", "init", 1)));
     sample(f, 1000003);
@@ -614,9 +614,7 @@ SCRIPT(one_stack_gets_the_roots_of_each_process)
 {
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("gen_server", "loop", 7), NO_CALL));
     define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, CALL("gen_server", "loop", 8), NO_CALL));
-    STACK(f, 0, fake_address(2, 1));
-    sample(f, 1000001);
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)");
+    SHOWN(f, 1000001, (fake_address(2, 1)), "gen_server:loop/7:1 (gen_server.erl)");
     CHECK_INT(take(f, make_sample(&f->buffer, 1, 0, 1000002, 0, 0)), 0);
     FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)", "gen_server:loop/8 (gen_server.erl)");
 }
@@ -626,21 +624,19 @@ FLAT(recursion_is_flattened_to_the_leaf_most_frame)
     define(f, make_process(&f->buffer, 0, 71, 0, NO_BYTES, CALL("gen_server", "loop", 7), NO_CALL));
     define(f, make_frame(&f->buffer, 0, BYTES("lists"), BYTES("map"), 2, 7, BYTES("lists.erl")));
     define(f, make_frame(&f->buffer, 1, BYTES("lists"), BYTES("map"), 3, 7, BYTES("lists.erl")));
-    STACK(f, 0, fake_address(0, 1), fake_address(0, 2), FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 1,
-          FP_FRAME_TRUNCATED, FP_FRAME_TEXT | 1, FP_FRAME_TEXT | 0, fake_address(0, 1),
-          fake_address(2, 8), fake_address(2, 9));
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/3:7 (lists.erl)", "truncated (flame_prof)",
-           "lists:map/3:7 (lists.erl)", "lists:map/2:7 (lists.erl)",
-           "gen_server:loop/7:8 (gen_server.erl)");
+    SHOWN(f, 1000001,
+          (fake_address(0, 1), fake_address(0, 2), FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 1,
+           FP_FRAME_TRUNCATED, FP_FRAME_TEXT | 1, FP_FRAME_TEXT | 0, fake_address(0, 1),
+           fake_address(2, 8), fake_address(2, 9)),
+          "lists:map/2:1 (lists.erl)", "lists:map/3:7 (lists.erl)", "truncated (flame_prof)",
+          "lists:map/3:7 (lists.erl)", "lists:map/2:7 (lists.erl)",
+          "gen_server:loop/7:8 (gen_server.erl)");
 }
 
-SCRIPT(recursion_is_kept_when_not_asked_otherwise)
+PLAIN(recursion_is_kept_when_not_asked_otherwise)
 {
-    define_plain_process(f);
-    STACK(f, 0, fake_address(0, 1), fake_address(0, 1));
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:1 (lists.erl)", "lists:map/2:1 (lists.erl)");
+    SHOWN(f, 1000001, (fake_address(0, 1), fake_address(0, 1)), "lists:map/2:1 (lists.erl)",
+          "lists:map/2:1 (lists.erl)");
 }
 
 /* ---- what is kept ----------------------------------------------------- */
@@ -669,13 +665,12 @@ TEST(a_repeat_equals_a_sample_with_zero_deltas)
         }
         CHECK_BYTES(b->text, b->size, a->text, a->size);
     }
-    teardown(a);
-    teardown(b);
+    destroy(a);
+    destroy(b);
 }
 
-SCRIPT(a_process_that_gets_a_name_goes_on_repeating)
+PLAIN(a_process_that_gets_a_name_goes_on_repeating)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000002)), 0);
@@ -684,11 +679,10 @@ SCRIPT(a_process_that_gets_a_name_goes_on_repeating)
     check_header(f, "new 4242/71 [000] 1.000003: " ZERO16 "erl_pid=<0.71.0> name=new cpu-clock:\n");
 }
 
-SCRIPT(code_is_asked_once_until_it_is_said_to_have_changed)
+PLAIN(code_is_asked_once_until_it_is_said_to_have_changed)
 {
     static const struct fake_function newer[] = {{"lists", "foldl", "", 3}};
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
     sample(f, 1000002);
@@ -704,15 +698,13 @@ SCRIPT(code_is_asked_once_until_it_is_said_to_have_changed)
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1000005)), 0);
     FRAMES(f, "lists:foldl/3:1 (lists.erl)");
     /* A frame of another stack. */
-    STACK(f, 0, FP_FRAME_GC, fake_address(0, 1));
-    sample(f, 1000006);
-    FRAMES(f, "[gc] (flame_prof)", "lists:foldl/3:1 (lists.erl)");
+    SHOWN(f, 1000006, (FP_FRAME_GC, fake_address(0, 1)), "[gc] (flame_prof)",
+          "lists:foldl/3:1 (lists.erl)");
     CHECK_INT(f->code.resolved, 2);
 }
 
-SCRIPT(a_slot_defined_anew_shows_the_new_thing)
+PLAIN(a_slot_defined_anew_shows_the_new_thing)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
     STACK(f, 0, fake_address(2, 1), fake_address(3, 1));
@@ -724,7 +716,7 @@ SCRIPT(a_slot_defined_anew_shows_the_new_thing)
 }
 
 /* Stacks of some 600 KB each: together far beyond what may be kept. */
-SCRIPT(the_memory_for_rendered_stacks_is_bounded)
+PLAIN(the_memory_for_rendered_stacks_is_bounded)
 {
     enum { STACKS = 100, FRAMES = 200 };
     char name[1020];
@@ -732,7 +724,6 @@ SCRIPT(the_memory_for_rendered_stacks_is_bounded)
     uint64_t frame[FRAMES], samples;
 
     memset(name, '%', sizeof(name));
-    define_plain_process(f);
     define(f, make_frame(&f->buffer, 0, BYTES("m"), bytes, 0, 1, NO_BYTES));
     for (size_t i = 0; i < FRAMES; i++)
         frame[i] = FP_FRAME_TEXT | 0;
@@ -752,13 +743,12 @@ SCRIPT(the_memory_for_rendered_stacks_is_bounded)
 }
 
 /* More FRAME text than may be kept: what is beyond counts as unresolved. */
-SCRIPT(the_memory_for_text_frames_is_bounded)
+PLAIN(the_memory_for_text_frames_is_bounded)
 {
     char name[1020];
     struct bytes bytes = {name, sizeof(name)};
 
     memset(name, '%', sizeof(name));
-    define_plain_process(f);
     for (uint32_t i = 0; i < 12000; i++)
         define(f, make_frame(&f->buffer, i, bytes, bytes, 0, 1, BYTES("f")));
     STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
@@ -767,9 +757,8 @@ SCRIPT(the_memory_for_text_frames_is_bounded)
     /* Defined anew, the slot gives its room back. */
     define(f, make_frame(&f->buffer, 0, BYTES("m"), BYTES("f"), 0, 1, NO_BYTES));
     define(f, make_frame(&f->buffer, 11999, BYTES("m"), BYTES("g"), 0, 1, NO_BYTES));
-    STACK(f, 0, FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999);
-    sample(f, 1000002);
-    FRAMES(f, "m:f/0:1 (m.erl)", "m:g/0:1 (m.erl)");
+    SHOWN(f, 1000002, (FP_FRAME_TEXT | 0, FP_FRAME_TEXT | 11999), "m:f/0:1 (m.erl)",
+          "m:g/0:1 (m.erl)");
 }
 
 /* A stack of `count` frames, of which no two stacks or frames have the same line. */
@@ -816,7 +805,7 @@ TEST(the_memory_for_the_words_of_stacks_is_bounded)
         for (uint32_t slot = 0; slot < FP_STACK_SLOTS; slot += 63)
             check_lines(f, slot, counts[n]);
     }
-    teardown(f);
+    destroy(f);
 }
 
 TEST(without_a_symbolizer_text_frames_do)
@@ -856,12 +845,11 @@ SCRIPT(slots_that_were_not_defined_are_refused)
     CHECK_INT(take(f, make_repeat(&f->buffer, 0, 0, 1)), FP_EINVAL);
 }
 
-SCRIPT(numbers_out_of_range_are_refused)
+PLAIN(numbers_out_of_range_are_refused)
 {
     union record_buffer *b = &f->buffer;
     uint64_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     CHECK_INT(take(f, make_process(b, FP_PROCESS_SLOTS, 1, 0, NO_BYTES, NO_CALL, NO_CALL)),
               FP_EINVAL);
@@ -906,11 +894,10 @@ SCRIPT(lengths_beyond_the_record_are_refused)
     }
 }
 
-SCRIPT(a_refused_stack_does_not_leave_the_old_one_behind)
+PLAIN(a_refused_stack_does_not_leave_the_old_one_behind)
 {
     uint64_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1);
     CHECK_INT(take(f, make_stack(&f->buffer, 0, frame, FP_STACK_FRAMES_MAX + 1)), FP_EINVAL);
@@ -1136,7 +1123,7 @@ TEST(thousands_of_random_samples_follow_the_grammar)
             RUN_FAIL("%s, in the sample before [%.*s]", wrong, 300, file + grammar_offset - 300);
         CHECK_INT(samples, expected);
         free(file);
-        teardown(f);
+        destroy(f);
     }
 }
 
@@ -1180,10 +1167,11 @@ static struct fixture *setup_merging(void)
 
     fp_perf_script_destroy(f->script);
     CHECK_INT(fp_perf_script_create(&f->script, &options), 0);
+    define_plain_process(f);
     return f;
 }
 
-#define MERGING(test) TEST_WITH(test, struct fixture, f, setup_merging(), teardown)
+#define MERGING(test) TEST_WITH(test, setup_merging())
 
 /* The text is not terminated. */
 static const char *find(const struct fixture *f, const char *what)
@@ -1201,7 +1189,6 @@ MERGING(a_waiting_process_is_written_once_a_second_with_its_weight)
     const int64_t begin = 5000001;
     unsigned texts = 0, all = 0;
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, begin, 1, 1)), 0);
     CHECK_INT(looks(f), 1);
@@ -1224,7 +1211,6 @@ MERGING(a_change_is_written_at_once_and_behind_what_was_held)
 {
     const char *second;
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
     for (int tick = 1; tick <= 7; tick++) {
@@ -1281,7 +1267,6 @@ MERGING(what_nobody_adds_to_is_not_held_for_ever)
 /* Its old stack, its old name: they are written before they are replaced. */
 MERGING(what_is_held_is_written_as_it_was)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
     take(f, make_repeat(&f->buffer, 0, 0, 5010001));
@@ -1661,20 +1646,18 @@ static struct fixture *setup_kinds(int flatten)
     return f;
 }
 
-#define KINDS(test) TEST_WITH(test, struct fixture, f, setup_kinds(0), teardown)
+#define KINDS(test) TEST_WITH(test, setup_kinds(0))
 
 KINDS(a_bif_and_a_nif_say_so_instead_of_a_file)
 {
-    STACK(f, 0, fake_address(1, 0), fake_address(2, 0), fake_address(0, 7));
-    sample(f, 1000001);
-    FRAMES(f, "erlang:put/2 (bif)", "my_nif:go!/3 (nif)", "lists:map/2:7 (lists.erl)");
+    SHOWN(f, 1000001, (fake_address(1, 0), fake_address(2, 0), fake_address(0, 7)),
+          "erlang:put/2 (bif)", "my_nif:go!/3 (nif)", "lists:map/2:7 (lists.erl)");
 }
 
 KINDS(what_functions_share_is_no_frame_and_no_loss)
 {
-    STACK(f, 0, fake_address(3, 0), fake_address(0, 7), fake_address(3, 1));
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    SHOWN(f, 1000001, (fake_address(3, 0), fake_address(0, 7), fake_address(3, 1)),
+          "lists:map/2:7 (lists.erl)");
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 0);
 }
 
@@ -1682,21 +1665,20 @@ KINDS(a_c_function_is_a_name_and_a_library)
 {
     unsigned long samples;
 
-    STACK(f, 0, fake_address(4, 0), fake_address(5, 0), fake_address(6, 0), fake_address(7, 0),
-          fake_address(8, 0), fake_address(10, 0), fake_address(11, 0));
-    sample(f, 1000001);
-    FRAMES(f, "memcpy (libc.so.6)", "[beam.smp] (beam.smp)", "_ZN3foo3barEv (libfoo.so)",
-           "f%28int%29%20[clone] (lib%20foo.so)", "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
-           "a%FF%0A (\xc3\xbc.so)");
+    SHOWN(f, 1000001,
+          (fake_address(4, 0), fake_address(5, 0), fake_address(6, 0), fake_address(7, 0),
+           fake_address(8, 0), fake_address(10, 0), fake_address(11, 0)),
+          "memcpy (libc.so.6)", "[beam.smp] (beam.smp)", "_ZN3foo3barEv (libfoo.so)",
+          "f%28int%29%20[clone] (lib%20foo.so)", "%30x12 ([vdso])", "%5Bunknown] (libc.so.6)",
+          "a%FF%0A (\xc3\xbc.so)");
     CHECK(grammar_check(f->text, f->size, &samples) == NULL);
 }
 
-TEST_WITH(c_functions_of_one_name_are_of_their_libraries, struct fixture, f, setup_kinds(1),
-          teardown)
+TEST_WITH(c_functions_of_one_name_are_of_their_libraries, setup_kinds(1))
 {
-    STACK(f, 0, fake_address(4, 0), fake_address(4, 1), fake_address(9, 0), fake_address(9, 1));
-    sample(f, 1000001);
-    FRAMES(f, "memcpy (libc.so.6)", "memcpy (libother.so)");
+    SHOWN(f, 1000001,
+          (fake_address(4, 0), fake_address(4, 1), fake_address(9, 0), fake_address(9, 1)),
+          "memcpy (libc.so.6)", "memcpy (libother.so)");
 }
 
 #define NAMED(slot) (FP_FRAME_NIF | FP_FRAME_SLOT | (slot))
@@ -1705,18 +1687,16 @@ KINDS(a_nif_may_be_named_by_a_record)
 {
     define(f, make_name(&f->buffer, 0, (struct fp_mfa_words){3, 4, 2}));
     define(f, make_name(&f->buffer, FP_NAMED_SLOTS - 1, (struct fp_mfa_words){1, 2, 255}));
-    STACK(f, 0, NAMED(0), NAMED(FP_NAMED_SLOTS - 1), fake_address(0, 7));
-    sample(f, 1000001);
-    FRAMES(f, "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)", "lists:map/2:7 (lists.erl)");
+    SHOWN(f, 1000001, (NAMED(0), NAMED(FP_NAMED_SLOTS - 1), fake_address(0, 7)),
+          "my_server:init/2 (nif)", "proc_lib:init_p/255 (nif)", "lists:map/2:7 (lists.erl)");
     CHECK_INT(f->code.resolved, 1); /* no code was looked at for them */
 }
 
 KINDS(a_name_that_is_not_known_is_left_out_and_counted)
 {
     define(f, make_name(&f->buffer, 1, (struct fp_mfa_words){3, 99, 2}));
-    STACK(f, 0, NAMED(0), NAMED(1), NAMED(FP_NAMED_SLOTS), fake_address(0, 7));
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    SHOWN(f, 1000001, (NAMED(0), NAMED(1), NAMED(FP_NAMED_SLOTS), fake_address(0, 7)),
+          "lists:map/2:7 (lists.erl)");
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 3);
 }
 
@@ -1729,18 +1709,15 @@ KINDS(names_that_make_no_sense_are_refused)
     make_name(&f->buffer, 0, mfa);
     f->buffer.head.size -= 8;
     CHECK_INT(take(f, &f->buffer.head), FP_EINVAL);
-    STACK(f, 0, NAMED(0), fake_address(0, 7));
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:7 (lists.erl)");
+    SHOWN(f, 1000001, (NAMED(0), fake_address(0, 7)), "lists:map/2:7 (lists.erl)");
 }
 
 /* Its code was swapped out, or just being loaded. */
-SCRIPT(what_could_not_be_resolved_is_tried_again_ever_more_seldom)
+PLAIN(what_could_not_be_resolved_is_tried_again_ever_more_seldom)
 {
     static const unsigned after[] = {16, 256, 4096};
     uint64_t unresolved = 1;
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1), fake_address(500, 1));
     sample(f, 1000001);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), unresolved);
@@ -1767,9 +1744,7 @@ SCRIPT(what_is_resolved_at_last_is_shown_and_not_tried_again)
 
     f->code.function_count = 5;
     define_plain_process(f);
-    STACK(f, 0, fake_address(0, 1), fake_address(5, 1));
-    sample(f, 1000001);
-    FRAMES(f, "lists:map/2:1 (lists.erl)");
+    SHOWN(f, 1000001, (fake_address(0, 1), fake_address(5, 1)), "lists:map/2:1 (lists.erl)");
     f->code.function_count = 6;
     for (int k = 0; k < 15; k++)
         sample(f, 1000001);
@@ -1796,12 +1771,10 @@ SCRIPT(a_scheduler_that_idles_is_a_thread_of_its_own)
                  "scheduler 4242/2147482623 [000] 1.000002: " ZERO16 "scheduler=1024 cpu-clock:\n");
 }
 
-SCRIPT(what_can_not_be_told_says_so)
+PLAIN(what_can_not_be_told_says_so)
 {
-    define_plain_process(f);
-    STACK(f, 0, FP_FRAME_AMBIGUOUS, fake_address(0, 1));
-    sample(f, 1000001);
-    FRAMES(f, "ambiguous (flame_prof)", "lists:map/2:1 (lists.erl)");
+    SHOWN(f, 1000001, (FP_FRAME_AMBIGUOUS, fake_address(0, 1)), "ambiguous (flame_prof)",
+          "lists:map/2:1 (lists.erl)");
 }
 
 /* ---- what a sample leaves out ----------------------------------------- */
@@ -1827,9 +1800,8 @@ static void take_numbers(struct fixture *f, int64_t time_us, int64_t reductions,
     CHECK_INT(take(f, &f->buffer.head), 0);
 }
 
-SCRIPT(only_what_has_changed_is_written)
+PLAIN(only_what_has_changed_is_written)
 {
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     take_numbers(f, 1000001, 0, 0, 0, 0);
     check_header(f, "beam 4242/71 [000] 1.000001: " ZERO16 "erl_pid=<0.71.0> cpu-clock:\n");
@@ -1848,9 +1820,8 @@ SCRIPT(only_what_has_changed_is_written)
     check_header(f, "beam 4242/71 [000] 1.000007: cpu-clock:\n");
 }
 
-SCRIPT(the_first_sample_of_a_process_in_a_block_is_whole)
+PLAIN(the_first_sample_of_a_process_in_a_block_is_whole)
 {
-    define_plain_process(f);
     define(f, make_process(&f->buffer, 1, 72, 0, NO_BYTES, NO_CALL, NO_CALL));
     STACK(f, 0, fake_address(0, 1));
     sample(f, 1000001);
@@ -1902,7 +1873,7 @@ SCRIPT(the_command_is_a_name_that_other_programs_read)
     check_header(f, "shop.-f_-fun-_- 4242/71 ");
 }
 
-SCRIPT(the_cpu_is_the_scheduler_that_ran_the_process)
+PLAIN(the_cpu_is_the_scheduler_that_ran_the_process)
 {
     static const struct {
         uint16_t scheduler;
@@ -1913,7 +1884,6 @@ SCRIPT(the_cpu_is_the_scheduler_that_ran_the_process)
                  {128, "beam 4242/71 [128] 1"},
                  {1024, "beam 4242/71 [1024] 1"}};
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         make_sample(&f->buffer, 0, 0, 1000001, 0, 0);
@@ -1928,7 +1898,6 @@ MERGING(a_whole_sample_has_no_period)
 {
     uint64_t samples;
 
-    define_plain_process(f);
     STACK(f, 0, fake_address(0, 1));
     CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 5000001, 0, 0)), 0);
     for (int tick = 1; tick <= 7; tick++)
@@ -1941,5 +1910,3 @@ MERGING(a_whole_sample_has_no_period)
     CHECK_INT(grammar_looks, 7);
     CHECK(find(f, "5.070001: 6 cpu-clock:\n") != NULL);
 }
-
-RUN_MAIN()

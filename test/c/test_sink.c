@@ -5,12 +5,12 @@
 #include <sys/wait.h>
 
 #include "base/error.h"
-#include "cases.h"
 #include "logs.h"
 #include "store/directory.h"
 #include "store/log_name.h"
 #include "store/sink.h"
 #include "temporary.h"
+#include "test.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -1103,5 +1103,3 @@ TEST(leftovers_count_as_files)
     CHECK_INT(logs_list(t.path).n, 2);
     temporary_remove(&t);
 }
-
-RUN_MAIN()

@@ -1,9 +1,9 @@
 /* test_stack_table.c - the table against a plain model of itself: what it calls known must be the
  * stack that the slot was last given to. */
 #include "base/error.h"
-#include "cases.h"
 #include "format/record.h"
 #include "session/stack_table.h"
+#include "test.h"
 
 static struct fp_stack_table *create(void)
 {
@@ -13,7 +13,16 @@ static struct fp_stack_table *create(void)
     return table;
 }
 
-#define TABLE(test) TEST_WITH(test, struct fp_stack_table, table, create(), fp_stack_table_destroy)
+#define TABLE(test)                                                                                \
+    static void test##_with(struct fp_stack_table *table);                                         \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        struct fp_stack_table *table = create();                                                   \
+                                                                                                   \
+        test##_with(table);                                                                        \
+        fp_stack_table_destroy(table);                                                             \
+    }                                                                                              \
+    static void test##_with(struct fp_stack_table *table)
 
 #define DEPTH 20
 
@@ -203,5 +212,3 @@ TEST(two_tables_give_the_same_answers)
     fp_stack_table_destroy(a);
     fp_stack_table_destroy(b);
 }
-
-RUN_MAIN()

@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "base/governor.h"
-#include "cases.h"
 #include "erts/process_table.h"
 #include "fake_vm.h"
 #include "session/top_processes.h"
+#include "test.h"
 
 #define MARKER_AT FAKE_MISC
 
@@ -140,8 +140,8 @@ TEST(random_tables_agree_with_sorting)
     }
 }
 
-TEST_WITH(the_first_pass_counts_from_the_start_the_next_from_the_last, struct fixture, f,
-          create(27, 64, 3, 1, NULL, 0), destroy)
+TEST_WITH(the_first_pass_counts_from_the_start_the_next_from_the_last,
+          create(27, 64, 3, 1, NULL, 0))
 {
     const struct fp_candidate *selected;
     uint64_t processes;
@@ -163,8 +163,7 @@ TEST_WITH(the_first_pass_counts_from_the_start_the_next_from_the_last, struct fi
 }
 
 /* An interval in which the machine gave the VM no time has hardly any. */
-TEST_WITH(who_has_not_moved_comes_by_what_it_has_ever_done, struct fixture, f,
-          create(29, 64, 40, 3, NULL, 0), destroy)
+TEST_WITH(who_has_not_moved_comes_by_what_it_has_ever_done, create(29, 64, 40, 3, NULL, 0))
 {
     const struct fp_candidate *selected;
     uint64_t processes, found = 0;
@@ -198,8 +197,7 @@ static int64_t score_of_the_only_one(struct fixture *f)
 }
 
 /* The slot is the same, the process another: its reductions are its own. */
-TEST_WITH(a_slot_that_is_used_again_counts_from_the_start, struct fixture, f,
-          create(27, 64, 2, 4, NULL, 0), destroy)
+TEST_WITH(a_slot_that_is_used_again_counts_from_the_start, create(27, 64, 2, 4, NULL, 0))
 {
     uint64_t newer = fake_pid(&f->vm.layout, 64);
 
@@ -216,8 +214,8 @@ TEST_WITH(a_slot_that_is_used_again_counts_from_the_start, struct fixture, f,
 
 /* With the address of the one before it, too, and more reductions: only the id differs, which is
  * read of contenders alone. The next pass is right, and the pid always is. */
-TEST_WITH(a_slot_and_an_address_that_are_used_again_rank_too_low_once, struct fixture, f,
-          create(27, 64, 1, 4, NULL, 0), destroy)
+TEST_WITH(a_slot_and_an_address_that_are_used_again_rank_too_low_once,
+          create(27, 64, 1, 4, NULL, 0))
 {
     uint64_t processes, newer = fake_pid(&f->vm.layout, 64);
     size_t n;
@@ -253,8 +251,7 @@ TEST(the_excluded_are_counted_but_never_selected)
     destroy(f);
 }
 
-TEST_WITH(what_is_no_living_process_is_passed_over, struct fixture, f,
-          create(27, 64, 8, 20, NULL, 0), destroy)
+TEST_WITH(what_is_no_living_process_is_passed_over, create(27, 64, 8, 20, NULL, 0))
 {
     uint64_t slot = FAKE_TABLE + 8u * 50, processes;
     size_t n;
@@ -275,8 +272,7 @@ TEST_WITH(what_is_no_living_process_is_passed_over, struct fixture, f,
 }
 
 /* Neighbours are read in one piece: a hole amid them must not hide them. */
-TEST_WITH(a_hole_between_processes_hides_none, struct fixture, f,
-          create(27, 256, 200, 200, NULL, 0), destroy)
+TEST_WITH(a_hole_between_processes_hides_none, create(27, 256, 200, 200, NULL, 0))
 {
     uint64_t processes;
     size_t n, size = (size_t)FAKE_PROCESS_STRIDE * 200;
@@ -299,8 +295,7 @@ TEST_WITH(a_hole_between_processes_hides_none, struct fixture, f,
     free(copy);
 }
 
-TEST_WITH(a_table_that_is_not_readable_has_nobody, struct fixture, f, create(27, 64, 4, 4, NULL, 0),
-          destroy)
+TEST_WITH(a_table_that_is_not_readable_has_nobody, create(27, 64, 4, 4, NULL, 0))
 {
     uint64_t processes;
     size_t n;
@@ -314,8 +309,7 @@ TEST_WITH(a_table_that_is_not_readable_has_nobody, struct fixture, f, create(27,
 }
 
 /* Far apart, and equal in the bits that the sort looks at. */
-TEST_WITH(addresses_far_apart_are_all_looked_at, struct fixture, f, create(27, 64, 1, 60, NULL, 0),
-          destroy)
+TEST_WITH(addresses_far_apart_are_all_looked_at, create(27, 64, 1, 60, NULL, 0))
 {
     uint64_t processes;
     size_t n;
@@ -333,8 +327,7 @@ TEST_WITH(addresses_far_apart_are_all_looked_at, struct fixture, f, create(27, 6
     CHECK_INT(n, 30);
 }
 
-TEST_WITH(the_kernel_is_asked_once_for_neighbours, struct fixture, f,
-          create(27, 4096, 2000, 10, NULL, 0), destroy)
+TEST_WITH(the_kernel_is_asked_once_for_neighbours, create(27, 4096, 2000, 10, NULL, 0))
 {
     for (uint32_t k = 0; k < 2000; k++)
         fake_spawn(&f->vm, k, 0);
@@ -343,8 +336,7 @@ TEST_WITH(the_kernel_is_asked_once_for_neighbours, struct fixture, f,
     CHECK(f->vm.memory.calls <= 1 + 2000 * FAKE_PROCESS_STRIDE / (200u << 10));
 }
 
-TEST_WITH(random_tables_harm_nothing, struct fixture, f, create(29, 1024, 300, 50, NULL, 0),
-          destroy)
+TEST_WITH(random_tables_harm_nothing, create(29, 1024, 300, 50, NULL, 0))
 {
     uint64_t random = 9, processes;
     size_t n;
@@ -700,5 +692,3 @@ TEST(the_governor_paces_a_pass_over_two_million_processes)
     CHECK(passes >= 2 && passes <= 8);
     fp_top_processes_destroy(top);
 }
-
-RUN_MAIN()
