@@ -130,12 +130,6 @@ rushes_and_queues_that_stay_short_are_none_test() ->
         mailbox(saw, fun(S) -> 40 * (trunc(S) rem 5) end)
     ])).
 
-a_queue_is_none_of_a_process_that_lacks_a_cpu_test() ->
-    #{at := At} = Long = mailbox(order, fun(S) -> 1500 + 100 * (trunc(S) rem 3) end),
-    ?assertEqual([{mailbox, <<"order">>}], named(judged([idle(), Long]))),
-    Ready = Long#{at := fun(Us) -> (At(Us))#{status := runnable} end},
-    ?assertEqual([], judged([idle(), Ready])).
-
 %%% Memory.
 
 heap(Name, Mib) -> holder(Name, fun(S) -> #{memory => round(Mib(S) * ?MIB)} end).
@@ -149,10 +143,6 @@ a_heap_that_grows_is_found_below_its_collections_test() ->
     %% A copy of it has room.
     [_, Room] = string:split(lists:flatten(io_lib:format("~ts", [Command])), " --max-memory "),
     ?assert(list_to_integer(Room) * ?MIB > Most).
-
-a_heap_that_has_grown_for_long_grows_by_less_than_its_double_test() ->
-    [One] = judged([idle(), heap(leaky, fun(S) -> 100 + 4 * S end)]),
-    ?assertMatch(#{kind := heap_growth}, One).
 
 %% Its blocks are enlarged once in the ten seconds.
 large(Name, Survived) ->
@@ -223,28 +213,9 @@ collections_above_a_fifth_of_the_time_are_one_test() ->
     ?assertMatch(#{kind := gc, function := <<"report:work/1">>}, One),
     ?assertMatch({match, _}, re:run(text(One), "for 40 % of its time on a CPU")).
 
-fewer_collections_or_of_a_process_that_does_little_are_none_test() ->
-    ?assertEqual([], judged([
-        worker(most, [{running, 0.5}, {garbage_collecting, 0.11}]),
-        worker(seldom, [{running, 0.01}, {garbage_collecting, 0.04}])
-    ])).
-
-one_that_was_met_in_its_few_collections_is_none_test() ->
-    #{at := At} = Met = worker(met, [{garbage_collecting, 0.5}]),
-    Seldom = fun(Us) when Us div 10000 rem 100 =:= 0 -> At(Us div 100); (_) -> none end,
-    ?assertEqual([], judged([idle(), Met#{at := Seldom}])).
-
 a_process_that_never_waits_keeps_a_cpu_beside_others_too_test() ->
     [?assertEqual([{hot_function, <<"engine">>}], named(judged([idle(), worker(engine, Shares)])))
      || Shares <- [[{running, 1}], [{running, 0.3}, {runnable, 0.7}]]].
-
-heavy_load_keeps_no_cpu_test() ->
-    Backlog = #{values => #{message_queue_len => 40}},
-    ?assertEqual([], judged([
-        worker(busy, [{running, 0.6}, {runnable, 0.38}]),
-        worker(late, [{running, 0.03}, {runnable, 0.97}]),
-        worker(server, [{running, 0.3}, {runnable, 0.7}], Backlog)
-    ])).
 
 %% In a NIF for so many ticks of hundred, with these reductions by tick.
 native(Name, Ticks, Scheduler, Reductions) ->
@@ -363,10 +334,6 @@ samples_of_what_runs_tell_nothing_of_the_time_of_a_process_test() ->
     Own = [{1000000, #{ticks => 1}}, {9000000, #{ticks => 2000}}],
     ?assertEqual([], judged(Running, #{own => Own, own_words => "mode=schedulers "})),
     ?assertEqual(2, length(judged(Running, #{own => Own}))).
-
-a_threshold_is_an_option_test() ->
-    Work = [idle(), worker(report, [{running, 0.3}, {garbage_collecting, 0.2}])],
-    ?assertEqual([], judged(Work, #{thresholds => #{gc_share => 0.5}})).
 
 without_samples_rules_say_so_test() ->
     #{findings := [], unseen := Unseen} =

@@ -66,12 +66,6 @@ a_node_that_falls_back_from_its_limit_is_at_it_test() ->
     ?assertEqual([{limit, critical}], found(seconds(node_processes,
         [9000, 262144, 9000, 130000, 262144, 9000, 9000, 200000, 262144, 9000, 9000]))).
 
-ports_at_four_fifths_are_a_warning_test() ->
-    ?assertEqual([{limit, warning}], found(seconds(node_ports, lists:duplicate(11, 54000)))).
-
-half_of_the_atoms_are_no_finding_test() ->
-    ?assertEqual([], found(seconds(node_atoms, lists:duplicate(11, 524288)))).
-
 a_threshold_can_be_given_test() ->
     Half = seconds(node_atoms, lists:duplicate(11, 524288)),
     #{findings := [#{kind := limit}]} =
@@ -157,9 +151,6 @@ nobody_is_named_where_none_has_most_of_such_samples_test() ->
     [says_of_atoms(Bif, Seen, "Look for binary_to_atom") || Seen <- [[1], [1, 1, 1], [4, 4, 4]]],
     says_of_atoms(<<"erlang:binary_to_term/1">>, [9], "Look for binary_to_atom").
 
-few_new_atoms_are_a_warning_test() ->
-    ?assertEqual([{atom_growth, warning}], found(seconds(node_atoms, rising(20000, 120)))).
-
 atoms_of_modules_that_are_loaded_come_to_rest_test() ->
     ?assertEqual([], found(seconds(node_atoms,
         [20000, 21000, 22000, 22400, 22400, 22400, 22400, 22400, 22400, 22400, 22400]))).
@@ -171,19 +162,9 @@ processes_that_do_not_end_grow_test() ->
     says(Finding, "50 more processes a second"),
     says(Finding, "Of the 500 newest 480 began in leak:run/1.").
 
-processes_that_reach_the_limit_soon_are_critical_test() ->
-    ?assertEqual([{process_growth, critical}],
-        found(seconds(node_processes, rising(100, 2000)))).
-
 a_wave_of_processes_goes_up_and_down_test() ->
     ?assertEqual([], found(seconds(node_processes,
         [100, 900, 1500, 700, 300, 1200, 1800, 900, 200, 1100, 1900]))).
-
-few_more_of_many_processes_are_no_finding_test() ->
-    ?assertEqual([], found(seconds(node_processes, rising(100000, 30)))).
-
-ports_that_are_not_closed_grow_test() ->
-    ?assertEqual([{port_growth, warning}], found(seconds(node_ports, rising(10, 10)))).
 
 %% Each port's owner at the two looks.
 owners(First, Last) ->
@@ -285,10 +266,6 @@ who_owns_tables_that_are_not_deleted_is_named_test() ->
     says(Finding, "20 new ones that were looked at 18 are cart_items and belong to cart_keeper "),
     ?assertMatch(#{processes := []}, Of([Old])).
 
-code_that_is_compiled_all_the_time_grows_test() ->
-    ?assertEqual([{code_growth, warning}],
-        found(seconds(node_memory_code, rising(9000000, 200000)))).
-
 who_loads_code_that_grows_is_named_test() ->
     Stack = {[{<<"code_server:call/1">>, erlang}, {<<"page:build/1">>, erlang},
         {<<"page:init/1">>, erlang}], 40},
@@ -334,21 +311,9 @@ more_to_do_than_schedulers_can_do_test() ->
     ?assertMatch(#{kind := run_queue, severity := warning}, Finding),
     says(Finding, "2,000 processes are ready to run and wait for 2 schedulers").
 
-a_saturated_node_with_as_many_ready_as_it_has_clients_is_healthy_test() ->
-    ?assertEqual([], found(queues(200, 110, 90, #{}))).
-
-one_long_second_is_no_finding_test() ->
-    Burst = (quiet())#{node_run_queue_sum := 5000, node_run_queue_longest := 2600, time_us => 0},
-    ?assertEqual([], found(evidence(#{seconds =>
-        [Burst | [(quiet())#{time_us => N * ?S} || N <- lists:seq(1, 10)]]}))).
-
 offline_schedulers_with_a_queue_are_told_test() ->
     Offline = #{node_schedulers => 8, node_schedulers_online => 2, node_schedulers_unblocked => 2},
     says(only(queues(120, 60, 60, Offline)), "6 of 8 schedulers are offline").
-
-offline_schedulers_without_a_queue_are_healthy_test() ->
-    ?assertEqual([], found(queues(3, 2, 1,
-        #{node_schedulers => 8, node_schedulers_online => 2, node_schedulers_unblocked => 2}))).
 
 blocked_schedulers_are_told_test() ->
     says(only(queues(120, 60, 60, #{node_schedulers_unblocked => 1})), "1 of 2 schedulers are blocked").
@@ -390,9 +355,6 @@ programs_that_the_node_starts_are_not_others_test() ->
     %% A program that has left its parent takes its time with it.
     says(only(Of(-1 * ?S, #{})), "Other programs had 70 % of").
 
-schedulers_that_wait_for_half_of_the_time_are_a_note_test() ->
-    ?assertMatch(#{kind := stolen_cpu, severity := note}, only(waiting_for(8))).
-
 waiting_for(Seconds) ->
     os(#{}, #{own_us => 5 * ?S,
         machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
@@ -418,9 +380,6 @@ a_quota_that_stops_the_node_test() ->
     ?assertMatch(#{kind := throttled}, Finding),
     says(Finding, "the CPU quota stops the node in 70 % of its periods"),
     says(Finding, "allows 0.5 CPUs").
-
-a_quota_that_is_reached_in_a_burst_is_healthy_test() ->
-    ?assertEqual([], found(throttled(5, 100000))).
 
 a_group_that_is_nearly_full_is_critical_test() ->
     Limit = #{memory_limit => 1 bsl 30, memory_used => 1040000000, rss => 900 bsl 20},
@@ -481,13 +440,6 @@ unused_memory_of_an_allocator_is_a_note_test() ->
     Finding = only(evidence(#{memory => {Look, Look}})),
     ?assertMatch(#{kind := fragmentation, severity := note}, Finding),
     says(Finding, "binary_alloc has 924.0 MiB that nothing uses").
-
-unused_memory_after_a_burst_is_healthy_test() ->
-    ?assertEqual([], found(evidence(#{memory => {allocator(1024, 900), allocator(1024, 100)}}))).
-
-little_of_a_large_node_is_healthy_test() ->
-    Look = allocator(300, 100),
-    ?assertEqual([], found(evidence(#{memory => {Look, Look}}))).
 
 memory_of_the_portable_engine_is_judged_without_allocators_test() ->
     Portable = #{engine => portable, process => #{}, vm => #{}, unknown => []},

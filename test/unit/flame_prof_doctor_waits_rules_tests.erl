@@ -198,10 +198,6 @@ bottleneck(Edges, Queue, Processes) ->
 many_that_have_waited_for_long_are_a_bottleneck_test() ->
     ?assertEqual([{warning, [<<"order_store">>]}], bottleneck(callers(30, 1, 2000), 29, [])).
 
-many_that_wait_shortly_behind_a_queue_that_stays_are_a_bottleneck_test() ->
-    Always = sampled(1, lists:duplicate(20, 25), #{}),
-    ?assertEqual([{warning, [<<"order_store">>]}], bottleneck(callers(30, 1, 0), 29, [Always])).
-
 those_who_wait_for_a_bottleneck_are_named_up_to_twenty_and_all_counted_test() ->
     Limits = #{waiting => 8, critical_waiting => 100, ready => 0.5},
     Waiters = fun(N) ->
@@ -218,20 +214,6 @@ those_who_wait_for_a_bottleneck_are_named_up_to_twenty_and_all_counted_test() ->
     ?assertEqual(20, length(Many)),
     %% The one that has waited longest.
     ?assertEqual(#{pid => text(900), name => <<"till">>}, hd(Many)).
-
-a_burst_that_one_look_meets_is_no_bottleneck_test() ->
-    Burst = sampled(1, [0, 0, 0, 40, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 40, 20, 0, 0, 0, 30], #{}),
-    ?assertEqual([], bottleneck(callers(30, 1, 0), 29, [Burst])).
-
-workers_that_wait_for_jobs_have_no_bottleneck_test() ->
-    ?assertEqual([], bottleneck(callers(30, 1, 9000), 0, [])).
-
-few_callers_are_no_bottleneck_test() ->
-    ?assertEqual([], bottleneck(callers(5, 1, 2000), 4, [])).
-
-a_server_of_a_node_without_cpu_is_no_bottleneck_test() ->
-    Late = sampled(1, lists:duplicate(20, 25), #{running => 100, runnable => 750}),
-    ?assertEqual([], bottleneck(callers(30, 1, 2000), 29, [Late])).
 
 what_waits_for_its_database_is_named_not_the_database_test() ->
     Edges = [edge(1, 2) | callers(20, 1, 2000)],
@@ -256,10 +238,6 @@ locked(N, Part) ->
 a_global_lock_that_many_wait_for_all_the_time_is_told_with_its_holder_test() ->
     ?assertMatch([{warning, [<<"booking">> | _]}], locked(20, 0.9)).
 
-a_global_lock_that_many_meet_for_a_moment_and_one_of_few_are_none_test() ->
-    ?assertEqual([], locked(20, 0.1)),
-    ?assertEqual([], locked(5, 1)).
-
 %%% Chains.
 
 chain(Ms) -> [edge(4, 3, Ms), edge(3, 2, Ms), edge(2, 1, Ms)].
@@ -280,23 +258,6 @@ many_behind_a_chain_that_moves_are_one_too_test() ->
         #{p(1) => told(disk), p(4) => told(front, 11)}),
     ?assertMatch([{warning, [<<"disk">> | _]}],
         kinds(flame_prof_doctor_chain, Evidence#{samples => samples([Front])})).
-
-%% The chain of samples: each waits for the next one for so much of its time.
-in_calls(Part) ->
-    [sampled(From, [0], #{observations => 900,
-        waits_for => [{text(From - 1), round(900 * Part)}]}) || From <- [4, 3, 2]].
-
-calls_that_have_just_begun_again_are_a_chain_test() ->
-    Found = fun(Part, Ms) ->
-        Evidence = evidence([sleeps(1), edge(5, 4, Ms) | chain(100)], #{p(1) => told(disk)}),
-        kinds(flame_prof_doctor_chain, Evidence#{samples => samples(in_calls(Part))})
-    end,
-    ?assertMatch([{warning, [<<"disk">> | _]}], Found(0.95, 3000)),
-    ?assertEqual([], Found(0.95, 100)),
-    ?assertEqual([], Found(0.5, 3000)).
-
-one_request_on_its_way_is_no_chain_test() ->
-    ?assertEqual([], chain_of(chain(0), #{p(1) => told(disk)})).
 
 those_who_wait_for_news_are_no_chain_test() ->
     Evidence = evidence(chain(9000), #{p(1) => told(news)}),
@@ -400,10 +361,6 @@ a_socket_of_the_module_socket_that_nobody_reads_is_busy_test() ->
     [?assertEqual([], of_module_socket(First, Last, Bytes))
         || {First, Last, Bytes} <- [{1, 1, 900000}, {0, 1, 0}, {1, 0, 0}]].
 
-a_socket_that_sends_much_is_not_test() ->
-    ?assertEqual([], kinds(flame_prof_doctor_busy_port,
-        system(#{ports => [port(200000, 900000)]}, #{ports => [port(300000, 90000000)]}))).
-
 connection(Queued, Output) ->
     #{node => there, port => hd(erlang:ports()), queued => Queued, output => Output}.
 
@@ -416,15 +373,6 @@ a_node_that_does_not_read_keeps_a_connection_busy_test() ->
     ?assertEqual([{warning, [<<"replica">>, <<>>, <<"log">>]}],
         kinds(flame_prof_doctor_busy_dist, Evidence)),
     ?assertEqual([], kinds(flame_prof_doctor_busy_port, Evidence)).
-
-a_connection_that_moves_is_none_test() ->
-    ?assertEqual([], kinds(flame_prof_doctor_busy_dist, system(
-        #{connections => [connection(90000, 500000)]},
-        #{connections => [connection(90000, 50000000)]}))).
-
-monitors(First, Last, Came) ->
-    kinds(flame_prof_doctor_monitor_growth, system(counted(First, 0), counted([Last], 0),
-        came(Came))).
 
 came(Came) ->
     #{seconds => [#{time_us => 0, node_processes => 1000},
@@ -464,24 +412,6 @@ monitors_that_were_not_counted_are_not_seen_test() ->
     ?assertMatch({unseen, _}, flame_prof_doctor_monitor_growth:find(
         #{system => {#{}, #{}}, seconds => [], span_us => 1}, #{})).
 
-monitors_that_only_come_grow_test() ->
-    ?assertEqual([{warning, [<<"presence">>]}], monitors([3000], 28000, 2)),
-    ?assertEqual([{warning, [<<"presence">>]}], monitors([], 25000, 2)).
-
-a_registry_that_grows_with_its_sessions_does_not_test() ->
-    ?assertEqual([], monitors([3000], 8000, 5000)),
-    ?assertEqual([], monitors([30000], 30500, 2)).
-
-handler(Queue) ->
-    #{handlers => [#{process => p(8), name => logger_std_h_default, queue => Queue}]}.
-
-a_handler_that_always_has_messages_is_overloaded_test() ->
-    ?assertEqual([{warning, [<<"logger_std_h_default">>]}],
-        kinds(flame_prof_doctor_logger, system(handler(150), handler(80)))).
-
-a_handler_that_has_a_burst_is_not_test() ->
-    ?assertEqual([], kinds(flame_prof_doctor_logger, system(handler(0), handler(80)))).
-
 %% Processes that are in this stack for so many of their 900 samples.
 in_stack(N, Status, Names, Weight) ->
     Processes = [sampled(I, [0], #{name => <<>>, first_us => 0, last_us => ?US})
@@ -512,17 +442,6 @@ the_function_of_the_handler_is_named_and_not_who_logs_test() ->
     ?assertMatch([#{function := <<"audit_sink:write/1">>}],
         flame_prof_doctor_logger_calls:find(#{samples => Samples}, #{waiting => 5})).
 
-%% Each is seen in a spawn so often, of 900 samples.
-spawns(Weight) ->
-    Names = [{<<"erlang:spawn/1">>, called}, {<<"stats:incr/1">>, erlang},
-        {<<"request:init/1">>, erlang}],
-    kinds(flame_prof_doctor_spawn_storm, (system(#{}, #{}))#{
-        samples => in_stack(20, <<"running">>, Names, Weight)}).
-
-spawns_that_were_not_sampled_are_not_told_test() ->
-    ?assertEqual([], spawns(0)),
-    ?assertEqual([], spawns(1)).
-
 %%% Files.
 
 file_io(Leaf, Ms) -> file_io(Leaf, Ms, 7).
@@ -551,9 +470,6 @@ one_that_writes_all_the_time_and_keeps_nobody_waiting_is_not_test() ->
     ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 2000, 0)),
     ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 0, 1)).
 
-one_that_computes_while_others_wait_is_not_test() ->
-    ?assertEqual([], file_io(<<"erlang:phash2/1">>, 2000)).
-
 %% Pids of those in calls of files at the first look and at the last, and what waits then.
 files_taken(First, Last, Waiting) ->
     Files = fun(Pids) -> #{files => #{schedulers => 2, waiting => Waiting,
@@ -571,9 +487,6 @@ files_that_hang_on_all_schedulers_are_told_by_who_reads_them_test() ->
 
 files_that_are_read_by_others_each_time_do_not_hang_test() ->
     ?assertEqual([], files_taken([1, 2, 3], [1, 4, 5], 2)).
-
-files_that_leave_a_scheduler_free_are_not_told_test() ->
-    ?assertEqual([], files_taken([1, 2, 3], [1, 2, 3], 0)).
 
 %%% Binaries.
 
@@ -660,11 +573,3 @@ a_table_that_gets_objects_meanwhile_is_named_test() ->
 %% Of 6 MiB a second, with 3 MiB each.
 a_table_that_gets_few_objects_is_not_why_binaries_grow_test() ->
     ?assertEqual(nomatch, binary:match(of_a_table(2.0), <<"images">>)).
-
-binaries_that_are_collected_now_and_then_are_not_test() ->
-    ?assertEqual([], binaries([30, 50, 70, 30, 50, 70, 30, 50, 70, 90, 95],
-        [10, 30, 50, 10, 30, 50, 10, 30, 50, 70, 75])).
-
-a_cache_that_is_full_is_not_test() ->
-    Fills = [30, 60, 90, 120, 130, 130, 130, 130, 130, 130, 130],
-    ?assertEqual([], binaries(Fills, Fills)).
