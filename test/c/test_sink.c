@@ -21,6 +21,20 @@ static struct fp_sink_options in(const char *directory)
     return (struct fp_sink_options){.directory = directory, .sync = FP_SYNC_CLOSE};
 }
 
+/* In a folder of its own, and options of a sink in it. */
+#define FOLDER(test)                                                                               \
+    static void test##_in(struct temporary t, struct fp_sink_options options);                     \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        struct temporary t;                                                                        \
+                                                                                                   \
+        temporary_make(&t);                                                                        \
+        test##_in(t, in(t.path));                                                                  \
+        temporary_remove(&t);                                                                      \
+    }                                                                                              \
+    static void test##_in(struct temporary t __attribute__((unused)),                              \
+                          struct fp_sink_options options __attribute__((unused)))
+
 static struct fp_sink *open_sink(const struct fp_sink_options *options)
 {
     struct fp_sink *sink = NULL;
@@ -214,34 +228,24 @@ TEST(a_file_is_named_by_the_local_time)
 
 /* ---- opening ---------------------------------------------------------- */
 
-TEST(file_and_directory_are_the_owners_alone)
+FOLDER(file_and_directory_are_the_owners_alone)
 {
-    struct fp_sink_options options;
-    struct temporary t;
     struct fp_sink *sink;
     mode_t before = umask(0);
 
-    temporary_make(&t);
     options = in(temporary_at(&t, "new"));
     sink = open_sink(&options);
     CHECK_INT(mode_of(options.directory), 0700);
     CHECK_INT(mode_of(fp_sink_path(sink)), 0600);
     close_sink(sink);
     umask(before);
-    temporary_remove(&t);
 }
 
-TEST(a_directory_that_is_there_is_left_as_it_is)
+FOLDER(a_directory_that_is_there_is_left_as_it_is)
 {
-    struct fp_sink_options options;
-    struct temporary t;
-
-    temporary_make(&t);
-    options = in(t.path);
     CHECK(chmod(t.path, 0750) == 0);
     close_sink(open_sink(&options));
     CHECK_INT(mode_of(t.path), 0750);
-    temporary_remove(&t);
 }
 
 TEST(a_file_in_progress_is_told_from_a_finished_one)
@@ -272,26 +276,16 @@ TEST(a_file_in_progress_is_told_from_a_finished_one)
     }
 }
 
-TEST(a_file_without_samples_is_removed)
+FOLDER(a_file_without_samples_is_removed)
 {
-    struct fp_sink_options options;
-    struct temporary t;
-
-    temporary_make(&t);
-    options = in(t.path);
     close_sink(open_sink(&options));
     check_names(t.path, 0, NULL);
-    temporary_remove(&t);
 }
 
-TEST(an_existing_file_is_never_written_to)
+FOLDER(an_existing_file_is_never_written_to)
 {
-    struct fp_sink_options options;
     struct fp_sink *sinks[5];
-    struct temporary t;
 
-    temporary_make(&t);
-    options = in(t.path);
     for (int i = 0; i < 5; i++)
         sinks[i] = open_sink(&options);
     for (int i = 0; i < 5; i++) {
@@ -303,18 +297,13 @@ TEST(an_existing_file_is_never_written_to)
     /* The order of their names is that in which they were begun. */
     CHECK_INT(logs_list(t.path).n, 5);
     check_all(t.path, "a\n\nb\n\nc\n\nd\n\ne\n\n");
-    temporary_remove(&t);
 }
 
-TEST(a_name_that_is_taken_meanwhile_is_left_alone)
+FOLDER(a_name_that_is_taken_meanwhile_is_left_alone)
 {
-    struct fp_sink_options options;
     struct fp_sink *sink;
-    struct temporary t;
     char finished[512];
 
-    temporary_make(&t);
-    options = in(t.path);
     sink = open_sink(&options);
     snprintf(finished, sizeof(finished), "%s", fp_sink_path(sink));
     finished[strlen(finished) - strlen(".part")] = '\0';
@@ -322,59 +311,47 @@ TEST(a_name_that_is_taken_meanwhile_is_left_alone)
     put(sink, "2\n\n");
     close_sink(sink);
     check_all(t.path, "1\n\n2\n\n");
-    temporary_remove(&t);
 }
 
-TEST(a_directory_that_is_a_link_is_refused)
+FOLDER(a_directory_that_is_a_link_is_refused)
 {
     char expected[512];
-    struct temporary t;
 
-    temporary_make(&t);
     CHECK(mkdir(temporary_at(&t, "real"), 0700) == 0);
     CHECK(symlink(temporary_at(&t, "real"), temporary_at(&t, "link")) == 0);
     snprintf(expected, sizeof(expected), "%s/link: is a symbolic link", t.path);
     check_refused(temporary_at(&t, "link"), expected);
     check_refused(temporary_at(&t, "link//"), expected);
     CHECK_INT(logs_list(temporary_at(&t, "real")).n, 0);
-    temporary_remove(&t);
 }
 
-TEST(a_directory_that_is_a_file_is_refused)
+FOLDER(a_directory_that_is_a_file_is_refused)
 {
     char expected[512];
-    struct temporary t;
 
-    temporary_make(&t);
     make_file(temporary_at(&t, "file"), "");
     snprintf(expected, sizeof(expected), "%s/file: not a directory", t.path);
     check_refused(temporary_at(&t, "file"), expected);
     snprintf(expected, sizeof(expected), "%s/file/x: not a directory", t.path);
     check_refused(temporary_at(&t, "file/x"), expected);
-    temporary_remove(&t);
 }
 
-TEST(a_directory_without_parent_is_refused)
+FOLDER(a_directory_without_parent_is_refused)
 {
     char expected[512];
-    struct temporary t;
 
-    temporary_make(&t);
     snprintf(expected, sizeof(expected), "%s/no/such: no such file or directory", t.path);
     check_refused(temporary_at(&t, "no/such"), expected);
     CHECK(!temporary_exists(temporary_at(&t, "no")));
-    temporary_remove(&t);
 }
 
 /* Root may write anywhere: another user tries, in a process of its own. */
-TEST(a_directory_that_may_not_be_written_is_refused)
+FOLDER(a_directory_that_may_not_be_written_is_refused)
 {
     char expected[512];
-    struct temporary t;
     int status;
     pid_t child;
 
-    temporary_make(&t);
     CHECK(chmod(t.path, 0555) == 0);
     child = fork();
     CHECK(child >= 0);
@@ -389,7 +366,6 @@ TEST(a_directory_that_may_not_be_written_is_refused)
     }
     CHECK(waitpid(child, &status, 0) == child);
     CHECK_INT(status, 0);
-    temporary_remove(&t);
 }
 
 /* ---- writing ---------------------------------------------------------- */
@@ -464,15 +440,11 @@ TEST(everything_comes_in_order_whatever_the_sizes)
     free(bytes);
 }
 
-TEST(what_can_never_fit_is_refused_whole)
+FOLDER(what_can_never_fit_is_refused_whole)
 {
     char *bytes = pattern(7 * MIB);
-    struct fp_sink_options options;
     struct fp_sink *sink;
-    struct temporary t;
 
-    temporary_make(&t);
-    options = in(t.path);
     sink = open_sink(&options);
     put(sink, "a");
     CHECK_INT(fp_sink_write(sink, bytes, 7 * MIB, 1), FP_EFULL);
@@ -480,7 +452,6 @@ TEST(what_can_never_fit_is_refused_whole)
     close_sink(sink);
     check_all(t.path, "ab");
     free(bytes);
-    temporary_remove(&t);
 }
 
 /* ---- holding ---------------------------------------------------------- */
@@ -544,16 +515,12 @@ TEST(what_is_held_comes_first_once_it_is_committed)
     }
 }
 
-TEST(what_was_held_for_long_enough_is_forgotten)
+FOLDER(what_was_held_for_long_enough_is_forgotten)
 {
-    struct fp_sink_options options;
     struct timespec moment = {0, 5000000};
     uint64_t text, looks;
     struct fp_sink *sink;
-    struct temporary t;
 
-    temporary_make(&t);
-    options = in(t.path);
     options.buffer_ms = 50;
     sink = open_sink(&options);
     put(sink, "old\n\n");
@@ -567,7 +534,6 @@ TEST(what_was_held_for_long_enough_is_forgotten)
     CHECK_INT(looks, 1);
     close_sink(sink);
     check_all(t.path, "new\n\n");
-    temporary_remove(&t);
 }
 
 /* Twenty times what there is room for: the end of it is kept, in order. */
@@ -605,17 +571,13 @@ TEST(what_is_held_takes_no_more_memory_than_there_is)
 }
 
 /* The table: as many frames as there are, and their sizes. */
-TEST(a_finished_file_ends_with_its_table)
+FOLDER(a_finished_file_ends_with_its_table)
 {
-    struct fp_sink_options options;
     const unsigned char *end;
     struct fp_sink *sink;
-    struct temporary t;
     size_t size;
     char *bytes;
 
-    temporary_make(&t);
-    options = in(t.path);
     options.is_zst = true;
     sink = open_sink(&options);
     for (int i = 0; i < 3; i++) {
@@ -631,19 +593,14 @@ TEST(a_finished_file_ends_with_its_table)
     CHECK_INT(end[-9 - 4], 6);
     CHECK_INT(3 * end[-9 - 8] + 9 + 24 + 8, size);
     free(bytes);
-    temporary_remove(&t);
 }
 
 /* ---- the next file ---------------------------------------------------- */
 
-TEST(a_file_takes_so_many_flushes)
+FOLDER(a_file_takes_so_many_flushes)
 {
-    struct fp_sink_options options;
     struct fp_sink *sink;
-    struct temporary t;
 
-    temporary_make(&t);
-    options = in(t.path);
     options.flushes_per_file = 3;
     sink = open_sink(&options);
     for (int i = 1; i <= 10; i++) {
@@ -654,7 +611,6 @@ TEST(a_file_takes_so_many_flushes)
     }
     close_sink(sink);
     CHECK_INT(logs_list(t.path).n, 4);
-    temporary_remove(&t);
 }
 
 struct told {
@@ -675,15 +631,11 @@ static void on_event(void *arg, enum fp_sink_event event, const char *text)
     CHECK((event == FP_SINK_REMOVED) != temporary_exists(text) || event == FP_SINK_FAILED);
 }
 
-TEST(everything_that_happens_to_files_is_told)
+FOLDER(everything_that_happens_to_files_is_told)
 {
     struct told told = {.begun = 0};
-    struct fp_sink_options options;
     struct fp_sink *sink;
-    struct temporary t;
 
-    temporary_make(&t);
-    options = in(t.path);
     options.flushes_per_file = 1;
     options.max_files = 2;
     sink = open_sink(&options);
@@ -697,12 +649,11 @@ TEST(everything_that_happens_to_files_is_told)
     CHECK_INT(told.finished, 5);
     CHECK_INT(told.removed, 3);
     CHECK_INT(told.failed + told.healed, 0);
-    temporary_remove(&t);
 }
 
 /* ---- retention -------------------------------------------------------- */
 
-TEST(the_oldest_files_go_and_no_others)
+FOLDER(the_oldest_files_go_and_no_others)
 {
     static const char *const left[] = {
         "2001-01-01@0000.00.erl_perf.log.gz",
@@ -710,11 +661,8 @@ TEST(the_oldest_files_go_and_no_others)
         "2001-01-01@0000.01.erl_perf.log",     /* a directory */
         "2001-01-03@0000.00.erl_perf.log.zst",
     };
-    struct fp_sink_options options;
-    struct temporary t;
     struct logs logs;
 
-    temporary_make(&t);
     make_file(temporary_at(&t, "outside"), "keep");
     CHECK(mkdir(temporary_at(&t, "in"), 0700) == 0);
     make_file(temporary_at(&t, "in/2001-01-01@0000.00.erl_perf.log.gz"), "x");
@@ -731,7 +679,6 @@ TEST(the_oldest_files_go_and_no_others)
     for (int i = 0; i < 4; i++)
         CHECK_TEXT(logs.name[i], left[i]);
     CHECK(temporary_exists(temporary_at(&t, "outside")));
-    temporary_remove(&t);
 }
 
 static uint64_t bytes_in(const char *directory)
@@ -751,17 +698,13 @@ static uint64_t bytes_in(const char *directory)
 }
 
 /* At any moment, and what is left are the newest samples. */
-TEST(all_files_together_keep_below_their_limit)
+FOLDER(all_files_together_keep_below_their_limit)
 {
     const size_t limit = 4 * MIB, piece = 40000, block = 262144 + 40000;
     char *bytes = pattern(40 * MIB), *got;
-    struct fp_sink_options options;
     struct fp_sink *sink;
-    struct temporary t;
     size_t got_size, at = 0;
 
-    temporary_make(&t);
-    options = in(t.path);
     options.max_total_bytes = limit;
     sink = open_sink(&options);
     for (; at + piece <= 40 * MIB; at += piece) {
@@ -775,22 +718,17 @@ TEST(all_files_together_keep_below_their_limit)
     CHECK(memcmp(got, bytes + at - got_size, got_size) == 0);
     free(got);
     free(bytes);
-    temporary_remove(&t);
 }
 
 /* Of three nodes, each keeps its own number of files. */
-TEST(other_nodes_files_neither_go_nor_count)
+FOLDER(other_nodes_files_neither_go_nor_count)
 {
     static const char *const nodes[] = {"a@host", "b@host", ""};
-    struct fp_sink_options options;
-    struct temporary t;
     struct logs logs;
 
-    temporary_make(&t);
     make_file(temporary_at(&t, "2001-01-01@0000.00.a@host.erl_perf.log"), "a\n\n");
     make_file(temporary_at(&t, "2001-01-01@0000.00.b@host.erl_perf.log"), "b\n\n");
     make_file(temporary_at(&t, "2001-01-01@0000.00.erl_perf.log"), "0\n\n");
-    options = in(t.path);
     options.max_files = 2;
     for (size_t i = 0; i < sizeof(nodes) / sizeof(*nodes); i++) {
         struct fp_sink *sink;
@@ -808,7 +746,6 @@ TEST(other_nodes_files_neither_go_nor_count)
     CHECK_INT(logs.n, 4);
     CHECK_TEXT(logs.name[0], "2001-01-01@0000.00.a@host.erl_perf.log");
     CHECK_TEXT(logs.name[1], "2001-01-01@0000.00.erl_perf.log");
-    temporary_remove(&t);
 }
 
 static void ignore(void *arg, const char *name)
@@ -830,17 +767,13 @@ static void finish_files(const struct fp_sink_options *options, char from, char 
 
 /* Files that a clock far ahead has named: those that follow have the names of their own time, and
  * are the newest. */
-TEST(files_from_the_future_name_no_others_and_go_first)
+FOLDER(files_from_the_future_name_no_others_and_go_first)
 {
-    struct fp_sink_options options;
-    struct temporary t;
     struct logs logs;
 
-    temporary_make(&t);
     make_file(temporary_at(&t, "2001-01-01@0000.00.erl_perf.log"), "0\n\n");
     make_file(temporary_at(&t, "2999-01-01@0000.00.erl_perf.log"), "1\n\n");
     make_file(temporary_at(&t, "2999-01-02@0000.00.erl_perf.log"), "2\n\n");
-    options = in(t.path);
     options.max_files = 4;
     options.flushes_per_file = 1;
     finish_files(&options, '3', '4');
@@ -851,23 +784,20 @@ TEST(files_from_the_future_name_no_others_and_go_first)
     CHECK_TEXT(logs.name[3], "2999-01-02@0000.00.erl_perf.log");
     finish_files(&options, '5', '7');
     check_all(t.path, "4\n\n5\n\n6\n\n7\n\n");
-    temporary_remove(&t);
 }
 
 /* A clock that is set back in a session: what was written since is the newest, then what was
  * written before, whatever the names say. */
-TEST(what_was_begun_since_the_clock_was_set_back_is_kept)
+FOLDER(what_was_begun_since_the_clock_was_set_back_is_kept)
 {
     const struct fp_directory_sum limits = {.files = 3};
     struct fp_directory_keys keys = {.last = ""};
     struct fp_directory_sum kept;
     const time_t ahead = 1800003600, now = 1800000000;
     struct fp_log_name name;
-    struct temporary t;
     char text[8][16];
     int folder;
 
-    temporary_make(&t);
     folder = open(t.path, O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < 6; i++) {
         int file;
@@ -888,7 +818,6 @@ TEST(what_was_begun_since_the_clock_was_set_back_is_kept)
     CHECK_INT(kept.files, 3);
     check_all(t.path, "3\n\n4\n\n5\n\n");
     close(folder);
-    temporary_remove(&t);
 }
 
 /* ---- what dead sessions left ------------------------------------------ */
@@ -995,16 +924,12 @@ TEST(a_leftover_is_cut_behind_its_last_good_sample)
 }
 
 /* Its length and its frames are right, the bytes are not. */
-TEST(a_leftover_frame_that_can_not_be_read_is_cut_off)
+FOLDER(a_leftover_frame_that_can_not_be_read_is_cut_off)
 {
-    struct fp_sink_options options;
-    struct temporary t;
     size_t size;
     char path[512], *whole;
     FILE *file;
 
-    temporary_make(&t);
-    options = in(t.path);
     options.is_zst = true;
     leave(&options, 3);
     snprintf(path, sizeof(path), "%s/%s", t.path, logs_list(t.path).name[0]);
@@ -1016,17 +941,12 @@ TEST(a_leftover_frame_that_can_not_be_read_is_cut_off)
     close_sink(open_sink(&options));
     check_all(t.path, "a sample\n\na sample\n\n");
     free(whole);
-    temporary_remove(&t);
 }
 
-TEST(any_bytes_may_be_left_over)
+FOLDER(any_bytes_may_be_left_over)
 {
-    struct fp_sink_options options;
-    struct temporary t;
     uint64_t random = 7;
 
-    temporary_make(&t);
-    options = in(t.path);
     for (int i = 0; i < 500; i++) {
         const char *path = temporary_at(&t, "2020-01-01@0000.00.erl_perf.log.zst.part");
         FILE *file = fopen(path, "wb");
@@ -1041,17 +961,12 @@ TEST(any_bytes_may_be_left_over)
         close_sink(open_sink(&options));
         CHECK_INT(logs_list(t.path).n, 0);
     }
-    temporary_remove(&t);
 }
 
-TEST(what_somebody_still_writes_is_no_leftover)
+FOLDER(what_somebody_still_writes_is_no_leftover)
 {
-    struct fp_sink_options options;
     struct fp_sink *first, *second;
-    struct temporary t;
 
-    temporary_make(&t);
-    options = in(t.path);
     first = open_sink(&options);
     put(first, "1\n\n");
     CHECK_INT(fp_sink_flush(first, true), 0);
@@ -1061,18 +976,14 @@ TEST(what_somebody_still_writes_is_no_leftover)
     close_sink(second);
     close_sink(first);
     check_all(t.path, "1\n\n2\n\n3\n\n");
-    temporary_remove(&t);
 }
 
 /* Another name of a foreign file, a pipe, a link. */
-TEST(what_is_not_ours_alone_is_no_leftover)
+FOLDER(what_is_not_ours_alone_is_no_leftover)
 {
-    struct fp_sink_options options;
-    struct temporary t;
     size_t size;
     char *text;
 
-    temporary_make(&t);
     CHECK(mkdir(temporary_at(&t, "in"), 0700) == 0);
     make_file(temporary_at(&t, "mine"), "no sample");
     CHECK(link(temporary_at(&t, "mine"),
@@ -1085,21 +996,14 @@ TEST(what_is_not_ours_alone_is_no_leftover)
     text = temporary_read(temporary_at(&t, "mine"), &size);
     CHECK_BYTES(text, size, "no sample", strlen("no sample"));
     free(text);
-    temporary_remove(&t);
 }
 
-TEST(leftovers_count_as_files)
+FOLDER(leftovers_count_as_files)
 {
-    struct fp_sink_options options;
-    struct temporary t;
-
-    temporary_make(&t);
-    options = in(t.path);
     options.max_files = 3;
     for (int i = 0; i < 6; i++)
         leave(&options, 1);
     CHECK_INT(logs_list(t.path).n, 3);
     close_sink(open_sink(&options));
     CHECK_INT(logs_list(t.path).n, 2);
-    temporary_remove(&t);
 }

@@ -17,6 +17,10 @@ edges_test_() ->
         {Value, Expected} <- Rows
     ].
 
+%% Reached at that number, and up to it.
+from(N) -> [{N - 1, none}, {N, warning}].
+up_to(N) -> [{N, warning}, {N + 1, none}].
+
 %% Each is {rule, evidence of a value, [{value, names of the processes of its one finding}]}.
 names_test_() ->
     [
@@ -89,91 +93,71 @@ line(From, To, Us) ->
 %%% ------------------------------------------------------ figures of each second --
 
 figures() ->
-    Limit = fun(Key, LimitKey) ->
-        fun(N) -> seconds(Key, lists:duplicate(11, N), #{LimitKey => 1000}) end
-    end,
-    [{"used", limit, Limit(Key, LimitKey),
+    Rises = fun(Key, From, Step, More) ->
+        seconds(Key, rising(From, Step), maps:merge(#{node_memory_ets => 1000000}, More)) end,
+    [{"used", limit, fun(N) -> seconds(Key, lists:duplicate(11, N), #{LimitKey => 1000}) end,
         [{799, none}, {800, warning}, {899, warning}, {900, critical}]}
      || {Key, LimitKey} <- [{node_processes, node_process_limit}, {node_ports, node_port_limit},
             {node_atoms, node_atom_limit}]] ++
+    [{Key, Rule, fun(N) -> Rises(Key, From, N, #{}) end, from(PerSecond)}
+     || {Rule, Key, From, PerSecond} <- [{atom_growth, node_atoms, 20000, 100},
+            {process_growth, node_processes, 100, 20}, {port_growth, node_ports, 10, 5},
+            {table_growth, node_memory_ets, 1000000, 262144},
+            {table_growth, node_ets_tables, 30, 5}, {code_growth, node_memory_code, 9000000, 65536},
+            {code_growth, node_persistent_terms, 20, 2},
+            {code_growth, node_memory_persistent_terms, 20000, 262144}]] ++
+    [{"of what there was", Rule, fun(From) -> Rises(Key, From, Step, #{}) end, up_to(Most)}
+     || {Rule, Key, Step, Most} <- [{process_growth, node_processes, 20, 10000},
+            {port_growth, node_ports, 5, 500}, {table_growth, node_memory_ets, 262144, 52428800},
+            {table_growth, node_ets_tables, 5, 1000}]] ++
+    %% An hour of 100 a second, and ten minutes of 20 and of 5.
+    [{"left", Rule, fun(Left) -> Rises(Key, From, Step, #{Limit => From + 10 * Step + Left}) end,
+        [{Least, warning}, {Least - 1, critical}]}
+     || {Rule, Key, Limit, From, Step, Least} <- [
+            {atom_growth, node_atoms, node_atom_limit, 20000, 100, 360000},
+            {process_growth, node_processes, node_process_limit, 100, 20, 12000},
+            {port_growth, node_ports, node_port_limit, 10, 5, 3000}]] ++
     [
-        {"atoms a second", atom_growth, fun(N) -> seconds(node_atoms, rising(20000, N), #{}) end,
-            [{99, none}, {100, warning}]},
-        %% An hour of 100 a second.
-        {"atoms left", atom_growth, fun(Left) -> seconds(node_atoms, rising(20000, 100),
-            #{node_atom_limit => 21000 + Left}) end, [{360000, warning}, {359999, critical}]},
         %% Six looks, and not while modules of flame_prof itself are loaded.
         {"looks", atom_growth, fun(N) -> seconds(node_atoms, rising(20000, 200, N), #{}) end,
-            [{5, none}, {6, warning}]},
+            from(6)},
         {"looks without loading", atom_growth, fun(N) ->
             #{seconds := Seconds} = Evidence = seconds(node_atoms, rising(20000, 200), #{}),
             {Loading, Loaded} = lists:split(11 - N, Seconds),
             Evidence#{seconds := [S#{own_modules => 9} || S <- Loading] ++
                 [S#{own_modules => 10} || S <- Loaded]}
-        end, [{5, none}, {6, warning}]},
+        end, from(6)},
         %% Three tenths of the growth are in the second half.
         {"what comes to rest", atom_growth, fun(Middle) -> seconds(node_atoms,
             [20000 + N || N <- [0, 1400, 2800, 4200, 5600, Middle, 7600, 8200, 8800, 9400, 10000]],
-            #{node_atom_limit => 1 bsl 30}) end, [{7000, warning}, {7001, none}]},
+            #{node_atom_limit => 1 bsl 30}) end, up_to(7000)},
         %% The least of each of five parts is above that of the part before.
         {"a first part as the next one", atom_growth, fun(N) -> parts(N, 24000, 28000) end,
             [{22000, none}, {21999, warning}]},
         {"a part as the one before", atom_growth, fun(N) -> parts(20000, N, 28000) end,
-            [{22000, none}, {22001, warning}]},
+            from(22001)},
         {"a last part as the one before", atom_growth, fun(N) -> parts(20000, 24000, N) end,
-            [{26000, none}, {26001, warning}]},
+            from(26001)},
         {"the middle of ten looks", atom_growth, fun(Middle) -> seconds(node_atoms, [20000 + N
             || N <- [0, 1400, 2800, 4200, Middle, 7600, 8200, 8800, 9400, 10000]],
-            #{node_atom_limit => 1 bsl 30}) end, [{7000, warning}, {7001, none}]},
-        {"processes a second", process_growth,
-            fun(N) -> seconds(node_processes, rising(100, N), #{}) end,
-            [{19, none}, {20, warning}]},
-        {"of the processes", process_growth,
-            fun(From) -> seconds(node_processes, rising(From, 20), #{}) end,
-            [{10000, warning}, {10001, none}]},
-        {"processes left", process_growth, fun(Left) -> seconds(node_processes,
-            rising(100, 20), #{node_process_limit => 300 + Left}) end,
-            [{12000, warning}, {11999, critical}]},
-        {"ports a second", port_growth, fun(N) -> seconds(node_ports, rising(10, N), #{}) end,
-            [{4, none}, {5, warning}]},
-        {"of the ports", port_growth, fun(From) -> seconds(node_ports, rising(From, 5), #{}) end,
-            [{500, warning}, {501, none}]},
-        {"ports left", port_growth, fun(Left) -> seconds(node_ports, rising(10, 5),
-            #{node_port_limit => 60 + Left}) end, [{3000, warning}, {2999, critical}]},
-        {"bytes of tables a second", table_growth, fun(N) -> seconds(node_memory_ets,
-            rising(1000000, N), #{}) end, [{262143, none}, {262144, warning}]},
-        {"of the bytes of tables", table_growth, fun(From) -> seconds(node_memory_ets,
-            rising(From, 262144), #{}) end, [{52428800, warning}, {52428801, none}]},
-        {"tables a second", table_growth, fun(N) -> seconds(node_ets_tables, rising(30, N),
-            #{node_memory_ets => 1000000}) end, [{4, none}, {5, warning}]},
-        {"of the tables", table_growth, fun(From) -> seconds(node_ets_tables, rising(From, 5),
-            #{node_memory_ets => 1000000}) end, [{1000, warning}, {1001, none}]},
+            #{node_atom_limit => 1 bsl 30}) end, up_to(7000)},
         {"looks with the figure", table_growth, fun(N) ->
             #{seconds := Seconds} = Quiet = seconds(node_ports, lists:duplicate(11, 1), #{}),
             {With, Without} = lists:split(N, Seconds),
             Quiet#{seconds := [S#{node_memory_ets => 1} || S <- With] ++ Without}
         end, [{5, unseen}, {6, none}]},
-        {"code a second", code_growth, fun(N) -> seconds(node_memory_code,
-            rising(9000000, N), #{}) end, [{65535, none}, {65536, warning}]},
-        {"terms a second", code_growth, fun(N) -> seconds(node_persistent_terms,
-            rising(20, N), #{}) end, [{1, none}, {2, warning}]},
-        {"bytes of terms a second", code_growth, fun(N) -> seconds(node_memory_persistent_terms,
-            rising(20000, N), #{}) end, [{262143, none}, {262144, warning}]},
-        {"for each scheduler", run_queue, fun(N) -> queues(N, N div 2, 1, #{}) end,
-            [{999, none}, {1000, warning}]},
+        {"for each scheduler", run_queue, fun(N) -> queues(N, N div 2, 1, #{}) end, from(1000)},
         {"while some are offline", run_queue, fun(N) -> queues(N, N, 1,
             #{node_schedulers_online => 1, node_schedulers_unblocked => 1}) end,
-            [{19, none}, {20, warning}]},
-        {"of one scheduler", run_queue, fun(N) -> queues(N, N, 0, #{}) end,
-            [{99, none}, {100, warning}]},
-        {"the least of the others", run_queue, fun(N) -> queues(300, 300, N, #{}) end,
-            [{0, warning}, {1, none}]},
+            from(20)},
+        {"of one scheduler", run_queue, fun(N) -> queues(N, N, 0, #{}) end, from(100)},
+        {"the least of the others", run_queue, fun(N) -> queues(300, 300, N, #{}) end, up_to(0)},
         {"seconds with it", run_queue, fun(N) ->
             #{seconds := [Long | _]} = queues(1000, 500, 1, #{}),
             Short = Long#{node_run_queue_sum := 999},
             evidence(#{seconds => [S#{time_us => At * ?S} || {At, S} <- lists:zip(
                 lists:seq(1, 11), lists:duplicate(N, Long) ++ lists:duplicate(11 - N, Short))]})
-        end, [{5, none}, {6, warning}]},
+        end, from(6)},
         {"looks", run_queue, fun(N) ->
             #{seconds := Seconds} = Evidence = queues(1000, 500, 1, #{}),
             Evidence#{seconds := lists:sublist(Seconds, N)}
@@ -198,18 +182,13 @@ system() ->
         Evidence#{node := none, samples := Samples#{losses => #{Key => Part}}}
     end end,
     Slow = fun(Rule, Key) -> [
-        {"queued", Rule, fun(N) -> queued(Key, {N, 0}, {N, 0}) end,
-            [{4095, none}, {4096, warning}]},
-        {"queued at first", Rule, fun(N) -> queued(Key, {N, 0}, {4096, 0}) end,
-            [{4095, none}, {4096, warning}]},
-        {"queued at last", Rule, fun(N) -> queued(Key, {4096, 0}, {N, 0}) end,
-            [{4095, none}, {4096, warning}]},
+        {"queued", Rule, fun(N) -> queued(Key, {N, 0}, {N, 0}) end, from(4096)},
+        {"queued at first", Rule, fun(N) -> queued(Key, {N, 0}, {4096, 0}) end, from(4096)},
+        {"queued at last", Rule, fun(N) -> queued(Key, {4096, 0}, {N, 0}) end, from(4096)},
         %% What is queued more was not taken.
-        {"written", Rule, fun(N) -> queued(Key, {5000, 100}, {10000, 100 + N}) end,
-            [{105000, warning}, {105001, none}]},
+        {"written", Rule, fun(N) -> queued(Key, {5000, 100}, {10000, 100 + N}) end, up_to(105000)},
         %% As many bytes as go in a second of the ten.
-        {"taken", Rule, fun(N) -> queued(Key, {5000, 0}, {5000, N}) end,
-            [{50000, warning}, {50001, none}]}
+        {"taken", Rule, fun(N) -> queued(Key, {5000, 0}, {5000, N}) end, up_to(50000)}
     ] end,
     [
         {"used", memory_limit, fun(Used) -> memory(Used, Used, 200, 0) end,
@@ -219,13 +198,11 @@ system() ->
         %% A byte a second: 600 s and 120 s are left at 400 and 880 of 1,000.
         {"minutes left", memory_limit, fun(Used) -> memory(Used - 10, Used, 200, 1) end,
             [{400, none}, {401, warning}, {880, warning}, {881, critical}]},
-        {"periods", throttled, fun(N) -> throttled(N, 10000000) end, [{19, none}, {20, warning}]},
-        {"time", throttled, fun(Us) -> throttled(100, Us) end,
-            [{199999, none}, {200000, warning}]},
+        {"periods", throttled, fun(N) -> throttled(N, 10000000) end, from(20)},
+        {"time", throttled, fun(Us) -> throttled(100, Us) end, from(200000)},
         {"waits", stolen_cpu, fun(Wait) -> stolen(10 - Wait, Wait, 20) end,
             [{4.999, none}, {5, note}, {7.499, note}, {7.5, warning}]},
-        {"wants", stolen_cpu, fun(Wait) -> stolen(0, Wait, 20) end,
-            [{4.999, none}, {5, warning}]},
+        {"wants", stolen_cpu, fun(Wait) -> stolen(0, Wait, 20) end, [{4.999, none}, {5, warning}]},
         {"of others", stolen_cpu, fun(Busy) -> stolen(0, 10, Busy) end,
             [{9.999, none}, {10, warning}]},
         {"unused", fragmentation, fun(N) -> unused({200 * ?MIB, N}, {200 * ?MIB, 0}, 0) end,
@@ -246,7 +223,7 @@ system() ->
             Of = fun(Output) -> #{ports => [], sockets => [#{socket => <<"#Ref<0.1.2.3>">>,
                 owner => p(1), owner_name => <<"a">>, writers => 1, output => Output}]} end,
             seen(Of(0), Of(Bytes)) end,
-            [{163839, warning}, {163840, none}]},
+            up_to(163839)},
         {"suspended", busy_port_calls, fun({N, Ports}) ->
             Writes = [{<<"suspended">>, <<"queue_0">>, bif(<<"erlang:port_command/2">>), 1000}],
             Of = #{ports => lists:duplicate(Ports, port(9000, 0))},
@@ -261,16 +238,14 @@ system() ->
                 || I <- lists:seq(1, 10)],
             maps:merge(alone(#{queue => Series, queue_range => {0, 0, 10, 0}}),
                 maps:with([system], seen(handler(0), handler(0))))
-        end, [{5, none}, {6, warning}]},
+        end, from(6)},
         {"restarts", restart_loop, fun({Before, After}) -> restarts(Before, After) end,
             [{{2, 2}, warning}, {{1, 2}, none}, {{2, 1}, none}, {{0, 19}, none},
             {{0, 20}, warning}]},
-        {"monitors", monitor_growth, fun(N) -> monitors(0, N, 0) end,
-            [{999, none}, {1000, warning}]},
+        {"monitors", monitor_growth, fun(N) -> monitors(0, N, 0) end, from(1000)},
         {"of the monitors", monitor_growth, fun(Had) -> monitors(Had, Had + 1000, 0) end,
-            [{2000, warning}, {2001, none}]},
-        {"with each process", monitor_growth, fun(Came) -> monitors(0, 1000, Came) end,
-            [{499, warning}, {500, none}]},
+            up_to(2000)},
+        {"with each process", monitor_growth, fun(Came) -> monitors(0, 1000, Came) end, up_to(499)},
         {"calls that wait", files_taken, fun({First, Last}) -> files(First, 2, Last, 2) end,
             [{{1, 1}, critical}, {{0, 1}, none}, {{1, 0}, none}]},
         {"in calls of files", files_taken, fun({Was, Is}) -> files(1, Was, 1, Is) end,
@@ -321,8 +296,7 @@ restarts(Before, After) ->
     seen(Of(100, #{99 => Before}), Of(106, #{99 => Before, 101 => After})).
 
 monitors(Had, Has, Came) ->
-    Of = fun(N) -> #{monitors => #{unknown => [], left => 0,
-        many => [{p(1), N, <<"a">>}]}} end,
+    Of = fun(N) -> #{monitors => #{unknown => [], left => 0, many => [{p(1), N, <<"a">>}]}} end,
     maps:merge(seconds(node_processes, [7, 7 + Came], #{}),
         maps:with([system], seen(Of(Had), Of(Has)))).
 
@@ -377,25 +351,22 @@ waits() ->
     [
         {"waiting", bottleneck, fun(N) -> bottleneck(N, 500) end,
             [{7, none}, {8, warning}, {99, warning}, {100, critical}]},
-        {"for so long", bottleneck, fun(Ms) -> bottleneck(8, Ms) end,
-            [{499, none}, {500, warning}]},
-        {"that have no work", bottleneck, fun(Queue) -> bottleneck(8, 500, Queue) end,
-            [{0, none}, {1, warning}]},
-        {"had waited", bottleneck, fun(Ms) -> past(bottleneck(8, Ms)) end,
-            [{2499, none}, {2500, warning}]},
+        {"for so long", bottleneck, fun(Ms) -> bottleneck(8, Ms) end, from(500)},
+        {"that have no work", bottleneck, fun(Queue) -> bottleneck(8, 500, Queue) end, from(1)},
+        {"had waited", bottleneck, fun(Ms) -> past(bottleneck(8, Ms)) end, from(2500)},
         {"ready", bottleneck, fun(N) -> with(alone(#{runnable => N}), bottleneck(8, 500)) end,
-            [{500, warning}, {501, none}]},
+            up_to(500)},
         %% Half of the waiters in four fifths of the parts.
         {"the queue in each part", bottleneck, fun(Least) -> with(queue_of(10, 8, Least),
-            bottleneck(8, 0)) end, [{3, none}, {4, warning}]},
+            bottleneck(8, 0)) end, from(4)},
         {"parts with the queue", bottleneck, fun(Parts) -> with(queue_of(10, Parts, 4),
-            bottleneck(8, 0)) end, [{7, none}, {8, warning}]},
+            bottleneck(8, 0)) end, from(8)},
         {"all parts", bottleneck, fun(All) -> with(queue_of(All, All, 4), bottleneck(8, 0)) end,
-            [{2, none}, {3, warning}]},
+            from(3)},
         {"samples that wait", bottleneck, fun(N) ->
             with(sampled([{process(#{pid => pid(100 + I),
                 waits_for => [{pid(77), 1000}, {pid(1), N}]}), []}
-                || I <- lists:seq(1, 8)]), bottleneck(8, 0)) end, [{999, none}, {1000, warning}]},
+                || I <- lists:seq(1, 8)]), bottleneck(8, 0)) end, from(1000)},
         %% Of earlier looks the one with the most.
         {"the most of those before", bottleneck, fun({First, Then}) ->
             #{waits := A} = past(bottleneck(First, 2500)),
@@ -404,29 +375,26 @@ waits() ->
             evidence(#{waits => Look}) end, [{{99, 100}, critical}, {{100, 99}, critical}]},
         {"waiting for a lock", bottleneck_locks, fun({Edges, Weight}) -> lock(Edges, Weight) end,
             [{{8, 1000}, warning}, {{7, 1000}, none}, {{8, 999}, none}, {{16, 500}, warning}]},
-        {"calls", chain, fun(N) -> chain(N, 1000) end, [{2, none}, {3, warning}]},
+        {"calls", chain, fun(N) -> chain(N, 1000) end, from(3)},
         {"for so long", chain, fun(Ms) -> chain(3, Ms) end,
             [{999, none}, {1000, warning}, {4999, warning}, {5000, critical}]},
         {"waiting", chain, fun(N) ->
             chain(3, 0, [edge(100 + I, p(3), 500) || I <- lists:seq(1, N)], #{}) end,
-            [{5, none}, {6, warning}]},
+            from(6)},
         {"always", chain, fun(N) -> with(sampled([{process(#{pid => pid(I + 1),
             waits_for => [{pid(I), N}]}), []} || I <- [1, 2]]),
-            chain(3, 999, [edge(99, p(3), 1000)], #{})) end, [{799, none}, {800, warning}]},
+            chain(3, 999, [edge(99, p(3), 1000)], #{})) end, from(800)},
         {"had waited", chain, fun(Ms) -> past(chain(3, Ms, callers(4, 3, Ms), #{})) end,
-            [{2499, none}, {2500, warning}]},
+            from(2500)},
         {"were behind", chain, fun(N) -> past(chain(3, 2500, callers(N, 3, 2500), #{})) end,
-            [{3, none}, {4, warning}]},
-        {"in files", file_io, fun(N) -> files_of(N, callers(3, 1, 500)) end,
-            [{499, none}, {500, warning}]},
-        {"that wait", file_io, fun(N) -> files_of(900, callers(N, 1, 500)) end,
-            [{2, none}, {3, warning}]},
+            from(4)},
+        {"in files", file_io, fun(N) -> files_of(N, callers(3, 1, 500)) end, from(500)},
+        {"that wait", file_io, fun(N) -> files_of(900, callers(N, 1, 500)) end, from(3)},
         {"that wait in samples", file_io, fun(N) -> #{samples := #{processes := Some} = Samples} =
             Evidence = files_of(900, []), Evidence#{samples := Samples#{processes := Some ++
                 [process(#{pid => pid(I), waits_for => [{pid(1), N}]}) || I <- [2, 3, 4]]}} end,
-            [{999, none}, {1000, warning}]},
-        {"for so long", file_io, fun(Ms) -> files_of(900, callers(3, 1, Ms)) end,
-            [{499, none}, {500, warning}]}
+            from(1000)},
+        {"for so long", file_io, fun(Ms) -> files_of(900, callers(3, 1, Ms)) end, from(500)}
     ].
 
 queue_of(All, Parts, Least) ->
@@ -463,18 +431,17 @@ samples() ->
             on_cpu(own([]), 100 - N),
             {<<"garbage_collecting">>, <<"queue_0">>, [{<<"[gc]">>, pseudo} | own([])],
                 900}]}]) end,
-            [{59, none}, {60, warning}]},
+            from(60)},
         {"share of one of two", lock, fun(Second) ->
             sampled([{process(#{pid => pid(I), running => 1000}), [on_cpu(own([]), 1000 - N),
                 on_cpu(bif_in_lock(<<"ets:insert/2">>), N)]} || {I, N} <- [{1, 600}, {2, Second}]])
-        end,
-            [{149, none}, {150, warning}]},
+        end, from(150)},
         {"processes that wait for locks", lock, fun(N) ->
             calls(N, bif_in_lock(<<"ets:insert/2">>), 800 div N, 800 div N, 1000, 0) end,
-            [{1, none}, {2, warning}]},
+            from(2)},
         {"locks of sends", lock, fun(N) ->
             calls(2, bif_in_lock(<<"erlang:send/2">>), N, 1000, 1000, 0) end,
-            [{499, none}, {500, warning}]},
+            from(500)},
         {"locks without CPUs", lock, fun({Waited, N}) -> Os = fun(Run, Wait) ->
             #{schedulers => #{run_us => Run, wait_us => Wait}} end,
             (calls(2, bif_in_lock(<<"ets:insert/2">>), N, 1000, 1000, 0))#{
@@ -488,10 +455,9 @@ samples() ->
             [{{10, 10}, unseen}, {{10, 9}, none}, {{49, 51}, none}, {{50, 50}, unseen}]},
         {"in collections", gc, fun(N) -> alone(#{running => 1000 - N, gc => N}) end,
             %% Of 1,000, Wilson's lower end is 0.3299 and 0.3308.
-            [{359, none}, {360, warning}]},
-        {"of a CPU", gc, fun(N) -> alone(#{gc => N}) end, [{99, none}, {100, warning}]},
-        {"samples", gc, fun(N) -> alone(#{gc => N, observations => 100}) end,
-            [{19, none}, {20, warning}]},
+            from(360)},
+        {"of a CPU", gc, fun(N) -> alone(#{gc => N}) end, from(100)},
+        {"samples", gc, fun(N) -> alone(#{gc => N, observations => 100}) end, from(20)},
         {"a collection", long_gc, fun({Us, Count, Bytes}) ->
             alone(#{memory_range => {0, 0, Bytes, 0},
             longest_gc => #{us => Us, since_us => 0, count => Count, all_us => Us}}) end,
@@ -509,7 +475,7 @@ samples() ->
                 stay(#{kind => erlang, frame => <<"shop:work/1">>})}), [
                 on_cpu([{<<"erts_x">>, native} | own([])], N),
                 on_cpu(own([]), 1000 - N)]}]))) end,
-            [{799, none}, {800, warning}]},
+            from(800)},
         {"long", mailbox, fun({Least, Us}) -> mailbox([{0, Least}, {Us, Least}], Least) end,
             [{{1000, 4000000}, warning}, {{999, 4000000}, none}, {{1000, 3999999}, none}]},
         {"very long", mailbox, fun(Most) -> mailbox([{0, 0}, {1, Most}], Most) end,
@@ -523,21 +489,19 @@ samples() ->
         {"ready", mailbox, fun({Ready, Most}) -> mailbox([{0, Most}, {4000000, Most}], Most,
             #{runnable => Ready}) end, [{{500, 1000}, warning}, {{501, 1000}, none},
             {{501, 9999}, none}, {{501, 10000}, critical}]},
-        {"messages", selective_receive, fun(Most) -> receives(#{most => Most}) end,
-            [{999, none}, {1000, warning}]},
+        {"messages", selective_receive, fun(Most) -> receives(#{most => Most}) end, from(1000)},
         {"waits", selective_receive, fun(N) -> receives(#{waits => N, runs => 1000 - N,
             in => 500}) end,
-            [{49, none}, {50, warning}]},
+            from(50)},
         {"on a CPU", selective_receive, fun(N) -> receives(#{runs => N, waits => 1000 - N}) end,
-            [{19, none}, {20, warning}]},
-        {"in the receive", selective_receive, fun(N) -> receives(#{in => N}) end,
-            [{249, none}, {250, warning}]},
+            from(20)},
+        {"in the receive", selective_receive, fun(N) -> receives(#{in => N}) end, from(250)},
         {"of the time", selective_receive, fun(N) -> receives(#{waits => N - 250, runs => 250,
-            in => 250}) end, [{499, none}, {500, warning}]},
+            in => 250}) end, from(500)},
         {"that stay", selective_receive, fun(Least) -> receives(#{waits => 0, runs => 1000,
-            in => 900, least => Least, most => 1000}) end, [{979, none}, {980, warning}]},
+            in => 900, least => Least, most => 1000}) end, from(980)},
         {"alone", selective_receive, fun(N) -> receives(#{waits => 0, runs => 1000, in => N}) end,
-            [{899, none}, {900, warning}]},
+            from(900)},
         {"in spawns", spawn_storm, fun({N, OnCpu, All, Others}) -> calls(1,
             bif(<<"erlang:spawn/3">>), N, OnCpu, All, Others) end,
             [{{8, 20, 1000, 0}, warning}, {{7, 17, 1000, 0}, none}, {{8, 21, 1000, 0}, none},
@@ -545,22 +509,16 @@ samples() ->
             {{10, 10, 1000, 1990}, warning}, {{10, 10, 1000, 1991}, none}]},
         {"more processes", spawn_storm, fun(Last) -> (calls(1, bif(<<"erlang:spawn/3">>), 20, 20,
             1000, 0))#{seconds => [#{node_processes => N} || N <- [1000, 1, Last]]} end,
-            [{1100, warning}, {1101, none}]},
-        {"of the time", persistent_term, fun(N) -> terms(N, 0, []) end,
-            [{39, none}, {40, warning}]},
+            up_to(1100)},
+        {"of the time", persistent_term, fun(N) -> terms(N, 0, []) end, from(40)},
         {"with as many terms", persistent_term, fun({N, Terms}) -> terms(N, 0, Terms) end,
             [{{20, [7, 7]}, warning}, {{19, [7, 7]}, none}, {{20, [7, 8]}, none},
             {{20, [7]}, none}]},
-        {"purges", persistent_term, fun(N) -> terms(60, N, []) end,
-            [{19, warning}, {20, none}]},
-        {"of the time", code_loading, fun(N) -> loading(N, 0, 0, 5 * ?S) end,
-            [{199, none}, {200, warning}]},
-        {"where code is replaced", code_loading, fun(N) -> loading(0, N, 51, 5 * ?S) end,
-            [{9, none}, {10, warning}]},
-        {"who asks", code_loading, fun(N) -> loading(0, 10, N, 5 * ?S) end,
-            [{50, none}, {51, warning}]},
-        {"long enough", code_loading, fun(Us) -> loading(200, 0, 0, Us) end,
-            [{4999999, none}, {5000000, warning}]},
+        {"purges", persistent_term, fun(N) -> terms(60, N, []) end, up_to(19)},
+        {"of the time", code_loading, fun(N) -> loading(N, 0, 0, 5 * ?S) end, from(200)},
+        {"where code is replaced", code_loading, fun(N) -> loading(0, N, 51, 5 * ?S) end, from(10)},
+        {"who asks", code_loading, fun(N) -> loading(0, 10, N, 5 * ?S) end, from(51)},
+        {"long enough", code_loading, fun(Us) -> loading(200, 0, 0, Us) end, from(5000000)},
         {"on a CPU", priority, fun({N, Ready}) -> favoured(N, Ready, 1000, {4000, 1000}) end,
             [{{500, 25}, warning}, {{499, 0}, none}, {{500, 26}, none}]},
         {"there", priority, fun(All) -> favoured(All, 0, All, {4000, 1000}) end,
@@ -569,11 +527,11 @@ samples() ->
             [{{4000, 0}, warning}, {{3999, 0}, none}, {{6000, 4000}, warning},
             {{6000, 4001}, none}]},
         {"busy", hot_function, fun(Waits) -> hot(#{running => 1000 - Waits, waiting => Waits}) end,
-            [{5, warning}, {6, none}]},
+            up_to(5)},
         {"for so long", hot_function, fun(Us) -> hot(#{running => 1000, last_us => Us}) end,
-            [{4999999, none}, {5000000, warning}]},
+            from(5000000)},
         {"of a CPU", hot_function, fun(N) -> hot(#{running => N, runnable => 1000 - N}) end,
-            [{49, none}, {50, warning}]},
+            from(50)},
         {"with messages", hot_function, fun({N, With}) -> hot(#{running => N, runnable => 1000 - N},
             [{<<"running">>, <<"queue_1s">>, own([]), With}]) end,
             [{{899, 500}, warning}, {{899, 501}, none}, {{900, 501}, warning}]},
@@ -581,7 +539,7 @@ samples() ->
             [{{500, 10000}, warning}, {{499, 10000}, none}, {{799, 1}, none}, {{800, 1}, warning}]},
         {"expressions", hot_function, fun(N) -> hot(#{running => 900, waiting => 100},
             [on_cpu(bif(<<"re:run/3">>), N)]) end,
-            [{900, none}, {901, warning}]},
+            from(901)},
         {"of the node", hot_function, fun hottest/1, [{#{}, warning}, {#{in => 239}, none},
             {#{ready => 59}, none}, {#{ready => 550, waits => 50}, warning},
             {#{ready => 551, waits => 49}, none}, {#{runs => 150, in => 150}, warning},
@@ -688,21 +646,19 @@ growth() ->
         {"grown by much", heap_growth, Heap, [{{40 * ?MIB, 56 * ?MIB}, warning},
             {{40 * ?MIB, 56 * ?MIB - 1}, none}, {{100 * ?MIB, 120 * ?MIB}, warning},
             {{100 * ?MIB, 120 * ?MIB - 1}, none}]},
-        {"for so long", heap_growth, fun(Us) -> heap(0, 64 * ?MIB, Us) end,
-            [{4999999, none}, {5000000, warning}]},
+        {"for so long", heap_growth, fun(Us) -> heap(0, 64 * ?MIB, Us) end, from(5000000)},
         {"a second", heap_growth, fun(N) -> heap(0, 10 * N, 10 * ?S) end,
             [{104857599, warning}, {104857600, critical}]},
         {"of a VM without CPUs", heap_growth, fun({Ms, To}) -> (heap(0, To, 10 * ?S))#{seconds =>
             [#{time_us => 0, node_runtime_ms => 0}, #{time_us => 10 * ?S, node_runtime_ms => Ms}]}
         end, [{{5000, 67108863}, warning}, {{4999, 67108863}, none}, {{4999, 67108864}, warning}]},
-        {"grown", binary_leak, fun(To) -> binaries([0, 2, 4, 6, 8], To) end,
-            [{16777215, none}, {16777216, warning}]},
+        {"grown", binary_leak, fun(To) -> binaries([0, 2, 4, 6, 8], To) end, from(16777216)},
         {"steps", binary_leak, fun(Middle) -> binaries([0, Middle, 5, 5, 7, 16]) end,
             [{0, none}, {2, warning}]},
         {"for so long", binary_leak, fun(Us) ->
             #{seconds := Seconds} = Evidence = binaries([0, 20, 40, 60, 80, 100]),
             Evidence#{seconds := [S#{time_us := min(T, Us)} || #{time_us := T} = S <- Seconds]} end,
-            [{4999999, none}, {5000000, warning}]},
+            from(5000000)},
         {"a second", binary_leak, fun(N) -> binaries([100 * I || I <- lists:seq(0, 4)], 5 * N) end,
             [{104857599, warning}, {104857600, critical}]},
         {"of what there was", binary_leak, fun(To) -> binaries([200, 203, 206, 209, 212], To) end,
