@@ -41,6 +41,16 @@ struct fake_memory {
 void fake_memory_create(struct fake_memory *memory);
 void fake_memory_destroy(struct fake_memory *memory);
 
+/* What changes memory before a read; NULL: nothing. */
+static inline void fake_hook(struct fake_memory *memory,
+                             void (*before_read)(struct fake_memory *memory, void *arg,
+                                                 uint64_t address, size_t size),
+                             void *arg)
+{
+    memory->before_read = before_read;
+    memory->arg = arg;
+}
+
 /* A region of zeros. Its bytes, the memory's own. */
 unsigned char *fake_map(struct fake_memory *memory, uint64_t address, size_t size);
 /* The region that starts there becomes a hole. */

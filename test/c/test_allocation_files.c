@@ -6,6 +6,7 @@
 #include "profile_text.h"
 #include "report/aggregate.h"
 #include "report/export.h"
+#include "test.h"
 
 #define STATUS "\tffffffff garbage_collecting (status)\n\n"
 #define SAMPLE(us, words, more, stack)                                                             \
@@ -53,7 +54,7 @@ static int64_t sum_by(struct fp_profile *profile, enum fp_by_kind kind)
     return sum;
 }
 
-static void a_sample_weighs_its_words_and_is_one(void)
+TEST(a_sample_weighs_its_words_and_is_one)
 {
     struct fp_profile *profile = told();
 
@@ -66,7 +67,7 @@ static void a_sample_weighs_its_words_and_is_one(void)
     fp_profile_destroy(profile);
 }
 
-static void a_long_collection_is_told_of_its_sample_only(void)
+TEST(a_long_collection_is_told_of_its_sample_only)
 {
     static const char *const texts[] = {"", "45000 major heap", "", "120000 minor fragments", ""};
     struct fp_profile *profile = told();
@@ -91,7 +92,7 @@ static void a_long_collection_is_told_of_its_sample_only(void)
     fp_profile_destroy(profile);
 }
 
-static void words_of_collections_that_make_no_sense_are_damage(void)
+TEST(words_of_collections_that_make_no_sense_are_damage)
 {
     static const char *const texts[] = {
         SAMPLE("000001", "1", " collection_us=x collection=minor cause=heap", KEPT),
@@ -111,7 +112,7 @@ static void words_of_collections_that_make_no_sense_are_damage(void)
     }
 }
 
-static void files_of_samples_and_of_allocations_are_read_apart(void)
+TEST(files_of_samples_and_of_allocations_are_read_apart)
 {
     struct fp_profile *profile = told();
 
@@ -127,7 +128,7 @@ static void files_of_samples_and_of_allocations_are_read_apart(void)
 }
 
 /* A byte that is another one costs its sample, and not the file. */
-static void another_event_within_a_file_is_damage(void)
+TEST(another_event_within_a_file_is_damage)
 {
     char *text = strdup(story), *event = strstr(strchr(text, '\t'), "alloc-words");
     struct fp_profile *profile;
@@ -184,7 +185,7 @@ static void expect(const char *format, const char *wanted)
     fp_profile_destroy(profile);
 }
 
-static void exports_say_words_or_bytes(void)
+TEST(exports_say_words_or_bytes)
 {
     expect("collapsed", "kept;cache:loop/1:9;maps:put/3 5000\n");
     expect("collapsed", "garbage;cache:loop/1:9;maps:put/3 60001\n");
@@ -199,7 +200,7 @@ static void exports_say_words_or_bytes(void)
     expect("index", "120000 minor fragments");
 }
 
-static void the_weighted_export_of_allocations_is_such_a_file_again(void)
+TEST(the_weighted_export_of_allocations_is_such_a_file_again)
 {
     struct fp_profile *profile = told(), *again;
     char *text = exported(profile, "perf");
@@ -211,17 +212,4 @@ static void the_weighted_export_of_allocations_is_such_a_file_again(void)
     free(text);
     fp_profile_destroy(again);
     fp_profile_destroy(profile);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_sample_weighs_its_words_and_is_one);
-    RUN(a_long_collection_is_told_of_its_sample_only);
-    RUN(words_of_collections_that_make_no_sense_are_damage);
-    RUN(files_of_samples_and_of_allocations_are_read_apart);
-    RUN(another_event_within_a_file_is_damage);
-    RUN(exports_say_words_or_bytes);
-    RUN(the_weighted_export_of_allocations_is_such_a_file_again);
-    return RUN_END();
 }

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "erts/fresh.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 #include "tracer/allocations.h"
 #include "virtual_clock.h"
 
@@ -97,7 +97,7 @@ static void a_window_is_what_lies_above_the_high_water_and_in_fragments(unsigned
     fake_vm_destroy(&vm);
 }
 
-static void a_window_in_each_release(void)
+TEST(a_window_in_each_release)
 {
     a_window_is_what_lies_above_the_high_water_and_in_fragments(25);
     a_window_is_what_lies_above_the_high_water_and_in_fragments(27);
@@ -124,7 +124,7 @@ static uint64_t abandon(int in_structure)
     return pid;
 }
 
-static void an_abandoned_heap_has_its_words_up_to_the_filler(void)
+TEST(an_abandoned_heap_has_its_words_up_to_the_filler)
 {
     for (int in_structure = 0; in_structure < 2; in_structure++) {
         uint64_t pid;
@@ -144,7 +144,7 @@ static void an_abandoned_heap_has_its_words_up_to_the_filler(void)
     }
 }
 
-static void words_that_do_not_fit_are_refused(void)
+TEST(words_that_do_not_fit_are_refused)
 {
     uint64_t pid, heap = fake_heap_at(1);
 
@@ -268,7 +268,7 @@ static void check_unbiased(const struct errors *errors, const char *what)
                  errors->n, mean, sqrt(variance));
 }
 
-static void sums_and_shares_are_right_in_the_mean(void)
+TEST(sums_and_shares_are_right_in_the_mean)
 {
     struct errors total = {0}, stack[PROCESSES] = {{0}};
     double spread = 0, claimed = 0;
@@ -303,7 +303,7 @@ static void sums_and_shares_are_right_in_the_mean(void)
     fake_vm_destroy(&vm);
 }
 
-static void with_every_collection_looked_at_the_sum_is_exact(void)
+TEST(with_every_collection_looked_at_the_sum_is_exact)
 {
     struct fp_allocations *allocations;
     static struct fp_histogram_copy lengths;
@@ -352,7 +352,7 @@ static void with_every_collection_looked_at_the_sum_is_exact(void)
     fake_vm_destroy(&vm);
 }
 
-static void a_minor_collection_that_fails_has_no_window(void)
+TEST(a_minor_collection_that_fails_has_no_window)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -382,7 +382,7 @@ static void a_minor_collection_that_fails_has_no_window(void)
     fake_vm_destroy(&vm);
 }
 
-static void a_new_heap_at_the_place_of_the_old_one_is_no_failure(void)
+TEST(a_new_heap_at_the_place_of_the_old_one_is_no_failure)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -404,7 +404,7 @@ static void a_new_heap_at_the_place_of_the_old_one_is_no_failure(void)
     fake_vm_destroy(&vm);
 }
 
-static void a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack(void)
+TEST(a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -427,7 +427,7 @@ static void a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack
     fake_vm_destroy(&vm);
 }
 
-static void a_long_collection_is_told_though_it_has_no_sample(void)
+TEST(a_long_collection_is_told_though_it_has_no_sample)
 {
     struct fp_allocations *allocations;
     struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
@@ -453,7 +453,7 @@ static void a_long_collection_is_told_though_it_has_no_sample(void)
 }
 
 /* Of 1 ms or more: the next one is looked at, however few looks there may be. */
-static void after_a_long_collection_the_next_one_has_its_cause(void)
+TEST(after_a_long_collection_the_next_one_has_its_cause)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -485,7 +485,7 @@ static void after_a_long_collection_the_next_one_has_its_cause(void)
     fake_vm_destroy(&vm);
 }
 
-static void what_a_full_ring_refuses_is_counted(void)
+TEST(what_a_full_ring_refuses_is_counted)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -510,7 +510,7 @@ static void what_a_full_ring_refuses_is_counted(void)
     fake_vm_destroy(&vm);
 }
 
-static void looks_keep_within_their_number_a_second(void)
+TEST(looks_keep_within_their_number_a_second)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -534,7 +534,7 @@ static void looks_keep_within_their_number_a_second(void)
     fake_vm_destroy(&vm);
 }
 
-static void threads_that_it_has_no_room_for_are_ignored(void)
+TEST(threads_that_it_has_no_room_for_are_ignored)
 {
     struct fp_allocations *allocations;
     struct fp_allocations_counters counters;
@@ -549,7 +549,7 @@ static void threads_that_it_has_no_room_for_are_ignored(void)
     fake_vm_destroy(&vm);
 }
 
-static void words_in_no_window_yet_are_told(void)
+TEST(words_in_no_window_yet_are_told)
 {
     uint64_t words, pid;
     uint32_t processes;
@@ -574,23 +574,8 @@ static void words_in_no_window_yet_are_told(void)
     fake_vm_destroy(&vm);
 }
 
-int main(int argc, char **argv)
+/* Before main. */
+__attribute__((constructor)) static void use_the_clock(void)
 {
-    RUN_START(argc, argv);
     virtual_clock = read_clock;
-    RUN(a_window_in_each_release);
-    RUN(an_abandoned_heap_has_its_words_up_to_the_filler);
-    RUN(words_that_do_not_fit_are_refused);
-    RUN(sums_and_shares_are_right_in_the_mean);
-    RUN(with_every_collection_looked_at_the_sum_is_exact);
-    RUN(a_minor_collection_that_fails_has_no_window);
-    RUN(a_new_heap_at_the_place_of_the_old_one_is_no_failure);
-    RUN(a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack);
-    RUN(a_long_collection_is_told_though_it_has_no_sample);
-    RUN(after_a_long_collection_the_next_one_has_its_cause);
-    RUN(what_a_full_ring_refuses_is_counted);
-    RUN(looks_keep_within_their_number_a_second);
-    RUN(threads_that_it_has_no_room_for_are_ignored);
-    RUN(words_in_no_window_yet_are_told);
-    return RUN_END();
 }

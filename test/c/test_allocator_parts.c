@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define INSTANCES 3u
 #define STATISTICS 1024u
@@ -126,7 +126,7 @@ static struct fp_allocator_figures read_one(uint32_t k)
 
 /* -------------------------------------------------------------------- trees -- */
 
-static void the_largest_free_block_is_that_of_the_root(void)
+TEST(the_largest_free_block_is_that_of_the_root)
 {
     create();
     CHECK_INT(solve_trees(), 0);
@@ -141,7 +141,7 @@ static void the_largest_free_block_is_that_of_the_root(void)
     destroy();
 }
 
-static void a_node_that_is_no_root_tells_nothing(void)
+TEST(a_node_that_is_no_root_tells_nothing)
 {
     create();
     CHECK_INT(solve_trees(), 0);
@@ -165,7 +165,7 @@ static void turn_root(struct fake_memory *memory, void *arg, uint64_t address, s
                       fake_word(memory, address) == NODE_AT(1, 0) ? NODE_AT(2, 0) : NODE_AT(1, 0));
 }
 
-static void a_tree_whose_root_changes_meanwhile_tells_nothing(void)
+TEST(a_tree_whose_root_changes_meanwhile_tells_nothing)
 {
     create();
     CHECK_INT(solve_trees(), 0);
@@ -176,7 +176,7 @@ static void a_tree_whose_root_changes_meanwhile_tells_nothing(void)
     destroy();
 }
 
-static void a_tree_that_does_not_prove_itself_is_not_believed(void)
+TEST(a_tree_that_does_not_prove_itself_is_not_believed)
 {
     create();
     put(INSTANCE_AT(0) + MULTI, 4); /* carriers, of which the tree has three */
@@ -203,7 +203,7 @@ static int solve_fixes(void)
     return fp_fix_solve(b.allocators, &b.memory.reader, b.fact, INSTANCES, 1u << 0 | 1u << 3);
 }
 
-static void fixed_sizes_of_processes_are_added(void)
+TEST(fixed_sizes_of_processes_are_added)
 {
     uint64_t bytes;
 
@@ -221,7 +221,7 @@ static void fixed_sizes_of_processes_are_added(void)
 }
 
 /* Processes come and go between the answer of the VM and the look. */
-static void an_instance_at_work_is_found(void)
+TEST(an_instance_at_work_is_found)
 {
     uint64_t bytes;
 
@@ -234,7 +234,7 @@ static void an_instance_at_work_is_found(void)
     destroy();
 }
 
-static void lists_that_say_something_else_are_not_believed(void)
+TEST(lists_that_say_something_else_are_not_believed)
 {
     create();
     b.fact[2].bytes[4] += 8;
@@ -260,7 +260,7 @@ static void lists_that_say_something_else_are_not_believed(void)
 
 /* ------------------------------------------------------------ super carrier -- */
 
-static void the_super_carrier_is_found_by_its_sizes(void)
+TEST(the_super_carrier_is_found_by_its_sizes)
 {
     struct fp_ranges data = {1, {{DATA, DATA + (256u << 10)}}};
     struct fp_super_carrier fact = {1 << 29, 21 << 20, 16 << 20, 1 << 20}, carrier;
@@ -279,18 +279,4 @@ static void the_super_carrier_is_found_by_its_sizes(void)
     fake_put(&b.memory, DATA + 131072, &fact, sizeof fact);
     CHECK_INT(fp_super_carrier_solve(b.allocators, &b.memory.reader, &data, &fact), FP_EAMBIGUOUS);
     destroy();
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(the_largest_free_block_is_that_of_the_root);
-    RUN(a_node_that_is_no_root_tells_nothing);
-    RUN(a_tree_whose_root_changes_meanwhile_tells_nothing);
-    RUN(a_tree_that_does_not_prove_itself_is_not_believed);
-    RUN(fixed_sizes_of_processes_are_added);
-    RUN(an_instance_at_work_is_found);
-    RUN(lists_that_say_something_else_are_not_believed);
-    RUN(the_super_carrier_is_found_by_its_sizes);
-    return RUN_END();
 }

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define DATA FAKE_BASE
 #define DATA_BYTES (256u << 10)
@@ -136,7 +136,7 @@ static int solve(void)
                : fp_allocators_solve(b.allocators, &b.memory.reader, b.fact, b.facts, &b.refusal);
 }
 
-static void instances_and_counters_are_found_without_a_symbol(void)
+TEST(instances_and_counters_are_found_without_a_symbol)
 {
     create();
     CHECK_INT(solve(), 0);
@@ -147,7 +147,7 @@ static void instances_and_counters_are_found_without_a_symbol(void)
     destroy();
 }
 
-static void what_an_instance_has_now_is_read(void)
+TEST(what_an_instance_has_now_is_read)
 {
     static const uint64_t carriers[] = {2, 2000, 3, 3000, 0, 0, 90, 91, 92, 93};
     static const uint64_t blocks[] = {5, 500, 60, 6000, 61, 6100};
@@ -188,7 +188,7 @@ static void what_an_instance_has_now_is_read(void)
     destroy();
 }
 
-static void an_instance_that_is_gone_is_no_figure(void)
+TEST(an_instance_that_is_gone_is_no_figure)
 {
     struct fp_allocator_figures figures[FACTS];
 
@@ -202,7 +202,7 @@ static void an_instance_that_is_gone_is_no_figure(void)
     destroy();
 }
 
-static void two_tables_are_refused(void)
+TEST(two_tables_are_refused)
 {
     create();
     memcpy(fake_at(&b.memory, DATA + 8192, 264), fake_at(&b.memory, TABLE, 264), 264);
@@ -214,7 +214,7 @@ static void two_tables_are_refused(void)
     destroy();
 }
 
-static void two_offsets_are_refused(void)
+TEST(two_offsets_are_refused)
 {
     create();
     put_words(instance_at(9) + STATISTICS + 1368, b.fact[9].statistics, FP_STATISTICS_WORDS);
@@ -227,7 +227,7 @@ static void two_offsets_are_refused(void)
 }
 
 /* All are at work, but one. */
-static void one_instance_that_agrees_is_not_enough(void)
+TEST(one_instance_that_agrees_is_not_enough)
 {
     create();
     for (uint32_t i = 1; i < b.facts; i++)
@@ -238,7 +238,7 @@ static void one_instance_that_agrees_is_not_enough(void)
     destroy();
 }
 
-static void a_pool_that_is_nowhere_is_refused(void)
+TEST(a_pool_that_is_nowhere_is_refused)
 {
     create();
     for (uint32_t i = 0; i < b.facts; i++)
@@ -251,24 +251,10 @@ static void a_pool_that_is_nowhere_is_refused(void)
     destroy();
 }
 
-static void an_instance_that_only_erlang_knows_is_refused(void)
+TEST(an_instance_that_only_erlang_knows_is_refused)
 {
     create();
     b.fact[3].number = 40;
     CHECK_INT(solve(), FP_ENOENT);
     destroy();
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(instances_and_counters_are_found_without_a_symbol);
-    RUN(what_an_instance_has_now_is_read);
-    RUN(an_instance_that_is_gone_is_no_figure);
-    RUN(two_tables_are_refused);
-    RUN(two_offsets_are_refused);
-    RUN(one_instance_that_agrees_is_not_enough);
-    RUN(a_pool_that_is_nowhere_is_refused);
-    RUN(an_instance_that_only_erlang_knows_is_refused);
-    return RUN_END();
 }

@@ -46,7 +46,7 @@ static int counting_munmap(void *at, size_t size)
 
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "run.h"
+#include "test.h"
 
 #define TEXTS 2000
 
@@ -114,7 +114,7 @@ static void churn(struct fp_arena *arena, unsigned steps)
         check_content(&texts[i]);
 }
 
-static void texts_of_any_sizes_do_not_overlap(void)
+TEST(texts_of_any_sizes_do_not_overlap)
 {
     for (uint64_t i = 1; i < 6; i++) {
         struct fp_arena arena = {0};
@@ -128,7 +128,7 @@ static void texts_of_any_sizes_do_not_overlap(void)
 }
 
 /* However often the texts change, the rooms have at most twice the largest ones. */
-static void rooms_are_used_again(void)
+TEST(rooms_are_used_again)
 {
     struct fp_arena arena = {0};
     size_t largest = 0;
@@ -140,7 +140,7 @@ static void rooms_are_used_again(void)
     fp_arena_free(&arena);
 }
 
-static void little_is_wasted(void)
+TEST(little_is_wasted)
 {
     size_t sizes[] = {1, 100, 3000, 40, 20000, 60000, 300000};
 
@@ -157,7 +157,7 @@ static void little_is_wasted(void)
     CHECK_INT(mapped_now, 0);
 }
 
-static void a_large_text_leaves_the_chunk_as_it_is(void)
+TEST(a_large_text_leaves_the_chunk_as_it_is)
 {
     struct fp_arena arena = {0};
     char *small = fp_arena_alloc(&arena, 100);
@@ -167,7 +167,7 @@ static void a_large_text_leaves_the_chunk_as_it_is(void)
     fp_arena_free(&arena);
 }
 
-static void a_bound_is_kept(void)
+TEST(a_bound_is_kept)
 {
     size_t bounds[] = {1, 4095, 4096, 10000, 300000, (size_t)3 << 20};
 
@@ -182,7 +182,7 @@ static void a_bound_is_kept(void)
     }
 }
 
-static void without_memory_what_is_there_stays_good(void)
+TEST(without_memory_what_is_there_stays_good)
 {
     for (int left = 0; left < 40; left++) {
         struct fp_arena arena = {0};
@@ -196,7 +196,7 @@ static void without_memory_what_is_there_stays_good(void)
     }
 }
 
-static void an_arena_can_be_used_again(void)
+TEST(an_arena_can_be_used_again)
 {
     struct fp_arena arena = {0};
     struct fp_kept none = {NULL, 0, 0};
@@ -211,7 +211,7 @@ static void an_arena_can_be_used_again(void)
     CHECK_INT(mapped_now, 0);
 }
 
-static void a_buffer_keeps_its_bytes_as_it_grows(void)
+TEST(a_buffer_keeps_its_bytes_as_it_grows)
 {
     struct fp_buffer buffer = {NULL, 0, 0};
 
@@ -228,18 +228,4 @@ static void a_buffer_keeps_its_bytes_as_it_grows(void)
     CHECK_INT(mapped_now, buffer.room);
     fp_buffer_free(&buffer);
     CHECK_INT(mapped_now, 0);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(texts_of_any_sizes_do_not_overlap);
-    RUN(rooms_are_used_again);
-    RUN(little_is_wasted);
-    RUN(a_large_text_leaves_the_chunk_as_it_is);
-    RUN(a_bound_is_kept);
-    RUN(without_memory_what_is_there_stays_good);
-    RUN(an_arena_can_be_used_again);
-    RUN(a_buffer_keeps_its_bytes_as_it_grows);
-    return RUN_END();
 }

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "erts/atom.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 static void create(struct fake_vm *vm, unsigned otp)
 {
@@ -36,7 +36,7 @@ static uint64_t entry_of(struct fake_vm *vm, uint64_t term)
     return fake_word(&vm->memory, segment + 8 * (index % 1024));
 }
 
-static void texts_of_all_lengths_in_all_forms(void)
+TEST(texts_of_all_lengths_in_all_forms)
 {
     static const unsigned releases[] = {25, 27, 28, 29};
     char text[FP_ATOM_TEXT_MAX];
@@ -59,7 +59,7 @@ static void texts_of_all_lengths_in_all_forms(void)
     }
 }
 
-static void atoms_beyond_the_first_segment(void)
+TEST(atoms_beyond_the_first_segment)
 {
     struct fake_vm vm;
     uint64_t term[1500];
@@ -76,7 +76,7 @@ static void atoms_beyond_the_first_segment(void)
     fake_vm_destroy(&vm);
 }
 
-static void what_is_no_atom_of_this_vm_is_none(void)
+TEST(what_is_no_atom_of_this_vm_is_none)
 {
     struct fake_vm vm;
     uint64_t term;
@@ -99,7 +99,7 @@ static void what_is_no_atom_of_this_vm_is_none(void)
     fake_vm_destroy(&vm);
 }
 
-static void an_entry_that_contradicts_itself_is_none(void)
+TEST(an_entry_that_contradicts_itself_is_none)
 {
     struct fake_vm vm;
     uint64_t term, entry;
@@ -122,7 +122,7 @@ static void an_entry_that_contradicts_itself_is_none(void)
     fake_vm_destroy(&vm);
 }
 
-static void what_can_not_be_read_says_so(void)
+TEST(what_can_not_be_read_says_so)
 {
     static const unsigned releases[] = {27, 29};
 
@@ -153,7 +153,7 @@ static void what_can_not_be_read_says_so(void)
     }
 }
 
-static void random_words_harm_nothing(void)
+TEST(random_words_harm_nothing)
 {
     struct fake_vm vm;
     uint64_t random = 8;
@@ -173,16 +173,4 @@ static void random_words_harm_nothing(void)
         CHECK(size <= FP_ATOM_TEXT_MAX);
     }
     fake_vm_destroy(&vm);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(texts_of_all_lengths_in_all_forms);
-    RUN(atoms_beyond_the_first_segment);
-    RUN(what_is_no_atom_of_this_vm_is_none);
-    RUN(an_entry_that_contradicts_itself_is_none);
-    RUN(what_can_not_be_read_says_so);
-    RUN(random_words_harm_nothing);
-    return RUN_END();
 }

@@ -2,7 +2,7 @@
  * and looks at all processes each half second. */
 #include <math.h>
 
-#include "run.h"
+#include "test.h"
 #include "tracer/births.h"
 
 #define MS INT64_C(1000000)
@@ -136,7 +136,7 @@ static double none(int64_t ms)
     return 0;
 }
 
-static void few_births_all_have_the_flag(void)
+TEST(few_births_all_have_the_flag)
 {
     struct world world;
 
@@ -147,7 +147,7 @@ static void few_births_all_have_the_flag(void)
     CHECK(world.counted == (double)world.all);
 }
 
-static void of_many_births_a_part_has_the_flag(void)
+TEST(of_many_births_a_part_has_the_flag)
 {
     struct world world;
 
@@ -159,7 +159,7 @@ static void of_many_births_a_part_has_the_flag(void)
     CHECK(world.on_ns * 100 < world.all_ns * 10);
 }
 
-static void when_births_are_few_again_all_have_the_flag(void)
+TEST(when_births_are_few_again_all_have_the_flag)
 {
     struct world world;
 
@@ -175,7 +175,7 @@ static void when_births_are_few_again_all_have_the_flag(void)
 }
 
 /* What is told when the VM has not done what it was told, in time or at all. */
-static void without_births_in_a_phase_all_shall_have_the_flag(void)
+TEST(without_births_in_a_phase_all_shall_have_the_flag)
 {
     struct world world;
 
@@ -198,7 +198,7 @@ static void without_births_in_a_phase_all_shall_have_the_flag(void)
 }
 
 /* Another tracer has the new processes since. */
-static void where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases(void)
+TEST(where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases)
 {
     struct world world;
     enum fp_births_state state;
@@ -218,7 +218,7 @@ static void where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phas
     CHECK(fabs(world.counted - (double)world.all - left) < 1);
 }
 
-static void where_the_count_is_of_something_else_all_have_the_flag(void)
+TEST(where_the_count_is_of_something_else_all_have_the_flag)
 {
     struct world world;
 
@@ -253,33 +253,18 @@ static void is_right_in_the_mean(double (*rate)(int64_t), int is_busy)
     CHECK(sqrt(squares / runs) < 0.1);
 }
 
-static void births_are_counted_right_in_the_mean(void)
+TEST(births_are_counted_right_in_the_mean)
 {
     is_right_in_the_mean(many, 0);
 }
 
-static void births_that_come_in_waves_too(void)
+TEST(births_that_come_in_waves_too)
 {
     is_right_in_the_mean(waves, 0);
 }
 
-static void and_when_the_owner_comes_late(void)
+TEST(and_when_the_owner_comes_late)
 {
     is_right_in_the_mean(many, 1);
     is_right_in_the_mean(waves, 1);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(few_births_all_have_the_flag);
-    RUN(of_many_births_a_part_has_the_flag);
-    RUN(when_births_are_few_again_all_have_the_flag);
-    RUN(without_births_in_a_phase_all_shall_have_the_flag);
-    RUN(where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases);
-    RUN(where_the_count_is_of_something_else_all_have_the_flag);
-    RUN(births_are_counted_right_in_the_mean);
-    RUN(births_that_come_in_waves_too);
-    RUN(and_when_the_owner_comes_late);
-    return RUN_END();
 }

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/smaps.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define INSTANCES 3u
 #define STATISTICS 1088u
@@ -82,7 +82,7 @@ static void destroy(void)
     fake_memory_destroy(&b.memory);
 }
 
-static void the_lists_are_found_and_walked(void)
+TEST(the_lists_are_found_and_walked)
 {
     struct fp_carriers carriers;
 
@@ -100,7 +100,7 @@ static void the_lists_are_found_and_walked(void)
     destroy();
 }
 
-static void a_list_that_is_not_as_counted_is_left_out(void)
+TEST(a_list_that_is_not_as_counted_is_left_out)
 {
     struct fp_carriers carriers;
 
@@ -115,7 +115,7 @@ static void a_list_that_is_not_as_counted_is_left_out(void)
     destroy();
 }
 
-static void lists_at_two_offsets_are_refused(void)
+TEST(lists_at_two_offsets_are_refused)
 {
     create();
     put(INSTANCE_AT(0) + 64, CARRIER_AT(0));
@@ -152,7 +152,7 @@ static void put_ring(uint64_t next)
     }
 }
 
-static void the_pool_is_walked_once(void)
+TEST(the_pool_is_walked_once)
 {
     for (uint64_t next = 24; next <= 32; next += 8) {
         struct fp_carriers carriers;
@@ -183,7 +183,7 @@ static unsigned char *touched(size_t bytes)
     return at;
 }
 
-static void a_page_belongs_to_the_carrier_that_it_lies_in(void)
+TEST(a_page_belongs_to_the_carrier_that_it_lies_in)
 {
     struct fp_memory memory;
     struct fp_rss before, after;
@@ -243,7 +243,7 @@ static void check_map(void *arg, const struct fp_smap *map)
     ++*n;
 }
 
-static void each_mapping_is_visited_with_its_resident_memory(void)
+TEST(each_mapping_is_visited_with_its_resident_memory)
 {
     uint32_t n = 0;
     FILE *file = fmemopen((void *)(uintptr_t)smaps, sizeof smaps - 1, "r");
@@ -252,16 +252,4 @@ static void each_mapping_is_visited_with_its_resident_memory(void)
     fp_smaps_parse(file, check_map, &n);
     fclose(file);
     CHECK_INT(n, 3);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(the_lists_are_found_and_walked);
-    RUN(a_list_that_is_not_as_counted_is_left_out);
-    RUN(lists_at_two_offsets_are_refused);
-    RUN(the_pool_is_walked_once);
-    RUN(a_page_belongs_to_the_carrier_that_it_lies_in);
-    RUN(each_mapping_is_visited_with_its_resident_memory);
-    return RUN_END();
 }

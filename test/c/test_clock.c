@@ -1,6 +1,6 @@
 /* test_clock.c - Unix time of monotonic time, by a thread that is held up. */
 #include "base/clock.h"
-#include "run.h"
+#include "test.h"
 #include "virtual_clock.h"
 
 #define OFFSET INT64_C(1700000000123456789)
@@ -27,13 +27,13 @@ static int64_t error_with(int every, int first)
     return fp_clock_offset_ns() - OFFSET;
 }
 
-static void both_clocks_agree(void)
+TEST(both_clocks_agree)
 {
     CHECK(llabs(error_with(0, 0)) <= READING);
 }
 
 /* Wherever in a reading, and however often, short of every time. */
-static void who_is_held_up_moves_nothing(void)
+TEST(who_is_held_up_moves_nothing)
 {
     for (int every = 4; every < 20; every++) {
         for (int first = 0; first < every; first++)
@@ -41,11 +41,8 @@ static void who_is_held_up_moves_nothing(void)
     }
 }
 
-int main(int argc, char **argv)
+/* Before main. */
+__attribute__((constructor)) static void use_the_clock(void)
 {
-    RUN_START(argc, argv);
     virtual_clock = clock_ns;
-    RUN(both_clocks_agree);
-    RUN(who_is_held_up_moves_nothing);
-    return RUN_END();
 }

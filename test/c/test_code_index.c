@@ -6,7 +6,7 @@
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 #define BODIES 40u
 
@@ -100,28 +100,22 @@ static void expect_nothing(struct fixture *f, uint64_t pc)
     CHECK_INT(fp_code_index_resolve(f->code, pc, &location), FP_ENOENT);
 }
 
-static void every_function_is_found_at_its_first_middle_and_last_byte(void)
+TEST_WITH_EACH(every_function_is_found_at_its_first_middle_and_last_byte, create, 25, 26, 27, 28,
+               29)
 {
-    static const unsigned releases[] = {25, 26, 27, 28, 29};
+    struct fake_module a, b;
+    struct fake_module_options with_file = {4, 24, f->own_file, f->file, 0};
 
-    for (size_t r = 0; r < 5; r++) {
-        struct fixture *f = create(releases[r]);
-        struct fake_module a, b;
-        struct fake_module_options with_file = {4, 24, f->own_file, f->file, 0};
-
-        fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-        fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &with_file);
-        expect_all(f, &a, &four);
-        expect_all(f, &b, &with_file);
-        expect_all(f, &a, &four); /* from the cache */
-        CHECK_INT(fp_code_index_size(f->code), 2 * BODIES);
-        destroy(f);
-    }
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &with_file);
+    expect_all(f, &a, &four);
+    expect_all(f, &b, &with_file);
+    expect_all(f, &a, &four); /* from the cache */
+    CHECK_INT(fp_code_index_size(f->code), 2 * BODIES);
 }
 
-static void every_byte_of_a_module_has_the_right_answer(void)
+TEST_WITH(every_byte_of_a_module_has_the_right_answer, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -132,34 +126,28 @@ static void every_byte_of_a_module_has_the_right_answer(void)
         for (uint64_t k = 0; k < f->body[i].size; k++)
             expect(f, a.code[i] + k, &a, i, &four);
     }
-    destroy(f);
 }
 
-static void locations_of_two_bytes_are_read_as_such(void)
+TEST_WITH(locations_of_two_bytes_are_read_as_such, create(29))
 {
-    struct fixture *f = create(29);
     struct fake_module_options two = {2, 8, f->own_file, 0, 0};
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &two);
     expect_all(f, &a, &two);
-    destroy(f);
 }
 
-static void a_module_without_lines_has_functions_all_the_same(void)
+TEST_WITH(a_module_without_lines_has_functions_all_the_same, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module_options none = {0, 8, 0, 0, 0};
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &none);
     expect_all(f, &a, &none);
-    destroy(f);
 }
 
-static void a_line_table_that_is_no_such_gives_no_line(void)
+TEST_WITH(a_line_table_that_is_no_such_gives_no_line, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
     struct fp_location location;
     uint64_t table;
@@ -176,23 +164,19 @@ static void a_line_table_that_is_no_such_gives_no_line(void)
     fake_put_word(&f->vm.memory, a.functions - 8 * 8, 0x1000); /* unreadable */
     CHECK_INT(fp_code_index_resolve(f->code, a.code[2], &location), 0);
     CHECK_INT(location.line, 0);
-    destroy(f);
 }
 
-static void shared_code_before_the_first_function_is_no_function(void)
+TEST_WITH(shared_code_before_the_first_function_is_no_function, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     for (uint64_t pc = FAKE_JIT; pc < a.code[0]; pc += 3)
         expect_nothing(f, pc);
-    destroy(f);
 }
 
-static void between_and_behind_modules_is_no_function(void)
+TEST_WITH(between_and_behind_modules_is_no_function, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -207,12 +191,10 @@ static void between_and_behind_modules_is_no_function(void)
     for (uint64_t pc = a.end; pc < b.code[0]; pc += 2)
         expect_nothing(f, pc + 1);
     expect_nothing(f, b.end + 1);
-    destroy(f);
 }
 
-static void addresses_outside_of_the_ranges_are_no_function(void)
+TEST_WITH(addresses_outside_of_the_ranges_are_no_function, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
     static const uint64_t far[] = {
         0, 1, 8, FAKE_JIT - 1, FAKE_JIT + FAKE_JIT_SIZE, FAKE_LINES, UINT64_MAX, UINT64_MAX - 8};
@@ -220,10 +202,9 @@ static void addresses_outside_of_the_ranges_are_no_function(void)
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++)
         expect_nothing(f, far[i]);
-    destroy(f);
 }
 
-static void a_function_may_be_longer_than_a_block_and_cross_borders(void)
+TEST(a_function_may_be_longer_than_a_block_and_cross_borders)
 {
     for (uint32_t shift = 0; shift < 64; shift += 8) {
         struct fixture *f = create(27);
@@ -247,20 +228,17 @@ static void a_function_may_be_longer_than_a_block_and_cross_borders(void)
     }
 }
 
-static void a_module_with_hundreds_of_functions_is_found_from_its_last(void)
+TEST_WITH(a_module_with_hundreds_of_functions_is_found_from_its_last, create(25))
 {
-    struct fixture *f = create(25);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, 599, &four);
     expect(f, a.code[598] + 9, &a, 598, &four);
     expect_all(f, &a, &four);
-    destroy(f);
 }
 
-static void code_up_to_the_very_end_of_a_mapping_is_found(void)
+TEST_WITH(code_up_to_the_very_end_of_a_mapping_is_found, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -270,25 +248,21 @@ static void code_up_to_the_very_end_of_a_mapping_is_found(void)
         fp_code_index_set_ranges(f->code, &tight);
         expect_all(f, &a, &four);
     }
-    destroy(f);
 }
 
-static void a_mapping_may_begin_with_a_module(void)
+TEST_WITH(a_mapping_may_begin_with_a_module, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module_options at_start = {4, 16, 0, 0, FAKE_JIT};
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, 3, &at_start);
     expect_all(f, &a, &at_start);
-    destroy(f);
 }
 
 /* ------------------------------------------------------- code that changes */
 
-static void a_function_replaced_at_the_same_place_is_noticed(void)
+TEST_WITH(a_function_replaced_at_the_same_place_is_noticed, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b;
     struct fake_module_options here = four;
 
@@ -302,12 +276,10 @@ static void a_function_replaced_at_the_same_place_is_noticed(void)
     CHECK_INT(fp_code_index_size(f->code), 0);
     expect_all(f, &b, &here);
     CHECK_INT(fp_code_index_revalidate(f->code), 0);
-    destroy(f);
 }
 
-static void the_same_functions_with_other_lines_are_noticed(void)
+TEST_WITH(the_same_functions_with_other_lines_are_noticed, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b;
     struct fake_module_options other = {4, 8, 0, f->file, 0};
 
@@ -317,12 +289,10 @@ static void the_same_functions_with_other_lines_are_noticed(void)
     fake_load(&f->vm, &b, f->name[0], f->body, BODIES, &other);
     CHECK(fp_code_index_revalidate(f->code) > 0);
     expect_all(f, &b, &other);
-    destroy(f);
 }
 
-static void a_replaced_module_does_not_answer_before_it_is_noticed_either(void)
+TEST_WITH(a_replaced_module_does_not_answer_before_it_is_noticed_either, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b;
     struct fake_module_options here = {4, 8, 0, 0, 0};
 
@@ -333,12 +303,10 @@ static void a_replaced_module_does_not_answer_before_it_is_noticed_either(void)
     /* Addresses that are not cached: without revalidation, right at once. */
     expect(f, b.code[7] + 5, &b, 7, &here);
     expect(f, b.code[39] + 5, &b, 39, &here);
-    destroy(f);
 }
 
-static void a_removed_module_is_forgotten(void)
+TEST_WITH(a_removed_module_is_forgotten, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -350,12 +318,10 @@ static void a_removed_module_is_forgotten(void)
     fake_unmap(&f->vm.memory, FAKE_JIT);
     CHECK_INT(fp_code_index_revalidate(f->code), 0);
     expect_nothing(f, a.code[0] + 1);
-    destroy(f);
 }
 
-static void an_unmapped_range_is_forgotten(void)
+TEST_WITH(an_unmapped_range_is_forgotten, create(29))
 {
-    struct fixture *f = create(29);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -363,13 +329,11 @@ static void an_unmapped_range_is_forgotten(void)
     fake_unmap(&f->vm.memory, FAKE_JIT);
     CHECK_INT(fp_code_index_revalidate(f->code), BODIES + 1);
     expect_nothing(f, a.code[1]);
-    destroy(f);
 }
 
 /* floor lookup without an end bound would give the next module's code to the one before. */
-static void code_loaded_later_is_not_given_to_its_neighbour(void)
+TEST_WITH(code_loaded_later_is_not_given_to_its_neighbour, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b, c;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -378,12 +342,10 @@ static void code_loaded_later_is_not_given_to_its_neighbour(void)
     expect_all(f, &b, &four);
     fake_load(&f->vm, &c, f->name[2], f->body, 1, &four);
     expect_all(f, &c, &four);
-    destroy(f);
 }
 
-static void what_looks_like_a_header_and_is_none_is_passed_over(void)
+TEST_WITH(what_looks_like_a_header_and_is_none_is_passed_over, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module_options later = {4, 16, 0, 0, 0};
     struct fake_module a;
 
@@ -393,12 +355,10 @@ static void what_looks_like_a_header_and_is_none_is_passed_over(void)
     for (uint64_t at = a.code[0] + 40; at + 8 < a.code[0] + 400; at += 8)
         fake_put_word(&f->vm.memory, at, at % 16 == 0 ? a.info[0] : a.info[1]);
     expect_all(f, &a, &later);
-    destroy(f);
 }
 
-static void new_ranges_make_unknown_addresses_known(void)
+TEST_WITH(new_ranges_make_unknown_addresses_known, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
     struct fp_ranges none = {1, {{FAKE_MISC, FAKE_MISC + 4096}}};
 
@@ -407,14 +367,12 @@ static void new_ranges_make_unknown_addresses_known(void)
     expect_nothing(f, a.code[0]);
     fp_code_index_set_ranges(f->code, &f->vm.code);
     expect_all(f, &a, &four);
-    destroy(f);
 }
 
 /* --------------------------------------------------------------- bounds -- */
 
-static void caches_that_fill_up_begin_anew(void)
+TEST_WITH(caches_that_fill_up_begin_anew, create(27))
 {
-    struct fixture *f = create(27);
     static struct fake_module a[10];
     struct fake_module_options coarse = {4, 256, 0, 0, 0};
 
@@ -428,12 +386,10 @@ static void caches_that_fill_up_begin_anew(void)
                 expect(f, a[m].code[i] + 3, &a[m], i, &coarse);
     CHECK(fp_code_index_size(f->code) <= 4096);
     CHECK_INT(fp_code_index_revalidate(f->code), 0);
-    destroy(f);
 }
 
-static void atoms_are_cached_and_what_is_no_atom_has_no_text(void)
+TEST_WITH(atoms_are_cached_and_what_is_no_atom_has_no_text, create(29))
 {
-    struct fixture *f = create(29);
     uint32_t len = 0;
     const char *text = fp_code_index_atom(f->code, f->name[0], &len);
 
@@ -445,17 +401,15 @@ static void atoms_are_cached_and_what_is_no_atom_has_no_text(void)
     CHECK(fp_code_index_atom(f->code, 0, &len) == NULL);
     CHECK(fp_code_index_atom(f->code, 0x0f, &len) == NULL);
     CHECK(fp_code_index_atom(f->code, 1999u << 6 | 0x0b, &len) == NULL);
-    destroy(f);
 }
 
-static void files_are_strings_in_utf8(void)
+TEST_WITH(files_are_strings_in_utf8, create(27))
 {
     static const uint32_t text[] = {'a', 0x7f, 0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff};
     static const char utf8[] = "a\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf"
                                "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf";
     static const uint32_t no_text[] = {'a', 0x110000};
     uint32_t much[1000], len = 0;
-    struct fixture *f = create(27);
     const char *got;
 
     got = fp_code_index_file(f->code, f->file, &len);
@@ -471,13 +425,11 @@ static void files_are_strings_in_utf8(void)
     CHECK(fp_code_index_file(f->code, fake_string(&f->vm, no_text, 2), &len) == NULL);
     CHECK(fp_code_index_file(f->code, FAKE_BASE | 1, &len) == NULL);
     CHECK(fp_code_index_file(f->code, 0, &len) == NULL);
-    destroy(f);
 }
 
 /* A literal area that was given back is used for another module's strings. */
-static void a_file_of_a_replaced_module_is_not_that_of_the_new_one(void)
+TEST_WITH(a_file_of_a_replaced_module_is_not_that_of_the_new_one, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b;
     struct fake_module_options with_file = {4, 16, f->own_file, f->file, 0};
     uint32_t len = 0;
@@ -494,16 +446,14 @@ static void a_file_of_a_replaced_module_is_not_that_of_the_new_one(void)
     text = fp_code_index_file(f->code, f->file, &len);
     CHECK(text != NULL);
     CHECK_BYTES(text, len, "Xrc/included.hrl", 16);
-    destroy(f);
 }
 
 /* ----------------------------------------------------------------- fuzz -- */
 
 /* Random bytes, among them whole signatures and headers that are wrong in some word: an answer or
  * none, no harm. */
-static void random_code_harms_nothing(void)
+TEST_WITH(random_code_harms_nothing, create(29))
 {
-    struct fixture *f = create(29);
     struct fake_module a;
     uint64_t random = 4711;
 
@@ -531,12 +481,11 @@ static void random_code_harms_nothing(void)
             f->vm.lines_at = FAKE_LINES;
         }
     }
-    destroy(f);
 }
 
 /* ------------------------------------------------- what all share, and not */
 
-static void the_first_function_behind_shared_code_is_found(void)
+TEST(the_first_function_behind_shared_code_is_found)
 {
     for (uint64_t gap = 0; gap < 3 * 8192; gap += 1000) {
         struct fixture *f = create(27);
@@ -560,7 +509,7 @@ static void the_first_function_behind_shared_code_is_found(void)
     }
 }
 
-static void the_first_function_may_be_at_the_very_end_of_a_range(void)
+TEST(the_first_function_may_be_at_the_very_end_of_a_range)
 {
     for (uint64_t cut = 0; cut < 4; cut++) {
         struct fixture *f = create(27);
@@ -577,9 +526,8 @@ static void the_first_function_may_be_at_the_very_end_of_a_range(void)
     }
 }
 
-static void where_there_is_no_function_none_is_found(void)
+TEST_WITH(where_there_is_no_function_none_is_found, create(27))
 {
-    struct fixture *f = create(27);
     struct fp_range range = f->vm.code.range[0];
     uint64_t info;
 
@@ -592,12 +540,11 @@ static void where_there_is_no_function_none_is_found(void)
     CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), FP_ENOENT);
     range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
     CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_MISC, &info), FP_ENOENT);
-    destroy(f);
 }
 
 /* A page that was swapped out may hold an earlier function. Real memory: the kernel says what is
  * resident. */
-static void a_page_that_is_not_there_leaves_the_first_function_unknown(void)
+TEST(a_page_that_is_not_there_leaves_the_first_function_unknown)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
     unsigned char *page =
@@ -627,7 +574,7 @@ static int64_t count_reads(void *self, const struct iovec *local, const struct i
 }
 
 /* No function is before it: looked for once, not as often as 32 MiB have blocks. */
-static void pages_that_are_not_there_end_the_search_at_once(void)
+TEST(pages_that_are_not_there_end_the_search_at_once)
 {
     unsigned char *page =
         mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -644,7 +591,7 @@ static void pages_that_are_not_there_end_the_search_at_once(void)
 }
 
 /* A header is one piece with its functions, too. */
-static void pages_that_are_not_there_end_the_search_for_a_module(void)
+TEST(pages_that_are_not_there_end_the_search_for_a_module)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
     unsigned char *page =
@@ -668,9 +615,8 @@ static void pages_that_are_not_there_end_the_search_for_a_module(void)
 }
 
 /* A tracer's frame: on the stack stands where an MFA does, of one's own module or of the next. */
-static void a_pointer_to_an_mfa_is_no_return_address(void)
+TEST_WITH(a_pointer_to_an_mfa_is_no_return_address, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a, b;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
@@ -680,43 +626,4 @@ static void a_pointer_to_an_mfa_is_no_return_address(void)
         expect_nothing(f, b.code[i] - 24 - 1);
         expect(f, a.code[i] + 7, &a, i, &four);
     }
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_function_is_found_at_its_first_middle_and_last_byte);
-    RUN(every_byte_of_a_module_has_the_right_answer);
-    RUN(locations_of_two_bytes_are_read_as_such);
-    RUN(a_module_without_lines_has_functions_all_the_same);
-    RUN(a_line_table_that_is_no_such_gives_no_line);
-    RUN(shared_code_before_the_first_function_is_no_function);
-    RUN(between_and_behind_modules_is_no_function);
-    RUN(addresses_outside_of_the_ranges_are_no_function);
-    RUN(a_function_may_be_longer_than_a_block_and_cross_borders);
-    RUN(a_module_with_hundreds_of_functions_is_found_from_its_last);
-    RUN(code_up_to_the_very_end_of_a_mapping_is_found);
-    RUN(a_mapping_may_begin_with_a_module);
-    RUN(a_function_replaced_at_the_same_place_is_noticed);
-    RUN(the_same_functions_with_other_lines_are_noticed);
-    RUN(a_replaced_module_does_not_answer_before_it_is_noticed_either);
-    RUN(a_removed_module_is_forgotten);
-    RUN(an_unmapped_range_is_forgotten);
-    RUN(code_loaded_later_is_not_given_to_its_neighbour);
-    RUN(what_looks_like_a_header_and_is_none_is_passed_over);
-    RUN(new_ranges_make_unknown_addresses_known);
-    RUN(caches_that_fill_up_begin_anew);
-    RUN(atoms_are_cached_and_what_is_no_atom_has_no_text);
-    RUN(files_are_strings_in_utf8);
-    RUN(a_file_of_a_replaced_module_is_not_that_of_the_new_one);
-    RUN(random_code_harms_nothing);
-    RUN(the_first_function_behind_shared_code_is_found);
-    RUN(the_first_function_may_be_at_the_very_end_of_a_range);
-    RUN(where_there_is_no_function_none_is_found);
-    RUN(a_page_that_is_not_there_leaves_the_first_function_unknown);
-    RUN(pages_that_are_not_there_end_the_search_at_once);
-    RUN(pages_that_are_not_there_end_the_search_for_a_module);
-    RUN(a_pointer_to_an_mfa_is_no_return_address);
-    return RUN_END();
 }

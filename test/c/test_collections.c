@@ -2,13 +2,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "run.h"
+#include "test.h"
 #include "tracer/collections.h"
 
 #define MINOR 0
 #define MAJOR 1
 
-static void lengths_are_those_of_all_threads(void)
+TEST(lengths_are_those_of_all_threads)
 {
     struct fp_collections *collections = fp_collections_create(3, 64);
     static struct fp_histogram_copy lengths;
@@ -27,7 +27,7 @@ static void lengths_are_those_of_all_threads(void)
     fp_collections_destroy(collections);
 }
 
-static void processes_are_in_the_order_of_their_time(void)
+TEST(processes_are_in_the_order_of_their_time)
 {
     struct fp_collections *collections = fp_collections_create(1, 1000);
     struct fp_collected top[10];
@@ -52,7 +52,7 @@ static void processes_are_in_the_order_of_their_time(void)
     fp_collections_destroy(collections);
 }
 
-static void one_of_a_turn_stands_for_some(void)
+TEST(one_of_a_turn_stands_for_some)
 {
     struct fp_collections *collections = fp_collections_create(1, 64);
     struct fp_collected top[2];
@@ -69,7 +69,7 @@ static void one_of_a_turn_stands_for_some(void)
     fp_collections_destroy(collections);
 }
 
-static void the_next_process_of_a_slot_begins_at_nothing(void)
+TEST(the_next_process_of_a_slot_begins_at_nothing)
 {
     struct fp_collections *collections = fp_collections_create(1, 64);
     struct fp_collected top[2];
@@ -85,7 +85,7 @@ static void the_next_process_of_a_slot_begins_at_nothing(void)
     fp_collections_destroy(collections);
 }
 
-static void of_a_large_table_some_slots_share_a_place(void)
+TEST(of_a_large_table_some_slots_share_a_place)
 {
     struct fp_collections *collections = fp_collections_create(1, UINT32_C(1) << 27);
     struct fp_collected top[3];
@@ -114,7 +114,7 @@ static void *collect(void *arg)
 
 /* The numbers of a moment may not have the collection that the time has: but none is of another
  * process. */
-static void a_reader_never_mixes_processes(void)
+TEST(a_reader_never_mixes_processes)
 {
     struct fp_collections *collections = fp_collections_create(1, 16);
     struct fp_collected top[16];
@@ -139,16 +139,4 @@ static void a_reader_never_mixes_processes(void)
     atomic_store(&is_over, 1);
     pthread_join(thread, NULL);
     fp_collections_destroy(collections);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(lengths_are_those_of_all_threads);
-    RUN(processes_are_in_the_order_of_their_time);
-    RUN(one_of_a_turn_stands_for_some);
-    RUN(the_next_process_of_a_slot_begins_at_nothing);
-    RUN(of_a_large_table_some_slots_share_a_place);
-    RUN(a_reader_never_mixes_processes);
-    return RUN_END();
 }

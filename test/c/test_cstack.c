@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cstack/image.h"
 #include "cstack_truth.h"
+#include "test.h"
 
 #define NAMES_SOURCE "test/c/cstack/names.c"
 
@@ -78,7 +79,7 @@ static void expect_names(const struct fp_cstack *native, void *library, const ch
     expect(native, truth_symbol(library, "versioned") + 2, "resolver", file);
 }
 
-static void names_are_those_that_cover_the_address(void)
+TEST(names_are_those_that_cover_the_address)
 {
     struct temporary directory;
     struct fp_cstack *native;
@@ -97,7 +98,7 @@ static void names_are_those_that_cover_the_address(void)
     temporary_remove(&directory);
 }
 
-static void a_stripped_library_names_no_internal_function(void)
+TEST(a_stripped_library_names_no_internal_function)
 {
     struct temporary directory;
     struct fp_cstack *native;
@@ -129,7 +130,7 @@ static void a_stripped_library_names_no_internal_function(void)
 
 /* dladdr knows .dynsym only. What we name is the function that it names, by this name or another
  * that stands for the same address. */
-static void names_of_libc_are_dladdr_s(void)
+TEST(names_of_libc_are_dladdr_s)
 {
     struct fp_cstack *native = native_now();
     void *libc = dlopen("libc.so.6", RTLD_LAZY);
@@ -165,7 +166,7 @@ static void names_of_libc_are_dladdr_s(void)
     fp_cstack_destroy(native);
 }
 
-static void the_executable_and_the_vdso_are_libraries(void)
+TEST(the_executable_and_the_vdso_are_libraries)
 {
     struct fp_cstack *native = native_now();
     const char *name, *library;
@@ -234,7 +235,7 @@ static void expect_now(uint64_t pc, const char *name, const char *library)
     fp_cstack_destroy(native);
 }
 
-static void a_replaced_file_is_known_by_name_only(void)
+TEST(a_replaced_file_is_known_by_name_only)
 {
     struct loaded loaded;
 
@@ -245,7 +246,7 @@ static void a_replaced_file_is_known_by_name_only(void)
     unload_chain(&loaded);
 }
 
-static void a_deleted_file_is_known_by_name_only(void)
+TEST(a_deleted_file_is_known_by_name_only)
 {
     struct loaded loaded;
 
@@ -258,7 +259,7 @@ static void a_deleted_file_is_known_by_name_only(void)
 }
 
 /* The same build, installed again. */
-static void a_file_replaced_by_its_like_is_known(void)
+TEST(a_file_replaced_by_its_like_is_known)
 {
     struct loaded loaded;
 
@@ -269,7 +270,7 @@ static void a_file_replaced_by_its_like_is_known(void)
     unload_chain(&loaded);
 }
 
-static void without_a_build_id_the_inode_decides(void)
+TEST(without_a_build_id_the_inode_decides)
 {
     struct loaded loaded;
 
@@ -299,7 +300,7 @@ static void truncate_chain(void)
 
 /* Its pages are gone: reading them through the mapping would be a SIGBUS. In a process of its own,
  * because its data and its finalizers are gone as well. */
-static void a_truncated_file_is_no_harm(void)
+TEST(a_truncated_file_is_no_harm)
 {
     pid_t child = fork();
     int status;
@@ -313,7 +314,7 @@ static void a_truncated_file_is_no_harm(void)
     CHECK_INT(status, 0);
 }
 
-static void a_set_is_current_until_a_library_comes_or_goes(void)
+TEST(a_set_is_current_until_a_library_comes_or_goes)
 {
     struct loaded loaded;
     struct fp_cstack *before, *with;
@@ -348,7 +349,7 @@ static struct fp_cstack *native_within(size_t bytes_max)
     return native;
 }
 
-static void libraries_without_room_are_known_by_name_only(void)
+TEST(libraries_without_room_are_known_by_name_only)
 {
     struct fp_cstack *whole = native_now(), *none = native_within(0);
     uint64_t random = 3, pc = (uint64_t)(uintptr_t)native_now;
@@ -515,7 +516,7 @@ static void break_file(const struct bytes *good, uint32_t times)
     free(bad.at);
 }
 
-static void broken_files_are_no_harm(void)
+TEST(broken_files_are_no_harm)
 {
     struct temporary directory;
     static const char *const files[] = {"libchain.so", "libstripped.so", "libnames.so"};
@@ -538,7 +539,7 @@ static void broken_files_are_no_harm(void)
 }
 
 /* The real ones are large: fewer times. */
-static void broken_system_libraries_are_no_harm(void)
+TEST(broken_system_libraries_are_no_harm)
 {
     const void *known[] = {(const void *)(uintptr_t)gnu_get_libc_version,
                            (const void *)(uintptr_t)getauxval(AT_BASE)};
@@ -554,7 +555,7 @@ static void broken_system_libraries_are_no_harm(void)
     }
 }
 
-static void what_is_no_elf_file_is_refused(void)
+TEST(what_is_no_elf_file_is_refused)
 {
     unsigned char bytes[256] = "\177ELF";
     struct bytes file = {bytes, sizeof bytes};
@@ -567,24 +568,4 @@ static void what_is_no_elf_file_is_refused(void)
     file.size = 0;
     CHECK_INT(fp_image_load(&image, &source, SIZE_MAX), FP_EIO);
     CHECK_INT(image.rows.count, 0);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(names_are_those_that_cover_the_address);
-    RUN(a_stripped_library_names_no_internal_function);
-    RUN(names_of_libc_are_dladdr_s);
-    RUN(the_executable_and_the_vdso_are_libraries);
-    RUN(a_replaced_file_is_known_by_name_only);
-    RUN(a_deleted_file_is_known_by_name_only);
-    RUN(a_file_replaced_by_its_like_is_known);
-    RUN(without_a_build_id_the_inode_decides);
-    RUN(a_truncated_file_is_no_harm);
-    RUN(libraries_without_room_are_known_by_name_only);
-    RUN(a_set_is_current_until_a_library_comes_or_goes);
-    RUN(broken_files_are_no_harm);
-    RUN(broken_system_libraries_are_no_harm);
-    RUN(what_is_no_elf_file_is_refused);
-    return RUN_END();
 }

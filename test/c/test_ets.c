@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define DATA FAKE_BASE
 #define STRIDE 8256u
@@ -243,7 +243,7 @@ static uint64_t add(uint32_t scheduler)
 
 /* ----------------------------------------------------------------- layout -- */
 
-static void every_field_is_found_by_what_erlang_says(void)
+TEST(every_field_is_found_by_what_erlang_says)
 {
     create();
     CHECK_INT(solve(), 0);
@@ -262,7 +262,7 @@ static void every_field_is_found_by_what_erlang_says(void)
     destroy();
 }
 
-static void a_field_that_differs_in_one_table_is_refused(void)
+TEST(a_field_that_differs_in_one_table_is_refused)
 {
     static const uint32_t at[] = {OWNER_AT,        HEIR_AT,          NAME_AT,
                                   STATUS_AT,       STATUS_AT + 8,    COUNTERS_AT,
@@ -277,7 +277,7 @@ static void a_field_that_differs_in_one_table_is_refused(void)
     }
 }
 
-static void two_places_that_fit_are_refused(void)
+TEST(two_places_that_fit_are_refused)
 {
     create();
     for (uint32_t k = 0; k < FACTS; k++)
@@ -287,7 +287,7 @@ static void two_places_that_fit_are_refused(void)
     destroy();
 }
 
-static void a_field_at_the_end_of_the_structure_is_found_and_read(void)
+TEST(a_field_at_the_end_of_the_structure_is_found_and_read)
 {
     struct fp_ets_list list;
 
@@ -305,7 +305,7 @@ static void a_field_at_the_end_of_the_structure_is_found_and_read(void)
     destroy();
 }
 
-static void counters_of_another_size_or_sum_are_refused(void)
+TEST(counters_of_another_size_or_sum_are_refused)
 {
     create();
     b.input.array_bytes += 8;
@@ -320,7 +320,7 @@ static void counters_of_another_size_or_sum_are_refused(void)
 }
 
 /* The ring of one owner's tables has links just like those of all. */
-static void the_ring_of_an_owner_is_not_that_of_a_scheduler(void)
+TEST(the_ring_of_an_owner_is_not_that_of_a_scheduler)
 {
     create();
     fake_put_word(&b.memory, head_of(2), FACTS - 1);
@@ -329,7 +329,7 @@ static void the_ring_of_an_owner_is_not_that_of_a_scheduler(void)
     destroy();
 }
 
-static void schedulers_that_are_not_alike_are_refused(void)
+TEST(schedulers_that_are_not_alike_are_refused)
 {
     create();
     fake_put_word(&b.memory, DATA + 2 * STRIDE + NUMBER_AT, 4);
@@ -344,7 +344,7 @@ static void schedulers_that_are_not_alike_are_refused(void)
     destroy();
 }
 
-static void one_scheduler_has_no_decentralized_counters(void)
+TEST(one_scheduler_has_no_decentralized_counters)
 {
     create();
     b.input.schedulers = 1;
@@ -356,7 +356,7 @@ static void one_scheduler_has_no_decentralized_counters(void)
     destroy();
 }
 
-static void a_reference_tells_its_binary_only_where_it_is_magic(void)
+TEST(a_reference_tells_its_binary_only_where_it_is_magic)
 {
     create();
     fake_put_word(&b.memory, HEAP + 128, UINT64_C(2) << 6 | 0x10);
@@ -371,7 +371,7 @@ static void a_reference_tells_its_binary_only_where_it_is_magic(void)
 
 /* ---------------------------------------------------------------- reading -- */
 
-static void tables_of_all_schedulers_are_read(void)
+TEST(tables_of_all_schedulers_are_read)
 {
     struct fp_ets_list list;
     const struct fp_ets_table *table;
@@ -403,7 +403,7 @@ static void tables_of_all_schedulers_are_read(void)
     destroy();
 }
 
-static void counters_in_a_snapshot_are_not_told(void)
+TEST(counters_in_a_snapshot_are_not_told)
 {
     struct fp_ets_list list;
 
@@ -424,7 +424,7 @@ static void counters_in_a_snapshot_are_not_told(void)
 }
 
 /* An array that was let go holds something else: no table has so few bytes, or so many objects. */
-static void sums_that_no_table_has_are_not_told(void)
+TEST(sums_that_no_table_has_are_not_told)
 {
     struct fp_ets_list list;
 
@@ -439,7 +439,7 @@ static void sums_that_no_table_has_are_not_told(void)
     destroy();
 }
 
-static void a_deleted_table_is_told_by_its_status(void)
+TEST(a_deleted_table_is_told_by_its_status)
 {
     struct fp_ets_list list;
 
@@ -459,7 +459,7 @@ static void a_deleted_table_is_told_by_its_status(void)
 }
 
 /* It was freed, and holds something else. */
-static void a_deleted_table_without_its_reference_is_left_out(void)
+TEST(a_deleted_table_without_its_reference_is_left_out)
 {
     const uint32_t number[] = {0x7fffffff, 7, 9};
     struct fp_ets_list list;
@@ -476,7 +476,7 @@ static void a_deleted_table_without_its_reference_is_left_out(void)
     destroy();
 }
 
-static void a_binary_of_another_table_leaves_the_table_out(void)
+TEST(a_binary_of_another_table_leaves_the_table_out)
 {
     struct fp_ets_list list;
 
@@ -527,8 +527,7 @@ static void read_in_churn(struct churn *churn, uint32_t expected)
     CHECK_INT(solve(), 0);
     for (uint32_t k = 0; k < 6; k++)
         (void)add(2);
-    b.memory.before_read = churn_once;
-    b.memory.arg = churn;
+    fake_hook(&b.memory, churn_once, churn);
     list = read_all();
     CHECK(b.memory.before_read == NULL);
     CHECK_INT(list.incomplete, 0);
@@ -544,7 +543,7 @@ static void read_in_churn(struct churn *churn, uint32_t expected)
 }
 
 /* Of 13 tables in the ring. */
-static void tables_that_go_while_the_ring_is_read_hide_no_other(void)
+TEST(tables_that_go_while_the_ring_is_read_hide_no_other)
 {
     read_in_churn(&(struct churn){table_at(5), {5}, 1, 0, 1}, 12);
     read_in_churn(&(struct churn){table_at(5), {4}, 1, 0, 1}, 12);
@@ -555,7 +554,7 @@ static void tables_that_go_while_the_ring_is_read_hide_no_other(void)
     read_in_churn(&(struct churn){table_at(12), {10, 11}, 2, 0, 1}, 11);
 }
 
-static void a_first_table_that_goes_is_no_endless_walk(void)
+TEST(a_first_table_that_goes_is_no_endless_walk)
 {
     read_in_churn(&(struct churn){table_at(5), {0}, 1, 0, 1}, 12);
     read_in_churn(&(struct churn){table_at(5), {0}, 1, 0, 0}, 12);
@@ -564,12 +563,12 @@ static void a_first_table_that_goes_is_no_endless_walk(void)
     read_in_churn(&(struct churn){table_at(1), {0, 1}, 2, 0, 1}, 11);
 }
 
-static void a_table_that_comes_is_told(void)
+TEST(a_table_that_comes_is_told)
 {
     read_in_churn(&(struct churn){table_at(5), {0}, 0, 1, 0}, 14);
 }
 
-static void a_ring_that_is_none_is_incomplete(void)
+TEST(a_ring_that_is_none_is_incomplete)
 {
     struct fp_ets_list list;
 
@@ -592,29 +591,4 @@ static void a_ring_that_is_none_is_incomplete(void)
     CHECK_INT(list.count, 0);
     fp_ets_free(&list);
     destroy();
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_field_is_found_by_what_erlang_says);
-    RUN(a_field_that_differs_in_one_table_is_refused);
-    RUN(two_places_that_fit_are_refused);
-    RUN(a_field_at_the_end_of_the_structure_is_found_and_read);
-    RUN(counters_of_another_size_or_sum_are_refused);
-    RUN(the_ring_of_an_owner_is_not_that_of_a_scheduler);
-    RUN(schedulers_that_are_not_alike_are_refused);
-    RUN(one_scheduler_has_no_decentralized_counters);
-    RUN(a_reference_tells_its_binary_only_where_it_is_magic);
-    RUN(tables_of_all_schedulers_are_read);
-    RUN(counters_in_a_snapshot_are_not_told);
-    RUN(sums_that_no_table_has_are_not_told);
-    RUN(a_deleted_table_is_told_by_its_status);
-    RUN(a_deleted_table_without_its_reference_is_left_out);
-    RUN(a_binary_of_another_table_leaves_the_table_out);
-    RUN(tables_that_go_while_the_ring_is_read_hide_no_other);
-    RUN(a_first_table_that_goes_is_no_endless_walk);
-    RUN(a_table_that_comes_is_told);
-    RUN(a_ring_that_is_none_is_incomplete);
-    return RUN_END();
 }

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "fake_tables.h"
-#include "run.h"
+#include "test.h"
 
 #define ROOM (8u << 20)
 #define MAGIC_INDIRECTION 72u
@@ -100,23 +100,16 @@ static int solve(struct fixture *f)
 
 /* ------------------------------------------------------------- calibration -- */
 
-static void every_place_is_found_by_what_tables_were_given(void)
+TEST_WITH_EACH(every_place_is_found_by_what_tables_were_given, create, 25, 27, 29)
 {
-    static const unsigned releases[] = {25, 27, 29};
-
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-
-        CHECK_INT(solve(f), 0);
-        CHECK_INT(f->objects.active, FAKE_TABLE_ACTIVE);
-        CHECK_INT(f->objects.segments, FAKE_TABLE_SEGMENTS);
-        CHECK_INT(f->objects.root, FAKE_TABLE_ROOT);
-        CHECK_INT(f->objects.base, FAKE_TABLE_BASE);
-        CHECK_INT(f->objects.root_of_base, FAKE_ROOT_OF_BASE);
-        CHECK_INT(f->objects.first_of_hash, FAKE_FIRST_OF_HASH);
-        CHECK_INT(f->objects.first_of_tree, FAKE_FIRST_OF_TREE);
-        destroy(f);
-    }
+    CHECK_INT(solve(f), 0);
+    CHECK_INT(f->objects.active, FAKE_TABLE_ACTIVE);
+    CHECK_INT(f->objects.segments, FAKE_TABLE_SEGMENTS);
+    CHECK_INT(f->objects.root, FAKE_TABLE_ROOT);
+    CHECK_INT(f->objects.base, FAKE_TABLE_BASE);
+    CHECK_INT(f->objects.root_of_base, FAKE_ROOT_OF_BASE);
+    CHECK_INT(f->objects.first_of_hash, FAKE_FIRST_OF_HASH);
+    CHECK_INT(f->objects.first_of_tree, FAKE_FIRST_OF_TREE);
 }
 
 static void check_refused(struct fixture *f, int err, const char *why)
@@ -127,7 +120,7 @@ static void check_refused(struct fixture *f, int err, const char *why)
     destroy(f);
 }
 
-static void what_is_not_as_erlang_has_put_it_is_refused_by_name(void)
+TEST(what_is_not_as_erlang_has_put_it_is_refused_by_name)
 {
     for (uint32_t k = 0; k < FACTS; k++) {
         const char *why = kind[k] > 1    ? "segments: no place"
@@ -146,7 +139,7 @@ static void what_is_not_as_erlang_has_put_it_is_refused_by_name(void)
     }
 }
 
-static void other_buckets_are_refused_by_name(void)
+TEST(other_buckets_are_refused_by_name)
 {
     struct fixture *f = create(25);
 
@@ -159,7 +152,7 @@ static void other_buckets_are_refused_by_name(void)
     check_refused(f, FP_EAMBIGUOUS, "buckets in use: more than one");
 }
 
-static void two_roots_that_fit_are_refused(void)
+TEST(two_roots_that_fit_are_refused)
 {
     struct fixture *f = create(29);
 
@@ -170,14 +163,11 @@ static void two_roots_that_fit_are_refused(void)
     check_refused(f, FP_EAMBIGUOUS, "root of a tree: more than one");
 }
 
-static void without_tables_nothing_is_found(void)
+TEST_WITH(without_tables_nothing_is_found, create(25))
 {
-    struct fixture *f = create(25);
-
     CHECK_INT(solve_with(f, 0, 0), FP_EAMBIGUOUS);
     CHECK_INT(solve_with(f, 0, 3), FP_EAMBIGUOUS); /* no tree */
     CHECK_INT(solve_with(f, 3, 4), FP_EAMBIGUOUS); /* trees only */
-    destroy(f);
 }
 
 /* -------------------------------------------------------------------- walk -- */
@@ -205,29 +195,23 @@ static uint64_t walk(struct fixture *f)
     return n;
 }
 
-static void each_object_is_met_once_with_its_link(void)
+TEST_WITH(each_object_is_met_once_with_its_link, create(27))
 {
-    struct fixture *f = create(27);
-
     for (uint32_t k = 0; k < FACTS; k++) {
         begin(f, k);
         CHECK_INT(walk(f), count[k]);
         CHECK_INT(f->walk.lost, 0);
         CHECK(!f->walk.has_shrunk && !f->walk.is_split);
     }
-    destroy(f);
 }
 
-static void buckets_beyond_those_in_use_are_not_read(void)
+TEST_WITH(buckets_beyond_those_in_use_are_not_read, create(27))
 {
-    struct fixture *f = create(27);
-
     /* What is there was never written. */
     fake_put_word(&f->memory, fake_bucket(&f->tables, f->table[2], 700), 0x5a5a5a5a5a5a5a58);
     begin(f, 2);
     CHECK_INT(walk(f), 700);
     CHECK_INT(f->walk.lost, 0);
-    destroy(f);
 }
 
 static uint64_t resized; /* the table */
@@ -247,14 +231,12 @@ static void resize_while(struct fixture *f, uint64_t to, uint64_t *when)
     resized = f->table[2];
     resized_to = to;
     *when = fake_bucket(&f->tables, f->table[2], 256);
-    f->memory.before_read = resize;
-    f->memory.arg = when;
+    fake_hook(&f->memory, resize, when);
     begin(f, 2);
 }
 
-static void a_table_that_grows_is_walked_to_its_new_end(void)
+TEST_WITH(a_table_that_grows_is_walked_to_its_new_end, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t when;
 
     fake_hash_insert(&f->tables, f->table[2], 900, 0);
@@ -262,24 +244,20 @@ static void a_table_that_grows_is_walked_to_its_new_end(void)
     CHECK_INT(walk(f), 701);
     CHECK(f->memory.before_read == NULL);
     CHECK(!f->walk.has_shrunk);
-    destroy(f);
 }
 
-static void a_table_that_shrinks_is_told(void)
+TEST_WITH(a_table_that_shrinks_is_told, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t when;
 
     resize_while(f, 512, &when);
     CHECK(walk(f) < 700);
     CHECK(f->memory.before_read == NULL);
     CHECK(f->walk.has_shrunk);
-    destroy(f);
 }
 
-static void a_circle_ends(void)
+TEST_WITH(a_circle_ends, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t object = fake_bucket(&f->tables, f->table[1], 255), root;
 
     object = fake_word(&f->memory, object);
@@ -292,10 +270,9 @@ static void a_circle_ends(void)
     begin(f, 4);
     CHECK(walk(f) >= 2 * count[4]);
     CHECK(f->walk.lost > 0);
-    destroy(f);
 }
 
-static void what_cannot_be_read_is_lost_and_counted(void)
+TEST(what_cannot_be_read_is_lost_and_counted)
 {
     static const uint64_t bad[] = {8, 0x5a5a5a5a5a5a5a58, FAKE_BASE + 4, UINT64_MAX};
 
@@ -324,21 +301,17 @@ static void what_cannot_be_read_is_lost_and_counted(void)
 }
 
 /* As in memory that another has by now. Were each bucket looked for, this would take hours. */
-static void many_buckets_without_segments_are_given_up(void)
+TEST_WITH(many_buckets_without_segments_are_given_up, create(27))
 {
-    struct fixture *f = create(27);
-
     fake_put_word(&f->memory, f->table[2] + FAKE_TABLE_ACTIVE, UINT64_C(1) << 39);
     fake_put_word(&f->memory, f->table[2] + FAKE_TABLE_SEGMENTS, 8);
     begin(f, 2);
     CHECK_INT(walk(f), 0);
     CHECK_INT(f->walk.lost, 1);
-    destroy(f);
 }
 
-static void a_tree_that_its_writers_split_is_told(void)
+TEST_WITH(a_tree_that_its_writers_split_is_told, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t node = fake_word(&f->memory, f->table[6] + FAKE_TABLE_BASE);
 
     fake_put_word(&f->memory, node, 0);
@@ -346,13 +319,11 @@ static void a_tree_that_its_writers_split_is_told(void)
     CHECK_INT(walk(f), 0);
     CHECK(f->walk.is_split);
     CHECK_INT(f->walk.lost, 0);
-    destroy(f);
 }
 
 /* As OTP 29 has it: a bool, and three bytes that nothing is written to. */
-static void the_first_byte_of_a_node_says_what_it_is(void)
+TEST_WITH(the_first_byte_of_a_node_says_what_it_is, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t node = fake_word(&f->memory, f->table[6] + FAKE_TABLE_BASE);
 
     fake_put_word(&f->memory, node, 0xa5a5a501);
@@ -363,25 +334,4 @@ static void the_first_byte_of_a_node_says_what_it_is(void)
     begin(f, 6);
     CHECK_INT(walk(f), 0);
     CHECK(f->walk.is_split);
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_place_is_found_by_what_tables_were_given);
-    RUN(what_is_not_as_erlang_has_put_it_is_refused_by_name);
-    RUN(other_buckets_are_refused_by_name);
-    RUN(two_roots_that_fit_are_refused);
-    RUN(without_tables_nothing_is_found);
-    RUN(each_object_is_met_once_with_its_link);
-    RUN(buckets_beyond_those_in_use_are_not_read);
-    RUN(a_table_that_grows_is_walked_to_its_new_end);
-    RUN(a_table_that_shrinks_is_told);
-    RUN(a_circle_ends);
-    RUN(what_cannot_be_read_is_lost_and_counted);
-    RUN(many_buckets_without_segments_are_given_up);
-    RUN(a_tree_that_its_writers_split_is_told);
-    RUN(the_first_byte_of_a_node_says_what_it_is);
-    return RUN_END();
 }

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "run.h"
+#include "test.h"
 #include "tracer/events.h"
 
 #define SECOND INT64_C(1000000000)
@@ -29,7 +29,7 @@ static uint64_t admitted_at(struct fp_events *events, int64_t now, unsigned n)
     return admitted;
 }
 
-static void a_burst_is_admitted_and_no_more(void)
+TEST(a_burst_is_admitted_and_no_more)
 {
     struct fp_events *events = create(10, 7, 0, 1);
 
@@ -38,7 +38,7 @@ static void a_burst_is_admitted_and_no_more(void)
     fp_events_destroy(events);
 }
 
-static void tokens_come_back_at_the_rate(void)
+TEST(tokens_come_back_at_the_rate)
 {
     struct fp_events *events = create(10, 5, 0, 1);
 
@@ -51,7 +51,7 @@ static void tokens_come_back_at_the_rate(void)
     fp_events_destroy(events);
 }
 
-static void the_long_run_has_the_rate(void)
+TEST(the_long_run_has_the_rate)
 {
     struct fp_events *events = create(250, 10, 0, 1);
     uint64_t admitted = 0;
@@ -63,7 +63,7 @@ static void the_long_run_has_the_rate(void)
     fp_events_destroy(events);
 }
 
-static void an_owed_event_is_admitted_and_takes_its_token(void)
+TEST(an_owed_event_is_admitted_and_takes_its_token)
 {
     struct fp_events *events = create(10, 2, 0, 1);
 
@@ -76,7 +76,7 @@ static void an_owed_event_is_admitted_and_takes_its_token(void)
     fp_events_destroy(events);
 }
 
-static void the_number_is_a_limit(void)
+TEST(the_number_is_a_limit)
 {
     struct fp_events *events = create(1000, 1000, 3, 1);
 
@@ -98,7 +98,7 @@ static void write_one(struct fp_events *events, uint32_t thread, uint64_t word)
     }
 }
 
-static void a_full_ring_loses_and_the_counters_agree(void)
+TEST(a_full_ring_loses_and_the_counters_agree)
 {
     struct fp_events *events = create(1000000, 100000, 0, 1);
     struct fp_events_counters counters;
@@ -126,7 +126,7 @@ static void a_full_ring_loses_and_the_counters_agree(void)
     fp_events_destroy(events);
 }
 
-static void a_thread_without_a_ring_loses(void)
+TEST(a_thread_without_a_ring_loses)
 {
     struct fp_events *events = create(10, 10, 0, 2);
     struct fp_events_counters counters;
@@ -140,7 +140,7 @@ static void a_thread_without_a_ring_loses(void)
     fp_events_destroy(events);
 }
 
-static void an_event_that_cannot_be_read_is_lost(void)
+TEST(an_event_that_cannot_be_read_is_lost)
 {
     struct fp_events *events = create(1000, 100, 0, 1);
     struct fp_events_counters counters;
@@ -162,7 +162,7 @@ static void an_event_that_cannot_be_read_is_lost(void)
     fp_events_destroy(events);
 }
 
-static void the_oldest_event_is_read_first(void)
+TEST(the_oldest_event_is_read_first)
 {
     static const uint64_t expected[] = {1, 2, 3, 5, 8};
     struct fp_events *events = create(10, 10, 0, 3);
@@ -188,7 +188,7 @@ static void the_oldest_event_is_read_first(void)
     fp_events_destroy(events);
 }
 
-static void what_is_no_limit_is_refused(void)
+TEST(what_is_no_limit_is_refused)
 {
     struct fp_events_limits limits = {1, 1, 0, 1, KIB64};
     struct fp_events *events;
@@ -223,7 +223,7 @@ static void *write_many(void *number)
     return NULL;
 }
 
-static void writers_and_a_reader_at_once(void)
+TEST(writers_and_a_reader_at_once)
 {
     struct fp_events_counters counters;
     pthread_t writers[WRITERS];
@@ -254,21 +254,4 @@ static void writers_and_a_reader_at_once(void)
     CHECK(counters.written + counters.lost == atomic_load(&admitted_of_all));
     CHECK(counters.written + counters.lost + counters.dropped == counters.seen);
     fp_events_destroy(shared);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_burst_is_admitted_and_no_more);
-    RUN(tokens_come_back_at_the_rate);
-    RUN(the_long_run_has_the_rate);
-    RUN(an_owed_event_is_admitted_and_takes_its_token);
-    RUN(the_number_is_a_limit);
-    RUN(a_full_ring_loses_and_the_counters_agree);
-    RUN(a_thread_without_a_ring_loses);
-    RUN(an_event_that_cannot_be_read_is_lost);
-    RUN(the_oldest_event_is_read_first);
-    RUN(what_is_no_limit_is_refused);
-    RUN(writers_and_a_reader_at_once);
-    return RUN_END();
 }

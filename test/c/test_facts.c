@@ -1,5 +1,6 @@
 /* What the facts of a process are, of files that a story made. */
 #include "profile_text.h"
+#include "test.h"
 
 #include "report/facts.h"
 
@@ -101,7 +102,7 @@ static struct sample collects(int64_t n)
                            .reductions = n < 22 ? 10 : 20};
 }
 
-static void a_call_that_does_not_yield_is_a_stay(void)
+TEST(a_call_that_does_not_yield_is_a_stay)
 {
     struct fp_profile *profile =
         profile_of_stories((story *[]){blocks, is_dirty, collects, NULL}, 300);
@@ -143,7 +144,7 @@ static struct sample is_small(int64_t n)
     return (struct sample){.status = "waiting", .queue = n % 100, .memory = 5};
 }
 
-static void what_grows_has_its_numbers_over_time(void)
+TEST(what_grows_has_its_numbers_over_time)
 {
     struct fp_profile *profile = profile_of_stories((story *[]){grows, is_small, NULL}, 320);
     struct fp_facts facts;
@@ -181,7 +182,7 @@ static struct sample is_bare_at_times(int64_t n)
                            .is_bare = n % 3 == 0};
 }
 
-static void samples_without_numbers_change_no_range(void)
+TEST(samples_without_numbers_change_no_range)
 {
     struct fp_profile *profile = profile_of_stories((story *[]){is_bare_at_times, NULL}, 300);
     struct fp_facts facts;
@@ -207,7 +208,7 @@ static struct sample calls(int64_t n)
                            .words = n < 70 ? "waits_for=<0.3.0> " : "message=call/{get,_} "};
 }
 
-static void whom_it_waited_for_and_what_it_served_is_counted(void)
+TEST(whom_it_waited_for_and_what_it_served_is_counted)
 {
     struct fp_profile *profile = profile_of_stories((story *[]){is_small, calls, NULL}, 100);
     uint64_t waited = 0, served = 0;
@@ -229,7 +230,7 @@ static void whom_it_waited_for_and_what_it_served_is_counted(void)
     fp_profile_destroy(profile);
 }
 
-static void for_want_of_memory_facts_are_refused(void)
+TEST(for_want_of_memory_facts_are_refused)
 {
     int full = 0, made = 0;
 
@@ -251,7 +252,7 @@ static void for_want_of_memory_facts_are_refused(void)
     CHECK(full > 3 && made > 3);
 }
 
-static void facts_of_damaged_files_are_made(void)
+TEST(facts_of_damaged_files_are_made)
 {
     static const char *const names[] = {"damaged.log", "edges.log", "nasty_names.log", "perf.txt",
                                         "schedulers.log"};
@@ -267,16 +268,4 @@ static void facts_of_damaged_files_are_made(void)
         CHECK_INT(profile->budget.used, used);
         fp_profile_destroy(profile);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_call_that_does_not_yield_is_a_stay);
-    RUN(what_grows_has_its_numbers_over_time);
-    RUN(samples_without_numbers_change_no_range);
-    RUN(whom_it_waited_for_and_what_it_served_is_counted);
-    RUN(for_want_of_memory_facts_are_refused);
-    RUN(facts_of_damaged_files_are_made);
-    return RUN_END();
 }

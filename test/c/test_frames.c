@@ -1,6 +1,6 @@
 /* test_frames.c - frames and their y slots, against stacks that are laid out frame by frame. */
 #include "erts/frames.h"
-#include "run.h"
+#include "test.h"
 
 #define CODE UINT64_C(0x300000000000)
 #define I (CODE + 0x100)
@@ -8,7 +8,7 @@
 
 static const struct fp_ranges code = {1, {{CODE, CODE + 4096}}};
 
-static void each_slot_is_of_the_frame_above_its_return_address(void)
+TEST(each_slot_is_of_the_frame_above_its_return_address)
 {
     uint64_t random = 1;
 
@@ -39,7 +39,7 @@ static void each_slot_is_of_the_frame_above_its_return_address(void)
     }
 }
 
-static void a_copy_that_ends_within_a_frame_has_the_slots_before(void)
+TEST(a_copy_that_ends_within_a_frame_has_the_slots_before)
 {
     const uint64_t word[] = {TERM(1), TERM(2), CODE + 8, TERM(3), TERM(4)};
     struct fp_stack_frame frame[4];
@@ -52,7 +52,7 @@ static void a_copy_that_ends_within_a_frame_has_the_slots_before(void)
     CHECK_INT(frame[0].slots, 0);
 }
 
-static void no_more_frames_than_there_is_room_for(void)
+TEST(no_more_frames_than_there_is_room_for)
 {
     uint64_t word[100];
     struct fp_stack_frame frame[3];
@@ -63,7 +63,7 @@ static void no_more_frames_than_there_is_room_for(void)
     CHECK(frame[2].address == CODE + 8);
 }
 
-static void any_words_stay_within_the_copy(void)
+TEST(any_words_stay_within_the_copy)
 {
     uint64_t random = 7;
 
@@ -83,14 +83,4 @@ static void any_words_stay_within_the_copy(void)
             CHECK(frame[f].first + frame[f].slots <= words);
         free(word);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(each_slot_is_of_the_frame_above_its_return_address);
-    RUN(a_copy_that_ends_within_a_frame_has_the_slots_before);
-    RUN(no_more_frames_than_there_is_room_for);
-    RUN(any_words_stay_within_the_copy);
-    return RUN_END();
 }

@@ -10,7 +10,7 @@
 #include "erts/functions.h"
 #include "erts/resident.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 #define BODIES 40u
 
@@ -100,31 +100,24 @@ static void expect_module(const struct fixture *f, uint32_t m, const struct fake
     }
 }
 
-static void every_function_of_every_module_is_found_in_order(void)
+TEST_WITH_EACH(every_function_of_every_module_is_found_in_order, create, 25, 26, 27, 28, 29)
 {
-    static const unsigned releases[] = {25, 26, 27, 28, 29};
+    struct fake_module a, b, c;
 
-    for (size_t r = 0; r < 5; r++) {
-        struct fixture *f = create(releases[r]);
-        struct fake_module a, b, c;
-
-        fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
-        fake_load(&f->vm, &b, f->name[1], f->body, 1, &plain);
-        fake_load(&f->vm, &c, f->name[2], f->body, 599, &plain);
-        look(f);
-        CHECK_INT(f->found.functions, BODIES + 1 + 599);
-        CHECK_INT(f->found.modules, 3);
-        expect_module(f, 0, &a);
-        expect_module(f, 1, &b);
-        expect_module(f, 2, &c);
-        check_order(f);
-        destroy(f);
-    }
+    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
+    fake_load(&f->vm, &b, f->name[1], f->body, 1, &plain);
+    fake_load(&f->vm, &c, f->name[2], f->body, 599, &plain);
+    look(f);
+    CHECK_INT(f->found.functions, BODIES + 1 + 599);
+    CHECK_INT(f->found.modules, 3);
+    expect_module(f, 0, &a);
+    expect_module(f, 1, &b);
+    expect_module(f, 2, &c);
+    check_order(f);
 }
 
-static void what_comes_before_the_first_function_is_shared(void)
+TEST_WITH(what_comes_before_the_first_function_is_shared, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
@@ -132,12 +125,10 @@ static void what_comes_before_the_first_function_is_shared(void)
     CHECK_INT(f->found.shared.count, 1);
     CHECK_INT(f->found.shared.range[0].start, FAKE_JIT);
     CHECK_INT(f->found.shared.range[0].end, a.header);
-    destroy(f);
 }
 
-static void a_range_that_begins_with_a_module_has_nothing_shared(void)
+TEST_WITH(a_range_that_begins_with_a_module_has_nothing_shared, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module_options at_start = {0, 16, 0, 0, FAKE_JIT};
     struct fake_module a;
 
@@ -145,24 +136,20 @@ static void a_range_that_begins_with_a_module_has_nothing_shared(void)
     look(f);
     expect_module(f, 0, &a);
     CHECK_INT(f->found.shared.count, 0);
-    destroy(f);
 }
 
-static void no_code_is_no_function(void)
+TEST_WITH(no_code_is_no_function, create(27))
 {
-    struct fixture *f = create(27);
     struct fp_ranges none = {.count = 0};
 
     look(f);
     CHECK_INT(f->found.functions + f->found.modules + f->found.shared.count, 0);
     CHECK_INT(look_in(f, &none), 0);
     CHECK_INT(f->found.functions, 0);
-    destroy(f);
 }
 
-static void the_md5_is_read_where_there_is_one(void)
+TEST_WITH(the_md5_is_read_where_there_is_one, create(29))
 {
-    struct fixture *f = create(29);
     struct fake_module a, b;
 
     fake_load(&f->vm, &a, f->name[0], f->body, 3, &plain);
@@ -174,12 +161,11 @@ static void the_md5_is_read_where_there_is_one(void)
     CHECK(f->found.module[0].has_md5);
     CHECK_BYTES((const char *)f->found.module[0].md5, 16, "0123456789abcdef", 16);
     CHECK(!f->found.module[1].has_md5);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------- borders -- */
 
-static void an_info_across_the_border_of_a_chunk_is_found(void)
+TEST(an_info_across_the_border_of_a_chunk_is_found)
 {
     const uint64_t border = FAKE_JIT + FP_RESIDENT_MAX;
 
@@ -202,9 +188,8 @@ static void an_info_across_the_border_of_a_chunk_is_found(void)
     }
 }
 
-static void code_up_to_the_very_end_of_a_range_is_found(void)
+TEST_WITH(code_up_to_the_very_end_of_a_range_is_found, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
@@ -215,12 +200,10 @@ static void code_up_to_the_very_end_of_a_range_is_found(void)
         CHECK_INT(f->found.functions, BODIES);
         expect_module(f, 0, &a);
     }
-    destroy(f);
 }
 
-static void no_function_reaches_beyond_its_range(void)
+TEST_WITH(no_function_reaches_beyond_its_range, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
 
     fake_load(&f->vm, &a, f->name[0], f->body, 3, &plain);
@@ -233,14 +216,12 @@ static void no_function_reaches_beyond_its_range(void)
         for (uint32_t i = 0; i < f->found.functions; i++)
             CHECK(f->found.function[i].end <= end);
     }
-    destroy(f);
 }
 
 /* Regions of their own with nothing between them, in one range and in many. */
-static void holes_are_passed_over(void)
+TEST_WITH(holes_are_passed_over, create(27))
 {
     const uint64_t far = FAKE_JIT + (UINT64_C(8) << 20);
-    struct fixture *f = create(27);
     struct fp_ranges one = {1, {{FAKE_JIT, far + (1u << 20)}}};
     struct fp_ranges two = {2,
                             {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far - 4096, far + (1u << 20)}}};
@@ -258,10 +239,9 @@ static void holes_are_passed_over(void)
         expect_module(f, 1, &b);
         check_order(f);
     }
-    destroy(f);
 }
 
-static void an_info_that_a_hole_cuts_is_none(void)
+TEST(an_info_that_a_hole_cuts_is_none)
 {
     const uint64_t page = FAKE_JIT + (UINT64_C(8) << 20), border = page + 4096;
 
@@ -312,7 +292,7 @@ static void vanish(struct fake_memory *memory, void *arg, uint64_t address, size
     }
 }
 
-static void a_range_may_vanish_before_any_read(void)
+TEST(a_range_may_vanish_before_any_read)
 {
     const uint64_t far = FAKE_JIT + (UINT64_C(8) << 20);
     int reached = 1; /* the n-th read; when not, all have been tried */
@@ -327,8 +307,7 @@ static void a_range_may_vanish_before_any_read(void)
         fake_map(&f->vm.memory, far, 1u << 16);
         fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
         fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &there);
-        f->vm.memory.before_read = vanish;
-        f->vm.memory.arg = &going;
+        fake_hook(&f->vm.memory, vanish, &going);
         CHECK_INT(look_in(f, &two), 0);
         reached = going.at == 0;
         check_order(f);
@@ -338,9 +317,8 @@ static void a_range_may_vanish_before_any_read(void)
     }
 }
 
-static void what_is_left_of_an_overwritten_module_belongs_to_none(void)
+TEST_WITH(what_is_left_of_an_overwritten_module_belongs_to_none, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module_options here = plain;
     struct fake_module old, new;
 
@@ -356,12 +334,10 @@ static void what_is_left_of_an_overwritten_module_belongs_to_none(void)
         CHECK_INT(f->found.function[i].mfa[0], f->name[0]);
     }
     check_order(f);
-    destroy(f);
 }
 
-static void an_unloaded_module_that_is_whole_is_one_like_any_other(void)
+TEST_WITH(an_unloaded_module_that_is_whole_is_one_like_any_other, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module old, new;
 
     fake_load(&f->vm, &old, f->name[0], f->body, BODIES, &plain);
@@ -370,12 +346,10 @@ static void an_unloaded_module_that_is_whole_is_one_like_any_other(void)
     CHECK_INT(f->found.modules, 2);
     expect_module(f, 0, &old);
     expect_module(f, 1, &new);
-    destroy(f);
 }
 
-static void a_table_that_lists_other_functions_makes_no_module(void)
+TEST_WITH(a_table_that_lists_other_functions_makes_no_module, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
     static const uint64_t counts[] = {0, BODIES - 1, BODIES + 1, 65536, UINT64_MAX};
 
@@ -396,11 +370,10 @@ static void a_table_that_lists_other_functions_makes_no_module(void)
     fake_put_word(&f->vm.memory, a.functions + 8 * BODIES, UINT64_MAX);
     look(f);
     CHECK_INT(f->found.modules, 0);
-    destroy(f);
 }
 
 /* Words of which each could be a part of an info or of a table. */
-static void any_bytes_are_survived(void)
+TEST(any_bytes_are_survived)
 {
     uint64_t seed = 1;
 
@@ -447,7 +420,7 @@ static void put_info(unsigned char *at, uint64_t name)
 }
 
 /* The pages of a memfd, mapped as the JIT maps it, that nothing was put in. */
-static void looking_allocates_nothing(void)
+TEST(looking_allocates_nothing)
 {
     const size_t size = 64u << 20;
     int fd = memfd_create("vmem", MFD_CLOEXEC);
@@ -483,26 +456,4 @@ static void looking_allocates_nothing(void)
     munmap(rw, size);
     munmap(rx, size);
     close(fd);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_function_of_every_module_is_found_in_order);
-    RUN(what_comes_before_the_first_function_is_shared);
-    RUN(a_range_that_begins_with_a_module_has_nothing_shared);
-    RUN(no_code_is_no_function);
-    RUN(the_md5_is_read_where_there_is_one);
-    RUN(an_info_across_the_border_of_a_chunk_is_found);
-    RUN(code_up_to_the_very_end_of_a_range_is_found);
-    RUN(no_function_reaches_beyond_its_range);
-    RUN(holes_are_passed_over);
-    RUN(an_info_that_a_hole_cuts_is_none);
-    RUN(a_range_may_vanish_before_any_read);
-    RUN(what_is_left_of_an_overwritten_module_belongs_to_none);
-    RUN(an_unloaded_module_that_is_whole_is_one_like_any_other);
-    RUN(a_table_that_lists_other_functions_makes_no_module);
-    RUN(any_bytes_are_survived);
-    RUN(looking_allocates_nothing);
-    return RUN_END();
 }

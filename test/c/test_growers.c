@@ -1,8 +1,8 @@
 /* test_growers.c - places beside the top processes, for those whose queue or memory grows. */
 #include "base/error.h"
 #include "fake_vm.h"
-#include "run.h"
 #include "session/top_processes.h"
+#include "test.h"
 
 #define MIB_WORDS (1u << 17)
 #define SLOTS 8192u
@@ -78,10 +78,8 @@ static int is_selected(struct fixture *f, uint32_t n)
     return found;
 }
 
-static void who_is_flooded_and_does_not_run_has_a_place_until_it_is_drained(void)
+TEST_WITH(who_is_flooded_and_does_not_run_has_a_place_until_it_is_drained, create(300, 100, 25))
 {
-    struct fixture *f = create(300, 100, 25);
-
     pass(f);
     pass(f);
     CHECK_INT(growers(f), 0);
@@ -102,12 +100,10 @@ static void who_is_flooded_and_does_not_run_has_a_place_until_it_is_drained(void
     pass(f);
     CHECK_INT(is_selected(f, 250), 0);
     CHECK_INT(growers(f), 0);
-    destroy(f);
 }
 
-static void a_queue_that_stands_still_loses_its_place_after_twelve_passes(void)
+TEST_WITH(a_queue_that_stands_still_loses_its_place_after_twelve_passes, create(300, 100, 25))
 {
-    struct fixture *f = create(300, 100, 25);
     int kept = 0;
 
     pass(f);
@@ -118,14 +114,11 @@ static void a_queue_that_stands_still_loses_its_place_after_twelve_passes(void)
     fake_set(&f->vm, 250, FP_FIELD_outer_len, 9100);
     pass(f);
     CHECK_INT(is_selected(f, 250), 1);
-    destroy(f);
 }
 
 /* A queue is there because it has grown; memory may be what the process needs. */
-static void the_first_pass_counts_queues_but_no_memory(void)
+TEST_WITH(the_first_pass_counts_queues_but_no_memory, create(300, 100, 25))
 {
-    struct fixture *f = create(300, 100, 25);
-
     fake_set(&f->vm, 200, FP_FIELD_inner_len, 500);
     holds(f, 201, 100 * MIB_WORDS);
     pass(f);
@@ -134,14 +127,12 @@ static void the_first_pass_counts_queues_but_no_memory(void)
     holds(f, 201, 102 * MIB_WORDS);
     pass(f);
     CHECK_INT(is_selected(f, 201), 1);
-    destroy(f);
 }
 
-static void heaps_count_as_well_as_binaries(void)
+TEST_WITH(heaps_count_as_well_as_binaries, create(300, 100, 25))
 {
     static const enum fp_field fields[] = {FP_FIELD_bin_vheap, FP_FIELD_bin_old_vheap,
                                            FP_FIELD_mbuf_size};
-    struct fixture *f = create(300, 100, 25);
     uint64_t heap;
 
     pass(f);
@@ -157,13 +148,10 @@ static void heaps_count_as_well_as_binaries(void)
     for (uint32_t i = 0; i < 4; i++)
         CHECK_INT(is_selected(f, 200 + i), 1);
     CHECK_INT(growers(f), 4);
-    destroy(f);
 }
 
-static void little_growth_has_no_place(void)
+TEST_WITH(little_growth_has_no_place, create(300, 100, 25))
 {
-    struct fixture *f = create(300, 100, 25);
-
     for (uint32_t round = 0; round < 8; round++) {
         for (uint32_t k = 0; k < 300; k++) {
             fake_set(&f->vm, k, FP_FIELD_inner_len, round % 2 * 63);
@@ -172,10 +160,9 @@ static void little_growth_has_no_place(void)
         pass(f);
         CHECK_INT(growers(f), 0);
     }
-    destroy(f);
 }
 
-static void the_top_processes_need_no_place(void)
+TEST(the_top_processes_need_no_place)
 {
     struct fixture *f = create(300, 100, 25);
 
@@ -202,7 +189,7 @@ static void the_top_processes_need_no_place(void)
     destroy(f);
 }
 
-static void queues_have_half_of_the_places_and_what_memory_leaves(void)
+TEST(queues_have_half_of_the_places_and_what_memory_leaves)
 {
     struct fixture *f = create(300, 10, 9);
 
@@ -233,10 +220,8 @@ static void queues_have_half_of_the_places_and_what_memory_leaves(void)
     destroy(f);
 }
 
-static void greater_growth_takes_the_place_of_lesser(void)
+TEST_WITH(greater_growth_takes_the_place_of_lesser, create(300, 10, 2))
 {
-    struct fixture *f = create(300, 10, 2);
-
     pass(f);
     fake_set(&f->vm, 100, FP_FIELD_outer_len, 300);
     fake_set(&f->vm, 101, FP_FIELD_outer_len, 5000);
@@ -246,13 +231,10 @@ static void greater_growth_takes_the_place_of_lesser(void)
     pass(f);
     CHECK_INT(is_selected(f, 101) + is_selected(f, 102), 2);
     CHECK_INT(is_selected(f, 100), 0);
-    destroy(f);
 }
 
-static void who_has_exited_has_no_place(void)
+TEST_WITH(who_has_exited_has_no_place, create(300, 10, 4))
 {
-    struct fixture *f = create(300, 10, 4);
-
     pass(f);
     fake_set(&f->vm, 100, FP_FIELD_outer_len, 300);
     fake_set(&f->vm, 101, FP_FIELD_outer_len, 300);
@@ -266,13 +248,11 @@ static void who_has_exited_has_no_place(void)
     fake_set(&f->vm, 101, FP_FIELD_id, fake_pid(&f->vm.layout, 101 + SLOTS));
     pass(f);
     CHECK_INT(growers(f), 0);
-    destroy(f);
 }
 
 /* Process 300 has a structure of its own in the slot of 100, which held more. */
-static void a_slot_that_is_used_again_counts_from_nothing(void)
+TEST_WITH(a_slot_that_is_used_again_counts_from_nothing, create(300, 10, 4))
 {
-    struct fixture *f = create(300, 10, 4);
     uint64_t newer = fake_pid(&f->vm.layout, 100 + SLOTS);
 
     holds(f, 100, 50 * MIB_WORDS);
@@ -285,12 +265,10 @@ static void a_slot_that_is_used_again_counts_from_nothing(void)
     holds(f, 300, 2 * MIB_WORDS);
     pass(f);
     CHECK_INT(growers(f), 1);
-    destroy(f);
 }
 
-static void with_many_processes_each_that_does_not_run_has_its_turn(void)
+TEST_WITH(with_many_processes_each_that_does_not_run_has_its_turn, create(5000, 10, 100))
 {
-    struct fixture *f = create(5000, 10, 100);
     int found = 0;
 
     for (int i = 0; i < 3; i++)
@@ -303,7 +281,6 @@ static void with_many_processes_each_that_does_not_run_has_its_turn(void)
     for (uint32_t k = 0; k < 40; k++)
         found += is_selected(f, 100 + 100 * k);
     CHECK(found >= 30); /* the first may have stood still for too long */
-    destroy(f);
 }
 
 /* What a pass reads more than one without growers. */
@@ -315,7 +292,7 @@ static uint64_t reads_for_growers(struct fixture *f, struct fixture *without)
     return f->vm.memory.entries - without->vm.memory.entries;
 }
 
-static void many_that_do_not_run_are_no_burst_of_reads(void)
+TEST(many_that_do_not_run_are_no_burst_of_reads)
 {
     struct fixture *f = create(5000, 0, 100), *without = create(5000, 0, 0);
 
@@ -335,10 +312,8 @@ static void many_that_do_not_run_are_no_burst_of_reads(void)
     destroy(without);
 }
 
-static void a_part_of_the_places_is_selected_where_the_budget_says_so(void)
+TEST_WITH(a_part_of_the_places_is_selected_where_the_budget_says_so, create(300, 10, 10))
 {
-    struct fixture *f = create(300, 10, 10);
-
     pass(f);
     fp_top_processes_divide(f->top, 4);
     for (uint32_t k = 0; k < 20; k++)
@@ -346,14 +321,12 @@ static void a_part_of_the_places_is_selected_where_the_budget_says_so(void)
     pass(f);
     CHECK_INT(growers(f), 3);
     CHECK_INT(is_selected(f, 119) + is_selected(f, 118) + is_selected(f, 117), 3);
-    destroy(f);
 }
 
 /* No ranking says which processes have run: the sizes of all are read. */
-static void without_a_ranking_by_reductions_it_is_the_same(void)
+TEST_WITH(without_a_ranking_by_reductions_it_is_the_same, create(300, 0, 4))
 {
     struct fp_ranking ranking = {FP_METRIC_minor_gcs, 1, 2, 3};
-    struct fixture *f = create(300, 0, 4);
 
     fp_top_processes_destroy(f->top);
     CHECK_INT(fp_top_processes_create(&f->top, &f->vm.layout, &f->vm.memory.reader, &ranking, 1, 4,
@@ -364,12 +337,10 @@ static void without_a_ranking_by_reductions_it_is_the_same(void)
         CHECK_INT(growers(f), (size_t)i);
         fake_set(&f->vm, 100 + (uint32_t)i, FP_FIELD_outer_len, 100);
     }
-    destroy(f);
 }
 
-static void random_tables_harm_nothing(void)
+TEST_WITH(random_tables_harm_nothing, create(400, 20, 25))
 {
-    struct fixture *f = create(400, 20, 25);
     uint64_t random = 5, processes;
     const struct fp_candidate *selected;
     size_t n;
@@ -391,10 +362,9 @@ static void random_tables_harm_nothing(void)
             for (size_t j = 0; j < i; j++)
                 CHECK(selected[i].id != selected[j].id);
     }
-    destroy(f);
 }
 
-static void too_many_places_are_refused(void)
+TEST(too_many_places_are_refused)
 {
     struct fp_top_processes *top;
     struct fake_vm vm;
@@ -404,26 +374,4 @@ static void too_many_places_are_refused(void)
                                       FP_GROWERS_MAX + 1, NULL, 0),
               FP_EINVAL);
     fake_vm_destroy(&vm);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(who_is_flooded_and_does_not_run_has_a_place_until_it_is_drained);
-    RUN(a_queue_that_stands_still_loses_its_place_after_twelve_passes);
-    RUN(the_first_pass_counts_queues_but_no_memory);
-    RUN(heaps_count_as_well_as_binaries);
-    RUN(little_growth_has_no_place);
-    RUN(the_top_processes_need_no_place);
-    RUN(queues_have_half_of_the_places_and_what_memory_leaves);
-    RUN(greater_growth_takes_the_place_of_lesser);
-    RUN(who_has_exited_has_no_place);
-    RUN(a_slot_that_is_used_again_counts_from_nothing);
-    RUN(with_many_processes_each_that_does_not_run_has_its_turn);
-    RUN(many_that_do_not_run_are_no_burst_of_reads);
-    RUN(a_part_of_the_places_is_selected_where_the_budget_says_so);
-    RUN(without_a_ranking_by_reductions_it_is_the_same);
-    RUN(random_tables_harm_nothing);
-    RUN(too_many_places_are_refused);
-    return RUN_END();
 }

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/histogram.h"
-#include "run.h"
+#include "test.h"
 
 /* The least whole number that is not below q * count, from 1 to count. */
 static uint64_t rank_of(uint64_t count, double q)
@@ -80,7 +80,7 @@ static void in_bucket(uint64_t ns)
     CHECK(ns < fp_histogram_end_ns(bucket));
 }
 
-static void buckets_cover_each_duration_once(void)
+TEST(buckets_cover_each_duration_once)
 {
     CHECK_INT(fp_histogram_low_ns(0), 0);
     for (size_t i = 1; i < FP_HISTOGRAM_BUCKETS; i++)
@@ -89,7 +89,7 @@ static void buckets_cover_each_duration_once(void)
     CHECK(fp_histogram_end_ns(FP_HISTOGRAM_BUCKETS - 1) > 18 * MINUTE_NS);
 }
 
-static void a_duration_is_in_its_bucket(void)
+TEST(a_duration_is_in_its_bucket)
 {
     uint64_t random = 1;
 
@@ -104,7 +104,7 @@ static void a_duration_is_in_its_bucket(void)
         in_bucket(any_duration(&random) % FP_HISTOGRAM_END_NS);
 }
 
-static void nothing_is_zero(void)
+TEST(nothing_is_zero)
 {
     clear();
     fp_histogram_read(&copy, &histogram);
@@ -140,7 +140,7 @@ static void check_quantiles(size_t n)
     CHECK_INT(copy.max_ns, list[n - 1]);
 }
 
-static void quantiles_are_those_of_the_sorted_list(void)
+TEST(quantiles_are_those_of_the_sorted_list)
 {
     static const size_t sizes[] = {1, 2, 3, 10, 99, 1000, 54321, MOST};
     uint64_t random = 7;
@@ -162,7 +162,7 @@ static void quantiles_are_those_of_the_sorted_list(void)
     }
 }
 
-static void durations_of_up_to_127_ns_are_exact(void)
+TEST(durations_of_up_to_127_ns_are_exact)
 {
     clear();
     for (uint64_t ns = 1; ns <= 100; ns++)
@@ -174,7 +174,7 @@ static void durations_of_up_to_127_ns_are_exact(void)
     CHECK_INT(quantile(&copy, 1), 100);
 }
 
-static void what_is_too_long_is_counted_apart(void)
+TEST(what_is_too_long_is_counted_apart)
 {
     clear();
     fp_histogram_add(&histogram, 1000);
@@ -189,7 +189,7 @@ static void what_is_too_long_is_counted_apart(void)
     CHECK(quantile(&copy, 0.5) < FP_HISTOGRAM_END_NS);
 }
 
-static void a_sum_stays_at_its_end(void)
+TEST(a_sum_stays_at_its_end)
 {
     clear();
     fp_histogram_add(&histogram, UINT64_MAX - 5);
@@ -202,7 +202,7 @@ static void a_sum_stays_at_its_end(void)
     CHECK(copy.max_ns == UINT64_MAX - 5);
 }
 
-static void merged_histograms_say_what_one_of_all_says(void)
+TEST(merged_histograms_say_what_one_of_all_says)
 {
     static struct fp_histogram other;
     uint64_t random = 11;
@@ -220,7 +220,7 @@ static void merged_histograms_say_what_one_of_all_says(void)
     check_quantiles(MOST);
 }
 
-static void an_interval_is_what_came_between(void)
+TEST(an_interval_is_what_came_between)
 {
     static struct fp_histogram_copy before, interval;
     uint64_t random = 13;
@@ -252,7 +252,7 @@ static void an_interval_is_what_came_between(void)
     CHECK_INT(copy.max_ns, FP_HISTOGRAM_END_NS - 1);
 }
 
-static void an_empty_interval_has_no_longest(void)
+TEST(an_empty_interval_has_no_longest)
 {
     static struct fp_histogram_copy interval;
 
@@ -266,7 +266,7 @@ static void an_empty_interval_has_no_longest(void)
     CHECK_INT(interval.max_ns, 0);
 }
 
-static void an_interval_backwards_is_refused(void)
+TEST(an_interval_backwards_is_refused)
 {
     static struct fp_histogram_copy before, interval;
 
@@ -293,7 +293,7 @@ static void *write_durations(void *unused)
 }
 
 /* Copies of a histogram that is written never lose what an earlier copy had. */
-static void a_reader_beside_the_writer_sees_it_grow(void)
+TEST(a_reader_beside_the_writer_sees_it_grow)
 {
     static struct fp_histogram_copy before, interval;
     uint64_t counted = 0;
@@ -313,22 +313,4 @@ static void a_reader_beside_the_writer_sees_it_grow(void)
     }
     pthread_join(thread, NULL);
     CHECK_INT(counted, MOST);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(buckets_cover_each_duration_once);
-    RUN(a_duration_is_in_its_bucket);
-    RUN(nothing_is_zero);
-    RUN(quantiles_are_those_of_the_sorted_list);
-    RUN(durations_of_up_to_127_ns_are_exact);
-    RUN(what_is_too_long_is_counted_apart);
-    RUN(a_sum_stays_at_its_end);
-    RUN(merged_histograms_say_what_one_of_all_says);
-    RUN(an_interval_is_what_came_between);
-    RUN(an_empty_interval_has_no_longest);
-    RUN(an_interval_backwards_is_refused);
-    RUN(a_reader_beside_the_writer_sees_it_grow);
-    return RUN_END();
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "erts/process_terms.h"
 #include "fake_queue.h"
-#include "run.h"
+#include "test.h"
 
 #define BINARIES (FAKE_BASE + UINT64_C(0x900000000))
 #define BINARY_BYTES 128u
@@ -135,96 +135,79 @@ static const struct fp_holder *holder(const struct fixture *f, uint32_t n)
 
 /* ----------------------------------------------------------------- holders -- */
 
-static void each_binary_counts_once_and_for_each_holder(void)
+TEST_WITH_EACH(each_binary_counts_once_and_for_each_holder, create, 25, 27, 29)
 {
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t own = put_binary(f, 2, 1000, 1056), both = put_binary(f, 2, 5000, 5064);
+    uint64_t own = put_binary(f, 2, 1000, 1056), both = put_binary(f, 2, 5000, 5064);
 
-        hold(f, 0, own);
-        hold(f, 0, own);
-        hold(f, 0, both);
-        hold(f, 2, both);
-        look(f);
-        CHECK_INT(f->holders.holders, 2);
-        CHECK_INT(f->holders.table.used, 2);
-        CHECK_INT(f->holders.bytes, 1056 + 5064);
-        CHECK_INT(f->holders.moved, 0);
-        CHECK_INT(f->holders.guessed, 0);
-        CHECK_INT(holder(f, 0)->binaries, 2);
-        CHECK_INT(holder(f, 0)->bytes, 1056 + 5064);
-        CHECK_INT(holder(f, 0)->alone_bytes, 1056);
-        CHECK_INT(holder(f, 2)->bytes, 5064);
-        CHECK_INT(holder(f, 2)->alone_bytes, 0);
-        CHECK(!holder(f, 0)->is_partial);
-        CHECK(f->holders.holder[0].pid == f->pid[0]);
-        CHECK_INT(f->holders.elsewhere, 0);
-        destroy(f);
-    }
+    hold(f, 0, own);
+    hold(f, 0, own);
+    hold(f, 0, both);
+    hold(f, 2, both);
+    look(f);
+    CHECK_INT(f->holders.holders, 2);
+    CHECK_INT(f->holders.table.used, 2);
+    CHECK_INT(f->holders.bytes, 1056 + 5064);
+    CHECK_INT(f->holders.moved, 0);
+    CHECK_INT(f->holders.guessed, 0);
+    CHECK_INT(holder(f, 0)->binaries, 2);
+    CHECK_INT(holder(f, 0)->bytes, 1056 + 5064);
+    CHECK_INT(holder(f, 0)->alone_bytes, 1056);
+    CHECK_INT(holder(f, 2)->bytes, 5064);
+    CHECK_INT(holder(f, 2)->alone_bytes, 0);
+    CHECK(!holder(f, 0)->is_partial);
+    CHECK(f->holders.holder[0].pid == f->pid[0]);
+    CHECK_INT(f->holders.elsewhere, 0);
 }
 
-static void what_others_refer_to_is_not_alone(void)
+TEST_WITH(what_others_refer_to_is_not_alone, create(27))
 {
-    struct fixture *f = create(27);
-
     hold(f, 3, put_binary(f, 2, 1000, 1056));
     look(f);
     CHECK_INT(holder(f, 3)->alone_bytes, 0);
     CHECK_INT(f->holders.elsewhere, 1);
     CHECK_INT(f->holders.elsewhere_bytes, 1056);
-    destroy(f);
 }
 
-static void binaries_of_messages_are_told_apart(void)
+TEST_WITH_EACH(binaries_of_messages_are_told_apart, create, 25, 27, 29)
 {
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        const uint64_t one[] = {put_binary(f, 1, 2000, 2048), put_binary(f, 2, 3000, 3048)};
-        const uint64_t two[] = {put_binary(f, 1, 100, 152)};
+    const uint64_t one[] = {put_binary(f, 1, 2000, 2048), put_binary(f, 2, 3000, 3048)};
+    const uint64_t two[] = {put_binary(f, 1, 100, 152)};
 
-        hold(f, 1, one[1]);
-        send(f, FAKE_INNER, one, 2);
-        fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
-        send(f, FAKE_MIDDLE, two, 1);
-        send(f, FAKE_OUTER, NULL, 0);
-        look(f);
-        CHECK_INT(f->holders.holders, 1);
-        CHECK_INT(holder(f, 1)->binaries, 3);
-        CHECK_INT(holder(f, 1)->bytes, 2048 + 3048 + 152);
-        CHECK_INT(holder(f, 1)->alone_bytes, 2048 + 3048 + 152);
-        CHECK_INT(holder(f, 1)->message_binaries, 2);
-        CHECK_INT(holder(f, 1)->message_bytes, 2048 + 152);
-        destroy(f);
+    hold(f, 1, one[1]);
+    send(f, FAKE_INNER, one, 2);
+    fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
+    send(f, FAKE_MIDDLE, two, 1);
+    send(f, FAKE_OUTER, NULL, 0);
+    look(f);
+    CHECK_INT(f->holders.holders, 1);
+    CHECK_INT(holder(f, 1)->binaries, 3);
+    CHECK_INT(holder(f, 1)->bytes, 2048 + 3048 + 152);
+    CHECK_INT(holder(f, 1)->alone_bytes, 2048 + 3048 + 152);
+    CHECK_INT(holder(f, 1)->message_binaries, 2);
+    CHECK_INT(holder(f, 1)->message_bytes, 2048 + 152);
+}
+
+TEST_WITH_EACH(other_objects_of_the_list_are_passed, create, 25, 27, 29)
+{
+    uint64_t first = first_of(f, 2), last = put_binary(f, 1, 100, 152);
+    uint64_t magic = put_binary(f, 1, 100, 152);
+
+    fake_put_word(&f->vm.memory, magic, 1);
+    hold(f, 2, last);
+    for (unsigned k = 0; k < 2; k++) { /* a magic reference, a pid of another node */
+        const uint64_t word[] = {put_binary(f, 1, 100, 152), fake_word(&f->vm.memory, first), 7};
+        uint64_t header = 3u << 6 | (k == 0 ? 0x10 : 0x30);
+
+        fake_put_word(&f->vm.memory, first, fake_boxed(&f->heap[2], header, word, 3) - 2);
     }
+    hold(f, 2, magic);
+    look(f);
+    CHECK_INT(holder(f, 2)->binaries, 1);
+    CHECK_INT(f->holders.bytes, 152);
 }
 
-static void other_objects_of_the_list_are_passed(void)
+TEST_WITH(a_block_without_a_header_is_calculated, create(25))
 {
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t first = first_of(f, 2), last = put_binary(f, 1, 100, 152);
-        uint64_t magic = put_binary(f, 1, 100, 152);
-
-        fake_put_word(&f->vm.memory, magic, 1);
-        hold(f, 2, last);
-        for (unsigned k = 0; k < 2; k++) { /* a magic reference, a pid of another node */
-            const uint64_t word[] = {put_binary(f, 1, 100, 152), fake_word(&f->vm.memory, first),
-                                     7};
-            uint64_t header = 3u << 6 | (k == 0 ? 0x10 : 0x30);
-
-            fake_put_word(&f->vm.memory, first, fake_boxed(&f->heap[2], header, word, 3) - 2);
-        }
-        hold(f, 2, magic);
-        look(f);
-        CHECK_INT(holder(f, 2)->binaries, 1);
-        CHECK_INT(f->holders.bytes, 152);
-        destroy(f);
-    }
-}
-
-static void a_block_without_a_header_is_calculated(void)
-{
-    struct fixture *f = create(25);
     uint64_t at = put_binary(f, 1, 1000, 1040);
 
     fake_put_word(&f->vm.memory, at - 8, 17);
@@ -232,12 +215,10 @@ static void a_block_without_a_header_is_calculated(void)
     look(f);
     CHECK_INT(f->holders.guessed, 1);
     CHECK(f->holders.bytes >= 1000 + 32 && f->holders.bytes <= 1000 + 64);
-    destroy(f);
 }
 
-static void one_of_some_pids_is_looked_at_alone(void)
+TEST_WITH(one_of_some_pids_is_looked_at_alone, create(29))
 {
-    struct fixture *f = create(29);
     struct fp_holders_options options = {.layout = &f->vm.layout,
                                          .memory = &f->vm.memory.reader,
                                          .bytes = 16u << 20,
@@ -250,12 +231,10 @@ static void one_of_some_pids_is_looked_at_alone(void)
     CHECK_INT(fp_holders_look(&options, &f->holders), 0);
     CHECK_INT(f->holders.holders, 1);
     CHECK_INT(holder(f, 2)->bytes, 2056);
-    destroy(f);
 }
 
-static void many_binaries_are_read_in_pieces(void)
+TEST_WITH(many_binaries_are_read_in_pieces, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t list = 0, blocks = 0;
 
     /* One list through the memory of messages: 3,000 objects. */
@@ -270,7 +249,6 @@ static void many_binaries_are_read_in_pieces(void)
     CHECK_INT(holder(f, 0)->binaries, 3000);
     CHECK_INT(f->holders.bytes, blocks);
     CHECK(!holder(f, 0)->is_partial);
-    destroy(f);
 }
 
 /* --------------------------------------------------------------- movements -- */
@@ -293,37 +271,31 @@ static void move(struct fake_memory *memory, void *arg, uint64_t address, size_t
     fake_set(&mover->f->vm, 0, FP_FIELD_bin_vheap, mover->reads);
 }
 
-static void a_list_that_changes_is_read_again(void)
+TEST_WITH(a_list_that_changes_is_read_again, create(27))
 {
-    struct fixture *f = create(27);
     struct mover mover = {f, 3, 0, 3, fake_process_at(0)};
 
     hold(f, 0, put_binary(f, 1, 1000, 1056));
-    f->vm.memory.before_read = move;
-    f->vm.memory.arg = &mover;
+    fake_hook(&f->vm.memory, move, &mover);
     look(f);
     CHECK_INT(mover.reads, 5); /* as a candidate; two attempts of two */
     CHECK_INT(f->holders.moved, 0);
     CHECK_INT(holder(f, 0)->bytes, 1056);
     CHECK(!holder(f, 0)->is_partial);
-    destroy(f);
 }
 
-static void a_list_that_always_changes_is_counted_and_not_told(void)
+TEST_WITH(a_list_that_always_changes_is_counted_and_not_told, create(27))
 {
-    struct fixture *f = create(27);
     struct mover mover = {f, 1, 0, 1000, fake_process_at(0)};
 
     hold(f, 0, put_binary(f, 1, 1000, 1056));
     hold(f, 2, put_binary(f, 1, 2000, 2056));
-    f->vm.memory.before_read = move;
-    f->vm.memory.arg = &mover;
+    fake_hook(&f->vm.memory, move, &mover);
     look(f);
     CHECK_INT(f->holders.moved, 1);
     CHECK_INT(f->holders.holders, 1);
     CHECK_INT(holder(f, 2)->bytes, 2056);
     CHECK_INT(f->holders.bytes, 2056);
-    destroy(f);
 }
 
 /* So many objects of process 0, of binaries with these references. */
@@ -339,21 +311,18 @@ static void hold_many(struct fixture *f, unsigned n, uint64_t refs)
     fake_put_word(&f->vm.memory, first_of(f, 0), list);
 }
 
-static void what_is_read_again_is_no_second_reference(void)
+TEST_WITH(what_is_read_again_is_no_second_reference, create(29))
 {
-    struct fixture *f = create(29);
     struct mover mover = {f, 4, 0, 4, fake_process_at(0)};
 
     hold_many(f, 1500, 2);
-    f->vm.memory.before_read = move;
-    f->vm.memory.arg = &mover;
+    fake_hook(&f->vm.memory, move, &mover);
     look(f);
     CHECK_INT(mover.reads, 7); /* as a candidate; two attempts of three */
     CHECK_INT(holder(f, 0)->binaries, 1500);
     CHECK(holder(f, 0)->is_partial);
     CHECK_INT(holder(f, 0)->alone_bytes, 0);
     CHECK_INT(f->holders.elsewhere, 1500);
-    destroy(f);
 }
 
 /* Before this read the process has exited. */
@@ -366,60 +335,47 @@ static void leave(struct fake_memory *memory, void *arg, uint64_t address, size_
         fake_set(&mover->f->vm, 0, FP_FIELD_state, FP_PSFLG_FREE);
 }
 
-static void a_process_that_exits_meanwhile_is_partial(void)
+TEST_WITH(a_process_that_exits_meanwhile_is_partial, create(29))
 {
-    struct fixture *f = create(29);
     struct mover mover = {f, 4, 0, 0, fake_process_at(0)};
 
     hold_many(f, 1500, 1);
-    f->vm.memory.before_read = leave;
-    f->vm.memory.arg = &mover;
+    fake_hook(&f->vm.memory, leave, &mover);
     look(f);
     CHECK_INT(holder(f, 0)->binaries, 1024);
     CHECK(holder(f, 0)->is_partial);
-    destroy(f);
 }
 
-static void a_process_that_collects_is_not_told(void)
+TEST_WITH(a_process_that_collects_is_not_told, create(25))
 {
-    struct fixture *f = create(25);
-
     hold(f, 0, put_binary(f, 1, 1000, 1056));
     fake_set(&f->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING | FP_PSFLG_GC);
     look(f);
     CHECK_INT(f->holders.moved, 1);
     CHECK_INT(f->holders.holders, 0);
-    destroy(f);
 }
 
-static void a_binary_that_was_freed_is_none(void)
+TEST_WITH(a_binary_that_was_freed_is_none, create(29))
 {
-    struct fixture *f = create(29);
-
     hold(f, 0, put_binary(f, 0, 1000, 1056));
     look(f);
     CHECK_INT(f->holders.moved, 1);
     CHECK_INT(f->holders.table.used, 0);
-    destroy(f);
 }
 
-static void a_running_process_is_told_where_its_list_stays(void)
+TEST_WITH(a_running_process_is_told_where_its_list_stays, create(29))
 {
-    struct fixture *f = create(29);
-
     hold(f, 0, put_binary(f, 1, 1000, 1056));
     fake_set(&f->vm, 0, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
     look(f);
     CHECK_INT(holder(f, 0)->bytes, 1056);
     CHECK_INT(f->holders.moved, 0);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------------ limits -- */
 
-static void more_than_the_budget_is_refused(void)
+TEST_WITH(more_than_the_budget_is_refused, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t list = 0;
 
     for (unsigned k = 0; k < 3000; k++) {
@@ -431,7 +387,6 @@ static void more_than_the_budget_is_refused(void)
     CHECK_INT(look_with(f, 64u << 10, 10000), FP_EFULL);
     CHECK_INT(look_with(f, 4u << 20, 10000), 0);
     CHECK_INT(f->holders.table.used, 3000);
-    destroy(f);
 }
 
 #define LONG_MS (10u * 60 * 1000)
@@ -452,10 +407,8 @@ static void put_circle(struct fixture *f, uint64_t first, unsigned n, unsigned b
     fake_put_word(&f->vm.memory, first, start);
 }
 
-static void what_the_time_is_over_for_is_late(void)
+TEST_WITH(what_the_time_is_over_for_is_late, create(29))
 {
-    struct fixture *f = create(29);
-
     hold(f, 0, put_binary(f, 1, 1000, 1056));
     hold(f, 2, put_binary(f, 1, 2000, 2056));
     CHECK_INT(look_with(f, 16u << 20, 0), 0);
@@ -463,11 +416,10 @@ static void what_the_time_is_over_for_is_late(void)
     CHECK_INT(f->holders.late, 2);
     CHECK_INT(f->holders.holders, 0);
     CHECK_INT(f->holders.moved, 0);
-    destroy(f);
 }
 
 /* More objects than are passed between two looks at the time, of a process that was asked for. */
-static void a_list_that_is_longer_than_the_time_is_not_told(void)
+TEST(a_list_that_is_longer_than_the_time_is_not_told)
 {
     for (unsigned ms = 0; ms <= LONG_MS; ms += LONG_MS) {
         struct fixture *f = create(29);
@@ -489,7 +441,7 @@ static void a_list_that_is_longer_than_the_time_is_not_told(void)
 }
 
 /* Where it took the time, this test would. */
-static void a_circle_is_seen_long_before_the_time_is_over(void)
+TEST(a_circle_is_seen_long_before_the_time_is_over)
 {
     for (unsigned n = 1; n < 300; n += n / 3 + 1) {
         struct fixture *f = create(29);
@@ -503,20 +455,16 @@ static void a_circle_is_seen_long_before_the_time_is_over(void)
     }
 }
 
-static void a_long_list_is_no_circle(void)
+TEST_WITH(a_long_list_is_no_circle, create(29))
 {
-    struct fixture *f = create(29);
-
     put_circle(f, first_of(f, 0), 10000, 0);
     fake_put_word(&f->vm.memory, f->queue.heap.at - 16, 0);
     look(f);
     CHECK_INT(f->holders.moved, 0);
-    destroy(f);
 }
 
-static void a_circle_of_messages_is_seen_too(void)
+TEST_WITH(a_circle_of_messages_is_seen_too, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t first, last;
 
     send(f, FAKE_INNER, NULL, 0);
@@ -527,10 +475,9 @@ static void a_circle_of_messages_is_seen_too(void)
     fake_put_word(&f->vm.memory, last, first);
     CHECK_INT(look_with(f, 16u << 20, LONG_MS), 0);
     CHECK_INT(f->holders.moved, 1);
-    destroy(f);
 }
 
-static void a_layout_whose_places_lie_outside_is_refused(void)
+TEST(a_layout_whose_places_lie_outside_is_refused)
 {
     static const struct {
         enum fp_field field;
@@ -573,7 +520,7 @@ static uint64_t next_random(uint64_t *seed)
     return *seed;
 }
 
-static void damaged_lists_end(void)
+TEST(damaged_lists_end)
 {
     uint64_t seed = 88172645463325252u;
     unsigned told = 0;
@@ -603,32 +550,4 @@ static void damaged_lists_end(void)
         destroy(f);
     }
     CHECK(told > 0);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(each_binary_counts_once_and_for_each_holder);
-    RUN(what_others_refer_to_is_not_alone);
-    RUN(binaries_of_messages_are_told_apart);
-    RUN(other_objects_of_the_list_are_passed);
-    RUN(a_block_without_a_header_is_calculated);
-    RUN(one_of_some_pids_is_looked_at_alone);
-    RUN(many_binaries_are_read_in_pieces);
-    RUN(a_list_that_changes_is_read_again);
-    RUN(a_list_that_always_changes_is_counted_and_not_told);
-    RUN(what_is_read_again_is_no_second_reference);
-    RUN(a_process_that_exits_meanwhile_is_partial);
-    RUN(a_process_that_collects_is_not_told);
-    RUN(a_binary_that_was_freed_is_none);
-    RUN(a_running_process_is_told_where_its_list_stays);
-    RUN(more_than_the_budget_is_refused);
-    RUN(what_the_time_is_over_for_is_late);
-    RUN(a_list_that_is_longer_than_the_time_is_not_told);
-    RUN(a_circle_is_seen_long_before_the_time_is_over);
-    RUN(a_long_list_is_no_circle);
-    RUN(a_circle_of_messages_is_seen_too);
-    RUN(a_layout_whose_places_lie_outside_is_refused);
-    RUN(damaged_lists_end);
-    return RUN_END();
 }

@@ -10,7 +10,7 @@
 #include "fake_tables.h"
 #include "fake_terms.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 #define TABLES (FAKE_BASE + UINT64_C(0xa00000000))
 #define ROOM (1u << 20)
@@ -144,40 +144,32 @@ static const struct fp_holder *of_table(const struct fixture *f, uint64_t table)
     return NULL;
 }
 
-static void binaries_of_each_kind_of_table_are_found(void)
+TEST_WITH_EACH(binaries_of_each_kind_of_table_are_found, create, 25, 27, 29)
 {
-    static const unsigned releases[] = {25, 27, 29};
+    uint64_t hash = add_hash(f, 2), tree, concurrent;
 
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t hash = add_hash(f, 2), tree, concurrent;
-
-        tree = add(f, fake_tree(&f->tables), FP_ETS_ORDERED_SET, 2);
-        concurrent = add(f, fake_concurrent_tree(&f->tables), FP_ETS_CA_ORDERED_SET, 2);
-        for (uint64_t n = 0; n < 2; n++) {
-            fake_hash_insert(&f->tables, hash, 299 * n, off_heap(f, put_binary(f, 1, 100, 152)));
-            fake_tree_insert(&f->tables, tree, n, off_heap(f, put_binary(f, 1, 200, 256)));
-            fake_concurrent_insert(&f->tables, concurrent, n,
-                                   off_heap(f, put_binary(f, 1, 300, 352)));
-        }
-        look(f);
-        CHECK_INT(f->holders.holders, 3);
-        CHECK_INT(f->holders.bytes, 2 * (152 + 256 + 352));
-        CHECK_INT(of_table(f, hash)->bytes, 2 * 152);
-        CHECK_INT(of_table(f, tree)->bytes, 2 * 256);
-        CHECK_INT(of_table(f, concurrent)->bytes, 2 * 352);
-        CHECK_INT(of_table(f, concurrent)->alone_bytes, 2 * 352);
-        CHECK(!of_table(f, hash)->is_partial && !of_table(f, tree)->is_partial);
-        CHECK_INT(f->holders.tables_moved, 0);
-        CHECK_INT(f->holders.inconsistent_objects, 0);
-        CHECK_INT(f->holders.tables.count, 3);
-        destroy(f);
+    tree = add(f, fake_tree(&f->tables), FP_ETS_ORDERED_SET, 2);
+    concurrent = add(f, fake_concurrent_tree(&f->tables), FP_ETS_CA_ORDERED_SET, 2);
+    for (uint64_t n = 0; n < 2; n++) {
+        fake_hash_insert(&f->tables, hash, 299 * n, off_heap(f, put_binary(f, 1, 100, 152)));
+        fake_tree_insert(&f->tables, tree, n, off_heap(f, put_binary(f, 1, 200, 256)));
+        fake_concurrent_insert(&f->tables, concurrent, n, off_heap(f, put_binary(f, 1, 300, 352)));
     }
+    look(f);
+    CHECK_INT(f->holders.holders, 3);
+    CHECK_INT(f->holders.bytes, 2 * (152 + 256 + 352));
+    CHECK_INT(of_table(f, hash)->bytes, 2 * 152);
+    CHECK_INT(of_table(f, tree)->bytes, 2 * 256);
+    CHECK_INT(of_table(f, concurrent)->bytes, 2 * 352);
+    CHECK_INT(of_table(f, concurrent)->alone_bytes, 2 * 352);
+    CHECK(!of_table(f, hash)->is_partial && !of_table(f, tree)->is_partial);
+    CHECK_INT(f->holders.tables_moved, 0);
+    CHECK_INT(f->holders.inconsistent_objects, 0);
+    CHECK_INT(f->holders.tables.count, 3);
 }
 
-static void a_binary_of_several_counts_once_and_is_alone_with_none(void)
+TEST_WITH(a_binary_of_several_counts_once_and_is_alone_with_none, create(25))
 {
-    struct fixture *f = create(25);
     uint64_t one = add_hash(f, 2), two = add_hash(f, 1), both = put_binary(f, 4, 1000, 1056);
     struct fake_terms heap = {&f->vm.memory, fake_heap_at(1)};
     const uint64_t word[] = {1000, 0, both, both + 24, 0};
@@ -195,13 +187,11 @@ static void a_binary_of_several_counts_once_and_is_alone_with_none(void)
     CHECK_INT(of_table(f, one)->alone_bytes, 0);
     CHECK_INT(of_table(f, two)->bytes, 1056);
     CHECK_INT(f->holders.elsewhere, 0);
-    destroy(f);
 }
 
 /* As compressed objects have it on 25. */
-static void an_object_anywhere_is_read(void)
+TEST_WITH(an_object_anywhere_is_read, create(25))
 {
-    struct fixture *f = create(25);
     uint64_t table = add_hash(f, 1), binary = put_binary(f, 1, 1000, 1056);
     uint64_t at = fake_tables_take(&f->tables, 64) + 3;
 
@@ -210,7 +200,6 @@ static void an_object_anywhere_is_read(void)
     fake_hash_insert(&f->tables, table, 17, at);
     look(f);
     CHECK_INT(of_table(f, table)->bytes, 1056);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------------ changes -- */
@@ -238,8 +227,7 @@ static void look_while(struct fixture *f, const struct change *changes, size_t n
     struct change now[3] = {{0}};
 
     memcpy(now, changes, n * sizeof *now);
-    f->vm.memory.arg = now;
-    f->vm.memory.before_read = change;
+    fake_hook(&f->vm.memory, change, now);
     look(f);
     f->vm.memory.before_read = NULL;
     for (size_t k = 0; k < n; k++)
@@ -247,9 +235,8 @@ static void look_while(struct fixture *f, const struct change *changes, size_t n
 }
 
 /* Each time that its Binary is read. */
-static void an_object_that_changes_at_each_reading_is_torn(void)
+TEST_WITH(an_object_that_changes_at_each_reading_is_torn, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add_hash(f, 3), one = put_binary(f, 1, 1000, 1056), other, bucket;
     struct change now[2];
 
@@ -267,12 +254,10 @@ static void an_object_that_changes_at_each_reading_is_torn(void)
     CHECK_INT(of_table(f, table)->binaries, 2);
     CHECK_INT(f->holders.bytes, 2 * 152);
     CHECK(of_table(f, table)->is_partial);
-    destroy(f);
 }
 
-static void an_object_that_is_deleted_is_not_told(void)
+TEST_WITH(an_object_that_is_deleted_is_not_told, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add_hash(f, 2), gone = put_binary(f, 1, 1000, 1056);
     struct change now = {.when = gone - 8, .times = 1};
 
@@ -283,13 +268,11 @@ static void an_object_that_is_deleted_is_not_told(void)
     CHECK_INT(f->holders.inconsistent_objects, 0);
     CHECK_INT(of_table(f, table)->bytes, 152);
     CHECK(!of_table(f, table)->is_partial);
-    destroy(f);
 }
 
 /* The old one may be behind the new one. */
-static void an_object_in_place_of_another_is_told_in_part(void)
+TEST_WITH(an_object_in_place_of_another_is_told_in_part, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add_hash(f, 1), was = put_binary(f, 1, 2000, 2056), bucket, other;
     struct change now = {.when = was - 8, .times = 1};
 
@@ -304,12 +287,10 @@ static void an_object_in_place_of_another_is_told_in_part(void)
     CHECK_INT(f->holders.tables_moved, 1);
     CHECK_INT(of_table(f, table)->bytes, 3056);
     CHECK(of_table(f, table)->is_partial);
-    destroy(f);
 }
 
-static void a_tree_that_is_rebalanced_is_told_in_part(void)
+TEST_WITH(a_tree_that_is_rebalanced_is_told_in_part, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add(f, fake_tree(&f->tables), FP_ETS_ORDERED_SET, 1);
     uint64_t moved = put_binary(f, 1, 2000, 2056);
     struct change now = {.when = moved - 8, .at = table + FAKE_TABLE_ROOT, .times = 1};
@@ -318,13 +299,11 @@ static void a_tree_that_is_rebalanced_is_told_in_part(void)
     look_while(f, &now, 1);
     CHECK_INT(f->holders.tables_moved, 1);
     CHECK_INT(f->holders.holders, 0);
-    destroy(f);
 }
 
 /* More binaries than are read at once: while the second lot is read the object is not linked. */
-static void references_that_are_read_again_count_once(void)
+TEST_WITH(references_that_are_read_again_count_once, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t table = add_hash(f, 1), list = 0, late = 0;
     uint64_t unused = fake_tables_take(&f->tables, 8), object, bucket;
     struct change now[4] = {{0}};
@@ -340,19 +319,16 @@ static void references_that_are_read_again_count_once(void)
     now[0] = (struct change){.when = late - 8, .at = bucket, .times = 1};
     now[1] = (struct change){.when = bucket, .at = unused, .times = 2};
     now[2] = (struct change){.when = bucket, .at = bucket, .word = object, .times = 1};
-    f->vm.memory.arg = now;
-    f->vm.memory.before_read = change;
+    fake_hook(&f->vm.memory, change, now);
     look(f);
     CHECK_INT(now[0].times + now[1].times, 0);
     CHECK_INT(of_table(f, table)->alone_bytes, 0);
     CHECK_INT(f->holders.elsewhere, f->holders.table.used);
     CHECK(of_table(f, table)->is_partial);
-    destroy(f);
 }
 
-static void many_binaries_of_several_objects_are_whole(void)
+TEST_WITH(many_binaries_of_several_objects_are_whole, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t table = add_hash(f, 3);
 
     for (unsigned n = 0; n < 3; n++) {
@@ -366,14 +342,12 @@ static void many_binaries_of_several_objects_are_whole(void)
     CHECK_INT(of_table(f, table)->binaries, 1800);
     CHECK_INT(of_table(f, table)->alone_bytes, 1800 * 152);
     CHECK(!of_table(f, table)->is_partial);
-    destroy(f);
 }
 
 /* As where a rotation or the end of an object takes the way to others: none of these has a binary
  * yet that was read, and the counter tells that they are there. */
-static void a_tree_that_loses_a_link_meanwhile_is_partial(void)
+TEST_WITH(a_tree_that_loses_a_link_meanwhile_is_partial, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add(f, fake_tree(&f->tables), FP_ETS_ORDERED_SET, 100);
     struct change now = {.times = 1};
 
@@ -386,12 +360,10 @@ static void a_tree_that_loses_a_link_meanwhile_is_partial(void)
     CHECK_INT(of_table(f, table)->binaries, 1);
     CHECK(of_table(f, table)->is_partial);
     CHECK_INT(f->holders.tables_moved, 1);
-    destroy(f);
 }
 
-static void a_table_that_goes_is_partial(void)
+TEST_WITH(a_table_that_goes_is_partial, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t table = add_hash(f, 1), binary = put_binary(f, 1, 1000, 1056);
     struct change now = {.when = binary - 8, .at = get(f, table + 32) + 32, .times = 1};
 
@@ -400,10 +372,9 @@ static void a_table_that_goes_is_partial(void)
     CHECK_INT(of_table(f, table)->bytes, 1056);
     CHECK(of_table(f, table)->is_partial);
     CHECK_INT(f->holders.tables_moved, 1);
-    destroy(f);
 }
 
-static void damaged_lists_of_objects_end_and_are_counted(void)
+TEST(damaged_lists_of_objects_end_and_are_counted)
 {
     static const uint64_t bad[] = {8, UINT64_C(0x5a5a5a5a5a5a5a58), UINT64_MAX - 7, 1};
 
@@ -423,9 +394,8 @@ static void damaged_lists_of_objects_end_and_are_counted(void)
     }
 }
 
-static void a_split_tree_is_counted_and_nothing_else(void)
+TEST_WITH(a_split_tree_is_counted_and_nothing_else, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add(f, fake_concurrent_tree(&f->tables), FP_ETS_CA_ORDERED_SET, 2);
 
     put(f, get(f, table + FAKE_TABLE_BASE), 0);
@@ -433,12 +403,10 @@ static void a_split_tree_is_counted_and_nothing_else(void)
     CHECK_INT(f->holders.tables_unread, 1);
     CHECK_INT(f->holders.tables_moved, 0);
     CHECK_INT(f->holders.holders, 0);
-    destroy(f);
 }
 
-static void tables_that_the_time_is_over_for_are_late(void)
+TEST_WITH(tables_that_the_time_is_over_for_are_late, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t table = add_hash(f, 1);
 
     (void)add_hash(f, 0);
@@ -446,39 +414,14 @@ static void tables_that_the_time_is_over_for_are_late(void)
     CHECK_INT(look_with(f, 16u << 20, 0), 0);
     CHECK_INT(f->holders.tables_late, 1);
     CHECK_INT(f->holders.holders, 0);
-    destroy(f);
 }
 
-static void more_tables_than_there_is_memory_for_are_left_out(void)
+TEST_WITH(more_tables_than_there_is_memory_for_are_left_out, create(27))
 {
-    struct fixture *f = create(27);
-
     (void)add_hash(f, 1);
     (void)add_hash(f, 1);
     CHECK_INT(look_with(f, 128u << 10, 10000), 0);
     CHECK_INT(f->holders.tables.left_out, 2);
     CHECK_INT(f->holders.tables.count, 0);
     CHECK_INT(f->holders.processes, 2);
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(binaries_of_each_kind_of_table_are_found);
-    RUN(a_binary_of_several_counts_once_and_is_alone_with_none);
-    RUN(an_object_anywhere_is_read);
-    RUN(an_object_that_changes_at_each_reading_is_torn);
-    RUN(an_object_that_is_deleted_is_not_told);
-    RUN(an_object_in_place_of_another_is_told_in_part);
-    RUN(a_tree_that_is_rebalanced_is_told_in_part);
-    RUN(references_that_are_read_again_count_once);
-    RUN(many_binaries_of_several_objects_are_whole);
-    RUN(a_tree_that_loses_a_link_meanwhile_is_partial);
-    RUN(a_table_that_goes_is_partial);
-    RUN(damaged_lists_of_objects_end_and_are_counted);
-    RUN(a_split_tree_is_counted_and_nothing_else);
-    RUN(tables_that_the_time_is_over_for_are_late);
-    RUN(more_tables_than_there_is_memory_for_are_left_out);
-    return RUN_END();
 }

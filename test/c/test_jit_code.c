@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "erts/capture/jit_code.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 /* ------------------------------------------------------- as they stood -- */
 
@@ -212,7 +212,7 @@ static const struct piece schedules[] = {
 
 /* ------------------------------------------------------------ light BIFs -- */
 
-static void a_light_bif_is_named_by_the_call_of_each_release(void)
+TEST(a_light_bif_is_named_by_the_call_of_each_release)
 {
     for (size_t i = 0; i < LIGHTS; i++) {
         struct fake_memory memory;
@@ -230,7 +230,7 @@ static void a_light_bif_is_named_by_the_call_of_each_release(void)
 
 /* Whatever byte is another one: the same BIF, or none. Never a wrong one, and none when it is of
  * the instructions that name it. */
-static void a_light_call_with_one_byte_wrong_names_no_other(void)
+TEST(a_light_call_with_one_byte_wrong_names_no_other)
 {
     /* The opcodes of mov and lea, and lea's displacement. */
     static const unsigned char matters[] = {0, 1, 20, 21, 22, 23, 24, 25, 26};
@@ -258,7 +258,7 @@ static void a_light_call_with_one_byte_wrong_names_no_other(void)
     }
 }
 
-static void any_other_address_is_of_no_light_bif(void)
+TEST(any_other_address_is_of_no_light_bif)
 {
     struct fake_memory memory;
 
@@ -273,7 +273,7 @@ static void any_other_address_is_of_no_light_bif(void)
 }
 
 /* The function goes on and calls somebody else: the BIF has returned. */
-static void a_call_right_after_that_of_a_light_bif_is_another_one(void)
+TEST(a_call_right_after_that_of_a_light_bif_is_another_one)
 {
     static const char *const calls[] = {"e8 48 e2 ff ff", "40 e8 48 e2 ff ff", "ff 15 48 e2 ff ff"};
     static const unsigned char size[] = {5, 6, 6};
@@ -293,7 +293,7 @@ static void a_call_right_after_that_of_a_light_bif_is_another_one(void)
         }
 }
 
-static void what_lea_points_to_must_lie_before_it(void)
+TEST(what_lea_points_to_must_lie_before_it)
 {
     static const int32_t displacements[] = {-7,   -8, -16, -17,        -26,       -28,
                                             -100, 0,  7,   1000000000, INT32_MAX, INT32_MIN};
@@ -309,7 +309,7 @@ static void what_lea_points_to_must_lie_before_it(void)
     fake_memory_destroy(&memory);
 }
 
-static void an_export_with_no_mfa_or_two_names_nothing(void)
+TEST(an_export_with_no_mfa_or_two_names_nothing)
 {
     const struct light *light = &lights[1];
     uint64_t export = light->export.at, mfa_at;
@@ -330,7 +330,7 @@ static void an_export_with_no_mfa_or_two_names_nothing(void)
     fake_memory_destroy(&memory);
 }
 
-static void what_can_not_be_read_is_no_light_bif(void)
+TEST(what_can_not_be_read_is_no_light_bif)
 {
     const struct light *light = &lights[2];
     struct fake_memory memory;
@@ -348,7 +348,7 @@ static void what_can_not_be_read_is_no_light_bif(void)
 
 /* ------------------------------------------------------------ heavy BIFs -- */
 
-static void a_heavy_bif_is_known_by_its_jump_in_each_release(void)
+TEST(a_heavy_bif_is_known_by_its_jump_in_each_release)
 {
     for (size_t i = 0; i < HEAVIES; i++) {
         struct fake_memory memory;
@@ -361,7 +361,7 @@ static void a_heavy_bif_is_known_by_its_jump_in_each_release(void)
 }
 
 /* c_p->current is not wiped: what it says must fit to where C returns to. */
-static void a_heavy_bif_of_before_is_not_believed(void)
+TEST(a_heavy_bif_of_before_is_not_believed)
 {
     for (size_t i = 0; i < HEAVIES; i++) {
         const struct heavy *heavy = &heavies[i];
@@ -378,7 +378,7 @@ static void a_heavy_bif_of_before_is_not_believed(void)
     }
 }
 
-static void what_is_no_heavy_bif_is_none(void)
+TEST(what_is_no_heavy_bif_is_none)
 {
     const struct heavy *heavy = &heavies[3];
     uint64_t at = heavy->code.at, native_return = heavy->native_return;
@@ -402,7 +402,7 @@ static void what_is_no_heavy_bif_is_none(void)
 }
 
 /* What follows a process' `current` meets any word. */
-static void a_function_is_named_only_where_its_words_stand(void)
+TEST(a_function_is_named_only_where_its_words_stand)
 {
     const uint64_t at = 0x7f0000001000;
     struct fake_memory memory;
@@ -430,7 +430,7 @@ static void a_function_is_named_only_where_its_words_stand(void)
     fake_memory_destroy(&memory);
 }
 
-static void a_jump_whose_target_is_gone_leads_nowhere(void)
+TEST(a_jump_whose_target_is_gone_leads_nowhere)
 {
     const struct heavy *heavy = &heavies[4];
     struct fake_memory memory;
@@ -445,7 +445,7 @@ static void a_jump_whose_target_is_gone_leads_nowhere(void)
 
 /* ------------------------------------------------------- the scheduler's -- */
 
-static void the_call_of_the_scheduler_is_known_in_each_release(void)
+TEST(the_call_of_the_scheduler_is_known_in_each_release)
 {
     for (size_t i = 0; i < 3; i++) {
         uint64_t returns_to = schedules[i].at + 11;
@@ -502,7 +502,7 @@ static void put_before(struct fake_memory *memory, const char *hex)
     fake_put(memory, CODE + 64 - size, bytes, size);
 }
 
-static void a_call_of_any_shape_is_before_a_return_address(void)
+TEST(a_call_of_any_shape_is_before_a_return_address)
 {
     static const char *const calls[] = {
         "e8 00 01 00 00",          /* call rel32 */
@@ -530,7 +530,7 @@ static void a_call_of_any_shape_is_before_a_return_address(void)
     fake_memory_destroy(&memory);
 }
 
-static void other_instructions_are_before_no_return_address(void)
+TEST(other_instructions_are_before_no_return_address)
 {
     static const char *const others[] = {
         "cc cc cc cc cc cc cc cc",
@@ -565,7 +565,7 @@ static void other_instructions_are_before_no_return_address(void)
     fake_memory_destroy(&memory);
 }
 
-static void a_call_goes_where_it_says(void)
+TEST(a_call_goes_where_it_says)
 {
     struct fake_memory memory;
     uint64_t returns_to = CODE + 64;
@@ -599,7 +599,7 @@ static uint64_t goes_on_at(struct fake_memory *memory, uint64_t returns_to)
     return fp_jump_target(&memory->reader, fp_call_target(&memory->reader, returns_to));
 }
 
-static void a_call_by_a_jump_of_its_module_goes_on_there(void)
+TEST(a_call_by_a_jump_of_its_module_goes_on_there)
 {
     struct fake_memory memory;
     uint64_t returns_to = CODE + 64, jump = CODE + 64 + 0x100;
@@ -626,7 +626,7 @@ static void a_call_by_a_jump_of_its_module_goes_on_there(void)
 
 /* ---------------------------------------------------------------- garbage -- */
 
-static void any_bytes_are_survived(void)
+TEST(any_bytes_are_survived)
 {
     struct fake_memory memory;
     uint64_t random = 11;
@@ -656,28 +656,4 @@ static void any_bytes_are_survived(void)
         fp_jit_is_schedule(&memory.reader, at);
     }
     fake_memory_destroy(&memory);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_light_bif_is_named_by_the_call_of_each_release);
-    RUN(a_light_call_with_one_byte_wrong_names_no_other);
-    RUN(any_other_address_is_of_no_light_bif);
-    RUN(a_call_right_after_that_of_a_light_bif_is_another_one);
-    RUN(what_lea_points_to_must_lie_before_it);
-    RUN(an_export_with_no_mfa_or_two_names_nothing);
-    RUN(what_can_not_be_read_is_no_light_bif);
-    RUN(a_heavy_bif_is_known_by_its_jump_in_each_release);
-    RUN(a_heavy_bif_of_before_is_not_believed);
-    RUN(what_is_no_heavy_bif_is_none);
-    RUN(a_function_is_named_only_where_its_words_stand);
-    RUN(a_jump_whose_target_is_gone_leads_nowhere);
-    RUN(the_call_of_the_scheduler_is_known_in_each_release);
-    RUN(a_call_of_any_shape_is_before_a_return_address);
-    RUN(other_instructions_are_before_no_return_address);
-    RUN(a_call_goes_where_it_says);
-    RUN(a_call_by_a_jump_of_its_module_goes_on_there);
-    RUN(any_bytes_are_survived);
-    return RUN_END();
 }

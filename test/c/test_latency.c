@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/pages.h"
-#include "run.h"
+#include "test.h"
 #include "tracer/parts.h"
 
 #define THREADS 4
@@ -20,7 +20,7 @@ static void clear(void)
     memset(&calls, 0, sizeof calls);
 }
 
-static void a_call_lasts_from_its_begin_to_its_end(void)
+TEST(a_call_lasts_from_its_begin_to_its_end)
 {
     struct fp_call_end end;
 
@@ -33,7 +33,7 @@ static void a_call_lasts_from_its_begin_to_its_end(void)
     CHECK_INT(fp_open_calls_end(&calls, 7, 0, 400, &end), 0);
 }
 
-static void inside_of_an_outermost_call_nothing_begins(void)
+TEST(inside_of_an_outermost_call_nothing_begins)
 {
     struct fp_call_end end;
 
@@ -48,7 +48,7 @@ static void inside_of_an_outermost_call_nothing_begins(void)
 }
 
 /* 0 calls 1, which calls 2 twice. */
-static void own_time_is_without_measured_calls_inside(void)
+TEST(own_time_is_without_measured_calls_inside)
 {
     struct fp_call_end end;
 
@@ -68,7 +68,7 @@ static void own_time_is_without_measured_calls_inside(void)
     CHECK_INT(end.own_ns, 100);
 }
 
-static void a_call_whose_begin_is_not_told_is_none(void)
+TEST(a_call_whose_begin_is_not_told_is_none)
 {
     struct fp_call_end end;
 
@@ -81,7 +81,7 @@ static void a_call_whose_begin_is_not_told_is_none(void)
     CHECK_INT(end.ns, 60);
 }
 
-static void a_lost_end_is_forgotten_with_the_call_around_it(void)
+TEST(a_lost_end_is_forgotten_with_the_call_around_it)
 {
     struct fp_call_end end;
 
@@ -93,7 +93,7 @@ static void a_lost_end_is_forgotten_with_the_call_around_it(void)
     CHECK_INT(fp_open_calls_begin(&calls, 7, 1, 120), FP_CALL_BEGAN);
 }
 
-static void too_many_in_each_other_are_refused(void)
+TEST(too_many_in_each_other_are_refused)
 {
     clear();
     for (uint32_t i = 0; i < FP_CALLS_DEPTH; i++)
@@ -107,7 +107,7 @@ static int lives_above(void *with, uint64_t pid)
     return pid > *(uint64_t *)with;
 }
 
-static void a_full_table_has_room_again_after_the_dead_are_swept(void)
+TEST(a_full_table_has_room_again_after_the_dead_are_swept)
 {
     uint64_t all = MANY, open[2] = {0}, began = 0;
 
@@ -137,7 +137,7 @@ static struct fp_latency *create(uint32_t threads)
 
 static struct fp_latency_totals totals;
 
-static void a_function_that_calls_itself_is_not_sampled(void)
+TEST(a_function_that_calls_itself_is_not_sampled)
 {
     struct fp_latency *latency = create(1);
     uint64_t random = UINT64_C(1) << 32; /* of this, none is chosen */
@@ -170,7 +170,7 @@ static int measured_of_4096(uint32_t pressure)
     return measured;
 }
 
-static void the_more_pressure_the_fewer_calls(void)
+TEST(the_more_pressure_the_fewer_calls)
 {
     CHECK_INT(measured_of_4096(0), 4096);
     CHECK_INT(measured_of_4096(63), 4096);
@@ -179,7 +179,7 @@ static void the_more_pressure_the_fewer_calls(void)
     CHECK_INT(measured_of_4096(255), 1);
 }
 
-static void a_thread_beyond_those_that_are_known_is_lost(void)
+TEST(a_thread_beyond_those_that_are_known_is_lost)
 {
     struct fp_latency *latency = create(1);
 
@@ -238,7 +238,7 @@ static void free_parts(struct fp_parts *parts, uint32_t threads)
     fp_pages_free(parts, fp_parts_bytes(threads));
 }
 
-static void more_keys_than_there_is_room_for_are_one(void)
+TEST(more_keys_than_there_is_room_for_are_one)
 {
     struct fp_parts *parts = make_parts(1);
 
@@ -291,7 +291,7 @@ static void count_last(void *with, const struct fp_latency_part *part)
     last->told += part->key[0] == last->pid ? (uint32_t)part->calls : 0;
 }
 
-static void the_last_call_of_a_process_is_told_as_its_own(void)
+TEST(the_last_call_of_a_process_is_told_as_its_own)
 {
     struct fp_parts *parts = make_parts(1);
     struct last_call last = {parts, 7, 0};
@@ -306,7 +306,7 @@ static void the_last_call_of_a_process_is_told_as_its_own(void)
     free_parts(parts, 1);
 }
 
-static void times_of_a_part_are_in_its_buckets(void)
+TEST(times_of_a_part_are_in_its_buckets)
 {
     struct fp_parts *parts = make_parts(1);
     const uint64_t seven[3] = {7, 0, 0}, eight[3] = {8, 0, 0};
@@ -333,7 +333,7 @@ static void times_of_a_part_are_in_its_buckets(void)
 }
 
 /* More times that differ than there are words. */
-static void a_time_without_room_is_counted(void)
+TEST(a_time_without_room_is_counted)
 {
     struct fp_parts *parts = make_parts(1);
     uint64_t added = 0;
@@ -350,7 +350,7 @@ static void a_time_without_room_is_counted(void)
 }
 
 /* A call that begins on one scheduler may end on another. */
-static void what_threads_add_to_a_part_is_one(void)
+TEST(what_threads_add_to_a_part_is_one)
 {
     struct fp_parts *parts = make_parts(3);
     const uint64_t key[3] = {7, 0, 0};
@@ -404,7 +404,7 @@ static int lives_always(void *with, uint64_t pid)
     return 1;
 }
 
-static void what_threads_count_adds_up_beside_a_reader(void)
+TEST(what_threads_count_adds_up_beside_a_reader)
 {
     pthread_t threads[THREADS];
     uint64_t returned = 0, exceptions = 0, callers;
@@ -436,26 +436,4 @@ static void what_threads_count_adds_up_beside_a_reader(void)
     CHECK_INT(sum.calls, (uint64_t)THREADS * ROUNDS * 3 / 2);
     CHECK_INT(bucketed, (uint64_t)THREADS * ROUNDS * 3);
     fp_latency_destroy(shared);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_call_lasts_from_its_begin_to_its_end);
-    RUN(inside_of_an_outermost_call_nothing_begins);
-    RUN(own_time_is_without_measured_calls_inside);
-    RUN(a_call_whose_begin_is_not_told_is_none);
-    RUN(a_lost_end_is_forgotten_with_the_call_around_it);
-    RUN(too_many_in_each_other_are_refused);
-    RUN(a_full_table_has_room_again_after_the_dead_are_swept);
-    RUN(the_more_pressure_the_fewer_calls);
-    RUN(a_function_that_calls_itself_is_not_sampled);
-    RUN(a_thread_beyond_those_that_are_known_is_lost);
-    RUN(more_keys_than_there_is_room_for_are_one);
-    RUN(the_last_call_of_a_process_is_told_as_its_own);
-    RUN(times_of_a_part_are_in_its_buckets);
-    RUN(a_time_without_room_is_counted);
-    RUN(what_threads_add_to_a_part_is_one);
-    RUN(what_threads_count_adds_up_beside_a_reader);
-    return RUN_END();
 }

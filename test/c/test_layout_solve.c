@@ -2,7 +2,7 @@
  * refuses naming the field when anything is wrong. */
 #include "base/error.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 #define PROBES 8u
 #define LIMIT 1024u
@@ -173,13 +173,11 @@ static void refuses(struct fixture *f, int err, const char *field)
 {
     CHECK_INT(solve(f), err);
     CHECK_TEXT(f->refusal.field, field);
-    destroy(f);
 }
 
 /* As one of low priority on a node without a CPU for it: it answered ahead of its turn. */
-static void a_probe_that_waits_may_be_in_a_run_queue(void)
+TEST_WITH(a_probe_that_waits_may_be_in_a_run_queue, create(25))
 {
-    struct fixture *f = create(25);
     uint32_t state = (uint32_t)f->probe[1].fact[FP_FACT_state];
 
     fake_set(&f->vm, 1, FP_FIELD_state, (state & ~0x30u) | 0x10u | 1u << 9 | 1u << 14);
@@ -189,28 +187,20 @@ static void a_probe_that_waits_may_be_in_a_run_queue(void)
     refuses(f, FP_ENOENT, "state");
 }
 
-static void every_listed_release_is_found(void)
+TEST_WITH_EACH(every_listed_release_is_found, create, 25, 26, 27, 28, 29)
 {
-    static const unsigned releases[] = {25, 26, 27, 28, 29};
-
-    for (size_t i = 0; i < 5; i++) {
-        struct fixture *f = create(releases[i]);
-        int err = solve(f);
-
-        if (err != 0)
-            RUN_FAIL("%u: %s: %s", releases[i], f->refusal.field, f->refusal.why);
-        CHECK(memcmp(&f->found.release, &f->vm.layout.release, sizeof f->found.release) == 0);
-        CHECK(f->found.process_table == FAKE_TABLE);
-        CHECK_INT(f->found.process_limit, LIMIT);
-        CHECK(f->found.atom_segments == f->vm.layout.atom_segments);
-        CHECK(f->found.atom_entries == f->vm.layout.atom_entries);
-        /* All fields lie within what is read of a structure. */
-        for (int field = 0; field < FP_FIELD_COUNT; field++)
-            CHECK(f->found.release.offset[field] + fp_field_width(field) <= f->found.snapshot_size);
-        CHECK(f->found.release.offset[FP_FIELD_initial_call] + 24 <= f->found.snapshot_size);
-        CHECK(f->found.snapshot_size <= f->found.release.process_size);
-        destroy(f);
-    }
+    if (solve(f) != 0)
+        RUN_FAIL("%s: %s", f->refusal.field, f->refusal.why);
+    CHECK(memcmp(&f->found.release, &f->vm.layout.release, sizeof f->found.release) == 0);
+    CHECK(f->found.process_table == FAKE_TABLE);
+    CHECK_INT(f->found.process_limit, LIMIT);
+    CHECK(f->found.atom_segments == f->vm.layout.atom_segments);
+    CHECK(f->found.atom_entries == f->vm.layout.atom_entries);
+    /* All fields lie within what is read of a structure. */
+    for (int field = 0; field < FP_FIELD_COUNT; field++)
+        CHECK(f->found.release.offset[field] + fp_field_width(field) <= f->found.snapshot_size);
+    CHECK(f->found.release.offset[FP_FIELD_initial_call] + 24 <= f->found.snapshot_size);
+    CHECK(f->found.snapshot_size <= f->found.release.process_size);
 }
 
 /* ------------------------------------------------------ field by field -- */
@@ -249,7 +239,7 @@ static void refuses_field(struct fixture *f, int err, int field)
     destroy(f);
 }
 
-static void a_field_that_is_wrong_in_one_probe_is_refused_by_name(void)
+TEST(a_field_that_is_wrong_in_one_probe_is_refused_by_name)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++)
         for (uint32_t n = 1; n < PROBES - 1; n += 2) {
@@ -260,7 +250,7 @@ static void a_field_that_is_wrong_in_one_probe_is_refused_by_name(void)
         }
 }
 
-static void a_field_that_is_nowhere_is_refused_by_name(void)
+TEST(a_field_that_is_nowhere_is_refused_by_name)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++) {
         struct fixture *f = create(29);
@@ -273,7 +263,7 @@ static void a_field_that_is_nowhere_is_refused_by_name(void)
     }
 }
 
-static void a_field_in_two_places_is_refused_by_name(void)
+TEST(a_field_in_two_places_is_refused_by_name)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++) {
         struct fixture *f = create(27);
@@ -296,7 +286,7 @@ static void move_field(struct fixture *f, int field)
     }
 }
 
-static void a_field_elsewhere_than_the_table_says_is_refused_by_name(void)
+TEST(a_field_elsewhere_than_the_table_says_is_refused_by_name)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++) {
         struct fixture *f = create(25);
@@ -312,7 +302,7 @@ static void a_field_elsewhere_than_the_table_says_is_refused_by_name(void)
     }
 }
 
-static void an_unlisted_release_is_taken_as_it_is_found(void)
+TEST(an_unlisted_release_is_taken_as_it_is_found)
 {
     for (int field = 1; field < FP_FIELD_COUNT; field++) {
         struct fixture *f = create(29);
@@ -329,7 +319,7 @@ static void an_unlisted_release_is_taken_as_it_is_found(void)
     }
 }
 
-static void answers_that_are_all_alike_are_refused(void)
+TEST(answers_that_are_all_alike_are_refused)
 {
     for (int which = 0; which < FP_FACT_COUNT; which++) {
         struct fixture *f = create(27);
@@ -351,92 +341,76 @@ static void answers_that_are_all_alike_are_refused(void)
 
 /* ------------------------------------------------------------- the rest -- */
 
-static void an_unlisted_release_is_refused_unless_asked_for(void)
+TEST_WITH(an_unlisted_release_is_refused_unless_asked_for, create(29))
 {
-    struct fixture *f = create(29);
-
     f->input.otp = 30;
     refuses(f, FP_EUNSUPPORTED, "release");
-    f = create(25);
     f->input.otp = 24;
     refuses(f, FP_EUNSUPPORTED, "release");
 }
 
-static void another_size_of_the_structure_is_refused(void)
+TEST_WITH(another_size_of_the_structure_is_refused, create(27))
 {
-    struct fixture *f = create(27);
-
     f->input.process_size += 8;
     refuses(f, FP_ELAYOUT, "process_size");
-    f = create(27);
     f->input.otp = 30;
     f->input.allow_unlisted = 1;
     f->input.process_size = FP_PROBE_WINDOW + 8;
     CHECK_INT(solve(f), FP_EFAULT);
-    destroy(f);
 }
 
-static void an_unreadable_probe_is_refused(void)
+TEST_WITH(an_unreadable_probe_is_refused, create(27))
 {
-    struct fixture *f = create(27);
-
     f->probe[3].address = FAKE_BASE + UINT64_C(0x900000000);
     CHECK_INT(solve(f), FP_EFAULT);
-    destroy(f);
 }
 
-static void pids_that_are_coded_otherwise_are_refused(void)
+TEST_WITH(pids_that_are_coded_otherwise_are_refused, create(27))
 {
-    struct fixture *f = create(27);
-
     f->probe[5].pid_number++;
     refuses(f, FP_ELAYOUT, "pid");
-    f = create(25);
+    f->probe[5].pid_number--;
     f->probe[5].pid_serial = 1;
     refuses(f, FP_ELAYOUT, "pid");
 }
 
-static void a_process_table_that_is_missing_or_double_is_refused(void)
+TEST_WITH(a_process_table_that_is_missing_or_double_is_refused, create(27))
 {
-    struct fixture *f = create(27);
     uint32_t limit = LIMIT;
+    uint64_t slot = FAKE_TABLE + 8u * fake_slot(&f->vm.layout, 6);
 
     fake_put_word(&f->vm.memory, PROCESS_TABLE_AT, FAKE_TABLE + 8);
     refuses(f, FP_ENOENT, "process_table");
-    f = create(27); /* a probe is not in its slot */
-    fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, 6), fake_process_at(5));
+    fake_put_word(&f->vm.memory, PROCESS_TABLE_AT, FAKE_TABLE);
+    fake_put_word(&f->vm.memory, slot, fake_process_at(5)); /* not the probe's */
     refuses(f, FP_ENOENT, "process_table");
-    f = create(27); /* a second array that has them all */
+    fake_put_word(&f->vm.memory, slot, fake_process_at(6));
+    /* A second array that has them all; the same array named twice is one. */
     fake_put(&f->vm.memory, FAKE_MISC + 32768, fake_at(&f->vm.memory, FAKE_TABLE, 8 * LIMIT),
              8 * LIMIT);
     fake_put_word(&f->vm.memory, FAKE_DATA + 100000, FAKE_MISC + 32768);
     fake_put(&f->vm.memory, FAKE_DATA + 100016, &limit, 4);
     refuses(f, FP_EAMBIGUOUS, "process_table");
-    f = create(27); /* the same array named twice is one */
     fake_put_word(&f->vm.memory, FAKE_DATA + 100000, FAKE_TABLE);
-    fake_put(&f->vm.memory, FAKE_DATA + 100016, &limit, 4);
     CHECK_INT(solve(f), 0);
-    destroy(f);
 }
 
-static void an_atom_table_that_is_missing_or_wrong_is_refused(void)
+TEST_WITH(an_atom_table_that_is_missing_or_wrong_is_refused, create(29))
 {
-    struct fixture *f = create(29);
-    uint32_t limit = 1048577;
+    uint32_t limit = 1048577, right = 1048576;
 
     fake_put(&f->vm.memory, f->vm.layout.atom_entries - 4, &limit, 4);
     refuses(f, FP_ENOENT, "atom_table");
-    f = create(29);
+    fake_put(&f->vm.memory, f->vm.layout.atom_entries - 4, &right, 4);
+    CHECK_INT(solve(f), 0);
     f->atom[2].text = "pool";
     refuses(f, FP_ENOENT, "atom_table");
-    f = create(27);
     f->input.atoms = 0; /* nothing known: nothing proved */
     refuses(f, FP_ENOENT, "atom_table");
 }
 
-static void an_atom_table_may_stand_at_an_odd_word(void)
+TEST_WITH(an_atom_table_may_stand_at_an_odd_word, create(27))
 {
-    struct fixture *f = create(27);
     uint32_t limit = 1048576;
     uint64_t segments = f->vm.layout.atom_segments;
 
@@ -448,34 +422,29 @@ static void an_atom_table_may_stand_at_an_odd_word(void)
     CHECK_INT(solve(f), 0);
     CHECK(f->found.atom_segments == segments);
     CHECK(f->found.atom_entries == FAKE_DATA + 8192 + 8);
-    destroy(f);
 }
 
-static void lines_that_are_not_found_are_refused(void)
+TEST_WITH(lines_that_are_not_found_are_refused, create(27))
 {
-    struct fixture *f = create(27);
+    uint64_t line_table = fake_word(&f->vm.memory, f->line_table_at);
 
     fake_put_word(&f->vm.memory, f->line_table_at, 0);
     refuses(f, FP_ELAYOUT, "line_table");
-    f = create(27);
+    fake_put_word(&f->vm.memory, f->line_table_at, line_table);
     fake_put_word(&f->vm.memory, f->module.header, 3); /* num_functions */
     CHECK(solve(f) != 0);
     CHECK_TEXT(f->refusal.field, "line_table");
-    destroy(f);
 }
 
-static void data_that_can_not_be_read_is_passed_over(void)
+TEST_WITH(data_that_can_not_be_read_is_passed_over, create(27))
 {
-    struct fixture *f = create(27);
-
     f->input.data.count = 2;
     f->input.data.range[1] = f->input.data.range[0];
     f->input.data.range[0] = (struct fp_range){FAKE_DATA - (1u << 20), FAKE_DATA};
     CHECK_INT(solve(f), 0);
-    destroy(f);
 }
 
-static void random_structures_are_refused(void)
+TEST(random_structures_are_refused)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct fixture *f = create(29);
@@ -491,7 +460,7 @@ static void random_structures_are_refused(void)
     }
 }
 
-static void fields_and_facts_have_names(void)
+TEST(fields_and_facts_have_names)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++)
         CHECK(fp_field_name(field) != NULL);
@@ -503,29 +472,4 @@ static void fields_and_facts_have_names(void)
     CHECK(fp_fact_name(-1) == NULL);
     CHECK(fp_release_find(24) == NULL);
     CHECK(fp_release_find(30) == NULL);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_listed_release_is_found);
-    RUN(a_field_that_is_wrong_in_one_probe_is_refused_by_name);
-    RUN(a_field_that_is_nowhere_is_refused_by_name);
-    RUN(a_probe_that_waits_may_be_in_a_run_queue);
-    RUN(a_field_in_two_places_is_refused_by_name);
-    RUN(a_field_elsewhere_than_the_table_says_is_refused_by_name);
-    RUN(an_unlisted_release_is_taken_as_it_is_found);
-    RUN(answers_that_are_all_alike_are_refused);
-    RUN(an_unlisted_release_is_refused_unless_asked_for);
-    RUN(another_size_of_the_structure_is_refused);
-    RUN(an_unreadable_probe_is_refused);
-    RUN(pids_that_are_coded_otherwise_are_refused);
-    RUN(a_process_table_that_is_missing_or_double_is_refused);
-    RUN(an_atom_table_that_is_missing_or_wrong_is_refused);
-    RUN(an_atom_table_may_stand_at_an_odd_word);
-    RUN(lines_that_are_not_found_are_refused);
-    RUN(data_that_can_not_be_read_is_passed_over);
-    RUN(random_structures_are_refused);
-    RUN(fields_and_facts_have_names);
-    return RUN_END();
 }

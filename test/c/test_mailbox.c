@@ -2,7 +2,7 @@
  * what remains certain while they move. */
 #include "base/error.h"
 #include "fake_queue.h"
-#include "run.h"
+#include "test.h"
 #include "waits/mailbox.h"
 
 #define SENDER(n) ((uint64_t)(n) << 4 | 0x03)
@@ -66,96 +66,76 @@ static uint64_t count_of(const struct fp_tally *tally, uint64_t key)
 
 /* ---------------------------------------------------------- that stand still -- */
 
-static void an_empty_mailbox_is_complete(void)
+TEST_WITH(an_empty_mailbox_is_complete, create(27))
 {
-    struct fixture *f = create(27);
-
     look(f, 1000);
     CHECK(f->answer->is_complete);
     CHECK(!f->answer->has_moved);
     CHECK_INT(f->answer->messages, 0);
     CHECK_INT(f->answer->senders.used, 0);
-    destroy(f);
 }
 
-static void an_empty_mailbox_of_a_process_that_runs_is_complete(void)
+TEST_WITH(an_empty_mailbox_of_a_process_that_runs_is_complete, create(27))
 {
-    struct fixture *f = create(27);
-
     fake_set(&f->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING);
     look(f, 1000);
     CHECK(f->answer->is_complete);
     CHECK_INT(f->answer->messages, 0);
-    destroy(f);
 }
 
-static void messages_are_counted_by_sender_and_tag(void)
+TEST_WITH_EACH(messages_are_counted_by_sender_and_tag, create, 25, 27, 29)
 {
-    static const unsigned releases[] = {25, 27, 29};
+    struct fp_mailbox_tag tag;
 
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        struct fp_mailbox_tag tag;
-
-        add(f, FAKE_INNER, f->get, SENDER(5), 10);
-        add(f, FAKE_MIDDLE, f->put, SENDER(5), 4);
-        fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
-        add(f, FAKE_OUTER, f->get, SENDER(6), 3000);
-        look(f, 10000);
-        CHECK(f->answer->is_complete);
-        CHECK_INT(f->answer->messages, 3014);
-        CHECK_INT(f->answer->signals, 1);
-        CHECK_INT(f->answer->senders.row[0].key[0], SENDER(6));
-        CHECK_INT(count_of(&f->answer->senders, SENDER(6)), 3000);
-        CHECK_INT(count_of(&f->answer->senders, SENDER(5)), 14);
-        CHECK_INT(count_of(&f->answer->tags, f->get), 3010);
-        CHECK_INT(count_of(&f->answer->tags, f->put), 4);
-        tag = fp_mailbox_tag_of(&f->answer->tags.row[0]);
-        CHECK_INT(tag.kind, FP_MESSAGE_info);
-        CHECK_INT(tag.tag.arity, 2);
-        CHECK_INT(f->answer->oldest_count, 3);
-        CHECK_INT(f->answer->oldest[0].from, SENDER(5));
-        CHECK_INT(f->answer->on_heap, 3014);
-        CHECK_INT(f->answer->bytes, 3014 * 40);
-        destroy(f);
-    }
+    add(f, FAKE_INNER, f->get, SENDER(5), 10);
+    add(f, FAKE_MIDDLE, f->put, SENDER(5), 4);
+    fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
+    add(f, FAKE_OUTER, f->get, SENDER(6), 3000);
+    look(f, 10000);
+    CHECK(f->answer->is_complete);
+    CHECK_INT(f->answer->messages, 3014);
+    CHECK_INT(f->answer->signals, 1);
+    CHECK_INT(f->answer->senders.row[0].key[0], SENDER(6));
+    CHECK_INT(count_of(&f->answer->senders, SENDER(6)), 3000);
+    CHECK_INT(count_of(&f->answer->senders, SENDER(5)), 14);
+    CHECK_INT(count_of(&f->answer->tags, f->get), 3010);
+    CHECK_INT(count_of(&f->answer->tags, f->put), 4);
+    tag = fp_mailbox_tag_of(&f->answer->tags.row[0]);
+    CHECK_INT(tag.kind, FP_MESSAGE_info);
+    CHECK_INT(tag.tag.arity, 2);
+    CHECK_INT(f->answer->oldest_count, 3);
+    CHECK_INT(f->answer->oldest[0].from, SENDER(5));
+    CHECK_INT(f->answer->on_heap, 3014);
+    CHECK_INT(f->answer->bytes, 3014 * 40);
 }
 
-static void undecoded_messages_have_a_node_and_no_tag(void)
+TEST_WITH(undecoded_messages_have_a_node_and_no_tag, create(29))
 {
-    struct fixture *f = create(29);
-
     fake_queue_add(&f->queue, FAKE_INNER, 0, f->put);
     look(f, 1000);
     CHECK_INT(f->answer->undecoded, 1);
     CHECK_INT(count_of(&f->answer->senders, f->put), 1);
     CHECK_INT(fp_mailbox_tag_of(&f->answer->tags.row[0]).tag.shape, FP_SHAPE_UNKNOWN);
-    destroy(f);
 }
 
-static void more_senders_than_there_is_room_for_are_counted_together(void)
+TEST_WITH(more_senders_than_there_is_room_for_are_counted_together, create(27))
 {
-    struct fixture *f = create(27);
-
     for (uint64_t n = 0; n < 60000; n++)
         fake_queue_add(&f->queue, FAKE_INNER, f->get, SENDER(n));
     look(f, 60000);
     CHECK(f->answer->is_complete);
     CHECK_INT(f->answer->senders.used + f->answer->senders.others, 60000);
     CHECK(f->answer->senders.others > 0);
-    destroy(f);
 }
 
-static void a_process_that_is_not_there_is_gone(void)
+TEST_WITH(a_process_that_is_not_there_is_gone, create(27))
 {
     const struct fp_mailbox_limits limits = {3, 10, 100000};
-    struct fixture *f = create(27);
 
     CHECK_INT(fp_mailbox_open(&f->mailbox, &f->vm.layout, &f->vm.memory.reader,
                               f->pid + (UINT64_C(1) << 40), &limits),
               FP_EGONE);
     CHECK(f->mailbox == NULL);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------ torn for good -- */
@@ -165,36 +145,35 @@ static void expect_torn(struct fixture *f)
     look(f, 5000);
     CHECK(!f->answer->is_complete);
     CHECK_INT(f->answer->err, FP_ETORN);
-    destroy(f);
 }
 
-static void a_chain_in_a_circle_ends(void)
+static struct fixture *circle(unsigned n)
 {
-    for (uint32_t n = 1; n < 40; n += 19) {
-        struct fixture *f = create(27);
-        uint64_t first = f->queue.heap.at, last;
+    struct fixture *f = create(27);
+    uint64_t first = f->queue.heap.at, last = 0;
 
-        for (uint32_t k = 0; k < n; k++)
-            last = fake_queue_add(&f->queue, FAKE_OUTER, f->get, SENDER(1));
-        fake_put_word(&f->vm.memory, last, first);
-        /* An end that is never reached. */
-        fake_put_word(&f->vm.memory, fake_queue_at(&f->queue, FAKE_OUTER) + 8, FAKE_MISC + 0x8000);
-        expect_torn(f);
-    }
+    while (n-- > 0)
+        last = fake_queue_add(&f->queue, FAKE_OUTER, f->get, SENDER(1));
+    fake_put_word(&f->vm.memory, last, first);
+    /* An end that is never reached. */
+    fake_put_word(&f->vm.memory, fake_queue_at(&f->queue, FAKE_OUTER) + 8, FAKE_MISC + 0x8000);
+    return f;
 }
 
-static void a_chain_with_another_number_is_torn(void)
+TEST_WITH_EACH(a_chain_in_a_circle_ends, circle, 1, 20, 39)
 {
-    struct fixture *f = create(25);
+    expect_torn(f);
+}
 
+TEST_WITH(a_chain_with_another_number_is_torn, create(25))
+{
     add(f, FAKE_INNER, f->get, SENDER(1), 5);
     fake_set(&f->vm, 1, FP_FIELD_inner_len, 6);
     expect_torn(f);
 }
 
-static void a_chain_that_ends_early_is_torn(void)
+TEST_WITH(a_chain_that_ends_early_is_torn, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t third;
 
     add(f, FAKE_OUTER, f->get, SENDER(1), 2);
@@ -204,9 +183,8 @@ static void a_chain_that_ends_early_is_torn(void)
     expect_torn(f);
 }
 
-static void a_node_in_a_hole_is_torn(void)
+TEST_WITH(a_node_in_a_hole_is_torn, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t third;
 
     add(f, FAKE_OUTER, f->get, SENDER(1), 2);
@@ -217,14 +195,11 @@ static void a_node_in_a_hole_is_torn(void)
     CHECK(!f->answer->is_complete);
     CHECK_INT(f->answer->err, FP_EFAULT);
     CHECK_INT(f->answer->messages, 0);
-    destroy(f);
 }
 
 /* The oldest message is not found behind them: what the process has taken is not known. */
-static void more_signals_at_the_head_than_are_read_are_torn(void)
+TEST_WITH(more_signals_at_the_head_than_are_read_are_torn, create(27))
 {
-    struct fixture *f = create(27);
-
     for (unsigned n = 0; n < 300; n++)
         fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
     add(f, FAKE_MIDDLE, f->get, SENDER(1), 10);
@@ -233,7 +208,6 @@ static void more_signals_at_the_head_than_are_read_are_torn(void)
     CHECK_INT(f->answer->err, FP_ETORN);
     CHECK_INT(f->answer->messages, 0);
     CHECK_INT(f->answer->signals, 0);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------------ moving -- */
@@ -273,17 +247,14 @@ static struct fixture *taking(unsigned at, unsigned n)
     add(f, FAKE_INNER, f->put, SENDER(2), 2000);
     take_at = at;
     taken = n;
-    f->vm.memory.before_read = take;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, take, f);
     return f;
 }
 
 /* Readings 1 and 2 are before the first chunk of 2,048, 3 and 4 behind it, 5 and 6 behind the
  * second. */
-static void what_is_taken_while_it_is_read_is_not_counted(void)
+TEST_WITH(what_is_taken_while_it_is_read_is_not_counted, taking(3, 100))
 {
-    struct fixture *f = taking(3, 100);
-
     look(f, 10000);
     CHECK(f->answer->has_moved);
     CHECK(!f->answer->is_complete);
@@ -293,13 +264,10 @@ static void what_is_taken_while_it_is_read_is_not_counted(void)
     CHECK_INT(f->answer->messages, 4900);
     CHECK_INT(count_of(&f->answer->senders, SENDER(1)), 2900);
     CHECK_INT(count_of(&f->answer->senders, SENDER(2)), 2000);
-    destroy(f);
 }
 
-static void what_was_read_before_it_is_taken_is_counted(void)
+TEST_WITH(what_was_read_before_it_is_taken_is_counted, taking(5, 700))
 {
-    struct fixture *f = taking(5, 700);
-
     look(f, 10000);
     CHECK(f->answer->has_moved);
     CHECK(f->answer->has_run);
@@ -309,7 +277,6 @@ static void what_was_read_before_it_is_taken_is_counted(void)
     CHECK_INT(f->answer->doubtful, 0);
     CHECK_INT(f->answer->taken, 700);
     CHECK_INT(f->answer->messages, 5000);
-    destroy(f);
 }
 
 /* It takes all messages, and the next one gets the memory of the first. */
@@ -328,17 +295,13 @@ static void reuse(struct fake_memory *memory, void *arg, uint64_t address, size_
     }
 }
 
-static void a_small_queue_whose_process_ran_is_read_again(void)
+TEST_WITH(a_small_queue_whose_process_ran_is_read_again, create(25))
 {
-    struct fixture *f = create(25);
-
     add(f, FAKE_INNER, f->get, SENDER(1), 1);
-    f->vm.memory.before_read = reuse;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, reuse, f);
     look(f, 1000);
     CHECK(f->answer->is_complete);
     CHECK_INT(f->answer->attempts, 2);
-    destroy(f);
 }
 
 static void run_always(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -350,20 +313,16 @@ static void run_always(struct fake_memory *memory, void *arg, uint64_t address, 
         run(f);
 }
 
-static void a_mailbox_of_a_process_that_always_runs_is_not_complete(void)
+TEST_WITH(a_mailbox_of_a_process_that_always_runs_is_not_complete, create(29))
 {
-    struct fixture *f = create(29);
-
     add(f, FAKE_INNER, f->get, SENDER(1), 10);
-    f->vm.memory.before_read = run_always;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, run_always, f);
     look(f, 1000);
     CHECK(!f->answer->is_complete);
     CHECK(f->answer->has_run);
     CHECK(f->answer->has_ended);
     CHECK_INT(f->answer->err, 0);
     CHECK_INT(f->answer->messages, 10);
-    destroy(f);
 }
 
 #define BUFFERS (FAKE_MISC + 0x100000)
@@ -390,27 +349,20 @@ static struct fixture *buffered(void)
     return f;
 }
 
-static void messages_in_buffers_alone_are_counted(void)
+TEST_WITH(messages_in_buffers_alone_are_counted, buffered())
 {
-    struct fixture *f = buffered();
-
     look(f, 1000);
     CHECK(f->answer->is_complete);
     CHECK_INT(f->answer->messages, 5);
-    destroy(f);
 }
 
 /* It may have taken them, and others have come. */
-static void messages_in_buffers_alone_are_torn_when_the_process_ran(void)
+TEST_WITH(messages_in_buffers_alone_are_torn_when_the_process_ran, buffered())
 {
-    struct fixture *f = buffered();
-
-    f->vm.memory.before_read = run_always;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, run_always, f);
     look(f, 5000);
     CHECK_INT(f->answer->err, FP_ETORN);
     CHECK_INT(f->answer->messages, 0);
-    destroy(f);
 }
 
 static void empty_buffer(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -425,29 +377,22 @@ static void empty_buffer(struct fake_memory *memory, void *arg, uint64_t address
     }
 }
 
-static void buffers_that_were_emptied_are_read_again(void)
+TEST_WITH(buffers_that_were_emptied_are_read_again, buffered())
 {
-    struct fixture *f = buffered();
-
-    f->vm.memory.before_read = empty_buffer;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, empty_buffer, f);
     look(f, 1000);
     CHECK_INT(f->answer->attempts, 2);
     CHECK_INT(f->answer->messages, 0);
     CHECK(f->answer->is_complete);
-    destroy(f);
 }
 
-static void a_queue_that_is_emptied_is_read_again(void)
+TEST_WITH(a_queue_that_is_emptied_is_read_again, taking(3, 5000))
 {
-    struct fixture *f = taking(3, 5000);
-
     look(f, 10000);
     CHECK(f->answer->is_complete);
     CHECK(f->answer->has_moved);
     CHECK_INT(f->answer->messages, 0);
     CHECK_INT(f->answer->attempts, 2);
-    destroy(f);
 }
 
 static void collect(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -459,23 +404,17 @@ static void collect(struct fake_memory *memory, void *arg, uint64_t address, siz
         fake_set(&f->vm, 1, FP_FIELD_gen_gcs, 9);
 }
 
-static void a_collection_moves_terms_on_the_heap(void)
+TEST_WITH(a_collection_moves_terms_on_the_heap, create(25))
 {
-    struct fixture *f = create(25);
-
     add(f, FAKE_INNER, f->get, SENDER(1), 10);
-    f->vm.memory.before_read = collect;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, collect, f);
     look(f, 1000);
     CHECK_INT(f->answer->attempts, 2);
     CHECK(f->answer->is_complete);
-    destroy(f);
 }
 
-static void a_process_that_collects_for_ever_is_torn(void)
+TEST_WITH(a_process_that_collects_for_ever_is_torn, create(25))
 {
-    struct fixture *f = create(25);
-
     add(f, FAKE_INNER, f->get, SENDER(1), 10);
     fake_set(&f->vm, 1, FP_FIELD_state, FP_PSFLG_GC);
     expect_torn(f);
@@ -490,33 +429,27 @@ static void leave(struct fake_memory *memory, void *arg, uint64_t address, size_
         fake_exit(&f->vm, 1);
 }
 
-static void a_process_that_exits_leaves_what_was_certain(void)
+TEST_WITH(a_process_that_exits_leaves_what_was_certain, taking(0, 0))
 {
-    struct fixture *f = taking(0, 0);
-
-    f->vm.memory.before_read = leave;
+    fake_hook(&f->vm.memory, leave, f);
     look(f, 1000);
     CHECK_INT(f->answer->err, FP_EGONE);
     CHECK(!f->answer->is_complete);
     CHECK_INT(f->answer->messages, 2048);
-    destroy(f);
 }
 
-static void the_time_limit_leaves_what_was_certain(void)
+TEST_WITH(the_time_limit_leaves_what_was_certain, taking(0, 0))
 {
-    struct fixture *f = taking(0, 0);
-
     look(f, 0);
     CHECK_INT(f->answer->err, 0);
     CHECK(!f->answer->is_complete);
     CHECK_INT(f->answer->messages, 2048);
     CHECK_INT(f->answer->expected, 5000);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------------ chance -- */
 
-static void random_queues_harm_nothing(void)
+TEST(random_queues_harm_nothing)
 {
     uint64_t random = 17;
 
@@ -538,34 +471,4 @@ static void random_queues_harm_nothing(void)
         CHECK(f->answer->messages <= 40);
         destroy(f);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(an_empty_mailbox_is_complete);
-    RUN(an_empty_mailbox_of_a_process_that_runs_is_complete);
-    RUN(messages_are_counted_by_sender_and_tag);
-    RUN(undecoded_messages_have_a_node_and_no_tag);
-    RUN(more_senders_than_there_is_room_for_are_counted_together);
-    RUN(a_process_that_is_not_there_is_gone);
-    RUN(a_chain_in_a_circle_ends);
-    RUN(a_chain_with_another_number_is_torn);
-    RUN(a_chain_that_ends_early_is_torn);
-    RUN(a_node_in_a_hole_is_torn);
-    RUN(more_signals_at_the_head_than_are_read_are_torn);
-    RUN(what_is_taken_while_it_is_read_is_not_counted);
-    RUN(what_was_read_before_it_is_taken_is_counted);
-    RUN(a_small_queue_whose_process_ran_is_read_again);
-    RUN(a_mailbox_of_a_process_that_always_runs_is_not_complete);
-    RUN(messages_in_buffers_alone_are_counted);
-    RUN(messages_in_buffers_alone_are_torn_when_the_process_ran);
-    RUN(buffers_that_were_emptied_are_read_again);
-    RUN(a_queue_that_is_emptied_is_read_again);
-    RUN(a_collection_moves_terms_on_the_heap);
-    RUN(a_process_that_collects_for_ever_is_torn);
-    RUN(a_process_that_exits_leaves_what_was_certain);
-    RUN(the_time_limit_leaves_what_was_certain);
-    RUN(random_queues_harm_nothing);
-    return RUN_END();
 }

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/maps.h"
-#include "run.h"
+#include "test.h"
 
 #define EXE "/usr/lib/erlang/erts-15.2/bin/beam.smp"
 
@@ -51,7 +51,7 @@ static void expect_data(const char *text, int err, uint32_t n, const struct fp_r
     check(fp_maps_parse_data(text, EXE, &got), &got, err, n, range);
 }
 
-static void a_stock_node_has_one_mapping_of_code_and_its_data_with_bss(void)
+TEST(a_stock_node_has_one_mapping_of_code_and_its_data_with_bss)
 {
     static const struct fp_range code[] = {{0x7f0010000000, 0x7f0014000000}};
     static const struct fp_range data[] = {{0x557d01740000, 0x557d017a0000}};
@@ -77,7 +77,7 @@ static int accept_some(void *arg, const struct fp_range *range)
     return accepted->every > 0 && (accepted->n - 1) % accepted->every == 0;
 }
 
-static void beside_the_vm_s_memfd_anonymous_mappings_are_of_others(void)
+TEST(beside_the_vm_s_memfd_anonymous_mappings_are_of_others)
 {
     static const struct fp_range code[] = {{0x7f0010000000, 0x7f0014000000}};
     struct accepted accepted = {.every = 1};
@@ -94,7 +94,7 @@ static void beside_the_vm_s_memfd_anonymous_mappings_are_of_others(void)
     free(others);
 }
 
-static void anonymous_ranges_are_those_that_the_filter_accepts(void)
+TEST(anonymous_ranges_are_those_that_the_filter_accepts)
 {
     struct accepted accepted = {.every = 40};
     struct fp_maps_filter filter = {accept_some, &accepted};
@@ -110,7 +110,7 @@ static void anonymous_ranges_are_those_that_the_filter_accepts(void)
     free(text);
 }
 
-static void neighbours_are_one_range_before_the_filter_sees_them(void)
+TEST(neighbours_are_one_range_before_the_filter_sees_them)
 {
     static const char text[] = "10000-20000 r-xp 00000000 00:00 0 \n"
                                "20000-30000 rwxp 00000000 00:00 0 \n"
@@ -130,7 +130,7 @@ static void neighbours_are_one_range_before_the_filter_sees_them(void)
 }
 
 /* +JMsingle, +JPperf */
-static void anonymous_executable_memory_is_code(void)
+TEST(anonymous_executable_memory_is_code)
 {
     static const char text[] = "7f0000000000-7f0000100000 rwxp 00000000 00:00 0 \n"
                                "7f0000200000-7f0000300000 rwxp 00000000 00:00 0\n"
@@ -143,7 +143,7 @@ static void anonymous_executable_memory_is_code(void)
     expect_code(text, 0, 2, code);
 }
 
-static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)
+TEST(data_is_the_executable_s_and_what_follows_it_without_a_gap)
 {
     static const char gap[] = "1000-2000 rw-p 00000000 08:01 1 " EXE "\n"
                               "3000-4000 rw-p 00000000 00:00 0 \n";
@@ -165,7 +165,7 @@ static void data_is_the_executable_s_and_what_follows_it_without_a_gap(void)
 }
 
 /* An upgrade replaced it on disk. */
-static void a_deleted_executable_has_data(void)
+TEST(a_deleted_executable_has_data)
 {
     static const char text[] = "1000-2000 rw-p 00000000 08:01 1 " EXE " (deleted)\n"
                                "2000-3000 rw-p 00000000 00:00 0 \n";
@@ -176,7 +176,7 @@ static void a_deleted_executable_has_data(void)
     CHECK_INT(got.range[0].end, 0x3000);
 }
 
-static void text_that_is_no_such_has_nothing(void)
+TEST(text_that_is_no_such_has_nothing)
 {
     expect_code("", FP_ENOENT, 0, NULL);
     expect_code("\n\n\n", FP_ENOENT, 0, NULL);
@@ -188,7 +188,7 @@ static void text_that_is_no_such_has_nothing(void)
 }
 
 /* No kernel writes such; a search of the ranges relies on their order. */
-static void ranges_are_sorted_and_disjoint_whatever_is_told(void)
+TEST(ranges_are_sorted_and_disjoint_whatever_is_told)
 {
     static const char text[] = "4000-5000 r-xp 00000000 00:00 0 \n"
                                "3000-2000 r-xp 00000000 00:00 0 \n"
@@ -202,12 +202,12 @@ static void ranges_are_sorted_and_disjoint_whatever_is_told(void)
     expect_code(text, 0, 2, code);
 }
 
-static void the_last_line_needs_no_newline(void)
+TEST(the_last_line_needs_no_newline)
 {
     expect_code("1000-2000 rwxp 00000000 00:00 0", 0, 1, (struct fp_range[]){{0x1000, 0x2000}});
 }
 
-static void a_long_name_is_no_harm(void)
+TEST(a_long_name_is_no_harm)
 {
     char text[8192];
     int n = snprintf(text, sizeof text, "1000-2000 r-xp 00000000 08:01 1 /");
@@ -229,7 +229,7 @@ static char *many(uint32_t n)
     return text;
 }
 
-static void more_ranges_than_there_is_room_for_are_refused(void)
+TEST(more_ranges_than_there_is_room_for_are_refused)
 {
     struct fp_ranges got;
     char *text = many(FP_RANGES_MAX);
@@ -246,7 +246,7 @@ static void more_ranges_than_there_is_room_for_are_refused(void)
     }
 }
 
-static void a_range_has_its_start_and_not_its_end(void)
+TEST(a_range_has_its_start_and_not_its_end)
 {
     static const struct fp_ranges ranges = {2, {{0x1000, 0x2000}, {0x3000, 0x4000}}};
 
@@ -262,7 +262,7 @@ static void a_range_has_its_start_and_not_its_end(void)
 
 static int writable;
 
-static void this_process_has_data_and_no_jit_until_it_maps_some(void)
+TEST(this_process_has_data_and_no_jit_until_it_maps_some)
 {
     struct fp_ranges got;
     void *page;
@@ -276,7 +276,7 @@ static void this_process_has_data_and_no_jit_until_it_maps_some(void)
     munmap(page, 4096);
 }
 
-static void lines_of_maps_are_libraries_or_are_not(void)
+TEST(lines_of_maps_are_libraries_or_are_not)
 {
     static const char maps[] = "1000-2000 r--p 00000000 08:01 7   /usr/bin/beam.smp\n"
                                "2000-3000 r-xp 00001000 fe:01f 7   /usr/bin/beam.smp\n"
@@ -319,7 +319,7 @@ static int live_contains(struct fp_live_ranges *live, uint64_t address)
     return fp_ranges_contain(&copy, address);
 }
 
-static void live_ranges_grow_and_never_forget(void)
+TEST(live_ranges_grow_and_never_forget)
 {
     struct fp_live_ranges live = {0};
     struct fp_ranges now = {1, {{0x10000, 0x20000}}}, copy = {0};
@@ -346,7 +346,7 @@ static void live_ranges_grow_and_never_forget(void)
     CHECK(fp_ranges_contain(&copy, 0x50000));
 }
 
-static void live_ranges_that_are_full_count_what_has_no_room(void)
+TEST(live_ranges_that_are_full_count_what_has_no_room)
 {
     struct fp_live_ranges live = {0};
 
@@ -368,7 +368,7 @@ static void live_ranges_that_are_full_count_what_has_no_room(void)
     CHECK(!live_contains(&live, UINT64_C(64) << 20));
 }
 
-static void random_updates_contain_all_that_was(void)
+TEST(random_updates_contain_all_that_was)
 {
     uint64_t random = 4;
 
@@ -396,7 +396,7 @@ static void random_updates_contain_all_that_was(void)
     }
 }
 
-static void random_texts_harm_nothing(void)
+TEST(random_texts_harm_nothing)
 {
     uint64_t random = 6;
     char text[sizeof stock];
@@ -413,29 +413,4 @@ static void random_texts_harm_nothing(void)
             fp_maps_parse_data(text, EXE, &got);
         CHECK(got.count <= FP_RANGES_MAX);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_stock_node_has_one_mapping_of_code_and_its_data_with_bss);
-    RUN(beside_the_vm_s_memfd_anonymous_mappings_are_of_others);
-    RUN(anonymous_ranges_are_those_that_the_filter_accepts);
-    RUN(neighbours_are_one_range_before_the_filter_sees_them);
-    RUN(anonymous_executable_memory_is_code);
-    RUN(data_is_the_executable_s_and_what_follows_it_without_a_gap);
-    RUN(a_deleted_executable_has_data);
-    RUN(text_that_is_no_such_has_nothing);
-    RUN(ranges_are_sorted_and_disjoint_whatever_is_told);
-    RUN(the_last_line_needs_no_newline);
-    RUN(a_long_name_is_no_harm);
-    RUN(more_ranges_than_there_is_room_for_are_refused);
-    RUN(a_range_has_its_start_and_not_its_end);
-    RUN(this_process_has_data_and_no_jit_until_it_maps_some);
-    RUN(lines_of_maps_are_libraries_or_are_not);
-    RUN(live_ranges_grow_and_never_forget);
-    RUN(live_ranges_that_are_full_count_what_has_no_room);
-    RUN(random_updates_contain_all_that_was);
-    RUN(random_texts_harm_nothing);
-    return RUN_END();
 }

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "erts/message_queue.h"
 #include "fake_queue.h"
-#include "run.h"
+#include "test.h"
 
 #define ATOM(n) ((uint64_t)(n) << 6 | 0x0b)
 #define SENDER UINT64_C(0x503)
@@ -43,22 +43,17 @@ static int read_queues(struct fixture *f)
                           &f->queues);
 }
 
-static void empty_queues_have_no_nodes(void)
+TEST_WITH_EACH(empty_queues_have_no_nodes, create, 25, 26, 27, 28, 29)
 {
-    for (size_t r = 0; r < 5; r++) {
-        struct fixture *f = create(releases[r]);
-
-        CHECK_INT(read_queues(f), 0);
-        CHECK_INT(f->queues.chains, 3);
-        for (unsigned k = 0; k < 3; k++)
-            CHECK_INT(f->queues.chain[k].first, 0);
-        CHECK_INT(f->queues.fetched, 0);
-        CHECK(!fp_queues_run(&f->queues));
-        destroy(f);
-    }
+    CHECK_INT(read_queues(f), 0);
+    CHECK_INT(f->queues.chains, 3);
+    for (unsigned k = 0; k < 3; k++)
+        CHECK_INT(f->queues.chain[k].first, 0);
+    CHECK_INT(f->queues.fetched, 0);
+    CHECK(!fp_queues_run(&f->queues));
 }
 
-static void chains_have_their_ends_and_numbers(void)
+TEST(chains_have_their_ends_and_numbers)
 {
     for (size_t r = 0; r < 5; r++) {
         struct fixture *f = create(releases[r]);
@@ -78,24 +73,18 @@ static void chains_have_their_ends_and_numbers(void)
     }
 }
 
-static void a_queue_without_end_is_torn(void)
+TEST_WITH(a_queue_without_end_is_torn, create(27))
 {
-    struct fixture *f = create(27);
-
     fake_queue_add(&f->queue, FAKE_INNER, ATOM(1), SENDER);
     fake_put_word(&f->vm.memory, fake_queue_at(&f->queue, FAKE_INNER) + 8,
                   fake_queue_at(&f->queue, FAKE_INNER));
     CHECK_INT(read_queues(f), FP_ETORN);
-    destroy(f);
 }
 
-static void another_process_is_gone(void)
+TEST_WITH(another_process_is_gone, create(27))
 {
-    struct fixture *f = create(27);
-
     f->pid += 16;
     CHECK_INT(read_queues(f), FP_EGONE);
-    destroy(f);
 }
 
 /* Messages go from the outer to the inner queue between the two readings. */
@@ -109,14 +98,10 @@ static void fetch(struct fake_memory *memory, void *arg, uint64_t address, size_
         fake_queue_add(&f->queue, FAKE_MIDDLE, FAKE_SIGNAL, 0);
 }
 
-static void queues_that_are_never_the_same_are_torn(void)
+TEST_WITH(queues_that_are_never_the_same_are_torn, create(25))
 {
-    struct fixture *f = create(25);
-
-    f->vm.memory.before_read = fetch;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, fetch, f);
     CHECK_INT(read_queues(f), FP_ETORN);
-    destroy(f);
 }
 
 /* ----------------------------------------------------------------- buffers -- */
@@ -140,7 +125,7 @@ static void fill_buffer(struct fixture *f, uint64_t k, uint32_t place)
     fake_put_word(&f->vm.memory, at + 16, 1);
 }
 
-static void buffers_of_senders_are_chains(void)
+TEST(buffers_of_senders_are_chains)
 {
     static const uint32_t places[] = {40, 56};
 
@@ -159,10 +144,8 @@ static void buffers_of_senders_are_chains(void)
         }
 }
 
-static void buffers_of_another_shape_are_unknown(void)
+TEST_WITH(buffers_of_another_shape_are_unknown, create(27))
 {
-    struct fixture *f = create(27);
-
     put_buffers(f, 48);
     CHECK_INT(read_queues(f), 0);
     CHECK_INT(f->queues.chains, 3);
@@ -171,7 +154,6 @@ static void buffers_of_another_shape_are_unknown(void)
                   FAKE_MISC + SIZE);
     CHECK_INT(read_queues(f), 0);
     CHECK(f->queues.buffers_unknown);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------------- nodes -- */
@@ -187,9 +169,8 @@ static int read_node(struct fixture *f, const uint64_t *word, size_t n, struct f
     read_node(f, (const uint64_t[]){__VA_ARGS__},                                                  \
               sizeof(const uint64_t[]){__VA_ARGS__} / sizeof(uint64_t), node)
 
-static void a_node_is_a_message_or_a_signal(void)
+TEST_WITH(a_node_is_a_message_or_a_signal, create(27))
 {
-    struct fixture *f = create(27);
     struct fp_queue_node node;
 
     CHECK_INT(READ_NODE(f, &node, 0x1000, 0, ATOM(7), FAKE_NIL, SENDER), 0);
@@ -201,12 +182,10 @@ static void a_node_is_a_message_or_a_signal(void)
     CHECK_INT(node.kind, FP_NODE_UNDECODED);
     CHECK_INT(READ_NODE(f, &node, 0x1000, 0x1234567, FAKE_SIGNAL, 1, 2), 0);
     CHECK_INT(node.kind, FP_NODE_SIGNAL);
-    destroy(f);
 }
 
-static void what_cannot_be_a_node_is_torn(void)
+TEST_WITH(what_cannot_be_a_node_is_torn, create(27))
 {
-    struct fixture *f = create(27);
     struct fp_queue_node node;
 
     CHECK_INT(READ_NODE(f, &node, 0x1001, 0, ATOM(7), FAKE_NIL, SENDER), FP_ETORN);
@@ -218,13 +197,11 @@ static void what_cannot_be_a_node_is_torn(void)
     CHECK_INT(fp_queue_node_read(f->cache, FAKE_MISC + 4, &node), FP_ETORN);
     CHECK_INT(fp_queue_node_read(f->cache, 0, &node), FP_ETORN);
     CHECK_INT(fp_queue_node_read(f->cache, FAKE_MISC + SIZE, &node), FP_EFAULT);
-    destroy(f);
 }
 
-static void fragments_count_as_memory(void)
+TEST_WITH(fragments_count_as_memory, create(27))
 {
     const uint64_t second[] = {0, 0, 0, 10, 10}, at = FAKE_MISC + 0x50000;
-    struct fixture *f = create(27);
     struct fp_queue_node node;
 
     fake_put(&f->vm.memory, at, second, sizeof second);
@@ -237,7 +214,6 @@ static void fragments_count_as_memory(void)
     fake_put_word(&f->vm.memory, at, at); /* for ever */
     fp_page_cache_forget(f->cache);
     CHECK_INT(fp_queue_fragments(f->cache, &node), FP_ETORN);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------- calibration -- */
@@ -297,7 +273,7 @@ static void finish(struct probes *p)
     free(p);
 }
 
-static void probes_with_what_was_sent_are_accepted(void)
+TEST(probes_with_what_was_sent_are_accepted)
 {
     for (size_t r = 0; r < 5; r++) {
         struct probes *p = probed(releases[r]);
@@ -307,7 +283,7 @@ static void probes_with_what_was_sent_are_accepted(void)
     }
 }
 
-static void probes_with_anything_else_are_refused(void)
+TEST(probes_with_anything_else_are_refused)
 {
     struct probes *p = probed(27);
 
@@ -327,7 +303,7 @@ static void probes_with_anything_else_are_refused(void)
 }
 
 /* As a list at a wrong offset may be. */
-static void signals_in_a_circle_are_refused(void)
+TEST(signals_in_a_circle_are_refused)
 {
     struct probes *p = probed(27);
     uint64_t signal = fake_queue_add(&p->queue[0], FAKE_INNER, FAKE_SIGNAL, 0);
@@ -339,31 +315,11 @@ static void signals_in_a_circle_are_refused(void)
     finish(p);
 }
 
-static void too_few_probes_are_refused(void)
+TEST(too_few_probes_are_refused)
 {
     struct probes *p = probed(29);
 
     p->input.probes = 3;
     CHECK(checked(p) != NULL);
     finish(p);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(empty_queues_have_no_nodes);
-    RUN(chains_have_their_ends_and_numbers);
-    RUN(a_queue_without_end_is_torn);
-    RUN(another_process_is_gone);
-    RUN(queues_that_are_never_the_same_are_torn);
-    RUN(buffers_of_senders_are_chains);
-    RUN(buffers_of_another_shape_are_unknown);
-    RUN(a_node_is_a_message_or_a_signal);
-    RUN(what_cannot_be_a_node_is_torn);
-    RUN(fragments_count_as_memory);
-    RUN(probes_with_what_was_sent_are_accepted);
-    RUN(probes_with_anything_else_are_refused);
-    RUN(signals_in_a_circle_are_refused);
-    RUN(too_few_probes_are_refused);
-    return RUN_END();
 }

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "fake_monitors.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 #define HEAP FAKE_HEAPS
 #define HEAP_BYTES (1u << 20)
@@ -61,7 +61,7 @@ static int find(const struct fp_ref *ref, struct fp_monitor *monitor)
     return fp_monitors_find(&b.walk, b.root, ref, monitor);
 }
 
-static void every_reference_of_a_tree_is_found_and_no_other(void)
+TEST(every_reference_of_a_tree_is_found_and_no_other)
 {
     static const unsigned releases[] = {25, 27, 29};
     static const uint32_t sizes[] = {1, 2, 3, 10, 333, MOST};
@@ -86,7 +86,7 @@ static void every_reference_of_a_tree_is_found_and_no_other(void)
         }
 }
 
-static void an_empty_tree_has_no_reference(void)
+TEST(an_empty_tree_has_no_reference)
 {
     struct fp_monitor monitor;
 
@@ -96,7 +96,7 @@ static void an_empty_tree_has_no_reference(void)
     destroy();
 }
 
-static void names_types_and_halves_are_told(void)
+TEST(names_types_and_halves_are_told)
 {
     static const unsigned releases[] = {25, 27, 28, 29};
 
@@ -132,7 +132,7 @@ static void names_types_and_halves_are_told(void)
 }
 
 /* Keys that are no references: those of nodes, before them in the order. */
-static void other_keys_lead_to_the_references(void)
+TEST(other_keys_lead_to_the_references)
 {
     uint64_t halves[3];
     struct fp_monitor monitor;
@@ -164,7 +164,7 @@ static void count(void *arg, const struct fp_monitor *monitor)
     seen[monitor->target.word >> 8]++;
 }
 
-static void each_monitor_is_met_once(void)
+TEST(each_monitor_is_met_once)
 {
     static uint32_t seen[MOST];
 
@@ -185,7 +185,7 @@ static void meet(void *arg, const struct fp_monitor *monitor)
     ++*(uint32_t *)arg;
 }
 
-static void what_is_no_tree_ends(void)
+TEST(what_is_no_tree_ends)
 {
     uint64_t random = 3;
 
@@ -224,16 +224,4 @@ static void what_is_no_tree_ends(void)
         CHECK(met <= 500);
         destroy();
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_reference_of_a_tree_is_found_and_no_other);
-    RUN(an_empty_tree_has_no_reference);
-    RUN(names_types_and_halves_are_told);
-    RUN(other_keys_lead_to_the_references);
-    RUN(each_monitor_is_met_once);
-    RUN(what_is_no_tree_ends);
-    return RUN_END();
 }

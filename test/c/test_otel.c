@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "erts/term/otel.h"
 #include "fake_terms.h"
-#include "run.h"
+#include "test.h"
 
 #define DICTIONARY (FAKE_BASE + 0x10000)
 #define HEAP (FAKE_BASE + 0x20000)
@@ -115,7 +115,7 @@ static void check_none(struct bench *b)
 
 /* --------------------------------------------------------------- what is one -- */
 
-static void both_records_have_their_ids(void)
+TEST(both_records_have_their_ids)
 {
     for (uint32_t arity = 9; arity <= 11; arity += 2) {
         for (uint32_t others = 0; others <= 30; others += 6) {
@@ -129,7 +129,7 @@ static void both_records_have_their_ids(void)
     }
 }
 
-static void an_entry_is_found_in_a_list(void)
+TEST(an_entry_is_found_in_a_list)
 {
     struct bench b;
     uint64_t list, entry;
@@ -143,7 +143,7 @@ static void an_entry_is_found_in_a_list(void)
     fake_memory_destroy(&b.memory);
 }
 
-static void small_ids_are_integers_of_one_word(void)
+TEST(small_ids_are_integers_of_one_word)
 {
     struct bench b;
     struct fp_trace trace;
@@ -157,7 +157,7 @@ static void small_ids_are_integers_of_one_word(void)
 }
 
 /* The second time with places and key of the first: a read of the dictionary, one of the rest. */
-static void what_is_as_before_costs_two_rounds(void)
+TEST(what_is_as_before_costs_two_rounds)
 {
     struct bench b;
     struct fp_otel_places places;
@@ -194,7 +194,7 @@ static uint64_t put_apart(struct bench *b, uint64_t *page, uint64_t list)
 }
 
 /* What was the list's begin before comes late in it: the places of then find no room. */
-static void a_list_that_has_become_longer_stays_within_the_windows(void)
+TEST(a_list_that_has_become_longer_stays_within_the_windows)
 {
     struct bench b;
     struct fp_otel_places places;
@@ -228,7 +228,7 @@ static void a_list_that_has_become_longer_stays_within_the_windows(void)
 
 /* -------------------------------------------------------------- what is none -- */
 
-static void no_context_is_none(void)
+TEST(no_context_is_none)
 {
     struct bench b;
     uint64_t span;
@@ -251,7 +251,7 @@ static void no_context_is_none(void)
     fake_memory_destroy(&b.memory);
 }
 
-static void ids_that_are_no_positive_integers_are_none(void)
+TEST(ids_that_are_no_positive_integers_are_none)
 {
     static const uint64_t none[] = {ATOM(5), FAKE_NIL, FAKE_SMALL(0), ~UINT64_C(0) << 4 | 0xf};
     const uint64_t word[3] = {1, 2, 3};
@@ -276,7 +276,7 @@ static void ids_that_are_no_positive_integers_are_none(void)
     fake_memory_destroy(&b.memory);
 }
 
-static void what_calibration_has_not_proven_is_none(void)
+TEST(what_calibration_has_not_proven_is_none)
 {
     struct fp_layout unproven = layout;
     struct fp_trace trace;
@@ -291,7 +291,7 @@ static void what_calibration_has_not_proven_is_none(void)
     fake_memory_destroy(&b.memory);
 }
 
-static void what_cannot_be_read_is_none(void)
+TEST(what_cannot_be_read_is_none)
 {
     static const uint64_t gone[] = {DICTIONARY, HEAP, LITERALS};
 
@@ -306,7 +306,7 @@ static void what_cannot_be_read_is_none(void)
     }
 }
 
-static void a_list_that_holds_itself_ends(void)
+TEST(a_list_that_holds_itself_ends)
 {
     struct bench b;
     uint64_t entry;
@@ -362,7 +362,7 @@ static void before_read(struct fake_memory *memory, void *arg, uint64_t address,
 }
 
 /* Ends within its windows; an id that is told is one. Under ASan and UBSan. */
-static void any_damage_is_survived(void)
+TEST(any_damage_is_survived)
 {
     struct damage d = {.seed = 17};
     struct fp_trace trace;
@@ -393,21 +393,4 @@ static void any_damage_is_survived(void)
     }
     CHECK(found > ROUNDS / 100 && none > ROUNDS / 100);
     fake_memory_destroy(&b.memory);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(both_records_have_their_ids);
-    RUN(an_entry_is_found_in_a_list);
-    RUN(small_ids_are_integers_of_one_word);
-    RUN(what_is_as_before_costs_two_rounds);
-    RUN(a_list_that_has_become_longer_stays_within_the_windows);
-    RUN(no_context_is_none);
-    RUN(ids_that_are_no_positive_integers_are_none);
-    RUN(what_calibration_has_not_proven_is_none);
-    RUN(what_cannot_be_read_is_none);
-    RUN(a_list_that_holds_itself_ends);
-    RUN(any_damage_is_survived);
-    return RUN_END();
 }

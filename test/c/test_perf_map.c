@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "erts/perf_map.h"
 #include "fake_vm.h"
-#include "run.h"
 #include "store/perf_map_file.h"
 #include "temporary.h"
+#include "test.h"
 
 /* ------------------------------------------------------------ the text -- */
 
@@ -81,37 +81,30 @@ static struct fp_loaded loaded_as(uint64_t name, const char *md5, int has_old)
     return loaded;
 }
 
-static void each_function_is_a_line_with_its_place_and_name(void)
+TEST_WITH_EACH(each_function_is_a_line_with_its_place_and_name, create, 25, 27, 29)
 {
-    static const unsigned releases[] = {25, 27, 29};
+    uint64_t name = atom(f, "Elixir.Some.Module");
+    struct fp_loaded loaded = loaded_as(name, NULL, 0);
+    struct fake_module a;
+    char expected[1024];
 
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t name = atom(f, "Elixir.Some.Module");
-        struct fp_loaded loaded = loaded_as(name, NULL, 0);
-        struct fake_module a;
-        char expected[1024];
-
-        fake_load(&f->vm, &a, name, f->body, 4, &plain);
-        write_text(f, &loaded, 1);
-        snprintf(expected, sizeof expected,
-                 "%" PRIx64 " %" PRIx64 " [jit shared]\n"
-                 "%" PRIx64 " 40 Elixir.Some.Module:start/0\n"
-                 "%" PRIx64 " 400 Elixir.Some.Module:-loop/3-fun-0-/255\n"
-                 "%" PRIx64 " 20 Elixir.Some.Module:two%%20words%%0Aand%%20a%%09line/1\n"
-                 "%" PRIx64 " 20 Elixir.Some.Module:gr\xc3\xb6\xc3\x9f"
-                 "e/2\n",
-                 FAKE_JIT, a.header - FAKE_JIT, a.code[0], a.code[1], a.code[2], a.code[3]);
-        CHECK_BYTES(f->text.bytes, f->text.size, expected, strlen(expected));
-        CHECK_INT(f->count.functions, 4);
-        CHECK_INT(f->count.left_out, 0);
-        destroy(f);
-    }
+    fake_load(&f->vm, &a, name, f->body, 4, &plain);
+    write_text(f, &loaded, 1);
+    snprintf(expected, sizeof expected,
+             "%" PRIx64 " %" PRIx64 " [jit shared]\n"
+             "%" PRIx64 " 40 Elixir.Some.Module:start/0\n"
+             "%" PRIx64 " 400 Elixir.Some.Module:-loop/3-fun-0-/255\n"
+             "%" PRIx64 " 20 Elixir.Some.Module:two%%20words%%0Aand%%20a%%09line/1\n"
+             "%" PRIx64 " 20 Elixir.Some.Module:gr\xc3\xb6\xc3\x9f"
+             "e/2\n",
+             FAKE_JIT, a.header - FAKE_JIT, a.code[0], a.code[1], a.code[2], a.code[3]);
+    CHECK_BYTES(f->text.bytes, f->text.size, expected, strlen(expected));
+    CHECK_INT(f->count.functions, 4);
+    CHECK_INT(f->count.left_out, 0);
 }
 
-static void what_is_not_loaded_is_left_out(void)
+TEST_WITH(what_is_not_loaded_is_left_out, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t name[2] = {atom(f, "alpha"), atom(f, "beta")};
     struct fp_loaded loaded = loaded_as(name[1], NULL, 0);
     struct fake_module a, b;
@@ -126,7 +119,6 @@ static void what_is_not_loaded_is_left_out(void)
     write_text(f, NULL, 0);
     CHECK_INT(f->count.functions, 0);
     CHECK_INT(f->count.left_out, 5);
-    destroy(f);
 }
 
 /* How often alpha's two copies are there: both have `start`. */
@@ -137,10 +129,9 @@ static int copies(struct fixture *f, struct fp_loaded loaded)
     return (int)f->count.functions;
 }
 
-static void a_replaced_copy_is_told_by_its_md5(void)
+TEST_WITH(a_replaced_copy_is_told_by_its_md5, create(27))
 {
     static const char old_md5[] = "0123456789abcdef", md5[] = "fedcba9876543210";
-    struct fixture *f = create(27);
     uint64_t alpha = atom(f, "alpha");
     struct fake_module a, b;
 
@@ -153,12 +144,10 @@ static void a_replaced_copy_is_told_by_its_md5(void)
     /* Old code that was not purged runs; nothing tells which it is. */
     CHECK_INT(copies(f, loaded_as(alpha, md5, 1)), 5);
     CHECK_INT(copies(f, loaded_as(alpha, NULL, 1)), 5);
-    destroy(f);
 }
 
-static void a_name_that_is_no_atom_is_left_out(void)
+TEST_WITH(a_name_that_is_no_atom_is_left_out, create(27))
 {
-    struct fixture *f = create(27);
     struct fake_module a;
     uint64_t alpha = atom(f, "alpha");
     struct fp_loaded loaded = loaded_as(alpha, NULL, 0);
@@ -168,7 +157,6 @@ static void a_name_that_is_no_atom_is_left_out(void)
     write_text(f, &loaded, 1);
     CHECK_INT(f->count.functions, 3);
     CHECK_INT(f->count.left_out, 1);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------ the file -- */
@@ -219,7 +207,7 @@ static void fill_with(const char *path, const char *text, mode_t mode)
     close(fd);
 }
 
-static void the_file_is_private_whatever_the_umask(void)
+TEST(the_file_is_private_whatever_the_umask)
 {
     static const mode_t masks[] = {0, 022, 0777};
     const char *path;
@@ -238,7 +226,7 @@ static void the_file_is_private_whatever_the_umask(void)
     temporary_remove(&dir);
 }
 
-static void a_file_that_is_there_is_replaced_as_a_whole(void)
+TEST(a_file_that_is_there_is_replaced_as_a_whole)
 {
     const char *path;
     int reader;
@@ -257,7 +245,7 @@ static void a_file_that_is_there_is_replaced_as_a_whole(void)
     temporary_remove(&dir);
 }
 
-static void a_link_is_replaced_and_not_followed(void)
+TEST(a_link_is_replaced_and_not_followed)
 {
     const char *path, *target;
     size_t size;
@@ -289,7 +277,7 @@ static void expect_refusal(const char *path, int err, const char *reason)
     CHECK(strstr(why, reason) != NULL);
 }
 
-static void a_directory_at_its_place_is_an_error_and_nothing_stays(void)
+TEST(a_directory_at_its_place_is_an_error_and_nothing_stays)
 {
     const char *path;
 
@@ -301,7 +289,7 @@ static void a_directory_at_its_place_is_an_error_and_nothing_stays(void)
     temporary_remove(&dir);
 }
 
-static void a_folder_that_is_missing_is_an_error(void)
+TEST(a_folder_that_is_missing_is_an_error)
 {
     temporary_make(&dir);
     expect_refusal(temporary_at(&dir, "none/perf-1.map"), FP_EIO, "No such");
@@ -309,7 +297,7 @@ static void a_folder_that_is_missing_is_an_error(void)
     temporary_remove(&dir);
 }
 
-static void when_the_bytes_do_not_fit_the_old_file_stays(void)
+TEST(when_the_bytes_do_not_fit_the_old_file_stays)
 {
     struct rlimit before, small = {MAP_SIZE - 1, RLIM_INFINITY};
     const char *path;
@@ -337,7 +325,7 @@ static void when_the_bytes_do_not_fit_the_old_file_stays(void)
 }
 
 /* As the VM does with its own. */
-static void a_file_that_this_process_writes_is_left_alone(void)
+TEST(a_file_that_this_process_writes_is_left_alone)
 {
     const char *path;
     size_t size;
@@ -359,21 +347,4 @@ static void a_file_that_this_process_writes_is_left_alone(void)
     expect_file(path);
     close(fd);
     temporary_remove(&dir);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(each_function_is_a_line_with_its_place_and_name);
-    RUN(what_is_not_loaded_is_left_out);
-    RUN(a_replaced_copy_is_told_by_its_md5);
-    RUN(a_name_that_is_no_atom_is_left_out);
-    RUN(the_file_is_private_whatever_the_umask);
-    RUN(a_file_that_is_there_is_replaced_as_a_whole);
-    RUN(a_link_is_replaced_and_not_followed);
-    RUN(a_directory_at_its_place_is_an_error_and_nothing_stays);
-    RUN(a_folder_that_is_missing_is_an_error);
-    RUN(when_the_bytes_do_not_fit_the_old_file_stays);
-    RUN(a_file_that_this_process_writes_is_left_alone);
-    return RUN_END();
 }

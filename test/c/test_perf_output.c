@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "profile_text.h"
+#include "test.h"
 
 #define SYMBOL "%28anonymous%20namespace%29::box%3Cint%3E::operator%28%29"
 
@@ -16,7 +17,7 @@ static void check_text(const char *text, const char *expected)
 }
 
 /* perf aligns the commands at the right then, and an address may be a command's name. */
-static void without_call_chains(void)
+TEST(without_call_chains)
 {
     check_text("   wor ker:1 [x] 23773 57841.112449:    3333333 cpu-clock:      5594a18343c1 "
                "(anonymous namespace)::box<int>::operator()+0x3b (/tmp/a.out)\n"
@@ -31,7 +32,7 @@ static void without_call_chains(void)
                "57841119943 a.out-with-16-bytes 23776 [] 1 f@a\n");
 }
 
-static void with_lines_of_the_source(void)
+TEST(with_lines_of_the_source)
 {
     check_text("cafe 23794 57843.352816:    3333333 cpu-clock: \n"
                "\t            13c1 (anonymous namespace)::box<int>::operator()+0x3b (/tmp/a.out)\n"
@@ -52,7 +53,7 @@ static void with_lines_of_the_source(void)
                "57841119942 cafe 23775 [] 3333333 work@/tmp/a.out\n");
 }
 
-static void without_event_or_library(void)
+TEST(without_event_or_library)
 {
     check_text("cafe 23794 57843.352816: \n"
                "\t            13c1 (anonymous namespace)::box<int>::operator()\n"
@@ -66,7 +67,7 @@ static void without_event_or_library(void)
                "57841119944 cafe 23775 [] 77 work@[unknown]\n");
 }
 
-static void with_ends_of_lines_of_windows(void)
+TEST(with_ends_of_lines_of_windows)
 {
     check_text("cafe 23794 57843.352816:    3333333 cpu-clock: \r\n"
                "\t            13c1 work+0x3b (/tmp/a.out)\r\n\r\n"
@@ -77,7 +78,7 @@ static void with_ends_of_lines_of_windows(void)
 }
 
 /* What cannot be read is refused by name, and for each sample. */
-static void other_fields_are_refused_by_name(void)
+TEST(other_fields_are_refused_by_name)
 {
     static const struct {
         const char *text, *what;
@@ -102,7 +103,7 @@ static void other_fields_are_refused_by_name(void)
 }
 
 /* A header of a session that a changed byte makes one of another program's. */
-static void damaged_headers_of_sessions_are_no_others(void)
+TEST(damaged_headers_of_sessions_are_no_others)
 {
     static const struct {
         const char *header, *what;
@@ -124,16 +125,4 @@ static void damaged_headers_of_sessions_are_no_others(void)
         CHECK_TEXT(profile->warning[0].what, damaged[i].what);
         fp_profile_destroy(profile);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(without_call_chains);
-    RUN(with_lines_of_the_source);
-    RUN(without_event_or_library);
-    RUN(with_ends_of_lines_of_windows);
-    RUN(other_fields_are_refused_by_name);
-    RUN(damaged_headers_of_sessions_are_no_others);
-    return RUN_END();
 }

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 #include "tracer/allocations.h"
 #include "tracer/population.h"
 
@@ -18,7 +18,7 @@ static struct fake_vm vm;
 static uint64_t random_state = 7;
 
 /* What the VM and the owner know of process n. */
-struct world {
+struct fixture {
     struct fp_population *population;
     struct fp_turns *turns;
     uint64_t pid[ROOM], reductions[ROOM], words[ROOM];
@@ -33,12 +33,12 @@ struct world {
     double rest;
 };
 
-static struct fp_births_count births_of(const struct world *world)
+static struct fp_births_count births_of(const struct fixture *world)
 {
     return (struct fp_births_count){.all = world->births, .born = world->born};
 }
 
-static void be_born(struct world *world, uint32_t n, int has_flag)
+static void be_born(struct fixture *world, uint32_t n, int has_flag)
 {
     world->pid[n] = fake_spawn(&vm, n, FAKE_JIT);
     world->has_flag[n] = has_flag;
@@ -48,7 +48,7 @@ static void be_born(struct world *world, uint32_t n, int has_flag)
 }
 
 /* In the place of one that has gone: its pid is 4,096 more than the last one's there. */
-static void be_born_again(struct world *world, uint32_t n)
+static void be_born_again(struct fixture *world, uint32_t n)
 {
     uint64_t last = world->pid[n] != 0 ? world->pid[n] : fake_pid(&vm.layout, n);
 
@@ -59,17 +59,17 @@ static void be_born_again(struct world *world, uint32_t n)
     world->births++;
 }
 
-static void die(struct world *world, uint32_t n)
+static void die(struct fixture *world, uint32_t n)
 {
     fake_exit(&vm, n);
     world->has_flag[n] = 0;
 }
 
-static void open_world(struct world *world, uint32_t count)
+static struct fixture *create(uint32_t count)
 {
+    struct fixture *world = calloc(1, sizeof *world);
     static uint64_t seed;
 
-    memset(world, 0, sizeof *world);
     fake_vm_create(&vm, 27, LIMIT, ROOM);
     for (uint32_t n = 1; n < count; n++)
         be_born(world, n, 0);
@@ -81,16 +81,18 @@ static void open_world(struct world *world, uint32_t count)
     CHECK_INT(fp_population_create(&world->population, &vm.layout, &vm.memory.reader, ++seed,
                                    world->now, &(struct fp_births_count){.all = world->births}),
               0);
+    return world;
 }
 
-static void close_world(struct world *world)
+static void destroy(struct fixture *world)
 {
     fp_population_destroy(world->population);
     fp_turns_destroy(world->turns);
     fake_vm_destroy(&vm);
+    free(world);
 }
 
-static uint32_t number_of(const struct world *world, uint64_t pid)
+static uint32_t number_of(const struct fixture *world, uint64_t pid)
 {
     for (uint32_t n = 1; n < world->count; n++)
         if (world->pid[n] == pid)
@@ -99,7 +101,7 @@ static uint32_t number_of(const struct world *world, uint64_t pid)
     return 0;
 }
 
-static int look_at(struct world *world)
+static int look_at(struct fixture *world)
 {
     struct fp_births_count count = births_of(world);
 
@@ -107,7 +109,7 @@ static int look_at(struct world *world)
 }
 
 /* The owner sets what is due, `most` at a time. */
-static uint32_t set_due(struct world *world, uint32_t most)
+static uint32_t set_due(struct fixture *world, uint32_t most)
 {
     uint64_t pid[ROOM];
     struct fp_population_seen seen = {.words = world->rest, .births = births_of(world)};
@@ -119,7 +121,7 @@ static uint32_t set_due(struct world *world, uint32_t most)
     return n;
 }
 
-static void poll(struct world *world)
+static void poll(struct fixture *world)
 {
     struct fp_population_seen seen = {.words = world->rest, .births = births_of(world)};
     enum fp_births_switch what;
@@ -135,7 +137,7 @@ static void poll(struct world *world)
         ;
 }
 
-static void begin(struct world *world)
+static void begin(struct fixture *world)
 {
     int ms;
 
@@ -146,14 +148,14 @@ static void begin(struct world *world)
         ;
 }
 
-static void work(struct world *world, uint32_t n, uint64_t reductions)
+static void work(struct fixture *world, uint32_t n, uint64_t reductions)
 {
     world->reductions[n] += reductions;
     fake_set(&vm, n, FP_FIELD_reds, world->reductions[n]);
 }
 
 /* It is scheduled in, works, and has a collection of so many words. */
-static void run(struct world *world, uint32_t n, uint64_t reductions, uint64_t words)
+static void run(struct fixture *world, uint32_t n, uint64_t reductions, uint64_t words)
 {
     if (world->has_flag[n] && !fp_population_keeps(world->population, world->pid[n]))
         world->has_flag[n] = 0;
@@ -168,7 +170,7 @@ static void run(struct world *world, uint32_t n, uint64_t reductions, uint64_t w
     }
 }
 
-static uint32_t flags(const struct world *world)
+static uint32_t flags(const struct fixture *world)
 {
     uint32_t sum = 0;
 
@@ -178,7 +180,7 @@ static uint32_t flags(const struct world *world)
 }
 
 /* Each `period` ms some process's turn comes; all run equally often. */
-static void run_all(struct world *world, uint32_t rounds, uint64_t reductions, uint64_t words)
+static void run_all(struct fixture *world, uint32_t rounds, uint64_t reductions, uint64_t words)
 {
     for (uint32_t round = 0; round < rounds; round++) {
         for (uint32_t n = 1; n < world->count; n++)
@@ -190,260 +192,215 @@ static void run_all(struct world *world, uint32_t rounds, uint64_t reductions, u
 
 /* ------------------------------------------------------------------- few -- */
 
-static void few_processes_all_have_the_flag_once(void)
+TEST_WITH(few_processes_all_have_the_flag_once, create(200))
 {
-    struct world world;
-
-    open_world(&world, 200);
-    CHECK(fp_population_wants_look(world.population, world.now));
-    begin(&world);
-    CHECK_INT(flags(&world), 199);
-    CHECK_INT(world.now, 1000 * MS);
-    run_all(&world, 100, 10, 5);
-    CHECK_INT(world.set, 199);
-    for (uint32_t n = 1; n < world.count; n++)
-        CHECK(world.counted[n] == (double)world.words[n]);
-    close_world(&world);
+    CHECK(fp_population_wants_look(f->population, f->now));
+    begin(f);
+    CHECK_INT(flags(f), 199);
+    CHECK_INT(f->now, 1000 * MS);
+    run_all(f, 100, 10, 5);
+    CHECK_INT(f->set, 199);
+    for (uint32_t n = 1; n < f->count; n++)
+        CHECK(f->counted[n] == (double)f->words[n]);
 }
 
 /* ------------------------------------------------------------------ many -- */
 
-static void of_many_a_group_stands_for_all(void)
+TEST_WITH(of_many_a_group_stands_for_all, create(MANY))
 {
-    struct world world;
-
-    open_world(&world, MANY);
-    begin(&world);
-    CHECK_INT(world.now, 1100 * MS);
-    CHECK(flags(&world) > 100 && flags(&world) < 150);
+    begin(f);
+    CHECK_INT(f->now, 1100 * MS);
+    CHECK(flags(f) > 100 && flags(f) < 150);
     /* Each round is 20 ms, each group's time 25 rounds and a little more: 8 groups. */
-    run_all(&world, 8 * 26 * 20, 10, 5);
-    CHECK(flags(&world) < 300);
-    for (uint32_t n = 1; n < world.count; n++) {
-        double part = world.counted[n] / (double)world.words[n];
+    run_all(f, 8 * 26 * 20, 10, 5);
+    CHECK(flags(f) < 300);
+    for (uint32_t n = 1; n < f->count; n++) {
+        double part = f->counted[n] / (double)f->words[n];
 
         CHECK(part > 0.9 && part < 1.1);
     }
-    close_world(&world);
 }
 
-static void each_kind_that_is_born_in_a_pattern_has_its_part_of_each_group(void)
+TEST_WITH(each_kind_that_is_born_in_a_pattern_has_its_part_of_each_group, create(MANY))
 {
-    struct world world;
-
-    open_world(&world, MANY);
-    begin(&world);
+    begin(f);
     for (uint32_t every = 2; every <= 8; every++) {
         double current = 0, all = 0;
 
-        for (uint32_t n = 1; n < world.count; n += every, all++)
-            current += fp_population_weight(world.population, world.pid[n]) / 8;
+        for (uint32_t n = 1; n < f->count; n += every, all++)
+            current += fp_population_weight(f->population, f->pid[n]) / 8;
         if (fabs(current - all / 8) > 3)
             RUN_FAIL("of each %uth process %g are current, of %g", every, current, all);
     }
-    close_world(&world);
 }
 
-static void flags_are_set_before_a_group_is_current(void)
+TEST_WITH(flags_are_set_before_a_group_is_current, create(MANY))
 {
-    struct world world;
     uint32_t had = 0;
 
-    open_world(&world, MANY);
-    begin(&world);
+    begin(f);
     for (uint32_t round = 0; round < 2000; round++) {
-        if (fp_population_wants_look(world.population, world.now))
-            CHECK_INT(look_at(&world), 0);
-        set_due(&world, 7);
-        for (uint32_t n = 1; n < world.count; n++) {
-            double weight = fp_population_weight(world.population, world.pid[n]);
+        if (fp_population_wants_look(f->population, f->now))
+            CHECK_INT(look_at(f), 0);
+        set_due(f, 7);
+        for (uint32_t n = 1; n < f->count; n++) {
+            double weight = fp_population_weight(f->population, f->pid[n]);
 
             CHECK(weight == 0 || weight == 8);
-            CHECK(weight == 0 || world.has_flag[n]);
-            if (world.has_flag[n] && !fp_population_keeps(world.population, world.pid[n])) {
-                world.has_flag[n] = 0;
+            CHECK(weight == 0 || f->has_flag[n]);
+            if (f->has_flag[n] && !fp_population_keeps(f->population, f->pid[n])) {
+                f->has_flag[n] = 0;
                 had++;
             }
         }
-        world.now += 20 * MS;
+        f->now += 20 * MS;
     }
     CHECK(had > MANY);
-    close_world(&world);
 }
 
 /* ---------------------------------------------------------------- choice -- */
 
-static void who_does_much_of_the_work_always_has_the_flag(void)
+TEST_WITH(who_does_much_of_the_work_always_has_the_flag, create(MANY))
 {
-    struct world world;
     double was;
 
-    open_world(&world, MANY);
-    begin(&world);
+    begin(f);
     for (uint32_t round = 0; round < 60; round++) {
-        run(&world, 17, 5000, 5);
-        run_all(&world, 1, 10, 5);
+        run(f, 17, 5000, 5);
+        run_all(f, 1, 10, 5);
     }
-    CHECK(world.has_flag[17]);
-    CHECK(fp_population_weight(world.population, world.pid[17]) == 1);
-    was = world.counted[17];
+    CHECK(f->has_flag[17]);
+    CHECK(fp_population_weight(f->population, f->pid[17]) == 1);
+    was = f->counted[17];
     for (uint32_t round = 0; round < 500; round++) {
-        run(&world, 17, 5000, 5);
-        run_all(&world, 1, 10, 5);
+        run(f, 17, 5000, 5);
+        run_all(f, 1, 10, 5);
     }
     /* run_all() runs it, too. */
-    CHECK(world.counted[17] - was == 500 * 10);
-    run_all(&world, 60, 10, 5);
-    CHECK(fp_population_weight(world.population, world.pid[17]) != 1);
-    close_world(&world);
+    CHECK(f->counted[17] - was == 500 * 10);
+    run_all(f, 60, 10, 5);
+    CHECK(fp_population_weight(f->population, f->pid[17]) != 1);
 }
 
 static int is_chosen(uint32_t count)
 {
-    struct world world;
+    struct fixture *world = create(count);
     int chosen = 0;
 
-    open_world(&world, count);
-    begin(&world);
+    begin(world);
     for (uint32_t round = 0; round < 60; round++) {
-        run(&world, 17, 10 * count / 400, 5);
-        run_all(&world, 1, 10, 5);
+        run(world, 17, 10 * count / 400, 5);
+        run_all(world, 1, 10, 5);
     }
-    chosen = fp_population_weight(world.population, world.pid[17]) == 1;
-    close_world(&world);
+    chosen = fp_population_weight(world->population, world->pid[17]) == 1;
+    destroy(world);
     return chosen;
 }
 
-static void what_is_much_of_the_work_is_less_where_one_stands_for_more(void)
+TEST(what_is_much_of_the_work_is_less_where_one_stands_for_more)
 {
     CHECK(!is_chosen(MANY));
     CHECK(is_chosen(VERY_MANY));
 }
 
-static void it_counts_for_itself_alone_once_its_flag_is_set(void)
+TEST_WITH(it_counts_for_itself_alone_once_its_flag_is_set, create(MANY))
 {
-    struct world world;
     uint32_t n = 1;
 
-    open_world(&world, MANY);
-    begin(&world);
-    while (world.has_flag[n])
+    begin(f);
+    while (f->has_flag[n])
         n++;
-    work(&world, n, 1000000);
-    world.now += 600 * MS;
-    CHECK_INT(look_at(&world), 0);
-    CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
-    while (set_due(&world, 10) > 0 && !world.has_flag[n])
-        CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
-    CHECK(world.has_flag[n]);
-    CHECK(fp_population_weight(world.population, world.pid[n]) == 0);
-    while (set_due(&world, 10) > 0)
+    work(f, n, 1000000);
+    f->now += 600 * MS;
+    CHECK_INT(look_at(f), 0);
+    CHECK(fp_population_weight(f->population, f->pid[n]) == 0);
+    while (set_due(f, 10) > 0 && !f->has_flag[n])
+        CHECK(fp_population_weight(f->population, f->pid[n]) == 0);
+    CHECK(f->has_flag[n]);
+    CHECK(fp_population_weight(f->population, f->pid[n]) == 0);
+    while (set_due(f, 10) > 0)
         ;
-    CHECK(fp_population_weight(world.population, world.pid[n]) == 1);
-    close_world(&world);
+    CHECK(fp_population_weight(f->population, f->pid[n]) == 1);
 }
 
-static void a_large_heap_always_has_the_flag(void)
+TEST_WITH(a_large_heap_always_has_the_flag, create(MANY))
 {
-    struct world world;
-
-    open_world(&world, MANY);
     fake_set(&vm, 33, FP_FIELD_hend, fake_heap_at(33) + (1u << 20));
-    begin(&world);
-    CHECK(world.has_flag[33]);
-    run_all(&world, 300, 10, 5);
-    CHECK(fp_population_weight(world.population, world.pid[33]) == 1);
-    CHECK(world.counted[33] == (double)world.words[33]);
-    close_world(&world);
+    begin(f);
+    CHECK(f->has_flag[33]);
+    run_all(f, 300, 10, 5);
+    CHECK(fp_population_weight(f->population, f->pid[33]) == 1);
+    CHECK(f->counted[33] == (double)f->words[33]);
 }
 
-static void who_is_new_counts_for_itself_until_it_is_seen(void)
+TEST_WITH(who_is_new_counts_for_itself_until_it_is_seen, create(MANY))
 {
-    struct world world;
-
-    open_world(&world, MANY);
-    begin(&world);
-    be_born(&world, 1100, 1);
-    world.count = 1101;
-    CHECK(fp_population_weight(world.population, world.pid[1100]) == 1);
-    CHECK(fp_population_keeps(world.population, world.pid[1100]));
-    world.now += 600 * MS;
-    poll(&world);
-    CHECK(fp_population_weight(world.population, world.pid[1100]) != 1);
+    begin(f);
+    be_born(f, 1100, 1);
+    f->count = 1101;
+    CHECK(fp_population_weight(f->population, f->pid[1100]) == 1);
+    CHECK(fp_population_keeps(f->population, f->pid[1100]));
+    f->now += 600 * MS;
+    poll(f);
+    CHECK(fp_population_weight(f->population, f->pid[1100]) != 1);
     /* One that does much in its first moments. */
-    be_born(&world, 1101, 1);
-    work(&world, 1101, 1000000);
-    world.now += 600 * MS;
-    CHECK_INT(look_at(&world), 0);
-    CHECK(fp_population_weight(world.population, world.pid[1101]) == 1);
-    close_world(&world);
+    be_born(f, 1101, 1);
+    work(f, 1101, 1000000);
+    f->now += 600 * MS;
+    CHECK_INT(look_at(f), 0);
+    CHECK(fp_population_weight(f->population, f->pid[1101]) == 1);
 }
 
 /* Another tracer has the new processes. */
-static void who_is_born_without_the_flag_that_it_should_have_gets_it(void)
+TEST_WITH(who_is_born_without_the_flag_that_it_should_have_gets_it, create(200))
 {
-    struct world world;
-
-    open_world(&world, 200);
-    begin(&world);
-    world.is_on = 0;
+    begin(f);
+    f->is_on = 0;
     for (uint32_t n = 200; n < 240; n++)
-        be_born_again(&world, n);
-    CHECK_INT(flags(&world), 199);
-    world.now += 600 * MS;
-    poll(&world);
-    CHECK_INT(flags(&world), 239);
-    close_world(&world);
+        be_born_again(f, n);
+    CHECK_INT(flags(f), 199);
+    f->now += 600 * MS;
+    poll(f);
+    CHECK_INT(flags(f), 239);
 }
 
-static void processes_in_turns_are_left_to_these(void)
+TEST_WITH(processes_in_turns_are_left_to_these, create(100))
 {
-    struct world world;
-
-    open_world(&world, 100);
-    fp_turns_join(world.turns, world.pid[5]);
-    begin(&world);
-    CHECK(!world.has_flag[5]);
-    CHECK_INT(flags(&world), 98);
-    close_world(&world);
+    fp_turns_join(f->turns, f->pid[5]);
+    begin(f);
+    CHECK(!f->has_flag[5]);
+    CHECK_INT(flags(f), 98);
 }
 
 /* --------------------------------------------------------------- numbers -- */
 
-static void when_many_become_few_all_have_the_flag(void)
+TEST_WITH(when_many_become_few_all_have_the_flag, create(MANY))
 {
-    struct world world;
-
-    open_world(&world, MANY);
-    begin(&world);
+    begin(f);
     for (uint32_t n = 101; n < MANY; n++)
         fake_exit(&vm, n);
-    world.count = 101;
-    run_all(&world, 60, 10, 5);
-    CHECK_INT(flags(&world), 100);
-    for (uint32_t n = 1; n < world.count; n++)
-        CHECK(fp_population_weight(world.population, world.pid[n]) == 1);
-    close_world(&world);
+    f->count = 101;
+    run_all(f, 60, 10, 5);
+    CHECK_INT(flags(f), 100);
+    for (uint32_t n = 1; n < f->count; n++)
+        CHECK(fp_population_weight(f->population, f->pid[n]) == 1);
 }
 
-static void a_table_that_cannot_be_read_changes_nothing(void)
+TEST_WITH(a_table_that_cannot_be_read_changes_nothing, create(MANY))
 {
-    struct world world;
     uint64_t table;
 
-    open_world(&world, MANY);
-    begin(&world);
+    begin(f);
     table = vm.layout.process_table;
     vm.layout.process_table = 0x1000;
-    world.now += 600 * MS;
-    CHECK_INT(look_at(&world), FP_EFAULT);
-    CHECK_INT(set_due(&world, 100), 0);
-    CHECK(!fp_population_wants_look(world.population, world.now));
+    f->now += 600 * MS;
+    CHECK_INT(look_at(f), FP_EFAULT);
+    CHECK_INT(set_due(f, 100), 0);
+    CHECK(!fp_population_wants_look(f->population, f->now));
     vm.layout.process_table = table;
-    world.now += 600 * MS;
-    poll(&world);
-    run_all(&world, 300, 10, 5);
-    close_world(&world);
+    f->now += 600 * MS;
+    poll(f);
+    run_all(f, 300, 10, 5);
 }
 
 /* ------------------------------------------------------------------ truth -- */
@@ -459,43 +416,42 @@ static uint64_t words_of(uint32_t n, uint32_t round)
     return (n % 5) * (20 + (round / 40 % 2) * 20) + run_random(&random_state) % 50;
 }
 
-static void sums_are_right_in_the_mean_and_so_is_their_variance(void)
+TEST(sums_are_right_in_the_mean_and_so_is_their_variance)
 {
     double sum = 0, squares = 0, claimed = 0;
     uint32_t runs = 40;
 
     for (uint32_t i = 0; i < runs; i++) {
-        struct world world;
+        struct fixture *world = create(MANY);
         double all = 0, counted = 0, error;
 
-        open_world(&world, MANY);
-        CHECK(look_at(&world) > 0);
+        CHECK(look_at(world) > 0);
         for (uint32_t n = 1; n < MANY; n++)
-            work(&world, n, 1 + words_of(n, 0));
-        world.now += 100 * MS;
-        begin(&world);
+            work(world, n, 1 + words_of(n, 0));
+        world->now += 100 * MS;
+        begin(world);
         for (uint32_t round = 0; round < 1000; round++) {
             for (uint32_t n = 1; n < MANY; n++)
                 if ((n + round) % 4 == 0 || n == 10 || n == 20) {
                     uint64_t words = words_of(n, round);
 
-                    run(&world, n, 1 + words, words);
+                    run(world, n, 1 + words, words);
                 }
-            world.now += 20 * MS;
-            poll(&world);
+            world->now += 20 * MS;
+            poll(world);
         }
         for (uint32_t n = 1; n < MANY; n++) {
-            all += (double)world.words[n];
-            counted += world.counted[n];
+            all += (double)world->words[n];
+            counted += world->counted[n];
         }
         error = counted - all;
         sum += error / all;
         squares += error / all * error / all;
-        claimed += fp_population_variance(world.population) / all / all;
+        claimed += fp_population_variance(world->population) / all / all;
         /* It was looked half a second later: what process 20 did until then is chance. */
         CHECK(fabs(error) < 0.1 * all);
-        CHECK(fabs(world.counted[10] / (double)world.words[10] - 1) < 0.01);
-        close_world(&world);
+        CHECK(fabs(world->counted[10] / (double)world->words[10] - 1) < 0.01);
+        destroy(world);
     }
     if (fabs(sum / runs) > 4 * sqrt(squares / runs / runs))
         RUN_FAIL("the mean error is %g, the deviation of one %g", sum / runs, sqrt(squares / runs));
@@ -506,22 +462,21 @@ static void sums_are_right_in_the_mean_and_so_is_their_variance(void)
 
 /* Two hundred processes that stay, and 3,000 a second that live for 0.8 s, some of them for 8 s.
  * What they do first is more than what they do later. */
-static void sums_are_right_in_the_mean_where_many_are_born(void)
+TEST(sums_are_right_in_the_mean_where_many_are_born)
 {
     enum { STAY = 200, SHORT = 2600, LONG = 3400, EACH = 15 };
     double sum = 0, squares = 0, claimed = 0;
     uint32_t runs = 40;
 
     for (uint32_t i = 0; i < runs; i++) {
-        struct world world;
+        struct fixture *world = create(STAY);
         double all = 0, counted = 0, error, gone_words = 0, gone_counted = 0;
         uint32_t birth[ROOM] = {0}, next_short = STAY, next_long = SHORT;
         double heaviest = 0;
         uint64_t unseen;
 
-        open_world(&world, STAY);
         unseen = fake_pid(&vm.layout, LIMIT - 5);
-        begin(&world);
+        begin(world);
         for (uint32_t round = 0; round < 1600; round++) {
             for (uint32_t b = 0; b < EACH; b++) {
                 uint32_t n = b == 0 && round % 2 == 0 ? next_long++ : next_short++;
@@ -530,62 +485,41 @@ static void sums_are_right_in_the_mean_where_many_are_born(void)
                     next_long = SHORT;
                 if (next_short == SHORT)
                     next_short = STAY;
-                gone_words += (double)world.words[n];
-                gone_counted += world.counted[n];
-                world.words[n] = 0;
-                world.counted[n] = 0;
-                if (world.pid[n] != 0)
-                    die(&world, n);
-                be_born_again(&world, n);
+                gone_words += (double)world->words[n];
+                gone_counted += world->counted[n];
+                world->words[n] = 0;
+                world->counted[n] = 0;
+                if (world->pid[n] != 0)
+                    die(world, n);
+                be_born_again(world, n);
                 birth[n] = round;
             }
-            for (uint32_t n = 1; n < world.count; n++)
-                if (world.pid[n] != 0 && (n + round) % 12 == 0) {
+            for (uint32_t n = 1; n < world->count; n++)
+                if (world->pid[n] != 0 && (n + round) % 12 == 0) {
                     uint64_t words = n < STAY ? 40 : round - birth[n] < 16 ? 90 : 10;
 
-                    run(&world, n, 1 + words, words + run_random(&random_state) % 20);
+                    run(world, n, 1 + words, words + run_random(&random_state) % 20);
                 }
-            world.now += 5 * MS + (int64_t)(run_random(&random_state) % 100000);
-            if (round % 4 == 0 || world.now >= world.asked_for)
-                poll(&world);
-            heaviest = fmax(heaviest, fp_population_weight(world.population, unseen));
+            world->now += 5 * MS + (int64_t)(run_random(&random_state) % 100000);
+            if (round % 4 == 0 || world->now >= world->asked_for)
+                poll(world);
+            heaviest = fmax(heaviest, fp_population_weight(world->population, unseen));
         }
         CHECK(heaviest > 3);
-        for (uint32_t n = 1; n < world.count; n++) {
-            all += (double)world.words[n];
-            counted += world.counted[n];
+        for (uint32_t n = 1; n < world->count; n++) {
+            all += (double)world->words[n];
+            counted += world->counted[n];
         }
         all += gone_words;
         error = counted + gone_counted - all;
         sum += error / all;
         squares += error / all * error / all;
-        claimed += fp_population_variance(world.population) / all / all;
+        claimed += fp_population_variance(world->population) / all / all;
         CHECK(fabs(error) < 0.2 * all);
-        close_world(&world);
+        destroy(world);
     }
     if (fabs(sum / runs) > 4 * sqrt(squares / runs / runs))
         RUN_FAIL("the mean error is %g, the deviation of one %g", sum / runs, sqrt(squares / runs));
     if (claimed < squares / 2)
         RUN_FAIL("a variance of %g is told as %g", squares / runs, claimed / runs);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(few_processes_all_have_the_flag_once);
-    RUN(of_many_a_group_stands_for_all);
-    RUN(each_kind_that_is_born_in_a_pattern_has_its_part_of_each_group);
-    RUN(flags_are_set_before_a_group_is_current);
-    RUN(who_does_much_of_the_work_always_has_the_flag);
-    RUN(what_is_much_of_the_work_is_less_where_one_stands_for_more);
-    RUN(it_counts_for_itself_alone_once_its_flag_is_set);
-    RUN(a_large_heap_always_has_the_flag);
-    RUN(who_is_new_counts_for_itself_until_it_is_seen);
-    RUN(who_is_born_without_the_flag_that_it_should_have_gets_it);
-    RUN(processes_in_turns_are_left_to_these);
-    RUN(when_many_become_few_all_have_the_flag);
-    RUN(a_table_that_cannot_be_read_changes_nothing);
-    RUN(sums_are_right_in_the_mean_and_so_is_their_variance);
-    RUN(sums_are_right_in_the_mean_where_many_are_born);
-    return RUN_END();
 }

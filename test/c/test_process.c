@@ -4,7 +4,7 @@
 #include "erts/abandoned.h"
 #include "erts/process.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define HEAP UINT64_C(0x7f0000000000)
 
@@ -69,7 +69,7 @@ static int decode(struct fixture *f)
     return err;
 }
 
-static void every_metric_is_what_process_info_says(void)
+TEST(every_metric_is_what_process_info_says)
 {
     static const unsigned releases[] = {25, 26, 27, 28, 29};
 
@@ -108,7 +108,7 @@ static void every_metric_is_what_process_info_says(void)
     }
 }
 
-static void without_an_old_heap_its_sizes_are_0(void)
+TEST(without_an_old_heap_its_sizes_are_0)
 {
     struct fixture f = plain(27);
 
@@ -120,7 +120,7 @@ static void without_an_old_heap_its_sizes_are_0(void)
     CHECK_INT(f.snapshot.value[FP_METRIC_total_heap_size], 233 + 50);
 }
 
-static void an_in_queue_below_nothing_is_no_less_than_nothing(void)
+TEST(an_in_queue_below_nothing_is_no_less_than_nothing)
 {
     struct fixture f = plain(29);
 
@@ -132,7 +132,7 @@ static void an_in_queue_below_nothing_is_no_less_than_nothing(void)
     CHECK_INT(f.snapshot.value[FP_METRIC_message_queue_len], 0);
 }
 
-static void full_and_empty_heaps_are_whole(void)
+TEST(full_and_empty_heaps_are_whole)
 {
     struct fixture f = plain(27);
 
@@ -152,7 +152,7 @@ static void full_and_empty_heaps_are_whole(void)
 }
 
 /* Each of them is written at another moment while Erlang code runs. */
-static void the_heap_ends_below_the_stack_unless_erlang_runs(void)
+TEST(the_heap_ends_below_the_stack_unless_erlang_runs)
 {
     struct fixture f = plain(27);
 
@@ -163,7 +163,7 @@ static void the_heap_ends_below_the_stack_unless_erlang_runs(void)
     CHECK_INT(f.snapshot.value[FP_METRIC_heap_size], 221);
 }
 
-static void figures_that_no_process_has_are_torn(void)
+TEST(figures_that_no_process_has_are_torn)
 {
     static const struct {
         enum fp_field field;
@@ -239,7 +239,7 @@ static enum fp_status state2status(uint32_t state)
     return FP_STATUS_waiting;
 }
 
-static void flags_are_a_status_in_the_order_of_erts(void)
+TEST(flags_are_a_status_in_the_order_of_erts)
 {
     /* Seen in stock VMs: idle, suspended, running. */
     CHECK_INT(fp_process_status(0x2a), FP_STATUS_waiting);
@@ -260,7 +260,7 @@ static void flags_are_a_status_in_the_order_of_erts(void)
     }
 }
 
-static void only_a_normal_scheduler_makes_the_stack_stale(void)
+TEST(only_a_normal_scheduler_makes_the_stack_stale)
 {
     struct fixture f = plain(27);
 
@@ -275,7 +275,7 @@ static void only_a_normal_scheduler_makes_the_stack_stale(void)
     CHECK_INT(f.snapshot.runs_erlang, 0);
 }
 
-static void fields_are_read_in_their_widths(void)
+TEST(fields_are_read_in_their_widths)
 {
     struct fixture f = plain(27);
 
@@ -290,7 +290,7 @@ static void fields_are_read_in_their_widths(void)
     }
 }
 
-static void random_bytes_are_torn_or_make_sense(void)
+TEST(random_bytes_are_torn_or_make_sense)
 {
     struct fixture f = plain(29);
     uint64_t random = 1;
@@ -320,7 +320,7 @@ static void random_bytes_are_torn_or_make_sense(void)
 
 /* Debian's erts_next_heap_size() of 25, 27 and 29 gives these (seen in their VMs), and each step
  * of a fifth behind 1,3 million words. */
-static void old_heaps_have_sizes_of_erts_and_no_others(void)
+TEST(old_heaps_have_sizes_of_erts_and_no_others)
 {
     static const uint64_t sizes[] = {12,     38,     51,     90,      142,     233,     376,
                                      610,    987,    1598,   2586,    4185,    6772,    10958,
@@ -573,7 +573,7 @@ static size_t writes_of(const struct collection *collection)
     return n;
 }
 
-static void between_two_writes_of_a_collection_no_size_is_made_up(void)
+TEST(between_two_writes_of_a_collection_no_size_is_made_up)
 {
     static const unsigned releases[] = {25, 27, 29};
     uint64_t random = 1;
@@ -607,7 +607,7 @@ static void between_two_writes_of_a_collection_no_size_is_made_up(void)
 
 /* The kernel copies from the lowest address on, and may be interrupted: what is above was written
  * later. */
-static void of_a_copy_over_several_writes_no_size_is_made_up(void)
+TEST(of_a_copy_over_several_writes_no_size_is_made_up)
 {
     uint64_t random = 7;
 
@@ -641,7 +641,7 @@ static void of_a_copy_over_several_writes_no_size_is_made_up(void)
 
 /* As delay_garbage_collection() leaves it: what process_info/2 says is of the heap that was
  * abandoned; it goes on in a fragment of 77 words. */
-static void a_heap_that_a_collection_was_put_off_on_has_its_sizes(void)
+TEST(a_heap_that_a_collection_was_put_off_on_has_its_sizes)
 {
     static const unsigned releases[] = {25, 27, 29};
 
@@ -686,24 +686,4 @@ static void a_heap_that_a_collection_was_put_off_on_has_its_sizes(void)
                   FP_ETORN);
         fake_memory_destroy(&memory);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(every_metric_is_what_process_info_says);
-    RUN(without_an_old_heap_its_sizes_are_0);
-    RUN(an_in_queue_below_nothing_is_no_less_than_nothing);
-    RUN(full_and_empty_heaps_are_whole);
-    RUN(figures_that_no_process_has_are_torn);
-    RUN(flags_are_a_status_in_the_order_of_erts);
-    RUN(only_a_normal_scheduler_makes_the_stack_stale);
-    RUN(fields_are_read_in_their_widths);
-    RUN(random_bytes_are_torn_or_make_sense);
-    RUN(the_heap_ends_below_the_stack_unless_erlang_runs);
-    RUN(old_heaps_have_sizes_of_erts_and_no_others);
-    RUN(between_two_writes_of_a_collection_no_size_is_made_up);
-    RUN(of_a_copy_over_several_writes_no_size_is_made_up);
-    RUN(a_heap_that_a_collection_was_put_off_on_has_its_sizes);
-    return RUN_END();
 }

@@ -4,7 +4,7 @@
 #include "erts/dictionary.h"
 #include "erts/process_names.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define ATOM(n) ((uint64_t)(n) << 6 | 0x0b)
 #define SMALL(n) ((uint64_t)(n) << 4 | 0x0f)
@@ -107,7 +107,7 @@ static void expect_none(struct fixture *f)
     destroy(f);
 }
 
-static void a_slot_with_one_entry(void)
+TEST(a_slot_with_one_entry)
 {
     struct fixture *f = create(8, 7);
 
@@ -115,7 +115,7 @@ static void a_slot_with_one_entry(void)
     expect_call(f);
 }
 
-static void a_slot_with_a_chain(void)
+TEST(a_slot_with_a_chain)
 {
     struct fixture *f = create(8, 7);
     uint64_t chain = cons(f, pair(f, KEY, call(f)), NIL);
@@ -127,7 +127,7 @@ static void a_slot_with_a_chain(void)
 }
 
 /* Linear hashing: slots above those in use have not been split off yet. */
-static void a_dictionary_amid_growing(void)
+TEST(a_dictionary_amid_growing)
 {
     struct fixture *f = create(13, 15); /* 77 & 15 is 13: not in use */
 
@@ -138,7 +138,7 @@ static void a_dictionary_amid_growing(void)
     expect_call(f);
 }
 
-static void without_the_entry_there_is_none(void)
+TEST(without_the_entry_there_is_none)
 {
     struct fixture *f = create(8, 7);
 
@@ -156,7 +156,7 @@ static void without_the_entry_there_is_none(void)
     expect_none(f);
 }
 
-static void an_entry_of_another_shape_is_none(void)
+TEST(an_entry_of_another_shape_is_none)
 {
     const uint64_t shapes[][3] = {
         {SMALL(10), ATOM(11), SMALL(3)}, /* no module */
@@ -185,7 +185,7 @@ static void an_entry_of_another_shape_is_none(void)
     expect_none(f);
 }
 
-static void a_chain_without_end_ends(void)
+TEST(a_chain_without_end_ends)
 {
     struct fixture *f = create(8, 7);
     uint64_t at = f->top;
@@ -217,33 +217,25 @@ static uint64_t read_label(struct fixture *f, uint64_t label)
     return f->names.label;
 }
 
-static void a_label_is_an_atom_or_what_a_tuple_begins_with(void)
+TEST_WITH(a_label_is_an_atom_or_what_a_tuple_begins_with, create(8, 15))
 {
-    struct fixture *f = create(8, 15);
-
     CHECK_INT(read_label(f, ATOM(5)), ATOM(5));
     CHECK_INT(read_label(f, tuple(f, 2, (uint64_t[]){ATOM(6), SMALL(1)})), ATOM(6));
     CHECK_INT(read_label(f, tuple(f, 1, (uint64_t[]){ATOM(7)})), ATOM(7));
-    destroy(f);
 }
 
-static void any_other_term_is_no_label(void)
+TEST_WITH(any_other_term_is_no_label, create(8, 15))
 {
-    struct fixture *f = create(8, 15);
-
     CHECK_INT(read_label(f, SMALL(5)), 0);
     CHECK_INT(read_label(f, NIL), 0);
     CHECK_INT(read_label(f, 0x1000 | 2), 0); /* not readable */
     CHECK_INT(read_label(f, tuple(f, 2, (uint64_t[]){SMALL(1), ATOM(6)})), 0);
     CHECK_INT(read_label(f, tuple(f, 0, NULL)), 0);
     CHECK_INT(read_label(f, cons(f, ATOM(5), NIL)), 0); /* a string, say */
-    destroy(f);
 }
 
-static void a_label_read_while_terms_moved_is_none(void)
+TEST_WITH(a_label_read_while_terms_moved_is_none, create(8, 15))
 {
-    struct fixture *f = create(8, 15);
-
     f->snapshot.value[FP_METRIC_minor_gcs] = 1; /* one less by now */
     CHECK_INT(read_label(f, ATOM(5)), 0);
     f->snapshot.value[FP_METRIC_minor_gcs] = 0;
@@ -252,13 +244,10 @@ static void a_label_read_while_terms_moved_is_none(void)
     f->snapshot.hend = 0;
     f->snapshot.status = FP_STATUS_garbage_collecting;
     CHECK_INT(read_label(f, ATOM(5)), 0);
-    destroy(f);
 }
 
-static void a_registered_name(void)
+TEST_WITH(a_registered_name, create(8, 7))
 {
-    struct fixture *f = create(8, 7);
-
     read_names(f);
     CHECK_INT(f->names.registered, 0);
     f->snapshot.registered_at = REGISTRATION;
@@ -271,13 +260,10 @@ static void a_registered_name(void)
     f->snapshot.registered_at = 0x1000;
     read_names(f);
     CHECK_INT(f->names.registered, 0);
-    destroy(f);
 }
 
-static void an_initial_call_that_is_none_is_left_out(void)
+TEST_WITH(an_initial_call_that_is_none_is_left_out, create(8, 7))
 {
-    struct fixture *f = create(8, 7);
-
     read_names(f);
     CHECK_INT(f->names.initial_call.module, ATOM(1));
     CHECK_INT(f->names.initial_call.function, ATOM(2));
@@ -290,10 +276,9 @@ static void an_initial_call_that_is_none_is_left_out(void)
     read_names(f);
     CHECK_INT(f->names.initial_call.module, 0);
     CHECK_INT(f->names.initial_call.arity, 0);
-    destroy(f);
 }
 
-static void a_dictionary_s_bytes_are_those_of_its_array(void)
+TEST(a_dictionary_s_bytes_are_those_of_its_array)
 {
     static const struct fp_dictionary whole[] = {{15, 8, 16, 0},        {15, 9, 16, 1},
                                                  {15, 16, 16, 8},       {31, 16, 40, 0},
@@ -315,9 +300,8 @@ static void a_dictionary_s_bytes_are_those_of_its_array(void)
         CHECK_INT(fp_dictionary_bytes(&broken[i]), -1);
 }
 
-static void random_dictionaries_harm_nothing(void)
+TEST_WITH(random_dictionaries_harm_nothing, create(8, 7))
 {
-    struct fixture *f = create(8, 7);
     uint64_t random = 2;
     int found = 0;
 
@@ -336,24 +320,4 @@ static void random_dictionaries_harm_nothing(void)
         found += f->names.proc_lib.module != 0;
     }
     CHECK(found > 1000);
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_slot_with_one_entry);
-    RUN(a_slot_with_a_chain);
-    RUN(a_dictionary_amid_growing);
-    RUN(without_the_entry_there_is_none);
-    RUN(an_entry_of_another_shape_is_none);
-    RUN(a_chain_without_end_ends);
-    RUN(a_label_is_an_atom_or_what_a_tuple_begins_with);
-    RUN(any_other_term_is_no_label);
-    RUN(a_label_read_while_terms_moved_is_none);
-    RUN(a_registered_name);
-    RUN(an_initial_call_that_is_none_is_left_out);
-    RUN(a_dictionary_s_bytes_are_those_of_its_array);
-    RUN(random_dictionaries_harm_nothing);
-    return RUN_END();
 }

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "erts/process_table.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 static struct fp_layout layout_of(unsigned otp, uint32_t limit)
 {
@@ -23,7 +23,7 @@ static void expect(const struct fp_layout *layout, uint64_t pid, uint32_t slot, 
 
 /* A listening port of a RabbitMQ on 25; the same counter in a table of 65,536 ports of 29, which is
  * of 8,192 lines: 29 is in line 29, its first place. */
-static void ports_are_told_by_the_number_that_is_printed(void)
+TEST(ports_are_told_by_the_number_that_is_printed)
 {
     struct fp_layout layout = layout_of(25, 262144);
     uint64_t number = 0;
@@ -40,7 +40,7 @@ static void ports_are_told_by_the_number_that_is_printed(void)
 }
 
 /* <0.0.0> is init; 262,144 slots are 32,768 lines of 8. */
-static void pids_of_default_nodes(void)
+TEST(pids_of_default_nodes)
 {
     struct fp_layout high = layout_of(25, 262144);
     struct fp_layout low = layout_of(27, 1048576), small = layout_of(27, 262144);
@@ -59,7 +59,7 @@ static void pids_of_default_nodes(void)
     expect(&small, (UINT64_C(262144) << 4) | 0x3, 0, 262144, 0);
 }
 
-static void every_pid_of_a_table_agrees_with_its_making(void)
+TEST(every_pid_of_a_table_agrees_with_its_making)
 {
     static const unsigned releases[] = {25, 26, 27, 28, 29};
     static const uint32_t limits[] = {1024, 4096, 32768, 262144, 1u << 20, 1u << 27};
@@ -82,7 +82,7 @@ static void every_pid_of_a_table_agrees_with_its_making(void)
         }
 }
 
-static void no_two_of_a_table_share_a_slot(void)
+TEST(no_two_of_a_table_share_a_slot)
 {
     struct fp_layout layout = layout_of(29, 4096);
     unsigned char taken[4096] = {0};
@@ -96,7 +96,7 @@ static void no_two_of_a_table_share_a_slot(void)
     }
 }
 
-static void a_living_process_is_found_and_a_gone_one_is_not(void)
+TEST(a_living_process_is_found_and_a_gone_one_is_not)
 {
     static const unsigned releases[] = {25, 27};
 
@@ -133,7 +133,7 @@ static void a_living_process_is_found_and_a_gone_one_is_not(void)
     }
 }
 
-static void words_that_are_marked_are_nobody(void)
+TEST(words_that_are_marked_are_nobody)
 {
     struct fake_vm vm;
     uint64_t address[64];
@@ -154,7 +154,7 @@ static void words_that_are_marked_are_nobody(void)
 }
 
 /* Empty lines are passed over eight slots at a time, wherever the reading begins and ends. */
-static void every_slot_in_use_is_found(void)
+TEST(every_slot_in_use_is_found)
 {
     for (uint32_t at = 0; at < 64; at++) {
         for (uint32_t from = 0; from <= at; from += 3) {
@@ -176,17 +176,4 @@ static void every_slot_in_use_is_found(void)
             fake_vm_destroy(&vm);
         }
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(ports_are_told_by_the_number_that_is_printed);
-    RUN(pids_of_default_nodes);
-    RUN(every_pid_of_a_table_agrees_with_its_making);
-    RUN(no_two_of_a_table_share_a_slot);
-    RUN(a_living_process_is_found_and_a_gone_one_is_not);
-    RUN(words_that_are_marked_are_nobody);
-    RUN(every_slot_in_use_is_found);
-    return RUN_END();
 }

@@ -1,6 +1,7 @@
 /* What files become when they are read: three dialects, three compressions, damage of every kind.
  */
 #include "profile_text.h"
+#include "test.h"
 
 #include <zstd.h>
 
@@ -10,7 +11,7 @@
 
 /* ---------------------------------------------------------------- dialects -- */
 
-static void our_samples_are_taken_apart(void)
+TEST(our_samples_are_taken_apart)
 {
     static const char text[] =
         "beam 4242/71 [003] 12.011367: cpu-clock:\n"
@@ -38,7 +39,7 @@ static void our_samples_are_taken_apart(void)
 }
 
 /* A scheduler that runs nothing has no pid, and its number for a word. */
-static void idle_schedulers_are_read(void)
+TEST(idle_schedulers_are_read)
 {
     struct fp_profile *profile = profile_of_corpus("schedulers.log");
 
@@ -50,7 +51,7 @@ static void idle_schedulers_are_read(void)
     fp_profile_destroy(profile);
 }
 
-static void the_original_files_are_read(void)
+TEST(the_original_files_are_read)
 {
     struct fp_profile *profile = profile_of_corpus("original.log");
 
@@ -68,7 +69,7 @@ static void the_original_files_are_read(void)
     fp_profile_destroy(profile);
 }
 
-static void perf_scripts_of_linux_are_read(void)
+TEST(perf_scripts_of_linux_are_read)
 {
     struct fp_profile *profile = profile_of_corpus("perf.txt");
 
@@ -89,7 +90,7 @@ static void perf_scripts_of_linux_are_read(void)
 }
 
 /* What perf's other fields and other readers of its files make of a header. */
-static void headers_of_perf_may_have_more(void)
+TEST(headers_of_perf_may_have_more)
 {
     static const char text[] =
         "app 10/11 [1023] U     100.000001: 5 cycles: \n\tff main (app)\n\n"
@@ -122,7 +123,7 @@ static void headers_of_perf_may_have_more(void)
 }
 
 /* A status of the original tells its files from those of simpleperf, and so does a pid. */
-static void the_original_is_known_by_a_status_or_a_pid(void)
+TEST(the_original_is_known_by_a_status_or_a_pid)
 {
     static const char text[] = "scanning\t0.71.0 [000] 1.000001: e:\n\tff a:b/1 (a.erl)\n\n"
                                "waiting\tinit [000] 1.000002: e:\n\tff a:b/1 (a.erl)\n\n";
@@ -135,7 +136,7 @@ static void the_original_is_known_by_a_status_or_a_pid(void)
 }
 
 /* -1 as a number without a sign: the sample is one, its weight is none. */
-static void a_period_that_is_no_number_of_events_weighs_nothing(void)
+TEST(a_period_that_is_no_number_of_events_weighs_nothing)
 {
     static const char text[] = "a 1 1.000001: 0 cycles: \n\tff main (a)\n\n"
                                "a 1 1.000002: 18446744073709551615 cycles: \n\tff main (a)\n\n"
@@ -151,7 +152,7 @@ static void a_period_that_is_no_number_of_events_weighs_nothing(void)
 }
 
 /* An editor takes the empty line away. Half a line is none. */
-static void the_last_sample_of_perf_may_lack_its_empty_line(void)
+TEST(the_last_sample_of_perf_may_lack_its_empty_line)
 {
     static const char text[] = "a 1 1.000001: cycles: \n\tff main (a)\n\n"
                                "a 1 1.000002: cycles: \n\tff main (a)\n";
@@ -166,7 +167,7 @@ static void the_last_sample_of_perf_may_lack_its_empty_line(void)
     fp_profile_destroy(profile);
 }
 
-static void what_perf_prints_beside_samples_is_counted_and_no_damage(void)
+TEST(what_perf_prints_beside_samples_is_counted_and_no_damage)
 {
     static const char text[] =
         "Warning:\nPID/TID switch overflow detected in aux stream\n"
@@ -191,7 +192,7 @@ static void what_perf_prints_beside_samples_is_counted_and_no_damage(void)
 }
 
 /* Text is a message in a file of perf's alone. */
-static void text_in_other_files_is_damage(void)
+TEST(text_in_other_files_is_damage)
 {
     static const char ours[] = "beam 1/2 [000] 1.000001: cpu-clock:\n\tff a:b/1 (a.erl)\n"
                                "\tff waiting (status)\n\n";
@@ -221,7 +222,7 @@ static struct fp_profile *profile_with_event(const char *text, enum fp_choice ch
     return profile;
 }
 
-static void samples_of_one_event_are_read(void)
+TEST(samples_of_one_event_are_read)
 {
     static const char text[] = "a 1 1.000001: 7 cycles: \n\tff one (a)\n\n"
                                "b 2 1.000002: 8 instructions:u: \n\tff two (a)\n\n"
@@ -251,7 +252,7 @@ static void samples_of_one_event_are_read(void)
 }
 
 /* A session has one event: a damaged name costs nothing. */
-static void a_session_has_one_event(void)
+TEST(a_session_has_one_event)
 {
     static const char text[] = "beam 1/2 [000] 1.000001: cpu-clock:\n\tff a:b/1 (a.erl)\n"
                                "\tff waiting (status)\n\n"
@@ -266,7 +267,7 @@ static void a_session_has_one_event(void)
 }
 
 /* Times are counted from the first sample of a process: the profiler's own may stand before it. */
-static void the_profilers_own_sample_begins_no_time(void)
+TEST(the_profilers_own_sample_begins_no_time)
 {
     static const char text[] = "flame_prof 1/2147483647 [000] 1.000001: ticks=1/1 name=flame_prof "
                                "e:\n\tffffffff flame_prof_self (flame_prof)\n"
@@ -281,7 +282,7 @@ static void the_profilers_own_sample_begins_no_time(void)
 }
 
 /* Whatever byte a symbol has, it is encoded as the writer spells it. */
-static void symbols_are_spelled_as_the_writer_does(void)
+TEST(symbols_are_spelled_as_the_writer_does)
 {
     for (int c = 1; c < 256; c++) {
         const char symbol[3] = {'a', (char)c, 'b'};
@@ -300,7 +301,7 @@ static void symbols_are_spelled_as_the_writer_does(void)
     }
 }
 
-static void nasty_names_stay_what_they_are(void)
+TEST(nasty_names_stay_what_they_are)
 {
     struct fp_profile *profile = profile_of_corpus("nasty_names.log");
     char *text = profile_text(profile);
@@ -315,7 +316,7 @@ static void nasty_names_stay_what_they_are(void)
     fp_profile_destroy(profile);
 }
 
-static void the_largest_numbers_fit(void)
+TEST(the_largest_numbers_fit)
 {
     struct fp_profile *profile = profile_of_corpus("edges.log");
     char *text = profile_text(profile);
@@ -369,7 +370,7 @@ static int export_as(struct fp_profile *profile, int format, struct fp_output *o
 }
 
 /* A name of C++ that is longer than all that the file says, of bytes that are shown as three. */
-static void a_name_that_repeats_itself_has_room(void)
+TEST(a_name_that_repeats_itself_has_room)
 {
     static const char before[] = "beam 1/1 [000] 1.000001: cpu-clock:\n"
                                  "# reductions=1/1 erl_pid=<0.1.0> (metrics)\n\tffffffff _ZN100";
@@ -405,7 +406,7 @@ static void a_name_that_repeats_itself_has_room(void)
 }
 
 /* With all the memory that it needs, and with a little more than the profile has. */
-static void exports_end_with_a_file_or_for_want_of_memory(void)
+TEST(exports_end_with_a_file_or_for_want_of_memory)
 {
     static const char *const names[] = {"ours.log",       "nasty_names.log", "original.log",
                                         "schedulers.log", "perf.txt",        "damaged.log"};
@@ -437,7 +438,7 @@ static void exports_end_with_a_file_or_for_want_of_memory(void)
     temporary_remove(&directory);
 }
 
-static void what_files_say_adds_up_without_wrapping(void)
+TEST(what_files_say_adds_up_without_wrapping)
 {
     enum { SAMPLES = 5 };
     static const char sample[] = "beam 1/1 [000] %d.000001: 9223372036854775807 cpu-clock:\n"
@@ -475,7 +476,7 @@ static char *many_numbers(int count)
     return text;
 }
 
-static void numbers_of_a_sample_may_be_many(void)
+TEST(numbers_of_a_sample_may_be_many)
 {
     char *text = many_numbers(200);
     struct fp_profile *profile = profile_of(text, strlen(text));
@@ -503,7 +504,7 @@ static void numbers_of_a_sample_may_be_many(void)
     free(text);
 }
 
-static void a_number_too_large_is_damage(void)
+TEST(a_number_too_large_is_damage)
 {
     static const char text[] = "beam 1/1 [000] 1.000001: cpu-clock:\n"
                                "# reductions=9223372036854775808/0 erl_pid=<0.1.0> (metrics)\n"
@@ -531,7 +532,7 @@ static void a_number_too_large_is_damage(void)
 #define SAYS(micros, thread, fields)                                                               \
     "10000" #micros " " thread " [waiting] 1 lists:map/2:5@lists.erl" fields "\n"
 
-static void what_a_sample_leaves_out_is_as_before(void)
+TEST(what_a_sample_leaves_out_is_as_before)
 {
     static const char text[] = WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions+20 ")
         SAMPLE("beam 42/72", 10, "") SAMPLE("worker 42/71", 20, "memory-40 minor_gcs=2/2 ")
@@ -557,7 +558,7 @@ static void what_a_sample_leaves_out_is_as_before(void)
 }
 
 /* Numbers that were not read may have changed: they are unknown until the next whole sample. */
-static void after_damage_numbers_are_absent_until_a_whole_sample(void)
+TEST(after_damage_numbers_are_absent_until_a_whole_sample)
 {
     static const char text[] = WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions=7 ")
         SAMPLE("worker 42/71", 20, "reductions+3 ") SAMPLE("beam 42/72", 20, "")
@@ -577,7 +578,7 @@ static void after_damage_numbers_are_absent_until_a_whole_sample(void)
 }
 
 /* The samples of a process before its whole one are of the same process. */
-static void a_part_of_a_file_may_begin_anywhere(void)
+TEST(a_part_of_a_file_may_begin_anywhere)
 {
     static const char text[] =
         SAMPLE("worker 42/71", 00, "reductions+20 ") WHOLE_71 SAMPLE("worker 42/71", 10, "");
@@ -593,7 +594,7 @@ static void a_part_of_a_file_may_begin_anywhere(void)
 }
 
 /* Not only those whose numbers are known. */
-static void a_merged_sample_behind_damage_counts_all_its_observations(void)
+TEST(a_merged_sample_behind_damage_counts_all_its_observations)
 {
     static const char text[] =
         WHOLE_71 SAMPLE("worker 42/71", 10, "reductions=7 ") SAMPLE("worker 42/71", 20, "6 ");
@@ -605,7 +606,7 @@ static void a_merged_sample_behind_damage_counts_all_its_observations(void)
 }
 
 /* Another file's processes may have the same numbers, and be of another node. */
-static void nothing_is_carried_into_the_next_file(void)
+TEST(nothing_is_carried_into_the_next_file)
 {
     static const char tail[] =
         SAMPLE("worker 42/71", 10, "reductions+20 ") SAMPLE("beam 42/72", 20, "");
@@ -619,7 +620,7 @@ static void nothing_is_carried_into_the_next_file(void)
 }
 
 /* Six names of 255 characters, each of which is nine bytes. */
-static void the_longest_names_are_read(void)
+TEST(the_longest_names_are_read)
 {
     enum { NAME = 255 * 9 };
     static const char *const keys[] = {
@@ -646,7 +647,7 @@ static void the_longest_names_are_read(void)
     fp_profile_destroy(profile);
 }
 
-static void fields_that_make_no_sense_are_damage(void)
+TEST(fields_that_make_no_sense_are_damage)
 {
     static const char *const fields[] = {"reductions+ ",
                                          "reductions+-5 ",
@@ -680,7 +681,7 @@ static void fields_that_make_no_sense_are_damage(void)
     }
 }
 
-static void a_newer_format_is_refused(void)
+TEST(a_newer_format_is_refused)
 {
     static const struct {
         const char *word;
@@ -709,7 +710,7 @@ static void a_newer_format_is_refused(void)
     " otp=25 cpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
 
 /* A file has one format: no byte of one own sample costs the file. */
-static void a_damaged_format_costs_its_sample(void)
+TEST(a_damaged_format_costs_its_sample)
 {
     static const char no_sense[] = "a format that makes no sense",
                       later[] = "a later format than this version reads";
@@ -735,7 +736,7 @@ static void a_damaged_format_costs_its_sample(void)
     }
 }
 
-static void two_samples_of_a_newer_format_are_believed(void)
+TEST(two_samples_of_a_newer_format_are_believed)
 {
     static const char text[] = OWN(02, "4") OWN(03, "4") OWN(04, "3");
     struct fp_profile *profile;
@@ -745,7 +746,7 @@ static void two_samples_of_a_newer_format_are_believed(void)
     fp_profile_destroy(profile);
 }
 
-static void damage_costs_the_damaged_samples(void)
+TEST(damage_costs_the_damaged_samples)
 {
     static const struct {
         uint64_t line;
@@ -768,7 +769,7 @@ static void damage_costs_the_damaged_samples(void)
 
 /* Wherever a file is cut off, what was whole is there. */
 /* The key at this place in the sample before is a guess: a shorter or a longer one is read, too. */
-static void a_key_may_begin_with_a_known_one(void)
+TEST(a_key_may_begin_with_a_known_one)
 {
     static const char *const keys[] = {"torn", "tor", "torn", "torn_changed", "torn"};
     char text[1000], expected[500];
@@ -791,7 +792,7 @@ static void a_key_may_begin_with_a_known_one(void)
 }
 
 /* In format 2 a sign separates key and change: without one it is neither. */
-static void a_change_without_a_sign_is_damage(void)
+TEST(a_change_without_a_sign_is_damage)
 {
     static const char text[] = "a 1/2 [000] 1.000001: memory=9/0 erl_pid=<0.2.0> e:\n"
                                "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n"
@@ -807,7 +808,7 @@ static void a_change_without_a_sign_is_damage(void)
 }
 
 /* Behind the line of the status nothing of a sample is missing but its empty line. */
-static void a_file_may_end_anywhere(void)
+TEST(a_file_may_end_anywhere)
 {
     size_t size;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
@@ -830,7 +831,7 @@ static void a_file_may_end_anywhere(void)
     free(bytes);
 }
 
-static void what_is_too_long_to_be_a_sample_is_passed_over(void)
+TEST(what_is_too_long_to_be_a_sample_is_passed_over)
 {
     size_t size, most = FP_SCAN_SAMPLE_MOST + 100000;
     char *good = temporary_read("test/corpus/ours.log", &size);
@@ -855,7 +856,7 @@ static void what_is_too_long_to_be_a_sample_is_passed_over(void)
 }
 
 /* Much compressed nothing: each step ends where it was told to. */
-static void a_step_is_short_where_there_is_no_sample(void)
+TEST(a_step_is_short_where_there_is_no_sample)
 {
     const size_t size = (size_t)48 << 20;
 
@@ -884,7 +885,7 @@ static void a_step_is_short_where_there_is_no_sample(void)
 
 /* Bytes changed, cut out, and doubled: any outcome is right that is one, and samples and warnings
  * are as many as rows. */
-static void mutations_are_survived(void)
+TEST(mutations_are_survived)
 {
     static const char *const corpus[] = {"ours.log",        "original.log", "perf.txt",
                                          "nasty_names.log", "damaged.log",  "two_frames.log.zst",
@@ -926,7 +927,7 @@ static void mutations_are_survived(void)
 
 /* ------------------------------------------------------------- compression -- */
 
-static void compressed_files_are_the_same_files(void)
+TEST(compressed_files_are_the_same_files)
 {
     struct fp_profile *plain = profile_of_corpus("ours.log");
     struct fp_profile *gzip = profile_of_corpus("ours.log.gz");
@@ -946,7 +947,7 @@ static void compressed_files_are_the_same_files(void)
     fp_profile_destroy(zstd);
 }
 
-static void a_cut_off_gzip_costs_its_end(void)
+TEST(a_cut_off_gzip_costs_its_end)
 {
     struct fp_profile *profile = profile_of_corpus("cut.log.gz");
 
@@ -957,7 +958,7 @@ static void a_cut_off_gzip_costs_its_end(void)
     fp_profile_destroy(profile);
 }
 
-static void behind_a_damaged_zstd_frame_reading_goes_on(void)
+TEST(behind_a_damaged_zstd_frame_reading_goes_on)
 {
     struct fp_profile *profile = profile_of_corpus("damaged_frame.log.zst");
 
@@ -968,7 +969,7 @@ static void behind_a_damaged_zstd_frame_reading_goes_on(void)
 }
 
 /* Frames as a flush closes them: whatever is cut, earlier frames are there. */
-static void a_cut_off_zstd_costs_its_last_frame(void)
+TEST(a_cut_off_zstd_costs_its_last_frame)
 {
     size_t size, first, second;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
@@ -991,7 +992,7 @@ static void a_cut_off_zstd_costs_its_last_frame(void)
 
 /* ------------------------------------------------------------------ limits -- */
 
-static void a_limit_is_kept(void)
+TEST(a_limit_is_kept)
 {
     size_t size;
     char *bytes = temporary_read("test/corpus/nasty_names.log", &size);
@@ -1013,7 +1014,7 @@ static void a_limit_is_kept(void)
     free(bytes);
 }
 
-static void several_files_are_one_profile(void)
+TEST(several_files_are_one_profile)
 {
     size_t size;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
@@ -1049,7 +1050,7 @@ static int piece_of(struct fp_profile *profile)
     return err;
 }
 
-static void a_thinned_profile_has_no_pieces_and_gets_no_files(void)
+TEST(a_thinned_profile_has_no_pieces_and_gets_no_files)
 {
     size_t size;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
@@ -1063,7 +1064,7 @@ static void a_thinned_profile_has_no_pieces_and_gets_no_files(void)
     free(bytes);
 }
 
-static void a_profile_with_pieces_is_not_thinned(void)
+TEST(a_profile_with_pieces_is_not_thinned)
 {
     size_t size;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
@@ -1078,7 +1079,7 @@ static void a_profile_with_pieces_is_not_thinned(void)
     free(bytes);
 }
 
-static void after_a_piece_that_failed_there_are_no_more(void)
+TEST(after_a_piece_that_failed_there_are_no_more)
 {
     struct fp_profile *profile = profile_of_corpus("ours.log");
     size_t limit = profile->budget.limit;
@@ -1091,7 +1092,7 @@ static void after_a_piece_that_failed_there_are_no_more(void)
 }
 
 /* More chunks than one, lines of every length: what is counted is right. */
-static void window_borders_do_not_show(void)
+TEST(window_borders_do_not_show)
 {
     char *bytes;
     size_t size;
@@ -1134,58 +1135,4 @@ static void window_borders_do_not_show(void)
     fp_cursor_close(&cursor);
     fp_profile_destroy(profile);
     free(bytes);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(our_samples_are_taken_apart);
-    RUN(idle_schedulers_are_read);
-    RUN(the_original_files_are_read);
-    RUN(perf_scripts_of_linux_are_read);
-    RUN(headers_of_perf_may_have_more);
-    RUN(the_original_is_known_by_a_status_or_a_pid);
-    RUN(a_period_that_is_no_number_of_events_weighs_nothing);
-    RUN(the_last_sample_of_perf_may_lack_its_empty_line);
-    RUN(what_perf_prints_beside_samples_is_counted_and_no_damage);
-    RUN(text_in_other_files_is_damage);
-    RUN(samples_of_one_event_are_read);
-    RUN(a_session_has_one_event);
-    RUN(the_profilers_own_sample_begins_no_time);
-    RUN(symbols_are_spelled_as_the_writer_does);
-    RUN(nasty_names_stay_what_they_are);
-    RUN(the_largest_numbers_fit);
-    RUN(exports_end_with_a_file_or_for_want_of_memory);
-    RUN(a_name_that_repeats_itself_has_room);
-    RUN(what_files_say_adds_up_without_wrapping);
-    RUN(numbers_of_a_sample_may_be_many);
-    RUN(a_number_too_large_is_damage);
-    RUN(what_a_sample_leaves_out_is_as_before);
-    RUN(after_damage_numbers_are_absent_until_a_whole_sample);
-    RUN(a_part_of_a_file_may_begin_anywhere);
-    RUN(a_merged_sample_behind_damage_counts_all_its_observations);
-    RUN(nothing_is_carried_into_the_next_file);
-    RUN(the_longest_names_are_read);
-    RUN(fields_that_make_no_sense_are_damage);
-    RUN(a_newer_format_is_refused);
-    RUN(a_damaged_format_costs_its_sample);
-    RUN(two_samples_of_a_newer_format_are_believed);
-    RUN(damage_costs_the_damaged_samples);
-    RUN(a_key_may_begin_with_a_known_one);
-    RUN(a_change_without_a_sign_is_damage);
-    RUN(a_file_may_end_anywhere);
-    RUN(what_is_too_long_to_be_a_sample_is_passed_over);
-    RUN(a_step_is_short_where_there_is_no_sample);
-    RUN(mutations_are_survived);
-    RUN(compressed_files_are_the_same_files);
-    RUN(a_cut_off_gzip_costs_its_end);
-    RUN(behind_a_damaged_zstd_frame_reading_goes_on);
-    RUN(a_cut_off_zstd_costs_its_last_frame);
-    RUN(a_limit_is_kept);
-    RUN(several_files_are_one_profile);
-    RUN(a_thinned_profile_has_no_pieces_and_gets_no_files);
-    RUN(a_profile_with_pieces_is_not_thinned);
-    RUN(after_a_piece_that_failed_there_are_no_more);
-    RUN(window_borders_do_not_show);
-    return RUN_END();
 }

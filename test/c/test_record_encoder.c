@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "format/record.h"
-#include "run.h"
 #include "session/record_encoder.h"
+#include "test.h"
 
 #define TEXT(literal) ((struct fp_text){(const unsigned char *)(literal), sizeof(literal) - 1})
 
@@ -111,9 +111,8 @@ static uint64_t stat(struct fixture *f, enum fp_counter stat)
     return fp_counters_get(&f->stats, stat);
 }
 
-static void a_process_carries_its_texts_in_order(void)
+TEST_WITH(a_process_carries_its_texts_in_order, create())
 {
-    struct fixture *f = create();
     struct fp_mfa_text initial = {1, TEXT("proc_lib"), TEXT("init_p"), 5};
     struct fp_mfa_text behaviour = {1, TEXT("my_server"), TEXT("init"), 1};
 
@@ -137,13 +136,10 @@ static void a_process_carries_its_texts_in_order(void)
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(f->last.process.initial_call.module, 0);
     CHECK_INT(f->last.head.size, sizeof f->last.process);
-    destroy(f);
 }
 
-static void a_frame_carries_its_texts_in_order(void)
+TEST_WITH(a_frame_carries_its_texts_in_order, create())
 {
-    struct fixture *f = create();
-
     CHECK_INT(fp_record_encoder_frame(f->portable, FP_FRAME_TEXT_MAX - 1, TEXT("lists"),
                                       TEXT("map"), 2, 1239, TEXT("lists.erl")),
               0);
@@ -157,12 +153,10 @@ static void a_frame_carries_its_texts_in_order(void)
     CHECK_BYTES(f->last.frame.text, 17, "listsmaplists.erl", 17);
     CHECK_INT(fp_record_encoder_frame(f->portable, 0, TEXT("m"), nothing, 0, 0, nothing), 0);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
-    destroy(f);
 }
 
-static void a_stack_carries_ids_and_markers(void)
+TEST_WITH(a_stack_carries_ids_and_markers, create())
 {
-    struct fixture *f = create();
     const int32_t frame[] = {0, 65535, -1, -2};
     int32_t full[FP_STACK_FRAMES_MAX] = {0};
 
@@ -177,12 +171,10 @@ static void a_stack_carries_ids_and_markers(void)
     CHECK_INT(fp_record_encoder_stack(f->portable, 0, full, FP_STACK_FRAMES_MAX), 0);
     CHECK_INT(pop(f), FP_RECORD_STACK);
     CHECK_INT(stat(f, FP_COUNTER_stacks), 2);
-    destroy(f);
 }
 
-static void samples_are_those_of_the_process(void)
+TEST_WITH(samples_are_those_of_the_process, create())
 {
-    struct fixture *f = create();
     int64_t before;
 
     define(f, 5, 9);
@@ -214,7 +206,6 @@ static void samples_are_those_of_the_process(void)
     CHECK_INT(stat(f, FP_COUNTER_dropped), 0);
     CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
     CHECK_INT(stat(f, FP_COUNTER_missed), 4);
-    destroy(f);
 }
 
 static int64_t monotonic_us(void)
@@ -226,10 +217,8 @@ static int64_t monotonic_us(void)
 }
 
 /* Not this machine's clock: that of the node whose samples these are. */
-static void the_clock_of_the_samples_is_told(void)
+TEST_WITH(the_clock_of_the_samples_is_told, create())
 {
-    struct fixture *f = create();
-
     for (int i = 0; i < 3; i++) {
         int64_t before = monotonic_us(), after, offset;
 
@@ -239,12 +228,10 @@ static void the_clock_of_the_samples_is_told(void)
         CHECK(f->time_us - offset >= before && f->time_us - offset <= after);
         f->time_us += 3600000000;
     }
-    destroy(f);
 }
 
-static void a_clock_that_is_set_back_does_not_set_back_the_samples(void)
+TEST_WITH(a_clock_that_is_set_back_does_not_set_back_the_samples, create())
 {
-    struct fixture *f = create();
     int64_t before = f->time_us;
 
     define(f, 5, 9);
@@ -256,13 +243,10 @@ static void a_clock_that_is_set_back_does_not_set_back_the_samples(void)
     CHECK_INT(fp_record_encoder_tick(f->portable, 0, -1, 0), FP_EINVAL);
     CHECK_INT(fp_record_encoder_tick(f->portable, 0, FP_TIME_US_MAX + 1, 0), FP_EINVAL);
     CHECK_INT(stat(f, FP_COUNTER_ticks), 2);
-    destroy(f);
 }
 
-static void what_was_lost_on_its_way_is_counted(void)
+TEST_WITH(what_was_lost_on_its_way_is_counted, create())
 {
-    struct fixture *f = create();
-
     define(f, 5, 9);
     fp_record_encoder_lost(f->portable, 3, 4, 50);
     CHECK_INT(sample(f, 5, 9), 0);
@@ -270,13 +254,10 @@ static void what_was_lost_on_its_way_is_counted(void)
     CHECK_INT(stat(f, FP_COUNTER_missed), 4);
     CHECK_INT(stat(f, FP_COUNTER_attempted), 51);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 50);
-    destroy(f);
 }
 
-static void a_sample_of_what_is_not_defined_is_dropped(void)
+TEST_WITH(a_sample_of_what_is_not_defined_is_dropped, create())
 {
-    struct fixture *f = create();
-
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
     define(f, 5, 8);
     CHECK_INT(sample(f, 5, 9), FP_EFULL);
@@ -284,12 +265,10 @@ static void a_sample_of_what_is_not_defined_is_dropped(void)
     CHECK_INT(sample(f, 5, 8), 0);
     CHECK_INT(stat(f, FP_COUNTER_attempted), 4);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 3);
-    destroy(f);
 }
 
-static void a_full_ring_drops_until_all_is_defined_anew(void)
+TEST_WITH(a_full_ring_drops_until_all_is_defined_anew, create())
 {
-    struct fixture *f = create();
     const int32_t frame[] = {1};
 
     define(f, 5, 9);
@@ -311,13 +290,11 @@ static void a_full_ring_drops_until_all_is_defined_anew(void)
     CHECK_INT(sample(f, 5, 9), 0);
     CHECK_INT(stat(f, FP_COUNTER_attempted), 4);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 2);
-    destroy(f);
 }
 
 /* Stacks told after a frame that did not fit may name it. */
-static void a_frame_that_was_refused_takes_its_stacks_with_it(void)
+TEST_WITH(a_frame_that_was_refused_takes_its_stacks_with_it, create())
 {
-    struct fixture *f = create();
     const int32_t frame[] = {1};
 
     define(f, 5, 9);
@@ -332,13 +309,11 @@ static void a_frame_that_was_refused_takes_its_stacks_with_it(void)
     CHECK_INT(fp_record_encoder_frame(f->portable, 1, TEXT("m"), TEXT("f"), 0, 0, nothing), 0);
     CHECK_INT(fp_record_encoder_stack(f->portable, 9, frame, 1), 0);
     CHECK_INT(sample(f, 5, 9), 0);
-    destroy(f);
 }
 
-static void what_is_out_of_range_is_refused(void)
+TEST_WITH(what_is_out_of_range_is_refused, create())
 {
     static unsigned char much[1021];
-    struct fixture *f = create();
     struct fp_text long_text = {much, 1021}, longest = {much, 1020};
     struct fp_mfa_text calls[] = {{1, long_text, TEXT("f"), 0},
                                   {1, TEXT("m"), long_text, 0},
@@ -384,13 +359,11 @@ static void what_is_out_of_range_is_refused(void)
     CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX, longest), 0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
-    destroy(f);
 }
 
 /* A stack that was refused half way is not the one that was there before. */
-static void a_refused_stack_is_not_committed_by_the_next(void)
+TEST_WITH(a_refused_stack_is_not_committed_by_the_next, create())
 {
-    struct fixture *f = create();
     const int32_t bad[] = {1, 2, -9}, good[] = {7};
 
     CHECK_INT(fp_record_encoder_stack(f->portable, 3, bad, 3), FP_EINVAL);
@@ -398,12 +371,10 @@ static void a_refused_stack_is_not_committed_by_the_next(void)
     CHECK_INT(pop(f), FP_RECORD_STACK);
     CHECK_INT(f->last.stack.slot, 4);
     CHECK_INT(pop(f), -1);
-    destroy(f);
 }
 
-static void the_books_balance_whatever_is_handed_over(void)
+TEST_WITH(the_books_balance_whatever_is_handed_over, create())
 {
-    struct fixture *f = create();
     uint64_t random = 12, samples = 0;
     int32_t frame[300];
 
@@ -440,24 +411,4 @@ static void the_books_balance_whatever_is_handed_over(void)
     CHECK(samples > 1000);
     CHECK(stat(f, FP_COUNTER_dropped) > 1000);
     CHECK_INT(stat(f, FP_COUNTER_attempted), samples + stat(f, FP_COUNTER_dropped));
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_process_carries_its_texts_in_order);
-    RUN(a_frame_carries_its_texts_in_order);
-    RUN(a_stack_carries_ids_and_markers);
-    RUN(samples_are_those_of_the_process);
-    RUN(the_clock_of_the_samples_is_told);
-    RUN(a_clock_that_is_set_back_does_not_set_back_the_samples);
-    RUN(what_was_lost_on_its_way_is_counted);
-    RUN(a_sample_of_what_is_not_defined_is_dropped);
-    RUN(a_full_ring_drops_until_all_is_defined_anew);
-    RUN(a_frame_that_was_refused_takes_its_stacks_with_it);
-    RUN(what_is_out_of_range_is_refused);
-    RUN(a_refused_stack_is_not_committed_by_the_next);
-    RUN(the_books_balance_whatever_is_handed_over);
-    return RUN_END();
 }

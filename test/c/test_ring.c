@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/ring.h"
-#include "run.h"
+#include "test.h"
 
 #define KIB64 (64u << 10)
 
@@ -45,7 +45,7 @@ static int pop(struct fp_ring *ring, size_t expected_size, uint64_t seed)
     return 1;
 }
 
-static void a_record_comes_out_as_it_went_in(void)
+TEST(a_record_comes_out_as_it_went_in)
 {
     struct fp_ring *ring = create(KIB64);
 
@@ -57,7 +57,7 @@ static void a_record_comes_out_as_it_went_in(void)
     fp_ring_destroy(ring);
 }
 
-static void nothing_is_visible_before_commit(void)
+TEST(nothing_is_visible_before_commit)
 {
     struct fp_ring *ring = create(KIB64);
     size_t size;
@@ -71,7 +71,7 @@ static void nothing_is_visible_before_commit(void)
     fp_ring_destroy(ring);
 }
 
-static void reserving_again_discards_the_earlier_reservation(void)
+TEST(reserving_again_discards_the_earlier_reservation)
 {
     struct fp_ring *ring = create(KIB64);
 
@@ -82,7 +82,7 @@ static void reserving_again_discards_the_earlier_reservation(void)
     fp_ring_destroy(ring);
 }
 
-static void committing_a_refused_reservation_publishes_nothing(void)
+TEST(committing_a_refused_reservation_publishes_nothing)
 {
     struct fp_ring *ring = create(KIB64);
     size_t size;
@@ -93,7 +93,7 @@ static void committing_a_refused_reservation_publishes_nothing(void)
     fp_ring_destroy(ring);
 }
 
-static void peeking_twice_shows_the_same_record(void)
+TEST(peeking_twice_shows_the_same_record)
 {
     struct fp_ring *ring = create(KIB64);
     size_t size;
@@ -106,7 +106,7 @@ static void peeking_twice_shows_the_same_record(void)
     fp_ring_destroy(ring);
 }
 
-static void a_full_ring_refuses_and_keeps_what_it_has(void)
+TEST(a_full_ring_refuses_and_keeps_what_it_has)
 {
     struct fp_ring *ring = create(KIB64);
     uint64_t pushed = 0;
@@ -123,7 +123,7 @@ static void a_full_ring_refuses_and_keeps_what_it_has(void)
     fp_ring_destroy(ring);
 }
 
-static void all_of_the_capacity_can_be_used(void)
+TEST(all_of_the_capacity_can_be_used)
 {
     struct fp_ring *ring = create(KIB64);
 
@@ -136,7 +136,7 @@ static void all_of_the_capacity_can_be_used(void)
     fp_ring_destroy(ring);
 }
 
-static void a_record_never_wraps(void)
+TEST(a_record_never_wraps)
 {
     struct fp_ring *ring = create(KIB64);
     uint64_t random = 1;
@@ -163,7 +163,7 @@ static void a_record_never_wraps(void)
     fp_ring_destroy(ring);
 }
 
-static void a_record_beyond_half_the_capacity_is_refused(void)
+TEST(a_record_beyond_half_the_capacity_is_refused)
 {
     struct fp_ring *ring = create(KIB64);
 
@@ -179,7 +179,7 @@ static void a_record_beyond_half_the_capacity_is_refused(void)
     fp_ring_destroy(ring);
 }
 
-static void the_capacity_is_a_power_of_two_of_at_least_64_kib(void)
+TEST(the_capacity_is_a_power_of_two_of_at_least_64_kib)
 {
     struct fp_ring *ring = create(0);
 
@@ -230,7 +230,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-static void two_threads_pass_every_record_whole_and_in_order(void)
+TEST(two_threads_pass_every_record_whole_and_in_order)
 {
     struct fp_ring *ring = create(KIB64);
     pthread_t producer, watcher;
@@ -275,7 +275,7 @@ static void *produce_and_drop(void *arg)
     return NULL;
 }
 
-static void a_producer_that_drops_leaves_the_rest_in_order(void)
+TEST(a_producer_that_drops_leaves_the_rest_in_order)
 {
     struct fp_ring *ring = create(KIB64);
     unsigned seen = 0;
@@ -302,22 +302,4 @@ static void a_producer_that_drops_leaves_the_rest_in_order(void)
     pthread_join(producer, NULL);
     CHECK_INT(seen, atomic_load(&accepted));
     fp_ring_destroy(ring);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_record_comes_out_as_it_went_in);
-    RUN(nothing_is_visible_before_commit);
-    RUN(reserving_again_discards_the_earlier_reservation);
-    RUN(committing_a_refused_reservation_publishes_nothing);
-    RUN(peeking_twice_shows_the_same_record);
-    RUN(a_full_ring_refuses_and_keeps_what_it_has);
-    RUN(all_of_the_capacity_can_be_used);
-    RUN(a_record_never_wraps);
-    RUN(a_record_beyond_half_the_capacity_is_refused);
-    RUN(the_capacity_is_a_power_of_two_of_at_least_64_kib);
-    RUN(two_threads_pass_every_record_whole_and_in_order);
-    RUN(a_producer_that_drops_leaves_the_rest_in_order);
-    return RUN_END();
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/safe_read.h"
 #include "fake_memory.h"
-#include "run.h"
+#include "test.h"
 
 #define PAGE 4096u
 #define PAGES 8u
@@ -46,7 +46,7 @@ static void tear_down(void)
     munmap(pages, PAGES * PAGE);
 }
 
-static void each_way_reads_what_is_there(void)
+TEST(each_way_reads_what_is_there)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
@@ -69,7 +69,7 @@ static void each_way_reads_what_is_there(void)
 }
 
 /* A memfd is a file: beyond the limit the kernel ends the process with SIGXFSZ. */
-static void a_limit_of_file_sizes_leaves_the_memfd_out(void)
+TEST(a_limit_of_file_sizes_leaves_the_memfd_out)
 {
     struct rlimit before, limit;
     struct fp_memory reader;
@@ -83,7 +83,7 @@ static void a_limit_of_file_sizes_leaves_the_memfd_out(void)
     fp_safe_read_close(&reader);
 }
 
-static void a_bad_address_is_an_answer(void)
+TEST(a_bad_address_is_an_answer)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
@@ -116,7 +116,7 @@ static void a_bad_address_is_an_answer(void)
     tear_down();
 }
 
-static void a_read_that_runs_into_a_hole_fails(void)
+TEST(a_read_that_runs_into_a_hole_fails)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
@@ -138,7 +138,7 @@ static void a_read_that_runs_into_a_hole_fails(void)
     tear_down();
 }
 
-static void memory_that_goes_away_is_an_answer_too(void)
+TEST(memory_that_goes_away_is_an_answer_too)
 {
     for (size_t w = 0; w < WAYS; w++) {
         struct fp_memory reader;
@@ -154,7 +154,7 @@ static void memory_that_goes_away_is_an_answer_too(void)
     }
 }
 
-static void a_large_piece_comes_whole(void)
+TEST(a_large_piece_comes_whole)
 {
     const size_t size = 3u << 20;
     unsigned char *from = malloc(size), *into = malloc(size);
@@ -177,7 +177,7 @@ static void a_large_piece_comes_whole(void)
     free(into);
 }
 
-static void random_addresses_harm_nothing(void)
+TEST(random_addresses_harm_nothing)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
@@ -246,7 +246,7 @@ static void check_batch(const struct fp_memory *reader, const enum kind *kind, s
 }
 
 /* In one piece of memory, which later reads of other kinds leave alone. */
-static void the_pieces_of_a_view_follow_each_other_without_gaps(void)
+TEST(the_pieces_of_a_view_follow_each_other_without_gaps)
 {
     struct fp_memory reader;
     struct fp_safe_read_span span[100];
@@ -267,7 +267,7 @@ static void the_pieces_of_a_view_follow_each_other_without_gaps(void)
 }
 
 /* A line never goes beyond its page. */
-static void lines_beside_a_hole_are_read(void)
+TEST(lines_beside_a_hole_are_read)
 {
     static const uint32_t size[] = {1, 8, 63, 64, 65, 680};
     struct fp_memory reader;
@@ -293,7 +293,7 @@ static void lines_beside_a_hole_are_read(void)
 }
 
 /* A word of the VM that was taken for an address may be any. */
-static void the_last_addresses_of_all_are_bad_ones(void)
+TEST(the_last_addresses_of_all_are_bad_ones)
 {
     static const uint32_t size[] = {1, 8, 200, 4096};
     static read_function *const read[] = {fp_safe_read_batch, fp_safe_read_view,
@@ -314,7 +314,7 @@ static void the_last_addresses_of_all_are_bad_ones(void)
     fp_safe_read_close(&reader);
 }
 
-static void every_entry_of_a_batch_has_its_own_result(void)
+TEST(every_entry_of_a_batch_has_its_own_result)
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
@@ -345,7 +345,7 @@ static void every_entry_of_a_batch_has_its_own_result(void)
     tear_down();
 }
 
-static void batches_beyond_what_the_kernel_takes_are_cut(void)
+TEST(batches_beyond_what_the_kernel_takes_are_cut)
 {
     static enum kind kind[5000];
 
@@ -369,7 +369,7 @@ static void batches_beyond_what_the_kernel_takes_are_cut(void)
     tear_down();
 }
 
-static void a_bad_entry_costs_one_more_call(void)
+TEST(a_bad_entry_costs_one_more_call)
 {
     struct fake_memory memory;
     struct fp_safe_read_span span[2500];
@@ -386,23 +386,4 @@ static void a_bad_entry_costs_one_more_call(void)
     CHECK_INT(fp_safe_read_batch(&memory.reader, span, 50), 50);
     CHECK_INT(memory.calls, 1);
     fake_memory_destroy(&memory);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(each_way_reads_what_is_there);
-    RUN(a_limit_of_file_sizes_leaves_the_memfd_out);
-    RUN(a_bad_address_is_an_answer);
-    RUN(a_read_that_runs_into_a_hole_fails);
-    RUN(memory_that_goes_away_is_an_answer_too);
-    RUN(a_large_piece_comes_whole);
-    RUN(random_addresses_harm_nothing);
-    RUN(every_entry_of_a_batch_has_its_own_result);
-    RUN(batches_beyond_what_the_kernel_takes_are_cut);
-    RUN(the_pieces_of_a_view_follow_each_other_without_gaps);
-    RUN(lines_beside_a_hole_are_read);
-    RUN(the_last_addresses_of_all_are_bad_ones);
-    RUN(a_bad_entry_costs_one_more_call);
-    return RUN_END();
 }

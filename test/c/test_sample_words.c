@@ -3,6 +3,7 @@
 #include "profile_text.h"
 #include "report/aggregate.h"
 #include "report/calls.h"
+#include "test.h"
 
 #define FRAME(name) "\tffffffff " name " (x.erl)\n\tffffffff waiting (status)\n\n"
 #define WHOLE(pid, words)                                                                          \
@@ -44,7 +45,7 @@ static void check_words(const char *text, const char *expected)
     fp_profile_destroy(profile);
 }
 
-static void words_hold_for_one_sample(void)
+TEST(words_hold_for_one_sample)
 {
     check_words(WHOLE(1, "message=call/{get,_} serves=1.2.3 ")      /**/
                 CHANGED(1, 2, "reductions+1 ")                      /**/
@@ -58,14 +59,14 @@ static void words_hold_for_one_sample(void)
                 "<0.1.0>  <0.2.0> _ 0:0 4:5\n");
 }
 
-static void the_largest_references_are_read(void)
+TEST(the_largest_references_are_read)
 {
     check_words(WHOLE(1, "serves=4294967295.4294967295.4294967295 call=0.0.0 "),
                 "<0.1.0>    18446744073709551615:4294967295 0:0\n");
 }
 
 /* Of the sample itself they are known, although its process is not. */
-static void behind_damage_words_are_those_of_the_sample(void)
+TEST(behind_damage_words_are_those_of_the_sample)
 {
     const char *text = WHOLE(1, "") "damage\n\n" CHANGED(1, 2, "waits_for=lock ");
     struct fp_profile *profile = profile_of(text, strlen(text));
@@ -76,7 +77,7 @@ static void behind_damage_words_are_those_of_the_sample(void)
     fp_profile_destroy(profile);
 }
 
-static void words_that_make_no_sense_are_damage(void)
+TEST(words_that_make_no_sense_are_damage)
 {
     static const char *const fields[] = {
         "message= ",
@@ -199,7 +200,7 @@ static int add_up(struct fp_profile *profile)
     return err;
 }
 
-static void damaged_files_are_added_up(void)
+TEST(damaged_files_are_added_up)
 {
     uint64_t seed = 17;
 
@@ -214,7 +215,7 @@ static void damaged_files_are_added_up(void)
     }
 }
 
-static void for_want_of_memory_sums_are_refused(void)
+TEST(for_want_of_memory_sums_are_refused)
 {
     int full = 0;
 
@@ -233,7 +234,7 @@ static void for_want_of_memory_sums_are_refused(void)
 }
 
 /* A name on another node: both may be of 255 characters of three bytes, each byte as %HH. */
-static void the_longest_name_on_another_node_is_kept_whole(void)
+TEST(the_longest_name_on_another_node_is_kept_whole)
 {
     char atom[255 * 9 + 1], *text;
     struct fp_profile *profile;
@@ -251,7 +252,7 @@ static void the_longest_name_on_another_node_is_kept_whole(void)
 }
 
 /* The deepest stacks that wait: no root is lost. */
-static void a_chain_for_which_there_is_no_room_keeps_its_root(void)
+TEST(a_chain_for_which_there_is_no_room_keeps_its_root)
 {
     for (unsigned frames = FP_FRAMES_MOST - 3; frames <= FP_FRAMES_MOST; frames++) {
         struct fp_query query = {.filter = FP_FILTER_ALL, .with_chains = 1};
@@ -286,18 +287,4 @@ static void a_chain_for_which_there_is_no_room_keeps_its_root(void)
         fp_profile_destroy(profile);
         free(text);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(words_hold_for_one_sample);
-    RUN(the_largest_references_are_read);
-    RUN(behind_damage_words_are_those_of_the_sample);
-    RUN(words_that_make_no_sense_are_damage);
-    RUN(the_longest_name_on_another_node_is_kept_whole);
-    RUN(a_chain_for_which_there_is_no_room_keeps_its_root);
-    RUN(damaged_files_are_added_up);
-    RUN(for_want_of_memory_sums_are_refused);
-    return RUN_END();
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/seccomp.h"
-#include "run.h"
+#include "test.h"
 
 #define ANSWER_EPERM (SECCOMP_RET_ERRNO | EPERM)
 
@@ -77,25 +77,25 @@ static void check_under(uint32_t mask, uint32_t action)
     CHECK_INT(status, 0);
 }
 
-static void each_call_that_kills_is_refused_and_no_other(void)
+TEST(each_call_that_kills_is_refused_and_no_other)
 {
     for (uint32_t mask = 1; mask < 1u << FP_CALL_COUNT; mask++)
         check_under(mask, SECCOMP_RET_KILL_PROCESS);
 }
 
-static void each_call_that_is_answered_with_an_error_is_refused(void)
+TEST(each_call_that_is_answered_with_an_error_is_refused)
 {
     for (uint32_t mask = 1; mask < 1u << FP_CALL_COUNT; mask++)
         check_under(mask, ANSWER_EPERM);
 }
 
-static void a_filter_that_kills_a_thread_or_traps_kills_nobody_else(void)
+TEST(a_filter_that_kills_a_thread_or_traps_kills_nobody_else)
 {
     check_under((1u << FP_CALL_COUNT) - 1, SECCOMP_RET_KILL_THREAD);
     check_under((1u << FP_CALL_COUNT) - 1, SECCOMP_RET_TRAP);
 }
 
-static void the_mode_is_a_line_of_status(void)
+TEST(the_mode_is_a_line_of_status)
 {
     CHECK_INT(fp_seccomp_mode("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n"), 2);
     CHECK_INT(fp_seccomp_mode("Seccomp:\t1\n"), 1);
@@ -103,14 +103,4 @@ static void the_mode_is_a_line_of_status(void)
     CHECK_INT(fp_seccomp_mode("Seccomp_filters:\t3\n"), 0);
     CHECK_INT(fp_seccomp_mode("Name:\tx"), 0);
     CHECK_INT(fp_seccomp_mode(""), 0);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(each_call_that_kills_is_refused_and_no_other);
-    RUN(each_call_that_is_answered_with_an_error_is_refused);
-    RUN(a_filter_that_kills_a_thread_or_traps_kills_nobody_else);
-    RUN(the_mode_is_a_line_of_status);
-    return RUN_END();
 }

@@ -1,8 +1,8 @@
 /* test_series.c - each sample of a process with its change since the last one. */
 #include "base/error.h"
 #include "format/record.h"
-#include "run.h"
 #include "session/series.h"
+#include "test.h"
 
 struct fixture {
     struct fp_series series;
@@ -41,7 +41,7 @@ static struct fp_record_sample pop(struct fixture *f)
     return sample;
 }
 
-static void the_first_sample_has_no_change(void)
+TEST(the_first_sample_has_no_change)
 {
     struct fixture f = create();
     struct fp_record_sample got;
@@ -59,7 +59,7 @@ static void the_first_sample_has_no_change(void)
     fp_ring_destroy(f.ring);
 }
 
-static void an_equal_one_repeats_and_any_difference_does_not(void)
+TEST(an_equal_one_repeats_and_any_difference_does_not)
 {
     struct fixture f = create();
 
@@ -86,7 +86,7 @@ static void an_equal_one_repeats_and_any_difference_does_not(void)
     fp_ring_destroy(f.ring);
 }
 
-static void a_change_may_be_downwards(void)
+TEST(a_change_may_be_downwards)
 {
     struct fixture f = create();
     struct fp_record_sample got;
@@ -102,7 +102,7 @@ static void a_change_may_be_downwards(void)
     fp_ring_destroy(f.ring);
 }
 
-static void what_was_dropped_is_in_the_next_change(void)
+TEST(what_was_dropped_is_in_the_next_change)
 {
     struct fixture f = create();
     struct fp_record_sample got;
@@ -134,7 +134,7 @@ static void what_was_dropped_is_in_the_next_change(void)
     fp_ring_destroy(f.ring);
 }
 
-static void any_numbers_have_a_difference(void)
+TEST(any_numbers_have_a_difference)
 {
     struct fixture f = create();
 
@@ -145,15 +145,4 @@ static void any_numbers_have_a_difference(void)
         pop(&f);
     }
     fp_ring_destroy(f.ring);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(the_first_sample_has_no_change);
-    RUN(an_equal_one_repeats_and_any_difference_does_not);
-    RUN(a_change_may_be_downwards);
-    RUN(what_was_dropped_is_in_the_next_change);
-    RUN(any_numbers_have_a_difference);
-    return RUN_END();
 }

@@ -45,7 +45,7 @@ static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int 
     atomic_fetch_add(&f->stopped, event == FP_SESSION_STOPPED);
 }
 
-static struct fixture *setup(int is_native)
+static struct fixture *create(int is_native)
 {
     struct fixture *f = calloc(1, sizeof *f);
     struct fp_layout layout = {.process_limit = 1024};
@@ -69,7 +69,7 @@ static struct fixture *setup(int is_native)
     return f;
 }
 
-static void teardown(struct fixture *f)
+static void destroy(struct fixture *f)
 {
     temporary_remove(&f->directory);
     free(f);
@@ -116,25 +116,25 @@ static void starts(struct fixture *f)
 static void a_session_starts_and_ends(void)
 {
     for (int is_native = 0; is_native < 2; is_native++) {
-        struct fixture *f = setup(is_native);
+        struct fixture *f = create(is_native);
 
         starts(f);
-        teardown(f);
+        destroy(f);
     }
 }
 
 static void what_the_sampler_refuses_leaves_no_file(void)
 {
-    struct fixture *f = setup(1);
+    struct fixture *f = create(1);
 
     f->options.sampler.mode = FP_MODE_SCHEDULERS; /* without running_stacks */
     does_not_start(f, FP_EINVAL, fp_err_text(FP_EINVAL));
-    teardown(f);
+    destroy(f);
 }
 
 static void while_the_schedulers_retire_that_is_what_it_says(void)
 {
-    struct fixture *f = setup(1);
+    struct fixture *f = create(1);
 
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     f->options.sampler.running_stacks = 1;
@@ -142,30 +142,30 @@ static void while_the_schedulers_retire_that_is_what_it_says(void)
     f->options.sampler.running_stacks = 0;
     starts(f);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
-    teardown(f);
+    destroy(f);
 }
 
 static void a_sampler_without_a_thread_leaves_nothing(void)
 {
-    struct fixture *f = setup(1);
+    struct fixture *f = create(1);
 
     sampler_err = FP_ETHREAD;
     does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
     sampler_err = 0;
     starts(f);
-    teardown(f);
+    destroy(f);
 }
 
 static void a_writer_without_a_thread_leaves_nothing(void)
 {
     for (int is_native = 0; is_native < 2; is_native++) {
-        struct fixture *f = setup(is_native);
+        struct fixture *f = create(is_native);
 
         writer_err = FP_ETHREAD;
         does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
         writer_err = 0;
         starts(f);
-        teardown(f);
+        destroy(f);
     }
 }
 
@@ -196,7 +196,7 @@ static void words_that_are_put_are_in_a_file_of_their_own(void)
                                .survived = 1,
                                .count = 1,
                                .frame = frame};
-    struct fixture *f = setup(0);
+    struct fixture *f = create(0);
     struct fp_session *session;
     struct fp_log_name name;
     char why[512], *text;
@@ -219,7 +219,7 @@ static void words_that_are_put_are_in_a_file_of_their_own(void)
     CHECK(has(text, size, ": 250 alloc-words:\n# words=250/250 erl_pid=<0."));
     CHECK(has(text, size, ": 750 alloc-words:\n# words=750/750 erl_pid=<0."));
     free(text);
-    teardown(f);
+    destroy(f);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* What damage of compressed files costs: the frames that it is in, and nothing is invented. */
 #include "profile_text.h"
+#include "test.h"
 
 #include <stdbool.h>
 #define ZSTD_STATIC_LINKING_ONLY
@@ -65,7 +66,7 @@ static void check_frames(struct fp_profile *profile, const struct frames *frames
     free(text);
 }
 
-static void a_flipped_bit_costs_its_frame_and_invents_nothing(void)
+TEST(a_flipped_bit_costs_its_frame_and_invents_nothing)
 {
     struct frames frames;
     int lost = 0;
@@ -95,7 +96,7 @@ static void a_flipped_bit_costs_its_frame_and_invents_nothing(void)
 
 /* All six samples or none; bits of the header, such as its time, say nothing of the text. Where the
  * end seems to be missing there is no checksum. */
-static void a_flipped_bit_of_gzip_invents_nothing(void)
+TEST(a_flipped_bit_of_gzip_invents_nothing)
 {
     size_t size;
     char *bytes = temporary_read("test/corpus/ours.log.gz", &size);
@@ -121,7 +122,7 @@ static void a_flipped_bit_of_gzip_invents_nothing(void)
 }
 
 /* A small frame is one block, which has its text at its end: only the checksum is behind that. */
-static void a_block_that_is_cut_off_has_no_text(void)
+TEST(a_block_that_is_cut_off_has_no_text)
 {
     struct frames frames;
 
@@ -165,7 +166,7 @@ static size_t count_samples(const char *bytes, size_t size, bool *has_more)
 }
 
 /* As of a copy of a file that is being written, or of a full disk. */
-static void whole_samples_of_a_frame_that_is_cut_off_are_read(void)
+TEST(whole_samples_of_a_frame_that_is_cut_off_are_read)
 {
     size_t size, packed, room;
     char *one = temporary_read("test/corpus/ours.log", &size), *text = malloc(800 * size + 1), *zst;
@@ -205,7 +206,7 @@ static void whole_samples_of_a_frame_that_is_cut_off_are_read(void)
 }
 
 /* The last block of a frame seems to be longer, up to behind the end of the file. */
-static void a_whole_frame_behind_one_shows_that_its_size_was_damaged(void)
+TEST(a_whole_frame_behind_one_shows_that_its_size_was_damaged)
 {
     struct frames frames;
     struct fp_profile *profile;
@@ -223,7 +224,7 @@ static void a_whole_frame_behind_one_shows_that_its_size_was_damaged(void)
 }
 
 /* Samples without a frame's own bound: `perf script | zstd`. */
-static void a_long_frame_is_read_as_it_comes(void)
+TEST(a_long_frame_is_read_as_it_comes)
 {
     size_t size, count = 8000, packed;
     char *one = temporary_read("test/corpus/ours.log", &size), *bytes = malloc(count * size);
@@ -248,7 +249,7 @@ static void a_long_frame_is_read_as_it_comes(void)
 }
 
 /* Each nine bytes are a frame's header and a block of six bytes: the next frame's header. */
-static void frames_in_frames_are_given_up(void)
+TEST(frames_in_frames_are_given_up)
 {
     static const char unit[9] = {'\x28', '\xb5', '\x2f', '\xfd', 0, 0x58, 6 << 3, 0, 0};
     size_t count = 200000;
@@ -263,17 +264,4 @@ static void frames_in_frames_are_given_up(void)
     CHECK_INT(profile->file->source.is_cut_off, 1);
     fp_profile_destroy(profile);
     free(bytes);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_flipped_bit_costs_its_frame_and_invents_nothing);
-    RUN(a_flipped_bit_of_gzip_invents_nothing);
-    RUN(a_block_that_is_cut_off_has_no_text);
-    RUN(whole_samples_of_a_frame_that_is_cut_off_are_read);
-    RUN(a_whole_frame_behind_one_shows_that_its_size_was_damaged);
-    RUN(a_long_frame_is_read_as_it_comes);
-    RUN(frames_in_frames_are_given_up);
-    return RUN_END();
 }

@@ -1,7 +1,7 @@
 /* test_stack.c - words of a stack to frames, against a slow and obvious way of doing the same. */
 #include "erts/stack.h"
 #include "format/record.h"
-#include "run.h"
+#include "test.h"
 
 #define CODE UINT64_C(0x400000)
 #define CODE_END UINT64_C(0x500000)
@@ -19,7 +19,7 @@ static void expect(const struct fp_stack *stack, const uint64_t *frame, uint32_t
         CHECK_INT(stack->frame[k], frame[k]);
 }
 
-static void the_leaf_comes_first_and_return_addresses_less_one(void)
+TEST(the_leaf_comes_first_and_return_addresses_less_one)
 {
     const uint64_t word[] = {CODE + 8, MORE + 16};
     const uint64_t frame[] = {CODE + 100, CODE + 7, MORE + 15};
@@ -29,7 +29,7 @@ static void the_leaf_comes_first_and_return_addresses_less_one(void)
     expect(&stack, frame, 3);
 }
 
-static void a_leaf_that_is_no_code_is_left_out(void)
+TEST(a_leaf_that_is_no_code_is_left_out)
 {
     const uint64_t word[] = {CODE + 8};
     const uint64_t frame[] = {CODE + 7};
@@ -43,7 +43,7 @@ static void a_leaf_that_is_no_code_is_left_out(void)
     CHECK_INT(stack.count, 0);
 }
 
-static void words_with_tags_and_words_elsewhere_are_values(void)
+TEST(words_with_tags_and_words_elsewhere_are_values)
 {
     uint64_t word[64];
     const uint64_t frame[] = {CODE, CODE + 0x103};
@@ -65,7 +65,7 @@ static void words_with_tags_and_words_elsewhere_are_values(void)
     expect(&stack, frame, 2);
 }
 
-static void the_edges_of_a_range_are_in_and_out(void)
+TEST(the_edges_of_a_range_are_in_and_out)
 {
     const uint64_t word[] = {CODE, CODE_END - 4, CODE_END};
     const uint64_t frame[] = {CODE - 1, CODE_END - 5};
@@ -75,7 +75,7 @@ static void the_edges_of_a_range_are_in_and_out(void)
     expect(&stack, frame, 2);
 }
 
-static void consecutive_equal_addresses_count_once(void)
+TEST(consecutive_equal_addresses_count_once)
 {
     const uint64_t word[] = {CODE + 8, CODE + 8, 0xf, CODE + 8, CODE + 16, CODE + 8};
     const uint64_t frame[] = {CODE + 32, CODE + 7, CODE + 15, CODE + 7};
@@ -88,7 +88,7 @@ static void consecutive_equal_addresses_count_once(void)
     CHECK_INT(stack.count, 1);
 }
 
-static void depths_around_the_limit(void)
+TEST(depths_around_the_limit)
 {
     static uint64_t word[1000];
     struct fp_stack stack;
@@ -113,7 +113,7 @@ static void depths_around_the_limit(void)
     }
 }
 
-static void a_cut_has_a_marker_even_where_all_would_fit(void)
+TEST(a_cut_has_a_marker_even_where_all_would_fit)
 {
     const uint64_t word[] = {CODE + 8, CODE + 16, CODE + 24};
     const uint64_t frame[] = {CODE, CODE + 7, CODE + 15, FP_FRAME_TRUNCATED, CODE + 23};
@@ -129,7 +129,7 @@ static void a_cut_has_a_marker_even_where_all_would_fit(void)
 
 /* The marker stands where the words are missing: no frame of the leaf's end is behind it, as if the
  * root's end had called it. */
-static void behind_a_cut_are_frames_of_the_root_only(void)
+TEST(behind_a_cut_are_frames_of_the_root_only)
 {
     static uint64_t word[300];
     struct fp_stack stack;
@@ -178,7 +178,7 @@ static void slow_frames(struct fp_stack *stack, uint64_t i, const uint64_t *word
         stack->frame[stack->count++] = root[k];
 }
 
-static void random_stacks_agree_with_the_obvious_way(void)
+TEST(random_stacks_agree_with_the_obvious_way)
 {
     static uint64_t word[FP_STACK_WORDS_MAX];
     uint64_t random = 3;
@@ -199,19 +199,4 @@ static void random_stacks_agree_with_the_obvious_way(void)
         expect(&fast, slow.frame, slow.count);
         CHECK(fast.count <= FP_STACK_FRAMES_MAX);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(the_leaf_comes_first_and_return_addresses_less_one);
-    RUN(a_leaf_that_is_no_code_is_left_out);
-    RUN(words_with_tags_and_words_elsewhere_are_values);
-    RUN(the_edges_of_a_range_are_in_and_out);
-    RUN(consecutive_equal_addresses_count_once);
-    RUN(depths_around_the_limit);
-    RUN(a_cut_has_a_marker_even_where_all_would_fit);
-    RUN(behind_a_cut_are_frames_of_the_root_only);
-    RUN(random_stacks_agree_with_the_obvious_way);
-    return RUN_END();
 }

@@ -7,7 +7,7 @@
 #include "erts/symbolize.h"
 #include "fake_vm.h"
 #include "format/record.h"
-#include "run.h"
+#include "test.h"
 
 struct fixture {
     struct fake_vm vm;
@@ -63,20 +63,15 @@ static void expect_names(struct fixture *f, int kind, const char *module, const 
     CHECK_INT(f->symbol.arity, arity);
 }
 
-static void code_of_a_function_is_erlang(void)
+TEST_WITH(code_of_a_function_is_erlang, create(0))
 {
-    struct fixture *f = create(0);
-
     CHECK_INT(resolve(f, f->module.code[1] + 20), 0);
     expect_names(f, FP_SYMBOL_ERLANG, "alpha", "go", 2);
     CHECK_INT(f->symbol.line, 102);
-    destroy(f);
 }
 
-static void code_before_the_first_function_is_shared(void)
+TEST_WITH(code_before_the_first_function_is_shared, create(0))
 {
-    struct fixture *f = create(0);
-
     CHECK_INT(resolve(f, FAKE_JIT), 0);
     CHECK_INT(f->symbol.kind, FP_SYMBOL_NONE);
     CHECK_INT(resolve(f, f->module.info[0] - 1), 0);
@@ -84,13 +79,10 @@ static void code_before_the_first_function_is_shared(void)
     /* Behind it is no function. */
     CHECK_INT(resolve(f, f->module.info[0] + 4), FP_ENOENT);
     CHECK_INT(resolve(f, f->module.end + 64), FP_ENOENT);
-    destroy(f);
 }
 
-static void bifs_and_nifs_are_named_by_where_their_words_stand(void)
+TEST_WITH(bifs_and_nifs_are_named_by_where_their_words_stand, create(0))
 {
-    struct fixture *f = create(0);
-
     fake_put_word(&f->vm.memory, FAKE_MISC + 64, f->name);
     fake_put_word(&f->vm.memory, FAKE_MISC + 72, f->function);
     fake_put_word(&f->vm.memory, FAKE_MISC + 80, 255);
@@ -107,13 +99,11 @@ static void bifs_and_nifs_are_named_by_where_their_words_stand(void)
     CHECK_INT(resolve(f, FP_FRAME_NIF | (FAKE_MISC + 64)), FP_ENOENT);
     CHECK_INT(resolve(f, FP_FRAME_BIF | 8), FP_ENOENT); /* unreadable */
     CHECK_INT(resolve(f, FP_FRAME_BIF | (FAKE_MISC + 4090)), FP_ENOENT);
-    destroy(f);
 }
 
 /* Its module may be purged: then it must be noticed. */
-static void a_nif_in_the_code_of_its_module_is_watched(void)
+TEST_WITH(a_nif_in_the_code_of_its_module_is_watched, create(0))
 {
-    struct fixture *f = create(0);
     struct timespec nap = {0, 20000000};
     int changes = 0;
 
@@ -126,12 +116,10 @@ static void a_nif_in_the_code_of_its_module_is_watched(void)
     }
     CHECK(changes > 0);
     CHECK_INT(resolve(f, FP_FRAME_NIF | (f->module.code[0] - 24)), FP_ENOENT);
-    destroy(f);
 }
 
-static void code_in_a_library_is_native(void)
+TEST_WITH(code_in_a_library_is_native, create(1))
 {
-    struct fixture *f = create(1);
     uint64_t pc = (uint64_t)(uintptr_t)&fp_symbolize_create;
 
     CHECK(atomic_load(&f->native.set) != NULL);
@@ -144,13 +132,11 @@ static void code_in_a_library_is_native(void)
     CHECK_INT(f->symbol.line, 0);
     CHECK_INT(resolve(f, FAKE_MISC), FP_ENOENT);
     CHECK_INT(resolve(f, 4096), FP_ENOENT);
-    destroy(f);
 }
 
 /* The sampler marks the set as stale; the writer makes another, once a second at most. */
-static void a_library_that_is_loaded_later_is_named(void)
+TEST_WITH(a_library_that_is_loaded_later_is_named, create(1))
 {
-    struct fixture *f = create(1);
     struct temporary directory;
     struct timespec nap = {0, 20000000};
 
@@ -172,20 +158,15 @@ static void a_library_that_is_loaded_later_is_named(void)
         CHECK_BYTES(f->symbol.file, f->symbol.file_len, i == 0 ? "libone.so" : "libtwo.so", 9);
     }
     temporary_remove(&directory);
-    destroy(f);
 }
 
-static void where_c_code_is_not_wanted_it_is_unknown(void)
+TEST_WITH(where_c_code_is_not_wanted_it_is_unknown, create(0))
 {
-    struct fixture *f = create(0);
-
     CHECK_INT(resolve(f, (uint64_t)(uintptr_t)&fp_symbolize_create), FP_ENOENT);
-    destroy(f);
 }
 
-static void any_word_is_survived(void)
+TEST_WITH(any_word_is_survived, create(1))
 {
-    struct fixture *f = create(1);
     uint64_t random = 3;
 
     for (int i = 0; i < 20000; i++) {
@@ -210,19 +191,4 @@ static void any_word_is_survived(void)
                 CHECK(f->symbol.function_len <= FP_ATOM_BYTES_MAX);
         }
     }
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(code_of_a_function_is_erlang);
-    RUN(code_before_the_first_function_is_shared);
-    RUN(bifs_and_nifs_are_named_by_where_their_words_stand);
-    RUN(a_nif_in_the_code_of_its_module_is_watched);
-    RUN(code_in_a_library_is_native);
-    RUN(a_library_that_is_loaded_later_is_named);
-    RUN(where_c_code_is_not_wanted_it_is_unknown);
-    RUN(any_word_is_survived);
-    return RUN_END();
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run.h"
+#include "test.h"
 
 #define SECOND INT64_C(1000000000)
 #define THREADS 4
@@ -75,8 +75,8 @@ static uint64_t first_generation(void)
     return generation;
 }
 
-/* What an earlier load has left on in the VM is of no generation to come. */
-static void a_library_that_is_loaded_again_has_other_generations(void)
+/* The first of all: what an earlier load has left on in the VM is of no generation to come. */
+TEST(a_library_that_is_loaded_again_has_other_generations)
 {
     uint64_t first = first_generation(), second = first;
 
@@ -86,7 +86,7 @@ static void a_library_that_is_loaded_again_has_other_generations(void)
     CHECK(fp_tracer_state(second, UINT16_MAX) < UINT64_C(1) << 59); /* no bignum */
 }
 
-static void the_end_of_a_call_is_let_in_after_a_limit(void)
+TEST(the_end_of_a_call_is_let_in_after_a_limit)
 {
     uint64_t state = start(unlimited);
     struct fp_tracer_line *line;
@@ -101,7 +101,7 @@ static void the_end_of_a_call_is_let_in_after_a_limit(void)
 }
 
 /* Also where no event comes that would be charged. */
-static void the_pressure_goes_down_with_each_heartbeat(void)
+TEST(the_pressure_goes_down_with_each_heartbeat)
 {
     struct fp_tracer_limits limits = unlimited;
     uint64_t state;
@@ -120,7 +120,7 @@ static void the_pressure_goes_down_with_each_heartbeat(void)
     stop(state);
 }
 
-static void it_is_known_for_how_long_it_has_ended(void)
+TEST(it_is_known_for_how_long_it_has_ended)
 {
     uint64_t state = start(unlimited);
     int64_t first;
@@ -139,7 +139,7 @@ static void it_is_known_for_how_long_it_has_ended(void)
     stop(state);
 }
 
-static void events_are_let_in_and_counted_while_it_runs(void)
+TEST(events_are_let_in_and_counted_while_it_runs)
 {
     uint64_t state = start(unlimited);
 
@@ -153,7 +153,7 @@ static void events_are_let_in_and_counted_while_it_runs(void)
     CHECK(!fp_tracer_is_on(state));
 }
 
-static void one_generation_has_nothing_to_do_with_the_next(void)
+TEST(one_generation_has_nothing_to_do_with_the_next)
 {
     uint64_t first = start(unlimited), second;
 
@@ -171,7 +171,7 @@ static void one_generation_has_nothing_to_do_with_the_next(void)
     stop(second);
 }
 
-static void one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it(void)
+TEST(one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it)
 {
     uint64_t state = start(unlimited);
 
@@ -184,7 +184,7 @@ static void one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it(void)
     CHECK(!fp_tracer_is_open(state));
 }
 
-static void without_heartbeats_events_are_discarded_until_the_next_one(void)
+TEST(without_heartbeats_events_are_discarded_until_the_next_one)
 {
     uint64_t state = fp_tracer_state(fp_tracer_start(&unlimited, -SECOND / 2), 0);
 
@@ -195,7 +195,7 @@ static void without_heartbeats_events_are_discarded_until_the_next_one(void)
     stop(state);
 }
 
-static void a_heartbeat_that_comes_too_late_is_the_end(void)
+TEST(a_heartbeat_that_comes_too_late_is_the_end)
 {
     uint64_t state = fp_tracer_state(fp_tracer_start(&unlimited, -2 * SECOND), 0);
 
@@ -207,7 +207,7 @@ static void a_heartbeat_that_comes_too_late_is_the_end(void)
     CHECK(!fp_tracer_is_abandoned());
 }
 
-static void the_number_of_events_is_limited(void)
+TEST(the_number_of_events_is_limited)
 {
     struct fp_tracer_limits limits = unlimited;
     uint64_t state;
@@ -221,7 +221,7 @@ static void the_number_of_events_is_limited(void)
     stop(state);
 }
 
-static void a_small_number_of_events_is_held_too(void)
+TEST(a_small_number_of_events_is_held_too)
 {
     for (uint64_t number = 1; number <= 40; number++) {
         struct fp_tracer_limits limits = unlimited;
@@ -243,7 +243,7 @@ static void *one_event(void *arg)
 }
 
 /* Each of them has had too few to count them together. */
-static void events_of_many_threads_are_one_number(void)
+TEST(events_of_many_threads_are_one_number)
 {
     struct fp_tracer_limits limits = unlimited;
     uint64_t state;
@@ -262,7 +262,7 @@ static void events_of_many_threads_are_one_number(void)
 }
 
 /* A burst of events, in less time than it takes to earn them. */
-static void cpu_time_is_limited_by_what_events_are_said_to_cost(void)
+TEST(cpu_time_is_limited_by_what_events_are_said_to_cost)
 {
     struct fp_tracer_limits limits = {
         .cpu_ns_per_second = SECOND / 10, .event_ns = 100000, .discard_ns = 50000};
@@ -281,7 +281,7 @@ static void cpu_time_is_limited_by_what_events_are_said_to_cost(void)
     stop(state);
 }
 
-static void events_a_second_are_limited(void)
+TEST(events_a_second_are_limited)
 {
     struct fp_tracer_limits limits = unlimited;
     uint64_t state;
@@ -298,7 +298,7 @@ static void events_a_second_are_limited(void)
     stop(state);
 }
 
-static void seconds_are_limited(void)
+TEST(seconds_are_limited)
 {
     struct fp_tracer_limits limits = unlimited;
     const struct timespec nap = {.tv_nsec = 10000000};
@@ -342,7 +342,7 @@ static void *worker(void *arg)
 }
 
 /* The sanitizers see an access to memory that was freed. */
-static void nobody_is_inside_after_the_wait(void)
+TEST(nobody_is_inside_after_the_wait)
 {
     struct memory memory = {0};
     const struct timespec nap = {.tv_nsec = 100000};
@@ -371,26 +371,4 @@ static void nobody_is_inside_after_the_wait(void)
     atomic_store(&memory.is_over, 1);
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_library_that_is_loaded_again_has_other_generations); /* the first of all */
-    RUN(events_are_let_in_and_counted_while_it_runs);
-    RUN(the_pressure_goes_down_with_each_heartbeat);
-    RUN(it_is_known_for_how_long_it_has_ended);
-    RUN(the_end_of_a_call_is_let_in_after_a_limit);
-    RUN(one_generation_has_nothing_to_do_with_the_next);
-    RUN(one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it);
-    RUN(without_heartbeats_events_are_discarded_until_the_next_one);
-    RUN(a_heartbeat_that_comes_too_late_is_the_end);
-    RUN(the_number_of_events_is_limited);
-    RUN(a_small_number_of_events_is_held_too);
-    RUN(events_of_many_threads_are_one_number);
-    RUN(cpu_time_is_limited_by_what_events_are_said_to_cost);
-    RUN(events_a_second_are_limited);
-    RUN(seconds_are_limited);
-    RUN(nobody_is_inside_after_the_wait);
-    return RUN_END();
 }

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/triple_buffer.h"
-#include "run.h"
+#include "test.h"
 
 #define ROOM 64u
 #define LISTS 200000u
@@ -17,7 +17,7 @@ static void publish(struct fp_triple_buffer *handover, uint64_t first, size_t n)
     fp_triple_buffer_publish(handover, n);
 }
 
-static void nothing_is_there_at_first(void)
+TEST(nothing_is_there_at_first)
 {
     struct fp_triple_buffer *handover;
     size_t n = 7;
@@ -31,7 +31,7 @@ static void nothing_is_there_at_first(void)
     fp_triple_buffer_destroy(NULL);
 }
 
-static void the_latest_is_taken_once_and_stays(void)
+TEST(the_latest_is_taken_once_and_stays)
 {
     struct fp_triple_buffer *handover;
     const uint64_t *word;
@@ -63,7 +63,7 @@ static void *produce(void *arg)
 }
 
 /* Each list has one beginning, and its length goes with that. */
-static void lists_are_never_mixed(void)
+TEST(lists_are_never_mixed)
 {
     struct fp_triple_buffer *handover;
     uint64_t last = 0;
@@ -86,13 +86,4 @@ static void lists_are_never_mixed(void)
     }
     pthread_join(thread, NULL);
     fp_triple_buffer_destroy(handover);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(nothing_is_there_at_first);
-    RUN(the_latest_is_taken_once_and_stays);
-    RUN(lists_are_never_mixed);
-    return RUN_END();
 }

@@ -7,7 +7,7 @@
 
 #include "erts/process.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 #include "tracer/turns.h"
 
 #define LIMIT 1024u
@@ -18,7 +18,7 @@ static struct fake_vm vm;
 static uint64_t random_state = 7;
 
 /* A process, and the flag that the VM has for it. */
-struct program {
+struct fixture {
     struct fp_turns *turns;
     uint32_t n;
     uint64_t pid, words, open, reductions, flagged_slices, slices;
@@ -26,9 +26,10 @@ struct program {
     int has_flag;
 };
 
-static void open_program(struct program *program, uint64_t seed, uint64_t life)
+static struct fixture *create(uint64_t seed, uint64_t life)
 {
-    memset(program, 0, sizeof *program);
+    struct fixture *program = calloc(1, sizeof *program);
+
     fake_vm_create(&vm, 27, LIMIT, 8);
     fake_vm_add_jit(&vm);
     program->n = 1;
@@ -38,16 +39,18 @@ static void open_program(struct program *program, uint64_t seed, uint64_t life)
     program->has_flag = 1;
     CHECK_INT(fp_turns_create(&program->turns, &vm.layout, &vm.memory.reader, MEAN, seed), 0);
     fp_turns_join(program->turns, program->pid);
+    return program;
 }
 
-static void close_program(struct program *program)
+static void destroy(struct fixture *program)
 {
     fp_turns_destroy(program->turns);
     fake_vm_destroy(&vm);
+    free(program);
 }
 
 /* Scheduled in, so many words for 100 reductions, and out. Each `window` words are a collection. */
-static void slice(struct program *program, uint64_t words_of_100, uint64_t window)
+static void slice(struct fixture *program, uint64_t words_of_100, uint64_t window)
 {
     uint64_t reductions = 20 + run_random(&random_state) % 200;
     struct fp_turn *turn = fp_turns_find(program->turns, program->pid);
@@ -74,7 +77,7 @@ static void slice(struct program *program, uint64_t words_of_100, uint64_t windo
     fake_set(&vm, program->n, FP_FIELD_reds, program->reductions);
 }
 
-static void poll(struct program *program)
+static void poll(struct fixture *program)
 {
     uint64_t pids[4];
 
@@ -84,7 +87,7 @@ static void poll(struct program *program)
     }
 }
 
-static double error_of(struct program *program)
+static double error_of(struct fixture *program)
 {
     poll(program);
     return (program->told + fp_turns_debt(program->turns) + (double)program->open) /
@@ -93,7 +96,7 @@ static double error_of(struct program *program)
 }
 
 /* While it is traced it does a half: the poll, by the clock, comes after as many slices. */
-static void work(struct program *program, uint32_t slices, int changes)
+static void work(struct fixture *program, uint32_t slices, int changes)
 {
     uint32_t ms = 0;
 
@@ -115,17 +118,16 @@ static void check_runs(int changes, double largest)
     const uint32_t runs = 60;
 
     for (uint32_t seed = 1; seed <= runs; seed++) {
-        struct program program;
+        struct fixture *program = create(seed * 7919, 100000000);
         double error;
 
-        open_program(&program, seed * 7919, 100000000);
-        work(&program, 100000, changes);
-        error = error_of(&program);
-        CHECK(program.flagged_slices * 8 < program.slices);
+        work(program, 100000, changes);
+        error = error_of(program);
+        CHECK(program->flagged_slices * 8 < program->slices);
         CHECK(fabs(error) < largest);
         sum += error;
         squares += error * error;
-        close_program(&program);
+        destroy(program);
     }
     mean = sum / runs;
     variance = squares / runs - mean * mean;
@@ -134,166 +136,144 @@ static void check_runs(int changes, double largest)
                  sqrt(variance));
 }
 
-static void the_words_of_turns_stand_for_all_words_though_tracing_slows(void)
+TEST(the_words_of_turns_stand_for_all_words_though_tracing_slows)
 {
     check_runs(0, 0.05);
 }
 
-static void words_for_a_reduction_that_change_are_right_in_the_mean(void)
+TEST(words_for_a_reduction_that_change_are_right_in_the_mean)
 {
     check_runs(1, 0.5);
 }
 
 /* It ends in the middle of a gap as well as at its end: too many words as often as too few. */
-static void of_short_lives_the_sum_is_right(void)
+TEST(of_short_lives_the_sum_is_right)
 {
     double words = 0, told = 0;
 
     for (uint32_t seed = 1; seed <= 300; seed++) {
-        struct program program;
+        struct fixture *program = create(seed * 7919, 5000);
 
-        open_program(&program, seed * 7919, 5000);
-        work(&program, 300 + (uint32_t)(run_random(&random_state) % 2000), 0);
-        words += (double)program.words;
-        told += program.told + (double)program.open;
-        close_program(&program);
+        work(program, 300 + (uint32_t)(run_random(&random_state) % 2000), 0);
+        words += (double)program->words;
+        told += program->told + (double)program->open;
+        destroy(program);
     }
     CHECK(fabs(told / words - 1) < 0.04);
 }
 
-static void one_with_large_windows_leaves(void)
+TEST_WITH(one_with_large_windows_leaves, create(1, 100000000))
 {
-    struct program program;
-
-    open_program(&program, 1, 100000000);
-    for (uint32_t k = 0; k < 20000 && fp_turns_find(program.turns, program.pid) != NULL; k++) {
-        slice(&program, 1000, MEAN);
+    for (uint32_t k = 0; k < 20000 && fp_turns_find(f->turns, f->pid) != NULL; k++) {
+        slice(f, 1000, MEAN);
         if (k % 100 == 0)
-            poll(&program);
+            poll(f);
     }
-    CHECK(fp_turns_find(program.turns, program.pid) == NULL);
-    CHECK(program.has_flag);
-    close_program(&program);
+    CHECK(fp_turns_find(f->turns, f->pid) == NULL);
+    CHECK(f->has_flag);
 }
 
-static void in_a_gap_it_has_no_weight_and_its_flag_goes_again(void)
+TEST_WITH(in_a_gap_it_has_no_weight_and_its_flag_goes_again, create(1, 100000000))
 {
-    struct program program;
     struct fp_turn *turn;
 
-    open_program(&program, 1, 100000000);
-    turn = fp_turns_find(program.turns, program.pid);
-    while (program.has_flag)
-        slice(&program, 100, 400);
+    turn = fp_turns_find(f->turns, f->pid);
+    while (f->has_flag)
+        slice(f, 100, 400);
     CHECK(fp_turn_weight(turn) == 0);
-    CHECK_INT(fp_turn_keeps(program.turns, turn, &program.told, &program.variance), 0);
-    close_program(&program);
+    CHECK_INT(fp_turn_keeps(f->turns, turn, &f->told, &f->variance), 0);
 }
 
 /* It is in the middle of its work when it joins. */
-static void until_its_first_turn_begins_each_word_stands_for_itself(void)
+TEST_WITH(until_its_first_turn_begins_each_word_stands_for_itself, create(1, 100000000))
 {
-    struct program program;
     struct fp_turn *turn;
 
-    open_program(&program, 1, 100000000);
-    turn = fp_turns_find(program.turns, program.pid);
+    turn = fp_turns_find(f->turns, f->pid);
     CHECK(fp_turn_weight(turn) == 1);
     fake_set(&vm, 1, FP_FIELD_reds, 100001000);
-    poll(&program);
-    CHECK(fp_turns_debt(program.turns) == 0);
-    CHECK_INT(fp_turn_keeps(program.turns, turn, &program.told, &program.variance), 1);
+    poll(f);
+    CHECK(fp_turns_debt(f->turns) == 0);
+    CHECK_INT(fp_turn_keeps(f->turns, turn, &f->told, &f->variance), 1);
     CHECK(fp_turn_weight(turn) > 1);
-    close_program(&program);
 }
 
 /* Another tracer, or dbg:stop/0. What it does without the flag is known by its reductions. */
-static void a_flag_that_another_takes_in_a_turn_comes_back_and_the_sum_is_right(void)
+TEST_WITH(a_flag_that_another_takes_in_a_turn_comes_back_and_the_sum_is_right, create(5, 100000000))
 {
-    struct program program;
     struct fp_turn *turn;
     double error;
 
-    open_program(&program, 5, 100000000);
-    turn = fp_turns_find(program.turns, program.pid);
-    work(&program, 50000, 0);
+    turn = fp_turns_find(f->turns, f->pid);
+    work(f, 50000, 0);
     for (uint32_t n = 0; n < 5; n++) {
-        while (!program.has_flag || fp_turn_weight(turn) == 0)
-            work(&program, 1, 0), poll(&program);
-        program.has_flag = 0;
-        for (uint32_t k = 0; k < 10000 && !program.has_flag; k++) {
-            slice(&program, 100, 400);
+        while (!f->has_flag || fp_turn_weight(turn) == 0)
+            work(f, 1, 0), poll(f);
+        f->has_flag = 0;
+        for (uint32_t k = 0; k < 10000 && !f->has_flag; k++) {
+            slice(f, 100, 400);
             if (k % 100 == 0)
-                poll(&program);
+                poll(f);
         }
-        CHECK(program.has_flag);
-        work(&program, 50000, 0);
+        CHECK(f->has_flag);
+        work(f, 50000, 0);
     }
-    error = error_of(&program);
+    error = error_of(f);
     if (fabs(error) > 0.05)
         RUN_FAIL("the error is %g", error);
-    close_program(&program);
 }
 
-static void one_that_is_due_is_told_again_until_it_begins(void)
+TEST_WITH(one_that_is_due_is_told_again_until_it_begins, create(1, 100000000))
 {
-    struct program program;
     uint64_t pid;
     uint32_t told = 0;
 
-    open_program(&program, 1, 100000000);
-    while (program.has_flag)
-        slice(&program, 100, 400);
-    program.reductions += 10000000;
-    fake_set(&vm, 1, FP_FIELD_reds, program.reductions);
+    while (f->has_flag)
+        slice(f, 100, 400);
+    f->reductions += 10000000;
+    fake_set(&vm, 1, FP_FIELD_reds, f->reductions);
     for (uint32_t k = 0; k < 200; k++)
-        told += fp_turns_poll(program.turns, &pid, 1);
+        told += fp_turns_poll(f->turns, &pid, 1);
     CHECK(told >= 3 && told <= 6);
-    CHECK(pid == program.pid);
-    close_program(&program);
+    CHECK(pid == f->pid);
 }
 
 /* The new one has the flag or not: it may be in a gap of the old one. */
-static void a_pid_that_is_used_again_has_its_flag_and_nothing_of_the_old_one(void)
+TEST(a_pid_that_is_used_again_has_its_flag_and_nothing_of_the_old_one)
 {
     for (int is_elsewhere = 0; is_elsewhere < 2; is_elsewhere++) {
-        struct program program;
+        struct fixture *program = create(1, 100000000);
         uint64_t pid = 0;
         uint32_t told = 0;
 
-        open_program(&program, 1, 100000000);
-        while (program.has_flag)
-            slice(&program, 100, 400);
+        while (program->has_flag)
+            slice(program, 100, 400);
         if (is_elsewhere)
             fake_put_word(&vm.memory, FAKE_TABLE + 8u * fake_slot(&vm.layout, 1),
                           fake_process_at(2));
         else
             fake_set(&vm, 1, FP_FIELD_reds, 3);
         if (is_elsewhere) {
-            fake_set(&vm, 2, FP_FIELD_id, program.pid);
+            fake_set(&vm, 2, FP_FIELD_id, program->pid);
             fake_set(&vm, 1, FP_FIELD_id, 0);
         }
         for (uint32_t k = 0; k < 3; k++)
-            told += fp_turns_poll(program.turns, &pid, 1);
+            told += fp_turns_poll(program->turns, &pid, 1);
         CHECK_INT(told, 1);
-        CHECK(pid == program.pid);
-        CHECK(fabs(fp_turns_debt(program.turns)) < 1000);
-        close_program(&program);
+        CHECK(pid == program->pid);
+        CHECK(fabs(fp_turns_debt(program->turns)) < 1000);
+        destroy(program);
     }
 }
 
-static void one_that_is_gone_has_its_place_no_more(void)
+TEST_WITH(one_that_is_gone_has_its_place_no_more, create(1, 1000))
 {
-    struct program program;
-
-    open_program(&program, 1, 1000);
-    CHECK(fp_turns_find(program.turns, program.pid) != NULL);
-    CHECK(fp_turns_find(program.turns, program.pid + 16) == NULL);
+    CHECK(fp_turns_find(f->turns, f->pid) != NULL);
+    CHECK(fp_turns_find(f->turns, f->pid + 16) == NULL);
     fake_exit(&vm, 1);
     fake_set(&vm, 1, FP_FIELD_id, 0);
-    poll(&program);
-    CHECK(fp_turns_find(program.turns, program.pid) == NULL);
-    close_program(&program);
+    poll(f);
+    CHECK(fp_turns_find(f->turns, f->pid) == NULL);
 }
 
 struct poller {
@@ -332,31 +312,29 @@ static void *poll_until_it_is_over(void *arg)
 }
 
 /* What one thread polls another one is traced in, and leaves, and joins. */
-static void polls_and_turns_go_on_at_once(void)
+TEST_WITH(polls_and_turns_go_on_at_once, create(1, 100000000))
 {
-    struct program program;
     struct poller poller = {0};
     uint64_t reductions = 100000000, has_left = 0, turns = 0;
     pthread_t thread;
     uint64_t *at;
 
-    open_program(&program, 1, reductions);
     at = (uint64_t *)(void *)fake_at(
         &vm.memory, fake_process_at(1) + vm.layout.release.offset[FP_FIELD_reds], 8);
     vm.memory.reader.readv = read_words;
-    poller.turns = program.turns;
-    poller.pid = program.pid;
+    poller.turns = f->turns;
+    poller.pid = f->pid;
     poller.has_flag = 1;
     CHECK_INT(pthread_create(&thread, NULL, poll_until_it_is_over, &poller), 0);
     while (turns < 20) {
-        struct fp_turn *turn = fp_turns_find(program.turns, program.pid);
+        struct fp_turn *turn = fp_turns_find(f->turns, f->pid);
         uint64_t window = has_left <= turns / 4 ? MEAN : 100;
 
         if (turn == NULL) {
             has_left++;
-            fp_turns_join(program.turns, program.pid);
+            fp_turns_join(f->turns, f->pid);
         } else if (atomic_load(&poller.has_flag)) {
-            if (!fp_turn_keeps(program.turns, turn, &program.told, &program.variance)) {
+            if (!fp_turn_keeps(f->turns, turn, &f->told, &f->variance)) {
                 atomic_store(&poller.has_flag, 0);
                 turns++;
             } else if (fp_turn_weight(turn) > 0) {
@@ -371,22 +349,4 @@ static void polls_and_turns_go_on_at_once(void)
     atomic_store(&poller.is_over, 1);
     pthread_join(thread, NULL);
     CHECK(has_left > 3);
-    close_program(&program);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(the_words_of_turns_stand_for_all_words_though_tracing_slows);
-    RUN(words_for_a_reduction_that_change_are_right_in_the_mean);
-    RUN(of_short_lives_the_sum_is_right);
-    RUN(one_with_large_windows_leaves);
-    RUN(in_a_gap_it_has_no_weight_and_its_flag_goes_again);
-    RUN(until_its_first_turn_begins_each_word_stands_for_itself);
-    RUN(a_flag_that_another_takes_in_a_turn_comes_back_and_the_sum_is_right);
-    RUN(one_that_is_due_is_told_again_until_it_begins);
-    RUN(a_pid_that_is_used_again_has_its_flag_and_nothing_of_the_old_one);
-    RUN(one_that_is_gone_has_its_place_no_more);
-    RUN(polls_and_turns_go_on_at_once);
-    return RUN_END();
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cstack_truth.h"
+#include "test.h"
 
 static uint64_t stack_end;
 static struct truth_stack copy;
@@ -112,7 +113,7 @@ static void visit_in_two_threads(const char *path, size_t build)
     pthread_join(thread, NULL);
 }
 
-static void call_chains_are_libgcc_s(void)
+TEST(call_chains_are_libgcc_s)
 {
     each_build(visit_in_two_threads);
 }
@@ -214,7 +215,7 @@ static void step_through(const char *path, size_t build)
     dlclose(library);
 }
 
-static void every_instruction_is_walked_as_libgcc_walks_it(void)
+TEST(every_instruction_is_walked_as_libgcc_walks_it)
 {
     each_build(step_through);
 }
@@ -274,7 +275,7 @@ static void called_by_foreign_code(void)
     chain(12, walk_to_foreign_code, NULL);
 }
 
-static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
+TEST(a_walk_ends_in_foreign_code_with_the_registers_it_had)
 {
     struct temporary directory;
     const char *path;
@@ -302,7 +303,7 @@ static void a_walk_ends_in_foreign_code_with_the_registers_it_had(void)
     temporary_remove(&directory);
 }
 
-static void code_in_no_library_has_no_frames(void)
+TEST(code_in_no_library_has_no_frames)
 {
     struct fp_cstack *native = native_now();
     struct fp_cstack_stack none = {0x1000, NULL, 0};
@@ -354,7 +355,7 @@ static __attribute__((noinline)) void walk_less(void *self)
     CHECK_INT(end.why, FP_CSTACK_CUT);
 }
 
-static void less_stack_or_less_room_gives_the_first_frames(void)
+TEST(less_stack_or_less_room_gives_the_first_frames)
 {
     struct fp_cstack *native = native_now();
 
@@ -364,7 +365,7 @@ static void less_stack_or_less_room_gives_the_first_frames(void)
 }
 
 /* Whatever registers and stacks hold, a walk ends, inside of its bounds. */
-static void random_registers_and_stacks_are_no_harm(void)
+TEST(random_registers_and_stacks_are_no_harm)
 {
     struct fp_cstack *native = native_now();
     uint64_t random = 11, some = (uint64_t)(uintptr_t)qsort;
@@ -388,16 +389,4 @@ static void random_registers_and_stacks_are_no_harm(void)
     CHECK(frames > 20000);
     free(words);
     fp_cstack_destroy(native);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(call_chains_are_libgcc_s);
-    RUN(every_instruction_is_walked_as_libgcc_walks_it);
-    RUN(a_walk_ends_in_foreign_code_with_the_registers_it_had);
-    RUN(code_in_no_library_has_no_frames);
-    RUN(less_stack_or_less_room_gives_the_first_frames);
-    RUN(random_registers_and_stacks_are_no_harm);
-    return RUN_END();
 }

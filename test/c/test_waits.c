@@ -6,7 +6,7 @@
 #include "erts/monitors.h"
 #include "fake_monitors.h"
 #include "fake_vm.h"
-#include "run.h"
+#include "test.h"
 
 #define TERMS FAKE_MISC
 #define TERMS_BYTES (1u << 16)
@@ -151,7 +151,7 @@ static void spawn_at(uint32_t n, int function)
     b.pid[n] = fake_spawn(&b.vm, n, at(function));
 }
 
-static void callers_are_told_and_servers_are_counted(void)
+TEST(callers_are_told_and_servers_are_counted)
 {
     static const unsigned releases[] = {25, 27, 29};
 
@@ -187,7 +187,7 @@ static void callers_are_told_and_servers_are_counted(void)
     }
 }
 
-static void who_does_not_wait_is_no_source(void)
+TEST(who_does_not_wait_is_no_source)
 {
     create(27);
     spawn_at(1, LOOP);
@@ -204,7 +204,7 @@ static void who_does_not_wait_is_no_source(void)
 }
 
 /* Until it has a heap, its structure holds what is left of a process that has ended. */
-static void who_is_being_spawned_waits_for_nobody(void)
+TEST(who_is_being_spawned_waits_for_nobody)
 {
     struct fp_served served;
 
@@ -220,7 +220,7 @@ static void who_is_being_spawned_waits_for_nobody(void)
 }
 
 /* The monitor is gone: its message is on its way. */
-static void a_call_without_its_monitor_has_no_target(void)
+TEST(a_call_without_its_monitor_has_no_target)
 {
     create(29);
     spawn_caller(2, 1);
@@ -234,7 +234,7 @@ static void a_call_without_its_monitor_has_no_target(void)
     destroy();
 }
 
-static void a_receive_by_hand_needs_exactly_one_monitor(void)
+TEST(a_receive_by_hand_needs_exactly_one_monitor)
 {
     struct fp_ref one = ref_of(2), two = ref_of(3), other = ref_of(4);
     uint64_t stack[6], halves[2];
@@ -277,7 +277,7 @@ static enum fp_wait_how how_at(uint32_t n, int function, uint64_t second_slot)
     return wait_of(n)->how;
 }
 
-static void a_receive_that_was_read_tells_by_its_slot(void)
+TEST(a_receive_that_was_read_tells_by_its_slot)
 {
     struct fp_ref own = ref_of(2), other = ref_of(9);
     const struct fp_wait *wait;
@@ -300,7 +300,7 @@ static void a_receive_that_was_read_tells_by_its_slot(void)
 }
 
 /* The same frame, with a live monitor in it: what the code says decides. */
-static void a_receive_that_compares_no_slot_has_no_monitor(void)
+TEST(a_receive_that_compares_no_slot_has_no_monitor)
 {
     struct fp_ref ref[3] = {ref_of(2), ref_of(3), ref_of(4)};
 
@@ -321,7 +321,7 @@ static void change(struct fake_memory *memory, void *arg, uint64_t address, size
     fake_set(&b.vm, b.hook_n, b.hook_field, fake_get(&b.vm, b.hook_n, b.hook_field) + 8);
 }
 
-static void who_moves_meanwhile_is_left_out(void)
+TEST(who_moves_meanwhile_is_left_out)
 {
     static const enum fp_field field[] = {FP_FIELD_id,      FP_FIELD_i,    FP_FIELD_stop,
                                           FP_FIELD_hend,    FP_FIELD_heap, FP_FIELD_reds,
@@ -343,7 +343,7 @@ static void who_moves_meanwhile_is_left_out(void)
     }
 }
 
-static void other_code_at_a_site_is_no_site(void)
+TEST(other_code_at_a_site_is_no_site)
 {
     create(27);
     spawn_caller(2, 1);
@@ -369,7 +369,7 @@ static void load(struct fake_memory *memory, void *arg, uint64_t address, size_t
         fake_put_word(memory, at(CALL) + 8, 0x1234);
 }
 
-static void code_that_is_loaded_meanwhile_is_told(void)
+TEST(code_that_is_loaded_meanwhile_is_told)
 {
     create(27);
     spawn_caller(2, 1);
@@ -379,7 +379,7 @@ static void code_that_is_loaded_meanwhile_is_told(void)
     destroy();
 }
 
-static void a_server_at_work_tells_its_call(void)
+TEST(a_server_at_work_tells_its_call)
 {
     uint64_t from, module;
     struct fp_ref ref = ref_of(9);
@@ -418,7 +418,7 @@ static void a_server_at_work_tells_its_call(void)
 }
 
 /* In the frames of two servers, that of the root counts, with all that is told. */
-static void of_two_servers_on_a_stack_the_outer_one_is_told(void)
+TEST(of_two_servers_on_a_stack_the_outer_one_is_told)
 {
     struct fp_served served;
     uint64_t outer, inner;
@@ -444,7 +444,7 @@ static void of_two_servers_on_a_stack_the_outer_one_is_told(void)
 
 /* Any words in structures, stacks, terms and trees: every look ends, and tells no more processes
  * than there are. */
-static void any_memory_is_survived(void)
+TEST(any_memory_is_survived)
 {
     uint64_t random = 11;
 
@@ -481,23 +481,4 @@ static void any_memory_is_survived(void)
         }
         destroy();
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(callers_are_told_and_servers_are_counted);
-    RUN(who_does_not_wait_is_no_source);
-    RUN(who_is_being_spawned_waits_for_nobody);
-    RUN(a_call_without_its_monitor_has_no_target);
-    RUN(a_receive_by_hand_needs_exactly_one_monitor);
-    RUN(a_receive_that_was_read_tells_by_its_slot);
-    RUN(a_receive_that_compares_no_slot_has_no_monitor);
-    RUN(who_moves_meanwhile_is_left_out);
-    RUN(other_code_at_a_site_is_no_site);
-    RUN(code_that_is_loaded_meanwhile_is_told);
-    RUN(a_server_at_work_tells_its_call);
-    RUN(of_two_servers_on_a_stack_the_outer_one_is_told);
-    RUN(any_memory_is_survived);
-    return RUN_END();
 }

@@ -7,6 +7,7 @@
 
 #include "profile_text.h"
 #include "records.h"
+#include "test.h"
 
 struct fixture {
     struct fp_perf_script *script;
@@ -16,7 +17,7 @@ struct fixture {
     union record_buffer buffer;
 };
 
-static struct fixture *setup(void)
+static struct fixture *create(void)
 {
     struct fixture *f = calloc(1, sizeof *f);
     struct fp_perf_script_options options = {.event = "alloc-words", .os_pid = 4242};
@@ -27,7 +28,7 @@ static struct fixture *setup(void)
     return f;
 }
 
-static void teardown(struct fixture *f)
+static void destroy(struct fixture *f)
 {
     fp_perf_script_destroy(f->script);
     free(f);
@@ -156,9 +157,8 @@ static void the_corpus(struct fixture *f)
     own_sample(f);
 }
 
-static void records_become_what_the_document_shows(void)
+TEST_WITH(records_become_what_the_document_shows, create())
 {
-    struct fixture *f = setup();
     char expected[65536];
     FILE *file = fopen("test/corpus/allocations.log", "r");
     size_t size;
@@ -168,16 +168,14 @@ static void records_become_what_the_document_shows(void)
     fclose(file);
     the_corpus(f);
     CHECK_BYTES(f->text, f->size, expected, size);
-    teardown(f);
 }
 
 /* Before those of the collection, which are behind all others. */
-static void the_message_in_work_is_a_word(void)
+TEST_WITH(the_message_in_work_is_a_word, create())
 {
     static const char expected[] =
         "# words=7/7 erl_pid=<0.72.0> initial_call=erlang%3Aapply/2 message=cast/_ "
         "collection_us=1001 collection=minor (metrics)\n";
-    struct fixture *f = setup();
 
     define(f);
     CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.process = 1,
@@ -190,13 +188,11 @@ static void the_message_in_work_is_a_word(void)
                                                               .message.shape = FP_WORK_OTHER})),
               0);
     CHECK(memmem(f->text, f->size, expected, sizeof expected - 1) != NULL);
-    teardown(f);
 }
 
 /* By the reader, every word of it. */
-static void what_is_written_is_read(void)
+TEST_WITH(what_is_written_is_read, create())
 {
-    struct fixture *f = setup();
     struct fp_profile *profile;
     struct fp_cursor cursor;
     struct fp_row row;
@@ -213,12 +209,10 @@ static void what_is_written_is_read(void)
     fp_cursor_close(&cursor);
     CHECK_INT(words, 49152 + 16384 + 131072 + 65536 + 1 + 1);
     fp_profile_destroy(profile);
-    teardown(f);
 }
 
-static void the_deepest_stack_with_the_longest_words_fits(void)
+TEST_WITH(the_deepest_stack_with_the_longest_words_fits, create())
 {
-    struct fixture *f = setup();
     uint64_t word[FP_STACK_FRAMES_MAX];
     const char *at;
     int lines = 0;
@@ -241,10 +235,9 @@ static void the_deepest_stack_with_the_longest_words_fits(void)
     CHECK_INT(lines, 255);
     CHECK(strstr(f->text, " 9223372036854775807 alloc-words:\n# words=9223372036854775807/") !=
           NULL);
-    teardown(f);
 }
 
-static void records_that_make_no_sense_are_refused(void)
+TEST_WITH(records_that_make_no_sense_are_refused, create())
 {
     static const struct fp_record_weighted wrong[] = {
         {.weight = 0},
@@ -257,22 +250,9 @@ static void records_that_make_no_sense_are_refused(void)
         {.weight = 1, .stack = 2},
         {.weight = 1, .time_us = FP_TIME_US_MAX + 1},
     };
-    struct fixture *f = setup();
 
     define(f);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK_INT(take(f, weighted(f, wrong[i])), FP_EINVAL);
     CHECK_INT(f->size, 0);
-    teardown(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(records_become_what_the_document_shows);
-    RUN(the_message_in_work_is_a_word);
-    RUN(what_is_written_is_read);
-    RUN(the_deepest_stack_with_the_longest_words_fits);
-    RUN(records_that_make_no_sense_are_refused);
-    return RUN_END();
 }

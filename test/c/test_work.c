@@ -8,9 +8,9 @@
 #include "format/perf_script.h"
 #include "format/write_work.h"
 #include "records.h"
-#include "run.h"
 #include "sampler_run.h"
 #include "session/sampler.h"
+#include "test.h"
 
 /* -------------------------------------------------------------- as text -- */
 
@@ -36,7 +36,7 @@ static void check_words(const struct fp_work *work, const char *expected)
     }
 }
 
-static void a_tag_is_an_atom_or_a_tuple_that_begins_with_one(void)
+TEST(a_tag_is_an_atom_or_a_tuple_that_begins_with_one)
 {
     static const struct {
         struct fp_work_tag tag;
@@ -59,7 +59,7 @@ static void a_tag_is_an_atom_or_a_tuple_that_begins_with_one(void)
     }
 }
 
-static void no_atom_looks_like_a_tuple(void)
+TEST(no_atom_looks_like_a_tuple)
 {
     struct fp_work work = {.kind = FP_WORK_KIND_info, .message = tag(FP_WORK_ATOM, BRACES, 0)};
 
@@ -70,7 +70,7 @@ static void no_atom_looks_like_a_tuple(void)
     check_words(&work, "message=info/%5Fx ");
 }
 
-static void each_kind_has_its_name(void)
+TEST(each_kind_has_its_name)
 {
     static const char *const names[] = {"call", "cast", "event", "system", "io",
                                         "down", "exit", "timer", "reply",  "info"};
@@ -84,7 +84,7 @@ static void each_kind_has_its_name(void)
     }
 }
 
-static void a_trace_has_all_digits_of_its_ids(void)
+TEST(a_trace_has_all_digits_of_its_ids)
 {
     struct fp_work work = {.trace = {{0, 0x1f}, 0xa}};
 
@@ -95,7 +95,7 @@ static void a_trace_has_all_digits_of_its_ids(void)
                        "span=ffffffffffffffff ");
 }
 
-static void whom_a_process_waits_for_is_told_as_it_is_printed(void)
+TEST(whom_a_process_waits_for_is_told_as_it_is_printed)
 {
     struct fp_work work = {.waits = FP_WORK_PROCESS, .target.pid = {71, 2}};
 
@@ -112,7 +112,7 @@ static void whom_a_process_waits_for_is_told_as_it_is_printed(void)
     check_words(&work, "waits_for=socket ");
 }
 
-static void references_are_told_from_their_highest_number_on(void)
+TEST(references_are_told_from_their_highest_number_on)
 {
     struct fp_work work = {.kind = FP_WORK_KIND_call,
                            .serves = 1,
@@ -128,7 +128,7 @@ static void references_are_told_from_their_highest_number_on(void)
                        "call=4294967295.55.4 request=log ");
 }
 
-static void an_atom_that_nobody_knows_takes_its_word_with_it(void)
+TEST(an_atom_that_nobody_knows_takes_its_word_with_it)
 {
     struct fp_work work = {.kind = FP_WORK_KIND_call,
                            .calls = 1,
@@ -141,7 +141,7 @@ static void an_atom_that_nobody_knows_takes_its_word_with_it(void)
     check_words(&work, "call=0.0.0 ");
 }
 
-static void nothing_is_said_of_what_is_not_known(void)
+TEST(nothing_is_said_of_what_is_not_known)
 {
     struct fp_work work = {.kind = FP_WORK_KIND_call};
 
@@ -199,7 +199,7 @@ static void check_begin(struct file *f, const char *expected)
         RUN_FAIL("%.*s", (int)f->size, f->text);
 }
 
-static void words_stand_behind_the_numbers_of_a_changed_sample_and_for_that_one_only(void)
+TEST(words_stand_behind_the_numbers_of_a_changed_sample_and_for_that_one_only)
 {
     struct file f;
     const char *words;
@@ -219,7 +219,7 @@ static void words_stand_behind_the_numbers_of_a_changed_sample_and_for_that_one_
     fp_perf_script_destroy(f.script);
 }
 
-static void a_sample_with_words_is_not_merged_with_others(void)
+TEST(a_sample_with_words_is_not_merged_with_others)
 {
     struct file f;
 
@@ -246,7 +246,7 @@ static void a_sample_with_words_is_not_merged_with_others(void)
 #define PORTS (CODE + 0x2c0) /* `i` */
 #define ROOT (CODE + 0x3000)
 
-struct bench {
+struct fixture {
     struct fake_vm vm;
     struct fake_terms heap;
     struct fp_ring *ring;
@@ -259,12 +259,12 @@ struct bench {
     int has_work, samples;
 };
 
-static uint64_t atom(struct bench *b, const char *text)
+static uint64_t atom(struct fixture *b, const char *text)
 {
     return fake_atom_term(&b->vm, text, strlen(text));
 }
 
-static void publish(struct bench *b)
+static void publish(struct fixture *b)
 {
     static const struct fp_site_row rows[] = {
         {SERVES, FP_SITE_serves, 1},   {SERVES, FP_SITE_from, 3}, {WHOLE, FP_SITE_message, 0},
@@ -280,12 +280,12 @@ static void publish(struct bench *b)
     fp_sites_release(sites);
 }
 
-static void create(struct bench *b, unsigned otp)
+static struct fixture *create(unsigned otp)
 {
+    struct fixture *b = calloc(1, sizeof *b);
     struct fp_envelopes *envelope;
     struct fp_sampler_options options;
 
-    memset(b, 0, sizeof *b);
     fake_vm_create(&b->vm, otp, 64, 8);
     fake_vm_add_atoms(&b->vm);
     fake_vm_add_jit(&b->vm);
@@ -313,17 +313,19 @@ static void create(struct bench *b, unsigned otp)
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
     options.ring = b->ring;
     CHECK_INT(fp_sampler_create(&b->sampler, &options), 0);
+    return b;
 }
 
-static void destroy(struct bench *b)
+static void destroy(struct fixture *b)
 {
     fp_sampler_destroy(b->sampler);
     fp_ring_destroy(b->ring);
     fake_vm_destroy(&b->vm);
+    free(b);
 }
 
 /* The samples of one tick: the last of them, and its work. */
-static void tick(struct bench *b)
+static void tick(struct fixture *b)
 {
     const struct fp_record *record;
     size_t size;
@@ -341,7 +343,7 @@ static void tick(struct bench *b)
     }
 }
 
-static void stands(struct bench *b, uint64_t i, const uint64_t *word, size_t words)
+static void stands(struct fixture *b, uint64_t i, const uint64_t *word, size_t words)
 {
     fake_spawn(&b->vm, 1, i);
     fake_set_stack(&b->vm, 1, word, words);
@@ -352,14 +354,14 @@ static void stands(struct bench *b, uint64_t i, const uint64_t *word, size_t wor
     stands(b, i, (const uint64_t[]){__VA_ARGS__},                                                  \
            sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-static uint64_t from(struct bench *b)
+static uint64_t from(struct fixture *b)
 {
     uint64_t tag = fake_cons(&b->heap, b->vm.layout.envelope.alias, fake_ref(&b->heap, &b->ref));
 
     return FAKE_TUPLE(&b->heap, b->pid, tag);
 }
 
-static void check_message(const struct bench *b, uint8_t kind, uint32_t shape, uint64_t atom,
+static void check_message(const struct fixture *b, uint8_t kind, uint32_t shape, uint64_t atom,
                           uint32_t arity)
 {
     CHECK_INT(b->samples, 1);
@@ -370,51 +372,40 @@ static void check_message(const struct bench *b, uint8_t kind, uint32_t shape, u
     CHECK_INT(b->work.message.arity, arity);
 }
 
-static void check_serves(const struct bench *b)
+static void check_serves(const struct fixture *b)
 {
     CHECK_INT(b->work.serves, 1);
     CHECK(memcmp(b->work.served_ref, b->ref.n, sizeof b->ref.n) == 0);
 }
 
-static const unsigned releases[] = {25, 26, 27, 28, 29};
-
-static void a_call_in_work_is_told_with_its_reference(void)
+TEST_WITH_EACH(a_call_in_work_is_told_with_its_reference, create, 25, 26, 27, 28, 29)
 {
-    for (size_t i = 0; i < 5; i++) {
-        struct bench b;
-
-        create(&b, releases[i]);
-        STANDS(&b, CODE, FAKE_SMALL(1), SERVES, b.put, FAKE_TUPLE(&b.heap, b.get, b.pid), b.put,
-               from(&b), ROOT);
-        tick(&b);
-        check_message(&b, FP_WORK_KIND_call, FP_WORK_TUPLE, b.get, 2);
-        check_serves(&b);
-        CHECK_INT(b.work.waits, FP_WORK_NO_TARGET);
-        destroy(&b);
-    }
+    STANDS(f, CODE, FAKE_SMALL(1), SERVES, f->put, FAKE_TUPLE(&f->heap, f->get, f->pid), f->put,
+           from(f), ROOT);
+    tick(f);
+    check_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
+    check_serves(f);
+    CHECK_INT(f->work.waits, FP_WORK_NO_TARGET);
 }
 
-static void a_message_with_its_envelope_is_told_by_it(void)
+TEST_WITH(a_message_with_its_envelope_is_told_by_it, create(27))
 {
-    struct bench b;
     uint64_t cast;
 
-    create(&b, 27);
-    cast = FAKE_TUPLE(&b.heap, b.vm.layout.envelope.gen_cast, b.put);
-    STANDS(&b, CODE, WHOLE, cast, ROOT);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_cast, FP_WORK_ATOM, b.put, 0);
-    CHECK_INT(b.work.serves, 0);
+    cast = FAKE_TUPLE(&f->heap, f->vm.layout.envelope.gen_cast, f->put);
+    STANDS(f, CODE, WHOLE, cast, ROOT);
+    tick(f);
+    check_message(f, FP_WORK_KIND_cast, FP_WORK_ATOM, f->put, 0);
+    CHECK_INT(f->work.serves, 0);
     /* It is the same process that goes on, with an immediate message. */
-    STANDS(&b, CODE, WHOLE, b.get, ROOT);
-    fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_info, FP_WORK_ATOM, b.get, 0);
-    destroy(&b);
+    STANDS(f, CODE, WHOLE, f->get, ROOT);
+    fake_set(&f->vm, 1, FP_FIELD_reds, 2000);
+    tick(f);
+    check_message(f, FP_WORK_KIND_info, FP_WORK_ATOM, f->get, 0);
 }
 
 /* With another event behind it. */
-static void has_event(struct bench *b, uint64_t type, uint64_t content)
+static void has_event(struct fixture *b, uint64_t type, uint64_t content)
 {
     uint64_t next = FAKE_TUPLE(&b->heap, b->put, b->put);
     uint64_t queue = fake_cons(&b->heap, next, FAKE_NIL);
@@ -423,77 +414,67 @@ static void has_event(struct bench *b, uint64_t type, uint64_t content)
     STANDS(b, CODE, TYPED, b->put, queue, ROOT);
 }
 
-static void an_event_of_gen_statem_is_told_by_its_type(void)
+TEST_WITH(an_event_of_gen_statem_is_told_by_its_type, create(29))
 {
-    struct bench b;
-    const struct fp_envelopes *envelope = &b.vm.layout.envelope;
+    const struct fp_envelopes *envelope = &f->vm.layout.envelope;
     uint64_t down;
 
-    create(&b, 29);
-    has_event(&b, FAKE_TUPLE(&b.heap, envelope->call, from(&b)), b.get);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_call, FP_WORK_ATOM, b.get, 0);
-    check_serves(&b);
-    has_event(&b, envelope->cast, FAKE_TUPLE(&b.heap, b.get));
-    fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_cast, FP_WORK_TUPLE, b.get, 1);
-    down = FAKE_TUPLE(&b.heap, envelope->DOWN, fake_ref(&b.heap, &b.ref), b.put, b.pid, b.put);
-    has_event(&b, envelope->info, down);
-    fake_set(&b.vm, 1, FP_FIELD_reds, 3000);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
-    has_event(&b, envelope->state_timeout, FAKE_SMALL(4));
-    fake_set(&b.vm, 1, FP_FIELD_reds, 4000);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
+    has_event(f, FAKE_TUPLE(&f->heap, envelope->call, from(f)), f->get);
+    tick(f);
+    check_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
+    check_serves(f);
+    has_event(f, envelope->cast, FAKE_TUPLE(&f->heap, f->get));
+    fake_set(&f->vm, 1, FP_FIELD_reds, 2000);
+    tick(f);
+    check_message(f, FP_WORK_KIND_cast, FP_WORK_TUPLE, f->get, 1);
+    down =
+        FAKE_TUPLE(&f->heap, envelope->DOWN, fake_ref(&f->heap, &f->ref), f->put, f->pid, f->put);
+    has_event(f, envelope->info, down);
+    fake_set(&f->vm, 1, FP_FIELD_reds, 3000);
+    tick(f);
+    check_message(f, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
+    has_event(f, envelope->state_timeout, FAKE_SMALL(4));
+    fake_set(&f->vm, 1, FP_FIELD_reds, 4000);
+    tick(f);
+    check_message(f, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
     /* internal: no message. */
-    has_event(&b, b.put, b.get);
-    fake_set(&b.vm, 1, FP_FIELD_reds, 5000);
-    tick(&b);
-    CHECK(!b.has_work);
-    destroy(&b);
+    has_event(f, f->put, f->get);
+    fake_set(&f->vm, 1, FP_FIELD_reds, 5000);
+    tick(f);
+    CHECK(!f->has_work);
 }
 
-static void a_server_that_waits_for_its_next_message_has_nothing_in_work(void)
+TEST_WITH(a_server_that_waits_for_its_next_message_has_nothing_in_work, create(27))
 {
-    struct bench b;
-
-    create(&b, 27);
-    STANDS(&b, LOOP, b.get, FAKE_TUPLE(&b.heap, b.get), ROOT);
-    tick(&b);
-    CHECK_INT(b.samples, 1);
-    CHECK(!b.has_work);
-    destroy(&b);
+    STANDS(f, LOOP, f->get, FAKE_TUPLE(&f->heap, f->get), ROOT);
+    tick(f);
+    CHECK_INT(f->samples, 1);
+    CHECK(!f->has_work);
 }
 
-static void a_caller_is_told_with_the_call_and_its_request(void)
+TEST_WITH(a_caller_is_told_with_the_call_and_its_request, create(25))
 {
-    struct bench b;
-
-    create(&b, 25);
-    STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, FAKE_TUPLE(&b.heap, b.get, b.get),
-           ROOT);
-    tick(&b);
-    CHECK(b.has_work);
-    CHECK_INT(b.work.calls, 1);
-    CHECK(memcmp(b.work.called_ref, b.ref.n, sizeof b.ref.n) == 0);
-    CHECK_INT(b.work.request.shape, FP_WORK_TUPLE);
-    CHECK(b.work.request.atom == b.get);
-    CHECK_INT(b.work.kind, FP_WORK_KIND_unknown);
+    STANDS(f, CALLS, f->put, fake_ref(&f->heap, &f->ref), REQUEST,
+           FAKE_TUPLE(&f->heap, f->get, f->get), ROOT);
+    tick(f);
+    CHECK(f->has_work);
+    CHECK_INT(f->work.calls, 1);
+    CHECK(memcmp(f->work.called_ref, f->ref.n, sizeof f->ref.n) == 0);
+    CHECK_INT(f->work.request.shape, FP_WORK_TUPLE);
+    CHECK(f->work.request.atom == f->get);
+    CHECK_INT(f->work.kind, FP_WORK_KIND_unknown);
     /* It has no monitor. */
-    CHECK_INT(b.work.waits, FP_WORK_NO_TARGET);
+    CHECK_INT(f->work.waits, FP_WORK_NO_TARGET);
     /* A server that makes a call while it serves one. */
-    STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get, b.put,
-           from(&b), ROOT);
-    fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
-    tick(&b);
-    check_message(&b, FP_WORK_KIND_call, FP_WORK_ATOM, b.get, 0);
-    check_serves(&b);
-    CHECK_INT(b.work.calls, 1);
-    CHECK_INT(b.work.request.shape, FP_WORK_ATOM);
-    CHECK(b.work.request.atom == b.put);
-    destroy(&b);
+    STANDS(f, CALLS, f->put, fake_ref(&f->heap, &f->ref), REQUEST, f->put, SERVES, f->put, f->get,
+           f->put, from(f), ROOT);
+    fake_set(&f->vm, 1, FP_FIELD_reds, 2000);
+    tick(f);
+    check_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
+    check_serves(f);
+    CHECK_INT(f->work.calls, 1);
+    CHECK_INT(f->work.request.shape, FP_WORK_ATOM);
+    CHECK(f->work.request.atom == f->put);
 }
 
 static void count_heap(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -503,29 +484,25 @@ static void count_heap(struct fake_memory *memory, void *arg, uint64_t address, 
     *(int *)arg += address >= FAKE_MISC;
 }
 
-static void a_process_that_stands_still_is_told_from_memory(void)
+TEST_WITH(a_process_that_stands_still_is_told_from_memory, create(27))
 {
-    struct bench b;
     int reads = 0;
 
-    create(&b, 27);
-    STANDS(&b, CODE, SERVES, b.put, FAKE_TUPLE(&b.heap, b.get, b.pid), b.put, from(&b), ROOT);
-    b.vm.memory.before_read = count_heap;
-    b.vm.memory.arg = &reads;
-    tick(&b);
+    STANDS(f, CODE, SERVES, f->put, FAKE_TUPLE(&f->heap, f->get, f->pid), f->put, from(f), ROOT);
+    fake_hook(&f->vm.memory, count_heap, &reads);
+    tick(f);
     CHECK(reads > 0);
     reads = 0;
     for (int i = 0; i < 10; i++) {
-        tick(&b);
-        check_message(&b, FP_WORK_KIND_call, FP_WORK_TUPLE, b.get, 2);
-        check_serves(&b);
+        tick(f);
+        check_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
+        check_serves(f);
     }
     CHECK_INT(reads, 0);
-    destroy(&b);
 }
 
 struct mover {
-    struct bench *b;
+    struct fixture *b;
     enum fp_field field;
     uint64_t value;
 };
@@ -541,7 +518,7 @@ static void move(struct fake_memory *memory, void *arg, uint64_t address, size_t
         fake_set(&mover->b->vm, 1, mover->field, mover->value);
 }
 
-static void a_process_that_moves_while_its_terms_are_read_has_no_words(void)
+TEST(a_process_that_moves_while_its_terms_are_read_has_no_words)
 {
     static const struct {
         enum fp_field field;
@@ -554,118 +531,99 @@ static void a_process_that_moves_while_its_terms_are_read_has_no_words(void)
     };
 
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
-        struct bench b;
-        struct mover mover = {&b, moves[i].field, moves[i].value};
+        struct fixture *b = create(27);
+        struct mover mover = {b, moves[i].field, moves[i].value};
 
-        create(&b, 27);
-        STANDS(&b, CODE, SERVES, b.put, FAKE_TUPLE(&b.heap, b.get, b.pid), b.put, from(&b), ROOT);
-        b.vm.memory.before_read = move;
-        b.vm.memory.arg = &mover;
-        tick(&b);
-        CHECK_INT(b.samples, 1);
-        CHECK(!b.has_work);
-        destroy(&b);
+        STANDS(b, CODE, SERVES, b->put, FAKE_TUPLE(&b->heap, b->get, b->pid), b->put, from(b),
+               ROOT);
+        fake_hook(&b->vm.memory, move, &mover);
+        tick(b);
+        CHECK_INT(b->samples, 1);
+        CHECK(!b->has_work);
+        destroy(b);
     }
 }
 
-static void a_message_that_cannot_be_read_is_not_told(void)
+TEST_WITH(a_message_that_cannot_be_read_is_not_told, create(27))
 {
-    struct bench b;
-
-    create(&b, 27);
-    STANDS(&b, CODE, SERVES, b.put, (FAKE_MISC + 0x100000) | 2, b.put, b.put, ROOT);
-    tick(&b);
-    CHECK_INT(b.samples, 1);
-    CHECK(!b.has_work);
-    destroy(&b);
+    STANDS(f, CODE, SERVES, f->put, (FAKE_MISC + 0x100000) | 2, f->put, f->put, ROOT);
+    tick(f);
+    CHECK_INT(f->samples, 1);
+    CHECK(!f->has_work);
 }
 
-static void a_site_whose_code_is_another_is_not_trusted(void)
+TEST_WITH(a_site_whose_code_is_another_is_not_trusted, create(27))
 {
-    struct bench b;
-
-    create(&b, 27);
-    fake_put(&b.vm.memory, SERVES - 8, "\x01\x02", 2);
-    STANDS(&b, CODE, SERVES, b.put, b.get, b.put, from(&b), ROOT);
-    tick(&b);
-    CHECK_INT(b.samples, 1);
-    CHECK(!b.has_work);
-    destroy(&b);
+    fake_put(&f->vm.memory, SERVES - 8, "\x01\x02", 2);
+    STANDS(f, CODE, SERVES, f->put, f->get, f->put, from(f), ROOT);
+    tick(f);
+    CHECK_INT(f->samples, 1);
+    CHECK(!f->has_work);
 }
 
 /* The code of all is compared twice a second. */
-static void a_site_whose_code_changes_between_two_checks_is_not_trusted(void)
+TEST(a_site_whose_code_changes_between_two_checks_is_not_trusted)
 {
     static const uint64_t site[] = {SERVES, CALLS, REQUEST};
 
     for (size_t i = 0; i < sizeof site / sizeof *site; i++) {
-        struct bench b;
+        struct fixture *b = create(27);
 
-        create(&b, 27);
-        STANDS(&b, CALLS, b.put, fake_ref(&b.heap, &b.ref), REQUEST, b.put, SERVES, b.put, b.get,
-               b.put, from(&b), ROOT);
-        tick(&b);
-        CHECK(b.has_work);
-        fake_set(&b.vm, 1, FP_FIELD_reds, 2000);
-        tick(&b);
-        CHECK(b.has_work);
-        fake_set(&b.vm, 1, FP_FIELD_reds, 3000);
-        fake_put(&b.vm.memory, site[i] - 8, "\x01\x02", 2);
-        tick(&b);
-        CHECK_INT(b.samples, 1);
-        CHECK(!b.has_work);
-        destroy(&b);
+        STANDS(b, CALLS, b->put, fake_ref(&b->heap, &b->ref), REQUEST, b->put, SERVES, b->put,
+               b->get, b->put, from(b), ROOT);
+        tick(b);
+        CHECK(b->has_work);
+        fake_set(&b->vm, 1, FP_FIELD_reds, 2000);
+        tick(b);
+        CHECK(b->has_work);
+        fake_set(&b->vm, 1, FP_FIELD_reds, 3000);
+        fake_put(&b->vm.memory, site[i] - 8, "\x01\x02", 2);
+        tick(b);
+        CHECK_INT(b->samples, 1);
+        CHECK(!b->has_work);
+        destroy(b);
     }
 }
 
-static void a_process_that_waits_for_a_port_is_told_with_it(void)
+TEST_WITH(a_process_that_waits_for_a_port_is_told_with_it, create(27))
 {
-    struct bench b;
-
-    create(&b, 27);
-    STANDS(&b, PORTS, FAKE_PORT(5), ROOT);
-    tick(&b);
-    CHECK(b.has_work);
-    CHECK_INT(b.work.waits, FP_WORK_PORT);
-    CHECK_INT(b.work.target.word, 5);
-    destroy(&b);
+    STANDS(f, PORTS, FAKE_PORT(5), ROOT);
+    tick(f);
+    CHECK(f->has_work);
+    CHECK_INT(f->work.waits, FP_WORK_PORT);
+    CHECK_INT(f->work.target.word, 5);
 }
 
-static void without_the_option_nothing_is_told(void)
+TEST_WITH(without_the_option_nothing_is_told, create(27))
 {
-    struct bench b;
     struct fp_sampler_options options = {0};
 
-    create(&b, 27);
-    fp_sampler_destroy(b.sampler);
-    options = (struct fp_sampler_options){.layout = b.vm.layout,
-                                          .memory = &b.vm.memory.reader,
-                                          .code = &b.vm.live_code,
-                                          .ring = b.ring,
-                                          .counters = &b.counters,
+    fp_sampler_destroy(f->sampler);
+    options = (struct fp_sampler_options){.layout = f->vm.layout,
+                                          .memory = &f->vm.memory.reader,
+                                          .code = &f->vm.live_code,
+                                          .ring = f->ring,
+                                          .counters = &f->counters,
                                           .interval_us = 1000,
                                           .ranking = {{.top = 8, .is_delta = 1, .every = 1}},
                                           .rankings = 1,
                                           .select_interval_ms = 1000000,
                                           .status = -1};
-    CHECK_INT(fp_sampler_create(&b.sampler, &options), 0);
-    STANDS(&b, CODE, SERVES, b.put, b.get, b.put, from(&b), ROOT);
-    tick(&b);
-    CHECK_INT(b.samples, 1);
-    CHECK(!b.has_work);
-    destroy(&b);
+    CHECK_INT(fp_sampler_create(&f->sampler, &options), 0);
+    STANDS(f, CODE, SERVES, f->put, f->get, f->put, from(f), ROOT);
+    tick(f);
+    CHECK_INT(f->samples, 1);
+    CHECK(!f->has_work);
 }
 
-static void the_site_nearest_to_the_root_counts_and_none_of_another_end(void)
+TEST_WITH(the_site_nearest_to_the_root_counts_and_none_of_another_end, create(27))
 {
-    struct bench b;
     struct fp_serving_sites *sites;
     struct fp_serving serving;
     uint64_t word[] = {WHOLE, 1, SERVES, 2, 3, ROOT};
 
-    create(&b, 27);
     sites = fp_serving_published();
-    fp_serving_check(sites, &b.vm.memory.reader, &b.vm.layout);
+    fp_serving_check(sites, &f->vm.memory.reader, &f->vm.layout);
     CHECK_INT(fp_serving_find(sites, word, 6, 6, &serving), 1);
     CHECK_INT(serving.at, 2);
     CHECK_INT(serving.slots, 3);
@@ -675,72 +633,34 @@ static void the_site_nearest_to_the_root_counts_and_none_of_another_end(void)
     CHECK_INT(serving.at, 2);
     CHECK_INT(serving.slots, 1);
     CHECK_INT(fp_serving_find(sites, word + 3, 3, 3, &serving), 0);
-    destroy(&b);
 }
 
-static void equal_sites_are_published_once(void)
+TEST_WITH(equal_sites_are_published_once, create(27))
 {
-    struct bench b;
     struct fp_serving_sites *sites;
 
-    create(&b, 27);
     sites = fp_serving_published();
     for (unsigned i = 0; i < 2 * FP_SERVING_TABLES_MAX; i++)
-        publish(&b);
+        publish(f);
     CHECK(fp_serving_published() == sites);
-    destroy(&b);
 }
 
 /* The last of all: no other table can be published after it. */
-static void tables_that_change_too_often_are_refused(void)
+TEST_WITH(tables_that_change_too_often_are_refused, create(27))
 {
-    struct bench b;
     struct fp_serving_sites *last = NULL;
     int err = 0;
 
-    create(&b, 27);
     for (uint32_t n = 0; n <= FP_SERVING_TABLES_MAX && err == 0; n++) {
         struct fp_site_row rows[] = {{SERVES, FP_SITE_serves, n % 50},
                                      {WHOLE, FP_SITE_cast, n / 50}};
         struct fp_sites *sites;
 
-        CHECK_INT(fp_sites_create(&sites, &b.vm.memory.reader, &b.vm.code, rows, 2), 0);
+        CHECK_INT(fp_sites_create(&sites, &f->vm.memory.reader, &f->vm.code, rows, 2), 0);
         last = fp_serving_published();
         err = fp_serving_publish(sites);
         fp_sites_release(sites);
     }
     CHECK_INT(err, FP_EFULL);
     CHECK(fp_serving_published() == last);
-    destroy(&b);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_tag_is_an_atom_or_a_tuple_that_begins_with_one);
-    RUN(no_atom_looks_like_a_tuple);
-    RUN(each_kind_has_its_name);
-    RUN(a_trace_has_all_digits_of_its_ids);
-    RUN(whom_a_process_waits_for_is_told_as_it_is_printed);
-    RUN(references_are_told_from_their_highest_number_on);
-    RUN(an_atom_that_nobody_knows_takes_its_word_with_it);
-    RUN(nothing_is_said_of_what_is_not_known);
-    RUN(words_stand_behind_the_numbers_of_a_changed_sample_and_for_that_one_only);
-    RUN(a_sample_with_words_is_not_merged_with_others);
-    RUN(a_call_in_work_is_told_with_its_reference);
-    RUN(a_message_with_its_envelope_is_told_by_it);
-    RUN(an_event_of_gen_statem_is_told_by_its_type);
-    RUN(a_server_that_waits_for_its_next_message_has_nothing_in_work);
-    RUN(a_caller_is_told_with_the_call_and_its_request);
-    RUN(a_process_that_stands_still_is_told_from_memory);
-    RUN(a_process_that_moves_while_its_terms_are_read_has_no_words);
-    RUN(a_message_that_cannot_be_read_is_not_told);
-    RUN(a_site_whose_code_is_another_is_not_trusted);
-    RUN(a_site_whose_code_changes_between_two_checks_is_not_trusted);
-    RUN(a_process_that_waits_for_a_port_is_told_with_it);
-    RUN(without_the_option_nothing_is_told);
-    RUN(the_site_nearest_to_the_root_counts_and_none_of_another_end);
-    RUN(equal_sites_are_published_once);
-    RUN(tables_that_change_too_often_are_refused);
-    return RUN_END();
 }

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "fake_queue.h"
-#include "run.h"
+#include "test.h"
 
 #define HEAP (FAKE_BASE + UINT64_C(0x800000000))
 #define HEAP_WORDS 65536u
@@ -114,35 +114,28 @@ static uint64_t list_of(struct fixture *f, uint64_t element, unsigned n)
 
 /* ------------------------------------------------------------------- paths -- */
 
-static void a_record_on_the_stack_is_told_by_its_elements(void)
+TEST_WITH_EACH(a_record_on_the_stack_is_told_by_its_elements, create, 25, 27, 29)
 {
-    static const unsigned releases[] = {25, 27, 29};
+    uint64_t list = list_of(f, FAKE_SMALL(1), 100);
+    uint64_t state = FAKE_TUPLE(&f->heap, f->state, list, FAKE_SMALL(2));
+    const uint64_t stack[] = {FAKE_NIL, state, FAKE_JIT + 128, FAKE_SMALL(1), state};
+    const struct fp_xray_node *node;
 
-    for (size_t r = 0; r < 3; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t list = list_of(f, FAKE_SMALL(1), 100);
-        uint64_t state = FAKE_TUPLE(&f->heap, f->state, list, FAKE_SMALL(2));
-        const uint64_t stack[] = {FAKE_NIL, state, FAKE_JIT + 128, FAKE_SMALL(1), state};
-        const struct fp_xray_node *node;
-
-        settle(f, stack, 5);
-        look(f);
-        node = below(f, root(f), FP_XRAY_STACK, slot(1, FAKE_JIT + 64));
-        CHECK_INT(node->shape.form, FP_XRAY_FORM_TUPLE);
-        CHECK_INT(node->shape.tag, f->state);
-        CHECK_INT(node->shape.arity, 3);
-        CHECK_INT(node->words, 204);
-        CHECK_INT(below(f, node, FP_XRAY_ELEMENT, 2)->words, 200);
-        CHECK_INT(f->answer->reached_words, 204);
-        CHECK_INT(f->answer->young_words, 204);
-        CHECK_INT(f->answer->stack_words, 5);
-        destroy(f);
-    }
+    settle(f, stack, 5);
+    look(f);
+    node = below(f, root(f), FP_XRAY_STACK, slot(1, FAKE_JIT + 64));
+    CHECK_INT(node->shape.form, FP_XRAY_FORM_TUPLE);
+    CHECK_INT(node->shape.tag, f->state);
+    CHECK_INT(node->shape.arity, 3);
+    CHECK_INT(node->words, 204);
+    CHECK_INT(below(f, node, FP_XRAY_ELEMENT, 2)->words, 200);
+    CHECK_INT(f->answer->reached_words, 204);
+    CHECK_INT(f->answer->young_words, 204);
+    CHECK_INT(f->answer->stack_words, 5);
 }
 
-static void what_two_roots_share_counts_at_the_first(void)
+TEST_WITH(what_two_roots_share_counts_at_the_first, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t list = list_of(f, FAKE_SMALL(1), 10);
     const uint64_t stack[] = {fake_cons(&f->heap, FAKE_SMALL(1), list), FAKE_JIT + 128, list};
 
@@ -150,12 +143,10 @@ static void what_two_roots_share_counts_at_the_first(void)
     look(f);
     CHECK_INT(below(f, root(f), FP_XRAY_STACK, slot(0, FAKE_JIT + 64))->words, 22);
     CHECK_INT(root(f)->words, 22);
-    destroy(f);
 }
 
-static void garbage_is_what_no_root_leads_to(void)
+TEST_WITH(garbage_is_what_no_root_leads_to, create(27))
 {
-    struct fixture *f = create(27);
     uint64_t garbage = list_of(f, FAKE_SMALL(1), 50);
     const uint64_t stack[] = {fake_cons(&f->heap, FAKE_SMALL(1), FAKE_NIL)};
 
@@ -164,13 +155,11 @@ static void garbage_is_what_no_root_leads_to(void)
     look(f);
     CHECK_INT(f->answer->young_words, 102);
     CHECK_INT(f->answer->reached_words, 2);
-    destroy(f);
 }
 
 /* A tree of 2^14 leaves, and a list as deep as the heap is long. */
-static void a_tree_is_one_node_for_each_element(void)
+TEST_WITH(a_tree_is_one_node_for_each_element, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t tree[2] = {FAKE_NIL, FAKE_NIL};
 
     for (unsigned depth = 0; depth < 1000; depth++)
@@ -179,12 +168,10 @@ static void a_tree_is_one_node_for_each_element(void)
     look(f);
     CHECK_INT(root(f)->words, 4000);
     CHECK(f->answer->paths->nodes < 8);
-    destroy(f);
 }
 
-static void deep_nesting_to_the_left_is_walked_to_its_end(void)
+TEST_WITH(deep_nesting_to_the_left_is_walked_to_its_end, create(29))
 {
-    struct fixture *f = create(29);
     uint64_t term = FAKE_NIL;
 
     for (unsigned depth = 0; depth < 20000; depth++)
@@ -198,7 +185,6 @@ static void deep_nesting_to_the_left_is_walked_to_its_end(void)
     settle(f, &term, 1);
     look(f);
     CHECK_INT(root(f)->words, 24002);
-    destroy(f);
 }
 
 static uint64_t map_subtag(unsigned otp)
@@ -206,7 +192,7 @@ static uint64_t map_subtag(unsigned otp)
     return otp < 27 ? 0x3c : 0x2c;
 }
 
-static void keys_of_maps_are_told_where_they_are_atoms(void)
+TEST(keys_of_maps_are_told_where_they_are_atoms)
 {
     static const unsigned releases[] = {25, 27, 29};
 
@@ -239,9 +225,8 @@ static void keys_of_maps_are_told_where_they_are_atoms(void)
     }
 }
 
-static void the_keys_of_a_literal_tuple_are_told_too(void)
+TEST_WITH(the_keys_of_a_literal_tuple_are_told_too, create(29))
 {
-    struct fixture *f = create(29);
     struct fake_terms literals = {&f->vm.memory, OUTSIDE};
     uint64_t keys = FAKE_TUPLE(&literals, f->get);
     const uint64_t map[] = {1, keys, list_of(f, FAKE_SMALL(1), 20)};
@@ -254,7 +239,6 @@ static void the_keys_of_a_literal_tuple_are_told_too(void)
             ->words,
         40);
     CHECK_INT(f->answer->literals, 1);
-    destroy(f);
 }
 
 /* ---------------------------------------------------------------- binaries -- */
@@ -294,7 +278,7 @@ static uint64_t put_part(struct fixture *f, unsigned otp, uint64_t binary, uint6
     }
 }
 
-static void a_part_of_a_binary_pins_all_of_it(void)
+TEST(a_part_of_a_binary_pins_all_of_it)
 {
     static const unsigned releases[] = {25, 27, 29};
 
@@ -325,9 +309,8 @@ static void a_part_of_a_binary_pins_all_of_it(void)
 
 /* ---------------------------------------------------------------- messages -- */
 
-static void a_message_counts_with_the_memory_that_it_brings(void)
+TEST_WITH(a_message_counts_with_the_memory_that_it_brings, create(29))
 {
-    struct fixture *f = create(29);
     struct fake_terms far = {&f->vm.memory, OUTSIDE + 40};
     uint64_t list = FAKE_NIL, message, at;
     const uint64_t nothing = FAKE_NIL;
@@ -349,20 +332,17 @@ static void a_message_counts_with_the_memory_that_it_brings(void)
     CHECK_INT(f->answer->root_words[FP_XRAY_MESSAGE], 63 + 8);
     CHECK_INT(f->answer->reached_words, 63 + 8);
     CHECK_INT(root(f)->words, 63 + 8);
-    destroy(f);
 }
 
 /* --------------------------------------------------------------- movements -- */
 
-static void a_process_that_runs_is_not_told(void)
+TEST_WITH(a_process_that_runs_is_not_told, create(27))
 {
-    struct fixture *f = create(27);
     const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 10)};
 
     settle(f, stack, 1);
     fake_set(&f->vm, N, FP_FIELD_state, FP_PSFLG_RUNNING);
     CHECK_INT(look_with(f, 64u << 20, 1000, 5), FP_ETORN);
-    destroy(f);
 }
 
 static void count_a_reduction(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -375,27 +355,23 @@ static void count_a_reduction(struct fake_memory *memory, void *arg, uint64_t ad
         fake_set(&f->vm, N, FP_FIELD_reds, fake_get(&f->vm, N, FP_FIELD_reds) + 1);
 }
 
-static void a_process_that_ran_meanwhile_is_not_told(void)
+TEST_WITH(a_process_that_ran_meanwhile_is_not_told, create(27))
 {
-    struct fixture *f = create(27);
     const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 10)};
 
     settle(f, stack, 1);
-    f->vm.memory.before_read = count_a_reduction;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, count_a_reduction, f);
     /* Time for more than one, also on a busy machine. */
     CHECK_INT(look_with(f, 64u << 20, 1000, 500), FP_ETORN);
     CHECK(f->answer->attempts > 1);
     f->vm.memory.before_read = NULL;
     look(f);
     CHECK_INT(f->answer->reached_words, 20);
-    destroy(f);
 }
 
 /* The VM has given its heap back, which is no fault of the engine. */
-static void a_heap_that_has_gone_meanwhile_has_moved(void)
+TEST_WITH(a_heap_that_has_gone_meanwhile_has_moved, create(27))
 {
-    struct fixture *f = create(27);
     const uint64_t stack[] = {list_of(f, FAKE_SMALL(1), 10)};
     const uint64_t hole = HEAP + 8 * HEAP_WORDS;
 
@@ -403,16 +379,13 @@ static void a_heap_that_has_gone_meanwhile_has_moved(void)
     fake_set(&f->vm, N, FP_FIELD_hend, hole + 65536);
     fake_set(&f->vm, N, FP_FIELD_stop, hole + 65536 - 8);
     CHECK_INT(look_with(f, 64u << 20, 1000, 50), FP_ELAYOUT);
-    f->vm.memory.before_read = count_a_reduction;
-    f->vm.memory.arg = f;
+    fake_hook(&f->vm.memory, count_a_reduction, f);
     CHECK_INT(look_with(f, 64u << 20, 1000, 50), FP_ETORN);
-    destroy(f);
 }
 
 /* Nothing is known of it then, also not that it has moved. */
-static void a_structure_that_cannot_be_read_is_a_fault(void)
+TEST_WITH(a_structure_that_cannot_be_read_is_a_fault, create(27))
 {
-    struct fixture *f = create(27);
     const struct fp_xray_limits limits = {64u << 20, 50};
 
     settle(f, &f->state, 1);
@@ -423,23 +396,19 @@ static void a_structure_that_cannot_be_read_is_a_fault(void)
     while (!fp_xray_step(f->xray, 1000))
         continue;
     CHECK_INT(fp_xray_answer(f->xray)->err, FP_EFAULT);
-    destroy(f);
 }
 
 /* At once: another attempt would see the same layout. */
-static void a_layout_that_does_not_fit_is_refused_at_once(void)
+TEST_WITH(a_layout_that_does_not_fit_is_refused_at_once, create(27))
 {
-    struct fixture *f = create(27);
-
     settle(f, &f->state, 1);
     f->vm.layout.release.queue.buffers = f->vm.layout.release.process_size;
     CHECK_INT(look_with(f, 64u << 20, 1000, 10000), FP_ELAYOUT);
     CHECK_INT(f->answer->attempts, 1);
-    destroy(f);
 }
 
 /* All that is read later is another's by then. */
-static void a_process_that_was_copied_may_go_on(void)
+TEST(a_process_that_was_copied_may_go_on)
 {
     for (unsigned r = 0; r < 2; r++) {
         unsigned otp = r == 0 ? 25 : 29;
@@ -473,25 +442,19 @@ static void a_process_that_was_copied_may_go_on(void)
     }
 }
 
-static void a_process_that_has_exited_is_gone(void)
+TEST_WITH(a_process_that_has_exited_is_gone, create(27))
 {
-    struct fixture *f = create(27);
-
     settle(f, &f->get, 1);
     fake_set(&f->vm, N, FP_FIELD_state, FP_PSFLG_EXITING);
     CHECK_INT(look_with(f, 64u << 20, 1000, 1000), FP_EGONE);
-    destroy(f);
 }
 
-static void a_heap_beyond_the_budget_is_refused_with_what_it_takes(void)
+TEST_WITH(a_heap_beyond_the_budget_is_refused_with_what_it_takes, create(27))
 {
-    struct fixture *f = create(27);
-
     settle(f, &f->get, 1);
     CHECK_INT(look_with(f, 4u << 20, 1000, 1000), FP_EFULL);
     CHECK(f->answer->bytes_needed > 4u << 20);
     CHECK_INT(look_with(f, f->answer->bytes_needed + (8u << 20), 1000, 1000), 0);
-    destroy(f);
 }
 
 /* ------------------------------------------------------------------ damage -- */
@@ -528,7 +491,7 @@ static uint64_t any_word(uint64_t *seed)
     }
 }
 
-static void damaged_heaps_end(void)
+TEST(damaged_heaps_end)
 {
     static const unsigned releases[] = {25, 27, 29};
     uint64_t seed = 88172645463325252u;
@@ -559,28 +522,4 @@ static void damaged_heaps_end(void)
         destroy(f);
     }
     CHECK(told > 0);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_record_on_the_stack_is_told_by_its_elements);
-    RUN(what_two_roots_share_counts_at_the_first);
-    RUN(garbage_is_what_no_root_leads_to);
-    RUN(a_tree_is_one_node_for_each_element);
-    RUN(deep_nesting_to_the_left_is_walked_to_its_end);
-    RUN(keys_of_maps_are_told_where_they_are_atoms);
-    RUN(the_keys_of_a_literal_tuple_are_told_too);
-    RUN(a_part_of_a_binary_pins_all_of_it);
-    RUN(a_message_counts_with_the_memory_that_it_brings);
-    RUN(a_process_that_runs_is_not_told);
-    RUN(a_process_that_ran_meanwhile_is_not_told);
-    RUN(a_heap_that_has_gone_meanwhile_has_moved);
-    RUN(a_structure_that_cannot_be_read_is_a_fault);
-    RUN(a_layout_that_does_not_fit_is_refused_at_once);
-    RUN(a_process_that_was_copied_may_go_on);
-    RUN(a_process_that_has_exited_is_gone);
-    RUN(a_heap_beyond_the_budget_is_refused_with_what_it_takes);
-    RUN(damaged_heaps_end);
-    return RUN_END();
 }
