@@ -15,7 +15,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 
 .PHONY: proof build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
         test-live test-attach portability test-real test-exports test-foreign test-mcp \
-        asan tsan valgrind analyze deps deps-build shell soak soak-sizes limits \
+        sim asan tsan valgrind analyze deps deps-build shell soak soak-sizes limits \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
 
@@ -54,6 +54,9 @@ tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words
 
 test-c: build ## Run the C tests only, on the objects of the libraries (one: C_TESTS=test_ring)
 	@tools/test.sh c
+
+sim: build ## The simulation alone, and whether it finds each of its mistakes
+	@C_TESTS=sim tools/test.sh c sim-canaries
 
 asan: ## The C tests, and the library in a VM for SECONDS_, under ASan and UBSan
 	@tools/deps.sh build test

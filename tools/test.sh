@@ -1,8 +1,8 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, build, tidy, c, exports, threads, erl, viewer, mcp,
-#                           foreign
+#   tools/test.sh STEP...   steps: deps, build, tidy, c, sim-canaries, exports, threads, erl,
+#                           viewer, mcp, foreign
 #
 # Steps that are joined (erl+c+tidy) run beside each other, three at a time, what each
 # one says in one piece: many of the Erlang tests wait. Of erl joined, the second runs of what
@@ -147,6 +147,10 @@ step() { # name, and "joined" where others run meanwhile
         judge arrows tools/check_arrows.sh
         ;;
     c-alone) c_tests alone ;;
+    sim-canaries)
+        heading "Does the simulation find mistakes?"
+        judge sim-canaries test/sim/prove.sh
+        ;;
     tidy)
         heading "The house rules"
         judge tidy tools/tidy.escript

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Build and run the C tests; append "name passed failed" to $RESULTS.
 #
-# Each test/c/test_*.c runs on the objects that the libraries in priv/ are linked from: what is
+# Each test/c/test_*.c, and the simulation (test/sim), runs on the objects that the libraries in priv/ are linked from: what is
 # tested is what ships. With SANITIZERS=asan they run under ASan and UBSan instead; with tsan
 # those of TSAN_TESTS, in which two threads share memory, under TSan; "asan tsan" is both.
 # A program speaks TAP (test/c/run.h
@@ -117,7 +117,7 @@ build_variant() { # variant, compiler, sanitizer flags, test name...
     done
 }
 
-names=$(for test in test/c/test_*.c; do printf '%s ' "$(basename "$test" .c)"; done)
+names=$(for test in test/c/test_*.c test/sim/sim.c; do printf '%s ' "$(basename "$test" .c)"; done)
 if [ -n "${C_TESTS:-}" ]; then names=$C_TESTS; fi
 if [ "$PART" = alone ]; then names=$ALONE; fi
 
