@@ -1,7 +1,7 @@
 %% @private `flame_prof attach', and lending flame_prof to nodes for a while.
 -module(flame_prof_cli_attach).
 
--export([do/1, borrowing/4, borrowing/5]).
+-export([do/1, borrowing/4, borrowing/5, report_lack/3]).
 
 -import(flame_prof_text, [grouped/1]).
 
@@ -70,7 +70,8 @@ connected({error, _} = Error, _Output, _Options, _Parsed) ->
     Error;
 connected({ok, Nodes}, Output, Options, Parsed) ->
     with_agents(Nodes, attach, without(Options, Output), [], fun(Agents) ->
-        ok = lists:foreach(fun told_why/1, Agents),
+        Consequence = ": the portable engine samples it, and the files are written here",
+        ok = lists:foreach(fun({Node, Agent}) -> report_lack(Node, Agent, Consequence) end, Agents),
         profile(Agents, Output, Options, Parsed)
     end).
 
@@ -78,11 +79,13 @@ connected({ok, Nodes}, Output, Options, Parsed) ->
 without(#{engine := native}, _Output) -> refused;
 without(_Options, Output) -> {writer, Output}.
 
-told_why({Node, Agent}) ->
+%% @doc Prints why a node does without the library, and what follows from that.
+-spec report_lack(node(), flame_prof_attach:agent(), Consequence :: iodata()) -> ok.
+report_lack(Node, Agent, Consequence) ->
     case flame_prof_attach:lacks(Agent) of
         {true, Why} ->
-            Format = "~ts does without the library (~ts): the portable engine samples it, and the files are written here",
-            flame_prof_cli_out:say(io_lib:format(Format, [Node, Why]));
+            flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)~ts",
+                [Node, Why, Consequence]));
         false ->
             ok
     end.
@@ -136,8 +139,10 @@ borrowing(Nodes, Module, Without, Timeout, Fun) ->
 borrowing(Nodes, Module, Lent, Without, Timeout, Fun) ->
     Asked = [{Node, flame_prof_remote:lacks(Node, Module, Timeout)} || Node <- Nodes],
     case [Error || {_, {error, _} = Error} <- Asked] of
-        [] -> with_agents([Node || {Node, {ok, true}} <- Asked], Lent, Without, [],
-            fun(_) -> Fun() end);
+        [] -> with_agents([Node || {Node, {ok, true}} <- Asked], Lent, Without, [], fun(Agents) ->
+            ok = lists:foreach(fun({Node, Agent}) -> report_lack(Node, Agent, "") end, Agents),
+            Fun()
+        end);
         Errors -> flame_prof_cli_nodes:first_error(Errors)
     end.
 

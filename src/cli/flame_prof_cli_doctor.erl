@@ -97,7 +97,9 @@ lending(Node, #{for := Ms, engine := Engine}, Timeout, Fun) ->
             ok = progress(io_lib:format("attaching to ~ts", [Node])),
             case flame_prof_attach:open(Node, flame_prof_remote_samples:without(Engine), doctor) of
                 {ok, Agent} ->
-                    ok = told_why(Node, Agent),
+                    Consequence = ["; the portable engine samples it, and the samples are read here"
+                        || flame_prof_attach:has_writer(Agent)],
+                    ok = flame_prof_cli_attach:report_lack(Node, Agent, Consequence),
                     try Fun(Agent) after left(Node, Agent, Ms) end;
                 {error, _} = Error -> Error
             end;
@@ -124,17 +126,6 @@ with_reason(Agent, {ok, {#{unseen := #{samples := _} = Unseen} = Evidence, Files
     end;
 with_reason(_Agent, Collected) ->
     Collected.
-
-told_why(Node, Agent) ->
-    case {flame_prof_attach:lacks(Agent), flame_prof_attach:has_writer(Agent)} of
-        {false, _} ->
-            ok;
-        {{true, Why}, HasWriter} ->
-            Sampled = [["; the portable engine samples it, ", "and the samples are read here"]
-                || HasWriter],
-            flame_prof_cli_out:say(io_lib:format("~ts does without the library (~ts)~ts",
-                [Node, Why, Sampled]))
-    end.
 
 left(Node, Agent, Ms) ->
     Left = max(?LEAVE_LEAST_MS, min(?LEAVE_MOST_MS, left_ms(Ms))),

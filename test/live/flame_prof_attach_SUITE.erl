@@ -168,8 +168,10 @@ without_the_library_the_doctor_has_samples(Config) ->
         Temporary = filename:join(output(Config), "temporary"),
         ok = filelib:ensure_path(Temporary),
         Doctor = ["doctor", Name, "--cookie", cookie()],
-        {1, Text} = command_line:run(Doctor ++ ["--for", "1s", "--json", "--report", Page],
+        %% 10: a busy machine takes the node's CPU, which is a finding.
+        {Status, Text} = command_line:run(Doctor ++ ["--for", "1s", "--json", "--report", Page],
             [{env, [{"TMPDIR", Temporary}, {"ERL_LIBS", false}, {"LC_ALL", "C.UTF-8"}]}]),
+        ?assert(lists:member(Status, [1, 10])),
         matches(Text, ["does without the library \\(it cannot be loaded there: .*file too "
             "large\\); the portable engine samples it, and the samples are read here"]),
         {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
@@ -180,7 +182,9 @@ without_the_library_the_doctor_has_samples(Config) ->
             lists:member(Kind, [<<"hot_function">>, <<"mailbox">>])],
         ?assert(filelib:file_size(Page) > 100000),
         expect([{1, Doctor ++ ["--for", "1s", "--engine", "native"],
-            ["does without the library \\(.*file too large\\)\n"]}]),
+            ["does without the library \\(.*file too large\\)\n"]},
+            {0, ["waits", Name, "--cookie", cookie()],
+                ["does without the library \\(.*file too large\\)\n"]}]),
         {ok, []} = file:list_dir_all(Temporary)
     end).
 
