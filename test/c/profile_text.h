@@ -49,6 +49,10 @@ static inline struct fp_profile *profile_of_corpus(const char *name)
     return profile;
 }
 
+/* A test of the profile that is made so. */
+#define TEST_PROFILE(test, made)                                                                   \
+    TEST_ON(test, struct fp_profile *, profile, made, fp_profile_destroy)
+
 static inline void put_text(FILE *out, const struct fp_profile *profile, uint32_t id)
 {
     struct fp_slice text = fp_profile_text(profile, id);

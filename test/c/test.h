@@ -10,6 +10,8 @@
  *          CHECK(f->...);                   the struct fixture of create(), which destroy() ends
  *      }
  *      TEST_WITH_EACH(every_release_has_one, create, 25, 26, 27) { ... }       so many times
+ *      TEST_ON(a_ring_is_empty, struct fp_ring *, ring, create(8), fp_ring_destroy) { ... }
+ *      TEST_BETWEEN(what_is_between, create(27), destroy()) { ... }        of what is global
  *
  * It has the program's main(): one file includes it. */
 #pragma once
@@ -32,16 +34,28 @@ static unsigned test_count;
     }                                                                                              \
     static void test(void)
 
-#define TEST_WITH(test, created)                                                                   \
-    static void test##_with(struct fixture *f);                                                    \
+#define TEST_BETWEEN(test, before, behind)                                                         \
+    static void test##_between(void);                                                              \
     TEST(test)                                                                                     \
     {                                                                                              \
-        struct fixture *f = created;                                                               \
-                                                                                                   \
-        test##_with(f);                                                                            \
-        destroy(f);                                                                                \
+        before;                                                                                    \
+        test##_between();                                                                          \
+        behind;                                                                                    \
     }                                                                                              \
-    static void test##_with(struct fixture *f)
+    static void test##_between(void)
+
+#define TEST_ON(test, type, name, created, end)                                                    \
+    static void test##_on(type name);                                                              \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        type made = created;                                                                       \
+                                                                                                   \
+        test##_on(made);                                                                           \
+        end(made);                                                                                 \
+    }                                                                                              \
+    static void test##_on(type name)
+
+#define TEST_WITH(test, created) TEST_ON(test, struct fixture *, f, created, destroy)
 
 #define TEST_WITH_EACH(test, create, ...)                                                          \
     static void test##_with(struct fixture *f);                                                    \

@@ -54,23 +54,19 @@ static int64_t sum_by(struct fp_profile *profile, enum fp_by_kind kind)
     return sum;
 }
 
-TEST(a_sample_weighs_its_words_and_is_one)
+TEST_PROFILE(a_sample_weighs_its_words_and_is_one, told())
 {
-    struct fp_profile *profile = told();
-
     CHECK(fp_profile_is_of_allocations(profile));
     CHECK_INT(sum_by(profile, FP_BY_SAMPLES), 4);
     CHECK_INT(sum_by(profile, FP_BY_PERIOD), 65001);
     CHECK_INT(sum_by(profile, FP_BY_VALUE), 65001);
     CHECK_INT(sum_by(profile, FP_BY_DELTA), 65001);
     CHECK_INT(profile->file[0].observations, 4);
-    fp_profile_destroy(profile);
 }
 
-TEST(a_long_collection_is_told_of_its_sample_only)
+TEST_PROFILE(a_long_collection_is_told_of_its_sample_only, told())
 {
     static const char *const texts[] = {"", "45000 major heap", "", "120000 minor fragments", ""};
-    struct fp_profile *profile = told();
     struct fp_cursor cursor;
     struct fp_row row;
 
@@ -89,7 +85,6 @@ TEST(a_long_collection_is_told_of_its_sample_only)
     /* The words of the process are its own. */
     CHECK_INT(fp_profile_text(profile, profile->process[0].words).size,
               strlen("erl_pid=<0.7.0> name=cache initial_call=cache:init/1"));
-    fp_profile_destroy(profile);
 }
 
 TEST(words_of_collections_that_make_no_sense_are_damage)

@@ -126,9 +126,8 @@ static struct fp_allocator_figures read_one(uint32_t k)
 
 /* -------------------------------------------------------------------- trees -- */
 
-TEST(the_largest_free_block_is_that_of_the_root)
+TEST_BETWEEN(the_largest_free_block_is_that_of_the_root, create(), destroy())
 {
-    create();
     CHECK_INT(solve_trees(), 0);
     CHECK_INT(b.allocators->tree, ROOT);
     CHECK(read_one(2).has_largest_free);
@@ -138,12 +137,10 @@ TEST(the_largest_free_block_is_that_of_the_root)
     put(INSTANCE_AT(2) + ROOT, 0);
     CHECK(read_one(2).has_largest_free);
     CHECK_INT(read_one(2).largest_free, 0);
-    destroy();
 }
 
-TEST(a_node_that_is_no_root_tells_nothing)
+TEST_BETWEEN(a_node_that_is_no_root_tells_nothing, create(), destroy())
 {
-    create();
     CHECK_INT(solve_trees(), 0);
     put(INSTANCE_AT(1) + ROOT, NODE_AT(1, 1));
     CHECK(!read_one(1).has_largest_free);
@@ -152,7 +149,6 @@ TEST(a_node_that_is_no_root_tells_nothing)
     CHECK(read_one(0).has_largest_free);
     b.allocators->instance[0].has_tree = 0;
     CHECK(!read_one(0).has_largest_free);
-    destroy();
 }
 
 /* Each time that the root is read, it is another one. */
@@ -165,15 +161,13 @@ static void turn_root(struct fake_memory *memory, void *arg, uint64_t address, s
                       fake_word(memory, address) == NODE_AT(1, 0) ? NODE_AT(2, 0) : NODE_AT(1, 0));
 }
 
-TEST(a_tree_whose_root_changes_meanwhile_tells_nothing)
+TEST_BETWEEN(a_tree_whose_root_changes_meanwhile_tells_nothing, create(), destroy())
 {
-    create();
     CHECK_INT(solve_trees(), 0);
     b.memory.before_read = turn_root;
     CHECK(!read_one(1).has_largest_free);
     CHECK_INT(read_one(1).multi.mseg_carriers, 3);
     CHECK_INT(read_one(2).largest_free, 7002);
-    destroy();
 }
 
 TEST(a_tree_that_does_not_prove_itself_is_not_believed)
@@ -203,11 +197,10 @@ static int solve_fixes(void)
     return fp_fix_solve(b.allocators, &b.memory.reader, b.fact, INSTANCES, 1u << 0 | 1u << 3);
 }
 
-TEST(fixed_sizes_of_processes_are_added)
+TEST_BETWEEN(fixed_sizes_of_processes_are_added, create(), destroy())
 {
     uint64_t bytes;
 
-    create();
     CHECK_INT(fp_fix_read(b.allocators, &b.memory.reader, &bytes), FP_ENOENT);
     CHECK_INT(solve_fixes(), 0);
     CHECK_INT(fp_fix_read(b.allocators, &b.memory.reader, &bytes), 0);
@@ -217,26 +210,22 @@ TEST(fixed_sizes_of_processes_are_added)
     CHECK_INT(bytes, 96 * (10 + 20 + 31) + 32 * (13 + 23 + 33));
     fake_unmap(&b.memory, LISTS_AT(2));
     CHECK_INT(fp_fix_read(b.allocators, &b.memory.reader, &bytes), FP_EFAULT);
-    destroy();
 }
 
 /* Processes come and go between the answer of the VM and the look. */
-TEST(an_instance_at_work_is_found)
+TEST_BETWEEN(an_instance_at_work_is_found, create(), destroy())
 {
     uint64_t bytes;
 
-    create();
     b.fact[2].bytes[0] += 96;
     b.fact[2].bytes[4] -= 128;
     CHECK_INT(solve_fixes(), 0);
     CHECK_INT(fp_fix_read(b.allocators, &b.memory.reader, &bytes), 0);
     CHECK_INT(bytes, 96 * (10 + 20 + 30) + 32 * (13 + 23 + 33));
-    destroy();
 }
 
-TEST(lists_that_say_something_else_are_not_believed)
+TEST_BETWEEN(lists_that_say_something_else_are_not_believed, create(), destroy())
 {
-    create();
     b.fact[2].bytes[4] += 8;
     CHECK_INT(solve_fixes(), FP_ENOENT);
     b.fact[2].bytes[4] -= 8;
@@ -255,18 +244,16 @@ TEST(lists_that_say_something_else_are_not_believed)
         put(INSTANCE_AT(k) + 16, LISTS_AT(k));
     CHECK_INT(solve_fixes(), FP_EAMBIGUOUS);
     CHECK_INT(b.allocators->fix_types, 0);
-    destroy();
 }
 
 /* ------------------------------------------------------------ super carrier -- */
 
-TEST(the_super_carrier_is_found_by_its_sizes)
+TEST_BETWEEN(the_super_carrier_is_found_by_its_sizes, create(), destroy())
 {
     struct fp_ranges data = {1, {{DATA, DATA + (256u << 10)}}};
     struct fp_super_carrier fact = {1 << 29, 21 << 20, 16 << 20, 1 << 20}, carrier;
     uint64_t at = DATA + 65536 - 40; /* across the border of two chunks */
 
-    create();
     CHECK_INT(fp_super_carrier_solve(b.allocators, &b.memory.reader, &data, &fact), FP_ENOENT);
     CHECK_INT(fp_super_carrier_read(b.allocators, &b.memory.reader, &carrier), FP_ENOENT);
     fake_put(&b.memory, at, &fact, sizeof fact);
@@ -278,5 +265,4 @@ TEST(the_super_carrier_is_found_by_its_sizes)
     put(at + 8, 21 << 20);
     fake_put(&b.memory, DATA + 131072, &fact, sizeof fact);
     CHECK_INT(fp_super_carrier_solve(b.allocators, &b.memory.reader, &data, &fact), FP_EAMBIGUOUS);
-    destroy();
 }

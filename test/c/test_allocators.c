@@ -136,18 +136,16 @@ static int solve(void)
                : fp_allocators_solve(b.allocators, &b.memory.reader, b.fact, b.facts, &b.refusal);
 }
 
-TEST(instances_and_counters_are_found_without_a_symbol)
+TEST_BETWEEN(instances_and_counters_are_found_without_a_symbol, create(), destroy())
 {
-    create();
     CHECK_INT(solve(), 0);
     CHECK_INT(b.allocators->count, FACTS);
     CHECK_INT(b.allocators->statistics, STATISTICS);
     CHECK_INT(b.allocators->pool, POOL);
     CHECK(b.allocators->has_pool);
-    destroy();
 }
 
-TEST(what_an_instance_has_now_is_read)
+TEST_BETWEEN(what_an_instance_has_now_is_read, create(), destroy())
 {
     static const uint64_t carriers[] = {2, 2000, 3, 3000, 0, 0, 90, 91, 92, 93};
     static const uint64_t blocks[] = {5, 500, 60, 6000, 61, 6100};
@@ -155,7 +153,6 @@ TEST(what_an_instance_has_now_is_read)
     struct fp_allocator_figures figures[FACTS];
     uint64_t multi = instance_at(4) + STATISTICS + (FP_CALLS_WORDS + FP_CARRIERS_WORDS) * 8;
 
-    create();
     CHECK_INT(solve(), 0);
     memset(fake_at(&b.memory, instance_at(4) + STATISTICS, FP_STATISTICS_WORDS * 8), 0,
            FP_STATISTICS_WORDS * 8);
@@ -185,21 +182,18 @@ TEST(what_an_instance_has_now_is_read)
     CHECK_INT(figures[4].taken, 4001);
     CHECK_INT(figures[4].given_back, 50020);
     CHECK(!figures[4].has_largest_free);
-    destroy();
 }
 
-TEST(an_instance_that_is_gone_is_no_figure)
+TEST_BETWEEN(an_instance_that_is_gone_is_no_figure, create(), destroy())
 {
     struct fp_allocator_figures figures[FACTS];
 
-    create();
     CHECK_INT(solve(), 0);
     fake_unmap(&b.memory, instance_at(4));
     CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, figures), FACTS - 1);
     CHECK_INT(figures[4].err, FP_EFAULT);
     CHECK_INT(figures[3].err, 0);
     CHECK_INT(figures[5].err, 0);
-    destroy();
 }
 
 TEST(two_tables_are_refused)
@@ -227,20 +221,17 @@ TEST(two_offsets_are_refused)
 }
 
 /* All are at work, but one. */
-TEST(one_instance_that_agrees_is_not_enough)
+TEST_BETWEEN(one_instance_that_agrees_is_not_enough, create(), destroy())
 {
-    create();
     for (uint32_t i = 1; i < b.facts; i++)
         b.fact[i].statistics[11]++;
     CHECK_INT(solve(), FP_ENOENT);
     b.fact[1].statistics[11]--;
     CHECK_INT(solve(), 0);
-    destroy();
 }
 
-TEST(a_pool_that_is_nowhere_is_refused)
+TEST_BETWEEN(a_pool_that_is_nowhere_is_refused, create(), destroy())
 {
-    create();
     for (uint32_t i = 0; i < b.facts; i++)
         b.fact[i].pool[0]++;
     CHECK_INT(solve(), FP_ENOENT);
@@ -248,13 +239,10 @@ TEST(a_pool_that_is_nowhere_is_refused)
         b.fact[i].has_pool = 0;
     CHECK_INT(solve(), 0);
     CHECK(!b.allocators->has_pool);
-    destroy();
 }
 
-TEST(an_instance_that_only_erlang_knows_is_refused)
+TEST_BETWEEN(an_instance_that_only_erlang_knows_is_refused, create(), destroy())
 {
-    create();
     b.fact[3].number = 40;
     CHECK_INT(solve(), FP_ENOENT);
-    destroy();
 }

@@ -82,11 +82,10 @@ static void destroy(void)
     fake_memory_destroy(&b.memory);
 }
 
-TEST(the_lists_are_found_and_walked)
+TEST_BETWEEN(the_lists_are_found_and_walked, create(), destroy())
 {
     struct fp_carriers carriers;
 
-    create();
     CHECK_INT(fp_carriers_walk(b.allocators, &b.memory.reader, &carriers), FP_ENOENT);
     CHECK_INT(fp_carriers_solve(b.allocators, &b.memory.reader), 0);
     CHECK_INT(b.allocators->lists, LISTS);
@@ -97,14 +96,12 @@ TEST(the_lists_are_found_and_walked)
     for (uint32_t k = 0; k < carriers.count; k++)
         CHECK_INT(carriers.range[k].start, CARRIER_AT(k));
     fp_carriers_free(&carriers);
-    destroy();
 }
 
-TEST(a_list_that_is_not_as_counted_is_left_out)
+TEST_BETWEEN(a_list_that_is_not_as_counted_is_left_out, create(), destroy())
 {
     struct fp_carriers carriers;
 
-    create();
     CHECK_INT(fp_carriers_solve(b.allocators, &b.memory.reader), 0);
     put(INSTANCE_AT(1) + MULTI, 5);        /* one more than there are */
     put(CARRIER_AT(0) + 8, CARRIER_AT(0)); /* a ring */
@@ -112,7 +109,6 @@ TEST(a_list_that_is_not_as_counted_is_left_out)
     CHECK_INT(carriers.count, 5 + 2);
     CHECK_INT(carriers.counted, 4096 * (6 + 10 + 15 + 0 + 1 + 3));
     fp_carriers_free(&carriers);
-    destroy();
 }
 
 TEST(lists_at_two_offsets_are_refused)

@@ -8,9 +8,11 @@
 #define MINOR 0
 #define MAJOR 1
 
-TEST(lengths_are_those_of_all_threads)
+#define COLLECTIONS_TEST(test, created)                                                            \
+    TEST_ON(test, struct fp_collections *, collections, created, fp_collections_destroy)
+
+COLLECTIONS_TEST(lengths_are_those_of_all_threads, fp_collections_create(3, 64))
 {
-    struct fp_collections *collections = fp_collections_create(3, 64);
     static struct fp_histogram_copy lengths;
 
     CHECK(collections != NULL);
@@ -24,12 +26,10 @@ TEST(lengths_are_those_of_all_threads)
     fp_collections_lengths(collections, MAJOR, &lengths);
     CHECK_INT(lengths.count, 1);
     CHECK_INT(lengths.sum_ns, 70000);
-    fp_collections_destroy(collections);
 }
 
-TEST(processes_are_in_the_order_of_their_time)
+COLLECTIONS_TEST(processes_are_in_the_order_of_their_time, fp_collections_create(1, 1000))
 {
-    struct fp_collections *collections = fp_collections_create(1, 1000);
     struct fp_collected top[10];
 
     CHECK_INT(fp_collections_top(collections, top, 10), 0);
@@ -49,12 +49,10 @@ TEST(processes_are_in_the_order_of_their_time)
     }
     CHECK_INT(fp_collections_top(collections, top, 1), 1);
     CHECK_INT(fp_collections_top(collections, top, 0), 0);
-    fp_collections_destroy(collections);
 }
 
-TEST(one_of_a_turn_stands_for_some)
+COLLECTIONS_TEST(one_of_a_turn_stands_for_some, fp_collections_create(1, 64))
 {
-    struct fp_collections *collections = fp_collections_create(1, 64);
     struct fp_collected top[2];
 
     fp_collections_add(collections, 0, 3, 30, MINOR, 1000, 30);
@@ -66,12 +64,10 @@ TEST(one_of_a_turn_stands_for_some)
     CHECK_INT(top[0].ns, 30000);
     CHECK_INT(top[0].longest_ns, 2000);
     CHECK_INT(top[1].pid, 40);
-    fp_collections_destroy(collections);
 }
 
-TEST(the_next_process_of_a_slot_begins_at_nothing)
+COLLECTIONS_TEST(the_next_process_of_a_slot_begins_at_nothing, fp_collections_create(1, 64))
 {
-    struct fp_collections *collections = fp_collections_create(1, 64);
     struct fp_collected top[2];
 
     fp_collections_add(collections, 0, 5, 50, MAJOR, 9000, 1);
@@ -82,12 +78,11 @@ TEST(the_next_process_of_a_slot_begins_at_nothing)
     CHECK_INT(top[0].major, 0);
     CHECK_INT(top[0].ns, 10);
     CHECK_INT(top[0].longest_ns, 10);
-    fp_collections_destroy(collections);
 }
 
-TEST(of_a_large_table_some_slots_share_a_place)
+COLLECTIONS_TEST(of_a_large_table_some_slots_share_a_place,
+                 fp_collections_create(1, UINT32_C(1) << 27))
 {
-    struct fp_collections *collections = fp_collections_create(1, UINT32_C(1) << 27);
     struct fp_collected top[3];
 
     fp_collections_add(collections, 0, 7, 70, MINOR, 10, 1);
@@ -96,7 +91,6 @@ TEST(of_a_large_table_some_slots_share_a_place)
     CHECK_INT(fp_collections_top(collections, top, 3), 2);
     CHECK_INT(top[0].pid, 90);
     CHECK_INT(top[1].pid, 80);
-    fp_collections_destroy(collections);
 }
 
 /* ------------------------------------------------------- reader and writer -- */
@@ -114,9 +108,8 @@ static void *collect(void *arg)
 
 /* The numbers of a moment may not have the collection that the time has: but none is of another
  * process. */
-TEST(a_reader_never_mixes_processes)
+COLLECTIONS_TEST(a_reader_never_mixes_processes, fp_collections_create(1, 16))
 {
-    struct fp_collections *collections = fp_collections_create(1, 16);
     struct fp_collected top[16];
     uint64_t seen = 0;
     pthread_t thread;
@@ -138,5 +131,4 @@ TEST(a_reader_never_mixes_processes)
     }
     atomic_store(&is_over, 1);
     pthread_join(thread, NULL);
-    fp_collections_destroy(collections);
 }

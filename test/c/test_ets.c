@@ -50,6 +50,7 @@ struct bench {
     struct fp_ets_input input;
     struct fp_ets_fact fact[FACTS];
     struct fp_refusal refusal;
+    struct fp_ets_list list;
     uint32_t count;
 };
 
@@ -216,6 +217,7 @@ static void create(void)
 
 static void destroy(void)
 {
+    fp_ets_free(&b.list);
     fake_memory_destroy(&b.memory);
 }
 
@@ -224,12 +226,16 @@ static int solve(void)
     return fp_ets_solve(&b.tables, &b.memory.reader, &b.layout, &b.input, &b.refusal);
 }
 
-static struct fp_ets_list read_all(void)
+static void create_and_solve(void)
 {
-    struct fp_ets_list list;
+    create();
+    CHECK_INT(solve(), 0);
+}
 
-    CHECK_INT(fp_ets_read(&b.tables, &b.memory.reader, &list), 0);
-    return list;
+static void read_all(void)
+{
+    fp_ets_free(&b.list);
+    CHECK_INT(fp_ets_read(&b.tables, &b.memory.reader, &b.list), 0);
 }
 
 static uint64_t add(uint32_t scheduler)
@@ -243,9 +249,8 @@ static uint64_t add(uint32_t scheduler)
 
 /* ----------------------------------------------------------------- layout -- */
 
-TEST(every_field_is_found_by_what_erlang_says)
+TEST_BETWEEN(every_field_is_found_by_what_erlang_says, create(), destroy())
 {
-    create();
     CHECK_INT(solve(), 0);
     CHECK_INT(b.tables.at[FP_ETS_FIELD_binary], BINARY_AT);
     CHECK_INT(b.tables.at[FP_ETS_FIELD_owner], OWNER_AT);
@@ -259,7 +264,6 @@ TEST(every_field_is_found_by_what_erlang_says)
     CHECK_INT(b.tables.slots, SLOTS);
     CHECK_INT(b.tables.lists, DATA + HEAD_AT);
     CHECK_INT(b.tables.stride, STRIDE);
-    destroy();
 }
 
 TEST(a_field_that_differs_in_one_table_is_refused)
@@ -277,37 +281,29 @@ TEST(a_field_that_differs_in_one_table_is_refused)
     }
 }
 
-TEST(two_places_that_fit_are_refused)
+TEST_BETWEEN(two_places_that_fit_are_refused, create(), destroy())
 {
-    create();
     for (uint32_t k = 0; k < FACTS; k++)
         fake_put_word(&b.memory, table_at(k) + NAME_AT + 8, b.fact[k].name);
     CHECK_INT(solve(), FP_EAMBIGUOUS);
     CHECK(strstr(b.refusal.why, "name: more than one") != NULL);
-    destroy();
 }
 
-TEST(a_field_at_the_end_of_the_structure_is_found_and_read)
+TEST_BETWEEN(a_field_at_the_end_of_the_structure_is_found_and_read, create(), destroy())
 {
-    struct fp_ets_list list;
-
-    create();
     for (uint32_t k = 0; k < FACTS; k++) {
         fake_put_word(&b.memory, table_at(k) + NAME_AT, 0);
         fake_put_word(&b.memory, table_at(k) + 504, b.fact[k].name);
     }
     CHECK_INT(solve(), 0);
     CHECK_INT(b.tables.at[FP_ETS_FIELD_name], 504);
-    list = read_all();
-    CHECK_INT(list.count, FACTS);
-    CHECK(list.table[1].name == ATOM(101));
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.count, FACTS);
+    CHECK(b.list.table[1].name == ATOM(101));
 }
 
-TEST(counters_of_another_size_or_sum_are_refused)
+TEST_BETWEEN(counters_of_another_size_or_sum_are_refused, create(), destroy())
 {
-    create();
     b.input.array_bytes += 8;
     CHECK_INT(solve(), FP_ELAYOUT);
     b.input.array_bytes = ARRAY_BYTES - 64;
@@ -316,22 +312,18 @@ TEST(counters_of_another_size_or_sum_are_refused)
     b.input.array_bytes = ARRAY_BYTES;
     fake_put_word(&b.memory, array_at(4) + 8, 1); /* a snapshot */
     CHECK_INT(solve(), FP_ENOENT);
-    destroy();
 }
 
 /* The ring of one owner's tables has links just like those of all. */
-TEST(the_ring_of_an_owner_is_not_that_of_a_scheduler)
+TEST_BETWEEN(the_ring_of_an_owner_is_not_that_of_a_scheduler, create(), destroy())
 {
-    create();
     fake_put_word(&b.memory, head_of(2), FACTS - 1);
     CHECK_INT(solve(), FP_ENOENT);
     CHECK(strstr(b.refusal.why, "list of a scheduler") != NULL);
-    destroy();
 }
 
-TEST(schedulers_that_are_not_alike_are_refused)
+TEST_BETWEEN(schedulers_that_are_not_alike_are_refused, create(), destroy())
 {
-    create();
     fake_put_word(&b.memory, DATA + 2 * STRIDE + NUMBER_AT, 4);
     CHECK_INT(solve(), FP_ENOENT);
     fake_put_word(&b.memory, DATA + 2 * STRIDE + NUMBER_AT, 3);
@@ -341,24 +333,20 @@ TEST(schedulers_that_are_not_alike_are_refused)
     CHECK_INT(solve(), 0);
     b.input.schedulers = 1; /* and this is the second */
     CHECK_INT(solve(), FP_ELAYOUT);
-    destroy();
 }
 
-TEST(one_scheduler_has_no_decentralized_counters)
+TEST_BETWEEN(one_scheduler_has_no_decentralized_counters, create(), destroy())
 {
-    create();
     b.input.schedulers = 1;
     b.input.array_bytes = 0;
     fake_put_word(&b.memory, DATA + STRIDE + NUMBER_AT, 1);
     CHECK_INT(solve(), 0);
     CHECK_INT(b.tables.slots, 0);
     CHECK_INT(b.tables.lists, DATA + STRIDE + HEAD_AT);
-    destroy();
 }
 
-TEST(a_reference_tells_its_binary_only_where_it_is_magic)
+TEST_BETWEEN(a_reference_tells_its_binary_only_where_it_is_magic, create(), destroy())
 {
-    create();
     fake_put_word(&b.memory, HEAP + 128, UINT64_C(2) << 6 | 0x10);
     fake_put_word(&b.memory, HEAP + 136, binary_at(3));
     CHECK_INT(fp_ets_binary(&b.memory.reader, (HEAP + 128) | 2), binary_at(3));
@@ -366,28 +354,24 @@ TEST(a_reference_tells_its_binary_only_where_it_is_magic)
     fake_put_word(&b.memory, HEAP + 136, UINT64_C(77) << 32 | 0xffffffff);
     CHECK_INT(fp_ets_binary(&b.memory.reader, (HEAP + 128) | 2), 0);
     CHECK_INT(fp_ets_binary(&b.memory.reader, (HEAP + (64u << 20)) | 2), 0);
-    destroy();
 }
 
 /* ---------------------------------------------------------------- reading -- */
 
-TEST(tables_of_all_schedulers_are_read)
+TEST_BETWEEN(tables_of_all_schedulers_are_read, create_and_solve(), destroy())
 {
-    struct fp_ets_list list;
     const struct fp_ets_table *table;
 
-    create();
-    CHECK_INT(solve(), 0);
     (void)add(3);
     (void)add(3);
-    list = read_all();
-    CHECK_INT(list.count, FACTS + 2);
-    CHECK_INT(list.incomplete, 0);
-    CHECK_INT(list.left_out, 0);
+    read_all();
+    CHECK_INT(b.list.count, FACTS + 2);
+    CHECK_INT(b.list.incomplete, 0);
+    CHECK_INT(b.list.left_out, 0);
     for (uint32_t k = 0; k < FACTS + 2; k++) {
         struct fp_ets_fact fact = fact_of(k);
 
-        table = &list.table[k];
+        table = &b.list.table[k];
         CHECK_INT(table->address, table_at(k));
         CHECK_INT(table->owner, fact.owner);
         CHECK_INT(table->name, fact.name);
@@ -399,97 +383,64 @@ TEST(tables_of_all_schedulers_are_read)
         CHECK_INT(table->is_compressed, fact.is_compressed);
         CHECK_INT(table->is_decentralized, fact.is_decentralized);
     }
-    fp_ets_free(&list);
-    destroy();
 }
 
-TEST(counters_in_a_snapshot_are_not_told)
+TEST_BETWEEN(counters_in_a_snapshot_are_not_told, create_and_solve(), destroy())
 {
-    struct fp_ets_list list;
-
-    create();
-    CHECK_INT(solve(), 0);
     fake_put_word(&b.memory, array_at(5) + 8, 1);
-    list = read_all();
-    CHECK_INT(list.table[4].objects, fact_of(4).objects);
-    CHECK_INT(list.table[5].objects, -1);
-    CHECK_INT(list.table[5].bytes, -1);
-    fp_ets_free(&list);
+    read_all();
+    CHECK_INT(b.list.table[4].objects, fact_of(4).objects);
+    CHECK_INT(b.list.table[5].objects, -1);
+    CHECK_INT(b.list.table[5].bytes, -1);
     fake_unmap(&b.memory, ARRAYS);
-    list = read_all();
-    CHECK_INT(list.count, FACTS);
-    CHECK_INT(list.table[4].objects, -1);
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.count, FACTS);
+    CHECK_INT(b.list.table[4].objects, -1);
 }
 
 /* An array that was let go holds something else: no table has so few bytes, or so many objects. */
-TEST(sums_that_no_table_has_are_not_told)
+TEST_BETWEEN(sums_that_no_table_has_are_not_told, create_and_solve(), destroy())
 {
-    struct fp_ets_list list;
-
-    create();
-    CHECK_INT(solve(), 0);
     put_array(4, 0, 0);
     put_array(5, UINT64_C(1) << 40, 4000);
-    list = read_all();
-    CHECK_INT(list.table[4].objects, -1);
-    CHECK_INT(list.table[5].objects, -1);
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.table[4].objects, -1);
+    CHECK_INT(b.list.table[5].objects, -1);
 }
 
-TEST(a_deleted_table_is_told_by_its_status)
+TEST_BETWEEN(a_deleted_table_is_told_by_its_status, create_and_solve(), destroy())
 {
-    struct fp_ets_list list;
-
-    create();
-    CHECK_INT(solve(), 0);
     fake_put_word(&b.memory, binary_at(1) + INDIRECTION_AT, 0);
-    list = read_all();
-    CHECK_INT(list.count, FACTS - 1);
-    CHECK_INT(list.left_out, 1);
-    fp_ets_free(&list);
+    read_all();
+    CHECK_INT(b.list.count, FACTS - 1);
+    CHECK_INT(b.list.left_out, 1);
     put_u32(table_at(1) + STATUS_AT, b.fact[1].status | FP_ETS_DELETING);
-    list = read_all();
-    CHECK_INT(list.count, FACTS);
-    CHECK(list.table[1].status & FP_ETS_DELETING);
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.count, FACTS);
+    CHECK(b.list.table[1].status & FP_ETS_DELETING);
 }
 
 /* It was freed, and holds something else. */
-TEST(a_deleted_table_without_its_reference_is_left_out)
+TEST_BETWEEN(a_deleted_table_without_its_reference_is_left_out, create_and_solve(), destroy())
 {
     const uint32_t number[] = {0x7fffffff, 7, 9};
-    struct fp_ets_list list;
 
-    create();
-    CHECK_INT(solve(), 0);
     put_u32(table_at(1) + STATUS_AT, b.fact[1].status | FP_ETS_DELETING);
     fake_put_word(&b.memory, binary_at(1) + INDIRECTION_AT, 0);
     fake_put(&b.memory, binary_at(1) + NUMBERS_AT, number, sizeof number);
-    list = read_all();
-    CHECK_INT(list.count, FACTS - 1);
-    CHECK_INT(list.left_out, 1);
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.count, FACTS - 1);
+    CHECK_INT(b.list.left_out, 1);
 }
 
-TEST(a_binary_of_another_table_leaves_the_table_out)
+TEST_BETWEEN(a_binary_of_another_table_leaves_the_table_out, create_and_solve(), destroy())
 {
-    struct fp_ets_list list;
-
-    create();
-    CHECK_INT(solve(), 0);
     fake_put_word(&b.memory, binary_at(2) + INDIRECTION_AT, table_at(3));
     fake_put_word(&b.memory, table_at(4) + BINARY_AT, HEAP + (64u << 20));
-    list = read_all();
-    CHECK_INT(list.count, FACTS - 2);
-    CHECK_INT(list.left_out, 2);
-    CHECK_INT(list.table[2].address, table_at(3));
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.count, FACTS - 2);
+    CHECK_INT(b.list.left_out, 2);
+    CHECK_INT(b.list.table[2].address, table_at(3));
 }
 
 /* Just before a table is read for the first time, some others go, and one comes. */
@@ -521,24 +472,20 @@ static void churn_once(struct fake_memory *memory, void *arg, uint64_t address, 
 
 static void read_in_churn(struct churn *churn, uint32_t expected)
 {
-    struct fp_ets_list list;
-
-    create();
-    CHECK_INT(solve(), 0);
+    create_and_solve();
     for (uint32_t k = 0; k < 6; k++)
         (void)add(2);
     fake_hook(&b.memory, churn_once, churn);
-    list = read_all();
+    read_all();
     CHECK(b.memory.before_read == NULL);
-    CHECK_INT(list.incomplete, 0);
-    CHECK_INT(list.count, expected);
-    for (uint32_t i = 0; i < list.count; i++) {
+    CHECK_INT(b.list.incomplete, 0);
+    CHECK_INT(b.list.count, expected);
+    for (uint32_t i = 0; i < b.list.count; i++) {
         for (uint32_t j = 0; j < i; j++)
-            CHECK(list.table[i].address != list.table[j].address);
+            CHECK(b.list.table[i].address != b.list.table[j].address);
         for (uint32_t k = 0; churn->wipes && k < churn->removals; k++)
-            CHECK(list.table[i].address != table_at(churn->remove[k]));
+            CHECK(b.list.table[i].address != table_at(churn->remove[k]));
     }
-    fp_ets_free(&list);
     destroy();
 }
 
@@ -568,27 +515,19 @@ TEST(a_table_that_comes_is_told)
     read_in_churn(&(struct churn){table_at(5), {0}, 0, 1, 0}, 14);
 }
 
-TEST(a_ring_that_is_none_is_incomplete)
+TEST_BETWEEN(a_ring_that_is_none_is_incomplete, create_and_solve(), destroy())
 {
-    struct fp_ets_list list;
-
-    create();
-    CHECK_INT(solve(), 0);
     (void)add(3);
     fake_put_word(&b.memory, table_at(3) + ALL_AT, table_at(1));
-    list = read_all();
-    CHECK_INT(list.incomplete, 1);
-    CHECK_INT(list.table[list.count - 1].address, table_at(FACTS));
-    fp_ets_free(&list);
+    read_all();
+    CHECK_INT(b.list.incomplete, 1);
+    CHECK_INT(b.list.table[b.list.count - 1].address, table_at(FACTS));
     fake_put_word(&b.memory, table_at(3) + ALL_AT, HEAP + (64u << 20));
-    list = read_all();
-    CHECK_INT(list.incomplete, 1);
-    fp_ets_free(&list);
+    read_all();
+    CHECK_INT(b.list.incomplete, 1);
     fake_put_word(&b.memory, table_at(3) + ALL_AT, table_at(4));
     fake_unmap(&b.memory, DATA);
-    list = read_all();
-    CHECK_INT(list.incomplete, SCHEDULERS);
-    CHECK_INT(list.count, 0);
-    fp_ets_free(&list);
-    destroy();
+    read_all();
+    CHECK_INT(b.list.incomplete, SCHEDULERS);
+    CHECK_INT(b.list.count, 0);
 }

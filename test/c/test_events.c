@@ -20,6 +20,9 @@ static struct fp_events *create(uint32_t rate, uint32_t burst, uint64_t most, ui
     return events;
 }
 
+#define EVENTS_TEST(test, created)                                                                 \
+    TEST_ON(test, struct fp_events *, events, created, fp_events_destroy)
+
 static uint64_t admitted_at(struct fp_events *events, int64_t now, unsigned n)
 {
     uint64_t admitted = 0;
@@ -29,63 +32,49 @@ static uint64_t admitted_at(struct fp_events *events, int64_t now, unsigned n)
     return admitted;
 }
 
-TEST(a_burst_is_admitted_and_no_more)
+EVENTS_TEST(a_burst_is_admitted_and_no_more, create(10, 7, 0, 1))
 {
-    struct fp_events *events = create(10, 7, 0, 1);
-
     CHECK_INT(admitted_at(events, START, 100), 7);
     CHECK(fp_events_would_drop(events, START));
-    fp_events_destroy(events);
 }
 
-TEST(tokens_come_back_at_the_rate)
+EVENTS_TEST(tokens_come_back_at_the_rate, create(10, 5, 0, 1))
 {
-    struct fp_events *events = create(10, 5, 0, 1);
-
     CHECK_INT(admitted_at(events, START, 100), 5);
     CHECK_INT(admitted_at(events, START + SECOND / 10 - 1, 100), 0);
     CHECK_INT(admitted_at(events, START + SECOND / 10, 100), 1);
     CHECK_INT(admitted_at(events, START + SECOND / 2, 100), 4);
     /* A long pause gives the burst, not all that time. */
     CHECK_INT(admitted_at(events, START + 1000 * SECOND, 100), 5);
-    fp_events_destroy(events);
 }
 
-TEST(the_long_run_has_the_rate)
+EVENTS_TEST(the_long_run_has_the_rate, create(250, 10, 0, 1))
 {
-    struct fp_events *events = create(250, 10, 0, 1);
     uint64_t admitted = 0;
 
     /* An event each 100 us for 8 s. */
     for (int i = 0; i < 80000; i++)
         admitted += (uint64_t)fp_events_admit(events, 0, START + i * (SECOND / 10000), 0);
     CHECK(admitted >= 8 * 250 && admitted <= 8 * 250 + 10);
-    fp_events_destroy(events);
 }
 
-TEST(an_owed_event_is_admitted_and_takes_its_token)
+EVENTS_TEST(an_owed_event_is_admitted_and_takes_its_token, create(10, 2, 0, 1))
 {
-    struct fp_events *events = create(10, 2, 0, 1);
-
     CHECK_INT(admitted_at(events, START, 5), 2);
     CHECK(fp_events_admit(events, 0, START, 1));
     CHECK(fp_events_admit(events, 0, START, 1));
     /* Two were owed: their tokens are missing now. */
     CHECK_INT(admitted_at(events, START + SECOND / 5, 5), 0);
     CHECK_INT(admitted_at(events, START + 3 * SECOND / 10, 5), 1);
-    fp_events_destroy(events);
 }
 
-TEST(the_number_is_a_limit)
+EVENTS_TEST(the_number_is_a_limit, create(1000, 1000, 3, 1))
 {
-    struct fp_events *events = create(1000, 1000, 3, 1);
-
     CHECK(!fp_events_is_full(events));
     CHECK_INT(admitted_at(events, START, 10), 3);
     CHECK(fp_events_is_full(events));
     CHECK(!fp_events_admit(events, 0, START, 1));
     CHECK(fp_events_would_drop(events, START + SECOND));
-    fp_events_destroy(events);
 }
 
 static void write_one(struct fp_events *events, uint32_t thread, uint64_t word)
@@ -98,9 +87,8 @@ static void write_one(struct fp_events *events, uint32_t thread, uint64_t word)
     }
 }
 
-TEST(a_full_ring_loses_and_the_counters_agree)
+EVENTS_TEST(a_full_ring_loses_and_the_counters_agree, create(1000000, 100000, 0, 1))
 {
-    struct fp_events *events = create(1000000, 100000, 0, 1);
     struct fp_events_counters counters;
     size_t size;
     uint64_t read = 0;
@@ -123,12 +111,10 @@ TEST(a_full_ring_loses_and_the_counters_agree)
     fp_events_count(events, &counters);
     CHECK_INT(counters.missed, 2);
     CHECK(counters.seen == 20004 && counters.written + counters.dropped + counters.lost == 20004);
-    fp_events_destroy(events);
 }
 
-TEST(a_thread_without_a_ring_loses)
+EVENTS_TEST(a_thread_without_a_ring_loses, create(10, 10, 0, 2))
 {
-    struct fp_events *events = create(10, 10, 0, 2);
     struct fp_events_counters counters;
 
     CHECK(fp_events_admit(events, 2, START, 0));
@@ -137,12 +123,10 @@ TEST(a_thread_without_a_ring_loses)
     CHECK(fp_events_reserve(events, UINT32_MAX, 8) == NULL);
     fp_events_count(events, &counters);
     CHECK(counters.seen == 2 && counters.lost == 2 && counters.written == 0);
-    fp_events_destroy(events);
 }
 
-TEST(an_event_that_cannot_be_read_is_lost)
+EVENTS_TEST(an_event_that_cannot_be_read_is_lost, create(1000, 100, 0, 1))
 {
-    struct fp_events *events = create(1000, 100, 0, 1);
     struct fp_events_counters counters;
     size_t size;
 
@@ -159,13 +143,11 @@ TEST(an_event_that_cannot_be_read_is_lost)
     CHECK_INT(counters.written, 2);
     CHECK_INT(counters.lost, 1);
     CHECK(fp_events_peek(events, INT64_MAX, &size) != NULL);
-    fp_events_destroy(events);
 }
 
-TEST(the_oldest_event_is_read_first)
+EVENTS_TEST(the_oldest_event_is_read_first, create(10, 10, 0, 3))
 {
     static const uint64_t expected[] = {1, 2, 3, 5, 8};
-    struct fp_events *events = create(10, 10, 0, 3);
     const uint64_t *event;
     size_t size;
 
@@ -185,7 +167,6 @@ TEST(the_oldest_event_is_read_first)
     CHECK(event != NULL && *event == 8);
     fp_events_release(events);
     CHECK(fp_events_peek(events, INT64_MAX, &size) == NULL);
-    fp_events_destroy(events);
 }
 
 TEST(what_is_no_limit_is_refused)

@@ -144,9 +144,9 @@ static struct sample is_small(int64_t n)
     return (struct sample){.status = "waiting", .queue = n % 100, .memory = 5};
 }
 
-TEST(what_grows_has_its_numbers_over_time)
+TEST_PROFILE(what_grows_has_its_numbers_over_time,
+             profile_of_stories((story *[]){grows, is_small, NULL}, 320))
 {
-    struct fp_profile *profile = profile_of_stories((story *[]){grows, is_small, NULL}, 320);
     struct fp_facts facts;
     const struct fp_process_facts *process;
 
@@ -169,7 +169,6 @@ TEST(what_grows_has_its_numbers_over_time)
         CHECK_INT(process->part[i].time_us, 100000000 + 100000 * i);
     }
     fp_facts_free(&facts, &profile->budget);
-    fp_profile_destroy(profile);
 }
 
 /* The first and each third one has no numbers. */
@@ -182,9 +181,9 @@ static struct sample is_bare_at_times(int64_t n)
                            .is_bare = n % 3 == 0};
 }
 
-TEST(samples_without_numbers_change_no_range)
+TEST_PROFILE(samples_without_numbers_change_no_range,
+             profile_of_stories((story *[]){is_bare_at_times, NULL}, 300))
 {
-    struct fp_profile *profile = profile_of_stories((story *[]){is_bare_at_times, NULL}, 300);
     struct fp_facts facts;
     const struct fp_process_facts *process;
 
@@ -199,7 +198,6 @@ TEST(samples_without_numbers_change_no_range)
     for (int i = 0; i < FP_FACTS_PARTS; i++)
         CHECK(process->part[i].of[FP_FACTS_QUEUE].min > 500);
     fp_facts_free(&facts, &profile->budget);
-    fp_profile_destroy(profile);
 }
 
 static struct sample calls(int64_t n)
@@ -208,9 +206,9 @@ static struct sample calls(int64_t n)
                            .words = n < 70 ? "waits_for=<0.3.0> " : "message=call/{get,_} "};
 }
 
-TEST(whom_it_waited_for_and_what_it_served_is_counted)
+TEST_PROFILE(whom_it_waited_for_and_what_it_served_is_counted,
+             profile_of_stories((story *[]){is_small, calls, NULL}, 100))
 {
-    struct fp_profile *profile = profile_of_stories((story *[]){is_small, calls, NULL}, 100);
     uint64_t waited = 0, served = 0;
     struct fp_facts facts;
 
@@ -227,7 +225,6 @@ TEST(whom_it_waited_for_and_what_it_served_is_counted)
     CHECK_INT(waited, 70);
     CHECK_INT(served, 30);
     fp_facts_free(&facts, &profile->budget);
-    fp_profile_destroy(profile);
 }
 
 TEST(for_want_of_memory_facts_are_refused)

@@ -210,6 +210,26 @@ static const struct piece schedules[] = {
                           "49 89 c5 48 bf 80 77 41 b7 29 56 00 00"},
 };
 
+static struct fake_memory *placed(const struct piece *piece, size_t n)
+{
+    struct fake_memory *memory = malloc(sizeof *memory);
+
+    CHECK(memory != NULL);
+    place_all(memory, piece, n);
+    return memory;
+}
+
+static void forget(struct fake_memory *memory)
+{
+    fake_memory_destroy(memory);
+    free(memory);
+}
+
+#define LIGHT_TEST(test, n)                                                                        \
+    TEST_ON(test, struct fake_memory *, memory, placed(&lights[n].site, 3), forget)
+#define HEAVY_TEST(test, n)                                                                        \
+    TEST_ON(test, struct fake_memory *, memory, placed(&heavies[n].code, 3), forget)
+
 /* ------------------------------------------------------------ light BIFs -- */
 
 TEST(a_light_bif_is_named_by_the_call_of_each_release)
@@ -258,18 +278,14 @@ TEST(a_light_call_with_one_byte_wrong_names_no_other)
     }
 }
 
-TEST(any_other_address_is_of_no_light_bif)
+LIGHT_TEST(any_other_address_is_of_no_light_bif, 0)
 {
-    struct fake_memory memory;
-
-    place_light(&memory, &lights[0]);
     for (uint64_t at = lights[0].site.at - ROOM; at < lights[0].returns_to + 8; at++) {
         uint64_t mfa_at;
 
-        CHECK_INT(fp_jit_light(&memory.reader, at, &mfa_at),
+        CHECK_INT(fp_jit_light(&memory->reader, at, &mfa_at),
                   at == lights[0].returns_to ? 0 : FP_ENOENT);
     }
-    fake_memory_destroy(&memory);
 }
 
 /* The function goes on and calls somebody else: the BIF has returned. */
@@ -293,57 +309,48 @@ TEST(a_call_right_after_that_of_a_light_bif_is_another_one)
         }
 }
 
-TEST(what_lea_points_to_must_lie_before_it)
+LIGHT_TEST(what_lea_points_to_must_lie_before_it, 0)
 {
     static const int32_t displacements[] = {-7,   -8, -16, -17,        -26,       -28,
                                             -100, 0,  7,   1000000000, INT32_MAX, INT32_MIN};
-    struct fake_memory memory;
 
-    place_light(&memory, &lights[0]);
     for (size_t i = 0; i < sizeof displacements / sizeof *displacements; i++) {
         uint64_t mfa_at;
 
-        fake_put(&memory, lights[0].site.at + 23, &displacements[i], 4);
-        CHECK_INT(fp_jit_light(&memory.reader, lights[0].returns_to, &mfa_at), FP_ENOENT);
+        fake_put(memory, lights[0].site.at + 23, &displacements[i], 4);
+        CHECK_INT(fp_jit_light(&memory->reader, lights[0].returns_to, &mfa_at), FP_ENOENT);
     }
-    fake_memory_destroy(&memory);
 }
 
-TEST(an_export_with_no_mfa_or_two_names_nothing)
+LIGHT_TEST(an_export_with_no_mfa_or_two_names_nothing, 1)
 {
     const struct light *light = &lights[1];
     uint64_t export = light->export.at, mfa_at;
-    struct fake_memory memory;
 
-    place_light(&memory, light);
-    fake_put_word(&memory, light->mfa_at + 16, 256); /* no arity */
-    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
-    fake_put_word(&memory, light->mfa_at + 16, 255);
-    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), 0);
-    fake_put_word(&memory, light->mfa_at, 0x3b03); /* a pid, no atom */
-    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
-    fake_put_word(&memory, light->mfa_at, 0x3b0b);
-    fake_put_word(&memory, export, 0x4b);
-    fake_put_word(&memory, export + 8, 0x8b);
-    fake_put_word(&memory, export + 16, 1); /* a second one */
-    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
-    fake_memory_destroy(&memory);
+    fake_put_word(memory, light->mfa_at + 16, 256); /* no arity */
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), FP_ENOENT);
+    fake_put_word(memory, light->mfa_at + 16, 255);
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), 0);
+    fake_put_word(memory, light->mfa_at, 0x3b03); /* a pid, no atom */
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), FP_ENOENT);
+    fake_put_word(memory, light->mfa_at, 0x3b0b);
+    fake_put_word(memory, export, 0x4b);
+    fake_put_word(memory, export + 8, 0x8b);
+    fake_put_word(memory, export + 16, 1); /* a second one */
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), FP_ENOENT);
 }
 
-TEST(what_can_not_be_read_is_no_light_bif)
+LIGHT_TEST(what_can_not_be_read_is_no_light_bif, 2)
 {
     const struct light *light = &lights[2];
-    struct fake_memory memory;
     uint64_t mfa_at;
 
-    place_light(&memory, light);
-    fake_unmap(&memory, light->export.at - ROOM);
-    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
-    fake_unmap(&memory, light->site.at - ROOM);
-    CHECK_INT(fp_jit_light(&memory.reader, light->returns_to, &mfa_at), FP_ENOENT);
-    CHECK_INT(fp_jit_light(&memory.reader, 0, &mfa_at), FP_ENOENT);
-    CHECK_INT(fp_jit_light(&memory.reader, UINT64_MAX, &mfa_at), FP_ENOENT);
-    fake_memory_destroy(&memory);
+    fake_unmap(memory, light->export.at - ROOM);
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), FP_ENOENT);
+    fake_unmap(memory, light->site.at - ROOM);
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory->reader, 0, &mfa_at), FP_ENOENT);
+    CHECK_INT(fp_jit_light(&memory->reader, UINT64_MAX, &mfa_at), FP_ENOENT);
 }
 
 /* ------------------------------------------------------------ heavy BIFs -- */
@@ -378,27 +385,24 @@ TEST(a_heavy_bif_of_before_is_not_believed)
     }
 }
 
-TEST(what_is_no_heavy_bif_is_none)
+HEAVY_TEST(what_is_no_heavy_bif_is_none, 3)
 {
     const struct heavy *heavy = &heavies[3];
     uint64_t at = heavy->code.at, native_return = heavy->native_return;
-    struct fake_memory memory;
 
-    place_heavy(&memory, heavy);
-    CHECK(!fp_jit_heavy(&memory.reader, 0, native_return));
-    CHECK(!fp_jit_heavy(&memory.reader, 8, native_return));
-    CHECK(!fp_jit_heavy(&memory.reader, UINT64_MAX & ~UINT64_C(7), native_return));
+    CHECK(!fp_jit_heavy(&memory->reader, 0, native_return));
+    CHECK(!fp_jit_heavy(&memory->reader, 8, native_return));
+    CHECK(!fp_jit_heavy(&memory->reader, UINT64_MAX & ~UINT64_C(7), native_return));
     for (uint64_t off = 1; off < 8; off++)
-        CHECK(!fp_jit_heavy(&memory.reader, at + off, native_return));
-    CHECK(!fp_jit_heavy(&memory.reader, at + 8, native_return));
-    fake_put_word(&memory, at + 16, 256);
-    CHECK(!fp_jit_heavy(&memory.reader, at, native_return));
-    fake_put_word(&memory, at + 16, 1);
-    CHECK(fp_jit_heavy(&memory.reader, at, native_return));
+        CHECK(!fp_jit_heavy(&memory->reader, at + off, native_return));
+    CHECK(!fp_jit_heavy(&memory->reader, at + 8, native_return));
+    fake_put_word(memory, at + 16, 256);
+    CHECK(!fp_jit_heavy(&memory->reader, at, native_return));
+    fake_put_word(memory, at + 16, 1);
+    CHECK(fp_jit_heavy(&memory->reader, at, native_return));
     /* An Erlang function: it jumps nowhere near. */
-    fake_put(&memory, at + 24 + 32, "\x0f\x1f\x44\x00\x00", 5);
-    CHECK(!fp_jit_heavy(&memory.reader, at, native_return));
-    fake_memory_destroy(&memory);
+    fake_put(memory, at + 24 + 32, "\x0f\x1f\x44\x00\x00", 5);
+    CHECK(!fp_jit_heavy(&memory->reader, at, native_return));
 }
 
 /* What follows a process' `current` meets any word. */
@@ -430,17 +434,14 @@ TEST(a_function_is_named_only_where_its_words_stand)
     fake_memory_destroy(&memory);
 }
 
-TEST(a_jump_whose_target_is_gone_leads_nowhere)
+HEAVY_TEST(a_jump_whose_target_is_gone_leads_nowhere, 4)
 {
     const struct heavy *heavy = &heavies[4];
-    struct fake_memory memory;
 
-    place_heavy(&memory, heavy);
-    fake_unmap(&memory, heavy->jump.at - ROOM);
-    CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, heavy->native_return));
-    fake_unmap(&memory, heavy->code.at - ROOM);
-    CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, heavy->native_return));
-    fake_memory_destroy(&memory);
+    fake_unmap(memory, heavy->jump.at - ROOM);
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, heavy->native_return));
+    fake_unmap(memory, heavy->code.at - ROOM);
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, heavy->native_return));
 }
 
 /* ------------------------------------------------------- the scheduler's -- */
@@ -479,11 +480,15 @@ TEST(the_call_of_the_scheduler_is_known_in_each_release)
 #define CODE (FAKE_BASE + 0x10000)
 #define CODE_SIZE 4096u
 
-static void code_create(struct fake_memory *memory)
+static struct fake_memory *code_create(void)
 {
-    fake_memory_create(memory);
+    struct fake_memory *memory = placed(NULL, 0);
+
     memset(fake_map(memory, CODE, CODE_SIZE), 0xcc, CODE_SIZE);
+    return memory;
 }
+
+#define CODE_TEST(test) TEST_ON(test, struct fake_memory *, memory, code_create(), forget)
 
 static void put_code(struct fake_memory *memory, uint64_t at, const char *hex)
 {
@@ -502,7 +507,7 @@ static void put_before(struct fake_memory *memory, const char *hex)
     fake_put(memory, CODE + 64 - size, bytes, size);
 }
 
-TEST(a_call_of_any_shape_is_before_a_return_address)
+CODE_TEST(a_call_of_any_shape_is_before_a_return_address)
 {
     static const char *const calls[] = {
         "e8 00 01 00 00",          /* call rel32 */
@@ -520,17 +525,14 @@ TEST(a_call_of_any_shape_is_before_a_return_address)
         "ff 94 24 00 01 00 00",    /* call [rsp + 0x100] */
         "41 ff 94 24 00 01 00 00", /* call [r12 + 0x100] */
     };
-    struct fake_memory memory;
 
-    code_create(&memory);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        put_before(&memory, calls[i]);
-        CHECK(fp_is_return_address(&memory.reader, CODE + 64));
+        put_before(memory, calls[i]);
+        CHECK(fp_is_return_address(&memory->reader, CODE + 64));
     }
-    fake_memory_destroy(&memory);
 }
 
-TEST(other_instructions_are_before_no_return_address)
+CODE_TEST(other_instructions_are_before_no_return_address)
 {
     static const char *const others[] = {
         "cc cc cc cc cc cc cc cc",
@@ -548,49 +550,43 @@ TEST(other_instructions_are_before_no_return_address)
         "e8 00 01 00",             /* the end of it is missing */
         "cc cc cc cc cc cc cc ff", /* its second byte would be behind */
     };
-    struct fake_memory memory;
 
-    code_create(&memory);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        put_before(&memory, others[i]);
-        CHECK(!fp_is_return_address(&memory.reader, CODE + 64));
+        put_before(memory, others[i]);
+        CHECK(!fp_is_return_address(&memory->reader, CODE + 64));
     }
     /* Unreadable, at either end. */
     for (uint64_t off = 0; off < 8; off++)
-        CHECK(!fp_is_return_address(&memory.reader, CODE + off));
-    CHECK(!fp_is_return_address(&memory.reader, CODE + CODE_SIZE + 1));
-    CHECK(!fp_is_return_address(&memory.reader, 0));
-    CHECK(!fp_is_return_address(&memory.reader, 7));
-    CHECK(!fp_is_return_address(&memory.reader, UINT64_MAX));
-    fake_memory_destroy(&memory);
+        CHECK(!fp_is_return_address(&memory->reader, CODE + off));
+    CHECK(!fp_is_return_address(&memory->reader, CODE + CODE_SIZE + 1));
+    CHECK(!fp_is_return_address(&memory->reader, 0));
+    CHECK(!fp_is_return_address(&memory->reader, 7));
+    CHECK(!fp_is_return_address(&memory->reader, UINT64_MAX));
 }
 
-TEST(a_call_goes_where_it_says)
+CODE_TEST(a_call_goes_where_it_says)
 {
-    struct fake_memory memory;
     uint64_t returns_to = CODE + 64;
 
-    code_create(&memory);
-    put_before(&memory, "e8 00 01 00 00");
-    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 64 + 0x100);
-    put_before(&memory, "40 e8 f0 ff ff ff");
-    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 48);
+    put_before(memory, "e8 00 01 00 00");
+    CHECK(fp_call_target(&memory->reader, returns_to) == CODE + 64 + 0x100);
+    put_before(memory, "40 e8 f0 ff ff ff");
+    CHECK(fp_call_target(&memory->reader, returns_to) == CODE + 48);
     /* By the module's table of addresses. */
-    put_before(&memory, "ff 15 00 01 00 00");
-    fake_put_word(&memory, CODE + 64 + 0x100, CODE + 0x800);
-    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 0x800);
+    put_before(memory, "ff 15 00 01 00 00");
+    fake_put_word(memory, CODE + 64 + 0x100, CODE + 0x800);
+    CHECK(fp_call_target(&memory->reader, returns_to) == CODE + 0x800);
     /* By a register: nobody knows. */
-    put_before(&memory, "41 ff d4");
-    CHECK(fp_call_target(&memory.reader, returns_to) == 0);
-    CHECK(fp_call_target(&memory.reader, CODE + 3) == 0);
-    CHECK(fp_call_target(&memory.reader, 0) == 0);
+    put_before(memory, "41 ff d4");
+    CHECK(fp_call_target(&memory->reader, returns_to) == 0);
+    CHECK(fp_call_target(&memory->reader, CODE + 3) == 0);
+    CHECK(fp_call_target(&memory->reader, 0) == 0);
     /* Out of what can be read: where it goes is known all the same; what is written there is
      * not. */
-    put_before(&memory, "e8 00 00 00 40");
-    CHECK(fp_call_target(&memory.reader, returns_to) == CODE + 64 + 0x40000000);
-    put_before(&memory, "ff 15 00 00 00 40");
-    CHECK(fp_call_target(&memory.reader, returns_to) == 0);
-    fake_memory_destroy(&memory);
+    put_before(memory, "e8 00 00 00 40");
+    CHECK(fp_call_target(&memory->reader, returns_to) == CODE + 64 + 0x40000000);
+    put_before(memory, "ff 15 00 00 00 40");
+    CHECK(fp_call_target(&memory->reader, returns_to) == 0);
 }
 
 /* Where a call arrives in the end. */
@@ -599,41 +595,36 @@ static uint64_t goes_on_at(struct fake_memory *memory, uint64_t returns_to)
     return fp_jump_target(&memory->reader, fp_call_target(&memory->reader, returns_to));
 }
 
-TEST(a_call_by_a_jump_of_its_module_goes_on_there)
+CODE_TEST(a_call_by_a_jump_of_its_module_goes_on_there)
 {
-    struct fake_memory memory;
     uint64_t returns_to = CODE + 64, jump = CODE + 64 + 0x100;
 
-    code_create(&memory);
-    put_before(&memory, "40 e8 00 01 00 00");
-    put_code(&memory, jump, "e9 fb 01 00 00");
-    CHECK(goes_on_at(&memory, returns_to) == jump + 0x200);
-    put_code(&memory, jump, "40 e9 fa 01 00 00");
-    CHECK(goes_on_at(&memory, returns_to) == jump + 0x200);
-    put_code(&memory, jump, "ff 25 fa 01 00 00");
-    fake_put_word(&memory, jump + 0x200, CODE + 0x900);
-    CHECK(goes_on_at(&memory, returns_to) == CODE + 0x900);
-    put_code(&memory, jump, "40 ff 25 f9 01 00 00");
-    CHECK(goes_on_at(&memory, returns_to) == CODE + 0x900);
+    put_before(memory, "40 e8 00 01 00 00");
+    put_code(memory, jump, "e9 fb 01 00 00");
+    CHECK(goes_on_at(memory, returns_to) == jump + 0x200);
+    put_code(memory, jump, "40 e9 fa 01 00 00");
+    CHECK(goes_on_at(memory, returns_to) == jump + 0x200);
+    put_code(memory, jump, "ff 25 fa 01 00 00");
+    fake_put_word(memory, jump + 0x200, CODE + 0x900);
+    CHECK(goes_on_at(memory, returns_to) == CODE + 0x900);
+    put_code(memory, jump, "40 ff 25 f9 01 00 00");
+    CHECK(goes_on_at(memory, returns_to) == CODE + 0x900);
     /* Its address cannot be read: it goes to the jump, that is all. */
-    put_code(&memory, jump, "ff 25 00 00 00 40");
-    CHECK(goes_on_at(&memory, returns_to) == jump);
+    put_code(memory, jump, "ff 25 00 00 00 40");
+    CHECK(goes_on_at(memory, returns_to) == jump);
     /* Not more than one of them. */
-    put_code(&memory, jump, "e9 fb ff ff ff");
-    CHECK(goes_on_at(&memory, returns_to) == jump);
-    fake_memory_destroy(&memory);
+    put_code(memory, jump, "e9 fb ff ff ff");
+    CHECK(goes_on_at(memory, returns_to) == jump);
 }
 
 /* ---------------------------------------------------------------- garbage -- */
 
-TEST(any_bytes_are_survived)
+CODE_TEST(any_bytes_are_survived)
 {
-    struct fake_memory memory;
     uint64_t random = 11;
 
-    code_create(&memory);
     for (int round = 0; round < 200000; round++) {
-        unsigned char *bytes = fake_at(&memory, CODE, CODE_SIZE);
+        unsigned char *bytes = fake_at(memory, CODE, CODE_SIZE);
         uint64_t at = CODE + run_below(&random, 256), mfa_at = 0;
 
         for (int k = 0; k < 8; k++)
@@ -641,19 +632,18 @@ TEST(any_bytes_are_survived)
                 "\x48\xb9\x8d\x15\xe8\xe9\xff\x25\x40\x4b"[run_below(&random, 10)];
         bytes[run_below(&random, 256)] = (unsigned char)run_random(&random);
         if (run_below(&random, 4) == 0)
-            fake_put_word(&memory, CODE + run_below(&random, 256),
+            fake_put_word(memory, CODE + run_below(&random, 256),
                           CODE + 8 * run_below(&random, 512));
         if (run_below(&random, 4) == 0)
             at &= ~UINT64_C(7);
-        if (fp_jit_light(&memory.reader, at, &mfa_at) == 0) {
+        if (fp_jit_light(&memory->reader, at, &mfa_at) == 0) {
             CHECK(mfa_at >= CODE && mfa_at + 24 <= CODE + CODE_SIZE);
-            CHECK(fake_word(&memory, mfa_at + 16) <= 255);
+            CHECK(fake_word(memory, mfa_at + 16) <= 255);
         }
-        fp_jit_heavy(&memory.reader, at, CODE + run_below(&random, 4096));
-        fp_call_target(&memory.reader, at);
-        fp_is_return_address(&memory.reader, at);
-        fp_is_mfa_at(&memory.reader, at);
-        fp_jit_is_schedule(&memory.reader, at);
+        fp_jit_heavy(&memory->reader, at, CODE + run_below(&random, 4096));
+        fp_call_target(&memory->reader, at);
+        fp_is_return_address(&memory->reader, at);
+        fp_is_mfa_at(&memory->reader, at);
+        fp_jit_is_schedule(&memory->reader, at);
     }
-    fake_memory_destroy(&memory);
 }

@@ -86,14 +86,12 @@ TEST(every_reference_of_a_tree_is_found_and_no_other)
         }
 }
 
-TEST(an_empty_tree_has_no_reference)
+TEST_BETWEEN(an_empty_tree_has_no_reference, create(27, 0, 1), destroy())
 {
     struct fp_monitor monitor;
 
-    create(27, 0, 1);
     b.root = 0;
     CHECK_INT(find(&b.ref[0], &monitor), FP_ENOENT);
-    destroy();
 }
 
 TEST(names_types_and_halves_are_told)
@@ -132,13 +130,12 @@ TEST(names_types_and_halves_are_told)
 }
 
 /* Keys that are no references: those of nodes, before them in the order. */
-TEST(other_keys_lead_to_the_references)
+TEST_BETWEEN(other_keys_lead_to_the_references, create(27, 0, 1), destroy())
 {
     uint64_t halves[3];
     struct fp_monitor monitor;
     const struct fp_ref ref = {{7, 7, 7}}, none = {{7, 7, 8}};
 
-    create(27, 0, 1);
     for (int i = 0; i < 2; i++) {
         halves[i] = b.heap.at;
         b.heap.at += 112;
@@ -154,7 +151,6 @@ TEST(other_keys_lead_to_the_references)
     CHECK_INT(find(&ref, &monitor), 0);
     CHECK(monitor.target.word == pid_of(1));
     CHECK_INT(find(&none, &monitor), FP_ENOENT);
-    destroy();
 }
 
 static void count(void *arg, const struct fp_monitor *monitor)
@@ -164,11 +160,10 @@ static void count(void *arg, const struct fp_monitor *monitor)
     seen[monitor->target.word >> 8]++;
 }
 
-TEST(each_monitor_is_met_once)
+TEST_BETWEEN(each_monitor_is_met_once, create(29, 200, 9), destroy())
 {
     static uint32_t seen[MOST];
 
-    create(29, 200, 9);
     memset(seen, 0, sizeof seen);
     fp_walk_again(&b.walk, 2000);
     CHECK_INT(fp_monitors_each(&b.walk, b.root, MOST, count, seen), 200);
@@ -176,7 +171,6 @@ TEST(each_monitor_is_met_once)
         CHECK_INT(seen[i], 1);
     fp_walk_again(&b.walk, 2000);
     CHECK_INT(fp_monitors_each(&b.walk, b.root, 199, count, seen), FP_EFULL);
-    destroy();
 }
 
 static void meet(void *arg, const struct fp_monitor *monitor)

@@ -20,16 +20,17 @@ static const struct fp_layout layout = {.otel = {.context = ATOM(1003),
                                                  .span_ctx = ATOM(8),
                                                  .map_header = MAP_HEADER}};
 
-struct bench {
+struct fixture {
     struct fake_memory memory;
     struct fake_terms heap, literals;
     struct fp_otel otel;
     uint64_t key;
 };
 
-static void create(struct bench *b)
+static struct fixture *create(void)
 {
-    memset(b, 0, sizeof *b);
+    struct fixture *b = calloc(1, sizeof *b);
+
     fake_memory_create(&b->memory);
     fake_map(&b->memory, DICTIONARY, 4096);
     fake_map(&b->memory, HEAP, HEAP_BYTES);
@@ -37,14 +38,21 @@ static void create(struct bench *b)
     b->heap = (struct fake_terms){&b->memory, HEAP};
     b->literals = (struct fake_terms){&b->memory, LITERALS};
     b->key = FAKE_TUPLE(&b->literals, layout.otel.otel_tracer, layout.otel.span_ctx);
+    return b;
 }
 
-static uint64_t integer(struct bench *b, const uint64_t *word, size_t n)
+static void destroy(struct fixture *b)
+{
+    fake_memory_destroy(&b->memory);
+    free(b);
+}
+
+static uint64_t integer(struct fixture *b, const uint64_t *word, size_t n)
 {
     return fake_boxed(&b->heap, n << 6 | 0x08, word, n);
 }
 
-static uint64_t span_of(struct bench *b, const struct fp_trace *trace, uint32_t arity)
+static uint64_t span_of(struct fixture *b, const struct fp_trace *trace, uint32_t arity)
 {
     uint64_t word[11], id = integer(b, (const uint64_t[]){trace->id[1], trace->id[0]}, 2);
     uint64_t span = integer(b, &trace->span, 1);
@@ -58,7 +66,7 @@ static uint64_t span_of(struct bench *b, const struct fp_trace *trace, uint32_t 
 }
 
 /* Behind `others` keys that are atoms, before one that is a tuple. */
-static uint64_t context_of(struct bench *b, uint64_t span, uint32_t others)
+static uint64_t context_of(struct fixture *b, uint64_t span, uint32_t others)
 {
     uint64_t keys[34], word[36];
 
@@ -76,7 +84,7 @@ static uint64_t context_of(struct bench *b, uint64_t span, uint32_t others)
 }
 
 /* A dictionary of 16 slots, 12 of them in use: atom 1003 is in slot 11. */
-static void put_slot(struct bench *b, uint64_t word)
+static void put_slot(struct fixture *b, uint64_t word)
 {
     const uint32_t head[] = {15, 12, 16, 4};
 
@@ -86,18 +94,18 @@ static void put_slot(struct bench *b, uint64_t word)
     fake_put_word(&b->memory, DICTIONARY + 24 + 8 * 11ull, word);
 }
 
-static uint64_t entry_of(struct bench *b, uint64_t context)
+static uint64_t entry_of(struct fixture *b, uint64_t context)
 {
     return FAKE_TUPLE(&b->heap, layout.otel.context, context);
 }
 
-static int find(struct bench *b, struct fp_trace *trace)
+static int find(struct fixture *b, struct fp_trace *trace)
 {
     fp_otel_start(&b->otel, DICTIONARY, 0);
     return fp_otel_read(&b->otel, &layout, &b->memory.reader, trace);
 }
 
-static void check_found(struct bench *b)
+static void check_found(struct fixture *b)
 {
     struct fp_trace trace;
 
@@ -105,7 +113,7 @@ static void check_found(struct bench *b)
     CHECK(memcmp(&trace, &expected, sizeof trace) == 0);
 }
 
-static void check_none(struct bench *b)
+static void check_none(struct fixture *b)
 {
     struct fp_trace trace;
 
@@ -119,73 +127,63 @@ TEST(both_records_have_their_ids)
 {
     for (uint32_t arity = 9; arity <= 11; arity += 2) {
         for (uint32_t others = 0; others <= 30; others += 6) {
-            struct bench b;
+            struct fixture *b = create();
 
-            create(&b);
-            put_slot(&b, entry_of(&b, context_of(&b, span_of(&b, &expected, arity), others)));
-            check_found(&b);
-            fake_memory_destroy(&b.memory);
+            put_slot(b, entry_of(b, context_of(b, span_of(b, &expected, arity), others)));
+            check_found(b);
+            destroy(b);
         }
     }
 }
 
-TEST(an_entry_is_found_in_a_list)
+TEST_WITH(an_entry_is_found_in_a_list, create())
 {
-    struct bench b;
     uint64_t list, entry;
 
-    create(&b);
-    entry = entry_of(&b, context_of(&b, span_of(&b, &expected, 11), 1));
-    list = fake_cons(&b.heap, FAKE_TUPLE(&b.heap, ATOM(27), ATOM(27)), FAKE_NIL);
-    list = fake_cons(&b.heap, entry, list);
-    put_slot(&b, fake_cons(&b.heap, FAKE_TUPLE(&b.heap, ATOM(11), ATOM(11)), list));
-    check_found(&b);
-    fake_memory_destroy(&b.memory);
+    entry = entry_of(f, context_of(f, span_of(f, &expected, 11), 1));
+    list = fake_cons(&f->heap, FAKE_TUPLE(&f->heap, ATOM(27), ATOM(27)), FAKE_NIL);
+    list = fake_cons(&f->heap, entry, list);
+    put_slot(f, fake_cons(&f->heap, FAKE_TUPLE(&f->heap, ATOM(11), ATOM(11)), list));
+    check_found(f);
 }
 
-TEST(small_ids_are_integers_of_one_word)
+TEST_WITH(small_ids_are_integers_of_one_word, create())
 {
-    struct bench b;
     struct fp_trace trace;
     uint64_t word[9] = {layout.otel.span_ctx, FAKE_SMALL(5), FAKE_SMALL(6)};
 
-    create(&b);
-    put_slot(&b, entry_of(&b, context_of(&b, fake_tuple(&b.heap, word, 9), 0)));
-    CHECK_INT(find(&b, &trace), FP_OK);
+    put_slot(f, entry_of(f, context_of(f, fake_tuple(&f->heap, word, 9), 0)));
+    CHECK_INT(find(f, &trace), FP_OK);
     CHECK(trace.id[0] == 0 && trace.id[1] == 5 && trace.span == 6);
-    fake_memory_destroy(&b.memory);
 }
 
 /* The second time with places and key of the first: a read of the dictionary, one of the rest. */
-TEST(what_is_as_before_costs_two_rounds)
+TEST_WITH(what_is_as_before_costs_two_rounds, create())
 {
-    struct bench b;
     struct fp_otel_places places;
     struct fp_safe_read_span span[FP_OTEL_PLACES];
     struct fp_trace trace;
     uint32_t rounds = 0;
 
-    create(&b);
-    put_slot(&b, entry_of(&b, context_of(&b, span_of(&b, &expected, 11), 1)));
-    check_found(&b);
-    places = b.otel.places;
+    put_slot(f, entry_of(f, context_of(f, span_of(f, &expected, 11), 1)));
+    check_found(f);
+    places = f->otel.places;
     CHECK(places.count >= 1);
-    fp_otel_start(&b.otel, DICTIONARY, b.key);
-    while (fp_otel_find(&b.otel, &layout, &trace) == FP_ESTATE) {
-        uint32_t n = fp_otel_windows(&b.otel, &places, span);
+    fp_otel_start(&f->otel, DICTIONARY, f->key);
+    while (fp_otel_find(&f->otel, &layout, &trace) == FP_ESTATE) {
+        uint32_t n = fp_otel_windows(&f->otel, &places, span);
 
-        fp_safe_read_batch(&b.memory.reader, span, n);
+        fp_safe_read_batch(&f->memory.reader, span, n);
         for (uint32_t i = 0; i < n; i++)
             fp_otel_was_read(&span[i]);
         rounds++;
     }
     CHECK_INT(rounds, 2);
     CHECK(memcmp(&trace, &expected, sizeof trace) == 0);
-    fake_memory_destroy(&b.memory);
 }
 
 /* In front of a list, an entry: it and its cell are each on a page of their own. */
-static uint64_t put_apart(struct bench *b, uint64_t *page, uint64_t list)
+static uint64_t put_apart(struct fixture *b, uint64_t *page, uint64_t list)
 {
     struct fake_terms cell = {&b->memory, *page}, entry = {&b->memory, *page + 4096};
 
@@ -194,101 +192,89 @@ static uint64_t put_apart(struct bench *b, uint64_t *page, uint64_t list)
 }
 
 /* What was the list's begin before comes late in it: the places of then find no room. */
-TEST(a_list_that_has_become_longer_stays_within_the_windows)
+TEST_WITH(a_list_that_has_become_longer_stays_within_the_windows, create())
 {
-    struct bench b;
     struct fp_otel_places places;
     struct fp_safe_read_span span[FP_OTEL_PLACES];
     struct fp_trace trace;
     uint64_t page = FAR, list = FAKE_NIL;
 
-    create(&b);
-    fake_map(&b.memory, FAR, 18 * 4096);
+    fake_map(&f->memory, FAR, 18 * 4096);
     for (int i = 0; i < 4; i++)
-        list = put_apart(&b, &page, list);
-    put_slot(&b, list);
-    check_none(&b);
-    places = b.otel.places;
+        list = put_apart(f, &page, list);
+    put_slot(f, list);
+    check_none(f);
+    places = f->otel.places;
     CHECK_INT(places.count, FP_OTEL_PLACES);
     for (int i = 0; i < 5; i++)
-        list = put_apart(&b, &page, list);
-    put_slot(&b, list);
-    fp_otel_start(&b.otel, DICTIONARY, 0);
-    while (fp_otel_find(&b.otel, &layout, &trace) == FP_ESTATE) {
-        uint32_t n = fp_otel_windows(&b.otel, &places, span);
+        list = put_apart(f, &page, list);
+    put_slot(f, list);
+    fp_otel_start(&f->otel, DICTIONARY, 0);
+    while (fp_otel_find(&f->otel, &layout, &trace) == FP_ESTATE) {
+        uint32_t n = fp_otel_windows(&f->otel, &places, span);
 
-        CHECK(b.otel.windows <= FP_OTEL_WINDOWS);
-        fp_safe_read_batch(&b.memory.reader, span, n);
+        CHECK(f->otel.windows <= FP_OTEL_WINDOWS);
+        fp_safe_read_batch(&f->memory.reader, span, n);
         for (uint32_t i = 0; i < n; i++)
             fp_otel_was_read(&span[i]);
     }
     CHECK_INT(trace.span, 0);
-    fake_memory_destroy(&b.memory);
 }
 
 /* -------------------------------------------------------------- what is none -- */
 
-TEST(no_context_is_none)
+TEST_WITH(no_context_is_none, create())
 {
-    struct bench b;
     uint64_t span;
 
-    create(&b);
-    put_slot(&b, FAKE_NIL);
-    check_none(&b);
-    span = span_of(&b, &expected, 11);
-    put_slot(&b, FAKE_TUPLE(&b.heap, ATOM(27), context_of(&b, span, 0)));
-    check_none(&b);
-    put_slot(&b, entry_of(&b, ATOM(5)));
-    check_none(&b);
-    put_slot(&b, entry_of(&b, span));
-    check_none(&b);
-    put_slot(&b, entry_of(&b, context_of(&b, ATOM(5), 0)));
-    check_none(&b);
-    b.key = FAKE_TUPLE(&b.heap, layout.otel.otel_tracer, ATOM(5));
-    put_slot(&b, entry_of(&b, context_of(&b, span, 0)));
-    check_none(&b);
-    fake_memory_destroy(&b.memory);
+    put_slot(f, FAKE_NIL);
+    check_none(f);
+    span = span_of(f, &expected, 11);
+    put_slot(f, FAKE_TUPLE(&f->heap, ATOM(27), context_of(f, span, 0)));
+    check_none(f);
+    put_slot(f, entry_of(f, ATOM(5)));
+    check_none(f);
+    put_slot(f, entry_of(f, span));
+    check_none(f);
+    put_slot(f, entry_of(f, context_of(f, ATOM(5), 0)));
+    check_none(f);
+    f->key = FAKE_TUPLE(&f->heap, layout.otel.otel_tracer, ATOM(5));
+    put_slot(f, entry_of(f, context_of(f, span, 0)));
+    check_none(f);
 }
 
-TEST(ids_that_are_no_positive_integers_are_none)
+TEST_WITH(ids_that_are_no_positive_integers_are_none, create())
 {
     static const uint64_t none[] = {ATOM(5), FAKE_NIL, FAKE_SMALL(0), ~UINT64_C(0) << 4 | 0xf};
     const uint64_t word[3] = {1, 2, 3};
-    struct bench b;
     uint64_t too_big, negative, empty;
 
-    create(&b);
-    too_big = integer(&b, word, 3);
-    negative = fake_boxed(&b.heap, 2 << 6 | 0x0c, word, 2);
-    empty = fake_boxed(&b.heap, 0x08, word, 1);
+    too_big = integer(f, word, 3);
+    negative = fake_boxed(&f->heap, 2 << 6 | 0x0c, word, 2);
+    empty = fake_boxed(&f->heap, 0x08, word, 1);
     for (size_t i = 0; i < 7; i++) {
         uint64_t id = i < 4 ? none[i] : i == 4 ? too_big : i == 5 ? negative : empty;
         uint64_t span[9] = {layout.otel.span_ctx, id, FAKE_SMALL(1)};
 
-        put_slot(&b, entry_of(&b, context_of(&b, fake_tuple(&b.heap, span, 9), 0)));
-        check_none(&b);
+        put_slot(f, entry_of(f, context_of(f, fake_tuple(&f->heap, span, 9), 0)));
+        check_none(f);
         span[1] = FAKE_SMALL(1);
         span[2] = id;
-        put_slot(&b, entry_of(&b, context_of(&b, fake_tuple(&b.heap, span, 9), 0)));
-        check_none(&b);
+        put_slot(f, entry_of(f, context_of(f, fake_tuple(&f->heap, span, 9), 0)));
+        check_none(f);
     }
-    fake_memory_destroy(&b.memory);
 }
 
-TEST(what_calibration_has_not_proven_is_none)
+TEST_WITH(what_calibration_has_not_proven_is_none, create())
 {
     struct fp_layout unproven = layout;
     struct fp_trace trace;
-    struct bench b;
 
-    create(&b);
-    put_slot(&b, entry_of(&b, context_of(&b, span_of(&b, &expected, 9), 0)));
+    put_slot(f, entry_of(f, context_of(f, span_of(f, &expected, 9), 0)));
     unproven.otel.map_header = 0;
-    fp_otel_start(&b.otel, DICTIONARY, 0);
-    CHECK_INT(fp_otel_read(&b.otel, &unproven, &b.memory.reader, &trace), FP_ENOENT);
-    CHECK_INT(b.memory.entries, 0);
-    fake_memory_destroy(&b.memory);
+    fp_otel_start(&f->otel, DICTIONARY, 0);
+    CHECK_INT(fp_otel_read(&f->otel, &unproven, &f->memory.reader, &trace), FP_ENOENT);
+    CHECK_INT(f->memory.entries, 0);
 }
 
 TEST(what_cannot_be_read_is_none)
@@ -296,26 +282,22 @@ TEST(what_cannot_be_read_is_none)
     static const uint64_t gone[] = {DICTIONARY, HEAP, LITERALS};
 
     for (size_t i = 0; i < 3; i++) {
-        struct bench b;
+        struct fixture *b = create();
 
-        create(&b);
-        put_slot(&b, entry_of(&b, context_of(&b, span_of(&b, &expected, 11), 0)));
-        fake_unmap(&b.memory, gone[i]);
-        check_none(&b);
-        fake_memory_destroy(&b.memory);
+        put_slot(b, entry_of(b, context_of(b, span_of(b, &expected, 11), 0)));
+        fake_unmap(&b->memory, gone[i]);
+        check_none(b);
+        destroy(b);
     }
 }
 
-TEST(a_list_that_holds_itself_ends)
+TEST_WITH(a_list_that_holds_itself_ends, create())
 {
-    struct bench b;
     uint64_t entry;
 
-    create(&b);
-    entry = FAKE_TUPLE(&b.heap, ATOM(27), ATOM(27));
-    put_slot(&b, fake_cons(&b.heap, entry, (b.heap.at) | 1));
-    check_none(&b);
-    fake_memory_destroy(&b.memory);
+    entry = FAKE_TUPLE(&f->heap, ATOM(27), ATOM(27));
+    put_slot(f, fake_cons(&f->heap, entry, (f->heap.at) | 1));
+    check_none(f);
 }
 
 /* ------------------------------------------------------------ damaged memory -- */
@@ -362,35 +344,32 @@ static void before_read(struct fake_memory *memory, void *arg, uint64_t address,
 }
 
 /* Ends within its windows; an id that is told is one. Under ASan and UBSan. */
-TEST(any_damage_is_survived)
+TEST_WITH(any_damage_is_survived, create())
 {
     struct damage d = {.seed = 17};
     struct fp_trace trace;
     uint32_t found = 0, none = 0;
-    struct bench b;
 
-    create(&b);
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        uint64_t entries = b.memory.entries;
+        uint64_t entries = f->memory.entries;
         uint32_t damages = run_below(&d.seed, 4);
         int err;
 
-        b.heap.at = HEAP + 8 * (uint64_t)run_below(&d.seed, 1024);
-        put_slot(&b, entry_of(&b, context_of(&b, span_of(&b, &expected, round % 2 ? 9 : 11),
-                                             run_below(&d.seed, 30))));
-        d.until = b.heap.at;
+        f->heap.at = HEAP + 8 * (uint64_t)run_below(&d.seed, 1024);
+        put_slot(f, entry_of(f, context_of(f, span_of(f, &expected, round % 2 ? 9 : 11),
+                                           run_below(&d.seed, 30))));
+        d.until = f->heap.at;
         while (damages-- > 0)
-            damage(&b.memory, &d.seed, d.until);
-        b.memory.before_read = round % 3 == 0 ? before_read : NULL;
-        b.memory.arg = &d;
-        err = find(&b, &trace);
-        b.memory.before_read = NULL;
+            damage(&f->memory, &d.seed, d.until);
+        f->memory.before_read = round % 3 == 0 ? before_read : NULL;
+        f->memory.arg = &d;
+        err = find(f, &trace);
+        f->memory.before_read = NULL;
         CHECK(err == FP_OK || err == FP_ENOENT);
-        CHECK(b.memory.entries - entries <= FP_OTEL_WINDOWS);
+        CHECK(f->memory.entries - entries <= FP_OTEL_WINDOWS);
         CHECK((err == FP_OK) == (trace.span != 0));
         CHECK((err == FP_OK) == ((trace.id[0] | trace.id[1]) != 0));
         *(err == FP_OK ? &found : &none) += 1;
     }
     CHECK(found > ROUNDS / 100 && none > ROUNDS / 100);
-    fake_memory_destroy(&b.memory);
 }

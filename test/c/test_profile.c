@@ -11,184 +11,213 @@
 
 /* ---------------------------------------------------------------- dialects -- */
 
-TEST(our_samples_are_taken_apart)
-{
-    static const char text[] =
-        "beam 4242/71 [003] 12.011367: cpu-clock:\n"
-        "# reductions=9/12 memory=2640/-8 erl_pid=<0.71.0> name=5/6 label=7/8 "
-        "initial_call=proc_lib:init_p/5 (metrics)\n"
-        "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n"
-        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n"
-        "\tffffffff waiting (status)\n\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-    const struct fp_process *process = profile->process;
+#define FRAME "\tffffffff lists:map/2:5 (lists.erl)\n\tffffffff waiting (status)\n\n"
+#define WHOLE_71                                                                                   \
+    "worker 42/71 [003] 1.000001: reductions=100/0 memory=2640/0 minor_gcs=7/0 erl_pid=<0.71.0>"   \
+    " name=a%3Ab initial_call=proc_lib%3Ainit_p/5 cpu-clock:\n" FRAME
+#define WHOLE_72                                                                                   \
+    "beam 42/72 [000] 1.000001: reductions=5/1 memory=8/0 erl_pid=<0.72.0> cpu-clock:\n" FRAME
+#define SAMPLE(thread, micros, fields)                                                             \
+    thread " [000] 1.0000" #micros ": " fields "cpu-clock:\n" FRAME
 
-    check_profile(profile, "12011367 beam 4242/71 [waiting] 1 erlang:%2B%2B/2@erlang.erl"
-                           " gen_server:loop/7:871@gen_server.erl reductions=9/12"
-                           " memory=2640/-8\n");
-    CHECK_INT(profile->file[0].dialect, FP_FLAME_PROF);
-    CHECK_INT(profile->process_count, 1);
-    CHECK_INT(process->pid, 4242);
-    CHECK_INT(process->tid, 71);
-    CHECK(fp_slice_is(fp_profile_text(profile, process->label), FP_SLICE("7/8")));
-    CHECK(fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("5/6")));
-    CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid), FP_SLICE("<0.71.0>")));
-    CHECK(fp_slice_is(fp_profile_text(profile, process->initial_call),
-                      FP_SLICE("proc_lib:init_p/5")));
-    fp_profile_destroy(profile);
+#define SAYS(micros, thread, fields)                                                               \
+    "10000" #micros " " thread " [waiting] 1 lists:map/2:5@lists.erl" fields "\n"
+
+#define WHOLE_71_SAYS SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
+#define STATUS "\tff waiting (status)\n\n"
+
+/* clang-format off */
+static const struct reading {
+    const char *name, *corpus, *text;
+    const char *rows, *facts; /* NULL: as they may be */
+    enum fp_dialect dialect;
+    unsigned bad;
+} readings[] = {
+    {"our samples are taken apart", NULL,
+     "beam 4242/71 [003] 12.011367: cpu-clock:\n"
+     "# reductions=9/12 memory=2640/-8 erl_pid=<0.71.0> name=5/6 label=7/8 "
+     "initial_call=proc_lib:init_p/5 (metrics)\n"
+     "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n"
+     "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n" STATUS,
+     "12011367 beam 4242/71 [waiting] 1 erlang:%2B%2B/2@erlang.erl"
+     " gen_server:loop/7:871@gen_server.erl reductions=9/12 memory=2640/-8\n",
+     "1 events, 3 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "4242/71 1 beam <0.71.0> 5/6 7/8 proc_lib:init_p/5\n", FP_FLAME_PROF, 0},
+    {"files of the original are read", "original.log", NULL,
+     "1795237782011367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server.erl"
+     " proc_lib:init_p_do_apply/3:240@proc_lib.erl proc_lib:init_p/5@proc_lib.erl"
+     " worker:init/1@worker.erl reductions=123/4 message_queue_len=0/0 memory=2640/-8\n"
+     "1795237782020000 0.72.0 [running] 1"
+     " Elixir.Foo%20Bar:-x%20%28y%29/1-fun-0-/1:7@lib/foo%20bar.ex native@flame_prof"
+     " reductions=500/500\n"
+     "1795237782031367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server.erl"
+     " reductions=150/27 message_queue_len=2/2 memory=2640/0\n",
+     "1 events, 0 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "0/0 2  <0.71.0>   \n"
+     "0/0 1  <0.72.0>   \n", FP_ORIGINAL, 0},
+    {"the original is known by a status or a pid", NULL,
+     "scanning\t0.71.0 [000] 1.000001: e:\n\tff a:b/1 (a.erl)\n\n"
+     "waiting\tinit [000] 1.000002: e:\n\tff a:b/1 (a.erl)\n\n",
+     "1000001 0.71.0 [scanning] 1 a:b/1@a.erl\n1000002 init [waiting] 1 a:b/1@a.erl\n",
+     NULL, FP_ORIGINAL, 0},
+    {"a scheduler that runs nothing has its number for a word and no pid", "schedulers.log", NULL,
+     NULL, "1 events, 0 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "4242/2147483645 2 beam    \n"
+     "4242/171 1 beam <0.171.0>   erlang:apply/2\n", FP_FLAME_PROF, 0},
+    {"perf scripts of Linux are read", "perf.txt", NULL,
+     "100000100 swapper     0 [] 250000 native_safe_halt@[kernel.kallsyms] [unknown]@[unknown]\n"
+     "100010200 1_scheduler  4242/4250 [] 250000"
+     " operator%20new%28unsigned%20long%29@/usr/lib/libstdc%2B%2B.so.6%20%28deleted%29"
+     " erts_schedule@/usr/lib/erlang/erts/bin/beam.smp $lists:map/2@/tmp/perf-4242.map\n"
+     "100020300 Chrome Thread 77/78 [] 1 main@inlined\n"
+     "100030000 node 9/9 [] 1\n"
+     "100040000 node 9/9 [] 1 do_idle@[kernel.kallsyms]\n"
+     "100050000 :99 99 [] 7\n", "4 events, 2 schedulers, periods from 1 on, 0 messages, 0 lost\n"
+     "0/0 1 swapper    \n"
+     "4242/4250 1 1_scheduler    \n"
+     "77/78 1 Chrome Thread    \n"
+     "9/9 2 node    \n"
+     "99/99 1 :99    \n", FP_PERF, 0},
+    {"headers of perf may have what its other fields and other readers of it make", NULL,
+     "app 10/11 [1023] U     100.000001: 5 cycles: \n\tff main (app)\n\n"
+     "app 10/11 [1023] d..2. 100.000002: 5 cycles: \n\tff main (app)\n\n"
+     "app 11 Kp 100.000003: 5 cycles: \n\tff main (app)\n\n"
+     ":-1 -1 [001] 100.000004: 5 cycles: \n\tff main (app)\n\n"
+     ":-1 -1/-1 100.000005: 5 cycles: \n\tff main (app)\n\n"
+     "com.example.maps\t21452/21453 [007] 100.000006:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
+     "running\t21452 [007] 100.000007:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
+     "running\t21452 [007] 100.8374:\t\t5 cycles:\n\tff\tmain() (app)\n\n",
+     "100000001 app 10/11 [] 5 main@app\n100000002 app 10/11 [] 5 main@app\n"
+     "100000003 app 11 [] 5 main@app\n100000004 :-1 -1 [] 5 main@app\n"
+     "100000005 :-1 -1/-1 [] 5 main@app\n"
+     "100000006 com.example.maps\t21452/21453 [] 5 main%28%29@app\n"
+     "100000007 running\t21452 [] 5 main%28%29@app\n"
+     "100008374 running\t21452 [] 5 main%28%29@app\n",
+     "1 events, 1024 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "10/11 2 app    \n"
+     "11/11 1 app    \n"
+     "0/0 1 :-1    \n"
+     "0/0 1 :-1    \n"
+     "21452/21453 1 com.example.maps    \n"
+     "21452/21452 2 running    \n", FP_PERF, 0},
+    {"a period that is no number of events weighs nothing", NULL,
+     "a 1 1.000001: 0 cycles: \n\tff main (a)\n\n"
+     "a 1 1.000002: 18446744073709551615 cycles: \n\tff main (a)\n\n" /* -1 without a sign */
+     "a 1 1.000003: 9223372036854775807 cycles: \n\tff main (a)\n\n",
+     "1000001 a 1 [] 0 main@a\n1000002 a 1 [] 0 main@a\n"
+     "1000003 a 1 [] 9223372036854775807 main@a\n",
+     "1 events, 0 schedulers, periods from 0 on, 0 messages, 0 lost\n"
+     "1/1 3 a    \n", FP_PERF, 0},
+    {"the last sample of perf may lack its empty line, as an editor takes it away", NULL,
+     "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: cycles: \n\tff main (a)\n",
+     "1000001 a 1 [] 1 main@a\n1000002 a 1 [] 1 main@a\n", NULL, FP_PERF, 0},
+    {"half a line is no last sample", NULL,
+     "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: cycles: \n\tff main (a)",
+     "1000001 a 1 [] 1 main@a\n", NULL, FP_PERF, 1},
+    {"what perf prints beside samples is no damage", NULL,
+     "Warning:\nPID/TID switch overflow detected in aux stream\n"
+     "# captured on: a day\n"
+     "    mysqld     0     0.000000: PERF_RECORD_MMAP2 1/1: [0xff(0x10) @ 0 00:00 0 0]: r-xp a\n"
+     "a 1 [002] 1.000001: cycles: \n\tff main (a)\n\n"
+     "a 1 [002] 1.000002: PERF_RECORD_COMM: b:1/1\n"
+     "a 1 1.000002: PERF_RECORD_NAMESPACES 1/1 - nr_namespaces: 7\n\t\t[0/net: 3/4]\n"
+     "a 1 1.000003: PERF_RECORD_LOST lost 34\n"
+     "a 1 1.000003: PERF_RECORD_LOST_SAMPLES lost 8\n"
+     "[ perf script: something ]\n"
+     "a 1 1.000004: DEFERRED CALLCHAIN [cookie: b00000006]\n\tff below (a)\n\n"
+     "a 1 [002] 1.000005: cycles: \n\tff main (a)\n",
+     "1000001 a 1 [] 1 main@a\n1000005 a 1 [] 1 main@a\n",
+     "1 events, 3 schedulers, periods from 1, 9 messages, 42 lost\n"
+     "1/1 2 a    \n", FP_PERF, 0},
+    {"what a sample leaves out is as before", NULL,
+     WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions+20 ") SAMPLE("beam 42/72", 10, "")
+     SAMPLE("worker 42/71", 20, "memory-40 minor_gcs=2/2 ") SAMPLE("registered 42/71", 30, ""),
+     WHOLE_71_SAYS SAYS(01, "42/72", " reductions=5/1 memory=8/0")
+     SAYS(10, "42/71", " reductions=120/20 memory=2640/0 minor_gcs=7/0")
+     SAYS(10, "42/72", " reductions=5/0 memory=8/0")
+     SAYS(20, "42/71", " reductions=120/0 memory=2600/-40 minor_gcs=2/2")
+     SAYS(30, "42/71", " reductions=120/0 memory=2600/0 minor_gcs=2/0"),
+     "1 events, 3 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "42/71 4 worker <0.71.0> a:b  proc_lib:init_p/5\n"
+     "42/72 2 beam <0.72.0>   \n", FP_FLAME_PROF, 0},
+    /* Those that were not read may have changed. */
+    {"after damage numbers are unknown until the next whole sample", NULL,
+     WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions=7 ")
+     SAMPLE("worker 42/71", 20, "reductions+3 ") SAMPLE("beam 42/72", 20, "")
+     SAMPLE("beam 42/72", 30, "reductions=9/4 memory=8/0 erl_pid=<0.72.0> ")
+     SAMPLE("beam 42/72", 40, "reductions+2 ") SAMPLE("worker 42/71", 40, ""),
+     WHOLE_71_SAYS SAYS(01, "42/72", " reductions=5/1 memory=8/0") SAYS(20, "42/71", "")
+     SAYS(20, "42/72", "") SAYS(30, "42/72", " reductions=9/4 memory=8/0")
+     SAYS(40, "42/72", " reductions=11/2 memory=8/0") SAYS(40, "42/71", ""),
+     "1 events, 3 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "42/71 3 worker <0.71.0> a:b  proc_lib:init_p/5\n"
+     "42/72 4 beam <0.72.0>   \n", FP_FLAME_PROF, 1},
+    {"a merged sample behind damage counts all its observations", NULL,
+     WHOLE_71 SAMPLE("worker 42/71", 10, "reductions=7 ") SAMPLE("worker 42/71", 20, "6 "),
+     WHOLE_71_SAYS "1000020 42/71 [waiting] 6 lists:map/2:5@lists.erl\n", NULL, FP_FLAME_PROF, 1},
+    {"the samples of a process before its whole one are of the same process", NULL,
+     SAMPLE("worker 42/71", 00, "reductions+20 ") WHOLE_71 SAMPLE("worker 42/71", 10, ""),
+     SAYS(00, "42/71", "") WHOLE_71_SAYS
+     SAYS(10, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0"),
+     "1 events, 3 schedulers, periods from 1, 0 messages, 0 lost\n"
+     "42/71 3 worker <0.71.0> a:b  proc_lib:init_p/5\n", FP_FLAME_PROF, 0},
+    {"a change without a sign is damage: in format 2 the sign separates it from its key", NULL,
+     "a 1/2 [000] 1.000001: memory=9/0 erl_pid=<0.2.0> e:\n\tff m:f/1 (m.erl)\n" STATUS
+     "a 1/2 [000] 1.000002: memory6 e:\n\tff m:f/1 (m.erl)\n" STATUS
+     "a 1/3 [000] 1.000003: memory+2 recen6 e:\n\tff m:f/1 (m.erl)\n" STATUS,
+     "1000001 1/2 [waiting] 1 m:f/1@m.erl memory=9/0\n", NULL, FP_FLAME_PROF, 2},
+    {"a number too large is damage", NULL,
+     "beam 1/1 [000] 1.000001: cpu-clock:\n"
+     "# reductions=9223372036854775808/0 erl_pid=<0.1.0> (metrics)\n\tff a:a/0 (a.erl)\n" STATUS,
+     "", NULL, FP_NO_DIALECT, 1},
+};
+/* clang-format on */
+
+static void check_facts(const struct fp_profile *profile, const char *expected)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    fprintf(out, "%zu events, %u schedulers, periods from %d%s, %d messages, %d lost\n",
+            profile->event_count, profile->scheduler_max, (int)profile->period_min,
+            profile->has_periods ? " on" : "", (int)profile->file->messages.count,
+            (int)profile->file->messages.lost_events);
+    for (uint32_t i = 0; i < profile->process_count; i++) {
+        const struct fp_process *process = &profile->process[i];
+        const uint32_t word[] = {process->comm, process->erl_pid, process->name, process->label,
+                                 process->initial_call};
+
+        fprintf(out, "%" PRIu64 "/%" PRIu64 " %" PRIu64, process->pid, process->tid,
+                process->samples);
+        for (size_t k = 0; k < 5; k++) {
+            fprintf(out, " ");
+            put_text(out, profile, word[k]);
+        }
+        fprintf(out, "\n");
+    }
+    fclose(out);
+    CHECK_TEXT(text, expected);
+    free(text);
 }
 
-/* A scheduler that runs nothing has no pid, and its number for a word. */
-TEST(idle_schedulers_are_read)
+TEST(texts_are_read_as_the_samples_that_they_are)
 {
-    struct fp_profile *profile = profile_of_corpus("schedulers.log");
+    for (size_t i = 0; i < sizeof(readings) / sizeof(*readings); i++) {
+        const struct reading *r = &readings[i];
+        struct fp_profile *profile =
+            r->corpus ? profile_of_corpus(r->corpus) : profile_of(r->text, strlen(r->text));
 
-    CHECK_INT(profile->file[0].bad, 0);
-    CHECK_INT(profile->rows.count, 3);
-    CHECK_INT(profile->process_count, 2);
-    CHECK_INT(profile->process[0].tid, 2147483645);
-    CHECK_INT(profile->process[0].erl_pid, 0);
-    fp_profile_destroy(profile);
-}
-
-TEST(the_original_files_are_read)
-{
-    struct fp_profile *profile = profile_of_corpus("original.log");
-
-    check_profile(profile, "1795237782011367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
-                           ".erl proc_lib:init_p_do_apply/3:240@proc_lib.erl"
-                           " proc_lib:init_p/5@proc_lib.erl worker:init/1@worker.erl"
-                           " reductions=123/4 message_queue_len=0/0 memory=2640/-8\n"
-                           "1795237782020000 0.72.0 [running] 1"
-                           " Elixir.Foo%20Bar:-x%20%28y%29/1-fun-0-/1:7@lib/foo%20bar.ex"
-                           " native@flame_prof reductions=500/500\n"
-                           "1795237782031367 0.71.0 [waiting] 1 gen_server:loop/7:871@gen_server"
-                           ".erl reductions=150/27 message_queue_len=2/2 memory=2640/0\n");
-    CHECK_INT(profile->file[0].dialect, FP_ORIGINAL);
-    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[0].erl_pid), FP_SLICE("<0.71.0>")));
-    fp_profile_destroy(profile);
-}
-
-TEST(perf_scripts_of_linux_are_read)
-{
-    struct fp_profile *profile = profile_of_corpus("perf.txt");
-
-    check_profile(profile, "100000100 swapper     0 [] 250000 native_safe_halt@[kernel.kallsyms]"
-                           " [unknown]@[unknown]\n"
-                           "100010200 1_scheduler  4242/4250 [] 250000"
-                           " operator%20new%28unsigned%20long%29@/usr/lib/libstdc%2B%2B.so.6"
-                           "%20%28deleted%29 erts_schedule@/usr/lib/erlang/erts/bin/beam.smp"
-                           " $lists:map/2@/tmp/perf-4242.map\n"
-                           "100020300 Chrome Thread 77/78 [] 1 main@inlined\n"
-                           "100030000 node 9/9 [] 1\n"
-                           "100040000 node 9/9 [] 1 do_idle@[kernel.kallsyms]\n"
-                           "100050000 :99 99 [] 7\n");
-    CHECK_INT(profile->file[0].dialect, FP_PERF);
-    CHECK_INT(profile->event_count, 4);
-    CHECK_INT(profile->warning_count, 0);
-    fp_profile_destroy(profile);
-}
-
-/* What perf's other fields and other readers of its files make of a header. */
-TEST(headers_of_perf_may_have_more)
-{
-    static const char text[] =
-        "app 10/11 [1023] U     100.000001: 5 cycles: \n\tff main (app)\n\n"
-        "app 10/11 [1023] d..2. 100.000002: 5 cycles: \n\tff main (app)\n\n"
-        "app 11 Kp 100.000003: 5 cycles: \n\tff main (app)\n\n"
-        ":-1 -1 [001] 100.000004: 5 cycles: \n\tff main (app)\n\n"
-        ":-1 -1/-1 100.000005: 5 cycles: \n\tff main (app)\n\n"
-        "com.example.maps\t21452/21453 [007] 100.000006:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
-        "running\t21452 [007] 100.000007:\t\t5 cycles:\n\tff\tmain() (app)\n\n"
-        "running\t21452 [007] 100.8374:\t\t5 cycles:\n\tff\tmain() (app)\n\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile, "100000001 app 10/11 [] 5 main@app\n"
-                           "100000002 app 10/11 [] 5 main@app\n"
-                           "100000003 app 11 [] 5 main@app\n"
-                           "100000004 :-1 -1 [] 5 main@app\n"
-                           "100000005 :-1 -1/-1 [] 5 main@app\n"
-                           "100000006 com.example.maps\t21452/21453 [] 5 main%28%29@app\n"
-                           "100000007 running\t21452 [] 5 main%28%29@app\n"
-                           "100008374 running\t21452 [] 5 main%28%29@app\n");
-    CHECK_INT(profile->file[0].dialect, FP_PERF);
-    CHECK_INT(profile->warning_count, 0);
-    CHECK_INT(profile->scheduler_max, 1024);
-    CHECK_INT(profile->process[2].tid, 0);
-    CHECK_INT(profile->process[4].pid, 21452);
-    CHECK_INT(profile->process[4].tid, 21453);
-    CHECK(fp_slice_is(fp_profile_text(profile, profile->process[4].comm),
-                      FP_SLICE("com.example.maps")));
-    fp_profile_destroy(profile);
-}
-
-/* A status of the original tells its files from those of simpleperf, and so does a pid. */
-TEST(the_original_is_known_by_a_status_or_a_pid)
-{
-    static const char text[] = "scanning\t0.71.0 [000] 1.000001: e:\n\tff a:b/1 (a.erl)\n\n"
-                               "waiting\tinit [000] 1.000002: e:\n\tff a:b/1 (a.erl)\n\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile, "1000001 0.71.0 [scanning] 1 a:b/1@a.erl\n"
-                           "1000002 init [waiting] 1 a:b/1@a.erl\n");
-    CHECK_INT(profile->file[0].dialect, FP_ORIGINAL);
-    fp_profile_destroy(profile);
-}
-
-/* -1 as a number without a sign: the sample is one, its weight is none. */
-TEST(a_period_that_is_no_number_of_events_weighs_nothing)
-{
-    static const char text[] = "a 1 1.000001: 0 cycles: \n\tff main (a)\n\n"
-                               "a 1 1.000002: 18446744073709551615 cycles: \n\tff main (a)\n\n"
-                               "a 1 1.000003: 9223372036854775807 cycles: \n\tff main (a)\n\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile, "1000001 a 1 [] 0 main@a\n1000002 a 1 [] 0 main@a\n"
-                           "1000003 a 1 [] 9223372036854775807 main@a\n");
-    CHECK_INT(profile->warning_count, 0);
-    CHECK_INT(profile->period_min, 0);
-    CHECK(profile->has_periods);
-    fp_profile_destroy(profile);
-}
-
-/* An editor takes the empty line away. Half a line is none. */
-TEST(the_last_sample_of_perf_may_lack_its_empty_line)
-{
-    static const char text[] = "a 1 1.000001: cycles: \n\tff main (a)\n\n"
-                               "a 1 1.000002: cycles: \n\tff main (a)\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile, "1000001 a 1 [] 1 main@a\n1000002 a 1 [] 1 main@a\n");
-    CHECK_INT(profile->warning_count, 0);
-    fp_profile_destroy(profile);
-    profile = profile_of(text, sizeof(text) - 2);
-    CHECK_INT(profile->rows.count, 1);
-    CHECK_INT(profile->file->bad, 1);
-    fp_profile_destroy(profile);
-}
-
-TEST(what_perf_prints_beside_samples_is_counted_and_no_damage)
-{
-    static const char text[] =
-        "Warning:\nPID/TID switch overflow detected in aux stream\n"
-        "# captured on: a day\n"
-        "    mysqld     0     0.000000: PERF_RECORD_MMAP2 1/1: [0xff(0x10) @ 0 00:00 0 0]: r-xp a\n"
-        "a 1 [002] 1.000001: cycles: \n\tff main (a)\n\n"
-        "a 1 [002] 1.000002: PERF_RECORD_COMM: b:1/1\n"
-        "a 1 1.000002: PERF_RECORD_NAMESPACES 1/1 - nr_namespaces: 7\n\t\t[0/net: 3/4]\n"
-        "a 1 1.000003: PERF_RECORD_LOST lost 34\n"
-        "a 1 1.000003: PERF_RECORD_LOST_SAMPLES lost 8\n"
-        "[ perf script: something ]\n"
-        "a 1 1.000004: DEFERRED CALLCHAIN [cookie: b00000006]\n\tff below (a)\n\n"
-        "a 1 [002] 1.000005: cycles: \n\tff main (a)\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile, "1000001 a 1 [] 1 main@a\n1000005 a 1 [] 1 main@a\n");
-    CHECK_INT(profile->file->bad, 0);
-    CHECK_INT(profile->warning_count, 0);
-    CHECK_INT(profile->file->messages.count, 9);
-    CHECK_INT(profile->file->messages.lost_events, 42);
-    fp_profile_destroy(profile);
+        run_name = r->name;
+        if (r->rows != NULL)
+            check_profile(profile, r->rows);
+        CHECK_INT(profile->file->bad, r->bad);
+        CHECK_INT(profile->warning_count, r->bad);
+        CHECK_INT(profile->file->dialect, r->dialect);
+        if (r->facts != NULL)
+            check_facts(profile, r->facts);
+        fp_profile_destroy(profile);
+    }
 }
 
 /* Text is a message in a file of perf's alone. */
@@ -301,9 +330,8 @@ TEST(symbols_are_spelled_as_the_writer_does)
     }
 }
 
-TEST(nasty_names_stay_what_they_are)
+TEST_PROFILE(nasty_names_stay_what_they_are, profile_of_corpus("nasty_names.log"))
 {
-    struct fp_profile *profile = profile_of_corpus("nasty_names.log");
     char *text = profile_text(profile);
 
     CHECK_INT(profile->rows.count, 14);
@@ -313,12 +341,10 @@ TEST(nasty_names_stay_what_they_are)
     CHECK(fp_slice_is(fp_profile_text(profile, profile->process[3].name),
                       FP_SLICE("reductions=1/2")));
     free(text);
-    fp_profile_destroy(profile);
 }
 
-TEST(the_largest_numbers_fit)
+TEST_PROFILE(the_largest_numbers_fit, profile_of_corpus("edges.log"))
 {
-    struct fp_profile *profile = profile_of_corpus("edges.log");
     char *text = profile_text(profile);
 
     CHECK_INT(profile->rows.count, 3);
@@ -328,7 +354,6 @@ TEST(the_largest_numbers_fit)
     /* One tid, two pids: two processes. */
     CHECK_INT(profile->process_count, 2);
     free(text);
-    fp_profile_destroy(profile);
 }
 
 static uint64_t total_of(struct fp_profile *profile)
@@ -504,106 +529,7 @@ TEST(numbers_of_a_sample_may_be_many)
     free(text);
 }
 
-TEST(a_number_too_large_is_damage)
-{
-    static const char text[] = "beam 1/1 [000] 1.000001: cpu-clock:\n"
-                               "# reductions=9223372036854775808/0 erl_pid=<0.1.0> (metrics)\n"
-                               "\tffffffff a:a/0 (a.erl)\n\tffffffff waiting (status)\n\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    CHECK_INT(profile->rows.count, 0);
-    CHECK_TEXT(profile->warning[0].what, "a metric or word that makes no sense");
-    fp_profile_destroy(profile);
-}
-
 /* ------------------------------------------------------------------ damage -- */
-
-/* ---------------------------------------------------------------- format 2 -- */
-
-#define FRAME "\tffffffff lists:map/2:5 (lists.erl)\n\tffffffff waiting (status)\n\n"
-#define WHOLE_71                                                                                   \
-    "worker 42/71 [003] 1.000001: reductions=100/0 memory=2640/0 minor_gcs=7/0 erl_pid=<0.71.0>"   \
-    " name=a%3Ab initial_call=proc_lib%3Ainit_p/5 cpu-clock:\n" FRAME
-#define WHOLE_72                                                                                   \
-    "beam 42/72 [000] 1.000001: reductions=5/1 memory=8/0 erl_pid=<0.72.0> cpu-clock:\n" FRAME
-#define SAMPLE(thread, micros, fields)                                                             \
-    thread " [000] 1.0000" #micros ": " fields "cpu-clock:\n" FRAME
-
-#define SAYS(micros, thread, fields)                                                               \
-    "10000" #micros " " thread " [waiting] 1 lists:map/2:5@lists.erl" fields "\n"
-
-TEST(what_a_sample_leaves_out_is_as_before)
-{
-    static const char text[] = WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions+20 ")
-        SAMPLE("beam 42/72", 10, "") SAMPLE("worker 42/71", 20, "memory-40 minor_gcs=2/2 ")
-            SAMPLE("registered 42/71", 30, "");
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-    const struct fp_process *process = profile->process;
-
-    check_profile(
-        profile,
-        SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
-            SAYS(01, "42/72", " reductions=5/1 memory=8/0")
-                SAYS(10, "42/71", " reductions=120/20 memory=2640/0 minor_gcs=7/0")
-                    SAYS(10, "42/72", " reductions=5/0 memory=8/0")
-                        SAYS(20, "42/71", " reductions=120/0 memory=2600/-40 minor_gcs=2/2")
-                            SAYS(30, "42/71", " reductions=120/0 memory=2600/0 minor_gcs=2/0"));
-    CHECK_INT(profile->file[0].bad, 0);
-    CHECK_INT(profile->process_count, 2);
-    CHECK(fp_slice_is(fp_profile_text(profile, process->erl_pid), FP_SLICE("<0.71.0>")));
-    CHECK(fp_slice_is(fp_profile_text(profile, process->name), FP_SLICE("a:b")));
-    CHECK(fp_slice_is(fp_profile_text(profile, process->initial_call),
-                      FP_SLICE("proc_lib:init_p/5")));
-    fp_profile_destroy(profile);
-}
-
-/* Numbers that were not read may have changed: they are unknown until the next whole sample. */
-TEST(after_damage_numbers_are_absent_until_a_whole_sample)
-{
-    static const char text[] = WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions=7 ")
-        SAMPLE("worker 42/71", 20, "reductions+3 ") SAMPLE("beam 42/72", 20, "")
-            SAMPLE("beam 42/72", 30, "reductions=9/4 memory=8/0 erl_pid=<0.72.0> ")
-                SAMPLE("beam 42/72", 40, "reductions+2 ") SAMPLE("worker 42/71", 40, "");
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile,
-                  SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
-                      SAYS(01, "42/72", " reductions=5/1 memory=8/0") SAYS(20, "42/71", "")
-                          SAYS(20, "42/72", "") SAYS(30, "42/72", " reductions=9/4 memory=8/0")
-                              SAYS(40, "42/72", " reductions=11/2 memory=8/0")
-                                  SAYS(40, "42/71", ""));
-    CHECK_INT(profile->file[0].bad, 1);
-    CHECK_INT(profile->process_count, 2);
-    fp_profile_destroy(profile);
-}
-
-/* The samples of a process before its whole one are of the same process. */
-TEST(a_part_of_a_file_may_begin_anywhere)
-{
-    static const char text[] =
-        SAMPLE("worker 42/71", 00, "reductions+20 ") WHOLE_71 SAMPLE("worker 42/71", 10, "");
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile,
-                  SAYS(00, "42/71", "")
-                      SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
-                          SAYS(10, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0"));
-    CHECK_INT(profile->process_count, 1);
-    CHECK(fp_slice_is(fp_profile_text(profile, profile->process->erl_pid), FP_SLICE("<0.71.0>")));
-    fp_profile_destroy(profile);
-}
-
-/* Not only those whose numbers are known. */
-TEST(a_merged_sample_behind_damage_counts_all_its_observations)
-{
-    static const char text[] =
-        WHOLE_71 SAMPLE("worker 42/71", 10, "reductions=7 ") SAMPLE("worker 42/71", 20, "6 ");
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    CHECK_INT(profile->file[0].samples, 2);
-    CHECK_INT(profile->file[0].observations, 7);
-    fp_profile_destroy(profile);
-}
 
 /* Another file's processes may have the same numbers, and be of another node. */
 TEST(nothing_is_carried_into_the_next_file)
@@ -746,7 +672,7 @@ TEST(two_samples_of_a_newer_format_are_believed)
     fp_profile_destroy(profile);
 }
 
-TEST(damage_costs_the_damaged_samples)
+TEST_PROFILE(damage_costs_the_damaged_samples, profile_of_corpus("damaged.log"))
 {
     static const struct {
         uint64_t line;
@@ -756,7 +682,6 @@ TEST(damage_costs_the_damaged_samples)
         {16, "frames without a header"}, {18, "no status frame at the root"},
         {25, "no time in the header"},   {31, "cut off: no empty line behind it"},
     };
-    struct fp_profile *profile = profile_of_corpus("damaged.log");
 
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         CHECK_TEXT(profile->warning[i].what, expected[i].what);
@@ -764,7 +689,6 @@ TEST(damage_costs_the_damaged_samples)
     }
     CHECK_INT(profile->rows.count, 2);
     CHECK_INT(profile->file[0].bad, profile->warning_count);
-    fp_profile_destroy(profile);
 }
 
 /* Wherever a file is cut off, what was whole is there. */
@@ -788,22 +712,6 @@ TEST(a_key_may_begin_with_a_known_one)
     profile = profile_of(text, size);
     check_profile(profile, expected);
     CHECK_INT(profile->warning_count, 0);
-    fp_profile_destroy(profile);
-}
-
-/* In format 2 a sign separates key and change: without one it is neither. */
-TEST(a_change_without_a_sign_is_damage)
-{
-    static const char text[] = "a 1/2 [000] 1.000001: memory=9/0 erl_pid=<0.2.0> e:\n"
-                               "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n"
-                               "a 1/2 [000] 1.000002: memory6 e:\n"
-                               "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n"
-                               "a 1/3 [000] 1.000003: memory+2 recen6 e:\n"
-                               "\tff m:f/1 (m.erl)\n\tff waiting (status)\n\n";
-    struct fp_profile *profile = profile_of(text, sizeof(text) - 1);
-
-    check_profile(profile, "1000001 1/2 [waiting] 1 m:f/1@m.erl memory=9/0\n");
-    CHECK_INT(profile->file->bad, 2);
     fp_profile_destroy(profile);
 }
 
@@ -947,25 +855,20 @@ TEST(compressed_files_are_the_same_files)
     fp_profile_destroy(zstd);
 }
 
-TEST(a_cut_off_gzip_costs_its_end)
+TEST_PROFILE(a_cut_off_gzip_costs_its_end, profile_of_corpus("cut.log.gz"))
 {
-    struct fp_profile *profile = profile_of_corpus("cut.log.gz");
-
     CHECK_INT(profile->rows.count, 4);
     CHECK_INT(profile->file[0].source.is_cut_off, 1);
     CHECK_INT(profile->warning_count, 2);
     CHECK_INT(profile->warning[1].line, 0);
-    fp_profile_destroy(profile);
 }
 
-TEST(behind_a_damaged_zstd_frame_reading_goes_on)
+TEST_PROFILE(behind_a_damaged_zstd_frame_reading_goes_on,
+             profile_of_corpus("damaged_frame.log.zst"))
 {
-    struct fp_profile *profile = profile_of_corpus("damaged_frame.log.zst");
-
     CHECK_INT(profile->rows.count, 20);
     CHECK_INT(profile->file[0].source.damaged, 1);
     CHECK_TEXT(profile->warning[0].what, "the compressed file is damaged: text is missing");
-    fp_profile_destroy(profile);
 }
 
 /* Frames as a flush closes them: whatever is cut, earlier frames are there. */
@@ -1079,16 +982,14 @@ TEST(a_profile_with_pieces_is_not_thinned)
     free(bytes);
 }
 
-TEST(after_a_piece_that_failed_there_are_no_more)
+TEST_PROFILE(after_a_piece_that_failed_there_are_no_more, profile_of_corpus("ours.log"))
 {
-    struct fp_profile *profile = profile_of_corpus("ours.log");
     size_t limit = profile->budget.limit;
 
     profile->budget.limit = profile->budget.used;
     CHECK_INT(piece_of(profile), FP_EFULL);
     profile->budget.limit = limit;
     CHECK_INT(piece_of(profile), FP_ESTATE);
-    fp_profile_destroy(profile);
 }
 
 /* More chunks than one, lines of every length: what is counted is right. */

@@ -18,6 +18,8 @@ static struct fp_ring *create(size_t bytes)
     return ring;
 }
 
+#define RING_TEST(test) TEST_ON(test, struct fp_ring *, ring, create(KIB64), fp_ring_destroy)
+
 /* A record of `size` bytes, each word of which tells `seed` and its place. */
 static int push(struct fp_ring *ring, size_t size, uint64_t seed)
 {
@@ -45,21 +47,17 @@ static int pop(struct fp_ring *ring, size_t expected_size, uint64_t seed)
     return 1;
 }
 
-TEST(a_record_comes_out_as_it_went_in)
+RING_TEST(a_record_comes_out_as_it_went_in)
 {
-    struct fp_ring *ring = create(KIB64);
-
     CHECK(push(ring, 8, 1));
     CHECK(push(ring, 2016, 2));
     CHECK(pop(ring, 8, 1));
     CHECK(pop(ring, 2016, 2));
     CHECK(!pop(ring, 0, 0));
-    fp_ring_destroy(ring);
 }
 
-TEST(nothing_is_visible_before_commit)
+RING_TEST(nothing_is_visible_before_commit)
 {
-    struct fp_ring *ring = create(KIB64);
     size_t size;
 
     CHECK(fp_ring_reserve(ring, 64) != NULL);
@@ -68,34 +66,27 @@ TEST(nothing_is_visible_before_commit)
     fp_ring_commit(ring);
     CHECK(fp_ring_peek(ring, &size) != NULL);
     CHECK_INT(size, 64);
-    fp_ring_destroy(ring);
 }
 
-TEST(reserving_again_discards_the_earlier_reservation)
+RING_TEST(reserving_again_discards_the_earlier_reservation)
 {
-    struct fp_ring *ring = create(KIB64);
-
     CHECK(fp_ring_reserve(ring, 1024) != NULL);
     CHECK(push(ring, 16, 7));
     CHECK(pop(ring, 16, 7));
     CHECK(!pop(ring, 0, 0));
-    fp_ring_destroy(ring);
 }
 
-TEST(committing_a_refused_reservation_publishes_nothing)
+RING_TEST(committing_a_refused_reservation_publishes_nothing)
 {
-    struct fp_ring *ring = create(KIB64);
     size_t size;
 
     CHECK(fp_ring_reserve(ring, KIB64) == NULL);
     fp_ring_commit(ring);
     CHECK(fp_ring_peek(ring, &size) == NULL);
-    fp_ring_destroy(ring);
 }
 
-TEST(peeking_twice_shows_the_same_record)
+RING_TEST(peeking_twice_shows_the_same_record)
 {
-    struct fp_ring *ring = create(KIB64);
     size_t size;
 
     CHECK(push(ring, 8, 1));
@@ -103,12 +94,10 @@ TEST(peeking_twice_shows_the_same_record)
     CHECK(fp_ring_peek(ring, &size) == fp_ring_peek(ring, &size));
     CHECK(pop(ring, 8, 1));
     CHECK(pop(ring, 16, 2));
-    fp_ring_destroy(ring);
 }
 
-TEST(a_full_ring_refuses_and_keeps_what_it_has)
+RING_TEST(a_full_ring_refuses_and_keeps_what_it_has)
 {
-    struct fp_ring *ring = create(KIB64);
     uint64_t pushed = 0;
 
     while (push(ring, 280, pushed))
@@ -120,25 +109,20 @@ TEST(a_full_ring_refuses_and_keeps_what_it_has)
     CHECK(!pop(ring, 0, 0));
     CHECK(push(ring, 280, 5));
     CHECK(pop(ring, 280, 5));
-    fp_ring_destroy(ring);
 }
 
-TEST(all_of_the_capacity_can_be_used)
+RING_TEST(all_of_the_capacity_can_be_used)
 {
-    struct fp_ring *ring = create(KIB64);
-
     for (unsigned i = 0; i < KIB64 / 64; i++)
         CHECK(push(ring, 64 - 8, i));
     CHECK_INT(fp_ring_used(ring), KIB64);
     CHECK(!push(ring, 8, 0));
     CHECK(pop(ring, 56, 0));
     CHECK(push(ring, 56, 1));
-    fp_ring_destroy(ring);
 }
 
-TEST(a_record_never_wraps)
+RING_TEST(a_record_never_wraps)
 {
-    struct fp_ring *ring = create(KIB64);
     uint64_t random = 1;
     size_t pads = 0;
     const char *before = NULL;
@@ -160,13 +144,10 @@ TEST(a_record_never_wraps)
         CHECK(pop(ring, 24, i));
     }
     CHECK(pads > 100);
-    fp_ring_destroy(ring);
 }
 
-TEST(a_record_beyond_half_the_capacity_is_refused)
+RING_TEST(a_record_beyond_half_the_capacity_is_refused)
 {
-    struct fp_ring *ring = create(KIB64);
-
     CHECK(fp_ring_reserve(ring, KIB64 / 2) == NULL);
     CHECK(fp_ring_reserve(ring, SIZE_MAX - 7) == NULL);
     /* Half of it fits wherever the head stands. */
@@ -176,7 +157,6 @@ TEST(a_record_beyond_half_the_capacity_is_refused)
         CHECK(push(ring, 8 * (i % 50 + 1), i));
         CHECK(pop(ring, 8 * (i % 50 + 1), i));
     }
-    fp_ring_destroy(ring);
 }
 
 TEST(the_capacity_is_a_power_of_two_of_at_least_64_kib)
@@ -230,9 +210,8 @@ static void *watch(void *arg)
     return NULL;
 }
 
-TEST(two_threads_pass_every_record_whole_and_in_order)
+RING_TEST(two_threads_pass_every_record_whole_and_in_order)
 {
-    struct fp_ring *ring = create(KIB64);
     pthread_t producer, watcher;
     uint64_t random = 42;
 
@@ -250,7 +229,6 @@ TEST(two_threads_pass_every_record_whole_and_in_order)
     pthread_join(watcher, NULL);
     CHECK(!pop(ring, 0, 0));
     CHECK_INT(fp_ring_used(ring), 0);
-    fp_ring_destroy(ring);
 }
 
 /* A sampler never waits: what does not fit is dropped, the rest is in order. */
@@ -275,9 +253,8 @@ static void *produce_and_drop(void *arg)
     return NULL;
 }
 
-TEST(a_producer_that_drops_leaves_the_rest_in_order)
+RING_TEST(a_producer_that_drops_leaves_the_rest_in_order)
 {
-    struct fp_ring *ring = create(KIB64);
     unsigned seen = 0;
     uint64_t next = 0;
     pthread_t producer;
@@ -301,5 +278,4 @@ TEST(a_producer_that_drops_leaves_the_rest_in_order)
     } while (!last_round);
     pthread_join(producer, NULL);
     CHECK_INT(seen, atomic_load(&accepted));
-    fp_ring_destroy(ring);
 }

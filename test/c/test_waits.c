@@ -187,9 +187,8 @@ TEST(callers_are_told_and_servers_are_counted)
     }
 }
 
-TEST(who_does_not_wait_is_no_source)
+TEST_BETWEEN(who_does_not_wait_is_no_source, create(27), destroy())
 {
-    create(27);
     spawn_at(1, LOOP);
     spawn_caller(2, 1);
     spawn_caller(3, 1);
@@ -200,15 +199,13 @@ TEST(who_does_not_wait_is_no_source)
     CHECK_INT(look(), 0);
     CHECK_INT(b.counts.waiting, 1);
     CHECK_INT(b.waits, 0);
-    destroy();
 }
 
 /* Until it has a heap, its structure holds what is left of a process that has ended. */
-TEST(who_is_being_spawned_waits_for_nobody)
+TEST_BETWEEN(who_is_being_spawned_waits_for_nobody, create(29), destroy())
 {
     struct fp_served served;
 
-    create(29);
     spawn_caller(2, 1);
     spawn_caller(3, 1);
     fake_set(&b.vm, 3, FP_FIELD_heap, 0);
@@ -216,13 +213,11 @@ TEST(who_is_being_spawned_waits_for_nobody)
     CHECK(wait_of(2) != NULL && wait_of(3) == NULL);
     CHECK_INT(b.counts.moved, 1);
     CHECK_INT(served_by(b.pid[3], &served), FP_ETORN);
-    destroy();
 }
 
 /* The monitor is gone: its message is on its way. */
-TEST(a_call_without_its_monitor_has_no_target)
+TEST_BETWEEN(a_call_without_its_monitor_has_no_target, create(29), destroy())
 {
-    create(29);
     spawn_caller(2, 1);
     set_monitors(2, 0);
     CHECK_INT(look(), 0);
@@ -231,16 +226,14 @@ TEST(a_call_without_its_monitor_has_no_target)
     set_monitors(2, monitor_of(3, 1));
     CHECK_INT(look(), 0);
     CHECK_INT(wait_of(2)->target.kind, FP_TERM_OTHER);
-    destroy();
 }
 
-TEST(a_receive_by_hand_needs_exactly_one_monitor)
+TEST_BETWEEN(a_receive_by_hand_needs_exactly_one_monitor, create(25), destroy())
 {
     struct fp_ref one = ref_of(2), two = ref_of(3), other = ref_of(4);
     uint64_t stack[6], halves[2];
     struct fp_ref refs[2] = {one, two};
 
-    create(25);
     spawn_at(2, BY_HAND);
     stack[0] = FAKE_TUPLE(&b.heap, b.get, FAKE_NIL);
     stack[1] = fake_ref(&b.heap, &other);
@@ -263,7 +256,6 @@ TEST(a_receive_by_hand_needs_exactly_one_monitor)
     CHECK_INT(look(), 0);
     CHECK_INT(wait_of(2)->how, FP_WAIT_unknown);
     CHECK_INT(b.counts.unknown, 1);
-    destroy();
 }
 
 static enum fp_wait_how how_at(uint32_t n, int function, uint64_t second_slot)
@@ -277,12 +269,11 @@ static enum fp_wait_how how_at(uint32_t n, int function, uint64_t second_slot)
     return wait_of(n)->how;
 }
 
-TEST(a_receive_that_was_read_tells_by_its_slot)
+TEST_BETWEEN(a_receive_that_was_read_tells_by_its_slot, create(25), destroy())
 {
     struct fp_ref own = ref_of(2), other = ref_of(9);
     const struct fp_wait *wait;
 
-    create(25);
     CHECK_INT(how_at(2, ONLY, fake_ref(&b.heap, &own)), FP_WAIT_monitor_only);
     wait = wait_of(2);
     CHECK(wait->target.word == fake_pid(&b.vm.layout, 7));
@@ -296,19 +287,16 @@ TEST(a_receive_that_was_read_tells_by_its_slot)
     CHECK_INT(how_at(6, ONLY, b.pid[6]), FP_WAIT_unknown);
     CHECK_INT(how_at(7, ONLY, FAKE_PORT(3)), FP_WAIT_port);
     CHECK(wait_of(7)->target.word == FAKE_PORT(3));
-    destroy();
 }
 
 /* The same frame, with a live monitor in it: what the code says decides. */
-TEST(a_receive_that_compares_no_slot_has_no_monitor)
+TEST_BETWEEN(a_receive_that_compares_no_slot_has_no_monitor, create(29), destroy())
 {
     struct fp_ref ref[3] = {ref_of(2), ref_of(3), ref_of(4)};
 
-    create(29);
     CHECK_INT(how_at(2, BY_HAND, fake_ref(&b.heap, &ref[0])), FP_WAIT_monitor);
     CHECK_INT(how_at(3, READ, fake_ref(&b.heap, &ref[1])), FP_WAIT_unknown);
     CHECK_INT(how_at(4, SOME, fake_ref(&b.heap, &ref[2])), FP_WAIT_monitor);
-    destroy();
 }
 
 static void change(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -369,23 +357,20 @@ static void load(struct fake_memory *memory, void *arg, uint64_t address, size_t
         fake_put_word(memory, at(CALL) + 8, 0x1234);
 }
 
-TEST(code_that_is_loaded_meanwhile_is_told)
+TEST_BETWEEN(code_that_is_loaded_meanwhile_is_told, create(27), destroy())
 {
-    create(27);
     spawn_caller(2, 1);
     b.vm.memory.before_read = load;
     b.hook_at = fake_get(&b.vm, 2, FP_FIELD_stop);
     CHECK_INT(look(), FP_ETORN);
-    destroy();
 }
 
-TEST(a_server_at_work_tells_its_call)
+TEST_BETWEEN(a_server_at_work_tells_its_call, create(29), destroy())
 {
     uint64_t from, module;
     struct fp_ref ref = ref_of(9);
     struct fp_served served;
 
-    create(29);
     b.pid[9] = fake_pid(&b.vm.layout, 9);
     module = fake_atom_term(&b.vm, "my_server", 9);
     from = FAKE_TUPLE(&b.heap, b.pid[9],
@@ -414,16 +399,14 @@ TEST(a_server_at_work_tells_its_call)
     CHECK_INT(served_by(b.pid[9], &served), FP_EGONE);
     spawn_caller(3, 1);
     CHECK_INT(served_by(b.pid[3], &served), FP_ENOENT);
-    destroy();
 }
 
 /* In the frames of two servers, that of the root counts, with all that is told. */
-TEST(of_two_servers_on_a_stack_the_outer_one_is_told)
+TEST_BETWEEN(of_two_servers_on_a_stack_the_outer_one_is_told, create(27), destroy())
 {
     struct fp_served served;
     uint64_t outer, inner;
 
-    create(27);
     outer = fake_atom_term(&b.vm, "outer", 5);
     inner = fake_atom_term(&b.vm, "inner", 5);
     {
@@ -439,7 +422,6 @@ TEST(of_two_servers_on_a_stack_the_outer_one_is_told)
     CHECK(served.module == outer);
     fake_set(&b.vm, 1, FP_FIELD_state, 0x2a | FP_PSFLG_DIRTY_RUNNING);
     CHECK_INT(served_by(b.pid[1], &served), FP_ETORN);
-    destroy();
 }
 
 /* Any words in structures, stacks, terms and trees: every look ends, and tells no more processes
