@@ -79,12 +79,10 @@ static struct fp_fresh fresh_of(uint32_t n, uint64_t pid, int expected)
     return fresh;
 }
 
-static void a_window_is_what_lies_above_the_high_water_and_in_fragments(unsigned otp)
+static void check_window(void)
 {
-    uint64_t pid, heap = fake_heap_at(1);
+    uint64_t pid = spawn(1, CODE(1)), heap = fake_heap_at(1);
 
-    open_vm(otp);
-    pid = spawn(1, CODE(1));
     CHECK_INT(fresh_of(1, pid, 0).words, 5);
     fake_set(&vm, 1, FP_FIELD_mbuf_size, 100);
     CHECK_INT(fresh_of(1, pid, 0).words, 105);
@@ -94,14 +92,15 @@ static void a_window_is_what_lies_above_the_high_water_and_in_fragments(unsigned
     fake_set(&vm, 1, FP_FIELD_old_htop, heap + 8 * 20);
     fake_set(&vm, 1, FP_FIELD_old_hend, heap + 8 * 30);
     CHECK_INT(fresh_of(1, pid, 0).live, 130);
-    fake_vm_destroy(&vm);
 }
 
-TEST(a_window_in_each_release)
+TEST(a_window_is_what_lies_above_the_high_water_and_in_fragments)
 {
-    a_window_is_what_lies_above_the_high_water_and_in_fragments(25);
-    a_window_is_what_lies_above_the_high_water_and_in_fragments(27);
-    a_window_is_what_lies_above_the_high_water_and_in_fragments(29);
+    for (unsigned otp = 25; otp <= 29; otp += 2) {
+        open_vm(otp);
+        check_window();
+        fake_vm_destroy(&vm);
+    }
 }
 
 /* An abandoned heap of 400 words at the place of process 2: 30 survived, 250 in use. The process
@@ -144,12 +143,10 @@ TEST(an_abandoned_heap_has_its_words_up_to_the_filler)
     }
 }
 
-TEST(words_that_do_not_fit_are_refused)
+TEST_BETWEEN(words_that_do_not_fit_are_refused, open_vm(25), fake_vm_destroy(&vm))
 {
-    uint64_t pid, heap = fake_heap_at(1);
+    uint64_t pid = spawn(1, CODE(1)), heap = fake_heap_at(1);
 
-    open_vm(25);
-    pid = spawn(1, CODE(1));
     fresh_of(1, pid + 16, FP_EGONE);
     put_behind_hend(1, 2, FAKE_HEAP_WORDS + 1);
     fresh_of(1, pid, FP_ETORN);
@@ -160,7 +157,6 @@ TEST(words_that_do_not_fit_are_refused)
     fresh_of(1, pid, FP_ETORN);
     put_behind_hend(1, 1, 0x1000);
     fresh_of(1, pid, FP_EFAULT);
-    fake_vm_destroy(&vm);
 }
 
 /* --------------------------------------------------------------- programs -- */
@@ -197,6 +193,29 @@ struct told {
     uint64_t last_flags, last_length, last_frame, last_cause;
 };
 
+/* What is told of the allocations of one VM. */
+struct fixture {
+    struct fp_allocations *allocations;
+    struct fp_allocations_counters counters;
+    struct told told;
+};
+
+static struct fixture *create(unsigned otp, uint64_t mean, uint32_t looks, int64_t long_ns)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    open_vm(otp);
+    f->allocations = open_one(mean, looks, long_ns, 1);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_allocations_destroy(f->allocations);
+    fake_vm_destroy(&vm);
+    free(f);
+}
+
 static void drain(struct fp_allocations *allocations, struct told *told)
 {
     const struct fp_allocation *record;
@@ -217,6 +236,12 @@ static void drain(struct fp_allocations *allocations, struct told *told)
         told->last_frame = code;
         fp_allocations_release(allocations, 0);
     }
+}
+
+static void look(struct fixture *f)
+{
+    drain(f->allocations, &f->told);
+    fp_allocations_count(f->allocations, &f->counters);
 }
 
 /* Code n allocates windows of up to n * 100 words, in a process of its own. */
@@ -303,258 +328,176 @@ TEST(sums_and_shares_are_right_in_the_mean)
     fake_vm_destroy(&vm);
 }
 
-TEST(with_every_collection_looked_at_the_sum_is_exact)
+TEST_WITH(with_every_collection_looked_at_the_sum_is_exact, create(25, 1, 1000000000, 0))
 {
-    struct fp_allocations *allocations;
+    const struct fp_collections *collections = fp_allocations_collections(f->allocations);
     static struct fp_histogram_copy lengths;
-    struct fp_allocations_counters counters;
     struct fp_collected top[2];
-    struct program program;
-    struct told told;
-    uint64_t weight = 0;
+    uint64_t pid = spawn(1, CODE(1)), all = 0;
 
-    open_vm(25);
-    allocations = open_one(1, 1000000000, 0, 7);
     /* Its collections are rare: the time between them is longer than tau. */
-    memset(&program, 0, sizeof program);
-    memset(&told, 0, sizeof told);
-    program.pid[1] = spawn(1, CODE(1));
     for (uint32_t k = 0; k < 500; k++) {
         now_ns += 2000000;
-        collect(allocations, 1, program.pid[1], 1 + k, k / 2, 1000);
-        program.all += 1 + k;
-        drain(allocations, &told);
+        collect(f->allocations, 1, pid, 1 + k, k / 2, 1000);
+        all += 1 + k;
+        look(f);
     }
-    fp_allocations_count(allocations, &counters);
-    weight = told.weight[1];
-    CHECK_INT((int64_t)counters.words, program.all);
-    CHECK_INT(weight, program.all); /* mean 1: no rounding */
-    CHECK_INT(counters.looks, 500);
-    CHECK_INT((int64_t)counters.variance, 0);
-    CHECK_INT(told.window, program.all);
-    CHECK_INT(counters.collection_ns, 500 * 1000);
-    CHECK_INT(counters.by_heap + counters.by_fragments + counters.by_other, 500);
-    CHECK_INT(counters.by_fragments, 180); /* of 321 words and more a sixteenth is in them */
-    fp_collections_lengths(fp_allocations_collections(allocations), 0, &lengths);
+    CHECK_INT((int64_t)f->counters.words, all);
+    CHECK_INT(f->told.weight[1], all); /* mean 1: no rounding */
+    CHECK_INT(f->counters.looks, 500);
+    CHECK_INT((int64_t)f->counters.variance, 0);
+    CHECK_INT(f->told.window, all);
+    CHECK_INT(f->counters.collection_ns, 500 * 1000);
+    CHECK_INT(f->counters.by_heap + f->counters.by_fragments + f->counters.by_other, 500);
+    CHECK_INT(f->counters.by_fragments, 180); /* of 321 words and more a sixteenth is in them */
+    fp_collections_lengths(collections, 0, &lengths);
     CHECK_INT(lengths.count, 500);
     CHECK_INT(lengths.max_ns, 1000);
     CHECK_INT(lengths.sum_ns, 500 * 1000);
     CHECK_INT(lengths.bucket[fp_histogram_bucket(1000)], 500);
-    fp_collections_lengths(fp_allocations_collections(allocations), 1, &lengths);
+    fp_collections_lengths(collections, 1, &lengths);
     CHECK_INT(lengths.count, 0);
-    CHECK_INT(fp_collections_top(fp_allocations_collections(allocations), top, 2), 1);
-    CHECK(top[0].pid == program.pid[1]);
+    CHECK_INT(fp_collections_top(collections, top, 2), 1);
+    CHECK(top[0].pid == pid);
     CHECK_INT(top[0].minor, 500);
     CHECK_INT(top[0].major, 0);
     CHECK_INT(top[0].ns, 500 * 1000);
     CHECK_INT(top[0].longest_ns, 1000);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
 }
 
-TEST(a_minor_collection_that_fails_has_no_window)
+TEST_WITH(a_minor_collection_that_fails_has_no_window, create(29, 1, 1000000, 0))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
-    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t pid;
+    uint64_t pid = spawn(1, CODE(1));
 
-    open_vm(29);
-    allocations = open_one(1, 1000000, 0, 1);
-    pid = spawn(1, CODE(1));
     now_ns += 1000000;
-    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
-    fp_allocations_event(allocations, 0, FP_GC_MINOR_END, pid, 0);
-    fp_allocations_event(allocations, 0, FP_GC_MAJOR_START, pid, 0);
+    fp_allocations_event(f->allocations, 0, FP_GC_MINOR_START, pid, 0);
+    fp_allocations_event(f->allocations, 0, FP_GC_MINOR_END, pid, 0);
+    fp_allocations_event(f->allocations, 0, FP_GC_MAJOR_START, pid, 0);
     fake_set(&vm, 1, FP_FIELD_heap, fake_heap_at(1) + 8);
     fake_set(&vm, 1, FP_FIELD_high_water, fake_heap_at(1) + 80);
     put_behind_hend(1, 2, FAKE_HEAP_WORDS - 1);
-    fp_allocations_event(allocations, 0, FP_GC_MAJOR_END, pid, 0);
-    drain(allocations, &told);
-    fp_allocations_count(allocations, &counters);
-    CHECK_INT((int64_t)counters.words, 5);
-    CHECK_INT(counters.failed, 1);
-    CHECK_INT(told.records, 1);
-    CHECK_INT(told.weight[1], 5);
-    CHECK_INT(told.last_flags & FP_ALLOCATION_MAJOR, FP_ALLOCATION_MAJOR);
-    CHECK_INT(told.last_flags & FP_ALLOCATION_SURVIVED, 0);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    fp_allocations_event(f->allocations, 0, FP_GC_MAJOR_END, pid, 0);
+    look(f);
+    CHECK_INT((int64_t)f->counters.words, 5);
+    CHECK_INT(f->counters.failed, 1);
+    CHECK_INT(f->told.records, 1);
+    CHECK_INT(f->told.weight[1], 5);
+    CHECK_INT(f->told.last_flags & FP_ALLOCATION_MAJOR, FP_ALLOCATION_MAJOR);
+    CHECK_INT(f->told.last_flags & FP_ALLOCATION_SURVIVED, 0);
 }
 
-TEST(a_new_heap_at_the_place_of_the_old_one_is_no_failure)
+TEST_WITH(a_new_heap_at_the_place_of_the_old_one_is_no_failure, create(25, 1, 1000000, 0))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
-    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t pid;
+    uint64_t pid = spawn(1, CODE(1));
 
-    open_vm(25);
-    allocations = open_one(1, 1000000, 0, 1);
-    pid = spawn(1, CODE(1));
-    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
+    fp_allocations_event(f->allocations, 0, FP_GC_MINOR_START, pid, 0);
     fake_set(&vm, 1, FP_FIELD_high_water, fake_get(&vm, 1, FP_FIELD_htop));
-    fp_allocations_event(allocations, 0, FP_GC_MINOR_END, pid, 0);
-    drain(allocations, &told);
-    fp_allocations_count(allocations, &counters);
-    CHECK_INT((int64_t)counters.words, 5);
-    CHECK_INT(counters.failed, 0);
-    CHECK_INT(told.weight[1], 5);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    fp_allocations_event(f->allocations, 0, FP_GC_MINOR_END, pid, 0);
+    look(f);
+    CHECK_INT((int64_t)f->counters.words, 5);
+    CHECK_INT(f->counters.failed, 0);
+    CHECK_INT(f->told.weight[1], 5);
 }
 
-TEST(a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack)
+TEST_WITH(a_process_that_is_killed_in_a_collection_has_its_window_and_no_stack,
+          create(25, 1, 1000000, 0))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
-    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t pid, other;
+    uint64_t pid = spawn(1, CODE(1)), other = spawn(2, CODE(2));
 
-    open_vm(25);
-    allocations = open_one(1, 1000000, 0, 1);
-    pid = spawn(1, CODE(1));
-    other = spawn(2, CODE(2));
-    fp_allocations_event(allocations, 0, FP_GC_MINOR_START, pid, 0);
+    fp_allocations_event(f->allocations, 0, FP_GC_MINOR_START, pid, 0);
     fake_exit(&vm, 1);
-    collect(allocations, 2, other, 10, 0, 100);
-    drain(allocations, &told);
-    fp_allocations_count(allocations, &counters);
-    CHECK_INT((int64_t)counters.words, 15);
-    CHECK_INT(told.weight[0], 5);
-    CHECK_INT(told.weight[2], 10);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    collect(f->allocations, 2, other, 10, 0, 100);
+    look(f);
+    CHECK_INT((int64_t)f->counters.words, 15);
+    CHECK_INT(f->told.weight[0], 5);
+    CHECK_INT(f->told.weight[2], 10);
 }
 
-TEST(a_long_collection_is_told_though_it_has_no_sample)
+TEST_WITH(a_long_collection_is_told_though_it_has_no_sample, create(27, 1u << 30, 1000, 1000000))
 {
-    struct fp_allocations *allocations;
-    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t pid;
+    uint64_t pid = spawn(3, CODE(3));
 
-    open_vm(27);
-    allocations = open_one(1u << 30, 1000, 1000000, 1);
-    pid = spawn(3, CODE(3));
-    collect(allocations, 3, pid, 50, 10, 999999);
-    drain(allocations, &told);
-    CHECK_INT(told.records, 0);
+    collect(f->allocations, 3, pid, 50, 10, 999999);
+    look(f);
+    CHECK_INT(f->told.records, 0);
     now_ns += 100000000;
-    collect(allocations, 3, pid, 400, 10, 1000000);
-    drain(allocations, &told);
-    CHECK_INT(told.records, 1);
-    CHECK_INT(told.last_flags & FP_ALLOCATION_LONG, FP_ALLOCATION_LONG);
-    CHECK_INT(told.last_length, 1000000);
-    CHECK_INT(told.last_frame, 3);
-    CHECK_INT(told.last_cause, FP_GC_CAUSE_fragments);
-    CHECK_INT(told.survived, 10);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    collect(f->allocations, 3, pid, 400, 10, 1000000);
+    look(f);
+    CHECK_INT(f->told.records, 1);
+    CHECK_INT(f->told.last_flags & FP_ALLOCATION_LONG, FP_ALLOCATION_LONG);
+    CHECK_INT(f->told.last_length, 1000000);
+    CHECK_INT(f->told.last_frame, 3);
+    CHECK_INT(f->told.last_cause, FP_GC_CAUSE_fragments);
+    CHECK_INT(f->told.survived, 10);
 }
 
 /* Of 1 ms or more: the next one is looked at, however few looks there may be. */
-TEST(after_a_long_collection_the_next_one_has_its_cause)
+TEST_WITH(after_a_long_collection_the_next_one_has_its_cause, create(25, 1u << 30, 1, 2000000))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
-    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t pid, looks;
+    uint64_t pid = spawn(3, CODE(3)), looks;
 
-    open_vm(25);
-    allocations = open_one(1u << 30, 1, 2000000, 1);
-    pid = spawn(3, CODE(3));
     for (uint32_t k = 0; k < 20000; k++) {
         now_ns += 1000;
-        collect(allocations, 3, pid, 10, 0, 999);
+        collect(f->allocations, 3, pid, 10, 0, 999);
     }
-    fp_allocations_count(allocations, &counters);
-    CHECK(counters.looks < 200);
-    drain(allocations, &told);
-    collect(allocations, 3, pid, 10, 0, 4000000);
-    fp_allocations_count(allocations, &counters);
-    looks = counters.looks;
-    collect(allocations, 3, pid, 400, 0, 2000000);
-    collect(allocations, 3, pid, 400, 0, 999);
-    fp_allocations_count(allocations, &counters);
-    CHECK_INT(counters.looks - looks, 2);
-    drain(allocations, &told);
-    CHECK_INT(told.records, 2);
-    CHECK_INT(told.last_length, 2000000);
-    CHECK_INT(told.last_cause, FP_GC_CAUSE_fragments);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    look(f);
+    CHECK(f->counters.looks < 200);
+    collect(f->allocations, 3, pid, 10, 0, 4000000);
+    look(f);
+    looks = f->counters.looks;
+    collect(f->allocations, 3, pid, 400, 0, 2000000);
+    collect(f->allocations, 3, pid, 400, 0, 999);
+    look(f);
+    CHECK_INT(f->counters.looks - looks, 2);
+    CHECK_INT(f->told.records, 2);
+    CHECK_INT(f->told.last_length, 2000000);
+    CHECK_INT(f->told.last_cause, FP_GC_CAUSE_fragments);
 }
 
-TEST(what_a_full_ring_refuses_is_counted)
+TEST_WITH(what_a_full_ring_refuses_is_counted, create(25, 1, 1000000000, 0))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
-    struct told told = {{0}, 0, 0, 0, 0, 0, 0, 0};
-    uint64_t pid, all = 0;
+    uint64_t pid = spawn(1, CODE(1)), all = 0;
 
-    open_vm(25);
-    allocations = open_one(1, 1000000000, 0, 1);
-    pid = spawn(1, CODE(1));
     for (uint32_t k = 0; k < 20000; k++) {
         now_ns += 2000000;
-        collect(allocations, 1, pid, 10, 0, 100);
+        collect(f->allocations, 1, pid, 10, 0, 100);
         all += 10;
     }
-    drain(allocations, &told);
-    fp_allocations_count(allocations, &counters);
-    CHECK(counters.dropped > 0);
-    CHECK_INT(counters.samples, 20000);
-    CHECK_INT(told.records + counters.dropped, 20000);
-    CHECK_INT(told.weight[1] + counters.dropped_words, all);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    look(f);
+    CHECK(f->counters.dropped > 0);
+    CHECK_INT(f->counters.samples, 20000);
+    CHECK_INT(f->told.records + f->counters.dropped, 20000);
+    CHECK_INT(f->told.weight[1] + f->counters.dropped_words, all);
 }
 
-TEST(looks_keep_within_their_number_a_second)
+TEST_WITH(looks_keep_within_their_number_a_second, create(25, 100000, 2000, 0))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
     struct program program;
-    struct told told;
     int64_t begin;
+    double before;
 
-    open_vm(25);
-    allocations = open_one(100000, 2000, 0, 3);
-    run_program(allocations, &program, &told, 20000);
+    run_program(f->allocations, &program, &f->told, 20000);
     begin = now_ns;
-    fp_allocations_count(allocations, &counters);
-    run_program(allocations, &program, &told, 100000);
-    {
-        double seconds = (double)(now_ns - begin) * 1e-9, before = (double)counters.looks;
-
-        fp_allocations_count(allocations, &counters);
-        CHECK(((double)counters.looks - before) / seconds < 3000);
-    }
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    look(f);
+    before = (double)f->counters.looks;
+    run_program(f->allocations, &program, &f->told, 100000);
+    look(f);
+    CHECK(((double)f->counters.looks - before) / ((double)(now_ns - begin) * 1e-9) < 3000);
 }
 
-TEST(threads_that_it_has_no_room_for_are_ignored)
+TEST_WITH(threads_that_it_has_no_room_for_are_ignored, create(25, 1, 1000, 0))
 {
-    struct fp_allocations *allocations;
-    struct fp_allocations_counters counters;
-
-    open_vm(25);
-    allocations = open_one(1, 1000, 0, 1);
-    fp_allocations_event(allocations, 2, FP_GC_MINOR_START, spawn(1, CODE(1)), 0);
-    fp_allocations_event(allocations, 1, FP_GC_MINOR_END, spawn(1, CODE(1)), 0);
-    fp_allocations_count(allocations, &counters);
-    CHECK_INT(counters.minor, 0);
-    fp_allocations_destroy(allocations);
-    fake_vm_destroy(&vm);
+    fp_allocations_event(f->allocations, 2, FP_GC_MINOR_START, spawn(1, CODE(1)), 0);
+    fp_allocations_event(f->allocations, 1, FP_GC_MINOR_END, spawn(1, CODE(1)), 0);
+    look(f);
+    CHECK_INT(f->counters.minor, 0);
 }
 
-TEST(words_in_no_window_yet_are_told)
+TEST_BETWEEN(words_in_no_window_yet_are_told, open_vm(27), fake_vm_destroy(&vm))
 {
     uint64_t words, pid;
     uint32_t processes;
 
-    open_vm(27);
     spawn(1, CODE(1));
     pid = spawn(4, CODE(4));
     spawn(2, CODE(2));
@@ -571,7 +514,6 @@ TEST(words_in_no_window_yet_are_told)
     fake_unmap(&vm.memory, FAKE_TABLE);
     CHECK_INT(fp_allocations_open_words(&vm.layout, &vm.memory.reader, pid, &words, &processes),
               FP_EFAULT);
-    fake_vm_destroy(&vm);
 }
 
 /* Before main. */
