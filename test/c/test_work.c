@@ -17,137 +17,86 @@
 static const char *const atoms[] = {"get", "a b", "{get,_}", "_", "_x", "a@b", "log", "x:y"};
 enum { GET = 1, BLANK, BRACES, UNDERSCORE, UNDERSCORE_X, NODE, LOG, COLON, UNKNOWN = 99 };
 
-static struct fp_work_tag tag(uint32_t shape, uint64_t atom, uint32_t arity)
-{
-    return (struct fp_work_tag){atom, arity, shape};
-}
+#define CAST(...)                                                                                  \
+    {                                                                                              \
+        .kind = FP_WORK_KIND_cast, .message = { __VA_ARGS__ }                                      \
+    }
+#define INFO(name)                                                                                 \
+    {                                                                                              \
+        .kind = FP_WORK_KIND_info, .message = { name, 0, FP_WORK_ATOM }                            \
+    }
+#define OF_KIND(name)                                                                              \
+    {                                                                                              \
+        .kind = FP_WORK_KIND_##name, .message = { GET, 0, FP_WORK_ATOM }                           \
+    }
 
-static void check_words(const struct fp_work *work, const char *expected)
+/* clang-format off */
+static const struct {
+    const char *name, *words;
+    struct fp_work work;
+} told[] = {
+    {"an atom", "message=cast/get ", CAST(GET, 0, FP_WORK_ATOM)},
+    {"a tuple of an atom alone", "message=cast/{get} ", CAST(GET, 1, FP_WORK_TUPLE)},
+    {"a tuple", "message=cast/{get,_,_} ", CAST(GET, 3, FP_WORK_TUPLE)},
+    {"the largest tuple told whole", "message=cast/{get,_,_,_,_,_} ", CAST(GET, 6, FP_WORK_TUPLE)},
+    {"a larger tuple", "message=cast/{get,_,...} ", CAST(GET, 7, FP_WORK_TUPLE)},
+    {"another term", "message=cast/_ ", CAST(0, 0, FP_WORK_OTHER)},
+    {"a blank", "message=cast/a%20b ", CAST(BLANK, 0, FP_WORK_ATOM)},
+    {"a colon", "message=cast/x%3Ay ", CAST(COLON, 0, FP_WORK_ATOM)},
+    {"no atom looks like a tuple", "message=info/%7Bget%2C_%7D ", INFO(BRACES)},
+    {"no atom looks like another term", "message=info/%5F ", INFO(UNDERSCORE)},
+    {"no atom begins like another term", "message=info/%5Fx ", INFO(UNDERSCORE_X)},
+    {"a call", "message=call/get ", OF_KIND(call)},
+    {"an event", "message=event/get ", OF_KIND(event)},
+    {"a system message", "message=system/get ", OF_KIND(system)},
+    {"a request of I/O", "message=io/get ", OF_KIND(io)},
+    {"a monitor's message", "message=down/get ", OF_KIND(down)},
+    {"an exit", "message=exit/get ", OF_KIND(exit)},
+    {"a timeout", "message=timer/get ", OF_KIND(timer)},
+    {"a reply", "message=reply/get ", OF_KIND(reply)},
+    {"any other message", "message=info/get ", OF_KIND(info)},
+    {"all digits of a trace", "trace=0000000000000000000000000000001f span=000000000000000a ",
+     {.trace = {{0, 0x1f}, 0xa}}},
+    {"a trace behind a wait",
+     "waits_for=lock trace=fedcba98765432100123456789abcdef span=ffffffffffffffff ",
+     {.trace = {{0xfedcba9876543210, 0x0123456789abcdef}, ~UINT64_C(0)}, .waits = FP_WORK_LOCK}},
+    {"a process", "waits_for=<0.71.2> ", {.waits = FP_WORK_PROCESS, .target.pid = {71, 2}}},
+    {"a port", "waits_for=#Port<0.5> ", {.waits = FP_WORK_PORT, .target.word = 5}},
+    {"a process of another node", "waits_for=a@b/<0.71.0> ",
+     {.waits = FP_WORK_REMOTE_PROCESS, .target.pid = {71, 0}, .node = NODE}},
+    {"a name on another node", "waits_for=a@b/log ",
+     {.waits = FP_WORK_REMOTE_NAME, .target.word = LOG, .node = NODE}},
+    {"a lock", "waits_for=lock ", {.waits = FP_WORK_LOCK}},
+    {"a socket", "waits_for=socket ", {.waits = FP_WORK_SOCKET}},
+    {"references, from their highest number on",
+     "message=call/{get,_} serves=333.22.1 waits_for=<0.9.0> call=4294967295.55.4 request=log ",
+     {.kind = FP_WORK_KIND_call, .serves = 1, .calls = 1, .waits = FP_WORK_PROCESS,
+      .message = {GET, 2, FP_WORK_TUPLE}, .request = {LOG, 0, FP_WORK_ATOM},
+      .served_ref = {1, 22, 333}, .called_ref = {4, 55, UINT32_MAX}, .target.pid = {9, 0}}},
+    {"an atom that nobody knows takes its word with it", "call=0.0.0 ",
+     {.kind = FP_WORK_KIND_call, .calls = 1, .waits = FP_WORK_REMOTE_NAME,
+      .message = {UNKNOWN, 2, FP_WORK_TUPLE}, .request = {UNKNOWN, 0, FP_WORK_ATOM},
+      .target.word = LOG, .node = UNKNOWN}},
+    {"a kind without a message", "", {.kind = FP_WORK_KIND_call}},
+    {"a message without a kind", "", {.message = {GET, 0, FP_WORK_ATOM}}},
+};
+/* clang-format on */
+
+/* The second time with atoms that were rendered before. */
+TEST(work_is_told_in_words)
 {
     struct fake_code code = {.atoms = atoms, .atom_count = sizeof atoms / sizeof *atoms};
     struct fp_symbolizer symbolizer = fake_symbolizer(&code);
     static struct fp_work_atoms known;
     static char text[FP_WORK_BYTES_MAX];
 
-    /* The second time with atoms that were rendered before. */
-    for (int i = 0; i < 2; i++) {
-        *fp_put_work(text, &known, &symbolizer, work) = '\0';
-        CHECK_TEXT(text, expected);
+    for (size_t i = 0; i < 2 * sizeof told / sizeof *told; i++) {
+        size_t row = i % (sizeof told / sizeof *told);
+
+        run_name = told[row].name;
+        *fp_put_work(text, &known, &symbolizer, &told[row].work) = '\0';
+        CHECK_TEXT(text, told[row].words);
     }
-}
-
-TEST(a_tag_is_an_atom_or_a_tuple_that_begins_with_one)
-{
-    static const struct {
-        struct fp_work_tag tag;
-        const char *text;
-    } tags[] = {
-        {{GET, 0, FP_WORK_ATOM}, "message=cast/get "},
-        {{GET, 1, FP_WORK_TUPLE}, "message=cast/{get} "},
-        {{GET, 3, FP_WORK_TUPLE}, "message=cast/{get,_,_} "},
-        {{GET, 6, FP_WORK_TUPLE}, "message=cast/{get,_,_,_,_,_} "},
-        {{GET, 7, FP_WORK_TUPLE}, "message=cast/{get,_,...} "},
-        {{0, 0, FP_WORK_OTHER}, "message=cast/_ "},
-        {{BLANK, 0, FP_WORK_ATOM}, "message=cast/a%20b "},
-        {{COLON, 0, FP_WORK_ATOM}, "message=cast/x%3Ay "},
-    };
-
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
-        struct fp_work work = {.kind = FP_WORK_KIND_cast, .message = tags[i].tag};
-
-        check_words(&work, tags[i].text);
-    }
-}
-
-TEST(no_atom_looks_like_a_tuple)
-{
-    struct fp_work work = {.kind = FP_WORK_KIND_info, .message = tag(FP_WORK_ATOM, BRACES, 0)};
-
-    check_words(&work, "message=info/%7Bget%2C_%7D ");
-    work.message.atom = UNDERSCORE;
-    check_words(&work, "message=info/%5F ");
-    work.message.atom = UNDERSCORE_X;
-    check_words(&work, "message=info/%5Fx ");
-}
-
-TEST(each_kind_has_its_name)
-{
-    static const char *const names[] = {"call", "cast", "event", "system", "io",
-                                        "down", "exit", "timer", "reply",  "info"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct fp_work work = {.kind = (uint8_t)(i + 1), .message = tag(FP_WORK_ATOM, GET, 0)};
-        char expected[64];
-
-        snprintf(expected, sizeof expected, "message=%s/get ", names[i]);
-        check_words(&work, expected);
-    }
-}
-
-TEST(a_trace_has_all_digits_of_its_ids)
-{
-    struct fp_work work = {.trace = {{0, 0x1f}, 0xa}};
-
-    check_words(&work, "trace=0000000000000000000000000000001f span=000000000000000a ");
-    work = (struct fp_work){.trace = {{0xfedcba9876543210, 0x0123456789abcdef}, ~UINT64_C(0)},
-                            .waits = FP_WORK_LOCK};
-    check_words(&work, "waits_for=lock trace=fedcba98765432100123456789abcdef "
-                       "span=ffffffffffffffff ");
-}
-
-TEST(whom_a_process_waits_for_is_told_as_it_is_printed)
-{
-    struct fp_work work = {.waits = FP_WORK_PROCESS, .target.pid = {71, 2}};
-
-    check_words(&work, "waits_for=<0.71.2> ");
-    work = (struct fp_work){.waits = FP_WORK_PORT, .target.word = 5};
-    check_words(&work, "waits_for=#Port<0.5> ");
-    work = (struct fp_work){.waits = FP_WORK_REMOTE_PROCESS, .target.pid = {71, 0}, .node = NODE};
-    check_words(&work, "waits_for=a@b/<0.71.0> ");
-    work = (struct fp_work){.waits = FP_WORK_REMOTE_NAME, .target.word = LOG, .node = NODE};
-    check_words(&work, "waits_for=a@b/log ");
-    work = (struct fp_work){.waits = FP_WORK_LOCK};
-    check_words(&work, "waits_for=lock ");
-    work = (struct fp_work){.waits = FP_WORK_SOCKET};
-    check_words(&work, "waits_for=socket ");
-}
-
-TEST(references_are_told_from_their_highest_number_on)
-{
-    struct fp_work work = {.kind = FP_WORK_KIND_call,
-                           .serves = 1,
-                           .calls = 1,
-                           .waits = FP_WORK_PROCESS,
-                           .message = tag(FP_WORK_TUPLE, GET, 2),
-                           .request = tag(FP_WORK_ATOM, LOG, 0),
-                           .served_ref = {1, 22, 333},
-                           .called_ref = {4, 55, UINT32_MAX},
-                           .target.pid = {9, 0}};
-
-    check_words(&work, "message=call/{get,_} serves=333.22.1 waits_for=<0.9.0> "
-                       "call=4294967295.55.4 request=log ");
-}
-
-TEST(an_atom_that_nobody_knows_takes_its_word_with_it)
-{
-    struct fp_work work = {.kind = FP_WORK_KIND_call,
-                           .calls = 1,
-                           .waits = FP_WORK_REMOTE_NAME,
-                           .message = tag(FP_WORK_TUPLE, UNKNOWN, 2),
-                           .request = tag(FP_WORK_ATOM, UNKNOWN, 0),
-                           .target.word = LOG,
-                           .node = UNKNOWN};
-
-    check_words(&work, "call=0.0.0 ");
-}
-
-TEST(nothing_is_said_of_what_is_not_known)
-{
-    struct fp_work work = {.kind = FP_WORK_KIND_call};
-
-    check_words(&work, "");
-    work = (struct fp_work){.message = tag(FP_WORK_ATOM, GET, 0)};
-    check_words(&work, "");
 }
 
 /* -------------------------------------------------- in a file's samples -- */
@@ -169,7 +118,7 @@ static void take(struct file *f, const struct fp_record *record)
 
 static const struct fp_record *with_work(struct file *f, const struct fp_record *record)
 {
-    struct fp_work work = {.kind = FP_WORK_KIND_cast, .message = tag(FP_WORK_ATOM, GET, 0)};
+    struct fp_work work = {.kind = FP_WORK_KIND_cast, .message = {GET, 0, FP_WORK_ATOM}};
 
     memcpy(f->buffer.bytes + record->size, &work, sizeof work);
     f->buffer.head.size += (uint32_t)sizeof work;
@@ -253,7 +202,7 @@ struct fixture {
     struct fp_counters counters;
     struct fp_sampler *sampler;
     struct fp_ref ref;
-    uint64_t get, put, pid;
+    uint64_t get, put, pid, reductions;
     struct fp_record_sample last;
     struct fp_work work;
     int has_work, samples;
@@ -280,11 +229,29 @@ static void publish(struct fixture *b)
     fp_sites_release(sites);
 }
 
+static void create_sampler(struct fixture *b, int messages)
+{
+    const struct fp_sampler_options options = {
+        .layout = b->vm.layout,
+        .memory = &b->vm.memory.reader,
+        .code = &b->vm.live_code,
+        .ring = b->ring,
+        .counters = &b->counters,
+        .interval_us = 1000,
+        .messages = messages,
+        .ranking = {{.top = 8, .is_delta = 1, .every = 1}},
+        .rankings = 1,
+        .select_interval_ms = 1000000,
+        .status = -1,
+    };
+
+    CHECK_INT(fp_sampler_create(&b->sampler, &options), 0);
+}
+
 static struct fixture *create(unsigned otp)
 {
     struct fixture *b = calloc(1, sizeof *b);
     struct fp_envelopes *envelope;
-    struct fp_sampler_options options;
 
     fake_vm_create(&b->vm, otp, 64, 8);
     fake_vm_add_atoms(&b->vm);
@@ -300,19 +267,8 @@ static struct fixture *create(unsigned otp)
     b->pid = fake_pid(&b->vm.layout, 2);
     b->vm.layout.port_limit = 8; /* one cache line: a port's number is its word */
     publish(b);
-    options = (struct fp_sampler_options){.layout = b->vm.layout,
-                                          .memory = &b->vm.memory.reader,
-                                          .code = &b->vm.live_code,
-                                          .counters = &b->counters,
-                                          .interval_us = 1000,
-                                          .messages = 1,
-                                          .ranking = {{.top = 8, .is_delta = 1, .every = 1}},
-                                          .rankings = 1,
-                                          .select_interval_ms = 1000000,
-                                          .status = -1};
     CHECK_INT(fp_ring_create(&b->ring, 1u << 16), 0);
-    options.ring = b->ring;
-    CHECK_INT(fp_sampler_create(&b->sampler, &options), 0);
+    create_sampler(b, 1);
     return b;
 }
 
@@ -343,11 +299,12 @@ static void tick(struct fixture *b)
     }
 }
 
+/* It has run, and has come to this. */
 static void stands(struct fixture *b, uint64_t i, const uint64_t *word, size_t words)
 {
     fake_spawn(&b->vm, 1, i);
     fake_set_stack(&b->vm, 1, word, words);
-    fake_set(&b->vm, 1, FP_FIELD_reds, 1000);
+    fake_set(&b->vm, 1, FP_FIELD_reds, b->reductions += 1000);
 }
 
 #define STANDS(b, i, ...)                                                                          \
@@ -370,6 +327,12 @@ static void check_message(const struct fixture *b, uint8_t kind, uint32_t shape,
     CHECK_INT(b->work.message.shape, shape);
     CHECK(b->work.message.atom == atom);
     CHECK_INT(b->work.message.arity, arity);
+}
+
+static void check_no_work(const struct fixture *b)
+{
+    CHECK_INT(b->samples, 1);
+    CHECK(!b->has_work);
 }
 
 static void check_serves(const struct fixture *b)
@@ -399,7 +362,6 @@ TEST_WITH(a_message_with_its_envelope_is_told_by_it, create(27))
     CHECK_INT(f->work.serves, 0);
     /* It is the same process that goes on, with an immediate message. */
     STANDS(f, CODE, WHOLE, f->get, ROOT);
-    fake_set(&f->vm, 1, FP_FIELD_reds, 2000);
     tick(f);
     check_message(f, FP_WORK_KIND_info, FP_WORK_ATOM, f->get, 0);
 }
@@ -424,22 +386,18 @@ TEST_WITH(an_event_of_gen_statem_is_told_by_its_type, create(29))
     check_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
     check_serves(f);
     has_event(f, envelope->cast, FAKE_TUPLE(&f->heap, f->get));
-    fake_set(&f->vm, 1, FP_FIELD_reds, 2000);
     tick(f);
     check_message(f, FP_WORK_KIND_cast, FP_WORK_TUPLE, f->get, 1);
     down =
         FAKE_TUPLE(&f->heap, envelope->DOWN, fake_ref(&f->heap, &f->ref), f->put, f->pid, f->put);
     has_event(f, envelope->info, down);
-    fake_set(&f->vm, 1, FP_FIELD_reds, 3000);
     tick(f);
     check_message(f, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
     has_event(f, envelope->state_timeout, FAKE_SMALL(4));
-    fake_set(&f->vm, 1, FP_FIELD_reds, 4000);
     tick(f);
     check_message(f, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
     /* internal: no message. */
     has_event(f, f->put, f->get);
-    fake_set(&f->vm, 1, FP_FIELD_reds, 5000);
     tick(f);
     CHECK(!f->has_work);
 }
@@ -448,8 +406,7 @@ TEST_WITH(a_server_that_waits_for_its_next_message_has_nothing_in_work, create(2
 {
     STANDS(f, LOOP, f->get, FAKE_TUPLE(&f->heap, f->get), ROOT);
     tick(f);
-    CHECK_INT(f->samples, 1);
-    CHECK(!f->has_work);
+    check_no_work(f);
 }
 
 TEST_WITH(a_caller_is_told_with_the_call_and_its_request, create(25))
@@ -468,7 +425,6 @@ TEST_WITH(a_caller_is_told_with_the_call_and_its_request, create(25))
     /* A server that makes a call while it serves one. */
     STANDS(f, CALLS, f->put, fake_ref(&f->heap, &f->ref), REQUEST, f->put, SERVES, f->put, f->get,
            f->put, from(f), ROOT);
-    fake_set(&f->vm, 1, FP_FIELD_reds, 2000);
     tick(f);
     check_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
     check_serves(f);
@@ -538,8 +494,7 @@ TEST(a_process_that_moves_while_its_terms_are_read_has_no_words)
                ROOT);
         fake_hook(&b->vm.memory, move, &mover);
         tick(b);
-        CHECK_INT(b->samples, 1);
-        CHECK(!b->has_work);
+        check_no_work(b);
         destroy(b);
     }
 }
@@ -548,8 +503,7 @@ TEST_WITH(a_message_that_cannot_be_read_is_not_told, create(27))
 {
     STANDS(f, CODE, SERVES, f->put, (FAKE_MISC + 0x100000) | 2, f->put, f->put, ROOT);
     tick(f);
-    CHECK_INT(f->samples, 1);
-    CHECK(!f->has_work);
+    check_no_work(f);
 }
 
 TEST_WITH(a_site_whose_code_is_another_is_not_trusted, create(27))
@@ -557,8 +511,7 @@ TEST_WITH(a_site_whose_code_is_another_is_not_trusted, create(27))
     fake_put(&f->vm.memory, SERVES - 8, "\x01\x02", 2);
     STANDS(f, CODE, SERVES, f->put, f->get, f->put, from(f), ROOT);
     tick(f);
-    CHECK_INT(f->samples, 1);
-    CHECK(!f->has_work);
+    check_no_work(f);
 }
 
 /* The code of all is compared twice a second. */
@@ -579,8 +532,7 @@ TEST(a_site_whose_code_changes_between_two_checks_is_not_trusted)
         fake_set(&b->vm, 1, FP_FIELD_reds, 3000);
         fake_put(&b->vm.memory, site[i] - 8, "\x01\x02", 2);
         tick(b);
-        CHECK_INT(b->samples, 1);
-        CHECK(!b->has_work);
+        check_no_work(b);
         destroy(b);
     }
 }
@@ -596,24 +548,11 @@ TEST_WITH(a_process_that_waits_for_a_port_is_told_with_it, create(27))
 
 TEST_WITH(without_the_option_nothing_is_told, create(27))
 {
-    struct fp_sampler_options options = {0};
-
     fp_sampler_destroy(f->sampler);
-    options = (struct fp_sampler_options){.layout = f->vm.layout,
-                                          .memory = &f->vm.memory.reader,
-                                          .code = &f->vm.live_code,
-                                          .ring = f->ring,
-                                          .counters = &f->counters,
-                                          .interval_us = 1000,
-                                          .ranking = {{.top = 8, .is_delta = 1, .every = 1}},
-                                          .rankings = 1,
-                                          .select_interval_ms = 1000000,
-                                          .status = -1};
-    CHECK_INT(fp_sampler_create(&f->sampler, &options), 0);
+    create_sampler(f, 0);
     STANDS(f, CODE, SERVES, f->put, f->get, f->put, from(f), ROOT);
     tick(f);
-    CHECK_INT(f->samples, 1);
-    CHECK(!f->has_work);
+    check_no_work(f);
 }
 
 TEST_WITH(the_site_nearest_to_the_root_counts_and_none_of_another_end, create(27))
