@@ -12,6 +12,8 @@
 
 struct fixture {
     struct fake_vm vm;
+    struct fake_module module[10];
+    uint32_t modules;
     struct fp_code_index *code;
     uint64_t name[3];        /* module names */
     uint64_t own_file, file; /* strings */
@@ -62,6 +64,16 @@ static void destroy(struct fixture *f)
 
 static const struct fake_module_options four = {4, 16, 0, 0, 0};
 
+/* The next module, of the first `count` bodies; names take turns. */
+static const struct fake_module *load(struct fixture *f, uint32_t count,
+                                      const struct fake_module_options *options)
+{
+    struct fake_module *module = &f->module[f->modules];
+
+    fake_load(&f->vm, module, f->name[f->modules++ % 3], f->body, count, options);
+    return module;
+}
+
 static void expect(struct fixture *f, uint64_t pc, const struct fake_module *module,
                    uint32_t function, const struct fake_module_options *options)
 {
@@ -103,103 +115,95 @@ static void expect_nothing(struct fixture *f, uint64_t pc)
 TEST_WITH_EACH(every_function_is_found_at_its_first_middle_and_last_byte, create, 25, 26, 27, 28,
                29)
 {
-    struct fake_module a, b;
     struct fake_module_options with_file = {4, 24, f->own_file, f->file, 0};
+    const struct fake_module *a = load(f, BODIES, &four);
+    const struct fake_module *b = load(f, BODIES, &with_file);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &with_file);
-    expect_all(f, &a, &four);
-    expect_all(f, &b, &with_file);
-    expect_all(f, &a, &four); /* from the cache */
+    expect_all(f, a, &four);
+    expect_all(f, b, &with_file);
+    expect_all(f, a, &four); /* from the cache */
     CHECK_INT(fp_code_index_size(f->code), 2 * BODIES);
 }
 
 TEST_WITH(every_byte_of_a_module_has_the_right_answer, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     for (uint32_t i = 0; i < BODIES; i++) {
         /* Its ErtsCodeInfo is code of no function. */
-        for (uint64_t pc = a.info[i]; pc < a.code[i]; pc++)
+        for (uint64_t pc = a->info[i]; pc < a->code[i]; pc++)
             expect_nothing(f, pc);
         for (uint64_t k = 0; k < f->body[i].size; k++)
-            expect(f, a.code[i] + k, &a, i, &four);
+            expect(f, a->code[i] + k, a, i, &four);
     }
 }
 
 TEST_WITH(locations_of_two_bytes_are_read_as_such, create(29))
 {
     struct fake_module_options two = {2, 8, f->own_file, 0, 0};
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &two);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &two);
-    expect_all(f, &a, &two);
+    expect_all(f, a, &two);
 }
 
 TEST_WITH(a_module_without_lines_has_functions_all_the_same, create(27))
 {
     struct fake_module_options none = {0, 8, 0, 0, 0};
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &none);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &none);
-    expect_all(f, &a, &none);
+    expect_all(f, a, &none);
 }
 
 TEST_WITH(a_line_table_that_is_no_such_gives_no_line, create(27))
 {
-    struct fake_module a;
     struct fp_location location;
     uint64_t table;
+    const struct fake_module *a = load(f, 3, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 3, &four);
-    table = fake_word(&f->vm.memory, a.functions - 8 * 8);
+    table = fake_word(&f->vm.memory, a->functions - 8 * 8);
     fake_put(&f->vm.memory, table + 8, "\3\0\0\0", 4); /* loc_size 3 */
-    CHECK_INT(fp_code_index_resolve(f->code, a.code[0], &location), 0);
+    CHECK_INT(fp_code_index_resolve(f->code, a->code[0], &location), 0);
     CHECK_INT(location.line, 0);
     fake_put(&f->vm.memory, table + 8, "\4\0\0\0", 4);
     fake_put_word(&f->vm.memory, table + 24 + 8, UINT64_MAX); /* func_tab[1] */
-    CHECK_INT(fp_code_index_resolve(f->code, a.code[1], &location), 0);
+    CHECK_INT(fp_code_index_resolve(f->code, a->code[1], &location), 0);
     CHECK_INT(location.line, 0);
-    fake_put_word(&f->vm.memory, a.functions - 8 * 8, 0x1000); /* unreadable */
-    CHECK_INT(fp_code_index_resolve(f->code, a.code[2], &location), 0);
+    fake_put_word(&f->vm.memory, a->functions - 8 * 8, 0x1000); /* unreadable */
+    CHECK_INT(fp_code_index_resolve(f->code, a->code[2], &location), 0);
     CHECK_INT(location.line, 0);
 }
 
 TEST_WITH(shared_code_before_the_first_function_is_no_function, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    for (uint64_t pc = FAKE_JIT; pc < a.code[0]; pc += 3)
+    for (uint64_t pc = FAKE_JIT; pc < a->code[0]; pc += 3)
         expect_nothing(f, pc);
 }
 
 TEST_WITH(between_and_behind_modules_is_no_function, create(27))
 {
-    struct fake_module a, b;
+    const struct fake_module *a = load(f, BODIES, &four);
+    const struct fake_module *b = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &four);
-    for (uint64_t pc = a.end; pc < b.code[0]; pc++)
+    for (uint64_t pc = a->end; pc < b->code[0]; pc++)
         expect_nothing(f, pc);
-    for (uint64_t pc = b.end; pc < b.end + 20000; pc += 7)
+    for (uint64_t pc = b->end; pc < b->end + 20000; pc += 7)
         expect_nothing(f, pc);
     /* And again when the modules' neighbours are known. */
-    expect_all(f, &a, &four);
-    expect_all(f, &b, &four);
-    for (uint64_t pc = a.end; pc < b.code[0]; pc += 2)
+    expect_all(f, a, &four);
+    expect_all(f, b, &four);
+    for (uint64_t pc = a->end; pc < b->code[0]; pc += 2)
         expect_nothing(f, pc + 1);
-    expect_nothing(f, b.end + 1);
+    expect_nothing(f, b->end + 1);
 }
 
 TEST_WITH(addresses_outside_of_the_ranges_are_no_function, create(27))
 {
-    struct fake_module a;
     static const uint64_t far[] = {
         0, 1, 8, FAKE_JIT - 1, FAKE_JIT + FAKE_JIT_SIZE, FAKE_LINES, UINT64_MAX, UINT64_MAX - 8};
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
+    load(f, BODIES, &four);
     for (size_t i = 0; i < sizeof far / sizeof *far; i++)
         expect_nothing(f, far[i]);
 }
@@ -208,7 +212,6 @@ TEST(a_function_may_be_longer_than_a_block_and_cross_borders)
 {
     for (uint32_t shift = 0; shift < 64; shift += 8) {
         struct fixture *f = create(27);
-        struct fake_module a;
         struct fake_module_options coarse = {4, 512, 0, 0, 0};
 
         f->body[0].size = 8192 - 1024 + 8 * shift;
@@ -216,13 +219,13 @@ TEST(a_function_may_be_longer_than_a_block_and_cross_borders)
         f->body[2].size = 8192 - 40;
         f->body[3].size = 8192;
         f->body[4].size = 200000;
-        fake_load(&f->vm, &a, f->name[0], f->body, 6, &coarse);
+        const struct fake_module *a = load(f, 6, &coarse);
         /* Last first: nothing is known when the walk is longest. */
         for (uint32_t i = 6; i-- > 0;)
             for (uint64_t k = 0; k < f->body[i].size; k += 61) {
-                uint64_t pc = a.code[i] + f->body[i].size - 1 - k;
+                uint64_t pc = a->code[i] + f->body[i].size - 1 - k;
 
-                expect(f, pc, &a, i, &coarse);
+                expect(f, pc, a, i, &coarse);
             }
         destroy(f);
     }
@@ -230,51 +233,47 @@ TEST(a_function_may_be_longer_than_a_block_and_cross_borders)
 
 TEST_WITH(a_module_with_hundreds_of_functions_is_found_from_its_last, create(25))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, 599, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 599, &four);
-    expect(f, a.code[598] + 9, &a, 598, &four);
-    expect_all(f, &a, &four);
+    expect(f, a->code[598] + 9, a, 598, &four);
+    expect_all(f, a, &four);
 }
 
 TEST_WITH(code_up_to_the_very_end_of_a_mapping_is_found, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     for (uint64_t spare = 0; spare <= 16; spare += 8) {
-        struct fp_ranges tight = {1, {{FAKE_JIT, a.end + spare}}};
+        struct fp_ranges tight = {1, {{FAKE_JIT, a->end + spare}}};
 
         fp_code_index_set_ranges(f->code, &tight);
-        expect_all(f, &a, &four);
+        expect_all(f, a, &four);
     }
 }
 
 TEST_WITH(a_mapping_may_begin_with_a_module, create(27))
 {
     struct fake_module_options at_start = {4, 16, 0, 0, FAKE_JIT};
-    struct fake_module a;
+    const struct fake_module *a = load(f, 3, &at_start);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 3, &at_start);
-    expect_all(f, &a, &at_start);
+    expect_all(f, a, &at_start);
 }
 
 /* ------------------------------------------------------- code that changes */
 
 TEST_WITH(a_function_replaced_at_the_same_place_is_noticed, create(27))
 {
-    struct fake_module a, b;
     struct fake_module_options here = four;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    expect_all(f, &a, &four);
+    expect_all(f, a, &four);
     CHECK_INT(fp_code_index_revalidate(f->code), 0);
     CHECK_INT(fp_code_index_size(f->code), BODIES);
-    here.at = a.header;
-    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &here);
+    here.at = a->header;
+    const struct fake_module *b = load(f, BODIES, &here);
     CHECK(fp_code_index_revalidate(f->code) > 0);
     CHECK_INT(fp_code_index_size(f->code), 0);
-    expect_all(f, &b, &here);
+    expect_all(f, b, &here);
     CHECK_INT(fp_code_index_revalidate(f->code), 0);
 }
 
@@ -293,80 +292,74 @@ TEST_WITH(the_same_functions_with_other_lines_are_noticed, create(27))
 
 TEST_WITH(a_replaced_module_does_not_answer_before_it_is_noticed_either, create(27))
 {
-    struct fake_module a, b;
     struct fake_module_options here = {4, 8, 0, 0, 0};
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    expect(f, a.code[3] + 4, &a, 3, &four);
-    here.at = a.header;
-    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &here);
+    expect(f, a->code[3] + 4, a, 3, &four);
+    here.at = a->header;
+    const struct fake_module *b = load(f, BODIES, &here);
     /* Addresses that are not cached: without revalidation, right at once. */
-    expect(f, b.code[7] + 5, &b, 7, &here);
-    expect(f, b.code[39] + 5, &b, 39, &here);
+    expect(f, b->code[7] + 5, b, 7, &here);
+    expect(f, b->code[39] + 5, b, 39, &here);
 }
 
 TEST_WITH(a_removed_module_is_forgotten, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    expect_all(f, &a, &four);
-    memset(fake_at(&f->vm.memory, a.header, a.end - a.header), 0xcc, a.end - a.header);
+    expect_all(f, a, &four);
+    memset(fake_at(&f->vm.memory, a->header, a->end - a->header), 0xcc, a->end - a->header);
     CHECK(fp_code_index_revalidate(f->code) >= (int)BODIES);
     for (uint32_t i = 0; i < BODIES; i++)
-        expect_nothing(f, a.code[i]);
+        expect_nothing(f, a->code[i]);
     fake_unmap(&f->vm.memory, FAKE_JIT);
     CHECK_INT(fp_code_index_revalidate(f->code), 0);
-    expect_nothing(f, a.code[0] + 1);
+    expect_nothing(f, a->code[0] + 1);
 }
 
 TEST_WITH(an_unmapped_range_is_forgotten, create(29))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    expect_all(f, &a, &four);
+    expect_all(f, a, &four);
     fake_unmap(&f->vm.memory, FAKE_JIT);
     CHECK_INT(fp_code_index_revalidate(f->code), BODIES + 1);
-    expect_nothing(f, a.code[1]);
+    expect_nothing(f, a->code[1]);
 }
 
 /* floor lookup without an end bound would give the next module's code to the one before. */
 TEST_WITH(code_loaded_later_is_not_given_to_its_neighbour, create(27))
 {
-    struct fake_module a, b, c;
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    expect_all(f, &a, &four);
-    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &four);
-    expect_all(f, &b, &four);
-    fake_load(&f->vm, &c, f->name[2], f->body, 1, &four);
-    expect_all(f, &c, &four);
+    expect_all(f, a, &four);
+    const struct fake_module *b = load(f, BODIES, &four);
+    expect_all(f, b, &four);
+    const struct fake_module *c = load(f, 1, &four);
+    expect_all(f, c, &four);
 }
 
 TEST_WITH(what_looks_like_a_header_and_is_none_is_passed_over, create(27))
 {
     struct fake_module_options later = {4, 16, 0, 0, 0};
-    struct fake_module a;
 
     f->body[0].size = 400;
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &later);
+    const struct fake_module *a = load(f, BODIES, &later);
     /* In function 0's own code: pointers to its info, counts before them. */
-    for (uint64_t at = a.code[0] + 40; at + 8 < a.code[0] + 400; at += 8)
-        fake_put_word(&f->vm.memory, at, at % 16 == 0 ? a.info[0] : a.info[1]);
-    expect_all(f, &a, &later);
+    for (uint64_t at = a->code[0] + 40; at + 8 < a->code[0] + 400; at += 8)
+        fake_put_word(&f->vm.memory, at, at % 16 == 0 ? a->info[0] : a->info[1]);
+    expect_all(f, a, &later);
 }
 
 TEST_WITH(new_ranges_make_unknown_addresses_known, create(27))
 {
-    struct fake_module a;
     struct fp_ranges none = {1, {{FAKE_MISC, FAKE_MISC + 4096}}};
+    const struct fake_module *a = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
     fp_code_index_set_ranges(f->code, &none);
-    expect_nothing(f, a.code[0]);
+    expect_nothing(f, a->code[0]);
     fp_code_index_set_ranges(f->code, &f->vm.code);
-    expect_all(f, &a, &four);
+    expect_all(f, a, &four);
 }
 
 /* --------------------------------------------------------------- bounds -- */
@@ -430,18 +423,17 @@ TEST_WITH(files_are_strings_in_utf8, create(27))
 /* A literal area that was given back is used for another module's strings. */
 TEST_WITH(a_file_of_a_replaced_module_is_not_that_of_the_new_one, create(27))
 {
-    struct fake_module a, b;
     struct fake_module_options with_file = {4, 16, f->own_file, f->file, 0};
     uint32_t len = 0;
     const char *text;
+    const struct fake_module *a = load(f, 3, &with_file);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 3, &with_file);
-    expect(f, a.code[0], &a, 0, &with_file);
+    expect(f, a->code[0], a, 0, &with_file);
     text = fp_code_index_file(f->code, f->file, &len);
     CHECK(text != NULL);
     fake_put_word(&f->vm.memory, (f->file & ~UINT64_C(7)), 'X' << 4 | 0x0f);
-    with_file.at = a.header;
-    fake_load(&f->vm, &b, f->name[1], f->body, 3, &with_file);
+    with_file.at = a->header;
+    load(f, 3, &with_file);
     CHECK(fp_code_index_revalidate(f->code) > 0);
     text = fp_code_index_file(f->code, f->file, &len);
     CHECK(text != NULL);
@@ -491,20 +483,19 @@ TEST(the_first_function_behind_shared_code_is_found)
         struct fixture *f = create(27);
         struct fake_module_options far = four;
         struct fp_range range = f->vm.code.range[0];
-        struct fake_module a;
         uint64_t info = 0;
 
         far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
-        fake_load(&f->vm, &a, f->name[0], f->body, 3, &far);
+        const struct fake_module *a = load(f, 3, &far);
         CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), 0);
-        CHECK(info == a.info[0]);
+        CHECK(info == a->info[0]);
         CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT + 777, &info), 0);
-        CHECK(info == a.info[0]);
+        CHECK(info == a->info[0]);
         /* From itself on, and from behind its beginning. */
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a.info[0], &info), 0);
-        CHECK(info == a.info[0]);
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a.info[0] + 1, &info), 0);
-        CHECK(info == a.info[1]);
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a->info[0], &info), 0);
+        CHECK(info == a->info[0]);
+        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a->info[0] + 1, &info), 0);
+        CHECK(info == a->info[1]);
         destroy(f);
     }
 }
@@ -513,13 +504,12 @@ TEST(the_first_function_may_be_at_the_very_end_of_a_range)
 {
     for (uint64_t cut = 0; cut < 4; cut++) {
         struct fixture *f = create(27);
-        struct fake_module a;
         struct fp_range range = f->vm.code.range[0];
         uint64_t info = 0;
+        const struct fake_module *a = load(f, 1, &four);
 
-        fake_load(&f->vm, &a, f->name[0], f->body, 1, &four);
         /* Its MFA and the word behind belong to it; less is no function. */
-        range.end = a.code[0] + 8 - cut;
+        range.end = a->code[0] + 8 - cut;
         CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info),
                   cut == 0 ? 0 : FP_ENOENT);
         destroy(f);
@@ -617,13 +607,12 @@ TEST(pages_that_are_not_there_end_the_search_for_a_module)
 /* A tracer's frame: on the stack stands where an MFA does, of one's own module or of the next. */
 TEST_WITH(a_pointer_to_an_mfa_is_no_return_address, create(27))
 {
-    struct fake_module a, b;
+    const struct fake_module *a = load(f, BODIES, &four);
+    const struct fake_module *b = load(f, BODIES, &four);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &four);
-    fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &four);
     for (uint32_t i = 0; i < BODIES; i++) {
-        expect_nothing(f, a.code[i] - 24 - 1);
-        expect_nothing(f, b.code[i] - 24 - 1);
-        expect(f, a.code[i] + 7, &a, i, &four);
+        expect_nothing(f, a->code[i] - 24 - 1);
+        expect_nothing(f, b->code[i] - 24 - 1);
+        expect(f, a->code[i] + 7, a, i, &four);
     }
 }

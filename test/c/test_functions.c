@@ -16,6 +16,8 @@
 
 struct fixture {
     struct fake_vm vm;
+    struct fake_module module[10];
+    uint32_t modules;
     struct fp_functions found;
     uint64_t name[3];
     struct fake_body body[FAKE_FUNCTIONS_MAX];
@@ -62,6 +64,16 @@ static void look(struct fixture *f)
     CHECK_INT(look_in(f, &f->vm.code), 0);
 }
 
+/* The next module, of the first `count` bodies; names take turns. */
+static const struct fake_module *load(struct fixture *f, uint32_t count,
+                                      const struct fake_module_options *options)
+{
+    struct fake_module *module = &f->module[f->modules];
+
+    fake_load(&f->vm, module, f->name[f->modules++ % 3], f->body, count, options);
+    return module;
+}
+
 /* What holds for any memory. */
 static void check_order(const struct fixture *f)
 {
@@ -102,39 +114,36 @@ static void expect_module(const struct fixture *f, uint32_t m, const struct fake
 
 TEST_WITH_EACH(every_function_of_every_module_is_found_in_order, create, 25, 26, 27, 28, 29)
 {
-    struct fake_module a, b, c;
+    const struct fake_module *a = load(f, BODIES, &plain);
+    const struct fake_module *b = load(f, 1, &plain);
+    const struct fake_module *c = load(f, 599, &plain);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
-    fake_load(&f->vm, &b, f->name[1], f->body, 1, &plain);
-    fake_load(&f->vm, &c, f->name[2], f->body, 599, &plain);
     look(f);
     CHECK_INT(f->found.functions, BODIES + 1 + 599);
     CHECK_INT(f->found.modules, 3);
-    expect_module(f, 0, &a);
-    expect_module(f, 1, &b);
-    expect_module(f, 2, &c);
+    expect_module(f, 0, a);
+    expect_module(f, 1, b);
+    expect_module(f, 2, c);
     check_order(f);
 }
 
 TEST_WITH(what_comes_before_the_first_function_is_shared, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &plain);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
     look(f);
     CHECK_INT(f->found.shared.count, 1);
     CHECK_INT(f->found.shared.range[0].start, FAKE_JIT);
-    CHECK_INT(f->found.shared.range[0].end, a.header);
+    CHECK_INT(f->found.shared.range[0].end, a->header);
 }
 
 TEST_WITH(a_range_that_begins_with_a_module_has_nothing_shared, create(27))
 {
     struct fake_module_options at_start = {0, 16, 0, 0, FAKE_JIT};
-    struct fake_module a;
+    const struct fake_module *a = load(f, 3, &at_start);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 3, &at_start);
     look(f);
-    expect_module(f, 0, &a);
+    expect_module(f, 0, a);
     CHECK_INT(f->found.shared.count, 0);
 }
 
@@ -150,13 +159,12 @@ TEST_WITH(no_code_is_no_function, create(27))
 
 TEST_WITH(the_md5_is_read_where_there_is_one, create(29))
 {
-    struct fake_module a, b;
+    const struct fake_module *a = load(f, 3, &plain);
+    const struct fake_module *b = load(f, 3, &plain);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 3, &plain);
-    fake_load(&f->vm, &b, f->name[1], f->body, 3, &plain);
     fake_put(&f->vm.memory, FAKE_LINES, "0123456789abcdef", 16);
-    fake_put_word(&f->vm.memory, a.functions - 16, FAKE_LINES);
-    fake_put_word(&f->vm.memory, b.functions - 16, 0x1000); /* unreadable */
+    fake_put_word(&f->vm.memory, a->functions - 16, FAKE_LINES);
+    fake_put_word(&f->vm.memory, b->functions - 16, 0x1000); /* unreadable */
     look(f);
     CHECK(f->found.module[0].has_md5);
     CHECK_BYTES((const char *)f->found.module[0].md5, 16, "0123456789abcdef", 16);
@@ -190,24 +198,22 @@ TEST(an_info_across_the_border_of_a_chunk_is_found)
 
 TEST_WITH(code_up_to_the_very_end_of_a_range_is_found, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, BODIES, &plain);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
     for (uint64_t spare = 0; spare <= 16; spare += 8) {
-        struct fp_ranges tight = {1, {{FAKE_JIT, a.end + spare}}};
+        struct fp_ranges tight = {1, {{FAKE_JIT, a->end + spare}}};
 
         CHECK_INT(look_in(f, &tight), 0);
         CHECK_INT(f->found.functions, BODIES);
-        expect_module(f, 0, &a);
+        expect_module(f, 0, a);
     }
 }
 
 TEST_WITH(no_function_reaches_beyond_its_range, create(27))
 {
-    struct fake_module a;
+    const struct fake_module *a = load(f, 3, &plain);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, 3, &plain);
-    for (uint64_t end = a.info[0]; end < a.end; end += 8) {
+    for (uint64_t end = a->info[0]; end < a->end; end += 8) {
         struct fp_ranges cut = {1, {{FAKE_JIT, end}}};
 
         CHECK_INT(look_in(f, &cut), 0);
@@ -226,17 +232,16 @@ TEST_WITH(holes_are_passed_over, create(27))
     struct fp_ranges two = {2,
                             {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far - 4096, far + (1u << 20)}}};
     struct fake_module_options there = {0, 16, 0, 0, far};
-    struct fake_module a, b;
 
     fake_map(&f->vm.memory, far, 3 * 4096);
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
-    fake_load(&f->vm, &b, f->name[1], f->body, 5, &there);
+    const struct fake_module *a = load(f, BODIES, &plain);
+    const struct fake_module *b = load(f, 5, &there);
     for (int i = 0; i < 2; i++) {
         CHECK_INT(look_in(f, i == 0 ? &one : &two), 0);
         CHECK_INT(f->found.functions, BODIES + 5);
         CHECK_INT(f->found.modules, 2);
-        expect_module(f, 0, &a);
-        expect_module(f, 1, &b);
+        expect_module(f, 0, a);
+        expect_module(f, 1, b);
         check_order(f);
     }
 }
@@ -302,17 +307,16 @@ TEST(a_range_may_vanish_before_any_read)
         struct fp_ranges two = {2, {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {far, far + (1u << 16)}}};
         struct fake_module_options there = {0, 16, 0, 0, far};
         struct vanishing going = {n, FAKE_JIT};
-        struct fake_module a, b;
 
         fake_map(&f->vm.memory, far, 1u << 16);
-        fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
-        fake_load(&f->vm, &b, f->name[1], f->body, BODIES, &there);
+        load(f, BODIES, &plain);
+        const struct fake_module *b = load(f, BODIES, &there);
         fake_hook(&f->vm.memory, vanish, &going);
         CHECK_INT(look_in(f, &two), 0);
         reached = going.at == 0;
         check_order(f);
         CHECK(f->found.modules >= 1);
-        expect_module(f, f->found.modules - 1, &b);
+        expect_module(f, f->found.modules - 1, b);
         destroy(f);
     }
 }
@@ -320,14 +324,13 @@ TEST(a_range_may_vanish_before_any_read)
 TEST_WITH(what_is_left_of_an_overwritten_module_belongs_to_none, create(27))
 {
     struct fake_module_options here = plain;
-    struct fake_module old, new;
+    const struct fake_module *old = load(f, BODIES, &plain);
 
-    fake_load(&f->vm, &old, f->name[0], f->body, BODIES, &plain);
-    here.at = old.header;
-    fake_load(&f->vm, &new, f->name[1], f->body, 3, &here);
+    here.at = old->header;
+    const struct fake_module *new = load(f, 3, &here);
     look(f);
     CHECK_INT(f->found.modules, 1);
-    expect_module(f, 0, &new);
+    expect_module(f, 0, new);
     CHECK(f->found.functions > BODIES / 2);
     for (uint32_t i = 3; i < f->found.functions; i++) {
         CHECK_INT(f->found.function[i].module, FP_NO_MODULE);
@@ -350,24 +353,23 @@ TEST_WITH(an_unloaded_module_that_is_whole_is_one_like_any_other, create(27))
 
 TEST_WITH(a_table_that_lists_other_functions_makes_no_module, create(27))
 {
-    struct fake_module a;
     static const uint64_t counts[] = {0, BODIES - 1, BODIES + 1, 65536, UINT64_MAX};
+    const struct fake_module *a = load(f, BODIES, &plain);
 
-    fake_load(&f->vm, &a, f->name[0], f->body, BODIES, &plain);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        fake_put_word(&f->vm.memory, a.header, counts[i]);
+        fake_put_word(&f->vm.memory, a->header, counts[i]);
         look(f);
         CHECK_INT(f->found.functions, BODIES);
         /* One less: its last function's info looks like the end of code. */
         CHECK_INT(f->found.modules, counts[i] == BODIES - 1);
         check_order(f);
     }
-    fake_put_word(&f->vm.memory, a.header, BODIES);
-    fake_put_word(&f->vm.memory, a.functions + 8 * 7, a.info[7] + 8);
+    fake_put_word(&f->vm.memory, a->header, BODIES);
+    fake_put_word(&f->vm.memory, a->functions + 8 * 7, a->info[7] + 8);
     look(f);
     CHECK_INT(f->found.modules, 0);
-    fake_put_word(&f->vm.memory, a.functions + 8 * 7, a.info[7]);
-    fake_put_word(&f->vm.memory, a.functions + 8 * BODIES, UINT64_MAX);
+    fake_put_word(&f->vm.memory, a->functions + 8 * 7, a->info[7]);
+    fake_put_word(&f->vm.memory, a->functions + 8 * BODIES, UINT64_MAX);
     look(f);
     CHECK_INT(f->found.modules, 0);
 }

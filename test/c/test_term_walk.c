@@ -418,7 +418,20 @@ static void check_from(struct fixture *b, uint64_t word, uint64_t from, int has_
         CHECK_REF(message.ref, b->ref);
 }
 
-#define ENVELOPE(b, name) ((b)->vm.layout.envelope.name)
+static void check_both(struct fixture *b, uint64_t word, uint64_t from, int has_ref,
+                       enum fp_message_kind kind, enum fp_shape shape, uint64_t tag, uint32_t arity)
+{
+    check_message(b, word, kind, shape, tag, arity);
+    check_from(b, word, from, has_ref);
+}
+
+#define ENVELOPE(name) (f->vm.layout.envelope.name)
+#define TUPLE(...) FAKE_TUPLE(&f->heap, __VA_ARGS__)
+#define EXPECT(word, kind, shape, tag, arity)                                                      \
+    check_message(f, word, FP_MESSAGE_##kind, FP_SHAPE_##shape, tag, arity)
+/* And who has sent it, and whether it has the reference. */
+#define EXPECT_FROM(word, from, has_ref, kind, shape, tag, arity)                                  \
+    check_both(f, word, from, has_ref, FP_MESSAGE_##kind, FP_SHAPE_##shape, tag, arity)
 
 static uint64_t alias_tag(struct fixture *b)
 {
@@ -435,148 +448,106 @@ TEST_WITH(calls_have_caller_reference_and_tag, create(27))
     uint64_t from, call, multi;
     const struct fp_ref other = {{1, 2, 3}};
 
-    from = FAKE_TUPLE(&f->heap, f->pid, alias_tag(f));
-    call = FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_call), from, request(f));
-    check_message(f, call, FP_MESSAGE_call, FP_SHAPE_TUPLE, f->get, 2);
-    check_from(f, call, f->pid, 1);
-    from = FAKE_TUPLE(&f->heap, f->pid, fake_ref(&f->heap, &f->ref));
-    call = FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_call), from, f->get);
-    check_message(f, call, FP_MESSAGE_call, FP_SHAPE_ATOM, f->get, 0);
-    check_from(f, call, f->pid, 1);
+    from = TUPLE(f->pid, alias_tag(f));
+    EXPECT_FROM(TUPLE(ENVELOPE(gen_call), from, request(f)), f->pid, 1, call, TUPLE, f->get, 2);
+    from = TUPLE(f->pid, fake_ref(&f->heap, &f->ref));
+    EXPECT_FROM(TUPLE(ENVELOPE(gen_call), from, f->get), f->pid, 1, call, ATOM, f->get, 0);
     multi = fake_cons(&f->heap, f->alias, fake_ref(&f->heap, &other));
     multi = fake_cons(&f->heap, multi, fake_ref(&f->heap, &f->ref));
-    from = FAKE_TUPLE(&f->heap, f->pid, multi);
-    check_from(f, FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_call), from, f->get), f->pid, 1);
-    call = FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_call), f->get, FAKE_NIL); /* no From */
-    check_message(f, call, FP_MESSAGE_call, FP_SHAPE_OTHER, 0, 0);
-    check_from(f, call, 0, 0);
-    call = FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_call), from);
-    check_message(f, call, FP_MESSAGE_info, FP_SHAPE_TUPLE, ENVELOPE(f, gen_call), 2);
+    from = TUPLE(f->pid, multi);
+    check_from(f, TUPLE(ENVELOPE(gen_call), from, f->get), f->pid, 1);
+    call = TUPLE(ENVELOPE(gen_call), f->get, FAKE_NIL); /* no From */
+    EXPECT_FROM(call, 0, 0, call, OTHER, 0, 0);
+    EXPECT(TUPLE(ENVELOPE(gen_call), from), info, TUPLE, ENVELOPE(gen_call), 2);
 }
 
 TEST_WITH(a_call_of_another_node_has_neither_caller_nor_reference, create(27))
 {
-    uint64_t from, call;
+    uint64_t from;
 
     from = fake_remote_ref(&f->heap, f->node, &f->ref, 5);
     from = fake_cons(&f->heap, f->alias, from);
-    from = FAKE_TUPLE(&f->heap, fake_remote_pid(&f->heap, f->node, 7, 0), from);
-    call = FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_call), from, f->get);
-    check_message(f, call, FP_MESSAGE_call, FP_SHAPE_ATOM, f->get, 0);
-    check_from(f, call, 0, 0);
+    from = TUPLE(fake_remote_pid(&f->heap, f->node, 7, 0), from);
+    EXPECT_FROM(TUPLE(ENVELOPE(gen_call), from, f->get), 0, 0, call, ATOM, f->get, 0);
 }
 
 TEST_WITH(events_of_gen_event_are_told, create(27))
 {
     uint64_t from, inner;
 
-    check_message(f, FAKE_TUPLE(&f->heap, ENVELOPE(f, notify), request(f)), FP_MESSAGE_event,
-                  FP_SHAPE_TUPLE, f->get, 2);
-    from = FAKE_TUPLE(&f->heap, f->pid, alias_tag(f));
-    inner = FAKE_TUPLE(&f->heap, ENVELOPE(f, sync_notify), request(f));
-    inner = FAKE_TUPLE(&f->heap, f->pid, from, inner);
-    check_message(f, inner, FP_MESSAGE_event, FP_SHAPE_TUPLE, f->get, 2);
-    check_from(f, inner, f->pid, 1);
-    inner = FAKE_TUPLE(&f->heap, ENVELOPE(f, call), f->alias, f->get);
-    inner = FAKE_TUPLE(&f->heap, f->pid, from, inner);
-    check_message(f, inner, FP_MESSAGE_call, FP_SHAPE_ATOM, f->get, 0);
-    check_from(f, inner, f->pid, 1);
-    inner = FAKE_TUPLE(&f->heap, f->pid, from, f->get);
-    check_message(f, inner, FP_MESSAGE_call, FP_SHAPE_ATOM, f->get, 0);
-    inner = FAKE_TUPLE(&f->heap, fake_pid(&f->vm.layout, 34), from, f->get); /* not its label */
-    check_message(f, inner, FP_MESSAGE_info, FP_SHAPE_OTHER, 0, 0);
-    check_from(f, inner, 0, 0);
+    EXPECT(TUPLE(ENVELOPE(notify), request(f)), event, TUPLE, f->get, 2);
+    from = TUPLE(f->pid, alias_tag(f));
+    inner = TUPLE(ENVELOPE(sync_notify), request(f));
+    EXPECT_FROM(TUPLE(f->pid, from, inner), f->pid, 1, event, TUPLE, f->get, 2);
+    inner = TUPLE(ENVELOPE(call), f->alias, f->get);
+    EXPECT_FROM(TUPLE(f->pid, from, inner), f->pid, 1, call, ATOM, f->get, 0);
+    EXPECT(TUPLE(f->pid, from, f->get), call, ATOM, f->get, 0);
+    inner = TUPLE(fake_pid(&f->vm.layout, 34), from, f->get); /* not its label */
+    EXPECT_FROM(inner, 0, 0, info, OTHER, 0, 0);
     from = fake_remote_pid(&f->heap, f->node, 7, 1);
     inner = fake_remote_pid(&f->heap, f->node, 7, 1);
-    from = FAKE_TUPLE(&f->heap, from, f->get);
-    check_message(f, FAKE_TUPLE(&f->heap, inner, from, f->get), FP_MESSAGE_call, FP_SHAPE_ATOM,
-                  f->get, 0);
+    from = TUPLE(from, f->get);
+    EXPECT(TUPLE(inner, from, f->get), call, ATOM, f->get, 0);
     inner = fake_remote_pid(&f->heap, f->node, 7, 2);
-    check_message(f, FAKE_TUPLE(&f->heap, inner, from, f->get), FP_MESSAGE_info, FP_SHAPE_OTHER, 0,
-                  0);
+    EXPECT(TUPLE(inner, from, f->get), info, OTHER, 0, 0);
 }
 
 TEST_WITH(other_envelopes_are_told, create(29))
 {
-    uint64_t from, ref, word;
+    uint64_t from = TUPLE(f->pid, alias_tag(f)), ref = fake_ref(&f->heap, &f->ref);
 
-    from = FAKE_TUPLE(&f->heap, f->pid, alias_tag(f));
-    ref = fake_ref(&f->heap, &f->ref);
-    check_message(f, FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_cast), f->get), FP_MESSAGE_cast,
-                  FP_SHAPE_ATOM, f->get, 0);
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, system), from, f->get);
-    check_message(f, word, FP_MESSAGE_system, FP_SHAPE_ATOM, f->get, 0);
-    check_from(f, word, f->pid, 1);
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, io_request), f->pid, ref, request(f));
-    check_message(f, word, FP_MESSAGE_io, FP_SHAPE_TUPLE, f->get, 2);
-    check_from(f, word, f->pid, 1);
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, DOWN), ref, f->get, f->pid, f->get);
-    check_message(f, word, FP_MESSAGE_down, FP_SHAPE_ATOM, ENVELOPE(f, DOWN), 0);
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, EXIT), f->pid, f->get);
-    check_message(f, word, FP_MESSAGE_exit, FP_SHAPE_ATOM, ENVELOPE(f, EXIT), 0);
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, EXIT), FAKE_PORT(3), f->get);
-    check_message(f, word, FP_MESSAGE_exit, FP_SHAPE_ATOM, ENVELOPE(f, EXIT), 0);
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, timeout), ref, request(f));
-    check_message(f, word, FP_MESSAGE_timer, FP_SHAPE_TUPLE, f->get, 2);
-    check_from(f, word, 0, 0);
-    word = FAKE_TUPLE(&f->heap, ref, f->get);
-    check_message(f, word, FP_MESSAGE_reply, FP_SHAPE_OTHER, 0, 0);
-    check_from(f, word, 0, 1);
-    word = FAKE_TUPLE(&f->heap, alias_tag(f), f->get);
-    check_message(f, word, FP_MESSAGE_reply, FP_SHAPE_OTHER, 0, 0);
-    check_from(f, word, 0, 1);
+    EXPECT(TUPLE(ENVELOPE(gen_cast), f->get), cast, ATOM, f->get, 0);
+    EXPECT_FROM(TUPLE(ENVELOPE(system), from, f->get), f->pid, 1, system, ATOM, f->get, 0);
+    EXPECT_FROM(TUPLE(ENVELOPE(io_request), f->pid, ref, request(f)), f->pid, 1, io, TUPLE, f->get,
+                2);
+    EXPECT(TUPLE(ENVELOPE(DOWN), ref, f->get, f->pid, f->get), down, ATOM, ENVELOPE(DOWN), 0);
+    EXPECT(TUPLE(ENVELOPE(EXIT), f->pid, f->get), exit, ATOM, ENVELOPE(EXIT), 0);
+    EXPECT(TUPLE(ENVELOPE(EXIT), FAKE_PORT(3), f->get), exit, ATOM, ENVELOPE(EXIT), 0);
+    EXPECT_FROM(TUPLE(ENVELOPE(timeout), ref, request(f)), 0, 0, timer, TUPLE, f->get, 2);
+    EXPECT_FROM(TUPLE(ref, f->get), 0, 1, reply, OTHER, 0, 0);
+    EXPECT_FROM(TUPLE(alias_tag(f), f->get), 0, 1, reply, OTHER, 0, 0);
 }
 
 TEST_WITH(what_only_begins_like_an_envelope_is_info, create(25))
 {
-    const uint64_t first[] = {ENVELOPE(f, system), ENVELOPE(f, DOWN), ENVELOPE(f, EXIT),
-                              ENVELOPE(f, timeout), ENVELOPE(f, io_request)};
+    const uint64_t first[] = {ENVELOPE(system), ENVELOPE(DOWN), ENVELOPE(EXIT), ENVELOPE(timeout),
+                              ENVELOPE(io_request)};
     const uint32_t arity[] = {3, 5, 3, 3, 4};
 
     for (size_t i = 0; i < 5; i++) {
         const uint64_t word[] = {first[i], f->get, f->pid, f->get, f->get, f->get};
 
         for (uint32_t n = 1; n <= 6; n++)
-            check_message(f, fake_tuple(&f->heap, word, n), FP_MESSAGE_info, FP_SHAPE_TUPLE,
-                          first[i], n);
-        check_message(f, fake_tuple(&f->heap, word, arity[i]), FP_MESSAGE_info, FP_SHAPE_TUPLE,
-                      first[i], arity[i]);
+            EXPECT(fake_tuple(&f->heap, word, n), info, TUPLE, first[i], n);
+        EXPECT(fake_tuple(&f->heap, word, arity[i]), info, TUPLE, first[i], arity[i]);
     }
-    check_message(f, f->get, FP_MESSAGE_info, FP_SHAPE_ATOM, f->get, 0);
-    check_message(f, FAKE_SMALL(1), FP_MESSAGE_info, FP_SHAPE_OTHER, 0, 0);
-    check_message(f, FAKE_TUPLE(&f->heap, FAKE_SMALL(1), f->get), FP_MESSAGE_info, FP_SHAPE_OTHER,
-                  0, 0);
-    check_message(f, FAKE_TUPLE(&f->heap, fake_cons(&f->heap, f->get, f->get), f->get),
-                  FP_MESSAGE_info, FP_SHAPE_OTHER, 0, 0);
+    EXPECT(f->get, info, ATOM, f->get, 0);
+    EXPECT(FAKE_SMALL(1), info, OTHER, 0, 0);
+    EXPECT(TUPLE(FAKE_SMALL(1), f->get), info, OTHER, 0, 0);
+    EXPECT(TUPLE(fake_cons(&f->heap, f->get, f->get), f->get), info, OTHER, 0, 0);
 }
 
 TEST_WITH(a_message_that_cannot_be_read_is_unknown, create(27))
 {
     const uint64_t hole = (HEAP + HEAP_BYTES) | 2;
 
-    check_message(f, 0, FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
-    check_message(f, hole, FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
-    check_message(f, FAKE_TUPLE(&f->heap, hole, f->get), FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0,
-                  0);
-    check_message(f, FAKE_TUPLE(&f->heap, fake_cons(&f->heap, f->alias, hole), f->get),
-                  FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
-    check_message(f, FAKE_TUPLE(&f->heap, fake_cons(&f->heap, hole, f->pid), f->get),
-                  FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
-    check_message(f, FAKE_TUPLE(&f->heap, ENVELOPE(f, system), hole, f->get), FP_MESSAGE_unknown,
-                  FP_SHAPE_UNKNOWN, 0, 0);
-    check_message(f, FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_cast), hole), FP_MESSAGE_cast,
-                  FP_SHAPE_UNKNOWN, 0, 0);
+    EXPECT(0, unknown, UNKNOWN, 0, 0);
+    EXPECT(hole, unknown, UNKNOWN, 0, 0);
+    EXPECT(TUPLE(hole, f->get), unknown, UNKNOWN, 0, 0);
+    EXPECT(TUPLE(fake_cons(&f->heap, f->alias, hole), f->get), unknown, UNKNOWN, 0, 0);
+    EXPECT(TUPLE(fake_cons(&f->heap, hole, f->pid), f->get), unknown, UNKNOWN, 0, 0);
+    EXPECT(TUPLE(ENVELOPE(system), hole, f->get), unknown, UNKNOWN, 0, 0);
+    EXPECT(TUPLE(ENVELOPE(gen_cast), hole), cast, UNKNOWN, 0, 0);
 }
 
 TEST_WITH(envelopes_that_are_not_known_match_nothing, create(27))
 {
     uint64_t word;
 
-    word = FAKE_TUPLE(&f->heap, ENVELOPE(f, gen_cast), f->get);
+    word = TUPLE(ENVELOPE(gen_cast), f->get);
     memset(&f->vm.layout.envelope, 0, sizeof f->vm.layout.envelope);
-    check_message(f, word, FP_MESSAGE_info, FP_SHAPE_TUPLE, fake_word(&f->vm.memory, word - 2 + 8),
-                  2);
-    check_message(f, FAKE_TUPLE(&f->heap, 0, f->get), FP_MESSAGE_unknown, FP_SHAPE_UNKNOWN, 0, 0);
+    EXPECT(word, info, TUPLE, fake_word(&f->vm.memory, word - 2 + 8), 2);
+    EXPECT(TUPLE(0, f->get), unknown, UNKNOWN, 0, 0);
 }
 
 TEST_WITH(a_list_that_holds_itself_ends, create(27))
@@ -588,8 +559,8 @@ TEST_WITH(a_list_that_holds_itself_ends, create(27))
     fake_put_word(&f->vm.memory, cell + 16, 2 << 6);
     fake_put_word(&f->vm.memory, cell + 24, cell | 1);
     fake_put_word(&f->vm.memory, cell + 32, (cell + 16) | 2);
-    check_message(f, (cell + 16) | 2, FP_MESSAGE_info, FP_SHAPE_OTHER, 0, 0);
-    check_message(f, cell | 1, FP_MESSAGE_info, FP_SHAPE_OTHER, 0, 0);
+    EXPECT((cell + 16) | 2, info, OTHER, 0, 0);
+    EXPECT(cell | 1, info, OTHER, 0, 0);
     fake_put_word(&f->vm.memory, cell + 24, (cell + 16) | 2);
-    check_message(f, (cell + 16) | 2, FP_MESSAGE_info, FP_SHAPE_OTHER, 0, 0);
+    EXPECT((cell + 16) | 2, info, OTHER, 0, 0);
 }
