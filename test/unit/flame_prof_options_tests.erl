@@ -437,6 +437,42 @@ refused(Key, Given) ->
         {Outer, _} -> ?assertEqual({Key, true}, {Outer, is_binary(Accepted)})
     end.
 
+%% Where refused_test_ and a_bad_trigger_is_named_test_ are one beyond it.
+the_least_and_the_most_are_accepted_test_() ->
+    Rule = fun(More) -> #{select => More} end,
+    Trigger = fun(More) -> #{triggers => maps:merge(#{on => busy_port}, More)} end,
+    Level = fun(On, Above) -> #{triggers => #{on => On, above => Above}} end,
+    [{lists:flatten(io_lib:format("~0tP", [Given, 20])),
+        ?_assertMatch({ok, _}, flame_prof_options:validate(Given))}
+     || Given <- [#{Key => Value} || {Key, Values} <- [
+            {sample_interval, [1, 60000]}, {flush_interval, [1009, 86400000]},
+            {node_interval, [1000, 86400000]}, {growers, [0, 100]}, {cpu_budget, [0.1, 6400]},
+            {select, [{top, 0, 100}, {top, 10000, 86400000}]},
+            {include, [lists:duplicate(100, init)]},
+            {follow_limits, [#{processes => 1}, #{processes => 400}]},
+            {triggers, [lists:duplicate(32, #{on => busy_port})]}], Value <- Values] ++
+        [(Trigger(#{}))#{lookback => Ms} || Ms <- [1000, 60000]] ++
+        [Rule(More) || More <- [#{top => 0, interval => 100}, #{top => 10000, interval => 86400000},
+            #{include => {module, m}, top => 500}, [#{top => 5000}, #{top => 5000}],
+            lists:duplicate(8, #{top => 1}), #{include => lists:duplicate(100, {module, m})},
+            #{include => {initial_call, {m, f, 0}}}, #{exclude => {initial_call, {m, f, 255}}},
+            #{exclude => {initial_call, {m, f}}}, #{include => {initial_call, m}}]] ++
+        [Trigger(More) || More <- [#{interval => 100}, #{interval => 3600000}, #{duration => 1000},
+            #{duration => 86400000}, #{cooldown => 0}, #{cooldown => 86400000},
+            #{max_per_hour => 1}, #{max_per_hour => 1000}, #{timeout => 10}, #{timeout => 60000},
+            #{on => run_queue, above => 5, below => 5}]] ++
+        [Level(run_queue, 1), Level(memory, 1152921504606846975), Level(long_gc, 1),
+            Level(scheduler_utilisation, 100), Level(rss_percent, 0.1),
+            Level({m, f}, -1152921504606846975)]].
+
+conditions_that_are_none_are_refused_test_() ->
+    [?_assertMatch({error, {bad_option, #{option := {select, include}}}},
+        flame_prof_options:validate(#{select => #{include => Given}}))
+     || Given <- [lists:duplicate(101, {module, m}), {registered_name, "a"}, {application, "a"},
+            {initial_call, {m, f, -1}}, {initial_call, {m, f, 1.0}}, {initial_call, {"m", f, 1}},
+            {initial_call, {m, "f", 1}}, {initial_call, {"m", f}}, {initial_call, {m, "f"}},
+            {initial_call, "m"}]].
+
 flush_interval_leaves_a_second_after_a_sample_test() ->
     ?assertMatch({ok, _}, flame_prof_options:validate(#{sample_interval => 500,
         flush_interval => 1500})),
@@ -515,6 +551,11 @@ a_bad_trigger_is_named_test_() ->
             {#{on => run_queue, above => 0}, above, "a count from 1"},
             {#{on => run_queue, above => 1.5}, above, "a count from 1"},
             {#{on => memory, above => 1 bsl 200}, above, "bytes from 1"},
+            {#{on => memory, above => 1152921504606846976}, above, "bytes from 1"},
+            {#{on => {m, f}, above => 1152921504606846976}, above, "a number"},
+            {#{on => {"m", f}}, on, "{Module, Function}"},
+            {#{on => {m, "f"}}, on, "{Module, Function}"},
+            {#{on => busy_port, cooldown => 86400001}, cooldown, "to 86400000"},
             {#{on => scheduler_utilisation, above => 101}, above, "percent"},
             {#{on => fragmentation, above => 101}, above, "percent"},
             {#{on => fragmentation, above => 50, allocator => heap}, allocator, "eheap_alloc"},
