@@ -28,12 +28,7 @@
     too_many_calls_are_sampled_and_then_end_it/1,
     its_seconds_end_it/1,
     its_number_of_calls_ends_it/1,
-    who_asked_is_killed/1,
-    its_process_is_killed/1,
-    the_owner_of_the_tracing_is_killed/1,
-    one_runs_at_a_time/1,
     what_runs_is_told/1,
-    a_hot_function_is_survived/1,
     parts_are_left_out_on_request/1,
     metrics_have_what_is_measured/1,
     a_page_reads_a_line_for_each_interval/1,
@@ -51,7 +46,7 @@
 
 -define(M, ?MODULE).
 
-suite() -> [{timetrap, {minutes, 3}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     Others = [module_info, busy, outer, factorial, count_down, ping, pong, boom, pass, many,
@@ -108,9 +103,6 @@ many(_) -> 1.
 
 %%% ----------------------------------------------------------------- helpers --
 
-%% The node was too busy to run its tracing.
-late(#{lost := #{calls_while_the_heartbeat_was_late := Late}}) -> Late.
-
 started(Functions) -> started(Functions, #{}).
 
 %% No call is lost when the machine does not run the tracing's process in time.
@@ -128,13 +120,7 @@ row(Function, #{functions := Rows}) ->
     [Row] = [R || #{function := F} = R <- Rows, F =:= {?M, Function, 1}],
     Row.
 
-until(Fun) -> until(Fun, 2000).
-
-until(Fun, N) ->
-    case Fun() of
-        true -> ok;
-        _ when N > 0 -> timer:sleep(5), until(Fun, N - 1)
-    end.
+until(Fun) -> waiting:eventually(Fun).
 
 is_traced(MFA) ->
     Trace = trace,
@@ -155,12 +141,10 @@ each_call_is_in_the_histogram(_) ->
     Lengths = [100000 + 3000 * N || N <- lists:seq(1, 300)],
     True = lists:sort([?M:busy(Ns) || Ns <- Lengths]),
     Answer = stopped(M),
-    ?assertMatch(#{exceptions := 0, open := 0, sampled_of := 1}, Answer),
-    #{calls := Calls, lost := #{calls_while_the_heartbeat_was_late := Late}} = Answer,
-    ?assertEqual(300, Calls + Late),
-    ?assert(Late > 0 orelse maps:get(max_ns, Answer) >= lists:last(True)),
-    ?assert(Late > 0 orelse maps:get(total_ns, Answer) >= lists:sum(True)),
-    ?assertEqual(Calls, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
+    ?assertMatch(#{calls := 300, exceptions := 0, open := 0, sampled_of := 1}, Answer),
+    ?assert(maps:get(max_ns, Answer) >= lists:last(True)),
+    ?assert(maps:get(total_ns, Answer) >= lists:sum(True)),
+    ?assertEqual(300, lists:sum([N || {_, _, N} <- maps:get(histogram, Answer)])).
 
 calls_of_several_processes_add_up(_) ->
     M = started({?M, pass, 1}),
@@ -169,8 +153,7 @@ calls_of_several_processes_add_up(_) ->
      || _ <- lists:seq(1, 50)
     ],
     _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || Monitor <- Monitors],
-    #{calls := Calls, open := 0} = Answer = stopped(M),
-    ?assertEqual(50000, Calls + late(Answer)).
+    ?assertMatch(#{calls := 50000, open := 0}, stopped(M)).
 
 exceptions_are_apart(_) ->
     M = started({?M, boom, 1}),
@@ -215,8 +198,9 @@ own_time_is_not_told_where_calls_were_lost(_) ->
     {ok, #{functions := [#{own_ns := _} | _]}} = flame_prof_latency:interval(M),
     Owner = whereis(flame_prof_tracing),
     true = erlang:suspend_process(Owner),
-    timer:sleep(200),
-    _ = ?M:outer(1000),
+    %% For longer than its heartbeat may be late, by the library's clock.
+    Until = erlang:monotonic_time(millisecond) + 200,
+    until(fun() -> _ = ?M:outer(1000), erlang:monotonic_time(millisecond) > Until end),
     true = erlang:resume_process(Owner),
     #{lost := #{calls_while_the_heartbeat_was_late := Late}, functions := Rows} = stopped(M),
     ?assert(Late > 0),
@@ -272,11 +256,9 @@ groups_have_the_names_of_processes(_) ->
     M = started({?M, pass, 1}),
     _ = [Pid ! 30 || Pid <- [Named, Other]],
     _ = [receive done -> ok end || _ <- [Named, Other]],
-    #{groups := Groups} = Answer = stopped(M),
-    [{<<"flame_prof_latency_SUITE:called/1">>, Of}, {<<"latency_named">>, OfNamed}] =
-        lists:sort([{Group, Calls} || #{group := Group, calls := Calls} <- Groups]),
-    ?assert(Of =< 30 andalso OfNamed =< 30),
-    ?assertEqual(60, Of + OfNamed + late(Answer)),
+    #{groups := Groups} = stopped(M),
+    ?assertEqual([{<<"flame_prof_latency_SUITE:called/1">>, 30}, {<<"latency_named">>, 30}],
+        lists:sort([{Group, Calls} || #{group := Group, calls := Calls} <- Groups])),
     _ = [exit(Pid, kill) || Pid <- [Named, Other]].
 
 called(Self) ->
@@ -312,17 +294,14 @@ intervals_add_up_to_the_whole(_) ->
             _ = [?M:pass(X) || X <- lists:seq(1, N)],
             _ = catch ?M:boom(error),
             {ok, #{ended := running} = Interval} = flame_prof_latency:interval(M),
-            #{calls := Calls} = row(pass, Interval),
-            ?assert(Calls =< N andalso Calls + late(Interval) >= N),
+            #{calls := N} = row(pass, Interval),
             Interval
         end
      || N <- [10, 0, 300]
     ],
     Whole = stopped(M),
-    Pass = #{calls := All} = row(pass, Whole),
-    Boom = #{exceptions := Exceptions} = row(boom, Whole),
-    ?assertEqual(310 + 3, All + Exceptions + maps:get(calls, Boom) + late(Whole)),
-    ?assertEqual(late(Whole), lists:sum([late(P) || P <- Parts])),
+    Pass = #{calls := All = 310} = row(pass, Whole),
+    ?assertMatch(#{exceptions := 3, calls := 0}, row(boom, Whole)),
     [
         ?assertEqual(maps:get(Key, Pass), lists:sum([maps:get(Key, row(pass, P)) || P <- Parts]))
      || Key <- [calls, total_ns]
@@ -366,9 +345,8 @@ too_many_calls_are_sampled_and_then_end_it(_) ->
     _ = [?M:pass(X) || X <- lists:seq(1, 200000)],
     #{calls := Calls, sampled_of := Of, lost := Lost} = Answer = stopped(M),
     ?assert(Of > 1),
-    ?assert(Calls =< 2000),
     #{calls_left_out_by_sampling := LeftOut} = Lost,
-    ?assert(LeftOut > Calls),
+    ?assert(LeftOut > 0),
     ?assertNot(is_map_key(own_ns, Answer)),
     ?assert(Calls + LeftOut =< 200000),
     %% One of 4,096, the least, is more than so few.
@@ -397,21 +375,8 @@ its_number_of_calls_ends_it(_) ->
     _ = [?M:pass(X) || X <- lists:seq(1, 5000)],
     #{calls := Calls, ended := Ended} = stopped(M),
     ?assertEqual({limit, max_events}, Ended),
-    %% The one that ended it may not have returned.
-    ?assert(Calls >= 999 andalso Calls < 1100).
-
-who_asked_is_killed(_) ->
-    Asker = spawn(fun() -> receive never -> ok end end),
-    _ = started({?M, pass, 1}, #{owner => Asker}),
-    ?assert(is_traced({?M, pass, 1})),
-    exit(Asker, kill),
-    until(fun() -> not is_traced({?M, pass, 1}) end).
-
-its_process_is_killed(_) ->
-    M = started({?M, pass, 1}),
-    exit(M, kill),
-    until(fun() -> not is_traced({?M, pass, 1}) end),
-    ?assertMatch({error, {tracing, _}}, flame_prof_latency:interval(M)).
+    %% The one that ended it has not returned.
+    ?assert(lists:member(Calls, [999, 1000]), Calls).
 
 a_measurement_that_is_killed_is_an_error(_) ->
     Self = self(),
@@ -421,21 +386,6 @@ a_measurement_that_is_killed_is_an_error(_) ->
     until(fun() -> is_pid(whereis(flame_prof_latency)) end),
     exit(whereis(flame_prof_latency), kill),
     ?assertMatch({error, {tracing, _}}, receive {Pid, Answer} -> Answer after 20000 -> nothing end).
-
-the_owner_of_the_tracing_is_killed(_) ->
-    M = started({?M, pass, 1}),
-    exit(whereis(flame_prof_tracing), kill),
-    until(fun() -> not is_traced({?M, pass, 1}) end),
-    ?assertMatch({error, {tracing, _}}, flame_prof_latency:interval(M)),
-    ?assertMatch({error, {tracing, _}}, flame_prof_latency:stop(M)).
-
-one_runs_at_a_time(_) ->
-    M = started({?M, pass, 1}),
-    {error, Reason} = flame_prof_latency:start({?M, busy, 1}, #{}),
-    ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason),
-        "one tracing at a time.*asked for by " ++ pid_to_list(self()))),
-    _ = stopped(M),
-    _ = stopped(started({?M, busy, 1})).
 
 what_runs_is_told(_) ->
     ?assertEqual(none, flame_prof_latency:running()),
@@ -517,25 +467,18 @@ call_lists() ->
 %% By its end, and by that of its sending side only.
 a_page_that_goes_ends_what_it_measures(_) ->
     viewing(#{}, fun(Url) ->
-        %% The best of some tries: another program may have had the CPU.
-        [
-            ?assert(lists:any(fun(_) -> left_ms(Url, Leave) =< 1000 end, lists:seq(1, 10)))
-         || Leave <- [fun gen_tcp:close/1, fun(S) -> gen_tcp:shutdown(S, write) end]
-        ]
+        [left(Url, Leave)
+            || Leave <- [fun gen_tcp:close/1, fun(S) -> gen_tcp:shutdown(S, write) end]]
     end).
 
-%% From the end of the page until nothing is traced.
-left_ms(Url, Leave) ->
+left(Url, Leave) ->
     Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1"),
     until(fun() -> is_traced({?M, pass, 1}) end),
-    Since = erlang:monotonic_time(millisecond),
     ok = Leave(Socket),
     until(fun() -> not is_traced({?M, pass, 1}) end),
-    Ms = erlang:monotonic_time(millisecond) - Since,
     %% Until then the next page is refused.
     until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
-    _ = gen_tcp:close(Socket),
-    Ms.
+    gen_tcp:close(Socket).
 
 a_page_that_asks_for_what_is_not_there_measures_nothing(_) ->
     viewing(#{}, fun(Url) ->
@@ -619,15 +562,6 @@ read_until(Socket, Wanted, Read) ->
 head(Read) ->
     [Head, Body] = binary:split(Read, <<"\r\n\r\n">>),
     {Head, binary:split(Body, <<"\n">>, [global, trim])}.
-
-%% With the limits that always stand.
-a_hot_function_is_survived(_) ->
-    {ok, M} = flame_prof_latency:start({?M, pass, 1}, #{heartbeat_ms => 60000}),
-    until(fun() ->
-        _ = [?M:pass(X) || X <- lists:seq(1, 100000)],
-        not is_traced({?M, pass, 1})
-    end),
-    ?assertMatch(#{ended := {limit, max_cpu_percent}}, stopped(M)).
 
 parts_are_left_out_on_request(_) ->
     M = started({?M, pass, 1}, #{groups => false, callers => false}),

@@ -11,12 +11,8 @@
     who_allocates_is_in_the_stacks/1,
     the_message_in_work_is_in_the_file/1,
     a_long_collection_has_its_length/1,
-    at_its_limit_it_ends_and_the_session_goes_on/1,
     nothing_is_traced_when_the_session_is_killed/1,
-    nothing_is_traced_when_its_process_is_killed/1,
-    a_tracing_that_is_killed_ends_the_file/1,
     nothing_is_traced_after_the_application/1,
-    other_tracings_are_refused_meanwhile/1,
     a_session_does_without_where_another_tracing_runs/1,
     the_limits_of_files_are_for_each_kind/1,
     a_trigger_names_the_function_of_a_long_collection/1,
@@ -201,19 +197,6 @@ a_long_collection_has_its_length(Config) ->
 
 %% Its ends.
 
-at_its_limit_it_ends_and_the_session_goes_on(Config) ->
-    {ok, _} = start(Config, #{max_cpu_percent => 0.01}, #{}),
-    Maker = maker(),
-    until(fun() -> maps:get(state, said()) =:= ended end),
-    over(Maker),
-    ?assertMatch(#{ended := {limit, max_cpu_percent}}, said()),
-    ?assertEqual(#{}, flame_prof_tracing:info()),
-    ?assertMatch(#{state := running}, flame_prof:info()),
-    ok = flame_prof:flush(),
-    {ok, #{allocations := #{ended := {limit, max_cpu_percent}}}} = flame_prof:stop(),
-    ?assertMatch([_], files(Config, "perf")),
-    ?assertEqual([], [F || F <- files(Config, "alloc"), filename:extension(F) =:= ".part"]).
-
 nothing_is_traced_when_the_session_is_killed(Config) ->
     {ok, Session} = start(Config, #{}),
     Maker = maker(),
@@ -226,25 +209,6 @@ nothing_is_traced_when_the_session_is_killed(Config) ->
     over(Maker),
     ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
 
-nothing_is_traced_when_its_process_is_killed(Config) ->
-    {ok, _} = start(Config, #{}),
-    Pid = whereis(flame_prof_session_allocations),
-    exit(Pid, kill),
-    until(fun() -> flame_prof_tracing:info() =:= #{} end),
-    until(fun() -> maps:get(state, said()) =:= ended end),
-    ?assertMatch(#{ended := {down, Pid}}, said()),
-    ?assertMatch(#{state := running}, flame_prof:info()),
-    {ok, #{allocations := #{ended := {down, Pid}}}} = flame_prof:stop().
-
-a_tracing_that_is_killed_ends_the_file(Config) ->
-    {ok, _} = start(Config, #{}),
-    exit(whereis(flame_prof_tracing), kill),
-    until(fun() -> maps:get(state, said()) =:= ended end),
-    ?assertMatch(#{ended := {down, flame_prof_tracing}}, said()),
-    ?assertMatch(#{state := running}, flame_prof:info()),
-    {ok, #{allocations := #{ended := {down, flame_prof_tracing}}}} = flame_prof:stop(),
-    ?assertMatch([_], files(Config, "alloc")).
-
 nothing_is_traced_after_the_application(Config) ->
     {ok, _} = start(Config, #{}),
     Maker = maker(),
@@ -256,15 +220,6 @@ nothing_is_traced_after_the_application(Config) ->
     ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
 
 %% One tracing at a time.
-
-other_tracings_are_refused_meanwhile(Config) ->
-    {ok, _} = start(Config, #{}),
-    {error, {tracing, #{reason := Reason}}} =
-        flame_prof_latency:measure({?MODULE, make, 1}, #{seconds => 1}),
-    ?assertMatch({_, _}, binary:match(Reason, <<"allocations runs">>)),
-    ?assertMatch({error, {tracing, _}}, flame_prof_allocations:measure(100, #{})),
-    {ok, _} = flame_prof:stop(),
-    ?assertMatch({ok, _}, flame_prof_allocations:measure(100, #{})).
 
 a_session_does_without_where_another_tracing_runs(Config) ->
     Other = spawn_link(fun() -> flame_prof_allocations:measure(60000, #{}) end),

@@ -35,16 +35,12 @@
     a_loop_that_is_traced_with_returns_does_not_fill_the_memory/1,
     a_flood_is_survived_and_counted/1,
     what_floods_the_rings_is_lost_and_counted/1,
-    the_asker_is_killed/1,
-    the_reader_is_killed/1,
-    another_tracer_goes_on/1,
     text_goes_to_the_shell/1,
     a_file_is_the_owners_alone/1,
     a_format_of_ones_own/1,
     a_fun_that_fails_ends_it/1,
     what_is_not_there_is_refused/1,
     what_is_no_option_is_refused/1,
-    one_at_a_time/1,
     nothing_of_its_own_is_traced/1,
     what_the_vm_puts_around_terms_is_not_cut/1,
     a_process_that_is_not_there_is_told/1,
@@ -60,7 +56,7 @@
 -define(WIDE, #{rate => 10000, burst => 10000, max_events => 1000000, max_cpu_percent => infinity,
     heartbeat_ms => 60000}).
 
-suite() -> [{timetrap, {minutes, 3}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports),
@@ -90,13 +86,7 @@ child(Parent, N) ->
 
 %%% ----------------------------------------------------------------- helpers --
 
-until(Fun) -> until(Fun, 3000).
-
-until(Fun, N) ->
-    case Fun() of
-        true -> ok;
-        _ when N > 0 -> timer:sleep(5), until(Fun, N - 1)
-    end.
+until(Fun) -> waiting:eventually(Fun).
 
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
@@ -243,15 +233,9 @@ events_of_a_process_are_in_their_order(_) ->
     Pids = [spawn(fun() -> [?MODULE:f(N) || N <- lists:seq(1, 300)], Self ! {done, self()} end)
         || _ <- lists:seq(1, 8)],
     [receive {done, Pid} -> ok end || Pid <- Pids],
-    {Events, #{written := Written, late := Late}} = stop(Trace),
-    ?assertEqual(2400, Written + Late),
-    [
-        begin
-            Seen = [N || #{process := P, args := [N]} <- Events, P =:= Pid],
-            ?assertEqual(lists:usort(Seen), Seen)
-        end
-     || Pid <- Pids
-    ],
+    {Events, #{written := 2400}} = stop(Trace),
+    [?assertEqual(lists:seq(1, 300), [N || #{process := P, args := [N]} <- Events, P =:= Pid])
+        || Pid <- Pids],
     Times = [T || #{time := T} <- Events],
     ?assertEqual(lists:sort(Times), Times).
 
@@ -387,22 +371,19 @@ messages_beyond_those_that_are_followed_are_counted(_) ->
     Others = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 1000 + 10)],
     Trace = start("flame_prof_trace_SUITE:f/1", #{processes => Worker, follow => send}),
     _ = do(Worker, fun() -> [Other ! {N, Other} || Other <- Others, N <- [1, 2]], ok end),
-    {_, #{not_followed := Missed, dropped := 0, lost := Lost, late := Late}} = stop(Trace),
+    {_, #{not_followed := Missed, dropped := 0, lost := Lost}} = stop(Trace),
     _ = [exit(Other, kill) || Other <- Others],
     %% With the worker's answer. Those that were let go may have been any of them.
-    ?assertMatch({N, _, _} when N >= 21 - Late andalso N =< 21 + Lost, {Missed, Late, Lost}).
+    ?assert(Missed >= 21 andalso Missed =< 21 + Lost, {Missed, Lost}).
 
 %%% ------------------------------------------------------------------ limits --
 
 the_rate_is_held(_) ->
     Trace = start("flame_prof_trace_SUITE:f/1", #{rate => 10, burst => 5}),
     _ = elsewhere(fun() -> [?MODULE:f(N) || N <- lists:seq(1, 1000)], ok end),
-    {Events, #{seen := Seen, late := Late, seconds := Seconds} = Summary} = stop(Trace),
-    #{written := Written, dropped := Dropped} = Summary,
-    ?assertEqual(1000, Seen + Late),
+    {Events, #{seen := 1000, seconds := Seconds, written := Written}} = stop(Trace),
     ?assertEqual(Written, length(Events)),
-    ?assert(Written >= 5 andalso Written =< 5 + 10 * Seconds + 1),
-    ?assert(Dropped + Late >= 900).
+    ?assert(Written >= 5 andalso Written =< 5 + 10 * Seconds + 1).
 
 the_number_is_held(_) ->
     Trace = start("flame_prof_trace_SUITE:f/1", #{max_events => 7}),
@@ -439,7 +420,7 @@ a_return_is_shown_with_its_call(_) ->
     {Events, _} = stop(Trace),
     Calls = [N || #{event := call, args := [N]} <- Events],
     ?assertEqual(Calls, [N || #{event := return, value := N} <- Events]),
-    ?assert(length(Calls) >= 10).
+    ?assertEqual(lists:seq(1, 10), lists:sublist(Calls, 10)).
 
 a_loop_that_is_traced_with_returns_does_not_fill_the_memory(_) ->
     Trace = start("flame_prof_trace_SUITE:spin/1 -> return", #{rate => 1, burst => 100}),
@@ -465,16 +446,13 @@ a_flood_is_survived_and_counted(_) ->
     Trace = start("flame_prof_trace_SUITE:spin/1", #{rate => 100, burst => 100}),
     Self = self(),
     Each = 1000000,
-    T0 = erlang:monotonic_time(microsecond),
     Pids = [spawn(fun() -> done = ?MODULE:spin(Each - 1), Self ! {self(), done} end)
         || _ <- [1, 2, 3]],
     [receive {Pid, done} -> ok end || Pid <- Pids],
-    Us = erlang:monotonic_time(microsecond) - T0,
-    {Events, #{seen := Seen, written := Written, late := Late} = Summary} = stop(Trace),
-    ct:pal("~b events in ~b us, ~p", [Seen, Us, Summary]),
-    ?assertEqual(3 * Each, Seen + Late),
+    {Events, #{seen := Seen, written := Written, seconds := Seconds}} = stop(Trace),
+    ?assertEqual(3 * Each, Seen),
     ?assertEqual(Written, length(Events)),
-    ?assert(Written < 100 + 100 * (Us / 1.0e6 + 1)),
+    ?assert(Written =< 100 + 100 * Seconds + 1),
     ?assert(is_off()).
 
 %% More than the rings take while the reader is held up.
@@ -486,54 +464,11 @@ what_floods_the_rings_is_lost_and_counted(_) ->
     _ = elsewhere(fun() -> [?MODULE:f(Long) || _ <- lists:seq(1, 3000)], ok end),
     ok = gen_server:cast(Trace, nothing),
     [Trace ! {Self, go_on} || _ <- lists:seq(1, 3000)],
-    {Events, #{seen := Seen, late := Late, lost := Lost, written := Written}} = stop(Trace),
-    ?assertEqual(3000, Seen + Late),
+    {Events, #{seen := 3000, lost := Lost, written := Written}} = stop(Trace),
     ?assert(Lost > 0),
     ?assertEqual(Written, length(Events)).
 
 %%% --------------------------------------------------------------------- ends --
-
-the_asker_is_killed(_) ->
-    Self = self(),
-    Asker = spawn(fun() ->
-        Options = ?WIDE#{to => fun(_) -> ok end},
-        {ok, Trace} = flame_prof_trace:start("flame_prof_trace_SUITE:f/1", Options),
-        Self ! {self(), Trace},
-        flame_prof_trace:await(Trace)
-    end),
-    receive {Asker, Trace} -> ok end,
-    ?assert(is_traced({?MODULE, f, 1})),
-    true = exit(Asker, kill),
-    until(fun is_off/0),
-    until(fun() -> not is_process_alive(Trace) end).
-
-the_reader_is_killed(_) ->
-    Trace = start("flame_prof_trace_SUITE:f/1", #{}),
-    true = exit(Trace, kill),
-    until(fun is_off/0),
-    {error, {session_ended, _}} = flame_prof_trace:stop(Trace).
-
-another_tracer_goes_on(_) ->
-    Worker = worker(),
-    {ok, _} = dbg:tracer(process, {fun(Event, Self) -> Self ! {by_dbg, Event}, Self end, self()}),
-    {ok, _} = dbg:p(Worker, [call]),
-    {ok, _} = dbg:tpl(?MODULE, g, 2, []),
-    Trace = start("flame_prof_trace_SUITE:f/1", #{}),
-    _ = do(Worker, fun() -> ?MODULE:f(1), ?MODULE:g(1, 2) end),
-    _ = elsewhere(fun() -> ?MODULE:f(2) end),
-    {Events, #{left_alone := Alone}} = stop(Trace),
-    Args = [A || #{args := [A]} <- Events],
-    case has_sessions() of
-        true -> ?assertEqual([1, 2], Args);
-        false -> ?assertEqual({[2], 1}, {Args, Alone})
-    end,
-    %% Its flags and its breakpoint are there.
-    _ = do(Worker, fun() -> ?MODULE:g(3, 4) end),
-    [receive {by_dbg, {trace, Worker, call, {?MODULE, g, Given}}} -> ok end
-        || Given <- [[1, 2], [3, 4]]],
-    _ = dbg:stop(),
-    _ = erlang:trace_pattern({?MODULE, g, 2}, false, [local]),
-    ok.
 
 %%% ------------------------------------------------------------------ outputs --
 
@@ -622,41 +557,27 @@ what_is_no_option_is_refused(_) ->
             #{first => "lists:seq/2 -> return"}, #{first => "exit"}, #{follow => x}, #{x => 1}, x]],
     {error, {trace_pattern, _}} = flame_prof_trace:start(send, #{first => "lists:"}).
 
-one_at_a_time(_) ->
-    Trace = start("flame_prof_trace_SUITE:f/1", #{}),
-    {error, {tracing, #{reason := Why}}} = flame_prof_trace:start(send, #{}),
-    ?assertMatch({match, _}, re:run(Why, "trace runs since")),
-    %% Who has asked, not a process of the trace.
-    ?assertMatch({match, _}, re:run(Why, "asked for by " ++ pid_to_list(self()))),
-    ?assertMatch(#{owner := Self} when Self =:= self(), flame_prof_tracing:info()),
-    _ = stop(Trace),
-    ok.
-
 %%% ------------------------------------------------------------- its own doings --
 
 %% What is traced wakes up and spawns: without that no name is asked for.
 nothing_of_its_own_is_traced(_) ->
-    {Summary, Events} = not_late(5),
-    ct:pal("~p~n~p", [Summary, Events]),
+    {Summary, Events} = peer_vm:value(?MODULE, on_an_idle_node, []),
     N = length(Events),
     ?assertMatch(#{seen := N, written := N, dropped := 0, lost := 0}, Summary),
     %% In OTP 29 supervisors hibernate when they have been idle for a second.
     Supervisors = [kernel_sup, kernel_safe_sup, logger_sup],
-    ?assertMatch(['receive', spawn, spawned, exit], [Kind
-        || #{event := Kind, name := Name} <- Events, not lists:member(Name, Supervisors)]).
-
-%% What came while the heartbeat was late is missing.
-not_late(Left) ->
-    case peer_vm:value(?MODULE, on_an_idle_node, []) of
-        {#{late := Late}, _} when Late > 0, Left > 0 -> not_late(Left - 1);
-        Answer -> Answer
-    end.
+    Kinds = [Kind || #{event := Kind, name := Name} <- Events, not lists:member(Name, Supervisors)],
+    %% It receives the time-out, and answers to its own questions.
+    ?assertMatch({['receive' | _], [spawn, spawned, exit]},
+        lists:splitwith(fun(Kind) -> Kind =:= 'receive' end, Kinds)).
 
 on_an_idle_node() ->
     Table = ets:new(?MODULE, [public, ordered_set]),
     To = fun(Event) -> ets:insert(Table, {erlang:unique_integer([monotonic]), Event}) end,
+    HasSessions = has_sessions(),
     Worker = spawn(fun() ->
-        receive after 700 -> ok end,
+        true = runs_until_traced(HasSessions),
+        receive after 50 -> ok end,
         _ = spawn(fun() -> ok end),
         receive never -> ok end
     end),
@@ -666,6 +587,14 @@ on_an_idle_node() ->
         ?WIDE#{max_seconds => 2, to => To}),
     true = is_process_alive(Worker),
     {Summary, [Event || {_, Event} <- ets:tab2list(Table)]}.
+
+%% Without an event.
+runs_until_traced(HasSessions) ->
+    Trace = trace,
+    case HasSessions of
+        true -> Trace:session_info(self()) =/= [];
+        false -> erlang:trace_info(self(), flags) =/= {flags, []}
+    end orelse runs_until_traced(HasSessions).
 
 what_the_vm_puts_around_terms_is_not_cut(_) ->
     Worker = worker(),

@@ -27,7 +27,10 @@ all() ->
 
 init_per_suite(Config) ->
     case native_node:why_not() of
-        none -> Config;
+        none ->
+            true = os:putenv("ALLOCATIONS_MS", "4000"),
+            _ = seeded:seed(),
+            Config;
         Why -> {skip, Why}
     end.
 

@@ -5,14 +5,16 @@
 -export([has/2, is_traced/1, in_background/2, runs/0, until/1, until/0]).
 
 -define(BYTES, 16384).
--define(WORK_MS, 4000).
+
+%% How long programs work: longer where their figures are judged.
+work_ms() -> list_to_integer(os:getenv("ALLOCATIONS_MS", "1000")).
 
 %% They work when the tracing runs, and wait when it ends.
 measured(Name) ->
     measured(Name, #{}).
 
 measured(Name, Options) ->
-    Program = counted_allocations:start(Name, ?WORK_MS),
+    Program = counted_allocations:start(Name, work_ms()),
     Answer = run(fun() -> counted_allocations:go(Program) end, Options),
     ok = counted_allocations:stop(Program),
     {Answer, Program}.
@@ -20,7 +22,7 @@ measured(Name, Options) ->
 run(Go, Options) ->
     Starter = counted_allocations:when_traced(Go),
     Defaults = #{bytes => ?BYTES, max_cpu_percent => infinity, heartbeat_ms => 60000},
-    {ok, Answer} = flame_prof_allocations:measure(?WORK_MS + 2000, maps:merge(Defaults, Options)),
+    {ok, Answer} = flame_prof_allocations:measure(work_ms() + 2000, maps:merge(Defaults, Options)),
     unlink(Starter),
     Answer.
 
@@ -33,16 +35,16 @@ worked(Works, Options) ->
     [Pid ! stop || Pid <- Pids],
     {Answer, Pids}.
 
-until() -> counted_allocations:until(?WORK_MS).
+until() -> counted_allocations:until(work_ms()).
 
 mixed() ->
-    {fun() -> counted_allocations:mixed(counters:new(4, []), ?WORK_MS) end,
+    {fun() -> counted_allocations:mixed(counters:new(4, []), work_ms()) end,
         [{min_heap_size, 20000}]}.
 
 %% The server makes three times as much for a `large' as for a `small' one, and nothing else.
 of_messages() ->
     {Server, Caller} = making_server:busy(),
-    {ok, Answer} = flame_prof_allocations:measure(?WORK_MS, #{bytes => ?BYTES,
+    {ok, Answer} = flame_prof_allocations:measure(work_ms(), #{bytes => ?BYTES,
         max_cpu_percent => infinity, heartbeat_ms => 60000}),
     true = unlink(Caller),
     true = exit(Caller, kill),
