@@ -2,7 +2,7 @@
 %% have at any moment. And that asking for it harms nobody. Which share of their CPU time each
 %% leaf has: test/proof/running_proof_SUITE.
 %%
-%% RUNNING_SECONDS (5) is the length of the storm of signals.
+%% RUNNING_SECONDS (2) is the length of the storm of signals.
 -module(flame_prof_running_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -30,6 +30,8 @@
 
 %% For peers.
 -export([peer/1]).
+%% For running_proof_SUITE.
+-export([ends_that_are_not_clean/2]).
 %% A handler of the logger.
 -export([log/2]).
 %% Spawned.
@@ -38,8 +40,7 @@
 %% The most of a session. It has three: its directory and file, and the sampler's memfd.
 -define(DESCRIPTORS, 8).
 
-suite() ->
-    [{timetrap, {minutes, 10}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [
@@ -88,24 +89,20 @@ end_per_testcase(_, _Config) ->
 
 %%% ------------------------------------------------------------------ stacks --
 
+%% All kinds of work, and ten times as many captures: running_proof_SUITE.
 stacks_of_running_processes_are_exact(Config) ->
-    Leaves = maps:keys(running_work:leaves()) -- [leaf_a, leaf_b, leaf_c],
-    stacks_are_right(Config, #{mode => processes}, Leaves, 200).
+    Leaves = [erlang, light_bif, nif, exceptions, garbage],
+    stacks_are_right(Config, #{mode => processes}, Leaves, 100).
 
 stacks_are_exact_when_schedulers_are_asked(Config) ->
-    stacks_are_right(Config, #{mode => schedulers}, [erlang, garbage, mixed], 200).
+    stacks_are_right(Config, #{mode => schedulers}, [erlang, garbage], 60).
 
 %% A capture that met another process than it was sent for, or found no place, is counted; a
-%% sample that is not sure of its stack says `ambiguous'. Others are to be the worker's stack to the
-%% frame. One capture of some thousands of a process that calls process_info/2, or a BIF that is
-%% traced, lacks the function that made the call: its instruction is not known yet. So 1 of 200 is
-%% the bar; how many are exact: running_proof_SUITE.
+%% sample that is not sure of its stack says `ambiguous'. Others are the worker's stack to the frame.
 stacks_are_right(Config, Options, Leaves, Captures) ->
     say("~0p: of ~w captures", [Options, Captures]),
     Judged = [judge(Config, Options, Leaf, Captures) || Leaf <- Leaves],
-    Wrong = lists:sum([N || Of <- Judged, {{wrong, _}, {N, _}} <- maps:to_list(Of)]),
-    All = lists:sum([N || Of <- Judged, {N, _} <- maps:values(Of)]),
-    ?assert(200 * Wrong =< All, Judged).
+    ?assertEqual([], [Wrong || Of <- Judged, {{wrong, _}, _} = Wrong <- maps:to_list(Of)]).
 
 judge(Config, Options, Leaf, Captures) ->
     {Counters, Running, Stopped} = running_profile:judged_of(Leaf, Options, directory(Config),
@@ -125,7 +122,7 @@ scheduler_numbers(Config, Mode) ->
     Workers = [{S, running_work:start(S, {leaf, leaf_a})} || S <- online()],
     {ok, _} = flame_prof:start(#{dir => directory(Config), sample_interval => 1, mode => Mode,
         cpu_budget => infinity, select => {top, 2, 100}, compress => none}),
-    running_profile:until(500, 60000),
+    running_profile:until(500),
     {ok, #{files := [File]}} = flame_prof:stop(),
     _ = [running_work:stop(Worker) || {_, Worker} <- Workers],
     {ok, Profile} = flame_prof_profile:read(File),
@@ -188,7 +185,7 @@ tracing_does_not_break_stacks(Config) ->
             say("breakpoints: ~w", [Flag]),
             true = erlang:trace_pattern(All, true, [Flag]) > 20,
             try
-                stacks_are_right(Config, #{}, [erlang, mixed, exceptions], 100)
+                stacks_are_right(Config, #{}, [exceptions], 50)
             after
                 erlang:trace_pattern(All, false, [Flag])
             end
@@ -230,7 +227,7 @@ returning() ->
 %% nothing of us; that no stack is wrong does.
 traced(Config) ->
     Options = #{select => {top, 4, 100}},
-    stacks_are_right(Config, Options, [funs, exceptions, dictionary], 50).
+    stacks_are_right(Config, Options, [exceptions], 50).
 
 in_trace_session(Config, Tracer, {module, trace}) ->
     say("a trace session", []),
@@ -261,7 +258,7 @@ reductions_include_the_running_part(Config) ->
         dir => directory(Config), sample_interval => 1, cpu_budget => infinity,
             select => {top, 1, 100}
     }),
-    ok = running_profile:until(300, 60000),
+    ok = running_profile:until(300),
     true = waiting:suspend(Pid),
     Name = list_to_binary(pid_to_list(Pid)),
     {reductions, Public} = erlang:process_info(Pid, reductions),
@@ -283,15 +280,13 @@ reductions_include_the_running_part(Config) ->
     Values = [V || {_, V} <- lists:reverse(Seen)],
     Running = [V || {<<"running">>, V} <- lists:reverse(Seen)],
     ?assertEqual(lists:sort(Values), Values),
-    ?assert(length(Running) > 100),
-    %% The VM's own figure moves by turns of 4000 and says nothing in between. Where the
-    %% machine keeps the scheduler from its CPU there is no move, or no answer.
+    %% The VM's own figure moves by turns of 4000 and says nothing in between.
     Moves = [B - A || {A, B} <- lists:zip(lists:droplast(Running), tl(Running)), B > A],
     Fine = length([1 || Move <- Moves, Move rem 4000 =/= 0]),
     say("~w running samples, ~w moves, ~w of them no whole turns; ~w at the end, the VM says ~w", [
         length(Running), length(Moves), Fine, lists:last(Values), Public
     ]),
-    ?assert(Fine * 10 > length(Moves)),
+    ?assert(Fine > 0),
     ?assert(Public >= lists:max(Running) - 4000),
     %% The register has counted the call at which the process yields; the VM's figure has not.
     ?assert(lists:last(Values) =< Public + 1).
@@ -309,7 +304,7 @@ memory_and_status_of_processes_that_end_are_possible(Config) ->
         cpu_budget => infinity
     }),
     Spawners = [spawn_link(?MODULE, spawns, [0, self()]) || _ <- online()],
-    ok = running_profile:until(3000, 60000),
+    ok = running_profile:until(500),
     [begin Pid ! {stop, self()}, receive {stopped, Pid} -> ok end end || Pid <- Spawners],
     {ok, #{files := Files, attempted := T, written := W, inconsistent := N, dropped := D,
         exited := G}} =
@@ -398,7 +393,7 @@ libraries_without_room_in_the_budget_are_told(Config) ->
     Spare = flame_prof_options:spare_memory(Options) -
         flame_prof_memory_budget:node_bytes(native, Options),
     Least = Default - Spare + 65536,
-    ?assert(left_out(#{memory_budget => Least}, Config) > 2),
+    ?assert(left_out(#{memory_budget => Least}, Config) > 0),
     ?assertEqual(0, left_out(#{}, Config)).
 
 left_out(Options, Config) ->
@@ -573,7 +568,7 @@ peer([{in_flight, How}, Directory]) ->
      || _ <- lists:seq(1, erlang:system_info(schedulers_online))
     ],
     waiting:eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 0 end),
-    timer:sleep(rand:uniform(40)),
+    timer:sleep(erlang:phash2(os:getpid(), 40)),
     in_flight(How, Pid).
 
 in_flight(stop, _) ->
@@ -687,20 +682,20 @@ stray(Signal) ->
 still_computes() ->
     lists:sum(lists:seq(1, 1000)) =:= 500500.
 
-%% Exit status 0 of twenty VMs, ended in each way while signals are on their way.
+%% VMs, ended in each way while signals are on their way.
 ends_with_captures_in_flight_are_clean(Config) ->
-    Hows = [stop, purge, upgrade, halt, abrupt_halt, init_stop],
-    Rounds = [lists:nth(1 + N rem length(Hows), Hows) || N <- lists:seq(0, 19)],
-    Ends = [{How, run_peer({in_flight, How}, [directory(Config)])} || How <- Rounds],
-    say("20 ends: ~0p", [lists:usort([{How, Status} || {How, {Status, _}} <- Ends])]),
-    ?assertEqual([], [E || {_, {Status, _}} = E <- Ends, Status =/= 0]).
+    ?assertEqual([], ends_that_are_not_clean(Config, 1)).
+
+ends_that_are_not_clean(Config, Times) ->
+    [End || How <- [stop, purge, upgrade, halt, abrupt_halt, init_stop], _ <- lists:seq(1, Times),
+        {Status, _} = End <- [run_peer({in_flight, How}, [directory(Config)])], Status =/= 0].
 
 %%% ------------------------------------------------------------------- storm --
 
 %% 2 kHz a scheduler, beside programs that read, write, wait and count. Each checks
 %% its own results; a wrong one, or an EINTR, is a crash.
 a_storm_of_signals_is_not_noticed(Config) ->
-    Ms = 1000 * list_to_integer(os:getenv("RUNNING_SECONDS", "5")),
+    Ms = 1000 * list_to_integer(os:getenv("RUNNING_SECONDS", "2")),
     Quiet = running_harm:run(directory(Config), Ms div 5),
     {Counters, Stormy} = under_storm(Config, fun() -> running_harm:run(directory(Config), Ms) end),
     #{captures := Captures, signals := Signals, handler_ns := Ns} = Counters,

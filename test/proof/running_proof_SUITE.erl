@@ -12,6 +12,7 @@
     shares_of_bif_nif_and_erlang/1,
     the_share_of_the_collector/1,
     stacks_of_running_processes/1,
+    ends_of_nodes/1,
     bursts/1
 ]).
 
@@ -19,7 +20,7 @@ suite() -> [{timetrap, {minutes, 20}}].
 
 all() ->
     [shares_of_erlang_functions, shares_of_bif_nif_and_erlang, the_share_of_the_collector,
-        stacks_of_running_processes, bursts].
+        stacks_of_running_processes, ends_of_nodes, bursts].
 
 init_per_suite(Config) ->
     case {flame_prof_nif:platform(), running_test_nif:build()} of
@@ -138,7 +139,7 @@ accounted() ->
     }.
 
 enough(#{engine := portable}) -> timer:sleep(3000);
-enough(_) -> running_profile:until(captures(), 60000).
+enough(_) -> running_profile:until(captures()).
 
 %% Percent of the captures of two workers that are right to the last frame. One that met another
 %% process than it was sent for (inconsistent_moved) is no capture of a running process; if it is
@@ -159,6 +160,12 @@ stacks(Config, #{mode := Mode} = Options, Leaf) ->
     proof:figure("running: ~s: exact stacks of ~s, percent of ~w", [Mode, Leaf, All],
         100 * maps:get(exact, Counts, 0) / max(1, All), none, "98"),
     proof:figure("running: ~s: wrong stacks of ~s", [Mode, Leaf], Wrong, none, "0").
+
+%% The live suite has one of each kind.
+ends_of_nodes(Config) ->
+    Wrong = flame_prof_running_SUITE:ends_that_are_not_clean(Config, 5),
+    proof:figure("running: ends that are not clean, of 30 nodes with captures on their way", [],
+        length(Wrong), none, "0").
 
 %% A process records begin and end of each of its bursts by the system's clock; what a sample's
 %% stack says must have been so at the sample's time, to a tick.

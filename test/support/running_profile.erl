@@ -3,7 +3,7 @@
 %% in which leaf.
 -module(running_profile).
 
--export([record/3, until/2]).
+-export([record/3, until/1]).
 -export([judge/2, judged/3, judged_of/5, leaf_of/1, plain/1, running/0, counters/1]).
 
 -export_type([sample/0, verdict/0]).
@@ -43,7 +43,7 @@ judged_of(Leaf, Options, Directory, Schedulers, Captures) ->
     Workers = [running_work:start(S, {leaf, Leaf}) || S <- Schedulers],
     timer:sleep(50),
     {Counters, Samples, _} = record(Options, Directory, fun() ->
-        until(Captures, 60000),
+        ok = until(Captures),
         {ok, [Pid || {Pid, _, _} <- Workers]}
     end),
     _ = [running_work:stop(W) || W <- Workers],
@@ -75,21 +75,12 @@ count(#{status := Status, frames := Frames, words := Words}, Wanted, Samples) ->
             Samples
     end.
 
-%% @doc Waits until so many captures were made, or for so many milliseconds.
--spec until(pos_integer(), pos_integer()) -> ok.
-until(Captures, Ms) ->
-    until(Captures, Ms, erlang:monotonic_time(millisecond)).
-
-until(Captures, Ms, Since) ->
-    timer:sleep(50),
-    #{counters := Counters} = flame_prof:info(),
-    case Counters of
-        #{captures := N} when N >= Captures -> ok;
-        _ ->
-            case erlang:monotonic_time(millisecond) - Since > Ms of
-                true -> ok;
-                false -> until(Captures, Ms, Since)
-            end
+%% @doc Waits until so many captures were made. The caller's timetrap ends it.
+-spec until(pos_integer()) -> ok.
+until(Captures) ->
+    case flame_prof:info() of
+        #{counters := #{captures := N}} when N >= Captures -> ok;
+        #{} -> timer:sleep(20), until(Captures)
     end.
 
 %% @doc module:function/arity of module:function/arity:line.
