@@ -401,7 +401,7 @@ new_code_resolves_and_purged_code_does_not_lie(_) ->
         {Generation, Line} = {Generation, Got},
         exit(Pid, kill),
         code:purge(Module)
-    end || Generation <- lists:seq(1, 30)],
+    end || Generation <- lists:seq(1, 8)],
     code:purge(native_generation),
     code:delete(native_generation),
     ok.

@@ -8,7 +8,7 @@
 native_test_() ->
     case native_node:why_not() of
         none ->
-            {timeout, 3000, [{timeout, 1200, Test} || Test <- tests()]};
+            [{timeout, 60, Test} || Test <- tests()];
         Why ->
             {"skipped: " ++ Why, []}
     end.

@@ -22,7 +22,7 @@
 %% Told in stacks.
 -export([make/1, collect/1]).
 
-suite() -> [{timetrap, {minutes, 3}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
@@ -85,13 +85,13 @@ collect(Live) ->
 
 %% It makes lists of some thousand words, and none is as long as the one before.
 maker() ->
-    worker(fun() -> make(100 + rand:uniform(1000)) end).
+    Seed = seeded:seed(),
+    worker(fun() ->
+        _ = get(rand_seed) =:= undefined andalso rand:seed(exsss, Seed),
+        make(100 + rand:uniform(1000))
+    end).
 
-until(Fun) ->
-    case Fun() of
-        true -> ok;
-        false -> timer:sleep(20), until(Fun)
-    end.
+until(Fun) -> waiting:eventually(Fun).
 
 said() ->
     maps:get(allocations, flame_prof:info()).
@@ -183,7 +183,9 @@ a_long_collection_has_its_length(Config) ->
         repeat(fun() -> collect(Live) end)
     end),
     until(fun() -> maps:get(longest_microseconds, maps:get(collections, said())) > 100 end),
-    timer:sleep(500),
+    Major = fun() -> maps:get(major, maps:get(collections, said())) end,
+    Before = Major(),
+    until(fun() -> Major() > Before + 2 end),
     over(Collector),
     {ok, #{allocations := #{files := [File]}}} = flame_prof:stop(),
     Long = [S || {_, [P | _] = Words, _} = S <- samples(unicode:characters_to_list(File)),
@@ -236,7 +238,14 @@ a_session_does_without_where_another_tracing_runs(Config) ->
 the_limits_of_files_are_for_each_kind(Config) ->
     {ok, _} = start(Config, #{flushes_per_file => 1, max_files => 2}),
     Maker = maker(),
-    _ = [begin timer:sleep(300), ok = flame_prof:flush() end || _ <- lists:seq(1, 8)],
+    Names = fun() -> lists:sort(files(Config, "perf") ++ files(Config, "alloc")) end,
+    _ = [begin
+        Samples = maps:get(samples, said()),
+        until(fun() -> maps:get(samples, said()) > Samples end),
+        Before = Names(),
+        ok = flame_prof:flush(),
+        until(fun() -> Names() =/= Before end)
+    end || _ <- [1, 2, 3, 4]],
     over(Maker),
     {ok, #{allocations := #{files := Files}}} = flame_prof:stop(),
     ?assertEqual(2, length(files(Config, "perf"))),

@@ -25,7 +25,7 @@
     a_heap_beyond_the_budget_is_refused_with_what_it_needs/1,
     a_process_that_works_in_between_is_told/1,
     a_large_state_of_a_process_that_works_in_between_is_copied_and_told/1,
-    a_process_that_always_runs_is_refused_or_told_whole/1,
+    a_process_that_always_runs_is_refused/1,
     a_process_that_has_exited_is_refused/1,
     a_process_looks_at_itself/1,
     what_is_not_accepted_is_refused/1,
@@ -42,7 +42,7 @@
 -export([woken/1]).
 
 suite() ->
-    [{timetrap, {minutes, 5}}].
+    [{timetrap, {minutes, 2}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports),
@@ -82,6 +82,13 @@ holding(Term) ->
         never -> ok
     end,
     holding(Term).
+
+%% It waits there, with so many messages.
+waits(Pid, MFA, Messages) ->
+    waiting:eventually(fun() ->
+        [{status, waiting}, {current_function, MFA}, {message_queue_len, Messages}] =:=
+            process_info(Pid, [status, current_function, message_queue_len])
+    end).
 
 with_holder(Make, Fun) -> with_holder(Make, fun(_) -> ok end, fun(Pid, ok) -> Fun(Pid) end).
 
@@ -146,8 +153,7 @@ is_as_the_vm_says(Make) ->
     end).
 
 random_terms_have_the_size_that_the_vm_says(_) ->
-    Seed = rand:seed(exsss),
-    ct:pal("~p", [rand:export_seed_s(Seed)]),
+    _ = seeded:seed(),
     [is_as_the_vm_says(fun() -> _ = rand:seed(exsss, N), {[N], random(4)} end)
      || N <- [rand:uniform(1 bsl 50) || _ <- lists:seq(1, 200)]].
 
@@ -172,7 +178,7 @@ memory_is_that_of_process_info(_) ->
     [
         with_holder(fun() -> lists:seq(1, N) end, fun(Pid) ->
             _ = [Pid ! {message, lists:seq(1, 10)} || _ <- lists:seq(1, N div 100)],
-            timer:sleep(50),
+            waits(Pid, {?MODULE, holding, 1}, N div 100),
             #{memory := Memory} = look(Pid),
             {memory, Said} = process_info(Pid, memory),
             is_near_but_for_monitors(Memory, Said)
@@ -272,7 +278,7 @@ a_mailbox_is_told_by_its_messages(_) ->
         begin
             Pid = spawn_opt(fun() -> holding([]) end, [{message_queue_data, Data}]),
             _ = [Pid ! Message || _ <- lists:seq(1, 2000)],
-            timer:sleep(100),
+            waits(Pid, {?MODULE, holding, 1}, 2000),
             #{messages := 2000, by_messages := Bytes} = Xray = look(Pid),
             is_near(2000 * 8 * erts_debug:flat_size(Message), Bytes),
             has(text(Xray), "messages > #update{}/3"),
@@ -314,7 +320,7 @@ woken(Term) -> holding(Term).
 
 what_a_hibernating_process_holds_is_in_its_registers(_) ->
     Pid = spawn(fun() -> erlang:hibernate(?MODULE, woken, [{state, lists:seq(1, 10000)}]) end),
-    timer:sleep(100),
+    waits(Pid, {erlang, hibernate, 3}, 0),
     #{by_registers := Bytes, reached := Bytes, garbage := 0} = Xray = look(Pid),
     {_, Info} = process_info(Pid, garbage_collection_info),
     ?assertEqual(8 * proplists:get_value(heap_size, Info), Bytes),
@@ -327,7 +333,7 @@ a_message_that_was_taken_is_on_the_stack(_) ->
     Pid = spawn_opt(Take, [{message_queue_data, off_heap}]),
     Term = {taken, lists:seq(1, 10000)},
     Pid ! Term,
-    timer:sleep(100),
+    waits(Pid, {?MODULE, holding, 1}, 0),
     #{by_stack := Bytes, messages := 0, memory := Memory} = look(Pid),
     ?assertEqual(8 * erts_debug:flat_size(Term), Bytes),
     {memory, Said} = process_info(Pid, memory),
@@ -407,13 +413,13 @@ changing(Map) ->
     after 50 -> changing(Map#{rand:uniform(100000) := {session, none, []}})
     end.
 
-%% Between two turns on a scheduler it may stand still for long enough.
-a_process_that_always_runs_is_refused_or_told_whole(_) ->
-    Pid = spawn(fun Run() -> _ = lists:seq(1, 1000), Run() end),
-    case flame_prof_xray:look(Pid, #{time_limit => 100}) of
-        {ok, Xray} -> ?assertMatch(#{complete := true}, Xray);
-        {error, Error} -> ?assertEqual({moved, #{target => Pid, ms => 100}}, Error)
-    end,
+%% With two, the other schedulers may not take it: between two turns it stands still too briefly.
+a_process_that_always_runs_is_refused(_) ->
+    Pid = spawn_opt(fun Run() -> _ = lists:seq(1, 1000), Run() end, [{scheduler, 1}]),
+    waiting:eventually(fun() ->
+        {error, {moved, #{target => Pid, ms => 100}}} =:=
+            flame_prof_xray:look(Pid, #{time_limit => 100})
+    end),
     has(unicode:characters_to_binary(flame_prof:format_error({moved, #{target => Pid, ms => 1}})),
         "stands still"),
     exit(Pid, kill).
@@ -450,7 +456,7 @@ an_answer_is_told_once(_) ->
 
 the_process_is_not_asked(_) ->
     with_holder(fun() -> lists:seq(1, 100000) end, fun(Pid) ->
-        timer:sleep(50),
+        waits(Pid, {?MODULE, holding, 1}, 0),
         Before = process_info(Pid, reductions),
         ?assertEqual(Before, process_info(Pid, reductions)),
         _ = look(Pid),
@@ -520,5 +526,4 @@ every_process_of_the_node_is_told_or_refused(_) ->
     Looks = [{Pid, flame_prof_xray:look(Pid, #{time_limit => 200})} || Pid <- processes()],
     Refused = [Error || {_, {error, {engine, _}} = Error} <- Looks],
     ?assertEqual([], Refused),
-    Told = [Pid || {Pid, {ok, _}} <- Looks],
-    ?assert(length(Told) > length(Looks) div 2).
+    ?assertMatch([_ | _], [Pid || {Pid, {ok, _}} <- Looks]).
