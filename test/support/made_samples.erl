@@ -65,31 +65,36 @@ sample(_, _, _, none) ->
     [];
 sample(N, Name, Us, #{status := Status, stack := Stack} = State) ->
     Values = maps:merge(?QUIET, maps:get(values, State, #{})),
-    io_lib:format("beam 42/~b [~3..0b] ~s:~s erl_pid=<0.~b.0> ~s~scpu-clock:\n~s\t"
-        "ffffffff ~s (status)\n\n",
-        [N, maps:get(scheduler, State, 0), time(Us), numbers(Values), N, name(Name),
-            maps:get(words, State, ""), [frame(Frame) || Frame <- Stack], Status]).
+    Scheduler = integer_to_list(maps:get(scheduler, State, 0)),
+    Number = integer_to_binary(N),
+    ["beam 42/", Number, " [", lists:duplicate(3 - length(Scheduler), $0), Scheduler, "] ",
+        time(Us), $:, numbers(Values), " erl_pid=<0.", Number, ".0> ", name(Name),
+        maps:get(words, State, ""), "cpu-clock:\n", [frame(Frame) || Frame <- Stack],
+        "\tffffffff ", atom_to_binary(Status), " (status)\n\n"].
 
 name('') -> "";
-name(Name) -> ["name=", atom_to_list(Name), " "].
+name(Name) -> ["name=", atom_to_binary(Name), " "].
 
 own(Us, Values, Words) ->
-    io_lib:format("flame_prof 42/2147483647 [000] ~s:~s name=flame_prof engine=native format=2 "
-        "node=a@b otp=25 version=0.1.0 ~scpu-clock:\n\tffffffff flame_prof_self (flame_prof)\n"
-        "\tffffffff running (status)\n\n", [time(Us), numbers(Values), Words]).
+    ["flame_prof 42/2147483647 [000] ", time(Us), $:, numbers(Values), " name=flame_prof "
+        "engine=native format=2 node=a@b otp=25 version=0.1.0 ", Words, "cpu-clock:\n"
+        "\tffffffff flame_prof_self (flame_prof)\n\tffffffff running (status)\n\n"].
 
+%% No formats: a story has some ten thousand samples.
 time(Us) ->
-    At = ?BEGIN_US + Us,
-    io_lib:format("~b.~6..0b", [At div 1000000, At rem 1000000]).
+    At = integer_to_list(?BEGIN_US + Us),
+    {Seconds, Part} = lists:split(length(At) - 6, At),
+    [Seconds, $., Part].
 
-numbers(Values) -> [io_lib:format(" ~s=~b/0", [K, V]) || {K, V} <- maps:to_list(Values)].
+numbers(Values) ->
+    [[$ , atom_to_binary(K), $=, integer_to_binary(V), "/0"] || {K, V} <- maps:to_list(Values)].
 
-frame({Symbol, Dso}) -> io_lib:format("\tffffffff ~s (~s)\n", [encoded(Symbol), Dso]);
-frame(Symbol) ->
-    [Module | _] = string:split(Symbol, ":"),
-    frame({Symbol, Module ++ ".erl"}).
+frame({Symbol, Dso}) -> ["\tffffffff ", encoded(Symbol), " (", Dso, ")\n"];
+frame(Symbol) -> frame({Symbol, [module(Symbol), ".erl"]}).
 
-encoded(Symbol) -> string:replace(Symbol, "+", "%2B", all).
+module(Symbol) -> lists:takewhile(fun(C) -> C =/= $: end, Symbol).
+
+encoded(Symbol) -> [case C of $+ -> "%2B"; _ -> C end || C <- Symbol].
 
 %% Of a process that has a module of its name.
 stack(Name) -> stack(Name, []).
