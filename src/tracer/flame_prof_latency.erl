@@ -312,12 +312,12 @@ threads() ->
     Kinds = [schedulers, dirty_cpu_schedulers, dirty_io_schedulers],
     min(1024, lists:sum([erlang:system_info(Kind) || Kind <- Kinds]) + ?THREADS_MORE).
 
-now_ms() -> erlang:monotonic_time(millisecond).
+now_ms() -> flame_prof_clock:now_ms().
 
 %% At whole intervals since the beginning. Those that were missed are left out.
 next_look(#measuring{since = Since} = State) ->
     Looks = (now_ms() - Since) div ?LOOK_MS + 1,
-    _ = erlang:send_after(Since + Looks * ?LOOK_MS, self(), look, [{abs, true}]),
+    _ = flame_prof_clock:send_at(Since + Looks * ?LOOK_MS, look),
     State#measuring{looks = Looks}.
 
 %% The calls since the look before, as it is their column.
@@ -332,7 +332,7 @@ seen(State, {error, _}) ->
 handle_call({wait, _Ms}, _From, #measuring{ended = Ended} = State) when Ended =/= running ->
     {reply, ok, State};
 handle_call({wait, Ms}, From, #measuring{waiting = Waiting} = State) ->
-    _ = erlang:send_after(Ms, self(), {waited, From}),
+    _ = flame_prof_clock:send_after(Ms, {waited, From}),
     {noreply, State#measuring{waiting = [From | Waiting]}};
 handle_call(interval, _From, State) ->
     answered(fun interval_of/1, fun next_interval/1, look(State));
@@ -393,7 +393,7 @@ limit(_, Why) -> {Why, #{}}.
 over(Why, #measuring{waiting = Waiting} = State) ->
     _ = catch unregister_own(),
     _ = [gen_server:reply(From, ok) || From <- Waiting],
-    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    _ = flame_prof_clock:send_after(?KEPT_MS, forget),
     State#measuring{ended = Why, until = now_ms(), waiting = []}.
 
 unregister_own() ->

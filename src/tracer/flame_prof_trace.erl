@@ -137,8 +137,9 @@
 -define(RINGS_BYTES, 16777216).
 -define(FOLLOWED, 1000).
 %% What it runs between two events.
--define(MODULES, [flame_prof_trace_events, flame_prof_trace_format, flame_prof_target,
-    flame_prof_text, calendar, io_lib, io_lib_format, io_lib_pretty, filename, proplists]).
+-define(MODULES, [flame_prof_clock, flame_prof_trace_events, flame_prof_trace_format,
+    flame_prof_target, flame_prof_text, calendar, io_lib, io_lib_format, io_lib_pretty, filename,
+    proplists]).
 
 %% @doc Traces until it ends by itself. The calling process waits; when it ends, so does the trace.
 -spec run(flame_prof_trace_spec:spec(), options()) ->
@@ -318,7 +319,7 @@ switched_on(#trace{options = #{format := Format}} = Trace) ->
     end.
 
 polling(Trace) ->
-    _ = erlang:send_after(?POLL_MS, self(), poll),
+    _ = flame_prof_clock:send_after(?POLL_MS, poll),
     Trace.
 
 %%% ---------------------------------------------------------------- the reader --
@@ -487,7 +488,7 @@ sent(#trace{output = sent, is_taken = true, text = Text, summary = Summary} = Tr
         ok ->
             Trace#trace{text = [], text_bytes = 0, is_taken = false};
         nosuspend ->
-            _ = erlang:send_after(?POLL_MS, self(), {?MODULE, taken}),
+            _ = flame_prof_clock:send_after(?POLL_MS, {?MODULE, taken}),
             Trace#trace{is_taken = false}
     end;
 sent(Trace) ->
@@ -495,7 +496,7 @@ sent(Trace) ->
 
 %% Once a second, where some were dropped or lost since.
 dropped(#trace{ref = Ref, told = Told, told_at = At} = Trace) ->
-    Now = erlang:monotonic_time(millisecond),
+    Now = flame_prof_clock:now_ms(),
     case flame_prof_tracing:read(Ref, counters) of
         {ok, #{is_full := true}} ->
             {over, {limit, max_events}, Trace};
@@ -544,14 +545,14 @@ ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
             _ -> element(2, put_last(Text, Trace1))
         end,
     _ = [gen_server:reply(From, {ok, Summary}) || From <- Trace2#trace.waiting],
-    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    _ = flame_prof_clock:send_after(?KEPT_MS, forget),
     sent(Trace2#trace{summary = Summary, waiting = []}).
 
 %% Nothing is added any more, but for callbacks that run now.
 rest(Trace, {output, _}) ->
     Trace;
 rest(Trace, _Why) ->
-    rest_until(erlang:monotonic_time(millisecond) + ?LAST_MS, Trace).
+    rest_until(flame_prof_clock:now_ms() + ?LAST_MS, Trace).
 
 rest_until(Until, #trace{ref = Ref} = Trace0) ->
     case flame_prof_tracing:read(Ref, {?READ, all}) of
@@ -566,7 +567,7 @@ rest_until(Until, #trace{ref = Ref} = Trace0) ->
     end.
 
 settled(Until, #trace{ref = Ref, shown = Shown} = Trace) ->
-    IsLate = erlang:monotonic_time(millisecond) > Until,
+    IsLate = flame_prof_clock:now_ms() > Until,
     case flame_prof_tracing:read(Ref, counters) of
         {ok, #{seen := Seen, written := Shown, dropped := Dropped, lost := Lost}} when
             Seen =:= Shown + Dropped + Lost -> Trace;

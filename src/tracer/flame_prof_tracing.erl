@@ -313,7 +313,7 @@ begun(Tracing0) ->
     case chosen(Tracing0) of
         {ok, Tracing} ->
             _ = heartbeat(Tracing),
-            _ = erlang:send_after(?POLL_MS, self(), poll),
+            _ = flame_prof_clock:send_after(?POLL_MS, poll),
             {ok, Tracing};
         {error, Error} ->
             undo(Tracing0, flame_prof_error:of_library(Error, <<>>))
@@ -345,7 +345,7 @@ handle_call({stop, Ref}, From, #tracing{ref = Ref} = Tracing0) ->
     gen_server:reply(From, {ok, Stopped}),
     {stop, normal, Tracing};
 handle_call({off, Ref}, _From, #tracing{ref = Ref, ended = no} = Tracing) ->
-    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    _ = flame_prof_clock:send_after(?KEPT_MS, forget),
     {reply, ok, switch_off(asked, Tracing)};
 handle_call({off, Ref}, _From, #tracing{ref = Ref} = Tracing) ->
     {reply, ok, Tracing};
@@ -377,7 +377,7 @@ handle_cast(_, Tracing) ->
 handle_info(poll, #tracing{ended = no} = Tracing) ->
     case heartbeat(Tracing) of
         Pressure when is_integer(Pressure) ->
-            _ = erlang:send_after(poll_ms(Pressure), self(), poll),
+            _ = flame_prof_clock:send_after(poll_ms(Pressure), poll),
             {noreply, turns(Tracing)};
         Limit ->
             {noreply, ended({limit, Limit}, Tracing)}
@@ -440,7 +440,7 @@ flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Traci
 %% meanwhile.
 turns(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
     {Due, Ms} = flame_prof_nif:tracer_due(Tracer),
-    _ = [erlang:send_after(Ms, self(), due) || Ms > 0],
+    _ = [flame_prof_clock:send_after(Ms, due) || Ms > 0],
     done(Due, Tracing);
 turns(Tracing) ->
     Tracing.
@@ -472,7 +472,7 @@ flagged([Pid | Pids], Tracing0) ->
 
 ended(Ended, #tracing{ref = Ref, spec = #{owner := Asker}} = Tracing) ->
     Off = switch_off(Ended, Tracing),
-    _ = erlang:send_after(?KEPT_MS, self(), forget),
+    _ = flame_prof_clock:send_after(?KEPT_MS, forget),
     Asker ! {?MODULE, Ref, {ended, Ended}},
     Off.
 
