@@ -11,8 +11,7 @@
     its_file_names_what_it_registers/1,
     modules_can_be_loaded_again_while_profiling/1,
     the_figures_of_the_node_survive_a_load_of_their_code/1,
-    the_figures_of_the_node_survive_a_purge_in_their_midst/1,
-    the_library_refuses_to_be_replaced_while_profiling/1
+    the_figures_of_the_node_survive_a_purge_in_their_midst/1
 ]).
 %% In another VM.
 -export([with_optional_applications/0]).
@@ -160,14 +159,6 @@ told_processes() ->
         [] -> false;
         Told -> {true, lists:last(Told)}
     end.
-
-the_library_refuses_to_be_replaced_while_profiling(Config) ->
-    {ok, _} = flame_prof:start(#{dir => directory(Config)}),
-    sampled(),
-    [?assertMatch({error, _}, code:load_file(flame_prof_nif)) || _ <- [first, second]],
-    sampled(),
-    {ok, #{files := [File]}} = flame_prof:stop(),
-    {ok, _} = perf_script_grammar:check(File).
 
 %% ---- tools -----------------------------------------------------------------
 

@@ -10,15 +10,12 @@
 -export([
     a_status_is_of_the_process_that_asked_for_it/1,
     nobody_profiles_without_an_answer/1,
-    spawned_processes_are_followed/1,
     receivers_are_followed/1,
     tracing_ends_at_its_limit_of_events/1,
-    tracing_ends_at_its_limit_of_seconds/1,
     somebody_elses_trace_goes_on/1,
     nothing_is_traced_after_the_session/1,
     rules_choose_by_their_metric/1,
-    who_is_flooded_has_a_place_until_it_is_drained/1,
-    several_rules_choose_together/1
+    who_is_flooded_has_a_place_until_it_is_drained/1
 ]).
 -export([burn/1, wait/0]).
 
@@ -91,26 +88,6 @@ nobody_profiles_without_an_answer(Config) ->
 
 %% ---- follow -----------------------------------------------------------------
 
-spawned_processes_are_followed(Config) ->
-    start(Config, #{}),
-    Before = ours(fun wait/0),
-    Root = ours(fun() ->
-        1 = flame_prof:profile_start(#{follow => spawn}),
-        receive
-            go -> ours(fun() -> ours(fun wait/0), wait() end)
-        end,
-        wait()
-    end),
-    eventually(fun() -> count(explicit) =:= 1 end),
-    Root ! go,
-    eventually(fun() -> count(followed) =:= 2 end),
-    ?assertMatch(#{following := polls}, targets()),
-    eventually(fun() -> length(sampled_since(flushed(), 0)) >= 3 end),
-    Sampled = sampled(Config),
-    ?assertEqual(3, length(Sampled)),
-    ?assert(lists:member(Root, Sampled)),
-    ?assertNot(lists:member(Before, Sampled)).
-
 receivers_are_followed(Config) ->
     start(Config, #{}),
     Last = ours(fun wait/0),
@@ -159,12 +136,6 @@ storm(Sink) ->
     Sink ! {some, message},
     _ = spawn(fun() -> Sink ! bye end),
     storm(Sink).
-
-tracing_ends_at_its_limit_of_seconds(Config) ->
-    start(Config, #{follow_limits => #{seconds => 1}}),
-    Root = ours(fun() -> 1 = flame_prof:profile_start(#{follow => send}), wait() end),
-    eventually(fun() -> maps:get(following, targets()) =:= {ended, seconds} end),
-    eventually(fun() -> flags(Root) =:= [] end).
 
 %% Theirs is a trace of the same process, of the same kind.
 somebody_elses_trace_goes_on(Config) ->
@@ -287,24 +258,6 @@ busy(N) ->
 is_selected(Pid) ->
     {ok, Targets} = flame_prof_session:targets(current),
     lists:member(Pid, flame_prof_targets:selected(Targets)).
-
-several_rules_choose_together(Config) ->
-    Named = ours(fun wait/0),
-    true = register(?FUNCTION_NAME, Named),
-    Queue = ours(fun() -> receive no_such_message -> ok end end),
-    [Queue ! N || N <- lists:seq(1, 20000)],
-    Always = ours(fun wait/0),
-    start(Config, #{
-        include => Always,
-        select => [
-            #{top => 1, by => message_queue_len, interval => 200},
-            #{top => 1, by => memory, interval => 100, include => {registered_name, ?FUNCTION_NAME}}
-        ]
-    }),
-    has_samples_of([Named, Queue, Always]),
-    ?assertEqual(lists:sort([Named, Queue, Always]), sampled(Config)).
-
-%% ---- life ------------------------------------------------------------------
 
 %% ---- tools -----------------------------------------------------------------
 

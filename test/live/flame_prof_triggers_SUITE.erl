@@ -9,17 +9,11 @@
 -export([
     on_scheduler_utilisation/1,
     on_the_run_queue/1,
-    on_memory/1,
-    on_binaries/1,
+    levels_rise_with_what_they_measure/1,
+    on_the_share_of_the_memory_limit/1,
+    a_small_node_is_not_fragmented/1,
     on_growing_tables/1,
     no_table_is_looked_for_while_none_may_fire/1,
-    on_atoms/1,
-    on_a_count_of_atoms/1,
-    on_the_share_of_the_memory_limit/1,
-    on_the_resident_memory/1,
-    on_fragmentation/1,
-    a_small_node_is_not_fragmented/1,
-    on_the_count_of_processes/1,
     on_a_message_queue/1,
     on_a_long_collection/1,
     on_a_long_turn/1,
@@ -28,18 +22,14 @@
 ]).
 -export([
     what_came_before_is_in_the_file/1,
-    nothing_is_written_unless_one_fires/1,
-    one_that_is_late_to_write_ends_all_the_same/1,
-    it_is_armed_again_after_its_profile/1
+    one_that_is_late_to_write_ends_all_the_same/1
 ]).
 -export([
     a_monitor_of_somebodys_is_left_alone/1,
     a_monitor_that_somebody_takes_later_is_left_alone/1,
-    ours_is_given_back/1,
-    a_killed_one_leaves_nothing_behind/1,
-    it_starts_with_the_application/1
+    ours_is_given_back/1
 ]).
-%% As triggers, and as a handler of logger.
+%% As a trigger.
 -export([is_set/0]).
 %% Seen in a file.
 -export([before_it_happened/0]).
@@ -55,8 +45,7 @@ all() ->
     [{group, native}, {group, portable} | single()].
 
 groups() ->
-    Before = [what_came_before_is_in_the_file, nothing_is_written_unless_one_fires,
-        one_that_is_late_to_write_ends_all_the_same, it_is_armed_again_after_its_profile],
+    Before = [what_came_before_is_in_the_file, one_that_is_late_to_write_ends_all_the_same],
     Conditions = [F || {F, 1} <- ?MODULE:module_info(exports)]
         -- [init_per_suite, end_per_suite, module_info | Before ++ single()],
     [{native, [], Conditions ++ Before}, {portable, [], [on_the_run_queue | Before]}].
@@ -65,9 +54,7 @@ single() ->
     [
         a_monitor_of_somebodys_is_left_alone,
         a_monitor_that_somebody_takes_later_is_left_alone,
-        ours_is_given_back,
-        a_killed_one_leaves_nothing_behind,
-        it_starts_with_the_application
+        ours_is_given_back
     ].
 
 init_per_suite(Config) ->
@@ -109,19 +96,59 @@ on_scheduler_utilisation(Config) ->
 on_the_run_queue(Config) ->
     fires(Config, #{on => run_queue, above => 10}, fun busy/0).
 
-on_memory(Config) ->
-    Now = erlang:memory(total),
-    fires(Config, #{on => memory, above => Now + 64000000}, fun() ->
-        helper(fun() ->
-            Held = binary:copy(<<"x">>, 128000000),
-            timer:sleep(infinity),
-            byte_size(Held)
-        end)
-    end).
+%% Each by what is made: the probe's value, and what the note has beside it.
+levels_rise_with_what_they_measure(_) ->
+    Processes = fun() -> [P || _ <- lists:seq(1, 500), P <- helper(fun rest/0)] end,
+    Atoms = fun() -> [P || N <- lists:seq(1, 500), list_to_atom("on_atoms_"
+        ++ integer_to_list(N)) =/= none, P <- []] end,
+    [begin
+        {Before, _} = probed(#{on => On, above => 1}),
+        Pids = Make(),
+        eventually(fun() ->
+            {Value, Detail} = probed(#{on => On, above => 1}),
+            Value >= Before + More andalso nomatch =/= re:run(Detail, Expected)
+        end),
+        kill(Pids)
+    end || {On, More, Make, Expected} <- [
+        {memory, 64000000, fun() -> holder(128000000) end, "^$"},
+        {binary_memory, 32000000, fun() -> holder(64000000) end, "^$"},
+        {rss, 100000000, fun() -> holder(200000000) end, "^$"},
+        {process_count, 400, Processes, "^$"},
+        {atom_count, 500, Atoms, "^$"},
+        {atom_percent, 0, fun() -> [] end, "^[0-9]+ of [0-9]+ atoms$"}
+    ]].
 
-on_binaries(Config) ->
-    Now = erlang:memory(binary),
-    fires(Config, #{on => binary_memory, above => Now + 32000000}, fun() -> holder(64000000) end).
+rest() -> timer:sleep(infinity).
+
+probed(Given) -> probed(Given, none).
+
+probed(Given, Before) ->
+    {ok, [Spec]} = flame_prof_trigger:validate(Given),
+    _ = process_flag(trap_exit, true),
+    {Pid, Monitor} = flame_prof_condition:probe(Spec, true, Before),
+    receive
+        {'DOWN', Monitor, process, Pid, {flame_prof_condition, Value, Detail, _}} -> {Value, Detail}
+    end.
+
+%% Most machines that run tests have none: the limit is one that was read before.
+on_the_share_of_the_memory_limit(_) ->
+    {ok, #{process := #{rss := Rss}}} = flame_prof_memory:look(#{explain => false}),
+    Of = fun(Limit) ->
+        probed(#{on => rss_percent, above => 80}, {Limit, erlang:monotonic_time(millisecond)})
+    end,
+    ?assertMatch({Percent, <<"of 1000000 bytes">>} when Percent > 100, Of(1000000)),
+    ?assertMatch({Percent, _} when Percent < 80, Of(1000 * Rss)).
+
+a_small_node_is_not_fragmented(_) ->
+    case native_node:why_not() of
+        none ->
+            Given = #{on => fragmentation, above => 1, allocator => eheap_alloc},
+            {Percent, <<"eheap_alloc: ", _/binary>>} = probed(Given#{least_bytes => 1}),
+            ?assert(Percent > 0),
+            ?assertMatch({0, _}, probed(Given#{least_bytes => 1 bsl 50}));
+        Why ->
+            {skip, Why}
+    end.
 
 %% The note names the table and its owner, among others that are larger and at rest.
 on_growing_tables(Config) ->
@@ -162,84 +189,6 @@ no_table_is_looked_for_while_none_may_fire(Config) ->
     kill(Pids),
     {ok, _} = flame_prof:stop().
 
-on_a_count_of_atoms(Config) ->
-    Now = erlang:system_info(atom_count),
-    Note = fires(Config, #{on => atom_count, above => Now + 20000}, fun() ->
-        _ = [list_to_atom("on_a_count_of_atoms_" ++ integer_to_list(N))
-            || N <- lists:seq(1, 40000)],
-        []
-    end),
-    ?assertMatch({match, _}, re:run(Note, "^atom_count [0-9]+, above [0-9]+$")).
-
-%% Most machines that run tests have no limit: the limit is then one that was read before.
-on_the_share_of_the_memory_limit(Config) ->
-    {ok, #{process := #{rss := Rss}}} = flame_prof_memory:look(#{explain => false}),
-    case flame_prof_cgroup:memory_limit() of
-        {ok, Limit} ->
-            Now = 100 * Rss / Limit,
-            Above = 100 * (Rss + 100000000) / Limit,
-            ?assert(Above > Now),
-            Note = fires(Config, #{on => rss_percent, above => Above},
-                fun() -> holder(200000000) end),
-            ?assertMatch({match, _}, re:run(Note, ", of [0-9]+ bytes$"));
-        none ->
-            {ok, [Spec]} = flame_prof_trigger:validate(#{on => rss_percent, above => 80}),
-            ?assertMatch({fire, Detail} when Detail =:= <<"of 1000000 bytes">>,
-                stepped(Spec, 1000000)),
-            ?assertMatch({rest, _}, stepped(Spec, 1000 * Rss))
-    end.
-
-stepped(Spec, Limit) ->
-    Before = {Limit, erlang:monotonic_time(millisecond)},
-    Trapped = process_flag(trap_exit, true),
-    {Pid, Monitor} = flame_prof_condition:probe(Spec, true, Before),
-    {Value, Detail} = receive
-        {'DOWN', Monitor, process, Pid, {flame_prof_condition, V, D, Before}} -> {V, D}
-    end,
-    true = process_flag(trap_exit, Trapped),
-    {What, _} = flame_prof_trigger:step(Value, 0, true, flame_prof_trigger:new(Spec)),
-    {What, Detail}.
-
-on_atoms(Config) ->
-    Percent = 100 * erlang:system_info(atom_count) / erlang:system_info(atom_limit),
-    Note = fires(Config, #{on => atom_percent, above => Percent / 2}, fun() -> [] end),
-    ?assertMatch({_, _}, binary:match(unicode:characters_to_binary(Note), <<" atoms">>)).
-
-on_the_resident_memory(Config) ->
-    {ok, #{process := #{rss := Now}}} = flame_prof_memory:look(#{explain => false}),
-    fires(Config, #{on => rss, above => Now + 100000000}, fun() -> holder(200000000) end).
-
-%% The engine of the session is not the question: the counters are read with either.
-on_fragmentation(Config) ->
-    case native_node:why_not() of
-        none ->
-            Note = fires(Config,
-                #{on => fragmentation, allocator => eheap_alloc, least_bytes => 1, above => 0.001},
-                fun() -> [] end),
-            ?assertMatch({_, _},
-                binary:match(unicode:characters_to_binary(Note), <<"eheap_alloc: ">>));
-        Why ->
-            {skip, Why}
-    end.
-
-a_small_node_is_not_fragmented(_) ->
-    Fragmented = fun(Least) ->
-        {ok, [Spec]} = flame_prof_trigger:validate(
-            #{on => fragmentation, above => 1, least_bytes => Least}),
-        {Pid, Monitor} = flame_prof_condition:probe(Spec, true, none),
-        receive
-            {'DOWN', Monitor, process, Pid, {flame_prof_condition, Value, _, _}} -> Value
-        end
-    end,
-    _ = process_flag(trap_exit, true),
-    case native_node:why_not() of
-        none ->
-            ?assert(Fragmented(1) > 0),
-            ?assertEqual(0, Fragmented(1 bsl 50));
-        Why ->
-            {skip, Why}
-    end.
-
 holder(Bytes) ->
     helper(fun() ->
         Held = binary:copy(<<"x">>, Bytes),
@@ -251,12 +200,6 @@ fill_table(Table, N) ->
     true = ets:insert(Table, {N rem 100000, binary_to_list(<<0:8000>>)}),
     N rem 1000 =:= 0 andalso timer:sleep(5),
     fill_table(Table, N + 1).
-
-on_the_count_of_processes(Config) ->
-    Now = erlang:system_info(process_count),
-    fires(Config, #{on => process_count, above => Now + 500}, fun() ->
-        lists:append([helper(fun() -> timer:sleep(infinity) end) || _ <- lists:seq(1, 1000)])
-    end).
 
 on_a_message_queue(Config) ->
     Note = fires(Config, #{on => message_queue_len, above => 1000}, fun() ->
@@ -333,7 +276,7 @@ bounded(Trigger) ->
         timeout => 30000}, Trigger).
 
 happens_anywhere(#{on := On}) ->
-    lists:member(On, [long_gc, long_schedule, atom_percent, fragmentation]).
+    lists:member(On, [long_gc, long_schedule]).
 
 is_event(#{on := On}) ->
     flame_prof_trigger:is_event(On).
@@ -397,16 +340,6 @@ before_it_happened() ->
     end,
     ?MODULE:before_it_happened().
 
-nothing_is_written_unless_one_fires(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
-    ?assertMatch({error, {armed, _}}, flame_prof:flush()),
-    %% Older samples are forgotten, and counted.
-    eventually(fun() -> maps:get(evicted, maps:get(counters, flame_prof:info())) > 0 end),
-    ?assertMatch(#{counters := #{written := 0, bytes := 0}}, flame_prof:info()),
-    ?assertEqual([], files(Config)),
-    ?assertMatch({ok, #{state := stopped, files := []}}, flame_prof:stop()),
-    ?assertEqual([], files(Config)).
-
 %% What is asked of it waits in its queue for longer than anybody waits for an answer.
 one_that_is_late_to_write_ends_all_the_same(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
@@ -421,24 +354,6 @@ one_that_is_late_to_write_ends_all_the_same(Config) ->
     eventually(fun() -> length(finished(Config)) =:= 1 end),
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
     {ok, #{trigger := _}} = flame_prof:stop().
-
-it_is_armed_again_after_its_profile(Config) ->
-    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 1000}),
-    [
-        begin
-            set(),
-            eventually(fun() -> length(finished(Config)) =:= N end),
-            eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
-            switch(false),
-            eventually(fun() -> seen(set_trigger()) =:= false end)
-        end
-     || N <- [1, 2, 3]
-    ],
-    ?assertEqual(3, fired(set_trigger())),
-    #{last_run := #{files := [Last]}} = flame_prof:info(),
-    ?assert(lists:member(Last, finished(Config))),
-    {ok, _} = flame_prof:stop(),
-    [{ok, _} = perf_script_grammar:check(File) || File <- finished(Config)].
 
 balanced(#{attempted := T, written := W, inconsistent := N, dropped := D, exited := G,
     evicted := E}) ->
@@ -508,40 +423,6 @@ ours_is_given_back(Config) ->
         erlang:system_monitor())) =:= 2 end),
     {ok, _} = flame_prof:stop(),
     ?assertEqual(undefined, erlang:system_monitor()).
-
-%%% ----------------------------------------------------------- life and death --
-
-a_killed_one_leaves_nothing_behind(Config) ->
-    ok = start(Config, #{
-        triggers => [(bounded(set_trigger()))#{duration => 600000},
-            bounded(#{on => long_gc, above => 1000})],
-        lookback => 1000
-    }),
-    set(),
-    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    ticks(3),
-    exit(whereis(flame_prof_triggers), kill),
-    eventually(fun() -> gone() end),
-    eventually(fun() -> length(finished(Config)) =:= 1 end),
-    %% The VM sees to its monitor itself.
-    eventually(fun() -> erlang:system_monitor() =:= undefined end),
-    %% Nothing starts it again.
-    ?assertMatch(#{state := stopped}, flame_prof:info()),
-    {ok, _} = flame_prof:start(#{dir => directory(Config)}),
-    {ok, _} = flame_prof:stop().
-
-gone() ->
-    whereis(flame_prof_triggers) =:= undefined andalso whereis(flame_prof_session) =:= undefined.
-
-it_starts_with_the_application(Config) ->
-    ok = application:set_env(flame_prof, autostart, true),
-    ok = application:set_env(flame_prof, profile, #{
-        dir => directory(Config), triggers => [bounded(set_trigger())]
-    }),
-    ok = application:start(flame_prof),
-    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
-    set(),
-    eventually(fun() -> finished(Config) =/= [] end).
 
 %%% ------------------------------------------------------------------ helpers --
 

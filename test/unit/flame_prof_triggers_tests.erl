@@ -104,19 +104,6 @@ it_keeps_quiet_for_its_cooldown_from_the_end_of_its_profile_test() ->
         ?assertEqual([2], fired())
     end).
 
-it_fires_no_more_than_so_often_in_an_hour_test() ->
-    run(fun() ->
-        ok = arm(native, #{triggers => [(set_trigger())#{max_per_hour => 2, duration => 1000,
-            interval => 1000}]}),
-        Once = fun() -> set(true), ok = advance(2000), set(false), ok = advance(1000) end,
-        [Once() || _ <- lists:seq(1, 5)],
-        ?assertEqual([2], fired()),
-        ?assertMatch([#{maximum := 6}], suppressed()),
-        ok = virtual_clock:skip(3600000 - 15000),
-        Once(),
-        ?assertEqual([3], fired())
-    end).
-
 of_several_one_profiles_at_a_time_test() ->
     run(fun() ->
         ok = arm(native, #{triggers => [(set_trigger())#{duration => 600000}, level_trigger()]}),
@@ -129,17 +116,6 @@ of_several_one_profiles_at_a_time_test() ->
         ?assertMatch(#{state := armed}, info()),
         ok = advance(1000),
         ?assertEqual([1, 1], fired())
-    end).
-
-%% By the value, and by what is below it: four fifths.
-a_level_fires_at_its_value_and_again_when_it_was_below_test() ->
-    run(fun() ->
-        ok = arm(native, #{triggers => [(level_trigger())#{duration => 1000}]}),
-        Fired = [begin set(Level), ok = advance(2000), hd(fired()) end
-            || Level <- [4.9, 5, 5, 4, 9, 3.9, 5.0]],
-        ?assertEqual([0, 1, 1, 1, 1, 1, 2], Fired),
-        ?assertMatch({ok, #{trigger := <<"{flame_prof_triggers_tests,level} 5.0, above 5">>}},
-            flame_prof:stop())
     end).
 
 %%% ------------------------------------------------------------------- the session held --

@@ -1,5 +1,5 @@
-%% Each problem of examples/trouble says what the doctor has to find, in words that it has. That it is
-%% there, and ends: test/proof/trouble_proof_tests.
+%% Each problem of examples/trouble says what the doctor has to find, in words that it has. That it
+%% is there, and ends: test/proof/trouble_proof_tests.
 -module(trouble_tests).
 
 -include_lib("eunit/include/eunit.hrl").
