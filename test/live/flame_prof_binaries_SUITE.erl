@@ -6,8 +6,7 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([
-    of_a_hundred_thousand_binaries_at_least_99_percent_are_found/1,
-    of_a_hundred_thousand_of_which_half_are_in_tables_as_well/1,
+    a_hundred_thousand_of_processes_and_tables_are_found/1,
     more_than_the_budget_is_refused/1,
     a_holder_has_what_process_info_says/1,
     what_two_hold_is_not_alone/1,
@@ -109,31 +108,9 @@ is_block_of(Bytes, Size, N) ->
 
 %%% ------------------------------------------------------------------- whole --
 
-of_a_hundred_thousand_binaries_at_least_99_percent_are_found(_) ->
-    with_hundred_thousand(fun(Sizes) ->
-        Had = erlang:memory(binary),
-        #{memory := Memory, found := Found, binaries := N, no_holder := None} = Look = look(),
-        #{moved := Moved, all_holders := All} = Look,
-        ct:pal("~ts", [text(Look)]),
-        ?assert(abs(Memory - Had) =< Had div 100),
-        ?assert(Found >= 0.99 * Had),
-        ?assert(Found =< 1.01 * Had),
-        ?assert(Found >= Sizes),
-        ?assert(N >= 100000),
-        ?assert(All >= 1000),
-        ?assert(None =< Had div 100),
-        ?assert(Moved =< 5)
-    end).
-
-with_hundred_thousand(Fun) ->
-    Size = fun(N, I) -> 100 + (I * 37 + N) rem 2000 end,
-    Makes =
-        [fun() -> [binary(Size(N, I)) || I <- lists:seq(1, 100)] end || N <- lists:seq(1, 1000)],
-    Sizes = lists:sum([Size(N, I) || N <- lists:seq(1, 1000), I <- lists:seq(1, 100)]),
-    with_holders(Makes, fun(_) -> Fun(Sizes) end).
-
 more_than_the_budget_is_refused(_) ->
-    with_hundred_thousand(fun(_) ->
+    with_holders([fun() -> [binary(65 + I rem 9) || I <- lists:seq(1, 100)] end
+        || _ <- lists:seq(1, 1000)], fun(_) ->
         {error, {memory, #{reason := Why}}} =
             flame_prof_binaries:look(#{memory_budget => 16 bsl 20}),
         ?assertMatch({match, _}, re:run(Why, "memory_budget")),
@@ -270,7 +247,7 @@ of_table(Name, #{holders := Holders}) ->
     [Holder] = [Holder || #{kind := table, table := N} = Holder <- Holders, N =:= Name],
     Holder.
 
-of_a_hundred_thousand_of_which_half_are_in_tables_as_well(_) ->
+a_hundred_thousand_of_processes_and_tables_are_found(_) ->
     Size = fun(N, I) -> 100 + (I * 37 + N) rem 2000 end,
     Makes = [fun() -> [binary(Size(N, I)) || I <- lists:seq(1, 100)] end || N <- lists:seq(1, 500)],
     Tables = [table(some, Options,
@@ -279,11 +256,12 @@ of_a_hundred_thousand_of_which_half_are_in_tables_as_well(_) ->
     with_holders(Makes, fun(_) ->
         Had = erlang:memory(binary),
         #{memory := Memory, found := Found, binaries := N, holders := Holders} = Look = look(),
+        #{no_holder := None, all_holders := All} = Look,
         ct:pal("~ts", [text(Look)]),
-        ?assert(abs(Memory - Had) =< Had div 100),
-        ?assert(Found >= 0.99 * Had),
-        ?assert(Found =< 1.01 * Had),
+        %% A few of the node's own come and go.
+        [?assert(abs(Bytes - Had) =< Had div 100) || Bytes <- [Memory, Found, Had - None]],
         ?assert(N >= 100000),
+        ?assert(All >= 510),
         [?assertMatch(#{binaries := 5000, partial := false, owner := Owner} when Owner =:= self(),
             Holder) || #{kind := table, table := some} = Holder <- Holders],
         ?assertEqual(10, length([T || #{table := some} = T <- Holders]))

@@ -6,10 +6,9 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([
-    files_are_shown_and_reported/1,
+    a_file_is_reported/1,
     a_node_is_attached_to/1,
     a_killed_mix_leaves_nothing/1,
-    the_status_is_that_of_the_command/1,
     only_json_is_on_the_standard_output/1,
     documents_and_appup_are_in_the_build/1,
     mix_help_lists_it/1,
@@ -18,19 +17,11 @@
 
 -import(command_line, [until/1, cookie/0, call/4]).
 
-suite() -> [{timetrap, {minutes, 10}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [
-        files_are_shown_and_reported,
-        a_node_is_attached_to,
-        a_killed_mix_leaves_nothing,
-        the_status_is_that_of_the_command,
-        only_json_is_on_the_standard_output,
-        documents_and_appup_are_in_the_build,
-        mix_help_lists_it,
-        a_release_without_telemetry_is_made_and_starts
-    ].
+    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
+        end_per_suite, module_info])].
 
 init_per_suite(Config) ->
     case {os:find_executable("mix"), os:find_executable("rebar3")} of
@@ -68,18 +59,17 @@ corpus(Name) ->
     Root = filename:dirname(filename:dirname(command_line:script())),
     filename:join([Root, "test", "corpus", Name]).
 
-files_are_shown_and_reported(Config) ->
-    {0, Hot} = mix(["flame_prof", "hot", corpus("ours.log")], Config),
-    {match, _} = re:run(Hot, "2 of 6 samples active"),
+%% What is damaged in it is the status of the command.
+a_file_is_reported(Config) ->
     Report = filename:join(proplists:get_value(project, Config), "a report.html"),
-    {0, _} = mix(["flame_prof", "report", corpus("ours.log"), "--output", Report], Config),
+    {4, _} = mix(["flame_prof", "report", corpus("damaged.log"), "--output", Report], Config),
     {ok, <<"<!doctype html>", _/binary>>} = file:read_file(Report).
 
 a_node_is_attached_to(Config) ->
     with_node(fun(#{name := Name}) ->
         Output = filename:join(proplists:get_value(project, Config), "profiles"),
-        {0, Text} = mix(["flame_prof", "attach", Name, "--cookie", cookie(), "--for", "1s",
-            "--output", Output], Config),
+        {0, Text} = mix(["flame_prof", "attach", Name, "--cookie", cookie(), "--for",
+            "300ms", "--output", Output], Config),
         {match, _} = re:run(Text, "[0-9] samples active"),
         [_] = filelib:wildcard(filename:join(Output, "*." ++ Name ++ ".*"))
     end).
@@ -95,11 +85,6 @@ a_killed_mix_leaves_nothing(Config) ->
         _ = os:cmd("kill -9 " ++ integer_to_list(Pid)),
         until(fun() -> not IsThere() end)
     end).
-
-the_status_is_that_of_the_command(Config) ->
-    {2, Text} = mix(["flame_prof", "nix"], Config),
-    {match, _} = re:run(Text, "unknown command \"nix\""),
-    {4, _} = mix(["flame_prof", "check", corpus("damaged.log")], Config).
 
 %% With the variable that the documents name: what mix and rebar3 say comes before otherwise.
 only_json_is_on_the_standard_output(Config) ->
@@ -122,9 +107,7 @@ documents_and_appup_are_in_the_build(Config) ->
 
 mix_help_lists_it(Config) ->
     {0, All} = mix(["help"], Config),
-    ?assertMatch({match, _}, re:run(All, "mix flame_prof +# Profiles a node")),
-    {0, One} = mix(["help", "flame_prof"], Config),
-    ?assertMatch({match, _}, re:run(One, "mix flame_prof attach shop@myhost")).
+    ?assertMatch({match, _}, re:run(All, "mix flame_prof +# Profiles a node")).
 
 %% The dependency alone, in a release of Elixir that knows no optional applications.
 a_release_without_telemetry_is_made_and_starts(Config) ->
@@ -140,13 +123,7 @@ a_release_without_telemetry_is_made_and_starts(Config) ->
     ?assertMatch([_ | _], filelib:wildcard(filename:join(Priv, "*.so"))),
     ?assertEqual([], filelib:wildcard(filename:join(Priv, "*.debug"))).
 
-with_node(Fun) ->
-    Node = command_line:start_node([]),
-    try
-        Fun(Node)
-    after
-        command_line:stop_node(Node)
-    end.
+with_node(Fun) -> command_line:with_shared({start_node, [[]]}, Fun).
 
 mix(Words, Config) ->
     command_line:await(started(Words, Config)).

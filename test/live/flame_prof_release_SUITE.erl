@@ -14,7 +14,7 @@
 -define(NEW, "0.1.1").
 
 suite() ->
-    [{timetrap, {minutes, 10}}].
+    [{timetrap, {minutes, 5}}].
 
 all() ->
     [a_release_profiles_from_boot_through_upgrades].
@@ -104,8 +104,7 @@ a_release_profiles_from_boot_through_upgrades(Config) ->
 make_project(Top, Files) ->
     Checkout = filename:join([Top, "_checkouts", "flame_prof"]),
     ok = filelib:ensure_dir(filename:join(Checkout, "x")),
-    {ok, Here} = file:get_cwd(),
-    Root = root(Here),
+    Root = filename:dirname(checkout:path("rebar.config")),
     %% The files of the package, and what was built of them, which is not built again.
     _ = [sh("cd ~ts && cp -a --parents ~ts ~ts", [Root, Name, Checkout])
          || Name <- ["priv" | packaged(Root)], filelib:is_file(filename:join(Root, Name))],
@@ -127,12 +126,6 @@ packaged(Root) ->
         file:consult(filename:join([Root, "src", "flame_prof.app.src"])),
     {files, Files} = lists:keyfind(files, 1, Keys),
     Files.
-
-root(Directory) ->
-    case filelib:is_regular(filename:join([Directory, "src", "flame_prof.app.src"])) of
-        true -> Directory;
-        false -> root(filename:dirname(Directory))
-    end.
 
 %% The old version is what the target starts with; the new one is a package.
 make_releases(Top, Target) ->
@@ -182,8 +175,10 @@ start_release(Target) ->
     _ = sh("cd ~ts && env -u ERL_LIBS bin/host daemon", [Target]),
     [_, Host] = string:lexemes(atom_to_list(node()), "@"),
     Node = list_to_atom(atom_to_list(name("host")) ++ "@" ++ Host),
-    ok = wait(fun() -> net_adm:ping(Node) =:= pong end),
-    ok = wait(fun() -> is_list(rpc:call(Node, release_handler, which_releases, [])) end),
+    ok = waiting:eventually(fun() -> net_adm:ping(Node) =:= pong end),
+    ok = waiting:eventually(fun() ->
+        is_list(rpc:call(Node, release_handler, which_releases, []))
+    end),
     Node.
 
 stop_release(Node) ->
@@ -216,7 +211,7 @@ finished(File) ->
 
 %% What info/0 says when samples have been written.
 profiling(Node) ->
-    ok = wait(fun() ->
+    ok = waiting:eventually(fun() ->
         case rpc(Node, flame_prof, info, []) of
             #{state := running, counters := #{written := Written}} -> Written > 500;
             _ -> false
@@ -226,17 +221,3 @@ profiling(Node) ->
 
 rpc(Node, Module, Function, Arguments) ->
     rpc:call(Node, Module, Function, Arguments, 300000).
-
-wait(Test) ->
-    wait(Test, 6000).
-
-wait(_Test, 0) ->
-    ct:fail("it did not happen in time");
-wait(Test, Attempts) ->
-    case Test() of
-        true ->
-            ok;
-        false ->
-            timer:sleep(50),
-            wait(Test, Attempts - 1)
-    end.
