@@ -92,12 +92,14 @@ static time_t now(const struct fp_sink *sink)
     return (fp_monotonic_ns() + sink->offset_ns) / SECOND_NS;
 }
 
-/* The open file counts. */
+/* The open file counts; one that is finished is among the others. */
 static void retain(struct fp_sink *sink)
 {
-    struct fp_directory_sum open = {sink->file.descriptor >= 0, sink->file.size};
+    struct fp_directory_sum open = {0, 0};
     int err;
 
+    if (sink->file.descriptor >= 0)
+        open = (struct fp_directory_sum){1, sink->file.size};
     if (sink->folder < 0 || (sink->limits.files == 0 && sink->limits.bytes == 0))
         return;
     err = fp_directory_retain(sink->folder, &sink->limits, &sink->keys, now(sink), open, on_removed,
