@@ -254,6 +254,17 @@ static void worlds_of_chance_are_as_true(void)
     play_seeds(SEEDS, 1);
 }
 
+/* Seeds beyond these that failed once. 1401, 2090: after a write that hung, the profiler's own
+ * sample had a time that moved those of samples in the ring. The others were mistakes of the truth:
+ * two captures of a process, many ticks that waited for one, a sample given up within a tick. */
+static void worlds_that_failed_once_are_as_true(void)
+{
+    static const uint64_t kept[] = {1175, 1207, 1256, 1401, 2090};
+
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        play_seed(kept[i], 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[1], "seed") == 0) {
@@ -276,5 +287,6 @@ int main(int argc, char **argv)
     RUN(a_disk_that_hangs_holds_up_no_tick);
     RUN(a_disk_that_is_full_for_long_loses_what_is_counted);
     RUN(worlds_of_chance_are_as_true);
+    RUN(worlds_that_failed_once_are_as_true);
     return RUN_END();
 }
