@@ -14,7 +14,9 @@ struct fixture {
     uint64_t pid, get, put;
     struct fp_mailbox *mailbox;
     const struct fp_mailbox_answer *answer;
-    unsigned reads; /* of the structure, for hooks */
+    unsigned reads; /* of the structure */
+    unsigned act_at, taken;
+    void (*act)(struct fixture *f);
 };
 
 static struct fixture *create(unsigned otp)
@@ -212,42 +214,47 @@ TEST_WITH(more_signals_at_the_head_than_are_read_are_torn, create(27))
 
 /* ------------------------------------------------------------------ moving -- */
 
-/* Not the look-up in the process table. */
-static int is_structure(const struct fixture *f, uint64_t address, size_t size)
-{
-    return address == fake_process_at(1) && size == f->vm.layout.release.process_size;
-}
-
 /* The process has run. */
 static void run(struct fixture *f)
 {
     fake_set(&f->vm, 1, FP_FIELD_reds, f->reads);
 }
 
-/* The process takes `taken` messages at its n-th reading. */
-static unsigned take_at, taken;
-
-static void take(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+/* At its n-th reading, or at each: not at the look-up in the process table. */
+static void act(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct fixture *f = arg;
 
     (void)memory;
-    if (is_structure(f, address, size) && ++f->reads == take_at) {
-        for (unsigned n = 0; n < taken; n++)
-            fake_queue_take(&f->queue);
-        run(f);
-    }
+    if (address == fake_process_at(1) && size == f->vm.layout.release.process_size &&
+        (++f->reads == f->act_at || f->act_at == 0))
+        f->act(f);
 }
 
+static void when_read(struct fixture *f, unsigned at, void (*act_then)(struct fixture *f))
+{
+    f->act_at = at;
+    f->act = act_then;
+    fake_hook(&f->vm.memory, act, f);
+}
+
+static void take(struct fixture *f)
+{
+    for (unsigned n = 0; n < f->taken; n++)
+        fake_queue_take(&f->queue);
+    run(f);
+}
+
+/* 5,000 messages, of which the process takes n at this reading; 0: none. */
 static struct fixture *taking(unsigned at, unsigned n)
 {
     struct fixture *f = create(27);
 
     add(f, FAKE_INNER, f->get, SENDER(1), 3000);
     add(f, FAKE_INNER, f->put, SENDER(2), 2000);
-    take_at = at;
-    taken = n;
-    fake_hook(&f->vm.memory, take, f);
+    f->taken = n;
+    if (at > 0)
+        when_read(f, at, take);
     return f;
 }
 
@@ -280,43 +287,29 @@ TEST_WITH(what_was_read_before_it_is_taken_is_counted, taking(5, 700))
 }
 
 /* It takes all messages, and the next one gets the memory of the first. */
-static void reuse(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+static void reuse(struct fixture *f)
 {
-    struct fixture *f = arg;
+    uint64_t inner = fake_queue_at(&f->queue, FAKE_INNER);
+    uint64_t first = fake_word(&f->vm.memory, inner);
 
-    (void)memory;
-    if (is_structure(f, address, size) && ++f->reads == 3) {
-        uint64_t inner = fake_queue_at(&f->queue, FAKE_INNER);
-        uint64_t first = fake_word(&f->vm.memory, inner);
-
-        fake_put_word(&f->vm.memory, first, 0);
-        fake_put_word(&f->vm.memory, inner + 8, first);
-        run(f);
-    }
+    fake_put_word(&f->vm.memory, first, 0);
+    fake_put_word(&f->vm.memory, inner + 8, first);
+    run(f);
 }
 
 TEST_WITH(a_small_queue_whose_process_ran_is_read_again, create(25))
 {
     add(f, FAKE_INNER, f->get, SENDER(1), 1);
-    fake_hook(&f->vm.memory, reuse, f);
+    when_read(f, 3, reuse);
     look(f, 1000);
     CHECK(f->answer->is_complete);
     CHECK_INT(f->answer->attempts, 2);
 }
 
-static void run_always(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
-{
-    struct fixture *f = arg;
-
-    (void)memory;
-    if (is_structure(f, address, size) && ++f->reads)
-        run(f);
-}
-
 TEST_WITH(a_mailbox_of_a_process_that_always_runs_is_not_complete, create(29))
 {
     add(f, FAKE_INNER, f->get, SENDER(1), 10);
-    fake_hook(&f->vm.memory, run_always, f);
+    when_read(f, 0, run);
     look(f, 1000);
     CHECK(!f->answer->is_complete);
     CHECK(f->answer->has_run);
@@ -359,27 +352,23 @@ TEST_WITH(messages_in_buffers_alone_are_counted, buffered())
 /* It may have taken them, and others have come. */
 TEST_WITH(messages_in_buffers_alone_are_torn_when_the_process_ran, buffered())
 {
-    fake_hook(&f->vm.memory, run_always, f);
+    when_read(f, 0, run);
     look(f, 5000);
     CHECK_INT(f->answer->err, FP_ETORN);
     CHECK_INT(f->answer->messages, 0);
 }
 
-static void empty_buffer(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+static void empty_buffer(struct fixture *f)
 {
-    struct fixture *f = arg;
     uint64_t at = BUFFERS + 128 * 7 + QUEUE_IN_BUFFER;
 
-    (void)memory;
-    if (is_structure(f, address, size) && ++f->reads == 3) {
-        fake_put_word(&f->vm.memory, at, 0);
-        fake_put_word(&f->vm.memory, at + 8, at);
-    }
+    fake_put_word(&f->vm.memory, at, 0);
+    fake_put_word(&f->vm.memory, at + 8, at);
 }
 
 TEST_WITH(buffers_that_were_emptied_are_read_again, buffered())
 {
-    fake_hook(&f->vm.memory, empty_buffer, f);
+    when_read(f, 3, empty_buffer);
     look(f, 1000);
     CHECK_INT(f->answer->attempts, 2);
     CHECK_INT(f->answer->messages, 0);
@@ -395,19 +384,15 @@ TEST_WITH(a_queue_that_is_emptied_is_read_again, taking(3, 5000))
     CHECK_INT(f->answer->attempts, 2);
 }
 
-static void collect(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+static void collect(struct fixture *f)
 {
-    struct fixture *f = arg;
-
-    (void)memory;
-    if (is_structure(f, address, size) && ++f->reads == 3)
-        fake_set(&f->vm, 1, FP_FIELD_gen_gcs, 9);
+    fake_set(&f->vm, 1, FP_FIELD_gen_gcs, 9);
 }
 
 TEST_WITH(a_collection_moves_terms_on_the_heap, create(25))
 {
     add(f, FAKE_INNER, f->get, SENDER(1), 10);
-    fake_hook(&f->vm.memory, collect, f);
+    when_read(f, 3, collect);
     look(f, 1000);
     CHECK_INT(f->answer->attempts, 2);
     CHECK(f->answer->is_complete);
@@ -420,18 +405,14 @@ TEST_WITH(a_process_that_collects_for_ever_is_torn, create(25))
     expect_torn(f);
 }
 
-static void leave(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+static void leave(struct fixture *f)
 {
-    struct fixture *f = arg;
-
-    (void)memory;
-    if (is_structure(f, address, size) && ++f->reads == 5)
-        fake_exit(&f->vm, 1);
+    fake_exit(&f->vm, 1);
 }
 
 TEST_WITH(a_process_that_exits_leaves_what_was_certain, taking(0, 0))
 {
-    fake_hook(&f->vm.memory, leave, f);
+    when_read(f, 5, leave);
     look(f, 1000);
     CHECK_INT(f->answer->err, FP_EGONE);
     CHECK(!f->answer->is_complete);

@@ -106,6 +106,14 @@ static int sample(struct fixture *f, uint32_t process, uint32_t stack)
     return fp_record_encoder_sample(f->portable, process, stack, FP_STATUS_waiting, f->value);
 }
 
+/* The process has so many reductions: a record of this type. */
+static void samples(struct fixture *f, int64_t reductions, int type)
+{
+    f->value[FP_METRIC_reductions] = reductions;
+    CHECK_INT(sample(f, 5, 9), 0);
+    CHECK_INT(pop(f), type);
+}
+
 static uint64_t stat(struct fixture *f, enum fp_counter stat)
 {
     return fp_counters_get(&f->stats, stat);
@@ -178,29 +186,20 @@ TEST_WITH(samples_are_those_of_the_process, create())
     int64_t before;
 
     define(f, 5, 9);
-    f->value[FP_METRIC_reductions] = 100;
-    CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    samples(f, 100, FP_RECORD_SAMPLE);
     before = f->last.sample.time_us;
     tick(f, 4);
-    CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(pop(f), FP_RECORD_REPEAT);
+    samples(f, 100, FP_RECORD_REPEAT);
     CHECK_INT(f->last.sample.time_us, before + 1000);
-    f->value[FP_METRIC_reductions] = 130;
-    CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    samples(f, 130, FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 30);
     /* The same one under a new name goes on. */
     define(f, 5, 9);
-    f->value[FP_METRIC_reductions] = 150;
-    CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    samples(f, 150, FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 20);
     /* Another process in the slot: another history. */
     define_pid(f, 5, 91, 9);
-    f->value[FP_METRIC_reductions] = 7;
-    CHECK_INT(sample(f, 5, 9), 0);
-    CHECK_INT(pop(f), FP_RECORD_SAMPLE);
+    samples(f, 7, FP_RECORD_SAMPLE);
     CHECK_INT(f->last.sample.delta[FP_METRIC_reductions], 0);
     CHECK_INT(stat(f, FP_COUNTER_attempted), 5);
     CHECK_INT(stat(f, FP_COUNTER_dropped), 0);
@@ -311,52 +310,47 @@ TEST_WITH(a_frame_that_was_refused_takes_its_stacks_with_it, create())
     CHECK_INT(sample(f, 5, 9), 0);
 }
 
+#define PROCESS(slot, name, label, call, behaviour)                                                \
+    fp_record_encoder_process(f->portable, slot, 1, 0, name, label, call, behaviour)
+#define FRAME_OF(id, module, function, arity, file)                                                \
+    fp_record_encoder_frame(f->portable, id, module, function, arity, UINT32_MAX, file)
+
 TEST_WITH(what_is_out_of_range_is_refused, create())
 {
     static unsigned char much[1021];
-    struct fp_text long_text = {much, 1021}, longest = {much, 1020};
-    struct fp_mfa_text calls[] = {{1, long_text, TEXT("f"), 0},
-                                  {1, TEXT("m"), long_text, 0},
-                                  {1, nothing, TEXT("f"), 0},
-                                  {1, TEXT("m"), TEXT("f"), 256}};
+    struct fp_text long_text = {much, 1021}, longest = {much, 1020}, m = TEXT("m");
+    struct fp_mfa_text calls[] = {
+        {1, long_text, m, 0}, {1, m, long_text, 0}, {1, nothing, m, 0}, {1, m, m, 256}};
     struct fp_mfa_text all = {1, longest, longest, 255};
     int32_t frame[FP_STACK_FRAMES_MAX + 1] = {0};
-    struct fp_record_encoder *p = f->portable;
 
-    CHECK_INT(
-        fp_record_encoder_process(p, FP_PROCESS_SLOTS, 1, 0, nothing, nothing, &no_call, &no_call),
-        FP_EINVAL);
-    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, long_text, nothing, &no_call, &no_call),
-              FP_EINVAL);
-    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, long_text, &no_call, &no_call),
-              FP_EINVAL);
+    CHECK_INT(PROCESS(FP_PROCESS_SLOTS, nothing, nothing, &no_call, &no_call), FP_EINVAL);
+    CHECK_INT(PROCESS(1, long_text, nothing, &no_call, &no_call), FP_EINVAL);
+    CHECK_INT(PROCESS(1, nothing, long_text, &no_call, &no_call), FP_EINVAL);
     for (size_t i = 0; i < 4; i++) {
-        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing, &calls[i], &no_call),
-                  FP_EINVAL);
-        CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, nothing, nothing, &no_call, &calls[i]),
-                  FP_EINVAL);
+        CHECK_INT(PROCESS(1, nothing, nothing, &calls[i], &no_call), FP_EINVAL);
+        CHECK_INT(PROCESS(1, nothing, nothing, &no_call, &calls[i]), FP_EINVAL);
     }
-    CHECK_INT(fp_record_encoder_frame(p, FP_FRAME_TEXT_MAX, TEXT("m"), TEXT("f"), 0, 0, nothing),
-              FP_EINVAL);
-    CHECK_INT(fp_record_encoder_frame(p, 0, nothing, TEXT("f"), 0, 0, nothing), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_frame(p, 0, long_text, TEXT("f"), 0, 0, nothing), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_frame(p, 0, TEXT("m"), long_text, 0, 0, nothing), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 0, 0, long_text), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_frame(p, 0, TEXT("m"), TEXT("f"), 256, 0, nothing), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_stack(p, FP_STACK_SLOTS, frame, 1), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_stack(p, 0, frame, FP_STACK_FRAMES_MAX + 1), FP_EINVAL);
+    CHECK_INT(FRAME_OF(FP_FRAME_TEXT_MAX, m, m, 0, nothing), FP_EINVAL);
+    CHECK_INT(FRAME_OF(0, nothing, m, 0, nothing), FP_EINVAL);
+    CHECK_INT(FRAME_OF(0, long_text, m, 0, nothing), FP_EINVAL);
+    CHECK_INT(FRAME_OF(0, m, long_text, 0, nothing), FP_EINVAL);
+    CHECK_INT(FRAME_OF(0, m, m, 0, long_text), FP_EINVAL);
+    CHECK_INT(FRAME_OF(0, m, m, 256, nothing), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, FP_STACK_SLOTS, frame, 1), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 0, frame, FP_STACK_FRAMES_MAX + 1), FP_EINVAL);
     frame[2] = -3;
-    CHECK_INT(fp_record_encoder_stack(p, 0, frame, 3), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 0, frame, 3), FP_EINVAL);
     frame[2] = FP_FRAME_TEXT_MAX;
-    CHECK_INT(fp_record_encoder_stack(p, 0, frame, 3), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_stack(f->portable, 0, frame, 3), FP_EINVAL);
     CHECK_INT(sample(f, FP_PROCESS_SLOTS, 0), FP_EINVAL);
     CHECK_INT(sample(f, 0, FP_STACK_SLOTS), FP_EINVAL);
-    CHECK_INT(fp_record_encoder_sample(p, 0, 0, FP_STATUS_free, f->value), FP_EINVAL);
+    CHECK_INT(fp_record_encoder_sample(f->portable, 0, 0, FP_STATUS_free, f->value), FP_EINVAL);
     CHECK_INT(pop(f), -1);
     CHECK_INT(stat(f, FP_COUNTER_attempted), 0);
     /* The longest there may be. */
-    CHECK_INT(fp_record_encoder_process(p, 1, 1, 0, longest, longest, &all, &all), 0);
-    CHECK_INT(fp_record_encoder_frame(p, 0, longest, longest, 255, UINT32_MAX, longest), 0);
+    CHECK_INT(PROCESS(1, longest, longest, &all, &all), 0);
+    CHECK_INT(FRAME_OF(0, longest, longest, 255, longest), 0);
     CHECK_INT(pop(f), FP_RECORD_PROCESS);
     CHECK_INT(pop(f), FP_RECORD_FRAME);
 }

@@ -71,6 +71,8 @@ static const struct fp_record *weighted(struct fixture *f, struct fp_record_weig
     return make_head(&f->buffer, FP_RECORD_WEIGHTED, sizeof record);
 }
 
+#define WEIGHTED(f, ...) take(f, weighted(f, (struct fp_record_weighted){__VA_ARGS__}))
+
 /* A process that keeps a part of what it makes, one that is sent messages, one of no name. */
 static void define(struct fixture *f)
 {
@@ -122,37 +124,21 @@ static void the_corpus(struct fixture *f)
     int64_t us = INT64_C(1795237782923952);
 
     define(f);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.time_us = us,
-                                                              .weight = 49152,
-                                                              .fate = FP_HEAP_FATE_kept,
-                                                              .cause = FP_GC_CAUSE_heap})),
+    CHECK_INT(WEIGHTED(f, .time_us = us, .weight = 49152, .fate = FP_HEAP_FATE_kept,
+                       .cause = FP_GC_CAUSE_heap),
               0);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.time_us = us,
-                                                              .weight = 16384,
-                                                              .fate = FP_HEAP_FATE_garbage,
-                                                              .cause = FP_GC_CAUSE_heap})),
+    CHECK_INT(WEIGHTED(f, .time_us = us, .weight = 16384, .fate = FP_HEAP_FATE_garbage,
+                       .cause = FP_GC_CAUSE_heap),
               0);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.process = 1,
-                                                              .stack = 1,
-                                                              .time_us = us + 100000,
-                                                              .weight = 131072,
-                                                              .cause = FP_GC_CAUSE_fragments,
-                                                              .is_long = 1,
-                                                              .is_major = 1,
-                                                              .collection_us = 12345})),
+    CHECK_INT(WEIGHTED(f, .process = 1, .stack = 1, .time_us = us + 100000, .weight = 131072,
+                       .cause = FP_GC_CAUSE_fragments, .is_long = 1, .is_major = 1,
+                       .collection_us = 12345),
               0);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.process = 2,
-                                                              .stack = 0,
-                                                              .time_us = us + 1000000,
-                                                              .weight = 65536,
-                                                              .fate = FP_HEAP_FATE_garbage,
-                                                              .cause = FP_GC_CAUSE_binaries})),
+    CHECK_INT(WEIGHTED(f, .process = 2, .stack = 0, .time_us = us + 1000000, .weight = 65536,
+                       .fate = FP_HEAP_FATE_garbage, .cause = FP_GC_CAUSE_binaries),
               0);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.time_us = us + 1100000,
-                                                              .weight = 1,
-                                                              .cause = FP_GC_CAUSE_unknown,
-                                                              .is_long = 1,
-                                                              .collection_us = 1001})),
+    CHECK_INT(WEIGHTED(f, .time_us = us + 1100000, .weight = 1, .cause = FP_GC_CAUSE_unknown,
+                       .is_long = 1, .collection_us = 1001),
               0);
     own_sample(f);
 }
@@ -178,14 +164,9 @@ TEST_WITH(the_message_in_work_is_a_word, create())
         "collection_us=1001 collection=minor (metrics)\n";
 
     define(f);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.process = 1,
-                                                              .stack = 1,
-                                                              .time_us = 1,
-                                                              .weight = 7,
-                                                              .is_long = 1,
-                                                              .collection_us = 1001,
-                                                              .message_kind = FP_WORK_KIND_cast,
-                                                              .message.shape = FP_WORK_OTHER})),
+    CHECK_INT(WEIGHTED(f, .process = 1, .stack = 1, .time_us = 1, .weight = 7, .is_long = 1,
+                       .collection_us = 1001, .message_kind = FP_WORK_KIND_cast,
+                       .message.shape = FP_WORK_OTHER),
               0);
     CHECK(memmem(f->text, f->size, expected, sizeof expected - 1) != NULL);
 }
@@ -221,13 +202,9 @@ TEST_WITH(the_deepest_stack_with_the_longest_words_fits, create())
     for (uint32_t i = 0; i < FP_STACK_FRAMES_MAX; i++)
         word[i] = FP_FRAME_TEXT | (i % 2);
     CHECK_INT(take(f, make_stack(&f->buffer, 5, word, FP_STACK_FRAMES_MAX)), 0);
-    CHECK_INT(take(f, weighted(f, (struct fp_record_weighted){.stack = 5,
-                                                              .time_us = FP_TIME_US_MAX,
-                                                              .weight = INT64_MAX,
-                                                              .cause = FP_GC_CAUSE_fragments,
-                                                              .is_long = 1,
-                                                              .is_major = 1,
-                                                              .collection_us = UINT64_MAX})),
+    CHECK_INT(WEIGHTED(f, .stack = 5, .time_us = FP_TIME_US_MAX, .weight = INT64_MAX,
+                       .cause = FP_GC_CAUSE_fragments, .is_long = 1, .is_major = 1,
+                       .collection_us = UINT64_MAX),
               0);
     f->text[f->size] = '\0';
     for (at = f->text; (at = strstr(at, "\t")) != NULL; at++)
