@@ -196,28 +196,25 @@ TEST_BETWEEN(an_instance_that_is_gone_is_no_figure, create(), destroy())
     CHECK_INT(figures[5].err, 0);
 }
 
-TEST(two_tables_are_refused)
+TEST_BETWEEN(another_table_and_another_end_are_refused, create(), destroy())
 {
-    create();
     memcpy(fake_at(&b.memory, DATA + 8192, 264), fake_at(&b.memory, TABLE, 264), 264);
     CHECK_INT(find(), FP_EAMBIGUOUS);
-    destroy();
-    create();
+    memset(fake_at(&b.memory, DATA + 8192, 264), 0, 264);
     put_u32(TABLE + 8, 77);
     CHECK_INT(find(), FP_ENOENT);
-    destroy();
 }
 
-TEST(two_offsets_are_refused)
+TEST_BETWEEN(two_offsets_of_statistics_are_refused, create(), destroy())
 {
-    create();
     put_words(instance_at(9) + STATISTICS + 1368, b.fact[9].statistics, FP_STATISTICS_WORDS);
     CHECK_INT(solve(), FP_EAMBIGUOUS);
-    destroy();
-    create();
+}
+
+TEST_BETWEEN(two_offsets_of_the_pool_are_refused, create(), destroy())
+{
     put_words(instance_at(4) + 8, b.fact[4].pool, FP_POOL_WORDS);
     CHECK_INT(solve(), FP_EAMBIGUOUS);
-    destroy();
 }
 
 /* All are at work, but one. */

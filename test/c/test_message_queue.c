@@ -9,8 +9,6 @@
 #define SENDER UINT64_C(0x503)
 #define SIZE (1u << 20)
 
-static const unsigned releases[] = {25, 26, 27, 28, 29};
-
 struct fixture {
     struct fake_vm vm;
     struct fake_queue queue;
@@ -53,24 +51,21 @@ TEST_WITH_EACH(empty_queues_have_no_nodes, create, 25, 26, 27, 28, 29)
     CHECK(!fp_queues_run(&f->queues));
 }
 
-TEST(chains_have_their_ends_and_numbers)
+TEST_WITH_EACH(chains_have_their_ends_and_numbers, create, 25, 26, 27, 28, 29)
 {
-    for (size_t r = 0; r < 5; r++) {
-        struct fixture *f = create(releases[r]);
-        uint64_t first = fake_queue_add(&f->queue, FAKE_INNER, ATOM(1), SENDER), last;
+    uint64_t first = fake_queue_add(&f->queue, FAKE_INNER, ATOM(1), SENDER), last;
+    int is_old = f->vm.layout.release.otp < 27;
 
-        fake_queue_add(&f->queue, FAKE_INNER, ATOM(1), SENDER);
-        fake_queue_add(&f->queue, FAKE_MIDDLE, ATOM(1), SENDER);
-        fake_queue_add(&f->queue, FAKE_OUTER, ATOM(1), SENDER);
-        last = fake_queue_add(&f->queue, FAKE_OUTER, ATOM(1), SENDER);
-        CHECK_INT(read_queues(f), 0);
-        CHECK_INT(f->queues.chain[0].first, first);
-        CHECK_INT(f->queues.chain[2].last, last);
-        CHECK_INT(f->queues.fetched, releases[r] < 27 ? 3 : 2);
-        CHECK_INT(f->queues.chain[0].messages, releases[r] < 27 ? -1 : 2);
-        CHECK_INT(f->queues.chain[2].messages, releases[r] < 27 ? 2 : -1);
-        destroy(f);
-    }
+    fake_queue_add(&f->queue, FAKE_INNER, ATOM(1), SENDER);
+    fake_queue_add(&f->queue, FAKE_MIDDLE, ATOM(1), SENDER);
+    fake_queue_add(&f->queue, FAKE_OUTER, ATOM(1), SENDER);
+    last = fake_queue_add(&f->queue, FAKE_OUTER, ATOM(1), SENDER);
+    CHECK_INT(read_queues(f), 0);
+    CHECK_INT(f->queues.chain[0].first, first);
+    CHECK_INT(f->queues.chain[2].last, last);
+    CHECK_INT(f->queues.fetched, is_old ? 3 : 2);
+    CHECK_INT(f->queues.chain[0].messages, is_old ? -1 : 2);
+    CHECK_INT(f->queues.chain[2].messages, is_old ? 2 : -1);
 }
 
 TEST_WITH(a_queue_without_end_is_torn, create(27))
@@ -125,23 +120,25 @@ static void fill_buffer(struct fixture *f, uint64_t k, uint32_t place)
     fake_put_word(&f->vm.memory, at + 16, 1);
 }
 
-TEST(buffers_of_senders_are_chains)
+static void check_buffers(struct fixture *f, uint32_t place)
 {
-    static const uint32_t places[] = {40, 56};
+    put_buffers(f, place);
+    fill_buffer(f, 0, place);
+    fill_buffer(f, 63, place);
+    CHECK_INT(read_queues(f), 0);
+    CHECK_INT(f->queues.chains, 5);
+    CHECK_INT(f->queues.chain[3].messages, f->vm.layout.release.otp < 27 ? 1 : -1);
+    CHECK(!f->queues.buffers_unknown);
+}
 
-    for (size_t r = 0; r < 5; r++)
-        for (size_t p = 0; p < 2; p++) {
-            struct fixture *f = create(releases[r]);
+TEST_WITH_EACH(buffers_of_senders_are_chains, create, 25, 26, 27, 28, 29)
+{
+    check_buffers(f, 40);
+}
 
-            put_buffers(f, places[p]);
-            fill_buffer(f, 0, places[p]);
-            fill_buffer(f, 63, places[p]);
-            CHECK_INT(read_queues(f), 0);
-            CHECK_INT(f->queues.chains, 5);
-            CHECK_INT(f->queues.chain[3].messages, releases[r] < 27 ? 1 : -1);
-            CHECK(!f->queues.buffers_unknown);
-            destroy(f);
-        }
+TEST_WITH_EACH(buffers_of_senders_may_have_their_queue_elsewhere, create, 25, 26, 27, 28, 29)
+{
+    check_buffers(f, 56);
 }
 
 TEST_WITH(buffers_of_another_shape_are_unknown, create(27))
@@ -273,20 +270,20 @@ static void finish(struct probes *p)
     free(p);
 }
 
+#define PROBES_TEST(test, otp) TEST_ON(test, struct probes *, p, probed(otp), finish)
+
 TEST(probes_with_what_was_sent_are_accepted)
 {
-    for (size_t r = 0; r < 5; r++) {
-        struct probes *p = probed(releases[r]);
+    for (unsigned otp = 25; otp <= 29; otp++) {
+        struct probes *p = probed(otp);
 
         CHECK(checked(p) == NULL);
         finish(p);
     }
 }
 
-TEST(probes_with_anything_else_are_refused)
+PROBES_TEST(probes_with_anything_else_are_refused, 27)
 {
-    struct probes *p = probed(27);
-
     p->probe[0].fact[FP_FACT_inner_len]++;
     CHECK(checked(p) != NULL);
     p->probe[0].fact[FP_FACT_inner_len]--;
@@ -299,27 +296,21 @@ TEST(probes_with_anything_else_are_refused)
     p->vm.layout.release.queue.outer += 8;
     p->vm.layout.release.queue.buffers = p->vm.layout.release.queue.outer;
     CHECK(checked(p) != NULL);
-    finish(p);
 }
 
 /* As a list at a wrong offset may be. */
-TEST(signals_in_a_circle_are_refused)
+PROBES_TEST(signals_in_a_circle_are_refused, 27)
 {
-    struct probes *p = probed(27);
     uint64_t signal = fake_queue_add(&p->queue[0], FAKE_INNER, FAKE_SIGNAL, 0);
 
     CHECK(checked(p) == NULL);
     fake_put_word(&p->vm.memory, signal, signal);
     fake_put_word(&p->vm.memory, fake_queue_at(&p->queue[0], FAKE_INNER) + 8, signal + 8);
     CHECK(checked(p) != NULL);
-    finish(p);
 }
 
-TEST(too_few_probes_are_refused)
+PROBES_TEST(too_few_probes_are_refused, 29)
 {
-    struct probes *p = probed(29);
-
     p->input.probes = 3;
     CHECK(checked(p) != NULL);
-    finish(p);
 }
