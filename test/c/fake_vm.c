@@ -163,6 +163,71 @@ void fake_exit(struct fake_vm *vm, uint32_t n)
     fake_set(vm, n, FP_FIELD_state, FP_PSFLG_FREE | FP_PSFLG_EXITING);
 }
 
+void fake_fill(struct fake_vm *vm, uint32_t n)
+{
+    uint64_t heap = fake_heap_at(n), old = n == 0 ? 0 : FAKE_MISC * 2 + 65536u * n;
+
+    fake_set(vm, n, FP_FIELD_heap, heap);
+    fake_set(vm, n, FP_FIELD_htop, heap + 8 * (50 + 3 * n));
+    fake_set(vm, n, FP_FIELD_high_water, heap + 8 * (20 + 2 * n));
+    fake_set(vm, n, FP_FIELD_hend, heap + 8 * (200 + 13 * n));
+    fake_set(vm, n, FP_FIELD_stop, heap + 8 * (200 + 13 * n - 5 - n));
+    fake_set(vm, n, FP_FIELD_old_heap, old);
+    fake_set(vm, n, FP_FIELD_old_htop, n == 0 ? 0 : old + 8 * (40 + n));
+    fake_set(vm, n, FP_FIELD_old_hend, n == 0 ? 0 : old + 8 * (300 + 17 * n));
+    fake_set(vm, n, FP_FIELD_parent, fake_pid(&vm->layout, 100 + n));
+    fake_set(vm, n, FP_FIELD_reds, 5000 + 77 * n);
+    fake_set(vm, n, FP_FIELD_inner_len, 3 * n);
+    fake_set(vm, n, FP_FIELD_outer_len, 7 + n);
+    fake_set(vm, n, FP_FIELD_gen_gcs, 11 + n);
+    fake_set(vm, n, FP_FIELD_bin_vheap, 1000 + n);
+    fake_set(vm, n, FP_FIELD_bin_vheap_block, 2000 + n);
+    fake_set(vm, n, FP_FIELD_bin_old_vheap, 3000 + n);
+    fake_set(vm, n, FP_FIELD_bin_old_vheap_block, 4000 + n);
+    fake_set(vm, n, FP_FIELD_mbuf_size, 600 + n);
+    fake_set(vm, n, FP_FIELD_state, 0x2a + (1 << (10 + n)));
+}
+
+static int64_t distance(struct fake_vm *vm, uint32_t n, enum fp_field low, enum fp_field high)
+{
+    return (int64_t)(fake_get(vm, n, high) - fake_get(vm, n, low)) / 8;
+}
+
+int64_t fake_fact(struct fake_vm *vm, uint32_t n, enum fp_fact which)
+{
+    static const enum fp_field field[FP_FACT_COUNT] = {
+        [FP_FACT_mbuf_size] = FP_FIELD_mbuf_size,
+        [FP_FACT_bin_vheap_size] = FP_FIELD_bin_vheap,
+        [FP_FACT_bin_vheap_block_size] = FP_FIELD_bin_vheap_block,
+        [FP_FACT_bin_old_vheap_size] = FP_FIELD_bin_old_vheap,
+        [FP_FACT_bin_old_vheap_block_size] = FP_FIELD_bin_old_vheap_block,
+        [FP_FACT_minor_gcs] = FP_FIELD_gen_gcs,
+        [FP_FACT_reductions] = FP_FIELD_reds,
+        [FP_FACT_inner_len] = FP_FIELD_inner_len,
+        [FP_FACT_outer_len] = FP_FIELD_outer_len,
+        [FP_FACT_state] = FP_FIELD_state,
+    };
+
+    switch (which) {
+    case FP_FACT_heap_size:
+        return distance(vm, n, FP_FIELD_heap, FP_FIELD_htop);
+    case FP_FACT_heap_block_size:
+        return distance(vm, n, FP_FIELD_heap, FP_FIELD_hend);
+    case FP_FACT_stack_size:
+        return distance(vm, n, FP_FIELD_stop, FP_FIELD_hend);
+    case FP_FACT_recent_size:
+        return distance(vm, n, FP_FIELD_heap, FP_FIELD_high_water);
+    case FP_FACT_old_heap_size:
+        return distance(vm, n, FP_FIELD_old_heap, FP_FIELD_old_htop);
+    case FP_FACT_old_heap_block_size:
+        return distance(vm, n, FP_FIELD_old_heap, FP_FIELD_old_hend);
+    case FP_FACT_dictionary_len:
+        return (int64_t)fake_word(&vm->memory, fake_get(vm, n, FP_FIELD_dictionary) + 16);
+    default:
+        return (int64_t)fake_get(vm, n, field[which]);
+    }
+}
+
 void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word, size_t words)
 {
     uint64_t hend = fake_heap_at(n) + 8 * FAKE_HEAP_WORDS;

@@ -61,6 +61,10 @@ void fake_set_torn(struct fake_vm *vm, uint32_t n, enum fp_field field, uint64_t
 void fake_set_heap_size(struct fake_vm *vm, uint32_t n, uint64_t words);
 void fake_set_abandoned(struct fake_vm *vm, uint32_t n, uint64_t heap);
 uint64_t fake_get(struct fake_vm *vm, uint32_t n, enum fp_field field);
+/* Sizes and counters of its own, other ones for each n; 0 has no old heap. */
+void fake_fill(struct fake_vm *vm, uint32_t n);
+/* What Erlang says of it. */
+int64_t fake_fact(struct fake_vm *vm, uint32_t n, enum fp_fact which);
 /* The words of its stack, the leaf's end first. */
 void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word, size_t words);
 

@@ -21,51 +21,10 @@ struct fixture {
     uint64_t line_table_at;
 };
 
-static void fact(struct fixture *f, uint32_t n, enum fp_fact fact, int64_t value)
-{
-    f->probe[n].known |= 1u << fact;
-    f->probe[n].fact[fact] = value;
-}
-
-static void field_and_fact(struct fixture *f, uint32_t n, enum fp_field field, enum fp_fact which,
-                           int64_t value)
-{
-    fake_set(&f->vm, n, field, (uint64_t)value);
-    fact(f, n, which, value);
-}
-
 static void noise(struct fixture *f, uint64_t at, size_t words)
 {
     for (size_t k = 0; k < words; k++)
         fake_put_word(&f->vm.memory, at + 8 * k, run_random(&f->random));
-}
-
-static void fill_heaps(struct fixture *f, uint32_t n)
-{
-    uint64_t heap = fake_heap_at(n), old = FAKE_MISC * 2 + 65536u * n;
-
-    fake_set(&f->vm, n, FP_FIELD_heap, heap);
-    fake_set(&f->vm, n, FP_FIELD_hend, heap + 8 * (200 + 13 * n));
-    fact(f, n, FP_FACT_heap_block_size, 200 + 13 * n);
-    fake_set(&f->vm, n, FP_FIELD_htop, heap + 8 * (50 + 3 * n));
-    fact(f, n, FP_FACT_heap_size, 50 + 3 * n);
-    fake_set(&f->vm, n, FP_FIELD_high_water, heap + 8 * (20 + 2 * n));
-    fact(f, n, FP_FACT_recent_size, 20 + 2 * n);
-    fake_set(&f->vm, n, FP_FIELD_stop, heap + 8 * (200 + 13 * n - 5 - n));
-    fact(f, n, FP_FACT_stack_size, 5 + n);
-    if (n == 0) { /* has none */
-        fake_set(&f->vm, n, FP_FIELD_old_heap, 0);
-        fake_set(&f->vm, n, FP_FIELD_old_htop, 0);
-        fake_set(&f->vm, n, FP_FIELD_old_hend, 0);
-        fact(f, n, FP_FACT_old_heap_size, 0);
-        fact(f, n, FP_FACT_old_heap_block_size, 0);
-        return;
-    }
-    fake_set(&f->vm, n, FP_FIELD_old_heap, old);
-    fake_set(&f->vm, n, FP_FIELD_old_hend, old + 8 * (300 + 17 * n));
-    fact(f, n, FP_FACT_old_heap_block_size, 300 + 17 * n);
-    fake_set(&f->vm, n, FP_FIELD_old_htop, old + 8 * (40 + n));
-    fact(f, n, FP_FACT_old_heap_size, 40 + n);
 }
 
 static void fill_probe(struct fixture *f, uint32_t n)
@@ -77,11 +36,11 @@ static void fill_probe(struct fixture *f, uint32_t n)
 
     fake_spawn(&f->vm, n, f->module.code[n] + 4);
     noise(f, fake_process_at(n) + 8, FAKE_PROCESS_STRIDE / 8 - 1);
+    fake_fill(&f->vm, n);
     probe->address = fake_process_at(n);
     probe->id = fake_pid(&f->vm.layout, n);
     probe->pid_number = n;
     probe->parent = fake_pid(&f->vm.layout, 100 + n);
-    fake_set(&f->vm, n, FP_FIELD_parent, probe->parent);
     fake_set(&f->vm, n, FP_FIELD_i, f->module.code[n] + 4);
     memcpy(probe->current_function, fake_at(&f->vm.memory, f->module.code[n] - 24, 24), 24);
     probe->initial_call[0] = f->atom[0].term;
@@ -97,18 +56,9 @@ static void fill_probe(struct fixture *f, uint32_t n)
     }
     fake_put_word(&f->vm.memory, dictionary + 16, 3 + n);
     fake_set(&f->vm, n, FP_FIELD_dictionary, dictionary);
-    fact(f, n, FP_FACT_dictionary_len, 3 + n);
-    fill_heaps(f, n);
-    field_and_fact(f, n, FP_FIELD_reds, FP_FACT_reductions, 5000 + 77 * n);
-    field_and_fact(f, n, FP_FIELD_inner_len, FP_FACT_inner_len, 3 * n);
-    field_and_fact(f, n, FP_FIELD_outer_len, FP_FACT_outer_len, 7 + n);
-    field_and_fact(f, n, FP_FIELD_gen_gcs, FP_FACT_minor_gcs, 11 + n);
-    field_and_fact(f, n, FP_FIELD_bin_vheap, FP_FACT_bin_vheap_size, 1000 + n);
-    field_and_fact(f, n, FP_FIELD_bin_vheap_block, FP_FACT_bin_vheap_block_size, 2000 + n);
-    field_and_fact(f, n, FP_FIELD_bin_old_vheap, FP_FACT_bin_old_vheap_size, 3000 + n);
-    field_and_fact(f, n, FP_FIELD_bin_old_vheap_block, FP_FACT_bin_old_vheap_block_size, 4000 + n);
-    field_and_fact(f, n, FP_FIELD_mbuf_size, FP_FACT_mbuf_size, 600 + n);
-    field_and_fact(f, n, FP_FIELD_state, FP_FACT_state, 0x2a + (1 << (10 + n)));
+    probe->known = (1u << FP_FACT_COUNT) - 1;
+    for (int which = 0; which < FP_FACT_COUNT; which++)
+        probe->fact[which] = fake_fact(&f->vm, n, (enum fp_fact)which);
 }
 
 static struct fixture *create(unsigned otp)

@@ -157,21 +157,6 @@ static void load(struct world *w)
     fake_load(&w->vm, &w->module, w->atom[0], body, PROCESSES, &options);
 }
 
-static void fill_heap(struct world *w, uint32_t n)
-{
-    uint64_t heap = fake_heap_at(n), old = FAKE_MISC * 2 + 65536u * n;
-
-    fake_set(&w->vm, n, FP_FIELD_htop, heap + 8 * (50 + 3 * n));
-    fake_set(&w->vm, n, FP_FIELD_high_water, heap + 8 * (20 + 2 * n));
-    fake_set(&w->vm, n, FP_FIELD_hend, heap + 8 * (200 + 13 * n));
-    fake_set(&w->vm, n, FP_FIELD_stop, heap + 8 * (200 + 13 * n - 5 - n));
-    if (n == 0)
-        return;
-    fake_set(&w->vm, n, FP_FIELD_old_heap, old);
-    fake_set(&w->vm, n, FP_FIELD_old_htop, old + 8 * (40 + n));
-    fake_set(&w->vm, n, FP_FIELD_old_hend, old + 8 * (300 + 17 * n));
-}
-
 /* {'$initial_call', {M, F, A}} in a list in a slot of a dictionary. */
 static void add_dictionary(struct world *w, uint32_t n, uint64_t at)
 {
@@ -197,23 +182,12 @@ static void add_process(struct world *w, uint32_t n)
     const uint64_t call[] = {w->atom[0], w->atom[1], n};
 
     fake_spawn(&w->vm, n, w->module.code[n] + 4);
-    fill_heap(w, n);
+    fake_fill(&w->vm, n);
     for (uint64_t k = 0; k < 3; k++)
         fake_put_word(&w->vm.memory, fake_get(&w->vm, n, FP_FIELD_stop) + 8 * k,
                       k == 1 ? 0x1b : w->module.code[(n + k) % 5] + 8);
     fake_put(&w->vm.memory, fake_process_at(n) + release->offset[FP_FIELD_initial_call], call,
              sizeof call);
-    fake_set(&w->vm, n, FP_FIELD_parent, fake_pid(&w->vm.layout, 100 + n));
-    fake_set(&w->vm, n, FP_FIELD_reds, 5000 + 77 * n);
-    fake_set(&w->vm, n, FP_FIELD_inner_len, 3 * n);
-    fake_set(&w->vm, n, FP_FIELD_outer_len, 7 + n);
-    fake_set(&w->vm, n, FP_FIELD_gen_gcs, 11 + n);
-    fake_set(&w->vm, n, FP_FIELD_bin_vheap, 1000 + n);
-    fake_set(&w->vm, n, FP_FIELD_bin_vheap_block, 2000 + n);
-    fake_set(&w->vm, n, FP_FIELD_bin_old_vheap, 3000 + n);
-    fake_set(&w->vm, n, FP_FIELD_bin_old_vheap_block, 4000 + n);
-    fake_set(&w->vm, n, FP_FIELD_mbuf_size, 600 + n);
-    fake_set(&w->vm, n, FP_FIELD_state, 0x2a + (1 << (10 + n)));
     add_dictionary(w, n, at + 0x80);
     if (n % 2 == 1) {
         fake_put_word(&w->vm.memory, at + 32, w->atom[4]);
@@ -241,31 +215,34 @@ static void create(struct world *w, unsigned release, uint32_t limit)
         add_process(w, n);
 }
 
-static void destroy(struct world *w)
-{
-    fake_vm_destroy(&w->vm);
-}
-
 static void forget(struct fake_vm *vm, uint64_t region)
 {
     if (fake_at(&vm->memory, region, 8) != NULL)
         fake_unmap(&vm->memory, region);
 }
 
-static void forget_processes(struct world *w)
+/* What a seed leaves out of a world. */
+#define TABLE_AND_PROCESSES FAKE_TABLE, FAKE_PROCESSES
+#define PROCESSES_AND_TERMS TABLE_AND_PROCESSES, FAKE_HEAPS, FAKE_MISC
+#define CODE_AND_ATOMS FAKE_JIT, FAKE_LINES, FAKE_ATOMS, FAKE_DATA
+#define FORGET(vm, ...)                                                                            \
+    do {                                                                                           \
+        const uint64_t regions[] = {__VA_ARGS__};                                                  \
+        for (size_t r = 0; r < sizeof regions / sizeof *regions; r++)                              \
+            forget(vm, regions[r]);                                                                \
+    } while (0)
+
+static void begin_seed(struct world *w, const char *target, const char *name)
 {
-    forget(&w->vm, FAKE_TABLE);
-    forget(&w->vm, FAKE_PROCESSES);
-    forget(&w->vm, FAKE_HEAPS);
-    forget(&w->vm, FAKE_MISC);
+    begin(target, name, releases[w->release]);
+    u8(w->release);
 }
 
-static void forget_code(struct world *w)
+static void end_seed(struct world *w)
 {
-    forget(&w->vm, FAKE_JIT);
-    forget(&w->vm, FAKE_LINES);
-    forget(&w->vm, FAKE_ATOMS);
-    forget(&w->vm, FAKE_DATA);
+    put_memory(&w->vm.memory);
+    end();
+    fake_vm_destroy(&w->vm);
 }
 
 static void put_atom_table(const struct world *w)
@@ -281,20 +258,15 @@ static void atom(unsigned release)
     struct world w;
 
     create(&w, release, 64);
-    forget_processes(&w);
-    forget(&w.vm, FAKE_JIT);
-    forget(&w.vm, FAKE_LINES);
-    begin("atom", "otp", releases[release]);
-    u8(release);
+    FORGET(&w.vm, PROCESSES_AND_TERMS, FAKE_JIT, FAKE_LINES);
+    begin_seed(&w, "atom", "otp");
     put_atom_table(&w);
     u32(ATOM(99));
     u32(0x0f);
     for (int i = 0; i < 6; i++)
         u32(w.atom[i]);
     u64(0);
-    put_memory(&w.vm.memory);
-    end();
-    destroy(&w);
+    end_seed(&w);
 }
 
 /* Four messages: a call with an alias, an event of another node's gen_event, a tuple of all kinds
@@ -348,9 +320,8 @@ static void code(unsigned release, int is_away)
     struct world w;
 
     create(&w, release, 64);
-    forget_processes(&w);
-    begin("code", is_away ? "away" : "otp", releases[release]);
-    u8(release);
+    FORGET(&w.vm, PROCESSES_AND_TERMS);
+    begin_seed(&w, "code", is_away ? "away" : "otp");
     put_atom_table(&w);
     ranges(is_away ? 0 : 1, is_away ? 3 : 2);
     for (int i = 0; i < 3; i++) {
@@ -368,9 +339,7 @@ static void code(unsigned release, int is_away)
         u16(0);
         u8(1);
     }
-    put_memory(&w.vm.memory);
-    end();
-    destroy(&w);
+    end_seed(&w);
 }
 
 static void functions(unsigned release)
@@ -378,17 +347,13 @@ static void functions(unsigned release)
     struct world w;
 
     create(&w, release, 64);
-    forget_processes(&w);
-    forget(&w.vm, FAKE_LINES);
-    begin("functions", "otp", releases[release]);
-    u8(release);
+    FORGET(&w.vm, PROCESSES_AND_TERMS, FAKE_LINES);
+    begin_seed(&w, "functions", "otp");
     put_atom_table(&w);
     ranges(1, 2);
     u16(4);
     u32(0x80806000);
-    put_memory(&w.vm.memory);
-    end();
-    destroy(&w);
+    end_seed(&w);
 }
 
 static void process(unsigned release)
@@ -396,7 +361,7 @@ static void process(unsigned release)
     struct world w;
 
     create(&w, release, 64);
-    forget_code(&w);
+    FORGET(&w.vm, CODE_AND_ATOMS);
     for (uint32_t n = 0; n < 2; n++) {
         const uint64_t *word = (const void *)fake_at(&w.vm.memory, fake_process_at(n), 8);
         unsigned size = w.vm.layout.snapshot_size;
@@ -408,14 +373,12 @@ static void process(unsigned release)
         for (unsigned i = 0; i < size / 8; i++)
             u64(fuzz_relocatable(word[i]));
         if (n == 1) {
-            forget(&w.vm, FAKE_TABLE);
-            forget(&w.vm, FAKE_PROCESSES);
-            forget(&w.vm, FAKE_HEAPS);
+            FORGET(&w.vm, TABLE_AND_PROCESSES, FAKE_HEAPS);
             put_memory(&w.vm.memory);
         }
         end();
     }
-    destroy(&w);
+    fake_vm_destroy(&w.vm);
 }
 
 static void table(unsigned release)
@@ -423,20 +386,15 @@ static void table(unsigned release)
     struct world w;
 
     create(&w, release, 8);
-    forget_code(&w);
-    forget(&w.vm, FAKE_HEAPS);
-    forget(&w.vm, FAKE_MISC);
-    begin("table", "otp", releases[release]);
-    u8(release);
+    FORGET(&w.vm, CODE_AND_ATOMS, FAKE_HEAPS, FAKE_MISC);
+    begin_seed(&w, "table", "otp");
     u8(0);
     u8(2);
     u32(FP_METRIC_reductions | 1 << 8 | 3 << 16);
     u32(FP_METRIC_memory | 0 << 8 | 2 << 16 | 1 << 24);
     for (uint32_t n = 0; n < 4; n++)
         u64(fake_pid(&w.vm.layout, n));
-    put_memory(&w.vm.memory);
-    end();
-    destroy(&w);
+    end_seed(&w);
 }
 
 /* The first one's stack, later. */
@@ -470,11 +428,10 @@ static void sampler(unsigned release)
     struct world w;
 
     create(&w, release, 8);
-    forget_code(&w);
+    FORGET(&w.vm, CODE_AND_ATOMS);
     if (release % 2 == 0)
         put_states(&w);
-    begin("sampler", "otp", releases[release]);
-    u8(release);
+    begin_seed(&w, "sampler", "otp");
     ranges(1, 2);
     u8(FP_METRIC_reductions);
     u8(1);
@@ -484,50 +441,10 @@ static void sampler(unsigned release)
     put_change(&w, 1, FP_FIELD_reds, 9000, 20);
     put_change(&w, 2, FP_FIELD_stop, fake_heap_at(2) + 8 * 100, 3);
     end();
-    destroy(&w);
+    fake_vm_destroy(&w.vm);
 }
 
 /* ---- the calibration -------------------------------------------------- */
-
-static int64_t distance(struct world *w, uint32_t n, enum fp_field low, enum fp_field high)
-{
-    return (int64_t)(fake_get(&w->vm, n, high) - fake_get(&w->vm, n, low)) / 8;
-}
-
-static int64_t fact(struct world *w, uint32_t n, enum fp_fact which)
-{
-    static const enum fp_field field[FP_FACT_COUNT] = {
-        [FP_FACT_mbuf_size] = FP_FIELD_mbuf_size,
-        [FP_FACT_bin_vheap_size] = FP_FIELD_bin_vheap,
-        [FP_FACT_bin_vheap_block_size] = FP_FIELD_bin_vheap_block,
-        [FP_FACT_bin_old_vheap_size] = FP_FIELD_bin_old_vheap,
-        [FP_FACT_bin_old_vheap_block_size] = FP_FIELD_bin_old_vheap_block,
-        [FP_FACT_minor_gcs] = FP_FIELD_gen_gcs,
-        [FP_FACT_reductions] = FP_FIELD_reds,
-        [FP_FACT_inner_len] = FP_FIELD_inner_len,
-        [FP_FACT_outer_len] = FP_FIELD_outer_len,
-        [FP_FACT_state] = FP_FIELD_state,
-    };
-
-    switch (which) {
-    case FP_FACT_heap_size:
-        return distance(w, n, FP_FIELD_heap, FP_FIELD_htop);
-    case FP_FACT_heap_block_size:
-        return distance(w, n, FP_FIELD_heap, FP_FIELD_hend);
-    case FP_FACT_stack_size:
-        return distance(w, n, FP_FIELD_stop, FP_FIELD_hend);
-    case FP_FACT_recent_size:
-        return distance(w, n, FP_FIELD_heap, FP_FIELD_high_water);
-    case FP_FACT_old_heap_size:
-        return distance(w, n, FP_FIELD_old_heap, FP_FIELD_old_htop);
-    case FP_FACT_old_heap_block_size:
-        return distance(w, n, FP_FIELD_old_heap, FP_FIELD_old_hend);
-    case FP_FACT_dictionary_len:
-        return 3 + n;
-    default:
-        return (int64_t)fake_get(&w->vm, n, field[which]);
-    }
-}
 
 static void put_probe(struct world *w, uint32_t n)
 {
@@ -546,7 +463,7 @@ static void put_probe(struct world *w, uint32_t n)
     u32(n);
     u32(0);
     for (int which = 0; which < FP_FACT_COUNT; which++)
-        u16((unsigned)fact(w, n, (enum fp_fact)which));
+        u16((unsigned)fake_fact(&w->vm, n, (enum fp_fact)which));
 }
 
 static void layout(unsigned release)
@@ -576,9 +493,7 @@ static void layout(unsigned release)
     put("registered", 10);
     ranges(1, 2);
     u8(2);
-    put_memory(&w.vm.memory);
-    end();
-    destroy(&w);
+    end_seed(&w);
 }
 
 /* ---- a process that runs ---------------------------------------------- */
@@ -764,9 +679,7 @@ static void bif(unsigned release)
     struct bench b;
 
     bench_create(&b, release);
-    forget(&b.vm, FAKE_TABLE);
-    forget(&b.vm, FAKE_PROCESSES);
-    forget(&b.vm, FAKE_HEAPS);
+    FORGET(&b.vm, TABLE_AND_PROCESSES, FAKE_HEAPS);
     begin("bif", "otp", releases[release]);
     for (int i = 0; i < 6; i++)
         address(places[i]);
