@@ -720,6 +720,29 @@ FOLDER(all_files_together_keep_below_their_limit)
     free(bytes);
 }
 
+/* Where there is no more room than for a small file, old ones go while a large one is written. */
+FOLDER(a_file_that_grows_takes_the_place_of_old_ones)
+{
+    const size_t limit = 4 * MIB, piece = 80000;
+    char *bytes = pattern(MIB);
+    struct fp_sink *sink;
+
+    options.max_total_bytes = limit;
+    options.flushes_per_file = 1;
+    sink = open_sink(&options);
+    for (int i = 0; i < 100; i++) {
+        CHECK_INT(fp_sink_write(sink, bytes, piece, 1), 0);
+        CHECK_INT(fp_sink_flush(sink, true), 0);
+    }
+    CHECK(bytes_in(t.path) > limit - 3 * piece);
+    for (size_t at = 0; at + piece <= MIB; at += piece) {
+        CHECK_INT(fp_sink_write(sink, bytes + at, piece, 1), 0);
+        CHECK(bytes_in(t.path) <= limit + 262144 + piece);
+    }
+    close_sink(sink);
+    free(bytes);
+}
+
 /* Of three nodes, each keeps its own number of files. */
 FOLDER(other_nodes_files_neither_go_nor_count)
 {
