@@ -38,7 +38,6 @@
     a_server_of_files_that_hangs_is_told/1,
     what_is_incompatible_is_refused_with_the_reason/1,
     an_application_of_the_node_lives_on/1,
-    of_many_at_once_one_is_attached/1,
     a_file_that_is_there_already_is_left_alone/1,
     schedulers_are_not_retired_while_they_are_used/1,
     schedulers_can_be_used_again_after_they_retired/1,
@@ -168,10 +167,10 @@ without_the_library_the_doctor_has_samples(Config) ->
         Temporary = filename:join(output(Config), "temporary"),
         ok = filelib:ensure_path(Temporary),
         Doctor = ["doctor", Name, "--cookie", cookie()],
-        %% 10: a busy machine takes the node's CPU, which is a finding.
         {Status, Text} = command_line:run(Doctor ++ ["--for", "1s", "--json", "--report", Page],
             [{env, [{"TMPDIR", Temporary}, {"ERL_LIBS", false}, {"LC_ALL", "C.UTF-8"}]}]),
-        ?assert(lists:member(Status, [1, 10])),
+        %% What it finds depends on the machine, too.
+        true = lists:member(Status, [1, 10]),
         matches(Text, ["does without the library \\(it cannot be loaded there: .*file too "
             "large\\); the portable engine samples it, and the samples are read here"]),
         {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
@@ -181,10 +180,10 @@ without_the_library_the_doctor_has_samples(Config) ->
         [matches(Why, ["too short"]) || #{<<"kind">> := Kind, <<"why">> := Why} <- Unseen,
             lists:member(Kind, [<<"hot_function">>, <<"mailbox">>])],
         ?assert(filelib:file_size(Page) > 100000),
-        expect([{1, Doctor ++ ["--for", "1s", "--engine", "native"],
-            ["does without the library \\(.*file too large\\)\n"]},
-            {0, ["waits", Name, "--cookie", cookie()],
-                ["does without the library \\(.*file too large\\)\n"]}]),
+        {_, Native} = shared_nodes:run(Doctor ++ ["--for", "1s", "--engine", "native"]),
+        matches(Native, ["does without the library \\(.*file too large\\)\n"]),
+        expect([{0, ["waits", Name, "--cookie", cookie()],
+            ["does without the library \\(.*file too large\\)\n"]}]),
         {ok, []} = file:list_dir_all(Temporary)
     end).
 
@@ -661,9 +660,9 @@ says_who_sees_more(Name, Text) ->
 %% A ring of calls is in no sample of them: only who looked at waits knows of it.
 a_page_of_the_doctor_has_the_findings_that_it_prints(Config) ->
     is_capable() andalso with_plain(fun(#{name := Name, node := Node}) ->
-        {Module, Code} = ring(),
-        {module, Module} = call(Node, code, load_binary, [Module, "ring", Code]),
-        ok = call(Node, Module, begun, []),
+        {Module, Code, File} = code:get_object_code(ring_of_calls),
+        {module, Module} = call(Node, code, load_binary, [Module, File, Code]),
+        ok = call(Node, Module, start, []),
         Page = filename:join(proplists:get_value(priv_dir, Config), "ring.html"),
         {10, Text} = run(["doctor", Name, "--json", "--for", "3s", "--report", Page, "--cookie",
             cookie()]),
@@ -689,26 +688,6 @@ findings_of(Page) ->
     #{<<"profile-about">> := About} = report_parts:read(Page),
     #{<<"findings">> := Findings} = foreign_formats:json(About),
     Findings.
-
-%% Two servers, each of which calls the other one.
-ring() ->
-    Text = "-module(ring_of_calls). -export([begun/0, init/1, handle_call/3, handle_cast/2]). "
-        "begun() -> {ok, A} = gen_server:start({local, ring_a}, ?MODULE, [], []), "
-        "{ok, B} = gen_server:start({local, ring_b}, ?MODULE, [], []), "
-        "gen_server:cast(A, {call, B}), gen_server:cast(B, {call, A}). "
-        "init(_) -> {ok, none}. handle_call(_, _, S) -> {reply, ok, S}. "
-        "handle_cast({call, Other}, S) -> timer:sleep(200), "
-        "ok = gen_server:call(Other, now, infinity), {noreply, S}. ",
-    {ok, Tokens, _} = erl_scan:string(lists:flatten(string:replace(Text, "?MODULE", "ring_of_calls",
-        all))),
-    {ok, Module, Code} = compile:forms(forms(Tokens)),
-    {Module, Code}.
-
-forms([]) -> [];
-forms(Tokens) ->
-    {Form, [Dot | Rest]} = lists:splitwith(fun(Token) -> element(1, Token) =/= dot end, Tokens),
-    {ok, Parsed} = erl_parse:parse_form(Form ++ [Dot]),
-    [Parsed | forms(Rest)].
 
 %% What it found it prints; a page it does not write, and says why: no folder takes samples.
 a_page_of_a_node_without_samples_is_an_error(Config) ->
@@ -833,36 +812,6 @@ lives_on(#{node := Node} = Plain, Config) ->
     expect(Present),
     ?assertEqual(Supervisor, call(Node, erlang, whereis, [flame_prof_sup])),
     ?assert(lists:keymember(flame_prof, 1, call(Node, application, which_applications, []))).
-
-of_many_at_once_one_is_attached(_) ->
-    with_plain(fun(Node) -> [many_at_once(4, Node) || _ <- lists:seq(1, 3)] end).
-
-many_at_once(N, #{node := Node} = Plain) ->
-    Before = command_line:settled(Plain),
-    Self = self(),
-    All = [spawn_monitor(fun() -> open_at_once(Self, Node) end) || _ <- lists:seq(1, N)],
-    _ = [Pid ! now || {Pid, _} <- All],
-    Opened = [opened(One) || One <- All],
-    [_] = [Agent || {ok, Agent} <- Opened],
-    [match = re:run(Text, "another flame_prof is attached", [{capture, none}])
-        || {error, {attach, #{reason := Text}}} <- Opened],
-    N = 1 + length([Node || {error, {attach, #{cause := refused}}} <- Opened]),
-    _ = [Pid ! close || {Pid, _} <- All],
-    _ = [receive {'DOWN', Monitor, process, _, normal} -> ok end || {_, Monitor} <- All],
-    command_line:leaves_nothing(Plain, Before).
-
-opened({Pid, Monitor}) ->
-    receive
-        {Pid, Opened} -> Opened;
-        {'DOWN', Monitor, process, _, Why} -> error(Why)
-    end.
-
-open_at_once(Parent, Node) ->
-    receive now -> ok end,
-    Opened = flame_prof_attach:open(Node),
-    Parent ! {self(), Opened},
-    receive close -> ok end,
-    _ = [ok = flame_prof_attach:close(Agent) || {ok, Agent} <- [Opened]].
 
 a_file_that_is_there_already_is_left_alone(Config) ->
     with_plain(fun(#{node := Node} = Plain) ->

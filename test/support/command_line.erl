@@ -188,11 +188,10 @@ with_shared(Kind, Fun) ->
     end.
 
 settled(Node) ->
-    Before = traces(Node),
-    case traces(Node) of
-        Before -> Before;
-        _ -> settled(Node)
-    end.
+    until(fun() ->
+        Before = traces(Node),
+        traces(Node) =:= Before andalso {true, Before}
+    end).
 
 %% It may take a moment until a connection is closed.
 leaves_nothing(Node, Before) -> leaves_nothing(maps:keys(Before), Node, Before).

@@ -12,33 +12,27 @@ take({_, _} = Kind) -> ask({take, Kind}).
 %% It is ended; who asks next gets another one.
 drop(Kind) -> ask({drop, Kind}).
 
-ask(Request) ->
-    Keeper = keeper(),
-    Monitor = monitor(process, Keeper),
-    Keeper ! {Request, self(), Monitor},
+%% A keeper that cannot start a node ends with it: the next one begins anew.
+ask(Request) -> ask(registered(?MODULE, fun() -> keep(#{}) end), Request).
+
+ask(Pid, Request) ->
+    Monitor = monitor(process, Pid),
+    Pid ! {Request, self(), Monitor},
     receive
         {Monitor, Answer} -> true = demonitor(Monitor, [flush]), Answer;
-        {'DOWN', Monitor, _, _, Reason} -> error({no_node, Request, Reason})
+        {'DOWN', Monitor, _, _, Reason} -> error({Request, Reason})
     end.
 
-%% One that cannot start a node ends with it: the next one begins anew.
-keeper() ->
-    case whereis(?MODULE) of
-        undefined ->
-            Self = self(),
-            Pid = spawn(fun() ->
-                true = try register(?MODULE, self()) catch error:badarg -> false end,
-                Self ! {self(), ready},
-                keep(#{})
-            end),
-            Monitor = monitor(process, Pid),
-            receive
-                {Pid, ready} -> true = demonitor(Monitor, [flush]), Pid;
-                {'DOWN', Monitor, _, _, _} -> keeper()
-            end;
-        Pid ->
-            Pid
-    end.
+%% The process of this name, which runs Fun. Another one that asks may be faster.
+registered(Name, Fun) ->
+    _ = [spawn(fun() ->
+        try register(Name, self()) of
+            true -> Fun()
+        catch
+            error:badarg -> ok
+        end
+    end) || whereis(Name) =:= undefined],
+    waiting:eventually(fun() -> is_pid(whereis(Name)) andalso {true, whereis(Name)} end).
 
 keep(Nodes) ->
     receive
@@ -64,44 +58,17 @@ keep(Nodes) ->
 
 %% {Status, Output of both kinds} of a command line, as command_line:run/1 has it: in an Erlang that
 %% has run others before, where the command is what is tested and not its start or its end.
-run(Args) ->
-    Vm = case whereis(shared_commands) of
-        undefined -> start_commands();
-        Pid -> Pid
-    end,
-    Monitor = monitor(process, Vm),
-    Vm ! {Args, self(), Monitor},
-    receive
-        {Monitor, Answer} -> true = demonitor(Monitor, [flush]), Answer;
-        {'DOWN', Monitor, _, _, noproc} -> run(Args);
-        {'DOWN', Monitor, _, _, Reason} -> error({Args, Reason})
-    end.
+run(Args) -> ask(registered(shared_commands, fun start_commands/0), Args).
 
 start_commands() ->
-    Pid = spawn(fun() ->
-        _ = try register(shared_commands, self()) catch error:badarg -> exit(normal) end,
-        Port = open_port({spawn_executable, os:find_executable("erl")}, [
-            {args, ["-noinput", "+A", "1", "+sbwt", "none", "-hidden", "-setcookie", "flame_prof",
-                "-start_epmd", "false", "-kernel", "logger_level", "none",
-                "-epmd_module", "flame_prof_epmd", "-proto_dist", "flame_prof",
-                "-pa", command_line:ebin(), "-pa", filename:dirname(code:which(?MODULE)),
-                "-s", "shared_nodes", "commands"]},
-            {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"}]},
-            exit_status, stderr_to_stdout, binary]),
-        serve(Port)
-    end),
-    until_registered(Pid).
-
-%% Another process may have been faster.
-until_registered(Pid) ->
-    case whereis(shared_commands) of
-        undefined ->
-            true = is_process_alive(Pid),
-            timer:sleep(1),
-            until_registered(Pid);
-        Registered ->
-            Registered
-    end.
+    serve(open_port({spawn_executable, os:find_executable("erl")}, [
+        {args, ["-noinput", "+A", "1", "+sbwt", "none", "-hidden", "-setcookie", "flame_prof",
+            "-start_epmd", "false", "-kernel", "logger_level", "none",
+            "-epmd_module", "flame_prof_epmd", "-proto_dist", "flame_prof",
+            "-pa", command_line:ebin(), "-pa", filename:dirname(code:which(?MODULE)),
+            "-s", "shared_nodes", "commands"]},
+        {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"}]},
+        exit_status, stderr_to_stdout, binary])).
 
 serve(Port) ->
     receive
