@@ -68,6 +68,7 @@ struct fp_writer {
     uv_cond_t wake;
     pthread_t thread;
     int64_t drain_at_ms, flush_at_ms;
+    int64_t drained_ns;           /* what came since then may be in the ring */
     int64_t begun_ms, tell_at_ms; /* of the next own sample between flushes */
     int64_t published_ms;         /* or flushed */
     _Atomic int64_t followed_until_ms;
@@ -205,9 +206,11 @@ static void count_sink(struct fp_writer *writer, struct fp_sink_gauges gauges)
 static size_t drain(struct fp_writer *writer)
 {
     struct fp_ring *ring = writer->options.ring;
-    size_t used = fp_ring_used(ring), done = 0, span;
+    size_t used, done = 0, span;
     const void *record;
 
+    writer->drained_ns = fp_monotonic_ns();
+    used = fp_ring_used(ring);
     revalidate(writer);
     while (done < used && (record = fp_ring_peek(ring, &span)) != NULL) {
         write_record(writer, record, span);
@@ -254,7 +257,8 @@ static void update_gauges(struct fp_writer *writer)
     free(latest);
 }
 
-/* The profiler's own sample. A full sink refuses it, as any other. */
+/* The profiler's own sample, of the time until which the ring is drained: a write may have taken
+ * long since, and times of a file do not decrease. A full sink refuses it, as any other. */
 static void write_own_sample(struct fp_writer *writer)
 {
     struct fp_self_sample sample = {
@@ -262,7 +266,7 @@ static void write_own_sample(struct fp_writer *writer)
         .mode = writer->options.mode,
         .now = {&writer->node, &writer->own},
         .before = {&writer->node_before, &writer->own_before},
-        .now_us = fp_monotonic_ns() / 1000 +
+        .now_us = writer->drained_ns / 1000 +
                   atomic_load_explicit(&writer->options.clock->offset_us, memory_order_relaxed),
         .note = writer->note,
         .about = writer->about,
