@@ -51,19 +51,13 @@ static inline int counted_fstatat(int folder, const char *name, struct stat *inf
 #undef fp_fs_list
 
 static _Atomic int64_t faulty_room = INT64_MAX; /* bytes that a disk takes */
-static _Atomic int faulty_stall;                /* writes do not return */
-static void (*faulty_hang)(void);               /* each write takes what this does */
+static void (*faulty_hang)(void);               /* in each write */
 /* The calls numbered from `first` on, `n` of them, fail with `err`. */
 static _Atomic int faulty_calls, faulty_first, faulty_n, faulty_err;
 
 static inline void faulty_disk_room(int64_t bytes)
 {
     atomic_store(&faulty_room, bytes);
-}
-
-static inline void faulty_disk_stall(void)
-{
-    atomic_store(&faulty_stall, 1);
 }
 
 static inline void faulty_disk_break(int first, int n, int err)
@@ -77,7 +71,6 @@ static inline void faulty_disk_break(int first, int n, int err)
 static inline void faulty_disk_mend(void)
 {
     atomic_store(&faulty_room, INT64_MAX);
-    atomic_store(&faulty_stall, 0);
     atomic_store(&faulty_n, 0);
 }
 
@@ -121,8 +114,6 @@ int fp_fs_write(int file, const char *bytes, size_t size)
     int64_t room = atomic_load(&faulty_room);
     int err = faulty_next();
 
-    while (atomic_load(&faulty_stall))
-        usleep(1000);
     if (faulty_hang != NULL)
         faulty_hang();
     if (err != 0) {
