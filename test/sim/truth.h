@@ -382,8 +382,10 @@ static void note_tick(struct world *w, int64_t from_ns)
         expect(w, tick->state[n], 1);
     }
     for (unsigned at = 0; at < SCHEDULERS && w->plan.mode == FP_MODE_SCHEDULERS; at++)
-        if (w->truth->ran[at] < 0 || w->runs[at] < 0)
+        if (w->truth->ran[at] < 0 || w->runs[at] < 0) {
             expect(w, idle_state(at), 1);
+            tick->idle |= 1u << at;
+        }
     for (uint32_t n = 0; n < PROCESSES; n++)
         expect_not_sampled(w, n);
 }
@@ -562,6 +564,9 @@ static int is_in_time(const struct world *w, struct question *question, int64_t 
 static int was_so(struct world *w, uint64_t hash, uint64_t tid, int64_t ns)
 {
     const struct state *state;
+    /* A tick's, that waited for a capture. */
+    int64_t waited =
+        (w->plan.answer_us + w->plan.late_us + 2 * w->plan.interval_us) * INT64_C(1000);
     uint32_t low = 0, high = w->ticks;
 
     while (low < high) {
@@ -578,13 +583,14 @@ static int was_so(struct world *w, uint64_t hash, uint64_t tid, int64_t ns)
         w->tick[low - 1].state[tid % TABLE] == hash)
         return 1;
     if (tid >= INT32_MAX - SCHEDULERS)
-        return hash == idle_state((unsigned)(INT32_MAX - tid - 1));
+        return hash == idle_state((unsigned)(INT32_MAX - tid - 1)) &&
+               w->tick[low - 1].to_ns + SLACK_NS >= ns &&
+               (w->tick[low - 1].idle >> (INT32_MAX - tid - 1) & 1) != 0;
     for (uint32_t i = 0; i < w->questions; i++)
         if (w->question[i].state == hash && is_in_time(w, &w->question[i], ns))
             return 1;
     state = find_state(w, hash);
-    return state->from_ns != 0 && state->from_ns <= ns + SLACK_NS + 20 * MS &&
-           state->to_ns + SLACK_NS >= ns;
+    return state->from_ns != 0 && state->from_ns <= ns + waited && state->to_ns + SLACK_NS >= ns;
 }
 
 static void check_deltas(struct truth *t, const struct grammar_found *found)

@@ -84,6 +84,7 @@ struct tick {
     int64_t from_ns, to_ns;    /* the step's */
     uint64_t state[PROCESSES]; /* 0: none, or a question */
     uint64_t emitted;          /* samples until then */
+    unsigned idle;             /* schedulers, a bit each */
 };
 
 struct world {
