@@ -81,6 +81,7 @@ static void a_process_that_moved_has_its_stack_read_again(void)
 {
     const uint64_t words[] = {CODE + 0x4000, CODE + 0x3000};
     struct bench *b = bench_create(27, 64, 8);
+    uint64_t hend = fake_heap_at(1) + 8 * FAKE_HEAP_WORDS;
 
     spawn_with_stack(b, 1);
     start(b);
@@ -99,6 +100,12 @@ static void a_process_that_moved_has_its_stack_read_again(void)
     tick(b);
     CHECK(last_stack(b)->frame[0] == CODE + 0x5000);
     CHECK_INT(b->stacks, 3);
+    /* The root's end alone, two words further. */
+    fake_put_word(&b->vm.memory, hend, CODE + 0x6000);
+    fake_set(&b->vm, 1, FP_FIELD_hend, hend + 16);
+    tick(b);
+    CHECK_INT(last_stack(b)->count, 4);
+    CHECK(last_stack(b)->frame[3] == CODE + 0x6000 - 1);
     check_books(b);
     bench_destroy(b);
 }
