@@ -24,6 +24,18 @@ a block that failed is not written again|store/sink|if (err != 0)\n            b
 the own sample moves the times of others|session/writer|writer->drained_ns / 1000|fp_monotonic_ns() / 1000
 a lost sample is not counted|session/writer|fp_counters_add(counters, FP_COUNTER_lost, weight);|
 merged samples are forgotten at a flush|session/writer|writer->published_ms = fp_monotonic_ms();\n    write_merged(writer, FP_MERGED_ALL);|
+selections stay as frequent as the second|session/sampler_thread|set_slice(s, s->options.select_interval_ms);\n    s->slots_due|s->slots_due
+a dropped sample has a history|session/series|if (record == NULL)\n        return FP_EFULL;|if (record == NULL) { memcpy(series->value, value, sizeof series->value); return FP_EFULL; }
+deltas are of the sample before that|session/series|memcpy(series->value, value, sizeof series->value);|if (series->value[0] == 0) memcpy(series->value, value, sizeof series->value);
+the lookback is dropped in halves|store/sink|BUFFER_PIECES 8u|BUFFER_PIECES 2u
+ticks that wait have one time|session/on_cpu|pending->last_us = s->tick_us;\n        return 0;|return 0;
+a weight is not counted|store/blocks|blocks->open.weight += weight;|
+what waits is not counted|store/blocks|blocks->waiting_weight += weight;|
+a flush writes no open block|store/sink|if (err == 0 && fp_blocks_end(sink->blocks) != 0)|if (0)
+a step of the clock is in no other file|session/writer|&& llabs(step_us - writer->step_us) < least|
+a file's clock is that of the first|store/sink|sink->offset_ns = offset_ns;|
+the next tick comes after the drift|session/sampler_thread|s->start_ns + s->tick * interval +|fp_monotonic_ns() + interval +
+reductions of a turn are not counted|erts/capture/explain|*reductions += CONTEXT_REDUCTIONS - left;|
 text of replaced code is kept|session/writer|fp_perf_script_recode(writer->script);|
 blocks do not begin with whole samples|session/writer|fp_perf_script_set_block(|if (0) fp_perf_script_set_block(
 the file keeps the offset of its clock|session/writer|offset_us += step_us;|
