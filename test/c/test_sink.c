@@ -515,27 +515,6 @@ TEST(what_is_held_comes_first_once_it_is_committed)
     }
 }
 
-FOLDER(what_was_held_for_long_enough_is_forgotten)
-{
-    struct timespec moment = {0, 5000000};
-    uint64_t text, looks;
-    struct fp_sink *sink;
-
-    options.buffer_ms = 50;
-    sink = open_sink(&options);
-    put(sink, "old\n\n");
-    for (int i = 0; i < 6000 && fp_sink_gauges(sink).expired == 0; i++) {
-        nanosleep(&moment, NULL);
-        fp_sink_retry(sink);
-    }
-    CHECK_INT(fp_sink_gauges(sink).expired, 1);
-    put(sink, "new\n\n");
-    fp_sink_trigger(sink, &text, &looks);
-    CHECK_INT(looks, 1);
-    close_sink(sink);
-    check_all(t.path, "new\n\n");
-}
-
 /* Twenty times what there is room for: the end of it is kept, in order. */
 TEST(what_is_held_takes_no_more_memory_than_there_is)
 {
@@ -695,29 +674,6 @@ static uint64_t bytes_in(const char *directory)
         bytes += (uint64_t)info.st_size;
     }
     return bytes;
-}
-
-/* At any moment, and what is left are the newest samples. */
-FOLDER(all_files_together_keep_below_their_limit)
-{
-    const size_t limit = 4 * MIB, piece = 40000, block = 262144 + 40000;
-    char *bytes = pattern(40 * MIB), *got;
-    struct fp_sink *sink;
-    size_t got_size, at = 0;
-
-    options.max_total_bytes = limit;
-    sink = open_sink(&options);
-    for (; at + piece <= 40 * MIB; at += piece) {
-        CHECK_INT(fp_sink_write(sink, bytes + at, piece, 1), 0);
-        CHECK(bytes_in(t.path) <= limit + block);
-    }
-    close_sink(sink);
-    CHECK(bytes_in(t.path) <= limit + block);
-    got = logs_read_all(t.path, &got_size);
-    CHECK(got_size >= limit / 2 - block);
-    CHECK(memcmp(got, bytes + at - got_size, got_size) == 0);
-    free(got);
-    free(bytes);
 }
 
 /* Where there is no more room than for a small file, old ones go while a large one is written. */

@@ -33,7 +33,7 @@ a weight is not counted|store/blocks|blocks->open.weight += weight;|
 what waits is not counted|store/blocks|blocks->waiting_weight += weight;|
 a flush writes no open block|store/sink|if (err == 0 && fp_blocks_end(sink->blocks) != 0)|if (0)
 a step of the clock is in no other file|session/writer|&& llabs(step_us - writer->step_us) < least|
-a file's clock is that of the first|store/sink|sink->offset_ns = offset_ns;|
+all files have the clock of the first|store/sink|sink->offset_ns = offset_ns;|
 the next tick comes after the drift|session/sampler_thread|s->start_ns + s->tick * interval +|fp_monotonic_ns() + interval +
 reductions of a turn are not counted|erts/capture/explain|*reductions += CONTEXT_REDUCTIONS - left;|
 text of replaced code is kept|session/writer|fp_perf_script_recode(writer->script);|
