@@ -43,7 +43,7 @@ with_crowd(Fun) ->
 
 snapshot(dirty, _, _) -> [];
 snapshot(schedulers, Crowd, Later) ->
-    [{1, {Pid, seen(Member, Later)}} || {Pid, {on_cpu, _, _} = Member} <- Crowd];
+    [{1, {Pid, seen(Member, Later)}} || {Pid, {_, #{status := running}, _} = Member} <- Crowd];
 snapshot(Pids, Crowd, Later) ->
     [{Pid, seen(Member, Later)} || {Pid, Member} <- Crowd, lists:member(Pid, Pids)].
 
@@ -156,13 +156,17 @@ the_tables_of_each_column_have_the_first_process_test_() ->
         end || _ <- [1, 2, 3]]
     end) end} || {By, Name} <- ?FIRST_BY].
 
-its_own_processes_are_left_out_test_() ->
+its_own_processes_and_its_watcher_are_left_out_test_() ->
     [{atom_to_list(By) ++ " " ++ binary_to_list(Filter), fun() ->
         with_sampler(#{by => By, filter => Filter, rows => 1000}, fun(Sampler, _) ->
+            [Others, Watcher] = [fake_agent:scripted(snapshot), self()],
+            fake_agent:script(snapshot, fun(Asked) ->
+                [{Watcher, seen({watcher, #{}, #{}}, 0)} || is_list(Asked)] ++ Others(Asked) end),
             ok = advance(200),
             Names = names(table(Sampler)),
             ?assertEqual(length(?CROWD) - 1, length(Names)),
-            ?assertNot(lists:member(<<"flame_prof_top">>, Names))
+            ?assertEqual([], [N || N <- [<<"flame_prof_top">>, <<"watcher">>],
+                lists:member(N, Names)])
         end)
     end} || By <- flame_prof_top:columns(), Filter <- [<<>>, <<"m:f">>]].
 

@@ -78,7 +78,8 @@ nothing_is_written_unless_one_fires_test() ->
         ?assertMatch(#{state := armed, files := [], lookback := 20000}, info()),
         ?assertEqual([], fake_agent:calls(session_commit)),
         ?assertMatch({ok, #{state := stopped, files := [], triggers := [#{fired := 0}]}},
-            flame_prof:stop())
+            flame_prof:stop()),
+        ?assertEqual(#{state => stopped}, flame_prof:info())
     end).
 
 an_armed_node_has_no_session_of_its_own_and_takes_no_second_one_test() ->
@@ -112,8 +113,10 @@ of_several_one_profiles_at_a_time_test() ->
         ?assertEqual([1, 0], fired()),
         ?assertMatch([_, #{profiling := 5}], suppressed()),
         %% It still holds when the first is over.
-        {ok, _} = flame_prof:stop(whereis(flame_prof_session)),
+        First = whereis(flame_prof_session),
+        {ok, _} = flame_prof:stop(First),
         ?assertMatch(#{state := armed}, info()),
+        ?assertEqual([], virtual_clock:due({over, First})),
         ok = advance(1000),
         ?assertEqual([1, 1], fired())
     end).
@@ -132,9 +135,10 @@ one_that_waits_for_an_hour_is_replaced_test() ->
         New = whereis(flame_prof_session),
         ?assert(is_pid(New) andalso New =/= Old),
         %% Not one that writes.
+        ok = virtual_clock:skip(3590000),
         set(true), ok = advance(1000),
         ?assertMatch(?PROFILING, info()),
-        ok = advance(29000),
+        ok = advance(20000),
         ?assertEqual(New, whereis(flame_prof_session))
     end).
 
