@@ -130,9 +130,8 @@ TEST(a_stripped_library_names_no_internal_function)
 
 /* dladdr knows .dynsym only. What we name is the function that it names, by this name or another
  * that stands for the same address. */
-TEST(names_of_libc_are_dladdr_s)
+TEST_ON(names_of_libc_are_dladdr_s, struct fp_cstack *, native, native_now(), fp_cstack_destroy)
 {
-    struct fp_cstack *native = native_now();
     void *libc = dlopen("libc.so.6", RTLD_LAZY);
     const char *name, *library;
     uint64_t random = 5;
@@ -163,12 +162,11 @@ TEST(names_of_libc_are_dladdr_s)
     CHECK(named > 2000);
     expect(native, (uint64_t)(uintptr_t)gnu_get_libc_version, "gnu_get_libc_version", "libc.so.6");
     dlclose(libc);
-    fp_cstack_destroy(native);
 }
 
-TEST(the_executable_and_the_vdso_are_libraries)
+TEST_ON(the_executable_and_the_vdso_are_libraries, struct fp_cstack *, native, native_now(),
+        fp_cstack_destroy)
 {
-    struct fp_cstack *native = native_now();
     const char *name, *library;
     uint64_t vdso = getauxval(AT_SYSINFO_EHDR);
     Dl_info info;
@@ -186,7 +184,6 @@ TEST(the_executable_and_the_vdso_are_libraries)
         named += name != NULL && strstr(name, "clock_gettime") != NULL;
     }
     CHECK(vdso == 0 || named > 10);
-    fp_cstack_destroy(native);
 }
 
 /* ---- files that change ------------------------------------------------ */
@@ -199,8 +196,11 @@ struct loaded {
 };
 
 /* libchain.so is loaded; beside it there is one of other content. */
-static void load_chain(struct loaded *loaded)
+static struct loaded *load_chain(void)
 {
+    struct loaded *loaded = malloc(sizeof *loaded);
+
+    CHECK(loaded != NULL);
     temporary_make(&loaded->directory);
     snprintf(loaded->path, sizeof loaded->path, "%s",
              temporary_at(&loaded->directory, "libchain.so"));
@@ -210,13 +210,17 @@ static void load_chain(struct loaded *loaded)
     truth_build("gcc", "-O0", loaded->other);
     loaded->library = truth_open(loaded->path);
     loaded->run = truth_symbol(loaded->library, "chain_run");
+    return loaded;
 }
 
 static void unload_chain(struct loaded *loaded)
 {
     dlclose(loaded->library);
     temporary_remove(&loaded->directory);
+    free(loaded);
 }
+
+#define CHAIN_TEST(test) TEST_ON(test, struct loaded *, loaded, load_chain(), unload_chain)
 
 static void expect_now(uint64_t pc, const char *name, const char *library)
 {
@@ -235,67 +239,50 @@ static void expect_now(uint64_t pc, const char *name, const char *library)
     fp_cstack_destroy(native);
 }
 
-TEST(a_replaced_file_is_known_by_name_only)
+CHAIN_TEST(a_replaced_file_is_known_by_name_only)
 {
-    struct loaded loaded;
-
-    load_chain(&loaded);
-    expect_now(loaded.run, "chain_run", "libchain.so");
-    truth_shell("mv %s %s", loaded.other, loaded.path);
-    expect_now(loaded.run, NULL, "libchain.so");
-    unload_chain(&loaded);
+    expect_now(loaded->run, "chain_run", "libchain.so");
+    truth_shell("mv %s %s", loaded->other, loaded->path);
+    expect_now(loaded->run, NULL, "libchain.so");
 }
 
-TEST(a_deleted_file_is_known_by_name_only)
+CHAIN_TEST(a_deleted_file_is_known_by_name_only)
 {
-    struct loaded loaded;
-
-    load_chain(&loaded);
-    CHECK(unlink(loaded.path) == 0);
-    expect_now(loaded.run, NULL, "libchain.so");
-    CHECK(mkfifo(loaded.path, 0600) == 0); /* which nobody writes to */
-    expect_now(loaded.run, NULL, "libchain.so");
-    unload_chain(&loaded);
+    CHECK(unlink(loaded->path) == 0);
+    expect_now(loaded->run, NULL, "libchain.so");
+    CHECK(mkfifo(loaded->path, 0600) == 0); /* which nobody writes to */
+    expect_now(loaded->run, NULL, "libchain.so");
 }
 
 /* The same build, installed again. */
-TEST(a_file_replaced_by_its_like_is_known)
+CHAIN_TEST(a_file_replaced_by_its_like_is_known)
 {
-    struct loaded loaded;
-
-    load_chain(&loaded);
-    truth_shell("cp %s %s", loaded.path, loaded.other);
-    truth_shell("mv %s %s", loaded.other, loaded.path);
-    expect_now(loaded.run, "chain_run", "libchain.so");
-    unload_chain(&loaded);
+    truth_shell("cp %s %s", loaded->path, loaded->other);
+    truth_shell("mv %s %s", loaded->other, loaded->path);
+    expect_now(loaded->run, "chain_run", "libchain.so");
 }
 
-TEST(without_a_build_id_the_inode_decides)
+CHAIN_TEST(without_a_build_id_the_inode_decides)
 {
-    struct loaded loaded;
-
-    load_chain(&loaded);
-    dlclose(loaded.library);
-    truth_build("gcc", "-O2 -Wl,--build-id=none", loaded.path);
-    loaded.library = truth_open(loaded.path);
-    loaded.run = truth_symbol(loaded.library, "chain_run");
-    expect_now(loaded.run, "chain_run", "libchain.so");
-    truth_shell("cp %s %s", loaded.path, loaded.other);
-    truth_shell("mv %s %s", loaded.other, loaded.path);
-    expect_now(loaded.run, NULL, "libchain.so");
-    unload_chain(&loaded);
+    dlclose(loaded->library);
+    truth_build("gcc", "-O2 -Wl,--build-id=none", loaded->path);
+    loaded->library = truth_open(loaded->path);
+    loaded->run = truth_symbol(loaded->library, "chain_run");
+    expect_now(loaded->run, "chain_run", "libchain.so");
+    truth_shell("cp %s %s", loaded->path, loaded->other);
+    truth_shell("mv %s %s", loaded->other, loaded->path);
+    expect_now(loaded->run, NULL, "libchain.so");
 }
 
 static void truncate_chain(void)
 {
-    struct loaded loaded;
+    struct loaded *loaded = load_chain();
 
-    load_chain(&loaded);
-    CHECK(truncate(loaded.path, 5000) == 0);
-    expect_now(loaded.run, NULL, "libchain.so");
-    CHECK(truncate(loaded.path, 0) == 0);
-    expect_now(loaded.run, NULL, "libchain.so");
-    temporary_remove(&loaded.directory);
+    CHECK(truncate(loaded->path, 5000) == 0);
+    expect_now(loaded->run, NULL, "libchain.so");
+    CHECK(truncate(loaded->path, 0) == 0);
+    expect_now(loaded->run, NULL, "libchain.so");
+    temporary_remove(&loaded->directory);
 }
 
 /* Its pages are gone: reading them through the mapping would be a SIGBUS. In a process of its own,
@@ -314,28 +301,26 @@ TEST(a_truncated_file_is_no_harm)
     CHECK_INT(status, 0);
 }
 
-TEST(a_set_is_current_until_a_library_comes_or_goes)
+CHAIN_TEST(a_set_is_current_until_a_library_comes_or_goes)
 {
-    struct loaded loaded;
     struct fp_cstack *before, *with;
 
-    load_chain(&loaded);
-    dlclose(loaded.library);
+    dlclose(loaded->library);
     before = native_now();
     CHECK(fp_cstack_is_current(before));
-    loaded.library = truth_open(loaded.path);
-    loaded.run = truth_symbol(loaded.library, "chain_run");
+    loaded->library = truth_open(loaded->path);
+    loaded->run = truth_symbol(loaded->library, "chain_run");
     CHECK(!fp_cstack_is_current(before));
-    CHECK(!truth_contains(before, loaded.run));
+    CHECK(!truth_contains(before, loaded->run));
     with = native_now();
     CHECK(fp_cstack_is_current(with));
-    CHECK(truth_contains(with, loaded.run));
-    dlclose(loaded.library);
+    CHECK(truth_contains(with, loaded->run));
+    dlclose(loaded->library);
     CHECK(!fp_cstack_is_current(with));
-    expect(with, loaded.run, "chain_run", "libchain.so"); /* it stays */
+    expect(with, loaded->run, "chain_run", "libchain.so"); /* it stays */
     fp_cstack_destroy(before);
     fp_cstack_destroy(with);
-    temporary_remove(&loaded.directory);
+    loaded->library = truth_open(loaded->path);
 }
 
 /* ---- a bound ---------------------------------------------------------- */

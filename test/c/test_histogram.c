@@ -56,6 +56,8 @@ static void clear(void)
     memset(&copy, 0, sizeof copy);
 }
 
+#define HISTOGRAM_TEST(test) TEST_BETWEEN(test, clear(), (void)0)
+
 /* As many durations of each order of magnitude, from 1 ns to about 18 minutes. */
 static uint64_t any_duration(uint64_t *random)
 {
@@ -104,9 +106,8 @@ TEST(a_duration_is_in_its_bucket)
         in_bucket(any_duration(&random) % FP_HISTOGRAM_END_NS);
 }
 
-TEST(nothing_is_zero)
+HISTOGRAM_TEST(nothing_is_zero)
 {
-    clear();
     fp_histogram_read(&copy, &histogram);
     CHECK_INT(copy.count, 0);
     CHECK_INT(quantile(&copy, 0.5), 0);
@@ -162,9 +163,8 @@ TEST(quantiles_are_those_of_the_sorted_list)
     }
 }
 
-TEST(durations_of_up_to_127_ns_are_exact)
+HISTOGRAM_TEST(durations_of_up_to_127_ns_are_exact)
 {
-    clear();
     for (uint64_t ns = 1; ns <= 100; ns++)
         fp_histogram_add(&histogram, ns);
     fp_histogram_read(&copy, &histogram);
@@ -174,9 +174,8 @@ TEST(durations_of_up_to_127_ns_are_exact)
     CHECK_INT(quantile(&copy, 1), 100);
 }
 
-TEST(what_is_too_long_is_counted_apart)
+HISTOGRAM_TEST(what_is_too_long_is_counted_apart)
 {
-    clear();
     fp_histogram_add(&histogram, 1000);
     fp_histogram_add(&histogram, FP_HISTOGRAM_END_NS - 1);
     fp_histogram_add(&histogram, FP_HISTOGRAM_END_NS);
@@ -189,9 +188,8 @@ TEST(what_is_too_long_is_counted_apart)
     CHECK(quantile(&copy, 0.5) < FP_HISTOGRAM_END_NS);
 }
 
-TEST(a_sum_stays_at_its_end)
+HISTOGRAM_TEST(a_sum_stays_at_its_end)
 {
-    clear();
     fp_histogram_add(&histogram, UINT64_MAX - 5);
     fp_histogram_add(&histogram, 10);
     fp_histogram_read(&copy, &histogram);
@@ -202,12 +200,11 @@ TEST(a_sum_stays_at_its_end)
     CHECK(copy.max_ns == UINT64_MAX - 5);
 }
 
-TEST(merged_histograms_say_what_one_of_all_says)
+HISTOGRAM_TEST(merged_histograms_say_what_one_of_all_says)
 {
     static struct fp_histogram other;
     uint64_t random = 11;
 
-    clear();
     memset(&other, 0, sizeof other);
     for (size_t i = 0; i < MOST; i++) {
         list[i] = any_duration(&random);
@@ -220,12 +217,11 @@ TEST(merged_histograms_say_what_one_of_all_says)
     check_quantiles(MOST);
 }
 
-TEST(an_interval_is_what_came_between)
+HISTOGRAM_TEST(an_interval_is_what_came_between)
 {
     static struct fp_histogram_copy before, interval;
     uint64_t random = 13;
 
-    clear();
     memset(&before, 0, sizeof before);
     for (size_t i = 0; i < MOST; i++)
         fp_histogram_add(&histogram, any_duration(&random));
@@ -252,11 +248,10 @@ TEST(an_interval_is_what_came_between)
     CHECK_INT(copy.max_ns, FP_HISTOGRAM_END_NS - 1);
 }
 
-TEST(an_empty_interval_has_no_longest)
+HISTOGRAM_TEST(an_empty_interval_has_no_longest)
 {
     static struct fp_histogram_copy interval;
 
-    clear();
     fp_histogram_add(&histogram, 5000);
     fp_histogram_add(&histogram, 2 * FP_HISTOGRAM_END_NS);
     fp_histogram_read(&copy, &histogram);
@@ -266,11 +261,10 @@ TEST(an_empty_interval_has_no_longest)
     CHECK_INT(interval.max_ns, 0);
 }
 
-TEST(an_interval_backwards_is_refused)
+HISTOGRAM_TEST(an_interval_backwards_is_refused)
 {
     static struct fp_histogram_copy before, interval;
 
-    clear();
     fp_histogram_add(&histogram, 5000);
     fp_histogram_read(&before, &histogram);
     memset(&histogram, 0, sizeof histogram);
@@ -293,13 +287,12 @@ static void *write_durations(void *unused)
 }
 
 /* Copies of a histogram that is written never lose what an earlier copy had. */
-TEST(a_reader_beside_the_writer_sees_it_grow)
+HISTOGRAM_TEST(a_reader_beside_the_writer_sees_it_grow)
 {
     static struct fp_histogram_copy before, interval;
     uint64_t counted = 0;
     pthread_t thread;
 
-    clear();
     memset(&before, 0, sizeof before);
     CHECK_INT(pthread_create(&thread, NULL, write_durations, NULL), 0);
     while (before.count < MOST) {

@@ -15,16 +15,17 @@
 
 static struct fp_open_calls calls; /* as large as it is: not on a stack */
 
+static struct fp_call_end end;
+
 static void clear(void)
 {
     memset(&calls, 0, sizeof calls);
 }
 
-TEST(a_call_lasts_from_its_begin_to_its_end)
-{
-    struct fp_call_end end;
+#define CALLS_TEST(test) TEST_BETWEEN(test, clear(), (void)0)
 
-    clear();
+CALLS_TEST(a_call_lasts_from_its_begin_to_its_end)
+{
     CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 100), FP_CALL_BEGAN);
     CHECK_INT(fp_open_calls_end(&calls, 7, 0, 350, &end), 1);
     CHECK_INT(end.ns, 250);
@@ -33,11 +34,8 @@ TEST(a_call_lasts_from_its_begin_to_its_end)
     CHECK_INT(fp_open_calls_end(&calls, 7, 0, 400, &end), 0);
 }
 
-TEST(inside_of_an_outermost_call_nothing_begins)
+CALLS_TEST(inside_of_an_outermost_call_nothing_begins)
 {
-    struct fp_call_end end;
-
-    clear();
     CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 100), FP_CALL_BEGAN);
     for (int i = 0; i < 1000; i++)
         CHECK_INT(fp_open_calls_begin(&calls, 7, 0, 200), FP_CALL_IS_INNER);
@@ -48,11 +46,8 @@ TEST(inside_of_an_outermost_call_nothing_begins)
 }
 
 /* 0 calls 1, which calls 2 twice. */
-TEST(own_time_is_without_measured_calls_inside)
+CALLS_TEST(own_time_is_without_measured_calls_inside)
 {
-    struct fp_call_end end;
-
-    clear();
     fp_open_calls_begin(&calls, 7, 0, 0);
     fp_open_calls_begin(&calls, 7, 1, 10);
     fp_open_calls_begin(&calls, 7, 2, 20);
@@ -68,11 +63,8 @@ TEST(own_time_is_without_measured_calls_inside)
     CHECK_INT(end.own_ns, 100);
 }
 
-TEST(a_call_whose_begin_is_not_told_is_none)
+CALLS_TEST(a_call_whose_begin_is_not_told_is_none)
 {
-    struct fp_call_end end;
-
-    clear();
     fp_open_calls_begin(&calls, 7, 0, FP_CALLS_NOT_YET);
     CHECK_INT(fp_open_calls_end(&calls, 7, 0, 100, &end), 0);
     fp_open_calls_begin(&calls, 7, 0, FP_CALLS_NOT_YET);
@@ -81,11 +73,8 @@ TEST(a_call_whose_begin_is_not_told_is_none)
     CHECK_INT(end.ns, 60);
 }
 
-TEST(a_lost_end_is_forgotten_with_the_call_around_it)
+CALLS_TEST(a_lost_end_is_forgotten_with_the_call_around_it)
 {
-    struct fp_call_end end;
-
-    clear();
     fp_open_calls_begin(&calls, 7, 0, 0);
     fp_open_calls_begin(&calls, 7, 1, 10);
     CHECK_INT(fp_open_calls_end(&calls, 7, 0, 100, &end), 1);
@@ -93,9 +82,8 @@ TEST(a_lost_end_is_forgotten_with_the_call_around_it)
     CHECK_INT(fp_open_calls_begin(&calls, 7, 1, 120), FP_CALL_BEGAN);
 }
 
-TEST(too_many_in_each_other_are_refused)
+CALLS_TEST(too_many_in_each_other_are_refused)
 {
-    clear();
     for (uint32_t i = 0; i < FP_CALLS_DEPTH; i++)
         CHECK_INT(fp_open_calls_begin(&calls, 7, i, 0), FP_CALL_BEGAN);
     CHECK_INT(fp_open_calls_begin(&calls, 7, FP_CALLS_DEPTH, 0), FP_CALLS_DEEP);
@@ -107,11 +95,10 @@ static int lives_above(void *with, uint64_t pid)
     return pid > *(uint64_t *)with;
 }
 
-TEST(a_full_table_has_room_again_after_the_dead_are_swept)
+CALLS_TEST(a_full_table_has_room_again_after_the_dead_are_swept)
 {
     uint64_t all = MANY, open[2] = {0}, began = 0;
 
-    clear();
     for (uint64_t pid = 1; pid <= MANY; pid++)
         began += fp_open_calls_begin(&calls, pid, 1, 0) == FP_CALL_BEGAN;
     CHECK(began > FP_CALLS_SLOTS / 2 && began <= FP_CALLS_SLOTS);
@@ -137,9 +124,9 @@ static struct fp_latency *create(uint32_t threads)
 
 static struct fp_latency_totals totals;
 
-TEST(a_function_that_calls_itself_is_not_sampled)
+TEST_ON(a_function_that_calls_itself_is_not_sampled, struct fp_latency *, latency, create(1),
+        fp_latency_destroy)
 {
-    struct fp_latency *latency = create(1);
     uint64_t random = UINT64_C(1) << 32; /* of this, none is chosen */
 
     CHECK_INT(fp_latency_begin(latency, 0, 0, 7, 0, 0), 1);
@@ -152,7 +139,6 @@ TEST(a_function_that_calls_itself_is_not_sampled)
     CHECK_INT(totals.left_out, 1);
     CHECK_INT(fp_latency_take_shift(latency), 12);
     CHECK_INT(fp_latency_take_shift(latency), 0);
-    fp_latency_destroy(latency);
 }
 
 /* The random numbers are all that there are of these bits. */
@@ -179,14 +165,12 @@ TEST(the_more_pressure_the_fewer_calls)
     CHECK_INT(measured_of_4096(255), 1);
 }
 
-TEST(a_thread_beyond_those_that_are_known_is_lost)
+TEST_ON(a_thread_beyond_those_that_are_known_is_lost, struct fp_latency *, latency, create(1),
+        fp_latency_destroy)
 {
-    struct fp_latency *latency = create(1);
-
     CHECK_INT(fp_latency_begin(latency, 1, 0, 7, 0, 0), 0);
     CHECK_INT(fp_latency_lost(latency).threads, 1);
     CHECK_INT(fp_latency_begin(latency, 0, 2, 7, 0, 0), 0);
-    fp_latency_destroy(latency);
 }
 
 static struct fp_latency_part sum;
@@ -233,15 +217,15 @@ static struct fp_parts *make_parts(uint32_t threads)
     return parts;
 }
 
-static void free_parts(struct fp_parts *parts, uint32_t threads)
+static void free_parts(struct fp_parts *parts)
 {
-    fp_pages_free(parts, fp_parts_bytes(threads));
+    fp_pages_free(parts, fp_parts_bytes(parts->thread_count));
 }
 
-TEST(more_keys_than_there_is_room_for_are_one)
-{
-    struct fp_parts *parts = make_parts(1);
+#define PARTS_TEST(test) TEST_ON(test, struct fp_parts *, parts, make_parts(1), free_parts)
 
+PARTS_TEST(more_keys_than_there_is_room_for_are_one)
+{
     memset(&sum, 0, sizeof sum);
     for (uint64_t pid = 1; pid <= MANY; pid++) {
         const uint64_t key[3] = {pid, 0, 0};
@@ -264,7 +248,6 @@ TEST(more_keys_than_there_is_room_for_are_one)
     fp_parts_drain_parts(parts, add, lives_never, NULL);
     CHECK_INT(sum.calls, 100);
     CHECK_INT(sum.function, 0);
-    free_parts(parts, 1);
 }
 
 struct last_call {
@@ -291,9 +274,8 @@ static void count_last(void *with, const struct fp_latency_part *part)
     last->told += part->key[0] == last->pid ? (uint32_t)part->calls : 0;
 }
 
-TEST(the_last_call_of_a_process_is_told_as_its_own)
+PARTS_TEST(the_last_call_of_a_process_is_told_as_its_own)
 {
-    struct fp_parts *parts = make_parts(1);
     struct last_call last = {parts, 7, 0};
     const uint64_t key[3] = {7, 0, 0};
 
@@ -303,12 +285,10 @@ TEST(the_last_call_of_a_process_is_told_as_its_own)
     fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
     fp_parts_drain_parts(parts, count_last, lives_no_longer, &last);
     CHECK_INT(last.told, 2);
-    free_parts(parts, 1);
 }
 
-TEST(times_of_a_part_are_in_its_buckets)
+PARTS_TEST(times_of_a_part_are_in_its_buckets)
 {
-    struct fp_parts *parts = make_parts(1);
     const uint64_t seven[3] = {7, 0, 0}, eight[3] = {8, 0, 0};
     uint32_t part = fp_parts_find(parts, 1, seven);
 
@@ -329,13 +309,11 @@ TEST(times_of_a_part_are_in_its_buckets)
     CHECK_INT(of_others, 1);
     fp_parts_drain_buckets(parts, add_bucket, NULL);
     CHECK_INT(bucketed, 8);
-    free_parts(parts, 1);
 }
 
 /* More times that differ than there are words. */
-TEST(a_time_without_room_is_counted)
+PARTS_TEST(a_time_without_room_is_counted)
 {
-    struct fp_parts *parts = make_parts(1);
     uint64_t added = 0;
 
     bucketed = 0;
@@ -346,13 +324,11 @@ TEST(a_time_without_room_is_counted)
     CHECK(fp_parts_missing(parts) > 0);
     CHECK(bucketed > FP_PARTS_COUNTS / 2);
     CHECK_INT(bucketed + fp_parts_missing(parts), added);
-    free_parts(parts, 1);
 }
 
 /* A call that begins on one scheduler may end on another. */
-TEST(what_threads_add_to_a_part_is_one)
+TEST_ON(what_threads_add_to_a_part_is_one, struct fp_parts *, parts, make_parts(3), free_parts)
 {
-    struct fp_parts *parts = make_parts(3);
     const uint64_t key[3] = {7, 0, 0};
     uint32_t part = fp_parts_find(parts, 1, key);
 
@@ -373,7 +349,6 @@ TEST(what_threads_add_to_a_part_is_one)
     CHECK_INT(sum.calls, 1);
     CHECK_INT(sum.total_ns, 5);
     CHECK_INT(sum.max_ns, 5);
-    free_parts(parts, 3);
 }
 
 static struct fp_latency *shared;

@@ -173,17 +173,36 @@ static int put(const char *path)
     return fp_perf_map_write(path, map, MAP_SIZE, why, sizeof why);
 }
 
+static char *make_path(void)
+{
+    temporary_make(&dir);
+    return strdup(temporary_at(&dir, "perf-1.map"));
+}
+
+static void forget_path(char *path)
+{
+    free(path);
+    temporary_remove(&dir);
+}
+
+#define FILE_TEST(test) TEST_ON(test, char *, path, make_path(), forget_path)
+
+static void expect_bytes(const char *path, const char *expected, size_t expected_size)
+{
+    size_t size;
+    char *bytes = temporary_read(path, &size);
+
+    CHECK_BYTES(bytes, size, expected, expected_size);
+    free(bytes);
+}
+
 static void expect_file(const char *path)
 {
     struct stat info;
-    size_t size;
-    char *bytes;
 
     CHECK(lstat(path, &info) == 0 && S_ISREG(info.st_mode));
     CHECK_INT(info.st_mode & 07777, 0600);
-    bytes = temporary_read(path, &size);
-    CHECK_BYTES(bytes, size, map, MAP_SIZE);
-    free(bytes);
+    expect_bytes(path, map, MAP_SIZE);
 }
 
 static int entries(void)
@@ -207,13 +226,10 @@ static void fill_with(const char *path, const char *text, mode_t mode)
     close(fd);
 }
 
-TEST(the_file_is_private_whatever_the_umask)
+FILE_TEST(the_file_is_private_whatever_the_umask)
 {
     static const mode_t masks[] = {0, 022, 0777};
-    const char *path;
 
-    temporary_make(&dir);
-    path = temporary_at(&dir, "perf-1.map");
     for (size_t i = 0; i < 3; i++) {
         mode_t before = umask(masks[i]);
         int err = put(path);
@@ -223,17 +239,13 @@ TEST(the_file_is_private_whatever_the_umask)
         expect_file(path);
         CHECK_INT(entries(), 1);
     }
-    temporary_remove(&dir);
 }
 
-TEST(a_file_that_is_there_is_replaced_as_a_whole)
+FILE_TEST(a_file_that_is_there_is_replaced_as_a_whole)
 {
-    const char *path;
     int reader;
     char text[64];
 
-    temporary_make(&dir);
-    path = temporary_at(&dir, "perf-1.map");
     fill_with(path, "older and longer than what will take its place", 0644);
     reader = open(path, O_RDONLY);
     CHECK_INT(put(path), 0);
@@ -242,32 +254,24 @@ TEST(a_file_that_is_there_is_replaced_as_a_whole)
     /* A reader that has it open keeps the old one, whole. */
     CHECK_INT(read(reader, text, sizeof text), 46);
     close(reader);
-    temporary_remove(&dir);
 }
 
-TEST(a_link_is_replaced_and_not_followed)
+FILE_TEST(a_link_is_replaced_and_not_followed)
 {
-    const char *path, *target;
-    size_t size;
-    char *bytes;
+    const char *target;
 
-    temporary_make(&dir);
-    path = temporary_at(&dir, "perf-1.map");
     target = temporary_at(&dir, "precious");
     fill_with(target, "precious", 0644);
     CHECK(symlink(target, path) == 0);
     CHECK_INT(put(path), 0);
     expect_file(path);
-    bytes = temporary_read(target, &size);
-    CHECK_BYTES(bytes, size, "precious", 8);
-    free(bytes);
+    expect_bytes(target, "precious", 8);
     CHECK(unlink(path) == 0 && unlink(target) == 0);
     CHECK(symlink(target, path) == 0); /* to nothing */
     CHECK_INT(put(path), 0);
     expect_file(path);
     CHECK(!temporary_exists(target));
     CHECK_INT(entries(), 1);
-    temporary_remove(&dir);
 }
 
 static void expect_refusal(const char *path, int err, const char *reason)
@@ -277,36 +281,24 @@ static void expect_refusal(const char *path, int err, const char *reason)
     CHECK(strstr(why, reason) != NULL);
 }
 
-TEST(a_directory_at_its_place_is_an_error_and_nothing_stays)
+FILE_TEST(a_directory_at_its_place_is_an_error_and_nothing_stays)
 {
-    const char *path;
-
-    temporary_make(&dir);
-    path = temporary_at(&dir, "perf-1.map");
     CHECK(mkdir(path, 0700) == 0);
     expect_refusal(path, FP_EIO, "Is a directory");
     CHECK_INT(entries(), 1);
-    temporary_remove(&dir);
 }
 
-TEST(a_folder_that_is_missing_is_an_error)
+TEST_BETWEEN(a_folder_that_is_missing_is_an_error, temporary_make(&dir), temporary_remove(&dir))
 {
-    temporary_make(&dir);
     expect_refusal(temporary_at(&dir, "none/perf-1.map"), FP_EIO, "No such");
     CHECK_INT(entries(), 0);
-    temporary_remove(&dir);
 }
 
-TEST(when_the_bytes_do_not_fit_the_old_file_stays)
+FILE_TEST(when_the_bytes_do_not_fit_the_old_file_stays)
 {
     struct rlimit before, small = {MAP_SIZE - 1, RLIM_INFINITY};
-    const char *path;
-    size_t size;
-    char *bytes;
     int err;
 
-    temporary_make(&dir);
-    path = temporary_at(&dir, "perf-1.map");
     fill_with(path, "old", 0600);
     signal(SIGXFSZ, SIG_IGN);
     CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -317,34 +309,23 @@ TEST(when_the_bytes_do_not_fit_the_old_file_stays)
     signal(SIGXFSZ, SIG_DFL);
     CHECK_INT(err, FP_EIO);
     CHECK(strstr(why, "File too large") != NULL);
-    bytes = temporary_read(path, &size);
-    CHECK_BYTES(bytes, size, "old", 3);
-    free(bytes);
+    expect_bytes(path, "old", 3);
     CHECK_INT(entries(), 1);
-    temporary_remove(&dir);
 }
 
 /* As the VM does with its own. */
-TEST(a_file_that_this_process_writes_is_left_alone)
+FILE_TEST(a_file_that_this_process_writes_is_left_alone)
 {
-    const char *path;
-    size_t size;
-    char *bytes;
     int fd;
 
-    temporary_make(&dir);
-    path = temporary_at(&dir, "perf-1.map");
     fill_with(path, "the VM's own", 0644);
     fd = open(path, O_WRONLY | O_APPEND);
     expect_refusal(path, FP_ESTATE, "+JPperf");
-    bytes = temporary_read(path, &size);
-    CHECK_BYTES(bytes, size, "the VM's own", 12);
-    free(bytes);
+    expect_bytes(path, "the VM's own", 12);
     CHECK_INT(entries(), 1);
     close(fd);
     fd = open(path, O_RDONLY); /* to look at it is no claim */
     CHECK_INT(put(path), 0);
     expect_file(path);
     close(fd);
-    temporary_remove(&dir);
 }

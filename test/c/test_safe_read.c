@@ -46,26 +46,40 @@ static void tear_down(void)
     munmap(pages, PAGES * PAGE);
 }
 
-TEST(each_way_reads_what_is_there)
+static void each_way(void (*test)(struct fp_memory *reader))
 {
     lay_out();
     for (size_t w = 0; w < WAYS; w++) {
         struct fp_memory reader;
-        unsigned char into[3 * PAGE];
 
         CHECK_INT(ways[w].open(&reader), 0);
         if (ways[w].method != NULL)
             CHECK_TEXT(fp_safe_read_method(&reader), ways[w].method);
-        for (size_t size = 0; size <= 3 * PAGE; size += 1 + size / 3)
-            for (size_t from = 0; from + size <= 3 * PAGE; from += 1021) {
-                memset(into, 0, sizeof into);
-                CHECK_INT(fp_safe_read(&reader, at(pages + from), into, size), 0);
-                CHECK(memcmp(into, pages + from, size) == 0);
-            }
+        test(&reader);
         fp_safe_read_close(&reader);
         fp_safe_read_close(&reader); /* harmless */
     }
     tear_down();
+}
+
+#define EACH_WAY(test)                                                                             \
+    static void test##_this_way(struct fp_memory *reader);                                         \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        each_way(test##_this_way);                                                                 \
+    }                                                                                              \
+    static void test##_this_way(struct fp_memory *reader)
+
+EACH_WAY(each_way_reads_what_is_there)
+{
+    unsigned char into[3 * PAGE];
+
+    for (size_t size = 0; size <= 3 * PAGE; size += 1 + size / 3)
+        for (size_t from = 0; from + size <= 3 * PAGE; from += 1021) {
+            memset(into, 0, sizeof into);
+            CHECK_INT(fp_safe_read(reader, at(pages + from), into, size), 0);
+            CHECK(memcmp(into, pages + from, size) == 0);
+        }
 }
 
 /* A memfd is a file: beyond the limit the kernel ends the process with SIGXFSZ. */
@@ -83,75 +97,56 @@ TEST(a_limit_of_file_sizes_leaves_the_memfd_out)
     fp_safe_read_close(&reader);
 }
 
-TEST(a_bad_address_is_an_answer)
+EACH_WAY(a_bad_address_is_an_answer)
 {
-    lay_out();
-    for (size_t w = 0; w < WAYS; w++) {
-        const uint64_t bad[] = {0,
-                                1,
-                                8,
-                                PAGE - 8,
-                                at(pages + HOLE * PAGE),
-                                at(pages + HOLE * PAGE + 1),
-                                at(pages + (HOLE + 1) * PAGE - 8),
-                                UINT64_C(0x0000800000000000),
-                                UINT64_C(0x00007ffffffff000),
-                                UINT64_C(0x4141414141414141),
-                                UINT64_C(0x7fffffffffffffff),
-                                UINT64_C(0x8000000000000000),
-                                UINT64_C(0xffff888000000000),
-                                UINT64_C(0xffffffff81000000),
-                                UINT64_C(0xfffffffffffffff0),
-                                UINT64_MAX};
-        struct fp_memory reader;
-        uint64_t word;
+    const uint64_t bad[] = {0,
+                            1,
+                            8,
+                            PAGE - 8,
+                            at(pages + HOLE * PAGE),
+                            at(pages + HOLE * PAGE + 1),
+                            at(pages + (HOLE + 1) * PAGE - 8),
+                            UINT64_C(0x0000800000000000),
+                            UINT64_C(0x00007ffffffff000),
+                            UINT64_C(0x4141414141414141),
+                            UINT64_C(0x7fffffffffffffff),
+                            UINT64_C(0x8000000000000000),
+                            UINT64_C(0xffff888000000000),
+                            UINT64_C(0xffffffff81000000),
+                            UINT64_C(0xfffffffffffffff0),
+                            UINT64_MAX};
+    uint64_t word;
 
-        CHECK_INT(ways[w].open(&reader), 0);
-        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-            CHECK_INT(fp_safe_read_word(&reader, bad[i], &word), FP_EFAULT);
-        /* And it still works. */
-        CHECK_INT(fp_safe_read_word(&reader, at(pages), &word), 0);
-        fp_safe_read_close(&reader);
-    }
-    tear_down();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_INT(fp_safe_read_word(reader, bad[i], &word), FP_EFAULT);
+    /* And it still works. */
+    CHECK_INT(fp_safe_read_word(reader, at(pages), &word), 0);
 }
 
-TEST(a_read_that_runs_into_a_hole_fails)
+EACH_WAY(a_read_that_runs_into_a_hole_fails)
 {
-    lay_out();
-    for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory reader;
-        unsigned char into[4 * PAGE];
-        uint64_t edge = at(pages + HOLE * PAGE);
+    unsigned char into[4 * PAGE];
+    uint64_t edge = at(pages + HOLE * PAGE);
 
-        CHECK_INT(ways[w].open(&reader), 0);
-        CHECK_INT(fp_safe_read(&reader, edge - 8, into, 8), 0);
-        for (uint64_t k = 1; k <= 8; k++)
-            CHECK_INT(fp_safe_read(&reader, edge - 8 + k, into, 8), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&reader, edge - 2 * PAGE, into, 3 * PAGE), FP_EFAULT);
-        /* The hole in between. */
-        CHECK_INT(fp_safe_read(&reader, edge - PAGE, into, 3 * PAGE), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&reader, edge + PAGE - 1, into, 8), FP_EFAULT);
-        CHECK_INT(fp_safe_read(&reader, edge + PAGE, into, 8), 0);
-        fp_safe_read_close(&reader);
-    }
-    tear_down();
+    CHECK_INT(fp_safe_read(reader, edge - 8, into, 8), 0);
+    for (uint64_t k = 1; k <= 8; k++)
+        CHECK_INT(fp_safe_read(reader, edge - 8 + k, into, 8), FP_EFAULT);
+    CHECK_INT(fp_safe_read(reader, edge - 2 * PAGE, into, 3 * PAGE), FP_EFAULT);
+    /* The hole in between. */
+    CHECK_INT(fp_safe_read(reader, edge - PAGE, into, 3 * PAGE), FP_EFAULT);
+    CHECK_INT(fp_safe_read(reader, edge + PAGE - 1, into, 8), FP_EFAULT);
+    CHECK_INT(fp_safe_read(reader, edge + PAGE, into, 8), 0);
 }
 
-TEST(memory_that_goes_away_is_an_answer_too)
+EACH_WAY(memory_that_goes_away_is_an_answer_too)
 {
-    for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory reader;
-        uint64_t word;
-        void *page;
+    uint64_t word;
+    void *page;
 
-        CHECK_INT(ways[w].open(&reader), 0);
-        page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        CHECK_INT(fp_safe_read_word(&reader, at(page), &word), 0);
-        CHECK_INT(munmap(page, PAGE), 0);
-        CHECK_INT(fp_safe_read_word(&reader, at(page), &word), FP_EFAULT);
-        fp_safe_read_close(&reader);
-    }
+    page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK_INT(fp_safe_read_word(reader, at(page), &word), 0);
+    CHECK_INT(munmap(page, PAGE), 0);
+    CHECK_INT(fp_safe_read_word(reader, at(page), &word), FP_EFAULT);
 }
 
 TEST(a_large_piece_comes_whole)
@@ -177,23 +172,16 @@ TEST(a_large_piece_comes_whole)
     free(into);
 }
 
-TEST(random_addresses_harm_nothing)
+EACH_WAY(random_addresses_harm_nothing)
 {
-    lay_out();
-    for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory reader;
-        uint64_t random = 5;
-        unsigned char into[512];
+    uint64_t random = 5;
+    unsigned char into[512];
 
-        CHECK_INT(ways[w].open(&reader), 0);
-        for (int i = 0; i < 20000; i++) {
-            uint64_t address = run_random(&random) >> run_below(&random, 64);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t address = run_random(&random) >> run_below(&random, 64);
 
-            fp_safe_read(&reader, address, into, run_below(&random, 512));
-        }
-        fp_safe_read_close(&reader);
+        fp_safe_read(reader, address, into, run_below(&random, 512));
     }
-    tear_down();
 }
 
 /* -------------------------------------------------------------- batches -- */
@@ -246,13 +234,12 @@ static void check_batch(const struct fp_memory *reader, const enum kind *kind, s
 }
 
 /* In one piece of memory, which later reads of other kinds leave alone. */
-TEST(the_pieces_of_a_view_follow_each_other_without_gaps)
+TEST_BETWEEN(the_pieces_of_a_view_follow_each_other_without_gaps, lay_out(), tear_down())
 {
     struct fp_memory reader;
     struct fp_safe_read_span span[100];
     unsigned char into[100 * 13], other[4096];
 
-    lay_out();
     CHECK_INT(fp_safe_read_open_own(&reader), 0);
     for (size_t i = 0; i < 100; i++)
         span[i] = (struct fp_safe_read_span){at(pages + 100 * i), into + 13 * i, 13, 77};
@@ -263,17 +250,15 @@ TEST(the_pieces_of_a_view_follow_each_other_without_gaps)
         CHECK(memcmp(span[i].into, pages + 100 * i, 13) == 0);
     }
     fp_safe_read_close(&reader);
-    tear_down();
 }
 
 /* A line never goes beyond its page. */
-TEST(lines_beside_a_hole_are_read)
+TEST_BETWEEN(lines_beside_a_hole_are_read, lay_out(), tear_down())
 {
     static const uint32_t size[] = {1, 8, 63, 64, 65, 680};
     struct fp_memory reader;
     unsigned char into[2][680];
 
-    lay_out();
     CHECK_INT(fp_safe_read_open_own(&reader), 0);
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         const unsigned char *before = pages + HOLE * PAGE - size[i];
@@ -289,7 +274,6 @@ TEST(lines_beside_a_hole_are_read)
         CHECK_INT((uintptr_t)span[0].into % 64, at(before) % 64);
     }
     fp_safe_read_close(&reader);
-    tear_down();
 }
 
 /* A word of the VM that was taken for an address may be any. */
@@ -314,35 +298,28 @@ TEST(the_last_addresses_of_all_are_bad_ones)
     fp_safe_read_close(&reader);
 }
 
-TEST(every_entry_of_a_batch_has_its_own_result)
+EACH_WAY(every_entry_of_a_batch_has_its_own_result)
 {
-    lay_out();
-    for (size_t w = 0; w < WAYS; w++) {
-        struct fp_memory reader;
-        uint64_t random = w;
-        enum kind kind[64];
+    uint64_t random = 3;
+    enum kind kind[64];
 
-        CHECK_INT(ways[w].open(&reader), 0);
-        check_batch(&reader, kind, 0);
-        for (enum kind bad = HOLED; bad <= EMPTY; bad++)
-            for (size_t n = 1; n <= 9; n++) {
-                for (size_t where = 0; where < n; where++) {
-                    memset(kind, 0, sizeof kind);
-                    kind[where] = bad; /* at the start, amid, at the end */
-                    check_batch(&reader, kind, n);
-                }
-                for (size_t i = 0; i < n; i++)
-                    kind[i] = bad; /* all of them */
-                check_batch(&reader, kind, n);
+    check_batch(reader, kind, 0);
+    for (enum kind bad = HOLED; bad <= EMPTY; bad++)
+        for (size_t n = 1; n <= 9; n++) {
+            for (size_t where = 0; where < n; where++) {
+                memset(kind, 0, sizeof kind);
+                kind[where] = bad; /* at the start, amid, at the end */
+                check_batch(reader, kind, n);
             }
-        for (int round = 0; round < 200; round++) {
-            for (size_t i = 0; i < 64; i++)
-                kind[i] = run_below(&random, 2) == 0 ? GOOD : (enum kind)run_below(&random, 4);
-            check_batch(&reader, kind, 64);
+            for (size_t i = 0; i < n; i++)
+                kind[i] = bad; /* all of them */
+            check_batch(reader, kind, n);
         }
-        fp_safe_read_close(&reader);
+    for (int round = 0; round < 200; round++) {
+        for (size_t i = 0; i < 64; i++)
+            kind[i] = run_below(&random, 2) == 0 ? GOOD : (enum kind)run_below(&random, 4);
+        check_batch(reader, kind, 64);
     }
-    tear_down();
 }
 
 TEST(batches_beyond_what_the_kernel_takes_are_cut)

@@ -33,6 +33,8 @@ static void stop(uint64_t state)
     fp_tracer_reset();
 }
 
+#define STATE_TEST(test, started) TEST_ON(test, uint64_t, state, started, stop)
+
 static enum fp_tracer_end heartbeat(uint64_t state)
 {
     return fp_tracer_heartbeat(state >> FP_TRACER_INDEX_BITS, SECOND / 10);
@@ -184,15 +186,13 @@ TEST(one_that_has_ended_is_open_until_its_owner_had_time_to_tell_it)
     CHECK(!fp_tracer_is_open(state));
 }
 
-TEST(without_heartbeats_events_are_discarded_until_the_next_one)
+STATE_TEST(without_heartbeats_events_are_discarded_until_the_next_one,
+           fp_tracer_state(fp_tracer_start(&unlimited, -SECOND / 2), 0))
 {
-    uint64_t state = fp_tracer_state(fp_tracer_start(&unlimited, -SECOND / 2), 0);
-
     CHECK_INT(events(state, 10, FP_TRACER_EVENT), 0);
     CHECK(fp_tracer_is_on(state));
     CHECK_INT(heartbeat(state), FP_TRACER_running);
     CHECK_INT(events(state, 10, FP_TRACER_EVENT), 10);
-    stop(state);
 }
 
 TEST(a_heartbeat_that_comes_too_late_is_the_end)

@@ -303,9 +303,9 @@ TEST(a_walk_ends_in_foreign_code_with_the_registers_it_had)
     temporary_remove(&directory);
 }
 
-TEST(code_in_no_library_has_no_frames)
+TEST_ON(code_in_no_library_has_no_frames, struct fp_cstack *, native, native_now(),
+        fp_cstack_destroy)
 {
-    struct fp_cstack *native = native_now();
     struct fp_cstack_stack none = {0x1000, NULL, 0};
     struct fp_registers registers = {.rip = 0x1000, .rsp = 0x1000};
     struct fp_cstack_end end;
@@ -313,7 +313,6 @@ TEST(code_in_no_library_has_no_frames)
     CHECK_INT(fp_cstack_unwind(native, &registers, &none, ours, 10, &end), 0);
     CHECK_INT(end.why, FP_CSTACK_LEFT);
     CHECK_INT(end.registers.rip, 0x1000);
-    fp_cstack_destroy(native);
 }
 
 /* All shorter copies, and all smaller rooms for the answer, of one walk. */
@@ -355,19 +354,17 @@ static __attribute__((noinline)) void walk_less(void *self)
     CHECK_INT(end.why, FP_CSTACK_CUT);
 }
 
-TEST(less_stack_or_less_room_gives_the_first_frames)
+TEST_ON(less_stack_or_less_room_gives_the_first_frames, struct fp_cstack *, native, native_now(),
+        fp_cstack_destroy)
 {
-    struct fp_cstack *native = native_now();
-
     stack_end = truth_stack_end();
     walk_less(native);
-    fp_cstack_destroy(native);
 }
 
 /* Whatever registers and stacks hold, a walk ends, inside of its bounds. */
-TEST(random_registers_and_stacks_are_no_harm)
+TEST_ON(random_registers_and_stacks_are_no_harm, struct fp_cstack *, native, native_now(),
+        fp_cstack_destroy)
 {
-    struct fp_cstack *native = native_now();
     uint64_t random = 11, some = (uint64_t)(uintptr_t)qsort;
     uint64_t own = (uint64_t)(uintptr_t)fp_cstack_unwind;
     struct fp_registers registers;
@@ -388,5 +385,4 @@ TEST(random_registers_and_stacks_are_no_harm)
     }
     CHECK(frames > 20000);
     free(words);
-    fp_cstack_destroy(native);
 }
