@@ -170,9 +170,8 @@ TEST_BETWEEN(a_tree_whose_root_changes_meanwhile_tells_nothing, create(), destro
     CHECK_INT(read_one(2).largest_free, 7002);
 }
 
-TEST(a_tree_that_does_not_prove_itself_is_not_believed)
+TEST_BETWEEN(a_tree_that_does_not_prove_itself_is_not_believed, create(), destroy())
 {
-    create();
     put(INSTANCE_AT(0) + MULTI, 4); /* carriers, of which the tree has three */
     put(CARRIER_AT(1, 2) + 24, INSTANCE_AT(0));
     CHECK_INT(solve_trees(), FP_ENOENT);
@@ -181,13 +180,14 @@ TEST(a_tree_that_does_not_prove_itself_is_not_believed)
     CHECK_INT(solve_trees(), 0);
     put(NODE_AT(0, 2), 9999); /* larger than what its root tells */
     CHECK_INT(solve_trees(), FP_ENOENT);
-    destroy();
-    create();
+}
+
+TEST_BETWEEN(trees_at_two_offsets_are_refused, create(), destroy())
+{
     for (uint32_t k = 0; k < INSTANCES; k++)
         put(INSTANCE_AT(k) + ROOT + 8, NODE_AT(k, 0));
     CHECK_INT(solve_trees(), FP_EAMBIGUOUS);
     CHECK_INT(b.allocators->tree, 0);
-    destroy();
 }
 
 /* -------------------------------------------------------------- fixed sizes -- */

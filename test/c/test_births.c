@@ -37,6 +37,17 @@ static void open_world(struct world *world)
     CHECK(fp_births_weight(&world->births) == 1);
 }
 
+static struct world *new_world(void)
+{
+    struct world *world = malloc(sizeof *world);
+
+    CHECK(world != NULL);
+    open_world(world);
+    return world;
+}
+
+#define BIRTHS_TEST(test) TEST_ON(test, struct world *, world, new_world(), free)
+
 /* So many are born in this time. One weight is in use at a time. */
 static void live(struct world *world, int64_t ns, uint64_t births)
 {
@@ -136,98 +147,81 @@ static double none(int64_t ms)
     return 0;
 }
 
-TEST(few_births_all_have_the_flag)
+BIRTHS_TEST(few_births_all_have_the_flag)
 {
-    struct world world;
-
-    open_world(&world);
-    run(&world, 20000, few, 0);
-    CHECK(world.is_on);
-    CHECK(world.born == world.all);
-    CHECK(world.counted == (double)world.all);
+    run(world, 20000, few, 0);
+    CHECK(world->is_on);
+    CHECK(world->born == world->all);
+    CHECK(world->counted == (double)world->all);
 }
 
-TEST(of_many_births_a_part_has_the_flag)
+BIRTHS_TEST(of_many_births_a_part_has_the_flag)
 {
-    struct world world;
-
-    open_world(&world);
-    run(&world, 2000, many, 0);
-    world.on_ns = world.all_ns = 0;
-    run(&world, 20000, many, 0);
-    CHECK(world.on_ns * 100 > world.all_ns * 3);
-    CHECK(world.on_ns * 100 < world.all_ns * 10);
+    run(world, 2000, many, 0);
+    world->on_ns = world->all_ns = 0;
+    run(world, 20000, many, 0);
+    CHECK(world->on_ns * 100 > world->all_ns * 3);
+    CHECK(world->on_ns * 100 < world->all_ns * 10);
 }
 
-TEST(when_births_are_few_again_all_have_the_flag)
+BIRTHS_TEST(when_births_are_few_again_all_have_the_flag)
 {
-    struct world world;
-
-    open_world(&world);
-    run(&world, 5000, many, 0);
-    CHECK(!world.is_on || fp_births_weight(&world.births) != 1);
-    run(&world, 3000, few, 0);
-    CHECK(world.is_on);
-    CHECK(fp_births_weight(&world.births) == 1);
-    run(&world, 3000, many, 0);
-    run(&world, 3000, none, 0);
-    CHECK(world.is_on);
+    run(world, 5000, many, 0);
+    CHECK(!world->is_on || fp_births_weight(&world->births) != 1);
+    run(world, 3000, few, 0);
+    CHECK(world->is_on);
+    CHECK(fp_births_weight(&world->births) == 1);
+    run(world, 3000, many, 0);
+    run(world, 3000, none, 0);
+    CHECK(world->is_on);
 }
 
 /* What is told when the VM has not done what it was told, in time or at all. */
-TEST(without_births_in_a_phase_all_shall_have_the_flag)
+BIRTHS_TEST(without_births_in_a_phase_all_shall_have_the_flag)
 {
-    struct world world;
-
-    open_world(&world);
-    run(&world, 2000, many, 0);
+    run(world, 2000, many, 0);
     for (int n = 0; n < 200; n++) {
-        world.now += 20 * MS;
-        while (due(&world) != FP_BIRTHS_KEEP)
+        world->now += 20 * MS;
+        while (due(world) != FP_BIRTHS_KEEP)
             ;
-        if (world.now - world.looked >= PERIOD) {
-            world.looked = world.now;
-            (void)fp_births_look(&world.births,
-                                 &(struct fp_births_count){count_of(&world), world.born});
-            (void)fp_births_looked(&world.births, world.now, PERIOD,
-                                   &(struct fp_births_count){count_of(&world), world.born});
+        if (world->now - world->looked >= PERIOD) {
+            world->looked = world->now;
+            (void)fp_births_look(&world->births,
+                                 &(struct fp_births_count){count_of(world), world->born});
+            (void)fp_births_looked(&world->births, world->now, PERIOD,
+                                   &(struct fp_births_count){count_of(world), world->born});
         }
     }
-    CHECK(fp_births_weight(&world.births) == 1);
-    CHECK_INT(world.births.state, FP_BIRTHS_ALL);
+    CHECK(fp_births_weight(&world->births) == 1);
+    CHECK_INT(world->births.state, FP_BIRTHS_ALL);
 }
 
 /* Another tracer has the new processes since. */
-TEST(where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases)
+BIRTHS_TEST(where_nobody_is_born_with_the_flag_in_a_phase_there_are_no_more_phases)
 {
-    struct world world;
     enum fp_births_state state;
     double left = 0;
 
-    open_world(&world);
-    run(&world, 5000, many, 0);
-    world.is_refused = world.was_refused = 1;
-    run(&world, 2000, many, 0);
-    state = world.births.state;
-    run(&world, 10000, many, 0);
+    run(world, 5000, many, 0);
+    world->is_refused = world->was_refused = 1;
+    run(world, 2000, many, 0);
+    state = world->births.state;
+    run(world, 10000, many, 0);
     CHECK_INT(state, FP_BIRTHS_ALL);
-    CHECK_INT(world.births.state, FP_BIRTHS_ALL);
-    world.is_refused = 0;
-    left = world.counted - (double)world.all;
-    run(&world, 400, many, 0);
-    CHECK(fabs(world.counted - (double)world.all - left) < 1);
+    CHECK_INT(world->births.state, FP_BIRTHS_ALL);
+    world->is_refused = 0;
+    left = world->counted - (double)world->all;
+    run(world, 400, many, 0);
+    CHECK(fabs(world->counted - (double)world->all - left) < 1);
 }
 
-TEST(where_the_count_is_of_something_else_all_have_the_flag)
+BIRTHS_TEST(where_the_count_is_of_something_else_all_have_the_flag)
 {
-    struct world world;
-
-    open_world(&world);
-    world.is_other = 1;
-    run(&world, 10000, many, 0);
-    CHECK(world.is_on);
-    CHECK(world.born == world.all);
-    CHECK(world.counted == (double)world.all);
+    world->is_other = 1;
+    run(world, 10000, many, 0);
+    CHECK(world->is_on);
+    CHECK(world->born == world->all);
+    CHECK(world->counted == (double)world->all);
 }
 
 static void is_right_in_the_mean(double (*rate)(int64_t), int is_busy)

@@ -111,18 +111,18 @@ TEST_BETWEEN(a_list_that_is_not_as_counted_is_left_out, create(), destroy())
     fp_carriers_free(&carriers);
 }
 
-TEST(lists_at_two_offsets_are_refused)
+TEST_BETWEEN(lists_at_two_offsets_are_refused, create(), destroy())
 {
-    create();
     put(INSTANCE_AT(0) + 64, CARRIER_AT(0));
     put(INSTANCE_AT(0) + 72, CARRIER_AT(2));
     CHECK_INT(fp_carriers_solve(b.allocators, &b.memory.reader), FP_EAMBIGUOUS);
-    destroy();
-    create();
+}
+
+TEST_BETWEEN(lists_at_no_offset_are_refused, create(), destroy())
+{
     for (uint32_t k = 0; k < INSTANCES; k++)
         put(INSTANCE_AT(k) + MULTI + 8, 1);
     CHECK_INT(fp_carriers_solve(b.allocators, &b.memory.reader), FP_ENOENT);
-    destroy();
 }
 
 /* A ring of two carriers, marked pointers and all, made by the instances 0 and 2. */

@@ -68,6 +68,30 @@ static struct fp_profile *profile_of_stories(story *const *stories, int64_t coun
     return profile;
 }
 
+struct fixture {
+    struct fp_profile *profile;
+    struct fp_facts facts;
+};
+
+static struct fixture *create(story *const *stories, int64_t count)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    f->profile = profile_of_stories(stories, count);
+    CHECK_INT(fp_facts_make(&f->facts, f->profile), 0);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_facts_free(&f->facts, &f->profile->budget);
+    fp_profile_destroy(f->profile);
+    free(f);
+}
+
+#define STORIES_TEST(test, count, ...)                                                             \
+    TEST_WITH(test, create((story *[]){__VA_ARGS__, NULL}, count))
+
 static void check_symbol(const struct fp_profile *profile, uint32_t frame, const char *symbol)
 {
     CHECK(fp_slice_is(fp_profile_text(profile, profile->tree.frame[frame].symbol),
@@ -102,29 +126,23 @@ static struct sample collects(int64_t n)
                            .reductions = n < 22 ? 10 : 20};
 }
 
-TEST(a_call_that_does_not_yield_is_a_stay)
+STORIES_TEST(a_call_that_does_not_yield_is_a_stay, 300, blocks, is_dirty, collects)
 {
-    struct fp_profile *profile =
-        profile_of_stories((story *[]){blocks, is_dirty, collects, NULL}, 300);
-    struct fp_facts facts;
     const struct fp_stays *stays;
 
-    CHECK_INT(fp_facts_make(&facts, profile), 0);
-    stays = &facts.process[0].native;
+    stays = &f->facts.process[0].native;
     CHECK_INT(stays->longest.until_us - stays->longest.since_us, 1490000);
     CHECK_INT(stays->longest.scheduler, 2);
     CHECK_INT(stays->longest.samples, 150);
-    check_symbol(profile, stays->longest.frame, "zlib:deflate_nif/4");
+    check_symbol(f->profile, stays->longest.frame, "zlib:deflate_nif/4");
     CHECK_INT(stays->count, 1);
-    CHECK_INT(facts.process[1].native.longest.samples, 0);
-    stays = &facts.process[2].collections;
+    CHECK_INT(f->facts.process[1].native.longest.samples, 0);
+    stays = &f->facts.process[2].collections;
     CHECK_INT(stays->longest.until_us - stays->longest.since_us, 290000);
     CHECK_INT(stays->count, 2);
     CHECK_INT(stays->us, 490000);
-    CHECK_INT(facts.process[2].native.longest.samples, 0);
-    check_symbol(profile, stays->longest.frame, "shop:report/1:9");
-    fp_facts_free(&facts, &profile->budget);
-    fp_profile_destroy(profile);
+    CHECK_INT(f->facts.process[2].native.longest.samples, 0);
+    check_symbol(f->profile, stays->longest.frame, "shop:report/1:9");
 }
 
 static struct sample grows(int64_t n)
@@ -144,16 +162,13 @@ static struct sample is_small(int64_t n)
     return (struct sample){.status = "waiting", .queue = n % 100, .memory = 5};
 }
 
-TEST_PROFILE(what_grows_has_its_numbers_over_time,
-             profile_of_stories((story *[]){grows, is_small, NULL}, 320))
+STORIES_TEST(what_grows_has_its_numbers_over_time, 320, grows, is_small)
 {
-    struct fp_facts facts;
     const struct fp_process_facts *process;
 
-    CHECK_INT(fp_facts_make(&facts, profile), 0);
-    process = &facts.process[0];
-    CHECK_INT(facts.parts, 1);
-    CHECK(facts.process[1].part == NULL);
+    process = &f->facts.process[0];
+    CHECK_INT(f->facts.parts, 1);
+    CHECK(f->facts.process[1].part == NULL);
     CHECK_INT(process->observations[FP_FACTS_RUNNABLE], 80);
     CHECK_INT(process->observations[FP_FACTS_WAITING], 240);
     CHECK_INT(process->range[FP_FACTS_QUEUE].max, 3190);
@@ -168,7 +183,6 @@ TEST_PROFILE(what_grows_has_its_numbers_over_time,
         CHECK_INT(process->part[i].of[FP_FACTS_SURVIVED].last, 10 * i + 9);
         CHECK_INT(process->part[i].time_us, 100000000 + 100000 * i);
     }
-    fp_facts_free(&facts, &profile->budget);
 }
 
 /* The first and each third one has no numbers. */
@@ -181,14 +195,11 @@ static struct sample is_bare_at_times(int64_t n)
                            .is_bare = n % 3 == 0};
 }
 
-TEST_PROFILE(samples_without_numbers_change_no_range,
-             profile_of_stories((story *[]){is_bare_at_times, NULL}, 300))
+STORIES_TEST(samples_without_numbers_change_no_range, 300, is_bare_at_times)
 {
-    struct fp_facts facts;
     const struct fp_process_facts *process;
 
-    CHECK_INT(fp_facts_make(&facts, profile), 0);
-    process = &facts.process[0];
+    process = &f->facts.process[0];
     CHECK_INT(process->observations[FP_FACTS_WAITING], 300);
     CHECK_INT(process->seen, 200);
     CHECK_INT(process->reductions, 298);
@@ -197,7 +208,6 @@ TEST_PROFILE(samples_without_numbers_change_no_range,
     CHECK_INT(process->range[FP_FACTS_MEMORY].min, 9000);
     for (int i = 0; i < FP_FACTS_PARTS; i++)
         CHECK(process->part[i].of[FP_FACTS_QUEUE].min > 500);
-    fp_facts_free(&facts, &profile->budget);
 }
 
 static struct sample calls(int64_t n)
@@ -206,25 +216,21 @@ static struct sample calls(int64_t n)
                            .words = n < 70 ? "waits_for=<0.3.0> " : "message=call/{get,_} "};
 }
 
-TEST_PROFILE(whom_it_waited_for_and_what_it_served_is_counted,
-             profile_of_stories((story *[]){is_small, calls, NULL}, 100))
+STORIES_TEST(whom_it_waited_for_and_what_it_served_is_counted, 100, is_small, calls)
 {
     uint64_t waited = 0, served = 0;
-    struct fp_facts facts;
 
-    CHECK_INT(fp_facts_make(&facts, profile), 0);
-    for (size_t i = 0; i < facts.text_count; i++) {
-        struct fp_slice text = fp_profile_text(profile, facts.text[i].second / 2);
+    for (size_t i = 0; i < f->facts.text_count; i++) {
+        struct fp_slice text = fp_profile_text(f->profile, f->facts.text[i].second / 2);
 
-        CHECK_INT(facts.text[i].first, 1);
-        if (facts.text[i].second % 2 == 0 && fp_slice_is(text, FP_SLICE("<0.3.0>")))
-            waited += facts.text[i].observations;
-        else if (fp_slice_is(text, FP_SLICE("call:{get,_}")) && facts.text[i].second % 2 == 1)
-            served += facts.text[i].observations;
+        CHECK_INT(f->facts.text[i].first, 1);
+        if (f->facts.text[i].second % 2 == 0 && fp_slice_is(text, FP_SLICE("<0.3.0>")))
+            waited += f->facts.text[i].observations;
+        else if (fp_slice_is(text, FP_SLICE("call:{get,_}")) && f->facts.text[i].second % 2 == 1)
+            served += f->facts.text[i].observations;
     }
     CHECK_INT(waited, 70);
     CHECK_INT(served, 30);
-    fp_facts_free(&facts, &profile->budget);
 }
 
 TEST(for_want_of_memory_facts_are_refused)

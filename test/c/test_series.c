@@ -10,14 +10,34 @@ struct fixture {
     int64_t value[FP_METRIC_COUNT];
 };
 
-static struct fixture create(void)
+static struct fixture *create(void)
 {
-    struct fixture f = {0};
+    struct fixture *f = calloc(1, sizeof *f);
 
-    CHECK_INT(fp_ring_create(&f.ring, 0), 0);
+    CHECK_INT(fp_ring_create(&f->ring, 0), 0);
     for (int m = 0; m < FP_METRIC_COUNT; m++)
-        f.value[m] = 1000 + m;
+        f->value[m] = 1000 + m;
     return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    fp_ring_destroy(f->ring);
+    free(f);
+}
+
+static void fill(struct fixture *f)
+{
+    while (fp_ring_reserve(f->ring, 16) != NULL)
+        fp_ring_commit(f->ring);
+}
+
+static void empty(struct fixture *f)
+{
+    size_t size;
+
+    while (fp_ring_peek(f->ring, &size) != NULL)
+        fp_ring_release(f->ring);
 }
 
 static int push(struct fixture *f, uint32_t stack, uint8_t status, int64_t time)
@@ -41,13 +61,12 @@ static struct fp_record_sample pop(struct fixture *f)
     return sample;
 }
 
-TEST(the_first_sample_has_no_change)
+TEST_WITH(the_first_sample_has_no_change, create())
 {
-    struct fixture f = create();
     struct fp_record_sample got;
 
-    CHECK_INT(push(&f, 3, FP_STATUS_runnable, 55), 0);
-    got = pop(&f);
+    CHECK_INT(push(f, 3, FP_STATUS_runnable, 55), 0);
+    got = pop(f);
     CHECK_INT(got.head.type, FP_RECORD_SAMPLE);
     CHECK_INT(got.head.status, FP_STATUS_runnable);
     CHECK_INT(got.stack, 3);
@@ -56,93 +75,77 @@ TEST(the_first_sample_has_no_change)
         CHECK_INT(got.value[m], 1000 + m);
         CHECK_INT(got.delta[m], 0);
     }
-    fp_ring_destroy(f.ring);
 }
 
-TEST(an_equal_one_repeats_and_any_difference_does_not)
+TEST_WITH(an_equal_one_repeats_and_any_difference_does_not, create())
 {
-    struct fixture f = create();
-
-    push(&f, 3, FP_STATUS_waiting, 1);
-    pop(&f);
-    CHECK_INT(push(&f, 3, FP_STATUS_waiting, 2), 0);
-    CHECK_INT(pop(&f).head.type, FP_RECORD_REPEAT);
-    push(&f, 4, FP_STATUS_waiting, 3);
-    CHECK_INT(pop(&f).head.type, FP_RECORD_SAMPLE);
-    push(&f, 4, FP_STATUS_running, 4);
-    CHECK_INT(pop(&f).head.type, FP_RECORD_SAMPLE);
-    push(&f, 4, FP_STATUS_running, 5);
-    CHECK_INT(pop(&f).time_us, 5);
+    push(f, 3, FP_STATUS_waiting, 1);
+    pop(f);
+    CHECK_INT(push(f, 3, FP_STATUS_waiting, 2), 0);
+    CHECK_INT(pop(f).head.type, FP_RECORD_REPEAT);
+    push(f, 4, FP_STATUS_waiting, 3);
+    CHECK_INT(pop(f).head.type, FP_RECORD_SAMPLE);
+    push(f, 4, FP_STATUS_running, 4);
+    CHECK_INT(pop(f).head.type, FP_RECORD_SAMPLE);
+    push(f, 4, FP_STATUS_running, 5);
+    CHECK_INT(pop(f).time_us, 5);
     for (int m = 0; m < FP_METRIC_COUNT; m++) {
         struct fp_record_sample got;
 
-        f.value[m] += 9;
-        push(&f, 4, FP_STATUS_running, 6 + m);
-        got = pop(&f);
+        f->value[m] += 9;
+        push(f, 4, FP_STATUS_running, 6 + m);
+        got = pop(f);
         CHECK_INT(got.head.type, FP_RECORD_SAMPLE);
         for (int k = 0; k < FP_METRIC_COUNT; k++)
             CHECK_INT(got.delta[k], k == m ? 9 : 0);
     }
-    fp_ring_destroy(f.ring);
 }
 
-TEST(a_change_may_be_downwards)
+TEST_WITH(a_change_may_be_downwards, create())
 {
-    struct fixture f = create();
     struct fp_record_sample got;
 
-    push(&f, 3, FP_STATUS_waiting, 1);
-    pop(&f);
-    f.value[FP_METRIC_memory] = 1;
-    f.value[FP_METRIC_minor_gcs] = 2; /* a full sweep, then two */
-    push(&f, 3, FP_STATUS_waiting, 2);
-    got = pop(&f);
+    push(f, 3, FP_STATUS_waiting, 1);
+    pop(f);
+    f->value[FP_METRIC_memory] = 1;
+    f->value[FP_METRIC_minor_gcs] = 2; /* a full sweep, then two */
+    push(f, 3, FP_STATUS_waiting, 2);
+    got = pop(f);
     CHECK_INT(got.delta[FP_METRIC_memory], 1 - 1000 - FP_METRIC_memory);
     CHECK_INT(got.delta[FP_METRIC_minor_gcs], 2);
-    fp_ring_destroy(f.ring);
 }
 
-TEST(what_was_dropped_is_in_the_next_change)
+TEST_WITH(what_was_dropped_is_in_the_next_change, create())
 {
-    struct fixture f = create();
     struct fp_record_sample got;
-    size_t size;
 
-    push(&f, 3, FP_STATUS_waiting, 1);
-    while (fp_ring_reserve(f.ring, 16) != NULL)
-        fp_ring_commit(f.ring);
+    push(f, 3, FP_STATUS_waiting, 1);
+    fill(f);
     for (int i = 0; i < 3; i++) {
-        f.value[FP_METRIC_reductions] += 100;
-        CHECK_INT(push(&f, 3, FP_STATUS_waiting, 2), FP_EFULL);
+        f->value[FP_METRIC_reductions] += 100;
+        CHECK_INT(push(f, 3, FP_STATUS_waiting, 2), FP_EFULL);
     }
-    while (fp_ring_peek(f.ring, &size) != NULL)
-        fp_ring_release(f.ring);
-    f.value[FP_METRIC_reductions] += 5;
-    CHECK_INT(push(&f, 3, FP_STATUS_waiting, 3), 0);
-    got = pop(&f);
+    empty(f);
+    f->value[FP_METRIC_reductions] += 5;
+    CHECK_INT(push(f, 3, FP_STATUS_waiting, 3), 0);
+    got = pop(f);
     CHECK_INT(got.delta[FP_METRIC_reductions], 305);
     /* A first sample that was dropped leaves no history. */
-    f.series = (struct fp_series){0};
-    while (fp_ring_reserve(f.ring, 16) != NULL)
-        fp_ring_commit(f.ring);
-    CHECK_INT(push(&f, 3, FP_STATUS_waiting, 4), FP_EFULL);
-    while (fp_ring_peek(f.ring, &size) != NULL)
-        fp_ring_release(f.ring);
-    f.value[FP_METRIC_reductions] += 5;
-    push(&f, 3, FP_STATUS_waiting, 5);
-    CHECK_INT(pop(&f).delta[FP_METRIC_reductions], 0);
-    fp_ring_destroy(f.ring);
+    f->series = (struct fp_series){0};
+    fill(f);
+    CHECK_INT(push(f, 3, FP_STATUS_waiting, 4), FP_EFULL);
+    empty(f);
+    f->value[FP_METRIC_reductions] += 5;
+    push(f, 3, FP_STATUS_waiting, 5);
+    CHECK_INT(pop(f).delta[FP_METRIC_reductions], 0);
 }
 
-TEST(any_numbers_have_a_difference)
+TEST_WITH(any_numbers_have_a_difference, create())
 {
-    struct fixture f = create();
-
     for (int i = 0; i < 4; i++) {
         for (int m = 0; m < FP_METRIC_COUNT; m++)
-            f.value[m] = i % 2 == 0 ? INT64_MIN : INT64_MAX;
-        CHECK_INT(push(&f, 0, 0, i), 0);
-        pop(&f);
+            f->value[m] = i % 2 == 0 ? INT64_MIN : INT64_MAX;
+        CHECK_INT(push(f, 0, 0, i), 0);
+        pop(f);
     }
-    fp_ring_destroy(f.ring);
 }

@@ -26,8 +26,8 @@ static int start_writer_thread(struct fp_writer *writer)
 #include <sys/mman.h>
 
 #include "logs.h"
-#include "run.h"
 #include "temporary.h"
+#include "test.h"
 
 struct fixture {
     struct temporary directory;
@@ -45,17 +45,30 @@ static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int 
     atomic_fetch_add(&f->stopped, event == FP_SESSION_STOPPED);
 }
 
-static struct fixture *create(int is_native)
+/* Without any a VM has no JIT. */
+static void map_code(void)
+{
+    static int fd = -1;
+
+    if (fd >= 0)
+        return;
+    fd = memfd_create("vmem", MFD_CLOEXEC);
+    CHECK_INT(ftruncate(fd, 1 << 16), 0);
+    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) != MAP_FAILED);
+}
+
+static struct fixture *create(unsigned is_native)
 {
     struct fixture *f = calloc(1, sizeof *f);
     struct fp_layout layout = {.process_limit = 1024};
 
     CHECK(f != NULL);
+    map_code();
     temporary_make(&f->directory);
     layout.release = *fp_release_find(25);
     layout.snapshot_size = layout.release.process_size;
     f->options = (struct fp_session_options){
-        .is_native = is_native,
+        .is_native = (int)is_native,
         .sampler = {.layout = layout,
                     .status = -1,
                     .select_interval_ms = 1000,
@@ -113,70 +126,41 @@ static void starts(struct fixture *f)
 
 /* ---- tests ------------------------------------------------------------ */
 
-static void a_session_starts_and_ends(void)
+TEST_WITH_EACH(a_session_starts_and_ends, create, 0, 1)
 {
-    for (int is_native = 0; is_native < 2; is_native++) {
-        struct fixture *f = create(is_native);
-
-        starts(f);
-        destroy(f);
-    }
+    starts(f);
 }
 
-static void what_the_sampler_refuses_leaves_no_file(void)
+TEST_WITH(what_the_sampler_refuses_leaves_no_file, create(1))
 {
-    struct fixture *f = create(1);
-
     f->options.sampler.mode = FP_MODE_SCHEDULERS; /* without running_stacks */
     does_not_start(f, FP_EINVAL, fp_err_text(FP_EINVAL));
-    destroy(f);
 }
 
-static void while_the_schedulers_retire_that_is_what_it_says(void)
+TEST_WITH(while_the_schedulers_retire_that_is_what_it_says, create(1))
 {
-    struct fixture *f = create(1);
-
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     f->options.sampler.running_stacks = 1;
     does_not_start(f, FP_ESTATE, "the schedulers are being retired");
     f->options.sampler.running_stacks = 0;
     starts(f);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
-    destroy(f);
 }
 
-static void a_sampler_without_a_thread_leaves_nothing(void)
+TEST_WITH(a_sampler_without_a_thread_leaves_nothing, create(1))
 {
-    struct fixture *f = create(1);
-
     sampler_err = FP_ETHREAD;
     does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
     sampler_err = 0;
     starts(f);
-    destroy(f);
 }
 
-static void a_writer_without_a_thread_leaves_nothing(void)
+TEST_WITH_EACH(a_writer_without_a_thread_leaves_nothing, create, 0, 1)
 {
-    for (int is_native = 0; is_native < 2; is_native++) {
-        struct fixture *f = create(is_native);
-
-        writer_err = FP_ETHREAD;
-        does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
-        writer_err = 0;
-        starts(f);
-        destroy(f);
-    }
-}
-
-/* Without any a VM has no JIT. */
-static void map_code(void)
-{
-    int fd = memfd_create("vmem", MFD_CLOEXEC);
-
-    CHECK_INT(ftruncate(fd, 1 << 16), 0);
-    CHECK(mmap(NULL, 1u << 16, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0) != MAP_FAILED);
-    close(fd);
+    writer_err = FP_ETHREAD;
+    does_not_start(f, FP_ETHREAD, fp_err_text(FP_ETHREAD));
+    writer_err = 0;
+    starts(f);
 }
 
 static int has(const char *text, size_t size, const char *what)
@@ -186,7 +170,7 @@ static int has(const char *text, size_t size, const char *what)
 
 /* What is put is in a file of allocations when the session has ended. The process cannot be read:
  * it has no names. */
-static void words_that_are_put_are_in_a_file_of_their_own(void)
+TEST_WITH(words_that_are_put_are_in_a_file_of_their_own, create(0))
 {
     const uint64_t frame[] = {FP_FRAME_UNREADABLE};
     struct fp_weight weight = {.pid = 0x123,
@@ -196,7 +180,6 @@ static void words_that_are_put_are_in_a_file_of_their_own(void)
                                .survived = 1,
                                .count = 1,
                                .frame = frame};
-    struct fixture *f = create(0);
     struct fp_session *session;
     struct fp_log_name name;
     char why[512], *text;
@@ -219,18 +202,4 @@ static void words_that_are_put_are_in_a_file_of_their_own(void)
     CHECK(has(text, size, ": 250 alloc-words:\n# words=250/250 erl_pid=<0."));
     CHECK(has(text, size, ": 750 alloc-words:\n# words=750/750 erl_pid=<0."));
     free(text);
-    destroy(f);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    map_code();
-    RUN(a_session_starts_and_ends);
-    RUN(what_the_sampler_refuses_leaves_no_file);
-    RUN(while_the_schedulers_retire_that_is_what_it_says);
-    RUN(a_sampler_without_a_thread_leaves_nothing);
-    RUN(a_writer_without_a_thread_leaves_nothing);
-    RUN(words_that_are_put_are_in_a_file_of_their_own);
-    return RUN_END();
 }

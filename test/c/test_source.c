@@ -27,8 +27,9 @@ static size_t compress(char *to, size_t room, const char *text, size_t size)
     return made;
 }
 
-static void make_frames(struct frames *frames)
+static struct frames *make_frames(void)
 {
+    struct frames *frames = malloc(sizeof *frames);
     size_t size, room;
     char *bytes = temporary_read("test/corpus/ours.log", &size);
     struct fp_profile *profile;
@@ -46,13 +47,17 @@ static void make_frames(struct frames *frames)
     frames->text = profile_text(profile);
     fp_profile_destroy(profile);
     free(bytes);
+    return frames;
 }
 
 static void free_frames(struct frames *frames)
 {
     free(frames->bytes);
     free(frames->text);
+    free(frames);
 }
+
+#define FRAMES_TEST(test) TEST_ON(test, struct frames *, frames, make_frames(), free_frames)
 
 /* The text of a profile is that of so many whole frames. */
 static void check_frames(struct fp_profile *profile, const struct frames *frames, int count)
@@ -66,32 +71,29 @@ static void check_frames(struct fp_profile *profile, const struct frames *frames
     free(text);
 }
 
-TEST(a_flipped_bit_costs_its_frame_and_invents_nothing)
+FRAMES_TEST(a_flipped_bit_costs_its_frame_and_invents_nothing)
 {
-    struct frames frames;
     int lost = 0;
 
-    make_frames(&frames);
     /* Without its first magic number the file is text. */
-    for (size_t bit = 32; bit < 8 * frames.begin[2]; bit += 11) {
+    for (size_t bit = 32; bit < 8 * frames->begin[2]; bit += 11) {
         struct fp_profile *profile;
         const struct fp_file *file;
         int whole;
 
-        frames.bytes[bit / 8] ^= (char)(1 << bit % 8);
-        profile = profile_of(frames.bytes, frames.size);
+        frames->bytes[bit / 8] ^= (char)(1 << bit % 8);
+        profile = profile_of(frames->bytes, frames->size);
         file = profile->file;
         /* Some bits are not used, and a flag that denies the checksum leaves the text. */
         whole = profile->rows.count == 18 ? 3 : 2;
-        check_frames(profile, &frames, whole);
+        check_frames(profile, frames, whole);
         CHECK(whole == 3 || file->source.damaged > 0);
         CHECK_INT(file->bad, 0);
         lost += file->source.lost_text > 0;
         fp_profile_destroy(profile);
-        frames.bytes[bit / 8] ^= (char)(1 << bit % 8);
+        frames->bytes[bit / 8] ^= (char)(1 << bit % 8);
     }
     CHECK(lost > 20);
-    free_frames(&frames);
 }
 
 /* All six samples or none; bits of the header, such as its time, say nothing of the text. Where the
@@ -122,22 +124,18 @@ TEST(a_flipped_bit_of_gzip_invents_nothing)
 }
 
 /* A small frame is one block, which has its text at its end: only the checksum is behind that. */
-TEST(a_block_that_is_cut_off_has_no_text)
+FRAMES_TEST(a_block_that_is_cut_off_has_no_text)
 {
-    struct frames frames;
+    for (size_t cut = frames->begin[2]; cut <= frames->size; cut++) {
+        struct fp_profile *profile = profile_of(frames->bytes, cut);
+        bool is_whole = cut == frames->begin[2] || cut == frames->size;
 
-    make_frames(&frames);
-    for (size_t cut = frames.begin[2]; cut <= frames.size; cut++) {
-        struct fp_profile *profile = profile_of(frames.bytes, cut);
-        bool is_whole = cut == frames.begin[2] || cut == frames.size;
-
-        check_frames(profile, &frames, cut >= frames.size - 4 ? 3 : 2);
+        check_frames(profile, frames, cut >= frames->size - 4 ? 3 : 2);
         CHECK_INT(profile->file->source.is_cut_off, !is_whole);
         CHECK_INT(profile->file->source.damaged, 0);
         CHECK_INT(profile->file->bad, 0);
         fp_profile_destroy(profile);
     }
-    free_frames(&frames);
 }
 
 /* How many samples end in what libzstd has of these bytes, and is there more behind the last? */
@@ -206,21 +204,18 @@ TEST(whole_samples_of_a_frame_that_is_cut_off_are_read)
 }
 
 /* The last block of a frame seems to be longer, up to behind the end of the file. */
-TEST(a_whole_frame_behind_one_shows_that_its_size_was_damaged)
+FRAMES_TEST(a_whole_frame_behind_one_shows_that_its_size_was_damaged)
 {
-    struct frames frames;
     struct fp_profile *profile;
     size_t header;
 
-    make_frames(&frames);
-    header = ZSTD_frameHeaderSize(frames.bytes, frames.size);
-    frames.bytes[frames.begin[1] + header + 2] |= 1; /* 2^13 bytes more of the block */
-    profile = profile_of(frames.bytes, frames.size);
-    check_frames(profile, &frames, 2);
+    header = ZSTD_frameHeaderSize(frames->bytes, frames->size);
+    frames->bytes[frames->begin[1] + header + 2] |= 1; /* 2^13 bytes more of the block */
+    profile = profile_of(frames->bytes, frames->size);
+    check_frames(profile, frames, 2);
     CHECK_INT(profile->file->source.is_cut_off, 0);
     CHECK(profile->file->source.damaged > 0);
     fp_profile_destroy(profile);
-    free_frames(&frames);
 }
 
 /* Samples without a frame's own bound: `perf script | zstd`. */
