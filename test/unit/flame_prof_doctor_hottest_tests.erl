@@ -36,12 +36,6 @@ a_busy_node_with_an_even_mix_is_healthy_test() ->
     Mix = [?SELECT, {"lists:keyfind/3", "bif"}, "lists:sort/1:9", "json:encode/1:3"],
     ?assertEqual([], judged([idle() | requests(?BUSY, Mix)])).
 
-one_function_where_nobody_waits_for_a_cpu_is_healthy_test() ->
-    ?assertEqual([], judged([idle() | requests([{running, 0.4}], [?SELECT])])).
-
-one_function_of_a_node_that_does_little_is_healthy_test() ->
-    ?assertEqual([], judged([idle() | requests([{running, 0.1}, {runnable, 0.3}], [?SELECT])])).
-
 %% A VM that has little of a CPU seems to be on one in each sample.
 a_vm_without_cpus_has_no_hot_function_test() ->
     Found = fun(Ms) ->

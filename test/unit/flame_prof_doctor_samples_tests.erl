@@ -197,15 +197,6 @@ a_heap_that_doubles_by_two_megabytes_a_second_without_a_fall_is_told_test() ->
     Falls = fun(S) -> 18 + 2 * S - 9 * (trunc(S / 2) rem 2) end,
     ?assertEqual([], judged([idle(), heap(batches, Falls)])).
 
-memory_that_is_collected_or_little_or_of_a_start_is_none_test() ->
-    ?assertEqual([], judged([
-        heap(saw, fun(S) -> 15 + 10 * (trunc(S) rem 3) end),
-        heap(little, fun(S) -> 1 + 0.3 * S end),
-        heap(large, fun(S) -> 900 + 5 * S end),
-        heap(slow, fun(S) -> 100 + 1.5 * S end),
-        heap(starts, fun(S) -> min(80, 10 + 40 * S) end)
-    ])).
-
 %%% CPUs.
 
 collections_above_a_fifth_of_the_time_are_one_test() ->

@@ -365,11 +365,6 @@ an_idle_node_on_a_busy_machine_is_healthy_test() ->
         machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
         schedulers => #{threads => 2, run_us => 50000, wait_us => 100000}}))).
 
-a_node_that_competes_with_itself_is_healthy_test() ->
-    ?assertEqual([], found(os(#{}, #{own_us => 20 * ?S,
-        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
-        schedulers => #{threads => 2, run_us => 10 * ?S, wait_us => 10 * ?S}}))).
-
 throttled(Throttled, Us) ->
     os(#{throttled => #{periods => 1000, throttled_periods => 10, us => 1000}},
         #{cpus_allowed => 0.5, throttled => #{periods => 1100, throttled_periods => 10 + Throttled,

@@ -213,8 +213,7 @@ statuses_and_collections_are_markers_of_firefox_test() ->
             [
                 {<<"GC">>, 2.0, 2.0, 0, Gc#{<<"minor_gcs">> => 3}},
                 {<<"GC">>, 4.0, 4.0, 0, Gc#{<<"minor_gcs">> => 1}},
-                {<<"running">>, 2.0, 4.0, 1, Status},
-                {<<"waiting">>, 0.0, 2.0, 1, Status},
+                {<<"running">>, 2.0, 4.0, 1, Status}, {<<"waiting">>, 0.0, 2.0, 1, Status},
                 {<<"waiting">>, 4.0, 4.0, 1, Status}
             ],
             lists:sort(Markers))
@@ -235,8 +234,7 @@ a_process_of_schedulers_has_its_status_for_a_tick_test() ->
         ?assertEqual(
             [
                 {<<"garbage_collecting">>, 4020.0, 4030.0},
-                {<<"garbage_collecting">>, 4040.0, 4050.0},
-                {<<"running">>, 1000.0, 1010.0},
+                {<<"garbage_collecting">>, 4040.0, 4050.0}, {<<"running">>, 1000.0, 1010.0},
                 {<<"running">>, 4000.0, 4020.0}
             ],
             lists:sort([{Name, float(round(Begin)), float(round(End))}
@@ -316,19 +314,11 @@ samples_are_chosen_by_time_status_and_process_test_() ->
         {Options, Expected} <- [
             {#{}, 4},
             %% A time is that of the sample, and the end is not included.
-            {#{from => 499}, 3},
-            {#{from => 500}, 2},
-            {#{from => 0, to => 1000}, 2},
-            {#{to => 1001}, 3},
-            {#{from => 499, to => 1000}, 1},
-            {#{status => running}, 2},
-            {#{status => active}, 2},
-            {#{status => waiting, from => 1}, 1},
-            {#{status => exiting}, 0},
-            {#{process => "<0.1.0>"}, 2},
-            {#{process => 'shop (1)'}, 2},
-            {#{process => <<"shop (1) <0.1.0>">>}, 2},
-            {#{process => <<"Shop.init/1">>}, 2},
+            {#{from => 499}, 3}, {#{from => 500}, 2}, {#{from => 0, to => 1000}, 2},
+            {#{to => 1001}, 3}, {#{from => 499, to => 1000}, 1}, {#{status => running}, 2},
+            {#{status => active}, 2}, {#{status => waiting, from => 1}, 1},
+            {#{status => exiting}, 0}, {#{process => "<0.1.0>"}, 2}, {#{process => 'shop (1)'}, 2},
+            {#{process => <<"shop (1) <0.1.0>">>}, 2}, {#{process => <<"Shop.init/1">>}, 2},
             {#{process => <<"Elixir.Shop:init/1">>, status => running}, 1},
             {#{process => <<"a:a/0">>}, 2}
         ]
@@ -355,16 +345,12 @@ what_chooses_nothing_by_mistake_is_refused_test_() ->
             end)
         end}
      || {Option, Options, Accepted} <- [
-            {from, #{from => 2001}, "at most 2000 ms"},
-            {from, #{from => -1}, "whole milliseconds"},
-            {from, #{from => "1s"}, "whole milliseconds"},
-            {to, #{to => 0}, "whole milliseconds"},
-            {to, #{from => 5, to => 5}, "after"},
-            {status, #{status => asleep}, "active"},
+            {from, #{from => 2001}, "at most 2000 ms"}, {from, #{from => -1}, "whole milliseconds"},
+            {from, #{from => "1s"}, "whole milliseconds"}, {to, #{to => 0}, "whole milliseconds"},
+            {to, #{from => 5, to => 5}, "after"}, {status, #{status => asleep}, "active"},
             {process, #{process => "<0.9.0>"}, "of a process in these files"},
             {process, #{process => "shop"}, "of a process in these files"},
-            {process, #{process => <<255>>}, "as text"},
-            {process, #{process => ""}, "as text"},
+            {process, #{process => <<255>>}, "as text"}, {process, #{process => ""}, "as text"},
             {by, #{by => [samples, reductions]}, "speedscope takes several"}
         ]
     ].

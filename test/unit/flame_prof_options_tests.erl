@@ -9,34 +9,16 @@ defaults_test() ->
     {ok, Options} = flame_prof_options:validate(#{}),
     ?assertEqual(
         #{
-            sample_interval => 9,
-            flush_interval => 15000,
-            node_interval => 5000,
-            flushes_per_file => 8,
-            max_file_bytes => 134217728,
-            max_files => 15,
-            max_total_bytes => 1073741824,
-            sync => close,
-            compress => zstd,
-            coalesce_idle => false,
-            memory_budget => 100663296,
-            collapse_recursion => true,
-            select => {top, 100, 5000},
-            growers => 25,
-            process_options => #{status => all, follow => none},
-            include => [],
-            follow_limits => #{processes => 200, events => 100000, seconds => 60},
-            triggers => [],
+            sample_interval => 9, flush_interval => 15000, node_interval => 5000,
+            flushes_per_file => 8, max_file_bytes => 134217728, max_files => 15,
+            max_total_bytes => 1073741824, sync => close, compress => zstd, coalesce_idle => false,
+            memory_budget => 100663296, collapse_recursion => true, select => {top, 100, 5000},
+            growers => 25, process_options => #{status => all, follow => none}, include => [],
+            follow_limits => #{processes => 200, events => 100000, seconds => 60}, triggers => [],
             duration => infinity,
             lookback => 0,
-            cpu_budget => 2.0,
-            mode => processes,
-            running_stacks => true,
-            c_frames => true,
-            messages => true,
-            otel => false,
-            allocations => off,
-            engine => auto
+            cpu_budget => 2.0, mode => processes, running_stacks => true, c_frames => true,
+            messages => true, otel => false, allocations => off, engine => auto
         },
         maps:remove(dir, Options)
     ).
@@ -70,16 +52,11 @@ growers_are_a_quarter_of_the_selected_at_most_and_none_of_maps_test_() ->
             ?assertEqual(Places, flame_prof_options:growers(Options))
         end}
      || {Given, Places} <- [
-            {#{}, 25},
-            {#{select => {top, 400}}, 25},
-            {#{select => {top, 40}}, 10},
-            {#{select => {top, 3, 1000}}, 0},
-            {#{select => {top, 0}}, 0},
+            {#{}, 25}, {#{select => {top, 400}}, 25}, {#{select => {top, 40}}, 10},
+            {#{select => {top, 3, 1000}}, 0}, {#{select => {top, 0}}, 0},
             {#{select => {top, 1000}, growers => 100}, 100},
-            {#{select => {top, 100}, growers => 100}, 25},
-            {#{growers => 0}, 0},
-            {#{select => #{top => 100}}, 0},
-            {#{select => [#{top => 100}]}, 0},
+            {#{select => {top, 100}, growers => 100}, 25}, {#{growers => 0}, 0},
+            {#{select => #{top => 100}}, 0}, {#{select => [#{top => 100}]}, 0},
             {#{select => [#{top => 60}, #{top => 60, by => memory}], growers => 100}, 30}
         ]
     ].
@@ -98,10 +75,8 @@ older_names_are_accepted_test_() ->
             ?assertNotEqual(Defaults, Expected)
         end}
      || {Old, Older, New, Value} <- [
-            {basename, "/tmp/x", dir, "/tmp/x"},
-            {flush_close_max, 3, flushes_per_file, 3},
-            {file_max_bytes, 2097152, max_file_bytes, 2097152},
-            {files_max, 3, max_files, 3},
+            {basename, "/tmp/x", dir, "/tmp/x"}, {flush_close_max, 3, flushes_per_file, 3},
+            {file_max_bytes, 2097152, max_file_bytes, 2097152}, {files_max, 3, max_files, 3},
             {total_max_bytes, 9999999, max_total_bytes, 9999999},
             {idle_samples, changes, coalesce_idle, true},
             {flatten_recursive, false, collapse_recursion, false},
@@ -121,8 +96,7 @@ an_error_names_the_option_as_it_was_given_test_() ->
     [
         ?_assertMatch({error, {bad_option, #{option := Name}}}, flame_prof_options:validate(Given))
      || {Given, Name} <- [
-            {#{files_max => 0}, files_max},
-            {#{idle_samples => true}, idle_samples},
+            {#{files_max => 0}, files_max}, {#{idle_samples => true}, idle_samples},
             {#{auto_select => #{by => stack_size}}, {auto_select, by}},
             {#{auto_process_opts => #{viral => 7}}, {auto_process_opts, viral}}
         ]
@@ -142,13 +116,9 @@ an_error_of_select_names_the_key_test_() ->
         ?_assertMatch({error, {bad_option, #{option := {select, Key}}}},
             flame_prof_options:validate(#{select => Given}))
      || {Key, Given} <- [
-            {by, #{by => stack_size}},
-            {top, #{top => 10001}},
-            {delta, [#{}, #{delta => yes}]},
-            {frequency, #{frequency => 7}},
-            {include, #{include => {name, x}}},
-            {top, #{include => {module, m}, top => 501}},
-            {top, [#{top => 6000}, #{top => 6000}]}
+            {by, #{by => stack_size}}, {top, #{top => 10001}}, {delta, [#{}, #{delta => yes}]},
+            {frequency, #{frequency => 7}}, {include, #{include => {name, x}}},
+            {top, #{include => {module, m}, top => 501}}, {top, [#{top => 6000}, #{top => 6000}]}
         ]
     ].
 
@@ -167,14 +137,10 @@ the_environment_replaces_defaults_only_test_() ->
     [
         ?_assertMatch({ok, #{max_files := Files}}, flame_prof_options:validate(Given, Environment))
      || {Given, Environment, Files} <- [
-            {#{}, #{}, 15},
-            {#{}, #{max_files => 7}, 7},
-            {#{max_files => 3}, #{max_files => 7}, 3},
+            {#{}, #{}, 15}, {#{}, #{max_files => 7}, 7}, {#{max_files => 3}, #{max_files => 7}, 3},
             {#{max_files => undefined}, #{max_files => 7}, 7},
-            {#{max_files => nil}, #{max_files => 7}, 7},
-            {#{max_files => 3}, #{files_max => 7}, 3},
-            {#{files_max => 3}, #{max_files => 7}, 3},
-            {#{}, #{max_files => undefined}, 15}
+            {#{max_files => nil}, #{max_files => 7}, 7}, {#{max_files => 3}, #{files_max => 7}, 3},
+            {#{files_max => 3}, #{max_files => 7}, 3}, {#{}, #{max_files => undefined}, 15}
         ]
     ].
 
@@ -183,8 +149,7 @@ a_mistake_in_the_environment_is_not_the_callers_test_() ->
         ?_assertMatch({error, {Class, #{option := Option}}},
             flame_prof_options:validate(Given, Environment))
      || {Given, Environment, Class, Option} <- [
-            {#{}, #{foo => 1}, bad_env, foo},
-            {#{}, #{max_files => 0}, bad_env, max_files},
+            {#{}, #{foo => 1}, bad_env, foo}, {#{}, #{max_files => 0}, bad_env, max_files},
             {#{max_files => 3}, #{max_files => 0}, bad_env, max_files},
             {#{}, #{dir => "x", basename => "y"}, bad_env, basename},
             {#{}, #{lookback => 5000}, bad_env, lookback},
@@ -239,34 +204,19 @@ accepted_test_() ->
         {lists:flatten(io_lib:format("~p ~0tp", [Key, Given])),
             ?_assertEqual(Kept, value(Key, Given))}
      || {Key, Given, Kept} <- [
-            {dir, "/tmp/x", <<"/tmp/x">>},
-            {dir, <<"/tmp/x">>, <<"/tmp/x">>},
-            {dir, "relative", <<"relative">>},
-            {dir, [$/, 16#444, 16#1f525], <<"/ф🔥"/utf8>>},
-            {dir, <<"/ф🔥"/utf8>>, <<"/ф🔥"/utf8>>},
-            {dir, "with blank", <<"with blank">>},
-            {sample_interval, 1, 1},
-            {flushes_per_file, infinity, infinity},
-            {flushes_per_file, 0, infinity},
-            {flushes_per_file, 1, 1},
-            {max_files, infinity, infinity},
-            {max_files, 1, 1},
-            {max_file_bytes, infinity, infinity},
-            {max_file_bytes, 1048576, 1048576},
-            {max_total_bytes, infinity, infinity},
-            {max_total_bytes, 4194304, 4194304},
-            {sync, none, none},
-            {sync, flush, flush},
-            {compress, none, none},
-            {coalesce_idle, true, true},
-            {memory_budget, 48420352, 48420352},
-            {growers, 0, 0},
-            {growers, 100, 100},
-            {collapse_recursion, false, false},
-            {select, {top, 1}, {top, 1, 5000}},
-            {select, {top, 0}, {top, 0, 5000}},
-            {select, {top, 10000, 100}, {top, 10000, 100}},
-            {select, #{}, rule(#{})},
+            {dir, "/tmp/x", <<"/tmp/x">>}, {dir, <<"/tmp/x">>, <<"/tmp/x">>},
+            {dir, "relative", <<"relative">>}, {dir, [$/, 16#444, 16#1f525], <<"/ф🔥"/utf8>>},
+            {dir, <<"/ф🔥"/utf8>>, <<"/ф🔥"/utf8>>}, {dir, "with blank", <<"with blank">>},
+            {sample_interval, 1, 1}, {flushes_per_file, infinity, infinity},
+            {flushes_per_file, 0, infinity}, {flushes_per_file, 1, 1},
+            {max_files, infinity, infinity}, {max_files, 1, 1},
+            {max_file_bytes, infinity, infinity}, {max_file_bytes, 1048576, 1048576},
+            {max_total_bytes, infinity, infinity}, {max_total_bytes, 4194304, 4194304},
+            {sync, none, none}, {sync, flush, flush}, {compress, none, none},
+            {coalesce_idle, true, true}, {memory_budget, 48420352, 48420352}, {growers, 0, 0},
+            {growers, 100, 100}, {collapse_recursion, false, false},
+            {select, {top, 1}, {top, 1, 5000}}, {select, {top, 0}, {top, 0, 5000}},
+            {select, {top, 10000, 100}, {top, 10000, 100}}, {select, #{}, rule(#{})},
             {select, #{by => memory}, rule(#{by => memory, delta => false})},
             {select, #{by => minor_gcs, top => 3}, rule(#{by => minor_gcs, top => 3})},
             {select, [#{top => 5, interval => 100}, #{by => memory, delta => true}], [
@@ -288,8 +238,7 @@ accepted_test_() ->
             {process_options, #{follow => send}, process(all, send)},
             {process_options, #{status => garbage_collecting},
                 process(garbage_collecting, none)},
-            {include, init, [init]},
-            {include, [init, self()], [init, self()]},
+            {include, init, [init]}, {include, [init, self()], [init, self()]},
             {include, "<0.0.0>", [whereis(init)]},
             {include, [{0, 0, 0}, {global, g}], [whereis(init), {global, g}]},
             {include, {via, global, g}, [{via, global, g}]},
@@ -310,15 +259,9 @@ accepted_test_() ->
             {triggers, #{on => fun erlang:node/0, cooldown => 0, timeout => 10}, [
                 trigger(#{on => fun erlang:node/0, cooldown => 0, timeout => 10})
             ]},
-            {cpu_budget, 0.1, 0.1},
-            {cpu_budget, 5, 5},
-            {cpu_budget, infinity, infinity},
-            {mode, schedulers, schedulers},
-            {mode, cpu, schedulers},
-            {running_stacks, false, false},
-            {c_frames, false, false},
-            {messages, false, false},
-            {engine, native, native},
+            {cpu_budget, 0.1, 0.1}, {cpu_budget, 5, 5}, {cpu_budget, infinity, infinity},
+            {mode, schedulers, schedulers}, {mode, cpu, schedulers}, {running_stacks, false, false},
+            {c_frames, false, false}, {messages, false, false}, {engine, native, native},
             {engine, portable, portable}
         ]
     ].
@@ -354,63 +297,26 @@ refused_test_() ->
             fun() -> refused(Key, Given) end}
      || {Key, Values} <- [
             {dir, [
-                "",
-                <<>>,
-                "a\0b",
-                <<"a\nb">>,
-                [$a, 16#9b, $b],
-                [$a | $b],
-                [$a, -1],
-                [16#d800],
-                [16#110000],
-                [foo],
-                <<255>>,
-                foo,
-                7,
-                lists:duplicate(4001, $a),
-                [Huge]
+                "", <<>>, "a\0b", <<"a\nb">>, [$a, 16#9b, $b], [$a | $b], [$a, -1], [16#d800],
+                [16#110000], [foo], <<255>>, foo, 7, lists:duplicate(4001, $a), [Huge]
             ]},
             {sample_interval, [0, -1, 60001, Huge, 9.0, "9", infinity]},
             {flush_interval, [0, 1008, 86400001, Huge, infinity]},
             {node_interval, [0, 999, 86400001, Huge, infinity]},
-            {flushes_per_file, [-1, Huge, 1.0, all]},
-            {max_files, [0, -1, Huge, all]},
+            {flushes_per_file, [-1, Huge, 1.0, all]}, {max_files, [0, -1, Huge, all]},
             {max_file_bytes, [0, 1048575, Huge, 1.0e7, all]},
-            {max_total_bytes, [0, 4194303, Huge, "5000000"]},
-            {sync, [true, always, "flush"]},
-            {coalesce_idle, [none, changes, 1]},
-            {growers, [-1, 101, 2.0, infinity, all]},
+            {max_total_bytes, [0, 4194303, Huge, "5000000"]}, {sync, [true, always, "flush"]},
+            {coalesce_idle, [none, changes, 1]}, {growers, [-1, 101, 2.0, infinity, all]},
             {memory_budget, [0, -1, 48420351, Huge, infinity, 64.0e6]},
-            {compress, [gzip, true, {zstd, 3}]},
-            {collapse_recursion, [yes, 1, "true"]},
+            {compress, [gzip, true, {zstd, 3}]}, {collapse_recursion, [yes, 1, "true"]},
             {select, [
-                {top},
-                {top, -1},
-                {top, 10001},
-                {top, Huge},
-                {top, 1, 0},
-                {top, 1, 99},
-                {top, 1, Huge},
-                {top, 1, 1000, x},
-                {bottom, 1},
-                none,
-                [top | 1],
-                [],
-                #{top => -1},
-                #{top => 10001},
-                #{by => stack_size},
-                #{by => 7},
-                #{delta => yes},
-                #{interval => 99},
-                #{frequency => 7},
-                #{include => {name, x}},
-                #{include => {module, "m"}},
-                #{include => {initial_call, {m, f, 256}}},
-                #{exclude => [{module, m} | x]},
-                #{include => {module, m}, top => 501},
-                [#{top => 6000}, #{top => 6000}],
-                [#{}, {top, 1}],
-                [#{} | #{}],
+                {top}, {top, -1}, {top, 10001}, {top, Huge}, {top, 1, 0}, {top, 1, 99},
+                {top, 1, Huge}, {top, 1, 1000, x}, {bottom, 1}, none, [top | 1], [], #{top => -1},
+                #{top => 10001}, #{by => stack_size}, #{by => 7}, #{delta => yes},
+                #{interval => 99}, #{frequency => 7}, #{include => {name, x}},
+                #{include => {module, "m"}}, #{include => {initial_call, {m, f, 256}}},
+                #{exclude => [{module, m} | x]}, #{include => {module, m}, top => 501},
+                [#{top => 6000}, #{top => 6000}], [#{}, {top, 1}], [#{} | #{}],
                 lists:duplicate(9, #{top => 1})
             ]},
             {process_options, [[], all, [{status, all}], {}]},
@@ -419,12 +325,9 @@ refused_test_() ->
             {triggers, [all, run_queue, [run_queue], [#{on => busy_port} | x],
                 lists:duplicate(33, #{on => busy_port})]},
             {lookback, [-1, 1, 999, 60001, 1.0e4, infinity, 5000]},
-            {cpu_budget, [0, 0.05, -1, 6401, "2", none]},
-            {mode, [threads, "schedulers", true]},
-            {running_stacks, [yes, 1, "true"]},
-            {c_frames, [yes, 1, "true"]},
-            {messages, [yes, 1, "true"]},
-            {engine, [nif, "auto", true]}
+            {cpu_budget, [0, 0.05, -1, 6401, "2", none]}, {mode, [threads, "schedulers", true]},
+            {running_stacks, [yes, 1, "true"]}, {c_frames, [yes, 1, "true"]},
+            {messages, [yes, 1, "true"]}, {engine, [nif, "auto", true]}
         ],
         Given <- Values
     ].
@@ -684,8 +587,7 @@ likely() ->
             oneof([infinity, non_neg_integer()]),
             oneof([infinity, non_neg_integer()]),
             oneof([
-                {top, range(0, 10001)},
-                {top, range(0, 10001), range(0, 10000)},
+                {top, range(0, 10001)}, {top, range(0, 10001), range(0, 10000)},
                 undefined,
                 ranking(),
                 ?LET(Top, range(0, 600), #{top => Top, by => memory, include => [{module, lists}]})
@@ -694,14 +596,8 @@ likely() ->
             oneof([undefined, list(range(16#20, 16#d7ff)), utf8()])
         },
         #{
-            sample_interval => Sample,
-            flush_interval => Flush,
-            flushes_per_file => Close,
-            max_files => Files,
-            triggers => Triggers,
-            select => Top,
-            engine => Engine,
-            dir => Name
+            sample_interval => Sample, flush_interval => Flush, flushes_per_file => Close,
+            max_files => Files, triggers => Triggers, select => Top, engine => Engine, dir => Name
         }
     ).
 
