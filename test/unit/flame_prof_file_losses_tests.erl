@@ -111,6 +111,24 @@ what_sessions_missed_is_told_once_test() ->
     ?assertEqual([<<"the sessions missed 7 of 100 samples, which were inconsistent">>],
         text(flame_prof_file_losses:texts(#{files => [Older]}))).
 
+%% Of each, from one in a hundred on; of ticks both those that came and those that did not are all.
+what_is_a_hundredth_is_told_test() ->
+    Of = fun(Own) ->
+        File = #{path => <<"a.log">>, first_us => 1, own => Own, bad => 0, damaged => 0,
+            cut_off => false, dialect => flame_prof},
+        length(flame_prof_file_losses:texts(#{files => [File]}))
+    end,
+    [?assertEqual({Own, Told}, {Own, Of(Own)}) || {Own, Told} <- [
+        {<<"ticks=990/1 missed=10/1">>, 1}, {<<"ticks=991/1 missed=10/1">>, 0},
+        {<<"ticks=9/1 attempted=1000/1 inconsistent=10/1">>, 1},
+        {<<"ticks=9/1 attempted=1001/1 inconsistent=10/1">>, 0},
+        {<<"ticks=9/1 attempted=1000/1 dropped=4/1 lost=6/1">>, 1},
+        {<<"ticks=9/1 attempted=1000/1 dropped=4/1 lost=5/1">>, 0},
+        {<<"ticks=9/1 words=1000/1 dropped_words=10/1">>, 1},
+        {<<"ticks=9/1 words=1001/1 dropped_words=10/1">>, 0},
+        {<<"ticks=9/1 words=1000/1 in_step_words=10/1">>, 1},
+        {<<"ticks=9/1 words=1001/1 in_step_words=10/1">>, 0}]].
+
 texts(Files) ->
     {ok, Profile} = flame_prof_profile:read(Files),
     text(flame_prof_file_losses:texts(flame_prof_profile:info(Profile))).

@@ -100,11 +100,15 @@ a_look_with_many_that_had_waited_for_one_is_kept_where_the_last_one_has_not_test
     ?assertEqual([], kept([waits(8, 1, 3000), waits(8, 1, 4000)])).
 
 a_server_that_is_busy_for_a_moment_is_none_test() ->
-    ?assertEqual([], kept([waits(50, 1, 1000), []])),
+    ?assertEqual([], kept([waits(50, 1, 2499), []])),
+    ?assertEqual([1], kept([waits(8, 1, 2500), []])),
     ?assertEqual([], kept([waits(7, 1, 3000), []])).
 
 the_look_with_more_of_them_is_kept_test() ->
-    ?assertEqual([3], kept([waits(8, 1, 3000), waits(9, 1, 3500), waits(40, 1, 4000), []])).
+    ?assertEqual([3], kept([waits(8, 1, 3000), waits(9, 1, 3500), waits(40, 1, 4000), []])),
+    %% Half as many again are not more.
+    ?assertEqual([1], kept([waits(8, 1, 3000), waits(12, 1, 3000), []])),
+    ?assertEqual([2], kept([waits(8, 1, 3000), waits(13, 1, 3000), []])).
 
 few_looks_are_kept_test() ->
     Looks = [waits(8, 1000 + N, 3000) || N <- lists:seq(1, 50)],
