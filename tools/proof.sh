@@ -79,7 +79,8 @@ machine() {
 figures() {
     local results=$out/results
     : >"$results"
-    RESULTS=$results TEST_CLASS=proof TEST_PLACES=1 TEST_OUT=$out/erlang tools/test_erl.sh && all_passed "$results"
+    RESULTS=$results TEST_CLASS=proof TEST_PLACES=1 TEST_OUT=$out/erlang \
+        tools/test_erl.sh && all_passed "$results"
 }
 
 all_passed() { # results

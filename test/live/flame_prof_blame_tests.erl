@@ -95,8 +95,13 @@ bif(_) ->
     with_asking(fun(Pid) ->
         #{processes := Processes} = Report =
             report({ets, lookup, 2}, has(["often/1", "seldom/1"])),
-        [?assertMatch({_, [#{through := none, callers := [{<<"blamed_work:asking/1:", _/binary>>, _}]}
-            | _]}, {F, rows(F, Report)}) || F <- ["often/1", "seldom/1"]],
+        [
+            begin
+                [#{through := none, callers := [{Caller, _}]} | _] = rows(F, Report),
+                ?assert(is_of(Caller, "asking/1"))
+            end
+         || F <- ["often/1", "seldom/1"]
+        ],
         Name = list_to_binary(pid_to_list(Pid)),
         ?assertMatch([_], [P || #{name := P} <- Processes, binary:match(P, Name) =/= nomatch])
     end).
@@ -107,7 +112,9 @@ any_arity(_) ->
     end).
 
 name(_) ->
-    with_asking(fun(_) -> [report(Name, has(["often/1"])) || Name <- ["ets:lookup/2", <<"bif">>]] end).
+    with_asking(fun(_) ->
+        [report(Name, has(["often/1"])) || Name <- ["ets:lookup/2", <<"bif">>]]
+    end).
 
 gc(_) ->
     with(spawn(blamed_work, garbage, [lists:seq(1, 20000)]), fun(_) ->

@@ -79,7 +79,9 @@ a_running_server_is_told_with_its_message(Config) ->
     Client = served:client(Server, [{call, {busy, 1 bsl 50, x, y}}], 0),
     Reference = waiting:eventually(fun() -> [{Ref, _, _, _}] = ets:tab2list(Log), {true, Ref} end),
     ok = start(Config, [Server], #{}),
-    waiting:eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 100 end),
+    waiting:eventually(fun() ->
+        maps:get(captures, maps:get(counters, flame_prof:info())) > 100
+    end),
     Samples = stop([Server]),
     kill([Client, Server]),
     Right = #{<<"message">> => <<"call/{busy,_,_,_}">>, <<"serves">> => Reference},

@@ -98,7 +98,7 @@ stacks_are_exact_when_schedulers_are_asked(Config) ->
     stacks_are_right(Config, #{mode => schedulers}, [erlang, garbage], 60).
 
 %% A capture that met another process than it was sent for, or found no place, is counted; a
-%% sample that is not sure of its stack says `ambiguous'. Others are the worker's stack to the frame.
+%% sample that is not sure of its stack says `ambiguous'. Others are the worker's to the last frame.
 stacks_are_right(Config, Options, Leaves, Captures) ->
     say("~0p: of ~w captures", [Options, Captures]),
     Judged = [judge(Config, Options, Leaf, Captures) || Leaf <- Leaves],

@@ -35,7 +35,8 @@ ids_of_their_moment(Config) ->
     Count = fun(Verdict) -> length([x || One <- Verdicts, One =:= Verdict]) end,
     _ = [proof:figure("otel: samples that are ~s, of ~w", [Verdict, length(Verdicts)],
         Count(Verdict), none, "") || Verdict <- [none, missing, collecting, late]],
-    proof:figure("otel: samples with wrong ids, of ~w", [length(Verdicts)], Count(wrong), none, "0"),
+    proof:figure("otel: samples with wrong ids, of ~w", [length(Verdicts)], Count(wrong), none,
+        "0"),
     proof:figure("otel: right ids, percent of those within ~w ms", [?AFTER_US div 1000],
         100 * Count(right) / max(1, Count(right) + Count(missing) + Count(late)), none, "99").
 

@@ -6,8 +6,8 @@
     kill/1]).
 
 %% Whether the process collects garbage: by its status, or by a frame.
--type sample() :: {Pid :: binary() | none, Us :: integer(), Status :: binary(), Collects :: boolean(),
-    #{binary() => binary()}}.
+-type sample() :: {Pid :: binary() | none, Us :: integer(), Status :: binary(),
+    Collects :: boolean(), #{binary() => binary()}}.
 
 -define(WORDS, [<<"message">>, <<"serves">>, <<"waits_for">>, <<"call">>, <<"request">>,
     <<"trace">>, <<"span">>]).

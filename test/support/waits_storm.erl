@@ -101,7 +101,8 @@ never_rest(N) ->
 -spec blocked(pos_integer()) -> {non_neg_integer(), map()}.
 blocked(Count) ->
     Server = spawn_link(fun() -> receive never -> ok end end),
-    Blocked = [spawn_link(fun() -> call(N rem 3, Server, {get, N}) end) || N <- lists:seq(1, Count)],
+    Blocked = [spawn_link(fun() -> call(N rem 3, Server, {get, N}) end)
+        || N <- lists:seq(1, Count)],
     ok = waits_work:all_in_calls(Blocked),
     Noise = noise(4),
     {ok, Waits, Counts} = flame_prof_nif:waits_look([]),
