@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "erts/fresh.h"
 #include "fake_vm.h"
+#include "mean.h"
 #include "test.h"
 #include "tracer/allocations.h"
 #include "virtual_clock.h"
@@ -270,32 +271,9 @@ static void run_program(struct fp_allocations *allocations, struct program *prog
     drain(allocations, told);
 }
 
-/* Over many runs, the mean of the errors is within four of its standard errors. */
-struct errors {
-    double sum, squares;
-    uint32_t n;
-};
-
-static void add_error(struct errors *errors, double error)
-{
-    errors->sum += error;
-    errors->squares += error * error;
-    errors->n++;
-}
-
-static void check_unbiased(const struct errors *errors, const char *what)
-{
-    double mean = errors->sum / errors->n;
-    double variance = errors->squares / errors->n - mean * mean;
-
-    if (fabs(mean) > 4 * sqrt(variance / errors->n) + 1e-9)
-        RUN_FAIL("%s: the mean error of %u runs is %g, the standard deviation of one %g", what,
-                 errors->n, mean, sqrt(variance));
-}
-
 TEST(sums_and_shares_are_right_in_the_mean)
 {
-    struct errors total = {0}, stack[PROCESSES] = {{0}};
+    struct mean total = {0}, stack[PROCESSES] = {{0}};
     double spread = 0, claimed = 0;
 
     open_vm(27);
@@ -311,17 +289,17 @@ TEST(sums_and_shares_are_right_in_the_mean)
         CHECK_INT(counters.minor, 20000);
         CHECK_INT(counters.dropped + counters.unreadable + counters.failed, 0);
         CHECK(counters.looks > 200 && counters.looks < 5000);
-        add_error(&total, counters.words / (double)program.all - 1);
+        mean_add(&total, counters.words / (double)program.all - 1);
         spread += pow(counters.words - (double)program.all, 2);
         claimed += counters.variance;
         for (uint32_t n = 1; n < PROCESSES; n++)
-            add_error(&stack[n],
-                      ((double)told.weight[n] - (double)program.words[n]) / (double)program.all);
+            mean_add(&stack[n],
+                     ((double)told.weight[n] - (double)program.words[n]) / (double)program.all);
         fp_allocations_destroy(allocations);
     }
-    check_unbiased(&total, "sum");
+    mean_is_none(&total, "sum", 1e-9);
     for (uint32_t n = 1; n < PROCESSES; n++)
-        check_unbiased(&stack[n], "stack");
+        mean_is_none(&stack[n], "stack", 1e-9);
     /* Of 60 runs: chi-squared with 60 degrees of freedom is within 25 and 115 of 60 but for one
      * case in 100,000. */
     CHECK(spread / claimed > 25.0 / 60 && spread / claimed < 115.0 / 60);

@@ -60,16 +60,10 @@ static struct text texts[TEXTS];
 static unsigned char bytes[1 << 17];
 static uint64_t seed;
 
-static uint32_t any(uint32_t below)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % below;
-}
-
 /* Small ones mostly, and some of each size that there is. */
 static size_t any_size(void)
 {
-    return any(1u << (1 + any(16)));
+    return run_below(&seed, 1u << (1 + run_below(&seed, 16)));
 }
 
 static void check_content(const struct text *text)
@@ -89,7 +83,7 @@ static void keep(struct fp_arena *arena, struct text *text, size_t size)
     uint32_t room = text->kept.room;
 
     check_content(text);
-    text->fill = (unsigned char)any(256);
+    text->fill = (unsigned char)run_below(&seed, 256);
     memset(bytes, text->fill, size);
     if (fp_arena_keep(arena, &text->kept, bytes, size) != 0) {
         CHECK_INT(text->kept.size, 0);
@@ -106,7 +100,7 @@ static void churn(struct fp_arena *arena, unsigned steps)
 {
     memset(texts, 0, sizeof(texts));
     for (unsigned i = 0; i < steps; i++) {
-        keep(arena, &texts[any(TEXTS)], any_size());
+        keep(arena, &texts[run_below(&seed, TEXTS)], any_size());
         CHECK_INT(arena->mapped, mapped_now);
         CHECK(arena->most == 0 || arena->mapped <= arena->most);
     }

@@ -2,6 +2,7 @@
  * and looks at all processes each half second. */
 #include <math.h>
 
+#include "mean.h"
 #include "test.h"
 #include "tracer/births.h"
 
@@ -226,25 +227,20 @@ BIRTHS_TEST(where_the_count_is_of_something_else_all_have_the_flag)
 
 static void is_right_in_the_mean(double (*rate)(int64_t), int is_busy)
 {
-    double sum = 0, squares = 0;
-    uint32_t runs = 2000;
+    struct mean mean = {0};
 
-    for (uint32_t i = 0; i < runs; i++) {
+    for (uint32_t i = 0; i < 2000; i++) {
         struct world world;
-        double error;
 
         open_world(&world);
         world.now += (int64_t)(run_random(&random_state) % 11900) * MS;
         world.births.since_ns = world.looked = world.now;
         run(&world, 4000 + (int64_t)(run_random(&random_state) % 500), rate, is_busy);
-        error = world.counted / (double)world.all - 1;
-        sum += error;
-        squares += error * error;
+        mean_add(&mean, world.counted / (double)world.all - 1);
     }
     /* And what no phase stands for yet in the end: the births of some 20 ms of 4,000. */
-    if (fabs(sum / runs) > 4 * sqrt(squares) / runs + 0.006)
-        RUN_FAIL("the mean error is %g, the deviation of one %g", sum / runs, sqrt(squares / runs));
-    CHECK(sqrt(squares / runs) < 0.1);
+    mean_is_none(&mean, "births", 0.006);
+    CHECK(sqrt(mean.squares / mean.n) < 0.1);
 }
 
 TEST(births_are_counted_right_in_the_mean)

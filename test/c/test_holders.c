@@ -512,14 +512,6 @@ TEST(a_layout_whose_places_lie_outside_is_refused)
     }
 }
 
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
-
 TEST(damaged_lists_end)
 {
     uint64_t seed = 88172645463325252u;
@@ -533,7 +525,7 @@ TEST(damaged_lists_end)
             hold(f, k % PROCESSES, binary[k] = put_binary(f, 2, 100 * k, 200 * k));
         send(f, FAKE_INNER, binary, 4);
         for (unsigned k = 0; k < 4; k++) {
-            uint64_t word = next_random(&seed), at = next_random(&seed);
+            uint64_t word = run_random(&seed), at = run_random(&seed);
 
             word = (at & 1) != 0   ? fake_heap_at((uint32_t)word % 4) + (word >> 8) % 600
                    : (at & 2) != 0 ? BINARIES + (word >> 8) % 4096

@@ -19,73 +19,73 @@ static void expect(const struct fp_stack *stack, const uint64_t *frame, uint32_t
         CHECK_INT(stack->frame[k], frame[k]);
 }
 
-TEST(the_leaf_comes_first_and_return_addresses_less_one)
+#define CUT FP_FRAME_TRUNCATED
+
+/* Up to the first 0, behind which is nothing. `kept`: words of the leaf's end; 0: there is no cut.
+ */
+static const struct {
+    const char *name;
+    uint64_t i, word[20], frame[6];
+    size_t kept;
+} cases[] = {
+    {"the leaf comes first, and return addresses less one",
+     CODE + 100,
+     {CODE + 8, MORE + 16},
+     {CODE + 100, CODE + 7, MORE + 15},
+     0},
+    {"a leaf at 0 is left out", 0, {CODE + 8}, {CODE + 7}, 0},
+    {"a leaf that is no code is left out", CODE_END, {CODE + 8}, {CODE + 7}, 0},
+    {"no leaf and no words are no frame", 0, {0}, {0}, 0},
+    {"words with tags and words elsewhere are values",
+     CODE,
+     {(CODE + 0x200) | 1, (MORE + 0x200) | 1, (CODE + 0x200) | 2, (MORE + 0x200) | 2,
+      (CODE + 0x200) | 3, (MORE + 0x200) | 3, 4, CODE - 4, CODE_END, MORE - 8, MORE_END,
+      UINT64_MAX & ~UINT64_C(3), CODE + 0x104},
+     {CODE, CODE + 0x103},
+     0},
+    {"a range has its start and not its end",
+     0,
+     {CODE, CODE_END - 4, CODE_END},
+     {CODE - 1, CODE_END - 5},
+     0},
+    {"equal addresses in a row count once",
+     CODE + 32,
+     {CODE + 8, CODE + 8, 0xf, CODE + 8, CODE + 16, CODE + 8},
+     {CODE + 32, CODE + 7, CODE + 15, CODE + 7},
+     0},
+    {"the leaf and what it would return to count once",
+     CODE + 8,
+     {CODE + 8, CODE + 8, 0xf, CODE + 8},
+     {CODE + 8},
+     0},
+    {"a cut has a marker even where all would fit",
+     CODE,
+     {CODE + 8, CODE + 16, CODE + 24},
+     {CODE, CODE + 7, CODE + 15, CUT, CODE + 23},
+     2},
+    {"a cut with no frame behind it has a marker",
+     CODE,
+     {CODE + 8, CODE + 16, 0xf},
+     {CODE, CODE + 7, CODE + 15, CUT},
+     2},
+};
+
+TEST(words_are_frames_or_values)
 {
-    const uint64_t word[] = {CODE + 8, MORE + 16};
-    const uint64_t frame[] = {CODE + 100, CODE + 7, MORE + 15};
-    struct fp_stack stack;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        size_t words = 0;
+        uint32_t frames = 0;
+        struct fp_stack stack;
 
-    fp_stack_frames(&stack, &code, CODE + 100, word, 2, 2);
-    expect(&stack, frame, 3);
-}
-
-TEST(a_leaf_that_is_no_code_is_left_out)
-{
-    const uint64_t word[] = {CODE + 8};
-    const uint64_t frame[] = {CODE + 7};
-    struct fp_stack stack;
-
-    fp_stack_frames(&stack, &code, 0, word, 1, 1);
-    expect(&stack, frame, 1);
-    fp_stack_frames(&stack, &code, CODE_END, word, 1, 1);
-    expect(&stack, frame, 1);
-    fp_stack_frames(&stack, &code, 0, word, 0, 0);
-    CHECK_INT(stack.count, 0);
-}
-
-TEST(words_with_tags_and_words_elsewhere_are_values)
-{
-    uint64_t word[64];
-    const uint64_t frame[] = {CODE, CODE + 0x103};
-    size_t n = 0;
-    struct fp_stack stack;
-
-    for (uint64_t tag = 1; tag < 4; tag++) { /* list, boxed, immediate */
-        word[n++] = (CODE + 0x200) | tag;
-        word[n++] = (MORE + 0x200) | tag;
+        run_name = cases[k].name;
+        while (cases[k].word[words] != 0)
+            words++;
+        while (cases[k].frame[frames] != 0)
+            frames++;
+        fp_stack_frames(&stack, &code, cases[k].i, cases[k].word, words,
+                        cases[k].kept == 0 ? words : cases[k].kept);
+        expect(&stack, cases[k].frame, frames);
     }
-    word[n++] = 0;
-    word[n++] = CODE - 4;
-    word[n++] = CODE_END;
-    word[n++] = MORE - 8;
-    word[n++] = MORE_END;
-    word[n++] = UINT64_MAX & ~UINT64_C(3);
-    word[n++] = CODE + 0x104;
-    fp_stack_frames(&stack, &code, CODE, word, n, n);
-    expect(&stack, frame, 2);
-}
-
-TEST(the_edges_of_a_range_are_in_and_out)
-{
-    const uint64_t word[] = {CODE, CODE_END - 4, CODE_END};
-    const uint64_t frame[] = {CODE - 1, CODE_END - 5};
-    struct fp_stack stack;
-
-    fp_stack_frames(&stack, &code, 0, word, 3, 3);
-    expect(&stack, frame, 2);
-}
-
-TEST(consecutive_equal_addresses_count_once)
-{
-    const uint64_t word[] = {CODE + 8, CODE + 8, 0xf, CODE + 8, CODE + 16, CODE + 8};
-    const uint64_t frame[] = {CODE + 32, CODE + 7, CODE + 15, CODE + 7};
-    struct fp_stack stack;
-
-    fp_stack_frames(&stack, &code, CODE + 32, word, 6, 6);
-    expect(&stack, frame, 4);
-    /* The leaf and what it would return to. */
-    fp_stack_frames(&stack, &code, CODE + 8, word, 4, 4);
-    CHECK_INT(stack.count, 1);
 }
 
 TEST(depths_around_the_limit)
@@ -111,20 +111,6 @@ TEST(depths_around_the_limit)
         for (uint32_t k = 0; k < ROOT_KEPT; k++)
             CHECK(stack.frame[FP_STACK_FRAMES_MAX - 1 - k] == word[depth - 2 - k] - 1);
     }
-}
-
-TEST(a_cut_has_a_marker_even_where_all_would_fit)
-{
-    const uint64_t word[] = {CODE + 8, CODE + 16, CODE + 24};
-    const uint64_t frame[] = {CODE, CODE + 7, CODE + 15, FP_FRAME_TRUNCATED, CODE + 23};
-    const uint64_t only_leaf[] = {CODE, CODE + 7, CODE + 15, FP_FRAME_TRUNCATED};
-    const uint64_t values[] = {CODE + 8, CODE + 16, 0xf};
-    struct fp_stack stack;
-
-    fp_stack_frames(&stack, &code, CODE, word, 3, 2);
-    expect(&stack, frame, 5);
-    fp_stack_frames(&stack, &code, CODE, values, 3, 2);
-    expect(&stack, only_leaf, 4);
 }
 
 /* The marker stands where the words are missing: no frame of the leaf's end is behind it, as if the

@@ -459,18 +459,10 @@ TEST_WITH(a_heap_beyond_the_budget_is_refused_with_what_it_takes, create(27))
 
 /* ------------------------------------------------------------------ damage -- */
 
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
-
 /* Words that look like what a heap has: pointers into it, headers of all kinds, anything. */
 static uint64_t any_word(uint64_t *seed)
 {
-    uint64_t r = next_random(seed);
+    uint64_t r = run_random(seed);
 
     switch (r >> 60 & 7) {
     case 0:
@@ -506,11 +498,11 @@ TEST(damaged_heaps_end)
         while (f->heap.at < HEAP + 8 * 4096)
             (void)list_of(f, FAKE_TUPLE(&f->heap, f->get, f->heap.at - 7), 3);
         for (uint64_t k = 0; k < damage; k++)
-            fake_put_word(&f->vm.memory, HEAP + 8 * (next_random(&seed) % 4096), any_word(&seed));
+            fake_put_word(&f->vm.memory, HEAP + 8 * (run_random(&seed) % 4096), any_word(&seed));
         for (unsigned k = 0; k < 32; k++)
             stack[k] = any_word(&seed) | 1;
         fake_put_word(&f->vm.memory, fake_process_at(N) + first,
-                      round % 5 == 0 ? HEAP + 8 * (next_random(&seed) % 4096) : 0);
+                      round % 5 == 0 ? HEAP + 8 * (run_random(&seed) % 4096) : 0);
         settle(f, stack, 32);
         if (round % 7 == 0)
             fake_queue_add(&f->queue, FAKE_INNER, any_word(&seed) | 2, f->pid);
