@@ -26,6 +26,7 @@ run(Fun) ->
     {ok, Modules} = application:get_key(flame_prof, modules),
     ok = code:ensure_modules_loaded([M || M <- Modules, M =/= flame_prof_nif,
         M =/= flame_prof_report_nif, not lists:prefix("Elixir.", atom_to_list(M))]),
+    _ = application:stop(flame_prof),
     ok = start(),
     ok = virtual_clock:start(),
     Before = application:get_all_env(flame_prof),
@@ -66,23 +67,13 @@ profile(Engine, Options) ->
 
 -spec start() -> ok.
 start() ->
-    Test = self(),
-    Keeper = spawn(fun() ->
-        ?MODULE = ets:new(?MODULE, [named_table, public]),
-        Test ! {self(), ready},
-        receive stop -> ok end
-    end),
-    receive {Keeper, ready} -> ok end,
-    put_value(keeper, Keeper),
+    ok = stand_in:open(?MODULE, []),
     stand_in:load(flame_prof_nif, {?MODULE, answer}).
 
 -spec stop() -> ok.
 stop() ->
     ok = stand_in:unload(flame_prof_nif),
-    Keeper = value(keeper, none),
-    Monitor = monitor(process, Keeper),
-    Keeper ! stop,
-    receive {'DOWN', Monitor, process, _, _} -> ok end.
+    stand_in:close(?MODULE).
 
 %% @doc This function answers that, or what the fun says of its arguments.
 -spec script(atom(), term()) -> ok.

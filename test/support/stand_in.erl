@@ -1,7 +1,7 @@
 %% A module of flame_prof replaced while a test runs: each of its functions asks Stand:Function/N.
 -module(stand_in).
 
--export([load/2, unload/1]).
+-export([load/2, unload/1, open/2, close/1]).
 
 -spec load(module(), Answer :: {module(), atom()}) -> ok.
 load(Module, Answer) ->
@@ -36,3 +36,28 @@ unload(Module) ->
     _ = code:delete(Module),
     _ = code:purge(Module),
     ok.
+
+%% @doc A table of what the stand-in knows, until close/1 or the end of the calling test. One that a
+%% killed test has left is gone.
+-spec open(atom(), list()) -> ok.
+open(Table, Options) ->
+    ok = close(Table),
+    Test = self(),
+    Keeper = spawn(fun() ->
+        Table = ets:new(Table, [named_table, public | Options]),
+        Test ! {self(), ready},
+        Monitor = monitor(process, Test),
+        receive {'DOWN', Monitor, process, _, _} -> ok end
+    end),
+    receive {Keeper, ready} -> ok end.
+
+-spec close(atom()) -> ok.
+close(Table) ->
+    case ets:info(Table, owner) of
+        undefined ->
+            ok;
+        Keeper ->
+            Monitor = monitor(process, Keeper),
+            true = exit(Keeper, kill),
+            receive {'DOWN', Monitor, process, _, _} -> ok end
+    end.

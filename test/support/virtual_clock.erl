@@ -12,24 +12,14 @@
 
 -spec start() -> ok.
 start() ->
-    Test = self(),
-    Keeper = spawn(fun() ->
-        ?MODULE = ets:new(?MODULE, [named_table, public, ordered_set]),
-        true = ets:insert(?MODULE, {now, ?BEGIN_US}),
-        Test ! {self(), ready},
-        receive stop -> ok end
-    end),
-    receive {Keeper, ready} -> ok end,
-    true = ets:insert(?MODULE, {keeper, Keeper}),
+    ok = stand_in:open(?MODULE, [ordered_set]),
+    true = ets:insert(?MODULE, {now, ?BEGIN_US}),
     stand_in:load(flame_prof_clock, {?MODULE, answer}).
 
 -spec stop() -> ok.
 stop() ->
     ok = stand_in:unload(flame_prof_clock),
-    Keeper = ets:lookup_element(?MODULE, keeper, 2),
-    Monitor = monitor(process, Keeper),
-    Keeper ! stop,
-    receive {'DOWN', Monitor, process, _, _} -> ok end.
+    stand_in:close(?MODULE).
 
 answer(now_us, []) -> now_us();
 answer(now_ms, []) -> now_us() div 1000;
