@@ -366,16 +366,17 @@ size_of(Files) -> lists:sum([filelib:file_size(File) || File <- Files]).
 %% Whatever ends in the middle: the command, by any signal, or what it has started in the node. One
 %% that is stopped keeps its connection, and only its heartbeats end.
 whoever_dies_leaves_nothing(Config) ->
-    Traces = [{Command, Kill, any} || Command <- [["latency", "lists:seq/2"],
-        ["trace", "lists:seq/2"], ["allocations"]], Kill <- ["KILL", flame_prof_agent]],
     with_plain(fun(Node) ->
         [dies(Node, Config, Row) || Row <- [
             {attach, "TERM", 130},
             {attach, "KILL", 137},
             {attach, "STOP", 137},
             {attach, flame_prof_cleanup, 1},
-            {attach, flame_prof_agent, 1}
-        ] ++ Traces]
+            {attach, flame_prof_agent, 1},
+            {["latency", "lists:seq/2"], "KILL", 137},
+            {["trace", "lists:seq/2"], flame_prof_agent, any},
+            {["allocations"], "KILL", 137}
+        ]]
     end).
 
 without_the_library_whoever_dies_leaves_nothing(Config) ->
@@ -605,11 +606,9 @@ looks_and_the_doctor_leave_nothing(_) ->
             {0, ["pstack", "init", "busy" | Options], ["init:"]},
             {0, ["pstack", "--json" | Options], ["^\\{\"look\":\\["]},
             {0, ["memory" | Options], ["RSS .* explained", "eheap_alloc"]},
-            {0, ["memory", "--json" | Options], ["\"fragmentation\":"]},
             {0, ["tables" | Options], ["(?s)\\A(?!.*needs the native engine).*% of memory[(]ets[)]"
                 ".* code_server "]},
-            {0, ["binaries", Name, "--cookie", cookie()], ["binar(y|ies) with .* held by"]},
-            {0, ["binaries", Name, "--json", "--cookie", cookie()], ["\"holders\":\\["]}
+            {0, ["binaries", Name, "--cookie", cookie()], ["binar(y|ies) with .* held by"]}
         ],
         expect([Row || is_capable(), Row <- Native] ++ [
             {0, Top ++ ["--count", "2"], ["busy"]},
@@ -622,9 +621,7 @@ looks_and_the_doctor_leave_nothing(_) ->
         {Status, Text} = run(Doctor),
         true = lists:member(Status, [1, 10]),
         nomatch = re:run(Text, "nothing is wrong"),
-        matches(Text, ["looked for 1\\.[0-9] s: "]),
-        {_, Json} = shared_nodes:run(Doctor ++ ["--json"]),
-        matches(Json, ["^\\{\"findings\":\\["])
+        matches(Text, ["looked for 1\\.[0-9] s: "])
     end).
 
 %% More messages than are ever healthy, which nobody takes; the other node has none. A machine

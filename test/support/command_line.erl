@@ -209,16 +209,16 @@ leaves_nothing(Kinds, Node, Before) ->
 %% Everything of a node that attaching could leave something in. Modules of OTP may
 %% stay loaded, so that only ours count.
 traces(#{node := Node, pid := Pid}) ->
-    Own = [call(Node, erlang, whereis, [busy])],
+    %% Asked by one call: it is made often.
+    Pids = call(Node, erlang, processes, []) -- [call(Node, erlang, whereis, [busy])],
     #{
         modules => [M || {M, _} <- call(Node, code, all_loaded, []), is_ours(M)],
         old => [M || M <- [flame_prof_agent, flame_prof_nif, flame_prof_session],
             call(Node, erlang, check_old_code, [M])],
         registered => lists:sort(call(Node, erlang, registered, [])),
         %% Those of distribution come and go with us.
-        processes => lists:sort([I || P <- call(Node, erlang, processes, []) -- Own,
-            [_ | _] = I <- [call(Node, erlang, process_info,
-                [P, [initial_call, registered_name]])]]),
+        processes => lists:sort([I || [_ | _] = I <- call(Node, lists, zipwith, [
+            fun erlang:process_info/2, Pids, [[initial_call, registered_name] || _ <- Pids]])]),
         tables => length(call(Node, ets, all, [])),
         environment => call(Node, application, get_all_env, [flame_prof_attached]),
         applications => lists:sort([A || {A, _, _} <- call(Node, application, loaded_applications,
