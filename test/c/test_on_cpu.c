@@ -93,71 +93,6 @@ static void what_runs_is_asked_and_sampled_when_it_answers(void)
     bench_destroy(b);
 }
 
-static void a_late_answer_is_true_of_every_tick_that_waited(void)
-{
-    struct bench *b = create(FP_MODE_PROCESSES);
-
-    spawn(b, 1);
-    run(b, 1, 0);
-    start(b);
-    for (int i = 0; i < 5; i++)
-        tick(b);
-    CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_attempted), 5);
-    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
-    check_books(b);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(b->samples, 5);
-    CHECK_INT(b->repeats, 4);
-    CHECK_INT(b->seen[1], 5);
-    CHECK_INT(stat(b, FP_COUNTER_captures), 1);
-    check_books(b);
-    bench_destroy(b);
-}
-
-/* The times of the next n samples of the ring. */
-static void take_times(struct bench *b, int n, int64_t *time_us)
-{
-    for (int i = 0; i < n;) {
-        uint64_t before = b->samples;
-        const struct fp_record *record;
-        size_t size;
-
-        record = fp_ring_peek(b->ring, &size);
-        CHECK(record != NULL);
-        take_record(b, record, size);
-        if (b->samples > before)
-            time_us[i++] = b->last_us;
-    }
-}
-
-static void each_tick_that_waited_has_a_time_of_its_own(void)
-{
-    struct bench *b = create(FP_MODE_PROCESSES);
-    int64_t first_us, last_us, time_us[5];
-
-    spawn(b, 1);
-    run(b, 1, 0);
-    start(b);
-    tick(b);
-    first_us = b->sampler->tick_us;
-    for (int i = 0; i < 4; i++) {
-        now_ns += 3000000;
-        tick(b);
-    }
-    last_us = b->sampler->tick_us;
-    answer(b, 0);
-    fp_on_cpu_poll(b->sampler);
-    CHECK_INT(b->sampler->tick_us, last_us);
-    take_times(b, 5, time_us);
-    CHECK_INT(time_us[0], first_us);
-    CHECK_INT(time_us[4], last_us);
-    for (int i = 0; i < 4; i++)
-        CHECK(llabs(4 * (time_us[i + 1] - time_us[i]) - (last_us - first_us)) <= 4);
-    bench_destroy(b);
-}
-
 static void what_has_left_its_scheduler_is_moved(void)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
@@ -591,32 +526,6 @@ static void a_process_that_is_gone_when_the_answer_comes_is_moved(void)
     bench_destroy(b);
 }
 
-static void at_the_end_what_is_answered_counts_and_the_rest_is_late(void)
-{
-    struct bench *b = create(FP_MODE_PROCESSES);
-
-    spawn(b, 1);
-    spawn(b, 2);
-    run(b, 1, 0);
-    run(b, 2, 3);
-    start(b);
-    tick(b);
-    tick(b);
-    answer(b, 3);
-    fp_on_cpu_drain(b->sampler);
-    drain(b);
-    CHECK_INT(b->seen[2], 2);
-    CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 2);
-    CHECK_INT(pending(b), 0);
-    for (unsigned at = 0; at < SCHEDULERS; at++) {
-        CHECK(!scheduler[at].in_flight);
-        CHECK_INT(scheduler[at].released, scheduler[at].asked);
-    }
-    check_books(b);
-    bench_destroy(b);
-}
-
 /* ------------------------------------------------------ between the ticks -- */
 
 /* In twenty ticks of 5 ms: how often it looks for a capture that does not come. */
@@ -804,33 +713,6 @@ static void in_mode_processes_too_a_lost_capture_has_its_scheduler(void)
 
 /* -------------------------------------------------------- mode schedulers -- */
 
-static void every_scheduler_has_a_sample_of_its_own(void)
-{
-    struct bench *b = create(FP_MODE_SCHEDULERS);
-
-    spawn(b, 5);
-    run(b, 5, 1);
-    start(b);
-    tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_attempted), SCHEDULERS);
-    CHECK_INT(b->samples, SCHEDULERS - 1);
-    CHECK_INT(b->idle[1], 1);
-    CHECK_INT(b->idle[2], 0);
-    CHECK_INT(b->idle[3], 1);
-    CHECK_INT(b->idle[4], 1);
-    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
-    CHECK_INT(last_stack(b)->count, 1);
-    CHECK(last_stack(b)->frame[0] == FP_FRAME_IDLE);
-    answer(b, 1);
-    pause_it(b, 5, 1);
-    tick(b);
-    CHECK_INT(b->seen[5], 1);
-    CHECK_INT(b->idle[2], 1);
-    CHECK_INT(b->repeats, SCHEDULERS - 1); /* the others still idle */
-    check_books(b);
-    bench_destroy(b);
-}
-
 static void schedulers_that_are_offline_or_strangers_are_left_out(void)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
@@ -850,74 +732,11 @@ static void schedulers_that_are_offline_or_strangers_are_left_out(void)
     bench_destroy(b);
 }
 
-static void processes_met_again_go_on_with_their_history(void)
-{
-    struct bench *b = create(FP_MODE_SCHEDULERS);
-    uint64_t definitions = 0;
-
-    spawn(b, 1);
-    spawn(b, 2);
-    start(b);
-    for (uint32_t i = 0; i < 20; i++) {
-        uint32_t n = 1 + i % 2;
-
-        run(b, n, i % 3);
-        fake_set(&b->vm, n, FP_FIELD_reds, 1000000 + 5000 * i);
-        tick(b);
-        answer(b, i % 3);
-        pause_it(b, n, i % 3);
-        fp_on_cpu_poll(b->sampler);
-        drain(b);
-        if (i >= 2) {
-            CHECK_INT(b->last.delta[FP_METRIC_reductions], 10000);
-            CHECK_INT(b->process[b->last.process].number, n);
-        }
-        if (i == 3)
-            definitions = b->definitions;
-    }
-    CHECK_INT(b->seen[1], 10);
-    CHECK_INT(b->seen[2], 10);
-    CHECK_INT(b->definitions, definitions);
-    check_books(b);
-    bench_destroy(b);
-}
-
-static void who_runs_when_it_is_asked_is_who_is_sampled(void)
-{
-    struct bench *b = create(FP_MODE_SCHEDULERS);
-
-    spawn(b, 1);
-    spawn(b, 2);
-    run(b, 1, 0);
-    start(b);
-    tick(b);
-    pause_it(b, 1, 0);
-    run(b, 2, 0); /* before the handler */
-    tick(b);
-    answer(b, 0);
-    set_current(&b->vm, 0, 0);
-    tick(b);
-    CHECK_INT(b->seen[1], 0);
-    CHECK_INT(b->seen[2], 2);
-    /* And with no process there, that is no sample. */
-    run(b, 1, 0);
-    tick(b);
-    pause_it(b, 1, 0);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(b->seen[1], 0);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
-    check_books(b);
-    bench_destroy(b);
-}
-
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     virtual_clock = read_clock;
     RUN(what_runs_is_asked_and_sampled_when_it_answers);
-    RUN(a_late_answer_is_true_of_every_tick_that_waited);
-    RUN(each_tick_that_waited_has_a_time_of_its_own);
     RUN(what_has_left_its_scheduler_is_moved);
     RUN(a_process_between_schedulers_is_moved);
     RUN(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same);
@@ -936,16 +755,12 @@ int main(int argc, char **argv)
     RUN(a_process_that_is_free_when_captured_is_gone);
     RUN(reductions_never_fall);
     RUN(a_process_that_is_gone_when_the_answer_comes_is_moved);
-    RUN(at_the_end_what_is_answered_counts_and_the_rest_is_late);
     RUN(it_wakes_between_ticks_for_others_only);
     RUN(while_another_owner_has_the_signal_no_sample_is_lost);
     RUN(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame);
     RUN(in_mode_schedulers_too_what_runs_unasked_has_its_frame);
     RUN(without_a_capture_the_scheduler_is_known);
     RUN(in_mode_processes_too_a_lost_capture_has_its_scheduler);
-    RUN(every_scheduler_has_a_sample_of_its_own);
     RUN(schedulers_that_are_offline_or_strangers_are_left_out);
-    RUN(processes_met_again_go_on_with_their_history);
-    RUN(who_runs_when_it_is_asked_is_who_is_sampled);
     return RUN_END();
 }

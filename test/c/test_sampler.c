@@ -798,64 +798,6 @@ static void a_retry_that_finds_another_status_is_no_sample_of_it(void)
     bench_destroy(b);
 }
 
-/* ------------------------------------------------------------ a full ring */
-
-static void what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back(void)
-{
-    struct bench *b = bench_create(27, 64, 8);
-    uint64_t before;
-
-    spawn_with_stack(b, 1);
-    start(b);
-    tick(b);
-    while (fp_ring_reserve(b->ring, 1024) != NULL)
-        fp_ring_commit(b->ring);
-    while (fp_ring_reserve(b->ring, 8) != NULL)
-        fp_ring_commit(b->ring);
-    before = fp_ring_used(b->ring);
-    for (int i = 0; i < 3; i++) {
-        fake_set(&b->vm, 1, FP_FIELD_reds, 2000 + 10u * i);
-        sampler_run(b->sampler, 1);
-    }
-    CHECK_INT(stat(b, FP_COUNTER_dropped), 3);
-    CHECK_INT(fp_ring_used(b->ring), before);
-    for (size_t size; fp_ring_peek(b->ring, &size) != NULL;)
-        fp_ring_release(b->ring);
-    fake_set(&b->vm, 1, FP_FIELD_reds, 2500);
-    tick(b);
-    CHECK_INT(b->samples, 2);
-    CHECK_INT(b->last.delta[FP_METRIC_reductions], 2500 - 1001);
-    check_books(b);
-    bench_destroy(b);
-}
-
-/* Definitions that did not fit come before the first sample that does: drain checks that. */
-static void nothing_is_used_that_was_not_defined(void)
-{
-    struct bench *b = bench_create(27, 64, 48);
-    uint64_t random = 7;
-
-    for (uint32_t n = 0; n < 48; n++)
-        spawn_with_stack(b, n);
-    start(b);
-    for (int round = 0; round < 400; round++) {
-        /* The writer is slow: it comes by when it likes. */
-        sampler_run(b->sampler, run_below(&random, 12));
-        for (uint32_t n = 0; n < 48; n++)
-            if (run_below(&random, 3) == 0) {
-                fake_set(&b->vm, n, FP_FIELD_i, CODE + 8 * run_below(&random, 2000));
-                fake_set(&b->vm, n, FP_FIELD_reds, fake_get(&b->vm, n, FP_FIELD_reds) + 1);
-            }
-        if (run_below(&random, 2) == 0)
-            drain(b);
-    }
-    drain(b);
-    CHECK(stat(b, FP_COUNTER_dropped) > 1000);
-    CHECK(b->samples > 1000);
-    check_books(b);
-    bench_destroy(b);
-}
-
 /* ----------------------------------------------------------------- names */
 
 static void a_process_is_defined_anew_when_its_name_changes(void)
@@ -1339,8 +1281,6 @@ int main(int argc, char **argv)
     RUN(a_process_that_two_slots_name_is_sampled_once);
     RUN(only_samples_of_the_status_asked_for_are_taken);
     RUN(a_retry_that_finds_another_status_is_no_sample_of_it);
-    RUN(what_a_full_ring_refuses_is_dropped_and_the_delta_reaches_back);
-    RUN(nothing_is_used_that_was_not_defined);
     RUN(a_process_is_defined_anew_when_its_name_changes);
     RUN(garbage_in_any_offset_harms_nothing);
     RUN(the_thread_ticks_and_ends_when_told);

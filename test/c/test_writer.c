@@ -328,33 +328,6 @@ static void stopping_drains_everything_and_the_books_are_even(void)
     teardown(f);
 }
 
-static void the_ring_is_drained_without_being_asked(void)
-{
-    struct fixture *f = setup(0);
-
-    push_definitions(f);
-    push_samples(f, 10);
-    pass(f, 100);
-    CHECK_INT(counter(f, FP_COUNTER_written), 10);
-    CHECK_INT(counter(f, FP_COUNTER_flushes), 0);
-    stop(f);
-    teardown(f);
-}
-
-static void the_file_is_flushed_every_interval(void)
-{
-    struct fixture *f = setup(30);
-
-    push_definitions(f);
-    push_samples(f, 10);
-    pass(f, 3 * 30 + 1);
-    CHECK_INT(counter(f, FP_COUNTER_flushes), 3);
-    CHECK_INT(samples_in_file(f), 10);
-    CHECK_INT(f->notes.flushes, 0); /* no request */
-    stop(f);
-    teardown(f);
-}
-
 static void the_thread_has_a_name_and_takes_no_signals(void)
 {
     struct fixture *f = setup_threaded(0, 0);
@@ -875,74 +848,12 @@ static void a_stop_amid_flushes_leaves_no_ticket_open(void)
     }
 }
 
-static void a_full_disk_loses_samples_but_not_the_books(void)
-{
-    struct fixture *f = setup(0);
-
-    faulty_disk_room(400000);
-    push_definitions(f);
-    push_samples(f, 20000); /* some 12 MB of text */
-    flush(f);
-    CHECK_INT(f->notes.flush_err, FP_EIO);
-    CHECK(counter(f, FP_COUNTER_errors) >= 1);
-    stop(f);
-    faulty_disk_mend();
-    CHECK_INT(f->notes.stop_err, FP_EIO);
-    CHECK(counter(f, FP_COUNTER_lost) > 0);
-    CHECK_INT(counter(f, FP_COUNTER_written) + counter(f, FP_COUNTER_lost), f->pushed);
-    /* What is said to be written is there, and nothing else. */
-    CHECK_INT(samples_in_file(f), counter(f, FP_COUNTER_written));
-    CHECK_INT(counter(f, FP_COUNTER_bytes), counter(f, FP_COUNTER_file_bytes));
-    teardown(f);
-}
-
-static void a_disk_that_recovers_loses_nothing_that_was_taken(void)
-{
-    struct fixture *f = setup(0);
-
-    faulty_disk_room(1000);
-    push_definitions(f);
-    push_samples(f, 1000);
-    flush(f);
-    CHECK_INT(f->notes.flush_err, FP_EIO);
-    faulty_disk_mend();
-    push_samples(f, 1000);
-    flush(f);
-    CHECK_INT(f->notes.flush_err, 0);
-    CHECK_INT(samples_in_file(f), 2000);
-    stop(f);
-    CHECK_INT(counter(f, FP_COUNTER_written), 2000);
-    CHECK_INT(counter(f, FP_COUNTER_lost), 0);
-    teardown(f);
-}
-
-/* Without a request it is tried again. */
-static void a_disk_that_recovers_is_noticed(void)
-{
-    struct fixture *f = setup(0);
-
-    faulty_disk_room(1000);
-    push_definitions(f);
-    push_samples(f, 1000);
-    flush(f);
-    CHECK_INT(f->notes.flush_err, FP_EIO);
-    faulty_disk_mend();
-    CHECK_INT(counter(f, FP_COUNTER_file_bytes), 0);
-    pass(f, 4000);
-    CHECK(counter(f, FP_COUNTER_file_bytes) > 0);
-    stop(f);
-    CHECK_INT(samples_in_file(f), 1000);
-    teardown(f);
-}
-
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     RUN(a_writer_with_nothing_to_do_stops);
     RUN(what_was_pushed_before_a_flush_is_in_the_file_after_it);
     RUN(stopping_drains_everything_and_the_books_are_even);
-    RUN(the_ring_is_drained_without_being_asked);
-    RUN(the_file_is_flushed_every_interval);
     RUN(the_thread_has_a_name_and_takes_no_signals);
     RUN(a_step_of_the_systems_clock_begins_another_file);
     RUN(each_file_has_the_offset_of_its_beginning);
@@ -961,8 +872,5 @@ int main(int argc, char **argv)
     RUN(nonsense_in_the_ring_is_lost_and_counted);
     RUN(tickets_are_answered_in_order_under_load);
     RUN(a_stop_amid_flushes_leaves_no_ticket_open);
-    RUN(a_full_disk_loses_samples_but_not_the_books);
-    RUN(a_disk_that_recovers_loses_nothing_that_was_taken);
-    RUN(a_disk_that_recovers_is_noticed);
     return RUN_END();
 }

@@ -35,6 +35,14 @@ static void trigger(struct world *w)
     w->writer_at = w->now_ns;
 }
 
+static int flush(struct world *w)
+{
+    CHECK(fp_writer_flush(w->writer) > 0);
+    w->writer_at = w->now_ns;
+    world_run(w, 1);
+    return w->flush_err;
+}
+
 /* ---------------------------------------------------------------- stories -- */
 
 static void who_waits_has_a_sample_at_each_tick(void)
@@ -162,6 +170,19 @@ static void a_disk_that_hangs_holds_up_no_tick(void)
     end(w);
 }
 
+/* What was held is written, and then the profiler's own sample: the ring has what came meanwhile. */
+static void a_write_that_hangs_moves_no_sample_s_time(void)
+{
+    struct world *w =
+        begin((struct plan){.flush_ms = 1000, .lookback_ms = 2000, .events_us = 2000});
+
+    world_run(w, 3000);
+    w->hangs_until = w->now_ns + 3 * SECOND;
+    trigger(w);
+    world_run(w, 5000);
+    end(w);
+}
+
 /* What waits for it is bounded: the rest is lost, and counted. */
 static void a_disk_that_is_full_for_long_loses_what_is_counted(void)
 {
@@ -171,9 +192,24 @@ static void a_disk_that_is_full_for_long_loses_what_is_counted(void)
     faulty_disk_room(0);
     world_run(w, 30000);
     CHECK(counter(w, FP_COUNTER_lost) > 0);
+    CHECK_INT(flush(w), FP_EIO);
     faulty_disk_mend();
-    world_run(w, 40000);
-    CHECK_INT(w->flush_err, 0);
+    CHECK_INT(flush(w), 0);
+    world_run(w, 10000);
+    end(w);
+}
+
+static void a_disk_that_mends_is_noticed_without_a_flush(void)
+{
+    struct world *w = begin((struct plan){.events_us = 500});
+
+    faulty_disk_room(0);
+    world_run(w, 4000);
+    CHECK(counter(w, FP_COUNTER_errors) > 0);
+    CHECK_INT(counter(w, FP_COUNTER_file_bytes), 0);
+    faulty_disk_mend();
+    world_run(w, 10000);
+    CHECK(counter(w, FP_COUNTER_file_bytes) > 0);
     end(w);
 }
 
@@ -254,9 +290,9 @@ static void worlds_of_chance_are_as_true(void)
     play_seeds(SEEDS, 1);
 }
 
-/* Seeds beyond these that failed once. 1401, 2090: after a write that hung, the profiler's own
- * sample had a time that moved those of samples in the ring. The others were mistakes of the truth:
- * two captures of a process, many ticks that waited for one, a sample given up within a tick. */
+/* Seeds beyond these that failed once, if by a mistake of the truth: two captures of a process, many
+ * ticks that waited for one, a sample given up within a tick. A change of the world makes another
+ * one of a seed: what the product did wrong is a story, too. */
 static void worlds_that_failed_once_are_as_true(void)
 {
     static const uint64_t kept[] = {1175, 1207, 1256, 1401, 2090};
@@ -285,7 +321,9 @@ int main(int argc, char **argv)
     RUN(a_trigger_has_the_lookback_and_no_more);
     RUN(files_stay_below_their_limit_at_each_write);
     RUN(a_disk_that_hangs_holds_up_no_tick);
+    RUN(a_write_that_hangs_moves_no_sample_s_time);
     RUN(a_disk_that_is_full_for_long_loses_what_is_counted);
+    RUN(a_disk_that_mends_is_noticed_without_a_flush);
     RUN(worlds_of_chance_are_as_true);
     RUN(worlds_that_failed_once_are_as_true);
     return RUN_END();

@@ -606,8 +606,8 @@ static int was_so(struct world *w, uint64_t hash, uint64_t tid, int64_t ns)
  * process has its history in mode schedulers until another one has its slot. */
 static int has_history(const struct world *w)
 {
-    return w->plan.mode == FP_MODE_PROCESSES && w->plan.top == 0 && w->plan.permille == 0 &&
-           !w->plan.breaks_disk &&
+    return (w->plan.mode == FP_MODE_PROCESSES || !w->plan.moves) && w->plan.top == 0 &&
+           w->plan.permille == 0 && !w->plan.breaks_disk &&
            counter(w, FP_COUNTER_lost) + counter(w, FP_COUNTER_evicted) == 0;
 }
 
@@ -651,7 +651,7 @@ static void read_sample(const struct grammar_found *found)
                  " (reductions %" PRId64 ", queue %" PRId64 ", memory %" PRId64 "):\n%s",
                  found->tid, ns / 1000, state->found, state->expected, found->value[0],
                  found->value[1], found->value[2], frames);
-    if (has_history(w))
+    if (has_history(w) && found->tid < INT32_MAX - SCHEDULERS)
         check_deltas(t, found);
 }
 

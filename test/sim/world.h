@@ -484,17 +484,39 @@ static void spend(struct world *w, int64_t ns)
     w->now_ns += ns;
 }
 
+/* The process whose memory is read has a turn on a scheduler just then. */
+static void tear(struct world *w, uint64_t address)
+{
+    uint32_t n = PROCESSES;
+    unsigned at = chance(w, SCHEDULERS);
+
+    if (address >= FAKE_HEAPS && address < FAKE_JIT)
+        n = (uint32_t)((address - FAKE_HEAPS) / (8 * FAKE_HEAP_WORDS)) % PROCESSES;
+    else if (address >= FAKE_PROCESSES && address < FAKE_HEAPS)
+        n = (uint32_t)((address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE) % PROCESSES;
+    if (n == PROCESSES || !w->process[n].is_alive || w->process[n].at >= 0 || w->runs[at] >= 0)
+        return;
+    world_schedule(w, n, at);
+    for (uint32_t i = chance(w, 4); i > 0; i--)
+        chance(w, 4) ? world_work(w, n, 10) : world_collect(w, n);
+    world_pause(w, n, FP_STATUS_waiting);
+}
+
 /* Memory is read: it takes time, and others go on meanwhile. */
 static void before_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
 {
     struct world *w = arg;
 
-    (void)memory, (void)address, (void)size;
+    (void)memory, (void)size;
     if (w->thread != SAMPLER)
         return;
     spend(w, w->plan.read_ns);
-    if (w->plan.tears && w->is_in_step && chance(w, (uint32_t)w->plan.tears) == 0)
+    if (!w->plan.tears || !w->is_in_step || chance(w, (uint32_t)w->plan.tears) != 0)
+        return;
+    if (chance(w, 2))
         change_something(w);
+    else
+        tear(w, address);
 }
 
 /* ----------------------------------------------------------------- the steps -- */
@@ -719,6 +741,9 @@ static void world_stop(struct world *w)
     int64_t from_ns = w->now_ns;
 
     virtual_sleep = sleep_to_the_end;
+    for (unsigned at = 0; at < SCHEDULERS; at++)
+        if (w->open[at] >= 0 && chance(w, 2))
+            w->question[w->open[at]].answer_ns = INT64_MAX; /* it does not come */
     w->thread = SAMPLER;
     fp_sampler_end(w->sampler);
     w->thread = NOBODY;
