@@ -230,52 +230,58 @@ static void forget(struct fake_memory *memory)
 #define HEAVY_TEST(test, n)                                                                        \
     TEST_ON(test, struct fake_memory *, memory, placed(&heavies[n].code, 3), forget)
 
+/* Of each one, where it is placed. */
+#define EACH_PLACED(test, type, all, first)                                                        \
+    static void test##_of(struct fake_memory *memory, const struct type *type);                    \
+    TEST(test)                                                                                     \
+    {                                                                                              \
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {                                    \
+            struct fake_memory *memory = placed(&all[i].first, 3);                                 \
+                                                                                                   \
+            test##_of(memory, &all[i]);                                                            \
+            forget(memory);                                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    static void test##_of(struct fake_memory *memory, const struct type *type)
+#define EACH_LIGHT(test) EACH_PLACED(test, light, lights, site)
+#define EACH_HEAVY(test) EACH_PLACED(test, heavy, heavies, code)
+
 /* ------------------------------------------------------------ light BIFs -- */
 
-TEST(a_light_bif_is_named_by_the_call_of_each_release)
+EACH_LIGHT(a_light_bif_is_named_by_the_call_of_each_release)
 {
-    for (size_t i = 0; i < LIGHTS; i++) {
-        struct fake_memory memory;
-        uint64_t mfa_at = 0;
+    uint64_t mfa_at = 0;
 
-        place_light(&memory, &lights[i]);
-        CHECK(fp_is_return_address(&memory.reader, lights[i].returns_to));
-        CHECK_INT(fp_jit_light(&memory.reader, lights[i].returns_to, &mfa_at), 0);
-        CHECK(mfa_at == lights[i].mfa_at);
-        CHECK_INT(fake_word(&memory, mfa_at + 16), 2); /* register/2 */
-        CHECK(fp_call_target(&memory.reader, lights[i].returns_to) == lights[i].fragment.at);
-        fake_memory_destroy(&memory);
-    }
+    CHECK(fp_is_return_address(&memory->reader, light->returns_to));
+    CHECK_INT(fp_jit_light(&memory->reader, light->returns_to, &mfa_at), 0);
+    CHECK(mfa_at == light->mfa_at);
+    CHECK_INT(fake_word(memory, mfa_at + 16), 2); /* register/2 */
+    CHECK(fp_call_target(&memory->reader, light->returns_to) == light->fragment.at);
 }
 
 /* Whatever byte is another one: the same BIF, or none. Never a wrong one, and none when it is of
  * the instructions that name it. */
-TEST(a_light_call_with_one_byte_wrong_names_no_other)
+EACH_LIGHT(a_light_call_with_one_byte_wrong_names_no_other)
 {
     /* The opcodes of mov and lea, and lea's displacement. */
     static const unsigned char matters[] = {0, 1, 20, 21, 22, 23, 24, 25, 26};
 
-    for (size_t i = 0; i < LIGHTS; i++) {
-        struct fake_memory memory;
-        uint64_t size = lights[i].returns_to - lights[i].site.at;
+    uint64_t size = light->returns_to - light->site.at;
 
-        place_light(&memory, &lights[i]);
-        for (uint64_t k = 0; k < size; k++)
-            for (unsigned flip = 1; flip < 256; flip++) {
-                unsigned char *at = fake_at(&memory, lights[i].site.at + k, 1);
-                uint64_t mfa_at = 0;
-                int err;
+    for (uint64_t k = 0; k < size; k++)
+        for (unsigned flip = 1; flip < 256; flip++) {
+            unsigned char *at = fake_at(memory, light->site.at + k, 1);
+            uint64_t mfa_at = 0;
+            int err;
 
-                *at ^= (unsigned char)flip;
-                err = fp_jit_light(&memory.reader, lights[i].returns_to, &mfa_at);
-                if (err == 0)
-                    CHECK(mfa_at == lights[i].mfa_at);
-                if (memchr(matters, (int)k, sizeof matters) != NULL)
-                    CHECK_INT(err, FP_ENOENT);
-                *at ^= (unsigned char)flip;
-            }
-        fake_memory_destroy(&memory);
-    }
+            *at ^= (unsigned char)flip;
+            err = fp_jit_light(&memory->reader, light->returns_to, &mfa_at);
+            if (err == 0)
+                CHECK(mfa_at == light->mfa_at);
+            if (memchr(matters, (int)k, sizeof matters) != NULL)
+                CHECK_INT(err, FP_ENOENT);
+            *at ^= (unsigned char)flip;
+        }
 }
 
 LIGHT_TEST(any_other_address_is_of_no_light_bif, 0)
@@ -355,34 +361,22 @@ LIGHT_TEST(what_can_not_be_read_is_no_light_bif, 2)
 
 /* ------------------------------------------------------------ heavy BIFs -- */
 
-TEST(a_heavy_bif_is_known_by_its_jump_in_each_release)
+EACH_HEAVY(a_heavy_bif_is_known_by_its_jump_in_each_release)
 {
-    for (size_t i = 0; i < HEAVIES; i++) {
-        struct fake_memory memory;
-
-        place_heavy(&memory, &heavies[i]);
-        CHECK(fp_is_return_address(&memory.reader, heavies[i].native_return));
-        CHECK(fp_jit_heavy(&memory.reader, heavies[i].code.at, heavies[i].native_return));
-        fake_memory_destroy(&memory);
-    }
+    CHECK(fp_is_return_address(&memory->reader, heavy->native_return));
+    CHECK(fp_jit_heavy(&memory->reader, heavy->code.at, heavy->native_return));
 }
 
 /* c_p->current is not wiped: what it says must fit to where C returns to. */
-TEST(a_heavy_bif_of_before_is_not_believed)
+EACH_HEAVY(a_heavy_bif_of_before_is_not_believed)
 {
-    for (size_t i = 0; i < HEAVIES; i++) {
-        const struct heavy *heavy = &heavies[i];
-        struct fake_memory memory;
-        uint64_t fragment = heavy->fragment.at;
+    uint64_t fragment = heavy->fragment.at;
 
-        place_heavy(&memory, heavy);
-        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, fragment - 1));
-        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, fragment));
-        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, fragment + 513));
-        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, 0));
-        CHECK(!fp_jit_heavy(&memory.reader, heavy->code.at, UINT64_MAX));
-        fake_memory_destroy(&memory);
-    }
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, fragment - 1));
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, fragment));
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, fragment + 513));
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, 0));
+    CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, UINT64_MAX));
 }
 
 HEAVY_TEST(what_is_no_heavy_bif_is_none, 3)

@@ -131,18 +131,18 @@ static uint64_t monitor_of(uint32_t n, uint32_t callee)
                                                .item = fake_pid(&b.vm.layout, callee)});
 }
 
+#define SET_STACK(n, ...)                                                                          \
+    fake_set_stack(&b.vm, n, (const uint64_t[]){__VA_ARGS__},                                      \
+                   sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
 /* Process n calls `callee` with {get, 7}. */
 static void spawn_caller(uint32_t n, uint32_t callee)
 {
     struct fp_ref ref = ref_of(n);
-    const uint64_t stack[] = {FAKE_NIL,         fake_ref(&b.heap, &ref),
-                              FAKE_SMALL(5000), /* of CALL */
-                              at(CALLER),       FAKE_NIL,
-                              FAKE_NIL,         FAKE_TUPLE(&b.heap, b.get, FAKE_SMALL(7)),
-                              at(BY_HAND)};
 
     b.pid[n] = fake_spawn(&b.vm, n, at(CALL));
-    fake_set_stack(&b.vm, n, stack, sizeof stack / sizeof *stack);
+    SET_STACK(n, FAKE_NIL, fake_ref(&b.heap, &ref), FAKE_SMALL(5000) /* of CALL */, at(CALLER),
+              FAKE_NIL, FAKE_NIL, FAKE_TUPLE(&b.heap, b.get, FAKE_SMALL(7)), at(BY_HAND));
     set_monitors(n, monitor_of(n, callee));
 }
 
@@ -151,38 +151,41 @@ static void spawn_at(uint32_t n, int function)
     b.pid[n] = fake_spawn(&b.vm, n, at(function));
 }
 
+static void callers_are_told(void)
+{
+    for (uint32_t n = 0; n < 20; n++)
+        spawn_at(n, LOOP);
+    for (uint32_t n = 20; n < PROCESSES; n++)
+        spawn_caller(n, n - 20);
+    CHECK_INT(look(), 0);
+    CHECK_INT(b.counts.processes, PROCESSES);
+    CHECK_INT(b.counts.waiting, PROCESSES);
+    CHECK_INT(b.counts.idle, 20);
+    CHECK_INT(b.counts.moved + b.counts.unknown + b.counts.unreadable, 0);
+    CHECK_INT(b.waits, PROCESSES - 20);
+    for (uint32_t n = 20; n < PROCESSES; n++) {
+        const struct fp_wait *wait = wait_of(n);
+        struct fp_ref ref = ref_of(n);
+
+        CHECK(wait != NULL);
+        CHECK_INT(wait->how, FP_WAIT_call);
+        CHECK_INT(wait->target.kind, FP_TERM_PID);
+        CHECK(wait->target.word == b.pid[n - 20]);
+        CHECK(wait->has_ref && fp_ref_is_equal(&wait->ref, &ref));
+        CHECK_INT(wait->tag.shape, FP_SHAPE_TUPLE);
+        CHECK(wait->tag.atom == b.get && wait->tag.arity == 2);
+        CHECK(wait->i == at(CALL));
+    }
+    b.options.excluded[b.options.excluded_n++] = b.pid[30];
+    CHECK_INT(look(), 0);
+    CHECK(wait_of(30) == NULL && wait_of(31) != NULL);
+}
+
 TEST(callers_are_told_and_servers_are_counted)
 {
-    static const unsigned releases[] = {25, 27, 29};
-
-    for (size_t r = 0; r < 3; r++) {
-        create(releases[r]);
-        for (uint32_t n = 0; n < 20; n++)
-            spawn_at(n, LOOP);
-        for (uint32_t n = 20; n < PROCESSES; n++)
-            spawn_caller(n, n - 20);
-        CHECK_INT(look(), 0);
-        CHECK_INT(b.counts.processes, PROCESSES);
-        CHECK_INT(b.counts.waiting, PROCESSES);
-        CHECK_INT(b.counts.idle, 20);
-        CHECK_INT(b.counts.moved + b.counts.unknown + b.counts.unreadable, 0);
-        CHECK_INT(b.waits, PROCESSES - 20);
-        for (uint32_t n = 20; n < PROCESSES; n++) {
-            const struct fp_wait *wait = wait_of(n);
-            struct fp_ref ref = ref_of(n);
-
-            CHECK(wait != NULL);
-            CHECK_INT(wait->how, FP_WAIT_call);
-            CHECK_INT(wait->target.kind, FP_TERM_PID);
-            CHECK(wait->target.word == b.pid[n - 20]);
-            CHECK(wait->has_ref && fp_ref_is_equal(&wait->ref, &ref));
-            CHECK_INT(wait->tag.shape, FP_SHAPE_TUPLE);
-            CHECK(wait->tag.atom == b.get && wait->tag.arity == 2);
-            CHECK(wait->i == at(CALL));
-        }
-        b.options.excluded[b.options.excluded_n++] = b.pid[30];
-        CHECK_INT(look(), 0);
-        CHECK(wait_of(30) == NULL && wait_of(31) != NULL);
+    for (unsigned otp = 25; otp <= 29; otp += 2) {
+        create(otp);
+        callers_are_told();
         destroy();
     }
 }
@@ -260,10 +263,8 @@ TEST_BETWEEN(a_receive_by_hand_needs_exactly_one_monitor, create(25), destroy())
 
 static enum fp_wait_how how_at(uint32_t n, int function, uint64_t second_slot)
 {
-    const uint64_t stack[] = {FAKE_NIL, second_slot, FAKE_SMALL(4), at(CALLER)};
-
     spawn_at(n, function);
-    fake_set_stack(&b.vm, n, stack, sizeof stack / sizeof *stack);
+    SET_STACK(n, FAKE_NIL, second_slot, FAKE_SMALL(4), at(CALLER));
     set_monitors(n, monitor_of(n, 7));
     CHECK_INT(look(), 0);
     return wait_of(n)->how;
@@ -331,23 +332,22 @@ TEST(who_moves_meanwhile_is_left_out)
     }
 }
 
-TEST(other_code_at_a_site_is_no_site)
+TEST_BETWEEN(other_code_at_a_site_is_no_site, create(27), destroy())
 {
-    create(27);
     spawn_caller(2, 1);
     fake_put_word(&b.vm.memory, at(CALL) + 8, 0x1234);
     set_monitors(2, 0);
     CHECK_INT(look(), 0);
     CHECK_INT(wait_of(2)->how, FP_WAIT_unknown);
-    destroy();
-    create(27);
+}
+
+TEST_BETWEEN(a_site_of_a_function_of_another_name_is_no_site, create(27), destroy())
+{
     spawn_caller(2, 1);
-    /* The same function by another name. */
     fake_put_word(&b.vm.memory, b.module.code[CALLER] - 16, b.get);
     CHECK_INT(look(), 0);
     CHECK_INT(wait_of(2)->how, FP_WAIT_call);
     CHECK_INT(wait_of(2)->tag.shape, FP_SHAPE_UNKNOWN);
-    destroy();
 }
 
 static void load(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -375,19 +375,9 @@ TEST_BETWEEN(a_server_at_work_tells_its_call, create(29), destroy())
     module = fake_atom_term(&b.vm, "my_server", 9);
     from = FAKE_TUPLE(&b.heap, b.pid[9],
                       fake_cons(&b.heap, b.vm.layout.envelope.alias, fake_ref(&b.heap, &ref)));
-    {
-        const uint64_t stack[] = {FAKE_NIL,
-                                  at(BY_HAND),
-                                  FAKE_SMALL(1),
-                                  at(SERVER),
-                                  FAKE_TUPLE(&b.heap, b.get, FAKE_NIL, FAKE_NIL),
-                                  from,
-                                  module,
-                                  at(LOOP)};
-
-        spawn_at(1, SLEEP);
-        fake_set_stack(&b.vm, 1, stack, sizeof stack / sizeof *stack);
-    }
+    spawn_at(1, SLEEP);
+    SET_STACK(1, FAKE_NIL, at(BY_HAND), FAKE_SMALL(1), at(SERVER),
+              FAKE_TUPLE(&b.heap, b.get, FAKE_NIL, FAKE_NIL), from, module, at(LOOP));
     CHECK_INT(served_by(b.pid[1], &served), 0);
     CHECK_INT(served.message.kind, FP_MESSAGE_call);
     CHECK(served.message.tag.atom == b.get && served.message.tag.arity == 3);
@@ -409,13 +399,9 @@ TEST_BETWEEN(of_two_servers_on_a_stack_the_outer_one_is_told, create(27), destro
 
     outer = fake_atom_term(&b.vm, "outer", 5);
     inner = fake_atom_term(&b.vm, "inner", 5);
-    {
-        const uint64_t stack[] = {FAKE_NIL,   at(SERVER), inner,    FAKE_NIL, inner,
-                                  at(SERVER), b.get,      FAKE_NIL, outer,    at(LOOP)};
-
-        spawn_at(1, SLEEP);
-        fake_set_stack(&b.vm, 1, stack, sizeof stack / sizeof *stack);
-    }
+    spawn_at(1, SLEEP);
+    SET_STACK(1, FAKE_NIL, at(SERVER), inner, FAKE_NIL, inner, at(SERVER), b.get, FAKE_NIL, outer,
+              at(LOOP));
     b.pid[1] = fake_pid(&b.vm.layout, 1);
     CHECK_INT(served_by(b.pid[1], &served), 0);
     CHECK(served.message.tag.atom == b.get);
