@@ -102,7 +102,6 @@ static const struct light lights[] = {
      0x7f8c7ee02890,
      0x7f8c83f3c190 + 64},
 };
-#define LIGHTS (sizeof lights / sizeof *lights)
 
 static void place_light(struct fake_memory *memory, const struct light *light)
 {
