@@ -4,11 +4,22 @@
 #include "fake_vm.h"
 #include "test.h"
 
-static void create(struct fake_vm *vm, unsigned otp)
+static struct fake_vm *create(unsigned otp)
 {
+    struct fake_vm *vm = malloc(sizeof *vm);
+
     fake_vm_create(vm, otp, 64, 0);
     fake_vm_add_atoms(vm);
+    return vm;
 }
+
+static void destroy(struct fake_vm *vm)
+{
+    fake_vm_destroy(vm);
+    free(vm);
+}
+
+#define VM_TEST(test, otp) TEST_ON(test, struct fake_vm *, vm, create(otp), destroy)
 
 static void expect(struct fake_vm *vm, uint64_t term, const char *text, size_t len)
 {
@@ -46,80 +57,71 @@ TEST(texts_of_all_lengths_in_all_forms)
     for (size_t r = 0; r < 4; r++) {
         static const size_t lengths[] = {0, 1, 2, 7, 8, 63, 64, 65, 66, 127, 128, 255, 600, 1020};
         uint64_t term[14];
-        struct fake_vm vm;
+        struct fake_vm *vm = create(releases[r]);
 
-        create(&vm, releases[r]);
         for (size_t i = 0; i < 14; i++)
-            term[i] = fake_atom_term(&vm, text + i, lengths[i] > 1000 ? 1020 - i : lengths[i]);
+            term[i] = fake_atom_term(vm, text + i, lengths[i] > 1000 ? 1020 - i : lengths[i]);
         for (size_t i = 0; i < 14; i++)
-            expect(&vm, term[i], text + i, lengths[i] > 1000 ? 1020 - i : lengths[i]);
-        expect(&vm, 0x0b, "false", 5);
-        expect(&vm, 0x4b, "true", 4);
-        fake_vm_destroy(&vm);
+            expect(vm, term[i], text + i, lengths[i] > 1000 ? 1020 - i : lengths[i]);
+        expect(vm, 0x0b, "false", 5);
+        expect(vm, 0x4b, "true", 4);
+        destroy(vm);
     }
 }
 
-TEST(atoms_beyond_the_first_segment)
+VM_TEST(atoms_beyond_the_first_segment, 29)
 {
-    struct fake_vm vm;
     uint64_t term[1500];
     char text[16];
 
-    create(&vm, 29);
     for (int i = 0; i < 1500; i++)
-        term[i] = fake_atom_term(&vm, text, (size_t)snprintf(text, sizeof text, "a%d", i));
+        term[i] = fake_atom_term(vm, text, (size_t)snprintf(text, sizeof text, "a%d", i));
     for (int i = 0; i < 1500; i += 7) {
         int len = snprintf(text, sizeof text, "a%d", i);
 
-        expect(&vm, term[i], text, (size_t)len);
+        expect(vm, term[i], text, (size_t)len);
     }
-    fake_vm_destroy(&vm);
 }
 
-TEST(what_is_no_atom_of_this_vm_is_none)
+VM_TEST(what_is_no_atom_of_this_vm_is_none, 27)
 {
-    struct fake_vm vm;
     uint64_t term;
 
-    create(&vm, 27);
-    term = fake_atom_term(&vm, "last", 4);
-    expect_err(&vm, 0, FP_ENOENT);
-    expect_err(&vm, 0x0f, FP_ENOENT);        /* a small */
-    expect_err(&vm, term ^ 0x10, FP_ENOENT); /* other tags */
-    expect_err(&vm, term ^ 0x20, FP_ENOENT);
-    expect_err(&vm, term + 64, FP_ENOENT); /* not made yet */
-    expect_err(&vm, UINT64_C(0x7fffffff) << 6 | 0x0b, FP_ENOENT);
-    expect_err(&vm, UINT64_C(0xffffffff) << 6 | 0x0b, FP_ENOENT);
-    expect_err(&vm, (UINT64_MAX & ~UINT64_C(0x3f)) | 0x0b, FP_ENOENT);
-    vm.layout.atom_entries = 0; /* without their number: by the entries */
-    expect(&vm, term, "last", 4);
-    CHECK(fp_atom_text(&vm.layout, &vm.memory.reader, term + 64, (char[FP_ATOM_TEXT_MAX]){0}) < 0);
-    CHECK(fp_atom_text(&vm.layout, &vm.memory.reader, UINT64_C(0xffffffff) << 6 | 0x0b,
+    term = fake_atom_term(vm, "last", 4);
+    expect_err(vm, 0, FP_ENOENT);
+    expect_err(vm, 0x0f, FP_ENOENT);        /* a small */
+    expect_err(vm, term ^ 0x10, FP_ENOENT); /* other tags */
+    expect_err(vm, term ^ 0x20, FP_ENOENT);
+    expect_err(vm, term + 64, FP_ENOENT); /* not made yet */
+    expect_err(vm, UINT64_C(0x7fffffff) << 6 | 0x0b, FP_ENOENT);
+    expect_err(vm, UINT64_C(0xffffffff) << 6 | 0x0b, FP_ENOENT);
+    expect_err(vm, (UINT64_MAX & ~UINT64_C(0x3f)) | 0x0b, FP_ENOENT);
+    vm->layout.atom_entries = 0; /* without their number: by the entries */
+    expect(vm, term, "last", 4);
+    CHECK(fp_atom_text(&vm->layout, &vm->memory.reader, term + 64, (char[FP_ATOM_TEXT_MAX]){0}) <
+          0);
+    CHECK(fp_atom_text(&vm->layout, &vm->memory.reader, UINT64_C(0xffffffff) << 6 | 0x0b,
                        (char[FP_ATOM_TEXT_MAX]){0}) < 0);
-    fake_vm_destroy(&vm);
 }
 
-TEST(an_entry_that_contradicts_itself_is_none)
+VM_TEST(an_entry_that_contradicts_itself_is_none, 29)
 {
-    struct fake_vm vm;
     uint64_t term, entry;
     int16_t len;
 
-    create(&vm, 29);
-    term = fake_atom_term(&vm, "victim", 6);
-    entry = entry_of(&vm, term);
+    term = fake_atom_term(vm, "victim", 6);
+    entry = entry_of(vm, term);
     len = -1;
-    fake_put(&vm.memory, entry + 24, &len, 2);
-    expect_err(&vm, term, FP_ENOENT);
+    fake_put(&vm->memory, entry + 24, &len, 2);
+    expect_err(vm, term, FP_ENOENT);
     len = FP_ATOM_TEXT_MAX + 1;
-    fake_put(&vm.memory, entry + 24, &len, 2);
-    expect_err(&vm, term, FP_ENOENT);
+    fake_put(&vm->memory, entry + 24, &len, 2);
+    expect_err(vm, term, FP_ENOENT);
     len = 6;
-    fake_put(&vm.memory, entry + 24, &len, 2);
-    expect(&vm, term, "victim", 6);
-    fake_put(&vm.memory, entry + 16, "\1\0\0\0", 4); /* another's index */
-    expect_err(&vm, term, FP_ENOENT);
-    fake_vm_destroy(&vm);
+    fake_put(&vm->memory, entry + 24, &len, 2);
+    expect(vm, term, "victim", 6);
+    fake_put(&vm->memory, entry + 16, "\1\0\0\0", 4); /* another's index */
+    expect_err(vm, term, FP_ENOENT);
 }
 
 TEST(what_can_not_be_read_says_so)
@@ -127,50 +129,46 @@ TEST(what_can_not_be_read_says_so)
     static const unsigned releases[] = {27, 29};
 
     for (size_t r = 0; r < 2; r++) {
-        struct fake_vm vm;
+        struct fake_vm *vm = create(releases[r]);
         uint64_t term, entry, name;
 
-        create(&vm, releases[r]);
-        term = fake_atom_term(&vm, "victim", 6);
-        entry = entry_of(&vm, term);
-        name = fake_word(&vm.memory, entry + 32);
-        fake_put_word(&vm.memory, entry + 32, 0x1000);
-        expect_err(&vm, term, FP_EFAULT);
-        fake_put_word(&vm.memory, entry + 32, 0);
-        expect_err(&vm, term, FP_EFAULT);
+        term = fake_atom_term(vm, "victim", 6);
+        entry = entry_of(vm, term);
+        name = fake_word(&vm->memory, entry + 32);
+        fake_put_word(&vm->memory, entry + 32, 0x1000);
+        expect_err(vm, term, FP_EFAULT);
+        fake_put_word(&vm->memory, entry + 32, 0);
+        expect_err(vm, term, FP_EFAULT);
         if (releases[r] == 29) { /* a term that is no binary */
-            fake_put_word(&vm.memory, entry + 32, name);
-            fake_put_word(&vm.memory, name & ~UINT64_C(7), 2 << 6);
-            expect_err(&vm, term, FP_EFAULT);
+            fake_put_word(&vm->memory, entry + 32, name);
+            fake_put_word(&vm->memory, name & ~UINT64_C(7), 2 << 6);
+            expect_err(vm, term, FP_EFAULT);
         }
-        fake_put_word(&vm.memory, vm.layout.atom_segments, 0x1000);
-        expect_err(&vm, term, FP_EFAULT);
-        vm.layout.atom_segments = 0x1000;
-        expect_err(&vm, term, FP_EFAULT);
-        vm.layout.atom_entries = 0x1000;
-        expect_err(&vm, term, FP_EFAULT);
-        fake_vm_destroy(&vm);
+        fake_put_word(&vm->memory, vm->layout.atom_segments, 0x1000);
+        expect_err(vm, term, FP_EFAULT);
+        vm->layout.atom_segments = 0x1000;
+        expect_err(vm, term, FP_EFAULT);
+        vm->layout.atom_entries = 0x1000;
+        expect_err(vm, term, FP_EFAULT);
+        destroy(vm);
     }
 }
 
-TEST(random_words_harm_nothing)
+VM_TEST(random_words_harm_nothing, 29)
 {
-    struct fake_vm vm;
     uint64_t random = 8;
     char text[FP_ATOM_TEXT_MAX];
 
-    create(&vm, 29);
     for (int i = 0; i < 200; i++)
-        fake_atom_term(&vm, text, (size_t)snprintf(text, 16, "atom%d", i));
+        fake_atom_term(vm, text, (size_t)snprintf(text, 16, "atom%d", i));
     for (int i = 0; i < 200000; i++) {
         uint64_t term = (uint64_t)run_below(&random, 220) << 6 | 0x0b;
         int size;
 
         if (i % 4 == 0)
-            fake_put_word(&vm.memory, entry_of(&vm, 0x0b) + 8 * run_below(&random, 1600),
+            fake_put_word(&vm->memory, entry_of(vm, 0x0b) + 8 * run_below(&random, 1600),
                           run_random(&random) >> run_below(&random, 64));
-        size = fp_atom_text(&vm.layout, &vm.memory.reader, term, text);
+        size = fp_atom_text(&vm->layout, &vm->memory.reader, term, text);
         CHECK(size <= FP_ATOM_TEXT_MAX);
     }
-    fake_vm_destroy(&vm);
 }

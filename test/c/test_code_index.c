@@ -477,59 +477,67 @@ TEST_WITH(random_code_harms_nothing, create(29))
 
 /* ------------------------------------------------- what all share, and not */
 
+/* 0: there is none. */
+static uint64_t first_from(struct fixture *f, const struct fp_range *range, uint64_t at)
+{
+    uint64_t info = 0;
+    int err = fp_code_first(&f->vm.memory.reader, range, at, &info);
+
+    CHECK_INT(err, info == 0 ? FP_ENOENT : 0);
+    return info;
+}
+
 TEST(the_first_function_behind_shared_code_is_found)
 {
     for (uint64_t gap = 0; gap < 3 * 8192; gap += 1000) {
         struct fixture *f = create(27);
         struct fake_module_options far = four;
         struct fp_range range = f->vm.code.range[0];
-        uint64_t info = 0;
+        const struct fake_module *a;
 
         far.at = (FAKE_JIT + 4096 + gap) & ~UINT64_C(63);
-        const struct fake_module *a = load(f, 3, &far);
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), 0);
-        CHECK(info == a->info[0]);
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT + 777, &info), 0);
-        CHECK(info == a->info[0]);
+        a = load(f, 3, &far);
+        CHECK(first_from(f, &range, FAKE_JIT) == a->info[0]);
+        CHECK(first_from(f, &range, FAKE_JIT + 777) == a->info[0]);
         /* From itself on, and from behind its beginning. */
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a->info[0], &info), 0);
-        CHECK(info == a->info[0]);
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, a->info[0] + 1, &info), 0);
-        CHECK(info == a->info[1]);
+        CHECK(first_from(f, &range, a->info[0]) == a->info[0]);
+        CHECK(first_from(f, &range, a->info[0] + 1) == a->info[1]);
         destroy(f);
     }
 }
 
-TEST(the_first_function_may_be_at_the_very_end_of_a_range)
+TEST_WITH(the_first_function_may_be_at_the_very_end_of_a_range, create(27))
 {
-    for (uint64_t cut = 0; cut < 4; cut++) {
-        struct fixture *f = create(27);
-        struct fp_range range = f->vm.code.range[0];
-        uint64_t info = 0;
-        const struct fake_module *a = load(f, 1, &four);
+    const struct fake_module *a = load(f, 1, &four);
 
-        /* Its MFA and the word behind belong to it; less is no function. */
-        range.end = a->code[0] + 8 - cut;
-        CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info),
-                  cut == 0 ? 0 : FP_ENOENT);
-        destroy(f);
+    /* Its MFA and the word behind belong to it; less is no function. */
+    for (uint64_t cut = 0; cut < 4; cut++) {
+        struct fp_range range = {f->vm.code.range[0].start, a->code[0] + 8 - cut};
+
+        CHECK(first_from(f, &range, FAKE_JIT) == (cut == 0 ? a->info[0] : 0));
     }
 }
 
 TEST_WITH(where_there_is_no_function_none_is_found, create(27))
 {
-    struct fp_range range = f->vm.code.range[0];
-    uint64_t info;
+    struct fp_range range = f->vm.code.range[0], none = {range.start, range.start};
+    struct fp_range unreadable = {FAKE_MISC, FAKE_MISC + 65536};
+    const uint64_t from[] = {FAKE_JIT, FAKE_JIT - 8, range.end, range.end - 4, UINT64_MAX};
 
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT - 8, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, range.end, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, range.end - 4, &info), FP_ENOENT);
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, UINT64_MAX, &info), FP_ENOENT);
-    range.end = range.start;
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_JIT, &info), FP_ENOENT);
-    range = (struct fp_range){FAKE_MISC, FAKE_MISC + 65536}; /* unreadable */
-    CHECK_INT(fp_code_first(&f->vm.memory.reader, &range, FAKE_MISC, &info), FP_ENOENT);
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        CHECK(first_from(f, &range, from[i]) == 0);
+    CHECK(first_from(f, &none, FAKE_JIT) == 0);
+    CHECK(first_from(f, &unreadable, FAKE_MISC) == 0);
+}
+
+/* Of which none has been touched. */
+static unsigned char *untouched(size_t pages)
+{
+    unsigned char *page =
+        mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    CHECK(page != MAP_FAILED);
+    return page;
 }
 
 /* A page that was swapped out may hold an earlier function. Real memory: the kernel says what is
@@ -537,13 +545,11 @@ TEST_WITH(where_there_is_no_function_none_is_found, create(27))
 TEST(a_page_that_is_not_there_leaves_the_first_function_unknown)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
-    unsigned char *page =
-        mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page = untouched(4);
     uint64_t start = (uint64_t)(uintptr_t)page, found = 0;
     struct fp_range range = {start, start + 4 * 4096};
     struct fp_memory reader;
 
-    CHECK(page != MAP_FAILED);
     CHECK_INT(fp_safe_read_open(&reader), 0);
     memcpy(page + 4096 + 64, info, sizeof info);
     CHECK_INT(fp_code_first(&reader, &range, start, &found), FP_ENOENT);
@@ -566,14 +572,12 @@ static int64_t count_reads(void *self, const struct iovec *local, const struct i
 /* No function is before it: looked for once, not as often as 32 MiB have blocks. */
 TEST(pages_that_are_not_there_end_the_search_at_once)
 {
-    unsigned char *page =
-        mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page = untouched(8);
     uint64_t start = (uint64_t)(uintptr_t)page, mfa[3], at;
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     int reads = 0;
     struct fp_memory reader = {.readv = count_reads, .self = &reads};
 
-    CHECK(page != MAP_FAILED);
     memset(page + 6 * 4096, 0x90, 2 * 4096);
     CHECK_INT(fp_code_nearest(&reader, &ranges, start + 7 * 4096, mfa, &at), FP_ENOENT);
     CHECK(reads <= 4);
@@ -584,8 +588,7 @@ TEST(pages_that_are_not_there_end_the_search_at_once)
 TEST(pages_that_are_not_there_end_the_search_for_a_module)
 {
     const uint64_t info[] = {0xe8, 0, 5 << 6 | 0x0b, 6 << 6 | 0x0b, 1, 0xeb};
-    unsigned char *page =
-        mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page = untouched(8);
     uint64_t start = (uint64_t)(uintptr_t)page;
     struct fp_ranges ranges = {1, {{start, start + 8 * 4096}}};
     struct fp_layout layout = {.release = *fp_release_find(27)};
@@ -594,7 +597,6 @@ TEST(pages_that_are_not_there_end_the_search_for_a_module)
     struct fp_location location;
     struct fp_code_index *code;
 
-    CHECK(page != MAP_FAILED);
     memcpy(page + 6 * 4096 + 64, info, sizeof info);
     page[7 * 4096] = 1;
     CHECK_INT(fp_code_index_create(&code, &layout, &reader, &ranges), 0);

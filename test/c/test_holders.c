@@ -48,15 +48,23 @@ static void destroy(struct fixture *f)
     free(f);
 }
 
-static int look_with(struct fixture *f, uint64_t bytes, uint32_t time_ms)
+/* At all, or at one. */
+static int look_at(struct fixture *f, const uint64_t *pid, uint64_t bytes, uint32_t time_ms)
 {
     const struct fp_holders_options options = {.layout = &f->vm.layout,
                                                .memory = &f->vm.memory.reader,
                                                .bytes = bytes,
-                                               .time_ms = time_ms};
+                                               .time_ms = time_ms,
+                                               .pid = pid,
+                                               .pids = pid != NULL};
 
     fp_holders_free(&f->holders);
     return fp_holders_look(&options, &f->holders);
+}
+
+static int look_with(struct fixture *f, uint64_t bytes, uint32_t time_ms)
+{
+    return look_at(f, NULL, bytes, time_ms);
 }
 
 static void look(struct fixture *f)
@@ -219,16 +227,9 @@ TEST_WITH(a_block_without_a_header_is_calculated, create(25))
 
 TEST_WITH(one_of_some_pids_is_looked_at_alone, create(29))
 {
-    struct fp_holders_options options = {.layout = &f->vm.layout,
-                                         .memory = &f->vm.memory.reader,
-                                         .bytes = 16u << 20,
-                                         .time_ms = 1000,
-                                         .pid = &f->pid[2],
-                                         .pids = 1};
-
     hold(f, 1, put_binary(f, 1, 1000, 1056));
     hold(f, 2, put_binary(f, 1, 2000, 2056));
-    CHECK_INT(fp_holders_look(&options, &f->holders), 0);
+    CHECK_INT(look_at(f, &f->pid[2], 16u << 20, 1000), 0);
     CHECK_INT(f->holders.holders, 1);
     CHECK_INT(holder(f, 2)->bytes, 2056);
 }
@@ -423,18 +424,11 @@ TEST(a_list_that_is_longer_than_the_time_is_not_told)
 {
     for (unsigned ms = 0; ms <= LONG_MS; ms += LONG_MS) {
         struct fixture *f = create(29);
-        const struct fp_holders_options options = {.layout = &f->vm.layout,
-                                                   .memory = &f->vm.memory.reader,
-                                                   .bytes = 16u << 20,
-                                                   .time_ms = ms,
-                                                   .pid = &f->pid[0],
-                                                   .pids = 1};
-
         f->queue.heap = (struct fake_terms){&f->vm.memory, LONG_LIST};
         fake_map(&f->vm.memory, LONG_LIST, 32u * LONG_OBJECTS);
         put_circle(f, first_of(f, 0), LONG_OBJECTS, 0);
         fake_put_word(&f->vm.memory, f->queue.heap.at - 16, 0);
-        CHECK_INT(fp_holders_look(&options, &f->holders), 0);
+        CHECK_INT(look_at(f, &f->pid[0], 16u << 20, ms), 0);
         CHECK_INT(f->holders.moved, ms == 0);
         destroy(f);
     }
