@@ -322,6 +322,14 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
     return 0;
 }
 
+/* Functions of a module jump to code at its end that is in no function, say to yield: which function
+ * it was is not known, and the frame below is not the leaf. */
+static bool is_leaf_without_function(const struct stack *stack, uint16_t i, uint64_t word)
+{
+    return i == 0 && stack->count > 1 && is_code(word) &&
+           (word & (FP_FRAME_BIF | FP_FRAME_NIF)) == 0;
+}
+
 /* To the scratch text. A frame of which nothing is known is left out and counted. */
 static int render(struct fp_stacks *stacks, uint32_t slot)
 {
@@ -343,9 +351,12 @@ static int render(struct fp_stacks *stacks, uint32_t slot)
         if (err == FP_ENOENT) {
             fp_counters_add(stacks->options->stats, FP_COUNTER_unresolved, 1);
             stack->lacks = true;
-        } else if (err != 0) {
-            return err;
+            err = is_leaf_without_function(stack, i, word)
+                      ? put_special_frame(&stacks->scratch, FP_FRAME_AMBIGUOUS, &last)
+                      : 0;
         }
+        if (err != 0)
+            return err;
     }
     stack->last_function = last;
     return 0;

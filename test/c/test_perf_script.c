@@ -577,6 +577,14 @@ PLAIN(unresolved_frames_are_left_out_and_counted_once_a_rendering)
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 8);
 }
 
+PLAIN(a_leaf_of_unknown_code_is_ambiguous)
+{
+    STACK(f, 0, fake_address(500, 1), fake_address(0, 1));
+    sample(f, 1000001);
+    FRAMES(f, "ambiguous (flame_prof)", "lists:map/2:1 (lists.erl)");
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_unresolved), 1);
+}
+
 PLAIN(a_stack_is_never_empty)
 {
     define_stack(f, 0, NULL, 0);

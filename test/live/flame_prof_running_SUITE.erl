@@ -42,25 +42,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [
-        stacks_of_running_processes_are_exact,
-        stacks_are_exact_when_schedulers_are_asked,
-        what_runs_has_the_number_of_its_scheduler,
-        tracing_does_not_break_stacks,
-        reductions_include_the_running_part,
-        schedulers_come_and_go_while_it_samples,
-        memory_and_status_of_processes_that_end_are_possible,
-        without_running_stacks_nothing_is_installed,
-        libraries_without_room_in_the_budget_are_told,
-        signals_that_the_kernel_refuses_are_counted,
-        a_signal_that_somebody_uses_is_left_alone,
-        a_signal_that_is_taken_is_told_and_the_next_session_works,
-        many_schedulers_take_no_more_descriptors,
-        stray_signals_do_no_harm,
-        ends_with_captures_in_flight_are_clean,
-        a_storm_of_signals_is_not_noticed
-    ].
+all() -> suite_cases:list(?MODULE, [peer, shuffles_dictionary]).
 
 init_per_suite(Config) ->
     case flame_prof_nif:platform() of
@@ -91,7 +73,7 @@ end_per_testcase(_, _Config) ->
 
 %% All kinds of work, and ten times as many captures: running_proof_SUITE.
 stacks_of_running_processes_are_exact(Config) ->
-    Leaves = [erlang, light_bif, nif, exceptions, garbage],
+    Leaves = [erlang, light_bif, process_info, nif, exceptions, garbage],
     stacks_are_right(Config, #{mode => processes}, Leaves, 100).
 
 stacks_are_exact_when_schedulers_are_asked(Config) ->
