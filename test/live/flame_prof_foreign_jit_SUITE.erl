@@ -17,14 +17,7 @@
 
 -define(MAPPINGS, 80).
 
-all() ->
-    [
-        other_jits_do_not_disturb_the_native_engine,
-        other_jits_that_come_after_calibration_do_not_either,
-        nor_where_the_vm_s_own_code_is_anonymous,
-        more_code_ranges_than_fit_give_the_portable_engine_and_the_reason,
-        ranges_that_no_longer_fit_are_counted_and_told
-    ].
+all() -> suite_cases:list(?MODULE, []).
 
 init_per_suite(Config) ->
     case native_node:why_not() of

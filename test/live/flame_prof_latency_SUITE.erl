@@ -49,9 +49,8 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    Others = [module_info, busy, outer, factorial, count_down, ping, pong, boom, pass, many,
-        called],
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, Others)].
+    suite_cases:list(?MODULE,
+        [busy, outer, factorial, count_down, ping, pong, boom, pass, many, called]).
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),

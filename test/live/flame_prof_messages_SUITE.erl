@@ -21,11 +21,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [no_word_is_wrong, what_stands_still_has_the_same_words_in_each_sample,
-        a_running_server_is_told_with_its_message, each_behaviour_has_its_messages,
-        a_loop_of_ones_own_has_none, contents_are_in_no_file, without_the_option_there_are_none,
-        the_portable_engine_says_that_it_has_none].
+all() -> suite_cases:list(?MODULE, []).
 
 init_per_suite(Config) -> sampled_words:why_not(Config).
 

@@ -32,9 +32,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, init_per_suite,
-        end_per_suite, written, sample_with_wrong_layouts])].
+all() -> suite_cases:list(?MODULE, [written, sample_with_wrong_layouts]).
 
 init_per_suite(Config) ->
     case flame_prof_nif:platform() of

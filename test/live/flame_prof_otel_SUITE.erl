@@ -19,11 +19,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [a_context_is_what_erlang_says, a_context_that_is_none_has_no_ids,
-        samples_carry_the_ids_of_their_moment, the_other_users_of_the_dictionary_are_not_told,
-        without_the_option_there_are_none, the_portable_engine_says_what_it_needs,
-        reports_group_by_trace_and_span].
+all() -> suite_cases:list(?MODULE, []).
 
 init_per_suite(Config) -> sampled_words:why_not(Config).
 

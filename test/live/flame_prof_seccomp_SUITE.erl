@@ -25,18 +25,7 @@
 %% The VM itself takes it where it can.
 -define(VM_S_OWN, "memfd_create").
 
-all() ->
-    [
-        a_filter_that_kills_process_vm_readv_leaves_the_native_engine,
-        a_filter_that_kills_pwritev_leaves_the_native_engine,
-        a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone,
-        a_filter_that_kills_all_of_them_leaves_the_native_engine,
-        a_filter_that_answers_eperm_leaves_the_native_engine,
-        a_list_that_allows_the_documented_calls_alone_takes_nothing_away,
-        a_list_without_the_calls_that_are_tried_leaves_the_native_engine,
-        the_portable_engine_needs_none_of_them,
-        docker_s_default_filter_leaves_running_stacks
-    ].
+all() -> suite_cases:list(?MODULE, []).
 
 init_per_suite(Config) ->
     case {native_node:why_not(), os:find_executable(os:getenv("CC", "cc"))} of

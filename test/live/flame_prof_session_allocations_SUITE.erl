@@ -24,9 +24,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
-        end_per_suite, module_info, make, collect])].
+all() -> suite_cases:list(?MODULE, [make, collect]).
 
 init_per_suite(Config) ->
     {ok, Apps} = application:ensure_all_started(flame_prof),

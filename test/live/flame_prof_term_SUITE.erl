@@ -23,17 +23,7 @@
 -define(DEPTH, 4).
 -define(PATIENCE_MS, 60000).
 
-all() ->
-    [
-        random_terms_are_seen_as_they_are,
-        terms_are_seen_wherever_they_lie,
-        terms_of_other_nodes_are_told,
-        messages_are_told_by_their_envelope,
-        replies_are_told_by_their_reference,
-        random_messages_are_info_with_their_tag,
-        terms_of_a_connected_node_are_told,
-        messages_of_other_nodes_have_no_local_caller
-    ].
+all() -> suite_cases:list(?MODULE, [init, receives_one]).
 
 init_per_suite(Config) ->
     case native_node:why_not() of

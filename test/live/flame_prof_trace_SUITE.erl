@@ -58,9 +58,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports),
-        not lists:member(F, [module_info, f, boom, outer, spin, format])].
+all() -> suite_cases:list(?MODULE, [f, boom, outer, spin, format]).
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),

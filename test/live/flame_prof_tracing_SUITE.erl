@@ -45,8 +45,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, f])].
+all() -> suite_cases:list(?MODULE, [f]).
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),

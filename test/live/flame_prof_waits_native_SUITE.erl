@@ -31,9 +31,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, init_per_suite,
-        end_per_suite, init])].
+all() -> suite_cases:list(?MODULE, [init]).
 
 init_per_suite(Config) ->
     case native_node:why_not() of
