@@ -40,9 +40,10 @@ record(Options, Directory, Fun) ->
 -spec judged_of(atom(), map(), file:name_all(), [pos_integer()], pos_integer()) ->
     {map(), Verdicts, Verdicts} when Verdicts :: #{verdict() => {pos_integer(), sample()}}.
 judged_of(Leaf, Options, Directory, Schedulers, Captures) ->
-    Workers = [running_work:start(S, {leaf, Leaf}) || S <- Schedulers],
-    timer:sleep(50),
+    %% A session begins sooner while no scheduler is busy.
+    Workers = [running_work:start(S, {leaf_at_go, Leaf}) || S <- Schedulers],
     {Counters, Samples, _} = record(Options, Directory, fun() ->
+        _ = [Pid ! go || {Pid, _, _} <- Workers],
         ok = until(Captures),
         {ok, [Pid || {Pid, _, _} <- Workers]}
     end),

@@ -11,10 +11,10 @@
 
 -export_type([work/0, times/0]).
 
-%% A leaf for ever, or slices of leaves of so many rounds each, over and over in
+%% A leaf for ever, once it gets `go' or at once, or slices of leaves of so many rounds each, over and over in
 %% an order that changes; untimed, there is no system call in it.
 -type work() ::
-    {leaf, atom()}
+    {leaf | leaf_at_go, atom()}
     | {slices | untimed_slices, [{Leaf :: atom(), Rounds :: pos_integer()}]}.
 
 %% Nanoseconds in each leaf's slices.
@@ -49,6 +49,11 @@ stop({Pid, Monitor, Flag}) ->
 -spec run(work(), atomics:atomics_ref(), pid()) -> no_return().
 run({leaf, Leaf}, Flag, _) ->
     _ = c01(Leaf, {Flag, ready(Leaf)}),
+    done(#{});
+run({leaf_at_go, Leaf}, Flag, _) ->
+    State = ready(Leaf),
+    receive go -> ok end,
+    _ = c01(Leaf, {Flag, State}),
     done(#{});
 run({slices, Slices}, Flag, _) ->
     done(slices(Slices, states(Slices), Flag, #{}));
