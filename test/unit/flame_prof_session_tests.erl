@@ -208,6 +208,7 @@ it_ends_with_whom_it_is_linked_to_test() ->
             sleep()
         end),
         Monitor = receive {session, Session} -> monitor(process, Session) end,
+        ?assertMatch(#{state := running}, flame_prof:info()),
         exit(Owner, kill),
         receive {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason) end,
         ?assertMatch(#{state := stopped, last_run := #{files := [_]}}, flame_prof:info())
