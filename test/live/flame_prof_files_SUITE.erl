@@ -470,7 +470,7 @@ a_full_disk_is_told_survived_and_healed(Config) ->
         Text = logged("no space left on device"),
         ?assertMatch({match, _}, re:run(Text, "\\.part: no space left on device")),
         %% What waits is bounded: then samples are lost, and counted.
-        waiting:eventually(fun() -> maps:get(lost, counters()) > 0 end),
+        eventually(fun() -> maps:get(lost, counters()) > 0 end),
         {error, {file, #{file := Where, reason := enospc}} = Reason} = flame_prof:flush(60000),
         ?assertMatch({match, _}, re:run(Where, "logs/")),
         Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
