@@ -322,8 +322,8 @@ static int put_code_frame(struct fp_stacks *stacks, uint64_t word, uint64_t *las
     return 0;
 }
 
-/* Functions of a module jump to code at its end that is in no function, say to yield: which function
- * it was is not known, and the frame below is not the leaf. */
+/* Functions of a module jump to code at its end, for example to yield. It is in no function: which
+ * function jumped is unknown, and the frame below is not the leaf. */
 static bool is_leaf_without_function(const struct stack *stack, uint16_t i, uint64_t word)
 {
     return i == 0 && stack->count > 1 && is_code(word) &&
