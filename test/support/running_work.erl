@@ -11,8 +11,8 @@
 
 -export_type([work/0, times/0]).
 
-%% A leaf for ever, once it gets `go' or at once, or slices of leaves of so many rounds each, over and
-%% over in an order that changes; untimed, there is no system call in it.
+%% A leaf for ever, once it gets `go' or at once, or slices of leaves of so many rounds each, over
+%% and over in an order that changes; untimed, there is no system call in it.
 -type work() ::
     {leaf | leaf_at_go, atom()}
     | {slices | untimed_slices, [{Leaf :: atom(), Rounds :: pos_integer()}]}.
