@@ -117,45 +117,40 @@ static void check_refused(struct fixture *f, int err, const char *why)
     CHECK_INT(solve(f), err);
     CHECK_INT(f->refusal.err, err);
     CHECK(strstr(f->refusal.why, why) != NULL);
-    destroy(f);
 }
 
-TEST(what_is_not_as_erlang_has_put_it_is_refused_by_name)
+TEST_WITH(what_is_not_as_erlang_has_put_it_is_refused_by_name, create(27))
 {
     for (uint32_t k = 0; k < FACTS; k++) {
         const char *why = kind[k] > 1    ? "segments: no place"
                           : kind[k] == 1 ? "root of a tree with locks: no place"
                                          : "root of a tree: no place";
-        struct fixture *f = create(27);
 
         f->fact[k].sum++; /* another binary */
         check_refused(f, FP_ENOENT, why);
-        f = create(27);
+        f->fact[k].sum--;
         f->fact[k].objects++;
         check_refused(f, FP_ENOENT, why);
-        f = create(27);
+        f->fact[k].objects--;
         f->fact[k].binaries--;
         check_refused(f, FP_ENOENT, why);
+        f->fact[k].binaries++;
     }
 }
 
-TEST(other_buckets_are_refused_by_name)
+TEST_WITH(other_buckets_are_refused_by_name, create(25))
 {
-    struct fixture *f = create(25);
-
     f->fact[2].buckets = 701;
     check_refused(f, FP_ENOENT, "buckets in use: no place");
-    f = create(25);
+    f->fact[2].buckets = 700;
     for (uint32_t k = 0; k < FACTS; k++)
         if (kind[k] > 1)
             fake_put_word(&f->memory, f->table[k] + 128, kind[k]);
     check_refused(f, FP_EAMBIGUOUS, "buckets in use: more than one");
 }
 
-TEST(two_roots_that_fit_are_refused)
+TEST_WITH(two_roots_that_fit_are_refused, create(29))
 {
-    struct fixture *f = create(29);
-
     for (uint32_t k = 0; k < FACTS; k++)
         if (kind[k] == 0)
             fake_put_word(&f->memory, f->table[k] + 64,
