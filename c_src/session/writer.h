@@ -49,8 +49,8 @@ void fp_writer_destroy(struct fp_writer *writer);
 /* The thread. 0 or FP_ETHREAD. All signals are blocked in it. */
 int fp_writer_start(struct fp_writer *writer);
 
-/* Does what is due, the requests first. The monotonic time of the next step, in milliseconds, unless
- * a request comes before; 0 after the last one, which a stop asks for. */
+/* Does what is due, the requests first. The monotonic time of the next step, in milliseconds, if no
+ * request comes before; 0 after the last one, which a stop asks for. */
 /* For tests. */
 int64_t fp_writer_step(struct fp_writer *writer);
 

@@ -1,5 +1,5 @@
-/* sampler_bench.h - a sampler over a fake VM, without its thread, and the writer's side of the ring:
- * what is used was defined, and deltas are right. */
+/* sampler_bench.h - a sampler over a fake VM, without its thread, and the writer's side of the
+ * ring: what is used was defined, and deltas are right. */
 #pragma once
 
 #include <stdatomic.h>

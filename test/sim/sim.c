@@ -170,7 +170,7 @@ static void a_disk_that_hangs_holds_up_no_tick(void)
     end(w);
 }
 
-/* What was held is written, and then the profiler's own sample: the ring has what came meanwhile. */
+/* What was held is written, then the profiler's own sample: the ring has what came meanwhile. */
 static void a_write_that_hangs_moves_no_sample_s_time(void)
 {
     struct world *w =
@@ -290,9 +290,9 @@ static void worlds_of_chance_are_as_true(void)
     play_seeds(SEEDS, 1);
 }
 
-/* Seeds beyond these that failed once, if by a mistake of the truth: two captures of a process, many
- * ticks that waited for one, a sample given up within a tick. A change of the world makes another
- * one of a seed: what the product did wrong is a story, too. */
+/* Seeds beyond these that failed once, if by a mistake of the truth: two captures of a process,
+ * many ticks that waited for one, a sample given up within a tick. A change of the world makes
+ * another one of a seed: what the product did wrong is a story, too. */
 static void worlds_that_failed_once_are_as_true(void)
 {
     static const uint64_t kept[] = {1175, 1207, 1256, 1401, 2090};

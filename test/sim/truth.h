@@ -44,7 +44,7 @@ struct truth {
     int64_t highest[PROCESSES];
     uint32_t highest_of[PROCESSES];
     uint64_t found; /* samples in the files, by their periods */
-    int64_t first_us, offset_ns;
+    int64_t first_us, last_us, offset_ns;
     int is_matching; /* the pass that looks for the file's offset */
     uint64_t unmatched;
     int64_t last_value[PROCESSES][GRAMMAR_NUMBERS];
@@ -642,6 +642,7 @@ static void read_sample(const struct grammar_found *found)
     t->found += found->period;
     if (t->first_us == 0 || (int64_t)found->time_us - t->offset_ns / 1000 < t->first_us)
         t->first_us = (int64_t)found->time_us - t->offset_ns / 1000;
+    t->last_us = (int64_t)found->time_us - t->offset_ns / 1000;
     state = find_state(w, hash);
     state->found += found->period;
     /* What a file has that could not be cut is in the next one, too. */
@@ -653,6 +654,20 @@ static void read_sample(const struct grammar_found *found)
                  found->value[1], found->value[2], frames);
     if (has_history(w) && found->tid < INT32_MAX - SCHEDULERS)
         check_deltas(t, found);
+}
+
+/* A file ends soon when the clock is set by a second and more. */
+static void check_offset(const struct world *w, int64_t offset, int64_t last_ns)
+{
+    int64_t soon = 1500 * MS + (w->plan.hangs_disk ? 4 * SECOND : 0) +
+                   (w->plan.write_late_us + w->plan.late_us + w->plan.answer_us) * INT64_C(3000);
+    int is_soon = w->plan.breaks_disk || w->plan.lookback_ms > 0 || last_ns == 0;
+
+    for (unsigned i = 0; i < w->offsets; i++)
+        is_soon |= llabs(w->offset[i] - offset) < SECOND &&
+                   (i + 1 == w->offsets || w->stepped_ns[i + 1] + soon >= last_ns);
+    if (!is_soon)
+        RUN_FAIL("a file goes on that has another clock");
 }
 
 /* Each file has one of the offsets that there were. */
@@ -679,10 +694,12 @@ static void read_file(struct world *w, const char *path)
     }
     t->is_matching = 0;
     t->offset_ns = offset;
+    t->last_us = 0;
     wrong = grammar_check(text, size, &samples);
     if (wrong != NULL)
         RUN_FAIL("%s at %zu of %s", wrong, grammar_offset, path);
     grammar_each = NULL;
+    check_offset(w, offset, t->last_us * 1000);
     free(text);
 }
 
@@ -724,6 +741,8 @@ static void world_end(struct world *w)
         CHECK(t->found + counter(w, FP_COUNTER_unsaved) >= counter(w, FP_COUNTER_written));
     else if (counter(w, FP_COUNTER_files_removed) == 0)
         CHECK_INT(t->found, counter(w, FP_COUNTER_written));
+    if (counter(w, FP_COUNTER_errors) == 0)
+        CHECK_INT(counter(w, FP_COUNTER_lost), 0);
     /* Ticks are in all parts of a millisecond, whatever timers of the VM are. */
     for (int i = 0; i < 4 && t->punctual >= 64 && w->plan.interval_us >= 2000; i++)
         CHECK(t->quarters[i] > 0);

@@ -101,7 +101,8 @@ struct world {
     int64_t now_ns, unix_ns, cpu_ns[THREADS];
     enum thread thread;
     int64_t sampler_at, writer_at, event_at, start_ns;
-    int64_t offset[16]; /* Unix time less monotonic time, all that there were */
+    int64_t offset[16];     /* Unix time less monotonic time, all that there were */
+    int64_t stepped_ns[16]; /* when */
     unsigned offsets;
     /* the product */
     struct fp_ring *ring;
@@ -450,6 +451,7 @@ static void step_clock(struct world *w, int64_t ns)
 {
     w->unix_ns += ns;
     CHECK(w->offsets < sizeof w->offset / sizeof *w->offset);
+    w->stepped_ns[w->offsets] = w->now_ns;
     w->offset[w->offsets++] = w->unix_ns;
 }
 
