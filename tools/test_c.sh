@@ -1,9 +1,10 @@
 #!/bin/bash
 # Build and run the C tests; append "name passed failed" to $RESULTS.
 #
-# Each test/c/test_*.c, and the simulation (test/sim), runs on the objects that the libraries in priv/ are linked from: what is
-# tested is what ships. With SANITIZERS=asan they run under ASan and UBSan instead; with tsan
-# those of TSAN_TESTS, in which two threads share memory, under TSan; "asan tsan" is both.
+# Each test/c/test_*.c, and the simulation (test/sim), runs on the objects that the libraries in
+# priv/ are linked from: what is tested is what ships. With SANITIZERS=asan they run under ASan and
+# UBSan instead; with tsan those of TSAN_TESTS, in which two threads share memory, under TSan;
+# "asan tsan" is both.
 # A program speaks TAP (test/c/run.h
 # does), or ends with `N passed, N failed`; otherwise it is one test, by its exit
 # status. A crash or a sanitizer's complaint is a failed test.

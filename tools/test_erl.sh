@@ -19,7 +19,7 @@ set -u
 export TESTS=${TESTS:-}
 
 # They take longest: begun last they would end alone.
-LONG="flame_prof_attach_SUITE flame_prof_native_SUITE flame_prof_cli_SUITE"
+LONG="flame_prof_attach_SUITE flame_prof_release_SUITE flame_prof_mix_SUITE flame_prof_native_SUITE"
 # More failed cases than this in one module: all of it runs again, in one VM.
 AGAIN_MOST=3
 # What the runner's own bound of a module did not end (tools/test_runner.erl).
