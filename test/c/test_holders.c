@@ -132,6 +132,19 @@ static void send(struct fixture *f, enum fake_chain chain, const uint64_t *binar
     heap->at = fragment + 40 + 64 * 8;
 }
 
+/* So many objects of process 0, of binaries with these references. */
+static void hold_many(struct fixture *f, unsigned n, uint64_t refs)
+{
+    uint64_t list = 0;
+
+    for (unsigned k = 0; k < n; k++) {
+        const uint64_t word[] = {put_binary(f, refs, 100, 152), list};
+
+        list = fake_boxed(&f->queue.heap, 2u << 6 | 0x28, word, 2) - 2;
+    }
+    fake_put_word(&f->vm.memory, first_of(f, 0), list);
+}
+
 static const struct fp_holder *holder(const struct fixture *f, uint32_t n)
 {
     for (uint32_t k = 0; k < f->holders.holders; k++)
@@ -236,19 +249,10 @@ TEST_WITH(one_of_some_pids_is_looked_at_alone, create(29))
 
 TEST_WITH(many_binaries_are_read_in_pieces, create(29))
 {
-    uint64_t list = 0, blocks = 0;
-
-    /* One list through the memory of messages: 3,000 objects. */
-    for (unsigned k = 0; k < 3000; k++) {
-        const uint64_t word[] = {put_binary(f, 1, 100 + k % 5, 152), list};
-
-        list = fake_boxed(&f->queue.heap, 2u << 6 | 0x28, word, 2) - 2;
-        blocks += 152;
-    }
-    fake_put_word(&f->vm.memory, first_of(f, 0), list);
+    hold_many(f, 3000, 1);
     look(f);
     CHECK_INT(holder(f, 0)->binaries, 3000);
-    CHECK_INT(f->holders.bytes, blocks);
+    CHECK_INT(f->holders.bytes, 3000 * 152);
     CHECK(!holder(f, 0)->is_partial);
 }
 
@@ -297,19 +301,6 @@ TEST_WITH(a_list_that_always_changes_is_counted_and_not_told, create(27))
     CHECK_INT(f->holders.holders, 1);
     CHECK_INT(holder(f, 2)->bytes, 2056);
     CHECK_INT(f->holders.bytes, 2056);
-}
-
-/* So many objects of process 0, of binaries with these references. */
-static void hold_many(struct fixture *f, unsigned n, uint64_t refs)
-{
-    uint64_t list = 0;
-
-    for (unsigned k = 0; k < n; k++) {
-        const uint64_t word[] = {put_binary(f, refs, 100, 152), list};
-
-        list = fake_boxed(&f->queue.heap, 2u << 6 | 0x28, word, 2) - 2;
-    }
-    fake_put_word(&f->vm.memory, first_of(f, 0), list);
 }
 
 TEST_WITH(what_is_read_again_is_no_second_reference, create(29))
@@ -377,14 +368,7 @@ TEST_WITH(a_running_process_is_told_where_its_list_stays, create(29))
 
 TEST_WITH(more_than_the_budget_is_refused, create(29))
 {
-    uint64_t list = 0;
-
-    for (unsigned k = 0; k < 3000; k++) {
-        const uint64_t word[] = {put_binary(f, 1, 100, 152), list};
-
-        list = fake_boxed(&f->queue.heap, 2u << 6 | 0x28, word, 2) - 2;
-    }
-    fake_put_word(&f->vm.memory, first_of(f, 0), list);
+    hold_many(f, 3000, 1);
     CHECK_INT(look_with(f, 64u << 10, 10000), FP_EFULL);
     CHECK_INT(look_with(f, 4u << 20, 10000), 0);
     CHECK_INT(f->holders.table.used, 3000);
