@@ -26,8 +26,9 @@ endif
 # become an int; gcc, which builds the NIF, looks after the other conversions.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers \
             -Wno-sign-conversion
-# Without three alarms of gcc's, which are false in code that knows what its fakes answer.
-TEST_WARNINGS := -Wall -Wextra -Wno-maybe-uninitialized -Wno-format-truncation -Wno-clobbered
+# Without three alarms of gcc's, which are false in code that knows what its fakes answer, and which
+# clang does not know.
+TEST_WARNINGS := -Wall -Wextra -Wno-unknown-warning-option -Wno-maybe-uninitialized -Wno-format-truncation -Wno-clobbered
 COMMON := -std=c11 -O1 -g1 -fno-omit-frame-pointer -pthread $(SANITIZE) \
           -D_GNU_SOURCE= -Ic_src -Itest/c \
           $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)

@@ -6,6 +6,7 @@
 #include "cstack/image.h"
 #include "cstack/live.h"
 #include "cstack_truth.h"
+#include "test.h"
 
 #define LIBRARIES 50
 
@@ -85,7 +86,7 @@ static void load_another(struct fixture *f, int number)
     reclaim(f);
 }
 
-static void fifty_libraries_are_known_and_old_sets_are_freed(void)
+TEST(fifty_libraries_are_known_and_old_sets_are_freed)
 {
     struct fixture *f = calloc(1, sizeof *f);
     size_t before, one_set;
@@ -113,7 +114,7 @@ static void fifty_libraries_are_known_and_old_sets_are_freed(void)
 }
 
 /* No third set is made, and the two stay, until the walk has ended. */
-static void a_set_that_is_read_is_not_freed(void)
+TEST(a_set_that_is_read_is_not_freed)
 {
     struct fp_live_cstack live = {.bytes_max = SIZE_MAX};
     const char *name, *library;
@@ -136,12 +137,4 @@ static void a_set_that_is_read_is_not_freed(void)
     CHECK_INT(fp_live_cstack_renew(&live), 0);
     CHECK(live.replaced == NULL);
     fp_live_cstack_destroy(&live);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_set_that_is_read_is_not_freed);
-    RUN(fifty_libraries_are_known_and_old_sets_are_freed);
-    return RUN_END();
 }

@@ -3,8 +3,8 @@
  * makes them. */
 #include "base/error.h"
 #include "fake_schedulers.h"
-#include "run.h"
 #include "sampler_bench.h"
+#include "test.h"
 #include "virtual_clock.h"
 
 #define PROCESSES 12u
@@ -62,7 +62,7 @@ static void answer(struct bench *b, unsigned at)
 
 /* ------------------------------------------------------------- one of them -- */
 
-static void what_runs_is_asked_and_sampled_when_it_answers(void)
+TEST(what_runs_is_asked_and_sampled_when_it_answers)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -93,7 +93,7 @@ static void what_runs_is_asked_and_sampled_when_it_answers(void)
     bench_destroy(b);
 }
 
-static void what_has_left_its_scheduler_is_moved(void)
+TEST(what_has_left_its_scheduler_is_moved)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -127,7 +127,7 @@ static void what_has_left_its_scheduler_is_moved(void)
     bench_destroy(b);
 }
 
-static void a_process_between_schedulers_is_moved(void)
+TEST(a_process_between_schedulers_is_moved)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -142,7 +142,7 @@ static void a_process_between_schedulers_is_moved(void)
     bench_destroy(b);
 }
 
-static void on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same(void)
+TEST(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -158,7 +158,7 @@ static void on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same(void)
     bench_destroy(b);
 }
 
-static void a_capture_of_a_class_that_is_off_has_its_frame(void)
+TEST(a_capture_of_a_class_that_is_off_has_its_frame)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -186,7 +186,7 @@ static void a_capture_of_a_class_that_is_off_has_its_frame(void)
     bench_destroy(b);
 }
 
-static void a_request_that_is_refused_is_late(void)
+TEST(a_request_that_is_refused_is_late)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -212,7 +212,7 @@ static void a_request_that_is_refused_is_late(void)
     bench_destroy(b);
 }
 
-static void a_scheduler_that_is_asked_for_one_is_late_for_another(void)
+TEST(a_scheduler_that_is_asked_for_one_is_late_for_another)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -237,7 +237,7 @@ static void a_scheduler_that_is_asked_for_one_is_late_for_another(void)
     bench_destroy(b);
 }
 
-static void a_stack_that_is_not_found_is_unfound(void)
+TEST(a_stack_that_is_not_found_is_unfound)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -255,7 +255,7 @@ static void a_stack_that_is_not_found_is_unfound(void)
     bench_destroy(b);
 }
 
-static void figures_that_contradict_each_other_are_changed(void)
+TEST(figures_that_contradict_each_other_are_changed)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -272,7 +272,7 @@ static void figures_that_contradict_each_other_are_changed(void)
     bench_destroy(b);
 }
 
-static void only_answers_of_the_status_asked_for_are_samples(void)
+TEST(only_answers_of_the_status_asked_for_are_samples)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -291,7 +291,7 @@ static void only_answers_of_the_status_asked_for_are_samples(void)
 }
 
 /* One that is pinned has a status of its own, whatever that of the chosen is. */
-static void an_answer_is_held_against_the_status_of_its_process(void)
+TEST(an_answer_is_held_against_the_status_of_its_process)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
     struct fp_triple_buffer *pinned;
@@ -321,7 +321,7 @@ static void an_answer_is_held_against_the_status_of_its_process(void)
 
 /* ----------------------------------------------------------- the collector -- */
 
-static void while_collecting_the_last_whole_figures_stand(void)
+TEST(while_collecting_the_last_whole_figures_stand)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
     struct fp_record_sample whole;
@@ -352,7 +352,7 @@ static void while_collecting_the_last_whole_figures_stand(void)
 
 /* It hibernates: `hend' is of the block that it goes to, all else of the one that it comes from,
  * for as long as the terms are walked. The stack in the capture is the new one. */
-static void while_it_hibernates_it_has_no_heap_of_two_blocks(void)
+TEST(while_it_hibernates_it_has_no_heap_of_two_blocks)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
     struct fp_record_sample whole;
@@ -379,7 +379,7 @@ static void while_it_hibernates_it_has_no_heap_of_two_blocks(void)
     bench_destroy(b);
 }
 
-static void where_there_are_no_whole_figures_none_are_made_up(void)
+TEST(where_there_are_no_whole_figures_none_are_made_up)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -411,7 +411,7 @@ static void give_dictionary(struct bench *b, uint32_t n)
     fake_set(&b->vm, n, FP_FIELD_dictionary, FAKE_MISC);
 }
 
-static void a_dictionary_has_the_size_of_the_capture_s_moment(void)
+TEST(a_dictionary_has_the_size_of_the_capture_s_moment)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
     int64_t bare;
@@ -433,7 +433,7 @@ static void a_dictionary_has_the_size_of_the_capture_s_moment(void)
     bench_destroy(b);
 }
 
-static void a_dictionary_that_is_none_makes_no_sample(void)
+TEST(a_dictionary_that_is_none_makes_no_sample)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
 
@@ -454,7 +454,7 @@ static void a_dictionary_that_is_none_makes_no_sample(void)
     bench_destroy(b);
 }
 
-static void a_process_that_is_free_when_captured_is_gone(void)
+TEST(a_process_that_is_free_when_captured_is_gone)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
 
@@ -476,7 +476,7 @@ static void a_process_that_is_free_when_captured_is_gone(void)
 /* ------------------------------------------------------------- reductions -- */
 
 /* What the turn has counted so far is not in the structure yet. */
-static void reductions_never_fall(void)
+TEST(reductions_never_fall)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -506,7 +506,7 @@ static void reductions_never_fall(void)
 
 /* ----------------------------------------------------------- birth and end -- */
 
-static void a_process_that_is_gone_when_the_answer_comes_is_moved(void)
+TEST(a_process_that_is_gone_when_the_answer_comes_is_moved)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -551,7 +551,7 @@ static int polls_with(int sessions)
 
 /* A wake-up costs as much as many samples: at the tick and when it begins to sleep, and for others
  * after 0.1 ms, 0.8 ms and 6.4 ms. */
-static void it_wakes_between_ticks_for_others_only(void)
+TEST(it_wakes_between_ticks_for_others_only)
 {
     CHECK_INT(polls_with(1), 2 * 19 + 1);
     CHECK_INT(polls_with(2), 2 * 19 + 1 + 2 * 19);
@@ -559,7 +559,7 @@ static void it_wakes_between_ticks_for_others_only(void)
 
 /* ---------------------------------------------- no capture that may come -- */
 
-static void while_another_owner_has_the_signal_no_sample_is_lost(void)
+TEST(while_another_owner_has_the_signal_no_sample_is_lost)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -593,7 +593,7 @@ static void while_another_owner_has_the_signal_no_sample_is_lost(void)
     bench_destroy(b);
 }
 
-static void a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame(void)
+TEST(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -625,7 +625,7 @@ static void a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame(void)
     bench_destroy(b);
 }
 
-static void in_mode_schedulers_too_what_runs_unasked_has_its_frame(void)
+TEST(in_mode_schedulers_too_what_runs_unasked_has_its_frame)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
 
@@ -658,7 +658,7 @@ static void in_mode_schedulers_too_what_runs_unasked_has_its_frame(void)
 
 /* Whatever the reason is that there is no capture, the sample is of the scheduler that the process
  * ran on. */
-static void without_a_capture_the_scheduler_is_known(void)
+TEST(without_a_capture_the_scheduler_is_known)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
 
@@ -695,7 +695,7 @@ static void without_a_capture_the_scheduler_is_known(void)
     bench_destroy(b);
 }
 
-static void in_mode_processes_too_a_lost_capture_has_its_scheduler(void)
+TEST(in_mode_processes_too_a_lost_capture_has_its_scheduler)
 {
     struct bench *b = create(FP_MODE_PROCESSES);
 
@@ -713,7 +713,7 @@ static void in_mode_processes_too_a_lost_capture_has_its_scheduler(void)
 
 /* -------------------------------------------------------- mode schedulers -- */
 
-static void schedulers_that_are_offline_or_strangers_are_left_out(void)
+TEST(schedulers_that_are_offline_or_strangers_are_left_out)
 {
     struct bench *b = create(FP_MODE_SCHEDULERS);
 
@@ -732,35 +732,8 @@ static void schedulers_that_are_offline_or_strangers_are_left_out(void)
     bench_destroy(b);
 }
 
-int main(int argc, char **argv)
+/* Before main. */
+__attribute__((constructor)) static void use_the_clock(void)
 {
-    RUN_START(argc, argv);
     virtual_clock = read_clock;
-    RUN(what_runs_is_asked_and_sampled_when_it_answers);
-    RUN(what_has_left_its_scheduler_is_moved);
-    RUN(a_process_between_schedulers_is_moved);
-    RUN(on_a_scheduler_that_can_not_be_asked_it_runs_all_the_same);
-    RUN(a_capture_of_a_class_that_is_off_has_its_frame);
-    RUN(a_request_that_is_refused_is_late);
-    RUN(a_scheduler_that_is_asked_for_one_is_late_for_another);
-    RUN(a_stack_that_is_not_found_is_unfound);
-    RUN(figures_that_contradict_each_other_are_changed);
-    RUN(only_answers_of_the_status_asked_for_are_samples);
-    RUN(an_answer_is_held_against_the_status_of_its_process);
-    RUN(while_collecting_the_last_whole_figures_stand);
-    RUN(while_it_hibernates_it_has_no_heap_of_two_blocks);
-    RUN(where_there_are_no_whole_figures_none_are_made_up);
-    RUN(a_dictionary_has_the_size_of_the_capture_s_moment);
-    RUN(a_dictionary_that_is_none_makes_no_sample);
-    RUN(a_process_that_is_free_when_captured_is_gone);
-    RUN(reductions_never_fall);
-    RUN(a_process_that_is_gone_when_the_answer_comes_is_moved);
-    RUN(it_wakes_between_ticks_for_others_only);
-    RUN(while_another_owner_has_the_signal_no_sample_is_lost);
-    RUN(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame);
-    RUN(in_mode_schedulers_too_what_runs_unasked_has_its_frame);
-    RUN(without_a_capture_the_scheduler_is_known);
-    RUN(in_mode_processes_too_a_lost_capture_has_its_scheduler);
-    RUN(schedulers_that_are_offline_or_strangers_are_left_out);
-    return RUN_END();
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "erts/stack.h"
 #include "sampler_bench.h"
+#include "test.h"
 
 #define CODE (FAKE_JIT + 0x1000)
 
@@ -20,7 +21,7 @@ static void spawn_with_stack(struct bench *b, uint32_t n)
 
 /* ------------------------------------------------------------ one process */
 
-static void a_waiting_process_is_sampled_with_its_stack(void)
+TEST(a_waiting_process_is_sampled_with_its_stack)
 {
     static const unsigned releases[] = {25, 26, 27, 28, 29};
 
@@ -54,7 +55,7 @@ static void count_stacks(struct fake_memory *memory, void *arg, uint64_t address
     *(int *)arg += address >= FAKE_HEAPS && address < FAKE_JIT;
 }
 
-static void an_unchanged_process_repeats_and_its_stack_is_not_read_again(void)
+TEST(an_unchanged_process_repeats_and_its_stack_is_not_read_again)
 {
     struct bench *b = bench_create(27, 64, 8);
     int stacks_read = 0;
@@ -77,7 +78,7 @@ static void an_unchanged_process_repeats_and_its_stack_is_not_read_again(void)
     bench_destroy(b);
 }
 
-static void a_process_that_moved_has_its_stack_read_again(void)
+TEST(a_process_that_moved_has_its_stack_read_again)
 {
     const uint64_t words[] = {CODE + 0x4000, CODE + 0x3000};
     struct bench *b = bench_create(27, 64, 8);
@@ -110,7 +111,7 @@ static void a_process_that_moved_has_its_stack_read_again(void)
     bench_destroy(b);
 }
 
-static void a_changed_metric_alone_is_a_sample_with_the_known_stack(void)
+TEST(a_changed_metric_alone_is_a_sample_with_the_known_stack)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -126,7 +127,7 @@ static void a_changed_metric_alone_is_a_sample_with_the_known_stack(void)
     bench_destroy(b);
 }
 
-static void what_can_not_be_read_has_a_frame_that_says_so(void)
+TEST(what_can_not_be_read_has_a_frame_that_says_so)
 {
     static const struct {
         uint32_t state;
@@ -161,7 +162,7 @@ static void what_can_not_be_read_has_a_frame_that_says_so(void)
 }
 
 /* The heap of a large process is collected on a dirty scheduler. */
-static void a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before(void)
+TEST(a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before)
 {
     struct bench *b = bench_create(27, 64, 8);
     int64_t memory, before;
@@ -194,7 +195,7 @@ static void a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_bef
     bench_destroy(b);
 }
 
-static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
+TEST(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale)
 {
     struct bench *b = bench_create(27, 64, 8);
     struct fp_ranges more = {2,
@@ -215,7 +216,7 @@ static void no_frame_at_all_is_unreadable_and_makes_the_ranges_stale(void)
     bench_destroy(b);
 }
 
-static void nothing_read_with_fewer_ranges_is_believed_later(void)
+TEST(nothing_read_with_fewer_ranges_is_believed_later)
 {
     struct bench *b = bench_create(27, 64, 8);
     struct fp_ranges more = {2,
@@ -242,7 +243,7 @@ static void nothing_read_with_fewer_ranges_is_believed_later(void)
 
 /* Waiting for a dirty scheduler, or on one, it continues in a trampoline of its own, which lies
  * behind the NIF's name and is used again for the next NIF. */
-static void a_dirty_nif_is_named_and_told_from_the_next_one(void)
+TEST(a_dirty_nif_is_named_and_told_from_the_next_one)
 {
     struct bench *b = bench_create(27, 64, 8);
     uint64_t module = 77 << 6 | 0x0b, first = 78 << 6 | 0x0b, second = 79 << 6 | 0x0b, frame;
@@ -276,7 +277,7 @@ static void a_dirty_nif_is_named_and_told_from_the_next_one(void)
     bench_destroy(b);
 }
 
-static void a_dictionary_that_grows_in_place_is_sized_again(void)
+TEST(a_dictionary_that_grows_in_place_is_sized_again)
 {
     struct bench *b = bench_create(27, 64, 8);
     int64_t memory;
@@ -323,7 +324,7 @@ static void move_dictionary(struct fake_memory *memory, void *arg, uint64_t addr
     fake_set(vm, 1, FP_FIELD_dictionary, FAKE_MISC + 1024);
 }
 
-static void a_dictionary_that_moves_while_read_has_its_new_size(void)
+TEST(a_dictionary_that_moves_while_read_has_its_new_size)
 {
     /* On a scheduler, its stack is not read. */
     const uint32_t states[] = {FP_PSFLG_ACTIVE, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING};
@@ -354,7 +355,7 @@ static void a_dictionary_that_moves_while_read_has_its_new_size(void)
     }
 }
 
-static void a_dictionary_that_is_none_is_torn(void)
+TEST(a_dictionary_that_is_none_is_torn)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -370,7 +371,7 @@ static void a_dictionary_that_is_none_is_torn(void)
     bench_destroy(b);
 }
 
-static void a_hibernating_process_has_the_leaf_that_current_names(void)
+TEST(a_hibernating_process_has_the_leaf_that_current_names)
 {
     struct bench *b = bench_create(27, 64, 8);
     const uint64_t bottom = CODE + 0x40, mfa[3] = {0x1b, 0x2b + 64, 3};
@@ -395,7 +396,7 @@ static void a_hibernating_process_has_the_leaf_that_current_names(void)
     bench_destroy(b);
 }
 
-static void a_stack_too_deep_keeps_both_ends(void)
+TEST(a_stack_too_deep_keeps_both_ends)
 {
     enum { WORDS = 20000 };
     struct bench *b = bench_create(27, 64, 8);
@@ -421,7 +422,7 @@ static void a_stack_too_deep_keeps_both_ends(void)
     bench_destroy(b);
 }
 
-static void more_stacks_than_the_scratch_holds_are_read_in_turns(void)
+TEST(more_stacks_than_the_scratch_holds_are_read_in_turns)
 {
     enum { WORDS = 9000, N = 40 };
     struct bench *b = bench_create(27, 64, N);
@@ -478,7 +479,7 @@ static void move(struct fake_memory *memory, void *arg, uint64_t address, size_t
              fake_get(mover->vm, mover->process, FP_FIELD_reds) + 100);
 }
 
-static void a_stack_that_moved_once_is_read_twice(void)
+TEST(a_stack_that_moved_once_is_read_twice)
 {
     struct bench *b = bench_create(27, 64, 8);
     struct mover mover = {&b->vm, 1, 1};
@@ -498,7 +499,7 @@ static void a_stack_that_moved_once_is_read_twice(void)
     bench_destroy(b);
 }
 
-static void a_stack_that_never_holds_still_is_torn(void)
+TEST(a_stack_that_never_holds_still_is_torn)
 {
     struct bench *b = bench_create(27, 64, 8);
     struct mover mover = {&b->vm, 1, 1000000};
@@ -517,7 +518,7 @@ static void a_stack_that_never_holds_still_is_torn(void)
     bench_destroy(b);
 }
 
-static void figures_that_contradict_each_other_are_read_again_then_torn(void)
+TEST(figures_that_contradict_each_other_are_read_again_then_torn)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -532,7 +533,7 @@ static void figures_that_contradict_each_other_are_read_again_then_torn(void)
     bench_destroy(b);
 }
 
-static void a_stack_that_is_not_readable_is_torn(void)
+TEST(a_stack_that_is_not_readable_is_torn)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -557,7 +558,7 @@ static void exit_while_read(struct fake_memory *memory, void *arg, uint64_t addr
     fake_exit(vm, 1);
 }
 
-static void a_process_that_exits_while_read_is_gone(void)
+TEST(a_process_that_exits_while_read_is_gone)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -585,7 +586,7 @@ static void begin_to_exit_while_read(struct fake_memory *memory, void *arg, uint
     fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_EXITING);
 }
 
-static void a_process_that_begins_to_exit_while_read_is_gone(void)
+TEST(a_process_that_begins_to_exit_while_read_is_gone)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -603,7 +604,7 @@ static void a_process_that_begins_to_exit_while_read_is_gone(void)
 
 /* ------------------------------------------------------- gone and chosen -- */
 
-static void a_gone_process_is_counted_once(void)
+TEST(a_gone_process_is_counted_once)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -635,7 +636,7 @@ static void run_some(struct bench *b, uint32_t n, uint64_t reductions)
     fake_set(&b->vm, n, FP_FIELD_reds, fake_get(&b->vm, n, FP_FIELD_reds) + reductions);
 }
 
-static void the_selected_keep_their_slots_and_their_history(void)
+TEST(the_selected_keep_their_slots_and_their_history)
 {
     struct bench *b = bench_create(27, 64, 16);
     uint32_t slot_of_5 = 0;
@@ -694,7 +695,7 @@ static uint64_t definitions_after(struct bench *b, int64_t us, uint64_t reductio
 }
 
 /* A process with a dictionary may have a label, from OTP 27 on, which no other process sets. */
-static void names_are_read_again_when_they_may_have_changed(void)
+TEST(names_are_read_again_when_they_may_have_changed)
 {
     static const struct {
         uint64_t label, dictionary, registered;
@@ -724,7 +725,7 @@ static void names_are_read_again_when_they_may_have_changed(void)
     }
 }
 
-static void excluded_pids_are_never_sampled(void)
+TEST(excluded_pids_are_never_sampled)
 {
     struct bench *b = bench_create(25, 64, 16);
     uint64_t excluded[2] = {fake_pid(&b->vm.layout, 2), fake_pid(&b->vm.layout, 7)};
@@ -740,7 +741,7 @@ static void excluded_pids_are_never_sampled(void)
     bench_destroy(b);
 }
 
-static void a_process_that_two_slots_name_is_sampled_once(void)
+TEST(a_process_that_two_slots_name_is_sampled_once)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -756,7 +757,7 @@ static void a_process_that_two_slots_name_is_sampled_once(void)
     bench_destroy(b);
 }
 
-static void only_samples_of_the_status_asked_for_are_taken(void)
+TEST(only_samples_of_the_status_asked_for_are_taken)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -782,7 +783,7 @@ static void run_while_read(struct fake_memory *memory, void *arg, uint64_t addre
     fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
 }
 
-static void a_retry_that_finds_another_status_is_no_sample_of_it(void)
+TEST(a_retry_that_finds_another_status_is_no_sample_of_it)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -800,7 +801,7 @@ static void a_retry_that_finds_another_status_is_no_sample_of_it(void)
 
 /* ----------------------------------------------------------------- names */
 
-static void a_process_is_defined_anew_when_its_name_changes(void)
+TEST(a_process_is_defined_anew_when_its_name_changes)
 {
     struct bench *b = bench_create(27, 64, 8);
     uint64_t atom = 77 << 6 | 0x0b;
@@ -880,7 +881,7 @@ static void disturb(struct fake_memory *memory, void *arg, uint64_t address, siz
 }
 
 /* Wrong, but inside of the structure: what a wrong table would do. */
-static void garbage_in_any_offset_harms_nothing(void)
+TEST(garbage_in_any_offset_harms_nothing)
 {
     uint64_t random = 99;
 
@@ -917,7 +918,7 @@ static void has_ended(void *arg)
     atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-static void the_thread_ticks_and_ends_when_told(void)
+TEST(the_thread_ticks_and_ends_when_told)
 {
     struct bench *b = bench_create(27, 64, 8);
     struct fp_sampler *sampler;
@@ -965,7 +966,7 @@ static void budgets_are(struct bench *const b[2], int64_t first, int64_t second)
     }
 }
 
-static void two_samplers_share_the_budget_until_one_ends(void)
+TEST(two_samplers_share_the_budget_until_one_ends)
 {
     struct bench *b[2];
 
@@ -996,7 +997,7 @@ static void looks_at_the_budget(void *arg)
     fp_sampler_govern(b->sampler);
 }
 
-static void a_sampler_whose_thread_has_ended_has_no_part_of_the_budget(void)
+TEST(a_sampler_whose_thread_has_ended_has_no_part_of_the_budget)
 {
     struct bench *b = bench_create(27, 64, 8), *other = bench_create(27, 64, 8);
     struct fp_sampler *sampler;
@@ -1023,7 +1024,7 @@ static void a_sampler_whose_thread_has_ended_has_no_part_of_the_budget(void)
     bench_destroy(b);
 }
 
-static void options_out_of_range_are_refused(void)
+TEST(options_out_of_range_are_refused)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -1038,7 +1039,7 @@ static void options_out_of_range_are_refused(void)
     bench_destroy(b);
 }
 
-static void no_process_selected_is_no_sample(void)
+TEST(no_process_selected_is_no_sample)
 {
     struct bench *b = bench_create(27, 64, 8);
 
@@ -1052,7 +1053,7 @@ static void no_process_selected_is_no_sample(void)
     bench_destroy(b);
 }
 
-static void every_tick_has_a_time_of_its_own(void)
+TEST(every_tick_has_a_time_of_its_own)
 {
     struct bench *b = bench_create(27, 64, 8);
     int64_t last = 0;
@@ -1109,7 +1110,7 @@ static void bench_with_pinned_destroy(struct bench *b)
     bench_destroy(b);
 }
 
-static void the_pinned_are_sampled_from_the_next_tick_on(void)
+TEST(the_pinned_are_sampled_from_the_next_tick_on)
 {
     static const uint32_t first[] = {3, 5, 3, 99}, second[] = {5, 7};
     struct bench *b = bench_with_pinned(0);
@@ -1137,7 +1138,7 @@ static void the_pinned_are_sampled_from_the_next_tick_on(void)
     bench_with_pinned_destroy(b);
 }
 
-static void the_budget_leaves_out_those_that_nobody_has_named(void)
+TEST(the_budget_leaves_out_those_that_nobody_has_named)
 {
     static const uint32_t pinned[] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct bench *b = bench_with_pinned(0);
@@ -1157,7 +1158,7 @@ static void the_budget_leaves_out_those_that_nobody_has_named(void)
     bench_with_pinned_destroy(b);
 }
 
-static void the_pinned_stay_beside_the_selected(void)
+TEST(the_pinned_stay_beside_the_selected)
 {
     static const uint32_t pinned[] = {2, 15};
     struct bench *b = bench_with_pinned(1);
@@ -1181,7 +1182,7 @@ static void the_pinned_stay_beside_the_selected(void)
     bench_with_pinned_destroy(b);
 }
 
-static void a_pinned_process_may_have_a_status_of_its_own(void)
+TEST(a_pinned_process_may_have_a_status_of_its_own)
 {
     static const uint32_t pinned[] = {2};
     struct bench *b = bench_with_pinned(0);
@@ -1199,7 +1200,7 @@ static void a_pinned_process_may_have_a_status_of_its_own(void)
     bench_with_pinned_destroy(b);
 }
 
-static void a_pinned_process_that_has_ended_is_let_go(void)
+TEST(a_pinned_process_that_has_ended_is_let_go)
 {
     static const uint32_t pinned[] = {2, 4};
     struct bench *b = bench_with_pinned(0);
@@ -1221,7 +1222,7 @@ static void a_pinned_process_that_has_ended_is_let_go(void)
 }
 
 /* A program's timers end at whole milliseconds: of a hundred parts of one each is met as often. */
-static void ticks_favour_no_part_of_a_millisecond(void)
+TEST(ticks_favour_no_part_of_a_millisecond)
 {
     static const int64_t interval_ms[] = {2, 3, 9, 10, 31, 32, 50, 100, 60000};
 
@@ -1239,7 +1240,7 @@ static void ticks_favour_no_part_of_a_millisecond(void)
     }
 }
 
-static void a_tick_of_a_millisecond_is_at_most_a_quarter_late(void)
+TEST(a_tick_of_a_millisecond_is_at_most_a_quarter_late)
 {
     uint64_t random = 3;
 
@@ -1248,53 +1249,4 @@ static void a_tick_of_a_millisecond_is_at_most_a_quarter_late(void)
 
         CHECK(delay >= 0 && delay < 250000);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_waiting_process_is_sampled_with_its_stack);
-    RUN(an_unchanged_process_repeats_and_its_stack_is_not_read_again);
-    RUN(a_process_that_moved_has_its_stack_read_again);
-    RUN(a_changed_metric_alone_is_a_sample_with_the_known_stack);
-    RUN(what_can_not_be_read_has_a_frame_that_says_so);
-    RUN(a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before);
-    RUN(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale);
-    RUN(nothing_read_with_fewer_ranges_is_believed_later);
-    RUN(a_dirty_nif_is_named_and_told_from_the_next_one);
-    RUN(a_dictionary_that_grows_in_place_is_sized_again);
-    RUN(a_dictionary_that_moves_while_read_has_its_new_size);
-    RUN(a_dictionary_that_is_none_is_torn);
-    RUN(a_hibernating_process_has_the_leaf_that_current_names);
-    RUN(a_stack_too_deep_keeps_both_ends);
-    RUN(more_stacks_than_the_scratch_holds_are_read_in_turns);
-    RUN(a_stack_that_moved_once_is_read_twice);
-    RUN(a_stack_that_never_holds_still_is_torn);
-    RUN(figures_that_contradict_each_other_are_read_again_then_torn);
-    RUN(a_stack_that_is_not_readable_is_torn);
-    RUN(a_process_that_exits_while_read_is_gone);
-    RUN(a_process_that_begins_to_exit_while_read_is_gone);
-    RUN(a_gone_process_is_counted_once);
-    RUN(the_selected_keep_their_slots_and_their_history);
-    RUN(names_are_read_again_when_they_may_have_changed);
-    RUN(excluded_pids_are_never_sampled);
-    RUN(a_process_that_two_slots_name_is_sampled_once);
-    RUN(only_samples_of_the_status_asked_for_are_taken);
-    RUN(a_retry_that_finds_another_status_is_no_sample_of_it);
-    RUN(a_process_is_defined_anew_when_its_name_changes);
-    RUN(garbage_in_any_offset_harms_nothing);
-    RUN(the_thread_ticks_and_ends_when_told);
-    RUN(two_samplers_share_the_budget_until_one_ends);
-    RUN(a_sampler_whose_thread_has_ended_has_no_part_of_the_budget);
-    RUN(options_out_of_range_are_refused);
-    RUN(no_process_selected_is_no_sample);
-    RUN(every_tick_has_a_time_of_its_own);
-    RUN(ticks_favour_no_part_of_a_millisecond);
-    RUN(a_tick_of_a_millisecond_is_at_most_a_quarter_late);
-    RUN(the_pinned_are_sampled_from_the_next_tick_on);
-    RUN(the_budget_leaves_out_those_that_nobody_has_named);
-    RUN(the_pinned_stay_beside_the_selected);
-    RUN(a_pinned_process_may_have_a_status_of_its_own);
-    RUN(a_pinned_process_that_has_ended_is_let_go);
-    return RUN_END();
 }

@@ -15,9 +15,9 @@
 #include "grammar.h"
 #include "logs.h"
 #include "records.h"
-#include "run.h"
 #include "session/writer.h"
 #include "temporary.h"
+#include "test.h"
 #include "virtual_clock.h"
 
 /* ---- a writer and what it said ---------------------------------------- */
@@ -281,7 +281,7 @@ static uint64_t samples_in_file(struct fixture *f)
 
 /* ---- tests ------------------------------------------------------------ */
 
-static void a_writer_with_nothing_to_do_stops(void)
+TEST(a_writer_with_nothing_to_do_stops)
 {
     struct fixture *f = setup(0);
 
@@ -293,7 +293,7 @@ static void a_writer_with_nothing_to_do_stops(void)
     teardown(f);
 }
 
-static void what_was_pushed_before_a_flush_is_in_the_file_after_it(void)
+TEST(what_was_pushed_before_a_flush_is_in_the_file_after_it)
 {
     struct fixture *f = setup(0);
 
@@ -308,7 +308,7 @@ static void what_was_pushed_before_a_flush_is_in_the_file_after_it(void)
     teardown(f);
 }
 
-static void stopping_drains_everything_and_the_books_are_even(void)
+TEST(stopping_drains_everything_and_the_books_are_even)
 {
     struct fixture *f = setup(0);
     struct stat info;
@@ -328,7 +328,7 @@ static void stopping_drains_everything_and_the_books_are_even(void)
     teardown(f);
 }
 
-static void the_thread_has_a_name_and_takes_no_signals(void)
+TEST(the_thread_has_a_name_and_takes_no_signals)
 {
     struct fixture *f = setup_threaded(0, 0);
     sigset_t mine;
@@ -413,7 +413,7 @@ static struct checked_file check_file(struct fixture *f, int at)
 }
 
 /* Two hours back, in the middle of a file, and two days forth in the next. */
-static void a_step_of_the_systems_clock_begins_another_file(void)
+TEST(a_step_of_the_systems_clock_begins_another_file)
 {
     const int64_t steps[] = {0, INT64_C(-7200) * 1000000, INT64_C(172800) * 1000000};
     struct fixture *f = setup(0);
@@ -445,7 +445,7 @@ static void a_step_of_the_systems_clock_begins_another_file(void)
 
 /* Smaller ones wait for the next file, which has an offset of its own; here by what the portable
  * engine says of its clock. */
-static void each_file_has_the_offset_of_its_beginning(void)
+TEST(each_file_has_the_offset_of_its_beginning)
 {
     struct checked_file file[3];
     struct fixture *f;
@@ -472,7 +472,7 @@ static void each_file_has_the_offset_of_its_beginning(void)
 }
 
 /* The first file is begun before anything is known of that clock. */
-static void files_of_another_node_are_named_by_its_clock(void)
+TEST(files_of_another_node_are_named_by_its_clock)
 {
     struct fixture *f;
 
@@ -489,7 +489,7 @@ static void files_of_another_node_are_named_by_its_clock(void)
     teardown(f);
 }
 
-static void replaced_code_is_rendered_anew_and_counted(void)
+TEST(replaced_code_is_rendered_anew_and_counted)
 {
     static const struct fake_function newer[] = {{"m", "newer", "", 1}, {"m", "other", "", 1}};
     struct fixture *f = setup(0);
@@ -540,7 +540,7 @@ static void offer(struct fixture *f, int64_t value)
     fp_gauges_mailbox_put(&f->node, figures);
 }
 
-static void a_long_time_without_a_flush_tells_of_the_node(void)
+TEST(a_long_time_without_a_flush_tells_of_the_node)
 {
     struct fixture *f = setup(60000);
     long long delta;
@@ -557,7 +557,7 @@ static void a_long_time_without_a_flush_tells_of_the_node(void)
     teardown(f);
 }
 
-static void who_follows_has_the_samples_without_a_flush(void)
+TEST(who_follows_has_the_samples_without_a_flush)
 {
     struct fixture *f = setup(0);
 
@@ -574,7 +574,7 @@ static void who_follows_has_the_samples_without_a_flush(void)
     teardown(f);
 }
 
-static void each_flush_writes_the_books_and_the_nodes_figures(void)
+TEST(each_flush_writes_the_books_and_the_nodes_figures)
 {
     struct fixture *f = setup(0);
     long long delta;
@@ -616,7 +616,7 @@ static void find_file(struct fixture *f)
     snprintf(f->path, sizeof(f->path), "%s/%s", f->directory.path, logs.name[0]);
 }
 
-static void what_a_writer_holds_is_written_when_committed(void)
+TEST(what_a_writer_holds_is_written_when_committed)
 {
     struct fixture *f = setup_holding(20, 60000);
 
@@ -644,7 +644,7 @@ static void what_a_writer_holds_is_written_when_committed(void)
     teardown(f);
 }
 
-static void what_nobody_commits_is_forgotten_and_counted(void)
+TEST(what_nobody_commits_is_forgotten_and_counted)
 {
     struct fixture *f = setup_holding(0, 60000);
 
@@ -659,7 +659,7 @@ static void what_nobody_commits_is_forgotten_and_counted(void)
     teardown(f);
 }
 
-static void what_was_kept_back_to_be_merged_is_counted_too(void)
+TEST(what_was_kept_back_to_be_merged_is_counted_too)
 {
     struct fixture *f = setup_merging(0, 60000, 1);
 
@@ -678,7 +678,7 @@ static void what_was_kept_back_to_be_merged_is_counted_too(void)
     teardown(f);
 }
 
-static void a_writer_that_does_not_hold_can_not_be_committed(void)
+TEST(a_writer_that_does_not_hold_can_not_be_committed)
 {
     struct fixture *f = setup(0);
 
@@ -695,7 +695,7 @@ static void *committer(void *arg)
     return fp_writer_trigger(f->writer, "one of several") == 0 ? f : NULL;
 }
 
-static void of_all_that_commit_one_is_the_first(void)
+TEST(of_all_that_commit_one_is_the_first)
 {
     struct fixture *f = setup_threaded(0, 60000);
     pthread_t thread[4];
@@ -719,7 +719,7 @@ static void of_all_that_commit_one_is_the_first(void)
     teardown(f);
 }
 
-static void any_figures_are_written(void)
+TEST(any_figures_are_written)
 {
     struct fixture *f = setup(0);
     long long delta;
@@ -734,7 +734,7 @@ static void any_figures_are_written(void)
     teardown(f);
 }
 
-static void figures_have_names_and_a_limit(void)
+TEST(figures_have_names_and_a_limit)
 {
     static struct fp_gauges figures;
 
@@ -748,7 +748,7 @@ static void figures_have_names_and_a_limit(void)
     CHECK_INT(fp_gauges_add(&figures, "a", 1), FP_EFULL);
 }
 
-static void nonsense_in_the_ring_is_lost_and_counted(void)
+TEST(nonsense_in_the_ring_is_lost_and_counted)
 {
     struct fixture *f = setup(0);
     union record_buffer b;
@@ -794,7 +794,7 @@ static void *push_many(void *arg)
     return NULL;
 }
 
-static void tickets_are_answered_in_order_under_load(void)
+TEST(tickets_are_answered_in_order_under_load)
 {
     struct fixture *f = setup_threaded(5, 0);
     pthread_t producer, a, b;
@@ -827,7 +827,7 @@ static void *ask_until_refused(void *arg)
     return NULL;
 }
 
-static void a_stop_amid_flushes_leaves_no_ticket_open(void)
+TEST(a_stop_amid_flushes_leaves_no_ticket_open)
 {
     for (int round = 0; round < 20; round++) {
         struct fixture *f = setup_threaded(1, 0);
@@ -846,31 +846,4 @@ static void a_stop_amid_flushes_leaves_no_ticket_open(void)
         CHECK_INT(f->notes.last_ticket, atomic_load(&handed_out));
         teardown(f);
     }
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    RUN(a_writer_with_nothing_to_do_stops);
-    RUN(what_was_pushed_before_a_flush_is_in_the_file_after_it);
-    RUN(stopping_drains_everything_and_the_books_are_even);
-    RUN(the_thread_has_a_name_and_takes_no_signals);
-    RUN(a_step_of_the_systems_clock_begins_another_file);
-    RUN(each_file_has_the_offset_of_its_beginning);
-    RUN(files_of_another_node_are_named_by_its_clock);
-    RUN(replaced_code_is_rendered_anew_and_counted);
-    RUN(a_long_time_without_a_flush_tells_of_the_node);
-    RUN(who_follows_has_the_samples_without_a_flush);
-    RUN(each_flush_writes_the_books_and_the_nodes_figures);
-    RUN(what_a_writer_holds_is_written_when_committed);
-    RUN(what_nobody_commits_is_forgotten_and_counted);
-    RUN(what_was_kept_back_to_be_merged_is_counted_too);
-    RUN(a_writer_that_does_not_hold_can_not_be_committed);
-    RUN(of_all_that_commit_one_is_the_first);
-    RUN(any_figures_are_written);
-    RUN(figures_have_names_and_a_limit);
-    RUN(nonsense_in_the_ring_is_lost_and_counted);
-    RUN(tickets_are_answered_in_order_under_load);
-    RUN(a_stop_amid_flushes_leaves_no_ticket_open);
-    return RUN_END();
 }
