@@ -40,12 +40,13 @@ test-doctor: ## The doctor on each fault of examples/trouble: FAULTS="deadlock d
 	@tools/test_doctor.sh
 
 test: ## Run all tests on this machine's OTP; installs what they need
+	@tools/proof.sh --age
 	@tools/test.sh deps erl+c+tidy+exports+threads+viewer+mcp c-alone erl-again
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)
 
-proof: build ## Measure what no test may judge, to doc/dev/proof.md; PARTS="figures tsan storms"
+proof: build ## Measure what no test may judge, to doc/dev/proof.md; PARTS="figures sim tsan storms"
 	@tools/proof.sh $(PARTS)
 
 tidy: ## Sizes, columns, dead exports, dependencies of folders, retired words

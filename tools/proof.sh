@@ -97,16 +97,19 @@ properties() {
         tools/test_erl.sh && all_passed "$results"
 }
 
+# A seed that fails is printed, and is kept as a test (test/sim/sim.c).
+sim() {
+    local seed=${SEED:-$RANDOM$RANDOM}
+    C_TESTS=sim tools/test.sh c && _build/ctest/product/sim seeds 2000 "$seed"
+}
+
 run() { # part
     case $1 in
     figures) part figures figures ;;
     properties) part properties properties ;;
     sim)
-        if [ -x test/sim/run.sh ]; then
-            part sim test/sim/run.sh random 10
-        else
-            echo "sim: there is no test/sim/run.sh"
-        fi
+        part sim sim
+        part mistakes test/sim/prove.sh
         ;;
     limits) part limits env COUNT="${COUNT:-40}" test/proof/limits.sh ;;
     sizes)
