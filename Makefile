@@ -13,7 +13,7 @@ export WERROR ?= 0
 
 EBIN := _build/default/lib/flame_prof/ebin
 
-.PHONY: proof build nif erl demo trouble test-doctor test tidy test-c test-erl check-exports check-threads test-matrix \
+.PHONY: proof build nif erl demo trouble test-doctor test test-more tidy test-c test-erl check-exports check-threads test-matrix \
         test-live test-attach portability test-real test-exports test-foreign test-mcp \
         sim asan tsan valgrind analyze deps deps-build shell soak soak-sizes limits \
         bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
@@ -39,9 +39,12 @@ trouble: build ## Profile the demo with problems: TROUBLE="mailbox gc", all (the
 test-doctor: ## The doctor on each fault of examples/trouble: FAULTS="deadlock demo", MATRIX="25 27 29"
 	@tools/test_doctor.sh
 
-test: ## Run all tests on this machine's OTP; installs what they need
+test: ## Run the tests of some minutes on this machine's OTP; installs what they need
 	@tools/proof.sh --age
-	@tools/test.sh deps erl+c+tidy+exports+threads+viewer+mcp c-alone erl-again
+	@LIVE=test/live/core tools/test.sh deps erl+c+tidy+exports+threads c-alone erl-again
+
+test-more: ## Run the tests that `make test` leaves out: other live modules, viewer, mcp
+	@CLASSES=live LIVE_BUT=test/live/core tools/test.sh erl+viewer+mcp erl-again
 
 options: erl ## Write doc/options.md and the comment of options() out of the table of options
 	@tools/options.escript $(EBIN)

@@ -5,8 +5,8 @@
 # VM, in an order of chance that SEED repeats; if that VM dies, the modules that it did not end
 # run in one each. Those of test/live (nodes, files, signals, kills) run in a VM each: a NIF that
 # crashes one then costs one module. Those of test/proof (figures) run only with
-# TEST_CLASS=proof. What runs is limited by TESTS="module ...", CLASSES=unit or live, and, the live
-# modules alone, by LIVE="module ...".
+# TEST_CLASS=proof. What runs is limited by TESTS="module ...", by CLASSES=unit or live, and, the
+# live modules alone, by LIVE, a file that lists them and cases, or LIVE_BUT, one that lists others.
 # *_tests.erl run with EUnit, *_SUITE.erl with Common Test. Twice as many at a time as there are
 # processors (TEST_PLACES), as most wait more than they work.
 # Modules that need PropEr are skipped, and say so, where it is not installed.
@@ -37,7 +37,10 @@ lib=${FLAME_PROF_LIBS:-$PWD/_build/default/lib}
 export ERL_LIBS=$lib${ERL_LIBS:+:$ERL_LIBS}
 export ERL_CRASH_DUMP=$out/erl_crash.dump
 erl_test() { # what, arguments...
-    timeout --kill-after=10 "$VM_SECONDS" erl -noinput \
+    local seconds=$VM_SECONDS
+    # Many modules, each with its bound.
+    [ "$1" != units ] || seconds=1500
+    timeout --kill-after=10 "$seconds" erl -noinput \
         -pa "$lib/flame_prof/ebin" "$out/ebin" -s test_runner "$@"
 }
 

@@ -35,8 +35,8 @@ bound(What) ->
 
 %%% compile TEST_DIR OUT_DIR LIST_FILE
 %%
-%% Compiles what is newer than its beam: the helpers, and the tests that $TESTS and, of the live
-%% ones, $LIVE names, or else all.
+%% Compiles what is newer than its beam: the helpers, and the tests that $TESTS names, or else all,
+%% of the live ones those that are listed in the file $LIVE or not listed in the file $LIVE_BUT.
 %% The list has `CLASS KIND MODULE' lines; the class is the test's folder, and tests of the folder
 %% proof are in it only where $TEST_CLASS is `proof', which excludes all others.
 
@@ -57,16 +57,27 @@ compile(Args) ->
     halt(0).
 
 is_wanted(Source) ->
+    Name = filename:basename(Source, ".erl"),
     Proof = class(Source) =:= "proof",
     Proof =:= (os:getenv("TEST_CLASS") =:= "proof") andalso
-        is_named(Source, "TESTS") andalso
-        (class(Source) =/= "live" orelse is_named(Source, "LIVE")).
+        case string:lexemes(os:getenv("TESTS", ""), " \n") of
+            [] -> class(Source) =/= "live" orelse is_wanted_live(Name);
+            Names -> lists:member(Name, Names)
+        end.
 
-is_named(Source, Variable) ->
-    case string:lexemes(os:getenv(Variable, ""), " \n") of
-        [] -> true;
-        Names -> lists:member(filename:basename(Source, ".erl"), Names)
+is_wanted_live(Name) ->
+    case {os:getenv("LIVE", ""), os:getenv("LIVE_BUT", "")} of
+        {"", ""} -> true;
+        {"", Others} -> not is_map_key(Name, listed(Others));
+        {File, _} -> is_map_key(Name, listed(File))
     end.
+
+%% Cases by module.
+listed(File) ->
+    {ok, Text} = file:read_file(File),
+    Lines = [string:lexemes(Line, " ") || Line <- string:lexemes(binary_to_list(Text), "\n"),
+        hd(Line) =/= $#],
+    maps:from_list([{Module, Cases} || [Module | Cases] <- Lines]).
 
 class(Source) -> filename:basename(filename:dirname(Source)).
 
@@ -349,7 +360,7 @@ ct([Module, ResultFile0, Logs]) ->
         ct:run_test([{dir, Dir}, {suite, Module}, {auto_compile, false},
             {logdir, atom_to_list(Logs)}, {abort_if_missing_suites, true},
             {ct_hooks, [?MODULE]}
-            | only(os:getenv("CASE", ""), os:getenv("GROUP", ""))])
+            | only(Module, os:getenv("CASE", ""), os:getenv("GROUP", ""))])
     end) of
         {Pass, Fail, {UserSkip, AutoSkip}} ->
             %% Skipped by itself: its init failed.
@@ -360,9 +371,16 @@ ct([Module, ResultFile0, Logs]) ->
     end,
     halt(0).
 
-only("", _Group) -> [];
-only(Case, "") -> [{testcase, [list_to_atom(Case)]}];
-only(Case, Group) -> [{group, list_to_atom(Group)}, {testcase, [list_to_atom(Case)]}].
+only(Module, "", _Group) ->
+    Listed = case os:getenv("LIVE", "") of "" -> #{}; File -> listed(File) end,
+    case maps:get(atom_to_list(Module), Listed, []) of
+        [] -> [];
+        Cases -> [{testcase, [list_to_atom(Case) || Case <- Cases]}]
+    end;
+only(_Module, Case, "") ->
+    [{testcase, [list_to_atom(Case)]}];
+only(_Module, Case, Group) ->
+    [{group, list_to_atom(Group)}, {testcase, [list_to_atom(Case)]}].
 
 id(_Options) ->
     ?MODULE.

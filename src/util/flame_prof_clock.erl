@@ -3,7 +3,7 @@
 -module(flame_prof_clock).
 
 -export([now_ms/0, now_us/0]).
--export([send_after/2, send_at/2, cancel/1]).
+-export([send_after/2, send_at/2, cancel/1, sleep/1]).
 
 %% @doc Monotonic.
 -spec now_ms() -> integer().
@@ -24,3 +24,6 @@ send_at(Ms, Message) -> erlang:send_after(Ms, self(), Message, [{abs, true}]).
 %% @doc A message that has been sent stays.
 -spec cancel(reference()) -> ok.
 cancel(Timer) -> erlang:cancel_timer(Timer, [{async, true}, {info, false}]).
+
+-spec sleep(Ms :: non_neg_integer()) -> ok.
+sleep(Ms) -> timer:sleep(Ms).

@@ -295,7 +295,7 @@ looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = Sta
                         rings = [ring(Cycle) || Cycle <- Cycles],
                         past = kept(Edges, Look, Now)
                     },
-                    timer:sleep(Pause),
+                    ok = flame_prof_clock:sleep(Pause),
                     looking(Later)
             end
     end.
@@ -336,7 +336,7 @@ is_open(#{edges := Edges} = Cycle, State) ->
     not (is_verified(Cycle, State) orelse is_suspect(Cycle, State)) andalso
         not lists:any(fun(#{how := How}) -> How =:= named end, Edges).
 
-now_ms() -> erlang:monotonic_time(millisecond).
+now_ms() -> flame_prof_clock:now_ms().
 
 ring(#{edges := Edges}) -> lists:sort([From || #{from := From} <- Edges]).
 

@@ -12,7 +12,7 @@
 -type sample() :: {Status :: binary(), [{Symbol :: binary(), Dso :: binary()}]}.
 
 %% Right to the last frame; said to be not known; or wrong.
--type verdict() :: exact | ambiguous | {wrong, Why :: atom()}.
+-type verdict() :: exact | ambiguous | before | {wrong, Why :: atom()}.
 
 %% @doc A session around Fun. Its counters, and the samples of the processes that
 %% Fun answers, with how often each was seen.
@@ -133,14 +133,23 @@ judge(Leaf, Frames) ->
             judge(Leaf, Above, FromLeaf, Below)
     end.
 
-judge(_Leaf, _Above, [], _Below) ->
-    {wrong, no_leaf};
+%% Before: it is put on its scheduler and has not yet begun.
+judge(_Leaf, Above, [], _Below) ->
+    case [S || {S, _} = Frame <- Above, not is_native(S), not is_pseudo(Frame)] of
+        [Root] -> before_if([Root] =:= running_work:root());
+        _ -> {wrong, no_leaf}
+    end;
 judge(Leaf, Above, [_ | Under], Below) ->
     case {[S || {S, _} <- Under], [F || F <- Above, not may_stand_above(Leaf, F)]} of
         {Below, []} -> exact;
         {Below, [_ | _]} -> {wrong, above_the_leaf};
         {_, _} -> {wrong, chain}
     end.
+
+before_if(true) -> before;
+before_if(false) -> {wrong, no_leaf}.
+
+is_pseudo({_, Dso}) -> Dso =:= <<"flame_prof">>.
 
 is_cut({Symbol, <<"flame_prof">>}) ->
     lists:member(Symbol, [

@@ -25,6 +25,8 @@ answer(now_us, []) -> now_us();
 answer(now_ms, []) -> now_us() div 1000;
 answer(send_after, [Ms, Message]) -> timer(now_us() + 1000 * Ms, Message);
 answer(send_at, [Ms, Message]) -> timer(1000 * Ms, Message);
+%% Of a process that is alone with the clock.
+answer(sleep, [Ms]) -> skip(Ms);
 answer(cancel, [Timer]) -> true = ets:match_delete(?MODULE, {{'_', Timer}, '_', '_'}), ok.
 
 now_us() -> ets:lookup_element(?MODULE, now, 2).

@@ -29,8 +29,13 @@ look(ByLook, Lives) ->
             {lists, map, [_, Names]} -> {ok, [undefined || _ <- Names]}
         end} || {Node, Request} <- Requests]
     end,
-    {ok, Look} = flame_prof_waits:look(#{for => 500}, Ask),
-    Look.
+    ok = virtual_clock:start(),
+    try
+        {ok, Look} = flame_prof_waits:look(#{for => 500}, Ask),
+        Look
+    after
+        ok = virtual_clock:stop()
+    end.
 
 part(Edges) ->
     #{engine => native, engine_reason => <<"native: made up">>, edges => Edges,
