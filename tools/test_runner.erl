@@ -187,6 +187,8 @@ units([Out | Modules]) ->
         Since = erlang:monotonic_time(millisecond),
         unit(Module, File("result")),
         io:format("  ~s (~b ms)~n", [Module, erlang:monotonic_time(millisecond) - Since]),
+        %% A case that was cut off may have left these.
+        [ok = stand_in:unload(M) || {M, "stand_in"} <- code:all_loaded()],
         ok = file:set_cwd(Cwd)
     end || Module <- shuffled(Modules, rand:seed_s(exsss, Seed))],
     halt(0).

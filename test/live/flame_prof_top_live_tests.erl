@@ -40,3 +40,6 @@ pass(Ranking) -> steps(flame_prof_top_ranking:step(flame_prof_top_ranking:begin_
 
 steps({more, _, Ranking}) -> steps(flame_prof_top_ranking:step(Ranking));
 steps({done, Selected, Ranking}) -> {Selected, Ranking}.
+
+it_goes_on_when_its_code_is_loaded_anew_test() ->
+    flame_prof_top_tests:it_goes_on_when_its_code_is_loaded_anew().

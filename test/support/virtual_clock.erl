@@ -9,6 +9,8 @@
 -export([answer/2]).
 
 -define(BEGIN_US, 1000000000).
+%% That ends a hang, as that of waiting.
+-define(BOUND_S, 30).
 
 -spec start() -> ok.
 start() ->
@@ -77,13 +79,18 @@ due(Message) ->
 %% @doc Until each process of flame_prof waits, and has heard of all that have ended. Work that goes
 %% from one to another while they are looked at is seen in one of three rounds.
 -spec settle() -> ok.
-settle() -> settle(0).
+settle() -> settle(0, erlang:monotonic_time(second) + ?BOUND_S).
 
-settle(3) -> ok;
-settle(Rounds) ->
-    case lists:all(fun is_quiet/1, ?MODULE:processes()) of
-        true -> settle(Rounds + 1);
-        false -> erlang:yield(), settle(0)
+settle(3, _Until) -> ok;
+settle(Rounds, Until) ->
+    case [P || P <- ?MODULE:processes(), not is_quiet(P)] of
+        [] ->
+            settle(Rounds + 1, Until);
+        Busy ->
+            erlang:monotonic_time(second) < Until orelse
+                error({never_at_rest, [{P, process_info(P)} || P <- Busy]}),
+            erlang:yield(),
+            settle(0, Until)
     end.
 
 %% @doc Those of flame_prof.

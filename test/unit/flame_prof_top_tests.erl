@@ -5,6 +5,8 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+-export([it_goes_on_when_its_code_is_loaded_anew/0]).
+
 -import(virtual_clock, [advance/1]).
 
 -export([quiet/0]).
@@ -326,7 +328,8 @@ a_table_whose_sampler_is_killed_is_an_error_test() ->
     end).
 
 %% Twice: the first time its processes go on in old code, the second time those are killed.
-it_goes_on_when_its_code_is_loaded_anew_test() ->
+%% A test of the class live: what a purge kills, and when, is the VM's.
+it_goes_on_when_its_code_is_loaded_anew() ->
     with_crowd(fun(_) ->
         ?assertEqual({ok, {messages, []}}, shell(#{}, fun
             (9) -> "q\n";
