@@ -263,8 +263,11 @@ what_waits_for_no_process_is_counted(_) ->
     Accepts = spawn(fun() -> gen_tcp:accept(Listen) end),
     Sleeps = spawn(fun() -> timer:sleep(infinity) end),
     Server = waits_work:start(),
-    waiting:eventually(fun() -> length(edges_of(Sleeps, look())) =:= 1 end),
-    Look = look(),
+    Look = waiting:eventually(fun() ->
+        Seen = look(),
+        lists:all(fun(Pid) -> length(edges_of(Pid, Seen)) =:= 1 end, [Accepts, Sleeps]) andalso
+            {true, Seen}
+    end),
     ?assertMatch([#{how := timer, to := timer}], edges_of(Sleeps, Look)),
     ?assertMatch([#{how := port}], edges_of(Accepts, Look)),
     ?assertEqual([], edges_of(Server, Look)),
