@@ -21,7 +21,7 @@ cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=tools/pool.sh
 . tools/pool.sh
 
-out=_build/test
+out=${RUN_FOLDER:-_build/test} # a folder of its own for a run beside another one
 results=$out/results # one line a test program: name, passed, failed
 export FAILURES=$PWD/$out/failures
 export FLAKY=$PWD/$out/flaky
