@@ -520,8 +520,11 @@ dropped(#trace{ref = Ref, told = Told, told_at = At} = Trace) ->
 
 ended(_Why, #trace{summary = #{}} = Trace) ->
     Trace;
-ended(Why, #trace{ref = Ref, since = Since} = Trace0) ->
-    _ = flame_prof_tracing:off(Ref),
+ended(Why0, #trace{ref = Ref, since = Since} = Trace0) ->
+    Why = case flame_prof_tracing:off(Ref) of
+        {error, {Class, _}} when Why0 =:= asked, Class =/= timeout -> {down, self()};
+        _ -> Why0
+    end,
     Trace1 = rest(Trace0, Why),
     Counters =
         case flame_prof_tracing:read(Ref, counters) of

@@ -416,22 +416,6 @@ what_the_doctor_finds_comes_with_the_profile_test() ->
         end)
     end).
 
-%% Later than the piece that it is about: it rests between two.
-a_file_that_has_grown_is_judged_again_test() ->
-    in_directory(fun(Dir) ->
-        {ok, Text} = file:read_file(?CORPUS "ours.log"),
-        Path = filename:join(Dir, "grows.log.part"),
-        ok = file:write_file(Path, Text),
-        viewing(Dir, fun(V) ->
-            #{<<"version">> := First} = ready(V, "grows.log"),
-            #{<<"samples">> := Before} = judged(V, "grows.log"),
-            ok = file:write_file(Path, Text, [append]),
-            _ = piece(V, "grows.log", First),
-            waiting:eventually(fun() ->
-                map_get(<<"samples">>, judged(V, "grows.log")) =:= 2 * Before end)
-        end)
-    end).
-
 %% A judging that took long asks for a rest that is longer than the reader waits for a page.
 what_waits_to_be_judged_is_judged_before_the_reader_ends_test() ->
     in_directory(fun(Dir) ->
