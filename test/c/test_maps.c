@@ -74,7 +74,7 @@ static const struct {
     {"a line without its end is no data", "1000-2000 rwxp", 1, 0, {{0}}},
     {"a line without its inode is no code", "1000-2000 rwxp 0 00:00", 0, 0, {{0}}},
     /* No kernel writes such; a search of the ranges relies on their order. */
-    {"ranges are sorted and disjoint whatever is told",
+    {"ranges are sorted and disjoint in any order of the lines",
      "4000-5000 r-xp 00000000 00:00 0 \n"
      "3000-2000 r-xp 00000000 00:00 0 \n"
      "1000-2000 r-xp 00000000 00:00 0 \n"

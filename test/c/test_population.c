@@ -456,7 +456,7 @@ TEST(sums_are_right_in_the_mean_and_so_is_their_variance)
     mean_is_none(&mean, "words", 0);
     /* Not below what it is, but for chance. */
     if (claimed < mean.squares / 2)
-        RUN_FAIL("a variance of %g is told as %g", mean.squares / mean.n, claimed / mean.n);
+        RUN_FAIL("a variance of %g is reported as %g", mean.squares / mean.n, claimed / mean.n);
 }
 
 /* Two hundred processes that stay, and 3,000 a second that live for 0.8 s, some of them for 8 s.
@@ -518,5 +518,5 @@ TEST(sums_are_right_in_the_mean_where_many_are_born)
     }
     mean_is_none(&mean, "words", 0);
     if (claimed < mean.squares / 2)
-        RUN_FAIL("a variance of %g is told as %g", mean.squares / mean.n, claimed / mean.n);
+        RUN_FAIL("a variance of %g is reported as %g", mean.squares / mean.n, claimed / mean.n);
 }

@@ -140,7 +140,7 @@ static const struct reading {
      "1 events, 3 schedulers, periods from 1, 0 messages, 0 lost\n"
      "42/71 4 worker <0.71.0> a:b  proc_lib:init_p/5\n"
      "42/72 2 beam <0.72.0>   \n", FP_FLAME_PROF, 0},
-    /* Those that were not read may have changed. */
+    /* Files that were not read may have changed. */
     {"after damage numbers are unknown until the next whole sample", NULL,
      WHOLE_71 WHOLE_72 SAMPLE("worker 42/71", 10, "reductions=7 ")
      SAMPLE("worker 42/71", 20, "reductions+3 ") SAMPLE("beam 42/72", 20, "")

@@ -676,7 +676,7 @@ static uint64_t bytes_in(const char *directory)
     return bytes;
 }
 
-/* Where there is no more room than for a small file, old ones go while a large one is written. */
+/* If there is room for a small file only, old files are removed while a large one is written. */
 FOLDER(a_file_that_grows_takes_the_place_of_old_ones)
 {
     const size_t limit = 4 * MIB, piece = 80000;

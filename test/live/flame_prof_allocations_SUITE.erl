@@ -26,10 +26,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, []).
 
 init_per_suite(Config) ->
-    case native_node:why_not() of
-        none -> Config;
-        Why -> {skip, Why}
-    end.
+    native_node:or_skip(Config).
 
 end_per_suite(_Config) ->
     ok.

@@ -111,7 +111,7 @@ a_profile_names_the_busy_function(Config) ->
         {ok, Names, #{bad := 0}} = flame_prof:fold(
             fun(#{words := Words}, All) -> [maps:get(<<"name">>, Words, <<>>) | All] end, [], File),
         ?assert(lists:member(<<"busy">>, Names)),
-        %% None of ours is among them.
+        %% No process of flame_prof is among them.
         ?assertEqual([], [Name || <<"flame_prof", _/binary>> = Name <- Names])
     end).
 
@@ -172,7 +172,7 @@ without_the_library_the_doctor_has_samples(Config) ->
         Doctor = ["doctor", Name, "--cookie", cookie()],
         {Status, Text} = command_line:run(Doctor ++ ["--for", "1s", "--json", "--report", Page],
             [{env, [{"TMPDIR", Temporary}, {"ERL_LIBS", false}, {"LC_ALL", "C.UTF-8"}]}]),
-        %% What it finds depends on the machine, too.
+        %% The findings depend on the machine, too.
         true = lists:member(Status, [1, 10]),
         matches(Text, ["does without the library \\(it cannot be loaded there: .*file too "
             "large\\); the portable engine samples it, and the samples are read here"]),

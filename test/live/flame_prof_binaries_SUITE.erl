@@ -41,10 +41,7 @@ all() ->
         not lists:member(F, [init_per_suite, end_per_suite, module_info, working])].
 
 init_per_suite(Config) ->
-    case native_node:why_not() of
-        none -> Config;
-        Why -> {skip, Why}
-    end.
+    native_node:or_skip(Config).
 
 end_per_suite(_Config) ->
     ok.

@@ -18,7 +18,7 @@ native_test_() ->
 
 tests() ->
     [
-        {"a BIF's callers are told with their own", fun bif/1},
+        {"the callers of a BIF have their own callers", fun bif/1},
         {"any arity is any arity", fun any_arity/1},
         {"a name as it stands in a frame is enough", fun name/1},
         {"a function of Elixir has the name that hot shows", fun elixir/1},

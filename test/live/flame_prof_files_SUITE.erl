@@ -38,8 +38,7 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
-        end_per_suite, module_info])].
+    native_node:cases(?MODULE).
 
 init_per_suite(Config) ->
     Config.

@@ -20,8 +20,7 @@
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
-        end_per_suite, module_info])].
+    native_node:cases(?MODULE).
 
 init_per_suite(Config) ->
     case {os:find_executable("mix"), os:find_executable("rebar3")} of

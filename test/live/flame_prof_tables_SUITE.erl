@@ -33,14 +33,10 @@ suite() ->
     [{timetrap, {minutes, 2}}].
 
 all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [init_per_suite,
-        end_per_suite, module_info])].
+    native_node:cases(?MODULE).
 
 init_per_suite(Config) ->
-    case native_node:why_not() of
-        none -> Config;
-        Why -> {skip, Why}
-    end.
+    native_node:or_skip(Config).
 
 end_per_suite(_Config) ->
     ok.

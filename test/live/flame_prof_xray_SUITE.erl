@@ -47,10 +47,7 @@ suite() ->
 all() -> suite_cases:list(?MODULE, [woken]).
 
 init_per_suite(Config) ->
-    case native_node:why_not() of
-        none -> Config;
-        Why -> {skip, Why}
-    end.
+    native_node:or_skip(Config).
 
 end_per_suite(_Config) ->
     ok.

@@ -9,10 +9,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() -> [callers_of_a_bif, the_caller_of_a_recursion].
 
 init_per_suite(Config) ->
-    case native_node:why_not() of
-        none -> Config;
-        Why -> {skip, Why}
-    end.
+    native_node:or_skip(Config).
 
 end_per_suite(_) -> ok.
 

@@ -151,7 +151,7 @@ prove_one() { # name, file, what, becomes
         $CC -pthread -rdynamic -Wl,--wrap=clock_gettime,--wrap=clock_nanosleep -o "$out/sim" \
             "$build/test/sim/sim.o" "$out/mistake.o" -Wl,--start-group "$build/helpers.a" \
             "$build/flame_prof.a" -Wl,--end-group $libraries || {
-        echo "  wrong  \"$1\" can not be built" >&2
+        echo "  wrong  \"$1\" cannot be built" >&2
         return 1
     }
     (timeout 300 "$out/sim" >"$out/said") 2>/dev/null # where the shell tells of the abort

@@ -2,7 +2,7 @@
 %% behind.
 -module(native_node).
 
--export([why_not/0, leftovers/0, settled/0, printed/1]).
+-export([why_not/0, or_skip/1, cases/1, leftovers/0, settled/0, printed/1]).
 
 %% Where this release should work natively, a refusal is no reason to skip.
 why_not() ->
@@ -17,6 +17,18 @@ why_not() ->
                 false -> Text
             end
     end.
+
+%% What init_per_suite answers.
+or_skip(Config) ->
+    case why_not() of
+        none -> Config;
+        Why -> {skip, Why}
+    end.
+
+%% The cases of a suite: what it exports, but for its set-up.
+cases(Suite) ->
+    [F || {F, 1} <- Suite:module_info(exports),
+        not lists:member(F, [init_per_suite, end_per_suite, module_info])].
 
 %% Processes that are ours, and threads of sessions.
 leftovers() ->
