@@ -19,7 +19,7 @@
     without_the_library_less_is_taken/1
 ]).
 
--import(command_line, [call/4, traces/1, until/1]).
+-import(command_line, [call/4, settled/1, traces/1, until/1]).
 
 -define(MIB, 1048576).
 %% What the connection of a command that has just ended still has.
@@ -37,7 +37,7 @@ a_node_that_is_short_of_something_is_refused_in_words(_) ->
     %% What a first request leaves: the code of OTP that it runs.
     {10, Json} = json(Given, held(Node, processes, [13])),
     {match, _} = re:run(Json, "\"severity\":\"critical\".*\"title\":\"the node has 1[0-9] of "),
-    Before = traces(Given),
+    Before = settled(Given),
     Atoms = call(Node, erlang, system_info, [atom_count]),
     Sentences = [
         refused(Given, limit, "1[0-9] of 1,024 processes free .*needs [0-9,]+",
@@ -89,7 +89,7 @@ little_memory_in_the_control_group_is_refused_in_words(_) ->
             Given = start("echo $$ > " ++ control_group:processes(Group) ++ ";", []),
             try
                 ok = control_group:leave(Group, 12 * ?MIB),
-                Before = traces(Given),
+                Before = settled(Given),
                 ct:pal("~ts", [refused(Given, memory_limit,
                     "[0-9.]+ MiB of [0-9.]+ [MG]iB memory free in its control group",
                     {fun() -> ok end, fun(ok) -> ok end})]),
@@ -127,7 +127,7 @@ a_full_super_carrier_is_refused_in_words(_) ->
     nomatch = re:run(Text, "without the library"),
     ok = call(Node, shortage, release, [Enough]),
     Holder = call(Node, shortage, carriers, [Bare div 4]),
-    Before = traces(Given),
+    Before = settled(Given),
     ct:pal("~ts", [refused(Given, memory_limit,
         "[0-9.]+ MiB of 128\\.0 MiB memory free in its super carrier",
         {fun() -> ok end, fun(ok) -> ok end})]),
@@ -288,9 +288,7 @@ refused(#{node := Node} = Given, Kind, Pattern, {Take, Give}) ->
     {match, [Sentence]} = re:run(Text, "^1\\. .*$", [multiline, {capture, first, list}]),
     Sentence.
 
-%% In a moment: a connection that has gone is put down by and by.
 same(Before, Given) ->
     Keys = [modules, old, registered, tables, environment, applications, descriptors, mappings,
         files],
-    Wanted = maps:with(Keys, Before),
-    until(fun() -> maps:with(Keys, traces(Given)) =:= Wanted end).
+    command_line:leaves_nothing(Keys, Given, Before).
