@@ -55,10 +55,10 @@ const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base
 
 // The report's policy names its scripts and its style by what they are. The first script is here
 // and adds the others, which the report has compressed.
-function reportTemplate(html, js, unpack, css, boot) {
+function reportTemplate(html, js, css, boot) {
   if (/<\/script|<!--/i.test(boot)) throw new Error('boot.js: it would end its element');
   const policy =
-    `default-src 'none'; script-src ${hash(boot)} ${hash(unpack)} ${hash(js)}; style-src ${hash(css)}; ` +
+    `default-src 'none'; script-src ${hash(boot)} ${hash(js)}; style-src ${hash(css)}; ` +
     `img-src data: blob:; base-uri 'none'; form-action 'none'`;
   const inlined = html
     .replace('<link rel="stylesheet" href="viewer.css">\n', '')
@@ -78,14 +78,13 @@ ${readFileSync(join(here, 'node_modules', 'lit-html', 'LICENSE'), 'utf8').trim()
 const js = licence + (await bundle('app/main.js'));
 const latency = licence + (await bundle('app/latency.js', 'esm'));
 const allocations = licence + (await bundle('app/allocations.js', 'esm'));
-const unpack = await bundle('app/unpack.js');
 const css = await bundle('style.css');
 const boot = (await bundle('app/boot.js')).trim();
 const html = readFileSync(join(here, 'src', 'index.html'), 'utf8');
 const files = {
-  'index.html': html, 'viewer.js': js, 'viewer.css': css, 'unpack.js': unpack,
+  'index.html': html, 'viewer.js': js, 'viewer.css': css,
   'latency.js': latency, 'allocations.js': allocations,
-  'report.html': reportTemplate(html, js, unpack, css, boot),
+  'report.html': reportTemplate(html, js, css, boot),
 };
 
 mkdirSync(www, { recursive: true });

@@ -25,14 +25,10 @@ const struct fp_column_kind fp_column_kind[] = {
 
 /* ------------------------------------------------------------------ columns -- */
 
-/* Fewer take less as they are. */
-#define CODED_LEAST 64
-
 /* Of a packed index, arrays of more than bytes are coded with the rows. */
 static void place_coded(struct fp_index *w, struct fp_column *column)
 {
-    if (!w->is_packed || fp_column_kind[column->type].size < 2 || column->count < CODED_LEAST ||
-        w->err != 0)
+    if (!w->is_packed || fp_column_kind[column->type].size < 2 || column->count == 0 || w->err != 0)
         return;
     w->err = FP_ZEROS(&w->profile->budget, &column->number, column->count);
     column->type = FP_COLUMN_CODED;
@@ -293,8 +289,8 @@ static void place_all(struct fp_index *w)
 
 /* --------------------------------------------------------------------- rows -- */
 
-static void numbers_of(const struct fp_index *w, const struct fp_row *row,
-                       int64_t number[FP_ROW_VALUE])
+void fp_index_row_numbers(const struct fp_index *w, const struct fp_row *row,
+                          int64_t number[FP_ROW_VALUE])
 {
     number[FP_ROW_PROCESS] = row->process;
     number[FP_ROW_TIME] = row->time_us - w->profile->first_us;
@@ -305,23 +301,6 @@ static void numbers_of(const struct fp_index *w, const struct fp_row *row,
     number[FP_ROW_EVENT] = row->event;
     number[FP_ROW_FILE] = row->file;
     number[FP_ROW_SCHEDULER] = row->scheduler;
-}
-
-void fp_index_numbers(const struct fp_index *w, const struct fp_row *row,
-                      int64_t number[FP_ROW_COLUMNS])
-{
-    const struct fp_schema *schema = &w->profile->schema[row->schema];
-
-    memset(number, 0, (FP_ROW_VALUE + 2 * w->profile->metric_count) * sizeof(*number));
-    numbers_of(w, row, number);
-    for (uint32_t i = 0; i < schema->count; i++) {
-        uint32_t value = FP_ROW_VALUE + 2u * schema->metric[i];
-
-        number[value] = row->value[i];
-        number[value + 1] = row->delta[i];
-        if (w->has_differences[schema->metric[i]])
-            number[value + 1] -= row->difference[i];
-    }
 }
 
 static void write_metric(struct fp_index *w, const struct fp_row *row, uint32_t i, uint64_t number)
@@ -376,7 +355,7 @@ static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t num
     int64_t numbers[FP_ROW_VALUE];
     const struct fp_words *words = fp_row_words(w->profile, row);
 
-    numbers_of(w, row, numbers);
+    fp_index_row_numbers(w, row, numbers);
     for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
         if (c != FP_ROW_TIME || begins_run(w, row, number))
             put(w, &w->column[c], numbers[c]);
@@ -411,7 +390,7 @@ static int write_rows(struct fp_index *w, struct fp_cursor *cursor)
     int more;
 
     while ((more = fp_cursor_next(cursor, &row)) > 0) {
-        write_row(w, &row, w->is_packed ? w->packed[number].rank : number);
+        write_row(w, &row, w->is_packed ? w->order.rank[w->order.place[number]] : number);
         number++;
     }
     if (w->has_runs && number > 0)
@@ -430,8 +409,8 @@ static int write_all(struct fp_index *w, struct fp_cursor *cursor)
     place_all(w);
     if (w->err != 0)
         return w->err;
-    fp_index_find_sums(w);
-    fp_index_find_models(w);
+    if (w->is_packed)
+        fp_index_find_bases(w);
     fp_index_write_header(w);
     write_tables(w);
     err = write_rows(w, cursor);
@@ -464,7 +443,7 @@ static int export(struct fp_profile *profile, struct fp_output *output, int is_p
         err = write_all(w, cursor);
     FP_FREE(budget, w->status_text, w->status_room);
     FP_FREE(budget, w->status_of, profile->tree.stack_count);
-    FP_FREE(budget, w->packed, profile->rows.count);
+    fp_index_free_order(w);
     for (size_t i = 0; i < w->placed_count; i++)
         FP_FREE(budget, w->placed[i]->number, w->placed[i]->count);
     free(w->buffers);

@@ -63,15 +63,10 @@ struct fp_listed_rows {
     bool is_derived, is_sparse;
 };
 
-#define FP_SUM_TERMS_MOST 4
-
-/* A packed value is what it is more than this sum: most of it the VM computes so. */
-struct fp_index_sum {
-    uint32_t count;
-    struct {
-        uint32_t metric;
-        int64_t factor;
-    } term[FP_SUM_TERMS_MOST];
+/* The values that are packed are those of the metric less `factor` times those of `metric`. */
+struct fp_index_base {
+    uint32_t metric;
+    int64_t factor; /* 0: as they are */
 };
 
 #define FP_INDEX_TABLES 21
@@ -79,26 +74,14 @@ struct fp_index_sum {
  * of collections. */
 #define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 12)
 
-/* Rows of one time, of flame_prof at nearly one, are those of a tick: the writer of its files moves
- * a sample by a microsecond where a process has two, and all behind it. Here the first one of a
- * process has the time of the tick, and any other is as much later as it was. */
-struct fp_packed_row {
-    int64_t tick_us;
-    uint32_t tick;
-    uint32_t later_us;
-    uint32_t rank; /* place in the order of the packed rows: tick, later_us, process, number */
-};
-
-/* How a column is packed: what its numbers are like is known by their names. */
-enum fp_model {
-    FP_PLAIN,
-    FP_COLLECTIONS,
-    FP_WORK,
-    FP_BLOCK,
-    FP_DEPTH,
-    FP_RECENT,
-    FP_OLD,
-    FP_YOUNG
+/* Packed rows are in the order of their times, those of a run of one time in that of their
+ * processes. A place is a row's, process by process. */
+struct fp_packed_order {
+    uint32_t *place; /* by the row's number in the profile */
+    uint32_t *run;   /* by place */
+    uint32_t *rank;  /* by place: the row's number in the index */
+    int64_t *run_us;
+    uint32_t runs;
 };
 
 struct fp_index {
@@ -113,15 +96,10 @@ struct fp_index {
     struct fp_column column[FP_ROW_COLUMNS];
     struct fp_listed_rows listed[FP_METRICS_MOST];
     fp_metric_set in_rows; /* metrics with a number in every row: not sparse */
-    struct fp_index_sum sum[FP_METRICS_MOST];
-    bool has_differences[FP_METRICS_MOST]; /* packed deltas are more by those of the values */
-    struct fp_modelled {
-        enum fp_model model;
-        uint32_t column;
-    } modelled[2 * FP_METRICS_MOST]; /* packed columns of metrics, in the order of the file */
-    uint32_t modelled_count;
-    struct fp_column own;                          /* numbers of the profiler's own rows */
-    struct fp_column message_row, message;         /* of rows with a message, which is a text */
+    struct fp_index_base base_of[FP_METRICS_MOST];
+    bool has_differences[FP_METRICS_MOST]; /* packed deltas are less by those of the values */
+    struct fp_column own;                  /* numbers of the profiler's own rows */
+    struct fp_column message_row, message; /* of rows with a message, which is a text */
     struct fp_column wait_row, waits_for, request; /* of rows that tell what they wait for: texts */
     struct fp_column trace_row, trace, span;       /* of rows with a trace: texts */
     struct fp_column collection_row, collection;   /* of rows of a long collection: a text */
@@ -135,17 +113,15 @@ struct fp_index {
     uint8_t *buffers;      /* one for each placed column */
     uint32_t *status_text; /* the different statuses; texts */
     size_t status_count, status_room;
-    uint32_t *status_of;          /* by stack: place in status_text */
-    struct fp_packed_row *packed; /* by the number of the row */
-    uint64_t ticks;
+    uint32_t *status_of; /* by stack: place in status_text */
+    struct fp_packed_order order;
 };
 
 /* ---- export_index.c -- */
 
 void fp_index_flush(struct fp_index *w, struct fp_column *column);
-/* Of all packed columns of a row; 0 where the row does not have the metric. */
-void fp_index_numbers(const struct fp_index *w, const struct fp_row *row,
-                      int64_t number[FP_ROW_COLUMNS]);
+void fp_index_row_numbers(const struct fp_index *w, const struct fp_row *row,
+                          int64_t number[FP_ROW_VALUE]);
 const char *fp_index_table_name(int table);
 
 /* ---- export_index_header.c -- */
@@ -153,16 +129,11 @@ const char *fp_index_table_name(int table);
 /* After all columns are placed. Sets `base`. */
 void fp_index_write_header(struct fp_index *w);
 
-/* ---- export_index_known.c -- */
-
-/* The order of the rows, before they are written. */
-int fp_index_find_order(struct fp_index *w);
-/* After all columns are placed. */
-void fp_index_find_sums(struct fp_index *w);
-void fp_index_find_models(struct fp_index *w);
-/* `column` is that of the values or deltas of metric 0. */
-void fp_index_subtract_sums(const struct fp_index *w, uint32_t column, int64_t *number);
-
 /* ---- export_index_packed.c -- */
 
+/* Before the rows are written; the caller frees it, also after an error. */
+int fp_index_find_order(struct fp_index *w);
+void fp_index_free_order(struct fp_index *w);
+/* After all columns are placed. */
+void fp_index_find_bases(struct fp_index *w);
 int fp_index_write_packed(struct fp_index *w);

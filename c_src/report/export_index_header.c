@@ -1,7 +1,7 @@
 /* export_index_header.c - the index's beginning: JSON that says what each column is. */
 #include "report/export_index.h"
 
-#define INDEX_VERSION 3
+#define INDEX_VERSION 4
 #define MAGIC "FPINDEX1"
 #define PREFIX_BYTES 16
 
@@ -17,18 +17,6 @@ static void put_column(struct fp_output *output, const char *key, const struct f
         fp_json_number(output, "offset", (int64_t)column->offset);
     fp_json_word(output, "type", fp_column_kind[column->type].name);
     fp_json_end(output, "}");
-}
-
-static void put_sum(struct fp_output *output, const struct fp_index_sum *sum)
-{
-    fp_json_begin(output, "sum", "[");
-    for (uint32_t i = 0; i < sum->count; i++) {
-        fp_json_begin(output, NULL, "[");
-        fp_json_number(output, NULL, sum->term[i].metric);
-        fp_json_number(output, NULL, sum->term[i].factor);
-        fp_json_end(output, "]");
-    }
-    fp_json_end(output, "]");
 }
 
 /* A column of `count` rows that is made of two shorter ones. */
@@ -111,6 +99,14 @@ static void put_schemas(struct fp_index *w)
     fp_json_end(w->output, "]");
 }
 
+static void put_base(struct fp_output *output, const struct fp_index_base *base)
+{
+    fp_json_begin(output, "base", "[");
+    fp_json_number(output, NULL, base->metric);
+    fp_json_number(output, NULL, base->factor);
+    fp_json_end(output, "]");
+}
+
 static void put_metric(struct fp_index *w, uint32_t m)
 {
     const struct fp_metric_facts *facts = &w->profile->metric[m];
@@ -130,30 +126,14 @@ static void put_metric(struct fp_index *w, uint32_t m)
         put_column(w->output, "value", value);
         if (w->has_differences[m])
             fp_json_number(w->output, "differences", 1);
-        if (w->sum[m].count > 0)
-            put_sum(w->output, &w->sum[m]);
+        if (w->base_of[m].factor != 0)
+            put_base(w->output, &w->base_of[m]);
         if (listed->is_derived)
             put_pair(w, "delta", "derived", "rows", &listed->row, "deltas", delta);
         else
             put_column(w->output, "delta", delta);
     }
     fp_json_end(w->output, "}");
-}
-
-/* Model, metric, 1 for its deltas. */
-static void put_models(struct fp_index *w)
-{
-    fp_json_begin(w->output, "models", "[");
-    for (uint32_t i = 0; i < w->modelled_count; i++) {
-        uint32_t column = w->modelled[i].column - FP_ROW_VALUE;
-
-        fp_json_begin(w->output, NULL, "[");
-        fp_json_number(w->output, NULL, w->modelled[i].model);
-        fp_json_number(w->output, NULL, column / 2);
-        fp_json_number(w->output, NULL, column % 2);
-        fp_json_end(w->output, "]");
-    }
-    fp_json_end(w->output, "]");
 }
 
 static void put_columns(struct fp_index *w)
@@ -223,7 +203,7 @@ static void put_header(struct fp_index *w)
     fp_json_number(output, "data_bytes", (int64_t)w->end);
     fp_json_number(output, "packed", w->is_packed);
     if (w->is_packed)
-        put_models(w);
+        fp_json_number(output, "runs", w->order.runs);
     fp_json_number(output, "coarse_us", profile->coarse_us);
     put_fine(output, profile);
     put_files(w);

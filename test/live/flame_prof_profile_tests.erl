@@ -549,7 +549,7 @@ a_packed_index_is_the_index_test_() ->
                 with_packed_index(?CORPUS ++ File, fun(Packed) ->
                     #{rows := Rows, processes := Processes, names := Names} = Index,
                     ?assertMatch(#{processes := Processes, names := Names}, Packed),
-                    ?assertEqual(by_time_and_process(in_ticks(Index)), maps:get(rows, Packed)),
+                    ?assertEqual(by_time_and_process(Index), maps:get(rows, Packed)),
                     ?assertEqual(length(Rows), length(maps:get(rows, Packed)))
                 end)
             end)
@@ -568,25 +568,13 @@ a_period_of_0_is_in_an_index_and_a_packed_one_test() ->
         end) || With <- [fun with_index/2, fun with_packed_index/2]]
     end).
 
-%% Rows of flame_prof less than 50 us behind each other are of a tick: the first one of a process
-%% has the time of its first row, and others are as far behind that one as they were.
-in_ticks(#{rows := Rows, header := #{<<"files">> := [#{<<"dialect">> := <<"flame_prof">>}]}}) ->
-    {Moved, _} = lists:mapfoldl(
-        fun(#{time_us := Time, process := P} = Row, {Begin, Last, Firsts0}) ->
-            {Tick, Firsts} = case Time - Last of
-                Apart when Apart >= 0, Apart < 50 -> {Begin, Firsts0};
-                _ -> {Time, #{}}
-            end,
-            First = maps:get(P, Firsts, Time),
-            {Row#{time_us := Tick + Time - First}, {Tick, Time, Firsts#{P => First}}}
-        end, {0, 0, #{}}, Rows),
-    Moved;
-in_ticks(#{rows := Rows}) ->
-    Rows.
-
-%% In which packed rows are.
-by_time_and_process(Rows) ->
-    Keyed = [{{Time, Process}, Row} || #{time_us := Time, process := Process} = Row <- Rows],
+%% In which packed rows are: consecutive rows of one time by their processes.
+by_time_and_process(#{rows := Rows}) ->
+    {Keyed, _} = lists:mapfoldl(
+        fun(#{time_us := Time, process := P} = Row, {Run0, Last}) ->
+            Run = case Time of Last -> Run0; _ -> Run0 + 1 end,
+            {{{Run, P}, Row}, {Run, Time}}
+        end, {0, none}, Rows),
     [Row || {_, Row} <- lists:keysort(1, Keyed)].
 
 the_index_of_an_empty_file_has_no_rows_test() ->

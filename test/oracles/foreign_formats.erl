@@ -232,7 +232,7 @@ index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
 index({Header, Data}) ->
     index(Header, Data).
 
-index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 3} = Header, Data) ->
+index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 4} = Header, Data) ->
     #{<<"tables">> := Tables, <<"columns">> := Columns} = Header,
     Strings = strings(column(maps:get(<<"string_end">>, Tables), Data),
                       list_to_binary(column(maps:get(<<"string_bytes">>, Tables), Data))),

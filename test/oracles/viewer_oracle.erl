@@ -7,39 +7,14 @@
 %% saves as CSV: viewer/test/run.mjs compares.
 -module(viewer_oracle).
 
--export([main/1, report/1]).
+-export([main/1]).
 
 -define(SECOND, 1000000).
 -define(SAMPLED_WITHIN, 1500000).
 
 main([File, Out]) ->
-    written(File, Out, fun(Samples) -> Samples end).
-
-%% The same of a report, in which all first samples of the processes in a tick have its time
-%% (doc/viewer_index.md, "Packed").
-report([File, Out]) ->
-    written(File, Out, fun in_ticks/1).
-
-in_ticks([#{time_us := First} | _] = Samples) ->
-    {Moved, _} = lists:mapfoldl(
-        fun(#{time_us := Time, words := #{<<"erl_pid">> := Pid}} = S, {Before, Tick0, Seen0}) ->
-            {Tick, Seen} =
-                case Time - Before < 50 of
-                    true -> {Tick0, Seen0};
-                    false -> {Time, #{}}
-                end,
-            Own = maps:get(Pid, Seen, Time),
-            At = Tick + Time - Own,
-            {S#{time_us := At, at := At}, {Time, Tick, Seen#{Pid => Own}}}
-        end,
-        {First, First, #{}},
-        Samples
-    ),
-    Moved.
-
-written(File, Out, Move) ->
-    {ok, Samples0, _} = reader_oracle:fold(fun(S, Acc) -> [slim(S) | Acc] end, [], File),
-    Samples = Move(lists:reverse(Samples0)),
+    {ok, Reversed, _} = reader_oracle:fold(fun(S, Acc) -> [slim(S) | Acc] end, [], File),
+    Samples = lists:reverse(Reversed),
     Start = maps:get(time_us, hd(Samples)),
     Rows = with_since([S#{at := T - Start} || #{at := T} = S <- named(Samples)]),
     Metrics = lists:sort(maps:keys(maps:get(metrics, hd(Rows)))),

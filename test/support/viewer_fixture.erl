@@ -27,7 +27,6 @@ main([Dir, Demo]) ->
     {ok, _} = flame_prof:report(filename:join(Profiles, "hostile.log"),
         filename:join(Dir, "hostile.html")),
     ok = viewer_oracle:main([Demo, filename:join(Dir, "expected.json")]),
-    ok = viewer_oracle:report([Demo, filename:join(Dir, "expected_report.json")]),
     Weighted = weighted(filename:join(Dir, "weighted")),
     {ok, _} = file:copy(Weighted, filename:join(Profiles, "weighted.erl_perf.log.zst")),
     ok = viewer_oracle:main([Weighted, filename:join(Dir, "expected_weighted.json")]),

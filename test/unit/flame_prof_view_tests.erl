@@ -709,13 +709,12 @@ a_report_has_the_page_that_its_policy_names_test() ->
             [dotall, {capture, all_but_first, binary}]),
         Parts = report_parts:of_page(Html),
         #{
-            <<"page-unpack">> := Unpack,
             <<"page-script">> := Script,
             <<"page-style">> := Style,
             <<"profile-data">> := Data
         } = Parts,
         ?assertEqual(
-            lists:sort([named(Boot), named(Unpack), named(Script)]),
+            lists:sort([named(Boot), named(Script)]),
             lists:sort(binary:split(Scripts, <<" ">>, [global]))
         ),
         ?assertEqual(named(Style), Styles),

@@ -11,7 +11,6 @@ async function add(id, tag) {
 }
 
 add('page-style', 'style')
-  .then(() => add('page-unpack', 'script'))
   .then(() => add('page-script', 'script'))
   .catch((error) => {
     document.getElementById('app').textContent = `this browser does not show the report: ${error}`;

@@ -2,10 +2,11 @@
 // Only what is asked for is read; a packed index (of a report) is read whole.
 
 import { joined } from './grown.js';
+import { unpackColumns } from './packed.js';
 
 const MAGIC = 'FPINDEX1';
 const PREFIX_BYTES = 16;
-const VERSION = 3;
+const VERSION = 4;
 const FIRST_READ_BYTES = 64 * 1024;
 
 const TYPES = {
@@ -67,8 +68,7 @@ class IndexFile {
 
   async unpack() {
     const data = await this.bytes.read(this.base, this.bytes.size - this.base);
-    // The server sends none: only a report has the script app/unpack.js.
-    this.unpacked = globalThis.unpackColumns(this.header, new Uint8Array(data));
+    this.unpacked = unpackColumns(this.header, new Uint8Array(data));
   }
 
   table(name) {

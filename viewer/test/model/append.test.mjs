@@ -110,7 +110,7 @@ function indexOf(rows, from, to, kinds) {
   const part = (list, begin) => list.slice(begin);
   const numbers = (n) => Array.from({ length: n }, (_, i) => i);
   return w.file({
-    format: 'flame_prof index', version: 3, rows: some.length, packed: 0, ordered: 1,
+    format: 'flame_prof index', version: 4, rows: some.length, packed: 0, ordered: 1,
     start_us: 5e15, end_us: 5e15 + rows[to - 1].time_us,
     ...(from > 0 && { from: { rows: from } }),
     files: [{ dialect: 'flame_prof' }], events: ['x'], statuses: ['waiting', 'running'],
