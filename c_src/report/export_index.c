@@ -1,174 +1,10 @@
 /* export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
  * doc/viewer_index.md's; a change of it is a new INDEX_VERSION.
  *
- * The profile knows the range of every column, so that each has its type and its place before the
- * first row. One pass over the rows writes them all, each through a buffer of its own. */
+ * One pass over the rows writes all columns. */
 #include "report/export_index.h"
 
 #include "base/clock.h"
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "numbers are written as they are in memory");
-
-const struct fp_column_kind fp_column_kind[] = {
-    [FP_COLUMN_CONST] = {"const", 0},
-    [FP_COLUMN_U8] = {"u8", 1, 0, UINT8_MAX},
-    [FP_COLUMN_I8] = {"i8", 1, INT8_MIN, INT8_MAX},
-    [FP_COLUMN_U16] = {"u16", 2, 0, UINT16_MAX},
-    [FP_COLUMN_I16] = {"i16", 2, INT16_MIN, INT16_MAX},
-    [FP_COLUMN_U32] = {"u32", 4, 0, UINT32_MAX},
-    [FP_COLUMN_I32] = {"i32", 4, INT32_MIN, INT32_MAX},
-    [FP_COLUMN_F64] = {"f64", 8, INT64_MIN, INT64_MAX},
-    [FP_COLUMN_PACKED] = {"packed", 0},
-    [FP_COLUMN_CODED] = {"coded", 0},
-};
-
-/* ------------------------------------------------------------------ columns -- */
-
-/* Of a packed index, arrays of more than bytes are coded with the rows. */
-static void place_coded(struct fp_index *w, struct fp_column *column)
-{
-    if (!w->is_packed || fp_column_kind[column->type].size < 2 || column->count == 0 || w->err != 0)
-        return;
-    w->err = FP_ZEROS(&w->profile->budget, &column->number, column->count);
-    column->type = FP_COLUMN_CODED;
-}
-
-static void place_typed(struct fp_index *w, struct fp_column *column, enum fp_column_type type,
-                        uint64_t count)
-{
-    column->type = type;
-    column->count = count;
-    column->offset = w->end;
-    column->buffer = w->buffers + w->placed_count * FP_INDEX_BUFFER_BYTES;
-    place_coded(w, column);
-    column->place = w->placed_count;
-    w->placed[w->placed_count++] = column;
-    /* The next one begins at a multiple of 8. */
-    w->end += (count * fp_column_kind[column->type].size + 7) & ~UINT64_C(7);
-}
-
-static void place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
-                  uint64_t count)
-{
-    enum fp_column_type type = FP_COLUMN_U8;
-
-    while (min < fp_column_kind[type].min || max > fp_column_kind[type].max)
-        type++;
-    column->constant = min;
-    place_typed(w, column, min == max ? FP_COLUMN_CONST : type, count);
-}
-
-void fp_index_flush(struct fp_index *w, struct fp_column *column)
-{
-    fp_output_at(w->output, w->base + column->offset + column->written, column->buffer,
-                 column->used);
-    column->written += column->used;
-    column->used = 0;
-}
-
-/* The low bytes of a two's complement number are right for any width that holds it, of either
- * sign. Known sizes make a copy one instruction: this is most of the work on a row. */
-static void put(struct fp_index *w, struct fp_column *column, int64_t number)
-{
-    size_t size = fp_column_kind[column->type].size;
-    uint8_t *to = column->buffer + column->used;
-    double real = (double)number;
-
-    if (column->number != NULL && column->numbers < column->count)
-        column->number[column->numbers++] = number;
-    if (size == 1)
-        memcpy(to, &number, 1);
-    else if (size == 2)
-        memcpy(to, &number, 2);
-    else if (size == 4)
-        memcpy(to, &number, 4);
-    else if (size == 8)
-        memcpy(to, &real, 8);
-    column->used += size;
-    if (column->used == FP_INDEX_BUFFER_BYTES)
-        fp_index_flush(w, column);
-}
-
-/* ------------------------------------------------------------------- tables -- */
-
-enum { STRING_END, STRING_BYTES, FRAME, NODE, PROCESS };
-
-/* A column is one member of all items of an array. */
-static const struct table {
-    const char *name;
-    enum fp_column_type type;
-    int array;
-    size_t at, size; /* of the member in its struct */
-    bool is_time;    /* from the profile's first_us on */
-} tables[FP_INDEX_TABLES] = {
-#define MEMBER(kind, member) offsetof(struct kind, member), sizeof(((struct kind *)NULL)->member)
-    {"string_end", FP_COLUMN_U32, STRING_END, 0, sizeof(uint64_t)},
-    {"string_bytes", FP_COLUMN_U8, STRING_BYTES, 0, 1},
-    {"frame_symbol", FP_COLUMN_U32, FRAME, MEMBER(fp_frame_ids, symbol)},
-    {"frame_dso", FP_COLUMN_U32, FRAME, MEMBER(fp_frame_ids, dso)},
-    {"node_parent", FP_COLUMN_U32, NODE, MEMBER(fp_node, parent)},
-    {"node_frame", FP_COLUMN_U32, NODE, MEMBER(fp_node, frame)},
-    {"process_who", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, thread)},
-    {"process_comm", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, comm)},
-    {"process_pid", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, pid)},
-    {"process_tid", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, tid)},
-    {"process_erl_pid", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, erl_pid)},
-    {"process_name", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, name)},
-    {"process_label", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, label)},
-    {"process_initial_call", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, initial_call)},
-    {"process_proc_lib_initial_call", FP_COLUMN_U32, PROCESS,
-     MEMBER(fp_process, proc_lib_initial_call)},
-    {"process_words", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, words)},
-    {"process_file", FP_COLUMN_U32, PROCESS, MEMBER(fp_process, file)},
-    {"process_is_own", FP_COLUMN_U8, PROCESS, MEMBER(fp_process, is_own)},
-    {"process_samples", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, samples)},
-    {"process_first_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, first_us), true},
-    {"process_last_us", FP_COLUMN_F64, PROCESS, MEMBER(fp_process, last_us), true},
-};
-
-struct array {
-    const void *items;
-    size_t item, from, count; /* `from`: the first item that is written */
-};
-
-/* Processes change: every piece has all. */
-static struct array array_of(const struct fp_index *w, int array)
-{
-    const struct fp_profile *profile = w->profile;
-    const struct fp_strings *strings = &profile->strings;
-    const struct fp_tree *tree = &profile->tree;
-    const struct fp_index_mark *from = w->from;
-    const struct array arrays[] = {
-        [STRING_END] = {strings->end, sizeof(*strings->end), from->strings, strings->count},
-        [STRING_BYTES] = {strings->bytes, 1, from->string_bytes, strings->size},
-        [FRAME] = {tree->frame, sizeof(*tree->frame), from->frames, tree->frame_count},
-        [NODE] = {tree->node, sizeof(*tree->node), from->nodes, tree->node_count},
-        [PROCESS] = {profile->process, sizeof(*profile->process), 0, profile->process_count},
-    };
-
-    return arrays[array];
-}
-
-const char *fp_index_table_name(int table)
-{
-    return tables[table].name;
-}
-
-static void write_tables(struct fp_index *w)
-{
-    for (int t = 0; t < FP_INDEX_TABLES; t++) {
-        const struct table *table = &tables[t];
-        struct array array = array_of(w, table->array);
-
-        for (size_t i = array.from; i < array.count; i++) {
-            int64_t number = 0;
-
-            memcpy(&number, (const char *)array.items + i * array.item + table->at, table->size);
-            put(w, &w->table[t], table->is_time ? number - w->profile->first_us : number);
-        }
-    }
-}
 
 /* ------------------------------------------------------------------- layout -- */
 
@@ -200,7 +36,7 @@ static void place_rows_of(struct fp_index *w, uint32_t c, int64_t min, int64_t m
 {
     struct fp_column *column = &w->column[c];
 
-    place(w, column, min, max, w->is_packed ? 0 : w->rows);
+    fp_index_place(w, column, min, max, w->is_packed ? 0 : w->rows);
     column->count = w->rows;
     if (w->is_packed && column->type != FP_COLUMN_CONST)
         column->type = FP_COLUMN_PACKED;
@@ -221,13 +57,13 @@ static void place_metric(struct fp_index *w, uint32_t m)
         fp_metric_add(&w->in_rows, m);
     listed->is_derived = !listed->is_sparse && odd <= few;
     if (listed->is_sparse || listed->is_derived) {
-        place(w, &listed->row, 0, UINT32_MAX, count);
-        place(w, &w->column[delta], facts->delta_min, facts->delta_max, count);
+        fp_index_place(w, &listed->row, 0, UINT32_MAX, count);
+        fp_index_place(w, &w->column[delta], facts->delta_min, facts->delta_max, count);
     } else {
         place_rows_of(w, delta, facts->delta_min, facts->delta_max);
     }
     if (listed->is_sparse)
-        place(w, &w->column[value], facts->value_min, facts->value_max, count);
+        fp_index_place(w, &w->column[value], facts->value_min, facts->value_max, count);
     else
         place_rows_of(w, value, facts->value_min, facts->value_max);
 }
@@ -244,8 +80,8 @@ static void place_time(struct fp_index *w)
         place_rows_of(w, FP_ROW_TIME, 0, last);
         return;
     }
-    place(w, &w->column[FP_ROW_TIME], 0, last, profile->time_runs);
-    place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
+    fp_index_place(w, &w->column[FP_ROW_TIME], 0, last, profile->time_runs);
+    fp_index_place(w, &w->run_end, 0, (int64_t)profile->rows.count, profile->time_runs);
 }
 
 static void place_numbers(struct fp_index *w, uint32_t c, size_t count)
@@ -257,11 +93,7 @@ static void place_all(struct fp_index *w)
 {
     const struct fp_profile *profile = w->profile;
 
-    for (int t = 0; t < FP_INDEX_TABLES; t++) {
-        struct array array = array_of(w, tables[t].array);
-
-        place_typed(w, &w->table[t], tables[t].type, array.count - array.from);
-    }
+    fp_index_place_tables(w);
     place_time(w);
     place_numbers(w, FP_ROW_PROCESS, profile->process_count);
     place_numbers(w, FP_ROW_STATUS, w->status_count);
@@ -271,37 +103,25 @@ static void place_all(struct fp_index *w)
     place_numbers(w, FP_ROW_EVENT, profile->event_count);
     place_numbers(w, FP_ROW_FILE, profile->file_count);
     place_rows_of(w, FP_ROW_SCHEDULER, 0, profile->scheduler_max);
-    place(w, &w->own, 0, UINT32_MAX, profile->own_count - w->from->own_rows);
-    place(w, &w->message_row, 0, UINT32_MAX, profile->message_rows - w->from->message_rows);
-    place(w, &w->message, 0, UINT32_MAX, profile->message_rows - w->from->message_rows);
-    place(w, &w->wait_row, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
-    place(w, &w->waits_for, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
-    place(w, &w->request, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
-    place(w, &w->trace_row, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
-    place(w, &w->trace, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
-    place(w, &w->span, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
-    place(w, &w->collection_row, 0, UINT32_MAX,
-          profile->collection_rows - w->from->collection_rows);
-    place(w, &w->collection, 0, UINT32_MAX, profile->collection_rows - w->from->collection_rows);
+    fp_index_place(w, &w->own, 0, UINT32_MAX, profile->own_count - w->from->own_rows);
+    fp_index_place(w, &w->message_row, 0, UINT32_MAX,
+                   profile->message_rows - w->from->message_rows);
+    fp_index_place(w, &w->message, 0, UINT32_MAX, profile->message_rows - w->from->message_rows);
+    fp_index_place(w, &w->wait_row, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
+    fp_index_place(w, &w->waits_for, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
+    fp_index_place(w, &w->request, 0, UINT32_MAX, profile->wait_rows - w->from->wait_rows);
+    fp_index_place(w, &w->trace_row, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
+    fp_index_place(w, &w->trace, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
+    fp_index_place(w, &w->span, 0, UINT32_MAX, profile->trace_rows - w->from->trace_rows);
+    fp_index_place(w, &w->collection_row, 0, UINT32_MAX,
+                   profile->collection_rows - w->from->collection_rows);
+    fp_index_place(w, &w->collection, 0, UINT32_MAX,
+                   profile->collection_rows - w->from->collection_rows);
     for (uint32_t m = 0; m < profile->metric_count; m++)
         place_metric(w, m);
 }
 
 /* --------------------------------------------------------------------- rows -- */
-
-void fp_index_row_numbers(const struct fp_index *w, const struct fp_row *row,
-                          int64_t number[FP_ROW_VALUE])
-{
-    number[FP_ROW_PROCESS] = row->process;
-    number[FP_ROW_TIME] = row->time_us - w->profile->first_us;
-    number[FP_ROW_STATUS] = w->status_of[row->stack];
-    number[FP_ROW_NODE] = w->profile->tree.stack[row->stack].node;
-    number[FP_ROW_PERIOD] = row->period;
-    number[FP_ROW_SCHEMA] = row->schema;
-    number[FP_ROW_EVENT] = row->event;
-    number[FP_ROW_FILE] = row->file;
-    number[FP_ROW_SCHEDULER] = row->scheduler;
-}
 
 static void write_metric(struct fp_index *w, const struct fp_row *row, uint32_t i, uint64_t number)
 {
@@ -311,10 +131,10 @@ static void write_metric(struct fp_index *w, const struct fp_row *row, uint32_t 
     bool is_listed = listed->is_sparse || (listed->is_derived && fp_metric_has(&row->odd, i));
 
     if (is_listed)
-        put(w, &listed->row, (int64_t)number);
-    put(w, value, row->value[i]);
+        fp_index_put(w, &listed->row, (int64_t)number);
+    fp_index_put(w, value, row->value[i]);
     if (is_listed || !listed->is_derived)
-        put(w, value + 1, row->delta[i]);
+        fp_index_put(w, value + 1, row->delta[i]);
 }
 
 /* A row without the metric has the numbers 0 and is not listed. Most metrics are sparse, or in
@@ -331,9 +151,9 @@ static void write_metrics(struct fp_index *w, const struct fp_row *row, uint64_t
         fp_metric_remove(&missing, schema->metric[i]);
     }
     while (fp_metric_take(&missing, &m)) {
-        put(w, &w->column[FP_ROW_VALUE + 2 * m], 0);
+        fp_index_put(w, &w->column[FP_ROW_VALUE + 2 * m], 0);
         if (!w->listed[m].is_derived)
-            put(w, &w->column[FP_ROW_VALUE + 2 * m + 1], 0);
+            fp_index_put(w, &w->column[FP_ROW_VALUE + 2 * m + 1], 0);
     }
 }
 
@@ -345,7 +165,7 @@ static bool begins_run(struct fp_index *w, const struct fp_row *row, uint64_t nu
     if (number > 0 && row->time_us == w->run_us)
         return false;
     if (number > 0)
-        put(w, &w->run_end, (int64_t)number);
+        fp_index_put(w, &w->run_end, (int64_t)number);
     w->run_us = row->time_us;
     return true;
 }
@@ -358,27 +178,27 @@ static void write_row(struct fp_index *w, const struct fp_row *row, uint64_t num
     fp_index_row_numbers(w, row, numbers);
     for (uint32_t c = 0; c < FP_ROW_VALUE; c++) {
         if (c != FP_ROW_TIME || begins_run(w, row, number))
-            put(w, &w->column[c], numbers[c]);
+            fp_index_put(w, &w->column[c], numbers[c]);
     }
     if (w->profile->process[row->process].is_own)
-        put(w, &w->own, (int64_t)number);
+        fp_index_put(w, &w->own, (int64_t)number);
     if (words->message != 0) {
-        put(w, &w->message_row, (int64_t)number);
-        put(w, &w->message, words->message);
+        fp_index_put(w, &w->message_row, (int64_t)number);
+        fp_index_put(w, &w->message, words->message);
     }
     if (words->waits_for != 0) {
-        put(w, &w->wait_row, (int64_t)number);
-        put(w, &w->waits_for, words->waits_for);
-        put(w, &w->request, words->request);
+        fp_index_put(w, &w->wait_row, (int64_t)number);
+        fp_index_put(w, &w->waits_for, words->waits_for);
+        fp_index_put(w, &w->request, words->request);
     }
     if (words->trace != 0) {
-        put(w, &w->trace_row, (int64_t)number);
-        put(w, &w->trace, words->trace);
-        put(w, &w->span, words->span);
+        fp_index_put(w, &w->trace_row, (int64_t)number);
+        fp_index_put(w, &w->trace, words->trace);
+        fp_index_put(w, &w->span, words->span);
     }
     if (words->collection != 0) {
-        put(w, &w->collection_row, (int64_t)number);
-        put(w, &w->collection, words->collection);
+        fp_index_put(w, &w->collection_row, (int64_t)number);
+        fp_index_put(w, &w->collection, words->collection);
     }
     write_metrics(w, row, number);
 }
@@ -394,7 +214,7 @@ static int write_rows(struct fp_index *w, struct fp_cursor *cursor)
         number++;
     }
     if (w->has_runs && number > 0)
-        put(w, &w->run_end, (int64_t)number);
+        fp_index_put(w, &w->run_end, (int64_t)number);
     return more;
 }
 
@@ -412,7 +232,7 @@ static int write_all(struct fp_index *w, struct fp_cursor *cursor)
     if (w->is_packed)
         fp_index_find_bases(w);
     fp_index_write_header(w);
-    write_tables(w);
+    fp_index_write_tables(w);
     err = write_rows(w, cursor);
     for (size_t i = 0; i < w->placed_count; i++)
         fp_index_flush(w, w->placed[i]);

@@ -74,8 +74,8 @@ struct fp_index_base {
  * of collections. */
 #define FP_INDEX_COLUMNS (FP_INDEX_TABLES + FP_ROW_COLUMNS + FP_METRICS_MOST + 12)
 
-/* Packed rows are in the order of their times, those of a run of one time in that of their
- * processes. A place is a row's, process by process. */
+/* Packed runs, of rows of one time, are in the order of the file, and the rows of a run in that of
+ * their processes. A place is a row's, process by process. */
 struct fp_packed_order {
     uint32_t *place; /* by the row's number in the profile */
     uint32_t *run;   /* by place */
@@ -117,12 +117,18 @@ struct fp_index {
     struct fp_packed_order order;
 };
 
-/* ---- export_index.c -- */
+/* ---- export_index_columns.c -- */
 
+/* After the columns that are in front of it. */
+void fp_index_place(struct fp_index *w, struct fp_column *column, int64_t min, int64_t max,
+                    uint64_t count);
+void fp_index_put(struct fp_index *w, struct fp_column *column, int64_t number);
 void fp_index_flush(struct fp_index *w, struct fp_column *column);
+void fp_index_place_tables(struct fp_index *w);
+void fp_index_write_tables(struct fp_index *w);
+const char *fp_index_table_name(int table);
 void fp_index_row_numbers(const struct fp_index *w, const struct fp_row *row,
                           int64_t number[FP_ROW_VALUE]);
-const char *fp_index_table_name(int table);
 
 /* ---- export_index_header.c -- */
 
