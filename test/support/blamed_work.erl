@@ -18,8 +18,7 @@ with(Pid, Fun) ->
     end.
 
 %% Of a name in a report: whether it is a line of this function of this module.
-is_of(Name, Function) ->
-    lists:prefix("blamed_work:" ++ Function ++ ":", binary_to_list(Name)).
+is_of(Name, Function) -> lists:prefix("blamed_work:" ++ Function ++ ":", binary_to_list(Name)).
 
 asking(Table) ->
     often(Table),
@@ -36,8 +35,7 @@ seldom(Table) ->
     _ = ets:lookup(Table, key),
     ok.
 
-garbage(Live) ->
-    garbage([N + 1 || N <- Live]).
+garbage(Live) -> garbage([N + 1 || N <- Live]).
 
 entry(Depth) ->
     _ = walk(Depth),

@@ -24,11 +24,9 @@ up(Path, 0) -> Path;
 up(Path, N) -> up(filename:dirname(Path), N - 1).
 
 %% {Status, Output of both kinds}.
-run(Args) ->
-    run(Args, []).
+run(Args) -> run(Args, []).
 
-run(Args, Options) ->
-    await(start_port(Args, Options)).
+run(Args, Options) -> await(start_port(Args, Options)).
 
 %% It ends with the process that starts it, also where it was stopped by a signal.
 start(Args) ->
@@ -51,11 +49,9 @@ start_port(Args, Options) ->
         [{args, Args}, exit_status, stderr_to_stdout, binary, {env, environment()} | Options]).
 
 %% The script is to find everything by itself.
-environment() ->
-    [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"}].
+environment() -> [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"}].
 
-await(Port) ->
-    await(Port, <<>>).
+await(Port) -> await(Port, <<>>).
 
 await(Port, Output) ->
     receive
@@ -89,8 +85,7 @@ is_distributed() ->
             Name = list_to_atom("tests_" ++ os:getpid() ++ "@127.0.0.1"),
             {ok, _} = net_kernel:start(Name, #{name_domain => longnames, hidden => true}),
             ok;
-        _ ->
-            ok
+        _ -> ok
     end.
 
 %% A node of plain Erlang, with a process that is busy. In the file system that
@@ -127,8 +122,7 @@ start_node(Executable, Before, Args) ->
     start_named(Name, Executable, Before, Args).
 
 %% One with the name of another that has ended.
-start_again(#{name := Name}) ->
-    start_named(Name, os:find_executable("erl"), [], []).
+start_again(#{name := Name}) -> start_named(Name, os:find_executable("erl"), [], []).
 
 start_named(Name, Executable, Before, Args) ->
     ok = is_distributed(),
@@ -137,8 +131,7 @@ start_named(Name, Executable, Before, Args) ->
     Port = open_port({spawn_executable, Executable}, [
         {args, Before ++ ["-noinput", "-name", Name, "-setcookie", ?COOKIE, "-eval", Work, "-eval",
             peer_vm:end_with_us() | Args]},
-        exit_status, binary, stderr_to_stdout, {env, environment()}
-    ]),
+        exit_status, binary, stderr_to_stdout, {env, environment()}]),
     Node = list_to_atom(Name),
     true = erlang:set_cookie(Node, list_to_atom(?COOKIE)),
     until(fun() -> net_kernel:connect_node(Node) =:= true andalso
@@ -152,8 +145,7 @@ stop_node(#{port := Port, pid := Pid}) ->
     _ = os:cmd("kill -9 " ++ Pid),
     receive {Port, {exit_status, _}} -> ok after 300000 -> error(does_not_die) end.
 
-call(Node, Module, Function, Args) ->
-    erpc:call(Node, Module, Function, Args).
+call(Node, Module, Function, Args) -> erpc:call(Node, Module, Function, Args).
 
 until(Look) -> waiting:eventually(Look).
 
@@ -211,8 +203,7 @@ leaves_nothing(Kinds, Node, Before) ->
 traces(#{node := Node, pid := Pid}) ->
     %% Asked by one call: it is made often.
     Pids = call(Node, erlang, processes, []) -- [call(Node, erlang, whereis, [busy])],
-    #{
-        modules => [M || {M, _} <- call(Node, code, all_loaded, []), is_ours(M)],
+    #{modules => [M || {M, _} <- call(Node, code, all_loaded, []), is_ours(M)],
         old => [M || M <- [flame_prof_agent, flame_prof_nif, flame_prof_session],
             call(Node, erlang, check_old_code, [M])],
         registered => lists:sort(call(Node, erlang, registered, [])),
@@ -226,15 +217,13 @@ traces(#{node := Node, pid := Pid}) ->
         threads => length(list("/proc/" ++ Pid ++ "/task")),
         descriptors => length(list("/proc/" ++ Pid ++ "/fd")),
         mappings => lists:usort([lists:last(string:lexemes(L, " "))
-            || L <- lines("/proc/" ++ Pid ++ "/maps"),
-            string:find(L, ".so") =/= nomatch]),
+            || L <- lines("/proc/" ++ Pid ++ "/maps"), string:find(L, ".so") =/= nomatch]),
         signals => [L || L <- lines("/proc/" ++ Pid ++ "/status"), lists:prefix("Sig", L),
             not lists:prefix("SigQ", L)],
         %% In its own file system.
         files => [F || Folder <- ["/tmp", "/var/tmp", "/dev/shm"],
             F <- filelib:wildcard("/proc/" ++ Pid ++ "/root" ++ Folder ++ "/flame_prof." ++ Pid ++
-                ".*")]
-    }.
+                ".*")]}.
 
 is_ours(Module) -> lists:prefix("flame_prof", atom_to_list(Module)).
 

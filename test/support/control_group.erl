@@ -14,18 +14,14 @@ make(Name, MiB) ->
 
 groups([_, <<"memory">>, Path]) ->
     ["/sys/fs/cgroup/memory" ++ binary_to_list(Path), "/sys/fs/cgroup/memory"];
-groups([<<"0">>, <<>>, Path]) ->
-    ["/sys/fs/cgroup" ++ binary_to_list(Path), "/sys/fs/cgroup"];
-groups(_) ->
-    [].
+groups([<<"0">>, <<>>, Path]) -> ["/sys/fs/cgroup" ++ binary_to_list(Path), "/sys/fs/cgroup"];
+groups(_) -> [].
 
-made([], _) ->
-    none;
+made([], _) -> none;
 made([Group | Groups], MiB) ->
     _ = file:make_dir(Group),
     case [File || File <- ["memory.max", "memory.limit_in_bytes"],
-        filelib:is_file(filename:join(Group, File)),
-        ok =:= write(Group, File, MiB * ?MIB)] of
+        filelib:is_file(filename:join(Group, File)), ok =:= write(Group, File, MiB * ?MIB)] of
         [Limit] -> {Group, Limit};
         [] -> _ = file:del_dir(Group), made(Groups, MiB)
     end.

@@ -41,12 +41,9 @@ functions(Name) when Name =:= one_process; Name =:= many_processes; Name =:= lar
 functions(brief_processes) ->
     [{{?MODULE, brief_tuples, 2}, 2}, {{?MODULE, brief_conses, 2}, 3},
         {{?MODULE, brief_floats, 2}, 4}];
-functions(small_terms_of_bifs) ->
-    [{{?MODULE, sets, 2}, 2}, {{?MODULE, puts, 3}, 3}];
-functions(messages) ->
-    [{{?MODULE, sender, 5}, 2}, {{?MODULE, receiver, 2}, 3}];
-functions(large_terms_of_bifs) ->
-    [].
+functions(small_terms_of_bifs) -> [{{?MODULE, sets, 2}, 2}, {{?MODULE, puts, 3}, 3}];
+functions(messages) -> [{{?MODULE, sender, 5}, 2}, {{?MODULE, receiver, 2}, 3}];
+functions(large_terms_of_bifs) -> [].
 
 workers(one_process, Ms, Counter) ->
     [worker(fun() -> mixed(Counter, Ms) end, [{min_heap_size, 20000}])];
@@ -82,13 +79,11 @@ worker(Work, Options) ->
     end, [link | Options]).
 
 -spec go(program()) -> ok.
-go(#{pids := Pids}) ->
-    lists:foreach(fun(Pid) -> Pid ! go end, Pids).
+go(#{pids := Pids}) -> lists:foreach(fun(Pid) -> Pid ! go end, Pids).
 
 %% By a process of its own: the caller is left out of what is measured, and waits.
 -spec when_traced(fun(() -> term())) -> pid().
-when_traced(Fun) ->
-    spawn_link(fun() -> traced(Fun) end).
+when_traced(Fun) -> spawn_link(fun() -> traced(Fun) end).
 
 traced(Fun) ->
     case flame_prof_tracing:info() of
@@ -110,8 +105,7 @@ all(#{counter := Counter}) ->
 pids(#{pids := Pids}) -> Pids.
 
 -spec stop(program()) -> ok.
-stop(#{pids := Pids}) ->
-    lists:foreach(fun(Pid) -> Pid ! stop end, Pids).
+stop(#{pids := Pids}) -> lists:foreach(fun(Pid) -> Pid ! stop end, Pids).
 
 -spec until(pos_integer()) -> integer().
 until(Ms) -> erlang:monotonic_time(millisecond) + Ms.
@@ -140,8 +134,7 @@ floats(N, List) -> floats(N - 1, [N * 1.5, N | List]).
 %% By chance, 5 : 3 : 2. A call takes 300 to 1,500 words: the few words of stack that a call pushes
 %% fill the heap, too. What counts would do so as well: it is done in the end. Counter: of four.
 -spec mixed(counters:counters_ref(), pos_integer()) -> list().
-mixed(Counter, Ms) ->
-    mixed(Counter, seed(), until(Ms), [], 0, 0, 0).
+mixed(Counter, Ms) -> mixed(Counter, seed(), until(Ms), [], 0, 0, 0).
 
 mixed(Counter, Random, Until, Kept, Tuples, Conses, Floats) ->
     case is_over(Until) of
@@ -171,8 +164,7 @@ rarely(Counter, Kind, Random, Until, Done) ->
     Next = next(Random),
     N = 50 + Next div 100 rem 200,
     case is_over(Until) of
-        true ->
-            ok = counters:add(Counter, 2 + Kind, 6 * Done);
+        true -> ok = counters:add(Counter, 2 + Kind, 6 * Done);
         false when Kind =:= 0 ->
             _ = tuples(N, []),
             rarely(Counter, Kind, Next, Until, Done + N);
@@ -188,8 +180,7 @@ rarely(Counter, Kind, Random, Until, Done) ->
 %% tell when they end: so there is one.
 briefly(Counter, Random, Until) ->
     case is_over(Until) of
-        true ->
-            ok;
+        true -> ok;
         false ->
             Next = next(Random),
             N = 50 + Next div 100 rem 200,
@@ -241,8 +232,7 @@ puts(N, Map, Value) -> puts(N - 1, maps:put(e, Value + N, Map), Value).
 
 updates(Counter, Random, Until, Sets, Puts) ->
     case is_over(Until) of
-        true ->
-            count(Counter, [0, 11 * Sets, 11 * Puts]);
+        true -> count(Counter, [0, 11 * Sets, 11 * Puts]);
         false ->
             Next = next(Random),
             N = 50 + Next div 100 rem 200,
@@ -266,8 +256,7 @@ numbers(N) -> lists:seq(1, N).
 %% 2 words for each byte, and for each number. A binary of up to 64 bytes has a few words.
 built(Counter, Random, Until, Terms) ->
     case is_over(Until) of
-        true ->
-            count(Counter, [2 * Terms]);
+        true -> count(Counter, [2 * Terms]);
         false ->
             Next = next(Random),
             N = 100 + Next rem 900,

@@ -41,8 +41,7 @@ real_text() ->
     Workers = [spawn_link(fun() -> work(N) end) || N <- lists:seq(1, 40)],
     {ok, _} = application:ensure_all_started(flame_prof),
     {ok, _} = flame_prof:start(#{
-        dir => Directory, flush_interval => 1100, sample_interval => 10, coalesce_idle => true
-    }),
+        dir => Directory, flush_interval => 1100, sample_interval => 10, coalesce_idle => true}),
     timer:sleep(2500),
     {ok, #{files := Files}} = flame_prof:stop(),
     [begin unlink(Worker), exit(Worker, kill) end || Worker <- Workers],
@@ -60,8 +59,7 @@ work(N, Held) ->
 
 zstd(Arguments) ->
     Port = open_port({spawn_executable, os:find_executable("zstd")}, [
-        {args, Arguments}, binary, exit_status, hide
-    ]),
+        {args, Arguments}, binary, exit_status, hide]),
     collect(Port, []).
 
 collect(Port, Got) ->
@@ -70,8 +68,7 @@ collect(Port, Got) ->
         {Port, {exit_status, 0}} -> iolist_to_binary(Got)
     end.
 
-samples(Text) ->
-    [[Sample, "\n\n"] || Sample <- binary:split(Text, <<"\n\n">>, [global, trim])].
+samples(Text) -> [[Sample, "\n\n"] || Sample <- binary:split(Text, <<"\n\n">>, [global, trim])].
 
 %% Texts of some samples, with their compressed forms.
 pieces(Samples, Count) ->
@@ -99,19 +96,16 @@ one(File, Pieces) ->
     end,
     Result.
 
-bytes(Kind, Pieces) when Kind < 5 ->
-    damaged(iolist_to_binary([Text || {Text, _} <- Pieces]));
+bytes(Kind, Pieces) when Kind < 5 -> damaged(iolist_to_binary([Text || {Text, _} <- Pieces]));
 bytes(Kind, Pieces) when Kind < 10 ->
     damaged(iolist_to_binary([Frame || {_, Frame} <- Pieces]));
-bytes(10, [{Text, _} | _]) ->
-    damaged(zlib:gzip(Text)).
+bytes(10, [{Text, _} | _]) -> damaged(zlib:gzip(Text)).
 
 damaged(Bytes) ->
     lists:foldl(fun(_, Now) -> damage(rand:uniform(9), Now) end, Bytes,
         lists:seq(1, rand:uniform(4))).
 
-damage(_, Bytes) when byte_size(Bytes) < 100 ->
-    Bytes;
+damage(_, Bytes) when byte_size(Bytes) < 100 -> Bytes;
 damage(1, Bytes) ->
     {Before, <<Byte, After/binary>>} = at(Bytes),
     <<Before/binary, (Byte bxor (1 bsl (rand:uniform(8) - 1))), After/binary>>;
@@ -161,8 +155,7 @@ line(Bytes) ->
                 [Line, After] -> {Before, [Line, "\n"], After};
                 [Line] -> {Before, Line, <<>>}
             end;
-        [Line] ->
-            {Before0, Line, <<>>}
+        [Line] -> {Before0, Line, <<>>}
     end.
 
 %%% Two readers
@@ -180,10 +173,8 @@ compared(File) ->
     Keys = [samples, bad, damaged, cut_off, lost_text],
     case {Read =:= Expected, maps:with(Keys, Counts)} of
         {true, Numbers} ->
-            Same = [
-                {numbers, maps:with(Keys, Info), Numbers},
-                {stacks, of_profile(Stacks), of_samples(Full)}
-            ],
+            Same = [{numbers, maps:with(Keys, Info), Numbers},
+                {stacks, of_profile(Stacks), of_samples(Full)}],
             case [Different || {_, A, B} = Different <- Same, A =/= B] of
                 [] -> {ok, length(Read)};
                 [Different | _] -> {different, File, Different}

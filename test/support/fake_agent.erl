@@ -159,21 +159,15 @@ usual(session_stop, [Session]) ->
     #{path := Path} = value(Session, #{}),
     later(stop, Session, [{file, finished, filename:rootname(Path, <<".part">>)}
         || Path =/= <<>>] ++ [{stopped, ok}]);
-usual(session_selected, [_]) ->
-    value(selected, []);
-usual(session_pin, [_, Pinned]) ->
-    put_value(selected, [Pid || {Pid, _, _} <- Pinned]);
-usual(sends_open, [_]) ->
-    make_ref();
-usual(sends_seen, [_]) ->
-    0;
-usual(selector_new, _) ->
-    {error, unsupported};
+usual(session_selected, [_]) -> value(selected, []);
+usual(session_pin, [_, Pinned]) -> put_value(selected, [Pid || {Pid, _, _} <- Pinned]);
+usual(sends_open, [_]) -> make_ref();
+usual(sends_seen, [_]) -> 0;
+usual(selector_new, _) -> {error, unsupported};
 usual(Function, _) when Function =:= allocators_sums; Function =:= memory_rss;
     Function =:= allocators_solve; Function =:= snapshot ->
     {error, {unsupported, <<"not in the script">>}};
-usual(_, _) ->
-    ok.
+usual(_, _) -> ok.
 
 path(#{directory := Directory}) ->
     N = integer_to_binary(erlang:unique_integer([positive, monotonic])),

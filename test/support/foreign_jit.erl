@@ -15,11 +15,9 @@ build() ->
 
 build(Cc) ->
     C = checkout:path("test/nif/" ?MODULE_STRING ".c"),
-    Command = lists:join(" ", [
-        Cc, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC",
+    Command = lists:join(" ", [Cc, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC",
         "-isystem", filename:join([code:root_dir(), "usr", "include"]),
-        "-o", library() ++ ".so", C, "2>&1"
-    ]),
+        "-o", library() ++ ".so", C, "2>&1"]),
     case os:cmd(lists:flatten(Command)) of
         "" -> ok;
         Said -> error({cc, Said})

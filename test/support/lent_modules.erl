@@ -40,5 +40,4 @@ patch({function, At, Function, Arity, Clauses}, Function, Arity, Expressions) ->
     Call = {call, At, {atom, At, Own}, Arguments},
     [{function, At, Function, Arity, [{clause, At, Arguments, [], Expressions ++ [Call]}]},
         {function, At, Own, Arity, Clauses}];
-patch(Form, _Function, _Arity, _Expressions) ->
-    [Form].
+patch(Form, _Function, _Arity, _Expressions) -> [Form].

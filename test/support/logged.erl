@@ -17,8 +17,7 @@ during(Fun) ->
 
 %% @doc The texts of flame_prof's own.
 -spec texts(fun(() -> term())) -> [string()].
-texts(Fun) ->
-    [Text || {_, [_ | _] = Text, #{application := flame_prof}} <- during(Fun)].
+texts(Fun) -> [Text || {_, [_ | _] = Text, #{application := flame_prof}} <- during(Fun)].
 
 all() ->
     receive

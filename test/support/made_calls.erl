@@ -25,16 +25,10 @@
 run(#{seed := Seed, seconds := Seconds, clients := Clients, servers := Servers}) ->
     _ = rand:seed(exsss, Seed),
     Numbers = lists:seq(1, Servers + Clients),
-    State = #{
-        now => 0,
-        servers => Servers,
+    State = #{now => 0, servers => Servers,
         processes => maps:from_list([{N, idle_or_thinking(N, Servers)} || N <- Numbers]),
-        queues => maps:from_list([{N, queue:new()} || N <- lists:seq(1, Servers)]),
-        calls => #{},
-        next => 1,
-        ticks => [],
-        tick_at => 5000
-    },
+        queues => maps:from_list([{N, queue:new()} || N <- lists:seq(1, Servers)]), calls => #{},
+        next => 1, ticks => [], tick_at => 5000},
     steps(State, Seconds * 1000000).
 
 idle_or_thinking(N, Servers) when N =< Servers -> idle;
@@ -62,8 +56,7 @@ tick(#{now := Now, tick_at := At, processes := Processes, calls := Calls} = Stat
     #{ticks := Ticks} = State,
     Seen = [{N, doing(Process, Calls)} || {N, Process} <- lists:sort(maps:to_list(Processes))],
     State#{ticks := [{Now, Seen} | Ticks], tick_at := At + 8500 + rand:uniform(10) * 100};
-tick(State) ->
-    State.
+tick(State) -> State.
 
 doing(idle, _) -> idle;
 doing({thinking, _}, _) -> thinking;
@@ -71,29 +64,22 @@ doing({calling, Ref}, Calls) -> {calling, map_get(Ref, Calls)};
 doing({working, Ref, _}, Calls) -> {working, map_get(Ref, Calls)};
 doing({nested, Ref, _, Ref2}, Calls) -> {nested, map_get(Ref, Calls), map_get(Ref2, Calls)}.
 
-step(N, #{processes := Processes} = State) ->
-    step(N, map_get(N, Processes), State).
+step(N, #{processes := Processes} = State) -> step(N, map_get(N, Processes), State).
 
 step(N, idle, #{queues := Queues} = State) ->
     case queue:out(map_get(N, Queues)) of
-        {{value, Ref}, Rest} ->
-            work_on(N, Ref, State#{queues := Queues#{N := Rest}});
-        {empty, _} ->
-            State
+        {{value, Ref}, Rest} -> work_on(N, Ref, State#{queues := Queues#{N := Rest}});
+        {empty, _} -> State
     end;
-step(N, {thinking, Left}, State) when Left > 0 ->
-    become(N, {thinking, Left - ?STEP_US}, State);
+step(N, {thinking, Left}, State) when Left > 0 -> become(N, {thinking, Left - ?STEP_US}, State);
 step(N, {thinking, _}, #{servers := Servers} = State0) ->
     {Ref, State} = call(N, rand:uniform(Servers), State0),
     become(N, {calling, Ref}, State);
-step(_N, {calling, _}, State) ->
-    State;
+step(_N, {calling, _}, State) -> State;
 step(N, {working, Ref, Left}, State) when Left > 0 ->
     become(N, {working, Ref, Left - ?STEP_US}, State);
-step(N, {working, Ref, _}, State) ->
-    become(N, idle, answer(Ref, State));
-step(_N, {nested, _, _, _}, State) ->
-    State.
+step(N, {working, Ref, _}, State) -> become(N, idle, answer(Ref, State));
+step(_N, {nested, _, _, _}, State) -> State.
 
 %% A third of the requests needs another server: one with a higher number, so that nobody waits
 %% for itself.
@@ -104,8 +90,7 @@ work_on(N, Ref, #{now := Now, calls := Calls, servers := Servers} = State0) ->
         true ->
             {Ref2, Called} = call(N, N + rand:uniform(Servers - N), State),
             become(N, {nested, Ref, work(), Ref2}, Called);
-        false ->
-            become(N, {working, Ref, work()}, State)
+        false -> become(N, {working, Ref, work()}, State)
     end.
 
 call(Caller, Callee, #{now := Now, calls := Calls, queues := Queues, next := Next} = State) ->
@@ -133,19 +118,13 @@ text(Made) -> text(Made, fun(_Tick, _Process) -> true end).
 
 %% Only the samples for which Keep(Tick, Process) is true.
 text(#{ticks := Ticks}, Keep) ->
-    {Texts, _} = lists:mapfoldl(
-        fun({I, {Us, Seen}}, Known) ->
-            lists:mapfoldl(
-                fun({N, Doing}, Known1) ->
-                    {sample(Us, N, Doing, lists:member(N, Known1)), [N | Known1 -- [N]]}
-                end,
-                Known,
-                [One || {N, _} = One <- Seen, Keep(I, N)]
-            )
-        end,
-        [],
-        lists:zip(lists:seq(1, length(Ticks)), Ticks)
-    ),
+    {Texts, _} = lists:mapfoldl(fun({I, {Us, Seen}}, Known) ->
+        lists:mapfoldl(fun({N, Doing}, Known1) ->
+            {sample(Us, N, Doing, lists:member(N, Known1)), [N | Known1 -- [N]]}
+        end, Known,
+            [One || {N, _} = One <- Seen, Keep(I, N)])
+    end, [],
+        lists:zip(lists:seq(1, length(Ticks)), Ticks)),
     Texts.
 
 text(Made, Keep, OsPid) ->
@@ -175,16 +154,13 @@ own(OsPid, Node, Us) ->
 sample(Us, N, Doing, IsKnown) ->
     Time = ?BEGIN_US + Us,
     Micros = max(1, Time rem 1000000),
-    [
-        io_lib:format("beam 42/~b [000] ~b.~6..0b: ", [N, Time div 1000000, Micros]),
+    [io_lib:format("beam 42/~b [000] ~b.~6..0b: ", [N, Time div 1000000, Micros]),
         case IsKnown of
             true -> [];
             false -> io_lib:format("reductions=5/0 memory=2640/0 erl_pid=<0.~b.0> name=p_~s ",
                 [N, letters(N)])
-        end,
-        words(Doing), "cpu-clock:\n",
-        [["\tffffffff ", Frame, "\n"] || Frame <- frames(Doing)], "\n"
-    ].
+        end, words(Doing), "cpu-clock:\n",
+        [["\tffffffff ", Frame, "\n"] || Frame <- frames(Doing)], "\n"].
 
 letters(N) -> [$a + N div 26, $a + N rem 26].
 

@@ -15,8 +15,7 @@
 
 %% @doc A reading a second for twelve seconds. `eheap' tells no largest free block.
 -spec story() -> [reading(), ...].
-story() ->
-    [#{at_us => 1000000 * I, figures => figures(I)} || I <- lists:seq(0, 12)].
+story() -> [#{at_us => 1000000 * I, figures => figures(I)} || I <- lists:seq(0, 12)].
 
 figures(I) ->
     %% In MiB: the burst is used from second 3 to 7, and what was allocated for it stays.
@@ -25,8 +24,7 @@ figures(I) ->
     Taken = lists:min([max(0, I - 2), 5]),
     GivenBack = if I >= 11 -> 2; true -> 0 end,
     Rss = 120 + Binary,
-    in_bytes([
-        {"node_alloc_binary_carriers", Binary}, {"node_alloc_binary_blocks", Used},
+    in_bytes([{"node_alloc_binary_carriers", Binary}, {"node_alloc_binary_blocks", Used},
         {"node_alloc_binary_sbc_carriers", 0}, {"node_alloc_binary_pool", I},
         {"node_alloc_binary_largest_free", Binary - Used},
         {"node_alloc_binary_mseg", Binary - I - 1}, {"node_alloc_binary_sys", 1},
@@ -41,13 +39,10 @@ figures(I) ->
         {"node_memory_total", Used + 100}, {"node_memory_processes", 50 - I},
         {"node_memory_binary", Used}, {"node_memory_ets", 15}, {"node_memory_code", 20},
         {"node_memory_atom", 1}
-    ]) ++ [
-        {"node_carriers_taken", 100 + Taken}, {"node_carriers_given_back", 10 + GivenBack},
-        {"node_page_faults", 1000 * I}, {"node_major_faults", 0}
-    ].
+    ]) ++ [{"node_carriers_taken", 100 + Taken}, {"node_carriers_given_back", 10 + GivenBack},
+        {"node_page_faults", 1000 * I}, {"node_major_faults", 0}].
 
-in_bytes(Figures) ->
-    [{Name, MiB * ?MIB} || {Name, MiB} <- Figures].
+in_bytes(Figures) -> [{Name, MiB * ?MIB} || {Name, MiB} <- Figures].
 
 %% @doc With a process that is sampled ten times a second.
 -spec write(file:name_all()) -> [reading(), ...].

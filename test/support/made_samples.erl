@@ -61,8 +61,7 @@ text(Stories, Options) ->
         || {Us, Values} <- maps:get(own, Options, [])],
     [Text || {_, Text} <- lists:keymerge(1, Samples, Own)].
 
-sample(_, _, _, none) ->
-    [];
+sample(_, _, _, none) -> [];
 sample(N, Name, Us, #{status := Status, stack := Stack} = State) ->
     Values = maps:merge(?QUIET, maps:get(values, State, #{})),
     Scheduler = integer_to_list(maps:get(scheduler, State, 0)),

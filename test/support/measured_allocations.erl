@@ -10,8 +10,7 @@
 work_ms() -> list_to_integer(os:getenv("ALLOCATIONS_MS", "1000")).
 
 %% They work when the tracing runs, and wait when it ends.
-measured(Name) ->
-    measured(Name, #{}).
+measured(Name) -> measured(Name, #{}).
 
 measured(Name, Options) ->
     Program = counted_allocations:start(Name, work_ms()),
@@ -26,8 +25,7 @@ run(Go, Options) ->
     unlink(Starter),
     Answer.
 
-worked(Works) ->
-    worked(Works, #{}).
+worked(Works) -> worked(Works, #{}).
 
 worked(Works, Options) ->
     Pids = [counted_allocations:worker(Work, Heap) || {Work, Heap} <- Works],
@@ -63,7 +61,6 @@ in_background(Ms, Options) ->
     Self = self(),
     spawn(fun() -> Self ! {self(), flame_prof_allocations:measure(Ms, Options)} end).
 
-until(Fun) ->
-    waiting:eventually(Fun).
+until(Fun) -> waiting:eventually(Fun).
 
 runs() -> map_size(flame_prof_tracing:info()) > 0.

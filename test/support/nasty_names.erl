@@ -30,13 +30,10 @@ check(Waiters, Files) ->
                 #{<<"erl_pid">> := Pid} when is_map_key(Pid, Waiters), Status =:= <<"waiting">> ->
                     {Leaf, _} = hd(Frames),
                     maps:update_with(Pid, fun(Leafs) -> Leafs#{Leaf => []} end, #{Leaf => []}, Acc);
-                _ ->
-                    Acc
+                _ -> Acc
             end
-        end,
-        #{},
-        Files
-    ),
+        end, #{},
+        Files),
     Expected = maps:map(fun(_, {_, Symbol}) -> [Symbol] end, Waiters),
     case maps:map(fun(_, Leafs) -> lists:usort([read(L) || L <- maps:keys(Leafs)]) end, Found) of
         Expected -> ok;
@@ -44,8 +41,7 @@ check(Waiters, Files) ->
     end.
 
 %% As doc/format.md says: without a line, then decoded.
-read(Symbol) ->
-    decode(re:replace(Symbol, "(/[0-9]+):[0-9]+$", "\\1", [{return, binary}])).
+read(Symbol) -> decode(re:replace(Symbol, "(/[0-9]+):[0-9]+$", "\\1", [{return, binary}])).
 
 decode(<<$%, Hex:2/binary, Rest/binary>>) ->
     <<(binary_to_integer(Hex, 16)), (decode(Rest))/binary>>;
@@ -57,8 +53,7 @@ decode(<<>>) -> <<>>.
 modules() ->
     Both = ['(status)', 'a b;c', '"\'', '%41', '0x12', '_Zfoo', '_Rfoo', '[unknown]', 'é',
         'ÿ <b>&c'],
-    [
-        {'Elixir.Foo.Bar', 'baz?', 1},
+    [{'Elixir.Foo.Bar', 'baz?', 1},
         {'Elixir.Foo.Bar.Baz', '-fun.f!/2-', 2},
         {longest("m"), longest("f"), 255},
         {longest("é"), longest("é"), 0}
@@ -67,8 +62,7 @@ modules() ->
 functions() ->
     [{F, 0} || F <- ['', ' ', '\n\n', '\t', '\r', '\x{2028}', '\x{85}', '\x{feff}', '\x{200b}']] ++
         [{longest(C), 0} || C <- [" ", "%", [16#80], [16#1f525], [16#10ffff]]] ++
-        [
-            {'++', 2},
+        [{'++', 2},
             {'two words', 3},
             {'f(x)', 1},
             {'a (b) (c.erl)', 1},
@@ -84,8 +78,7 @@ functions() ->
             {'# cmdline : /usr/bin/java', 1},
             {'\tffffffff main (a.out)', 1},
             {'日本語', 1},
-            {'🔥🔥🔥🔥🔥🔥🔥🔥🔥', 0}
-        ].
+            {'🔥🔥🔥🔥🔥🔥🔥🔥🔥', 0}].
 
 %% An atom has 255 characters, but one in a module has 255 bytes.
 longest(Character) ->
@@ -108,18 +101,13 @@ in_a_comprehension() ->
     true = register(list_to_atom(lists:duplicate(255, 16#1f525)), Pid),
     {Pid, symbol(nasty_comprehension, '-f/1-lc$^0/1-0-', 1)}.
 
-wait() ->
-    {'receive', 3, [{clause, 3, [{atom, 3, stop}], [], [{atom, 3, ok}]}]}.
+wait() -> {'receive', 3, [{clause, 3, [{atom, 3, stop}], [], [{atom, 3, ok}]}]}.
 
 load(Module, Function, Arity, Clauses) ->
-    {ok, Module, Beam} = compile:forms(
-        [
-            {attribute, 1, module, Module},
+    {ok, Module, Beam} = compile:forms([{attribute, 1, module, Module},
             {attribute, 1, export, [{Function, Arity}]},
-            {function, 2, Function, Arity, Clauses}
-        ],
-        []
-    ),
+            {function, 2, Function, Arity, Clauses}],
+        []),
     {module, Module} = code:load_binary(Module, "no file", Beam).
 
 symbol(Module, Function, Arity) ->

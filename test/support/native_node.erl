@@ -7,8 +7,7 @@
 %% Where this release should work natively, a refusal is no reason to skip.
 why_not() ->
     case flame_prof_engine:capture() of
-        {ok, _} ->
-            none;
+        {ok, _} -> none;
         {error, Reason} ->
             Text = lists:flatten(io_lib:format("~ts", [flame_prof:format_error(Reason)])),
             Listed = lists:member(erlang:system_info(otp_release), ["25", "27", "29"]),
@@ -51,12 +50,9 @@ settled(Left, Looks) ->
 is_ours(Pid) ->
     case erlang:process_info(Pid, [initial_call, current_stacktrace]) of
         [{initial_call, {Module, _, _}}, {current_stacktrace, Stack}] ->
-            lists:any(
-                fun(M) -> lists:member(M, [flame_prof_blame, flame_prof_pstack]) end,
-                [Module | [M || {M, _, _, _} <- Stack]]
-            );
-        _ ->
-            false
+            lists:any(fun(M) -> lists:member(M, [flame_prof_blame, flame_prof_pstack]) end,
+                [Module | [M || {M, _, _, _} <- Stack]]);
+        _ -> false
     end.
 
 %% What Fun prints to its group leader, and what it answers.

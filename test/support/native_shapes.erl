@@ -22,8 +22,7 @@ stop(Shapes) ->
     ok.
 
 shapes(Elixir) ->
-    [
-        {plain_receive, fun(_) -> spawn(fun() -> wait() end) end},
+    [{plain_receive, fun(_) -> spawn(fun() -> wait() end) end},
         {recursion, fun(N) -> spawn(fun() -> recurse(3 * N) end) end},
         {deep_recursion, fun(N) -> spawn(fun() -> recurse_by_two(400 + N) end) end},
         {tail_call, fun(N) -> spawn(?MODULE, tail, [N, done]) end},
@@ -48,8 +47,7 @@ shapes(Elixir) ->
         {heaps, fun(N) -> spawn(fun() -> with_heaps(N) end) end},
         {binaries, fun(N) -> spawn(fun() -> with_binaries(N) end) end},
         {messages, fun(N) -> with_messages(N) end},
-        {dictionary, fun(N) -> spawn(fun() -> with_dictionary(N) end) end}
-    ].
+        {dictionary, fun(N) -> spawn(fun() -> with_dictionary(N) end) end}].
 
 wait() ->
     receive
@@ -65,12 +63,9 @@ recurse(N) -> [N | recurse(N - 1)].
 
 %% Two return addresses in turn: no two neighbours are equal, so that a deep
 %% stack really has that many frames.
-recurse_by_two(0) ->
-    wait();
-recurse_by_two(N) when N rem 2 =:= 0 ->
-    [even | recurse_by_two(N - 1)];
-recurse_by_two(N) ->
-    {odd, recurse_by_two(N - 1)}.
+recurse_by_two(0) -> wait();
+recurse_by_two(N) when N rem 2 =:= 0 -> [even | recurse_by_two(N - 1)];
+recurse_by_two(N) -> {odd, recurse_by_two(N - 1)}.
 
 tail(0, Done) -> {Done, wait()};
 tail(N, Done) -> tail(N - 1, Done).
@@ -92,17 +87,14 @@ tried_after() ->
 apply_deep(Fun, 0) -> {applied, Fun(0)};
 apply_deep(Fun, N) -> {applied, apply_deep(Fun, N - 1)}.
 
-in_fun(F) ->
-    lists:map(fun(_) -> {F, wait()} end, [1, 2, 3]).
+in_fun(F) -> lists:map(fun(_) -> {F, wait()} end, [1, 2, 3]).
 
-folded(N) ->
-    maps:fold(fun(K, V, Acc) -> [{K, V, wait()} | Acc] end, [], #{N => 1}).
+folded(N) -> maps:fold(fun(K, V, Acc) -> [{K, V, wait()} | Acc] end, [], #{N => 1}).
 
 hibernated(N) -> erlang:hibernate(?MODULE, woken, [N]).
 woken(N) -> N.
 
-proc_lib_main(N) ->
-    {main, N, wait()}.
+proc_lib_main(N) -> {main, N, wait()}.
 
 named(N) ->
     Pid = spawn(fun() -> wait() end),
@@ -149,21 +141,13 @@ with_dictionary(N) ->
 elixir_module() ->
     Name = 'Elixir.Native.Shapes',
     L = erl_anno:new(7),
-    Forms = [
-        {attribute, L, file, {"lib/native/shapes.ex", L}},
+    Forms = [{attribute, L, file, {"lib/native/shapes.ex", L}},
         {attribute, L, module, Name},
         {attribute, L, export, [{'ready?', 1}]},
-        {function, L, 'ready?', 1, [
-            {clause, L, [{var, L, 'X'}], [], [
-                {tuple, L, [{var, L, 'X'}, {call, L, {atom, L, 'wait!'}, []}]}
-            ]}
-        ]},
-        {function, L, 'wait!', 0, [
-            {clause, L, [], [], [
-                {'receive', L, [{clause, L, [{atom, L, never}], [], [{atom, L, ok}]}]}
-            ]}
-        ]}
-    ],
+        {function, L, 'ready?', 1, [{clause, L, [{var, L, 'X'}], [], [
+                {tuple, L, [{var, L, 'X'}, {call, L, {atom, L, 'wait!'}, []}]}]}]},
+        {function, L, 'wait!', 0, [{clause, L, [], [], [
+                {'receive', L, [{clause, L, [{atom, L, never}], [], [{atom, L, ok}]}]}]}]}],
     {ok, Name, Code} = compile:forms(Forms, [debug_info]),
     {module, Name} = code:load_binary(Name, "lib/native/shapes.ex", Code),
     Name.

@@ -21,18 +21,14 @@
 -define(BAGGAGE, '$__otel_baggage_ctx_key').
 
 %% @doc A table: {{Pid, Microseconds}, Ids | none, before | after}.
-log() ->
-    ets:new(?MODULE, [public, ordered_set, {write_concurrency, true}]).
+log() -> ets:new(?MODULE, [public, ordered_set, {write_concurrency, true}]).
 
 %% @doc A process that works in traces, one after the other, until it is killed. `Release': 9 or 11.
 worker(Log, Release, Options) ->
-    spawn_opt(
-        fun() ->
-            _ = [put({other, N}, N) || N <- lists:seq(1, rand:uniform(40))],
-            requests(Log, Release)
-        end,
-        Options
-    ).
+    spawn_opt(fun() ->
+        _ = [put({other, N}, N) || N <- lists:seq(1, rand:uniform(40))],
+        requests(Log, Release)
+    end, Options).
 
 requests(Log, Release) ->
     put(?BAGGAGE, none),
@@ -64,11 +60,9 @@ changed(Log, Before, After, Change) ->
     _ = Change(),
     true = ets:insert(Log, {{self(), now_us()}, one, After}).
 
-set_span(Release, Ids) ->
-    set_value(?CURRENT_SPAN_CTX, span_ctx(Release, Ids, [])).
+set_span(Release, Ids) -> set_value(?CURRENT_SPAN_CTX, span_ctx(Release, Ids, [])).
 
-set_value(Key, Value) ->
-    put(?CURRENT_CTX, set_value(get(?CURRENT_CTX), Key, Value)).
+set_value(Key, Value) -> put(?CURRENT_CTX, set_value(get(?CURRENT_CTX), Key, Value)).
 
 set_value(Ctx, Key, Value) when is_map(Ctx) -> Ctx#{Key => Value};
 set_value(_, Key, Value) -> #{Key => Value}.
@@ -83,15 +77,12 @@ span_ctx(11, {Trace, Span}, State) ->
     setelement(11, setelement(10, setelement(6, Root, 1), true), {otel_span_ets, fun(_) -> ok end}).
 
 %% @doc A context with this span, and some other keys.
-context(SpanCtx, Others) ->
-    maps:put(?CURRENT_SPAN_CTX, SpanCtx, Others).
+context(SpanCtx, Others) -> maps:put(?CURRENT_SPAN_CTX, SpanCtx, Others).
 
 %% @doc As otel_id_generator makes them.
-new_ids() ->
-    {rand:uniform(1 bsl 128 - 1), rand:uniform(1 bsl 64 - 1)}.
+new_ids() -> {rand:uniform(1 bsl 128 - 1), rand:uniform(1 bsl 64 - 1)}.
 
-hex(Bytes) ->
-    list_to_binary([io_lib:format("~2.16.0b", [Byte]) || <<Byte>> <= Bytes]).
+hex(Bytes) -> list_to_binary([io_lib:format("~2.16.0b", [Byte]) || <<Byte>> <= Bytes]).
 
 %% Computes, allocates with collections, or waits.
 work(1) -> _ = lists:foldl(fun erlang:'+'/2, 0, lists:seq(1, 20000)), ok;
@@ -113,8 +104,7 @@ possible(Log, Pid, {From, To}) ->
 
 between(Log, Pid, {Pid, At} = Key, To) when At =< To ->
     ids(ets:lookup(Log, Key)) ++ between(Log, Pid, ets:next(Log, Key), To);
-between(_, _, _, _) ->
-    [].
+between(_, _, _, _) -> [].
 
 ids([{_, both, {Before, After}}]) -> [Before, After];
 ids([{_, one, Ids}]) -> [Ids].

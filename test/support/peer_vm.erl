@@ -38,13 +38,10 @@ answers([Program | Before], Calls, Arguments) ->
     Expression = lists:flatten(io_lib:format(
         "Answers = [try M:F() catch C:R:S -> {died, C, {R, S}} end || {M, F} <- ~w], "
         "io:format(\"~~n<answer ~~s>~~n\", [base64:encode(term_to_binary(Answers))]), halt().",
-        [Calls]
-    )),
-    Port = open_port({spawn_executable, Program}, [
-        exit_status, stderr_to_stdout, use_stdio, hide,
+        [Calls])),
+    Port = open_port({spawn_executable, Program}, [exit_status, stderr_to_stdout, use_stdio, hide,
         {args, Before ++ Arguments ++ ["-noinput", "-pa" | Paths]
-            ++ ["-eval", end_with_us(), "-eval", Expression]}
-    ]),
+            ++ ["-eval", end_with_us(), "-eval", Expression]}]),
     {Status, Output} = output(Port),
     case re:run(Output, "<answer (.*)>", [{capture, [1], list}]) of
         {match, [Text]} when Status =:= 0 -> binary_to_term(base64:decode(Text));

@@ -27,23 +27,20 @@ native_is_refused(Word, Folder) ->
         flame_prof:start(#{engine => native, dir => Folder}),
     io:format("~ts ~ts: ~ts~n", [
         erlang:system_info(system_architecture), erlang:system_info(emu_flavor),
-            flame_prof:format_error(Reason)
-    ]),
+            flame_prof:format_error(Reason)]),
     ?assertNotEqual(nomatch, string:find(Why, Word)),
     ?assertEqual([], filelib:wildcard(filename:join(Folder, "*"))),
     ok.
 
 portable_profiles(Folder) ->
     Busy = spawn_link(fun() -> burn(0) end),
-    {ok, _} = flame_prof:start(#{dir => Folder, sample_interval => 20,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Folder, sample_interval => 20, cpu_budget => infinity}),
     ok = until_sampled(),
     {ok, #{engine := portable, engine_reason := Why} = Counters} = flame_prof:stop(),
     io:format("~ts; ~p~n", [Why, maps:with([attempted, written, dropped, exited, inconsistent,
         missed], Counters)]),
     #{attempted := Attempted, written := Written, inconsistent := Inconsistent, dropped := Dropped,
-        exited := Exited,
-        evicted := Evicted} = Counters,
+        exited := Exited, evicted := Evicted} = Counters,
     ?assertEqual(Attempted, Written + Inconsistent + Dropped + Exited + Evicted),
     [File] = maps:get(files, Counters),
     {ok, #{functions := Functions}} = flame_prof_tree:report(File, #{top => 1000}),

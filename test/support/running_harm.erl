@@ -15,23 +15,17 @@ run(Directory, Ms) ->
     Until = erlang:monotonic_time(millisecond) + Ms,
     Workers = [
         {Kind, spawn_monitor(fun() -> exit({done, rounds(Kind, open(Kind, Directory), Until, 0,
-            #{})}) end)}
-     || Kind <- kinds()
-    ],
-    maps:from_list([
-        receive
-            {'DOWN', Monitor, process, Pid, {done, Result}} -> {Kind, Result};
-            {'DOWN', Monitor, process, Pid, Reason} -> error({Kind, Reason})
-        end
-     || {Kind, {Pid, Monitor}} <- Workers
-    ]).
+            #{})}) end)} || Kind <- kinds()],
+    maps:from_list([receive
+        {'DOWN', Monitor, process, Pid, {done, Result}} -> {Kind, Result};
+        {'DOWN', Monitor, process, Pid, Reason} -> error({Kind, Reason})
+    end || {Kind, {Pid, Monitor}} <- Workers]).
 
 %% Where jiffy is not installed the rest goes on, and says so.
 kinds() ->
     Always = [files, tcp, socket, port, os_cmd, timers, dirty_nif, dirty_work, pipe, memory],
     case code:ensure_loaded(jiffy) of
-        {module, jiffy} ->
-            [jiffy | Always];
+        {module, jiffy} -> [jiffy | Always];
         {error, Reason} ->
             io:format(user, "    jiffy is not here (~w): without it~n", [Reason]),
             Always
@@ -61,19 +55,14 @@ open(socket, _) ->
     ok = socket:connect(Client, Address),
     {ok, Server} = socket:accept(Listen),
     {Client, Server};
-open(port, _) ->
-    open_port({spawn_executable, os:find_executable("cat")}, [binary, stream]);
+open(port, _) -> open_port({spawn_executable, os:find_executable("cat")}, [binary, stream]);
 open(jiffy, _) ->
-    Term = {[
-        {<<"numbers">>, lists:seq(1, 500)},
+    Term = {[{<<"numbers">>, lists:seq(1, 500)},
         {<<"text">>, binary:copy(<<"a\"b\\c">>, 200)},
-        {<<"nested">>, [{[{<<"k">>, K}]} || K <- lists:seq(1, 100)]}
-    ]},
+        {<<"nested">>, [{[{<<"k">>, K}]} || K <- lists:seq(1, 100)]}]},
     {Term, iolist_to_binary(jiffy:encode(Term))};
-open(memory, _) ->
-    binary:copy(<<"0123456789abcdef">>, 4096);
-open(_, _) ->
-    none.
+open(memory, _) -> binary:copy(<<"0123456789abcdef">>, 4096);
+open(_, _) -> none.
 
 round(files, Name, N, Result) ->
     Bytes = binary:copy(<<N:64>>, 1000),
@@ -119,10 +108,8 @@ round(timers, _, N, Result) ->
 round(dirty_nif, _, _, Result) ->
     0 = running_test_nif:dirty_sleep(15),
     Result#{interrupted => 0};
-round(dirty_work, _, _, Result) ->
-    Result#{answer => running_test_nif:dirty_spin(3000000)};
-round(pipe, _, _, Result) ->
-    Result#{through => running_test_nif:pipe_through(50000)};
+round(dirty_work, _, _, Result) -> Result#{answer => running_test_nif:dirty_spin(3000000)};
+round(pipe, _, _, Result) -> Result#{through => running_test_nif:pipe_through(50000)};
 round(jiffy, {Term, Json}, _, Result) ->
     Json = iolist_to_binary(jiffy:encode(Term)),
     Term = jiffy:decode(Json),
@@ -134,8 +121,7 @@ round(memory, Bytes, _, Result) ->
     Sum = erlang:crc32(Parts),
     Result#{sum => Sum}.
 
-from_port(_, 0, Acc) ->
-    iolist_to_binary(lists:reverse(Acc));
+from_port(_, 0, Acc) -> iolist_to_binary(lists:reverse(Acc));
 from_port(Port, Left, Acc) ->
     receive
         {Port, {data, Bytes}} -> from_port(Port, Left - byte_size(Bytes), [Bytes | Acc])

@@ -21,16 +21,14 @@
 record(Options, Directory, Fun) ->
     {ok, _} = flame_prof:start(maps:merge(
         #{dir => Directory, sample_interval => 1, cpu_budget => infinity,
-            select => {top, 2, 100}}, Options
-    )),
+            select => {top, 2, 100}}, Options)),
     {Result, Pids} = Fun(),
     {ok, #{files := Files} = Counters} = flame_prof:stop(),
     #{attempted := T, written := W, inconsistent := N, dropped := D, exited := G} = Counters,
     {balanced, T} = {balanced, W + N + D + G},
     Wanted = [list_to_binary(pid_to_list(Pid)) || Pid <- Pids],
     {ok, Samples, #{bad := 0}} = flame_prof:fold(
-        fun(Sample, Acc) -> count(Sample, Wanted, Acc) end, #{}, Files
-    ),
+        fun(Sample, Acc) -> count(Sample, Wanted, Acc) end, #{}, Files),
     _ = [file:delete(File) || File <- Files],
     {Counters, Samples, Result}.
 
@@ -57,8 +55,7 @@ with_examples({Counts, Examples}) ->
 
 %% @doc The statuses of a process that a scheduler runs.
 -spec running() -> [binary()].
-running() ->
-    [<<"running">>, <<"garbage_collecting">>].
+running() -> [<<"running">>, <<"garbage_collecting">>].
 
 %% @doc What has become of the captures, as text.
 -spec counters(map()) -> iolist().
@@ -72,8 +69,7 @@ count(#{status := Status, frames := Frames, words := Words}, Wanted, Samples) ->
         true ->
             Key = {Status, [{plain(Symbol), Dso} || {Symbol, Dso} <- Frames]},
             maps:update_with(Key, fun(N) -> N + 1 end, 1, Samples);
-        false ->
-            Samples
+        false -> Samples
     end.
 
 %% @doc Waits until so many captures were made. The caller's timetrap ends it.
@@ -88,8 +84,7 @@ until(Captures) ->
 -spec plain(binary()) -> binary().
 plain(Symbol) ->
     case binary:matches(Symbol, <<"/">>) of
-        [] ->
-            Symbol;
+        [] -> Symbol;
         Slashes ->
             {At, 1} = lists:last(Slashes),
             case binary:match(Symbol, <<":">>, [{scope, {At, byte_size(Symbol) - At}}]) of
@@ -102,22 +97,16 @@ plain(Symbol) ->
 -spec judged(atom(), [binary()], #{sample() => pos_integer()}) ->
     {#{verdict() => pos_integer()}, #{verdict() => sample()}}.
 judged(Leaf, Statuses, Samples) ->
-    maps:fold(
-        fun({Status, Frames} = Sample, N, {Counts, Examples} = Acc) ->
-            case lists:member(Status, Statuses) of
-                true ->
-                    Verdict = judge(Leaf, Frames),
-                    {
-                        maps:update_with(Verdict, fun(M) -> M + N end, N, Counts),
-                        Examples#{Verdict => Sample}
-                    };
-                false ->
-                    Acc
-            end
-        end,
-        {#{}, #{}},
-        Samples
-    ).
+    maps:fold(fun({Status, Frames} = Sample, N, {Counts, Examples} = Acc) ->
+        case lists:member(Status, Statuses) of
+            true ->
+                Verdict = judge(Leaf, Frames),
+                {maps:update_with(Verdict, fun(M) -> M + N end, N, Counts),
+                    Examples#{Verdict => Sample}};
+            false -> Acc
+        end
+    end, {#{}, #{}},
+        Samples).
 
 %% @doc From the leaf on: C, what the leaf may call, the leaf, the whole chain, and
 %% nothing else.
@@ -126,8 +115,7 @@ judge(Leaf, Frames) ->
     Symbol = maps:get(Leaf, running_work:leaves()),
     Below = running_work:chain() ++ running_work:root(),
     case lists:any(fun is_cut/1, Frames) of
-        true ->
-            ambiguous;
+        true -> ambiguous;
         false ->
             {Above, FromLeaf} = lists:splitwith(fun({S, _}) -> S =/= Symbol end, Frames),
             judge(Leaf, Above, FromLeaf, Below)
@@ -152,12 +140,9 @@ before_if(false) -> {wrong, no_leaf}.
 is_pseudo({_, Dso}) -> Dso =:= <<"flame_prof">>.
 
 is_cut({Symbol, <<"flame_prof">>}) ->
-    lists:member(Symbol, [
-        <<"ambiguous">>, <<"truncated">>, <<"stack_unreadable">>, <<"no_frames">>,
-        <<"running_stack_not_sampled">>
-    ]);
-is_cut(_) ->
-    false.
+    lists:member(Symbol, [<<"ambiguous">>, <<"truncated">>, <<"stack_unreadable">>, <<"no_frames">>,
+        <<"running_stack_not_sampled">>]);
+is_cut(_) -> false.
 
 may_stand_above(_, {<<"[gc]">>, <<"flame_prof">>}) -> true;
 may_stand_above(_, {<<"atomics:get/2">>, <<"bif">>}) -> true;
@@ -176,13 +161,10 @@ leaf_of(Frames) ->
     Leaves = [{Symbol, Leaf} || {Leaf, Symbol} <- maps:to_list(running_work:leaves())],
     Found = [Leaf || {Symbol, _} <- Frames, {S, Leaf} <- Leaves, S =:= Symbol],
     Kinds = [kind(F) || F <- Frames],
-    {
-        case Found of
-            [Leaf | _] -> Leaf;
-            [] -> none
-        end,
-        hd([K || K <- [gc, bif, nif], lists:member(K, Kinds)] ++ [erlang])
-    }.
+    {case Found of
+        [Leaf | _] -> Leaf;
+        [] -> none
+    end, hd([K || K <- [gc, bif, nif], lists:member(K, Kinds)] ++ [erlang])}.
 
 kind({<<"[gc]">>, <<"flame_prof">>}) -> gc;
 kind({_, <<"bif">>}) -> bif;

@@ -7,10 +7,8 @@
 -export([take_signal/1, signal_action/1, signals_arrived/0, real_time_signals/0]).
 -export([queue_signal/3, dirty_sleep/1, pipe_through/1]).
 
--nifs([
-    spin/1, dirty_spin/1, thread_cpu_ns/0, thread_id/0, take_signal/1, signal_action/1,
-    signals_arrived/0, real_time_signals/0, queue_signal/3, dirty_sleep/1, pipe_through/1
-]).
+-nifs([spin/1, dirty_spin/1, thread_cpu_ns/0, thread_id/0, take_signal/1, signal_action/1,
+    signals_arrived/0, real_time_signals/0, queue_signal/3, dirty_sleep/1, pipe_through/1]).
 
 -define(NOT_LOADED, erlang:nif_error({not_loaded, ?MODULE})).
 
@@ -28,8 +26,7 @@ build(Cc) ->
         Cc, "-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC",
         "-fasynchronous-unwind-tables",
         "-isystem", filename:join([code:root_dir(), "usr", "include"]),
-        "-o", library() ++ ".so.new", C, "2>&1 && mv", library() ++ ".so.new", library() ++ ".so"
-    ]),
+        "-o", library() ++ ".so.new", C, "2>&1 && mv", library() ++ ".so.new", library() ++ ".so"]),
     case os:cmd(lists:flatten(Command)) of
         "" -> load();
         Said -> error({cc, Said})
@@ -43,8 +40,7 @@ load() ->
     end.
 
 %% Beside the beam file, where the peers find it.
-library() ->
-    filename:join(filename:dirname(code:which(?MODULE)), ?MODULE_STRING).
+library() -> filename:join(filename:dirname(code:which(?MODULE)), ?MODULE_STRING).
 
 spin(_) -> ?NOT_LOADED.
 dirty_spin(_) -> ?NOT_LOADED.

@@ -27,14 +27,12 @@
 -define(WORK(X), ?MIX4(?MIX4(?MIX4(?MIX4(X))))).
 
 %% @doc A process that works on one scheduler until it is told to stop.
-start(Scheduler, Work) ->
-    start(Scheduler, Work, []).
+start(Scheduler, Work) -> start(Scheduler, Work, []).
 
 start(Scheduler, Work, Options) ->
     Flag = atomics:new(1, []),
     {Pid, Monitor} = spawn_opt(
-        ?MODULE, run, [Work, Flag, self()], [monitor, {scheduler, Scheduler} | Options]
-    ),
+        ?MODULE, run, [Work, Flag, self()], [monitor, {scheduler, Scheduler} | Options]),
     {Pid, Monitor, Flag}.
 
 %% @doc What it has to tell of its slices.
@@ -55,33 +53,24 @@ run({leaf_at_go, Leaf}, Flag, _) ->
     receive go -> ok end,
     _ = c01(Leaf, {Flag, State}),
     done(#{});
-run({slices, Slices}, Flag, _) ->
-    done(slices(Slices, states(Slices), Flag, #{}));
-run({untimed_slices, Slices}, Flag, _) ->
-    done(untimed_slices(Slices, states(Slices), Flag)).
+run({slices, Slices}, Flag, _) -> done(slices(Slices, states(Slices), Flag, #{}));
+run({untimed_slices, Slices}, Flag, _) -> done(untimed_slices(Slices, states(Slices), Flag)).
 
-states(Slices) ->
-    maps:from_list([{Leaf, ready(Leaf)} || {Leaf, _} <- Slices]).
+states(Slices) -> maps:from_list([{Leaf, ready(Leaf)} || {Leaf, _} <- Slices]).
 
-done(Times) ->
-    exit({shutdown, Times}).
+done(Times) -> exit({shutdown, Times}).
 
 slices(Slices, States, Flag, Times0) ->
-    Times = lists:foldl(
-        fun({Leaf, Rounds}, Times) ->
-            Begin = erlang:monotonic_time(nanosecond),
-            BeginCpu = running_test_nif:thread_cpu_ns(),
-            _ = c01(Leaf, {Rounds, maps:get(Leaf, States)}),
-            TookCpu = running_test_nif:thread_cpu_ns() - BeginCpu,
-            Took = erlang:monotonic_time(nanosecond) - Begin,
-            Times#{
-                Leaf => maps:get(Leaf, Times, 0) + Took,
-                {cpu, Leaf} => maps:get({cpu, Leaf}, Times, 0) + TookCpu
-            }
-        end,
-        Times0,
-        shuffled(Slices)
-    ),
+    Times = lists:foldl(fun({Leaf, Rounds}, Times) ->
+        Begin = erlang:monotonic_time(nanosecond),
+        BeginCpu = running_test_nif:thread_cpu_ns(),
+        _ = c01(Leaf, {Rounds, maps:get(Leaf, States)}),
+        TookCpu = running_test_nif:thread_cpu_ns() - BeginCpu,
+        Took = erlang:monotonic_time(nanosecond) - Begin,
+        Times#{Leaf => maps:get(Leaf, Times, 0) + Took,
+            {cpu, Leaf} => maps:get({cpu, Leaf}, Times, 0) + TookCpu}
+    end, Times0,
+        shuffled(Slices)),
     case atomics:get(Flag, 1) of
         0 -> slices(Slices, States, Flag, Times);
         _ -> Times
@@ -102,8 +91,7 @@ calibrate(Leaf) ->
     %% On one scheduler: it is its thread's clock.
     {Pid, Monitor} = spawn_opt(
         fun() -> exit({took, lists:min([take(Leaf) || _ <- lists:seq(1, 5)])}) end,
-        [monitor, {scheduler, 1}]
-    ),
+        [monitor, {scheduler, 1}]),
     receive
         {'DOWN', Monitor, process, Pid, {took, Ns}} -> Ns
     end.
@@ -120,8 +108,7 @@ chain() ->
     [iolist_to_binary(io_lib:format("running_work:c~2..0w/2", [N])) || N <- lists:seq(20, 1, -1)].
 
 %% @doc Below the chain.
-root() ->
-    [<<"running_work:run/3">>].
+root() -> [<<"running_work:run/3">>].
 
 c01(Leaf, State) -> [c02(Leaf, State)].
 c02(Leaf, State) -> [c03(Leaf, State)].
@@ -168,28 +155,17 @@ c20(mixed, {More, S}) -> [mixed(More, S)].
 
 %% @doc The leaf of each kind of work.
 leaves() ->
-    #{
-        erlang => <<"running_work:erlang/2">>,
-        leaf_a => <<"running_work:leaf_a/2">>,
-        leaf_b => <<"running_work:leaf_b/2">>,
-        leaf_c => <<"running_work:leaf_c/2">>,
-        light_bif => <<"running_work:light_bif/2">>,
-        heavy_bif => <<"running_work:heavy_bif/2">>,
+    #{erlang => <<"running_work:erlang/2">>, leaf_a => <<"running_work:leaf_a/2">>,
+        leaf_b => <<"running_work:leaf_b/2">>, leaf_c => <<"running_work:leaf_c/2">>,
+        light_bif => <<"running_work:light_bif/2">>, heavy_bif => <<"running_work:heavy_bif/2">>,
         process_info => <<"running_work:process_info_of_itself/2">>,
-        dictionary => <<"running_work:dictionary/2">>,
-        guard_bif => <<"running_work:guard_bif/2">>,
-        nif => <<"running_work:nif/2">>,
-        messages => <<"running_work:messages/2">>,
-        ping_pong => <<"running_work:ping_pong/2">>,
-        binaries => <<"running_work:binaries/2">>,
-        maps => <<"running_work:maps/2">>,
-        floats => <<"running_work:floats/2">>,
-        funs => <<"running_work:funs/2">>,
-        exceptions => <<"running_work:exceptions/2">>,
-        garbage => <<"running_work:garbage/2">>,
-        tables => <<"running_work:tables/2">>,
-        mixed => <<"running_work:mixed/2">>
-    }.
+        dictionary => <<"running_work:dictionary/2">>, guard_bif => <<"running_work:guard_bif/2">>,
+        nif => <<"running_work:nif/2">>, messages => <<"running_work:messages/2">>,
+        ping_pong => <<"running_work:ping_pong/2">>, binaries => <<"running_work:binaries/2">>,
+        maps => <<"running_work:maps/2">>, floats => <<"running_work:floats/2">>,
+        funs => <<"running_work:funs/2">>, exceptions => <<"running_work:exceptions/2">>,
+        garbage => <<"running_work:garbage/2">>, tables => <<"running_work:tables/2">>,
+        mixed => <<"running_work:mixed/2">>}.
 
 %% @doc Functions, BIFs and NIFs that may stand above each leaf.
 -spec called_by(atom()) -> [binary()].
@@ -231,17 +207,14 @@ ready(_) -> 7.
 %% How a leaf goes on: for so many rounds, or until the flag is up.
 -define(GO_ON(Leaf, More, S),
     case More of
-        0 ->
-            S;
-        _ when is_integer(More) ->
-            Leaf(More - 1, S);
+        0 -> S;
+        _ when is_integer(More) -> Leaf(More - 1, S);
         _ ->
             case atomics:get(More, 1) of
                 0 -> Leaf(More, S);
                 _ -> S
             end
-    end
-).
+    end).
 
 erlang(More, S0) ->
     S = ?WORK(S0),
@@ -276,8 +249,7 @@ dictionary(More, S) ->
     S = erlang:get(running_work),
     ?GO_ON(dictionary, More, S).
 
-guard_bif(More, S) when length(S) > 2 ->
-    ?GO_ON(guard_bif, More, S).
+guard_bif(More, S) when length(S) > 2 -> ?GO_ON(guard_bif, More, S).
 
 nif(More, S) ->
     _ = running_test_nif:spin(20000),

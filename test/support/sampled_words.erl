@@ -2,8 +2,7 @@
 %% line, without any reader of the library.
 -module(sampled_words).
 
--export([why_not/1, start/3, wait/1, stop/1, sampled/4, read/1, words/2, pid/1,
-    kill/1]).
+-export([why_not/1, start/3, wait/1, stop/1, sampled/4, read/1, words/2, pid/1, kill/1]).
 
 %% Whether the process collects garbage: by its status, or by a frame.
 -type sample() :: {Pid :: binary() | none, Us :: integer(), Status :: binary(),
@@ -24,16 +23,9 @@ start(Config, Pids, Options) ->
     _ = flame_prof:stop(),
     Dir = filename:join(proplists:get_value(priv_dir, Config),
         integer_to_list(erlang:unique_integer([positive]))),
-    {ok, _} = flame_prof:start(maps:merge(#{
-        dir => Dir,
-        engine => native,
-        sample_interval => 1,
-        select => {top, 0, 1000},
-        growers => 0,
-        include => Pids,
-        cpu_budget => infinity,
-        compress => none,
-        max_file_bytes => infinity
+    {ok, _} = flame_prof:start(maps:merge(#{dir => Dir, engine => native, sample_interval => 1,
+        select => {top, 0, 1000}, growers => 0, include => Pids, cpu_budget => infinity,
+        compress => none, max_file_bytes => infinity
     }, Options)),
     ok.
 
@@ -63,8 +55,7 @@ sampled(Config, Pids, Options, Count) ->
 
 %% @doc Each that samples of this process have.
 -spec words(pid(), [sample()]) -> [#{binary() => binary()}].
-words(Pid, Samples) ->
-    lists:usort([Words || {P, _, _, _, Words} <- Samples, P =:= pid(Pid)]).
+words(Pid, Samples) -> lists:usort([Words || {P, _, _, _, Words} <- Samples, P =:= pid(Pid)]).
 
 %% @doc All of a file. A whole sample tells whose tid it is; the profiler's own have `none'.
 -spec read(file:name_all()) -> [sample()].
@@ -77,8 +68,7 @@ read(File) ->
 sample(Piece, {Samples, Tids0}) ->
     [Header | Frames] = binary:split(Piece, <<"\n">>, [global]),
     [_, Ids, _, Time | Fields] = binary:split(Header, <<" ">>, [global]),
-    Words = maps:from_list([{K, V} || Field <- Fields,
-        [K, V] <- [binary:split(Field, <<"=">>)]]),
+    Words = maps:from_list([{K, V} || Field <- Fields, [K, V] <- [binary:split(Field, <<"=">>)]]),
     Tids = case Words of
         #{<<"erl_pid">> := Told} -> Tids0#{Ids => Told};
         #{} -> Tids0

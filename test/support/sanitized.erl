@@ -11,14 +11,9 @@
 %% erl -s sanitized main SECONDS DIRECTORY CORPUS
 main([Seconds, Directory, Corpus]) ->
     Rounds = 3,
-    [
-        round(
-            max(1, list_to_integer(atom_to_list(Seconds)) div Rounds),
-            filename:join(atom_to_list(Directory), integer_to_list(Round)),
-            atom_to_list(Corpus)
-        )
-     || Round <- lists:seq(1, Rounds)
-    ],
+    [round(max(1, list_to_integer(atom_to_list(Seconds)) div Rounds),
+            filename:join(atom_to_list(Directory), integer_to_list(Round)), atom_to_list(Corpus))
+     || Round <- lists:seq(1, Rounds)],
     io:format("  ~w rounds~n", [Rounds]),
     halt(0).
 
@@ -26,13 +21,8 @@ round(Seconds, Directory, Corpus) ->
     Looker = spawn_link(fun look/0),
     {ok, Storm} = storm:start([{storm_inside, Kind}
         || Kind <- storm_inside:kinds(), Kind =/= pressure]),
-    {ok, _} = flame_prof:start(#{
-        dir => filename:join(Directory, "storm"),
-        sample_interval => 5,
-        cpu_budget => infinity,
-        select => {top, 100, 250},
-        engine => native
-    }),
+    {ok, _} = flame_prof:start(#{dir => filename:join(Directory, "storm"), sample_interval => 5,
+        cpu_budget => infinity, select => {top, 100, 250}, engine => native}),
     timer:sleep(1000 * Seconds),
     {ok, #{written := Written, files := Files}} = flame_prof:stop(),
     #{deaths := [], steps := Steps} = storm:stop(Storm),
@@ -55,12 +45,8 @@ look() ->
     look().
 
 portable(Directory) ->
-    {ok, _} = flame_prof:start(#{
-        dir => filename:join(Directory, "portable"),
-        engine => portable,
-        compress => none,
-        sample_interval => 10
-    }),
+    {ok, _} = flame_prof:start(#{dir => filename:join(Directory, "portable"), engine => portable,
+        compress => none, sample_interval => 10}),
     timer:sleep(500),
     ok = flame_prof:flush(),
     {ok, #{files := Files}} = flame_prof:stop(),
@@ -74,20 +60,16 @@ read(File, Directory, Expected) ->
         {ok, Profile} ->
             _ = flame_prof_profile:info(Profile),
             _ = flame_prof_profile:processes(Profile),
-            [
-                flame_prof_profile:export(Profile, Format, filename:join(Directory, "export"))
-             || Format <- [collapsed, perf, speedscope, pprof]
-            ],
+            [flame_prof_profile:export(Profile, Format, filename:join(Directory, "export"))
+             || Format <- [collapsed, perf, speedscope, pprof]],
             _ = flame_prof_profile:packed_index(Profile, filename:join(Directory, "index")),
             ok = flame_prof_profile:close(Profile);
-        {error, _} when Expected =:= any ->
-            ok
+        {error, _} when Expected =:= any -> ok
     end.
 
 %% The library goes when nobody refers to it: what is left of it is garbage of
 %% processes first.
-reload(0) ->
-    error(the_library_can_not_be_unloaded);
+reload(0) -> error(the_library_can_not_be_unloaded);
 reload(Attempts) ->
     [erlang:garbage_collect(Pid) || Pid <- processes()],
     case flame_prof_schedulers:retire() of

@@ -10,17 +10,14 @@
 
 %% Rows: {Reference, Server, Caller, Tag}; {{time, Server, Word}, Microseconds}.
 -spec log() -> ets:table().
-log() ->
-    ets:new(?MODULE, [public, set, {write_concurrency, true}]).
+log() -> ets:new(?MODULE, [public, set, {write_concurrency, true}]).
 
 %% @doc Microseconds of each message's word, of these servers together.
 -spec times(ets:table()) -> #{binary() => pos_integer()}.
 times(Log) ->
     lists:foldl(
         fun([Word, Us], Sums) -> maps:update_with(Word, fun(Sum) -> Sum + Us end, Us, Sums) end,
-        #{},
-        ets:match(Log, {{time, '_', '$1'}, '$2'})
-    ).
+        #{}, ets:match(Log, {{time, '_', '$1'}, '$2'})).
 
 -spec server(ets:table(), [term()]) -> pid().
 server(Log, SpawnOptions) ->
@@ -84,8 +81,7 @@ reference({_Pid, Ref}) ->
 
 %% @doc Sends these requests to the server, one after the other, for as long as it lives.
 -spec client(pid(), [{call | cast | info, term()}], timeout()) -> pid().
-client(Server, Requests, PauseMs) ->
-    spawn(fun() -> ask(Server, Requests, PauseMs) end).
+client(Server, Requests, PauseMs) -> spawn(fun() -> ask(Server, Requests, PauseMs) end).
 
 ask(Server, Requests, PauseMs) ->
     lists:foreach(fun(Request) -> ok = send(Server, Request) end, Requests),
@@ -114,8 +110,7 @@ events(Log) ->
 
 %% @doc A loop of its own.
 -spec plain(ets:table()) -> pid().
-plain(_Log) ->
-    spawn(fun plain_loop/0).
+plain(_Log) -> spawn(fun plain_loop/0).
 
 plain_loop() ->
     receive

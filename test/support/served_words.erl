@@ -14,10 +14,8 @@ work() ->
     Log = served:log(),
     Last = [served:server(Log, [{fullsweep_after, F}]) || F <- [0, 1, 20, 65535]],
     First = [served:server(Log, [{fullsweep_after, 0}]) || _ <- Last],
-    Work = [
-        {call, {alloc, 200}}, {call, {busy, 5000, x, y}}, {timed_call, {sleep, 1}},
-        {cast, refresh}, {call, {nap, 2, x}}, {info, tick}
-    ],
+    Work = [{call, {alloc, 200}}, {call, {busy, 5000, x, y}}, {timed_call, {sleep, 1}},
+        {cast, refresh}, {call, {nap, 2, x}}, {info, tick}],
     Clients = [served:client(S, Work, 1) || S <- Last, _ <- [a, b]] ++
         [served:client(F, [{call, {ask, S, {nap, 1, x}}}, {call, {alloc, 20}}], 0)
             || {F, S} <- lists:zip(First, Last), _ <- [a, b, c]],
@@ -50,8 +48,7 @@ served_wrong(Log, Pid, #{<<"serves">> := Reference} = Words) ->
         %% It is counted.
         [] -> []
     end;
-served_wrong(_Log, _Pid, _Words) ->
-    [].
+served_wrong(_Log, _Pid, _Words) -> [].
 
 called_wrong(Log, Pid, #{<<"call">> := Reference} = Words) ->
     case ets:lookup(Log, Reference) of
@@ -64,16 +61,13 @@ called_wrong(Log, Pid, #{<<"call">> := Reference} = Words) ->
             [{Pid, Words, Right} || Said =/= Right];
         [] -> []
     end;
-called_wrong(_Log, _Pid, _Words) ->
-    [].
+called_wrong(_Log, _Pid, _Words) -> [].
 
 message_wrong(#{<<"message">> := Message} = Words) ->
     [Words || not lists:member(Message, [
         <<"call/{alloc,_}">>, <<"call/{busy,_,_,_}">>, <<"call/{sleep,_}">>, <<"cast/refresh">>,
-        <<"call/{nap,_,_}">>, <<"info/tick">>, <<"call/{ask,_,_}">>
-    ])];
-message_wrong(_) ->
-    [].
+        <<"call/{nap,_,_}">>, <<"info/tick">>, <<"call/{ask,_,_}">>])];
+message_wrong(_) -> [].
 
 tag(Request) ->
     [${, atom_to_list(element(1, Request)), lists:duplicate(tuple_size(Request) - 1, ",_"), $}].

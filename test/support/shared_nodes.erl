@@ -50,8 +50,7 @@ keep(Nodes) ->
                 || Node <- [maps:get(Kind, Nodes, none)], is_map(Node)],
             From ! {Tag, ok},
             keep(maps:remove(Kind, Nodes));
-        {Port, {data, _}} when is_port(Port) ->
-            keep(Nodes)
+        {Port, {data, _}} when is_port(Port) -> keep(Nodes)
     end.
 
 %%% commands
@@ -110,6 +109,5 @@ commands(Input) ->
             end,
             _ = net_kernel:stop(),
             commands(Input);
-        {Input, eof} ->
-            halt(0, [{flush, false}])
+        {Input, eof} -> halt(0, [{flush, false}])
     end.

@@ -25,8 +25,7 @@ run(#{for_ms := ForMs, dir := Dir}) ->
     {ok, _} = flame_prof:start(#{
         dir => Dir, engine => native, sample_interval => 1, cpu_budget => infinity,
         compress => none, flush_interval => 2000, select => {top, 0},
-        include => [Pid || {Pid, _} <- Workers]
-    }),
+        include => [Pid || {Pid, _} <- Workers]}),
     Helpers = [spawn_link(fun() -> disturb([Pid || {Pid, _} <- Workers], 0) end)],
     [Pid ! go || {Pid, _} <- Workers],
     receive after ForMs -> ok end,
@@ -41,11 +40,8 @@ run(#{for_ms := ForMs, dir := Dir}) ->
     exit(Truth, kill),
     Names = maps:from_list([{pid_word(Pid), {Kind, maps:get(Pid, Had)}} || {Pid, Kind} <- Workers]),
     Files = [F || F <- filelib:wildcard(filename:join(Dir, "*.log*"))],
-    {ok, Found, #{bad := 0}} = flame_prof:fold(
-        fun(Sample, Acc) -> check(Sample, Names, Acc) end,
-        #{samples => 0, collecting => 0, wrong => #{}, kinds => #{}},
-        Files
-    ),
+    {ok, Found, #{bad := 0}} = flame_prof:fold(fun(Sample, Acc) -> check(Sample, Names, Acc) end,
+        #{samples => 0, collecting => 0, wrong => #{}, kinds => #{}}, Files),
     maps:merge(Found, maps:with([attempted, written, inconsistent, dropped, lost], Run)).
 
 %% As in the header of a sample (doc/format.md).
@@ -84,8 +80,7 @@ widen({Key, Value}, Old) when is_integer(Value) ->
         #{Key := {Min, Max}} -> Old#{Key := {min(Min, Value), max(Max, Value)}};
         _ -> Old#{Key => {Value, Value}}
     end;
-widen(_, Old) ->
-    Old.
+widen(_, Old) -> Old.
 
 %% What a process has, by itself.
 record(Truth) ->
@@ -107,15 +102,12 @@ check(#{tid := Tid, status := Status, metrics := Metrics, words := _} = Sample, 
         #{Tid := {Kind, Had}} ->
             #{samples := N, collecting := C, wrong := Wrong0, kinds := Kinds} = Acc0,
             IsCollecting = Status =:= <<"garbage_collecting">>,
-            Wrong = lists:foldl(
-                fun(What, Wrong) -> count({Kind, What}, Sample, Wrong) end,
+            Wrong = lists:foldl(fun(What, Wrong) -> count({Kind, What}, Sample, Wrong) end,
                 Wrong0,
-                wrong(Status, maps:map(fun(_, {Value, _}) -> Value end, Metrics), Had)
-            ),
+                wrong(Status, maps:map(fun(_, {Value, _}) -> Value end, Metrics), Had)),
             Acc0#{samples := N + 1, collecting := C + length([1 || IsCollecting]), wrong := Wrong,
                 kinds := maps:update_with(Kind, fun(K) -> K + 1 end, 1, Kinds)};
-        _ ->
-            Acc0
+        _ -> Acc0
     end.
 
 count(What, #{status := Status, metrics := Metrics, frames := Frames}, Wrong) ->
@@ -136,16 +128,14 @@ wrong(Status, Now, Had) ->
         _ -> MostBlock
     end,
     Most = MostInside + MostOld + Mbuf,
-    [What || {What, true} <- [
-        {more_block, Block > MostInside},
+    [What || {What, true} <- [{more_block, Block > MostInside},
         {less_block, Block < LeastBlock},
         {more_old, Old > MostOld},
         {parts, Heap > Block orelse Stack > Block orelse Recent > Block orelse OldHeap > Old},
         {total, Total =/= Block + Old + Mbuf},
         {memory, Memory > 8 * max(Most, Total) + max(Beside, 0) + 88 * Queue + ?MEMORY_EXTRA
             orelse Memory < 8 * Total},
-        {queue, Queue > most(queue_bound, Had)}
-    ]].
+        {queue, Queue > most(queue_bound, Had)}]].
 
 most(Key, Had) ->
     {_, Most} = maps:get(Key, Had),
@@ -163,14 +153,11 @@ start(server, Truth) ->
     {Pid, server};
 start(Kind, Truth) ->
     Data = case Kind of on_heap -> on_heap; _ -> off_heap end,
-    Pid = spawn_opt(
-        fun() ->
-            receive go -> ok end,
-            record(Truth),
-            loop(Kind, Truth, state(Kind), 1)
-        end,
-        [link, {message_queue_data, Data}]
-    ),
+    Pid = spawn_opt(fun() ->
+        receive go -> ok end,
+        record(Truth),
+        loop(Kind, Truth, state(Kind), 1)
+    end, [link, {message_queue_data, Data}]),
     trace(Pid, Truth),
     {Pid, Kind}.
 
@@ -254,8 +241,7 @@ step(literals, Truth, _, N) ->
 step(binaries, _, State, N) ->
     Made = [binary:copy(<<X>>, 100 + X * 50) || X <- lists:seq(1, 100)],
     lists:sublist([hd(Made), binary:part(lists:last(Made), 0, 80) | State], N rem 400);
-step(_, _, _, _) ->
-    [].
+step(_, _, _, _) -> [].
 
 %% The blocks are known at each step: a collection between two of them is traced.
 grow(_, Kept, 0) -> Kept;
@@ -278,10 +264,8 @@ woken(Kind, Truth, State, N) ->
 
 %% Collections that others ask for, and signals meanwhile.
 disturb(Pids, N) ->
-    [
-        erlang:garbage_collect(Pid, [{async, N}])
-     || Pid <- Pids, (erlang:phash2(Pid) + N) rem 7 =:= 0
-    ],
+    [erlang:garbage_collect(Pid, [{async, N}])
+     || Pid <- Pids, (erlang:phash2(Pid) + N) rem 7 =:= 0],
     receive after 3 -> ok end,
     flush(),
     disturb(Pids, N + 1).

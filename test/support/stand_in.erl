@@ -54,8 +54,7 @@ open(Table, Options) ->
 -spec close(atom()) -> ok.
 close(Table) ->
     case ets:info(Table, owner) of
-        undefined ->
-            ok;
+        undefined -> ok;
         Keeper ->
             Monitor = monitor(process, Keeper),
             true = exit(Keeper, kill),

@@ -84,8 +84,7 @@ settle() -> settle(0, erlang:monotonic_time(second) + ?BOUND_S).
 settle(3, _Until) -> ok;
 settle(Rounds, Until) ->
     case [P || P <- ?MODULE:processes(), not is_quiet(P)] of
-        [] ->
-            settle(Rounds + 1, Until);
+        [] -> settle(Rounds + 1, Until);
         Busy ->
             erlang:monotonic_time(second) < Until orelse
                 error({never_at_rest, [{P, process_info(P)} || P <- Busy]}),
@@ -127,8 +126,7 @@ is_ours(Pid) ->
                 {_, {Module, _, _}} -> is_of_library(Module);
                 _ -> false
             end;
-        undefined ->
-            false
+        undefined -> false
     end.
 
 is_of_library(Module) ->

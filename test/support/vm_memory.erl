@@ -58,16 +58,14 @@ is_same_instance({Name, _}, #{blocks := Said} = Figures, #{blocks := Read} = Ins
 ->
     Rest = fun(Of) -> maps:without([blocks, blocks_bytes], Of) end,
     Rest(Figures) =:= Rest(Instance) andalso abs(Said - Read) =< ?ASKING_BLOCKS;
-is_same_instance(_, Figures, Instance) ->
-    Figures =:= Instance.
+is_same_instance(_, Figures, Instance) -> Figures =:= Instance.
 
 is_same_sum({Name, Carriers, Blocks, Single, Pool, _, Mseg, Sys, SingleBlocks}, Facts) ->
     Of = lists:append([Fact || {{N, _}, Fact} <- Facts, N =:= Name]),
     #{carriers_bytes := CarriersSaid, blocks_bytes := BlocksSaid} = Said = said(Of),
     IsAsking = lists:member(Name, [eheap_alloc, sl_alloc]),
     {Carriers, Mseg, Sys, Pool} =:= {CarriersSaid, maps:get(mseg, Said), maps:get(sys, Said),
-        maps:get(pool_bytes, Said)}
-        andalso Single =:= now(carriers_size, [sbcs], Of)
+        maps:get(pool_bytes, Said)} andalso Single =:= now(carriers_size, [sbcs], Of)
         andalso SingleBlocks =:= blocks(size, [sbcs], Of)
         andalso (IsAsking orelse Blocks =:= BlocksSaid).
 
@@ -84,20 +82,15 @@ is_same_super_carrier(#{super_carrier := Read}) ->
 
 is_near(Kind, Read, Said) when Kind =:= total; Kind =:= processes ->
     abs(Read - Said) =< ?ASKING_BYTES;
-is_near(_, Read, Said) ->
-    Read =:= Said.
+is_near(_, Read, Said) -> Read =:= Said.
 
 said(Facts) ->
     All = [mbcs, sbcs, mbcs_pool],
-    #{
-        carriers => now(carriers, All, Facts),
-        carriers_bytes => now(carriers_size, All, Facts),
+    #{carriers => now(carriers, All, Facts), carriers_bytes => now(carriers_size, All, Facts),
         mseg => now(mseg_alloc_carriers_size, [mbcs, sbcs], Facts),
         sys => now(sys_alloc_carriers_size, [mbcs, sbcs], Facts),
-        pool_bytes => now(carriers_size, [mbcs_pool], Facts),
-        blocks => blocks(count, All, Facts),
-        blocks_bytes => blocks(size, All, Facts)
-    }.
+        pool_bytes => now(carriers_size, [mbcs_pool], Facts), blocks => blocks(count, All, Facts),
+        blocks_bytes => blocks(size, All, Facts)}.
 
 now(Key, Kinds, Facts) ->
     lists:sum([element(2, Fact) || {Kind, In} <- Facts, lists:member(Kind, Kinds),
@@ -112,8 +105,7 @@ read(#{multi := Multi, single := Single} = Instance) ->
     #{mseg_bytes := M2, sys_bytes := S2} = Single,
     Pool = maps:get(pool, Instance, #{bytes => 0}),
     (maps:with([carriers, carriers_bytes, blocks, blocks_bytes], Instance))#{
-        mseg => M1 + M2, sys => S1 + S2, pool_bytes => maps:get(bytes, Pool)
-    }.
+        mseg => M1 + M2, sys => S1 + S2, pool_bytes => maps:get(bytes, Pool)}.
 
 %% Allocators that the flags turn off.
 off() ->

@@ -13,10 +13,8 @@ eventually(Look) -> eventually(Look, erlang:monotonic_time(millisecond) + ?BOUND
 
 eventually(Look, Until) ->
     case looked(Look) of
-        true ->
-            ok;
-        {true, Found} ->
-            Found;
+        true -> ok;
+        {true, Found} -> Found;
         Last ->
             erlang:monotonic_time(millisecond) < Until orelse
                 error({never, Look, {Last, catch flame_prof:info()}}),

@@ -10,10 +10,8 @@ edges(Wanted) ->
     Seed = seeded:seed(),
     Table = ets:new(had, [public, set, {write_concurrency, true}]),
     Servers = [spawn_link(fun() -> keep(Table, []) end) || _ <- lists:seq(1, 8)],
-    Callers = [
-        spawn_link(fun() -> rand:seed(exsss, Seed + N), calls(N, list_to_tuple(Servers)) end)
-     || N <- lists:seq(1, 400)
-    ],
+    Callers = [spawn_link(fun() -> rand:seed(exsss, Seed + N), calls(N, list_to_tuple(Servers)) end)
+     || N <- lists:seq(1, 400)],
     Noise = noise(8),
     Ours = sets:from_list(Callers, [{version, 2}]),
     {Edges, Moved, Wrong} = read_edges(Wanted, Ours, Table, {0, 0, []}),
@@ -47,8 +45,7 @@ keep(Table, Kept) ->
                 [First, Second, Third] ->
                     gen:reply(Third, ok),
                     keep(Table, [From, First, Second]);
-                _ ->
-                    keep(Table, [From | Kept])
+                _ -> keep(Table, [From | Kept])
             end
     after 2 ->
         [gen:reply(From, ok) || From <- Kept],

@@ -95,8 +95,7 @@ stop(Pids) ->
 
 %% The servers of this node. Who waits in a call of one ends by that.
 stop_all() ->
-    stop([Pid || Pid <- processes(),
-        proc_lib:translate_initial_call(Pid) =:= {?MODULE, init, 1}]).
+    stop([Pid || Pid <- processes(), proc_lib:translate_initial_call(Pid) =:= {?MODULE, init, 1}]).
 
 init(none) -> {ok, none}.
 
@@ -105,8 +104,7 @@ handle_call({pass, []}, _From, State) ->
     {reply, ok, State};
 handle_call({pass, [Next | Rest]}, _From, State) ->
     {reply, gen_server:call(Next, {pass, Rest}, infinity), State};
-handle_call({relay, []}, _From, State) ->
-    {reply, ok, State};
+handle_call({relay, []}, _From, State) -> {reply, ok, State};
 handle_call({relay, [Next | Rest]}, _From, State) ->
     {reply, gen_server:call(Next, {relay, Rest}, infinity), State};
 %% Whoever gets the From answers.
@@ -117,8 +115,7 @@ handle_call({give_to, Pid}, From, State) ->
 handle_call({give_to, Pid, Next}, From, State) ->
     Pid ! {answer, From},
     {noreply, State, {continue, {call, Next}}};
-handle_call(_Request, _From, State) ->
-    {reply, ok, State}.
+handle_call(_Request, _From, State) -> {reply, ok, State}.
 
 handle_continue({call, Next}, State) ->
     _ = gen_server:call(Next, get, infinity),

@@ -31,18 +31,14 @@ bench_history_test_() ->
         {"one bad window in many is noise", fun one_bad_window/0},
         {"`not above' is met when the interval reaches the bar", fun bars/0},
         {"requests that were due in a stall have its latency, sent or not",
-            {timeout, 600, fun stall/0}}
-    ]}.
+            {timeout, 600, fun stall/0}}]}.
 
 load() ->
     Bench = checkout:path("bench"),
-    lists:foreach(
-        fun(Module) ->
-            {ok, Module, Beam} = compile:file(filename:join(Bench, Module), [binary, report]),
-            {module, Module} = code:load_binary(Module, "bench", Beam)
-        end,
-        ?MODULES
-    ).
+    lists:foreach(fun(Module) ->
+        {ok, Module, Beam} = compile:file(filename:join(Bench, Module), [binary, report]),
+        {module, Module} = code:load_binary(Module, "bench", Beam)
+    end, ?MODULES).
 
 unload(_) ->
     [begin code:delete(M), code:purge(M) end || M <- ?MODULES].
@@ -161,8 +157,7 @@ drawn() ->
 
 measured(Value, Noise, Bad) ->
     Pairs = [Value * (1 + Noise * rand:normal()) * case rand:uniform() < Bad of true -> 10; false ->
-        1 end
-             || _ <- lists:seq(1, 40)],
+        1 end || _ <- lists:seq(1, 40)],
     #{value => bench_stats:median(Pairs), interval => bench_stats:interval(Pairs), better => lower,
         margin => 0.02}.
 
@@ -191,8 +186,7 @@ entry(Better, Value, Noise) ->
     Ratio = #{value => Value, interval => {Value - Noise, Value + Noise}, better => Better,
         margin => 0.02},
     #{date => <<"2026-11-21T00:00:00Z">>,
-        commit => <<"0123456">>, otp => <<"25">>, machine => <<"x">>,
-      ratios => #{x => Ratio}}.
+        commit => <<"0123456">>, otp => <<"25">>, machine => <<"x">>, ratios => #{x => Ratio}}.
 
 %%% ------------------------------------------------------------------- latencies --
 
@@ -200,8 +194,7 @@ quantiles() ->
     Windows = [[rand:uniform(1000) || _ <- lists:seq(1, rand:uniform(50))]
         || _ <- lists:seq(1, 20)],
     [?assertEqual(bench_stats:quantile(Q, lists:append(Windows)),
-        bench_latency:quantile(Q, Windows))
-     || Q <- [0.5, 0.9, 0.99, 0.999, 1.0]].
+        bench_latency:quantile(Q, Windows)) || Q <- [0.5, 0.9, 0.99, 0.999, 1.0]].
 
 latency_ratio() ->
     Windows = [{[2 * L || L <- Ls], Ls} || _ <- lists:seq(1, 30), Ls <- [lists:seq(1000, 1100)]],

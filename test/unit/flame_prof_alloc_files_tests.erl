@@ -41,17 +41,12 @@ hot_tells_words_and_what_became_of_them_test() ->
             by_process := Processes} = Report,
         ?assertEqual(words(Story, fun all/1), Weight),
         ?assertEqual(length(Samples), Count),
-        ?assertEqual(
-            maps:from_list([
+        ?assertEqual(maps:from_list([
                 {atom_to_binary(Fate), words(Story, fun(#{fate := F}) -> F =:= Fate end)}
-             || Fate <- [kept, garbage, not_known]
-            ]),
-            maps:from_list([{Name, W} || #{name := Name, weight := W} <- Roots])
-        ),
-        ?assertEqual(
-            words(Story, fun(#{who := {Name, _, _}}) -> Name =:= "cache" end),
-            hd([W || #{name := <<"cache ", _/binary>>, weight := W} <- Processes])
-        ),
+             || Fate <- [kept, garbage, not_known]]),
+            maps:from_list([{Name, W} || #{name := Name, weight := W} <- Roots])),
+        ?assertEqual(words(Story, fun(#{who := {Name, _, _}}) -> Name =:= "cache" end),
+            hd([W || #{name := <<"cache ", _/binary>>, weight := W} <- Processes])),
         Text = unicode:characters_to_list(flame_prof_tree:format(Report, 100)),
         ?assertMatch({match, _}, re:run(Text, "76M bytes allocated \\(10,012,289 words\\)")),
         ?assertEqual(nomatch, re:run(Text, "running|garbage_collecting|idle"))
@@ -97,8 +92,7 @@ long_collections_are_words_of_their_samples_test() ->
             (#{words := #{<<"collection_us">> := Us, <<"collection">> := Kind,
                 <<"cause">> := Cause}}, Found) ->
                 [{binary_to_integer(Us), binary_to_atom(Kind), binary_to_atom(Cause)} | Found];
-            (_, Found) ->
-                Found
+            (_, Found) -> Found
         end,
         {ok, Found, #{bad := 0, samples := Count}} = flame_prof:fold(Told, [], File),
         ?assertEqual([Long || #{long := Long} <- Samples], lists:reverse(Found)),
@@ -109,15 +103,12 @@ both_kinds_are_not_one_profile_test() ->
     made(fun(File, _) ->
         Other = filename:join(filename:dirname(File), ?SAMPLES),
         ok = file:write_file(Other, samples()),
-        [
-            begin
-                {error, Reason} = flame_prof_profile:read(Files),
-                ?assertMatch({file, _}, Reason),
-                Text = unicode:characters_to_list(flame_prof:format_error(Reason)),
-                ?assertMatch({match, _}, re:run(Text, "erl_perf.*erl_alloc.*one kind"))
-            end
-         || Files <- [[File, Other], [Other, File]]
-        ],
+        [begin
+            {error, Reason} = flame_prof_profile:read(Files),
+            ?assertMatch({file, _}, Reason),
+            Text = unicode:characters_to_list(flame_prof:format_error(Reason)),
+            ?assertMatch({match, _}, re:run(Text, "erl_perf.*erl_alloc.*one kind"))
+        end || Files <- [[File, Other], [Other, File]]],
         {ok, Twice} = flame_prof_profile:read([File, File]),
         ok = flame_prof_profile:close(Twice)
     end).
@@ -160,19 +151,16 @@ a_growing_file_is_indexed_in_pieces_test() ->
         {Before, Behind} = lists:split(length(Samples) div 2, Samples),
         Text = fun(Some) -> iolist_to_binary(made_allocations:text(Story#{samples := Some})) end,
         {ok, Profile} = flame_prof_profile:new(),
-        Pieces = [
-            begin
-                ok = file:write_file(Part, Text(Some), [append]),
-                {ok, _} = flame_prof_profile:open(Profile, Part, {How, part}),
-                ok = flame_prof_profile:add(Profile, fun(_) -> ok end),
-                {ok, _} = flame_prof_profile:index_piece(Profile, File ++ ".piece"),
-                {ok, Piece} = file:read_file(File ++ ".piece"),
-                {match, [Count]} = re:run(Piece, "\"collection\":.\"type\":\"sparse\",\"count\":[0-9]+"
-                    "\n*,\"rows\":.\"count\":([0-9]+)", [{capture, [1], binary}]),
-                binary_to_integer(Count)
-            end
-         || {How, Some} <- [{start, Before}, {continue, Behind}]
-        ],
+        Pieces = [begin
+            ok = file:write_file(Part, Text(Some), [append]),
+            {ok, _} = flame_prof_profile:open(Profile, Part, {How, part}),
+            ok = flame_prof_profile:add(Profile, fun(_) -> ok end),
+            {ok, _} = flame_prof_profile:index_piece(Profile, File ++ ".piece"),
+            {ok, Piece} = file:read_file(File ++ ".piece"),
+            {match, [Count]} = re:run(Piece, "\"collection\":.\"type\":\"sparse\",\"count\":[0-9]+"
+                "\n*,\"rows\":.\"count\":([0-9]+)", [{capture, [1], binary}]),
+            binary_to_integer(Count)
+        end || {How, Some} <- [{start, Before}, {continue, Behind}]],
         ?assertEqual([length([1 || #{long := _} <- Some]) || Some <- [Before, Behind]], Pieces)
     end).
 
@@ -185,11 +173,9 @@ a_series_is_paired_with_a_series_test() ->
         <<"2026-11-21@0154.07.a@b.erl_alloc.log.zst">>,
         <<"2026-11-21@0154.07.c@b.erl_alloc.log.zst">>],
     Paired = flame_prof_view_series:paired([Entry(Name) || Name <- Names]),
-    ?assertEqual(
-        [lists:nth(4, Names), lists:nth(4, Names), none, hd(Names), none],
+    ?assertEqual([lists:nth(4, Names), lists:nth(4, Names), none, hd(Names), none],
         [maps:get(other, One, none) || One <- Paired]).
 
 samples() ->
     [["cache 4242/102 [001] 1795237782.", N, ": reductions=5/0 erl_pid=<0.102.0> cpu-clock:\n"
-        "\tffffffff a:b/1 (a.erl)\n\tffffffff running (status)\n\n"]
-        || N <- ["100001", "200001"]].
+        "\tffffffff a:b/1 (a.erl)\n\tffffffff running (status)\n\n"] || N <- ["100001", "200001"]].

@@ -60,10 +60,8 @@ collections_have_length_process_cause_and_stack_test() ->
     [?assertMatch({_, {_, _}}, {Part, binary:match(Text, Part)}) || Part <- [
         <<"\n3 minor and 1 major collections took 7 ms of 2,000, the longest 5.3 ms\n",
             "  minor ones: half took at most 640 us, 99 % at most 642 us, "
-            "99.9 % at most 642 us\n",
-            "  causes: 75.0% heap full, 25.0% on request\n">>,
-        list_to_binary([
-            "\n  share      minor      major     longest  process\n"
+            "99.9 % at most 642 us\n", "  causes: 75.0% heap full, 25.0% on request\n">>,
+        list_to_binary(["\n  share      minor      major     longest  process\n"
             "  50.0%      2,000          1      0.6 ms  ", pid_to_list(self()),
             " shop shop:loop/0\n"
             "\n  the longest:\n"]),
@@ -106,20 +104,13 @@ text(Answer) -> unicode:characters_to_binary(flame_prof_allocations_text:format(
 
 %% A fifth of each stack has survived.
 answer(Stacks) ->
-    #{
-        stacks => Stacks,
+    #{stacks => Stacks,
         survived => [{Stack, Words div 5, Words} || {[?LEAF | _] = Stack, Words} <- Stacks],
-        messages => [],
-        processes => [{self(), Words} || {_, Words} <- lists:sublist(Stacks, 1)],
+        messages => [], processes => [{self(), Words} || {_, Words} <- lists:sublist(Stacks, 1)],
         names => #{self() => #{registered_name => shop, initial_call => {shop, loop, 0}}},
-        words => 250000,
-        words_error => 0,
-        samples => length(Stacks),
-        bytes => 524288,
-        milliseconds => 2000,
-        in_step => [],
-        collections => #{
-            minor => 3, major => 1, milliseconds => 7, longest_microseconds => 5300,
+        words => 250000, words_error => 0, samples => length(Stacks), bytes => 524288,
+        milliseconds => 2000, in_step => [],
+        collections => #{minor => 3, major => 1, milliseconds => 7, longest_microseconds => 5300,
             longest => [#{process => self(), kind => major, cause => heap, microseconds => 5300,
                 words => 3000, stack => [?LEAF, ?ROOT]}],
             processes => [#{process => self(), minor => 2000, major => 1, microseconds => 961,
@@ -128,12 +119,7 @@ answer(Stacks) ->
             lengths => #{
                 minor => flame_prof_histogram:new([{635000, 645000, 2}, {641000, 643000, 1}],
                     1922000, 642000),
-                major => flame_prof_histogram:new([], 0, 0)
-            }
-        },
+                major => flame_prof_histogram:new([], 0, 0)}},
         lost => #{dropped_words => 0, unreadable => 0, other_stacks_words => 0, events => 0,
             left_alone => 0},
-        looks => 10,
-        look_ns => 1000,
-        ended => asked
-    }.
+        looks => 10, look_ns => 1000, ended => asked}.

@@ -63,8 +63,7 @@ a_bad_environment_is_logged_and_harmless_test() ->
             [?assertNotEqual(nomatch, string:find(In, Part), {In, Part})
                 || Part <- Named, In <- [Text, Told]],
             ?assertEqual([], fake_agent:calls(session_start))
-        end || {Environment, Named} <- [
-            {[{sample_rate, 1}], ["sample_rate", "no such option"]},
+        end || {Environment, Named} <- [{[{sample_rate, 1}], ["sample_rate", "no such option"]},
             {[{max_files, 0}], ["sys.config", "max_files"]},
             {[{profile, #{max_files => 0}}], ["profile", "max_files"]},
             {[{autostart, yes}], ["autostart", "true or false"]},
@@ -75,8 +74,7 @@ a_bad_environment_is_logged_and_harmless_test() ->
             {[{autostart, true}, {profile, #{sample_rate => 1}}],
                 ["sample_rate", "no such option"]},
             {[{autostart, true}, {profile, #{}}, {sample_rate, 1}],
-                ["sample_rate", "no such option"]}
-        ]]
+                ["sample_rate", "no such option"]}]]
     end).
 
 a_disk_that_refuses_is_logged_and_harmless_test() ->

@@ -7,8 +7,7 @@
 -define(CHECK, <<"flame_prof_capture_check">>).
 
 a_class_is_verified_by_its_own_stacks_test() ->
-    Verdicts = verify(fun(Class, Pids) ->
-        looks(Class, Pids, fun right/1) end),
+    Verdicts = verify(fun(Class, Pids) -> looks(Class, Pids, fun right/1) end),
     ?assertEqual([verified], lists:usort(maps:values(Verdicts))),
     ?assertEqual(lists:sort(flame_prof_capture_check:classes()), lists:sort(maps:keys(Verdicts))).
 
@@ -37,11 +36,9 @@ what_is_not_seen_is_not_verified_test() ->
     ?assertMatch({match, _}, re:run(Why, "not seen at work in time")).
 
 the_collector_is_seen_at_what_its_probe_prepares_test() ->
-    Preparing = fun(gc) -> [gc, {<<"lists">>, <<"seq_loop">>, 3, <<>>, 0}
-                           | tl(chain("work_gc"))];
+    Preparing = fun(gc) -> [gc, {<<"lists">>, <<"seq_loop">>, 3, <<>>, 0} | tl(chain("work_gc"))];
                    (Class) -> right(Class) end,
-    ?assertMatch(#{gc := verified},
-        verify(fun(Class, Pids) -> looks(Class, Pids, Preparing) end)).
+    ?assertMatch(#{gc := verified}, verify(fun(Class, Pids) -> looks(Class, Pids, Preparing) end)).
 
 the_probe_ends_with_its_caller_test() ->
     Self = self(),
@@ -76,8 +73,7 @@ verified_here(Tries, Classes) ->
         Unseen when Tries > 1 -> verified_here(Tries - 1, Unseen)
     end.
 
-verify(Snapshot) ->
-    verify(flame_prof_capture_check:classes(), Snapshot).
+verify(Snapshot) -> verify(flame_prof_capture_check:classes(), Snapshot).
 
 verify(Classes, Snapshot) ->
     Probe = flame_prof_capture_check:start(),
@@ -96,8 +92,7 @@ right(heavy_bif) -> [{bif, {<<"erts_internal">>, <<"garbage_collect">>,
 right(nif) -> [{nif, {<<"flame_prof_nif">>, <<"capture_probe">>, 1}} | chain("work_nif")];
 right(gc) -> [gc | chain("work_gc")].
 
-chain(Leaf) ->
-    [own(Leaf, 2) | [own(F, 1) || F <- ["probe_3", "probe_2", "probe_1", "probe"]]].
+chain(Leaf) -> [own(Leaf, 2) | [own(F, 1) || F <- ["probe_3", "probe_2", "probe_1", "probe"]]].
 
 own(Function, Arity) ->
     {?CHECK, list_to_binary(Function), Arity, <<"flame_prof_capture_check.erl">>, 1}.

@@ -7,72 +7,51 @@
 -define(WAITS, <<"waits_for">>).
 
 chains_are_those_of_the_samples_at_the_same_tick_test_() ->
-    [
-        {timeout, 120, {lists:concat(["seed ", Seed]), fun() ->
-            Run = made_calls:run(#{seed => Seed, seconds => 3, clients => 9, servers => 4}),
-            with_file(made_calls:text(Run, Keep), fun same_as_the_oracle/1)
-        end}}
-     || {Seed, Keep} <- [
-            {1, fun(_, _) -> true end},
+    [{timeout, 120, {lists:concat(["seed ", Seed]), fun() ->
+        Run = made_calls:run(#{seed => Seed, seconds => 3, clients => 9, servers => 4}),
+        with_file(made_calls:text(Run, Keep), fun same_as_the_oracle/1)
+    end}}
+     || {Seed, Keep} <- [{1, fun(_, _) -> true end},
             %% Who is waited for has no sample at some ticks, or at none.
             {2, fun(Tick, N) -> (Tick * 7 + N) rem 5 > 0 end},
-            {3, fun(_, N) -> N =/= 3 end}
-        ]
-    ].
+            {3, fun(_, N) -> N =/= 3 end}]].
 
 what_has_no_stack_ends_a_chain_test() ->
-    Text = [
-        tick(1, [{1, "waits_for=#Port<0.5> ", ["a:a/0"]}, {2, "waits_for=timer ", ["b:b/0"]},
+    Text = [tick(1, [{1, "waits_for=#Port<0.5> ", ["a:a/0"]}, {2, "waits_for=timer ", ["b:b/0"]},
             {3, "waits_for=<0.1.0> ", ["c:c/0"]}, {4, "waits_for=x@h/<0.1.0> ", ["d:d/0"]},
-            {5, "", ["e:e/0"]}])
-    ],
+            {5, "", ["e:e/0"]}])],
     with_file(Text, fun(File) ->
-        ?assertEqual(
-            lists:sort([
-                {["a:a/0", "waits for #Port<0.5>"], 1},
+        ?assertEqual(lists:sort([{["a:a/0", "waits for #Port<0.5>"], 1},
                 {["b:b/0", "waits for timer"], 1},
                 {["c:c/0", "waits for p_b <0.1.0>", "a:a/0", "waits for #Port<0.5>"], 1},
-                {["d:d/0", "waits for x@h/<0.1.0>"], 1}
-            ]),
-            chains(File)
-        ),
+                {["d:d/0", "waits for x@h/<0.1.0>"], 1}]),
+            chains(File)),
         same_as_the_oracle(File)
     end).
 
 cycles_are_marked_test_() ->
-    [
-        {lists:concat([N, " processes"]), fun() ->
-            Text = tick(1, [{P, waits_for(P rem N + 1), ["a:a/0", "b:b/1"]}
-                || P <- lists:seq(1, N)]),
-            with_file(Text, fun(File) ->
-                Chains = chains(File),
-                ?assertEqual(N, length(Chains)),
-                [
-                    begin
-                        ?assertEqual("cycle", lists:last(Frames)),
-                        ?assertEqual(3 * N + 1, length(Frames))
-                    end
-                 || {Frames, 1} <- Chains
-                ],
-                same_as_the_oracle(File)
-            end)
-        end}
-     || N <- [1, 2, 3, 17, 50]
-    ].
+    [{lists:concat([N, " processes"]), fun() ->
+        Text = tick(1, [{P, waits_for(P rem N + 1), ["a:a/0", "b:b/1"]} || P <- lists:seq(1, N)]),
+        with_file(Text, fun(File) ->
+            Chains = chains(File),
+            ?assertEqual(N, length(Chains)),
+            [begin
+                ?assertEqual("cycle", lists:last(Frames)),
+                ?assertEqual(3 * N + 1, length(Frames))
+            end || {Frames, 1} <- Chains],
+            same_as_the_oracle(File)
+        end)
+    end} || N <- [1, 2, 3, 17, 50]].
 
 a_chain_that_is_too_long_says_so_test() ->
     Text = tick(1, [{P, waits_for(P + 1), ["a:a/0"]} || P <- lists:seq(1, 200)]),
-    Deep = tick(1, [{P, waits_for(P + 1), lists:duplicate(250, "a:a/0")}
-        || P <- lists:seq(1, 9)]),
-    [
-        with_file(One, fun(File) ->
-            Chains = [Frames || {Frames, _} <- chains(File)],
-            ?assert(lists:max([length(Frames) || Frames <- Chains]) =< 1024),
-            ?assertEqual(["not_sampled", "truncated"],
-                lists:usort([lists:last(Frames) || Frames <- Chains]))
-        end)
-     || One <- [Text, Deep]
-    ].
+    Deep = tick(1, [{P, waits_for(P + 1), lists:duplicate(250, "a:a/0")} || P <- lists:seq(1, 9)]),
+    [with_file(One, fun(File) ->
+        Chains = [Frames || {Frames, _} <- chains(File)],
+        ?assert(lists:max([length(Frames) || Frames <- Chains]) =< 1024),
+        ?assertEqual(["not_sampled", "truncated"],
+            lists:usort([lists:last(Frames) || Frames <- Chains]))
+    end) || One <- [Text, Deep]].
 
 %% Ticks of two nodes may have one time.
 equal_times_of_two_files_are_two_ticks_test() ->
@@ -101,8 +80,7 @@ speedscope_has_the_chains_of_each_metric_test() ->
         Expected = lists:sort([
             [<<"a:a/0">>, <<"waits for p_c <0.2.0>">>, <<"b:b/0">>, <<"waits for p_d <0.3.0>">>,
                 <<"c:c/0">>],
-            [<<"b:b/0">>, <<"waits for p_d <0.3.0>">>, <<"c:c/0">>]
-        ]),
+            [<<"b:b/0">>, <<"waits for p_d <0.3.0>">>, <<"c:c/0">>]]),
         ?assertMatch([_, _], Profiles),
         [?assertEqual(Expected, lists:sort([[maps:get(<<"name">>, lists:nth(I + 1, Frames))
             || I <- Stack] || Stack <- Stacks])) || #{<<"samples">> := Stacks} <- Profiles]
@@ -184,24 +162,21 @@ a_chain_in_perf_s_format_keeps_the_grammar_test() ->
 
 %% The oracle is the profile of one node: but for whom they wait for, its chains are the same.
 a_chain_goes_on_in_the_files_of_the_other_node_test_() ->
-    [
-        {lists:concat(["a clock ahead by ", AheadUs, " us"]), fun() ->
-            Run = made_calls:run(#{seed => 5, seconds => 3, clients => 9, servers => 4}),
-            {Clients, Servers} = made_calls:two_nodes(Run, 4, AheadUs),
-            with_files([Clients, Servers], fun(Files) ->
-                with_file(made_calls:text(Run), fun(File) ->
-                    Expected = merged([{lists:map(fun plain_name/1, Frames), N}
-                        || {Frames, N} <- chains(File)]),
-                    Got = merged([{lists:map(fun plain_name/1, Frames), N}
-                        || {Frames, N} <- chains(Files)]),
-                    ?assertEqual(Expected, Got),
-                    ?assert(lists:any(fun({Frames, _}) ->
-                        lists:member("waits for b@h/<0.1.0>", Frames) end, chains(Files)))
-                end)
+    [{lists:concat(["a clock ahead by ", AheadUs, " us"]), fun() ->
+        Run = made_calls:run(#{seed => 5, seconds => 3, clients => 9, servers => 4}),
+        {Clients, Servers} = made_calls:two_nodes(Run, 4, AheadUs),
+        with_files([Clients, Servers], fun(Files) ->
+            with_file(made_calls:text(Run), fun(File) ->
+                Expected = merged([{lists:map(fun plain_name/1, Frames), N}
+                    || {Frames, N} <- chains(File)]),
+                Got = merged([{lists:map(fun plain_name/1, Frames), N}
+                    || {Frames, N} <- chains(Files)]),
+                ?assertEqual(Expected, Got),
+                ?assert(lists:any(fun({Frames, _}) ->
+                    lists:member("waits for b@h/<0.1.0>", Frames) end, chains(Files)))
             end)
-        end}
-     || AheadUs <- [0, 1000, -2000]
-    ].
+        end)
+    end} || AheadUs <- [0, 1000, -2000]].
 
 plain_name("waits for b@h/" ++ Pid) -> "waits for " ++ Pid;
 plain_name("waits for p_" ++ [_, _, $\s | Pid]) -> "waits for " ++ Pid;
@@ -226,11 +201,9 @@ the_tick_of_the_other_node_is_the_nearest_one_that_holds_test_() ->
             Rest
         end)
     end,
-    [
-        {lists:concat([Ms, " ms, ", Whom, ", OS process ", Pid]),
+    [{lists:concat([Ms, " ms, ", Whom, ", OS process ", Pid]),
             ?_assertEqual(Expected, Chain(Ms, Whom, Pid))}
-     || {Ms, Whom, Pid, Expected} <- [
-            {1, "b@h/<0.2.0>", 43, ["b:tick/10"]},
+     || {Ms, Whom, Pid, Expected} <- [{1, "b@h/<0.2.0>", 43, ["b:tick/10"]},
             {14, "b@h/<0.2.0>", 43, ["b:tick/10"]},
             {16, "b@h/<0.2.0>", 43, ["b:tick/20"]},
             {16, "b@h/p_2", 43, ["b:tick/20"]},
@@ -241,9 +214,7 @@ the_tick_of_the_other_node_is_the_nearest_one_that_holds_test_() ->
             {16, "b@h/p_3", 43, ["not_sampled"]},
             {16, "c@h/<0.2.0>", 43, []},
             %% Processes of both are mixed up.
-            {16, "b@h/<0.2.0>", 42, []}
-        ]
-    ].
+            {16, "b@h/<0.2.0>", 42, []}]].
 
 a_name_is_found_among_many_of_the_other_node_test() ->
     There = [[at(43, 10, N, io_lib:format("name=s_~b%3Ax ", [N]), ["b:f" ++ integer_to_list(N)])
@@ -309,11 +280,9 @@ hot_shows_what_is_waited_for_test() ->
 %%% Groups by message
 
 samples_are_grouped_by_the_message_in_work_test() ->
-    Text = [
-        tick(1, [{1, "message=call/{get,_} serves=1.2.3 ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
+    Text = [tick(1, [{1, "message=call/{get,_} serves=1.2.3 ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
         tick(2, [{1, "message=cast/tick ", ["a:a/0"]}, {2, "message=info/x%3Ay ", ["b:b/0"]}]),
-        tick(3, [{1, "", ["a:a/0"]}, {2, "message=call/{get,_} ", ["b:b/0"]}])
-    ],
+        tick(3, [{1, "", ["a:a/0"]}, {2, "message=call/{get,_} ", ["b:b/0"]}])],
     with_file(Text, fun(File) ->
         {ok, Profile} = flame_prof_profile:read(File),
         Sums = fun(Dimensions) ->
@@ -323,8 +292,7 @@ samples_are_grouped_by_the_message_in_work_test() ->
         end,
         ?assertEqual([{[<<>>], 2}, {[<<"call:{get,_}">>], 2}, {[<<"cast:tick">>], 1},
             {[<<"info:x:y">>], 1}], Sums([message])),
-        ?assertEqual(
-            [{[<<"p_b">>, <<>>], 1}, {[<<"p_b">>, <<"call:{get,_}">>], 1},
+        ?assertEqual([{[<<"p_b">>, <<>>], 1}, {[<<"p_b">>, <<"call:{get,_}">>], 1},
                 {[<<"p_b">>, <<"cast:tick">>], 1}, {[<<"p_c">>, <<>>], 1},
                 {[<<"p_c">>, <<"call:{get,_}">>], 1}, {[<<"p_c">>, <<"info:x:y">>], 1}],
             Sums([process, message])),
@@ -348,11 +316,9 @@ samples_are_grouped_by_the_message_in_work_test() ->
 
 %% Whole, packed, and in pieces; a coarse one would say what is not so.
 the_index_has_the_messages_of_its_rows_test() ->
-    Texts = [
-        [tick(1, [{1, "message=call/get ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
+    Texts = [[tick(1, [{1, "message=call/get ", ["a:a/0"]}, {2, "", ["b:b/0"]}]),
             tick(2, [{1, "", ["a:a/0"]}, {2, "message=info/x ", ["b:b/0"]}])],
-        tick(3, [{1, "message=info/x ", ["a:a/0"]}, {2, "message=call/get ", ["b:b/0"]}])
-    ],
+        tick(3, [{1, "message=info/x ", ["a:a/0"]}, {2, "message=call/get ", ["b:b/0"]}])],
     Expected = [{1, 1, <<"call:get">>}, {2, 2, <<"info:x">>}, {3, 1, <<"info:x">>},
         {3, 2, <<"call:get">>}],
     with_file(Texts, fun(File) ->
@@ -369,11 +335,9 @@ the_index_has_the_messages_of_its_rows_test() ->
     end).
 
 the_index_has_for_whom_its_rows_wait_test() ->
-    Texts = [
-        [tick(1, [{1, "waits_for=<0.2.0> call=1.2.3 request={get,_} ", ["a:a/0"]},
+    Texts = [[tick(1, [{1, "waits_for=<0.2.0> call=1.2.3 request={get,_} ", ["a:a/0"]},
             {2, "", ["b:b/0"]}])],
-        [tick(2, [{1, "", ["a:a/0"]}, {2, "waits_for=lock ", ["b:b/0"]}])]
-    ],
+        [tick(2, [{1, "", ["a:a/0"]}, {2, "waits_for=lock ", ["b:b/0"]}])]],
     Expected = [{1, 1, <<"<0.2.0>">>, <<"{get,_}">>}, {2, 2, <<"lock">>, none}],
     with_file(Texts, fun(File) ->
         {ok, Profile} = flame_prof_profile:read(File),
@@ -408,17 +372,12 @@ same_as_the_oracle(File) ->
     ByTime = maps:groups_from_list(fun(#{time_us := Us}) -> Us end, Samples),
     Names = maps:from_list([{Pid, <<Name/binary, " ", Pid/binary>>}
         || #{words := #{<<"erl_pid">> := Pid, <<"name">> := Name}} <- Samples]),
-    Expected = lists:foldl(
-        fun(Tick, Sums) ->
-            ByPid = maps:from_list([{Pid, S} || #{words := #{<<"erl_pid">> := Pid}} = S <- Tick]),
-            lists:foldl(
-                fun(Frames, All) -> maps:update_with(Frames, fun(N) -> N + 1 end, 1, All) end,
-                Sums,
-                [chain(S, ByPid, Names, []) || #{words := #{?WAITS := _}} = S <- Tick])
-        end,
-        #{},
-        maps:values(ByTime)
-    ),
+    Expected = lists:foldl(fun(Tick, Sums) ->
+        ByPid = maps:from_list([{Pid, S} || #{words := #{<<"erl_pid">> := Pid}} = S <- Tick]),
+        lists:foldl(fun(Frames, All) -> maps:update_with(Frames, fun(N) -> N + 1 end, 1, All) end,
+            Sums, [chain(S, ByPid, Names, []) || #{words := #{?WAITS := _}} = S <- Tick])
+    end, #{},
+        maps:values(ByTime)),
     ?assertEqual(lists:sort(maps:to_list(Expected)), chains(File)).
 
 chain(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words}, ByPid, Names, Before) ->
@@ -447,15 +406,9 @@ chains(Files) ->
 waits_for(P) -> io_lib:format("waits_for=<0.~b.0> ", [P]).
 
 tick(T, Processes) ->
-    [
-        [
-            io_lib:format("beam 42/~b [000] ~b.000001: reductions=~b/0 erl_pid=<0.~b.0> name=p_~s ",
+    [[io_lib:format("beam 42/~b [000] ~b.000001: reductions=~b/0 erl_pid=<0.~b.0> name=p_~s ",
                 [P, T, P, P, [$a + P rem 26]]),
-            Words, "cpu-clock:\n",
-            [["\tffffffff ", Frame, " (x.erl)\n"] || Frame <- Frames],
-            "\tffffffff waiting (status)\n\n"
-        ]
-     || {P, Words, Frames} <- Processes
-    ].
+            Words, "cpu-clock:\n", [["\tffffffff ", Frame, " (x.erl)\n"] || Frame <- Frames],
+            "\tffffffff waiting (status)\n\n"] || {P, Words, Frames} <- Processes].
 
 with_file(Text, Test) -> text_file:with(Text, Test).

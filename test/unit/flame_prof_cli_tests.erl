@@ -11,15 +11,12 @@ every_command_has_help_with_an_example_test() ->
     {help, All} = parse("--help"),
     Commands = [attach, top, pstack, waits, mailbox, memory, xray, mcp, hot, check,
         export, report, view, info, start, flush, stop],
-    [
-        begin
-            {help, Help} = flame_prof_cli_args:parse([atom_to_list(Command), "--help"]),
-            ?assertMatch({match, _}, re:run(text(Help), "Example:\n  \\$ flame_prof " ++
-                atom_to_list(Command))),
-            ?assertMatch({match, _}, re:run(text(All), "\n  " ++ atom_to_list(Command) ++ " "))
-        end
-     || Command <- Commands
-    ],
+    [begin
+        {help, Help} = flame_prof_cli_args:parse([atom_to_list(Command), "--help"]),
+        ?assertMatch({match, _}, re:run(text(Help), "Example:\n  \\$ flame_prof " ++
+            atom_to_list(Command))),
+        ?assertMatch({match, _}, re:run(text(All), "\n  " ++ atom_to_list(Command) ++ " "))
+    end || Command <- Commands],
     ?assertMatch({match, _}, re:run(text(All), "flame_prof --version ")).
 
 help_of_a_command_is_its_help_test() ->
@@ -44,10 +41,8 @@ values_are_what_they_say_test() ->
     {ok, #{port := {host, 9100}}} = parse("info --node n --port 9100"),
     {ok, #{port := {"127.0.0.1", 9101}}} = parse("info --node n --port 127.0.0.1:9101"),
     {ok, #{port := {"::1", 9101}}} = parse("info --node n --port [::1]:9101"),
-    [
-        {ok, #{Key := [status, process]}} = parse("export f --as perf " ++ Option ++ " status,process")
-     || {Key, Option} <- [{group_by, "--group-by"}, {levels, "--levels"}]
-    ],
+    [{ok, #{Key := [status, process]}} = parse("export f --as perf " ++ Option ++ " status,process")
+     || {Key, Option} <- [{group_by, "--group-by"}, {levels, "--levels"}]],
     {ok, #{from := 0, to := 30000, status := active, process := "<0.1.0>", lines := false}} =
         parse("export f --as perf --from 0s --to 30s --status active --process <0.1.0>"
             " --lines false"),
@@ -68,13 +63,11 @@ values_are_what_they_say_test() ->
     {ok, #{set := [{auto_select, {top, 1}}]}} = parse("attach n --set auto_select={top,1}").
 
 what_is_wrong_is_named_with_what_is_accepted_test_() ->
-    [
-        {Line, fun() ->
-            {usage, Said} = parse(Line),
-            ?assertMatch({match, _}, re:run(text(Said), Wanted))
-        end}
-     || {Line, Wanted} <- [
-            {"", "a command is missing"},
+    [{Line, fun() ->
+        {usage, Said} = parse(Line),
+        ?assertMatch({match, _}, re:run(text(Said), Wanted))
+    end}
+     || {Line, Wanted} <- [{"", "a command is missing"},
             {"nix", "unknown command \"nix\"\\nCommands:"},
             {"hot", "too few arguments; usage: flame_prof hot FILE"},
             {"top a@b", "unexpected argument \"a@b\"; usage: flame_prof top --node NODE"},
@@ -103,9 +96,7 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"binaries n more", "unexpected argument"},
             {"xray n", "too few arguments; usage: flame_prof xray NODE PROCESS"},
             {"mailbox n", "a node and one process.*; usage: flame_prof mailbox NODE PROCESS"},
-            {"stop --node", "--node takes NODE"}
-        ]
-    ].
+            {"stop --node", "--node takes NODE"}]].
 
 json(Term) -> unicode:characters_to_binary(flame_prof_json:encode(Term)).
 
@@ -137,19 +128,16 @@ report(Options) ->
 
 %% Whatever is looked at, nothing is lost and nothing counted twice.
 sums_are_those_of_the_samples_test_() ->
-    [
-        fun() ->
-            #{weight := Weight, tree := Tree, functions := Functions} =
-                report(#{by => By, idle => true, min => 0, top => 1000}),
-            {Total, Count} = counted(By),
-            ?assertEqual(Total, Weight),
-            ?assertEqual(Total, lists:sum([W || #{weight := W} <- Tree])),
-            ?assertEqual(Total, lists:sum([W || #{weight := W} <- Functions])),
-            [?assertEqual(W, selves(Branch)) || #{weight := W} = Branch <- Tree],
-            By =:= samples andalso ?assertEqual(Count, Total)
-        end
-     || By <- [samples, {value, memory}, reductions]
-    ].
+    [fun() ->
+        #{weight := Weight, tree := Tree, functions := Functions} =
+            report(#{by => By, idle => true, min => 0, top => 1000}),
+        {Total, Count} = counted(By),
+        ?assertEqual(Total, Weight),
+        ?assertEqual(Total, lists:sum([W || #{weight := W} <- Tree])),
+        ?assertEqual(Total, lists:sum([W || #{weight := W} <- Functions])),
+        [?assertEqual(W, selves(Branch)) || #{weight := W} = Branch <- Tree],
+        By =:= samples andalso ?assertEqual(Count, Total)
+    end || By <- [samples, {value, memory}, reductions]].
 
 counted(By) ->
     {ok, Sums, _} = flame_prof:fold(
@@ -177,8 +165,7 @@ a_sample_is_as_many_as_its_looks_test() ->
     try
         {ok, #{samples := 51, weight := 51, tree := Tree}} =
             flame_prof_tree:report(File, #{min => 0, idle => true}),
-        ?assertMatch([
-            #{name := <<"running">>, weight := 1, samples := 1},
+        ?assertMatch([#{name := <<"running">>, weight := 1, samples := 1},
             #{name := <<"waiting">>, weight := 50, samples := 50}
         ], Tree),
         {ok, #{weight := 51000} = ByMemory} =

@@ -7,8 +7,7 @@
 %% As the kernel writes them, of real VMs.
 -define(DEBIAN_MUSL, <<
     "7f2a5c1e5000-7f2a5c1fa000 r--p 00000000 fe:00 131 /usr/lib/x86_64-linux-musl/libc.so\n"
-    "7ffd0b1f2000-7ffd0b213000 rw-p 00000000 00:00 0   [stack]\n"
->>).
+    "7ffd0b1f2000-7ffd0b213000 rw-p 00000000 00:00 0   [stack]\n">>).
 -define(ALPINE, <<"7f2a5c1e5000-7f2a5c1fa000 r--p 00000000 fe:00 131 /lib/ld-musl-x86_64.so.1\n">>).
 -define(GLIBC, <<
     "7f3f00000000-7f3f00026000 r--p 00000000 fe:00 17 /usr/lib/x86_64-linux-gnu/libc.so.6\n"
@@ -36,10 +35,8 @@ why(Architecture, Maps, Library) ->
 
 a_node_like_ours_fits_test() ->
     [?assertEqual(none, why(?X86_64, Maps, for_glibc())) || Maps <- [?GLIBC, ?OLD_GLIBC]],
-    [
-        ?assertEqual(none, why("x86_64-alpine-linux-musl", Maps, Library))
-     || Maps <- [?ALPINE, ?DEBIAN_MUSL], Library <- [for_alpine(), for_debian_musl()]
-    ].
+    [?assertEqual(none, why("x86_64-alpine-linux-musl", Maps, Library))
+     || Maps <- [?ALPINE, ?DEBIAN_MUSL], Library <- [for_alpine(), for_debian_musl()]].
 
 this_node_fits_the_library_that_it_runs_test() ->
     Library = filename:join([filename:dirname(code:which(flame_prof_nif)), "..", "priv",
@@ -49,35 +46,27 @@ this_node_fits_the_library_that_it_runs_test() ->
     ?assertEqual(none, incompatibility(erlang:system_info(system_architecture), Maps, Bytes)).
 
 musl_is_known_by_any_of_its_names_test() ->
-    [
-        ?assertMatch(<<"it runs on musl (/", _/binary>>, why(?X86_64, Maps, for_glibc()))
-     || Maps <- [?ALPINE, ?DEBIAN_MUSL]
-    ],
+    [?assertMatch(<<"it runs on musl (/", _/binary>>, why(?X86_64, Maps, for_glibc()))
+     || Maps <- [?ALPINE, ?DEBIAN_MUSL]],
     {match, _} = re:run(why(?X86_64, ?DEBIAN_MUSL, for_glibc()), "the library of flame_prof needs glibc$").
 
 a_library_for_musl_does_not_fit_glibc_test() ->
-    [
-        ?assertMatch(<<"it runs on glibc (/", _/binary>>, why(?X86_64, Maps, Library))
-     || Maps <- [?GLIBC, ?OLD_GLIBC], Library <- [for_alpine(), for_debian_musl()]
-    ].
+    [?assertMatch(<<"it runs on glibc (/", _/binary>>, why(?X86_64, Maps, Library))
+     || Maps <- [?GLIBC, ?OLD_GLIBC], Library <- [for_alpine(), for_debian_musl()]].
 
 without_a_libc_that_is_mapped_the_name_tells_test() ->
     ?assertEqual(
         <<"it runs on musl (x86_64-alpine-linux-musl), and the library of flame_prof needs glibc">>,
-        why("x86_64-alpine-linux-musl", ?STATIC, for_glibc())
-    ),
+        why("x86_64-alpine-linux-musl", ?STATIC, for_glibc())),
     ?assertEqual(none, why(?X86_64, ?STATIC, for_glibc())),
     ?assertEqual(none, incompatibility(?X86_64, {error, enoent}, for_glibc())).
 
 another_architecture_or_system_is_named_test() ->
-    [
-        ?assertEqual(
+    [?assertEqual(
             iolist_to_binary(["it is built for ", Theirs, ", and the library of flame_prof for x86_64 Linux"]),
-            why(Theirs, ?GLIBC, for_glibc())
-        )
+            why(Theirs, ?GLIBC, for_glibc()))
      || Theirs <- ["aarch64-unknown-linux-gnu", "i686-pc-linux-gnu", "x86_64-apple-darwin22.6.0",
-         "win32"]
-    ],
+         "win32"]],
     ?assertEqual(none, why("aarch64-unknown-linux-gnu", ?GLIBC, library(183, <<"libc.so.6">>))),
     {match, _} = re:run(why(?X86_64, ?GLIBC, library(40, <<"libc.so.6">>)),
         "for another architecture Linux").

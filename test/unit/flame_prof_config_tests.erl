@@ -9,8 +9,7 @@
     messages, sample_interval_us, cpu_permille, select_interval_ms, rules, growers, status, exclude,
     flush_interval, node_interval, note, os_pid, pid_number_bits, collapse_recursion, coalesce_idle,
     text_bytes, directory, node, compress, sync, hold_ms, flushes_per_file, max_files,
-    max_file_bytes, max_total_bytes
-]).
+    max_file_bytes, max_total_bytes]).
 
 -define(DIRECTORY, "/nonexistent/flame_prof_config_tests").
 
@@ -29,8 +28,7 @@ a_value_of_another_kind_is_named_test_() ->
 a_value_that_does_not_fit_is_named_test_() ->
     [{lists:flatten(io_lib:format("~s", [Key])),
       ?_test(names(Key, <<"has a wrong value">>, (config())#{Key := Value}))}
-     || {Key, Value} <- [
-         {sample_interval_us, 1 bsl 32},
+     || {Key, Value} <- [{sample_interval_us, 1 bsl 32},
          {max_files, 1 bsl 64},
          {max_files, -1},
          {note, <<0>>},
@@ -44,8 +42,7 @@ a_value_that_does_not_fit_is_named_test_() ->
          {node, <<"no_host">>},
          {node, <<"a@", (binary:copy(<<"b">>, 158))/binary>>},
          {status, free},
-         {sync, always}
-     ]].
+         {sync, always}]].
 
 the_error_lists_the_names_that_are_accepted_test() ->
     {error, {einval, Text}} = flame_prof_nif:session_start((config())#{sync := often}),

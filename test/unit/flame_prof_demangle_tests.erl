@@ -32,8 +32,7 @@ without_templates(Name) ->
 what_follows_a_name_stays_and_rusts_hash_does_not_test() ->
     ?assertEqual(<<"foo::bar.cold">>, demangled(<<"_ZN3foo3barEv.cold">>)),
     ?assertEqual(<<"memcpy@GLIBC">>, demangled(<<"memcpy@GLIBC">>)),
-    ?assertEqual(<<"core::fmt::write">>,
-        demangled(<<"_ZN4core3fmt5write17h0123456789abcdefE">>)).
+    ?assertEqual(<<"core::fmt::write">>, demangled(<<"_ZN4core3fmt5write17h0123456789abcdefE">>)).
 
 what_is_no_name_of_cxx_stays_as_it_is_test() ->
     Deep = [iolist_to_binary([Begin, binary:copy(Nested, N)])
@@ -41,25 +40,20 @@ what_is_no_name_of_cxx_stays_as_it_is_test() ->
             {"_Z1fI", <<"J">>}, {"_Z1fI", <<"M">>}, {"_Z1fIX", <<"1a">>}, {"_ZN1a", <<"C1">>}],
            N <- [300, 2000, 100000]],
     Long = iolist_to_binary(["_Z1100", binary:copy(<<"a">>, 1100)]),
-    [
-        ?assertEqual(Symbol, demangled(Symbol))
+    [?assertEqual(Symbol, demangled(Symbol))
      || Symbol <- [<<"lists:map/2">>, <<>>, <<"_Z">>, <<"_Zed">>, <<"_ZN">>, <<"_ZN3foE">>,
             <<"malloc">>, <<"_ZTV3foo">>, <<"_ZN99999999999foo">>, <<"_ZNS_3fooE">>,
-            <<"_ZN3fooC">>, <<"[gc]">>, <<"_ZNE">>, <<"_ZNC1E">>, <<"_ZND1E">>, Long] ++ Deep
-    ].
+            <<"_ZN3fooC">>, <<"[gc]">>, <<"_ZNE">>, <<"_ZNC1E">>, <<"_ZND1E">>, Long] ++ Deep].
 
 %% No byte of it makes a reader go wrong: most lose their name.
 damaged_names_are_harmless_test() ->
-    [
-        begin
-            Cut = binary:part(Symbol, 0, N),
-            <<_, Rest/binary>> = binary:part(Symbol, N, byte_size(Symbol) - N),
-            [?assert(is_binary(demangled(Text)))
-                || Text <- [Cut, <<Cut/binary, Rest/binary>>, <<Cut/binary, "E", Rest/binary>>,
-                    <<Cut/binary, 0, Rest/binary>>, <<Cut/binary, "S_", Rest/binary>>]]
-        end
-     || {Symbol, _} <- pairs(), N <- lists:seq(0, byte_size(Symbol) - 1)
-    ].
+    [begin
+        Cut = binary:part(Symbol, 0, N),
+        <<_, Rest/binary>> = binary:part(Symbol, N, byte_size(Symbol) - N),
+        [?assert(is_binary(demangled(Text)))
+            || Text <- [Cut, <<Cut/binary, Rest/binary>>, <<Cut/binary, "E", Rest/binary>>,
+                <<Cut/binary, 0, Rest/binary>>, <<Cut/binary, "S_", Rest/binary>>]]
+    end || {Symbol, _} <- pairs(), N <- lists:seq(0, byte_size(Symbol) - 1)].
 
 %% Two functions of one name are one frame; a file keeps the symbols.
 a_person_sees_names_test_() ->
@@ -76,8 +70,7 @@ a_person_sees_names_test_() ->
             end)
         end)
     end,
-    [
-        {"collapsed", ?_assertEqual([{[<<"running">>, <<"a:b/0">>, <<"foo::bar">>], 2}],
+    [{"collapsed", ?_assertEqual([{[<<"running">>, <<"a:b/0">>, <<"foo::bar">>], 2}],
             foreign_formats:collapsed(Exported(collapsed, #{lines => false})))},
         {"collapsed, with lines", ?_assertEqual(
             [{[<<"running">>, <<"a:b/0:1">>, <<"foo::bar">>], 1}],
@@ -109,7 +102,6 @@ a_person_sees_names_test_() ->
                 ?assertNotEqual(nomatch, binary:match(Shown, <<"a:b/0  (foo::bar 100.0%)">>)),
                 ?assertEqual(nomatch, binary:match(Shown, <<"_ZN">>))
             end)
-        end}
-    ].
+        end}].
 
 demangled(Symbol) -> flame_prof_report_nif:demangled(Symbol).

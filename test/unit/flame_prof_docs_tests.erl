@@ -41,8 +41,7 @@ defaults() ->
     {ok, Defaults} = flame_prof_options:validate(#{}),
     Defaults.
 
-entries(Module) ->
-    element(7, docs(Module)).
+entries(Module) -> element(7, docs(Module)).
 
 docs(Module) ->
     {ok, Docs} = code:get_doc(Module),

@@ -10,12 +10,10 @@
 
 %% Each is {what, rule, evidence of a value, [{value, severity}]}.
 edges_test_() ->
-    [
-        {lists:flatten(io_lib:format("~s: ~s: ~w", [Rule, What, Value])),
+    [{lists:flatten(io_lib:format("~s: ~s: ~w", [Rule, What, Value])),
             ?_assertEqual(Expected, severity(Rule, Of(Value)))}
      || {What, Rule, Of, Rows} <- figures() ++ system() ++ waits() ++ samples() ++ growth(),
-        {Value, Expected} <- Rows
-    ].
+        {Value, Expected} <- Rows].
 
 %% Reached at that number, and up to it.
 from(N) -> [{N - 1, none}, {N, warning}].
@@ -23,11 +21,9 @@ up_to(N) -> [{N, warning}, {N + 1, none}].
 
 %% Each is {rule, evidence of a value, [{value, names of the processes of its one finding}]}.
 names_test_() ->
-    [
-        {lists:flatten(io_lib:format("~s names: ~w", [Rule, Value])),
+    [{lists:flatten(io_lib:format("~s names: ~w", [Rule, Value])),
             ?_assertEqual([Expected], [named(F) || F <- found(Rule, Of(Value))])}
-     || {Rule, Of, Rows} <- names(), {Value, Expected} <- Rows
-    ].
+     || {Rule, Of, Rows} <- names(), {Value, Expected} <- Rows].
 
 found(Rule, Evidence) ->
     Module = list_to_atom("flame_prof_doctor_" ++ atom_to_list(Rule)),
@@ -161,8 +157,7 @@ figures() ->
         {"looks", run_queue, fun(N) ->
             #{seconds := Seconds} = Evidence = queues(1000, 500, 1, #{}),
             Evidence#{seconds := lists:sublist(Seconds, N)}
-        end, [{2, unseen}, {3, warning}]}
-    ].
+        end, [{2, unseen}, {3, warning}]}].
 
 %% The least of the first, third and last of five parts; that of the others is 22,000 and 26,000.
 parts(First, Third, Last) ->
@@ -190,8 +185,7 @@ system() ->
         %% As many bytes as go in a second of the ten.
         {"taken", Rule, fun(N) -> queued(Key, {5000, 0}, {5000, N}) end, up_to(50000)}
     ] end,
-    [
-        {"used", memory_limit, fun(Used) -> memory(Used, Used, 200, 0) end,
+    [{"used", memory_limit, fun(Used) -> memory(Used, Used, 200, 0) end,
             [{899, none}, {900, warning}, {949, warning}, {950, critical}]},
         {"of the node", memory_limit, fun(Rss) -> memory(960, 960, Rss, 0) end,
             [{99, none}, {100, critical}]},
@@ -259,8 +253,7 @@ seen(First, Last, More) -> evidence(More#{system => {First, Last}}).
 memory(Was, Used, Rss, PerS) ->
     Os = fun(Us, Of) -> #{at_us => Us, rss => Rss, total => 5000, available => 5000,
         memory_limit => 1000, memory_used => Of} end,
-    (seconds(node_memory_total, rising(100, PerS), #{}))#{os =>
-        {Os(0, Was), Os(10 * ?S, Used)}}.
+    (seconds(node_memory_total, rising(100, PerS), #{}))#{os => {Os(0, Was), Os(10 * ?S, Used)}}.
 
 throttled(Periods, Us) ->
     Os = fun(At, All, N, Of) -> #{at_us => At,
@@ -281,14 +274,12 @@ unused(First, Last, Rss) ->
 
 port(Queued, Output) ->
     #{port => hd(erlang:ports()), node => 'b@h', name => <<"tcp_inet">>,
-        owner => p(1), owner_name => <<"feed">>, queued => Queued,
-        output => Output}.
+        owner => p(1), owner_name => <<"feed">>, queued => Queued, output => Output}.
 
 queued(Key, {Had, Was}, {Has, Is}) ->
     seen(#{Key => [port(Had, Was)]}, #{Key => [port(Has, Is)]}).
 
-handler(Queue) ->
-    #{handlers => [#{process => p(1), name => default, queue => Queue}]}.
+handler(Queue) -> #{handlers => [#{process => p(1), name => default, queue => Queue}]}.
 
 restarts(Before, After) ->
     Of = fun(At, Restarts) -> #{supervisors => [#{process => p(1), name => sup,
@@ -348,8 +339,7 @@ chain(Calls, Ms, Callers, More) ->
     evidence(#{waits => look(Tree#{waits => #{how => timer}}, busy(0), More)}).
 
 waits() ->
-    [
-        {"waiting", bottleneck, fun(N) -> bottleneck(N, 500) end,
+    [{"waiting", bottleneck, fun(N) -> bottleneck(N, 500) end,
             [{7, none}, {8, warning}, {99, warning}, {100, critical}]},
         {"for so long", bottleneck, fun(Ms) -> bottleneck(8, Ms) end, from(500)},
         {"that have no work", bottleneck, fun(Queue) -> bottleneck(8, 500, Queue) end, from(1)},
@@ -394,8 +384,7 @@ waits() ->
             Evidence = files_of(900, []), Evidence#{samples := Samples#{processes := Some ++
                 [process(#{pid => pid(I), waits_for => [{pid(1), N}]}) || I <- [2, 3, 4]]}} end,
             from(1000)},
-        {"for so long", file_io, fun(Ms) -> files_of(900, callers(3, 1, Ms)) end, from(500)}
-    ].
+        {"for so long", file_io, fun(Ms) -> files_of(900, callers(3, 1, Ms)) end, from(500)}].
 
 queue_of(All, Parts, Least) ->
     alone(#{queue => [{N, case N =< Parts of true -> Least; false -> 0 end, 9, 9}
@@ -422,13 +411,11 @@ samples() ->
         {exceptions, bif(<<"erlang:throw/1">>), {1, 300, 80, 250}},
         {timers, bif(<<"erlang:cancel_timer/1">>), {1, 400, 80, 250}},
         {lock, bif_in_lock(<<"ets:insert/2">>), {2, none, 200, 250}}]]) ++
-    [
-        {"seen", timers,
+    [{"seen", timers,
             fun({All, N}) -> calls(1, bif(<<"erlang:cancel_timer/1">>), N, N, All, 0) end,
             [{{200, 20}, warning}, {{200, 19}, none}, {{199, 199}, none}]},
         {"collections in ++", append, fun(N) -> sampled([{process(#{running => 100, gc => 900}), [
-            on_cpu(bif(<<"erlang:++/2">>), N),
-            on_cpu(own([]), 100 - N),
+            on_cpu(bif(<<"erlang:++/2">>), N), on_cpu(own([]), 100 - N),
             {<<"garbage_collecting">>, <<"queue_0">>, [{<<"[gc]">>, pseudo} | own([])],
                 900}]}]) end,
             from(60)},
@@ -449,8 +436,7 @@ samples() ->
             [{{500, 499}, warning}, {{501, 499}, none}, {{501, 500}, warning}]},
         %% Of C functions without names in at least twenty samples.
         {"names of the VM", exceptions, fun({Unnamed, Named}) -> Native = fun(F) -> [{F, native}
-            | own([])] end, sampled([{process(#{}), [
-                on_cpu(Native(<<"[beam.smp]">>), Unnamed),
+            | own([])] end, sampled([{process(#{}), [on_cpu(Native(<<"[beam.smp]">>), Unnamed),
                 on_cpu(Native(<<"erts_x">>), Named)]}]) end,
             [{{10, 10}, unseen}, {{10, 9}, none}, {{49, 51}, none}, {{50, 50}, unseen}]},
         {"in collections", gc, fun(N) -> alone(#{running => 1000 - N, gc => N}) end,
@@ -473,8 +459,7 @@ samples() ->
         {"in C", scheduler_stuck, fun(N) -> maps:merge(stuck(#{kind => erlang, frame =>
             <<"shop:work/1">>}), maps:with([samples], sampled([{process(#{longest_native =>
                 stay(#{kind => erlang, frame => <<"shop:work/1">>})}), [
-                on_cpu([{<<"erts_x">>, native} | own([])], N),
-                on_cpu(own([]), 1000 - N)]}]))) end,
+                on_cpu([{<<"erts_x">>, native} | own([])], N), on_cpu(own([]), 1000 - N)]}]))) end,
             from(800)},
         {"long", mailbox, fun({Least, Us}) -> mailbox([{0, Least}, {Us, Least}], Least) end,
             [{{1000, 4000000}, warning}, {{999, 4000000}, none}, {{1000, 3999999}, none}]},
@@ -543,8 +528,7 @@ samples() ->
         {"of the node", hot_function, fun hottest/1, [{#{}, warning}, {#{in => 239}, none},
             {#{ready => 59}, none}, {#{ready => 550, waits => 50}, warning},
             {#{ready => 551, waits => 49}, none}, {#{runs => 150, in => 150}, warning},
-            {#{runs => 149, in => 149}, none}]}
-    ].
+            {#{runs => 149, in => 149}, none}]}].
 
 bif_in_lock(Bif) -> [{<<"ethr_mutex_lock_wait">>, native} | bif(Bif)].
 
@@ -558,15 +542,13 @@ calls(N, Frames, In, OnCpu, All, Others) ->
 
 %% Thousandths: of its time on a CPU, of a CPU together, of the time on CPUs of all.
 heavy(Rule, Frames, {N, Share, Cpus, Node}) ->
-    [
-        {"share", Rule, fun(In) -> calls(N, Frames, In, 1000, 1000, 0) end,
+    [{"share", Rule, fun(In) -> calls(N, Frames, In, 1000, 1000, 0) end,
             [Row || is_integer(Share), Row <- [{Share - 1, none}, {Share, warning}]]},
         {"CPUs", Rule, fun(In) -> calls(N, Frames, In div N, In div N, 1000, 0) end,
             [{Cpus - N, none}, {Cpus, warning}]},
         {"of all", Rule, fun(Others) ->
             calls(N, Frames, 4 * Node div N, 4 * Node div N, 4000, Others) end,
-            [{4 * (1000 - Node), warning}, {4 * (1000 - Node) + 4, none}]}
-    ].
+            [{4 * (1000 - Node), warning}, {4 * (1000 - Node) + 4, none}]}].
 
 stay(More) ->
     maps:merge(#{us => 1000000, since_us => 0, frame => <<"zlib:deflate_nif/4">>, kind => called,
@@ -618,8 +600,7 @@ hot(Process, Rows) -> sampled([{process(maps:merge(#{waiting => 0}, Process)), R
 
 %% Two that do the same, so often in one innermost function; the VM had so many ms of a CPU.
 hot_group(N, Ms) ->
-    (sampled([{process(#{pid => pid(I), running => 1000}), [
-        on_cpu(bif(<<"maps:get/2">>), N),
+    (sampled([{process(#{pid => pid(I), running => 1000}), [on_cpu(bif(<<"maps:get/2">>), N),
         on_cpu(own([{<<"lists:map/2">>, erlang}]), min(N, 1000 - N)),
         on_cpu(own([]), max(0, 1000 - 2 * N))]} || I <- [1, 2]]))#{
         seconds => [#{time_us => 0, node_runtime_ms => 0},
@@ -632,15 +613,13 @@ hottest(Of) ->
     sampled([{process(#{pid => pid(I), running => Runs, runnable => Ready, waiting => Waits}), [
         on_cpu(bif(<<"ets:select/2">>), In),
         on_cpu(own([{<<"lists:map/2">>, erlang}]), (Runs - In) div 2),
-        on_cpu(own([]), Runs - In - (Runs - In) div 2)]}
-        || I <- lists:seq(1, 4)]).
+        on_cpu(own([]), Runs - In - (Runs - In) div 2)]} || I <- lists:seq(1, 4)]).
 
 %%% ---------------------------------------------------------------------- growth --
 
 growth() ->
     Heap = fun({From, To}) -> heap(From, To, 10 * ?S) end,
-    [
-        {"grown", heap_growth, Heap, [{{4 * ?MIB, 12 * ?MIB}, warning},
+    [{"grown", heap_growth, Heap, [{{4 * ?MIB, 12 * ?MIB}, warning},
             {{4 * ?MIB, 12 * ?MIB - 1}, none}, {{8 * ?MIB, 20 * ?MIB}, warning},
             {{8 * ?MIB, 20 * ?MIB - 1}, none}]},
         {"grown by much", heap_growth, Heap, [{{40 * ?MIB, 56 * ?MIB}, warning},
@@ -662,8 +641,7 @@ growth() ->
         {"a second", binary_leak, fun(N) -> binaries([100 * I || I <- lists:seq(0, 4)], 5 * N) end,
             [{104857599, warning}, {104857600, critical}]},
         {"of what there was", binary_leak, fun(To) -> binaries([200, 203, 206, 209, 212], To) end,
-            [{220 * ?MIB - 1, none}, {220 * ?MIB, warning}]}
-    ].
+            [{220 * ?MIB - 1, none}, {220 * ?MIB, warning}]}].
 
 heap(From, To, Us) ->
     alone(#{running => 1000, memory => line(From, To, Us), memory_range => {From, From, To, To}}).
@@ -681,10 +659,9 @@ names() ->
     Binaries = fun(Holder) -> maps:merge(binaries([0, 20, 40, 60, 80, 100]), Holder) end,
     Table = fun(More) -> #{tables => #{tables => [maps:merge(#{name => t, owner => p(1),
         owner_name => cache, bytes => 0, objects => 9, is_new => true}, More)]}} end,
-    [
-        {limit, fun({N, More}) -> (seconds(node_ports, [900, 900], #{node_port_limit => 1000}))#{
-            system => {#{}, #{port_owners => owners([{<<"one">>, N}, {<<"two">>, More}])}}} end,
-            [{{2, 1}, [<<"one">>]}, {{1, 2}, [<<"two">>]}, {{0, 0}, []}]},
+    [{limit, fun({N, More}) -> (seconds(node_ports, [900, 900], #{node_port_limit => 1000}))#{
+        system => {#{}, #{port_owners => owners([{<<"one">>, N}, {<<"two">>, More}])}}} end,
+        [{{2, 1}, [<<"one">>]}, {{1, 2}, [<<"two">>]}, {{0, 0}, []}]},
         %% More than half of those that are new.
         {port_growth, fun({N, More}) -> (seconds(node_ports, rising(10, 5), #{}))#{
             system => {#{port_owners => #{}},
@@ -742,8 +719,7 @@ names() ->
         {mailbox, fun(N) -> (mailbox([{0, 0}, {1, 10000}], 10000))#{mailboxes => [#{process => p(1),
             senders => [{p(2), N}, {p(3), 1}], all_senders => 9, counted => 100,
             names => #{p(2) => #{registered_name => feed}}}]} end,
-            [{50, [<<"one">>]}, {51, [<<"one">>, <<"feed">>]}]}
-    ].
+            [{50, [<<"one">>]}, {51, [<<"one">>, <<"feed">>]}]}].
 
 owners(Of) ->
     maps:from_list([{Name, #{p(1) => [{Name, I} || I <- lists:seq(1, N)]}} || {Name, N} <- Of]).

@@ -15,8 +15,7 @@ request(N, Shares, Leaves) ->
             #{status := running} = State ->
                 Leaf = lists:nth(1 + Us div 10000 rem length(Leaves), Leaves),
                 State#{stack := stack(request, [Leaf, "orders:by_customer/1:8"])};
-            State ->
-                State
+            State -> State
         end
     end}.
 

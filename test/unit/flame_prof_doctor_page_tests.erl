@@ -7,22 +7,17 @@
     files => [#{observations => 900}, #{observations => 100}]}).
 
 a_finding_has_what_the_page_shows_and_selects_test() ->
-    [Shown] = shown([finding(#{
-        title => ["order_store keeps ", "212"],
+    [Shown] = shown([finding(#{title => ["order_store keeps ", "212"],
         sentences => [["212 wait", $.], <<"71 % of its time.">>],
         processes => [#{pid => <<"<0.95.0>">>, name => <<"order_store">>}, #{pid => <<"<0.2.0>">>}],
-        function => <<"tariff:lookup/2">>,
-        range => {6000000, 8500000},
+        function => <<"tariff:lookup/2">>, range => {6000000, 8500000},
         view => #{measure => <<"samples">>, show => all, levels => [process, status], other => 1}
     })]),
-    ?assertEqual(#{
-        <<"kind">> => <<"mailbox">>,
-        <<"severity">> => <<"warning">>,
+    ?assertEqual(#{<<"kind">> => <<"mailbox">>, <<"severity">> => <<"warning">>,
         <<"title">> => <<"order_store keeps 212">>,
         <<"sentences">> => [<<"212 wait.">>, <<"71 % of its time.">>],
         <<"command">> => <<"flame_prof waits NODE --process order_store">>,
-        <<"pids">> => [<<"<0.95.0>">>, <<"<0.2.0>">>],
-        <<"function">> => <<"tariff:lookup/2">>,
+        <<"pids">> => [<<"<0.95.0>">>, <<"<0.2.0>">>], <<"function">> => <<"tariff:lookup/2">>,
         <<"range">> => [1000000, 3500000],
         <<"view">> => #{<<"measure">> => <<"samples">>, <<"show">> => <<"all">>,
             <<"levels">> => [<<"process">>, <<"status">>]}
@@ -38,8 +33,7 @@ a_range_begins_with_the_profile_test() ->
 
 texts_of_a_profile_cannot_end_the_page_s_data_test() ->
     Json = flame_prof_doctor_page:judged(fun() -> diagnosis([finding(#{
-        title => <<"</script><script>x">>,
-        sentences => [<<"a", 255, 254>>, <<"one\nline\e[31m">>]
+        title => <<"</script><script>x">>, sentences => [<<"a", 255, 254>>, <<"one\nline\e[31m">>]
     })]) end, ?INFO),
     ?assertEqual(nomatch, binary:match(Json, <<"<">>)),
     #{<<"findings">> := [#{<<"title">> := Title, <<"sentences">> := Sentences}]} =
@@ -88,8 +82,7 @@ what_a_look_at_the_node_found_is_shown_with_what_the_profile_has_test() ->
     ok = flame_prof_profile:close(Profile).
 
 a_judge_that_fails_is_no_healthy_node_test() ->
-    [
-        ?assertMatch(#{<<"state">> := <<"failed">>, <<"why">> := _},
+    [?assertMatch(#{<<"state">> := <<"failed">>, <<"why">> := _},
             foreign_formats:json(flame_prof_doctor_page:judged(Judge, ?INFO)))
      || Judge <- [fun() -> error(bad) end, fun() -> throw(bad) end, fun() -> exit(bad) end,
             fun() -> #{no => diagnosis} end, fun() -> exit(self(), kill), timer:sleep(infinity) end]
@@ -110,8 +103,7 @@ a_closed_profile_is_not_judged_test() ->
 %%% Help
 
 finding(More) ->
-    maps:merge(#{
-        kind => mailbox, severity => warning, size => 1, title => "title",
+    maps:merge(#{kind => mailbox, severity => warning, size => 1, title => "title",
         sentences => ["one."], command => "flame_prof waits NODE --process order_store",
         processes => [], numbers => #{}
     }, More).

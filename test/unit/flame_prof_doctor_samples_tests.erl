@@ -12,8 +12,7 @@
 
 recorded_problems_are_told_with_their_process_test_() ->
     [{Problem, {timeout, 600, fun() -> ?assertEqual(Expected, of_file(Problem)) end}}
-     || {Problem, Expected} <- [
-            {"mailbox", [{mailbox, <<"audit_log">>}]},
+     || {Problem, Expected} <- [{"mailbox", [{mailbox, <<"audit_log">>}]},
             {"gc", [{gc, <<"report_builder">>}]},
             {"hot_function", [{hot_function, <<"price_engine">>}]},
             {"spawn_storm", [{spawn_storm, <<"fanout">>}]},
@@ -21,8 +20,7 @@ recorded_problems_are_told_with_their_process_test_() ->
             {"table", [{table_growth, <<"deduplicator">>}]},
             {"heap_growth", [{heap_growth, <<"visit_log">>}]},
             {"fragmentation", [{fragmentation, none}]},
-            {"none", []}
-        ]].
+            {"none", []}]].
 
 of_file(Problem) ->
     Path = checkout:path("test/corpus/trouble/" ++ Problem ++ ".log.zst"),
@@ -30,8 +28,7 @@ of_file(Problem) ->
     #{findings := Found} = flame_prof_doctor:of_profile(Profile, #{}),
     named(Found).
 
-named(Found) ->
-    [{Kind, name(Processes)} || #{kind := Kind, processes := Processes} <- Found].
+named(Found) -> [{Kind, name(Processes)} || #{kind := Kind, processes := Processes} <- Found].
 
 name([#{name := Name} | _]) -> Name;
 name([]) -> none.
@@ -91,8 +88,7 @@ sent_by(Name) -> sent_by(list_to_pid(?SENDER), #{list_to_pid(?SENDER) => Name}).
 sent_by(Sender, Names) ->
     looked(#{senders => [{Sender, 7200}, {unknown, 800}], all_senders => 2, names => Names}).
 
-says(One, Said) ->
-    ?assertMatch({_, {match, _}}, {text(One), re:run(text(One), Said)}).
+says(One, Said) -> ?assertMatch({_, {match, _}}, {text(One), re:run(text(One), Said)}).
 
 one_who_floods_a_mailbox_is_told_by_name_with_the_share_test() ->
     One = sent_by(#{registered_name => feed, initial_call => {feed, init, 1}}),
@@ -127,8 +123,7 @@ rushes_and_queues_that_stay_short_are_none_test() ->
     ?assertEqual([], judged([
         mailbox(rush, fun(S) -> max(0, 3000 * (1 - (S - 2 * trunc(S / 2)))) end),
         mailbox(full, fun(_) -> 900 end),
-        mailbox(saw, fun(S) -> 40 * (trunc(S) rem 5) end)
-    ])).
+        mailbox(saw, fun(S) -> 40 * (trunc(S) rem 5) end)])).
 
 %%% Memory.
 
@@ -161,12 +156,10 @@ what_collections_leave_of_a_large_heap_is_compared_test() ->
     ?assertMatch({match, _}, re:run(text(One), "What its collections leave only grows")).
 
 what_collections_leave_that_falls_or_is_no_more_than_a_part_is_none_test() ->
-    ?assertEqual([], judged([
-        large(full, fun(_) -> 200 end),
+    ?assertEqual([], judged([large(full, fun(_) -> 200 end),
         large(slow, fun(S) -> 150 + 2.5 * S end),
         large(sweeps, fun(S) -> 110 + 25 * (trunc(S) rem 4) end),
-        large(once, fun(S) -> if S < 5 -> 150; true -> 200 end end)
-    ])).
+        large(once, fun(S) -> if S < 5 -> 150; true -> 200 end end)])).
 
 %% In equal parts of the ten seconds.
 parts(Mib) -> fun(S) -> lists:nth(min(length(Mib), 1 + trunc(S * length(Mib) / 10)), Mib) end.
@@ -183,13 +176,11 @@ a_heap_that_grows_through_full_sweeps_is_found_test() ->
         || Mib <- [List, Flat, Steps]].
 
 a_heap_that_full_sweeps_make_as_small_as_before_is_none_test() ->
-    ?assertEqual([], judged([
-        heap(long_saw, fun(S) -> 20 + 40 * (S - 4.8 * trunc(S / 4.8)) end),
+    ?assertEqual([], judged([heap(long_saw, fun(S) -> 20 + 40 * (S - 4.8 * trunc(S / 4.8)) end),
         heap(saw_of_two, parts([20, 40, 60, 80, 100, 22, 45, 65, 85, 105])),
         heap(filled, parts([10, 20, 40, 70, 60, 90, 60, 90, 60, 90, 60, 90, 60, 90, 60, 90])),
         heap(varies, parts([20, 35, 50, 30, 60, 45, 80, 50])),
-        heap(falls_back, parts([20, 40, 60, 50, 80, 70, 100, 20]))
-    ])).
+        heap(falls_back, parts([20, 40, 60, 50, 80, 70, 100, 20]))])).
 
 a_heap_that_doubles_by_two_megabytes_a_second_without_a_fall_is_told_test() ->
     [One] = judged([idle(), heap(postponer, fun(S) -> 18 * math:pow(1.2, trunc(S / 2)) + S end)]),
@@ -244,8 +235,7 @@ calls_that_are_not_so_long_but_are_most_of_the_time_keep_a_scheduler_test() ->
             end
         end}
     end,
-    ?assertMatch([{scheduler_stuck, <<"lottery">>}],
-        named(judged([idle(), Calls(lottery, 13)]))),
+    ?assertMatch([{scheduler_stuck, <<"lottery">>}], named(judged([idle(), Calls(lottery, 13)]))),
     ?assertEqual([], judged([idle(), Calls(lottery, 9)])).
 
 %% As OTP 27 reads a number of many digits: in Erlang, with instructions that take long.
@@ -257,8 +247,7 @@ an_instruction_on_large_numbers_keeps_a_scheduler_too_test() ->
             case At(Us) of
                 #{status := running} = State ->
                     State#{stack => stack(Name, Leaf ++ ["erlang:combine_pairs/2"])};
-                State ->
-                    State
+                State -> State
             end
         end}
     end,
@@ -279,8 +268,7 @@ spawner(Share) ->
             #{status := running} = State ->
                 State#{stack => stack(fanout, [{"erl_create_process", "beam.smp"},
                     {"erlang:spawn_opt/4", "bif"}])};
-            State ->
-                State
+            State -> State
         end
     end}.
 
@@ -310,12 +298,10 @@ losses_are_told_when_they_leave_holes_test() ->
     [begin
          [#{kind := losses} = One] = lost(Last),
          ?assertMatch({match, _}, re:run(text(One), Said))
-     end || {Last, Said} <- [
-         {#{missed => 1500}, "missed 60 % of its ticks"},
+     end || {Last, Said} <- [{#{missed => 1500}, "missed 60 % of its ticks"},
          {#{dropped => 5000}, "dropped 5.0 % of the samples"},
          {#{inconsistent => 8000}, "discarded 8 % of the samples as inconsistent"},
-         {#{budget_step => 7}, "fewer processes to stay within the CPU budget .step 7."}
-     ]].
+         {#{budget_step => 7}, "fewer processes to stay within the CPU budget .step 7."}]].
 
 %%% All.
 

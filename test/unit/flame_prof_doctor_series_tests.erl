@@ -20,8 +20,7 @@ ends(#{from := From, to := To}) -> {From, To}.
 growing_test_() ->
     [{lists:flatten(io_lib:format("~w in ~b", [Values, Steps])),
         ?_assertEqual(Expected, ends(flame_prof_doctor_series:growing(timed(Values), Steps)))}
-     || {Values, Steps, Expected} <- [
-        {[0, 25, 50, 75, 100], 4, {0, 100}},
+     || {Values, Steps, Expected} <- [{[0, 25, 50, 75, 100], 4, {0, 100}},
         {[0, 25, 50, 75, 100], 5, {0, 100}},
         {[0, 0, 50, 75, 100], 4, none},
         {[0, 0, 50, 75, 100], 3, {0, 100}},
@@ -40,8 +39,7 @@ growing_test_() ->
         {[0, 100], 4, {0, 100}},
         {[1, 1], 1, none},
         {[1], 1, none},
-        {[], 1, none}
-    ]].
+        {[], 1, none}]].
 
 the_least_of_each_of_eight_parts_counts_test() ->
     Values = [9, 1, 9, 2, 9, 3, 9, 4, 9, 5, 9, 6, 9, 7, 9, 8, 0],
@@ -55,8 +53,7 @@ growth_test_() ->
      || {Values, Us, Expected} <- [
         {Rises, 7 * ?S, {0, 70}}, {Rises, 7 * ?S + 1, none}, {[], 0, none},
         %% Four steps are needed, where there are as many.
-        {[0, 0, 0, 0, 0, 20, 40, 70], 1, none}, {[0, 0, 0, 0, 10, 20, 40, 70], 1, {0, 70}}
-    ]].
+        {[0, 0, 0, 0, 0, 20, 40, 70], 1, none}, {[0, 0, 0, 0, 10, 20, 40, 70], 1, {0, 70}}]].
 
 long_test_() ->
     [{lists:flatten(io_lib:format("~w", [Values])),
@@ -71,8 +68,7 @@ swept_test_() ->
     Sweeps = [10, 30, 20, 40, 35, 50, 45, 60],
     [{lists:flatten(io_lib:format("~w", [Values])),
         ?_assertEqual(Expected, ends(flame_prof_doctor_swept:growth(series(Values), Us)))}
-     || {Values, Us, Expected} <- [
-        {Sweeps, 7 * ?S, {10, 45}},
+     || {Values, Us, Expected} <- [{Sweeps, 7 * ?S, {10, 45}},
         {Sweeps, 7 * ?S + 1, none},
         {[], 0, none},
         %% In the last three it is above all of the first three, by their most: 31.
@@ -90,5 +86,4 @@ swept_test_() ->
         {[10, 20, 10, 26, 40, 50, 30, 60], 1, none},
         %% One of eight parts may be missing.
         {[10, 30, 20, none, 35, 50, 45, 60], 1, {10, 45}},
-        {[10, 30, 20, none, none, 50, 45, 60], 1, none}
-    ]].
+        {[10, 30, 20, none, none, 50, 45, 60], 1, none}]].

@@ -24,8 +24,7 @@ in(Name, OnCpu, Part, Frames) ->
         case At(Us) of
             #{status := running} = State when (Us div 10000 * 389) rem 1000 < 1000 * Part ->
                 State#{stack := stack(Name, Frames)};
-            State ->
-                State
+            State -> State
         end
     end}.
 
@@ -122,8 +121,7 @@ the_garbage_of_appends_is_theirs_whoever_appends_most_test() ->
             case At(Us) of
                 #{status := running} = State when Us div 10000 rem 2 =:= 0 ->
                     State#{status := garbage_collecting};
-                State ->
-                    State
+                State -> State
             end
         end}
     end,
@@ -139,8 +137,7 @@ collections_after_an_append_are_of_its_garbage_test() ->
                 #{status := running} when Us div 10000 rem 5 < 3 ->
                     (At(Us))#{status => garbage_collecting,
                         stack => stack(collector, [{"[gc]", "flame_prof"}])};
-                State ->
-                    State
+                State -> State
             end
         end}
     end,
@@ -385,13 +382,11 @@ unnamed(#{at := At} = Story) ->
 putter(Suspended, Puts) ->
     #{name => config, at => fun(Us) ->
         case (Us div 10000 * 617) rem 1000 / 1000 of
-            Place when Place < Suspended ->
-                #{status => suspended, stack => stack(config, [])};
+            Place when Place < Suspended -> #{status => suspended, stack => stack(config, [])};
             Place when Place < Suspended + Puts ->
                 #{status => running, scheduler => 1,
                     stack => stack(config, ["persistent_term:put/2"])};
-            _ ->
-                #{status => waiting, stack => stack(config, [])}
+            _ -> #{status => waiting, stack => stack(config, [])}
         end
     end}.
 

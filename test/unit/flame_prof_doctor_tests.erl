@@ -66,8 +66,7 @@ what_takes_longer_than_the_look_is_not_seen_test() ->
     Native = fun(Us) ->
         Evidence = #{waits := Waits, system := {System, _}} = portable(Us),
         Memory = #{engine => native, allocators => []},
-        Seen = System#{supervisors => [],
-            monitors => #{many => [], unknown => [], left => 0}},
+        Seen = System#{supervisors => [], monitors => #{many => [], unknown => [], left => 0}},
         Evidence#{engine := native, waits := Waits#{engine := native},
             memory := {Memory, Memory}, system := {Seen, Seen}}
     end,
@@ -126,8 +125,7 @@ a_finding_that_lacks_something_is_seen_test() ->
         [Good#{numbers := Numbers#{share := 0.704}},
         Good#{numbers := (maps:remove(memory, Numbers))#{memory_ms => 5138022}},
         Good#{sentences := ["One. Two in 10 s.", "Three.", "Four. Five."]},
-        Good#{sentences := ["It has no stop"]},
-        Good#{sentences := ["It is slow."]},
+        Good#{sentences := ["It has no stop"]}, Good#{sentences := ["It is slow."]},
         Good#{command := "flame_prof no_such NODE"}],
     [?assertError(_, doctor_finding:checked(F)) || F <- Bad].
 
@@ -251,8 +249,7 @@ every_kind_has_a_row_and_no_other_has_test() ->
 every_key_of_the_json_has_a_row_test() ->
     Finding = #{kind => bottleneck, severity => warning, size => 9, title => "a",
         sentences => ["b."], command => "c", processes => [], waiters => [], numbers => #{},
-        function => <<"d:e/1">>,
-        range => {1, 2}, view => #{}},
+        function => <<"d:e/1">>, range => {1, 2}, view => #{}},
     Evidence = (evidence())#{start => #{uptime_ms => 1, is_starting => false},
         samples => #{span_us => 1, processes => []}, waits => #{looks => 1}},
     Judged = flame_prof_doctor:judge(evidence(), #{}),
@@ -262,17 +259,14 @@ every_key_of_the_json_has_a_row_test() ->
         [Prefix ++ atom_to_list(Key) || Map <- Maps, Key <- maps:keys(Map)]
     end,
     #{findings := Findings, looked_at := Looked} = Json,
-    ?assertEqual(
-        lists:usort(["findings", "unseen"] ++ Keys("findings[].", Findings)
+    ?assertEqual(lists:usort(["findings", "unseen"] ++ Keys("findings[].", Findings)
             ++ Keys("looked_at.", [Looked])),
         lists:usort([Name || <<"| `", Row/binary>> <- section(<<"## JSON">>),
             [Name | _] <- [string:split(binary_to_list(Row), "`")]])).
 
 every_threshold_has_its_row_test() ->
-    Expected = [
-        iolist_to_binary(io_lib:format("| `~ts` | ~w | ~ts |", [Name, Default, What]))
-     || {Name, Default, What} <- flame_prof_doctor:thresholds()
-    ],
+    Expected = [iolist_to_binary(io_lib:format("| `~ts` | ~w | ~ts |", [Name, Default, What]))
+     || {Name, Default, What} <- flame_prof_doctor:thresholds()],
     ?assertEqual(Expected, [Line || <<"| `", _/binary>> = Line <- section(<<"## Thresholds">>)]).
 
 every_kind_is_in_the_page_of_what_to_do_test() ->
@@ -281,13 +275,10 @@ every_kind_is_in_the_page_of_what_to_do_test() ->
      || Kind <- flame_prof_doctor:kinds()].
 
 rows(Title) ->
-    [
-        begin
-            {match, [Name]} = re:run(Line, "^\\| `([a-z_]+)` \\|", [{capture, [1], binary}]),
-            Name
-        end
-     || <<"| `", _/binary>> = Line <- section(Title)
-    ].
+    [begin
+        {match, [Name]} = re:run(Line, "^\\| `([a-z_]+)` \\|", [{capture, [1], binary}]),
+        Name
+    end || <<"| `", _/binary>> = Line <- section(Title)].
 
 section(Title) ->
     {ok, Text} = file:read_file("doc/doctor.md"),

@@ -20,17 +20,13 @@ seconds(Changes) ->
         || {N, {Key, Value}} <- Numbered]}).
 
 quiet() ->
-    #{
-        node_schedulers => 2, node_schedulers_online => 2, node_schedulers_unblocked => 2,
+    #{node_schedulers => 2, node_schedulers_online => 2, node_schedulers_unblocked => 2,
         node_run_queues => 0, node_run_queue_sum => 0, node_run_queue_longest => 0,
-        node_run_queue_shortest => 0,
-        node_processes => 100, node_process_limit => 262144,
-        node_ports => 10, node_port_limit => 65536,
-        node_atoms => 20000, node_atom_limit => 1048576,
+        node_run_queue_shortest => 0, node_processes => 100, node_process_limit => 262144,
+        node_ports => 10, node_port_limit => 65536, node_atoms => 20000, node_atom_limit => 1048576,
         node_ets_tables => 30, node_memory_ets => 1000000, node_memory_total => 50000000,
         node_memory_code => 9000000,
-        node_persistent_terms => 20, node_memory_persistent_terms => 20000
-    }.
+        node_persistent_terms => 20, node_memory_persistent_terms => 20000}.
 
 rising(From, Step) -> [From + Step * N || N <- lists:seq(0, 10)].
 
@@ -68,8 +64,7 @@ a_node_that_falls_back_from_its_limit_is_at_it_test() ->
 
 a_threshold_can_be_given_test() ->
     Half = seconds(node_atoms, lists:duplicate(11, 524288)),
-    #{findings := [#{kind := limit}]} =
-        flame_prof_doctor:judge(Half, #{limit_warning => 0.4}).
+    #{findings := [#{kind := limit}]} = flame_prof_doctor:judge(Half, #{limit_warning => 0.4}).
 
 who_has_them_is_told_with_a_limit_test() ->
     Newest = #{<<"session:init/1">> => 900, <<"a:b/0">> => 100},
@@ -328,8 +323,7 @@ os(More) ->
         total => 16 bsl 30, machine => #{busy_us => 0, stolen_us => 0, cpus => 2},
         schedulers => #{threads => 2, run_us => 0, wait_us => 0}}, More).
 
-os(First, Last) ->
-    evidence(#{os => {os(First), os(Last#{at_us => 10 * ?S})}}).
+os(First, Last) -> evidence(#{os => {os(First), os(Last#{at_us => 10 * ?S})}}).
 
 schedulers_without_a_cpu_test() ->
     Finding = only(waiting_for(15)),
@@ -356,8 +350,7 @@ programs_that_the_node_starts_are_not_others_test() ->
     says(only(Of(-1 * ?S, #{})), "Other programs had 70 % of").
 
 waiting_for(Seconds) ->
-    os(#{}, #{own_us => 5 * ?S,
-        machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
+    os(#{}, #{own_us => 5 * ?S, machine => #{busy_us => 20 * ?S, stolen_us => 0, cpus => 2},
         schedulers => #{threads => 2, run_us => 5 * ?S, wait_us => Seconds * ?S}}).
 
 an_idle_node_on_a_busy_machine_is_healthy_test() ->

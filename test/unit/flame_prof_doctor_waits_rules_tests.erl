@@ -95,8 +95,7 @@ a_chain_without_a_cycle_is_no_deadlock_test() ->
     ?assertEqual([], kinds(flame_prof_doctor_deadlock, Evidence)).
 
 %% Of a look that has it no longer: these edges, of processes that have these names.
-ended(Edges, Exited, Told) ->
-    #{edges => Edges, all => 3, exited => Exited, processes => Told}.
+ended(Edges, Exited, Told) -> #{edges => Edges, all => 3, exited => Exited, processes => Told}.
 
 text_of(#{title := Title, sentences := Sentences}) ->
     unicode:characters_to_binary([Title, " ", lists:join(" ", Sentences)]).
@@ -218,8 +217,7 @@ those_who_wait_for_a_bottleneck_are_named_up_to_twenty_and_all_counted_test() ->
 what_waits_for_its_database_is_named_not_the_database_test() ->
     Edges = [edge(1, 2) | callers(20, 1, 2000)],
     Evidence = evidence(Edges, #{p(1) => told(order_store, 19), p(2) => told(db)}),
-    ?assertEqual([{warning, [<<"order_store">>]}],
-        kinds(flame_prof_doctor_bottleneck, Evidence)),
+    ?assertEqual([{warning, [<<"order_store">>]}], kinds(flame_prof_doctor_bottleneck, Evidence)),
     ?assertEqual([], kinds(flame_prof_doctor_chain, Evidence)).
 
 %%% Locks of global.
@@ -229,8 +227,7 @@ lock_edges(N) -> [(edge(100 + I, 1))#{how := lock, tag := {atom, seats}, ref := 
 
 %% So much of the time they wait for it.
 locked(N, Part) ->
-    Stacks = fun(_, _) ->
-        [{[{<<"global:random_sleep/1">>, erlang}], round(900 * Part)}] end,
+    Stacks = fun(_, _) -> [{[{<<"global:random_sleep/1">>, erlang}], round(900 * Part)}] end,
     Evidence = evidence(lock_edges(N), #{p(1) => told(booking)}),
     kinds(flame_prof_doctor_bottleneck_locks, Evidence#{samples =>
         samples([sampled(100 + I, [0], #{}) || I <- lists:seq(1, N)], Stacks)}).
@@ -242,8 +239,7 @@ a_global_lock_that_many_wait_for_all_the_time_is_told_with_its_holder_test() ->
 
 chain(Ms) -> [edge(4, 3, Ms), edge(3, 2, Ms), edge(2, 1, Ms)].
 
-chain_of(Edges, Told) ->
-    kinds(flame_prof_doctor_chain, evidence([sleeps(1) | Edges], Told)).
+chain_of(Edges, Told) -> kinds(flame_prof_doctor_chain, evidence([sleeps(1) | Edges], Told)).
 
 sleeps(I) ->
     #{from => p(I), to => timer, how => timer, tag => unknown, ref => none,
@@ -289,8 +285,7 @@ a_crash_of_several_children_is_no_loop_test() ->
 a_crash_that_both_looks_see_is_no_loop_test() ->
     ?assertEqual([], restarts(supervisor(100, #{99 => 3}, 50), supervisor(106, #{99 => 3}, 50))),
     %% In the second of the first look, after it.
-    ?assertEqual([], restarts(supervisor(100, #{100 => 2}, 50),
-        supervisor(106, #{100 => 30}, 50))).
+    ?assertEqual([], restarts(supervisor(100, #{100 => 2}, 50), supervisor(106, #{100 => 30}, 50))).
 
 more_restarts_than_a_crash_makes_are_a_loop_test() ->
     ?assertEqual([{warning, [<<"gateway_sup">>]}],
@@ -379,11 +374,9 @@ came(Came) ->
         #{time_us => ?US, node_processes => 1000 + Came}]}.
 
 counted(Counts, Left) ->
-    #{monitors => #{
-        many => [{p(7), N, <<"presence">>} || N <- Counts, is_integer(N)],
+    #{monitors => #{many => [{p(7), N, <<"presence">>} || N <- Counts, is_integer(N)],
         unknown => [p(7) || unknown <- Counts] ++ [p(N) || N <- lists:seq(100, 99 + Left)],
-        left => Left
-    }}.
+        left => Left}}.
 
 unseen_monitors(First, Last) ->
     {unseen, Why} = flame_prof_doctor_monitor_growth:find(system(First, Last, came(0)),

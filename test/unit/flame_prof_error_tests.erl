@@ -4,8 +4,7 @@
 -include_lib("eunit/include/eunit.hrl").
 
 every_class_has_its_sentence_test_() ->
-    [
-        ?_assertEqual(Sentence, sentence(Reason))
+    [?_assertEqual(Sentence, sentence(Reason))
      || {Reason, Sentence} <- [
             {{bad_option, #{option => sync, value => now, accepted => <<"none, flush or close">>}},
                 <<"option sync => now is not accepted; it takes none, flush or close">>},
@@ -49,25 +48,20 @@ every_class_has_its_sentence_test_() ->
             {{view, #{reason => <<"inets is missing">>}}, <<"inets is missing">>},
             {{attach, #{node => a@b, reason => <<"it runs OTP 24">>}}, <<"a@b: it runs OTP 24">>},
             {{process, #{target => my_server}}, <<"there is no process my_server">>},
-            {{node, #{node => a@b, reason => <<"not reachable">>}}, <<"a@b: not reachable">>}
-        ]
-    ].
+            {{node, #{node => a@b, reason => <<"not reachable">>}}, <<"a@b: not reachable">>}]].
 
 what_is_no_error_has_a_sentence_too_test_() ->
-    [
-        ?_assertMatch(<<"no error of flame_prof: ", _/binary>>, sentence(Reason))
+    [?_assertMatch(<<"no error of flame_prof: ", _/binary>>, sentence(Reason))
      || Reason <- [eof, {a, b}, [improper | list], {badarg, not_a_map}, {no_class, #{}}, #{},
             {bad_option, #{option => x}}, {bad_option, #{option => x, accepted => {}}},
-            {file, #{file => "x", reason => {a, b}}}, {view, #{reason => 5}}]
-    ].
+            {file, #{file => "x", reason => {a, b}}}, {view, #{reason => 5}}]].
 
 a_long_value_is_cut_test() ->
     Refused = #{option => sync, value => lists:seq(1, 100000), accepted => <<"none">>},
     ?assert(byte_size(sentence({bad_option, Refused})) < 150).
 
 names_of_files_need_not_be_text_test_() ->
-    [
-        ?_assertMatch(<<_:Bytes/binary, ": no such file or directory">>,
+    [?_assertMatch(<<_:Bytes/binary, ": no such file or directory">>,
             sentence({file, #{file => File, reason => enoent}}))
      || {File, Bytes} <- [{<<"/", 255, "x">>, 3}, {["/a", $b], 3}, {{}, 2}, {'/a', 2}, {[a | b], 2}]
     ].
@@ -80,23 +74,17 @@ the_same_failure_has_the_same_reason_test() ->
         flame_prof_error:of_library({io, <<"/x/y: No space left on device">>}, "/x")).
 
 why_a_process_ended_is_no_term_test_() ->
-    [
-        ?_assertEqual(nomatch, re:run(sentence(flame_prof_error:of_exit(Reason)), "[{}\\[]"))
-     || Reason <- [killed, shutdown, {shutdown, {x, 1}}, {nodedown, a@b}, {badmatch, [{a, 1}]}]
-    ].
+    [?_assertEqual(nomatch, re:run(sentence(flame_prof_error:of_exit(Reason)), "[{}\\[]"))
+     || Reason <- [killed, shutdown, {shutdown, {x, 1}}, {nodedown, a@b}, {badmatch, [{a, 1}]}]].
 
 %% Of an exception only the place, as the reason and the arguments may be terms of the node.
 an_exception_is_a_place_without_terms_test_() ->
-    Stack = [
-        {lists, nth, [7, [secret]], [{file, "lists.erl"}, {line, 3}]},
+    Stack = [{lists, nth, [7, [secret]], [{file, "lists.erl"}, {line, 3}]},
         {flame_prof_tree, branch, [secret], [{file, "x.erl"}, {line, 12}]},
-        {flame_prof, hot, 2, []}
-    ],
+        {flame_prof, hot, 2, []}],
     Own = <<"an internal error in flame_prof_tree:branch/1, line 12">>,
-    [
-        ?_assertEqual(Text, flame_prof_error:exit_text(Reason))
-     || {Reason, Text} <- [
-            {{function_clause, Stack}, Own},
+    [?_assertEqual(Text, flame_prof_error:exit_text(Reason))
+     || {Reason, Text} <- [{{function_clause, Stack}, Own},
             {{{badmatch, secret}, Stack}, Own},
             {{exception, secret, Stack}, Own},
             {{exception, {secret, Stack}}, Own},
@@ -105,30 +93,19 @@ an_exception_is_a_place_without_terms_test_() ->
             {{secret, [hd(Stack)]}, <<"an internal error in lists:nth/2, line 3">>},
             {{secret, [{m, f, 0, []}]}, <<"an internal error in m:f/0">>},
             {{secret, [{secret, secret, secret, secret}]}, <<"an internal error">>},
-            {secret, <<"an internal error; the log has its report">>}
-        ]
-    ].
+            {secret, <<"an internal error; the log has its report">>}]].
 
 an_event_has_the_sentence_of_its_error_test() ->
-    Event = #{
-        event => [flame_prof, session, stop],
-        measurements => #{written => 3},
-        metadata => #{outcome => {error, {file, #{file => "/a", reason => enospc}}}}
-    },
-    ?assertEqual(
-        <<"flame_prof.session.stop outcome=\"/a: no space left on device\" written=3">>,
-        unicode:characters_to_binary(flame_prof_event:format(Event, #{}))
-    ).
+    Event = #{event => [flame_prof, session, stop], measurements => #{written => 3},
+        metadata => #{outcome => {error, {file, #{file => "/a", reason => enospc}}}}},
+    ?assertEqual(<<"flame_prof.session.stop outcome=\"/a: no space left on device\" written=3">>,
+        unicode:characters_to_binary(flame_prof_event:format(Event, #{}))).
 
 why_an_application_does_not_start_is_no_term_test_() ->
-    [
-        ?_assertEqual(Sentence, sentence(flame_prof_error:of_application({kernel, Reason})))
-     || {Reason, Sentence} <- [
-            {{"no such file or directory", "kernel.app"},
+    [?_assertEqual(Sentence, sentence(flame_prof_error:of_application({kernel, Reason})))
+     || {Reason, Sentence} <- [{{"no such file or directory", "kernel.app"},
                 <<"the application kernel did not start: kernel.app: no such file or directory">>},
             {{bad_return, {{a, start, []}, {'EXIT', x}}},
-                <<"the application kernel did not start: the log has the reason">>}
-        ]
-    ].
+                <<"the application kernel did not start: the log has the reason">>}]].
 
 sentence(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).

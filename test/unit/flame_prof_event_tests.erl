@@ -54,12 +54,10 @@ a_session_is_told_to_telemetry_when_it_is_loaded_test() ->
 
 a_handler_that_fails_or_hangs_does_no_harm_test() ->
     [with_telemetry(Execute, fun() -> ?assertNot(is_process_alive(session())) end) || Execute <- [
-        "execute(_, _, _) -> error(broken).",
-        "execute(_, _, _) -> receive never -> ok end."]].
+        "execute(_, _, _) -> error(broken).", "execute(_, _, _) -> receive never -> ok end."]].
 
 a_handler_can_stop_the_session_test() ->
-    with_telemetry(
-        "execute([_, session, start], _, _) ->"
+    with_telemetry("execute([_, session, start], _, _) ->"
         "    State = maps:get(state, flame_prof:info()),"
         "    telemetry_test ! {answered, State, flame_prof:stop()};"
         "execute(_, _, _) -> ok.", fun() ->
@@ -71,8 +69,7 @@ a_handler_can_stop_the_session_test() ->
 
 %% Even when the first is not handled yet.
 events_are_handled_in_their_order_test() ->
-    with_telemetry(
-        "execute([_, session, What], _, _) ->"
+    with_telemetry("execute([_, session, What], _, _) ->"
         "    telemetry_test ! {handles, What, self()}, receive go -> ok end.", fun() ->
             _ = session(),
             [receive {handles, What, Pid} ->
@@ -162,8 +159,7 @@ parse(Text) ->
     Lines = string:split(string:trim(binary_to_list(Text)), "\n", all),
     parse(Lines, none, #{}).
 
-parse([], _, Numbers) ->
-    Numbers;
+parse([], _, Numbers) -> Numbers;
 parse(["# HELP " ++ Help, "# TYPE " ++ Type | Lines], _, Numbers) ->
     [Name, Sentence] = string:split(Help, " "),
     ?assertMatch({match, _}, re:run(Sentence, "^[A-Z].{10,}\\.$|; always 1\\.$"), Help),

@@ -10,8 +10,7 @@
     sample(#{us => 1, tid => 1, name => "shop%20%281%29"}),
     sample(#{us => 500000, tid => 2, status => "running", frames => ["r:r/0:1"]}),
     sample(#{us => 1000001, tid => 1, name => "shop%20%281%29", status => "running"}),
-    sample(#{us => 2000001, tid => 2, call => "Elixir.Shop:init/1"})
-]).
+    sample(#{us => 2000001, tid => 2, call => "Elixir.Shop:init/1"})]).
 
 %%% perf
 
@@ -28,18 +27,15 @@ init_keeps_its_own_thread_test() ->
 perf_keeps_the_cpu_test() ->
     Text = [re:replace(sample(#{us => Us}), "\\[000\\]", ["[", Cpu, "]"])
         || {Us, Cpu} <- [{1, "000"}, {2, "001"}, {3, "023"}, {4, "1023"}]],
-    [
-        exported(perf, Given, #{by => By}, fun(Path) ->
-            {match, Cpus} = re:run(plain(Path), "\\[([0-9]+)\\]",
-                [global, {capture, all_but_first, list}]),
-            ?assertEqual(Expected, [Cpu || [Cpu] <- Cpus])
-        end)
-     || {Given, By, Expected} <- [
-            {Text, samples, ["000", "001", "023", "1023"]},
+    [exported(perf, Given, #{by => By}, fun(Path) ->
+        {match, Cpus} = re:run(plain(Path), "\\[([0-9]+)\\]",
+            [global, {capture, all_but_first, list}]),
+        ?assertEqual(Expected, [Cpu || [Cpu] <- Cpus])
+    end)
+     || {Given, By, Expected} <- [{Text, samples, ["000", "001", "023", "1023"]},
             {Text, {value, reductions}, ["000", "001", "023", "1023"]},
             {"a.out     7/8     [002]     1.000001:          1 cycles: \n\t    7f08 main (a.out)\n\n", samples, ["002"]}
-        ]
-    ].
+        ]].
 
 %% A name of another program.
 a_command_is_at_most_31_characters_test() ->
@@ -56,32 +52,28 @@ the_rule_of_the_17th_byte_is_kept_without_lines_test() ->
     Two = fun(Frame) ->
         unicode:characters_to_binary([sample(#{us => Us, frames => [Frame]}) || Us <- [1, 2]])
     end,
-    [
-        exported(perf, Two(Symbol ++ ":123"), #{lines => false}, fun(Path) ->
-                ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
-                {ok, Symbols, _} = flame_prof:fold(
-                    fun(#{frames := [{Read, _}]}, All) -> [Read | All] end, [], Path),
-                [Read] = lists:usort(Symbols),
-                ?assertEqual(unicode:characters_to_binary(Symbol), flame_prof_frames:decode(Read)),
-                ?assert(binary:at(Read, byte_size(Read) - 17) < 128)
-            end)
+    [exported(perf, Two(Symbol ++ ":123"), #{lines => false}, fun(Path) ->
+            ?assertMatch({ok, #{}}, perf_script_grammar:check(Path)),
+            {ok, Symbols, _} = flame_prof:fold(
+                fun(#{frames := [{Read, _}]}, All) -> [Read | All] end, [], Path),
+            [Read] = lists:usort(Symbols),
+            ?assertEqual(unicode:characters_to_binary(Symbol), flame_prof_frames:decode(Read)),
+            ?assert(binary:at(Read, byte_size(Read) - 17) < 128)
+        end)
      || Symbol <- ["m:\x{fc}bcdefghijklmn/1", "m:\x{6f22}bcdefghijklmn/1",
-            "m:\x{fc}abcdefghijklm/1"]
-    ].
+            "m:\x{fc}abcdefghijklm/1"]].
 
 the_size_is_that_of_the_file_test_() ->
-    [
-        {lists:concat([Format, Suffix]), fun() ->
-            with_file(?FOUR, fun(File) ->
-                {ok, Profile} = flame_prof_profile:read(File),
-                Path = File ++ Suffix,
-                {ok, #{bytes := Bytes}} = flame_prof_profile:export(Profile, Format, Path),
-                ?assertEqual(filelib:file_size(Path), Bytes)
-            end)
-        end}
+    [{lists:concat([Format, Suffix]), fun() ->
+        with_file(?FOUR, fun(File) ->
+            {ok, Profile} = flame_prof_profile:read(File),
+            Path = File ++ Suffix,
+            {ok, #{bytes := Bytes}} = flame_prof_profile:export(Profile, Format, Path),
+            ?assertEqual(filelib:file_size(Path), Bytes)
+        end)
+    end}
      || {Format, Suffix} <- [{pprof, ".pb.gz"}, {firefox, ".json.gz"}, {firefox, ".json"},
-            {perf, ".txt"}]
-    ].
+            {perf, ".txt"}]].
 
 %% A sample of the profiler itself may stand first.
 times_count_from_the_first_sample_of_a_process_test() ->
@@ -115,12 +107,9 @@ a_function_is_one_frame_of_speedscope_test() ->
         #{<<"shared">> := #{<<"frames">> := Frames}, <<"profiles">> := Profiles} = json(Path),
         ?assertEqual([<<"a:a/0">>, <<"b:f/1">>, <<"waiting">>],
             lists:sort([Name || #{<<"name">> := Name} <- Frames])),
-        [
-            ?assertEqual([[<<"waiting">>, <<"a:a/0">>, <<"b:f/1">>]],
-                [[maps:get(<<"name">>, lists:nth(I + 1, Frames)) || I <- Stack]
-                    || Stack <- Stacks])
-         || #{<<"samples">> := Stacks} <- Profiles
-        ],
+        [?assertEqual([[<<"waiting">>, <<"a:a/0">>, <<"b:f/1">>]],
+                [[maps:get(<<"name">>, lists:nth(I + 1, Frames)) || I <- Stack] || Stack <- Stacks])
+         || #{<<"samples">> := Stacks} <- Profiles],
         ?assertEqual([[6], [6]], [Weights || #{<<"weights">> := Weights} <- Profiles])
     end).
 
@@ -135,41 +124,33 @@ lines_of_speedscope_can_be_told_apart_test() ->
 
 lines_can_be_left_out_of_every_export_test_() ->
     Text = [sample(#{us => N, frames => ["b:f/1:" ++ integer_to_list(N)]}) || N <- [1, 2]],
-    [
-        {atom_to_list(Format), fun() ->
-            exported(Format, Text, #{lines => false}, fun(Path) ->
-                ?assertNotEqual(nomatch, binary:match(plain(Path), <<"b:f/1">>)),
-                ?assertEqual(nomatch, binary:match(plain(Path), <<"b:f/1:">>))
-            end)
-        end}
-     || Format <- [collapsed, perf, speedscope, pprof, firefox]
-    ].
+    [{atom_to_list(Format), fun() ->
+        exported(Format, Text, #{lines => false}, fun(Path) ->
+            ?assertNotEqual(nomatch, binary:match(plain(Path), <<"b:f/1">>)),
+            ?assertEqual(nomatch, binary:match(plain(Path), <<"b:f/1:">>))
+        end)
+    end} || Format <- [collapsed, perf, speedscope, pprof, firefox]].
 
 %%% The Firefox Profiler
 
 %% Against the reader in Erlang.
 firefox_has_every_sample_test_() ->
-    [
-        {File ++ " " ++ Suffix, fun() ->
-            {ok, Text} = file:read_file(?CORPUS ++ File),
-            exported(firefox, Suffix, Text, #{}, fun(Path) ->
-                #{threads := Threads} = foreign_formats:firefox(plain(Path)),
-                {ok, Bytes} = file:read_file(Path),
-                ?assertEqual(Suffix =:= ".gz", binary:part(Bytes, 0, 2) =:= <<16#1f, 16#8b>>),
-                {ok, Samples, _} = reader_oracle:fold(fun(S, All) -> [S | All] end, [],
-                    [?CORPUS ++ File]),
-                Expected = lists:foldl(fun firefox_sample/2, #{}, lists:reverse(Samples)),
-                [First | _] = lists:sort([Us || #{time_us := Us} <- Samples]),
-                ?assertEqual(
-                    maps:map(fun(_, All) -> lists:reverse(All) end, Expected),
-                    maps:map(fun(_, #{samples := All}) ->
-                        [{First + round(1000 * Time), Weight, Stack}
-                            || {Time, Weight, Stack} <- All]
-                    end, Threads))
-            end)
-        end}
-     || {File, Suffix} <- [{"ours.log", ""}, {"nasty_names.log", ".gz"}, {"changes.log", ""}]
-    ].
+    [{File ++ " " ++ Suffix, fun() ->
+        {ok, Text} = file:read_file(?CORPUS ++ File),
+        exported(firefox, Suffix, Text, #{}, fun(Path) ->
+            #{threads := Threads} = foreign_formats:firefox(plain(Path)),
+            {ok, Bytes} = file:read_file(Path),
+            ?assertEqual(Suffix =:= ".gz", binary:part(Bytes, 0, 2) =:= <<16#1f, 16#8b>>),
+            {ok, Samples, _} = reader_oracle:fold(fun(S, All) -> [S | All] end, [],
+                [?CORPUS ++ File]),
+            Expected = lists:foldl(fun firefox_sample/2, #{}, lists:reverse(Samples)),
+            [First | _] = lists:sort([Us || #{time_us := Us} <- Samples]),
+            ?assertEqual(maps:map(fun(_, All) -> lists:reverse(All) end, Expected),
+                maps:map(fun(_, #{samples := All}) ->
+                    [{First + round(1000 * Time), Weight, Stack} || {Time, Weight, Stack} <- All]
+                end, Threads))
+        end)
+    end} || {File, Suffix} <- [{"ours.log", ""}, {"nasty_names.log", ".gz"}, {"changes.log", ""}]].
 
 firefox_sample(#{time_us := Us, period := Weight, status := Status, frames := Frames} = Sample,
         Threads) ->
@@ -209,13 +190,10 @@ statuses_and_collections_are_markers_of_firefox_test() ->
             foreign_formats:firefox(plain(Path)),
         Status = #{<<"type">> => <<"flame_prof_status">>},
         Gc = #{<<"type">> => <<"flame_prof_gc">>},
-        ?assertEqual(
-            [
-                {<<"GC">>, 2.0, 2.0, 0, Gc#{<<"minor_gcs">> => 3}},
+        ?assertEqual([{<<"GC">>, 2.0, 2.0, 0, Gc#{<<"minor_gcs">> => 3}},
                 {<<"GC">>, 4.0, 4.0, 0, Gc#{<<"minor_gcs">> => 1}},
                 {<<"running">>, 2.0, 4.0, 1, Status}, {<<"waiting">>, 0.0, 2.0, 1, Status},
-                {<<"waiting">>, 4.0, 4.0, 1, Status}
-            ],
+                {<<"waiting">>, 4.0, 4.0, 1, Status}],
             lists:sort(Markers))
     end).
 
@@ -231,12 +209,9 @@ a_process_of_schedulers_has_its_status_for_a_tick_test() ->
     exported(firefox, Text, #{}, fun(Path) ->
         #{threads := #{<<"<0.1.0>">> := #{markers := Markers}}} =
             foreign_formats:firefox(plain(Path)),
-        ?assertEqual(
-            [
-                {<<"garbage_collecting">>, 4020.0, 4030.0},
+        ?assertEqual([{<<"garbage_collecting">>, 4020.0, 4030.0},
                 {<<"garbage_collecting">>, 4040.0, 4050.0}, {<<"running">>, 1000.0, 1010.0},
-                {<<"running">>, 4000.0, 4020.0}
-            ],
+                {<<"running">>, 4000.0, 4020.0}],
             lists:sort([{Name, float(round(Begin)), float(round(End))}
                 || {Name, Begin, End, 1, _} <- Markers]))
     end).
@@ -245,19 +220,15 @@ weights_of_firefox_are_those_of_the_metric_test() ->
     Text = [sample(#{us => Us, metrics => ["memory=", Memory], period => Period})
         || {Us, Memory, Period} <- [{1, "100/0", ""}, {2, "300/200", ""}, {3, "50/-250", ""},
             {4, "50/0", "7 "}]],
-    [
-        exported(firefox, Text, Options, fun(Path) ->
-            #{threads := #{<<"<0.1.0>">> := #{samples := Samples, unit := Unit}}} =
-                foreign_formats:firefox(plain(Path)),
-            ?assertEqual(Expected, {Unit, [Weight || {_, Weight, _} <- Samples]})
-        end)
-     || {Options, Expected} <- [
-            {#{}, {<<"samples">>, [1, 1, 1, 1]}},
+    [exported(firefox, Text, Options, fun(Path) ->
+        #{threads := #{<<"<0.1.0>">> := #{samples := Samples, unit := Unit}}} =
+            foreign_formats:firefox(plain(Path)),
+        ?assertEqual(Expected, {Unit, [Weight || {_, Weight, _} <- Samples]})
+    end)
+     || {Options, Expected} <- [{#{}, {<<"samples">>, [1, 1, 1, 1]}},
             {#{by => {value, memory}}, {<<"bytes">>, [100, 300, 50, 50]}},
             {#{by => memory}, {<<"bytes">>, [200, -250]}},
-            {#{by => period}, {<<"samples">>, [1, 1, 1, 7]}}
-        ]
-    ].
+            {#{by => period}, {<<"samples">>, [1, 1, 1, 7]}}]].
 
 lines_of_firefox_can_be_left_out_and_files_be_empty_test() ->
     exported(firefox, ?FOUR, #{lines => false}, fun(Path) ->
@@ -304,15 +275,12 @@ stacks_of_perf_have_no_category_in_firefox_test() ->
 %%% Only some samples
 
 samples_are_chosen_by_time_status_and_process_test_() ->
-    [
-        {lists:flatten(io_lib:format("~tp, ~p", [Options, Format])), fun() ->
-            exported(Format, ?FOUR, Options, fun(Path) ->
-                ?assertEqual(Expected, count(Format, Path))
-            end)
-        end}
-     || Format <- [collapsed, perf, speedscope, pprof, firefox],
-        {Options, Expected} <- [
-            {#{}, 4},
+    [{lists:flatten(io_lib:format("~tp, ~p", [Options, Format])), fun() ->
+        exported(Format, ?FOUR, Options, fun(Path) ->
+            ?assertEqual(Expected, count(Format, Path))
+        end)
+    end} || Format <- [collapsed, perf, speedscope, pprof, firefox],
+        {Options, Expected} <- [{#{}, 4},
             %% A time is that of the sample, and the end is not included.
             {#{from => 499}, 3}, {#{from => 500}, 2}, {#{from => 0, to => 1000}, 2},
             {#{to => 1001}, 3}, {#{from => 499, to => 1000}, 1}, {#{status => running}, 2},
@@ -320,9 +288,7 @@ samples_are_chosen_by_time_status_and_process_test_() ->
             {#{status => exiting}, 0}, {#{process => "<0.1.0>"}, 2}, {#{process => 'shop (1)'}, 2},
             {#{process => <<"shop (1) <0.1.0>">>}, 2}, {#{process => <<"Shop.init/1">>}, 2},
             {#{process => <<"Elixir.Shop:init/1">>, status => running}, 1},
-            {#{process => <<"a:a/0">>}, 2}
-        ]
-    ].
+            {#{process => <<"a:a/0">>}, 2}]].
 
 tables_are_of_the_same_samples_test() ->
     with_file(?FOUR, fun(File) ->
@@ -333,17 +299,16 @@ tables_are_of_the_same_samples_test() ->
     end).
 
 what_chooses_nothing_by_mistake_is_refused_test_() ->
-    [
-        {lists:flatten(io_lib:format("~tp", [Options])), fun() ->
-            with_file(?FOUR, fun(File) ->
-                {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
-                {error, {bad_option, #{option := Option}} = Reason} =
-                    flame_prof_profile:export(Profile, collapsed, File ++ ".never", Options),
-                Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
-                ?assertNotEqual(nomatch, string:find(Sentence, Accepted)),
-                ?assertNot(filelib:is_file(File ++ ".never"))
-            end)
-        end}
+    [{lists:flatten(io_lib:format("~tp", [Options])), fun() ->
+        with_file(?FOUR, fun(File) ->
+            {ok, Profile} = flame_prof_profile:read(File, #{event => all}),
+            {error, {bad_option, #{option := Option}} = Reason} =
+                flame_prof_profile:export(Profile, collapsed, File ++ ".never", Options),
+            Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
+            ?assertNotEqual(nomatch, string:find(Sentence, Accepted)),
+            ?assertNot(filelib:is_file(File ++ ".never"))
+        end)
+    end}
      || {Option, Options, Accepted} <- [
             {from, #{from => 2001}, "at most 2000 ms"}, {from, #{from => -1}, "whole milliseconds"},
             {from, #{from => "1s"}, "whole milliseconds"}, {to, #{to => 0}, "whole milliseconds"},
@@ -351,9 +316,7 @@ what_chooses_nothing_by_mistake_is_refused_test_() ->
             {process, #{process => "<0.9.0>"}, "of a process in these files"},
             {process, #{process => "shop"}, "of a process in these files"},
             {process, #{process => <<255>>}, "as text"}, {process, #{process => ""}, "as text"},
-            {by, #{by => [samples, reductions]}, "speedscope takes several"}
-        ]
-    ].
+            {by, #{by => [samples, reductions]}, "speedscope takes several"}]].
 
 count(collapsed, Path) ->
     lists:sum([Weight || {_, Weight} <- foreign_formats:collapsed(plain(Path))]);
@@ -378,30 +341,25 @@ what_turns_a_line_is_encoded_everywhere_test_() ->
     Turned = <<"m:a", 16#202e/utf8, "b", 16#2066/utf8, "c/0">>,
     Written = <<"m:a%E2%80%AEb%E2%81%A6c/0">>,
     Text = [sample(#{name => Turned, frames => [Turned]})],
-    [
-        {atom_to_list(Format), fun() ->
-            exported(Format, Text, #{group_by => [process]}, fun(Path) ->
-                Bytes = plain(Path),
-                ?assertNotEqual(nomatch, binary:match(Bytes, Written)),
-                ?assertEqual(nomatch, binary:match(Bytes, <<16#202e/utf8>>))
-            end)
-        end}
-     || Format <- [collapsed, perf, speedscope, pprof, firefox]
-    ] ++ [
-        {"hot", fun() ->
-            with_file(Text, fun(File) ->
-                {ok, Report} = flame_prof_tree:report(File, #{idle => true}),
-                Shown = unicode:characters_to_binary(flame_prof_tree:format(Report, 100)),
-                ?assertNotEqual(nomatch, binary:match(Shown, <<"m:a?b?c/0">>)),
-                ?assertEqual(nomatch, binary:match(Shown, <<16#202e/utf8>>))
-            end)
-        end}
-    ].
+    [{atom_to_list(Format), fun() ->
+        exported(Format, Text, #{group_by => [process]}, fun(Path) ->
+            Bytes = plain(Path),
+            ?assertNotEqual(nomatch, binary:match(Bytes, Written)),
+            ?assertEqual(nomatch, binary:match(Bytes, <<16#202e/utf8>>))
+        end)
+    end} || Format <- [collapsed, perf, speedscope, pprof, firefox]
+    ] ++ [{"hot", fun() ->
+        with_file(Text, fun(File) ->
+            {ok, Report} = flame_prof_tree:report(File, #{idle => true}),
+            Shown = unicode:characters_to_binary(flame_prof_tree:format(Report, 100)),
+            ?assertNotEqual(nomatch, binary:match(Shown, <<"m:a?b?c/0">>)),
+            ?assertEqual(nomatch, binary:match(Shown, <<16#202e/utf8>>))
+        end)
+    end}].
 
 %%% Files
 
-exported(Format, Text, Options, Test) ->
-    exported(Format, "", Text, Options, Test).
+exported(Format, Text, Options, Test) -> exported(Format, "", Text, Options, Test).
 
 exported(Format, Suffix, Text, Options, Test) ->
     with_file(Text, fun(File) ->
@@ -440,27 +398,20 @@ sample(Given) ->
         metrics => "reductions=1/0", frames => ["a:a/0:1"], period => "", call => "a:a/0"},
     #{us := Us, pid := Pid, status := Status, metrics := Metrics, frames := Frames,
         period := Period, call := Call} = maps:merge(Default, Given),
-    [
-        io_lib:format("beam 7/~b [000] ~b.~6..0b: ~scpu-clock:\n",
+    [io_lib:format("beam 7/~b [000] ~b.~6..0b: ~scpu-clock:\n",
             [Tid, 100 + Us div 1000000, Us rem 1000000, Period]),
-        ["# ", Metrics, " erl_pid=", Pid],
-        [[" name=", Name] || #{name := Name} <- [Given]],
-        [[" initial_call=", Call] || Call =/= none],
-        " (metrics)\n",
+        ["# ", Metrics, " erl_pid=", Pid], [[" name=", Name] || #{name := Name} <- [Given]],
+        [[" initial_call=", Call] || Call =/= none], " (metrics)\n",
         [["\tffffffff ", Frame, " (", dso(Frame), ")\n"] || Frame <- Frames],
-        ["\tffffffff ", Status, " (status)\n\n"]
-    ].
+        ["\tffffffff ", Status, " (status)\n\n"]].
 
 dso({Frame, Dso}) when is_list(Frame) -> Dso;
 dso(_) -> "a.erl".
 
-own(Fields) ->
-    own(Fields, "", 9000001).
+own(Fields) -> own(Fields, "", 9000001).
 
 own(Fields, Words, Us) ->
-    [
-        io_lib:format("beam 7/2147483647 [000] ~b.~6..0b: cpu-clock:\n",
+    [io_lib:format("beam 7/2147483647 [000] ~b.~6..0b: cpu-clock:\n",
             [100 + Us div 1000000, Us rem 1000000]),
         ["# ", Fields, " name=flame_prof", Words, " (metrics)\n"],
-        "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"
-    ].
+        "\tffffffff flame_prof_self (flame_prof)\n\tffffffff waiting (status)\n\n"].

@@ -6,24 +6,19 @@
 -define(CORPUS, "test/corpus/").
 
 what_is_no_profile_is_refused_test_() ->
-    [
-        {Name, fun() ->
-            with_file(Name, Text, fun(File) ->
-                Path = list_to_binary(File),
-                [
-                    ?assertMatch(
-                        {error, {file, #{file := Path, reason := <<"no sample ", _/binary>>}}},
-                        Try(File))
-                 || Try <- [fun(F) -> flame_prof_tree:report(F, #{}) end,
-                        fun(F) -> flame_prof:hot([F, F], #{}) end,
-                        fun(F) -> flame_prof:report(F, F ++ ".html") end]
-                ],
-                ?assertNot(filelib:is_file(File ++ ".html"))
-            end)
-        end}
+    [{Name, fun() ->
+        with_file(Name, Text, fun(File) ->
+            Path = list_to_binary(File),
+            [?assertMatch({error, {file, #{file := Path, reason := <<"no sample ", _/binary>>}}},
+                    Try(File))
+             || Try <- [fun(F) -> flame_prof_tree:report(F, #{}) end,
+                    fun(F) -> flame_prof:hot([F, F], #{}) end,
+                    fun(F) -> flame_prof:report(F, F ++ ".html") end]],
+            ?assertNot(filelib:is_file(File ++ ".html"))
+        end)
+    end}
      || {Name, Text} <- [{"a.json", "{}\n"}, {"b.txt", "Dear all,\n\nno samples.\n"},
-            {"c.gz", binary:part(zlib:gzip(<<0:800000>>), 0, 60)}]
-    ].
+            {"c.gz", binary:part(zlib:gzip(<<0:800000>>), 0, 60)}]].
 
 %% A session may have nothing to sample.
 a_file_without_samples_is_a_profile_test() ->
@@ -35,8 +30,7 @@ a_file_without_samples_is_a_profile_test() ->
 
 damage_is_told_by_file_test() ->
     ?assertEqual([], texts([?CORPUS "ours.log"])),
-    ?assertEqual(
-        [<<?CORPUS "damaged.log: 11 damaged samples left out">>,
+    ?assertEqual([<<?CORPUS "damaged.log: 11 damaged samples left out">>,
             <<?CORPUS "cut.log.gz: 1 damaged sample left out, its end is cut off">>],
         texts([?CORPUS "damaged.log", ?CORPUS "ours.log", ?CORPUS "cut.log.gz"])),
     with_file("a.json", "{}\n", fun(File) ->

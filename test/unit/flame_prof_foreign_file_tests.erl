@@ -4,16 +4,14 @@
 -include_lib("eunit/include/eunit.hrl").
 
 each_kind_of_file_is_named_test_() ->
-    [
-        {Expected, fun() ->
-            text_file:with(Bytes, fun(File) ->
-                Name = flame_prof_foreign_file:name(File),
-                ?assertMatch({match, _}, re:run(Name, Expected)),
-                Reason = <<"no sample of it can be read: ", Name/binary>>,
-                ?assertMatch({error, {file, #{reason := Reason}}},
-                    flame_prof_tree:report(File, #{}))
-            end)
-        end}
+    [{Expected, fun() ->
+        text_file:with(Bytes, fun(File) ->
+            Name = flame_prof_foreign_file:name(File),
+            ?assertMatch({match, _}, re:run(Name, Expected)),
+            Reason = <<"no sample of it can be read: ", Name/binary>>,
+            ?assertMatch({error, {file, #{reason := Reason}}}, flame_prof_tree:report(File, #{}))
+        end)
+    end}
      || {Bytes, Expected} <- [
             {["PERFILE2", <<0:8000>>], "^it is a recording of perf: `perf script -i FILE"},
             {unicode:characters_to_binary("\x{feff}beam 1/1 [000] 1.000001: e:\n", unicode,
@@ -30,9 +28,7 @@ each_kind_of_file_is_named_test_() ->
             {"java 12 cycles:\n\t    7f89e341d84f write+0x4f (/usr/lib/libc.so)\n\n",
                 "^it has stacks without times: `perf script -F comm,"},
             {"Dear all,\n\nno samples.\n", "^it is no profile, or damaged$"},
-            {<<0:8000>>, "^it is no profile, or damaged$"}
-        ]
-    ].
+            {<<0:8000>>, "^it is no profile, or damaged$"}]].
 
 what_cannot_be_read_is_no_profile_test() ->
     ?assertEqual(<<"it is no profile, or damaged">>, flame_prof_foreign_file:name("/nowhere/x")).

@@ -34,8 +34,7 @@ the_ranked_need_no_place_test() ->
 who_has_exited_has_no_place_test() ->
     ?assertEqual([], selected(#{2 => 0}, passes([#{1 => 9000, 2 => 0}], new(4)))).
 
-no_places_are_none_test() ->
-    ?assertEqual([], selected(#{1 => 9000}, new(0))).
+no_places_are_none_test() -> ?assertEqual([], selected(#{1 => 9000}, new(0))).
 
 %% None has run but that one, and what was there before is no growth.
 memory_that_grows_has_a_place_test() ->
@@ -75,12 +74,10 @@ passes(All, Growers) ->
     lists:foldl(fun(Queues, G) -> element(2, pass(Queues, [], G)) end, Growers, All).
 
 pass(Queues, Ranked, Growers0) ->
-    Growers = maps:fold(
-        fun(N, Messages, Growers) ->
-            Info = [{message_queue_len, Messages}, {reductions, 0}],
-            flame_prof_growers:see(pid(N), Info, Growers)
-        end,
-        Growers0, Queues),
+    Growers = maps:fold(fun(N, Messages, Growers) ->
+        Info = [{message_queue_len, Messages}, {reductions, 0}],
+        flame_prof_growers:see(pid(N), Info, Growers)
+    end, Growers0, Queues),
     flame_prof_growers:select([pid(N) || N <- Ranked], Growers).
 
 selected(Queues, Growers) -> selected(Queues, [], Growers).

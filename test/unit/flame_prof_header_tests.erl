@@ -30,10 +30,8 @@ pseudo_frames_are_those_of_the_file_test() ->
         "\"([^\" ]+) \\((flame_prof)\\)", [global, {capture, [1, 2], binary}]),
     Frames = [?FLAME_PROF_GC, ?FLAME_PROF_IDLE, ?FLAME_PROF_AMBIGUOUS, ?FLAME_PROF_TRUNCATED,
         ?FLAME_PROF_NOT_SAMPLED, ?FLAME_PROF_UNREADABLE, ?FLAME_PROF_NO_FRAMES],
-    ?assertEqual(
-        lists:sort([[Symbol, ?FLAME_PROF_DSO] || Symbol <- Frames]),
-        lists:usort([Frame || [Symbol, _] = Frame <- Found, Symbol =/= ?FLAME_PROF_SELF])
-    ).
+    ?assertEqual(lists:sort([[Symbol, ?FLAME_PROF_DSO] || Symbol <- Frames]),
+        lists:usort([Frame || [Symbol, _] = Frame <- Found, Symbol =/= ?FLAME_PROF_SELF])).
 
 the_profilers_own_sample_is_that_of_the_file_test() ->
     Source = source("format/write_self.c"),
@@ -41,18 +39,14 @@ the_profilers_own_sample_is_that_of_the_file_test() ->
     ?assertMatch({_, _}, binary:match(Source, ?FLAME_PROF_SELF)).
 
 limits_are_those_of_c_test_() ->
-    [
-        {Name, ?_assertEqual(Limit, defined(Name, source(File)))}
-     || {Name, Limit, File} <- [
-            {"FP_RANKINGS_MAX", ?FP_RANKINGS_MAX, "session/top_processes.h"},
+    [{Name, ?_assertEqual(Limit, defined(Name, source(File)))}
+     || {Name, Limit, File} <- [{"FP_RANKINGS_MAX", ?FP_RANKINGS_MAX, "session/top_processes.h"},
             {"FP_PINNED_MAX", ?FP_PINNED_MAX, "session/sampler.h"},
             {"FP_STACK_SLOTS", ?FP_STACK_SLOTS, "format/record.h"},
             {"FP_STACK_FRAMES_MAX", ?FP_STACK_FRAMES_MAX, "format/record.h"},
             {"FP_FRAME_TEXT_MAX", ?FP_FRAME_TEXT_MAX, "format/record.h"},
             {"FP_FILE_BYTES_MAX", ?FP_FILE_BYTES_MAX, "format/symbolizer.h"},
-            {"FP_LOG_NODE_ROOM", ?FP_LOG_NODE_ROOM, "store/log_name.h"}
-        ]
-    ].
+            {"FP_LOG_NODE_ROOM", ?FP_LOG_NODE_ROOM, "store/log_name.h"}]].
 
 defined(Name, Source) ->
     {match, [Hex, Digits]} = re:run(Source, "#define " ++ Name ++ " (0x)?([0-9a-f]+)u?\\b",

@@ -6,18 +6,15 @@
 
 quantiles_are_those_of_the_sorted_list_test() ->
     _ = rand:seed(exsss, {1, 2, 3}),
-    [
-        begin
-            Sorted = lists:sort(durations(N)),
-            Histogram = histogram(Sorted),
-            [?assert(is_near(true_quantile(Q, Sorted), flame_prof_histogram:quantile(Q, Histogram)))
-                || Q <- [0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0]],
-            #{max_ns := Max, p50_ns := P50} = flame_prof_histogram:quantiles(Histogram),
-            ?assertEqual(lists:last(Sorted), Max),
-            ?assert(is_near(true_quantile(0.5, Sorted), P50))
-        end
-     || N <- [1, 2, 3, 10, 99, 1000, 20000]
-    ].
+    [begin
+        Sorted = lists:sort(durations(N)),
+        Histogram = histogram(Sorted),
+        [?assert(is_near(true_quantile(Q, Sorted), flame_prof_histogram:quantile(Q, Histogram)))
+            || Q <- [0.0, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0]],
+        #{max_ns := Max, p50_ns := P50} = flame_prof_histogram:quantiles(Histogram),
+        ?assertEqual(lists:last(Sorted), Max),
+        ?assert(is_near(true_quantile(0.5, Sorted), P50))
+    end || N <- [1, 2, 3, 10, 99, 1000, 20000]].
 
 no_durations_have_no_quantiles_test() ->
     ?assertEqual(#{}, flame_prof_histogram:quantiles(flame_prof_histogram:merge([]))).
@@ -68,8 +65,7 @@ parsed(Line) ->
         [{capture, all_but_first, binary}]),
     {le(Le), binary_to_integer(Count)}.
 
-le(<<"+Inf">>) ->
-    infinity;
+le(<<"+Inf">>) -> infinity;
 le(Seconds) ->
     [Whole, <<Part:9/binary>>] = binary:split(Seconds, <<".">>),
     binary_to_integer(Whole) * 1000000000 + binary_to_integer(Part).

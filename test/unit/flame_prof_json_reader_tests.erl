@@ -7,10 +7,8 @@
 -import(flame_prof_json_reader, [decode/1, decode/2]).
 
 what_the_rfc_has_is_read_test_() ->
-    [
-        {Text, ?_assertEqual({ok, Wanted}, decode(unicode:characters_to_binary(Text)))}
-     || {Text, Wanted} <- [
-            {"null", undefined}, {" true\n", true}, {"\t[ ]\r\n", []}, {"{}", #{}},
+    [{Text, ?_assertEqual({ok, Wanted}, decode(unicode:characters_to_binary(Text)))}
+     || {Text, Wanted} <- [{"null", undefined}, {" true\n", true}, {"\t[ ]\r\n", []}, {"{}", #{}},
             {"[false,[[]],{}]", [false, [[]], #{}]},
             {"{\"a\" : 1 , \"b\":[2]}", #{<<"a">> => 1, <<"b">> => [2]}},
             {"{\"\":0}", #{<<>> => 0}}, {"{\"a\":1,\"a\":2}", #{<<"a">> => 2}}, {"\"\"", <<>>},
@@ -22,18 +20,14 @@ what_the_rfc_has_is_read_test_() ->
             {"[0,-0,10,-12]", [0, 0, 10, -12]},
             {"123456789012345678901234567890", 123456789012345678901234567890},
             {"[1.5,-0.25,1e2,1E+2,2e-1,0e0,1.5e3]", [1.5, -0.25, 100.0, 100.0, 0.2, 0.0, 1500.0]},
-            {"1e-400", 0.0}
-        ]
-    ].
+            {"1e-400", 0.0}]].
 
 what_it_does_not_have_is_refused_with_the_place_test_() ->
-    [
-        {lists:flatten(io_lib:format("~p", [Text])), fun() ->
-            {error, Why} = decode(Text),
-            ?assertMatch({match, _}, re:run(Why, Wanted))
-        end}
-     || {Text, Wanted} <- [
-            {<<>>, "^byte 0: a value"}, {<<"  ">>, "^byte 2: a value"},
+    [{lists:flatten(io_lib:format("~p", [Text])), fun() ->
+        {error, Why} = decode(Text),
+        ?assertMatch({match, _}, re:run(Why, Wanted))
+    end}
+     || {Text, Wanted} <- [{<<>>, "^byte 0: a value"}, {<<"  ">>, "^byte 2: a value"},
             {<<16#ef, 16#bb, 16#bf, "1">>, "^byte 0: a value"}, {<<"[1,]">>, "^byte 3: a value"},
             {<<"[,1]">>, "^byte 1: a value"}, {<<"[1 2]">>, "^byte 3: a comma or ]"},
             {<<"[1">>, "^byte 2: a comma or ]"}, {<<"1 2">>, "^byte 2: nothing may follow"},
@@ -58,9 +52,7 @@ what_it_does_not_have_is_refused_with_the_place_test_() ->
             {<<"1.e1">>, "a digit"}, {<<"1e">>, "a digit"}, {<<"1e+">>, "a digit"},
             {<<"0x1">>, "nothing may follow"}, {<<"1e400">>, "a number is too large"},
             {<<0>>, "a value"}, {<<"[1]", 0>>, "nothing may follow"},
-            {<<"[1,", 16#a0/utf8, "2]">>, "a value"}
-        ]
-    ].
+            {<<"[1,", 16#a0/utf8, "2]">>, "a value"}]].
 
 what_is_too_much_is_refused_test() ->
     Deep = fun(N) -> iolist_to_binary([lists:duplicate(N, $[), lists:duplicate(N, $])]) end,

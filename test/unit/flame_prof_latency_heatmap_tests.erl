@@ -21,10 +21,8 @@ rows_cover_all_times_test() ->
     Lows = [0, 1, 3, 4, 5, 63, 64, 127, 128, 1000, 1 bsl 20, (1 bsl 40) - (1 bsl 33)],
     Buckets = [{Low, Low + 1, 1} || Low <- Lows] ++ [{1 bsl 40, infinity, 1}],
     #{rows := Rows, columns := [Counts]} = data([Buckets]),
-    [
-        ?assertEqual(length([Low || {Low, _, _} <- Buckets, Low >= From, Low < To]), N)
-     || {{From, To}, N} <- lists:zip(Rows, Counts)
-    ],
+    [?assertEqual(length([Low || {Low, _, _} <- Buckets, Low >= From, Low < To]), N)
+     || {{From, To}, N} <- lists:zip(Rows, Counts)],
     ?assertEqual(0, element(1, hd(Rows))),
     ?assertEqual(infinity, element(2, lists:last(Rows))),
     ?assertEqual(tl([From || {From, _} <- Rows]), lists:droplast([To || {_, To} <- Rows])).
@@ -42,9 +40,7 @@ functions_are_apart_test() ->
         flame_prof_latency_heatmap:of_function(2, Heatmap)).
 
 data(Histograms) ->
-    {_, Heatmap} = lists:foldl(
-        fun(Histogram, {N, Map}) ->
-            {N + 1, flame_prof_latency_heatmap:add(N, [Histogram], Map)}
-        end,
-        {0, flame_prof_latency_heatmap:new(1, 500)}, Histograms),
+    {_, Heatmap} = lists:foldl(fun(Histogram, {N, Map}) ->
+        {N + 1, flame_prof_latency_heatmap:add(N, [Histogram], Map)}
+    end, {0, flame_prof_latency_heatmap:new(1, 500)}, Histograms),
     flame_prof_latency_heatmap:of_function(1, Heatmap).

@@ -36,5 +36,4 @@ times_beyond_the_most_are_counted_test() ->
         {_, _, N} <- Buckets],
     ?assertEqual(300000, lists:sum(Kept) + Missing).
 
-add(Parts, Times) ->
-    flame_prof_latency_parts:add(Parts, Times, flame_prof_latency_parts:new()).
+add(Parts, Times) -> flame_prof_latency_parts:add(Parts, Times, flame_prof_latency_parts:new()).

@@ -35,16 +35,13 @@ a_node_that_was_lent_it_does_not_name_what_is_gone_test() ->
 %% Of 1000 samples and 100 ticks, so many dropped and missed, from one call to the next.
 steps(Steps) ->
     Empty = #{attempted => 0, inconsistent => 0, dropped => 0, ticks => 0, missed => 0},
-    lists:foldl(
-        fun({Dropped, Missed}, {Before, IsLogged}) ->
-            Grown = #{attempted => 1000, inconsistent => 0, dropped => Dropped, ticks => 100,
-                missed => Missed},
-            Now = maps:map(fun(Key, N) -> N + maps:get(Key, Grown) end, Before),
-            {Now, flame_prof_losses:log(Before, Now, IsLogged)}
-        end,
-        {Empty, false},
-        Steps
-    ).
+    lists:foldl(fun({Dropped, Missed}, {Before, IsLogged}) ->
+        Grown = #{attempted => 1000, inconsistent => 0, dropped => Dropped, ticks => 100,
+            missed => Missed},
+        Now = maps:map(fun(Key, N) -> N + maps:get(Key, Grown) end, Before),
+        {Now, flame_prof_losses:log(Before, Now, IsLogged)}
+    end, {Empty, false},
+        Steps).
 
 logged(Fun) ->
     [{Level, Report, lists:flatten(apply(io_lib, format, tuple_to_list(Callback(Report))))}

@@ -20,13 +20,10 @@ begun(Protocol) ->
     State.
 
 %% The answers, read, and the other actions.
-said(Text, State) when is_binary(Text) ->
-    read(flame_prof_mcp:received(Text, State));
-said(Message, State) ->
-    said(iolist_to_binary(flame_prof_json:encode(Message)), State).
+said(Text, State) when is_binary(Text) -> read(flame_prof_mcp:received(Text, State));
+said(Message, State) -> said(iolist_to_binary(flame_prof_json:encode(Message)), State).
 
-read({Actions, State}) ->
-    {[sent(Action) || Action <- Actions], State}.
+read({Actions, State}) -> {[sent(Action) || Action <- Actions], State}.
 
 sent({send, Text}) ->
     Line = iolist_to_binary(Text),
@@ -34,8 +31,7 @@ sent({send, Text}) ->
     ?assertEqual([byte_size(Line) - 1], [At || {At, 1} <- binary:matches(Line, <<"\n">>)]),
     {ok, Answer} = flame_prof_json_reader:decode(Line),
     Answer;
-sent(Action) ->
-    Action.
+sent(Action) -> Action.
 
 request(Id, Method) -> request(Id, Method, #{}).
 request(Id, Method, Params) ->
@@ -57,19 +53,17 @@ refused(Message, State) ->
 answered(Id, Answer, State) -> read(flame_prof_mcp:answered(Id, Answer, State)).
 
 the_version_is_negotiated_test_() ->
-    [
-        {Asked, fun() ->
-            #{params := Params} = initialize(),
-            {[#{<<"id">> := 0, <<"result">> := Result}], _} =
-                said((initialize())#{params := Params#{'protocolVersion' := list_to_binary(Asked)}},
-                    new()),
-            ?assertMatch(#{<<"protocolVersion">> := Got, <<"capabilities">> := #{<<"tools">> := _},
-                <<"serverInfo">> := #{<<"name">> := <<"flame_prof">>, <<"version">> := <<"0.0.1">>}}
-                when Got =:= Told, Result)
-        end}
+    [{Asked, fun() ->
+        #{params := Params} = initialize(),
+        {[#{<<"id">> := 0, <<"result">> := Result}], _} =
+            said((initialize())#{params := Params#{'protocolVersion' := list_to_binary(Asked)}},
+                new()),
+        ?assertMatch(#{<<"protocolVersion">> := Got, <<"capabilities">> := #{<<"tools">> := _},
+            <<"serverInfo">> := #{<<"name">> := <<"flame_prof">>, <<"version">> := <<"0.0.1">>}}
+            when Got =:= Told, Result)
+    end}
      || {Asked, Told} <- [{"2024-11-05", <<"2024-11-05">>}, {"2025-03-26", <<"2025-03-26">>},
-            {"2025-06-18", <<"2025-06-18">>}, {"2099-01-01", <<"2025-06-18">>}]
-    ].
+            {"2025-06-18", <<"2025-06-18">>}, {"2099-01-01", <<"2025-06-18">>}]].
 
 initialize_comes_first_and_once_test() ->
     ?assertMatch({1, -32600, _}, refused(request(1, 'tools/list'), new())),
@@ -80,14 +74,12 @@ initialize_comes_first_and_once_test() ->
         said(request(1, ping), new())).
 
 what_is_no_request_is_refused_test_() ->
-    [
-        {lists:flatten(io_lib:format("~p", [Text])), fun() ->
-            {Of, With, Why} = refused(Text),
-            ?assertEqual({Id, Code}, {Of, With}),
-            ?assertNotEqual(<<>>, Why)
-        end}
-     || {Text, Id, Code} <- [
-            {<<"{">>, undefined, -32700},
+    [{lists:flatten(io_lib:format("~p", [Text])), fun() ->
+        {Of, With, Why} = refused(Text),
+        ?assertEqual({Id, Code}, {Of, With}),
+        ?assertNotEqual(<<>>, Why)
+    end}
+     || {Text, Id, Code} <- [{<<"{">>, undefined, -32700},
             {<<"nix">>, undefined, -32700},
             {<<"\"", 255, "\"">>, undefined, -32700},
             {<<255>>, undefined, -32700},
@@ -106,22 +98,16 @@ what_is_no_request_is_refused_test_() ->
                 -32602},
             {<<"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}">>, 1, -32602},
             {<<"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":[\"top\"]}">>, 1,
-                -32602}
-        ]
-    ].
+                -32602}]].
 
 no_answer_to_what_asks_nothing_test() ->
-    [
-        ?assertMatch({[], _}, said(Text, begun()))
-     || Text <- [
-            <<>>, <<" \r">>,
+    [?assertMatch({[], _}, said(Text, begun()))
+     || Text <- [<<>>, <<" \r">>,
             <<"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}">>,
             <<"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/nix\"}">>,
             <<"{\"jsonrpc\":\"2.0\",\"method\":\"ping\"}">>,
             <<"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}">>,
-            <<"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}">>
-        ]
-    ],
+            <<"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{}}">>]],
     ?assertMatch({[], _}, said(cancel(77), begun())),
     ?assertMatch({[], _}, said(cancel(#{}), begun())).
 
@@ -129,21 +115,17 @@ every_tool_reads_only_and_describes_its_arguments_test() ->
     {[#{<<"result">> := #{<<"tools">> := Tools}}], _} = said(request(1, 'tools/list'), begun()),
     ?assertEqual([<<"binaries">>, <<"doctor">>, <<"hot">>, <<"mailbox">>, <<"memory">>,
         <<"pstack">>, <<"tables">>, <<"top">>, <<"waits">>, <<"xray">>], lists:sort([Name || #{<<"name">> := Name} <- Tools])),
-    [
-        begin
-            #{<<"description">> := About, <<"inputSchema">> := Schema,
-                <<"annotations">> := Annotations} = Tool,
-            ?assertMatch(#{<<"readOnlyHint">> := true, <<"destructiveHint">> := false},
-                Annotations),
-            ?assertMatch({match, _}, re:run(About, "Costs ")),
-            #{<<"type">> := <<"object">>, <<"properties">> := Properties,
-                <<"required">> := Required, <<"additionalProperties">> := false} = Schema,
-            ?assertEqual([], Required -- maps:keys(Properties)),
-            [?assertMatch(#{<<"type">> := _, <<"description">> := _}, Property)
-                || Property <- maps:values(Properties)]
-        end
-     || Tool <- Tools
-    ].
+    [begin
+        #{<<"description">> := About, <<"inputSchema">> := Schema,
+            <<"annotations">> := Annotations} = Tool,
+        ?assertMatch(#{<<"readOnlyHint">> := true, <<"destructiveHint">> := false}, Annotations),
+        ?assertMatch({match, _}, re:run(About, "Costs ")),
+        #{<<"type">> := <<"object">>, <<"properties">> := Properties,
+            <<"required">> := Required, <<"additionalProperties">> := false} = Schema,
+        ?assertEqual([], Required -- maps:keys(Properties)),
+        [?assertMatch(#{<<"type">> := _, <<"description">> := _}, Property)
+            || Property <- maps:values(Properties)]
+    end || Tool <- Tools].
 
 a_node_is_needed_where_none_was_given_test() ->
     {ok, #{node := "shop@here"}} =
@@ -177,14 +159,12 @@ arguments_are_options_of_the_command_test() ->
     ?assertEqual({[], #{by => samples}}, Checked(<<"hot">>, #{<<"by">> => <<"samples">>})).
 
 wrong_arguments_are_named_with_what_is_accepted_test_() ->
-    [
-        {Wanted, fun() ->
-            {1, -32602, Why} =
-                refused(request(1, 'tools/call', #{name => Name, arguments => Arguments})),
-            ?assertMatch({match, _}, re:run(Why, Wanted))
-        end}
-     || {Name, Arguments, Wanted} <- [
-            {nix, #{}, "there is no tool nix"},
+    [{Wanted, fun() ->
+        {1, -32602, Why} =
+            refused(request(1, 'tools/call', #{name => Name, arguments => Arguments})),
+        ?assertMatch({match, _}, re:run(Why, Wanted))
+    end}
+     || {Name, Arguments, Wanted} <- [{nix, #{}, "there is no tool nix"},
             {top, [], "arguments is an object"},
             {top, #{nix => 1}, "nix: unknown argument; there are: node, by"},
             {top, #{rows => 0}, "rows: it takes a whole number from 1 to 200"},
@@ -206,9 +186,7 @@ wrong_arguments_are_named_with_what_is_accepted_test_() ->
             {xray, #{process => <<"a">>, max_memory => 201}, "max_memory: .* from 16 to 200"},
             {hot, #{idle => 1}, "idle: it takes true or false"},
             {hot, #{mode => <<"trace">>}, "mode: it takes one of: processes, schedulers, cpu"},
-            {memory, #{node => <<"other@here">>}, "node: it takes one of: shop@here, shop@there"}
-        ]
-    ].
+            {memory, #{node => <<"other@here">>}, "node: it takes one of: shop@here, shop@there"}]].
 
 %% What a tool answers, and what its command refuses with.
 a_look_is_text_and_json_and_an_error_its_sentence_test() ->
@@ -232,11 +210,10 @@ calls_are_bounded_test() ->
     {[#{<<"id">> := 5}, {start, 6, _}], _} = answered(5, {error, "x"}, Next).
 
 many(Ids, State) ->
-    lists:foldl(
-        fun(Id, {Before, Between}) ->
-            {Actions, After} = said(call(Id), Between),
-            {Before ++ Actions, After}
-        end, {[], State}, Ids).
+    lists:foldl(fun(Id, {Before, Between}) ->
+        {Actions, After} = said(call(Id), Between),
+        {Before ++ Actions, After}
+    end, {[], State}, Ids).
 
 an_id_is_of_one_call_test() ->
     {[{start, 1, _}], State} = said(call(1), begun()),

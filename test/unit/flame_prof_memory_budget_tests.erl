@@ -39,8 +39,7 @@ available_test_() ->
         {"what is no number limits nothing", infinity, [
             {"proc/self/cgroup", "nonsense\n0::/x\n::\n"},
             {"sys/fs/cgroup/x/memory.max", "-1\n"}, {"sys/fs/cgroup/x/memory.current", "\n"},
-            {"sys/fs/cgroup/x/memory.stat", "inactive_file\n"}]}
-    ]].
+            {"sys/fs/cgroup/x/memory.stat", "inactive_file\n"}]}]].
 
 available(Files) ->
     Root = filename:join("/tmp", "flame_prof_memory_" ++ os:getpid() ++ "_" ++ unique()),
@@ -55,8 +54,7 @@ write(Path, Text) ->
     ok = filelib:ensure_dir(Path),
     ok = file:write_file(Path, Text).
 
-unique() ->
-    integer_to_list(erlang:unique_integer([positive])).
+unique() -> integer_to_list(erlang:unique_integer([positive])).
 
 %%% ----------------------------------------------------------- the session --
 
@@ -76,8 +74,7 @@ filters_and_the_portable_engine_need_no_table_test() ->
     ?assertEqual(node_bytes(native, None), node_bytes(native, Filtered)),
     ?assertEqual(0, node_bytes(portable, #{})).
 
-node_bytes(Engine, Options) ->
-    flame_prof_memory_budget:node_bytes(Engine, options(Options)).
+node_bytes(Engine, Options) -> flame_prof_memory_budget:node_bytes(Engine, options(Options)).
 
 a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
     Tight = options(#{memory_budget => 48420352}),
@@ -89,11 +86,8 @@ a_budget_that_the_node_exceeds_is_refused_by_name_test() ->
 
 %% The ring is sized down first.
 what_is_mapped_at_the_start_is_within_the_budget_test() ->
-    [
-        ?assert(flame_prof_config:start_bytes(native,
-            options(#{memory_budget => Budget})) =< Budget)
-     || Budget <- [50777216, 60000000, 67108864, 1000000000]
-    ].
+    [?assert(flame_prof_config:start_bytes(native, options(#{memory_budget => Budget})) =< Budget)
+     || Budget <- [50777216, 60000000, 67108864, 1000000000]].
 
 options(Given) ->
     {ok, Options} = flame_prof_options:validate(Given),

@@ -25,8 +25,7 @@ functions_are_parsed_test() ->
         {"&:lists.seq/2", {lists, seq, 2}},
         {":lists.seq/2", {lists, seq, 2}},
         {fun lists:seq/2, {lists, seq, 2}},
-        {fun 'Elixir.Enum':map/2, {'Elixir.Enum', map, 2}}
-    ]].
+        {fun 'Elixir.Enum':map/2, {'Elixir.Enum', map, 2}}]].
 
 what_is_none_is_refused_test() ->
     [?assertMatch({Text, {error, <<_, _/binary>>}}, {Text, flame_prof_mfa:parse(Text)})

@@ -3,10 +3,8 @@
 -include_lib("eunit/include/eunit.hrl").
 
 elixir_is_shown_the_elixir_way_test_() ->
-    [
-        ?_assertEqual(Shown, flame_prof_names:function(Name))
-     || {Name, Shown} <- [
-            {<<"Elixir.Foo.Bar:baz/1">>, <<"Foo.Bar.baz/1">>},
+    [?_assertEqual(Shown, flame_prof_names:function(Name))
+     || {Name, Shown} <- [{<<"Elixir.Foo.Bar:baz/1">>, <<"Foo.Bar.baz/1">>},
             {<<"Elixir.Foo.Bar:baz/1:99">>, <<"Foo.Bar.baz/1:99">>},
             {<<"Elixir.Foo:-run/2-fun-0-/1">>, <<"anonymous fn/1 in Foo.run/2">>},
             {"Elixir.MyApp.Repo", <<"MyApp.Repo">>},
@@ -16,23 +14,17 @@ elixir_is_shown_the_elixir_way_test_() ->
             {<<"lists:map/2">>, <<"lists:map/2">>},
             {<<"m:-f/1-fun-0-/2">>, <<"m:-f/1-fun-0-/2">>},
             {<<"Elixir:f/0">>, <<"Elixir:f/0">>},
-            {<<>>, <<>>}
-        ]
-    ].
+            {<<>>, <<>>}]].
 
 what_is_printed_can_be_typed_back_test_() ->
-    [
-        ?_assertEqual(Shown, unicode:characters_to_binary(flame_prof_names:printed(Name)))
-     || {Name, Shown} <- [
-            {'Elixir.Shop.Stock', <<"Shop.Stock">>},
+    [?_assertEqual(Shown, unicode:characters_to_binary(flame_prof_names:printed(Name)))
+     || {Name, Shown} <- [{'Elixir.Shop.Stock', <<"Shop.Stock">>},
             {my_server, <<"my_server">>},
             {'my server', <<"'my server'">>},
             {{'Elixir.Shop', 'add!'}, <<"Shop.add!">>},
             {{'Elixir.Shop', 'add!', 2}, <<"Shop.add!/2">>},
             {{m, 'F', 2}, <<"m:'F'/2">>},
-            {{m, f}, <<"m:f">>}
-        ]
-    ].
+            {{m, f}, <<"m:f">>}]].
 
 names_of_a_process_for_a_person_test() ->
     Parent = self(),
@@ -88,16 +80,13 @@ nothing_comes_after_the_labels_test() ->
 %% Each labelled with its number.
 in_processes(Count, Test) ->
     Self = self(),
-    Pids = [
-        proc_lib:spawn_link(fun() ->
-            set_label({worker, N}),
-            Self ! {self(), ready},
-            receive
-                stop -> ok
-            end
-        end)
-     || N <- lists:seq(1, Count)
-    ],
+    Pids = [proc_lib:spawn_link(fun() ->
+        set_label({worker, N}),
+        Self ! {self(), ready},
+        receive
+            stop -> ok
+        end
+    end) || N <- lists:seq(1, Count)],
     _ = [receive {Pid, ready} -> ok end || Pid <- Pids],
     try
         Test(Pids)
@@ -105,8 +94,7 @@ in_processes(Count, Test) ->
         _ = [begin unlink(Pid), exit(Pid, kill) end || Pid <- Pids]
     end.
 
-has_labels() ->
-    erlang:function_exported(proc_lib, set_label, 1).
+has_labels() -> erlang:function_exported(proc_lib, set_label, 1).
 
 set_label(Label) ->
     ProcLib = proc_lib,

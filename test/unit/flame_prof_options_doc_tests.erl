@@ -19,8 +19,7 @@ the_type_has_the_keys_of_the_table_test() ->
     ?assertEqual(lists:sort(flame_prof_options:names()), keys_of_type(flame_prof_options, given)),
     ?assertEqual(names(flame_prof_options:process_rows()),
         keys_of_type(flame_prof_options, process_given)),
-    ?assertEqual(names(flame_prof_selection:rows()),
-        keys_of_type(flame_prof_selection, ranking)),
+    ?assertEqual(names(flame_prof_selection:rows()), keys_of_type(flame_prof_selection, ranking)),
     ?assertEqual(names(flame_prof_trigger:rows()), keys_of_type(flame_prof_trigger, given)).
 
 names(Rows) -> lists:sort(flame_prof_schema:names(Rows)).
@@ -32,13 +31,11 @@ keys_of_type(Module, Type) ->
     lists:sort([Key || {type, _, _, [{atom, _, Key}, _]} <- Fields]).
 
 every_row_has_one_line_of_text_test_() ->
-    [
-        {atom_to_list(Key), ?_assertEqual(nomatch, re:run(Doc, "^$|\n|\\.$"))}
+    [{atom_to_list(Key), ?_assertEqual(nomatch, re:run(Doc, "^$|\n|\\.$"))}
      || Rows <- [flame_prof_options:rows(), flame_prof_options:process_rows(),
             flame_prof_options:limit_rows(), flame_prof_selection:rows(),
             flame_prof_trigger:rows()],
-        #{key := Key, doc := Doc} <- Rows
-    ].
+        #{key := Key, doc := Doc} <- Rows].
 
 the_help_of_set_describes_each_option_in_lines_that_fit_test() ->
     Text = unicode:characters_to_list(flame_prof_options_doc:help([dir])),

@@ -11,8 +11,7 @@ with_application(Test) ->
 
 processes_are_known_by_name_and_by_first_call_test() ->
     with_application(fun() ->
-        [?assert(flame_prof_own:is_own(Own)) || Own <- [
-            #{registered_name => flame_prof_session},
+        [?assert(flame_prof_own:is_own(Own)) || Own <- [#{registered_name => flame_prof_session},
             #{registered_name => <<"flame_prof_agent">>, initial_call => none},
             #{registered_name => flame_prof_cleanup, initial_call => {erlang, apply, 2}},
             #{registered_name => flame_prof_capture_probe},

@@ -8,11 +8,9 @@ nothing_is_reported_test_() ->
     [{atom_to_list(Name), fun() -> [] = reports(Start) end} || {Name, Start} <- [
         {targets, fun targets/0},
         {selector_of_targets, fun targets_with_a_selector/0},
-        {portable_engine, fun portable_engine/0}
-    ]].
+        {portable_engine, fun portable_engine/0}]].
 
-targets() ->
-    flame_prof_targets:start_link(#{options => options(), rules => [], exclude => []}).
+targets() -> flame_prof_targets:start_link(#{options => options(), rules => [], exclude => []}).
 
 targets_with_a_selector() ->
     Rules = flame_prof_selection:rules({top, 5, 1000}),

@@ -61,8 +61,7 @@ a_sentence_has_what_is_short_how_much_is_there_and_how_much_is_needed_test_() ->
             {doctor, machine, 3 bsl 30, 4 bsl 30, ?MIB, "has 1.0 GiB of 4.0 GiB memory free on its "
                 "machine, and the doctor needs 1.0 MiB"},
             {doctor, heap, 0, 20000, 200000, "allows heaps of at most 20,000 words (erl +hmax, "
-                "+hmaxk), and the doctor needs 200,000 words"}
-        ]].
+                "+hmaxk), and the doctor needs 200,000 words"}]].
 
 %% ---------------------------------------------------------- what the VM says --
 
@@ -89,13 +88,11 @@ limits_of_files_test() ->
         "Max data size             unlimited            unlimited            bytes\n"
         "Max open files            1024                 20000                files\n"
         "Max address space         4294967296           unlimited            bytes\n">>,
-    Files = #{
-        "/proc/self/limits" => Limits,
+    Files = #{"/proc/self/limits" => Limits,
         "/proc/self/status" => <<"Name:\tbeam.smp\nVmPeak:\t 9 kB\nVmSize:\t 2048 kB\n"
             "VmData:\t 100 kB\n">>,
         "/proc/meminfo" => <<"MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable: 400 kB\n">>,
-        descriptors => {ok, ["0", "1", "2", "9"]}
-    },
+        descriptors => {ok, ["0", "1", "2", "9"]}},
     ?assertEqual([{files, 3, 1024}, {address_space, 2048 * 1024, 4294967296},
         {machine, 600 * 1024, 1000 * 1024}], flame_prof_limits:of_files(Files)),
     ?assertEqual([], flame_prof_limits:of_files(#{descriptors => {error, enoent}})).
@@ -120,14 +117,11 @@ only_functions_of_otp_are_called_test() ->
 
 %% Of the group of the node and of those above it.
 the_group_with_the_least_room_counts_test() ->
-    Files = #{
-        "/proc/self/mountinfo" => <<"30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n">>,
-        "/proc/self/cgroup" => <<"0::/shop/node\n">>,
-        <<"/cg/shop/memory.max">> => <<"9000\n">>,
+    Files = #{"/proc/self/mountinfo" => <<"30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n">>,
+        "/proc/self/cgroup" => <<"0::/shop/node\n">>, <<"/cg/shop/memory.max">> => <<"9000\n">>,
         <<"/cg/shop/memory.current">> => <<"8500\n">>,
         <<"/cg/shop/node/memory.max">> => <<"4000\n">>,
-        <<"/cg/shop/node/memory.current">> => <<"3000\n">>
-    },
+        <<"/cg/shop/node/memory.current">> => <<"3000\n">>},
     {ok, Limits} = flame_prof_limits:by(with_files(Files, {error, enoent})),
     ?assertEqual({control_group, 8500, 9000}, lists:keyfind(control_group, 1, Limits)).
 

@@ -9,13 +9,9 @@ with_writer(Fun) ->
     Output = filename:join("/tmp", "flame_prof_remote_writer." ++ os:getpid() ++ "." ++
         integer_to_list(erlang:unique_integer([positive]))),
     ok = file:make_dir(Output),
-    Config = #{
-        node => 'engine@elsewhere',
-        os_pid => 4711,
-        release => erlang:system_info(otp_release),
-        engine_reason => <<"of a test">>,
-        output => Output
-    },
+    Config = #{node => 'engine@elsewhere', os_pid => 4711,
+        release => erlang:system_info(otp_release), engine_reason => <<"of a test">>,
+        output => Output},
     {ok, Writer} = flame_prof_remote_writer:start_link(Config),
     try
         Fun(Writer)
@@ -39,11 +35,9 @@ flushed(Writer) ->
 
 %% As the engine does: what it defines, and then a sample in each tick.
 samples(Times) ->
-    Defined = [
-        {process, 0, 84, 0, <<"shop">>, none, none, <<>>},
+    Defined = [{process, 0, 84, 0, <<"shop">>, none, none, <<>>},
         {frame, 0, <<"shop">>, <<"sell">>, 1, 12, <<"shop.erl">>},
-        {stack, 0, [0]}
-    ],
+        {stack, 0, [0]}],
     Defined ++ lists:append([[{tick, 0, Us, 0}, {sample, 0, 0, 0, erlang:make_tuple(16, 7)}]
         || Us <- Times]).
 

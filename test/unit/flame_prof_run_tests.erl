@@ -43,8 +43,7 @@ triggers_that_never_fired_stop_with_a_text_test() ->
     Text = flame_prof_info:format(node(), Run#{triggers => [#{on => run_queue, fired => 0}]}),
     ?assertEqual(
         "nonode@nohost: stopped; no trigger has fired\n  trigger run_queue: fired 0 times\n",
-        unicode:characters_to_list(Text)
-    ).
+        unicode:characters_to_list(Text)).
 
 %% A session samples less than it was told when its budget is spent: its text says so.
 a_throttled_session_says_its_level_test() ->
@@ -52,14 +51,12 @@ a_throttled_session_says_its_level_test() ->
     Run = flame_prof_run:nothing(Options, #{engine => native, engine_reason => <<"native">>}),
     Text = fun(Level) ->
         unicode:characters_to_list(flame_prof_info:format(node(), Run#{running_stacks => on,
-            selected => 0, processes => 0, budget_step => Level,
-            file_bytes => 0}))
+            selected => 0, processes => 0, budget_step => Level, file_bytes => 0}))
     end,
     ?assertEqual(nomatch, string:find(Text(0), "throttle")),
     ?assertNotEqual(nomatch, string:find(Text(3), "; throttle level 3 of 8\n")).
 
-init(_) ->
-    {ok, none}.
+init(_) -> {ok, none}.
 
 handle_call(stop_yourself, _From, State) ->
     {reply, flame_prof_run:stop(self(), infinity), State};
@@ -78,10 +75,7 @@ handle_call(spawn, _From, State) ->
     receive
         {other, Other} -> {reply, {Child, Other}, State}
     end;
-handle_call(stop, _From, State) ->
-    {stop, normal, {ok, stopped}, State}.
+handle_call(stop, _From, State) -> {stop, normal, {ok, stopped}, State}.
 
-handle_cast(stop, State) ->
-    {stop, normal, State};
-handle_cast(kill, State) ->
-    {stop, {shutdown, killed}, State}.
+handle_cast(stop, State) -> {stop, normal, State};
+handle_cast(kill, State) -> {stop, {shutdown, killed}, State}.

@@ -7,40 +7,25 @@
 a_sample_is_taken_apart_test() ->
     #{metrics := Metrics} = Sample = lists:nth(2, read("ours.log")),
     ?assertEqual(16, map_size(Metrics)),
-    ?assertEqual(
-        #{
-            time_us => 1795237782923952,
-            comm => <<"beam">>,
-            pid => 4242,
-            tid => 72,
-            event => <<"cpu-clock">>,
-            period => 1,
-            status => <<"waiting">>,
-            frames => [
-                {<<"timer:sleep/1:219">>, <<"timer.erl">>},
-                {<<"erlang:apply/2">>, <<"erlang.erl">>}
-            ],
+    ?assertEqual(#{time_us => 1795237782923952, comm => <<"beam">>, pid => 4242, tid => 72,
+            event => <<"cpu-clock">>, period => 1, status => <<"waiting">>,
+            frames => [{<<"timer:sleep/1:219">>, <<"timer.erl">>},
+                {<<"erlang:apply/2">>, <<"erlang.erl">>}],
             metrics => #{<<"memory">> => {54944, 0}, <<"reductions">> => {500, 0}},
-            words => #{
-                <<"erl_pid">> => <<"<0.72.0>">>, <<"initial_call">> => <<"erlang:apply/2">>
-            }
+            words => #{<<"erl_pid">> => <<"<0.72.0>">>, <<"initial_call">> => <<"erlang:apply/2">>}
         },
-        Sample#{metrics := maps:with([<<"memory">>, <<"reductions">>], Metrics)}
-    ).
+        Sample#{metrics := maps:with([<<"memory">>, <<"reductions">>], Metrics)}).
 
 %% What is remembered moves as it grows; make asan sees it where it is looked at
 %% after that.
 a_known_stack_with_a_new_status_each_time_test() ->
-    Path = filename:join(
-        filename:basedir(user_cache, "flame_prof_test"),
-        "statuses." ++ os:getpid() ++ ".log"
-    ),
+    Path = filename:join(filename:basedir(user_cache, "flame_prof_test"),
+        "statuses." ++ os:getpid() ++ ".log"),
     ok = filelib:ensure_dir(Path),
     Statuses = [<<"status", (integer_to_binary(N))/binary>> || N <- lists:seq(1, 300)],
     ok = file:write_file(Path, [
         [Status, "\t0.71.0 [000] 1795237782.011367: cpu-clock:\n\tffffffff a:b/1;8 (a.erl)\n\n"]
-     || Status <- Statuses
-    ]),
+     || Status <- Statuses]),
     try
         {ok, Read, _} = flame_prof:fold(fun(Sample, Acc) -> [Sample | Acc] end, [], Path),
         ?assertEqual(Statuses, [Status || #{status := Status} <- lists:reverse(Read)]),
@@ -50,33 +35,22 @@ a_known_stack_with_a_new_status_each_time_test() ->
     end.
 
 the_original_files_are_read_test() ->
-    ?assertMatch(
-        [
-            #{
-                comm := <<"0.71.0">>,
-                status := <<"waiting">>,
+    ?assertMatch([#{comm := <<"0.71.0">>, status := <<"waiting">>,
                 metrics := #{<<"reductions">> := {123, 4}, <<"memory">> := {2640, -8}},
-                frames := [{<<"gen_server:loop/7:871">>, <<"gen_server.erl">>} | _]
-            },
+                frames := [{<<"gen_server:loop/7:871">>, <<"gen_server.erl">>} | _]},
             #{status := <<"running">>, frames := [_, {<<"native">>, <<"flame_prof">>}]},
-            #{comm := <<"0.71.0">>}
-        ],
-        read("original.log")
-    ).
+            #{comm := <<"0.71.0">>}],
+        read("original.log")).
 
 perf_scripts_of_linux_are_read_test() ->
-    ?assertMatch(
-        [
-            #{comm := <<"swapper">>, status := <<>>, period := 250000,
+    ?assertMatch([#{comm := <<"swapper">>, status := <<>>, period := 250000,
                 event := <<"cpu-clock:pppH">>},
             #{frames := [_, _, {<<"$lists:map/2">>, <<"/tmp/perf-4242.map">>}], tid := 4250},
             #{comm := <<"Chrome Thread">>},
             #{frames := []},
             #{frames := [{<<"do_idle">>, _}]},
-            #{comm := <<":99">>}
-        ],
-        read("perf.txt")
-    ).
+            #{comm := <<":99">>}],
+        read("perf.txt")).
 
 compressed_files_are_the_same_files_test() ->
     Plain = read("ours.log"),
@@ -85,33 +59,26 @@ compressed_files_are_the_same_files_test() ->
 
 %% What the reader in Erlang says of the same bytes.
 both_readers_agree_test_() ->
-    [
-        ?_assertEqual(
-            element(2, reader_oracle:fold(fun collect/2, [], ?CORPUS ++ File)),
-            [maps:without([comm, event], S) || S <- lists:reverse(read(File))]
-        )
+    [?_assertEqual(element(2, reader_oracle:fold(fun collect/2, [], ?CORPUS ++ File)),
+            [maps:without([comm, event], S) || S <- lists:reverse(read(File))])
      || File <- ["ours.log", "edges.log", "schedulers.log", "changes.log", "format1.log.zst",
-            "format3.log.zst"]
-    ].
+            "format3.log.zst"]].
 
 %% Whichever sample is damaged, the numbers of each other one are right or absent.
 damage_makes_no_number_wrong_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     Pieces = binary:split(Text, <<"\n\n">>, [global, trim]),
     True = numbers(read("changes.log")),
-    [
-        text_file:with([[P, "\n\n"] || P <- Before ++ [["x ", Damaged] | Behind]], fun(File) ->
-            {ok, Samples, #{bad := 1}} = fold([File], #{}),
-            Got = numbers(Samples),
-            ?assertEqual(length(Pieces) - 2, map_size(Got)),
-            maps:foreach(fun(Key, Numbers) ->
-                ?assert(Numbers =:= #{} orelse Numbers =:= maps:get(Key, True))
-            end, Got),
-            ?assertEqual(length(Before), length([1 || M <- maps:values(Got), M =/= #{}]))
-        end)
-     || N <- lists:seq(5, length(Pieces) - 1),
-        {Before, [Damaged | Behind]} <- [lists:split(N - 1, Pieces)]
-    ].
+    [text_file:with([[P, "\n\n"] || P <- Before ++ [["x ", Damaged] | Behind]], fun(File) ->
+        {ok, Samples, #{bad := 1}} = fold([File], #{}),
+        Got = numbers(Samples),
+        ?assertEqual(length(Pieces) - 2, map_size(Got)),
+        maps:foreach(fun(Key, Numbers) ->
+            ?assert(Numbers =:= #{} orelse Numbers =:= maps:get(Key, True))
+        end, Got),
+        ?assertEqual(length(Before), length([1 || M <- maps:values(Got), M =/= #{}]))
+    end) || N <- lists:seq(5, length(Pieces) - 1),
+        {Before, [Damaged | Behind]} <- [lists:split(N - 1, Pieces)]].
 
 more_than_one_empty_line_is_no_damage_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
@@ -131,18 +98,13 @@ a_newer_format_is_an_error_test() ->
     {ok, Text} = file:read_file(?CORPUS "changes.log"),
     Newer = binary:replace(Text, <<" format=2 ">>, <<" format=4 ">>),
     ?assertNotEqual(Text, Newer),
-    [
-        text_file:with(Texts, fun(File) ->
-            {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
-            {file, #{file := File}} = Reason,
-            {error, Reason} = flame_prof_profile:read(File),
-            ?assertMatch({match, _},
-                re:run(flame_prof:format_error(Reason), "format is newer than 3")),
-            ?assertEqual({error, {File, newer_format}},
-                reader_oracle:fold(fun collect/2, [], File))
-        end)
-     || Texts <- [[Newer], [Newer, Newer]]
-    ].
+    [text_file:with(Texts, fun(File) ->
+        {error, Reason} = flame_prof_samples:fold(fun collect/2, [], File),
+        {file, #{file := File}} = Reason,
+        {error, Reason} = flame_prof_profile:read(File),
+        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "format is newer than 3")),
+        ?assertEqual({error, {File, newer_format}}, reader_oracle:fold(fun collect/2, [], File))
+    end) || Texts <- [[Newer], [Newer, Newer]]].
 
 %% A bit in the first sample of the profiler itself, or in a later one.
 a_damaged_format_costs_a_block_test_() ->
@@ -153,28 +115,24 @@ a_damaged_format_costs_a_block_test_() ->
     Alone = binary:replace(Own, <<" format=2 ">>, <<" format=6 ">>),
     {ok, Samples, #{samples := Count}} = fold([?CORPUS "changes.log"], #{}),
     True = numbers(Samples),
-    [
-        {Name, fun() ->
-            text_file:with(Texts, fun(File) ->
-                {ok, Got, #{samples := Count, bad := 1}} = fold([File], #{}),
-                maps:foreach(fun(Key, Numbers) ->
-                    ?assert(Numbers =:= #{} orelse Numbers =:= maps:get(Key, True))
-                end, numbers(Got)),
-                {ok, Profile} = flame_prof_profile:read(File),
-                ?assertMatch(#{samples := Count, bad := 1}, flame_prof_profile:info(Profile)),
-                ok = flame_prof_profile:close(Profile),
-                {ok, Expected, #{samples := Count, bad := 1}} =
-                    reader_oracle:fold(fun collect/2, [], File),
-                ?assertEqual(numbers(lists:reverse(Expected)), numbers(Got)),
-                {ok, [_], #{bad := 1}} = flame_prof_samples:own(File)
-            end)
-        end}
-     || {Name, Texts} <- [
-            {"first", [Flipped, Own, "\n\n"]},
+    [{Name, fun() ->
+        text_file:with(Texts, fun(File) ->
+            {ok, Got, #{samples := Count, bad := 1}} = fold([File], #{}),
+            maps:foreach(fun(Key, Numbers) ->
+                ?assert(Numbers =:= #{} orelse Numbers =:= maps:get(Key, True))
+            end, numbers(Got)),
+            {ok, Profile} = flame_prof_profile:read(File),
+            ?assertMatch(#{samples := Count, bad := 1}, flame_prof_profile:info(Profile)),
+            ok = flame_prof_profile:close(Profile),
+            {ok, Expected, #{samples := Count, bad := 1}} =
+                reader_oracle:fold(fun collect/2, [], File),
+            ?assertEqual(numbers(lists:reverse(Expected)), numbers(Got)),
+            {ok, [_], #{bad := 1}} = flame_prof_samples:own(File)
+        end)
+    end}
+     || {Name, Texts} <- [{"first", [Flipped, Own, "\n\n"]},
             {"before all", [Alone, "\n\n", Text]},
-            {"last", [Text, Alone, "\n\n"]}
-        ]
-    ].
+            {"last", [Text, Alone, "\n\n"]}]].
 
 the_profilers_own_samples_are_read_apart_test() ->
     File = filename:join(os:getenv("TMPDIR", "/tmp"), "flame_prof_samples_tests." ++ os:getpid()),
@@ -190,8 +148,7 @@ the_profilers_own_samples_are_read_apart_test() ->
     try
         {ok, Samples, Counts} = flame_prof_samples:own(File),
         Metrics = #{<<"ticks">> => {1, 1}, <<"node_ports">> => {3, -1}},
-        ?assertMatch([
-            #{time_us := 1500000, engine := <<"native">>, mode := <<"schedulers">>,
+        ?assertMatch([#{time_us := 1500000, engine := <<"native">>, mode := <<"schedulers">>,
                 trigger := <<"run_queue 9">>, metrics := Metrics},
             #{time_us := 2500000, metrics := #{<<"ticks">> := {2, 1}}}
         ], Samples),
@@ -206,12 +163,9 @@ the_profilers_own_samples_are_read_apart_test() ->
 
 the_size_of_a_chunk_does_not_show_test() ->
     Plain = read("nasty_names.log"),
-    [
-        ?assertMatch(
-            {ok, Plain, #{samples := 14}}, fold([?CORPUS "nasty_names.log"], #{chunk => Chunk})
-        )
-     || Chunk <- [1, 2, 13, 14, 15, 100000]
-    ].
+    [?assertMatch(
+            {ok, Plain, #{samples := 14}}, fold([?CORPUS "nasty_names.log"], #{chunk => Chunk}))
+     || Chunk <- [1, 2, 13, 14, 15, 100000]].
 
 damage_is_counted_and_named_test() ->
     File = ?CORPUS "damaged.log",
@@ -220,19 +174,14 @@ damage_is_counted_and_named_test() ->
     ?assertEqual(length(Samples), Count),
     ?assertEqual({File, 8, <<"no time in the header">>}, hd(Warnings)),
     ?assert(Bad > 6),
-    ?assertMatch(
-        [{?CORPUS "cut.log.gz", 0, <<"the compressed file is cut off", _/binary>>}, _],
-        [W || {?CORPUS "cut.log.gz", _, _} = W <- Warnings]
-    ).
+    ?assertMatch([{?CORPUS "cut.log.gz", 0, <<"the compressed file is cut off", _/binary>>}, _],
+        [W || {?CORPUS "cut.log.gz", _, _} = W <- Warnings]).
 
 damage_can_be_an_error_test() ->
-    ?assertEqual(
-        {error,
-            {file, #{
-                file => ?CORPUS "damaged.log", reason => <<"line 8: no time in the header">>
+    ?assertEqual({error,
+            {file, #{file => ?CORPUS "damaged.log", reason => <<"line 8: no time in the header">>
             }}},
-        fold([?CORPUS "damaged.log"], #{bad => stop})
-    ),
+        fold([?CORPUS "damaged.log"], #{bad => stop})),
     ?assertMatch({ok, [_, _, _, _, _, _], #{bad := 0}}, fold([?CORPUS "ours.log"], #{bad => stop})).
 
 one_file_needs_no_list_test() ->
@@ -245,12 +194,9 @@ what_is_no_file_is_named_test() ->
         fold("/tmp", #{})).
 
 bad_options_are_named_test_() ->
-    [
-        ?_assertMatch({error, {bad_option, #{option := Key}}}, fold("/nowhere", Options))
+    [?_assertMatch({error, {bad_option, #{option := Key}}}, fold("/nowhere", Options))
      || {Key, Options} <- [
-            {chunk, #{chunk => 0}}, {bad, #{bad => no}}, {chunks, #{chunks => 1}}, {options, []}
-        ]
-    ].
+            {chunk, #{chunk => 0}}, {bad, #{bad => no}}, {chunks, #{chunks => 1}}, {options, []}]].
 
 %% A second process that reads with the first one's reader is refused, and does
 %% no harm; so is what is no reader.

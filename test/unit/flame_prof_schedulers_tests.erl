@@ -8,10 +8,8 @@ refusals_in_a_row_are_a_loss_test() ->
     %% A few, in a burst of another program of the user, are not.
     ?assertEqual(on, state(#{refused_in_a_row => 3})),
     {lost, Why} = state(#{refused_in_a_row => 685}),
-    [
-        ?assertNotEqual(nomatch, string:find(Why, Part))
-     || Part <- ["the last 685 signals", "RLIMIT_SIGPENDING"]
-    ].
+    [?assertNotEqual(nomatch, string:find(Why, Part))
+     || Part <- ["the last 685 signals", "RLIMIT_SIGPENDING"]].
 
 a_signal_that_another_library_has_is_named_first_test() ->
     {lost, Why} = state(#{lost_signal => 34, refused_in_a_row => 685}),

@@ -26,15 +26,11 @@ names_come_with_the_choice_test() ->
     receive ready -> ok end,
     register(flame_prof_selector_tests_name, Pid),
     {_, Selected} = first_choice(10000, []),
-    ?assertMatch(
-        #{Pid := {<<"flame_prof_selector_tests_name">>,
+    ?assertMatch(#{Pid := {<<"flame_prof_selector_tests_name">>,
             {<<"proc_lib">>, <<"init_p">>, _}, {_, _, _}, <<>>}},
-        Selected
-    ),
-    ?assertMatch(
-        {<<"kernel_sup">>, _, {<<"supervisor">>, <<"kernel">>, 1}, <<>>},
-        maps:get(whereis(kernel_sup), Selected)
-    ),
+        Selected),
+    ?assertMatch({<<"kernel_sup">>, _, {<<"supervisor">>, <<"kernel">>, 1}, <<>>},
+        maps:get(whereis(kernel_sup), Selected)),
     Pid ! stop.
 
 %% Copying it would cost more than the name is worth. From OTP 26.2 on a single
@@ -82,8 +78,7 @@ first_choice(Top, Exclude) ->
     stop(Selector),
     {Selector, Selected}.
 
-start(Top, Exclude) ->
-    start_with(#{top => Top, interval => 300}, Exclude).
+start(Top, Exclude) -> start_with(#{top => Top, interval => 300}, Exclude).
 
 start_with(Rankings, Exclude) ->
     {ok, Select} = flame_prof_selection:validate(Rankings),
@@ -103,9 +98,7 @@ stop(Selector) ->
 -ifdef(PROPER).
 
 the_busiest_are_those_that_sorting_finds_test_() ->
-    Property = ?FORALL(
-        {N, Values},
-        {range(0, 20), list(range(-5, 50))},
+    Property = ?FORALL({N, Values}, {range(0, 20), list(range(-5, 50))},
         begin
             %% Not pids, which nothing here depends on; ties may go either way.
             Figures = lists:zip(lists:seq(1, length(Values)), Values),
@@ -113,8 +106,7 @@ the_busiest_are_those_that_sorting_finds_test_() ->
             Found = lists:sort([lists:nth(Key, Values) || Key <- Chosen]),
             length(lists:usort(Chosen)) =:= length(Chosen) andalso
                 Found =:= lists:sort(lists:sublist(lists:reverse(lists:sort(Values)), N))
-        end
-    ),
+        end),
     seeded:property(Property, 1000).
 
 -endif.

@@ -126,8 +126,7 @@ files_come_and_go_test() ->
 an_option_or_an_environment_that_is_wrong_starts_nothing_test() ->
     run(fun() ->
         [?assertMatch({error, {bad_option, #{option := Key}}}, flame_prof:start(Options))
-            || {Key, Options} <- [
-                {sample_interval, #{sample_interval => 0}},
+            || {Key, Options} <- [{sample_interval, #{sample_interval => 0}},
                 {select, #{select => {top, -1}}},
                 {{process_options, follow}, #{process_options => #{follow => sometimes}}},
                 {sample_rate, #{sample_rate => 99}},
@@ -152,8 +151,7 @@ an_option_or_an_environment_that_is_wrong_starts_nothing_test() ->
 a_profile_checks_what_it_is_given_before_it_starts_test() ->
     run(fun() ->
         [?assertMatch({{error, {Class, _}}, _}, {flame_prof:profile(What, Given), Given})
-            || {Class, What, Given} <- [
-                {badarg, 0, #{}}, {badarg, -1, #{}}, {badarg, 3600001, #{}},
+            || {Class, What, Given} <- [{badarg, 0, #{}}, {badarg, -1, #{}}, {badarg, 3600001, #{}},
                 {badarg, fun(_) -> ok end, #{}}, {badarg, {lists, seq, 2}, #{}},
                 {badarg, {lists, seq, [1 | 2]}, #{}}, {badarg, "later", #{}},
                 {bad_option, 100, [by]}, {bad_option, 100, #{sample_interval => 0}},

@@ -9,8 +9,7 @@ a_node_with_room_is_refused_nothing_test() ->
     [?assertEqual(ok, flame_prof_shortage:check(Work, facts(#{}))) || Work <- works()].
 
 each_shortage_is_refused_with_numbers_test() ->
-    Cases = [
-        {#{processes => {3, 1024}}, processes,
+    Cases = [{#{processes => {3, 1024}}, processes,
             "the node has 3 processes free of 1,024 (+P); a session needs "},
         {#{processes => {1, 1024}}, processes, "the node has 1 process free of 1,024"},
         {#{atoms => {1204, 1048576}}, atoms,
@@ -22,8 +21,7 @@ each_shortage_is_refused_with_numbers_test() ->
         {#{memory => 3727360}, memory,
             "the memory limit of the node's control group leaves 3.6 MiB; a session needs "},
         {#{address_space => 4 * ?MIB}, address_space,
-            "the limit of the node's address space (ulimit -v, -d) leaves 4.0 MiB; a session "}
-    ],
+            "the limit of the node's address space (ulimit -v, -d) leaves 4.0 MiB; a session "}],
     [begin
         {error, {limit, #{limit := Limit, needed := Needed}} = Reason} =
             flame_prof_shortage:check(session, facts(Short)),

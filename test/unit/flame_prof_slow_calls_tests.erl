@@ -9,40 +9,33 @@
 
 %% At least 99 % of those of more than three ticks; each one that is told is true.
 calls_of_sampled_processes_are_found_and_true_test_() ->
-    [
-        {timeout, 120, {lists:concat(["seed ", Seed]), fun() ->
-            #{calls := Made} = Run = run(Seed),
-            Found = found(made_calls:text(Run), #{}),
-            {Bounded, Open} = lists:partition(fun(#{open := IsOpen}) -> not IsOpen end, Found),
-            [is_true(Call, Made) || Call <- Found],
-            [is_good_to_a_tick(Call, Made) || Call <- Bounded],
-            [?assert(maps:get(ms, Call) =< (End - Begin) / 1000)
-                || Call <- Open, #{begun := Begin} = Truth <- [truth(Call, Made)],
-                   End <- [maps:get(ended, Truth, 6000000)]],
-            Known = [reference(Call) || Call <- Found],
-            Slow = [Call || #{begun := Begin, ended := End} = Call <- Made,
-                End - Begin > 3 * ?TICK_US],
-            Missing = [Call || Call <- Slow, not lists:member(reference(Call), Known)],
-            ?assert(length(Slow) > 100),
-            ?assert(100 * length(Missing) =< length(Slow))
-        end}}
-     || Seed <- [1, 2, 3]
-    ].
+    [{timeout, 120, {lists:concat(["seed ", Seed]), fun() ->
+        #{calls := Made} = Run = run(Seed),
+        Found = found(made_calls:text(Run), #{}),
+        {Bounded, Open} = lists:partition(fun(#{open := IsOpen}) -> not IsOpen end, Found),
+        [is_true(Call, Made) || Call <- Found],
+        [is_good_to_a_tick(Call, Made) || Call <- Bounded],
+        [?assert(maps:get(ms, Call) =< (End - Begin) / 1000)
+            || Call <- Open, #{begun := Begin} = Truth <- [truth(Call, Made)],
+               End <- [maps:get(ended, Truth, 6000000)]],
+        Known = [reference(Call) || Call <- Found],
+        Slow = [Call || #{begun := Begin, ended := End} = Call <- Made, End - Begin > 3 * ?TICK_US],
+        Missing = [Call || Call <- Slow, not lists:member(reference(Call), Known)],
+        ?assert(length(Slow) > 100),
+        ?assert(100 * length(Missing) =< length(Slow))
+    end}} || Seed <- [1, 2, 3]].
 
 %% Also of a call that is still in the mailbox.
 the_callee_is_told_with_how_long_it_served_test() ->
     #{calls := Made} = Run = run(4),
     Found = found(made_calls:text(Run), #{}),
-    [
-        begin
-            Truth = truth(Call, Made),
-            Served = maps:get(work_ended, Truth, 6000000) - maps:get(work_begun, Truth, 6000000),
-            ?assert(abs(Ticks * 9000 - Served) =< 2 * ?TICK_US + Served div 20),
-            Symbols = [Symbol || {Symbol, _} <- Stack],
-            ?assertEqual(Ticks > 0 orelse is_at_work(Symbols), is_at_work(Symbols))
-        end
-     || #{served_ticks := Ticks, callee_stack := Stack} = Call <- Found
-    ],
+    [begin
+        Truth = truth(Call, Made),
+        Served = maps:get(work_ended, Truth, 6000000) - maps:get(work_begun, Truth, 6000000),
+        ?assert(abs(Ticks * 9000 - Served) =< 2 * ?TICK_US + Served div 20),
+        Symbols = [Symbol || {Symbol, _} <- Stack],
+        ?assertEqual(Ticks > 0 orelse is_at_work(Symbols), is_at_work(Symbols))
+    end || #{served_ticks := Ticks, callee_stack := Stack} = Call <- Found],
     ?assert(lists:any(fun(#{served_ticks := N}) -> N =:= 0 end, Found)),
     ?assert(lists:any(fun(#{served_ticks := N}) -> N > 3 end, Found)).
 
@@ -57,18 +50,15 @@ without_samples_of_callers_the_servers_tell_test() ->
     ?assert(length(Slow) > 30),
     Known = [reference(Call) || Call <- Found],
     ?assertEqual([], [Call || Call <- Slow, not lists:member(reference(Call), Known)]),
-    [
-        begin
-            #{caller := Caller, callee := Callee, request := Request} = truth(Call, Made),
-            ?assertEqual(pid(Callee), maps:get(pid, maps:get(callee, Call))),
-            ?assertEqual(list_to_binary(Request), maps:get(request, Call)),
-            case Caller > 4 of
-                true -> ?assertMatch(#{caller := none, of_callee := true}, Call);
-                false -> ?assertEqual(pid(Caller), maps:get(pid, maps:get(caller, Call)))
-            end
+    [begin
+        #{caller := Caller, callee := Callee, request := Request} = truth(Call, Made),
+        ?assertEqual(pid(Callee), maps:get(pid, maps:get(callee, Call))),
+        ?assertEqual(list_to_binary(Request), maps:get(request, Call)),
+        case Caller > 4 of
+            true -> ?assertMatch(#{caller := none, of_callee := true}, Call);
+            false -> ?assertEqual(pid(Caller), maps:get(pid, maps:get(caller, Call)))
         end
-     || Call <- Found
-    ].
+    end || Call <- Found].
 
 %% Of those who are not sampled there is the pid, as the caller's samples have it.
 without_samples_of_servers_the_callers_tell_test() ->

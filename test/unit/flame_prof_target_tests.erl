@@ -13,15 +13,13 @@ whereis_name(nonsense) -> 17.
 
 every_form_names_its_process_test_() ->
     Init = whereis(init),
-    [
-        ?_test(begin
-            {ok, [Parsed]} = flame_prof_target:parse(Target),
-            ?assertEqual(Init, flame_prof_target:find(Parsed))
-        end)
+    [?_test(begin
+        {ok, [Parsed]} = flame_prof_target:parse(Target),
+        ?assertEqual(Init, flame_prof_target:find(Parsed))
+    end)
      || Target <- [Init, init, pid_to_list(Init), list_to_binary(pid_to_list(Init)), {0, 0, 0},
             [init], [{0, 0, 0}], ["<0.0.0>"], {via, ?MODULE, init}, "init", <<"init">>, "'init'",
-            ["init"], [<<"init">>], "#PID<0.0.0>", <<"#PID<0.0.0>">>]
-    ].
+            ["init"], [<<"init">>], "#PID<0.0.0>", <<"#PID<0.0.0>">>]].
 
 %% As it is printed, and as it is.
 a_name_of_elixir_names_its_process_test() ->
@@ -38,8 +36,7 @@ a_name_of_elixir_names_its_process_test() ->
 %% All looks ask for one here.
 each_look_finds_it_and_has_one_error_for_nobody_test() ->
     Nobody = {error, {process, #{target => <<"Nobody.There">>}}},
-    Looks = [
-        fun flame_prof_mailbox:look/1,
+    Looks = [fun flame_prof_mailbox:look/1,
         fun(Name) -> flame_prof_waits:look(#{process => Name}) end,
         fun(Name) -> flame_prof_waits:page(#{process => Name}, text) end,
         fun(Name) -> flame_prof_trace:run("lists:seq/2", #{processes => Name,
@@ -69,11 +66,9 @@ a_registry_that_does_not_answer_delays_little_test() ->
     waiting:eventually(fun() -> processes() -- Before =:= [] end).
 
 a_name_without_a_process_is_undefined_test_() ->
-    [
-        ?_assertEqual(undefined, flame_prof_target:find(Target))
+    [?_assertEqual(undefined, flame_prof_target:find(Target))
      || Target <- [nobody_has_this_name, {global, nobody}, {via, ?MODULE, nobody},
-            {via, ?MODULE, nonsense}, {via, ?MODULE, crashes}, {via, no_such_module, a}]
-    ].
+            {via, ?MODULE, nonsense}, {via, ?MODULE, crashes}, {via, no_such_module, a}]].
 
 a_name_as_text_makes_no_atom_test() ->
     Name = <<"nobody_has_this_name_", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
@@ -88,10 +83,8 @@ a_name_as_text_makes_no_atom_test() ->
 
 what_is_no_process_is_refused_test_() ->
     Remote = binary_to_term(<<131, 88, 100, 0, 3, "a@b", 0:32, 0:32, 1:32>>),
-    [
-        ?_assertEqual(error, flame_prof_target:parse(Bad))
+    [?_assertEqual(error, flame_prof_target:parse(Bad))
      || Bad <- [17, "<0.1>", "<0.1.0", "<a.b.c>", <<"<0.1">>, <<>>, {0, 1}, [1, 2],
             [<<"init">>, 17],
             {0, -1, 0}, {a, b, c}, {via, "m", a}, {local, a}, #{}, Remote, [self(), 17],
-            [self() | init], [[self()]]]
-    ].
+            [self() | init], [[self()]]]].

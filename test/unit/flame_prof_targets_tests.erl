@@ -248,8 +248,7 @@ filters_choose_who_takes_part_test() ->
             {#{include => {initial_call, {?MODULE, started_as, 1}}}, [Started]},
             {#{include => {initial_call, ?MODULE}, exclude => {initial_call, {?MODULE, wait}}},
                 [Started]},
-            {#{include => {application, no_such_application}}, []}
-        ]],
+            {#{include => {application, no_such_application}}, []}]],
         Module = Selected(#{include => [{module, ?MODULE}],
             exclude => {registered_name, ?FUNCTION_NAME}}),
         ?assertEqual({true, false}, {lists:member(Started, Module), lists:member(Named, Module)}),

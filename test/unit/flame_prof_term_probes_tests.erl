@@ -31,9 +31,7 @@ hold() -> receive never -> ok end.
 one_that_waits_elsewhere_is_not_at_rest_test() ->
     Pid = spawn(?MODULE, hold, []),
     try
-        waiting:eventually(fun() ->
-            flame_prof_term_probes:is_at_rest(Pid, {?MODULE, hold, 0})
-        end),
+        waiting:eventually(fun() -> flame_prof_term_probes:is_at_rest(Pid, {?MODULE, hold, 0}) end),
         ?assertNot(flame_prof_term_probes:is_at_rest(Pid, {erlang, hibernate, 3}))
     after
         exit(Pid, kill)

@@ -21,8 +21,7 @@
     {on_cpu, #{status => running}, #{reductions => 50}},
     {first, #{}, #{reductions => 1}},
     {flame_prof_top, #{memory => 1 bsl 40, message_queue_len => 1 bsl 20, status => running},
-        #{reductions => 1 bsl 20, memory => 1 bsl 20}}
-]).
+        #{reductions => 1 bsl 20, memory => 1 bsl 20}}]).
 -define(FIRST_BY, [{memory, large}, {queue, mailbox}, {growth, growing}, {reductions, burning},
     {running, on_cpu}, {name, burning}]).
 
@@ -266,28 +265,23 @@ elixirs_names_are_as_elixir_has_them_test() ->
 %% Options and keys.
 
 every_wrong_option_is_refused_in_one_shape_test() ->
-    [
-        begin
-            {error, {bad_option, #{option := Option, accepted := Accepted}} = Reason} =
-                flame_prof:top(Given),
-            ?assertEqual({Key, true}, {Option, is_binary(Accepted)}),
-            ?assert(iolist_size(flame_prof:format_error(Reason)) > 0)
-        end
-     || {Key, Given} <- [{Key, #{Key => Value}} || {Key, Values} <- wrong(), Value <- Values] ++
-            [{options, 5}, {options, "memory"}, {options, [{by, memory}]}]
-    ].
+    [begin
+        {error, {bad_option, #{option := Option, accepted := Accepted}} = Reason} =
+            flame_prof:top(Given),
+        ?assertEqual({Key, true}, {Option, is_binary(Accepted)}),
+        ?assert(iolist_size(flame_prof:format_error(Reason)) > 0)
+    end || {Key, Given} <- [{Key, #{Key => Value}} || {Key, Values} <- wrong(), Value <- Values] ++
+            [{options, 5}, {options, "memory"}, {options, [{by, memory}]}]].
 
 wrong() ->
-    [
-        {by, [foo, 5, "memory"]},
+    [{by, [foo, 5, "memory"]},
         {sort, [foo]},
         {filter, [cache, 5, #{}, [a], <<255>>]},
         {every, [0, 99, 1.5, infinity, 1 bsl 40]},
         {rows, [0, 1001, all]},
         {count, [0, -1, none]},
         {node, ["name", 5]},
-        {no_such_key, [1]}
-    ].
+        {no_such_key, [1]}].
 
 the_keys_are_in_the_line_that_tells_them_test() ->
     Help = lists:flatten(flame_prof_top:help()),
@@ -374,5 +368,4 @@ terminal(Monitor, Line, Reading, Tables) ->
 typed(Text, Monitor, Line, {Reader, As}, Tables) when Text =/= none ->
     Reader ! {io_reply, As, Text},
     terminal(Monitor, Line, none, Tables);
-typed(_, Monitor, Line, Reading, Tables) ->
-    terminal(Monitor, Line, Reading, Tables).
+typed(_, Monitor, Line, Reading, Tables) -> terminal(Monitor, Line, Reading, Tables).

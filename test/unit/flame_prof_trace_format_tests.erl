@@ -8,12 +8,10 @@ shown(Term) -> lists:flatten(unicode:characters_to_list(flame_prof_trace_format:
 terms_are_shown_as_erlang_writes_them_test() ->
     [?assertEqual(lists:flatten(io_lib:format("~0tp", [Term])), shown(Term)) || Term <- [
         a, 'B', 1, 1.5, "text", "é", [], {}, #{}, <<"b">>, <<1, 2>>, [1, 2], [a | b], {a, {b, "c"}},
-        #{a => 1}, [[]], [{a, []}], self()
-    ]].
+        #{a => 1}, [[]], [{a, []}], self()]].
 
 what_was_cut_is_shown_test() ->
-    [?assertEqual(Text, shown(Term)) || {Term, Text} <- [
-        {'...', "..."},
+    [?assertEqual(Text, shown(Term)) || {Term, Text} <- [{'...', "..."},
         {[1, 2 | '...'], "[1,2|...]"},
         {"abc" ++ '...', "\"abc\"..."},
         {{a, '...'}, "{a,...}"},
@@ -23,8 +21,7 @@ what_was_cut_is_shown_test() ->
         {{'...', map, 3, [{k, v}]}, "#{k => v,... 2 more}"},
         {{'...', binary, 4096, <<"ab">>}, "<<\"ab\"... 4096 bytes>>"},
         {{'...', binary, 10, <<>>}, "<<... 10 bytes>>"},
-        {{'...', text, <<"#Ref<0.1.2.3>">>}, "#Ref<0.1.2.3>"}
-    ]].
+        {{'...', text, <<"#Ref<0.1.2.3>">>}, "#Ref<0.1.2.3>"}]].
 
 lines(Event) ->
     Text = unicode:characters_to_list(flame_prof_trace_format:format(
@@ -71,9 +68,7 @@ each_kind_of_event_has_its_line_test() ->
         {#{event => unlink, other => Pid}, ["removes its link to " ++ P]},
         {#{event => getting_linked, other => Pid}, ["is linked by " ++ P]},
         {#{event => getting_unlinked, other => Pid}, ["loses the link of " ++ P]},
-        {#{event => call, mfa => MFA, args => [1, 2], result => seen},
-            ["m:f(1, 2)", "  seen"]}
-    ]].
+        {#{event => call, mfa => MFA, args => [1, 2], result => seen}, ["m:f(1, 2)", "  seen"]}]].
 
 a_process_without_a_name_has_its_initial_call_test() ->
     {"m:init/1", _} = lines(#{event => exit, reason => a, name => {m, init, 1}}),

@@ -43,8 +43,7 @@ functions_of_elixir_test() ->
         {"Shop.Cart.empty?/1", {'Elixir.Shop.Cart', 'empty?', 1}},
         {"&Shop.Cart.add/2", {'Elixir.Shop.Cart', add, 2}},
         {"&:lists.seq/2", {lists, seq, 2}},
-        {fun 'Elixir.Shop.Cart':add/2, {'Elixir.Shop.Cart', add, 2}}
-    ]],
+        {fun 'Elixir.Shop.Cart':add/2, {'Elixir.Shop.Cart', add, 2}}]],
     ?assertEqual(Any({'Elixir.Shop.Cart', 'add!', 2}, [{exception_trace}]),
         calls("Shop.Cart.add!/2 -> return")),
     ?assertEqual(calls("'Elixir.Shop.Cart':add(A, 1) when A > 1"),
@@ -55,8 +54,7 @@ functions_of_elixir_test() ->
 %% OTP 25 has the whole stack only, whatever its size.
 has_stacks() -> list_to_integer(erlang:system_info(otp_release)) >= 27.
 
-a_stack_is_bounded_test() ->
-    has_stacks() andalso a_stack_is_bounded().
+a_stack_is_bounded_test() -> has_stacks() andalso a_stack_is_bounded().
 
 a_stack_is_bounded() ->
     [{_, [{_, _, [{message, {{flame_prof_trace, {caller}, {current_stacktrace, 20}}}}]}]}] =
@@ -73,8 +71,7 @@ matches(Text, Args) ->
 
 heads_and_guards_match_as_erlang_does_test() ->
     [?assertEqual({Text, Args, Expected}, {Text, Args, matches(Text, Args)})
-        || {Text, Args, Expected} <- [
-            {"m:f(A, B) when A < B", [1, 2], true},
+        || {Text, Args, Expected} <- [{"m:f(A, B) when A < B", [1, 2], true},
             {"m:f(A, B) when A < B", [2, 1], false},
             {"m:f(A, A)", [1, 1], true},
             {"m:f(A, A)", [1, 2], false},
@@ -95,8 +92,7 @@ heads_and_guards_match_as_erlang_does_test() ->
             {"m:f(X) when not is_atom(X) andalso (X rem 2 =:= 0 orelse X < -3)", [-1], false},
             {"m:f(X) when X =:= '$1'", ['$1'], true},
             {"m:f(X) when X =:= '$1'", [x], false},
-            {"m:f(X) when erlang:is_map_key(a, X)", [#{a => 1}], true}
-        ]].
+            {"m:f(X) when erlang:is_map_key(a, X)", [#{a => 1}], true}]].
 
 many_patterns_are_one_test() ->
     Parsed = parsed(["a:b(1)", "a:b(2) -> return", send, "receive", "exit", link, {c, d, 0}]),
@@ -168,8 +164,7 @@ refusals_point_at_the_column_test() ->
         {"f:g/1 when X > 1", 12},
         {"send when X", 11},
         {"send -> return", 9},
-        {"send(a, b, c)", 1}
-    ]].
+        {"send(a, b, c)", 1}]].
 
 refused_at(Text) ->
     {error, {trace_pattern, #{column := Column, pattern := Pattern}} = Reason} =
@@ -203,8 +198,7 @@ what_is_no_pattern_is_refused_test() ->
         lists:append(["Elixir" | lists:duplicate(60, ".Abcde")]) ++ ":f/1",
         "lists:seq(" ++ lists:duplicate(2000, $1) ++ ", 2)",
         #{call => {a, b, 1}, match_spec => [{['$1'], [{no_such, 1}], []}]}, <<255>>,
-        ["a:b" | c], [1, 2, 3], fun() -> ok end, "a:b(X) when element(a, b, c)"
-    ]].
+        ["a:b" | c], [1, 2, 3], fun() -> ok end, "a:b(X) when element(a, b, c)"]].
 
 %% What it would do is not done by the test of it.
 a_match_spec_is_not_run_when_it_is_parsed_test() ->

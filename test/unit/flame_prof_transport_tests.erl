@@ -31,16 +31,14 @@ beyond_the_credit_nothing_is_sent_and_all_of_it_is_counted_test() ->
     {1, Bytes, _} = batch(),
     {refused, Less} = flame_prof_transport:push([tick(2), sample(), sample()], Full),
     {refused, Least} = flame_prof_transport:push(
-        [{tick, 3, 1795237782009000, 0}, {exited, 2}, sample()],
-        Less),
+        [{tick, 3, 1795237782009000, 0}, {exited, 2}, sample()], Less),
     ?assertEqual(none, batch()),
     {taken, Free} = flame_prof_transport:heard({flame_prof_taken, Bytes, 1}, Least),
     {taken, _} = flame_prof_transport:push([tick(10)], Free),
     %% Told anew, so nothing of this needs what was lost.
     ?assertMatch(
         {3, _, [{lost, 1, 0, 3}, {exited, 2}, {tick, 3, 1795237782009000, 0}, {tick, 0, _, _}]},
-            batch()
-    ).
+            batch()).
 
 a_later_generation_is_begun_when_the_remote_writer_wants_it_test() ->
     Transport = flame_prof_transport:far(self()),

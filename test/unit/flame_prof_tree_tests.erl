@@ -11,8 +11,7 @@
     %% The same functions in other lines.
     {2, "running", 50, ["lists:map/2:11", "foo:bar/1:8", "proc_lib:init_p_do_apply/3:240"]},
     {3, "waiting", 0, ["gen_server:loop/7:871", "proc_lib:init_p_do_apply/3:240"]},
-    {1, "waiting", -40, ["lists:map/2:10", "gen_server:loop/7:871"]}
-]).
+    {1, "waiting", -40, ["lists:map/2:10", "gen_server:loop/7:871"]}]).
 
 %% What is shown.
 
@@ -43,18 +42,16 @@ a_status_is_shown_although_it_waits_test() ->
         weights(by_process, Report)).
 
 every_status_is_active_or_counted_test_() ->
-    [
-        {Status, fun() ->
-            Report = hot([{1, Status, 0, ["a:a/1"]}, {1, "running", 0, ["a:a/1"]}], #{}),
-            ?assertMatch(#{samples := Shown, all_samples := 2}, Report),
-            ?assertEqual([{list_to_binary(Status), 1}],
-                weights(by_status, Report) -- [{<<"running">>, 1}]),
-            Shown =:= 1 andalso
-                ?assertMatch({match, _}, re:run(first_line(Report), "; 1 " ++ Status ++ ","))
-        end}
+    [{Status, fun() ->
+        Report = hot([{1, Status, 0, ["a:a/1"]}, {1, "running", 0, ["a:a/1"]}], #{}),
+        ?assertMatch(#{samples := Shown, all_samples := 2}, Report),
+        ?assertEqual([{list_to_binary(Status), 1}],
+            weights(by_status, Report) -- [{<<"running">>, 1}]),
+        Shown =:= 1 andalso
+            ?assertMatch({match, _}, re:run(first_line(Report), "; 1 " ++ Status ++ ","))
+    end}
      || {Status, Shown} <- [{"runnable", 2}, {"garbage_collecting", 2}, {"waiting", 1},
-            {"suspended", 1}, {"exiting", 1}]
-    ].
+            {"suspended", 1}, {"exiting", 1}]].
 
 functions_of_perf_are_those_of_c_test() ->
     {ok, Report} = flame_prof_tree:report(?CORPUS "perf.txt", #{min => 0, event => all}),
@@ -115,15 +112,12 @@ schedulers_are_no_processes_test() ->
 %% Shares
 
 shares_of_a_metric_that_falls_are_shares_of_its_growth_test() ->
-    Stacks = [
-        {1, "running", 100, ["a:grows/0"]},
+    Stacks = [{1, "running", 100, ["a:grows/0"]},
         {1, "running", -900, ["a:falls/0"]},
-        {1, "waiting", 300, ["a:grows_more/0"]}
-    ],
+        {1, "waiting", 300, ["a:grows_more/0"]}],
     #{functions := Functions} = Report = hot(Stacks, #{by => reductions}),
     ?assertMatch(#{weight := 1300, growth := 400}, Report),
-    ?assertMatch([
-        #{name := <<"a:grows_more/0">>, weight := 300, share := 75.0},
+    ?assertMatch([#{name := <<"a:grows_more/0">>, weight := 300, share := 75.0},
         #{name := <<"a:grows/0">>, weight := 100, share := 25.0}
     ], Functions),
     ?assertMatch([#{share := 75.0}, #{share := 25.0}], maps:get(by_process, Report)),
@@ -143,15 +137,11 @@ a_metric_that_only_falls_has_no_hot_function_test() ->
 %% Processes
 
 processes_go_by_their_names_test() ->
-    ?assertEqual(
-        [
-            {<<"some body <0.1.0>">>, 6},
+    ?assertEqual([{<<"some body <0.1.0>">>, 6},
             {<<"<0.3.0> proc_lib:init_p/5">>, 3},
             {<<"<0.2.0> foo:start/0">>, 2},
-            {<<"<0.4.0>">>, 1}
-        ],
-        weights(by_process, hot(#{idle => true}))
-    ).
+            {<<"<0.4.0>">>, 1}],
+        weights(by_process, hot(#{idle => true}))).
 
 the_same_pid_in_two_nodes_is_two_processes_test() ->
     Text = samples([{3, "running", 0, ["a:a/1"]}]),
@@ -214,21 +204,16 @@ an_empty_file_has_empty_tables_test() ->
 text_keeps_to_100_columns_test_() ->
     Long = lists:duplicate(300, $é),
     Deep = [io_lib:format("module_~b:function_~b/3:~b", [N, N, N]) || N <- lists:seq(1, 200)],
-    Stacks = [
-        {1, "garbage_collecting", 1 bsl 62, [[Long, ":f/1:3"], "a:b/2"]},
+    Stacks = [{1, "garbage_collecting", 1 bsl 62, [[Long, ":f/1:3"], "a:b/2"]},
         {1, "suspended", 1 bsl 62, Deep},
         {1, "running", -(1 bsl 60), ["a:b/1", [Long, ":f/1"]]},
-        {1, "running", 1, [["a:", Long, "/1"]]}
-    ],
-    [
-        fun() ->
-            Report = hot(Stacks, Options),
-            ?assertMatch(#{bad := 0}, Report),
-            Widths = [string:length(Line) || Line <- string:split(text(Report), "\n", all)],
-            ?assert(lists:max(Widths) =< 100)
-        end
-     || Options <- [#{}, #{idle => true}, #{by => reductions}, #{depth => 1}, #{depth => 1000}]
-    ].
+        {1, "running", 1, [["a:", Long, "/1"]]}],
+    [fun() ->
+        Report = hot(Stacks, Options),
+        ?assertMatch(#{bad := 0}, Report),
+        Widths = [string:length(Line) || Line <- string:split(text(Report), "\n", all)],
+        ?assert(lists:max(Widths) =< 100)
+    end || Options <- [#{}, #{idle => true}, #{by => reductions}, #{depth => 1}, #{depth => 1000}]].
 
 %% Reading finds room, what is made of the profile may find none.
 memory_that_ends_is_an_error_test() ->
@@ -237,11 +222,9 @@ memory_that_ends_is_an_error_test() ->
         {ok, Profile} = flame_prof_profile:read(File),
         #{memory := Memory} = flame_prof_profile:info(Profile),
         ok = flame_prof_profile:close(Profile),
-        Answers = [
-            element(1, kind(flame_prof_tree:report(File,
+        Answers = [element(1, kind(flame_prof_tree:report(File,
                 #{max_memory => max(1 bsl 20, Memory + Step * 65536), by => reductions})))
-         || Step <- lists:seq(-2, 40)
-        ],
+         || Step <- lists:seq(-2, 40)],
         ?assertEqual([error, ok], lists:usort(Answers))
     end).
 
@@ -249,11 +232,9 @@ kind({ok, #{all_samples := 5000}} = Ok) -> Ok;
 kind({error, {memory, #{reason := _}}} = Error) -> Error.
 
 bad_options_are_named_test_() ->
-    [
-        ?_assertMatch({error, _}, flame_prof_tree:report("/nowhere", Options))
+    [?_assertMatch({error, _}, flame_prof_tree:report("/nowhere", Options))
      || Options <- [#{idle => 1}, #{status => asleep}, #{top => 0}, #{depth => all},
-            #{sort => by}, []]
-    ].
+            #{sort => by}, []]].
 
 %% Helpers
 
@@ -267,8 +248,7 @@ hot(Stacks, Options) ->
 weights(Table, Report) ->
     [{Name, Weight} || #{name := Name, weight := Weight} <- maps:get(Table, Report)].
 
-text(Report) ->
-    unicode:characters_to_binary(flame_prof_tree:format(Report, 100)).
+text(Report) -> unicode:characters_to_binary(flame_prof_tree:format(Report, 100)).
 
 first_line(Report) when is_map(Report) -> first_line(flame_prof_tree:format(Report, 100));
 first_line(Text) ->
@@ -277,19 +257,15 @@ first_line(Text) ->
 
 samples(Stacks) ->
     Numbered = lists:zip(lists:seq(1, length(Stacks)), Stacks),
-    unicode:characters_to_binary([
-        sample(N, Time, Stack)
-     || {N, {Count, _, _, _} = Stack} <- Numbered, Time <- lists:seq(1, Count)
-    ]).
+    unicode:characters_to_binary([sample(N, Time, Stack)
+     || {N, {Count, _, _, _} = Stack} <- Numbered, Time <- lists:seq(1, Count)]).
 
 sample(N, Time, {_, Status, Reductions, Symbols}) ->
-    [
-        io_lib:format("beam 4242/~b [000] ~b.~6..0b: cpu-clock:\n", [N, Time, N]),
+    [io_lib:format("beam 4242/~b [000] ~b.~6..0b: cpu-clock:\n", [N, Time, N]),
         io_lib:format("# reductions=9/~b memory=1/1 erl_pid=<0.~b.0>~s (metrics)\n",
             [Reductions, N, words(N)]),
         [["\tffffffff ", Symbol, " (x.erl)\n"] || Symbol <- Symbols],
-        ["\tffffffff ", Status, " (status)\n\n"]
-    ].
+        ["\tffffffff ", Status, " (status)\n\n"]].
 
 words(1) -> " name=some%20body initial_call=a:b/0";
 words(2) -> " initial_call=foo:start/0";

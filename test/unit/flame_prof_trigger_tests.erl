@@ -9,16 +9,12 @@ a_trigger_fires_at_its_bound_test() ->
     ?assertEqual([rest, rest, fire], run(#{}, [{0, 0}, {1, 49}, {2, 50}])).
 
 it_has_to_fall_below_the_lower_bound_first_test() ->
-    ?assertEqual(
-        [fire, rest, rest, rest, rest, fire],
-        run(#{below => 30, cooldown => 0}, [{0, 60}, {1, 60}, {2, 30}, {3, 60}, {4, 29}, {5, 60}])
-    ).
+    ?assertEqual([fire, rest, rest, rest, rest, fire],
+        run(#{below => 30, cooldown => 0}, [{0, 60}, {1, 60}, {2, 30}, {3, 60}, {4, 29}, {5, 60}])).
 
 without_a_lower_bound_it_is_four_fifths_test() ->
-    ?assertEqual(
-        [fire, rest, rest, rest, fire],
-        run(#{cooldown => 0}, [{0, 50}, {1, 40}, {2, 50}, {3, 39}, {4, 50}])
-    ).
+    ?assertEqual([fire, rest, rest, rest, fire],
+        run(#{cooldown => 0}, [{0, 50}, {1, 40}, {2, 50}, {3, 39}, {4, 50}])).
 
 it_is_quiet_after_its_profile_test() ->
     {fire, T0} = step(60, 0, new(#{cooldown => 1000})),
@@ -83,11 +79,9 @@ run(Given, Looks) ->
     {Whats, _} = lists:mapfoldl(fun({Ms, Value}, T) -> step(Value, Ms, T) end, new(Given), Looks),
     Whats.
 
-step(Value, Ms, Trigger) ->
-    flame_prof_trigger:step(Value, Ms, true, Trigger).
+step(Value, Ms, Trigger) -> flame_prof_trigger:step(Value, Ms, true, Trigger).
 
 new(#{on := _} = Given) ->
     {ok, [Spec]} = flame_prof_trigger:validate(Given),
     flame_prof_trigger:new(Spec);
-new(Given) ->
-    new(Given#{on => run_queue, above => 50}).
+new(Given) -> new(Given#{on => run_queue, above => 50}).

@@ -47,8 +47,7 @@ suppressed() -> [Suppressed || #{suppressed := Suppressed} <- maps:get(triggers,
 
 a_trigger_profiles_for_its_duration_and_is_armed_again_test() ->
     [each(fun(Engine) ->
-        ok = arm(Engine, #{triggers => [(set_trigger())#{duration => 5000}],
-            lookback => Lookback}),
+        ok = arm(Engine, #{triggers => [(set_trigger())#{duration => 5000}], lookback => Lookback}),
         ok = advance(2000),
         ?assertMatch(#{state := armed, profiling := false, triggers := [#{fired := 0,
             last := false}]}, info()),
@@ -217,9 +216,7 @@ a_bad_fun_harms_nothing_test_() ->
         [?assertMatch([_], [T || T <- Texts, string:find(T, Why) =/= nomatch], Why) || Why <- [
             ": broken in flame_prof_triggers_tests:fall/0, line",
             ": undef in flame_prof_triggers_tests:not_there/0",
-            ": it answered neither a boolean nor a number",
-            "a number needs above"
-        ]],
+            ": it answered neither a boolean nor a number", "a number needs above"]],
         #{triggers := [_ | Triggers]} = info(),
         ?assertEqual([{3, 0}], lists:usort([{Failures, Fired}
             || #{failures := Failures, fired := Fired} <- Triggers])),
@@ -248,8 +245,7 @@ nobody_looks_on_for_nobody_test() ->
         ?assertMatch([_], looking()),
         _ = End(),
         waiting:eventually(fun() -> looking() =:= [] end)
-    end) || End <- [fun flame_prof:stop/0,
-        fun() -> exit(whereis(flame_prof_triggers), kill) end]].
+    end) || End <- [fun flame_prof:stop/0, fun() -> exit(whereis(flame_prof_triggers), kill) end]].
 
 looking() ->
     [P || P <- processes(), {_, {flame_prof_condition, run, 3}} <- [process_info(P, initial_call)]].
@@ -300,8 +296,7 @@ a_recording_has_the_place_beside_triggers_test() ->
     end) || {End, Left} <- [
         {fun(Pid) -> exit(Pid, kill) end, [flame_prof_session, flame_prof_triggers]},
         {fun(_) -> flame_prof:kill() end, []},
-        {fun(_) -> application:stop(flame_prof) end, []}
-    ]].
+        {fun(_) -> application:stop(flame_prof) end, []}]].
 
 record_beside(Options) ->
     ok = arm(native, Options#{triggers => [set_trigger()]}),
@@ -342,8 +337,7 @@ one_does_not_silence_another_on_the_same_event_test() ->
             ok = advance(2000),
             fired()
         end,
-        ?assertEqual([[1, 0], [1, 0], [1, 1], [1, 1]],
-            [Tell(N * ?LARGE) || N <- [2, 2, 3, 2]])
+        ?assertEqual([[1, 0], [1, 0], [1, 1], [1, 1]], [Tell(N * ?LARGE) || N <- [2, 2, 3, 2]])
     end).
 
 what_fired_is_told_test() ->

@@ -78,16 +78,14 @@ a_file_that_was_cut_before_what_was_read_is_read_anew_test() ->
         Path = filename:join(Dir, "a.log"),
         Text = text("ours.log"),
         Cut = binary:part(Text, 0, byte_size(Text) div 2),
-        [
-            begin
-                ok = file:write_file(part(Path), Text),
-                {Reader, _} = step([part(Path)], none, Dir),
-                ok = file:write_file(part(Path), Bytes),
-                ?assertEqual(changed, extended(Reader, [part(Path)], Dir))
-            end
+        [begin
+            ok = file:write_file(part(Path), Text),
+            {Reader, _} = step([part(Path)], none, Dir),
+            ok = file:write_file(part(Path), Bytes),
+            ?assertEqual(changed, extended(Reader, [part(Path)], Dir))
+        end
          %% Shorter, and as long again, with samples at other places.
-         || Bytes <- [Cut, <<"x\n", Text/binary, Text/binary>>]
-        ]
+         || Bytes <- [Cut, <<"x\n", Text/binary, Text/binary>>]]
     end).
 
 %% Times count from the first sample.
@@ -177,13 +175,11 @@ same({_, Pieces}, Files, Dir) ->
     ?assertEqual(facts(Expected), facts(Header)).
 
 facts(#{<<"files">> := Files, <<"metrics">> := Metrics} = Header) ->
-    {
-        maps:without([<<"data_bytes">>, <<"from">>, <<"tables">>, <<"columns">>, <<"own_rows">>,
+    {maps:without([<<"data_bytes">>, <<"from">>, <<"tables">>, <<"columns">>, <<"own_rows">>,
             <<"files">>, <<"metrics">>], Header),
         %% Without text the compression is not known.
         [maps:without([<<"path">>, <<"compression">>], File) || File <- Files],
-        [maps:with([<<"name">>, <<"unit">>, <<"samples">>], Metric) || Metric <- Metrics]
-    }.
+        [maps:with([<<"name">>, <<"unit">>, <<"samples">>], Metric) || Metric <- Metrics]}.
 
 done({write, Name, Bytes}) -> ok = file:write_file(part(Name), Bytes);
 done({finish, Name}) -> ok = file:rename(part(Name), Name).
@@ -211,8 +207,7 @@ frames(Bytes) ->
 
 whole_frames([Frame | Frames], Size) when byte_size(Frame) =< Size ->
     [Frame | whole_frames(Frames, Size - byte_size(Frame))];
-whole_frames(_, _) ->
-    [].
+whole_frames(_, _) -> [].
 
 sample(Second) ->
     <<"beam 7/5 [000] ", Second/binary, ".000001: cpu-clock:\n"

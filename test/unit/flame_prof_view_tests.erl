@@ -27,12 +27,10 @@ nothing_is_shown_without_the_token_test() ->
         Last = binary:last(Token),
         Other = case Last of $0 -> $1; _ -> $0 end,
         Almost = [binary:part(Token, 0, byte_size(Token) - 1), Other],
-        [
-            ?assertMatch({403, _, _}, get(V, Path))
+        [?assertMatch({403, _, _}, get(V, Path))
          || Given <- ["", "x", Almost, [Token, "0"], binary:part(Token, 0, 47), [Token, "g"]],
             Rest <- ["/", "/viewer.js", "/api/profiles", "/api/prepare?name=ours.log"],
-            Path <- [[Given, Rest]]
-        ]
+            Path <- [[Given, Rest]]]
     end).
 
 every_session_has_a_token_of_its_own_test() ->
@@ -44,23 +42,19 @@ another_host_s_name_is_refused_test() ->
     viewing(fun(#{token := Token, port := Port} = V) ->
         Number = integer_to_list(Port),
         Ask = fun(Headers) -> element(1, ask(V, "GET", [Token, "/"], Headers)) end,
-        [
-            ?assertEqual(403, Ask([["Host: ", Host]]))
+        [?assertEqual(403, Ask([["Host: ", Host]]))
          || Host <- ["evil.example", "evil.example:" ++ Number, "localhost.evil.example:" ++ Number,
                      "127.0.0.1:" ++ Number ++ ".evil.example", "127.0.0.2:" ++ Number,
-                     "10.0.0.1:" ++ Number, "127.0.0.1:x", ""]
-        ],
+                     "10.0.0.1:" ++ Number, "127.0.0.1:x", ""]],
         ?assertEqual(403, Ask([["Host: localhost:", Number], ["Host: localhost:", Number]]))
     end).
 
 %% As that of the browser's end of an ssh tunnel.
 any_port_of_this_machine_is_answered_test() ->
     viewing(fun(#{token := Token} = V) ->
-        [
-            ?assertMatch({200, _, _}, ask(V, "GET", [Token, "/"],
+        [?assertMatch({200, _, _}, ask(V, "GET", [Token, "/"],
                 [["Host: ", Host], ["Origin: http://", Host]]))
-         || Host <- ["127.0.0.1:1", "127.0.0.1", "localhost:8080", "localhost", "[::1]:8080"]
-        ],
+         || Host <- ["127.0.0.1:1", "127.0.0.1", "localhost:8080", "localhost", "[::1]:8080"]],
         ?assertMatch({403, _, _}, ask(V, "GET", ["0", Token, "/"], ["Host: 127.0.0.1:8080"]))
     end).
 
@@ -77,28 +71,20 @@ another_page_s_requests_are_refused_test() ->
     viewing(fun(#{token := Token, port := Port} = V) ->
         Ask = fun(Header) -> element(1, ask(V, "GET", [Token, "/api/profiles"],
             [host(V), Header])) end,
-        [
-            ?assertEqual(403, Ask(Header))
+        [?assertEqual(403, Ask(Header))
          || Header <- ["Origin: http://evil.example", "Origin: null", "Origin: http://127.0.0.1:1",
-                       "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"]
-        ],
-        [
-            ?assertEqual(200, Ask(Header))
+                       "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"]],
+        [?assertEqual(200, Ask(Header))
          || Header <- [["Origin: http://127.0.0.1:", integer_to_list(Port)],
-                       "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"]
-        ]
+                       "Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none"]]
     end).
 
 only_reading_is_possible_test() ->
     viewing(fun(#{token := Token} = V) ->
-        [
-            begin
-                {Code, _, _} = ask(V, Method, [Token, "/api/profiles"],
-                    [host(V), "Content-Length: 0"]),
-                ?assert(lists:member(Code, [400, 405, 501]))
-            end
-         || Method <- ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"]
-        ],
+        [begin
+            {Code, _, _} = ask(V, Method, [Token, "/api/profiles"], [host(V), "Content-Length: 0"]),
+            ?assert(lists:member(Code, [400, 405, 501]))
+        end || Method <- ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"]],
         ?assertMatch({200, _, <<>>}, ask(V, "HEAD", [Token, "/"], [host(V)]))
     end).
 
@@ -112,22 +98,20 @@ it_listens_on_this_machine_only_test() ->
 
 every_answer_has_a_strict_policy_test() ->
     viewing(fun(#{token := Token} = V) ->
-        [
-            begin
-                {_, Headers, _} = get(V, Path),
-                Policy = maps:get("content-security-policy", Headers),
-                ?assertMatch("default-src 'none';" ++ _, Policy),
-                ?assertEqual(nomatch, re:run(Policy, "unsafe|\\*|https?:")),
-                ?assertMatch(#{"x-content-type-options" := "nosniff",
-                    "referrer-policy" := "no-referrer",
-                               "x-frame-options" := "DENY", "cache-control" := "no-store"},
-                                   Headers),
-                ?assertNot(maps:is_key("server", Headers)),
-                ?assertNot(maps:is_key("access-control-allow-origin", Headers))
-            end
+        [begin
+            {_, Headers, _} = get(V, Path),
+            Policy = maps:get("content-security-policy", Headers),
+            ?assertMatch("default-src 'none';" ++ _, Policy),
+            ?assertEqual(nomatch, re:run(Policy, "unsafe|\\*|https?:")),
+            ?assertMatch(#{"x-content-type-options" := "nosniff",
+                "referrer-policy" := "no-referrer",
+                           "x-frame-options" := "DENY", "cache-control" := "no-store"},
+                               Headers),
+            ?assertNot(maps:is_key("server", Headers)),
+            ?assertNot(maps:is_key("access-control-allow-origin", Headers))
+        end
          || Path <- [[Token, "/"], [Token, "/viewer.js"], [Token, "/api/profiles"], "wrong/",
-             [Token, "/none"]]
-        ]
+             [Token, "/none"]]]
     end).
 
 %%% What cannot be reached
@@ -136,22 +120,19 @@ no_path_leads_elsewhere_test() ->
     viewing(fun(#{token := Token, dir := Dir} = V) ->
         ok = file:write_file(filename:join(filename:dirname(Dir), "secret.log"), "a secret\n"),
         Games = ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "..%252fsecret.log",
-            "..\\secret.log",
-                 "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log",
+            "..\\secret.log", "/etc/passwd", "//etc/passwd", "file:///etc/passwd", "./ours.log",
                      "ours.log%00.log",
                  "ours.log/", "ours.log/../ours.log", "..", ".", "", "%c0%ae%c0%ae/secret.log",
                  [filename:join(filename:dirname(Dir), "secret.log")]],
-        [
-            begin
-                {Code, _, Body} = get(V, [Token, How, Game]),
-                ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
-                ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
-                Code =:= 200 andalso ?assertMatch({match, _},
-                    re:run(Body, "\"state\":\"failed\"|<!doctype"))
-            end
+        [begin
+            {Code, _, Body} = get(V, [Token, How, Game]),
+            ?assertEqual(nomatch, binary:match(Body, [<<"a secret">>, <<"root:">>])),
+            ?assert(lists:member(Code, [200, 400, 403, 404, 410])),
+            Code =:= 200 andalso ?assertMatch({match, _},
+                re:run(Body, "\"state\":\"failed\"|<!doctype"))
+        end
          || Game <- Games, How <- ["/api/prepare?name=", "/api/index?version=1-1-1&name=",
-                                   "/api/index?name=ours.log&version=", "/", "/api/", "/../"]
-        ]
+                                   "/api/index?name=ours.log&version=", "/", "/api/", "/../"]]
     end).
 
 links_and_other_users_files_are_not_shown_test() ->
@@ -170,10 +151,8 @@ links_and_other_users_files_are_not_shown_test() ->
                        <<"ours.log">> := {<<"file">>, <<>>}}, States),
         [?assertEqual({<<"refused">>, <<"another user's">>}, maps:get(<<"theirs.log">>, States))
          || IsTheirs],
-        [
-            ?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, Name))
-         || Name <- ["link.log", "inner.log"] ++ ["theirs.log" || IsTheirs]
-        ]
+        [?assertMatch(#{<<"state">> := <<"failed">>}, prepare(V, Name))
+         || Name <- ["link.log", "inner.log"] ++ ["theirs.log" || IsTheirs]]
     end).
 
 a_directory_that_others_may_write_is_refused_test() ->
@@ -184,19 +163,16 @@ a_directory_that_others_may_write_is_refused_test() ->
     end).
 
 what_is_not_there_is_an_error_test() ->
-    [
-        begin
-            {error, {Class, Details} = Reason} = flame_prof:view(Path),
-            ?assertEqual(Expected, Class),
-            ?assert(is_map(Details)),
-            ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), Text))
-        end
+    [begin
+        {error, {Class, Details} = Reason} = flame_prof:view(Path),
+        ?assertEqual(Expected, Class),
+        ?assert(is_map(Details)),
+        ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), Text))
+    end
      || {Path, Expected, Text} <- [
          {"/nonexistent/directory", file, "^/nonexistent/directory: no such file"},
          {"/dev/null", view, "neither a directory nor a file"},
-         {some_atom_with_no_file, file, "no such file"}
-     ]
-    ].
+         {some_atom_with_no_file, file, "no such file"}]].
 
 %%% Its life
 
@@ -288,11 +264,9 @@ the_port_can_be_chosen_test() ->
         ok = flame_prof:view_stop(),
         {ok, _} = flame_prof:view(Dir, #{port => nil}),
         ok = flame_prof:view_stop(),
-        [
-            ?assertMatch({error, {bad_option, #{option := Option}}}, flame_prof:view(Dir, Options))
+        [?assertMatch({error, {bad_option, #{option := Option}}}, flame_prof:view(Dir, Options))
          || {Option, Options} <- [{port, #{port => -1}}, {port, #{port => "80"}},
-                {prot, #{prot => 80}}, {options, [{port, 80}]}]
-        ]
+                {prot, #{prot => 80}}, {options, [{port, 80}]}]]
     end).
 
 %% As a service has it in a container.
@@ -300,15 +274,12 @@ no_home_is_needed_test() ->
     in_directory(fun(Dir) ->
         View = "flame_prof:view(\"" ++ Dir ++ "\")",
         Temporary = filename:dirname(Dir),
-        [
-            ?assertMatch({match, _}, re:run(elsewhere(Environment ++ " TMPDIR=" ++ Temporary, View),
+        [?assertMatch({match, _}, re:run(elsewhere(Environment ++ " TMPDIR=" ++ Temporary, View),
                 "{ok,#{pid => .*http://127"))
-         || Environment <- ["-u HOME -u XDG_CACHE_HOME", "-u XDG_CACHE_HOME HOME=/proc/x"]
-        ],
+         || Environment <- ["-u HOME -u XDG_CACHE_HOME", "-u XDG_CACHE_HOME HOME=/proc/x"]],
         ?assertEqual([], filelib:wildcard("flame_prof-view-*", Temporary)),
         Text = elsewhere("-u HOME -u XDG_CACHE_HOME TMPDIR=/proc/x",
-            "unicode:characters_to_binary(flame_prof:format_error(element(2, " ++ View
-            ++ ")))"),
+            "unicode:characters_to_binary(flame_prof:format_error(element(2, " ++ View ++ ")))"),
         ?assertMatch({match, _}, re:run(Text, "/proc/x/flame_prof-view-.*: no such file"))
     end).
 
@@ -352,13 +323,10 @@ a_range_that_is_none_is_refused_test() ->
     viewing(fun(#{token := Token} = V) ->
         #{<<"version">> := Version, <<"size">> := Size} = ready(V, "ours.log"),
         Path = [Token, "/api/index?name=ours.log&version=", Version],
-        [
-            ?assertMatch({416, _, _}, ask(V, "GET", Path, [host(V) | Range]))
+        [?assertMatch({416, _, _}, ask(V, "GET", Path, [host(V) | Range]))
          || Range <- [[], ["Range: bytes=0-"], ["Range: bytes=-5"], ["Range: bytes=5-1"],
                       ["Range: bytes=0-99999999999"], ["Range: bytes=0-1,3-4"],
-                          ["Range: lines=0-1"],
-                      [["Range: bytes=0-", integer_to_list(Size)]]]
-        ],
+                          ["Range: lines=0-1"], [["Range: bytes=0-", integer_to_list(Size)]]]],
         ?assertMatch({410, _, _}, get(V, [Token, "/api/index?name=ours.log&version=0-0-0"]))
     end).
 
@@ -371,20 +339,14 @@ broken_files_are_shown_as_such_test() ->
                   {"prose.txt", binary:copy(<<"this is no profile\n\n">>, 1000)}],
         [ok = file:write_file(filename:join(Dir, Name), Text) || {Name, Text} <- Broken],
         viewing(Dir, fun(V) ->
-            [
-                case finished(V, Name) of
-                    #{<<"state">> := <<"failed">>, <<"why">> := Why} ->
-                        ?assertNotEqual(<<>>, Why);
-                    #{<<"state">> := <<"ready">>,
-                        <<"version">> := Version, <<"size">> := Size} ->
-                        Bytes = index(V, Name, Version, Size),
-                        #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
-                        ?assertEqual([], Rows),
-                        Name =:= "empty.log"
-                            orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
-                end
-             || {Name, _} <- Broken
-            ],
+            [case finished(V, Name) of
+                #{<<"state">> := <<"failed">>, <<"why">> := Why} -> ?assertNotEqual(<<>>, Why);
+                #{<<"state">> := <<"ready">>, <<"version">> := Version, <<"size">> := Size} ->
+                    Bytes = index(V, Name, Version, Size),
+                    #{rows := Rows, header := Header} = foreign_formats:index(Bytes),
+                    ?assertEqual([], Rows),
+                    Name =:= "empty.log" orelse ?assert(maps:get(<<"warning_count">>, Header) > 0)
+            end || {Name, _} <- Broken],
             ?assertMatch(#{<<"state">> := <<"ready">>}, finished(V, "ours.log"))
         end)
     end).
@@ -484,8 +446,7 @@ files_of_one_session_are_one_profile_test() ->
             Name = "2026-11-21@1000.00.erl_perf.log%2B",
             Profiles = profiles(V),
             ?assertEqual([{<<"2026-11-21@1000.00.erl_perf.log+">>, 2}],
-                         [{N, Files}
-                             || #{<<"name">> := N, <<"files">> := Files} <- Profiles,
+                         [{N, Files} || #{<<"name">> := N, <<"files">> := Files} <- Profiles,
                              Files > 1]),
             ?assertEqual([], [N || #{<<"name">> := N} <- Profiles,
                 binary:match(N, <<".part">>) =/= nomatch]),
@@ -623,8 +584,7 @@ what_a_dead_node_has_left_is_removed_test() ->
         Gone = [left(Cache, House, Dead, 0), left(Cache, "other.1", Pid, Month),
             left(Cache, "0", Dead, Month)],
         Kept = [left(Cache, House, Pid, Month), left(Cache, "other.1", Dead, 0),
-            left(Cache, "other.1", Pid, 0),
-                left(Cache, "0", Dead, 0)],
+            left(Cache, "other.1", Pid, 0), left(Cache, "0", Dead, 0)],
         viewing(fun(_) ->
             ?assertEqual([], [Dir || Dir <- Gone, filelib:is_dir(Dir)]),
             ?assertEqual([], [Dir || Dir <- Kept, not filelib:is_dir(Dir)])
@@ -708,21 +668,15 @@ a_report_has_the_page_that_its_policy_names_test() ->
         {match, [Boot]} = re:run(Html, "<script>(.*?)</script>",
             [dotall, {capture, all_but_first, binary}]),
         Parts = report_parts:of_page(Html),
-        #{
-            <<"page-script">> := Script,
-            <<"page-style">> := Style,
-            <<"profile-data">> := Data
+        #{<<"page-script">> := Script, <<"page-style">> := Style, <<"profile-data">> := Data
         } = Parts,
-        ?assertEqual(
-            lists:sort([named(Boot), named(Script)]),
-            lists:sort(binary:split(Scripts, <<" ">>, [global]))
-        ),
+        ?assertEqual(lists:sort([named(Boot), named(Script)]),
+            lists:sort(binary:split(Scripts, <<" ">>, [global]))),
         ?assertEqual(named(Style), Styles),
         ?assertMatch(<<"FPINDEX1", _/binary>>, Data)
     end).
 
-named(Text) ->
-    <<"'sha256-", (base64:encode(crypto:hash(sha256, Text)))/binary, "'">>.
+named(Text) -> <<"'sha256-", (base64:encode(crypto:hash(sha256, Text)))/binary, "'">>.
 
 a_name_can_not_end_the_report_s_data_test() ->
     in_directory(fun(Dir) ->
@@ -746,14 +700,11 @@ a_report_of_nothing_names_the_file_test() ->
 
 a_report_gives_its_memory_back_at_once_test() ->
     in_directory(fun(Dir) ->
-        [
-            begin
-                Calls = closes(fun() -> flame_prof:report(?CORPUS "ours.log",
-                    filename:join(Dir, Out)) end),
-                ?assertMatch([_], Calls)
-            end
-         || Out <- ["report.html", "no/report.html"]
-        ]
+        [begin
+            Calls = closes(fun() -> flame_prof:report(?CORPUS "ours.log",
+                filename:join(Dir, Out)) end),
+            ?assertMatch([_], Calls)
+        end || Out <- ["report.html", "no/report.html"]]
     end).
 
 a_report_leaves_other_files_alone_test() ->
@@ -779,13 +730,9 @@ closes(Fun) ->
     1 = erlang:trace(Pid, true, [call]),
     1 = erlang:trace_pattern(Close, true, []),
     Pid ! go,
-    receive
-        {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
-    end,
+    receive {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason) end,
     Delivered = erlang:trace_delivered(Pid),
-    receive
-        {trace_delivered, Pid, Delivered} -> ok
-    end,
+    receive {trace_delivered, Pid, Delivered} -> ok end,
     _ = erlang:trace_pattern(Close, false, []),
     traced(Pid).
 
@@ -795,20 +742,16 @@ traced(Pid) ->
     after 0 -> []
     end.
 
-is_root() ->
-    os:cmd("id -u") =:= "0\n".
+is_root() -> os:cmd("id -u") =:= "0\n".
 
-viewing(Test) ->
-    in_directory(fun(Dir) -> viewing(Dir, Test) end).
+viewing(Test) -> in_directory(fun(Dir) -> viewing(Dir, Test) end).
 
 viewing(What, Test) ->
     {ok, #{pid := Pid, url := Url}} = flame_prof:view(What),
     #{port := Port, path := <<"/", Path/binary>>} = uri_string:parse(Url),
     [Token, <<>>] = binary:split(Path, <<"/">>),
-    try
-        Test(#{pid => Pid, port => Port, token => Token, dir => What})
-    after
-        flame_prof_view:stop(Pid)
+    try Test(#{pid => Pid, port => Port, token => Token, dir => What})
+    after flame_prof_view:stop(Pid)
     end.
 
 %% With profiles in it, inside of another one.
@@ -820,8 +763,7 @@ in_directory(Test) ->
     ok = file:change_mode(Dir, 8#700),
     [{ok, _} = file:copy(?CORPUS ++ Name, filename:join(Dir, Name))
         || Name <- ["ours.log", "damaged.log"]],
-    try
-        Test(Dir)
+    try Test(Dir)
     after
         ok = applications:stop([flame_prof, inets]),
         file:del_dir_r(Outer)
@@ -833,8 +775,7 @@ with_cache(Test) ->
         Home = filename:join(filename:dirname(Dir), "cache"),
         Before = os:getenv("XDG_CACHE_HOME"),
         true = os:putenv("XDG_CACHE_HOME", Home),
-        try
-            Test(filename:basedir(user_cache, "flame_prof"))
+        try Test(filename:basedir(user_cache, "flame_prof"))
         after
             case Before of
                 false -> os:unsetenv("XDG_CACHE_HOME");
@@ -862,8 +803,7 @@ left(Cache, House, Pid, Age) ->
 
 host(#{port := Port}) -> ["Host: 127.0.0.1:", integer_to_list(Port)].
 
-get(V, Path) ->
-    ask(V, "GET", Path, [host(V)]).
+get(V, Path) -> ask(V, "GET", Path, [host(V)]).
 
 %% As bytes on a socket: no client that mends what is asked.
 ask(#{port := Port}, Method, Path, Headers) ->
@@ -918,8 +858,7 @@ another(V, Name, Version) ->
     end).
 
 index(#{token := Token} = V, Name, Version, Size) ->
-    Headers = [host(V),
-        ["Range: bytes=0-", integer_to_list(Size - 1)]],
+    Headers = [host(V), ["Range: bytes=0-", integer_to_list(Size - 1)]],
     {206, _, Bytes} = ask(V, "GET", [Token, "/api/index?name=", Name, "&version=", Version],
         Headers),
     Bytes.

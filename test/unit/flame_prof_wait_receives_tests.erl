@@ -28,12 +28,10 @@ forms(Function) ->
     Forms.
 
 a_receive_that_leaves_no_message_takes_any_test_() ->
-    [?_assertEqual(any, takes(Function)) || Function <- [
-        "f(S) -> receive M -> f([M | S]) end.",
+    [?_assertEqual(any, takes(Function)) || Function <- ["f(S) -> receive M -> f([M | S]) end.",
         "f(S) -> receive M -> f([M | S]) after 1000 -> f(S) end.",
         "f(S) -> receive stop -> S; {get, F} -> F ! S, f(S); _ -> f(S) end.",
-        "f(S) -> receive M when is_pid(M) -> S; {T, _} when T > 2 -> T; M -> [M | S] end."
-    ]].
+        "f(S) -> receive M when is_pid(M) -> S; {T, _} when T > 2 -> T; M -> [M | S] end."]].
 
 a_receive_without_clauses_waits_for_its_time_out_test() ->
     ?assertEqual(nothing, takes("f() -> receive after 1000 -> ok end, f().")),

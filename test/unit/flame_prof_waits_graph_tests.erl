@@ -105,10 +105,8 @@ seeded_cycles_of_2_to_50_are_all_found_test() ->
         I <- lists:seq(1, 20)] ++ [{1000 * Size + 500, 1000 * Size + 1} || Size <- Sizes],
     Shuffled = [Pair || {_, Pair} <- lists:sort([{erlang:phash2(P), P} || P <- Pairs ++ Chains])],
     Graph = graph(Shuffled),
-    ?assertEqual(
-        lists:sort([lists:sort([n(I) || I <- Ring]) || Ring <- Rings]),
-        lists:sort([lists:sort(Cycle) || Cycle <- members(Graph)])
-    ),
+    ?assertEqual(lists:sort([lists:sort([n(I) || I <- Ring]) || Ring <- Rings]),
+        lists:sort([lists:sort(Cycle) || Cycle <- members(Graph)])),
     ?assertEqual([], ?G:roots(Graph)).
 
 %% No recursion along a chain: with the heap of the stack that would take, this fails.
@@ -128,11 +126,9 @@ a_chain_of_100_000_fits_into_little_memory_test() ->
 -ifdef(PROPER).
 
 %% Any graph in which each node waits for one at most.
-pairs() ->
-    ?LET(Pairs, list({range(1, 25), range(1, 25)}), lists:ukeysort(1, Pairs)).
+pairs() -> ?LET(Pairs, list({range(1, 25), range(1, 25)}), lists:ukeysort(1, Pairs)).
 
-reachable(Pairs) ->
-    closure(ordsets:from_list(Pairs), Pairs).
+reachable(Pairs) -> closure(ordsets:from_list(Pairs), Pairs).
 
 closure(Known, Pairs) ->
     More = ordsets:union(Known, ordsets:from_list(
@@ -143,9 +139,7 @@ closure(Known, Pairs) ->
     end.
 
 what_is_found_is_what_reachability_says_test_() ->
-    Property = ?FORALL(
-        Pairs,
-        pairs(),
+    Property = ?FORALL(Pairs, pairs(),
         begin
             Reach = reachable(Pairs),
             Can = fun(A, B) -> ordsets:is_element({A, B}, Reach) end,
@@ -161,8 +155,7 @@ what_is_found_is_what_reachability_says_test_() ->
                 andalso lists:usort(Roots) =:= lists:sort([number(N) || N <- ?G:roots(Graph)])
                 andalso Behind =:= [{B, all(ring(B, Can, Nodes), Graph)} || B <- Nodes]
                 andalso lists:all(fun(B) -> is_tree_whole(B, Graph, Can, Nodes) end, Nodes)
-        end
-    ),
+        end),
     seeded:property(Property, 1000).
 
 number({Name, there}) -> list_to_integer(tl(atom_to_list(Name))).

@@ -92,11 +92,10 @@ waits(N, To, Ms) -> [(edge(100 + I, To, I))#{since_ms => Ms} || I <- lists:seq(1
 %% Looks at these edges, of which the last one is the last; those that are kept, by their number.
 kept(ByLook) ->
     {Last, Before} = {lists:last(ByLook), lists:droplast(ByLook)},
-    Past = lists:foldl(
-        fun({N, Edges}, Past) ->
-            Make = fun() -> #{looks => N, edges => Edges, processes => #{p(1) => told()}} end,
-            flame_prof_waits_past:add_look(Edges, Make, Past)
-        end, flame_prof_waits_past:new(), lists:zip(lists:seq(1, length(Before)), Before)),
+    Past = lists:foldl(fun({N, Edges}, Past) ->
+        Make = fun() -> #{looks => N, edges => Edges, processes => #{p(1) => told()}} end,
+        flame_prof_waits_past:add_look(Edges, Make, Past)
+    end, flame_prof_waits_past:new(), lists:zip(lists:seq(1, length(Before)), Before)),
     [N || #{looks := N} <- flame_prof_waits_past:earlier(Last, Past)].
 
 a_look_with_many_that_had_waited_for_one_is_kept_where_the_last_one_has_not_test() ->

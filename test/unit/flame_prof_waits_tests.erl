@@ -16,20 +16,17 @@ look(Options, Nodes, Told) ->
     {ok, Look} = flame_prof_waits:look(Options, Ask),
     Look.
 
-answer(_, {error, _} = Error, _, _) ->
-    Error;
+answer(_, {error, _} = Error, _, _) -> Error;
 answer({flame_prof_waits_part, part, _}, Parts, Number, _) ->
     {ok, {ok, lists:nth(min(Number, length(Parts)), Parts)}};
-answer({flame_prof_waits_part, told, [Pids, _]}, _, _, Told) ->
-    {ok, maps:with(Pids, Told)};
+answer({flame_prof_waits_part, told, [Pids, _]}, _, _, Told) -> {ok, maps:with(Pids, Told)};
 %% By default each server has its requests.
 answer({flame_prof_waits_proof, proven, [Edges]}, _, _, Told) ->
     Proven = maps:get(proven, Told, fun(_) -> true end),
     {ok, [flame_prof_waits_graph:identity(Edge) || Edge <- Edges, Proven(Edge)]};
 answer({flame_prof_wait_learn, takes, [Sites]}, _, _, Told) ->
     {ok, maps:with(Sites, maps:get(takes, Told, #{}))};
-answer({lists, map, [Whereis, Names]}, _, _, _) ->
-    {ok, [Whereis(Name) || Name <- Names]}.
+answer({lists, map, [Whereis, Names]}, _, _, _) -> {ok, [Whereis(Name) || Name <- Names]}.
 
 part(Edges) -> part(Edges, #{}, #{}).
 
@@ -69,26 +66,21 @@ has(Part, Text) -> ?assertNotEqual({Part, nomatch}, {Part, string:find(Text, Par
 
 ring(Count) -> ring(Count, 0).
 
-ring(Count, Of) ->
-    [edge(p(I), p(I rem Count + 1), I + Of) || I <- lists:seq(1, Count)].
+ring(Count, Of) -> [edge(p(I), p(I rem Count + 1), I + Of) || I <- lists:seq(1, Count)].
 
 cycles_of_2_to_50_that_two_looks_have_are_deadlocks_test() ->
-    [
-        begin
-            #{cycles := [Cycle], suspects := [], looks := 2, edges := Edges} =
-                look(#{}, here(ring(Count)), #{}),
-            ?assertEqual([p(I) || I <- lists:seq(1, Count)], lists:sort(Cycle)),
-            %% Each waits for the next.
-            ?assertEqual([], [F || {F, T} <- lists:zip(Cycle, tl(Cycle) ++ [hd(Cycle)]),
-                not lists:any(fun(#{from := A, to := B}) -> {A, B} =:= {F, T} end, Edges)])
-        end
-     || Count <- lists:seq(2, 50)
-    ].
+    [begin
+        #{cycles := [Cycle], suspects := [], looks := 2, edges := Edges} =
+            look(#{}, here(ring(Count)), #{}),
+        ?assertEqual([p(I) || I <- lists:seq(1, Count)], lists:sort(Cycle)),
+        %% Each waits for the next.
+        ?assertEqual([], [F || {F, T} <- lists:zip(Cycle, tl(Cycle) ++ [hd(Cycle)]),
+            not lists:any(fun(#{from := A, to := B}) -> {A, B} =:= {F, T} end, Edges)])
+    end || Count <- lists:seq(2, 50)].
 
 a_cycle_of_other_calls_in_the_second_look_is_no_deadlock_test() ->
     Parts = [part(ring(3, 100 * Look)) || Look <- lists:seq(1, 9)],
-    ?assertMatch(#{cycles := [], suspects := [], looks := 3},
-        look(#{}, #{node() => Parts}, #{})).
+    ?assertMatch(#{cycles := [], suspects := [], looks := 3}, look(#{}, #{node() => Parts}, #{})).
 
 a_cycle_that_has_one_other_call_is_no_deadlock_test() ->
     Parts = [part([edge(p(1), p(2), 1), edge(p(2), p(1), 100 + Look)]) || Look <- lists:seq(1, 9)],
@@ -115,14 +107,12 @@ a_request_that_is_not_found_at_its_server_makes_a_suspect_test() ->
     Edges = here([edge(p(1), p(2), 1), edge(p(2), p(1), 2)]),
     Proven = fun(Is) -> #{proven => fun(#{from := From}) -> Is(From) end} end,
     ?assertMatch(#{cycles := [_], suspects := []}, look(#{}, Edges, Proven(fun(_) -> true end))),
-    [
-        begin
-            Look = look(#{}, Edges, Proven(Is)),
-            ?assertMatch(#{cycles := [], suspects := [_]}, Look),
-            has("another process may answer", text(Look))
-        end
-     || Is <- [fun(_) -> false end, fun(From) -> From =:= p(1) end]
-    ].
+    [begin
+        Look = look(#{}, Edges, Proven(Is)),
+        ?assertMatch(#{cycles := [], suspects := [_]}, Look),
+        has("another process may answer", text(Look))
+    end
+     || Is <- [fun(_) -> false end, fun(From) -> From =:= p(1) end]].
 
 %% The look before has another call of 1; what was read then is of that one.
 what_was_proven_of_another_call_proves_nothing_test() ->
@@ -166,10 +156,8 @@ an_edge_of_all_looks_has_the_time_between_them_test() ->
 %% Other nodes.
 
 a_chain_goes_on_at_the_other_node_test() ->
-    Nodes = #{
-        node() => [part([edge(p(1), there(5), 1)])],
-        'b@there' => [part([edge(there(5), there(6), 2)])]
-    },
+    Nodes = #{node() => [part([edge(p(1), there(5), 1)])],
+        'b@there' => [part([edge(there(5), there(6), 2)])]},
     #{roots := [#{process := Root, all := 2}]} = Look = look(#{nodes => ['b@there']}, Nodes, #{
         there(6) => told(far, running, [{far, work, 1, []}])}),
     ?assertEqual(there(6), Root),
@@ -177,10 +165,8 @@ a_chain_goes_on_at_the_other_node_test() ->
         "far:work/1.", first_line(Look)).
 
 a_deadlock_of_two_nodes_is_found_test() ->
-    Nodes = #{
-        node() => [part([edge(p(1), there(5), 1)])],
-        'b@there' => [part([edge(there(5), p(1), 2)])]
-    },
+    Nodes = #{node() => [part([edge(p(1), there(5), 1)])],
+        'b@there' => [part([edge(there(5), p(1), 2)])]},
     #{cycles := [[_, _]]} = look(#{nodes => ['b@there']}, Nodes, #{}).
 
 a_node_that_was_not_asked_ends_the_chain_test() ->
@@ -231,11 +217,10 @@ the_chain_of_one_process_test() ->
     ?assertEqual("me " ++ Self ++ " waits for no other process: it is idle.", first_line(Idle)).
 
 options_that_are_wrong_are_refused_with_what_is_accepted_test_() ->
-    [
-        {Text, fun() ->
-            {error, Reason} = flame_prof:waits(Given),
-            has(Text, unicode:characters_to_list(flame_prof:format_error(Reason)))
-        end}
+    [{Text, fun() ->
+        {error, Reason} = flame_prof:waits(Given),
+        has(Text, unicode:characters_to_list(flame_prof:format_error(Reason)))
+    end}
      || {Given, Text} <- [
             {#{nix => 1}, "no such option; there are: for, process, top, nodes, engine"},
             {#{for => -1}, "whole milliseconds from 0 to 60000"},
@@ -245,9 +230,7 @@ options_that_are_wrong_are_refused_with_what_is_accepted_test_() ->
             {waits_nobody, "there is no process waits_nobody"},
             {#{nodes => [1]}, "a list of nodes, or connected"},
             {#{nodes => [a | b]}, "a list of nodes, or connected"},
-            {#{engine => fast}, "auto, native or portable"}
-        ]
-    ].
+            {#{engine => fast}, "auto, native or portable"}]].
 
 %% As the command sends them.
 names_that_the_node_does_not_know_make_no_atoms_test() ->
@@ -291,8 +274,7 @@ a_page_is_as_written_here_test() ->
     Waiters = [edge(p(I), p(10), I) || I <- lists:seq(11, 30)] ++
         [edge(p(I), p(11), I, {atom, checkout}) || I <- lists:seq(40, 44)],
     Edges = ring(3) ++ [edge(p(5), p(1), 9)] ++ Waiters ++ [edge(p(60), {lock, global, shop}, 60)],
-    Told = #{
-        p(1) => told(a), p(2) => told(b), p(3) => told(c),
+    Told = #{p(1) => told(a), p(2) => told(b), p(3) => told(c),
         p(10) => (told(order_store, running, [
             {bif, {ets, lookup, 2}}, {order_store, scan, 2, [{file, "order_store.erl"}, {line, 12}]}
         ]))#{serves => #{kind => call, tag => {tuple, get, 2}, ref => none, from => p(11)},
@@ -347,8 +329,7 @@ a_page_is_as_written_here_test() ->
         "        1 left out: changed while they were read\n"
         "Receives for what is not known\n"
         "        2 my_mod:loop/1\n",
-        re:replace(text(Untimed), ", for \\d+\\.\\d s or more", "", [global, {return, list}])
-    ).
+        re:replace(text(Untimed), ", for \\d+\\.\\d s or more", "", [global, {return, list}])).
 
 a_deadlock_of_50_is_a_short_page_test() ->
     Text = text(look(#{}, here(ring(50)), #{})),
@@ -380,8 +361,7 @@ a_caller_with_one_monitor_is_known_test() ->
     ?assertMatch(
         #{edges := [#{from := Caller, to := Server, how := call, ref := none, site := Site}],
             counts := #{processes := 1, waiting := 1, unknown := 0}},
-        portable(Caller)
-    ),
+        portable(Caller)),
     waits_work:stop([Caller, Server]).
 
 a_caller_with_two_monitors_is_not_known_test() ->
@@ -423,13 +403,10 @@ does_not_answer() ->
     _ = erts_debug:set_internal_state(available_internal_state, true),
     Previous = process_flag(scheduler, 1),
     Test = self(),
-    Pid = spawn_opt(
-        fun() ->
-            Test ! blocks,
-            erts_debug:set_internal_state(block_scheduler, 3000)
-        end,
-        [{scheduler, 2}]
-    ),
+    Pid = spawn_opt(fun() ->
+        Test ! blocks,
+        erts_debug:set_internal_state(block_scheduler, 3000)
+    end, [{scheduler, 2}]),
     receive blocks -> ok end,
     %% Until it is in the BIF; to ask it would be to wait.
     timer:sleep(100),

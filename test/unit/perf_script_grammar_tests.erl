@@ -6,34 +6,21 @@
 
 the_example_of_the_document_is_accepted_test() ->
     {ok, Summary} = perf_script_grammar:check_text(text(sample(1), sample(2))),
-    ?assertMatch(
-        #{
-            samples := 2,
-            comm := <<"beam">>,
-            event := <<"cpu-clock">>,
-            tids := #{71 := 1, 72 := 1},
-            statuses := #{<<"waiting">> := 2},
-            first_us := 1011367,
-            last_us := 2011367,
-            keys := [<<"erl_pid">>, <<"message_queue_len">>, <<"reductions">>]
-        },
-        Summary
-    ).
+    ?assertMatch(#{samples := 2, comm := <<"beam">>, event := <<"cpu-clock">>,
+            tids := #{71 := 1, 72 := 1}, statuses := #{<<"waiting">> := 2}, first_us := 1011367,
+            last_us := 2011367, keys := [<<"erl_pid">>, <<"message_queue_len">>, <<"reductions">>]},
+        Summary).
 
 accepted_test_() ->
-    [
-        {Name, ?_assertMatch({ok, _}, perf_script_grammar:check_text(Text))}
-     || {Name, Text} <- [
-            {"no metrics line", changed("# .*\n", "")},
+    [{Name, ?_assertMatch({ok, _}, perf_script_grammar:check_text(Text))}
+     || {Name, Text} <- [{"no metrics line", changed("# .*\n", "")},
             {"a period", changed(": cpu", ": 9223372036854775807 cpu")},
             {"a wide address", changed("ffffffff", "0000abcd12345678")},
             {"no line number", changed("/7:871", "/7")},
             {"a mark", changed("\tffffffff gen_.*\n", "\tffffffff truncated (flame_prof)\n")},
             {"a name that is not ASCII", changed("Foo", "Ⱦ")},
             {"255 frames", frames(255)},
-            {"two processes at one time", text(sample(1), changed(" 2.", " 1.", sample(2)))}
-        ]
-    ].
+            {"two processes at one time", text(sample(1), changed(" 2.", " 1.", sample(2)))}]].
 
 %% Format 2.
 fields_in_the_header_are_accepted_test() ->
@@ -44,11 +31,9 @@ fields_in_the_header_are_accepted_test() ->
 
 fields_that_are_refused_test_() ->
     Whole = "reductions=9/12 message_queue_len=4/1 erl_pid=<0.71.0> ",
-    [
-        {Name, ?_assertMatch({error, {Line, _}}, perf_script_grammar:check_text(
+    [{Name, ?_assertMatch({error, {Line, _}}, perf_script_grammar:check_text(
             text(short(1, First), short(2, Second))))}
-     || {Name, Line, First, Second} <- [
-            {"a change of nothing", 1, "reductions+7 ", ""},
+     || {Name, Line, First, Second} <- [{"a change of nothing", 1, "reductions+7 ", ""},
             {"a change of 0", 5, Whole, "reductions+0 "},
             {"a change of another number", 5, Whole, "memory+1 "},
             {"another order", 5, Whole, "message_queue_len+1 reductions+1 "},
@@ -58,21 +43,16 @@ fields_that_are_refused_test_() ->
             {"a colon in a word", 1, "reductions=1/1 name=a:b ", ""},
             {"two blanks", 5, Whole, "reductions+1  "},
             {"fields and a period", 5, Whole, "reductions+1 7 "},
-            {"a word without text", 1, "reductions=1/1 name= ", ""}
-        ]
-    ].
+            {"a word without text", 1, "reductions=1/1 name= ", ""}]].
 
 short(N, Fields) ->
     unicode:characters_to_binary([
         io_lib:format("worker 4242/71 [003] ~b.011367: ~scpu-clock:\n", [N, Fields]),
-        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"
-    ]).
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"]).
 
 refused_test_() ->
-    [
-        {Name, ?_assertMatch({error, {Line, _}}, perf_script_grammar:check_text(Text))}
-     || {Name, Line, Text} <- [
-            {"an empty file", 1, <<>>},
+    [{Name, ?_assertMatch({error, {Line, _}}, perf_script_grammar:check_text(Text))}
+     || {Name, Line, Text} <- [{"an empty file", 1, <<>>},
             {"one sample", 8, sample(1)},
             {"a byte order mark", 1, <<16#ef, 16#bb, 16#bf, (text(sample(1), sample(2)))/binary>>},
             {"not UTF-8", 4, changed("Foo", <<255>>)},
@@ -130,12 +110,10 @@ refused_test_() ->
             {"a wide 17th byte from the end", 3, changed("erlang:%2B%2B/2", "maé:aaaaaaaaaaaa/2")},
             {"no status", 5, changed("\tffffffff waiting.*\n", "")},
             {"an unknown status", 6, changed("waiting", "asleep")},
-            {"a status inside", 3, changed("\tffffffff gen_.*\n", "\tffffffff waiting (status)\n")}
-        ]
+            {"a status inside", 3, changed("\tffffffff gen_.*\n", "\tffffffff waiting (status)\n")}]
     ].
 
-text(First, Second) ->
-    <<First/binary, Second/binary>>.
+text(First, Second) -> <<First/binary, Second/binary>>.
 
 sample(N) ->
     unicode:characters_to_binary([
@@ -144,9 +122,7 @@ sample(N) ->
             [70 + N]),
         "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n",
         "\tffffffff Elixir.Foo.Bar:-handle_call/3-fun-0-/1:99 (Elixir.Foo.Bar.erl)\n",
-        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n",
-        "\tffffffff waiting (status)\n\n"
-    ]).
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n", "\tffffffff waiting (status)\n\n"]).
 
 frames(Count) ->
     Frames = [[<<"\tffffffff m:f/0 (m.erl)\n">>] || _ <- lists:seq(1, Count - 4)],
@@ -157,13 +133,11 @@ without_last(Bytes) ->
     binary:part(Text, 0, byte_size(Text) - Bytes).
 
 %% The file with this change in its first sample.
-changed(From, To) ->
-    changed(From, To, []).
+changed(From, To) -> changed(From, To, []).
 
 changed(From, To, Options) when is_list(Options) ->
     text(replaced(From, To, sample(1), Options), sample(2));
-changed(From, To, Sample) ->
-    replaced(From, To, Sample, []).
+changed(From, To, Sample) -> replaced(From, To, Sample, []).
 
 replaced(From, To, Sample, Options) ->
     Changed = re:replace(Sample, From, bytes(To), [{return, binary} | Options]),

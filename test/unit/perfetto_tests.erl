@@ -6,12 +6,8 @@
 -define(CORPUS, "test/corpus/").
 
 files_of_sessions_are_read_test_() ->
-    [
-        {File, fun() ->
-            ?assertEqual(told(?CORPUS ++ File), lists:sort(read(?CORPUS ++ File)))
-        end}
-     || File <- ["changes.log", "format3.log.zst"]
-    ].
+    [{File, fun() -> ?assertEqual(told(?CORPUS ++ File), lists:sort(read(?CORPUS ++ File))) end}
+     || File <- ["changes.log", "format3.log.zst"]].
 
 an_export_by_samples_is_read_test() ->
     exported("format3.log.zst", samples, fun(Path) ->
@@ -28,10 +24,8 @@ a_metrics_line_is_one_frame_more_test_() ->
         ?assert(length(Told) > 2),
         ?assertEqual(Told, [{Us, Tid, Frames} || {Us, Tid, [<<"# ", _/binary>> | Frames]} <- Read])
     end,
-    [
-        {"exported", fun() -> exported("format3.log.zst", reductions, Check) end},
-        {"allocations", fun() -> Check(?CORPUS "allocations.log") end}
-    ].
+    [{"exported", fun() -> exported("format3.log.zst", reductions, Check) end},
+        {"allocations", fun() -> Check(?CORPUS "allocations.log") end}].
 
 exported(File, By, Test) ->
     text_file:with("", fun(Path) ->
@@ -52,8 +46,7 @@ text(File) ->
         _ -> Bytes
     end.
 
-without_own(Samples) ->
-    [Sample || {_, _, Frames} = Sample <- Samples, not is_own(Frames)].
+without_own(Samples) -> [Sample || {_, _, Frames} = Sample <- Samples, not is_own(Frames)].
 
 is_own(Frames) -> lists:member({<<"flame_prof_self">>, <<"flame_prof">>}, Frames).
 

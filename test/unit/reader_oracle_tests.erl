@@ -7,24 +7,13 @@
 
 a_sample_is_taken_apart_test() ->
     {ok, [Sample], _} = read([sample(1)]),
-    ?assertEqual(
-        #{
-            time_us => 1011367,
-            pid => 4242,
-            tid => 71,
-            period => 1,
-            status => <<"waiting">>,
-            frames => [
-                {<<"erlang:%2B%2B/2">>, <<"erlang.erl">>},
-                {<<"gen_server:loop/7:871">>, <<"gen_server.erl">>}
-            ],
+    ?assertEqual(#{time_us => 1011367, pid => 4242, tid => 71, period => 1, status => <<"waiting">>,
+            frames => [{<<"erlang:%2B%2B/2">>, <<"erlang.erl">>},
+                {<<"gen_server:loop/7:871">>, <<"gen_server.erl">>}],
             metrics => #{<<"reductions">> => {9, 12}, <<"memory">> => {2640, -8}},
             words => #{
-                <<"erl_pid">> => <<"<0.71.0>">>, <<"initial_call">> => <<"proc_lib:init_p/5">>
-            }
-        },
-        Sample
-    ).
+                <<"erl_pid">> => <<"<0.71.0>">>, <<"initial_call">> => <<"proc_lib:init_p/5">>}},
+        Sample).
 
 a_period_is_a_weight_test() ->
     Weighted = binary:replace(sample(1), <<": cpu">>, <<": 77 cpu">>),
@@ -37,24 +26,18 @@ metrics_may_be_missing_test() ->
 what_a_sample_leaves_out_is_as_before_test() ->
     {ok, Samples, #{bad := 0}} = read([
         short(71, 1, "reductions=9/0 memory=8/0 minor_gcs=3/0 erl_pid=<0.71.0> name=a%3A5/6 "),
-        short(72, 1, "reductions=1/1 erl_pid=<0.72.0> "),
-        short(71, 2, "reductions+5 memory-2 "),
-        short(72, 2, ""),
-        short(71, 3, "minor_gcs=1/1 ")
-    ]),
+        short(72, 1, "reductions=1/1 erl_pid=<0.72.0> "), short(71, 2, "reductions+5 memory-2 "),
+        short(72, 2, ""), short(71, 3, "minor_gcs=1/1 ")]),
     Words = #{<<"erl_pid">> => <<"<0.71.0>">>, <<"name">> => <<"a:5/6">>},
-    ?assertEqual(
-        [
+    ?assertEqual([
             {71, #{<<"reductions">> => {9, 0}, <<"memory">> => {8, 0}, <<"minor_gcs">> => {3, 0}}},
             {72, #{<<"reductions">> => {1, 1}}},
-            {71, #{
-                <<"reductions">> => {14, 5}, <<"memory">> => {6, -2}, <<"minor_gcs">> => {3, 0}
+            {71, #{<<"reductions">> => {14, 5}, <<"memory">> => {6, -2}, <<"minor_gcs">> => {3, 0}
             }},
             {72, #{<<"reductions">> => {1, 0}}},
             {71, #{<<"reductions">> => {14, 0}, <<"memory">> => {6, 0}, <<"minor_gcs">> => {1, 1}}}
         ],
-        [{Tid, Metrics} || #{tid := Tid, metrics := Metrics} <- lists:reverse(Samples)]
-    ),
+        [{Tid, Metrics} || #{tid := Tid, metrics := Metrics} <- lists:reverse(Samples)]),
     ?assertMatch([#{words := Words} | _], Samples).
 
 %% Numbers that were not read may have changed.
@@ -62,18 +45,14 @@ after_damage_numbers_are_absent_until_a_whole_sample_test() ->
     Whole = "reductions=9/0 erl_pid=<0.71.0> ",
     {ok, Samples, #{bad := 1}} = read([
         short(71, 1, Whole), short(71, 2, "reductions=x "), short(71, 3, "reductions+1 "),
-        short(71, 4, Whole), short(71, 5, "reductions+1 ")
-    ]),
-    ?assertEqual(
-        [[{9, 0}], [], [{9, 0}], [{10, 1}]],
-        [maps:values(Metrics) || #{metrics := Metrics} <- lists:reverse(Samples)]
-    ).
+        short(71, 4, Whole), short(71, 5, "reductions+1 ")]),
+    ?assertEqual([[{9, 0}], [], [{9, 0}], [{10, 1}]],
+        [maps:values(Metrics) || #{metrics := Metrics} <- lists:reverse(Samples)]).
 
 short(Tid, N, Fields) ->
     iolist_to_binary([
         io_lib:format("worker 4242/~b [003] ~b.011367: ~scpu-clock:\n", [Tid, N, Fields]),
-        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"
-    ]).
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n\tffffffff waiting (status)\n\n"]).
 
 %% Both readers: the profiler's sample between others changes nothing of these.
 a_sample_of_the_profiler_may_go_on_test() ->
@@ -101,8 +80,7 @@ a_sample_of_the_profiler_may_go_on_test() ->
 files_are_read_one_after_the_other_test() ->
     with_files([[sample(1)], [sample(2), sample(3)]], fun(Files) ->
         {ok, Times, Counts} = reader_oracle:fold(
-            fun(#{tid := Tid}, Tids) -> [Tid | Tids] end, [], Files
-        ),
+            fun(#{tid := Tid}, Tids) -> [Tid | Tids] end, [], Files),
         ?assertEqual([71, 72, 73], lists:reverse(Times)),
         ?assertMatch(#{samples := 3, bad := 0}, Counts)
     end).
@@ -125,10 +103,8 @@ one_file_needs_no_list_test() ->
     end).
 
 a_file_that_is_not_there_is_named_test() ->
-    ?assertEqual(
-        {error, {"/nowhere/x.log", enoent}},
-        reader_oracle:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])
-    ).
+    ?assertEqual({error, {"/nowhere/x.log", enoent}},
+        reader_oracle:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])).
 
 an_empty_file_has_no_samples_test() ->
     ?assertMatch({ok, [], #{samples := 0, bad := 0}}, read([])).
@@ -142,12 +118,10 @@ chunk_borders_do_not_show_test() ->
     ?assertEqual(#{samples => 5000, own => 0, bad => 0, bytes => iolist_size(Samples)}, Counts).
 
 damage_costs_the_damaged_sample_test_() ->
-    [
-        {Name, ?_assertMatch({ok, [#{tid := 73}, #{tid := 71}], #{bad := Count}}
+    [{Name, ?_assertMatch({ok, [#{tid := 73}, #{tid := 71}], #{bad := Count}}
             when Count =:= 1; Count =:= 2 andalso Name =:= "no TAB",
             read([sample(1), Bad, sample(3)]))}
-     || {Name, Bad} <- [
-            {"text", <<"what is this\n\n">>},
+     || {Name, Bad} <- [{"text", <<"what is this\n\n">>},
             {"binary", <<255, 0, 1, "\n\n">>},
             {"a header only", <<"beam 1/2 [000] 1.000001: cpu-clock:\n\n">>},
             {"no time", replaced(<<"2.011367">>, <<"x.011367">>)},
@@ -157,9 +131,7 @@ damage_costs_the_damaged_sample_test_() ->
             {"no TAB", replaced(<<"\tffffffff gen">>, <<"gen">>)},
             {"no dso", replaced(<<" (erlang.erl)">>, <<>>)},
             {"an open dso", replaced(<<"erlang.erl)">>, <<"erlang.erl">>)},
-            {"more than any sample is long", [lists:duplicate(5000000, $x), "\n\n"]}
-        ]
-    ].
+            {"more than any sample is long", [lists:duplicate(5000000, $x), "\n\n"]}]].
 
 replaced(From, To) ->
     Replaced = binary:replace(sample(2), From, To),
@@ -171,14 +143,11 @@ replaced(From, To) ->
 a_file_may_end_anywhere_test() ->
     Text = <<(sample(1))/binary, (sample(2))/binary>>,
     First = byte_size(sample(1)),
-    [
-        begin
-            {ok, Read, Counts} = read([binary:part(Text, 0, Size)]),
-            ?assertMatch([#{tid := 71}], Read),
-            ?assertMatch(#{samples := 1, bad := 1}, Counts)
-        end
-     || Size <- lists:seq(First + 1, byte_size(Text) - 2)
-    ],
+    [begin
+        {ok, Read, Counts} = read([binary:part(Text, 0, Size)]),
+        ?assertMatch([#{tid := 71}], Read),
+        ?assertMatch(#{samples := 1, bad := 1}, Counts)
+    end || Size <- lists:seq(First + 1, byte_size(Text) - 2)],
     ?assertMatch({ok, [_, _], #{samples := 2, bad := 0}},
         read([binary:part(Text, 0, byte_size(Text) - 1)])).
 
@@ -189,17 +158,14 @@ a_frame_that_is_cut_off_has_whole_samples_test() ->
         {ok, Whole} = file:read_file(File ++ ".whole"),
         ok = file:delete(File ++ ".whole"),
         Add = fun(#{tid := Tid}, Tids) -> [Tid | Tids] end,
-        [
-            begin
-                ok = file:write_file(File, binary:part(Whole, 0, byte_size(Whole) * Part div 8)),
-                {ok, Tids, #{samples := Count}} = reader_oracle:fold(Add, [], File),
-                ?assertEqual(lists:seq(71, 70 + Count), lists:reverse(Tids)),
-                ?assert(Count > 100 andalso Count < 5000),
-                ?assertMatch({ok, Tids, #{samples := Count, cut_off := 1, damaged := 0}},
-                    flame_prof:fold(Add, [], File))
-            end
-         || Part <- [3, 5, 7]
-        ]
+        [begin
+            ok = file:write_file(File, binary:part(Whole, 0, byte_size(Whole) * Part div 8)),
+            {ok, Tids, #{samples := Count}} = reader_oracle:fold(Add, [], File),
+            ?assertEqual(lists:seq(71, 70 + Count), lists:reverse(Tids)),
+            ?assert(Count > 100 andalso Count < 5000),
+            ?assertMatch({ok, Tids, #{samples := Count, cut_off := 1, damaged := 0}},
+                flame_prof:fold(Add, [], File))
+        end || Part <- [3, 5, 7]]
     end).
 
 -ifdef(PROPER).
@@ -208,30 +174,23 @@ a_frame_that_is_cut_off_has_whole_samples_test() ->
 %% counted, as good or as bad.
 damage_is_never_fatal_test_() ->
     Text = iolist_to_binary([sample(N) || N <- lists:seq(1, 4)]),
-    Property = ?FORALL(
-        {At, Damage},
-        {range(0, byte_size(Text)), binary()},
+    Property = ?FORALL({At, Damage}, {range(0, byte_size(Text)), binary()},
         begin
             Behind = max(0, byte_size(Text) - At - byte_size(Damage)),
             Damaged = [binary:part(Text, 0, At), Damage,
                 binary:part(Text, byte_size(Text), -Behind)],
             {ok, Read, #{samples := Good, bad := Bad}} = read(Damaged),
             length(Read) =:= Good andalso Good >= 2 andalso Bad =< 6
-        end
-    ),
+        end),
     seeded:property(Property, 500).
 
 -endif.
 
 sample(N) ->
-    iolist_to_binary([
-        io_lib:format("beam 4242/~b [003] ~b.011367: cpu-clock:\n", [70 + N, N]),
+    iolist_to_binary([io_lib:format("beam 4242/~b [003] ~b.011367: cpu-clock:\n", [70 + N, N]),
         io_lib:format("# reductions=9/12 memory=2640/-8 erl_pid=<0.~b.0> ", [70 + N]),
-        "initial_call=proc_lib:init_p/5 (metrics)\n",
-        "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n",
-        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n",
-        "\tffffffff waiting (status)\n\n"
-    ]).
+        "initial_call=proc_lib:init_p/5 (metrics)\n", "\tffffffff erlang:%2B%2B/2 (erlang.erl)\n",
+        "\tffffffff gen_server:loop/7:871 (gen_server.erl)\n", "\tffffffff waiting (status)\n\n"]).
 
 %% The samples of one file, the last one first.
 read(Samples) ->

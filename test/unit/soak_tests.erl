@@ -13,8 +13,7 @@ a_wrong_result_is_a_death_and_the_storm_goes_on_test() ->
     ok = logger:set_primary_config(level, none),
     {ok, Storm} = storm:start([{?MODULE, wrong_at_3}]),
     ok = waiting:eventually(fun() -> length(maps:get(deaths, storm:report(Storm))) >= 2 end),
-    #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} =
-        storm:stop(Storm),
+    #{deaths := [{wrong_at_3, Reason} | _], steps := #{wrong_at_3 := Steps}} = storm:stop(Storm),
     ok = logger:set_primary_config(level, Level),
     ?assertMatch({{badmatch, 4}, _}, Reason),
     ?assert(Steps >= 6).
@@ -37,8 +36,7 @@ step(wrong_at_3, N, State) ->
     timer:sleep(20),
     3 = case N of 3 -> 4; _ -> 3 end,
     State;
-step(right, _, State) ->
-    State.
+step(right, _, State) -> State.
 
 close(_, _) -> ok.
 
