@@ -11,55 +11,34 @@
 -export([init_per_testcase/2, end_per_testcase/2]).
 
 %% With either engine.
--export([
-    a_run_leaves_a_valid_file_and_balanced_counters/1,
-    a_flush_makes_readable_what_was_taken/1,
-    however_it_ends_its_threads_end_and_its_file_is_whole/1,
-    the_busy_function_is_on_top/1,
-    names_of_any_kind_keep_the_grammar/1,
-    a_deep_stack_is_truncated/1,
-    a_churning_node_keeps_the_grammar/1,
-    only_the_wanted_status_is_sampled/1,
-    a_hibernating_process_has_its_current_function/1,
-    labels_are_in_the_file/1,
-    its_own_processes_are_left_out/1
-]).
+-export([a_run_leaves_a_valid_file_and_balanced_counters/1, a_flush_makes_readable_what_was_taken/1,
+    however_it_ends_its_threads_end_and_its_file_is_whole/1, the_busy_function_is_on_top/1,
+    names_of_any_kind_keep_the_grammar/1, a_deep_stack_is_truncated/1,
+    a_churning_node_keeps_the_grammar/1, only_the_wanted_status_is_sampled/1,
+    a_hibernating_process_has_its_current_function/1, labels_are_in_the_file/1,
+    its_own_processes_are_left_out/1]).
 
 %% With the portable engine.
--export([
-    what_a_full_ring_refused_is_told_anew/1,
-    a_malformed_item_is_refused/1
-]).
+-export([what_a_full_ring_refused_is_told_anew/1, a_malformed_item_is_refused/1]).
 
 %% Of no engine.
--export([
-    a_bad_directory_starts_nothing/1,
-    auto_says_which_engine_and_why/1
-]).
+-export([a_bad_directory_starts_nothing/1, auto_says_which_engine_and_why/1]).
 
 -export([burn/1, even/2, odd/2]).
 
 -import(waiting, [eventually/1]).
 
-suite() ->
-    [{timetrap, {minutes, 10}}].
-
-all() ->
-    [{group, portable}, {group, native}, {group, of_no_engine}].
+suite() -> [{timetrap, {minutes, 10}}].
+all() -> [{group, portable}, {group, native}, {group, of_no_engine}].
 
 groups() ->
     OfThePortable = [what_a_full_ring_refused_is_told_anew, a_malformed_item_is_refused],
     OfNone = [a_bad_directory_starts_nothing, auto_says_which_engine_and_why],
     OfEither = [F || {F, 1} <- ?MODULE:module_info(exports)]
         -- [init_per_suite, end_per_suite, module_info, burn | OfThePortable ++ OfNone],
-    [
-        {portable, [], OfEither ++ OfThePortable},
-        {native, [], OfEither},
-        {of_no_engine, [], OfNone}
-    ].
+    [{portable, [], OfEither ++ OfThePortable}, {native, [], OfEither}, {of_no_engine, [], OfNone}].
 
-init_per_suite(Config) ->
-    Config.
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) ->
     _ = application:stop(flame_prof),
@@ -70,14 +49,11 @@ init_per_group(native, Config) ->
         {ok, _} ->
             {ok, _} = flame_prof:stop(),
             [{engine, native} | Config];
-        {error, Reason} ->
-            {skip, unicode:characters_to_list(flame_prof:format_error(Reason))}
+        {error, Reason} -> {skip, unicode:characters_to_list(flame_prof:format_error(Reason))}
     end;
-init_per_group(Engine, Config) ->
-    [{engine, Engine} | Config].
+init_per_group(Engine, Config) -> [{engine, Engine} | Config].
 
-end_per_group(_Group, _Config) ->
-    ok.
+end_per_group(_Group, _Config) -> ok.
 
 init_per_testcase(Case, Config) ->
     %% ERTS starts none while it runs, but common_test may have just done.
@@ -119,18 +95,15 @@ a_run_leaves_a_valid_file_and_balanced_counters(Config) ->
     ?assertEqual(maps:get(written, Run) + maps:get(own_samples, Run), Samples),
     ?assert(map_size(Tids) > 10),
     ?assertEqual(#{state => stopped, last_run => Run}, flame_prof:info()),
-    ?assertMatch(
-        {match, _},
+    ?assertMatch({match, _},
         re:run(filename:basename(File),
-            "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d(\\.[^/]+@[^/]+)?\\.erl_perf\\.log\\.zst$")
-    ).
+            "^\\d{4}-\\d\\d-\\d\\d@\\d{4}\\.\\d\\d(\\.[^/]+@[^/]+)?\\.erl_perf\\.log\\.zst$")).
 
 a_flush_makes_readable_what_was_taken(Config) ->
     _ = start(Config, #{}),
     sampled(),
     #{files := [File], counters := #{attempted := Attempted, inconsistent := Inconsistent,
-        exited := Exited, dropped := Dropped}} =
-        flame_prof:info(),
+        exited := Exited, dropped := Dropped}} = flame_prof:info(),
     ?assert(Attempted > 0),
     ?assertEqual(ok, flame_prof:flush()),
     {ok, Read, _} = reader_oracle:fold(fun(_, N) -> N + 1 end, 0, File),
@@ -142,26 +115,24 @@ a_flush_makes_readable_what_was_taken(Config) ->
 however_it_ends_its_threads_end_and_its_file_is_whole(Config) ->
     Folder = filename:join([proplists:get_value(directory, Config), "made too",
         "für 'alle' & 100% 🔥"]),
-    Files = [
-        begin
-            Before = settled_threads(),
-            Pid = start([{directory, Folder} | Config], #{}),
-            ?assert(threads() > Before),
-            sampled(),
-            #{files := [Part]} = flame_prof:info(),
-            _ = End(Pid),
-            eventually(fun() -> threads() =:= Before end),
-            eventually(fun() -> not is_open(Part) end),
-            File = filename:rootname(Part, <<".part">>),
-            _ = check(File),
-            ?assertEqual({unicode:characters_to_binary(Folder), 8#600, 8#700},
-                {filename:dirname(File), mode(File), mode(Folder)}),
-            ok = flame_prof_sup:ensure_started(),
-            File
-        end
+    Files = [begin
+        Before = settled_threads(),
+        Pid = start([{directory, Folder} | Config], #{}),
+        ?assert(threads() > Before),
+        sampled(),
+        #{files := [Part]} = flame_prof:info(),
+        _ = End(Pid),
+        eventually(fun() -> threads() =:= Before end),
+        eventually(fun() -> not is_open(Part) end),
+        File = filename:rootname(Part, <<".part">>),
+        _ = check(File),
+        ?assertEqual({unicode:characters_to_binary(Folder), 8#600, 8#700},
+            {filename:dirname(File), mode(File), mode(Folder)}),
+        ok = flame_prof_sup:ensure_started(),
+        File
+    end
      || End <- [fun flame_prof:stop/1, fun flame_prof:stop/1, fun(Pid) -> exit(Pid, kill) end,
-            fun(_) -> application:stop(flame_prof) end, fun(_) -> flame_prof:kill() end]
-    ],
+            fun(_) -> application:stop(flame_prof) end, fun(_) -> flame_prof:kill() end]],
     ?assertEqual(5, length(lists:usort(Files))).
 
 mode(File) ->
@@ -183,17 +154,14 @@ the_busy_function_is_on_top(Config) ->
     #{by_process := [#{name := Process, share := Share} | _], functions := Functions} = Report,
     ?assertEqual(<<"flame_prof_suite_burner ", (pid_text(Pid))/binary>>, Process),
     ?assert(Share > 50),
-    [#{total := Total}] =
-        [F || #{name := <<"flame_prof_SUITE:burn/1">>} = F <- Functions],
+    [#{total := Total}] = [F || #{name := <<"flame_prof_SUITE:burn/1">>} = F <- Functions],
     ?assert(Total > 50),
     {ok, Found, _} = reader_oracle:fold(
         fun(#{words := Words}, Acc) -> Acc#{maps:get(<<"erl_pid">>, Words) => Words} end, #{}, File
     ),
-    ?assertMatch(
-        #{<<"name">> := <<"flame_prof_suite_burner">>,
+    ?assertMatch(#{<<"name">> := <<"flame_prof_suite_burner">>,
             <<"initial_call">> := <<"flame_prof_SUITE:burn/1">>},
-        maps:get(pid_text(Pid), Found)
-    ).
+        maps:get(pid_text(Pid), Found)).
 
 %% Names that would break every reader.
 names_of_any_kind_keep_the_grammar(Config) ->
@@ -219,11 +187,9 @@ even(0, Sum) ->
     receive
         stop -> Sum
     end;
-even(N, Sum) ->
-    1 + odd(N - 1, Sum).
+even(N, Sum) -> 1 + odd(N - 1, Sum).
 
-odd(N, Sum) ->
-    2 + even(N - 1, Sum).
+odd(N, Sum) -> 2 + even(N - 1, Sum).
 
 %% Processes come and go, and are chosen and left again, as fast as it goes.
 a_churning_node_keeps_the_grammar(Config) ->
@@ -273,15 +239,13 @@ leaves(#{frames := Frames}) ->
 %% Of a process's samples, in the order of the file; each once as long as it stays.
 values_of(Pid, Fun, File) ->
     Text = pid_text(Pid),
-    {ok, Values, _} = reader_oracle:fold(
-        fun(#{words := Words} = Sample, Seen) ->
-            Value = Fun(Sample),
-            case Words of
-                #{<<"erl_pid">> := Text} when Seen =:= []; hd(Seen) =/= Value -> [Value | Seen];
-                _ -> Seen
-            end
-        end, [], File
-    ),
+    {ok, Values, _} = reader_oracle:fold(fun(#{words := Words} = Sample, Seen) ->
+        Value = Fun(Sample),
+        case Words of
+            #{<<"erl_pid">> := Text} when Seen =:= []; hd(Seen) =/= Value -> [Value | Seen];
+            _ -> Seen
+        end
+    end, [], File),
     lists:reverse(Values).
 
 %% No term but atoms: of a tuple what it begins with.
@@ -297,11 +261,8 @@ labels(Config) ->
     eventually(fun() -> flame_prof_names:label(Pid) =/= undefined end),
     %% The native engine reads a label once a second. By default the eighth of the flushes
     %% below closes the file, mostly within that second.
-    _ = start(Config, #{
-        include => [Pid, Other],
-        select => {top, 2, 100},
-        flushes_per_file => infinity
-    }),
+    _ = start(Config, #{include => [Pid, Other], select => {top, 2, 100},
+        flushes_per_file => infinity}),
     sampled(),
     Pid ! {label, {worker, "secret"}},
     Label = fun(#{words := Words}) -> maps:get(<<"label">>, Words, none) end,
@@ -334,8 +295,7 @@ its_own_processes_are_left_out(Config) ->
     Own = [pid_text(P) || P <- [Pid | Links], is_pid(P)],
     #{files := [File]} = stop(),
     {ok, Found, _} = reader_oracle:fold(
-        fun(#{words := #{<<"erl_pid">> := Text}}, Acc) -> Acc#{Text => []} end, #{}, File
-    ),
+        fun(#{words := #{<<"erl_pid">> := Text}}, Acc) -> Acc#{Text => []} end, #{}, File),
     ?assert(map_size(Found) > 10),
     ?assertEqual([], [Text || Text <- Own, is_map_key(Text, Found)]).
 
@@ -353,13 +313,9 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     Pids = [spawn_ours(fun() -> ?MODULE:even(N rem 15 * 2, 0) end) || N <- lists:seq(1, 1000)],
     {ok, Session} = flame_prof_nif:session_start(small_session(Config)),
     {ok, Engine} = flame_prof_portable:start_link(#{
-        transport => flame_prof_transport:library(Session),
-        sample_interval_ms => 5,
-        rules => flame_prof_selection:rules({top, 10000, 300}),
-        growers => 0,
-        status => all,
-        exclude => []
-    }),
+        transport => flame_prof_transport:library(Session), sample_interval_ms => 5,
+        rules => flame_prof_selection:rules({top, 10000, 300}), growers => 0, status => all,
+        exclude => []}),
     eventually(fun() -> maps:get(dropped, flame_prof_nif:session_info(Session)) > 0 end),
     eventually(fun() -> maps:get(written, flame_prof_nif:session_info(Session)) > 1000 end),
     true = unlink(flame_prof_portable:pid(Engine)),
@@ -387,16 +343,14 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     ?assertEqual(Written + Own, Samples),
     Expected = maps:from_list([{pid_text(Pid), N rem 15 * 2} || {N, Pid} <- enumerate(Pids)]),
     {ok, Wrong, _} = reader_oracle:fold(
-        fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File
-    ),
+        fun(Sample, Found) -> wrong_depth(Sample, Expected) ++ Found end, [], File),
     ?assertEqual([], Wrong).
 
 %% Every kind of item; each with a part of a wrong type, one part less and one more.
 a_malformed_item_is_refused(Config) ->
     {ok, Session} = flame_prof_nif:session_start(small_session(Config)),
     Mfa = {<<"m">>, <<"f">>, 1},
-    Items = [
-        {tick, 1, erlang:system_time(microsecond), -1},
+    Items = [{tick, 1, erlang:system_time(microsecond), -1},
         {process, 0, 1, 2, <<"name">>, Mfa, none, <<"label">>},
         {frame, 0, <<"m">>, <<"f">>, 1, 2, <<"m.erl">>},
         {stack, 0, [0, -1]},
@@ -405,8 +359,7 @@ a_malformed_item_is_refused(Config) ->
         {inconsistent, 3},
         {cpu, 4},
         {selection, 5, 6, 2},
-        {lost, 7, 8, 9}
-    ],
+        {lost, 7, 8, 9}],
     ?assertEqual({15, 9}, flame_prof_nif:session_push(Session, Items)),
     Wrong =
         [setelement(N, Item, {}) || Item <- Items, N <- lists:seq(1, tuple_size(Item)),
@@ -417,26 +370,17 @@ a_malformed_item_is_refused(Config) ->
         [{stack, 0, [m]}, {unknown, 0}, {}, tick],
     _ = [?assertError(badarg, flame_prof_nif:session_push(Session, [Item])) || Item <- Wrong],
     #{attempted := 15, inconsistent := 3, exited := 2, dropped := 9, selected := 6,
-        sampler_cpu_ns := 4} =
-        flame_prof_nif:session_info(Session),
+        sampler_cpu_ns := 4} = flame_prof_nif:session_info(Session),
     ok = flame_prof_nif:session_close(Session),
     ?assertEqual({error, closed}, flame_prof_nif:session_push(Session, [])).
 
 small_session(Config) ->
-    library_session:options(proplists:get_value(directory, Config), #{
-        engine => portable,
-        compress => none,
-        sync => close,
-        sample_interval_us => 5000,
-        flush_interval => 15000,
-        collapse_recursion => false,
-        rules => [{reductions, true, 10000, 1}],
-        select_interval_ms => 300,
-        ring_bytes => 65536
-    }).
+    library_session:options(proplists:get_value(directory, Config), #{engine => portable,
+        compress => none, sync => close, sample_interval_us => 5000, flush_interval => 15000,
+        collapse_recursion => false, rules => [{reductions, true, 10000, 1}],
+        select_interval_ms => 300, ring_bytes => 65536}).
 
-enumerate(List) ->
-    lists:zip(lists:seq(1, length(List)), List).
+enumerate(List) -> lists:zip(lists:seq(1, length(List)), List).
 
 wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
     Depth = length([Symbol || {<<"flame_prof_SUITE:", F, _/binary>> = Symbol, _} <- Frames,
@@ -452,18 +396,15 @@ a_bad_directory_starts_nothing(Config) ->
     Threads = settled_threads(),
     File = proplists:get_value(directory, Config) ++ ".file",
     ok = file:write_file(File, "in the way"),
-    [
-        begin
-            {error, {file, #{file := Where, reason := Reason}}} =
-                flame_prof:start(#{dir => Basename, engine => portable}),
-            ?assert(lists:member(Reason, [eexist, enotdir])),
-            ?assertMatch({match, _}, re:run(Where, "\\.file"), Where),
-            eventually(fun() -> threads() =:= Threads end),
-            ?assertEqual(undefined, whereis(flame_prof_session)),
-            ?assertEqual(8, depth())
-        end
-     || Basename <- [File, File ++ "/below", File ++ "/far/below"]
-    ],
+    [begin
+        {error, {file, #{file := Where, reason := Reason}}} =
+            flame_prof:start(#{dir => Basename, engine => portable}),
+        ?assert(lists:member(Reason, [eexist, enotdir])),
+        ?assertMatch({match, _}, re:run(Where, "\\.file"), Where),
+        eventually(fun() -> threads() =:= Threads end),
+        ?assertEqual(undefined, whereis(flame_prof_session)),
+        ?assertEqual(8, depth())
+    end || Basename <- [File, File ++ "/below", File ++ "/far/below"]],
     ?assertEqual({ok, <<"in the way">>}, file:read_file(File)),
     ok = file:delete(File).
 
@@ -537,16 +478,12 @@ burner() ->
     Pid.
 
 %% The message marks the process as one of the suite's.
-burn(N) ->
-    burn(N + 1).
+burn(N) -> burn(N + 1).
 
 spawn_ours(Fun) ->
     Pid = spawn(Fun),
     Pid ! ?MODULE,
     Pid.
 
-is_ours(Pid) ->
-    process_info(Pid, messages) =:= {messages, [?MODULE]}.
-
-pid_text(Pid) ->
-    list_to_binary(pid_to_list(Pid)).
+is_ours(Pid) -> process_info(Pid, messages) =:= {messages, [?MODULE]}.
+pid_text(Pid) -> list_to_binary(pid_to_list(Pid)).

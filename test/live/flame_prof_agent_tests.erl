@@ -46,17 +46,14 @@ closed(Folders) ->
     Agent ! done,
     receive
         {Ref, Outcome} -> {Outcome, erlang:module_loaded(?LENT)}
-    after 60000 ->
-        no_answer
+    after 60000 -> no_answer
     end.
 
 %% A report in the log of a node that is attached to would have no reader.
 what_fails_in_a_file_operation_is_an_answer_test_() ->
-    [
-        ?_assertMatch({error, Text} when is_list(Text), tried(Fun))
+    [?_assertMatch({error, Text} when is_list(Text), tried(Fun))
      || Fun <- [fun() -> error(badarg) end, fun() -> exit(gone) end, fun() -> throw(other) end,
-            fun() -> throw({error, eacces}) end]
-    ].
+            fun() -> throw({error, eacces}) end]].
 
 tried(Fun) ->
     {Pid, Monitor} = spawn_monitor(flame_prof_agent, tried, [Fun]),

@@ -8,31 +8,18 @@
     until/1, until/0, mixed/0]).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    what_is_in_step_is_said_to_be/1,
-    processes_are_told_with_their_words/1,
-    words_are_told_by_the_message_in_work/1,
-    a_collection_on_request_is_told_with_its_stack/1,
+-export([what_is_in_step_is_said_to_be/1, processes_are_told_with_their_words/1,
+    words_are_told_by_the_message_in_work/1, a_collection_on_request_is_told_with_its_stack/1,
     one_that_the_library_refuses_closes_nothing_of_the_node/1,
-    its_owner_ends_it_early_and_has_an_answer/1,
-    a_process_of_another_tracer_is_left_alone_once/1,
-    who_traces_new_processes_is_not_joined/1,
-    what_is_not_accepted_is_refused/1,
-    an_answer_is_text_and_json/1
-]).
+    its_owner_ends_it_early_and_has_an_answer/1, a_process_of_another_tracer_is_left_alone_once/1,
+    who_traces_new_processes_is_not_joined/1, what_is_not_accepted_is_refused/1,
+    an_answer_is_text_and_json/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, []).
-
-init_per_suite(Config) ->
-    native_node:or_skip(Config).
-
-end_per_suite(_Config) ->
-    ok.
-
-end_per_testcase(_, _) ->
-    flame_prof_tracing:stop_all().
+init_per_suite(Config) -> native_node:or_skip(Config).
+end_per_suite(_Config) -> ok.
+end_per_testcase(_, _) -> flame_prof_tracing:stop_all().
 
 %% Each round takes 120 words, and the heap has room for so many rounds each time.
 in_step(Until) ->
@@ -89,8 +76,7 @@ its_owner_ends_it_early_and_has_an_answer(_) ->
     ?assertEqual(#{}, flame_prof_tracing:info()).
 
 %% The worker; and its tracer, which without trace sessions cannot be traced.
-is_left_alone(#{lost := #{left_alone := Left}}) ->
-    ?assert(lists:member(Left, [1, 2]), Left).
+is_left_alone(#{lost := #{left_alone := Left}}) -> ?assert(lists:member(Left, [1, 2]), Left).
 
 %% It takes turns, and is taken between two of them: each second the library tries again.
 a_process_of_another_tracer_is_left_alone_once(_) ->
@@ -117,8 +103,7 @@ who_traces_new_processes_is_not_joined(_) ->
             {error, Why} = Answer,
             Text = unicode:characters_to_list(flame_prof_error:format(Why)),
             ?assertNotEqual(nomatch, string:find(Text, "the collections of new processes"));
-        _ ->
-            ?assertMatch({ok, _}, Answer)
+        _ -> ?assertMatch({ok, _}, Answer)
     end.
 
 flush() ->
@@ -137,8 +122,7 @@ an_answer_is_text_and_json(_) ->
     {Answer, _} = worked([mixed()]),
     Text = unicode:characters_to_list(flame_prof_allocations:format(Answer)),
     ?assertNotEqual(nomatch, string:find(Text, "counted_allocations:tuples/2")),
-    Json = iolist_to_binary(
-        flame_prof_json:encode(flame_prof_allocations_text:json(Answer))),
+    Json = iolist_to_binary(flame_prof_json:encode(flame_prof_allocations_text:json(Answer))),
     ?assertMatch({_, _}, binary:match(Json, <<"\"words\":">>)),
     Collapsed = unicode:characters_to_list(flame_prof_allocations_text:collapsed(Answer)),
     Lines = string:lexemes(Collapsed, "\n"),

@@ -6,27 +6,22 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
     end_per_testcase/2]).
--export([
-    optional_applications_are_left_as_they_are/1,
-    its_file_names_what_it_registers/1,
+-export([optional_applications_are_left_as_they_are/1, its_file_names_what_it_registers/1,
     modules_can_be_loaded_again_while_profiling/1,
     the_figures_of_the_node_survive_a_load_of_their_code/1,
-    the_figures_of_the_node_survive_a_purge_in_their_midst/1
-]).
+    the_figures_of_the_node_survive_a_purge_in_their_midst/1]).
 %% In another VM.
 -export([with_optional_applications/0]).
 
 -import(waiting, [eventually/1]).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports),
         not lists:member(F, [init_per_suite, end_per_suite, module_info])].
 
-init_per_suite(Config) ->
-    Config.
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) ->
     _ = application:stop(flame_prof),
@@ -83,38 +78,28 @@ its_file_names_what_it_registers(Config) ->
 %% Twice each, so that the first copy is purged.
 modules_can_be_loaded_again_while_profiling(Config) ->
     {ok, Modules} = application:get_key(flame_prof, modules),
-    [
-        begin
-            {ok, Session} = flame_prof:start(#{dir => directory(Config), engine => Engine,
-                                               select => {top, 20, 60000}}),
-            sampled(),
-            [
-                begin
-                    _ = code:purge(Module),
-                    {module, Module} = code:load_file(Module)
-                end
-             || _ <- [first, second], Module <- Modules -- [flame_prof_nif, flame_prof_report_nif]
-            ],
-            _ = [code:purge(Module) || Module <- Modules -- [flame_prof_nif,
-                flame_prof_report_nif]],
-            sampled(),
-            ?assertEqual(Session, whereis(flame_prof_session)),
-            ?assertEqual(ok, flame_prof:flush()),
-            {ok, #{files := [File]}} = flame_prof:stop(),
-            {ok, _} = perf_script_grammar:check(File)
-        end
-     || Engine <- [auto, portable]
-    ].
+    [begin
+        {ok, Session} = flame_prof:start(#{dir => directory(Config), engine => Engine,
+                                           select => {top, 20, 60000}}),
+        sampled(),
+        [begin
+            _ = code:purge(Module),
+            {module, Module} = code:load_file(Module)
+        end || _ <- [first, second], Module <- Modules -- [flame_prof_nif, flame_prof_report_nif]],
+        _ = [code:purge(Module) || Module <- Modules -- [flame_prof_nif, flame_prof_report_nif]],
+        sampled(),
+        ?assertEqual(Session, whereis(flame_prof_session)),
+        ?assertEqual(ok, flame_prof:flush()),
+        {ok, #{files := [File]}} = flame_prof:stop(),
+        {ok, _} = perf_script_grammar:check(File)
+    end || Engine <- [auto, portable]].
 
 the_figures_of_the_node_survive_a_load_of_their_code(Config) ->
     figures_go_on(Config, auto, fun(_Session) ->
-        [
-            begin
-                _ = code:purge(flame_prof_node),
-                {module, flame_prof_node} = code:load_file(flame_prof_node)
-            end
-         || _ <- [first, second]
-        ],
+        [begin
+            _ = code:purge(flame_prof_node),
+            {module, flame_prof_node} = code:load_file(flame_prof_node)
+        end || _ <- [first, second]],
         code:purge(flame_prof_node)
     end).
 
@@ -137,8 +122,7 @@ nodes_of(Session) ->
 
 figures_go_on(Config, Engine, Disturb) ->
     {ok, Session} = flame_prof:start(#{
-        dir => directory(Config), engine => Engine, flush_interval => 1009
-    }),
+        dir => directory(Config), engine => Engine, flush_interval => 1009}),
     Before = eventually(fun told_processes/0),
     _ = Disturb(Session),
     Others = [spawn_link(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)],
@@ -162,8 +146,7 @@ told_processes() ->
 
 %% ---- tools -----------------------------------------------------------------
 
-directory(Config) ->
-    proplists:get_value(directory, Config).
+directory(Config) -> proplists:get_value(directory, Config).
 
 sampled() ->
     #{counters := #{written := Before}} = flame_prof:info(),

@@ -6,44 +6,30 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([
-    a_profile_names_the_busy_function/1,
-    the_portable_engine_samples_if_it_is_asked_for/1,
+-export([a_profile_names_the_busy_function/1, the_portable_engine_samples_if_it_is_asked_for/1,
     without_the_library_the_portable_engine_samples/1,
-    without_the_library_where_no_folder_may_run_one/1,
-    without_the_library_the_doctor_has_samples/1,
-    without_the_library_a_folder_may_have_any_name/1,
-    without_the_library_a_reader_may_go_away/1,
+    without_the_library_where_no_folder_may_run_one/1, without_the_library_the_doctor_has_samples/1,
+    without_the_library_a_folder_may_have_any_name/1, without_the_library_a_reader_may_go_away/1,
     without_the_library_a_full_disk_keeps_what_it_took/1,
     without_the_library_a_slow_controller_drops_and_counts/1,
     without_the_library_a_disk_that_stands_still_keeps_no_node/1,
     without_the_library_one_of_several_nodes/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
-    without_the_library_what_needs_it_is_refused/1,
-    without_the_library_looks_answer/1,
-    without_the_library_whoever_dies_leaves_nothing/1,
-    a_library_that_can_not_be_loaded_is_told/1,
-    whoever_dies_leaves_nothing/1,
-    a_viewer_of_a_node_measures_its_calls_until_it_is_killed/1,
-    a_trace_on_the_command_line/1,
-    a_node_that_dies_costs_its_own_tail_only/1,
-    folders_that_do_not_run_the_library_are_passed_over/1,
-    again_and_again_under_load/1,
-    a_look_lends_what_it_calls/1,
-    looks_and_the_doctor_leave_nothing/1,
+    without_the_library_what_needs_it_is_refused/1, without_the_library_looks_answer/1,
+    without_the_library_whoever_dies_leaves_nothing/1, a_library_that_can_not_be_loaded_is_told/1,
+    whoever_dies_leaves_nothing/1, a_viewer_of_a_node_measures_its_calls_until_it_is_killed/1,
+    a_trace_on_the_command_line/1, a_node_that_dies_costs_its_own_tail_only/1,
+    folders_that_do_not_run_the_library_are_passed_over/1, again_and_again_under_load/1,
+    a_look_lends_what_it_calls/1, looks_and_the_doctor_leave_nothing/1,
     attach_ends_with_what_is_wrong_in_its_samples/1,
     a_page_of_the_doctor_has_the_findings_that_it_prints/1,
-    a_page_of_a_node_without_samples_is_an_error/1,
-    files_that_hang_are_told/1,
-    a_server_of_files_that_hangs_is_told/1,
-    what_is_incompatible_is_refused_with_the_reason/1,
-    an_application_of_the_node_lives_on/1,
-    a_file_that_is_there_already_is_left_alone/1,
+    a_page_of_a_node_without_samples_is_an_error/1, files_that_hang_are_told/1,
+    a_server_of_files_that_hangs_is_told/1, what_is_incompatible_is_refused_with_the_reason/1,
+    an_application_of_the_node_lives_on/1, a_file_that_is_there_already_is_left_alone/1,
     schedulers_are_not_retired_while_they_are_used/1,
     schedulers_can_be_used_again_after_they_retired/1,
     schedulers_go_on_when_who_retires_them_is_killed/1,
-    nodes_and_commands_of_these_tests_end_with_them/1
-]).
+    nodes_and_commands_of_these_tests_end_with_them/1]).
 %% In a VM of its own.
 -export([started/0]).
 
@@ -54,29 +40,22 @@
     with_node/3, with_shared/2, expect/1, matches/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 init_per_testcase(Case, Config) ->
     Output = filename:join(proplists:get_value(priv_dir, Config), Case),
     [{output, Output} | Config].
 
-end_per_testcase(_Case, _Config) ->
-    ok.
-
+end_per_testcase(_Case, _Config) -> ok.
 with_plain(Fun) -> with_shared({start_node, [[]]}, Fun).
-
 with_small(Fun) -> with_shared({start_small_node, [[]]}, Fun).
-
-attach(Node, Config, More) ->
-    attach_to([Node], Config, More).
+attach(Node, Config, More) -> attach_to([Node], Config, More).
 
 attach_to(Nodes, Config, More) ->
     ["attach"] ++ [Name || #{name := Name} <- Nodes] ++
         ["--cookie", cookie(), "--output", output(Config) | More].
 
 output(Config) -> proplists:get_value(output, Config).
-
 files(Config) -> filelib:wildcard(filename:join(output(Config), "*.log*")).
 
 samples(Files) ->
@@ -84,12 +63,8 @@ samples(Files) ->
     true = Bad =< length(Files),
     Count.
 
-are_sampled(Config) ->
-    [true = samples([File]) > 0 || File <- files(Config)].
-
-is_attached(#{node := Node}) ->
-    call(Node, erlang, whereis, [flame_prof_session]) =/= undefined.
-
+are_sampled(Config) -> [true = samples([File]) > 0 || File <- files(Config)].
+is_attached(#{node := Node}) -> call(Node, erlang, whereis, [flame_prof_session]) =/= undefined.
 is_capable() -> native_node:why_not() =:= none.
 
 without_mounts(Fun) ->
@@ -145,10 +120,9 @@ without_the_library_the_portable_engine_samples(Config) ->
 %% The samples are of that process of the operating system, at the time of now.
 is_of(OsPid, File) ->
     Now = os:system_time(second),
-    {ok, true, _} = reader_oracle:fold(
-        fun(#{pid := Pid, time_us := Us}, IsSo) ->
-            IsSo andalso Pid =:= list_to_integer(OsPid) andalso abs(Us div 1000000 - Now) < 600
-        end, true, File).
+    {ok, true, _} = reader_oracle:fold(fun(#{pid := Pid, time_us := Us}, IsSo) ->
+        IsSo andalso Pid =:= list_to_integer(OsPid) andalso abs(Us div 1000000 - Now) < 600
+    end, true, File).
 
 without_the_library_where_no_folder_may_run_one(Config) ->
     without_mounts(fun() -> with_own(start_node_in, [nowhere(), []], fun(Plain) ->
@@ -219,12 +193,10 @@ without_the_library_a_full_disk_keeps_what_it_took(Config) ->
     without_mounts(fun() -> with_small(fun(#{name := Name}) ->
         Disk = filename:join(output(Config), "disk"),
         ok = filelib:ensure_path(Disk),
-        Command = [
-            "unshare --mount sh -c 'mount -t tmpfs -o size=400k tmpfs ", Disk, " && ",
+        Command = ["unshare --mount sh -c 'mount -t tmpfs -o size=400k tmpfs ", Disk, " && ",
             command_line:script(), " attach ", Name, " --cookie ", cookie(),
             " --for 5s --quiet --set sample_interval=1 --set compress=none --output ", Disk,
-            "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"
-        ],
+            "; status=$?; cp ", Disk, "/*.log ", output(Config), "; exit $status'"],
         {1, Text} = command_line:shell(lists:flatten(Command)),
         matches(Text, ["no space left on device"]),
         are_sampled(Config)
@@ -320,14 +292,12 @@ without_the_library_a_node_that_dies_costs_its_tail_only(Config) ->
 without_the_library_what_needs_it_is_refused(Config) ->
     with_small(fun(#{name := Name} = Plain) ->
         Refused = ["cannot take the library: .*/tmp.*: file too large"],
-        expect([
-            {3, attach(Plain, Config, ["--engine", "native"]), Refused},
+        expect([{3, attach(Plain, Config, ["--engine", "native"]), Refused},
             {3, ["pstack", "--node", Name, "--cookie", cookie()], Refused},
             {1, attach(Plain, Config, ["--set", "mode=schedulers"]),
                 ["mode schedulers needs the C library"]},
             {1, attach(Plain, Config, ["--set", "process_options=#{follow => send}"]),
-                ["follow by send needs the C library"]}
-        ]),
+                ["follow by send needs the C library"]}]),
         [] = files(Config)
     end).
 
@@ -370,16 +340,14 @@ size_of(Files) -> lists:sum([filelib:file_size(File) || File <- Files]).
 %% that is stopped keeps its connection, and only its heartbeats end.
 whoever_dies_leaves_nothing(Config) ->
     with_plain(fun(Node) ->
-        [dies(Node, Config, Row) || Row <- [
-            {attach, "TERM", 130},
+        [dies(Node, Config, Row) || Row <- [{attach, "TERM", 130},
             {attach, "KILL", 137},
             {attach, "STOP", 137},
             {attach, flame_prof_cleanup, 1},
             {attach, flame_prof_agent, 1},
             {["latency", "lists:seq/2"], "KILL", 137},
             {["trace", "lists:seq/2"], flame_prof_agent, any},
-            {["allocations"], "KILL", 137}
-        ]]
+            {["allocations"], "KILL", 137}]]
     end).
 
 without_the_library_whoever_dies_leaves_nothing(Config) ->
@@ -415,8 +383,7 @@ die("STOP", Node, Port, Before) ->
     command_line:leaves_nothing(maps:keys(Before) -- [processes, descriptors, registered], Node,
         Before),
     kill("KILL", Port);
-die("KILL", _Node, Port, _Before) ->
-    kill("KILL", Port);
+die("KILL", _Node, Port, _Before) -> kill("KILL", Port);
 die(Name, #{node := Node}, _Port, _Before) ->
     true = call(Node, erlang, exit, [call(Node, erlang, whereis, [Name]), kill]),
     ok.
@@ -427,15 +394,12 @@ a_viewer_of_a_node_measures_its_calls_until_it_is_killed(_) ->
         Port = start(["view", checkout:path("test/corpus/ours.log"), "--node", Name, "--cookie",
             cookie()]),
         #{port := Tcp, path := Path} = Url = uri_string:parse(link_of(Port, <<>>)),
-        ?assertMatch({match, _}, re:run(page(Tcp, Path), "^HTTP/1.1 200 OK\r\n.*<html",
-            [dotall])),
+        ?assertMatch({match, _}, re:run(page(Tcp, Path), "^HTTP/1.1 200 OK\r\n.*<html", [dotall])),
         ?assertMatch({match, _}, re:run(page(Tcp, "/no_such_token/"), "^HTTP/1.1 403 ")),
         ?assertNot(is_traced(Node)),
         Socket = asked(Url, [Path, "api/latency?functions=lists:seq/2&seconds=60"]),
         %% A line to its end: it comes in pieces, and the name of the function behind its callers.
-        Calls = fun(Read) ->
-            match =:= re:run(Read, "\"calls\":[1-9].*\n", [{capture, none}])
-        end,
+        Calls = fun(Read) -> match =:= re:run(Read, "\"calls\":[1-9].*\n", [{capture, none}]) end,
         ?assertMatch({match, _}, re:run(read_until(Socket, Calls, <<>>), "\"lists:seq/2\"")),
         ?assert(is_traced(Node)),
         ok = kill("KILL", Port),
@@ -492,8 +456,7 @@ a_trace_on_the_command_line(Config) ->
             {0, Trace(["send", "--for", "300ms", "--output", File]), []},
             {1, Trace(["send", "--output", File]), ["exists"]},
             {1, Trace(["no_module_:f", "--output", File ++ ".refused"]), []},
-            {1, Trace(["lists:seq(A) when B > 1"]),
-                ["column 19: B is not one of the arguments\n"]}
+            {1, Trace(["lists:seq(A) when B > 1"]), ["column 19: B is not one of the arguments\n"]}
         ]),
         is_private(File),
         {ok, Written} = file:read_file(File),
@@ -541,8 +504,7 @@ a_node_that_dies_costs_its_own_tail_only(Config) ->
 %% where what the library needs is not there.
 folders_that_do_not_run_the_library_are_passed_over(Config) ->
     Uv = os:cmd("ldconfig -p | sed -n 's/.*libuv.so.1 .*=> //p' | head -n 1"),
-    Roots = [
-        "mount -t tmpfs -o noexec tmpfs /tmp && exec",
+    Roots = ["mount -t tmpfs -o noexec tmpfs /tmp && exec",
         "mount -t tmpfs tmpfs /tmp && exec setpriv --reuid 65534 --regid 65534 --clear-groups"
     ] ++ ["mount --bind /dev/null " ++ string:trim(Uv) ++ " && exec" || Uv =/= ""],
     [with_own(Start, Args, fun(Node) ->
@@ -579,8 +541,7 @@ attach_and_sample(Node) ->
         Attempted > 100
     end),
     case flame_prof_attach:close(Agent) of
-        ok ->
-            ok;
+        ok -> ok;
         %% Busy as it is, it may take longer than anybody waits for.
         {error, {Class, Why}} when Class =:= node; map_get(cause, Why) =:= refused ->
             until(fun() -> call(Node, code, is_loaded, [flame_prof_agent]) =:= false end),
@@ -605,20 +566,16 @@ looks_and_the_doctor_leave_nothing(_) ->
         Options = ["--node", Name, "--cookie", cookie()],
         Doctor = ["doctor", Name, "--cookie", cookie(), "--for", "1s"],
         Top = ["top", "--every", "300ms" | Options],
-        Native = [
-            {0, ["pstack", "init", "busy" | Options], ["init:"]},
+        Native = [{0, ["pstack", "init", "busy" | Options], ["init:"]},
             {0, ["pstack", "--json" | Options], ["^\\{\"look\":\\["]},
             {0, ["memory" | Options], ["RSS .* explained", "eheap_alloc"]},
             {0, ["tables" | Options], ["(?s)\\A(?!.*needs the native engine).*% of memory[(]ets[)]"
                 ".* code_server "]},
-            {0, ["binaries", Name, "--cookie", cookie()], ["binar(y|ies) with .* held by"]}
-        ],
-        expect([Row || is_capable(), Row <- Native] ++ [
-            {0, Top ++ ["--count", "2"], ["busy"]},
+            {0, ["binaries", Name, "--cookie", cookie()], ["binar(y|ies) with .* held by"]}],
+        expect([Row || is_capable(), Row <- Native] ++ [{0, Top ++ ["--count", "2"], ["busy"]},
             {0, Top ++ ["--count", "1", "--filter", "no such thing"], ["(?s)\\A(?!.*busy)"]},
             {2, ["doctor", "--threshold", "no_such=1" | Doctor -- ["doctor"]],
-                ["no_such: no such threshold; there are: memory_limit_used"]}
-        ]),
+                ["no_such: no such threshold; there are: memory_limit_used"]}]),
         %% What it finds depends on the machine, too: all of it is told in the same form. One second
         %% says nothing of most kinds.
         {Status, Text} = run(Doctor),
@@ -713,8 +670,7 @@ a_server_of_files_that_hangs_is_told(_) ->
 %% there, and no module be loaded from a file.
 files_that_hang_are_told(_) ->
     with_own(start_node, [["+SDio", "2"]], fun(#{name := Name, node := Node} = Plain) ->
-        _ = [call(Node, code, ensure_modules_loaded, [Modules])
-            || Application <- [kernel, stdlib],
+        _ = [call(Node, code, ensure_modules_loaded, [Modules]) || Application <- [kernel, stdlib],
             {ok, Modules} <- [call(Node, application, get_key, [Application, modules])]],
         Before = command_line:settled(Plain),
         hanging(Node, [prim_file, prim_file, prim_file], fun() ->
@@ -763,8 +719,7 @@ what_is_incompatible_is_refused_with_the_reason(Config) ->
         Wrong = ["attach", Name, "--output", output(Config)],
         Nobody = "nobody@127.0.0.1",
         NoNode = ["no node nobody runs on 127.0.0.1; there are: .*plain_"],
-        expect([
-            {3, Wrong ++ ["--cookie", "wrong"],
+        expect([{3, Wrong ++ ["--cookie", "wrong"],
                 ["refused the connection: its cookie is another one"]},
             {3, ["attach", Nobody, "--cookie", "x"], NoNode},
             {1, ["attach", Name, "short@host", "--cookie", "x"],
@@ -774,8 +729,7 @@ what_is_incompatible_is_refused_with_the_reason(Config) ->
             {1, ["info", "--node", Name, "--cookie", cookie()], ["attach' brings its own"]},
             %% A node that is absent is no healthy one.
             {3, ["doctor", Name, "--cookie", "wrong"], ["\\A(?!nothing).*refused the connection"]},
-            {3, ["doctor", Nobody, "--cookie", cookie()], NoNode}
-        ])
+            {3, ["doctor", Nobody, "--cookie", cookie()], NoNode}])
     end).
 
 %% It may be a permanent one, whose end would be the node's; it is not ended where it has not loaded

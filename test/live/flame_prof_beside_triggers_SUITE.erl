@@ -5,13 +5,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([
-    the_doctor_sees_beside_a_lookback/1,
-    the_doctor_sees_beside_triggers_alone/1,
+-export([the_doctor_sees_beside_a_lookback/1, the_doctor_sees_beside_triggers_alone/1,
     one_that_fires_during_a_recording_has_its_own_file/1,
-    a_profile_beside_triggers_is_not_their_last_run/1,
-    a_profile_of_a_function_has_the_function/1
-]).
+    a_profile_beside_triggers_is_not_their_last_run/1, a_profile_of_a_function_has_the_function/1]).
 %% As a trigger, and in files.
 -export([is_set/0, spin/1, work/1]).
 
@@ -38,7 +34,6 @@ end_per_testcase(_Case, Config) ->
     ok.
 
 is_set() -> persistent_term:get(?SWITCH, false).
-
 spin(N) -> ?MODULE:spin(erlang:phash2(N)).
 
 %%% ------------------------------------------------------------------- the doctor --
@@ -119,7 +114,6 @@ arm(Config, More) ->
     ok.
 
 directory(Config) -> proplists:get_value(directory, Config).
-
 spinner(Config) -> proplists:get_value(spinner, Config).
 
 %% Nothing was written until it fires; then one file: when its first sample of the spinner was
@@ -137,17 +131,15 @@ fires(Config) ->
         {lists:min(times([File], spin)), Fired}
     end || File <- finished(Config)].
 
-finished(Config) ->
-    filelib:wildcard(filename:join(directory(Config), "*.zst")).
+finished(Config) -> filelib:wildcard(filename:join(directory(Config), "*.zst")).
 
 %% Of the samples with this function of this module.
 times(Files, Function) ->
     Wanted = iolist_to_binary([atom_to_list(?MODULE), ":", atom_to_list(Function), "/"]),
-    {ok, Times, _} = reader_oracle:fold(
-        fun(#{time_us := Time, frames := Frames}, Times) ->
-            case [F || {F, _} <- Frames, binary:match(F, Wanted) =/= nomatch] of
-                [] -> Times;
-                _ -> [Time | Times]
-            end
-        end, [], Files),
+    {ok, Times, _} = reader_oracle:fold(fun(#{time_us := Time, frames := Frames}, Times) ->
+        case [F || {F, _} <- Frames, binary:match(F, Wanted) =/= nomatch] of
+            [] -> Times;
+            _ -> [Time | Times]
+        end
+    end, [], Files),
     Times.

@@ -5,46 +5,29 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    a_hundred_thousand_of_processes_and_tables_are_found/1,
-    more_than_the_budget_is_refused/1,
-    a_holder_has_what_process_info_says/1,
-    what_two_hold_is_not_alone/1,
-    a_part_names_its_process_and_the_function_on_its_stack/1,
-    messages_are_told_apart/1,
-    a_message_that_was_taken_is_the_heaps/1,
-    what_grows_is_told/1,
-    each_kind_of_table_has_its_binaries/1,
-    what_a_table_and_a_process_hold_is_not_alone/1,
-    what_is_nobodys_has_no_holder/1,
-    a_table_that_grows_is_told_by_any_name/1,
+-export([a_hundred_thousand_of_processes_and_tables_are_found/1, more_than_the_budget_is_refused/1,
+    a_holder_has_what_process_info_says/1, what_two_hold_is_not_alone/1,
+    a_part_names_its_process_and_the_function_on_its_stack/1, messages_are_told_apart/1,
+    a_message_that_was_taken_is_the_heaps/1, what_grows_is_told/1,
+    each_kind_of_table_has_its_binaries/1, what_a_table_and_a_process_hold_is_not_alone/1,
+    what_is_nobodys_has_no_holder/1, a_table_that_grows_is_told_by_any_name/1,
     a_table_that_is_deleted_meanwhile_is_no_trouble/1,
-    tables_that_are_written_are_told_or_counted/1,
-    a_large_table_ends_with_the_time/1,
-    a_tree_that_is_split_is_named_as_not_looked_in/1,
-    tables_made_to_be_compared_are_gone/1,
-    binaries_that_are_appended_to_are_told/1,
-    a_suspended_process_is_told_and_stays_suspended/1,
-    processes_that_always_work_are_told_or_counted/1,
-    other_objects_beside_the_heap_are_passed/1,
-    a_message_of_another_node_is_counted/1,
-    what_is_not_accepted_is_refused/1,
-    the_text_has_names_and_no_values/1
-]).
+    tables_that_are_written_are_told_or_counted/1, a_large_table_ends_with_the_time/1,
+    a_tree_that_is_split_is_named_as_not_looked_in/1, tables_made_to_be_compared_are_gone/1,
+    binaries_that_are_appended_to_are_told/1, a_suspended_process_is_told_and_stays_suspended/1,
+    processes_that_always_work_are_told_or_counted/1, other_objects_beside_the_heap_are_passed/1,
+    a_message_of_another_node_is_counted/1, what_is_not_accepted_is_refused/1,
+    the_text_has_names_and_no_values/1]).
 -export([working/1, writing/2, distributed/0]).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports),
         not lists:member(F, [init_per_suite, end_per_suite, module_info, working])].
 
-init_per_suite(Config) ->
-    native_node:or_skip(Config).
-
-end_per_suite(_Config) ->
-    ok.
+init_per_suite(Config) -> native_node:or_skip(Config).
+end_per_suite(_Config) -> ok.
 
 %%% ----------------------------------------------------------------- helpers --
 
@@ -74,8 +57,7 @@ holding(Term) ->
             Larger = [More() | Term],
             From ! {self(), grown},
             holding(Larger);
-        never ->
-            Term
+        never -> Term
     end.
 
 look() -> look(#{}).
@@ -89,7 +71,6 @@ holder(Pid, #{holders := Holders}) ->
     Holder.
 
 binary(Size) -> binary:copy(<<(rand:uniform(255))>>, Size).
-
 text(Look) -> unicode:characters_to_binary(flame_prof_binaries:format(Look)).
 
 %% By address, as the VM lists them.
@@ -225,8 +206,7 @@ what_grows_is_told(_) ->
     [duplicate_bag, compressed],
     [set, {write_concurrency, true}, {read_concurrency, true}],
     [ordered_set, {write_concurrency, true}],
-    [ordered_set, {write_concurrency, true}, {decentralized_counters, true}, compressed]
-]).
+    [ordered_set, {write_concurrency, true}, {decentralized_counters, true}, compressed]]).
 
 %% Nothing of what is put into it stays on the test's heap.
 table(Name, Options, Objects) ->
@@ -351,8 +331,7 @@ a_table_that_is_deleted_meanwhile_is_no_trouble(_) ->
 looks_until(Pid, Looks) ->
     receive
         {Pid, done} -> Looks
-    after 0 ->
-        looks_until(Pid, [look(#{walked => 0}) | Looks])
+    after 0 -> looks_until(Pid, [look(#{walked => 0}) | Looks])
     end.
 
 %% @private
@@ -436,8 +415,7 @@ a_suspended_process_is_told_and_stays_suspended(_) ->
     end).
 
 %% @private
-working(List) ->
-    working([binary(1000 + rand:uniform(1000)) | lists:sublist(List, 50)]).
+working(List) -> working([binary(1000 + rand:uniform(1000)) | lists:sublist(List, 50)]).
 
 processes_that_always_work_are_told_or_counted(_) ->
     Pids = [spawn(?MODULE, working, [[]]) || _ <- lists:seq(1, 5)],

@@ -12,13 +12,11 @@ native_test_() ->
             {setup, fun setup/0, fun teardown/1, fun(Setup) ->
                 [{timeout, 60, {Title, fun() -> Test(Setup) end}} || {Title, Test} <- tests()]
             end};
-        Why ->
-            {"skipped: " ++ Why, []}
+        Why -> {"skipped: " ++ Why, []}
     end.
 
 tests() ->
-    [
-        {"the callers of a BIF have their own callers", fun bif/1},
+    [{"the callers of a BIF have their own callers", fun bif/1},
         {"any arity is any arity", fun any_arity/1},
         {"a name as it stands in a frame is enough", fun name/1},
         {"a function of Elixir has the name that hot shows", fun elixir/1},
@@ -30,8 +28,7 @@ tests() ->
         {"a killed caller leaves nothing behind", fun killed_caller/1},
         {"files are for their owner, and gone in the end", fun private/1},
         {"no directory for the files is an error", fun no_directory/1},
-        {"prints and answers ok", fun prints/1}
-    ].
+        {"prints and answers ok", fun prints/1}].
 
 setup() ->
     Directory = "/tmp/blame_tests_" ++ os:getpid(),
@@ -69,18 +66,14 @@ consistent(#{samples := All, idle := Idle, running := Running, matched := Matche
     ?assert(Matched =< Running),
     ?assertEqual(Matched, lists:sum([N || #{samples := N} <- Callers])),
     ?assertEqual(Matched, lists:sum([N || #{samples := N} <- Processes])),
-    [
-        ?assert(lists:sum([N || {_, N} <- maps:get(callers, Row)]) =< maps:get(samples, Row))
-     || Row <- Callers
-    ].
+    [?assert(lists:sum([N || {_, N} <- maps:get(callers, Row)]) =< maps:get(samples, Row))
+     || Row <- Callers].
 
 elixir(_) ->
-    {ok, Module, Code} = compile:forms([
-        {attribute, 1, module, 'Elixir.Shop.Cart'},
+    {ok, Module, Code} = compile:forms([{attribute, 1, module, 'Elixir.Shop.Cart'},
         {attribute, 1, export, [{total, 1}]},
         {function, 1, total, 1, [{clause, 1, [{var, 1, 'N'}], [],
-            [{call, 1, {atom, 1, total}, [{op, 1, '+', {var, 1, 'N'}, {integer, 1, 1}}]}]}]}
-    ]),
+            [{call, 1, {atom, 1, total}, [{op, 1, '+', {var, 1, 'N'}, {integer, 1, 1}}]}]}]}]),
     {module, Module} = code:load_binary(Module, "cart.ex", Code),
     Pid = spawn(Module, total, [0]),
     try
@@ -93,15 +86,11 @@ elixir(_) ->
 
 bif(_) ->
     with_asking(fun(Pid) ->
-        #{processes := Processes} = Report =
-            report({ets, lookup, 2}, has(["often/1", "seldom/1"])),
-        [
-            begin
-                [#{through := none, callers := [{Caller, _}]} | _] = rows(F, Report),
-                ?assert(is_of(Caller, "asking/1"))
-            end
-         || F <- ["often/1", "seldom/1"]
-        ],
+        #{processes := Processes} = Report = report({ets, lookup, 2}, has(["often/1", "seldom/1"])),
+        [begin
+            [#{through := none, callers := [{Caller, _}]} | _] = rows(F, Report),
+            ?assert(is_of(Caller, "asking/1"))
+        end || F <- ["often/1", "seldom/1"]],
         Name = list_to_binary(pid_to_list(Pid)),
         ?assertMatch([_], [P || #{name := P} <- Processes, binary:match(P, Name) =/= nomatch])
     end).
@@ -123,8 +112,7 @@ gc(_) ->
     end).
 
 %% The comprehension is a function of its own, but where the compiler inlines it.
-is_garbage(Name) ->
-    nomatch =/= binary:match(Name, <<"garbage/1">>).
+is_garbage(Name) -> nomatch =/= binary:match(Name, <<"garbage/1">>).
 
 library(_) ->
     with_asking(fun(_) ->
@@ -228,19 +216,13 @@ prints(_) ->
 %% Arguments.
 
 what_is_no_function_is_refused_test_() ->
-    [
-        ?_assertMatch({error, {badarg, #{argument := function}}}, flame_prof:blame(Bad, 1000))
-     || Bad <- [
-            '', ets, {ets, lookup}, {ets, lookup, 256}, {ets, lookup, -1}, {"ets", lookup, 2},
-            {ets, '_', "_"}, <<>>, "", [300000000], <<255>>, 7, #{}, [a]
-        ]
-    ].
+    [?_assertMatch({error, {badarg, #{argument := function}}}, flame_prof:blame(Bad, 1000))
+     || Bad <- ['', ets, {ets, lookup}, {ets, lookup, 256}, {ets, lookup, -1}, {"ets", lookup, 2},
+            {ets, '_', "_"}, <<>>, "", [300000000], <<255>>, 7, #{}, [a]]].
 
 what_is_no_time_is_refused_test_() ->
-    [
-        ?_assertMatch({error, {badarg, #{argument := ms}}}, flame_prof:blame(gc, Bad))
-     || Bad <- [0, 9, 60001, -1, 1.0e3, infinity, undefined]
-    ].
+    [?_assertMatch({error, {badarg, #{argument := ms}}}, flame_prof:blame(gc, Bad))
+     || Bad <- [0, 9, 60001, -1, 1.0e3, infinity, undefined]].
 
 refusals_say_what_is_accepted_test() ->
     {error, Function} = flame_prof:blame(ets, 1000),
@@ -254,30 +236,15 @@ a_report_as_text_test() ->
     Row = fun(Name, Samples) ->
         #{name => Name, samples => Samples, share => Samples / 4, share_of_running => Samples / 10}
     end,
-    Report = #{
-        target => <<"gc">>,
-        elapsed_ms => 2000,
-        interval_ms => 1,
-        schedulers => 2,
-        samples => 2000,
-        idle => 1000,
-        running => 1000,
-        matched => 400,
-        inconsistent => 3,
-        share_of_running => 40.0,
-        share_of_time => 20.0,
-        error_points => 4.9,
-        callers => [
-            (Row(<<"m:f/1:7">>, 300))#{
+    Report = #{target => <<"gc">>, elapsed_ms => 2000, interval_ms => 1, schedulers => 2,
+        samples => 2000, idle => 1000, running => 1000, matched => 400, inconsistent => 3,
+        share_of_running => 40.0, share_of_time => 20.0, error_points => 4.9,
+        callers => [(Row(<<"m:f/1:7">>, 300))#{
                 through => <<"ets:lookup/2">>, callers => [{<<"m:g/0:1">>, 200}, {<<"m:h/0">>, 100}]
             },
-            (Row(<<"Elixir.M:i/1">>, 100))#{through => none, callers => []}
-        ],
-        processes => [Row(<<"worker <0.9.0>">>, 400)],
-        alike => []
-    },
-    ?assertEqual(
-        "gc was on 40.0 % of the stacks of running processes:\n"
+            (Row(<<"Elixir.M:i/1">>, 100))#{through => none, callers => []}],
+        processes => [Row(<<"worker <0.9.0>">>, 400)], alike => []},
+    ?assertEqual("gc was on 40.0 % of the stacks of running processes:\n"
         "400 of 1,000 samples in 2.0 s, one every 1 ms from each of 2 schedulers, 3 could not be"
         " used.\n"
         "That is 20.0 % of the schedulers' time, 0.80 s.\n"
@@ -289,15 +256,12 @@ a_report_as_text_test() ->
         "Processes\n"
         "  share  of all    samples  process\n"
         " 100.0%   40.0%       400  worker <0.9.0>\n",
-        unicode:characters_to_list(flame_prof_blame:format(Report))
-    ),
+        unicode:characters_to_list(flame_prof_blame:format(Report))),
     Few = unicode:characters_to_list(flame_prof_blame:format(Report#{matched := 10})),
     ?assertNotEqual(nomatch,
         string:find(Few, "Too few samples for more than a hint: take 60000 ms")),
-    Many = [
-        (Row(<<"m:f/", (integer_to_binary(N))/binary>>, 1))#{through => none, callers => []}
-     || N <- lists:seq(1, 20)
-    ],
+    Many = [(Row(<<"m:f/", (integer_to_binary(N))/binary>>, 1))#{through => none, callers => []}
+     || N <- lists:seq(1, 20)],
     Long = unicode:characters_to_list(flame_prof_blame:format(Report#{callers := Many})),
     ?assertNotEqual(nomatch, string:find(Long, " 5 more\n")),
     [?assert(length(Line) =< 100) || Line <- string:split(Few ++ Long, "\n", all)].

@@ -5,24 +5,16 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    missing_headers_are_named_with_the_packages_of_each_system/1,
-    headers_in_a_prefix_of_their_own_are_found/1,
-    a_missing_compiler_is_named_with_its_packages/1,
-    a_missing_erlang_is_named_with_its_packages/1,
-    a_32_bit_system_is_refused_by_the_compiler/1
-]).
+-export([missing_headers_are_named_with_the_packages_of_each_system/1,
+    headers_in_a_prefix_of_their_own_are_found/1, a_missing_compiler_is_named_with_its_packages/1,
+    a_missing_erlang_is_named_with_its_packages/1, a_32_bit_system_is_refused_by_the_compiler/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [
-        missing_headers_are_named_with_the_packages_of_each_system,
-        headers_in_a_prefix_of_their_own_are_found,
-        a_missing_compiler_is_named_with_its_packages,
-        a_missing_erlang_is_named_with_its_packages,
-        a_32_bit_system_is_refused_by_the_compiler
-    ].
+    [missing_headers_are_named_with_the_packages_of_each_system,
+        headers_in_a_prefix_of_their_own_are_found, a_missing_compiler_is_named_with_its_packages,
+        a_missing_erlang_is_named_with_its_packages, a_32_bit_system_is_refused_by_the_compiler].
 
 init_per_suite(Config) ->
     Cc = os:getenv("CC", "gcc"),
@@ -34,8 +26,7 @@ init_per_suite(Config) ->
             Top = filename:dirname(filename:dirname(command_line:script())),
             "" = os:cmd("cd " ++ Top ++ " && cp -r Makefile tools c_src " ++ Copy),
             [{cc, Cc}, {copy, Copy} | Config];
-        Missing ->
-            {skip, "there is no " ++ lists:join(", ", Missing)}
+        Missing -> {skip, "there is no " ++ lists:join(", ", Missing)}
     end.
 
 end_per_suite(_Config) -> ok.
@@ -110,8 +101,7 @@ shell(Config, Command) ->
     Port = open_port({spawn_executable, os:find_executable("bash")}, [
         {args, ["-c", unicode:characters_to_binary([Unset, Command])]},
         {cd, proplists:get_value(copy, Config)},
-        binary, exit_status, stderr_to_stdout
-    ]),
+        binary, exit_status, stderr_to_stdout]),
     until_exit(Port, <<>>).
 
 until_exit(Port, Text) ->

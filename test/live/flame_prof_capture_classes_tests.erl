@@ -21,11 +21,8 @@ what_is_wrong_is_off_on_each_release_test() ->
 what_is_unseen_is_off_where_no_test_has_verified_it_test() ->
     Verdicts = #{erlang => verified, light_bif => verified, heavy_bif => verified, gc => ?UNSEEN},
     ?assertEqual(#{}, flame_prof_capture_classes:off(Verdicts, true)),
-    ?assertMatch(
-        #{gc := <<"not seen">>, nif := <<"its check has not ended yet">>} = Off
-            when map_size(Off) =:= 2,
-        flame_prof_capture_classes:off(Verdicts, false)
-    ).
+    ?assertMatch(#{gc := <<"not seen">>, nif := <<"its check has not ended yet">>} = Off
+            when map_size(Off) =:= 2, flame_prof_capture_classes:off(Verdicts, false)).
 
 no_check_runs_twice_for_what_is_known_test_() -> natively(fun() ->
     {ok, _, _} = flame_prof_schedulers:ensure(),
@@ -104,8 +101,7 @@ misread() ->
     {Off, Text}.
 
 %% Where tools/nif.mk puts the agent with test/hooks/.
-hooked_library() ->
-    checkout:path("_build/test/hooks/flame_prof_nif").
+hooked_library() -> checkout:path("_build/test/hooks/flame_prof_nif").
 
 natively(Test) ->
     {timeout, 600, fun() ->
@@ -113,13 +109,11 @@ natively(Test) ->
             #{native := true} ->
                 {ok, _} = flame_prof_calibration:ensure(),
                 Test();
-            #{why := Why} ->
-                ?debugFmt("skipped: ~ts", [Why])
+            #{why := Why} -> ?debugFmt("skipped: ~ts", [Why])
         end
     end}.
 
-is_nif(Stack) ->
-    lists:member({nif, {<<"flame_prof_nif">>, <<"capture_probe">>, 1}}, Stack).
+is_nif(Stack) -> lists:member({nif, {<<"flame_prof_nif">>, <<"capture_probe">>, 1}}, Stack).
 
 until_seen(What, Is) ->
     eventually(fun() ->

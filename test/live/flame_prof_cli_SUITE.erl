@@ -5,36 +5,22 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2]).
--export([
-    exit_codes_tell_scripts/1,
-    the_doctor_s_exit_codes_tell_scripts/1,
-    a_bug_is_told_by_its_place/1,
-    it_works_from_any_folder_and_through_links/1,
-    it_works_in_the_layout_of_a_release/1,
-    an_erlang_of_another_release_is_used/1,
-    an_argument_that_is_no_text_is_told/1,
-    a_reader_that_goes_away_is_no_error/1,
-    results_that_find_no_room_are_told/1,
-    exports_go_to_files_and_pipes/1,
-    of_several_events_one_is_read/1,
-    json_is_read_by_others/1,
-    sessions_are_started_flushed_and_stopped/1,
-    elixir_starts_it_and_is_attached_to/1,
-    terminal_top_follows_the_window_and_keys/1,
-    terminal_top_ends_by_control_c_and_by_a_hangup/1,
+-export([exit_codes_tell_scripts/1, the_doctor_s_exit_codes_tell_scripts/1,
+    a_bug_is_told_by_its_place/1, it_works_from_any_folder_and_through_links/1,
+    it_works_in_the_layout_of_a_release/1, an_erlang_of_another_release_is_used/1,
+    an_argument_that_is_no_text_is_told/1, a_reader_that_goes_away_is_no_error/1,
+    results_that_find_no_room_are_told/1, exports_go_to_files_and_pipes/1,
+    of_several_events_one_is_read/1, json_is_read_by_others/1,
+    sessions_are_started_flushed_and_stopped/1, elixir_starts_it_and_is_attached_to/1,
+    terminal_top_follows_the_window_and_keys/1, terminal_top_ends_by_control_c_and_by_a_hangup/1,
     terminal_attach_shows_progress_and_ends_by_control_c/1,
     terminal_attach_keeps_all_of_it_when_it_goes_away/1,
-    terminal_shows_nothing_but_the_answer_of_what_is_lent/1,
-    terminal_files_by_hand/1,
-    terminal_reading_ends_by_control_c/1,
-    terminal_colours/1,
-    terminal_top_of_a_shell/1
-]).
+    terminal_shows_nothing_but_the_answer_of_what_is_lent/1, terminal_files_by_hand/1,
+    terminal_reading_ends_by_control_c/1, terminal_colours/1, terminal_top_of_a_shell/1]).
 
 -import(command_line, [run/1, shell/1, until/1, script/0, expect/1, matches/2, cookie/0, ebin/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [{group, plain}, {group, terminal}].
 
 groups() ->
@@ -48,11 +34,9 @@ init_per_group(terminal, Config) ->
         false -> {skip, "tmux is not installed"};
         _ -> Config
     end;
-init_per_group(_, Config) ->
-    Config.
+init_per_group(_, Config) -> Config.
 
-end_per_group(_, _Config) ->
-    ok.
+end_per_group(_, _Config) -> ok.
 
 corpus(Name) ->
     filename:join([filename:dirname(filename:dirname(script())), "test", "corpus", Name]).
@@ -81,8 +65,7 @@ the_doctor_s_exit_codes_tell_scripts(Config) ->
         foreign_formats:json(About)),
     NoProfile = filename:join(Folder, "package.json"),
     ok = file:write_file(NoProfile, "{\"name\": 1}\n"),
-    expect([
-        {10, Of("mailbox", ["--report", Page]), []},
+    expect([{10, Of("mailbox", ["--report", Page]), []},
         %% Before anybody waits for the look.
         {1, ["doctor", "nobody@127.0.0.1", "--report",
             filename:join(corpus("ours.log"), "page.html")], ["ours.log"]},
@@ -94,8 +77,7 @@ the_doctor_s_exit_codes_tell_scripts(Config) ->
         {1, ["doctor", NoProfile], ["package.json: no sample of it can be read"]},
         %% Two are good, and eleven are not.
         {10, ["doctor", corpus("damaged.log")],
-            ["losses: flame_prof left 84.6 % of the samples as damaged"]}
-    ]),
+            ["losses: flame_prof left 84.6 % of the samples as damaged"]}]),
     #{<<"profile-about">> := Again} = report_parts:read(Page),
     ?assertMatch(#{<<"findings">> := #{<<"findings">> := [#{<<"kind">> := <<"mailbox">>}]}},
         foreign_formats:json(Again)).
@@ -118,8 +100,7 @@ exit_codes_tell_scripts(Config) ->
     Read = [["hot"], ["export", "--as", "collapsed", "--output", "-"],
         ["report", "--output", Page]],
     Info = fun(Node, Cookie) -> ["info", "--node", Node, "--cookie", Cookie] end,
-    expect([
-        {0, ["check", corpus("ours.log")], []},
+    expect([{0, ["check", corpus("ours.log")], []},
         {4, ["check", corpus("cut.log.gz")], []},
         {0, ["check", corpus("ours.log"), Allocated], []},
         {1, ["hot", corpus("ours.log"), Allocated], []},
@@ -130,11 +111,9 @@ exit_codes_tell_scripts(Config) ->
             {"damaged.log", "^flame_prof: .*damaged.log: 11 damaged samples left out$"},
             {"cut.log.gz", "its end is cut off"},
             {"damaged_frame.log.zst", "text is missing at 1 place"}]
-    ] ++ [
-        {1, Words ++ [Json], ["^flame_prof: .*package.json: no sample of it can be read"]}
+    ] ++ [{1, Words ++ [Json], ["^flame_prof: .*package.json: no sample of it can be read"]}
             || Words <- [["hot"], ["export", "--as", "pprof"], ["report"]]
-    ] ++ [
-        {4, ["hot", corpus("ours.log"), Json], ["package.json: no sample of it can be read"]},
+    ] ++ [{4, ["hot", corpus("ours.log"), Json], ["package.json: no sample of it can be read"]},
         {1, ["check", "/nonexistent"], ["/nonexistent: no such file"]},
         {2, ["hot", corpus("ours.log"), "--by", "nix"],
             ["no metric nix; it takes one of samples, "]},
@@ -144,8 +123,7 @@ exit_codes_tell_scripts(Config) ->
         {1, Info("nobody@127.0.0.1", lists:duplicate(256, $x)),
             ["argument cookie .* it takes at most 255 characters"]},
         {1, Info("no body@x", "x"), []},
-        {0, ["--help"], []}
-    ]),
+        {0, ["--help"], []}]),
     ok = file:delete(Allocated),
     ?assertEqual(["package.json", "x.html"], lists:sort(filelib:wildcard("*", Folder))).
 
@@ -155,10 +133,8 @@ a_bug_is_told_by_its_place(Config) ->
     Source = filename:join(Folder, "flame_prof_cli_files.erl"),
     ok = filelib:ensure_dir(Source),
     {0, _} = shell(["cp -L ", ebin(), "/* ", Folder]),
-    ok = file:write_file(Source, [
-        "-module(flame_prof_cli_files).\n-export([do/2]).\n"
-        "do(check, #{arguments := [never]}) -> ok.\n"
-    ]),
+    ok = file:write_file(Source, ["-module(flame_prof_cli_files).\n-export([do/2]).\n"
+        "do(check, #{arguments := [never]}) -> ok.\n"]),
     {ok, flame_prof_cli_files} = compile:file(Source, [{outdir, Folder}]),
     {1, Text} = shell(["FLAME_PROF_EBIN=", Folder, " ", script(), " check ", corpus("ours.log")]),
     ?assertEqual(<<"flame_prof: an internal error in flame_prof_cli_files:do/2, line 3; "
@@ -178,15 +154,11 @@ it_works_in_the_layout_of_a_release(Config) ->
     Application = filename:join(Root, "lib/flame_prof-0.1.0"),
     Built = filename:dirname(filename:dirname(filename:absname(code:which(flame_prof)))),
     {0, _} = shell(["mkdir -p ", Root, "/bin ", Application, " && cp -rL ", Built, "/ebin ", Built,
-        "/priv ",
-        Application, " && cp ", script(), " ", Root, "/bin"]),
-    [
-        begin
-            {0, Text} = shell(["cd / && ", Folder, "/bin/flame_prof check ", corpus("ours.log")]),
-            {match, _} = re:run(Text, "whole")
-        end
-     || Folder <- [Root, filename:join(Application, "priv")]
-    ].
+        "/priv ", Application, " && cp ", script(), " ", Root, "/bin"]),
+    [begin
+        {0, Text} = shell(["cd / && ", Folder, "/bin/flame_prof check ", corpus("ours.log")]),
+        {match, _} = re:run(Text, "whole")
+    end || Folder <- [Root, filename:join(Application, "priv")]].
 
 %% As `mix release' makes it: an erl that takes the release for its root, which has no boot file of
 %% the default name.
@@ -229,14 +201,10 @@ a_reader_that_goes_away_is_no_error(_) ->
     ?assertEqual(1, length(binary:split(Text, <<"\n">>, [global, trim]))).
 
 results_that_find_no_room_are_told(_) ->
-    [
-        begin
-            {1, Text} = shell([script(), Words, corpus("ours.log"), " >/dev/full"]),
-            {match, _} = re:run(Text, "^flame_prof: the output: no space left on device$",
-                [multiline])
-        end
-     || Words <- [" hot ", " export --as perf --output - "]
-    ].
+    [begin
+        {1, Text} = shell([script(), Words, corpus("ours.log"), " >/dev/full"]),
+        {match, _} = re:run(Text, "^flame_prof: the output: no space left on device$", [multiline])
+    end || Words <- [" hot ", " export --as perf --output - "]].
 
 exports_go_to_files_and_pipes(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "ours.log"),
@@ -252,8 +220,7 @@ exports_go_to_files_and_pipes(Config) ->
     Weights = [binary_to_integer(lists:last(binary:split(L, <<" ">>, [global]))) ||
         L <- binary:split(Piped, <<"\n">>, [global, trim])],
     6 = lists:sum(Weights),
-    expect([
-        {0, Export("collapsed", ["--output", "-", "--lines", "false", "--process", "worker",
+    expect([{0, Export("collapsed", ["--output", "-", "--lines", "false", "--process", "worker",
             "--status", "waiting", "--from", "1ms", "--to", "1s"]),
             ["\\Awaiting;worker:init/1;proc_lib:init_p_do_apply/3;gen_server:loop/7 1\n\\z"]},
         {2, Export("collapsed", ["--process", "nobody"]),
@@ -264,13 +231,11 @@ exports_go_to_files_and_pipes(Config) ->
         %% A metric that is 0 in all of them.
         {0, Export(As, ["--by", "mbuf_size", "--output", "-"]), ["\\Aflame_prof: the export is "
             "empty: no sample that was selected weighs anything by mbuf_size\n\\z"]}
-        || As <- ["perf", "collapsed"]
-    ]).
+        || As <- ["perf", "collapsed"]]).
 
 %% perf.txt has four events, and periods.
 of_several_events_one_is_read(_) ->
-    expect([
-        {0, ["check", corpus("perf.txt")],
+    expect([{0, ["check", corpus("perf.txt")],
             ["^  2 samples, ", "^only 2 samples of the event cpu-clock:pppH are read, and not "]},
         {0, ["check", corpus("perf.txt"), "--event", "all"],
             ["^  6 samples, ", "^samples of different events are added up: ",
@@ -278,13 +243,11 @@ of_several_events_one_is_read(_) ->
         {0, ["hot", corpus("perf.txt"), "--event", "cycles"], ["^2 of 2 samples active"]},
         {2, ["hot", corpus("perf.txt"), "--event", "faults"],
             ["--event: no sample of faults; it takes first, all, or an event of "
-            "these files: cpu-clock:pppH, "]}
-    ]).
+            "these files: cpu-clock:pppH, "]}]).
 
 json_is_read_by_others(_) ->
     case os:find_executable("python3") of
-        false ->
-            {skip, "no python3 to read it with"};
+        false -> {skip, "no python3 to read it with"};
         _ ->
             Python = "import json,sys; print(json.load(sys.stdin)[sys.argv[1]])",
             [{0, <<"6\n">>} = shell([script(), " ", Command, " ", corpus("ours.log"),
@@ -297,31 +260,26 @@ with_prepared(Fun) ->
     command_line:with_node(start_node, [["-pa", ebin()]], fun(Node, _) -> Fun(Node) end).
 
 with_plain(Fun) -> command_line:with_shared({start_node, [[]]}, Fun).
-
 at(#{name := Name}) -> ["--node", Name, "--cookie", cookie()].
 
 sessions_are_started_flushed_and_stopped(Config) ->
     Output = filename:join(proplists:get_value(priv_dir, Config), "session"),
     Start = ["start", "--output", Output],
     with_prepared(fun(#{name := One} = Node) ->
-        expect([
-            {0, ["info" | at(Node)], [": stopped\n\\z"]},
+        expect([{0, ["info" | at(Node)], [": stopped\n\\z"]},
             {1, ["stop" | at(Node)], []},
             {0, Start ++ ["--interval", "5", "--top", "20" | at(Node)], []},
             {1, Start ++ at(Node), ["a session is running"]},
             {0, ["flush" | at(Node)], []},
             {0, ["info", "--json" | at(Node)], ["\"state\":\"running\"", "\"sample_interval\":5"]},
-            {0, ["stop" | at(Node)], ["samples: "]}
-        ]),
+            {0, ["stop" | at(Node)], ["samples: "]}]),
         [File] = filelib:wildcard(filename:join(Output, "*.log*")),
         %% And of several nodes at once.
         with_prepared(fun(#{name := Two}) ->
             Both = at(#{name => One ++ "," ++ Two}),
-            expect([
-                {0, ["check", File], []},
+            expect([{0, ["check", File], []},
                 {0, Start ++ ["--json" | Both], ["\"node\"(.|\n)*\"node\""]},
-                {0, ["stop" | Both], []}
-            ]),
+                {0, ["stop" | Both], []}]),
             ?assertEqual(3, length(filelib:wildcard(filename:join(Output, "*.log*"))))
         end)
     end).
@@ -329,15 +287,13 @@ sessions_are_started_flushed_and_stopped(Config) ->
 %% A script with flame_prof, and a node of Elixir without.
 elixir_starts_it_and_is_attached_to(Config) ->
     case os:find_executable("elixir") of
-        false ->
-            {skip, "elixir is not installed"};
+        false -> {skip, "elixir is not installed"};
         _ ->
             Priv = proplists:get_value(priv_dir, Config),
             Lib = filename:dirname(filename:dirname(ebin())),
             Tests = filename:dirname(code:which(waiting)),
             {0, Text} = shell(["ERL_LIBS=", Lib, " elixir -pa ", Tests,
-                " -e '{:ok, _} = :flame_prof.start(%{dir: \"", Priv,
-                "elixir\"}); ",
+                " -e '{:ok, _} = :flame_prof.start(%{dir: \"", Priv, "elixir\"}); ",
                 ":waiting.eventually(fn -> :flame_prof.info().counters.written > 100 end); ",
                 "{:ok, %{files: files}} = :flame_prof.stop(); ",
                 ":ok = :flame_prof.hot(files, %{top: 3})'"]),
@@ -349,8 +305,7 @@ elixir_starts_it_and_is_attached_to(Config) ->
                 {args, ["--name", Name, "--cookie", command_line:cookie(), "-e",
                     "spawn(fn -> IO.read(:line); System.halt(0) end); "
                     "Stream.cycle([1]) |> Enum.each(fn _ -> Enum.sort(Enum.to_list(1..999)) end)"]},
-                {env, [{"ERL_LIBS", false}]}
-            ]),
+                {env, [{"ERL_LIBS", false}]}]),
             {os_pid, Pid} = erlang:port_info(Port, os_pid),
             try
                 Node = list_to_atom(Name),
@@ -369,8 +324,7 @@ elixir_starts_it_and_is_attached_to(Config) ->
 %%% The terminal.
 
 %% A server of our own: nobody's sessions are touched.
-tmux(Arguments) ->
-    shell(["tmux -L flame_prof_", os:getpid(), " ", Arguments]).
+tmux(Arguments) -> shell(["tmux -L flame_prof_", os:getpid(), " ", Arguments]).
 
 in_terminal(Command, Fun) ->
     _ = tmux("kill-server"),
@@ -484,8 +438,7 @@ terminal_attach_keeps_all_of_it_when_it_goes_away(Config) ->
     with_plain(fun(#{name := Name, node := Node}) ->
         Output = filename:join(proplists:get_value(priv_dir, Config), "hangup"),
         Command = [script(), " attach ", Name, " --for 5m --set flush_interval=600000 --output ",
-            Output,
-            " --cookie ", command_line:cookie()],
+            Output, " --cookie ", command_line:cookie()],
         in_terminal(Command, fun() -> ok = shows("s of 300: [1-9][0-9,]* samples") end),
         is_left(Node),
         [File] = filelib:wildcard(filename:join(Output, "*.log*")),
@@ -551,15 +504,12 @@ terminal_reading_ends_by_control_c(Config) ->
     ok = file:write_file(filename:join(Folder, "long.log.gz"), lists:duplicate(4000, Member)),
     in_terminal(["cd ", Folder], fun() ->
         ok = shows("^status 0"),
-        lists:foreach(
-            fun(Words) ->
-                Mark = types(Words),
-                ok = shows("MB read"),
-                ok = key("C-c"),
-                ok = ended(130, Mark)
-            end,
-            ["hot long.log.gz", "report long.log.gz"]
-        ),
+        lists:foreach(fun(Words) ->
+            Mark = types(Words),
+            ok = shows("MB read"),
+            ok = key("C-c"),
+            ok = ended(130, Mark)
+        end, ["hot long.log.gz", "report long.log.gz"]),
         {ok, ["long.log.gz"]} = file:list_dir_all(Folder)
     end),
     ok = file:del_dir_r(Folder).
@@ -592,12 +542,10 @@ terminal_top_of_a_shell(_) ->
             ok = type("q"),
             ok = key("Enter"),
             ok = shows("^it has ended"),
-            ok = type(
-                "fun Wait() -> case [M || P <- processes(), {M, init, 1} <- "
+            ok = type("fun Wait() -> case [M || P <- processes(), {M, init, 1} <- "
                 "[proc_lib:translate_initial_call(P)], M =:= flame_prof_top_sampler orelse "
                 "M =:= flame_prof_top] of [] -> \"nothing is \" ++ \"left\"; _ -> "
-                "timer:sleep(100), Wait() end end()."
-            ),
+                "timer:sleep(100), Wait() end end()."),
             ok = key("Enter"),
             ok = shows("^\"nothing is left"),
             ok = type(["flame_prof:top('", Name, "')."]),

@@ -97,8 +97,7 @@ the_arguments_of_a_program_stay_in_the_node_test() ->
 
 with_the_portable_engine_no_memory_is_read_test() ->
     {ok, System} = flame_prof_doctor_system:look(portable),
-    ?assertEqual([], maps:keys(System) --
-        [handlers, ports, connections, files, sockets]).
+    ?assertEqual([], maps:keys(System) -- [handlers, ports, connections, files, sockets]).
 
 %% By the module socket, whose ports are none of the VM.
 who_waits_to_write_by_the_module_socket_is_told_test() ->
@@ -163,7 +162,6 @@ owners_of_ports() ->
     ?assertEqual(lists:sort(All), lists:usort(All)).
 
 restarts() -> restarts(fun() -> supervisor:start_link({local, ?MODULE}, ?MODULE, []) end).
-
 restarts_without_a_name() -> restarts(fun() -> supervisor:start_link(?MODULE, []) end).
 
 %% It is busy at each look: what it has to do is short, and there is always more of it.

@@ -7,26 +7,15 @@
 
 -export([all/0, suite/0]).
 -export([init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([
-    files_are_rotated_and_the_oldest_removed/1,
-    compressed_or_not_the_samples_are_the_same/1,
-    a_file_in_progress_can_be_read_up_to_its_last_flush/1,
-    damage_in_a_frame_costs_that_frame/1,
-    each_frame_can_be_read_alone/1,
-    each_block_of_plain_text_can_be_read_alone/1,
-    the_first_sample_of_itself_says_what_wrote_the_file/1,
-    each_flush_certifies_itself/1,
-    idle_processes_are_merged_with_their_weight/1,
-    no_tick_is_lost_at_a_flush/1,
-    losses_above_one_percent_are_logged_once/1,
-    a_killed_node_leaves_what_was_flushed/1,
-    a_node_that_ends_leaves_finished_files/1,
-    a_removed_directory_is_made_anew/1,
-    a_link_for_a_directory_is_refused/1,
-    a_full_disk_is_told_survived_and_healed/1,
-    a_disk_that_is_read_only_for_a_while_heals/1,
-    a_disk_that_hangs_is_not_waited_for/1
-]).
+-export([files_are_rotated_and_the_oldest_removed/1, compressed_or_not_the_samples_are_the_same/1,
+    a_file_in_progress_can_be_read_up_to_its_last_flush/1, damage_in_a_frame_costs_that_frame/1,
+    each_frame_can_be_read_alone/1, each_block_of_plain_text_can_be_read_alone/1,
+    the_first_sample_of_itself_says_what_wrote_the_file/1, each_flush_certifies_itself/1,
+    idle_processes_are_merged_with_their_weight/1, no_tick_is_lost_at_a_flush/1,
+    losses_above_one_percent_are_logged_once/1, a_killed_node_leaves_what_was_flushed/1,
+    a_node_that_ends_leaves_finished_files/1, a_removed_directory_is_made_anew/1,
+    a_link_for_a_directory_is_refused/1, a_full_disk_is_told_survived_and_healed/1,
+    a_disk_that_is_read_only_for_a_while_heals/1, a_disk_that_hangs_is_not_waited_for/1]).
 -export([log/2]).
 
 -import(waiting, [eventually/1]).
@@ -34,14 +23,9 @@
 %% doc/format.md: about 256 KiB, and the sample that did not fit any more.
 -define(PLAIN_BLOCK, 300 * 1024).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
-
-all() ->
-    native_node:cases(?MODULE).
-
-init_per_suite(Config) ->
-    Config.
+suite() -> [{timetrap, {minutes, 2}}].
+all() -> native_node:cases(?MODULE).
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) ->
     _ = application:stop(flame_prof),
@@ -62,14 +46,12 @@ end_per_testcase(_Case, Config) ->
 %% A logger handler: the events of flame_prof as messages.
 log(#{msg := {Format, Args}, meta := #{application := flame_prof}}, #{config := #{to := To}}) when
     is_list(Args)
-->
-    To ! {logged, unicode:characters_to_binary(io_lib:format(Format, Args))};
+-> To ! {logged, unicode:characters_to_binary(io_lib:format(Format, Args))};
 log(#{msg := {report, #{what := sampling_loss} = Report}, level := notice,
     meta := #{application := flame_prof, report_cb := Text}}, #{config := #{to := To}}) ->
     {Format, Args} = Text(Report),
     To ! {logged, unicode:characters_to_binary(io_lib:format(Format, Args))};
-log(_, _) ->
-    ok.
+log(_, _) -> ok.
 
 logged(Pattern) ->
     receive
@@ -98,35 +80,27 @@ files_are_rotated_and_the_oldest_removed(Config) ->
     [check(File) || File <- Finished].
 
 compressed_or_not_the_samples_are_the_same(Config) ->
-    [
-        begin
-            _ = start(Config, #{compress => Compress, sync => Sync}),
-            %% Of a few ticks there is little to compress.
-            ticks(50),
-            flush(),
-            #{files := [File], written := Written, own_samples := Own, bytes := Bytes} = stop(),
-            ?assertMatch(#{samples := S} when S =:= Written + Own, check(File)),
-            Size = filelib:file_size(File),
-            ?assertMatch(
-                {ok, Written, #{samples := Written, bad := 0, bytes := Size}}, count(File)
-            ),
-            ?assertMatch({ok, _, #{samples := Own}}, flame_prof_samples:own(File)),
-            ?assert((Compress =:= none andalso Size =:= Bytes) orelse 5 * Size < Bytes)
-        end
-     || {Compress, Sync} <- [{none, none}, {zstd, flush}]
-    ].
+    [begin
+        _ = start(Config, #{compress => Compress, sync => Sync}),
+        %% Of a few ticks there is little to compress.
+        ticks(50),
+        flush(),
+        #{files := [File], written := Written, own_samples := Own, bytes := Bytes} = stop(),
+        ?assertMatch(#{samples := S} when S =:= Written + Own, check(File)),
+        Size = filelib:file_size(File),
+        ?assertMatch({ok, Written, #{samples := Written, bad := 0, bytes := Size}}, count(File)),
+        ?assertMatch({ok, _, #{samples := Own}}, flame_prof_samples:own(File)),
+        ?assert((Compress =:= none andalso Size =:= Bytes) orelse 5 * Size < Bytes)
+    end || {Compress, Sync} <- [{none, none}, {zstd, flush}]].
 
 a_file_in_progress_can_be_read_up_to_its_last_flush(Config) ->
-    [
-        begin
-            _ = start(Config, #{compress => Compress}),
-            #{written := Written} = flush(),
-            #{files := Files} = flame_prof:info(),
-            ?assertMatch({ok, Read, #{bad := 0}} when Read >= Written, count(lists:last(Files))),
-            stop()
-        end
-     || Compress <- [zstd, none]
-    ].
+    [begin
+        _ = start(Config, #{compress => Compress}),
+        #{written := Written} = flush(),
+        #{files := Files} = flame_prof:info(),
+        ?assertMatch({ok, Read, #{bad := 0}} when Read >= Written, count(lists:last(Files))),
+        stop()
+    end || Compress <- [zstd, none]].
 
 damage_in_a_frame_costs_that_frame(Config) ->
     _ = start(Config, #{}),
@@ -136,49 +110,39 @@ damage_in_a_frame_costs_that_frame(Config) ->
     Frames = [At || {At, _} <- binary:matches(Bytes, <<16#fd2fb528:32/little>>)],
     ?assert(length(Frames) >= 6),
     Damaged = <<File/binary, ".damaged">>,
-    Sizes = [
-        begin
-            Place = (lists:nth(N, Frames) + lists:nth(N + 1, Frames)) div 2,
-            <<Head:Place/binary, Byte, Tail/binary>> = Bytes,
-            ok = file:write_file(Damaged, [Head, Byte bxor 255, Tail]),
-            {ok, Read, #{warnings := [_ | _]}} = count(Damaged),
-            ?assert(Read < Written),
-            Read
-        end
-     || N <- lists:seq(1, 5)
-    ],
+    Sizes = [begin
+        Place = (lists:nth(N, Frames) + lists:nth(N + 1, Frames)) div 2,
+        <<Head:Place/binary, Byte, Tail/binary>> = Bytes,
+        ok = file:write_file(Damaged, [Head, Byte bxor 255, Tail]),
+        {ok, Read, #{warnings := [_ | _]}} = count(Damaged),
+        ?assert(Read < Written),
+        Read
+    end || N <- lists:seq(1, 5)],
     %% One frame each, and there are six and more.
     ?assert(lists:sum(Sizes) >= 3 * Written),
-    [
-        begin
-            ok = file:write_file(Damaged, binary:part(Bytes, 0, At)),
-            ?assertMatch({ok, _, #{warnings := [_ | _]}}, count(Damaged))
-        end
-     || At <- [2, 3, lists:last(Frames) + 20]
-    ].
+    [begin
+        ok = file:write_file(Damaged, binary:part(Bytes, 0, At)),
+        ?assertMatch({ok, _, #{warnings := [_ | _]}}, count(Damaged))
+    end || At <- [2, 3, lists:last(Frames) + 20]].
 
 %% All numbers of each process, and whose they are.
 each_frame_can_be_read_alone(Config) ->
-    [
-        begin
-            _ = start(Config, #{engine => Engine}),
-            [flush() || _ <- lists:seq(1, 5)],
-            #{files := [File], written := Written, own_samples := Own} = stop(),
-            {ok, Bytes} = file:read_file(File),
-            Begins = [At || {At, 4} <- binary:matches(Bytes, <<16#fd2fb528:32/little>>)],
-            Ends = tl(Begins) ++ [byte_size(Bytes)],
-            ?assert(length(Begins) >= 5),
-            Read = [read_alone(File, binary:part(Bytes, Begin, End - Begin))
-                || {Begin, End} <- lists:zip(Begins, Ends)],
-            ct:pal("~p: ~0p", [Engine, Read]),
-            ?assertEqual({Written, Own}, {lists:sum([S || {S, _} <- Read]),
-                lists:sum([O || {_, O} <- Read])})
-        end
-     || Engine <- engines()
-    ].
+    [begin
+        _ = start(Config, #{engine => Engine}),
+        [flush() || _ <- lists:seq(1, 5)],
+        #{files := [File], written := Written, own_samples := Own} = stop(),
+        {ok, Bytes} = file:read_file(File),
+        Begins = [At || {At, 4} <- binary:matches(Bytes, <<16#fd2fb528:32/little>>)],
+        Ends = tl(Begins) ++ [byte_size(Bytes)],
+        ?assert(length(Begins) >= 5),
+        Read = [read_alone(File, binary:part(Bytes, Begin, End - Begin))
+            || {Begin, End} <- lists:zip(Begins, Ends)],
+        ct:pal("~p: ~0p", [Engine, Read]),
+        ?assertEqual({Written, Own}, {lists:sum([S || {S, _} <- Read]),
+            lists:sum([O || {_, O} <- Read])})
+    end || Engine <- engines()].
 
-engines() ->
-    [native || maps:get(native, flame_prof_nif:platform())] ++ [portable].
+engines() -> [native || maps:get(native, flame_prof_nif:platform())] ++ [portable].
 
 read_alone(File, Bytes) ->
     Alone = <<File/binary, ".alone">>,
@@ -195,25 +159,22 @@ read_alone(File, Bytes) ->
 %% Its blocks end at flushes, and otherwise nothing shows where: text that begins anywhere has all
 %% numbers from the second block on.
 each_block_of_plain_text_can_be_read_alone(Config) ->
-    [
-        begin
-            _ = start(Config, #{engine => Engine, compress => none, select => {top, 1000}}),
-            #{files := [Part]} = flame_prof:info(),
-            _ = flush(),
-            Flushed = filelib:file_size(Part),
-            eventually(fun() -> filelib:file_size(Part) > Flushed + 5 * ?PLAIN_BLOCK end),
-            #{files := [File], written := Written, own_samples := Own} = stop(),
-            {ok, Text} = file:read_file(File),
-            {Samples1, Own1} = read_alone(File, binary:part(Text, 0, Flushed)),
-            <<_:Flushed/binary, Second/binary>> = Text,
-            {Samples2, Own2} = read_alone(File, Second),
-            ?assertEqual({Written, Own}, {Samples1 + Samples2, Own1 + Own2}),
-            ct:pal("~p: ~b and ~b bytes", [Engine, Flushed, byte_size(Second)]),
-            ?assert(byte_size(Second) > 4 * ?PLAIN_BLOCK),
-            [from_anywhere(File, Second, byte_size(Second) * N div 7) || N <- lists:seq(1, 6)]
-        end
-     || Engine <- engines()
-    ].
+    [begin
+        _ = start(Config, #{engine => Engine, compress => none, select => {top, 1000}}),
+        #{files := [Part]} = flame_prof:info(),
+        _ = flush(),
+        Flushed = filelib:file_size(Part),
+        eventually(fun() -> filelib:file_size(Part) > Flushed + 5 * ?PLAIN_BLOCK end),
+        #{files := [File], written := Written, own_samples := Own} = stop(),
+        {ok, Text} = file:read_file(File),
+        {Samples1, Own1} = read_alone(File, binary:part(Text, 0, Flushed)),
+        <<_:Flushed/binary, Second/binary>> = Text,
+        {Samples2, Own2} = read_alone(File, Second),
+        ?assertEqual({Written, Own}, {Samples1 + Samples2, Own1 + Own2}),
+        ct:pal("~p: ~b and ~b bytes", [Engine, Flushed, byte_size(Second)]),
+        ?assert(byte_size(Second) > 4 * ?PLAIN_BLOCK),
+        [from_anywhere(File, Second, byte_size(Second) * N div 7) || N <- lists:seq(1, 6)]
+    end || Engine <- engines()].
 
 %% From the next sample on.
 from_anywhere(File, Text, At) ->
@@ -233,37 +194,29 @@ without_numbers([{Size, nomatch} | Pieces], [Numbers | Samples], At) ->
     without_numbers(Pieces, Samples, At + Size);
 without_numbers([{Size, _} | Pieces], Samples, At) ->
     without_numbers(Pieces, Samples, At + Size);
-without_numbers([], [], _At) ->
-    ok.
+without_numbers([], [], _At) -> ok.
 
 the_first_sample_of_itself_says_what_wrote_the_file(Config) ->
     {ok, Version} = application:get_key(flame_prof, vsn),
-    [
-        begin
-            _ = start(Config, #{engine => Engine, compress => none, select => {top, 23}}),
-            _ = flush(),
-            #{files := [File]} = stop(),
-            {ok, Text} = file:read_file(File),
-            [First | _] = [hd(binary:split(Piece, <<"\n">>))
-                || Piece <- binary:split(Text, <<"\n\n">>, [global]),
-                   nomatch =/= binary:match(Piece, <<"\n\tffffffff flame_prof_self ">>),
-                   nomatch =:= binary:match(Piece, <<" continues=">>)],
-            ct:pal("~ts", [First]),
-            [
-                ?assertMatch({match, _}, re:run(First, [" ", Key, "=", Pattern, "(?: |$)"]), Key)
-             || {Key, Pattern} <- [
-                    {"node", ["\\Q", atom_to_list(node()), "\\E"]},
-                    {"otp", erlang:system_info(otp_release)},
-                    {"version", ["\\Q", Version, "\\E"]},
-                    {"options", "[a-z_0-9=,.]*compress=none[a-z_0-9=,.]*"},
-                    {"engine", atom_to_list(Engine)},
-                    {"clock_offset_us", "[0-9]{15,}/-?[0-9]+"},
-                    {"format", "3"}
-                ]
-            ]
-        end
-     || Engine <- engines()
-    ].
+    [begin
+        _ = start(Config, #{engine => Engine, compress => none, select => {top, 23}}),
+        _ = flush(),
+        #{files := [File]} = stop(),
+        {ok, Text} = file:read_file(File),
+        [First | _] = [hd(binary:split(Piece, <<"\n">>))
+            || Piece <- binary:split(Text, <<"\n\n">>, [global]),
+               nomatch =/= binary:match(Piece, <<"\n\tffffffff flame_prof_self ">>),
+               nomatch =:= binary:match(Piece, <<" continues=">>)],
+        ct:pal("~ts", [First]),
+        [?assertMatch({match, _}, re:run(First, [" ", Key, "=", Pattern, "(?: |$)"]), Key)
+         || {Key, Pattern} <- [{"node", ["\\Q", atom_to_list(node()), "\\E"]},
+                {"otp", erlang:system_info(otp_release)},
+                {"version", ["\\Q", Version, "\\E"]},
+                {"options", "[a-z_0-9=,.]*compress=none[a-z_0-9=,.]*"},
+                {"engine", atom_to_list(Engine)},
+                {"clock_offset_us", "[0-9]{15,}/-?[0-9]+"},
+                {"format", "3"}]]
+    end || Engine <- engines()].
 
 each_flush_certifies_itself(Config) ->
     _ = start(Config, #{}),
@@ -285,16 +238,11 @@ each_flush_certifies_itself(Config) ->
     AttemptedOnes = [V || #{<<"attempted">> := {V, _}} <- Figures],
     ?assertEqual(lists:sort(AttemptedOnes), AttemptedOnes),
     ?assertEqual(Attempted, lists:last(AttemptedOnes)),
-    [
-        ?assert(is_map_key(Key, F), Key)
-     || F <- lists:nthtail(Before, Figures),
-        Key <- [
-            <<"missed">>, <<"inconsistent">>, <<"dropped">>, <<"exited">>, <<"sampler_cpu_ns">>,
+    [?assert(is_map_key(Key, F), Key) || F <- lists:nthtail(Before, Figures),
+        Key <- [<<"missed">>, <<"inconsistent">>, <<"dropped">>, <<"exited">>, <<"sampler_cpu_ns">>,
             <<"writer_cpu_ns">>, <<"file_bytes">>, <<"rate_millihertz">>, <<"node_run_queues">>,
             <<"node_memory_total">>, <<"node_processes">>, <<"node_ports">>,
-            <<"node_allocator_carriers">>, <<"node_allocator_blocks">>
-        ]
-    ],
+            <<"node_allocator_carriers">>, <<"node_allocator_blocks">>]],
     #{<<"node_processes">> := {Processes, _}} = lists:last(Figures),
     ?assert(Processes >= length([P || P <- processes(), lists:keymember(registered_name, 1,
         process_info(P, [registered_name]))]) div 2),
@@ -311,8 +259,7 @@ idle_processes_are_merged_with_their_weight(Config) ->
     ct:pal("~b looks, ~b of them merged", [Written, Merged]),
     _ = check(File),
     {ok, Looks, #{samples := Samples}} = reader_oracle:fold(
-        fun(#{period := Period}, Sum) -> Sum + Period end, 0, File
-    ),
+        fun(#{period := Period}, Sum) -> Sum + Period end, 0, File),
     ?assertEqual(Written, Looks),
     ?assertEqual(Written - Merged, Samples),
     ?assert(Merged > 0),
@@ -325,8 +272,7 @@ no_tick_is_lost_at_a_flush(Config) ->
     [#{ticks := Empty} | _] = [flush() || _ <- lists:seq(1, 10)],
     #{files := Files, ticks := Ticks, dropped := Dropped} = stop(),
     {ok, Times, _} = reader_oracle:fold(
-        fun(#{time_us := Time}, Seen) -> Seen#{Time => []} end, #{}, Files
-    ),
+        fun(#{time_us := Time}, Seen) -> Seen#{Time => []} end, #{}, Files),
     %% What was dropped for want of room is counted, and not the flush's doing.
     ?assert(Ticks > Empty),
     ?assert(map_size(Times) + Dropped >= Ticks - Empty).
@@ -335,15 +281,12 @@ no_tick_is_lost_at_a_flush(Config) ->
 losses_above_one_percent_are_logged_once(Config) ->
     Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
     Engine = library_session:engine(Session),
-    [
-        begin
-            ok = sys:suspend(Engine),
-            timer:sleep(400),
-            ok = sys:resume(Engine),
-            timer:sleep(100)
-        end
-     || _ <- lists:seq(1, 3)
-    ],
+    [begin
+        ok = sys:suspend(Engine),
+        timer:sleep(400),
+        ok = sys:resume(Engine),
+        timer:sleep(100)
+    end || _ <- lists:seq(1, 3)],
     _ = logged("loses .* % of its ticks"),
     #{missed := Missed} = stop(),
     ?assert(Missed > 100),
@@ -363,8 +306,7 @@ a_killed_node_leaves_what_was_flushed(Config) ->
     end || _ <- lists:seq(1, Kills)].
 
 begun(Config, Compress) ->
-    quiet_peer(
-        "{ok, _} = flame_prof:start(#{dir => \"" ++ folder(Config, Compress) ++ "\","
+    quiet_peer("{ok, _} = flame_prof:start(#{dir => \"" ++ folder(Config, Compress) ++ "\","
         "    sample_interval => 1, select => {top, 10}, compress => " ++ atom_to_list(Compress) ++ ","
         "    flushes_per_file => 3, max_files => infinity, cpu_budget => infinity}),"
         "Loop = fun Loop() ->"
@@ -373,8 +315,7 @@ begun(Config, Compress) ->
         "    ok = flame_prof:flush(60000),"
         "    Written > 0 andalso io:format(\"~b~n\", [Written]),"
         "    Loop()"
-        "end, Loop()."
-    ).
+        "end, Loop().").
 
 folder(Config, Compress) -> proplists:get_value(directory, Config) ++ atom_to_list(Compress).
 
@@ -417,12 +358,10 @@ last_number([Line | Lines]) ->
 
 a_node_that_ends_leaves_finished_files(Config) ->
     Directory = proplists:get_value(directory, Config),
-    Peer = quiet_peer(
-        "{ok, _} = flame_prof:start(#{dir => \"" ++ Directory ++ "\"}),"
+    Peer = quiet_peer("{ok, _} = flame_prof:start(#{dir => \"" ++ Directory ++ "\"}),"
         "waiting:eventually(fun() -> "
         "    maps:get(written, maps:get(counters, flame_prof:info())) > 100 end),"
-        "init:stop()."
-    ),
+        "init:stop()."),
     _ = rest(Peer),
     [File] = there(Config),
     ?assertEqual(<<".zst">>, filename:extension(File)),
@@ -456,14 +395,10 @@ a_link_for_a_directory_is_refused(Config) ->
 a_full_disk_is_told_survived_and_healed(Config) ->
     with_disk(Config, fun(Disk) ->
         Ballast = filename:join(Disk, "ballast"),
-        {ok, _} = flame_prof:start(#{
-            dir => filename:join(Disk, "logs"),
-            compress => none,
-            sample_interval => 3,
-            cpu_budget => infinity,
+        {ok, _} = flame_prof:start(#{dir => filename:join(Disk, "logs"), compress => none,
+            sample_interval => 3, cpu_budget => infinity,
             %% What may wait for the disk is soon full.
-            memory_budget => 50777216
-        }),
+            memory_budget => 50777216}),
         flush(),
         fill(Ballast),
         Text = logged("no space left on device"),
@@ -504,11 +439,8 @@ a_disk_that_is_read_only_for_a_while_heals(Config) ->
 
 read_only_for_a_while(Disk) ->
     %% Without a budget: what is merged to keep within one is written in fewer samples.
-    {ok, _} = flame_prof:start(#{
-        dir => filename:join(Disk, "logs"),
-        flushes_per_file => 1,
-        cpu_budget => infinity
-    }),
+    {ok, _} = flame_prof:start(#{dir => filename:join(Disk, "logs"), flushes_per_file => 1,
+        cpu_budget => infinity}),
     flush(),
     %% The file of the last flush is finished; the next one cannot be begun.
     %% Busy for as long as the finished file is being closed.
@@ -567,8 +499,7 @@ flush() ->
     ?assertEqual(ok, flame_prof:flush(60000)),
     Counters.
 
-counters() ->
-    maps:get(counters, flame_prof:info()).
+counters() -> maps:get(counters, flame_prof:info()).
 
 %% So many, however long they take.
 ticks(N) ->
@@ -587,8 +518,7 @@ there(Config) ->
     {ok, Names} = file:list_dir(Directory),
     lists:sort([filename:join(Directory, Name) || Name <- Names]).
 
-count(Files) ->
-    flame_prof:fold(fun(_, N) -> N + 1 end, 0, Files).
+count(Files) -> flame_prof:fold(fun(_, N) -> N + 1 end, 0, Files).
 
 check(File) ->
     case perf_script_grammar:check(File) of
@@ -637,15 +567,11 @@ with_image(Config, Test) ->
     Disk = proplists:get_value(directory, Config) ++ ".disk",
     Image = Disk ++ ".image",
     ok = filelib:ensure_dir(filename:join(Disk, "x")),
-    Make = [
-        "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M '", Image, "' && mkfs.ext4 -q '", Image,
-        "' && mount -o loop '", Image, "' '", Disk, "'"
-    ],
+    Make = ["PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M '", Image, "' && mkfs.ext4 -q '", Image,
+        "' && mount -o loop '", Image, "' '", Disk, "'"],
     case os:cmd(lists:flatten(["{ ", Make, "; } 2>&1"])) of
-        "" ->
-            on_disk(Disk, Test);
-        Why ->
-            skip("no file system of our own: ", Why)
+        "" -> on_disk(Disk, Test);
+        Why -> skip("no file system of our own: ", Why)
     end.
 
 on_disk(Disk, Test) ->

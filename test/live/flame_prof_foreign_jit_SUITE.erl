@@ -2,13 +2,11 @@
 -module(flame_prof_foreign_jit_SUITE).
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([
-    other_jits_do_not_disturb_the_native_engine/1,
+-export([other_jits_do_not_disturb_the_native_engine/1,
     other_jits_that_come_after_calibration_do_not_either/1,
     nor_where_the_vm_s_own_code_is_anonymous/1,
     more_code_ranges_than_fit_give_the_portable_engine_and_the_reason/1,
-    ranges_that_no_longer_fit_are_counted_and_told/1
-]).
+    ranges_that_no_longer_fit_are_counted_and_told/1]).
 %% For peers.
 -export([before_the_first_session/0, between_sessions/0]).
 -export([choices/0, choices_once_calibrated/0, in_a_session/0]).
@@ -26,8 +24,7 @@ init_per_suite(Config) ->
                 ok -> Config;
                 {skip, _} = Skip -> Skip
             end;
-        Why ->
-            {skip, Why}
+        Why -> {skip, Why}
     end.
 
 end_per_suite(_) -> ok.
@@ -43,16 +40,13 @@ nor_where_the_vm_s_own_code_is_anonymous(_) ->
     {native, native} = peer_vm:value(?MODULE, between_sessions, anonymous_code()).
 
 more_code_ranges_than_fit_give_the_portable_engine_and_the_reason(_) ->
-    [
-        begin
-            {Auto, Native} = peer_vm:value(?MODULE, Function, anonymous_code()),
-            {ok, #{engine := portable, engine_reason := Why}} = Auto,
-            {error, {engine, #{engine := native, cause := {full, code, Reason}}}} = Native,
-            <<"the JIT's code lies in more than 64 separate mappings", _/binary>> = Reason,
-            {_, _} = binary:match(Why, Reason)
-        end
-     || Function <- [choices, choices_once_calibrated]
-    ].
+    [begin
+        {Auto, Native} = peer_vm:value(?MODULE, Function, anonymous_code()),
+        {ok, #{engine := portable, engine_reason := Why}} = Auto,
+        {error, {engine, #{engine := native, cause := {full, code, Reason}}}} = Native,
+        <<"the JIT's code lies in more than 64 separate mappings", _/binary>> = Reason,
+        {_, _} = binary:match(Why, Reason)
+    end || Function <- [choices, choices_once_calibrated]].
 
 ranges_that_no_longer_fit_are_counted_and_told(_) ->
     {LeftOut, Log} = peer_vm:value(?MODULE, in_a_session, anonymous_code()),
@@ -90,8 +84,7 @@ in_a_session() ->
     Log = filename:join(Directory, "log"),
     ok = logger:add_handler(?MODULE, logger_std_h, #{config => #{file => Log}}),
     {ok, _} = flame_prof:start(#{
-        engine => native, flush_interval => 2000, dir => Directory, compress => none
-    }),
+        engine => native, flush_interval => 2000, dir => Directory, compress => none}),
     map(code_info),
     LeftOut = fun() -> maps:get(code_ranges_left_out, maps:get(counters, flame_prof:info())) end,
     eventually(fun() -> LeftOut() > 0 end),
@@ -110,8 +103,7 @@ engine_of_a_session() ->
     Directory = directory(),
     Worker = spawn_link(fun Work() -> lists:sort(lists:seq(1, 1000)), Work() end),
     {ok, _} = flame_prof:start(#{
-        engine => auto, flush_interval => 2000, dir => Directory, compress => none
-    }),
+        engine => auto, flush_interval => 2000, dir => Directory, compress => none}),
     #{engine := Engine} = flame_prof:info(),
     %% On a busy machine it is in sort/1, or waits for a scheduler, for many ticks.
     eventually(fun() ->

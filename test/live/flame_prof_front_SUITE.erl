@@ -7,32 +7,25 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
     end_per_testcase/2]).
--export([
-    a_profile_prints_what_was_active_and_keeps_its_file/1,
+-export([a_profile_prints_what_was_active_and_keeps_its_file/1,
     a_profile_of_a_function_has_its_result_and_its_processes/1,
-    a_profile_of_a_function_that_raises_ends/1,
-    a_macro_profiles_an_expression/1,
+    a_profile_of_a_function_that_raises_ends/1, a_macro_profiles_an_expression/1,
     a_profile_that_cannot_be_shown_keeps_result_and_files/1,
-    a_profile_that_is_stopped_elsewhere_prints_what_it_has/1,
-    a_profile_can_leave_a_page/1,
-    kill_ends_a_session_that_does_not_answer/1,
-    a_session_that_does_not_answer_is_unresponsive/1
-]).
+    a_profile_that_is_stopped_elsewhere_prints_what_it_has/1, a_profile_can_leave_a_page/1,
+    kill_ends_a_session_that_does_not_answer/1, a_session_that_does_not_answer_is_unresponsive/1]).
 %% For profile/1 by name.
 -export([work/1]).
 
 -import(native_node, [printed/1]).
 -import(waiting, [eventually/1]).
 
-suite() ->
-    [{timetrap, {minutes, 5}}].
+suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [F || {F, 1} <- ?MODULE:module_info(exports),
         not lists:member(F, [init_per_suite, end_per_suite, module_info, work])].
 
-init_per_suite(Config) ->
-    Config.
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) ->
     _ = application:stop(flame_prof),
@@ -79,9 +72,7 @@ a_profile_of_a_function_has_its_result_and_its_processes(Config) ->
     exit(Burner, kill),
     {ok, Pids, _} = flame_prof:fold(
         fun(#{words := Words}, Seen) -> Seen#{maps:get(<<"erl_pid">>, Words, none) => []} end,
-        #{},
-        Files
-    ),
+        #{}, Files),
     ?assert(is_map_key(Self, Pids), Pids),
     Own = [Self, list_to_binary(pid_to_list(Spawned))],
     ?assertEqual([], [Pid || <<"<", _/binary>> = Pid <- maps:keys(maps:without(Own, Pids))]),
@@ -171,11 +162,8 @@ a_session_that_does_not_answer_is_unresponsive(Config) ->
 
 %% ---- tools -----------------------------------------------------------------------------
 
-directory(Config) ->
-    proplists:get_value(directory, Config).
-
-options(Config) ->
-    #{dir => directory(Config)}.
+directory(Config) -> proplists:get_value(directory, Config).
+options(Config) -> #{dir => directory(Config)}.
 
 sampled() ->
     eventually(fun() -> maps:get(written, maps:get(counters, flame_prof:info())) > 0 end).
@@ -188,5 +176,4 @@ work(Ms) when Ms > 0 ->
     Begun = erlang:monotonic_time(millisecond),
     _ = lists:sort(lists:seq(1, 10000)),
     work(Ms - max(1, erlang:monotonic_time(millisecond) - Begun));
-work(_) ->
-    done.
+work(_) -> done.

@@ -5,39 +5,24 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, end_per_testcase/2]).
--export([
-    each_call_is_in_the_histogram/1,
-    calls_of_several_processes_add_up/1,
-    exceptions_are_apart/1,
-    of_a_recursion_the_outermost_call_counts/1,
+-export([each_call_is_in_the_histogram/1, calls_of_several_processes_add_up/1,
+    exceptions_are_apart/1, of_a_recursion_the_outermost_call_counts/1,
     a_loop_of_tail_calls_has_one_frame/1,
     two_functions_that_call_each_other_in_the_tail_are_bounded/1,
-    own_time_leaves_measured_functions_out/1,
-    own_time_is_not_told_where_calls_were_lost/1,
-    a_measurement_that_is_killed_is_an_error/1,
-    callers_are_told/1,
-    parts_have_the_times_of_their_calls/1,
-    a_heatmap_has_each_call_in_its_row/1,
-    groups_have_the_names_of_processes/1,
-    a_process_that_ended_is_told_as_such/1,
-    a_call_that_does_not_return_is_open/1,
-    an_open_call_of_a_killed_process_is_forgotten/1,
-    intervals_add_up_to_the_whole/1,
-    every_arity_and_every_function_of_a_module_can_be_measured/1,
-    what_cannot_be_measured_is_refused/1,
-    too_many_calls_are_sampled_and_then_end_it/1,
-    its_seconds_end_it/1,
-    its_number_of_calls_ends_it/1,
-    what_runs_is_told/1,
-    parts_are_left_out_on_request/1,
-    metrics_have_what_is_measured/1,
+    own_time_leaves_measured_functions_out/1, own_time_is_not_told_where_calls_were_lost/1,
+    a_measurement_that_is_killed_is_an_error/1, callers_are_told/1,
+    parts_have_the_times_of_their_calls/1, a_heatmap_has_each_call_in_its_row/1,
+    groups_have_the_names_of_processes/1, a_process_that_ended_is_told_as_such/1,
+    a_call_that_does_not_return_is_open/1, an_open_call_of_a_killed_process_is_forgotten/1,
+    intervals_add_up_to_the_whole/1, every_arity_and_every_function_of_a_module_can_be_measured/1,
+    what_cannot_be_measured_is_refused/1, too_many_calls_are_sampled_and_then_end_it/1,
+    its_seconds_end_it/1, its_number_of_calls_ends_it/1, what_runs_is_told/1,
+    parts_are_left_out_on_request/1, metrics_have_what_is_measured/1,
     a_page_reads_a_line_for_each_interval/1,
     a_line_of_few_functions_has_the_durations_of_their_callers/1,
     a_page_that_goes_ends_what_it_measures/1,
-    a_page_that_asks_for_what_is_not_there_measures_nothing/1,
-    a_page_of_no_node_measures_nothing/1,
-    a_page_measures_when_its_node_has_got_a_name/1
-]).
+    a_page_that_asks_for_what_is_not_there_measures_nothing/1, a_page_of_no_node_measures_nothing/1,
+    a_page_measures_when_its_node_has_got_a_name/1]).
 %% In a VM of its own.
 -export([named_later/0]).
 %% Measured.
@@ -94,9 +79,7 @@ boom(Class) ->
     erlang:raise(Class, boom, []).
 
 wait() -> receive go -> ok end.
-
 pass(X) -> X.
-
 many() -> 0.
 many(_) -> 1.
 
@@ -147,10 +130,8 @@ each_call_is_in_the_histogram(_) ->
 
 calls_of_several_processes_add_up(_) ->
     M = started({?M, pass, 1}),
-    Monitors = [
-        element(2, spawn_monitor(fun() -> [?M:pass(X) || X <- lists:seq(1, 1000)] end))
-     || _ <- lists:seq(1, 50)
-    ],
+    Monitors = [element(2, spawn_monitor(fun() -> [?M:pass(X) || X <- lists:seq(1, 1000)] end))
+     || _ <- lists:seq(1, 50)],
     _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || Monitor <- Monitors],
     ?assertMatch(#{calls := 50000, open := 0}, stopped(M)).
 
@@ -236,10 +217,8 @@ a_heatmap_has_each_call_in_its_row(_) ->
     #{heatmap := #{interval_ms := 500, rows := Rows, columns := Columns}} = row(busy, Answer),
     ?assert(length(Columns) >= 3),
     Counts = [lists:sum(Row) || Row <- transposed(Columns)],
-    [
-        ?assertEqual(Calls, lists:sum([N || {From, To, N} <- Histogram, From >= Low, To =< End]))
-     || {{Low, End}, Calls} <- lists:zip(Rows, Counts)
-    ],
+    [?assertEqual(Calls, lists:sum([N || {From, To, N} <- Histogram, From >= Low, To =< End]))
+     || {{Low, End}, Calls} <- lists:zip(Rows, Counts)],
     ?assertEqual(4, lists:sum(Counts)),
     ?assertEqual(1, lists:sum(lists:last(Columns -- [lists:duplicate(length(Rows), 0)
         || _ <- Columns]))),
@@ -288,23 +267,18 @@ an_open_call_of_a_killed_process_is_forgotten(_) ->
 
 intervals_add_up_to_the_whole(_) ->
     M = started([{?M, pass, 1}, {?M, boom, 1}]),
-    Parts = [
-        begin
-            _ = [?M:pass(X) || X <- lists:seq(1, N)],
-            _ = catch ?M:boom(error),
-            {ok, #{ended := running} = Interval} = flame_prof_latency:interval(M),
-            #{calls := N} = row(pass, Interval),
-            Interval
-        end
-     || N <- [10, 0, 300]
-    ],
+    Parts = [begin
+        _ = [?M:pass(X) || X <- lists:seq(1, N)],
+        _ = catch ?M:boom(error),
+        {ok, #{ended := running} = Interval} = flame_prof_latency:interval(M),
+        #{calls := N} = row(pass, Interval),
+        Interval
+    end || N <- [10, 0, 300]],
     Whole = stopped(M),
     Pass = #{calls := All = 310} = row(pass, Whole),
     ?assertMatch(#{exceptions := 3, calls := 0}, row(boom, Whole)),
-    [
-        ?assertEqual(maps:get(Key, Pass), lists:sum([maps:get(Key, row(pass, P)) || P <- Parts]))
-     || Key <- [calls, total_ns]
-    ],
+    [?assertEqual(maps:get(Key, Pass), lists:sum([maps:get(Key, row(pass, P)) || P <- Parts]))
+     || Key <- [calls, total_ns]],
     ?assertEqual(All, lists:sum([N || P <- Parts, #{calls := N} <- maps:get(callers,
         row(pass, P))])),
     ?assertEqual(All, lists:sum([N || #{calls := N} <- maps:get(groups, Pass)])).
@@ -324,8 +298,7 @@ what_cannot_be_measured_is_refused(_) ->
         {error, Reason} = flame_prof_latency:start(Functions, Options),
         unicode:characters_to_binary(flame_prof:format_error(Reason))
     end,
-    [
-        ?assertMatch({_, {_, _}}, {Text, binary:match(Why(Functions, Options), Text)})
+    [?assertMatch({_, {_, _}}, {Text, binary:match(Why(Functions, Options), Text)})
      || {Functions, Options, Text} <- [
         {{?M, no_such_function, 3}, #{}, <<"no_such_function/3: there is no such function">>},
         {{no_such_module, '_', '_'}, #{}, <<"no_such_module:_">>},
@@ -335,8 +308,7 @@ what_cannot_be_measured_is_refused(_) ->
         {{?M, pass, 1}, #{seconds => 0}, <<"seconds">>},
         {{?M, pass, 1}, #{max_cpu_percent => 0}, <<"0.01 to 100">>},
         {{?M, pass, 1}, #{max_events_per_second => 0}, <<"max_events_per_second">>},
-        {{?M, pass, 1}, #{no_such_option => 1}, <<"no_such_option">>}
-    ]],
+        {{?M, pass, 1}, #{no_such_option => 1}, <<"no_such_option">>}]],
     ?assertNot(is_traced({?M, pass, 1})).
 
 too_many_calls_are_sampled_and_then_end_it(_) ->
@@ -521,8 +493,7 @@ named_later() ->
                 Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1"),
                 _ = read_until(Socket, <<"\"ended\":\"running\"">>, <<>>),
                 measured;
-            {error, _} ->
-                {skip, "no epmd"}
+            {error, _} -> {skip, "no epmd"}
         end
     end).
 
@@ -540,8 +511,7 @@ asked(#{port := Port, path := Path}, Method, Query) ->
         "Host: 127.0.0.1\r\nConnection: close\r\n\r\n"]),
     Socket.
 
-answered(Socket) ->
-    answered(Socket, <<>>).
+answered(Socket) -> answered(Socket, <<>>).
 
 answered(Socket, Read) ->
     case gen_tcp:recv(Socket, 0) of
@@ -551,8 +521,7 @@ answered(Socket, Read) ->
 
 read_until(Socket, Wanted, Read) ->
     case binary:match(Read, Wanted) =/= nomatch andalso binary:last(Read) =:= $\n of
-        true ->
-            Read;
+        true -> Read;
         false ->
             {ok, Bytes} = gen_tcp:recv(Socket, 0),
             read_until(Socket, Wanted, <<Read/binary, Bytes/binary>>)

@@ -5,17 +5,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([
-    a_failure_at_any_step_leaves_nothing/1,
-    with_any_number_of_free_processes_nothing_is_left/1,
-    what_another_version_left_is_removed/1,
+-export([a_failure_at_any_step_leaves_nothing/1,
+    with_any_number_of_free_processes_nothing_is_left/1, what_another_version_left_is_removed/1,
     what_is_left_beside_the_application_is_no_reason_to_end_it/1,
-    two_commands_at_once_on_what_was_left/1
-]).
+    two_commands_at_once_on_what_was_left/1]).
 -import(command_line, [call/4, until/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 %% Of as few processes as the VM takes.
@@ -33,8 +29,7 @@ leaves_nothing(Node, Before, Told) ->
 
 %% Before and after each of these something else is lent.
 steps() ->
-    [
-        {flame_prof_agent, init, 2},
+    [{flame_prof_agent, init, 2},
         {flame_prof_agent, start_cleanup, 1},
         {flame_prof_agent, load, 1},
         {flame_prof_agent_library, load, 3},
@@ -46,13 +41,10 @@ steps() ->
         {flame_prof_agent, end_session, 1},
         {flame_prof_schedulers, retire, 0},
         {flame_prof_agent, end_servers, 1},
-        {flame_prof_agent, unload_all, 1}
-    ].
+        {flame_prof_agent, unload_all, 1}].
 
 failures() ->
-    #{
-        crash => "error(injected)",
-        kill_agent => kill([flame_prof_agent]),
+    #{crash => "error(injected)", kill_agent => kill([flame_prof_agent]),
         kill_cleanup => kill([flame_prof_cleanup]),
         %% One that kills itself does so last. Once, as the next agent calls what was left.
         kill_both => "undefined =:= application:get_env(kernel, lent_failed) andalso begin "
@@ -61,12 +53,10 @@ failures() ->
         disconnect => "[erlang:disconnect_node(Node) || Node <- nodes(connected)]",
         %% All free processes are taken for a while.
         no_process => "(fun Take() -> try spawn(timer, sleep, [700]) of _ -> Take() "
-            "catch error:system_limit -> ok end end)()"
-    }.
+            "catch error:system_limit -> ok end end)()"}.
 
 kill(Names) ->
-    io_lib:format("[exit(Pid, kill) || Name <- ~w, Pid <- [whereis(Name)], is_pid(Pid)]",
-        [Names]).
+    io_lib:format("[exit(Pid, kill) || Name <- ~w, Pid <- [whereis(Name)], is_pid(Pid)]", [Names]).
 
 %% A crash at each step, the others where they differ; all of them with LENDING=all.
 a_failure_at_any_step_leaves_nothing(_) ->
@@ -120,8 +110,7 @@ is_worded({error, Text}) when is_binary(Text) ->
     ok;
 is_worded({error, Reason}) ->
     is_worded({error, unicode:characters_to_binary(flame_prof:format_error(Reason))});
-is_worded(ok) ->
-    ok.
+is_worded(ok) -> ok.
 
 works(#{node := At} = Node, Before, Case) ->
     {Case, {ok, Agent}} = {Case, flame_prof_attach:open(At, refused, {look, [flame_prof_mailbox]})},

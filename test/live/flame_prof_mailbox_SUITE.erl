@@ -5,49 +5,26 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    an_empty_mailbox_is_empty/1,
-    a_queue_of_three_is_told_by_sender/1,
-    senders_and_tags_are_what_was_sent/1,
-    a_suspended_process_is_read_as_well/1,
-    parallel_senders_to_a_queue_off_the_heap_are_counted/1,
-    envelopes_of_behaviours_are_told/1,
-    tags_of_all_shapes/1,
-    large_messages_are_counted_with_their_memory/1,
-    the_oldest_are_first/1,
-    a_long_queue_is_complete/1,
-    signals_are_no_messages/1,
-    messages_of_another_node_have_its_name/1,
-    nobody_else_is_named_while_the_queue_moves/1,
-    a_process_looks_at_itself/1,
-    a_sender_that_has_exited_is_said_to_have/1,
-    nothing_of_a_message_but_its_tag_gets_out/1,
-    the_process_is_not_asked/1,
-    the_portable_engine_has_the_length_only/1,
-    the_portable_page_has_the_registered_name/1,
-    a_process_that_runs_is_not_told_to_be_complete/1,
-    without_the_library_there_is_the_length/1,
-    an_option_may_be_left_out/1,
-    an_answer_is_told_once/1,
-    what_is_not_accepted_is_refused/1,
-    it_is_printed/1
-]).
+-export([an_empty_mailbox_is_empty/1, a_queue_of_three_is_told_by_sender/1,
+    senders_and_tags_are_what_was_sent/1, a_suspended_process_is_read_as_well/1,
+    parallel_senders_to_a_queue_off_the_heap_are_counted/1, envelopes_of_behaviours_are_told/1,
+    tags_of_all_shapes/1, large_messages_are_counted_with_their_memory/1, the_oldest_are_first/1,
+    a_long_queue_is_complete/1, signals_are_no_messages/1, messages_of_another_node_have_its_name/1,
+    nobody_else_is_named_while_the_queue_moves/1, a_process_looks_at_itself/1,
+    a_sender_that_has_exited_is_said_to_have/1, nothing_of_a_message_but_its_tag_gets_out/1,
+    the_process_is_not_asked/1, the_portable_engine_has_the_length_only/1,
+    the_portable_page_has_the_registered_name/1, a_process_that_runs_is_not_told_to_be_complete/1,
+    without_the_library_there_is_the_length/1, an_option_may_be_left_out/1,
+    an_answer_is_told_once/1, what_is_not_accepted_is_refused/1, it_is_printed/1]).
 %% In a VM of its own.
 -export([distributed/0, without_library/0]).
 
 -define(MESSAGES, 2000).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
-
-all() ->
-    native_node:cases(?MODULE).
-
-init_per_suite(Config) ->
-    native_node:or_skip(Config).
-
-end_per_suite(_Config) ->
-    ok.
+suite() -> [{timetrap, {minutes, 2}}].
+all() -> native_node:cases(?MODULE).
+init_per_suite(Config) -> native_node:or_skip(Config).
+end_per_suite(_Config) -> ok.
 
 %%% ----------------------------------------------------------------- helpers --
 
@@ -77,7 +54,6 @@ sender(Fun) ->
     Pid.
 
 await(Pids) -> [receive {sent, Pid} -> ok end || Pid <- Pids].
-
 look(Pid) -> look(Pid, #{}).
 
 %% Until the receiver, which is woken by each message, stands still.
@@ -88,8 +64,7 @@ look(Pid, Options, Tries) ->
         #{complete := false} when Tries > 0 ->
             timer:sleep(20),
             look(Pid, Options, Tries - 1);
-        Mailbox ->
-            Mailbox
+        Mailbox -> Mailbox
     end.
 
 look_once(Pid, Options) ->
@@ -120,20 +95,15 @@ a_queue_of_three_is_told_by_sender(_) ->
         is_whole(M)
     end).
 
-senders_and_tags_are_what_was_sent(_) ->
-    both(fun(Pid) -> ok = told(Pid) end).
+senders_and_tags_are_what_was_sent(_) -> both(fun(Pid) -> ok = told(Pid) end).
 
 %% Four senders, of different numbers and tags.
 told(Pid) ->
-    Sent = [
-        {sender(fun() -> send(Pid, Message, N) end), N, Tag}
-     || {Message, N, Tag} <- [
-            {tick, 100, {atom, tick}},
+    Sent = [{sender(fun() -> send(Pid, Message, N) end), N, Tag}
+     || {Message, N, Tag} <- [{tick, 100, {atom, tick}},
             {{put, [1, 2, 3]}, ?MESSAGES, {tuple, put, 2}},
             {{put, 1, 2}, 301, {tuple, put, 3}},
-            {<<"no tag">>, 7, other}
-        ]
-    ],
+            {<<"no tag">>, 7, other}]],
     await([S || {S, _, _} <- Sent]),
     #{senders := Senders, tags := Tags} = M = look(Pid),
     ?assertEqual(lists:sort([{S, N} || {S, N, _} <- Sent]), lists:sort(Senders)),
@@ -174,32 +144,26 @@ envelopes_of_behaviours_are_told(_) ->
             erlang:process_info(Pid, message_queue_len) =:= {message_queue_len, 6}
         end),
         #{tags := Tags} = M = look(Pid),
-        ?assertEqual(
-            lists:sort([
-                {call, {tuple, get, 2}},
+        ?assertEqual(lists:sort([{call, {tuple, get, 2}},
                 {cast, {atom, refresh}},
                 {call, other},
                 {timer, {tuple, wake, 2}},
                 {down, {atom, 'DOWN'}},
-                {exit, {atom, 'EXIT'}}
-            ]),
-            lists:sort([T || {T, 1} <- Tags])
-        ),
+                {exit, {atom, 'EXIT'}}]),
+            lists:sort([T || {T, 1} <- Tags])),
         is_whole(M)
     end).
 
 tags_of_all_shapes(_) ->
     Ref = make_ref(),
-    Messages = [
-        {{Ref, done}, {reply, other}},
+    Messages = [{{Ref, done}, {reply, other}},
         {{}, {info, other}},
         {{1, 2}, {info, other}},
         {#{a => 1}, {info, other}},
         {[get, 1], {info, other}},
         {fun() -> ok end, {info, other}},
         {'', {info, {atom, ''}}},
-        {{large, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {info, {tuple, large, 10}}}
-    ],
+        {{large, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {info, {tuple, large, 10}}}],
     both(fun(Pid) ->
         _ = [Pid ! M || {M, _} <- Messages],
         #{oldest := Oldest} = look(Pid),
@@ -264,8 +228,7 @@ distributed() ->
             {ok, Peer, Node} = peer:start(#{name => peer:random_name(), connection => 0}),
             ok = from(Node),
             peer:stop(Peer);
-        {error, _} ->
-            {skip, "no epmd"}
+        {error, _} -> {skip, "no epmd"}
     end.
 
 from(Node) ->
@@ -345,16 +308,14 @@ a_sender_that_has_exited_is_said_to_have(_) ->
 
 nothing_of_a_message_but_its_tag_gets_out(_) ->
     Secret = "geheimnis",
-    Shapes = [
-        {login, Secret},
+    Shapes = [{login, Secret},
         {login, list_to_binary(Secret)},
         {list_to_binary(Secret), 1},
         [Secret],
         #{list_to_atom(Secret) => Secret},
         {login, list_to_atom(Secret), 4711471147},
         4711471147,
-        {4711471147, Secret}
-    ],
+        {4711471147, Secret}],
     both(fun(Pid) ->
         _ = [Pid ! Shape || Shape <- Shapes],
         _ = gen_server:send_request(Pid, {login, Secret}),
@@ -454,6 +415,5 @@ it_is_printed(_) ->
         {ok, Text} = native_node:printed(fun() -> flame_prof:mailbox(mailbox_victim) end),
         _ = [?assertMatch({match, _}, re:run(Text, Part)) || Part <- [
             "mailbox_victim .*1,201 messages", "info:\\{get,_,\\.\\.\\.\\}", "cast:refresh",
-            "Senders", "Oldest first"
-        ]]
+            "Senders", "Oldest first"]]
     end).

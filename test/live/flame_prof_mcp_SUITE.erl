@@ -5,23 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    every_line_is_answered_by_lines_of_the_protocol/1,
-    it_ends_with_its_input/1,
-    it_is_refused_on_its_command_line/1,
-    a_node_is_as_it_was_when_it_has_ended/1,
-    what_runs_ends_with_it/1,
-    a_node_with_flame_prof_of_its_own/1,
-    a_node_that_goes_is_told_and_tried_again/1,
-    a_node_that_cannot_be_reached_is_told/1
-]).
+-export([every_line_is_answered_by_lines_of_the_protocol/1, it_ends_with_its_input/1,
+    it_is_refused_on_its_command_line/1, a_node_is_as_it_was_when_it_has_ended/1,
+    what_runs_ends_with_it/1, a_node_with_flame_prof_of_its_own/1,
+    a_node_that_goes_is_told_and_tried_again/1, a_node_that_cannot_be_reached_is_told/1]).
 
 -import(command_line, [shell/1, script/0, start_node/1, stop_node/1, until/1, call/4]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
-all() ->
-    native_node:cases(?MODULE).
+all() -> native_node:cases(?MODULE).
 
 init_per_suite(Config) ->
     case flame_prof_engine:choose(native) of
@@ -64,8 +56,7 @@ read(Port) ->
         {Port, {data, {eol, Line}}} ->
             {ok, #{<<"jsonrpc">> := <<"2.0">>} = Answer} = flame_prof_json_reader:decode(Line),
             Answer;
-        {Port, Other} ->
-            error({not_a_line, Other})
+        {Port, Other} -> error({not_a_line, Other})
     end.
 
 ask(Port, Id, Method, Params) ->
@@ -78,7 +69,6 @@ tool(Port, Id, Name, Arguments) ->
     result(ask(Port, Id, 'tools/call', #{name => Name, arguments => Arguments})).
 
 text(#{<<"content">> := [#{<<"type">> := <<"text">>, <<"text">> := Text}]}) -> Text.
-
 with_plain(Fun) -> command_line:with_shared({start_node, [[]]}, Fun).
 
 with_prepared(Fun) ->
@@ -91,15 +81,13 @@ recordings(#{pid := Pid}) -> filelib:wildcard("/tmp/flame_prof." ++ Pid ++ ".*")
 
 every_line_is_answered_by_lines_of_the_protocol(_) ->
     Port = server([]),
-    [
-        begin
-            ok = line(Port, Text),
-            ?assertMatch(#{<<"error">> := #{<<"code">> := Code}}, read(Port))
-        end
+    [begin
+        ok = line(Port, Text),
+        ?assertMatch(#{<<"error">> := #{<<"code">> := Code}}, read(Port))
+    end
      || {Text, Code} <- [{"{", -32700}, {<<255, 254>>, -32700}, {"[]", -32600}, {"{}", -32600},
             {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nix\"}", -32601},
-            {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}", -32602}]
-    ],
+            {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}", -32602}]],
     %% With the other end of a line.
     ok = line(Port, "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"ping\"}\r"),
     ?assertMatch(#{<<"id">> := <<"x">>, <<"result">> := _}, read(Port)),

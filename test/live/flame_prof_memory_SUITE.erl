@@ -5,29 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    figures_with_flags_are_those_of_the_vm/1,
-    abandoned_carriers_are_in_the_pool/1,
-    the_largest_free_block_is_where_the_vm_counts_it/1,
-    the_sums_are_those_of_the_instances/1,
-    the_process_is_told_as_the_kernel_has_it/1,
-    without_explanation_none_is_made/1,
-    the_portable_engine_says_what_it_lacks/1,
-    what_is_not_accepted_is_refused/1,
-    it_is_printed/1
-]).
+-export([figures_with_flags_are_those_of_the_vm/1, abandoned_carriers_are_in_the_pool/1,
+    the_largest_free_block_is_where_the_vm_counts_it/1, the_sums_are_those_of_the_instances/1,
+    the_process_is_told_as_the_kernel_has_it/1, without_explanation_none_is_made/1,
+    the_portable_engine_says_what_it_lacks/1, what_is_not_accepted_is_refused/1, it_is_printed/1]).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
-
-all() ->
-    native_node:cases(?MODULE).
-
-init_per_suite(Config) ->
-    native_node:or_skip(Config).
-
-end_per_suite(_Config) ->
-    ok.
+suite() -> [{timetrap, {minutes, 2}}].
+all() -> native_node:cases(?MODULE).
+init_per_suite(Config) -> native_node:or_skip(Config).
+end_per_suite(_Config) -> ok.
 
 %%% ----------------------------------------------------------------- figures --
 
@@ -62,8 +48,7 @@ figures_with_flags_are_those_of_the_vm(_) ->
             command_line:matches(Text, ["^super carrier [(][+]MMscs[)]: 512M, [0-9.]+[KM] used, "
                 "[0-9.]+% unused\n"]),
             command_line:matches(Json, ["\"super_carrier\":{\"(used_)?bytes\":[0-9]+,"])
-        end}
-    ]].
+        end}]].
 
 has_flags(Flags, More, Checked) ->
     [Differ, {Other, Beside, Walked} | Answers] = peer_vm:values(
@@ -104,20 +89,14 @@ the_sums_are_those_of_the_instances(_) ->
         #{allocator => Name, instance => N, carriers => 1, carriers_bytes => Carriers,
             blocks => 2, blocks_bytes => Blocks, multi => #{}, single => #{}}
     end,
-    ?assertMatch(
-        [
+    ?assertMatch([
             #{allocator := b, carriers_bytes := 1000, blocks_bytes := 250, fragmentation := 0.75,
                 carriers := 1, blocks := 2, pool_bytes := 40},
             #{allocator := a, carriers_bytes := 300, blocks_bytes := 300, fragmentation := 0.0,
-                carriers := 2, blocks := 4, pool_bytes := 0}
-        ],
+                carriers := 2, blocks := 4, pool_bytes := 0}],
         [maps:map(fun(fragmentation, F) -> F * 1.0; (_, V) -> V end, Row)
-         || Row <- flame_prof_memory:by_allocator([
-                Instance(a, 0, 100, 100),
-                (Instance(b, 0, 1000, 250))#{pool => #{bytes => 40}},
-                Instance(a, 1, 200, 200)
-            ])]
-    ).
+         || Row <- flame_prof_memory:by_allocator([Instance(a, 0, 100, 100),
+                (Instance(b, 0, 1000, 250))#{pool => #{bytes => 40}}, Instance(a, 1, 200, 200)])]).
 
 the_process_is_told_as_the_kernel_has_it(_) ->
     {ok, #{process := Process}} = flame_prof_memory:look(),
@@ -138,8 +117,7 @@ without_explanation_none_is_made(_) ->
 the_portable_engine_says_what_it_lacks(_) ->
     {ok, Look} = flame_prof_memory:look(#{engine => portable}),
     ?assertMatch(
-        #{engine := portable, vm := #{total := _}, process := #{rss := _}, unknown := [_]}, Look
-    ),
+        #{engine := portable, vm := #{total := _}, process := #{rss := _}, unknown := [_]}, Look),
     ?assertNot(is_map_key(allocators, Look)),
     Text = unicode:characters_to_binary(flame_prof_memory:format(Look)),
     ?assertMatch({_, _}, binary:match(Text, <<"needs the native engine">>)),

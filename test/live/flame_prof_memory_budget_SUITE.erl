@@ -10,8 +10,7 @@
 
 -define(MIB, 1048576).
 
-all() ->
-    [a_start_that_the_cgroup_has_no_room_for_is_refused].
+all() -> [a_start_that_the_cgroup_has_no_room_for_is_refused].
 
 init_per_suite(Config) ->
     {ok, Text} = file:read_file("/proc/self/cgroup"),
@@ -22,18 +21,14 @@ init_per_suite(Config) ->
 
 group([_, <<"memory">>, Path]) ->
     ["/sys/fs/cgroup/memory" ++ binary_to_list(Path), "/sys/fs/cgroup/memory"];
-group([<<"0">>, <<>>, Path]) ->
-    ["/sys/fs/cgroup" ++ binary_to_list(Path), "/sys/fs/cgroup"];
-group(_) ->
-    [].
+group([<<"0">>, <<>>, Path]) -> ["/sys/fs/cgroup" ++ binary_to_list(Path), "/sys/fs/cgroup"];
+group(_) -> [].
 
-made([], _Config) ->
-    {skip, "no cgroup with a memory limit can be made here"};
+made([], _Config) -> {skip, "no cgroup with a memory limit can be made here"};
 made([Group | Groups], Config) ->
     _ = file:make_dir(Group),
     case [File || File <- ["memory.max", "memory.limit_in_bytes"], write(Group, File, 1024)] of
-        [Limit] ->
-            [{group, Group}, {limit, Limit} | Config];
+        [Limit] -> [{group, Group}, {limit, Limit} | Config];
         [] ->
             _ = file:del_dir(Group),
             made(Groups, Config)
@@ -47,8 +42,7 @@ end_per_suite(Config) ->
 
 write(Group, File, MiB) ->
     Path = filename:join(Group, File),
-    filelib:is_file(Path) andalso
-        ok =:= file:write_file(Path, integer_to_list(MiB * ?MIB)).
+    filelib:is_file(Path) andalso ok =:= file:write_file(Path, integer_to_list(MiB * ?MIB)).
 
 a_start_that_the_cgroup_has_no_room_for_is_refused(Config) ->
     Group = ?config(group, Config),
@@ -58,8 +52,7 @@ a_start_that_the_cgroup_has_no_room_for_is_refused(Config) ->
     Directory = filename:join(?config(priv_dir, Config), "limited"),
     Command = io_lib:format(
         "sh -c 'echo $$ > ~ts/cgroup.procs && exec erl -noinput~ts -run ~s starts ~ts ~ts'",
-        [Group, Paths, ?MODULE, Limit, Directory]
-    ),
+        [Group, Paths, ?MODULE, Limit, Directory]),
     Said = os:cmd(lists:flatten(Command)),
     ct:pal("~ts", [Said]),
     {match, _} = re:run(Said, "^refused: the session needs [0-9.]+ MiB", [multiline]),

@@ -8,25 +8,15 @@
 -import(sampled_words, [start/3, wait/1, stop/1, sampled/4, words/2, pid/1, kill/1]).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    no_word_is_wrong/1,
-    what_stands_still_has_the_same_words_in_each_sample/1,
-    a_running_server_is_told_with_its_message/1,
-    each_behaviour_has_its_messages/1,
-    a_loop_of_ones_own_has_none/1,
-    contents_are_in_no_file/1,
-    without_the_option_there_are_none/1,
-    the_portable_engine_says_that_it_has_none/1
-]).
+-export([no_word_is_wrong/1, what_stands_still_has_the_same_words_in_each_sample/1,
+    a_running_server_is_told_with_its_message/1, each_behaviour_has_its_messages/1,
+    a_loop_of_ones_own_has_none/1, contents_are_in_no_file/1, without_the_option_there_are_none/1,
+    the_portable_engine_says_that_it_has_none/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, []).
-
 init_per_suite(Config) -> sampled_words:why_not(Config).
-
 end_per_suite(_) -> ok.
-
 end_per_testcase(_, _Config) -> flame_prof:stop().
 
 no_word_is_wrong(Config) ->
@@ -91,11 +81,9 @@ each_behaviour_has_its_messages(Config) ->
     Server = served:server(Log, []),
     Statem = served:statem(Log),
     Events = served:events(Log),
-    Clients = [
-        served:client(Server, [{call, {nap, 3, x}}, {cast, {sleep, 3}}, {info, tick}], 0),
+    Clients = [served:client(Server, [{call, {nap, 3, x}}, {cast, {sleep, 3}}, {info, tick}], 0),
         served:client(Statem, [{call, {open, 1}}, {cast, {push, 1, 2}}, {info, knock}], 0),
-        spawn(fun() -> notify(Events) end)
-    ],
+        spawn(fun() -> notify(Events) end)],
     Pids = [Server, Statem, Events],
     waiting:eventually(fun() ->
         Samples = sampled(Config, Pids, #{}, 1000),

@@ -5,22 +5,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    a_file_is_reported/1,
-    a_node_is_attached_to/1,
-    a_killed_mix_leaves_nothing/1,
-    only_json_is_on_the_standard_output/1,
-    documents_and_appup_are_in_the_build/1,
-    mix_help_lists_it/1,
-    a_release_without_telemetry_is_made_and_starts/1
-]).
+-export([a_file_is_reported/1, a_node_is_attached_to/1, a_killed_mix_leaves_nothing/1,
+    only_json_is_on_the_standard_output/1, documents_and_appup_are_in_the_build/1,
+    mix_help_lists_it/1, a_release_without_telemetry_is_made_and_starts/1]).
 
 -import(command_line, [until/1, cookie/0, call/4]).
 
 suite() -> [{timetrap, {minutes, 5}}].
-
-all() ->
-    native_node:cases(?MODULE).
+all() -> native_node:cases(?MODULE).
 
 init_per_suite(Config) ->
     case {os:find_executable("mix"), os:find_executable("rebar3")} of
@@ -29,8 +21,7 @@ init_per_suite(Config) ->
         _ -> with_project(Config)
     end.
 
-end_per_suite(_Config) ->
-    ok.
+end_per_suite(_Config) -> ok.
 
 with_project(Config) ->
     Top = filename:join(proplists:get_value(priv_dir, Config), "project"),
@@ -44,8 +35,7 @@ with_project(Config) ->
                 "Makefile", "rebar.config"]] ++ [{"_build/c", "_build/"}]],
     %% The libraries are linked as mix has them linked.
     _ = [ok = file:delete(File) || File <- filelib:wildcard(filename:join(Copy, "priv/*.so*"))],
-    ok = file:write_file(filename:join(Top, "mix.exs"),
-        "defmodule Shop.MixProject do\n"
+    ok = file:write_file(filename:join(Top, "mix.exs"), "defmodule Shop.MixProject do\n"
         "  use Mix.Project\n"
         "  def project, do: [app: :shop, version: \"1.0.0\", deps: deps()]\n"
         "  defp deps, do: [{:flame_prof, path: \"flame_prof\", manager: :rebar3}]\n"
@@ -123,18 +113,14 @@ a_release_without_telemetry_is_made_and_starts(Config) ->
     ?assertEqual([], filelib:wildcard(filename:join(Priv, "*.debug"))).
 
 with_node(Fun) -> command_line:with_shared({start_node, [[]]}, Fun).
-
-mix(Words, Config) ->
-    command_line:await(started(Words, Config)).
+mix(Words, Config) -> command_line:await(started(Words, Config)).
 
 started(Words, Config) ->
     open_port({spawn_executable, os:find_executable("mix")}, [{args, Words} | options(Config)]).
 
 options(Config) ->
     Project = proplists:get_value(project, Config),
-    [
-        {cd, Project}, exit_status, stderr_to_stdout, binary,
+    [{cd, Project}, exit_status, stderr_to_stdout, binary,
         {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"LC_ALL", "C.UTF-8"},
             {"MIX_REBAR3", os:find_executable("rebar3")},
-            {"MIX_HOME", filename:join(Project, ".mix")}]}
-    ].
+            {"MIX_HOME", filename:join(Project, ".mix")}]}].

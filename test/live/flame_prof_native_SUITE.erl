@@ -2,25 +2,15 @@
 -module(flame_prof_native_SUITE).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    calibration_leaves_nothing/1,
-    calibrations_at_once_agree/1,
-    a_refused_calibration_tries_again/1,
-    a_calibration_that_is_always_refused_tells_how_often/1,
-    works_where_the_allocators_are_switched_off/1,
-    idle_processes_equal_process_info/1,
-    a_dirty_nif_has_its_full_stack/1,
-    every_process_is_found_and_no_other/1,
-    the_top_is_the_busiest/1,
-    a_brief_snapshot_agrees_with_process_info/1,
+-export([calibration_leaves_nothing/1, calibrations_at_once_agree/1,
+    a_refused_calibration_tries_again/1, a_calibration_that_is_always_refused_tells_how_often/1,
+    works_where_the_allocators_are_switched_off/1, idle_processes_equal_process_info/1,
+    a_dirty_nif_has_its_full_stack/1, every_process_is_found_and_no_other/1,
+    the_top_is_the_busiest/1, a_brief_snapshot_agrees_with_process_info/1,
     no_sample_has_a_size_that_its_process_never_had/1,
-    new_code_resolves_and_purged_code_does_not_lie/1,
-    wrong_layouts_never_fault/1,
-    halt_while_profiling_exits_cleanly/1,
-    survives_the_storms/1,
-    a_budget_is_kept_by_sampling_less/1,
-    the_selection_of_many_processes_is_stretched/1
-]).
+    new_code_resolves_and_purged_code_does_not_lie/1, wrong_layouts_never_fault/1,
+    halt_while_profiling_exits_cleanly/1, survives_the_storms/1,
+    a_budget_is_kept_by_sampling_less/1, the_selection_of_many_processes_is_stretched/1]).
 %% For peers.
 -export([written/1, figures_of_the_node/0]).
 -export([soak/3, sample_with_wrong_layouts/1, kills_a_probe/0]).
@@ -31,20 +21,16 @@
 -define(COMPARISONS, 500).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [written, sample_with_wrong_layouts]).
 
 init_per_suite(Config) ->
     case flame_prof_nif:platform() of
-        #{native := false, why := Why} ->
-            {skip, {no_native_engine, Why}};
+        #{native := false, why := Why} -> {skip, {no_native_engine, Why}};
         #{native := true} ->
             erlang:system_flag(backtrace_depth, 255),
             case flame_prof_calibration:ensure() of
-                {ok, _} ->
-                    Config;
-                {error, Reason} ->
-                    skip_or_fail(Reason)
+                {ok, _} -> Config;
+                {error, Reason} -> skip_or_fail(Reason)
             end
     end.
 
@@ -57,8 +43,7 @@ skip_or_fail(Reason) ->
         false -> {skip, Text}
     end.
 
-end_per_suite(_) ->
-    ok.
+end_per_suite(_) -> ok.
 
 %%% ----------------------------------------------------------- calibration --
 
@@ -66,12 +51,10 @@ calibration_leaves_nothing(_) ->
     Before = lists:sort(registered()),
     Count = erlang:system_info(process_count),
     %% In a fresh VM: here the layout is known already.
-    Out = eval_in_peer(
-        "Before = erlang:processes(),"
+    Out = eval_in_peer("Before = erlang:processes(),"
         "{Us, {ok, #{tested := tested}}} = timer:tc(flame_prof_calibration, ensure, []),"
         "waiting:eventually(fun() -> erlang:processes() -- Before =:= [] end),"
-        "io:format(\"~w us\", [Us]), halt()."
-    ),
+        "io:format(\"~w us\", [Us]), halt()."),
     {match, [Us]} = re:run(Out, "^([0-9]+) us", [{capture, all_but_first, list}]),
     say("calibration took ~s us~n", [Us]),
     Before = lists:sort(registered()),
@@ -79,32 +62,26 @@ calibration_leaves_nothing(_) ->
 
 %% pstack/0 beside start/1, in a VM that has not calibrated yet.
 calibrations_at_once_agree(_) ->
-    Out = eval_in_peer(
-        "Self = self(),"
+    Out = eval_in_peer("Self = self(),"
         "[spawn_link(fun() -> Self ! {calibrated, flame_prof_calibration:ensure()} end)"
         " || _ <- lists:seq(1, 8)],"
         "{ok, Info} = receive {calibrated, First} -> First end,"
         "[receive {calibrated, Other} -> {ok, Info} = Other end || _ <- lists:seq(1, 7)],"
-        "io:format(\"agreed\"), halt()."
-    ),
+        "io:format(\"agreed\"), halt()."),
     "agreed status 0" = Out.
 
 %% A probe that has ended gives no answers: what is left of them disagrees.
 a_refused_calibration_tries_again(_) ->
-    Out = eval_in_peer(
-        "spawn_link(fun() -> " ++ ?MODULE_STRING ++ ":kills_a_probe() end),"
+    Out = eval_in_peer("spawn_link(fun() -> " ++ ?MODULE_STRING ++ ":kills_a_probe() end),"
         "{ok, #{tested := tested}} = flame_prof_calibration:ensure(),"
-        "io:format(\"calibrated\"), halt()."
-    ),
+        "io:format(\"calibrated\"), halt()."),
     "calibrated status 0" = Out.
 
 %% The name of a probe is taken for good.
 a_calibration_that_is_always_refused_tells_how_often(_) ->
-    Out = eval_in_peer(
-        "register(flame_prof_probe_1, self()),"
+    Out = eval_in_peer("register(flame_prof_probe_1, self()),"
         "{error, {probe, probes, Why}} = flame_prof_calibration:ensure(),"
-        "io:format(\"~s\", [Why]), halt()."
-    ),
+        "io:format(\"~s\", [Why]), halt()."),
     {match, _} = re:run(Out, "refused 3 times, with new probes each status 0$").
 
 %% @private
@@ -113,8 +90,7 @@ kills_a_probe() ->
         undefined ->
             erlang:yield(),
             kills_a_probe();
-        Pid ->
-            exit(Pid, kill)
+        Pid -> exit(Pid, kill)
     end.
 
 %% erlang:memory/0 fails there.
@@ -125,9 +101,7 @@ works_where_the_allocators_are_switched_off(_) ->
         "Names = flame_prof_native_SUITE:figures_of_the_node(),"
         "false = is_map_key(<<\"node_memory_total\">>, Names),"
         "{ok, _} = flame_prof:stop(),"
-        "io:format(\"works\"), halt().",
-        ["+Mea", "min"]
-    ),
+        "io:format(\"works\"), halt().", ["+Mea", "min"]),
     "works status 0" = Out.
 
 %%% -------------------------------------------------------------- exactness --
@@ -140,17 +114,10 @@ idle_processes_equal_process_info(_) ->
         Compared = [compare(Pid, ?COMPARISONS) || Pid <- Shaped ++ Others],
         Same = [Frames || {same, Frames} <- Compared],
         Different = [D || {different, _, _} = D <- Compared],
-        say(
-            "compared ~w idle processes (~w of known shapes) in ~w figures each and "
+        say("compared ~w idle processes (~w of known shapes) in ~w figures each and "
             "~w frames: ~w differ~n",
-            [
-                length(Same) + length(Different),
-                length(Shaped),
-                length(metrics()) + 5,
-                lists:sum(Same),
-                length(Different)
-            ]
-        ),
+            [length(Same) + length(Different), length(Shaped), length(metrics()) + 5,
+                lists:sum(Same), length(Different)]),
         [say("differs: ~0tp~n", [D]) || D <- lists:sublist(Different, 5)],
         [] = Different,
         true = length([P || P <- Shaped, is_process_alive(P)]) >= ?IDLE_MIN,
@@ -164,8 +131,7 @@ idle_processes_equal_process_info(_) ->
 %% that is real stays.
 compare(Pid, Attempts) ->
     case public(Pid) of
-        undefined ->
-            gone;
+        undefined -> gone;
         Public ->
             timer:sleep(if Attempts < ?COMPARISONS -> 2; true -> 0 end),
             [{Pid, Native}] = flame_prof_nif:snapshot([Pid]),
@@ -177,23 +143,18 @@ compare(Pid, Attempts) ->
     end.
 
 metrics() ->
-    [
-        reductions, message_queue_len, total_heap_size, stack_size, heap_size,
+    [reductions, message_queue_len, total_heap_size, stack_size, heap_size,
         heap_block_size, old_heap_size, old_heap_block_size, recent_size, mbuf_size,
         bin_vheap_size, bin_vheap_block_size, bin_old_vheap_size,
-        bin_old_vheap_block_size, minor_gcs
-    ].
+        bin_old_vheap_block_size, minor_gcs].
 
 public(Pid) ->
-    Items = [
-        current_stacktrace, registered_name, initial_call, {dictionary},
+    Items = [current_stacktrace, registered_name, initial_call, {dictionary},
         status, message_queue_len, memory, total_heap_size, stack_size,
-        garbage_collection, garbage_collection_info
-    ],
+        garbage_collection, garbage_collection_info],
     case erlang:process_info(Pid, [case I of {dictionary} -> dictionary; _ -> I end
         || I <- Items]) of
-        undefined ->
-            undefined;
+        undefined -> undefined;
         List ->
             Gc = proplists:get_value(garbage_collection_info, List),
             Collection = proplists:get_value(garbage_collection, List),
@@ -202,10 +163,8 @@ public(Pid) ->
             Stack = stack(Pid, proplists:get_value(current_stacktrace, List)),
             case erlang:process_info(Pid, reductions) of
                 {reductions, Reductions} ->
-                    maps:merge(
-                        maps:from_list(Gc),
-                        #{
-                            reductions => Reductions,
+                    maps:merge(maps:from_list(Gc),
+                        #{reductions => Reductions,
                             message_queue_len => proplists:get_value(message_queue_len, List),
                             total_heap_size => proplists:get_value(total_heap_size, List),
                             memory => proplists:get_value(memory, List),
@@ -215,11 +174,8 @@ public(Pid) ->
                             initial_call => mfa(proplists:get_value(initial_call, List)),
                             proc_lib_initial_call =>
                                 mfa(proplists:get_value('$initial_call', Dictionary)),
-                            stack => Stack
-                        }
-                    );
-                undefined ->
-                    undefined
+                            stack => Stack});
+                undefined -> undefined
             end
     end.
 
@@ -228,11 +184,9 @@ stack(Pid, []) ->
     case erlang:process_info(Pid, current_function) of
         {current_function, {erlang, hibernate, 3}} ->
             [{bif, {<<"erlang">>, <<"hibernate">>, 3}}];
-        _ ->
-            []
+        _ -> []
     end;
-stack(_Pid, Trace) ->
-    [frame(F) || F <- Trace].
+stack(_Pid, Trace) -> [frame(F) || F <- Trace].
 
 name([]) -> none;
 name(Name) -> atom_to_binary(Name).
@@ -262,8 +216,7 @@ differences(Public, #{stack := Stack} = Native) ->
     ++ [{memory, maps:get(memory, Public), maps:get(memory, Native)}
         || abs(maps:get(memory, Public) - maps:get(memory, Native)) > 2048]
     ++ stack_differences(maps:get(stack, Public), Stack);
-differences(_, Native) ->
-    [{unreadable, Native}].
+differences(_, Native) -> [{unreadable, Native}].
 
 %% Of a deep stack process_info shows the upper 64 frames (MAX_BACKTRACE_SIZE,
 %% whatever backtrace_depth says), we both ends of it.
@@ -278,8 +231,7 @@ stack_differences(Public, Stack) when is_list(Stack) ->
         Public -> [];
         _ -> [{stack, Public, Seen}]
     end;
-stack_differences(Public, Stack) ->
-    [{stack, Public, Stack}].
+stack_differences(Public, Stack) -> [{stack, Public, Stack}].
 
 %% Reading a FIFO that nobody writes blocks a dirty scheduler in a NIF.
 a_dirty_nif_has_its_full_stack(Config) ->
@@ -406,18 +358,10 @@ new_code_resolves_and_purged_code_does_not_lie(_) ->
 
 load_generation(Module, Generation) ->
     L = erl_anno:new(100 + Generation),
-    Forms = [
-        {attribute, 1, module, Module},
+    Forms = [{attribute, 1, module, Module},
         {attribute, 2, export, [{wait_here, 1}]},
-        {function, L, wait_here, 1, [
-            {clause, L, [{var, L, 'X'}], [], [
-                {tuple, L, [
-                    {var, L, 'X'},
-                    {'receive', L, [{clause, L, [{atom, L, never}], [], [{atom, L, ok}]}]}
-                ]}
-            ]}
-        ]}
-    ],
+        {function, L, wait_here, 1, [{clause, L, [{var, L, 'X'}], [], [{tuple, L, [{var, L, 'X'},
+                    {'receive', L, [{clause, L, [{atom, L, never}], [], [{atom, L, ok}]}]}]}]}]}],
     {ok, Module, Code} = compile:forms(Forms, []),
     {module, Module} = code:load_binary(Module, "native_generation.erl", Code).
 
@@ -429,15 +373,13 @@ wrong_layouts_never_fault(Config) ->
     Directory = proplists:get_value(priv_dir, Config),
     Out = eval_in_peer(lists:flatten(io_lib:format(
         "application:set_env(flame_prof_attached, library, ~p), ~s:sample_with_wrong_layouts(~p).",
-        [hooked_library(), ?MODULE, Directory]
-    ))),
+        [hooked_library(), ?MODULE, Directory]))),
     {match, [Layouts, Attempted]} =
         re:run(Out, "^([0-9]+) ([0-9]+) status 0$", [{capture, all_but_first, list}]),
     say("~s wrong layouts, ~s process-samples taken with them, no fault~n", [Layouts, Attempted]).
 
 %% Where tools/nif.mk puts the agent with test/hooks/.
-hooked_library() ->
-    checkout:path("_build/test/hooks/flame_prof_nif").
+hooked_library() -> checkout:path("_build/test/hooks/flame_prof_nif").
 
 %% In a peer, which ends.
 sample_with_wrong_layouts(Directory) ->
@@ -451,19 +393,16 @@ sample_with_wrong_layouts(Directory) ->
     io:format("~w ~w", [length(Wrong), Attempted]),
     halt().
 
-wrong_offsets(Field) ->
-    [8 * (erlang:phash2({Field, N}, 75)) || N <- lists:seq(1, 3)].
+wrong_offsets(Field) -> [8 * (erlang:phash2({Field, N}, 75)) || N <- lists:seq(1, 3)].
 
 sample_wrongly(Config, Field, At) ->
     Note = iolist_to_binary(io_lib:format("layout ~s ~w", [Field, At])),
     {ok, Ref} = flame_prof_nif:session_start((config(Config))#{
-        note => Note, sample_interval_us => 1000
-    }),
+        note => Note, sample_interval_us => 1000}),
     timer:sleep(40),
     stop_session(Ref).
 
-config(Config) ->
-    library_session:options(proplists:get_value(priv_dir, Config), #{}).
+config(Config) -> library_session:options(proplists:get_value(priv_dir, Config), #{}).
 
 stop_session(Ref) ->
     ok = flame_prof_nif:session_stop(Ref),
@@ -487,10 +426,8 @@ balanced(#{attempted := T, written := W, lost := L, inconsistent := N, dropped :
 
 halt_while_profiling_exits_cleanly(_) ->
     [begin
-        Out = eval_in_peer(
-            "{ok, _} = flame_prof:start(#{dir => \"" ++ scratch() ++
-            "\", sample_interval => 1}), timer:sleep(200), io:format(\"up\"), " ++ How
-        ),
+        Out = eval_in_peer("{ok, _} = flame_prof:start(#{dir => \"" ++ scratch() ++
+            "\", sample_interval => 1}), timer:sleep(200), io:format(\"up\"), " ++ How),
         {{match, _}, How, Out} = {re:run(Out, "^(up|) status 0$"), How, Out}
     end || How <- ["halt().", "erlang:halt(0, [{flush, false}]).", "init:stop()."]].
 
@@ -505,12 +442,10 @@ survives_the_storms(Config) ->
     %% A node that we would speak to over its standard output cannot be it: what is under
     %% way while its distribution comes up or goes down comes back to a pid of another
     %% node's name, to nobody.
-    Port = peer_vm:start(
-        [soak, flame_prof],
+    Port = peer_vm:start([soak, flame_prof],
         lists:flatten(io_lib:format("~s:soak(~p, ~p, ~p).",
             [?MODULE, Seconds, Arguments, Directory])),
-        ["-args_file", Arguments]
-    ),
+        ["-args_file", Arguments]),
     {0, _} = peer_vm:output(Port, infinity),
     {ok, [Summary]} = file:consult(summary_file(Directory)),
     say("~ts", [soak:format(Summary)]),
@@ -553,8 +488,7 @@ scratch() ->
     Dir.
 
 %% What a fresh VM prints, and "status N" behind it.
-eval_in_peer(Expressions) ->
-    eval_in_peer(Expressions, []).
+eval_in_peer(Expressions) -> eval_in_peer(Expressions, []).
 
 eval_in_peer(Expressions, Arguments) ->
     %% What it says of losses, on a slow machine, is not what is asked of it.
@@ -571,12 +505,9 @@ say(Format, Args) ->
 %% A hundredth of what it would take.
 a_budget_is_kept_by_sampling_less(Config) ->
     Workers = [spawn(fun() -> burn(1 bsl 60) end) || _ <- [1, 2]],
-    {ok, _} = flame_prof:start(#{
-        engine => native,
-        dir => filename:join(proplists:get_value(priv_dir, Config), "budget"),
-        sample_interval => 1,
-        cpu_budget => 0.1
-    }),
+    {ok, _} = flame_prof:start(#{engine => native,
+        dir => filename:join(proplists:get_value(priv_dir, Config), "budget"), sample_interval => 1,
+        cpu_budget => 0.1}),
     %% As many steps at once as it needs.
     #{budget_changes := Changes} = counters_when(fun(#{budget_step := Now}) -> Now >= 3 end),
     {ok, #{files := Files, budget_step := Step}} = flame_prof:stop(),
@@ -590,12 +521,9 @@ a_budget_is_kept_by_sampling_less(Config) ->
 %% The pass over so many costs more than half of the budget, and goes first.
 the_selection_of_many_processes_is_stretched(Config) ->
     Idle = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100000)],
-    {ok, _} = flame_prof:start(#{
-        engine => native,
+    {ok, _} = flame_prof:start(#{engine => native,
         dir => filename:join(proplists:get_value(priv_dir, Config), "stretched"),
-        sample_interval => 500,
-        cpu_budget => 0.3
-    }),
+        sample_interval => 500, cpu_budget => 0.3}),
     _ = counters_when(fun(#{select_interval_ms := Ms}) -> Ms > 5000 end),
     {ok, #{selected := 100, processes := Processes}} = flame_prof:stop(),
     [exit(Pid, kill) || Pid <- Idle],

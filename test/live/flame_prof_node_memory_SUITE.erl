@@ -5,19 +5,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    a_vm_without_allocators_has_what_it_can/1,
-    counters_that_are_not_found_are_left_out/1,
-    a_busy_vm_has_its_kinds/1,
-    what_is_not_known_of_processes_is_left_out/1,
-    info_says_what_is_left_out/1,
-    the_portable_engine_asks/1,
-    no_scheduler_is_asked_twice/1,
-    the_doctor_asks_no_scheduler/1,
-    the_resident_memory_is_told_by_kind/1,
-    the_file_has_them_as_often_as_asked/1,
-    prometheus_has_them_after_a_look/1
-]).
+-export([a_vm_without_allocators_has_what_it_can/1, counters_that_are_not_found_are_left_out/1,
+    a_busy_vm_has_its_kinds/1, what_is_not_known_of_processes_is_left_out/1,
+    info_says_what_is_left_out/1, the_portable_engine_asks/1, no_scheduler_is_asked_twice/1,
+    the_doctor_asks_no_scheduler/1, the_resident_memory_is_told_by_kind/1,
+    the_file_has_them_as_often_as_asked/1, prometheus_has_them_after_a_look/1]).
 %% In a VM of its own.
 -export([figures/0, portable/0, calls/0, doctor/0, session/0, metrics/0, refused/0, busy/0,
     told_off/0, resident/0]).
@@ -26,24 +18,18 @@
 %% the last ones stays.
 -define(ASKED, [calls, doctor, portable, resident, session, busy, told_off, refused]).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
-
-all() ->
-    native_node:cases(?MODULE).
+suite() -> [{timetrap, {minutes, 2}}].
+all() -> native_node:cases(?MODULE).
 
 init_per_suite(Config) ->
     case native_node:why_not() of
         none ->
-            Answers = peer_vm:values([{?MODULE, Function} || Function <- ?ASKED],
-                ["+S", "2:2"]),
+            Answers = peer_vm:values([{?MODULE, Function} || Function <- ?ASKED], ["+S", "2:2"]),
             lists:zip(?ASKED, Answers) ++ Config;
-        Why ->
-            {skip, Why}
+        Why -> {skip, Why}
     end.
 
-end_per_suite(_Config) ->
-    ok.
+end_per_suite(_Config) -> ok.
 
 a_vm_without_allocators_has_what_it_can(_) ->
     {Figures, Calls, State} = peer_vm:value(?MODULE, figures, ["+Mea", "min"]),
@@ -79,18 +65,15 @@ refused() ->
     Source = lists:foldl(fun(_, S) -> element(2, flame_prof_node_memory:figures(S)) end,
         flame_prof_node_memory:new(native), lists:seq(1, 5)),
     {Figures, Next} = flame_prof_node_memory:figures(Source),
-    {maps:from_list(Figures), flame_prof_node_memory:by_kind(native),
-        counted() - Before,
+    {maps:from_list(Figures), flame_prof_node_memory:by_kind(native), counted() - Before,
         flame_prof_node_memory:state(Next)}.
 
 refuse() ->
     Refusal = "{error,{engine,#{engine=>native,reason=><<\"allocators: nothing fits\">>}}}",
     Forms = [element(2, erl_parse:parse_form(element(2, erl_scan:string(Text)))) || Text <- [
-        "-module(flame_prof_allocators).",
-        "-export([sums/0,known_sums/0,look/0,facts/0]).",
+        "-module(flame_prof_allocators).", "-export([sums/0,known_sums/0,look/0,facts/0]).",
         "sums() -> " ++ Refusal ++ ".", "look() -> sums().",
-        "known_sums() -> none.", "facts() -> []."
-    ]],
+        "known_sums() -> none.", "facts() -> []."]],
     {ok, Module, Binary} = compile:forms(Forms),
     {module, Module} = code:load_binary(Module, "none", Binary),
     ok.
@@ -175,8 +158,7 @@ calls() ->
         lists:seq(1, 10)),
     {First, counted() - First}.
 
-asking() ->
-    [{erlang, memory, 0}, {erlang, memory, 1}, {flame_prof_allocators, facts, 0}].
+asking() -> [{erlang, memory, 0}, {erlang, memory, 1}, {flame_prof_allocators, facts, 0}].
 
 count() ->
     _ = [code:ensure_loaded(M) || {M, _, _} <- asking()],
@@ -238,17 +220,14 @@ the_file_has_them_as_often_as_asked(Config) ->
 %% of the sessions had them all.
 session() ->
     {ok, _} = application:ensure_all_started(flame_prof),
-    Wanted = [
-        <<"node_alloc_eheap_carriers">>, <<"node_alloc_eheap_blocks">>,
+    Wanted = [<<"node_alloc_eheap_carriers">>, <<"node_alloc_eheap_blocks">>,
         <<"node_alloc_eheap_sbc_carriers">>, <<"node_alloc_eheap_pool">>,
         <<"node_alloc_eheap_largest_free">>, <<"node_alloc_eheap_mseg">>,
         <<"node_alloc_eheap_sys">>, <<"node_alloc_eheap_sbc_blocks">>,
-        <<"node_alloc_binary_carriers">>,
-        <<"node_alloc_temp_carriers">>, <<"node_carriers_taken">>,
+        <<"node_alloc_binary_carriers">>, <<"node_alloc_temp_carriers">>, <<"node_carriers_taken">>,
         <<"node_carriers_given_back">>, <<"node_rss">>, <<"node_rss_anonymous">>,
         <<"node_rss_files">>, <<"node_page_faults">>, <<"node_major_faults">>,
-        <<"node_memory_total">>, <<"node_memory_processes">>
-    ],
+        <<"node_memory_total">>, <<"node_memory_processes">>],
     waiting:eventually(fun() ->
         Own = recorded(),
         Missing = Wanted -- lists:append([maps:keys(M) || #{metrics := M} <- Own]),
@@ -259,8 +238,7 @@ session() ->
 recorded() ->
     Folder = filename:join("/tmp", "flame_prof_node_memory_" ++ os:getpid()),
     {ok, _} = flame_prof:start(#{
-        dir => Folder, engine => native, flush_interval => 600000, node_interval => 1000
-    }),
+        dir => Folder, engine => native, flush_interval => 600000, node_interval => 1000}),
     try
         ok = waiting:eventually(fun() ->
             #{counters := #{own_samples := Own}} = flame_prof:info(),
@@ -280,8 +258,7 @@ prometheus_has_them_after_a_look(_) ->
     ?assert(Has(Before, <<"flame_prof_page_faults_total{kind=\"minor\"} ">>)),
     ?assertNot(Has(Before, <<"flame_prof_allocator_">>)),
     [?assert(Has(After, <<"flame_prof_", Name/binary>>), Name)
-     || Name <- [
-            <<"allocator_carriers_bytes{allocator=\"binary_alloc\"} ">>,
+     || Name <- [<<"allocator_carriers_bytes{allocator=\"binary_alloc\"} ">>,
             <<"allocator_blocks_bytes{allocator=\"eheap_alloc\"} ">>,
             <<"allocator_single_block_carriers_bytes{allocator=\"eheap_alloc\"} ">>,
             <<"allocator_pool_bytes{allocator=\"eheap_alloc\"} ">>,
@@ -289,9 +266,7 @@ prometheus_has_them_after_a_look(_) ->
             <<"allocator_mseg_bytes{allocator=\"eheap_alloc\"} ">>,
             <<"allocator_sys_bytes{allocator=\"eheap_alloc\"} ">>,
             <<"allocator_single_block_blocks_bytes{allocator=\"eheap_alloc\"} ">>,
-            <<"carriers_total{call=\"taken\"} ">>,
-            <<"memory_bytes{kind=\"processes\"} ">>
-        ]],
+            <<"carriers_total{call=\"taken\"} ">>, <<"memory_bytes{kind=\"processes\"} ">>]],
     ?assertNot(Has(After, <<"allocator_largest_free_bytes{allocator=\"binary_alloc\"}">>)),
     ?assertNot(Has(After, <<"super_carrier">>)).
 

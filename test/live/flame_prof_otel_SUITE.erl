@@ -7,24 +7,15 @@
 -import(sampled_words, [start/3, wait/1, stop/1, words/2, pid/1, kill/1]).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    a_context_is_what_erlang_says/1,
-    a_context_that_is_none_has_no_ids/1,
-    samples_carry_the_ids_of_their_moment/1,
-    the_other_users_of_the_dictionary_are_not_told/1,
-    without_the_option_there_are_none/1,
-    the_portable_engine_says_what_it_needs/1,
-    reports_group_by_trace_and_span/1
-]).
+-export([a_context_is_what_erlang_says/1, a_context_that_is_none_has_no_ids/1,
+    samples_carry_the_ids_of_their_moment/1, the_other_users_of_the_dictionary_are_not_told/1,
+    without_the_option_there_are_none/1, the_portable_engine_says_what_it_needs/1,
+    reports_group_by_trace_and_span/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, []).
-
 init_per_suite(Config) -> sampled_words:why_not(Config).
-
 end_per_suite(_) -> ok.
-
 end_per_testcase(_, _Config) -> flame_prof:stop().
 
 %% Ids of each size, young and collected. Behind many other keys of all kinds there may be more to
@@ -45,12 +36,8 @@ contexts(Most) ->
         || Release <- [9, 11], N <- lists:seq(1, 2000)].
 
 view(Context) -> flame_prof_nif:term_view(Context, otel).
-
-ids(N) ->
-    {1 + rand:uniform(1 bsl (N rem 128)) - 1, 1 + rand:uniform(1 bsl (N rem 64)) - 1}.
-
-others(N) ->
-    maps:from_list([{key(rand:uniform(6), K), K} || K <- lists:seq(1, N)]).
+ids(N) -> {1 + rand:uniform(1 bsl (N rem 128)) - 1, 1 + rand:uniform(1 bsl (N rem 64)) - 1}.
+others(N) -> maps:from_list([{key(rand:uniform(6), K), K} || K <- lists:seq(1, N)]).
 
 key(1, K) -> list_to_atom("key" ++ integer_to_list(K));
 key(2, K) -> {otel_tracer, K};
@@ -67,8 +54,7 @@ a_context_that_is_none_has_no_ids(_Config) ->
     Key = {otel_tracer, span_ctx},
     Of = fun(Span) -> #{Key => Span} end,
     Right = otel_app:span_ctx(11, {1 bsl 127, 1 bsl 63}, []),
-    None = [
-        #{}, undefined, [], 17, <<"context">>, {Key, Right}, [{Key, Right}], fun() -> Right end,
+    None = [#{}, undefined, [], 17, <<"context">>, {Key, Right}, [{Key, Right}], fun() -> Right end,
         #{{otel_tracer, external_span_ctx} => Right}, #{[otel_tracer, span_ctx] => Right},
         Of(undefined), Of([Right]), Of({span_ctx, 1, 2}),
         Of(setelement(1, Right, other)), Of(setelement(2, Right, 0)), Of(setelement(4, Right, 0)),
@@ -76,8 +62,7 @@ a_context_that_is_none_has_no_ids(_Config) ->
         Of(setelement(2, Right, 1 bsl 128)), Of(setelement(4, Right, 1 bsl 64)),
         Of(setelement(2, Right, 1.5)), Of(setelement(4, Right, <<"8">>)),
         %% Such a map is a tree.
-        maps:from_list([{Key, Right} | [{N, N} || N <- lists:seq(1, 32)]])
-    ],
+        maps:from_list([{Key, Right} | [{N, N} || N <- lists:seq(1, 32)]])],
     ?assertEqual([], [T || T <- None, view(T) =/= none]),
     ?assertNotEqual(none, view(Of(Right))).
 
@@ -113,8 +98,7 @@ told({Trace, Span}) -> #{<<"trace">> => otel_app:hex(<<Trace:128>>),
 
 %% In their order, without repetitions.
 told_of(Pid, Samples) ->
-    lists:foldr(
-        fun(Words, [Words | _] = Told) -> Told; (Words, Told) -> [Words | Told] end, [],
+    lists:foldr(fun(Words, [Words | _] = Told) -> Told; (Words, Told) -> [Words | Told] end, [],
         [Words || {P, _, _, _, Words} <- Samples, P =:= pid(Pid), Words =/= #{}]).
 
 %% Its dictionary has a map and tuples as a context has; its atoms are another's.

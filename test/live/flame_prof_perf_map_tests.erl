@@ -13,20 +13,13 @@ perf_map_test_() ->
         #{native := true} ->
             {foreach, fun clean/0, fun(_) -> clean() end, [
                 {timeout, 1200, {atom_to_list(Name), fun() -> test(Name) end}}
-             || Name <- [
-                    every_function_of_every_loaded_module_and_no_other,
+             || Name <- [every_function_of_every_loaded_module_and_no_other,
                     places_are_sorted_and_disjoint,
                     a_new_module_comes_with_the_next_call_and_a_purged_one_goes,
-                    a_replaced_module_goes_and_old_code_stays,
-                    the_file_is_private_and_alone,
-                    a_planted_link_is_not_followed,
-                    a_planted_directory_is_a_clear_error,
-                    it_works_beside_a_session,
-                    a_vm_that_writes_its_own_map_is_left_alone,
-                    single_mapped_code_is_found,
-                    perf_shows_the_functions_name
-                ]
-            ]}
+                    a_replaced_module_goes_and_old_code_stays, the_file_is_private_and_alone,
+                    a_planted_link_is_not_followed, a_planted_directory_is_a_clear_error,
+                    it_works_beside_a_session, a_vm_that_writes_its_own_map_is_left_alone,
+                    single_mapped_code_is_found, perf_shows_the_functions_name]]}
     end.
 
 clean() ->
@@ -49,15 +42,12 @@ test(places_are_sorted_and_disjoint) ->
     {Shared, Named} = lists:partition(fun({_, _, S}) -> S =:= <<"[jit shared]">> end, Lines),
     ?assertMatch([_ | _], Shared),
     ?assertEqual(Functions, length(Named)),
-    lists:foldl(
-        fun({Start, Size, _}, End) ->
-            ?assert(Size > 0),
-            ?assert(Start >= End),
-            Start + Size
-        end,
-        0,
-        Lines
-    ),
+    lists:foldl(fun({Start, Size, _}, End) ->
+        ?assert(Size > 0),
+        ?assert(Start >= End),
+        Start + Size
+    end, 0,
+        Lines),
     %% Shared code comes first, as what all the rest calls.
     ?assertMatch([{_, _, <<"[jit shared]">>} | _], Lines);
 test(a_new_module_comes_with_the_next_call_and_a_purged_one_goes) ->
@@ -66,9 +56,7 @@ test(a_new_module_comes_with_the_next_call_and_a_purged_one_goes) ->
     ?assertEqual([], symbols_of(Module)),
     load(Module, [{first, 1}, {second, 2}]),
     write(),
-    ?assertEqual(
-        [{first, 1}, {module_info, 0}, {module_info, 1}, {second, 2}], symbols_of(Module)
-    ),
+    ?assertEqual([{first, 1}, {module_info, 0}, {module_info, 1}, {second, 2}], symbols_of(Module)),
     true = code:delete(Module),
     false = code:purge(Module),
     %% The VM does not wipe it: it is there, and left out.
@@ -84,8 +72,7 @@ test(a_replaced_module_goes_and_old_code_stays) ->
     ?assertMatch([{'after', 0}, {again, 0}, {before, 0} | _], symbols_of(Module)),
     false = code:purge(Module),
     write(),
-    ?assertEqual(
-        [{'after', 0}, {again, 0}, {module_info, 0}, {module_info, 1}], symbols_of(Module)
+    ?assertEqual([{'after', 0}, {again, 0}, {module_info, 0}, {module_info, 1}], symbols_of(Module)
     ),
     true = code:delete(Module),
     write(),
@@ -129,28 +116,24 @@ test(it_works_beside_a_session) ->
     ?assertEqual(T, W + N + D + G),
     remove(Directory);
 test(a_vm_that_writes_its_own_map_is_left_alone) ->
-    Out = eval_in_peer("+JPperf true",
-        "P = \"/tmp/perf-\" ++ os:getpid() ++ \".map\","
+    Out = eval_in_peer("+JPperf true", "P = \"/tmp/perf-\" ++ os:getpid() ++ \".map\","
         "{ok, Before} = file:read_file(P),"
         "{error, Reason} = flame_prof:write_perf_map(),"
         "{ok, After} = file:read_file(P),"
         "io:format(\"~w ~w ~ts~n\", [byte_size(Before) > 100000,"
         "    byte_size(After) >= byte_size(Before), flame_prof:format_error(Reason)]),"
-        "file:delete(P), halt()."
-    ),
+        "file:delete(P), halt()."),
     ?assertMatch({match, _}, re:run(Out, "^true true /tmp/perf-[0-9]+.map: .*\\+JPperf")),
     ok;
 test(single_mapped_code_is_found) ->
     case list_to_integer(erlang:system_info(otp_release)) >= 27 of
-        false ->
-            say("skipped: OTP ~s has no +JMsingle", [erlang:system_info(otp_release)]);
+        false -> say("skipped: OTP ~s has no +JMsingle", [erlang:system_info(otp_release)]);
         true ->
             Out = eval_in_peer("+JMsingle true",
                 "{ok, #{functions := N, left_out := 0, memory := anonymous, file := F}} ="
                 "    flame_prof:write_perf_map(),"
                 "Known = lists:sum([length(M:module_info(functions)) || M <- erlang:loaded()]),"
-                "io:format(\"~w\", [N =:= Known]), file:delete(F), halt()."
-            ),
+                "io:format(\"~w\", [N =:= Known]), file:delete(F), halt()."),
             ?assertEqual("true", Out)
     end;
 %%% ------------------------------------------------------------------- perf --
@@ -160,14 +143,11 @@ test(perf_shows_the_functions_name) ->
     Data = filename:join(Directory, "perf.data"),
     Pid = spawn(?MODULE, spin, [0]),
     try
-        Record = os:cmd(
-            "LC_ALL=C timeout 60 perf record -e cpu-clock -F 499 -p " ++ os:getpid() ++
-                " -o " ++ Data ++ " -- sleep 2 2>&1"
-        ),
+        Record = os:cmd("LC_ALL=C timeout 60 perf record -e cpu-clock -F 499 -p " ++ os:getpid() ++
+                " -o " ++ Data ++ " -- sleep 2 2>&1"),
         %% Without /sys, as in a bare chroot, perf records and reports nothing.
         case filelib:file_size(Data) > 0 andalso string:find(top(Data), "%") =/= nomatch of
-            false ->
-                say("skipped, perf does not run here: ~ts", [string:trim(Record)]);
+            false -> say("skipped, perf does not run here: ~ts", [string:trim(Record)]);
             true ->
                 #{memory := Memory} = write(),
                 say("perf recorded; code is ~w; as recorded: ~ts", [Memory, top(Data)]),
@@ -185,20 +165,15 @@ test(perf_shows_the_functions_name) ->
     end.
 
 %% As the documentation of flame_prof:write_perf_map/0 has it.
-rename_mapping(anonymous, _Data) ->
-    ok;
+rename_mapping(anonymous, _Data) -> ok;
 rename_mapping(memfd, Data) ->
-    "" = os:cmd(
-        "LC_ALL=C sed -i 's|/memfd:vmem (deleted)|//anon"
-        "\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0|g' " ++ Data
-    ),
+    "" = os:cmd("LC_ALL=C sed -i 's|/memfd:vmem (deleted)|//anon"
+        "\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0\\x0|g' " ++ Data),
     ok.
 
 top(Data) ->
-    os:cmd(
-        "LC_ALL=C timeout 60 perf report --stdio -f -i " ++ Data ++
-            " 2>/dev/null | grep -v '^#' | grep -m 1 '%' | tr -d '\\n'"
-    ).
+    os:cmd("LC_ALL=C timeout 60 perf report --stdio -f -i " ++ Data ++
+            " 2>/dev/null | grep -v '^#' | grep -m 1 '%' | tr -d '\\n'").
 
 spin(N) -> spin((N * 7 + 1) band 16#ffffff).
 
@@ -237,31 +212,21 @@ line(Line) ->
     [Size, Symbol] = binary:split(Rest, <<" ">>),
     {binary_to_integer(Start, 16), binary_to_integer(Size, 16), decode(Symbol)}.
 
-decode(Symbol) ->
-    iolist_to_binary(uri_string:percent_decode(Symbol)).
+decode(Symbol) -> iolist_to_binary(uri_string:percent_decode(Symbol)).
 
 symbols_of(Module) ->
     Prefix = <<(atom_to_binary(Module))/binary, ":">>,
     Size = byte_size(Prefix),
-    lists:usort([
-        begin
-            [F, A] = binary:split(binary:part(S, Size, byte_size(S) - Size), <<"/">>),
-            {binary_to_atom(F), binary_to_integer(A)}
-        end
-     || {_, _, S} <- lines(), binary:longest_common_prefix([S, Prefix]) =:= Size
-    ]).
+    lists:usort([begin
+        [F, A] = binary:split(binary:part(S, Size, byte_size(S) - Size), <<"/">>),
+        {binary_to_atom(F), binary_to_integer(A)}
+    end || {_, _, S} <- lines(), binary:longest_common_prefix([S, Prefix]) =:= Size]).
 
 load(Module, Functions) ->
-    Forms = [
-        {attribute, 1, module, Module},
+    Forms = [{attribute, 1, module, Module},
         {attribute, 1, export, Functions}
-        | [
-            {function, 1, F, A, [{clause, 1, [{var, 1, '_'} || _ <- lists:seq(1, A)], [], [
-                {atom, 1, F}
-            ]}]}
-         || {F, A} <- Functions
-        ]
-    ],
+        | [{function, 1, F, A, [{clause, 1, [{var, 1, '_'} || _ <- lists:seq(1, A)], [], [
+                {atom, 1, F}]}]} || {F, A} <- Functions]],
     {ok, Module, Beam} = compile:forms(Forms),
     {module, Module} = code:load_binary(Module, "generated", Beam).
 
@@ -277,8 +242,6 @@ remove(Directory) ->
 eval_in_peer(Flags, Code) ->
     Ebin = filename:dirname(code:which(flame_prof)),
     string:trim(
-        os:cmd("erl " ++ Flags ++ " -noinput -pa " ++ Ebin ++ " -eval '" ++ Code ++ "' 2>&1")
-    ).
+        os:cmd("erl " ++ Flags ++ " -noinput -pa " ++ Ebin ++ " -eval '" ++ Code ++ "' 2>&1")).
 
-say(Format, Args) ->
-    io:format(user, "    " ++ Format ++ "~n", Args).
+say(Format, Args) -> io:format(user, "    " ++ Format ++ "~n", Args).

@@ -6,18 +6,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([
-    a_node_that_is_short_of_something_is_refused_in_words/1,
+-export([a_node_that_is_short_of_something_is_refused_in_words/1,
     a_node_whose_last_process_is_the_connections_is_refused_in_words/1,
     little_memory_in_the_control_group_is_refused_in_words/1,
-    a_full_super_carrier_is_refused_in_words/1,
-    with_less_the_portable_engine_does/1,
-    just_what_is_needed_is_enough/1,
-    looks_take_less_than_the_table_has/1,
+    a_full_super_carrier_is_refused_in_words/1, with_less_the_portable_engine_does/1,
+    just_what_is_needed_is_enough/1, looks_take_less_than_the_table_has/1,
     the_other_commands_take_less_than_the_table_has/1,
-    the_doctor_and_attach_take_less_than_the_table_has/1,
-    without_the_library_less_is_taken/1
-]).
+    the_doctor_and_attach_take_less_than_the_table_has/1, without_the_library_less_is_taken/1]).
 
 -import(command_line, [call/4, settled/1, traces/1, until/1]).
 
@@ -26,7 +21,6 @@
 -define(LINGERING, 4).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 %% One shortage after the other, atoms last, as they do not come back. A whole refusal is asked for
@@ -39,8 +33,7 @@ a_node_that_is_short_of_something_is_refused_in_words(_) ->
     {match, _} = re:run(Json, "\"severity\":\"critical\".*\"title\":\"the node has 1[0-9] of "),
     Before = settled(Given),
     Atoms = call(Node, erlang, system_info, [atom_count]),
-    Sentences = [
-        refused(Given, limit, "1[0-9] of 1,024 processes free .*needs [0-9,]+",
+    Sentences = [refused(Given, limit, "1[0-9] of 1,024 processes free .*needs [0-9,]+",
             held(Node, processes, [14])),
         refused(Given, limit, "[0-9] of 1,024 ports free .*needs [0-9]+", held(Node, ports, [6])),
         refused(Given, limit, "[1-9] of 64 file descriptors free .*needs [0-9]+",
@@ -51,20 +44,16 @@ a_node_that_is_short_of_something_is_refused_in_words(_) ->
         refused(Given, memory_limit, "heaps of at most 20,000 words .*needs [0-9,]+ words",
             {fun() -> call(Node, erlang, system_flag,
                 [max_heap_size, #{size => 20000, kill => true, error_logger => true}]) end,
-                fun(Old) -> call(Node, erlang, system_flag, [max_heap_size, Old]) end})
-    ],
+                fun(Old) -> call(Node, erlang, system_flag, [max_heap_size, Old]) end})],
     %% The name of each command's node, at most.
     ?assert(call(Node, erlang, system_info, [atom_count]) - Atoms =< 3 * (length(Sentences) + 1)),
     ok = same(Before, Given),
     Files = [
         %% The connection takes it. On 27 it stays taken for a while, to a node of 29 there is none.
         refused(Given, limit, "0 of 64 file descriptors free .*needs [0-9]+",
-            held(Node, files, [1])) || is_before(27)
-    ],
-    Last = Files ++ [
-        refused(Given, limit, "[12],[0-9]+ of 16,384 atoms free .*needs [0-9,]+",
-            {fun() -> call(Node, shortage, atoms, [2000]) end, fun(_) -> ok end})
-    ],
+            held(Node, files, [1])) || is_before(27)],
+    Last = Files ++ [refused(Given, limit, "[12],[0-9]+ of 16,384 atoms free .*needs [0-9,]+",
+            {fun() -> call(Node, shortage, atoms, [2000]) end, fun(_) -> ok end})],
     ok = same(Before, Given),
     ct:pal("~ts", [lists:join("\n", Sentences ++ Last)]),
     command_line:stop_node(Given).
@@ -83,8 +72,7 @@ a_node_whose_last_process_is_the_connections_is_refused_in_words(_) ->
 
 little_memory_in_the_control_group_is_refused_in_words(_) ->
     case control_group:make("preflight", 1024) of
-        none ->
-            {skip, "no control group with a memory limit can be made here"};
+        none -> {skip, "no control group with a memory limit can be made here"};
         Group ->
             Given = start("echo $$ > " ++ control_group:processes(Group) ++ ";", []),
             try
@@ -175,21 +163,18 @@ just_what_is_needed() ->
     end || {Command, Wanted, Arguments} <- [
         {doctor, "the native engine", ["doctor", node, "--for", "1s"]},
         {latency, "calls in", ["latency", node, "lists:sort/1", "--for", "1s"]},
-        {waits, "No process waits", ["waits", node]}
-    ]].
+        {waits, "No process waits", ["waits", node]}]].
 
 %% The looks of one node, one after the other: atoms, which stay, are those of all of them.
 looks_take_less_than_the_table_has(_) ->
     taken(mailbox, library, "", [
         ["pstack", "--node", node], ["memory", node], ["tables", node], ["mailbox", node, "busy"],
-        ["xray", node, "busy"], ["binaries", node, "--time-limit", "1s"], ["waits", node]
-    ]).
+        ["xray", node, "busy"], ["binaries", node, "--time-limit", "1s"], ["waits", node]]).
 
 the_other_commands_take_less_than_the_table_has(_) ->
     taken(top, library, "", [
         ["top", "--count", "1", "--node", node], ["latency", node, "lists:sort/1", "--for", "1s"],
-        ["allocations", node, "--for", "1s"], ["trace", node, "lists:sort/1", "--events", "1"]
-    ]).
+        ["allocations", node, "--for", "1s"], ["trace", node, "lists:sort/1", "--events", "1"]]).
 
 the_doctor_and_attach_take_less_than_the_table_has(Config) ->
     taken(doctor, library, "", [["doctor", node, "--for", "1s"],

@@ -7,15 +7,12 @@
 
 native_test_() ->
     case native_node:why_not() of
-        none ->
-            [{timeout, 60, Test} || Test <- tests()];
-        Why ->
-            {"skipped: " ++ Why, []}
+        none -> [{timeout, 60, Test} || Test <- tests()];
+        Why -> {"skipped: " ++ Why, []}
     end.
 
 tests() ->
-    [
-        {"a scheduler's process is shown in its BIF, under its caller", fun bif/0},
+    [{"a scheduler's process is shown in its BIF, under its caller", fun bif/0},
         {"garbage collection is a frame", fun gc/0},
         {"a process in a dirty NIF has its NIF and its stack", fun dirty/0},
         {"a waiting process has the stack that process_info tells", fun waiting/0},
@@ -29,8 +26,7 @@ tests() ->
         {"from many processes at once", fun at_once/0},
         {"leaves nothing behind", fun leaves_nothing/0},
         {"a label is told, where OTP has them", fun label/0},
-        {"prints and answers ok", fun prints/0}
-    ].
+        {"prints and answers ok", fun prints/0}].
 
 %% Workloads.
 
@@ -39,8 +35,7 @@ lookups(Table) ->
     lookups(Table).
 
 %% What is made lives long enough to be copied.
-garbage(Live) ->
-    garbage([N + 1 || N <- Live]).
+garbage(Live) -> garbage([N + 1 || N <- Live]).
 
 sleeper(N) ->
     receive
@@ -69,17 +64,14 @@ bif() ->
                         true -> {true, Stack};
                         false -> false
                     end;
-                _ ->
-                    false
+                _ -> false
             end
         end),
         [{bif, _}, {?MODULE, lookups, 1, Location} | _] =
             lists:dropwhile(fun(F) -> F =/= {bif, {ets, lookup, 2}} end, Stack),
         ?assertMatch({line, Line} when is_integer(Line), lists:keyfind(line, 1, Location)),
-        ?assertEqual(
-            "flame_prof_pstack_tests.erl",
-            filename:basename(proplists:get_value(file, Location))
-        ),
+        ?assertEqual("flame_prof_pstack_tests.erl",
+            filename:basename(proplists:get_value(file, Location))),
         %% Above the BIF, if anything, is C.
         Above = lists:takewhile(fun(F) -> F =/= {bif, {ets, lookup, 2}} end, Stack),
         [?assert(F =:= gc orelse F =:= truncated orelse element(1, F) =:= native) || F <- Above]
@@ -103,14 +95,9 @@ dirty() ->
     with_fifo(fun(Pid) ->
         {ok, Look} = flame_prof_pstack:schedulers(),
         [Seen] = [P || {dirty, #{pid := P0} = P} <- Look, P0 =:= Pid],
-        ?assertMatch(
-            #{
-                status := running,
-                scheduler := none,
-                stack := [{nif, {prim_file, open_nif, 2}}, {prim_file, open, 2, _} | _]
-            },
-            Seen
-        ),
+        ?assertMatch(#{status := running, scheduler := none,
+                stack := [{nif, {prim_file, open_nif, 2}}, {prim_file, open, 2, _} | _]},
+            Seen),
         {ok, [{{process, Pid}, Alone}]} = flame_prof_pstack:processes([Pid]),
         ?assertEqual(maps:get(stack, Seen), maps:get(stack, Alone)),
         Text = unicode:characters_to_list(flame_prof_pstack:format(Look)),
@@ -146,10 +133,8 @@ waiting() ->
         {current_stacktrace, Public} = erlang:process_info(Pid, current_stacktrace),
         {ok, [{_, #{status := waiting, scheduler := none, stack := Stack} = Process}]} =
             flame_prof_pstack:processes([Pid]),
-        ?assertEqual(
-            [{M, F, A, proplists:get_value(line, L)} || {M, F, A, L} <- Public],
-            [{M, F, A, proplists:get_value(line, L)} || {M, F, A, L} <- Stack]
-        ),
+        ?assertEqual([{M, F, A, proplists:get_value(line, L)} || {M, F, A, L} <- Public],
+            [{M, F, A, proplists:get_value(line, L)} || {M, F, A, L} <- Stack]),
         ?assertEqual({?MODULE, sleeper, 1}, maps:get(initial_call, Process)),
         ?assertNot(maps:is_key(registered_name, Process)),
         register(pstack_sleeper, Pid),
@@ -165,11 +150,9 @@ myself() ->
 
 named() ->
     Init = whereis(init),
-    [
-        ?assertMatch({ok, [{{process, _}, #{pid := Init, registered_name := init}}]},
+    [?assertMatch({ok, [{{process, _}, #{pid := Init, registered_name := init}}]},
             flame_prof_pstack:processes(Target))
-     || Target <- [init, pid_to_list(Init), {0, 0, 0}, [Init]]
-    ].
+     || Target <- [init, pid_to_list(Init), {0, 0, 0}, [Init]]].
 
 gone() ->
     {Pid, Monitor} = spawn_monitor(fun() -> ok end),
@@ -183,8 +166,7 @@ gone() ->
     ?assertEqual(
         "there is no process " ++ pid_to_list(Pid) ++ "\n\nthere is no process pstack_nobody\n\n"
             ++ "there is no process " ++ binary_to_list(Unknown) ++ "\n",
-        unicode:characters_to_list(flame_prof_pstack:format(Look))
-    ),
+        unicode:characters_to_list(flame_prof_pstack:format(Look))),
     ?assertMatch(#{look := [#{place := _}, #{place := <<"process pstack_nobody">>}, _]},
         flame_prof_pstack:json(Look)),
     [?assertEqual({error, {process, #{target => One}}}, flame_prof_pstack:processes([One]))
@@ -200,42 +182,31 @@ places_are_words_test() ->
 
 order() ->
     {ok, Look} = flame_prof_pstack:processes([kernel_sup, init, kernel_sup]),
-    ?assertEqual(
-        [{process, kernel_sup}, {process, init}, {process, kernel_sup}],
-        [Place || {Place, #{}} <- Look]
-    ).
+    ?assertEqual([{process, kernel_sup}, {process, init}, {process, kernel_sup}],
+        [Place || {Place, #{}} <- Look]).
 
 refused() ->
     Remote = binary_to_term(<<131, 88, 100, 0, 3, "a@b", 0:32, 0:32, 1:32>>),
-    [
-        begin
-            {error, {badarg, #{argument := process}} = Reason} = flame_prof:pstack(Bad),
-            Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
-            ?assertNotEqual(nomatch, binary:match(Why, <<"registered name">>))
-        end
-     || Bad <- [[1, 2], 1, [self(), {a, b}], [self() | init], Remote, <<>>]
-    ].
+    [begin
+        {error, {badarg, #{argument := process}} = Reason} = flame_prof:pstack(Bad),
+        Why = unicode:characters_to_binary(flame_prof:format_error(Reason)),
+        ?assertNotEqual(nomatch, binary:match(Why, <<"registered name">>))
+    end || Bad <- [[1, 2], 1, [self(), {a, b}], [self() | init], Remote, <<>>]].
 
 every_scheduler() ->
     {ok, Look} = flame_prof_pstack:schedulers(),
-    ?assertEqual(
-        lists:seq(1, erlang:system_info(schedulers)),
-        [Number || {{scheduler, Number}, _} <- Look]
-    ).
+    ?assertEqual(lists:seq(1, erlang:system_info(schedulers)),
+        [Number || {{scheduler, Number}, _} <- Look]).
 
 beside_profile() ->
     Directory = "/tmp/pstack_profile_" ++ os:getpid(),
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     try
         with_lookups(fun(Pid) ->
-            [
-                begin
-                    {ok, _} = flame_prof_pstack:schedulers(),
-                    {ok, [{_, #{pid := Pid}}]} = flame_prof_pstack:processes([Pid])
-                end
-             || _ <- lists:seq(1, 50)
-            ]
+            [begin
+                {ok, _} = flame_prof_pstack:schedulers(),
+                {ok, [{_, #{pid := Pid}}]} = flame_prof_pstack:processes([Pid])
+            end || _ <- lists:seq(1, 50)]
         end)
     after
         {ok, Run} = flame_prof:stop(),
@@ -251,12 +222,9 @@ at_once() ->
                 || _ <- lists:seq(1, 20)]
         end,
         Monitors = [element(2, spawn_monitor(Look)) || _ <- lists:seq(1, 6)],
-        [
-            receive
-                {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
-            end
-         || Monitor <- Monitors
-        ]
+        [receive
+            {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
+        end || Monitor <- Monitors]
     end).
 
 leaves_nothing() ->
@@ -302,16 +270,9 @@ prints() ->
 %% Text, of looks that are made up.
 
 elixir_and_labels_are_shown_as_their_authors_know_them_test() ->
-    Process = #{
-        pid => self(),
-        status => waiting,
-        scheduler => none,
-        initial_call => {'Elixir.Shop.Cart', init, 1},
-        reductions => 1,
-        message_queue_len => 0,
-        memory => 1024,
-        stack => []
-    },
+    Process = #{pid => self(), status => waiting, scheduler => none,
+        initial_call => {'Elixir.Shop.Cart', init, 1}, reductions => 1, message_queue_len => 0,
+        memory => 1024, stack => []},
     First = fun(More) ->
         Text = flame_prof_pstack:format([{{process, self()}, maps:merge(Process, More)}]),
         hd(string:split(unicode:characters_to_list(Text), "\n"))
@@ -323,17 +284,10 @@ elixir_and_labels_are_shown_as_their_authors_know_them_test() ->
     ?assertEqual(Pid ++ " {cart,7} Shop.Cart.init/1", First(#{label => {cart, 7}})).
 
 a_look_as_text_test() ->
-    Process = #{
-        pid => self(),
-        status => garbage_collecting,
-        scheduler => 2,
-        registered_name => 'a b',
-        initial_call => {m, init, 1},
-        reductions => 1234567,
-        message_queue_len => 1,
-        memory => 1025,
-        stack => [
-            {native, none, <<"beam.smp">>},
+    Process = #{pid => self(), status => garbage_collecting, scheduler => 2,
+        registered_name => 'a b', initial_call => {m, init, 1}, reductions => 1234567,
+        message_queue_len => 1, memory => 1025,
+        stack => [{native, none, <<"beam.smp">>},
             {native, none, <<"beam.smp">>},
             {native, <<"f\n">>, <<"lib.so">>},
             gc,
@@ -341,22 +295,17 @@ a_look_as_text_test() ->
             {'Elixir.M', 'x!', 1, [{file, "lib/m.ex"}, {line, 7}]},
             {m, loop, 0, [{file, "m.erl"}]},
             {m, init, 1, []},
-            truncated
-        ]
-    },
-    Look = [
-        {{scheduler, 1}, idle},
+            truncated]},
+    Look = [{{scheduler, 1}, idle},
         {{scheduler, 2}, Process},
         {{scheduler, 3}, idle},
         {{scheduler, 4}, idle},
         {{scheduler, 5}, late},
         {{scheduler, 6}, unregistered},
         {{scheduler, 7}, offline},
-        {dirty, Process#{scheduler := none, status := running, memory := unknown, stack := []}}
-    ],
+        {dirty, Process#{scheduler := none, status := running, memory := unknown, stack := []}}],
     Pid = pid_to_list(self()),
-    ?assertEqual(
-        "1 of 7 schedulers runs a process, 1 more on dirty schedulers\n\n"
+    ?assertEqual("1 of 7 schedulers runs a process, 1 more on dirty schedulers\n\n"
         "Scheduler 2: " ++ Pid ++ " 'a b' m:init/1\n"
         "    garbage_collecting, 1 message, 1,234,567 reductions, 2 KB\n"
         "  [beam.smp] x 2\n"
@@ -372,15 +321,8 @@ a_look_as_text_test() ->
         "Schedulers 1, 3-4: idle\n"
         "Scheduler 5: no answer in time\n"
         "Scheduler 6: not registered: too busy, or it must not be interrupted\n"
-        "Scheduler 7: offline\n",
-        unicode:characters_to_list(flame_prof_pstack:format(Look))
-    ),
-    ?assertEqual(
-        Pid ++ " 'a b' m:init/1, on scheduler 2\n",
-        hd(string:split(
-            unicode:characters_to_list(
-                flame_prof_pstack:format([{{process, self()}, Process#{stack := []}}])
-            ),
-            "    "
-        ))
-    ).
+        "Scheduler 7: offline\n", unicode:characters_to_list(flame_prof_pstack:format(Look))),
+    ?assertEqual(Pid ++ " 'a b' m:init/1, on scheduler 2\n",
+        hd(string:split(unicode:characters_to_list(
+                flame_prof_pstack:format([{{process, self()}, Process#{stack := []}}])),
+            "    "))).

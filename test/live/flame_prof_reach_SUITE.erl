@@ -5,16 +5,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0]).
--export([
-    a_node_without_epmd_is_attached_to/1,
-    a_node_of_another_host_is_attached_to_through_a_tunnel/1,
-    a_node_of_tls_is_attached_to/1,
+-export([a_node_without_epmd_is_attached_to/1,
+    a_node_of_another_host_is_attached_to_through_a_tunnel/1, a_node_of_tls_is_attached_to/1,
     a_node_of_ipv6_is_reached_by_address_name_and_port/1,
-    commands_at_once_have_names_of_their_own/1,
-    looks_make_no_atom_after_the_first/1,
-    a_connection_that_fails_says_why/1,
-    a_command_line_that_cannot_connect_says_why/1
-]).
+    commands_at_once_have_names_of_their_own/1, looks_make_no_atom_after_the_first/1,
+    a_connection_that_fails_says_why/1, a_command_line_that_cannot_connect_says_why/1]).
 
 -import(command_line, [run/1, run/2, cookie/0]).
 
@@ -22,7 +17,6 @@
 -define(FAR, "shop1.example.invalid").
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 a_node_without_epmd_is_attached_to(Config) ->
@@ -77,8 +71,7 @@ a_node_of_ipv6_is_reached_by_address_name_and_port(_Config) ->
         {ok, Socket} ->
             ok = gen_tcp:close(Socket),
             with_ipv6();
-        {error, Reason} ->
-            {skip, "no IPv6 loopback: " ++ inet:format_error(Reason)}
+        {error, Reason} -> {skip, "no IPv6 loopback: " ++ inet:format_error(Reason)}
     end.
 
 with_ipv6() ->
@@ -226,8 +219,7 @@ with_node(Name, Flags, Environment, Fun) ->
             "-eval", Up]},
         %% No epmd answers there.
         {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"} | Environment]},
-        exit_status, binary, stderr_to_stdout
-    ]),
+        exit_status, binary, stderr_to_stdout]),
     try
         Fun(listening(Port, <<>>))
     after
@@ -244,8 +236,7 @@ port_flags(Environment) ->
 
 listening(Port, Text) ->
     case re:run(Text, "^up (\\d+)$", [multiline, {capture, [1], binary}]) of
-        {match, [Number]} ->
-            binary_to_integer(Number);
+        {match, [Number]} -> binary_to_integer(Number);
         nomatch ->
             receive
                 {Port, {data, More}} -> listening(Port, <<Text/binary, More/binary>>);
@@ -267,19 +258,16 @@ tls_options(Folder) ->
     ok = file:write_file(File, io_lib:format("~p.~n", [[
         {server, [{fail_if_no_peer_cert, true}, {verify, verify_peer}
             | pem(Folder, "server", Server)]},
-        {client, [{verify, verify_peer} | pem(Folder, "client", Client)]}
-    ]])),
+        {client, [{verify, verify_peer} | pem(Folder, "client", Client)]}]])),
     File.
 
 pem(Folder, Role, Config) ->
     {Type, Key} = proplists:get_value(key, Config),
-    [
-        {certfile, written(Folder, Role ++ "_cert.pem",
+    [{certfile, written(Folder, Role ++ "_cert.pem",
             [{'Certificate', proplists:get_value(cert, Config), not_encrypted}])},
         {keyfile, written(Folder, Role ++ "_key.pem", [{Type, Key, not_encrypted}])},
         {cacertfile, written(Folder, Role ++ "_ca.pem",
-            [{'Certificate', Ca, not_encrypted} || Ca <- proplists:get_value(cacerts, Config)])}
-    ].
+            [{'Certificate', Ca, not_encrypted} || Ca <- proplists:get_value(cacerts, Config)])}].
 
 written(Folder, Name, Entries) ->
     File = filename:join(Folder, Name),

@@ -10,19 +10,15 @@
 
 %% As Elixir's code has it where a key of a configuration is not set.
 what_is_nil_or_undefined_is_left_out_test_() ->
-    [
-        {lists:flatten(io_lib:format("~ts, ~p", [Title, None])),
+    [{lists:flatten(io_lib:format("~ts, ~p", [Title, None])),
             ?_assertEqual(With(#{}), With(maps:from_list([{Key, None} || Key <- Keys])))}
      || None <- [nil, undefined],
-        {Title, Keys, With} <- [
-            {"fold", [chunk, bad], fun(Given) ->
-                flame_prof:fold(fun count/2, 0, ?CORPUS, Given) end},
+        {Title, Keys, With} <- [{"fold", [chunk, bad], fun(Given) ->
+            flame_prof:fold(fun count/2, 0, ?CORPUS, Given) end},
             {"hot", [by, idle, status, node, top, min, depth, max_memory, progress], fun(Given) ->
                 flame_prof_tree:report(?CORPUS, Given) end},
             {"export", [by, measure, group_by, levels, lines, stacks, top], fun(Given) ->
-                stacks(Given) end}
-        ]
-    ].
+                stacks(Given) end}]].
 
 stacks(Given) ->
     {ok, Profile} = flame_prof_profile:read(?CORPUS, #{max_memory => nil}),
@@ -92,18 +88,14 @@ wrong_arguments_are_refused_with_a_class_test_() ->
             {"a selection", {bad_option, #{option => {select, by}, value => colour}},
                 fun() -> flame_prof:start(#{select => #{by => colour}}) end},
             {"the original's name of it", {bad_option, #{option => {auto_select, by}}},
-                fun() -> flame_prof:start(#{auto_select => #{by => colour}}) end}
-        ]
-    ]}.
+                fun() -> flame_prof:start(#{auto_select => #{by => colour}}) end}]]}.
 
 count(_, N) -> N + 1.
 
 every_sampling_interval_has_a_flush_interval_test_() ->
-    [
-        ?_assertMatch({ok, #{sample_interval := Ms}},
+    [?_assertMatch({ok, #{sample_interval := Ms}},
             flame_prof_options:validate(#{sample_interval => Ms}))
-     || Ms <- [1, 14000, 14001, 15000, 60000]
-    ].
+     || Ms <- [1, 14000, 14001, 15000, 60000]].
 
 a_home_in_the_name_of_the_folder_is_expanded_test() ->
     {ok, #{dir := Directory}} = flame_prof_options:validate(#{dir => "~/profiles"}),
@@ -155,13 +147,7 @@ with_environment(Environment, Fun) ->
 sessions_test_() ->
     {timeout, 600, {foreach, fun folder/0, fun left/1, [
         fun(Folder) -> {timeout, 300, {atom_to_list(Name), fun() -> session(Name, Folder) end}} end
-     || Name <- [
-            no_time_to_start,
-            stop_without_a_profile,
-            suspended,
-            after_the_application
-        ]
-    ]}}.
+     || Name <- [no_time_to_start, stop_without_a_profile, suspended, after_the_application]]}}.
 
 session(no_time_to_start, Folder) ->
     refused({timeout, #{ms => 0, request => start}},
@@ -191,8 +177,7 @@ session(after_the_application, Folder) ->
     refused({already_started, #{pid => whereis(flame_prof_session)}},
         fun() -> flame_prof:start(options(Folder)) end),
     ok = application:stop(flame_prof),
-    ?assertMatch(#{state := stopped, last_run := #{attempted := _, files := _}},
-        flame_prof:info()),
+    ?assertMatch(#{state := stopped, last_run := #{attempted := _, files := _}}, flame_prof:info()),
     refused({not_started, #{}}, fun() -> flame_prof:stop() end).
 
 options(Folder) -> #{dir => Folder, engine => portable}.

@@ -13,11 +13,8 @@
 -define(OLD, "0.1.0").
 -define(NEW, "0.1.1").
 
-suite() ->
-    [{timetrap, {minutes, 5}}].
-
-all() ->
-    [a_release_profiles_from_boot_through_upgrades].
+suite() -> [{timetrap, {minutes, 5}}].
+all() -> [a_release_profiles_from_boot_through_upgrades].
 
 init_per_suite(Config) ->
     %% run_erl, which makes a release a daemon, wants a pseudo terminal; a changed root
@@ -41,8 +38,7 @@ distributed(Config) ->
                 Other -> skip("~ts is not found by its name: does the name of this machine "
                     "resolve? (~0p)", [node(), Other])
             end;
-        {error, Reason} ->
-            skip("no distribution: ~p", [Reason])
+        {error, Reason} -> skip("no distribution: ~p", [Reason])
     end.
 
 %% @private
@@ -55,11 +51,8 @@ skip(Format, Arguments) ->
     io:format(user, "    skip  ~ts~n", [Why]),
     {skip, Why}.
 
-end_per_suite(_Config) ->
-    net_kernel:stop().
-
-name(Role) ->
-    list_to_atom("flame_prof_" ++ Role ++ "_" ++ os:getpid()).
+end_per_suite(_Config) -> net_kernel:stop().
+name(Role) -> list_to_atom("flame_prof_" ++ Role ++ "_" ++ os:getpid()).
 
 a_release_profiles_from_boot_through_upgrades(Config) ->
     Top = filename:join(proplists:get_value(priv_dir, Config), "release"),
@@ -116,10 +109,8 @@ make_project(Top, Files) ->
     ok = write([Top, "config", "vm.args"],
         io_lib:format("-sname ~s~n-setcookie ~s~n", [name("host"), erlang:get_cookie()])),
     write([Top, "config", "sys.config"],
-        io_lib:format("~tp.~n", [[{flame_prof, [
-            {autostart, true},
-            {profile, #{dir => Files, select => {top, 50, 200}}}
-        ]}]])).
+        io_lib:format("~tp.~n", [[{flame_prof, [{autostart, true},
+            {profile, #{dir => Files, select => {top, 50, 200}}}]}]])).
 
 packaged(Root) ->
     {ok, [{application, flame_prof, Keys}]} =
@@ -141,8 +132,7 @@ make_releases(Top, Target) ->
     ok.
 
 make_release(Top, Version) ->
-    ok = write([Top, "rebar.config"],
-        "{deps, [flame_prof]}.\n"
+    ok = write([Top, "rebar.config"], "{deps, [flame_prof]}.\n"
         "{relx, [{release, {host, \"" ++ Version ++ "\"}, [sasl, host, flame_prof]},\n"
         "        {sys_config, \"config/sys.config\"}, {vm_args, \"config/vm.args\"},\n"
         "        {include_erts, true}, {extended_start_script, true}, {dev_mode, false}]}.\n"),
@@ -153,8 +143,7 @@ make_release(Top, Version) ->
     _ = rebar3(Top, "release"),
     ok.
 
-rebar3(Top, Command) ->
-    sh("cd ~ts && env -u ERL_LIBS ERL_FLAGS= rebar3 ~ts", [Top, Command]).
+rebar3(Top, Command) -> sh("cd ~ts && env -u ERL_LIBS ERL_FLAGS= rebar3 ~ts", [Top, Command]).
 
 sh(Format, Arguments) ->
     Command = lists:flatten(io_lib:format(Format, Arguments)),
@@ -219,5 +208,4 @@ profiling(Node) ->
     end),
     rpc(Node, flame_prof, info, []).
 
-rpc(Node, Module, Function, Arguments) ->
-    rpc:call(Node, Module, Function, Arguments, 300000).
+rpc(Node, Module, Function, Arguments) -> rpc:call(Node, Module, Function, Arguments, 300000).

@@ -8,26 +8,23 @@
 -export([held_up/0]).
 
 a_failure_is_told_without_its_terms_test_() ->
-    [
-        fun() ->
-            {error, {attach, #{node := Node, cause := refused}} = Reason} =
-                flame_prof_remote:call(node(), ?MODULE, raise, [Class, Term], 5000),
-            ?assertEqual(node(), Node),
-            Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
-            ?assertEqual(nomatch, string:find(Sentence, "secret")),
-            ?assertEqual(nomatch, re:run(Sentence, "[{}\\[<]|badmatch|function_clause")),
-            Said = lists:concat([Node, ": ", ?MODULE, ":raise/2 failed there: "]),
-            {match, _} = re:run(string:prefix(Sentence, Said), "^" ++ Expected)
-        end
+    [fun() ->
+        {error, {attach, #{node := Node, cause := refused}} = Reason} =
+            flame_prof_remote:call(node(), ?MODULE, raise, [Class, Term], 5000),
+        ?assertEqual(node(), Node),
+        Sentence = unicode:characters_to_list(flame_prof:format_error(Reason)),
+        ?assertEqual(nomatch, string:find(Sentence, "secret")),
+        ?assertEqual(nomatch, re:run(Sentence, "[{}\\[<]|badmatch|function_clause")),
+        Said = lists:concat([Node, ": ", ?MODULE, ":raise/2 failed there: "]),
+        {match, _} = re:run(string:prefix(Sentence, Said), "^" ++ Expected)
+    end
      || {Class, Term, Expected} <- [
             {error, {badmatch, secret}, "an internal error in flame_prof_remote_tests:raise/2"},
             {error, function_clause, "an internal error in flame_prof_remote_tests:raise/2"},
             {exit, killed, "it was killed$"},
             {exit, {secret, [{flame_prof_session, call, [secret], []}]},
                 "an internal error in flame_prof_session:call/1$"},
-            {throw, {secret, 1}, "an internal error"}
-        ]
-    ].
+            {throw, {secret, 1}, "an internal error"}]].
 
 raise(error, Term) -> error(Term);
 raise(exit, Term) -> exit(Term);

@@ -9,24 +9,15 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
--export([
-    stacks_of_running_processes_are_exact/1,
-    stacks_are_exact_when_schedulers_are_asked/1,
-    what_runs_has_the_number_of_its_scheduler/1,
-    tracing_does_not_break_stacks/1,
-    reductions_include_the_running_part/1,
-    schedulers_come_and_go_while_it_samples/1,
+-export([stacks_of_running_processes_are_exact/1, stacks_are_exact_when_schedulers_are_asked/1,
+    what_runs_has_the_number_of_its_scheduler/1, tracing_does_not_break_stacks/1,
+    reductions_include_the_running_part/1, schedulers_come_and_go_while_it_samples/1,
     memory_and_status_of_processes_that_end_are_possible/1,
-    without_running_stacks_nothing_is_installed/1,
-    libraries_without_room_in_the_budget_are_told/1,
-    signals_that_the_kernel_refuses_are_counted/1,
-    a_signal_that_somebody_uses_is_left_alone/1,
+    without_running_stacks_nothing_is_installed/1, libraries_without_room_in_the_budget_are_told/1,
+    signals_that_the_kernel_refuses_are_counted/1, a_signal_that_somebody_uses_is_left_alone/1,
     a_signal_that_is_taken_is_told_and_the_next_session_works/1,
-    many_schedulers_take_no_more_descriptors/1,
-    stray_signals_do_no_harm/1,
-    ends_with_captures_in_flight_are_clean/1,
-    a_storm_of_signals_is_not_noticed/1
-]).
+    many_schedulers_take_no_more_descriptors/1, stray_signals_do_no_harm/1,
+    ends_with_captures_in_flight_are_clean/1, a_storm_of_signals_is_not_noticed/1]).
 
 %% For peers.
 -export([peer/1]).
@@ -41,7 +32,6 @@
 -define(DESCRIPTORS, 8).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [peer, shuffles_dictionary]).
 
 init_per_suite(Config) ->
@@ -58,8 +48,7 @@ built(ok, Config) ->
     %% Workers have a scheduler each; what is left is the session's and ours.
     Config.
 
-end_per_suite(_) ->
-    ok.
+end_per_suite(_) -> ok.
 
 init_per_testcase(_, Config) ->
     _ = flame_prof:stop(),
@@ -110,39 +99,30 @@ scheduler_numbers(Config, Mode) ->
     {ok, Profile} = flame_prof_profile:read(File),
     Export = <<File/binary, ".perf">>,
     {ok, _} = flame_prof_profile:export(Profile, perf, Export, #{by => samples}),
-    [
-        begin
-            Found = cpus(Path),
-            [
-                begin
-                    Cpus = maps:get(tid(File, Pid), Found),
-                    ?assertEqual([Scheduler], maps:keys(Cpus)),
-                    say("~w: scheduler ~w: ~w samples", [Mode, Scheduler, maps:values(Cpus)])
-                end
-             || {Scheduler, {Pid, _, _}} <- Workers
-            ]
-        end
-     || Path <- [File, Export]
-    ],
+    [begin
+        Found = cpus(Path),
+        [begin
+            Cpus = maps:get(tid(File, Pid), Found),
+            ?assertEqual([Scheduler], maps:keys(Cpus)),
+            say("~w: scheduler ~w: ~w samples", [Mode, Scheduler, maps:values(Cpus)])
+        end || {Scheduler, {Pid, _, _}} <- Workers]
+    end || Path <- [File, Export]],
     _ = [file:delete(Path) || Path <- [File, Export]].
 
 %% By tid: the numbers in brackets of samples whose stacks were captured as they ran.
 cpus(File) ->
     {ok, Text} = file:read_file(File),
-    lists:foldl(
-        fun(Piece, All) ->
-            Captured = binary:match(Piece, <<"running_stack_not_sampled">>) =:= nomatch,
-            case re:run(Piece, "^[^ ]+ [0-9]+/([0-9]+) \\[([0-9]+)\\] .*\n\tffffffff "
-                "running \\(status\\)$", [dotall, {capture, all_but_first, binary}])
-            of
-                {match, [Tid, Cpu]} when Captured ->
-                    maps:update_with(Tid, fun(Cpus) -> add(binary_to_integer(Cpu), 1, Cpus) end,
-                        #{binary_to_integer(Cpu) => 1}, All);
-                _ ->
-                    All
-            end
-        end,
-        #{}, binary:split(Text, <<"\n\n">>, [global])).
+    lists:foldl(fun(Piece, All) ->
+        Captured = binary:match(Piece, <<"running_stack_not_sampled">>) =:= nomatch,
+        case re:run(Piece, "^[^ ]+ [0-9]+/([0-9]+) \\[([0-9]+)\\] .*\n\tffffffff "
+            "running \\(status\\)$", [dotall, {capture, all_but_first, binary}])
+        of
+            {match, [Tid, Cpu]} when Captured ->
+                maps:update_with(Tid, fun(Cpus) -> add(binary_to_integer(Cpu), 1, Cpus) end,
+                    #{binary_to_integer(Cpu) => 1}, All);
+            _ -> All
+        end
+    end, #{}, binary:split(Text, <<"\n\n">>, [global])).
 
 tid(File, Pid) ->
     Wanted = list_to_binary(pid_to_list(Pid)),
@@ -162,18 +142,15 @@ tracing_does_not_break_stacks(Config) ->
     %% A pattern is for what is loaded.
     {module, running_work} = code:ensure_loaded(running_work),
     All = {running_work, '_', '_'},
-    [
-        begin
-            say("breakpoints: ~w", [Flag]),
-            true = erlang:trace_pattern(All, true, [Flag]) > 20,
-            try
-                stacks_are_right(Config, #{}, [exceptions], 50)
-            after
-                erlang:trace_pattern(All, false, [Flag])
-            end
+    [begin
+        say("breakpoints: ~w", [Flag]),
+        true = erlang:trace_pattern(All, true, [Flag]) > 20,
+        try
+            stacks_are_right(Config, #{}, [exceptions], 50)
+        after
+            erlang:trace_pattern(All, false, [Flag])
         end
-     || Flag <- [local, call_count, call_time]
-    ],
+    end || Flag <- [local, call_count, call_time]],
     Tracer = spawn_link(fun swallow/0),
     call_traced(Config, Tracer, global, [call]),
     call_traced(Config, Tracer, local, [call]),
@@ -187,10 +164,7 @@ tracing_does_not_break_stacks(Config) ->
 %% of functions that return, so that stacks do not grow for ever.
 call_traced(Config, Tracer, Scope, Flags) ->
     say("call trace: ~w ~w", [Scope, Flags]),
-    [
-        erlang:trace_pattern(F, [{'_', [], [{return_trace}]}], [Scope])
-     || F <- returning()
-    ],
+    [erlang:trace_pattern(F, [{'_', [], [{return_trace}]}], [Scope]) || F <- returning()],
     _ = erlang:trace(new_processes, true, [{tracer, Tracer} | Flags]),
     try
         traced(Config)
@@ -237,8 +211,7 @@ reductions_include_the_running_part(Config) ->
     Worker = {Pid, _, _} = running_work:start(lists:last(online()), {leaf, erlang}),
     {ok, _} = flame_prof:start(#{
         dir => directory(Config), sample_interval => 1, cpu_budget => infinity,
-            select => {top, 1, 100}
-    }),
+            select => {top, 1, 100}}),
     ok = running_profile:until(300),
     true = waiting:suspend(Pid),
     Name = list_to_binary(pid_to_list(Pid)),
@@ -246,18 +219,14 @@ reductions_include_the_running_part(Config) ->
     {ok, #{files := Files}} = flame_prof:stop(),
     true = erlang:resume_process(Pid),
     _ = running_work:stop(Worker),
-    {ok, Seen, _} = reader_oracle:fold(
-        fun
-            (#{status := Status, metrics := M, words := #{<<"erl_pid">> := P}}, Acc)
-                when P =:= Name ->
-                {Value, _} = maps:get(<<"reductions">>, M),
-                [{Status, Value} | Acc];
-            (_, Acc) ->
-                Acc
-        end,
-        [],
-        Files
-    ),
+    {ok, Seen, _} = reader_oracle:fold(fun
+        (#{status := Status, metrics := M, words := #{<<"erl_pid">> := P}}, Acc)
+            when P =:= Name ->
+            {Value, _} = maps:get(<<"reductions">>, M),
+            [{Status, Value} | Acc];
+        (_, Acc) -> Acc
+    end, [],
+        Files),
     Values = [V || {_, V} <- lists:reverse(Seen)],
     Running = [V || {<<"running">>, V} <- lists:reverse(Seen)],
     ?assertEqual(lists:sort(Values), Values),
@@ -265,8 +234,7 @@ reductions_include_the_running_part(Config) ->
     Moves = [B - A || {A, B} <- lists:zip(lists:droplast(Running), tl(Running)), B > A],
     Fine = length([1 || Move <- Moves, Move rem 4000 =/= 0]),
     say("~w running samples, ~w moves, ~w of them no whole turns; ~w at the end, the VM says ~w", [
-        length(Running), length(Moves), Fine, lists:last(Values), Public
-    ]),
+        length(Running), length(Moves), Fine, lists:last(Values), Public]),
     ?assert(Fine > 0),
     ?assert(Public >= lists:max(Running) - 4000),
     %% The register has counted the call at which the process yields; the VM's figure has not.
@@ -278,18 +246,13 @@ reductions_include_the_running_part(Config) ->
 %% process here has more than the bound: each holds some hundred small tuples.
 memory_and_status_of_processes_that_end_are_possible(Config) ->
     Bound = 10000000,
-    {ok, _} = flame_prof:start(#{
-        dir => directory(Config),
-        mode => schedulers,
-        sample_interval => 1,
-        cpu_budget => infinity
-    }),
+    {ok, _} = flame_prof:start(#{dir => directory(Config), mode => schedulers, sample_interval => 1,
+        cpu_budget => infinity}),
     Spawners = [spawn_link(?MODULE, spawns, [0, self()]) || _ <- online()],
     ok = running_profile:until(500),
     [begin Pid ! {stop, self()}, receive {stopped, Pid} -> ok end end || Pid <- Spawners],
     {ok, #{files := Files, attempted := T, written := W, inconsistent := N, dropped := D,
-        exited := G}} =
-        flame_prof:stop(),
+        exited := G}} = flame_prof:stop(),
     ?assertEqual(T, W + N + D + G),
     {ok, Seen, #{bad := 0}} = reader_oracle:fold(fun status_and_memory/2, #{}, Files),
     say("statuses and the most memory: ~0tp; ~w gone", [Seen, G]),
@@ -300,12 +263,10 @@ memory_and_status_of_processes_that_end_are_possible(Config) ->
 status_and_memory(#{words := #{<<"erl_pid">> := _}, status := Status, metrics := Metrics}, Seen) ->
     #{<<"memory">> := {Memory, _}} = Metrics,
     Seen#{Status => max(Memory, maps:get(Status, Seen, 0))};
-status_and_memory(_, Seen) ->
-    Seen.
+status_and_memory(_, Seen) -> Seen.
 
 %% doc/format.md
-statuses() ->
-    [waiting, runnable, running, garbage_collecting, suspended, exiting].
+statuses() -> [waiting, runnable, running, garbage_collecting, suspended, exiting].
 
 %% @private
 spawns(N, Parent) ->
@@ -336,32 +297,22 @@ schedulers_come_and_go_while_it_samples(Config) ->
         end
     end,
     Burners = [spawn_monitor(fun() -> Work(1) end) || _ <- lists:seq(1, 3)],
-    [
-        begin
-            {ok, _} = flame_prof:start(#{
-                dir => directory(Config), sample_interval => 1, cpu_budget => infinity,
-                    mode => Mode
-            }),
-            [
-                begin
-                    _ = erlang:system_flag(schedulers_online, 1 + N rem All),
-                    timer:sleep(60)
-                end
-             || N <- lists:seq(1, 12)
-            ],
-            _ = erlang:system_flag(schedulers_online, All),
-            waiting:eventually(fun() -> maps:get(captures,
-                maps:get(counters, flame_prof:info())) > 50 end),
-            {ok, #{captures := Captures, inconsistent := Inconsistent, attempted := T, written := W,
-                dropped := D,
-                exited := G}} =
-                flame_prof:stop(),
-            ?assertEqual(T, W + Inconsistent + D + G),
-            say("~w: ~w captures with schedulers going off and on", [Mode, Captures]),
-            ok
-        end
-     || Mode <- [processes, schedulers]
-    ],
+    [begin
+        {ok, _} = flame_prof:start(#{
+            dir => directory(Config), sample_interval => 1, cpu_budget => infinity, mode => Mode}),
+        [begin
+            _ = erlang:system_flag(schedulers_online, 1 + N rem All),
+            timer:sleep(60)
+        end || N <- lists:seq(1, 12)],
+        _ = erlang:system_flag(schedulers_online, All),
+        waiting:eventually(fun() -> maps:get(captures,
+            maps:get(counters, flame_prof:info())) > 50 end),
+        {ok, #{captures := Captures, inconsistent := Inconsistent, attempted := T, written := W,
+            dropped := D, exited := G}} = flame_prof:stop(),
+        ?assertEqual(T, W + Inconsistent + D + G),
+        say("~w: ~w captures with schedulers going off and on", [Mode, Captures]),
+        ok
+    end || Mode <- [processes, schedulers]],
     atomics:put(Stop, 1, 1),
     [receive {'DOWN', M, process, P, normal} -> ok end || {P, M} <- Burners],
     ok.
@@ -379,9 +330,7 @@ libraries_without_room_in_the_budget_are_told(Config) ->
 
 left_out(Options, Config) ->
     {ok, _} = flame_prof:start(Options#{
-        engine => native, dir => directory(Config), sample_interval => 1,
-        cpu_budget => infinity
-    }),
+        engine => native, dir => directory(Config), sample_interval => 1, cpu_budget => infinity}),
     burn_until_captured(),
     #{counters := #{libraries_left_out := N}} = flame_prof:info(),
     {ok, #{captures := Captures}} = flame_prof:stop(),
@@ -391,8 +340,7 @@ left_out(Options, Config) ->
 %% In a fresh VM: what is installed stays.
 without_running_stacks_nothing_is_installed(Config) ->
     [[Before, During, After, Pending, Captures]] = in_peer(
-        without_running_stacks, [directory(Config)]
-    ),
+        without_running_stacks, [directory(Config)]),
     ?assertEqual({Before, Before}, {During, After}),
     ?assertEqual({0, 0}, {Pending, Captures}),
     %% With them there is exactly one more.
@@ -403,8 +351,7 @@ without_running_stacks_nothing_is_installed(Config) ->
 %% Samples go on without a stack, and with one when the kernel takes signals again.
 signals_that_the_kernel_refuses_are_counted(Config) ->
     case os:find_executable("prlimit") of
-        false ->
-            {skip, "no prlimit"};
+        false -> {skip, "no prlimit"};
         _ ->
             [[Before, Refused, Sampled, Again, Lost]] =
                 in_peer(refused_signals, [directory(Config)]),
@@ -462,8 +409,7 @@ peer([without_running_stacks, Directory]) ->
     [Before, During, caught(), Pending, Captures];
 peer([with_running_stacks, Directory]) ->
     Without = caught(),
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn_until_captured(),
     {ok, #{signals := Signals}} = flame_prof:stop(),
     [Without, caught(), Signals];
@@ -471,8 +417,7 @@ peer([used_signal, Directory]) ->
     {_, Most} = running_test_nif:real_time_signals(),
     ok = running_test_nif:take_signal(Most),
     ok = running_test_nif:take_signal(Most - 1),
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn_until_captured(),
     {ok, #{captures := Captures}} = flame_prof:stop(),
     Actions = [running_test_nif:signal_action(S) || S <- [Most, Most - 1, Most - 2, Most - 3]],
@@ -480,8 +425,7 @@ peer([used_signal, Directory]) ->
 peer([all_signals_used, Directory]) ->
     {Least, Most} = running_test_nif:real_time_signals(),
     [ok = running_test_nif:take_signal(S) || S <- lists:seq(Least, Most)],
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn_until(written),
     #{running_stacks := Running} = flame_prof:info(),
     {ok, #{signals := Signals, written := Written}} = flame_prof:stop(),
@@ -489,10 +433,8 @@ peer([all_signals_used, Directory]) ->
     [Running, Signals, Written > 0, element(1, Refused), running_test_nif:signals_arrived()];
 peer([taken_signal, Directory]) ->
     ok = logger:add_handler(?MODULE, ?MODULE, #{level => warning, config => self()}),
-    Options = #{
-        dir => Directory, sample_interval => 1, cpu_budget => infinity,
-        flush_interval => 1100, compress => none
-    },
+    Options = #{dir => Directory, sample_interval => 1, cpu_budget => infinity,
+        flush_interval => 1100, compress => none},
     {ok, _} = flame_prof:start(Options),
     Signal = our_signal(),
     burn_until_captured(),
@@ -519,16 +461,14 @@ peer([taken_signal, Directory]) ->
 peer([descriptors, Directory]) ->
     {ok, _} = application:ensure_all_started(flame_prof),
     Before = descriptors(),
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     burn_until_captured(),
     During = least_descriptors(Before),
     {ok, _} = flame_prof:stop(),
     _ = flame_prof_pstack:processes([self()]),
     [erlang:system_info(schedulers), During, least_descriptors(Before)];
 peer([stray, Directory]) ->
-    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, _} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     Signal = our_signal(),
     burn_until_captured(),
     stray(Signal),
@@ -540,13 +480,9 @@ peer([stray, Directory]) ->
     burn(100),
     [C1 > 0, still_computes()];
 peer([{in_flight, How}, Directory]) ->
-    {ok, Pid} = flame_prof:start(#{dir => Directory, sample_interval => 1,
-        cpu_budget => infinity}),
+    {ok, Pid} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
     %% When captures are on their way: calibration is not held up by these.
-    [
-        spawn(fun() -> burn(100000) end)
-     || _ <- lists:seq(1, erlang:system_info(schedulers_online))
-    ],
+    [spawn(fun() -> burn(100000) end) || _ <- lists:seq(1, erlang:system_info(schedulers_online))],
     waiting:eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 0 end),
     timer:sleep(erlang:phash2(os:getpid(), 40)),
     in_flight(How, Pid).
@@ -566,10 +502,8 @@ in_flight(upgrade, _) ->
     {error, on_load_failure} = code:load_file(flame_prof_nif),
     {ok, _} = flame_prof:stop(),
     erlang:halt(0);
-in_flight(halt, _) ->
-    erlang:halt(0);
-in_flight(abrupt_halt, _) ->
-    erlang:halt(0, [{flush, false}]);
+in_flight(halt, _) -> erlang:halt(0);
+in_flight(abrupt_halt, _) -> erlang:halt(0, [{flush, false}]);
 in_flight(init_stop, _) ->
     init:stop(),
     timer:sleep(infinity).
@@ -598,25 +532,19 @@ a_signal_that_is_taken_is_told_and_the_next_session_works(Config) ->
     ?assertEqual({0, 0}, {Later, Lost}).
 
 many_schedulers_take_no_more_descriptors(Config) ->
-    [Few, Many] = [
-        hd(in_peer(descriptors, [directory(Config)], ["+S", S ++ ":" ++ S]))
-     || S <- ["2", "200"]
-    ],
+    [Few, Many] = [hd(in_peer(descriptors, [directory(Config)], ["+S", S ++ ":" ++ S]))
+     || S <- ["2", "200"]],
     say("schedulers, descriptors in a session, after it: ~w and ~w", [Few, Many]),
     [2, InSession, After] = Few,
     ?assertEqual([200, InSession, After], Many),
     ?assert(InSession =< ?DESCRIPTORS).
 
 in_files(Directory, Signal) ->
-    Text = iolist_to_binary([
-        element(2, {ok, _} = file:read_file(File))
-     || File <- filelib:wildcard(filename:join(Directory, "*")), filelib:is_regular(File)
-    ]),
-    [
-        binary:match(Text, Part) =/= nomatch
+    Text = iolist_to_binary([element(2, {ok, _} = file:read_file(File))
+     || File <- filelib:wildcard(filename:join(Directory, "*")), filelib:is_regular(File)]),
+    [binary:match(Text, Part) =/= nomatch
      || Part <- [<<"running_stack_not_sampled">>,
-         <<"lost_signal=", (integer_to_binary(Signal))/binary>>]
-    ].
+         <<"lost_signal=", (integer_to_binary(Signal))/binary>>]].
 
 %% Of some readings: a check of the captures and other readers of /proc have some for an instant.
 least_descriptors(Before) ->
@@ -631,8 +559,7 @@ log(#{msg := {Format, Arguments}}, #{config := Pid}) when is_list(Arguments) ->
         nomatch -> ok;
         Found -> Pid ! {warning, Found}
     end;
-log(_, _) ->
-    ok.
+log(_, _) -> ok.
 
 %% With values that are no scheduler's, old numbers, to other threads, by kill(1),
 %% while it runs, when it has stopped and when the library is gone.
@@ -642,15 +569,11 @@ stray_signals_do_no_harm(Config) ->
 stray(Signal) ->
     Threads = threads(),
     Values = [0, 1, 16#100000001, 16#7fffffff00000003, 16#ffffffffffffffff],
-    [
-        running_test_nif:queue_signal(Thread, Signal, Value)
-     || Thread <- Threads, Value <- Values
-    ],
+    [running_test_nif:queue_signal(Thread, Signal, Value) || Thread <- Threads, Value <- Values],
     _ = os:cmd("kill -s " ++ integer_to_list(Signal) ++ " " ++ os:getpid()),
     timer:sleep(20).
 
-still_computes() ->
-    lists:sum(lists:seq(1, 1000)) =:= 500500.
+still_computes() -> lists:sum(lists:seq(1, 1000)) =:= 500500.
 
 %% VMs, ended in each way while signals are on their way.
 ends_with_captures_in_flight_are_clean(Config) ->
@@ -672,12 +595,9 @@ a_storm_of_signals_is_not_noticed(Config) ->
     say("~w ms, ~w signals (~w a second and scheduler), ~w captures, ~w ns of handler each", [
         Ms, Signals, Signals * 1000 div Ms div length(online()), Captures, Ns div max(1, Captures)
     ]),
-    [
-        say("  ~-12s ~8w done in ~w ms without, ~8w in ~w ms with: ~0p", [
+    [say("  ~-12s ~8w done in ~w ms without, ~8w in ~w ms with: ~0p", [
             Kind, maps:get(done, maps:get(Kind, Quiet)), Ms div 5, Done, Ms, maps:remove(done, What)
-        ])
-     || {Kind, #{done := Done} = What} <- lists:sort(maps:to_list(Stormy))
-    ],
+        ]) || {Kind, #{done := Done} = What} <- lists:sort(maps:to_list(Stormy))],
     ?assertEqual(lists:sort(maps:keys(Quiet)), lists:sort(maps:keys(Stormy))),
     %% All that is not a count is a result: the same, and not one EINTR.
     Results = fun(Run) -> maps:map(fun(_, What) -> maps:remove(done, What) end, Run) end,
@@ -691,13 +611,8 @@ under_storm(Config, Fun) ->
     {ok, _} = application:ensure_all_started(flame_prof),
     {ok, _, _} = flame_prof_schedulers:ensure(),
     Directory = iolist_to_binary(directory(Config)),
-    {ok, Options} = flame_prof_options:validate(#{
-        dir => Directory,
-        mode => schedulers,
-        compress => none,
-        cpu_budget => infinity,
-        flush_interval => 2000
-    }),
+    {ok, Options} = flame_prof_options:validate(#{dir => Directory, mode => schedulers,
+        compress => none, cpu_budget => infinity, flush_interval => 2000}),
     Session = flame_prof_config:session(native, Options, true, []),
     {ok, Ref} = flame_prof_nif:session_start(Session#{sample_interval_us => 500}),
     Result = Fun(),
@@ -707,8 +622,7 @@ under_storm(Config, Fun) ->
     after 300000 -> error(session_does_not_stop)
     end,
     Counters = #{attempted := T, written := W, inconsistent := N, dropped := D, lost := L,
-        exited := G} =
-        flame_prof_nif:session_info(Ref),
+        exited := G} = flame_prof_nif:session_info(Ref),
     ok = flame_prof_nif:session_close(Ref),
     _ = file:del_dir_r(Directory),
     ?assertEqual(T, W + N + D + L + G),
@@ -726,32 +640,23 @@ in_peer(Case, Args, Flags) ->
     end.
 
 answers(Out) ->
-    [
-        binary_to_term(base64:decode(Answer))
-     || Line <- string:lexemes(Out, "\n"), [_, Answer] <- [string:split(Line, "answer:")]
-    ].
+    [binary_to_term(base64:decode(Answer))
+     || Line <- string:lexemes(Out, "\n"), [_, Answer] <- [string:split(Line, "answer:")]].
 
 run_peer(Case, Args) -> run_peer(Case, Args, []).
 
 run_peer(Case, Args, Flags) ->
     Call = base64:encode_to_string(term_to_binary([Case | Args])),
-    Code =
-        "ok = running_test_nif:load(),"
+    Code = "ok = running_test_nif:load(),"
         "A = flame_prof_running_SUITE:peer(binary_to_term(base64:decode(\"" ++ Call ++ "\"))),"
         "io:format(\"~nanswer:~s~n\", [base64:encode(term_to_binary(A))]), erlang:halt(0).",
     peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Code, Flags)).
 
 %%% ----------------------------------------------------------------- helpers --
 
-online() ->
-    lists:seq(1, min(2, erlang:system_info(schedulers_online))).
-
-directory(Config) ->
-    proplists:get_value(priv_dir, Config).
-
-add(Key, N, Counts) ->
-    maps:update_with(Key, fun(M) -> M + N end, N, Counts).
-
+online() -> lists:seq(1, min(2, erlang:system_info(schedulers_online))).
+directory(Config) -> proplists:get_value(priv_dir, Config).
+add(Key, N, Counts) -> maps:update_with(Key, fun(M) -> M + N end, N, Counts).
 burn_until_captured() -> burn_until(captures).
 
 %% Beside others: whoever is asked about a slow machine answers late.
@@ -761,8 +666,7 @@ burn_until(Book) ->
     [begin unlink(B), exit(B, kill) end || B <- Burners],
     ok.
 
-burn(Ms) ->
-    burn(erlang:monotonic_time(millisecond) + Ms, 1).
+burn(Ms) -> burn(erlang:monotonic_time(millisecond) + Ms, 1).
 
 burn(Until, N) ->
     case erlang:monotonic_time(millisecond) >= Until of
@@ -777,14 +681,11 @@ caught() ->
 
 %% Real-time signals that wait on any thread.
 pending() ->
-    lists:foldl(
-        fun(Thread, Acc) ->
-            File = "/proc/self/task/" ++ integer_to_list(Thread) ++ "/status",
-            Acc bor (status_mask(File, "SigPnd") bsr 33)
-        end,
-        0,
-        threads()
-    ).
+    lists:foldl(fun(Thread, Acc) ->
+        File = "/proc/self/task/" ++ integer_to_list(Thread) ++ "/status",
+        Acc bor (status_mask(File, "SigPnd") bsr 33)
+    end, 0,
+        threads()).
 
 status_mask(File, Key) ->
     case file:read_file(File) of
@@ -792,8 +693,7 @@ status_mask(File, Key) ->
             {match, [Mask]} = re:run(Text, Key ++ ":\\s*([0-9a-f]+)",
                 [{capture, all_but_first, list}]),
             list_to_integer(Mask, 16);
-        {error, _} ->
-            0
+        {error, _} -> 0
     end.
 
 threads() ->

@@ -3,17 +3,14 @@
 -module(flame_prof_seccomp_SUITE).
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([
-    a_filter_that_kills_process_vm_readv_leaves_the_native_engine/1,
+-export([a_filter_that_kills_process_vm_readv_leaves_the_native_engine/1,
     a_filter_that_kills_pwritev_leaves_the_native_engine/1,
     a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone/1,
     a_filter_that_kills_all_of_them_leaves_the_native_engine/1,
     a_filter_that_answers_eperm_leaves_the_native_engine/1,
     a_list_that_allows_the_documented_calls_alone_takes_nothing_away/1,
     a_list_without_the_calls_that_are_tried_leaves_the_native_engine/1,
-    the_portable_engine_needs_none_of_them/1,
-    docker_s_default_filter_leaves_running_stacks/1
-]).
+    the_portable_engine_needs_none_of_them/1, docker_s_default_filter_leaves_running_stacks/1]).
 %% For peers.
 -export([auto/0, portable/0]).
 
@@ -92,8 +89,7 @@ documented() ->
     {match, Words} = re:run(Chapter, "`([a-z][a-z0-9_]+)`", [global, {capture, [1], list}]),
     lists:usort([Word || [Word] <- Words, not lists:member(Word, ?NO_CALLS)]).
 
-program() ->
-    filename:join(filename:dirname(code:which(?MODULE)), "with_seccomp").
+program() -> filename:join(filename:dirname(code:which(?MODULE)), "with_seccomp").
 
 %%% ---------------------------------------------------------------- in a peer --
 
@@ -110,10 +106,6 @@ session(Wanted) ->
     unlink(Worker),
     exit(Worker, kill),
     ok = file:del_dir_r(Directory),
-    #{
-        engine => Engine,
-        captures => maps:get(captures, Counters) > 0,
-        reads => maps:get(reads, Counters),
-        running_stacks => maps:get(running_stacks, Info, none),
-        engine_reason => maps:get(engine_reason, Info)
-    }.
+    #{engine => Engine, captures => maps:get(captures, Counters) > 0,
+        reads => maps:get(reads, Counters), running_stacks => maps:get(running_stacks, Info, none),
+        engine_reason => maps:get(engine_reason, Info)}.

@@ -6,24 +6,16 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_testcase/2, end_per_testcase/2]).
--export([
-    the_file_has_words/1,
-    who_allocates_is_in_the_stacks/1,
-    the_message_in_work_is_in_the_file/1,
-    a_long_collection_has_its_length/1,
-    nothing_is_traced_when_the_session_is_killed/1,
-    nothing_is_traced_after_the_application/1,
-    a_session_does_without_where_another_tracing_runs/1,
-    the_limits_of_files_are_for_each_kind/1,
-    a_trigger_names_the_function_of_a_long_collection/1,
-    the_portable_engine_refuses_it/1,
-    without_the_option_nothing_is_traced/1
-]).
+-export([the_file_has_words/1, who_allocates_is_in_the_stacks/1,
+    the_message_in_work_is_in_the_file/1, a_long_collection_has_its_length/1,
+    nothing_is_traced_when_the_session_is_killed/1, nothing_is_traced_after_the_application/1,
+    a_session_does_without_where_another_tracing_runs/1, the_limits_of_files_are_for_each_kind/1,
+    a_trigger_names_the_function_of_a_long_collection/1, the_portable_engine_refuses_it/1,
+    without_the_option_nothing_is_traced/1]).
 %% Told in stacks.
 -export([make/1, collect/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [make, collect]).
 
 init_per_suite(Config) ->
@@ -33,8 +25,7 @@ init_per_suite(Config) ->
         Why -> {skip, Why}
     end.
 
-end_per_suite(_Config) ->
-    application:stop(flame_prof).
+end_per_suite(_Config) -> application:stop(flame_prof).
 
 init_per_testcase(Case, Config) ->
     _ = application:ensure_all_started(flame_prof),
@@ -51,20 +42,15 @@ start(Config, Options) ->
     start(Config, #{max_cpu_percent => infinity, heartbeat_ms => 60000}, Options).
 
 start(Config, Allocations, Options) ->
-    flame_prof:start(maps:merge(#{
-        dir => proplists:get_value(dir, Config),
-        flush_interval => 1100,
+    flame_prof:start(maps:merge(#{dir => proplists:get_value(dir, Config), flush_interval => 1100,
         %% One file, however long it takes.
-        flushes_per_file => 1000,
-        engine => native,
-        allocations => Allocations
+        flushes_per_file => 1000, engine => native, allocations => Allocations
     }, Options)).
 
 files(Config, Kind) ->
     filelib:wildcard(filename:join(proplists:get_value(dir, Config), "*.erl_" ++ Kind ++ ".log*")).
 
-worker(Work) ->
-    spawn_opt(fun() -> repeat(Work) end, [link]).
+worker(Work) -> spawn_opt(fun() -> repeat(Work) end, [link]).
 
 repeat(Work) ->
     _ = Work(),
@@ -74,8 +60,7 @@ over(Pid) ->
     true = unlink(Pid),
     true = exit(Pid, kill).
 
-make(N) ->
-    [{I, I} || I <- lists:seq(1, N)].
+make(N) -> [{I, I} || I <- lists:seq(1, N)].
 
 collect(Live) ->
     true = erlang:garbage_collect(),
@@ -90,12 +75,8 @@ maker() ->
     end).
 
 until(Fun) -> waiting:eventually(Fun).
-
-said() ->
-    maps:get(allocations, flame_prof:info()).
-
-text(File) ->
-    unicode:characters_to_binary(os:cmd("zstd -dcq '" ++ File ++ "'")).
+said() -> maps:get(allocations, flame_prof:info()).
+text(File) -> unicode:characters_to_binary(os:cmd("zstd -dcq '" ++ File ++ "'")).
 
 %% {Period, the words of the line behind, [Frame]} of each sample but the profiler's own.
 samples(File) ->
@@ -116,8 +97,7 @@ sample([Header, <<"# ", Metrics/binary>> | Frames]) ->
 is_of(Text, {_, _, Frames}) ->
     lists:any(fun(Frame) -> binary:match(Frame, Text) =/= nomatch end, Frames).
 
-words(Samples) ->
-    lists:sum([Period || {Period, _, _} <- Samples]).
+words(Samples) -> lists:sum([Period || {Period, _, _} <- Samples]).
 
 %% What the session has measured.
 
@@ -262,8 +242,7 @@ a_trigger_names_the_function_of_a_long_collection(Config) ->
     receive {made, Collector} -> ok end,
     {ok, _} = start(Config, #{
         triggers => [#{on => long_gc, above => 10, interval => 100, duration => 1000}],
-        lookback => 5000
-    }),
+        lookback => 5000}),
     until(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
     ?assertMatch(#{kind := allocations}, flame_prof_tracing:info()),
     ?assertEqual([], files(Config, "alloc")),

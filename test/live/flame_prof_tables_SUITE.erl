@@ -5,41 +5,22 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    tables_of_all_types_are_told_as_the_vm_does/1,
-    flags_of_the_vm_change_nothing/1,
-    each_table_is_told_once/1,
-    counters_that_all_schedulers_write_are_summed/1,
-    a_snapshot_of_counters_is_never_told_half/1,
-    tables_that_come_and_go_hide_no_other/1,
-    a_table_that_is_deleted_is_told_so/1,
-    an_heir_is_the_owner/1,
-    owners_are_told_by_name/1,
-    growth_is_that_of_the_time_between/1,
-    a_table_that_is_made_meanwhile_is_new/1,
+-export([tables_of_all_types_are_told_as_the_vm_does/1, flags_of_the_vm_change_nothing/1,
+    each_table_is_told_once/1, counters_that_all_schedulers_write_are_summed/1,
+    a_snapshot_of_counters_is_never_told_half/1, tables_that_come_and_go_hide_no_other/1,
+    a_table_that_is_deleted_is_told_so/1, an_heir_is_the_owner/1, owners_are_told_by_name/1,
+    growth_is_that_of_the_time_between/1, a_table_that_is_made_meanwhile_is_new/1,
     many_first_looks_at_once_leave_nothing_and_know_the_memory/1,
-    each_table_has_its_share_of_the_memory/1,
-    atoms_code_and_persistent_terms_are_counted/1,
-    sorted_and_cut_as_asked/1,
-    the_portable_engine_asks_for_no_decentralized_counters/1,
-    the_portable_engine_tells_the_same/1,
-    what_is_not_accepted_is_refused/1,
-    it_is_printed/1
-]).
+    each_table_has_its_share_of_the_memory/1, atoms_code_and_persistent_terms_are_counted/1,
+    sorted_and_cut_as_asked/1, the_portable_engine_asks_for_no_decentralized_counters/1,
+    the_portable_engine_tells_the_same/1, what_is_not_accepted_is_refused/1, it_is_printed/1]).
 %% In a VM of its own.
 -export([different/0, memory/0, left_behind/0]).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
-
-all() ->
-    native_node:cases(?MODULE).
-
-init_per_suite(Config) ->
-    native_node:or_skip(Config).
-
-end_per_suite(_Config) ->
-    ok.
+suite() -> [{timetrap, {minutes, 2}}].
+all() -> native_node:cases(?MODULE).
+init_per_suite(Config) -> native_node:or_skip(Config).
+end_per_suite(_Config) -> ok.
 
 %%% ----------------------------------------------------------------- helpers --
 
@@ -66,21 +47,11 @@ filled(Name, Options, Count) ->
 
 said(Table) ->
     Info = fun(Key) -> ets:info(Table, Key) end,
-    #{
-        id => Table,
-        name => Info(name),
-        owner => Info(owner),
-        type => Info(type),
-        protection => Info(protection),
-        named => Info(named_table),
-        keypos => Info(keypos),
+    #{id => Table, name => Info(name), owner => Info(owner), type => Info(type),
+        protection => Info(protection), named => Info(named_table), keypos => Info(keypos),
         write_concurrency => Info(write_concurrency) =/= false,
-        decentralized => Info(decentralized_counters),
-        compressed => Info(compressed),
-        deleting => false,
-        objects => Info(size),
-        words => Info(memory)
-    }.
+        decentralized => Info(decentralized_counters), compressed => Info(compressed),
+        deleting => false, objects => Info(size), words => Info(memory)}.
 
 read(Table, Look) ->
     #{bytes := Bytes} = Told = told(Table, Look),
@@ -101,17 +72,12 @@ with_processes(Count, Fun, Do) ->
 
 %%% ----------------------------------------------------------------- figures --
 
-tables_of_all_types_are_told_as_the_vm_does(_) ->
-    ?assertEqual([], different()).
+tables_of_all_types_are_told_as_the_vm_does(_) -> ?assertEqual([], different()).
 
 flags_of_the_vm_change_nothing(_) ->
-    [
-        ?assertEqual({Flags, []}, {Flags, peer_vm:value(?MODULE, different, Flags)})
-     || Flags <- [
-            ["+S", "1:1", "+ec"], ["+S", "4:1", "+Mea", "min"],
-            ["+S", "5:5", "+dcg3", "+MEe", "false"], ["+S", "64:64", "+dcg1"]
-        ]
-    ].
+    [?assertEqual({Flags, []}, {Flags, peer_vm:value(?MODULE, different, Flags)})
+     || Flags <- [["+S", "1:1", "+ec"], ["+S", "4:1", "+Mea", "min"],
+            ["+S", "5:5", "+dcg3", "+MEe", "false"], ["+S", "64:64", "+dcg1"]]].
 
 %% [{Options, Said, Read}] of those that differ.
 different() ->
@@ -131,20 +97,14 @@ name(Options) -> list_to_atom("t" ++ integer_to_list(erlang:phash2(Options))).
 counts(N) -> [case K rem 10 of 9 -> K * K; _ -> K end || K <- lists:seq(0, N - 1)].
 
 combinations() ->
-    [
-        [Type, Protection, {keypos, Keypos}, {read_concurrency, Read} | Concurrency ++ More]
+    [[Type, Protection, {keypos, Keypos}, {read_concurrency, Read} | Concurrency ++ More]
      || Type <- [set, ordered_set, bag, duplicate_bag],
         {Protection, Keypos, Read} <-
             [{private, 2, false}, {protected, 1, true}, {public, 3, true}],
-        Concurrency <- [
-            [],
-            [{write_concurrency, true}],
-            [{write_concurrency, auto}],
+        Concurrency <- [[], [{write_concurrency, true}], [{write_concurrency, auto}],
             [{write_concurrency, true}, {decentralized_counters, true}],
-            [{write_concurrency, true}, {decentralized_counters, false}]
-        ],
-        More <- [[], [compressed, named_table]]
-    ].
+            [{write_concurrency, true}, {decentralized_counters, false}]],
+        More <- [[], [compressed, named_table]]].
 
 each_table_is_told_once(_) ->
     Tables = [ets:new(many, []) || _ <- lists:seq(1, 3000)],
@@ -161,9 +121,8 @@ each_table_is_told_once(_) ->
 counters_that_all_schedulers_write_are_summed(_) ->
     Table = ets:new(written, [public, {write_concurrency, true}, {decentralized_counters, true}]),
     Schedulers = erlang:system_info(schedulers_online),
-    Writers = [spawn_opt(
-        fun() -> ets:insert(Table, [{{S, N}} || N <- lists:seq(1, 1000)]),
-            [ets:delete(Table, {S, N}) || N <- lists:seq(1, 300)] end,
+    Writers = [spawn_opt(fun() -> ets:insert(Table, [{{S, N}} || N <- lists:seq(1, 1000)]),
+        [ets:delete(Table, {S, N}) || N <- lists:seq(1, 300)] end,
         [monitor, {scheduler, S}]) || S <- lists:seq(1, Schedulers)],
     [receive {'DOWN', Monitor, _, _, _} -> ok end || {_, Monitor} <- Writers],
     #{objects := Objects, bytes := Bytes} = told(Table),
@@ -188,15 +147,12 @@ tables_that_come_and_go_hide_no_other(_) ->
         [ets:delete(T) || T <- Made]
     end,
     Looks = with_processes(2, Churn, fun() -> [look() || _ <- lists:seq(1, 40)] end),
-    [
-        begin
-            Ids = [Id || #{id := Id} <- Tables],
-            ?assertEqual(lists:sort(Ids), lists:usort(Ids)),
-            ?assertEqual([], Stay -- Ids)
-        end
-     || #{tables := Tables, unknown := Unknown} <- Looks,
-        nomatch =:= re:run(lists:join(" ", Unknown), "made on")
-    ],
+    [begin
+        Ids = [Id || #{id := Id} <- Tables],
+        ?assertEqual(lists:sort(Ids), lists:usort(Ids)),
+        ?assertEqual([], Stay -- Ids)
+    end || #{tables := Tables, unknown := Unknown} <- Looks,
+        nomatch =:= re:run(lists:join(" ", Unknown), "made on")],
     Incomplete = [Unknown || #{unknown := Unknown} <- Looks,
         nomatch =/= re:run(lists:join(" ", Unknown), "made on")],
     ?assert(length(Incomplete) < length(Looks)),
@@ -266,8 +222,7 @@ a_table_that_is_made_meanwhile_is_new(_) ->
         filled(new, [named_table], 200),
         receive stop -> ok end
     end),
-    #{tables := Tables, all := #{made := Made, deleted := Deleted}, ms := Ms} =
-        look(#{for => 500}),
+    #{tables := Tables, all := #{made := Made, deleted := Deleted}, ms := Ms} = look(#{for => 500}),
     [#{growth := #{objects_per_s := Rate}}] = [T || #{id := new, is_new := true} = T <- Tables],
     ?assertEqual(200, round(Rate * Ms / 1000)),
     ?assert(Made >= 1),
@@ -312,8 +267,7 @@ each_table_has_its_share_of_the_memory(_) ->
 
 atoms_code_and_persistent_terms_are_counted(_) ->
     persistent_term:put(?MODULE, lists:seq(1, 10000)),
-    #{atoms := Atoms, code := Code, persistent_terms := Terms, ports := Ports} =
-        look(#{for => 10}),
+    #{atoms := Atoms, code := Code, persistent_terms := Terms, ports := Ports} = look(#{for => 10}),
     ?assertEqual(erlang:system_info(atom_limit), maps:get(limit, Atoms)),
     ?assert(abs(maps:get(count, Atoms) - erlang:system_info(atom_count)) < 1000),
     ?assert(abs(maps:get(bytes, Atoms) - erlang:memory(atom)) < 100000),

@@ -7,25 +7,16 @@
 
 -export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
--export([
-    a_status_is_of_the_process_that_asked_for_it/1,
-    nobody_profiles_without_an_answer/1,
-    receivers_are_followed/1,
-    tracing_ends_at_its_limit_of_events/1,
-    somebody_elses_trace_goes_on/1,
-    nothing_is_traced_after_the_session/1,
-    rules_choose_by_their_metric/1,
-    who_is_flooded_has_a_place_until_it_is_drained/1
-]).
+-export([a_status_is_of_the_process_that_asked_for_it/1, nobody_profiles_without_an_answer/1,
+    receivers_are_followed/1, tracing_ends_at_its_limit_of_events/1, somebody_elses_trace_goes_on/1,
+    nothing_is_traced_after_the_session/1, rules_choose_by_their_metric/1,
+    who_is_flooded_has_a_place_until_it_is_drained/1]).
 -export([burn/1, wait/0]).
 
 -import(waiting, [eventually/1]).
 
-suite() ->
-    [{timetrap, {minutes, 10}}].
-
-all() ->
-    [{group, native}, {group, portable}].
+suite() -> [{timetrap, {minutes, 10}}].
+all() -> [{group, native}, {group, portable}].
 
 groups() ->
     Cases = [F || {F, 1} <- ?MODULE:module_info(exports),
@@ -33,8 +24,7 @@ groups() ->
     %% The same with each engine, for as long as nobody answers.
     [{native, [], Cases}, {portable, [], Cases -- [nobody_profiles_without_an_answer]}].
 
-init_per_suite(Config) ->
-    Config.
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) ->
     _ = application:stop(flame_prof),
@@ -46,12 +36,10 @@ init_per_group(Engine, Config) ->
         {ok, _} ->
             {ok, _} = flame_prof:stop(),
             [{engine, Engine}, {directory, Directory} | Config];
-        {error, Reason} ->
-            {skip, unicode:characters_to_list(flame_prof:format_error(Reason))}
+        {error, Reason} -> {skip, unicode:characters_to_list(flame_prof:format_error(Reason))}
     end.
 
-end_per_group(_Engine, _Config) ->
-    ok.
+end_per_group(_Engine, _Config) -> ok.
 
 init_per_testcase(_Case, Config) ->
     {ok, _} = application:ensure_all_started(flame_prof),
@@ -165,24 +153,20 @@ somebody_elses_trace_goes_on(Config) ->
     1 = erlang:trace(Root, false, [send]).
 
 nothing_is_traced_after_the_session(Config) ->
-    [
-        begin
-            start(Config, #{}),
-            Root = ours(fun() ->
-                1 = flame_prof:profile_start(#{follow => send}),
-                relay(self())
-            end),
-            eventually(fun() -> count(explicit) =:= 1 end),
-            End(),
-            Root ! hello,
-            eventually(fun() -> flags(Root) =:= [] end),
-            eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end)
-        end
-     || End <- [
-            fun() -> {ok, _} = flame_prof:stop() end,
-            fun() -> exit(whereis(flame_prof_session), kill) end
-        ]
-    ].
+    [begin
+        start(Config, #{}),
+        Root = ours(fun() ->
+            1 = flame_prof:profile_start(#{follow => send}),
+            relay(self())
+        end),
+        eventually(fun() -> count(explicit) =:= 1 end),
+        End(),
+        Root ! hello,
+        eventually(fun() -> flags(Root) =:= [] end),
+        eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end)
+    end
+     || End <- [fun() -> {ok, _} = flame_prof:stop() end,
+            fun() -> exit(whereis(flame_prof_session), kill) end]].
 
 %% In the trace session of the node, and in all others where OTP has them.
 flags(Pid) ->
@@ -220,19 +204,15 @@ rules_choose_by_their_metric(Config) ->
         length(Kept)
     end),
     [receive ready -> ok end || _ <- [Big, Binaries]],
-    [
-        begin
-            start(Config, #{select => #{top => 1, by => By, interval => 100}}),
-            has_samples_of([Pid]),
-            ?assertEqual({By, [Pid]}, {By, sampled(Config)})
-        end
-     || {By, Pid} <- [
-            {memory, Big},
+    [begin
+        start(Config, #{select => #{top => 1, by => By, interval => 100}}),
+        has_samples_of([Pid]),
+        ?assertEqual({By, [Pid]}, {By, sampled(Config)})
+    end
+     || {By, Pid} <- [{memory, Big},
             {total_heap_size, Big},
             {message_queue_len, Queue},
-            {bin_vheap_size, Binaries}
-        ]
-    ].
+            {bin_vheap_size, Binaries}]].
 
 %% Suspended, so that it does not run, and a dozen do more than it in each selection.
 who_is_flooded_has_a_place_until_it_is_drained(Config) ->
@@ -261,20 +241,13 @@ is_selected(Pid) ->
 
 %% ---- tools -----------------------------------------------------------------
 
-engine(Config) ->
-    proplists:get_value(engine, Config).
-
-directory(Config) ->
-    proplists:get_value(directory, Config).
+engine(Config) -> proplists:get_value(engine, Config).
+directory(Config) -> proplists:get_value(directory, Config).
 
 %% Nobody is chosen unless a test says so. All is in one file.
 start(Config, Options) ->
-    Default = #{
-        select => {top, 0},
-        engine => engine(Config),
-        dir => directory(Config),
-        flushes_per_file => infinity
-    },
+    Default = #{select => {top, 0}, engine => engine(Config), dir => directory(Config),
+        flushes_per_file => infinity},
     {ok, Pid} = flame_prof:start(maps:merge(Default, Options)),
     Pid.
 
@@ -285,15 +258,11 @@ stop() ->
     ?assertEqual(Attempted, Written + Inconsistent + Dropped + Exited),
     Run.
 
-targets() ->
-    maps:get(targets, flame_prof:info()).
-
-count(Key) ->
-    maps:get(Key, targets()).
+targets() -> maps:get(targets, flame_prof:info()).
+count(Key) -> maps:get(Key, targets()).
 
 %% Each of these at least, by now.
-has_samples_of(Pids) ->
-    eventually(fun() -> Pids -- sampled_since(flushed(), 0) =:= [] end).
+has_samples_of(Pids) -> eventually(fun() -> Pids -- sampled_since(flushed(), 0) =:= [] end).
 
 %% The file as it grows, with all that has been sampled.
 flushed() ->
@@ -342,6 +311,5 @@ wait() ->
         stop -> ok
     end.
 
-burn(N) ->
-    ?MODULE:burn(N + 1).
+burn(N) -> ?MODULE:burn(N + 1).
 

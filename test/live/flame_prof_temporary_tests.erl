@@ -54,8 +54,7 @@ hangs() ->
         sys:resume(file_server_2)
     end.
 
-recorded() ->
-    flame_prof_recording:record(300, #{sample_interval => 10, sync => none}, self()).
+recorded() -> flame_prof_recording:record(300, #{sample_interval => 10, sync => none}, self()).
 
 nothing_begins_for_a_caller_that_ended_meanwhile_test() ->
     {Caller, Monitor} = spawn_monitor(fun() -> ok end),

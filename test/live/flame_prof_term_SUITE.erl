@@ -5,16 +5,10 @@
 -module(flame_prof_term_SUITE).
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([
-    random_terms_are_seen_as_they_are/1,
-    terms_are_seen_wherever_they_lie/1,
-    terms_of_other_nodes_are_told/1,
-    terms_of_a_connected_node_are_told/1,
-    messages_are_told_by_their_envelope/1,
-    replies_are_told_by_their_reference/1,
-    messages_of_other_nodes_have_no_local_caller/1,
-    random_messages_are_info_with_their_tag/1
-]).
+-export([random_terms_are_seen_as_they_are/1, terms_are_seen_wherever_they_lie/1,
+    terms_of_other_nodes_are_told/1, terms_of_a_connected_node_are_told/1,
+    messages_are_told_by_their_envelope/1, replies_are_told_by_their_reference/1,
+    messages_of_other_nodes_have_no_local_caller/1, random_messages_are_info_with_their_tag/1]).
 %% Spawned.
 -export([receives_one/1, receives_one/2, reply_of/2]).
 %% A gen_event's handler.
@@ -32,12 +26,10 @@ init_per_suite(Config) ->
                 band 16#ffffff))),
             ct:pal("SEED=~w", [Seed]),
             [{seed, Seed} | Config];
-        Why ->
-            {skip, Why}
+        Why -> {skip, Why}
     end.
 
-end_per_suite(_) ->
-    ok.
+end_per_suite(_) -> ok.
 
 %%% ------------------------------------------------------------------ terms --
 
@@ -86,16 +78,12 @@ terms_are_seen_wherever_they_lie(Config) ->
 %% Nobody has been connected to these.
 terms_of_other_nodes_are_told(_) ->
     Things = things(),
-    [
-        same(Term, 0, Things)
+    [same(Term, 0, Things)
      || Node <- ['a@b', 'another_node@far.example.com'], Creation <- [1, 16#fedcba98],
-        Term <- [
-            remote_pid(Node, 16#fffffff, 16#7fff, Creation), remote_pid(Node, 0, 0, Creation),
+        Term <- [remote_pid(Node, 16#fffffff, 16#7fff, Creation), remote_pid(Node, 0, 0, Creation),
             remote_ref(Node, [1, 2, 3], Creation), remote_ref(Node, [16#3ffff, 5, 6], Creation),
             remote_ref(Node, [16#3ffff, 16#ffffffff, 6, 7, 8], Creation),
-            remote_ref(Node, [1, 2, 3, 4], Creation)
-        ]
-    ],
+            remote_ref(Node, [1, 2, 3, 4], Creation)]],
     [other = flame_prof_nif:term_view(remote_ref('a@b', Short, 1), 0) || Short <- [[1], [1, 2]]],
     other = flame_prof_nif:term_view(remote_port('a@b', 77, 1), 0).
 
@@ -128,23 +116,19 @@ kind(View) -> element(1, View).
 things() ->
     Port = open_port({spawn, "cat"}, []),
     Table = ets:new(things, []),
-    {
-        [self(), spawn(fun() -> ok end), Port, make_ref(), alias(), monitor(process, self()),
+    {[self(), spawn(fun() -> ok end), Port, make_ref(), alias(), monitor(process, self()),
             erlang:start_timer(1000000, self(), x),
             monitor(process, whereis(init), [{alias, demonitor}]),
             remote_pid('a@b', 7, 1, 3), remote_ref('c@d', [1, 2, 3], 4),
             remote_ref('c@d', [1, 2, 3, 4, 5], 4), remote_port('a@b', 9, 2)],
-        [ets:whereis(ac_tab), atomics:new(1, []), Table]
-    }.
+        [ets:whereis(ac_tab), atomics:new(1, []), Table]}.
 
 view(Term, _, _) when is_atom(Term) -> {atom, Term};
 view([], _, _) -> nil;
 view(Term, _, _) when is_pid(Term) ->
     case external(Term) of
-        {_, local, _} ->
-            {pid, Term};
-        {pid, Node, {Number, Serial, Creation}} ->
-            {remote_pid, Node, Creation, Number, Serial}
+        {_, local, _} -> {pid, Term};
+        {pid, Node, {Number, Serial, Creation}} -> {remote_pid, Node, Creation, Number, Serial}
     end;
 view(Term, _, _) when is_port(Term) ->
     case node(Term) =:= node() of
@@ -231,8 +215,7 @@ random_leaf({Own, Magic}) ->
 %% message; of `somebody', a process that the sender has started does; of `pid', without one.
 envelopes() ->
     Infinity = fun(M, R) -> fun(S) -> M:call(S, R, infinity) end end,
-    [
-        {Infinity(gen_server, get), call, {atom, get}, caller},
+    [{Infinity(gen_server, get), call, {atom, get}, caller},
         {fun(S) -> gen_server:call(S, {get, 1, "x"}, 50000) end, call, {tuple, get, 3}, caller},
         {fun(S) -> gen_server:call(S, [get]) end, call, other, caller},
         {fun(S) -> gen_server:call(S, {1, 2}) end, call, other, caller},
@@ -277,8 +260,7 @@ envelopes() ->
         {fun(S) -> whereis(S) ! {'DOWN', 1, process, self(), x} end, info, {tuple, 'DOWN', 5},
             none},
         {fun(S) -> whereis(S) ! {timeout, 1, x} end, info, {tuple, timeout, 3}, none},
-        {fun(S) -> whereis(S) ! {system, 1, x} end, info, {tuple, system, 3}, none}
-    ].
+        {fun(S) -> whereis(S) ! {system, 1, x} end, info, {tuple, system, 3}, none}].
 
 %% put_chars with Module, Function and arguments.
 io_tag() -> {tuple, put_chars, 5}.
@@ -364,26 +346,22 @@ receives_one(To, Prepare) ->
 %% and in the way of Elixir's Task.
 replies_are_told_by_their_reference(_) ->
     Self = self(),
-    [
-        begin
-            Server = spawn(fun() ->
-                receive
-                    {'$gen_call', From, {answer, _}} -> gen_server:reply(From, {ok, "secret"})
-                end,
-                receive never -> ok end
-            end),
-            Client = spawn(?MODULE, reply_of, [Self, fun() -> Ask(Server) end]),
-            {{Tag, _}, {reply, other, none, Ref, _}} = seen(Client),
-            Ref = numbers(case Tag of [alias | R] -> R; R -> R end),
-            exit(Server, kill)
-        end
-     || Ask <- [
-            fun(S) -> gen_server:send_request(S, {answer, 1}) end,
+    [begin
+        Server = spawn(fun() ->
+            receive
+                {'$gen_call', From, {answer, _}} -> gen_server:reply(From, {ok, "secret"})
+            end,
+            receive never -> ok end
+        end),
+        Client = spawn(?MODULE, reply_of, [Self, fun() -> Ask(Server) end]),
+        {{Tag, _}, {reply, other, none, Ref, _}} = seen(Client),
+        Ref = numbers(case Tag of [alias | R] -> R; R -> R end),
+        exit(Server, kill)
+    end
+     || Ask <- [fun(S) -> gen_server:send_request(S, {answer, 1}) end,
             fun(S) -> gen_statem:send_request(S, {answer, 1}) end,
             fun(S) -> S ! {'$gen_call', {self(), make_ref()}, {answer, 1}} end,
-            fun(S) -> S ! {'$gen_call', {self(), alias()}, {answer, 1}} end
-        ]
-    ].
+            fun(S) -> S ! {'$gen_call', {self(), alias()}, {answer, 1}} end]].
 
 %% @private
 reply_of(To, Ask) ->
@@ -393,23 +371,20 @@ reply_of(To, Ask) ->
 random_messages_are_info_with_their_tag(Config) ->
     seed(Config),
     Things = things(),
-    [
-        begin
-            Message = case rand:uniform(2) of
-                1 -> random_term(2, Things);
-                2 -> list_to_tuple([random_atom() | [random_term(1, Things)
-                    || _ <- lists:seq(1, rand:uniform(7) - 1)]])
-            end,
-            View = flame_prof_nif:term_view(Message, message),
-            case is_reply(Message, Things) of
-                true -> {reply, other, none, {_, _, _}, _} = View;
-                false ->
-                    Tag = tag(Message),
-                    {info, Tag, none, none, _} = View
-            end
+    [begin
+        Message = case rand:uniform(2) of
+            1 -> random_term(2, Things);
+            2 -> list_to_tuple([random_atom() | [random_term(1, Things)
+                || _ <- lists:seq(1, rand:uniform(7) - 1)]])
+        end,
+        View = flame_prof_nif:term_view(Message, message),
+        case is_reply(Message, Things) of
+            true -> {reply, other, none, {_, _, _}, _} = View;
+            false ->
+                Tag = tag(Message),
+                {info, Tag, none, none, _} = View
         end
-     || _ <- lists:seq(1, 10000)
-    ].
+    end || _ <- lists:seq(1, 10000)].
 
 random_atom() -> lists:nth(rand:uniform(4), [get, '', ok, 'Elixir.Task']).
 
@@ -424,20 +399,17 @@ tag(_) -> other.
 
 messages_of_other_nodes_have_no_local_caller(_) ->
     with_a_node(fun(Node) ->
-        [
-            begin
-                Server = spawn(?MODULE, receives_one, [self()]),
-                Client = spawn(Node, fun() -> Send(Server) end),
-                {Message, {Kind, Tag, none, none, _}} = seen(Server),
-                true = Kind =:= cast orelse Client =:= element(1, element(2, Message))
-            end
+        [begin
+            Server = spawn(?MODULE, receives_one, [self()]),
+            Client = spawn(Node, fun() -> Send(Server) end),
+            {Message, {Kind, Tag, none, none, _}} = seen(Server),
+            true = Kind =:= cast orelse Client =:= element(1, element(2, Message))
+        end
          || {Send, Kind, Tag} <- [
                 {fun(S) -> gen_server:call(S, {get, 1}) end, call, {tuple, get, 2}},
                 {fun(S) -> gen_server:cast(S, refresh) end, cast, {atom, refresh}},
                 {fun(S) -> gen_event:sync_notify(S, {alarm, 1}) end, event, {tuple, alarm, 2}},
-                {fun(S) -> sys:get_state(S) end, system, {atom, get_state}}
-            ]
-        ]
+                {fun(S) -> sys:get_state(S) end, system, {atom, get_state}}]]
     end).
 
 %%% ------------------------------------------------------------ another node --
@@ -449,8 +421,7 @@ with_a_node(Fun) ->
     case net_kernel:start([Name(here), shortnames]) of
         {ok, _} ->
             try with_a_peer(Name(there), Fun) after net_kernel:stop() end;
-        {error, Reason} ->
-            {skip, {no_distribution, Reason}}
+        {error, Reason} -> {skip, {no_distribution, Reason}}
     end.
 
 with_a_peer(Name, Fun) ->

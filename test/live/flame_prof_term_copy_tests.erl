@@ -15,8 +15,7 @@ what_fits_comes_back_as_it_was_test() ->
         -(1 bsl 63), (1 bsl 64) - 1, 0.0, -1.5, 1.0e300, self(), Port, "text", [a | b],
         [1, [2, [3]] | c], {{{{{}}}}}, <<"bytes">>, #{a => #{b => [c]}, {1, 2} => "x"},
         maps:from_list([{N, N} || N <- lists:seq(1, 200)]), lists:seq(1, 1000),
-        list_to_tuple(lists:seq(1, 64)), binary:part(<<"a part of it">>, 2, 4)
-    ]].
+        list_to_tuple(lists:seq(1, 64)), binary:part(<<"a part of it">>, 2, 4)]].
 
 a_bitstring_that_begins_within_a_byte_is_read_test() ->
     <<_:3, Rest:24/bitstring, _/bitstring>> = <<16#f0f1f2f3f4:40>>,
@@ -40,8 +39,7 @@ a_native_record_of_otp_29_is_left_out_test_() ->
     end.
 
 a_native_record_is_left_out() ->
-    Expression =
-        "Record = records:create(a_module, a_name, [{a, 1}], #{is_exported => false}), "
+    Expression = "Record = records:create(a_module, a_name, [{a, 1}], #{is_exported => false}), "
         "Limits = #{depth => 32, bytes => 8192, items => 1000}, "
         "Term = [Record, {Record}, #{Record => Record}, fun() -> Record end], "
         "[A, B, C, {'...', text, _}] = flame_prof_nif:trace_term(Term, Limits), "
@@ -142,11 +140,9 @@ told(Term, Depth, Items) when is_tuple(Term) ->
     case lists:sublist(tuple_to_list(Term), Items) of
         Here when length(Here) =:= tuple_size(Term) ->
             list_to_tuple([told(T, Depth - 1, Items) || T <- Here]);
-        Here ->
-            {'...', tuple, tuple_size(Term), [told(T, Depth - 1, Items) || T <- Here]}
+        Here -> {'...', tuple, tuple_size(Term), [told(T, Depth - 1, Items) || T <- Here]}
     end;
-told(Term, Depth, Items) when is_list(Term) ->
-    cells(Term, Items, Depth, Items);
+told(Term, Depth, Items) when is_list(Term) -> cells(Term, Items, Depth, Items);
 told(Term, Depth, Items) when is_map(Term) ->
     I = maps:iterator(Term),
     Pairs = [{told(K, Depth - 1, Items), told(V, Depth - 1, Items)} || {K, V} <- some(I, Items)],
@@ -175,8 +171,7 @@ begins('...', _) -> true;
 begins({'...', text, Text}, Term) -> {'...', text, Text} =:= text(Term);
 begins({'...', tuple, N, Here}, Term) ->
     tuple_size(Term) =:= N andalso length(Here) =< N andalso all(Here, tuple_to_list(Term));
-begins({'...', map, N, Pairs}, Term) ->
-    map_size(Term) =:= N andalso length(Pairs) =< N;
+begins({'...', map, N, Pairs}, Term) -> map_size(Term) =:= N andalso length(Pairs) =< N;
 begins({'...', binary, N, Here}, Term) ->
     byte_size(Term) =:= N andalso binary:longest_common_prefix([Here, Term]) =:= byte_size(Here);
 begins([H | T], [Head | Tail]) -> begins(H, Head) andalso begins(T, Tail);
@@ -186,8 +181,7 @@ begins(Copy, Term) when is_map(Copy) -> map_size(Copy) =:= map_size(Term);
 begins(Copy, Term) -> Copy =:= Term.
 
 all(Here, Terms) ->
-    lists:all(fun({C, T}) -> begins(C, T) end,
-        lists:zip(Here, lists:sublist(Terms, length(Here)))).
+    lists:all(fun({C, T}) -> begins(C, T) end, lists:zip(Here, lists:sublist(Terms, length(Here)))).
 
 %% Of which the bytes are no limit.
 small(N) ->

@@ -9,8 +9,7 @@ the_first_process_of_the_node_is_selected_test_() ->
         [Large, Mailbox, Growing, Burning | _] = Crowd,
         [{lists:concat([Engine, " ", By]), fun() ->
             waiting:eventually(fun() -> first(Engine, By) =:= [Pid] end)
-        end}
-         || Engine <- lists:usort([portable, flame_prof_top_reader:engine()]),
+        end} || Engine <- lists:usort([portable, flame_prof_top_reader:engine()]),
             {By, Pid} <- [{memory, Large}, {queue, Mailbox}, {growth, Growing},
                 {reductions, Burning}, {running, Burning}]]
     end}.

@@ -6,46 +6,22 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, end_per_testcase/2]).
--export([
-    a_call_has_its_arguments_and_its_caller/1,
-    a_return_has_its_value/1,
-    an_exception_has_class_and_reason/1,
-    guards_choose/1,
-    messages_have_both_ends/1,
-    messages_are_chosen_by_a_pattern/1,
-    a_message_to_no_process_is_told/1,
-    lives_of_processes_are_shown/1,
-    events_of_a_process_are_in_their_order/1,
-    a_stack_is_shown/1,
-    a_match_specification_of_ones_own/1,
-    only_the_processes_given_are_traced/1,
-    new_processes_are_traced/1,
-    children_are_followed/1,
-    receivers_are_followed/1,
-    from_the_first_call_on/1,
-    from_the_first_send_on_with_children/1,
-    from_the_first_receive_on/1,
+-export([a_call_has_its_arguments_and_its_caller/1, a_return_has_its_value/1,
+    an_exception_has_class_and_reason/1, guards_choose/1, messages_have_both_ends/1,
+    messages_are_chosen_by_a_pattern/1, a_message_to_no_process_is_told/1,
+    lives_of_processes_are_shown/1, events_of_a_process_are_in_their_order/1, a_stack_is_shown/1,
+    a_match_specification_of_ones_own/1, only_the_processes_given_are_traced/1,
+    new_processes_are_traced/1, children_are_followed/1, receivers_are_followed/1,
+    from_the_first_call_on/1, from_the_first_send_on_with_children/1, from_the_first_receive_on/1,
     receivers_that_are_not_followed_are_counted/1,
-    messages_beyond_those_that_are_followed_are_counted/1,
-    the_rate_is_held/1,
-    the_number_is_held/1,
-    its_time_ends_it/1,
-    terms_are_cut/1,
-    a_return_is_shown_with_its_call/1,
+    messages_beyond_those_that_are_followed_are_counted/1, the_rate_is_held/1, the_number_is_held/1,
+    its_time_ends_it/1, terms_are_cut/1, a_return_is_shown_with_its_call/1,
     a_loop_that_is_traced_with_returns_does_not_fill_the_memory/1,
-    a_flood_is_survived_and_counted/1,
-    what_floods_the_rings_is_lost_and_counted/1,
-    text_goes_to_the_shell/1,
-    a_file_is_the_owners_alone/1,
-    a_format_of_ones_own/1,
-    a_fun_that_fails_ends_it/1,
-    what_is_not_there_is_refused/1,
-    what_is_no_option_is_refused/1,
-    nothing_of_its_own_is_traced/1,
-    what_the_vm_puts_around_terms_is_not_cut/1,
-    a_process_that_is_not_there_is_told/1,
-    a_refused_trace_leaves_no_file/1
-]).
+    a_flood_is_survived_and_counted/1, what_floods_the_rings_is_lost_and_counted/1,
+    text_goes_to_the_shell/1, a_file_is_the_owners_alone/1, a_format_of_ones_own/1,
+    a_fun_that_fails_ends_it/1, what_is_not_there_is_refused/1, what_is_no_option_is_refused/1,
+    nothing_of_its_own_is_traced/1, what_the_vm_puts_around_terms_is_not_cut/1,
+    a_process_that_is_not_there_is_told/1, a_refused_trace_leaves_no_file/1]).
 %% Traced.
 -export([f/1, g/2, boom/1, outer/1, spin/1, child/2]).
 %% In a VM of its own.
@@ -57,7 +33,6 @@
     heartbeat_ms => 60000}).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [f, boom, outer, spin, format]).
 
 end_per_testcase(_, _) ->
@@ -65,9 +40,7 @@ end_per_testcase(_, _) ->
     until(fun() -> whereis(flame_prof_tracing) =:= undefined end).
 
 f(X) -> X.
-
 g(X, Y) -> {X, Y}.
-
 boom(X) -> error({boom, X}).
 
 %% No tail call.
@@ -85,7 +58,6 @@ child(Parent, N) ->
 %%% ----------------------------------------------------------------- helpers --
 
 until(Fun) -> waiting:eventually(Fun).
-
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
 %% A trace whose events come to this process.
@@ -133,15 +105,13 @@ do(Worker, Fun) ->
 is_traced(MFA) ->
     Trace = trace,
     case has_sessions() of
-        true ->
-            Trace:session_info(MFA) =/= [];
+        true -> Trace:session_info(MFA) =/= [];
         false ->
             {traced, Traced} = erlang:trace_info(MFA, traced),
             Traced =/= false
     end.
 
 is_off() -> not is_traced({?MODULE, f, 1}) andalso whereis(flame_prof_tracing) =:= undefined.
-
 of_kind(Kind, Events) -> [E || #{event := K} = E <- Events, K =:= Kind].
 
 %%% ------------------------------------------------------------------ events --
@@ -399,8 +369,7 @@ its_time_ends_it(_) ->
     ?assert(is_off()).
 
 terms_are_cut(_) ->
-    Trace = start("flame_prof_trace_SUITE:f/1 -> return",
-        #{depth => 2, bytes => 200, items => 3}),
+    Trace = start("flame_prof_trace_SUITE:f/1 -> return", #{depth => 2, bytes => 200, items => 3}),
     Terms = [{{{deep}}}, lists:seq(1, 1000000), binary:copy(<<"x">>, 10000000),
         maps:from_list([{N, N} || N <- lists:seq(1, 1000)]), 1 bsl 1000000],
     _ = elsewhere(fun() -> [?MODULE:f(T) || T <- Terms], ok end),
@@ -596,25 +565,22 @@ runs_until_traced(HasSessions) ->
 
 what_the_vm_puts_around_terms_is_not_cut(_) ->
     Worker = worker(),
-    lists:foreach(
-        fun(Limits) ->
-            Trace = start(["flame_prof_trace_SUITE:g/2 -> return",
-                "flame_prof_trace_SUITE:boom/1 -> return", spawn], Limits#{processes => Worker}),
-            _ = do(Worker, fun() ->
-                _ = spawn(?MODULE, g, [1, 2]),
-                catch ?MODULE:boom(?MODULE:g(a, b))
-            end),
-            {Events, _} = stop(Trace),
-            ?assertMatch({_, [
-                #{event := spawn, mfa := {?MODULE, g, 2}, args := [1, 2]},
-                #{event := call, mfa := {?MODULE, g, 2}, args := [a, b]},
-                #{event := return, mfa := {?MODULE, g, 2}},
-                #{event := call, mfa := {?MODULE, boom, 1}, args := [_]},
-                #{event := exception, mfa := {?MODULE, boom, 1}, class := error}
-            ]}, {Limits, Events}),
-            _ = [unicode:characters_to_binary(flame_prof_trace_format:format(E)) || E <- Events]
-        end,
-        [#{items => 1}, #{items => 2}, #{depth => 0}, #{items => 1, depth => 0, bytes => 64}]).
+    lists:foreach(fun(Limits) ->
+        Trace = start(["flame_prof_trace_SUITE:g/2 -> return",
+            "flame_prof_trace_SUITE:boom/1 -> return", spawn], Limits#{processes => Worker}),
+        _ = do(Worker, fun() ->
+            _ = spawn(?MODULE, g, [1, 2]),
+            catch ?MODULE:boom(?MODULE:g(a, b))
+        end),
+        {Events, _} = stop(Trace),
+        ?assertMatch({_, [#{event := spawn, mfa := {?MODULE, g, 2}, args := [1, 2]},
+            #{event := call, mfa := {?MODULE, g, 2}, args := [a, b]},
+            #{event := return, mfa := {?MODULE, g, 2}},
+            #{event := call, mfa := {?MODULE, boom, 1}, args := [_]},
+            #{event := exception, mfa := {?MODULE, boom, 1}, class := error}
+        ]}, {Limits, Events}),
+        _ = [unicode:characters_to_binary(flame_prof_trace_format:format(E)) || E <- Events]
+    end, [#{items => 1}, #{items => 2}, #{depth => 0}, #{items => 1, depth => 0, bytes => 64}]).
 
 a_process_that_is_not_there_is_told(Config) ->
     {error, {process, #{target := no_such_name_}}} = flame_prof_trace:start(

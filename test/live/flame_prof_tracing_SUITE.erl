@@ -5,34 +5,18 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, end_per_testcase/2]).
--export([
-    calls_returns_and_exceptions_are_counted/1,
-    processes_are_traced_by_their_flags/1,
-    new_processes_are_traced/1,
-    the_vm_asks_no_more_at_each_spawn_afterwards/1,
-    no_collection_is_let_in/1,
-    only_the_question_for_the_status_is_answered_remove/1,
-    another_one_runs_after_it/1,
-    what_it_does_is_listed/1,
-    all_that_is_on_is_listed/1,
-    the_guard_is_killed/1,
-    owner_and_guard_are_killed/1,
-    owner_and_guard_of_processes_are_killed/1,
-    the_second_guard_is_killed/1,
-    a_process_that_is_followed_is_left_to_its_tracer/1,
-    the_node_that_asked_goes_away/1,
-    the_application_stops/1,
-    the_number_of_events_ends_it/1,
-    every_limit_has_a_default/1,
-    too_many_events_in_a_second_end_it/1,
-    how_long_breakpoints_stay_after_a_limit_is_told/1,
-    its_time_ends_it/1,
-    what_was_measured_stays_after_a_limit/1,
-    a_function_of_another_tracer_is_not_taken/1,
-    collections_of_another_session_are_left_alone/1,
-    a_mistake_leaves_nothing_on/1,
-    no_callback_is_called_with_other_arguments/1
-]).
+-export([calls_returns_and_exceptions_are_counted/1, processes_are_traced_by_their_flags/1,
+    new_processes_are_traced/1, the_vm_asks_no_more_at_each_spawn_afterwards/1,
+    no_collection_is_let_in/1, only_the_question_for_the_status_is_answered_remove/1,
+    another_one_runs_after_it/1, what_it_does_is_listed/1, all_that_is_on_is_listed/1,
+    the_guard_is_killed/1, owner_and_guard_are_killed/1, owner_and_guard_of_processes_are_killed/1,
+    the_second_guard_is_killed/1, a_process_that_is_followed_is_left_to_its_tracer/1,
+    the_node_that_asked_goes_away/1, the_application_stops/1, the_number_of_events_ends_it/1,
+    every_limit_has_a_default/1, too_many_events_in_a_second_end_it/1,
+    how_long_breakpoints_stay_after_a_limit_is_told/1, its_time_ends_it/1,
+    what_was_measured_stays_after_a_limit/1, a_function_of_another_tracer_is_not_taken/1,
+    collections_of_another_session_are_left_alone/1, a_mistake_leaves_nothing_on/1,
+    no_callback_is_called_with_other_arguments/1]).
 %% Traced.
 -export([f/1, boom/0]).
 %% In a VM of its own.
@@ -44,7 +28,6 @@
 -define(F, {?MODULE, f, 1}).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [f]).
 
 end_per_testcase(_, _) ->
@@ -52,7 +35,6 @@ end_per_testcase(_, _) ->
     until(fun() -> whereis(flame_prof_tracing) =:= undefined end).
 
 f(X) -> X.
-
 boom() -> error(boom).
 
 %%% ----------------------------------------------------------------- helpers --
@@ -74,7 +56,6 @@ counted(Ref) ->
     Counted.
 
 until(Fun) -> waiting:eventually(Fun).
-
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
 is_function_traced() ->
@@ -131,9 +112,7 @@ ended(Ref) ->
 %%% ------------------------------------------------------------------- tests --
 
 calls_returns_and_exceptions_are_counted(_) ->
-    Ref = started(#{patterns => [
-        {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, ?SPEC, [meta]}
-    ]}),
+    Ref = started(#{patterns => [{?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, ?SPEC, [meta]}]}),
     call(10),
     ?assertError(boom, ?MODULE:boom()),
     ?assertMatch(#{calls := 11, returns := 10, exceptions := 1}, counted(Ref)),
@@ -143,8 +122,7 @@ calls_returns_and_exceptions_are_counted(_) ->
 
 processes_are_traced_by_their_flags(_) ->
     Other = spawn(fun Loop() -> receive N -> call(N), Loop() end end),
-    Ref = started(#{
-        flags => [call, arity], processes => [Other], patterns => [{?F, ?SPEC, [local]}]
+    Ref = started(#{flags => [call, arity], processes => [Other], patterns => [{?F, ?SPEC, [local]}]
     }),
     call(5),
     Other ! 7,
@@ -155,9 +133,7 @@ processes_are_traced_by_their_flags(_) ->
     exit(Other, kill).
 
 new_processes_are_traced(_) ->
-    Ref = started(#{
-        flags => [call], processes => every, patterns => [{?F, ?SPEC, [local]}]
-    }),
+    Ref = started(#{flags => [call], processes => every, patterns => [{?F, ?SPEC, [local]}]}),
     {_, Monitor} = spawn_monitor(fun() -> call(3) end),
     receive {'DOWN', Monitor, _, _, _} -> ok end,
     call(2),
@@ -171,20 +147,15 @@ the_vm_asks_no_more_at_each_spawn_afterwards(_) ->
     Counted = fun() -> vm_counter:read("erts_new_procs_trace_cnt") end,
     None = #{max_cpu_percent => infinity, max_events_per_second => infinity},
     case Counted() of
-        unknown ->
-            {skip, "this VM has no such counter, or does not export it"};
+        unknown -> {skip, "this VM has no such counter, or does not export it"};
         Before ->
             Spawner = spawn_link(fun Spawn() -> spawn(fun() -> ok end), Spawn() end),
-            _ = [
-                begin
-                    Ref = started(#{
-                        patterns => [], processes => every, flags => [procs], limits => None
-                    }),
-                    ?assertNotEqual(Before, Counted()),
-                    {ok, _} = flame_prof_tracing:stop(Ref)
-                end
-             || _ <- [1, 2, 3]
-            ],
+            _ = [begin
+                Ref = started(#{patterns => [], processes => every, flags => [procs], limits => None
+                }),
+                ?assertNotEqual(Before, Counted()),
+                {ok, _} = flame_prof_tracing:stop(Ref)
+            end || _ <- [1, 2, 3]],
             true = unlink(Spawner),
             true = exit(Spawner, kill),
             ?assertEqual(Before, Counted())
@@ -200,8 +171,7 @@ no_collection_is_let_in(_) ->
     until(fun() -> maps:get(discarded, element(2, flame_prof_tracing:counters(Ref))) >= 2 end),
     State = state(Ref),
     [?assertEqual(discard, flame_prof_nif:enabled_garbage_collection(Event, State, Pid))
-        || Event <- [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end,
-            gc_max_heap_size]],
+        || Event <- [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end, gc_max_heap_size]],
     ?assertEqual(trace, flame_prof_nif:enabled(spawn, State, Pid)),
     {ok, _} = flame_prof_tracing:stop(Ref).
 
@@ -221,22 +191,19 @@ only_the_question_for_the_status_is_answered_remove(_) ->
         {send_to_non_existing_process, discard}, {gc_minor_start, discard}], Answers()).
 
 another_one_runs_after_it(_) ->
-    lists:foreach(
-        fun(N) ->
-            Ref = started(#{}),
-            call(N),
-            ?assertMatch(#{calls := N}, counted(Ref)),
-            ?assertMatch({ok, #{events := N}}, flame_prof_tracing:stop(Ref)),
-            ?assertMatch({error, {tracing, _}}, flame_prof_tracing:stop(Ref)),
-            ?assert(nothing_is_on())
-        end,
-        lists:seq(1, 3)).
+    lists:foreach(fun(N) ->
+        Ref = started(#{}),
+        call(N),
+        ?assertMatch(#{calls := N}, counted(Ref)),
+        ?assertMatch({ok, #{events := N}}, flame_prof_tracing:stop(Ref)),
+        ?assertMatch({error, {tracing, _}}, flame_prof_tracing:stop(Ref)),
+        ?assert(nothing_is_on())
+    end, lists:seq(1, 3)).
 
 what_it_does_is_listed(_) ->
     Ref = started(#{limits => #{max_seconds => 17}}),
     Self = self(),
-    ?assertMatch(
-        #{kind := count, owner := Self, patterns := [?F], limits := #{max_seconds := 17}},
+    ?assertMatch(#{kind := count, owner := Self, patterns := [?F], limits := #{max_seconds := 17}},
         flame_prof_tracing:info()),
     ?assertMatch(#{tracing := #{kind := count}}, flame_prof:info()),
     {ok, _} = flame_prof_tracing:stop(Ref),
@@ -247,11 +214,9 @@ what_it_does_is_listed(_) ->
 all_that_is_on_is_listed(_) ->
     Pids = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 150)],
     {Some, More} = lists:split(20, Pids),
-    Ref = started(#{
-        flags => [call, send], processes => Some, patterns => [{?F, ?SPEC, [local]}],
+    Ref = started(#{flags => [call, send], processes => Some, patterns => [{?F, ?SPEC, [local]}],
         message_patterns => [{send, [{['_', '_'], [], []}]}],
-        follows => #{follow => send, flags => [call, send]}
-    }),
+        follows => #{follow => send, flags => [call, send]}}),
     ?assertMatch(#{flags := [call, send], message_patterns := [send], pids := Some,
         processes := 20, follows := #{follow := send},
         followed := #{processes := 0, pids := []}}, flame_prof_tracing:info()),
@@ -275,19 +240,17 @@ the_guard_is_killed(_) ->
 %% The second guard switches off. Where it was killed, too, the silence ends the tracing; sessions
 %% go with who had them, and without sessions the next tracing takes the breakpoints over.
 owner_and_guard_are_killed(_) ->
-    lists:foreach(
-        fun(IsSecond) ->
-            _ = started(#{limits => #{heartbeat_ms => 100}}),
-            Guards = [guard() | [second_guard() || IsSecond]],
-            exit(whereis(flame_prof_tracing), kill),
-            _ = [exit(Guard, kill) || Guard <- Guards],
-            _ = [erlang:garbage_collect(P) || P <- processes()],
-            _ = [until(fun nothing_is_on/0) || not IsSecond],
-            until(fun() -> call(100), element(1, start(#{})) =:= ok end),
-            ok = flame_prof_tracing:stop_all(),
-            until(fun nothing_is_on/0)
-        end,
-        [false, true]).
+    lists:foreach(fun(IsSecond) ->
+        _ = started(#{limits => #{heartbeat_ms => 100}}),
+        Guards = [guard() | [second_guard() || IsSecond]],
+        exit(whereis(flame_prof_tracing), kill),
+        _ = [exit(Guard, kill) || Guard <- Guards],
+        _ = [erlang:garbage_collect(P) || P <- processes()],
+        _ = [until(fun nothing_is_on/0) || not IsSecond],
+        until(fun() -> call(100), element(1, start(#{})) =:= ok end),
+        ok = flame_prof_tracing:stop_all(),
+        until(fun nothing_is_on/0)
+    end, [false, true]).
 
 %% The others go on: it is there for when both have gone.
 the_second_guard_is_killed(_) ->
@@ -301,10 +264,8 @@ the_second_guard_is_killed(_) ->
 %% Of processes, a function and messages: nothing of it is in the way of the next one.
 owner_and_guard_of_processes_are_killed(_) ->
     Tracee = spawn(fun() -> receive never -> ok end end),
-    Wanted = #{
-        flags => [call, send], processes => [Tracee], patterns => [{?F, ?SPEC, [local]}],
-        message_patterns => [{send, [{['_', '_'], [], []}]}], limits => #{heartbeat_ms => 100}
-    },
+    Wanted = #{flags => [call, send], processes => [Tracee], patterns => [{?F, ?SPEC, [local]}],
+        message_patterns => [{send, [{['_', '_'], [], []}]}], limits => #{heartbeat_ms => 100}},
     _ = started(Wanted),
     Guard = guard(),
     exit(whereis(flame_prof_tracing), kill),
@@ -316,8 +277,7 @@ owner_and_guard_of_processes_are_killed(_) ->
                 ?assertMatch({ok, #{processes := 1, left_alone := 0}},
                     flame_prof_tracing:counters(Ref)),
                 true;
-            {error, _} ->
-                false
+            {error, _} -> false
         end
     end),
     ok = flame_prof_tracing:stop_all(),
@@ -367,12 +327,10 @@ distributed() ->
             true = is_function_traced(),
             ok = peer:stop(Peer),
             until(fun nothing_is_on/0);
-        {error, _} ->
-            {skip, "no epmd"}
+        {error, _} -> {skip, "no epmd"}
     end.
 
-the_application_stops(_) ->
-    ?assertEqual(ok, peer_vm:value(?MODULE, application_stop, [])).
+the_application_stops(_) -> ?assertEqual(ok, peer_vm:value(?MODULE, application_stop, [])).
 
 application_stop() ->
     {ok, _} = application:ensure_all_started(flame_prof),
@@ -405,15 +363,14 @@ too_many_events_in_a_second_end_it(_) ->
 
 %% How soon: tracing_proof_SUITE.
 how_long_breakpoints_stay_after_a_limit_is_told(_) ->
-    [
-        begin
-            Ref = started(#{limits => Limit}),
-            ?assertNot(is_map_key(off_after_ms, flame_prof_tracing:info())),
-            until(fun() -> call(1000), not is_function_traced() end),
-            {limit, _} = ended(Ref),
-            #{off_after_ms := Ms} = flame_prof_tracing:info(),
-            ?assertMatch({ok, #{off_after_ms := Ms}}, flame_prof_tracing:stop(Ref))
-        end
+    [begin
+        Ref = started(#{limits => Limit}),
+        ?assertNot(is_map_key(off_after_ms, flame_prof_tracing:info())),
+        until(fun() -> call(1000), not is_function_traced() end),
+        {limit, _} = ended(Ref),
+        #{off_after_ms := Ms} = flame_prof_tracing:info(),
+        ?assertMatch({ok, #{off_after_ms := Ms}}, flame_prof_tracing:stop(Ref))
+    end
      || Limit <- [#{max_events => 1000}, #{max_cpu_percent => 0.1}, #{max_events_per_second => 100}]
     ].
 
@@ -441,8 +398,7 @@ a_function_of_another_tracer_is_not_taken(_) ->
         true ->
             {ok, Ref} = Answer,
             {ok, _} = flame_prof_tracing:stop(Ref);
-        false ->
-            ?assertMatch({error, {tracing, _}}, Answer)
+        false -> ?assertMatch({error, {tracing, _}}, Answer)
     end,
     ?assertEqual({meta, self()}, erlang:trace_info(?F, meta)),
     1 = erlang:trace_pattern(?F, false, [meta]),
@@ -470,8 +426,7 @@ collections_of_another_session_are_left_alone(_) ->
 
 a_mistake_leaves_nothing_on(_) ->
     ?assertMatch({error, {session_ended, _}}, start(#{patterns => [
-        {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, [no_match_spec], [meta]}
-    ]})),
+        {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, [no_match_spec], [meta]}]})),
     until(fun nothing_is_on/0),
     [?assertMatch({Limit, {error, {bad_option, _}}}, {Limit, start(#{limits => Limit})})
         || Limit <- [#{max_seconds => none}, #{max_seconds => 0}, #{max_cpu_percent => 0},

@@ -8,24 +8,15 @@
 
 -export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
--export([
-    it_is_asked_to_end/1,
-    who_asked_dies/1,
-    its_process_dies/1,
-    the_owner_of_tracings_dies/1,
-    it_costs_too_much/1,
-    a_second_one_is_refused/1,
-    another_tracer_goes_on/1
-]).
+-export([it_is_asked_to_end/1, who_asked_dies/1, its_process_dies/1, the_owner_of_tracings_dies/1,
+    it_costs_too_much/1, a_second_one_is_refused/1, another_tracer_goes_on/1]).
 %% Traced.
 -export([f/1]).
 
 -define(F, {?MODULE, f, 1}).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [{group, Kind} || Kind <- kinds()].
-
 kinds() -> [count, latency, trace, allocations, session].
 
 groups() ->
@@ -48,13 +39,10 @@ init_per_group(Kind, Config) when Kind =:= allocations; Kind =:= session ->
         none -> [{kind, Kind} | Config];
         Why -> {skip, Why}
     end;
-init_per_group(Kind, Config) ->
-    [{kind, Kind} | Config].
+init_per_group(Kind, Config) -> [{kind, Kind} | Config].
 
 end_per_group(_, _) -> ok.
-
-init_per_testcase(_, Config) ->
-    [{worker, spawn_link(fun work/0)} | Config].
+init_per_testcase(_, Config) -> [{worker, spawn_link(fun work/0)} | Config].
 
 %% Whatever has ended, the next one can begin.
 end_per_testcase(_, Config) ->
@@ -100,8 +88,7 @@ begin_(count, _, Options) ->
         processes => maps:get(processes, Options, every),
         patterns => [{?F, [{'_', [], [{exception_trace}]}], [local]}],
         limits => maps:remove(processes, Options)});
-begin_(latency, _, Options) ->
-    flame_prof_latency:start(?F, maps:remove(processes, Options));
+begin_(latency, _, Options) -> flame_prof_latency:start(?F, maps:remove(processes, Options));
 begin_(trace, _, Options) ->
     flame_prof_trace:start("flame_prof_tracing_life_SUITE:f/1",
         Options#{to => fun(_) -> ok end, max_events => 1000000});
@@ -248,15 +235,12 @@ a_second_one_is_refused(Config) ->
         session -> ["allocations runs since ", "one tracing at a time"];
         _ -> [atom_to_list(Kind) ++ " runs since ", "asked for by " ++ pid_to_list(Asker)]
     end,
-    [
-        begin
-            {error, {tracing, #{reason := Why}}} = start(Other, Config, #{}),
-            [?assertMatch({_, _, {_, _}}, {Other, Why, binary:match(Why, list_to_binary(Text))})
-                || Text <- Said]
-        end
-     || Other <- kinds(), not (Kind =:= session andalso Other =:= session),
-        Other =:= count orelse native_node:why_not() =:= none
-    ],
+    [begin
+        {error, {tracing, #{reason := Why}}} = start(Other, Config, #{}),
+        [?assertMatch({_, _, {_, _}}, {Other, Why, binary:match(Why, list_to_binary(Text))})
+            || Text <- Said]
+    end || Other <- kinds(), not (Kind =:= session andalso Other =:= session),
+        Other =:= count orelse native_node:why_not() =:= none],
     ?assertNotEqual([], on()),
     _ = [flame_prof:stop() || Kind =/= session],
     ?assertEqual(asked, ended(Kind, Asker, Handle)).

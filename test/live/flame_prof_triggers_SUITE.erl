@@ -6,29 +6,13 @@
 
 -export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
--export([
-    on_scheduler_utilisation/1,
-    on_the_run_queue/1,
-    levels_rise_with_what_they_measure/1,
-    on_the_share_of_the_memory_limit/1,
-    a_small_node_is_not_fragmented/1,
-    on_growing_tables/1,
-    no_table_is_looked_for_while_none_may_fire/1,
-    on_a_message_queue/1,
-    on_a_long_collection/1,
-    on_a_long_turn/1,
-    on_a_large_heap/1,
-    on_a_busy_port/1
-]).
--export([
-    what_came_before_is_in_the_file/1,
-    one_that_is_late_to_write_ends_all_the_same/1
-]).
--export([
-    a_monitor_of_somebodys_is_left_alone/1,
-    a_monitor_that_somebody_takes_later_is_left_alone/1,
-    ours_is_given_back/1
-]).
+-export([on_scheduler_utilisation/1, on_the_run_queue/1, levels_rise_with_what_they_measure/1,
+    on_the_share_of_the_memory_limit/1, a_small_node_is_not_fragmented/1, on_growing_tables/1,
+    no_table_is_looked_for_while_none_may_fire/1, on_a_message_queue/1, on_a_long_collection/1,
+    on_a_long_turn/1, on_a_large_heap/1, on_a_busy_port/1]).
+-export([what_came_before_is_in_the_file/1, one_that_is_late_to_write_ends_all_the_same/1]).
+-export([a_monitor_of_somebodys_is_left_alone/1,
+    a_monitor_that_somebody_takes_later_is_left_alone/1, ours_is_given_back/1]).
 %% As a trigger.
 -export([is_set/0]).
 %% Seen in a file.
@@ -38,11 +22,8 @@
 
 -define(SWITCH, {?MODULE, switch}).
 
-suite() ->
-    [{timetrap, {minutes, 4}}].
-
-all() ->
-    [{group, native}, {group, portable} | single()].
+suite() -> [{timetrap, {minutes, 4}}].
+all() -> [{group, native}, {group, portable} | single()].
 
 groups() ->
     Before = [what_came_before_is_in_the_file, one_that_is_late_to_write_ends_all_the_same],
@@ -51,14 +32,10 @@ groups() ->
     [{native, [], Conditions ++ Before}, {portable, [], [on_the_run_queue | Before]}].
 
 single() ->
-    [
-        a_monitor_of_somebodys_is_left_alone,
-        a_monitor_that_somebody_takes_later_is_left_alone,
-        ours_is_given_back
-    ].
+    [a_monitor_of_somebodys_is_left_alone, a_monitor_that_somebody_takes_later_is_left_alone,
+        ours_is_given_back].
 
-init_per_suite(Config) ->
-    Config.
+init_per_suite(Config) -> Config.
 
 end_per_suite(_Config) ->
     _ = application:stop(flame_prof),
@@ -69,11 +46,9 @@ init_per_group(native, Config) ->
         #{native := true} -> [{engine, native} | Config];
         #{native := false, why := Why} -> {skip, Why}
     end;
-init_per_group(portable, Config) ->
-    [{engine, portable} | Config].
+init_per_group(portable, Config) -> [{engine, portable} | Config].
 
-end_per_group(_, _Config) ->
-    ok.
+end_per_group(_, _Config) -> ok.
 
 init_per_testcase(Case, Config) ->
     _ = application:stop(flame_prof),
@@ -93,8 +68,7 @@ end_per_testcase(_Case, _Config) ->
 on_scheduler_utilisation(Config) ->
     fires(Config, #{on => scheduler_utilisation, above => 60}, fun busy/0).
 
-on_the_run_queue(Config) ->
-    fires(Config, #{on => run_queue, above => 10}, fun busy/0).
+on_the_run_queue(Config) -> fires(Config, #{on => run_queue, above => 10}, fun busy/0).
 
 %% Each by what is made: the probe's value, and what the note has beside it.
 levels_rise_with_what_they_measure(_) ->
@@ -109,17 +83,14 @@ levels_rise_with_what_they_measure(_) ->
             Value >= Before + More andalso nomatch =/= re:run(Detail, Expected)
         end),
         kill(Pids)
-    end || {On, More, Make, Expected} <- [
-        {memory, 64000000, fun() -> holder(128000000) end, "^$"},
+    end || {On, More, Make, Expected} <- [{memory, 64000000, fun() -> holder(128000000) end, "^$"},
         {binary_memory, 32000000, fun() -> holder(64000000) end, "^$"},
         {rss, 100000000, fun() -> holder(200000000) end, "^$"},
         {process_count, 400, Processes, "^$"},
         {atom_count, 500, Atoms, "^$"},
-        {atom_percent, 0, fun() -> [] end, "^[0-9]+ of [0-9]+ atoms$"}
-    ]].
+        {atom_percent, 0, fun() -> [] end, "^[0-9]+ of [0-9]+ atoms$"}]].
 
 rest() -> timer:sleep(infinity).
-
 probed(Given) -> probed(Given, none).
 
 probed(Given, Before) ->
@@ -146,8 +117,7 @@ a_small_node_is_not_fragmented(_) ->
             {Percent, <<"eheap_alloc: ", _/binary>>} = probed(Given#{least_bytes => 1}),
             ?assert(Percent > 0),
             ?assertMatch({0, _}, probed(Given#{least_bytes => 1 bsl 50}));
-        Why ->
-            {skip, Why}
+        Why -> {skip, Why}
     end.
 
 %% The note names the table and its owner, among others that are larger and at rest.
@@ -168,8 +138,7 @@ on_growing_tables(Config) ->
         none ->
             ?assertMatch({match, _}, re:run(Note, [", table growing of ", Owner, " grower .*",
                 " (grows most, [0-9]+ bytes a second|is the largest, [0-9]+ bytes)$"]));
-        _ ->
-            ?assertEqual(nomatch, re:run(Note, "table"))
+        _ -> ?assertEqual(nomatch, re:run(Note, "table"))
     end.
 
 %% It looks at all tables, twice: while its profile runs nobody would read which one grows.
@@ -215,8 +184,7 @@ on_a_message_queue(Config) ->
     Sender = pid_to_list(self()),
     ?assertNotEqual(nomatch, string:find(Note, "100.0% info:message, 100.0% from " ++ Sender)).
 
-on_a_long_collection(Config) ->
-    fires(Config, #{on => long_gc, above => 1}, fun collecting/0).
+on_a_long_collection(Config) -> fires(Config, #{on => long_gc, above => 1}, fun collecting/0).
 
 %% A BIF that does not yield.
 on_a_long_turn(Config) ->
@@ -275,14 +243,9 @@ bounded(Trigger) ->
     maps:merge(#{interval => 100, duration => 1000, cooldown => 0, max_per_hour => 100,
         timeout => 30000}, Trigger).
 
-happens_anywhere(#{on := On}) ->
-    lists:member(On, [long_gc, long_schedule]).
-
-is_event(#{on := On}) ->
-    flame_prof_trigger:is_event(On).
-
+happens_anywhere(#{on := On}) -> lists:member(On, [long_gc, long_schedule]).
+is_event(#{on := On}) -> flame_prof_trigger:is_event(On).
 seen(Trigger) -> maps:get(last, about(Trigger)).
-
 fired(Trigger) -> maps:get(fired, about(Trigger)).
 
 about(#{on := On}) ->
@@ -295,12 +258,8 @@ about(#{on := On}) ->
 
 %% It has ended when the trigger fires.
 what_came_before_is_in_the_file(Config) ->
-    ok = start(Config, #{
-        triggers => [bounded(set_trigger())],
-        lookback => 20000,
-        sample_interval => 20,
-        include => [what_came_before]
-    }),
+    ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 20000,
+        sample_interval => 20, include => [what_came_before]}),
     ?assertMatch(#{state := armed, files := []}, flame_prof:info()),
     [Early] = helper(fun() ->
         true = register(what_came_before, self()),
@@ -317,21 +276,17 @@ what_came_before_is_in_the_file(Config) ->
     [File] = finished(Config),
     {ok, _} = perf_script_grammar:check(File),
     {ok, [#{trigger := _, time_us := Fired} | _], _} = reader_oracle:own(File),
-    {ok, Times, _} = reader_oracle:fold(
-        fun(#{time_us := Time, frames := Frames}, Times) ->
-            case lists:any(fun is_before/1, Frames) of
-                true -> [Time | Times];
-                false -> Times
-            end
-        end,
-        [],
-        [File]
-    ),
+    {ok, Times, _} = reader_oracle:fold(fun(#{time_us := Time, frames := Frames}, Times) ->
+        case lists:any(fun is_before/1, Frames) of
+            true -> [Time | Times];
+            false -> Times
+        end
+    end, [],
+        [File]),
     ?assert(length(Times) >= 5, {Evicted, length(Times)}),
     ?assert(lists:max(Times) =< Fired).
 
-is_before({Symbol, _}) ->
-    binary:match(Symbol, <<"before_it_happened/0">>) =/= nomatch.
+is_before({Symbol, _}) -> binary:match(Symbol, <<"before_it_happened/0">>) =/= nomatch.
 
 before_it_happened() ->
     receive
@@ -379,8 +334,7 @@ a_monitor_of_somebodys_is_left_alone(Config) ->
         ok = start(Config, #{triggers => [LongGc, bounded(set_trigger())]}) end)),
     Pids = collecting(),
     case has_sessions() of
-        true ->
-            eventually(fun() -> fired(LongGc) >= 1 end);
+        true -> eventually(fun() -> fired(LongGc) >= 1 end);
         false ->
             ?assertNotEqual(nomatch,
                 string:find(Text, "another program has set erlang:system_monitor/2")),
@@ -432,17 +386,13 @@ start(Config, Options) ->
     ?assertEqual(Pid, whereis(flame_prof_triggers)),
     ok.
 
-directory(Config) ->
-    proplists:get_value(directory, Config).
+directory(Config) -> proplists:get_value(directory, Config).
 
 files(Config) ->
     [list_to_binary(File) || File <- filelib:wildcard(filename:join(directory(Config), "*"))].
 
-finished(Config) ->
-    [File || File <- files(Config), filename:extension(File) =/= <<".part">>].
-
+finished(Config) -> [File || File <- files(Config), filename:extension(File) =/= <<".part">>].
 set_trigger() -> #{on => {?MODULE, is_set}}.
-
 is_set() -> persistent_term:get(?SWITCH, false) =:= true.
 
 set() ->
@@ -450,9 +400,7 @@ set() ->
     [].
 
 switch(Value) -> persistent_term:put(?SWITCH, Value).
-
 helper(Fun) -> [spawn(Fun)].
-
 kill(Pids) -> [exit(Pid, kill) || Pid <- Pids].
 
 %% On each scheduler, however many there are, and more than it can run.
@@ -462,9 +410,7 @@ busy() ->
         lists:append([helper(fun() -> burn(1) end) || _ <- lists:seq(1, 40)]).
 
 burn(N) -> burn((N * 5 + 1) band 16#ffffff).
-
-collecting() ->
-    helper(fun() -> collect(lists:seq(1, 2000000)) end).
+collecting() -> helper(fun() -> collect(lists:seq(1, 2000000)) end).
 
 collect(Live) ->
     true = erlang:garbage_collect(),

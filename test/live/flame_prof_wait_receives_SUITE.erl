@@ -5,19 +5,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    receives_are_told_by_the_code_of_their_module/1,
+-export([receives_are_told_by_the_code_of_their_module/1,
     what_is_loaded_without_its_file_is_not_known/1,
-    a_receive_that_is_another_after_a_load_is_read_again/1,
-    failed_probes_are_remembered_and_told/1,
-    who_holds_a_global_lock_is_told/1,
-    a_copy_of_gen_server_is_probed_as_gen_server/1
-]).
+    a_receive_that_is_another_after_a_load_is_read_again/1, failed_probes_are_remembered_and_told/1,
+    who_holds_a_global_lock_is_told/1, a_copy_of_gen_server_is_probed_as_gen_server/1]).
 %% Of the copy.
 -export([init/1, handle_call/3, handle_cast/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [init]).
 
 init_per_suite(Config) ->
@@ -37,8 +32,7 @@ until(Look) ->
         end
     end).
 
-mute() ->
-    spawn_link(fun mute_loop/0).
+mute() -> spawn_link(fun mute_loop/0).
 
 mute_loop() ->
     receive
@@ -54,16 +48,14 @@ receives_are_told_by_the_code_of_their_module(_Config) ->
     Server = mute(),
     {ok, Listening} = gen_tcp:listen(0, [{inet_backend, inet}, {ip, {127, 0, 0, 1}}]),
     Self = self(),
-    Probes = [
-        {spawn_link(fun() -> takes_any([]) end), idle},
+    Probes = [{spawn_link(fun() -> takes_any([]) end), idle},
         {spawn_link(fun() -> receive after infinity -> ok end end), {edge, timer, timer}},
         {spawn_link(fun() -> asks(Server) end), {edge, monitor_only, Server}},
         {spawn_link(fun() -> answer_of(Server) end), {edge, named, Server}},
         {spawn_link(fun() -> data_of(Listening) end), {edge, port, Listening}},
         {spawn_link(fun() -> keeps(monitor(process, Server), Self) end),
             {forms, [{atom, stop}, {tuple, get, 2}]}},
-        {spawn_link(fun() -> answer_of(self()) end), {forms, [{tuple, any, 2}]}}
-    ],
+        {spawn_link(fun() -> answer_of(self()) end), {forms, [{tuple, any, 2}]}}],
     [until(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end)
         || {Pid, _} <- Probes],
     %% Their schedulers may not have put all of them down yet.
@@ -74,8 +66,7 @@ receives_are_told_by_the_code_of_their_module(_Config) ->
         Wanted = [Probe || {_, {edge, _, _}} = Probe <- Probes],
         Wanted =:= [Probe || {Pid, _} <- Probes, {P, _} = Probe <- Told, P =:= Pid]
             andalso lists:any(
-                fun({Mfa, _, N}) -> {Mfa, N} =:= {{?MODULE, keeps, 2}, 1} end, Receives
-            )
+                fun({Mfa, _, N}) -> {Mfa, N} =:= {{?MODULE, keeps, 2}, 1} end, Receives)
     end),
     [takes(Pid, Forms) || {Pid, {forms, Forms}} <- Probes],
     [takes(Pid, any) || {Pid, idle} <- Probes],
@@ -124,8 +115,7 @@ keeps(Ref, Owner) ->
         {get, Message} ->
             Owner ! {Ref, Message},
             keeps(Ref, Owner);
-        stop ->
-            demonitor(Ref)
+        stop -> demonitor(Ref)
     end.
 
 %% A file that is not what is loaded says nothing.
@@ -184,17 +174,14 @@ a_receive_that_is_another_after_a_load_is_read_again(Config) ->
         {Takes, [Of || {{M, f, 0}, Of, 1} <- Receives, M =:= Module],
             [1 || {{M, f, 0}, 1} <- Unknown, M =:= Module]}
     end,
-    [
-        begin
-            Load(Clause),
-            code:purge(Module),
-            ?assertEqual(Truth, Told())
-        end
-     || Clauses <- [[
-            {"a", forms([{atom, a}])}, {"b", forms([{atom, b}])}, {"_", {any, [], []}},
+    [begin
+        Load(Clause),
+        code:purge(Module),
+        ?assertEqual(Truth, Told())
+    end
+     || Clauses <- [[{"a", forms([{atom, a}])}, {"b", forms([{atom, b}])}, {"_", {any, [], []}},
             {"{a, _}", forms([{tuple, a, 2}])}, {"{b, _}", forms([{tuple, b, 2}])}
-        ]], _ <- [1, 2, 3], {Clause, Truth} <- Clauses
-    ],
+        ]], _ <- [1, 2, 3], {Clause, Truth} <- Clauses],
     true = code:delete(Module),
     code:purge(Module).
 
@@ -283,15 +270,11 @@ copied(Forms) ->
     end.
 
 has_copy({_, true, Sites}) ->
-    lists:any(
-        fun({Mfa, Roles, _, _}) ->
-            is_tuple(Mfa) andalso element(1, Mfa) =:= p1_server andalso
-                lists:keymember(serves, 1, Roles)
-        end,
-        Sites
-    );
-has_copy(_) ->
-    false.
+    lists:any(fun({Mfa, Roles, _, _}) ->
+        is_tuple(Mfa) andalso element(1, Mfa) =:= p1_server andalso
+            lists:keymember(serves, 1, Roles)
+    end, Sites);
+has_copy(_) -> false.
 
 renamed(gen_server) -> p1_server;
 renamed(List) when is_list(List) -> [renamed(Head) || Head <- List];

@@ -6,62 +6,40 @@
 
 -export([all/0, suite/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
     end_per_group/2, end_per_testcase/2]).
--export([
-    deadlocks_of_2_3_and_50_are_told/1,
-    a_deadlock_that_ends_within_the_look_is_told/1,
+-export([deadlocks_of_2_3_and_50_are_told/1, a_deadlock_that_ends_within_the_look_is_told/1,
     servers_that_work_have_no_deadlock_and_no_false_edge/1,
     a_call_that_was_given_on_is_no_deadlock/1,
     a_call_that_was_given_on_before_a_continue_is_no_deadlock/1,
-    a_server_that_a_request_waits_for_in_work_is_deadlocked/1,
-    probes_end_with_their_driver/1,
-    a_chain_ends_at_its_root/1,
-    a_call_by_name_leads_to_its_process/1,
+    a_server_that_a_request_waits_for_in_work_is_deadlocked/1, probes_end_with_their_driver/1,
+    a_chain_ends_at_its_root/1, a_call_by_name_leads_to_its_process/1,
     a_receive_on_a_monitor_leads_to_its_process/1,
-    the_same_call_has_lasted_for_the_time_between_looks/1,
-    what_waits_for_no_process_is_counted/1,
+    the_same_call_has_lasted_for_the_time_between_looks/1, what_waits_for_no_process_is_counted/1,
     ten_thousand_callers_are_all_named/1,
-    the_portable_engine_knows_callers_and_suspects_deadlocks/1,
-    a_chain_goes_on_at_another_node/1,
-    a_deadlock_of_two_nodes_is_suspected/1,
-    a_node_without_flame_prof_is_missing/1,
-    the_command_line_prints_a_deadlock/1,
-    the_command_line_refuses_what_is_wrong/1
-]).
+    the_portable_engine_knows_callers_and_suspects_deadlocks/1, a_chain_goes_on_at_another_node/1,
+    a_deadlock_of_two_nodes_is_suspected/1, a_node_without_flame_prof_is_missing/1,
+    the_command_line_prints_a_deadlock/1, the_command_line_refuses_what_is_wrong/1]).
 %% On other nodes.
 -export([deadlock_of_three/0, remote_server/0]).
 
 -import(command_line, [run/1, call/4, cookie/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> [{group, native}, {group, everywhere}].
 
 groups() ->
-    [
-        {native, [], [
-            deadlocks_of_2_3_and_50_are_told,
-            a_deadlock_that_ends_within_the_look_is_told,
+    [{native, [], [deadlocks_of_2_3_and_50_are_told, a_deadlock_that_ends_within_the_look_is_told,
             servers_that_work_have_no_deadlock_and_no_false_edge,
             a_call_that_was_given_on_is_no_deadlock,
             a_call_that_was_given_on_before_a_continue_is_no_deadlock,
-            a_server_that_a_request_waits_for_in_work_is_deadlocked,
-            probes_end_with_their_driver,
-            a_chain_ends_at_its_root,
-            a_call_by_name_leads_to_its_process,
+            a_server_that_a_request_waits_for_in_work_is_deadlocked, probes_end_with_their_driver,
+            a_chain_ends_at_its_root, a_call_by_name_leads_to_its_process,
             a_receive_on_a_monitor_leads_to_its_process,
             the_same_call_has_lasted_for_the_time_between_looks,
-            what_waits_for_no_process_is_counted,
-            ten_thousand_callers_are_all_named,
-            a_deadlock_of_two_nodes_is_suspected,
-            the_command_line_prints_a_deadlock
-        ]},
-        {everywhere, [], [
-            the_portable_engine_knows_callers_and_suspects_deadlocks,
-            a_chain_goes_on_at_another_node,
-            a_node_without_flame_prof_is_missing,
-            the_command_line_refuses_what_is_wrong
-        ]}
-    ].
+            what_waits_for_no_process_is_counted, ten_thousand_callers_are_all_named,
+            a_deadlock_of_two_nodes_is_suspected, the_command_line_prints_a_deadlock]},
+        {everywhere, [], [the_portable_engine_knows_callers_and_suspects_deadlocks,
+            a_chain_goes_on_at_another_node, a_node_without_flame_prof_is_missing,
+            the_command_line_refuses_what_is_wrong]}].
 
 init_per_suite(Config) ->
     ok = command_line:is_distributed(),
@@ -74,8 +52,7 @@ init_per_group(native, Config) ->
         none -> ok = waits_work:know_sites(), Config;
         Why -> {skip, Why}
     end;
-init_per_group(_, Config) ->
-    Config.
+init_per_group(_, Config) -> Config.
 
 end_per_group(_, _) -> ok.
 
@@ -98,13 +75,9 @@ deadlocks_of_2_3_and_50_are_told(_) ->
     ?assertEqual(lists:sort([lists:sort(Ring) || Ring <- Rings]),
         lists:sort([lists:sort(Cycle) || Cycle <- Cycles])),
     %% In the order of waiting, which is that in which they were started.
-    [
-        ?assertEqual(next(From, Ring), To)
-     || #{edges := Edges} <- Deadlocks,
+    [?assertEqual(next(From, Ring), To) || #{edges := Edges} <- Deadlocks,
         #{from := From, to := To, tag := {tuple, lock, 3}} <- Edges,
-        Ring <- Rings,
-        lists:member(From, Ring)
-    ],
+        Ring <- Rings, lists:member(From, Ring)],
     {ok, Text} = flame_prof_waits:page(#{}, text),
     ?assertNotEqual(nomatch, binary:match(Text, <<"Deadlock of 50 processes">>)),
     %% Of a request only the tag is read.
@@ -175,15 +148,12 @@ a_server_that_a_request_waits_for_in_work_is_deadlocked(_) ->
 
 %% However it ends, none stays, not those that trap exits nor those that start others.
 probes_end_with_their_driver(_) ->
-    [
-        begin
-            Driver = spawn(fun() -> flame_prof_wait_sites:drive() end),
-            waiting:eventually(fun() -> links(Driver) > Least end),
-            true = exit(Driver, kill),
-            waiting:eventually(fun() -> probes() =:= [] end)
-        end
-     || Least <- [3, 60, 120]
-    ].
+    [begin
+        Driver = spawn(fun() -> flame_prof_wait_sites:drive() end),
+        waiting:eventually(fun() -> links(Driver) > Least end),
+        true = exit(Driver, kill),
+        waiting:eventually(fun() -> probes() =:= [] end)
+    end || Least <- [3, 60, 120]].
 
 links(Pid) ->
     case process_info(Pid, links) of
@@ -224,14 +194,11 @@ a_chain_ends_at_its_root(_) ->
 a_call_by_name_leads_to_its_process(_) ->
     Server = waits_work:start(waits_named),
     yes = global:register_name(waits_global, Server),
-    [
-        begin
-            Caller = waits_work:caller(Name, {pass, []}),
-            ?assertMatch([#{to := Server, how := call}], edges_of(Caller, look())),
-            ok = waits_work:stop([Caller])
-        end
-     || Name <- [waits_named, {waits_named, node()}, {global, waits_global}]
-    ],
+    [begin
+        Caller = waits_work:caller(Name, {pass, []}),
+        ?assertMatch([#{to := Server, how := call}], edges_of(Caller, look())),
+        ok = waits_work:stop([Caller])
+    end || Name <- [waits_named, {waits_named, node()}, {global, waits_global}]],
     ok = waits_work:stop([Server]).
 
 a_receive_on_a_monitor_leads_to_its_process(_) ->
@@ -278,13 +245,10 @@ what_waits_for_no_process_is_counted(_) ->
 
 ten_thousand_callers_are_all_named(_) ->
     Servers = list_to_tuple([waits_work:start() || _ <- lists:seq(1, 100)]),
-    Truth = [
-        begin
-            Server = element(1 + I rem 100, Servers),
-            {spawn(fun() -> catch gen_server:call(Server, {pass, []}, infinity) end), Server}
-        end
-     || I <- lists:seq(1, 10000)
-    ],
+    Truth = [begin
+        Server = element(1 + I rem 100, Servers),
+        {spawn(fun() -> catch gen_server:call(Server, {pass, []}, infinity) end), Server}
+    end || I <- lists:seq(1, 10000)],
     ok = waits_work:all_in_calls([Caller || {Caller, _} <- Truth]),
     #{edges := Edges, roots := Roots, more_roots := More} = look(),
     Seen = maps:from_list([{From, To} || #{from := From, to := To} <- Edges]),
@@ -321,7 +285,6 @@ with_node(Modules, Fun) ->
     end.
 
 remote_server() -> waits_work:start(far_store).
-
 deadlock_of_three() -> length(waits_work:deadlock(3)).
 
 a_chain_goes_on_at_another_node(_) ->
@@ -398,15 +361,11 @@ the_command_line_prints_a_deadlock(_) ->
 number(Pid) -> lists:nth(2, string:lexemes(pid_to_list(Pid), ".")).
 
 the_command_line_refuses_what_is_wrong(_) ->
-    [
-        begin
-            {Status, Text} = run(["waits" | Words]),
-            ?assertMatch({match, _}, re:run(Text, Said))
-        end
-     || {Words, Status, Said} <- [
-            {[], 2, "usage: flame_prof waits NODE"},
+    [begin
+        {Status, Text} = run(["waits" | Words]),
+        ?assertMatch({match, _}, re:run(Text, Said))
+    end
+     || {Words, Status, Said} <- [{[], 2, "usage: flame_prof waits NODE"},
             {["a@b", "c", "d"], 2, "unexpected argument \"d\""},
             {["a@b", "--for", "soon"], 2, "a time such as 500ms"},
-            {["nobody@127.0.0.1", "--cookie", "x"], 3, "no node nobody runs"}
-        ]
-    ].
+            {["nobody@127.0.0.1", "--cookie", "x"], 3, "no node nobody runs"}]].

@@ -6,22 +6,16 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    the_sites_that_this_release_has_are_found/1,
-    probes_leave_nothing/1,
+-export([the_sites_that_this_release_has_are_found/1, probes_leave_nothing/1,
     callers_are_told_with_callee_reference_and_tag/1,
-    callers_by_name_and_to_another_node_are_told/1,
-    sleepers_starters_ports_and_locks_are_told/1,
-    a_lock_has_a_holder_where_no_other_node_can_have_it/1,
-    idle_servers_are_counted_and_not_told/1,
+    callers_by_name_and_to_another_node_are_told/1, sleepers_starters_ports_and_locks_are_told/1,
+    a_lock_has_a_holder_where_no_other_node_can_have_it/1, idle_servers_are_counted_and_not_told/1,
     monitor_trees_are_those_that_the_vm_tells/1,
     a_receive_by_hand_is_told_where_it_has_one_monitor/1,
     monitors_that_are_too_many_are_said_to_be_left/1,
-    one_that_ran_when_its_turn_came_is_counted_when_it_waits/1,
-    what_servers_have_in_work_is_told/1,
+    one_that_ran_when_its_turn_came_is_counted_when_it_waits/1, what_servers_have_in_work_is_told/1,
     without_its_site_a_caller_waits_for_something_unknown/1,
-    a_module_that_is_loaded_anew_is_probed_anew/1,
-    edges_beside_a_storm_are_those_of_the_callees/1
+    a_module_that_is_loaded_anew_is_probed_anew/1, edges_beside_a_storm_are_those_of_the_callees/1
 ]).
 %% For a peer.
 -export([listen/0]).
@@ -30,7 +24,6 @@
 -export([handle_event/4]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
 all() -> suite_cases:list(?MODULE, [init]).
 
 init_per_suite(Config) ->
@@ -115,16 +108,12 @@ the_sites_that_this_release_has_are_found(_Config) ->
     Roles = roles(),
     ct:log("~p", [Roles]),
     Has = fun(Module, Function, Role) ->
-        lists:any(
-            fun
-                ({{M, F, _}, R}) -> {M, F, R} =:= {Module, Function, Role};
-                (_) -> false
-            end,
-            Roles
-        )
+        lists:any(fun
+            ({{M, F, _}, R}) -> {M, F, R} =:= {Module, Function, Role};
+            (_) -> false
+        end, Roles)
     end,
-    Wanted = [
-        {gen, do_call, call},
+    Wanted = [{gen, do_call, call},
         {gen, receive_response, call},
         {gen, wait_response, call},
         {gen_server, call, request},
@@ -141,8 +130,7 @@ the_sites_that_this_release_has_are_found(_Config) ->
         {prim_inet, recv0, port},
         {global, set_lock, lock},
         {io, execute_request, call},
-        {sys, send_system_msg, request}
-    ],
+        {sys, send_system_msg, request}],
     ?assertEqual([], [W || {M, F, R} = W <- Wanted, not Has(M, F, R)]),
     %% Its function has other names from 28 on.
     ?assert(lists:any(fun({Mfa, R}) -> R =:= loop andalso element(1, Mfa) =:= gen_statem end,
@@ -162,8 +150,7 @@ probes_leave_nothing(_Config) ->
 %%% ---------------------------------------------------------------- callers --
 
 callers_are_told_with_callee_reference_and_tag(_Config) ->
-    Calls = [
-        {fun(S, R) -> gen_server:call(S, R) end, true},
+    Calls = [{fun(S, R) -> gen_server:call(S, R) end, true},
         {fun(S, R) -> gen_server:call(S, R, infinity) end, true},
         {fun(S, R) -> gen_statem:call(S, R, 60000) end, true},
         {fun(S, R) -> gen_statem:call(S, R, infinity) end, true},
@@ -173,24 +160,19 @@ callers_are_told_with_callee_reference_and_tag(_Config) ->
             gen_server:receive_response(gen_server:send_request(S, R), infinity)
         end, false},
         {fun(S, R) -> gen_server:wait_response(gen_server:send_request(S, R), 60000) end, false},
-        {fun(S, R) -> io:request(S, R) end, false}
-    ],
+        {fun(S, R) -> io:request(S, R) end, false}],
     Requests = [
-        {{put, a, b}, {tuple, put, 3}}, {flush, {atom, flush}}, {[1, 2], other}, {{1}, other}
-    ],
-    [
-        begin
-            Server = mute(),
-            Pid = spawn_link(fun() -> Call(Server, Request) end),
-            {Pid, Ref, _} = got(Server),
-            {Pid, How, Target, Told, Of, {_, _, _}} = wait_of(Pid),
-            ?assertEqual({call, Server, Ref}, {How, Target, Told}),
-            ?assert(lists:member(Of, [Tag | [unknown || not HasTag]])),
-            unlink(Pid),
-            exit(Pid, kill)
-        end
-     || {Call, HasTag} <- Calls, {Request, Tag} <- Requests
-    ].
+        {{put, a, b}, {tuple, put, 3}}, {flush, {atom, flush}}, {[1, 2], other}, {{1}, other}],
+    [begin
+        Server = mute(),
+        Pid = spawn_link(fun() -> Call(Server, Request) end),
+        {Pid, Ref, _} = got(Server),
+        {Pid, How, Target, Told, Of, {_, _, _}} = wait_of(Pid),
+        ?assertEqual({call, Server, Ref}, {How, Target, Told}),
+        ?assert(lists:member(Of, [Tag | [unknown || not HasTag]])),
+        unlink(Pid),
+        exit(Pid, kill)
+    end || {Call, HasTag} <- Calls, {Request, Tag} <- Requests].
 
 callers_by_name_and_to_another_node_are_told(_Config) ->
     Server = mute(),
@@ -208,27 +190,21 @@ callers_by_name_and_to_another_node_are_told(_Config) ->
                     waits_until(ByPid, fun(W) -> element(3, W) =/= none end),
                 ["<" ++ _, Number, Serial] = string:lexemes(pid_to_list(Remote), ".>"),
                 ?assertMatch({remote, Node, _, _, _}, ByPidTarget),
-                ?assertEqual(
-                    {list_to_integer(Number), list_to_integer(Serial)},
-                    {element(3, ByPidTarget), element(4, ByPidTarget)}
-                ),
-                ?assertMatch(
-                    {_, call, {a_listener, Node}, {_, _, _}, {tuple, get, 2}, _},
-                    waits_until(ByName, fun(W) -> element(3, W) =/= none end)
-                )
+                ?assertEqual({list_to_integer(Number), list_to_integer(Serial)},
+                    {element(3, ByPidTarget), element(4, ByPidTarget)}),
+                ?assertMatch({_, call, {a_listener, Node}, {_, _, _}, {tuple, get, 2}, _},
+                    waits_until(ByName, fun(W) -> element(3, W) =/= none end))
             after
                 peer:stop(Peer)
             end;
-        {error, Why} ->
-            {comment, "no other node here: " ++ Why}
+        {error, Why} -> {comment, "no other node here: " ++ Why}
     end.
 
 start_peer() ->
     case is_alive() of
         true ->
             {ok, Peer, Node} = peer:start_link(#{
-                name => peer:random_name(), args => ["-pa" | code:get_path()]
-            }),
+                name => peer:random_name(), args => ["-pa" | code:get_path()]}),
             {ok, Peer, Node};
         false ->
             Name = list_to_atom("waits_" ++ os:getpid()),
@@ -258,8 +234,7 @@ sleepers_starters_ports_and_locks_are_told(_Config) ->
     true = global:set_lock({a_resource, Self}, [node()]),
     Locker = spawn_link(fun() -> global:set_lock({a_resource, self()}, [node()]) end),
     ?assertMatch(
-        {_, lock, a_resource, _, _, _}, waits_until(Locker, fun(W) -> element(2, W) =:= lock end)
-    ),
+        {_, lock, a_resource, _, _, _}, waits_until(Locker, fun(W) -> element(2, W) =:= lock end)),
     unlink(Locker),
     exit(Locker, kill),
     true = global:del_lock({a_resource, Self}, [node()]),
@@ -283,8 +258,7 @@ a_lock_has_a_holder_where_no_other_node_can_have_it(_Config) ->
             try ?assertEqual({lock, global, a_resource}, until(Holder))
             after peer:stop(Peer)
             end;
-        {error, Why} ->
-            {comment, "no other node here: " ++ Why}
+        {error, Why} -> {comment, "no other node here: " ++ Why}
     end,
     unlink(Locker),
     exit(Locker, kill),
@@ -293,8 +267,7 @@ a_lock_has_a_holder_where_no_other_node_can_have_it(_Config) ->
 
 idle_servers_are_counted_and_not_told(_Config) ->
     {ok, _, #{idle := Before}} = looked([]),
-    Servers =
-        [start(gen_server, {idle, []}) || _ <- lists:seq(1, 100)] ++
+    Servers = [start(gen_server, {idle, []}) || _ <- lists:seq(1, 100)] ++
             [start(gen_server, {idle, [60000]}) || _ <- lists:seq(1, 100)] ++
             [start(gen_server, {idle, [hibernate]}) || _ <- lists:seq(1, 100)] ++
             [start(gen_statem, {idle, [d]}) || _ <- lists:seq(1, 100)] ++
@@ -319,10 +292,8 @@ monitor_trees_are_those_that_the_vm_tells(_Config) ->
     Self = self(),
     Targets = [mute() || _ <- lists:seq(1, 30)],
     Pid = spawn_link(fun() ->
-        Refs = [
-            erlang:monitor(process, T, Options)
-         || T <- Targets, Options <- [[], [{alias, demonitor}], [{tag, x}]]
-        ],
+        Refs = [erlang:monitor(process, T, Options)
+         || T <- Targets, Options <- [[], [{alias, demonitor}], [{tag, x}]]],
         [erlang:demonitor(R) || {N, R} <- lists:zip(lists:seq(1, length(Refs)), Refs), N rem 7 < 3],
         Left = [R || {N, R} <- lists:zip(lists:seq(1, length(Refs)), Refs), N rem 7 >= 3],
         Self ! {left, Left},
@@ -335,10 +306,8 @@ monitor_trees_are_those_that_the_vm_tells(_Config) ->
             {error, _} -> false
         end
     end),
-    ?assertEqual(
-        lists:sort([numbers(R) || R <- Left]),
-        lists:sort([R || {R, process, true, _, none} <- Found])
-    ),
+    ?assertEqual(lists:sort([numbers(R) || R <- Left]),
+        lists:sort([R || {R, process, true, _, none} <- Found])),
     {monitors, Truth} = process_info(Pid, monitors),
     ?assertEqual(
         lists:sort([P || {process, P} <- Truth]), lists:sort([P || {_, _, _, {pid, P}, _} <- Found])
@@ -397,8 +366,7 @@ one_that_ran_when_its_turn_came_is_counted_when_it_waits(_Config) ->
 run_until_asked() ->
     receive
         wait -> receive never -> ok end
-    after 0 ->
-        run_until_asked()
+    after 0 -> run_until_asked()
     end.
 
 a_receive_by_hand_is_told_where_it_has_one_monitor(_Config) ->
@@ -490,8 +458,7 @@ without_its_site_a_caller_waits_for_something_unknown(_Config) ->
         ok = flame_prof_nif:wait_sites_set(Rows, Mark)
     end.
 
-two_deep(Server) ->
-    {ok, gen_server:call(Server, {get, 1}, infinity)}.
+two_deep(Server) -> {ok, gen_server:call(Server, {get, 1}, infinity)}.
 
 %% The caller at the old code waits as before; the one at the new code is told, too.
 a_module_that_is_loaded_anew_is_probed_anew(_Config) ->
@@ -524,8 +491,7 @@ callback_mode() -> handle_event_function.
 init({slow, Pid}) ->
     Pid ! {slow, self()},
     receive never -> ok end;
-init({idle, Options}) ->
-    list_to_tuple([ok, idle | Options]);
+init({idle, Options}) -> list_to_tuple([ok, idle | Options]);
 init({works, Pid}) ->
     case get('$initial_call') of
         {gen_event, _, _} -> {ok, Pid};

@@ -5,52 +5,32 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([
-    terms_of_each_kind_have_the_size_that_the_vm_says/1,
-    random_terms_have_the_size_that_the_vm_says/1,
-    memory_is_that_of_process_info/1,
-    what_is_shared_counts_once/1,
-    a_state_that_grows_in_a_map_is_told_by_its_keys/1,
-    a_list_in_a_record_is_told/1,
-    an_entry_of_the_dictionary_is_told/1,
-    a_mailbox_is_told_by_its_messages/1,
-    sub_binaries_are_told_with_what_they_pin/1,
+-export([terms_of_each_kind_have_the_size_that_the_vm_says/1,
+    random_terms_have_the_size_that_the_vm_says/1, memory_is_that_of_process_info/1,
+    what_is_shared_counts_once/1, a_state_that_grows_in_a_map_is_told_by_its_keys/1,
+    a_list_in_a_record_is_told/1, an_entry_of_the_dictionary_is_told/1,
+    a_mailbox_is_told_by_its_messages/1, sub_binaries_are_told_with_what_they_pin/1,
     binaries_that_only_garbage_holds_are_told/1,
     what_a_hibernating_process_holds_is_in_its_registers/1,
-    a_message_that_was_taken_is_on_the_stack/1,
-    garbage_and_free_parts_add_up/1,
-    literals_are_apart/1,
-    a_tree_of_any_depth_is_told/1,
-    a_large_heap_is_read_within_the_budget/1,
+    a_message_that_was_taken_is_on_the_stack/1, garbage_and_free_parts_add_up/1,
+    literals_are_apart/1, a_tree_of_any_depth_is_told/1, a_large_heap_is_read_within_the_budget/1,
     a_heap_beyond_the_budget_is_refused_with_what_it_needs/1,
     a_process_that_works_in_between_is_told/1,
     a_large_state_of_a_process_that_works_in_between_is_copied_and_told/1,
-    a_process_that_always_runs_is_refused/1,
-    a_process_that_has_exited_is_refused/1,
-    a_process_looks_at_itself/1,
-    what_is_not_accepted_is_refused/1,
-    the_process_is_not_asked/1,
-    no_value_gets_out/1,
-    an_answer_is_told_once/1,
-    without_the_library_it_is_refused/1,
+    a_process_that_always_runs_is_refused/1, a_process_that_has_exited_is_refused/1,
+    a_process_looks_at_itself/1, what_is_not_accepted_is_refused/1, the_process_is_not_asked/1,
+    no_value_gets_out/1, an_answer_is_told_once/1, without_the_library_it_is_refused/1,
     a_node_that_keeps_its_own_probes_waiting_is_not_refused/1,
-    an_agent_tells_what_its_end_costs_a_large_heap/1,
-    every_process_of_the_node_is_told_or_refused/1
+    an_agent_tells_what_its_end_costs_a_large_heap/1, every_process_of_the_node_is_told_or_refused/1
 ]).
 %% In a VM of its own.
 -export([without_library/0, starved/0]).
 -export([woken/1]).
 
-suite() ->
-    [{timetrap, {minutes, 2}}].
-
+suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, [woken]).
-
-init_per_suite(Config) ->
-    native_node:or_skip(Config).
-
-end_per_suite(_Config) ->
-    ok.
+init_per_suite(Config) -> native_node:or_skip(Config).
+end_per_suite(_Config) -> ok.
 
 %%% ----------------------------------------------------------------- helpers --
 
@@ -86,7 +66,6 @@ waits(Pid, MFA, Messages) ->
     end).
 
 with_holder(Make, Fun) -> with_holder(Make, fun(_) -> ok end, fun(Pid, ok) -> Fun(Pid) end).
-
 look(Pid) -> look(Pid, #{}).
 
 look(Pid, Options) ->
@@ -119,8 +98,7 @@ is_near_but_for_monitors(A, B) -> ?assert(abs(A - B) =< 200 + 0.01 * max(A, B)).
 
 kinds() ->
     N = erlang:unique_integer([positive]) rem 100 + 2,
-    [
-        fun() -> lists:seq(N, 1000) end,
+    [fun() -> lists:seq(N, 1000) end,
         fun() -> list_to_tuple(lists:seq(N, 300)) end,
         fun() -> {N, {N, {N}}, [{N, a} | N]} end,
         fun() -> #{N => [N], {N} => {N, b}} end,
@@ -135,8 +113,7 @@ kinds() ->
         fun() -> gb_trees:from_orddict([{K, [K]} || K <- lists:seq(1, 5000)]) end,
         fun() -> lists:foldl(fun(_, T) -> {T, N} end, [], lists:seq(1, 10000)) end,
         fun() -> lists:foldl(fun(_, T) -> [T] end, [], lists:seq(1, 10000)) end,
-        fun() -> <<_:3, Bits:700/bitstring, _/bitstring>> = binary:copy(<<N>>, 1000), {Bits} end
-    ].
+        fun() -> <<_:3, Bits:700/bitstring, _/bitstring>> = binary:copy(<<N>>, 1000), {Bits} end].
 
 terms_of_each_kind_have_the_size_that_the_vm_says(_) ->
     [is_as_the_vm_says(Make) || Make <- kinds()].
@@ -170,16 +147,13 @@ random(Depth) ->
 
 memory_is_that_of_process_info(_) ->
     Sizes = [1, 1000, 100000, 1000000],
-    [
-        with_holder(fun() -> lists:seq(1, N) end, fun(Pid) ->
-            _ = [Pid ! {message, lists:seq(1, 10)} || _ <- lists:seq(1, N div 100)],
-            waits(Pid, {?MODULE, holding, 1}, N div 100),
-            #{memory := Memory} = look(Pid),
-            {memory, Said} = process_info(Pid, memory),
-            is_near_but_for_monitors(Memory, Said)
-        end)
-     || N <- Sizes
-    ].
+    [with_holder(fun() -> lists:seq(1, N) end, fun(Pid) ->
+        _ = [Pid ! {message, lists:seq(1, 10)} || _ <- lists:seq(1, N div 100)],
+        waits(Pid, {?MODULE, holding, 1}, N div 100),
+        #{memory := Memory} = look(Pid),
+        {memory, Said} = process_info(Pid, memory),
+        is_near_but_for_monitors(Memory, Said)
+    end) || N <- Sizes].
 
 what_is_shared_counts_once(_) ->
     Make = fun() ->
@@ -201,11 +175,9 @@ garbage_and_free_parts_add_up(_) ->
     with_holder(Make, fun(Pid) ->
         #{reached := Reached, garbage := Garbage, free := Free, stack := Stack} = look(Pid),
         {_, Info} = process_info(Pid, garbage_collection_info),
-        [Block, Used, Old, OldBlock, StackWords, Fragments] = [
-            proplists:get_value(K, Info)
+        [Block, Used, Old, OldBlock, StackWords, Fragments] = [proplists:get_value(K, Info)
          || K <- [heap_block_size, heap_size, old_heap_size, old_heap_block_size, stack_size,
-                mbuf_size]
-        ],
+                mbuf_size]],
         ?assertEqual(8 * (Used + Old + Fragments), Reached + Garbage),
         ?assertEqual(8 * (Block + OldBlock), Free + Stack + 8 * (Used + Old)),
         ?assertEqual(8 * StackWords, Stack),
@@ -269,19 +241,16 @@ an_entry_of_the_dictionary_is_told(_) ->
 
 a_mailbox_is_told_by_its_messages(_) ->
     Message = {update, 1, lists:seq(1, 50)},
-    [
-        begin
-            Pid = spawn_opt(fun() -> holding([]) end, [{message_queue_data, Data}]),
-            _ = [Pid ! Message || _ <- lists:seq(1, 2000)],
-            waits(Pid, {?MODULE, holding, 1}, 2000),
-            #{messages := 2000, by_messages := Bytes} = Xray = look(Pid),
-            is_near(2000 * 8 * erts_debug:flat_size(Message), Bytes),
-            has(text(Xray), "messages > #update{}/3"),
-            has(text(Xray), "structures of 2,000 messages"),
-            exit(Pid, kill)
-        end
-     || Data <- [on_heap, off_heap]
-    ].
+    [begin
+        Pid = spawn_opt(fun() -> holding([]) end, [{message_queue_data, Data}]),
+        _ = [Pid ! Message || _ <- lists:seq(1, 2000)],
+        waits(Pid, {?MODULE, holding, 1}, 2000),
+        #{messages := 2000, by_messages := Bytes} = Xray = look(Pid),
+        is_near(2000 * 8 * erts_debug:flat_size(Message), Bytes),
+        has(text(Xray), "messages > #update{}/3"),
+        has(text(Xray), "structures of 2,000 messages"),
+        exit(Pid, kill)
+    end || Data <- [on_heap, off_heap]].
 
 sub_binaries_are_told_with_what_they_pin(_) ->
     Make = fun() ->
@@ -371,13 +340,10 @@ read(Xray) ->
 %% It works for a moment every 5 ms.
 a_process_that_works_in_between_is_told(_) ->
     Pid = spawn(fun() -> working(lists:seq(1, 1000)) end),
-    _ = [
-        begin
-            #{by_stack := Bytes} = look(Pid),
-            ?assert(Bytes >= 16000)
-        end
-     || _ <- lists:seq(1, 20)
-    ],
+    _ = [begin
+        #{by_stack := Bytes} = look(Pid),
+        ?assert(Bytes >= 16000)
+    end || _ <- lists:seq(1, 20)],
     exit(Pid, kill).
 
 working(List) ->
@@ -432,10 +398,8 @@ a_process_looks_at_itself(_) ->
     ?assert(Reached > 8 * 5 * length(Held)).
 
 what_is_not_accepted_is_refused(_) ->
-    [
-        ?assertMatch({error, {bad_option, #{accepted := _}}}, flame_prof_xray:look(self(), Options))
-     || Options <- [#{memory_budget => 1}, #{time_limit => 0}, #{other => 1}, []]
-    ],
+    [?assertMatch({error, {bad_option, #{accepted := _}}}, flame_prof_xray:look(self(), Options))
+     || Options <- [#{memory_budget => 1}, #{time_limit => 0}, #{other => 1}, []]],
     ?assertMatch({error, {badarg, _}}, flame_prof_xray:look(1.5)).
 
 an_answer_is_told_once(_) ->

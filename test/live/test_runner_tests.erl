@@ -13,18 +13,13 @@ units_run_in_one_vm_and_in_one_each_if_that_ends_test_() ->
             {runner_passes_tests, ["one_test() -> ok.\nother_test() -> ok.\n",
                 "slow_test_() -> [{\"slow\", fun() -> timer:sleep(5500) end}].\n"]}
         ], #{}),
-        ?assertEqual([
-            <<"runner_broken_tests 0 1">>,
+        ?assertEqual([<<"runner_broken_tests 0 1">>,
             %% One failure, whatever it had passed before.
-            <<"runner_dies_tests 0 1">>,
-            <<"runner_fails_tests 1 1">>,
-            <<"runner_passes_tests 3 0">>
+            <<"runner_dies_tests 0 1">>, <<"runner_fails_tests 1 1">>, <<"runner_passes_tests 3 0">>
         ], Results),
-        Expected = [
-            "FAIL  runner_broken_tests: it does not compile",
+        Expected = ["FAIL  runner_broken_tests: it does not compile",
             "FAIL  runner_dies_tests: the node died \\(exit status 7\\)",
-            "FAIL  it_fails_test.*\n(.*\n)*.*assertEqual"
-        ],
+            "FAIL  it_fails_test.*\n(.*\n)*.*assertEqual"],
         [?assertMatch({match, _}, re:run(Failures, Text)) || Text <- Expected],
         ?assertMatch({match, _}, re:run(Said, "the VM of the units ended"))
     end.
@@ -70,20 +65,16 @@ a_live_test_that_fails_runs_once_more_alone_test_() ->
             {runner_once_SUITE, suite("[passes, once, {group, few}]", [
                 {"passes", "ok = ran(passes)"},
                 {"once", "2 = length(ran(once, os:getpid()))"},
-                {"grouped", "2 = length(ran(grouped, os:getpid()))"}
-            ])},
-            {runner_never_SUITE, suite("[passes, never]", [
-                {"passes", "ok = ran(passes)"},
+                {"grouped", "2 = length(ran(grouped, os:getpid()))"}])},
+            {runner_never_SUITE, suite("[passes, never]", [{"passes", "ok = ran(passes)"},
                 {"grouped", "ok"},
-                {"never", "3 = length(ran(never, os:getpid()))"}
-            ])},
+                {"never", "3 = length(ran(never, os:getpid()))"}])},
             {runner_unit_tests, "unit_test() ->\n"
                 "    File = filename:join(os:getenv(\"TEST_SOURCES\"), \"unit\"),\n"
                 "    ok = file:write_file(File, <<\"1\">>, [append]),\n"
                 "    ?assertEqual({ok, <<\"11\">>}, file:read_file(File)).\n"}
         ], #{}),
-        ?assertEqual([
-            <<"runner_never_SUITE 1 1">>,
+        ?assertEqual([<<"runner_never_SUITE 1 1">>,
             %% Its case that passed at once ran once: `passes' says so.
             <<"runner_once_SUITE 3 0">>,
             %% It would pass now, and is no live test.
@@ -98,8 +89,7 @@ a_live_test_that_fails_runs_once_more_alone_test_() ->
 
 %% A case counts the VMs in which it ran: a second time in the same one is no fresh VM.
 suite(All, Cases) ->
-    [
-        "-export([all/0, groups/0, ", lists:join(", ", [[Case, "/1"] || {Case, _} <- Cases]), "]).\n"
+    ["-export([all/0, groups/0, ", lists:join(", ", [[Case, "/1"] || {Case, _} <- Cases]), "]).\n"
         "all() -> ", All, ".\n"
         "groups() -> [{few, [], [grouped]}].\n"
         "file(Case) -> filename:join(os:getenv(\"TEST_SOURCES\"), ?MODULE_STRING ++ \".\" ++ "
@@ -109,8 +99,7 @@ suite(All, Cases) ->
         "    ok = file:write_file(file(Case), [Vm, \"\\n\"], [append]),\n"
         "    {ok, Text} = file:read_file(file(Case)),\n"
         "    lists:usort(string:lexemes(binary_to_list(Text), \"\\n\")).\n",
-        [[Case, "(_) -> ", Body, ".\n"] || {Case, Body} <- Cases]
-    ].
+        [[Case, "(_) -> ", Body, ".\n"] || {Case, Body} <- Cases]].
 
 run(Modules, Environment) ->
     Top = filename:join("/tmp", "flame_prof_test_runner_" ++ os:getpid()),
@@ -125,9 +114,7 @@ run(Modules, Environment) ->
                 {"RESULTS", Results}, {"FAILURES", Failures}, {"FLAKY", Flaky}, {"TESTS", false},
                 {"TEST_SOURCES", Top}, {"TEST_OUT", filename:join(Top, "out")},
                 {"TEST_PLACES", "2"}, {"PART", false}, {"ERL_LIBS", false}, {"CLASSES", false}, {"LIVE", false},
-                {"SEED", false} | maps:to_list(Environment)
-            ]}
-        ]),
+                {"SEED", false} | maps:to_list(Environment)]}]),
         {0, Said} = command_line:await(Port),
         [R, F, A] = [element(2, {ok, _} = file:read_file(File)) || File <- Files],
         #{results => binary:split(R, <<"\n">>, [global, trim_all]), failures => F, said => Said,
@@ -141,7 +128,5 @@ write(Top, Module, Tests) ->
     Folder = case lists:suffix("_SUITE", Name) of true -> "live"; false -> "unit" end,
     File = filename:join([Top, Folder, Name ++ ".erl"]),
     ok = filelib:ensure_dir(File),
-    file:write_file(File, [
-        "-module(", atom_to_list(Module), ").\n",
-        "-include_lib(\"eunit/include/eunit.hrl\").\n", Tests
-    ]).
+    file:write_file(File, ["-module(", atom_to_list(Module), ").\n",
+        "-include_lib(\"eunit/include/eunit.hrl\").\n", Tests]).

@@ -6,14 +6,9 @@
     mixed/0]).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    shares_and_sum/1,
-    words_in_the_file_of_a_session/1,
-    a_part_of_a_thousand_processes_is_traced_at_a_time/1,
-    a_part_of_many_births_has_the_flag/1,
-    what_is_kept_survives/1,
-    words_by_the_message_in_work/1,
-    collections_have_lengths_and_causes/1
+-export([shares_and_sum/1, words_in_the_file_of_a_session/1,
+    a_part_of_a_thousand_processes_is_traced_at_a_time/1, a_part_of_many_births_has_the_flag/1,
+    what_is_kept_survives/1, words_by_the_message_in_work/1, collections_have_lengths_and_causes/1
 ]).
 %% On stacks.
 -export([keeping/2]).
@@ -34,11 +29,8 @@ init_per_suite(Config) ->
         Why -> {skip, Why}
     end.
 
-end_per_suite(_Config) ->
-    ok.
-
-end_per_testcase(_, _) ->
-    flame_prof_tracing:stop_all().
+end_per_suite(_Config) -> ok.
+end_per_testcase(_, _) -> flame_prof_tracing:stop_all().
 
 shares_and_sum(_) ->
     _ = [compare(Name, Options) || {Name, Options} <- [
@@ -104,8 +96,7 @@ a_part_of_a_thousand_processes_is_traced_at_a_time(_) ->
     ok = counted_allocations:stop(Program).
 
 %% How many are, until each has been.
-seen_traced(_, [], Counts) ->
-    Counts;
+seen_traced(_, [], Counts) -> Counts;
 seen_traced(Pids, Missing, Counts) ->
     Traced = [P || P <- Pids, is_traced(P)],
     timer:sleep(100),

@@ -6,7 +6,6 @@
 -define(FUNCTION_, {flame_prof_latency_SUITE, busy, 1}).
 
 suite() -> [{timetrap, {minutes, 5}}].
-
 all() -> [few_calls, many_calls].
 
 few_calls(_) ->
@@ -30,15 +29,12 @@ quantiles(Name, Lengths, Quantiles) ->
     {ok, #{calls := Calls} = Answer} = flame_prof_latency:stop(Measurement),
     proof:figure("latency: ~s: calls that were measured", [Name], Calls, none,
         integer_to_list(length(Lengths))),
-    _ = [
-        begin
-            Truth = rank(Q, True),
-            [Least, Most] = [100 * (rank(Q + By, True) / Truth - 1) || By <- [-0.0005, 0.0005]],
-            proof:figure("latency: ~s: ~s, percent off", [Name, Key],
-                100 * (maps:get(Key, Answer) / Truth - 1), {Least, Most}, "-2 to 2")
-        end
-     || {Key, Q} <- Quantiles
-    ],
+    _ = [begin
+        Truth = rank(Q, True),
+        [Least, Most] = [100 * (rank(Q + By, True) / Truth - 1) || By <- [-0.0005, 0.0005]],
+        proof:figure("latency: ~s: ~s, percent off", [Name, Key],
+            100 * (maps:get(Key, Answer) / Truth - 1), {Least, Most}, "-2 to 2")
+    end || {Key, Q} <- Quantiles],
     ok.
 
 rank(Q, Sorted) -> lists:nth(min(length(Sorted), max(1, ceil(Q * length(Sorted)))), Sorted).

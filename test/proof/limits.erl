@@ -54,8 +54,7 @@ worker(Parent, Next) ->
     end.
 
 %% Combinations under which plain Erlang does not start do not count.
-given(_N, _Left, 0, Results) ->
-    Results;
+given(_N, _Left, 0, Results) -> Results;
 given(N, Left, Workers, Results) ->
     receive
         {next, Pid} when Left > 0 -> Pid ! {number, N}, given(N + 1, Left - 1, Workers, Results);
@@ -88,14 +87,11 @@ combination(Seed, N) ->
     Limits = [reachable(Place, limit(Kind)) || Kind <- Kinds],
     %% Without a descriptor no code is loaded: then a node that has all of it.
     IsFull = [Free || {files, _, Free} <- Limits, Free < 4] =/= [],
-    #{
-        place => Place,
+    #{place => Place,
         %% A node to attach to has no flame_prof.
         code => one_of([interactive || Place =:= outside orelse not IsFull] ++
             [embedded || Place =:= local]),
-        limits => Limits,
-        steps => steps(Place, lists:member({home, none}, Limits))
-    }.
+        limits => Limits, steps => steps(Place, lists:member({home, none}, Limits))}.
 
 %% On a node without a free process, or one that cannot load dist_util, a connection of any kind
 %% ends net_kernel, and the VM with it.
@@ -222,9 +218,7 @@ measured(#{limits := Limits, place := Place} = Combination, Steps, Before, Node)
         [{death, left, output_end(Output)} || Left =:= died],
         [{lockout, Step, element(2, Answer)} || can_be_lifted(Limits), {Step, Answer} <- Again,
             is_tuple(Answer)],
-        [{left, none, Left} || is_binary(Left)],
-        reports(Output)
-    ])),
+        [{left, none, Left} || is_binary(Left)], reports(Output)])),
     Combination#{outcome => outcome(Violations, First), violations => Violations,
         answers => First, again => Again, output => Output}.
 
@@ -371,8 +365,7 @@ mounted(read_only, Path) -> tmpfs("ro", Path);
 mounted(full, Path) -> tmpfs("size=4k", Path);
 mounted(noexec, Path) -> tmpfs("noexec", Path).
 
-tmpfs(Options, Path) ->
-    [["mkdir -p ", Path], ["mount -t tmpfs -o ", Options, " tmpfs ", Path]].
+tmpfs(Options, Path) -> [["mkdir -p ", Path], ["mount -t tmpfs -o ", Options, " tmpfs ", Path]].
 
 %% What is set when the node runs.
 limit(Node, {processes, Free}) -> ask(Node, {fill, processes, Free});
@@ -444,7 +437,6 @@ answer(#{port := Port} = Node, Ms, Output) ->
     end.
 
 io_lib_text(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
-
 kept(Output) -> put(output, [get_output() | Output]).
 
 get_output() ->
@@ -540,22 +532,17 @@ sentence(#{outcome := Outcome, violations := Violations} = Result) ->
 first_line(Text) -> hd(binary:split(string:trim(Text), <<"\n">>)).
 
 as_json(#{outcome := Outcome, answers := Answers, violations := Violations} = Result) ->
-    #{
-        n => maps:get(n, Result),
-        combination => iolist_to_binary(describe(Result)),
-        outcome => Outcome,
-        why => maps:get(why, Result, <<>>),
+    #{n => maps:get(n, Result), combination => iolist_to_binary(describe(Result)),
+        outcome => Outcome, why => maps:get(why, Result, <<>>),
         answers => [answer_as_json(A) || A <- Answers],
         lifted => [answer_as_json(A) || A <- maps:get(again, Result, [])],
         violations => [#{kind => Kind, step => io_lib_text("~0p", [Step]), text => Text}
             || {Kind, Step, Text} <- Violations],
-        output => case Violations of [] -> <<>>; _ -> maps:get(output, Result, <<>>) end
-    }.
+        output => case Violations of [] -> <<>>; _ -> maps:get(output, Result, <<>>) end}.
 
 answer_as_json({Step, {Kind, Text}}) ->
     #{step => io_lib_text("~0p", [Step]), answer => Kind, text => Text};
-answer_as_json({Step, Kind}) ->
-    #{step => io_lib_text("~0p", [Step]), answer => Kind}.
+answer_as_json({Step, Kind}) -> #{step => io_lib_text("~0p", [Step]), answer => Kind}.
 
 summary(Seed, Results) ->
     Kinds = [death, lockout, hang, internal, raw, unsaid, raised, killed, report, left],

@@ -14,8 +14,7 @@
 -define(LEFT_MS, 20000).
 
 -spec main() -> pid().
-main() ->
-    spawn(?MODULE, init, []).
+main() -> spawn(?MODULE, init, []).
 
 -spec init() -> no_return().
 init() ->
@@ -44,8 +43,7 @@ loop(#{port := Port} = State) ->
 answer(Port, Answer) ->
     true = port_command(Port, [?MARK, base64:encode(term_to_binary(Answer)), $\n]).
 
-request(os_pid, State) ->
-    {os:getpid(), State};
+request(os_pid, State) -> {os:getpid(), State};
 request(load, State) ->
     %% As a release has its code.
     {ok, Names} = file:list_dir(filename:dirname(code:which(flame_prof))),
@@ -62,10 +60,8 @@ request({run, What, Directory, Ms}, #{workers := [Worker | Workers]} = State) ->
     Monitor = monitor(process, Worker),
     Worker ! {run, What, Directory},
     {awaited(Worker, Monitor, Ms), State#{workers := Workers}};
-request({left, Before}, State) ->
-    {left(Before, ?LEFT_MS), State};
-request(census, State) ->
-    {census(), State}.
+request({left, Before}, State) -> {left(Before, ?LEFT_MS), State};
+request(census, State) -> {census(), State}.
 
 awaited(Worker, Monitor, Ms) ->
     receive
@@ -74,8 +70,7 @@ awaited(Worker, Monitor, Ms) ->
             Answer;
         {'DOWN', Monitor, process, _, Reason} ->
             {ended, text("~0p", [Reason])}
-    after Ms ->
-        {hangs, text("~0p", [process_info(Worker, current_stacktrace)])}
+    after Ms -> {hangs, text("~0p", [process_info(Worker, current_stacktrace)])}
     end.
 
 %% Limits.
@@ -146,15 +141,12 @@ atoms_until(Free) ->
         false -> ok
     end.
 
-empty(processes, Pids) ->
-    [Pid ! stop || Pid <- Pids];
-empty(ports, Ports) ->
-    [catch port_close(Port) || Port <- Ports];
+empty(processes, Pids) -> [Pid ! stop || Pid <- Pids];
+empty(ports, Ports) -> [catch port_close(Port) || Port <- Ports];
 empty(files, Holder) ->
     Holder ! stop,
     receive {Holder, closed} -> ok end;
-empty(atoms, none) ->
-    ok.
+empty(atoms, none) -> ok.
 
 %% One function of flame_prof.
 
@@ -213,14 +205,10 @@ flushed(Answer) -> Answer.
 %% What stays.
 
 census() ->
-    #{
-        ports => length(erlang:ports()),
-        tables => length(ets:all()),
-        descriptors => count("/proc/self/fd"),
-        threads => threads(),
+    #{ports => length(erlang:ports()), tables => length(ets:all()),
+        descriptors => count("/proc/self/fd"), threads => threads(),
         %% A server of the node that ends by what we do is harm, too.
-        names => registered()
-    }.
+        names => registered()}.
 
 count(Folder) ->
     case prim_file:list_dir(Folder) of
@@ -259,8 +247,5 @@ named(Pid) ->
         undefined -> none
     end.
 
-is_ours(Module) ->
-    lists:prefix("flame_prof", atom_to_list(Module)).
-
-text(Format, Arguments) ->
-    unicode:characters_to_binary(io_lib:format(Format, Arguments)).
+is_ours(Module) -> lists:prefix("flame_prof", atom_to_list(Module)).
+text(Format, Arguments) -> unicode:characters_to_binary(io_lib:format(Format, Arguments)).

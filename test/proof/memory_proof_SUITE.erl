@@ -6,7 +6,6 @@
 -export([print_memory/2]).
 
 suite() -> [{timetrap, {minutes, 10}}].
-
 all() -> [sessions_leave_no_memory].
 
 %% The first sessions warm up what stays: the layout, arenas, carriers. Texts that were malloc'ed
@@ -28,25 +27,16 @@ sessions_leave_no_memory(Config) ->
 %% stacks than the writer keeps.
 print_memory(Directory, Sessions) ->
     [spawn_link(fun climb/0) || _ <- lists:seq(1, 1000)],
-    [
-        begin
-            {ok, _} = flame_prof:start(#{
-                dir => Directory,
-                engine => native,
-                select => {top, 1000, 500},
-                sample_interval => 3,
-                cpu_budget => infinity
-            }),
-            ok = written(20000),
-            {ok, _} = flame_prof:stop(60000),
-            [erlang:garbage_collect(Pid) || Pid <- processes()],
-            {ok, Status} = file:read_file("/proc/self/status"),
-            {match, [KiB]} =
-                re:run(Status, "RssAnon:\\s+([0-9]+)", [{capture, all_but_first, list}]),
-            io:format("rss ~s~n", [KiB])
-        end
-     || _ <- lists:seq(1, Sessions)
-    ].
+    [begin
+        {ok, _} = flame_prof:start(#{dir => Directory, engine => native, select => {top, 1000, 500},
+            sample_interval => 3, cpu_budget => infinity}),
+        ok = written(20000),
+        {ok, _} = flame_prof:stop(60000),
+        [erlang:garbage_collect(Pid) || Pid <- processes()],
+        {ok, Status} = file:read_file("/proc/self/status"),
+        {match, [KiB]} = re:run(Status, "RssAnon:\\s+([0-9]+)", [{capture, all_but_first, list}]),
+        io:format("rss ~s~n", [KiB])
+    end || _ <- lists:seq(1, Sessions)].
 
 written(Least) ->
     case flame_prof:info() of
@@ -59,15 +49,11 @@ climb() ->
     left(rand:uniform(60)),
     climb().
 
-left(0) ->
-    timer:sleep(rand:uniform(30));
-left(N) ->
-    {ok, step(N - 1)}.
+left(0) -> timer:sleep(rand:uniform(30));
+left(N) -> {ok, step(N - 1)}.
 
-right(0) ->
-    timer:sleep(rand:uniform(30));
-right(N) ->
-    [ok | step(N - 1)].
+right(0) -> timer:sleep(rand:uniform(30));
+right(N) -> [ok | step(N - 1)].
 
 step(N) ->
     case rand:uniform(2) of

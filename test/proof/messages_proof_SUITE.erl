@@ -7,11 +7,8 @@
 -export([words/1, shares_by_message/1, running_servers/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
-
 all() -> [words, shares_by_message, running_servers].
-
 init_per_suite(Config) -> sampled_words:why_not(Config).
-
 end_per_suite(_) -> ok.
 
 words(Config) ->
@@ -29,10 +26,8 @@ words(Config) ->
 shares_by_message(Config) ->
     Log = served:log(),
     Servers = [served:server(Log, []) || _ <- lists:seq(1, 12)],
-    Work = [
-        {call, {sleep, 9}}, {cast, tick}, {call, {nap, 4, x}}, {info, tick}, {cast, {sleep, 3}},
-        {call, {busy, 1000, x, y}}
-    ],
+    Work = [{call, {sleep, 9}}, {cast, tick}, {call, {nap, 4, x}}, {info, tick}, {cast, {sleep, 3}},
+        {call, {busy, 1000, x, y}}],
     Clients = [served:client(S, Work, 2 + N rem 5)
         || {N, S} <- lists:zip(lists:seq(1, length(Servers)), Servers)],
     ok = start(Config, Servers, #{}),

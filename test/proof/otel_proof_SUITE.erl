@@ -16,11 +16,8 @@
 -define(LATE_US, 1000000).
 
 suite() -> [{timetrap, {minutes, 10}}].
-
 all() -> [ids_of_their_moment].
-
 init_per_suite(Config) -> sampled_words:why_not(Config).
-
 end_per_suite(_) -> ok.
 
 ids_of_their_moment(Config) ->
@@ -46,8 +43,7 @@ verdict(Log, {Pid, Us, _, Collects, Words}) ->
     Told = case Words of
         #{<<"trace">> := <<Trace:32/binary>>, <<"span">> := <<Span:16/binary>>} ->
             {binary_to_integer(Trace, 16), binary_to_integer(Span, 16)};
-        #{} ->
-            none
+        #{} -> none
     end,
     case {lists:member(Told, Possible), Told} of
         {true, none} -> none;

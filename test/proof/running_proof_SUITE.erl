@@ -7,14 +7,8 @@
 -module(running_proof_SUITE).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    shares_of_erlang_functions/1,
-    shares_of_bif_nif_and_erlang/1,
-    the_share_of_the_collector/1,
-    stacks_of_running_processes/1,
-    ends_of_nodes/1,
-    bursts/1
-]).
+-export([shares_of_erlang_functions/1, shares_of_bif_nif_and_erlang/1, the_share_of_the_collector/1,
+    stacks_of_running_processes/1, ends_of_nodes/1, bursts/1]).
 
 suite() -> [{timetrap, {minutes, 20}}].
 
@@ -31,11 +25,8 @@ init_per_suite(Config) ->
             Config
     end.
 
-end_per_suite(_) ->
-    ok.
-
-end_per_testcase(_, _) ->
-    flame_prof:stop().
+end_per_suite(_) -> ok.
+end_per_testcase(_, _) -> flame_prof:stop().
 
 %% Slices of a few ms, in an order that changes: several samples each, so that what chance does to
 %% where a slice ends is small against it, and many of them, so that the times when this machine
@@ -62,10 +53,8 @@ shares_of_bif_nif_and_erlang(Config) ->
 %% Weights to rounds, so that all slices together take so many nanoseconds.
 sized(Weights, Ns) ->
     Sum = lists:sum([Weight || {_, Weight} <- Weights]),
-    [
-        {Leaf, max(1, Ns * Weight * 1000 div (Sum * running_work:calibrate(Leaf)))}
-     || {Leaf, Weight} <- Weights
-    ].
+    [{Leaf, max(1, Ns * Weight * 1000 div (Sum * running_work:calibrate(Leaf)))}
+     || {Leaf, Weight} <- Weights].
 
 %% Ten thousand samples are off by half a point with ease, and by 1.5 once in some hundred times. A
 %% process that waits for its scheduler is seen at each tick, one that runs once for all ticks for
@@ -95,16 +84,12 @@ off(Format, Args, Leaf, Counts, Times) ->
 
 %% Of the samples of a process that has something to do.
 counts(Leaf, Samples) ->
-    maps:fold(
-        fun
-            ({Status, Frames}, N, Acc) when Status =/= <<"waiting">> ->
-                add(Leaf(running_profile:leaf_of(Frames)), N, Acc);
-            (_, _, Acc) ->
-                Acc
-        end,
-        #{},
-        Samples
-    ).
+    maps:fold(fun
+        ({Status, Frames}, N, Acc) when Status =/= <<"waiting">> ->
+            add(Leaf(running_profile:leaf_of(Frames)), N, Acc);
+        (_, _, Acc) -> Acc
+    end, #{},
+        Samples).
 
 %% The VM's own accounting of its schedulers says how long they collected.
 the_share_of_the_collector(Config) ->
@@ -120,8 +105,7 @@ the_share_of_the_collector(Config) ->
         {Accounted, [Pid || {Pid, _, _} <- Workers]}
     end),
     Running = maps:filter(
-        fun({Status, _}, _) -> lists:member(Status, running_profile:running()) end, Samples
-    ),
+        fun({Status, _}, _) -> lists:member(Status, running_profile:running()) end, Samples),
     Kind = fun
         ({_, gc}) -> collector;
         (_) -> program
@@ -129,14 +113,10 @@ the_share_of_the_collector(Config) ->
     off("running: share of the collector", [], collector, counts(Kind, Running), Times).
 
 accounted() ->
-    Counters = [
-        C
-     || #{type := scheduler, counters := C} <- erlang:statistics(microstate_accounting)
-    ],
-    #{
-        collector => lists:sum([maps:get(gc, C) + maps:get(gc_full, C, 0) || C <- Counters]),
-        program => lists:sum([maps:get(emulator, C) || C <- Counters])
-    }.
+    Counters = [C
+     || #{type := scheduler, counters := C} <- erlang:statistics(microstate_accounting)],
+    #{collector => lists:sum([maps:get(gc, C) + maps:get(gc_full, C, 0) || C <- Counters]),
+        program => lists:sum([maps:get(emulator, C) || C <- Counters])}.
 
 enough(#{engine := portable}) -> timer:sleep(3000);
 enough(_) -> running_profile:until(captures()).
@@ -176,16 +156,13 @@ bursts(Config) ->
     end),
     {ok, _} = flame_prof:start(#{
         dir => directory(Config), sample_interval => TickUs div 1000, cpu_budget => infinity,
-        include => [Burster]
-    }),
+        include => [Burster]}),
     waiting:eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) > 10 end),
     Burster ! begin_,
     Recorded = receive {'DOWN', Monitor, process, Burster, {shutdown, Bursts}} -> Bursts end,
     {ok, #{files := Files}} = flame_prof:stop(),
-    {ok, Times, _} = reader_oracle:fold(
-        fun(#{time_us := Us, frames := Frames}, Acc) ->
-            [Us || is_in_burst(Frames)] ++ Acc end, [], Files
-    ),
+    {ok, Times, _} = reader_oracle:fold(fun(#{time_us := Us, frames := Frames}, Acc) ->
+        [Us || is_in_burst(Frames)] ++ Acc end, [], Files),
     _ = [file:delete(File) || File <- Files],
     Right = [T || T <- Times, {Begin, End} <- Recorded, T >= Begin - TickUs, T =< End + TickUs],
     proof:figure("running: samples of a burst within a tick of it, percent of ~w", [length(Times)],
@@ -208,20 +185,9 @@ is_in_burst(Frames) ->
     lists:any(fun({Symbol, _}) ->
         running_profile:plain(Symbol) =:= <<"running_proof_SUITE:burst/1">> end, Frames).
 
-online() ->
-    lists:seq(1, min(2, erlang:system_info(schedulers_online))).
-
-captures() ->
-    list_to_integer(os:getenv("RUNNING_CAPTURES", "10000")).
-
-directory(Config) ->
-    proplists:get_value(priv_dir, Config).
-
-add(Key, N, Counts) ->
-    maps:update_with(Key, fun(M) -> M + N end, N, Counts).
-
-total(Counts) ->
-    lists:sum(maps:values(Counts)).
-
-sum(Maps) ->
-    lists:foldl(fun(M, Acc) -> maps:fold(fun add/3, Acc, M) end, #{}, Maps).
+online() -> lists:seq(1, min(2, erlang:system_info(schedulers_online))).
+captures() -> list_to_integer(os:getenv("RUNNING_CAPTURES", "10000")).
+directory(Config) -> proplists:get_value(priv_dir, Config).
+add(Key, N, Counts) -> maps:update_with(Key, fun(M) -> M + N end, N, Counts).
+total(Counts) -> lists:sum(maps:values(Counts)).
+sum(Maps) -> lists:foldl(fun(M, Acc) -> maps:fold(fun add/3, Acc, M) end, #{}, Maps).

@@ -6,18 +6,15 @@
 -export([f/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
-
 all() -> [off_after_a_limit].
-
 f(X) -> X.
 
 off_after_a_limit(_) ->
-    _ = [
-        begin
-            Ms = lists:sort([off_after_ms(#{Limit => Value}) || _ <- lists:seq(1, 20)]),
-            proof:figure("tracing: milliseconds from ~s until nothing is traced, median", [Limit],
-                lists:nth(10, Ms), {hd(Ms), lists:last(Ms)}, "50")
-        end
+    _ = [begin
+        Ms = lists:sort([off_after_ms(#{Limit => Value}) || _ <- lists:seq(1, 20)]),
+        proof:figure("tracing: milliseconds from ~s until nothing is traced, median", [Limit],
+            lists:nth(10, Ms), {hd(Ms), lists:last(Ms)}, "50")
+    end
      || {Limit, Value} <- [{max_events, 1000}, {max_cpu_percent, 0.1}, {max_events_per_second, 100}]
     ],
     ok.

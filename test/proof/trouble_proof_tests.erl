@@ -77,16 +77,13 @@ with(Problems, Look) ->
 
 %%% The looks.
 
-look(mailbox) ->
-    [name(P) || {P, N} <- info(message_queue_len), N > ?LONG_MAILBOX];
+look(mailbox) -> [name(P) || {P, N} <- info(message_queue_len), N > ?LONG_MAILBOX];
 look(gc) ->
     Copies = counts([P || {P, gc_major_end, Sizes} <- traced([garbage_collection]),
                           proplists:get_value(heap_size, Sizes) > ?COPIED_WORDS]),
     [name(P) || {P, N} <- maps:to_list(Copies), N >= ?COPIES];
-look(binary_leak) ->
-    grown(fun held/0, ?BINARY_BYTES);
-look(table) ->
-    grown(fun tables/0, ?TABLE_BYTES);
+look(binary_leak) -> grown(fun held/0, ?BINARY_BYTES);
+look(table) -> grown(fun tables/0, ?TABLE_BYTES);
 look(chain) ->
     Calls = calls(),
     Paths = [path(Name, Calls) || {Name, _} <- Calls],
@@ -95,8 +92,7 @@ look(bottleneck) ->
     Called = [Server || {_, Server} <- calls()],
     [Server || Server <- lists:usort(Called),
                length([S || S <- Called, S =:= Server]) >= ?MANY_WAIT];
-look(hot_function) ->
-    [name(P) || P <- never_waiting(active(), ?LOOKS_AT_STATUS)];
+look(hot_function) -> [name(P) || P <- never_waiting(active(), ?LOOKS_AT_STATUS)];
 look(spawn_storm) ->
     Spawned = counts([P || {P, spawn, _} <- traced([procs])]),
     Usual = max(?FEW_SPAWNS, maps:get(whereis(demo_spawner), Spawned, 0)),

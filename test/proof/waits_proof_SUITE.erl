@@ -5,7 +5,6 @@
 -export([edges_beside_a_storm/1, false_edges_of_servers_that_work/1, callers_that_are_named/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
-
 all() -> [edges_beside_a_storm, false_edges_of_servers_that_work, callers_that_are_named].
 
 init_per_suite(Config) ->

@@ -146,7 +146,6 @@ stop_node(#{port := Port, pid := Pid}) ->
     receive {Port, {exit_status, _}} -> ok after 300000 -> error(does_not_die) end.
 
 call(Node, Module, Function, Args) -> erpc:call(Node, Module, Function, Args).
-
 until(Look) -> waiting:eventually(Look).
 
 %% The folder of flame_prof, for nodes that have it on their path.

@@ -92,7 +92,6 @@ frame({Symbol, Dso}) -> ["\tffffffff ", encoded(Symbol), " (", Dso, ")\n"];
 frame(Symbol) -> frame({Symbol, [module(Symbol), ".erl"]}).
 
 module(Symbol) -> lists:takewhile(fun(C) -> C =/= $: end, Symbol).
-
 encoded(Symbol) -> [case C of $+ -> "%2B"; _ -> C end || C <- Symbol].
 
 %% Of a process that has a module of its name.

@@ -62,5 +62,4 @@ in_background(Ms, Options) ->
     spawn(fun() -> Self ! {self(), flame_prof_allocations:measure(Ms, Options)} end).
 
 until(Fun) -> waiting:eventually(Fun).
-
 runs() -> map_size(flame_prof_tracing:info()) > 0.

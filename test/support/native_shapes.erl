@@ -88,12 +88,9 @@ apply_deep(Fun, 0) -> {applied, Fun(0)};
 apply_deep(Fun, N) -> {applied, apply_deep(Fun, N - 1)}.
 
 in_fun(F) -> lists:map(fun(_) -> {F, wait()} end, [1, 2, 3]).
-
 folded(N) -> maps:fold(fun(K, V, Acc) -> [{K, V, wait()} | Acc] end, [], #{N => 1}).
-
 hibernated(N) -> erlang:hibernate(?MODULE, woken, [N]).
 woken(N) -> N.
-
 proc_lib_main(N) -> {main, N, wait()}.
 
 named(N) ->

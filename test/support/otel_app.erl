@@ -61,7 +61,6 @@ changed(Log, Before, After, Change) ->
     true = ets:insert(Log, {{self(), now_us()}, one, After}).
 
 set_span(Release, Ids) -> set_value(?CURRENT_SPAN_CTX, span_ctx(Release, Ids, [])).
-
 set_value(Key, Value) -> put(?CURRENT_CTX, set_value(get(?CURRENT_CTX), Key, Value)).
 
 set_value(Ctx, Key, Value) when is_map(Ctx) -> Ctx#{Key => Value};
@@ -91,7 +90,6 @@ work(3) -> timer:sleep(rand:uniform(5));
 work(4) -> _ = garbage_collect(), receive nothing -> ok after 1 -> ok end.
 
 garbage(N) -> [integer_to_binary(X) || X <- lists:seq(1, N)].
-
 now_us() -> os:system_time(microsecond).
 
 %% @doc The ids, or `none', that a process may have had at some moment of [From, To].

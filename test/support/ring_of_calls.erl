@@ -10,7 +10,6 @@ start() ->
     gen_server:cast(B, {call, A}).
 
 init([]) -> {ok, none}.
-
 handle_call(now, _From, State) -> {reply, ok, State}.
 
 %% Once both have their message.

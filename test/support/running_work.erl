@@ -57,7 +57,6 @@ run({slices, Slices}, Flag, _) -> done(slices(Slices, states(Slices), Flag, #{})
 run({untimed_slices, Slices}, Flag, _) -> done(untimed_slices(Slices, states(Slices), Flag)).
 
 states(Slices) -> maps:from_list([{Leaf, ready(Leaf)} || {Leaf, _} <- Slices]).
-
 done(Times) -> exit({shutdown, Times}).
 
 slices(Slices, States, Flag, Times0) ->

@@ -6,7 +6,6 @@
 -export([callback_mode/0, init/1, handle_event/4]).
 
 callback_mode() -> handle_event_function.
-
 init(Log) -> {ok, open, Log}.
 
 handle_event({call, {Caller, _} = From}, Request, open, Log) ->

@@ -91,7 +91,6 @@ without_groups_there_are_no_figures_test() ->
         {"/proc/self/mountinfo", ?V1}])).
 
 limit(Files) -> below(Files, fun flame_prof_cgroup:memory_limit/1).
-
 figures(Files) -> below(Files, fun flame_prof_cgroup:figures/1).
 
 below(Files, Fun) ->

@@ -4,7 +4,6 @@
 -include_lib("eunit/include/eunit.hrl").
 
 parse(Text) -> flame_prof_cli_args:parse(string:lexemes(Text, " ")).
-
 text(Chardata) -> unicode:characters_to_list(Chardata).
 
 every_command_has_help_with_an_example_test() ->

@@ -69,7 +69,6 @@ sampled(Of, More) ->
         end}}).
 
 alone(Process) -> sampled([{process(Process), []}]).
-
 own(Called) -> Called ++ [{<<"shop:work/1">>, erlang}, {<<"shop:init/1">>, erlang}].
 bif(Name) -> own([{Name, called}]).
 on_cpu(Frames, Weight) -> {<<"running">>, <<"queue_0">>, Frames, Weight}.
@@ -320,7 +319,6 @@ look(Tree, Told, More) ->
         roots => [maps:remove(edges, Tree)], processes => Told}, More).
 
 busy(Queue) -> #{p(1) => #{message_queue_len => Queue, status => waiting}}.
-
 bottleneck(N, Ms) -> bottleneck(N, Ms, 9).
 bottleneck(N, Ms, Queue) ->
     evidence(#{waits => look(tree(callers(N, 1, Ms) ++ others(), N, []), busy(Queue), #{})}).
@@ -555,7 +553,6 @@ stay(More) ->
         scheduler => 1, samples => 5, count => 1, all_us => 1000000}, More).
 
 stuck(More) -> alone(#{running => 1000, longest_native => stay(More)}).
-
 mailbox(Queue, Last) -> mailbox(Queue, Last, #{}).
 mailbox(Queue, Last, More) ->
     Lengths = [N || {_, N} <- Queue],

@@ -109,7 +109,6 @@ finding(More) ->
     }, More).
 
 diagnosis(Findings) -> #{findings => Findings, unseen => []}.
-
 shown(Findings) -> maps:get(<<"findings">>, json(diagnosis(Findings))).
 
 json(Diagnosis) ->

@@ -9,9 +9,7 @@
 %%% What the doctor is given.
 
 p(I) -> list_to_pid("<0." ++ integer_to_list(I) ++ ".0>").
-
 text(I) -> iolist_to_binary(["<0.", integer_to_list(I), ".0>"]).
-
 edge(From, To) -> edge(From, To, 3000).
 
 edge(From, To, SinceMs) ->
@@ -56,9 +54,7 @@ sampled(I, Queue, More) ->
         bin_vheap => []}, More).
 
 numbered(List) -> lists:zip(lists:seq(0, length(List) - 1), List).
-
 samples(Processes) -> samples(Processes, fun(_, _) -> [] end).
-
 samples(Processes, Stacks) -> #{processes => Processes, stacks => Stacks}.
 
 kinds(Rule, Evidence) ->
@@ -238,7 +234,6 @@ a_global_lock_that_many_wait_for_all_the_time_is_told_with_its_holder_test() ->
 %%% Chains.
 
 chain(Ms) -> [edge(4, 3, Ms), edge(3, 2, Ms), edge(2, 1, Ms)].
-
 chain_of(Edges, Told) -> kinds(flame_prof_doctor_chain, evidence([sleeps(1) | Edges], Told)).
 
 sleeps(I) ->

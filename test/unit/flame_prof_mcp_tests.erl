@@ -10,7 +10,6 @@ initialize() ->
         'clientInfo' => #{name => x, version => <<"1">>}}}.
 
 new() -> flame_prof_mcp:new(<<"0.0.1">>, [<<"shop@here">>, <<"shop@there">>]).
-
 begun() -> begun(<<"2025-06-18">>).
 
 begun(Protocol) ->

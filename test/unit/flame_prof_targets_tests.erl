@@ -15,11 +15,8 @@
 -define(NOT_STARTED, {not_started, flame_prof}).
 
 wait() -> receive {do, Fun} -> _ = Fun(), wait() end.
-
 started_as(_) -> wait().
-
 each(Fun) -> fake_agent:each(fun(Engine) -> Fun(Engine), clear() end).
-
 run(Fun) -> fake_agent:run(fun() -> Fun(), clear() end).
 
 clear() ->
@@ -52,7 +49,6 @@ gone(Pids) ->
 start(Engine, Options) -> profile(Engine, maps:merge(#{select => {top, 0}}, Options)).
 
 sampled() -> ok = settle(), lists:sort([Pid || {Pid, _} <- flame_prof:selected()]).
-
 targets() -> ok = settle(), maps:get(targets, flame_prof:info()).
 
 %%% ---------------------------------------------------------------------------- explicit --

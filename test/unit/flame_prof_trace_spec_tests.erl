@@ -9,7 +9,6 @@ parsed(Spec) ->
     Parsed.
 
 calls(Spec) -> maps:get(calls, parsed(Spec)).
-
 body(Extra) -> [{message, {{flame_prof_trace, {caller}, []}}} | Extra].
 
 functions_test() ->

@@ -6,7 +6,6 @@
 -define(CREDIT_BYTES, 4194304).
 
 tick(Ms) -> {tick, 0, 1795237782000000 + 1000 * Ms, 0}.
-
 sample() -> {sample, 0, 0, 0, erlang:make_tuple(16, 0)}.
 
 %% A batch that has all the credit.

@@ -743,7 +743,6 @@ traced(Pid) ->
     end.
 
 is_root() -> os:cmd("id -u") =:= "0\n".
-
 viewing(Test) -> in_directory(fun(Dir) -> viewing(Dir, Test) end).
 
 viewing(What, Test) ->
@@ -802,7 +801,6 @@ left(Cache, House, Pid, Age) ->
     Dir.
 
 host(#{port := Port}) -> ["Host: 127.0.0.1:", integer_to_list(Port)].
-
 get(V, Path) -> ask(V, "GET", Path, [host(V)]).
 
 %% As bytes on a socket: no client that mends what is asked.
@@ -838,7 +836,6 @@ findings(#{token := Token} = V, Name) ->
     foreign_formats:json(Body).
 
 judged(V, Name) -> settled(<<"judging">>, fun() -> findings(V, Name) end).
-
 finished(V, Name) -> settled(<<"reading">>, fun() -> prepare(V, Name) end).
 
 settled(Busy, Ask) ->

@@ -18,7 +18,6 @@ edge(From, To, How) ->
         site => {gen, do_call, 4}}.
 
 graph(Pairs) -> ?G:new([edge(From, To) || {From, To} <- Pairs]).
-
 members(Graph) -> [[From || #{from := From} <- Edges] || #{edges := Edges} <- ?G:cycles(Graph)].
 
 nothing_waits_test() ->
@@ -159,7 +158,6 @@ what_is_found_is_what_reachability_says_test_() ->
     seeded:property(Property, 1000).
 
 number({Name, there}) -> list_to_integer(tl(atom_to_list(Name))).
-
 all(Ring, Graph) -> lists:sum([?G:all(n(Node), Graph) || Node <- Ring]).
 
 ring(Node, Can, Nodes) ->

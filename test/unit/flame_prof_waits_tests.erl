@@ -36,7 +36,6 @@ part(Edges, Counts, Unknown) ->
         unknown => Unknown}.
 
 here(Edges) -> #{node() => [part(Edges)]}.
-
 edge(From, To, Ref) -> edge(From, To, Ref, {tuple, get, 2}).
 
 edge(From, To, Ref, Tag) ->
@@ -57,15 +56,12 @@ told(Name, Status, Stack) ->
         memory => 4096}.
 
 text(Look) -> unicode:characters_to_list(flame_prof_waits_text:format(Look)).
-
 first_line(Look) -> hd(string:split(text(Look), "\n")).
-
 has(Part, Text) -> ?assertNotEqual({Part, nomatch}, {Part, string:find(Text, Part)}).
 
 %% Deadlocks.
 
 ring(Count) -> ring(Count, 0).
-
 ring(Count, Of) -> [edge(p(I), p(I rem Count + 1), I + Of) || I <- lists:seq(1, Count)].
 
 cycles_of_2_to_50_that_two_looks_have_are_deadlocks_test() ->

@@ -47,7 +47,6 @@ text(File) ->
     end.
 
 without_own(Samples) -> [Sample || {_, _, Frames} = Sample <- Samples, not is_own(Frames)].
-
 is_own(Frames) -> lists:member({<<"flame_prof_self">>, <<"flame_prof">>}, Frames).
 
 %% The profiler's own samples, too, which the reader has apart.
