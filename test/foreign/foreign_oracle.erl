@@ -38,14 +38,10 @@ text(Text) ->
     Own = parts(Text),
     length(Own) =:= Owned + Parts orelse error({Text, length(Own), Owned, Parts}),
     {Stacks, Processes} = lists:foldl(fun(O, Acc) -> own(O, Pid, Acc) end, Samples, Own),
-    ok = file:write_file(Text ++ ".collapsed", [
-        [Stack, $\s, integer_to_binary(Weight), $\n]
-     || {Stack, Weight} <- lists:sort(maps:to_list(Stacks))
-    ]),
-    ok = file:write_file(Text ++ ".speedscope", [
-        profile(Key, lists:reverse(Timed))
-     || {Key, Timed} <- lists:sort(maps:to_list(Processes))
-    ]).
+    ok = file:write_file(Text ++ ".collapsed", [[Stack, $\s, integer_to_binary(Weight), $\n]
+     || {Stack, Weight} <- lists:sort(maps:to_list(Stacks))]),
+    ok = file:write_file(Text ++ ".speedscope", [profile(Key, lists:reverse(Timed))
+     || {Key, Timed} <- lists:sort(maps:to_list(Processes))]).
 
 %% One sample of the profiler itself may be several to others.
 parts(Text) ->
@@ -58,15 +54,8 @@ parts(Text) ->
 
 %% To those who do not know it, the profiler's sample of itself is a process'.
 own(#{time_us := Us}, Pid, Acc) ->
-    Sample = #{
-        comm => <<"flame_prof">>,
-        pid => Pid,
-        tid => 16#7fffffff,
-        period => 1,
-        time_us => Us,
-        status => <<"waiting">>,
-        frames => [{<<"flame_prof_self">>, <<"flame_prof">>}]
-    },
+    Sample = #{comm => <<"flame_prof">>, pid => Pid, tid => 16#7fffffff, period => 1, time_us => Us,
+        status => <<"waiting">>, frames => [{<<"flame_prof_self">>, <<"flame_prof">>}]},
     sample(Sample, Acc).
 
 strict(Text) ->
@@ -102,14 +91,11 @@ sample(#{comm := Comm, status := Status, frames := Frames} = Sample, {Stacks, Pr
     #{pid := Pid, tid := Tid, time_us := Us, period := Period} = Sample,
     Rooted = [{Status, <<"status">>} | lists:reverse(Frames)],
     Stack = iolist_to_binary(lists:join($;, [Comm | [Symbol || {Symbol, _} <- Rooted]])),
-    {
-        maps:update_with(Stack, fun(Weight) -> Weight + Period end, Period, Stacks),
+    {maps:update_with(Stack, fun(Weight) -> Weight + Period end, Period, Stacks),
         maps:update_with({Comm, Pid, Tid}, fun(T) -> [{Us, Rooted} | T] end, [{Us, Rooted}],
-            Processes)
-    }.
+            Processes)}.
 
-profile(Key, [{_, Frames}]) ->
-    profile(Key, 1, "none", [{1, Frames}]);
+profile(Key, [{_, Frames}]) -> profile(Key, 1, "none", [{1, Frames}]);
 profile(Key, [{First, Frames}, {Second, _} | _] = Timed) ->
     profile(Key, length(Timed), "seconds", [{Second - First, Frames} | between(Timed)]).
 
@@ -120,27 +106,16 @@ between([{Before, _} | [{_, Frames}, {Behind, _} | _] = Timed]) ->
 profile({Comm, Pid, Tid}, Samples, Unit, Weighted) ->
     Weights = lists:foldl(fun weigh/2, #{}, Weighted),
     Total = lists:sum([Weight || {Weight, _} <- Weighted]),
-    [
-        io_lib:format("profile ~s ~b ~b ~b ~s ~b~n", [Comm, Pid, Tid, Samples, Unit, Total])
-        | [
-            [<<"frame ">>, Symbol, $\s, Dso, io_lib:format(" ~b ~b~n", [Self, All])]
-         || {{Symbol, Dso}, {Self, All}} <- lists:sort(maps:to_list(Weights))
-        ]
-    ].
+    [io_lib:format("profile ~s ~b ~b ~b ~s ~b~n", [Comm, Pid, Tid, Samples, Unit, Total])
+        | [[<<"frame ">>, Symbol, $\s, Dso, io_lib:format(" ~b ~b~n", [Self, All])]
+         || {{Symbol, Dso}, {Self, All}} <- lists:sort(maps:to_list(Weights))]].
 
 %% A frame that is on a stack twice is counted once.
 weigh({Weight, Frames}, Weights) ->
     Leaf = lists:last(Frames),
-    lists:foldl(
-        fun(Frame, Acc) ->
-            {Self, All} = maps:get(Frame, Acc, {0, 0}),
-            Mine =
-                case Frame of
-                    Leaf -> Weight;
-                    _ -> 0
-                end,
-            Acc#{Frame => {Self + Mine, All + Weight}}
-        end,
-        Weights,
-        lists:usort(Frames)
-    ).
+    lists:foldl(fun(Frame, Acc) ->
+        {Self, All} = maps:get(Frame, Acc, {0, 0}),
+        Mine =
+            case Frame of Leaf -> Weight; _ -> 0 end,
+        Acc#{Frame => {Self + Mine, All + Weight}}
+    end, Weights, lists:usort(Frames)).

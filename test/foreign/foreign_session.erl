@@ -17,15 +17,11 @@ main([Directory]) ->
     Waiters = nasty_names:start(),
     _ = spawn_link(fun() -> append(lists:seq(1, 100000)) end),
     Everybody = #{select => {top, 10000, 500}, cpu_budget => infinity},
-    [
-        session(Directory, Name, maps:merge(Everybody, Options), Waiters)
-     || {Name, Options} <- [
-            {"portable", #{engine => portable}},
+    [session(Directory, Name, maps:merge(Everybody, Options), Waiters)
+     || {Name, Options} <- [{"portable", #{engine => portable}},
             {"native", #{engine => native, flushes_per_file => 2}},
             {"changes", #{engine => native, flushes_per_file => 2, coalesce_idle => true}},
-            {"schedulers", #{engine => native, mode => schedulers}}
-        ]
-    ],
+            {"schedulers", #{engine => native, mode => schedulers}}]],
     weighted(Directory).
 
 append(List) ->
@@ -49,8 +45,7 @@ flush(Ms) ->
     ok = flame_prof:flush().
 
 %% What the session is for is in its files, however slow this machine is.
-until(Name, 0) ->
-    error({not_in_the_files_of, Name});
+until(Name, 0) -> error({not_in_the_files_of, Name});
 until(Name, N) ->
     #{files := Files} = flame_prof:info(),
     {ok, Found, _} = flame_prof:fold(fun(Sample, Found) -> Found

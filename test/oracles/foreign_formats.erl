@@ -18,16 +18,14 @@ value(<<"true", Rest/binary>>) -> {true, Rest};
 value(<<"false", Rest/binary>>) -> {false, Rest};
 value(<<"null", Rest/binary>>) -> {null, Rest};
 value(Text) ->
-    {match, [{0, Size}, _ | Fraction]} =
-        re:run(Text, "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?(?![0-9.eE])"),
+    {match, [{0, Size}, _ | Fraction]} = re:run(Text, "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?(?![0-9.eE])"),
     <<Number:Size/binary, Rest/binary>> = Text,
     case Fraction of
         [] -> {binary_to_integer(Number), Rest};
         [_] -> {binary_to_float(Number), Rest}
     end.
 
-members(<<"}", Rest/binary>>, Map) ->
-    {Map, Rest};
+members(<<"}", Rest/binary>>, Map) -> {Map, Rest};
 members(<<"\"", Text/binary>>, Map) ->
     {Key, AtColon} = string(Text, <<>>),
     <<":", AtValue/binary>> = blank(AtColon),
@@ -37,12 +35,10 @@ members(<<"\"", Text/binary>>, Map) ->
         <<",", Rest/binary>> ->
             <<"\"", _/binary>> = Next = blank(Rest),
             members(Next, Map#{Key => Value});
-        <<"}", Rest/binary>> ->
-            {Map#{Key => Value}, Rest}
+        <<"}", Rest/binary>> -> {Map#{Key => Value}, Rest}
     end.
 
-elements(<<"]", Rest/binary>>, []) ->
-    {[], Rest};
+elements(<<"]", Rest/binary>>, []) -> {[], Rest};
 elements(Text, List) ->
     {Value, Behind} = value(Text),
     case blank(Behind) of
@@ -50,8 +46,7 @@ elements(Text, List) ->
         <<"]", Rest/binary>> -> {lists:reverse([Value | List]), Rest}
     end.
 
-string(<<"\"", Rest/binary>>, Text) ->
-    {Text, Rest};
+string(<<"\"", Rest/binary>>, Text) -> {Text, Rest};
 string(<<"\\u", Hex:4/binary, Rest/binary>>, Text) ->
     string(Rest, <<Text/binary, (binary_to_integer(Hex, 16))/utf8>>);
 string(<<"\\", Character, Rest/binary>>, Text) ->
@@ -67,15 +62,11 @@ blank(Text) -> Text.
 %%% the last blank.
 
 collapsed(Text) ->
-    [
-        begin
-            {match, [Stack, Weight]} = re:run(Line, "^(.*) ([0-9]+)$", [
-                {capture, all_but_first, binary}
-            ]),
-            {binary:split(Stack, <<";">>, [global]), binary_to_integer(Weight)}
-        end
-     || Line <- binary:split(Text, <<"\n">>, [global, trim])
-    ].
+    [begin
+        {match, [Stack, Weight]} = re:run(Line, "^(.*) ([0-9]+)$", [{capture, all_but_first, binary}
+        ]),
+        {binary:split(Stack, <<";">>, [global]), binary_to_integer(Weight)}
+    end || Line <- binary:split(Text, <<"\n">>, [global, trim])].
 
 %%% pprof: #{types => [{Type, Unit}], samples => [{Frames, Values, Labels}]},
 %%% frames {Name, File, Line}, leaf first. Numbers of fields are profile.proto's.
@@ -87,16 +78,12 @@ pprof(Gzip) ->
     Text = fun(Id) -> element(Id + 1, Strings) end,
     Functions = maps:from_list([function(fields(F), Text) || {5, F} <- Fields]),
     Locations = maps:from_list([location(fields(L), Functions) || {4, L} <- Fields]),
-    #{
-        types => [value_type(fields(T), Text) || {1, T} <- Fields],
+    #{types => [value_type(fields(T), Text) || {1, T} <- Fields],
         samples => [sample(fields(S), Locations, Text) || {2, S} <- Fields],
-        time_nanos => hd([N || {9, N} <- Fields]),
-        duration_nanos => hd([N || {10, N} <- Fields]),
-        default => Text(hd([N || {14, N} <- Fields]))
-    }.
+        time_nanos => hd([N || {9, N} <- Fields]), duration_nanos => hd([N || {10, N} <- Fields]),
+        default => Text(hd([N || {14, N} <- Fields]))}.
 
-value_type(Fields, Text) ->
-    {Text(one(1, Fields)), Text(one(2, Fields))}.
+value_type(Fields, Text) -> {Text(one(1, Fields)), Text(one(2, Fields))}.
 
 %% pprof demangles a name that is also the system's: those of Erlang are as they should be.
 function(Fields, Text) ->
@@ -110,24 +97,20 @@ location(Fields, Functions) ->
 
 sample(Fields, Locations, Text) ->
     Labels = [fields(L) || {3, L} <- Fields],
-    {
-        [maps:get(Id, Locations) || {1, Packed} <- Fields, Id <- varints(Packed)],
+    {[maps:get(Id, Locations) || {1, Packed} <- Fields, Id <- varints(Packed)],
         [signed(N) || {2, Packed} <- Fields, N <- varints(Packed)],
-        maps:from_list([{Text(one(1, L)), Text(one(2, L))} || L <- Labels])
-    }.
+        maps:from_list([{Text(one(1, L)), Text(one(2, L))} || L <- Labels])}.
 
 one(Number, Fields) ->
     [Value] = [V || {N, V} <- Fields, N =:= Number],
     Value.
 
-fields(<<>>) ->
-    [];
+fields(<<>>) -> [];
 fields(Bytes) ->
     {Tag, Rest} = varint(Bytes),
     {Value, Behind} =
         case Tag band 7 of
-            0 ->
-                varint(Rest);
+            0 -> varint(Rest);
             2 ->
                 {Size, Data} = varint(Rest),
                 <<Inside:Size/binary, After/binary>> = Data,
@@ -143,8 +126,7 @@ varints(Bytes) ->
 varint(<<1:1, Bits:7, Rest/binary>>) ->
     {More, Behind} = varint(Rest),
     {More bsl 7 bor Bits, Behind};
-varint(<<0:1, Bits:7, Rest/binary>>) ->
-    {Bits, Rest}.
+varint(<<0:1, Bits:7, Rest/binary>>) -> {Bits, Rest}.
 
 signed(N) when N >= 1 bsl 63 -> N - (1 bsl 64);
 signed(N) -> N.
@@ -159,68 +141,55 @@ firefox(Text) ->
     Named = [Name || #{<<"name">> := Name} <- Categories],
     Tables = maps:map(fun(_, Table) -> columns(Table) end, maps:remove(<<"stringArray">>, Shared)),
     Stacks = firefox_stacks(Tables, Strings, list_to_tuple(Named)),
-    #{
-        meta => Meta,
-        order => [Tid || #{<<"tid">> := Tid} <- Threads],
+    #{meta => Meta, order => [Tid || #{<<"tid">> := Tid} <- Threads],
         threads => maps:from_list([{Tid, firefox_thread(Thread, Stacks, Strings)}
-            || #{<<"tid">> := Tid} = Thread <- Threads])
-    }.
+            || #{<<"tid">> := Tid} = Thread <- Threads])}.
 
 columns(#{<<"length">> := Length} = Table) ->
-    maps:map(
-        fun(_, Column) when is_list(Column) ->
-                Length = length(Column),
-                list_to_tuple(Column);
-            (_, Value) -> Value
-        end,
-        Table
-    ).
+    maps:map(fun(_, Column) when is_list(Column) ->
+            Length = length(Column),
+            list_to_tuple(Column);
+        (_, Value) -> Value
+    end, Table).
 
 cell(Column, Row, Table) -> element(Row + 1, maps:get(Column, Table)).
 
 %% {[{Name, File, Line}], Category}; a frame without a category has that of its caller.
 firefox_stacks(#{<<"stackTable">> := #{<<"length">> := Length} = Table} = Tables, Strings,
         Categories) ->
-    lists:foldl(
-        fun(Stack, Known) ->
-            {Callers, Inherited} =
-                case cell(<<"prefixOffset">>, Stack, Table) of
-                    0 -> {[], <<"Other">>};
-                    Offset when Offset > 0 -> maps:get(Stack - Offset, Known)
-                end,
-            Frame = cell(<<"frame">>, Stack, Table),
-            #{<<"frameTable">> := Frames, <<"funcTable">> := Functions, <<"sources">> := Sources} =
-                Tables,
-            Function = cell(<<"func">>, Frame, Frames),
-            Source = cell(<<"source">>, Function, Functions),
-            File = cell(<<"filename">>, Source, Sources),
-            Category =
-                case cell(<<"category">>, Frame, Frames) of
-                    null -> Inherited;
-                    Number -> element(Number + 1, Categories)
-                end,
-            Shown = {element(cell(<<"name">>, Function, Functions) + 1, Strings),
-                element(File + 1, Strings), cell(<<"line">>, Frame, Frames)},
-            Known#{Stack => {Callers ++ [Shown], Category}}
-        end,
-        #{null => {[], <<"Other">>}},
-        lists:seq(0, Length - 1)
-    ).
+    lists:foldl(fun(Stack, Known) ->
+        {Callers, Inherited} =
+            case cell(<<"prefixOffset">>, Stack, Table) of
+                0 -> {[], <<"Other">>};
+                Offset when Offset > 0 -> maps:get(Stack - Offset, Known)
+            end,
+        Frame = cell(<<"frame">>, Stack, Table),
+        #{<<"frameTable">> := Frames, <<"funcTable">> := Functions, <<"sources">> := Sources} =
+            Tables,
+        Function = cell(<<"func">>, Frame, Frames),
+        Source = cell(<<"source">>, Function, Functions),
+        File = cell(<<"filename">>, Source, Sources),
+        Category =
+            case cell(<<"category">>, Frame, Frames) of
+                null -> Inherited;
+                Number -> element(Number + 1, Categories)
+            end,
+        Shown = {element(cell(<<"name">>, Function, Functions) + 1, Strings),
+            element(File + 1, Strings), cell(<<"line">>, Frame, Frames)},
+        Known#{Stack => {Callers ++ [Shown], Category}}
+    end, #{null => {[], <<"Other">>}}, lists:seq(0, Length - 1)).
 
 firefox_thread(#{<<"samples">> := Given, <<"markers">> := Marked} = Thread, Stacks, Strings) ->
     #{<<"length">> := Count} = Samples = columns(Given),
     #{<<"length">> := MarkerCount} = Markers = columns(Marked),
-    #{
-        name => maps:get(<<"name">>, Thread),
-        pid => maps:get(<<"pid">>, Thread),
+    #{name => maps:get(<<"name">>, Thread), pid => maps:get(<<"pid">>, Thread),
         unit => maps:get(<<"weightType">>, Samples),
         samples => [{cell(<<"time">>, I, Samples), cell(<<"weight">>, I, Samples),
             maps:get(cell(<<"stack">>, I, Samples), Stacks)} || I <- lists:seq(0, Count - 1)],
         markers => [{element(cell(<<"name">>, I, Markers) + 1, Strings),
             cell(<<"startTime">>, I, Markers), cell(<<"endTime">>, I, Markers),
             cell(<<"phase">>, I, Markers), cell(<<"data">>, I, Markers)}
-            || I <- lists:seq(0, MarkerCount - 1)]
-    }.
+            || I <- lists:seq(0, MarkerCount - 1)]}.
 
 %%% The index, by doc/viewer_index.md: the header, and every row as a map.
 
@@ -229,22 +198,19 @@ index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
     Header = #{<<"data_bytes">> := DataSize} = json(Json),
     DataSize = byte_size(Data),
     index(Header, Data);
-index({Header, Data}) ->
-    index(Header, Data).
+index({Header, Data}) -> index(Header, Data).
 
 index(#{<<"format">> := <<"flame_prof index">>, <<"version">> := 4} = Header, Data) ->
     #{<<"tables">> := Tables, <<"columns">> := Columns} = Header,
     Strings = strings(column(maps:get(<<"string_end">>, Tables), Data),
                       list_to_binary(column(maps:get(<<"string_bytes">>, Tables), Data))),
     Table = fun(Name) -> list_to_tuple(column(maps:get(Name, Tables), Data)) end,
-    #{header => Header,
-      processes => texts(Table(<<"process_erl_pid">>), Strings),
+    #{header => Header, processes => texts(Table(<<"process_erl_pid">>), Strings),
       names => texts(Table(<<"process_name">>), Strings),
       own_rows => column(maps:get(<<"own_rows">>, Header), Data),
       rows => rows(Header, Columns, Data, Strings, Table)}.
 
-texts(Ids, Strings) ->
-    [element(Id + 1, Strings) || Id <- tuple_to_list(Ids)].
+texts(Ids, Strings) -> [element(Id + 1, Strings) || Id <- tuple_to_list(Ids)].
 
 strings(Ends, Bytes) ->
     Begins = [0 | lists:droplast(Ends)],
@@ -259,8 +225,7 @@ rows(Header, Columns, Data, Strings, Table) ->
     Symbols = Table(<<"frame_symbol">>),
     Processes = Column(<<"process">>),
     Values = [column(maps:get(<<"value">>, M), Data) || M <- Metrics],
-    Deltas = [deltas(maps:get(<<"delta">>, M), V, Processes, Column(<<"schema">>),
-                     Schemas, N, Data)
+    Deltas = [deltas(maps:get(<<"delta">>, M), V, Processes, Column(<<"schema">>), Schemas, N, Data)
               || {N, M, V} <- lists:zip3(lists:seq(0, length(Metrics) - 1), Metrics, Values)],
     Names = [maps:get(<<"name">>, M) || M <- Metrics],
     Word = fun(Name) ->
@@ -270,16 +235,12 @@ rows(Header, Columns, Data, Strings, Table) ->
         end,
         [element(Text + 1, Strings) || Text <- Numbers]
     end,
-    Rows = zip_rows(#{message => Word(<<"message">>),
-               waits_for => Word(<<"waits_for">>),
-               request => Word(<<"request">>),
-               time_us => [Start + T || T <- Column(<<"time_us">>)],
-               process => Processes,
-               period => Column(<<"period">>),
+    Rows = zip_rows(#{message => Word(<<"message">>), waits_for => Word(<<"waits_for">>),
+               request => Word(<<"request">>), time_us => [Start + T || T <- Column(<<"time_us">>)],
+               process => Processes, period => Column(<<"period">>),
                scheduler => Column(<<"scheduler">>),
                status => [lists:nth(S + 1, Statuses) || S <- Column(<<"status">>)],
-               frames => [frames(N, Parents, Frames, Symbols, Strings)
-                          || N <- Column(<<"node">>)],
+               frames => [frames(N, Parents, Frames, Symbols, Strings) || N <- Column(<<"node">>)],
                metrics => metric_maps(Names, Column(<<"schema">>), Schemas, Values, Deltas)}),
     [maps:filter(fun(Key, Value) ->
          Value =/= <<>> orelse not lists:member(Key, [message, waits_for, request])
@@ -290,15 +251,13 @@ zip_rows(Columns) ->
     [maps:map(fun(_, [H | _]) -> H end, Columns)
      | zip_rows(maps:map(fun(_, [_ | T]) -> T end, Columns))].
 
-frames(0, _Parents, _Frames, _Symbols, _Strings) ->
-    [];
+frames(0, _Parents, _Frames, _Symbols, _Strings) -> [];
 frames(Node, Parents, Frames, Symbols, Strings) ->
     Symbol = element(element(Node + 1, Frames) + 1, Symbols),
     [element(Symbol + 1, Strings)
      | frames(element(Node + 1, Parents), Parents, Frames, Symbols, Strings)].
 
-metric_maps(_Names, [], _Schemas, _Values, _Deltas) ->
-    [];
+metric_maps(_Names, [], _Schemas, _Values, _Deltas) -> [];
 metric_maps(Names, [Schema | More], Schemas, Values, Deltas) ->
     Has = lists:nth(Schema + 1, Schemas),
     Numbers = lists:zip3(lists:seq(0, length(Names) - 1), Names,
@@ -309,31 +268,26 @@ metric_maps(Names, [Schema | More], Schemas, Values, Deltas) ->
 %% The difference to the process' value before, where its row has the metric,
 %% and 0 at its first; but for the rows that are listed.
 deltas(#{<<"type">> := <<"derived">>} = Delta, Values, Processes, Schemas, Sets, Metric, Data) ->
-    Odd = maps:from_list(
-        lists:zip(column(maps:get(<<"rows">>, Delta), Data),
-                  column(maps:get(<<"deltas">>, Delta), Data))),
+    Odd = maps:from_list(lists:zip(column(maps:get(<<"rows">>, Delta), Data),
+              column(maps:get(<<"deltas">>, Delta), Data))),
     derive(0, Values, Processes, Schemas, Sets, Metric, Odd, #{});
 %% Packed: what it is more than that.
 deltas(#{<<"more">> := true} = Delta, Values, Processes, Schemas, Sets, Metric, Data) ->
     Plain = derive(0, Values, Processes, Schemas, Sets, Metric, #{}, #{}),
     lists:zipwith(fun(A, B) -> A + B end, column(maps:remove(<<"more">>, Delta), Data), Plain);
-deltas(Column, _Values, _Processes, _Schemas, _Sets, _Metric, Data) ->
-    column(Column, Data).
+deltas(Column, _Values, _Processes, _Schemas, _Sets, _Metric, Data) -> column(Column, Data).
 
-derive(_Row, [], [], [], _Sets, _Metric, _Odd, _Before) ->
-    [];
+derive(_Row, [], [], [], _Sets, _Metric, _Odd, _Before) -> [];
 derive(Row, [V | Vs], [P | Ps], [S | Ss], Sets, Metric, Odd, Before) ->
     case lists:member(Metric, lists:nth(S + 1, Sets)) of
         true ->
             Plain = V - maps:get(P, Before, V),
             [maps:get(Row, Odd, Plain)
              | derive(Row + 1, Vs, Ps, Ss, Sets, Metric, Odd, Before#{P => V})];
-        false ->
-            [0 | derive(Row + 1, Vs, Ps, Ss, Sets, Metric, Odd, Before)]
+        false -> [0 | derive(Row + 1, Vs, Ps, Ss, Sets, Metric, Odd, Before)]
     end.
 
-column(#{<<"type">> := <<"numbers">>, <<"numbers">> := Numbers}, _Data) ->
-    Numbers;
+column(#{<<"type">> := <<"numbers">>, <<"numbers">> := Numbers}, _Data) -> Numbers;
 column(#{<<"type">> := <<"const">>, <<"value">> := Value, <<"count">> := Count}, _Data) ->
     lists:duplicate(Count, Value);
 column(#{<<"type">> := <<"runs">>, <<"count">> := Count} = Runs, Data) ->
@@ -383,21 +337,17 @@ joined(Pieces) ->
      LastData, _} = lists:last(Parts),
     Join = fun(Of) -> numbers(lists:append([Of(Part) || Part <- Parts])) end,
     Own = Join(fun({H, Data, _}) -> column(maps:get(<<"own_rows">>, H), Data) end),
-    index({
-        Header#{
-            <<"rows">> => Rows,
-            <<"own_rows">> => Own,
-            <<"tables">> => maps:map(
-                fun (<<"process_", _/binary>>, Table) -> numbers(column(Table, LastData));
-                    (Name, _) -> Join(fun({#{<<"tables">> := T}, Data, _}) ->
-                        column(maps:get(Name, T), Data) end)
-                end, Tables),
-            <<"columns">> => maps:map(
-                fun(Name, _) -> Join(fun({#{<<"columns">> := C}, Data, _}) ->
-                    column(maps:get(Name, C), Data) end)
-                end, Columns),
-            <<"metrics">> => [joined_metric(Metric, Join) || Metric <- Metrics]
-        }, <<>>}).
+    index({Header#{<<"rows">> => Rows, <<"own_rows">> => Own,
+        <<"tables">> => maps:map(
+            fun (<<"process_", _/binary>>, Table) -> numbers(column(Table, LastData));
+                (Name, _) -> Join(fun({#{<<"tables">> := T}, Data, _}) ->
+                    column(maps:get(Name, T), Data) end)
+            end, Tables),
+        <<"columns">> => maps:map(fun(Name, _) -> Join(fun({#{<<"columns">> := C}, Data, _}) ->
+            column(maps:get(Name, C), Data) end)
+        end, Columns),
+        <<"metrics">> => [joined_metric(Metric, Join) || Metric <- Metrics]
+    }, <<>>}).
 
 part(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
     Header = json(Json),
@@ -416,11 +366,9 @@ joined_metric(#{<<"name">> := Name} = Metric, Join) ->
             || #{<<"name">> := N, <<"delta">> := D} <- Metrics, N =:= Name])
     end),
     {OddRows, OddDeltas} = lists:unzip(Exceptions),
-    Metric#{
-        <<"value">> => Join(Value),
+    Metric#{<<"value">> => Join(Value),
         <<"delta">> => #{<<"type">> => <<"derived">>, <<"rows">> => numbers(OddRows),
-            <<"deltas">> => numbers(OddDeltas)}
-    }.
+            <<"deltas">> => numbers(OddDeltas)}}.
 
 odd(#{<<"type">> := <<"derived">>, <<"rows">> := Rows, <<"deltas">> := Deltas}, _From, Data) ->
     lists:zip(column(Rows, Data), column(Deltas, Data));

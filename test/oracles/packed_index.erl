@@ -17,30 +17,21 @@ unpacked(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
     {RunsOf, Stream} = lists:mapfoldl(fun runs/2, Stream2, Counts),
     {Columns, <<>>} = groups(packed(Header), RunsOf, Stream),
     Keys = [{Run, P, N} || {P, Of} <- numbered(RunsOf), {N, Run} <- numbered(Of)],
-    InOrder = fun(Numbers) ->
-        [Number || {_, Number} <- lists:sort(lists:zip(Keys, Numbers))]
-    end,
+    InOrder = fun(Numbers) -> [Number || {_, Number} <- lists:sort(lists:zip(Keys, Numbers))] end,
     Given = maps:map(fun(_, Numbers) -> InOrder(lists:append(Numbers)) end, Columns),
-    {with_columns(Header, Given#{
-        <<"process">> => [P || {_, P, _} <- lists:sort(Keys)],
+    {with_columns(Header, Given#{<<"process">> => [P || {_, P, _} <- lists:sort(Keys)],
         <<"time_us">> => [lists:nth(Run + 1, Times) || {Run, _, _} <- lists:sort(Keys)]
     }), Arrays}.
 
 with_columns(#{<<"columns">> := Columns, <<"metrics">> := Metrics} = Header, Given) ->
     Numbers = fun(Key, Column) ->
-        case Given of
-            #{Key := Found} -> numbers(Found);
-            #{} -> Column
-        end
+        case Given of #{Key := Found} -> numbers(Found); #{} -> Column end
     end,
-    Header#{
-        <<"columns">> => maps:map(Numbers, Columns),
-        <<"metrics">> => [metric(Metric#{
-            <<"value">> => Numbers({M, <<"value">>}, Value),
+    Header#{<<"columns">> => maps:map(Numbers, Columns),
+        <<"metrics">> => [metric(Metric#{<<"value">> => Numbers({M, <<"value">>}, Value),
             <<"delta">> => Numbers({M, <<"delta">>}, Delta)
         }, Given) || {M, #{<<"value">> := Value, <<"delta">> := Delta} = Metric}
-            <- numbered(Metrics)]
-    }.
+            <- numbered(Metrics)]}.
 
 metric(#{<<"base">> := [Of, Factor], <<"value">> := #{<<"numbers">> := Rest}} = Metric, Given) ->
     Base = maps:get({Of, <<"value">>}, Given),
@@ -48,8 +39,7 @@ metric(#{<<"base">> := [Of, Factor], <<"value">> := #{<<"numbers">> := Rest}} = 
     metric((maps:remove(<<"base">>, Metric))#{<<"value">> => numbers(Values)}, Given);
 metric(#{<<"differences">> := 1, <<"delta">> := Delta} = Metric, _Given) ->
     Metric#{<<"delta">> => Delta#{<<"more">> => true}};
-metric(Metric, _Given) ->
-    Metric.
+metric(Metric, _Given) -> Metric.
 
 numbers(Numbers) -> #{<<"type">> => <<"numbers">>, <<"numbers">> => Numbers}.
 
@@ -58,11 +48,10 @@ numbered(List) -> lists:zip(lists:seq(0, length(List) - 1), List).
 %%% Arrays, wherever they are described.
 
 arrays(Header, Stream0) ->
-    {Known, Stream} = lists:mapfoldl(
-        fun({Place, Count}, Rest0) ->
-            {Array, Rest} = array(Count, Rest0),
-            {{Place, Array}, Rest}
-        end, Stream0, lists:usort(coded(Header))),
+    {Known, Stream} = lists:mapfoldl(fun({Place, Count}, Rest0) ->
+        {Array, Rest} = array(Count, Rest0),
+        {{Place, Array}, Rest}
+    end, Stream0, lists:usort(coded(Header))),
     {replaced(Header, maps:from_list(Known)), Stream}.
 
 coded(#{<<"type">> := <<"coded">>, <<"place">> := Place, <<"count">> := Count}) ->
@@ -81,24 +70,22 @@ array(Count, Stream) -> sums(lists:duplicate(Count, 1), Stream).
 
 %% The sums so far, of a change where there is one.
 sums(Changed, Stream0) ->
-    {Numbers, {_, Stream}} = lists:mapfoldl(
-        fun
-            (0, {Last, Rest}) -> {Last, {Last, Rest}};
-            (1, {Last, Rest0}) ->
-                {Change, Rest} = change(Rest0),
-                Now = real(Last + Change),
-                {Now, {Now, Rest}}
-        end, {0, Stream0}, Changed),
+    {Numbers, {_, Stream}} = lists:mapfoldl(fun
+        (0, {Last, Rest}) -> {Last, {Last, Rest}};
+        (1, {Last, Rest0}) ->
+            {Change, Rest} = change(Rest0),
+            Now = real(Last + Change),
+            {Now, {Now, Rest}}
+    end, {0, Stream0}, Changed),
     {Numbers, Stream}.
 
 %%% Rows.
 
 runs(Count, Stream0) ->
-    {Runs, {_, Stream}} = lists:mapfoldl(
-        fun(_, {Last, Rest0}) ->
-            {Gap, Rest} = number(Rest0),
-            {Last + Gap, {Last + Gap, Rest}}
-        end, {0, Stream0}, lists:duplicate(Count, row)),
+    {Runs, {_, Stream}} = lists:mapfoldl(fun(_, {Last, Rest0}) ->
+        {Gap, Rest} = number(Rest0),
+        {Last + Gap, {Last + Gap, Rest}}
+    end, {0, Stream0}, lists:duplicate(Count, row)),
     {Runs, Stream}.
 
 packed(#{<<"columns">> := Columns, <<"metrics">> := Metrics}) ->
@@ -110,36 +97,30 @@ packed(#{<<"columns">> := Columns, <<"metrics">> := Metrics}) ->
 is_packed(#{<<"type">> := Type}) -> Type =:= <<"packed">>.
 
 %% By column the numbers of each process.
-groups([], _RunsOf, Stream) ->
-    {#{}, Stream};
+groups([], _RunsOf, Stream) -> {#{}, Stream};
 groups(Columns, RunsOf, Stream0) ->
     {Group, More} = lists:split(min(?GROUP, length(Columns)), Columns),
     {Masks, Stream1} = lists:mapfoldl(
         fun(Runs, Rest) -> lists:mapfoldl(fun(_, R) -> number(R) end, Rest, Runs) end,
         Stream0, RunsOf),
-    {Found, Stream2} = lists:mapfoldl(
-        fun({Bit, Column}, Rest0) ->
-            {Numbers, Rest} = lists:mapfoldl(
-                fun(Mine, R) -> sums([(Mask bsr Bit) band 1 || Mask <- Mine], R) end, Rest0, Masks),
-            {{Column, Numbers}, Rest}
-        end, Stream1, numbered(Group)),
+    {Found, Stream2} = lists:mapfoldl(fun({Bit, Column}, Rest0) ->
+        {Numbers, Rest} = lists:mapfoldl(
+            fun(Mine, R) -> sums([(Mask bsr Bit) band 1 || Mask <- Mine], R) end, Rest0, Masks),
+        {{Column, Numbers}, Rest}
+    end, Stream1, numbered(Group)),
     {Others, Stream} = groups(More, RunsOf, Stream2),
     {maps:merge(maps:from_list(Found), Others), Stream}.
 
 %%% Numbers.
 
-number(<<0:1, Low:7, Rest/binary>>) ->
-    {Low, Rest};
+number(<<0:1, Low:7, Rest/binary>>) -> {Low, Rest};
 number(<<1:1, Low:7, Rest0/binary>>) ->
     {High, Rest} = number(Rest0),
     {(High bsl 7) bor Low, Rest}.
 
 change(Stream0) ->
     {Number, Stream} = number(Stream0),
-    case Number band 1 of
-        0 -> {Number bsr 1, Stream};
-        1 -> {-(Number bsr 1), Stream}
-    end.
+    case Number band 1 of 0 -> {Number bsr 1, Stream}; 1 -> {-(Number bsr 1), Stream} end.
 
 %% What a double holds.
 real(N) when abs(N) < 1 bsl 53 -> N;

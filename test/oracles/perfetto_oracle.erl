@@ -25,16 +25,11 @@ sample([Header | Frames]) ->
     case re:run(Header, "^(.*?) ([0-9]+)/([0-9]+)(?: \\[([0-9]+)\\])? ([0-9]+)\\.([0-9]{6}):",
             [{capture, all_but_first, binary}]) of
         {match, [Comm, Pid, Tid, Cpu, Seconds, Micros]} ->
-            #{
-                comm => Comm,
-                pid => binary_to_integer(Pid),
-                tid => binary_to_integer(Tid),
+            #{comm => Comm, pid => binary_to_integer(Pid), tid => binary_to_integer(Tid),
                 cpu => case Cpu of <<>> -> none; _ -> binary_to_integer(Cpu) end,
                 time_us => binary_to_integer(<<Seconds/binary, Micros/binary>>),
-                frames => [frame(Frame) || Frame <- Frames]
-            };
-        nomatch ->
-            {no_header, Header}
+                frames => [frame(Frame) || Frame <- Frames]};
+        nomatch -> {no_header, Header}
     end.
 
 frame(Line) ->

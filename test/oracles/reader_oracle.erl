@@ -58,8 +58,7 @@
     {ok, Acc, counts()} | {error, error()}.
 fold(Fun, Acc, Files) ->
     Count = fun
-        (next_file, {Acc0, _}, Bad) ->
-            {Acc0, {Bad, #{}}};
+        (next_file, {Acc0, _}, Bad) -> {Acc0, {Bad, #{}}};
         (Raw, {Acc0, Carried0}, Bad) ->
             case not is_own(Raw) andalso sample(Raw, since(Bad, Carried0)) of
                 false when element(2, Raw) =:= <<>> -> goes_on(Raw, {Acc0, Carried0});
@@ -85,15 +84,13 @@ since(Bad, {Bad, Carried}) -> Carried;
 since(_, _) -> #{}.
 
 %% Formats that a file's own samples tell: known ones, and later ones.
-no_counts() ->
-    #{samples => 0, own => 0, bad => 0, bytes => 0, formats => {0, 0}}.
+no_counts() -> #{samples => 0, own => 0, bad => 0, bytes => 0, formats => {0, 0}}.
 
 %% The samples that the profiler took of itself, which fold/3 leaves out.
 -spec own(files()) -> {ok, [own()], counts()} | {error, error()}.
 own(Files) ->
     Collect = fun
-        (next_file, {Found, _, _}, Bad) ->
-            {Found, #{}, Bad};
+        (next_file, {Found, _, _}, Bad) -> {Found, #{}, Bad};
         (Raw, {Found, Begun0, Since}, Bad) ->
             Begun = case Since of Bad -> Begun0; _ -> #{} end,
             case is_own(Raw) andalso own_sample(Raw) of
@@ -108,8 +105,7 @@ own(Files) ->
         {ok, {Found, _, _}, #{samples := Own, own := Samples} = Counts} ->
             {ok, lists:reverse(Found),
                 maps:remove(formats, Counts#{samples := Samples, own := Own})};
-        {error, _} = Error ->
-            Error
+        {error, _} = Error -> Error
     end.
 
 is_own({_Header, _Metrics, <<"\tffffffff flame_prof_self (flame_prof)\n", _/binary>>}) -> true;
@@ -117,24 +113,21 @@ is_own(_) -> false.
 
 own_sample(Raw) ->
     case sample(Raw, #{}) of
-        {#{metrics := Figures, words := #{<<"continues">> := _}}, _} ->
-            {goes_on, Figures};
+        {#{metrics := Figures, words := #{<<"continues">> := _}}, _} -> {goes_on, Figures};
         {#{time_us := Time, metrics := Figures, words := #{<<"engine">> := Engine} = Words}, _} ->
             Own = #{time_us => Time, engine => Engine, figures => Figures},
             case Words of
                 #{<<"trigger">> := Trigger} -> Own#{trigger => flame_prof_frames:decode(Trigger)};
                 #{} -> Own
             end;
-        _ ->
-            bad
+        _ -> bad
     end.
 
 list(File) when is_binary(File) -> [File];
 list([Character | _] = File) when is_integer(Character) -> [File];
 list(Files) when is_list(Files) -> Files.
 
-each_file([], _Fun, Acc, Counts) ->
-    {ok, Acc, Counts};
+each_file([], _Fun, Acc, Counts) -> {ok, Acc, Counts};
 each_file([File | Files], Fun, Acc0, #{bad := Bad} = Counts0) ->
     Begun = Counts0#{formats := {0, 0}},
     case each_chunk(File, Fun, Fun(next_file, Acc0, Bad), Begun) of
@@ -146,13 +139,10 @@ each_file([File | Files], Fun, Acc0, #{bad := Bad} = Counts0) ->
 each_chunk(File, Fun, Acc, Counts) ->
     case file:open(File, [read, raw, binary]) of
         {ok, Device} ->
-            try
-                read(source(Device, File), <<>>, Fun, Acc, Counts)
-            after
-                file:close(Device)
+            try read(source(Device, File), <<>>, Fun, Acc, Counts)
+            after file:close(Device)
             end;
-        {error, _} = Error ->
-            Error
+        {error, _} = Error -> Error
     end.
 
 %% A frame, or one of the skippable ones; a member of gzip.
@@ -168,8 +158,7 @@ zstd(File) ->
     case unzstd(File, "-tqf") of
         {0, _} ->
             open_port({spawn_executable, os:find_executable("zstd")}, [
-                {args, ["-dcqf", "--", File]}, binary, exit_status, hide
-            ]);
+                {args, ["-dcqf", "--", File]}, binary, exit_status, hide]);
         {_, _} ->
             {ok, Bytes} = file:read_file(File),
             in_memory(frames(Bytes, [File, ".frame"], none))
@@ -177,8 +166,7 @@ zstd(File) ->
 
 unzstd(File, Flags) ->
     Port = open_port({spawn_executable, os:find_executable("zstd")}, [
-        {args, [Flags, "--", File]}, binary, exit_status, hide, stderr_to_stdout
-    ]),
+        {args, [Flags, "--", File]}, binary, exit_status, hide, stderr_to_stdout]),
     collect(Port, []).
 
 collect(Port, Got) ->
@@ -204,8 +192,7 @@ frames(Bytes, Scratch, Cut) ->
         _ when Cut =:= none ->
             Begun = case is_cut(Bytes, Scratch) of true -> Bytes; false -> none end,
             next_frame(Bytes, Scratch, Begun);
-        _ ->
-            next_frame(Bytes, Scratch, Cut)
+        _ -> next_frame(Bytes, Scratch, Cut)
     end.
 
 %% zstd says so, and of other damage something else.
@@ -228,36 +215,26 @@ next_frame(<<_, Rest/binary>>, Scratch, Cut) ->
         nomatch when is_binary(Cut) ->
             {_, Text} = unzstd_of(Cut, Scratch, "-dcqqf"),
             [Text];
-        nomatch ->
-            []
+        nomatch -> []
     end;
-next_frame(<<>>, _Scratch, _Cut) ->
-    [].
+next_frame(<<>>, _Scratch, _Cut) -> [].
 
 %% RFC 8878, 3.1.1 and 3.1.2.
 frame_size(<<?ZSTD_MAGIC:32/little, Sizes:2, Single:1, _:2, Checksum:1, Dictionary:2, _/binary>> =
     Bytes) ->
     Content = element(Sizes + 1, {Single, 2, 4, 8}),
     Header = 5 + 1 - Single + element(Dictionary + 1, {0, 1, 2, 4}) + Content,
-    case blocks(Bytes, Header) of
-        none -> none;
-        End -> {frame, End + 4 * Checksum}
-    end;
+    case blocks(Bytes, Header) of none -> none; End -> {frame, End + 4 * Checksum} end;
 frame_size(<<Low, 16#2a4d18:24/little, Size:32/little, _/binary>>) when Low >= 80, Low < 96 ->
     {skip, 8 + Size};
-frame_size(_) ->
-    none.
+frame_size(_) -> none.
 
 blocks(Bytes, At) ->
     case Bytes of
         <<_:At/binary, Head:24/little, _/binary>> ->
             Next = At + 3 + element(1 + (Head bsr 1) band 3, {Head bsr 3, 1, Head bsr 3, 1 bsl 30}),
-            case Head band 1 of
-                1 -> Next;
-                0 -> blocks(Bytes, Next)
-            end;
-        _ ->
-            none
+            case Head band 1 of 1 -> Next; 0 -> blocks(Bytes, Next) end;
+        _ -> none
     end.
 
 %% The first member: nothing where a byte or its checksum makes no sense, the text up to the end of
@@ -280,17 +257,13 @@ read(Source, Carried, Fun, Acc0, Counts0) ->
         {ok, Chunk} ->
             {Rest, Acc, Counts} = samples(Chunk, Carried, Fun, Acc0, Counts0),
             read(Source, Rest, Fun, Acc, Counts);
-        eof when Carried =:= <<>> ->
-            {ok, Acc0, Counts0};
+        eof when Carried =:= <<>> -> {ok, Acc0, Counts0};
         eof when binary_part(Carried, byte_size(Carried), -10) =:= <<" (status)\n">> ->
             %% Only its empty line is missing.
-            {<<>>, Acc, Counts} =
-                each_sample(<<Carried/binary, "\n">>, Fun, Acc0, Counts0),
+            {<<>>, Acc, Counts} = each_sample(<<Carried/binary, "\n">>, Fun, Acc0, Counts0),
             {ok, Acc, Counts};
-        End when End =:= eof; End =:= damaged ->
-            {ok, Acc0, one_bad(Counts0)};
-        {error, _} = Error ->
-            Error
+        End when End =:= eof; End =:= damaged -> {ok, Acc0, one_bad(Counts0)};
+        {error, _} = Error -> Error
     end.
 
 chunk(Port) when is_port(Port) ->
@@ -299,16 +272,14 @@ chunk(Port) when is_port(Port) ->
         {Port, {exit_status, 0}} -> eof;
         {Port, {exit_status, _}} -> damaged
     end;
-chunk(Device) ->
-    file:read(Device, ?CHUNK_BYTES).
+chunk(Device) -> file:read(Device, ?CHUNK_BYTES).
 
 samples(Chunk, Carried, Fun, Acc, #{bytes := Bytes} = Counts) ->
     Text = <<Carried/binary, Chunk/binary>>,
     each_sample(Text, Fun, Acc, Counts#{bytes := Bytes + byte_size(Chunk)}).
 
 %% One empty line more is nothing.
-each_sample(<<"\n", Text/binary>>, Fun, Acc, Counts) ->
-    each_sample(Text, Fun, Acc, Counts);
+each_sample(<<"\n", Text/binary>>, Fun, Acc, Counts) -> each_sample(Text, Fun, Acc, Counts);
 each_sample(Text, Fun, Acc0, Counts0) ->
     case binary:split(Text, <<"\n\n">>) of
         [Text0, Rest] ->
@@ -318,8 +289,7 @@ each_sample(Text, Fun, Acc0, Counts0) ->
         [Rest] when byte_size(Rest) > ?SAMPLE_MOST_BYTES ->
             %% Its end, up to the next empty line, will be a bad sample.
             {<<"?">>, Acc0, Counts0};
-        [Rest] ->
-            {Rest, Acc0, Counts0}
+        [Rest] -> {Rest, Acc0, Counts0}
     end.
 
 %% Samples before the last one have no empty line behind them.
@@ -329,22 +299,18 @@ last_sample(Text, #{bad := Bad} = Counts) ->
             [{At, 2}] = lists:last(Begins),
             <<_:(At + 1)/binary, Sample/binary>> = Text,
             {Sample, Counts#{bad := Bad + length(Begins)}};
-        nomatch ->
-            {Text, Counts}
+        nomatch -> {Text, Counts}
     end.
 
-one_sample(bad, _Fun, Acc, Counts) ->
-    {Acc, one_bad(Counts)};
+one_sample(bad, _Fun, Acc, Counts) -> {Acc, one_bad(Counts)};
 one_sample(Raw, Fun, Acc, #{formats := {Known, Later}} = Counts) ->
     case is_own(Raw) andalso format_of(Raw) of
         Version when is_integer(Version), Version > 3 ->
             {Acc, one_bad(Counts#{formats := {Known, Later + 1}})};
         Version when is_integer(Version) ->
             good_sample(Raw, Fun, Acc, Counts#{formats := known_format(Known, Later)});
-        bad ->
-            {Acc, one_bad(Counts)};
-        _ ->
-            good_sample(Raw, Fun, Acc, Counts)
+        bad -> {Acc, one_bad(Counts)};
+        _ -> good_sample(Raw, Fun, Acc, Counts)
     end.
 
 %% Two of a later format are believed, whatever follows.
@@ -362,8 +328,7 @@ format_of({Header, Metrics, _}) ->
             catch
                 error:_ -> bad
             end;
-        nomatch ->
-            none
+        nomatch -> none
     end.
 
 good_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own, bad := Bad} = Counts) ->
@@ -374,8 +339,7 @@ good_sample(Raw, Fun, Acc0, #{samples := Samples, own := Own, bad := Bad} = Coun
         bad -> {Acc0, one_bad(Counts)}
     end.
 
-one_bad(#{bad := Bad} = Counts) ->
-    Counts#{bad := Bad + 1}.
+one_bad(#{bad := Bad} = Counts) -> Counts#{bad := Bad + 1}.
 
 split(Sample) ->
     Raw =
@@ -385,15 +349,10 @@ split(Sample) ->
                     [Metrics, Stack] -> {Header, Metrics, Stack};
                     _ -> bad
                 end;
-            [Header, Stack] ->
-                {Header, <<>>, Stack};
-            _ ->
-                bad
+            [Header, Stack] -> {Header, <<>>, Stack};
+            _ -> bad
         end,
-    case Raw =/= bad andalso keeps_grammar(Raw) of
-        true -> Raw;
-        false -> bad
-    end.
+    case Raw =/= bad andalso keeps_grammar(Raw) of true -> Raw; false -> bad end.
 
 %% doc/format.md, Grammar.
 keeps_grammar({Header, Metrics, Stack}) ->
@@ -407,8 +366,7 @@ is_header(Header) ->
             lists:all(fun is_small/1, Numbers) andalso
                 (binary_to_integer(Seconds) + 1) * 1000000 < 1 bsl 63 andalso
                 nomatch =:= re:run(Header, " (?:0+|[0-9]{20,}) [^ ]+$");
-        nomatch ->
-            false
+        nomatch -> false
     end.
 
 %% All numbers stand before all words; only a known word begins like a number.
@@ -423,8 +381,7 @@ is_metrics(Line) ->
         {match, [Numbers, Words]} ->
             lists:all(fun is_once/1, [Numbers, Words]) andalso
                 lists:all(fun is_small/1, re:split(Numbers, "[^0-9]+", [trim]) -- [<<>>]);
-        nomatch ->
-            false
+        nomatch -> false
     end.
 
 is_once(Fields) ->
@@ -439,33 +396,20 @@ sample({Header, Metrics, Stack} = Raw, Carried0) ->
             Process = {first_words(Raw), Pid, Tid},
             case carry(Fields, Metrics, Line, Process, Carried0) of
                 {{Values, Words}, Carried} ->
-                    Sample = #{
-                        time_us => Time,
-                        pid => Pid,
-                        tid => Tid,
-                        period => Period,
-                        status => Status,
-                        frames => Frames,
-                        metrics => Values,
-                        words => Words
-                    },
+                    Sample = #{time_us => Time, pid => Pid, tid => Tid, period => Period,
+                        status => Status, frames => Frames, metrics => Values, words => Words},
                     {Sample, Carried};
-                bad ->
-                    bad
+                bad -> bad
             end;
-        _ ->
-            bad
+        _ -> bad
     end.
 
 %% Format 2: the fields of a header, with what they leave out. A sample with words has all.
-carry([], Metrics, Line, _Process, Carried) when Metrics =/= <<>> ->
-    {Line, Carried};
-carry(_Fields, Metrics, _Line, _Process, _Carried) when Metrics =/= <<>> ->
-    bad;
+carry([], Metrics, Line, _Process, Carried) when Metrics =/= <<>> -> {Line, Carried};
+carry(_Fields, Metrics, _Line, _Process, _Carried) when Metrics =/= <<>> -> bad;
 carry(Fields, <<>>, _, {First, _, _} = Process, Carried) ->
     Add = fun(Field, Found) -> header_field(Field, Found, First) end,
-    try
-        carry(lists:foldl(Add, {[], #{}}, Fields), Process, Carried)
+    try carry(lists:foldl(Add, {[], #{}}, Fields), Process, Carried)
     catch
         error:_ -> bad
     end.
@@ -485,8 +429,7 @@ carry({Numbers, _}, _OfSample, Process, Carried) when is_map_key(Process, Carrie
     Same = maps:map(fun(_, {V, _}) -> {V, 0} end, Before),
     Values = lists:foldr(fun changed/2, Same, Numbers),
     {{Values, Words}, Carried#{Process := {Values, Words}}};
-carry({_, _}, _OfSample, _Process, Carried) ->
-    {{#{}, #{}}, Carried}.
+carry({_, _}, _OfSample, _Process, Carried) -> {{#{}, #{}}, Carried}.
 
 %% Words that hold for one sample. The profiler's own samples have none.
 of_sample(_Words, [<<"name">>]) -> #{};
@@ -520,8 +463,7 @@ header_field(Field, {Numbers, Words}, First) ->
 word(Key, Text, Words, First) ->
     Known = lists:member(Key, [
         <<"erl_pid">>, <<"name">>, <<"label">>, <<"node">>, <<"scheduler">>, <<"initial_call">>,
-        <<"proc_lib_initial_call">>, <<"format">>, <<"otp">>, <<"version">> | sample_keys()
-    ]),
+        <<"proc_lib_initial_call">>, <<"format">>, <<"otp">>, <<"version">> | sample_keys()]),
     IsOfSample = First =/= [<<"name">>] andalso lists:member(Key, sample_keys()),
     true = map_size(Words) > 0 orelse IsOfSample orelse lists:member(Key, First),
     false = is_map_key(Key, Words),
@@ -536,8 +478,7 @@ is_of_sample(Key, Text) when Key =:= <<"serves">>; Key =:= <<"call">> ->
     length(Parts) =:= 3 andalso
         lists:all(fun(Part) -> match =:= re:run(Part, "^[0-9]+$", [{capture, none}, dollar_endonly])
             andalso binary_to_integer(Part) < 1 bsl 32 end, Parts);
-is_of_sample(_Key, _Text) ->
-    true.
+is_of_sample(_Key, _Text) -> true.
 
 first_words(Raw) ->
     case is_own(Raw) of
@@ -570,19 +511,16 @@ head(Ids, Time, Period, Fields) ->
 %% Of a metrics line: figures, and words such as `name'.
 -spec metrics(binary()) ->
     {#{binary() => {integer(), integer()}}, #{binary() => binary()}} | bad.
-metrics(<<>>) ->
-    {#{}, #{}};
+metrics(<<>>) -> {#{}, #{}};
 metrics(<<"# ", Fields/binary>>) ->
     try
         lists:foldl(fun field/2, {#{}, #{}}, binary:split(Fields, <<" ">>, [global]))
     catch
         error:_ -> bad
     end;
-metrics(_) ->
-    bad.
+metrics(_) -> bad.
 
-field(<<"(metrics)">>, Found) ->
-    Found;
+field(<<"(metrics)">>, Found) -> Found;
 field(Field, {Values, Words}) ->
     [Key, Word] = binary:split(Field, <<"=">>),
     case figures(Word) of

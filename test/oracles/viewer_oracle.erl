@@ -18,25 +18,19 @@ main([File, Out]) ->
     Start = maps:get(time_us, hd(Samples)),
     Rows = with_since([S#{at := T - Start} || #{at := T} = S <- named(Samples)]),
     Metrics = lists:sort(maps:keys(maps:get(metrics, hd(Rows)))),
-    Result = #{
-        samples => lists:sum([N || #{looks := N} <- Rows]),
-        lines => lines(File, Start),
-        heat => heats(Rows, Metrics),
-        flame => flames(Rows, Metrics),
+    Result = #{samples => lists:sum([N || #{looks := N} <- Rows]), lines => lines(File, Start),
+        heat => heats(Rows, Metrics), flame => flames(Rows, Metrics),
         compare => [compared(Rows, {0, ?SECOND}, {2 * ?SECOND, 3 * ?SECOND}, M)
                     || M <- [samples, {delta, <<"reductions">>}, {value, <<"memory">>}]],
         processes => [processes(Rows, Range) || Range <- [all, {?SECOND, 2 * ?SECOND}]],
-        functions => [functions(Rows, M) || M <- [samples, {delta, <<"reductions">>}]]
-    },
+        functions => [functions(Rows, M) || M <- [samples, {delta, <<"reductions">>}]]},
     ok = file:write_file(Out, flame_prof_json:encode_for_page(Result)).
 
 slim(#{time_us := Time, period := Looks, status := Status, frames := Frames, metrics := Metrics,
-    words := Words,
-       pid := OsPid}) ->
+    words := Words, pid := OsPid}) ->
     Lines = lists:reverse([shown(binary:copy(F)) || {F, _} <- Frames]),
     #{time_us => Time, at => Time, looks => Looks, status => Status, metrics => Metrics,
-        os_pid => OsPid,
-      lines => Lines, frames => [without_line(F) || F <- Lines],
+        os_pid => OsPid, lines => Lines, frames => [without_line(F) || F <- Lines],
       words => maps:map(fun(_, W) -> binary:copy(W) end, Words)}.
 
 %% A process is called what it was called last.
@@ -48,9 +42,8 @@ named(Samples) ->
 
 %% What stands for several looks had them since the process' sample before.
 with_since(Rows) ->
-    {All, _} = lists:mapfoldl(
-        fun(#{pid := Pid, at := At} = S, Last) ->
-            {S#{since => maps:get(Pid, Last, At)}, Last#{Pid => At}} end,
+    {All, _} = lists:mapfoldl(fun(#{pid := Pid, at := At} = S, Last) ->
+        {S#{since => maps:get(Pid, Last, At)}, Last#{Pid => At}} end,
         #{}, Rows),
     All.
 
@@ -87,25 +80,21 @@ heat(Rows, {value, Metric} = Measure, PerSecond) ->
       cells => [[C * CellUs, Area / CellUs] || {C, Area} <- lists:sort(maps:to_list(Areas))]};
 heat(Rows, Measure, PerSecond) ->
     CellUs = ?SECOND div PerSecond,
-    Cells = lists:foldl(
-        fun({At, W, N}, Acc) ->
-            maps:update_with(floor(At / CellUs), fun({Sum, Looks}) -> {Sum + W, Looks + N} end,
-                {W, N}, Acc)
-        end, #{}, [Look || S <- Rows, Look <- looks(Measure, S)]),
+    Cells = lists:foldl(fun({At, W, N}, Acc) ->
+        maps:update_with(floor(At / CellUs), fun({Sum, Looks}) -> {Sum + W, Looks + N} end,
+            {W, N}, Acc)
+    end, #{}, [Look || S <- Rows, Look <- looks(Measure, S)]),
     #{hash => text([<<"measure=">>, id(Measure), <<"&rows=">>, integer_to_binary(PerSecond)]),
       cells => [[C * CellUs, round(Sum), N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
 
 %% A process has what its last sample said until its next one, unless that comes too late.
 steps([{From, Value} | [{To, _} | _] = Next]) when To - From =< ?SAMPLED_WITHIN ->
     [{From, To, Value} | steps(Next)];
-steps([_ | Next]) ->
-    steps(Next);
-steps([]) ->
-    [].
+steps([_ | Next]) -> steps(Next);
+steps([]) -> [].
 
 %% From cell to cell.
-area({From, To, _}, _, Areas) when From >= To ->
-    Areas;
+area({From, To, _}, _, Areas) when From >= To -> Areas;
 area({From, To, Value}, CellUs, Areas) ->
     Cell = floor(From / CellUs),
     Until = min(To, (Cell + 1) * CellUs),
@@ -139,20 +128,19 @@ id({delta, M}) -> <<M/binary, ".delta">>.
 
 lines(File, Start) ->
     {ok, Own, _} = reader_oracle:own(File),
-    {Lines, _} = lists:mapfoldl(
-        fun(#{time_us := Time, figures := Figures}, From) ->
-            To = (Time - Start) div ?SECOND,
-            Of = fun(Key) -> maps:get(Key, Figures) end,
-            {Rate, _} = Of(<<"rate_millihertz">>),
-            {Queues, _} = Of(<<"node_run_queues">>),
-            {Memory, _} = Of(<<"node_memory_total">>),
-            {_, Missed} = Of(<<"missed">>),
-            {_, Dropped} = Of(<<"dropped">>),
-            {_, Active} = maps:get(<<"node_schedulers_active">>, Figures, {0, 0}),
-            {_, Total} = maps:get(<<"node_schedulers_total">>, Figures, {0, 0}),
-            {[[Second, Rate, Queues, Memory, Missed, Dropped, Active, Total]
-                || Second <- lists:seq(From, To)], To + 1}
-        end, 0, Own),
+    {Lines, _} = lists:mapfoldl(fun(#{time_us := Time, figures := Figures}, From) ->
+        To = (Time - Start) div ?SECOND,
+        Of = fun(Key) -> maps:get(Key, Figures) end,
+        {Rate, _} = Of(<<"rate_millihertz">>),
+        {Queues, _} = Of(<<"node_run_queues">>),
+        {Memory, _} = Of(<<"node_memory_total">>),
+        {_, Missed} = Of(<<"missed">>),
+        {_, Dropped} = Of(<<"dropped">>),
+        {_, Active} = maps:get(<<"node_schedulers_active">>, Figures, {0, 0}),
+        {_, Total} = maps:get(<<"node_schedulers_total">>, Figures, {0, 0}),
+        {[[Second, Rate, Queues, Memory, Missed, Dropped, Active, Total]
+            || Second <- lists:seq(From, To)], To + 1}
+    end, 0, Own),
     lists:append(Lines).
 
 %%% Flame graphs: what each stack has itself, [Path, Weight, Samples].
@@ -180,8 +168,7 @@ default(_) -> [status].
 flame(Rows, Measure, Range, Levels, Options) ->
     Stacks = stacks([S || S <- Rows, in(Range, S)], Measure, Levels, Options),
     #{hash => text([<<"measure=">>, id(Measure),
-        <<"&levels=">>, levels(Levels), range(<<"range">>, Range),
-               [option(O) || O <- Options]]),
+        <<"&levels=">>, levels(Levels), range(<<"range">>, Range), [option(O) || O <- Options]]),
       stacks => [[Path, W, N] || {Path, {W, N}} <- maps:to_list(Stacks)]}.
 
 levels(Levels) -> lists:join(<<".">>, [atom_to_binary(L) || L <- Levels]).
@@ -201,42 +188,33 @@ stacks(Rows, Measure, Levels, Options) ->
     Kept = [S || #{status := Status} = S <- Rows,
                  not lists:member(busy, Options) orelse lists:member(Status,
                      [<<"running">>, <<"runnable">>, <<"garbage_collecting">>])],
-    lists:foldl(
-        fun(#{looks := Looks} = S, Acc) ->
-            case weight(Measure, S) of
-                0 -> Acc;
-                W ->
-                    Path = [level(L, S, W) || L <- Levels] ++ frames(S, Options),
-                    maps:update_with(iolist_to_binary(lists:join(<<";">>, Path)),
-                                     fun({Sum, N}) ->
-                                         {Sum + abs(W), N + Looks} end, {abs(W), Looks}, Acc)
-            end
-        end, #{}, Kept).
+    lists:foldl(fun(#{looks := Looks} = S, Acc) ->
+        case weight(Measure, S) of
+            0 -> Acc;
+            W ->
+                Path = [level(L, S, W) || L <- Levels] ++ frames(S, Options),
+                maps:update_with(iolist_to_binary(lists:join(<<";">>, Path)),
+                                 fun({Sum, N}) ->
+                                     {Sum + abs(W), N + Looks} end, {abs(W), Looks}, Acc)
+        end
+    end, #{}, Kept).
 
-frames(#{frames := Frames}, []) ->
-    Frames;
+frames(#{frames := Frames}, []) -> Frames;
 frames(#{frames := Frames, lines := Lines}, Options) ->
-    Frames1 = case lists:member(lines, Options) of
-        true -> Lines;
-        false -> Frames
-    end,
+    Frames1 = case lists:member(lines, Options) of true -> Lines; false -> Frames end,
     Frames2 = [F || F <- Frames1, [] =:= [M || {hide, M} <- Options,
         hd(binary:split(F, <<":">>)) =:= M]],
     Frames3 = case lists:member(inverted, Options) of
         true -> lists:reverse(Frames2);
         false -> Frames2
     end,
-    case lists:member(merge, Options) of
-        true -> merged(Frames3);
-        false -> Frames3
-    end.
+    case lists:member(merge, Options) of true -> merged(Frames3); false -> Frames3 end.
 
 merged([F, F | Frames]) -> merged([F | Frames]);
 merged([F | Frames]) -> [F | merged(Frames)];
 merged([]) -> [].
 
-without_line(Frame) ->
-    re:replace(Frame, "(/[0-9]+):[0-9]+$", "\\1", [{return, binary}]).
+without_line(Frame) -> re:replace(Frame, "(/[0-9]+):[0-9]+$", "\\1", [{return, binary}]).
 
 level(sign, _, W) when W < 0 -> <<"negative">>;
 level(sign, _, _) -> <<"positive">>;
@@ -288,15 +266,13 @@ processes(Rows, Range) ->
     #{hash => text([<<"view=processes">>, range(<<"range">>, Range)]), rows => maps:values(Table)}.
 
 functions(Rows, Measure) ->
-    Table = lists:foldl(
-        fun(#{frames := Frames} = S, Acc) ->
-            W = abs(weight(Measure, S)),
-            Leaf = lists:last([none | Frames]),
-            lists:foldl(
-                fun(Name, In) ->
-                    Self = case Name of Leaf -> W; _ -> 0 end,
-                    maps:update_with(Name, fun({T, L}) -> {T + W, L + Self} end, {W, Self}, In)
-                end, Acc, lists:usort(Frames))
-        end, #{}, [S || S <- Rows, weight(Measure, S) =/= 0]),
+    Table = lists:foldl(fun(#{frames := Frames} = S, Acc) ->
+        W = abs(weight(Measure, S)),
+        Leaf = lists:last([none | Frames]),
+        lists:foldl(fun(Name, In) ->
+            Self = case Name of Leaf -> W; _ -> 0 end,
+            maps:update_with(Name, fun({T, L}) -> {T + W, L + Self} end, {W, Self}, In)
+        end, Acc, lists:usort(Frames))
+    end, #{}, [S || S <- Rows, weight(Measure, S) =/= 0]),
     #{hash => text([<<"view=sandwich&measure=">>, id(Measure)]),
       rows => [[Name, Total, Self] || {Name, {Total, Self}} <- maps:to_list(Table)]}.

@@ -16,8 +16,7 @@
 -define(CHECKPOINT_LEAST_MS, 3000).
 -define(CHECKPOINT_MOST_MS, 60000).
 
--record(soak, {
-    options :: map(),
+-record(soak, {options :: map(),
     storm :: pid(),
     deadline :: integer(),
     checkpoint_ms :: pos_integer(),
@@ -27,8 +26,7 @@
     variants = #{},
     files = 0,
     faults = [],
-    checkpoints = []
-}).
+    checkpoints = []}).
 
 %% #{seconds, hz, directory, seed} -> what is in the summary's file.
 run(#{seconds := Seconds, directory := Directory} = Given) ->
@@ -44,26 +42,18 @@ run(#{seconds := Seconds, directory := Directory} = Given) ->
     Now = erlang:monotonic_time(millisecond),
     Every = max(?CHECKPOINT_LEAST_MS, min(?CHECKPOINT_MOST_MS, Seconds * 1000 div ?CHECKPOINTS)),
     {ok, Storm} = storm:start(storm:kinds()),
-    Soak = #soak{
-        options = Options,
-        storm = Storm,
-        deadline = Now + Seconds * 1000,
-        checkpoint_ms = Every,
-        checkpoint_at = Now + Every
-    },
+    Soak = #soak{options = Options, storm = Storm, deadline = Now + Seconds * 1000,
+        checkpoint_ms = Every, checkpoint_at = Now + Every},
     Soaked = checkpoint(sessions([], Soak)),
     Report = storm:stop(Storm),
     summary(Report, Now, Soaked).
 
 load(Applications) ->
-    lists:foreach(
-        fun(Application) ->
-            _ = application:load(Application),
-            {ok, Modules} = application:get_key(Application, modules),
-            _ = code:ensure_modules_loaded(Modules)
-        end,
-        Applications
-    ).
+    lists:foreach(fun(Application) ->
+        _ = application:load(Application),
+        {ok, Modules} = application:get_key(Application, modules),
+        _ = code:ensure_modules_loaded(Modules)
+    end, Applications).
 
 %% Each variant once, in another order each time, and again.
 sessions([], #soak{options = #{hz := Hz}} = Soak) ->
@@ -82,23 +72,19 @@ session(Variant, #soak{sessions = N, options = #{directory := Directory}} = Soak
     #{variant := Name, counts := Counts, files := Files, faults := Faults, took_ms := Took} = Done,
     io:format("session ~b: ~w, ~w ms~n", [N, Name, Took]),
     _ = [io:format("session ~b (~w): ~0tP~n", [N, Name, Fault, 60]) || Fault <- Faults],
-    Soak#soak{
-        sessions = N + 1,
+    Soak#soak{sessions = N + 1,
         counts = maps:merge_with(fun(_, A, B) -> A + B end, Soak#soak.counts, Counts),
         variants = maps:update_with(Name, fun(V) -> V + 1 end, 1, Soak#soak.variants),
         files = Soak#soak.files + Files,
-        faults = Soak#soak.faults ++ [{N, Name, Fault} || Fault <- Faults]
-    }.
+        faults = Soak#soak.faults ++ [{N, Name, Fault} || Fault <- Faults]}.
 
 checkpoint(#soak{storm = Storm, sessions = N, checkpoints = Checkpoints} = Soak) ->
     ok = storm:pause(Storm),
     ok = settle(erlang:monotonic_time(millisecond) + 30000, none, 0),
     Checkpoint = soak_leaks:measure(N),
     ok = storm:resume(Storm),
-    Soak#soak{
-        checkpoints = Checkpoints ++ [Checkpoint],
-        checkpoint_at = erlang:monotonic_time(millisecond) + Soak#soak.checkpoint_ms
-    }.
+    Soak#soak{checkpoints = Checkpoints ++ [Checkpoint],
+        checkpoint_at = erlang:monotonic_time(millisecond) + Soak#soak.checkpoint_ms}.
 
 %% What exits, and what closes, does so a little later: until nothing moves.
 settle(Until, Before, Same) ->
@@ -114,27 +100,19 @@ settle(Until, Before, Same) ->
 summary(#{steps := Steps, deaths := Deaths}, Began, #soak{options = Options} = Soak) ->
     #soak{checkpoints = Checkpoints, faults = Faults} = Soak,
     Leaks = soak_leaks:judge(Checkpoints),
-    #{
-        otp => erlang:system_info(otp_release),
+    #{otp => erlang:system_info(otp_release),
         seconds => (erlang:monotonic_time(millisecond) - Began) div 1000,
-        hz => maps:get(hz, Options),
-        seed => maps:get(seed, Options),
-        sessions => Soak#soak.sessions,
-        variants => Soak#soak.variants,
-        files => Soak#soak.files,
-        counts => Soak#soak.counts,
-        steps => Steps,
+        hz => maps:get(hz, Options), seed => maps:get(seed, Options),
+        sessions => Soak#soak.sessions, variants => Soak#soak.variants, files => Soak#soak.files,
+        counts => Soak#soak.counts, steps => Steps,
         deaths => [{Kind, text(Reason)} || {Kind, Reason} <- Deaths],
         faults => [{N, Variant, What, text(Detail)} || {N, Variant, {What, Detail}} <- Faults],
-        idle => [Kind || {Kind, 0} <- lists:sort(maps:to_list(Steps))],
-        leaks => Leaks,
+        idle => [Kind || {Kind, 0} <- lists:sort(maps:to_list(Steps))], leaks => Leaks,
         leaking => [What || {What, #{leaks := true}} <- lists:sort(maps:to_list(Leaks))],
-        checkpoints => Checkpoints
-    }.
+        checkpoints => Checkpoints}.
 
 %% Funs and pids cannot be read again.
-text(Term) ->
-    unicode:characters_to_binary(io_lib:format("~0tP", [Term, 60])).
+text(Term) -> unicode:characters_to_binary(io_lib:format("~0tP", [Term, 60])).
 
 %% A storm that never came to its first step did not take part.
 is_good(#{deaths := [], faults := [], leaking := [], idle := [], sessions := N}) -> N > 0;
@@ -145,8 +123,7 @@ is_good(_) -> false.
 format(#{otp := Otp, seconds := Seconds, sessions := Sessions, counts := C} = Summary) ->
     #{steps := Steps, leaks := Leaks, deaths := Deaths, faults := Faults} = Summary,
     Get = fun(Key) -> maps:get(Key, C, 0) end,
-    [
-        io_lib:format("OTP ~s: ~s~n", [Otp, verdict(Summary)]),
+    [io_lib:format("OTP ~s: ~s~n", [Otp, verdict(Summary)]),
         line("length", "~b s at ~b Hz, seed ~b",
             [Seconds, maps:get(hz, Summary), maps:get(seed, Summary)]),
         line("sessions", "~b, ~b files, ~b bytes of them",
@@ -171,8 +148,7 @@ format(#{otp := Otp, seconds := Seconds, sessions := Sessions, counts := C} = Su
         line("deaths", "~b", [length(Deaths)]),
         [io_lib:format("             ~0tp~n", [D]) || D <- lists:sublist(Deaths, 10)],
         line("faults", "~b", [length(Faults)]),
-        [io_lib:format("             ~0tp~n", [F]) || F <- lists:sublist(Faults, 10)]
-    ].
+        [io_lib:format("             ~0tp~n", [F]) || F <- lists:sublist(Faults, 10)]].
 
 line(Name, Format, Arguments) ->
     io_lib:format("  ~-10s " ++ Format ++ "~n", [Name | Arguments]).
@@ -183,8 +159,7 @@ leak(What, #{first := First, last := Last, slope := Slope, leaks := IsLeak}) ->
 
 verdict(#{deaths := Deaths, faults := Faults, leaking := Leaking, idle := Idle} = Summary) ->
     case is_good(Summary) of
-        true ->
-            "good";
+        true -> "good";
         false ->
             io_lib:format("FAILED: ~b deaths, ~b faults, leaks ~w, storms that never came ~w",
                           [length(Deaths), length(Faults), Leaking, Idle])
@@ -195,12 +170,8 @@ verdict(#{deaths := Deaths, faults := Faults, leaking := Leaking, idle := Idle} 
 %% erl -s soak main SECONDS HZ SEED SCRATCH OUT: OUT.txt and OUT.term.
 main(Arguments) ->
     [Seconds, Hz, Seed, Scratch, Out] = [atom_to_list(A) || A <- Arguments],
-    Summary = run(#{
-        seconds => list_to_integer(Seconds),
-        hz => list_to_integer(Hz),
-        seed => list_to_integer(Seed),
-        directory => Scratch
-    }),
+    Summary = run(#{seconds => list_to_integer(Seconds), hz => list_to_integer(Hz),
+        seed => list_to_integer(Seed), directory => Scratch}),
     Page = format(Summary),
     ok = file:write_file(Out ++ ".term", io_lib:format("~tp.~n", [Summary])),
     ok = file:write_file(Out ++ ".txt", Page),
@@ -210,24 +181,18 @@ main(Arguments) ->
 %% erl -s soak sum FILE.term...: what they make together.
 sum(Files) ->
     Summaries =
-        [
-            begin
-                {ok, [Summary]} = file:consult(atom_to_list(File)),
-                Summary
-            end
-         || File <- Files
-        ],
+        [begin
+            {ok, [Summary]} = file:consult(atom_to_list(File)),
+            Summary
+        end || File <- Files],
     Add = fun(Key) -> lists:sum([maps:get(Key, C, 0) || #{counts := C} <- Summaries]) end,
     Length = fun(Key) -> lists:sum([length(maps:get(Key, S)) || S <- Summaries]) end,
     Sum = fun(Key) -> lists:sum([maps:get(Key, S) || S <- Summaries]) end,
-    io:format(
-        "Altogether, OTP ~s: ~b s, ~b sessions, ~b files~n"
+    io:format("Altogether, OTP ~s: ~b s, ~b sessions, ~b files~n"
         "  attempted ~b = written ~b + inconsistent ~b + dropped ~b + exited ~b + evicted ~b~n"
         "  captures ~b of ~b signals; deaths ~b, faults ~b, leaks ~b~n",
         [lists:join(" ", [Otp || #{otp := Otp} <- Summaries]), Sum(seconds), Sum(sessions),
             Sum(files)]
         ++ [Add(K) || K <- [attempted, written, inconsistent, dropped, exited, evicted, captures,
-            signals]]
-        ++ [Length(deaths), Length(faults), Length(leaking)]
-    ),
+            signals]] ++ [Length(deaths), Length(faults), Length(leaking)]),
     halt(0).

@@ -20,31 +20,17 @@
 %% more, so that one in 100 that stays is 300 KiB a session; storms alone move the
 %% figure by some 10 MiB, as fragments of the VM's own carriers.
 limits() ->
-    [
-        {descriptors, 0.05, 3},
-        {threads, 0.05, 3},
-        {processes, 0.05, 3},
-        {ports, 0.05, 3},
-        {tables, 0.05, 3},
-        {atoms, 0.5, 20},
-        {mappings, 0.5, 100},
-        {rss_kib, 128, 49152}
-    ].
+    [{descriptors, 0.05, 3}, {threads, 0.05, 3}, {processes, 0.05, 3}, {ports, 0.05, 3},
+        {tables, 0.05, 3}, {atoms, 0.5, 20}, {mappings, 0.5, 100}, {rss_kib, 128, 49152}].
 
 %% After so many sessions.
 measure(Sessions) ->
     [erlang:garbage_collect(Pid) || Pid <- erlang:processes()],
-    #{
-        sessions => Sessions,
-        descriptors => entries("/proc/self/fd"),
-        threads => entries("/proc/self/task"),
-        mappings => lines("/proc/self/maps"),
-        processes => length(erlang:processes()),
-        ports => length(erlang:ports()),
-        tables => length(ets:all()),
-        atoms => erlang:system_info(atom_count),
-        rss_kib => storm_memory:status("RssAnon")
-    }.
+    #{sessions => Sessions, descriptors => entries("/proc/self/fd"),
+        threads => entries("/proc/self/task"), mappings => lines("/proc/self/maps"),
+        processes => length(erlang:processes()), ports => length(erlang:ports()),
+        tables => length(ets:all()), atoms => erlang:system_info(atom_count),
+        rss_kib => storm_memory:status("RssAnon")}.
 
 entries(Directory) ->
     {ok, Names} = file:list_dir(Directory),
@@ -66,21 +52,15 @@ judge(What, {_, SlopeMost, GrowthMost}, Judged, All) ->
     Slope = slope(Points),
     Values = [V || {_, V} <- Points],
     Growth = at_end(lists:reverse(Values)) - at_end(Values),
-    #{
-        first => maps:get(What, hd(All)),
-        last => maps:get(What, lists:last(All)),
-        slope => Slope,
-        leaks => is_number(Slope) andalso Slope > SlopeMost andalso Growth > GrowthMost
-    }.
+    #{first => maps:get(What, hd(All)), last => maps:get(What, lists:last(All)), slope => Slope,
+        leaks => is_number(Slope) andalso Slope > SlopeMost andalso Growth > GrowthMost}.
 
-slope(Points) when length(Points) < ?LEAST_CHECKPOINTS ->
-    unknown;
+slope(Points) when length(Points) < ?LEAST_CHECKPOINTS -> unknown;
 slope(Points) ->
     Slopes = [(V2 - V1) / (S2 - S1) || {S1, V1} <- Points, {S2, V2} <- Points, S2 > S1],
     round(1000 * median(Slopes)) / 1000.
 
-at_end(Values) ->
-    median(lists:sublist(Values, 3)).
+at_end(Values) -> median(lists:sublist(Values, 3)).
 
 median([]) -> 0;
 median(Values) -> lists:nth((length(Values) + 1) div 2, lists:sort(Values)).

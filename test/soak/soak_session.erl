@@ -16,22 +16,19 @@ counts() ->
     [attempted, written, merged, inconsistent, inconsistent_moved, inconsistent_unfound,
      inconsistent_late, inconsistent_changed, dropped,
      exited, evicted, lost, missed, ticks, retried, recoded, unresolved, selections, signals,
-     captures, handler_ns, sampler_cpu_ns, writer_cpu_ns, flushes, file_bytes, errors,
-     own_samples].
+     captures, handler_ns, sampler_cpu_ns, writer_cpu_ns, flushes, file_bytes, errors, own_samples].
 
 %% {Name, Options, Milliseconds}; Hz is the rate of most of them. None is long: what
 %% is begun and ended often is what leaks.
 variants(Hz) ->
-    [
-        {top_100, at(Hz), 4000},
+    [{top_100, at(Hz), 4000},
         {plain, (at(Hz))#{compress => none, coalesce_idle => true}, 3000},
         {schedulers, (at(Hz))#{mode => schedulers}, 3000},
         {at_once, at(Hz), 0},
         {as_is, #{}, 3000},
         {changes, (at(Hz))#{coalesce_idle => true, c_frames => false}, 3000},
         {looks_only, (at(Hz))#{running_stacks => false, select => {top, 1000, 500}}, 3000},
-        {chosen, (at(Hz))#{select => [
-            #{top => 50, by => memory, delta => true, interval => 200},
+        {chosen, (at(Hz))#{select => [#{top => 50, by => memory, delta => true, interval => 200},
             #{top => 20, by => message_queue_len, interval => 300},
             #{top => 50, interval => 300, include => [{module, storm}, {module, storm_inside}]}
         ]}, 3000},
@@ -46,21 +43,12 @@ variants(Hz) ->
         ]}, fires},
         {each_second, (at(Hz))#{flush_interval => 60000, node_interval => 1000}, 4000},
         {portable, (at(99))#{engine => portable}, 3000},
-        {small, (at(Hz))#{select => {top, 10, 250}, memory_budget => 50331648}, 2000}
-    ].
+        {small, (at(Hz))#{select => {top, 10, 250}, memory_budget => 50331648}, 2000}].
 
 at(Hz) ->
-    #{
-        engine => native,
-        sample_interval => max(1, 1000 div Hz),
-        flush_interval => 2100,
-        flushes_per_file => infinity,
-        max_files => infinity,
-        max_file_bytes => infinity,
-        max_total_bytes => infinity,
-        cpu_budget => infinity,
-        select => {top, 100, 250}
-    }.
+    #{engine => native, sample_interval => max(1, 1000 div Hz), flush_interval => 2100,
+        flushes_per_file => infinity, max_files => infinity, max_file_bytes => infinity,
+        max_total_bytes => infinity, cpu_budget => infinity, select => {top, 100, 250}}.
 
 %% #{variant, counts => #{atom() => Count}, files, faults => [{What, Detail}], took_ms}; the
 %% last is of the start, the work, and the end with all that is checked there.
@@ -83,15 +71,12 @@ run({Name, Options, Length}, Directory, Deadline) ->
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
-said(Reason) ->
-    unicode:characters_to_binary(flame_prof:format_error(Reason)).
+said(Reason) -> unicode:characters_to_binary(flame_prof:format_error(Reason)).
 
 %% Until its time is over, or the soak's; asked for its counters and told to flush on
 %% the way. Answers what was wrong.
-work(_Session, 0, _) ->
-    [];
-work(_Session, fires, _) ->
-    fired(erlang:monotonic_time(millisecond) + ?FIRES_MS);
+work(_Session, 0, _) -> [];
+work(_Session, fires, _) -> fired(erlang:monotonic_time(millisecond) + ?FIRES_MS);
 work(_Session, Ms, Deadline) ->
     Left = max(0, min(Ms, Deadline - erlang:monotonic_time(millisecond))),
     timer:sleep(Left div 2),
@@ -116,15 +101,10 @@ fired(Until) ->
 ended(Session, Faults) ->
     case flame_prof:stop(Session, ?STOP_MS) of
         {ok, #{attempted := _, files := Files} = Run} ->
-            #{
-                counts => maps:with(counts(), Run),
-                files => length(Files),
-                faults => Faults ++ of_counters(Run) ++ of_files(Run)
-            };
-        {ok, Other} ->
-            #{faults => Faults ++ [{no_books, maps:without([options], Other)}]};
-        {error, Reason} ->
-            #{faults => Faults ++ [{stop, said(Reason)}]}
+            #{counts => maps:with(counts(), Run), files => length(Files),
+                faults => Faults ++ of_counters(Run) ++ of_files(Run)};
+        {ok, Other} -> #{faults => Faults ++ [{no_books, maps:without([options], Other)}]};
+        {error, Reason} -> #{faults => Faults ++ [{stop, said(Reason)}]}
     end.
 
 %% To the sample.
@@ -150,22 +130,18 @@ of_files(#{files := Files, written := Written, options := #{dir := Directory}} =
     Wrong = [{files, #{named => Named, there => lists:sort(Names)}} || Named =/= lists:sort(Names)],
     Wrong ++ read_back(Files, Written, Run) ++ lists:append([tested(F) || F <- Files]).
 
-read_back([], 0, _Run) ->
-    [];
+read_back([], 0, _Run) -> [];
 read_back(Files, Written, #{merged := Merged} = Run) ->
     Count = fun(#{period := Period}, {Samples, Sum}) -> {Samples + 1, Sum + Period} end,
     case flame_prof:fold(Count, {0, 0}, Files, #{bad => stop}) of
         {ok, {Samples, Written}, #{bad := 0}} when
             Samples =:= Written - Merged; is_map_key(trigger, Run)
-        ->
-            [];
+        -> [];
         {ok, {Samples, Sum}, Counts} ->
             Counters = #{written => Written, merged => Merged},
             [{read_back, #{
-                counters => Counters, samples => Samples, periods => Sum, counts => Counts
-            }}];
-        {error, Reason} ->
-            [{read_back, Reason}]
+                counters => Counters, samples => Samples, periods => Sum, counts => Counts}}];
+        {error, Reason} -> [{read_back, Reason}]
     end.
 
 tested(File) ->

@@ -19,8 +19,7 @@ main([_Seconds, _Hz, _Seed, Dir, Out]) ->
         "had; ~b of all samples were given up as inconsistent~n~ts",
         [erlang:system_info(otp_release), Is, Samples, Collecting,
             lists:sum([N || {N, _} <- maps:values(Wrong)]), Given,
-            [io_lib:format("  ~p~n", [One]) || One <- maps:to_list(Wrong)]]
-    ),
+            [io_lib:format("  ~p~n", [One]) || One <- maps:to_list(Wrong)]]),
     ok = file:write_file([Out, ".txt"], unicode:characters_to_binary(Text)),
     erlang:halt(case Is of "good" -> 0; _ -> 1 end).
 
@@ -32,10 +31,7 @@ rounds(Dir, Found, Round) ->
     One = size_storm:run(#{for_ms => ?ROUND_MS, dir => Here}),
     ok = file:del_dir_r(Here),
     Add = fun(Key) -> maps:get(Key, Found) + maps:get(Key, One) end,
-    Wrong = maps:merge_with(
-        fun(_, {A, First}, {B, _}) -> {A + B, First} end,
-        maps:get(wrong, Found),
-        maps:get(wrong, One)
-    ),
+    Wrong = maps:merge_with(fun(_, {A, First}, {B, _}) -> {A + B, First} end,
+        maps:get(wrong, Found), maps:get(wrong, One)),
     rounds(Dir, #{samples => Add(samples), collecting => Add(collecting),
         inconsistent => Add(inconsistent), wrong => Wrong}, Round + 1).

@@ -36,8 +36,7 @@ kinds() ->
         [{storm_looks, Kind} || Kind <- storm_looks:kinds()] ++
         [{storm_outside, Kind} || Kind <- storm_outside:kinds()].
 
-start(Kinds) ->
-    gen_server:start_link(?MODULE, Kinds, []).
+start(Kinds) -> gen_server:start_link(?MODULE, Kinds, []).
 
 %% It is an error when one does not come to rest: a step hangs.
 pause(Storm) -> all(Storm, pause).
@@ -45,8 +44,7 @@ pause(Storm) -> all(Storm, pause).
 resume(Storm) -> all(Storm, resume).
 
 %% #{steps => #{Kind => Count}, deaths => [{Kind, Reason}]}
-report(Storm) ->
-    gen_server:call(Storm, report, ?STEP_MS).
+report(Storm) -> gen_server:call(Storm, report, ?STEP_MS).
 
 %% With the last report.
 stop(Storm) ->
@@ -62,8 +60,7 @@ all(Storm, What) ->
 
 all(Storm, What, Until) ->
     case gen_server:call(Storm, {waiting_for, What}, ?STEP_MS) of
-        [] ->
-            ok;
+        [] -> ok;
         Kinds ->
             erlang:monotonic_time(millisecond) < Until orelse error({hangs, What, Kinds}),
             timer:sleep(5),
@@ -76,9 +73,7 @@ init(Kinds) ->
     _ = process_flag(trap_exit, true),
     Steps = counters:new(length(Kinds), [write_concurrency]),
     Numbered = lists:zip(Kinds, lists:seq(1, length(Kinds))),
-    State = #{
-        phase => resume, steps => Steps, numbered => Numbered, workers => #{}, deaths => []
-    },
+    State = #{phase => resume, steps => Steps, numbered => Numbered, workers => #{}, deaths => []},
     {ok, lists:foldl(fun born/2, State, Numbered)}.
 
 born(Who, #{workers := Workers, steps := Steps, phase := Phase} = State) ->
@@ -97,8 +92,7 @@ handle_call(report, _From, #{steps := Steps, numbered := Numbered, deaths := Dea
     Counts = maps:from_list([{Kind, counters:get(Steps, I)} || {{_, Kind}, I} <- Numbered]),
     {reply, #{steps => Counts, deaths => lists:reverse(Deaths)}, State}.
 
-handle_cast(_, State) ->
-    {noreply, State}.
+handle_cast(_, State) -> {noreply, State}.
 
 handle_info({in, Phase, Pid}, #{workers := Workers} = State) ->
     #{Pid := {Who, _}} = Workers,
@@ -108,18 +102,13 @@ handle_info({'EXIT', Pid, Reason}, #{workers := Workers} = State) ->
         {{Who, _}, Others} -> {noreply, gone(Reason, Who, State#{workers := Others})};
         error -> {noreply, State}
     end;
-handle_info(_, State) ->
-    {noreply, State}.
+handle_info(_, State) -> {noreply, State}.
 
-gone(normal, _Who, #{phase := stop} = State) ->
-    State;
+gone(normal, _Who, #{phase := stop} = State) -> State;
 gone(Reason, {{_, Kind}, _} = Who, #{deaths := Deaths} = State) ->
     io:format("worker ~w died: ~0tP~n", [Kind, Reason, 30]),
     Died = State#{deaths := [{Kind, Reason} | Deaths]},
-    case length(Deaths) < ?DEATHS_MOST of
-        true -> born(Who, Died);
-        false -> Died
-    end.
+    case length(Deaths) < ?DEATHS_MOST of true -> born(Who, Died); false -> Died end.
 
 %% Of a worker.
 
@@ -132,8 +121,7 @@ loop(Module, Kind, State0, N, Count, Server) ->
     Count(),
     ok = rest(erlang:monotonic_time(millisecond) - Began),
     case between(Server) of
-        resume ->
-            loop(Module, Kind, State, N + 1, Count, Server);
+        resume -> loop(Module, Kind, State, N + 1, Count, Server);
         stop ->
             %% Not a death, whoever it was linked to.
             ok = Module:close(Kind, State),
@@ -143,8 +131,7 @@ loop(Module, Kind, State0, N, Count, Server) ->
 
 %% Twice as long as it took: all together still want more cores than there are, but
 %% who starts and stops sessions gets a turn now and then.
-rest(TookMs) ->
-    timer:sleep(min(2 * TookMs, ?REST_MOST_MS)).
+rest(TookMs) -> timer:sleep(min(2 * TookMs, ?REST_MOST_MS)).
 
 between(Server) ->
     receive
@@ -161,6 +148,5 @@ paused(Server) ->
         resume ->
             Server ! {in, resume, self()},
             resume;
-        stop ->
-            stop
+        stop -> stop
     end.

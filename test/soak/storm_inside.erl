@@ -20,8 +20,7 @@ open(loader) -> list_to_tuple([generated(Generation) || Generation <- lists:seq(
 open(pressure) ->
     io:format("memory: ~b pieces of 32 MiB may be taken now~n", [storm_memory:pieces()]),
     none;
-open(_) ->
-    none.
+open(_) -> none.
 
 close(_, _) -> ok.
 
@@ -122,8 +121,7 @@ step(scheduler, N) ->
     ok;
 %% Most of what there is, and when it is all there each piece is what it was. Most of
 %% the time there is none.
-step(pressure, N) when N rem ?PRESSURE_STEPS =/= 0 ->
-    timer:sleep(500);
+step(pressure, N) when N rem ?PRESSURE_STEPS =/= 0 -> timer:sleep(500);
 step(pressure, _) ->
     Pieces = [{K, storm_memory:piece(K)} || K <- lists:seq(1, storm_memory:pieces())],
     timer:sleep(200),
@@ -185,8 +183,7 @@ chain(0, To) ->
 chain(N, To) when N =:= 30 ->
     receive go -> ok end,
     To ! {chain, sum(N)};
-chain(N, To) ->
-    N + chain(N - 1, To).
+chain(N, To) -> N + chain(N - 1, To).
 
 sum(0) -> 0;
 sum(N) -> N + sum(N - 1).
@@ -199,8 +196,7 @@ wake(To) ->
 generated(Generation) ->
     Numbers = lists:seq(1, 20 * Generation),
     L = 10 + Generation,
-    Forms = [
-        {attribute, 1, module, storm_generated},
+    Forms = [{attribute, 1, module, storm_generated},
         {attribute, 2, export, [{answer, 0} | [{name(K), 1} || K <- Numbers]]}
     ] ++ [helper(K) || K <- Numbers] ++
         [{function, L, answer, 0, [{clause, L, [], [], [{integer, L, Generation}]}]}],
@@ -209,10 +205,7 @@ generated(Generation) ->
 
 helper(K) ->
     L = 100 + K,
-    {function, L, name(K), 1, [
-        {clause, L, [{var, L, 'X'}], [], [
-            {op, L, '+', {var, L, 'X'}, {call, L, {atom, L, length}, [{nil, L}]}}
-        ]}
-    ]}.
+    {function, L, name(K), 1, [{clause, L, [{var, L, 'X'}], [], [
+            {op, L, '+', {var, L, 'X'}, {call, L, {atom, L, length}, [{nil, L}]}}]}]}.
 
 name(K) -> list_to_atom("helper_" ++ integer_to_list(K)).

@@ -11,26 +11,21 @@
 -define(BINARY_BYTES, 100000).
 -define(WORDS, 20000).
 
-kinds() ->
-    [memory_look, table_look, binary_look, xray_look].
+kinds() -> [memory_look, table_look, binary_look, xray_look].
 
 open(table_look) ->
     Table = ets:new(?MODULE, [public, {write_concurrency, true}]),
     true = ets:insert(Table, [{N, N} || N <- lists:seq(1, ?OBJECTS)]),
     Table;
-open(memory_look) ->
-    none;
+open(memory_look) -> none;
 open(_) ->
     {Pid, Monitor} = spawn_monitor(?MODULE, hold, [self()]),
-    receive
-        {ready, Pid} -> {Pid, Monitor}
-    end.
+    receive {ready, Pid} -> {Pid, Monitor} end.
 
 close(table_look, Table) ->
     true = ets:delete(Table),
     ok;
-close(memory_look, none) ->
-    ok;
+close(memory_look, none) -> ok;
 close(_, {Pid, Monitor}) ->
     true = exit(Pid, kill),
     receive {'DOWN', Monitor, process, Pid, killed} -> ok end.
@@ -70,8 +65,7 @@ step(binary_look, _, {Pid, _} = Held) ->
             %% It is among the first, unless a storm has made many larger holders.
             _ = [true = Bytes >= ?BINARIES * ?BINARY_BYTES
                 || #{process := P, bytes := Bytes, partial := false} <- Holders, P =:= Pid];
-        {error, {memory, _}} ->
-            ok
+        {error, {memory, _}} -> ok
     end,
     Held;
 step(xray_look, _, {Pid, _} = Held) ->
@@ -80,8 +74,7 @@ step(xray_look, _, {Pid, _} = Held) ->
             {?BINARIES, ?BINARIES * ?BINARY_BYTES} = {Count, Bytes},
             true = Reached >= 16 * ?WORDS;
         %% A storm has suspended one of its probes.
-        {error, {engine, #{cause := terms}}} ->
-            ok
+        {error, {engine, #{cause := terms}}} -> ok
     end,
     Processes = processes(),
     Other = lists:nth(rand:uniform(length(Processes)), Processes),

@@ -17,12 +17,10 @@ pieces() ->
     Share = rest() * number("SOAK_MEMORY_PERCENT", "70") div 100,
     max(0, min(Share, number("SOAK_MEMORY_MIB", "4096") * ?MIB) div ?PIECE_BYTES).
 
-number(Name, Default) ->
-    list_to_integer(os:getenv(Name, Default)).
+number(Name, Default) -> list_to_integer(os:getenv(Name, Default)).
 
 %% Written, not only reserved.
-piece(K) ->
-    binary:copy(<<K:64>>, ?PIECE_BYTES div 8).
+piece(K) -> binary:copy(<<K:64>>, ?PIECE_BYTES div 8).
 
 is_whole(K, Piece) ->
     Last = ?PIECE_BYTES - 8,
@@ -30,8 +28,7 @@ is_whole(K, Piece) ->
     byte_size(Piece) =:= ?PIECE_BYTES andalso
         lists:all(fun(At) -> binary:part(Piece, At, 8) =:= <<K:64>> end, Places).
 
-rest() ->
-    lists:min([Bytes || {ok, Bytes} <- [of_machine(), of_cgroup(), of_ulimit()]]).
+rest() -> lists:min([Bytes || {ok, Bytes} <- [of_machine(), of_cgroup(), of_ulimit()]]).
 
 of_machine() ->
     {ok, Text} = file:read_file("/proc/meminfo"),
@@ -48,8 +45,7 @@ of_cgroup() ->
                 [] -> none;
                 Rests -> {ok, lists:min(Rests)}
             end;
-        {error, _} ->
-            none
+        {error, _} -> none
     end.
 
 %% `max' is no number, and no limit.
@@ -62,8 +58,7 @@ cgroup(Text, Pattern, Root, Limit, Used) ->
                 {{ok, Most}, {ok, Now}} -> {ok, Most - Now};
                 _ -> none
             end;
-        nomatch ->
-            none
+        nomatch -> none
     end.
 
 integer_in(File) ->

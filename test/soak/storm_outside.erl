@@ -11,11 +11,9 @@
 %% Steps between two times that this node is none.
 -define(NAMED_STEPS, 5).
 
-kinds() ->
-    [ports, distribution | of_nif(running_test_nif:build())].
+kinds() -> [ports, distribution | of_nif(running_test_nif:build())].
 
-of_nif(ok) ->
-    [dirty_work, dirty_sleep, nif_pipe];
+of_nif(ok) -> [dirty_work, dirty_sleep, nif_pipe];
 of_nif({skip, Why}) ->
     io:format("without NIFs: ~ts~n", [Why]),
     [].
@@ -26,24 +24,19 @@ open(dirty_work) ->
 open(distribution) ->
     Name = "soak_peer_" ++ os:getpid(),
     %% Controlled by its standard input, whatever happens to the distribution.
-    {ok, Peer, Node} = peer:start_link(#{
-        connection => standard_io,
-        wait_boot => ?PATIENCE_MS,
+    {ok, Peer, Node} = peer:start_link(#{connection => standard_io, wait_boot => ?PATIENCE_MS,
         args => ["-name", Name ++ "@127.0.0.1", "-args_file", os:getenv("SOAK_VM_ARGS"),
-                 "-pa", filename:dirname(code:which(?MODULE))]
-    }),
+                 "-pa", filename:dirname(code:which(?MODULE))]}),
     true = peer:call(Peer, ?MODULE, serve, [], ?PATIENCE_MS),
     #{peer => Peer, node => Node};
-open(_) ->
-    none.
+open(_) -> none.
 
 close(distribution, #{peer := Peer}) ->
     unlink(Peer),
     ok = peer:stop(Peer),
     _ = net_kernel:stop(),
     ok;
-close(_, _) ->
-    ok.
+close(_, _) -> ok.
 
 step(ports, N, none) ->
     Port = open_port({spawn_executable, os:find_executable("cat")}, [binary, stream]),
@@ -53,8 +46,7 @@ step(ports, N, none) ->
     true = port_close(Port),
     [] = [P || P <- erlang:ports(), P =:= Port],
     none;
-step(dirty_work, _, Answer) ->
-    Answer = running_test_nif:dirty_spin(2000000);
+step(dirty_work, _, Answer) -> Answer = running_test_nif:dirty_spin(2000000);
 %% Nobody interrupts what sleeps outside of the schedulers.
 step(dirty_sleep, _, none) ->
     0 = running_test_nif:dirty_sleep(15),
@@ -84,16 +76,13 @@ step(distribution, N, #{node := Node} = State) ->
 %% The supervisor of OTP's distribution kills what has not ended two seconds after it was
 %% told to, and where the machine is that slow, what it starts next may find a name
 %% still taken: it is started again until it is up.
-ensure_named() ->
-    ensure_named(until()).
+ensure_named() -> ensure_named(until()).
 
 ensure_named(Until) ->
     Name = list_to_atom("soak_" ++ os:getpid() ++ "@127.0.0.1"),
     case is_alive() orelse net_kernel:start([Name, longnames]) of
-        true ->
-            ok;
-        {ok, _} ->
-            ok;
+        true -> ok;
+        {ok, _} -> ok;
         {error, Reason} ->
             not_later_than(Until, Reason),
             _ = net_kernel:stop(),
@@ -135,15 +124,13 @@ echo(Node, Monitor, K, Bytes) ->
     end.
 
 %% On the peer.
-serve() ->
-    register(?MODULE, spawn(fun serving/0)).
+serve() -> register(?MODULE, spawn(fun serving/0)).
 
 serving() ->
     receive {From, K, Bytes, Term} -> From ! {echo, K, Bytes, Term} end,
     serving().
 
-echoed(_, 0, Acc) ->
-    iolist_to_binary(lists:reverse(Acc));
+echoed(_, 0, Acc) -> iolist_to_binary(lists:reverse(Acc));
 echoed(Port, Left, Acc) ->
     receive
         {Port, {data, Bytes}} -> echoed(Port, Left - byte_size(Bytes), [Bytes | Acc])

@@ -31,8 +31,7 @@ step(measurer, N, Ends) ->
     timer:sleep(20),
     counted(How, Ends).
 
-counted(killed, Ends) ->
-    Ends;
+counted(killed, Ends) -> Ends;
 counted(How, Ends) ->
     #{asked := Asked, late := Late} = Now = maps:update_with(How, fun(N) -> N + 1 end, Ends),
     true = Asked > 0 orelse Late < ?LATE_MOST,
@@ -91,10 +90,7 @@ measure(5, _) ->
     true = Seen =< 2 * ?CALLS,
     ended(Ended);
 measure(6, N) ->
-    case has_sessions() of
-        true -> beside_others();
-        false -> measure(4, N)
-    end.
+    case has_sessions() of true -> beside_others(); false -> measure(4, N) end.
 
 allocated() ->
     {ok, #{ended := Ended, words := Words, lost := #{left_alone := LeftAlone}}} =
@@ -136,10 +132,7 @@ victim(2, _Asker) ->
 
 %% Without sessions a process has one tracer, and the other storm wants its processes.
 which() ->
-    case has_sessions() of
-        true -> every;
-        false -> [self()]
-    end.
+    case has_sessions() of true -> every; false -> [self()] end.
 
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
@@ -177,10 +170,6 @@ is_on() ->
         false -> erlang:trace_info(?PASS, all) =/= {all, false}
     end.
 
-until(_Done, 0) ->
-    never;
+until(_Done, 0) -> never;
 until(Done, Left) ->
-    case Done() of
-        true -> ok;
-        false -> timer:sleep(10), until(Done, Left - 1)
-    end.
+    case Done() of true -> ok; false -> timer:sleep(10), until(Done, Left - 1) end.

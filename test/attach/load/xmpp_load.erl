@@ -49,8 +49,7 @@ answer(Socket, Until, Before) ->
         nomatch ->
             {ok, Bytes} = gen_tcp:recv(Socket, 0),
             answer(Socket, Until, <<Before/binary, Bytes/binary>>);
-        _ ->
-            Before
+        _ -> Before
     end.
 
 %% As many are sent as were received.
