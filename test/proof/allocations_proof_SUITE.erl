@@ -5,11 +5,10 @@
 -import(measured_allocations, [measured/2, worked/1, has/2, in_background/2, is_traced/1, until/1,
     mixed/0]).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([shares_and_sum/1, words_in_the_file_of_a_session/1,
-    a_part_of_a_thousand_processes_is_traced_at_a_time/1, a_part_of_many_births_has_the_flag/1,
-    what_is_kept_survives/1, words_by_the_message_in_work/1, collections_have_lengths_and_causes/1
-]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2, shares_and_sum/1,
+    words_in_the_file_of_a_session/1, a_part_of_a_thousand_processes_is_traced_at_a_time/1,
+    a_part_of_many_births_has_the_flag/1, what_is_kept_survives/1,
+    words_by_the_message_in_work/1, collections_have_lengths_and_causes/1]).
 %% On stacks.
 -export([keeping/2]).
 
@@ -24,7 +23,6 @@ init_per_suite(Config) ->
     case native_node:why_not() of
         none ->
             true = os:putenv("ALLOCATIONS_MS", "4000"),
-            _ = seeded:seed(),
             Config;
         Why -> {skip, Why}
     end.

@@ -5,11 +5,11 @@
 %% stop/1: all of their words are allocated between the two.
 -module(counted_allocations).
 
--export([names/0, start/2, go/1, counts/1, all/1, pids/1, stop/1, when_traced/1]).
--export([worker/2, until/1, mixed/2]).
+-export([names/0, start/2, go/1, counts/1, all/1, pids/1, stop/1, when_traced/1, worker/2,
+    until/1, mixed/2]).
 %% They are told in stacks.
--export([tuples/2, conses/2, floats/2, sets/2, puts/3, bytes/1, numbers/1, sender/5, receiver/2]).
--export([brief_tuples/2, brief_conses/2, brief_floats/2]).
+-export([tuples/2, conses/2, floats/2, sets/2, puts/3, bytes/1, numbers/1, sender/5, receiver/2,
+    brief_tuples/2, brief_conses/2, brief_floats/2]).
 
 -export_type([name/0, program/0]).
 
@@ -72,7 +72,10 @@ workers(messages, Ms, Counter) ->
 
 -spec worker(fun(() -> term()), list()) -> pid().
 worker(Work, Options) ->
+    ok = seeded:once(),
+    Seed = seed(),
     spawn_opt(fun() ->
+        _ = rand:seed(exsss, Seed),
         receive go -> ok end,
         Result = Work(),
         receive stop -> Result end
@@ -260,10 +263,7 @@ built(Counter, Random, Until, Terms) ->
         false ->
             Next = next(Random),
             N = 100 + Next rem 900,
-            _ = case Next div 1000 rem 4 of
-                0 -> bytes(N);
-                _ -> numbers(N)
-            end,
+            _ = case Next div 1000 rem 4 of 0 -> bytes(N); _ -> numbers(N) end,
             built(Counter, Next, Until, Terms + N)
     end.
 

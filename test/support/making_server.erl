@@ -4,19 +4,20 @@
 
 -behaviour(gen_server).
 
--export([start/0, busy/0, call/2]).
--export([init/1, handle_call/3, handle_cast/2]).
+-export([busy/0, init/1, handle_call/3, handle_cast/2]).
 
 -define(SMALL, 1000).
 
 %% @doc With a caller, linked, that asks all the time: both are ended by an exit of the caller.
 -spec busy() -> {Server :: pid(), Caller :: pid()}.
 busy() ->
-    {ok, Server} = start(),
-    {Server, spawn_link(fun() -> true = link(Server), ask(Server) end)}.
-
--spec start() -> {ok, pid()}.
-start() -> gen_server:start(?MODULE, [], []).
+    {ok, Server} = gen_server:start(?MODULE, [], []),
+    Seed = seeded:seed(),
+    {Server, spawn_link(fun() ->
+        _ = rand:seed(exsss, Seed),
+        true = link(Server),
+        ask(Server)
+    end)}.
 
 ask(Server) ->
     ok = call(Server, large),
@@ -24,7 +25,6 @@ ask(Server) ->
     ask(Server).
 
 %% No two of them are as long: the collections come anywhere.
--spec call(pid(), large | small) -> ok.
 call(Server, Size) ->
     gen_server:call(Server, {Size, times(Size) * (?SMALL + rand:uniform(?SMALL div 10))}).
 

@@ -13,8 +13,7 @@
 %% a moment between the two may have either.
 -module(otel_app).
 
--export([log/0, worker/3, possible/3]).
--export([span_ctx/3, context/2, new_ids/0, hex/1]).
+-export([log/0, worker/3, possible/3, span_ctx/3, context/2, new_ids/0, hex/1]).
 
 -define(CURRENT_CTX, '$__current_otel_ctx').
 -define(CURRENT_SPAN_CTX, {otel_tracer, span_ctx}).
@@ -25,7 +24,10 @@ log() -> ets:new(?MODULE, [public, ordered_set, {write_concurrency, true}]).
 
 %% @doc A process that works in traces, one after the other, until it is killed. `Release': 9 or 11.
 worker(Log, Release, Options) ->
+    Seed = seeded:seed(),
     spawn_opt(fun() ->
+        %% Others of the same test have other ids.
+        _ = rand:seed(exsss, erlang:phash2({Seed, Release, Options})),
         _ = [put({other, N}, N) || N <- lists:seq(1, rand:uniform(40))],
         requests(Log, Release)
     end, Options).
@@ -79,7 +81,9 @@ span_ctx(11, {Trace, Span}, State) ->
 context(SpanCtx, Others) -> maps:put(?CURRENT_SPAN_CTX, SpanCtx, Others).
 
 %% @doc As otel_id_generator makes them.
-new_ids() -> {rand:uniform(1 bsl 128 - 1), rand:uniform(1 bsl 64 - 1)}.
+new_ids() ->
+    ok = seeded:once(),
+    {rand:uniform(1 bsl 128 - 1), rand:uniform(1 bsl 64 - 1)}.
 
 hex(Bytes) -> list_to_binary([io_lib:format("~2.16.0b", [Byte]) || <<Byte>> <= Bytes]).
 
