@@ -182,22 +182,12 @@ a_heap_that_full_sweeps_make_as_small_as_before_is_none_test() ->
         heap(varies, parts([20, 35, 50, 30, 60, 45, 80, 50])),
         heap(falls_back, parts([20, 40, 60, 50, 80, 70, 100, 20]))])).
 
-a_heap_that_doubles_by_two_megabytes_a_second_without_a_fall_is_told_test() ->
-    [One] = judged([idle(), heap(postponer, fun(S) -> 18 * math:pow(1.2, trunc(S / 2)) + S end)]),
-    ?assertMatch(#{kind := heap_growth}, One),
-    Falls = fun(S) -> 18 + 2 * S - 9 * (trunc(S / 2) rem 2) end,
-    ?assertEqual([], judged([idle(), heap(batches, Falls)])).
-
 %%% CPUs.
 
 collections_above_a_fifth_of_the_time_are_one_test() ->
     [One] = judged([idle(), worker(report, [{running, 0.3}, {garbage_collecting, 0.2}])]),
     ?assertMatch(#{kind := gc, function := <<"report:work/1">>}, One),
     ?assertMatch({match, _}, re:run(text(One), "for 40 % of its time on a CPU")).
-
-a_process_that_never_waits_keeps_a_cpu_beside_others_too_test() ->
-    [?assertEqual([{hot_function, <<"engine">>}], named(judged([idle(), worker(engine, Shares)])))
-     || Shares <- [[{running, 1}], [{running, 0.3}, {runnable, 0.7}]]].
 
 %% In a NIF for so many ticks of hundred, with these reductions by tick.
 native(Name, Ticks, Scheduler, Reductions) ->
@@ -219,24 +209,6 @@ a_scheduler_that_stays_in_one_call_is_stuck_test() ->
     ?assertEqual(1490000, Us),
     ?assertEqual([{scheduler_stuck, <<"codec">>}],
         named(judged([idle(), native(codec, 80, 2, fun(Us1) -> Us1 div 2000000 end)]))).
-
-%% Some hundred milliseconds are few for one call, and many where the next one comes soon.
-calls_that_are_not_so_long_but_are_most_of_the_time_keep_a_scheduler_test() ->
-    Calls = fun(Name, Ticks) ->
-        #{name => Name, at => fun(Us) ->
-            Tick = Us div 10000,
-            case Tick rem 23 < Ticks of
-                true ->
-                    #{status => running, scheduler => 2, values => #{reductions => Tick div 23},
-                        stack => stack(Name, [{"erlang:binary_to_integer/1", "bif"}])};
-                false ->
-                    #{status => waiting, values => #{reductions => Tick div 23},
-                        stack => stack(Name, ["timer:sleep/1"])}
-            end
-        end}
-    end,
-    ?assertMatch([{scheduler_stuck, <<"lottery">>}], named(judged([idle(), Calls(lottery, 13)]))),
-    ?assertEqual([], judged([idle(), Calls(lottery, 9)])).
 
 %% As OTP 27 reads a number of many digits: in Erlang, with instructions that take long.
 an_instruction_on_large_numbers_keeps_a_scheduler_too_test() ->

@@ -76,16 +76,6 @@ a_batch_in_many_functions_is_healthy_test() ->
     Same = [in(Name, 1, 1, ["lists:sort/1:9", "batch:all/1:8"]) || Name <- [batch_1, batch_2]],
     ?assertMatch([_], [Names || {hot_function, Names} <- named(judged([idle() | Same]))]).
 
-a_batch_that_lacks_cpus_is_healthy_where_much_but_not_all_is_in_one_function_test() ->
-    Batch = fun(Part) -> [in(Name, 1, Part, ["lists:sort/1:9", "batch:all/1:8"])
-        || Name <- [batch_1, batch_2, batch_3]] end,
-    Told = fun(Part, Ms) -> [hot_function || {hot_function, _} <- named(judged(
-        [idle() | Batch(Part)], #{own => [{1000000 * N, #{node_runtime_ms => Ms * N}}
-            || N <- [1, 5, 9]]}))] end,
-    ?assertEqual([], Told(0.6, 200)),
-    ?assertEqual([hot_function], Told(0.6, 2500)),
-    ?assertEqual([hot_function], Told(0.95, 200)).
-
 a_server_without_a_cpu_is_told_where_fewer_are_ready_than_wait_test() ->
     Late = worker(store, [{running, 0.2}, {runnable, 0.7}]),
     ?assertMatch([{bottleneck, [<<"store">>]}], named(judged([Late | clients(100, 0.9)]))),
@@ -128,26 +118,6 @@ the_garbage_of_appends_is_theirs_whoever_appends_most_test() ->
     Found = judged([idle(), Collects(collector_1, 0.5), Collects(collector_2, 0.4)]),
     ?assertMatch([{append, [_, _]}], named(Found)).
 
-%% A list that is whole is collected where the function goes on.
-collections_after_an_append_are_of_its_garbage_test() ->
-    Collects = fun(Part) ->
-        #{at := At} = Worker = in(collector, 0.6, Part, ?APPEND),
-        Worker#{at := fun(Us) ->
-            case At(Us) of
-                #{status := running} when Us div 10000 rem 5 < 3 ->
-                    (At(Us))#{status => garbage_collecting,
-                        stack => stack(collector, [{"[gc]", "flame_prof"}])};
-                State -> State
-            end
-        end}
-    end,
-    ?assertMatch([{append, [<<"collector">>]}], named(judged([idle(), Collects(0.9)]))),
-    ?assertMatch([{gc, [<<"collector">>]}], named(judged([idle(), Collects(0.3)]))).
-
-appends_among_other_work_are_none_test() ->
-    ?assertEqual([], judged([idle(), in(mixer, 0.8, 0.2, ?APPEND),
-        in(seldom, 0.05, 0.9, ?APPEND)])).
-
 -define(RAISE, [{"handle_error", "beam.smp"}, "parser:value/2:8"]).
 
 exceptions_of_many_are_one_finding_test() ->
@@ -156,21 +126,12 @@ exceptions_of_many_are_one_finding_test() ->
     ?assertEqual(4, length(Processes)),
     ?assertMatch(#{function := <<"parser:value/2">>}, One).
 
-some_exceptions_are_none_test() ->
-    Throw = [{"erlang:throw/1", "bif"}],
-    ?assertEqual([], judged([idle(), in(parser, 0.6, 0.1, Throw), in(other, 0.05, 0.9, Throw)])).
-
 -define(COPY, [{"copy_struct_x", "beam.smp"}, {"erts_send_message", "beam.smp"},
     {"erlang:send/2", "bif"}]).
 
 large_messages_are_told_by_the_copies_in_sends_test() ->
     [One] = judged([idle(), in(publisher, 0.2, 0.8, ?COPY)]),
     ?assertMatch(#{kind := copies, function := <<"publisher:work/1">>}, One).
-
-small_messages_and_copies_into_tables_are_none_test() ->
-    Send = [{"erts_proc_sig_queue_lock", "beam.smp"}, {"erlang:send/2", "bif"}],
-    Insert = [{"copy_struct_x", "beam.smp"}, {"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
-    ?assertEqual([], judged([idle(), in(sender, 0.5, 0.9, Send), in(writer, 0.5, 0.9, Insert)])).
 
 %% Stages that hand on much, and do little else, of a node that does other work: 65 % of a tenth of
 %% a CPU were copies in a pipeline that was as it should be.
@@ -202,48 +163,12 @@ waits_for_tables_are_told_of_a_vm_without_symbols_too_test() ->
     ?assertEqual([], judged(In("syscall", "erlang:send/2"))),
     ?assertEqual([], judged(In("memcpy", "ets:insert/2"))).
 
-%% Of a healthy node of pairs that talk: 34 % were waits for the locks of their mailboxes.
-locks_of_mailboxes_in_sends_need_a_larger_part_test() ->
-    Send = lists:droplast(?WAIT) ++ [{"erlang:send/2", "bif"}],
-    Pairs = fun(Part) -> [in(Name, 0.3, Part, Send) || Name <- [caller, answerer, hub]] end,
-    ?assertEqual([], judged([idle() | Pairs(0.34)])),
-    ?assertMatch([{lock, [_, _, _]}], named(judged([idle() | Pairs(0.8)]))).
-
 locks_of_a_vm_that_lacks_cpus_are_none_test() ->
     Story = [idle() | [in(Name, 0.9, 0.5, ?WAIT) || Name <- [writer_1, writer_2, writer_3]]],
     Figures = fun(Ms) -> #{own => [{1000000 * N, #{node_runtime_ms => Ms * N}}
         || N <- [1, 5, 9]]} end,
     ?assertEqual([], judged(Story, Figures(200))),
     ?assertMatch([{lock, [_, _, _]}], named(judged(Story, Figures(1500)))).
-
-%% By the kernel's own figures, of a node that is examined: 34 % were waits in sends of a healthy
-%% node, whose schedulers waited 14 s for a CPU and had one for 6 s.
-locks_of_schedulers_that_wait_for_a_cpu_need_a_larger_part_test() ->
-    Limits = maps:from_list([{Name, Value}
-        || {Name, Value, _} <- flame_prof_doctor_lock:thresholds()]),
-    Story = fun(Part) -> [idle() | [in(Name, 0.3, Part, ?WAIT)
-        || Name <- [writer_1, writer_2, writer_3]]] end,
-    Kinds = fun(Part, WaitUs) ->
-        At = fun(Run, Wait) -> #{schedulers => #{run_us => Run, wait_us => Wait}} end,
-        text_file:with(made_samples:text(Story(Part), #{}), fun(Path) ->
-            {ok, Profile} = flame_prof_profile:read(Path),
-            {ok, Samples} = flame_prof_doctor_samples:read(Profile),
-            Evidence = flame_prof_doctor_samples:evidence(Samples),
-            Found = flame_prof_doctor_lock:find(Evidence#{os => {At(6500000, 12400000),
-                At(12200000, 12400000 + WaitUs)}}, Limits),
-            ok = flame_prof_profile:close(Profile),
-            [Kind || #{kind := Kind} <- Found]
-        end)
-    end,
-    ?assertEqual([], Kinds(0.34, 14000000)),
-    ?assertEqual([lock], Kinds(0.34, 1000000)),
-    ?assertEqual([lock], Kinds(0.8, 14000000)).
-
-work_in_tables_and_short_waits_are_none_test() ->
-    Insert = [{"db_put_hash", "beam.smp"}, {"ets:insert/2", "bif"}],
-    ?assertEqual([], judged([idle(), in(alone, 0.5, 0.9, ?WAIT), in(work_1, 0.4, 0.9, Insert),
-        in(work_2, 0.4, 0.9, Insert), in(brief_1, 0.4, 0.05, ?WAIT),
-        in(brief_2, 0.4, 0.05, ?WAIT)])).
 
 %% What a rule says of samples in these frames, leaf first.
 why(Rule, Leaf) ->
@@ -271,10 +196,6 @@ timers_set_all_the_time_are_told_test() ->
     ?assertMatch(#{kind := timers}, One),
     ?assertMatch([{timers, [_, _]}], named([One])).
 
-a_timer_for_each_request_and_sleep_are_none_test() ->
-    ?assertEqual([], judged([idle(), in(server, 0.6, 0.15, ?TIMER),
-        in(sleeper, 0.3, 0.9, ["timer:sleep/1"])])).
-
 %%% Collections.
 
 collector(Name, Every, Ticks, Mib) ->
@@ -289,10 +210,6 @@ a_large_heap_that_stops_its_process_is_told_test() ->
     [One] = judged([idle(), collector(giant, 300, 50, 500)]),
     #{kind := long_gc, numbers := #{longest_us := Us, count := Count}} = One,
     ?assertEqual({490000, 4}, {Us, Count}).
-
-a_single_collection_and_small_heaps_are_none_test() ->
-    ?assertEqual([], judged([idle(), collector(starts, 1000, 50, 500),
-        collector(short, 100, 8, 500), collector(starved, 400, 30, 3)])).
 
 %%% Receives.
 
@@ -318,27 +235,9 @@ a_receive_that_looks_through_a_long_queue_is_told_instead_of_the_queue_test() ->
     [One] = judged([idle(), scanner(inbox, 20000, 0.6, 0.3)]),
     ?assertMatch(#{kind := selective_receive, function := <<"inbox:answer/1">>}, One).
 
-%% It gets its message while it still looks: it is never seen to wait.
-a_receive_that_never_waits_is_told_where_its_queue_stays_test() ->
-    Scans = fun(Name, Length) ->
-        #{at := At} = Scanner = scanner(Name, 20000, 1.0, 0.0),
-        Scanner#{at := fun(Us) ->
-            #{values := Values} = State = At(Us),
-            State#{values := Values#{message_queue_len := round(Length(Us / 1.0e6))}}
-        end}
-    end,
-    [One] = judged([idle(), Scans(inbox, fun(S) -> 20000 + 100 * (trunc(S) rem 2) end)]),
-    ?assertMatch(#{kind := selective_receive, function := <<"inbox:answer/1">>}, One),
-    %% A slow server whose queue grows is in one function, too.
-    [Other] = judged([idle(), Scans(slow, fun(S) -> 12000 + 800 * S end)]),
-    ?assertMatch(#{kind := mailbox}, Other).
-
 a_slow_server_is_told_by_its_queue_test() ->
     [#{kind := mailbox}] = judged([idle(), scanner(slow, 20000, 0.0, 0.0)],
         #{thresholds => #{hot_function_whole_cpu => 2}}).
-
-a_receive_over_a_short_queue_is_none_test() ->
-    ?assertEqual([], judged([idle(), scanner(inbox, 300, 0.6, 0.3)])).
 
 %%% The VM's own processes.
 
@@ -370,9 +269,6 @@ code_that_is_replaced_all_the_time_is_told_by_what_is_purged_test() ->
     ?assertEqual([], judged([system(erts_code_purger, running, 0.001), Asks | Loads])),
     ?assertEqual([], judged([system(erts_code_purger, running, 0.03) | Loads])).
 
-a_node_that_loads_for_a_second_is_none_test() ->
-    ?assertEqual([], judged([system(code_server, running, 0.1), idle()])).
-
 %% The VM's process has an initial call and no name.
 unnamed(#{at := At} = Story) ->
     Words = "initial_call=erts_literal_area_collector%3Astart/0 ",
@@ -395,39 +291,9 @@ terms_that_are_replaced_all_the_time_are_told_with_who_does_test() ->
     [One] = judged([Collector, putter(0.3, 0.01), idle()]),
     ?assertMatch([{persistent_term, [<<"config">>]}], named([One])).
 
-%% On a fast machine a put is short: no sample has one suspended.
-who_alone_was_seen_in_a_put_is_told_test() ->
-    Collector = unnamed(system(literals, running, 0.1)),
-    Other = (putter(0.0, 0.004))#{name := other},
-    ?assertMatch([{persistent_term, [<<"config">>]}],
-        named(judged([Collector, putter(0.0, 0.004), idle()]))),
-    ?assertMatch([{persistent_term, []}],
-        named(judged([Collector, putter(0.0, 0.004), Other, idle()]))).
-
 one_that_is_suspended_and_never_seen_in_a_put_replaces_none_test() ->
     Collector = unnamed(system(literals, running, 0.2)),
     ?assertEqual([], judged([Collector, putter(0.3, 0.0), idle()])).
-
-what_was_purged_before_is_freed_without_a_put_test() ->
-    ?assertEqual([], judged([unnamed(system(literals, running, 0.2)), idle()])).
-
-%% The same work of the VM: for a node that gets settings, and for one that changes them.
-few_replacements_are_told_where_the_number_of_terms_stays_test() ->
-    Samples = made_samples:samples(
-        [unnamed(system(literals, running, 0.03)), putter(0.02, 0.01), idle()]),
-    Rule = flame_prof_doctor_persistent_term,
-    Limits = maps:from_list([{Name, N} || {Name, N, _} <- Rule:thresholds()]),
-    Found = fun(Counts) ->
-        Seconds = [#{time_us => 0, node_persistent_terms => N} || N <- Counts],
-        named(Rule:find(#{samples => Samples, seconds => Seconds}, Limits))
-    end,
-    ?assertEqual([{persistent_term, [<<"config">>]}], Found([20, 20, 20])),
-    ?assertEqual([], Found([20, 21, 60])),
-    ?assertEqual([], Found([20])).
-
-settings_that_are_put_at_a_start_are_none_test() ->
-    ?assertEqual([], judged([unnamed(system(literals, running, 0.02)),
-        system(config, suspended, 0.02), idle()])).
 
 %%% Priorities.
 
@@ -436,13 +302,6 @@ a_process_that_never_waits_for_a_cpu_on_a_loaded_node_is_told_test() ->
         || Name <- [one, two, three, four, five, six, seven]],
     [One] = judged([worker(important, [{running, 0.9}]) | Starved]),
     ?assertMatch([{priority, [<<"important">>]}], named([One])).
-
-%% A scheduler that waits for a lock takes no other process.
-who_waits_for_locks_is_not_favoured_test() ->
-    Starved = [worker(Name, [{running, 0.1}, {runnable, 0.8}])
-        || Name <- [one, two, three, four, five, six, seven]],
-    ?assertMatch([{lock, [_, _]}], named(judged([in(Name, 0.95, 0.8, ?WAIT)
-        || Name <- [climber_1, climber_2]] ++ Starved))).
 
 fair_turns_and_a_node_with_free_cpus_are_none_test() ->
     Others = [worker(Name, [{running, 0.1}, {runnable, 0.8}])

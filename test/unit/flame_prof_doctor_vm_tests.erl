@@ -57,11 +57,6 @@ processes_near_the_limit_are_critical_test() ->
     says(Finding, "1. critical: limit: 92 % of the processes"),
     says(Finding, "240,000 processes, and the limit is 262,144 (erl +P)").
 
-%% At the limit what cannot spawn ends, and others with it.
-a_node_that_falls_back_from_its_limit_is_at_it_test() ->
-    ?assertEqual([{limit, critical}], found(seconds(node_processes,
-        [9000, 262144, 9000, 130000, 262144, 9000, 9000, 200000, 262144, 9000, 9000]))).
-
 a_threshold_can_be_given_test() ->
     Half = seconds(node_atoms, lists:duplicate(11, 524288)),
     #{findings := [#{kind := limit}]} = flame_prof_doctor:judge(Half, #{limit_warning => 0.4}).
@@ -80,17 +75,6 @@ who_has_them_is_told_with_a_limit_test() ->
     says(Owner, "Of 10 ports 9 belong to probe (<0.97.0>)."),
     ?assertMatch(#{processes := [#{pid := <<"<0.97.0>">>}]}, Owner).
 
-%% 2,000 more processes a second, at 92 %: what makes them comes first.
-what_leads_to_a_limit_is_told_before_it_and_as_severe_test() ->
-    ?assertEqual([{process_growth, critical}, {limit, critical}],
-        found(seconds(node_processes, rising(230000, 1000)))),
-    ?assertEqual([{atom_growth, critical}, {limit, critical}],
-        found(seconds(node_atoms, rising(950000, 120)))),
-    ?assertEqual([{limit, critical}, {atom_growth, warning}],
-        found((seconds([{node_processes, 240000} || _ <- lists:seq(0, 10)]))#{
-            seconds := [(quiet())#{node_processes := 240000, node_atoms := 20000 + 120 * N,
-                time_us => N * ?S} || N <- lists:seq(0, 10)]})).
-
 %%% ------------------------------------------------------------------- growth --
 
 atoms_from_data_grow_all_the_time_test() ->
@@ -100,24 +84,6 @@ atoms_from_data_grow_all_the_time_test() ->
     says(Finding, "from 20,000 to 25,000 in 10 s, 500 a second"),
     %% 1,023,576 are left, at 500 a second.
     says(Finding, "in 34 minutes at this rate").
-
-%% On a node whose CPU quota is used up this takes all of the time, and was once told as growth.
-modules_of_flame_prof_that_are_loaded_meanwhile_are_no_growth_test() ->
-    Judge = fun(Key, Step, Own) ->
-        #{seconds := Seconds} = seconds(Key, rising(20000, Step)),
-        #{findings := Found, unseen := Unseen} = flame_prof_doctor:judge((evidence(#{}))#{
-            seconds => [Second#{own_modules => N} || {Second, N} <- lists:zip(Seconds, Own)]}, #{}),
-        {[Kind || #{kind := Kind} <- Found],
-            [Kind || {Kind, <<"modules of flame_prof itself", _/binary>>} <- Unseen]}
-    end,
-    Loading = [100, 110, 120, 130, 140, 150, 160, 170, 180, 190, 200],
-    %% In the last six seconds there are no more of them.
-    Loaded = [100, 110, 120, 130, 140, 200, 200, 200, 200, 200, 200],
-    [begin
-        ?assertMatch({[], [_ | _]}, Judge(Key, Step, Loading)),
-        ?assertEqual({[Kind], []}, Judge(Key, Step, Loaded))
-     end || {Key, Step, Kind} <- [{node_atoms, 500, atom_growth},
-        {node_memory_code, 900000, code_growth}]].
 
 %% Each process was seen so often in such a call.
 atom_makers(Bif, Seen) ->
@@ -140,11 +106,6 @@ who_is_often_seen_in_calls_that_make_atoms_is_named_test() ->
         "in webhook:handle/1: 9 of 9 such samples."),
     says_of_atoms(Bif, [4, 9], "webhook (<0.97.0>) is often in binary_to_atom or list_to_atom, "
         "in webhook:handle/2: 9 of 13 such samples.").
-
-nobody_is_named_where_none_has_most_of_such_samples_test() ->
-    Bif = <<"erlang:list_to_atom/1">>,
-    [says_of_atoms(Bif, Seen, "Look for binary_to_atom") || Seen <- [[1], [1, 1, 1], [4, 4, 4]]],
-    says_of_atoms(<<"erlang:binary_to_term/1">>, [9], "Look for binary_to_atom").
 
 atoms_of_modules_that_are_loaded_come_to_rest_test() ->
     ?assertEqual([], found(seconds(node_atoms,
@@ -186,10 +147,6 @@ of_many(From) ->
 
 made_port(N) -> list_to_port("#Port<0." ++ integer_to_list(N) ++ ">").
 
-clients_that_connect_once_come_to_rest_test() ->
-    ?assertEqual([], found(seconds(node_ports,
-        [10, 200, 400, 500, 510, 510, 510, 510, 510, 510, 510]))).
-
 a_table_that_grows_is_named_test() ->
     Mb = 1 bsl 20,
     Table = #{name => sessions, owner => list_to_pid("<0.95.0>"), owner_name => session_cache,
@@ -202,12 +159,6 @@ a_table_that_grows_is_named_test() ->
     says(Finding, "the ETS table sessions grows by 2.0 MiB a second"),
     says(Finding, "sessions of session_cache (<0.95.0>) grows by 2.0 MiB and 30,000 objects a "
         "second, to 28.0 MiB and 400,000 objects.").
-
-tables_that_are_not_counted_name_no_table_test() ->
-    Mb = 1 bsl 20,
-    Finding = only((seconds(node_memory_ets, rising(10 * Mb, 2 * Mb)))#{
-        tables => #{tables => [#{name => sessions, owner => self(), owner_name => undefined}]}}),
-    ?assertMatch(#{kind := table_growth, processes := []}, Finding).
 
 of_a_file(Bytes) ->
     Seconds = [#{time_us => 5 * N * ?S, node_memory_ets => Of}
@@ -237,10 +188,6 @@ of_a_file_three_figures_that_rise_are_growth_test() ->
     ?assertEqual({[], false}, of_a_file([15 * Mb, 40 * Mb, 30 * Mb, 50 * Mb])),
     ?assertEqual({[], false}, of_a_file([4732576, 4732680, 4732732])),
     ?assertEqual({[], true}, of_a_file([15 * Mb, 40 * Mb])).
-
-a_table_that_is_filled_and_emptied_does_not_grow_test() ->
-    ?assertEqual([], found(seconds(node_memory_ets,
-        [N * 10000000 || N <- [1, 3, 5, 1, 3, 5, 1, 3, 5, 7, 9]]))).
 
 tables_that_are_not_deleted_grow_test() ->
     Finding = only(seconds(node_ets_tables, rising(30, 12))),
@@ -278,9 +225,6 @@ who_loads_code_that_grows_is_named_test() ->
         Finding),
     says(Finding, "builder (<0.9.0>) does so, in page:build/1: seen in 40 samples."),
     ?assertMatch(#{processes := []}, Told([{<<"<0.8.0>">>, <<>>, Compiler}])).
-
-code_that_is_loaded_once_does_not_grow_test() ->
-    ?assertEqual([], found(seconds(node_memory_code, [9000000 | lists:duplicate(10, 12000000)]))).
 
 persistent_terms_for_data_grow_test() ->
     says(only(seconds(node_persistent_terms, rising(20, 30))), "30 more persistent terms a second").
@@ -402,20 +346,6 @@ who_grows_is_named_and_told_before_the_limit_test() ->
         processes := [#{pid := <<"<0.95.0>">>, name := <<"cache">>}]}, Limit),
     says(Limit, "cache (<0.95.0>) grew most: its ETS table sessions by 150.0 MiB, to 150.0 MiB.").
 
-who_grows_by_little_is_not_named_test() ->
-    #{findings := Findings} = flame_prof_doctor:judge(taken(20), #{}),
-    ?assertMatch([[]], [Of || #{kind := memory_limit, processes := Of} <- Findings]).
-
-memory_that_is_collected_again_is_healthy_test() ->
-    Used = fun(Mb) -> #{memory_limit => 1 bsl 30, memory_used => Mb bsl 20, rss => Mb bsl 20} end,
-    #{seconds := Seconds} = seconds(node_memory_total,
-        [N bsl 20 || N <- [300, 400, 500, 300, 400, 500, 300, 400, 500, 400, 500]]),
-    ?assertEqual([], found((os(Used(300), Used(500)))#{seconds => Seconds})).
-
-a_small_node_on_a_full_machine_is_not_told_test() ->
-    Full = #{available => 200 bsl 20},
-    ?assertEqual([], found(os(Full, Full))).
-
 %%% ------------------------------------------------------------- fragmentation --
 
 allocator(Carriers, Blocks) ->
@@ -428,10 +358,6 @@ unused_memory_of_an_allocator_is_a_note_test() ->
     Finding = only(evidence(#{memory => {Look, Look}})),
     ?assertMatch(#{kind := fragmentation, severity := note}, Finding),
     says(Finding, "binary_alloc has 924.0 MiB that nothing uses").
-
-memory_of_the_portable_engine_is_judged_without_allocators_test() ->
-    Portable = #{engine => portable, process => #{}, vm => #{}, unknown => []},
-    ?assertEqual([], found(evidence(#{memory => {Portable, Portable}}))).
 
 %% The first reading of a file does not have them.
 allocators_of_a_file_are_judged_as_those_of_a_node_test() ->

@@ -86,10 +86,6 @@ a_ring_of_many_is_told_in_four_sentences_test() ->
         [global, {capture, [1], list}]),
     ?assertEqual(4, length(lists:usort(Steps))).
 
-a_chain_without_a_cycle_is_no_deadlock_test() ->
-    Evidence = evidence([edge(1, 2), edge(2, 3)], #{p(3) => told(disk)}),
-    ?assertEqual([], kinds(flame_prof_doctor_deadlock, Evidence)).
-
 %% Of a look that has it no longer: these edges, of processes that have these names.
 ended(Edges, Exited, Told) -> #{edges => Edges, all => 3, exited => Exited, processes => Told}.
 
@@ -148,20 +144,6 @@ one_that_many_had_waited_for_is_told_as_over_test() ->
         <<"One had waited for 3.0 s or more. It was in shop_tariff:lookup/2. It was over before "
             "the last look. Seen in earlier looks in 10 s.">>]).
 
-a_server_that_was_busy_for_a_moment_is_no_finding_test() ->
-    ?assertEqual([], kinds(flame_prof_doctor_bottleneck,
-        past(callers(30, 1, 1500), #{p(1) => told(order_store, 29)}))),
-    %% It has nothing to do, and answers later.
-    ?assertEqual([], kinds(flame_prof_doctor_bottleneck,
-        past(callers(30, 1, 9000), #{p(1) => told(jobs, 0)}))).
-
-what_the_last_look_has_is_not_told_twice_test() ->
-    Told = #{p(1) => told(order_store, 29)},
-    #{waits := Last} = Evidence = evidence(callers(30, 1, 2000), Told),
-    With = Evidence#{waits := Last#{earlier => [look(callers(40, 1, 4000), Told)]}},
-    Limits = #{waiting => 8, critical_waiting => 100, ready => 0.5},
-    ?assertMatch([#{numbers := #{waiting := 30}}], flame_prof_doctor_bottleneck:find(With, Limits)).
-
 a_chain_that_many_were_behind_is_told_as_over_test() ->
     Edges = [sleeps(1) | chain(3000)] ++ callers(12, 4, 3000),
     Evidence = past(Edges, #{p(1) => told(disk), p(4) => told(front, 11)}),
@@ -175,23 +157,9 @@ one_request_that_took_seconds_is_no_chain_test() ->
     ?assertEqual([], kinds(flame_prof_doctor_chain,
         past([sleeps(1) | chain(4000)], #{p(1) => told(disk)}))).
 
-a_lock_that_nobody_wants_at_the_last_look_is_told_test() ->
-    Stacks = fun(_, _) -> [{[{<<"global:random_sleep/1">>, erlang}], 600}] end,
-    Evidence = past(lock_edges(20), #{p(1) => told(booking)}),
-    ?assertMatch([{warning, [<<"booking">> | _]}], kinds(flame_prof_doctor_bottleneck_locks,
-        Evidence#{samples => samples([sampled(100 + I, [0], #{}) || I <- lists:seq(1, 20)],
-            Stacks)})).
-
 %%% One that many wait for.
 
 callers(N, To, Ms) -> [edge(100 + I, To, Ms) || I <- lists:seq(1, N)].
-
-bottleneck(Edges, Queue, Processes) ->
-    Evidence = evidence(Edges, #{p(1) => told(order_store, Queue)}),
-    kinds(flame_prof_doctor_bottleneck, Evidence#{samples => samples(Processes)}).
-
-many_that_have_waited_for_long_are_a_bottleneck_test() ->
-    ?assertEqual([{warning, [<<"order_store">>]}], bottleneck(callers(30, 1, 2000), 29, [])).
 
 those_who_wait_for_a_bottleneck_are_named_up_to_twenty_and_all_counted_test() ->
     Limits = #{waiting => 8, critical_waiting => 100, ready => 0.5},
@@ -234,21 +202,10 @@ a_global_lock_that_many_wait_for_all_the_time_is_told_with_its_holder_test() ->
 %%% Chains.
 
 chain(Ms) -> [edge(4, 3, Ms), edge(3, 2, Ms), edge(2, 1, Ms)].
-chain_of(Edges, Told) -> kinds(flame_prof_doctor_chain, evidence([sleeps(1) | Edges], Told)).
 
 sleeps(I) ->
     #{from => p(I), to => timer, how => timer, tag => unknown, ref => none,
         site => {timer, sleep, 1}, since_ms => 0}.
-
-calls_that_last_behind_one_that_sleeps_are_a_chain_test() ->
-    ?assertMatch([{_, [<<"disk">> | _]}], chain_of(chain(4000), #{p(1) => told(disk)})).
-
-many_behind_a_chain_that_moves_are_one_too_test() ->
-    Front = sampled(4, lists:duplicate(20, 11), #{}),
-    Evidence = evidence([sleeps(1) | chain(0)] ++ callers(12, 4, 0),
-        #{p(1) => told(disk), p(4) => told(front, 11)}),
-    ?assertMatch([{warning, [<<"disk">> | _]}],
-        kinds(flame_prof_doctor_chain, Evidence#{samples => samples([Front])})).
 
 those_who_wait_for_news_are_no_chain_test() ->
     Evidence = evidence(chain(9000), #{p(1) => told(news)}),
@@ -277,11 +234,6 @@ restarts_before_and_after_the_first_look_are_a_loop_test() ->
 a_crash_of_several_children_is_no_loop_test() ->
     ?assertEqual([], restarts(supervisor(100, #{}, 50), supervisor(106, #{103 => 10}, 90))).
 
-a_crash_that_both_looks_see_is_no_loop_test() ->
-    ?assertEqual([], restarts(supervisor(100, #{99 => 3}, 50), supervisor(106, #{99 => 3}, 50))),
-    %% In the second of the first look, after it.
-    ?assertEqual([], restarts(supervisor(100, #{100 => 2}, 50), supervisor(106, #{100 => 30}, 50))).
-
 more_restarts_than_a_crash_makes_are_a_loop_test() ->
     ?assertEqual([{warning, [<<"gateway_sup">>]}],
         restarts(supervisor(100, #{}, 50), supervisor(106, #{103 => 12, 104 => 12}, 50))),
@@ -291,10 +243,6 @@ more_restarts_than_a_crash_makes_are_a_loop_test() ->
 port(Queued, Output) ->
     #{port => hd(erlang:ports()), name => <<"tcp_inet">>, owner => p(6), owner_name => <<"feed">>,
         queued => Queued, output => Output}.
-
-a_socket_that_nobody_reads_is_busy_test() ->
-    ?assertEqual([{warning, [<<"feed">>]}], kinds(flame_prof_doctor_busy_port,
-        system(#{ports => [port(200000, 900000)]}, #{ports => [port(200000, 900000)]}))).
 
 %% Messages come to a process that waits for its port, which takes as much each time.
 sends(Taken, Times) ->
@@ -392,14 +340,6 @@ monitors_that_are_not_all_counted_are_not_judged_test() ->
     ?assertEqual([{warning, [<<"presence">>]}], kinds(flame_prof_doctor_monitor_growth,
         system(counted([3000], 3), counted([25000], 3), came(0)))).
 
-monitors_that_nobody_counted_are_not_judged_test() ->
-    [?assertMatch(<<"the monitors", _/binary>>, unseen_monitors(First, Last))
-        || {First, Last} <- [{#{}, counted([9000], 0)}, {counted([9000], 0), #{}}]].
-
-monitors_that_were_not_counted_are_not_seen_test() ->
-    ?assertMatch({unseen, _}, flame_prof_doctor_monitor_growth:find(
-        #{system => {#{}, #{}}, seconds => [], span_us => 1}, #{})).
-
 %% Processes that are in this stack for so many of their 900 samples.
 in_stack(N, Status, Names, Weight) ->
     Processes = [sampled(I, [0], #{name => <<>>, first_us => 0, last_us => ?US})
@@ -432,19 +372,6 @@ the_function_of_the_handler_is_named_and_not_who_logs_test() ->
 
 %%% Files.
 
-file_io(Leaf, Ms) -> file_io(Leaf, Ms, 7).
-
-file_io(Leaf, Ms, Waiting) ->
-    Stack = {[{Leaf, called}, {<<"prim_file:write/2">>, erlang},
-        {<<"shop_journal:entry/2">>, erlang}, {<<"proc_lib:init_p/3">>, erlang}], 800},
-    Writer = sampled(1, lists:duplicate(20, min(6, Waiting)), #{name => <<"journal">>}),
-    Evidence = evidence(callers(Waiting, 1, Ms), #{p(1) => told(journal, 6)}),
-    kinds(flame_prof_doctor_file_io,
-        Evidence#{samples => samples([Writer], fun(_, _) -> [Stack] end)}).
-
-a_journal_that_syncs_while_others_wait_is_slow_test() ->
-    ?assertEqual([{warning, [<<"journal">>]}], file_io(<<"prim_file:sync_nif/1">>, 2000)).
-
 %% By the samples of those who waited.
 a_journal_that_nobody_waits_for_at_the_last_look_is_slow_too_test() ->
     Stack = {[{<<"prim_file:sync_nif/1">>, called}, {<<"shop_journal:entry/2">>, erlang},
@@ -453,10 +380,6 @@ a_journal_that_nobody_waits_for_at_the_last_look_is_slow_too_test() ->
     Evidence = (evidence([], #{}))#{samples => samples([sampled(1, [0, 0, 0], #{}) |
         [Till(I) || I <- lists:seq(2, 6)]], fun(<<"<0.1.0>">>, _) -> [Stack]; (_, _) -> [] end)},
     ?assertEqual([{warning, [<<"order_store">>]}], kinds(flame_prof_doctor_file_io, Evidence)).
-
-one_that_writes_all_the_time_and_keeps_nobody_waiting_is_not_test() ->
-    ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 2000, 0)),
-    ?assertEqual([], file_io(<<"prim_file:sync_nif/1">>, 0, 1)).
 
 %% Pids of those in calls of files at the first look and at the last, and what waits then.
 files_taken(First, Last, Waiting) ->
@@ -473,28 +396,7 @@ files_that_hang_on_all_schedulers_are_told_by_who_reads_them_test() ->
     ?assertEqual(<<"avatars:fetch/2">>, Function),
     ?assertEqual([text(1), text(2), text(3)], [Pid || #{pid := Pid} <- Processes]).
 
-files_that_are_read_by_others_each_time_do_not_hang_test() ->
-    ?assertEqual([], files_taken([1, 2, 3], [1, 4, 5], 2)).
-
 %%% Binaries.
-
-binaries(Node, Holder) ->
-    Mb = 1 bsl 20,
-    Cache = sampled(9, [0, 0, 0], #{name => <<"cache">>,
-        bin_vheap => [{N * 1000000, Of * Mb, Of * Mb, Of * Mb} || {N, Of} <- numbered(Holder)]}),
-    kinds(flame_prof_doctor_binary_leak, #{span_us => ?US, samples => samples([Cache]),
-        seconds => [#{time_us => N * 1000000, node_memory_binary => Of * Mb}
-            || {N, Of} <- numbered(Node)]}).
-
-binaries_that_only_grow_are_told_with_their_holder_test() ->
-    Grows = [30, 36, 42, 48, 54, 60, 66, 72, 78, 84, 90],
-    ?assertEqual([{warning, [<<"cache">>]}], binaries(Grows, Grows)).
-
-garbage_does_not_hide_a_leak_test() ->
-    Holder = [30, 36, 42, 48, 54, 60, 66, 72, 78, 84, 90],
-    ?assertEqual([{warning, [<<"cache">>]}],
-        binaries([31, 49, 43, 61, 55, 73, 67, 85, 79, 97, 91], Holder)),
-    ?assertEqual([], binaries([31, 69, 33, 71, 35, 73, 37, 75, 39, 77, 81], Holder)).
 
 held(More) ->
     Mb = 1 bsl 20,
