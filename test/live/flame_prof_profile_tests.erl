@@ -192,12 +192,6 @@ collapsed_stacks_add_up_test_() ->
             collapsed(?OURS, #{by => Measure, group_by => Order, lines => Lines}))
      || Measure <- Measures, Order <- Levels, Lines <- [true, false]].
 
-growth_and_release_are_kept_apart_test() ->
-    ?assertEqual(#{[<<"waiting">>, <<"negative">>] => 28 bsl 20,
-            [<<"runnable">>, <<"positive">>] => 27 bsl 20},
-        maps:fold(fun([Status, Sign | _], Weight, Sums) -> Sums#{[Status, Sign] => Weight} end,
-            #{}, collapsed(?OURS, #{by => memory}))).
-
 names_do_not_break_a_line_test() ->
     Stacks = collapsed(?CORPUS "nasty_names.log", #{group_by => [process]}),
     ?assertEqual(14, lists:sum(maps:values(Stacks))),
@@ -501,30 +495,27 @@ what_was_damaged_is_in_the_index_test() ->
     end).
 
 %% Twenty seconds, in one of which a mailbox grows. By the samples of the text.
-merged_rows_add_up_and_have_true_values_test_() ->
-    {timeout, 600, fun() ->
-        with_file([busy_sample(N) || N <- lists:seq(0, 1999)], fun(File) ->
-            Samples = [index_row(S) || S <- samples(File)],
-            with_merged_index(File, [100000, 1000000], fun(#{rows := Rows, processes := Pids,
-                header := Header}) ->
-                Names = list_to_tuple(Pids),
-                Got = [maps:remove(scheduler, R#{process := element(P + 1, Names)})
-                    || #{process := P} = R <- Rows],
-                ?assert(length(Got) < 600),
-                ?assertMatch(#{<<"coarse_us">> := 1000000, <<"fine">> := [[7000000, 8000000]]},
-                    Header),
-                ?assertEqual(added_up(Samples), added_up(Got)),
-                Values = maps:from_list([{where(S), values(S)} || S <- Samples]),
-                [?assertEqual(maps:get(where(R), Values), values(R)) || R <- Got],
-                Fine = fun(All) -> lists:sort([S || #{time_us := T} = S <- All,
-                    T - 1795237000000001 >= 7000000, T - 1795237000000001 < 8000000]) end,
-                ?assertEqual(100, length(Fine(Samples))),
-                ?assertEqual(Fine(Samples), Fine(Got)),
-                Times = [T || #{time_us := T} <- Got],
-                ?assertEqual(lists:sort(Times), Times)
-            end)
+merged_rows_add_up_and_have_true_values_test() ->
+    with_file([busy_sample(N) || N <- lists:seq(0, 1999)], fun(File) ->
+        Samples = [index_row(S) || S <- samples(File)],
+        with_merged_index(File, [100000, 1000000], fun(#{rows := Rows, processes := Pids,
+            header := Header}) ->
+            Names = list_to_tuple(Pids),
+            Got = [maps:remove(scheduler, R#{process := element(P + 1, Names)})
+                || #{process := P} = R <- Rows],
+            ?assert(length(Got) < 600),
+            ?assertMatch(#{<<"coarse_us">> := 1000000, <<"fine">> := [[7000000, 8000000]]}, Header),
+            ?assertEqual(added_up(Samples), added_up(Got)),
+            Values = maps:from_list([{where(S), values(S)} || S <- Samples]),
+            [?assertEqual(maps:get(where(R), Values), values(R)) || R <- Got],
+            Fine = fun(All) -> lists:sort([S || #{time_us := T} = S <- All,
+                T - 1795237000000001 >= 7000000, T - 1795237000000001 < 8000000]) end,
+            ?assertEqual(100, length(Fine(Samples))),
+            ?assertEqual(Fine(Samples), Fine(Got)),
+            Times = [T || #{time_us := T} <- Got],
+            ?assertEqual(lists:sort(Times), Times)
         end)
-    end}.
+    end).
 
 busy_sample(N) ->
     Us = N * 10000 + 1,
@@ -548,7 +539,6 @@ both({P1, D1}, {P2, D2}) ->
     {P1 + P2, maps:map(fun(Key, Delta) -> Delta + maps:get(Key, D2) end, D1)}.
 
 where(#{time_us := Time, process := P, status := S, frames := F}) -> {Time, P, S, F}.
-
 values(#{metrics := Metrics}) -> maps:map(fun(_, {Value, _}) -> Value end, Metrics).
 
 index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words} = Sample) ->
@@ -559,36 +549,33 @@ index_row(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words} = Sample
 
 %%% A file that a session wrote
 
-a_session_s_file_is_read_whole_test_() ->
-    {timeout, 600, fun() ->
-        with_directory(fun(Dir) ->
-            %% The VM's own loader has functions of C++.
-            Workers = [spawn_link(Work) || Work <- [fun() -> work(0) end, fun load/0]],
-            {ok, _} = flame_prof:start(#{dir => Dir}),
-            waiting:eventually(fun() -> maps:get(written,
-                maps:get(counters, flame_prof:info())) > 2000 end),
-            {ok, #{files := [File0], written := Written, merged := Merged}} = flame_prof:stop(),
-            [begin unlink(Worker), exit(Worker, kill) end || Worker <- Workers],
-            File = unicode:characters_to_list(File0),
-            {ok, Profile} = flame_prof_profile:read(File),
-            #{samples := Samples, bad := Bad} = flame_prof_profile:info(Profile),
-            ?assertEqual({Written - Merged, 0}, {Samples, Bad}),
-            [?assertEqual(expected_stacks(File, Measure, Levels, true),
-                    collapsed(File, #{by => Measure, group_by => Levels}))
-             || Measure <- [samples, reductions, {value, memory}],
-                Levels <- [[status, process], [memory, queue]]],
-            with_index(File, fun(#{rows := Rows, own_rows := OwnRows}) ->
-                {Own, Others} = lists:partition(
-                    fun({Number, _}) -> lists:member(Number, OwnRows) end,
-                    lists:zip(lists:seq(0, length(Rows) - 1), Rows)),
-                ?assertEqual([maps:remove(process, index_row(S)) || S <- samples(File)],
-                    [maps:without([process, scheduler], R) || {_, R} <- Others]),
-                {ok, Told, _} = reader_oracle:own(File),
-                ?assertEqual([{T, F} || #{time_us := T, figures := F} <- Told],
-                    [{T, M} || {_, #{time_us := T, metrics := M}} <- Own])
-            end)
+a_session_s_file_is_read_whole_test() ->
+    with_directory(fun(Dir) ->
+        %% The VM's own loader has functions of C++.
+        Workers = [spawn_link(Work) || Work <- [fun() -> work(0) end, fun load/0]],
+        {ok, _} = flame_prof:start(#{dir => Dir}),
+        waiting:eventually(fun() -> maps:get(written,
+            maps:get(counters, flame_prof:info())) > 2000 end),
+        {ok, #{files := [File0], written := Written, merged := Merged}} = flame_prof:stop(),
+        [begin unlink(Worker), exit(Worker, kill) end || Worker <- Workers],
+        File = unicode:characters_to_list(File0),
+        {ok, Profile} = flame_prof_profile:read(File),
+        #{samples := Samples, bad := Bad} = flame_prof_profile:info(Profile),
+        ?assertEqual({Written - Merged, 0}, {Samples, Bad}),
+        [?assertEqual(expected_stacks(File, Measure, Levels, true),
+                collapsed(File, #{by => Measure, group_by => Levels}))
+         || Measure <- [samples, reductions, {value, memory}],
+            Levels <- [[status, process], [memory, queue]]],
+        with_index(File, fun(#{rows := Rows, own_rows := OwnRows}) ->
+            {Own, Others} = lists:partition(fun({Number, _}) -> lists:member(Number, OwnRows) end,
+                lists:zip(lists:seq(0, length(Rows) - 1), Rows)),
+            ?assertEqual([maps:remove(process, index_row(S)) || S <- samples(File)],
+                [maps:without([process, scheduler], R) || {_, R} <- Others]),
+            {ok, Told, _} = reader_oracle:own(File),
+            ?assertEqual([{T, F} || #{time_us := T, figures := F} <- Told],
+                [{T, M} || {_, #{time_us := T, metrics := M}} <- Own])
         end)
-    end}.
+    end).
 
 load() ->
     {_, Code, _} = code:get_object_code(orddict),
@@ -748,18 +735,5 @@ with_index(File, Test) ->
         Test(foreign_formats:index(Index))
     end).
 
-with_file(Text, Test) ->
-    with_directory(fun(Dir) ->
-        File = filename:join(Dir, "file.log"),
-        ok = file:write_file(File, Text),
-        Test(File)
-    end).
-
-with_directory(Test) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = "flame_prof_profile_tests." ++ os:getpid() ++ "." ++ Unique,
-    Dir = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:make_dir(Dir),
-    try Test(Dir)
-    after file:del_dir_r(Dir)
-    end.
+with_file(Text, Test) -> text_file:with(Text, Test).
+with_directory(Test) -> text_file:folder(Test).

@@ -1,8 +1,8 @@
 %% How right the shares of callers are, of workloads that call 3 to 1.
 -module(blame_proof_SUITE).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([callers_of_a_bif/1, the_caller_of_a_recursion/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, callers_of_a_bif/1,
+    the_caller_of_a_recursion/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 all() -> [callers_of_a_bif, the_caller_of_a_recursion].

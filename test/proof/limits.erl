@@ -224,10 +224,7 @@ measured(#{limits := Limits, place := Place} = Combination, Steps, Before, Node)
 
 outcome([_ | _], _) -> harmed;
 outcome([], First) ->
-    case [Step || {Step, Answer} <- First, Answer =/= ok] of
-        [] -> ok;
-        _ -> refused
-    end.
+    case [Step || {Step, Answer} <- First, Answer =/= ok] of [] -> ok; _ -> refused end.
 
 violation(Step, {raised, Text}) -> [{raised, Step, Text}];
 violation(Step, {hangs, Text}) -> [{hang, Step, Text}];
@@ -268,10 +265,7 @@ step(Step, local, Directory, #{folder := Folder} = Node) ->
 step(Step, outside, Directory, #{folder := Folder, name := Name} = Node) ->
     Arguments = arguments(Step, Name, filename:join(Folder, Directory)),
     Answer = command(Arguments),
-    case ask(Node, os_pid) of
-        {died, _} -> died;
-        _ -> Answer
-    end.
+    case ask(Node, os_pid) of {died, _} -> died; _ -> Answer end.
 
 arguments(doctor, Name, _) -> ["doctor", Name, "--for", "1s"];
 arguments(attach, Name, Directory) -> ["attach", Name, "--for", "1s", "--output", Directory];

@@ -175,10 +175,7 @@ run({start, Options}, Directory) ->
 run(profile, Directory) -> flame_prof:profile(300, #{dir => Directory});
 run(profile_default, _) -> flame_prof:profile(300);
 run(start_default, _) ->
-    case flame_prof:start() of
-        {ok, _} -> session();
-        {error, _} = Error -> Error
-    end;
+    case flame_prof:start() of {ok, _} -> session(); {error, _} = Error -> Error end;
 run(pstack, _) -> flame_prof:pstack();
 run(waits, _) -> flame_prof:waits();
 run(memory, _) -> flame_prof:memory();
@@ -211,10 +208,7 @@ census() ->
         names => registered()}.
 
 count(Folder) ->
-    case prim_file:list_dir(Folder) of
-        {ok, Names} -> length(Names);
-        {error, _} -> 0
-    end.
+    case prim_file:list_dir(Folder) of {ok, Names} -> length(Names); {error, _} -> 0 end.
 
 %% Of flame_prof: those of the VM come and go.
 threads() ->

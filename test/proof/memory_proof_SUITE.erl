@@ -56,7 +56,4 @@ right(0) -> timer:sleep(rand:uniform(30));
 right(N) -> [ok | step(N - 1)].
 
 step(N) ->
-    case rand:uniform(2) of
-        1 -> {left, left(N)};
-        2 -> {right, right(N)}
-    end.
+    case rand:uniform(2) of 1 -> {left, left(N)}; 2 -> {right, right(N)} end.

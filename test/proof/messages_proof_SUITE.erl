@@ -3,8 +3,8 @@
 
 -import(sampled_words, [start/3, wait/1, stop/1, sampled/4, kill/1]).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([words/1, shares_by_message/1, running_servers/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, words/1, shares_by_message/1,
+    running_servers/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 all() -> [words, shares_by_message, running_servers].

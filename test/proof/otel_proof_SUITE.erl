@@ -4,8 +4,7 @@
 
 -import(sampled_words, [sampled/4, kill/1]).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([ids_of_their_moment/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, ids_of_their_moment/1]).
 
 %% A sample is of a moment behind its time: the tick reads many processes, and a busy machine may
 %% keep it from its CPU meanwhile.
@@ -52,8 +51,5 @@ verdict(Log, {Pid, Us, _, Collects, Words}) ->
         {false, none} -> missing;
         {false, _} ->
             Later = otel_app:possible(Log, Process, {Us - ?BEFORE_US, Us + ?LATE_US}),
-            case lists:member(Told, Later) of
-                true -> late;
-                false -> wrong
-            end
+            case lists:member(Told, Later) of true -> late; false -> wrong end
     end.

@@ -6,8 +6,8 @@
 %% (10000) is the number of captures from which shares are taken.
 -module(running_proof_SUITE).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([shares_of_erlang_functions/1, shares_of_bif_nif_and_erlang/1, the_share_of_the_collector/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2,
+    shares_of_erlang_functions/1, shares_of_bif_nif_and_erlang/1, the_share_of_the_collector/1,
     stacks_of_running_processes/1, ends_of_nodes/1, bursts/1]).
 
 suite() -> [{timetrap, {minutes, 20}}].
@@ -88,8 +88,7 @@ counts(Leaf, Samples) ->
         ({Status, Frames}, N, Acc) when Status =/= <<"waiting">> ->
             add(Leaf(running_profile:leaf_of(Frames)), N, Acc);
         (_, _, Acc) -> Acc
-    end, #{},
-        Samples).
+    end, #{}, Samples).
 
 %% The VM's own accounting of its schedulers says how long they collected.
 the_share_of_the_collector(Config) ->
@@ -176,10 +175,7 @@ burst_of(Us) ->
 
 burst(Until) ->
     _ = lists:seq(1, 200),
-    case os:system_time(microsecond) of
-        Now when Now >= Until -> Now;
-        _ -> burst(Until)
-    end.
+    case os:system_time(microsecond) of Now when Now >= Until -> Now; _ -> burst(Until) end.
 
 is_in_burst(Frames) ->
     lists:any(fun({Symbol, _}) ->

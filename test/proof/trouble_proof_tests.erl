@@ -68,8 +68,7 @@ is_healthy() ->
 
 with(Problems, Look) ->
     {ok, Pid} = trouble:start(Problems),
-    try
-        Look()
+    try Look()
     after
         unlink(Pid),
         ok = trouble:stop()
@@ -178,10 +177,7 @@ active() ->
     (processes() -- Crowd) -- [self()].
 
 name(Pid) ->
-    case process_info(Pid, registered_name) of
-        {registered_name, Name} -> Name;
-        _ -> Pid
-    end.
+    case process_info(Pid, registered_name) of {registered_name, Name} -> Name; _ -> Pid end.
 
 functions(Pid) ->
     {current_stacktrace, Stack} = process_info(Pid, current_stacktrace),

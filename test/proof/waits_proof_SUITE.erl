@@ -1,8 +1,8 @@
 %% Edges of waits beside storms: how many are wrong, and how many callers one look names.
 -module(waits_proof_SUITE).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([edges_beside_a_storm/1, false_edges_of_servers_that_work/1, callers_that_are_named/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, edges_beside_a_storm/1,
+    false_edges_of_servers_that_work/1, callers_that_are_named/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 all() -> [edges_beside_a_storm, false_edges_of_servers_that_work, callers_that_are_named].

@@ -11,10 +11,8 @@ with_asking(Fun) ->
     with(spawn(?MODULE, asking, [Table]), Fun).
 
 with(Pid, Fun) ->
-    try
-        Fun(Pid)
-    after
-        exit(Pid, kill)
+    try Fun(Pid)
+    after exit(Pid, kill)
     end.
 
 %% Of a name in a report: whether it is a line of this function of this module.

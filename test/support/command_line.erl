@@ -4,12 +4,10 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([run/1, run/2, start/1, await/1, script/0, shell/1, kill/2]).
--export([expect/1, matches/2]).
--export([start_node/1, start_node_in/2, start_small_node/1, start_limited_node/2,
-    stop_node/1, has_mounts/0, call/4, cookie/0, until/1]).
--export([with_node/3, with_shared/2, leaves_nothing/2, leaves_nothing/3, ebin/0]).
--export([traces/1, settled/1, is_distributed/0, start_again/1]).
+-export([run/1, run/2, start/1, await/1, script/0, shell/1, kill/2, expect/1, matches/2,
+    start_node/1, start_node_in/2, start_small_node/1, start_limited_node/2, stop_node/1,
+    has_mounts/0, call/4, cookie/0, until/1, with_node/3, with_shared/2, leaves_nothing/2,
+    leaves_nothing/3, ebin/0, traces/1, settled/1, is_distributed/0, start_again/1]).
 
 -define(COOKIE, "flame_prof_tests").
 
@@ -158,8 +156,7 @@ with_node(Start, Args, Fun) ->
         %% The first connection and look load modules and make tables of OTP's.
         _ = traces(Node),
         Fun(Node, settled(Node))
-    after
-        stop_node(Node)
+    after stop_node(Node)
     end.
 
 %% Fun gets the node of this kind, {Start, Args}, that all who ask for it share: it has to be as it

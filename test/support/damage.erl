@@ -90,10 +90,7 @@ one(File, Pieces) ->
     Some = [element(rand:uniform(size(Pieces)), Pieces) || _ <- lists:seq(1, rand:uniform(3))],
     ok = file:write_file(File, bytes(rand:uniform(10), Some)),
     Result = compared(File),
-    case Result of
-        {ok, _} -> ok = file:delete(File);
-        _ -> kept
-    end,
+    case Result of {ok, _} -> ok = file:delete(File); _ -> kept end,
     Result.
 
 bytes(Kind, Pieces) when Kind < 5 -> damaged(iolist_to_binary([Text || {Text, _} <- Pieces]));

@@ -86,7 +86,4 @@ valued(Key, Value) ->
     Words = string:lexemes(Key, "_"),
     Time = [{us, Value * Scale} || {Word, Scale} <- [{"us", 1}, {"ms", 1000}, {"seconds", 1000000}],
         lists:member(Word, Words)],
-    case Time of
-        [] -> [{count, Value}, {share, Value}];
-        [_ | _] -> Time
-    end.
+    case Time of [] -> [{count, Value}, {share, Value}]; [_ | _] -> Time end.

@@ -3,9 +3,8 @@
 %% without threads and files.
 -module(fake_agent).
 
--export([run/1, each/1, options/1, profile/2]).
--export([start/0, stop/0, script/2, scripted/1, hold/1, release/1]).
--export([calls/1, forget/0, session/0, config/0, say/1, count/1, pushed/0]).
+-export([run/1, each/1, options/1, profile/2, start/0, stop/0, script/2, scripted/1, hold/1,
+    release/1, calls/1, forget/0, session/0, config/0, say/1, count/1, pushed/0]).
 %% Of the stand-in.
 -export([answer/2]).
 
@@ -188,7 +187,4 @@ taken(_) -> ok.
 put_value(Key, Value) -> true = ets:insert(?MODULE, {Key, Value}), ok.
 
 value(Key, Default) ->
-    case ets:lookup(?MODULE, Key) of
-        [{Key, Value}] -> Value;
-        [] -> Default
-    end.
+    case ets:lookup(?MODULE, Key) of [{Key, Value}] -> Value; [] -> Default end.

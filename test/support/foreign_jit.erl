@@ -18,10 +18,7 @@ build(Cc) ->
     Command = lists:join(" ", [Cc, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC",
         "-isystem", filename:join([code:root_dir(), "usr", "include"]),
         "-o", library() ++ ".so", C, "2>&1"]),
-    case os:cmd(lists:flatten(Command)) of
-        "" -> ok;
-        Said -> error({cc, Said})
-    end.
+    case os:cmd(lists:flatten(Command)) of "" -> ok; Said -> error({cc, Said}) end.
 
 load() -> erlang:load_nif(library(), 0).
 

@@ -14,8 +14,7 @@ with({Module, Function, Arity}, Text, Fun) ->
     File = filename:join(Folder, atom_to_list(Module) ++ ".beam"),
     ok = file:write_file(File, patched(Module, Function, Arity, Text)),
     true = code:add_patha(Folder),
-    try
-        Fun()
+    try Fun()
     after
         true = code:del_path(Folder),
         ok = file:del_dir_r(Folder)

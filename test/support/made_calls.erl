@@ -121,10 +121,8 @@ text(#{ticks := Ticks}, Keep) ->
     {Texts, _} = lists:mapfoldl(fun({I, {Us, Seen}}, Known) ->
         lists:mapfoldl(fun({N, Doing}, Known1) ->
             {sample(Us, N, Doing, lists:member(N, Known1)), [N | Known1 -- [N]]}
-        end, Known,
-            [One || {N, _} = One <- Seen, Keep(I, N)])
-    end, [],
-        lists:zip(lists:seq(1, length(Ticks)), Ticks)),
+        end, Known, [One || {N, _} = One <- Seen, Keep(I, N)])
+    end, [], lists:zip(lists:seq(1, length(Ticks)), Ticks)),
     Texts.
 
 text(Made, Keep, OsPid) ->

@@ -4,8 +4,8 @@
 %%      Found = made_samples:judged([made_samples:holder(idle, fun(_) -> #{} end)], #{})
 -module(made_samples).
 
--export([judged/1, judged/2, samples/1, text/2, file/3]).
--export([holder/2, worker/2, worker/3, stack/2, stack/1]).
+-export([judged/1, judged/2, samples/1, text/2, file/3, holder/2, worker/2, worker/3, stack/2,
+    stack/1]).
 
 -export_type([state/0, story/0]).
 

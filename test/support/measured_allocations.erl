@@ -1,8 +1,8 @@
 %% Measurements of allocations around programs of counted_allocations, for the suite and the proof.
 -module(measured_allocations).
 
--export([measured/1, measured/2, run/2, worked/1, worked/2, mixed/0, of_messages/0]).
--export([has/2, is_traced/1, in_background/2, runs/0, until/1, until/0]).
+-export([measured/1, measured/2, run/2, worked/1, worked/2, mixed/0, of_messages/0, has/2,
+    is_traced/1, in_background/2, runs/0, until/1, until/0]).
 
 -define(BYTES, 16384).
 

@@ -19,10 +19,7 @@ why_not() ->
 
 %% What init_per_suite answers.
 or_skip(Config) ->
-    case why_not() of
-        none -> Config;
-        Why -> {skip, Why}
-    end.
+    case why_not() of none -> Config; Why -> {skip, Why} end.
 
 %% The cases of a suite: what it exports, but for its set-up.
 cases(Suite) ->
@@ -42,10 +39,7 @@ settled() -> settled(leftovers(), 0).
 settled({0, _} = Left, Looks) when Looks >= 10 -> Left;
 settled(Left, Looks) ->
     timer:sleep(20),
-    case leftovers() of
-        Left -> settled(Left, Looks + 1);
-        Other -> settled(Other, 0)
-    end.
+    case leftovers() of Left -> settled(Left, Looks + 1); Other -> settled(Other, 0) end.
 
 is_ours(Pid) ->
     case erlang:process_info(Pid, [initial_call, current_stacktrace]) of

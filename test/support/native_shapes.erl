@@ -2,9 +2,8 @@
 %% stop/1. Each waits for a message that never comes.
 -module(native_shapes).
 
--export([start/1, stop/1]).
--export([init/1, callback_mode/0, handle_call/3, handle_cast/2, handle_event/4, terminate/3]).
--export([proc_lib_main/1, hibernated/1, woken/1, tail/2]).
+-export([start/1, stop/1, init/1, callback_mode/0, handle_call/3, handle_cast/2, handle_event/4,
+    terminate/3, proc_lib_main/1, hibernated/1, woken/1, tail/2]).
 
 -behaviour(gen_server).
 
@@ -50,9 +49,7 @@ shapes(Elixir) ->
         {dictionary, fun(N) -> spawn(fun() -> with_dictionary(N) end) end}].
 
 wait() ->
-    receive
-        never -> ok
-    end.
+    receive never -> ok end.
 
 inner() ->
     Answer = wait(),
@@ -78,10 +75,8 @@ tried() ->
     end.
 
 tried_after() ->
-    try
-        inner()
-    after
-        put(done, true)
+    try inner()
+    after put(done, true)
     end.
 
 apply_deep(Fun, 0) -> {applied, Fun(0)};

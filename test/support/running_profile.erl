@@ -3,8 +3,8 @@
 %% in which leaf.
 -module(running_profile).
 
--export([record/3, until/1]).
--export([judge/2, judged/3, judged_of/5, leaf_of/1, plain/1, running/0, counters/1]).
+-export([record/3, until/1, judge/2, judged/3, judged_of/5, leaf_of/1, plain/1, running/0,
+    counters/1]).
 
 -export_type([sample/0, verdict/0]).
 
@@ -105,8 +105,7 @@ judged(Leaf, Statuses, Samples) ->
                     Examples#{Verdict => Sample}};
             false -> Acc
         end
-    end, {#{}, #{}},
-        Samples).
+    end, {#{}, #{}}, Samples).
 
 %% @doc From the leaf on: C, what the leaf may call, the leaf, the whole chain, and
 %% nothing else.

@@ -2,10 +2,9 @@
 %% with this machine's cc against the headers of the OTP that runs.
 -module(running_test_nif).
 
--export([build/0, load/0]).
--export([spin/1, dirty_spin/1, thread_cpu_ns/0, thread_id/0]).
--export([take_signal/1, signal_action/1, signals_arrived/0, real_time_signals/0]).
--export([queue_signal/3, dirty_sleep/1, pipe_through/1]).
+-export([build/0, load/0, spin/1, dirty_spin/1, thread_cpu_ns/0, thread_id/0, take_signal/1,
+    signal_action/1, signals_arrived/0, real_time_signals/0, queue_signal/3, dirty_sleep/1,
+    pipe_through/1]).
 
 -nifs([spin/1, dirty_spin/1, thread_cpu_ns/0, thread_id/0, take_signal/1, signal_action/1,
     signals_arrived/0, real_time_signals/0, queue_signal/3, dirty_sleep/1, pipe_through/1]).
@@ -27,10 +26,7 @@ build(Cc) ->
         "-fasynchronous-unwind-tables",
         "-isystem", filename:join([code:root_dir(), "usr", "include"]),
         "-o", library() ++ ".so.new", C, "2>&1 && mv", library() ++ ".so.new", library() ++ ".so"]),
-    case os:cmd(lists:flatten(Command)) of
-        "" -> load();
-        Said -> error({cc, Said})
-    end.
+    case os:cmd(lists:flatten(Command)) of "" -> load(); Said -> error({cc, Said}) end.
 
 load() ->
     case erlang:load_nif(library(), 0) of

@@ -4,10 +4,8 @@
 %% clock of the scheduler's thread.
 -module(running_work).
 
--export([start/2, start/3, stop/1]).
--export([leaves/0, chain/0, root/0, called_by/1]).
--export([run/3, calibrate/1]).
--export([echo/0]).
+-export([start/2, start/3, stop/1, leaves/0, chain/0, root/0, called_by/1, run/3, calibrate/1,
+    echo/0]).
 
 -export_type([work/0, times/0]).
 
@@ -68,19 +66,12 @@ slices(Slices, States, Flag, Times0) ->
         Took = erlang:monotonic_time(nanosecond) - Begin,
         Times#{Leaf => maps:get(Leaf, Times, 0) + Took,
             {cpu, Leaf} => maps:get({cpu, Leaf}, Times, 0) + TookCpu}
-    end, Times0,
-        shuffled(Slices)),
-    case atomics:get(Flag, 1) of
-        0 -> slices(Slices, States, Flag, Times);
-        _ -> Times
-    end.
+    end, Times0, shuffled(Slices)),
+    case atomics:get(Flag, 1) of 0 -> slices(Slices, States, Flag, Times); _ -> Times end.
 
 untimed_slices(Slices, States, Flag) ->
     _ = [c01(Leaf, {Rounds, maps:get(Leaf, States)}) || {Leaf, Rounds} <- shuffled(Slices)],
-    case atomics:get(Flag, 1) of
-        0 -> untimed_slices(Slices, States, Flag);
-        _ -> #{}
-    end.
+    case atomics:get(Flag, 1) of 0 -> untimed_slices(Slices, States, Flag); _ -> #{} end.
 
 shuffled(Slices) ->
     [Slice || {_, Slice} <- lists:sort([{rand:uniform(), Slice} || Slice <- Slices])].
@@ -91,9 +82,7 @@ calibrate(Leaf) ->
     {Pid, Monitor} = spawn_opt(
         fun() -> exit({took, lists:min([take(Leaf) || _ <- lists:seq(1, 5)])}) end,
         [monitor, {scheduler, 1}]),
-    receive
-        {'DOWN', Monitor, process, Pid, {took, Ns}} -> Ns
-    end.
+    receive {'DOWN', Monitor, process, Pid, {took, Ns}} -> Ns end.
 
 take(Leaf) ->
     State = ready(Leaf),
@@ -302,14 +291,12 @@ funs(More, S) ->
     ?GO_ON(funs, More, S).
 
 exceptions(More, S) ->
-    try
-        thrower(S)
+    try thrower(S)
     catch
         throw:S -> ok;
         error:{S, _} -> ok
     end,
-    try
-        erlang:error({S, S})
+    try erlang:error({S, S})
     catch
         error:{S, S}:Stack -> true = is_list(Stack)
     end,
@@ -346,8 +333,7 @@ mixed(More, {List, Map0}) ->
     true = bytes(Made, 1) > 0,
     true = math:sqrt(Length * 1.5) < 100.0 * Length,
     _ = running_test_nif:spin(100),
-    try
-        thrower(Length + 1)
+    try thrower(Length + 1)
     catch
         throw:_ -> ok
     end,

@@ -69,10 +69,7 @@ sample(Piece, {Samples, Tids0}) ->
     [Header | Frames] = binary:split(Piece, <<"\n">>, [global]),
     [_, Ids, _, Time | Fields] = binary:split(Header, <<" ">>, [global]),
     Words = maps:from_list([{K, V} || Field <- Fields, [K, V] <- [binary:split(Field, <<"=">>)]]),
-    Tids = case Words of
-        #{<<"erl_pid">> := Told} -> Tids0#{Ids => Told};
-        #{} -> Tids0
-    end,
+    Tids = case Words of #{<<"erl_pid">> := Told} -> Tids0#{Ids => Told}; #{} -> Tids0 end,
     [Seconds, <<Us:6/binary, ":">>] = binary:split(Time, <<".">>),
     <<"\tffffffff ", Last/binary>> = lists:last(Frames),
     Status = hd(binary:split(Last, <<" ">>)),

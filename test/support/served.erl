@@ -4,9 +4,8 @@
 
 -behaviour(gen_server).
 
--export([log/0, server/2, client/3, statem/1, events/1, plain/1, reference/1, spin/1]).
--export([times/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([log/0, server/2, client/3, statem/1, events/1, plain/1, reference/1, spin/1, times/1,
+    init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% Rows: {Reference, Server, Caller, Tag}; {{time, Server, Word}, Microseconds}.
 -spec log() -> ets:table().
@@ -113,7 +112,5 @@ events(Log) ->
 plain(_Log) -> spawn(fun plain_loop/0).
 
 plain_loop() ->
-    receive
-        {_, _} = Request -> work(Request)
-    end,
+    receive {_, _} = Request -> work(Request) end,
     plain_loop().

@@ -2,9 +2,8 @@
 %% node but for what the kernel limits.
 -module(shortage).
 
--export([processes/1, ports/1, files/1, atoms/1, carriers/1, literals/0, release/1]).
--export([hold/2]).
--export([limit_files/2, limit_address_space/2, number/3]).
+-export([processes/1, ports/1, files/1, atoms/1, carriers/1, literals/0, release/1, hold/2,
+    limit_files/2, limit_address_space/2, number/3]).
 
 -define(MIB, 1048576).
 
@@ -56,10 +55,7 @@ take({Count, Limit}, Free, Take) ->
     taken(fun() -> erlang:system_info(Limit) - erlang:system_info(Count) end, Free, Take).
 
 taken(Left, Free, Take) ->
-    case Left() > Free of
-        true -> [Take() | taken(Left, Free, Take)];
-        false -> []
-    end.
+    case Left() > Free of true -> [Take() | taken(Left, Free, Take)]; false -> [] end.
 
 held(Take) ->
     {Holder, Monitor} = spawn_monitor(?MODULE, hold, [self(), Take]),

@@ -8,8 +8,7 @@
 %% shrinks or grows then, and says nothing of.
 -module(size_storm).
 
--export([run/1, kinds/0]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([run/1, kinds/0, init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% A major collection may take two steps above what there was before, each a factor of 1.65 at
 %% most.

@@ -10,10 +10,8 @@ through(Port, Fun) ->
     {ok, Local} = inet:port(Listening),
     Tunnel = spawn(fun() -> accept(Listening, Port) end),
     ok = gen_tcp:controlling_process(Listening, Tunnel),
-    try
-        Fun(Local)
-    after
-        exit(Tunnel, kill)
+    try Fun(Local)
+    after exit(Tunnel, kill)
     end.
 
 accept(Listening, Port) ->

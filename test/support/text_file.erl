@@ -1,15 +1,31 @@
-%% A file of a test's own, for as long as the test reads it.
+%% A folder of a test's own, and files in it, for as long as the test reads them.
 -module(text_file).
 
--export([with/2]).
+-export([folder/1, with/2, with/3, several/2]).
 
-with(Text, Test) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = "flame_prof_test." ++ os:getpid() ++ "." ++ Unique,
-    File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:write_file(File, Text),
-    try
-        Test(File)
-    after
-        file:delete(File)
+folder(Test) ->
+    Name = lists:concat(["flame_prof_test.", os:getpid(), ".", erlang:unique_integer([positive])]),
+    Folder = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
+    ok = file:make_dir(Folder),
+    ok = file:change_mode(Folder, 8#700),
+    try Test(Folder)
+    after file:del_dir_r(Folder)
     end.
+
+with(Text, Test) -> with("file.log", Text, Test).
+
+with(Name, Text, Test) ->
+    folder(fun(Folder) ->
+        File = filename:join(Folder, Name),
+        ok = file:write_file(File, Text),
+        Test(File)
+    end).
+
+%% In their order by name, too.
+several(Texts, Test) ->
+    folder(fun(Folder) ->
+        Files = [filename:join(Folder, io_lib:format("~3..0b.log", [N]))
+            || N <- lists:seq(1, length(Texts))],
+        [ok = file:write_file(File, Text) || {File, Text} <- lists:zip(Files, Texts)],
+        Test(Files)
+    end).

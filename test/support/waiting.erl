@@ -1,8 +1,7 @@
 %% Waiting for conditions, in tests, with one bound that ends a hang.
 -module(waiting).
 
--export([eventually/1, differing/2]).
--export([suspend/1, pauses/3]).
+-export([eventually/1, differing/2, suspend/1, pauses/3]).
 
 -define(BOUND_MS, 30000).
 -define(PAUSE_MS, 10).
@@ -37,8 +36,7 @@ differing(Look, Left, Before, Same) ->
     end.
 
 looked(Look) ->
-    try
-        Look()
+    try Look()
     catch
         Class:Reason:Stack -> {Class, Reason, Stack}
     end.
@@ -46,8 +44,7 @@ looked(Look) ->
 %% erlang:suspend_process/1 answers internal_error now and then, on a busy machine, about a
 %% process that lives.
 suspend(Pid) ->
-    try
-        erlang:suspend_process(Pid)
+    try erlang:suspend_process(Pid)
     catch
         error:internal_error -> suspend(Pid)
     end.

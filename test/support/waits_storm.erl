@@ -86,9 +86,7 @@ noise(Count) -> [spawn_link(fun() -> never_rest(N) end) || N <- lists:seq(1, Cou
 
 never_rest(N) ->
     Pid = spawn(fun() ->
-        receive
-            L -> erlang:garbage_collect(), length(L)
-        end
+        receive L -> erlang:garbage_collect(), length(L) end
     end),
     Pid ! lists:seq(1, 100 * N),
     [erlang:garbage_collect(P) || P <- lists:sublist(processes(), rand:uniform(400), 3)],

@@ -4,8 +4,8 @@
 -behaviour(gen_server).
 
 -export([know_sites/0, start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2,
-    all_in_calls/1, is_at/2, false_edges/1, stop/1, stop_all/0]).
--export([init/1, handle_call/3, handle_cast/2, handle_continue/2]).
+    all_in_calls/1, is_at/2, false_edges/1, stop/1, stop_all/0, init/1, handle_call/3,
+    handle_cast/2, handle_continue/2]).
 
 %% The library knows all sites, however often a busy machine makes the probes late: a try that was
 %% late (flame_prof_wait_sites) is forgotten, and made again.
@@ -131,6 +131,4 @@ handle_cast({call_at_go, Next, To}, State) ->
     {noreply, State}.
 
 hold() ->
-    receive
-        never -> ok
-    end.
+    receive never -> ok end.

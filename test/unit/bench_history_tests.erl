@@ -175,8 +175,7 @@ kept() ->
     try
         [ok = bench_history:append(File, Entry) || Entry <- Entries],
         ?assertEqual({ok, Entries}, bench_history:load(File))
-    after
-        file:delete(File)
+    after file:delete(File)
     end.
 
 judged(#{ratios := #{x := Ratio}} = Entry, History) ->

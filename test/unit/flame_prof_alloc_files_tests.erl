@@ -9,18 +9,13 @@
 
 made(Test) ->
     {ok, _} = application:ensure_all_started(flame_prof),
-    Dir = filename:join("/tmp", "alloc_files_" ++ os:getpid() ++
-        integer_to_list(erlang:unique_integer([positive]))),
-    ok = file:make_dir(Dir),
-    ok = file:change_mode(Dir, 8#700),
-    File = filename:join(Dir, ?NAME),
-    Story = made_allocations:write(File),
-    try
-        Test(File, Story)
-    after
-        ok = applications:stop([flame_prof, inets]),
-        file:del_dir_r(Dir)
-    end.
+    text_file:folder(fun(Dir) ->
+        File = filename:join(Dir, ?NAME),
+        Story = made_allocations:write(File),
+        try Test(File, Story)
+        after ok = applications:stop([flame_prof, inets])
+        end
+    end).
 
 words(Story, Is) ->
     #{samples := Samples} = Story,

@@ -99,8 +99,3 @@ processes_with_few_samples_are_judged_by_their_first_function_test() ->
     ?assertEqual([{?WORK, 220}, {z, 210}, {?OTHER, 200}], in_step(lists:append([
         [#{pid => p(100 * At + I), stack => [First]} || I <- lists:seq(1, N)]
         || {At, {First, N}} <- lists:enumerate(Groups)]))).
-
-a_sum_of_windows_alone_has_no_stacks_test() ->
-    Sum = flame_prof_allocations_sum:add([record(#{}) || _ <- lists:seq(1, 20)], #{},
-        flame_prof_allocations_sum:windows()),
-    ?assertEqual([{p(1), 200}], flame_prof_allocations_sum:in_step(Sum)).

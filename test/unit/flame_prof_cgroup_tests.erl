@@ -39,10 +39,8 @@ version_1_has_a_limit_that_is_none_test() ->
 a_mounted_group_is_the_top_test() ->
     Mount = "30 23 0:26 /docker/abc /sys/fs/cgroup ro - cgroup2 cgroup rw\n",
     Files = fun(Path) ->
-        [{"/proc/self/cgroup", ["0::", Path, "\n"]},
-            {"/proc/self/mountinfo", Mount},
-            {"/sys/fs/cgroup/memory.max", "500\n"},
-            {"/sys/fs/cgroup/in/memory.max", "400\n"}]
+        [{"/proc/self/cgroup", ["0::", Path, "\n"]}, {"/proc/self/mountinfo", Mount},
+            {"/sys/fs/cgroup/memory.max", "500\n"}, {"/sys/fs/cgroup/in/memory.max", "400\n"}]
     end,
     ?assertEqual({ok, 500}, limit(Files("/docker/abc"))),
     ?assertEqual({ok, 400}, limit(Files("/docker/abc/in"))),
@@ -94,14 +92,10 @@ limit(Files) -> below(Files, fun flame_prof_cgroup:memory_limit/1).
 figures(Files) -> below(Files, fun flame_prof_cgroup:figures/1).
 
 below(Files, Fun) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Root = filename:join("/tmp", "flame_prof_cgroup_" ++ os:getpid() ++ "_" ++ Unique),
-    try
+    text_file:folder(fun(Root) ->
         _ = [begin
             ok = filelib:ensure_dir(Root ++ Path),
             ok = file:write_file(Root ++ Path, Text)
         end || {Path, Text} <- Files],
         Fun(Root)
-    after
-        file:del_dir_r(Root)
-    end.
+    end).

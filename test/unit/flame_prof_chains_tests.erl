@@ -259,11 +259,7 @@ at(OsPid, Ms, N, Words, Frames) ->
         [["\tffffffff ", Frame, " (x.erl)\n"] || Frame <- Frames],
         "\tffffffff waiting (status)\n\n"].
 
-with_files(Texts, Test) -> with_files(Texts, [], Test).
-
-with_files([], Files, Test) -> Test(lists:reverse(Files));
-with_files([Text | Texts], Files, Test) ->
-    with_file(Text, fun(File) -> with_files(Texts, [File | Files], Test) end).
+with_files(Texts, Test) -> text_file:several(Texts, Test).
 
 hot_shows_what_is_waited_for_test() ->
     Text = [tick(T, [{1, "waits_for=<0.2.0> ", ["a:a/0"]}, {2, "", ["b:b/0"]}]) || T <- [1, 2]],
@@ -376,8 +372,7 @@ same_as_the_oracle(File) ->
         ByPid = maps:from_list([{Pid, S} || #{words := #{<<"erl_pid">> := Pid}} = S <- Tick]),
         lists:foldl(fun(Frames, All) -> maps:update_with(Frames, fun(N) -> N + 1 end, 1, All) end,
             Sums, [chain(S, ByPid, Names, []) || #{words := #{?WAITS := _}} = S <- Tick])
-    end, #{},
-        maps:values(ByTime)),
+    end, #{}, maps:values(ByTime)),
     ?assertEqual(lists:sort(maps:to_list(Expected)), chains(File)).
 
 chain(#{frames := Frames, words := #{<<"erl_pid">> := Pid} = Words}, ByPid, Names, Before) ->

@@ -184,8 +184,7 @@ a_sample_is_as_many_as_its_looks_test() ->
         {ok, #{samples := 2, weight := 2000}} =
             flame_prof_tree:report(Out, #{by => {value, memory}}),
         ok = file:delete(Out)
-    after
-        file:delete(File)
+    after file:delete(File)
     end.
 
 c_functions_are_a_detail_of_their_caller_test() ->
@@ -207,8 +206,7 @@ c_functions_are_a_detail_of_their_caller_test() ->
         Text = text(flame_prof_tree:format(Report, 100)),
         ?assertMatch({match, _}, re:run(Text, "66.7% .*ets:lookup/2 +\\(db_get_hash 66.7%\\)")),
         ?assert(lists:all(fun(Line) -> length(Line) =< 100 end, string:split(Text, "\n", all)))
-    after
-        file:delete(File)
+    after file:delete(File)
     end.
 
 a_status_alone_is_a_part_of_all_test() ->

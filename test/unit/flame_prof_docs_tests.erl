@@ -31,10 +31,8 @@ the_shell_shows_a_function_with_its_text_test() ->
 shown(Render) ->
     Previous = group_leader(),
     true = group_leader(whereis(user), self()),
-    try
-        unicode:characters_to_binary(Render(docs(flame_prof)))
-    after
-        group_leader(Previous, self())
+    try unicode:characters_to_binary(Render(docs(flame_prof)))
+    after group_leader(Previous, self())
     end.
 
 defaults() ->

@@ -100,8 +100,6 @@ a_closed_profile_is_not_judged_test() ->
     ?assertMatch(#{<<"state">> := <<"failed">>},
         foreign_formats:json(flame_prof_doctor_page:judged(Profile))).
 
-%%% Help
-
 finding(More) ->
     maps:merge(#{kind => mailbox, severity => warning, size => 1, title => "title",
         sentences => ["one."], command => "flame_prof waits NODE --process order_store",

@@ -369,27 +369,12 @@ exported(Format, Suffix, Text, Options, Test) ->
         Test(Path)
     end).
 
-with_file(Text, Test) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = "flame_prof_export_tests." ++ os:getpid() ++ "." ++ Unique,
-    Dir = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:make_dir(Dir),
-    try
-        File = filename:join(Dir, "file.log"),
-        ok = file:write_file(File, Text),
-        Test(File)
-    after
-        file:del_dir_r(Dir)
-    end.
-
+with_file(Text, Test) -> text_file:with(Text, Test).
 json(Path) -> foreign_formats:json(plain(Path)).
 
 plain(Path) ->
     {ok, Bytes} = file:read_file(Path),
-    case Bytes of
-        <<16#1f, 16#8b, _/binary>> -> zlib:gunzip(Bytes);
-        _ -> Bytes
-    end.
+    case Bytes of <<16#1f, 16#8b, _/binary>> -> zlib:gunzip(Bytes); _ -> Bytes end.
 
 %% A sample of a session; times are microseconds behind a second.
 sample(Given) ->

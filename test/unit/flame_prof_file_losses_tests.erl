@@ -128,16 +128,4 @@ texts(Files) ->
     text(flame_prof_file_losses:texts(flame_prof_profile:info(Profile))).
 
 text(Sentences) -> [unicode:characters_to_binary(Sentence) || Sentence <- Sentences].
-
-with_file(Name, Text, Test) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Folder = "flame_prof_file_losses_tests." ++ os:getpid() ++ "." ++ Unique,
-    Dir = filename:join(os:getenv("TMPDIR", "/tmp"), Folder),
-    ok = file:make_dir(Dir),
-    try
-        File = filename:join(Dir, Name),
-        ok = file:write_file(File, Text),
-        Test(File)
-    after
-        file:del_dir_r(Dir)
-    end.
+with_file(Name, Text, Test) -> text_file:with(Name, Text, Test).

@@ -61,9 +61,7 @@ hold(Kept) ->
 
 add(Pid) ->
     Pid ! {self(), add},
-    receive
-        {Pid, added} -> ok
-    end,
+    receive {Pid, added} -> ok end,
     %% Its reductions are counted once it is scheduled out.
     waiting:eventually(fun() -> process_info(Pid, status) =:= {status, waiting} end).
 

@@ -33,12 +33,6 @@ many_columns_become_half_as_many_test() ->
     ?assertEqual([[8]], lists:usort(Columns)),
     ?assertEqual(125, length(Columns)).
 
-functions_are_apart_test() ->
-    Heatmap = flame_prof_latency_heatmap:add(0, [[{64, 65, 3}], [{8, 9, 1}]],
-        flame_prof_latency_heatmap:new(2, 500)),
-    ?assertMatch(#{rows := [{8, 10}], columns := [[1]]},
-        flame_prof_latency_heatmap:of_function(2, Heatmap)).
-
 data(Histograms) ->
     {_, Heatmap} = lists:foldl(fun(Histogram, {N, Map}) ->
         {N + 1, flame_prof_latency_heatmap:add(N, [Histogram], Map)}

@@ -11,12 +11,6 @@ parts_of_one_name_are_one_test() ->
         flame_prof_latency_parts:of_function(groups, 1, Sums)),
     ?assertEqual([], flame_prof_latency_parts:of_function(callers, 1, Sums)).
 
-the_longest_total_comes_first_test() ->
-    Sums = add([{{callers, 1, Name}, {Calls, Total, 0, 0}}
-        || {Name, Calls, Total} <- [{a, 9, 20}, {b, 1, 30}, {c, 8, 20}]], []),
-    ?assertEqual([b, a, c], [Name
-        || {Name, _, []} <- flame_prof_latency_parts:of_function(callers, 1, Sums)]).
-
 names_beyond_the_most_are_others_with_their_times_test() ->
     Keys = [{callers, 1, {m, f, N}} || N <- lists:seq(1, 3000)],
     Sums = add([{Key, {1, 10, 10, 10}} || Key <- Keys], [{Key, {10, 11, 1}} || Key <- Keys]),

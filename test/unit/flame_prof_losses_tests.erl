@@ -40,8 +40,7 @@ steps(Steps) ->
             missed => Missed},
         Now = maps:map(fun(Key, N) -> N + maps:get(Key, Grown) end, Before),
         {Now, flame_prof_losses:log(Before, Now, IsLogged)}
-    end, {Empty, false},
-        Steps).
+    end, {Empty, false}, Steps).
 
 logged(Fun) ->
     [{Level, Report, lists:flatten(apply(io_lib, format, tuple_to_list(Callback(Report))))}

@@ -42,19 +42,14 @@ available_test_() ->
             {"sys/fs/cgroup/x/memory.stat", "inactive_file\n"}]}]].
 
 available(Files) ->
-    Root = filename:join("/tmp", "flame_prof_memory_" ++ os:getpid() ++ "_" ++ unique()),
-    [write(filename:join(Root, Name), Text) || {Name, Text} <- Files],
-    try
+    text_file:folder(fun(Root) ->
+        [write(filename:join(Root, Name), Text) || {Name, Text} <- Files],
         flame_prof_memory_budget:available(Root)
-    after
-        file:del_dir_r(Root)
-    end.
+    end).
 
 write(Path, Text) ->
     ok = filelib:ensure_dir(Path),
     ok = file:write_file(Path, Text).
-
-unique() -> integer_to_list(erlang:unique_integer([positive])).
 
 %%% ----------------------------------------------------------- the session --
 

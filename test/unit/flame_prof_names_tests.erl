@@ -31,13 +31,9 @@ names_of_a_process_for_a_person_test() ->
     Pid = proc_lib:spawn(fun() ->
         set_label({worker, 7}),
         Parent ! ready,
-        receive
-            stop -> ok
-        end
+        receive stop -> ok end
     end),
-    receive
-        ready -> ok
-    end,
+    receive ready -> ok end,
     Shown = lists:flatten(flame_prof_names:show(Pid)),
     ?assertEqual(0, string:str(Shown, pid_to_list(Pid)) - 1),
     ?assertNotEqual(nomatch, string:find(Shown, "flame_prof_names_tests:-names_of")),
@@ -46,9 +42,7 @@ names_of_a_process_for_a_person_test() ->
     ?assertNotEqual(nomatch, string:find(lists:flatten(flame_prof_names:show(Pid)), " My.Worker ")),
     Monitor = monitor(process, Pid),
     Pid ! stop,
-    receive
-        {'DOWN', Monitor, process, Pid, _} -> ok
-    end,
+    receive {'DOWN', Monitor, process, Pid, _} -> ok end,
     ?assertEqual(pid_to_list(Pid), lists:flatten(flame_prof_names:show(Pid))).
 
 %% The limit is more than the test's: only an answer of all ends it in time.
@@ -83,13 +77,10 @@ in_processes(Count, Test) ->
     Pids = [proc_lib:spawn_link(fun() ->
         set_label({worker, N}),
         Self ! {self(), ready},
-        receive
-            stop -> ok
-        end
+        receive stop -> ok end
     end) || N <- lists:seq(1, Count)],
     _ = [receive {Pid, ready} -> ok end || Pid <- Pids],
-    try
-        Test(Pids)
+    try Test(Pids)
     after
         _ = [begin unlink(Pid), exit(Pid, kill) end || Pid <- Pids]
     end.
@@ -98,7 +89,4 @@ has_labels() -> erlang:function_exported(proc_lib, set_label, 1).
 
 set_label(Label) ->
     ProcLib = proc_lib,
-    case has_labels() of
-        true -> ProcLib:set_label(Label);
-        false -> ok
-    end.
+    case has_labels() of true -> ProcLib:set_label(Label); false -> ok end.

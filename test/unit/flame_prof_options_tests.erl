@@ -154,10 +154,8 @@ without_a_home_files_go_to_the_current_directory_test() ->
 with_home(Home, Test) ->
     Before = os:getenv("HOME"),
     set_home(Home),
-    try
-        Test()
-    after
-        set_home(Before)
+    try Test()
+    after set_home(Before)
     end.
 
 set_home(false) -> os:unsetenv("HOME");

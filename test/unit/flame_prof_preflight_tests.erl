@@ -197,8 +197,6 @@ every_resource_has_its_finding_test() ->
         [?assert(is_binary(unicode:characters_to_binary(T))) || T <- [Title | Sentences]]
     end || What <- resources()].
 
-%% ------------------------------------------------------------------- helpers --
-
 resources() ->
     [atoms, processes, ports, files, heap, heap_with_binaries, control_group, machine,
         address_space, data, super_carrier, literals].
@@ -207,10 +205,7 @@ here(Calls, _Ms) -> {ok, [apply(Fun, Args) || {Fun, Args} <- Calls]}.
 
 of_vm_only(Else) ->
     fun([{Fun, _} | _] = Calls, Ms) ->
-        case erlang:fun_info(Fun, name) of
-            {name, system_info} -> here(Calls, Ms);
-            _ -> Else
-        end
+        case erlang:fun_info(Fun, name) of {name, system_info} -> here(Calls, Ms); _ -> Else end
     end.
 
 %% This VM, with these files: the others have that error.
@@ -224,10 +219,7 @@ with_files(Files, Else) ->
     end.
 
 read(File, Files, Else) ->
-    case Files of
-        #{File := Text} -> {ok, Text};
-        #{} -> Else
-    end.
+    case Files of #{File := Text} -> {ok, Text}; #{} -> Else end.
 
 limits() -> [{What, 1, 1 bsl 40} || What <- resources()].
 

@@ -13,8 +13,7 @@ with_writer(Fun) ->
         release => erlang:system_info(otp_release), engine_reason => <<"of a test">>,
         output => Output},
     {ok, Writer} = flame_prof_remote_writer:start_link(Config),
-    try
-        Fun(Writer)
+    try Fun(Writer)
     after
         ok = flame_prof_remote_writer:close(Writer),
         ok = file:del_dir(Output)

@@ -12,9 +12,7 @@ a_server_that_stops_itself_does_not_wait_for_its_end_test() ->
     {ok, Server} = gen_server:start(?MODULE, none, []),
     Monitor = monitor(process, Server),
     ?assertEqual({error, {stopping, #{}}}, gen_server:call(Server, stop_yourself)),
-    receive
-        {'DOWN', Monitor, process, Server, Reason} -> ?assertEqual(normal, Reason)
-    end.
+    receive {'DOWN', Monitor, process, Server, Reason} -> ?assertEqual(normal, Reason) end.
 
 a_stop_is_answered_when_the_server_has_ended_test() ->
     {ok, Server} = gen_server:start(?MODULE, none, []),
@@ -28,9 +26,7 @@ a_server_that_does_not_hear_of_its_end_is_killed_with_its_own_processes_test() -
     ok = sys:suspend(Server),
     Monitor = monitor(process, Server),
     ok = flame_prof_run:kill(Server, 10),
-    receive
-        {'DOWN', Monitor, process, Server, Reason} -> ?assertEqual(killed, Reason)
-    end,
+    receive {'DOWN', Monitor, process, Server, Reason} -> ?assertEqual(killed, Reason) end,
     ?assertNot(is_process_alive(Child)),
     %% Of another parent, it hears of the end and decides for itself.
     ?assert(is_process_alive(Other)),
@@ -72,9 +68,7 @@ handle_call(spawn, _From, State) ->
         end),
         Other
     end),
-    receive
-        {other, Other} -> {reply, {Child, Other}, State}
-    end;
+    receive {other, Other} -> {reply, {Child, Other}, State} end;
 handle_call(stop, _From, State) -> {stop, normal, {ok, stopped}, State}.
 
 handle_cast(stop, State) -> {stop, normal, State};

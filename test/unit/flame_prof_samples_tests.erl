@@ -30,8 +30,7 @@ a_known_stack_with_a_new_status_each_time_test() ->
         {ok, Read, _} = flame_prof:fold(fun(Sample, Acc) -> [Sample | Acc] end, [], Path),
         ?assertEqual(Statuses, [Status || #{status := Status} <- lists:reverse(Read)]),
         ?assertMatch([_], lists:usort([Frames || #{frames := Frames} <- Read]))
-    after
-        file:delete(Path)
+    after file:delete(Path)
     end.
 
 the_original_files_are_read_test() ->
@@ -130,8 +129,7 @@ a_damaged_format_costs_a_block_test_() ->
             {ok, [_], #{bad := 1}} = flame_prof_samples:own(File)
         end)
     end}
-     || {Name, Texts} <- [{"first", [Flipped, Own, "\n\n"]},
-            {"before all", [Alone, "\n\n", Text]},
+     || {Name, Texts} <- [{"first", [Flipped, Own, "\n\n"]}, {"before all", [Alone, "\n\n", Text]},
             {"last", [Text, Alone, "\n\n"]}]].
 
 the_profilers_own_samples_are_read_apart_test() ->
@@ -157,8 +155,7 @@ the_profilers_own_samples_are_read_apart_test() ->
         {ok, Told, _} = reader_oracle:own(File),
         ?assertEqual([{T, M} || #{time_us := T, figures := M} <- Told],
             [{T, M} || #{time_us := T, metrics := M} <- Samples])
-    after
-        file:delete(File)
+    after file:delete(File)
     end.
 
 the_size_of_a_chunk_does_not_show_test() ->
@@ -187,11 +184,6 @@ damage_can_be_an_error_test() ->
 one_file_needs_no_list_test() ->
     ?assertMatch({ok, _, #{samples := 6}}, fold(?CORPUS "ours.log", #{})),
     ?assertMatch({ok, _, #{samples := 6}}, fold(<<?CORPUS "ours.log">>, #{})).
-
-what_is_no_file_is_named_test() ->
-    ?assertMatch({error, {file, #{file := "/nowhere", reason := enoent}}}, fold("/nowhere", #{})),
-    ?assertMatch({error, {file, #{file := "/tmp", reason := <<"not a regular file">>}}},
-        fold("/tmp", #{})).
 
 bad_options_are_named_test_() ->
     [?_assertMatch({error, {bad_option, #{option := Key}}}, fold("/nowhere", Options))

@@ -40,13 +40,9 @@ a_big_dictionary_is_not_fetched_where_it_would_be_copied_test() ->
     Pid = proc_lib:spawn(fun() ->
         put(big, lists:seq(1, 100000)),
         Parent ! ready,
-        receive
-            stop -> ok
-        end
+        receive stop -> ok end
     end),
-    receive
-        ready -> ok
-    end,
+    receive ready -> ok end,
     {_, #{Pid := {_, _, Call, <<>>}}} = first_choice(10000, []),
     case has_dictionary_key() of
         true -> ?assertMatch({_, _, _}, Call);

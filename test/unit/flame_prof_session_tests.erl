@@ -302,8 +302,7 @@ the_depth_of_backtraces_is_put_back_test() ->
             _ = erlang:system_flag(backtrace_depth, 13),
             {ok, _} = flame_prof:stop(),
             ?assertEqual(13, depth())
-        after
-            erlang:system_flag(backtrace_depth, 8)
+        after erlang:system_flag(backtrace_depth, 8)
         end
     end).
 

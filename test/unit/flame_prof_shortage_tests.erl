@@ -79,10 +79,8 @@ without_proc_nothing_is_limited_test() ->
 
 a_node_that_has_an_agent_was_asked_before_test() ->
     true = register(flame_prof_agent, self()),
-    try
-        [?assertEqual(ok, flame_prof_shortage:check(Work)) || Work <- works()]
-    after
-        unregister(flame_prof_agent)
+    try [?assertEqual(ok, flame_prof_shortage:check(Work)) || Work <- works()]
+    after unregister(flame_prof_agent)
     end.
 
 this_node_is_short_of_nothing_test() ->
@@ -94,12 +92,7 @@ facts(Short) ->
     maps:merge(#{processes => {200000, 262144}, atoms => {1000000, 1048576},
         descriptors => {1000, 1024}, memory => infinity, address_space => infinity}, Short).
 
-in_root(Fun) ->
-    Root = filename:join("/tmp", lists:concat(["flame_prof_shortage_", os:getpid(), "_",
-        erlang:unique_integer([positive])])),
-    try Fun(Root)
-    after file:del_dir_r(Root)
-    end.
+in_root(Fun) -> text_file:folder(Fun).
 
 write(Root, Name, Text) ->
     Path = filename:join([Root, "proc/self", Name]),

@@ -166,13 +166,4 @@ is_good_to_a_tick(#{of_callee := false, ms := Ms} = Found, Made) ->
     ?assert(Least =< Lasted andalso Lasted =< Most).
 
 pid(N) -> iolist_to_binary(io_lib:format("<0.~b.0>", [N])).
-
-with_files(Texts, Test) ->
-    Files = [lists:concat(["/tmp/slow_calls.", os:getpid(), ".", N, ".log"])
-        || N <- lists:seq(1, length(Texts))],
-    [ok = file:write_file(File, Text) || {File, Text} <- lists:zip(Files, Texts)],
-    try
-        Test(Files)
-    after
-        [file:delete(File) || File <- Files]
-    end.
+with_files(Texts, Test) -> text_file:several(Texts, Test).

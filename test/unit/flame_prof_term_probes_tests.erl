@@ -33,8 +33,7 @@ one_that_waits_elsewhere_is_not_at_rest_test() ->
     try
         waiting:eventually(fun() -> flame_prof_term_probes:is_at_rest(Pid, {?MODULE, hold, 0}) end),
         ?assertNot(flame_prof_term_probes:is_at_rest(Pid, {erlang, hibernate, 3}))
-    after
-        exit(Pid, kill)
+    after exit(Pid, kill)
     end.
 
 %% As the end of an attach does: xray behind the doctor once said that terms lie elsewhere.

@@ -37,8 +37,7 @@ with_crowd(Fun) ->
             snapshot(Asked, Crowd, counters:get(Later, 1)) end),
         try
             Fun(fun() -> counters:add(Later, 1, 1) end)
-        after
-            [exit(Pid, kill) || {Pid, _} <- Crowd]
+        after [exit(Pid, kill) || {Pid, _} <- Crowd]
         end
     end).
 
@@ -274,14 +273,9 @@ every_wrong_option_is_refused_in_one_shape_test() ->
             [{options, 5}, {options, "memory"}, {options, [{by, memory}]}]].
 
 wrong() ->
-    [{by, [foo, 5, "memory"]},
-        {sort, [foo]},
-        {filter, [cache, 5, #{}, [a], <<255>>]},
-        {every, [0, 99, 1.5, infinity, 1 bsl 40]},
-        {rows, [0, 1001, all]},
-        {count, [0, -1, none]},
-        {node, ["name", 5]},
-        {no_such_key, [1]}].
+    [{by, [foo, 5, "memory"]}, {sort, [foo]}, {filter, [cache, 5, #{}, [a], <<255>>]},
+        {every, [0, 99, 1.5, infinity, 1 bsl 40]}, {rows, [0, 1001, all]}, {count, [0, -1, none]},
+        {node, ["name", 5]}, {no_such_key, [1]}].
 
 the_keys_are_in_the_line_that_tells_them_test() ->
     Help = lists:flatten(flame_prof_top:help()),

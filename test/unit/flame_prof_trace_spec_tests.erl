@@ -137,33 +137,14 @@ a_match_spec_of_ones_own_test() ->
 
 refusals_point_at_the_column_test() ->
     [?assertEqual({Text, Column}, {Text, refused_at(Text)}) || {Text, Column} <- [
-        {"lists:seq(A) when B > 1", 19},
-        {"lists:seq(A -> return", 22},
-        {"lists:seq/2 foo", 13},
-        {"lists:seq/2 -> retrn", 16},
-        {"lists:seq/2 -> return stack", 23},
-        {"lists:seq/2 -> return,", 23},
-        {"lists:seq/999", 11},
-        {"lists seq", 7},
-        {"lists:", 7},
-        {"lists:2", 7},
-        {":seq", 1},
-        {"_:seq/2", 1},
-        {"f:g(X) when foo(X)", 13},
-        {"f:g(X) when X ! 1", 15},
-        {"f:g(X) when", 12},
-        {"f:g(X) when ; X", 16},
-        {"f:g(X) ->", 10},
-        {"f:g(\"abc", unfinished_text()},
-        {"f:g(X = 1)", 5},
-        {"f:g(#r{})", 5},
-        {"f:g(#{k => X})", 9},
-        {"f:g('$1')", 5},
-        {"f:g(h(X))", 5},
-        {"f:g/1 when X > 1", 12},
-        {"send when X", 11},
-        {"send -> return", 9},
-        {"send(a, b, c)", 1}]].
+        {"lists:seq(A) when B > 1", 19}, {"lists:seq(A -> return", 22}, {"lists:seq/2 foo", 13},
+        {"lists:seq/2 -> retrn", 16}, {"lists:seq/2 -> return stack", 23},
+        {"lists:seq/2 -> return,", 23}, {"lists:seq/999", 11}, {"lists seq", 7}, {"lists:", 7},
+        {"lists:2", 7}, {":seq", 1}, {"_:seq/2", 1}, {"f:g(X) when foo(X)", 13},
+        {"f:g(X) when X ! 1", 15}, {"f:g(X) when", 12}, {"f:g(X) when ; X", 16}, {"f:g(X) ->", 10},
+        {"f:g(\"abc", unfinished_text()}, {"f:g(X = 1)", 5}, {"f:g(#r{})", 5},
+        {"f:g(#{k => X})", 9}, {"f:g('$1')", 5}, {"f:g(h(X))", 5}, {"f:g/1 when X > 1", 12},
+        {"send when X", 11}, {"send -> return", 9}, {"send(a, b, c)", 1}]].
 
 refused_at(Text) ->
     {error, {trace_pattern, #{column := Column, pattern := Pattern}} = Reason} =
@@ -177,10 +158,7 @@ refused_at(Text) ->
 
 %% Where the scanner says that a text without its end is.
 unfinished_text() ->
-    case has_stacks() of
-        true -> 6;
-        false -> 5
-    end.
+    case has_stacks() of true -> 6; false -> 5 end.
 
 what_is_no_pattern_is_refused_test() ->
     [?assertMatch({Spec, {error, {trace_pattern, #{reason := _}}}},

@@ -112,8 +112,7 @@ schedulers_are_no_processes_test() ->
 %% Shares
 
 shares_of_a_metric_that_falls_are_shares_of_its_growth_test() ->
-    Stacks = [{1, "running", 100, ["a:grows/0"]},
-        {1, "running", -900, ["a:falls/0"]},
+    Stacks = [{1, "running", 100, ["a:grows/0"]}, {1, "running", -900, ["a:falls/0"]},
         {1, "waiting", 300, ["a:grows_more/0"]}],
     #{functions := Functions} = Report = hot(Stacks, #{by => reductions}),
     ?assertMatch(#{weight := 1300, growth := 400}, Report),
@@ -137,10 +136,8 @@ a_metric_that_only_falls_has_no_hot_function_test() ->
 %% Processes
 
 processes_go_by_their_names_test() ->
-    ?assertEqual([{<<"some body <0.1.0>">>, 6},
-            {<<"<0.3.0> proc_lib:init_p/5">>, 3},
-            {<<"<0.2.0> foo:start/0">>, 2},
-            {<<"<0.4.0>">>, 1}],
+    ?assertEqual([{<<"some body <0.1.0>">>, 6}, {<<"<0.3.0> proc_lib:init_p/5">>, 3},
+            {<<"<0.2.0> foo:start/0">>, 2}, {<<"<0.4.0>">>, 1}],
         weights(by_process, hot(#{idle => true}))).
 
 the_same_pid_in_two_nodes_is_two_processes_test() ->
@@ -235,8 +232,6 @@ bad_options_are_named_test_() ->
     [?_assertMatch({error, _}, flame_prof_tree:report("/nowhere", Options))
      || Options <- [#{idle => 1}, #{status => asleep}, #{top => 0}, #{depth => all},
             #{sort => by}, []]].
-
-%% Helpers
 
 hot(Options) -> hot(?STACKS, Options).
 

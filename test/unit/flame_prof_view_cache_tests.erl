@@ -2,13 +2,7 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-in_a_directory(Test) ->
-    Dir = string:trim(os:cmd("mktemp -d")),
-    try
-        Test(Dir)
-    after
-        file:del_dir_r(Dir)
-    end.
+in_a_directory(Test) -> text_file:folder(Test).
 
 a_directory_is_made_for_its_user_alone_and_found_again_test() ->
     in_a_directory(fun(Dir) ->

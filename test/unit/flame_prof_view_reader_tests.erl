@@ -29,10 +29,7 @@ files_of_a_session_come_in_pieces_test() ->
             done(Step),
             Files = [F || N <- Names, F <- [N, part(N)], filelib:is_regular(F)],
             After = step(Files, Before, Dir),
-            case Step of
-                {finish, _} -> same(After, Files, Dir);
-                _ -> ok
-            end,
+            case Step of {finish, _} -> same(After, Files, Dir); _ -> ok end,
             After
         end, none, Steps),
         ended(Reader)
@@ -115,8 +112,6 @@ what_is_no_profile_is_refused_test() ->
         ?assertMatch({error, {file, #{reason := <<"no sample of it can be read: it has collapsed ",
             _/binary>>}}}, answer(Reader))
     end).
-
-%%% Help
 
 %% Grows a file by these chunks; `Whole' says what of its bytes is to be seen.
 grows(Extension, Chunks, Whole) ->
@@ -214,12 +209,4 @@ sample(Second) ->
       "# reductions=1/0 erl_pid=<0.5.0> (metrics)\n"
       "\tffffffff a:b/0 (a.erl)\n\tffffffff waiting (status)\n\n">>.
 
-in_directory(Test) ->
-    Dir = filename:join("/tmp", "flame_prof_reader_" ++ os:getpid() ++ "_"
-                        ++ integer_to_list(erlang:unique_integer([positive]))),
-    ok = filelib:ensure_dir(filename:join(Dir, "x")),
-    try
-        Test(Dir)
-    after
-        file:del_dir_r(Dir)
-    end.
+in_directory(Test) -> text_file:folder(Test).

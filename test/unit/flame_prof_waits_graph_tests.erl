@@ -132,10 +132,7 @@ reachable(Pairs) -> closure(ordsets:from_list(Pairs), Pairs).
 closure(Known, Pairs) ->
     More = ordsets:union(Known, ordsets:from_list(
         [{A, C} || {A, B} <- Known, {B1, C} <- Pairs, B1 =:= B])),
-    case More of
-        Known -> Known;
-        _ -> closure(More, Pairs)
-    end.
+    case More of Known -> Known; _ -> closure(More, Pairs) end.
 
 what_is_found_is_what_reachability_says_test_() ->
     Property = ?FORALL(Pairs, pairs(),

@@ -33,8 +33,7 @@ look(ByLook, Lives) ->
     try
         {ok, Look} = flame_prof_waits:look(#{for => 500}, Ask),
         Look
-    after
-        ok = virtual_clock:stop()
+    after ok = virtual_clock:stop()
     end.
 
 part(Edges) ->

@@ -1,8 +1,5 @@
 -module(reader_oracle_tests).
 
--ifdef(PROPER).
--include_lib("proper/include/proper.hrl").
--endif.
 -include_lib("eunit/include/eunit.hrl").
 
 a_sample_is_taken_apart_test() ->
@@ -14,14 +11,6 @@ a_sample_is_taken_apart_test() ->
             words => #{
                 <<"erl_pid">> => <<"<0.71.0>">>, <<"initial_call">> => <<"proc_lib:init_p/5">>}},
         Sample).
-
-a_period_is_a_weight_test() ->
-    Weighted = binary:replace(sample(1), <<": cpu">>, <<": 77 cpu">>),
-    ?assertMatch({ok, [#{period := 77}], _}, read([Weighted])).
-
-metrics_may_be_missing_test() ->
-    Bare = re:replace(sample(1), "# .*\n", "", [{return, binary}]),
-    ?assertMatch({ok, [#{metrics := M, words := M}], _} when M =:= #{}, read([Bare])).
 
 what_a_sample_leaves_out_is_as_before_test() ->
     {ok, Samples, #{bad := 0}} = read([
@@ -77,14 +66,6 @@ a_sample_of_the_profiler_may_go_on_test() ->
             flame_prof_samples:own(Files))
     end).
 
-files_are_read_one_after_the_other_test() ->
-    with_files([[sample(1)], [sample(2), sample(3)]], fun(Files) ->
-        {ok, Times, Counts} = reader_oracle:fold(
-            fun(#{tid := Tid}, Tids) -> [Tid | Tids] end, [], Files),
-        ?assertEqual([71, 72, 73], lists:reverse(Times)),
-        ?assertMatch(#{samples := 3, bad := 0}, Counts)
-    end).
-
 %% So does the library, whose readers are held against this one.
 nothing_is_carried_into_the_next_file_test() ->
     Texts = [[short(71, 1, "reductions=9/0 erl_pid=<0.71.0> ")], [short(71, 2, "reductions+1 ")]],
@@ -105,9 +86,6 @@ one_file_needs_no_list_test() ->
 a_file_that_is_not_there_is_named_test() ->
     ?assertEqual({error, {"/nowhere/x.log", enoent}},
         reader_oracle:fold(fun(_, Acc) -> Acc end, 0, ["/nowhere/x.log"])).
-
-an_empty_file_has_no_samples_test() ->
-    ?assertMatch({ok, [], #{samples := 0, bad := 0}}, read([])).
 
 %% Samples of every length, over some chunk borders.
 chunk_borders_do_not_show_test() ->
@@ -168,24 +146,6 @@ a_frame_that_is_cut_off_has_whole_samples_test() ->
         end || Part <- [3, 5, 7]]
     end).
 
--ifdef(PROPER).
-
-%% Bytes of any kind in the place of others: no crash, and every sample is
-%% counted, as good or as bad.
-damage_is_never_fatal_test_() ->
-    Text = iolist_to_binary([sample(N) || N <- lists:seq(1, 4)]),
-    Property = ?FORALL({At, Damage}, {range(0, byte_size(Text)), binary()},
-        begin
-            Behind = max(0, byte_size(Text) - At - byte_size(Damage)),
-            Damaged = [binary:part(Text, 0, At), Damage,
-                binary:part(Text, byte_size(Text), -Behind)],
-            {ok, Read, #{samples := Good, bad := Bad}} = read(Damaged),
-            length(Read) =:= Good andalso Good >= 2 andalso Bad =< 6
-        end),
-    seeded:property(Property, 500).
-
--endif.
-
 sample(N) ->
     iolist_to_binary([io_lib:format("beam 4242/~b [003] ~b.011367: cpu-clock:\n", [70 + N, N]),
         io_lib:format("# reductions=9/12 memory=2640/-8 erl_pid=<0.~b.0> ", [70 + N]),
@@ -198,17 +158,4 @@ read(Samples) ->
         reader_oracle:fold(fun(Sample, Read) -> [Sample | Read] end, [], Files)
     end).
 
-with_files(Texts, Test) ->
-    Files = [write(Text) || Text <- Texts],
-    try
-        Test(Files)
-    after
-        [file:delete(File) || File <- Files]
-    end.
-
-write(Text) ->
-    Unique = integer_to_list(erlang:unique_integer([positive])),
-    Name = "reader_oracle_tests." ++ os:getpid() ++ "." ++ Unique,
-    File = filename:join(os:getenv("TMPDIR", "/tmp"), Name),
-    ok = file:write_file(File, Text),
-    File.
+with_files(Texts, Test) -> text_file:several(Texts, Test).
