@@ -6,17 +6,15 @@
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("kernel/include/file.hrl").
 
--export([all/0, groups/0, suite/0]).
--export([init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
--export([init_per_testcase/2, end_per_testcase/2]).
+-export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
+    end_per_testcase/2]).
 
 %% With either engine.
 -export([a_run_leaves_a_valid_file_and_balanced_counters/1, a_flush_makes_readable_what_was_taken/1,
     however_it_ends_its_threads_end_and_its_file_is_whole/1, the_busy_function_is_on_top/1,
     names_of_any_kind_keep_the_grammar/1, a_deep_stack_is_truncated/1,
-    a_churning_node_keeps_the_grammar/1, only_the_wanted_status_is_sampled/1,
-    a_hibernating_process_has_its_current_function/1, labels_are_in_the_file/1,
-    its_own_processes_are_left_out/1]).
+    a_churning_node_keeps_the_grammar/1, a_hibernating_process_has_its_current_function/1,
+    labels_are_in_the_file/1]).
 
 %% With the portable engine.
 -export([what_a_full_ring_refused_is_told_anew/1, a_malformed_item_is_refused/1]).
@@ -35,14 +33,8 @@ groups() ->
     OfThePortable = [what_a_full_ring_refused_is_told_anew, a_malformed_item_is_refused],
     OfNone = [a_bad_directory_starts_nothing, auto_says_which_engine_and_why],
     OfEither = [F || {F, 1} <- ?MODULE:module_info(exports)]
-        -- [init_per_suite, end_per_suite, module_info, burn | OfThePortable ++ OfNone],
+        -- [module_info, burn | OfThePortable ++ OfNone],
     [{portable, [], OfEither ++ OfThePortable}, {native, [], OfEither}, {of_no_engine, [], OfNone}].
-
-init_per_suite(Config) -> Config.
-
-end_per_suite(_Config) ->
-    _ = application:stop(flame_prof),
-    ok.
 
 init_per_group(native, Config) ->
     case flame_prof:start(#{engine => native, dir => directory(probe, Config)}) of
@@ -184,9 +176,7 @@ a_deep_stack_is_truncated(Config) ->
 
 %% Two functions, because ERTS shows neighbouring frames of one as one.
 even(0, Sum) ->
-    receive
-        stop -> Sum
-    end;
+    receive stop -> Sum end;
 even(N, Sum) -> 1 + odd(N - 1, Sum).
 
 odd(N, Sum) -> 2 + even(N - 1, Sum).
@@ -208,15 +198,6 @@ churn() ->
     _ = [spawn(fun() -> timer:sleep(rand:uniform(30)) end) || _ <- lists:seq(1, 20)],
     timer:sleep(2),
     churn().
-
-only_the_wanted_status_is_sampled(Config) ->
-    _ = burner(),
-    _ = burner(),
-    _ = start(Config, #{process_options => #{status => waiting}}),
-    sampled(),
-    #{files := [File]} = stop(),
-    #{statuses := Statuses} = check(File),
-    ?assertEqual([<<"waiting">>], maps:keys(Statuses)).
 
 %% process_info(Pid, current_stacktrace) is [], but not current_function.
 a_hibernating_process_has_its_current_function(Config) ->
@@ -288,17 +269,6 @@ labelled() ->
     after 1 -> labelled()
     end.
 
-its_own_processes_are_left_out(Config) ->
-    Pid = start(Config, #{select => {top, 10000, 200}}),
-    sampled(),
-    {links, Links} = process_info(Pid, links),
-    Own = [pid_text(P) || P <- [Pid | Links], is_pid(P)],
-    #{files := [File]} = stop(),
-    {ok, Found, _} = reader_oracle:fold(
-        fun(#{words := #{<<"erl_pid">> := Text}}, Acc) -> Acc#{Text => []} end, #{}, File),
-    ?assert(map_size(Found) > 10),
-    ?assertEqual([], [Text || Text <- Own, is_map_key(Text, Found)]).
-
 %% ---- with the portable engine --------------------------------------------------
 
 %% Reading it means setting it.
@@ -321,13 +291,9 @@ what_a_full_ring_refused_is_told_anew(Config) ->
     true = unlink(flame_prof_portable:pid(Engine)),
     Monitor = erlang:monitor(process, flame_prof_portable:pid(Engine)),
     ok = flame_prof_portable:stop(Engine),
-    receive
-        {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason)
-    end,
+    receive {'DOWN', Monitor, process, _, Reason} -> ?assertEqual(normal, Reason) end,
     ok = flame_prof_nif:session_stop(Session),
-    receive
-        {flame_prof_nif, Session, {stopped, Result}} -> ?assertEqual(ok, Result)
-    end,
+    receive {flame_prof_nif, Session, {stopped, Result}} -> ?assertEqual(ok, Result) end,
     #{path := Path} = Info = flame_prof_nif:session_info(Session),
     File = filename:rootname(Path, <<".part">>),
     ok = flame_prof_nif:session_close(Session),
@@ -385,10 +351,7 @@ enumerate(List) -> lists:zip(lists:seq(1, length(List)), List).
 wrong_depth(#{words := #{<<"erl_pid">> := Pid}, frames := Frames}, Expected) ->
     Depth = length([Symbol || {<<"flame_prof_SUITE:", F, _/binary>> = Symbol, _} <- Frames,
         lists:member(F, "eo")]),
-    case Expected of
-        #{Pid := N} when Depth =/= N + 1 -> [{Pid, N, Depth}];
-        _ -> []
-    end.
+    case Expected of #{Pid := N} when Depth =/= N + 1 -> [{Pid, N, Depth}]; _ -> [] end.
 
 %% ---- of no engine ----------------------------------------------------------------
 
@@ -419,14 +382,9 @@ auto_says_which_engine_and_why(Config) ->
     #{files := [File]} = stop(),
     _ = check(File).
 
-%% ---- tools ---------------------------------------------------------------------------
-
 start(Config, Options) ->
     Engine =
-        case proplists:get_value(engine, Config) of
-            of_no_engine -> portable;
-            Name -> Name
-        end,
+        case proplists:get_value(engine, Config) of of_no_engine -> portable; Name -> Name end,
     Directory = proplists:get_value(directory, Config),
     {ok, Pid} = flame_prof:start(Options#{engine => Engine, dir => Directory}),
     Pid.

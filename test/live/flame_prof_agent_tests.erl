@@ -9,17 +9,13 @@
 -define(LENT, flame_prof_mfa).
 
 %% The modules go all the same, the caller of close has an answer, and that folder is told.
-folders_that_hang_are_told_and_keep_no_module_test_() ->
-    {timeout, 120, fun() ->
-        ?assertEqual({{error, {left, ["/tmp/flame_prof_of_hangs"]}}, false},
-            peer_vm:value(?MODULE, hangs, ["+SDio", "1"]))
-    end}.
+folders_that_hang_are_told_and_keep_no_module_test() ->
+    ?assertEqual({{error, {left, ["/tmp/flame_prof_of_hangs"]}}, false},
+        peer_vm:value(?MODULE, hangs, ["+SDio", "1"])).
 
 %% Also those that were too late when the library was written.
-all_folders_are_removed_in_the_end_test_() ->
-    {timeout, 120, fun() ->
-        ?assertEqual({ok, false, []}, peer_vm:value(?MODULE, does_not_hang, []))
-    end}.
+all_folders_are_removed_in_the_end_test() ->
+    ?assertEqual({ok, false, []}, peer_vm:value(?MODULE, does_not_hang, [])).
 
 hangs() ->
     hung_files:with(2, [file, flame_prof_agent, ?LENT], fun() ->

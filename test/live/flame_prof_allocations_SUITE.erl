@@ -7,13 +7,13 @@
 -import(measured_allocations, [worked/1, worked/2, has/2, in_background/2, is_traced/1, runs/0,
     until/1, until/0, mixed/0]).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([what_is_in_step_is_said_to_be/1, processes_are_told_with_their_words/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2,
+    what_is_in_step_is_said_to_be/1, processes_are_told_with_their_words/1,
     words_are_told_by_the_message_in_work/1, a_collection_on_request_is_told_with_its_stack/1,
     one_that_the_library_refuses_closes_nothing_of_the_node/1,
-    its_owner_ends_it_early_and_has_an_answer/1, a_process_of_another_tracer_is_left_alone_once/1,
-    who_traces_new_processes_is_not_joined/1, what_is_not_accepted_is_refused/1,
-    an_answer_is_text_and_json/1]).
+    its_owner_ends_it_early_and_has_an_answer/1,
+    a_process_of_another_tracer_is_left_alone_once/1, who_traces_new_processes_is_not_joined/1,
+    what_is_not_accepted_is_refused/1, an_answer_is_text_and_json/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, []).
@@ -25,10 +25,7 @@ end_per_testcase(_, _) -> flame_prof_tracing:stop_all().
 in_step(Until) ->
     Lists = counted_allocations:conses(6, counted_allocations:tuples(10, [])),
     _ = counted_allocations:floats(4, Lists),
-    case erlang:monotonic_time(millisecond) < Until of
-        true -> in_step(Until);
-        false -> ok
-    end.
+    case erlang:monotonic_time(millisecond) < Until of true -> in_step(Until); false -> ok end.
 
 what_is_in_step_is_said_to_be(_) ->
     {Answer, [Worker]} = worked([{fun() -> in_step(until()) end, [{min_heap_size, 20000}]}]),

@@ -4,11 +4,9 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
-    end_per_testcase/2]).
--export([optional_applications_are_left_as_they_are/1, its_file_names_what_it_registers/1,
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+    optional_applications_are_left_as_they_are/1, its_file_names_what_it_registers/1,
     modules_can_be_loaded_again_while_profiling/1,
-    the_figures_of_the_node_survive_a_load_of_their_code/1,
     the_figures_of_the_node_survive_a_purge_in_their_midst/1]).
 %% In another VM.
 -export([with_optional_applications/0]).
@@ -16,16 +14,7 @@
 -import(waiting, [eventually/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports),
-        not lists:member(F, [init_per_suite, end_per_suite, module_info])].
-
-init_per_suite(Config) -> Config.
-
-end_per_suite(_Config) ->
-    _ = application:stop(flame_prof),
-    ok.
+all() -> suite_cases:list(?MODULE, []).
 
 init_per_testcase(Case, Config) ->
     _ = application:stop(flame_prof),
@@ -94,37 +83,26 @@ modules_can_be_loaded_again_while_profiling(Config) ->
         {ok, _} = perf_script_grammar:check(File)
     end || Engine <- [auto, portable]].
 
-the_figures_of_the_node_survive_a_load_of_their_code(Config) ->
-    figures_go_on(Config, auto, fun(_Session) ->
-        [begin
-            _ = code:purge(flame_prof_node),
-            {module, flame_prof_node} = code:load_file(flame_prof_node)
-        end || _ <- [first, second]],
-        code:purge(flame_prof_node)
-    end).
-
 %% As a purge ends a process that executes old code.
 the_figures_of_the_node_survive_a_purge_in_their_midst(Config) ->
-    [figures_go_on(Config, Engine, fun kill_node/1) || Engine <- [auto, portable]].
+    [figures_go_on(Config, Engine) || Engine <- [auto, portable]].
 
 kill_node(Session) ->
     [Node] = nodes_of(Session),
     Monitor = monitor(process, Node),
     exit(Node, kill),
-    receive
-        {'DOWN', Monitor, process, Node, killed} -> ok
-    end.
+    receive {'DOWN', Monitor, process, Node, killed} -> ok end.
 
 nodes_of(Session) ->
     {links, Links} = process_info(Session, links),
     [Pid || Pid <- Links, is_pid(Pid),
         proc_lib:translate_initial_call(Pid) =:= {flame_prof_node, init, 1}].
 
-figures_go_on(Config, Engine, Disturb) ->
+figures_go_on(Config, Engine) ->
     {ok, Session} = flame_prof:start(#{
         dir => directory(Config), engine => Engine, flush_interval => 1009}),
     Before = eventually(fun told_processes/0),
-    _ = Disturb(Session),
+    _ = kill_node(Session),
     Others = [spawn_link(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 1000)],
     eventually(fun() ->
         {true, Now} = told_processes(),
@@ -143,8 +121,6 @@ told_processes() ->
         [] -> false;
         Told -> {true, lists:last(Told)}
     end.
-
-%% ---- tools -----------------------------------------------------------------
 
 directory(Config) -> proplists:get_value(directory, Config).
 

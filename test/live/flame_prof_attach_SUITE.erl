@@ -5,9 +5,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([a_profile_names_the_busy_function/1, the_portable_engine_samples_if_it_is_asked_for/1,
-    without_the_library_the_portable_engine_samples/1,
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+    a_profile_names_the_busy_function/1, without_the_library_the_portable_engine_samples/1,
     without_the_library_where_no_folder_may_run_one/1, without_the_library_the_doctor_has_samples/1,
     without_the_library_a_folder_may_have_any_name/1, without_the_library_a_reader_may_go_away/1,
     without_the_library_a_full_disk_keeps_what_it_took/1,
@@ -16,9 +15,10 @@
     without_the_library_one_of_several_nodes/1,
     without_the_library_a_node_that_dies_costs_its_tail_only/1,
     without_the_library_what_needs_it_is_refused/1, without_the_library_looks_answer/1,
-    without_the_library_whoever_dies_leaves_nothing/1, a_library_that_can_not_be_loaded_is_told/1,
-    whoever_dies_leaves_nothing/1, a_viewer_of_a_node_measures_its_calls_until_it_is_killed/1,
-    a_trace_on_the_command_line/1, a_node_that_dies_costs_its_own_tail_only/1,
+    without_the_library_whoever_dies_leaves_nothing/1,
+    a_library_that_can_not_be_loaded_is_told/1, whoever_dies_leaves_nothing/1,
+    a_viewer_of_a_node_measures_its_calls_until_it_is_killed/1, a_trace_on_the_command_line/1,
+    a_node_that_dies_costs_its_own_tail_only/1,
     folders_that_do_not_run_the_library_are_passed_over/1, again_and_again_under_load/1,
     a_look_lends_what_it_calls/1, looks_and_the_doctor_leave_nothing/1,
     attach_ends_with_what_is_wrong_in_its_samples/1,
@@ -93,13 +93,6 @@ a_profile_names_the_busy_function(Config) ->
 is_private(File) ->
     {ok, Info} = file:read_file_info(File),
     ?assertEqual(8#600, element(8, Info) band 8#777).
-
-the_portable_engine_samples_if_it_is_asked_for(Config) ->
-    with_plain(fun(Plain) ->
-        expect([{0, attach(Plain, Config, ["--for", "300ms", "--engine", "portable"]),
-            ["portable: asked for"]}]),
-        are_sampled(Config)
-    end).
 
 %% Nodes with which the library is incompatible.
 
@@ -809,10 +802,7 @@ schedulers_are_not_retired_while_they_are_used(Config) ->
     end).
 
 with_schedulers(Fun) ->
-    case is_capable() of
-        true -> Fun();
-        false -> {skip, "schedulers cannot be asked here"}
-    end.
+    case is_capable() of true -> Fun(); false -> {skip, "schedulers cannot be asked here"} end.
 
 schedulers_can_be_used_again_after_they_retired(_) ->
     with_schedulers(fun() ->

@@ -4,10 +4,9 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
--export([the_doctor_sees_beside_a_lookback/1, the_doctor_sees_beside_triggers_alone/1,
-    one_that_fires_during_a_recording_has_its_own_file/1,
-    a_profile_beside_triggers_is_not_their_last_run/1, a_profile_of_a_function_has_the_function/1]).
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+    the_doctor_sees_beside_a_lookback/1, one_that_fires_during_a_recording_has_its_own_file/1,
+    a_profile_beside_triggers_is_not_their_last_run/1]).
 %% As a trigger, and in files.
 -export([is_set/0, spin/1, work/1]).
 
@@ -16,9 +15,7 @@
 -define(SWITCH, {?MODULE, switch}).
 
 suite() -> [{timetrap, {minutes, 4}}].
-
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports), not lists:member(F, [module_info, spin, work])].
+all() -> suite_cases:list(?MODULE, [spin, work]).
 
 init_per_testcase(Case, Config) ->
     _ = application:stop(flame_prof),
@@ -46,12 +43,6 @@ the_doctor_sees_beside_a_lookback(Config) ->
     ?assertEqual(Session, whereis(flame_prof_session)),
     [{Before, Fired}] = fires(Config),
     ?assert(Before < Fired).
-
-the_doctor_sees_beside_triggers_alone(Config) ->
-    ok = arm(Config, #{}),
-    seen_by_the_doctor(),
-    ?assertEqual(undefined, whereis(flame_prof_session)),
-    [_] = fires(Config).
 
 %% A look whose session starts late, as on a busy machine, may end before a sample of the spinner.
 seen_by_the_doctor() ->
@@ -81,31 +72,21 @@ one_that_fires_during_a_recording_has_its_own_file(Config) ->
 a_profile_beside_triggers_is_not_their_last_run(Config) ->
     ok = arm(Config, #{lookback => 5000}),
     Own = filename:join(directory(Config), "profile"),
-    {{ok, #{files := [File | _] = Files}}, _} = native_node:printed(fun() ->
-        flame_prof:profile(500, #{dir => Own})
-    end),
-    ?assertEqual(Own, filename:dirname(unicode:characters_to_list(File))),
-    ?assert(times(Files, spin) =/= []),
-    #{state := armed} = Info = flame_prof:info(),
-    ?assertNot(is_map_key(last_run, Info)),
-    ?assertMatch({ok, #{files := []}}, flame_prof:stop()).
-
-a_profile_of_a_function_has_the_function(Config) ->
-    ok = arm(Config, #{lookback => 5000}),
-    Own = filename:join(directory(Config), "profile"),
-    {{ok, #{files := Files, result := done}}, _} = native_node:printed(fun() ->
+    {{ok, #{files := [File | _] = Files, result := done}}, _} = native_node:printed(fun() ->
         flame_prof:profile(fun() -> ?MODULE:work(erlang:monotonic_time(millisecond) + 700) end,
             #{dir => Own})
     end),
-    ?assert(times(Files, work) =/= []).
+    ?assertEqual(Own, filename:dirname(unicode:characters_to_list(File))),
+    ?assert(times(Files, work) =/= []),
+    #{state := armed} = Info = flame_prof:info(),
+    ?assertNot(is_map_key(last_run, Info)),
+    ?assertMatch({ok, #{files := []}}, flame_prof:stop()).
 
 work(Until) ->
     case erlang:monotonic_time(millisecond) > Until of
         true -> done;
         false -> ?MODULE:work(Until)
     end.
-
-%%% ----------------------------------------------------------------------- helpers --
 
 arm(Config, More) ->
     Trigger = #{on => {?MODULE, is_set}, interval => 100, duration => 1000, cooldown => 600000},

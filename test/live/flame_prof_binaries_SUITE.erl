@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([a_hundred_thousand_of_processes_and_tables_are_found/1, more_than_the_budget_is_refused/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    a_hundred_thousand_of_processes_and_tables_are_found/1, more_than_the_budget_is_refused/1,
     a_holder_has_what_process_info_says/1, what_two_hold_is_not_alone/1,
     a_part_names_its_process_and_the_function_on_its_stack/1, messages_are_told_apart/1,
     a_message_that_was_taken_is_the_heaps/1, what_grows_is_told/1,
@@ -17,19 +17,12 @@
     binaries_that_are_appended_to_are_told/1, a_suspended_process_is_told_and_stays_suspended/1,
     processes_that_always_work_are_told_or_counted/1, other_objects_beside_the_heap_are_passed/1,
     a_message_of_another_node_is_counted/1, what_is_not_accepted_is_refused/1,
-    the_text_has_names_and_no_values/1]).
--export([working/1, writing/2, distributed/0]).
+    the_text_has_names_and_no_values/1, working/1, writing/2, distributed/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
-
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports),
-        not lists:member(F, [init_per_suite, end_per_suite, module_info, working])].
-
+all() -> suite_cases:list(?MODULE, [working]).
 init_per_suite(Config) -> native_node:or_skip(Config).
 end_per_suite(_Config) -> ok.
-
-%%% ----------------------------------------------------------------- helpers --
 
 %% Processes that each make a term and then hold it.
 with_holders(Makes, Fun) ->
@@ -334,7 +327,6 @@ looks_until(Pid, Looks) ->
     after 0 -> looks_until(Pid, [look(#{walked => 0}) | Looks])
     end.
 
-%% @private
 writing(Table, N) ->
     ets:insert(Table, {N rem 3000, binary(1000 + N rem 100)}),
     ets:delete(Table, (N * 7 + 1500) rem 3000),
@@ -414,7 +406,6 @@ a_suspended_process_is_told_and_stays_suspended(_) ->
         ?assertEqual({status, suspended}, process_info(Pid, status))
     end).
 
-%% @private
 working(List) -> working([binary(1000 + rand:uniform(1000)) | lists:sublist(List, 50)]).
 
 processes_that_always_work_are_told_or_counted(_) ->

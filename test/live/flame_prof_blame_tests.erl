@@ -45,10 +45,7 @@ report(Target, IsEnough) ->
     waiting:eventually(fun() ->
         {ok, Report} = flame_prof_blame:report(Target, 200),
         consistent(Report),
-        case IsEnough(Report) of
-            true -> {true, Report};
-            false -> {too_little, Report}
-        end
+        case IsEnough(Report) of true -> {true, Report}; false -> {too_little, Report} end
     end).
 
 matched(#{matched := Matched}) -> Matched > 0.
@@ -184,9 +181,7 @@ private(Directory) ->
     end),
     ?assertEqual(8#600, mode(File)),
     ?assertEqual(8#700, mode(filename:dirname(File))),
-    receive
-        {Asking, {ok, _}} -> ok
-    end,
+    receive {Asking, {ok, _}} -> ok end,
     ?assertEqual({ok, []}, file:list_dir(Directory)).
 
 mode(Path) ->
@@ -199,8 +194,7 @@ no_directory(Directory) ->
     try
         {error, {file, #{file := Where, reason := enoent}}} = flame_prof:blame(gc, 10),
         ?assertNotEqual(nomatch, string:find(Where, "missing"))
-    after
-        os:putenv("TMPDIR", Directory)
+    after os:putenv("TMPDIR", Directory)
     end.
 
 prints(_) ->

@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([missing_headers_are_named_with_the_packages_of_each_system/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    missing_headers_are_named_with_the_packages_of_each_system/1,
     headers_in_a_prefix_of_their_own_are_found/1, a_missing_compiler_is_named_with_its_packages/1,
     a_missing_erlang_is_named_with_its_packages/1, a_32_bit_system_is_refused_by_the_compiler/1]).
 

@@ -4,13 +4,12 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2]).
--export([exit_codes_tell_scripts/1, the_doctor_s_exit_codes_tell_scripts/1,
-    a_bug_is_told_by_its_place/1, it_works_from_any_folder_and_through_links/1,
-    it_works_in_the_layout_of_a_release/1, an_erlang_of_another_release_is_used/1,
-    an_argument_that_is_no_text_is_told/1, a_reader_that_goes_away_is_no_error/1,
-    results_that_find_no_room_are_told/1, exports_go_to_files_and_pipes/1,
-    of_several_events_one_is_read/1, json_is_read_by_others/1,
+-export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2, exit_codes_tell_scripts/1,
+    the_doctor_s_exit_codes_tell_scripts/1, a_bug_is_told_by_its_place/1,
+    it_works_from_any_folder_and_through_links/1, it_works_in_the_layout_of_a_release/1,
+    an_erlang_of_another_release_is_used/1, an_argument_that_is_no_text_is_told/1,
+    a_reader_that_goes_away_is_no_error/1, results_that_find_no_room_are_told/1,
+    exports_go_to_files_and_pipes/1, of_several_events_one_is_read/1, json_is_read_by_others/1,
     sessions_are_started_flushed_and_stopped/1, elixir_starts_it_and_is_attached_to/1,
     terminal_top_follows_the_window_and_keys/1, terminal_top_ends_by_control_c_and_by_a_hangup/1,
     terminal_attach_shows_progress_and_ends_by_control_c/1,
@@ -30,10 +29,7 @@ groups() ->
     [{plain, [], Plain}, {terminal, [], Terminal}].
 
 init_per_group(terminal, Config) ->
-    case os:find_executable("tmux") of
-        false -> {skip, "tmux is not installed"};
-        _ -> Config
-    end;
+    case os:find_executable("tmux") of false -> {skip, "tmux is not installed"}; _ -> Config end;
 init_per_group(_, Config) -> Config.
 
 end_per_group(_, _Config) -> ok.
@@ -338,8 +334,7 @@ in_terminal(Command, Fun) ->
         ok = type([Command, "; echo status $?"]),
         ok = key("Enter"),
         Fun()
-    after
-        tmux("kill-server")
+    after tmux("kill-server")
     end.
 
 quoted(Text) -> ["'", string:replace(Text, "'", "'\\''", all), "'"].

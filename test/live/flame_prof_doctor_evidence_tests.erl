@@ -11,62 +11,49 @@ folders() ->
     lists:sort(filelib:wildcard(filename:join(os:getenv("TMPDIR", "/tmp"),
         "flame_prof*." ++ os:getpid() ++ ".*"))).
 
-a_node_is_looked_at_and_as_it_was_test_() ->
-    {timeout, 60, fun() ->
-        Folders = folders(),
-        {Evidence, _Files} = flame_prof_doctor_evidence:collect(#{for => 1000, engine => auto}),
-        ?assertMatch(#{seconds := [_ | _], os := {_, _}, system := {_, _}, tables := #{}},
-            Evidence),
-        ?assertEqual({messages, []}, process_info(self(), messages)),
-        ?assertEqual({monitors, []}, process_info(self(), monitors)),
-        ?assertEqual(undefined, whereis(flame_prof_session)),
-        ?assertEqual(Folders, folders())
-    end}.
+a_node_is_looked_at_and_as_it_was_test() ->
+    Folders = folders(),
+    {Evidence, _Files} = flame_prof_doctor_evidence:collect(#{for => 1000, engine => auto}),
+    ?assertMatch(#{seconds := [_ | _], os := {_, _}, system := {_, _}, tables := #{}}, Evidence),
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    ?assertEqual({monitors, []}, process_info(self(), monitors)),
+    ?assertEqual(undefined, whereis(flame_prof_session)),
+    ?assertEqual(Folders, folders()).
 
 %% What it finds depends on the machine: all of it has the same form.
-the_shell_s_doctor_prints_what_is_wrong_test_() ->
-    {timeout, 120, fun() ->
-        [begin
-            {ok, Text} = native_node:printed(Doctor),
-            ?assertMatch({_, {match, _}}, {Text, re:run(Text, "^(" ++ Healthy ++ "|1\\. (critical|"
-                "warning|note): [a-z_]+: )", [])}),
-            ?assertMatch({_, {match, _}}, {Text, re:run(Text, ["looked for ", Time, " s: "])})
-        end || {Doctor, Healthy, Time} <- [
-            {fun flame_prof:doctor/0, "nothing is wrong: ", "1[0-9]"},
-            {fun() -> flame_prof:doctor(#{for => 1000}) end,
-                "nothing was found, and much was not seen: ", "1\\.[0-9]"}]],
-        ?assertMatch({error, {bad_option, #{option := for}}}, flame_prof:doctor(#{for => 1}))
-    end}.
+the_shell_s_doctor_prints_what_is_wrong_test() ->
+    [begin
+        {ok, Text} = native_node:printed(Doctor),
+        ?assertMatch({_, {match, _}}, {Text, re:run(Text, "^(" ++ Healthy ++ "|1\\. (critical|"
+            "warning|note): [a-z_]+: )", [])}),
+        ?assertMatch({_, {match, _}}, {Text, re:run(Text, ["looked for ", Time, " s: "])})
+    end || {Doctor, Healthy, Time} <- [{fun flame_prof:doctor/0, "nothing is wrong: ", "1[0-9]"},
+        {fun() -> flame_prof:doctor(#{for => 1000}) end,
+            "nothing was found, and much was not seen: ", "1\\.[0-9]"}]],
+    ?assertMatch({error, {bad_option, #{option := for}}}, flame_prof:doctor(#{for => 1})).
 
 %% Nothing waits for the end of the time.
-a_caller_that_goes_leaves_nothing_test_() ->
-    {timeout, 120, fun() ->
-        leaves_nothing(fun() ->
-            flame_prof_doctor_evidence:collect(#{for => 600000, engine => auto})
-        end),
-        waiting:eventually(fun() -> looks() =:= [] end)
-    end}.
+a_caller_that_goes_leaves_nothing_test() ->
+    leaves_nothing(fun() ->
+        flame_prof_doctor_evidence:collect(#{for => 600000, engine => auto})
+    end),
+    waiting:eventually(fun() -> looks() =:= [] end).
 
 %% Its call goes on where it ends, as that of a command on another node.
-nothing_is_looked_at_for_a_caller_elsewhere_that_goes_test_() ->
-    {timeout, 120, fun() ->
-        {Asker, Monitor} = spawn_monitor(fun() ->
-            receive Caller ->
-                flame_prof_doctor_evidence:collect(#{for => 600000, engine => auto,
-                    caller => Caller})
-            end
-        end),
-        leaves_nothing(fun() -> Asker ! self(), receive never -> ok end end),
-        receive {'DOWN', Monitor, process, Asker, Reason} -> ?assertEqual(normal, Reason) end,
-        ?assertEqual([], looks())
-    end}.
+nothing_is_looked_at_for_a_caller_elsewhere_that_goes_test() ->
+    {Asker, Monitor} = spawn_monitor(fun() ->
+        receive Caller ->
+            flame_prof_doctor_evidence:collect(#{for => 600000, engine => auto, caller => Caller})
+        end
+    end),
+    leaves_nothing(fun() -> Asker ! self(), receive never -> ok end end),
+    receive {'DOWN', Monitor, process, Asker, Reason} -> ?assertEqual(normal, Reason) end,
+    ?assertEqual([], looks()).
 
-a_recording_whose_caller_is_killed_leaves_nothing_test_() ->
-    {timeout, 120, fun() ->
-        leaves_nothing(fun() -> flame_prof_recording:record(600000, #{}, self()) end),
-        Until = erlang:monotonic_time(millisecond) + 600000,
-        leaves_nothing(fun() -> flame_prof_recording:until(Until, #{}) end)
-    end}.
+a_recording_whose_caller_is_killed_leaves_nothing_test() ->
+    leaves_nothing(fun() -> flame_prof_recording:record(600000, #{}, self()) end),
+    Until = erlang:monotonic_time(millisecond) + 600000,
+    leaves_nothing(fun() -> flame_prof_recording:until(Until, #{}) end).
 
 leaves_nothing(Fun) ->
     Folders = folders(),
@@ -122,11 +109,9 @@ who_waits_to_write_by_the_module_socket_is_told_test() ->
     true = exit(Writer, kill),
     ok = socket:close(Listener).
 
-a_node_without_sockets_does_not_get_their_module_test_() ->
-    {timeout, 60, fun() ->
-        {Before, After} = peer_vm:value(?MODULE, is_socket_loaded, []),
-        ?assertEqual(Before, After)
-    end}.
+a_node_without_sockets_does_not_get_their_module_test() ->
+    {Before, After} = peer_vm:value(?MODULE, is_socket_loaded, []),
+    ?assertEqual(Before, After).
 
 is_socket_loaded() ->
     Before = erlang:module_loaded(socket),

@@ -5,18 +5,14 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([files_are_rotated_and_the_oldest_removed/1, compressed_or_not_the_samples_are_the_same/1,
-    a_file_in_progress_can_be_read_up_to_its_last_flush/1, damage_in_a_frame_costs_that_frame/1,
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+    files_are_rotated_and_the_oldest_removed/1, compressed_or_not_the_samples_are_the_same/1,
     each_frame_can_be_read_alone/1, each_block_of_plain_text_can_be_read_alone/1,
     the_first_sample_of_itself_says_what_wrote_the_file/1, each_flush_certifies_itself/1,
     idle_processes_are_merged_with_their_weight/1, no_tick_is_lost_at_a_flush/1,
-    losses_above_one_percent_are_logged_once/1, a_killed_node_leaves_what_was_flushed/1,
-    a_node_that_ends_leaves_finished_files/1, a_removed_directory_is_made_anew/1,
-    a_link_for_a_directory_is_refused/1, a_full_disk_is_told_survived_and_healed/1,
-    a_disk_that_is_read_only_for_a_while_heals/1, a_disk_that_hangs_is_not_waited_for/1]).
--export([log/2]).
+    a_killed_node_leaves_what_was_flushed/1, a_node_that_ends_leaves_finished_files/1,
+    a_removed_directory_is_made_anew/1, a_full_disk_is_told_survived_and_healed/1,
+    a_disk_that_is_read_only_for_a_while_heals/1, a_disk_that_hangs_is_not_waited_for/1, log/2]).
 
 -import(waiting, [eventually/1]).
 
@@ -25,11 +21,6 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> native_node:cases(?MODULE).
-init_per_suite(Config) -> Config.
-
-end_per_suite(_Config) ->
-    _ = application:stop(flame_prof),
-    ok.
 
 init_per_testcase(Case, Config) ->
     Unique = atom_to_list(Case) ++ "_" ++ integer_to_list(erlang:unique_integer([positive])),
@@ -47,10 +38,6 @@ end_per_testcase(_Case, Config) ->
 log(#{msg := {Format, Args}, meta := #{application := flame_prof}}, #{config := #{to := To}}) when
     is_list(Args)
 -> To ! {logged, unicode:characters_to_binary(io_lib:format(Format, Args))};
-log(#{msg := {report, #{what := sampling_loss} = Report}, level := notice,
-    meta := #{application := flame_prof, report_cb := Text}}, #{config := #{to := To}}) ->
-    {Format, Args} = Text(Report),
-    To ! {logged, unicode:characters_to_binary(io_lib:format(Format, Args))};
 log(_, _) -> ok.
 
 logged(Pattern) ->
@@ -92,38 +79,6 @@ compressed_or_not_the_samples_are_the_same(Config) ->
         ?assertMatch({ok, _, #{samples := Own}}, flame_prof_samples:own(File)),
         ?assert((Compress =:= none andalso Size =:= Bytes) orelse 5 * Size < Bytes)
     end || {Compress, Sync} <- [{none, none}, {zstd, flush}]].
-
-a_file_in_progress_can_be_read_up_to_its_last_flush(Config) ->
-    [begin
-        _ = start(Config, #{compress => Compress}),
-        #{written := Written} = flush(),
-        #{files := Files} = flame_prof:info(),
-        ?assertMatch({ok, Read, #{bad := 0}} when Read >= Written, count(lists:last(Files))),
-        stop()
-    end || Compress <- [zstd, none]].
-
-damage_in_a_frame_costs_that_frame(Config) ->
-    _ = start(Config, #{}),
-    [flush() || _ <- lists:seq(1, 6)],
-    #{files := [File], written := Written} = stop(),
-    {ok, Bytes} = file:read_file(File),
-    Frames = [At || {At, _} <- binary:matches(Bytes, <<16#fd2fb528:32/little>>)],
-    ?assert(length(Frames) >= 6),
-    Damaged = <<File/binary, ".damaged">>,
-    Sizes = [begin
-        Place = (lists:nth(N, Frames) + lists:nth(N + 1, Frames)) div 2,
-        <<Head:Place/binary, Byte, Tail/binary>> = Bytes,
-        ok = file:write_file(Damaged, [Head, Byte bxor 255, Tail]),
-        {ok, Read, #{warnings := [_ | _]}} = count(Damaged),
-        ?assert(Read < Written),
-        Read
-    end || N <- lists:seq(1, 5)],
-    %% One frame each, and there are six and more.
-    ?assert(lists:sum(Sizes) >= 3 * Written),
-    [begin
-        ok = file:write_file(Damaged, binary:part(Bytes, 0, At)),
-        ?assertMatch({ok, _, #{warnings := [_ | _]}}, count(Damaged))
-    end || At <- [2, 3, lists:last(Frames) + 20]].
 
 %% All numbers of each process, and whose they are.
 each_frame_can_be_read_alone(Config) ->
@@ -277,24 +232,6 @@ no_tick_is_lost_at_a_flush(Config) ->
     ?assert(Ticks > Empty),
     ?assert(map_size(Times) + Dropped >= Ticks - Empty).
 
-%% The engine cannot run, and each of its ticks is missed.
-losses_above_one_percent_are_logged_once(Config) ->
-    Session = start(Config, #{engine => portable, sample_interval => 2, flush_interval => 1002}),
-    Engine = library_session:engine(Session),
-    [begin
-        ok = sys:suspend(Engine),
-        timer:sleep(400),
-        ok = sys:resume(Engine),
-        timer:sleep(100)
-    end || _ <- lists:seq(1, 3)],
-    _ = logged("loses .* % of its ticks"),
-    #{missed := Missed} = stop(),
-    ?assert(Missed > 100),
-    receive
-        {logged, Again} -> ?assertEqual(nomatch, string:find(Again, "flame_prof loses"))
-    after 0 -> ok
-    end.
-
 %% ---- the end of a node ------------------------------------------------------------
 
 %% At a random instant; at KILLS of them.
@@ -350,8 +287,7 @@ quiet_peer(Expressions) ->
 
 %% The last line may be cut off.
 last_number([Line | Lines]) ->
-    try
-        list_to_integer(Line)
+    try list_to_integer(Line)
     catch
         error:badarg -> last_number(Lines)
     end.
@@ -381,16 +317,6 @@ a_removed_directory_is_made_anew(Config) ->
     #{files := Files} = stop(),
     ?assertEqual(there(Config), [lists:last(Files)]),
     _ = check(lists:last(Files)).
-
-a_link_for_a_directory_is_refused(Config) ->
-    Directory = proplists:get_value(directory, Config),
-    ok = file:make_dir(Directory),
-    Link = Directory ++ ".link",
-    ok = file:make_symlink(Directory, Link),
-    {error, {file, #{reason := Text}}} = flame_prof:start(#{dir => Link}),
-    ok = file:delete(Link),
-    ?assertMatch({match, _}, re:run(Text, "is a symbolic link")),
-    ?assertEqual({ok, []}, file:list_dir(Directory)).
 
 a_full_disk_is_told_survived_and_healed(Config) ->
     with_disk(Config, fun(Disk) ->
@@ -426,10 +352,7 @@ fill(Ballast) ->
     file:close(Device).
 
 fill_up(Device, Bytes) ->
-    case file:write(Device, Bytes) of
-        ok -> fill_up(Device, Bytes);
-        {error, enospc} -> ok
-    end.
+    case file:write(Device, Bytes) of ok -> fill_up(Device, Bytes); {error, enospc} -> ok end.
 
 a_disk_that_is_read_only_for_a_while_heals(Config) ->
     case with_image(Config, fun read_only_for_a_while/1) of
@@ -453,10 +376,7 @@ read_only_for_a_while(Disk) ->
     [check_whole(File) || File <- Files].
 
 a_disk_that_hangs_is_not_waited_for(Config) ->
-    case with_image(Config, fun hang/1) of
-        {skip, _} = Skip -> Skip;
-        _ -> ok
-    end.
+    case with_image(Config, fun hang/1) of {skip, _} = Skip -> Skip; _ -> ok end.
 
 hang(Disk) ->
     {ok, _} = flame_prof:start(#{dir => filename:join(Disk, "logs")}),
@@ -475,14 +395,11 @@ frozen(Disk) ->
         %% What would be lost if the node ended now.
         ?assertMatch(#{state := stopping, counters := #{pending := P}} when P > 0,
             flame_prof:info())
-    after
-        os:cmd("fsfreeze -u " ++ Disk)
+    after os:cmd("fsfreeze -u " ++ Disk)
     end,
     eventually(fun() -> maps:get(state, flame_prof:info()) =:= stopped end),
     #{last_run := #{lost := 0, pending := 0, files := [File]}} = flame_prof:info(),
     _ = check(File).
-
-%% ---- tools -----------------------------------------------------------------------------
 
 %% No flush but those of the test, and no governor: however slow this machine is.
 start(Config, Options) ->
@@ -575,8 +492,7 @@ with_image(Config, Test) ->
     end.
 
 on_disk(Disk, Test) ->
-    try
-        Test(Disk)
+    try Test(Disk)
     after
         _ = application:stop(flame_prof),
         os:cmd("umount '" ++ Disk ++ "'")

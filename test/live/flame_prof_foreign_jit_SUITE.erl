@@ -1,15 +1,14 @@
 %% Other code generators in the VM's process: where the engine finds Erlang code.
 -module(flame_prof_foreign_jit_SUITE).
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
--export([other_jits_do_not_disturb_the_native_engine/1,
+-export([all/0, init_per_suite/1, end_per_suite/1, other_jits_do_not_disturb_the_native_engine/1,
     other_jits_that_come_after_calibration_do_not_either/1,
     nor_where_the_vm_s_own_code_is_anonymous/1,
     more_code_ranges_than_fit_give_the_portable_engine_and_the_reason/1,
     ranges_that_no_longer_fit_are_counted_and_told/1]).
 %% For peers.
--export([before_the_first_session/0, between_sessions/0]).
--export([choices/0, choices_once_calibrated/0, in_a_session/0]).
+-export([before_the_first_session/0, between_sessions/0, choices/0, choices_once_calibrated/0,
+    in_a_session/0]).
 
 -import(waiting, [eventually/1]).
 
@@ -20,10 +19,7 @@ all() -> suite_cases:list(?MODULE, []).
 init_per_suite(Config) ->
     case native_node:why_not() of
         none ->
-            case foreign_jit:build() of
-                ok -> Config;
-                {skip, _} = Skip -> Skip
-            end;
+            case foreign_jit:build() of ok -> Config; {skip, _} = Skip -> Skip end;
         Why -> {skip, Why}
     end.
 

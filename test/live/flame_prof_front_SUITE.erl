@@ -5,14 +5,13 @@
 -include("flame_prof.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
-    end_per_testcase/2]).
--export([a_profile_prints_what_was_active_and_keeps_its_file/1,
+-export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2,
+    a_profile_prints_what_was_active_and_keeps_its_file/1,
     a_profile_of_a_function_has_its_result_and_its_processes/1,
     a_profile_of_a_function_that_raises_ends/1, a_macro_profiles_an_expression/1,
     a_profile_that_cannot_be_shown_keeps_result_and_files/1,
     a_profile_that_is_stopped_elsewhere_prints_what_it_has/1, a_profile_can_leave_a_page/1,
-    kill_ends_a_session_that_does_not_answer/1, a_session_that_does_not_answer_is_unresponsive/1]).
+    kill_ends_a_session_that_does_not_answer/1]).
 %% For profile/1 by name.
 -export([work/1]).
 
@@ -20,16 +19,7 @@
 -import(waiting, [eventually/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
-
-all() ->
-    [F || {F, 1} <- ?MODULE:module_info(exports),
-        not lists:member(F, [init_per_suite, end_per_suite, module_info, work])].
-
-init_per_suite(Config) -> Config.
-
-end_per_suite(_Config) ->
-    _ = application:stop(flame_prof),
-    ok.
+all() -> suite_cases:list(?MODULE, [work]).
 
 init_per_testcase(Case, Config) ->
     _ = application:stop(flame_prof),
@@ -62,9 +52,7 @@ a_profile_of_a_function_has_its_result_and_its_processes(Config) ->
     Fun = fun() ->
         {Spawned, Monitor} = spawn_monitor(fun() -> work(600) end),
         _ = work(600),
-        receive
-            {'DOWN', Monitor, process, _, normal} -> Spawned
-        end
+        receive {'DOWN', Monitor, process, _, normal} -> Spawned end
     end,
     {{ok, #{files := Files, result := Spawned}}, _} =
         printed(fun() -> flame_prof:profile(Fun, options(Config)) end),
@@ -86,15 +74,13 @@ a_macro_profiles_an_expression(Config) ->
     try
         {{ok, #{files := [File], result := done}}, _} = printed(fun() -> ?PROFILE(work(300)) end),
         ?assertEqual(Directory, filename:dirname(unicode:characters_to_list(File)))
-    after
-        application:unset_env(flame_prof, dir)
+    after application:unset_env(flame_prof, dir)
     end.
 
 a_profile_of_a_function_that_raises_ends(Config) ->
     Raise = fun() -> throw({ball, self()}) end,
     {Caught, _} = printed(fun() ->
-        try
-            flame_prof:profile(Raise, options(Config))
+        try flame_prof:profile(Raise, options(Config))
         catch
             throw:Ball -> {thrown, Ball}
         end
@@ -149,18 +135,6 @@ kill_ends_a_session_that_does_not_answer(Config) ->
     {ok, _} = flame_prof:stop(),
     ?assertMatch([#{label := {supervisor, child_terminated}}],
         [Message || {Level, Message, _} <- Said, lists:member(Level, [error, warning])]).
-
-a_session_that_does_not_answer_is_unresponsive(Config) ->
-    {ok, Session} = flame_prof:start(options(Config)),
-    ok = sys:suspend(Session),
-    ?assertEqual(#{state => unresponsive}, flame_prof:info()),
-    {ok, Text} = printed(fun flame_prof:i/0),
-    ?assertNotEqual(nomatch, string:find(Text, "unresponsive")),
-    ok = sys:resume(Session),
-    ?assertMatch(#{state := running}, flame_prof:info()),
-    {ok, _} = flame_prof:stop().
-
-%% ---- tools -----------------------------------------------------------------------------
 
 directory(Config) -> proplists:get_value(directory, Config).
 options(Config) -> #{dir => directory(Config)}.

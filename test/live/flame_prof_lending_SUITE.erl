@@ -4,8 +4,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([a_failure_at_any_step_leaves_nothing/1,
+-export([all/0, suite/0, a_failure_at_any_step_leaves_nothing/1,
     with_any_number_of_free_processes_nothing_is_left/1, what_another_version_left_is_removed/1,
     what_is_left_beside_the_application_is_no_reason_to_end_it/1,
     two_commands_at_once_on_what_was_left/1]).
@@ -29,19 +28,12 @@ leaves_nothing(Node, Before, Told) ->
 
 %% Before and after each of these something else is lent.
 steps() ->
-    [{flame_prof_agent, init, 2},
-        {flame_prof_agent, start_cleanup, 1},
-        {flame_prof_agent, load, 1},
-        {flame_prof_agent_library, load, 3},
-        {flame_prof_temporary, make_folder, 1},
-        {flame_prof_temporary, write_file, 2},
-        {flame_prof_agent_library, mapped, 1},
-        {flame_prof_agent, report_ready, 2},
-        {flame_prof_session, init, 1},
-        {flame_prof_agent, end_session, 1},
-        {flame_prof_schedulers, retire, 0},
-        {flame_prof_agent, end_servers, 1},
-        {flame_prof_agent, unload_all, 1}].
+    [{flame_prof_agent, init, 2}, {flame_prof_agent, start_cleanup, 1}, {flame_prof_agent, load, 1},
+        {flame_prof_agent_library, load, 3}, {flame_prof_temporary, make_folder, 1},
+        {flame_prof_temporary, write_file, 2}, {flame_prof_agent_library, mapped, 1},
+        {flame_prof_agent, report_ready, 2}, {flame_prof_session, init, 1},
+        {flame_prof_agent, end_session, 1}, {flame_prof_schedulers, retire, 0},
+        {flame_prof_agent, end_servers, 1}, {flame_prof_agent, unload_all, 1}].
 
 failures() ->
     #{crash => "error(injected)", kill_agent => kill([flame_prof_agent]),

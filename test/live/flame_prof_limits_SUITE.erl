@@ -4,11 +4,11 @@
 
 -include_lib("common_test/include/ct.hrl").
 
--export([all/0, groups/0, init_per_suite/1, end_per_suite/1]).
--export([no_process_is_free/1, few_processes_are_free/1, one_descriptor_is_free/1,
-    no_descriptor_and_no_port_is_free/1, few_atoms_are_free/1, heaps_are_limited/1,
-    no_thread_can_be_started/1, the_group_has_little_memory/1, the_address_space_is_used_up/1,
-    files_may_have_one_kibibyte/1, nothing_can_be_executed_or_written/1, there_is_no_home/1]).
+-export([all/0, groups/0, init_per_suite/1, end_per_suite/1, no_process_is_free/1,
+    few_processes_are_free/1, one_descriptor_is_free/1, no_descriptor_and_no_port_is_free/1,
+    few_atoms_are_free/1, heaps_are_limited/1, no_thread_can_be_started/1,
+    the_group_has_little_memory/1, the_address_space_is_used_up/1, files_may_have_one_kibibyte/1,
+    nothing_can_be_executed_or_written/1, there_is_no_home/1]).
 
 all() -> [{group, nodes}].
 
@@ -47,10 +47,8 @@ few_atoms_are_free(Config) ->
         {{start, #{}}, "the node has [0-9,]+ atoms free of 40,000 \\(\\+t\\); a session needs "}]).
 
 heaps_are_limited(Config) ->
-    unharmed(Config, 6, interactive, [{heap, 100000, true}], [{{start, #{}}, ok},
-        {profile, ok},
-        {waits, ok},
-        {doctor, ok}]).
+    unharmed(Config, 6, interactive, [{heap, 100000, true}], [{{start, #{}}, ok}, {profile, ok},
+        {waits, ok}, {doctor, ok}]).
 
 no_thread_can_be_started(Config) ->
     unharmed(Config, 7, embedded, [{threads, 0}], [

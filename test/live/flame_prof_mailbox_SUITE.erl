@@ -4,18 +4,18 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([an_empty_mailbox_is_empty/1, a_queue_of_three_is_told_by_sender/1,
-    senders_and_tags_are_what_was_sent/1, a_suspended_process_is_read_as_well/1,
-    parallel_senders_to_a_queue_off_the_heap_are_counted/1, envelopes_of_behaviours_are_told/1,
-    tags_of_all_shapes/1, large_messages_are_counted_with_their_memory/1, the_oldest_are_first/1,
-    a_long_queue_is_complete/1, signals_are_no_messages/1, messages_of_another_node_have_its_name/1,
-    nobody_else_is_named_while_the_queue_moves/1, a_process_looks_at_itself/1,
-    a_sender_that_has_exited_is_said_to_have/1, nothing_of_a_message_but_its_tag_gets_out/1,
-    the_process_is_not_asked/1, the_portable_engine_has_the_length_only/1,
-    the_portable_page_has_the_registered_name/1, a_process_that_runs_is_not_told_to_be_complete/1,
-    without_the_library_there_is_the_length/1, an_option_may_be_left_out/1,
-    an_answer_is_told_once/1, what_is_not_accepted_is_refused/1, it_is_printed/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, an_empty_mailbox_is_empty/1,
+    senders_and_tags_are_what_was_sent/1, parallel_senders_to_a_queue_off_the_heap_are_counted/1,
+    envelopes_of_behaviours_are_told/1, tags_of_all_shapes/1,
+    large_messages_are_counted_with_their_memory/1, the_oldest_are_first/1,
+    a_long_queue_is_complete/1, signals_are_no_messages/1,
+    messages_of_another_node_have_its_name/1, nobody_else_is_named_while_the_queue_moves/1,
+    a_process_looks_at_itself/1, a_sender_that_has_exited_is_said_to_have/1,
+    nothing_of_a_message_but_its_tag_gets_out/1, the_process_is_not_asked/1,
+    the_portable_engine_has_the_length_only/1, the_portable_page_has_the_registered_name/1,
+    a_process_that_runs_is_not_told_to_be_complete/1, without_the_library_there_is_the_length/1,
+    an_option_may_be_left_out/1, an_answer_is_told_once/1, what_is_not_accepted_is_refused/1,
+    it_is_printed/1]).
 %% In a VM of its own.
 -export([distributed/0, without_library/0]).
 
@@ -26,17 +26,13 @@ all() -> native_node:cases(?MODULE).
 init_per_suite(Config) -> native_node:or_skip(Config).
 end_per_suite(_Config) -> ok.
 
-%%% ----------------------------------------------------------------- helpers --
-
 receiver(Options) ->
     spawn_opt(fun Idle() -> receive {never, Idle} -> ok end end, Options).
 
 with_receiver(Options, Fun) ->
     Pid = receiver(Options),
-    try
-        Fun(Pid)
-    after
-        exit(Pid, kill)
+    try Fun(Pid)
+    after exit(Pid, kill)
     end.
 
 both(Fun) ->
@@ -87,14 +83,6 @@ an_empty_mailbox_is_empty(_) ->
         is_whole(M)
     end).
 
-a_queue_of_three_is_told_by_sender(_) ->
-    both(fun(Pid) ->
-        Self = self(),
-        send(Pid, {get, 1}, 3),
-        #{senders := [{Self, 3}], tags := [{{info, {tuple, get, 2}}, 3}]} = M = look(Pid),
-        is_whole(M)
-    end).
-
 senders_and_tags_are_what_was_sent(_) -> both(fun(Pid) -> ok = told(Pid) end).
 
 %% Four senders, of different numbers and tags.
@@ -111,12 +99,6 @@ told(Pid) ->
     is_whole(M),
     _ = [S ! stop || {S, _, _} <- Sent],
     ok.
-
-a_suspended_process_is_read_as_well(_) ->
-    both(fun(Pid) ->
-        true = erlang:suspend_process(Pid),
-        ok = told(Pid)
-    end).
 
 %% The VM gives them buffers of their own when they get into each other's way.
 parallel_senders_to_a_queue_off_the_heap_are_counted(_) ->
@@ -144,12 +126,8 @@ envelopes_of_behaviours_are_told(_) ->
             erlang:process_info(Pid, message_queue_len) =:= {message_queue_len, 6}
         end),
         #{tags := Tags} = M = look(Pid),
-        ?assertEqual(lists:sort([{call, {tuple, get, 2}},
-                {cast, {atom, refresh}},
-                {call, other},
-                {timer, {tuple, wake, 2}},
-                {down, {atom, 'DOWN'}},
-                {exit, {atom, 'EXIT'}}]),
+        ?assertEqual(lists:sort([{call, {tuple, get, 2}}, {cast, {atom, refresh}}, {call, other},
+                {timer, {tuple, wake, 2}}, {down, {atom, 'DOWN'}}, {exit, {atom, 'EXIT'}}]),
             lists:sort([T || {T, 1} <- Tags])),
         is_whole(M)
     end).

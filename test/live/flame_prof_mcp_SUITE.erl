@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([every_line_is_answered_by_lines_of_the_protocol/1, it_ends_with_its_input/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    every_line_is_answered_by_lines_of_the_protocol/1, it_ends_with_its_input/1,
     it_is_refused_on_its_command_line/1, a_node_is_as_it_was_when_it_has_ended/1,
     what_runs_ends_with_it/1, a_node_with_flame_prof_of_its_own/1,
     a_node_that_goes_is_told_and_tried_again/1, a_node_that_cannot_be_reached_is_told/1]).
@@ -22,8 +22,6 @@ init_per_suite(Config) ->
     end.
 
 end_per_suite(_Config) -> ok.
-
-%%% ----------------------------------------------------------------- helpers --
 
 server(Args) ->
     Port = open_port({spawn_executable, script()},
@@ -176,8 +174,7 @@ a_node_that_goes_is_told_and_tried_again(_) ->
     try
         until(fun() -> maps:get(<<"isError">>, tool(Port, erlang:unique_integer([positive]) + 10,
             memory, #{})) =:= false end)
-    after
-        stop_node(Second)
+    after stop_node(Second)
     end,
     ok = ended(Port).
 

@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([figures_with_flags_are_those_of_the_vm/1, abandoned_carriers_are_in_the_pool/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    figures_with_flags_are_those_of_the_vm/1, abandoned_carriers_are_in_the_pool/1,
     the_largest_free_block_is_where_the_vm_counts_it/1, the_sums_are_those_of_the_instances/1,
     the_process_is_told_as_the_kernel_has_it/1, without_explanation_none_is_made/1,
     the_portable_engine_says_what_it_lacks/1, what_is_not_accepted_is_refused/1, it_is_printed/1]).

@@ -3,8 +3,8 @@
 
 -include_lib("common_test/include/ct.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
--export([a_start_that_the_cgroup_has_no_room_for_is_refused/1]).
+-export([all/0, init_per_suite/1, end_per_suite/1,
+    a_start_that_the_cgroup_has_no_room_for_is_refused/1]).
 %% In the VM within the cgroup.
 -export([starts/1]).
 
@@ -35,10 +35,7 @@ made([Group | Groups], Config) ->
     end.
 
 end_per_suite(Config) ->
-    case ?config(group, Config) of
-        undefined -> ok;
-        Group -> file:del_dir(Group)
-    end.
+    case ?config(group, Config) of undefined -> ok; Group -> file:del_dir(Group) end.
 
 write(Group, File, MiB) ->
     Path = filename:join(Group, File),

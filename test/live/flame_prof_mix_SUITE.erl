@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([a_file_is_reported/1, a_node_is_attached_to/1, a_killed_mix_leaves_nothing/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, a_file_is_reported/1,
+    a_node_is_attached_to/1, a_killed_mix_leaves_nothing/1,
     only_json_is_on_the_standard_output/1, documents_and_appup_are_in_the_build/1,
     mix_help_lists_it/1, a_release_without_telemetry_is_made_and_starts/1]).
 

@@ -1,19 +1,17 @@
 %% The native engine against what the VM says in public.
 -module(flame_prof_native_SUITE).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([calibration_leaves_nothing/1, calibrations_at_once_agree/1,
-    a_refused_calibration_tries_again/1, a_calibration_that_is_always_refused_tells_how_often/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, calibration_leaves_nothing/1,
+    calibrations_at_once_agree/1, a_refused_calibration_tries_again/1,
+    a_calibration_that_is_always_refused_tells_how_often/1,
     works_where_the_allocators_are_switched_off/1, idle_processes_equal_process_info/1,
-    a_dirty_nif_has_its_full_stack/1, every_process_is_found_and_no_other/1,
-    the_top_is_the_busiest/1, a_brief_snapshot_agrees_with_process_info/1,
+    every_process_is_found_and_no_other/1, a_brief_snapshot_agrees_with_process_info/1,
     no_sample_has_a_size_that_its_process_never_had/1,
     new_code_resolves_and_purged_code_does_not_lie/1, wrong_layouts_never_fault/1,
-    halt_while_profiling_exits_cleanly/1, survives_the_storms/1,
-    a_budget_is_kept_by_sampling_less/1, the_selection_of_many_processes_is_stretched/1]).
+    survives_the_storms/1, a_budget_is_kept_by_sampling_less/1,
+    the_selection_of_many_processes_is_stretched/1]).
 %% For peers.
--export([written/1, figures_of_the_node/0]).
--export([soak/3, sample_with_wrong_layouts/1, kills_a_probe/0]).
+-export([written/1, figures_of_the_node/0, soak/3, sample_with_wrong_layouts/1, kills_a_probe/0]).
 
 -import(waiting, [eventually/1]).
 
@@ -84,7 +82,6 @@ a_calibration_that_is_always_refused_tells_how_often(_) ->
         "io:format(\"~s\", [Why]), halt()."),
     {match, _} = re:run(Out, "refused 3 times, with new probes each status 0$").
 
-%% @private
 kills_a_probe() ->
     case whereis(flame_prof_probe_1) of
         undefined ->
@@ -122,8 +119,7 @@ idle_processes_equal_process_info(_) ->
         [] = Different,
         true = length([P || P <- Shaped, is_process_alive(P)]) >= ?IDLE_MIN,
         true = length(Same) >= ?IDLE_MIN
-    after
-        native_shapes:stop(Shapes)
+    after native_shapes:stop(Shapes)
     end.
 
 %% What the VM says, then what we read. Asking makes a process run for a moment:
@@ -223,39 +219,9 @@ differences(_, Native) -> [{unreadable, Native}].
 stack_differences(Public, Stack) when is_list(Stack) ->
     Upper = lists:takewhile(fun(F) -> F =/= truncated end, Stack),
     Native = [native_frame(F) || F <- Upper],
-    Seen = case length(Public) of
-        64 -> lists:sublist(Native, 64);
-        _ -> Native
-    end,
-    case Seen of
-        Public -> [];
-        _ -> [{stack, Public, Seen}]
-    end;
+    Seen = case length(Public) of 64 -> lists:sublist(Native, 64); _ -> Native end,
+    case Seen of Public -> []; _ -> [{stack, Public, Seen}] end;
 stack_differences(Public, Stack) -> [{stack, Public, Stack}].
-
-%% Reading a FIFO that nobody writes blocks a dirty scheduler in a NIF.
-a_dirty_nif_has_its_full_stack(Config) ->
-    Fifo = filename:join(proplists:get_value(priv_dir, Config), "fifo"),
-    [] = os:cmd("mkfifo " ++ Fifo),
-    Pid = spawn(fun() -> {read, file:open(Fifo, [read, raw])} end),
-    eventually(fun() ->
-        case erlang:process_info(Pid, current_stacktrace) of
-            {_, [{prim_file, _, _, _} | _]} ->
-                erlang:process_info(Pid, status) =:= {status, running};
-            _ -> false
-        end
-    end),
-    {current_stacktrace, Public} = erlang:process_info(Pid, current_stacktrace),
-    [{Pid, #{status := running, stack := Seen}}] = flame_prof_nif:snapshot([Pid]),
-    %% Which NIF it is, process_info does not say; we do where schedulers have registered.
-    Stack = lists:dropwhile(fun(F) -> element(1, F) =:= nif end, Seen),
-    %% Let it go before judging it.
-    {ok, Writer} = file:open(Fifo, [write, raw]),
-    ok = file:close(Writer),
-    Expected = [frame(F) || F <- Public],
-    Native = [native_frame(F) || F <- Stack],
-    {Expected, Expected} = {Expected, Native},
-    true = length(Native) >= 2.
 
 %%% ------------------------------------------------------ the process table --
 
@@ -272,16 +238,6 @@ every_process_is_found_and_no_other(_) ->
         {[], []} =:= {(Before -- (Before -- After)) -- Native, Native -- (Before ++ After)}
     end),
     [exit(P, kill) || P <- Idle].
-
-the_top_is_the_busiest(_) ->
-    Idle = [spawn(fun() -> receive never -> ok end end) || _ <- lists:seq(1, 2000)],
-    Busy = [spawn(fun() -> burn(N * 100000), receive never -> ok end end) || N <- lists:seq(1, 20)],
-    eventually(fun() -> lists:all(fun is_waiting/1, Idle ++ Busy) end),
-    {_, Chosen} = top(40),
-    [exit(P, kill) || P <- Idle ++ Busy],
-    40 = length(Chosen),
-    %% The 20 did at least 100,000 reductions each; most else did less.
-    [] = lists:sublist(lists:reverse(Busy), 15) -- [P || {P, _} <- Chosen].
 
 top(N) ->
     {ok, Selector} = flame_prof_nif:selector_new(reductions, true, N, 0),
@@ -422,15 +378,6 @@ balanced(#{attempted := T, written := W, lost := L, inconsistent := N, dropped :
     {T, T} = {T, W + L + N + D + G},
     ok.
 
-%%% ---------------------------------------------------------- life and death --
-
-halt_while_profiling_exits_cleanly(_) ->
-    [begin
-        Out = eval_in_peer("{ok, _} = flame_prof:start(#{dir => \"" ++ scratch() ++
-            "\", sample_interval => 1}), timer:sleep(200), io:format(\"up\"), " ++ How),
-        {{match, _}, How, Out} = {re:run(Out, "^(up|) status 0$"), How, Out}
-    end || How <- ["halt().", "erlang:halt(0, [{flush, false}]).", "init:stop()."]].
-
 %%% ----------------------------------------------------------------- liveness --
 
 %% `make soak' for a moment: all of it, in a node of its own. What stays behind takes
@@ -478,8 +425,6 @@ figures_of_the_node() ->
             maps:from_list([F || #{figures := Figures} <- Own, F <- maps:to_list(Figures)]),
         {true, Named}
     end).
-
-%%% ----------------------------------------------------------------- helpers --
 
 scratch() ->
     Dir = filename:join([filename:basedir(user_cache, "flame_prof_test"),

@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([a_vm_without_allocators_has_what_it_can/1, counters_that_are_not_found_are_left_out/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    a_vm_without_allocators_has_what_it_can/1, counters_that_are_not_found_are_left_out/1,
     a_busy_vm_has_its_kinds/1, what_is_not_known_of_processes_is_left_out/1,
     info_says_what_is_left_out/1, the_portable_engine_asks/1, no_scheduler_is_asked_twice/1,
     the_doctor_asks_no_scheduler/1, the_resident_memory_is_told_by_kind/1,
@@ -247,8 +247,7 @@ recorded() ->
         {ok, #{files := [File | _]}} = flame_prof:stop(),
         {ok, Own, _} = flame_prof_samples:own(File),
         Own
-    after
-        file:del_dir_r(Folder)
+    after file:del_dir_r(Folder)
     end.
 
 prometheus_has_them_after_a_look(_) ->

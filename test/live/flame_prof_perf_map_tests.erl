@@ -46,8 +46,7 @@ test(places_are_sorted_and_disjoint) ->
         ?assert(Size > 0),
         ?assert(Start >= End),
         Start + Size
-    end, 0,
-        Lines),
+    end, 0, Lines),
     %% Shared code comes first, as what all the rest calls.
     ?assertMatch([{_, _, <<"[jit shared]">>} | _], Lines);
 test(a_new_module_comes_with_the_next_call_and_a_purged_one_goes) ->
@@ -96,8 +95,7 @@ test(a_planted_link_is_not_followed) ->
         write(),
         ?assertEqual({ok, <<"precious">>}, file:read_file(Target)),
         ?assertEqual({error, einval}, file:read_link(path()))
-    after
-        file:delete(Target)
+    after file:delete(Target)
     end;
 test(a_planted_directory_is_a_clear_error) ->
     ok = file:make_dir(path()),
@@ -176,9 +174,6 @@ top(Data) ->
             " 2>/dev/null | grep -v '^#' | grep -m 1 '%' | tr -d '\\n'").
 
 spin(N) -> spin((N * 7 + 1) band 16#ffffff).
-
-%%% ---------------------------------------------------------------- helpers --
-
 path() -> "/tmp/perf-" ++ os:getpid() ++ ".map".
 
 write() ->

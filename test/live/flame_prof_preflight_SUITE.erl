@@ -5,8 +5,7 @@
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([a_node_that_is_short_of_something_is_refused_in_words/1,
+-export([all/0, suite/0, a_node_that_is_short_of_something_is_refused_in_words/1,
     a_node_whose_last_process_is_the_connections_is_refused_in_words/1,
     little_memory_in_the_control_group_is_refused_in_words/1,
     a_full_super_carrier_is_refused_in_words/1, with_less_the_portable_engine_does/1,
@@ -234,8 +233,6 @@ counts(#{node := Node, pid := Pid}) ->
     #{atoms => call(Node, erlang, system_info, [atom_count]), literals => Limits,
         rss => shortage:number(Pid, "status", "VmRSS"),
         size => shortage:number(Pid, "status", "VmSize")}.
-
-%% ------------------------------------------------------------------ helpers --
 
 start(Commands, Args) ->
     Paths = ["-pa", filename:absname(filename:dirname(code:which(shortage)))],

@@ -38,9 +38,7 @@ lookups(Table) ->
 garbage(Live) -> garbage([N + 1 || N <- Live]).
 
 sleeper(N) ->
-    receive
-        never -> N
-    end.
+    receive never -> N end.
 
 with_lookups(Fun) ->
     Table = ets:new(table, [public]),
@@ -48,10 +46,8 @@ with_lookups(Fun) ->
     with(spawn(?MODULE, lookups, [Table]), Fun).
 
 with(Pid, Fun) ->
-    try
-        Fun(Pid)
-    after
-        exit(Pid, kill)
+    try Fun(Pid)
+    after exit(Pid, kill)
     end.
 
 bif() ->
@@ -98,6 +94,8 @@ dirty() ->
         ?assertMatch(#{status := running, scheduler := none,
                 stack := [{nif, {prim_file, open_nif, 2}}, {prim_file, open, 2, _} | _]},
             Seen),
+        {current_stacktrace, Public} = process_info(Pid, current_stacktrace),
+        ?assertEqual(Public, tl(maps:get(stack, Seen))),
         {ok, [{{process, Pid}, Alone}]} = flame_prof_pstack:processes([Pid]),
         ?assertEqual(maps:get(stack, Seen), maps:get(stack, Alone)),
         Text = unicode:characters_to_list(flame_prof_pstack:format(Look)),
@@ -156,9 +154,7 @@ named() ->
 
 gone() ->
     {Pid, Monitor} = spawn_monitor(fun() -> ok end),
-    receive
-        {'DOWN', Monitor, _, _, _} -> ok
-    end,
+    receive {'DOWN', Monitor, _, _, _} -> ok end,
     Unknown = <<"pstack_no_atom_of_this_", (integer_to_binary(rand:uniform(1 bsl 60)))/binary>>,
     {ok, [{{process, Pid}, gone}, {{process, pstack_nobody}, gone}, {{process, Unknown}, gone}]
         = Look} = flame_prof_pstack:processes([Pid, pstack_nobody, Unknown]),
@@ -244,9 +240,7 @@ label() ->
                 Test ! labelled,
                 timer:sleep(infinity)
             end),
-            receive
-                labelled -> ok
-            end,
+            receive labelled -> ok end,
             waiting:eventually(fun() ->
                 {ok, [{_, Seen}]} = flame_prof_pstack:processes([Pid]),
                 maps:get(label, Seen, none) =:= {cart, 7}

@@ -4,8 +4,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0]).
--export([a_node_without_epmd_is_attached_to/1,
+-export([all/0, suite/0, a_node_without_epmd_is_attached_to/1,
     a_node_of_another_host_is_attached_to_through_a_tunnel/1, a_node_of_tls_is_attached_to/1,
     a_node_of_ipv6_is_reached_by_address_name_and_port/1,
     commands_at_once_have_names_of_their_own/1, looks_make_no_atom_after_the_first/1,
@@ -44,10 +43,7 @@ a_node_of_another_host_is_attached_to_through_a_tunnel(Config) ->
     end).
 
 a_node_of_tls_is_attached_to(Config) ->
-    case code:which(ssl) of
-        non_existing -> {skip, "there is no ssl"};
-        _ -> with_tls(Config)
-    end.
+    case code:which(ssl) of non_existing -> {skip, "there is no ssl"}; _ -> with_tls(Config) end.
 
 with_tls(Config) ->
     Options = tls_options(proplists:get_value(priv_dir, Config)),
@@ -220,8 +216,7 @@ with_node(Name, Flags, Environment, Fun) ->
         %% No epmd answers there.
         {env, [{"ERL_LIBS", false}, {"ERL_FLAGS", false}, {"ERL_EPMD_PORT", "1"} | Environment]},
         exit_status, binary, stderr_to_stdout]),
-    try
-        Fun(listening(Port, <<>>))
+    try Fun(listening(Port, <<>>))
     after
         {os_pid, Pid} = erlang:port_info(Port, os_pid),
         _ = os:cmd("kill -9 " ++ integer_to_list(Pid)),

@@ -92,27 +92,21 @@ wrong_arguments_are_refused_with_a_class_test_() ->
 
 count(_, N) -> N + 1.
 
-every_sampling_interval_has_a_flush_interval_test_() ->
-    [?_assertMatch({ok, #{sample_interval := Ms}},
-            flame_prof_options:validate(#{sample_interval => Ms}))
-     || Ms <- [1, 14000, 14001, 15000, 60000]].
-
-a_home_in_the_name_of_the_folder_is_expanded_test() ->
-    {ok, #{dir := Directory}} = flame_prof_options:validate(#{dir => "~/profiles"}),
-    ?assertEqual(unicode:characters_to_binary(filename:join(os:getenv("HOME"), "profiles")),
-        Directory).
+a_start_that_is_refused_starts_nothing_test() ->
+    stopped(),
+    [begin
+        refused({bad_option, #{option => max_files}}, fun() -> Start(#{max_files => 0}) end),
+        ?assertEqual([], [Name || Name <- registered(), Name =:= flame_prof_sup
+            orelse Name =:= flame_prof_session])
+    end || Start <- [fun flame_prof:start/1, fun flame_prof:start_link/1]],
+    ?assertError({bad_option, #{option := follow}},
+        flame_prof:profile_start(#{follow => sometimes})).
 
 %% The environment.
 
 a_mistake_in_the_environment_is_not_the_callers_test() ->
     with_environment([{foo, 1}], fun() ->
         refused({bad_env, #{option => foo}}, fun() -> flame_prof:start(#{}) end)
-    end).
-
-undefined_leaves_the_environments_value_test() ->
-    with_environment([{basename, "/somewhere"}], fun() ->
-        {ok, Options} = flame_prof_env:validate(#{basename => undefined}),
-        ?assertMatch(#{dir := <<"/somewhere">>}, Options)
     end).
 
 a_refused_autostart_is_told_by_info_test() ->
@@ -135,8 +129,7 @@ with_environment(Environment, Fun) ->
     stopped(),
     _ = application:load(flame_prof),
     _ = [ok = application:set_env(flame_prof, Key, Value) || {Key, Value} <- Environment],
-    try
-        Fun()
+    try Fun()
     after
         stopped(),
         _ = [ok = application:unset_env(flame_prof, Key) || {Key, _} <- Environment]
@@ -147,12 +140,9 @@ with_environment(Environment, Fun) ->
 sessions_test_() ->
     {timeout, 600, {foreach, fun folder/0, fun left/1, [
         fun(Folder) -> {timeout, 300, {atom_to_list(Name), fun() -> session(Name, Folder) end}} end
-     || Name <- [no_time_to_start, stop_without_a_profile, suspended, after_the_application]]}}.
+     || Name <- [no_time_to_start, stop_without_a_profile, suspended]]}}.
 
 session(no_time_to_start, Folder) ->
-    refused({timeout, #{ms => 0, request => start}},
-        fun() -> flame_prof:start(options(Folder), 0) end),
-    waiting:eventually(fun() -> whereis(flame_prof_session) =:= undefined end),
     with_environment([{dir, Folder}, {engine, portable}], fun() ->
         %% The original's start(Timeout).
         refused({timeout, #{ms => 0, request => start}}, fun() -> flame_prof:start(0) end)
@@ -171,14 +161,7 @@ session(suspended, Folder) ->
     ?assertMatch(#{state := unresponsive}, flame_prof:info()),
     refused({timeout, #{ms => 1, request => flush}}, fun() -> flame_prof:flush(1) end),
     ok = sys:resume(Session),
-    ?assertMatch({ok, #{state := stopped}}, flame_prof:stop());
-session(after_the_application, Folder) ->
-    {ok, _} = flame_prof:start(options(Folder)),
-    refused({already_started, #{pid => whereis(flame_prof_session)}},
-        fun() -> flame_prof:start(options(Folder)) end),
-    ok = application:stop(flame_prof),
-    ?assertMatch(#{state := stopped, last_run := #{attempted := _, files := _}}, flame_prof:info()),
-    refused({not_started, #{}}, fun() -> flame_prof:stop() end).
+    ?assertMatch({ok, #{state := stopped}}, flame_prof:stop()).
 
 options(Folder) -> #{dir => Folder, engine => portable}.
 
@@ -197,12 +180,6 @@ stopped() ->
     ok.
 
 %% Profiles.
-
-a_closed_profile_is_refused_test() ->
-    {ok, Profile} = flame_prof_profile:read(?CORPUS),
-    ok = flame_prof_profile:close(Profile),
-    refused({closed, #{}}, fun() -> flame_prof_profile:info(Profile) end),
-    refused({closed, #{}}, fun() -> flame_prof_profile:close(Profile) end).
 
 %% The answer has the class and these details, and its sentence is for a person.
 refused({Class, Expected}, Call) ->

@@ -5,8 +5,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([a_release_profiles_from_boot_through_upgrades/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    a_release_profiles_from_boot_through_upgrades/1]).
 %% For a peer.
 -export([finds/0]).
 
@@ -41,7 +41,6 @@ distributed(Config) ->
         {error, Reason} -> skip("no distribution: ~p", [Reason])
     end.
 
-%% @private
 finds() ->
     {ok, [[Node]]} = init:get_argument(found),
     net_adm:ping(list_to_atom(Node)).
@@ -87,8 +86,7 @@ a_release_profiles_from_boot_through_upgrades(Config) ->
         ok = rpc(Node, application, start, [flame_prof, permanent]),
         ?assertMatch(#{state := stopped, last_error := {bad_env, _}},
             rpc(Node, flame_prof, info, []))
-    after
-        stop_release(Node)
+    after stop_release(Node)
     end.
 
 %% ---- the project -----------------------------------------------------------

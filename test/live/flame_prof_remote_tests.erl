@@ -40,12 +40,10 @@ a_node_that_is_late_and_whose_files_do_not_hang_is_only_late_test() ->
     {error, Reason} = flame_prof_remote:call(node(), timer, sleep, [infinity], 100),
     ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "\\(--timeout\\)$")).
 
-a_node_whose_calls_wait_for_its_files_is_told_as_that_test_() ->
-    {timeout, 60, fun() ->
-        Text = peer_vm:value(?MODULE, held_up, ["+SDio", "1"]),
-        ?assertMatch({match, _}, re:run(Text,
-            "\\(--timeout\\); 2 calls wait for its dirty I/O schedulers"))
-    end}.
+a_node_whose_calls_wait_for_its_files_is_told_as_that_test() ->
+    Text = peer_vm:value(?MODULE, held_up, ["+SDio", "1"]),
+    ?assertMatch({match, _}, re:run(Text,
+        "\\(--timeout\\); 2 calls wait for its dirty I/O schedulers")).
 
 held_up() ->
     hung_files:with(3, [flame_prof, flame_prof_error, flame_prof_remote, flame_prof_text], fun() ->

@@ -7,11 +7,11 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_testcase/2, end_per_testcase/2]).
--export([stacks_of_running_processes_are_exact/1, stacks_are_exact_when_schedulers_are_asked/1,
-    what_runs_has_the_number_of_its_scheduler/1, tracing_does_not_break_stacks/1,
-    reductions_include_the_running_part/1, schedulers_come_and_go_while_it_samples/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
+    end_per_testcase/2, stacks_of_running_processes_are_exact/1,
+    stacks_are_exact_when_schedulers_are_asked/1, what_runs_has_the_number_of_its_scheduler/1,
+    tracing_does_not_break_stacks/1, reductions_include_the_running_part/1,
+    schedulers_come_and_go_while_it_samples/1,
     memory_and_status_of_processes_that_end_are_possible/1,
     without_running_stacks_nothing_is_installed/1, libraries_without_room_in_the_budget_are_told/1,
     signals_that_the_kernel_refuses_are_counted/1, a_signal_that_somebody_uses_is_left_alone/1,
@@ -145,10 +145,8 @@ tracing_does_not_break_stacks(Config) ->
     [begin
         say("breakpoints: ~w", [Flag]),
         true = erlang:trace_pattern(All, true, [Flag]) > 20,
-        try
-            stacks_are_right(Config, #{}, [exceptions], 50)
-        after
-            erlang:trace_pattern(All, false, [Flag])
+        try stacks_are_right(Config, #{}, [exceptions], 50)
+        after erlang:trace_pattern(All, false, [Flag])
         end
     end || Flag <- [local, call_count, call_time]],
     Tracer = spawn_link(fun swallow/0),
@@ -166,8 +164,7 @@ call_traced(Config, Tracer, Scope, Flags) ->
     say("call trace: ~w ~w", [Scope, Flags]),
     [erlang:trace_pattern(F, [{'_', [], [{return_trace}]}], [Scope]) || F <- returning()],
     _ = erlang:trace(new_processes, true, [{tracer, Tracer} | Flags]),
-    try
-        traced(Config)
+    try traced(Config)
     after
         _ = erlang:trace(all, false, [all]),
         _ = erlang:trace_pattern({'_', '_', '_'}, false, [Scope])
@@ -190,18 +187,14 @@ in_trace_session(Config, Tracer, {module, trace}) ->
     Session = apply(trace, session_create, [running, Tracer, []]),
     [apply(trace, function, [Session, F, true, [local]]) || F <- returning()],
     _ = apply(trace, process, [Session, new_processes, true, [call]]),
-    try
-        traced(Config)
-    after
-        apply(trace, session_destroy, [Session])
+    try traced(Config)
+    after apply(trace, session_destroy, [Session])
     end;
 in_trace_session(_, _, {error, _}) ->
     say("there are no trace sessions in OTP ~s", [erlang:system_info(otp_release)]).
 
 swallow() ->
-    receive
-        _ -> swallow()
-    end.
+    receive _ -> swallow() end.
 
 %%% -------------------------------------------------------------- reductions --
 
@@ -225,8 +218,7 @@ reductions_include_the_running_part(Config) ->
             {Value, _} = maps:get(<<"reductions">>, M),
             [{Status, Value} | Acc];
         (_, Acc) -> Acc
-    end, [],
-        Files),
+    end, [], Files),
     Values = [V || {_, V} <- lists:reverse(Seen)],
     Running = [V || {<<"running">>, V} <- lists:reverse(Seen)],
     ?assertEqual(lists:sort(Values), Values),
@@ -268,18 +260,14 @@ status_and_memory(_, Seen) -> Seen.
 %% doc/format.md
 statuses() -> [waiting, runnable, running, garbage_collecting, suspended, exiting].
 
-%% @private
 spawns(N, Parent) ->
     receive
         {stop, Parent} -> Parent ! {stopped, self()}
     after 0 ->
         {_, Monitor} = spawn_monitor(?MODULE, shuffles_dictionary, [5 + N rem 300]),
-        receive
-            {'DOWN', Monitor, process, _, normal} -> spawns(N + 1, Parent)
-        end
+        receive {'DOWN', Monitor, process, _, normal} -> spawns(N + 1, Parent) end
     end.
 
-%% @private
 shuffles_dictionary(N) ->
     [put({key, K}, K) || K <- lists:seq(1, N)],
     [erase({key, K}) || K <- lists:seq(1, N)],
@@ -291,10 +279,7 @@ schedulers_come_and_go_while_it_samples(Config) ->
     All = erlang:system_info(schedulers_online),
     Stop = atomics:new(1, []),
     Work = fun Burn(N) ->
-        case atomics:get(Stop, 1) of
-            0 -> Burn((N * 5 + 1) band 16#ffffff);
-            _ -> ok
-        end
+        case atomics:get(Stop, 1) of 0 -> Burn((N * 5 + 1) band 16#ffffff); _ -> ok end
     end,
     Burners = [spawn_monitor(fun() -> Work(1) end) || _ <- lists:seq(1, 3)],
     [begin
@@ -652,8 +637,6 @@ run_peer(Case, Args, Flags) ->
         "io:format(\"~nanswer:~s~n\", [base64:encode(term_to_binary(A))]), erlang:halt(0).",
     peer_vm:output(peer_vm:start([flame_prof, ?MODULE], Code, Flags)).
 
-%%% ----------------------------------------------------------------- helpers --
-
 online() -> lists:seq(1, min(2, erlang:system_info(schedulers_online))).
 directory(Config) -> proplists:get_value(priv_dir, Config).
 add(Key, N, Counts) -> maps:update_with(Key, fun(M) -> M + N end, N, Counts).
@@ -684,8 +667,7 @@ pending() ->
     lists:foldl(fun(Thread, Acc) ->
         File = "/proc/self/task/" ++ integer_to_list(Thread) ++ "/status",
         Acc bor (status_mask(File, "SigPnd") bsr 33)
-    end, 0,
-        threads()).
+    end, 0, threads()).
 
 status_mask(File, Key) ->
     case file:read_file(File) of

@@ -2,8 +2,8 @@
 %% never dies of it.
 -module(flame_prof_seccomp_SUITE).
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
--export([a_filter_that_kills_process_vm_readv_leaves_the_native_engine/1,
+-export([all/0, init_per_suite/1, end_per_suite/1,
+    a_filter_that_kills_process_vm_readv_leaves_the_native_engine/1,
     a_filter_that_kills_pwritev_leaves_the_native_engine/1,
     a_filter_that_kills_rt_tgsigqueueinfo_takes_running_stacks_alone/1,
     a_filter_that_kills_all_of_them_leaves_the_native_engine/1,

@@ -4,12 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("kernel/include/file.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_testcase/2, end_per_testcase/2]).
--export([the_file_has_words/1, who_allocates_is_in_the_stacks/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
+    end_per_testcase/2, the_file_has_words/1, who_allocates_is_in_the_stacks/1,
     the_message_in_work_is_in_the_file/1, a_long_collection_has_its_length/1,
-    nothing_is_traced_when_the_session_is_killed/1, nothing_is_traced_after_the_application/1,
-    a_session_does_without_where_another_tracing_runs/1, the_limits_of_files_are_for_each_kind/1,
+    nothing_is_traced_after_the_application/1, the_limits_of_files_are_for_each_kind/1,
     a_trigger_names_the_function_of_a_long_collection/1, the_portable_engine_refuses_it/1,
     without_the_option_nothing_is_traced/1]).
 %% Told in stacks.
@@ -20,10 +18,7 @@ all() -> suite_cases:list(?MODULE, [make, collect]).
 
 init_per_suite(Config) ->
     {ok, Apps} = application:ensure_all_started(flame_prof),
-    case native_node:why_not() of
-        none -> [{apps, Apps} | Config];
-        Why -> {skip, Why}
-    end.
+    case native_node:why_not() of none -> [{apps, Apps} | Config]; Why -> {skip, Why} end.
 
 end_per_suite(_Config) -> application:stop(flame_prof).
 
@@ -35,8 +30,6 @@ end_per_testcase(_, _) ->
     _ = flame_prof:stop(),
     _ = flame_prof_tracing:stop_all(),
     ok.
-
-%% Helpers.
 
 start(Config, Options) ->
     start(Config, #{max_cpu_percent => infinity, heartbeat_ms => 60000}, Options).
@@ -176,18 +169,6 @@ a_long_collection_has_its_length(Config) ->
 
 %% Its ends.
 
-nothing_is_traced_when_the_session_is_killed(Config) ->
-    {ok, Session} = start(Config, #{}),
-    Maker = maker(),
-    until(fun() -> maps:get(samples, said()) > 50 end),
-    ok = flame_prof:flush(),
-    ?assertMatch(#{kind := allocations}, flame_prof_tracing:info()),
-    exit(Session, kill),
-    until(fun() -> flame_prof_tracing:info() =:= #{} end),
-    until(fun() -> [filename:extension(F) || F <- files(Config, "alloc")] =:= [".zst"] end),
-    over(Maker),
-    ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
-
 nothing_is_traced_after_the_application(Config) ->
     {ok, _} = start(Config, #{}),
     Maker = maker(),
@@ -199,16 +180,6 @@ nothing_is_traced_after_the_application(Config) ->
     ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
 
 %% One tracing at a time.
-
-a_session_does_without_where_another_tracing_runs(Config) ->
-    Other = spawn_link(fun() -> flame_prof_allocations:measure(60000, #{}) end),
-    until(fun() -> flame_prof_tracing:info() =/= #{} end),
-    {ok, _} = start(Config, #{}),
-    {off, Why} = said(),
-    ?assertMatch({_, _}, binary:match(Why, <<"one tracing at a time">>)),
-    {ok, #{allocations := {off, Why}}} = flame_prof:stop(),
-    over(Other),
-    ?assertEqual([], files(Config, "alloc")).
 
 %% Files.
 

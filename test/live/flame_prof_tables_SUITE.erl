@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([tables_of_all_types_are_told_as_the_vm_does/1, flags_of_the_vm_change_nothing/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    tables_of_all_types_are_told_as_the_vm_does/1, flags_of_the_vm_change_nothing/1,
     each_table_is_told_once/1, counters_that_all_schedulers_write_are_summed/1,
     a_snapshot_of_counters_is_never_told_half/1, tables_that_come_and_go_hide_no_other/1,
     a_table_that_is_deleted_is_told_so/1, an_heir_is_the_owner/1, owners_are_told_by_name/1,
@@ -21,9 +21,6 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() -> native_node:cases(?MODULE).
 init_per_suite(Config) -> native_node:or_skip(Config).
 end_per_suite(_Config) -> ok.
-
-%%% ----------------------------------------------------------------- helpers --
-
 look() -> look(#{}).
 
 look(Options) ->
@@ -87,8 +84,7 @@ different() ->
         Look = look(),
         [{Options, Said, Read} || {Options, Table} <- Tables,
             Said <- [said(Table)], Read <- [read(Table, Look)], Said =/= Read]
-    after
-        [ets:delete(Table) || {_, Table} <- Tables]
+    after [ets:delete(Table) || {_, Table} <- Tables]
     end.
 
 name(Options) -> list_to_atom("t" ++ integer_to_list(erlang:phash2(Options))).
@@ -171,10 +167,7 @@ a_table_that_is_deleted_is_told_so(_) ->
     Pid ! stop,
     receive {'DOWN', Monitor, _, _, _} -> ok end,
     waiting:eventually(fun() ->
-        case told(Table) of
-            none -> true;
-            #{deleting := true, name := large} -> false
-        end
+        case told(Table) of none -> true; #{deleting := true, name := large} -> false end
     end).
 
 an_heir_is_the_owner(_) ->

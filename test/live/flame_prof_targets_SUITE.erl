@@ -1,17 +1,15 @@
-%% Whom a session samples, by its files: by rules, by name, because it said so itself, and because
-%% profiling has spread to it. With each engine. Whom it selects and when:
+%% Whom a session samples, by its files: because it said so itself, and because profiling has
+%% spread to it. With each engine. Whom it selects, by which rules and when:
 %% test/unit/flame_prof_targets_tests.
 -module(flame_prof_targets_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
--export([a_status_is_of_the_process_that_asked_for_it/1, nobody_profiles_without_an_answer/1,
-    receivers_are_followed/1, tracing_ends_at_its_limit_of_events/1, somebody_elses_trace_goes_on/1,
-    nothing_is_traced_after_the_session/1, rules_choose_by_their_metric/1,
-    who_is_flooded_has_a_place_until_it_is_drained/1]).
--export([burn/1, wait/0]).
+-export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
+    end_per_testcase/2, a_status_is_of_the_process_that_asked_for_it/1,
+    nobody_profiles_without_an_answer/1, receivers_are_followed/1,
+    tracing_ends_at_its_limit_of_events/1, somebody_elses_trace_goes_on/1,
+    nothing_is_traced_after_the_session/1, burn/1, wait/0]).
 
 -import(waiting, [eventually/1]).
 
@@ -19,16 +17,9 @@ suite() -> [{timetrap, {minutes, 10}}].
 all() -> [{group, native}, {group, portable}].
 
 groups() ->
-    Cases = [F || {F, 1} <- ?MODULE:module_info(exports),
-        not lists:member(F, [init_per_suite, end_per_suite, module_info, burn])],
+    Cases = suite_cases:list(?MODULE, [burn]),
     %% The same with each engine, for as long as nobody answers.
     [{native, [], Cases}, {portable, [], Cases -- [nobody_profiles_without_an_answer]}].
-
-init_per_suite(Config) -> Config.
-
-end_per_suite(_Config) ->
-    _ = application:stop(flame_prof),
-    ok.
 
 init_per_group(Engine, Config) ->
     Directory = filename:join(proplists:get_value(priv_dir, Config), Engine),
@@ -97,9 +88,7 @@ receivers_are_followed(Config) ->
     ?assertNot(lists:member(Nobody, Sampled)).
 
 relay(To) ->
-    receive
-        hello -> To ! hello
-    end,
+    receive hello -> To ! hello end,
     relay(To).
 
 %% What is known: it sends as often as it can. With the limit reached it is not
@@ -130,25 +119,19 @@ somebody_elses_trace_goes_on(Config) ->
     start(Config, #{follow_limits => #{seconds => 1}}),
     Sink = ours(fun Loop() -> receive _ -> Loop() end end),
     Root = ours(fun() ->
-        receive
-            profile -> 1 = flame_prof:profile_start(#{follow => send})
-        end,
+        receive profile -> 1 = flame_prof:profile_start(#{follow => send}) end,
         relay(Sink)
     end),
     1 = erlang:trace(Root, true, [send]),
     Root ! profile,
     eventually(fun() -> count(explicit) =:= 1 end),
     Root ! hello,
-    receive
-        {trace, Root, send, hello, Sink} -> ok
-    end,
+    receive {trace, Root, send, hello, Sink} -> ok end,
     %% Where it may trace as well, until its limit.
     eventually(fun() -> maps:get(following, targets()) =:= {ended, seconds} end),
     {ok, _} = flame_prof:stop(),
     Root ! hello,
-    receive
-        {trace, Root, send, hello, Sink} -> ok
-    end,
+    receive {trace, Root, send, hello, Sink} -> ok end,
     ?assertEqual({tracer, self()}, erlang:trace_info(Root, tracer)),
     1 = erlang:trace(Root, false, [send]).
 
@@ -184,62 +167,6 @@ session_flags(Pid) ->
 
 listed(undefined) -> [];
 listed(Sessions) -> Sessions.
-
-%% ---- rules -----------------------------------------------------------------
-
-rules_choose_by_their_metric(Config) ->
-    Self = self(),
-    Big = ours(fun() ->
-        Data = lists:seq(1, 3000000),
-        Self ! ready,
-        wait(),
-        length(Data)
-    end),
-    Queue = ours(fun() -> receive no_such_message -> ok end end),
-    [Queue ! N || N <- lists:seq(1, 20000)],
-    Binaries = ours(fun() ->
-        Kept = [binary:copy(<<N:8>>, 1000000) || N <- lists:seq(1, 60)],
-        Self ! ready,
-        wait(),
-        length(Kept)
-    end),
-    [receive ready -> ok end || _ <- [Big, Binaries]],
-    [begin
-        start(Config, #{select => #{top => 1, by => By, interval => 100}}),
-        has_samples_of([Pid]),
-        ?assertEqual({By, [Pid]}, {By, sampled(Config)})
-    end
-     || {By, Pid} <- [{memory, Big},
-            {total_heap_size, Big},
-            {message_queue_len, Queue},
-            {bin_vheap_size, Binaries}]].
-
-%% Suspended, so that it does not run, and a dozen do more than it in each selection.
-who_is_flooded_has_a_place_until_it_is_drained(Config) ->
-    Flooded = ours(fun() -> drain() end),
-    _ = busy(12),
-    start(Config, #{select => {top, 8, 500}}),
-    true = waiting:suspend(Flooded),
-    [Flooded ! N || N <- lists:seq(1, 20000)],
-    eventually(fun() -> is_selected(Flooded) end),
-    true = erlang:resume_process(Flooded),
-    eventually(fun() -> not is_selected(Flooded) end),
-    _ = stop().
-
-drain() ->
-    receive
-        N when is_integer(N) -> drain()
-    end.
-
-busy(N) ->
-    [ours(fun Work() -> _ = lists:sum(lists:seq(1, 20000)), timer:sleep(1), Work() end)
-        || _ <- lists:seq(1, N)].
-
-is_selected(Pid) ->
-    {ok, Targets} = flame_prof_session:targets(current),
-    lists:member(Pid, flame_prof_targets:selected(Targets)).
-
-%% ---- tools -----------------------------------------------------------------
 
 engine(Config) -> proplists:get_value(engine, Config).
 directory(Config) -> proplists:get_value(directory, Config).
@@ -292,9 +219,7 @@ sampled_since(File, Since) ->
 %% Marked, so that it is killed in the end. It begins when it has its mark.
 ours(Fun) ->
     Pid = spawn(fun() ->
-        receive
-            ?MODULE -> put(?MODULE, ours)
-        end,
+        receive ?MODULE -> put(?MODULE, ours) end,
         Fun()
     end),
     Pid ! ?MODULE,
@@ -307,9 +232,7 @@ is_ours(Pid) ->
     end.
 
 wait() ->
-    receive
-        stop -> ok
-    end.
+    receive stop -> ok end.
 
 burn(N) -> ?MODULE:burn(N + 1).
 

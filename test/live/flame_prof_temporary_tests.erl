@@ -37,21 +37,17 @@ a_file_that_is_there_is_left_alone_test() ->
     ?assertMatch({match, _}, re:run(flame_prof:format_error(Reason), "file already exists")).
 
 %% A recording of flame_prof's own node, without an agent.
-a_server_of_files_that_hangs_keeps_nobody_test_() ->
-    {timeout, 120, fun() ->
-        {ok, [{Name, Bytes} | _]} = peer_vm:value(?MODULE, hangs, []),
-        ?assert(is_binary(Name)),
-        ?assertMatch(<<_, _/binary>>, Bytes)
-    end}.
+a_server_of_files_that_hangs_keeps_nobody_test() ->
+    {ok, [{Name, Bytes} | _]} = peer_vm:value(?MODULE, hangs, []),
+    ?assert(is_binary(Name)),
+    ?assertMatch(<<_, _/binary>>, Bytes).
 
 hangs() ->
     %% What loads code does it before.
     {ok, [_ | _]} = recorded(),
     ok = sys:suspend(file_server_2),
-    try
-        recorded()
-    after
-        sys:resume(file_server_2)
+    try recorded()
+    after sys:resume(file_server_2)
     end.
 
 recorded() -> flame_prof_recording:record(300, #{sample_interval => 10, sync => none}, self()).
@@ -75,6 +71,5 @@ write_beyond_the_limit() ->
     try
         {flame_prof_temporary:write_file(Path, binary:copy(<<0>>, 4097)),
             flame_prof_temporary:write_file(Path, binary:copy(<<0>>, 4096))}
-    after
-        file:delete(Path, [raw])
+    after file:delete(Path, [raw])
     end.

@@ -4,11 +4,11 @@
 %% TERM_ROUNDS (20000): how many random terms. SEED repeats a run.
 -module(flame_prof_term_SUITE).
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
--export([random_terms_are_seen_as_they_are/1, terms_are_seen_wherever_they_lie/1,
-    terms_of_other_nodes_are_told/1, terms_of_a_connected_node_are_told/1,
-    messages_are_told_by_their_envelope/1, replies_are_told_by_their_reference/1,
-    messages_of_other_nodes_have_no_local_caller/1, random_messages_are_info_with_their_tag/1]).
+-export([all/0, init_per_suite/1, end_per_suite/1, random_terms_are_seen_as_they_are/1,
+    terms_are_seen_wherever_they_lie/1, terms_of_other_nodes_are_told/1,
+    terms_of_a_connected_node_are_told/1, messages_are_told_by_their_envelope/1,
+    replies_are_told_by_their_reference/1, messages_of_other_nodes_have_no_local_caller/1,
+    random_messages_are_info_with_their_tag/1]).
 %% Spawned.
 -export([receives_one/1, receives_one/2, reply_of/2]).
 %% A gen_event's handler.
@@ -131,10 +131,7 @@ view(Term, _, _) when is_pid(Term) ->
         {pid, Node, {Number, Serial, Creation}} -> {remote_pid, Node, Creation, Number, Serial}
     end;
 view(Term, _, _) when is_port(Term) ->
-    case node(Term) =:= node() of
-        true -> {port, Term};
-        false -> other
-    end;
+    case node(Term) =:= node() of true -> {port, Term}; false -> other end;
 view(Term, _, {_, Magic}) when is_reference(Term) ->
     case {lists:member(Term, Magic), external(Term)} of
         {true, _} -> other;
@@ -330,13 +327,9 @@ received(Act, Prepare) ->
     Act(Other),
     element(2, seen(Server)).
 
-%% @private
 receives_one(To) ->
-    receive
-        Message -> To ! {self(), Message, flame_prof_nif:term_view(Message, message)}
-    end.
+    receive Message -> To ! {self(), Message, flame_prof_nif:term_view(Message, message)} end.
 
-%% @private
 receives_one(To, Prepare) ->
     _ = Prepare(),
     To ! {self(), prepared},
@@ -348,9 +341,7 @@ replies_are_told_by_their_reference(_) ->
     Self = self(),
     [begin
         Server = spawn(fun() ->
-            receive
-                {'$gen_call', From, {answer, _}} -> gen_server:reply(From, {ok, "secret"})
-            end,
+            receive {'$gen_call', From, {answer, _}} -> gen_server:reply(From, {ok, "secret"}) end,
             receive never -> ok end
         end),
         Client = spawn(?MODULE, reply_of, [Self, fun() -> Ask(Server) end]),
@@ -363,7 +354,6 @@ replies_are_told_by_their_reference(_) ->
             fun(S) -> S ! {'$gen_call', {self(), make_ref()}, {answer, 1}} end,
             fun(S) -> S ! {'$gen_call', {self(), alias()}, {answer, 1}} end]].
 
-%% @private
 reply_of(To, Ask) ->
     _ = Ask(),
     receives_one(To).
@@ -430,13 +420,9 @@ with_a_peer(Name, Fun) ->
     try
         _ = Fun(Node),
         ok
-    after
-        peer:stop(Peer)
+    after peer:stop(Peer)
     end.
 
-%% @private
 init(_) -> {ok, state}.
-%% @private
 handle_event(_, State) -> {ok, State}.
-%% @private
 handle_call(_, State) -> {ok, ok, State}.

@@ -5,17 +5,17 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, end_per_testcase/2]).
--export([a_call_has_its_arguments_and_its_caller/1, a_return_has_its_value/1,
-    an_exception_has_class_and_reason/1, guards_choose/1, messages_have_both_ends/1,
-    messages_are_chosen_by_a_pattern/1, a_message_to_no_process_is_told/1,
-    lives_of_processes_are_shown/1, events_of_a_process_are_in_their_order/1, a_stack_is_shown/1,
+-export([all/0, suite/0, end_per_testcase/2, a_call_has_its_arguments_and_its_caller/1,
+    a_return_has_its_value/1, an_exception_has_class_and_reason/1, guards_choose/1,
+    messages_have_both_ends/1, messages_are_chosen_by_a_pattern/1,
+    a_message_to_no_process_is_told/1, lives_of_processes_are_shown/1,
+    events_of_a_process_are_in_their_order/1, a_stack_is_shown/1,
     a_match_specification_of_ones_own/1, only_the_processes_given_are_traced/1,
     new_processes_are_traced/1, children_are_followed/1, receivers_are_followed/1,
-    from_the_first_call_on/1, from_the_first_send_on_with_children/1, from_the_first_receive_on/1,
-    receivers_that_are_not_followed_are_counted/1,
-    messages_beyond_those_that_are_followed_are_counted/1, the_rate_is_held/1, the_number_is_held/1,
-    its_time_ends_it/1, terms_are_cut/1, a_return_is_shown_with_its_call/1,
+    from_the_first_call_on/1, from_the_first_send_on_with_children/1,
+    from_the_first_receive_on/1, receivers_that_are_not_followed_are_counted/1,
+    messages_beyond_those_that_are_followed_are_counted/1, terms_are_cut/1,
+    a_return_is_shown_with_its_call/1,
     a_loop_that_is_traced_with_returns_does_not_fill_the_memory/1,
     a_flood_is_survived_and_counted/1, what_floods_the_rings_is_lost_and_counted/1,
     text_goes_to_the_shell/1, a_file_is_the_owners_alone/1, a_format_of_ones_own/1,
@@ -54,8 +54,6 @@ spin(N) -> ?MODULE:spin(N - 1).
 child(Parent, N) ->
     Y = ?MODULE:f({child, N}),
     Parent ! {self(), Y}.
-
-%%% ----------------------------------------------------------------- helpers --
 
 until(Fun) -> waiting:eventually(Fun).
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
@@ -346,28 +344,6 @@ messages_beyond_those_that_are_followed_are_counted(_) ->
 
 %%% ------------------------------------------------------------------ limits --
 
-the_rate_is_held(_) ->
-    Trace = start("flame_prof_trace_SUITE:f/1", #{rate => 10, burst => 5}),
-    _ = elsewhere(fun() -> [?MODULE:f(N) || N <- lists:seq(1, 1000)], ok end),
-    {Events, #{seen := 1000, seconds := Seconds, written := Written}} = stop(Trace),
-    ?assertEqual(Written, length(Events)),
-    ?assert(Written >= 5 andalso Written =< 5 + 10 * Seconds + 1).
-
-the_number_is_held(_) ->
-    Trace = start("flame_prof_trace_SUITE:f/1", #{max_events => 7}),
-    _ = elsewhere(fun() -> [?MODULE:f(N) || N <- lists:seq(1, 1000)], ok end),
-    {ok, #{ended := {limit, max_events}, written := 7} = Summary} = flame_prof_trace:await(Trace),
-    balanced(Summary),
-    ?assertEqual([[N] || N <- lists:seq(1, 7)], [Args || #{args := Args} <- events()]),
-    ?assert(is_off()).
-
-its_time_ends_it(_) ->
-    Trace = start("flame_prof_trace_SUITE:f/1", #{max_seconds => 1}),
-    _ = elsewhere(fun() -> ?MODULE:f(1) end),
-    {ok, #{ended := {limit, max_seconds}, written := 1}} = flame_prof_trace:await(Trace),
-    [_] = events(),
-    ?assert(is_off()).
-
 terms_are_cut(_) ->
     Trace = start("flame_prof_trace_SUITE:f/1 -> return", #{depth => 2, bytes => 200, items => 3}),
     Terms = [{{{deep}}}, lists:seq(1, 1000000), binary:copy(<<"x">>, 10000000),
@@ -434,8 +410,6 @@ what_floods_the_rings_is_lost_and_counted(_) ->
     {Events, #{seen := 3000, lost := Lost, written := Written}} = stop(Trace),
     ?assert(Lost > 0),
     ?assertEqual(Written, length(Events)).
-
-%%% --------------------------------------------------------------------- ends --
 
 %%% ------------------------------------------------------------------ outputs --
 

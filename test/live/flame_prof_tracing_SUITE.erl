@@ -4,19 +4,17 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, end_per_testcase/2]).
--export([calls_returns_and_exceptions_are_counted/1, processes_are_traced_by_their_flags/1,
-    new_processes_are_traced/1, the_vm_asks_no_more_at_each_spawn_afterwards/1,
-    no_collection_is_let_in/1, only_the_question_for_the_status_is_answered_remove/1,
-    another_one_runs_after_it/1, what_it_does_is_listed/1, all_that_is_on_is_listed/1,
-    the_guard_is_killed/1, owner_and_guard_are_killed/1, owner_and_guard_of_processes_are_killed/1,
-    the_second_guard_is_killed/1, a_process_that_is_followed_is_left_to_its_tracer/1,
-    the_node_that_asked_goes_away/1, the_application_stops/1, the_number_of_events_ends_it/1,
-    every_limit_has_a_default/1, too_many_events_in_a_second_end_it/1,
-    how_long_breakpoints_stay_after_a_limit_is_told/1, its_time_ends_it/1,
-    what_was_measured_stays_after_a_limit/1, a_function_of_another_tracer_is_not_taken/1,
-    collections_of_another_session_are_left_alone/1, a_mistake_leaves_nothing_on/1,
-    no_callback_is_called_with_other_arguments/1]).
+-export([all/0, suite/0, end_per_testcase/2, calls_returns_and_exceptions_are_counted/1,
+    processes_are_traced_by_their_flags/1, new_processes_are_traced/1,
+    the_vm_asks_no_more_at_each_spawn_afterwards/1, no_collection_is_let_in/1,
+    only_the_question_for_the_status_is_answered_remove/1, what_it_does_is_listed/1,
+    all_that_is_on_is_listed/1, the_guard_is_killed/1, owner_and_guard_are_killed/1,
+    owner_and_guard_of_processes_are_killed/1, the_second_guard_is_killed/1,
+    a_process_that_is_followed_is_left_to_its_tracer/1, the_node_that_asked_goes_away/1,
+    the_application_stops/1, every_limit_has_a_default/1,
+    how_long_breakpoints_stay_after_a_limit_is_told/1, what_was_measured_stays_after_a_limit/1,
+    a_function_of_another_tracer_is_not_taken/1, collections_of_another_session_are_left_alone/1,
+    a_mistake_leaves_nothing_on/1, no_callback_is_called_with_other_arguments/1]).
 %% Traced.
 -export([f/1, boom/0]).
 %% In a VM of its own.
@@ -36,8 +34,6 @@ end_per_testcase(_, _) ->
 
 f(X) -> X.
 boom() -> error(boom).
-
-%%% ----------------------------------------------------------------- helpers --
 
 %% No event is lost when the machine does not run the owner in time: but for tests of just that.
 start(More) ->
@@ -108,8 +104,6 @@ one_that_runs(Function, Arity, Pids) ->
 
 ended(Ref) ->
     receive {flame_prof_tracing, Ref, {ended, Why}} -> Why end.
-
-%%% ------------------------------------------------------------------- tests --
 
 calls_returns_and_exceptions_are_counted(_) ->
     Ref = started(#{patterns => [{?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, ?SPEC, [meta]}]}),
@@ -189,16 +183,6 @@ only_the_question_for_the_status_is_answered_remove(_) ->
     ok = flame_prof_nif:sends_end(State),
     ?assertEqual([{trace_status, remove}, {send, discard},
         {send_to_non_existing_process, discard}, {gc_minor_start, discard}], Answers()).
-
-another_one_runs_after_it(_) ->
-    lists:foreach(fun(N) ->
-        Ref = started(#{}),
-        call(N),
-        ?assertMatch(#{calls := N}, counted(Ref)),
-        ?assertMatch({ok, #{events := N}}, flame_prof_tracing:stop(Ref)),
-        ?assertMatch({error, {tracing, _}}, flame_prof_tracing:stop(Ref)),
-        ?assert(nothing_is_on())
-    end, lists:seq(1, 3)).
 
 what_it_does_is_listed(_) ->
     Ref = started(#{limits => #{max_seconds => 17}}),
@@ -299,8 +283,7 @@ a_process_that_is_followed_is_left_to_its_tracer(_) ->
         ?assertError(badarg, erlang:trace(Tracee, true, [call, {tracer, Self}])),
         receive logged -> ok end,
         receive logged -> error(logged_twice) after 0 -> ok end
-    after
-        _ = logger:remove_handler(?MODULE)
+    after _ = logger:remove_handler(?MODULE)
     end,
     {ok, _} = flame_prof_tracing:stop(Ref),
     ?assertEqual({tracer, Tracer}, erlang:trace_info(Tracee, tracer)),
@@ -340,26 +323,9 @@ application_stop() ->
     true = nothing_is_on(),
     ok.
 
-the_number_of_events_ends_it(_) ->
-    Ref = started(#{limits => #{max_events => 1000}}),
-    call(5000),
-    ?assertEqual({limit, max_events}, ended(Ref)),
-    ?assert(nothing_is_on()),
-    {ok, #{events := Events}} = flame_prof_tracing:stop(Ref),
-    ?assert(Events >= 1000 andalso Events < 5000).
-
 every_limit_has_a_default(_) ->
     [?assertMatch({_, true}, {Limit, is_number(Default)})
         || #{key := Limit, default := Default} <- flame_prof_tracing:limits()].
-
-too_many_events_in_a_second_end_it(_) ->
-    Ref = started(#{limits => #{max_events_per_second => 100, max_cpu_percent => infinity}}),
-    until(fun() -> call(1000), not is_function_traced() end),
-    ?assertEqual({limit, max_events_per_second}, ended(Ref)),
-    ?assert(nothing_is_on()),
-    {ok, #{events := Events, ended := Ended}} = flame_prof_tracing:stop(Ref),
-    ?assertEqual({limit, max_events_per_second}, Ended),
-    ?assert(Events >= 100).
 
 %% How soon: tracing_proof_SUITE.
 how_long_breakpoints_stay_after_a_limit_is_told(_) ->
@@ -373,11 +339,6 @@ how_long_breakpoints_stay_after_a_limit_is_told(_) ->
     end
      || Limit <- [#{max_events => 1000}, #{max_cpu_percent => 0.1}, #{max_events_per_second => 100}]
     ].
-
-its_time_ends_it(_) ->
-    Ref = started(#{limits => #{max_seconds => 1}}),
-    ?assertEqual({limit, max_seconds}, ended(Ref)),
-    ?assert(nothing_is_on()).
 
 what_was_measured_stays_after_a_limit(_) ->
     Ref = started(#{limits => #{max_events => 1000}}),

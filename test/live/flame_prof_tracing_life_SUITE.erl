@@ -6,10 +6,10 @@
 
 -import(waiting, [eventually/1]).
 
--export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
--export([it_is_asked_to_end/1, who_asked_dies/1, its_process_dies/1, the_owner_of_tracings_dies/1,
-    it_costs_too_much/1, a_second_one_is_refused/1, another_tracer_goes_on/1]).
+-export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
+    end_per_group/2, init_per_testcase/2, end_per_testcase/2, it_is_asked_to_end/1,
+    who_asked_dies/1, its_process_dies/1, the_owner_of_tracings_dies/1, it_costs_too_much/1,
+    a_second_one_is_refused/1, another_tracer_goes_on/1]).
 %% Traced.
 -export([f/1]).
 
@@ -35,10 +35,7 @@ end_per_suite(Config) ->
     ok.
 
 init_per_group(Kind, Config) when Kind =:= allocations; Kind =:= session ->
-    case native_node:why_not() of
-        none -> [{kind, Kind} | Config];
-        Why -> {skip, Why}
-    end;
+    case native_node:why_not() of none -> [{kind, Kind} | Config]; Why -> {skip, Why} end;
 init_per_group(Kind, Config) -> [{kind, Kind} | Config].
 
 end_per_group(_, _) -> ok.

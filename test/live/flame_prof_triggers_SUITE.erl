@@ -4,14 +4,13 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, groups/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
--export([on_scheduler_utilisation/1, on_the_run_queue/1, levels_rise_with_what_they_measure/1,
-    on_the_share_of_the_memory_limit/1, a_small_node_is_not_fragmented/1, on_growing_tables/1,
+-export([all/0, groups/0, suite/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
+    end_per_testcase/2, on_scheduler_utilisation/1, on_the_run_queue/1,
+    levels_rise_with_what_they_measure/1, on_the_share_of_the_memory_limit/1,
+    a_small_node_is_not_fragmented/1, on_growing_tables/1,
     no_table_is_looked_for_while_none_may_fire/1, on_a_message_queue/1, on_a_long_collection/1,
-    on_a_long_turn/1, on_a_large_heap/1, on_a_busy_port/1]).
--export([what_came_before_is_in_the_file/1, one_that_is_late_to_write_ends_all_the_same/1]).
--export([a_monitor_of_somebodys_is_left_alone/1,
+    on_a_long_turn/1, on_a_large_heap/1, on_a_busy_port/1, what_came_before_is_in_the_file/1,
+    one_that_is_late_to_write_ends_all_the_same/1, a_monitor_of_somebodys_is_left_alone/1,
     a_monitor_that_somebody_takes_later_is_left_alone/1, ours_is_given_back/1]).
 %% As a trigger.
 -export([is_set/0]).
@@ -28,18 +27,12 @@ all() -> [{group, native}, {group, portable} | single()].
 groups() ->
     Before = [what_came_before_is_in_the_file, one_that_is_late_to_write_ends_all_the_same],
     Conditions = [F || {F, 1} <- ?MODULE:module_info(exports)]
-        -- [init_per_suite, end_per_suite, module_info | Before ++ single()],
+        -- [module_info | Before ++ single()],
     [{native, [], Conditions ++ Before}, {portable, [], [on_the_run_queue | Before]}].
 
 single() ->
     [a_monitor_of_somebodys_is_left_alone, a_monitor_that_somebody_takes_later_is_left_alone,
         ours_is_given_back].
-
-init_per_suite(Config) -> Config.
-
-end_per_suite(_Config) ->
-    _ = application:stop(flame_prof),
-    ok.
 
 init_per_group(native, Config) ->
     case flame_prof_nif:platform() of
@@ -206,9 +199,7 @@ on_a_busy_port(Config) ->
         end)
     end),
     %% A node that ends waits for what its ports still have to write.
-    receive
-        {reader, Reader} -> os:cmd("kill " ++ integer_to_list(Reader))
-    end.
+    receive {reader, Reader} -> os:cmd("kill " ++ integer_to_list(Reader)) end.
 
 %% Not before it is so, and then once; the file says why.
 fires(Config, Trigger, Cause) ->
@@ -277,12 +268,8 @@ what_came_before_is_in_the_file(Config) ->
     {ok, _} = perf_script_grammar:check(File),
     {ok, [#{trigger := _, time_us := Fired} | _], _} = reader_oracle:own(File),
     {ok, Times, _} = reader_oracle:fold(fun(#{time_us := Time, frames := Frames}, Times) ->
-        case lists:any(fun is_before/1, Frames) of
-            true -> [Time | Times];
-            false -> Times
-        end
-    end, [],
-        [File]),
+        case lists:any(fun is_before/1, Frames) of true -> [Time | Times]; false -> Times end
+    end, [], [File]),
     ?assert(length(Times) >= 5, {Evicted, length(Times)}),
     ?assert(lists:max(Times) =< Fired).
 
@@ -377,8 +364,6 @@ ours_is_given_back(Config) ->
         erlang:system_monitor())) =:= 2 end),
     {ok, _} = flame_prof:stop(),
     ?assertEqual(undefined, erlang:system_monitor()).
-
-%%% ------------------------------------------------------------------ helpers --
 
 start(Config, Options) ->
     Engine = proplists:get_value(engine, Config, auto),

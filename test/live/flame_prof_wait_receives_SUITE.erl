@@ -4,11 +4,11 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([receives_are_told_by_the_code_of_their_module/1,
-    what_is_loaded_without_its_file_is_not_known/1,
-    a_receive_that_is_another_after_a_load_is_read_again/1, failed_probes_are_remembered_and_told/1,
-    who_holds_a_global_lock_is_told/1, a_copy_of_gen_server_is_probed_as_gen_server/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    receives_are_told_by_the_code_of_their_module/1, what_is_loaded_without_its_file_is_not_known/1,
+    a_receive_that_is_another_after_a_load_is_read_again/1,
+    failed_probes_are_remembered_and_told/1, who_holds_a_global_lock_is_told/1,
+    a_copy_of_gen_server_is_probed_as_gen_server/1]).
 %% Of the copy.
 -export([init/1, handle_call/3, handle_cast/2]).
 
@@ -26,18 +26,13 @@ end_per_suite(_Config) -> ok.
 %% What Look gives that is not false; a look may be too early.
 until(Look) ->
     waiting:eventually(fun() ->
-        case Look() of
-            false -> false;
-            Found -> {true, Found}
-        end
+        case Look() of false -> false; Found -> {true, Found} end
     end).
 
 mute() -> spawn_link(fun mute_loop/0).
 
 mute_loop() ->
-    receive
-        _ -> mute_loop()
-    end.
+    receive _ -> mute_loop() end.
 
 %% Those of this module, which has a file.
 look_of(Process) ->
@@ -97,9 +92,7 @@ asks(Server) ->
     end.
 
 answer_of(Server) ->
-    receive
-        {Server, Answer} -> answer(Server, Answer)
-    end.
+    receive {Server, Answer} -> answer(Server, Answer) end.
 
 answer(Server, Answer) -> {Server, Answer}.
 
@@ -208,8 +201,7 @@ failed_probes_are_remembered_and_told(_Config) ->
         ?assertMatch({match, _}, re:run(Reason, "the probes took longer")),
         waiting:eventually(fun() -> Failed(31), flame_prof_wait_sites:ensure() =:= ok end),
         {_, true, [_ | _]} = flame_prof_nif:wait_sites()
-    after
-        ok = flame_prof_nif:wait_sites_set(Rows, Mark)
+    after ok = flame_prof_nif:wait_sites_set(Rows, Mark)
     end.
 
 who_holds_a_global_lock_is_told(_Config) ->
@@ -222,10 +214,7 @@ who_holds_a_global_lock_is_told(_Config) ->
     receive {held, Holder} -> ok end,
     Locker = spawn_link(fun() -> global:set_lock({a_held_resource, self()}, [node()]) end),
     #{edges := [Edge]} = until(fun() ->
-        case look_of(Locker) of
-            #{edges := [#{how := lock} | _]} = Look -> Look;
-            _ -> false
-        end
+        case look_of(Locker) of #{edges := [#{how := lock} | _]} = Look -> Look; _ -> false end
     end),
     ?assertMatch(#{to := Holder, tag := {atom, a_held_resource}}, Edge),
     Holder ! free,
@@ -252,10 +241,7 @@ copied(Forms) ->
         Caller = spawn(fun() -> {ok, p1_server:call(Server, {get, 1}, infinity)} end),
         receive {called, Server, Caller} -> ok end,
         #{edges := [Edge]} = until(fun() ->
-            case look_of(Caller) of
-                #{edges := [_]} = Look -> Look;
-                _ -> false
-            end
+            case look_of(Caller) of #{edges := [_]} = Look -> Look; _ -> false end
         end),
         ?assertMatch(#{how := call, to := Server, tag := {tuple, get, 2}, ref := {_, _, _}}, Edge),
         {ok, [Served]} = flame_prof_nif:waits_served([Server]),
@@ -291,6 +277,4 @@ handle_call(_, {Caller, _}, Test) ->
 handle_cast(_, Test) -> {noreply, Test}.
 
 wait_for_ever() ->
-    receive
-        never -> ok
-    end.
+    receive never -> ok end.

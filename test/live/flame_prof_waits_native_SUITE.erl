@@ -5,23 +5,23 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([the_sites_that_this_release_has_are_found/1, probes_leave_nothing/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2,
+    the_sites_that_this_release_has_are_found/1, probes_leave_nothing/1,
     callers_are_told_with_callee_reference_and_tag/1,
     callers_by_name_and_to_another_node_are_told/1, sleepers_starters_ports_and_locks_are_told/1,
-    a_lock_has_a_holder_where_no_other_node_can_have_it/1, idle_servers_are_counted_and_not_told/1,
-    monitor_trees_are_those_that_the_vm_tells/1,
+    a_lock_has_a_holder_where_no_other_node_can_have_it/1,
+    idle_servers_are_counted_and_not_told/1, monitor_trees_are_those_that_the_vm_tells/1,
     a_receive_by_hand_is_told_where_it_has_one_monitor/1,
     monitors_that_are_too_many_are_said_to_be_left/1,
-    one_that_ran_when_its_turn_came_is_counted_when_it_waits/1, what_servers_have_in_work_is_told/1,
-    without_its_site_a_caller_waits_for_something_unknown/1,
-    a_module_that_is_loaded_anew_is_probed_anew/1, edges_beside_a_storm_are_those_of_the_callees/1
-]).
+    one_that_ran_when_its_turn_came_is_counted_when_it_waits/1,
+    what_servers_have_in_work_is_told/1, without_its_site_a_caller_waits_for_something_unknown/1,
+    a_module_that_is_loaded_anew_is_probed_anew/1,
+    edges_beside_a_storm_are_those_of_the_callees/1]).
 %% For a peer.
 -export([listen/0]).
 %% gen_server, gen_statem, gen_event.
--export([init/1, handle_call/3, handle_cast/2, handle_info/2, handle_event/2, callback_mode/0]).
--export([handle_event/4]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, handle_event/2, callback_mode/0,
+    handle_event/4]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, [init]).
@@ -37,15 +37,10 @@ end_per_suite(_Config) -> ok.
 %% Linked to the case's process, which has ended.
 end_per_testcase(_Case, _Config) -> ok.
 
-%%% ------------------------------------------------------------------ tools --
-
 %% What Look gives that is not false; a look may be too early.
 until(Look) ->
     waiting:eventually(fun() ->
-        case Look() of
-            false -> false;
-            Found -> {true, Found}
-        end
+        case Look() of false -> false; Found -> {true, Found} end
     end).
 
 %% The wait of one process, once it waits.
@@ -65,10 +60,7 @@ looked(Excluded) ->
 waits_until(Pid, Is) ->
     until(fun() ->
         {ok, Waits, _} = looked([]),
-        case lists:keyfind(Pid, 1, Waits) of
-            false -> false;
-            Wait -> Is(Wait) andalso Wait
-        end
+        case lists:keyfind(Pid, 1, Waits) of false -> false; Wait -> Is(Wait) andalso Wait end
     end).
 
 numbers(Ref) ->
@@ -113,24 +105,13 @@ the_sites_that_this_release_has_are_found(_Config) ->
             (_) -> false
         end, Roles)
     end,
-    Wanted = [{gen, do_call, call},
-        {gen, receive_response, call},
-        {gen, wait_response, call},
-        {gen_server, call, request},
-        {gen_server, loop, loop},
-        {gen_event, fetch_msg, loop},
-        {gen_server, handle_msg, serves},
-        {gen_server, handle_msg, from},
-        {gen_server, handle_msg, message},
-        {gen_statem, loop_state_callback, queue},
-        {gen_event, server_update, event},
-        {timer, sleep, timer},
-        {proc_lib, sync_start, start},
-        {prim_inet, accept0, port},
-        {prim_inet, recv0, port},
-        {global, set_lock, lock},
-        {io, execute_request, call},
-        {sys, send_system_msg, request}],
+    Wanted = [{gen, do_call, call}, {gen, receive_response, call}, {gen, wait_response, call},
+        {gen_server, call, request}, {gen_server, loop, loop}, {gen_event, fetch_msg, loop},
+        {gen_server, handle_msg, serves}, {gen_server, handle_msg, from},
+        {gen_server, handle_msg, message}, {gen_statem, loop_state_callback, queue},
+        {gen_event, server_update, event}, {timer, sleep, timer}, {proc_lib, sync_start, start},
+        {prim_inet, accept0, port}, {prim_inet, recv0, port}, {global, set_lock, lock},
+        {io, execute_request, call}, {sys, send_system_msg, request}],
     ?assertEqual([], [W || {M, F, R} = W <- Wanted, not Has(M, F, R)]),
     %% Its function has other names from 28 on.
     ?assert(lists:any(fun({Mfa, R}) -> R =:= loop andalso element(1, Mfa) =:= gen_statem end,
@@ -194,8 +175,7 @@ callers_by_name_and_to_another_node_are_told(_Config) ->
                     {element(3, ByPidTarget), element(4, ByPidTarget)}),
                 ?assertMatch({_, call, {a_listener, Node}, {_, _, _}, {tuple, get, 2}, _},
                     waits_until(ByName, fun(W) -> element(3, W) =/= none end))
-            after
-                peer:stop(Peer)
+            after peer:stop(Peer)
             end;
         {error, Why} -> {comment, "no other node here: " ++ Why}
     end.
@@ -301,10 +281,7 @@ monitor_trees_are_those_that_the_vm_tells(_Config) ->
     end),
     Left = receive {left, L} -> L end,
     {ok, Found} = until(fun() ->
-        case flame_prof_nif:monitor_terms(Pid) of
-            {ok, _} = Ok -> Ok;
-            {error, _} -> false
-        end
+        case flame_prof_nif:monitor_terms(Pid) of {ok, _} = Ok -> Ok; {error, _} -> false end
     end),
     ?assertEqual(lists:sort([numbers(R) || R <- Left]),
         lists:sort([R || {R, process, true, _, none} <- Found])),
@@ -403,9 +380,7 @@ what_servers_have_in_work_is_told(_Config) ->
     Works = fun(Behaviour, Send) ->
         Server = start(Behaviour, {works, self()}),
         Caller = Send(Server),
-        receive
-            {works, Server, From} -> {Server, Caller, From}
-        end
+        receive {works, Server, From} -> {Server, Caller, From} end
     end,
     Call = fun(Module) ->
         fun(S) -> spawn_link(fun() -> catch Module:call(S, {get, 1}, infinity) end) end
@@ -454,8 +429,7 @@ without_its_site_a_caller_waits_for_something_unknown(_Config) ->
         Sleeper = spawn_link(fun() -> timer:sleep(100000) end),
         ok = flame_prof_nif:wait_sites_set([], Mark),
         ?assertMatch({_, unknown, none, none, unknown, {timer, sleep, 1}}, wait_of(Sleeper))
-    after
-        ok = flame_prof_nif:wait_sites_set(Rows, Mark)
+    after ok = flame_prof_nif:wait_sites_set(Rows, Mark)
     end.
 
 two_deep(Server) -> {ok, gen_server:call(Server, {get, 1}, infinity)}.
@@ -493,10 +467,7 @@ init({slow, Pid}) ->
     receive never -> ok end;
 init({idle, Options}) -> list_to_tuple([ok, idle | Options]);
 init({works, Pid}) ->
-    case get('$initial_call') of
-        {gen_event, _, _} -> {ok, Pid};
-        _ -> works_init(Pid)
-    end.
+    case get('$initial_call') of {gen_event, _, _} -> {ok, Pid}; _ -> works_init(Pid) end.
 
 %% gen_statem wants a state and data, gen_server takes a state.
 works_init(Pid) ->
@@ -520,6 +491,4 @@ work(Pid, From) ->
     ok = work().
 
 work() ->
-    receive
-        never -> ok
-    end.
+    receive never -> ok end.

@@ -4,8 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([terms_of_each_kind_have_the_size_that_the_vm_says/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1,
+    terms_of_each_kind_have_the_size_that_the_vm_says/1,
     random_terms_have_the_size_that_the_vm_says/1, memory_is_that_of_process_info/1,
     what_is_shared_counts_once/1, a_state_that_grows_in_a_map_is_told_by_its_keys/1,
     a_list_in_a_record_is_told/1, an_entry_of_the_dictionary_is_told/1,
@@ -21,18 +21,15 @@
     a_process_looks_at_itself/1, what_is_not_accepted_is_refused/1, the_process_is_not_asked/1,
     no_value_gets_out/1, an_answer_is_told_once/1, without_the_library_it_is_refused/1,
     a_node_that_keeps_its_own_probes_waiting_is_not_refused/1,
-    an_agent_tells_what_its_end_costs_a_large_heap/1, every_process_of_the_node_is_told_or_refused/1
-]).
+    an_agent_tells_what_its_end_costs_a_large_heap/1,
+    every_process_of_the_node_is_told_or_refused/1]).
 %% In a VM of its own.
--export([without_library/0, starved/0]).
--export([woken/1]).
+-export([without_library/0, starved/0, woken/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, [woken]).
 init_per_suite(Config) -> native_node:or_skip(Config).
 end_per_suite(_Config) -> ok.
-
-%%% ----------------------------------------------------------------- helpers --
 
 %% A process that makes a term, and then holds it; what Measure says of it there.
 with_holder(Make, Measure, Fun) ->
@@ -53,9 +50,7 @@ with_holder(Make, Measure, Fun) ->
     end.
 
 holding(Term) ->
-    receive
-        never -> ok
-    end,
+    receive never -> ok end,
     holding(Term).
 
 %% It waits there, with so many messages.
@@ -332,10 +327,7 @@ a_heap_beyond_the_budget_is_refused_with_what_it_needs(_) ->
     end).
 
 read(Xray) ->
-    case flame_prof_nif:xray_next(Xray, 1000000) of
-        more -> read(Xray);
-        Answer -> Answer
-    end.
+    case flame_prof_nif:xray_next(Xray, 1000000) of more -> read(Xray); Answer -> Answer end.
 
 %% It works for a moment every 5 ms.
 a_process_that_works_in_between_is_told(_) ->

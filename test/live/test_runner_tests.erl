@@ -119,8 +119,7 @@ run(Modules, Environment) ->
         [R, F, A] = [element(2, {ok, _} = file:read_file(File)) || File <- Files],
         #{results => binary:split(R, <<"\n">>, [global, trim_all]), failures => F, said => Said,
             flaky => binary:split(A, <<"\n">>, [global, trim_all])}
-    after
-        ok = file:del_dir_r(Top)
+    after ok = file:del_dir_r(Top)
     end.
 
 write(Top, Module, Tests) ->
