@@ -102,6 +102,8 @@ is_quiet(Pid) ->
         [{status, waiting}, _, {_, {Module, Function, _}} | _]
             when Module =:= erlang, Function =/= hibernate; Module =:= erts_internal ->
             false;
+        %% What plays its terminal has yet to answer, and may be the test that waits for this one.
+        [{status, waiting}, _, {_, {io, execute_request, _}} | _] -> true;
         [{status, waiting}, {_, 0}, _, {links, Links}, {monitors, Monitors}] ->
             lists:all(fun is_there/1, Links ++ [P || {process, P} <- Monitors]);
         %% By sys:suspend/1, or by the VM.
