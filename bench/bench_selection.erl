@@ -47,9 +47,9 @@ bar(1000000, _) -> 60.
 %% The passes run on dirty schedulers.
 pass_ms() ->
     Threads = bench_threads:dirty(),
-    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, ?TOP, ?GROWERS),
+    {ok, Selector} = flame_prof_looks_nif:selector_new(reductions, true, ?TOP, ?GROWERS),
     [_ | Ms] = [
-        cpu_ms(Threads, fun() -> {_, _} = flame_prof_nif:selector_next(Selector, ?ALL) end)
+        cpu_ms(Threads, fun() -> {_, _} = flame_prof_looks_nif:selector_next(Selector, ?ALL) end)
      || _ <- lists:seq(0, ?PASSES)
     ],
     Ms.

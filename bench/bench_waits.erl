@@ -114,7 +114,7 @@ look(Name, Spawn) ->
     }).
 
 look_ms() ->
-    {ok, _, #{cpu_ns := Ns}} = flame_prof_nif:waits_look([]),
+    {ok, _, #{cpu_ns := Ns}} = flame_prof_looks_nif:waits_look([]),
     _ = garbage_collect(),
     Ns / 1.0e6.
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Find the linker arguments for libuv, zstd and zlib.
 #
-#   tools/find_libs.sh FILE   writes FILE.agent (libuv, zstd) and FILE.report
+#   tools/find_libs.sh FILE   writes FILE.agent (libuv, zstd), FILE.looks and FILE.report
 #                             (zstd, zlib)
 #
 # Their static archives when those are position independent, which is found out
@@ -114,4 +114,5 @@ links $uv $zstd $z || {
     }
 }
 echo $uv $zstd $system >"$1.agent"
+echo $uv $system >"$1.looks"
 echo $zstd $z $system >"$1.report"

@@ -1,12 +1,13 @@
-# The two libraries out of c_src/. Called by the Makefile and by rebar3's
+# The three libraries out of c_src/. Called by the Makefile and by rebar3's
 # pre-hook; run it from the top of the checkout.
 #
-#   priv/flame_prof_nif.so         the agent: what a profiled node loads and what
-#                                  `attach' ships
+#   priv/flame_prof_nif.so         the agent: what a session that runs needs
+#   priv/flame_prof_looks_nif.so   looks and tracing, which a node has while they are used
 #   priv/flame_prof_report_nif.so  the reader of profile files
 #
-# They share base/, format/, store/ and terms/, which are an archive: a library has
-# the members that it calls, so the agent has neither zlib nor a parser of files.
+# Each is the folder of its NIFs and, of all else, which is an archive, the members that
+# these call: so the agent has no look, no zlib and no parser of files. What a library
+# has is in _build/c/OTP/NAME.so.members (tools/closure.sh).
 # Each library is stripped; NAME.so.debug beside it has its symbols (gdb finds them
 # by name), and _build/c/OTP/NAME.so is the library before it was stripped. In a
 # project of mix, whose releases take all of priv/, the symbols are in the latter only.
@@ -48,18 +49,20 @@ endif
 # tools/check_arrows.sh checks the includes between these folders.
 in = $(sort $(foreach folder,$(1),$(wildcard c_src/$(folder)/*.c)))
 objects = $(patsubst c_src/%.c,$(BUILD)/%.o,$(1))
-SHARED := $(call in,base format store terms)
-AGENT := $(call in,agent_nif tracer xray waits session erts erts/capture erts/term cstack)
-REPORT := $(call in,report_nif report)
-SOURCES := $(SHARED) $(AGENT) $(REPORT)
+AGENT := $(call in,agent_nif)
+LOOKS := $(call in,looks_nif)
+REPORT := $(call in,report_nif)
+MEMBERS := $(call in,base format store terms erts erts/capture erts/term cstack session waits xray \
+               tracer nif report)
+SOURCES := $(MEMBERS) $(AGENT) $(LOOKS) $(REPORT)
 OBJECTS := $(call objects,$(SOURCES))
 
 OPTIMIZE ?= -O2 -g
 # What runs once for a call, and not for each sample or traced event: small, not fast.
 COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocations_nif.o, \
-               $(call objects,$(call in,agent_nif))) $(call objects,$(call in,cstack xray)) \
+               $(call objects,$(call in,agent_nif looks_nif nif cstack xray))) \
            $(addprefix $(BUILD)/,tracer/births.o tracer/open_words.o tracer/population.o tracer/turns.o) \
-           $(addprefix $(BUILD)/erts/,allocators.o allocator_parts.o carriers.o rss.o layout_solve.o \
+           $(addprefix $(BUILD)/erts/,allocators.o allocators_solve.o allocator_parts.o carriers.o rss.o layout_solve.o \
                layout_table.o perf_map.o process_names.o ets.o ets_solve.o ets_objects.o fragment.o \
                process_terms.o abandoned.o term/object.o code_scan.o functions.o symbolize.o \
                capture/sigcapture.o capture/shutdown.o) \
@@ -82,20 +85,23 @@ NIF_LDFLAGS := -shared -pthread -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack \
                -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-rpath,'$$ORIGIN' \
                -Wl,--version-script=tools/nif.map $(LDFLAGS)
 
-LIBRARIES := $(PRIV)/flame_prof_nif.so $(PRIV)/flame_prof_report_nif.so
+LIBRARIES := $(addprefix $(PRIV)/,flame_prof_nif.so flame_prof_looks_nif.so flame_prof_report_nif.so)
 all: $(LIBRARIES)
 
 $(PRIV)/flame_prof_nif.so: $(call objects,$(AGENT))
 $(PRIV)/flame_prof_nif.so: LIBS = $(BUILD)/libs.agent
+$(PRIV)/flame_prof_looks_nif.so: $(call objects,$(LOOKS))
+$(PRIV)/flame_prof_looks_nif.so: LIBS = $(BUILD)/libs.looks
 $(PRIV)/flame_prof_report_nif.so: $(call objects,$(REPORT))
 $(PRIV)/flame_prof_report_nif.so: LIBS = $(BUILD)/libs.report
 
 # Put in place by rename only: a VM that has the old file mapped keeps it.
-$(LIBRARIES): $(BUILD)/shared.a $(BUILD)/libs tools/nif.map
+$(LIBRARIES): $(BUILD)/members.a $(BUILD)/libs tools/nif.map
 	@mkdir -p $(@D)
 	@echo "  LINK  $@ ($$(cat $(LIBS)))"
 	@whole=$(BUILD)/$(@F) new=$(@D)/.$(@F).$$$$; \
-	if $(CC) $(NIF_LDFLAGS) -o $$whole $(filter %.o,$^) $(BUILD)/shared.a $$(cat $(LIBS)) && \
+	if $(CC) $(NIF_LDFLAGS) -Wl,-t,-t -o $$whole $(filter %.o,$^) $(BUILD)/members.a $$(cat $(LIBS)) \
+	        >$$whole.members && \
 	    if [ -n "$(REBAR_BARE_COMPILER_OUTPUT_DIR)" ]; \
 	    then rm -f $@.debug && $(OBJCOPY) $(STRIP) $$whole $$new; \
 	    else $(OBJCOPY) --only-keep-debug $$whole $$new.debug && \
@@ -109,17 +115,17 @@ $(LIBRARIES): $(BUILD)/shared.a $(BUILD)/libs tools/nif.map
 HOOKS := $(patsubst test/%.c,$(BUILD)/%.o,$(sort $(wildcard test/hooks/*.c)))
 HOOKED := _build/test/hooks/flame_prof_nif.so
 hooks: $(HOOKED)
-$(HOOKED): $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/shared.a $(BUILD)/libs FORCE
+$(HOOKED): $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/members.a $(BUILD)/libs FORCE
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_LDFLAGS) -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames -o $@.new $(filter %.o,$^) \
-	    $(BUILD)/shared.a $$(cat $(BUILD)/libs.agent) && mv -f $@.new $@
+	    $(BUILD)/members.a $$(cat $(BUILD)/libs.agent) && mv -f $@.new $@
 $(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(COMPACT): OPTIMIZE := $(subst -O2,-Os,$(OPTIMIZE))
 
-$(BUILD)/shared.a: $(call objects,$(SHARED))
+$(BUILD)/members.a: $(call objects,$(MEMBERS))
 	@rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: c_src/%.c $(BUILD)/flags

@@ -2,7 +2,7 @@
  * classes of capture that are off. */
 #include <time.h>
 
-#include "agent_nif/library.h"
+#include "agent_nif/agent.h"
 #include "base/clock.h"
 #include "erts/capture/explain.h"
 #include "terms/terms.h"
@@ -11,7 +11,7 @@
 #define SPIN_US_MAX 500u
 
 /* capture_probe(Microseconds) -> ok: spins in this function. */
-FP_NIF(capture_probe)
+ERL_NIF_TERM fp_nif_capture_probe(FP_NIF_ARGS)
 {
     int64_t until;
     unsigned us;
@@ -27,7 +27,7 @@ FP_NIF(capture_probe)
 }
 
 /* captures_off([Class]) -> ok: all other classes are on. */
-FP_NIF(captures_off)
+ERL_NIF_TERM fp_nif_captures_off(FP_NIF_ARGS)
 {
     static const char *const names[] = {
 #define CLASS_NAME(bit, name, atom) [bit] = (atom),

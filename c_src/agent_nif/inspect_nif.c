@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
+#include "agent_nif/agent.h"
 #include "base/error.h"
 #include "erts/capture/sigcapture.h"
 #include "erts/process_names.h"
@@ -214,7 +214,7 @@ static ERL_NIF_TERM schedulers_term(struct encoder *to)
  * (schedulers) -> [{Number, idle | late | unregistered | {Pid, Map}}]
  * (dirty) -> as for a list: the processes on dirty schedulers, without the caller
  * or {error, bad_state | io | ...}. */
-FP_NIF(snapshot)
+ERL_NIF_TERM fp_nif_snapshot(FP_NIF_ARGS)
 {
     ERL_NIF_TERM head, tail, term, pids = argv[0];
     int is_list = enif_is_list(env, pids), is_dirty = fp_is_atom(env, pids, "dirty");
@@ -229,7 +229,7 @@ FP_NIF(snapshot)
         if (is_check || is_brief)
             pids = tail;
     }
-    err = fp_inspect_open(&to.inspect, fp_library(env)->layout, is_brief);
+    err = fp_inspect_open(&to.inspect, fp_vm(env)->layout, is_brief);
     to.inspect.is_check = is_check;
     term = err != 0   ? fp_result(env, err)
            : is_list  ? processes_term(&to, pids)

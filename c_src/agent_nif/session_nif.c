@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
+#include "agent_nif/agent.h"
 #include "agent_nif/portable_items.h"
 #include "agent_nif/session_options.h"
 #include "base/error.h"
 #include "session/sampler.h"
+#include "session/weight_encoder.h"
 #include "terms/terms.h"
 
 struct session_handle {
@@ -98,7 +99,7 @@ typedef ERL_NIF_TERM session_nif(ErlNifEnv *env, struct fp_session *session,
 /* {error, closed} during a close, too: a normal scheduler does not wait. */
 static ERL_NIF_TERM with_session(ErlNifEnv *env, const ERL_NIF_TERM argv[], session_nif *nif)
 {
-    struct session_handle *handle = fp_get_object(env, argv[0], fp_library(env)->session_type);
+    struct session_handle *handle = fp_get_object(env, argv[0], fp_agent(env)->session_type);
     ERL_NIF_TERM term;
 
     if (handle == NULL)
@@ -110,42 +111,12 @@ static ERL_NIF_TERM with_session(ErlNifEnv *env, const ERL_NIF_TERM argv[], sess
     return term;
 }
 
-ERL_NIF_TERM fp_session_put_weights(ErlNifEnv *env, ERL_NIF_TERM term,
-                                    ERL_NIF_TERM (*put)(ErlNifEnv *env, void *arg,
-                                                        struct fp_weight_encoder *encoder),
-                                    void *arg)
-{
-    struct session_handle *handle = fp_get_object(env, term, fp_library(env)->session_type);
-    struct fp_weight_encoder *encoder = NULL;
-    ERL_NIF_TERM answer = 0;
-
-    if (handle == NULL || enif_rwlock_tryrlock(handle->lock) != 0)
-        return 0;
-    if (handle->session != NULL)
-        encoder = fp_session_enter_weights(handle->session);
-    if (encoder != NULL) {
-        answer = put(env, arg, encoder);
-        fp_session_leave(handle->session);
-    }
-    enif_rwlock_runlock(handle->lock);
-    return answer;
-}
-
-#define SESSION_NIF(name)                                                                          \
-    static session_nif name;                                                                       \
-    FP_NIF(session_##name)                                                                         \
-    {                                                                                              \
-        return with_session(env, argv, name);                                                      \
-    }                                                                                              \
-    static ERL_NIF_TERM name(ErlNifEnv *env, struct fp_session *session,                           \
-                             __attribute__((unused)) const ERL_NIF_TERM argv[])
-
 /* --------------------------------------------------------- start and close -- */
 
 static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start)
 {
     struct session_handle *handle =
-        enif_alloc_resource(fp_library(env)->session_type, sizeof *handle);
+        enif_alloc_resource(fp_agent(env)->session_type, sizeof *handle);
     char why[FP_PATH_BYTES + 256] = "";
     ERL_NIF_TERM ref = enif_make_resource(env, handle);
     int err = FP_ENOMEM;
@@ -153,7 +124,7 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start
     memset(handle, 0, sizeof *handle);
     enif_self(env, &handle->owner);
     handle->lock = enif_rwlock_create("flame_prof_session");
-    start->options.owner = fp_library(env);
+    start->options.owner = fp_agent(env);
     start->options.notify = notify;
     start->options.arg = handle;
     enif_keep_resource(handle); /* the writer thread's: notify() releases it */
@@ -168,7 +139,7 @@ static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start
     return err == 0 ? fp_ok(env, ref) : fp_error_text(env, err, why);
 }
 
-FP_NIF(session_start)
+ERL_NIF_TERM fp_nif_session_start(FP_NIF_ARGS)
 {
     struct fp_session_start *start = calloc(1, sizeof *start);
     ERL_NIF_TERM term;
@@ -177,16 +148,16 @@ FP_NIF(session_start)
 
     if (start == NULL)
         return fp_error_text(env, FP_ENOMEM, "");
-    fp_session_reap(fp_library(env));
+    fp_session_reap(fp_agent(env));
     err = fp_session_start_read(env, argv[0], start, why, sizeof why);
     term = err == 0 ? start_session(env, start) : fp_error_text(env, err, why);
     free(start);
     return term;
 }
 
-FP_NIF(session_close)
+ERL_NIF_TERM fp_nif_session_close(FP_NIF_ARGS)
 {
-    struct session_handle *handle = fp_get_object(env, argv[0], fp_library(env)->session_type);
+    struct session_handle *handle = fp_get_object(env, argv[0], fp_agent(env)->session_type);
     struct fp_session *session;
 
     if (handle == NULL)
@@ -202,22 +173,34 @@ FP_NIF(session_close)
 
 /* ---------------------------------------------------- a session that runs -- */
 
-SESSION_NIF(flush)
+static ERL_NIF_TERM flush(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     uint64_t ticket = fp_session_flush(session);
 
     return ticket > 0 ? enif_make_uint64(env, ticket) : closed(env);
 }
 
-/* Session -> ok: samples reach the file each second, for some seconds. */
-SESSION_NIF(follow)
+ERL_NIF_TERM fp_nif_session_flush(FP_NIF_ARGS)
+{
+    return with_session(env, argv, flush);
+}
+
+static ERL_NIF_TERM follow(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     fp_session_follow(session);
     return fp_atom(env, "ok");
 }
 
-/* (Session, Note) -> ok | {error, closed | state} */
-SESSION_NIF(commit)
+/* Session -> ok: samples reach the file each second, for some seconds. */
+ERL_NIF_TERM fp_nif_session_follow(FP_NIF_ARGS)
+{
+    return with_session(env, argv, follow);
+}
+
+static ERL_NIF_TERM commit(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     char note[FP_NOTE_ROOM];
 
@@ -226,14 +209,26 @@ SESSION_NIF(commit)
     return fp_result(env, fp_session_commit(session, note));
 }
 
-SESSION_NIF(stop)
+/* (Session, Note) -> ok | {error, closed | state} */
+ERL_NIF_TERM fp_nif_session_commit(FP_NIF_ARGS)
+{
+    return with_session(env, argv, commit);
+}
+
+static ERL_NIF_TERM stop(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     fp_session_stop(session);
     return fp_atom(env, "ok");
 }
 
-/* (Session, SchedulersOnline) -> ok */
-SESSION_NIF(schedulers_online)
+ERL_NIF_TERM fp_nif_session_stop(FP_NIF_ARGS)
+{
+    return with_session(env, argv, stop);
+}
+
+static ERL_NIF_TERM schedulers_online(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     unsigned n;
 
@@ -243,7 +238,14 @@ SESSION_NIF(schedulers_online)
     return fp_atom(env, "ok");
 }
 
-SESSION_NIF(info)
+/* (Session, SchedulersOnline) -> ok */
+ERL_NIF_TERM fp_nif_session_schedulers_online(FP_NIF_ARGS)
+{
+    return with_session(env, argv, schedulers_online);
+}
+
+static ERL_NIF_TERM info(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     static const char *const states[] = {"running", "stopping", "stopped"};
     struct fp_session_info info = fp_session_info(session);
@@ -260,6 +262,11 @@ SESSION_NIF(info)
     return map;
 }
 
+ERL_NIF_TERM fp_nif_session_info(FP_NIF_ARGS)
+{
+    return with_session(env, argv, info);
+}
+
 static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges)
 {
     char name[FP_GAUGES_NAME_ROOM];
@@ -272,8 +279,8 @@ static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges
            enif_get_int64(env, part[1], &value) && fp_gauges_add(gauges, name, value) == 0;
 }
 
-/* (Session, [{Name, Integer}]) -> ok: written at every flush until the next call. */
-SESSION_NIF(node_metrics)
+static ERL_NIF_TERM node_metrics(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     struct fp_gauges *gauges = calloc(1, sizeof *gauges);
     ERL_NIF_TERM list = argv[1], head;
@@ -287,6 +294,12 @@ SESSION_NIF(node_metrics)
     if (gauges != NULL)
         fp_gauges_mailbox_put(fp_session_node(session), gauges);
     return fp_atom(env, "ok");
+}
+
+/* (Session, [{Name, Integer}]) -> ok: written at every flush until the next call. */
+ERL_NIF_TERM fp_nif_session_node_metrics(FP_NIF_ARGS)
+{
+    return with_session(env, argv, node_metrics);
 }
 
 /* --------------------------------------------------------- native engine -- */
@@ -307,8 +320,8 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
     return 1;
 }
 
-/* (Session, [{Pid, all | Status, pinned | selected}]) -> ok | {error, closed | state} */
-SESSION_NIF(pin)
+static ERL_NIF_TERM pin(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
     ERL_NIF_TERM list = argv[1], head;
@@ -322,8 +335,14 @@ SESSION_NIF(pin)
     return err == FP_EINVAL ? enif_make_badarg(env) : fp_result(env, err);
 }
 
-/* (Session) -> [Pid] */
-SESSION_NIF(selected)
+/* (Session, [{Pid, all | Status, pinned | selected}]) -> ok | {error, closed | state} */
+ERL_NIF_TERM fp_nif_session_pin(FP_NIF_ARGS)
+{
+    return with_session(env, argv, pin);
+}
+
+static ERL_NIF_TERM selected(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     const size_t room = FP_TOP_MAX + FP_GROWERS_MAX + FP_PINNED_MAX;
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -336,11 +355,16 @@ SESSION_NIF(selected)
     return list;
 }
 
+/* (Session) -> [Pid] */
+ERL_NIF_TERM fp_nif_session_selected(FP_NIF_ARGS)
+{
+    return with_session(env, argv, selected);
+}
+
 /* ------------------------------------------------------- portable engine -- */
 
-/* (Session, Items) -> {Taken, Dropped} of this call; `lost` items count in both. badarg at the
- * first malformed item. */
-SESSION_NIF(push)
+static ERL_NIF_TERM push(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     const struct fp_counters *counters = fp_session_counters(session);
     struct fp_record_encoder *encoder = fp_session_enter(session);
@@ -360,4 +384,39 @@ SESSION_NIF(push)
     if (!valid || !enif_is_empty_list(env, list))
         return enif_make_badarg(env);
     return enif_make_tuple2(env, enif_make_uint64(env, taken), enif_make_uint64(env, dropped));
+}
+
+/* (Session, Items) -> {Taken, Dropped} of this call; `lost` items count in both. badarg at the
+ * first malformed item. */
+ERL_NIF_TERM fp_nif_session_push(FP_NIF_ARGS)
+{
+    return with_session(env, argv, push);
+}
+
+/* ------------------------------------------------------------------- words -- */
+
+static ERL_NIF_TERM weights(ErlNifEnv *env, struct fp_session *session,
+    __attribute__((unused)) const ERL_NIF_TERM argv[])
+{
+    struct fp_weight_encoder *encoder;
+    ErlNifBinary binary;
+    size_t taken;
+    int err;
+
+    if (!enif_inspect_binary(env, argv[1], &binary))
+        return enif_make_badarg(env);
+    encoder = fp_session_enter_weights(session);
+    if (encoder == NULL)
+        return closed(env);
+    err = fp_weight_encoder_put_bytes(encoder, binary.data, binary.size, &taken);
+    fp_session_leave(session);
+    return err == FP_EINVAL ? enif_make_badarg(env) : fp_ok(env, enif_make_uint64(env, taken));
+}
+
+/* (Session, Weights) -> {ok, Bytes} | {error, closed}: so many bytes were taken (format/weight.h);
+ * the others come again once the writer has made room. badarg: they are no weights, or no session
+ * of them. */
+ERL_NIF_TERM fp_nif_session_weights(FP_NIF_ARGS)
+{
+    return with_session(env, argv, weights);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
+#include "agent_nif/agent.h"
 #include "base/error.h"
 #include "base/metric.h"
 #include "session/sampler.h"
@@ -221,7 +221,7 @@ int fp_session_start_read(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_session_st
     options->sampler.excluded_n = start->excluded.n;
     if (!options->is_native && !options->is_weighted)
         return 0;
-    layout = fp_library(env)->layout;
+    layout = fp_vm(env)->layout;
     if (layout == NULL) {
         snprintf(why, why_size, "the layout has not been found yet");
         return FP_ESTATE;

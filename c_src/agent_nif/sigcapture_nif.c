@@ -2,7 +2,7 @@
  * scheduler_register/1 runs on the scheduler that the call names. */
 #include "erts/capture/sigcapture.h"
 
-#include "agent_nif/library.h"
+#include "agent_nif/agent.h"
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/seccomp.h"
@@ -22,10 +22,10 @@ static void recover(ErlNifEnv *env)
 }
 
 /* (Schedulers) -> {ok, Registered} | {error, {Error, Why}} */
-FP_NIF(schedulers_prepare)
+ERL_NIF_TERM fp_nif_schedulers_prepare(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = library->layout;
+    struct fp_agent *library = fp_agent(env);
+    struct fp_layout *layout = library->vm.layout;
     struct fp_ranges ranges;
     const char *why = "";
     unsigned count;
@@ -35,7 +35,7 @@ FP_NIF(schedulers_prepare)
         return enif_make_badarg(env);
     if (layout == NULL)
         return fp_error_text(env, FP_ESTATE, "the layout has not been found yet");
-    err = fp_code_ranges(&library->memory, &ranges);
+    err = fp_code_ranges(&library->vm.memory, &ranges);
     if (err != 0)
         return fp_error_text(env, err, fp_code_ranges_why(err));
     if (!fp_seccomp_allows(FP_CALL_RT_TGSIGQUEUEINFO))
@@ -48,11 +48,11 @@ FP_NIF(schedulers_prepare)
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
-FP_NIF(scheduler_register)
+ERL_NIF_TERM fp_nif_scheduler_register(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_agent *library = fp_agent(env);
     /* Memory is open when there is a layout. */
-    uint64_t process = library->layout == NULL ? 0 : fp_own_process(env, &library->memory);
+    uint64_t process = library->vm.layout == NULL ? 0 : fp_own_process(env, &library->vm.memory);
     uint64_t mfa[3] = {fp_atom(env, "flame_prof_nif"), fp_atom(env, "scheduler_register"), 1};
     const char *why = "";
     unsigned number;
@@ -68,14 +68,14 @@ FP_NIF(scheduler_register)
 
 /* () -> {ok, [Number]} | {error, {Error, Why}}. Each of these schedulers calls scheduler_retire/1,
  * then the caller calls schedulers_retire_end/0. An error changes nothing. */
-FP_NIF(schedulers_retire_begin)
+ERL_NIF_TERM fp_nif_schedulers_retire_begin(FP_NIF_ARGS)
 {
     ERL_NIF_TERM list = enif_make_list(env, 0);
     ErlNifPid self;
     int err;
 
     /* A session that has ended is a user until it is closed. */
-    fp_session_reap(fp_library(env));
+    fp_session_reap(fp_agent(env));
     recover(env);
     enif_self(env, &self);
     err = fp_sigcapture_shutdown_begin(self.pid);
@@ -91,7 +91,7 @@ FP_NIF(schedulers_retire_begin)
 }
 
 /* (Number) -> ok | {error, {Error, Why}}. On the scheduler of that number. */
-FP_NIF(scheduler_retire)
+ERL_NIF_TERM fp_nif_scheduler_retire(FP_NIF_ARGS)
 {
     unsigned number;
 
@@ -103,7 +103,7 @@ FP_NIF(scheduler_retire)
 
 /* () -> ok | {error, {Error, Why}}, for the caller of schedulers_retire_begin/0. An error changes
  * nothing. */
-FP_NIF(schedulers_retire_end)
+ERL_NIF_TERM fp_nif_schedulers_retire_end(FP_NIF_ARGS)
 {
     ErlNifPid self;
 

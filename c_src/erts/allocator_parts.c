@@ -130,32 +130,20 @@ int fp_free_trees_solve(struct fp_allocators *allocators, const struct fp_memory
 
 /* ------------------------------------------------------------- fixed sizes -- */
 
-/* ErtsAlcFixList_t. The second union is of instances that let go of no carriers. */
-struct fix_list {
-    uint64_t type_size, list_size, list;
-    uint64_t lengths, allocated, allocated_alone, used_alone;
-    uint64_t type;
-};
-
 #define TYPE_SIZE_MAX 65536u
 /* So many types of all instances have blocks, or a place full of zeros fits as well. */
 #define TELLING_TYPES 4u
-
-static uint64_t bytes_of(const struct fix_list *list, int is_pooled)
-{
-    return list->type_size * (is_pooled ? list->allocated : list->allocated_alone);
-}
 
 /* What is said of types that have blocks, or hold them: equal, or not. */
 struct telling {
     uint32_t agree, differ;
 };
 
-static int is_fix(const struct fix_list *list, const struct fix_list *first, int is_pooled,
+static int is_fix(const struct fp_fix_list *list, const struct fp_fix_list *first, int is_pooled,
                   const struct fp_fix_fact *fact, struct telling *telling)
 {
     for (uint32_t k = 0; k < fact->types; k++) {
-        uint64_t bytes = bytes_of(&list[k], is_pooled);
+        uint64_t bytes = fp_fix_bytes(&list[k], is_pooled);
 
         if (list[k].type_size == 0 || list[k].type_size > TYPE_SIZE_MAX ||
             list[k].type_size % 8 != 0 || list[k].type_size != first[k].type_size ||
@@ -174,7 +162,7 @@ static int is_fix(const struct fix_list *list, const struct fix_list *first, int
 static int fits_fix(struct fp_allocators *allocators, const struct fp_memory *memory,
                     const struct fp_fix_fact *fact, size_t facts, uint32_t at)
 {
-    struct fix_list list[FP_FIX_TYPES_MAX], first[FP_FIX_TYPES_MAX];
+    struct fp_fix_list list[FP_FIX_TYPES_MAX], first[FP_FIX_TYPES_MAX];
     struct telling telling = {0};
     uint64_t place;
 
@@ -218,28 +206,6 @@ int fp_fix_solve(struct fp_allocators *allocators, const struct fp_memory *memor
     return 0;
 }
 
-int fp_fix_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                uint64_t *bytes)
-{
-    struct fix_list list[FP_FIX_TYPES_MAX];
-
-    *bytes = 0;
-    if (allocators->fix_types == 0)
-        return FP_ENOENT;
-    for (uint32_t i = 0; i < allocators->count; i++) {
-        const struct fp_allocator_instance *instance = &allocators->instance[i];
-
-        if (instance->fix == 0)
-            continue;
-        if (fp_safe_read(memory, instance->fix, list, allocators->fix_types * sizeof *list) != 0)
-            return FP_EFAULT;
-        for (uint32_t k = 0; k < allocators->fix_types; k++)
-            if (allocators->of_processes >> k & 1)
-                *bytes += bytes_of(&list[k], instance->is_pooled);
-    }
-    return 0;
-}
-
 /* ----------------------------------------------------------- super carrier -- */
 
 #define CHUNK_WORDS 8192u
@@ -270,12 +236,4 @@ int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_mem
     if (err == 0)
         allocators->super = found;
     return err == 0 && found == 0 ? FP_ENOENT : err;
-}
-
-int fp_super_carrier_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                          struct fp_super_carrier *carrier)
-{
-    return allocators->super == 0
-               ? FP_ENOENT
-               : fp_safe_read(memory, allocators->super, carrier, sizeof *carrier);
 }

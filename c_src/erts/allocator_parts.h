@@ -16,6 +16,18 @@ int fp_free_trees_solve(struct fp_allocators *allocators, const struct fp_memory
 
 #define FP_FIX_TYPES_MAX 32u
 
+/* ErtsAlcFixList_t. The second union is of instances that let go of no carriers. */
+struct fp_fix_list {
+    uint64_t type_size, list_size, list;
+    uint64_t lengths, allocated, allocated_alone, used_alone;
+    uint64_t type;
+};
+
+static inline uint64_t fp_fix_bytes(const struct fp_fix_list *list, int is_pooled)
+{
+    return list->type_size * (is_pooled ? list->allocated : list->allocated_alone);
+}
+
 /* What the VM says of an instance of fix_alloc: bytes of each type. */
 struct fp_fix_fact {
     uint32_t number, types;

@@ -1,6 +1,6 @@
 /* layout.h - where things are inside the running VM.
  *
- * A struct fp_layout is found once in a VM's life and never changes: layout_solve.c compares memory
+ * A struct fp_layout is found once in a VM's life and never changes, and holds no pointer of ours: layout_solve.c compares memory
  * with what Erlang says in public, layout_table.c has what each release is expected to be, and the
  * native engine runs where both agree in every field.
  *
@@ -163,7 +163,7 @@ struct fp_layout {
     uint32_t port_limit;         /* that of the ports' array; 0: not known */
     uint64_t atom_segments;      /* address of the atom index's segment table */
     uint64_t atom_entries;       /* address of its u32 number of entries */
-    const char *queue_refusal;   /* why mailboxes cannot be read; NULL: they can */
+    char queue_refusal[72];      /* why mailboxes cannot be read; "": they can */
 };
 
 /* Bytes of a process structure that calibration reads. */

@@ -518,7 +518,9 @@ static int measure_snapshot(struct solver *s)
 /* Refuses mailboxes, never the engine. */
 static int check_queues(struct solver *s)
 {
-    s->layout->queue_refusal = fp_queues_check(s->layout, s->memory, s->input);
+    const char *why = fp_queues_check(s->layout, s->memory, s->input);
+    snprintf(s->layout->queue_refusal, sizeof s->layout->queue_refusal, "%s",
+             why == NULL ? "" : why);
     return 0;
 }
 

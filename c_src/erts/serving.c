@@ -68,7 +68,7 @@ static int are_equal(const struct fp_sites *a, const struct fp_sites *b)
 
 int fp_serving_publish(struct fp_sites *sites)
 {
-    const struct fp_serving_sites *before = fp_serving_published();
+    struct fp_serving_sites *before = fp_serving_published();
     struct fp_serving_sites *made;
 
     if (before != NULL && are_equal(before->sites, sites))
@@ -90,6 +90,20 @@ int fp_serving_publish(struct fp_sites *sites)
 struct fp_serving_sites *fp_serving_published(void)
 {
     return atomic_load_explicit(&published, memory_order_acquire);
+}
+
+void fp_serving_forget(void)
+{
+    struct fp_serving_sites *sites = atomic_exchange(&published, NULL);
+
+    while (sites != NULL) {
+        struct fp_serving_sites *before = sites->before;
+
+        fp_sites_release(sites->sites);
+        free(sites);
+        sites = before;
+    }
+    atomic_store(&tables, 0);
 }
 
 void fp_serving_check(struct fp_serving_sites *sites, const struct fp_memory *memory,

@@ -20,7 +20,7 @@
 /* The sites as those who read stacks share them. */
 struct fp_serving_sites {
     struct fp_sites *sites;
-    const struct fp_serving_sites *before; /* kept for good: leak checkers see it here */
+    struct fp_serving_sites *before;       /* kept for good: leak checkers see it here */
     uint64_t low, span;                    /* of servers' return addresses: [low, low + span) */
     _Atomic uint32_t atoms; /* as of the last check (relaxed): there are at least so many */
     /* Of each site: its code is what it was (relaxed: only a flag). */
@@ -39,6 +39,8 @@ void fp_serving_prepare(struct fp_serving_sites *serving, struct fp_sites *sites
 int fp_serving_publish(struct fp_sites *sites);
 /* NULL: there are none. */
 struct fp_serving_sites *fp_serving_published(void);
+/* Frees all of them: at the unload of a library whose sites no handler reads. */
+void fp_serving_forget(void);
 /* Compares the code of all sites with what it was, and counts the atoms. Before the first use, and
  * now and then. */
 void fp_serving_check(struct fp_serving_sites *sites, const struct fp_memory *memory,

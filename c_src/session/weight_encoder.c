@@ -205,3 +205,29 @@ int fp_weight_encoder_put(struct fp_weight_encoder *encoder, const struct fp_wei
         push_parts(encoder, weight, sample);
     return err;
 }
+
+int fp_weight_encoder_put_bytes(struct fp_weight_encoder *encoder, const unsigned char *bytes,
+                                size_t size, size_t *taken)
+{
+    uint64_t frame[FP_STACK_FRAMES_MAX];
+    struct fp_weight weight;
+
+    for (*taken = 0; *taken < size; *taken += fp_weight_bytes(&weight)) {
+        const unsigned char *at = bytes + *taken;
+        size_t left = size - *taken;
+        int err;
+
+        if (left < sizeof weight)
+            return FP_EINVAL;
+        memcpy(&weight, at, sizeof weight);
+        if (weight.count > FP_STACK_FRAMES_MAX || fp_weight_bytes(&weight) > left ||
+            !fp_term_is_pid(weight.pid))
+            return FP_EINVAL;
+        memcpy(frame, at + sizeof weight, weight.count * sizeof *frame);
+        weight.frame = frame;
+        err = fp_weight_encoder_put(encoder, &weight);
+        if (err != 0)
+            return err;
+    }
+    return 0;
+}

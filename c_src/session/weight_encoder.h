@@ -11,23 +11,9 @@
 #include "base/counters.h"
 #include "base/ring.h"
 #include "erts/layout.h"
-#include "format/record.h"
+#include "format/weight.h"
 
 struct fp_weight_encoder;
-
-struct fp_weight {
-    uint64_t pid;
-    int64_t end_ns;            /* monotonic time */
-    uint64_t words;            /* 0: told only where `is_long` */
-    uint64_t window, survived; /* of `window` words so many are kept; window 0: not known */
-    uint64_t length_ns;        /* of the collection */
-    uint8_t cause;             /* enum fp_gc_cause */
-    uint8_t is_long, is_major; /* a long collection is told */
-    uint8_t message_kind;      /* enum fp_work_kind of the message in work */
-    uint32_t count;
-    const uint64_t *frame; /* leaf first */
-    struct fp_work_tag message;
-};
 
 /* 0 or FP_ENOMEM. What is pointed to must outlive it; no other thread uses `memory`. */
 int fp_weight_encoder_create(struct fp_weight_encoder **encoder, const struct fp_layout *layout,
@@ -38,3 +24,8 @@ void fp_weight_encoder_destroy(struct fp_weight_encoder *encoder);
 /* One or two samples, whose words are those of *weight. 0; FP_EFULL: nothing was written, and the
  * caller tries again later. */
 int fp_weight_encoder_put(struct fp_weight_encoder *encoder, const struct fp_weight *weight);
+
+/* Samples as bytes (format/weight.h), from the first on. 0, FP_EFULL or FP_EINVAL; *taken: the bytes
+ * of those that were put. */
+int fp_weight_encoder_put_bytes(struct fp_weight_encoder *encoder, const unsigned char *bytes,
+                                size_t size, size_t *taken);

@@ -241,7 +241,8 @@ monitors() ->
     [_ | _] = Pids = few_processes(),
     {_, _, _} = flame_prof_nif:wait_sites(),
     Until = erlang:monotonic_time(millisecond) + ?MONITOR_CALLS_MS,
-    {Counts, Moved, Left} = counted(Pids, ?MONITOR_LOOKS, Until),
+    {Counts, Moved, Left} =
+        flame_prof_looks:with(fun() -> counted(Pids, ?MONITOR_LOOKS, Until) end),
     #{
         many => [{Pid, Count, named(native, Pid)} || {Pid, Count} <- maps:to_list(Counts)],
         unknown => Left ++ Moved,
@@ -273,7 +274,7 @@ steady_counts(Pids, Looks, Until) ->
 %% A call counts so many. What it has not counted is asked for again, but a call may take much of
 %% PART_MS. One that a call of its own does not count has too many, and does not hide the others.
 monitor_counts([First | Others] = Pids, Until) ->
-    {ok, Counts, Moved, Left} = flame_prof_nif:monitor_counts(Pids),
+    {ok, Counts, Moved, Left} = flame_prof_looks_nif:monitor_counts(Pids),
     Now = erlang:monotonic_time(millisecond),
     case Left of
         [_ | _] when Now >= Until ->

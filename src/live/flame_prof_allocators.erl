@@ -93,10 +93,17 @@ names() -> ?NAMES.
 %% @doc The instances, by allocator and number.
 -spec look() -> {ok, [instance()]} | {error, flame_prof:reason()}.
 look() ->
-    case read(fun flame_prof_nif:allocators_read/0) of
+    Look = fun() -> read(fun flame_prof_looks_nif:allocators_read/0) end,
+    case erlang:module_loaded(flame_prof_nif) andalso flame_prof_looks:with(Look) of
         {ok, Read} -> {ok, [instance(Instance) || Instance <- Read]};
-        {error, _} = Error -> Error
+        {error, _} = Error -> Error;
+        false -> first_look(flame_prof_engine:choose(auto))
     end.
+
+%% The agent is loaded first.
+first_look({ok, #{engine := native}}) -> look();
+first_look({ok, #{engine_reason := Why}}) -> refused(portable, Why);
+first_look({error, _} = Error) -> Error.
 
 %% @doc The sums over the instances of each allocator, and what beside them costs nothing to read.
 -spec sums() -> {ok, sums()} | {error, flame_prof:reason()}.
@@ -156,15 +163,19 @@ told(Read) -> {ok, Read}.
 %% An instance at work differs from what was said of it: again, up to a limit; at last without the
 %% parts that are not counters.
 calibrate(Read, Tries) ->
+    flame_prof_looks:with(fun() -> calibrated(Read, Tries) end).
+
+calibrated(Read, Tries) ->
     case asked() of
         {ok, {Facts, Fixes, Super}} ->
             Parts = case Tries of 1 -> [none, none]; _ -> [Fixes, Super] end,
-            case apply(flame_prof_nif, allocators_solve, [Facts | Parts]) of
+            case apply(flame_prof_looks_nif, allocators_solve, [Facts | Parts]) of
                 ok ->
+                    _ = flame_prof_nif:allocators_take(flame_prof_looks_nif:allocators_value()),
                     told(Read());
                 {error, {enoent, _}} when Tries > 1 ->
                     timer:sleep(?PAUSE_MS),
-                    calibrate(Read, Tries - 1);
+                    calibrated(Read, Tries - 1);
                 {error, {Error, Why}} ->
                     refused(Error, Why)
             end;
@@ -198,7 +209,7 @@ told_by(Tag) ->
     end.
 
 %% @private What the VM says of each instance, as the words of its counters.
--spec facts() -> [flame_prof_nif:allocator_fact()].
+-spec facts() -> [flame_prof_looks_nif:allocator_fact()].
 facts() ->
     [
         {Name, N, calls(value(calls, Facts)) ++ carriers(value(sbcs, Facts)) ++

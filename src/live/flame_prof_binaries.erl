@@ -133,7 +133,7 @@ look(Options) ->
     case flame_prof_schema:checked(rows(), Options) of
         {ok, Checked} ->
             case flame_prof_engine:choose(native) of
-                {ok, _} -> verified(verify(), Checked);
+                {ok, _} -> flame_prof_looks:with(fun() -> verified(verify(), Checked) end);
                 {error, _} = Refusal -> Refusal
             end;
         {error, _} = Error ->
@@ -166,7 +166,7 @@ looked(Tables, #{for := Ms} = Options) ->
 
 read(Tables, #{memory_budget := Bytes, time_limit := Ms}) ->
     Limits = #{kilobytes => Bytes bsr 10, time_ms => Ms, rows => ?ROWS},
-    case flame_prof_nif:binaries_look(all, Limits) of
+    case flame_prof_looks_nif:binaries_look(all, Limits) of
         {ok, Read} -> {ok, (maps:merge(Read, memory()))#{layout => Tables}};
         {error, _} = Error -> Error
     end.
@@ -403,7 +403,7 @@ is_seen(_Pid, _Binaries, _Bytes, 0) ->
     false;
 is_seen(Pid, {All, Messages} = Binaries, Bytes, Attempts) ->
     Limits = #{kilobytes => ?PROBE_KB, time_ms => 1000, rows => 1},
-    case flame_prof_nif:binaries_look([Pid], Limits) of
+    case flame_prof_looks_nif:binaries_look([Pid], Limits) of
         {ok, #{rows := [{Pid, All, Has, _, Messages, _, false}]}} when
             Has >= Bytes, Has =< Bytes + All * 1024
         ->

@@ -27,7 +27,7 @@
 ensure() ->
     case flame_prof_tables_layout:ensure() of
         ok ->
-            case flame_prof_nif:tables_objects([]) of
+            case flame_prof_looks_nif:tables_objects([]) of
                 ok -> ok;
                 _ -> answered(flame_prof_tables_layout:in_process(fun find/0))
             end;
@@ -39,7 +39,7 @@ answered(ok) -> ok;
 answered({error, {_, Why}}) -> {error, Why}.
 
 find() ->
-    flame_prof_nif:tables_objects([fact(Options, Count) || {Options, Count} <- ?TABLES]).
+    flame_prof_looks_nif:tables_objects([fact(Options, Count) || {Options, Count} <- ?TABLES]).
 
 fact([Type | _] = Options, Count) ->
     Table = ets:new(flame_prof_binaries_probe, Options),

@@ -152,7 +152,7 @@ super_carrier() ->
     end.
 
 explain(#{process := #{rss := _}} = Look) ->
-    case flame_prof_nif:memory_rss() of
+    case flame_prof_looks:with(fun flame_prof_looks_nif:memory_rss/0) of
         #{carriers := _, walked := Walked, counted := Counted} = Kinds ->
             Missing = max(0, Counted - Walked),
             Look#{explained => Kinds, unknown => walked(Missing)};

@@ -55,8 +55,10 @@ write() ->
     %% Where code is, and what precedes it, is known where the native engine is.
     case flame_prof_engine:choose(native) of
         {ok, _} ->
-            case flame_prof_nif:write_perf_map([loaded(M) || M <- erlang:loaded()]) of
+            Loaded = [loaded(M) || M <- erlang:loaded()],
+            case flame_prof_looks:with(fun() -> flame_prof_looks_nif:write_perf_map(Loaded) end) of
                 {ok, Written} -> {ok, Written};
+                {error, {library, #{}}} = Error -> Error;
                 {error, Refusal} -> {error, refused(Refusal)}
             end;
         {error, _} = Refusal ->

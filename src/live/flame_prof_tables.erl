@@ -137,12 +137,21 @@ rows() ->
 begun(#{engine := portable} = Options) ->
     looked(portable, <<"asked for">>, Options);
 begun(#{engine := Engine} = Options) ->
-    case ready() of
-        ok -> looked(native, <<>>, Options);
-        {error, _} = Error when Engine =:= native -> Error;
-        {error, {limit, _}} = Shortage -> Shortage;
-        {error, {_, #{reason := Why}}} -> looked(portable, Why, Options)
+    Native = fun() ->
+        case ready() of
+            ok -> looked(native, <<>>, Options);
+            {error, Reason} -> {not_native, Reason}
+        end
+    end,
+    case flame_prof_looks:with(Native) of
+        {not_native, Reason} -> without_native(Reason, Engine, Options);
+        {error, {library, _} = Reason} -> without_native(Reason, Engine, Options);
+        Answer -> Answer
     end.
+
+without_native(Reason, native, _Options) -> {error, Reason};
+without_native({limit, _} = Shortage, _Engine, _Options) -> {error, Shortage};
+without_native({_, #{reason := Why}}, _Engine, Options) -> looked(portable, Why, Options).
 
 %% The layout of processes first, of which that of tables is a part.
 ready() ->
@@ -195,7 +204,7 @@ read(Engine, Why) ->
 figures(portable, Why) ->
     flame_prof_tables_portable:read(Why);
 figures(native, _) ->
-    case flame_prof_nif:tables_read() of
+    case flame_prof_looks_nif:tables_read() of
         {Figures, Incomplete, LeftOut} ->
             {ok, Figures, incomplete(Incomplete) ++ left_out(LeftOut)};
         {error, {Error, Why}} ->

@@ -38,7 +38,7 @@
 %% @doc The layout is known, or why it is not.
 -spec ensure() -> ok | {error, {atom(), binary()}}.
 ensure() ->
-    case flame_prof_nif:tables_probe() of
+    case flame_prof_looks_nif:tables_probe() of
         known -> ok;
         _ -> tries(?TRIES)
     end.
@@ -79,7 +79,7 @@ find() ->
     try
         %% One after another: all of them on one scheduler.
         Made = [{Name, made(Name, Options, Other), Count} || {Name, Options, Count} <- ?TABLES],
-        case flame_prof_nif:tables_probe() of
+        case flame_prof_looks_nif:tables_probe() of
             ok -> solve(Made, Other);
             known -> ok;
             {error, {Error, Why}} -> {error, {Error, Why}};
@@ -107,7 +107,7 @@ solve(Made, Other) ->
     _ = [ets:insert(Table, [object(N) || N <- lists:seq(1, Count)]) || {_, Table, Count} <- Made],
     true = ets:give_away(table(flame_prof_tables_bag, Made), Other, none),
     Facts = [fact(Table, Count) || {_, Table, Count} <- Made],
-    flame_prof_nif:tables_solve(Facts, ArrayBytes, erlang:system_info(schedulers)).
+    flame_prof_looks_nif:tables_solve(Facts, ArrayBytes, erlang:system_info(schedulers)).
 
 table(Name, Made) ->
     {Name, Table, _} = lists:keyfind(Name, 1, Made),
@@ -133,7 +133,7 @@ tid(Name) when is_atom(Name) -> ets:whereis(Name);
 tid(Tid) -> Tid.
 
 %% @doc Those of a table's reference, which is #Ref<0.N2.N1.N0>. No other table ever has them.
--spec numbers(ets:table()) -> flame_prof_nif:ref_numbers().
+-spec numbers(ets:table()) -> flame_prof_looks_nif:ref_numbers().
 numbers(Table) ->
     [_, N2, N1, N0] = [list_to_integer(N)
         || N <- string:lexemes(ref_to_list(tid(Table)), "#Ref<.>")],

@@ -22,7 +22,7 @@
 -define(NAMED, 16#800).
 
 %% @doc As far as they answered; what is missing, and why memory is not read.
--spec read(Why :: binary()) -> {ok, [flame_prof_nif:table_figures()], Unknown :: [binary()]}.
+-spec read(Why :: binary()) -> {ok, [flame_prof_looks_nif:table_figures()], Unknown :: [binary()]}.
 read(Why) ->
     Alias = erlang:alias(),
     {Pid, Monitor} = spawn_monitor(fun() -> ask(Alias) end),

@@ -69,9 +69,11 @@ metric(queue) -> {message_queue_len, false};
 metric(name) -> none.
 
 selector(native, {Metric, IsDelta}, <<>>, Top) ->
-    case flame_prof_nif:selector_new(Metric, IsDelta, Top, 0) of
+    %% For all passes of the calling process.
+    case flame_prof_looks:hold() =:= ok andalso
+        flame_prof_looks_nif:selector_new(Metric, IsDelta, Top, 0) of
         {ok, Selector} -> Selector;
-        {error, _} -> none
+        _ -> none
     end;
 selector(_, _, _, _) ->
     none.
@@ -97,7 +99,7 @@ step(#ranking{selector = none, left = Left} = Ranking) ->
     {Chunk, Rest} = lists:split(min(?CHUNK, length_up_to(?CHUNK, Left)), Left),
     walked(Rest, lists:foldl(fun rank/2, Ranking#ranking{left = Rest}, read(Chunk, Ranking)));
 step(#ranking{selector = Selector} = Ranking) ->
-    case flame_prof_nif:selector_next(Selector, ?SLOTS) of
+    case flame_prof_looks_nif:selector_next(Selector, ?SLOTS) of
         more -> {more, 0, Ranking};
         {Processes, Scores} -> {done, selected(Processes, Scores, Ranking), Ranking}
     end.

@@ -177,10 +177,12 @@ elsewhere(Self, Checked) ->
 maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms} = Options}) ->
     case flame_prof_engine:choose(native) of
         {ok, _} ->
-            case verify() of
-                ok -> looked(Pid, Options, read(Pid, Bytes, Ms));
-                {error, Why} -> refused(Why, terms)
-            end;
+            flame_prof_looks:with(fun() ->
+                case verify() of
+                    ok -> looked(Pid, Options, read(Pid, Bytes, Ms));
+                    {error, Why} -> refused(Why, terms)
+                end
+            end);
         {error, _} = Refusal ->
             Refusal
     end;
@@ -197,13 +199,13 @@ refused(Why, Cause) ->
     {error, {engine, #{engine => native, reason => iolist_to_binary(Why), cause => Cause}}}.
 
 read(Pid, Bytes, Ms) ->
-    case flame_prof_nif:xray_open(Pid, #{kilobytes => Bytes bsr 10, time_ms => Ms}) of
+    case flame_prof_looks_nif:xray_open(Pid, #{kilobytes => Bytes bsr 10, time_ms => Ms}) of
         {ok, Xray} -> next(Xray);
         {error, Error} -> #{error => Error}
     end.
 
 next(Xray) ->
-    case flame_prof_nif:xray_next(Xray, ?OBJECTS) of
+    case flame_prof_looks_nif:xray_next(Xray, ?OBJECTS) of
         more -> next(Xray);
         Answer -> Answer
     end.

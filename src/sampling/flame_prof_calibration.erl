@@ -7,7 +7,8 @@
 %% compares it with the table of the release (c_src/erts/layout_solve.c). The
 %% probes are gone when {@link ensure/1} returns.
 %%
-%% Some 50 ms, once in a VM's life: the layout is kept by the C library. A
+%% Some 50 ms, once in a VM's life: the layout is kept by the agent, which takes it as a value of
+%% the library of looks. A
 %% calibration that is refused is tried again with new probes, three times at
 %% most: under load a probe may change between two questions.
 -module(flame_prof_calibration).
@@ -99,9 +100,11 @@ in_turn(AllowUnlisted) ->
 %% questions. Each try has a process of its own: the probes' parent, a pid that
 %% no other field of theirs holds.
 tries(N, AllowUnlisted) ->
-    Solve = fun() -> solve(flame_prof_nif:calibration_open(), AllowUnlisted) end,
+    Solve = fun() -> solve(flame_prof_looks_nif:calibration_open(), AllowUnlisted) end,
     Answer =
-        case in_process(Solve) of
+        case in_process(fun() -> flame_prof_looks:with(Solve) end) of
+            {ok, {error, {library, #{reason := NoLibrary}}}} ->
+                {error, {unsupported, library, NoLibrary}};
             {ok, Solved} -> Solved;
             {crashed, Crash} -> crashed(Crash)
         end,
@@ -158,13 +161,24 @@ solve(Ref, AllowUnlisted) ->
 %% A probe that has just answered may not have been scheduled out yet: what is
 %% compared then does not fit. A layout that does not fit never does.
 compare(Attempts, Ref, Input) ->
-    case flame_prof_nif:calibration_solve(Ref, Input) of
+    case flame_prof_looks_nif:calibration_solve(Ref, Input) of
+        {ok, Layout} ->
+            taken(flame_prof_nif:layout_take(Layout));
         {error, _} when Attempts > 1 ->
             timer:sleep(5),
             compare(Attempts - 1, Ref, Input);
-        Answer ->
-            Answer
+        {error, _} = Refusal ->
+            Refusal
     end.
+
+taken(ok) ->
+    case flame_prof_nif:layout_info() of
+        #{} = Info -> {ok, Info};
+        {error, _} = Refusal -> Refusal
+    end;
+taken({error, Error}) ->
+    Why = io_lib:format("the agent does not take it: ~0tp", [Error]),
+    {error, {layout, layout, unicode:characters_to_binary(Why)}}.
 
 enumerate(List) ->
     lists:zip(lists:seq(1, length(List)), List).
@@ -242,7 +256,7 @@ probe_name(K) ->
 
 %% @private
 probe(Parent, Ref, K) ->
-    ok = flame_prof_nif:calibration_probe(Ref),
+    ok = flame_prof_looks_nif:calibration_probe(Ref),
     true = register(probe_name(K), self()),
     lists:foreach(fun(N) -> put({probe, N}, N) end, lists:seq(1, dictionary_len(K))),
     dig(7 * K, Parent, K).
@@ -291,7 +305,7 @@ wait(Keep) ->
 
 %% @private
 bare(Ref) ->
-    ok = flame_prof_nif:calibration_probe(Ref),
+    ok = flame_prof_looks_nif:calibration_probe(Ref),
     wait([]).
 
 %%% --------------------------------------------------------------- answers --

@@ -248,7 +248,7 @@ describe(#targets{explicit = Explicit, filtered = Filtered, followed = Followed}
 
 following(#targets{ended = Limit}) when Limit =/= no -> {ended, Limit};
 following(#targets{tracing = #tracing{state = Tracer}}) ->
-    {traces, flame_prof_nif:sends_seen(Tracer)};
+    {traces, flame_prof_looks_nif:sends_seen(Tracer)};
 following(State) ->
     case is_following(State) of
         true -> polls;
@@ -491,7 +491,9 @@ trace(Pid, Options, State0) ->
     end.
 
 begin_tracing(#targets{tracing = none, limits = #{events := Events, seconds := Seconds}} = State) ->
-    Tracer = flame_prof_nif:sends_open(Events),
+    %% Until this process ends.
+    ok = flame_prof_looks:hold(),
+    Tracer = flame_prof_looks_nif:sends_open(Events),
     _ = flame_prof_clock:send_after(Seconds * 1000, seconds_are_over),
     State#targets{tracing = #tracing{state = Tracer, session = create_session(Tracer)}};
 begin_tracing(State) ->
@@ -501,14 +503,14 @@ begin_tracing(State) ->
 create_session(Tracer) ->
     Trace = trace,
     case code:ensure_loaded(Trace) of
-        {module, Trace} -> Trace:session_create(flame_prof, {flame_prof_nif, Tracer}, []);
+        {module, Trace} -> Trace:session_create(flame_prof, {flame_prof_looks_nif, Tracer}, []);
         {error, _} -> none
     end.
 
 trace_sends(_Pid, _Tracing, true) ->
     ok;
 trace_sends(Pid, #tracing{state = Tracer, session = none}, false) ->
-    try erlang:trace(Pid, true, [send, {tracer, flame_prof_nif, Tracer}]) of
+    try erlang:trace(Pid, true, [send, {tracer, flame_prof_looks_nif, Tracer}]) of
         _ -> ok
     catch
         error:badarg -> ok
@@ -526,11 +528,11 @@ trace_sends(Pid, #tracing{session = Session}, false) ->
 end_tracing(#targets{tracing = none}) ->
     ok;
 end_tracing(#targets{tracing = #tracing{state = Tracer, session = none, traced = Traced}}) ->
-    ok = flame_prof_nif:sends_end(Tracer),
+    ok = flame_prof_looks_nif:sends_end(Tracer),
     lists:foreach(fun(Pid) -> untrace(Pid, Tracer) end, maps:keys(Traced));
 end_tracing(#targets{tracing = #tracing{state = Tracer, session = Session}}) ->
     Trace = trace,
-    ok = flame_prof_nif:sends_end(Tracer),
+    ok = flame_prof_looks_nif:sends_end(Tracer),
     _ = Trace:session_destroy(Session),
     ok.
 
@@ -541,7 +543,7 @@ end_tracing(#targets{tracing = #tracing{state = Tracer, session = Session}}) ->
 %% session's.
 untrace(Pid, Tracer) ->
     case erlang:trace_info(Pid, tracer) of
-        {tracer, {flame_prof_nif, Tracer}} -> trace_off(Pid);
+        {tracer, {flame_prof_looks_nif, Tracer}} -> trace_off(Pid);
         _ -> ok
     end.
 

@@ -149,12 +149,17 @@ with_resident([{node_rss, Rss} | _], Source) when Rss > ?RESIDENT_MOST ->
 with_resident([{node_rss, _} | _], #source{resident_ms = DueMs} = Source) ->
     Now = flame_prof_clock:now_ms(),
     case DueMs =:= 0 orelse Now >= DueMs of
-        true -> resident(flame_prof_nif:memory_rss(), Now, Source);
+        true -> resident(resident_now(), Now, Source);
         false -> Source
     end;
 with_resident(_, Source) ->
     Source.
 
+%% While a look or the doctor has the library: a session alone does not keep it in the node.
+resident_now() -> flame_prof_looks:while_held(fun flame_prof_looks_nif:memory_rss/0).
+
+resident(not_held, BeganMs, Source) ->
+    Source#source{resident = [], resident_ms = BeganMs + ?RESIDENT_MS};
 resident(#{} = Kinds, BeganMs, Source) ->
     Now = flame_prof_clock:now_ms(),
     Source#source{

@@ -54,6 +54,8 @@
     library :: flame_prof_nif:session(),
     sum :: flame_prof_allocations_sum:sum(),
     counters = #{} :: #{atom() => number()},
+    %% That the writer had no room for.
+    weights = <<>> :: binary(),
     %% Of the sums before this one, which is since `summed_ms'.
     in_step = #{} :: #{flame_prof_allocations:group() => non_neg_integer()},
     summed_ms :: integer(),
@@ -264,17 +266,30 @@ moved(State) ->
     State.
 
 %% And whether nothing is left.
-move(#state{tracing = Tracing, library = Library, sum = Sum, long = Long} = State) ->
-    case flame_prof_tracing:read(Tracing, {move, Library}) of
-        {ok, {Records, Counters, IsAll}} ->
+move(#state{weights = <<>>, tracing = Tracing, sum = Sum, long = Long} = State) ->
+    case flame_prof_tracing:read(Tracing, move) of
+        {ok, {Records, Counters, IsAll, Weights}} ->
             ok = tell_file(Counters, State),
-            {IsAll, State#state{
+            written(IsAll, State#state{
                 sum = flame_prof_allocations_sum:add(Records, Counters, Sum),
                 counters = Counters,
-                long = lists:sublist(long(Records) ++ Long, ?LONG)
-            }};
+                long = lists:sublist(long(Records) ++ Long, ?LONG),
+                weights = Weights
+            });
         {error, _} ->
             {true, State}
+    end;
+move(State) ->
+    written(false, State).
+
+%% What the writer has no room for is given to it again before more is read.
+written(IsAll, #state{library = Library, weights = Weights} = State) ->
+    case flame_prof_nif:session_weights(Library, Weights) of
+        {ok, Taken} ->
+            <<_:Taken/binary, Rest/binary>> = Weights,
+            {IsAll andalso Rest =:= <<>>, State#state{weights = Rest}};
+        {error, closed} ->
+            {true, State#state{weights = <<>>}}
     end.
 
 %% The latest first, as the records are.
@@ -349,6 +364,8 @@ last_moves(Left, State0) ->
     case move(State0) of
         {true, State} ->
             State;
+        {false, #state{weights = <<>>} = State} ->
+            last_moves(Left - 1, State);
         {false, State} ->
             ok = timer:sleep(?ROOM_MS),
             last_moves(Left - 1, State)

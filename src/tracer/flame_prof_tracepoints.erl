@@ -20,7 +20,7 @@
 -export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
 
 %% By variables: older releases do not have the module.
--define(TRACER, flame_prof_nif).
+-define(TRACER, flame_prof_looks_nif).
 -define(BATCH, 100).
 %% Not an application: the name of its parameter.
 -define(REMEMBERED, flame_prof_tracepoints).
@@ -29,7 +29,7 @@
 
 -type wanted() ::
     #{
-        tracer := flame_prof_nif:tracer_state(),
+        tracer := flame_prof_looks_nif:tracer_state(),
         flags := [tracer_flag()],
         %% `chosen': new ones, until new_processes/3 says otherwise; of those that are there the
         %% library chooses: again/3.
@@ -44,7 +44,7 @@
 %% What is on, or may be. Any process that has it can switch it off.
 -type set() ::
     #{
-        tracer := flame_prof_nif:tracer_state(),
+        tracer := flame_prof_looks_nif:tracer_state(),
         sessions := [term()],
         %% Of OTP 25 and 26.
         points := [{mfa() | tuple(), [atom()]}],
@@ -77,7 +77,7 @@ set(#{patterns := Patterns, flags := Flags} = Wanted, Tell, Check) ->
     end.
 
 %% @doc Nothing is on.
--spec off(#{tracer := flame_prof_nif:tracer_state(), _ => _}) -> set().
+-spec off(#{tracer := flame_prof_looks_nif:tracer_state(), _ => _}) -> set().
 off(#{tracer := Tracer}) ->
     #{tracer => Tracer, sessions => [], points => [], flags => [], messages => []}.
 

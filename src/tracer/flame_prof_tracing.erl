@@ -82,7 +82,7 @@
 -record(tracing, {
     ref :: reference(),
     spec :: spec(),
-    tracer :: flame_prof_nif:tracer_state(),
+    tracer :: flame_prof_looks_nif:tracer_state(),
     since :: calendar:datetime(),
     guard :: {pid(), reference()},
     second :: pid(),
@@ -226,7 +226,7 @@ counters(Ref) ->
 read(Ref, What) ->
     case call({tracer, Ref}) of
         {ok, Tracer} ->
-            case flame_prof_nif:tracer_read(Tracer, What) of
+            case flame_prof_looks_nif:tracer_read(Tracer, What) of
                 {error, bad_state} -> {error, gone()};
                 {error, Error} -> {error, flame_prof_error:of_library(Error, <<>>)};
                 Answer -> {ok, Answer}
@@ -255,7 +255,7 @@ call(Request, Timeout) ->
 init({Ref, #{kind := Kind, owner := Asker, limits := Limits, config := Config} = Spec}) ->
     _ = process_flag(trap_exit, true),
     Monitor = monitor(process, Asker),
-    case flame_prof_nif:tracer_open(Kind, in_library(Limits), Config) of
+    case open(Kind, in_library(Limits), Config) of
         {ok, Tracer} ->
             Set = flame_prof_tracepoints:off(#{tracer => Tracer}),
             {Guard, _} = Guarding = start_guard(Set),
@@ -271,8 +271,17 @@ init({Ref, #{kind := Kind, owner := Asker, limits := Limits, config := Config} =
             });
         {error, busy} ->
             refused(busy(none));
+        {error, {library, #{}} = Reason} ->
+            refused(Reason);
         {error, Error} ->
             refused(flame_prof_error:of_library(Error, <<>>))
+    end.
+
+%% The library is not purged before the owner's end.
+open(Kind, Limits, Config) ->
+    case flame_prof_looks:hold() of
+        ok -> flame_prof_looks_nif:tracer_open(Kind, Limits, Config);
+        {error, _} = Error -> Error
     end.
 
 in_library(Limits) ->
@@ -362,7 +371,7 @@ handle_call(_Request, _From, Tracing) ->
     {reply, {error, gone()}, Tracing}.
 
 heartbeat(#tracing{tracer = Tracer, spec = #{limits := #{heartbeat_ms := Ms}}}) ->
-    flame_prof_nif:tracer_heartbeat(Tracer, Ms).
+    flame_prof_looks_nif:tracer_heartbeat(Tracer, Ms).
 
 %% A limit may have ended it since the last poll.
 why(Tracing) ->
@@ -405,7 +414,7 @@ terminate(_Reason, Tracing) ->
 %% is known at the second look.
 chosen(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
     ok = check_asker(Tracing),
-    case flame_prof_nif:tracer_read(Tracer, look) of
+    case flame_prof_looks_nif:tracer_read(Tracer, look) of
         0 -> {ok, all_due(Tracing)};
         Ms when is_integer(Ms) -> timer:sleep(Ms), chosen(Tracing);
         {error, Error} -> {error, Error}
@@ -416,7 +425,7 @@ chosen(Tracing) ->
 all_due(#tracing{tracer = Tracer, counts = Counts} = Tracing) ->
     ok = check_asker(Tracing),
     #{processes := All, left_alone := Left} = Counts,
-    case flame_prof_nif:tracer_due(Tracer) of
+    case flame_prof_looks_nif:tracer_due(Tracer) of
         {[], _} ->
             Tracing#tracing{counts = Counts#{processes := All - Left}};
         {[_ | _] = Pids, _} ->
@@ -439,7 +448,7 @@ flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Traci
 %% A flag that cannot be set at once waits until its process runs no more: the heartbeat goes on
 %% meanwhile.
 turns(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
-    {Due, Ms} = flame_prof_nif:tracer_due(Tracer),
+    {Due, Ms} = flame_prof_looks_nif:tracer_due(Tracer),
     _ = [flame_prof_clock:send_after(Ms, due) || Ms > 0],
     done(Due, Tracing);
 turns(Tracing) ->
@@ -455,7 +464,7 @@ done(Pids, Tracing) ->
 
 %% By a process of its own: it may take longer than a heartbeat may be late, and wait for who reads.
 looked(#tracing{looking = none, tracer = Tracer} = Tracing) ->
-    Look = fun() -> flame_prof_nif:tracer_read(Tracer, look) end,
+    Look = fun() -> flame_prof_looks_nif:tracer_read(Tracer, look) end,
     {_, Monitor} = spawn_opt(Look, [monitor, {priority, high}]),
     Tracing#tracing{looking = Monitor};
 looked(Tracing) ->
@@ -479,9 +488,9 @@ ended(Ended, #tracing{ref = Ref, spec = #{owner := Asker}} = Tracing) ->
 %% C first: nothing is measured any more, whatever the VM still has to do. The flags of many
 %% processes are no urgent work.
 switch_off(Ended, #tracing{ended = no, tracer = Tracer, set = Set} = Tracing) ->
-    ok = flame_prof_nif:tracer_end(Tracer),
+    ok = flame_prof_looks_nif:tracer_end(Tracer),
     ok = flame_prof_tracepoints:clear(Set#{flags := []}),
-    #{ended_for_ns := Ns} = flame_prof_nif:tracer_counters(Tracer),
+    #{ended_for_ns := Ns} = flame_prof_looks_nif:tracer_counters(Tracer),
     _ = process_flag(priority, normal),
     ok = flame_prof_tracepoints:clear(Set#{sessions := [], points := [], messages := []}),
     ok = flame_prof_tracepoints:forget(),
@@ -490,13 +499,13 @@ switch_off(_Ended, Tracing) ->
     Tracing.
 
 close(#tracing{tracer = Tracer, guard = {Guard, Monitor}, second = Second}) ->
-    _ = flame_prof_nif:tracer_close(Tracer),
+    _ = flame_prof_looks_nif:tracer_close(Tracer),
     true = demonitor(Monitor, [flush]),
     _ = [Pid ! {self(), over} || Pid <- [Guard, Second]],
     ok.
 
 stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended, off_after_ms = OffMs}) ->
-    Counters = maps:with([events, discarded, lost], flame_prof_nif:tracer_counters(Tracer)),
+    Counters = maps:with([events, discarded, lost], flame_prof_looks_nif:tracer_counters(Tracer)),
     maps:merge(off(OffMs, Counts#{ended => Ended}), Counters).
 
 off(none, Stopped) -> Stopped;
@@ -546,10 +555,10 @@ guard(Owner, Monitor, Set) ->
     end.
 
 cleared(#{tracer := Tracer} = Set) ->
-    ok = flame_prof_nif:tracer_end(Tracer),
+    ok = flame_prof_looks_nif:tracer_end(Tracer),
     ok = flame_prof_tracepoints:clear(Set),
     ok = flame_prof_tracepoints:forget(),
-    _ = flame_prof_nif:tracer_close(Tracer),
+    _ = flame_prof_looks_nif:tracer_close(Tracer),
     ok.
 
 %% @doc Clears when owner and guard have both been killed. A guard that ends by itself has cleared,

@@ -170,9 +170,13 @@ by({ok, #{engine := native}}, Pid, #{engine := Wanted} = Options) ->
     Limits = #{
         rows => max(Senders, Tags), oldest => Oldest, time_ms => Ms, millions => ?MILLIONS
     },
-    case flame_prof_nif:mailbox_open(Pid, Limits) of
-        {ok, Mailbox} ->
-            native(Pid, read(Mailbox), Options);
+    case flame_prof_looks:with(fun() -> opened(Pid, Limits) end) of
+        {ok, Read} ->
+            native(Pid, Read, Options);
+        {error, {library, #{reason := Why}}} when Wanted =:= auto ->
+            portable(Pid, Why);
+        {error, {library, _}} = Error ->
+            Error;
         {error, gone} ->
             gone(Pid);
         {error, {unsupported, Why}} when Wanted =:= auto ->
@@ -184,8 +188,14 @@ by({ok, #{engine := native}}, Pid, #{engine := Wanted} = Options) ->
             {error, {engine, #{engine => native, reason => Why, cause => Error}}}
     end.
 
+opened(Pid, Limits) ->
+    case flame_prof_looks_nif:mailbox_open(Pid, Limits) of
+        {ok, Mailbox} -> {ok, read(Mailbox)};
+        {error, _} = Error -> Error
+    end.
+
 read(Mailbox) ->
-    case flame_prof_nif:mailbox_next(Mailbox, ?NODES) of
+    case flame_prof_looks_nif:mailbox_next(Mailbox, ?NODES) of
         more -> read(Mailbox);
         Answer -> Answer
     end.

@@ -3,7 +3,7 @@
 
 -export([rows/1]).
 
--type frame() :: {Address :: integer(), mfa() | none, [flame_prof_nif:view()]}.
+-type frame() :: {Address :: integer(), mfa() | none, [flame_prof_looks_nif:view()]}.
 
 %% @doc A slot that holds the truth in every probe at the address; the first of several.
 -spec rows([{Truth :: term(), [frame()]}]) -> [flame_prof_wait_sites:row()].

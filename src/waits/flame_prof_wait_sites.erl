@@ -73,7 +73,15 @@ ensure() -> ensure(retry).
 
 %% @doc `keep': where probes have been late, they are not tried again.
 -spec ensure(retry | keep) -> ok | {error, reason() | flame_prof_calibration:reason()}.
-ensure(IfLate) ->
+ensure(IfLate) -> with_library(fun() -> ensured(IfLate) end).
+
+with_library(Fun) ->
+    case flame_prof_looks:with(Fun) of
+        {error, {library, #{reason := Why}}} -> refused(Why);
+        Answer -> Answer
+    end.
+
+ensured(IfLate) ->
     Probed = version(?MODULES),
     case known() of
         {{failed, Why, Second, Probed}, _} ->
@@ -111,7 +119,7 @@ renew(Probed, Try, Known) ->
     case search() of
         {ok, Rows, AreAll} ->
             Number = case AreAll of true -> ?ALL_FOUND; false -> Try end,
-            set(fun flame_prof_nif:wait_sites_set/2, Rows, {found, Number, Probed, version([])});
+            set(fun publish/2, Rows, {found, Number, Probed, version([])});
         %% A node that is busy now does not use up the tries.
         {failed, _, _} when Known =/= [] ->
             learned(Known, {found, max(1, Try - 1), Probed, version([])});
@@ -129,7 +137,14 @@ why(too_long) -> text("the probes took longer than ~b ms", [?ALL]);
 why(monitors) -> "monitors are not where they should be";
 why(crash) -> "the probes failed".
 
-learned(Rows, Mark) -> set(fun flame_prof_nif:wait_sites_learn/2, Rows, Mark).
+%% To samples, and to looks, whose library may go.
+publish(Rows, Mark) ->
+    case flame_prof_nif:wait_sites_set(Rows, Mark) of
+        ok -> flame_prof_looks_nif:wait_sites_set(Rows, Mark);
+        {error, _} = Error -> Error
+    end.
+
+learned(Rows, Mark) -> set(fun flame_prof_looks_nif:wait_sites_learn/2, Rows, Mark).
 
 set(Set, Rows, Mark) ->
     case Set(Rows, encoded(Mark)) of
@@ -139,7 +154,7 @@ set(Set, Rows, Mark) ->
 
 %% @doc Learns the receives of the program's own in which processes wait. `more': a look tells more
 %% when it is made once more. `changed': it has to be, from ensure/0 on, as there is other code.
--spec learn([flame_prof_nif:wait()]) -> known | more | changed.
+-spec learn([flame_prof_looks_nif:wait()]) -> known | more | changed.
 learn(Waits) ->
     case known() of
         {{found, Try, Probed, Learned}, Sites} ->
@@ -178,7 +193,7 @@ new(Waits, Sites) ->
     lists:sublist(New, max(0, ?SITES_MOST - map_size(Known))).
 
 known() ->
-    case flame_prof_nif:wait_sites() of
+    case flame_prof_looks_nif:wait_sites() of
         none -> none;
         {Mark, _, Sites} -> {decoded(<<Mark:64>>), Sites}
     end.
@@ -225,7 +240,9 @@ version_of(Versions) ->
 
 %% @doc Where to look. Spawns the probes; leaves nothing behind.
 -spec find() -> {ok, [row()]} | {error, reason() | flame_prof_calibration:reason()}.
-find() ->
+find() -> with_library(fun found/0).
+
+found() ->
     case search() of
         {ok, Rows, _AreAll} -> {ok, Rows};
         {failed, _Why, Text} -> refused(Text);
@@ -280,7 +297,7 @@ drive() ->
     process_flag(trap_exit, true),
     try
         case monitors_agree() of
-            true -> found(findings());
+            true -> rows_of_all(findings());
             {false, Detail} -> failed(monitors, Detail)
         end
     catch
@@ -292,7 +309,7 @@ drive() ->
         kill_probes()
     end.
 
-found({Findings, AreAll}) ->
+rows_of_all({Findings, AreAll}) ->
     {ok, flame_prof_wait_claims:rows(Findings), AreAll}.
 
 %% Again until there is none: some start others, which link themselves later. One that does so only
@@ -511,7 +528,7 @@ from_view({Pid, Tag}) -> view({Pid, Tag}).
 looked([], Seen, _) ->
     {Seen, true};
 looked(Wanted, Seen, Deadline) ->
-    {ok, Stacks} = flame_prof_nif:stack_terms([Pid || {_, Pid} <- Wanted]),
+    {ok, Stacks} = flame_prof_looks_nif:stack_terms([Pid || {_, Pid} <- Wanted]),
     Now = maps:from_list(Stacks),
     IsThere = fun({Truth, Pid}) -> is_there(Truth, maps:get(Pid, Now)) end,
     {Done, Rest} = lists:partition(IsThere, Wanted),
@@ -572,7 +589,7 @@ monitors_agree() ->
 
 monitors_agree(Probe, Truth, Deadline) ->
     Expected = lists:sort([{numbers(Ref), Target} || {Ref, Target} <- Truth]),
-    case flame_prof_nif:monitor_terms(Probe) of
+    case flame_prof_looks_nif:monitor_terms(Probe) of
         {ok, Found} ->
             case lists:sort([{Ref, Target} || {Ref, _, true, Target, _} <- Found]) of
                 Expected -> true;

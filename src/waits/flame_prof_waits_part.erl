@@ -2,7 +2,7 @@
 %% nodes ask for it, too.
 -module(flame_prof_waits_part).
 
--export([part/1, told/2]).
+-export([part/1, told/2, waits_served/1]).
 
 -export_type([part/0]).
 
@@ -24,7 +24,8 @@
 -spec part(auto | native | portable) -> {ok, part()} | {error, flame_prof:reason()}.
 part(Wanted) ->
     case flame_prof_engine:choose(Wanted) of
-        {ok, #{engine := native} = Choice} -> native_or_not(Wanted, Choice, read());
+        {ok, #{engine := native} = Choice} ->
+            native_or_not(Wanted, Choice, flame_prof_looks:with(fun read/0));
         {ok, Choice} ->
             {ok, portable(Choice)};
         %% To ask the processes needs no library.
@@ -40,7 +41,7 @@ read() -> read(?LOOKS_TO_LEARN, retry).
 
 read(Left, IfLate) ->
     case flame_prof_wait_sites:ensure(IfLate) of
-        ok -> learned(Left, flame_prof_nif:waits_look(flame_prof_waits_portable:own()));
+        ok -> learned(Left, flame_prof_looks_nif:waits_look(flame_prof_waits_portable:own()));
         {error, _} = Error -> Error
     end.
 
@@ -64,6 +65,8 @@ native_or_not(auto, Choice, {error, Error}) ->
 native_or_not(native, _Choice, {error, Error}) ->
     {error, {engine, #{engine => native, reason => not_read(Error), cause => Error}}}.
 
+not_read({library, #{reason := Why}}) ->
+    <<"the library of looks did not load: ", Why/binary>>;
 not_read({wait_sites, Why}) ->
     <<"where processes wait was not found: ", Why/binary>>;
 not_read(Error) ->
@@ -116,6 +119,11 @@ pid(Node, Number, Serial, Creation) ->
     <<131, Name/binary>> = term_to_binary(Node),
     binary_to_term(<<131, 88, Name/binary, Number:32, Serial:32, Creation:32>>).
 
+%% @private What these have in work (flame_prof_looks_nif:waits_served/1).
+-spec waits_served([pid()]) -> {ok, [tuple()]} | {error, term()}.
+waits_served(Pids) ->
+    flame_prof_looks:with(fun() -> flame_prof_looks_nif:waits_served(Pids) end).
+
 %% @private These processes of this node, as far as they live.
 -spec told([pid()], flame_prof_engine:name()) -> #{pid() => flame_prof_waits:told()}.
 told(Pids, native) ->
@@ -123,7 +131,7 @@ told(Pids, native) ->
         {ok, Look} ->
             Found = maps:from_list([{Pid, maps:with(?TOLD, Seen)}
                 || {_, #{pid := Pid} = Seen} <- Look]),
-            with_takes(served(flame_prof_nif:waits_served(Pids), Found));
+            with_takes(served(waits_served(Pids), Found));
         {error, _} ->
             told(Pids, portable)
     end;

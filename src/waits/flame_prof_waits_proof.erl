@@ -55,7 +55,7 @@ proven(Edges) ->
     Until = now_ms() + ?ALL_MS,
     Pids = lists:usort([To || #{to := To} <- Edges]),
     Served =
-        case flame_prof_nif:waits_served(Pids) of
+        case flame_prof_waits_part:waits_served(Pids) of
             {ok, All} -> maps:from_list([{{Pid, Ref}, true} || {Pid, _, _, Ref, _, _} <- All]);
             {error, _} -> #{}
         end,

@@ -60,7 +60,7 @@ a_collection_on_request_is_told_with_its_stack(_) ->
 one_that_the_library_refuses_closes_nothing_of_the_node(_) ->
     {ok, Input} = file:read_link("/proc/self/fd/0"),
     None = #{events => 0, events_per_second => 0, cpu_ns_per_second => 0, seconds => 0},
-    ?assertMatch({error, _}, flame_prof_nif:tracer_open(allocations, None, #{})),
+    ?assertMatch({error, _}, flame_prof_looks_nif:tracer_open(allocations, None, #{})),
     ?assertEqual({ok, Input}, file:read_link("/proc/self/fd/0")).
 
 its_owner_ends_it_early_and_has_an_answer(_) ->

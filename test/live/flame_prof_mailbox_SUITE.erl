@@ -370,9 +370,9 @@ an_option_may_be_left_out(_) ->
 an_answer_is_told_once(_) ->
     Limits = #{rows => 1, oldest => 1, time_ms => 1000, millions => 1},
     with_receiver([], fun(Pid) ->
-        {ok, Mailbox} = flame_prof_nif:mailbox_open(Pid, Limits),
-        #{error := none} = flame_prof_nif:mailbox_next(Mailbox, 1000),
-        ?assertError(badarg, flame_prof_nif:mailbox_next(Mailbox, 1000))
+        {ok, Mailbox} = flame_prof_looks_nif:mailbox_open(Pid, Limits),
+        #{error := none} = flame_prof_looks_nif:mailbox_next(Mailbox, 1000),
+        ?assertError(badarg, flame_prof_looks_nif:mailbox_next(Mailbox, 1000))
     end).
 
 what_is_not_accepted_is_refused(_) ->

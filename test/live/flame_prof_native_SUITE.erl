@@ -240,12 +240,12 @@ every_process_is_found_and_no_other(_) ->
     [exit(P, kill) || P <- Idle].
 
 top(N) ->
-    {ok, Selector} = flame_prof_nif:selector_new(reductions, true, N, 0),
+    {ok, Selector} = flame_prof_looks_nif:selector_new(reductions, true, N, 0),
     selected(Selector).
 
 %% In chunks, as the live table does.
 selected(Selector) ->
-    case flame_prof_nif:selector_next(Selector, 10000) of
+    case flame_prof_looks_nif:selector_next(Selector, 10000) of
         more -> selected(Selector);
         Selected -> Selected
     end.

@@ -34,7 +34,7 @@ contexts(Most) ->
     [otel_app:context(otel_app:span_ctx(Release, ids(N), []), others(N rem (Most + 1)))
         || Release <- [9, 11], N <- lists:seq(1, 2000)].
 
-view(Context) -> flame_prof_nif:term_view(Context, otel).
+view(Context) -> flame_prof_looks_nif:term_view(Context, otel).
 ids(N) -> {1 + rand:uniform(1 bsl (N rem 128)) - 1, 1 + rand:uniform(1 bsl (N rem 64)) - 1}.
 others(N) -> maps:from_list([{key(rand:uniform(6), K), K} || K <- lists:seq(1, N)]).
 

@@ -164,9 +164,9 @@ no_collection_is_let_in(_) ->
     receive collected -> ok after 0 -> error(not_collected) end,
     until(fun() -> maps:get(discarded, element(2, flame_prof_tracing:counters(Ref))) >= 2 end),
     State = state(Ref),
-    [?assertEqual(discard, flame_prof_nif:enabled_garbage_collection(Event, State, Pid))
+    [?assertEqual(discard, flame_prof_looks_nif:enabled_garbage_collection(Event, State, Pid))
         || Event <- [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end, gc_max_heap_size]],
-    ?assertEqual(trace, flame_prof_nif:enabled(spawn, State, Pid)),
+    ?assertEqual(trace, flame_prof_looks_nif:enabled(spawn, State, Pid)),
     {ok, _} = flame_prof_tracing:stop(Ref).
 
 state(Ref) ->
@@ -175,12 +175,12 @@ state(Ref) ->
 
 %% The VM asserts that: a debug build ends at any other one.
 only_the_question_for_the_status_is_answered_remove(_) ->
-    State = flame_prof_nif:sends_open(100),
-    Answers = fun() -> [{Tag, flame_prof_nif:enabled(Tag, State, self())}
+    State = flame_prof_looks_nif:sends_open(100),
+    Answers = fun() -> [{Tag, flame_prof_looks_nif:enabled(Tag, State, self())}
         || Tag <- [trace_status, send, send_to_non_existing_process, gc_minor_start]] end,
     ?assertEqual([{trace_status, trace}, {send, trace}, {send_to_non_existing_process, discard},
         {gc_minor_start, discard}], Answers()),
-    ok = flame_prof_nif:sends_end(State),
+    ok = flame_prof_looks_nif:sends_end(State),
     ?assertEqual([{trace_status, remove}, {send, discard},
         {send_to_non_existing_process, discard}, {gc_minor_start, discard}], Answers()).
 

@@ -190,7 +190,7 @@ failed_probes_are_remembered_and_told(_Config) ->
     Failed = fun(Ago) ->
         Second = (erlang:monotonic_time(second) - Ago) band (1 bsl 26 - 1),
         <<Number:64>> = <<0:4, 1:4, Second:26, Probed:30>>,
-        ok = flame_prof_nif:wait_sites_learn([], Number)
+        ok = flame_prof_looks_nif:wait_sites_learn([], Number)
     end,
     try
         Failed(7),
@@ -244,7 +244,7 @@ copied(Forms) ->
             case look_of(Caller) of #{edges := [_]} = Look -> Look; _ -> false end
         end),
         ?assertMatch(#{how := call, to := Server, tag := {tuple, get, 2}, ref := {_, _, _}}, Edge),
-        {ok, [Served]} = flame_prof_nif:waits_served([Server]),
+        {ok, [Served]} = flame_prof_looks_nif:waits_served([Server]),
         %% Not in each release is the callback module in a slot.
         ?assertMatch({Server, call, {tuple, get, 2}, _, Caller, Module} when Module =:= ?MODULE;
             Module =:= none, Served),

@@ -52,7 +52,7 @@ wait_of(Pid) ->
 
 %% Without the address of each.
 looked(Excluded) ->
-    case flame_prof_nif:waits_look(Excluded) of
+    case flame_prof_looks_nif:waits_look(Excluded) of
         {ok, Waits, Counts} -> {ok, [erlang:delete_element(7, Wait) || Wait <- Waits], Counts};
         {error, _} = Error -> Error
     end.
@@ -281,7 +281,7 @@ monitor_trees_are_those_that_the_vm_tells(_Config) ->
     end),
     Left = receive {left, L} -> L end,
     {ok, Found} = until(fun() ->
-        case flame_prof_nif:monitor_terms(Pid) of {ok, _} = Ok -> Ok; {error, _} -> false end
+        case flame_prof_looks_nif:monitor_terms(Pid) of {ok, _} = Ok -> Ok; {error, _} -> false end
     end),
     ?assertEqual(lists:sort([numbers(R) || R <- Left]),
         lists:sort([R || {R, process, true, _, none} <- Found])),
@@ -304,7 +304,7 @@ monitors_that_are_too_many_are_said_to_be_left(_Config) ->
     [Many, Most, Few, None] = Pids = [Have(N) || N <- [1000, 299001, 3, 0]],
     Counts = fun(Of) ->
         until(fun() ->
-            {ok, Counts, Moved, Left} = flame_prof_nif:monitor_counts(Of),
+            {ok, Counts, Moved, Left} = flame_prof_looks_nif:monitor_counts(Of),
             Moved =:= [] andalso {Counts, Left}
         end)
     end,
@@ -312,7 +312,7 @@ monitors_that_are_too_many_are_said_to_be_left(_Config) ->
     ?assertEqual({[{Most, 299001}], [Many]}, Counts([None, Few, Most, Many])),
     ?assertEqual({[], []}, Counts([None, Few])),
     %% One that runs is not known.
-    {ok, [], [Self], []} = flame_prof_nif:monitor_counts([Self]),
+    {ok, [], [Self], []} = flame_prof_looks_nif:monitor_counts([Self]),
     [begin unlink(P), exit(P, kill) end || P <- Pids].
 
 %% It runs until after the first call that looks for it.
@@ -396,7 +396,7 @@ what_servers_have_in_work_is_told(_Config) ->
     receive {works, S6, _} -> ok end,
     Servers = [S1, S2, S3, S4, S5, S6],
     Served = until(fun() ->
-        {ok, L} = flame_prof_nif:waits_served(Servers),
+        {ok, L} = flame_prof_looks_nif:waits_served(Servers),
         length(L) =:= length(Servers) andalso L
     end),
     Of = fun(S) -> list_to_tuple(tl(tuple_to_list(lists:keyfind(S, 1, Served)))) end,
@@ -410,7 +410,7 @@ what_servers_have_in_work_is_told(_Config) ->
     ?assertMatch({event, {tuple, changed, 2}, none, none, _}, Of(S6)),
     %% No server, or none at work.
     Idle = start(gen_server, {idle, []}),
-    ?assertEqual({ok, []}, flame_prof_nif:waits_served([Idle, mute()])).
+    ?assertEqual({ok, []}, flame_prof_looks_nif:waits_served([Idle, mute()])).
 
 %%% ------------------------------------------------------------ other sites --
 

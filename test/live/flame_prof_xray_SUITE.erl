@@ -318,16 +318,16 @@ a_large_heap_is_read_within_the_budget(_) ->
 
 a_heap_beyond_the_budget_is_refused_with_what_it_needs(_) ->
     with_holder(fun() -> lists:seq(1, 10000000) end, fun(Pid) ->
-        {ok, Xray} = flame_prof_nif:xray_open(Pid, #{kilobytes => 4096, time_ms => 1000}),
-        #{error := full, bytes_needed := Needed} = flame_prof_nif:xray_next(Xray, 1000000),
+        {ok, Xray} = flame_prof_looks_nif:xray_open(Pid, #{kilobytes => 4096, time_ms => 1000}),
+        #{error := full, bytes_needed := Needed} = flame_prof_looks_nif:xray_next(Xray, 1000000),
         ?assert(Needed > 4096 bsl 10),
         Enough = (Needed bsr 10) + 8192,
-        {ok, Again} = flame_prof_nif:xray_open(Pid, #{kilobytes => Enough, time_ms => 60000}),
+        {ok, Again} = flame_prof_looks_nif:xray_open(Pid, #{kilobytes => Enough, time_ms => 60000}),
         ?assertMatch(#{error := none}, read(Again))
     end).
 
 read(Xray) ->
-    case flame_prof_nif:xray_next(Xray, 1000000) of more -> read(Xray); Answer -> Answer end.
+    case flame_prof_looks_nif:xray_next(Xray, 1000000) of more -> read(Xray); Answer -> Answer end.
 
 %% It works for a moment every 5 ms.
 a_process_that_works_in_between_is_told(_) ->
@@ -396,12 +396,12 @@ what_is_not_accepted_is_refused(_) ->
 
 an_answer_is_told_once(_) ->
     with_holder(fun() -> [1] end, fun(Pid) ->
-        {ok, Xray} = flame_prof_nif:xray_open(Pid, #{kilobytes => 65536, time_ms => 1000}),
-        #{error := none} = flame_prof_nif:xray_next(Xray, 1000000),
-        ?assertError(badarg, flame_prof_nif:xray_next(Xray, 1000000))
+        {ok, Xray} = flame_prof_looks_nif:xray_open(Pid, #{kilobytes => 65536, time_ms => 1000}),
+        #{error := none} = flame_prof_looks_nif:xray_next(Xray, 1000000),
+        ?assertError(badarg, flame_prof_looks_nif:xray_next(Xray, 1000000))
     end),
-    ?assertError(badarg, flame_prof_nif:xray_open(self(), #{})),
-    ?assertError(badarg, flame_prof_nif:xray_next(make_ref(), 1)).
+    ?assertError(badarg, flame_prof_looks_nif:xray_open(self(), #{})),
+    ?assertError(badarg, flame_prof_looks_nif:xray_next(make_ref(), 1)).
 
 %%% ----------------------------------------------------------------- safety --
 

@@ -20,7 +20,7 @@ edges(Wanted) ->
 
 read_edges(Wanted, _, _, {Edges, _, _} = Sum) when Edges >= Wanted -> Sum;
 read_edges(Wanted, Ours, Table, {Edges, Moved, Wrong}) ->
-    {ok, Waits, #{moved := M}} = flame_prof_nif:waits_look([self()]),
+    {ok, Waits, #{moved := M}} = flame_prof_looks_nif:waits_look([self()]),
     Told = [Wait || Wait <- Waits, element(2, Wait) =:= call,
         sets:is_element(element(1, Wait), Ours)],
     Bad = [Wait || Wait <- Told, not had(Table, Wait)],
@@ -100,7 +100,7 @@ blocked(Count) ->
         || N <- lists:seq(1, Count)],
     ok = waits_work:all_in_calls(Blocked),
     Noise = noise(4),
-    {ok, Waits, Counts} = flame_prof_nif:waits_look([]),
+    {ok, Waits, Counts} = flame_prof_looks_nif:waits_look([]),
     ended(Blocked ++ Noise ++ [Server]),
     {length([x || {_, call, S, {_, _, _}, {tuple, get, 2}, _, _} <- Waits, S =:= Server]), Counts}.
 

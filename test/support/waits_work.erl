@@ -14,7 +14,7 @@ know_sites() ->
         _ = flame_prof_wait_sites:ensure(),
         case flame_prof_nif:wait_sites() of
             {AllFound, true, _} when AllFound bsr 60 =:= 15 -> true;
-            Other -> _ = flame_prof_nif:wait_sites_learn([], 1 bsl 60), Other
+            Other -> _ = flame_prof_looks_nif:wait_sites_learn([], 1 bsl 60), Other
         end
     end).
 

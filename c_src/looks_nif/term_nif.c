@@ -1,8 +1,8 @@
-#include "agent_nif/term_nif.h"
+#include "looks_nif/term_nif.h"
 
 #include <string.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/atom.h"
 #include "terms/terms.h"
@@ -253,10 +253,10 @@ void fp_terms_verify(ErlNifEnv *env, const struct fp_memory *memory, struct fp_l
 /* (Term, Depth of 0..4) -> as fp_term_view says; (Term, message) -> as message_view says; (Term,
  * otel) -> as fp_otel_view says; of the caller's own term, which a term of a NIF is the word of; or
  * {error, bad_state} when no memory can be read or nothing is calibrated. */
-FP_NIF(term_view)
+ERL_NIF_TERM fp_nif_term_view(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    const struct fp_layout *layout = library->layout;
+    struct fp_looks *library = fp_looks(env);
+    const struct fp_layout *layout = library->vm.layout;
     int is_message = fp_is_atom(env, argv[1], "message");
     int is_otel = fp_is_atom(env, argv[1], "otel");
     struct fp_walk walk;
@@ -267,8 +267,8 @@ FP_NIF(term_view)
     if (layout == NULL)
         return fp_result(env, FP_ESTATE);
     if (is_otel)
-        return fp_otel_view(env, &library->memory, layout, argv[0]);
-    fp_walk_start(&walk, &library->memory, layout, is_message ? FP_MESSAGE_READS : READS);
+        return fp_otel_view(env, &library->vm.memory, layout, argv[0]);
+    fp_walk_start(&walk, &library->vm.memory, layout, is_message ? FP_MESSAGE_READS : READS);
     return is_message ? message_view(env, &walk, argv[0])
                       : fp_term_view(env, &walk, argv[0], depth);
 }

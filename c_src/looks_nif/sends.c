@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
-#include "agent_nif/tracer_nif.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/tracer_nif.h"
 #include "base/hash.h"
 #include "terms/terms.h"
 
@@ -40,11 +40,11 @@ const ErlNifResourceTypeInit fp_sends_type_init = {.down = owner_down};
 
 static struct sends *get_sends(ErlNifEnv *env, ERL_NIF_TERM term)
 {
-    return fp_get_object(env, term, fp_library(env)->sends_type);
+    return fp_get_object(env, term, fp_looks(env)->sends_type);
 }
 
 /* (MaxEvents) -> Tracer state; the caller is the owner. */
-FP_NIF(sends_open)
+ERL_NIF_TERM fp_nif_sends_open(FP_NIF_ARGS)
 {
     struct sends *sends;
     ErlNifUInt64 limit;
@@ -52,7 +52,7 @@ FP_NIF(sends_open)
 
     if (!enif_get_uint64(env, argv[0], &limit))
         return enif_make_badarg(env);
-    sends = enif_alloc_resource(fp_library(env)->sends_type, sizeof *sends);
+    sends = enif_alloc_resource(fp_looks(env)->sends_type, sizeof *sends);
     memset(sends, 0, sizeof *sends);
     sends->limit = limit;
     enif_self(env, &sends->owner);
@@ -63,7 +63,7 @@ FP_NIF(sends_open)
 }
 
 /* (State) -> Events so far. */
-FP_NIF(sends_seen)
+ERL_NIF_TERM fp_nif_sends_seen(FP_NIF_ARGS)
 {
     struct sends *sends = get_sends(env, argv[0]);
 
@@ -73,7 +73,7 @@ FP_NIF(sends_seen)
 }
 
 /* (State) -> ok: the VM stops tracing each process the next time that it is scheduled. */
-FP_NIF(sends_end)
+ERL_NIF_TERM fp_nif_sends_end(FP_NIF_ARGS)
 {
     struct sends *sends = get_sends(env, argv[0]);
 
@@ -87,7 +87,7 @@ FP_NIF(sends_end)
 
 ERL_NIF_TERM fp_sends_enabled(ErlNifEnv *env, const ERL_NIF_TERM argv[3])
 {
-    const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
+    const struct fp_sends_atoms *atoms = &fp_looks(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);
 
     int is_over = sends == NULL || atomic_load_explicit(&sends->is_over, memory_order_relaxed);
@@ -101,7 +101,7 @@ ERL_NIF_TERM fp_sends_enabled(ErlNifEnv *env, const ERL_NIF_TERM argv[3])
 /* {flame_prof_sends, What, Of} to the owner. */
 static void notify(ErlNifEnv *env, struct sends *sends, ERL_NIF_TERM what, ERL_NIF_TERM of)
 {
-    const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
+    const struct fp_sends_atoms *atoms = &fp_looks(env)->sends_atoms;
 
     enif_send(env, &sends->owner, NULL, enif_make_tuple3(env, atoms->flame_prof_sends, what, of));
 }
@@ -123,14 +123,14 @@ static void count(ErlNifEnv *env, struct sends *sends)
     if (events < sends->limit)
         return;
     if (atomic_exchange_explicit(&sends->is_over, 1, memory_order_relaxed) == 0)
-        notify(env, sends, fp_library(env)->sends_atoms.over, enif_make_uint64(env, events));
+        notify(env, sends, fp_looks(env)->sends_atoms.over, enif_make_uint64(env, events));
 }
 
 /* Local pids and registered names only: ports, aliases and other nodes have no process to profile
  * here. */
 ERL_NIF_TERM fp_sends_trace(ErlNifEnv *env, const ERL_NIF_TERM argv[5])
 {
-    const struct fp_sends_atoms *atoms = &fp_library(env)->sends_atoms;
+    const struct fp_sends_atoms *atoms = &fp_looks(env)->sends_atoms;
     struct sends *sends = get_sends(env, argv[1]);
     ErlNifPid pid;
     ERL_NIF_TERM to;

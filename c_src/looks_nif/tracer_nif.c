@@ -1,10 +1,10 @@
 /* tracer_nif.c - the VM's tracer callbacks, and the NIFs of flame_prof_tracing, which owns the one
  * tracing that may run. */
-#include "agent_nif/tracer_nif.h"
+#include "looks_nif/tracer_nif.h"
 
 #include <string.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/term.h"
 #include "terms/terms.h"
@@ -49,7 +49,7 @@ static int keeps(ErlNifEnv *env, ErlNifUInt64 state, ERL_NIF_TERM tracee)
 
 static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TERM argv[])
 {
-    const struct fp_tracer_atoms *atoms = &fp_library(env)->tracer_atoms;
+    const struct fp_tracer_atoms *atoms = &fp_looks(env)->tracer_atoms;
     struct fp_tracer_event event;
     int is_wanted;
 
@@ -70,7 +70,7 @@ static ERL_NIF_TERM enabled(ErlNifEnv *env, ErlNifUInt64 state, const ERL_NIF_TE
 }
 
 /* (Tag, State, Tracee) -> trace | discard | remove */
-FP_NIF(enabled)
+ERL_NIF_TERM fp_nif_enabled(FP_NIF_ARGS)
 {
     ErlNifUInt64 state;
 
@@ -79,20 +79,20 @@ FP_NIF(enabled)
     return fp_sends_enabled(env, argv);
 }
 
-FP_NIF(enabled_call)
+ERL_NIF_TERM fp_nif_enabled_call(FP_NIF_ARGS)
 {
     return fp_nif_enabled(env, argc, argv);
 }
 
-FP_NIF(enabled_garbage_collection)
+ERL_NIF_TERM fp_nif_enabled_garbage_collection(FP_NIF_ARGS)
 {
     return fp_nif_enabled(env, argc, argv);
 }
 
 /* (Tag, State, Tracee, Message, Options) -> ok */
-FP_NIF(trace)
+ERL_NIF_TERM fp_nif_trace(FP_NIF_ARGS)
 {
-    const struct fp_tracer_atoms *atoms = &fp_library(env)->tracer_atoms;
+    const struct fp_tracer_atoms *atoms = &fp_looks(env)->tracer_atoms;
     struct fp_tracer_event event;
     ErlNifUInt64 state;
 
@@ -175,9 +175,9 @@ static ERL_NIF_TERM open_kind(ErlNifEnv *env, const struct fp_tracer_kind *kind,
 
 /* (Kind, #{events, events_per_second, cpu_ns_per_second, seconds}, Config) -> {ok, State} |
  * {error, busy | ...}. 0: no limit. The states of patterns are State + 1 and on. */
-FP_NIF(tracer_open)
+ERL_NIF_TERM fp_nif_tracer_open(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     const struct fp_tracer_kind *kind = find_kind(env, argv[0]);
     struct fp_tracer_limits limits = {0};
     ERL_NIF_TERM answer;
@@ -206,7 +206,7 @@ static int get_generation(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *generatio
 }
 
 /* (State, Milliseconds until the next) -> its pressure, 0 to 255, while it runs | What ended it. */
-FP_NIF(tracer_heartbeat)
+ERL_NIF_TERM fp_nif_tracer_heartbeat(FP_NIF_ARGS)
 {
     enum fp_tracer_end end;
     uint64_t generation;
@@ -221,7 +221,7 @@ FP_NIF(tracer_heartbeat)
 }
 
 /* (State) -> ok: every event is discarded from now on. */
-FP_NIF(tracer_end)
+ERL_NIF_TERM fp_nif_tracer_end(FP_NIF_ARGS)
 {
     uint64_t generation;
 
@@ -233,7 +233,7 @@ FP_NIF(tracer_end)
 
 /* (State) -> #{events, discarded, lost, ended_for_ns}, until another one starts. ended_for_ns: 0
  * while it runs. */
-FP_NIF(tracer_counters)
+ERL_NIF_TERM fp_nif_tracer_counters(FP_NIF_ARGS)
 {
     struct fp_tracer_counters counters = fp_tracer_counters();
     ERL_NIF_TERM map = enif_make_new_map(env);
@@ -246,9 +246,9 @@ FP_NIF(tracer_counters)
 }
 
 /* (State, What) -> what the kind answers | {error, bad_state} of one that is closed. */
-FP_NIF(tracer_read)
+ERL_NIF_TERM fp_nif_tracer_read(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     uint64_t generation;
     ERL_NIF_TERM answer;
 
@@ -267,9 +267,9 @@ FP_NIF(tracer_read)
  * usual. Due: [Pid], whose flags are to be set; none while others read what was measured |
  * {new_processes, Boolean}: these shall have flags, or not; the next call follows at once | look:
  * `look' is to be read. */
-FP_NIF(tracer_due)
+ERL_NIF_TERM fp_nif_tracer_due(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     ERL_NIF_TERM answer = enif_make_list(env, 0);
     uint64_t generation;
     uint32_t ask_ms = 0;
@@ -286,9 +286,9 @@ FP_NIF(tracer_due)
 
 /* (State) -> ok | {error, bad_state}: a thread does not leave; its memory stays, and another
  * tracing is refused. */
-FP_NIF(tracer_close)
+ERL_NIF_TERM fp_nif_tracer_close(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     uint64_t generation;
     int err = 0;
 

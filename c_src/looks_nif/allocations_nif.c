@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
-#include "agent_nif/term_nif.h"
-#include "agent_nif/tracer_nif.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
+#include "looks_nif/tracer_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "erts/serving.h"
 #include "erts/term.h"
-#include "session/weight_encoder.h"
+#include "format/weight.h"
 #include "terms/terms.h"
 #include "tracer/allocations.h"
 
@@ -29,7 +29,7 @@
 #define SITES_NS INT64_C(500000000)
 
 struct measuring {
-    const struct fp_library *library;
+    const struct fp_vm *library;
     struct fp_live_ranges live;
     struct fp_ranges ranges;
     struct fp_code_index *code;
@@ -55,7 +55,7 @@ static void destroy(void *state)
 
 static int open_measuring(struct measuring *measuring, struct fp_allocations_options *options)
 {
-    const struct fp_library *library = measuring->library;
+    const struct fp_vm *library = measuring->library;
     int err = fp_code_ranges(&library->memory, &measuring->ranges);
 
     if (err != 0 && err != FP_EFULL)
@@ -107,7 +107,7 @@ static void *create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
     }
     memset(measuring, 0, sizeof *measuring);
     measuring->own.fd = -1;
-    measuring->library = fp_library(env);
+    measuring->library = fp_vm(env);
     if (measuring->library->layout == NULL)
         *err = FP_ESTATE;
     else if (!get_options(env, config, &options, &measuring->except))
@@ -347,57 +347,55 @@ static const struct fp_allocation *oldest(const struct measuring *measuring, uin
     return first;
 }
 
-static int put_record(struct fp_weight_encoder *encoder, const struct fp_allocation *record)
+/* Bytes that one move makes: some thousand samples. */
+#define MOVE_BYTES (256u * 1024u)
+
+static struct fp_weight weight_of(const struct fp_allocation *record)
 {
     int is_known = (record->flags & FP_ALLOCATION_SURVIVED) && record->window > 0;
 
-    return fp_weight_encoder_put(
-        encoder, &(struct fp_weight){.pid = record->pid,
-                                     .end_ns = record->end_ns,
-                                     .words = record->weight,
-                                     .window = is_known ? record->window : 0,
-                                     .survived = record->survived,
-                                     .length_ns = record->length_ns,
-                                     .cause = record->cause,
-                                     .is_long = (record->flags & FP_ALLOCATION_LONG) != 0,
-                                     .is_major = (record->flags & FP_ALLOCATION_MAJOR) != 0,
-                                     .message_kind = record->message_kind,
-                                     .message = record->message,
-                                     .count = record->count,
-                                     .frame = record->frame});
+    return (struct fp_weight){.pid = record->pid,
+                              .end_ns = record->end_ns,
+                              .words = record->weight,
+                              .window = is_known ? record->window : 0,
+                              .survived = record->survived,
+                              .length_ns = record->length_ns,
+                              .cause = record->cause,
+                              .is_long = (record->flags & FP_ALLOCATION_LONG) != 0,
+                              .is_major = (record->flags & FP_ALLOCATION_MAJOR) != 0,
+                              .message_kind = record->message_kind,
+                              .message = record->message,
+                              .count = record->count,
+                              .frame = record->frame};
 }
 
-/* As drain(), and to the session, in the order of time. {[Record], Counters, IsAll}: of a long
- * collection the whole stack. Not all: there are more than one move takes, or the writer has not
- * made room yet. */
-static ERL_NIF_TERM move_records(ErlNifEnv *env, void *arg, struct fp_weight_encoder *encoder)
+/* As drain(), with the samples for a session (flame_prof_nif:session_weights/2), in the order of
+ * time: {[Record], Counters, IsAll, Weights}; of a long collection the whole stack. */
+static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring)
 {
-    struct measuring *measuring = arg;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
+    ERL_NIF_TERM list = enif_make_list(env, 0), weights;
     const struct fp_allocation *record;
     uint32_t records = 0, thread, most;
+    unsigned char *to = enif_make_new_binary(env, MOVE_BYTES, &weights);
+    size_t size = 0;
 
+    refresh(measuring);
+    (void)fp_code_index_revalidate(measuring->code);
     while ((record = oldest(measuring, &thread)) != NULL && records < DRAIN_MAX) {
-        if (put_record(encoder, record) != 0)
+        struct fp_weight weight = weight_of(record);
+
+        if (size + fp_weight_bytes(&weight) > MOVE_BYTES)
             break;
+        fp_weight_write(&weight, to + size);
+        size += fp_weight_bytes(&weight);
         most = record->flags & FP_ALLOCATION_LONG ? FP_ALLOCATION_FRAMES_MAX : ROOT_FRAMES;
         list = enif_make_list_cell(env, record_term(env, measuring, record, most), list);
         fp_allocations_release(measuring->allocations, thread);
         records++;
     }
-    return enif_make_tuple3(env, list, counters_term(env, measuring->allocations),
-                            fp_boolean(env, record == NULL));
-}
-
-/* ... | {error, closed} */
-static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring, ERL_NIF_TERM session)
-{
-    ERL_NIF_TERM answer;
-
-    refresh(measuring);
-    (void)fp_code_index_revalidate(measuring->code);
-    answer = fp_session_put_weights(env, session, move_records, measuring);
-    return answer != 0 ? answer : fp_error(env, fp_atom(env, "closed"));
+    return enif_make_tuple4(env, list, counters_term(env, measuring->allocations),
+                            fp_boolean(env, record == NULL),
+                            enif_make_sub_binary(env, weights, 0, size));
 }
 
 /* {Words, Processes} | {error, Error} */
@@ -467,14 +465,11 @@ static ERL_NIF_TERM read_collections(ErlNifEnv *env, const struct measuring *mea
     return enif_make_tuple3(env, of[0], of[1], collected(env, collections));
 }
 
-/* drain | open_words | look | collections | {move, Session} */
+/* drain | open_words | look | collections | move */
 static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
-    const ERL_NIF_TERM *part;
-    int size;
-
-    if (enif_get_tuple(env, what, &size, &part) && size == 2 && fp_is_atom(env, part[0], "move"))
-        return move(env, state, part[1]);
+    if (fp_is_atom(env, what, "move"))
+        return move(env, state);
     if (fp_is_atom(env, what, "collections"))
         return read_collections(env, state);
     if (fp_is_atom(env, what, "look"))

@@ -2,7 +2,7 @@
  * the previous pass. With `growers`, for tests and measurements: as a session selects them. */
 #include <stdatomic.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "session/top_processes.h"
 #include "terms/terms.h"
@@ -36,10 +36,10 @@ static int metric_of(ErlNifEnv *env, ERL_NIF_TERM term)
 }
 
 /* (Metric, IsDelta, Top, Growers) -> {ok, Selector} | {error, Error} */
-FP_NIF(selector_new)
+ERL_NIF_TERM fp_nif_selector_new(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = library->layout;
+    struct fp_looks *library = fp_looks(env);
+    struct fp_layout *layout = library->vm.layout;
     int metric = metric_of(env, argv[0]), is_delta = fp_is_atom(env, argv[1], "true");
     struct fp_ranking ranking = {.metric = (uint8_t)metric, .is_delta = is_delta != 0, .every = 1};
     struct top_handle *handle;
@@ -80,13 +80,13 @@ static ERL_NIF_TERM selected_term(ErlNifEnv *env, const struct fp_top_processes 
 
 /* (Selector, Slots) -> more | {Processes, [{Pid, the metric or its growth}]}
  * Reads so many slots of the process table: `more` before the pass has read all of them. */
-FP_NIF(selector_next)
+ERL_NIF_TERM fp_nif_selector_next(FP_NIF_ARGS)
 {
     struct top_handle *handle;
     ERL_NIF_TERM term;
     unsigned slots;
 
-    if (!enif_get_resource(env, argv[0], fp_library(env)->selector_type, (void **)&handle) ||
+    if (!enif_get_resource(env, argv[0], fp_looks(env)->selector_type, (void **)&handle) ||
         !enif_get_uint(env, argv[1], &slots) || slots == 0 || handle->top == NULL ||
         atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);

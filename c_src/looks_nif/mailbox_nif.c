@@ -2,7 +2,7 @@
  * may sleep between attempts, so it has a dirty I/O scheduler. */
 #include <stdatomic.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/process_table.h"
 #include "erts/term.h"
@@ -51,10 +51,10 @@ static int get_limits(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_mailbox_limits
 
 /* (Pid, #{oldest, time_ms, millions, rows}) -> {ok, Mailbox} | {error, Error}; `unsupported` with a
  * text where the queues are not as calibration expected. */
-FP_NIF(mailbox_open)
+ERL_NIF_TERM fp_nif_mailbox_open(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = library->layout;
+    struct fp_looks *library = fp_looks(env);
+    struct fp_layout *layout = library->vm.layout;
     struct mailbox_handle *handle;
     struct fp_mailbox_limits limits;
     ErlNifPid pid;
@@ -65,7 +65,7 @@ FP_NIF(mailbox_open)
     if (layout == NULL || !enif_get_local_pid(env, argv[0], &pid) ||
         !get_limits(env, argv[1], &limits, &rows))
         return enif_make_badarg(env);
-    if (layout->queue_refusal != NULL)
+    if (layout->queue_refusal[0] != 0)
         return fp_error_text(env, FP_EUNSUPPORTED, layout->queue_refusal);
     handle = enif_alloc_resource(library->mailbox_type, sizeof *handle);
     atomic_init(&handle->entered, 0);
@@ -187,11 +187,11 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
 
 /* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer. The answer is told
  * once: the memory is freed here, as destructors have a normal scheduler. */
-FP_NIF(mailbox_next)
+ERL_NIF_TERM fp_nif_mailbox_next(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     struct mailbox_handle *handle;
-    struct teller to = {.env = env, .layout = library->layout};
+    struct teller to = {.env = env, .layout = library->vm.layout};
     ERL_NIF_TERM term;
     unsigned nodes;
 

@@ -1,10 +1,10 @@
 /* allocators_nif.c - what the allocators have, for flame_prof_allocators: once
- * allocators_solve/3 gets what erlang:system_info({allocator, A}) says, then allocators_read/0 and
- * allocators_sums/0 read memory alone. */
+ * allocators_solve/3 gets what erlang:system_info({allocator, A}) says, then allocators_read/0 reads
+ * memory alone. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/pages.h"
@@ -113,16 +113,7 @@ static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusa
     return fp_error_text(env, refusal->err, refusal->why);
 }
 
-/* Keeps the first: others may be reading by it. */
-static void keep(struct fp_library *library, struct fp_allocators *allocators)
-{
-    struct fp_allocators *none = NULL;
-
-    if (!atomic_compare_exchange_strong(&library->allocators, &none, allocators))
-        free(allocators);
-}
-
-static int find_and_solve(struct fp_library *library, const struct fp_allocator_fact *fact,
+static int find_and_solve(struct fp_vm *vm, const struct fp_allocator_fact *fact,
                           size_t facts, const struct allocator_parts *parts,
                           struct fp_refusal *refusal)
 {
@@ -134,13 +125,13 @@ static int find_and_solve(struct fp_library *library, const struct fp_allocator_
         *refusal = (struct fp_refusal){.err = err, .why = "/proc/self/maps has no data of the VM"};
         return err;
     }
-    err = fp_allocators_find(&allocators, &library->memory, &data, refusal);
+    err = fp_allocators_find(&allocators, &vm->memory, &data, refusal);
     if (err == 0)
-        err = fp_allocators_solve(allocators, &library->memory, fact, facts, refusal);
+        err = fp_allocators_solve(allocators, &vm->memory, fact, facts, refusal);
     if (err == 0)
-        err = solve_parts(allocators, &library->memory, &data, parts, refusal);
+        err = solve_parts(allocators, &vm->memory, &data, parts, refusal);
     if (err == 0)
-        keep(library, allocators);
+        fp_vm_keep_allocators(vm, allocators);
     else
         free(allocators);
     return err;
@@ -160,10 +151,10 @@ static int get_facts(ErlNifEnv *env, ERL_NIF_TERM list, struct fp_allocator_fact
 
 /* ([Fact], Fixes, Super) -> ok | {error, {Error, Why}}. enoent: what is at work differs from what
  * was said of it, or the layout is another one. */
-FP_NIF(allocators_solve)
+ERL_NIF_TERM fp_nif_allocators_solve(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    const char *why = fp_library_open_memory(library);
+    struct fp_vm *vm = fp_vm(env);
+    const char *why = fp_vm_open_memory(vm);
     struct fp_refusal refusal = {0};
     struct fp_allocator_fact *fact;
     struct allocator_parts parts = {0};
@@ -179,7 +170,7 @@ FP_NIF(allocators_solve)
     is_good = fact != NULL && parts.fix != NULL && get_facts(env, argv[0], fact, facts) &&
               get_fixes(env, argv[1], &parts) && get_super(env, argv[2], &parts);
     if (is_good)
-        (void)find_and_solve(library, fact, facts, &parts, &refusal);
+        (void)find_and_solve(vm, fact, facts, &parts, &refusal);
     fp_pages_free(fact, facts * sizeof *fact);
     fp_pages_free(parts.fix, FIX_FACTS_MAX * sizeof *parts.fix);
     if (!is_good)
@@ -227,129 +218,37 @@ static ERL_NIF_TERM figures_term(ErlNifEnv *env, const struct fp_allocators *all
                             known(env, figures->has_largest_free, figures->largest_free));
 }
 
-/* Of all instances, in *figures, which the caller frees. 0 or an error. */
-static int read_all(struct fp_library *library, struct fp_allocator_figures **figures)
-{
-    const struct fp_allocators *allocators = library->allocators;
-    int read = FP_ENOMEM;
-
-    *figures = calloc(allocators->count, sizeof **figures);
-    if (*figures != NULL)
-        read = fp_allocators_read(allocators, &library->memory, *figures);
-    return read == (int)allocators->count ? 0 : read < 0 ? read : FP_EFAULT;
-}
-
 /* () -> undefined | [Instance] | {error, Error} */
-FP_NIF(allocators_read)
+ERL_NIF_TERM fp_nif_allocators_read(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    struct fp_allocators *allocators = library->allocators;
+    struct fp_vm *vm = fp_vm(env);
+    struct fp_allocators *allocators = vm->allocators;
     struct fp_allocator_figures *figures;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     int err;
 
     if (allocators == NULL)
         return fp_atom(env, "undefined");
-    err = read_all(library, &figures);
+    err = fp_vm_read_allocators(vm, &figures);
     for (uint32_t i = allocators->count; err == 0 && i-- > 0;)
         list = enif_make_list_cell(env, figures_term(env, allocators, i, &figures[i]), list);
     free(figures);
     return err == 0 ? list : fp_result(env, err);
 }
 
-struct sums {
-    uint64_t carriers, blocks, single, pool, largest_free, mseg, sys, single_blocks;
-    int is_on, lacks_largest_free;
-};
-
-static void add(struct sums *sums, const struct fp_allocator_figures *figures)
-{
-    uint64_t single = figures->single.mseg_bytes + figures->single.sys_bytes;
-    uint64_t multi = figures->multi.mseg_bytes + figures->multi.sys_bytes;
-
-    sums->is_on = 1;
-    sums->carriers += multi + single + figures->pool_bytes;
-    sums->blocks +=
-        figures->multi.blocks_bytes + figures->single.blocks_bytes + figures->pool_blocks_bytes;
-    sums->single += single;
-    sums->mseg += figures->multi.mseg_bytes + figures->single.mseg_bytes;
-    sums->sys += figures->multi.sys_bytes + figures->single.sys_bytes;
-    sums->single_blocks += figures->single.blocks_bytes;
-    sums->pool += figures->pool_bytes;
-    if (figures->largest_free > sums->largest_free)
-        sums->largest_free = figures->largest_free;
-    sums->lacks_largest_free |= !figures->has_largest_free;
-}
-
-static ERL_NIF_TERM sums_terms(ErlNifEnv *env, const struct sums *sums)
-{
-    ERL_NIF_TERM list = enif_make_list(env, 0);
-
-    for (uint32_t i = FP_ALLOCATOR_COUNT; i-- > 0;) {
-        const struct sums *of = &sums[i];
-
-        if (of->is_on)
-            list = enif_make_list_cell(
-                env,
-                enif_make_tuple9(env, fp_atom(env, fp_allocator_name((enum fp_allocator)i)),
-                                 enif_make_uint64(env, of->carriers),
-                                 enif_make_uint64(env, of->blocks),
-                                 enif_make_uint64(env, of->single), enif_make_uint64(env, of->pool),
-                                 known(env, !of->lacks_largest_free, of->largest_free),
-                                 enif_make_uint64(env, of->mseg), enif_make_uint64(env, of->sys),
-                                 enif_make_uint64(env, of->single_blocks)),
-                list);
-    }
-    return list;
-}
-
-/* () -> undefined | {error, Error} | {[{Allocator, Carriers, Blocks, Single, Pool,
- * LargestFree | none, Mseg, Sys, SingleBlocks}], Taken, GivenBack, Fix | none,
- * {Size, Used} | none}: bytes of all instances; calls; bytes of fixed sizes that belong to
- * processes; the super carrier. */
-FP_NIF(allocators_sums)
-{
-    struct fp_library *library = fp_library(env);
-    struct fp_allocators *allocators = library->allocators;
-    struct sums sums[FP_ALLOCATOR_COUNT] = {{0}};
-    uint64_t taken = 0, given_back = 0, fix = 0;
-    struct fp_super_carrier super = {0};
-    struct fp_allocator_figures *figures;
-    int err, has_fix, has_super;
-
-    if (allocators == NULL)
-        return fp_atom(env, "undefined");
-    err = read_all(library, &figures);
-    for (uint32_t i = 0; err == 0 && i < allocators->count; i++) {
-        add(&sums[allocators->instance[i].allocator], &figures[i]);
-        taken += figures[i].taken;
-        given_back += figures[i].given_back;
-    }
-    free(figures);
-    if (err != 0)
-        return fp_result(env, err);
-    has_fix = fp_fix_read(allocators, &library->memory, &fix) == 0;
-    has_super = fp_super_carrier_read(allocators, &library->memory, &super) == 0;
-    return enif_make_tuple5(env, sums_terms(env, sums), enif_make_uint64(env, taken),
-                            enif_make_uint64(env, given_back), known(env, has_fix, fix),
-                            has_super ? enif_make_tuple2(env, enif_make_uint64(env, super.size),
-                                                         enif_make_uint64(env, super.used))
-                                      : fp_atom(env, "none"));
-}
-
 /* () -> #{executable := Bytes, ..., carriers => Bytes, cached => Bytes,
  * walked => Bytes, counted => Bytes} |
  * {error, Error}: the resident memory of the OS process by kind. Carriers have three: what is
  * resident of those whose lists proved themselves, their bytes, and the bytes of all. */
-FP_NIF(memory_rss)
+ERL_NIF_TERM fp_nif_memory_rss(FP_NIF_ARGS)
 {
     static const char *const names[] = {
 #define NAME(name) #name,
         FP_RSS_MAP(NAME)};
 #undef NAME
-    struct fp_library *library = fp_library(env);
-    const char *why = fp_library_open_memory(library);
-    struct fp_allocators *allocators = library->allocators;
+    struct fp_vm *vm = fp_vm(env);
+    const char *why = fp_vm_open_memory(vm);
+    struct fp_allocators *allocators = vm->allocators;
     struct fp_carriers carriers = {0};
     ERL_NIF_TERM map = enif_make_new_map(env);
     struct fp_rss rss;
@@ -358,8 +257,8 @@ FP_NIF(memory_rss)
     if (why != NULL)
         return fp_error_text(env, FP_EUNSUPPORTED, why);
     are_known =
-        allocators != NULL && fp_carriers_walk(allocators, &library->memory, &carriers) == 0;
-    err = fp_rss_read(&library->memory, allocators, are_known ? &carriers : NULL, &rss);
+        allocators != NULL && fp_carriers_walk(allocators, &vm->memory, &carriers) == 0;
+    err = fp_rss_read(&vm->memory, allocators, are_known ? &carriers : NULL, &rss);
     for (unsigned kind = 0; kind < FP_RSS_COUNT; kind++)
         if (rss.has_carriers || (kind != FP_RSS_carriers && kind != FP_RSS_cached))
             fp_map_put_u64(env, &map, names[kind], rss.bytes[kind]);

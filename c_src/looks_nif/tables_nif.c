@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/ets_objects.h"
 #include "erts/term.h"
@@ -14,19 +14,19 @@
 
 /* () -> ok | known | {error, Error}: of the scheduler that runs this; `known': nothing is to be
  * solved. */
-FP_NIF(tables_probe)
+ERL_NIF_TERM fp_nif_tables_probe(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    const struct fp_layout *layout = library->layout;
+    struct fp_looks *library = fp_looks(env);
+    const struct fp_layout *layout = library->vm.layout;
     uint64_t process, data;
 
     if (library->tables != NULL)
         return fp_atom(env, "known");
     if (layout == NULL || layout->release.running.scheduler_data == 0)
         return fp_result(env, FP_EUNSUPPORTED);
-    process = fp_own_process(env, &library->memory);
+    process = fp_own_process(env, &library->vm.memory);
     if (process == 0 ||
-        fp_safe_read_word(&library->memory, process + layout->release.running.scheduler_data,
+        fp_safe_read_word(&library->vm.memory, process + layout->release.running.scheduler_data,
                           &data) != 0)
         return fp_result(env, FP_ELAYOUT);
     atomic_store(&library->tables_data, data);
@@ -62,10 +62,10 @@ static int get_fact(ErlNifEnv *env, const struct fp_memory *memory, ERL_NIF_TERM
 }
 
 /* ([Fact], ArrayBytes, Schedulers) -> ok | {error, {Error, Why}} */
-FP_NIF(tables_solve)
+ERL_NIF_TERM fp_nif_tables_solve(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    const struct fp_layout *layout = library->layout;
+    struct fp_looks *library = fp_looks(env);
+    const struct fp_layout *layout = library->vm.layout;
     struct fp_ets_fact fact[FP_ETS_FACTS_MAX];
     struct fp_ets_input input = {.fact = fact, .data = library->tables_data};
     struct fp_ets *tables, *none = NULL;
@@ -77,7 +77,7 @@ FP_NIF(tables_solve)
         return enif_make_badarg(env);
     while (enif_get_list_cell(env, list, &head, &list))
         if (input.facts == FP_ETS_FACTS_MAX ||
-            !get_fact(env, &library->memory, head, &fact[input.facts++]))
+            !get_fact(env, &library->vm.memory, head, &fact[input.facts++]))
             return enif_make_badarg(env);
     if (!enif_get_uint(env, argv[1], &input.array_bytes) ||
         !enif_get_uint(env, argv[2], &input.schedulers))
@@ -85,7 +85,7 @@ FP_NIF(tables_solve)
     tables = malloc(sizeof *tables);
     if (tables == NULL)
         return fp_error_text(env, FP_ENOMEM, "");
-    if (fp_ets_solve(tables, &library->memory, layout, &input, &refusal) != 0) {
+    if (fp_ets_solve(tables, &library->vm.memory, layout, &input, &refusal) != 0) {
         free(tables);
         return fp_error_text(env, refusal.err, refusal.why);
     }
@@ -144,11 +144,11 @@ static int get_objects_fact(ErlNifEnv *env, const struct fp_layout *layout,
 }
 
 /* ([Fact]) -> ok | {error, {Error, Why}}; without facts: is it known? */
-FP_NIF(tables_objects)
+ERL_NIF_TERM fp_nif_tables_objects(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     struct fp_ets_objects_fact fact[FP_ETS_FACTS_MAX];
-    const struct fp_layout *layout = library->layout;
+    const struct fp_layout *layout = library->vm.layout;
     struct fp_ets_objects *objects, *none = NULL;
     struct fp_refusal refusal;
     ERL_NIF_TERM list = argv[0], head;
@@ -160,12 +160,12 @@ FP_NIF(tables_objects)
         return fp_atom(env, "ok");
     while (enif_get_list_cell(env, list, &head, &list))
         if (facts == FP_ETS_FACTS_MAX ||
-            !get_objects_fact(env, layout, &library->memory, head, &fact[facts++]))
+            !get_objects_fact(env, layout, &library->vm.memory, head, &fact[facts++]))
             return enif_make_badarg(env);
     objects = malloc(sizeof *objects);
     if (objects == NULL)
         return fp_error_text(env, FP_ENOMEM, "");
-    if (fp_ets_objects_solve(objects, library->tables, &library->memory, layout->release.otp, fact,
+    if (fp_ets_objects_solve(objects, library->tables, &library->vm.memory, layout->release.otp, fact,
                              facts, &refusal) != 0) {
         free(objects);
         return fp_error_text(env, refusal.err, refusal.why);
@@ -204,11 +204,11 @@ static ERL_NIF_TERM table_term(ErlNifEnv *env, const struct fp_ets_table *table)
 }
 
 /* () -> undefined | {[Table], Incomplete, LeftOut} | {error, Error} */
-FP_NIF(tables_read)
+ERL_NIF_TERM fp_nif_tables_read(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     const struct fp_ets *tables = library->tables;
-    const struct fp_layout *layout = library->layout;
+    const struct fp_layout *layout = library->vm.layout;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     struct fp_ets_list found;
     struct fp_memory memory;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/perf_map.h"
@@ -61,29 +61,29 @@ static ERL_NIF_TERM written(ErlNifEnv *env, const char *path, size_t bytes,
 }
 
 /* 0 or an error; FP_ENOENT when no function is found. */
-static int make_text(struct fp_library *library, struct fp_buffer *text, struct fp_loaded *loaded,
+static int make_text(struct fp_looks *library, struct fp_buffer *text, struct fp_loaded *loaded,
                      unsigned n, struct fp_perf_map_count *count)
 {
-    const struct fp_layout *layout = library->layout;
+    const struct fp_layout *layout = library->vm.layout;
     struct fp_functions functions;
     struct fp_ranges ranges;
     int err;
 
     if (layout == NULL)
         return FP_ESTATE;
-    err = fp_code_ranges(&library->memory, &ranges);
+    err = fp_code_ranges(&library->vm.memory, &ranges);
     if (err == 0)
-        err = fp_functions_read(&functions, &layout->release, &library->memory, &ranges);
+        err = fp_functions_read(&functions, &layout->release, &library->vm.memory, &ranges);
     if (err != 0)
         return err;
-    err = fp_perf_map_text(text, &functions, loaded, n, layout, &library->memory, count);
+    err = fp_perf_map_text(text, &functions, loaded, n, layout, &library->vm.memory, count);
     fp_functions_free(&functions);
     return err == 0 && count->functions == 0 ? FP_ENOENT : err;
 }
 
 /* [{Module, Md5, HasOldCode}] -> {ok, #{file, bytes, functions, left_out, memory}} |
  * {error, {Error, Why}} */
-FP_NIF(write_perf_map)
+ERL_NIF_TERM fp_nif_write_perf_map(FP_NIF_ARGS)
 {
     struct fp_perf_map_count count;
     struct fp_buffer text = {NULL, 0, 0};
@@ -96,7 +96,7 @@ FP_NIF(write_perf_map)
     if (loaded == NULL)
         return enif_make_badarg(env);
     snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)getpid());
-    err = make_text(fp_library(env), &text, loaded, n, &count);
+    err = make_text(fp_looks(env), &text, loaded, n, &count);
     snprintf(why, sizeof why, "%s: %s", path, fp_err_text(err));
     if (err == 0)
         err = fp_perf_map_write(path, text.bytes, text.size, why, sizeof why);

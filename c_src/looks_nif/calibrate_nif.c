@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
-#include "agent_nif/term_nif.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/process.h"
@@ -19,22 +19,22 @@ struct calibration {
     struct fp_probe probe[FP_PROBES_MAX];
 };
 
-FP_NIF(calibration_open)
+ERL_NIF_TERM fp_nif_calibration_open(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     struct calibration *calibration =
         enif_alloc_resource(library->calibration_type, sizeof *calibration);
     ERL_NIF_TERM ref = enif_make_resource(env, calibration);
 
-    (void)fp_library_open_memory(library); /* calibration_probe/1 returns its error */
+    (void)fp_vm_open_memory(&library->vm); /* calibration_probe/1 returns its error */
     memset(calibration, 0, sizeof *calibration);
     enif_release_resource(calibration);
     return ref;
 }
 
-FP_NIF(calibration_probe)
+ERL_NIF_TERM fp_nif_calibration_probe(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     struct calibration *calibration;
     ErlNifPid self;
     uint64_t address;
@@ -42,10 +42,10 @@ FP_NIF(calibration_probe)
 
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration))
         return enif_make_badarg(env);
-    if (library->memory_err != 0)
-        return fp_result(env, library->memory_err);
+    if (library->vm.memory_err != 0)
+        return fp_result(env, library->vm.memory_err);
     enif_self(env, &self);
-    address = fp_own_process(env, &library->memory);
+    address = fp_own_process(env, &library->vm.memory);
     if (address == 0)
         return fp_result(env, FP_ELAYOUT);
     at = atomic_fetch_add(&calibration->probes, 1);
@@ -163,41 +163,9 @@ static ERL_NIF_TERM refusal_term(ErlNifEnv *env, int err, const char *field, con
                                           fp_text(env, why)));
 }
 
-static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
+ERL_NIF_TERM fp_nif_calibration_solve(FP_NIF_ARGS)
 {
-    const struct fp_release *listed = fp_release_find(layout->release.otp);
-    ERL_NIF_TERM map = enif_make_new_map(env), offsets = enif_make_new_map(env);
-
-    for (enum fp_field field = 0; field < FP_FIELD_COUNT; field++)
-        fp_map_put(env, &offsets, fp_field_name(field),
-                   enif_make_uint(env, layout->release.offset[field]));
-    fp_map_put(env, &map, "otp", enif_make_uint(env, layout->release.otp));
-    fp_map_put(env, &map, "tested",
-               fp_atom(env, listed == NULL           ? "unlisted"
-                            : layout->release.tested ? "tested"
-                                                     : "untested"));
-    fp_map_put(env, &map, "reads", fp_text(env, fp_safe_read_method(&fp_library(env)->memory)));
-    fp_map_put(env, &map, "process_size", enif_make_uint(env, layout->release.process_size));
-    fp_map_put(env, &map, "otel", fp_atom(env, layout->otel.map_header != 0 ? "true" : "false"));
-    fp_map_put(env, &map, "offsets", offsets);
-    return map;
-}
-
-/* Keeps the first layout: sessions may be using it. */
-static void keep_layout(struct fp_library *library, const struct fp_layout *layout)
-{
-    struct fp_layout *copy = enif_alloc(sizeof *copy), *none = NULL;
-
-    if (copy == NULL)
-        return;
-    *copy = *layout;
-    if (!atomic_compare_exchange_strong(&library->layout, &none, copy))
-        enif_free(copy);
-}
-
-FP_NIF(calibration_solve)
-{
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     struct calibration *calibration;
     struct fp_solve_input input;
     struct known_atoms known;
@@ -208,13 +176,13 @@ FP_NIF(calibration_solve)
     if (!enif_get_resource(env, argv[0], library->calibration_type, (void **)&calibration) ||
         !get_input(env, argv[1], calibration, &input, &known))
         return enif_make_badarg(env);
-    err = fp_code_ranges(&library->memory, &input.code);
+    err = fp_code_ranges(&library->vm.memory, &input.code);
     if (err != 0)
         return refusal_term(env, err, "code", fp_code_ranges_why(err));
     err = fp_maps_data(&input.data);
     if (err != 0)
         return refusal_term(env, err, "data", "/proc/self/maps has no data of the executable");
-    if (fp_layout_solve(&layout, &library->memory, &input, &refusal) != 0)
+    if (fp_layout_solve(&layout, &library->vm.memory, &input, &refusal) != 0)
         return refusal_term(env, refusal.err, refusal.field, refusal.why);
     layout.term = (struct fp_known_terms){
         .initial_call = fp_atom(env, "$initial_call"),
@@ -224,23 +192,9 @@ FP_NIF(calibration_solve)
     };
 #define MAKE_ENVELOPE(name, text) layout.envelope.name = fp_atom(env, text);
     FP_ENVELOPE_MAP(MAKE_ENVELOPE)
-    fp_terms_verify(env, &library->memory, &layout);
-    fp_otel_verify(env, &library->memory, &layout);
-    keep_layout(library, &layout);
-    return fp_ok(env, layout_term(env, &layout));
-}
-
-FP_NIF(layout_info)
-{
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = library->layout;
-    struct fp_ranges ranges;
-    int err;
-
-    if (layout == NULL)
-        return fp_atom(env, "undefined");
-    /* The layout stays; mappings of code come and go. */
-    err = fp_code_ranges(&library->memory, &ranges);
-    return err == 0 ? layout_term(env, layout)
-                    : refusal_term(env, err, "code", fp_code_ranges_why(err));
+    fp_terms_verify(env, &library->vm.memory, &layout);
+    fp_otel_verify(env, &library->vm.memory, &layout);
+    if (fp_vm_keep_layout(&library->vm, &layout) != 0)
+        return refusal_term(env, FP_ENOMEM, "layout", fp_err_text(FP_ENOMEM));
+    return fp_ok(env, fp_value_make(env, FP_VALUE_LAYOUT, &layout, sizeof layout));
 }

@@ -3,26 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
-#include "agent_nif/term_nif.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "terms/terms.h"
 #include "waits/waits.h"
-
-struct fp_sites *fp_library_sites(struct fp_library *library, uint64_t *mark)
-{
-    struct fp_sites *sites;
-
-    enif_mutex_lock(library->lock);
-    sites = library->sites;
-    *mark = library->sites_mark;
-    fp_sites_retain(sites);
-    enif_mutex_unlock(library->lock);
-    return sites;
-}
 
 /* What a look reads by. */
 struct looking {
@@ -53,8 +41,7 @@ static void make_atoms(struct looking *look)
 
 static int open_look(ErlNifEnv *env, struct looking *look)
 {
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = library->layout;
+    struct fp_layout *layout = fp_vm(env)->layout;
     struct fp_walk walk;
     uint64_t mark;
     int err;
@@ -64,7 +51,7 @@ static int open_look(ErlNifEnv *env, struct looking *look)
     look->memory.fd = -1;
     if (layout == NULL)
         return FP_ESTATE;
-    look->sites = fp_library_sites(library, &mark);
+    look->sites = fp_vm_sites(fp_vm(env), &mark);
     if (look->sites == NULL)
         return FP_ESTATE;
     err = fp_safe_read_open_own(&look->memory);
@@ -195,7 +182,7 @@ static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *co
  * resource) or none. Ref: {N0, N1, N2} or none. Tag: {atom, Atom}, {tuple, Atom, Arity}, other or
  * unknown. Site: {M, F, A} or none. `cpu_ns`, beside the counts: of the thread, for all of it.
  * bad_state: no layout, or no sites; torn: code was loaded meanwhile. */
-FP_NIF(waits_look)
+ERL_NIF_TERM fp_nif_waits_look(FP_NIF_ARGS)
 {
     ERL_NIF_TERM pid, pids = argv[0], term;
     struct fp_waits_counts counts;
@@ -234,7 +221,7 @@ static ERL_NIF_TERM served_term(struct looking *look, ERL_NIF_TERM pid,
 
 /* ([Pid]) -> {ok, [{Pid, Kind, Tag, Ref, FromPid | none, CallbackModule | none}]} | {error, Error}
  * Those of them that are servers at work and did not run meanwhile. */
-FP_NIF(waits_served)
+ERL_NIF_TERM fp_nif_waits_served(FP_NIF_ARGS)
 {
     ERL_NIF_TERM pid, pids = argv[0], term;
     struct fp_serving_sites sites = {0};

@@ -1,8 +1,8 @@
 /* otel_nif.c - what term/otel.h reads: checked at calibration, and as terms for tests. */
 #include <string.h>
 
-#include "agent_nif/library.h"
-#include "agent_nif/term_nif.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/term.h"
 #include "erts/term/otel.h"

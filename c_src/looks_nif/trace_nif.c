@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent_nif/library.h"
-#include "agent_nif/tracer_nif.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/tracer_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -358,7 +358,7 @@ const struct fp_tracer_kind fp_tracer_kind_trace = {
 };
 
 /* (Term, #{depth, bytes, items}) -> Term, as a trace would show it. */
-FP_NIF(trace_term)
+ERL_NIF_TERM fp_nif_trace_term(FP_NIF_ARGS)
 {
     struct fp_term_copy_limits limits = {0};
     unsigned char bytes[BYTES_MAX + FP_TERM_COPY_SLACK];

@@ -4,7 +4,7 @@
  * atoms leave: tags of tuples, names of records, keys. */
 #include <stdatomic.h>
 
-#include "agent_nif/library.h"
+#include "looks_nif/looks.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
@@ -46,10 +46,10 @@ void fp_xray_handle_destroy(ErlNifEnv *env, void *object)
 
 /* (Pid, #{kilobytes, time_ms}) -> {ok, Xray} | {error, Error}; `unsupported` with a text where the
  * queues are not as calibration expected. */
-FP_NIF(xray_open)
+ERL_NIF_TERM fp_nif_xray_open(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
-    struct fp_layout *layout = library->layout;
+    struct fp_looks *library = fp_looks(env);
+    struct fp_layout *layout = library->vm.layout;
     struct fp_xray_limits limits = {0};
     struct xray_handle *handle;
     ErlNifPid pid;
@@ -61,7 +61,7 @@ FP_NIF(xray_open)
         !fp_map_get_u32(env, argv[1], "kilobytes", &kilobytes) ||
         !fp_map_get_u32(env, argv[1], "time_ms", &limits.time_ms))
         return enif_make_badarg(env);
-    if (layout->queue_refusal != NULL)
+    if (layout->queue_refusal[0] != 0)
         return fp_error_text(env, FP_EUNSUPPORTED, layout->queue_refusal);
     limits.bytes = (uint64_t)kilobytes << 10;
     handle = enif_alloc_resource(library->xray_type, sizeof *handle);
@@ -280,7 +280,7 @@ static ERL_NIF_TERM answer_term(const struct xray_teller *to, const struct fp_xr
 
 static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *handle)
 {
-    const struct fp_layout *layout = fp_library(env)->layout;
+    const struct fp_layout *layout = fp_vm(env)->layout;
     struct xray_teller to = {.env = env};
     ERL_NIF_TERM term;
 
@@ -297,9 +297,9 @@ static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *handle)
 
 /* (Xray, Objects) -> more | #{...}, the fields of struct fp_xray_answer in bytes. The answer is
  * told once: the memory is freed here, as destructors have a normal scheduler. */
-FP_NIF(xray_next)
+ERL_NIF_TERM fp_nif_xray_next(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     struct xray_handle *handle;
     ERL_NIF_TERM term;
     unsigned objects;
@@ -394,11 +394,11 @@ static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holder
 
 /* ([Pid] | all, #{kilobytes, time_ms, rows}) -> {ok, #{...}} | {error, Error}: the fields of struct
  * fp_holders, and `rows` of the holders with the most bytes. At most PIDS_MAX pids. */
-FP_NIF(binaries_look)
+ERL_NIF_TERM fp_nif_binaries_look(FP_NIF_ARGS)
 {
-    struct fp_library *library = fp_library(env);
+    struct fp_looks *library = fp_looks(env);
     uint64_t pid[PIDS_MAX], since = fp_thread_cpu_ns();
-    struct fp_holders_options options = {.layout = library->layout,
+    struct fp_holders_options options = {.layout = library->vm.layout,
                                          .objects = library->table_objects};
     struct fp_holders holders = {.room = 0};
     struct fp_memory memory;
@@ -410,7 +410,7 @@ FP_NIF(binaries_look)
         !fp_map_get_u32(env, argv[1], "time_ms", &options.time_ms) ||
         !fp_map_get_u32(env, argv[1], "rows", &rows))
         return enif_make_badarg(env);
-    if (options.layout->queue_refusal != NULL)
+    if (options.layout->queue_refusal[0] != 0)
         return fp_error_text(env, FP_EUNSUPPORTED, options.layout->queue_refusal);
     if (enif_is_list(env, tail))
         options.pid = pid;

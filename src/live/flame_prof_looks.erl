@@ -1,0 +1,206 @@
+%% @private The library of looks and of tracing, flame_prof_looks_nif: in a node while somebody uses
+%% it.
+%%
+%% Who uses it holds it: {@link with/1} for one look, {@link hold/0} until a process ends, as the
+%% owner of a tracing does. The first hold loads the library, and gives it what is known of this VM:
+%% the layout, the allocators, the sites of waits. Some minutes after the last hold it is purged.
+%%
+%% One process keeps the holds. It is started by the first of them, registered as this module, and
+%% ends when the library has gone. In a node that {@link flame_prof_attach} has lent it to there is
+%% none: the agent loads the library, and takes it away with all else.
+-module(flame_prof_looks).
+
+-export([with/1, while_held/1, hold/0, purge/0]).
+-export([init/1, serve/1]).
+
+-define(LIBRARY, flame_prof_looks_nif).
+-define(IDLE_MS, 300000).
+-define(PAUSE_MS, 100).
+
+-record(holds, {
+    %% By monitor, or by the monitor of who has it until its end.
+    by = #{} :: #{reference() => pid()},
+    idle_ms :: pos_integer(),
+    %% When it goes if nobody comes.
+    until_ms = 0 :: integer()
+}).
+
+%% @doc The answer of Fun, while the library is loaded.
+-spec with(fun(() -> Answer)) -> Answer | {error, flame_prof:reason()}.
+with(Fun) ->
+    case held() of
+        {ok, Hold} -> lent_for(Fun, Hold);
+        {error, _} = Error -> Error
+    end.
+
+lent_for(Fun, Hold) ->
+    try Fun()
+    after
+        released(Hold)
+    end.
+
+%% @doc The same if somebody else holds it; it does not stay any longer for that.
+-spec while_held(fun(() -> Answer)) -> Answer | not_held.
+while_held(Fun) ->
+    case {whereis(flame_prof_agent), whereis(?MODULE)} of
+        {undefined, undefined} ->
+            not_held;
+        {undefined, Server} ->
+            case asked(Server, join, fun() -> not_held end) of
+                {ok, Hold} -> lent_for(Fun, Hold);
+                not_held -> not_held
+            end;
+        _ ->
+            case erlang:module_loaded(?LIBRARY) of
+                true -> Fun();
+                false -> not_held
+            end
+    end.
+
+%% @doc It is loaded until the calling process ends.
+-spec hold() -> ok | {error, flame_prof:reason()}.
+hold() ->
+    case held() of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc At once, if nobody holds it: whether it has gone.
+-spec purge() -> boolean().
+purge() ->
+    case whereis(?MODULE) of
+        undefined -> not erlang:module_loaded(?LIBRARY);
+        Server -> asked(Server, purge, fun purge/0)
+    end.
+
+held() ->
+    case {whereis(flame_prof_agent), whereis(?MODULE)} of
+        {undefined, undefined} -> started();
+        {undefined, Server} -> asked(Server, hold, fun held/0);
+        {_Agent, _} -> lent(erlang:module_loaded(?LIBRARY))
+    end.
+
+lent(true) -> {ok, lent};
+lent(false) -> {error, {library, #{reason => <<"the agent of this node has not loaded it">>}}}.
+
+%% Another process may start it at the same moment, or it may end.
+started() ->
+    {Server, Monitor} = spawn_monitor(?MODULE, init, [?IDLE_MS]),
+    true = demonitor(Monitor, [flush]),
+    asked(Server, hold, fun held/0).
+
+asked(Server, Request, Again) ->
+    Monitor = monitor(process, Server),
+    Server ! {Request, self(), Monitor},
+    receive
+        {Monitor, Answer} ->
+            true = demonitor(Monitor, [flush]),
+            Answer;
+        {'DOWN', Monitor, process, _, _} ->
+            Again()
+    end.
+
+released(lent) ->
+    ok;
+released({Server, Hold}) ->
+    Server ! {release, Hold},
+    ok.
+
+%% @private
+-spec init(pos_integer()) -> ok.
+init(IdleMs) ->
+    try register(?MODULE, self()) of
+        true ->
+            true = group_leader(whereis(init), self()),
+            serve(#holds{idle_ms = IdleMs, until_ms = now_ms() + IdleMs})
+    catch
+        error:badarg -> ok
+    end.
+
+%% @private Called by its full name: a new version of this module takes over.
+-spec serve(#holds{}) -> ok.
+serve(#holds{by = By, until_ms = UntilMs} = Holds) ->
+    Left = case map_size(By) of
+        0 -> max(0, UntilMs - now_ms());
+        _ -> infinity
+    end,
+    receive
+        {hold, From, Tag} ->
+            ?MODULE:serve(lend(From, Tag, loaded(), Holds));
+        {join, From, Tag} when map_size(By) > 0 ->
+            ?MODULE:serve(lend(From, Tag, ok, Holds));
+        {join, From, Tag} ->
+            From ! {Tag, not_held},
+            ?MODULE:serve(Holds);
+        {release, Hold} ->
+            true = demonitor(Hold, [flush]),
+            ?MODULE:serve(given_back(Hold, Holds));
+        {'DOWN', Hold, process, _, _} ->
+            ?MODULE:serve(given_back(Hold, Holds));
+        {purge, From, Tag} when map_size(By) =:= 0 ->
+            ok = unloaded(),
+            From ! {Tag, true},
+            ok;
+        {purge, From, Tag} ->
+            From ! {Tag, false},
+            ?MODULE:serve(Holds)
+    after Left ->
+        unloaded()
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+given_back(Hold, #holds{by = By, idle_ms = IdleMs} = Holds) ->
+    Holds#holds{by = maps:remove(Hold, By), until_ms = now_ms() + IdleMs}.
+
+lend(From, Tag, ok, #holds{by = By} = Holds) ->
+    Hold = monitor(process, From),
+    From ! {Tag, {ok, {self(), Hold}}},
+    Holds#holds{by = By#{Hold => From}};
+lend(From, Tag, {error, _} = Error, Holds) ->
+    From ! {Tag, Error},
+    Holds.
+
+%% An embedded system loads modules at its start only, unless they are asked for.
+loaded() ->
+    case erlang:module_loaded(?LIBRARY) andalso ?LIBRARY:is_loaded() of
+        true -> ok;
+        false -> load(erlang:module_loaded(?LIBRARY) orelse code:load_file(?LIBRARY))
+    end.
+
+load({error, Why}) ->
+    Text = unicode:characters_to_binary(io_lib:format("flame_prof_looks_nif.beam: ~ts", [Why])),
+    {error, {library, #{reason => Text}}};
+load(_) ->
+    case ?LIBRARY:load() of
+        ok -> informed();
+        {error, {_, Text}} ->
+            {error, {library, #{reason => unicode:characters_to_binary(Text)}}}
+    end.
+
+%% What the agent knows of this VM. Without the agent's library there is nothing.
+informed() ->
+    try
+        _ = [?LIBRARY:layout_take(Layout) || Layout <- [flame_prof_nif:layout_value()],
+            is_binary(Layout)],
+        _ = [?LIBRARY:allocators_take(Value) || Value <- [flame_prof_nif:allocators_value()],
+            is_binary(Value)],
+        _ = [?LIBRARY:wait_sites_set(rows(Sites), Mark)
+            || {Mark, true, Sites} <- [flame_prof_nif:wait_sites()]],
+        ok
+    catch
+        error:_ -> ok
+    end.
+
+rows(Sites) ->
+    [{Address, Role, Slot} || {_, Roles, Address, _} <- Sites, {Role, Slot} <- Roles].
+
+%% Nobody holds it. Who calls it without, keeps it until that call has returned.
+unloaded() ->
+    _ = code:delete(?LIBRARY),
+    case code:soft_purge(?LIBRARY) of
+        true -> ok;
+        false ->
+            timer:sleep(?PAUSE_MS),
+            unloaded()
+    end.
