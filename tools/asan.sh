@@ -107,8 +107,8 @@ prove_one() { # statement, what is said of it
         # shellcheck disable=SC2046,SC2086
         gcc -shared -pthread $sanitize -Wl,-Bsymbolic -Wl,--version-script=tools/nif.map \
             -o "$out/proof/lib/$name" "$out/proof/wrong.o" \
-            _build/asan/c/report/*.o $(find _build/asan/c/report_nif -name '*.o' ! -name 'profile_nif.o') \
-            _build/asan/c/shared.a $(cat _build/asan/c/libs.report) || return
+            $(find _build/asan/c/report_nif -name '*.o' ! -name 'profile_nif.o') \
+            _build/asan/c/members.a $(cat _build/asan/c/libs.report) || return
     fresh && drive "$out/proof/lib" 3
     reports >"$out/found" && echo "  wrong  nothing is said of $1" >&2 && return 1
     grep -q "$2" "$out/found" && return

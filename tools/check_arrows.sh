@@ -31,7 +31,9 @@ below() {
     tracer) echo "erts format base" ;;
     session) echo "waits erts cstack format store base" ;;
     report) echo "format store base" ;;
-    agent_nif) echo "session tracer xray waits erts cstack format store terms base" ;;
+    nif) echo "erts format terms base" ;; # what both libraries of a node share
+    agent_nif) echo "nif session erts cstack format store terms base" ;;
+    looks_nif) echo "nif session tracer xray waits erts format store terms base" ;;
     report_nif) echo "report format store terms base" ;;
     *) return 1 ;;
     esac
@@ -64,7 +66,7 @@ only_in() { # what, extended expression, the places below c_src
 }
 
 # Code only: what an error's text or a comment says is no use of it.
-only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' agent_nif/ report_nif/ terms/
+only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' agent_nif/ looks_nif/ report_nif/ nif/ terms/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
     session/writer.c session/writer.h store/fs.c agent_nif/agent_nif.c
 only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' store/source.c report/output.c

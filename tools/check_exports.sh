@@ -1,12 +1,12 @@
 #!/bin/bash
-# Check what the two libraries of priv/ export, hold and weigh:
+# Check what the three libraries of priv/ export, hold and weigh:
 #
 # - nif_init is the only symbol that they define for others: libuv's and zstd's
 #   names stay inside them;
 # - they need nothing that no library defines;
-# - the agent has no zlib and no function that reads profile files;
-# - the stripped agent has at most 440 KB of its own (libuv and zstd not counted
-#   where they are linked statically);
+# - the agent has no zlib, no function that reads profile files, none of a look and none of tracing;
+# - the agent is within its limits (tools/closure.sh; libuv and zstd are not counted where they are
+#   linked statically);
 # - read-only relocations, no executable stack, stack protector.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -37,7 +37,7 @@ check() { # library
     readelf -SW "$nif" | grep -q '\.debug_info' && complain "$nif has debug information"
 }
 
-for library in priv/flame_prof_nif.so priv/flame_prof_report_nif.so; do
+for library in priv/flame_prof_nif.so priv/flame_prof_looks_nif.so priv/flame_prof_report_nif.so; do
     check "$library"
 done
 
@@ -45,11 +45,13 @@ agent=$(cat _build/c/linked)/flame_prof_nif.so
 parsers=$(nm "$agent" | awk '{ print $NF }' |
     grep -E '^(fp_(scan|parse|source|profile|tree|rows)_|inflate|gz)' | head -n 5)
 [ -z "$parsers" ] || complain "the agent has what the reader of files has:" $parsers
+looks=$(nm "$agent" | awk '{ print $NF }' | grep -E '^fp_(waits|served|mailbox|xray|holders|heap|ets|carriers|rss|tracer|tracepoint|latency|allocations_[a-z]|layout_solve|sends)' |
+    grep -vE '^fp_nif_allocators_' | head -n 5)
+[ -z "$looks" ] || complain "the agent has what looks and tracing have:" $looks
 
 # Linked statically, libuv and zstd weigh three times what we do.
 if ! grep -q '\.a' "$(cat _build/c/linked)/libs.agent"; then
-    bytes=$(stat -c %s priv/flame_prof_nif.so)
-    [ "$bytes" -le $((440 * 1024)) ] || complain "the agent has $bytes bytes, more than 440 KB"
+    tools/closure.sh --check || wrong=$((wrong + 1))
 fi
 [ "$wrong" -eq 0 ] || exit 1
-echo "  ok    the libraries export nif_init only; the agent has $(stat -c %s priv/flame_prof_nif.so) bytes and no reader of files"
+echo "  ok    the libraries export nif_init only; the agent has $(stat -c %s priv/flame_prof_nif.so) bytes no look and no reader of files"

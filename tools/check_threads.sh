@@ -114,7 +114,13 @@ enif_make_tuple   for a session that follows sends alone (sends.c), as are the n
 enif_make_ulong
 enif_send         of a new process that is sent to, which is seldom"
 
-roots="sampler_main fp_handler fp_nif_enabled fp_nif_trace"
+# Of the agent, and of the library of looks.
+roots_of() { # library
+    case $1 in
+    *looks*) echo fp_nif_enabled fp_nif_trace ;;
+    *) echo sampler_main fp_handler ;;
+    esac
+}
 
 follow() { # library, root: says what is wrong, last "reached N"
     local allowed=${!2}
@@ -135,7 +141,7 @@ check() { # library: 0 when all that is reached may be
         echo "  wrong  $1 binds its symbols when they are first called" >&2
         wrong=1
     }
-    for root in $roots; do
+    for root in $(roots_of "$1"); do
         found=$(follow "$1" "$root")
         reached="$reached, $root ${found##*reached }"
         found=$(grep -v '^reached ' <<<"$found") && {
@@ -152,8 +158,9 @@ check() { # library: 0 when all that is reached may be
 # ------------------------------------------------------------- the proof --
 # The library with one statement more: it must be found, and by its name.
 prove_one() { # source below c_src, the line to put it behind, statement, finding
-    local build said object=$tmp/wrong.o
+    local build said object=$tmp/wrong.o folder=agent_nif library=$tmp/agent.so
     build=$(cat _build/c/linked)
+    case $1 in looks_nif/*) folder=looks_nif library=$tmp/looks.so ;; esac
     mkdir -p "$tmp/c_src" && cp -r c_src/. "$tmp/c_src" &&
         awk -v after="$2" -v wrong="{ $3 }" '{ print }
             index($0, after) && !done { print wrong; done = 1 }
@@ -162,13 +169,13 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
             -include stdlib.h -include unistd.h -include pthread.h \
             -c -o "$object" "$tmp/c_src/$1.c" &&
         # shellcheck disable=SC2046
-        $CC -shared -pthread -Wl,-z,now -Wl,-Bsymbolic -o "$tmp/wrong.so" "$object" \
-            $(find "$build"/{agent_nif,session,erts,cstack,tracer,terms,waits} -name '*.o' ! -path "$build/$1.o") \
-            "$build/shared.a" $(cat "$build/libs.agent") || {
+        $CC -shared -pthread -Wl,-z,now -Wl,-Bsymbolic -o "$library" "$object" \
+            $(find "$build/$folder" -name '*.o' ! -path "$build/$1.o") \
+            "$build/members.a" $(cat "$build/libs.agent") || {
         echo "  wrong  $1.c with $3 could not be built" >&2
         return 1
     }
-    if said=$(check "$tmp/wrong.so" 2>&1) || ! grep -qF "$4" <<<"$said"; then
+    if said=$(check "$library" 2>&1) || ! grep -qF "$4" <<<"$said"; then
         echo "  wrong  $3 in $1.c is not found" >&2
         return 1
     fi
@@ -192,9 +199,9 @@ prove() {
         'extern long syscall(long, ...); syscall(1, 2, "", 1);' "system call 0x1 < " || wrong=1
     prove_one erts/capture/handler "$handler" \
         'static _Thread_local volatile int t; t++;' "__tls_get_addr < " || wrong=1
-    prove_one agent_nif/trace_nif "$event" 'static void *volatile p; p = enif_alloc(1);' \
+    prove_one looks_nif/trace_nif "$event" 'static void *volatile p; p = enif_alloc(1);' \
         "enif_alloc < trace_trace" || wrong=1
-    prove_one agent_nif/trace_nif "if (enif_thread_type() == ERL_NIF_THR_UNDEFINED)" \
+    prove_one looks_nif/trace_nif "if (enif_thread_type() == ERL_NIF_THR_UNDEFINED)" \
         'static _Thread_local volatile int t; t++; return UINT32_MAX;' "__tls_get_addr < " ||
         wrong=1
     [ $wrong = 0 ] && echo "  ok    what a tick, the handler or a callback must not call is found when it does"
@@ -203,6 +210,10 @@ prove() {
 
 case ${1:-} in
 --prove) prove ;;
-'') check "$(cat _build/c/linked)/flame_prof_nif.so" ;;
+'')
+    for library in flame_prof_nif flame_prof_looks_nif; do
+        check "$(cat _build/c/linked)/$library.so" || exit 1
+    done
+    ;;
 *) echo "tools/check_threads.sh [--prove]" >&2 && exit 2 ;;
 esac

@@ -35,7 +35,7 @@ COMMON := -std=c11 -O1 -g1 -fno-omit-frame-pointer -pthread $(SANITIZE) \
 LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \
           echo -luv -lzstd -lz) -pthread -ldl -lm
 
-SOURCES := $(filter-out c_src/agent_nif/% c_src/report_nif/% c_src/terms/%, \
+SOURCES := $(filter-out c_src/agent_nif/% c_src/looks_nif/% c_src/report_nif/% c_src/nif/% c_src/terms/%, \
     $(sort $(wildcard c_src/*/*.c c_src/*/*/*.c)))
 # test/sim/sim.c is one more (test/sim/world.h).
 TESTS := $(filter $(if $(ONLY),$(ONLY:%=test/c/%.c) $(ONLY:%=test/sim/%.c),%), \

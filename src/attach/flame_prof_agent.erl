@@ -30,15 +30,15 @@
 
 -export_type([config/0, lent/0, left/0, refusal/0]).
 
-%% `modules': with their object code. `library': the NIF's bytes, or why there is none for
-%% this node. `may_lack': go on without one where none can be had. `companions': libraries
+%% `modules': with their object code. `library': the bytes of each module's NIFs, the agent's first,
+%% or why there are none for this node. `may_lack': go on without one where none can be had. `companions': libraries
 %% that it is linked with, for where they are missing.
 -type config() ::
     #{
         controller := pid(),
         heartbeat_ms := pos_integer(),
         modules := [{module(), binary()}],
-        library := binary() | {none, Why :: binary()},
+        library := [{module(), binary()}, ...] | {none, Why :: binary()},
         may_lack := boolean(),
         companions := [{file:filename(), binary()}]
     }.
@@ -350,7 +350,8 @@ is_lent(Supervisor) ->
 
 lend(#{modules := Modules, library := Library} = Config, {Cleanup, _}, Until) ->
     Note = fun(Folder) -> Cleanup ! {folder, Folder} end,
-    case {load(lists:keydelete(flame_prof_nif, 1, Modules)), Library} of
+    Nifs = [flame_prof_nif, flame_prof_looks_nif],
+    case {load([Module || {Name, _} = Module <- Modules, not lists:member(Name, Nifs)]), Library} of
         {ok, {none, _}} -> {ok, Library, []};
         {ok, _} -> flame_prof_agent_library:load(Config, Note, Until);
         {{error, _} = Error, _} -> Error

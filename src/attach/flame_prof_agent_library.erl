@@ -1,5 +1,5 @@
-%% @private Loads the library of an agent (flame_prof_agent): writes it to a folder of the node,
-%% loads it, and deletes it at once. The first usable folder is taken; if there is none, the errors
+%% @private Loads the libraries of an agent (flame_prof_agent): writes them to a folder of the node,
+%% loads them, and deletes them at once. The first usable folder is taken; if there is none, the errors
 %% of all folders are the reason.
 %%
 %% Each file operation runs in a process of its own and has a time limit: a file system may hang.
@@ -10,7 +10,6 @@
 -import(flame_prof_agent, [in_time/2]).
 
 -define(LATE, "no file is written there in time").
--define(LIBRARY, "flame_prof_nif").
 -define(ENVIRONMENT, flame_prof_attached).
 %% The code server starts a process for a module that has code to run. If it cannot, it ends, and
 %% the node ends with it.
@@ -90,30 +89,29 @@ reasons(Why) ->
 
 %% Nothing lies there any more when it is mapped.
 lodged(Candidate, Folder, Config, Until) ->
-    #{library := Library, companions := Companions, modules := Modules} = Config,
-    Nif = lists:keyfind(flame_prof_nif, 1, Modules),
-    Own = [{?LIBRARY ++ ".so", Library}],
+    #{library := Libraries, companions := Companions, modules := Modules} = Config,
+    Nifs = [lists:keyfind(Module, 1, Modules) || {Module, _} <- Libraries],
+    Own = [{atom_to_list(Module) ++ ".so", Library} || {Module, Library} <- Libraries],
     Place = fun() -> flame_prof_temporary:may_execute(Candidate) andalso placed(Folder, Own) end,
     Complete = fun() -> in_time(fun() -> written(Folder, Companions) end, Until) end,
-    Path = filename:join(Folder, ?LIBRARY),
-    Outcome = mapped(in_time(Place, Until), Path, Nif, Complete),
+    Outcome = mapped(in_time(Place, Until), Folder, Nifs, Complete),
     Delete = fun() ->
         [file:delete(filename:join(Folder, Name), [raw]) || {Name, _} <- Own ++ Companions]
     end,
     _ = Outcome =/= late andalso in_time(Delete, Until),
     Outcome.
 
-mapped(ok, Path, Nif, Complete) ->
-    case mapped(Path, Nif) of
+mapped(ok, Folder, Nifs, Complete) ->
+    case mapped(Folder, Nifs) of
         ok ->
             ok;
         {error, _} ->
             case Complete() of
-                ok -> mapped(Path, Nif);
+                ok -> mapped(Folder, Nifs);
                 Failed -> Failed
             end
     end;
-mapped(Failed, _Path, _Nif, _Complete) ->
+mapped(Failed, _Folder, _Nifs, _Complete) ->
     Failed.
 
 placed(Folder, Files) ->
@@ -131,21 +129,40 @@ written(Folder, Files) ->
 done(ok) -> ok;
 done({error, _} = Error) -> throw(Error).
 
-mapped(Path, Nif) ->
-    ok = application:set_env(?ENVIRONMENT, library, Path),
-    Outcome = mapped(load_nif(Nif)),
+mapped(Folder, Nifs) ->
+    ok = application:set_env(?ENVIRONMENT, library, Folder),
+    Outcome = each_mapped(Nifs),
     ok = flame_prof_agent:forget(),
     Outcome.
 
-%% That the module is there says nothing: flame_prof_nif:load_lent/1.
-mapped(ok) ->
+each_mapped([]) ->
+    ok;
+each_mapped([{Module, _} = Nif | Others]) ->
+    case maybe_mapped(load_nif(Nif), Module) of
+        ok ->
+            case each_mapped(Others) of
+                ok -> ok;
+                {error, _} = Error -> taken_away(Module, Error)
+            end;
+        {error, _} = Error ->
+            taken_away(Module, Error)
+    end.
+
+taken_away(Module, Error) ->
+    _ = [Step(Module) || Step <- [fun code:purge/1, fun code:delete/1, fun code:purge/1]],
+    Error.
+
+%% That the agent's module is there says nothing: flame_prof_nif:load_lent/1. The other library is
+%% loaded by a call.
+maybe_mapped(ok, flame_prof_nif) ->
     case flame_prof_agent:failure() of
-        none ->
-            ok;
-        {_, Text} ->
-            Steps = [fun code:purge/1, fun code:delete/1, fun code:purge/1],
-            _ = [Step(flame_prof_nif) || Step <- Steps],
-            {error, Text}
+        none -> ok;
+        {_, Text} -> {error, Text}
     end;
-mapped({error, {_, Text}}) ->
+maybe_mapped(ok, Module) ->
+    case Module:load() of
+        ok -> ok;
+        {error, {_, Text}} -> {error, Text}
+    end;
+maybe_mapped({error, {_, Text}}, _Module) ->
     {error, Text}.

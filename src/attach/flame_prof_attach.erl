@@ -114,11 +114,13 @@ has_writer(#{remote_writer := Writer}) -> Writer =/= none.
 %% Made before the node is looked at: little time is to pass from that until it has
 %% an agent.
 config(Without, Lent) ->
+    Modules = lent_modules(Lent),
     #{
         controller => self(),
         heartbeat_ms => ?HEARTBEAT_MS,
-        modules => lent_modules(Lent),
-        library => library(),
+        modules => Modules,
+        library => [{Nif, library(Nif)} || Nif <- [flame_prof_nif, flame_prof_looks_nif],
+            lists:keymember(Nif, 1, Modules)],
         may_lack => Without =/= refused,
         companions => companions()
     }.
@@ -133,7 +135,7 @@ incompatibility(none, Architecture, Node, Library) ->
     incompatibility(Architecture, flame_prof_remote:read_file(Node, "/proc/self/maps"), Library).
 
 %% Writing the library would hang as well.
-incompatibility(Architecture, {ok, Maps}, Library) ->
+incompatibility(Architecture, {ok, Maps}, [{_, Library} | _]) ->
     flame_prof_compatible:incompatibility(Architecture, Maps, Library);
 incompatibility(_Architecture, late, _Library) ->
     "its dirty I/O schedulers, which read and write files, are all taken: no file is read in time";
@@ -169,7 +171,7 @@ writer({module, _}, Config) ->
             {error, flame_prof_error:file(Folder, Reason)}
     end;
 writer({error, _}, #{node := Node}) ->
-    {ok, Path} = library_path(),
+    Path = library_path(flame_prof_nif),
     Why = io_lib:format("it cannot be loaded here, and it is to write the files of ~ts, which does "
         "without it", [Node]),
     {error, flame_prof_error:file(Path, Why)}.
@@ -252,16 +254,16 @@ object_code(Module) ->
             throw({error, flame_prof_error:file(atom_to_list(Module) ++ ".beam", enoent)})
     end.
 
-library() ->
-    {ok, Path} = library_path(),
+library(Nif) ->
+    Path = library_path(Nif),
     case file:read_file(Path) of
         {ok, Library} -> Library;
         {error, Reason} -> throw({error, flame_prof_error:file(Path, Reason)})
     end.
 
-library_path() ->
+library_path(Nif) ->
     Ebin = filename:dirname(code:which(?AGENT)),
-    {ok, filename:join([Ebin, "..", "priv", "flame_prof_nif.so"])}.
+    filename:join([Ebin, "..", "priv", atom_to_list(Nif) ++ ".so"]).
 
 %% The libraries that the library is linked with, by soname: a node in a container may
 %% lack them.
