@@ -115,10 +115,11 @@ $(LIBRARIES): $(BUILD)/members.a $(BUILD)/libs tools/nif.map
 HOOKS := $(patsubst test/%.c,$(BUILD)/%.o,$(sort $(wildcard test/hooks/*.c)))
 HOOKED := _build/test/hooks/flame_prof_nif.so
 hooks: $(HOOKED)
-$(HOOKED): $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/members.a $(BUILD)/libs FORCE
+$(HOOKED): $(PRIV)/flame_prof_looks_nif.so $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/members.a $(BUILD)/libs FORCE
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_LDFLAGS) -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames -o $@.new $(filter %.o,$^) \
 	    $(BUILD)/members.a $$(cat $(BUILD)/libs.agent) && mv -f $@.new $@
+	@cp -f $(PRIV)/flame_prof_looks_nif.so $(@D)/.new && mv -f $(@D)/.new $(@D)/flame_prof_looks_nif.so
 $(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<

@@ -62,6 +62,7 @@ int fp_table_has_names(const struct fp_ets_table *table, uint32_t atoms);
 /* The NIFs: X(name, arity, scheduler), beside FP_VM_NIFS. 0: on a normal scheduler, for
  * microseconds. */
 #define FP_LOOKS_NIFS(X)                                                                           \
+    X(is_loaded, 0, 0)                                                                             \
     X(calibration_open, 0, IO)                                                                     \
     X(calibration_probe, 1, 0)                                                                     \
     X(calibration_solve, 2, CPU)                                                                   \

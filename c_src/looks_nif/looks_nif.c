@@ -11,6 +11,11 @@
 #include "looks_nif/tracer_nif.h"
 #include "terms/terms.h"
 
+ERL_NIF_TERM fp_nif_is_loaded(FP_NIF_ARGS)
+{
+    return fp_boolean(env, 1);
+}
+
 static void looks_free(struct fp_looks *looks)
 {
     if (looks->tracing_lock != NULL)

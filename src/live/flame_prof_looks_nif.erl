@@ -320,11 +320,6 @@ load() ->
         undefined -> erlang:load_nif(filename:join(flame_prof_nif:priv_dir(), ?MODULE_STRING), 0)
     end.
 
-%% @doc Of the module that is loaded.
+%% @doc Is the library? The module is. In the library it answers true.
 -spec is_loaded() -> boolean().
-is_loaded() ->
-    try layout_value() of
-        _ -> true
-    catch
-        error:_ -> false
-    end.
+is_loaded() -> erlang:system_info(otp_release) =:= none.

@@ -169,7 +169,8 @@ counted() ->
     lists:sum([N || MFA <- asking(), {call_count, N} <- [erlang:trace_info(MFA, call_count)],
         is_integer(N)]).
 
-%% Their sum against what the kernel says of the process; the binary is in carriers. Read again it
+%% While somebody holds the library of looks: their sum against what the kernel says of the process;
+%% the binary is in carriers. Read again it
 %% is the same for some seconds, and the portable engine has none.
 the_resident_memory_is_told_by_kind(Config) ->
     {First, Second, Portable} = proplists:get_value(resident, Config),
@@ -188,6 +189,7 @@ the_resident_memory_is_told_by_kind(Config) ->
     ?assertEqual(#{}, Kinds(Portable)).
 
 resident() ->
+    ok = flame_prof_looks:hold(),
     Held = binary:copy(<<1>>, 60000000),
     {First, Source} = flame_prof_node_memory:figures(flame_prof_node_memory:new(native)),
     More = binary:copy(<<1>>, 60000000),
