@@ -47,6 +47,7 @@ prep_stop(State) ->
 
 -spec stop(term()) -> ok.
 stop(_State) ->
+    _ = flame_prof_looks:purge(),
     ok.
 
 -spec start_link() -> {ok, pid()} | {error, term()}.

@@ -323,6 +323,8 @@ attach_with(Library, More, Plain, Config) ->
     File = filename:join([Copy, "priv", "flame_prof_nif.so"]),
     ok = filelib:ensure_dir(File),
     ok = file:write_file(File, Library),
+    {ok, _} = file:copy(filename:join([ebin(), "..", "priv", "flame_prof_looks_nif.so"]),
+        filename:join([Copy, "priv", "flame_prof_looks_nif.so"])),
     [] = os:cmd(["rm -rf ", Ebin, "; cp -r ", ebin(), " ", Ebin]),
     Words = ["FLAME_PROF_EBIN=" ++ Ebin, command_line:script() | attach(Plain, Config, More)],
     command_line:shell(lists:append(lists:join(" ", Words))).

@@ -219,6 +219,7 @@ threads() ->
 
 left(Before, Ms) ->
     _ = application:stop(flame_prof),
+    _ = erlang:module_loaded(flame_prof_looks) andalso flame_prof_looks:purge(),
     Now = census(),
     Left = ours() ++ [{What, maps:get(What, Now) - maps:get(What, Before)}
         || What <- [ports, tables, descriptors, threads],
