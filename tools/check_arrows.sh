@@ -66,7 +66,8 @@ only_in() { # what, extended expression, the places below c_src
 }
 
 # Code only: what an error's text or a comment says is no use of it.
-only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' agent_nif/ looks_nif/ report_nif/ nif/ terms/
+only_in erl_nif.h '#[[:space:]]*include[[:space:]]*<erl_' \
+    agent_nif/ looks_nif/ report_nif/ nif/ terms/
 only_in uv.h '#[[:space:]]*include[[:space:]]*<uv\.h>' \
     session/writer.c session/writer.h store/fs.c agent_nif/agent_nif.c
 only_in zlib.h '#[[:space:]]*include[[:space:]]*<zlib\.h>' store/source.c report/output.c

@@ -44,9 +44,9 @@ case ${1:-} in
         agent_lines=$lines agent_bytes=$bytes
     done
     [ "${1:-}" = --check ] || exit 0
-    [ "$agent_lines" -le $most_lines ] || echo "wrong: the agent has more than $most_lines lines" >&2
-    [ "$agent_bytes" -le $most_bytes ] || echo "wrong: the agent has more than $most_bytes bytes" >&2
-    [ "$agent_lines" -le $most_lines ] && [ "$agent_bytes" -le $most_bytes ]
+    [ "$agent_lines" -le $most_lines ] && [ "$agent_bytes" -le $most_bytes ] && exit
+    echo "  wrong  the agent may have $most_lines lines and $most_bytes bytes" >&2
+    exit 1
     ;;
 *) for library in "$@"; do files "$library" || exit 1; done ;;
 esac

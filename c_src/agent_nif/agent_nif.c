@@ -58,7 +58,8 @@ static ERL_NIF_TERM layout_term(ErlNifEnv *env, const struct fp_layout *layout)
     return map;
 }
 
-/* () -> undefined | #{otp, tested, reads, process_size, otel, offsets} | {error, {Error, code, Why}} */
+/* () -> undefined | #{otp, tested, reads, process_size, otel, offsets} |
+ *       {error, {Error, code, Why}} */
 ERL_NIF_TERM fp_nif_layout_info(FP_NIF_ARGS)
 {
     struct fp_vm *vm = fp_vm(env);
@@ -72,8 +73,8 @@ ERL_NIF_TERM fp_nif_layout_info(FP_NIF_ARGS)
     err = fp_code_ranges(&vm->memory, &ranges);
     return err == 0 ? layout_term(env, layout)
                     : fp_error(env, enif_make_tuple3(env, fp_atom(env, fp_err_name(err)),
-                                                   fp_atom(env, "code"),
-                                                   fp_text(env, fp_code_ranges_why(err))));
+                                                     fp_atom(env, "code"),
+                                                     fp_text(env, fp_code_ranges_why(err))));
 }
 
 static void agent_free(struct fp_agent *agent)
@@ -90,8 +91,8 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
     if (agent == NULL)
         return -1;
     memset(agent, 0, sizeof *agent);
-    agent->session_type = enif_open_resource_type_x(
-        env, "flame_prof_session", &fp_session_type_init, ERL_NIF_RT_CREATE, NULL);
+    agent->session_type = enif_open_resource_type_x(env, "flame_prof_session",
+                                                    &fp_session_type_init, ERL_NIF_RT_CREATE, NULL);
     if (fp_vm_open(&agent->vm) != 0 || agent->session_type == NULL) {
         agent_free(agent);
         return -1;

@@ -174,7 +174,7 @@ ERL_NIF_TERM fp_nif_session_close(FP_NIF_ARGS)
 /* ---------------------------------------------------- a session that runs -- */
 
 static ERL_NIF_TERM flush(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                          __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     uint64_t ticket = fp_session_flush(session);
 
@@ -187,7 +187,7 @@ ERL_NIF_TERM fp_nif_session_flush(FP_NIF_ARGS)
 }
 
 static ERL_NIF_TERM follow(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                           __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     fp_session_follow(session);
     return fp_atom(env, "ok");
@@ -200,7 +200,7 @@ ERL_NIF_TERM fp_nif_session_follow(FP_NIF_ARGS)
 }
 
 static ERL_NIF_TERM commit(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                           __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     char note[FP_NOTE_ROOM];
 
@@ -216,7 +216,7 @@ ERL_NIF_TERM fp_nif_session_commit(FP_NIF_ARGS)
 }
 
 static ERL_NIF_TERM stop(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                         __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     fp_session_stop(session);
     return fp_atom(env, "ok");
@@ -228,7 +228,7 @@ ERL_NIF_TERM fp_nif_session_stop(FP_NIF_ARGS)
 }
 
 static ERL_NIF_TERM schedulers_online(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                                      __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     unsigned n;
 
@@ -245,7 +245,7 @@ ERL_NIF_TERM fp_nif_session_schedulers_online(FP_NIF_ARGS)
 }
 
 static ERL_NIF_TERM info(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                         __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     static const char *const states[] = {"running", "stopping", "stopped"};
     struct fp_session_info info = fp_session_info(session);
@@ -280,7 +280,7 @@ static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges
 }
 
 static ERL_NIF_TERM node_metrics(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                                 __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     struct fp_gauges *gauges = calloc(1, sizeof *gauges);
     ERL_NIF_TERM list = argv[1], head;
@@ -321,7 +321,7 @@ static int get_pinned(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t *word)
 }
 
 static ERL_NIF_TERM pin(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                        __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     uint64_t words[FP_PINNED_MAX * FP_PINNED_WORDS];
     ERL_NIF_TERM list = argv[1], head;
@@ -342,7 +342,7 @@ ERL_NIF_TERM fp_nif_session_pin(FP_NIF_ARGS)
 }
 
 static ERL_NIF_TERM selected(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                             __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     const size_t room = FP_TOP_MAX + FP_GROWERS_MAX + FP_PINNED_MAX;
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -364,7 +364,7 @@ ERL_NIF_TERM fp_nif_session_selected(FP_NIF_ARGS)
 /* ------------------------------------------------------- portable engine -- */
 
 static ERL_NIF_TERM push(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                         __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     const struct fp_counters *counters = fp_session_counters(session);
     struct fp_record_encoder *encoder = fp_session_enter(session);
@@ -396,7 +396,7 @@ ERL_NIF_TERM fp_nif_session_push(FP_NIF_ARGS)
 /* ------------------------------------------------------------------- words -- */
 
 static ERL_NIF_TERM weights(ErlNifEnv *env, struct fp_session *session,
-    __attribute__((unused)) const ERL_NIF_TERM argv[])
+                            __attribute__((unused)) const ERL_NIF_TERM argv[])
 {
     struct fp_weight_encoder *encoder;
     ErlNifBinary binary;

@@ -1,8 +1,9 @@
 /* layout.h - where things are inside the running VM.
  *
- * A struct fp_layout is found once in a VM's life and never changes, and holds no pointer of ours: layout_solve.c compares memory
+ * A struct fp_layout is found once in a VM's life and never changes: layout_solve.c compares memory
  * with what Erlang says in public, layout_table.c has what each release is expected to be, and the
- * native engine runs where both agree in every field.
+ * native engine runs where both agree in every field. It holds no pointer into a library: one
+ * library finds it, the others take a copy (nif/vm.h).
  *
  * Offsets are in bytes from the start of `struct process` (erl_process.h). */
 #pragma once

@@ -20,8 +20,8 @@
 /* The sites as those who read stacks share them. */
 struct fp_serving_sites {
     struct fp_sites *sites;
-    struct fp_serving_sites *before;       /* kept for good: leak checkers see it here */
-    uint64_t low, span;                    /* of servers' return addresses: [low, low + span) */
+    struct fp_serving_sites *before; /* kept for good: leak checkers see it here */
+    uint64_t low, span;              /* of servers' return addresses: [low, low + span) */
     _Atomic uint32_t atoms; /* as of the last check (relaxed): there are at least so many */
     /* Of each site: its code is what it was (relaxed: only a flag). */
     _Atomic uint8_t is_valid[FP_SITES_MAX];

@@ -9,7 +9,6 @@
 
 #include "format/record.h"
 
-
 struct fp_weight {
     uint64_t pid;
     int64_t end_ns;            /* monotonic time */

@@ -6,9 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
-#include "looks_nif/tracer_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
@@ -16,6 +13,9 @@
 #include "erts/serving.h"
 #include "erts/term.h"
 #include "format/weight.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
+#include "looks_nif/tracer_nif.h"
 #include "terms/terms.h"
 #include "tracer/allocations.h"
 

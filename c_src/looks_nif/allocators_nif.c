@@ -1,16 +1,15 @@
-/* allocators_nif.c - what the allocators have, for flame_prof_allocators: once
- * allocators_solve/3 gets what erlang:system_info({allocator, A}) says, then allocators_read/0 reads
- * memory alone. */
+/* allocators_nif.c - what the allocators have, for flame_prof_allocators: allocators_solve/3 gets
+ * once what erlang:system_info({allocator, A}) says, then allocators_read/0 reads memory alone. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/pages.h"
 #include "erts/allocator_parts.h"
 #include "erts/carriers.h"
 #include "erts/rss.h"
+#include "looks_nif/looks.h"
 #include "terms/terms.h"
 
 static int get_words(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *word, uint32_t n)
@@ -113,9 +112,8 @@ static ERL_NIF_TERM refusal_term(ErlNifEnv *env, const struct fp_refusal *refusa
     return fp_error_text(env, refusal->err, refusal->why);
 }
 
-static int find_and_solve(struct fp_vm *vm, const struct fp_allocator_fact *fact,
-                          size_t facts, const struct allocator_parts *parts,
-                          struct fp_refusal *refusal)
+static int find_and_solve(struct fp_vm *vm, const struct fp_allocator_fact *fact, size_t facts,
+                          const struct allocator_parts *parts, struct fp_refusal *refusal)
 {
     struct fp_allocators *allocators = NULL;
     struct fp_ranges data;
@@ -256,8 +254,7 @@ ERL_NIF_TERM fp_nif_memory_rss(FP_NIF_ARGS)
 
     if (why != NULL)
         return fp_error_text(env, FP_EUNSUPPORTED, why);
-    are_known =
-        allocators != NULL && fp_carriers_walk(allocators, &vm->memory, &carriers) == 0;
+    are_known = allocators != NULL && fp_carriers_walk(allocators, &vm->memory, &carriers) == 0;
     err = fp_rss_read(&vm->memory, allocators, are_known ? &carriers : NULL, &rss);
     for (unsigned kind = 0; kind < FP_RSS_COUNT; kind++)
         if (rss.has_carriers || (kind != FP_RSS_carriers && kind != FP_RSS_cached))

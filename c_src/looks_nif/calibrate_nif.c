@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/process.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "terms/terms.h"
 
 /* proc_lib:set_label/1 */

@@ -5,11 +5,11 @@
  * {message, false}, or {message, {caller}}: then each call that is measured has an event `call'. */
 #include <string.h>
 
+#include "base/error.h"
+#include "base/random.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/term_nif.h"
 #include "looks_nif/tracer_nif.h"
-#include "base/error.h"
-#include "base/random.h"
 #include "terms/terms.h"
 #include "tracer/latency.h"
 

@@ -1,4 +1,4 @@
-/* looks.h - the library of looks and of tracing, which a node has while somebody uses one. Its
+/* looks.h - the library of looks and of tracing, which a node has while a process uses one. Its
  * state, and the list of its NIFs. */
 #pragma once
 

@@ -2,10 +2,10 @@
  * may sleep between attempts, so it has a dirty I/O scheduler. */
 #include <stdatomic.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/process_table.h"
 #include "erts/term.h"
+#include "looks_nif/looks.h"
 #include "terms/terms.h"
 #include "waits/mailbox.h"
 

@@ -1,11 +1,11 @@
 /* otel_nif.c - what term/otel.h reads: checked at calibration, and as terms for tests. */
 #include <string.h>
 
-#include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/term.h"
 #include "erts/term/otel.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "terms/terms.h"
 
 static const struct fp_trace big = {{0xfedcba9876543210, 0x8123456789abcdef}, 0xf0e1d2c3b4a59687};

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/perf_map.h"
+#include "looks_nif/looks.h"
 #include "store/perf_map_file.h"
 #include "terms/terms.h"
 

@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/tracer_nif.h"
-#include "base/hash.h"
 #include "terms/terms.h"
 
 /* Receivers sent lately, by hash. A receiver whose place another takes is sent again. */

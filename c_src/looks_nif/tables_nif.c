@@ -5,11 +5,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/ets_objects.h"
 #include "erts/term.h"
 #include "erts/term/object.h"
+#include "looks_nif/looks.h"
 #include "terms/terms.h"
 
 /* () -> ok | known | {error, Error}: of the scheduler that runs this; `known': nothing is to be
@@ -165,8 +165,8 @@ ERL_NIF_TERM fp_nif_tables_objects(FP_NIF_ARGS)
     objects = malloc(sizeof *objects);
     if (objects == NULL)
         return fp_error_text(env, FP_ENOMEM, "");
-    if (fp_ets_objects_solve(objects, library->tables, &library->vm.memory, layout->release.otp, fact,
-                             facts, &refusal) != 0) {
+    if (fp_ets_objects_solve(objects, library->tables, &library->vm.memory, layout->release.otp,
+                             fact, facts, &refusal) != 0) {
         free(objects);
         return fp_error_text(env, refusal.err, refusal.why);
     }

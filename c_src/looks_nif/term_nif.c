@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/atom.h"
+#include "looks_nif/looks.h"
 #include "terms/terms.h"
 
 #define ELEMENTS_MAX 16u

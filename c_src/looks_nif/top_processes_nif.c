@@ -2,8 +2,8 @@
  * the previous pass. With `growers`, for tests and measurements: as a session selects them. */
 #include <stdatomic.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
+#include "looks_nif/looks.h"
 #include "session/top_processes.h"
 #include "terms/terms.h"
 

@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "looks_nif/looks.h"
-#include "looks_nif/tracer_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/tracer_nif.h"
 #include "terms/term_copy.h"
 #include "terms/terms.h"
 #include "tracer/events.h"

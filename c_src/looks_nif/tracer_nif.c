@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "looks_nif/looks.h"
 #include "base/error.h"
 #include "erts/term.h"
+#include "looks_nif/looks.h"
 #include "terms/terms.h"
 
 static const struct fp_tracer_kind *const kinds[] = {

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
 #include "erts/frames.h"
@@ -12,6 +10,8 @@
 #include "erts/process.h"
 #include "erts/process_table.h"
 #include "erts/serving.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "terms/terms.h"
 #include "waits/moment.h"
 

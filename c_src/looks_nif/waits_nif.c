@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
+#include "looks_nif/looks.h"
+#include "looks_nif/term_nif.h"
 #include "terms/terms.h"
 #include "waits/waits.h"
 

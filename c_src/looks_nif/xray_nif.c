@@ -4,13 +4,13 @@
  * atoms leave: tags of tuples, names of records, keys. */
 #include <stdatomic.h>
 
-#include "looks_nif/looks.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "erts/process_table.h"
 #include "erts/term.h"
+#include "looks_nif/looks.h"
 #include "terms/terms.h"
 #include "xray/holders.h"
 #include "xray/xray.h"

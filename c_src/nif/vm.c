@@ -171,7 +171,10 @@ ERL_NIF_TERM fp_value_make(ErlNifEnv *env, const char *name, const void *bytes, 
     return term;
 }
 
-int fp_value_get(ErlNifEnv *env, ERL_NIF_TERM term, const char *name, void **bytes, size_t *size)
+/* The bytes of a value of this name, into new memory for free(), and their number. 0; FP_EINVAL:
+ * another value, build or OS process; FP_ENOMEM. */
+static int get_value(ErlNifEnv *env, ERL_NIF_TERM term, const char *name, void **bytes,
+                     size_t *size)
 {
     ErlNifBinary binary;
     struct head head;
@@ -194,7 +197,7 @@ ERL_NIF_TERM fp_nif_layout_take(FP_NIF_ARGS)
     struct fp_vm *vm = fp_vm(env);
     void *layout = NULL;
     size_t size = 0;
-    int err = fp_value_get(env, argv[0], FP_VALUE_LAYOUT, &layout, &size);
+    int err = get_value(env, argv[0], FP_VALUE_LAYOUT, &layout, &size);
 
     if (err == 0 && size != sizeof(struct fp_layout))
         err = FP_EINVAL;
@@ -226,7 +229,7 @@ ERL_NIF_TERM fp_nif_allocators_take(FP_NIF_ARGS)
 {
     void *allocators = NULL;
     size_t size = 0;
-    int err = fp_value_get(env, argv[0], FP_VALUE_ALLOCATORS, &allocators, &size);
+    int err = get_value(env, argv[0], FP_VALUE_ALLOCATORS, &allocators, &size);
 
     if (err == 0 && !is_allocators(allocators, size))
         err = FP_EINVAL;
@@ -244,11 +247,10 @@ ERL_NIF_TERM fp_nif_allocators_value(FP_NIF_ARGS)
 {
     const struct fp_allocators *allocators = fp_vm(env)->allocators;
 
-    return allocators == NULL
-               ? fp_atom(env, "undefined")
-               : fp_value_make(env, FP_VALUE_ALLOCATORS, allocators,
-                               sizeof *allocators +
-                                   allocators->count * sizeof *allocators->instance);
+    return allocators == NULL ? fp_atom(env, "undefined")
+                              : fp_value_make(env, FP_VALUE_ALLOCATORS, allocators,
+                                              sizeof *allocators +
+                                                  allocators->count * sizeof *allocators->instance);
 }
 
 /* Of all instances, in *figures, which the caller frees. 0 or an error. */

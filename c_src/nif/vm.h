@@ -16,9 +16,9 @@
 #include "erts/sites.h"
 
 struct fp_vm {
-    ErlNifMutex *lock; /* of `memory`, while it is opened, and of `sites`; for dirty NIFs */
-    struct fp_memory memory;                    /* immutable once memory_err is 0 */
-    int memory_err;                             /* 1: not opened; 0; or why no memory can be read */
+    ErlNifMutex *lock;       /* of `memory`, while it is opened, and of `sites`; for dirty NIFs */
+    struct fp_memory memory; /* immutable once memory_err is 0 */
+    int memory_err;          /* 1: not opened; 0; or why no memory can be read */
     _Atomic(struct fp_layout *) layout;         /* NULL: not known; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
     struct fp_sites *sites;                     /* under `lock`; NULL: none are known */
@@ -47,8 +47,8 @@ const char *fp_vm_open_memory(struct fp_vm *vm);
 int fp_vm_keep_layout(struct fp_vm *vm, const struct fp_layout *layout);
 void fp_vm_keep_allocators(struct fp_vm *vm, struct fp_allocators *allocators);
 
-/* Of all instances, in *figures, which the caller frees. 0; FP_EFAULT: of one of them they could not
- * be read; FP_ENOMEM. For a library that has the allocators. */
+/* Of all instances, in *figures, which the caller frees. 0; FP_EFAULT: one of them could not be
+ * read; FP_ENOMEM. For a library that has the allocators. */
 int fp_vm_read_allocators(const struct fp_vm *vm, struct fp_allocator_figures **figures);
 
 /* The sites of waits, for a user who releases them, and their mark; NULL: none are known. For a
@@ -63,12 +63,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
 
 /* A binary with these bytes. */
 ERL_NIF_TERM fp_value_make(ErlNifEnv *env, const char *name, const void *bytes, size_t size);
-/* The bytes of a value of this name, into new memory for free(), and their number. 0; FP_EINVAL:
- * another value, build or OS process; FP_ENOMEM. */
-int fp_value_get(ErlNifEnv *env, ERL_NIF_TERM term, const char *name, void **bytes, size_t *size);
 
-/* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}: a library's sites from now on; `is_public`:
- * also those that samples know messages by (erts/serving.h). */
+/* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}: a library's sites from now on;
+ * `is_public`: also those that samples know messages by (erts/serving.h). */
 ERL_NIF_TERM fp_vm_set_sites(ErlNifEnv *env, const ERL_NIF_TERM argv[], int is_public);
 
 /* NIFs of both libraries. */

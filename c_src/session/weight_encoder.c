@@ -180,7 +180,8 @@ static void push_parts(struct fp_weight_encoder *encoder, const struct fp_weight
         push(encoder, sample);
 }
 
-int fp_weight_encoder_put(struct fp_weight_encoder *encoder, const struct fp_weight *weight)
+/* 0; FP_EFULL: nothing was written. */
+static int put(struct fp_weight_encoder *encoder, const struct fp_weight *weight)
 {
     int64_t offset_us = atomic_load_explicit(&encoder->clock->offset_us, memory_order_relaxed);
     struct fp_record_weighted sample = {
@@ -225,7 +226,7 @@ int fp_weight_encoder_put_bytes(struct fp_weight_encoder *encoder, const unsigne
             return FP_EINVAL;
         memcpy(frame, at + sizeof weight, weight.count * sizeof *frame);
         weight.frame = frame;
-        err = fp_weight_encoder_put(encoder, &weight);
+        err = put(encoder, &weight);
         if (err != 0)
             return err;
     }

@@ -21,11 +21,8 @@ int fp_weight_encoder_create(struct fp_weight_encoder **encoder, const struct fp
                              struct fp_counters *counters, const struct fp_sample_clock *clock);
 void fp_weight_encoder_destroy(struct fp_weight_encoder *encoder);
 
-/* One or two samples, whose words are those of *weight. 0; FP_EFULL: nothing was written, and the
- * caller tries again later. */
-int fp_weight_encoder_put(struct fp_weight_encoder *encoder, const struct fp_weight *weight);
-
-/* Samples as bytes (format/weight.h), from the first on. 0, FP_EFULL or FP_EINVAL; *taken: the bytes
- * of those that were put. */
+/* Samples as bytes (format/weight.h), from the first on; each becomes one sample of the file, or
+ * two. *taken: the bytes of those that were put. 0; FP_EINVAL; FP_EFULL: the ring has no room, and
+ * the caller tries the rest later. */
 int fp_weight_encoder_put_bytes(struct fp_weight_encoder *encoder, const unsigned char *bytes,
                                 size_t size, size_t *taken);

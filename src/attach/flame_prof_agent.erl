@@ -31,8 +31,8 @@
 -export_type([config/0, lent/0, left/0, refusal/0]).
 
 %% `modules': with their object code. `library': the bytes of each module's NIFs, the agent's first,
-%% or why there are none for this node. `may_lack': go on without one where none can be had. `companions': libraries
-%% that it is linked with, for where they are missing.
+%% or why there are none for this node. `may_lack': go on without where none can be had.
+%% `companions': libraries that they are linked with, for where they are missing.
 -type config() ::
     #{
         controller := pid(),

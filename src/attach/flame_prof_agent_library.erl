@@ -1,6 +1,6 @@
 %% @private Loads the libraries of an agent (flame_prof_agent): writes them to a folder of the node,
-%% loads them, and deletes them at once. The first usable folder is taken; if there is none, the errors
-%% of all folders are the reason.
+%% loads them, and deletes them at once. The first usable folder is taken; if there is none, the
+%% errors of all folders are the reason.
 %%
 %% Each file operation runs in a process of its own and has a time limit: a file system may hang.
 -module(flame_prof_agent_library).

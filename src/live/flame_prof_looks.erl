@@ -1,9 +1,10 @@
-%% @private The library of looks and of tracing, flame_prof_looks_nif: in a node while somebody uses
-%% it.
+%% @private The library of looks and of tracing, flame_prof_looks_nif: in a node while a process
+%% uses it.
 %%
-%% Who uses it holds it: {@link with/1} for one look, {@link hold/0} until a process ends, as the
-%% owner of a tracing does. The first hold loads the library, and gives it what is known of this VM:
-%% the layout, the allocators, the sites of waits. Some minutes after the last hold it is purged.
+%% A process that uses it holds it: {@link with/1} for one look, {@link hold/0} until the process
+%% ends, as the owner of a tracing does. The first hold loads the library, and gives it what is
+%% known of this VM: the layout, the allocators, the sites of waits. Some minutes after the last
+%% hold it is purged.
 %%
 %% One process keeps the holds. It is started by the first of them, registered as this module, and
 %% ends when the library has gone. In a node that {@link flame_prof_attach} has lent it to there is
@@ -18,10 +19,10 @@
 -define(PAUSE_MS, 100).
 
 -record(holds, {
-    %% By monitor, or by the monitor of who has it until its end.
+    %% By the monitor of the process.
     by = #{} :: #{reference() => pid()},
     idle_ms :: pos_integer(),
-    %% When it goes if nobody comes.
+    %% When it goes if no process comes.
     until_ms = 0 :: integer()
 }).
 
@@ -39,7 +40,7 @@ lent_for(Fun, Hold) ->
         released(Hold)
     end.
 
-%% @doc The same if somebody else holds it; it does not stay any longer for that.
+%% @doc The same if another process holds it; it does not stay any longer for that.
 -spec while_held(fun(() -> Answer)) -> Answer | not_held.
 while_held(Fun) ->
     case {whereis(flame_prof_agent), whereis(?MODULE)} of
@@ -65,7 +66,7 @@ hold() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc At once, if nobody holds it: whether it has gone.
+%% @doc At once, if no process holds it: whether it has gone.
 -spec purge() -> boolean().
 purge() ->
     case whereis(?MODULE) of
@@ -195,7 +196,7 @@ informed() ->
 rows(Sites) ->
     [{Address, Role, Slot} || {_, Roles, Address, _} <- Sites, {Role, Slot} <- Roles].
 
-%% Nobody holds it. Who calls it without, keeps it until that call has returned.
+%% No process holds it. One that calls it all the same keeps it until that call has returned.
 unloaded() ->
     _ = code:delete(?LIBRARY),
     case code:soft_purge(?LIBRARY) of

@@ -262,7 +262,8 @@ monitor_counts(_) -> ?NOT_LOADED.
 
 %% The same for looks alone: samples keep the sites that they have.
 -spec wait_sites_learn(
-    [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}], Mark :: non_neg_integer()
+    [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}],
+    Mark :: non_neg_integer()
 ) -> ok | {error, term()}.
 wait_sites_learn(_, _) -> ?NOT_LOADED.
 
@@ -285,15 +286,16 @@ waits_served(_) -> ?NOT_LOADED.
 trace_term(_, _) -> ?NOT_LOADED.
 
 -spec wait_sites_set(
-    [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}], Mark :: non_neg_integer()
+    [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}],
+    Mark :: non_neg_integer()
 ) -> ok | {error, term()}.
 wait_sites_set(_, _) -> ?NOT_LOADED.
 
 %% IsValid: the code there is what it was; AreValid: at all of them.
 -spec wait_sites() ->
     {Mark :: non_neg_integer(), AreValid :: boolean(), [
-        {mfa() | none, [{flame_prof_nif:site_role(), Slot :: non_neg_integer()}], Address :: integer(),
-            IsValid :: boolean()}
+        {mfa() | none, [{flame_prof_nif:site_role(), Slot :: non_neg_integer()}],
+            Address :: integer(), IsValid :: boolean()}
     ]}
     | none.
 wait_sites() -> ?NOT_LOADED.

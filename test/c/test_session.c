@@ -180,16 +180,31 @@ TEST_WITH(words_that_are_put_are_in_a_file_of_their_own, create(0))
                                .survived = 1,
                                .count = 1,
                                .frame = frame};
+    unsigned char bytes[sizeof weight + sizeof frame];
+    struct fp_weight_encoder *encoder;
     struct fp_session *session;
     struct fp_log_name name;
     char why[512], *text;
     struct logs logs;
-    size_t size;
+    size_t size, taken;
 
     f->options.is_weighted = 1;
     CHECK_INT(fp_session_start(&session, &f->options, why, sizeof why), 0);
     CHECK(fp_session_enter(session) == NULL);
-    CHECK_INT(fp_weight_encoder_put(fp_session_enter_weights(session), &weight), 0);
+    encoder = fp_session_enter_weights(session);
+    fp_weight_write(&weight, bytes);
+    CHECK_INT(fp_weight_encoder_put_bytes(encoder, bytes, sizeof bytes, &taken), 0);
+    CHECK_INT(taken, sizeof bytes);
+    /* What is cut off, or no pid, is no weight. */
+    for (size = 1; size < sizeof bytes; size++)
+        CHECK_INT(fp_weight_encoder_put_bytes(encoder, bytes, size, &taken), FP_EINVAL);
+    weight.pid = 0x0b;
+    fp_weight_write(&weight, bytes);
+    CHECK_INT(fp_weight_encoder_put_bytes(encoder, bytes, sizeof bytes, &taken), FP_EINVAL);
+    weight.pid = 0x123;
+    weight.count = FP_STACK_FRAMES_MAX + 1;
+    memcpy(bytes, &weight, sizeof weight);
+    CHECK_INT(fp_weight_encoder_put_bytes(encoder, bytes, sizeof bytes, &taken), FP_EINVAL);
     CHECK(fp_session_enter_weights(session) == NULL); /* one at a time */
     fp_session_leave(session);
     fp_session_close(session);

@@ -98,8 +98,8 @@ what_is_known_of_the_vm_outlives_it(_) ->
 a_value_of_another_vm_or_build_is_refused(_) ->
     {ok, _} = flame_prof_calibration:ensure(),
     Layout = flame_prof_nif:layout_value(),
-    Wrong = [<<>>, <<"layout">>, binary:part(Layout, 0, byte_size(Layout) - 1), <<Layout/binary, 0>>]
-        ++ [changed(Layout, At) || At <- [0, 16, 20, 24, 28, 32, 56]],
+    Wrong = [<<>>, <<"layout">>, binary:part(Layout, 0, byte_size(Layout) - 1),
+        <<Layout/binary, 0>>] ++ [changed(Layout, At) || At <- [0, 16, 20, 24, 28, 32, 56]],
     flame_prof_looks:with(fun() ->
         [?assertEqual({N, {error, einval}}, {N, Take(Value)})
          || Take <- [fun flame_prof_nif:layout_take/1, fun ?LIBRARY:layout_take/1],
