@@ -135,7 +135,7 @@ is_traced(Pid) ->
     catch
         error:badarg ->
             case erlang:trace_info(Pid, tracer) of
-                {tracer, {flame_prof_nif, _}} -> false;
+                {tracer, {flame_prof_looks_nif, _}} -> false;
                 {tracer, []} -> is_traced(Pid) % it has ended meanwhile
             end
     end.
