@@ -101,7 +101,7 @@ misread() ->
     {Off, Text}.
 
 %% Where tools/nif.mk puts the agent with test/hooks/.
-hooked_library() -> checkout:path("_build/test/hooks/flame_prof_nif").
+hooked_library() -> checkout:path("_build/test/hooks").
 
 natively(Test) ->
     {timeout, 600, fun() ->

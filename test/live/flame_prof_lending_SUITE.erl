@@ -30,7 +30,7 @@ leaves_nothing(Node, Before, Told) ->
 steps() ->
     [{flame_prof_agent, init, 2}, {flame_prof_agent, start_cleanup, 1}, {flame_prof_agent, load, 1},
         {flame_prof_agent_library, load, 3}, {flame_prof_temporary, make_folder, 1},
-        {flame_prof_temporary, write_file, 2}, {flame_prof_agent_library, mapped, 1},
+        {flame_prof_temporary, write_file, 2}, {flame_prof_agent_library, maybe_mapped, 2},
         {flame_prof_agent, report_ready, 2}, {flame_prof_session, init, 1},
         {flame_prof_agent, end_session, 1}, {flame_prof_schedulers, retire, 0},
         {flame_prof_agent, end_servers, 1}, {flame_prof_agent, unload_all, 1}].

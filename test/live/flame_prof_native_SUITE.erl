@@ -51,7 +51,8 @@ calibration_leaves_nothing(_) ->
     %% In a fresh VM: here the layout is known already.
     Out = eval_in_peer("Before = erlang:processes(),"
         "{Us, {ok, #{tested := tested}}} = timer:tc(flame_prof_calibration, ensure, []),"
-        "waiting:eventually(fun() -> erlang:processes() -- Before =:= [] end),"
+        "waiting:eventually(fun() -> flame_prof_looks:purge()"
+        " andalso erlang:processes() -- Before =:= [] end),"
         "io:format(\"~w us\", [Us]), halt()."),
     {match, [Us]} = re:run(Out, "^([0-9]+) us", [{capture, all_but_first, list}]),
     say("calibration took ~s us~n", [Us]),
@@ -334,8 +335,8 @@ wrong_layouts_never_fault(Config) ->
         re:run(Out, "^([0-9]+) ([0-9]+) status 0$", [{capture, all_but_first, list}]),
     say("~s wrong layouts, ~s process-samples taken with them, no fault~n", [Layouts, Attempted]).
 
-%% Where tools/nif.mk puts the agent with test/hooks/.
-hooked_library() -> checkout:path("_build/test/hooks/flame_prof_nif").
+%% Where tools/nif.mk puts the agent with test/hooks/, and the library of looks.
+hooked_library() -> checkout:path("_build/test/hooks").
 
 %% In a peer, which ends.
 sample_with_wrong_layouts(Directory) ->

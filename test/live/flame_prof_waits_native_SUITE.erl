@@ -324,7 +324,7 @@ one_that_ran_when_its_turn_came_is_counted_when_it_waits(_Config) ->
         run_until_asked()
     end),
     receive {runs, Pid} -> ok end,
-    Called = {flame_prof_nif, monitor_counts, 1},
+    Called = {flame_prof_looks_nif, monitor_counts, 1},
     erlang:trace(new_processes, true, [call]),
     1 = erlang:trace_pattern(Called, [{'_', [], [{return_trace}]}], []),
     spawn_link(fun() -> Self ! {look, flame_prof_doctor_system:look(native)} end),
@@ -416,20 +416,22 @@ what_servers_have_in_work_is_told(_Config) ->
 
 without_its_site_a_caller_waits_for_something_unknown(_Config) ->
     {ok, Rows} = flame_prof_wait_sites:find(),
-    {Mark, true, _} = flame_prof_nif:wait_sites(),
+    ok = flame_prof_looks:hold(),
+    {Mark, true, _} = flame_prof_looks_nif:wait_sites(),
     Server = mute(),
     Pid = spawn_link(fun() -> two_deep(Server) end),
     {Pid, _, _} = got(Server),
+    Without = fun(Left) -> [R || {_, Role, _} = R <- Rows, Role =/= Left] end,
     try
-        ok = flame_prof_nif:wait_sites_set([R || {_, Role, _} = R <- Rows, Role =/= call], Mark),
+        ok = flame_prof_looks_nif:wait_sites_set(Without(call), Mark),
         %% Its only monitor is in the frame.
         ?assertMatch({_, monitor, Server, _, unknown, {gen, do_call, 4}}, wait_of(Pid)),
-        ok = flame_prof_nif:wait_sites_set([R || {_, Role, _} = R <- Rows, Role =/= request], Mark),
+        ok = flame_prof_looks_nif:wait_sites_set(Without(request), Mark),
         ?assertMatch({_, call, Server, _, unknown, _}, wait_of(Pid)),
         Sleeper = spawn_link(fun() -> timer:sleep(100000) end),
-        ok = flame_prof_nif:wait_sites_set([], Mark),
+        ok = flame_prof_looks_nif:wait_sites_set([], Mark),
         ?assertMatch({_, unknown, none, none, unknown, {timer, sleep, 1}}, wait_of(Sleeper))
-    after ok = flame_prof_nif:wait_sites_set(Rows, Mark)
+    after ok = flame_prof_looks_nif:wait_sites_set(Rows, Mark)
     end.
 
 two_deep(Server) -> {ok, gen_server:call(Server, {get, 1}, infinity)}.
@@ -439,7 +441,8 @@ a_module_that_is_loaded_anew_is_probed_anew(_Config) ->
     Server = mute(),
     Before = spawn_link(fun() -> two_deep(Server) end),
     {Before, RefBefore, _} = got(Server),
-    {Mark, true, _} = flame_prof_nif:wait_sites(),
+    ok = flame_prof_looks:hold(),
+    {Mark, true, _} = flame_prof_looks_nif:wait_sites(),
     Sticky = code:is_sticky(io),
     Sticky andalso code:unstick_mod(io),
     {module, io} = code:load_file(io),
