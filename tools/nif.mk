@@ -61,8 +61,9 @@ OPTIMIZE ?= -O2 -g
 # What runs once for a call, and not for each sample or traced event: small, not fast.
 COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocations_nif.o, \
                $(call objects,$(call in,agent_nif looks_nif nif cstack xray))) \
-           $(addprefix $(BUILD)/,tracer/births.o tracer/open_words.o tracer/population.o tracer/turns.o) \
-           $(addprefix $(BUILD)/erts/,allocators.o allocators_solve.o allocator_parts.o carriers.o rss.o layout_solve.o \
+           $(addprefix $(BUILD)/,tracer/open_words.o tracer/turns.o) \
+           $(addprefix $(BUILD)/erts/,allocators.o allocators_solve.o allocator_parts.o carriers.o rss.o \
+               layout_solve.o \
                layout_table.o perf_map.o process_names.o ets.o ets_solve.o ets_objects.o fragment.o \
                process_terms.o abandoned.o term/object.o code_scan.o functions.o symbolize.o \
                capture/sigcapture.o capture/shutdown.o) \

@@ -160,7 +160,6 @@ struct fp_layout {
     uint16_t snapshot_size;      /* bytes of the structure that are read */
     uint64_t process_table;      /* address of the array of process pointers */
     uint32_t process_limit;      /* its length */
-    uint64_t births;             /* address of the u32 number of births so far; 0: not known */
     uint32_t port_limit;         /* that of the ports' array; 0: not known */
     uint64_t atom_segments;      /* address of the atom index's segment table */
     uint64_t atom_entries;       /* address of its u32 number of entries */

@@ -277,15 +277,13 @@ static uint32_t table_length(uint32_t limit)
 }
 
 /* ErtsPTab's read-only part: 0 table, 8 free ids, 16 u32 its length (erl_ptab.h). Every probe is in
- * its slot. A line before is what changes often: 0 the last id, 8 u32 processes, 12 u32 the index
- * of the last free id that was taken, one more with each birth. */
-#define BIRTHS_BEFORE (64u - 12u)
-
+ * its slot. */
 static void check_process_table(struct solver *s, uint64_t at, const unsigned char *bytes)
 {
     struct fp_layout try = *s->layout;
     uint32_t limit;
 
+    (void)at;
     memcpy(&limit, bytes + 16, 4);
     memcpy(&try.process_table, bytes, 8);
     if (limit != s->layout->process_limit || try.process_table == 0 || (try.process_table & 7) != 0)
@@ -300,7 +298,6 @@ static void check_process_table(struct solver *s, uint64_t at, const unsigned ch
     if (s->layout->process_table != try.process_table) {
         s->candidates++;
         s->layout->process_table = try.process_table;
-        s->layout->births = at - BIRTHS_BEFORE;
     }
 }
 

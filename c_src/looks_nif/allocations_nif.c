@@ -120,6 +120,14 @@ static void *create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
     return NULL;
 }
 
+static void press(const struct measuring *measuring)
+{
+    uint32_t pressure = fp_tracer_pressure();
+
+    if (pressure >= FP_SHARE_PRESSURE)
+        fp_allocations_press(measuring->allocations, pressure);
+}
+
 static int enabled(void *state, const struct fp_tracer_event *event)
 {
     struct measuring *measuring = state;
@@ -127,6 +135,7 @@ static int enabled(void *state, const struct fp_tracer_event *event)
     uint32_t thread = event->line->index;
     enum fp_gc_event what;
 
+    press(measuring);
     if (event->tag == atoms->gc_minor_start)
         what = FP_GC_MINOR_START;
     else if (event->tag == atoms->gc_minor_end)
@@ -150,29 +159,21 @@ static int keeps(void *state, const struct fp_tracer_event *event)
     struct measuring *measuring = state;
     uint32_t thread = event->line->index;
 
-    if (thread >= measuring->threads)
-        return 1;
+    press(measuring);
     if (!fp_term_is_atom(event->tracee))
         return fp_allocations_keeps(measuring->allocations, thread, event->tracee);
-    fp_allocations_born(measuring->allocations, thread);
+    if (thread < measuring->threads)
+        fp_allocations_born(measuring->allocations, thread);
     return 1;
 }
 
-/* The flag of new ones first: when it was set is known by the next call. */
-static ERL_NIF_TERM due(void *state, ErlNifEnv *env, uint32_t *ask_ms)
+static ERL_NIF_TERM due(void *state, ErlNifEnv *env)
 {
     struct measuring *measuring = state;
     uint64_t pid[DUE_MAX];
-    uint32_t count;
+    uint32_t count = fp_allocations_due(measuring->allocations, pid, DUE_MAX);
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    enum fp_births_switch what = fp_allocations_switch(measuring->allocations, ask_ms);
 
-    if (what != FP_BIRTHS_KEEP)
-        return enif_make_tuple2(env, fp_atom(env, "new_processes"),
-                                fp_boolean(env, what == FP_BIRTHS_ON));
-    count = fp_allocations_due(measuring->allocations, pid, DUE_MAX);
-    if (count == 0 && fp_allocations_wants_look(measuring->allocations))
-        return fp_atom(env, "look");
     while (count-- > 0)
         list = enif_make_list_cell(env, pid[count], list);
     return list;
@@ -274,6 +275,7 @@ static ERL_NIF_TERM counters_term(ErlNifEnv *env, const struct fp_allocations *a
 #undef PUT
     fp_map_put(env, &map, "words", enif_make_double(env, counters.words));
     fp_map_put(env, &map, "variance", enif_make_double(env, counters.variance));
+    fp_map_put_u64(env, &map, "share", counters.share);
     return map;
 }
 
@@ -414,13 +416,20 @@ static ERL_NIF_TERM open_words(ErlNifEnv *env, const struct measuring *measuring
                                        enif_make_uint(env, processes));
 }
 
-/* Milliseconds after which another look is needed before anything can begin, or 0 | {error, Error}
- */
-static ERL_NIF_TERM look(ErlNifEnv *env, const struct measuring *measuring)
+/* [Pid] whose flags are to be set | {error, Error} */
+static ERL_NIF_TERM choose(ErlNifEnv *env, const struct measuring *measuring)
 {
-    int answer = fp_allocations_look(measuring->allocations);
+    ERL_NIF_TERM list = enif_make_list(env, 0);
+    uint64_t *pids;
+    uint32_t count;
+    int err = fp_allocations_choose(measuring->allocations, &pids, &count);
 
-    return answer < 0 ? fp_result(env, answer) : enif_make_int(env, answer);
+    if (err != 0)
+        return fp_result(env, err);
+    while (count-- > 0)
+        list = enif_make_list_cell(env, pids[count], list);
+    free(pids);
+    return list;
 }
 
 /* Of which the time of collections is told. */
@@ -465,15 +474,15 @@ static ERL_NIF_TERM read_collections(ErlNifEnv *env, const struct measuring *mea
     return enif_make_tuple3(env, of[0], of[1], collected(env, collections));
 }
 
-/* drain | open_words | look | collections | move */
+/* drain | open_words | choose | collections | move */
 static ERL_NIF_TERM read_kind(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
 {
     if (fp_is_atom(env, what, "move"))
         return move(env, state);
     if (fp_is_atom(env, what, "collections"))
         return read_collections(env, state);
-    if (fp_is_atom(env, what, "look"))
-        return look(env, state);
+    if (fp_is_atom(env, what, "choose"))
+        return choose(env, state);
     return fp_is_atom(env, what, "open_words") ? open_words(env, state) : drain(env, state);
 }
 
@@ -481,6 +490,8 @@ const struct fp_tracer_kind fp_tracer_kind_allocations = {
     .name = "allocations",
     .event_ns = 200,
     .discard_ns = 200,
+    .question_ns = 100,
+    .birth_ns = 200,
     .create = create,
     .destroy = destroy,
     .enabled = enabled,

@@ -43,7 +43,7 @@ static int keeps(ErlNifEnv *env, ErlNifUInt64 state, ERL_NIF_TERM tracee)
         return 1;
     if (current.kind->keeps != NULL)
         answer = current.kind->keeps(current.state, &event);
-    fp_tracer_leave(event.line, FP_TRACER_FREE);
+    fp_tracer_leave(event.line, is_to_come ? FP_TRACER_BIRTH : FP_TRACER_QUESTION);
     return is_to_come || answer;
 }
 
@@ -189,6 +189,8 @@ ERL_NIF_TERM fp_nif_tracer_open(FP_NIF_ARGS)
         return enif_make_badarg(env);
     limits.event_ns = kind->event_ns;
     limits.discard_ns = kind->discard_ns;
+    limits.question_ns = kind->question_ns;
+    limits.birth_ns = kind->birth_ns;
     enif_mutex_lock(library->tracing_lock);
     answer = open_kind(env, kind, &limits, argv[2]);
     enif_mutex_unlock(library->tracing_lock);
@@ -263,25 +265,22 @@ ERL_NIF_TERM fp_nif_tracer_read(FP_NIF_ARGS)
     return answer;
 }
 
-/* (State) -> {Due, Ms}: what is to be done before the next call, and when that is to come; 0: as
- * usual. Due: [Pid], whose flags are to be set; none while others read what was measured |
- * {new_processes, Boolean}: these shall have flags, or not; the next call follows at once | look:
- * `look' is to be read. */
+/* (State) -> [Pid]: their flags are to be set before the next call; none while others read what was
+ * measured. */
 ERL_NIF_TERM fp_nif_tracer_due(FP_NIF_ARGS)
 {
     struct fp_looks *library = fp_looks(env);
     ERL_NIF_TERM answer = enif_make_list(env, 0);
     uint64_t generation;
-    uint32_t ask_ms = 0;
 
     if (!get_generation(env, argv[0], &generation))
         return enif_make_badarg(env);
     if (enif_mutex_trylock(library->tracing_lock) == 0) {
         if (current.kind != NULL && current.kind->due != NULL && current.generation == generation)
-            answer = current.kind->due(current.state, env, &ask_ms);
+            answer = current.kind->due(current.state, env);
         enif_mutex_unlock(library->tracing_lock);
     }
-    return enif_make_tuple2(env, answer, enif_make_uint(env, ask_ms));
+    return answer;
 }
 
 /* (State) -> ok | {error, bad_state}: a thread does not leave; its memory stays, and another

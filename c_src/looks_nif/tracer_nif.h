@@ -30,16 +30,17 @@ struct fp_tracer_event {
 
 struct fp_tracer_kind {
     const char *name;
-    uint32_t event_ns, discard_ns; /* what the budget is charged */
+    /* What the budget is charged: an event, one that is discarded, that a process is scheduled in,
+     * and that one is born with the flags. */
+    uint32_t event_ns, discard_ns, question_ns, birth_ns;
     /* The state out of the term of the caller, or NULL with *err set. On a dirty scheduler. */
     void *(*create)(ErlNifEnv *env, ERL_NIF_TERM config, int *err);
     /* No callback is inside. On a dirty scheduler. */
     void (*destroy)(void *state);
     /* 1: trace, charged as an event; 0: discard. */
     int (*enabled)(void *state, const struct fp_tracer_event *event);
-    /* What flame_prof_nif:tracer_due/1 answers, within a millisecond, and when it is to be called
-     * again; 0: as usual. NULL: []. */
-    ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env, uint32_t *ask_ms);
+    /* What flame_prof_nif:tracer_due/1 answers, within a millisecond. NULL: []. */
+    ERL_NIF_TERM (*due)(void *state, ErlNifEnv *env);
     /* The process `tracee` is scheduled in, by a normal scheduler. 0: its flags go. NULL: 1. Of an
      * atom, for a process that is about to be born with the flags, the answer is ignored. */
     int (*keeps)(void *state, const struct fp_tracer_event *event);

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/ring.h"
 #include "erts/fresh.h"
+#include "erts/process.h"
 #include "erts/process_table.h"
 #include "tracer/collections.h"
 #include "tracer/collector.h"
@@ -81,7 +82,7 @@ static double probability(const struct fp_allocations *allocations, struct colle
                           int is_known, int64_t now)
 {
     double window = thread->guess > 0 ? thread->guess : thread->usual;
-    double looks = allocations->options.looks, m = thread->turn_weight, p;
+    double looks = allocations->options.looks, m = thread->times, p;
 
     if (thread->turn != NULL)
         return fp_savings_chance(&thread->by_turn, looks / 2,
@@ -126,7 +127,7 @@ static void look(struct fp_allocations *allocations, struct collector *thread,
     }
     thread->is_looked = 1;
     thread->usual += USUAL * ((double)thread->fresh.words - thread->usual);
-    words = (double)thread->fresh.words * thread->turn_weight / thread->p;
+    words = (double)thread->fresh.words * thread->times / thread->p;
     thread->weight = rounded(thread, words / (double)mean) * mean;
 }
 
@@ -137,10 +138,11 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     int64_t now = fp_monotonic_ns(), t = 1;
     int is_known = get(&known->pid) == pid;
 
+    thread->share_weight = fp_share_weight(&allocations->share, pid);
     thread->turn = fp_turns_find(allocations->turns, pid);
-    thread->turn_weight = thread->turn == NULL ? fp_population_weight(allocations->population, pid)
-                                               : fp_turn_weight(thread->turn);
-    if (thread->turn_weight <= 0)
+    thread->times =
+        thread->share_weight * (thread->turn == NULL ? 1 : fp_turn_weight(thread->turn));
+    if (thread->times <= 0)
         return;
     if (is_known)
         t = now - (int64_t)get(&known->end_ns);
@@ -159,17 +161,17 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     thread->is_dirty = (uint8_t)is_dirty;
     thread->weight = 0;
     if (is_minor)
-        COUNT(thread, minor, rounded(thread, thread->turn_weight));
+        COUNT(thread, minor, rounded(thread, thread->times));
     else
-        COUNT(thread, major, rounded(thread, thread->turn_weight));
-    thread->words += thread->guess * thread->turn_weight;
+        COUNT(thread, major, rounded(thread, thread->times));
+    thread->words += thread->guess * thread->times;
     if (thread->p >= 1 || uniform(thread) <= thread->p) {
         if (!is_known)
             put(&known->address, 0);
         look(allocations, thread, known);
         if (!thread->is_looked)
-            thread->words -= thread->guess *
-                             thread->turn_weight; /* it is unknown: unreadable, and counted there */
+            thread->words -=
+                thread->guess * thread->times; /* it is unknown: unreadable, and counted there */
         COUNT(thread, look_ns, (uint64_t)(fp_monotonic_ns() - now));
     }
 }
@@ -178,7 +180,7 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
 
 static void count_window(struct collector *thread)
 {
-    double less = (double)thread->fresh.words - thread->guess, m = thread->turn_weight;
+    double less = (double)thread->fresh.words - thread->guess, m = thread->times;
 
     thread->words += m * less / thread->p;
     thread->variance += m * m * less * less * (1 - thread->p) / (thread->p * thread->p);
@@ -215,7 +217,16 @@ static void count_length(struct fp_allocations *allocations, struct collector *t
     fp_collections_add(allocations->collections, (uint32_t)(thread - allocations->thread),
                        fp_pid_slot(allocations->options.layout, thread->pid), thread->pid,
                        !thread->is_minor, (uint64_t)length,
-                       (uint32_t)rounded(thread, thread->turn_weight));
+                       (uint32_t)rounded(thread, thread->times));
+}
+
+static void count_group(const struct fp_allocations *allocations, struct collector *thread,
+                        double words)
+{
+    uint32_t i = fp_share_group(&allocations->share, thread->pid);
+
+    thread->group[i] += words;
+    show(&thread->shown_group[i], thread->group[i]);
 }
 
 /* `has_ended`: it was told; else another one begins on this thread. */
@@ -237,24 +248,22 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     if (thread->is_looked && thread->is_minor && has_after && is_same(&thread->fresh, &after)) {
         has_failed = 1;
         /* For those without a look, too. */
-        COUNT(thread, failed, rounded(thread, thread->turn_weight / thread->p));
+        COUNT(thread, failed, rounded(thread, thread->times / thread->p));
         thread->weight = thread->fresh.words = 0;
     }
     if (thread->is_looked)
         count_window(thread);
     if (thread->is_looked)
         counted += ((double)thread->fresh.words - thread->guess) / thread->p;
-    if (thread->turn != NULL) {
+    if (thread->turn != NULL)
         fp_turn_count(thread->turn, counted);
-    } else if (thread->turn_weight > 1) {
-        thread->rest += thread->turn_weight * counted;
-        show(&thread->shown_rest, thread->rest);
-    }
+    if (thread->share_weight > 1)
+        count_group(allocations, thread, thread->times * counted);
     show(&thread->shown_words, thread->words);
     if (thread->weight > 0 || (is_long && !has_failed && (has_after || thread->is_looked)))
         fp_collector_commit(allocations, thread, has_after ? &after : NULL, length,
                             is_long ? FP_ALLOCATION_LONG : 0);
-    COUNT(thread, collection_ns, rounded(thread, (double)length * thread->turn_weight));
+    COUNT(thread, collection_ns, rounded(thread, (double)length * thread->times));
     if ((uint64_t)length > get(&thread->counter[COUNT_longest_ns]))
         put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
     if (has_failed)
@@ -263,7 +272,7 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         count_length(allocations, thread, length);
     if (thread->is_looked)
         fp_collector_add(thread, COUNT_by_unknown + fp_collector_cause(&thread->fresh),
-                         rounded(thread, thread->turn_weight / thread->p));
+                         rounded(thread, thread->times / thread->p));
     if (thread->is_looked)
         put(&known->window, thread->fresh.words);
     else if (get(&known->pid) != thread->pid) {
@@ -272,8 +281,7 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     }
     longest = get(&known->pid) == thread->pid ? get(&known->length_ns) / 2 : 0;
     put(&known->length_ns, longest > (uint64_t)length ? longest : (uint64_t)length);
-    /* One that stands for others is here by chance: who joined would be so, too. */
-    if (thread->turn == NULL && thread->turn_weight <= 1)
+    if (thread->turn == NULL)
         join(allocations, known, thread->pid, now);
     put(&known->pid, thread->pid);
     put(&known->end_ns, (uint64_t)now);
@@ -301,19 +309,41 @@ void fp_allocations_event(struct fp_allocations *allocations, uint32_t at, enum 
 
 int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t at, uint64_t pid)
 {
+    double weight = fp_share_weight(&allocations->share, pid), words = 0, variance = 0;
     struct fp_turn *turn = fp_turns_find(allocations->turns, pid);
     struct collector *thread;
     int keeps;
 
-    if (turn == NULL)
-        return fp_population_keeps(allocations->population, pid);
-    if (at >= allocations->options.threads)
-        return 1;
+    if (weight <= 0 && turn != NULL)
+        fp_turn_leave(turn);
+    if (weight <= 0 || turn == NULL || at >= allocations->options.threads)
+        return weight > 0;
     thread = &allocations->thread[at];
-    keeps = fp_turn_keeps(allocations->turns, turn, &thread->words, &thread->variance);
+    keeps = fp_turn_keeps(allocations->turns, turn, &words, &variance);
+    thread->words += weight * words;
+    thread->variance += weight * weight * variance;
     show(&thread->shown_words, thread->words);
     show(&thread->shown_variance, thread->variance);
     return keeps;
+}
+
+void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread)
+{
+    COUNT(&allocations->thread[thread], born, 1);
+}
+
+void fp_allocations_press(struct fp_allocations *allocations, uint32_t pressure)
+{
+    uint64_t processes = allocations->processes;
+
+    for (uint32_t i = 0; i < allocations->options.threads; i++)
+        processes += get(&allocations->thread[i].counter[COUNT_born]);
+    fp_share_press(&allocations->share, pressure, fp_monotonic_ns(), processes);
+}
+
+uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most)
+{
+    return fp_turns_poll(allocations->turns, &allocations->share, pids, most);
 }
 
 /* ---------------------------------------------------------------- readers -- */
@@ -339,68 +369,11 @@ static double shown(const _Atomic uint64_t *at)
     return value;
 }
 
-/* Where they cannot be read, the count stays, and is not what the tracer was asked for. */
-static void count_births(struct fp_allocations *allocations, struct fp_births_count *count)
-{
-    const struct fp_allocations_options *options = &allocations->options;
-    uint32_t all;
-
-    if (options->layout->births != 0 &&
-        fp_safe_read(options->memory, options->layout->births, &all, sizeof all) == 0)
-        allocations->births = all;
-    count->all = allocations->births;
-    for (uint32_t i = 0; allocations->thread != NULL && i < options->threads; i++)
-        count->born += get(&allocations->thread[i].counter[COUNT_born]);
-}
-
-static struct fp_population_seen seen_of(struct fp_allocations *allocations)
-{
-    struct fp_population_seen seen = {0};
-
-    for (uint32_t i = 0; i < allocations->options.threads; i++)
-        seen.words += shown(&allocations->thread[i].shown_rest);
-    count_births(allocations, &seen.births);
-    return seen;
-}
-
-uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most)
-{
-    uint32_t count = fp_turns_poll(allocations->turns, pids, most);
-    struct fp_population_seen seen = seen_of(allocations);
-
-    return count + fp_population_due(allocations->population, fp_monotonic_ns(), &seen,
-                                     pids + count, most - count);
-}
-
-enum fp_births_switch fp_allocations_switch(struct fp_allocations *allocations, uint32_t *ask_ms)
-{
-    struct fp_population_seen seen = seen_of(allocations);
-
-    return fp_population_switch(allocations->population, fp_monotonic_ns(), &seen, ask_ms);
-}
-
-void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread)
-{
-    COUNT(&allocations->thread[thread], born, 1);
-}
-
-int fp_allocations_wants_look(const struct fp_allocations *allocations)
-{
-    return fp_population_wants_look(allocations->population, fp_monotonic_ns());
-}
-
-int fp_allocations_look(struct fp_allocations *allocations)
-{
-    struct fp_births_count births = {0};
-
-    count_births(allocations, &births);
-    return fp_population_look(allocations->population, allocations->turns, fp_monotonic_ns(),
-                              &births);
-}
-
 void fp_allocations_count(const struct fp_allocations *allocations,
                           struct fp_allocations_counters *counters)
 {
+    double group[FP_SHARE_GROUPS] = {0};
+
     memset(counters, 0, sizeof *counters);
     for (uint32_t i = 0; i < allocations->options.threads; i++) {
         const struct collector *thread = &allocations->thread[i];
@@ -412,9 +385,12 @@ void fp_allocations_count(const struct fp_allocations *allocations,
         counters->longest_ns = longest > own ? longest : own;
         counters->words += shown(&thread->shown_words);
         counters->variance += shown(&thread->shown_variance);
+        for (uint32_t g = 0; g < FP_SHARE_GROUPS; g++)
+            group[g] += shown(&thread->shown_group[g]);
     }
     counters->words += fp_turns_debt(allocations->turns);
-    counters->variance += fp_population_variance(allocations->population);
+    counters->share = fp_share_of(&allocations->share);
+    counters->variance += fp_share_variance(&allocations->share, group);
 }
 
 const struct fp_collections *fp_allocations_collections(const struct fp_allocations *allocations)
@@ -422,12 +398,53 @@ const struct fp_collections *fp_allocations_collections(const struct fp_allocati
     return allocations->collections;
 }
 
+/* ----------------------------------------------------------------- choice -- */
+
+struct choice {
+    const struct fp_layout *layout;
+    uint64_t *pid;
+    uint32_t count;
+};
+
+static int add_process(void *arg, uint64_t address, const unsigned char *structure)
+{
+    struct choice *choice = arg;
+
+    (void)address;
+    /* Slots may be read twice while processes come and go. */
+    if (choice->count < choice->layout->process_limit)
+        choice->pid[choice->count++] = fp_process_field(choice->layout, structure, FP_FIELD_id);
+    return 0;
+}
+
+int fp_allocations_choose(struct fp_allocations *allocations, uint64_t **pids, uint32_t *count)
+{
+    struct choice choice = {.layout = allocations->options.layout};
+    int err;
+
+    choice.pid = malloc(choice.layout->process_limit * sizeof *choice.pid);
+    if (choice.pid == NULL)
+        return FP_ENOMEM;
+    err = fp_processes_each(choice.layout, allocations->options.own, add_process, &choice);
+    if (err != 0) {
+        free(choice.pid);
+        return err;
+    }
+    allocations->processes = choice.count;
+    fp_share_fit(&allocations->share, choice.count);
+    *count = 0;
+    for (uint32_t i = 0; i < choice.count; i++)
+        if (fp_share_weight(&allocations->share, choice.pid[i]) > 0)
+            choice.pid[(*count)++] = choice.pid[i];
+    *pids = choice.pid;
+    return 0;
+}
+
 /* --------------------------------------------------------------- lifetime -- */
 
 int fp_allocations_create(struct fp_allocations **out, const struct fp_allocations_options *options)
 {
     struct fp_allocations *made = calloc(1, sizeof *made);
-    struct fp_births_count births = {0};
     int err =
         options->threads == 0 || options->mean_words == 0 || options->looks == 0 ? FP_EINVAL : 0;
 
@@ -446,11 +463,7 @@ int fp_allocations_create(struct fp_allocations **out, const struct fp_allocatio
     if (err == 0)
         err = fp_turns_create(&made->turns, options->layout, options->memory, options->mean_words,
                               options->seed);
-    if (err == 0) {
-        count_births(made, &births);
-        err = fp_population_create(&made->population, options->layout, options->own, options->seed,
-                                   fp_monotonic_ns(), &births);
-    }
+    fp_share_init(&made->share, options->layout, options->seed);
     for (uint32_t i = 0; err == 0 && i < options->threads; i++) {
         struct collector *thread = &made->thread[i];
 
@@ -474,7 +487,6 @@ void fp_allocations_destroy(struct fp_allocations *allocations)
     for (uint32_t i = 0; allocations->thread != NULL && i < allocations->options.threads; i++)
         fp_ring_destroy(allocations->thread[i].ring);
     fp_turns_destroy(allocations->turns);
-    fp_population_destroy(allocations->population);
     free(allocations->thread);
     free(allocations->known);
     fp_collections_destroy(allocations->collections);

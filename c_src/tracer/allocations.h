@@ -22,9 +22,9 @@
  * Processes with many collections of few words are traced in turns: turns.h has what a turn stands
  * for, its weight m. In a turn p is m G / M, 0.05 at least and 1 at most; less, in proportion to
  * the looks that are left, where the turns of this thread have more than `looks` / 2 a second
- * (pace.h). Where there are many processes, some of those that take no turns stand for others, with
- * the weight m that population.h tells: t and G are then m times as much. All of it is known before
- * the collection. W, below, is m times the window.
+ * (pace.h). Where only a share of the processes is traced (share.h), each stands for several: m is
+ * so many times as much. t and G are then m times as much, too. All of it is known before the
+ * collection. W, below, is m times the window.
  *
  * WHY THE WEIGHTS ARE RIGHT. Let F be all that has happened before collection k: p was set by it.
  *
@@ -76,8 +76,8 @@
 
 #include "erts/layout.h"
 #include "format/record.h"
-#include "tracer/births.h"
 #include "tracer/collections.h"
+#include "tracer/share.h"
 
 enum fp_gc_event { FP_GC_MINOR_START, FP_GC_MINOR_END, FP_GC_MAJOR_START, FP_GC_MAJOR_END };
 
@@ -127,20 +127,19 @@ void fp_allocations_destroy(struct fp_allocations *allocations);
 void fp_allocations_event(struct fp_allocations *allocations, uint32_t thread,
                           enum fp_gc_event event, uint64_t pid, int is_dirty);
 
-/* `pid` is scheduled in, by a normal scheduler. 0: its turn is over, and it needs no flag until
- * fp_allocations_due() has it (turns.h). */
+/* The processes whose flags are to be set, before anything else, in memory that the caller frees.
+ * A dirty scheduler's work: some 10 ms for 100,000 processes. 0, FP_ENOMEM or FP_EFAULT. */
+int fp_allocations_choose(struct fp_allocations *allocations, uint64_t **pids, uint32_t *count);
+/* `pid` is scheduled in, by a normal scheduler. 0: its flag is to go, as its turn is over, and
+ * fp_allocations_due() will have it; or it is not of the share any more. */
 int fp_allocations_keeps(struct fp_allocations *allocations, uint32_t thread, uint64_t pid);
 /* Processes whose flags are to be set before the next call; at most so many, the others then. Some
  * 20 ms after the last call. */
 uint32_t fp_allocations_due(struct fp_allocations *allocations, uint64_t *pids, uint32_t most);
-/* What is to be done with the flag of new processes before anything else is asked (births.h). */
-enum fp_births_switch fp_allocations_switch(struct fp_allocations *allocations, uint32_t *ask_ms);
 /* A process is about to be born with the flag, by this thread. */
 void fp_allocations_born(struct fp_allocations *allocations, uint32_t thread);
-/* It is time to look who is there (population.h); the first time at once. */
-int fp_allocations_wants_look(const struct fp_allocations *allocations);
-/* As fp_population_look(). */
-int fp_allocations_look(struct fp_allocations *allocations);
+/* As fp_share_press(), of a pressure of FP_SHARE_PRESSURE or more. */
+void fp_allocations_press(struct fp_allocations *allocations, uint32_t pressure);
 
 /* The oldest record of a thread, or NULL. Valid until the release. */
 const struct fp_allocation *fp_allocations_peek(struct fp_allocations *allocations,
@@ -172,13 +171,14 @@ struct fp_allocations_counters {
     FP_ALLOCATIONS_COUNTERS(FP_ALLOCATIONS_COUNTER)
 #undef FP_ALLOCATIONS_COUNTER
     double words, variance; /* the sum of all windows */
+    uint32_t share;         /* 1 in so many processes is traced */
 };
 
 void fp_allocations_count(const struct fp_allocations *allocations,
                           struct fp_allocations_counters *counters);
 
-/* How long collections took whose ends were told. One of a turn stands for as many as turns.h says;
- * those that are known to have failed are left out. */
+/* How long collections took. One stands for as many as share.h and turns.h say; those whose end was
+ * not seen, and those that are known to have failed, are left out. */
 const struct fp_collections *fp_allocations_collections(const struct fp_allocations *allocations);
 
 /* The words that all processes but `except` have allocated since their last collections, of what

@@ -9,7 +9,7 @@
 #include "erts/stack.h"
 #include "tracer/allocations.h"
 #include "tracer/pace.h"
-#include "tracer/population.h"
+#include "tracer/share.h"
 #include "tracer/turns.h"
 
 /* Words of a stack that are copied: the leaf's and the root's end. */
@@ -25,8 +25,9 @@ struct collector {
     /* The collection that goes on. */
     uint64_t pid, weight;
     struct fp_fresh fresh;
-    double p, guess, turn_weight; /* 0: it is not its turn */
-    struct fp_turn *turn;         /* NULL: it takes none */
+    double p, guess;
+    double share_weight, times; /* times: share_weight, and that of a turn */
+    struct fp_turn *turn;       /* NULL: it takes none */
     int64_t start_ns, t_ns;
     uint8_t is_open, is_looked, is_minor, is_dirty;
     /* The last one, when it was minor: a major one may be the rest of it. */
@@ -39,9 +40,12 @@ struct collector {
     uint32_t stack_words, leaf_words; /* of them; 0: no stack was read */
     struct fp_stack stack;
     struct fp_ranges code;
-    double words, variance, rest; /* rest: of processes that stand for others, with their weights */
+    double words, variance;
+    double
+        group[FP_SHARE_GROUPS]; /* words of processes that stand for others, with their weights */
     /* For readers: the thread alone writes them. */
-    _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance, shown_rest;
+    _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance;
+    _Atomic uint64_t shown_group[FP_SHARE_GROUPS];
 };
 
 struct fp_allocations {
@@ -50,8 +54,8 @@ struct fp_allocations {
     struct fp_collections *collections;
     struct fp_known_process *known;
     struct fp_turns *turns;
-    struct fp_population *population;
-    uint32_t births; /* of the node, when they were last read */
+    struct fp_share share;
+    uint64_t processes; /* when the tracing began */
 };
 
 static inline void fp_collector_add(struct collector *thread, unsigned counter, uint64_t n)

@@ -232,6 +232,10 @@ void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost)
     } else if (cost == FP_TRACER_DISCARD) {
         add(&line->discarded);
         line->uncharged_ns += tracer.limits.discard_ns;
+    } else if (cost == FP_TRACER_QUESTION) {
+        line->uncharged_ns += tracer.limits.question_ns;
+    } else if (cost == FP_TRACER_BIRTH) {
+        line->uncharged_ns += tracer.limits.birth_ns;
     }
     if (cost != FP_TRACER_FREE && ++line->batch >= BATCH)
         charge_line(line);

@@ -56,7 +56,7 @@ struct fp_tracer_limits {
     uint64_t cpu_ns_per_second; /* of all threads together */
     uint64_t seconds;
     /* What is charged: measured, of an average machine. */
-    uint32_t event_ns, discard_ns;
+    uint32_t event_ns, discard_ns, question_ns, birth_ns;
 };
 
 /* One for each thread: no cache line has two writers. */
@@ -81,6 +81,8 @@ enum fp_tracer_cost {
     FP_TRACER_FREE, /* part of an event that was charged */
     FP_TRACER_DISCARD,
     FP_TRACER_EVENT,
+    FP_TRACER_QUESTION, /* a process is scheduled in */
+    FP_TRACER_BIRTH,    /* it is about to be born with flags */
 };
 
 /* The generation, more than 0, with so long until the first heartbeat; 0: one runs, or was

@@ -148,6 +148,11 @@ void fp_turns_join(struct fp_turns *turns, uint64_t pid)
     }
 }
 
+void fp_turn_leave(struct fp_turn *turn)
+{
+    atomic_store_explicit(&turn->pid, 0, memory_order_release);
+}
+
 double fp_turn_weight(const struct fp_turn *turn)
 {
     int state = atomic_load_explicit(&turn->state, memory_order_acquire);
@@ -201,7 +206,7 @@ static int end(struct fp_turn *turn, double mean, uint64_t reds, double *words, 
     turn->most = mean * turn->all_collections / (turn->all_words + 1);
     if (turn->most < MOST_LEAST) {
         *words += get(&turn->debt) * get(&turn->density);
-        atomic_store_explicit(&turn->pid, 0, memory_order_release);
+        fp_turn_leave(turn);
         return 0;
     }
     if (turn->collections < FEW && turn->length < MOST_REDUCTIONS)
@@ -309,7 +314,15 @@ static int poll_one(struct fp_turns *turns, struct fp_turn *turn, uint64_t pid, 
     return 1;
 }
 
-uint32_t fp_turns_poll(struct fp_turns *turns, uint64_t *pids, uint32_t most)
+/* It is not of the share. In a turn its scheduler frees the place: fp_turn_leave(). */
+static void leave_in_gap(struct fp_turn *turn, uint64_t pid)
+{
+    if (pid > 1 && atomic_load_explicit(&turn->state, memory_order_acquire) == GAP)
+        atomic_compare_exchange_strong(&turn->pid, &pid, 0);
+}
+
+uint32_t fp_turns_poll(struct fp_turns *turns, const struct fp_share *share, uint64_t *pids,
+                       uint32_t most)
 {
     double debt = 0;
     uint32_t due = 0, first = turns->polled;
@@ -318,12 +331,18 @@ uint32_t fp_turns_poll(struct fp_turns *turns, uint64_t *pids, uint32_t most)
     for (uint32_t i = 0; i < TURNS; i++) {
         struct fp_turn *turn = &turns->turn[(first + i) % TURNS];
         uint64_t pid = atomic_load_explicit(&turn->pid, memory_order_acquire);
+        double weight = pid > 1 ? fp_share_weight(share, pid) : 0, own = 0;
 
-        if (pid > 1 && poll_one(turns, turn, pid, due < most, &debt)) {
+        if (weight <= 0) {
+            leave_in_gap(turn, pid);
+            continue;
+        }
+        if (poll_one(turns, turn, pid, due < most, &own)) {
             pids[due++] = pid;
             if (due == most)
                 turns->polled = (first + i + 1) % TURNS;
         }
+        debt += weight * own;
     }
     put(&turns->debt, debt);
     return due;

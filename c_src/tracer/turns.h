@@ -41,6 +41,7 @@
 #include <stdint.h>
 
 #include "erts/layout.h"
+#include "tracer/share.h"
 
 struct fp_turns;
 struct fp_turn;
@@ -54,6 +55,8 @@ void fp_turns_destroy(struct fp_turns *turns);
 struct fp_turn *fp_turns_find(struct fp_turns *turns, uint64_t pid);
 /* It takes turns from now on, if there is room. */
 void fp_turns_join(struct fp_turns *turns, uint64_t pid);
+/* By its process: it is not of the share any more. */
+void fp_turn_leave(struct fp_turn *turn);
 /* Of a collection that begins now; 0: it is not its turn; 1 until the first one. */
 double fp_turn_weight(const struct fp_turn *turn);
 /* Words of a collection that had a weight. */
@@ -62,7 +65,9 @@ void fp_turn_count(struct fp_turn *turn, double words);
  * `words` by those of the debt, when it is known to have large windows: then it leaves. */
 int fp_turn_keeps(struct fp_turns *turns, struct fp_turn *turn, double *words, double *variance);
 
-/* The processes whose turns are due, at most so many. */
-uint32_t fp_turns_poll(struct fp_turns *turns, uint64_t *pids, uint32_t most);
-/* Words of the debts, as of the last poll. */
+/* The processes whose turns are due, at most so many. One in a gap that is not of the share
+ * leaves. */
+uint32_t fp_turns_poll(struct fp_turns *turns, const struct fp_share *share, uint64_t *pids,
+                       uint32_t most);
+/* Words of the debts with the weights of the share, as of the last poll. */
 double fp_turns_debt(const struct fp_turns *turns);

@@ -95,11 +95,8 @@ tracer_end(_) -> ?NOT_LOADED.
 -spec tracer_counters(tracer_state()) -> #{atom() => non_neg_integer()}.
 tracer_counters(_) -> ?NOT_LOADED.
 
-%% What is to be done before the next call: processes whose flags are to be set; `new_processes':
-%% these shall have them from then on, or not, and the next call follows at once; `look': that is to
-%% be read. And when the next call is due; 0: as usual.
--spec tracer_due(tracer_state()) ->
-    {[pid()] | {new_processes, boolean()} | look, Ms :: non_neg_integer()}.
+%% Processes whose flags are to be set before the next call.
+-spec tracer_due(tracer_state()) -> [pid()].
 tracer_due(_) -> ?NOT_LOADED.
 
 -spec tracer_read(tracer_state(), term()) -> term() | {error, bad_state}.

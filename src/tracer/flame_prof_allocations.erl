@@ -76,6 +76,7 @@
         names := #{pid() => flame_prof_mailbox:name()},
         words := non_neg_integer(),
         words_error := non_neg_integer(),
+        share := pos_integer(),
         samples := non_neg_integer(),
         bytes := pos_integer(),
         milliseconds := non_neg_integer(),
@@ -108,8 +109,9 @@
 %% `messages': by the message that a server of OTP had in work, as far as its stack tells; words
 %% without one are in none.
 %%
-%% `words': of all processes; its standard error is `words_error'. `survived': of the words that the
-%% minor collections of the stack's samples have looked at (`Of'), those that were kept.
+%% `words': of all processes; its standard error is `words_error'. `share': one process in so many
+%% was traced, and stands for the others. `survived': of the words that the minor collections of the
+%% stack's samples have looked at (`Of'), those that were kept.
 %%
 %% `in_step': where the collections of a process, or of all processes of one kind, come after few
 %% different numbers of words, they may come at the same places of the program each time. Then the

@@ -156,6 +156,7 @@ answer(Open, #sum{counters = Counters, stacks = Stacks, longest = Longest} = Sum
         processes => processes(Sum),
         messages => lists:reverse(lists:keysort(2, maps:to_list(Sum#sum.messages))),
         words => max(0, round(Count(words)) + Open - Sum#sum.open),
+        share => maps:get(share, Counters, 1),
         words_error => round(math:sqrt(max(0.0, Count(variance)))),
         samples => Count(samples) - Count(dropped),
         in_step => in_step(Sum),

@@ -23,6 +23,7 @@ format(#{stacks := Stacks, processes := Processes, names := Names} = Allocations
         [["ended early: ", ended(Ended), "\n"]
          || #{ended := Ended} <- [Allocations], not is_due(Ended)],
         in_step(Allocations, Sampled),
+        share_of(Allocations),
         lost(Allocations, Sampled),
         ["no stack: measure longer, or with fewer bytes from one sample to the next\n"
          || Functions =:= []],
@@ -63,6 +64,13 @@ heading(#{words := Words, words_error := Error, samples := Samples, milliseconds
         grouped(Samples), " sample", plural(Samples), ", one each ", amount(maps:get(bytes, All)),
         "\n"
     ].
+
+%% What is printed of processes, too.
+share_of(#{share := 1}) ->
+    "";
+share_of(#{share := Share}) ->
+    N = grouped(Share),
+    ["1 in ", N, " processes is traced and counts ", N, " times: the others are in no table\n"].
 
 amount(Bytes) -> amount(Bytes, ["bytes", "KB", "MB", "GB", "TB"]).
 

@@ -15,7 +15,7 @@
 %% `trace(all)' is never used: it stops all schedulers.
 -module(flame_prof_tracepoints).
 
--export([set/3, add/3, again/3, new_processes/3, clear/1, forget/0, off/1]).
+-export([set/3, add/3, flag/3, clear/1, forget/0, off/1]).
 
 -export_type([wanted/0, set/0, counts/0, tracer_flag/0]).
 
@@ -31,8 +31,7 @@
     #{
         tracer := flame_prof_looks_nif:tracer_state(),
         flags := [tracer_flag()],
-        %% `chosen': new ones, until new_processes/3 says otherwise; of those that are there the
-        %% library chooses: again/3.
+        %% `chosen': new ones; the library chooses among the others, for flag/3.
         processes := every | chosen | none | [pid()],
         %% `meta' among the flags: all processes, and the tracer has the state tracer + the
         %% number of the pattern, from 1. No other patterns are numbered.
@@ -303,32 +302,17 @@ add(#{sessions := Sessions, tracer := Tracer}, Pids, Flags) ->
     end,
     lists:foreach(fun(Pid) -> _ = Turn(Pid, true, Flags), Turn(Pid, false, [silent]) end, Pids).
 
-%% @doc A process has its flags, perhaps once more, unless another tracer has it now.
--spec again(set(), pid(), [tracer_flag()]) -> ok | other | gone.
-again(#{sessions := [Session | _]}, Pid, Flags) ->
+%% @doc Sets the flags of a process, unless another tracer has it.
+-spec flag(set(), pid(), [tracer_flag()]) -> ok | other | gone.
+flag(#{sessions := [Session | _]}, Pid, Flags) ->
     Trace = trace,
     case is_collection_traced(Pid, Session) of
         true -> other;
         false -> process(Pid, fun() -> Trace:process(Session, Pid, true, Flags) end)
     end;
-again(#{sessions := [], tracer := Tracer}, Pid, Flags) ->
+flag(#{sessions := [], tracer := Tracer}, Pid, Flags) ->
     Options = [{tracer, ?TRACER, Tracer} | Flags],
     if_free(Pid, Tracer, fun() -> erlang:trace(Pid, true, Options) end).
-
-%% @doc Processes to come have flags from now on, or none.
--spec new_processes(set(), [tracer_flag()], boolean()) -> ok | other.
-new_processes(#{sessions := [Session | _]}, Flags, HaveFlags) ->
-    Trace = trace,
-    case HaveFlags andalso is_collection_traced(new_processes, Session) of
-        true -> other;
-        false ->
-            process(new_processes, fun() ->
-                Trace:process(Session, new_processes, HaveFlags, Flags)
-            end)
-    end;
-new_processes(#{sessions := [], tracer := Tracer}, Flags, HaveFlags) ->
-    Options = [{tracer, ?TRACER, Tracer} || HaveFlags] ++ Flags,
-    if_free(new_processes, Tracer, fun() -> erlang:trace(new_processes, HaveFlags, Options) end).
 
 %% Those that are there, and before them those to come: between the two none is missed.
 processes(none, _Turn, _Check) ->

@@ -92,7 +92,6 @@
     %% By add/3: how many, and the first of them.
     added = {0, []} :: {non_neg_integer(), [pid()]},
     added_flags = [] :: [flame_prof_tracepoints:tracer_flag()],
-    looking = none :: none | reference(),
     %% Of `chosen' ones, those that another tracer has.
     others = #{} :: #{pid() => []},
     ended = no :: no | ended(),
@@ -391,14 +390,10 @@ handle_info(poll, #tracing{ended = no} = Tracing) ->
         Limit ->
             {noreply, ended({limit, Limit}, Tracing)}
     end;
-handle_info(due, #tracing{ended = no} = Tracing) ->
-    {noreply, turns(Tracing)};
 handle_info({'DOWN', Monitor, process, Pid, _}, #tracing{asker = Monitor} = Tracing) ->
     {stop, normal, switch_off({down, Pid}, Tracing)};
 handle_info({'DOWN', Monitor, process, Guard, _}, #tracing{guard = {Guard, Monitor}} = Tracing) ->
     {noreply, ended({down, Guard}, Tracing)};
-handle_info({'DOWN', Monitor, process, _, _}, #tracing{looking = Monitor} = Tracing) ->
-    {noreply, Tracing#tracing{looking = none}};
 handle_info(forget, Tracing) ->
     {stop, normal, Tracing};
 handle_info(_, Tracing) ->
@@ -410,70 +405,47 @@ poll_ms(_) -> ?NEAR_MS.
 terminate(_Reason, Tracing) ->
     close(switch_off(asked, Tracing)).
 
-%% The library chooses whose collections are told, from look to look, and in turns. What they do
-%% is known at the second look.
+%% The library chooses whose collections are traced: all, or a share of many processes.
 chosen(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
-    ok = check_asker(Tracing),
-    case flame_prof_looks_nif:tracer_read(Tracer, look) of
-        0 -> {ok, all_due(Tracing)};
-        Ms when is_integer(Ms) -> timer:sleep(Ms), chosen(Tracing);
-        {error, Error} -> {error, Error}
+    case flame_prof_looks_nif:tracer_read(Tracer, choose) of
+        {error, Error} -> {error, Error};
+        Pids -> {ok, lists:foldl(fun choose/2, Tracing, lists:delete(self(), Pids))}
     end;
 chosen(Tracing) ->
     {ok, Tracing}.
 
-all_due(#tracing{tracer = Tracer, counts = Counts} = Tracing) ->
-    ok = check_asker(Tracing),
-    #{processes := All, left_alone := Left} = Counts,
-    case flame_prof_looks_nif:tracer_due(Tracer) of
-        {[], _} ->
-            Tracing#tracing{counts = Counts#{processes := All - Left}};
-        {[_ | _] = Pids, _} ->
-            More = Tracing#tracing{counts = Counts#{processes := All + length(Pids)}},
-            all_due(lists:foldl(fun flag/2, More, Pids))
-    end.
-
-%% One that another tracer has is tried again while it takes turns, and counts once.
-flag(Pid, Tracing) when Pid =:= self() ->
-    Tracing;
-flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Tracing) ->
-    case flame_prof_tracepoints:again(Set, Pid, Flags) of
-        other ->
-            Others = (Tracing#tracing.others)#{Pid => []},
-            Tracing#tracing{others = Others, counts = Counts#{left_alone := map_size(Others)}};
-        _ ->
+choose(Pid, Tracing0) ->
+    ok = check_asker(Tracing0),
+    case flag(Pid, Tracing0) of
+        {ok, #tracing{counts = #{processes := All} = Counts} = Tracing} ->
+            Tracing#tracing{counts = Counts#{processes := All + 1}};
+        {_, Tracing} ->
             Tracing
     end.
 
-%% A flag that cannot be set at once waits until its process runs no more: the heartbeat goes on
-%% meanwhile.
+%% One that another tracer has is tried again while it takes turns, and counts once.
+flag(Pid, #tracing{spec = #{flags := Flags}, set = Set, counts = Counts} = Tracing) ->
+    case flame_prof_tracepoints:flag(Set, Pid, Flags) of
+        other ->
+            Others = (Tracing#tracing.others)#{Pid => []},
+            {other, Tracing#tracing{
+                others = Others, counts = Counts#{left_alone := map_size(Others)}
+            }};
+        Outcome ->
+            {Outcome, Tracing}
+    end.
+
 turns(#tracing{spec = #{processes := chosen}, tracer = Tracer} = Tracing) ->
-    {Due, Ms} = flame_prof_looks_nif:tracer_due(Tracer),
-    _ = [flame_prof_clock:send_after(Ms, due) || Ms > 0],
-    done(Due, Tracing);
+    flagged(flame_prof_looks_nif:tracer_due(Tracer), Tracing);
 turns(Tracing) ->
     Tracing.
 
-done(look, Tracing) ->
-    looked(Tracing);
-done({new_processes, HaveFlags}, #tracing{spec = #{flags := Flags}, set = Set} = Tracing) ->
-    _ = flame_prof_tracepoints:new_processes(Set, Flags, HaveFlags),
-    turns(Tracing);
-done(Pids, Tracing) ->
-    flagged(Pids, Tracing).
-
-%% By a process of its own: it may take longer than a heartbeat may be late, and wait for who reads.
-looked(#tracing{looking = none, tracer = Tracer} = Tracing) ->
-    Look = fun() -> flame_prof_looks_nif:tracer_read(Tracer, look) end,
-    {_, Monitor} = spawn_opt(Look, [monitor, {priority, high}]),
-    Tracing#tracing{looking = Monitor};
-looked(Tracing) ->
-    Tracing.
-
+%% A flag that cannot be set at once waits until its process runs no more: the heartbeat goes on
+%% meanwhile.
 flagged([], Tracing) ->
     Tracing;
 flagged([Pid | Pids], Tracing0) ->
-    Tracing = flag(Pid, Tracing0),
+    {_, Tracing} = flag(Pid, Tracing0),
     case heartbeat(Tracing) of
         Pressure when is_integer(Pressure) -> flagged(Pids, Tracing);
         _ -> Tracing

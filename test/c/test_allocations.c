@@ -55,6 +55,7 @@ static struct fp_allocations *open_one(uint64_t mean, uint32_t looks, int64_t lo
 {
     struct fp_allocations_options options = {.layout = &vm.layout,
                                              .memory = &vm.memory.reader,
+                                             .own = &vm.memory.reader,
                                              .code = &vm.live_code,
                                              .threads = 2,
                                              .mean_words = mean,
@@ -170,8 +171,6 @@ static void collect(struct fp_allocations *allocations, uint32_t n, uint64_t pid
     uint64_t stop = fake_get(&vm, n, FP_FIELD_stop);
     uint64_t start = heap + 8 * (uint64_t)(run_random(&random_state) % 2);
 
-    /* It is scheduled in. */
-    CHECK(fp_allocations_keeps(allocations, 0, pid));
     /* What does not fit is in fragments. */
     fake_set(&vm, n, FP_FIELD_high_water, start);
     fake_set(&vm, n, FP_FIELD_htop, start + 8 * (words > 300 ? 300 : words));
@@ -304,6 +303,75 @@ TEST(sums_and_shares_are_right_in_the_mean)
      * case in 100,000. */
     CHECK(spread / claimed > 25.0 / 60 && spread / claimed < 115.0 / 60);
     fake_vm_destroy(&vm);
+}
+
+/* 1 in 2 to 4 of 7 processes, and each window is looked at. */
+TEST(words_of_a_share_are_right_in_the_mean_with_their_variance)
+{
+    struct mean total = {0};
+    double spread = 0, claimed = 0;
+
+    open_vm(27);
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        struct fp_allocations *allocations = open_one(2000, 100000000, 0, seed);
+        struct fp_allocations_counters counters;
+        struct program program;
+        struct told told;
+
+        for (uint32_t i = 0; i < 1000; i++)
+            fp_allocations_born(allocations, 0);
+        fp_allocations_press(allocations, 200);
+        now_ns += 10000000;
+        if (seed % 2 == 0)
+            fp_allocations_press(allocations, 200);
+        run_program(allocations, &program, &told, 200);
+        fp_allocations_count(allocations, &counters);
+        CHECK_INT(counters.share, seed % 2 == 0 ? 4 : 2);
+        mean_add(&total, counters.words / (double)program.all - 1);
+        spread += pow(counters.words - (double)program.all, 2);
+        claimed += counters.variance;
+        fp_allocations_destroy(allocations);
+    }
+    mean_is_none(&total, "sum", 1e-9);
+    /* Pids side by side are spread evenly: the error is less than that of random ones. */
+    CHECK(spread / claimed > 0.2 && spread / claimed < 1.2);
+    fake_vm_destroy(&vm);
+}
+
+TEST_WITH(processes_that_are_in_no_share_are_told_to_lose_their_flags, create(25, 1, 1000000000, 0))
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < 1000; i++)
+        fp_allocations_born(f->allocations, 0);
+    for (uint32_t n = 1; n < 500; n++)
+        CHECK(fp_allocations_keeps(f->allocations, 0, fake_pid(&vm.layout, n)));
+    fp_allocations_press(f->allocations, 200);
+    for (uint32_t n = 1; n < 500; n++) {
+        uint64_t pid = fake_pid(&vm.layout, n);
+
+        kept += (uint32_t)fp_allocations_keeps(f->allocations, 0, pid);
+        fp_allocations_event(f->allocations, 0, FP_GC_MINOR_START, pid, 0);
+        fp_allocations_event(f->allocations, 0, FP_GC_MINOR_END, pid, 0);
+    }
+    look(f);
+    CHECK(kept > 240 && kept < 260);
+    CHECK_INT(f->counters.minor, 2 * kept);
+}
+
+TEST_WITH(all_processes_are_chosen_of_few, create(27, 1, 1000, 0))
+{
+    uint64_t *pids, first = spawn(1, CODE(1)), second = spawn(4, CODE(4));
+    uint32_t count;
+
+    spawn(2, CODE(2));
+    fake_exit(&vm, 2);
+    CHECK_INT(fp_allocations_choose(f->allocations, &pids, &count), 0);
+    CHECK_INT(count, 2);
+    CHECK(pids[0] == first && pids[1] == second);
+    free(pids);
+    fake_unmap(&vm.memory, FAKE_TABLE);
+    CHECK_INT(fp_allocations_choose(f->allocations, &pids, &count), FP_EFAULT);
 }
 
 TEST_WITH(with_every_collection_looked_at_the_sum_is_exact, create(25, 1, 1000000000, 0))

@@ -16,6 +16,7 @@
 #define MEAN 65536u
 
 static struct fake_vm vm;
+static struct fp_share all; /* each process is of it */
 static uint64_t random_state = 7;
 
 /* A process, and the flag that the VM has for it. */
@@ -82,7 +83,7 @@ static void poll(struct fixture *program)
 {
     uint64_t pids[4];
 
-    if (fp_turns_poll(program->turns, pids, 4) == 1) {
+    if (fp_turns_poll(program->turns, &all, pids, 4) == 1) {
         CHECK(pids[0] == program->pid);
         program->has_flag = 1;
     }
@@ -228,9 +229,30 @@ TEST_WITH(one_that_is_due_is_told_again_until_it_begins, create(1, 100000000))
     f->reductions += 10000000;
     fake_set(&vm, 1, FP_FIELD_reds, f->reductions);
     for (uint32_t k = 0; k < 200; k++)
-        told += fp_turns_poll(f->turns, &pid, 1);
+        told += fp_turns_poll(f->turns, &all, &pid, 1);
     CHECK(told >= 3 && told <= 6);
     CHECK(pid == f->pid);
+}
+
+TEST_WITH(one_that_is_not_of_the_share_leaves_in_a_gap_and_is_never_due, create(1, 100000000))
+{
+    struct fp_share share;
+    uint64_t pid;
+    uint32_t told = 0;
+
+    for (uint64_t seed = 1; seed == 1 || fp_share_weight(&share, f->pid) > 0; seed++) {
+        fp_share_init(&share, &vm.layout, seed);
+        fp_share_fit(&share, 64 * FP_SHARE_MOST);
+    }
+    while (f->has_flag)
+        slice(f, 100, 400);
+    f->reductions += 10000000;
+    fake_set(&vm, 1, FP_FIELD_reds, f->reductions);
+    for (uint32_t k = 0; k < 200; k++)
+        told += fp_turns_poll(f->turns, &share, &pid, 1);
+    CHECK_INT(told, 0);
+    CHECK(fp_turns_find(f->turns, f->pid) == NULL);
+    CHECK(fp_turns_debt(f->turns) == 0);
 }
 
 /* The new one has the flag or not: it may be in a gap of the old one. */
@@ -253,7 +275,7 @@ TEST(a_pid_that_is_used_again_has_its_flag_and_nothing_of_the_old_one)
             fake_set(&vm, 1, FP_FIELD_id, 0);
         }
         for (uint32_t k = 0; k < 3; k++)
-            told += fp_turns_poll(program->turns, &pid, 1);
+            told += fp_turns_poll(program->turns, &all, &pid, 1);
         CHECK_INT(told, 1);
         CHECK(pid == program->pid);
         CHECK(fabs(fp_turns_debt(program->turns)) < 1000);
@@ -301,7 +323,7 @@ static void *poll_until_it_is_over(void *arg)
     uint64_t pids[4];
 
     while (!atomic_load(&poller->is_over))
-        if (fp_turns_poll(poller->turns, pids, 4) > 0 && pids[0] == poller->pid)
+        if (fp_turns_poll(poller->turns, &all, pids, 4) > 0 && pids[0] == poller->pid)
             atomic_store(&poller->has_flag, 1);
     return NULL;
 }

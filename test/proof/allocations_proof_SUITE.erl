@@ -2,21 +2,24 @@
 %% test/support/counted_allocations.
 -module(allocations_proof_SUITE).
 
--import(measured_allocations, [measured/2, worked/1, has/2, in_background/2, is_traced/1, until/1,
-    mixed/0]).
+-import(measured_allocations, [measured/2, worked/1, has/2, until/1, mixed/0]).
 
--export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2, shares_and_sum/1,
-    words_in_the_file_of_a_session/1, a_part_of_a_thousand_processes_is_traced_at_a_time/1,
-    a_part_of_many_births_has_the_flag/1, what_is_kept_survives/1,
-    words_by_the_message_in_work/1, collections_have_lengths_and_causes/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
+-export([
+    shares_and_sum/1,
+    words_in_the_file_of_a_session/1,
+    a_share_of_the_processes_under_a_limit/1,
+    what_is_kept_survives/1,
+    words_by_the_message_in_work/1,
+    collections_have_lengths_and_causes/1
+]).
 %% On stacks.
 -export([keeping/2]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [shares_and_sum, words_in_the_file_of_a_session,
-        a_part_of_a_thousand_processes_is_traced_at_a_time, a_part_of_many_births_has_the_flag,
+    [shares_and_sum, words_in_the_file_of_a_session, a_share_of_the_processes_under_a_limit,
         what_is_kept_survives, words_by_the_message_in_work, collections_have_lengths_and_causes].
 
 init_per_suite(Config) ->
@@ -76,47 +79,15 @@ words_in_the_file_of_a_session(Config) ->
     proof:figure("allocations: words in the file of a session, percent of the counter", [],
         Percent(0), {Percent(-2 * Error), Percent(2 * Error)}, "95 to 105").
 
-%% All of them have been, in the end. Each look takes a moment in which some have come, and those
-%% that leave are not yet gone.
-a_part_of_a_thousand_processes_is_traced_at_a_time(_) ->
-    Program = counted_allocations:start(thousand_processes, 20000),
-    ok = counted_allocations:go(Program),
-    Pid = in_background(60000, #{owner => self(), max_cpu_percent => infinity}),
-    until(fun measured_allocations:runs/0),
-    Pids = counted_allocations:pids(Program),
-    Counts = seen_traced(Pids, Pids, []),
-    Sorted = lists:sort(Counts),
-    proof:figure("allocations: processes of 1,000 that are traced at a time, median", [],
-        lists:nth(length(Counts) div 2 + 1, Sorted), {hd(Sorted), lists:last(Sorted)}, "50 to 400"),
-    ok = flame_prof_allocations:finish(self()),
-    receive {Pid, {ok, #{ended := asked}}} -> ok end,
-    [] = [P || P <- Pids, is_traced(P)],
-    ok = counted_allocations:stop(Program).
-
-%% How many are, until each has been.
-seen_traced(_, [], Counts) -> Counts;
-seen_traced(Pids, Missing, Counts) ->
-    Traced = [P || P <- Pids, is_traced(P)],
-    timer:sleep(100),
-    seen_traced(Pids, Missing -- Traced, [length(Traced) | Counts]).
-
-%% The flag of new processes comes and goes, and stays when there are few births.
-a_part_of_many_births_has_the_flag(_) ->
-    Program = counted_allocations:start(brief_processes, 6000),
-    Pid = in_background(60000, #{owner => self(), max_cpu_percent => infinity}),
-    until(fun measured_allocations:runs/0),
-    ok = counted_allocations:go(Program),
-    timer:sleep(2500),
-    HasFlag = fun() -> timer:sleep(7), is_traced(new_processes) end,
-    On = length([on || _ <- lists:seq(1, 300), HasFlag()]),
-    proof:figure("allocations: looks of 300 at which new processes have the flag, many births", [],
-        On, none, "1 to 99"),
-    timer:sleep(4000),
-    proof:figure("allocations: looks of 50 at which they have not, few births", [],
-        length([off || _ <- lists:seq(1, 50), not HasFlag()]), none, "0"),
-    ok = flame_prof_allocations:finish(self()),
-    receive {Pid, {ok, _}} -> ok end,
-    ok = counted_allocations:stop(Program).
+%% What the limit is reckoned with makes the share smaller.
+a_share_of_the_processes_under_a_limit(_) ->
+    {Answer, Program} = measured(thousand_processes, #{max_cpu_percent => 0.1}),
+    #{words := Words, words_error := Error, share := Share, ended := Ended} = Answer,
+    All = counted_allocations:all(Program),
+    proof:figure("allocations: 1,000 processes, limit of 0.1 %: one in so many is traced (~0p)",
+        [Ended], Share, none, "2 or more"),
+    proof:figure("allocations: 1,000 processes, limit of 0.1 %: sum, percent of the truth", [],
+        100 * Words / All, {100 * (Words - 2 * Error) / All, 100 * (Words + 2 * Error) / All}, "").
 
 %% Until the end: the worker's result.
 keeping(500, Kept) -> Kept;

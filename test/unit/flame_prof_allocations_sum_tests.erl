@@ -49,17 +49,20 @@ the_twenty_longest_collections_are_kept_test() ->
 
 %% Open windows were 100 words, and are 30.
 counters_are_those_of_the_tracer_test() ->
-    ?assertMatch(#{words := 930, words_error := 9, samples := 7, looks := 3, look_ns := 4,
+    ?assertMatch(#{words := 930, words_error := 9, share := 2, samples := 7, looks := 3,
+        look_ns := 4,
         collections := #{minor := 8, major := 5, milliseconds := 6, longest_microseconds := 2,
             longest := [], causes := Causes},
         lost := #{dropped_words := 11, unreadable := 12, other_stacks_words := 0}}
             when map_size(Causes) =:= 2 andalso map_get(heap, Causes) =:= 1
                 andalso map_get(unknown, Causes) =:= 2,
-        answer([], #{words => 1000.4, variance => 81.0, samples => 9, dropped => 2, minor => 10,
-            failed => 2, major => 5, collection_ns => 6999999, longest_ns => 2999, by_heap => 1,
+        answer([], #{share => 2, words => 1000.4, variance => 81.0, samples => 9, dropped => 2,
+            minor => 10, failed => 2, major => 5, collection_ns => 6999999, longest_ns => 2999,
+            by_heap => 1,
             by_binaries => 0, by_unknown => 2, dropped_words => 11, unreadable => 12, looks => 3,
             look_ns => 4})),
-    ?assertMatch(#{words := 0, words_error := 0}, answer([], #{words => 60, variance => -1.0})).
+    ?assertMatch(#{words := 0, words_error := 0, share := 1},
+        answer([], #{words => 60, variance => -1.0})).
 
 stacks_and_messages_beyond_the_most_are_left_out_and_their_words_counted_test() ->
     #{stacks := Stacks, messages := Messages, lost := #{other_stacks_words := Words}} =

@@ -23,6 +23,11 @@ an_error_of_the_sum_is_told_when_it_matters_test() ->
     Told = text((answer([{[?ROOT], 1}]))#{words_error => 12500}),
     ?assertMatch({_, _}, binary:match(Told, <<"1.91 MB (+- 10.0%) allocated">>)).
 
+a_share_of_the_processes_is_told_test() ->
+    Told = text((answer([{[?ROOT], 1}]))#{share => 4}),
+    ?assertMatch({_, _}, binary:match(Told, <<"\n1 in 4 processes is traced and counts 4 times">>)),
+    ?assertEqual(nomatch, binary:match(text(answer([{[?ROOT], 1}])), <<"is traced">>)).
+
 what_is_in_step_is_named_with_its_share_test() ->
     Answer = answer([{[?ROOT], 100}]),
     Told = text(Answer#{in_step => [{self(), 30}, {?ROOT, 20}]}),
@@ -108,7 +113,7 @@ answer(Stacks) ->
         survived => [{Stack, Words div 5, Words} || {[?LEAF | _] = Stack, Words} <- Stacks],
         messages => [], processes => [{self(), Words} || {_, Words} <- lists:sublist(Stacks, 1)],
         names => #{self() => #{registered_name => shop, initial_call => {shop, loop, 0}}},
-        words => 250000, words_error => 0, samples => length(Stacks), bytes => 524288,
+        words => 250000, words_error => 0, share => 1, samples => length(Stacks), bytes => 524288,
         milliseconds => 2000, in_step => [],
         collections => #{minor => 3, major => 1, milliseconds => 7, longest_microseconds => 5300,
             longest => [#{process => self(), kind => major, cause => heap, microseconds => 5300,
