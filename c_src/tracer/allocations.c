@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/relaxed.h"
 #include "base/ring.h"
 #include "erts/fresh.h"
 #include "erts/process.h"
@@ -67,16 +68,6 @@ static struct fp_known_process *known_of(struct fp_allocations *allocations, uin
     return &allocations->known[fp_pid_slot(allocations->options.layout, pid) & (KNOWN - 1)];
 }
 
-static uint64_t get(const _Atomic uint64_t *at)
-{
-    return atomic_load_explicit(at, memory_order_relaxed);
-}
-
-static void put(_Atomic uint64_t *at, uint64_t value)
-{
-    atomic_store_explicit(at, value, memory_order_relaxed);
-}
-
 /* p: set by the past alone. */
 static double probability(const struct fp_allocations *allocations, struct collector *thread,
                           int is_known, int64_t now)
@@ -99,10 +90,10 @@ static int read_process(const struct fp_allocations *allocations, struct fp_know
 {
     const struct fp_layout *layout = allocations->options.layout;
     const struct fp_memory *memory = allocations->options.memory;
-    uint64_t address = get(&known->address);
+    uint64_t address = fp_relaxed_get(&known->address);
     int err = FP_EGONE;
 
-    if (get(&known->pid) == pid && address != 0)
+    if (fp_relaxed_get(&known->pid) == pid && address != 0)
         err = fp_fresh_read(layout, memory, address, pid, fresh);
     if (err != FP_EGONE && err != FP_EFAULT)
         return err;
@@ -110,7 +101,7 @@ static int read_process(const struct fp_allocations *allocations, struct fp_know
     if (err == 0)
         err = fp_fresh_read(layout, memory, address, pid, fresh);
     if (err == 0)
-        put(&known->address, address);
+        fp_relaxed_put(&known->address, address);
     return err;
 }
 
@@ -136,7 +127,7 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
 {
     struct fp_known_process *known = known_of(allocations, pid);
     int64_t now = fp_monotonic_ns(), t = 1;
-    int is_known = get(&known->pid) == pid;
+    int is_known = fp_relaxed_get(&known->pid) == pid;
 
     thread->share_weight = fp_share_weight(&allocations->share, pid);
     thread->turn = fp_turns_find(allocations->turns, pid);
@@ -145,14 +136,14 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     if (thread->times <= 0)
         return;
     if (is_known)
-        t = now - (int64_t)get(&known->end_ns);
+        t = now - (int64_t)fp_relaxed_get(&known->end_ns);
     if (!is_minor && thread->last_pid == pid)
         t += thread->last_t_ns;
     thread->pid = pid;
     thread->start_ns = now;
     thread->t_ns = t < 1 ? 1 : t;
-    thread->guess = is_known ? (double)get(&known->window) : 0;
-    thread->p = is_known && get(&known->length_ns) >= COSTLY_NS
+    thread->guess = is_known ? (double)fp_relaxed_get(&known->window) : 0;
+    thread->p = is_known && fp_relaxed_get(&known->length_ns) >= COSTLY_NS
                     ? 1
                     : probability(allocations, thread, is_known, now);
     thread->is_open = 1;
@@ -167,7 +158,7 @@ static void begin(struct fp_allocations *allocations, struct collector *thread, 
     thread->words += thread->guess * thread->times;
     if (thread->p >= 1 || uniform(thread) <= thread->p) {
         if (!is_known)
-            put(&known->address, 0);
+            fp_relaxed_put(&known->address, 0);
         look(allocations, thread, known);
         if (!thread->is_looked)
             thread->words -=
@@ -198,17 +189,18 @@ static int is_same(const struct fp_fresh *before, const struct fp_fresh *after)
 static void join(struct fp_allocations *allocations, struct fp_known_process *known, uint64_t pid,
                  int64_t now)
 {
-    uint64_t seen = get(&known->seen) + 1, window = get(&known->window);
+    uint64_t seen = fp_relaxed_get(&known->seen) + 1, window = fp_relaxed_get(&known->window);
 
-    if (get(&known->pid) == pid && seen < OFTEN) {
-        put(&known->seen, seen);
+    if (fp_relaxed_get(&known->pid) == pid && seen < OFTEN) {
+        fp_relaxed_put(&known->seen, seen);
         return;
     }
-    if (get(&known->pid) == pid && now - (int64_t)get(&known->since_ns) < OFTEN_NS && window > 0 &&
+    if (fp_relaxed_get(&known->pid) == pid &&
+        now - (int64_t)fp_relaxed_get(&known->since_ns) < OFTEN_NS && window > 0 &&
         2 * window < allocations->options.mean_words)
         fp_turns_join(allocations->turns, pid);
-    put(&known->since_ns, (uint64_t)now);
-    put(&known->seen, 0);
+    fp_relaxed_put(&known->since_ns, (uint64_t)now);
+    fp_relaxed_put(&known->seen, 0);
 }
 
 static void count_length(struct fp_allocations *allocations, struct collector *thread,
@@ -264,8 +256,8 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         fp_collector_commit(allocations, thread, has_after ? &after : NULL, length,
                             is_long ? FP_ALLOCATION_LONG : 0);
     COUNT(thread, collection_ns, rounded(thread, (double)length * thread->times));
-    if ((uint64_t)length > get(&thread->counter[COUNT_longest_ns]))
-        put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
+    if ((uint64_t)length > fp_relaxed_get(&thread->counter[COUNT_longest_ns]))
+        fp_relaxed_put(&thread->counter[COUNT_longest_ns], (uint64_t)length);
     if (has_failed)
         return; /* the next one has its time */
     if (has_ended)
@@ -274,17 +266,18 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
         fp_collector_add(thread, COUNT_by_unknown + fp_collector_cause(&thread->fresh),
                          rounded(thread, thread->times / thread->p));
     if (thread->is_looked)
-        put(&known->window, thread->fresh.words);
-    else if (get(&known->pid) != thread->pid) {
-        put(&known->window, 0);
-        put(&known->address, 0);
+        fp_relaxed_put(&known->window, thread->fresh.words);
+    else if (fp_relaxed_get(&known->pid) != thread->pid) {
+        fp_relaxed_put(&known->window, 0);
+        fp_relaxed_put(&known->address, 0);
     }
-    longest = get(&known->pid) == thread->pid ? get(&known->length_ns) / 2 : 0;
-    put(&known->length_ns, longest > (uint64_t)length ? longest : (uint64_t)length);
+    longest =
+        fp_relaxed_get(&known->pid) == thread->pid ? fp_relaxed_get(&known->length_ns) / 2 : 0;
+    fp_relaxed_put(&known->length_ns, longest > (uint64_t)length ? longest : (uint64_t)length);
     if (thread->turn == NULL)
         join(allocations, known, thread->pid, now);
-    put(&known->pid, thread->pid);
-    put(&known->end_ns, (uint64_t)now);
+    fp_relaxed_put(&known->pid, thread->pid);
+    fp_relaxed_put(&known->end_ns, (uint64_t)now);
     if (has_after)
         COUNT(thread, look_ns, (uint64_t)(fp_monotonic_ns() - now));
 }
@@ -337,7 +330,7 @@ void fp_allocations_press(struct fp_allocations *allocations, uint32_t pressure)
     uint64_t processes = allocations->processes;
 
     for (uint32_t i = 0; i < allocations->options.threads; i++)
-        processes += get(&allocations->thread[i].counter[COUNT_born]);
+        processes += fp_relaxed_get(&allocations->thread[i].counter[COUNT_born]);
     fp_share_press(&allocations->share, pressure, fp_monotonic_ns(), processes);
 }
 
@@ -362,7 +355,7 @@ void fp_allocations_release(struct fp_allocations *allocations, uint32_t thread)
 
 static double shown(const _Atomic uint64_t *at)
 {
-    uint64_t bits = get(at);
+    uint64_t bits = fp_relaxed_get(at);
     double value;
 
     memcpy(&value, &bits, sizeof value);
@@ -377,9 +370,10 @@ void fp_allocations_count(const struct fp_allocations *allocations,
     memset(counters, 0, sizeof *counters);
     for (uint32_t i = 0; i < allocations->options.threads; i++) {
         const struct collector *thread = &allocations->thread[i];
-        uint64_t longest = counters->longest_ns, own = get(&thread->counter[COUNT_longest_ns]);
+        uint64_t longest = counters->longest_ns,
+                 own = fp_relaxed_get(&thread->counter[COUNT_longest_ns]);
 
-#define SUM(name) counters->name += get(&thread->counter[COUNT_##name]);
+#define SUM(name) counters->name += fp_relaxed_get(&thread->counter[COUNT_##name]);
         FP_ALLOCATIONS_COUNTERS(SUM)
 #undef SUM
         counters->longest_ns = longest > own ? longest : own;

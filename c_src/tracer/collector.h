@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "base/relaxed.h"
 #include "base/ring.h"
 #include "erts/fresh.h"
 #include "erts/stack.h"
@@ -41,8 +42,7 @@ struct collector {
     struct fp_stack stack;
     struct fp_ranges code;
     double words, variance;
-    double
-        group[FP_SHARE_GROUPS]; /* words of processes that stand for others, with their weights */
+    double group[FP_SHARE_GROUPS]; /* words of processes with a share_weight of more than 1 */
     /* For readers: the thread alone writes them. */
     _Atomic uint64_t counter[COUNTERS], shown_words, shown_variance;
     _Atomic uint64_t shown_group[FP_SHARE_GROUPS];
@@ -60,10 +60,7 @@ struct fp_allocations {
 
 static inline void fp_collector_add(struct collector *thread, unsigned counter, uint64_t n)
 {
-    _Atomic uint64_t *at = &thread->counter[counter];
-
-    atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
-                          memory_order_relaxed);
+    fp_relaxed_add(&thread->counter[counter], n);
 }
 #define COUNT(thread, name, n) fp_collector_add(thread, COUNT_##name, n)
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/relaxed.h"
 #include "base/ring.h"
 
 #define LINE 64
@@ -25,11 +26,6 @@ struct fp_events {
     _Alignas(LINE) _Atomic uint64_t admitted;
     struct thread threads[]; /* limits.threads, and one of those without a ring */
 };
-
-static void add(_Atomic uint64_t *counter, uint64_t n)
-{
-    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
 
 int fp_events_create(struct fp_events **events, const struct fp_events_limits *limits)
 {
@@ -129,10 +125,10 @@ int fp_events_admit(struct fp_events *events, uint32_t thread, int64_t now_ns, i
 {
     struct thread *own = thread_of(events, thread);
 
-    add(&own->seen, 1);
+    fp_relaxed_add_shared(&own->seen, 1);
     if (!fp_events_is_full(events) && take_token(events, now_ns, is_owed) && take_number(events))
         return 1;
-    add(&own->dropped, 1);
+    fp_relaxed_add_shared(&own->dropped, 1);
     return 0;
 }
 
@@ -140,13 +136,13 @@ void fp_events_drop(struct fp_events *events, uint32_t thread, uint64_t n)
 {
     struct thread *own = thread_of(events, thread);
 
-    add(&own->seen, n);
-    add(&own->dropped, n);
+    fp_relaxed_add_shared(&own->seen, n);
+    fp_relaxed_add_shared(&own->dropped, n);
 }
 
 void fp_events_miss(struct fp_events *events, uint32_t thread)
 {
-    add(&thread_of(events, thread)->missed, 1);
+    fp_relaxed_add_shared(&thread_of(events, thread)->missed, 1);
 }
 
 void *fp_events_reserve(struct fp_events *events, uint32_t thread, size_t size)
@@ -155,7 +151,7 @@ void *fp_events_reserve(struct fp_events *events, uint32_t thread, size_t size)
     void *room = own->ring == NULL ? NULL : fp_ring_reserve(own->ring, size);
 
     if (room == NULL)
-        add(&own->lost, 1);
+        fp_relaxed_add_shared(&own->lost, 1);
     return room;
 }
 
@@ -164,7 +160,7 @@ void fp_events_commit(struct fp_events *events, uint32_t thread)
     struct thread *own = thread_of(events, thread);
 
     fp_ring_commit(own->ring);
-    add(&own->written, 1);
+    fp_relaxed_add_shared(&own->written, 1);
 }
 
 const void *fp_events_peek(struct fp_events *events, int64_t until_ns, size_t *size)
@@ -197,7 +193,7 @@ void fp_events_release(struct fp_events *events)
 
 void fp_events_release_lost(struct fp_events *events)
 {
-    add(&events->unreadable, 1);
+    fp_relaxed_add_shared(&events->unreadable, 1);
     fp_events_release(events);
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/pages.h"
+#include "base/relaxed.h"
 #include "tracer/parts.h"
 
 /* Of one function and one thread, which alone writes. */
@@ -58,22 +59,6 @@ void fp_latency_destroy(struct fp_latency *latency)
     fp_pages_free(latency, latency->bytes);
 }
 
-static void add(_Atomic uint64_t *counter, uint64_t more)
-{
-    uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, old + more, memory_order_relaxed);
-}
-
-static uint64_t load(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-static void count_lost(_Atomic uint64_t *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
 /* A quarter of what may be spent ahead costs no sample. From there each 16th of it halves. */
 static uint32_t shift_of(uint32_t pressure)
 {
@@ -107,14 +92,14 @@ int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t funct
     if (function >= latency->config.functions)
         return 0;
     if (thread >= latency->config.threads) {
-        count_lost(&latency->lost_threads);
+        fp_relaxed_add_shared(&latency->lost_threads, 1);
         return 0;
     }
     if (is_left_out(latency, function, pressure, random)) {
         struct cell *cell = cell_of(latency, thread, function);
 
-        add(&cell->left_out, 1);
-        add(&cell->count, 1);
+        fp_relaxed_add(&cell->left_out, 1);
+        fp_relaxed_add(&cell->count, 1);
         return 0;
     }
     now_ns = latency->config.by_caller ? FP_CALLS_NOT_YET : fp_monotonic_ns();
@@ -126,10 +111,10 @@ int fp_latency_begin(struct fp_latency *latency, uint32_t thread, uint32_t funct
             atomic_store_explicit(&latency->is_recursive[function], 1, memory_order_relaxed);
         return 0;
     case FP_CALLS_FULL:
-        count_lost(&latency->lost_processes);
+        fp_relaxed_add_shared(&latency->lost_processes, 1);
         return 0;
     default:
-        count_lost(&latency->lost_nested);
+        fp_relaxed_add_shared(&latency->lost_nested, 1);
         return 0;
     }
 }
@@ -156,20 +141,20 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
         !fp_open_calls_end(&latency->calls, pid, function, fp_monotonic_ns(), &end))
         return;
     if (thread >= latency->config.threads) {
-        count_lost(&latency->lost_threads);
+        fp_relaxed_add_shared(&latency->lost_threads, 1);
         return;
     }
     cell = cell_of(latency, thread, function);
-    add(&cell->count, 1);
+    fp_relaxed_add(&cell->count, 1);
     if (is_exception) {
-        add(&cell->exceptions, 1);
-        add(&cell->exceptions_ns, end.ns);
+        fp_relaxed_add(&cell->exceptions, 1);
+        fp_relaxed_add(&cell->exceptions_ns, end.ns);
         return;
     }
     fp_histogram_add(&cell->returned, end.ns);
     if (latency->config.functions == 1)
         end.own_ns = 0; /* all of it, and left out of answers */
-    add(&cell->own_ns, end.own_ns);
+    fp_relaxed_add(&cell->own_ns, end.own_ns);
     if (latency->config.by_caller && end.caller != FP_CALLS_NO_CALLER)
         fp_parts_add(latency->callers, thread, end.caller, end.ns, end.own_ns);
     if (latency->config.by_process)
@@ -187,13 +172,13 @@ void fp_latency_read(const struct fp_latency *latency, uint32_t function,
         const struct cell *cell =
             &latency->cells[(size_t)thread * latency->config.functions + function];
 
-        if (load(&cell->count) == 0)
+        if (fp_relaxed_get(&cell->count) == 0)
             continue;
         fp_histogram_read(&totals->returned, &cell->returned);
-        totals->own_ns += load(&cell->own_ns);
-        totals->exceptions += load(&cell->exceptions);
-        totals->exceptions_ns += load(&cell->exceptions_ns);
-        totals->left_out += load(&cell->left_out);
+        totals->own_ns += fp_relaxed_get(&cell->own_ns);
+        totals->exceptions += fp_relaxed_get(&cell->exceptions);
+        totals->exceptions_ns += fp_relaxed_get(&cell->exceptions_ns);
+        totals->left_out += fp_relaxed_get(&cell->left_out);
     }
 }
 
@@ -218,9 +203,9 @@ uint32_t fp_latency_take_shift(struct fp_latency *latency)
 struct fp_latency_lost fp_latency_lost(const struct fp_latency *latency)
 {
     return (struct fp_latency_lost){
-        .processes = load(&latency->lost_processes),
-        .nested = load(&latency->lost_nested),
-        .threads = load(&latency->lost_threads),
+        .processes = fp_relaxed_get(&latency->lost_processes),
+        .nested = fp_relaxed_get(&latency->lost_nested),
+        .threads = fp_relaxed_get(&latency->lost_threads),
         .caller_times = fp_parts_missing(latency->callers),
         .process_times = fp_parts_missing(latency->processes),
     };

@@ -4,20 +4,10 @@
 
 #include "base/hash.h"
 #include "base/histogram.h"
+#include "base/relaxed.h"
 #include "tracer/latency.h"
 
 enum { FREE, CLAIMED, READY };
-
-static uint64_t load(const _Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
-/* By its only writer. */
-static void plus(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, load(counter) + more, memory_order_relaxed);
-}
 
 static int is_of(const struct fp_part_name *part, uint32_t function, const uint64_t key[3])
 {
@@ -83,7 +73,7 @@ static void count(struct fp_parts_thread *own, uint32_t part, uint64_t ns)
                                                       memory_order_release, memory_order_relaxed))
                 return;
     }
-    plus(&own->missing, 1);
+    fp_relaxed_add(&own->missing, 1);
 }
 
 /* The calls last: what the reader counts has its time in the sums, and its longest was there to be
@@ -94,15 +84,15 @@ void fp_parts_add(struct fp_parts *parts, uint32_t thread, uint32_t at, uint64_t
     struct fp_parts_thread *own = &parts->threads[thread];
     struct fp_part_sums *sums = &own->sums[at];
 
-    if (load(&own->is_used) == 0)
+    if (fp_relaxed_get(&own->is_used) == 0)
         atomic_store_explicit(&own->is_used, 1, memory_order_release);
-    plus(&sums->total_ns, ns);
+    fp_relaxed_add(&sums->total_ns, ns);
     if (own_ns != 0)
-        plus(&sums->own_ns, own_ns);
-    if (ns > load(&sums->max_ns))
+        fp_relaxed_add(&sums->own_ns, own_ns);
+    if (ns > fp_relaxed_get(&sums->max_ns))
         atomic_store_explicit(&sums->max_ns, ns, memory_order_relaxed);
     count(own, at, ns);
-    atomic_store_explicit(&sums->calls, load(&sums->calls) + 1, memory_order_release);
+    atomic_store_explicit(&sums->calls, fp_relaxed_get(&sums->calls) + 1, memory_order_release);
 }
 
 uint64_t fp_parts_missing(const struct fp_parts *parts)
@@ -110,7 +100,7 @@ uint64_t fp_parts_missing(const struct fp_parts *parts)
     uint64_t missing = 0;
 
     for (uint32_t i = 0; i < parts->thread_count; i++)
-        missing += load(&parts->threads[i].missing);
+        missing += fp_relaxed_get(&parts->threads[i].missing);
     return missing;
 }
 
@@ -139,7 +129,7 @@ static void drain_thread(struct fp_parts *parts, struct fp_parts_thread *thread,
     for (size_t i = 0; i < FP_PARTS_COUNTS; i++) {
         uint64_t word = 0, key;
 
-        if (load(&thread->counts[i]) != 0)
+        if (fp_relaxed_get(&thread->counts[i]) != 0)
             word = take(&thread->counts[i]);
         if (word == 0)
             continue;
@@ -186,9 +176,9 @@ static void take_sums(struct fp_parts *parts, size_t at, struct fp_latency_part 
 
         if (!is_used(&parts->threads[i]))
             continue;
-        total_ns += load(&sums->total_ns);
-        own_ns += load(&sums->own_ns);
-        longest = load(&sums->max_ns) == 0 ? 0 : take(&sums->max_ns);
+        total_ns += fp_relaxed_get(&sums->total_ns);
+        own_ns += fp_relaxed_get(&sums->own_ns);
+        longest = fp_relaxed_get(&sums->max_ns) == 0 ? 0 : take(&sums->max_ns);
         max_ns = longest > max_ns ? longest : max_ns;
     }
     told->calls = calls - parts->told[at].calls;

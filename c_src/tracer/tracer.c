@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/relaxed.h"
 
 /* Events of a thread between two charges, each of which reads a clock and writes a line that all
  * threads share. */
@@ -198,12 +199,6 @@ struct fp_tracer_line *fp_tracer_enter_end(uint64_t state)
     return enter(generation, is_always);
 }
 
-static void add(_Atomic uint64_t *counter)
-{
-    uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, old + 1, memory_order_relaxed);
-}
-
 static uint32_t lines_in_use(void)
 {
     uint32_t taken = atomic_load(&tracer.lines);
@@ -224,13 +219,13 @@ static int is_near_the_last(void)
 void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost)
 {
     if (cost == FP_TRACER_EVENT) {
-        add(&line->events);
+        fp_relaxed_add(&line->events, 1);
         line->uncharged_ns += tracer.limits.event_ns;
         line->uncharged_events++;
         if (is_near_the_last())
             line->batch = BATCH;
     } else if (cost == FP_TRACER_DISCARD) {
-        add(&line->discarded);
+        fp_relaxed_add(&line->discarded, 1);
         line->uncharged_ns += tracer.limits.discard_ns;
     } else if (cost == FP_TRACER_QUESTION) {
         line->uncharged_ns += tracer.limits.question_ns;
@@ -256,9 +251,9 @@ static struct fp_tracer_counters sum(void)
         .lost = atomic_load_explicit(&tracer.lineless, memory_order_relaxed)};
 
     for (uint32_t i = 0; i < in_use; i++) {
-        all.events += atomic_load_explicit(&lines[i].events, memory_order_relaxed);
-        all.discarded += atomic_load_explicit(&lines[i].discarded, memory_order_relaxed);
-        all.lost += atomic_load_explicit(&lines[i].lost, memory_order_relaxed);
+        all.events += fp_relaxed_get(&lines[i].events);
+        all.discarded += fp_relaxed_get(&lines[i].discarded);
+        all.lost += fp_relaxed_get(&lines[i].lost);
     }
     return all;
 }

@@ -16,6 +16,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/relaxed.h"
+
 /* Of schedulers of all kinds. A thread beyond them discards and counts as lost. */
 #define FP_TRACER_LINES 1024u
 
@@ -127,6 +129,5 @@ static inline uint32_t fp_tracer_index(uint64_t state)
 
 static inline void fp_tracer_count_lost(struct fp_tracer_line *line)
 {
-    uint64_t lost = atomic_load_explicit(&line->lost, memory_order_relaxed);
-    atomic_store_explicit(&line->lost, lost + 1, memory_order_relaxed);
+    fp_relaxed_add(&line->lost, 1);
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/relaxed.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
 
@@ -60,16 +61,6 @@ struct fp_turns {
     uint32_t polled; /* where the next poll begins */
     struct fp_turn turn[TURNS];
 };
-
-static double get(const _Atomic double *at)
-{
-    return atomic_load_explicit(at, memory_order_relaxed);
-}
-
-static void put(_Atomic double *at, double value)
-{
-    atomic_store_explicit(at, value, memory_order_relaxed);
-}
 
 /* From 0.5 to 1.5. Two threads may draw the same. */
 static double drawn(struct fp_turns *turns)
@@ -139,8 +130,8 @@ void fp_turns_join(struct fp_turns *turns, uint64_t pid)
         turn->most = MOST_LEAST;
         turn->words = turn->all_words = turn->all_reductions = turn->all_collections = 0;
         turn->collections = turn->asked = turn->turns = 0;
-        put(&turn->debt, 0);
-        put(&turn->density, 0);
+        fp_relaxed_put_real(&turn->debt, 0);
+        fp_relaxed_put_real(&turn->density, 0);
         atomic_store_explicit(&turn->waits, 0, memory_order_relaxed);
         atomic_store_explicit(&turn->state, NEW, memory_order_relaxed);
         atomic_store_explicit(&turn->pid, pid, memory_order_release);
@@ -157,7 +148,7 @@ double fp_turn_weight(const struct fp_turn *turn)
 {
     int state = atomic_load_explicit(&turn->state, memory_order_acquire);
 
-    return state == TURN ? get(&turn->weight) : state == NEW ? 1 : 0;
+    return state == TURN ? fp_relaxed_real(&turn->weight) : state == NEW ? 1 : 0;
 }
 
 void fp_turn_count(struct fp_turn *turn, double words)
@@ -168,7 +159,7 @@ void fp_turn_count(struct fp_turn *turn, double words)
 
 static void begin(struct fp_turns *turns, struct fp_turn *turn, int state, uint64_t reds)
 {
-    double debt = get(&turn->debt), length = turn->length * turn->ratio;
+    double debt = fp_relaxed_real(&turn->debt), length = turn->length * turn->ratio;
     double gaps = turn->most - 1 < GAPS ? turn->most - 1 : GAPS, weight;
 
     debt += state == NEW ? 0 : since(turn, reds);
@@ -176,8 +167,8 @@ static void begin(struct fp_turns *turns, struct fp_turn *turn, int state, uint6
     if (turn->gap > (double)reds / LIFE)
         turn->gap = (double)reds / LIFE;
     weight = (debt + length + turn->gap / 2) / length;
-    put(&turn->debt, debt);
-    put(&turn->weight, weight > 0 ? weight : 0);
+    fp_relaxed_put_real(&turn->debt, debt);
+    fp_relaxed_put_real(&turn->weight, weight > 0 ? weight : 0);
     turn->words = 0;
     turn->collections = turn->asked = 0;
     atomic_store_explicit(&turn->waits, 0, memory_order_relaxed);
@@ -189,23 +180,25 @@ static void begin(struct fp_turns *turns, struct fp_turn *turn, int state, uint6
  */
 static int end(struct fp_turn *turn, double mean, uint64_t reds, double *words, double *variance)
 {
-    double done = since(turn, reds), all = done, weight = get(&turn->weight), error;
+    double done = since(turn, reds), all = done, weight = fp_relaxed_real(&turn->weight), error;
 
     if (done < turn->length + UNSEEN_REDUCTIONS)
         turn->ratio = done / turn->length;
     else /* its words tell how many were seen */
-        done = get(&turn->density) > 0 ? turn->words / get(&turn->density) + 1 : turn->length;
-    error = weight * (turn->words - get(&turn->density) * done);
+        done = fp_relaxed_real(&turn->density) > 0
+                   ? turn->words / fp_relaxed_real(&turn->density) + 1
+                   : turn->length;
+    error = weight * (turn->words - fp_relaxed_real(&turn->density) * done);
     if (turn->turns++ > 0)
         *variance += error * error;
-    put(&turn->debt, get(&turn->debt) + all - weight * done);
+    fp_relaxed_put_real(&turn->debt, fp_relaxed_real(&turn->debt) + all - weight * done);
     turn->all_words = KEPT * turn->all_words + turn->words;
     turn->all_reductions = KEPT * turn->all_reductions + done;
-    put(&turn->density, turn->all_words / turn->all_reductions);
+    fp_relaxed_put_real(&turn->density, turn->all_words / turn->all_reductions);
     turn->all_collections = KEPT * turn->all_collections + turn->collections;
     turn->most = mean * turn->all_collections / (turn->all_words + 1);
     if (turn->most < MOST_LEAST) {
-        *words += get(&turn->debt) * get(&turn->density);
+        *words += fp_relaxed_real(&turn->debt) * fp_relaxed_real(&turn->density);
         fp_turn_leave(turn);
         return 0;
     }
@@ -249,8 +242,8 @@ static double debt_of(const struct fp_turn *turn, int state, uint64_t reds)
     if (state == NEW)
         return 0;
     if (state == TURN)
-        done -= told * get(&turn->weight);
-    return (get(&turn->debt) + done) * get(&turn->density);
+        done -= told * fp_relaxed_real(&turn->weight);
+    return (fp_relaxed_real(&turn->debt) + done) * fp_relaxed_real(&turn->density);
 }
 
 /* It has done nothing, or its turn has not ended, for so many polls? */
@@ -305,7 +298,7 @@ static int poll_one(struct fp_turns *turns, struct fp_turn *turn, uint64_t pid, 
     if (state != GAP)
         return waited && state != NEW;
     if (reds < atomic_load_explicit(&turn->at, memory_order_relaxed)) {
-        put(&turn->debt, 0); /* another process with this pid, at the same place */
+        fp_relaxed_put_real(&turn->debt, 0); /* another process with this pid, in the same place */
         atomic_store_explicit(&turn->at, reds, memory_order_relaxed);
     } else if (since(turn, reds) < turn->gap) {
         return 0;
@@ -344,13 +337,13 @@ uint32_t fp_turns_poll(struct fp_turns *turns, const struct fp_share *share, uin
         }
         debt += weight * own;
     }
-    put(&turns->debt, debt);
+    fp_relaxed_put_real(&turns->debt, debt);
     return due;
 }
 
 double fp_turns_debt(const struct fp_turns *turns)
 {
-    return get(&turns->debt);
+    return fp_relaxed_real(&turns->debt);
 }
 
 int fp_turns_create(struct fp_turns **out, const struct fp_layout *layout,
