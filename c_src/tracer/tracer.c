@@ -55,7 +55,9 @@ static struct fp_tracer_line *line_of_thread(void)
     struct fp_tracer_line *line;
 
     if (own_line == 0) {
-        uint32_t taken = atomic_fetch_add_explicit(&tracer.lines, 1, memory_order_relaxed);
+        /* Before the store to `inside' in one order of all threads: wait() sees this line, or the
+         * thread sees the end. */
+        uint32_t taken = atomic_fetch_add(&tracer.lines, 1);
 
         own_line = taken < FP_TRACER_LINES ? taken + 1 : FP_TRACER_LINES + 1;
         if (taken < FP_TRACER_LINES) {
