@@ -7,12 +7,41 @@
 #include "base/relaxed.h"
 #include "tracer/latency.h"
 
-enum { FREE, CLAIMED, READY };
+/* The lowest bits of a state. The others count how often the entry was claimed. */
+enum { FREE, CLAIMED, READY, STATES = 4 };
 
+static uint32_t state_of(const struct fp_part_name *part)
+{
+    return atomic_load_explicit(&part->state, memory_order_acquire);
+}
+
+/* The reader may free the entry meanwhile, and a thread claim it for another key: then what is read
+ * of that key was released after the claim, and the state is another one. */
 static int is_of(const struct fp_part_name *part, uint32_t function, const uint64_t key[3])
 {
-    return atomic_load_explicit(&part->state, memory_order_acquire) == READY &&
-           part->function == function && memcmp(part->key, key, sizeof part->key) == 0;
+    uint32_t state = state_of(part);
+
+    if (state % STATES != READY ||
+        atomic_load_explicit(&part->function, memory_order_acquire) != function)
+        return 0;
+    for (size_t i = 0; i < 3; i++)
+        if (atomic_load_explicit(&part->key[i], memory_order_acquire) != key[i])
+            return 0;
+    return state_of(part) == state;
+}
+
+/* 0: another thread has it. */
+static int claim(struct fp_part_name *part, uint32_t function, const uint64_t key[3])
+{
+    uint32_t state = state_of(part), claimed = state - state % STATES + STATES + CLAIMED;
+
+    if (state % STATES != FREE || !atomic_compare_exchange_strong(&part->state, &state, claimed))
+        return 0;
+    atomic_store_explicit(&part->function, function, memory_order_release);
+    for (size_t i = 0; i < 3; i++)
+        atomic_store_explicit(&part->key[i], key[i], memory_order_release);
+    atomic_store_explicit(&part->state, claimed - CLAIMED + READY, memory_order_release);
+    return 1;
 }
 
 uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t key[3])
@@ -25,21 +54,11 @@ uint32_t fp_parts_find(struct fp_parts *parts, uint32_t function, const uint64_t
 
         if (is_of(&parts->names[at], function, key))
             return (uint32_t)at;
-        if (free == FP_PARTS &&
-            atomic_load_explicit(&parts->names[at].state, memory_order_relaxed) == FREE)
+        if (free == FP_PARTS && state_of(&parts->names[at]) % STATES == FREE)
             free = at;
     }
-    if (free != FP_PARTS) {
-        struct fp_part_name *part = &parts->names[free];
-        uint32_t expected = FREE;
-
-        if (atomic_compare_exchange_strong(&part->state, &expected, CLAIMED)) {
-            part->function = function;
-            memcpy(part->key, key, sizeof part->key);
-            atomic_store_explicit(&part->state, READY, memory_order_release);
-            return (uint32_t)free;
-        }
-    }
+    if (free != FP_PARTS && claim(&parts->names[free], function, key))
+        return (uint32_t)free;
     return (uint32_t)(FP_PARTS + function);
 }
 
@@ -115,8 +134,9 @@ static void name(const struct fp_parts *parts, size_t at, uint32_t *function, ui
     memset(key, 0, 3 * sizeof *key);
     *function = (uint32_t)(at - FP_PARTS);
     if (at < FP_PARTS) {
-        *function = parts->names[at].function;
-        memcpy(key, parts->names[at].key, sizeof parts->names[at].key);
+        *function = atomic_load_explicit(&parts->names[at].function, memory_order_relaxed);
+        for (size_t i = 0; i < 3; i++)
+            key[i] = fp_relaxed_get(&parts->names[at].key[i]);
     }
 }
 
@@ -190,6 +210,12 @@ static void take_sums(struct fp_parts *parts, size_t at, struct fp_latency_part 
     parts->told[at].own_ns = own_ns;
 }
 
+/* By the reader, which alone changes the state of an entry that is ready. */
+static void make_free(struct fp_part_name *part)
+{
+    atomic_store_explicit(&part->state, state_of(part) - READY + FREE, memory_order_release);
+}
+
 void fp_parts_drain_parts(struct fp_parts *parts,
                           void (*each)(void *with, const struct fp_latency_part *part),
                           int (*lives)(void *with, uint64_t key), void *with)
@@ -197,15 +223,14 @@ void fp_parts_drain_parts(struct fp_parts *parts,
     for (size_t i = 0; i < FP_PARTS + FP_PARTS_OTHERS; i++) {
         struct fp_latency_part told;
 
-        if (i < FP_PARTS &&
-            atomic_load_explicit(&parts->names[i].state, memory_order_acquire) != READY)
+        if (i < FP_PARTS && state_of(&parts->names[i]) % STATES != READY)
             continue;
         name(parts, i, &told.function, told.key);
         if (calls_of(parts, i) == parts->told[i].calls) {
             /* It may have added its last call since: the next drain tells that. */
             if (i < FP_PARTS && lives != NULL && !lives(with, told.key[0]) &&
                 calls_of(parts, i) == parts->told[i].calls)
-                atomic_store_explicit(&parts->names[i].state, FREE, memory_order_release);
+                make_free(&parts->names[i]);
             continue;
         }
         take_sums(parts, i, &told);

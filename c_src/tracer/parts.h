@@ -10,7 +10,9 @@
  *
  * THREADS  find: any; add: the thread of that number. No lock, no allocation. drain_*, missing: one
  *          at a time, beside the others. Two threads that find a new key at once may make two
- *          entries of it: the reader adds. */
+ *          entries of it: the reader adds. A call
+ *          that is found before its key makes room, and added after it, may count for the next
+ *          key of that entry: only if the process that it is for does not live. */
 #pragma once
 
 #include <stdatomic.h>
@@ -31,8 +33,8 @@ struct fp_latency_bucket;
 
 struct fp_part_name {
     _Atomic uint32_t state; /* of parts.c */
-    uint32_t function;
-    uint64_t key[3];
+    _Atomic uint32_t function;
+    _Atomic uint64_t key[3];
 };
 
 /* Since the beginning, but for the longest. */

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/pages.h"
 #include "test.h"
 #include "tracer/parts.h"
@@ -377,6 +378,70 @@ static int lives_always(void *with, uint64_t pid)
     (void)with;
     (void)pid;
     return 1;
+}
+
+/* Keys that begin at one place, of two threads, while the reader makes room: an entry is claimed
+ * for one key while another thread compares it with a second one. For TSan. */
+#define COLLIDING 5u
+struct finder {
+    struct fp_parts *parts;
+    uint32_t thread;
+    uint64_t key[COLLIDING];
+};
+
+static void collide(uint64_t key[COLLIDING])
+{
+    uint32_t found = 0;
+
+    for (uint64_t k = 1; found < COLLIDING; k++) {
+        uint64_t hash = fp_hash_two(fp_hash_two(k, 0), 1);
+
+        if ((hash & (FP_PARTS - 1)) == 77)
+            key[found++] = k;
+    }
+}
+
+static void *find_and_add(void *arg)
+{
+    const struct finder *finder = arg;
+
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        const uint64_t key[3] = {finder->key[(round + finder->thread) % COLLIDING], 0, 0};
+
+        fp_parts_add(finder->parts, finder->thread, fp_parts_find(finder->parts, 1, key), 10, 5);
+    }
+    return NULL;
+}
+
+static void add_calls(void *with, const struct fp_latency_part *part)
+{
+    *(uint64_t *)with += part->calls;
+}
+
+static int lives_not(void *with, uint64_t key)
+{
+    (void)with;
+    (void)key;
+    return 0;
+}
+
+TEST_ON(keys_are_found_while_others_make_room, struct fp_parts *, parts, make_parts(2), free_parts)
+{
+    struct finder finder[2] = {{parts, 0, {0}}, {parts, 1, {0}}};
+    pthread_t thread[2];
+    uint64_t calls_told = 0;
+
+    for (int i = 0; i < 2; i++) {
+        collide(finder[i].key);
+        CHECK_INT(pthread_create(&thread[i], NULL, find_and_add, &finder[i]), 0);
+    }
+    for (int i = 0; i < 1000; i++)
+        fp_parts_drain_parts(parts, add_calls, lives_not, &calls_told);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    fp_parts_drain_parts(parts, add_calls, lives_not, &calls_told);
+    fp_parts_drain_parts(parts, add_calls, lives_not, &calls_told);
+    CHECK_INT(calls_told, 2 * ROUNDS);
 }
 
 TEST(what_threads_count_adds_up_beside_a_reader)
