@@ -6,7 +6,7 @@
 -export([run/1]).
 
 -define(WINDOW_MS, 200).
-%% Each process is looked at once in the beginning; births are in phases after half a second.
+%% Each process is looked at once in the beginning, and has its first turn.
 -define(SETTLE_MS, 1000).
 
 -spec run(pos_integer()) -> [bench_results:result()].

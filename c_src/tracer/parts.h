@@ -10,9 +10,9 @@
  *
  * THREADS  find: any; add: the thread of that number. No lock, no allocation. drain_*, missing: one
  *          at a time, beside the others. Two threads that find a new key at once may make two
- *          entries of it: the reader adds. A call
- *          that is found before its key makes room, and added after it, may count for the next
- *          key of that entry: only if the process that it is for does not live. */
+ *          entries of it: the reader adds. A call whose entry is found before its key makes room,
+ *          and that is added afterwards, may count for the next key of that entry: only a call
+ *          of a process that does not live. */
 #pragma once
 
 #include <stdatomic.h>

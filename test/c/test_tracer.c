@@ -281,6 +281,22 @@ TEST(cpu_time_is_limited_by_what_events_are_said_to_cost)
     stop(state);
 }
 
+TEST(what_the_vm_takes_for_processes_is_limited_too)
+{
+    static const enum fp_tracer_cost costs[] = {FP_TRACER_QUESTION, FP_TRACER_BIRTH};
+    struct fp_tracer_limits limits = {
+        .cpu_ns_per_second = SECOND / 10, .question_ns = 50000, .birth_ns = 100000};
+
+    for (int i = 0; i < 2; i++) {
+        uint64_t state = start(limits);
+
+        CHECK(events(state, 1000000, costs[i]) >= (i == 0 ? 500 : 250));
+        CHECK_INT(heartbeat(state), FP_TRACER_max_cpu_percent);
+        CHECK_INT(fp_tracer_counters().events + fp_tracer_counters().discarded, 0);
+        stop(state);
+    }
+}
+
 TEST(events_a_second_are_limited)
 {
     struct fp_tracer_limits limits = unlimited;
