@@ -9,8 +9,8 @@
 # c_src/ that one of these includes. The agent's limits are promises: they are not raised.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-# On the way to 22,000 lines and 240 KB: they only go down.
-most_lines=25000 most_bytes=$((264 * 1024))
+# The bytes are a promise; the lines are on the way to 22,000, and only go down.
+most_lines=25000 most_bytes=$((240 * 1024))
 build=$(cat _build/c/linked) || exit 1
 
 files() { # library

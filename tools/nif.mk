@@ -71,13 +71,17 @@ COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocatio
            $(addprefix $(BUILD)/waits/,mailbox.o served.o) \
            $(addprefix $(BUILD)/store/,directory.o fs.o recover.o log_file.o log_name.o perf_map_file.o) \
            $(addprefix $(BUILD)/base/,governor.o maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o
+# Rows to unwind by are a sixth of a library, and only a debugger would use them, which finds
+# them in NAME.so.debug. The C stacks that captures are checked with need their own.
+UNWIND := -fno-asynchronous-unwind-tables -fno-unwind-tables
+$(BUILD)/agent_nif/capture_check_nif.o $(BUILD)/base/clock.o: UNWIND :=
 # Of code that runs in production. Unset first: some compilers define it already.
 HARDEN ?= -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 WARNINGS := -Wall -Wextra -Werror=implicit-function-declaration -Wshadow -Wconversion -Wno-missing-field-initializers
 # Where libuv and zstd are in a prefix of their own, pkg-config knows it.
 LIB_CPPFLAGS := $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
 NIF_CPPFLAGS := -D_GNU_SOURCE= -Ic_src -isystem $(ERL_INCLUDE) $(LIB_CPPFLAGS) $(CPPFLAGS)
-NIF_CFLAGS = -std=c11 $(OPTIMIZE) $(HARDEN) -fPIC -fvisibility=hidden -pthread \
+NIF_CFLAGS = -std=c11 $(OPTIMIZE) $(HARDEN) $(UNWIND) -fPIC -fvisibility=hidden -pthread \
               $(WARNINGS) $(WERROR_FLAG) $(CFLAGS)
 # $ORIGIN: `attach' puts what we are linked with beside us where a node lacks it.
 # No -z defs: the enif_* functions are found in the VM at load time; -z now makes

@@ -84,7 +84,8 @@ terms_of_other_nodes_are_told(_) ->
             remote_ref(Node, [1, 2, 3], Creation), remote_ref(Node, [16#3ffff, 5, 6], Creation),
             remote_ref(Node, [16#3ffff, 16#ffffffff, 6, 7, 8], Creation),
             remote_ref(Node, [1, 2, 3, 4], Creation)]],
-    [other = flame_prof_looks_nif:term_view(remote_ref('a@b', Short, 1), 0) || Short <- [[1], [1, 2]]],
+    [other = flame_prof_looks_nif:term_view(remote_ref('a@b', Short, 1), 0)
+        || Short <- [[1], [1, 2]]],
     other = flame_prof_looks_nif:term_view(remote_port('a@b', 77, 1), 0).
 
 terms_of_a_connected_node_are_told(_) ->
