@@ -50,8 +50,6 @@
 #define PUBLISH_MS 1000
 #define FOLLOWED_MS 10000
 
-#define WHY_ROOM 4600
-
 #define STOP_BIT (UINT64_C(1) << 63)
 #define TRIGGER_BIT (UINT64_C(1) << 62)
 
@@ -326,24 +324,23 @@ static void notify_flushed(struct fp_writer *writer, uint64_t last_ticket, int e
 }
 
 /* Samples that are in the sink and in no file are lost, and not written. */
-static int close_file(struct fp_writer *writer)
+static int close_file(struct fp_writer *writer, struct fp_sink_end *end)
 {
     struct fp_counters *counters = writer->options.counters;
-    struct fp_sink_end end;
-    int err = fp_sink_close(writer->options.sink, &end);
+    int err = fp_sink_close(writer->options.sink, end);
 
     writer->options.sink = NULL;
-    fp_counters_add(counters, FP_COUNTER_lost, end.lost_weight);
-    fp_counters_add(counters, FP_COUNTER_written, 0 - end.lost_weight);
-    fp_counters_add(counters, FP_COUNTER_bytes, 0 - end.lost_text);
-    count_sink(writer, end.gauges);
+    fp_counters_add(counters, FP_COUNTER_lost, end->lost_weight);
+    fp_counters_add(counters, FP_COUNTER_written, 0 - end->lost_weight);
+    fp_counters_add(counters, FP_COUNTER_bytes, 0 - end->lost_text);
+    count_sink(writer, end->gauges);
     return err;
 }
 
 /* Empties the ring for good and closes the file. */
 static void finish(struct fp_writer *writer, uint64_t last_ticket)
 {
-    char why[WHY_ROOM];
+    struct fp_sink_end end;
     int err;
 
     while (drain(writer) > 0)
@@ -351,11 +348,10 @@ static void finish(struct fp_writer *writer, uint64_t last_ticket)
     /* The flush below does nothing in a sink that buffers. */
     write_merged(writer, FP_MERGED_ALL);
     notify_flushed(writer, last_ticket, flush(writer, true));
-    snprintf(why, sizeof(why), "%s", fp_sink_error(writer->options.sink));
-    err = close_file(writer); /* tries once more where the flush failed */
+    err = close_file(writer, &end); /* tries once more if the flush failed */
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
-    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err, err == 0 ? "" : why);
+    writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err, end.why);
 }
 
 static void handle_requests(struct fp_writer *writer, uint64_t requests)

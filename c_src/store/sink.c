@@ -25,7 +25,7 @@
 #include "store/log_file.h"
 
 #define PATH_MOST 4400
-#define TEXT_ROOM 4600 /* a path, and what went wrong with it */
+#define TEXT_ROOM FP_SINK_WHY_ROOM
 #define RETRY_FIRST_MS 1000
 #define RETRY_MOST_MS 32000
 /* What is buffered is dropped in so many pieces. */
@@ -44,6 +44,7 @@ struct fp_sink {
     struct fp_directory_keys keys;
     struct fp_directory_sum kept; /* finished files at the last retain() */
     bool is_buffering, is_failing;
+    int finish_err;    /* of the files that were finished since the last flush */
     int64_t offset_ns; /* of the text that comes */
     int64_t retry_ms, retry_at_ms;
     struct fp_sink_gauges gauges;
@@ -146,7 +147,8 @@ static int begin_file(struct fp_sink *sink, time_t begun, int64_t offset_ns)
     return err;
 }
 
-/* Closes the file in any case; a file without samples is removed. */
+/* Closes the file in any case; a file without samples is removed. The next flush or the close
+ * reports an error. */
 static void finish_file(struct fp_sink *sink)
 {
     int err;
@@ -163,10 +165,20 @@ static void finish_file(struct fp_sink *sink)
         if (err == 0)
             emit(sink, FP_SINK_FINISHED, sink->path);
     }
-    if (err != 0)
-        emit_failed(sink, sink->path, fp_fs_reason(err));
     fp_log_file_close(&sink->file);
     retain(sink);
+    if (err == 0)
+        return;
+    emit_failed(sink, sink->path, fp_fs_reason(err)); /* the last error, whatever retain() found */
+    sink->finish_err = FP_EIO;
+}
+
+static int take_finish_error(struct fp_sink *sink)
+{
+    int err = sink->finish_err;
+
+    sink->finish_err = 0;
+    return err;
 }
 
 /* ---- failure ---------------------------------------------------------- */
@@ -393,17 +405,17 @@ static int write_all(struct fp_sink *sink)
 static int flush(struct fp_sink *sink)
 {
     uint64_t before = fp_thread_cpu_ns();
-    int err;
+    int err, finish_err;
 
     check_names(sink);
     sink->gauges.file_ns += fp_thread_cpu_ns() - before;
     err = write_all(sink);
-    if (err != 0)
-        return err;
     before = fp_thread_cpu_ns();
-    err = flush_file(sink);
+    if (err == 0)
+        err = flush_file(sink);
     sink->gauges.file_ns += fp_thread_cpu_ns() - before;
-    return err;
+    finish_err = take_finish_error(sink);
+    return err != 0 ? err : finish_err;
 }
 
 static bool is_due(const struct fp_sink *sink)
@@ -494,7 +506,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
 
 int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end)
 {
-    int err;
+    int err, finish_err;
 
     if (sink->is_buffering) {
         fp_blocks_waiting(sink->blocks, &end->lost_text, &end->lost_weight);
@@ -504,6 +516,10 @@ int fp_sink_close(struct fp_sink *sink, struct fp_sink_end *end)
     err = flush(sink);
     if (sink->file.descriptor >= 0)
         finish_file(sink);
+    finish_err = take_finish_error(sink);
+    if (err == 0)
+        err = finish_err;
+    snprintf(end->why, sizeof(end->why), "%s", err == 0 ? "" : sink->error);
     fp_blocks_waiting(sink->blocks, &end->lost_text, &end->lost_weight);
     end->gauges = fp_sink_gauges(sink);
     sink_free(sink);

@@ -77,7 +77,7 @@ void fp_sink_trigger(struct fp_sink *sink, uint64_t *text, uint64_t *weight);
 bool fp_sink_is_buffering(const struct fp_sink *sink);
 
 /* Everything to the file, and to the disk as `sync` says. `is_forced`: before the next try is due,
- * too. 0 or FP_EIO. */
+ * too. 0 or FP_EIO, also for a file that could not be finished since the flush before. */
 int fp_sink_flush(struct fp_sink *sink, bool is_forced);
 
 /* The text so far to the file, for who reads it meanwhile: no flush that is counted or
@@ -106,8 +106,11 @@ struct fp_sink_gauges {
 };
 struct fp_sink_gauges fp_sink_gauges(const struct fp_sink *sink);
 
+#define FP_SINK_WHY_ROOM 4600 /* a path, and what went wrong with it */
+
 struct fp_sink_end {
     uint64_t lost_text, lost_weight; /* taken and not written */
+    char why[FP_SINK_WHY_ROOM];      /* of the result: "path: reason", or "" */
     struct fp_sink_gauges gauges;
 };
 

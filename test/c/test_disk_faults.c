@@ -273,6 +273,111 @@ TEST(what_was_not_synced_is_counted)
     temporary_remove(&t);
 }
 
+/* Each call of the last finish fails once: the table, the sync, the rename, the folder's sync. */
+TEST(a_file_that_cannot_be_finished_at_the_end_is_an_error_with_its_reason)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
+
+    for (int is_zst = 0; is_zst <= 1; is_zst++) {
+        int failed = 0, calls = 0;
+
+        options.is_zst = is_zst;
+        for (int call = 0; call <= calls; call++) {
+            struct fp_sink_end end;
+            struct fp_sink *sink;
+            struct temporary t;
+            int err;
+
+            temporary_make(&t);
+            options.directory = t.path;
+            CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+            put(sink, "1\n\n");
+            CHECK_INT(fp_sink_flush(sink, true), 0);
+            faulty_disk_break(call, 1, EIO);
+            err = fp_sink_close(sink, &end);
+            calls = atomic_load(&faulty_calls);
+            CHECK_INT(err, call < calls ? FP_EIO : 0);
+            CHECK((err != 0) == (strstr(end.why, t.path) != NULL));
+            CHECK((err != 0) == (strstr(end.why, ": ") != NULL));
+            CHECK_INT(end.gauges.errors, err != 0);
+            failed += err != 0;
+            faulty_disk_mend();
+            temporary_remove(&t);
+        }
+        CHECK(failed >= 3);
+    }
+}
+
+/* After an error that healed, a close without one has no reason. */
+TEST(the_reason_of_a_close_is_not_an_older_one)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    for (int fails_again = 0; fails_again <= 1; fails_again++) {
+        temporary_make(&t);
+        options.directory = t.path;
+        CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+        faulty_disk_room(0);
+        put(sink, "1\n\n");
+        CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
+        CHECK(strstr(fp_sink_error(sink), "no space left on device") != NULL);
+        faulty_disk_mend();
+        CHECK_INT(fp_sink_flush(sink, true), 0);
+        faulty_disk_break(0, fails_again, EIO);
+        CHECK_INT(fp_sink_close(sink, &end), fails_again ? FP_EIO : 0);
+        CHECK(strstr(end.why, "no space left on device") == NULL);
+        CHECK((end.why[0] != '\0') == fails_again);
+        faulty_disk_mend();
+        temporary_remove(&t);
+    }
+}
+
+TEST(a_flush_that_finishes_a_file_reports_what_fails_in_it)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .flushes_per_file = 2};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    temporary_make(&t);
+    options.directory = t.path;
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    put(sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0);
+    put(sink, "2\n\n");
+    atomic_store(&faulty_syncs, 1);
+    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
+    CHECK_INT(fp_sink_gauges(sink).unsaved, 2);
+    put(sink, "3\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), 0); /* reported once */
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    temporary_remove(&t);
+}
+
+/* A file that became too large is finished by a write, which reports no error of files. */
+TEST(the_next_flush_reports_a_file_that_could_not_be_finished_before)
+{
+    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .max_file_bytes = 1};
+    struct fp_sink_end end;
+    struct fp_sink *sink;
+    struct temporary t;
+
+    temporary_make(&t);
+    options.directory = t.path;
+    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    put(sink, "1\n\n");
+    atomic_store(&faulty_syncs, 1);
+    fp_sink_publish(sink);
+    CHECK_INT(atomic_load(&faulty_syncs), 0);
+    put(sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
+    CHECK_INT(fp_sink_close(sink, &end), 0);
+    temporary_remove(&t);
+}
+
 /* Moved away, and a link put in its place. */
 TEST(a_directory_that_was_replaced_is_noticed)
 {

@@ -28,6 +28,7 @@ struct notes {
     uint64_t last_ticket; /* of FLUSHED */
     int flushes, flush_err;
     int stops, stop_err;
+    char stop_why[512];
     char thread_name[16];
     sigset_t blocked;
 };
@@ -64,6 +65,7 @@ static void notify(void *arg, enum fp_writer_event event, uint64_t ticket, int e
         CHECK_INT(ticket, 0);
         notes->stops++;
         notes->stop_err = err;
+        snprintf(notes->stop_why, sizeof(notes->stop_why), "%s", why);
         pthread_getname_np(pthread_self(), notes->thread_name, sizeof(notes->thread_name));
         pthread_sigmask(SIG_BLOCK, NULL, &notes->blocked);
     }
@@ -325,6 +327,24 @@ TEST(stopping_drains_everything_and_the_books_are_even)
     CHECK(stat(f->path, &info) == 0);
     CHECK_INT(counter(f, FP_COUNTER_bytes), info.st_size);
     CHECK_INT(fp_ring_used(f->ring), 0);
+    teardown(f);
+}
+
+/* The flush finds nothing wrong; the file is synced and renamed after it. */
+TEST(a_stop_reports_that_the_file_could_not_be_finished)
+{
+    struct fixture *f = setup(0);
+
+    push_definitions(f);
+    push_samples(f, 10);
+    flush(f);
+    CHECK_INT(f->notes.flush_err, 0);
+    atomic_store(&faulty_syncs, 1);
+    stop(f);
+    CHECK_INT(f->notes.stop_err, FP_EIO);
+    CHECK(strstr(f->notes.stop_why, f->directory.path) != NULL);
+    CHECK_INT(counter(f, FP_COUNTER_errors), 1);
+    CHECK_INT(counter(f, FP_COUNTER_unsaved), f->pushed);
     teardown(f);
 }
 
