@@ -132,6 +132,56 @@ TEST(the_stack_may_come_back_late)
     }
 }
 
+static void move_stop(struct fixture *f, uint16_t offset)
+{
+    f->scheduler.layout.release.offset[FP_FIELD_stop] = offset;
+    set_field(f, FP_FIELD_stop, HEND - 16);
+}
+
+/* mov rsp, [r13 + displacement], of four bytes */
+static void put_far_leave(struct fixture *f, uint64_t at, uint32_t displacement)
+{
+    unsigned char code[7] = {0x49, 0x8b, 0xa5};
+
+    memcpy(code + 3, &displacement, 4);
+    fake_put(&f->memory, at, code, sizeof code);
+}
+
+/* Also where the code is read in pieces. */
+TEST(the_saved_top_may_lie_far_into_the_process)
+{
+    static const uint16_t offset[] = {88, 128, 216, 256, 344, 704};
+
+    for (size_t i = 0; i < sizeof offset / sizeof *offset; i++)
+        for (uint64_t bytes = 0; bytes < 130; bytes++) {
+            struct fixture *f = create(FUNCTION);
+
+            move_stop(f, offset[i]);
+            put_far_leave(f, FUNCTION + bytes, offset[i]);
+            CHECK(capture(f) == FP_CAPTURE_CAPTURED);
+            CHECK(f->running.top_in == FP_TOP_IN_STOP);
+            CHECK(f->running.low == HEND - 16 && f->running.words == 2);
+            destroy(f);
+        }
+}
+
+/* One byte reaches from -128 to 127; another displacement's low byte may be that of the field. */
+TEST(another_displacement_is_not_that_of_the_saved_top)
+{
+    for (int is_far = 0; is_far <= 1; is_far++) {
+        struct fixture *f = create(FUNCTION);
+
+        move_stop(f, 216);
+        if (is_far)
+            put_far_leave(f, FUNCTION, 216 + 256);
+        else
+            put_leave(f, FUNCTION); /* [r13 - 40] */
+        CHECK(capture(f) == FP_CAPTURE_UNFOUND);
+        CHECK(f->running.top_in == FP_TOP_UNKNOWN);
+        destroy(f);
+    }
+}
+
 TEST_WITH(a_stack_that_never_comes_back_is_unfound, create(FUNCTION))
 {
     put_leave(f, FUNCTION + 1500);

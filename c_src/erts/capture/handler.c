@@ -16,8 +16,9 @@
  * the Erlang stack's top (the segments of a binary under construction). */
 #define LEAVE_BYTES_MAX 1024u
 #define LEAVE_PIECE 64u
-/* The longer of the instructions in where_is_top(), less one. */
-#define LEAVE_OVERLAP 3u
+/* The longest of the instructions in where_is_top(), and what two pieces share of it. */
+#define LEAVE_LONGEST 7u
+#define LEAVE_OVERLAP (LEAVE_LONGEST - 1)
 /* A stack without a known end is copied up to the end of a page at a time. */
 #define PAGE_BYTES 4096u
 
@@ -31,8 +32,20 @@ static uint64_t field(const struct fp_capture_scheduler *scheduler,
     return fp_process_field(&scheduler->layout, capture->structure, which);
 }
 
-/* The code from `at` on loads the Erlang stack's top from the process structure (`mov rsp, [r13 +
- * stop]`), or from rbp (`mov rsp, rbp`). */
+/* `mov rsp, [r13 + stop]`, with a displacement of one byte, which has a sign, or of four. */
+static int loads_stop(const unsigned char code[LEAVE_LONGEST], uint16_t stop)
+{
+    uint32_t displacement;
+
+    if (code[0] != 0x49 || code[1] != 0x8b)
+        return 0;
+    memcpy(&displacement, code + 3, sizeof displacement);
+    return (code[2] == 0x65 && code[3] == stop && stop <= INT8_MAX) ||
+           (code[2] == 0xa5 && displacement == stop);
+}
+
+/* The code from `at` on loads the Erlang stack's top from the process structure, or from rbp (`mov
+ * rsp, rbp`). */
 static uint8_t where_is_top(const struct fp_memory *memory, const struct fp_layout *layout,
                             uint64_t at)
 {
@@ -45,12 +58,11 @@ static uint8_t where_is_top(const struct fp_memory *memory, const struct fp_layo
     for (uint64_t end = at + LEAVE_BYTES_MAX; at < end; at += sizeof code - LEAVE_OVERLAP) {
         if (fp_safe_read(memory, at, code, sizeof code) != 0)
             return FP_TOP_UNKNOWN;
-        for (size_t i = 0; i + 4 <= sizeof code; i++) {
+        for (size_t i = 0; i + LEAVE_LONGEST <= sizeof code; i++) {
             if (code[i] == 0x48 && ((code[i + 1] == 0x8b && code[i + 2] == 0xe5) ||
                                     (code[i + 1] == 0x89 && code[i + 2] == 0xec)))
                 return FP_TOP_IN_RBP;
-            if (code[i] == 0x49 && code[i + 1] == 0x8b && code[i + 2] == 0x65 &&
-                code[i + 3] == stop)
+            if (loads_stop(code + i, stop))
                 return FP_TOP_IN_STOP;
         }
     }
