@@ -45,6 +45,7 @@ int fp_fresh_decode(const struct fp_layout *layout, const struct fp_memory *memo
         !is_between(fresh->heap, fresh->stop, fresh->hend) || mbuf >> 46 != 0)
         return FP_ETORN;
     fresh->fragment = mbuf;
+    fresh->is_abandoned = abandoned != 0;
     if (abandoned != 0) {
         fresh->words = (htop - fresh->heap) / 8;
         err = decode_abandoned(memory, abandoned, size, high_water, fresh);

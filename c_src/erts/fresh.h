@@ -19,7 +19,8 @@ struct fp_fresh {
     uint64_t survived; /* words up to the high water */
     uint64_t heap;     /* address */
     uint64_t stop, hend, i;
-    uint8_t binaries; /* off-heap binaries ask for a collection */
+    uint8_t binaries;     /* off-heap binaries ask for a collection */
+    uint8_t is_abandoned; /* `stop` and `hend` are not of the heap at `heap` */
 };
 
 /* Of the process `pid` whose structure is at `address`. 0; FP_EGONE: another one's; FP_EFAULT;

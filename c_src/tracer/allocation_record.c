@@ -67,6 +67,9 @@ enum fp_gc_cause fp_collector_cause(const struct fp_fresh *fresh)
         return FP_GC_CAUSE_binaries;
     if (fresh->fragment > 0)
         return FP_GC_CAUSE_heap; /* a small term had no room */
+    if (fresh->is_abandoned)
+        return FP_GC_CAUSE_unknown; /* how full it was is nowhere */
+    /* At least 0: the three words were in order when they were read (fresh.c). */
     room = (fresh->stop - fresh->heap) / 8 - fresh->survived - fresh->words;
     return room * 4 < (fresh->hend - fresh->heap) / 8 ? FP_GC_CAUSE_heap : FP_GC_CAUSE_other;
 }

@@ -8,6 +8,7 @@
 #include "mean.h"
 #include "test.h"
 #include "tracer/allocations.h"
+#include "tracer/collector.h"
 #include "virtual_clock.h"
 
 #define LIMIT 1024u
@@ -141,6 +142,45 @@ TEST(an_abandoned_heap_has_its_words_up_to_the_filler)
         fresh_of(1, pid, FP_ETORN);
         fake_put_word(&vm.memory, fake_heap_at(2) + 8 * 399, CODE(1));
         CHECK_INT(fresh_of(1, pid, 0).words, 370 + 7 + 11);
+        fake_vm_destroy(&vm);
+    }
+}
+
+static enum fp_gc_cause cause_of(uint32_t n, uint64_t pid)
+{
+    struct fp_fresh fresh = fresh_of(n, pid, 0);
+
+    return fp_collector_cause(&fresh);
+}
+
+TEST_BETWEEN(a_cause_is_what_the_heap_had_no_room_for, open_vm(25), fake_vm_destroy(&vm))
+{
+    uint64_t pid = spawn(1, CODE(1)), heap = fake_heap_at(1);
+
+    CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_other);
+    fake_set(&vm, 1, FP_FIELD_htop, heap + 8 * (FAKE_HEAP_WORDS - 10));
+    CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_heap);
+    fake_set(&vm, 1, FP_FIELD_mbuf_size, 1);
+    CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_heap);
+    fake_set(&vm, 1, FP_FIELD_mbuf_size, 10000);
+    CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_fragments);
+    fake_set(&vm, 1, FP_FIELD_mbuf_size, 0);
+    fake_set(&vm, 1, FP_FIELD_bin_vheap, 1000);
+    CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_binaries);
+}
+
+/* The stack of an abandoned heap lies in another one, so that nothing says how full it was; with
+ * words beside it, it was full. */
+TEST(an_abandoned_heap_with_nothing_beside_it_has_no_known_cause)
+{
+    for (int in_structure = 0; in_structure < 2; in_structure++) {
+        uint64_t pid;
+
+        open_vm(in_structure ? 25 : 27);
+        pid = abandon(in_structure);
+        CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_heap);
+        fake_set(&vm, 1, FP_FIELD_htop, fake_heap_at(1));
+        CHECK_INT(cause_of(1, pid), FP_GC_CAUSE_unknown);
         fake_vm_destroy(&vm);
     }
 }
