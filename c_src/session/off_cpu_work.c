@@ -15,6 +15,7 @@
  * mostly lie together. */
 #define TERMS FP_SERVING_TERMS
 #define TERM_WORDS FP_WALK_WORDS
+_Static_assert(TERMS <= FP_WALK_COPIES, "the walk takes every copy of read_message()");
 /* Sites that the words of one sample come from: a server's, a call's and its request's. */
 #define SITES 3u
 #define PAGE UINT64_C(4096)

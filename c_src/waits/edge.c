@@ -107,6 +107,8 @@ void fp_top_wanted(struct fp_top *top)
             want(top, top->word[top->frame[0].first + i]);
 }
 
+_Static_assert(2 + FP_TOP_TERMS <= FP_WALK_COPIES, "the walk takes every copy of lend()");
+
 /* What was read before, if it was. */
 static void lend(const struct fp_top *top, struct fp_walk *walk)
 {

@@ -104,8 +104,8 @@ void fp_walk_start(struct fp_walk *walk, const struct fp_memory *memory,
 void fp_walk_again(struct fp_walk *walk, uint32_t budget);
 
 /* What the caller has copied already, from `address` (a multiple of 8) on: read there and not in
- * memory until fp_walk_again. `word` stays the caller's. Of one address the last copy counts; more
- * than FP_WALK_COPIES are left out. */
+ * memory until fp_walk_again. `word` stays the caller's. Of one address the last copy counts. A
+ * caller has at most FP_WALK_COPIES, which it asserts: one more is left out and read again. */
 void fp_walk_copy(struct fp_walk *walk, uint64_t address, const uint64_t *word, uint32_t words);
 
 /* What `word` is. Costs no read for what is immediate or at hand, else one, two for remote terms;
