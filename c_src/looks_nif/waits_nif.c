@@ -184,18 +184,18 @@ static ERL_NIF_TERM counts_term(ErlNifEnv *env, const struct fp_waits_counts *co
  * bad_state: no layout, or no sites; torn: code was loaded meanwhile. */
 ERL_NIF_TERM fp_nif_waits_look(FP_NIF_ARGS)
 {
-    ERL_NIF_TERM pid, pids = argv[0], term;
     struct fp_waits_counts counts;
     struct looking look;
-    uint64_t since = fp_thread_cpu_ns();
+    uint64_t excluded[FP_WAITS_EXCLUDED_MAX], since = fp_thread_cpu_ns();
+    ERL_NIF_TERM term;
+    uint32_t n;
     int err;
 
-    if (!enif_is_list(env, pids))
+    if (!fp_get_pids(env, argv[0], excluded, FP_WAITS_EXCLUDED_MAX, &n))
         return enif_make_badarg(env);
     err = open_look(env, &look);
-    while (err == 0 && enif_get_list_cell(env, pids, &pid, &pids))
-        if (look.options.excluded_n < FP_WAITS_EXCLUDED_MAX)
-            look.options.excluded[look.options.excluded_n++] = pid;
+    memcpy(look.options.excluded, excluded, 8 * (size_t)n);
+    look.options.excluded_n = n;
     look.options.each = add_wait;
     if (err == 0)
         err = fp_waits_look(&look.options, &counts);

@@ -393,7 +393,7 @@ static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holder
 }
 
 /* ([Pid] | all, #{kilobytes, time_ms, rows}) -> {ok, #{...}} | {error, Error}: the fields of struct
- * fp_holders, and `rows` of the holders with the most bytes. At most PIDS_MAX pids. */
+ * fp_holders, and `rows` of the holders with the most bytes. badarg for more than PIDS_MAX pids. */
 ERL_NIF_TERM fp_nif_binaries_look(FP_NIF_ARGS)
 {
     struct fp_looks *library = fp_looks(env);
@@ -402,20 +402,19 @@ ERL_NIF_TERM fp_nif_binaries_look(FP_NIF_ARGS)
                                          .objects = library->table_objects};
     struct fp_holders holders = {.room = 0};
     struct fp_memory memory;
-    ERL_NIF_TERM head, tail = argv[0], term;
+    ERL_NIF_TERM term;
     uint32_t kilobytes = 0, rows = 0, atoms = 0;
-    int err;
+    int is_all = fp_is_atom(env, argv[0], "all"), err;
 
-    if (options.layout == NULL || !fp_map_get_u32(env, argv[1], "kilobytes", &kilobytes) ||
+    if (options.layout == NULL ||
+        (!is_all && !fp_get_pids(env, argv[0], pid, PIDS_MAX, &options.pids)) ||
+        !fp_map_get_u32(env, argv[1], "kilobytes", &kilobytes) ||
         !fp_map_get_u32(env, argv[1], "time_ms", &options.time_ms) ||
         !fp_map_get_u32(env, argv[1], "rows", &rows))
         return enif_make_badarg(env);
     if (options.layout->queue_refusal[0] != 0)
         return fp_error_text(env, FP_EUNSUPPORTED, options.layout->queue_refusal);
-    if (enif_is_list(env, tail))
-        options.pid = pid;
-    while (options.pids < PIDS_MAX && enif_get_list_cell(env, tail, &head, &tail))
-        pid[options.pids++] = head;
+    options.pid = is_all ? NULL : pid;
     options.bytes = (uint64_t)kilobytes << 10;
     err = fp_safe_read_open_own(&memory);
     if (err != 0)

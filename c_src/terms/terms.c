@@ -124,3 +124,16 @@ int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3])
     mfa[2] = arity;
     return 1;
 }
+
+int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most, uint32_t *n)
+{
+    ERL_NIF_TERM head;
+    ErlNifPid local;
+
+    for (*n = 0; enif_get_list_cell(env, list, &head, &list); ++*n) {
+        if (*n == most || !enif_get_local_pid(env, head, &local))
+            return 0;
+        pid[*n] = local.pid;
+    }
+    return enif_is_empty_list(env, list);
+}

@@ -41,6 +41,9 @@ int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *
 /* A binary without NUL bytes, copied with a terminating one. */
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
 
+/* A list of at most `most` pids of this node: their words, and how many. 0: it is none. */
+int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most, uint32_t *n);
+
 #define FP_PATH_BYTES 4096
 
 /* {Module, Function, Arity} with atoms: their words. */

@@ -17,6 +17,7 @@
     binaries_that_are_appended_to_are_told/1, a_suspended_process_is_told_and_stays_suspended/1,
     processes_that_always_work_are_told_or_counted/1, other_objects_beside_the_heap_are_passed/1,
     a_message_of_another_node_is_counted/1, what_is_not_accepted_is_refused/1,
+    the_library_refuses_what_is_no_list_of_processes/1,
     the_text_has_names_and_no_values/1, working/1, writing/2, distributed/0]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -457,6 +458,13 @@ undecoded() ->
 what_is_not_accepted_is_refused(_) ->
     [?assertMatch({error, _}, flame_prof_binaries:look(Options))
         || Options <- [#{for => -1}, #{walked => many}, #{memory_budget => 1}, #{other => 1}, []]].
+
+the_library_refuses_what_is_no_list_of_processes(_) ->
+    Limits = #{kilobytes => 65536, time_ms => 1000, rows => 10},
+    Look = fun(Pids) -> flame_prof_looks_nif:binaries_look(Pids, Limits) end,
+    ?assertMatch({ok, _}, Look(lists:duplicate(64, self()))),
+    [?assertError(badarg, Look(Pids))
+        || Pids <- [lists:duplicate(65, self()), [self(), none], [self() | self()], every, self()]].
 
 the_text_has_names_and_no_values(_) ->
     with_holder(fun() -> [<<"a secret ", (binary(2000000))/binary>>] end, fun(Pid) ->

@@ -10,7 +10,8 @@
     callers_are_told_with_callee_reference_and_tag/1,
     callers_by_name_and_to_another_node_are_told/1, sleepers_starters_ports_and_locks_are_told/1,
     a_lock_has_a_holder_where_no_other_node_can_have_it/1,
-    idle_servers_are_counted_and_not_told/1, monitor_trees_are_those_that_the_vm_tells/1,
+    idle_servers_are_counted_and_not_told/1,
+    the_library_refuses_what_is_no_list_of_processes/1, monitor_trees_are_those_that_the_vm_tells/1,
     a_receive_by_hand_is_told_where_it_has_one_monitor/1,
     monitors_that_are_too_many_are_said_to_be_left/1,
     one_that_ran_when_its_turn_came_is_counted_when_it_waits/1,
@@ -244,6 +245,11 @@ a_lock_has_a_holder_where_no_other_node_can_have_it(_Config) ->
     exit(Locker, kill),
     true = global:del_lock({a_resource, Self}, [node()]),
     Told.
+
+the_library_refuses_what_is_no_list_of_processes(_Config) ->
+    {ok, _, _} = looked(lists:duplicate(16, self())),
+    [?assertError(badarg, looked(Excluded))
+        || Excluded <- [lists:duplicate(17, self()), [self(), none], [self() | self()], none]].
 
 idle_servers_are_counted_and_not_told(_Config) ->
     {ok, _, #{idle := Before}} = looked([]),
