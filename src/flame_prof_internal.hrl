@@ -17,3 +17,5 @@
 %% Of every log event, so that a handler can tell them apart. No domain: OTP's default handler
 %% drops events of a domain of one's own, and these are few and meant to be seen.
 -define(LOG_META, #{application => flame_prof}).
+%% Of events that need no action.
+-define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).

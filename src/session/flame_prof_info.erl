@@ -45,7 +45,8 @@
     }.
 %% While a session runs: what {@link run()} has, with the counters in `counters'; `rates';
 %% and `targets', which counts the processes sampled beside the selected ones. `node_memory' is
-%% `on', or says which figures of the node's memory are left out, and why. Otherwise
+%% `on', or says which figures of the node's memory are left out, and why. `messages' is `on', or
+%% says why samples have no messages in work, and whether the session tries again. Otherwise
 %% `#{state => stopped}', with `last_run' when there was one and `last_error' when
 %% an autostart or the application's environment was refused since. `armed' is one that waits
 %% for its triggers, and has `triggers', each with how often it fired and how often it did not
@@ -138,7 +139,8 @@ figures(#{engine_reason := Why, rates := Rates} = Info, Counters) ->
         cpu(Rates, Counters),
         files(Info, Counters),
         [["  allocations: ", Text, "\n"] || {ok, Text} <- [allocations(Info)]],
-        [["  not in the file: ", Off, "\n"] || #{node_memory := {off, Off}} <- [Info]]
+        [["  not in the file: ", Off, "\n"] || #{node_memory := {off, Off}} <- [Info]],
+        [["  no messages in work: ", Off, "\n"] || {ok, Off} <- [flame_prof_messages:format(Info)]]
     ].
 
 cpu(Rates, Counters) ->

@@ -77,18 +77,7 @@ without_captures() ->
 %% else works as well.
 -spec words(flame_prof_engine:name(), flame_prof_options:options()) -> words().
 words(Engine, Options) ->
-    #{messages => messages(Engine, Options), otel => otel(Engine, Options)}.
-
-messages(portable, _Options) ->
-    {off, <<"the portable engine cannot read the terms on a stack">>};
-messages(native, #{messages := false}) ->
-    {off, <<"not asked for">>};
-messages(native, _Options) ->
-    case flame_prof_wait_sites:ensure() of
-        ok -> on;
-        {error, {wait_sites, Why}} -> {off, Why};
-        {error, {_Error, _Field, Why}} -> {off, Why}
-    end.
+    #{messages => flame_prof_messages:state(Engine, Options), otel => otel(Engine, Options)}.
 
 %% The native engine knows by now how this VM lays out a context.
 otel(_Engine, #{otel := false}) ->

@@ -74,9 +74,6 @@
     stopping = [] :: [gen_server:from()]
 }).
 
-%% Of events that need no action.
--define(QUIET_META, #{application => flame_prof, domain => [flame_prof]}).
-
 %% The portable engine's last tick is over by then, unless a process that it
 %% asks does not answer.
 -define(HALT_MS, 1000).
@@ -210,14 +207,15 @@ open(#{dir := Directory} = Options, Choice, How, Asked) ->
 open_in_folder(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) ->
     Node = flame_prof_node:start_link(),
     Targets = start_targets(Engine, Options, Node),
-    IsCapturing = element(1, Schedulers) =:= on,
     %% First: its processes are not to be sampled.
     Allocations = flame_prof_session_allocations:start(Options, How),
-    Own = [Node | flame_prof_targets:processes(Targets)],
-    Config = maps:merge(
-        flame_prof_config:session(Engine, Options, IsCapturing, Own),
-        maps:merge(maps:with([hold_ms, note], How), maps:map(fun(_, W) -> W =:= on end, Words))
-    ),
+    #{messages := Found, otel := Otel} = Words,
+    {Finder, Messages} = flame_prof_messages:start_link(Engine, Options, Found),
+    Own = [Pid || Pid <- [Node, Finder], is_pid(Pid)] ++ flame_prof_targets:processes(Targets),
+    Config = (maps:merge(
+        flame_prof_config:session(Engine, Options, element(1, Schedulers) =:= on, Own),
+        maps:with([hold_ms, note], How)
+    ))#{messages => flame_prof_messages:config(Messages, Finder), otel => Otel =:= on},
     State = #session{
         targets = Targets,
         own = Own,
@@ -225,7 +223,7 @@ open_in_folder(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) 
         choice = Choice,
         node = Node,
         schedulers = Schedulers,
-        words = Words,
+        words = Words#{messages := Messages},
         allocations = Allocations,
         is_holding = is_map_key(hold_ms, How),
         trigger = maps:get(note, How, none),
@@ -379,6 +377,8 @@ handle_info(restart_node, #session{phase = running} = State) ->
     {noreply, watched(State#session{node = flame_prof_node:start_link()})};
 handle_info({flame_prof_node, Node, Memory}, #session{node = Node, words = Words} = State) ->
     {noreply, State#session{words = Words#{node_memory => Memory}}};
+handle_info({flame_prof_messages, _, Messages}, #session{words = Words} = State) ->
+    {noreply, State#session{words = Words#{messages := Messages}}};
 handle_info({'EXIT', Pid, _} = Exit, #session{allocations = {Pid, _} = Allocations} = State) ->
     Told = flame_prof_session_allocations:told(Exit, Allocations),
     {noreply, State#session{allocations = Told}};

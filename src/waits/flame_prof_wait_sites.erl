@@ -11,7 +11,7 @@
 %% at most. The probes are linked to the driver, which kills them however far it gets.
 -module(flame_prof_wait_sites).
 
--export([ensure/0, ensure/1, learn/1, find/0, called/1]).
+-export([ensure/0, ensure/1, again_ms/0, learn/1, find/0, called/1]).
 %% For tests.
 -export([drive/0]).
 
@@ -106,6 +106,11 @@ ensured(IfLate) ->
         _ ->
             renew(Probed, 1, [])
     end.
+
+%% @doc After the probes have failed, ensure/0 tries again from then on: the time is kept in whole
+%% seconds.
+-spec again_ms() -> pos_integer().
+again_ms() -> 1000 * (?AGAIN_S + 1).
 
 %% What was learned of modules that are others now is forgotten.
 kept(FromFiles, FromProbes, {found, Try, Probed, Learned}) ->
@@ -272,9 +277,7 @@ in_driver() ->
             {'DOWN', Monitor, process, Driver, _} -> ok
         after ?STOP ->
             exit(Driver, kill),
-            receive
-                {'DOWN', Monitor, process, Driver, _} -> ok
-            end
+            receive {'DOWN', Monitor, process, Driver, _} -> ok end
         end,
         receive
             {Tag, Answer} -> Answer
@@ -449,11 +452,9 @@ lockers() ->
 
 %%% --------------------------------------------------------------- the truth --
 
-deadline(Milliseconds) ->
-    erlang:monotonic_time(millisecond) + Milliseconds.
+deadline(Milliseconds) -> erlang:monotonic_time(millisecond) + Milliseconds.
 
-left(Deadline) ->
-    max(0, Deadline - erlang:monotonic_time(millisecond)).
+left(Deadline) -> max(0, Deadline - erlang:monotonic_time(millisecond)).
 
 %% What the helper and the servers were handed, by who sent it: until all have told.
 told(Told, Telling, _Deadline) when map_size(Telling) =:= 0 ->

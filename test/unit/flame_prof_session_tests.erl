@@ -9,6 +9,8 @@
 -import(virtual_clock, [advance/1, settle/0]).
 
 -export([sleep/0]).
+%% Of a stand-in.
+-export([site/2]).
 
 -define(STOPPED, {error, {not_started, #{}}}).
 
@@ -378,6 +380,89 @@ no_more_processes_are_selected_than_wanted_and_none_of_its_own_test() ->
     end).
 
 sleep() -> receive never -> ok end.
+
+%%% ---------------------------------------------------------------- messages in work --
+
+%% The library is to read messages from the start: it has no places yet.
+messages_that_were_not_found_at_the_start_are_looked_for_again_test() ->
+    run_with_sites({error, {wait_sites, <<"the probes took longer than 900 ms">>}}, fun() ->
+        Logged = logged:texts(fun() -> profile(native, #{messages => true}) end),
+        ?assertMatch([_], [Text || Text <- Logged, string:find(Text, "messages in work: the pro")
+            =/= nomatch]),
+        ?assertMatch(#{messages := true}, fake_agent:config()),
+        #{messages := {off, Why}} = Info = flame_prof:info(),
+        ?assertEqual(<<"the probes took longer than 900 ms; a running session tries again every "
+            "31 s">>, Why),
+        ?assertNotEqual(nomatch, string:find(text(Info), ["  no messages in work: ", Why, "\n"])),
+        ok = advance(30999),
+        ?assertEqual(1, asked_for_sites()),
+        ok = advance(1),
+        ?assertEqual(2, asked_for_sites()),
+        answer_sites({error, {wait_sites, <<"the probes failed">>}}),
+        ok = advance(31000),
+        #{messages := {off, <<"the probes failed", _/binary>>}} = flame_prof:info(),
+        answer_sites(ok),
+        ok = advance(31000),
+        #{messages := on} = Found = flame_prof:info(),
+        ?assertEqual(nomatch, string:find(text(Found), "messages in work")),
+        ok = advance(100000),
+        ?assertEqual(4, asked_for_sites()),
+        {ok, #{messages := on}} = flame_prof:stop()
+    end).
+
+what_looks_for_messages_is_not_sampled_and_ends_with_the_session_test() ->
+    run_with_sites({error, {wait_sites, <<"the probes failed">>}}, fun() ->
+        _ = profile(native, #{messages => true}),
+        [Finder] = finders(),
+        #{exclude := Excluded} = fake_agent:config(),
+        ?assert(lists:member(Finder, Excluded)),
+        {ok, #{messages := {off, _}}} = flame_prof:stop(),
+        ok = settle(),
+        ?assertEqual([], finders()),
+        ok = advance(31000),
+        ?assertEqual(1, asked_for_sites())
+    end).
+
+messages_that_are_found_or_not_asked_for_are_not_looked_for_again_test() ->
+    [run_with_sites(Answer, fun() ->
+        _ = profile(Engine, #{messages => IsAsked}),
+        ?assertMatch(#{messages := IsOn}, fake_agent:config()),
+        ?assertEqual([], finders()),
+        ?assertEqual(nomatch, string:find(text(flame_prof:info()), "messages in work"))
+    end) || {Engine, IsAsked, Answer, IsOn} <- [{native, true, ok, true},
+        {native, false, {error, {wait_sites, <<"w">>}}, false},
+        {portable, true, {error, {wait_sites, <<"w">>}}, false}]].
+
+text(Info) -> unicode:characters_to_binary(flame_prof_info:format(node(), Info)).
+
+finders() -> [Pid || Pid <- virtual_clock:processes(),
+    {dictionary, Words} <- [process_info(Pid, dictionary)],
+    {'$initial_call', {flame_prof_messages, init, 1}} <- Words].
+
+%% In place of the module that finds the places where processes work on messages.
+run_with_sites(Answer, Fun) ->
+    run(fun() ->
+        ok = stand_in:open(?MODULE, []),
+        answer_sites(Answer),
+        ok = stand_in:load(flame_prof_wait_sites, {?MODULE, site}),
+        try Fun()
+        after
+            _ = flame_prof:kill(),
+            ok = stand_in:unload(flame_prof_wait_sites),
+            ok = stand_in:close(?MODULE)
+        end
+    end).
+
+answer_sites(Answer) -> true = ets:insert(?MODULE, {answer, Answer}).
+
+asked_for_sites() ->
+    case ets:lookup(?MODULE, asked) of [] -> 0; [{asked, N}] -> N end.
+
+site(again_ms, []) ->
+    31000;
+site(ensure, []) ->
+    _ = ets:update_counter(?MODULE, asked, 1, {asked, 0}),
+    ets:lookup_element(?MODULE, answer, 2).
 
 %%% -------------------------------------------------------------------------- losses --
 
