@@ -8,7 +8,8 @@
 -define(NAMES, [flame_prof_cleanup, flame_prof_capture_probe]).
 -define(PROCESSES, [flame_prof_sup, flame_prof_session, flame_prof_session_beside,
     flame_prof_triggers, flame_prof_agent, flame_prof_calibration, flame_prof_capture_classes,
-    flame_prof_session_allocations, flame_prof_tracing, flame_prof_latency | ?NAMES]).
+    flame_prof_session_allocations, flame_prof_tracing, flame_prof_latency, flame_prof_looks
+    | ?NAMES]).
 
 %% @doc The names that its processes register.
 -spec names() -> [atom()].

@@ -481,7 +481,7 @@ static size_t compare_with_readelf(const char *path)
     char command[512], line[512];
     struct columns columns = {0};
     struct fp_image image;
-    int in_function = 0;
+    int in_function = 0, is_eh_frame = 0;
     size_t rows = 0;
     FILE *output;
 
@@ -490,7 +490,12 @@ static size_t compare_with_readelf(const char *path)
     output = popen(command, "r");
     CHECK(output != NULL);
     while (fgets(line, sizeof line, output) != NULL) {
-        if (strstr(line, " CIE ") != NULL || strstr(line, " FDE ") != NULL) {
+        /* A debugger's .debug_frame is not mapped. */
+        if (strncmp(line, "Contents of the ", 16) == 0)
+            is_eh_frame = strstr(line, ".eh_frame") != NULL;
+        if (!is_eh_frame) {
+            in_function = 0;
+        } else if (strstr(line, " CIE ") != NULL || strstr(line, " FDE ") != NULL) {
             uint64_t start = 0, end = 0;
             char *at = strstr(line, " pc=");
 

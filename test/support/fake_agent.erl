@@ -6,7 +6,7 @@
 -export([run/1, each/1, options/1, profile/2, start/0, stop/0, script/2, scripted/1, hold/1,
     release/1, calls/1, forget/0, session/0, config/0, say/1, count/1, pushed/0]).
 %% Of the stand-in.
--export([answer/2]).
+-export([answer/2, library/2]).
 
 %% base/counters.h, and what a session says beside them.
 -define(COUNTERS, [
@@ -24,7 +24,7 @@ run(Fun) ->
     _ = application:load(flame_prof),
     {ok, Modules} = application:get_key(flame_prof, modules),
     ok = code:ensure_modules_loaded([M || M <- Modules, M =/= flame_prof_nif,
-        M =/= flame_prof_report_nif, not lists:prefix("Elixir.", atom_to_list(M))]),
+        M =/= flame_prof_looks_nif, M =/= flame_prof_looks, M =/= flame_prof_report_nif, not lists:prefix("Elixir.", atom_to_list(M))]),
     _ = application:stop(flame_prof),
     ok = start(),
     ok = virtual_clock:start(),
@@ -67,12 +67,22 @@ profile(Engine, Options) ->
 -spec start() -> ok.
 start() ->
     ok = stand_in:open(?MODULE, []),
-    stand_in:load(flame_prof_nif, {?MODULE, answer}).
+    ok = stand_in:load(flame_prof_nif, {?MODULE, answer}),
+    ok = stand_in:load(flame_prof_looks_nif, {?MODULE, answer}),
+    stand_in:load(flame_prof_looks, {?MODULE, library}).
 
 -spec stop() -> ok.
 stop() ->
-    ok = stand_in:unload(flame_prof_nif),
+    ok = lists:foreach(fun stand_in:unload/1, [flame_prof_nif, flame_prof_looks_nif,
+        flame_prof_looks]),
     stand_in:close(?MODULE).
+
+%% @doc The library of looks is there as long as this agent.
+-spec library(atom(), [term()]) -> term().
+library(with, [Fun]) -> Fun();
+library(hold, []) -> ok;
+library(while_held, [_]) -> not_held;
+library(purge, []) -> false.
 
 %% @doc This function answers that, or what the fun says of its arguments.
 -spec script(atom(), term()) -> ok.
