@@ -23,8 +23,9 @@
 run(Fun) ->
     _ = application:load(flame_prof),
     {ok, Modules} = application:get_key(flame_prof, modules),
-    ok = code:ensure_modules_loaded([M || M <- Modules, M =/= flame_prof_nif,
-        M =/= flame_prof_looks_nif, M =/= flame_prof_looks, M =/= flame_prof_report_nif, not lists:prefix("Elixir.", atom_to_list(M))]),
+    Libraries = [flame_prof_nif, flame_prof_looks_nif, flame_prof_looks, flame_prof_report_nif],
+    ok = code:ensure_modules_loaded([M || M <- Modules -- Libraries,
+        not lists:prefix("Elixir.", atom_to_list(M))]),
     _ = application:stop(flame_prof),
     ok = start(),
     ok = virtual_clock:start(),
