@@ -51,23 +51,28 @@ add_rings([], _Tell, #past{rings = Rings} = Past) when map_size(Rings) =:= 0 ->
     Past;
 add_rings(Held, Tell, #past{rings = Rings} = Past) ->
     Now = maps:from_list([{key(Edges), Ring} || #{edges := Edges} = Ring <- Held]),
-    Stand = maps:map(fun(Key, Ring) -> standing(Ring, maps:get(Key, Rings, none), Tell) end, Now),
-    Others = maps:map(fun(_, Ring) -> gone(Ring, Tell) end, maps:without(maps:keys(Now), Rings)),
+    Before = maps:without(maps:keys(Now), Rings),
+    %% All at once: a question costs some 20 ms, however few processes it is about.
+    Asked = lists:append(
+        [members(Edges) || #{edges := Edges} <- maps:values(maps:without(maps:keys(Rings), Now))] ++
+            [members(Edges) || #{edges := Edges, gone := false} <- maps:values(Before)]),
+    Told = case Asked of [] -> #{}; _ -> Tell(Asked) end,
+    Stand = maps:map(fun(Key, Ring) -> standing(Ring, maps:get(Key, Rings, none), Told) end, Now),
+    Others = maps:map(fun(_, Ring) -> gone(Ring, Told) end, Before),
     Past#past{rings = maps:merge(Others, Stand)}.
 
 key(Edges) -> lists:sort([flame_prof_waits_graph:identity(Edge) || Edge <- Edges]).
 
-standing(#{edges := Edges, all := All}, none, Tell) ->
-    #{edges => Edges, all => All, gone => false, processes => Tell(members(Edges))};
-standing(#{edges := Edges, all := All}, Known, _Tell) ->
+standing(#{edges := Edges, all := All}, none, Told) ->
+    #{edges => Edges, all => All, gone => false, processes => maps:with(members(Edges), Told)};
+standing(#{edges := Edges, all := All}, Known, _Told) ->
     (maps:remove(exited, Known))#{edges := Edges, all := max(All, maps:get(all, Known)),
         gone := false}.
 
-gone(#{gone := true} = Ring, _Tell) ->
+gone(#{gone := true} = Ring, _Told) ->
     Ring;
-gone(#{edges := Edges} = Ring, Tell) ->
-    Pids = members(Edges),
-    Ring#{gone := true, exited => Pids -- maps:keys(Tell(Pids))}.
+gone(#{edges := Edges} = Ring, Told) ->
+    Ring#{gone := true, exited => [Pid || Pid <- members(Edges), not is_map_key(Pid, Told)]}.
 
 members(Edges) -> [From || #{from := From} <- Edges].
 
