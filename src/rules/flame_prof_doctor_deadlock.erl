@@ -32,6 +32,8 @@ find(#{waits := #{deadlocks := Deadlocks} = Look} = Evidence, _Limits) ->
         [ended(Some, Evidence) || Some <- maps:values(maps:without(lists:map(fun names_of/1, Are),
             Were))].
 
+unseen(#{waits := #{unchecked := Count}}, _) when Count > 0 ->
+    <<"there was no time to check ", (integer_to_binary(Count))/binary, " cycles of waits">>;
 unseen(#{waits := Look}, _) -> flame_prof_doctor_rule:portable(Look).
 
 names_of(Of) -> lists:sort([short(Process) || Process <- ring(Of)]).

@@ -41,7 +41,7 @@
 -include("flame_prof_internal.hrl").
 
 -export([look/1, look/2, summary/2, format/1]).
--export([target/1, names/1]).
+-export([target/1, names/1, oldest/3]).
 
 -export_type([mailbox/0, sender/0, tag/0, options/0, name/0]).
 
@@ -138,6 +138,19 @@ summary(Pid, Ms) when Ms > 0 ->
 summary(_, _) ->
     <<>>.
 
+%% @private So many messages, from the oldest on, in so many milliseconds: without names and by the
+%% native engine, which is calibrated. For many processes one after the other.
+-spec oldest(pid(), Most :: 1..100, Ms :: pos_integer()) ->
+    {ok, [{sender(), tag()}]} | {error, term()}.
+oldest(Pid, Most, Ms) ->
+    Limits = #{rows => 1, oldest => Most, time_ms => Ms, millions => ?MILLIONS},
+    case flame_prof_nif:mailbox_open(Pid, Limits) of
+        {ok, Mailbox} -> {ok, oldest(read(Mailbox))};
+        {error, _} = Error -> Error
+    end.
+
+oldest(#{oldest := Oldest}) -> [{sender(Sender), Tag} || {Sender, Tag} <- Oldest].
+
 rows() ->
     [
         #{key => senders, type => {whole, count, 1, 1000}, default => 20},
@@ -210,7 +223,7 @@ native(Pid, #{error := gone, messages := 0}, _Options) ->
 native(Pid, Answer, Options) ->
     #{messages := Counted, expected := Expected, senders := Senders, tags := Tags} = Answer,
     Told = [{sender(S), N} || {S, N} <- lists:sublist(Senders, maps:get(senders, Options))],
-    Oldest = [{sender(S), Tag} || {S, Tag} <- maps:get(oldest, Answer)],
+    Oldest = oldest(Answer),
     Pids = lists:usort([S || {S, _} <- Told ++ Oldest, is_pid(S)]),
     Plain = [complete, moved, taken, doubtful, signals, undecoded, on_heap],
     {ok, (maps:with(Plain, Answer))#{

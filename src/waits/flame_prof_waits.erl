@@ -53,6 +53,7 @@
         cycles := [[pid()]],
         deadlocks := [deadlock()],
         suspects := [deadlock()],
+        unchecked := non_neg_integer(),
         ended := [flame_prof_waits_past:ended()],
         roots := [root()],
         more_roots := non_neg_integer(),
@@ -64,7 +65,8 @@
         missing := #{node() => Why :: binary()}
     }.
 %% `cycles' are the processes of `deadlocks', each waiting for the next one and the last for the
-%% first. `suspects': cycles that may be none; doc/waits.md says why. `ended': deadlocks that a look
+%% first. `suspects': cycles that may be none; doc/waits.md says why. `unchecked': so many of these
+%% there was no time to check. `ended': deadlocks that a look
 %% before the last one has verified, and the last one has not. `processes' are those of
 %% cycles, roots and trees, as far as they live. `receives': the functions in which processes wait
 %% for messages of certain forms, which no one process sends. `unknown': those in which they wait
@@ -75,9 +77,11 @@
         edges := [flame_prof_waits_graph:edge(), ...],
         all := non_neg_integer(),
         waiters := [flame_prof_waits_graph:tree()],
-        more := non_neg_integer()
+        more := non_neg_integer(),
+        checked => boolean()
     }.
-%% `all': the processes outside that wait for it, directly or through others.
+%% `all': the processes outside that wait for it, directly or through others. `checked': of a
+%% suspect, whether there was time to look for its requests at their servers.
 
 -type root() ::
     #{
@@ -146,7 +150,8 @@
 
 %% What several looks have in common. `again': looks since the last one that was due. `rings': the
 %% cycles of the look before. `proven': the edges of cycles that nobody but their target ends: while
-%% an edge stands, its process has done nothing since. `missing': nodes that are not asked again.
+%% an edge stands, its process has done nothing since. `late': those that there was no time to prove
+%% in the look before. `missing': nodes that are not asked again.
 %% `keeps': are whole looks kept?
 -record(looking, {
     options :: map(),
@@ -157,7 +162,8 @@
     again = 0 :: non_neg_integer(),
     seen = #{} :: flame_prof_waits_graph:seen(),
     rings = [] :: [[pid()]],
-    proven = #{} :: #{term() => true},
+    proven = #{} :: flame_prof_waits_proof:edges(),
+    late = #{} :: flame_prof_waits_proof:edges(),
     missing = #{} :: #{node() => binary()},
     keeps = false :: boolean(),
     past = flame_prof_waits_past:new() :: flame_prof_waits_past:past()
@@ -283,9 +289,10 @@ looking(#looking{options = #{nodes := Nodes}, seen = Seen, missing = Lost} = Sta
                 done ->
                     {ok, Look(), flame_prof_waits_past:earlier(Edges, Now#looking.past)};
                 {Due, Again, Pause} ->
+                    {Proven, Late} = proven_of(Cycles, Parts, State),
                     Later = Now#looking{
-                        proven = maps:merge(still_proven(Edges, State),
-                            proven_of(Cycles, Parts, State)),
+                        proven = maps:merge(still_proven(Edges, State), Proven),
+                        late = Late,
                         missing = Missing,
                         until_ms = Until,
                         looks = State#looking.looks + 1,
@@ -393,7 +400,8 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
     {_, #{engine := Engine, engine_reason := Why}} = lists:keyfind(node(), 1, Parts),
     Reached = [Cycle || Cycle <- Cycles, is_wanted(Cycle, Graph, Options)],
     Dead = [held(Cycle, Graph) || Cycle <- Reached, is_verified(Cycle, State)],
-    Maybe = [held(Cycle, Graph) || Cycle <- Reached, is_suspect(Cycle, State)],
+    Maybe = [(held(Cycle, Graph))#{checked => not is_late(Cycle, State)}
+        || Cycle <- Reached, is_suspect(Cycle, State) orelse is_late(Cycle, State)],
     {All, More} = roots(Graph, Edges, Options),
     Chain = [chain(Pid, Graph, Edges) || #{process := Pid} <- [Options]],
     Pids = pids(Dead ++ Maybe ++ All ++ Chain),
@@ -409,6 +417,7 @@ found(Edges, Graph, Cycles, Parts, Missing, #looking{options = Options} = State)
         cycles => [[From || #{from := From} <- Of] || #{edges := Of} <- Dead],
         deadlocks => Dead,
         suspects => Maybe,
+        unchecked => length([Late || #{checked := false} = Late <- Maybe]),
         ended => flame_prof_waits_past:ended(State#looking.past),
         roots => Roots,
         more_roots => More,
@@ -436,25 +445,33 @@ is_wanted(_Cycle, _Graph, _Options) ->
 is_verified(Cycle, #looking{proven = Proven}) ->
     flame_prof_waits_proof:is_deadlock(Cycle, Proven).
 
+is_late(Cycle, #looking{proven = Proven, late = Late}) ->
+    flame_prof_waits_proof:is_late(Cycle, Proven, Late).
+
 %% One that cannot be verified, not one that was too short for it.
 is_suspect(#{is_certain := IsCertain, edges := Edges} = Cycle, #looking{rings = Rings} = State) ->
     IsOpen = not IsCertain orelse
         lists:any(fun(Edge) -> flame_prof_waits_graph:identity(Edge) =:= none end, Edges) orelse
-        flame_prof_waits_proof:have_lasted(Cycle) andalso not is_verified(Cycle, State),
+        flame_prof_waits_proof:have_lasted(Cycle) andalso
+            not (is_verified(Cycle, State) orelse is_late(Cycle, State)),
     %% Others may send what a `named' one waits for: a cycle of such says nothing.
     IsOpen andalso not lists:any(fun(#{how := How}) -> How =:= named end, Edges) andalso
         lists:member(ring(Cycle), Rings).
 
-%% Each by the node of its target.
-proven_of(Cycles, Parts, #looking{ask = Ask, proven = Proven}) ->
-    Edges = [Edge || Edge <- flame_prof_waits_proof:needed(Cycles),
-        not is_map_key(flame_prof_waits_graph:identity(Edge), Proven)],
+%% Each by the node of its target. A node that does not answer had no time.
+proven_of(Cycles, Parts, #looking{ask = Ask, proven = Before, late = LateBefore}) ->
+    {Edges, TooMany} = flame_prof_waits_proof:needed(Cycles, Before, LateBefore),
     Requests = [
-        {Node, {flame_prof_waits_proof, proven, [Of]}}
+        {Node, {flame_prof_waits_proof, prove, [Of]}}
      || {Node, #{engine := native}} <- Parts,
         [_ | _] = Of <- [[Edge || #{to := To} = Edge <- Edges, is_pid(To), node(To) =:= Node]]
     ],
-    maps:from_list([{Id, true} || {_, {ok, Ids}} <- Ask(Requests), Id <- Ids]).
+    Answers = Ask(Requests),
+    Lost = [Edge || {Node, {error, _}} <- Answers, {N, {_, _, [Of]}} <- Requests, N =:= Node,
+        Edge <- Of],
+    Late = [flame_prof_waits_graph:identity(Edge) || Edge <- TooMany ++ Lost],
+    {maps:from_keys(lists:append([Ids || {_, {ok, #{proven := Ids}}} <- Answers]), true),
+        maps:from_keys(lists:append([Late | [Ids || {_, {ok, #{late := Ids}}} <- Answers]]), true)}.
 
 held(#{edges := Edges}, Graph) ->
     Trees = [flame_prof_waits_graph:tree(From, Graph, ?LEVELS - 1, ?WIDTH)

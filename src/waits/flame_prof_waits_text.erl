@@ -39,6 +39,11 @@ in_order(Key, Look) -> lists:sort(maps:to_list(maps:get(Key, Look))).
 
 %% The first sentence.
 
+first(#{unchecked := Count} = Look) when Count > 0 ->
+    [
+        first(Look#{unchecked := 0}), " There was no time to check ",
+        each_of(Count, "cycle that is", "cycles that are"), " perhaps a deadlock."
+    ];
 first(#{chain := Chain} = Look) ->
     first_of_chain(Chain, Look);
 first(#{deadlocks := [#{edges := Edges, all := All} | More]} = Look) ->
@@ -242,13 +247,15 @@ ended(#{edges := Edges, all := All, exited := Exited} = Ended, Look) ->
 of_ended(#{processes := Then}, #{processes := Processes} = Look) ->
     Look#{processes := maps:merge(Then, Processes)}.
 
-suspect(#{edges := Edges} = Held, Look) ->
+suspect(Held, Look) ->
     [
         deadlock(Held, "Perhaps a deadlock", Look),
-        [indent(1), "It is not certain: ", uncertain(Edges), ".\n"]
+        [indent(1), "It is not certain: ", uncertain(Held), ".\n"]
     ].
 
-uncertain(Edges) ->
+uncertain(#{checked := false}) ->
+    "there was no time to look for its requests at their servers";
+uncertain(#{edges := Edges}) ->
     Hows = [How || #{how := How} <- Edges],
     ByHand = lists:member(monitor, Hows) orelse lists:member(named, Hows),
     case {ByHand, [E || #{ref := none, how := call} = E <- Edges]} of
@@ -488,8 +495,8 @@ first_of(Atom) -> tag({atom, Atom}).
 
 -spec json(flame_prof_waits:look() | #{more_edges := non_neg_integer(), _ => _}) -> iodata().
 json(#{edges := Edges, deadlocks := Dead, suspects := Maybe, roots := Roots} = Look) ->
-    Plain = maps:with([node, engine, engine_reason, looks, more_roots, more_edges, counts,
-        missing], Look),
+    Plain = maps:with([node, engine, engine_reason, looks, more_roots, more_edges, unchecked,
+        counts, missing], Look),
     Chain = [{chain, json_node(Chain)} || #{chain := Chain} <- [Look]],
     Map = maps:merge(Plain, maps:from_list(Chain)),
     flame_prof_json:encode(Map#{

@@ -10,6 +10,7 @@
     a_call_that_was_given_on_is_no_deadlock/1,
     a_call_that_was_given_on_before_a_continue_is_no_deadlock/1,
     a_server_that_a_request_waits_for_in_work_is_deadlocked/1, probes_end_with_their_driver/1,
+    three_hundred_deadlocks_are_proven_or_counted/1,
     a_chain_ends_at_its_root/1, a_call_by_name_leads_to_its_process/1,
     a_receive_on_a_monitor_leads_to_its_process/1, what_waits_for_no_process_is_counted/1,
     ten_thousand_callers_are_all_named/1,
@@ -116,6 +117,16 @@ a_server_that_a_request_waits_for_in_work_is_deadlocked(_) ->
     ok = waits_work:all_in_calls(Servers),
     ?assertMatch(#{cycles := [[_, _]], suspects := []}, look()),
     ok = waits_work:stop(Servers).
+
+%% A busy node may have no time to prove all of them: none is a suspect for another reason.
+three_hundred_deadlocks_are_proven_or_counted(_) ->
+    Rings = [waits_work:deadlock(2) || _ <- lists:seq(1, 300)],
+    #{cycles := Cycles, suspects := Suspects, unchecked := Unchecked} = look(),
+    ?assertEqual({300, Unchecked}, {length(Cycles) + Unchecked, length(Suspects)}),
+    Maybe = [[From || #{from := From} <- Edges] || #{edges := Edges, checked := false} <- Suspects],
+    ?assertEqual(lists:sort([lists:sort(Ring) || Ring <- Rings]),
+        lists:sort([lists:sort(Ring) || Ring <- Cycles ++ Maybe])),
+    ok = waits_work:stop(lists:append(Rings)).
 
 %% However it ends, none stays, not those that trap exits nor those that start others.
 probes_end_with_their_driver(_) ->

@@ -24,8 +24,9 @@ look(Edges, Told) ->
         [{Node, case Request of
             {flame_prof_waits_part, part, _} -> {ok, {ok, Part}};
             {flame_prof_waits_part, told, [Pids, _]} -> {ok, maps:with(Pids, Told)};
-            {flame_prof_waits_proof, proven, [Of]} ->
-                {ok, [flame_prof_waits_graph:identity(Edge) || Edge <- Of]};
+            {flame_prof_waits_proof, prove, [Of]} ->
+                {ok, #{proven => [flame_prof_waits_graph:identity(Edge) || Edge <- Of],
+                    late => []}};
             {flame_prof_wait_learn, takes, _} -> {ok, #{}};
             {lists, map, [_, Names]} -> {ok, [undefined || _ <- Names]}
         end} || {Node, Request} <- Requests]
@@ -85,6 +86,12 @@ a_ring_of_many_is_told_in_four_sentences_test() ->
     {match, Steps} = re:run(Ring, " waits for ([a-z]+) for [^ ]+, in shop_tariff:lookup/2[;.]",
         [global, {capture, [1], list}]),
     ?assertEqual(4, length(lists:usort(Steps))).
+
+cycles_that_there_was_no_time_to_check_are_unseen_test() ->
+    Unseen = fun(Look) -> flame_prof_doctor_deadlock:unseen(#{waits => Look}, #{}) end,
+    ?assertEqual(<<"there was no time to check 3 cycles of waits">>,
+        Unseen(#{engine => native, unchecked => 3})),
+    ?assertEqual(none, Unseen(#{engine => native, unchecked => 0})).
 
 %% Of a look that has it no longer: these edges, of processes that have these names.
 ended(Edges, Exited, Told) -> #{edges => Edges, all => 3, exited => Exited, processes => Told}.

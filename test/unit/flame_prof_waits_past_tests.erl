@@ -23,8 +23,9 @@ look(ByLook, Lives) ->
                 {ok, {ok, part(lists:nth(min(N, length(ByLook)), ByLook))}};
             {flame_prof_waits_part, told, [Pids, _]} ->
                 {ok, maps:from_list([{Pid, told()} || Pid <- Pids, Lives(Pid, N)])};
-            {flame_prof_waits_proof, proven, [Edges]} ->
-                {ok, [flame_prof_waits_graph:identity(Edge) || Edge <- Edges]};
+            {flame_prof_waits_proof, prove, [Edges]} ->
+                {ok, #{proven => [flame_prof_waits_graph:identity(Edge) || Edge <- Edges],
+                    late => []}};
             {flame_prof_wait_learn, takes, _} -> {ok, #{}};
             {lists, map, [_, Names]} -> {ok, [undefined || _ <- Names]}
         end} || {Node, Request} <- Requests]
@@ -77,6 +78,18 @@ a_deadlock_that_one_look_could_not_read_has_not_ended_test() ->
 a_ring_of_other_calls_each_time_was_no_deadlock_test() ->
     Rings = [ring(10 * N) || N <- lists:seq(1, 9)],
     ?assertMatch(#{ended := [], deadlocks := []}, look(Rings ++ [[]], fun all_live/2)).
+
+%% In the look that meets them, and in the one behind their end, beside the look's own questions.
+all_deadlocks_of_a_look_are_asked_for_at_once_test() ->
+    Rings = [[edge(2 * N, 2 * N + 1, 2 * N), edge(2 * N + 1, 2 * N, 2 * N + 1)]
+        || N <- lists:seq(1, 300)],
+    Asked = counters:new(1, []),
+    All = lists:append(Rings),
+    Lives = fun(Pid, N) -> Pid =:= p(2) andalso counters:add(Asked, 1, 1), N < 4 end,
+    #{ended := Ended} = look([All, All, All, []], Lives),
+    ?assertEqual(300, length(Ended)),
+    ?assertEqual([2], lists:usort([length(Exited) || #{exited := Exited} <- Ended])),
+    ?assertEqual(2, counters:get(Asked, 1)).
 
 %% Each look may meet another one: that does not make three of each.
 rings_that_are_never_proven_do_not_make_looks_without_end_test() ->

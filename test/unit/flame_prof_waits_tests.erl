@@ -20,10 +20,15 @@ answer(_, {error, _} = Error, _, _) -> Error;
 answer({flame_prof_waits_part, part, _}, Parts, Number, _) ->
     {ok, {ok, lists:nth(min(Number, length(Parts)), Parts)}};
 answer({flame_prof_waits_part, told, [Pids, _]}, _, _, Told) -> {ok, maps:with(Pids, Told)};
-%% By default each server has its requests.
-answer({flame_prof_waits_proof, proven, [Edges]}, _, _, Told) ->
-    Proven = maps:get(proven, Told, fun(_) -> true end),
-    {ok, [flame_prof_waits_graph:identity(Edge) || Edge <- Edges, Proven(Edge)]};
+%% By default there is time for each edge, and each server has its requests.
+answer({flame_prof_waits_proof, prove, [_]}, _, _, #{proof := error}) ->
+    {error, <<"no answer in time">>};
+answer({flame_prof_waits_proof, prove, [Edges]}, _, Number, Told) ->
+    IsLate = maps:get(late, Told, fun(_, _) -> false end),
+    IsProven = maps:get(proven, Told, fun(_) -> true end),
+    {Late, InTime} = lists:partition(fun(Edge) -> IsLate(Edge, Number) end, Edges),
+    {ok, #{proven => [flame_prof_waits_graph:identity(Edge) || Edge <- InTime, IsProven(Edge)],
+        late => [flame_prof_waits_graph:identity(Edge) || Edge <- Late]}};
 answer({flame_prof_wait_learn, takes, [Sites]}, _, _, Told) ->
     {ok, maps:with(Sites, maps:get(takes, Told, #{}))};
 answer({lists, map, [Whereis, Names]}, _, _, _) -> {ok, [Whereis(Name) || Name <- Names]}.
@@ -109,6 +114,36 @@ a_request_that_is_not_found_at_its_server_makes_a_suspect_test() ->
         has("another process may answer", text(Look))
     end
      || Is <- [fun(_) -> false end, fun(From) -> From =:= p(1) end]].
+
+two_rings() ->
+    [edge(p(1), p(2), 1), edge(p(2), p(1), 2), edge(p(3), p(4), 3), edge(p(4), p(3), 4)].
+
+a_cycle_without_time_to_check_it_is_counted_and_reported_test() ->
+    Late = #{late => fun(#{from := From}, _) -> From =:= p(4) end},
+    Look = look(#{}, here(two_rings()), Late),
+    ?assertMatch(#{cycles := [[_, _]], unchecked := 1, looks := 3,
+        suspects := [#{checked := false, edges := [_, _]}]}, Look),
+    has(". There was no time to check 1 cycle that is perhaps a deadlock.", first_line(Look)),
+    has("there was no time to look for its requests at their servers", text(Look)),
+    Json = iolist_to_binary(flame_prof_waits_text:json(Look)),
+    [?assertNotEqual({Part, nomatch}, {Part, binary:match(Json, Part)})
+        || Part <- [<<"\"unchecked\":1">>, <<"\"checked\":false">>]].
+
+%% One request is not at its server: no time makes this a deadlock.
+a_cycle_that_is_refuted_in_part_was_checked_test() ->
+    Told = #{late => fun(#{from := From}, _) -> From =:= p(4) end,
+        proven => fun(#{from := From}) -> From =/= p(3) end},
+    ?assertMatch(#{cycles := [_], unchecked := 0, suspects := [#{checked := true}]},
+        look(#{}, here(two_rings()), Told)).
+
+what_was_late_in_one_look_is_proven_in_the_next_test() ->
+    Late = #{late => fun(#{from := From}, Number) -> Number =:= 1 andalso From =/= p(1) end},
+    ?assertMatch(#{cycles := [_, _], suspects := [], unchecked := 0, looks := 3},
+        look(#{}, here(two_rings()), Late)).
+
+a_node_that_does_not_prove_in_time_leaves_its_cycles_unchecked_test() ->
+    ?assertMatch(#{cycles := [], unchecked := 2, suspects := [_, _]},
+        look(#{}, here(two_rings()), #{proof => error})).
 
 %% The look before has another call of 1; what was read then is of that one.
 what_was_proven_of_another_call_proves_nothing_test() ->
