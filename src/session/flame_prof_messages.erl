@@ -1,10 +1,11 @@
 %% @private The messages in work and the calls of a session's samples, when the places where
 %% processes work on messages were not found at its start.
 %%
-%% Probes find these places ({@link flame_prof_wait_sites}), and a node that is busy may keep them
-%% waiting for too long. The session then starts without, and this process, which is linked to it,
-%% has them looked for again until they are found. The library reads the samples' messages from then
-%% on. The session gets `{flame_prof_messages, Pid, State}' for each try.
+%% Probes find these places ({@link flame_prof_wait_sites}), and a node that is busy may keep some
+%% or all of them waiting for too long. The session then starts with the places that were found,
+%% and this process, which is linked to it, has the others looked for again. The library reads
+%% messages at all places that are known at that time. The session gets
+%% `{flame_prof_messages, Pid, State}' for each try.
 -module(flame_prof_messages).
 
 -behaviour(gen_server).
@@ -41,6 +42,14 @@ start_link(native, #{messages := true} = Options, {off, Why}) ->
     Reported = again(Why),
     ?LOG_WARNING("flame_prof samples without the messages in work: ~ts", [Reported], ?LOG_META),
     {Pid, {off, Reported}};
+start_link(native, #{messages := true} = Options, on) ->
+    case flame_prof_wait_sites:are_all() of
+        true ->
+            {none, on};
+        false ->
+            {ok, Pid} = gen_server:start_link(?MODULE, {self(), Options}, []),
+            {Pid, on}
+    end;
 start_link(_Engine, _Options, State) ->
     {none, State}.
 
@@ -81,16 +90,21 @@ handle_cast(_, State) -> {noreply, State}.
 handle_info(find, {Session, Options} = State) ->
     case state(native, Options) of
         on ->
-            ?LOG_NOTICE("flame_prof samples the messages in work from now on", ?QUIET_META),
             Session ! {?MODULE, self(), on},
-            {stop, normal, State};
+            found(flame_prof_wait_sites:are_all(), State);
         {off, Why} ->
             Session ! {?MODULE, self(), {off, again(Why)}},
-            ok = wait(),
-            {noreply, State}
+            found(false, State)
     end;
 %% A session that ends normally ends no process that is linked to it.
 handle_info({'DOWN', _, process, Session, _}, {Session, _} = State) ->
     {stop, normal, State};
 handle_info(_, State) ->
+    {noreply, State}.
+
+found(true, State) ->
+    ?LOG_NOTICE("flame_prof has found all places of messages in work", ?QUIET_META),
+    {stop, normal, State};
+found(false, State) ->
+    ok = wait(),
     {noreply, State}.

@@ -11,7 +11,7 @@
 %% at most. The probes are linked to the driver, which kills them however far it gets.
 -module(flame_prof_wait_sites).
 
--export([ensure/0, ensure/1, again_ms/0, learn/1, find/0, called/1]).
+-export([ensure/0, ensure/1, are_all/0, again_ms/0, learn/1, find/0, called/1]).
 %% For tests.
 -export([drive/0]).
 
@@ -106,6 +106,11 @@ ensured(IfLate) ->
         _ ->
             renew(Probed, 1, [])
     end.
+
+%% @doc No probe was late, or ensure/0 has tried as often as it does.
+-spec are_all() -> boolean().
+are_all() ->
+    case known() of {{found, Try, _, _}, _} -> Try >= ?TRIES; _ -> false end.
 
 %% @doc After the probes have failed, ensure/0 tries again from then on: the time is kept in whole
 %% seconds.
@@ -279,10 +284,7 @@ in_driver() ->
             exit(Driver, kill),
             receive {'DOWN', Monitor, process, Driver, _} -> ok end
         end,
-        receive
-            {Tag, Answer} -> Answer
-        after 0 -> {failed, too_long, why(too_long)}
-        end
+        receive {Tag, Answer} -> Answer after 0 -> {failed, too_long, why(too_long)} end
     end.
 
 %% Some hundred processes of little work each, which a busy node would keep waiting for seconds.
@@ -436,9 +438,7 @@ lockers() ->
     Hold = fun(Id) ->
         linked(fun() ->
             attempt(fun() -> global:set_lock({Id, self()}, [node()], 0) end),
-            receive
-                never -> ok
-            end
+            receive never -> ok end
         end)
     end,
     _ = [Hold(Id) || Id <- Ids],

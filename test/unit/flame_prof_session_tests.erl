@@ -410,6 +410,21 @@ messages_that_were_not_found_at_the_start_are_looked_for_again_test() ->
         {ok, #{messages := on}} = flame_prof:stop()
     end).
 
+%% Messages are on, and at more places later.
+places_of_messages_that_were_late_are_looked_for_again_test() ->
+    run_with_sites(ok, fun() ->
+        true = ets:insert(?MODULE, {all, false}),
+        _ = profile(native, #{messages => true}),
+        ?assertMatch(#{messages := on}, flame_prof:info()),
+        ok = advance(31000),
+        ?assertMatch({2, [_]}, {asked_for_sites(), finders()}),
+        true = ets:insert(?MODULE, {all, true}),
+        ok = advance(31000),
+        ok = advance(100000),
+        ?assertMatch({3, []}, {asked_for_sites(), finders()}),
+        ?assertMatch(#{messages := on}, flame_prof:info())
+    end).
+
 what_looks_for_messages_is_not_sampled_and_ends_with_the_session_test() ->
     run_with_sites({error, {wait_sites, <<"the probes failed">>}}, fun() ->
         _ = profile(native, #{messages => true}),
@@ -443,6 +458,7 @@ finders() -> [Pid || Pid <- virtual_clock:processes(),
 run_with_sites(Answer, Fun) ->
     run(fun() ->
         ok = stand_in:open(?MODULE, []),
+        true = ets:insert(?MODULE, {all, true}),
         answer_sites(Answer),
         ok = stand_in:load(flame_prof_wait_sites, {?MODULE, site}),
         try Fun()
@@ -460,6 +476,8 @@ asked_for_sites() ->
 
 site(again_ms, []) ->
     31000;
+site(are_all, []) ->
+    ets:lookup_element(?MODULE, all, 2);
 site(ensure, []) ->
     _ = ets:update_counter(?MODULE, asked, 1, {asked, 0}),
     ets:lookup_element(?MODULE, answer, 2).
