@@ -70,7 +70,7 @@ COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocatio
            $(addprefix $(BUILD)/session/,session.o inspect.o sampler_thread.o) \
            $(addprefix $(BUILD)/waits/,mailbox.o served.o) \
            $(addprefix $(BUILD)/store/,directory.o fs.o recover.o log_file.o log_name.o perf_map_file.o) \
-           $(addprefix $(BUILD)/base/,governor.o maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o
+           $(addprefix $(BUILD)/base/,check.o governor.o maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o
 # Rows to unwind by are a sixth of a library, and only a debugger would use them, which finds
 # them in NAME.so.debug. The C stacks that captures are checked with need their own.
 UNWIND := -fno-asynchronous-unwind-tables -fno-unwind-tables

@@ -30,7 +30,7 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers 
 # clang does not know.
 TEST_WARNINGS := -Wall -Wextra -Wno-unknown-warning-option -Wno-maybe-uninitialized -Wno-format-truncation -Wno-clobbered
 COMMON := -std=c11 -O1 -g1 -fno-omit-frame-pointer -pthread $(SANITIZE) \
-          -D_GNU_SOURCE= -Ic_src -Itest/c \
+          $(if $(PRODUCT),,-DFP_SLOW_CHECKS) -D_GNU_SOURCE= -Ic_src -Itest/c \
           $(shell $(PKG_CONFIG) --cflags libuv libzstd zlib 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs libuv libzstd zlib 2>/dev/null || \
           echo -luv -lzstd -lz) -pthread -ldl -lm

@@ -9,12 +9,12 @@
  * side does not write: in the steady state a push costs no cache miss but for the record itself. */
 #include "base/ring.h"
 
-#include <assert.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#include "base/check.h"
 #include "base/error.h"
 
 #define RING_BYTES_MIN ((size_t)64 << 10)
@@ -111,8 +111,9 @@ void *fp_ring_reserve(struct fp_ring *ring, size_t size)
     uint64_t at = head;
     uint64_t need = size + sizeof(struct span);
 
-    assert(size % 8 == 0);
     ring->reserved = head;
+    if (!FP_CHECK(size % 8 == 0))
+        return NULL;
     /* More than half might never fit, wherever the head stands. */
     if (size > capacity / 2 - sizeof(struct span))
         return NULL;
@@ -129,6 +130,11 @@ void *fp_ring_reserve(struct fp_ring *ring, size_t size)
 
 void fp_ring_commit(struct fp_ring *ring)
 {
+    /* relaxed: this thread writes it. */
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    if (!FP_CHECK(ring->reserved - head <= ring->mask + 1))
+        return;
     /* release: partner is the acquire in refresh_head(). The record is whole before the consumer
      * sees it. */
     atomic_store_explicit(&ring->head, ring->reserved, memory_order_release);
@@ -152,6 +158,33 @@ static bool refresh_head(struct fp_ring *ring, uint64_t tail)
     return ring->head_seen != tail;
 }
 
+/* CONSUMER. Whether the span at `tail` is whole words, and ends in the buffer and before what is
+ * not committed. */
+static bool is_sound(const struct fp_ring *ring, uint64_t tail, const struct span *span)
+{
+    return span->size % 8 == 0 && span->size >= sizeof(*span) &&
+           span->size <= ring->head_seen - tail &&
+           span->size <= ring->mask + 1 - (tail & ring->mask);
+}
+
+/* CONSUMER. NULL: it is not sound, and nothing behind it is known. */
+static const struct span *next_span(const struct fp_ring *ring, uint64_t tail)
+{
+    const struct span *span = span_at(ring, tail);
+
+    return FP_CHECK(is_sound(ring, tail, span)) ? span : NULL;
+}
+
+#ifdef FP_SLOW_CHECKS
+/* CONSUMER. Whether the spans from `tail` on end where the producer's last commit does. */
+static bool is_chain(const struct fp_ring *ring, uint64_t tail)
+{
+    while (tail != ring->head_seen && is_sound(ring, tail, span_at(ring, tail)))
+        tail += span_at(ring, tail)->size;
+    return tail == ring->head_seen;
+}
+#endif
+
 const void *fp_ring_peek(struct fp_ring *ring, size_t *size)
 {
     /* relaxed: this thread writes it. */
@@ -160,13 +193,15 @@ const void *fp_ring_peek(struct fp_ring *ring, size_t *size)
 
     if (!refresh_head(ring, tail))
         return NULL;
-    span = span_at(ring, tail);
-    if (span->is_pad) {
+    span = next_span(ring, tail);
+    if (span != NULL && span->is_pad) {
         /* A pad is always committed together with the record behind it. */
         tail += span->size;
         set_tail(ring, tail);
-        span = span_at(ring, tail);
+        span = next_span(ring, tail);
     }
+    if (span == NULL || !FP_CHECK_SLOW(is_chain(ring, tail)))
+        return NULL;
     ring->peeked = tail + span->size;
     *size = span->size - sizeof(*span);
     return span + 1;
@@ -174,7 +209,8 @@ const void *fp_ring_peek(struct fp_ring *ring, size_t *size)
 
 void fp_ring_release(struct fp_ring *ring)
 {
-    set_tail(ring, ring->peeked);
+    if (FP_CHECK(ring->head_seen - ring->peeked <= ring->mask))
+        set_tail(ring, ring->peeked);
 }
 
 size_t fp_ring_used(const struct fp_ring *ring)

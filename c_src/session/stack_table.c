@@ -5,9 +5,10 @@
  * not. With 10^9 different stacks the chance that two have one hash is below 10^-20. */
 #include "session/stack_table.h"
 
-#include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "format/record.h"
@@ -81,6 +82,26 @@ static struct stack_key hash(const uint64_t *frame, size_t count)
     return key;
 }
 
+static bool is_slot(uint32_t slot)
+{
+    return FP_CHECK(slot < FP_STACK_SLOTS);
+}
+
+#ifdef FP_SLOW_CHECKS
+/* Whether each key of the set is in one of its ways. */
+static bool is_set(const struct fp_stack_table *table, uint32_t index)
+{
+    const struct stack_key *set = &table->key[index * WAYS];
+
+    for (unsigned way = 0; way < WAYS; way++)
+        for (unsigned other = 0; other < way; other++)
+            if ((set[way].a | set[way].b) != 0 && set[way].a == set[other].a &&
+                set[way].b == set[other].b)
+                return false;
+    return true;
+}
+#endif
+
 /* An empty way, or else the one that the clock gives up. */
 static unsigned choose_way(const struct stack_key *set, struct clock *clock)
 {
@@ -114,10 +135,13 @@ int fp_stack_table_intern(struct fp_stack_table *table, const uint64_t *frame, s
             return 1;
         }
     }
+    if (!FP_CHECK(clock->hand < WAYS))
+        clock->hand = 0;
     /* Not marked as used: however many stacks are seen once, they replace each other. */
     way = choose_way(set, clock);
     set[way] = key;
     *slot = index * WAYS + way;
+    (void)FP_CHECK_SLOW(is_set(table, index));
     return 0;
 }
 
@@ -125,7 +149,8 @@ void fp_stack_table_forget(struct fp_stack_table *table, uint32_t slot)
 {
     struct clock *clock = &table->clock[slot / WAYS];
 
-    assert(slot < FP_STACK_SLOTS);
+    if (!is_slot(slot))
+        return;
     table->key[slot] = (struct stack_key){0, 0};
     clock->used = (uint8_t)(clock->used & ~(1u << slot % WAYS));
 }
@@ -133,8 +158,7 @@ void fp_stack_table_forget(struct fp_stack_table *table, uint32_t slot)
 /* Lane a names the set: two stacks that follow each other in one slot agree in its low bits. */
 uint64_t fp_stack_table_token(const struct fp_stack_table *table, uint32_t slot)
 {
-    assert(slot < FP_STACK_SLOTS);
-    return table->key[slot].b;
+    return is_slot(slot) ? table->key[slot].b : 0;
 }
 
 int fp_stack_table_holds(struct fp_stack_table *table, uint32_t slot, uint64_t token)
@@ -142,8 +166,8 @@ int fp_stack_table_holds(struct fp_stack_table *table, uint32_t slot, uint64_t t
     const struct stack_key *key = &table->key[slot];
     struct clock *clock = &table->clock[slot / WAYS];
 
-    assert(slot < FP_STACK_SLOTS);
-    if ((key->a | key->b) == 0 || key->b != token)
+    if (!is_slot(slot) || (key->a | key->b) == 0 || key->b != token ||
+        !FP_CHECK((key->a & (SETS - 1)) == slot / WAYS))
         return 0;
     clock->used = (uint8_t)(clock->used | 1u << slot % WAYS);
     return 1;

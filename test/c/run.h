@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
+
 static const char *run_only;
 static const char *run_name = "";
 static int run_count;
@@ -45,6 +47,17 @@ static int run_count;
         fflush(stdout);                                                                            \
         abort();                                                                                   \
     } while (0)
+
+/* A broken invariant of the product (base/check.h). */
+static void run_broken(const char *file, int line, const char *condition)
+{
+    RUN_FAIL("a broken invariant: %s:%d: %s", file, line, condition);
+}
+
+__attribute__((constructor)) static void run_aborts_when_broken(void)
+{
+    fp_check_hook = run_broken;
+}
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \

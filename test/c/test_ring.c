@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/ring.h"
+#include "broken.h"
 #include "test.h"
 
 #define KIB64 (64u << 10)
@@ -278,4 +279,32 @@ RING_TEST(a_producer_that_drops_leaves_the_rest_in_order)
     } while (!last_round);
     pthread_join(producer, NULL);
     CHECK_INT(seen, atomic_load(&accepted));
+}
+
+/* ---- broken ----------------------------------------------------------- */
+
+RING_TEST(a_size_that_is_no_whole_word_is_refused)
+{
+    CHECK_BROKEN("base/ring.c", CHECK(fp_ring_reserve(ring, 7) == NULL));
+    CHECK(push(ring, 8, 1));
+    CHECK(pop(ring, 8, 1));
+}
+
+/* By what writes to the word before it. */
+RING_TEST(a_record_whose_size_was_written_over_is_not_read)
+{
+    static const uint32_t wrong[] = {0, 4, 17, 32, KIB64, UINT32_MAX - 7};
+    size_t size;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint32_t *span, was;
+
+        CHECK(push(ring, 16, i));
+        span = (uint32_t *)(uintptr_t)fp_ring_peek(ring, &size) - 2;
+        was = *span;
+        *span = wrong[i];
+        CHECK_BROKEN("base/ring.c", CHECK(fp_ring_peek(ring, &size) == NULL));
+        *span = was;
+        CHECK(pop(ring, 16, i));
+    }
 }

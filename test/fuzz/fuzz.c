@@ -1,8 +1,15 @@
 #include "fuzz.h"
 
+#include "base/check.h"
 #include "erts/resident.h"
 
 #define PAGE 4096u
+
+/* A broken invariant of the product is a failure. */
+__attribute__((constructor)) static void fail_when_broken(void)
+{
+    fp_check_hook = fuzz_fail;
+}
 
 /* ---- numbers ---------------------------------------------------------- */
 
