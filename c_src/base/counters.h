@@ -55,13 +55,14 @@
     X(errors)      /* failed file operations */                                                    \
     X(file_bytes)  /* bytes that the files took, compressed or not */                              \
     X(files_begun)                                                                                 \
-    X(files_removed)   /* ... finished ones, because they were too old */                          \
-    X(files_recovered) /* ... of dead sessions, finished by this one */                            \
-    X(unresolved)      /* frames whose address is in no known function */                          \
-    X(recoded)         /* cached functions found replaced by other code */                         \
-    X(writer_cpu_ns)   /* CPU time of the writer's thread */                                       \
-    X(file_cpu_ns)     /* ... of which inside calls on files */                                    \
-    X(compress_cpu_ns) /* ... and in compression */
+    X(files_removed)     /* ... finished ones, because they were too old */                        \
+    X(files_recovered)   /* ... of dead sessions, finished by this one */                          \
+    X(unresolved)        /* frames whose address is in no known function */                        \
+    X(broken_invariants) /* base/check.h: the first one ends the session */                        \
+    X(recoded)           /* cached functions found replaced by other code */                       \
+    X(writer_cpu_ns)     /* CPU time of the writer's thread */                                     \
+    X(file_cpu_ns)       /* ... of which inside calls on files */                                  \
+    X(compress_cpu_ns)   /* ... and in compression */
 
 enum fp_counter {
 #define FP_COUNTERS_ENUM(name) FP_COUNTER_##name,

@@ -26,6 +26,7 @@
     X(IO, "io", "a file operation failed")                                                         \
     X(STATE, "bad_state", "the session is not in a state that allows this")                        \
     X(UNVERIFIED, "unverified", "no probe has verified captures of this class")                    \
+    X(BROKEN, "broken_invariant", "an invariant is broken")                                        \
     X(NEWER, "newer_format", "its format is newer than 3, the last that this version reads")       \
     X(MIXED, "mixed_files",                                                                        \
       "files of samples (.erl_perf.log) and files of allocations (.erl_alloc.log) are read "       \

@@ -134,7 +134,8 @@ struct fp_sampler {
     size_t bytes; /* of the mapping behind the arrays above */
     uint64_t random;
     int64_t tick_us;
-    uint16_t on_scheduler; /* that runs the process of the next sample, from 1 on; 0: none */
+    uint16_t on_scheduler;  /* that runs the process of the next sample, from 1 on; 0: none */
+    uint64_t broken_before; /* fp_check_count() when it was created */
     pthread_t thread;
     _Atomic int stopping; /* set by fp_sampler_stop (relaxed: only a flag) */
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -73,9 +74,11 @@ void fp_select_slice(struct fp_sampler *s)
 
 /* ---------------------------------------------------------- the thread -- */
 
+/* A broken invariant ends the thread too, and so the session. */
 static int is_stopping(struct fp_sampler *s)
 {
-    return atomic_load_explicit(&s->stopping, memory_order_relaxed);
+    return atomic_load_explicit(&s->stopping, memory_order_relaxed) ||
+           fp_check_count() != s->broken_before;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -330,6 +333,7 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
         s->targets += FP_PINNED_MAX;
     fp_on_cpu_create(s);
     s->random = (uint64_t)fp_monotonic_ns() | 1;
+    s->broken_before = fp_check_count();
     err = map_arrays(s);
     if (err == 0)
         err = fp_stack_table_create(&s->stacks);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ring.h"
@@ -66,6 +67,10 @@ static void on_writer(void *arg, enum fp_writer_event event, uint64_t ticket, in
 {
     struct fp_session *session = arg;
 
+    if (event == FP_WRITER_BROKEN) {
+        fp_session_stop(session);
+        return;
+    }
     if (event == FP_WRITER_STOPPED)
         atomic_store_explicit(&session->state, FP_SESSION_IS_STOPPED, memory_order_release);
     send_event(session, (enum fp_session_event)event, ticket, err, why);
@@ -328,6 +333,15 @@ static int start_threads(struct fp_session *session)
     return err;
 }
 
+/* The place of a broken invariant that an earlier session ended by is not that of this one. */
+static void forget_broken(void)
+{
+    pthread_mutex_lock(&sessions_lock);
+    if (sessions == NULL)
+        fp_check_forget();
+    pthread_mutex_unlock(&sessions_lock);
+}
+
 int fp_session_start(struct fp_session **out, const struct fp_session_options *options, char *why,
                      size_t why_size)
 {
@@ -338,6 +352,7 @@ int fp_session_start(struct fp_session **out, const struct fp_session_options *o
 
     if (session == NULL)
         goto fail;
+    forget_broken();
     session->options = *options;
     session->sampler_memory.fd = session->writer_memory.fd = -1;
     session->cstack.bytes_max = options->libraries_bytes;

@@ -50,8 +50,8 @@ struct fp_session_options {
     size_t libraries_bytes; /* of a set of C libraries; two sets exist at most */
     uint32_t schedulers_online;
     /* WRITER THREAD. FLUSHED with the ticket; STOPPED with ticket 0, as the writer's last act; err
-     * is 0, or FP_EIO with "path: reason" as text. FILE with the text of sink.h, from the second
-     * file on. */
+     * is 0, FP_EIO with "path: reason" as text, or FP_EBROKEN with the place. FILE with the text of
+     * sink.h, from the second file on. */
     void (*notify)(void *arg, enum fp_session_event event, uint64_t ticket, int err,
                    const char *text);
     void *arg;

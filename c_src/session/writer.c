@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/gauges.h"
@@ -77,6 +78,8 @@ struct fp_writer {
     /* Of the times in the file: Unix time less monotonic time, and what of it is the step of the
      * system's clock since the start. */
     int64_t offset_us, step_us;
+    uint64_t broken_before; /* fp_check_count() at the start */
+    bool is_broken;         /* and FP_WRITER_BROKEN was notified */
     _Atomic uint64_t requests;
     /* 1: the sink does not buffer, or a trigger has come. The thread that sets it writes the note,
      * and publishes it by TRIGGER_BIT. */
@@ -170,13 +173,12 @@ static void write_record(struct fp_writer *writer, const struct fp_record *recor
 {
     const char *text = NULL;
     size_t size = 0;
-    int err = FP_EINVAL;
+    int err;
 
-    if (span < sizeof(*record))
+    if (!FP_CHECK(span >= sizeof(*record) && record->size <= span))
         return;
     prepare_text(writer);
-    if (record->size <= span)
-        err = fp_perf_script_record(writer->script, record, &text, &size);
+    err = fp_perf_script_record(writer->script, record, &text, &size);
     write_text(writer, text, size, fp_perf_script_weight(writer->script));
     if (err != 0 && (record->type == FP_RECORD_SAMPLE || record->type == FP_RECORD_REPEAT ||
                      record->type == FP_RECORD_WEIGHTED))
@@ -337,18 +339,31 @@ static int close_file(struct fp_writer *writer, struct fp_sink_end *end)
     return err;
 }
 
+/* By whatever of the library: its memory may have been written over. */
+static bool is_broken(struct fp_writer *writer)
+{
+    uint64_t broken = fp_check_count() - writer->broken_before;
+
+    fp_counters_set(writer->options.counters, FP_COUNTER_broken_invariants, broken);
+    return broken > 0;
+}
+
 /* Empties the ring for good and closes the file. */
 static void finish(struct fp_writer *writer, uint64_t last_ticket)
 {
     struct fp_sink_end end;
     int err;
 
-    while (drain(writer) > 0)
+    while (drain(writer) > 0 && !is_broken(writer))
         ;
     /* The flush below does nothing in a sink that buffers. */
     write_merged(writer, FP_MERGED_ALL);
     notify_flushed(writer, last_ticket, flush(writer, true));
     err = close_file(writer, &end); /* tries once more if the flush failed */
+    if (is_broken(writer)) {
+        err = FP_EBROKEN;
+        fp_check_print(end.why + sprintf(end.why, "a broken invariant: "));
+    }
     fp_perf_script_destroy(writer->script);
     writer->script = NULL;
     writer->options.notify(writer->options.arg, FP_WRITER_STOPPED, 0, err, end.why);
@@ -432,6 +447,10 @@ int64_t fp_writer_step(struct fp_writer *writer)
         handle_requests(writer, requests);
     if ((requests & STOP_BIT) != 0)
         return 0;
+    if (is_broken(writer) && !writer->is_broken) {
+        writer->is_broken = true;
+        writer->options.notify(writer->options.arg, FP_WRITER_BROKEN, 0, FP_EBROKEN, "");
+    }
     writer->handled = requests;
     drain_and_flush(writer);
     publish(writer);
@@ -496,6 +515,7 @@ int fp_writer_create(struct fp_writer **writer, const struct fp_writer_options *
     snprintf(made->note, sizeof(made->note), "%s", options->note);
     snprintf(made->about, sizeof(made->about), "%s", options->about == NULL ? "" : options->about);
     made->rate_ns = fp_monotonic_ns();
+    made->broken_before = fp_check_count();
     err = fp_perf_script_create(&made->script, &options->script);
     if (err != 0)
         goto fail_writer;

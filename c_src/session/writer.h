@@ -13,7 +13,11 @@
 
 struct fp_writer;
 
-enum fp_writer_event { FP_WRITER_FLUSHED, FP_WRITER_STOPPED };
+enum fp_writer_event {
+    FP_WRITER_FLUSHED,
+    FP_WRITER_STOPPED,
+    FP_WRITER_BROKEN /* an invariant is broken (base/check.h): stop the producer and the writer */
+};
 
 struct fp_writer_options {
     struct fp_ring *ring;
@@ -32,9 +36,10 @@ struct fp_writer_options {
     /* The clocks are this host's; 0: the portable engine keeps clock->step_us, by those of its
      * node. */
     int reads_clock;
-    /* WRITER THREAD. `ticket` is what fp_writer_flush returned (0 with FP_WRITER_STOPPED); err is 0
-     * or FP_EIO, and `why` is "" or "path: reason". After FP_WRITER_STOPPED the thread touches only
-     * its own stack and what fp_writer_join frees; the file is closed. */
+    /* WRITER THREAD. `ticket` is what fp_writer_flush returned, or 0; err is 0, FP_EIO with "path:
+     * reason" in `why`, or FP_EBROKEN, with the place of the first in `why` of FP_WRITER_STOPPED;
+     * else `why` is "". After FP_WRITER_STOPPED the thread touches only its own stack and what
+     * fp_writer_join frees; the file is closed. */
     void (*notify)(void *arg, enum fp_writer_event event, uint64_t ticket, int err,
                    const char *why);
     void *arg;

@@ -104,7 +104,10 @@ sample_rows() ->
         {"own_samples_total", counter, "Samples of the profiler itself.", count, none,
             [{own_samples, ""}]},
         {"ticks_total", counter, "Ticks of the sampler, done and missed.", count, result,
-            [{ticks, "done"}, {missed, "missed"}]}
+            [{ticks, "done"}, {missed, "missed"}]},
+        {"broken_invariants_total", counter,
+            "Broken invariants of the library; the first one ends the session.", count, none,
+            [{broken_invariants, ""}]}
     ].
 
 file_rows() ->

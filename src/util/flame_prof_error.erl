@@ -21,6 +21,9 @@
 %%   <dd>No trigger has fired: there is nothing to write.</dd>
 %%   <dt>`session_ended': `reason'</dt>
 %%   <dd>The session ended before it answered.</dd>
+%%   <dt>`invariant': `reason'</dt>
+%%   <dd>The C library found a mistake of its own, and ended the session. `reason' has the place
+%%     in its sources.</dd>
 %%   <dt>`application': `application', `reason'</dt>
 %%   <dd>The application did not start.</dd>
 %%   <dt>`engine': `engine', `reason', `cause'</dt>
@@ -77,7 +80,7 @@
     | {already_started, #{pid := pid()}}
     | {timeout, #{ms := timeout(), request => start | stop | flush | info}}
     | {not_started | stopping | armed | no_files | closed | busy, #{}}
-    | {session_ended | library | view, #{reason := binary()}}
+    | {session_ended | invariant | library | view, #{reason := binary()}}
     | {application, #{application := atom(), reason := binary()}}
     | {engine, #{engine := flame_prof_engine:name(), reason := binary(), cause => term()}}
     | {memory, #{reason := binary(), file => file:name_all()}}
@@ -137,6 +140,8 @@ sentence({armed, _}) ->
     "no trigger has fired: nothing is written yet";
 sentence({session_ended, #{reason := Why}}) ->
     ["the session ended before it answered: ", Why];
+sentence({invariant, #{reason := Why}}) ->
+    ["flame_prof has a mistake, and has ended the session: ", Why, "; please report it"];
 sentence({application, #{application := Application, reason := Why}}) ->
     io_lib:format("the application ~ts did not start: ~ts", [Application, Why]);
 sentence({engine, #{engine := Engine, reason := Why}}) ->
@@ -251,6 +256,8 @@ of_library({io, Text}, Place) ->
     end;
 of_library({Error, Why}, _Place) when Error =:= enomem; Error =:= full ->
     {memory, #{reason => Why}};
+of_library({broken_invariant, Why}, _Place) ->
+    {invariant, #{reason => Why}};
 of_library({Error, Why}, _Place) ->
     {engine, #{engine => native, reason => Why, cause => Error}}.
 

@@ -25,6 +25,7 @@ static int start_writer_thread(struct fp_writer *writer)
 #include <dirent.h>
 #include <sys/mman.h>
 
+#include "broken.h"
 #include "logs.h"
 #include "temporary.h"
 #include "test.h"
@@ -33,6 +34,8 @@ struct fixture {
     struct temporary directory;
     struct fp_session_options options;
     _Atomic int stopped, told; /* what was told: STOPPED, and all */
+    int stop_err;              /* of STOPPED, with its text */
+    char text[256];
 };
 
 static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int err,
@@ -40,7 +43,11 @@ static void notify(void *arg, enum fp_session_event event, uint64_t ticket, int 
 {
     struct fixture *f = arg;
 
-    (void)ticket, (void)err, (void)text;
+    (void)ticket;
+    if (event == FP_SESSION_STOPPED) {
+        f->stop_err = err;
+        snprintf(f->text, sizeof f->text, "%s", text);
+    }
     atomic_fetch_add(&f->told, 1);
     atomic_fetch_add(&f->stopped, event == FP_SESSION_STOPPED);
 }
@@ -217,4 +224,33 @@ TEST_WITH(words_that_are_put_are_in_a_file_of_their_own, create(0))
     CHECK(has(text, size, ": 250 alloc-words:\n# words=250/250 erl_pid=<0."));
     CHECK(has(text, size, ": 750 alloc-words:\n# words=750/750 erl_pid=<0."));
     free(text);
+}
+
+static void wait_until_stopped(const struct fixture *f)
+{
+    while (!atomic_load(&f->stopped))
+        fp_sleep(1000000);
+}
+
+/* By the thread of the sampler, or without one by the writer. */
+TEST_WITH_EACH(a_broken_invariant_ends_the_session_with_its_place, create, 0, 1)
+{
+    struct fp_session *session;
+    char why[512];
+
+    CHECK_INT(fp_session_start(&session, &f->options, why, sizeof why), 0);
+    CHECK_BROKEN("session/series.c", {
+        (void)fp_check_broken("c_src/session/series.c", 41, "stack < FP_STACK_SLOTS");
+        wait_until_stopped(f);
+    });
+    CHECK_INT(f->stop_err, FP_EBROKEN);
+    CHECK_TEXT(f->text, "a broken invariant: session/series.c:41: stack < FP_STACK_SLOTS");
+    CHECK_INT(fp_counters_get(fp_session_counters(session), FP_COUNTER_broken_invariants), 1);
+    fp_session_close(session);
+    /* It is not that of the next session. */
+    atomic_store(&f->stopped, 0);
+    f->options.files.max_files = 2;
+    CHECK_INT(fp_session_start(&session, &f->options, why, sizeof why), 0);
+    fp_session_close(session);
+    CHECK_INT(f->stop_err, 0);
 }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/ring.h"
+#include "broken.h"
 #include "fake_code.h"
 #include "faulty_disk.h"
 #include "grammar.h"
@@ -27,7 +28,7 @@ struct notes {
     pthread_cond_t changed;
     uint64_t last_ticket; /* of FLUSHED */
     int flushes, flush_err;
-    int stops, stop_err;
+    int stops, stop_err, broken;
     char stop_why[512];
     char thread_name[16];
     sigset_t blocked;
@@ -53,7 +54,7 @@ static void notify(void *arg, enum fp_writer_event event, uint64_t ticket, int e
 {
     struct notes *notes = arg;
 
-    CHECK((err != 0) == (why[0] != '\0'));
+    CHECK((err != 0) == (why[0] != '\0' || event == FP_WRITER_BROKEN));
     pthread_mutex_lock(&notes->lock);
     CHECK_INT(notes->stops, 0);
     if (event == FP_WRITER_FLUSHED) {
@@ -61,6 +62,9 @@ static void notify(void *arg, enum fp_writer_event event, uint64_t ticket, int e
         notes->last_ticket = ticket;
         notes->flush_err = err;
         notes->flushes++;
+    } else if (event == FP_WRITER_BROKEN) {
+        CHECK_INT(err, FP_EBROKEN);
+        notes->broken++;
     } else {
         CHECK_INT(ticket, 0);
         notes->stops++;
@@ -866,4 +870,29 @@ TEST(a_stop_amid_flushes_leaves_no_ticket_open)
         CHECK_INT(f->notes.last_ticket, atomic_load(&handed_out));
         teardown(f);
     }
+}
+
+/* ---- broken ----------------------------------------------------------- */
+
+/* One event, by which the session stops the producer; then the stop has the place. */
+TEST(a_broken_invariant_is_counted_and_ends_with_its_place)
+{
+    struct fixture *f = setup(0);
+    struct fp_record *record;
+
+    push_definitions(f);
+    push_samples(f, 10);
+    pass(f, 100);
+    record = fp_ring_reserve(f->ring, 16);
+    *record = (struct fp_record){.size = 24, .type = FP_RECORD_SAMPLE};
+    fp_ring_commit(f->ring);
+    push_samples(f, 3);
+    CHECK_BROKEN("session/writer.c", pass(f, 300));
+    CHECK_INT(f->notes.broken, 1);
+    CHECK_INT(counter(f, FP_COUNTER_broken_invariants), 1);
+    stop(f);
+    CHECK_INT(f->notes.stop_err, FP_EBROKEN);
+    CHECK(strncmp(f->notes.stop_why, "a broken invariant: session/writer.c:", 37) == 0);
+    CHECK_INT(samples_in_file(f), 13);
+    teardown(f);
 }

@@ -100,6 +100,19 @@ a_library_that_stops_by_itself_ends_the_session_test() ->
         ?assertMatch(#{state := stopped, last_run := #{files := [_]}}, flame_prof:info())
     end).
 
+a_library_with_a_broken_invariant_ends_the_session_with_its_place_test() ->
+    each(fun(Engine) ->
+        Monitor = monitor(process, profile(Engine, #{})),
+        Broken = <<"a broken invariant: base/ring.c:7: size % 8 == 0">>,
+        [Text] = logged:texts(fun() ->
+            fake_agent:say({stopped, {error, {broken_invariant, Broken}}}),
+            receive {'DOWN', Monitor, process, _, Reason} ->
+                ?assertMatch({shutdown, {library, _}}, Reason) end
+        end),
+        ?assertMatch({match, _}, re:run(Text, "has stopped by itself: .*base/ring.c:7: size")),
+        ?assertMatch({match, _}, re:run(Text, "please report it"))
+    end).
+
 a_disk_that_fails_is_in_the_answers_until_it_heals_test() ->
     run(fun() ->
         _ = profile(native, #{}),
