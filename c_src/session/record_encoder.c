@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
@@ -83,11 +84,20 @@ static size_t size_with(size_t head, const struct fp_text *text, size_t n)
     return (head + 7) & ~(size_t)7;
 }
 
-static void put_texts(char *at, const struct fp_text *text, size_t n)
+/* Texts from `at` on, which is up to a word before the head's end, to the record's last word, and
+ * the commit. 0, or FP_EINVAL: they do not end there, and the reservation lapses. */
+static int commit_texts(struct fp_record_encoder *p, const struct fp_record *record, char *at,
+                        const struct fp_text *text, size_t n)
 {
+    const char *end = (const char *)record + record->size;
+
     for (size_t i = 0; i < n; at += text[i++].size)
-        if (text[i].size > 0)
+        if (text[i].size > 0 && FP_CHECK(text[i].size <= (size_t)(end - at)))
             memcpy(at, text[i].bytes, text[i].size);
+    if (!FP_CHECK((size_t)(end - at) < 16))
+        return FP_EINVAL;
+    fp_ring_commit(p->ring);
+    return 0;
 }
 
 static int mfa_is_valid(const struct fp_mfa_text *mfa)
@@ -127,9 +137,7 @@ int fp_record_encoder_process(struct fp_record_encoder *p, uint32_t slot, uint32
     record->label = label.size;
     record->initial_call = mfa_words(initial);
     record->proc_lib_initial_call = mfa_words(proc_lib);
-    put_texts(record->text, text, 6);
-    fp_ring_commit(p->ring);
-    return 0;
+    return commit_texts(p, &record->head, record->text, text, 6);
 }
 
 int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_text module,
@@ -153,9 +161,7 @@ int fp_record_encoder_frame(struct fp_record_encoder *p, uint32_t id, struct fp_
     record->module_len = (uint16_t)module.size;
     record->function_len = (uint16_t)function.size;
     record->file_len = (uint16_t)file.size;
-    put_texts(record->text, text, 3);
-    fp_ring_commit(p->ring);
-    return 0;
+    return commit_texts(p, &record->head, record->text, text, 3);
 }
 
 /* 0 for a frame that is none. */
@@ -199,7 +205,7 @@ int fp_record_encoder_sample(struct fp_record_encoder *p, uint32_t process, uint
     if (process >= FP_PROCESS_SLOTS || stack >= FP_STACK_SLOTS || status >= FP_STATUS_free)
         return FP_EINVAL;
     fp_counters_add(p->counters, FP_COUNTER_attempted, 1);
-    if (p->process_defined[process] && p->stack_defined[stack] &&
+    if (FP_CHECK(p->time_us > 0) && p->process_defined[process] && p->stack_defined[stack] &&
         fp_series_push(&p->series[process], p->ring, process, stack, (uint8_t)status, p->time_us,
                        value, NULL) == 0)
         return 0;

@@ -6,8 +6,10 @@
  *            scheduler (on_cpu.c), and emitted when that capture is there
  *   verify   by the structure, read again behind the stack
  *   emit     records into the ring (emit.c) */
+#include <stdbool.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "session/sampler_internal.h"
@@ -164,10 +166,10 @@ static void sample_again(struct fp_sampler *s, struct target_copy *copy)
     }
 }
 
-/* Copies [from, to), which fit into the scratch together. */
-static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
+/* Reads for the copies [from, to), which fit into the scratch together. False: not one is known. */
+static bool read_together(struct fp_sampler *s, uint32_t from, uint32_t to)
 {
-    uint32_t spans = 0, at = 0, some;
+    uint32_t spans = 0, at = 0;
     uint64_t *word = s->stack_words;
 
     fp_off_cpu_otel(s, s->copy + from, to - from);
@@ -175,10 +177,23 @@ static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
         spans += plan_spans(s, &s->copy[i], word, s->span + spans);
         word += words_of(&s->copy[i]);
     }
+    if (!FP_CHECK(word <= s->stack_words + FP_SAMPLER_STACK_WORDS))
+        return false;
     fp_safe_read_view(s->options.memory, s->span, spans);
     for (uint32_t i = from; i < to; i++) {
         find_copy(s, &s->copy[i], s->span + at);
         at += s->copy[i].spans;
+    }
+    return FP_CHECK(at == spans);
+}
+
+static void copy_together(struct fp_sampler *s, uint32_t from, uint32_t to)
+{
+    uint32_t some;
+
+    if (!read_together(s, from, to)) {
+        fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, to - from);
+        return;
     }
     for (uint32_t i = from; i < to; i += some) {
         some = fp_off_cpu_work_read(s, &s->copy[i], to - i);

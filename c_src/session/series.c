@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 
 int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t process, uint32_t stack,
@@ -12,8 +13,12 @@ int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t proc
                     memcmp(series->value, value, sizeof series->value) == 0;
     size_t own = is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
     size_t size = own + (work == NULL ? 0 : sizeof *work);
-    struct fp_record_sample *record = fp_ring_reserve(ring, size);
+    struct fp_record_sample *record;
 
+    if (!FP_CHECK(process < FP_PROCESS_SLOTS && stack < FP_STACK_SLOTS) ||
+        !FP_CHECK(status < FP_STATUS_COUNT && series->status < FP_STATUS_COUNT))
+        return FP_EFULL;
+    record = fp_ring_reserve(ring, size);
     if (record == NULL)
         return FP_EFULL;
     record->head = (struct fp_record){(uint32_t)size,

@@ -1,5 +1,7 @@
+#include <stdbool.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "erts/process_table.h"
@@ -55,6 +57,8 @@ void fp_targets_drop_exited(struct fp_sampler *s)
 {
     uint32_t kept = 0;
 
+    if (!FP_CHECK(s->live_n <= s->targets))
+        s->live_n = 0;
     for (uint32_t k = 0; k < s->live_n; k++)
         if (s->target[s->live[k]].is_live)
             s->live[kept++] = s->live[k];
@@ -62,17 +66,37 @@ void fp_targets_drop_exited(struct fp_sampler *s)
     fp_counters_set(s->options.counters, FP_COUNTER_selected, kept);
 }
 
+/* The hash has four places for each target. NULL: it is broken. */
 static uint32_t *place_of(struct fp_sampler *s, uint64_t id)
 {
-    uint64_t at = fp_hash_two(id, 0);
+    uint64_t at = fp_hash_two(id, 0), end = at + s->targets;
 
-    for (;; at++) {
+    for (; FP_CHECK(at <= end); at++) {
         uint32_t *place = &s->by_id[at & s->by_id_mask];
 
-        if (*place == NO_SLOT || s->target[*place].id == id)
+        if (*place == NO_SLOT)
+            return place;
+        if (!FP_CHECK(*place < s->targets))
+            return NULL;
+        if (s->target[*place].id == id)
             return place;
     }
+    return NULL;
 }
+
+#ifdef FP_SLOW_CHECKS
+/* Whether each target is found by its pid. */
+static bool is_found_by_id(struct fp_sampler *s)
+{
+    for (uint32_t k = 0; k < s->live_n; k++) {
+        const uint32_t *place = place_of(s, s->target[s->live[k]].id);
+
+        if (place == NULL || *place != s->live[k])
+            return false;
+    }
+    return true;
+}
+#endif
 
 static void list_live(struct fp_sampler *s)
 {
@@ -99,18 +123,23 @@ enum step { RETAIN, INSERT };
 static void update_one(struct fp_sampler *s, enum step step, uint64_t id, uint64_t address,
                        int8_t status, uint32_t *next)
 {
-    uint32_t slot = *place_of(s, id);
+    uint32_t *place = place_of(s, id), slot;
 
+    if (place == NULL)
+        return;
+    slot = *place;
     if (slot == NO_SLOT) {
         if (step == RETAIN || (address == 0 && fp_process_table_lookup(s->layout, s->options.memory,
                                                                        id, &address) != 0))
             return;
-        while (s->target[*next].is_live)
+        while (*next < s->targets && s->target[*next].is_live)
             ++*next;
+        if (!FP_CHECK(*next < s->targets))
+            return;
         slot = *next;
         s->target[slot] =
             (struct target){.id = id, .address = address, .is_live = 1, .status = status};
-        *place_of(s, id) = slot;
+        *place = slot;
     }
     s->target[slot].is_kept = 1;
     s->target[slot].status = status;
@@ -140,9 +169,12 @@ void fp_targets_update(struct fp_sampler *s)
 {
     memset(s->by_id, 0xff, (s->by_id_mask + 1) * sizeof *s->by_id);
     for (uint32_t slot = 0; slot < s->targets; slot++) {
+        uint32_t *place;
+
         s->target[slot].is_kept = 0;
-        if (s->target[slot].is_live)
-            *place_of(s, s->target[slot].id) = slot;
+        place = s->target[slot].is_live ? place_of(s, s->target[slot].id) : NULL;
+        if (place != NULL)
+            *place = slot;
     }
     update_each(s, RETAIN);
     for (uint32_t slot = 0; slot < s->targets; slot++)
@@ -150,6 +182,7 @@ void fp_targets_update(struct fp_sampler *s)
             s->target[slot].is_live = 0;
     update_each(s, INSERT);
     list_live(s);
+    (void)FP_CHECK_SLOW(is_found_by_id(s));
 }
 
 /* A slot for each hash, behind those of the schedulers. A process whose slot another one has takes

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
@@ -67,6 +68,34 @@ void fp_blocks_destroy(struct fp_blocks *blocks)
     fp_zstd_destroy(blocks->zst);
     fp_pages_free(blocks, sizeof(*blocks));
 }
+
+/* Whether bytes, piece and ring of blocks are within their bounds. */
+static bool is_sound(const struct fp_blocks *blocks)
+{
+    return FP_CHECK(blocks->begin <= blocks->end) &&
+           FP_CHECK(blocks->end + blocks->open.bytes <= BYTES_ROOM) &&
+           FP_CHECK(blocks->piece_size <= PIECE) && FP_CHECK(blocks->n <= BLOCKS_MAX);
+}
+
+#ifdef FP_SLOW_CHECKS
+/* Whether all that the closed blocks and the open one have waits, and lies there. More waits than
+ * that where libzstd failed. */
+static bool is_sum(const struct fp_blocks *blocks)
+{
+    uint64_t text = blocks->open.text, weight = blocks->open.weight;
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < blocks->n; i++) {
+        const struct fp_block *block = &blocks->closed[(blocks->first + i) % BLOCKS_MAX];
+
+        text += block->text;
+        weight += block->weight;
+        bytes += block->bytes;
+    }
+    return text <= blocks->waiting_text && weight <= blocks->waiting_weight &&
+           bytes == blocks->end - blocks->begin;
+}
+#endif
 
 /* The bytes that `size` more bytes of text may need until the block is closed. */
 static size_t bound(const struct fp_blocks *blocks, size_t size)
@@ -142,6 +171,9 @@ int fp_blocks_put(struct fp_blocks *blocks, const char *text, size_t size, uint6
 {
     int err;
 
+    if (!is_sound(blocks) ||
+        !FP_CHECK(blocks->open.text == 0 || blocks->open.offset_ns == offset_ns))
+        return FP_ENOMEM;
     if (blocks->open.text + size > FP_ZST_FRAME_MAX || !make_room(blocks, bound(blocks, size)))
         return FP_EFULL;
     if (blocks->open.text == 0) {
@@ -171,24 +203,38 @@ int fp_blocks_end(struct fp_blocks *blocks)
     err = blocks->zst == NULL ? 0 : put_piece(blocks, true);
     if (err != 0)
         return err;
+    if (!is_sound(blocks))
+        return FP_ENOMEM;
     blocks->open.ended_ns = fp_monotonic_ns();
     blocks->closed[(blocks->first + blocks->n) % BLOCKS_MAX] = blocks->open;
     blocks->n++;
     blocks->end += blocks->open.bytes;
     reopen(blocks);
+    (void)FP_CHECK_SLOW(is_sum(blocks));
     return 0;
+}
+
+/* Whether the bytes, the text and the samples of the oldest block are among those that wait. */
+static bool is_first_whole(const struct fp_blocks *blocks, const struct fp_block *block)
+{
+    return block->bytes <= blocks->end - blocks->begin && block->text <= blocks->waiting_text &&
+           block->weight <= blocks->waiting_weight;
 }
 
 const struct fp_block *fp_blocks_first(const struct fp_blocks *blocks, const char **bytes)
 {
+    const struct fp_block *block = &blocks->closed[blocks->first];
+
     *bytes = blocks->bytes + blocks->begin;
-    return blocks->n == 0 ? NULL : &blocks->closed[blocks->first];
+    return blocks->n > 0 && FP_CHECK(is_first_whole(blocks, block)) ? block : NULL;
 }
 
 void fp_blocks_drop_first(struct fp_blocks *blocks)
 {
     const struct fp_block *block = &blocks->closed[blocks->first];
 
+    if (!FP_CHECK(blocks->n > 0))
+        return;
     blocks->begin += block->bytes;
     blocks->waiting_text -= block->text;
     blocks->waiting_weight -= block->weight;
@@ -196,6 +242,7 @@ void fp_blocks_drop_first(struct fp_blocks *blocks)
     blocks->n--;
     if (blocks->n == 0 && blocks->open.bytes == 0)
         blocks->begin = blocks->end = 0;
+    (void)FP_CHECK_SLOW(is_sum(blocks));
 }
 
 uint64_t fp_blocks_number(const struct fp_blocks *blocks)

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "store/blocks.h"
@@ -223,17 +224,22 @@ static int write_block(struct fp_sink *sink, const struct fp_block *block, const
 {
     int err = 0;
 
+    if (!FP_CHECK(!sink->is_buffering))
+        return FP_EIO;
     if (sink->file.descriptor >= 0 && sink->file.offset_ns != block->offset_ns)
         finish_file(sink);
     if (sink->file.descriptor < 0)
         err = begin_file(sink, (block->begun_ns + block->offset_ns) / SECOND_NS, block->offset_ns);
     if (err != 0 && sink->file.descriptor < 0)
         return fail(sink, sink->directory, fp_fs_reason(err));
+    if (err == 0 && !FP_CHECK(sink->file.offset_ns == block->offset_ns))
+        return FP_EIO;
     if (err == 0)
         err = fp_log_file_write(&sink->file, bytes, block->bytes, block->text, block->weight);
     if (err != 0)
         return fail_file(sink, err);
     sink->gauges.bytes += block->bytes;
+    (void)FP_CHECK(sink->file.size <= sink->gauges.bytes);
     if (sink->is_failing)
         emit(sink, FP_SINK_HEALED, sink->path);
     sink->is_failing = false;

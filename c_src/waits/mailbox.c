@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/process.h"
@@ -95,6 +96,8 @@ static int remember(struct fp_mailbox *m, uint64_t address)
         m->address_of = more;
         m->visited_room = room;
     }
+    if (!FP_CHECK(m->visited < m->visited_room))
+        return FP_ENOMEM;
     m->address_of[m->visited++] = (uint32_t)(address >> 3);
     return 0;
 }
@@ -301,6 +304,8 @@ static int confirm(struct fp_mailbox *m)
         err = FP_ETORN;
     if (err != 0)
         return err;
+    if (!FP_CHECK(m->items <= CHUNK && m->items <= m->visited))
+        return FP_ENOMEM;
     m->answer.taken = taken;
     m->answer.signals += m->signals;
     if (m->items + m->signals > 0) /* else the queues were empty when they were copied */

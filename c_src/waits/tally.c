@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -35,7 +36,7 @@ void fp_tally_add(struct fp_tally *tally, uint64_t a, uint64_t b)
             break;
     }
     if (row->count == 0) {
-        if (tally->used >= tally->rows / 4 * 3) {
+        if (tally->used >= tally->rows / 4 * 3 || !FP_CHECK(row->key[0] == 0)) {
             tally->others++;
             return;
         }
@@ -61,7 +62,7 @@ void fp_tally_sort(struct fp_tally *tally)
 {
     uint32_t n = 0;
 
-    for (uint32_t k = 0; n < tally->used; k++)
+    for (uint32_t k = 0; n < tally->used && FP_CHECK(k < tally->rows); k++)
         if (tally->row[k].count != 0)
             tally->row[n++] = tally->row[k];
     qsort(tally->row, n, sizeof *tally->row, compare);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
@@ -124,7 +125,7 @@ static void read_tops(struct look *look)
             look->counts->moved++;
         }
     }
-    look->candidates = kept;
+    look->candidates = FP_CHECK(span == look->span + n) ? kept : 0;
 }
 
 /* The terms that are elsewhere. */
@@ -265,6 +266,8 @@ static void add_process(struct look *look, uint64_t address, uint32_t slot,
         look->counts->moved++;
         return;
     }
+    if (!FP_CHECK(look->candidates < BATCH))
+        return;
     c = &look->candidate[look->candidates++];
     c->address = address;
     c->before = *now;

@@ -1,9 +1,10 @@
 /* test_mailbox.c - mailboxes in fake memory: counted by sender and tag while they stand still, and
  * what remains certain while they move. */
-#include "base/error.h"
+#include "waits/mailbox.c"
+
+#include "broken.h"
 #include "fake_queue.h"
 #include "test.h"
-#include "waits/mailbox.h"
 
 #define SENDER(n) ((uint64_t)(n) << 4 | 0x03)
 #define SIZE (1u << 22)
@@ -452,4 +453,31 @@ TEST(random_queues_harm_nothing)
         CHECK(f->answer->messages <= 40);
         destroy(f);
     }
+}
+
+TEST_WITH(a_mailbox_that_was_written_over_ends, create(25))
+{
+    const struct fp_mailbox_limits limits = {3, 1000, 100000};
+
+    add(f, FAKE_INNER, f->get, SENDER(1), 3);
+    CHECK_INT(fp_mailbox_open(&f->mailbox, &f->vm.layout, &f->vm.memory.reader, f->pid, &limits),
+              0);
+    f->mailbox->visited = 1;
+    CHECK_BROKEN("waits/mailbox.c", CHECK(fp_mailbox_step(f->mailbox, 65536)));
+    CHECK_INT(fp_mailbox_answer(f->mailbox)->err, FP_ENOMEM);
+}
+
+TEST(a_tally_that_was_written_over_counts_no_new_row)
+{
+    struct fp_tally tally;
+
+    CHECK_INT(fp_tally_create(&tally, 8), 0);
+    fp_tally_add(&tally, 1, 2);
+    for (uint32_t k = 0; k < tally.rows; k++)
+        tally.row[k].key[0] += 99;
+    CHECK_BROKEN("waits/tally.c", fp_tally_add(&tally, 3, 4));
+    CHECK_INT(tally.others, 1);
+    tally.used = 9;
+    CHECK_BROKEN("waits/tally.c", fp_tally_sort(&tally));
+    fp_tally_destroy(&tally);
 }

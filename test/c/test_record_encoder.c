@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "broken.h"
 #include "format/record.h"
 #include "session/record_encoder.h"
 #include "test.h"
@@ -405,4 +406,21 @@ TEST_WITH(the_books_balance_whatever_is_handed_over, create())
     CHECK(samples > 1000);
     CHECK(stat(f, FP_COUNTER_dropped) > 1000);
     CHECK_INT(stat(f, FP_COUNTER_attempted), samples + stat(f, FP_COUNTER_dropped));
+}
+
+TEST_WITH(a_sample_before_the_first_tick_is_dropped, create())
+{
+    struct fp_record_encoder *encoder;
+    const int32_t frame[] = {-2};
+
+    CHECK_INT(fp_record_encoder_create(&encoder, f->ring, &f->stats, &f->clock), 0);
+    CHECK_INT(fp_record_encoder_process(encoder, 1, 2, 3, nothing, nothing, &no_call, &no_call), 0);
+    CHECK_INT(fp_record_encoder_stack(encoder, 1, frame, 1), 0);
+    empty(f);
+    CHECK_BROKEN(
+        "session/record_encoder.c",
+        CHECK_INT(fp_record_encoder_sample(encoder, 1, 1, FP_STATUS_waiting, f->value), FP_EFULL));
+    CHECK_INT(pop(f), -1);
+    CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_dropped), 1);
+    fp_record_encoder_destroy(encoder);
 }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "broken.h"
 #include "erts/stack.h"
 #include "sampler_bench.h"
 #include "test.h"
@@ -1249,4 +1250,27 @@ TEST(a_tick_of_a_millisecond_is_at_most_a_quarter_late)
 
         CHECK(delay >= 0 && delay < 250000);
     }
+}
+
+/* ---- broken ----------------------------------------------------------- */
+
+TEST(more_targets_than_have_room_are_not_sampled)
+{
+    struct bench *b = bench_create(25, 64, 8);
+    uint32_t targets;
+
+    for (uint32_t n = 0; n < 8; n++)
+        fake_spawn(&b->vm, n, FAKE_JIT);
+    start(b);
+    targets = b->sampler->targets;
+    tick(b);
+    b->sampler->live_n = targets + 1;
+    CHECK_BROKEN("session/targets.c", fp_targets_drop_exited(b->sampler));
+    CHECK_INT(b->sampler->live_n, 0);
+    b->sampler->targets = 2;
+    CHECK_BROKEN("session/targets.c", fp_targets_update(b->sampler));
+    CHECK(b->sampler->live_n <= 2);
+    b->sampler->targets = targets;
+    fp_targets_update(b->sampler);
+    bench_destroy(b);
 }

@@ -1,5 +1,6 @@
 /* test_series.c - each sample of a process with its change since the last one. */
 #include "base/error.h"
+#include "broken.h"
 #include "format/record.h"
 #include "session/series.h"
 #include "test.h"
@@ -148,4 +149,23 @@ TEST_WITH(any_numbers_have_a_difference, create())
         CHECK_INT(push(f, 0, 0, i), 0);
         pop(f);
     }
+}
+
+TEST_WITH(a_sample_of_a_slot_that_there_is_not_is_refused, create())
+{
+    size_t size;
+
+    CHECK_BROKEN("session/series.c",
+                 CHECK_INT(push(f, FP_STACK_SLOTS, FP_STATUS_waiting, 55), FP_EFULL));
+    CHECK_BROKEN("session/series.c", CHECK_INT(push(f, 3, FP_STATUS_COUNT, 55), FP_EFULL));
+    CHECK(fp_ring_peek(f->ring, &size) == NULL);
+    CHECK_INT(push(f, 3, FP_STATUS_waiting, 55), 0);
+    CHECK_INT(pop(f).stack, 3);
+}
+
+TEST_WITH(a_series_that_was_written_over_has_no_more_samples, create())
+{
+    CHECK_INT(push(f, 3, FP_STATUS_waiting, 55), 0);
+    f->series.status = 0xee;
+    CHECK_BROKEN("session/series.c", CHECK_INT(push(f, 3, FP_STATUS_waiting, 56), FP_EFULL));
 }

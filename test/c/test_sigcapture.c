@@ -17,7 +17,7 @@
 
 #include <linux/futex.h>
 
-#include "run.h"
+#include "broken.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
@@ -1662,10 +1662,61 @@ static void schedulers_that_register_at_once_find_the_same_code(void)
     }
 }
 
+/* -------------------------------------------------------------- broken -- */
+
+static void use_slot(struct fp_slot *slot, unsigned count)
+{
+    fp_slots.slot = slot;
+    atomic_store(&fp_slots.count, count);
+}
+
+static void a_scheduler_without_a_thread_is_sent_no_signal(void)
+{
+    struct fp_slot *slot = calloc(1, sizeof *slot);
+    uint32_t ticket;
+
+    use_slot(slot, 1);
+    atomic_store(&slot->is_registered, 1);
+    CHECK_BROKEN("erts/capture/sigcapture.c",
+                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
+    slot->thread = (pid_t)syscall(SYS_gettid);
+    atomic_store(&slot->state, 7);
+    CHECK_BROKEN("erts/capture/sigcapture.c",
+                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
+    use_slot(NULL, 0);
+    free(slot);
+}
+
+static void a_capture_that_was_written_over_is_not_read(void)
+{
+    struct fp_slot *slot = calloc(1, sizeof *slot);
+
+    use_slot(slot, 1);
+    atomic_store(&slot->state, FP_SLOT_WORD(5, FP_SLOT_READY));
+    CHECK(fp_sigcapture_poll(0, 5) != NULL);
+    slot->capture.words = FP_STACK_WORDS_MAX + 1;
+    CHECK_BROKEN("erts/capture/sigcapture.c", CHECK(fp_sigcapture_poll(0, 5) == NULL));
+    slot->capture.words = 1;
+    slot->capture.leaf_words = 2;
+    CHECK_BROKEN("erts/capture/sigcapture.c", CHECK(fp_sigcapture_poll(0, 5) == NULL));
+    use_slot(NULL, 0);
+    free(slot);
+}
+
+static void a_release_of_nobody_s_changes_nothing(void)
+{
+    CHECK_INT(fp_sigcapture_users(), 0);
+    CHECK_BROKEN("erts/capture/sigcapture.c", fp_sigcapture_release());
+    CHECK_INT(fp_sigcapture_users(), 0);
+}
+
 int main(int argc, char **argv)
 {
     RUN_START(argc, argv);
     make_code();
+    RUN(a_scheduler_without_a_thread_is_sent_no_signal);
+    RUN(a_capture_that_was_written_over_is_not_read);
+    RUN(a_release_of_nobody_s_changes_nothing);
     RUN(before_preparation_there_are_no_schedulers);
     RUN(numbers_that_can_not_be_are_refused);
     RUN(of_two_who_ask_at_once_one_is_refused);

@@ -1,5 +1,6 @@
 /* test_term_walk.c - the walker of terms over fake memory: every kind, and what is none. */
 #include "base/error.h"
+#include "broken.h"
 #include "erts/term/message.h"
 #include "fake_terms.h"
 #include "fake_vm.h"
@@ -563,4 +564,16 @@ TEST_WITH(a_list_that_holds_itself_ends, create(27))
     EXPECT(cell | 1, info, OTHER, 0, 0);
     fake_put_word(&f->vm.memory, cell + 24, (cell + 16) | 2);
     EXPECT((cell + 16) | 2, info, OTHER, 0, 0);
+}
+
+TEST_WITH(a_walk_that_was_written_over_reads_nothing, create(25))
+{
+    const uint64_t word[2] = {1, 2};
+
+    f->walk.copies = FP_WALK_COPIES + 1;
+    CHECK_BROKEN("erts/term/walk.c", CHECK(fp_walk_words(&f->walk, HEAP, 1) == NULL));
+    CHECK_BROKEN("erts/term/walk.c", fp_walk_copy(&f->walk, HEAP, word, 2));
+    CHECK_INT(f->walk.copies, FP_WALK_COPIES + 1);
+    fp_walk_again(&f->walk, 1);
+    CHECK(fp_walk_words(&f->walk, HEAP, 1) != NULL);
 }

@@ -1,8 +1,8 @@
 /* test_waits.c - a look at processes in fake memory: callers, servers, receives by hand, and all
  * that moves or contradicts itself meanwhile. */
-#include "waits/waits.h"
+#include "waits/waits.c"
 
-#include "base/error.h"
+#include "broken.h"
 #include "erts/monitors.h"
 #include "fake_monitors.h"
 #include "fake_vm.h"
@@ -449,4 +449,27 @@ TEST(any_memory_is_survived)
         }
         destroy();
     }
+}
+
+TEST(no_more_processes_are_kept_than_a_batch_has)
+{
+    unsigned char bytes[FP_PROBE_WINDOW];
+    struct fp_waits_counts counts = {0};
+    struct look *look = calloc(1, sizeof *look);
+    struct fp_moment now;
+
+    create(25);
+    spawn_caller(2, 1);
+    CHECK_INT(
+        fp_safe_read(&b.vm.memory.reader, fake_process_at(2), bytes, fp_moment_bytes(&b.vm.layout)),
+        0);
+    fp_moment_decode(&b.vm.layout, bytes, &now);
+    look->options = &b.options;
+    look->counts = &counts;
+    look->candidates = BATCH;
+    CHECK_BROKEN("waits/waits.c",
+                 add_process(look, fake_process_at(2), fake_slot(&b.vm.layout, 2), &now));
+    CHECK_INT(look->candidates, BATCH);
+    free(look);
+    destroy();
 }

@@ -7,6 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "erts/capture/jit_code.h"
 
@@ -317,6 +318,8 @@ static void handle(struct fp_slot *slot, uint32_t number, const ucontext_t *cont
     begin = fp_monotonic_ns();
     copy_registers(context, &registers);
     fp_handler_copy(&slot->scheduler, &registers, &slot->capture);
+    if (!FP_CHECK(fp_capture_is_sound(&slot->capture)))
+        fp_capture_empty(&slot->capture);
     slot->handler_ns = (uint64_t)(fp_monotonic_ns() - begin);
     if (!fp_slot_move(slot, number, FP_SLOT_HANDLING, FP_SLOT_READY))
         (void)fp_slot_move(slot, number, FP_SLOT_ABANDONED, FP_SLOT_IDLE);

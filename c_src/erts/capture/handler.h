@@ -89,6 +89,22 @@ struct fp_capture {
     uint64_t word[FP_STACK_WORDS_MAX];
 };
 
+/* Whether the numbers of what was copied are within its arrays: before the slot is given away, and
+ * before it is read. */
+static inline int fp_capture_is_sound(const struct fp_capture *capture)
+{
+    return capture->result <= FP_CAPTURE_UNFOUND && capture->words <= FP_STACK_WORDS_MAX &&
+           capture->leaf_words <= capture->words && capture->native_bytes <= FP_CAPTURE_NATIVE_MAX;
+}
+
+/* Nothing was copied. */
+static inline void fp_capture_empty(struct fp_capture *capture)
+{
+    capture->result = FP_CAPTURE_UNFOUND;
+    capture->words = capture->leaf_words = capture->native_bytes = 0;
+    capture->work_at = 0;
+}
+
 void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
                      const struct fp_registers *registers, struct fp_capture *capture);
 

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/capture/jit_code.h"
@@ -54,7 +55,8 @@ int fp_sigcapture_acquire(void)
 
 void fp_sigcapture_release(void)
 {
-    atomic_fetch_sub(&fp_sigcapture.users, 1);
+    if (FP_CHECK(atomic_load(&fp_sigcapture.users) > 0))
+        atomic_fetch_sub(&fp_sigcapture.users, 1);
 }
 
 int fp_sigcapture_users(void)
@@ -190,6 +192,8 @@ static int request(unsigned at, uint32_t *ticket)
 
     if (atomic_load(&fp_sigcapture.lost_signal) != 0)
         return FP_ESIGNAL;
+    if (!FP_CHECK(slot->thread > 0) || !FP_CHECK(FP_SLOT_STATE(old) <= FP_SLOT_ABANDONED))
+        return FP_ESTATE;
     if (FP_SLOT_STATE(old) != FP_SLOT_IDLE ||
         !atomic_compare_exchange_strong_explicit(&slot->state, &old,
                                                  FP_SLOT_WORD(number, FP_SLOT_REQUESTED),
@@ -213,7 +217,10 @@ const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
 {
     const struct fp_slot *slot = &fp_slots.slot[at];
 
-    return load_state(slot) == FP_SLOT_WORD(ticket, FP_SLOT_READY) ? &slot->capture : NULL;
+    return load_state(slot) == FP_SLOT_WORD(ticket, FP_SLOT_READY) &&
+                   FP_CHECK(fp_capture_is_sound(&slot->capture))
+               ? &slot->capture
+               : NULL;
 }
 
 int fp_sigcapture_is_pending(unsigned at, uint32_t ticket)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "erts/term.h"
 
@@ -41,13 +42,15 @@ static const uint64_t *read_near(struct fp_walk *walk, uint64_t address, uint32_
         return NULL;
     walk->near_at = address;
     walk->near_words = words;
-    return walk->near;
+    return FP_CHECK(words <= FP_WALK_WORDS) ? walk->near : NULL;
 }
 
 static inline const uint64_t *words_at(struct fp_walk *walk, uint64_t address, uint32_t n)
 {
     const uint64_t *word;
 
+    if (!FP_CHECK(walk->copies <= FP_WALK_COPIES))
+        return NULL;
     for (uint32_t i = 0; i < walk->copies; i++) {
         const struct fp_walk_copy *copy = &walk->copy[i];
 
@@ -92,6 +95,8 @@ void fp_walk_copy(struct fp_walk *walk, uint64_t address, const uint64_t *word, 
 {
     uint32_t at = 0;
 
+    if (!FP_CHECK(walk->copies <= FP_WALK_COPIES))
+        return;
     while (at < walk->copies && walk->copy[at].at != address)
         at++;
     if (at == FP_WALK_COPIES)
