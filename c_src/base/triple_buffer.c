@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/pages.h"
 
@@ -58,6 +59,8 @@ uint64_t *fp_triple_buffer_begin(struct fp_triple_buffer *list)
 
 void fp_triple_buffer_publish(struct fp_triple_buffer *list, size_t n)
 {
+    if (!FP_CHECK(n <= list->room))
+        n = 0;
     list->n[list->back] = n;
     list->back =
         atomic_exchange_explicit(&list->middle, list->back | FRESH, memory_order_acq_rel) & ~FRESH;
@@ -70,6 +73,6 @@ const uint64_t *fp_triple_buffer_take(struct fp_triple_buffer *list, size_t *n, 
     if (*is_new)
         list->front =
             atomic_exchange_explicit(&list->middle, list->front, memory_order_acq_rel) & ~FRESH;
-    *n = list->n[list->front];
+    *n = FP_CHECK(list->n[list->front] <= list->room) ? list->n[list->front] : 0;
     return buffer(list, list->front);
 }

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "erts/process_names.h"
@@ -63,6 +64,8 @@ static int push_stack(struct fp_sampler *s, const struct fp_stack *stack, uint32
 {
     struct fp_record_stack *record;
 
+    if (!FP_CHECK(stack->count > 0 && stack->count <= FP_STACK_FRAMES_MAX))
+        return FP_EFULL;
     if (fp_stack_table_intern(s->stacks, stack->frame, stack->count, slot))
         return 0;
     fp_sampler_count(s, FP_COUNTER_stacks, 1);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "session/on_cpu.h"
@@ -103,6 +104,7 @@ static void set_lost(struct fp_sampler *s, unsigned at, int is_lost)
         return;
     s->pending[at].is_lost = (uint8_t)is_lost;
     s->lost_schedulers += is_lost ? 1u : -1u;
+    (void)FP_CHECK(s->lost_schedulers <= s->schedulers);
     fp_counters_set(s->options.counters, FP_COUNTER_lost_schedulers, s->lost_schedulers);
 }
 
@@ -234,7 +236,7 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
 {
     const struct target *target = &s->target[pending->target];
 
-    if (capture->result == FP_CAPTURE_NO_PROCESS)
+    if (capture->result == FP_CAPTURE_NO_PROCESS || !FP_CHECK(pending->target < s->targets))
         return UINT32_MAX;
     if (s->options.mode == FP_MODE_SCHEDULERS)
         return fp_target_find_or_add(

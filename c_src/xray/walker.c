@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "erts/term.h"
@@ -80,6 +81,8 @@ static int charge(struct fp_xray_walker *walker, uint32_t node, const struct fp_
 {
     struct fp_xray_shape *last = &walker->last_shape;
 
+    if (!FP_CHECK(node < walker->paths.nodes))
+        return FP_ETORN;
     if (last->form != shape->form || last->arity != shape->arity || last->tag != shape->tag) {
         *last = *shape;
         walker->last_type = fp_xray_path(&walker->types, 0, FP_XRAY_NOWHERE, 0, shape);
@@ -512,6 +515,8 @@ int fp_xray_walk(struct fp_xray_walker *walker, uint32_t objects)
     while (walker->entries > 0 && done < objects) {
         int n;
 
+        if (!FP_CHECK(walker->entries <= walker->entry_room))
+            return FP_ETORN;
         if (walker->entry[walker->entries - 1].mode == MEMBERS) {
             n = walk_members(walker, objects - done);
         } else {

@@ -2,6 +2,7 @@
  * counters balance. The schedulers are the test's own; captures are of the fake VM, as the handler
  * makes them. */
 #include "base/error.h"
+#include "broken.h"
 #include "fake_schedulers.h"
 #include "sampler_bench.h"
 #include "test.h"
@@ -736,4 +737,24 @@ TEST(schedulers_that_are_offline_or_strangers_are_left_out)
 __attribute__((constructor)) static void use_the_clock(void)
 {
     virtual_clock = read_clock;
+}
+
+/* ---------------------------------------------------------------- broken -- */
+
+TEST(a_capture_for_a_target_that_there_is_not_is_no_sample)
+{
+    struct bench *b = create(FP_MODE_PROCESSES);
+
+    spawn(b, 3);
+    run(b, 3, 1);
+    start(b);
+    tick(b);
+    b->sampler->pending[1].target = b->sampler->targets;
+    answer(b, 1);
+    CHECK_BROKEN("session/on_cpu.c", fp_on_cpu_poll(b->sampler));
+    drain(b);
+    CHECK_INT(b->samples, 0);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
+    check_books(b);
+    bench_destroy(b);
 }

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/triple_buffer.h"
+#include "broken.h"
 #include "test.h"
 
 #define ROOM 64u
@@ -85,5 +86,19 @@ TEST(lists_are_never_mixed)
             CHECK(word[i] == last + i);
     }
     pthread_join(thread, NULL);
+    fp_triple_buffer_destroy(handover);
+}
+
+TEST(a_list_that_is_longer_than_its_room_is_published_empty)
+{
+    struct fp_triple_buffer *handover;
+    size_t n;
+    int is_new;
+
+    CHECK_INT(fp_triple_buffer_create(&handover, ROOM), 0);
+    fp_triple_buffer_begin(handover);
+    CHECK_BROKEN("base/triple_buffer.c", fp_triple_buffer_publish(handover, ROOM + 1));
+    CHECK(fp_triple_buffer_take(handover, &n, &is_new) != NULL);
+    CHECK_INT(n, 0);
     fp_triple_buffer_destroy(handover);
 }

@@ -3,8 +3,10 @@
 #include "xray/xray.h"
 
 #include "base/error.h"
+#include "broken.h"
 #include "fake_queue.h"
 #include "test.h"
+#include "xray/walker.h"
 
 #define HEAP (FAKE_BASE + UINT64_C(0x800000000))
 #define HEAP_WORDS 65536u
@@ -514,4 +516,19 @@ TEST(damaged_heaps_end)
         destroy(f);
     }
     CHECK(told > 0);
+}
+
+TEST_WITH(a_walker_that_was_written_over_visits_nothing, create(27))
+{
+    const struct fp_xray_walker_limits limits = {
+        .paths = 16, .types = 16, .entries = 16, .binaries = 16};
+    struct fp_xray_walker walker;
+
+    CHECK_INT(
+        fp_xray_walker_create(&walker, &f->vm.memory.reader, &f->vm.memory.reader, 27, &limits), 0);
+    fp_xray_walker_clear(&walker);
+    CHECK_INT(fp_xray_walk(&walker, 10), 1);
+    walker.entries = 7;
+    CHECK_BROKEN("xray/walker.c", CHECK_INT(fp_xray_walk(&walker, 10), FP_ETORN));
+    fp_xray_walker_destroy(&walker);
 }
