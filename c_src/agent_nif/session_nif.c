@@ -111,6 +111,12 @@ static ERL_NIF_TERM with_session(ErlNifEnv *env, const ERL_NIF_TERM argv[], sess
     return term;
 }
 
+#define SESSION_NIF(nif, body)                                                                     \
+    ERL_NIF_TERM nif(FP_NIF_ARGS)                                                                  \
+    {                                                                                              \
+        return with_session(env, argv, body);                                                      \
+    }
+
 /* --------------------------------------------------------- start and close -- */
 
 static ERL_NIF_TERM start_session(ErlNifEnv *env, struct fp_session_start *start)
@@ -181,10 +187,7 @@ static ERL_NIF_TERM flush(ErlNifEnv *env, struct fp_session *session,
     return ticket > 0 ? enif_make_uint64(env, ticket) : closed(env);
 }
 
-ERL_NIF_TERM fp_nif_session_flush(FP_NIF_ARGS)
-{
-    return with_session(env, argv, flush);
-}
+SESSION_NIF(fp_nif_session_flush, flush)
 
 static ERL_NIF_TERM follow(ErlNifEnv *env, struct fp_session *session,
                            __attribute__((unused)) const ERL_NIF_TERM argv[])
@@ -194,10 +197,7 @@ static ERL_NIF_TERM follow(ErlNifEnv *env, struct fp_session *session,
 }
 
 /* Session -> ok: samples reach the file each second, for some seconds. */
-ERL_NIF_TERM fp_nif_session_follow(FP_NIF_ARGS)
-{
-    return with_session(env, argv, follow);
-}
+SESSION_NIF(fp_nif_session_follow, follow)
 
 static ERL_NIF_TERM commit(ErlNifEnv *env, struct fp_session *session,
                            __attribute__((unused)) const ERL_NIF_TERM argv[])
@@ -210,10 +210,7 @@ static ERL_NIF_TERM commit(ErlNifEnv *env, struct fp_session *session,
 }
 
 /* (Session, Note) -> ok | {error, closed | state} */
-ERL_NIF_TERM fp_nif_session_commit(FP_NIF_ARGS)
-{
-    return with_session(env, argv, commit);
-}
+SESSION_NIF(fp_nif_session_commit, commit)
 
 static ERL_NIF_TERM stop(ErlNifEnv *env, struct fp_session *session,
                          __attribute__((unused)) const ERL_NIF_TERM argv[])
@@ -222,10 +219,7 @@ static ERL_NIF_TERM stop(ErlNifEnv *env, struct fp_session *session,
     return fp_atom(env, "ok");
 }
 
-ERL_NIF_TERM fp_nif_session_stop(FP_NIF_ARGS)
-{
-    return with_session(env, argv, stop);
-}
+SESSION_NIF(fp_nif_session_stop, stop)
 
 static ERL_NIF_TERM schedulers_online(ErlNifEnv *env, struct fp_session *session,
                                       __attribute__((unused)) const ERL_NIF_TERM argv[])
@@ -239,10 +233,7 @@ static ERL_NIF_TERM schedulers_online(ErlNifEnv *env, struct fp_session *session
 }
 
 /* (Session, SchedulersOnline) -> ok */
-ERL_NIF_TERM fp_nif_session_schedulers_online(FP_NIF_ARGS)
-{
-    return with_session(env, argv, schedulers_online);
-}
+SESSION_NIF(fp_nif_session_schedulers_online, schedulers_online)
 
 static ERL_NIF_TERM info(ErlNifEnv *env, struct fp_session *session,
                          __attribute__((unused)) const ERL_NIF_TERM argv[])
@@ -262,10 +253,7 @@ static ERL_NIF_TERM info(ErlNifEnv *env, struct fp_session *session,
     return map;
 }
 
-ERL_NIF_TERM fp_nif_session_info(FP_NIF_ARGS)
-{
-    return with_session(env, argv, info);
-}
+SESSION_NIF(fp_nif_session_info, info)
 
 static int get_gauge(ErlNifEnv *env, ERL_NIF_TERM term, struct fp_gauges *gauges)
 {
@@ -297,10 +285,7 @@ static ERL_NIF_TERM node_metrics(ErlNifEnv *env, struct fp_session *session,
 }
 
 /* (Session, [{Name, Integer}]) -> ok: written at every flush until the next call. */
-ERL_NIF_TERM fp_nif_session_node_metrics(FP_NIF_ARGS)
-{
-    return with_session(env, argv, node_metrics);
-}
+SESSION_NIF(fp_nif_session_node_metrics, node_metrics)
 
 /* --------------------------------------------------------- native engine -- */
 
@@ -336,10 +321,7 @@ static ERL_NIF_TERM pin(ErlNifEnv *env, struct fp_session *session,
 }
 
 /* (Session, [{Pid, all | Status, pinned | selected}]) -> ok | {error, closed | state} */
-ERL_NIF_TERM fp_nif_session_pin(FP_NIF_ARGS)
-{
-    return with_session(env, argv, pin);
-}
+SESSION_NIF(fp_nif_session_pin, pin)
 
 static ERL_NIF_TERM selected(ErlNifEnv *env, struct fp_session *session,
                              __attribute__((unused)) const ERL_NIF_TERM argv[])
@@ -356,10 +338,7 @@ static ERL_NIF_TERM selected(ErlNifEnv *env, struct fp_session *session,
 }
 
 /* (Session) -> [Pid] */
-ERL_NIF_TERM fp_nif_session_selected(FP_NIF_ARGS)
-{
-    return with_session(env, argv, selected);
-}
+SESSION_NIF(fp_nif_session_selected, selected)
 
 /* ------------------------------------------------------- portable engine -- */
 
@@ -388,10 +367,7 @@ static ERL_NIF_TERM push(ErlNifEnv *env, struct fp_session *session,
 
 /* (Session, Items) -> {Taken, Dropped} of this call; `lost` items count in both. badarg at the
  * first malformed item. */
-ERL_NIF_TERM fp_nif_session_push(FP_NIF_ARGS)
-{
-    return with_session(env, argv, push);
-}
+SESSION_NIF(fp_nif_session_push, push)
 
 /* ------------------------------------------------------------------- words -- */
 
@@ -416,7 +392,4 @@ static ERL_NIF_TERM weights(ErlNifEnv *env, struct fp_session *session,
 /* (Session, Weights) -> {ok, Bytes} | {error, closed}: so many bytes were taken (format/weight.h);
  * the others come again once the writer has made room. badarg: they are no weights, or no session
  * of them. */
-ERL_NIF_TERM fp_nif_session_weights(FP_NIF_ARGS)
-{
-    return with_session(env, argv, weights);
-}
+SESSION_NIF(fp_nif_session_weights, weights)

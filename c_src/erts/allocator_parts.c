@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/pages.h"
+#include "erts/allocators_solve.h"
 
 /* Of an Allctr_t. */
 #define WINDOW_WORDS 512u

@@ -1,17 +1,13 @@
 /* allocators.h - what the VM's allocators have: carriers (memory taken from the system) and blocks
  * (memory given out), of each instance, read from its Allctr_t. No scheduler is asked.
  *
- * fp_allocators_find() looks for two arrays in the VM's data by their form: erts_allctr_thr_spec,
- * whose entries number themselves, and erts_allctrs_info, which points to it. No symbol is needed.
- * fp_allocators_solve() compares the instances with what erlang:system_info({allocator, A}) says
- * once: the offset of the statistics is the one at which all 170 words are equal in several
- * instances (erl_alloc_util.h, calls and CarriersStats_t). One offset, or a refusal.
+ * Where the counters are: allocators_solve.h.
  *
  * The numbers of an instance are copied at once, but its scheduler may be between two of them:
  * blocks and carriers are then one allocation apart. Nothing is cached but the addresses, which
  * stay until the VM ends.
  *
- * Any thread. fp_allocators_find() and _solve() take milliseconds: a dirty scheduler's work. */
+ * Any thread. */
 #pragma once
 
 #include "base/maps.h"
@@ -83,26 +79,6 @@ struct fp_allocators {
     uint32_t count;
     struct fp_allocator_instance instance[];
 };
-
-/* What Erlang says of an instance. */
-struct fp_allocator_fact {
-    enum fp_allocator allocator;
-    uint32_t number;
-    int has_pool, has_tree;
-    uint64_t statistics[FP_STATISTICS_WORDS];
-    uint64_t pool[FP_POOL_WORDS]; /* but for cp, an atom there and a number in memory */
-};
-
-/* 0, and *allocators, for free(); else the refusal's err. */
-int fp_allocators_find(struct fp_allocators **allocators, const struct fp_memory *memory,
-                       const struct fp_ranges *data, struct fp_refusal *refusal);
-
-/* Finds the offsets. At least FP_ALLOCATORS_AGREE instances are to be equal to what Erlang says: an
- * instance at work differs. 0, or the refusal's err. */
-#define FP_ALLOCATORS_AGREE 2u
-int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
-                        const struct fp_allocator_fact *fact, size_t facts,
-                        struct fp_refusal *refusal);
 
 /* NULL: there is none of that number. */
 struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,

@@ -1,11 +1,11 @@
-/* allocators_solve.c - where the allocators and their statistics are: allocators.h says how. */
+#include "erts/allocators_solve.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/pages.h"
-#include "erts/allocators.h"
 
 /* ErtsAllocatorThrSpec_t (erl_alloc.h). */
 struct thread_entry {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/pages.h"
+#include "erts/allocators_solve.h"
 
 /* Carrier_t: size and flags, next, previous, allocator; then what the pool has of it. */
 struct carrier_head {

@@ -23,7 +23,7 @@
 #pragma once
 
 #include "base/safe_read.h"
-#include "erts/layout.h"
+#include "erts/layout_solve.h"
 
 /* Bits of a status (erl_db_util.h), the same in all listed releases; calibration meets all of them
  * but FP_ETS_DELETING. */

@@ -10,10 +10,19 @@
 #include "erts/atom.h"
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
-#include "erts/layout.h"
+#include "erts/layout_solve.h"
 #include "erts/message_queue.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
+
+const char *fp_fact_name(int fact)
+{
+#define FP_FACT_NAME(name) #name,
+    static const char *const names[] = {FP_FACT_MAP(FP_FACT_NAME)};
+#undef FP_FACT_NAME
+
+    return fact >= 0 && fact < FP_FACT_COUNT ? names[fact] : NULL;
+}
 
 /* ProcDict.numElements (erl_process_dict.h); the same in all listed releases. */
 #define ELEMENTS_IN_DICTIONARY 16u

@@ -90,12 +90,3 @@ uint32_t fp_field_width(enum fp_field field)
 {
     return fields[field].width;
 }
-
-const char *fp_fact_name(int fact)
-{
-#define FP_FACT_NAME(name) #name,
-    static const char *const names[] = {FP_FACT_MAP(FP_FACT_NAME)};
-#undef FP_FACT_NAME
-
-    return fact >= 0 && fact < FP_FACT_COUNT ? names[fact] : NULL;
-}

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "base/page_cache.h"
-#include "erts/layout.h"
+#include "erts/layout_solve.h"
 
 #define FP_QUEUE_BUFFERS 64u
 #define FP_CHAINS_MAX (3u + FP_QUEUE_BUFFERS)

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "format/record.h"
 #include "format/scan.h"
 
 enum fp_dialect { FP_NO_DIALECT, FP_FLAME_PROF, FP_ORIGINAL, FP_PERF };

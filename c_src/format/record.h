@@ -25,6 +25,10 @@
 #define FP_STACK_SLOTS 8192u
 #define FP_PROCESS_SLOTS 16384u
 
+/* The version of doc/format.md that sessions write, and the last that is read. */
+#define FP_FORMAT 3
+#define FP_FORMAT_TEXT "3"
+
 /* Frames of one stack: with initial calls, status and marker at most the grammar's 255. */
 #define FP_STACK_FRAMES_MAX 250u
 

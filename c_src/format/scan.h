@@ -16,10 +16,6 @@
 
 #include "base/slice.h"
 
-/* The version of doc/format.md that sessions write, and the last that is read. */
-#define FP_FORMAT 3
-#define FP_FORMAT_TEXT "3"
-
 /* More than the writer's longest sample: 255 frames of two atoms of 255 characters, each of them
  * three times as long when it is encoded. */
 #define FP_SCAN_SAMPLE_MOST ((size_t)4 << 20)

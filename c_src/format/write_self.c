@@ -1,10 +1,10 @@
 #include "format/write_self.h"
+#include "format/record.h"
 
 #include <string.h>
 
 #include "base/buffer.h"
 #include "format/encode.h"
-#include "format/scan.h"
 #include "format/write_frame.h"
 #include "format/write_numbers.h"
 #include "format/write_process.h"

@@ -7,6 +7,7 @@
 #include "base/maps.h"
 #include "base/pages.h"
 #include "erts/allocator_parts.h"
+#include "erts/allocators_solve.h"
 #include "erts/carriers.h"
 #include "erts/rss.h"
 #include "looks_nif/looks.h"

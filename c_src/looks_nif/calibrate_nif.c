@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "erts/code_scan.h"
+#include "erts/layout_solve.h"
 #include "erts/process.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/term_nif.h"

@@ -2,8 +2,47 @@
  * point to. Called by waits.c; by itself for tests. Any thread that may use the walk's memory. */
 #pragma once
 
+#include "base/maps.h"
 #include "erts/frames.h"
-#include "waits/waits.h"
+#include "erts/layout.h"
+#include "erts/sites.h"
+#include "erts/term/message.h"
+#include "erts/term/walk.h"
+
+/* X(how) */
+/* clang-format off */
+#define FP_WAIT_MAP(X) \
+    X(unknown) \
+    X(call) \
+    X(monitor) \
+    X(monitor_only) \
+    X(named) \
+    X(start) \
+    X(port) \
+    X(socket) \
+    X(timer) \
+    X(lock)
+/* clang-format on */
+
+enum fp_wait_how {
+#define FP_WAIT_ENUM(name) FP_WAIT_##name,
+    FP_WAIT_MAP(FP_WAIT_ENUM)
+#undef FP_WAIT_ENUM
+        FP_WAIT_HOWS
+};
+
+struct fp_wait {
+    uint64_t pid;
+    enum fp_wait_how how;
+    /* FP_TERM_PID, FP_TERM_PORT, FP_TERM_REMOTE_PID; FP_TERM_ATOM: the lock's resource, or with
+     * `name` the other node; all else: not known. */
+    struct fp_term target;
+    uint64_t name; /* atom that a process of another node was called by */
+    int has_ref;
+    struct fp_ref ref;
+    struct fp_tag tag; /* of the request */
+    uint64_t i;        /* where it waits */
+};
 
 /* Words of a stack's top that are copied, and frames that are looked at: a call's and its caller's
  * take some 12 of them. */

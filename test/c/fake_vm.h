@@ -7,7 +7,7 @@
 #pragma once
 
 #include "erts/abandoned.h"
-#include "erts/layout.h"
+#include "erts/layout_solve.h"
 #include "erts/process.h"
 #include "fake_memory.h"
 

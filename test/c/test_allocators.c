@@ -1,7 +1,7 @@
 /* test_allocators.c - the arrays of allocators and the counters of their instances in fake memory:
  * found by their form and by what Erlang says, refused where two places fit, read as they were
  * written. */
-#include "erts/allocators.h"
+#include "erts/allocators_solve.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "base/error.h"
+#include "erts/layout_solve.h"
 #include "erts/process_table.h"
 
 #define PROBES_MAX 5u

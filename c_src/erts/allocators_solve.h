@@ -1,0 +1,32 @@
+/* allocators_solve.h - finds the VM's allocators and the places of their counters (allocators.h).
+ *
+ * fp_allocators_find() looks for two arrays in the VM's data by their form: erts_allctr_thr_spec,
+ * whose entries number themselves, and erts_allctrs_info, which points to it. No symbol is needed.
+ * fp_allocators_solve() compares the instances with what erlang:system_info({allocator, A}) says
+ * once: the offset of the statistics is the one at which all 170 words are equal in several
+ * instances (erl_alloc_util.h, calls and CarriersStats_t). One offset, or a refusal. A
+ * dirty scheduler's work: milliseconds. */
+#pragma once
+
+#include "erts/allocators.h"
+#include "erts/layout_solve.h"
+
+/* What Erlang says of an instance. */
+struct fp_allocator_fact {
+    enum fp_allocator allocator;
+    uint32_t number;
+    int has_pool, has_tree;
+    uint64_t statistics[FP_STATISTICS_WORDS];
+    uint64_t pool[FP_POOL_WORDS]; /* but for cp, an atom there and a number in memory */
+};
+
+/* 0, and *allocators, for free(); else the refusal's err. */
+int fp_allocators_find(struct fp_allocators **allocators, const struct fp_memory *memory,
+                       const struct fp_ranges *data, struct fp_refusal *refusal);
+
+/* Finds the offsets. At least FP_ALLOCATORS_AGREE instances are to be equal to what Erlang says: an
+ * instance at work differs. 0, or the refusal's err. */
+#define FP_ALLOCATORS_AGREE 2u
+int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
+                        const struct fp_allocator_fact *fact, size_t facts,
+                        struct fp_refusal *refusal);
