@@ -139,13 +139,14 @@ summary(_, _) ->
     <<>>.
 
 %% @private So many messages, from the oldest on, in so many milliseconds: without names and by the
-%% native engine, which is calibrated. For many processes one after the other.
+%% native engine, which is calibrated. For many processes one after the other; the caller holds the
+%% library.
 -spec oldest(pid(), Most :: 1..100, Ms :: pos_integer()) ->
     {ok, [{sender(), tag()}]} | {error, term()}.
 oldest(Pid, Most, Ms) ->
     Limits = #{rows => 1, oldest => Most, time_ms => Ms, millions => ?MILLIONS},
-    case flame_prof_nif:mailbox_open(Pid, Limits) of
-        {ok, Mailbox} -> {ok, oldest(read(Mailbox))};
+    case opened(Pid, Limits) of
+        {ok, Answer} -> {ok, oldest(Answer)};
         {error, _} = Error -> Error
     end.
 
