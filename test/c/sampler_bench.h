@@ -221,6 +221,12 @@ static void check_books(struct bench *b)
                   stat(b, FP_COUNTER_inconsistent_unfound) + stat(b, FP_COUNTER_inconsistent_late));
 }
 
+static void bench_end(struct bench *b)
+{
+    check_books(b);
+    bench_destroy(b);
+}
+
 static void start(struct bench *b)
 {
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), 0);

@@ -20,6 +20,18 @@ static void spawn_with_stack(struct bench *b, uint32_t n)
     fake_set(&b->vm, n, FP_FIELD_reds, 1000 + n);
 }
 
+static struct bench *create(uint32_t processes)
+{
+    struct bench *b = bench_create(27, 64, 8);
+
+    for (uint32_t n = 1; n <= processes; n++)
+        spawn_with_stack(b, n);
+    return b;
+}
+
+#define SAMPLER(test) TEST_ON(test, struct bench *, b, create(0), bench_end)
+#define SAMPLER_OF_ONE(test) TEST_ON(test, struct bench *, b, create(1), bench_end)
+
 /* ------------------------------------------------------------ one process */
 
 TEST(a_waiting_process_is_sampled_with_its_stack)
@@ -44,8 +56,7 @@ TEST(a_waiting_process_is_sampled_with_its_stack)
         CHECK(last_stack(b)->frame[0] == CODE + 48);
         CHECK(last_stack(b)->frame[1] == CODE + 0x100 + 48 - 1);
         CHECK(last_stack(b)->frame[3] == CODE + 0x3000 - 1);
-        check_books(b);
-        bench_destroy(b);
+        bench_end(b);
     }
 }
 
@@ -56,12 +67,10 @@ static void count_stacks(struct fake_memory *memory, void *arg, uint64_t address
     *(int *)arg += address >= FAKE_HEAPS && address < FAKE_JIT;
 }
 
-TEST(an_unchanged_process_repeats_and_its_stack_is_not_read_again)
+SAMPLER_OF_ONE(an_unchanged_process_repeats_and_its_stack_is_not_read_again)
 {
-    struct bench *b = bench_create(27, 64, 8);
     int stacks_read = 0;
 
-    spawn_with_stack(b, 1);
     start(b);
     b->vm.memory.before_read = count_stacks;
     b->vm.memory.arg = &stacks_read;
@@ -75,17 +84,13 @@ TEST(an_unchanged_process_repeats_and_its_stack_is_not_read_again)
     CHECK_INT(b->stacks, 1);
     CHECK_INT(b->definitions, 1);
     CHECK_INT(stacks_read, 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(a_process_that_moved_has_its_stack_read_again)
+SAMPLER_OF_ONE(a_process_that_moved_has_its_stack_read_again)
 {
     const uint64_t words[] = {CODE + 0x4000, CODE + 0x3000};
-    struct bench *b = bench_create(27, 64, 8);
     uint64_t hend = fake_heap_at(1) + 8 * FAKE_HEAP_WORDS;
 
-    spawn_with_stack(b, 1);
     start(b);
     tick(b);
     /* The same place, other words: reductions tell that it has run. */
@@ -108,15 +113,10 @@ TEST(a_process_that_moved_has_its_stack_read_again)
     tick(b);
     CHECK_INT(last_stack(b)->count, 4);
     CHECK(last_stack(b)->frame[3] == CODE + 0x6000 - 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(a_changed_metric_alone_is_a_sample_with_the_known_stack)
+SAMPLER_OF_ONE(a_changed_metric_alone_is_a_sample_with_the_known_stack)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     start(b);
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_outer_len, 7);
@@ -125,7 +125,6 @@ TEST(a_changed_metric_alone_is_a_sample_with_the_known_stack)
     CHECK_INT(b->stacks, 1);
     CHECK_INT(b->last.delta[FP_METRIC_message_queue_len], 7);
     CHECK_INT(b->last.delta[FP_METRIC_memory], 7 * 88);
-    bench_destroy(b);
 }
 
 TEST(what_can_not_be_read_has_a_frame_that_says_so)
@@ -158,18 +157,15 @@ TEST(what_can_not_be_read_has_a_frame_that_says_so)
         CHECK(last_stack(b)->frame[0] == cases[i].frame);
         CHECK_INT(last_stack(b)->count > 1, cases[i].with_stack);
     }
-    check_books(b);
-    bench_destroy(b);
+    bench_end(b);
 }
 
 /* The heap of a large process is collected on a dirty scheduler. */
-TEST(a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before)
+SAMPLER_OF_ONE(a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before)
 {
-    struct bench *b = bench_create(27, 64, 8);
     int64_t memory, before;
     uint64_t queue;
 
-    spawn_with_stack(b, 1);
     start(b);
     tick(b);
     memory = b->last.value[FP_METRIC_memory];
@@ -192,13 +188,10 @@ TEST(a_collection_that_exchanges_the_heaps_is_a_sample_with_the_sizes_before)
     tick(b);
     CHECK_INT(b->samples, 2);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale)
+SAMPLER(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale)
 {
-    struct bench *b = bench_create(27, 64, 8);
     struct fp_ranges more = {2,
                              {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
 
@@ -214,12 +207,10 @@ TEST(no_frame_at_all_is_unreadable_and_makes_the_ranges_stale)
     fake_set(&b->vm, 1, FP_FIELD_reds, 1);
     tick(b);
     CHECK(last_stack(b)->frame[0] == FAKE_MISC + 16);
-    bench_destroy(b);
 }
 
-TEST(nothing_read_with_fewer_ranges_is_believed_later)
+SAMPLER(nothing_read_with_fewer_ranges_is_believed_later)
 {
-    struct bench *b = bench_create(27, 64, 8);
     struct fp_ranges more = {2,
                              {{FAKE_JIT, FAKE_JIT + FAKE_JIT_SIZE}, {FAKE_MISC, FAKE_MISC + 4096}}};
     const uint64_t words[] = {FAKE_MISC + 0x40, CODE + 0x2000};
@@ -238,22 +229,18 @@ TEST(nothing_read_with_fewer_ranges_is_believed_later)
     CHECK(last_stack(b)->frame[1] == FAKE_MISC + 0x40 - 1);
     tick(b);
     CHECK_INT(b->repeats, 2);
-    check_books(b);
-    bench_destroy(b);
 }
 
 /* Waiting for a dirty scheduler, or on one, it continues in a trampoline of its own, which lies
  * behind the NIF's name and is used again for the next NIF. */
-TEST(a_dirty_nif_is_named_and_told_from_the_next_one)
+SAMPLER_OF_ONE(a_dirty_nif_is_named_and_told_from_the_next_one)
 {
-    struct bench *b = bench_create(27, 64, 8);
     uint64_t module = 77 << 6 | 0x0b, first = 78 << 6 | 0x0b, second = 79 << 6 | 0x0b, frame;
 
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
     fake_put_word(&b->vm.memory, FAKE_MISC + 64, module);
     fake_put_word(&b->vm.memory, FAKE_MISC + 72, first);
     fake_put_word(&b->vm.memory, FAKE_MISC + 80, 2);
-    spawn_with_stack(b, 1);
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_DIRTY_RUNNING);
     fake_set(&b->vm, 1, FP_FIELD_i, FAKE_MISC + 88);
     start(b);
@@ -275,18 +262,15 @@ TEST(a_dirty_nif_is_named_and_told_from_the_next_one)
     tick(b);
     CHECK(last_stack(b)->frame[0] == frame);
     CHECK_INT(b->names, 2);
-    bench_destroy(b);
 }
 
-TEST(a_dictionary_that_grows_in_place_is_sized_again)
+SAMPLER_OF_ONE(a_dictionary_that_grows_in_place_is_sized_again)
 {
-    struct bench *b = bench_create(27, 64, 8);
     int64_t memory;
 
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
     fake_put_word(&b->vm.memory, FAKE_MISC, UINT64_C(8) << 32 | 15);
     fake_put_word(&b->vm.memory, FAKE_MISC + 8, 16);
-    spawn_with_stack(b, 1);
     fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
     start(b);
     tick(b);
@@ -299,7 +283,6 @@ TEST(a_dictionary_that_grows_in_place_is_sized_again)
     fake_set(&b->vm, 1, FP_FIELD_reds, 6000);
     tick(b);
     CHECK_INT(b->last.delta[FP_METRIC_memory], 0);
-    bench_destroy(b);
 }
 
 /* sizeMask, usedSlots, arraySize, splitPosition. */
@@ -351,30 +334,23 @@ TEST(a_dictionary_that_moves_while_read_has_its_new_size)
             CHECK(b->last.value[FP_METRIC_memory] <= bare + 24 + 8 * 20);
         }
         CHECK_INT(b->last.value[FP_METRIC_memory], bare + 24 + 8 * 20);
-        check_books(b);
-        bench_destroy(b);
+        bench_end(b);
     }
 }
 
-TEST(a_dictionary_that_is_none_is_torn)
+SAMPLER_OF_ONE(a_dictionary_that_is_none_is_torn)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
     fake_put(&b->vm.memory, FAKE_MISC, not_a_dictionary, sizeof not_a_dictionary);
-    spawn_with_stack(b, 1);
     fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
     start(b);
     tick(b);
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(a_hibernating_process_has_the_leaf_that_current_names)
+SAMPLER(a_hibernating_process_has_the_leaf_that_current_names)
 {
-    struct bench *b = bench_create(27, 64, 8);
     const uint64_t bottom = CODE + 0x40, mfa[3] = {0x1b, 0x2b + 64, 3};
 
     b->options.layout.term.erlang = mfa[0];
@@ -394,13 +370,11 @@ TEST(a_hibernating_process_has_the_leaf_that_current_names)
     fake_set(&b->vm, 1, FP_FIELD_reds, 5000);
     tick(b);
     CHECK(last_stack(b)->frame[0] == CODE);
-    bench_destroy(b);
 }
 
-TEST(a_stack_too_deep_keeps_both_ends)
+SAMPLER(a_stack_too_deep_keeps_both_ends)
 {
     enum { WORDS = 20000 };
-    struct bench *b = bench_create(27, 64, 8);
     uint64_t *word = (void *)fake_map(&b->vm.memory, FAKE_MISC, 8 * WORDS);
 
     /* As f() -> 1 + f(): every other word an address of its own. */
@@ -420,7 +394,6 @@ TEST(a_stack_too_deep_keeps_both_ends)
     CHECK(last_stack(b)->frame[1] == CODE + 8 - 1);
     CHECK(last_stack(b)->frame[200] == FP_FRAME_TRUNCATED);
     CHECK(last_stack(b)->frame[249] == CODE + 8 * (WORDS - 1) - 1);
-    bench_destroy(b);
 }
 
 TEST(more_stacks_than_the_scratch_holds_are_read_in_turns)
@@ -454,8 +427,7 @@ TEST(more_stacks_than_the_scratch_holds_are_read_in_turns)
         CHECK(stack->frame[1] == CODE + 8 * (number + 1) - 1);
         CHECK(stack->frame[249] == CODE + 8 * (WORDS - 1) - 1);
     }
-    check_books(b);
-    bench_destroy(b);
+    bench_end(b);
 }
 
 /* ------------------------------------------------- changing while read -- */
@@ -480,12 +452,10 @@ static void move(struct fake_memory *memory, void *arg, uint64_t address, size_t
              fake_get(mover->vm, mover->process, FP_FIELD_reds) + 100);
 }
 
-TEST(a_stack_that_moved_once_is_read_twice)
+SAMPLER_OF_ONE(a_stack_that_moved_once_is_read_twice)
 {
-    struct bench *b = bench_create(27, 64, 8);
     struct mover mover = {&b->vm, 1, 1};
 
-    spawn_with_stack(b, 1);
     spawn_with_stack(b, 2);
     start(b);
     b->vm.memory.before_read = move;
@@ -496,16 +466,12 @@ TEST(a_stack_that_moved_once_is_read_twice)
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     CHECK_INT(b->process[b->last.process].number, 1);
     CHECK_INT(b->last.value[FP_METRIC_reductions], 1101);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(a_stack_that_never_holds_still_is_torn)
+SAMPLER_OF_ONE(a_stack_that_never_holds_still_is_torn)
 {
-    struct bench *b = bench_create(27, 64, 8);
     struct mover mover = {&b->vm, 1, 1000000};
 
-    spawn_with_stack(b, 1);
     start(b);
     b->vm.memory.before_read = move;
     b->vm.memory.arg = &mover;
@@ -515,37 +481,25 @@ TEST(a_stack_that_never_holds_still_is_torn)
     CHECK_INT(stat(b, FP_COUNTER_attempted), 5);
     CHECK_INT(stat(b, FP_COUNTER_retried), 5);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 5);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(figures_that_contradict_each_other_are_read_again_then_torn)
+SAMPLER_OF_ONE(figures_that_contradict_each_other_are_read_again_then_torn)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     start(b);
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_htop, fake_heap_at(1) - 8);
     tick(b);
     CHECK_INT(b->samples, 1);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(a_stack_that_is_not_readable_is_torn)
+SAMPLER_OF_ONE(a_stack_that_is_not_readable_is_torn)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     start(b);
     fake_unmap(&b->vm.memory, FAKE_HEAPS);
     tick(b);
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
 static void exit_while_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -559,11 +513,8 @@ static void exit_while_read(struct fake_memory *memory, void *arg, uint64_t addr
     fake_exit(vm, 1);
 }
 
-TEST(a_process_that_exits_while_read_is_gone)
+SAMPLER_OF_ONE(a_process_that_exits_while_read_is_gone)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     start(b);
     b->vm.memory.before_read = exit_while_read;
     b->vm.memory.arg = &b->vm;
@@ -573,8 +524,6 @@ TEST(a_process_that_exits_while_read_is_gone)
     CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
     CHECK_INT(stat(b, FP_COUNTER_exited), 1);
     CHECK_INT(stat(b, FP_COUNTER_retried), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
 static void begin_to_exit_while_read(struct fake_memory *memory, void *arg, uint64_t address,
@@ -587,11 +536,8 @@ static void begin_to_exit_while_read(struct fake_memory *memory, void *arg, uint
     fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_EXITING);
 }
 
-TEST(a_process_that_begins_to_exit_while_read_is_gone)
+SAMPLER_OF_ONE(a_process_that_begins_to_exit_while_read_is_gone)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     start(b);
     b->vm.memory.before_read = begin_to_exit_while_read;
     b->vm.memory.arg = &b->vm;
@@ -599,16 +545,12 @@ TEST(a_process_that_begins_to_exit_while_read_is_gone)
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
     CHECK_INT(stat(b, FP_COUNTER_exited), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
 /* ------------------------------------------------------- gone and chosen -- */
 
-TEST(a_gone_process_is_counted_once)
+SAMPLER(a_gone_process_is_counted_once)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
     for (uint32_t n = 1; n <= 4; n++)
         spawn_with_stack(b, n);
     start(b);
@@ -628,8 +570,6 @@ TEST(a_gone_process_is_counted_once)
     CHECK_INT(stat(b, FP_COUNTER_exited), 4);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 4 + 2 + 5 * 2 + 2);
     CHECK_INT(stat(b, FP_COUNTER_selected), 0);
-    check_books(b);
-    bench_destroy(b);
 }
 
 static void run_some(struct bench *b, uint32_t n, uint64_t reductions)
@@ -676,8 +616,7 @@ TEST(the_selected_keep_their_slots_and_their_history)
     }
     CHECK_INT(stat(b, FP_COUNTER_selections), 21);
     CHECK_INT(b->samples, 4 * 2 * 20);
-    check_books(b);
-    bench_destroy(b);
+    bench_end(b);
 }
 
 /* Definitions of the only process, which has used these reductions, when its names were read so
@@ -742,11 +681,8 @@ TEST(excluded_pids_are_never_sampled)
     bench_destroy(b);
 }
 
-TEST(a_process_that_two_slots_name_is_sampled_once)
+SAMPLER_OF_ONE(a_process_that_two_slots_name_is_sampled_once)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     spawn_with_stack(b, 2);
     fake_put_word(&b->vm.memory, FAKE_TABLE + 8u * fake_slot(&b->vm.layout, 40),
                   fake_process_at(1));
@@ -754,14 +690,10 @@ TEST(a_process_that_two_slots_name_is_sampled_once)
     tick(b);
     CHECK_INT(b->seen[1], 1);
     CHECK_INT(b->samples, 2);
-    check_books(b);
-    bench_destroy(b);
 }
 
-TEST(only_samples_of_the_status_asked_for_are_taken)
+SAMPLER(only_samples_of_the_status_asked_for_are_taken)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
     b->options.status = FP_STATUS_runnable;
     for (uint32_t n = 0; n < 6; n++)
         spawn_with_stack(b, n);
@@ -771,8 +703,6 @@ TEST(only_samples_of_the_status_asked_for_are_taken)
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
     CHECK_INT(b->seen[2], 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
 static void run_while_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
@@ -784,32 +714,25 @@ static void run_while_read(struct fake_memory *memory, void *arg, uint64_t addre
     fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
 }
 
-TEST(a_retry_that_finds_another_status_is_no_sample_of_it)
+SAMPLER_OF_ONE(a_retry_that_finds_another_status_is_no_sample_of_it)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
     b->options.status = FP_STATUS_waiting;
-    spawn_with_stack(b, 1);
     start(b);
     b->vm.memory.before_read = run_while_read;
     b->vm.memory.arg = &b->vm;
     tick(b);
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
-    check_books(b);
-    bench_destroy(b);
 }
 
 /* ----------------------------------------------------------------- names */
 
-TEST(a_process_is_defined_anew_when_its_name_changes)
+SAMPLER_OF_ONE(a_process_is_defined_anew_when_its_name_changes)
 {
-    struct bench *b = bench_create(27, 64, 8);
     uint64_t atom = 77 << 6 | 0x0b;
 
     fake_map(&b->vm.memory, FAKE_MISC, 4096);
     fake_put_word(&b->vm.memory, FAKE_MISC + 64 + 32, atom);
-    spawn_with_stack(b, 1);
     start(b);
     tick(b);
     tick(b);
@@ -822,7 +745,6 @@ TEST(a_process_is_defined_anew_when_its_name_changes)
     CHECK_INT(b->process[0].registered, atom);
     CHECK_INT(b->samples, 4);
     CHECK_INT(b->repeats, 3);
-    bench_destroy(b);
 }
 
 /* -------------------------------------------------------- anything at all */
@@ -905,8 +827,7 @@ TEST(garbage_in_any_offset_harms_nothing)
             b->vm.memory.arg = &chaos;
             for (int i = 0; i < 10; i++)
                 tick(b);
-            check_books(b);
-            bench_destroy(b);
+            bench_end(b);
         }
 }
 
@@ -919,9 +840,8 @@ static void has_ended(void *arg)
     atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-TEST(the_thread_ticks_and_ends_when_told)
+SAMPLER(the_thread_ticks_and_ends_when_told)
 {
-    struct bench *b = bench_create(27, 64, 8);
     struct fp_sampler *sampler;
     struct timespec nap = {0, 10000000};
 
@@ -951,7 +871,6 @@ TEST(the_thread_ticks_and_ends_when_told)
     fp_sampler_stop(sampler);
     fp_sampler_join(sampler);
     CHECK_INT(atomic_load(&ended), 2);
-    bench_destroy(b);
 }
 
 static void budgets_are(struct bench *const b[2], int64_t first, int64_t second)
@@ -1025,10 +944,8 @@ TEST(a_sampler_whose_thread_has_ended_has_no_part_of_the_budget)
     bench_destroy(b);
 }
 
-TEST(options_out_of_range_are_refused)
+SAMPLER(options_out_of_range_are_refused)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
     b->options.interval_us = 0;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
     b->options.interval_us = 1000;
@@ -1037,29 +954,22 @@ TEST(options_out_of_range_are_refused)
     b->options.ranking[0].top = 1;
     b->options.growers = FP_GROWERS_MAX + 1;
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
-    bench_destroy(b);
 }
 
-TEST(no_process_selected_is_no_sample)
+SAMPLER_OF_ONE(no_process_selected_is_no_sample)
 {
-    struct bench *b = bench_create(27, 64, 8);
-
-    spawn_with_stack(b, 1);
     b->options.ranking[0].top = 0;
     start(b);
     sampler_run(b->sampler, 5);
     drain(b);
     CHECK_INT(stat(b, FP_COUNTER_ticks), 5);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 0);
-    bench_destroy(b);
 }
 
-TEST(every_tick_has_a_time_of_its_own)
+SAMPLER_OF_ONE(every_tick_has_a_time_of_its_own)
 {
-    struct bench *b = bench_create(27, 64, 8);
     int64_t last = 0;
 
-    spawn_with_stack(b, 1);
     start(b);
     for (int i = 0; i < 100; i++) {
         tick(b);
@@ -1067,7 +977,6 @@ TEST(every_tick_has_a_time_of_its_own)
         last = b->last_us;
     }
     CHECK(last / 1000000 - (int64_t)time(NULL) <= 2);
-    bench_destroy(b);
 }
 
 /* -------------------------------------------------------------- pinned -- */
@@ -1104,17 +1013,18 @@ static struct bench *bench_with_pinned(uint32_t rules)
     return b;
 }
 
-static void bench_with_pinned_destroy(struct bench *b)
+static void bench_with_pinned_end(struct bench *b)
 {
     fp_triple_buffer_destroy(b->options.pinned);
     fp_triple_buffer_destroy(b->options.selected);
-    bench_destroy(b);
+    bench_end(b);
 }
 
-TEST(the_pinned_are_sampled_from_the_next_tick_on)
+#define PINNED(test) TEST_ON(test, struct bench *, b, bench_with_pinned(0), bench_with_pinned_end)
+
+PINNED(the_pinned_are_sampled_from_the_next_tick_on)
 {
     static const uint32_t first[] = {3, 5, 3, 99}, second[] = {5, 7};
-    struct bench *b = bench_with_pinned(0);
 
     tick(b);
     CHECK_INT(b->samples, 0);
@@ -1135,14 +1045,11 @@ TEST(the_pinned_are_sampled_from_the_next_tick_on)
     tick(b);
     CHECK_INT(b->samples, 6);
     CHECK_INT(stat(b, FP_COUNTER_selections), 0);
-    check_books(b);
-    bench_with_pinned_destroy(b);
 }
 
-TEST(the_budget_leaves_out_those_that_nobody_has_named)
+PINNED(the_budget_leaves_out_those_that_nobody_has_named)
 {
     static const uint32_t pinned[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    struct bench *b = bench_with_pinned(0);
 
     b->sampler->governed = fp_governed(7); /* a quarter of the processes */
     want_some(b, pinned, 8, 3, -1);
@@ -1155,8 +1062,6 @@ TEST(the_budget_leaves_out_those_that_nobody_has_named)
     want_some(b, pinned, 8, 3, -1);
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_selected), 8);
-    check_books(b);
-    bench_with_pinned_destroy(b);
 }
 
 TEST(the_pinned_stay_beside_the_selected)
@@ -1179,14 +1084,12 @@ TEST(the_pinned_stay_beside_the_selected)
     CHECK_INT(is_new, 1);
     CHECK_INT(n, 2);
     CHECK(pid[0] + pid[1] == fake_pid(&b->vm.layout, 2) + fake_pid(&b->vm.layout, 15));
-    check_books(b);
-    bench_with_pinned_destroy(b);
+    bench_with_pinned_end(b);
 }
 
-TEST(a_pinned_process_may_have_a_status_of_its_own)
+PINNED(a_pinned_process_may_have_a_status_of_its_own)
 {
     static const uint32_t pinned[] = {2};
-    struct bench *b = bench_with_pinned(0);
 
     want(b, pinned, 1, FP_STATUS_suspended);
     tick(b);
@@ -1197,14 +1100,11 @@ TEST(a_pinned_process_may_have_a_status_of_its_own)
     want(b, pinned, 1, FP_STATUS_waiting);
     tick(b);
     CHECK_INT(b->samples, 1);
-    check_books(b);
-    bench_with_pinned_destroy(b);
 }
 
-TEST(a_pinned_process_that_has_ended_is_let_go)
+PINNED(a_pinned_process_that_has_ended_is_let_go)
 {
     static const uint32_t pinned[] = {2, 4};
-    struct bench *b = bench_with_pinned(0);
 
     fake_exit(&b->vm, 4);
     want(b, pinned, 2, -1);
@@ -1218,8 +1118,6 @@ TEST(a_pinned_process_that_has_ended_is_let_go)
     want(b, pinned, 2, -1);
     tick(b);
     CHECK_INT(b->samples, 1);
-    check_books(b);
-    bench_with_pinned_destroy(b);
 }
 
 /* A program's timers end at whole milliseconds: of a hundred parts of one each is met as often. */
