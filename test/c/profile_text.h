@@ -35,17 +35,27 @@ static inline struct fp_profile *profile_of(const void *bytes, size_t size)
     return profile;
 }
 
-static inline struct fp_profile *profile_of_corpus(const char *name)
+static inline int profile_add_corpus(struct fp_profile *profile, const char *name)
 {
     char path[256];
     size_t size;
     char *bytes;
-    struct fp_profile *profile;
+    int err;
 
     snprintf(path, sizeof(path), "test/corpus/%s", name);
     bytes = temporary_read(path, &size);
-    profile = profile_of(bytes, size);
+    err = profile_add(profile, bytes, size);
     free(bytes);
+    return err;
+}
+
+static inline struct fp_profile *profile_of_corpus(const char *name)
+{
+    struct fp_profile *profile;
+
+    CHECK_INT(fp_profile_create(&profile, GIGABYTE), 0);
+    CHECK_INT(fp_profile_choose_event(profile, FP_ALL_EVENTS, FP_SLICE("")), 0);
+    CHECK_INT(profile_add_corpus(profile, name), 0);
     return profile;
 }
 

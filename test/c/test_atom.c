@@ -153,22 +153,3 @@ TEST(what_can_not_be_read_says_so)
         destroy(vm);
     }
 }
-
-VM_TEST(random_words_harm_nothing, 29)
-{
-    uint64_t random = 8;
-    char text[FP_ATOM_TEXT_MAX];
-
-    for (int i = 0; i < 200; i++)
-        fake_atom_term(vm, text, (size_t)snprintf(text, 16, "atom%d", i));
-    for (int i = 0; i < 200000; i++) {
-        uint64_t term = (uint64_t)run_below(&random, 220) << 6 | 0x0b;
-        int size;
-
-        if (i % 4 == 0)
-            fake_put_word(&vm->memory, entry_of(vm, 0x0b) + 8 * run_below(&random, 1600),
-                          run_random(&random) >> run_below(&random, 64));
-        size = fp_atom_text(&vm->layout, &vm->memory.reader, term, text);
-        CHECK(size <= FP_ATOM_TEXT_MAX);
-    }
-}

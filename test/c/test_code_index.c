@@ -442,39 +442,6 @@ TEST_WITH(a_file_of_a_replaced_module_is_not_that_of_the_new_one, create(27))
 
 /* ----------------------------------------------------------------- fuzz -- */
 
-/* Random bytes, among them whole signatures and headers that are wrong in some word: an answer or
- * none, no harm. */
-TEST_WITH(random_code_harms_nothing, create(29))
-{
-    struct fake_module a;
-    uint64_t random = 4711;
-
-    fake_load(&f->vm, &a, f->name[0], f->body, 300, &four);
-    for (int round = 0; round < 20000; round++) {
-        uint64_t size = a.end - a.header;
-        uint64_t at = a.header + (run_random(&random) % (size - 8));
-        struct fp_location location;
-
-        if (run_below(&random, 2) == 0)
-            at &= ~UINT64_C(7);
-        fake_put_word(&f->vm.memory, at,
-                      run_below(&random, 2) == 0 ? a.info[run_below(&random, 300)]
-                                                 : run_random(&random) >> run_below(&random, 64));
-        if (round % 3 == 0)
-            fake_put_word(&f->vm.memory, FAKE_LINES + 8 * run_below(&random, 4000),
-                          run_random(&random) >> run_below(&random, 64));
-        fp_code_index_resolve(f->code, a.header + run_random(&random) % size, &location);
-        if (round % 64 == 0)
-            fp_code_index_revalidate(f->code);
-        if (round % 2000 == 1999) {
-            struct fake_module_options here = {4, 16, 0, 0, a.header};
-
-            fake_load(&f->vm, &a, f->name[0], f->body, 300, &here);
-            f->vm.lines_at = FAKE_LINES;
-        }
-    }
-}
-
 /* ------------------------------------------------- what all share, and not */
 
 /* 0: there is none. */

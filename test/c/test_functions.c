@@ -374,42 +374,6 @@ TEST_WITH(a_table_that_lists_other_functions_makes_no_module, create(27))
     CHECK_INT(f->found.modules, 0);
 }
 
-/* Words of which each could be a part of an info or of a table. */
-TEST(any_bytes_are_survived)
-{
-    uint64_t seed = 1;
-
-    for (int round = 0; round < 20; round++) {
-        struct fixture *f = create(round % 2 == 0 ? 25 : 29);
-        struct fp_ranges some = {1, {{FAKE_JIT, FAKE_JIT + (64u << 10)}}};
-        uint64_t word = 0;
-
-        for (uint64_t at = FAKE_JIT; at < some.range[0].end; at += 8) {
-            switch (run_below(&seed, 6)) {
-            case 0:
-                word = 0xe8;
-                break;
-            case 1:
-            case 2:
-                word = f->name[run_below(&seed, 3)];
-                break;
-            case 3:
-                word = run_below(&seed, 260);
-                break;
-            case 4:
-                word = 0xeb;
-                break;
-            default:
-                word = FAKE_JIT + 8 * run_below(&seed, 8192);
-            }
-            fake_put_word(&f->vm.memory, at, word);
-        }
-        CHECK_INT(look_in(f, &some), 0);
-        check_order(f);
-        destroy(f);
-    }
-}
-
 /* --------------------------------------------------------- real memory -- */
 
 static void put_info(unsigned char *at, uint64_t name)

@@ -609,34 +609,3 @@ CODE_TEST(a_call_by_a_jump_of_its_module_goes_on_there)
     put_code(memory, jump, "e9 fb ff ff ff");
     CHECK(goes_on_at(memory, returns_to) == jump);
 }
-
-/* ---------------------------------------------------------------- garbage -- */
-
-CODE_TEST(any_bytes_are_survived)
-{
-    uint64_t random = 11;
-
-    for (int round = 0; round < 200000; round++) {
-        unsigned char *bytes = fake_at(memory, CODE, CODE_SIZE);
-        uint64_t at = CODE + run_below(&random, 256), mfa_at = 0;
-
-        for (int k = 0; k < 8; k++)
-            bytes[run_below(&random, 256)] =
-                "\x48\xb9\x8d\x15\xe8\xe9\xff\x25\x40\x4b"[run_below(&random, 10)];
-        bytes[run_below(&random, 256)] = (unsigned char)run_random(&random);
-        if (run_below(&random, 4) == 0)
-            fake_put_word(memory, CODE + run_below(&random, 256),
-                          CODE + 8 * run_below(&random, 512));
-        if (run_below(&random, 4) == 0)
-            at &= ~UINT64_C(7);
-        if (fp_jit_light(&memory->reader, at, &mfa_at) == 0) {
-            CHECK(mfa_at >= CODE && mfa_at + 24 <= CODE + CODE_SIZE);
-            CHECK(fake_word(memory, mfa_at + 16) <= 255);
-        }
-        fp_jit_heavy(&memory->reader, at, CODE + run_below(&random, 4096));
-        fp_call_target(&memory->reader, at);
-        fp_is_return_address(&memory->reader, at);
-        fp_is_mfa_at(&memory->reader, at);
-        fp_jit_is_schedule(&memory->reader, at);
-    }
-}

@@ -394,22 +394,6 @@ TEST_WITH(data_that_can_not_be_read_is_passed_over, create(27))
     CHECK_INT(solve(f), 0);
 }
 
-TEST(random_structures_are_refused)
-{
-    for (uint64_t seed = 0; seed < 40; seed++) {
-        struct fixture *f = create(29);
-
-        f->random = seed;
-        for (uint32_t n = 0; n < PROBES; n++)
-            for (uint32_t at = 0; at < 760; at += 8)
-                if (seed % 4 != 0 || run_below(&f->random, 10) == 0)
-                    fake_put_word(&f->vm.memory, fake_process_at(n) + at,
-                                  run_random(&f->random) >> run_below(&f->random, 64));
-        CHECK(solve(f) != 0);
-        destroy(f);
-    }
-}
-
 TEST(fields_and_facts_have_names)
 {
     for (int field = 0; field < FP_FIELD_COUNT; field++)

@@ -371,22 +371,3 @@ TEST(random_updates_contain_all_that_was)
         }
     }
 }
-
-TEST(random_texts_harm_nothing)
-{
-    uint64_t random = 6;
-    char text[sizeof stock];
-    struct fp_ranges got;
-
-    for (int round = 0; round < 100000; round++) {
-        memcpy(text, stock, sizeof stock);
-        for (uint32_t n = run_below(&random, 8); n > 0; n--)
-            text[run_below(&random, sizeof text - 1)] = (char)(1 + run_below(&random, 255));
-        text[run_below(&random, 4) == 0 ? run_below(&random, sizeof text) : sizeof text - 1] = '\0';
-        if (round % 2 == 0)
-            fp_maps_parse_code(text, NULL, &got);
-        else
-            fp_maps_parse_data(text, EXE, &got);
-        CHECK(got.count <= FP_RANGES_MAX);
-    }
-}

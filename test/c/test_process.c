@@ -290,34 +290,6 @@ TEST(fields_are_read_in_their_widths)
     }
 }
 
-TEST(random_bytes_are_torn_or_make_sense)
-{
-    struct fixture f = plain(29);
-    uint64_t random = 1;
-    int whole = 0;
-
-    for (int i = 0; i < 300000; i++) {
-        int err;
-
-        if (i % 8 == 0)
-            f = plain(29);
-        for (uint32_t n = run_below(&random, 4); n > 0; n--)
-            set(&f, (enum fp_field)run_below(&random, FP_FIELD_COUNT),
-                run_below(&random, 2) == 0 ? run_random(&random) >> run_below(&random, 64)
-                                           : HEAP + 8 * run_below(&random, 400));
-        err = fp_process_decode(&f.layout, f.bytes, &f.snapshot);
-        CHECK(err == 0 || err == FP_ETORN);
-        for (int m = 0; err == 0 && m < FP_METRIC_COUNT; m++)
-            CHECK(f.snapshot.value[m] >= 0);
-        if (err == 0) {
-            CHECK(f.snapshot.stop <= f.snapshot.hend);
-            CHECK((f.snapshot.hend - f.snapshot.stop) % 8 == 0);
-            whole++;
-        }
-    }
-    CHECK(whole > 10000 && whole < 290000);
-}
-
 /* Debian's erts_next_heap_size() of 25, 27 and 29 gives these (seen in their VMs), and each step
  * of a fifth behind 1,3 million words. */
 TEST(old_heaps_have_sizes_of_erts_and_no_others)

@@ -282,25 +282,3 @@ TEST(a_dictionary_s_bytes_are_those_of_its_array)
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         CHECK_INT(fp_dictionary_bytes(&broken[i]), -1);
 }
-
-TEST_WITH(random_dictionaries_harm_nothing, create(8, 7))
-{
-    uint64_t random = 2;
-    int found = 0;
-
-    for (int i = 0; i < 200000; i++) {
-        if (i % 16 == 0) {
-            f->top = TERMS;
-            fake_put(&f->memory, DICTIONARY, "\7\0\0\0\10\0\0\0", 8);
-            put_slot(f, KEY_INDEX % 8, cons(f, pair(f, KEY, call(f)), NIL));
-        }
-        fake_put_word(&f->memory,
-                      (run_below(&random, 2) == 0 ? DICTIONARY : TERMS) +
-                          8 * run_below(&random, 12),
-                      run_below(&random, 3) == 0 ? run_random(&random) >> run_below(&random, 64)
-                                                 : TERMS + run_below(&random, 100));
-        read_names(f);
-        found += f->names.proc_lib.module != 0;
-    }
-    CHECK(found > 1000);
-}

@@ -532,17 +532,16 @@ TEST(numbers_of_a_sample_may_be_many)
 /* ------------------------------------------------------------------ damage -- */
 
 /* Another file's processes may have the same numbers, and be of another node. */
-TEST(nothing_is_carried_into_the_next_file)
+TEST_PROFILE(nothing_is_carried_into_the_next_file,
+             profile_of(WHOLE_71 WHOLE_72, strlen(WHOLE_71 WHOLE_72)))
 {
     static const char tail[] =
         SAMPLE("worker 42/71", 10, "reductions+20 ") SAMPLE("beam 42/72", 20, "");
-    struct fp_profile *profile = profile_of(WHOLE_71 WHOLE_72, strlen(WHOLE_71 WHOLE_72));
 
     CHECK_INT(profile_add(profile, tail, sizeof(tail) - 1), 0);
     check_profile(profile, SAYS(01, "42/71", " reductions=100/0 memory=2640/0 minor_gcs=7/0")
                                SAYS(01, "42/72", " reductions=5/1 memory=8/0") SAYS(10, "42/71", "")
                                    SAYS(20, "42/72", ""));
-    fp_profile_destroy(profile);
 }
 
 /* Six names of 255 characters, each of which is nine bytes. */
@@ -791,48 +790,6 @@ TEST(a_step_is_short_where_there_is_no_sample)
     }
 }
 
-/* Bytes changed, cut out, and doubled: any outcome is right that is one, and samples and warnings
- * are as many as rows. */
-TEST(mutations_are_survived)
-{
-    static const char *const corpus[] = {"ours.log",        "original.log", "perf.txt",
-                                         "nasty_names.log", "damaged.log",  "two_frames.log.zst",
-                                         "ours.log.gz",     "changes.log"};
-    uint64_t seed = 7;
-
-    for (size_t c = 0; c < sizeof(corpus) / sizeof(corpus[0]); c++) {
-        char path[256];
-        size_t size;
-        char *bytes;
-
-        snprintf(path, sizeof(path), "test/corpus/%s", corpus[c]);
-        bytes = temporary_read(path, &size);
-        for (int round = 0; round < 500; round++) {
-            char *mutant = malloc(2 * size);
-            size_t length = size, at = run_below(&seed, (uint32_t)size);
-            struct fp_profile *profile;
-
-            CHECK(mutant != NULL);
-            memcpy(mutant, bytes, size);
-            for (uint32_t n = run_below(&seed, 8); n > 0; n--)
-                mutant[run_below(&seed, (uint32_t)size)] =
-                    run_below(&seed, 2) ? (char)run_random(&seed)
-                                        : "\n\t #/=:()."[run_below(&seed, 10)];
-            if (round % 3 == 1) {
-                length = at;
-            } else if (round % 3 == 2) {
-                memcpy(mutant + size, mutant + at, size - at);
-                length += size - at;
-            }
-            profile = profile_of(mutant, length);
-            free(profile_text(profile));
-            fp_profile_destroy(profile);
-            free(mutant);
-        }
-        free(bytes);
-    }
-}
-
 /* ------------------------------------------------------------- compression -- */
 
 TEST(compressed_files_are_the_same_files)
@@ -917,14 +874,11 @@ TEST(a_limit_is_kept)
     free(bytes);
 }
 
-TEST(several_files_are_one_profile)
+TEST_PROFILE(several_files_are_one_profile, profile_of_corpus("ours.log"))
 {
-    size_t size;
-    char *bytes = temporary_read("test/corpus/ours.log", &size);
-    struct fp_profile *profile = profile_of(bytes, size);
     size_t raws = profile->tree.raw_count;
 
-    CHECK_INT(profile_add(profile, bytes, size), 0);
+    CHECK_INT(profile_add_corpus(profile, "ours.log"), 0);
     CHECK_INT(profile->tree.raw_count, raws); /* each text was found */
     CHECK_INT(profile->rows.count, 12);
     CHECK_INT(profile->file_count, 2);
@@ -932,8 +886,6 @@ TEST(several_files_are_one_profile)
     CHECK_INT(profile->is_ordered, 0);
     /* What both files have is there once. */
     CHECK_INT(profile->tree.stack_count, 4);
-    fp_profile_destroy(profile);
-    free(bytes);
 }
 
 static int piece_of(struct fp_profile *profile)
@@ -953,33 +905,22 @@ static int piece_of(struct fp_profile *profile)
     return err;
 }
 
-TEST(a_thinned_profile_has_no_pieces_and_gets_no_files)
+TEST_PROFILE(a_thinned_profile_has_no_pieces_and_gets_no_files, profile_of_corpus("ours.log"))
 {
-    size_t size;
-    char *bytes = temporary_read("test/corpus/ours.log", &size);
-    struct fp_profile *profile = profile_of(bytes, size);
-
     CHECK_INT(fp_profile_thin(profile, 1000000), 0);
     CHECK_INT(piece_of(profile), FP_ESTATE);
-    CHECK_INT(profile_add(profile, bytes, size), FP_ESTATE);
+    CHECK_INT(profile_add_corpus(profile, "ours.log"), FP_ESTATE);
     CHECK_INT(fp_profile_thin(profile, 2000000), 0);
-    fp_profile_destroy(profile);
-    free(bytes);
 }
 
-TEST(a_profile_with_pieces_is_not_thinned)
+TEST_PROFILE(a_profile_with_pieces_is_not_thinned, profile_of_corpus("ours.log"))
 {
-    size_t size;
-    char *bytes = temporary_read("test/corpus/ours.log", &size);
-    struct fp_profile *profile = profile_of(bytes, size);
     uint64_t rows = profile->rows.count;
 
     CHECK_INT(piece_of(profile), 0);
     CHECK_INT(fp_profile_thin(profile, 1000000), FP_ESTATE);
     CHECK_INT(profile->rows.count, rows);
     CHECK_INT(piece_of(profile), 0);
-    fp_profile_destroy(profile);
-    free(bytes);
 }
 
 TEST_PROFILE(after_a_piece_that_failed_there_are_no_more, profile_of_corpus("ours.log"))

@@ -282,6 +282,12 @@ static void worker_end(struct worker *worker)
     UNTIL(syscall(SYS_tgkill, getpid(), worker->tid, 0) == -1 && errno == ESRCH);
 }
 
+/* Before main. */
+__attribute__((constructor)) static void use_the_code(void)
+{
+    make_code();
+}
+
 /* Schedulers are for life. For the next test they begin anew. */
 static void begin(void)
 {
@@ -307,6 +313,7 @@ static struct worker *employ(void (*work)(struct worker *worker))
 {
     struct worker *worker = malloc(sizeof *worker);
 
+    begin();
     worker_init(worker, 1);
     worker->work = work;
     worker_start(worker);
@@ -321,6 +328,20 @@ static void dismiss(struct worker *worker)
     free(worker);
 }
 
+#define TEST_WITH_WORKER(test, work) TEST_ON(test, struct worker *, worker, employ(work), dismiss)
+
+/* Tests of signals are none under TSan. */
+#if UNDER_TSAN
+#define SIGNAL_TEST(test) __attribute__((unused)) static void test(void)
+#define WITH_WORKER(test, work) __attribute__((unused)) static void test(struct worker *worker)
+#define BESIDE_WORKER(test, work) SIGNAL_TEST(test)
+#else
+#define SIGNAL_TEST(test) TEST(test)
+#define WITH_WORKER(test, work) TEST_WITH_WORKER(test, work)
+#define BESIDE_WORKER(test, work)                                                                  \
+    TEST_BETWEEN(test, struct worker *worker = employ(work), dismiss(worker))
+#endif
+
 static enum fp_slot_state state_of(unsigned at)
 {
     return FP_SLOT_STATE(atomic_load(&fp_slots.slot[at].state));
@@ -332,6 +353,15 @@ static const struct fp_capture *answer(unsigned at, uint32_t ticket)
 
     UNTIL((running = fp_sigcapture_poll(at, ticket)) != NULL);
     return running;
+}
+
+static void expect_capture(void)
+{
+    uint32_t ticket;
+
+    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
+    fp_sigcapture_drop(0, ticket);
 }
 
 /* ---- what a worker does -------------------------------------------------- */
@@ -370,7 +400,7 @@ static void tell(struct worker *worker, int command)
 
 /* ------------------------------------------------------------ preparation -- */
 
-static void before_preparation_there_are_no_schedulers(void)
+TEST(before_preparation_there_are_no_schedulers)
 {
     uint32_t ticket;
 
@@ -380,7 +410,7 @@ static void before_preparation_there_are_no_schedulers(void)
     CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE);
 }
 
-static void numbers_that_can_not_be_are_refused(void)
+TEST(numbers_that_can_not_be_are_refused)
 {
     const char *why = "";
 
@@ -409,7 +439,7 @@ static void set_action(int signal, void (*handle)(int))
 }
 
 /* In a process of its own: it never gives the signal back. */
-static void a_signal_that_is_in_use_is_not_taken(void)
+SIGNAL_TEST(a_signal_that_is_in_use_is_not_taken)
 {
     pid_t child = fork();
     int status;
@@ -444,14 +474,11 @@ static void a_signal_that_is_in_use_is_not_taken(void)
 
 /* ----------------------------------------------------------- registration -- */
 
-static void a_scheduler_registers_in_its_nif(void)
+WITH_WORKER(a_scheduler_registers_in_its_nif, spin)
 {
-    struct worker *worker;
     struct fp_range fragments;
     uint64_t nif_return;
 
-    begin();
-    worker = employ(spin);
     CHECK_INT(fp_sigcapture_registered(), 1);
     CHECK(fp_sigcapture_data(0) == (uint64_t)(uintptr_t)worker->data);
     CHECK_INT(fp_sigcapture_find((uint64_t)(uintptr_t)worker->data), 0);
@@ -461,10 +488,9 @@ static void a_scheduler_registers_in_its_nif(void)
     CHECK(fragments.start == code_at(0) && fragments.end == code_at(INFO));
     CHECK(nif_return == code_at(CALL_NIF + NIF_RETURN));
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
-    dismiss(worker);
 }
 
-static void it_may_register_again(void)
+SIGNAL_TEST(it_may_register_again)
 {
     struct worker *worker, again;
 
@@ -493,34 +519,33 @@ static void expect_refused(struct worker *worker, int err, const char *says)
     CHECK_INT(fp_sigcapture_request(worker->number - 1, &ticket), FP_ESTATE);
 }
 
-static void data_that_is_not_where_it_is_expected_is_refused(void)
+SIGNAL_TEST(data_that_is_not_where_it_is_expected_is_refused)
 {
     const struct fp_capture_offsets *at = &layout.release.running;
-    struct worker worker;
-    uint64_t mfa[3] = {1, 2, 3};
+    static struct worker worker;
+    static const uint64_t mfa[3] = {1, 2, 3};
+    const struct {
+        unsigned char *of;
+        uint64_t offset;
+        const void *word;
+    } cases[] = {
+        {worker.process, at->scheduler_data, NULL},
+        {worker.process, at->scheduler_data, (void *)16},
+        {worker.data, at->current_process, worker.data},
+        {worker.data, at->number, (void *)2},
+        {worker.process, at->current, mfa},
+        {worker.process, at->current, NULL},
+    };
 
     begin();
-    worker_init(&worker, 1);
-    set_word(worker.process, at->scheduler_data, NULL);
-    expect_refused(&worker, FP_ELAYOUT, "data");
-    worker_init(&worker, 1);
-    set_word(worker.process, at->scheduler_data, (void *)16);
-    expect_refused(&worker, FP_ELAYOUT, "data");
-    worker_init(&worker, 1);
-    set_word(worker.data, at->current_process, worker.data);
-    expect_refused(&worker, FP_ELAYOUT, "data");
-    worker_init(&worker, 1);
-    set_word(worker.data, at->number, (void *)2);
-    expect_refused(&worker, FP_ELAYOUT, "data");
-    worker_init(&worker, 1);
-    set_word(worker.process, at->current, mfa);
-    expect_refused(&worker, FP_ELAYOUT, "data");
-    worker_init(&worker, 1);
-    set_word(worker.process, at->current, NULL);
-    expect_refused(&worker, FP_ELAYOUT, "data");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        worker_init(&worker, 1);
+        set_word(cases[i].of, cases[i].offset, cases[i].word);
+        expect_refused(&worker, FP_ELAYOUT, "data");
+    }
 }
 
-static void numbers_of_no_scheduler_are_refused(void)
+SIGNAL_TEST(numbers_of_no_scheduler_are_refused)
 {
     static const unsigned numbers[] = {0, WORKERS + 1, UINT32_MAX};
     struct worker worker;
@@ -535,7 +560,7 @@ static void numbers_of_no_scheduler_are_refused(void)
     CHECK_INT(fp_sigcapture_registered(), 0);
 }
 
-static void an_alternate_stack_that_is_small_or_missing_is_refused(void)
+SIGNAL_TEST(an_alternate_stack_that_is_small_or_missing_is_refused)
 {
     struct worker worker;
 
@@ -548,7 +573,7 @@ static void an_alternate_stack_that_is_small_or_missing_is_refused(void)
     expect_refused(&worker, FP_ENOMEM, "alternate signal stack");
 }
 
-static void a_call_from_no_jit_code_is_refused(void)
+SIGNAL_TEST(a_call_from_no_jit_code_is_refused)
 {
     struct worker worker;
 
@@ -558,7 +583,7 @@ static void a_call_from_no_jit_code_is_refused(void)
     expect_refused(&worker, FP_ELAYOUT, "no return to JIT code");
 }
 
-static void a_capture_of_itself_that_is_not_right_is_refused(void)
+SIGNAL_TEST(a_capture_of_itself_that_is_not_right_is_refused)
 {
     struct worker worker;
 
@@ -574,7 +599,7 @@ static void a_capture_of_itself_that_is_not_right_is_refused(void)
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
 }
 
-static void nifs_that_return_elsewhere_than_those_before_are_refused(void)
+SIGNAL_TEST(nifs_that_return_elsewhere_than_those_before_are_refused)
 {
     struct worker *first, second;
 
@@ -592,7 +617,7 @@ static void nifs_that_return_elsewhere_than_those_before_are_refused(void)
 }
 
 /* The signal comes later: it finds that nobody waits for it. */
-static void a_thread_that_blocks_the_signal_can_not_register_before_it_came(void)
+SIGNAL_TEST(a_thread_that_blocks_the_signal_can_not_register_before_it_came)
 {
     struct worker worker;
 
@@ -610,14 +635,11 @@ static void a_thread_that_blocks_the_signal_can_not_register_before_it_came(void
 
 /* ----------------------------------------------------- asked and answered -- */
 
-static void a_thread_in_c_answers_with_its_stack(void)
+WITH_WORKER(a_thread_in_c_answers_with_its_stack, spin)
 {
-    struct worker *worker;
     const struct fp_capture *running;
     uint32_t ticket, first;
 
-    begin();
-    worker = employ(spin);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     running = answer(0, ticket);
     CHECK_INT(running->result, FP_CAPTURE_CAPTURED);
@@ -645,7 +667,6 @@ static void a_thread_in_c_answers_with_its_stack(void)
     answer(0, ticket);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
     fp_sigcapture_drop(0, ticket);
-    dismiss(worker);
 }
 
 /* After the NIF: code that spins, with rsp on the Erlang stack. */
@@ -665,7 +686,7 @@ static void *spin_in_erlang(void *arg)
     return NULL;
 }
 
-static void a_thread_in_erlang_code_answers_with_its_stack(void)
+SIGNAL_TEST(a_thread_in_erlang_code_answers_with_its_stack)
 {
     static struct worker worker;
 
@@ -695,43 +716,32 @@ static void a_thread_in_erlang_code_answers_with_its_stack(void)
     worker_end(&worker);
 }
 
-static void a_scheduler_without_a_process_answers_that(void)
+WITH_WORKER(a_scheduler_without_a_process_answers_that, spin)
 {
-    struct worker *worker;
     uint32_t ticket;
 
-    begin();
-    worker = employ(spin);
     set_word(worker->data, layout.release.running.current_process, NULL);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_NO_PROCESS);
     fp_sigcapture_drop(0, ticket);
-    dismiss(worker);
 }
 
-static void slots_that_are_none_are_not_asked(void)
+BESIDE_WORKER(slots_that_are_none_are_not_asked, spin)
 {
-    struct worker *worker;
     uint32_t ticket = 4711;
 
-    begin();
-    worker = employ(spin);
     CHECK_INT(fp_sigcapture_request(1, &ticket), FP_ESTATE);
     CHECK_INT(fp_sigcapture_request(WORKERS, &ticket), FP_ESTATE);
     CHECK_INT(fp_sigcapture_request(UINT32_MAX, &ticket), FP_ESTATE);
     CHECK_INT(ticket, 4711);
-    dismiss(worker);
 }
 
 /* ---------------------------------------------------------------- release -- */
 
-static void released_before_it_was_handled_it_is_handled_for_nobody(void)
+WITH_WORKER(released_before_it_was_handled_it_is_handled_for_nobody, obey)
 {
-    struct worker *worker;
     uint32_t first, second;
 
-    begin();
-    worker = employ(obey);
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     CHECK_INT(state_of(0), FP_SLOT_REQUESTED);
@@ -744,10 +754,7 @@ static void released_before_it_was_handled_it_is_handled_for_nobody(void)
     tell(worker, 0);
     UNTIL(state_of(0) == FP_SLOT_IDLE);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
-    CHECK_INT(fp_sigcapture_request(0, &second), 0);
-    CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
-    fp_sigcapture_drop(0, second);
-    dismiss(worker);
+    expect_capture();
 }
 
 /* A reader that stops the handler in its work. */
@@ -766,14 +773,11 @@ static int64_t read_through_gate(void *self, const struct iovec *local, const st
     return gate.real->readv(gate.real->self, local, remote, n);
 }
 
-static void released_while_it_is_handled_it_is_nobodys_answer(void)
+BESIDE_WORKER(released_while_it_is_handled_it_is_nobodys_answer, spin)
 {
     static struct fp_memory gated = {.readv = read_through_gate, .fd = -1};
-    struct worker *worker;
     uint32_t first, second;
 
-    begin();
-    worker = employ(spin);
     gate.real = fp_slots.slot[0].scheduler.memory;
     atomic_store(&gate.works, 0);
     atomic_store(&gate.goes_on, 0);
@@ -790,20 +794,14 @@ static void released_while_it_is_handled_it_is_nobodys_answer(void)
     UNTIL(state_of(0) == FP_SLOT_IDLE);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
     fp_slots.slot[0].scheduler.memory = gate.real;
-    CHECK_INT(fp_sigcapture_request(0, &second), 0);
-    CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
-    fp_sigcapture_drop(0, second);
-    dismiss(worker);
+    expect_capture();
 }
 
-static void numbers_wrap(void)
+BESIDE_WORKER(numbers_wrap, spin)
 {
     const uint32_t last = UINT32_MAX >> 3;
-    struct worker *worker;
     uint32_t ticket;
 
-    begin();
-    worker = employ(spin);
     atomic_store(&fp_slots.slot[0].state, FP_SLOT_WORD(last - 1, FP_SLOT_IDLE));
     for (uint32_t i = 0; i < 4; i++) {
         static const uint32_t expected[] = {last, 0, 1, 2};
@@ -815,7 +813,6 @@ static void numbers_wrap(void)
         fp_sigcapture_drop(0, ticket);
         CHECK_INT(state_of(0), FP_SLOT_IDLE);
     }
-    dismiss(worker);
 }
 
 /* --------------------------------------------------- signals of all kinds -- */
@@ -844,13 +841,10 @@ static void expect_no_answer_but_to_ours(uint32_t number)
     fp_sigcapture_drop(0, ticket);
 }
 
-static void a_signal_that_somebody_else_sends_is_ignored(void)
+WITH_WORKER(a_signal_that_somebody_else_sends_is_ignored, spin)
 {
-    struct worker *worker;
     uint32_t number, word;
 
-    begin();
-    worker = employ(spin);
     word = atomic_load(&fp_slots.slot[0].state);
     number = FP_SLOT_NUMBER(word);
     CHECK_INT(pthread_kill(worker->thread, fp_sigcapture.signal), 0);
@@ -864,17 +858,13 @@ static void a_signal_that_somebody_else_sends_is_ignored(void)
     UNTIL(atomic_load(&worker->rounds) > 100);
     CHECK_INT(atomic_load(&fp_slots.slot[0].state), word);
     expect_no_answer_but_to_ours(number + 1);
-    dismiss(worker);
 }
 
 /* With a question open, and the right value in what is forged. */
-static void a_forged_answer_is_ignored(void)
+WITH_WORKER(a_forged_answer_is_ignored, obey)
 {
-    struct worker *worker;
     uint32_t ticket;
 
-    begin();
-    worker = employ(obey);
     tell(worker, 1);
     /* As asking does, but for the signal. */
     ticket = FP_SLOT_NUMBER(atomic_load(&fp_slots.slot[0].state)) + 1;
@@ -891,17 +881,13 @@ static void a_forged_answer_is_ignored(void)
     CHECK_INT(send_to(worker->tid, SI_QUEUE, getpid(), ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
     fp_sigcapture_drop(0, ticket);
-    dismiss(worker);
 }
 
-static void a_request_that_the_kernel_refuses_leaves_it_idle(void)
+BESIDE_WORKER(a_request_that_the_kernel_refuses_leaves_it_idle, spin)
 {
     struct rlimit before, none;
-    struct worker *worker;
     uint32_t ticket;
 
-    begin();
-    worker = employ(spin);
     CHECK_INT(getrlimit(RLIMIT_SIGPENDING, &before), 0);
     none = before;
     none.rlim_cur = 0;
@@ -910,13 +896,10 @@ static void a_request_that_the_kernel_refuses_leaves_it_idle(void)
         CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &before), 0);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
-    fp_sigcapture_drop(0, ticket);
-    dismiss(worker);
+    expect_capture();
 }
 
-static void a_thread_that_is_gone_can_not_be_asked(void)
+SIGNAL_TEST(a_thread_that_is_gone_can_not_be_asked)
 {
     struct worker *worker;
     uint32_t ticket;
@@ -969,15 +952,10 @@ static void use_a_pipe(struct worker *worker)
     close(fd[1]);
 }
 
-static void under_signals_a_pipe_works_as_ever(void)
+WITH_WORKER(under_signals_a_pipe_works_as_ever, use_a_pipe)
 {
-    struct worker *worker;
-
-    begin();
-    worker = employ(use_a_pipe);
     fire(worker, SIGNALS / 4);
     UNTIL(atomic_load(&worker->rounds) > 0);
-    dismiss(worker);
 }
 
 /* Reads that wait: the byte comes from another thread. */
@@ -1013,7 +991,7 @@ static void *write_slowly(void *arg)
     return NULL;
 }
 
-static void under_signals_a_read_that_waits_goes_on_waiting(void)
+SIGNAL_TEST(under_signals_a_read_that_waits_goes_on_waiting)
 {
     struct worker *worker;
     pthread_t writer;
@@ -1030,75 +1008,6 @@ static void under_signals_a_read_that_waits_goes_on_waiting(void)
     pthread_join(writer, NULL);
     close(slow.fd[0]);
     close(slow.fd[1]);
-}
-
-static _Atomic uint32_t futex_word;
-
-static long futex(int op, uint32_t value, const struct timespec *timeout)
-{
-    return syscall(SYS_futex, &futex_word, op, value, timeout, NULL, 0);
-}
-
-static int is_before(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
-}
-
-/* A futex without a timeout is restarted; sleep ends early, and says so, as with any handler. */
-static void sleep_and_wait(struct worker *worker)
-{
-    while (!atomic_load(&worker->stop)) {
-        struct timespec until, now;
-        uint32_t seen = atomic_load(&futex_word);
-        int result;
-
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += 200000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        do {
-            result = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-            CHECK(result == 0 || result == EINTR);
-        } while (result != 0);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        CHECK(!is_before(&now, &until));
-        CHECK(futex(FUTEX_WAIT_PRIVATE, seen, NULL) == 0 || errno == EAGAIN);
-        atomic_fetch_add(&worker->rounds, 1);
-    }
-}
-
-static void *wake_often(void *arg)
-{
-    static const struct timespec nap = {0, 300000};
-    struct worker *worker = arg;
-
-    for (;;) {
-        int last = atomic_load(&worker->stop);
-
-        atomic_fetch_add(&futex_word, 1);
-        futex(FUTEX_WAKE_PRIVATE, 1, NULL);
-        if (last)
-            return NULL;
-        nanosleep(&nap, NULL);
-    }
-}
-
-static void under_signals_sleep_and_futex_do_what_they_say(void)
-{
-    struct worker *worker;
-    pthread_t waker;
-
-    begin();
-    worker = employ(sleep_and_wait);
-    CHECK_INT(pthread_create(&waker, NULL, wake_often, worker), 0);
-    fire(worker, 3 * SIGNALS / 8);
-    UNTIL(atomic_load(&worker->rounds) > 0);
-    atomic_store(&worker->stop, 1);
-    /* Awake for good: whoever comes late finds another word. */
-    pthread_join(waker, NULL);
-    atomic_fetch_add(&futex_word, 1);
-    futex(FUTEX_WAKE_PRIVATE, 1, NULL);
-    dismiss(worker);
 }
 
 /* --------------------------------------------------------- two who ask -- */
@@ -1170,13 +1079,10 @@ static void nap_often(struct worker *worker)
         nanosleep(&nap, NULL);
 }
 
-static void of_two_who_ask_at_once_one_is_refused(void)
+TEST_WITH_WORKER(of_two_who_ask_at_once_one_is_refused, UNDER_TSAN ? nap_often : spin)
 {
     struct asker asker[2] = {{.random = 1}, {.random = 2}};
-    struct worker *worker;
 
-    begin();
-    worker = employ(UNDER_TSAN ? nap_often : spin);
     for (int i = 0; i < 2; i++) {
         asker[i].worker = worker;
         CHECK_INT(pthread_create(&asker[i].thread, NULL, ask_again_and_again, &asker[i]), 0);
@@ -1186,7 +1092,6 @@ static void of_two_who_ask_at_once_one_is_refused(void)
     CHECK(asker[0].answered + asker[1].answered > 0);
     CHECK(asker[0].abandoned + asker[1].abandoned > 0);
     UNTIL(state_of(0) == FP_SLOT_IDLE);
-    dismiss(worker);
 }
 
 /* --------------------------------------------------------------- retiring -- */
@@ -1212,7 +1117,7 @@ static void be_here_when_told(struct worker *worker)
     }
 }
 
-static void retired_it_is_as_it_was_and_can_begin_anew(void)
+SIGNAL_TEST(retired_it_is_as_it_was_and_can_begin_anew)
 {
     struct worker *worker;
     uint32_t ticket;
@@ -1251,7 +1156,7 @@ static void be_here_often(struct worker *worker)
     spin(worker);
 }
 
-static void all_may_be_here_at_once(void)
+SIGNAL_TEST(all_may_be_here_at_once)
 {
     struct worker worker[WORKERS];
 
@@ -1272,7 +1177,7 @@ static void all_may_be_here_at_once(void)
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
 }
 
-static void nobody_retires_while_somebody_is_inside(void)
+SIGNAL_TEST(nobody_retires_while_somebody_is_inside)
 {
     begin();
     CHECK_INT(fp_sigcapture_acquire(), 0);
@@ -1284,22 +1189,14 @@ static void nobody_retires_while_somebody_is_inside(void)
 
 static void expect_at_work(void)
 {
-    uint32_t ticket;
-
     CHECK(action_is(fp_sigcapture.signal, fp_handler));
     CHECK_INT(fp_sigcapture_acquire(), 0);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
-    fp_sigcapture_drop(0, ticket);
+    expect_capture();
     fp_sigcapture_release();
 }
 
-static void without_each_scheduler_here_all_stays_as_it_was(void)
+WITH_WORKER(without_each_scheduler_here_all_stays_as_it_was, be_here_when_told)
 {
-    struct worker *worker;
-
-    begin();
-    worker = employ(be_here_when_told);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK(action_is(fp_sigcapture.signal, (void *)SIG_IGN));
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
@@ -1314,16 +1211,11 @@ static void without_each_scheduler_here_all_stays_as_it_was(void)
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     expect_at_work();
-    dismiss(worker);
 }
 
 /* As when the process that retires them is killed. */
-static void what_nobody_ends_is_given_up_and_can_begin_anew(void)
+WITH_WORKER(what_nobody_ends_is_given_up_and_can_begin_anew, be_here_when_told)
 {
-    struct worker *worker;
-
-    begin();
-    worker = employ(be_here_when_told);
     CHECK_INT(fp_sigcapture_is_shutting_down(), 0);
     CHECK_INT(fp_sigcapture_shutdown_begin(7), 0);
     CHECK_INT(fp_sigcapture_is_shutting_down(), 7);
@@ -1346,16 +1238,12 @@ static void what_nobody_ends_is_given_up_and_can_begin_anew(void)
     CHECK_INT(fp_sigcapture_shutdown_end(8), 0);
     CHECK_INT(fp_sigcapture_count(), 0);
     CHECK_INT(fp_sigcapture_is_shutting_down(), 0);
-    dismiss(worker);
 }
 
-static void a_signal_on_its_way_is_waited_for(void)
+WITH_WORKER(a_signal_on_its_way_is_waited_for, obey)
 {
-    struct worker *worker;
     uint32_t ticket;
 
-    begin();
-    worker = employ(obey);
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     fp_sigcapture_drop(0, ticket);
@@ -1364,18 +1252,14 @@ static void a_signal_on_its_way_is_waited_for(void)
     tell(worker, 0);
     UNTIL(state_of(0) == FP_SLOT_IDLE);
     expect_at_work();
-    dismiss(worker);
 }
 
-static void a_handler_of_somebody_elses_is_not_touched(void)
+WITH_WORKER(a_handler_of_somebody_elses_is_not_touched, be_here_when_told)
 {
-    struct worker *worker;
     struct sigaction ours = fp_sigcapture_action();
     int signal;
 
-    begin();
     signal = fp_sigcapture.signal;
-    worker = employ(be_here_when_told);
     set_action(signal, somebodys_handler);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESIGNAL);
     CHECK(action_is(signal, (void *)somebodys_handler));
@@ -1388,7 +1272,6 @@ static void a_handler_of_somebody_elses_is_not_touched(void)
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK(action_is(signal, (void *)somebodys_handler));
     set_action(signal, SIG_DFL);
-    dismiss(worker);
 }
 
 /* ------------------------------------------------ signals that are lost -- */
@@ -1403,13 +1286,9 @@ static void count_theirs(int signal)
 
 static void expect_captures(void)
 {
-    uint32_t ticket;
-
     CHECK_INT(fp_sigcapture_check(), 0);
     CHECK_INT(fp_sigcapture_lost_signal(), 0);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
-    fp_sigcapture_drop(0, ticket);
+    expect_capture();
 }
 
 static void give_back(int signal)
@@ -1419,15 +1298,12 @@ static void give_back(int signal)
     CHECK_INT(sigaction(signal, &action, NULL), 0);
 }
 
-static void a_signal_that_is_taken_is_not_sent_until_it_is_given_back(void)
+BESIDE_WORKER(a_signal_that_is_taken_is_not_sent_until_it_is_given_back, spin)
 {
-    struct worker *worker;
     uint32_t ticket, word;
     int signal;
 
-    begin();
     signal = fp_sigcapture.signal;
-    worker = employ(spin);
     word = atomic_load(&fp_slots.slot[0].state);
     atomic_store(&theirs, 0);
     set_action(signal, count_theirs);
@@ -1443,19 +1319,15 @@ static void a_signal_that_is_taken_is_not_sent_until_it_is_given_back(void)
     give_back(signal);
     expect_captures();
     CHECK_INT(fp_sigcapture.signal, signal);
-    dismiss(worker);
 }
 
-static void after_it_was_taken_the_next_session_has_another_signal(void)
+WITH_WORKER(after_it_was_taken_the_next_session_has_another_signal, be_here_when_told)
 {
-    struct worker *worker;
     const char *why = "";
     uint32_t ticket;
     int signal;
 
-    begin();
     signal = fp_sigcapture.signal;
-    worker = employ(be_here_when_told);
     atomic_store(&theirs, 0);
     /* Between the check and the request. */
     set_action(signal, count_theirs);
@@ -1479,7 +1351,6 @@ static void after_it_was_taken_the_next_session_has_another_signal(void)
     tell(worker, 2);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK(action_is(signal, (void *)SIG_DFL));
-    dismiss(worker);
 }
 
 /* What a debugger does that swallows a signal: no handler ever comes. */
@@ -1504,14 +1375,11 @@ static void swallow(struct worker *worker)
     }
 }
 
-static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
+WITH_WORKER(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired, swallow)
 {
-    struct worker *worker;
     const char *why = "";
     uint32_t ticket, other;
 
-    begin();
-    worker = employ(swallow);
     CHECK(!fp_sigcapture_is_lost(0));
     atomic_store(&worker->command, 1);
     UNTIL(atomic_load(&worker->command) == 2);
@@ -1528,17 +1396,13 @@ static void a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired(void)
     CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     CHECK(!fp_sigcapture_is_lost(0));
     expect_captures();
-    dismiss(worker);
 }
 
-static void a_signal_that_comes_after_the_repair_changes_nothing(void)
+WITH_WORKER(a_signal_that_comes_after_the_repair_changes_nothing, obey)
 {
-    struct worker *worker;
     const char *why = "";
     uint32_t first, second;
 
-    begin();
-    worker = employ(obey);
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
@@ -1559,18 +1423,14 @@ static void a_signal_that_comes_after_the_repair_changes_nothing(void)
     CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
     tell(worker, 0);
     CHECK_INT(atomic_load(&fp_slots.slot[0].state), FP_SLOT_WORD(first, FP_SLOT_IDLE));
-    dismiss(worker);
 }
 
 /* While another user is inside, its request is not repaired away. */
-static void a_session_that_starts_leaves_the_requests_of_others(void)
+WITH_WORKER(a_session_that_starts_leaves_the_requests_of_others, obey)
 {
-    struct worker *worker;
     const char *why = "";
     uint32_t ticket;
 
-    begin();
-    worker = employ(obey);
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_acquire(), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
@@ -1580,18 +1440,14 @@ static void a_session_that_starts_leaves_the_requests_of_others(void)
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
     fp_sigcapture_drop(0, ticket);
     fp_sigcapture_release();
-    dismiss(worker);
 }
 
 /* ------------------------------------------------------------------ costs -- */
 
-static void a_preempted_handler_costs_no_more_than_one_that_is_not(void)
+BESIDE_WORKER(a_preempted_handler_costs_no_more_than_one_that_is_not, spin)
 {
-    struct worker *worker;
     uint32_t ticket;
 
-    begin();
-    worker = employ(spin);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     answer(0, ticket);
     fp_slots.slot[0].handler_ns = 10000000;
@@ -1599,7 +1455,6 @@ static void a_preempted_handler_costs_no_more_than_one_that_is_not(void)
     fp_slots.slot[0].handler_ns = 2000;
     CHECK_INT(fp_sigcapture_handler_ns(0), 2000);
     fp_sigcapture_drop(0, ticket);
-    dismiss(worker);
 }
 
 static unsigned count_descriptors(void)
@@ -1612,7 +1467,7 @@ static unsigned count_descriptors(void)
 }
 
 /* One is for /proc/self/mem, where process_vm_readv is refused. */
-static void many_schedulers_take_no_more_descriptors_than_one(void)
+SIGNAL_TEST(many_schedulers_take_no_more_descriptors_than_one)
 {
     unsigned before;
     const char *why = "";
@@ -1647,7 +1502,7 @@ static void *find_code_with_others(void *arg)
     return arg;
 }
 
-static void schedulers_that_register_at_once_find_the_same_code(void)
+TEST(schedulers_that_register_at_once_find_the_same_code)
 {
     pthread_t thread[WORKERS];
 

@@ -164,31 +164,3 @@ TEST_WITH(where_c_code_is_not_wanted_it_is_unknown, create(0))
 {
     CHECK_INT(resolve(f, (uint64_t)(uintptr_t)&fp_symbolize_create), FP_ENOENT);
 }
-
-TEST_WITH(any_word_is_survived, create(1))
-{
-    uint64_t random = 3;
-
-    for (int i = 0; i < 20000; i++) {
-        uint64_t word = run_random(&random) >> run_below(&random, 64);
-
-        switch (run_below(&random, 4)) {
-        case 0:
-            word = FAKE_JIT + word % FAKE_JIT_SIZE;
-            break;
-        case 1:
-            word = FP_FRAME_BIF | (FAKE_JIT + word % FAKE_JIT_SIZE);
-            break;
-        case 2:
-            word = FP_FRAME_NIF | (FAKE_ATOMS + word % 65536);
-            break;
-        default:
-            break;
-        }
-        if (resolve(f, word) == 0) {
-            CHECK(f->symbol.kind <= FP_SYMBOL_NATIVE);
-            if (f->symbol.kind != FP_SYMBOL_NONE)
-                CHECK(f->symbol.function_len <= FP_ATOM_BYTES_MAX);
-        }
-    }
-}

@@ -336,28 +336,6 @@ TEST_WITH(the_kernel_is_asked_once_for_neighbours, create(27, 4096, 2000, 10, NU
     CHECK(f->vm.memory.calls <= 1 + 2000 * FAKE_PROCESS_STRIDE / (200u << 10));
 }
 
-TEST_WITH(random_tables_harm_nothing, create(29, 1024, 300, 50, NULL, 0))
-{
-    uint64_t random = 9, processes;
-    size_t n;
-
-    for (int round = 0; round < 300; round++) {
-        for (int i = 0; i < 200; i++) {
-            uint64_t word = run_random(&random) >> run_below(&random, 64);
-
-            if (run_below(&random, 2) == 0)
-                word = FAKE_PROCESSES + run_below(&random, 300 * FAKE_PROCESS_STRIDE);
-            fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * run_below(&random, 1024), word);
-            fake_put_word(&f->vm.memory,
-                          FAKE_PROCESSES + 8u * run_below(&random, 300 * FAKE_PROCESS_STRIDE / 8),
-                          (run_random(&random) >> run_below(&random, 64) & ~UINT64_C(0xf)) | 3);
-        }
-        fp_top_processes_step(f->top, 1 + run_below(&random, 2000));
-        CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
-        CHECK(n <= 50);
-    }
-}
-
 /* ------------------------------------------------------------ rankings -- */
 
 /* The number of the process at this place of the result. */

@@ -360,29 +360,3 @@ TEST_ON(less_stack_or_less_room_gives_the_first_frames, struct fp_cstack *, nati
     stack_end = truth_stack_end();
     walk_less(native);
 }
-
-/* Whatever registers and stacks hold, a walk ends, inside of its bounds. */
-TEST_ON(random_registers_and_stacks_are_no_harm, struct fp_cstack *, native, native_now(),
-        fp_cstack_destroy)
-{
-    uint64_t random = 11, some = (uint64_t)(uintptr_t)qsort;
-    uint64_t own = (uint64_t)(uintptr_t)fp_cstack_unwind;
-    struct fp_registers registers;
-    uint64_t *words = malloc(512 * sizeof *words);
-    size_t frames = 0;
-
-    for (int round = 0; round < 20000; round++) {
-        struct fp_cstack_stack stack = {UINT64_C(0x7ffe00000000), (unsigned char *)words,
-                                        run_below(&random, 4096)};
-        uint64_t *reg = (uint64_t *)&registers;
-
-        for (int i = 0; i < 512; i++)
-            words[i] = (run_below(&random, 2) == 0 ? some : own) + run_below(&random, 1 << 12);
-        for (int i = 0; i < 17; i++)
-            reg[i] = stack.start + run_below(&random, 4096);
-        registers.rip = words[run_below(&random, 512)];
-        frames += fp_cstack_unwind(native, &registers, &stack, ours, 100, NULL);
-    }
-    CHECK(frames > 20000);
-    free(words);
-}
