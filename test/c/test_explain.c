@@ -174,16 +174,7 @@ static void destroy(struct bench *b)
     free(b);
 }
 
-#define BENCH(test)                                                                                \
-    static void test##_with(struct bench *b);                                                      \
-    TEST(test)                                                                                     \
-    {                                                                                              \
-        struct bench *b = create(27);                                                              \
-                                                                                                   \
-        test##_with(b);                                                                            \
-        destroy(b);                                                                                \
-    }                                                                                              \
-    static void test##_with(struct bench *b)
+#define BENCH(test) TEST_ON(test, struct bench *, b, create(27), destroy)
 
 /* In C, `depth` bytes down its stack, called by JIT code at `returns_to`. */
 static void enter_c(struct bench *b, uint64_t depth, uint64_t returns_to)
@@ -348,10 +339,8 @@ BENCH(words_that_are_no_top_are_no_candidates)
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND, 0);
 }
 
-TEST(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next)
+BENCH(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next)
 {
-    struct bench *b = create(29);
-
     b->registers.rsp = BASE;
     b->registers.rip = FUNCTION_STOP;
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
@@ -361,19 +350,15 @@ TEST(code_that_has_switched_to_the_c_stack_tells_by_what_comes_next)
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_RBP, HEND - 16, 2);
     b->registers.rip = FUNCTION;
     expect_unfound(b);
-    destroy(b);
 }
 
-TEST(in_c_called_by_who_knows_nothing_is_found)
+BENCH(in_c_called_by_who_knows_nothing_is_found)
 {
-    struct bench *b = create(25);
-
     enter_c(b, 256, SHARED_NEITHER);
     expect_unfound(b);
     CHECK_INT(b->running.top_in, FP_TOP_UNKNOWN);
     enter_c(b, 256, 0x1000); /* unreadable */
     expect_unfound(b);
-    destroy(b);
 }
 
 /* What goes and comes has its stack saved. */
@@ -592,7 +577,6 @@ BENCH(a_nif_is_named_by_current)
     FRAMES(b, C_CODE, FP_FRAME_NIF | NIF_MFA, CALLERS);
 }
 
-/* A word that is no address could pass for a frame of another kind. */
 /* Refused with this class off, and with all others off its frames are there only if Erlang code,
  * which each stack has, is on. */
 static void check_class(struct bench *b, uint32_t class)
@@ -623,6 +607,7 @@ BENCH(a_capture_of_a_class_that_is_off_is_refused)
     check_class(b, FP_CLASS_GC);
 }
 
+/* A word that is no address could pass for a frame of another kind. */
 TEST(a_nif_is_ambiguous_where_current_is_no_address)
 {
     static const uint64_t words[] = {0,
@@ -641,27 +626,6 @@ TEST(a_nif_is_ambiguous_where_current_is_no_address)
         FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, CALLERS);
         destroy(b);
     }
-}
-
-BENCH(shared_code_that_a_function_calls_is_no_frame)
-{
-    const uint64_t words[] = {FIRST, SECOND};
-
-    fake_set_stack(&b->vm, 0, words, 2);
-    put_call(b, FIRST, SHARED_STOP - 0x40);
-    enter_c(b, 256, SHARED_STOP);
-    unwinds(b, 1, 0);
-    FRAMES(b, C_CODE, FIRST - 1, SECOND - 1);
-}
-
-BENCH(what_called_shared_code_may_be_ambiguous)
-{
-    const uint64_t words[] = {FIRST, SECOND}; /* FIRST calls a function */
-
-    fake_set_stack(&b->vm, 0, words, 2);
-    enter_c(b, 256, SHARED_STOP);
-    unwinds(b, 1, 0);
-    FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, FIRST - 1, SECOND - 1);
 }
 
 BENCH(in_the_scheduler_a_process_is_where_it_continues)
@@ -837,22 +801,6 @@ BENCH(while_the_collector_moves_the_stack_that_alone_is_told)
     b->registers.rsp = FAKE_DATA;
     capture(b);
     CHECK_INT(frames(b), FP_ENOENT);
-}
-
-BENCH(a_stack_that_was_not_found_has_no_frames)
-{
-    enter_c(b, 256, SHARED_NEITHER);
-    unwinds(b, 2, 0);
-    capture(b);
-    CHECK_INT(b->running.result, FP_CAPTURE_UNFOUND);
-    CHECK_INT(frames(b), FP_ENOENT);
-}
-
-BENCH(an_empty_stack_in_code_has_the_leaf_alone)
-{
-    b->registers.rsp = HEND;
-    FRAMES(b, FUNCTION + 32);
-    CHECK_INT(b->snapshot.value[FP_METRIC_stack_size], 0);
 }
 
 /* --------------------------------------------------------------- figures -- */

@@ -52,18 +52,16 @@ static void check_encoded(struct bytes text, const char *expected)
 }
 #define ENCODED(literal, expected) check_encoded(BYTES(literal), expected)
 
-TEST(names_as_they_usually_are_stay_as_they_are)
+TEST(what_readers_would_stumble_over_is_percent_encoded)
 {
+    /* As names usually are. */
     ENCODED("", "");
     ENCODED("handle_call", "handle_call");
     ENCODED("Elixir.Foo.Bar", "Elixir.Foo.Bar");
     ENCODED("baz?", "baz?");
     ENCODED("-f/1-lc$^0/1-0-", "-f/1-lc$^0/1-0-");
     ENCODED("a:b/c=d,e{}[]|!@#*^~`\\-_.", "a:b/c=d,e{}[]|!@#*^~`\\-_.");
-}
-
-TEST(reserved_characters_are_percent_encoded)
-{
+    /* Reserved characters. */
     ENCODED("++", "%2B%2B");
     ENCODED("\"", "%22");
     ENCODED("'", "%27");
@@ -73,19 +71,13 @@ TEST(reserved_characters_are_percent_encoded)
     ENCODED("a&b", "a%26b");
     ENCODED("100%", "100%25");
     ENCODED("%41", "%2541");
-}
-
-TEST(blanks_and_controls_are_percent_encoded)
-{
+    /* Blanks and controls. */
     ENCODED("a b", "a%20b");
     ENCODED("\t\n\r", "%09%0A%0D");
     ENCODED("a\0b", "a%00b");
     ENCODED("\x1b[0m\x7f", "%1B[0m%7F");
     ENCODED("\xc2\x80\xc2\x85\xc2\x9f", "%C2%80%C2%85%C2%9F");
-}
-
-TEST(unicode_separators_are_percent_encoded)
-{
+    /* Separators of Unicode. */
     ENCODED("\xc2\xa0", "%C2%A0");        /* U+00A0 */
     ENCODED("\xe1\x9a\x80", "%E1%9A%80"); /* U+1680 */
     ENCODED("\xe2\x80\x80", "%E2%80%80"); /* U+2000 */
@@ -97,10 +89,7 @@ TEST(unicode_separators_are_percent_encoded)
     ENCODED("\xe2\x81\x9f", "%E2%81%9F"); /* U+205F */
     ENCODED("\xe3\x80\x80", "%E3%80%80"); /* U+3000 */
     ENCODED("\xef\xbb\xbf", "%EF%BB%BF"); /* U+FEFF */
-}
-
-TEST(what_turns_the_direction_of_a_line_is_percent_encoded)
-{
+    /* What turns the direction of a line. */
     ENCODED("\xd8\x9c", "%D8%9C");                /* U+061C */
     ENCODED("\xe2\x80\x8c", "%E2%80%8C");         /* U+200C */
     ENCODED("\xe2\x80\x8f", "%E2%80%8F");         /* U+200F */
@@ -108,10 +97,7 @@ TEST(what_turns_the_direction_of_a_line_is_percent_encoded)
     ENCODED("a\xe2\x80\xaertl", "a%E2%80%AErtl"); /* U+202E */
     ENCODED("\xe2\x81\xa6", "%E2%81%A6");         /* U+2066 */
     ENCODED("\xe2\x81\xa9", "%E2%81%A9");         /* U+2069 */
-}
-
-TEST(other_unicode_stays_readable)
-{
+    /* Other Unicode stays readable. */
     ENCODED("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
     ENCODED("\xc2\xa1", "\xc2\xa1");
     ENCODED("\xe2\x80\x90", "\xe2\x80\x90"); /* U+2010 */
@@ -119,10 +105,7 @@ TEST(other_unicode_stays_readable)
     ENCODED("\xe6\xbc\xa2\xe5\xad\x97", "\xe6\xbc\xa2\xe5\xad\x97");
     ENCODED("\xf0\x9f\x94\xa5", "\xf0\x9f\x94\xa5");
     ENCODED("\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf");
-}
-
-TEST(bytes_that_are_not_utf8_are_percent_encoded)
-{
+    /* Bytes that are not UTF-8. */
     ENCODED("a\xff"
             "b",
             "a%FFb");
@@ -641,41 +624,7 @@ FLAT(recursion_is_flattened_to_the_leaf_most_frame)
           "gen_server:loop/7:8 (gen_server.erl)");
 }
 
-PLAIN(recursion_is_kept_when_not_asked_otherwise)
-{
-    SHOWN(f, 1000001, (fake_address(0, 1), fake_address(0, 1)), "lists:map/2:1 (lists.erl)",
-          "lists:map/2:1 (lists.erl)");
-}
-
 /* ---- what is kept ----------------------------------------------------- */
-
-TEST(a_repeat_equals_a_sample_with_zero_deltas)
-{
-    struct fixture *a = setup(0), *b = setup(0);
-
-    for (int i = 0; i < 2; i++) {
-        struct fixture *f = i == 0 ? a : b;
-
-        define(f, make_process(&f->buffer, 0, 71, 0, BYTES("x"), CALL("proc_lib", "init_p", 5),
-                               NO_CALL));
-        STACK(f, 0, fake_address(0, 1));
-        CHECK_INT(take(f, make_sample(&f->buffer, 0, 0, 1000001, 77, 5)), 0);
-    }
-    for (int64_t i = 2; i < 9; i++) {
-        int64_t base = i < 5 ? 77 : 1234567;
-
-        if (i == 5) {
-            take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, -9));
-            take(b, make_sample(&b->buffer, 0, 0, 1000001 + i, base, -9));
-        } else {
-            CHECK_INT(take(a, make_sample(&a->buffer, 0, 0, 1000001 + i, base, 0)), 0);
-            CHECK_INT(take(b, make_repeat(&b->buffer, 0, 0, 1000001 + i)), 0);
-        }
-        CHECK_BYTES(b->text, b->size, a->text, a->size);
-    }
-    destroy(a);
-    destroy(b);
-}
 
 PLAIN(a_process_that_gets_a_name_goes_on_repeating)
 {
@@ -1212,48 +1161,6 @@ MERGING(a_waiting_process_is_written_once_a_second_with_its_weight)
     CHECK_INT(texts, 10);
     CHECK_INT(all, 1000);
     CHECK_INT(fp_counters_get(&f->stats, FP_COUNTER_merged), 990);
-}
-
-/* Both, in order: what it did until now, and what it does. */
-MERGING(a_change_is_written_at_once_and_behind_what_was_held)
-{
-    const char *second;
-
-    STACK(f, 0, fake_address(0, 1));
-    take(f, make_sample(&f->buffer, 0, 0, 5000001, 1, 1));
-    for (int tick = 1; tick <= 7; tick++) {
-        take(f, make_repeat(&f->buffer, 0, 0, 5000001 + tick * 10000));
-        CHECK_INT(f->size, 0);
-        CHECK_INT(looks(f), 0);
-    }
-    take(f, make_sample(&f->buffer, 0, 0, 5080001, 9, 8));
-    CHECK_INT(looks(f), 8);
-    CHECK(strncmp(f->text, "beam 4242/71 [000] 5.070001: 7 cpu-clock:\n", 42) == 0);
-    second = find(f, "\n\n") + 2;
-    CHECK(strncmp(second, "beam 4242/71 [000] 5.080001: reductions+8 ", 42) == 0);
-}
-
-MERGING(what_is_held_can_be_had)
-{
-    uint64_t all = 0;
-
-    for (uint32_t slot = 0; slot < 3; slot++) {
-        define(f, make_process(&f->buffer, slot, 71 + slot, 0, NO_BYTES, NO_CALL, NO_CALL));
-        define_stack(f, slot, (uint64_t[]){fake_address(0, 1)}, 1);
-        take(f, make_sample(&f->buffer, slot, slot, 5000001, 1, 1));
-        for (uint32_t tick = 0; tick <= slot; tick++)
-            take(f, make_repeat(&f->buffer, slot, slot, 5010001 + tick));
-    }
-    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_LEFT, &f->text, &f->size), 0);
-    CHECK_INT(f->size, 0); /* all of them are looked at */
-    for (int i = 0; i < 3; i++) {
-        CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
-        CHECK(f->size > 0);
-        all += looks(f);
-    }
-    CHECK_INT(all, 1 + 2 + 3);
-    CHECK_INT(fp_perf_script_merged(f->script, FP_MERGED_ALL, &f->text, &f->size), 0);
-    CHECK_INT(f->size, 0);
 }
 
 MERGING(what_nobody_adds_to_is_not_held_for_ever)

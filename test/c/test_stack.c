@@ -1,4 +1,4 @@
-/* test_stack.c - words of a stack to frames, against a slow and obvious way of doing the same. */
+/* test_stack.c - words of a stack to frames. */
 #include "erts/stack.h"
 #include "format/record.h"
 #include "test.h"
@@ -127,62 +127,4 @@ TEST(behind_a_cut_are_frames_of_the_root_only)
     CHECK_INT(stack.frame[LEAF_KEPT], FP_FRAME_TRUNCATED);
     for (uint32_t k = 0; k < 3; k++)
         CHECK(stack.frame[LEAF_KEPT + 1 + k] == word[250 + k] - 1);
-}
-
-/* The same, the obvious way: all frames in one array, then the ends. */
-static void slow_frames(struct fp_stack *stack, uint64_t i, const uint64_t *word, size_t words,
-                        size_t leaf_words)
-{
-    static uint64_t leaf[20000], root[20000];
-    size_t leaves = 0, roots = 0, kept;
-    int cut = leaf_words < words;
-    uint64_t previous = i;
-
-    if (fp_ranges_contain(&code, i))
-        leaf[leaves++] = i;
-    for (size_t k = 0; k < words; k++) {
-        if (word[k] % 4 != 0 || !fp_ranges_contain(&code, word[k]) || word[k] == previous)
-            continue;
-        previous = word[k];
-        if (k < leaf_words)
-            leaf[leaves++] = previous - 1;
-        else
-            root[roots++] = previous - 1;
-    }
-    stack->count = 0;
-    if (!cut) { /* the end of the one array */
-        for (size_t k = LEAF_KEPT; k < leaves; k++)
-            root[roots++] = leaf[k];
-        leaves = leaves < LEAF_KEPT ? leaves : LEAF_KEPT;
-    }
-    for (size_t k = 0; k < leaves && k < LEAF_KEPT; k++)
-        stack->frame[stack->count++] = leaf[k];
-    kept = roots < ROOT_KEPT ? roots : ROOT_KEPT;
-    if (cut || roots > kept)
-        stack->frame[stack->count++] = FP_FRAME_TRUNCATED;
-    for (size_t k = roots - kept; k < roots; k++)
-        stack->frame[stack->count++] = root[k];
-}
-
-TEST(random_stacks_agree_with_the_obvious_way)
-{
-    static uint64_t word[FP_STACK_WORDS_MAX];
-    uint64_t random = 3;
-
-    for (int round = 0; round < 1000; round++) {
-        size_t words = run_below(&random, round % 10 == 0 ? FP_STACK_WORDS_MAX : 600);
-        size_t leaf_words =
-            run_below(&random, 2) == 0 ? words : run_below(&random, (uint32_t)words + 1);
-        uint32_t odds = 1 + run_below(&random, 6);
-        struct fp_stack fast, slow;
-        uint64_t i = CODE - 64 + run_below(&random, 128);
-
-        for (size_t k = 0; k < words; k++)
-            word[k] = run_below(&random, odds) != 0 ? run_random(&random) >> run_below(&random, 64)
-                                                    : CODE + run_below(&random, 64) * 2;
-        fp_stack_frames(&fast, &code, i, word, words, leaf_words);
-        slow_frames(&slow, i, word, words, leaf_words);
-        expect(&fast, slow.frame, slow.count);
-        CHECK(fast.count <= FP_STACK_FRAMES_MAX);
-    }
 }
