@@ -61,13 +61,29 @@ static void make(struct made *made, const unsigned char *program, size_t size)
     CHECK_INT(fp_cfi_rows_load(&made->rows, &cfi), 0);
 }
 
-static struct fp_cfi_row row_at(struct made *made, uint64_t address)
+static struct made *create(void)
+{
+    struct made *made = calloc(1, sizeof *made);
+
+    CHECK(made != NULL);
+    return made;
+}
+
+static void destroy(struct made *made)
+{
+    fp_cfi_rows_unload(&made->rows);
+    free(made);
+}
+
+#define ROWS_TEST(test) TEST_ON(test, struct made *, made, create(), destroy)
+
+static const struct fp_cfi_row *row_at(struct made *made, uint64_t address)
 {
     const struct fp_cfi_row *row = fp_cfi_rows_find(&made->rows, address);
 
     if (row == NULL)
         RUN_FAIL("no row at %#" PRIx64, address);
-    return *row;
+    return row;
 }
 
 static void expect_none(struct made *made, uint64_t address)
@@ -88,32 +104,28 @@ static void expect(const struct fp_cfi_row *row, int reg, enum fp_cfi_kind kind,
     CHECK_INT(row->rule[reg].value, value);
 }
 
-TEST(a_function_begins_as_its_cie_says)
+ROWS_TEST(a_function_begins_as_its_cie_says)
 {
-    struct made made = {.size = 0};
-    struct fp_cfi_row row;
+    const struct fp_cfi_row *row;
 
-    make(&made, BYTES(0));
-    row = row_at(&made, START);
-    expect_cfa(&row, 7, 8);
-    expect(&row, 16, FP_CFI_SAVED, -8);
-    expect(&row, 3, FP_CFI_SAME, 0);
-    CHECK(!row.is_signal);
-    expect_none(&made, START - 1);
-    expect_none(&made, START + SIZE);
-    expect_none(&made, 0);
-    expect_none(&made, UINT64_MAX);
-    row_at(&made, START + SIZE - 1);
-    fp_cfi_rows_unload(&made.rows);
+    make(made, BYTES(0));
+    row = row_at(made, START);
+    expect_cfa(row, 7, 8);
+    expect(row, 16, FP_CFI_SAVED, -8);
+    expect(row, 3, FP_CFI_SAME, 0);
+    CHECK(!row->is_signal);
+    expect_none(made, START - 1);
+    expect_none(made, START + SIZE);
+    expect_none(made, 0);
+    expect_none(made, UINT64_MAX);
+    row_at(made, START + SIZE - 1);
 }
 
-TEST(each_advance_moves_the_row)
+ROWS_TEST(each_advance_moves_the_row)
 {
-    struct made made = {.size = 0};
-
     /* def_cfa_offset 16, 24.. after 1, then 0x80, 0x1234, 0x11223, set_loc */
-    make(&made, BYTES(0x41, 0x0e, 16, 0x02, 0x80, 0x0e, 24, 0x03, 0x34, 0x12, 0x0e, 32, 0x04, 0x23,
-                      0x12, 0x01, 0, 0x0e, 40, 0x01, 0, 0, 0x10, 0, 0x0e, 48));
+    make(made, BYTES(0x41, 0x0e, 16, 0x02, 0x80, 0x0e, 24, 0x03, 0x34, 0x12, 0x0e, 32, 0x04, 0x23,
+                     0x12, 0x01, 0, 0x0e, 40, 0x01, 0, 0, 0x10, 0, 0x0e, 48));
     static const struct {
         uint64_t at;
         int offset;
@@ -122,19 +134,15 @@ TEST(each_advance_moves_the_row)
                 {0xfefff, 40}, {0xff000, 48}, {SIZE - 1, 48}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct fp_cfi_row row = row_at(&made, START + rows[i].at);
-
-        expect_cfa(&row, 7, rows[i].offset);
+        expect_cfa(row_at(made, START + rows[i].at), 7, rows[i].offset);
     }
-    fp_cfi_rows_unload(&made.rows);
 }
 
 /* Numbers of rows are 16 bits wide: no library has nearly as many distinct ones. What has is
  * without the rows that come too late, and no other row takes their place. */
-TEST(distinct_rows_are_numbered_up_to_a_limit)
+ROWS_TEST(distinct_rows_are_numbered_up_to_a_limit)
 {
     enum { ROWS = 70000, KEPT = 65534 };
-    static struct made made;
     static unsigned char program[5 * ROWS];
 
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -145,107 +153,89 @@ TEST(distinct_rows_are_numbered_up_to_a_limit)
 
         memcpy(program + 5 * i, row, sizeof row);
     }
-    make(&made, program, sizeof program);
-    CHECK_INT(made.rows.distinct_count, KEPT + 1);
+    make(made, program, sizeof program);
+    CHECK_INT(made->rows.distinct_count, KEPT + 1);
     for (uint32_t i = 0; i < KEPT; i++) {
-        struct fp_cfi_row row = row_at(&made, START + i);
-
-        expect_cfa(&row, 7, i == 0 ? 8 : 15 + (int)i);
+        expect_cfa(row_at(made, START + i), 7, i == 0 ? 8 : 15 + (int)i);
     }
-    expect_none(&made, START + KEPT);
-    expect_none(&made, START + SIZE - 1);
-    fp_cfi_rows_unload(&made.rows);
+    expect_none(made, START + KEPT);
+    expect_none(made, START + SIZE - 1);
 }
 
-TEST(each_definition_of_the_cfa)
+ROWS_TEST(each_definition_of_the_cfa)
 {
-    struct made made = {.size = 0};
-    struct fp_cfi_row row;
-
-    make(&made, BYTES(0x0c, 6, 16)); /* def_cfa */
-    row = row_at(&made, START);
-    expect_cfa(&row, 6, 16);
-    make(&made, BYTES(0x12, 6, 0x7e)); /* def_cfa_sf, -2 */
-    row = row_at(&made, START);
-    expect_cfa(&row, 6, 16);
-    make(&made, BYTES(0x0d, 10)); /* def_cfa_register */
-    row = row_at(&made, START);
-    expect_cfa(&row, 10, 8);
-    make(&made, BYTES(0x13, 0x7d)); /* def_cfa_offset_sf, -3 */
-    row = row_at(&made, START);
-    expect_cfa(&row, 7, 24);
-    make(&made, BYTES(0x0f, 3, 0x77, 8, 0x06, 0x0d, 6)); /* memory; a register */
-    expect_none(&made, START);
-    make(&made, BYTES(0x0f, 2, 0x7a, 8)); /* expression: r10 + 8 */
-    row = row_at(&made, START);
-    expect_cfa(&row, 10, 8);
-    fp_cfi_rows_unload(&made.rows);
+    make(made, BYTES(0x0c, 6, 16)); /* def_cfa */
+    expect_cfa(row_at(made, START), 6, 16);
+    make(made, BYTES(0x12, 6, 0x7e)); /* def_cfa_sf, -2 */
+    expect_cfa(row_at(made, START), 6, 16);
+    make(made, BYTES(0x0d, 10)); /* def_cfa_register */
+    expect_cfa(row_at(made, START), 10, 8);
+    make(made, BYTES(0x13, 0x7d)); /* def_cfa_offset_sf, -3 */
+    expect_cfa(row_at(made, START), 7, 24);
+    make(made, BYTES(0x0f, 3, 0x77, 8, 0x06, 0x0d, 6)); /* memory; a register */
+    expect_none(made, START);
+    make(made, BYTES(0x0f, 2, 0x7a, 8)); /* expression: r10 + 8 */
+    expect_cfa(row_at(made, START), 10, 8);
 }
 
-TEST(each_rule_of_a_register)
+ROWS_TEST(each_rule_of_a_register)
 {
-    struct made made = {.size = 0};
-    struct fp_cfi_row row;
+    const struct fp_cfi_row *row;
 
-    make(&made, BYTES(0x83, 2,             /* offset rbx 2 */
-                      0x05, 6, 3,          /* offset_extended rbp 3 */
-                      0x11, 12, 0x7f,      /* offset_extended_sf r12 -1 */
-                      0x14, 14, 4,         /* val_offset */
-                      0x15, 15, 0x7e,      /* val_offset_sf */
-                      0x09, 0, 1,          /* register rax in rdx */
-                      0x07, 2,             /* undefined */
-                      0x10, 4, 2, 0x77, 8, /* expression: rsp + 8 */
-                      0x16, 5, 2, 0x77, 0, /* val_expression */
-                      0x10, 8, 1, 0x30,    /* expression: lit0 */
-                      0x2e, 32,            /* GNU_args_size */
-                      0x05, 33, 9,         /* a register that is not ours */
-                      0x07, 16));
-    row = row_at(&made, START);
-    expect(&row, 3, FP_CFI_SAVED, -16);
-    expect(&row, 6, FP_CFI_SAVED, -24);
-    expect(&row, 12, FP_CFI_SAVED, 8);
-    expect(&row, 14, FP_CFI_VALUE, -32);
-    expect(&row, 15, FP_CFI_VALUE, 16);
-    expect(&row, 0, FP_CFI_REGISTER, 0);
-    CHECK_INT(row.rule[0].base, 1);
-    expect(&row, 2, FP_CFI_UNDEFINED, 0);
-    expect(&row, 4, FP_CFI_SAVED_AT, 8);
-    CHECK_INT(row.rule[4].base, 7);
-    expect(&row, 5, FP_CFI_UNKNOWN, 0);
-    expect(&row, 8, FP_CFI_UNKNOWN, 0);
-    expect(&row, 16, FP_CFI_UNDEFINED, 0);
-    expect_cfa(&row, 7, 8);
-    fp_cfi_rows_unload(&made.rows);
+    make(made, BYTES(0x83, 2,             /* offset rbx 2 */
+                     0x05, 6, 3,          /* offset_extended rbp 3 */
+                     0x11, 12, 0x7f,      /* offset_extended_sf r12 -1 */
+                     0x14, 14, 4,         /* val_offset */
+                     0x15, 15, 0x7e,      /* val_offset_sf */
+                     0x09, 0, 1,          /* register rax in rdx */
+                     0x07, 2,             /* undefined */
+                     0x10, 4, 2, 0x77, 8, /* expression: rsp + 8 */
+                     0x16, 5, 2, 0x77, 0, /* val_expression */
+                     0x10, 8, 1, 0x30,    /* expression: lit0 */
+                     0x2e, 32,            /* GNU_args_size */
+                     0x05, 33, 9,         /* a register that is not ours */
+                     0x07, 16));
+    row = row_at(made, START);
+    expect(row, 3, FP_CFI_SAVED, -16);
+    expect(row, 6, FP_CFI_SAVED, -24);
+    expect(row, 12, FP_CFI_SAVED, 8);
+    expect(row, 14, FP_CFI_VALUE, -32);
+    expect(row, 15, FP_CFI_VALUE, 16);
+    expect(row, 0, FP_CFI_REGISTER, 0);
+    CHECK_INT(row->rule[0].base, 1);
+    expect(row, 2, FP_CFI_UNDEFINED, 0);
+    expect(row, 4, FP_CFI_SAVED_AT, 8);
+    CHECK_INT(row->rule[4].base, 7);
+    expect(row, 5, FP_CFI_UNKNOWN, 0);
+    expect(row, 8, FP_CFI_UNKNOWN, 0);
+    expect(row, 16, FP_CFI_UNDEFINED, 0);
+    expect_cfa(row, 7, 8);
 }
 
-TEST(rules_are_restored_and_states_remembered)
+ROWS_TEST(rules_are_restored_and_states_remembered)
 {
-    struct made made = {.size = 0};
-    struct fp_cfi_row row;
+    const struct fp_cfi_row *row;
 
-    make(&made, BYTES(0x83, 2, 0x0a, 0x0e, 64, 0x83, 9, 0x90, 4, /* at 0 */
-                      0x41, 0xd0,                                /* at 1 */
-                      0x41, 0x06, 3,                             /* at 2 */
-                      0x41, 0x0b,                                /* at 3 */
-                      0x41, 0x08, 3));                           /* at 4 */
-    row = row_at(&made, START);
-    expect_cfa(&row, 7, 64);
-    expect(&row, 3, FP_CFI_SAVED, -72);
-    expect(&row, 16, FP_CFI_SAVED, -32);
-    row = row_at(&made, START + 1);
-    expect(&row, 16, FP_CFI_SAVED, -8); /* as in the CIE */
-    row = row_at(&made, START + 2);
-    expect(&row, 3, FP_CFI_SAME, 0);
-    expect_cfa(&row, 7, 64);
-    row = row_at(&made, START + 3);
-    expect_cfa(&row, 7, 8);
-    expect(&row, 3, FP_CFI_SAVED, -16);
-    row = row_at(&made, START + 4);
-    expect(&row, 3, FP_CFI_SAME, 0);
-    fp_cfi_rows_unload(&made.rows);
+    make(made, BYTES(0x83, 2, 0x0a, 0x0e, 64, 0x83, 9, 0x90, 4, /* at 0 */
+                     0x41, 0xd0,                                /* at 1 */
+                     0x41, 0x06, 3,                             /* at 2 */
+                     0x41, 0x0b,                                /* at 3 */
+                     0x41, 0x08, 3));                           /* at 4 */
+    row = row_at(made, START);
+    expect_cfa(row, 7, 64);
+    expect(row, 3, FP_CFI_SAVED, -72);
+    expect(row, 16, FP_CFI_SAVED, -32);
+    expect(row_at(made, START + 1), 16, FP_CFI_SAVED, -8); /* as in the CIE */
+    row = row_at(made, START + 2);
+    expect(row, 3, FP_CFI_SAME, 0);
+    expect_cfa(row, 7, 64);
+    row = row_at(made, START + 3);
+    expect_cfa(row, 7, 8);
+    expect(row, 3, FP_CFI_SAVED, -16);
+    expect(row_at(made, START + 4), 3, FP_CFI_SAME, 0);
 }
 
-TEST(what_is_no_program_is_refused)
+ROWS_TEST(what_is_no_program_is_refused)
 {
     static const struct {
         unsigned char bytes[12];
@@ -264,37 +254,29 @@ TEST(what_is_no_program_is_refused)
         /* the least number, which has no negative */
         {{0x11, 3, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01}, 12},
     };
-    struct made made = {.size = 0};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        make(&made, bad[i].bytes, bad[i].size);
-        expect_none(&made, START);
+        make(made, bad[i].bytes, bad[i].size);
+        expect_none(made, START);
     }
-    fp_cfi_rows_unload(&made.rows);
 }
 
 /* The rows before it are true, those behind it are not there. */
-TEST(a_program_is_good_up_to_what_is_not_known)
+ROWS_TEST(a_program_is_good_up_to_what_is_not_known)
 {
-    struct made made = {.size = 0};
-    struct fp_cfi_row row;
-
     /* offset 16 at 0, 24 at 2 and on; at 6 something unknown */
-    make(&made, BYTES(0x0e, 16, 0x42, 0x0e, 24, 0x44, 0x0e, 32, 0x1f));
-    row = row_at(&made, START + 1);
-    expect_cfa(&row, 7, 16);
-    row = row_at(&made, START + 5);
-    expect_cfa(&row, 7, 24);
-    expect_none(&made, START + 6);
-    expect_none(&made, START + SIZE - 1);
-    make(&made, BYTES(0x44, 0x0e, 16, 0x01, 0, 0x10, 0, 0)); /* goes back */
-    row_at(&made, START + 3);
-    expect_none(&made, START + 4);
-    fp_cfi_rows_unload(&made.rows);
+    make(made, BYTES(0x0e, 16, 0x42, 0x0e, 24, 0x44, 0x0e, 32, 0x1f));
+    expect_cfa(row_at(made, START + 1), 7, 16);
+    expect_cfa(row_at(made, START + 5), 7, 24);
+    expect_none(made, START + 6);
+    expect_none(made, START + SIZE - 1);
+    make(made, BYTES(0x44, 0x0e, 16, 0x01, 0, 0x10, 0, 0)); /* goes back */
+    row_at(made, START + 3);
+    expect_none(made, START + 4);
 }
 
 /* Without a return address or a stack pointer there is no caller. */
-TEST(a_row_without_a_caller_is_none)
+ROWS_TEST(a_row_without_a_caller_is_none)
 {
     static const struct {
         unsigned char bytes[12];
@@ -306,55 +288,51 @@ TEST(a_row_without_a_caller_is_none)
         {{0x07, 7}, 2},              /* rsp is lost */
         {{0x0f, 1, 0x30}, 3},        /* the CFA is lit0 */
     };
-    struct made made = {.size = 0};
 
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
-        make(&made, none[i].bytes, none[i].size);
-        expect_none(&made, START);
-        expect_none(&made, START + SIZE - 1);
+        make(made, none[i].bytes, none[i].size);
+        expect_none(made, START);
+        expect_none(made, START + SIZE - 1);
     }
-    fp_cfi_rows_unload(&made.rows);
 }
 
 /* ---- expressions ------------------------------------------------------ */
 
 /* Each form that is known, by what DWARF's stack machine makes of it. */
-TEST(each_form_of_an_expression_is_known)
+ROWS_TEST(each_form_of_an_expression_is_known)
 {
-    struct made made = {.size = 0};
-    struct fp_cfi_row row;
+    const struct fp_cfi_row *row;
 
     /* .plt: rsp + 8 + ((rip & 15) >= 11) << 3 */
-    make(&made, BYTES(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22));
-    row = row_at(&made, START);
-    CHECK_INT(row.cfa_kind, FP_CFA_PLT);
-    CHECK_INT(row.cfa_offset, 11);
+    make(made, BYTES(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22));
+    row = row_at(made, START);
+    CHECK_INT(row->cfa_kind, FP_CFA_PLT);
+    CHECK_INT(row->cfa_offset, 11);
     /* a signal frame: *(rsp + 160) */
-    make(&made, BYTES(0x0f, 4, 0x77, 0xa0, 1, 0x06));
-    row = row_at(&made, START);
-    CHECK_INT(row.cfa_kind, FP_CFA_MEMORY);
-    CHECK_INT(row.cfa_register, 7);
-    CHECK_INT(row.cfa_offset, 160);
-    CHECK_INT(row.cfa_added, 0);
-    CHECK_INT(row.cfa_index, 0);
+    make(made, BYTES(0x0f, 4, 0x77, 0xa0, 1, 0x06));
+    row = row_at(made, START);
+    CHECK_INT(row->cfa_kind, FP_CFA_MEMORY);
+    CHECK_INT(row->cfa_register, 7);
+    CHECK_INT(row->cfa_offset, 160);
+    CHECK_INT(row->cfa_added, 0);
+    CHECK_INT(row->cfa_index, 0);
     /* libcrypto: *(rbp - 16) + 8 */
-    make(&made, BYTES(0x0f, 5, 0x76, 0x70, 0x06, 0x23, 8));
-    row = row_at(&made, START);
-    CHECK_INT(row.cfa_kind, FP_CFA_MEMORY);
-    CHECK_INT(row.cfa_register, 6);
-    CHECK_INT(row.cfa_offset, -16);
-    CHECK_INT(row.cfa_added, 8);
+    make(made, BYTES(0x0f, 5, 0x76, 0x70, 0x06, 0x23, 8));
+    row = row_at(made, START);
+    CHECK_INT(row->cfa_kind, FP_CFA_MEMORY);
+    CHECK_INT(row->cfa_register, 6);
+    CHECK_INT(row->cfa_offset, -16);
+    CHECK_INT(row->cfa_added, 8);
     /* libcrypto: *(rsp + 8 + 8 * r9) + 8 */
-    make(&made, BYTES(0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8));
-    row = row_at(&made, START);
-    CHECK_INT(row.cfa_kind, FP_CFA_MEMORY);
-    CHECK_INT(row.cfa_index, 9 + 1);
-    CHECK_INT(row.cfa_offset, 8);
-    CHECK_INT(row.cfa_added, 8);
-    fp_cfi_rows_unload(&made.rows);
+    make(made, BYTES(0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 8));
+    row = row_at(made, START);
+    CHECK_INT(row->cfa_kind, FP_CFA_MEMORY);
+    CHECK_INT(row->cfa_index, 9 + 1);
+    CHECK_INT(row->cfa_offset, 8);
+    CHECK_INT(row->cfa_added, 8);
 }
 
-TEST(expressions_of_other_forms_have_no_row)
+ROWS_TEST(expressions_of_other_forms_have_no_row)
 {
     static const struct {
         unsigned char bytes[14];
@@ -373,14 +351,12 @@ TEST(expressions_of_other_forms_have_no_row)
         {{0x0f, 11, 0x76, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 13},
         {{0x0f, 11, 0x77, 8, 0x80, 0, 0x4f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 13},
     };
-    struct made made = {.size = 0};
 
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
-        make(&made, other[i].bytes, other[i].size);
-        if (fp_cfi_rows_find(&made.rows, START) != NULL)
+        make(made, other[i].bytes, other[i].size);
+        if (fp_cfi_rows_find(&made->rows, START) != NULL)
             RUN_FAIL("expression %zu has a row", i);
     }
-    fp_cfi_rows_unload(&made.rows);
 }
 
 /* ---- readelf's opinion of real libraries ------------------------------ */

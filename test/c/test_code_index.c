@@ -138,20 +138,14 @@ TEST_WITH(every_byte_of_a_module_has_the_right_answer, create(27))
     }
 }
 
-TEST_WITH(locations_of_two_bytes_are_read_as_such, create(29))
+/* With locations of two bytes, without lines, and at the beginning of a mapping. */
+TEST_WITH(modules_of_other_forms_are_found, create(29))
 {
-    struct fake_module_options two = {2, 8, f->own_file, 0, 0};
-    const struct fake_module *a = load(f, BODIES, &two);
+    const struct fake_module_options forms[] = {
+        {2, 8, f->own_file, 0, 0}, {0, 8, 0, 0, 0}, {4, 16, 0, 0, FAKE_JIT}};
 
-    expect_all(f, a, &two);
-}
-
-TEST_WITH(a_module_without_lines_has_functions_all_the_same, create(27))
-{
-    struct fake_module_options none = {0, 8, 0, 0, 0};
-    const struct fake_module *a = load(f, BODIES, &none);
-
-    expect_all(f, a, &none);
+    for (size_t i = 0; i < 3; i++)
+        expect_all(f, load(f, i == 2 ? 3 : BODIES, &forms[i]), &forms[i]);
 }
 
 TEST_WITH(a_line_table_that_is_no_such_gives_no_line, create(27))
@@ -249,14 +243,6 @@ TEST_WITH(code_up_to_the_very_end_of_a_mapping_is_found, create(27))
         fp_code_index_set_ranges(f->code, &tight);
         expect_all(f, a, &four);
     }
-}
-
-TEST_WITH(a_mapping_may_begin_with_a_module, create(27))
-{
-    struct fake_module_options at_start = {4, 16, 0, 0, FAKE_JIT};
-    const struct fake_module *a = load(f, 3, &at_start);
-
-    expect_all(f, a, &at_start);
 }
 
 /* ------------------------------------------------------- code that changes */
@@ -439,8 +425,6 @@ TEST_WITH(a_file_of_a_replaced_module_is_not_that_of_the_new_one, create(27))
     CHECK(text != NULL);
     CHECK_BYTES(text, len, "Xrc/included.hrl", 16);
 }
-
-/* ----------------------------------------------------------------- fuzz -- */
 
 /* ------------------------------------------------- what all share, and not */
 

@@ -29,35 +29,35 @@ struct life {
     uint32_t changes;
 };
 
-static void begin(struct life *life, uint32_t permille, int64_t pass)
+static struct life life;
+
+static void begin(uint32_t permille, int64_t pass)
 {
-    *life = (struct life){.now = 5 * SECOND, .used = {pass, pass}};
-    fp_governor_init(&life->governor, permille, life->now, life->used, INTERVAL_MS);
+    life = (struct life){.now = 5 * SECOND, .used = {pass, pass}};
+    fp_governor_init(&life.governor, permille, life.now, life.used, INTERVAL_MS);
 }
 
-static void live_as(struct life *life, int seconds, struct program program)
+static void live_as(int seconds, struct program program)
 {
     for (int i = 0; i < seconds; i++) {
-        int64_t pass = program.pass * 1000 / ((int64_t)INTERVAL_MS << life->governor.stretch);
+        int64_t pass = program.pass * 1000 / ((int64_t)INTERVAL_MS << life.governor.stretch);
 
-        life->now += SECOND;
-        life->used.pass_ns += pass;
-        life->used.total_ns += pass + cost(life->governor.step, program.ticks);
-        life->changes += (uint32_t)fp_governor_update(&life->governor, life->now, life->used);
+        life.now += SECOND;
+        life.used.pass_ns += pass;
+        life.used.total_ns += pass + cost(life.governor.step, program.ticks);
+        life.changes += (uint32_t)fp_governor_update(&life.governor, life.now, life.used);
     }
 }
 
-static void live(struct life *life, int seconds, int64_t ticks)
+static void live(int seconds, int64_t ticks)
 {
-    live_as(life, seconds, (struct program){ticks, 0});
+    live_as(seconds, (struct program){ticks, 0});
 }
 
 TEST(what_fits_is_left_alone)
 {
-    struct life life;
-
-    begin(&life, 20, SECOND / 1000);
-    live(&life, 1000, SECOND * 19 / 1000);
+    begin(20, SECOND / 1000);
+    live(1000, SECOND * 19 / 1000);
     CHECK_INT(life.governor.step, 0);
     CHECK_INT(life.governor.stretch, 0);
     CHECK_INT(life.changes, 0);
@@ -65,12 +65,10 @@ TEST(what_fits_is_left_alone)
 
 TEST(a_spike_is_sampled_in_full)
 {
-    struct life life;
-
-    begin(&life, 20, 0);
-    live(&life, 60, SECOND / 1000);
+    begin(20, 0);
+    live(60, SECOND / 1000);
     /* Three times the budget for four seconds. */
-    live(&life, 4, SECOND * 60 / 1000);
+    live(4, SECOND * 60 / 1000);
     CHECK_INT(life.governor.step, 0);
 }
 
@@ -79,13 +77,12 @@ TEST(what_lasts_is_brought_within_the_budget)
     static const int64_t percent[] = {3, 5, 10, 30, 100, 200};
 
     for (size_t i = 0; i < sizeof percent / sizeof *percent; i++) {
-        struct life life;
         int64_t used;
 
-        begin(&life, 20, 0);
-        live(&life, 120, SECOND * percent[i] / 100);
+        begin(20, 0);
+        live(120, SECOND * percent[i] / 100);
         used = life.used.total_ns;
-        live(&life, 600, SECOND * percent[i] / 100);
+        live(600, SECOND * percent[i] / 100);
         CHECK(life.used.total_ns - used <= 600 * SECOND * 21 / 1000);
         CHECK(life.governor.step > 0);
         CHECK_INT(life.governor.stretch, 0);
@@ -94,35 +91,29 @@ TEST(what_lasts_is_brought_within_the_budget)
 
 TEST(it_settles)
 {
-    struct life life;
-
-    begin(&life, 20, 0);
-    live(&life, 60, SECOND * 10 / 100);
+    begin(20, 0);
+    live(60, SECOND * 10 / 100);
     life.changes = 0;
-    live(&life, 600, SECOND * 10 / 100);
+    live(600, SECOND * 10 / 100);
     /* Not back and forth: at most one try a minute. */
     CHECK(life.changes <= 10);
 }
 
 TEST(it_recovers_when_the_program_is_quiet_again)
 {
-    struct life life;
-
-    begin(&life, 20, 0);
-    live_as(&life, 60, (struct program){SECOND * 50 / 100, SECOND / 2});
+    begin(20, 0);
+    live_as(60, (struct program){SECOND * 50 / 100, SECOND / 2});
     CHECK(life.governor.step >= 4);
     CHECK(life.governor.stretch > 0);
-    live(&life, 300, SECOND / 1000);
+    live(300, SECOND / 1000);
     CHECK_INT(life.governor.step, 0);
     CHECK_INT(life.governor.stretch, 0);
 }
 
 TEST(without_a_budget_nothing_is_lowered)
 {
-    struct life life;
-
-    begin(&life, 0, SECOND);
-    live_as(&life, 100, (struct program){SECOND, SECOND});
+    begin(0, SECOND);
+    live_as(100, (struct program){SECOND, SECOND});
     CHECK_INT(life.governor.step, 0);
     CHECK_INT(life.governor.stretch, 0);
 }
@@ -152,12 +143,11 @@ TEST(a_dear_pass_is_stretched_and_paid_back_by_the_first_ticks)
 
     for (size_t i = 0; i < 4; i++) {
         struct program program = {SECOND * 11 / 1000, million_processes[i] * 1000000 * 250 / 2};
-        struct life life;
 
-        begin(&life, 20, program.pass);
-        live_as(&life, 60, program);
+        begin(20, program.pass);
+        live_as(60, program);
         CHECK(life.used.total_ns <= 60 * SECOND * 20 / 1000);
-        live_as(&life, 120, program);
+        live_as(120, program);
         CHECK(fp_governed(life.governor.step).interval_factor == 1);
         CHECK(fp_governed(life.governor.step).top_divisor == 1);
         CHECK(life.governor.stretch > 0 || program.pass < SECOND / 5);
@@ -166,14 +156,13 @@ TEST(a_dear_pass_is_stretched_and_paid_back_by_the_first_ticks)
 
 TEST(the_pass_is_stretched_before_ticks_and_processes_go)
 {
-    struct life life;
     uint32_t stretched = 0;
 
-    begin(&life, 20, 0);
+    begin(20, 0);
     for (int i = 0; i < 300; i++) {
         uint32_t step = life.governor.step, stretch = life.governor.stretch;
 
-        live_as(&life, 1, (struct program){SECOND * 90 / 1000, SECOND * 5 / 10});
+        live_as(1, (struct program){SECOND * 90 / 1000, SECOND * 5 / 10});
         if (life.governor.step > step)
             CHECK(life.governor.stretch >= 4); /* 6 ms or less of 20 */
         stretched += life.governor.stretch > stretch ? life.governor.stretch - stretch : 0;
@@ -185,35 +174,30 @@ TEST(the_pass_is_stretched_before_ticks_and_processes_go)
 /* What the pass does not use cannot be saved there. */
 TEST(a_cheap_pass_is_never_stretched)
 {
-    struct life life;
-
-    begin(&life, 20, SECOND / 500);
-    live_as(&life, 300, (struct program){SECOND / 5, SECOND / 500});
+    begin(20, SECOND / 500);
+    live_as(300, (struct program){SECOND / 5, SECOND / 500});
     CHECK_INT(life.governor.stretch, 0);
     CHECK(life.governor.step > 0);
 }
 
 TEST(a_pass_that_fits_again_is_no_longer_stretched)
 {
-    struct life life;
-
-    begin(&life, 20, SECOND * 3 / 10);
+    begin(20, SECOND * 3 / 10);
     CHECK(life.governor.stretch >= 3);
-    live_as(&life, 600, (struct program){SECOND / 1000, SECOND / 100});
+    live_as(600, (struct program){SECOND / 1000, SECOND / 100});
     CHECK_INT(life.governor.stretch, 0);
 }
 
 /* What was saved of the whole budget is not spent as half of it. */
 TEST(half_of_a_budget_is_kept_from_then_on)
 {
-    struct life life;
     int64_t before;
 
-    begin(&life, 20, 0);
-    live(&life, 60, 0);
+    begin(20, 0);
+    live(60, 0);
     life.governor.permille = 10;
     before = life.used.total_ns;
-    live(&life, 60, SECOND * 10 / 100);
+    live(60, SECOND * 10 / 100);
     CHECK(life.used.total_ns - before <= (60 + 10 + 60) * SECOND / 100);
     CHECK(life.governor.step > 0);
 }
@@ -221,16 +205,15 @@ TEST(half_of_a_budget_is_kept_from_then_on)
 /* As when a second session begins: what was used of the whole budget was allowed. */
 TEST(half_of_a_budget_is_no_debt_of_the_minute_before)
 {
-    struct life life;
     int64_t before;
 
-    begin(&life, 20, 0);
-    live(&life, 60, SECOND * 16 / 1000);
+    begin(20, 0);
+    live(60, SECOND * 16 / 1000);
     CHECK_INT(life.governor.step, 0);
     life.governor.permille = 10;
     before = life.used.total_ns;
     for (int i = 0; i < 60; i++) {
-        live(&life, 1, SECOND * 16 / 1000);
+        live(1, SECOND * 16 / 1000);
         CHECK(life.governor.step <= 3);
     }
     CHECK(life.governor.step > 0);
@@ -241,17 +224,16 @@ TEST(half_of_a_budget_is_no_debt_of_the_minute_before)
  * and until a minute after. */
 static uint32_t steps_of_a_burst(int seconds, int64_t ticks)
 {
-    struct life life;
     uint32_t step;
 
-    begin(&life, 20, 0);
-    live(&life, seconds, ticks);
+    begin(20, 0);
+    live(seconds, ticks);
     life.now += SECOND / 10;
     life.used.total_ns += 3 * SECOND * 20 / 1000;
     CHECK(fp_governor_is_due(&life.governor, life.now, life.used.total_ns));
     fp_governor_update(&life.governor, life.now, life.used);
     step = life.governor.step;
-    live(&life, 60, ticks);
+    live(60, ticks);
     CHECK(life.governor.step <= step);
     return step;
 }
@@ -268,17 +250,16 @@ TEST(a_burst_is_no_rate)
 /* A try that failed makes the next one wait, but not those after one that did not. */
 TEST(a_step_back_that_holds_ends_the_longer_wait)
 {
-    struct life life;
     int waited[2] = {0, 0};
 
-    begin(&life, 20, 0);
+    begin(20, 0);
     life.governor.step = 3;
     life.governor.raise_after_ns = 60 * SECOND;
     for (int i = 0; i < 2; i++) {
         uint32_t step = life.governor.step;
 
         while (life.governor.step == step && waited[i] < 100) {
-            live(&life, 1, SECOND / 1000);
+            live(1, SECOND / 1000);
             waited[i]++;
         }
     }
@@ -313,10 +294,9 @@ static void live_a_life(uint64_t seed)
     uint64_t random = seed;
     uint32_t permille = budgets[run_below(&random, 4)], merged = 500 + run_below(&random, 500);
     int64_t rate = SECOND * permille / 1000, full = 0, pass;
-    struct life life;
 
     pass = rate * run_below(&random, 45000) / 1000;
-    begin(&life, permille, pass);
+    begin(permille, pass);
     if (run_below(&random, 3) == 0)
         pass /= 10; /* it was the first one that was dear */
     used[0] = 0;
@@ -353,16 +333,15 @@ TEST(no_minute_of_any_session_is_above_the_budget)
  * processes, and sampling that would fit alone. */
 TEST(the_first_selection_is_paid_back_within_the_first_minute)
 {
-    struct life life;
     int64_t at_half;
 
-    begin(&life, 20, SECOND / 2);
-    live_as(&life, 30, (struct program){SECOND * 15 / 1000, SECOND / 10});
+    begin(20, SECOND / 2);
+    live_as(30, (struct program){SECOND * 15 / 1000, SECOND / 10});
     at_half = life.used.total_ns;
     CHECK(at_half < SECOND / 2 + 30 * SECOND * 11 / 1000);
-    live_as(&life, 30, (struct program){SECOND * 15 / 1000, SECOND / 10});
+    live_as(30, (struct program){SECOND * 15 / 1000, SECOND / 10});
     CHECK(life.used.total_ns <= 60 * SECOND * 20 / 1000);
     /* And then it is forgotten. */
-    live_as(&life, 120, (struct program){SECOND * 15 / 1000, SECOND / 10});
+    live_as(120, (struct program){SECOND * 15 / 1000, SECOND / 10});
     CHECK_INT(fp_governed(life.governor.step).interval_factor, 1);
 }

