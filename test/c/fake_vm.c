@@ -276,6 +276,17 @@ uint64_t fake_atom_term(struct fake_vm *vm, const char *text, size_t len)
     return (uint64_t)index << 6 | ATOM_TAG;
 }
 
+uint64_t fake_text_atom(struct fake_vm *vm, const char *text)
+{
+    return fake_atom_term(vm, text, strlen(text));
+}
+
+void fake_vm_add_envelopes(struct fake_vm *vm)
+{
+#define ADD(name, text) vm->layout.envelope.name = fake_text_atom(vm, text);
+    FP_ENVELOPE_MAP(ADD)
+}
+
 /* ------------------------------------------------------------------ code -- */
 
 uint64_t fake_string(struct fake_vm *vm, const uint32_t *character, size_t n)

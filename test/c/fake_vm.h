@@ -70,6 +70,10 @@ void fake_set_stack(struct fake_vm *vm, uint32_t n, const uint64_t *word, size_t
 
 /* A new atom; its term. */
 uint64_t fake_atom_term(struct fake_vm *vm, const char *text, size_t len);
+uint64_t fake_text_atom(struct fake_vm *vm, const char *text);
+
+/* The atoms of the envelopes of messages. */
+void fake_vm_add_envelopes(struct fake_vm *vm);
 
 /* A string among the literals, a list of characters; its term. */
 uint64_t fake_string(struct fake_vm *vm, const uint32_t *character, size_t n);

@@ -140,26 +140,14 @@ struct heavy {
 #define HEAVY_NEXT "48 c7 03 8b 03 00 00 49 8d 57 20 "
 
 static const struct heavy heavies[] = {
-    /* 25: erts_internal:garbage_collect/1, process_info/2, put/2 */
+    /* 25: erts_internal:garbage_collect/1 */
     {{0x7f3c1288b9b0, "8b 3b 00 00 00 00 00 00 cb 43 00 00 00 00 00 00"
                       "01 00 00 00 00 00 00 00 eb 06 00 e8 20 f3 ff ff" HEAVY_LEAS
                       "30 2a f4 10 ec 55 00 00 40 e9 0a 39 f7 ff" HEAVY_NEXT},
      {0, NULL},
      SHARED_25,
      0x7f3c127ff338},
-    {{0x7f3c1287b218, "4b 39 00 00 00 00 00 00 0b c2 00 00 00 00 00 00"
-                      "02 00 00 00 00 00 00 00 eb 06 00 e8 38 40 ff ff" HEAVY_LEAS
-                      "20 b5 f0 10 ec 55 00 00 40 e9 a2 40 f8 ff" HEAVY_NEXT},
-     {0, NULL},
-     SHARED_25,
-     0x7f3c127ff338},
-    {{0x7f3c128774e8, "4b 39 00 00 00 00 00 00 4b c2 00 00 00 00 00 00"
-                      "02 00 00 00 00 00 00 00 eb 06 00 e8 68 7d ff ff" HEAVY_LEAS
-                      "20 bc f6 10 ec 55 00 00 40 e9 d2 7d f8 ff" HEAVY_NEXT},
-     {0, NULL},
-     SHARED_25,
-     0x7f3c127ff338},
-    /* 27: the same three, by jumps of their modules' own */
+    /* 27: by jumps of their modules' own */
     {{0x7fe8dee89cb8, "4b 3d 00 00 00 00 00 00 0b 46 00 00 00 00 00 00"
                       "01 00 00 00 00 00 00 00 eb 06 90 e8 5c 57 00 00" HEAVY_LEAS
                       "40 2b 14 9c de 55 00 00 e9 1b 57 00 00" HEAVY_NEXT},
@@ -169,12 +157,6 @@ static const struct heavy heavies[] = {
     {{0x7fe8dee7a0e8, "0b 3b 00 00 00 00 00 00 4b c6 00 00 00 00 00 00"
                       "02 00 00 00 00 00 00 00 eb 06 90 e8 1c ea 00 00" HEAVY_LEAS
                       "70 b7 10 9c de 55 00 00 e9 11 ea 00 00" HEAVY_NEXT},
-     {0x7fe8dee88b36, "40 e9 e4 69 f7 ff 40 e9 c6 7d f7 ff"},
-     SHARED_27,
-     0x7fe8dedff562},
-    {{0x7fe8dee76a08, "0b 3b 00 00 00 00 00 00 8b c6 00 00 00 00 00 00"
-                      "02 00 00 00 00 00 00 00 eb 06 90 e8 fc 20 01 00" HEAVY_LEAS
-                      "f0 d4 16 9c de 55 00 00 e9 f1 20 01 00" HEAVY_NEXT},
      {0x7fe8dee88b36, "40 e9 e4 69 f7 ff 40 e9 c6 7d f7 ff"},
      SHARED_27,
      0x7fe8dedff562},
@@ -378,9 +360,9 @@ EACH_HEAVY(a_heavy_bif_of_before_is_not_believed)
     CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, UINT64_MAX));
 }
 
-HEAVY_TEST(what_is_no_heavy_bif_is_none, 3)
+HEAVY_TEST(what_is_no_heavy_bif_is_none, 1)
 {
-    const struct heavy *heavy = &heavies[3];
+    const struct heavy *heavy = &heavies[1];
     uint64_t at = heavy->code.at, native_return = heavy->native_return;
 
     CHECK(!fp_jit_heavy(&memory->reader, 0, native_return));
@@ -427,9 +409,9 @@ TEST(a_function_is_named_only_where_its_words_stand)
     fake_memory_destroy(&memory);
 }
 
-HEAVY_TEST(a_jump_whose_target_is_gone_leads_nowhere, 4)
+HEAVY_TEST(a_jump_whose_target_is_gone_leads_nowhere, 2)
 {
-    const struct heavy *heavy = &heavies[4];
+    const struct heavy *heavy = &heavies[2];
 
     fake_unmap(memory, heavy->jump.at - ROOM);
     CHECK(!fp_jit_heavy(&memory->reader, heavy->code.at, heavy->native_return));

@@ -23,11 +23,6 @@ struct fixture {
 
 static const struct fake_module_options plain = {0, 16, 0, 0, 0};
 
-static uint64_t atom(struct fixture *f, const char *text)
-{
-    return fake_atom_term(&f->vm, text, strlen(text));
-}
-
 static struct fixture *create(unsigned otp)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -35,11 +30,11 @@ static struct fixture *create(unsigned otp)
     fake_vm_create(&f->vm, otp, 64, 0);
     fake_vm_add_atoms(&f->vm);
     fake_vm_add_jit(&f->vm);
-    f->body[0] = (struct fake_body){atom(f, "start"), 0, 64};
-    f->body[1] = (struct fake_body){atom(f, "-loop/3-fun-0-"), 255, 1024};
-    f->body[2] = (struct fake_body){atom(f, "two words\nand a\tline"), 1, 32};
-    f->body[3] = (struct fake_body){atom(f, "gr\xc3\xb6\xc3\x9f"
-                                            "e"),
+    f->body[0] = (struct fake_body){fake_text_atom(&f->vm, "start"), 0, 64};
+    f->body[1] = (struct fake_body){fake_text_atom(&f->vm, "-loop/3-fun-0-"), 255, 1024};
+    f->body[2] = (struct fake_body){fake_text_atom(&f->vm, "two words\nand a\tline"), 1, 32};
+    f->body[3] = (struct fake_body){fake_text_atom(&f->vm, "gr\xc3\xb6\xc3\x9f"
+                                                           "e"),
                                     2, 32};
     return f;
 }
@@ -83,7 +78,7 @@ static struct fp_loaded loaded_as(uint64_t name, const char *md5, int has_old)
 
 TEST_WITH_EACH(each_function_is_a_line_with_its_place_and_name, create, 25, 27, 29)
 {
-    uint64_t name = atom(f, "Elixir.Some.Module");
+    uint64_t name = fake_text_atom(&f->vm, "Elixir.Some.Module");
     struct fp_loaded loaded = loaded_as(name, NULL, 0);
     struct fake_module a;
     char expected[1024];
@@ -105,7 +100,7 @@ TEST_WITH_EACH(each_function_is_a_line_with_its_place_and_name, create, 25, 27, 
 
 TEST_WITH(what_is_not_loaded_is_left_out, create(27))
 {
-    uint64_t name[2] = {atom(f, "alpha"), atom(f, "beta")};
+    uint64_t name[2] = {fake_text_atom(&f->vm, "alpha"), fake_text_atom(&f->vm, "beta")};
     struct fp_loaded loaded = loaded_as(name[1], NULL, 0);
     struct fake_module a, b;
 
@@ -132,7 +127,7 @@ static int copies(struct fixture *f, struct fp_loaded loaded)
 TEST_WITH(a_replaced_copy_is_told_by_its_md5, create(27))
 {
     static const char old_md5[] = "0123456789abcdef", md5[] = "fedcba9876543210";
-    uint64_t alpha = atom(f, "alpha");
+    uint64_t alpha = fake_text_atom(&f->vm, "alpha");
     struct fake_module a, b;
 
     fake_load(&f->vm, &a, alpha, f->body, 1, &plain);
@@ -149,7 +144,7 @@ TEST_WITH(a_replaced_copy_is_told_by_its_md5, create(27))
 TEST_WITH(a_name_that_is_no_atom_is_left_out, create(27))
 {
     struct fake_module a;
-    uint64_t alpha = atom(f, "alpha");
+    uint64_t alpha = fake_text_atom(&f->vm, "alpha");
     struct fp_loaded loaded = loaded_as(alpha, NULL, 0);
 
     f->body[1].function = UINT64_C(0x0b) | UINT64_C(1900) << 6;

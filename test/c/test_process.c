@@ -342,6 +342,17 @@ struct write {
         FP_FIELD_hend, (heap) + 8 * (size)                                                         \
     }
 
+#define OLD_BLOCK(heap, size)                                                                      \
+    {FP_FIELD_old_heap, heap}, {FP_FIELD_old_htop, heap},                                          \
+    {                                                                                              \
+        FP_FIELD_old_hend, (heap) + 8 * (size)                                                     \
+    }
+#define NO_FRAGMENTS                                                                               \
+    {PAUSE, 0}, {FP_FIELD_mbuf_size, 0},                                                           \
+    {                                                                                              \
+        PAUSE, 0                                                                                   \
+    }
+
 /* Each ends with a whole state; KEPT words survive. The first state is plain(): 233 words, of which
  * 100 used and 13 of stack, 376 of old heap, 50 of fragments. */
 static const struct collection {
@@ -349,21 +360,15 @@ static const struct collection {
     struct write write[WRITES_MAX];
 } collections[] = {
     {"minor, first old heap",
-     {{FP_FIELD_old_heap, 0},
-      {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0},
+     {OLD_BLOCK(0, 0),
       {PAUSE, 0},
-      {FP_FIELD_old_hend, THREE + 8 * 610},
-      {FP_FIELD_old_heap, THREE},
-      {FP_FIELD_old_htop, THREE},
+      OLD_BLOCK(THREE, 610),
       {PAUSE, 0},
       {FP_FIELD_old_htop, THREE + 8 * 40},
       {FP_FIELD_high_water, TWO + 8 * 30},
       {PAUSE, 0},
       STOP(TWO, 376, 13),
-      {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0},
-      {PAUSE, 0},
+      NO_FRAGMENTS,
       BLOCK(TWO, 376, 30),
       {SIZE, 376}}},
     {"minor, to below",
@@ -371,29 +376,21 @@ static const struct collection {
       {FP_FIELD_high_water, THREE + 8 * 30},
       {PAUSE, 0},
       STOP(THREE, 376, 13),
-      {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0},
-      {PAUSE, 0},
+      NO_FRAGMENTS,
       BLOCK(THREE, 376, 30),
       {SIZE, 376}}},
     {"minor, of one size",
      {{FP_FIELD_high_water, THREE + 8 * 30},
       {PAUSE, 0},
       STOP(THREE, 233, 13),
-      {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0},
-      {PAUSE, 0},
+      NO_FRAGMENTS,
       BLOCK(THREE, 233, 30),
       {SIZE, 233}}},
     {"major, and shrunk in place",
-     {{FP_FIELD_old_heap, 0},
-      {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0},
+     {OLD_BLOCK(0, 0),
       {PAUSE, 0},
       STOP(TWO, 987, 13),
-      {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0},
-      {PAUSE, 0},
+      NO_FRAGMENTS,
       BLOCK(TWO, 987, 90),
       {SIZE, 987},
       {FP_FIELD_gen_gcs, 0},
@@ -411,12 +408,8 @@ static const struct collection {
       {FP_FIELD_high_water, THREE + 8 * 40},
       {SIZE, 1598}}},
     {"hibernation",
-     {{FP_FIELD_old_heap, 0},
-      {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0},
-      {PAUSE, 0},
-      {FP_FIELD_mbuf_size, 0},
-      {PAUSE, 0},
+     {OLD_BLOCK(0, 0),
+      NO_FRAGMENTS,
       BLOCK(TWO, 587, 80),
       {FP_FIELD_high_water, TWO + 8 * 80},
       STOP(TWO, 587, 1),
@@ -431,13 +424,9 @@ static const struct collection {
       {FP_FIELD_heap, THREE},
       {SIZE, 84}}},
     {"literals",
-     {{FP_FIELD_old_heap, 0},
-      {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0},
+     {OLD_BLOCK(0, 0),
       {PAUSE, 0},
-      {FP_FIELD_old_heap, TWO},
-      {FP_FIELD_old_htop, TWO},
-      {FP_FIELD_old_hend, TWO + 8 * 6772},
+      OLD_BLOCK(TWO, 6772),
       {PAUSE, 0},
       {FP_FIELD_old_htop, TWO + 8 * 6000}}},
     {"put off, and then by a dirty scheduler",
@@ -449,9 +438,7 @@ static const struct collection {
       {PAUSE, 0},
       {FP_FIELD_htop, THREE + 8 * 20},
       {PAUSE, 0},
-      {FP_FIELD_old_heap, 0},
-      {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0},
+      OLD_BLOCK(0, 0),
       {PAUSE, 0},
       STOP(TWO, 610, 13),
       {PAUSE, 0},
@@ -462,13 +449,9 @@ static const struct collection {
       {SIZE, 610},
       {FP_FIELD_high_water, TWO + 8 * 66}}},
     {"a second old heap, below the first one",
-     {{FP_FIELD_old_heap, 0},
-      {FP_FIELD_old_htop, 0},
-      {FP_FIELD_old_hend, 0},
+     {OLD_BLOCK(0, 0),
       {PAUSE, 0},
-      {FP_FIELD_old_heap, THREE},
-      {FP_FIELD_old_htop, THREE},
-      {FP_FIELD_old_hend, THREE + 8 * 987},
+      OLD_BLOCK(THREE, 987),
       {PAUSE, 0},
       {FP_FIELD_old_htop, THREE + 8 * 500}}},
 };

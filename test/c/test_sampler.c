@@ -72,8 +72,7 @@ SAMPLER_OF_ONE(an_unchanged_process_repeats_and_its_stack_is_not_read_again)
     int stacks_read = 0;
 
     start(b);
-    b->vm.memory.before_read = count_stacks;
-    b->vm.memory.arg = &stacks_read;
+    fake_hook(&b->vm.memory, count_stacks, &stacks_read);
     tick(b);
     CHECK_INT(b->repeats, 0);
     CHECK_INT(stacks_read, 1);
@@ -327,8 +326,7 @@ TEST(a_dictionary_that_moves_while_read_has_its_new_size)
         put_dictionary(b, FAKE_MISC + 1024, 20);
         fake_set(&b->vm, 1, FP_FIELD_dictionary, FAKE_MISC);
         fake_set(&b->vm, 1, FP_FIELD_reds, 5000);
-        b->vm.memory.before_read = move_dictionary;
-        b->vm.memory.arg = &b->vm;
+        fake_hook(&b->vm.memory, move_dictionary, &b->vm);
         for (int k = 0; k < 2; k++) {
             tick(b);
             CHECK(b->last.value[FP_METRIC_memory] <= bare + 24 + 8 * 20);
@@ -458,29 +456,13 @@ SAMPLER_OF_ONE(a_stack_that_moved_once_is_read_twice)
 
     spawn_with_stack(b, 2);
     start(b);
-    b->vm.memory.before_read = move;
-    b->vm.memory.arg = &mover;
+    fake_hook(&b->vm.memory, move, &mover);
     tick(b);
     CHECK_INT(b->samples, 2);
     CHECK_INT(stat(b, FP_COUNTER_retried), 1);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 0);
     CHECK_INT(b->process[b->last.process].number, 1);
     CHECK_INT(b->last.value[FP_METRIC_reductions], 1101);
-}
-
-SAMPLER_OF_ONE(a_stack_that_never_holds_still_is_torn)
-{
-    struct mover mover = {&b->vm, 1, 1000000};
-
-    start(b);
-    b->vm.memory.before_read = move;
-    b->vm.memory.arg = &mover;
-    for (int i = 0; i < 5; i++)
-        tick(b);
-    CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_attempted), 5);
-    CHECK_INT(stat(b, FP_COUNTER_retried), 5);
-    CHECK_INT(stat(b, FP_COUNTER_inconsistent), 5);
 }
 
 SAMPLER_OF_ONE(figures_that_contradict_each_other_are_read_again_then_torn)
@@ -502,49 +484,28 @@ SAMPLER_OF_ONE(a_stack_that_is_not_readable_is_torn)
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
 }
 
-static void exit_while_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
-{
-    struct fake_vm *vm = arg;
+/* In the state of process 1, just before its stack is read. */
+static uint32_t next_state;
 
+static void change_state(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
+{
     (void)size;
     if (address < FAKE_HEAPS || address >= FAKE_JIT)
         return;
     memory->before_read = NULL;
-    fake_exit(vm, 1);
+    fake_set(arg, 1, FP_FIELD_state, next_state);
 }
 
 SAMPLER_OF_ONE(a_process_that_exits_while_read_is_gone)
 {
     start(b);
-    b->vm.memory.before_read = exit_while_read;
-    b->vm.memory.arg = &b->vm;
-    tick(b);
+    next_state = FP_PSFLG_ACTIVE | FP_PSFLG_EXITING;
+    fake_hook(&b->vm.memory, change_state, &b->vm);
     tick(b);
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
     CHECK_INT(stat(b, FP_COUNTER_exited), 1);
     CHECK_INT(stat(b, FP_COUNTER_retried), 1);
-}
-
-static void begin_to_exit_while_read(struct fake_memory *memory, void *arg, uint64_t address,
-                                     size_t size)
-{
-    (void)size;
-    if (address < FAKE_HEAPS || address >= FAKE_JIT)
-        return;
-    memory->before_read = NULL;
-    fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_EXITING);
-}
-
-SAMPLER_OF_ONE(a_process_that_begins_to_exit_while_read_is_gone)
-{
-    start(b);
-    b->vm.memory.before_read = begin_to_exit_while_read;
-    b->vm.memory.arg = &b->vm;
-    tick(b);
-    CHECK_INT(b->samples, 0);
-    CHECK_INT(stat(b, FP_COUNTER_attempted), 1);
-    CHECK_INT(stat(b, FP_COUNTER_exited), 1);
 }
 
 /* ------------------------------------------------------- gone and chosen -- */
@@ -575,48 +536,6 @@ SAMPLER(a_gone_process_is_counted_once)
 static void run_some(struct bench *b, uint32_t n, uint64_t reductions)
 {
     fake_set(&b->vm, n, FP_FIELD_reds, fake_get(&b->vm, n, FP_FIELD_reds) + reductions);
-}
-
-TEST(the_selected_keep_their_slots_and_their_history)
-{
-    struct bench *b = bench_create(27, 64, 16);
-    uint32_t slot_of_5 = 0;
-
-    b->options.ranking[0].top = 4;
-    b->options.select_interval_ms = 2; /* a pass takes two ticks */
-    for (uint32_t n = 0; n < 16; n++)
-        spawn_with_stack(b, n);
-    run_some(b, 5, 1000000);
-    start(b);
-    sampler_run(b->sampler, 0); /* the first choice */
-    for (uint32_t i = 0; i < 20; i++) {
-        /* 5, and three others that are new to the set. */
-        uint64_t definitions = b->definitions, samples_of_5;
-
-        run_some(b, 5, 1000000);
-        for (uint32_t k = 0; k < 3; k++)
-            run_some(b, 6 + (3 * i + k) % 10, 1000);
-        tick(b);
-        if (i == 0)
-            while (b->process[slot_of_5].number != 5)
-                slot_of_5++;
-        samples_of_5 = b->seen[5];
-        tick(b);
-        samples_of_5 += b->seen[5];
-        CHECK_INT(samples_of_5, 2);
-        CHECK_INT(b->process[slot_of_5].number, 5);
-        CHECK_INT(stat(b, FP_COUNTER_selected), 4);
-        CHECK_INT(stat(b, FP_COUNTER_processes), 16);
-        if (i > 0) {
-            /* Three are new. */
-            CHECK_INT(b->definitions - definitions, 3);
-            for (uint32_t k = 0; k < 3; k++)
-                CHECK_INT(b->seen[6 + (3 * (i - 1) + k) % 10], 1);
-        }
-    }
-    CHECK_INT(stat(b, FP_COUNTER_selections), 21);
-    CHECK_INT(b->samples, 4 * 2 * 20);
-    bench_end(b);
 }
 
 /* Definitions of the only process, which has used these reductions, when its names were read so
@@ -705,21 +624,12 @@ SAMPLER(only_samples_of_the_status_asked_for_are_taken)
     CHECK_INT(b->seen[2], 1);
 }
 
-static void run_while_read(struct fake_memory *memory, void *arg, uint64_t address, size_t size)
-{
-    (void)size;
-    if (address < FAKE_HEAPS || address >= FAKE_JIT)
-        return;
-    memory->before_read = NULL;
-    fake_set(arg, 1, FP_FIELD_state, FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING);
-}
-
 SAMPLER_OF_ONE(a_retry_that_finds_another_status_is_no_sample_of_it)
 {
     b->options.status = FP_STATUS_waiting;
     start(b);
-    b->vm.memory.before_read = run_while_read;
-    b->vm.memory.arg = &b->vm;
+    next_state = FP_PSFLG_ACTIVE | FP_PSFLG_RUNNING;
+    fake_hook(&b->vm.memory, change_state, &b->vm);
     tick(b);
     CHECK_INT(b->samples, 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent), 1);
@@ -880,19 +790,6 @@ SAMPLER_OF_ONE(no_process_selected_is_no_sample)
     drain(b);
     CHECK_INT(stat(b, FP_COUNTER_ticks), 5);
     CHECK_INT(stat(b, FP_COUNTER_attempted), 0);
-}
-
-SAMPLER_OF_ONE(every_tick_has_a_time_of_its_own)
-{
-    int64_t last = 0;
-
-    start(b);
-    for (int i = 0; i < 100; i++) {
-        tick(b);
-        CHECK(b->last_us > last);
-        last = b->last_us;
-    }
-    CHECK(last / 1000000 - (int64_t)time(NULL) <= 2);
 }
 
 /* -------------------------------------------------------------- pinned -- */

@@ -18,26 +18,19 @@ struct fixture {
     uint64_t reads; /* when the walk began */
 };
 
-static uint64_t atom(struct fixture *b, const char *text)
-{
-    return fake_atom_term(&b->vm, text, strlen(text));
-}
-
 static struct fixture *create(unsigned otp)
 {
     struct fixture *b = calloc(1, sizeof *b);
-    struct fp_envelopes *envelope = &b->vm.layout.envelope;
 
     fake_vm_create(&b->vm, otp, 64, 0);
     fake_vm_add_atoms(&b->vm);
     fake_map(&b->vm.memory, HEAP, HEAP_BYTES);
     b->heap = (struct fake_terms){&b->vm.memory, HEAP};
     b->ref = (struct fp_ref){{0x2abcd, 0x12345678, 0x9abcdef0}};
-#define MAKE_ATOM(name, text) envelope->name = atom(b, text);
-    FP_ENVELOPE_MAP(MAKE_ATOM)
-    b->get = atom(b, "get");
-    b->alias = envelope->alias;
-    b->node_name = atom(b, "other@host");
+    fake_vm_add_envelopes(&b->vm);
+    b->get = fake_text_atom(&b->vm, "get");
+    b->alias = b->vm.layout.envelope.alias;
+    b->node_name = fake_text_atom(&b->vm, "other@host");
     b->node = fake_node(&b->heap, b->node_name, 0x66778899);
     b->pid = fake_pid(&b->vm.layout, 33);
     fp_walk_start(&b->walk, &b->vm.memory.reader, &b->vm.layout, 64);
@@ -100,7 +93,7 @@ TEST_WITH(an_atom_that_is_newer_than_the_walk_is_one, create(25))
 {
     uint64_t newer;
 
-    newer = atom(f, "newer");
+    newer = fake_text_atom(&f->vm, "newer");
     CHECK_INT(kind_of(f, newer), FP_TERM_ATOM);
     CHECK_INT(f->walk.budget, 63);
     CHECK_INT(kind_of(f, newer), FP_TERM_ATOM);

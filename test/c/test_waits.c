@@ -72,7 +72,6 @@ static void create(unsigned otp)
 {
     struct fake_body body[FUNCTIONS];
     const struct fake_module_options options = {.loc_size = 0};
-    struct fp_envelopes *envelope = &b.vm.layout.envelope;
 
     memset(&b, 0, sizeof b);
     fake_vm_create(&b.vm, otp, 128, PROCESSES);
@@ -80,8 +79,7 @@ static void create(unsigned otp)
     fake_vm_add_atoms(&b.vm);
     fake_map(&b.vm.memory, TERMS, TERMS_BYTES);
     b.heap = (struct fake_terms){&b.vm.memory, TERMS};
-#define MAKE_ATOM(name, text) envelope->name = fake_atom_term(&b.vm, text, strlen(text));
-    FP_ENVELOPE_MAP(MAKE_ATOM)
+    fake_vm_add_envelopes(&b.vm);
     b.get = fake_atom_term(&b.vm, "get", 3);
     for (int f = 0; f < FUNCTIONS; f++)
         body[f] = (struct fake_body){fake_atom_term(&b.vm, "f", 1), 1, 128};

@@ -208,11 +208,6 @@ struct fixture {
     int has_work, samples;
 };
 
-static uint64_t atom(struct fixture *b, const char *text)
-{
-    return fake_atom_term(&b->vm, text, strlen(text));
-}
-
 static void publish(struct fixture *b)
 {
     static const struct fp_site_row rows[] = {
@@ -251,7 +246,6 @@ static void create_sampler(struct fixture *b, int messages)
 static struct fixture *create(unsigned otp)
 {
     struct fixture *b = calloc(1, sizeof *b);
-    struct fp_envelopes *envelope;
 
     fake_vm_create(&b->vm, otp, 64, 8);
     fake_vm_add_atoms(&b->vm);
@@ -259,11 +253,9 @@ static struct fixture *create(unsigned otp)
     fake_map(&b->vm.memory, FAKE_MISC, 65536);
     b->heap = (struct fake_terms){&b->vm.memory, FAKE_MISC};
     b->ref = (struct fp_ref){{3, 22, 111}};
-    envelope = &b->vm.layout.envelope;
-#define MAKE_ATOM(name, text) envelope->name = atom(b, text);
-    FP_ENVELOPE_MAP(MAKE_ATOM)
-    b->get = atom(b, "get");
-    b->put = atom(b, "put");
+    fake_vm_add_envelopes(&b->vm);
+    b->get = fake_text_atom(&b->vm, "get");
+    b->put = fake_text_atom(&b->vm, "put");
     b->pid = fake_pid(&b->vm.layout, 2);
     b->vm.layout.port_limit = 8; /* one cache line: a port's number is its word */
     publish(b);

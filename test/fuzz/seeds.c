@@ -282,8 +282,7 @@ static void terms(unsigned release)
     fake_vm_add_atoms(&vm);
     fake_map(&vm.memory, FAKE_HEAPS, PAGE);
     first = vm.atoms;
-#define SEED_ATOM(name, text) vm.layout.envelope.name = fake_atom_term(&vm, text, strlen(text));
-    FP_ENVELOPE_MAP(SEED_ATOM)
+    fake_vm_add_envelopes(&vm);
     pid = fake_pid(&vm.layout, 33);
     node = fake_node(&heap, ATOM(1), 7);
     tag = fake_cons(&heap, vm.layout.envelope.alias, fake_pid_ref(&heap, &ref, pid));
