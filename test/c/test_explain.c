@@ -368,25 +368,22 @@ BENCH(in_the_scheduler_the_stack_begins_at_stop)
     expect_captured(b, FP_CAPTURE_IN_C, FP_TOP_IN_STOP, HEND - 48, 6);
 }
 
-TEST(anywhere_else_nothing_is_found)
+BENCH(anywhere_else_nothing_is_found)
 {
-    static const uint64_t places[] = {0,
-                                      8,
-                                      FAKE_BASE,
-                                      FAKE_HEAPS - 8,
-                                      FAKE_HEAPS + 8 * FAKE_HEAP_WORDS + 8,
-                                      NATIVE - 8,
-                                      BASE + FP_RED_ZONE + 8,
-                                      UINT64_MAX - 7};
+    const uint64_t places[] = {0,
+                               8,
+                               FAKE_BASE,
+                               FAKE_HEAPS - 8,
+                               HEND + 8,
+                               NATIVE - 8,
+                               BASE + FP_RED_ZONE + 8,
+                               UINT64_MAX - 7};
 
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct bench *b = create(27);
-
         b->registers.rip = C_CODE;
         b->registers.rsp = places[i];
         fake_put_word(&b->vm.memory, BASE - 8, SHARED_STOP);
         expect_unfound(b);
-        destroy(b);
     }
 }
 
@@ -440,18 +437,14 @@ BENCH(heap_ends_that_make_no_sense_are_unfound)
     expect_captured(b, FP_CAPTURE_IN_ERLANG, FP_TOP_UNKNOWN, HEND - 48, 6);
 }
 
-TEST(a_stop_outside_of_the_heap_is_unfound)
+BENCH(a_stop_outside_of_the_heap_is_unfound)
 {
-    static const uint64_t stops[] = {0, 8, UINT64_MAX - 7, 4};
+    const uint64_t stops[] = {0, 8, UINT64_MAX - 7, HEND - 44, HEND + 8, HEAP - 8};
 
     for (size_t i = 0; i < 6; i++) {
-        struct bench *b = create(27);
-        uint64_t stop = i < 3 ? stops[i] : i == 3 ? HEND - 44 : i == 4 ? HEND + 8 : HEAP - 8;
-
-        fake_set(&b->vm, 0, FP_FIELD_stop, stop);
+        fake_set(&b->vm, 0, FP_FIELD_stop, stops[i]);
         enter_c(b, 256, SHARED_STOP);
         expect_unfound(b);
-        destroy(b);
     }
 }
 
@@ -608,7 +601,7 @@ BENCH(a_capture_of_a_class_that_is_off_is_refused)
 }
 
 /* A word that is no address could pass for a frame of another kind. */
-TEST(a_nif_is_ambiguous_where_current_is_no_address)
+BENCH(a_nif_is_ambiguous_where_current_is_no_address)
 {
     static const uint64_t words[] = {0,
                                      FP_FRAME_IDLE,
@@ -618,13 +611,10 @@ TEST(a_nif_is_ambiguous_where_current_is_no_address)
                                      UINT64_C(1) << 47};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct bench *b = create(27);
-
         set_current(b, words[i]);
         enter_c(b, 256, SHARED_NIF);
         unwinds(b, 1, 0);
         FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, CALLERS);
-        destroy(b);
     }
 }
 
@@ -637,19 +627,16 @@ BENCH(in_the_scheduler_a_process_is_where_it_continues)
     CHECK_INT(b->snapshot.value[FP_METRIC_reductions], 100000);
 }
 
-TEST(in_the_scheduler_it_is_ambiguous_where_that_is_no_address)
+BENCH(in_the_scheduler_it_is_ambiguous_where_that_is_no_address)
 {
     static const uint64_t words[] = {0, FP_FRAME_IDLE, FP_FRAME_RUNNING, FP_FRAME_TEXT | 7,
                                      FP_FRAME_NIF | FIRST};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct bench *b = create(29);
-
         fake_set(&b->vm, 0, FP_FIELD_i, words[i]);
         enter_c(b, 256, SHARED_SCHEDULE);
         unwinds(b, 1, 0);
         FRAMES(b, C_CODE, FP_FRAME_AMBIGUOUS, CALLERS);
-        destroy(b);
     }
 }
 

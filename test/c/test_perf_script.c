@@ -896,48 +896,15 @@ FLAT(random_records_never_crash)
 
 /* ---- everything at random --------------------------------------------- */
 
-static const char *const nasty[] = {"++",
-                                    "Elixir.Foo.Bar",
-                                    "baz?",
-                                    "-f/1-lc$^0/1-0-",
-                                    "0xfoo",
-                                    "_Zfoo",
-                                    "__Zx",
-                                    "_Rx",
-                                    "[unknown]",
-                                    " ",
-                                    "a b",
-                                    "(x)",
-                                    ";",
-                                    "<0.1.0>",
-                                    "&",
-                                    "%",
-                                    "\"q\"",
-                                    "'",
-                                    "\n",
-                                    "\t",
-                                    "\x7f",
-                                    "\xc3\xa4",
-                                    "\xe6\xbc\xa2",
-                                    "\xf0\x9f\x94\xa5",
-                                    "\xe2\x80\xa8",
-                                    "\xef\xbb\xbf",
-                                    "\xc2\x85",
-                                    "\xff",
-                                    "\xc3",
-                                    "\xed\xa0\x80",
-                                    ":",
-                                    "/",
-                                    "1",
-                                    "=",
-                                    "abcdefghijklmno",
-                                    "#",
-                                    "(status)",
-                                    "(flame_prof)",
-                                    "[gc]",
-                                    "x",
-                                    "\xe2\x82",
-                                    "\xf0\x9f"};
+/* clang-format off */
+static const char *const nasty[] = {
+    "++", "Elixir.Foo.Bar", "baz?", "-f/1-lc$^0/1-0-", "0xfoo", "_Zfoo", "__Zx", "_Rx", "[unknown]",
+    " ", "a b", "(x)", ";", "<0.1.0>", "&", "%", "\"q\"", "'", "\n", "\t", "\x7f", "\xc3\xa4",
+    "\xe6\xbc\xa2", "\xf0\x9f\x94\xa5", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xc2\x85", "\xff", "\xc3",
+    "\xed\xa0\x80", ":", "/", "1", "=", "abcdefghijklmno", "#", "(status)", "(flame_prof)", "[gc]",
+    "x", "\xe2\x82", "\xf0\x9f",
+};
+/* clang-format on */
 
 static struct bytes random_name(uint64_t *random, char room[1020])
 {

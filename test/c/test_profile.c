@@ -574,24 +574,15 @@ TEST(the_longest_names_are_read)
 
 TEST(fields_that_make_no_sense_are_damage)
 {
-    static const char *const fields[] = {"reductions+ ",
-                                         "reductions+-5 ",
-                                         "reductions=5 ",
-                                         "reductions=5/ ",
-                                         "minor_gcs+1 memory+1 ",
-                                         "memory+1 memory+1 ",
-                                         "port_count+1 ",
-                                         "reductions=+1/1 ",
-                                         "reductions+1 5 ",
-                                         "reductions=x ",
-                                         "reductions+1 memory ",
-                                         "reductions+1 erl_pid=x ",
-                                         "reductions+1 memory+-5 ",
-                                         "reductions=5/1 name=a ",
-                                         "reductions=5/1 label=a erl_pid=x ",
-                                         "reductions=5/1 initial_call=a ",
-                                         "format=2 ",
-                                         "reductions=5/1\terl_pid=x "};
+    /* clang-format off */
+    static const char *const fields[] = {
+        "reductions+ ", "reductions+-5 ", "reductions=5 ", "reductions=5/ ",
+        "minor_gcs+1 memory+1 ", "memory+1 memory+1 ", "port_count+1 ", "reductions=+1/1 ",
+        "reductions+1 5 ", "reductions=x ", "reductions+1 memory ", "reductions+1 erl_pid=x ",
+        "reductions+1 memory+-5 ", "reductions=5/1 name=a ", "reductions=5/1 label=a erl_pid=x ",
+        "reductions=5/1 initial_call=a ", "format=2 ", "reductions=5/1\terl_pid=x ",
+    };
+    /* clang-format on */
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
         char text[1024];

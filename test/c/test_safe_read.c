@@ -99,22 +99,15 @@ TEST(a_limit_of_file_sizes_leaves_the_memfd_out)
 
 EACH_WAY(a_bad_address_is_an_answer)
 {
-    const uint64_t bad[] = {0,
-                            1,
-                            8,
-                            PAGE - 8,
-                            at(pages + HOLE * PAGE),
-                            at(pages + HOLE * PAGE + 1),
-                            at(pages + (HOLE + 1) * PAGE - 8),
-                            UINT64_C(0x0000800000000000),
-                            UINT64_C(0x00007ffffffff000),
-                            UINT64_C(0x4141414141414141),
-                            UINT64_C(0x7fffffffffffffff),
-                            UINT64_C(0x8000000000000000),
-                            UINT64_C(0xffff888000000000),
-                            UINT64_C(0xffffffff81000000),
-                            UINT64_C(0xfffffffffffffff0),
-                            UINT64_MAX};
+    /* clang-format off */
+    const uint64_t bad[] = {
+        0, 1, 8, PAGE - 8, at(pages + HOLE * PAGE), at(pages + HOLE * PAGE + 1),
+        at(pages + (HOLE + 1) * PAGE - 8), UINT64_C(0x0000800000000000),
+        UINT64_C(0x00007ffffffff000), UINT64_C(0x4141414141414141), UINT64_C(0x7fffffffffffffff),
+        UINT64_C(0x8000000000000000), UINT64_C(0xffff888000000000), UINT64_C(0xffffffff81000000),
+        UINT64_C(0xfffffffffffffff0), UINT64_MAX,
+    };
+    /* clang-format on */
     uint64_t word;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -170,18 +163,6 @@ TEST(a_large_piece_comes_whole)
     }
     free(from);
     free(into);
-}
-
-EACH_WAY(random_addresses_harm_nothing)
-{
-    uint64_t random = 5;
-    unsigned char into[512];
-
-    for (int i = 0; i < 20000; i++) {
-        uint64_t address = run_random(&random) >> run_below(&random, 64);
-
-        fp_safe_read(reader, address, into, run_below(&random, 512));
-    }
 }
 
 /* -------------------------------------------------------------- batches -- */
