@@ -304,22 +304,14 @@ static const char *grammar_whole_number(const char **at, const char *end, int64_
     return NULL;
 }
 
-static const char *const grammar_keys[] = {"reductions",
-                                           "message_queue_len",
-                                           "memory",
-                                           "total_heap_size",
-                                           "stack_size",
-                                           "heap_size",
-                                           "heap_block_size",
-                                           "old_heap_size",
-                                           "old_heap_block_size",
-                                           "recent_size",
-                                           "mbuf_size",
-                                           "bin_vheap_size",
-                                           "bin_vheap_block_size",
-                                           "bin_old_vheap_size",
-                                           "bin_old_vheap_block_size",
-                                           "minor_gcs"};
+/* clang-format off */
+static const char *const grammar_keys[] = {
+    "reductions", "message_queue_len", "memory", "total_heap_size", "stack_size", "heap_size",
+    "heap_block_size", "old_heap_size", "old_heap_block_size", "recent_size", "mbuf_size",
+    "bin_vheap_size", "bin_vheap_block_size", "bin_old_vheap_size", "bin_old_vheap_block_size",
+    "minor_gcs",
+};
+/* clang-format on */
 
 static int grammar_key(const char **at, const char *end, const char *key)
 {
