@@ -164,9 +164,15 @@ lend(From, Tag, {error, _} = Error, Holds) ->
 
 %% An embedded system loads modules at its start only, unless they are asked for.
 loaded() ->
-    case erlang:module_loaded(?LIBRARY) andalso ?LIBRARY:is_loaded() of
+    case is_loaded() of
         true -> ok;
         false -> load(erlang:module_loaded(?LIBRARY) orelse code:load_file(?LIBRARY))
+    end.
+
+is_loaded() ->
+    try erlang:module_loaded(?LIBRARY) andalso ?LIBRARY:is_loaded()
+    catch
+        error:_ -> false
     end.
 
 load({error, Why}) ->

@@ -319,6 +319,6 @@ load() ->
         undefined -> erlang:load_nif(filename:join(flame_prof_nif:priv_dir(), ?MODULE_STRING), 0)
     end.
 
-%% @doc Is the library? The module is. In the library it answers true.
--spec is_loaded() -> boolean().
-is_loaded() -> erlang:system_info(otp_release) =:= none.
+%% @doc True; an error where the module is loaded and the library is not.
+-spec is_loaded() -> true.
+is_loaded() -> ?NOT_LOADED.

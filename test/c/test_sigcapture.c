@@ -18,6 +18,7 @@
 #include <linux/futex.h>
 
 #include "broken.h"
+#include "test.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
