@@ -660,18 +660,6 @@ PLAIN(code_is_asked_once_until_it_is_said_to_have_changed)
     CHECK_INT(f->code.resolved, 2);
 }
 
-PLAIN(a_slot_defined_anew_shows_the_new_thing)
-{
-    STACK(f, 0, fake_address(0, 1));
-    sample(f, 1000001);
-    STACK(f, 0, fake_address(2, 1), fake_address(3, 1));
-    define(f, make_process(&f->buffer, 0, 99, 0, BYTES("new"), NO_CALL, NO_CALL));
-    sample(f, 1000002);
-    check_header(f, "new 4242/99 [000] 1.000002: " ZERO16 "erl_pid=<0.99.0> name=new cpu-clock:\n");
-    FRAMES(f, "gen_server:loop/7:1 (gen_server.erl)",
-           "proc_lib:init_p_do_apply/3:1 (proc_lib.erl)");
-}
-
 /* Stacks of some 600 KB each: together far beyond what may be kept. */
 PLAIN(the_memory_for_rendered_stacks_is_bounded)
 {

@@ -782,16 +782,6 @@ SAMPLER(options_out_of_range_are_refused)
     CHECK_INT(fp_sampler_create(&b->sampler, &b->options), FP_EINVAL);
 }
 
-SAMPLER_OF_ONE(no_process_selected_is_no_sample)
-{
-    b->options.ranking[0].top = 0;
-    start(b);
-    sampler_run(b->sampler, 5);
-    drain(b);
-    CHECK_INT(stat(b, FP_COUNTER_ticks), 5);
-    CHECK_INT(stat(b, FP_COUNTER_attempted), 0);
-}
-
 /* -------------------------------------------------------------- pinned -- */
 
 /* The first `named` of them by name. */

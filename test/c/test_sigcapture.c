@@ -339,8 +339,11 @@ static void dismiss(struct worker *worker)
 /* Tests of signals are none under TSan. */
 #if UNDER_TSAN
 #define SIGNAL_TEST(test) __attribute__((unused)) static void test(void)
-#define WITH_WORKER(test, work) __attribute__((unused)) static void test(struct worker *worker)
-#define BESIDE_WORKER(test, work) SIGNAL_TEST(test)
+#define UNUSED_WORK(test, work)                                                                    \
+    __attribute__((unused)) static void (*const test##_work)(struct worker *) = work;
+#define WITH_WORKER(test, work)                                                                    \
+    UNUSED_WORK(test, work) __attribute__((unused)) static void test(struct worker *worker)
+#define BESIDE_WORKER(test, work) UNUSED_WORK(test, work) SIGNAL_TEST(test)
 #else
 #define SIGNAL_TEST(test) TEST(test)
 #define WITH_WORKER(test, work) TEST_WITH_WORKER(test, work)
