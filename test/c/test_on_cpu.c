@@ -196,6 +196,22 @@ ONE_RUNS(a_request_that_is_refused_is_late, FP_MODE_PROCESSES)
     CHECK_INT(b->samples, 2);
 }
 
+ONE_RUNS(a_scheduler_that_is_asked_for_one_is_late_for_another, FP_MODE_PROCESSES)
+{
+    spawn(b, 2);
+    tick(b);
+    pause_it(b, 1, 0);
+    run(b, 2, 0);
+    tick(b);
+    tick(b);
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_late), 2);
+    CHECK_INT(stat(b, FP_COUNTER_signals), 1);
+    answer_and_tick(b, 0); /* about 2, to a question about 1 */
+    CHECK_INT(stat(b, FP_COUNTER_inconsistent_moved), 1);
+    answer_and_tick(b, 0);
+    CHECK_INT(b->seen[2], 1 + 1); /* the first time it waited */
+}
+
 ONE_RUNS(a_stack_that_is_not_found_is_unfound, FP_MODE_PROCESSES)
 {
     tick(b);
@@ -359,6 +375,26 @@ ONE_RUNS(a_process_that_is_free_when_captured_is_gone, FP_MODE_SCHEDULERS)
     tick(b);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(stat(b, FP_COUNTER_exited), 2);
+}
+
+/* What the turn has counted so far is not in the structure yet. */
+ONE_RUNS(reductions_never_fall, FP_MODE_PROCESSES)
+{
+    tick(b);
+    answer_and_tick(b, 0);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001500);
+    /* It pauses before the structure has been brought up to that. */
+    pause_it(b, 1, 0);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1000900);
+    set_current(&b->vm, 0, 0);
+    answer_and_tick(b, 0);
+    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001500);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 0);
+    fake_set(&b->vm, 1, FP_FIELD_reds, 1001600);
+    tick(b);
+    CHECK_INT(b->last.value[FP_METRIC_reductions], 1001600);
+    CHECK_INT(b->last.delta[FP_METRIC_reductions], 100);
 }
 
 /* ------------------------------------------------------ between the ticks -- */
