@@ -409,6 +409,54 @@ static void tell(struct worker *worker, int command)
 
 /* ------------------------------------------------------------ preparation -- */
 
+/* -------------------------------------------------------------- broken -- */
+
+static void use_slot(struct fp_slot *slot, unsigned count)
+{
+    fp_slots.slot = slot;
+    atomic_store(&fp_slots.count, count);
+}
+
+TEST(a_scheduler_without_a_thread_is_sent_no_signal)
+{
+    struct fp_slot *slot = calloc(1, sizeof *slot);
+    uint32_t ticket;
+
+    use_slot(slot, 1);
+    atomic_store(&slot->is_registered, 1);
+    CHECK_BROKEN("erts/capture/sigcapture.c",
+                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
+    slot->thread = (pid_t)syscall(SYS_gettid);
+    atomic_store(&slot->state, 7);
+    CHECK_BROKEN("erts/capture/sigcapture.c",
+                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
+    use_slot(NULL, 0);
+    free(slot);
+}
+
+TEST(a_capture_that_was_written_over_is_not_read)
+{
+    struct fp_slot *slot = calloc(1, sizeof *slot);
+
+    use_slot(slot, 1);
+    atomic_store(&slot->state, FP_SLOT_WORD(5, FP_SLOT_READY));
+    CHECK(fp_sigcapture_poll(0, 5) != NULL);
+    slot->capture.words = FP_STACK_WORDS_MAX + 1;
+    CHECK_BROKEN("erts/capture/sigcapture.c", CHECK(fp_sigcapture_poll(0, 5) == NULL));
+    slot->capture.words = 1;
+    slot->capture.leaf_words = 2;
+    CHECK_BROKEN("erts/capture/sigcapture.c", CHECK(fp_sigcapture_poll(0, 5) == NULL));
+    use_slot(NULL, 0);
+    free(slot);
+}
+
+TEST(a_release_of_nobody_s_changes_nothing)
+{
+    CHECK_INT(fp_sigcapture_users(), 0);
+    CHECK_BROKEN("erts/capture/sigcapture.c", fp_sigcapture_release());
+    CHECK_INT(fp_sigcapture_users(), 0);
+}
+
 TEST(before_preparation_there_are_no_schedulers)
 {
     uint32_t ticket;
@@ -1518,106 +1566,4 @@ TEST(schedulers_that_register_at_once_find_the_same_code)
             CHECK_INT(pthread_join(thread[i], NULL), 0);
         CHECK_INT(find_code(code_at(CALL_NIF_2 + NIF_RETURN)), FP_ELAYOUT);
     }
-}
-
-/* -------------------------------------------------------------- broken -- */
-
-static void use_slot(struct fp_slot *slot, unsigned count)
-{
-    fp_slots.slot = slot;
-    atomic_store(&fp_slots.count, count);
-}
-
-static void a_scheduler_without_a_thread_is_sent_no_signal(void)
-{
-    struct fp_slot *slot = calloc(1, sizeof *slot);
-    uint32_t ticket;
-
-    use_slot(slot, 1);
-    atomic_store(&slot->is_registered, 1);
-    CHECK_BROKEN("erts/capture/sigcapture.c",
-                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
-    slot->thread = (pid_t)syscall(SYS_gettid);
-    atomic_store(&slot->state, 7);
-    CHECK_BROKEN("erts/capture/sigcapture.c",
-                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
-    use_slot(NULL, 0);
-    free(slot);
-}
-
-static void a_capture_that_was_written_over_is_not_read(void)
-{
-    struct fp_slot *slot = calloc(1, sizeof *slot);
-
-    use_slot(slot, 1);
-    atomic_store(&slot->state, FP_SLOT_WORD(5, FP_SLOT_READY));
-    CHECK(fp_sigcapture_poll(0, 5) != NULL);
-    slot->capture.words = FP_STACK_WORDS_MAX + 1;
-    CHECK_BROKEN("erts/capture/sigcapture.c", CHECK(fp_sigcapture_poll(0, 5) == NULL));
-    slot->capture.words = 1;
-    slot->capture.leaf_words = 2;
-    CHECK_BROKEN("erts/capture/sigcapture.c", CHECK(fp_sigcapture_poll(0, 5) == NULL));
-    use_slot(NULL, 0);
-    free(slot);
-}
-
-static void a_release_of_nobody_s_changes_nothing(void)
-{
-    CHECK_INT(fp_sigcapture_users(), 0);
-    CHECK_BROKEN("erts/capture/sigcapture.c", fp_sigcapture_release());
-    CHECK_INT(fp_sigcapture_users(), 0);
-}
-
-int main(int argc, char **argv)
-{
-    RUN_START(argc, argv);
-    make_code();
-    RUN(a_scheduler_without_a_thread_is_sent_no_signal);
-    RUN(a_capture_that_was_written_over_is_not_read);
-    RUN(a_release_of_nobody_s_changes_nothing);
-    RUN(before_preparation_there_are_no_schedulers);
-    RUN(numbers_that_can_not_be_are_refused);
-    RUN(of_two_who_ask_at_once_one_is_refused);
-    RUN(schedulers_that_register_at_once_find_the_same_code);
-    if (UNDER_TSAN)
-        return RUN_END();
-    RUN(a_signal_that_is_in_use_is_not_taken);
-    RUN(a_scheduler_registers_in_its_nif);
-    RUN(it_may_register_again);
-    RUN(data_that_is_not_where_it_is_expected_is_refused);
-    RUN(numbers_of_no_scheduler_are_refused);
-    RUN(an_alternate_stack_that_is_small_or_missing_is_refused);
-    RUN(a_call_from_no_jit_code_is_refused);
-    RUN(a_capture_of_itself_that_is_not_right_is_refused);
-    RUN(nifs_that_return_elsewhere_than_those_before_are_refused);
-    RUN(a_thread_that_blocks_the_signal_can_not_register_before_it_came);
-    RUN(a_thread_in_c_answers_with_its_stack);
-    RUN(a_thread_in_erlang_code_answers_with_its_stack);
-    RUN(a_scheduler_without_a_process_answers_that);
-    RUN(slots_that_are_none_are_not_asked);
-    RUN(released_before_it_was_handled_it_is_handled_for_nobody);
-    RUN(released_while_it_is_handled_it_is_nobodys_answer);
-    RUN(numbers_wrap);
-    RUN(a_signal_that_somebody_else_sends_is_ignored);
-    RUN(a_forged_answer_is_ignored);
-    RUN(a_request_that_the_kernel_refuses_leaves_it_idle);
-    RUN(a_thread_that_is_gone_can_not_be_asked);
-    RUN(under_signals_a_pipe_works_as_ever);
-    RUN(under_signals_a_read_that_waits_goes_on_waiting);
-    RUN(under_signals_sleep_and_futex_do_what_they_say);
-    RUN(retired_it_is_as_it_was_and_can_begin_anew);
-    RUN(all_may_be_here_at_once);
-    RUN(nobody_retires_while_somebody_is_inside);
-    RUN(without_each_scheduler_here_all_stays_as_it_was);
-    RUN(what_nobody_ends_is_given_up_and_can_begin_anew);
-    RUN(a_signal_on_its_way_is_waited_for);
-    RUN(a_handler_of_somebody_elses_is_not_touched);
-    RUN(a_signal_that_is_taken_is_not_sent_until_it_is_given_back);
-    RUN(after_it_was_taken_the_next_session_has_another_signal);
-    RUN(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired);
-    RUN(a_signal_that_comes_after_the_repair_changes_nothing);
-    RUN(a_session_that_starts_leaves_the_requests_of_others);
-    RUN(a_preempted_handler_costs_no_more_than_one_that_is_not);
-    RUN(many_schedulers_take_no_more_descriptors_than_one);
-    return RUN_END();
 }
