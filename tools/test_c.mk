@@ -44,8 +44,7 @@ HELPERS := $(filter-out test/c/test_% test/c/bench_%,$(sort \
     $(wildcard test/c/*.c)))
 # test/fuzz/: the targets, which test_fuzz.c runs, and libFuzzer does by the
 # program `fuzz` (tools/fuzz.sh).
-TARGETS := $(filter-out test/fuzz/driver.c test/fuzz/seeds.c,$(sort \
-    $(wildcard test/fuzz/*.c)))
+TARGETS := $(filter-out test/fuzz/driver.c,$(sort $(wildcard test/fuzz/*.c)))
 
 LIB_OBJECTS := $(if $(PRODUCT),$(SOURCES:c_src/%.c=$(PRODUCT)/%.o),$(SOURCES:%.c=$(BUILD)/%.o))
 HELPER_OBJECTS := $(HELPERS:%.c=$(BUILD)/%.o)
@@ -54,18 +53,18 @@ TEST_OBJECTS := $(TESTS:%.c=$(BUILD)/%.o)
 PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(notdir $(TESTS)))
 
 programs: $(PROGRAMS)
-fuzz: $(BUILD)/fuzz $(BUILD)/seeds
+fuzz: $(BUILD)/fuzz
 read_files: $(BUILD)/read_files
 
 # In front of the other archives: its resident.h is of fake memory.
-$(BUILD)/test_fuzz $(BUILD)/seeds $(BUILD)/read_files $(BUILD)/fuzz: $(BUILD)/fuzz.a
-$(BUILD)/test_fuzz $(BUILD)/seeds $(BUILD)/read_files: FIRST := $(BUILD)/fuzz.a
+$(BUILD)/test_fuzz $(BUILD)/read_files $(BUILD)/fuzz: $(BUILD)/fuzz.a
+$(BUILD)/test_fuzz $(BUILD)/read_files: FIRST := $(BUILD)/fuzz.a
 $(BUILD)/fuzz: FIRST := $(BUILD)/fuzz.a -fsanitize=fuzzer
 
 $(BUILD)/fuzz: $(BUILD)/test/fuzz/driver.o $(BUILD)/helpers.a \
     $(BUILD)/flame_prof.a
 	$(LINK)
-$(BUILD)/seeds $(BUILD)/read_files: $(BUILD)/%: $(BUILD)/test/fuzz/%.o \
+$(BUILD)/read_files: $(BUILD)/%: $(BUILD)/test/fuzz/%.o \
     $(BUILD)/helpers.a $(BUILD)/flame_prof.a
 	$(LINK)
 $(BUILD)/%: $(BUILD)/test/c/%.o $(BUILD)/helpers.a $(BUILD)/flame_prof.a
