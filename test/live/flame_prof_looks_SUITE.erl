@@ -5,15 +5,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([
-    it_comes_and_goes_beside_a_session/1,
-    it_stays_while_somebody_holds_it/1,
-    it_goes_with_who_held_it/1,
-    a_tracing_holds_it/1,
-    what_is_known_of_the_vm_outlives_it/1,
-    a_value_of_another_vm_or_build_is_refused/1,
-    at_the_applications_end_it_goes/1
-]).
+-export([it_comes_and_goes_beside_a_session/1, it_stays_while_somebody_holds_it/1,
+    it_goes_with_who_held_it/1, a_tracing_holds_it/1, what_is_known_of_the_vm_outlives_it/1,
+    a_value_of_another_vm_or_build_is_refused/1, at_the_applications_end_it_goes/1]).
 
 -define(LIBRARY, flame_prof_looks_nif).
 
@@ -42,8 +36,7 @@ it_comes_and_goes_beside_a_session(Config) ->
             #{counters := #{written := Written}} = flame_prof:info(),
             Written > 0
         end)
-    after
-        {ok, _} = flame_prof:stop()
+    after {ok, _} = flame_prof:stop()
     end.
 
 it_stays_while_somebody_holds_it(_) ->

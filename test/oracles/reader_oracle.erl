@@ -74,10 +74,7 @@ fold(Fun, Acc, Files) ->
 
 %% The profiler's own sample is one, of however many lines.
 goes_on({Header, _, _}, State) ->
-    case binary:match(Header, <<" continues=">>) of
-        nomatch -> own;
-        _ -> {part, State}
-    end.
+    case binary:match(Header, <<" continues=">>) of nomatch -> own; _ -> {part, State} end.
 
 %% What processes had in their samples before, of those since the last bad one.
 since(Bad, {Bad, Carried}) -> Carried;
@@ -481,10 +478,7 @@ is_of_sample(Key, Text) when Key =:= <<"serves">>; Key =:= <<"call">> ->
 is_of_sample(_Key, _Text) -> true.
 
 first_words(Raw) ->
-    case is_own(Raw) of
-        true -> [<<"name">>];
-        false -> [<<"erl_pid">>, <<"scheduler">>]
-    end.
+    case is_own(Raw) of true -> [<<"name">>]; false -> [<<"erl_pid">>, <<"scheduler">>] end.
 
 %% Of a header line.
 -spec head(binary()) ->

@@ -5,14 +5,9 @@
 -import(measured_allocations, [measured/2, worked/1, has/2, until/1, mixed/0]).
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
--export([
-    shares_and_sum/1,
-    words_in_the_file_of_a_session/1,
-    a_share_of_the_processes_under_a_limit/1,
-    what_is_kept_survives/1,
-    words_by_the_message_in_work/1,
-    collections_have_lengths_and_causes/1
-]).
+-export([shares_and_sum/1, words_in_the_file_of_a_session/1,
+    a_share_of_the_processes_under_a_limit/1, what_is_kept_survives/1,
+    words_by_the_message_in_work/1, collections_have_lengths_and_causes/1]).
 %% On stacks.
 -export([keeping/2]).
 

@@ -487,10 +487,8 @@ answer_sites(Answer) -> true = ets:insert(?MODULE, {answer, Answer}).
 asked_for_sites() ->
     case ets:lookup(?MODULE, asked) of [] -> 0; [{asked, N}] -> N end.
 
-site(again_ms, []) ->
-    31000;
-site(are_all, []) ->
-    ets:lookup_element(?MODULE, all, 2);
+site(again_ms, []) -> 31000;
+site(are_all, []) -> ets:lookup_element(?MODULE, all, 2);
 site(ensure, []) ->
     _ = ets:update_counter(?MODULE, asked, 1, {asked, 0}),
     ets:lookup_element(?MODULE, answer, 2).
