@@ -33,8 +33,6 @@ end_per_testcase(_Case, Config) ->
 is_set() -> persistent_term:get(?SWITCH, false).
 spin(N) -> ?MODULE:spin(erlang:phash2(N)).
 
-%%% ------------------------------------------------------------------- the doctor --
-
 the_doctor_sees_beside_a_lookback(Config) ->
     ok = arm(Config, #{lookback => 20000}),
     Session = whereis(flame_prof_session),
@@ -52,8 +50,6 @@ seen_by_the_doctor() ->
         not is_map_key(samples, Unseen) andalso
             flame_prof_temporary:with_files(Files, fun(Paths) -> times(Paths, spin) =/= [] end)
     end).
-
-%%% --------------------------------------------------- recordings and profiles --
 
 one_that_fires_during_a_recording_has_its_own_file(Config) ->
     ok = arm(Config, #{lookback => 20000}),

@@ -78,8 +78,6 @@ is_block_of(Bytes, Size, N) ->
     ?assert(Bytes >= Size + 24 * N),
     ?assert(Bytes =< Size * 3 div 2 + 256 * N).
 
-%%% ------------------------------------------------------------------- whole --
-
 more_than_the_budget_is_refused(_) ->
     with_holders([fun() -> [binary(65 + I rem 9) || I <- lists:seq(1, 100)] end
         || _ <- lists:seq(1, 1000)], fun(_) ->
@@ -117,8 +115,6 @@ what_two_hold_is_not_alone(_) ->
         end || Pid <- [One, Two]]
     end).
 
-%%% -------------------------------------------------------------------- pins --
-
 a_part_names_its_process_and_the_function_on_its_stack(_) ->
     Make = fun() -> [binary:part(binary(65536), 1000, 100) || _ <- lists:seq(1, 100)] end,
     with_holder(Make, fun(Pid) ->
@@ -133,8 +129,6 @@ a_part_names_its_process_and_the_function_on_its_stack(_) ->
         ?assertEqual(<<"flame_prof_binaries_SUITE:holding/1">>, Function),
         ?assertMatch({match, _}, re:run(text(Look), "6390K of 6400K: 100 binaries for 9K"))
     end).
-
-%%% ---------------------------------------------------------------- messages --
 
 messages_are_told_apart(_) ->
     with_holder(fun() -> binary(200000) end, fun(Pid) ->
@@ -170,8 +164,6 @@ a_message_that_was_taken_is_the_heaps(_) ->
         is_block_of(Bytes, 250000, 1)
     end).
 
-%%% ------------------------------------------------------------------ growth --
-
 what_grows_is_told(_) ->
     with_holders([fun() -> [binary(300000)] end, fun() -> [binary(310000)] end], fun([One, Two]) ->
         Self = self(),
@@ -187,8 +179,6 @@ what_grows_is_told(_) ->
         ?assertMatch(#{grown := 0}, holder(Two, Look)),
         ?assertMatch({match, _}, re:run(text(Look), "Grown in 1000 ms"))
     end).
-
-%%% ------------------------------------------------------------------ tables --
 
 -define(KINDS, [
     [set],
@@ -385,8 +375,6 @@ tables_made_to_be_compared_are_gone(_) ->
     _ = look(),
     ?assertEqual([], [T || T <- ets:all(), ets:info(T, name) =:= flame_prof_binaries_probe]).
 
-%%% ---------------------------------------------------------------- appended --
-
 binaries_that_are_appended_to_are_told(_) ->
     Append = fun(N, Bin) -> <<Bin/binary, N:64>> end,
     Make = fun() -> lists:foldl(Append, <<>>, lists:seq(1, 50000)) end,
@@ -395,8 +383,6 @@ binaries_that_are_appended_to_are_told(_) ->
         ?assert(Bytes >= 400000),
         ?assert(Bytes =< 1000000)
     end).
-
-%%% --------------------------------------------------------------- processes --
 
 a_suspended_process_is_told_and_stays_suspended(_) ->
     with_holder(fun() -> binary(700000) end, fun(Pid) ->

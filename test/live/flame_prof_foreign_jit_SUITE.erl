@@ -56,8 +56,6 @@ anonymous_code() ->
         _ -> ["+JMsingle", "true"]
     end.
 
-%%% ---------------------------------------------------------------- in a peer --
-
 before_the_first_session() ->
     map(none),
     engine_of_a_session().

@@ -40,8 +40,6 @@ end_per_testcase(_, _) ->
     until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
     until(fun() -> whereis(flame_prof_latency) =:= undefined end).
 
-%%% ---------------------------------------------------------------- measured --
-
 %% What it took, in nanoseconds.
 busy(Ns) ->
     Began = erlang:monotonic_time(nanosecond),
@@ -361,8 +359,6 @@ metrics_have_what_is_measured(_) ->
     ?assertMatch({_, _}, binary:match(Metrics, <<"\nflame_prof_up ">>)),
     _ = stopped(M),
     ?assertEqual(nomatch, binary:match(flame_prof:metrics(), Name)).
-
-%%% ---------------------------------------------------------------- the page --
 
 a_page_reads_a_line_for_each_interval(_) ->
     viewing(#{}, fun(Url) ->

@@ -75,8 +75,6 @@ send(Pid, Message, N) ->
     _ = Pid ! Message,
     send(Pid, Message, N - 1).
 
-%%% ------------------------------------------------------------------- cases --
-
 an_empty_mailbox_is_empty(_) ->
     both(fun(Pid) ->
         #{length := 0, senders := [], tags := [], oldest := [], memory := 0} = M = look(Pid),

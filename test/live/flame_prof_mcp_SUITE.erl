@@ -75,8 +75,6 @@ with_prepared(Fun) ->
 
 recordings(#{pid := Pid}) -> filelib:wildcard("/tmp/flame_prof." ++ Pid ++ ".*").
 
-%%% ------------------------------------------------------------------- lines --
-
 every_line_is_answered_by_lines_of_the_protocol(_) ->
     Port = server([]),
     [begin
@@ -106,8 +104,6 @@ it_ends_with_its_input(_) ->
 it_is_refused_on_its_command_line(_) ->
     {2, _} = shell([script(), " mcp --port 9100 </dev/null 2>&1"]),
     {2, _} = shell([script(), " mcp --nix </dev/null 2>&1"]).
-
-%%% ------------------------------------------------------------------- nodes --
 
 a_node_is_as_it_was_when_it_has_ended(_) ->
     with_plain(fun(Node) ->

@@ -15,8 +15,6 @@ all() -> native_node:cases(?MODULE).
 init_per_suite(Config) -> native_node:or_skip(Config).
 end_per_suite(_Config) -> ok.
 
-%%% ----------------------------------------------------------------- figures --
-
 %% Each of these VMs differs from the others in what its flags change: figures of instances, of all
 %% of them and by kind; which allocators are off, what the resident memory is, and what else is
 %% asked of it.
@@ -81,8 +79,6 @@ has_buckets(Flags) ->
 
 bucket(1, Bucket) -> Bucket;
 bucket(N, Bucket) -> bucket(N div 2, Bucket + 1).
-
-%%% --------------------------------------------------------------------- look --
 
 the_sums_are_those_of_the_instances(_) ->
     Instance = fun(Name, N, Carriers, Blocks) ->

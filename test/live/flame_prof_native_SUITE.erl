@@ -43,8 +43,6 @@ skip_or_fail(Reason) ->
 
 end_per_suite(_) -> ok.
 
-%%% ----------------------------------------------------------- calibration --
-
 calibration_leaves_nothing(_) ->
     Before = lists:sort(registered()),
     Count = erlang:system_info(process_count),
@@ -101,8 +99,6 @@ works_where_the_allocators_are_switched_off(_) ->
         "{ok, _} = flame_prof:stop(),"
         "io:format(\"works\"), halt().", ["+Mea", "min"]),
     "works status 0" = Out.
-
-%%% -------------------------------------------------------------- exactness --
 
 idle_processes_equal_process_info(_) ->
     Shapes = native_shapes:start(?IDLE_MIN + 40),
@@ -224,8 +220,6 @@ stack_differences(Public, Stack) when is_list(Stack) ->
     case Seen of Public -> []; _ -> [{stack, Public, Seen}] end;
 stack_differences(Public, Stack) -> [{stack, Public, Stack}].
 
-%%% ------------------------------------------------------ the process table --
-
 %% Those that lived all the time are found, and others are of before or after; one that lived only
 %% in between is in no other listing.
 every_process_is_found_and_no_other(_) ->
@@ -290,8 +284,6 @@ no_sample_has_a_size_that_its_process_never_had(_) ->
 
 is_waiting(Pid) -> erlang:process_info(Pid, status) =:= {status, waiting}.
 
-%%% -------------------------------------------------------------------- code --
-
 new_code_resolves_and_purged_code_does_not_lie(_) ->
     [begin
         Module = list_to_atom("native_generation"),
@@ -321,8 +313,6 @@ load_generation(Module, Generation) ->
                     {'receive', L, [{clause, L, [{atom, L, never}], [], [{atom, L, ok}]}]}]}]}]}],
     {ok, Module, Code} = compile:forms(Forms, []),
     {module, Module} = code:load_binary(Module, "native_generation.erl", Code).
-
-%%% ----------------------------------------------------------- wrong layouts --
 
 %% Every field in turn at offsets that are something else: the worst is wrong
 %% data. (That the calibration refuses such layouts: test/c/test_layout_solve.)
@@ -378,8 +368,6 @@ balanced(#{attempted := T, written := W, lost := L, inconsistent := N, dropped :
     exited := G}) ->
     {T, T} = {T, W + L + N + D + G},
     ok.
-
-%%% ----------------------------------------------------------------- liveness --
 
 %% `make soak' for a moment: all of it, in a node of its own. What stays behind takes
 %% longer to be seen.
@@ -445,8 +433,6 @@ eval_in_peer(Expressions, Arguments) ->
 say(Format, Args) ->
     io:format(user, "    " ++ Format, Args),
     ct:pal(Format, Args).
-
-%%% --------------------------------------------------------------- the budget --
 
 %% A hundredth of what it would take.
 a_budget_is_kept_by_sampling_less(Config) ->

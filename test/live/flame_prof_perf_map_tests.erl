@@ -27,8 +27,6 @@ clean() ->
     _ = file:delete(path()),
     ok.
 
-%%% --------------------------------------------------------------- contents --
-
 test(every_function_of_every_loaded_module_and_no_other) ->
     {Expected, Found} = expected_and_found(10),
     ?assertEqual([], Expected -- Found),

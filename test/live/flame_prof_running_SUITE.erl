@@ -58,8 +58,6 @@ end_per_testcase(_, _Config) ->
     _ = flame_prof:stop(),
     ok.
 
-%%% ------------------------------------------------------------------ stacks --
-
 %% All kinds of work, and ten times as many captures: running_proof_SUITE.
 stacks_of_running_processes_are_exact(Config) ->
     Leaves = [erlang, light_bif, process_info, nif, exceptions, garbage],
@@ -132,8 +130,6 @@ tid(File, Pid) ->
         end, none, File),
     integer_to_binary(Tid).
 
-%%% ----------------------------------------------------------------- tracing --
-
 %% Breakpoints put other code before a function and other words on its stack. While
 %% C decides what a breakpoint is to do, the function that has it is in no place
 %% that is copied (instr_trace.cpp generic_bp_local takes its addresses off the
@@ -196,8 +192,6 @@ in_trace_session(_, _, {error, _}) ->
 swallow() ->
     receive _ -> swallow() end.
 
-%%% -------------------------------------------------------------- reductions --
-
 %% The figures of one process never go down; what it has used when it is stopped
 %% is hardly more than what the last sample of it says.
 reductions_include_the_running_part(Config) ->
@@ -231,8 +225,6 @@ reductions_include_the_running_part(Config) ->
     ?assert(Public >= lists:max(Running) - 4000),
     %% The register has counted the call at which the process yields; the VM's figure has not.
     ?assert(lists:last(Values) =< Public + 1).
-
-%%% ------------------------------------------------------- short-lived processes --
 
 %% Their dictionaries are reallocated and given back while a capture is on its way. No
 %% process here has more than the bound: each holds some hundred small tuples.
@@ -273,8 +265,6 @@ shuffles_dictionary(N) ->
     [erase({key, K}) || K <- lists:seq(1, N)],
     ok.
 
-%%% -------------------------------------------------------------- schedulers --
-
 schedulers_come_and_go_while_it_samples(Config) ->
     All = erlang:system_info(schedulers_online),
     Stop = atomics:new(1, []),
@@ -301,8 +291,6 @@ schedulers_come_and_go_while_it_samples(Config) ->
     atomics:put(Stop, 1, 1),
     [receive {'DOWN', M, process, P, normal} -> ok end || {P, M} <- Burners],
     ok.
-
-%%% ----------------------------------------------------------------- signals --
 
 %% What is left of the least budget goes to the ring and to the texts of stacks.
 libraries_without_room_in_the_budget_are_told(Config) ->
@@ -568,8 +556,6 @@ ends_that_are_not_clean(Config, Times) ->
     [End || How <- [stop, purge, upgrade, halt, abrupt_halt, init_stop], _ <- lists:seq(1, Times),
         {Status, _} = End <- [run_peer({in_flight, How}, [directory(Config)])], Status =/= 0].
 
-%%% ------------------------------------------------------------------- storm --
-
 %% 2 kHz a scheduler, beside programs that read, write, wait and count. Each checks
 %% its own results; a wrong one, or an EINTR, is a crash.
 a_storm_of_signals_is_not_noticed(Config) ->
@@ -612,8 +598,6 @@ under_storm(Config, Fun) ->
     _ = file:del_dir_r(Directory),
     ?assertEqual(T, W + N + D + L + G),
     {Counters, Result}.
-
-%%% ------------------------------------------------------------------- peers --
 
 %% What a fresh VM answers; it must end well.
 in_peer(Case, Args) -> in_peer(Case, Args, []).

@@ -91,8 +91,6 @@ documented() ->
 
 program() -> filename:join(filename:dirname(code:which(?MODULE)), "with_seccomp").
 
-%%% ---------------------------------------------------------------- in a peer --
-
 auto() -> session(auto).
 portable() -> session(portable).
 

@@ -67,8 +67,6 @@ with_processes(Count, Fun, Do) ->
         _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || {_, Monitor} <- Pids]
     end.
 
-%%% ----------------------------------------------------------------- figures --
-
 tables_of_all_types_are_told_as_the_vm_does(_) -> ?assertEqual([], different()).
 
 flags_of_the_vm_change_nothing(_) ->
@@ -189,8 +187,6 @@ owners_are_told_by_name(_) ->
     [?assertEqual({Owner, Told}, {Owner, proplists:get_value(Owner, Registered, Told)})
      || #{owner := Owner, owner_name := Told} <- Tables].
 
-%%% ------------------------------------------------------------------ growth --
-
 growth_is_that_of_the_time_between(_) ->
     Table = filled(grows, [public], 100),
     Bytes = 8 * ets:info(Table, memory),
@@ -224,8 +220,6 @@ a_table_that_is_made_meanwhile_is_new(_) ->
     Pid ! stop,
     receive {'DOWN', Monitor, _, _, _} -> ok end,
     ets:delete(Old).
-
-%%% ----------------------------------------------------------------- the rest --
 
 many_first_looks_at_once_leave_nothing_and_know_the_memory(_) ->
     ?assertEqual([{[], []}, same], peer_vm:values([{?MODULE, Function}
@@ -302,8 +296,6 @@ left_behind() ->
         re:run(atom_to_list(ets:info(Table, name)), "^flame_prof_tables")],
     {Ours, [Pid || Pid <- processes() -- Processes,
         {_, {M, _, _}} <- [process_info(Pid, initial_call)], M =:= flame_prof_tables_layout]}.
-
-%%% ---------------------------------------------------------------- portable --
 
 the_portable_engine_asks_for_no_decentralized_counters(_) ->
     Table = filled(unasked, [public, {write_concurrency, true}, {decentralized_counters, true}], 9),

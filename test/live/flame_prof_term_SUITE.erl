@@ -31,8 +31,6 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%%% ------------------------------------------------------------------ terms --
-
 random_terms_are_seen_as_they_are(Config) ->
     seed(Config),
     Rounds = list_to_integer(os:getenv("TERM_ROUNDS", "20000")),
@@ -206,8 +204,6 @@ random_leaf({Own, Magic}) ->
         13 -> make_ref();
         _ -> lists:nth(rand:uniform(length(Own)), Own)
     end.
-
-%%% --------------------------------------------------------------- messages --
 
 %% {Who sends, Kind, Tag, Waits}: of `caller', the sender waits with a reference that is in the
 %% message; of `somebody', a process that the sender has started does; of `pid', without one.
@@ -402,8 +398,6 @@ messages_of_other_nodes_have_no_local_caller(_) ->
                 {fun(S) -> gen_event:sync_notify(S, {alarm, 1}) end, event, {tuple, alarm, 2}},
                 {fun(S) -> sys:get_state(S) end, system, {atom, get_state}}]]
     end).
-
-%%% ------------------------------------------------------------ another node --
 
 %% Skipped where there is no network of our own.
 with_a_node(Fun) ->

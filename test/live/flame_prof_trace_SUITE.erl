@@ -112,8 +112,6 @@ is_traced(MFA) ->
 is_off() -> not is_traced({?MODULE, f, 1}) andalso whereis(flame_prof_tracing) =:= undefined.
 of_kind(Kind, Events) -> [E || #{event := K} = E <- Events, K =:= Kind].
 
-%%% ------------------------------------------------------------------ events --
-
 a_call_has_its_arguments_and_its_caller(_) ->
     Trace = start("flame_prof_trace_SUITE:f/1", #{}),
     Before = erlang:system_time(nanosecond),
@@ -225,8 +223,6 @@ a_match_specification_of_ones_own(_) ->
     Trace = start(#{call => {?MODULE, g, 2}, match_spec => Spec, return => true}, #{}),
     _ = elsewhere(fun() -> ?MODULE:g(1, 1), ?MODULE:g(2, 2) end),
     {[#{event := call, args := [2, 2], result := {twice, 2}}, #{event := return}], _} = stop(Trace).
-
-%%% --------------------------------------------------------------- processes --
 
 only_the_processes_given_are_traced(_) ->
     Worker = worker(),
@@ -342,8 +338,6 @@ messages_beyond_those_that_are_followed_are_counted(_) ->
     %% With the worker's answer. Those that were let go may have been any of them.
     ?assert(Missed >= 21 andalso Missed =< 21 + Lost, {Missed, Lost}).
 
-%%% ------------------------------------------------------------------ limits --
-
 terms_are_cut(_) ->
     Trace = start("flame_prof_trace_SUITE:f/1 -> return", #{depth => 2, bytes => 200, items => 3}),
     Terms = [{{{deep}}}, lists:seq(1, 1000000), binary:copy(<<"x">>, 10000000),
@@ -411,8 +405,6 @@ what_floods_the_rings_is_lost_and_counted(_) ->
     ?assert(Lost > 0),
     ?assertEqual(Written, length(Events)).
 
-%%% ------------------------------------------------------------------ outputs --
-
 text_goes_to_the_shell(_) ->
     {Leader, Read} = group_leader_of_text(),
     Self = self(),
@@ -479,8 +471,6 @@ a_fun_that_fails_ends_it(_) ->
     {ok, #{ended := {output, {throw, enough}}}} = flame_prof_trace:await(Trace),
     ?assert(is_off()).
 
-%%% ----------------------------------------------------------------- refusals --
-
 what_is_not_there_is_refused(_) ->
     [?assertMatch({Spec, {error, {trace_pattern, _}}}, {Spec, flame_prof_trace:start(Spec, #{})})
         || Spec <- ["no_such_module_:f/1", "lists:no_such_function", "lists:seq/9", "lists:seq(",
@@ -497,8 +487,6 @@ what_is_no_option_is_refused(_) ->
             #{max_cpu_percent => 0}, #{max_seconds => 0},
             #{first => "lists:seq/2 -> return"}, #{first => "exit"}, #{follow => x}, #{x => 1}, x]],
     {error, {trace_pattern, _}} = flame_prof_trace:start(send, #{first => "lists:"}).
-
-%%% ------------------------------------------------------------- its own doings --
 
 %% What is traced wakes up and spawns: without that no name is asked for.
 nothing_of_its_own_is_traced(_) ->

@@ -66,8 +66,6 @@ never_rest() ->
 
 f(X) -> X.
 
-%%% ------------------------------------------------------------------- kinds --
-
 %% {ok, Asker, Handle}: it begins, and is asked for by a process of its own.
 start(Kind, Config, Options) ->
     Self = self(),
@@ -153,8 +151,6 @@ process(trace, Trace) -> Trace;
 process(allocations, Pid) -> Pid;
 process(session, _) -> whereis(flame_prof_session_allocations).
 
-%%% --------------------------------------------------------------- what is on --
-
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
 traced(FunctionOrProcess) ->
@@ -184,8 +180,6 @@ begun_and_on(Config) ->
     Begun = begun(Config),
     eventually(fun() -> on() =/= [] end),
     Begun.
-
-%%% -------------------------------------------------------------------- ends --
 
 it_is_asked_to_end(Config) ->
     {Kind, Asker, Handle} = begun_and_on(Config),

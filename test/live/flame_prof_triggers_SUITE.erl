@@ -56,8 +56,6 @@ end_per_testcase(_Case, _Config) ->
     _ = persistent_term:erase(?SWITCH),
     ok.
 
-%%% --------------------------------------------------------- each fires, really --
-
 on_scheduler_utilisation(Config) ->
     fires(Config, #{on => scheduler_utilisation, above => 60}, fun busy/0).
 
@@ -245,8 +243,6 @@ about(#{on := On}) ->
     [About] = [T || #{on := O} = T <- Triggers, O =:= On],
     About.
 
-%%% ------------------------------------------------------------------- before --
-
 %% It has ended when the trigger fires.
 what_came_before_is_in_the_file(Config) ->
     ok = start(Config, #{triggers => [bounded(set_trigger())], lookback => 20000,
@@ -305,8 +301,6 @@ balanced(#{attempted := T, written := W, inconsistent := N, dropped := D, exited
 ticks(N) ->
     #{counters := #{ticks := Ticks}} = flame_prof:info(),
     eventually(fun() -> maps:get(ticks, maps:get(counters, flame_prof:info())) >= Ticks + N end).
-
-%%% ----------------------------------------------------------- system monitor --
 
 has_sessions() ->
     {module, trace} =:= code:ensure_loaded(trace)

@@ -93,8 +93,6 @@ roles() ->
     {_, true, Sites} = flame_prof_nif:wait_sites(),
     lists:usort([{Mfa, Role} || {Mfa, Roles, _, _} <- Sites, {Role, _} <- Roles]).
 
-%%% ------------------------------------------------------------------ sites --
-
 %% By function and role: what no release may be without.
 the_sites_that_this_release_has_are_found(_Config) ->
     Roles = roles(),
@@ -127,8 +125,6 @@ probes_leave_nothing(_Config) ->
     waiting:eventually(fun() -> Now() -- Before =:= [] end),
     {ok, Again} = flame_prof_wait_sites:find(),
     ?assertEqual(Rows, Again).
-
-%%% ---------------------------------------------------------------- callers --
 
 callers_are_told_with_callee_reference_and_tag(_Config) ->
     Calls = [{fun(S, R) -> gen_server:call(S, R) end, true},
@@ -199,8 +195,6 @@ listen() ->
     register(a_listener, Pid),
     Pid.
 
-%%% ------------------------------------------------------------ other waits --
-
 sleepers_starters_ports_and_locks_are_told(_Config) ->
     Self = self(),
     Sleeper = spawn_link(fun() -> timer:sleep(100000) end),
@@ -268,8 +262,6 @@ idle_servers_are_counted_and_not_told(_Config) ->
 start(Behaviour, Args) ->
     {ok, Pid} = Behaviour:start_link(?MODULE, Args, []),
     Pid.
-
-%%% --------------------------------------------------------------- monitors --
 
 %% As many as rotate the tree, of each type, by pid and by name, made and taken away in
 %% any order.
@@ -379,8 +371,6 @@ two_by_hand(Ref, Other) ->
         {Other, Reply} -> {Ref, Reply}
     end.
 
-%%% ---------------------------------------------------------------- servers --
-
 what_servers_have_in_work_is_told(_Config) ->
     Works = fun(Behaviour, Send) ->
         Server = start(Behaviour, {works, self()}),
@@ -416,8 +406,6 @@ what_servers_have_in_work_is_told(_Config) ->
     %% No server, or none at work.
     Idle = start(gen_server, {idle, []}),
     ?assertEqual({ok, []}, flame_prof_looks_nif:waits_served([Idle, mute()])).
-
-%%% ------------------------------------------------------------ other sites --
 
 without_its_site_a_caller_waits_for_something_unknown(_Config) ->
     {ok, Rows} = flame_prof_wait_sites:find(),
@@ -461,12 +449,8 @@ a_module_that_is_loaded_anew_is_probed_anew(_Config) ->
     ?assertMatch({_, call, Server, RefAfter, _, {io, execute_request, _}}, wait_of(After)),
     code:purge(io).
 
-%%% --------------------------------------------------------------- the storm --
-
 edges_beside_a_storm_are_those_of_the_callees(_Config) ->
     ?assertMatch(#{wrong := []}, waits_storm:edges(3000)).
-
-%%% -------------------------------------------------------------- callbacks --
 
 callback_mode() -> handle_event_function.
 

@@ -89,8 +89,6 @@ is_near(A, B) -> ?assert(abs(A - B) =< 0.01 * max(A, B)).
 %% Links and monitors are a part of a small process.
 is_near_but_for_monitors(A, B) -> ?assert(abs(A - B) =< 200 + 0.01 * max(A, B)).
 
-%%% ------------------------------------------------------------------- sizes --
-
 kinds() ->
     N = erlang:unique_integer([positive]) rem 100 + 2,
     [fun() -> lists:seq(N, 1000) end,
@@ -191,8 +189,6 @@ literals_are_apart(_) ->
     end),
     persistent_term:erase(Key).
 
-%%% ------------------------------------------------------------------- leaks --
-
 a_state_that_grows_in_a_map_is_told_by_its_keys(_) ->
     Make = fun() ->
         Sessions = maps:from_list([{K, {session, K, [K]}} || K <- lists:seq(1, 20000)]),
@@ -273,8 +269,6 @@ binaries_that_only_garbage_holds_are_told(_) ->
         #{garbage_binaries := #{count := 0}, binaries := #{count := 1}} = look(Pid)
     end).
 
-%%% ------------------------------------------------------------------- roots --
-
 woken(Term) -> holding(Term).
 
 what_a_hibernating_process_holds_is_in_its_registers(_) ->
@@ -306,8 +300,6 @@ a_tree_of_any_depth_is_told(_) ->
         is_near(8 * Words, Reached),
         ?assert(length(Paths) < 20)
     end).
-
-%%% ------------------------------------------------------------------ limits --
 
 a_large_heap_is_read_within_the_budget(_) ->
     Make = fun() -> [{K, [K]} || K <- lists:seq(1, 2000000)] end,
@@ -402,8 +394,6 @@ an_answer_is_told_once(_) ->
     end),
     ?assertError(badarg, flame_prof_looks_nif:xray_open(self(), #{})),
     ?assertError(badarg, flame_prof_looks_nif:xray_next(make_ref(), 1)).
-
-%%% ----------------------------------------------------------------- safety --
 
 the_process_is_not_asked(_) ->
     with_holder(fun() -> lists:seq(1, 100000) end, fun(Pid) ->

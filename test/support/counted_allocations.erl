@@ -121,8 +121,6 @@ seed() -> rand:uniform(2147483646).
 %% The minimal standard generator: it allocates nothing.
 next(Random) -> Random * 48271 rem 2147483647.
 
-%%% -------------------------------------------------------- lists of terms --
-
 %% Each takes so many times 6 words.
 
 tuples(0, List) -> List;
@@ -224,8 +222,6 @@ large(Counter, Ms) ->
     Kept = mixed(Counter, Ms),
     {length(Large), Kept}.
 
-%%% ------------------------------------------------------------------ BIFs --
-
 %% 11 words: a tuple of 10, and a map of 8 without its keys.
 sets(0, Tuple) -> Tuple;
 sets(N, Tuple) -> sets(N - 1, setelement(3, Tuple, N)).
@@ -266,8 +262,6 @@ built(Counter, Random, Until, Terms) ->
             _ = case Next div 1000 rem 4 of 0 -> bytes(N); _ -> numbers(N) end,
             built(Counter, Next, Until, Terms + N)
     end.
-
-%%% -------------------------------------------------------------- messages --
 
 %% What is sent is built once, and counts for the receiver once it is there. A list of N numbers has
 %% 2 N words, a message a tuple of 2 more: 3 words; the answer is no more than an atom.

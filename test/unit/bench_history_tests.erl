@@ -43,8 +43,6 @@ load() ->
 unload(_) ->
     [begin code:delete(M), code:purge(M) end || M <- ?MODULES].
 
-%%% --------------------------------------------------------------------- history --
-
 worse() ->
     Overhead = [entry(higher, V, 0.01) || V <- [0.995, 0.998, 1.0]],
     ?assertMatch({worse, _}, judged(entry(higher, 0.90, 0.01), Overhead)),
@@ -104,8 +102,6 @@ few() ->
     ?assertEqual({{not_told, {few, 2}}, none}, judged(Bad, Two)),
     ?assertEqual({{not_told, {few, 2}}, none},
         judged(Bad, Two ++ [E#{otp := <<"99">>} || E <- Two])).
-
-%%% ------------------------------------------------------------------- measuring --
 
 worse_each_time() ->
     {_, {worse, _}} = told([20.0, 21.0, 22.0]),
@@ -186,8 +182,6 @@ entry(Better, Value, Noise) ->
         margin => 0.02},
     #{date => <<"2026-11-21T00:00:00Z">>,
         commit => <<"0123456">>, otp => <<"25">>, machine => <<"x">>, ratios => #{x => Ratio}}.
-
-%%% ------------------------------------------------------------------- latencies --
 
 quantiles() ->
     Windows = [[rand:uniform(1000) || _ <- lists:seq(1, rand:uniform(50))]

@@ -39,8 +39,6 @@ severity(Rule, Evidence) ->
 
 named(#{processes := Processes}) -> [Name || #{name := Name} <- Processes].
 
-%%% ----------------------------------------------------------------- evidence --
-
 evidence(More) ->
     maps:merge(#{node => 'n@h', engine => native, span_us => 10 * ?S, unseen => #{}}, More).
 
@@ -84,8 +82,6 @@ rising(From, Step, Looks) -> [From + Step * N || N <- lists:seq(0, Looks - 1)].
 %% As many steps as parts, from one number to another.
 line(From, To, Us) ->
     [{N * Us div 7, V, V, V} || N <- lists:seq(0, 7), V <- [From + N * (To - From) div 7]].
-
-%%% ------------------------------------------------------ figures of each second --
 
 figures() ->
     Rises = fun(Key, From, Step, More) ->
@@ -167,8 +163,6 @@ queues(Sum, Longest, Shortest, More) ->
     seconds(node_run_queue_sum, lists:duplicate(11, Sum), maps:merge(#{node_schedulers => 2,
         node_schedulers_online => 2, node_schedulers_unblocked => 2,
         node_run_queue_longest => Longest, node_run_queue_shortest => Shortest}, More)).
-
-%%% -------------------------------------------------- the kernel, ports, the system --
 
 system() ->
     Loss = fun(Key) -> fun(Part) ->
@@ -296,8 +290,6 @@ files(Waiting, N, WaitingLast, Last) ->
             [{prim_file, read, 2}, {shop, load, 1}]} || I <- lists:seq(1, Count)])}} end,
     seen(Of(Waiting, N), Of(WaitingLast, Last)).
 
-%%% ---------------------------------------------------------------------- waits --
-
 edge(From, To, Ms) ->
     #{from => p(From), to => To, how => call, tag => unknown, ref => none,
         site => {gen, do_call, 4}, since_ms => Ms}.
@@ -399,8 +391,6 @@ files_of(Weight, Edges) ->
     Stack = on_cpu(bif(<<"prim_file:sync_nif/1">>), Weight),
     with(sampled([{process(#{running => 1000}), [Stack]}]),
         evidence(#{waits => look(tree(Edges, length(Edges), []), #{}, #{})})).
-
-%%% --------------------------------------------------------------------- samples --
 
 samples() ->
     lists:append([heavy(Rule, Calls, Limits) || {Rule, Calls, Limits} <- [
@@ -612,8 +602,6 @@ hottest(Of) ->
         on_cpu(own([{<<"lists:map/2">>, erlang}]), (Runs - In) div 2),
         on_cpu(own([]), Runs - In - (Runs - In) div 2)]} || I <- lists:seq(1, 4)]).
 
-%%% ---------------------------------------------------------------------- growth --
-
 growth() ->
     Heap = fun({From, To}) -> heap(From, To, 10 * ?S) end,
     [{"grown", heap_growth, Heap, [{{4 * ?MIB, 12 * ?MIB}, warning},
@@ -649,8 +637,6 @@ binaries(Mib, Last) ->
     Values = [N * ?MIB || N <- Mib] ++ [Last],
     (sampled([]))#{seconds => [#{time_us => N * ?S, node_memory_binary => V}
         || {N, V} <- lists:zip(lists:seq(0, length(Values) - 1), Values)]}.
-
-%%% ----------------------------------------------------------------------- names --
 
 names() ->
     Binaries = fun(Holder) -> maps:merge(binaries([0, 20, 40, 60, 80, 100]), Holder) end,

@@ -240,8 +240,6 @@ thresholds_are_checked_by_name_test() ->
     {error, {bad_option, #{option := for}}} = flame_prof_doctor:options(#{for => 10}),
     {error, {bad_option, _}} = flame_prof_doctor:options(#{fro => 10000}).
 
-%%% ----------------------------------------------------------------- documents --
-
 every_kind_has_a_row_and_no_other_has_test() ->
     ?assertEqual([atom_to_binary(Kind) || Kind <- flame_prof_doctor:kinds()], rows(<<"## Kinds">>)).
 

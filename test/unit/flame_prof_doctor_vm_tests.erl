@@ -6,8 +6,6 @@
 
 -define(S, 1000000).
 
-%%% ----------------------------------------------------------------- evidence --
-
 evidence(More) ->
     maps:merge(#{node => 'n@h', engine => native, span_us => 10 * ?S, unseen => #{}}, More).
 
@@ -45,8 +43,6 @@ said(Finding) -> unicode:characters_to_list(flame_prof_doctor:format(
 
 says(Finding, Text) -> ?assertNotEqual(nomatch, string:find(said(Finding), Text)).
 
-%%% -------------------------------------------------------------------- limit --
-
 a_quiet_node_has_no_finding_test() ->
     ?assertEqual([], found(seconds(node_processes, lists:duplicate(11, 100)))).
 
@@ -74,8 +70,6 @@ who_has_them_is_told_with_a_limit_test() ->
     Owner = Of(node_ports, 60000),
     says(Owner, "Of 10 ports 9 belong to probe (<0.97.0>)."),
     ?assertMatch(#{processes := [#{pid := <<"<0.97.0>">>}]}, Owner).
-
-%%% ------------------------------------------------------------------- growth --
 
 atoms_from_data_grow_all_the_time_test() ->
     Finding = only(seconds(node_atoms, rising(20000, 500))),
@@ -238,8 +232,6 @@ persistent_terms_that_grow_are_told_by_their_memory_test() ->
     ?assertEqual([], found(seconds(node_memory_persistent_terms,
         [20000 | lists:duplicate(10, 90000000)]))).
 
-%%% --------------------------------------------------------------- run queues --
-
 queues(Sum, Longest, Shortest, More) ->
     Second = maps:merge((quiet())#{node_run_queue_sum := Sum, node_run_queue_longest := Longest,
         node_run_queue_shortest := Shortest}, More),
@@ -259,8 +251,6 @@ blocked_schedulers_are_told_test() ->
 
 one_scheduler_has_all_and_another_none_test() ->
     says(only(queues(300, 300, 0, #{})), "300 processes wait for one scheduler").
-
-%%% ---------------------------------------------------------------- the kernel --
 
 os(More) ->
     maps:merge(#{at_us => 0, own_us => 0, rss => 100 bsl 20, available => 12 bsl 30,
@@ -345,8 +335,6 @@ who_grows_is_named_and_told_before_the_limit_test() ->
     ?assertMatch(#{kind := memory_limit, severity := critical,
         processes := [#{pid := <<"<0.95.0>">>, name := <<"cache">>}]}, Limit),
     says(Limit, "cache (<0.95.0>) grew most: its ETS table sessions by 150.0 MiB, to 150.0 MiB.").
-
-%%% ------------------------------------------------------------- fragmentation --
 
 allocator(Carriers, Blocks) ->
     #{engine => native, process => #{rss => 2 bsl 30}, unknown => [], off => [], allocators => [

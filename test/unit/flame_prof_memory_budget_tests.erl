@@ -4,8 +4,6 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
-%%% ------------------------------------------------------------ the cgroup --
-
 available_test_() ->
     V2 = fun(Max, Current, Stat) -> [{"proc/self/cgroup", "0::/\n"},
         {"sys/fs/cgroup/memory.max", Max}, {"sys/fs/cgroup/memory.current", Current},
@@ -50,8 +48,6 @@ available(Files) ->
 write(Path, Text) ->
     ok = filelib:ensure_dir(Path),
     ok = file:write_file(Path, Text).
-
-%%% ----------------------------------------------------------- the session --
 
 a_node_takes_more_for_each_ranking_and_process_test() ->
     Of = fun(Select) -> node_bytes(native, #{select => Select}) end,

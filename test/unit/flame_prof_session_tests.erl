@@ -14,8 +14,6 @@
 
 -define(STOPPED, {error, {not_started, #{}}}).
 
-%%% ------------------------------------------------------------------- start and stop --
-
 without_a_session_there_is_nothing_to_end_test() ->
     run(fun() ->
         ?assertEqual(#{state => stopped}, flame_prof:info()),
@@ -196,8 +194,6 @@ a_session_that_does_not_start_in_time_is_given_up_test() ->
         ?assertMatch({ok, _}, flame_prof:start(Options, infinity))
     end).
 
-%%% ------------------------------------------------------------------------------ ends --
-
 it_ends_after_its_duration_and_not_before_test() ->
     each(fun(Engine) ->
         Monitor = monitor(process, profile(Engine, #{duration => 300})),
@@ -274,8 +270,6 @@ kill_ends_whatever_runs_test() ->
         ?assertMatch(#{state := stopped}, flame_prof:info()),
         _ = profile(Engine, #{})
     end) || {Engine, More} <- [{native, #{}}, {portable, #{}}, {native, Armed}]].
-
-%%% --------------------------------------------------------------- the portable engine --
 
 engine() ->
     [Pid] = [P || P <- processes(),
@@ -394,8 +388,6 @@ no_more_processes_are_selected_than_wanted_and_none_of_its_own_test() ->
 
 sleep() -> receive never -> ok end.
 
-%%% ---------------------------------------------------------------- messages in work --
-
 %% The library is to read messages from the start: it has no places yet.
 messages_that_were_not_found_at_the_start_are_looked_for_again_test() ->
     run_with_sites({error, {wait_sites, <<"the probes took longer than 900 ms">>}}, fun() ->
@@ -492,8 +484,6 @@ site(are_all, []) -> ets:lookup_element(?MODULE, all, 2);
 site(ensure, []) ->
     _ = ets:update_counter(?MODULE, asked, 1, {asked, 0}),
     ets:lookup_element(?MODULE, answer, 2).
-
-%%% -------------------------------------------------------------------------- losses --
 
 losses_are_logged_at_the_flush_after_them_test() ->
     run(fun() ->

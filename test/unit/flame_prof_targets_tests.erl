@@ -51,8 +51,6 @@ start(Engine, Options) -> profile(Engine, maps:merge(#{select => {top, 0}}, Opti
 sampled() -> ok = settle(), lists:sort([Pid || {Pid, _} <- flame_prof:selected()]).
 targets() -> ok = settle(), maps:get(targets, flame_prof:info()).
 
-%%% ---------------------------------------------------------------------------- explicit --
-
 a_process_profiles_itself_test() ->
     each(fun(Engine) ->
         [One, Other] = [helper(), helper()],
@@ -102,8 +100,6 @@ the_end_of_the_session_does_not_disturb_test() ->
         end || End <- [fun flame_prof:stop/1, fun(Pid) -> exit(Pid, kill) end]]
     end).
 
-%%% ----------------------------------------------------------------------------- include --
-
 names_are_looked_up_again_test() ->
     each(fun(Engine) ->
         Pid = helper(),
@@ -133,8 +129,6 @@ a_registry_that_hangs_holds_up_nobody_test() ->
 
 whereis_name(Pid) when is_pid(Pid) -> Pid;
 whereis_name(_) -> receive never -> ok end.
-
-%%% ------------------------------------------------------------------------------ follow --
 
 spawned_processes_are_followed_test() ->
     each(fun(Engine) ->
@@ -224,8 +218,6 @@ who_has_left_is_forgotten_test() ->
         _ = Visit(spawn),
         ?assertEqual(Ended, Size())
     end).
-
-%%% ------------------------------------------------------------------------------- rules --
 
 %% With the native engine those with filters only: the library does the others.
 filters_choose_who_takes_part_test() ->

@@ -43,8 +43,6 @@ fired() -> [Fired || #{fired := Fired} <- maps:get(triggers, info())].
 
 suppressed() -> [Suppressed || #{suppressed := Suppressed} <- maps:get(triggers, info())].
 
-%%% ------------------------------------------------------------------------------ firing --
-
 a_trigger_profiles_for_its_duration_and_is_armed_again_test() ->
     [each(fun(Engine) ->
         ok = arm(Engine, #{triggers => [(set_trigger())#{duration => 5000}], lookback => Lookback}),
@@ -120,8 +118,6 @@ of_several_one_profiles_at_a_time_test() ->
         ok = advance(1000),
         ?assertEqual([1, 1], fired())
     end).
-
-%%% ------------------------------------------------------------------- the session held --
 
 %% The system's clock may have been set since it started.
 one_that_waits_for_an_hour_is_replaced_test() ->
@@ -200,8 +196,6 @@ what_can_not_be_is_refused_at_once_and_later_tried_again_test() ->
         ?assert(is_pid(whereis(flame_prof_session)))
     end).
 
-%%% -------------------------------------------------------------------------------- harm --
-
 %% Each is said, once. The built-in ones need no patience.
 a_bad_fun_harms_nothing_test_() ->
     {timeout, 60, fun() -> run(fun() ->
@@ -250,8 +244,6 @@ nobody_looks_on_for_nobody_test() ->
 looking() ->
     [P || P <- processes(), {_, {flame_prof_condition, run, 3}} <- [process_info(P, initial_call)]].
 
-%%% ----------------------------------------------------------------------- life and death --
-
 %% The session is ended as it should be: its file is closed.
 they_end_with_whom_they_belong_to_test() ->
     [run(fun() ->
@@ -274,8 +266,6 @@ they_end_with_whom_they_belong_to_test() ->
     end) || Lookback <- [0, 1000], End <- [fun(Owner) -> exit(Owner, kill) end,
         fun(_) -> exit(whereis(flame_prof_triggers), kill) end,
         fun(_) -> application:stop(flame_prof) end, fun(_) -> flame_prof:stop() end]].
-
-%%% ----------------------------------------------------------------- a session beside them --
 
 %% Of bounded length, within their budget, and without a sample of them.
 a_recording_has_the_place_beside_triggers_test() ->
@@ -318,8 +308,6 @@ a_session_without_triggers_is_left_alone_test() ->
             flame_prof_recording:record(100, #{}, self())),
         ?assertEqual([flame_prof_session], beside())
     end).
-
-%%% -------------------------------------------------------------------------------- events --
 
 %% Words that no process here has: what comes is what the test says.
 -define(LARGE, 1000000000000).
