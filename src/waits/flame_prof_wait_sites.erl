@@ -110,7 +110,7 @@ ensured(IfLate) ->
 %% @doc No probe was late, or ensure/0 has tried as often as it does.
 -spec are_all() -> boolean().
 are_all() ->
-    case known() of {{found, Try, _, _}, _} -> Try >= ?TRIES; _ -> false end.
+    case with_library(fun known/0) of {{found, Try, _, _}, _} -> Try >= ?TRIES; _ -> false end.
 
 %% @doc After the probes have failed, ensure/0 tries again from then on: the time is kept in whole
 %% seconds.
