@@ -1,5 +1,6 @@
 /* allocator_sums_nif.c - sums over the allocators' instances, for a session's figures of each
- * second: no scheduler is asked. Where the counters are, a look has found (allocators_take/1). */
+ * second: no scheduler is asked. A look finds the counters, and allocators_take/1 brings their
+ * places. */
 #include <stdlib.h>
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* allocators.h - what the VM's allocators have: carriers (memory taken from the system) and blocks
  * (memory given out), of each instance, read from its Allctr_t. No scheduler is asked.
  *
- * Where the counters are: allocators_solve.h.
+ * allocators_solve.h finds the counters.
  *
  * The numbers of an instance are copied at once, but its scheduler may be between two of them:
  * blocks and carriers are then one allocation apart. Nothing is cached but the addresses, which

@@ -12,11 +12,11 @@
 struct fp_weight {
     uint64_t pid;
     int64_t end_ns;            /* monotonic time */
-    uint64_t words;            /* 0: told only where `is_long` */
+    uint64_t words;            /* 0: a sample without words; only where `is_long` */
     uint64_t window, survived; /* of `window` words so many are kept; window 0: not known */
     uint64_t length_ns;        /* of the collection */
     uint8_t cause;             /* enum fp_gc_cause */
-    uint8_t is_long, is_major; /* a long collection is told */
+    uint8_t is_long, is_major; /* of the collection */
     uint8_t message_kind;      /* enum fp_work_kind of the message in work */
     uint32_t count;
     const uint64_t *frame; /* leaf first; as bytes: they follow, and this is NULL */

@@ -2,7 +2,12 @@
  *
  * LOAD     makes the resource types, and no system call of its own
  * UPGRADE  has no callback, thus ERTS refuses it
- * UNLOAD   frees what was found; ERTS calls it when no handle is left. No thread is its own. */
+ * UNLOAD   frees what was found; ERTS calls it when no handle is left. No thread is its own.
+ *
+ * A handle that a process still has keeps the library mapped after a purge. If it is loaded again
+ * then, both instances have the same static variables: these are of the last one that was loaded,
+ * and the unload of an earlier one leaves them alone. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +20,8 @@ ERL_NIF_TERM fp_nif_is_loaded(FP_NIF_ARGS)
 {
     return fp_boolean(env, 1);
 }
+
+static _Atomic(struct fp_looks *) newest;
 
 static void looks_free(struct fp_looks *looks)
 {
@@ -67,15 +74,20 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
         looks_free(looks);
         return -1;
     }
+    atomic_store(&newest, looks);
     *priv = looks;
     return 0;
 }
 
 static void unload(ErlNifEnv *env, void *priv)
 {
+    struct fp_looks *last = priv;
+
     (void)env;
-    fp_tracer_forget();
-    fp_serving_forget();
+    if (atomic_compare_exchange_strong(&newest, &last, NULL)) {
+        fp_tracer_forget();
+        fp_serving_forget();
+    }
     looks_free(priv);
 }
 

@@ -45,7 +45,7 @@ static int create_sites(ErlNifEnv *env, const struct fp_site_row *row, size_t ro
     return err;
 }
 
-/* When they cannot be published, all stays as it is. */
+/* If they cannot be published, the former ones are kept. */
 static int exchange_sites(struct fp_vm *vm, struct fp_sites *sites, uint64_t mark, int is_public)
 {
     struct fp_sites *unused = sites;

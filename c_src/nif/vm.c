@@ -97,16 +97,16 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory)
 
 /* ------------------------------------------------------------------ values -- */
 
-/* Of the structures that are values; another number for each change of one of them. */
+/* Changes with each structure that is a value. */
 #define FORMAT 1u
 #define BUILD_ID_BYTES 20u
 
-/* The VM is told by its build, its process, and where it lies in memory, which differs at each
- * start. `about` is for who reads a value. */
+/* A value is valid in one VM only: the build id names the program, and the address differs at each
+ * start. */
 struct head {
     char name[16];
     uint32_t format, layout_size, os_pid, build_id_size;
-    unsigned char build_id[BUILD_ID_BYTES]; /* of the VM */
+    unsigned char build_id[BUILD_ID_BYTES]; /* of the VM; size 0: it has none */
     uint32_t padding;
     uint64_t in_vm; /* the address of a function of the VM's */
 };
@@ -116,47 +116,62 @@ struct note {
     char name[4];
 };
 
-/* The first object is the program. Its notes are mapped as it is. */
-static int find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
+struct build_id_search {
+    struct head *head;
+    const struct fp_memory *memory;
+};
+
+static uint32_t aligned(uint32_t size)
 {
-    struct head *head = arg;
+    return (size + 3u) & ~3u;
+}
+
+static int find_in_notes(const struct build_id_search *search, uint64_t at, uint64_t left)
+{
+    struct head *head = search->head;
     struct note note;
 
-    (void)size;
-    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        const unsigned char *at = (const unsigned char *)info->dlpi_addr + part->p_vaddr;
-        size_t left = part->p_type == PT_NOTE ? part->p_filesz : 0;
+    while (left >= sizeof note && fp_safe_read(search->memory, at, &note, sizeof note) == 0) {
+        uint64_t whole = 12u + (uint64_t)aligned(note.name_size) + aligned(note.size);
 
-        while (left >= sizeof note) {
-            size_t whole;
-
-            memcpy(&note, at, sizeof note);
-            whole = 12 + ((note.name_size + 3u) & ~3u) + ((note.size + 3u) & ~3u);
-            if (whole > left)
-                break;
-            if (note.type == NT_GNU_BUILD_ID && note.name_size == 4 &&
-                memcmp(note.name, "GNU", 4) == 0 && note.size <= BUILD_ID_BYTES) {
-                memcpy(head->build_id, at + sizeof note, note.size);
-                head->build_id_size = note.size;
-                return 1;
-            }
-            at += whole;
-            left -= whole;
+        if (note.type == NT_GNU_BUILD_ID && note.name_size == 4 &&
+            memcmp(note.name, "GNU", 4) == 0 && note.size <= BUILD_ID_BYTES &&
+            fp_safe_read(search->memory, at + sizeof note, head->build_id, note.size) == 0) {
+            head->build_id_size = note.size;
+            return 1;
         }
+        if (whole > left)
+            break;
+        at += whole;
+        left -= whole;
     }
+    return 0;
+}
+
+/* The first object is the program. */
+static int find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_NOTE &&
+            find_in_notes(arg, info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
+                          info->dlpi_phdr[i].p_filesz))
+            break;
     return 1;
 }
 
-static void make_head(struct head *head, const char *name)
+/* With memory that is open. */
+static void make_head(ErlNifEnv *env, struct head *head, const char *name)
 {
+    struct build_id_search search = {head, &fp_vm(env)->memory};
+
     memset(head, 0, sizeof *head);
     snprintf(head->name, sizeof head->name, "%s", name);
     head->format = FORMAT;
     head->layout_size = sizeof(struct fp_layout);
     head->os_pid = (uint32_t)getpid();
     head->in_vm = (uint64_t)(uintptr_t)&enif_make_atom;
-    dl_iterate_phdr(find_build_id, head);
+    dl_iterate_phdr(find_build_id, &search);
 }
 
 ERL_NIF_TERM fp_value_make(ErlNifEnv *env, const char *name, const void *bytes, size_t size)
@@ -165,21 +180,23 @@ ERL_NIF_TERM fp_value_make(ErlNifEnv *env, const char *name, const void *bytes, 
     struct head head;
     unsigned char *to = enif_make_new_binary(env, sizeof head + size, &term);
 
-    make_head(&head, name);
+    make_head(env, &head, name);
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, bytes, size);
     return term;
 }
 
 /* The bytes of a value of this name, into new memory for free(), and their number. 0; FP_EINVAL:
- * another value, build or OS process; FP_ENOMEM. */
+ * another value, build or OS process; FP_EUNSUPPORTED; FP_ENOMEM. */
 static int get_value(ErlNifEnv *env, ERL_NIF_TERM term, const char *name, void **bytes,
                      size_t *size)
 {
     ErlNifBinary binary;
     struct head head;
 
-    make_head(&head, name);
+    if (fp_vm_open_memory(fp_vm(env)) != NULL)
+        return FP_EUNSUPPORTED;
+    make_head(env, &head, name);
     if (!enif_inspect_binary(env, term, &binary) || binary.size <= sizeof head ||
         memcmp(binary.data, &head, sizeof head) != 0)
         return FP_EINVAL;
@@ -194,17 +211,14 @@ static int get_value(ErlNifEnv *env, ERL_NIF_TERM term, const char *name, void *
 /* (Value) -> ok | {error, Error} */
 ERL_NIF_TERM fp_nif_layout_take(FP_NIF_ARGS)
 {
-    struct fp_vm *vm = fp_vm(env);
     void *layout = NULL;
     size_t size = 0;
     int err = get_value(env, argv[0], FP_VALUE_LAYOUT, &layout, &size);
 
     if (err == 0 && size != sizeof(struct fp_layout))
         err = FP_EINVAL;
-    if (err == 0 && fp_vm_open_memory(vm) != NULL)
-        err = FP_EUNSUPPORTED;
     if (err == 0)
-        err = fp_vm_keep_layout(vm, layout);
+        err = fp_vm_keep_layout(fp_vm(env), layout);
     free(layout);
     return fp_result(env, err);
 }
@@ -233,8 +247,6 @@ ERL_NIF_TERM fp_nif_allocators_take(FP_NIF_ARGS)
 
     if (err == 0 && !is_allocators(allocators, size))
         err = FP_EINVAL;
-    if (err == 0 && fp_vm_open_memory(fp_vm(env)) != NULL)
-        err = FP_EUNSUPPORTED;
     if (err == 0)
         fp_vm_keep_allocators(fp_vm(env), allocators);
     else

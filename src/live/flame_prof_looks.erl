@@ -30,11 +30,11 @@
 -spec with(fun(() -> Answer)) -> Answer | {error, flame_prof:reason()}.
 with(Fun) ->
     case held() of
-        {ok, Hold} -> lent_for(Fun, Hold);
+        {ok, Hold} -> run(Fun, Hold);
         {error, _} = Error -> Error
     end.
 
-lent_for(Fun, Hold) ->
+run(Fun, Hold) ->
     try Fun()
     after
         released(Hold)
@@ -48,7 +48,7 @@ while_held(Fun) ->
             not_held;
         {undefined, Server} ->
             case asked(Server, join, fun() -> not_held end) of
-                {ok, Hold} -> lent_for(Fun, Hold);
+                {ok, Hold} -> run(Fun, Hold);
                 not_held -> not_held
             end;
         _ ->
@@ -66,11 +66,11 @@ hold() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc At once, if no process holds it: whether it has gone.
+%% @doc Purges it at once if no process holds it. True: it is not loaded any more.
 -spec purge() -> boolean().
 purge() ->
     case whereis(?MODULE) of
-        undefined -> not erlang:module_loaded(?LIBRARY);
+        undefined -> not is_loaded();
         Server -> asked(Server, purge, fun purge/0)
     end.
 
@@ -78,11 +78,11 @@ held() ->
     case {whereis(flame_prof_agent), whereis(?MODULE)} of
         {undefined, undefined} -> started();
         {undefined, Server} -> asked(Server, hold, fun held/0);
-        {_Agent, _} -> lent(erlang:module_loaded(?LIBRARY))
+        {_Agent, _} -> of_agent(erlang:module_loaded(?LIBRARY))
     end.
 
-lent(true) -> {ok, lent};
-lent(false) -> {error, {library, #{reason => <<"the agent of this node has not loaded it">>}}}.
+of_agent(true) -> {ok, attached};
+of_agent(false) -> {error, {library, #{reason => <<"the agent of this node has not loaded it">>}}}.
 
 %% Another process may start it at the same moment, or it may end.
 started() ->
@@ -101,7 +101,7 @@ asked(Server, Request, Again) ->
             Again()
     end.
 
-released(lent) ->
+released(attached) ->
     ok;
 released({Server, Hold}) ->
     Server ! {release, Hold},
@@ -127,9 +127,9 @@ serve(#holds{by = By, until_ms = UntilMs} = Holds) ->
     end,
     receive
         {hold, From, Tag} ->
-            ?MODULE:serve(lend(From, Tag, loaded(), Holds));
+            ?MODULE:serve(grant(From, Tag, loaded(), Holds));
         {join, From, Tag} when map_size(By) > 0 ->
-            ?MODULE:serve(lend(From, Tag, ok, Holds));
+            ?MODULE:serve(grant(From, Tag, ok, Holds));
         {join, From, Tag} ->
             From ! {Tag, not_held},
             ?MODULE:serve(Holds);
@@ -154,11 +154,11 @@ now_ms() -> erlang:monotonic_time(millisecond).
 given_back(Hold, #holds{by = By, idle_ms = IdleMs} = Holds) ->
     Holds#holds{by = maps:remove(Hold, By), until_ms = now_ms() + IdleMs}.
 
-lend(From, Tag, ok, #holds{by = By} = Holds) ->
+grant(From, Tag, ok, #holds{by = By} = Holds) ->
     Hold = monitor(process, From),
     From ! {Tag, {ok, {self(), Hold}}},
     Holds#holds{by = By#{Hold => From}};
-lend(From, Tag, {error, _} = Error, Holds) ->
+grant(From, Tag, {error, _} = Error, Holds) ->
     From ! {Tag, Error},
     Holds.
 
@@ -202,7 +202,7 @@ informed() ->
 rows(Sites) ->
     [{Address, Role, Slot} || {_, Roles, Address, _} <- Sites, {Role, Slot} <- Roles].
 
-%% No process holds it. One that calls it all the same keeps it until that call has returned.
+%% A process that calls it without a hold delays the purge until its call has returned.
 unloaded() ->
     _ = code:delete(?LIBRARY),
     case code:soft_purge(?LIBRARY) of

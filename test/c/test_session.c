@@ -202,7 +202,7 @@ TEST_WITH(words_that_are_put_are_in_a_file_of_their_own, create(0))
     fp_weight_write(&weight, bytes);
     CHECK_INT(fp_weight_encoder_put_bytes(encoder, bytes, sizeof bytes, &taken), 0);
     CHECK_INT(taken, sizeof bytes);
-    /* What is cut off, or no pid, is no weight. */
+    /* Bytes that are cut off, and a word that is no pid, are refused. */
     for (size = 1; size < sizeof bytes; size++)
         CHECK_INT(fp_weight_encoder_put_bytes(encoder, bytes, size, &taken), FP_EINVAL);
     weight.pid = 0x0b;

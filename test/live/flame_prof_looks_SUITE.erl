@@ -6,7 +6,8 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
 -export([it_comes_and_goes_beside_a_session/1, it_stays_while_somebody_holds_it/1,
-    it_goes_with_who_held_it/1, a_tracing_holds_it/1, what_is_known_of_the_vm_outlives_it/1,
+    it_goes_with_who_held_it/1, a_tracing_holds_it/1,
+    a_handle_of_an_earlier_load_ends_no_tracing/1, what_is_known_of_the_vm_outlives_it/1,
     a_value_of_another_vm_or_build_is_refused/1, at_the_applications_end_it_goes/1]).
 
 -define(LIBRARY, flame_prof_looks_nif).
@@ -75,6 +76,32 @@ a_tracing_holds_it(_) ->
     {ok, _} = flame_prof_latency:stop(Tracing),
     gone().
 
+%% The handle keeps the earlier instance mapped, and its end unloads that one only.
+a_handle_of_an_earlier_load_ends_no_tracing(_) ->
+    {ok, _} = flame_prof_calibration:ensure(),
+    Self = self(),
+    Keeper = spawn(fun() ->
+        {ok, Handle} = flame_prof_looks:with(fun() ->
+            ?LIBRARY:xray_open(Self, #{kilobytes => 65536, time_ms => 1000})
+        end),
+        Self ! {opened, self()},
+        receive stop -> ok end,
+        exit({done, Handle})
+    end),
+    receive {opened, Keeper} -> ok end,
+    waiting:eventually(fun flame_prof_looks:purge/0),
+    ?assert(is_mapped()),
+    {ok, Tracing} = flame_prof_latency:start([{lists, seq, 2}], #{}),
+    exit(Keeper, kill),
+    waiting:eventually(fun() -> not is_process_alive(Keeper) end),
+    %% Handles of a process that has ended go by and by.
+    _ = [begin garbage_collect(), timer:sleep(1) end || _ <- lists:seq(1, 50)],
+    _ = [lists:seq(1, N) || N <- lists:seq(1, 100)],
+    {ok, #{ended := asked, functions := [#{calls := Calls} | _]}} =
+        flame_prof_latency:stop(Tracing),
+    ?assert(Calls >= 100),
+    gone().
+
 %% Found once: calibration does not begin anew, the allocators are not asked again.
 what_is_known_of_the_vm_outlives_it(_) ->
     {ok, _} = flame_prof_calibration:ensure(),
@@ -112,7 +139,7 @@ at_the_applications_end_it_goes(_) ->
     ?assertEqual(undefined, whereis(flame_prof_looks)),
     ?assertNot(is_mapped()).
 
-%% Who has just given it back is known a moment later.
+%% A hold ends a moment after the message that ends it was sent.
 gone() ->
     waiting:eventually(fun flame_prof_looks:purge/0),
     waiting:eventually(fun() -> not is_mapped() end).
