@@ -71,8 +71,9 @@ COMPACT := $(filter-out %/tracer_nif.o %/trace_nif.o %/latency_nif.o %/allocatio
            $(addprefix $(BUILD)/waits/,mailbox.o served.o) \
            $(addprefix $(BUILD)/store/,directory.o fs.o recover.o log_file.o log_name.o perf_map_file.o) \
            $(addprefix $(BUILD)/base/,check.o governor.o maps.o smaps.o seccomp.o) $(BUILD)/terms/terms.o
-# Rows to unwind by are a sixth of a library, and only a debugger would use them, which finds
-# them in NAME.so.debug. The C stacks that captures are checked with need their own.
+# Rows to unwind by are a sixth of a library. A debugger finds them in NAME.so.debug; flame_prof
+# itself shows the C frames of its own NIFs no longer. Captures are checked with two files that
+# keep theirs.
 UNWIND := -fno-asynchronous-unwind-tables -fno-unwind-tables
 $(BUILD)/agent_nif/capture_check_nif.o $(BUILD)/base/clock.o: UNWIND :=
 # Of code that runs in production. Unset first: some compilers define it already.

@@ -175,8 +175,8 @@ static int take_rows(struct packing *packing)
     return more;
 }
 
-/* Of each number only its change since the row before of the process is left. `last` is what the
- * reader has, which adds doubles. */
+/* Replaces each number by its change since the process's row before. `last` is the sum that the
+ * reader has then: it adds doubles. */
 static void take_changes(struct packing *packing)
 {
     const struct fp_profile *profile = packing->w->profile;

@@ -47,7 +47,7 @@ void fp_share_fit(struct fp_share *share, uint64_t processes);
  * the tracing. */
 #define FP_SHARE_LEAST 64u
 void fp_share_press(struct fp_share *share, uint32_t pressure, int64_t now_ns, uint64_t processes);
-/* Of the sum of all words with a weight of more than 1, which `words` has by group. */
+/* The variance of the sum of `words`, the words of each group with a weight of more than 1. */
 double fp_share_variance(const struct fp_share *share, const double words[FP_SHARE_GROUPS]);
 
 /* What fp_share_press() need not be called for. */

@@ -65,7 +65,7 @@ heading(#{words := Words, words_error := Error, samples := Samples, milliseconds
         "\n"
     ].
 
-%% What is printed of processes, too.
+%% The text of the page about processes has it, too.
 share_of(#{share := 1}) ->
     "";
 share_of(#{share := Share}) ->

@@ -131,7 +131,8 @@ TEST_WITH(pressure_that_is_low_or_falls_leaves_it_as_it_is, create(1))
     CHECK_INT(press(f, 150, PIDS), 4);
 }
 
-/* What is traced in vain until it is scheduled in is no reason for another step. */
+/* A process outside of the new share costs events until it is scheduled in: that alone makes the
+ * share no smaller. */
 TEST_WITH(a_step_has_time_to_take_effect, create(1))
 {
     press(f, 100, PIDS);

@@ -69,7 +69,7 @@ files_are_rotated_and_the_oldest_removed(Config) ->
 compressed_or_not_the_samples_are_the_same(Config) ->
     [begin
         _ = start(Config, #{compress => Compress, sync => Sync}),
-        %% Of a few ticks there is little to compress.
+        %% A file of a few ticks is hardly compressed.
         ticks(50),
         flush(),
         #{files := [File], written := Written, own_samples := Own, bytes := Bytes} = stop(),

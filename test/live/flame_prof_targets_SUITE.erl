@@ -1,6 +1,5 @@
-%% Whom a session samples, by its files: because it said so itself, and because profiling has
-%% spread to it. With each engine. Whom it selects, by which rules and when:
-%% test/unit/flame_prof_targets_tests.
+%% The processes that a session samples, by its files: those that asked for it, and those that
+%% profiling has spread to. With each engine. Selection: test/unit/flame_prof_targets_tests.
 -module(flame_prof_targets_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
