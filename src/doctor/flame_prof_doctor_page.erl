@@ -7,7 +7,10 @@
 
 -export([judged/1, judged/2, told/2, of_diagnosis/2]).
 
--define(TIME_MS, 10000).
+%% Some ten seconds of a processor. Not of the clock: on a machine that is short of processors, or
+%% while the code server loads the rules, the judge waits, and its answer is as good.
+-define(REDUCTIONS_MOST, 200000000).
+-define(CHECK_MS, 250).
 %% 256 MiB. The viewer may be in the node that is looked at.
 -define(HEAP_WORDS, 33554432).
 %% A screen has room for six.
@@ -16,8 +19,8 @@
 %% Words of plain characters, and whatever single quotes hold.
 -define(COMMAND, "^(?:[A-Za-z0-9_@./:=,%+ -]|'[^']*')+$").
 
-%% @doc Another process judges, for ten seconds at most and with limited memory: where that fails,
-%% the answer says so. A profile of allocations has nothing to judge.
+%% @doc Another process judges, with limited work and memory: where that fails, the answer says
+%% so. A profile of allocations has nothing to judge.
 -spec judged(flame_prof_profile:profile()) -> binary().
 judged(Profile) ->
     case flame_prof_profile:info(Profile) of
@@ -45,13 +48,19 @@ judged(Judge, Info) ->
     Work = fun() -> Caller ! {Answer, encoded(of_diagnosis(Judge(), Info))} end,
     Limit = #{size => ?HEAP_WORDS, kill => true, error_logger => false},
     {Pid, Monitor} = spawn_opt(fun() -> quietly(Work) end, [monitor, {max_heap_size, Limit}]),
+    answered(Answer, awaited(Pid, Monitor)).
+
+awaited(Pid, Monitor) ->
     receive
-        {'DOWN', Monitor, process, Pid, Reason} -> answered(Answer, why(Reason))
-    after ?TIME_MS ->
-        exit(Pid, kill),
-        receive
-            {'DOWN', Monitor, process, Pid, _} ->
-                answered(Answer, <<"it takes more than ten seconds">>)
+        {'DOWN', Monitor, process, Pid, Reason} -> why(Reason)
+    after ?CHECK_MS ->
+        case process_info(Pid, reductions) of
+            {reductions, Done} when Done > ?REDUCTIONS_MOST ->
+                exit(Pid, kill),
+                receive {'DOWN', Monitor, process, Pid, _} -> ok end,
+                <<"it takes more than ten seconds of work">>;
+            _ ->
+                awaited(Pid, Monitor)
         end
     end.
 

@@ -140,6 +140,8 @@ serve(#holds{by = By, until_ms = UntilMs} = Holds) ->
             ?MODULE:serve(given_back(Hold, Holds));
         {purge, From, Tag} when map_size(By) =:= 0 ->
             ok = unloaded(),
+            %% Who has the answer finds neither the library nor its keeper.
+            true = unregister(?MODULE),
             From ! {Tag, true},
             ok;
         {purge, From, Tag} ->

@@ -94,6 +94,16 @@ a_judge_that_fills_the_memory_ends_test() ->
         foreign_formats:json(flame_prof_doctor_page:judged(Judge, ?INFO)),
     ?assertEqual(<<"it needs more memory than it may have">>, Why).
 
+a_judge_that_does_not_end_is_ended_test() ->
+    #{<<"state">> := <<"failed">>, <<"why">> := Why} =
+        foreign_formats:json(flame_prof_doctor_page:judged(fun work/0, ?INFO)),
+    ?assertEqual(<<"it takes more than ten seconds of work">>, Why).
+
+%% Each counts as many reductions, and takes a moment.
+work() ->
+    true = erlang:bump_reductions(10000000),
+    work().
+
 a_closed_profile_is_not_judged_test() ->
     {ok, Profile} = flame_prof_profile:read("test/corpus/ours.log"),
     ok = flame_prof_profile:close(Profile),
