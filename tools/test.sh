@@ -66,7 +66,13 @@ record() { echo "$1 $2 $3" >>"$results"; }
 judge() { # name, command...: one test, by the command's exit status
     local name=$1
     shift
-    if "$@"; then record "$name" 1 0; else record "$name" 0 1; fi
+    "$@" 2>&1 | tee "$out/judged.$name"
+    if [ "${PIPESTATUS[0]}" -eq 0 ]; then
+        record "$name" 1 0
+    else
+        record "$name" 0 1
+        { echo "    FAIL  $name, which ended with:" && tail -n 5 "$out/judged.$name"; } >>"$FAILURES"
+    fi
 }
 
 finish() {
