@@ -526,6 +526,37 @@ BENCH(erlang_code_is_the_leaf)
     CHECK_INT(b->unwind.calls, 0);
 }
 
+/* A heavy BIF of a module's function jumps to the module's jump, behind the last function. */
+BENCH(a_jump_to_shared_code_that_was_not_called_is_in_no_function)
+{
+    const uint64_t words[] = {FIRST, 0x1b, SECOND, 0x3b, THIRD, 0x1b};
+    uint64_t stub = FUNCTION + 0x800;
+    int32_t far = (int32_t)(SHARED_HEAVY - (stub + 5));
+
+    fake_set_stack(&b->vm, 0, words, 6);
+    CODE(b, stub, "\xe9");
+    fake_put(&b->vm.memory, stub + 1, &far, 4);
+    b->registers.rip = stub;
+    FRAMES(b, FP_FRAME_AMBIGUOUS, CALLERS);
+    /* Called, it is its caller's. */
+    put_call(b, FIRST, stub);
+    FRAMES(b, CALLERS);
+    put_call(b, FIRST, FUNCTION);
+    /* A jump that stays in the module is code of its function. */
+    far = 16;
+    fake_put(&b->vm.memory, stub + 1, &far, 4);
+    FRAMES(b, stub, CALLERS);
+    /* mov rax, SHARED_HEAVY; jmp rax */
+    CODE(b, stub, "\x48\xb8");
+    fake_put_word(&b->vm.memory, stub + 2, SHARED_HEAVY);
+    CODE(b, stub + 10, "\xff\xe0");
+    FRAMES(b, FP_FRAME_AMBIGUOUS, CALLERS);
+    b->registers.rip = stub + 10;
+    FRAMES(b, FP_FRAME_AMBIGUOUS, CALLERS);
+    fake_put_word(&b->vm.memory, stub + 2, FUNCTION);
+    FRAMES(b, stub + 10, CALLERS);
+}
+
 BENCH(a_function_that_calls_c_is_below_the_c_frames)
 {
     enter_c(b, 256, FUNCTION_STOP);

@@ -96,6 +96,16 @@ static int in_stub(const struct explanation *e, uint64_t pc)
            in_fragments(e, fp_jump_target(e->code->memory, pc));
 }
 
+/* Is a jump to shared code at `pc`? One that was not called may be a stub or the end of a function:
+ * a heavy BIF jumps to the stub, and the word before it on the stack is its caller's. */
+static int at_jump_to_fragments(const struct explanation *e, uint64_t pc)
+{
+    return in_fragments(e, fp_jump_target(e->code->memory, pc)) ||
+           /* mov rax, target; jmp rax: at its second half */
+           (fp_is_jump_to_rax(e->code->memory, pc) &&
+            in_fragments(e, fp_jump_target(e->code->memory, pc - FP_MOV_RAX_BYTES)));
+}
+
 /* A breakpoint returns behind the first word of its function's code. */
 static void add_breakpoint(struct explanation *e)
 {
@@ -161,8 +171,14 @@ static uint64_t leaf_in_jit(struct explanation *e)
     if (e->capture->place == FP_CAPTURE_IN_C && in_code(e, back) && !in_fragments(e, back) &&
         in_fragments(e, fp_jump_target(e->code->memory, pc)))
         return back - 1;
+    if (in_stub(e, pc))
+        return 0;
+    if (!in_fragments(e, pc) && at_jump_to_fragments(e, pc)) {
+        add(e, FP_FRAME_AMBIGUOUS);
+        return 0;
+    }
     if (!in_fragments(e, pc))
-        return in_stub(e, pc) ? 0 : pc;
+        return pc;
     if (e->returns_to != 0 ? calls_fragment(e) : begins_with_code(e))
         return 0;
     /* A heavy BIF jumps here. Else the place is unknown: the process yields, goes or comes, or has

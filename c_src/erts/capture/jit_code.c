@@ -104,6 +104,13 @@ uint64_t fp_jump_target(const struct fp_memory *memory, uint64_t at)
     return at;
 }
 
+int fp_is_jump_to_rax(const struct fp_memory *memory, uint64_t at)
+{
+    unsigned char code[2];
+
+    return fp_safe_read(memory, at, code, sizeof code) == 0 && code[0] == 0xff && code[1] == 0xe0;
+}
+
 int fp_is_mfa_at(const struct fp_memory *memory, uint64_t at)
 {
     unsigned char mfa[24];

@@ -23,6 +23,10 @@ uint64_t fp_call_target(const struct fp_memory *memory, uint64_t returns_to);
  * jumps of their own, at their end (beam_asm_module.cpp resolve_fragment). */
 uint64_t fp_jump_target(const struct fp_memory *memory, uint64_t at);
 
+/* `at` is `jmp rax`, the second half of a jump that begins with FP_MOV_RAX_BYTES of a move. */
+#define FP_MOV_RAX_BYTES 10u
+int fp_is_jump_to_rax(const struct fp_memory *memory, uint64_t at);
+
 /* The call before `returns_to` is that of a light BIF: 0 and the address of its module, function
  * and arity. FP_ENOENT: it is not. */
 int fp_jit_light(const struct fp_memory *memory, uint64_t returns_to, uint64_t *mfa_at);
