@@ -41,6 +41,7 @@
     X(refused_in_a_row)     /* ... since it took one */                                            \
     X(captures)             /* stacks that handlers copied */                                      \
     X(handler_ns)           /* time of the handlers, on the schedulers */                          \
+    X(missed_traces)        /* samples without ids: the process changed them before the capture */ \
     X(lost_signal)          /* the captures' signal, while another handler has it */               \
     X(lost_schedulers)      /* whose captures stay pending now */                                  \
     /* the writer's thread */                                                                      \

@@ -29,6 +29,18 @@ struct fp_safe_read_span {
     int32_t result; /* out: 0 or FP_EFAULT */
 };
 
+/* Words of memory, and their copy. */
+#define FP_WINDOW_WORDS 36u
+#define FP_WINDOWS_MAX 16u
+struct fp_windows {
+    uint32_t count;
+    struct fp_window {
+        uint64_t address;
+        uint32_t words; /* 0: they could not be read */
+        uint64_t word[FP_WINDOW_WORDS];
+    } window[FP_WINDOWS_MAX];
+};
+
 struct fp_memory {
     /* Copy remote[0..n) to local[0..n), like process_vm_readv: how many bytes were copied before
      * the first bad address, or -1. The fake memory of the tests stands behind this. */

@@ -126,7 +126,7 @@ static int request_capture(unsigned at, uint32_t *ticket)
 
     for (int i = 0; i <= CAPTURE_ATTEMPTS && err == FP_ESTATE; i++) {
         pause_before(i);
-        err = fp_sigcapture_request(at, ticket);
+        err = fp_sigcapture_request(at, NULL, ticket);
     }
     return err == 0 ? 0 : FP_ESTATE;
 }

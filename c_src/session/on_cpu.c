@@ -139,7 +139,7 @@ static int is_signal_lost(struct fp_sampler *s)
 
 /* 0: requested, or given up and counted; FP_ENOENT: the scheduler is lost, which is a frame of the
  * sample then. */
-static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id)
+static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id, uint64_t process)
 {
     struct pending_capture *pending = &s->pending[at];
     int err = FP_ESTATE;
@@ -155,7 +155,7 @@ static int request(struct fp_sampler *s, unsigned at, uint32_t slot, uint64_t id
         return 0;
     }
     if (!pending->is_open)
-        err = fp_sigcapture_request(at, &pending->ticket);
+        err = fp_sigcapture_request(at, fp_trace_windows(s, process), &pending->ticket);
     if (err == FP_ESIGNAL || err == 0)
         count_refused(s, err);
     set_lost(s, at, err != 0 && fp_sigcapture_is_lost(at));
@@ -190,7 +190,7 @@ int fp_on_cpu_request(struct fp_sampler *s, uint32_t slot)
     at = fp_sigcapture_find(data);
     if (at < 0 || (unsigned)at >= s->schedulers)
         return FP_ENOENT;
-    return request(s, (unsigned)at, slot, target->id);
+    return request(s, (unsigned)at, slot, target->id, target->address);
 }
 
 /* The schedulers' current processes, in one read. */
@@ -223,7 +223,7 @@ void fp_on_cpu_request_all(struct fp_sampler *s)
         }
         fp_sampler_count(s, FP_COUNTER_attempted, 1);
         tick.number = (uint16_t)(at + 1);
-        if (request(s, at, 0, 0) != 0)
+        if (request(s, at, 0, 0, s->current[at]) != 0)
             emit_not_sampled(s, &tick, s->current[at]);
     }
 }
@@ -248,14 +248,14 @@ static uint32_t target_of(struct fp_sampler *s, const struct pending_capture *pe
 
 /* Words below the stack's top, which is known by now, are left of calls that have ended. A trace is
  * known without the stack, which `err` is of. */
-static const struct fp_work *work_of(const struct fp_sampler *s, const struct fp_capture *capture,
+static const struct fp_work *work_of(struct fp_sampler *s, const struct pending_capture *pending,
+                                     const struct fp_capture *capture,
                                      const struct fp_snapshot *now, int err, struct fp_work *room)
 {
     int has_work = err == 0 && s->options.messages && capture->work_at >= now->stop &&
                    capture->work_at < now->hend;
-    const struct fp_work *work = has_work ? &capture->work : NULL;
 
-    return s->options.otel ? fp_work_with_trace(&capture->trace, work, room) : work;
+    return fp_capture_trace(s, capture, pending->ticks, has_work ? &capture->work : NULL, room);
 }
 
 static void emit_explained(struct fp_sampler *s, const struct pending_capture *pending,
@@ -270,7 +270,7 @@ static void emit_explained(struct fp_sampler *s, const struct pending_capture *p
     if (err == FP_EUNVERIFIED)
         fp_stack_not_sampled(&stack, now->status);
     if (err == 0 || err == FP_EUNVERIFIED)
-        emit_ticks(s, pending, slot, now, &stack, work_of(s, capture, now, err, &work));
+        emit_ticks(s, pending, slot, now, &stack, work_of(s, pending, capture, now, err, &work));
     else
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_unfound, pending->ticks);
 }

@@ -6,7 +6,7 @@
  *   emit.c            records into the ring
  *   on_cpu.c          captures of the processes on schedulers
  *   off_cpu_work.c    messages in work and calls that are waited for, off CPU
- *   off_cpu_otel.c    the traces that processes work for, off CPU */
+ *   trace_ids.c       the traces that processes work for */
 #pragma once
 
 #include <pthread.h>
@@ -196,7 +196,7 @@ const struct fp_work *fp_off_cpu_work(const struct fp_sampler *s, uint32_t i);
 /* Of s->work. */
 size_t fp_off_cpu_work_bytes(void);
 
-/* off_cpu_otel.c */
+/* trace_ids.c */
 
 /* Reads the traces of these `n`, before their stacks: what proves a stack whole proves a trace, but
  * for what fp_off_cpu_trace looks at. Nothing where options.otel is 0. */
@@ -205,9 +205,12 @@ void fp_off_cpu_otel(struct fp_sampler *s, struct target_copy *copy, uint32_t n)
  * *room. */
 const struct fp_work *fp_off_cpu_trace(const struct fp_sampler *s, const struct target_copy *copy,
                                        const struct fp_work *work, struct fp_work *room);
-/* Likewise any trace. */
-const struct fp_work *fp_work_with_trace(const struct fp_trace *trace, const struct fp_work *work,
-                                         struct fp_work *room);
+/* The windows that the capture of a running process needs for its trace; NULL: none. */
+const struct fp_windows *fp_trace_windows(struct fp_sampler *s, uint64_t process);
+/* Likewise the trace of a capture, of which there are so many samples. */
+const struct fp_work *fp_capture_trace(struct fp_sampler *s, const struct fp_capture *capture,
+                                       uint32_t samples, const struct fp_work *work,
+                                       struct fp_work *room);
 
 /* targets.c */
 

@@ -323,8 +323,6 @@ int fp_sampler_create(struct fp_sampler **out, const struct fp_sampler_options *
     s->is_acquired = options->running_stacks;
     if (s->is_acquired && options->messages)
         fp_serving_captures_begin();
-    if (s->is_acquired && options->otel)
-        fp_otel_captures_begin();
     if (s->is_acquired)
         s->schedulers = fp_sigcapture_count();
     s->targets = options->mode == FP_MODE_SCHEDULERS ? s->schedulers + RECENT_PROCESSES
@@ -361,8 +359,6 @@ void fp_sampler_destroy(struct fp_sampler *s)
         munmap(s->target, s->bytes);
     if (s->is_acquired && s->options.messages)
         fp_serving_captures_end();
-    if (s->is_acquired && s->options.otel)
-        fp_otel_captures_end();
     if (s->is_acquired)
         fp_sigcapture_release();
     free(s);

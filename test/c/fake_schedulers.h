@@ -73,7 +73,7 @@ int fp_sigcapture_find(uint64_t data)
     return -1;
 }
 
-int fp_sigcapture_request(unsigned at, uint32_t *ticket)
+int fp_sigcapture_request(unsigned at, const struct fp_windows *windows, uint32_t *ticket)
 {
     CHECK(at < schedulers_count && scheduler[at].data != 0);
     if (scheduler[at].refuses != 0)
@@ -82,6 +82,9 @@ int fp_sigcapture_request(unsigned at, uint32_t *ticket)
     scheduler[at].in_flight = 1;
     scheduler[at].ready = 0;
     scheduler[at].asked++;
+    scheduler[at].running.windows.count = 0;
+    if (windows != NULL)
+        scheduler[at].running.windows = *windows;
     *ticket = ++scheduler[at].ticket;
     return 0;
 }

@@ -39,6 +39,7 @@ struct bench {
     struct fp_record_name name; /* the last one */
     int64_t last_us;
     struct fp_record_sample last; /* the last SAMPLE */
+    struct fp_work work;          /* of the last sample of a process; zeros: none */
     uint64_t seen[64]; /* samples of process number n, unless is_late in the last drain */
     /* Of captures, whose samples come late: */
     int is_late;
@@ -96,6 +97,12 @@ static void take_sample(struct bench *b, const struct fp_record_sample *record, 
     CHECK(b->is_late || record->time_us >= b->last_us);
     b->last_us = record->time_us;
     b->samples++;
+    if (!process->is_scheduler)
+        memset(&b->work, 0, sizeof b->work);
+    if (fp_record_work(&record->head) != NULL) {
+        b->work = *fp_record_work(&record->head);
+        size -= sizeof b->work;
+    }
     CHECK(process->number < 64);
     if (process->is_scheduler) {
         b->idle[process->number]++;

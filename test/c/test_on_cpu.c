@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "broken.h"
 #include "fake_schedulers.h"
+#include "fake_terms.h"
 #include "sampler_bench.h"
 #include "test.h"
 #include "virtual_clock.h"
@@ -363,6 +364,128 @@ ON_CPU(a_dictionary_that_is_none_makes_no_sample, FP_MODE_SCHEDULERS)
     answer_and_tick(b, 0);
     CHECK_INT(b->seen[1], 0);
     CHECK_INT(stat(b, FP_COUNTER_inconsistent_changed), 2);
+}
+
+/* ------------------------------------------------------- OpenTelemetry's ids -- */
+
+#define OTHERS (FAKE_MISC + 8192) /* a page that no window of FAMILIAR has a word of */
+#define FAMILIAR (FAKE_MISC + 4096)
+#define MAP_HEADER UINT64_C(0x6c)
+#define ATOM(index) ((uint64_t)(index) << 6 | 0x0b)
+
+/* Ids below 2^59, which are one word each. */
+static uint64_t entry_at(struct bench *b, uint64_t at, uint64_t id)
+{
+    const struct fp_otel_terms *atoms = &b->options.layout.otel;
+    struct fake_terms heap = {&b->vm.memory, at};
+    uint64_t span[9] = {atoms->span_ctx, FAKE_SMALL(id), FAKE_SMALL(id + 1)}, keys, map;
+
+    keys = FAKE_TUPLE(&heap, FAKE_TUPLE(&heap, atoms->otel_tracer, atoms->span_ctx));
+    map = fake_boxed(&heap, MAP_HEADER, (uint64_t[]){1, keys, fake_tuple(&heap, span, 9)}, 3);
+    return FAKE_TUPLE(&heap, atoms->context, map);
+}
+
+/* The atom of a context has index 3: that is the slot. */
+static void put_entry(struct bench *b, uint64_t entry)
+{
+    fake_put_word(&b->vm.memory, FAKE_MISC + 24 + 8 * 3, entry);
+}
+
+static struct bench *create_in_span(enum fp_mode mode)
+{
+    struct bench *b = create(mode);
+
+    b->options.otel = 1;
+    b->options.layout.otel = (struct fp_otel_terms){ATOM(3), ATOM(7), ATOM(8), MAP_HEADER};
+    spawn(b, 1);
+    give_dictionary(b, 1);
+    fake_map(&b->vm.memory, FAMILIAR, 2 * 4096);
+    for (uint32_t i = 0; i < 16; i++)
+        fake_put_word(&b->vm.memory, FAKE_MISC + 24 + 8 * i, FAKE_NIL);
+    put_entry(b, entry_at(b, FAMILIAR, 100));
+    run(b, 1, 0);
+    start(b);
+    tick(b);
+    return b;
+}
+
+#define IN_SPAN(test, mode) TEST_ON(test, struct bench *, b, create_in_span(mode), bench_end)
+
+static void check_ids(struct bench *b, uint64_t id, uint64_t missed)
+{
+    CHECK_INT(b->seen[1], 1);
+    CHECK_INT(b->work.trace.id[0], 0);
+    CHECK_INT(b->work.trace.id[1], id);
+    CHECK_INT(b->work.trace.span, id == 0 ? 0 : id + 1);
+    CHECK_INT(stat(b, FP_COUNTER_missed_traces), missed);
+}
+
+IN_SPAN(a_running_process_has_the_ids_of_its_capture, FP_MODE_PROCESSES)
+{
+    answer(b, 0);
+    /* Another span, once the handler has run. */
+    entry_at(b, FAMILIAR, 200);
+    tick(b);
+    check_ids(b, 100, 0);
+}
+
+IN_SPAN(in_mode_schedulers_too_a_process_has_its_ids, FP_MODE_SCHEDULERS)
+{
+    answer_and_tick(b, 0);
+    check_ids(b, 100, 0);
+}
+
+IN_SPAN(ids_that_change_before_the_capture_are_the_new_ones_or_missing, FP_MODE_PROCESSES)
+{
+    entry_at(b, FAMILIAR, 200);
+    answer_and_tick(b, 0);
+    check_ids(b, 200, 0);
+    put_entry(b, entry_at(b, OTHERS, 300));
+    b->seen[1] = 0;
+    answer_and_tick(b, 0);
+    check_ids(b, 0, 1);
+    /* The next request names where they are now. */
+    b->seen[1] = 0;
+    answer_and_tick(b, 0);
+    check_ids(b, 300, 1);
+}
+
+IN_SPAN(each_sample_of_a_capture_without_ids_is_counted, FP_MODE_PROCESSES)
+{
+    tick(b);
+    tick(b);
+    put_entry(b, entry_at(b, OTHERS, 300));
+    answer_and_tick(b, 0);
+    CHECK_INT(b->seen[1], 3);
+    CHECK_INT(stat(b, FP_COUNTER_missed_traces), 3);
+}
+
+IN_SPAN(a_process_without_a_span_has_no_ids_and_misses_none, FP_MODE_PROCESSES)
+{
+    put_entry(b, FAKE_NIL);
+    answer_and_tick(b, 0);
+    check_ids(b, 0, 0);
+}
+
+IN_SPAN(while_it_collects_a_process_has_no_ids_and_misses_none, FP_MODE_PROCESSES)
+{
+    fake_set(&b->vm, 1, FP_FIELD_state, FP_PSFLG_RUNNING | FP_PSFLG_GC);
+    answer_and_tick(b, 0);
+    check_ids(b, 0, 0);
+}
+
+/* The one that runs on the scheduler by then has a dictionary elsewhere. */
+IN_SPAN(another_process_has_none_of_these_ids, FP_MODE_SCHEDULERS)
+{
+    spawn(b, 2);
+    run(b, 2, 0);
+    fake_put(&b->vm.memory, OTHERS, dictionary_of_16, sizeof dictionary_of_16);
+    fake_put_word(&b->vm.memory, OTHERS + 24 + 8 * 3, entry_at(b, OTHERS + 512, 300));
+    fake_set(&b->vm, 2, FP_FIELD_dictionary, OTHERS);
+    answer_and_tick(b, 0);
+    CHECK_INT(b->seen[2], 1);
+    CHECK_INT(b->work.trace.span, 0);
+    CHECK_INT(stat(b, FP_COUNTER_missed_traces), 1);
 }
 
 ONE_RUNS(a_process_that_is_free_when_captured_is_gone, FP_MODE_SCHEDULERS)

@@ -213,7 +213,7 @@ TEST_WITH(a_list_that_has_become_longer_stays_within_the_windows, create())
     while (fp_otel_find(&f->otel, &layout, &trace) == FP_ESTATE) {
         uint32_t n = fp_otel_windows(&f->otel, &places, span);
 
-        CHECK(f->otel.windows <= FP_OTEL_WINDOWS);
+        CHECK(f->otel.windows.count <= FP_WINDOWS_MAX);
         fp_safe_read_batch(&f->memory.reader, span, n);
         for (uint32_t i = 0; i < n; i++)
             fp_otel_was_read(&span[i]);
@@ -366,7 +366,7 @@ TEST_WITH(any_damage_is_survived, create())
         err = find(f, &trace);
         f->memory.before_read = NULL;
         CHECK(err == FP_OK || err == FP_ENOENT);
-        CHECK(f->memory.entries - entries <= FP_OTEL_WINDOWS);
+        CHECK(f->memory.entries - entries <= FP_WINDOWS_MAX);
         CHECK((err == FP_OK) == (trace.span != 0));
         CHECK((err == FP_OK) == ((trace.id[0] | trace.id[1]) != 0));
         *(err == FP_OK ? &found : &none) += 1;

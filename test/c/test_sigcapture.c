@@ -368,7 +368,7 @@ static void expect_capture(void)
 {
     uint32_t ticket;
 
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
     fp_sigcapture_drop(0, ticket);
 }
@@ -425,11 +425,11 @@ TEST(a_scheduler_without_a_thread_is_sent_no_signal)
     use_slot(slot, 1);
     atomic_store(&slot->is_registered, 1);
     CHECK_BROKEN("erts/capture/sigcapture.c",
-                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
+                 CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESTATE));
     slot->thread = (pid_t)syscall(SYS_gettid);
     atomic_store(&slot->state, 7);
     CHECK_BROKEN("erts/capture/sigcapture.c",
-                 CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE));
+                 CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESTATE));
     use_slot(NULL, 0);
     free(slot);
 }
@@ -464,7 +464,7 @@ TEST(before_preparation_there_are_no_schedulers)
     CHECK_INT(fp_sigcapture_count(), 0);
     CHECK_INT(fp_sigcapture_registered(), 0);
     CHECK_INT(fp_sigcapture_find(8), -1);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESTATE);
 }
 
 TEST(numbers_that_can_not_be_are_refused)
@@ -573,7 +573,7 @@ static void expect_refused(struct worker *worker, int err, const char *says)
     if (strstr(worker->why, says) == NULL)
         RUN_FAIL("it says: %s", worker->why);
     CHECK_INT(fp_sigcapture_registered(), before);
-    CHECK_INT(fp_sigcapture_request(worker->number - 1, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(worker->number - 1, NULL, &ticket), FP_ESTATE);
 }
 
 SIGNAL_TEST(data_that_is_not_where_it_is_expected_is_refused)
@@ -697,7 +697,7 @@ WITH_WORKER(a_thread_in_c_answers_with_its_stack, spin)
     const struct fp_capture *running;
     uint32_t ticket, first;
 
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     running = answer(0, ticket);
     CHECK_INT(running->result, FP_CAPTURE_CAPTURED);
     CHECK_INT(running->place, FP_CAPTURE_IN_C);
@@ -712,14 +712,14 @@ WITH_WORKER(a_thread_in_c_answers_with_its_stack, spin)
     CHECK_INT(running->word[8], (STACK_WORDS - 1) << 4 | 0xf);
     CHECK(fp_sigcapture_handler_ns(0) > 0);
     /* It stays until it is released, and nobody else's question is taken. */
-    CHECK_INT(fp_sigcapture_request(0, &first), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &first), FP_ESTATE);
     CHECK(fp_sigcapture_poll(0, ticket) == running);
     CHECK(fp_sigcapture_poll(0, ticket + 1) == NULL);
     fp_sigcapture_drop(0, ticket);
     CHECK(fp_sigcapture_poll(0, ticket) == NULL);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     first = ticket;
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     CHECK_INT(ticket, first + 1);
     answer(0, ticket);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
@@ -727,6 +727,27 @@ WITH_WORKER(a_thread_in_c_answers_with_its_stack, spin)
 }
 
 /* After the NIF: code that spins, with rsp on the Erlang stack. */
+/* The one that cannot be read has no words. */
+BESIDE_WORKER(a_capture_has_the_windows_that_its_request_names, spin)
+{
+    static const uint64_t words[] = {11, 22, 33, 44};
+    static struct fp_windows named = {.count = 2, .window = {{.words = 3}, {16, 2, {0}}}};
+    const struct fp_capture *running;
+    uint32_t ticket;
+
+    named.window[0].address = (uint64_t)(uintptr_t)&words[1];
+    CHECK_INT(fp_sigcapture_request(0, &named, &ticket), 0);
+    running = answer(0, ticket);
+    CHECK_INT(running->windows.count, 2);
+    CHECK_INT(running->windows.window[0].words, 3);
+    CHECK(memcmp(running->windows.window[0].word, words + 1, 24) == 0);
+    CHECK_INT(running->windows.window[1].words, 0);
+    fp_sigcapture_drop(0, ticket);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
+    CHECK_INT(answer(0, ticket)->windows.count, 0);
+    fp_sigcapture_drop(0, ticket);
+}
+
 static void *spin_in_erlang(void *arg)
 {
     struct worker *worker = arg;
@@ -756,7 +777,7 @@ SIGNAL_TEST(a_thread_in_erlang_code_answers_with_its_stack)
         const struct fp_capture *running;
         uint32_t ticket;
 
-        CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+        CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
         running = answer(0, ticket);
         /* It may not have got there. */
         if (running->result == FP_CAPTURE_CAPTURED)
@@ -778,7 +799,7 @@ WITH_WORKER(a_scheduler_without_a_process_answers_that, spin)
     uint32_t ticket;
 
     set_word(worker->data, layout.release.running.current_process, NULL);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_NO_PROCESS);
     fp_sigcapture_drop(0, ticket);
 }
@@ -787,9 +808,9 @@ BESIDE_WORKER(slots_that_are_none_are_not_asked, spin)
 {
     uint32_t ticket = 4711;
 
-    CHECK_INT(fp_sigcapture_request(1, &ticket), FP_ESTATE);
-    CHECK_INT(fp_sigcapture_request(WORKERS, &ticket), FP_ESTATE);
-    CHECK_INT(fp_sigcapture_request(UINT32_MAX, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(1, NULL, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(WORKERS, NULL, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(UINT32_MAX, NULL, &ticket), FP_ESTATE);
     CHECK_INT(ticket, 4711);
 }
 
@@ -800,14 +821,14 @@ WITH_WORKER(released_before_it_was_handled_it_is_handled_for_nobody, obey)
     uint32_t first, second;
 
     tell(worker, 1);
-    CHECK_INT(fp_sigcapture_request(0, &first), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &first), 0);
     CHECK_INT(state_of(0), FP_SLOT_REQUESTED);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
-    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &second), FP_ESTATE);
     fp_sigcapture_drop(0, first);
     CHECK_INT(state_of(0), FP_SLOT_ABANDONED);
     /* One signal at a time, whoever asks. */
-    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &second), FP_ESTATE);
     tell(worker, 0);
     UNTIL(state_of(0) == FP_SLOT_IDLE);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
@@ -839,14 +860,14 @@ BESIDE_WORKER(released_while_it_is_handled_it_is_nobodys_answer, spin)
     atomic_store(&gate.works, 0);
     atomic_store(&gate.goes_on, 0);
     fp_slots.slot[0].scheduler.memory = &gated;
-    CHECK_INT(fp_sigcapture_request(0, &first), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &first), 0);
     UNTIL(atomic_load(&gate.works));
     CHECK_INT(state_of(0), FP_SLOT_HANDLING);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
-    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &second), FP_ESTATE);
     fp_sigcapture_drop(0, first);
     CHECK_INT(state_of(0), FP_SLOT_ABANDONED);
-    CHECK_INT(fp_sigcapture_request(0, &second), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &second), FP_ESTATE);
     atomic_store(&gate.goes_on, 1);
     UNTIL(state_of(0) == FP_SLOT_IDLE);
     CHECK(fp_sigcapture_poll(0, first) == NULL);
@@ -863,7 +884,7 @@ BESIDE_WORKER(numbers_wrap, spin)
     for (uint32_t i = 0; i < 4; i++) {
         static const uint32_t expected[] = {last, 0, 1, 2};
 
-        CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+        CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
         CHECK_INT(ticket, expected[i]);
         CHECK_INT(answer(0, ticket)->result, FP_CAPTURE_CAPTURED);
         CHECK(fp_sigcapture_poll(0, last - 1) == NULL);
@@ -892,7 +913,7 @@ static void expect_no_answer_but_to_ours(uint32_t number)
 {
     uint32_t ticket;
 
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     CHECK_INT(ticket, number);
     answer(0, ticket);
     fp_sigcapture_drop(0, ticket);
@@ -950,7 +971,7 @@ BESIDE_WORKER(a_request_that_the_kernel_refuses_leaves_it_idle, spin)
     none.rlim_cur = 0;
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &none), 0);
     for (int i = 0; i < 10; i++)
-        CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+        CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESIGNAL);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     CHECK_INT(setrlimit(RLIMIT_SIGPENDING, &before), 0);
     expect_capture();
@@ -964,7 +985,7 @@ SIGNAL_TEST(a_thread_that_is_gone_can_not_be_asked)
     begin();
     worker = employ(spin);
     worker_end(worker);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESIGNAL);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     free(worker);
 }
@@ -981,7 +1002,7 @@ static void fire(struct worker *worker, uint64_t signals)
         const struct fp_capture *running;
         uint32_t ticket;
 
-        CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+        CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
         running = answer(0, ticket);
         CHECK_INT(running->result, FP_CAPTURE_CAPTURED);
         CHECK(running->process == process_of(worker));
@@ -1103,7 +1124,7 @@ static void *ask_again_and_again(void *arg)
         const struct fp_capture *running = NULL;
         uint32_t ticket, tries = patience_for(asker), tried = 0;
 
-        if (fp_sigcapture_request(0, &ticket) != 0) {
+        if (fp_sigcapture_request(0, NULL, &ticket) != 0) {
             patience(&asker->refused);
             send_again_under_tsan(asker->refused);
             continue;
@@ -1195,7 +1216,7 @@ SIGNAL_TEST(retired_it_is_as_it_was_and_can_begin_anew)
     CHECK(action_is(signal, (void *)SIG_DFL));
     CHECK_INT(fp_sigcapture.signal, 0);
     CHECK_INT(fp_sigcapture_count(), 0);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESTATE);
     CHECK_INT(fp_sigcapture_shutdown_end(1), FP_ESTATE);
     dismiss(worker);
     begin();
@@ -1301,7 +1322,7 @@ WITH_WORKER(a_signal_on_its_way_is_waited_for, obey)
     uint32_t ticket;
 
     tell(worker, 1);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     fp_sigcapture_drop(0, ticket);
     CHECK_INT(fp_sigcapture_shutdown_begin(1), FP_ESTATE);
     CHECK(action_is(fp_sigcapture.signal, fp_handler));
@@ -1365,11 +1386,11 @@ BESIDE_WORKER(a_signal_that_is_taken_is_not_sent_until_it_is_given_back, spin)
     set_action(signal, count_theirs);
     CHECK_INT(fp_sigcapture_check(), FP_ESIGNAL);
     CHECK_INT(fp_sigcapture_lost_signal(), signal);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESIGNAL);
     CHECK_INT(atomic_load(&fp_slots.slot[0].state), word);
     /* Nor does a user that comes now. */
     CHECK_INT(fp_sigcapture_acquire(), 0);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), FP_ESIGNAL);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), FP_ESIGNAL);
     fp_sigcapture_release();
     CHECK_INT(atomic_load(&theirs), 0);
     give_back(signal);
@@ -1386,7 +1407,7 @@ WITH_WORKER(after_it_was_taken_the_next_session_has_another_signal, be_here_when
     atomic_store(&theirs, 0);
     /* Between the check and the request. */
     set_action(signal, count_theirs);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     UNTIL(atomic_load(&theirs) == 1);
     CHECK(fp_sigcapture_is_pending(0, ticket));
     CHECK_INT(prepare_slots(WORKERS), 0);
@@ -1437,7 +1458,7 @@ WITH_WORKER(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired, swal
     CHECK(!fp_sigcapture_is_lost(0));
     atomic_store(&worker->command, 1);
     UNTIL(atomic_load(&worker->command) == 2);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     atomic_store(&worker->command, 3);
     UNTIL(atomic_load(&worker->command) == 4);
     UNTIL(fp_sigcapture_is_lost(0));
@@ -1445,7 +1466,7 @@ WITH_WORKER(a_swallowed_signal_makes_a_scheduler_lost_until_it_is_repaired, swal
     /* Whoever made the request, and whether it is wanted or not. */
     fp_sigcapture_drop(0, ticket);
     CHECK(fp_sigcapture_is_lost(0));
-    CHECK_INT(fp_sigcapture_request(0, &other), FP_ESTATE);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &other), FP_ESTATE);
     CHECK_INT(fp_sigcapture_check(), 0);
     CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK(!fp_sigcapture_is_lost(0));
@@ -1457,12 +1478,12 @@ WITH_WORKER(a_signal_that_comes_after_the_repair_changes_nothing, obey)
     uint32_t first, second;
 
     tell(worker, 1);
-    CHECK_INT(fp_sigcapture_request(0, &first), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &first), 0);
     fp_sigcapture_drop(0, first);
     CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK_INT(state_of(0), FP_SLOT_IDLE);
     /* Both are pending; both find the slot of the second. */
-    CHECK_INT(fp_sigcapture_request(0, &second), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &second), 0);
     CHECK(second != first);
     tell(worker, 0);
     CHECK_INT(answer(0, second)->result, FP_CAPTURE_CAPTURED);
@@ -1471,7 +1492,7 @@ WITH_WORKER(a_signal_that_comes_after_the_repair_changes_nothing, obey)
     fp_sigcapture_drop(0, second);
     /* And an idle slot. */
     tell(worker, 1);
-    CHECK_INT(fp_sigcapture_request(0, &first), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &first), 0);
     fp_sigcapture_drop(0, first);
     CHECK_INT(prepare_slots(WORKERS), 0);
     tell(worker, 0);
@@ -1485,7 +1506,7 @@ WITH_WORKER(a_session_that_starts_leaves_the_requests_of_others, obey)
 
     tell(worker, 1);
     CHECK_INT(fp_sigcapture_acquire(), 0);
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     CHECK_INT(prepare_slots(WORKERS), 0);
     CHECK(fp_sigcapture_is_pending(0, ticket));
     tell(worker, 0);
@@ -1500,7 +1521,7 @@ BESIDE_WORKER(a_preempted_handler_costs_no_more_than_one_that_is_not, spin)
 {
     uint32_t ticket;
 
-    CHECK_INT(fp_sigcapture_request(0, &ticket), 0);
+    CHECK_INT(fp_sigcapture_request(0, NULL, &ticket), 0);
     answer(0, ticket);
     fp_slots.slot[0].handler_ns = 10000000;
     CHECK_INT(fp_sigcapture_handler_ns(0), 50000);

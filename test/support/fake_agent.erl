@@ -13,10 +13,11 @@
     ticks, missed, attempted, inconsistent, inconsistent_changed, inconsistent_moved,
     inconsistent_unfound, inconsistent_late, dropped, exited, retried, stacks, selections,
     selected, growers, processes, sampler_cpu_ns, budget_step, budget_changes, select_interval_ms,
-    signals, refused_signals, refused_in_a_row, captures, handler_ns, lost_signal,
+    signals, refused_signals, refused_in_a_row, captures, handler_ns, missed_traces, lost_signal,
     lost_schedulers, written, unsaved, merged, lost, bytes, evicted, own_samples, flushes, errors,
-    file_bytes, files_begun, files_removed, files_recovered, unresolved, broken_invariants, recoded,
-    writer_cpu_ns, file_cpu_ns, compress_cpu_ns, code_ranges_left_out, libraries_left_out]).
+    file_bytes, files_begun, files_removed, files_recovered, unresolved, broken_invariants,
+    recoded, writer_cpu_ns, file_cpu_ns, compress_cpu_ns, code_ranges_left_out,
+    libraries_left_out]).
 
 %% @doc What the fun answers, with this agent, the virtual clock, and the application.
 -spec run(fun(() -> Answer)) -> Answer.

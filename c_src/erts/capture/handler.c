@@ -205,6 +205,19 @@ static void copy_dictionary(const struct fp_capture_scheduler *scheduler,
         memset(&capture->dictionary, 0, sizeof capture->dictionary);
 }
 
+/* What they hold is for the requesting thread to read. */
+static void copy_windows(const struct fp_capture_scheduler *scheduler, struct fp_windows *windows)
+{
+    for (uint32_t i = 0; i < windows->count && i < FP_WINDOWS_MAX; i++) {
+        struct fp_window *window = &windows->window[i];
+
+        if (window->words > FP_WINDOW_WORDS ||
+            fp_safe_read(scheduler->memory, window->address, window->word,
+                         8 * (size_t)window->words) != 0)
+            window->words = 0;
+    }
+}
+
 /* Terms are immutable between two collections, and in the handler none begins. During one the words
  * may be of either heap. */
 static void copy_work(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture)
@@ -225,15 +238,6 @@ static void copy_work(const struct fp_capture_scheduler *scheduler, struct fp_ca
                                : capture->high - 8 * (uint64_t)(capture->words - serving.at);
 }
 
-/* As above. The dictionary is the process's own, and it is this thread that changes it. */
-static void copy_trace(const struct fp_capture_scheduler *scheduler, struct fp_capture *capture)
-{
-    if (!fp_otel_is_captured() || (field(scheduler, capture, FP_FIELD_state) & FP_PSFLG_GC) != 0)
-        return;
-    fp_otel_start(&capture->otel, field(scheduler, capture, FP_FIELD_dictionary), 0);
-    (void)fp_otel_read(&capture->otel, &scheduler->layout, scheduler->memory, &capture->trace);
-}
-
 void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
                      const struct fp_registers *registers, struct fp_capture *capture)
 {
@@ -248,7 +252,6 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
     capture->native_return = 0;
     capture->words = capture->leaf_words = 0;
     capture->work_at = 0;
-    memset(&capture->trace, 0, sizeof capture->trace);
     if (fp_safe_read_word(scheduler->memory, scheduler->data + offsets->current_process,
                           &capture->process) != 0 ||
         capture->process == 0)
@@ -258,6 +261,7 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
                      scheduler->layout.snapshot_size) != 0)
         return;
     copy_dictionary(scheduler, capture);
+    copy_windows(scheduler, &capture->windows);
     heap = field(scheduler, capture, FP_FIELD_heap);
     hend = field(scheduler, capture, FP_FIELD_hend);
     if (hend < heap || ((heap | hend) & 7) != 0)
@@ -272,7 +276,6 @@ void fp_handler_copy(const struct fp_capture_scheduler *scheduler,
         return;
     capture->result = FP_CAPTURE_CAPTURED;
     copy_work(scheduler, capture);
-    copy_trace(scheduler, capture);
 }
 
 /* --------------------------------------------------------- the handler -- */

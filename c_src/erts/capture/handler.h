@@ -33,7 +33,6 @@
 #include "erts/process.h"
 #include "erts/serving.h"
 #include "erts/stack.h"
-#include "erts/term/otel.h"
 
 /* Bytes of the C stack that are copied, from the red zone below rsp on: mostly all frames. */
 #define FP_CAPTURE_NATIVE_MAX 16384u
@@ -83,8 +82,7 @@ struct fp_capture {
      * counts if it is above the stack's top; 0: none. */
     uint64_t work_at;
     struct fp_work work;
-    struct fp_trace trace; /* all 0: none */
-    struct fp_otel otel;   /* what the trace is read with */
+    struct fp_windows windows; /* that the request named */
     unsigned char native[FP_CAPTURE_NATIVE_MAX];
     uint64_t word[FP_STACK_WORDS_MAX];
 };
@@ -94,14 +92,16 @@ struct fp_capture {
 static inline int fp_capture_is_sound(const struct fp_capture *capture)
 {
     return capture->result <= FP_CAPTURE_UNFOUND && capture->words <= FP_STACK_WORDS_MAX &&
-           capture->leaf_words <= capture->words && capture->native_bytes <= FP_CAPTURE_NATIVE_MAX;
+           capture->leaf_words <= capture->words &&
+           capture->native_bytes <= FP_CAPTURE_NATIVE_MAX &&
+           capture->windows.count <= FP_WINDOWS_MAX;
 }
 
 /* Nothing was copied. */
 static inline void fp_capture_empty(struct fp_capture *capture)
 {
     capture->result = FP_CAPTURE_UNFOUND;
-    capture->words = capture->leaf_words = capture->native_bytes = 0;
+    capture->words = capture->leaf_words = capture->native_bytes = capture->windows.count = 0;
     capture->work_at = 0;
 }
 

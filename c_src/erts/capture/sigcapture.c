@@ -184,7 +184,16 @@ static int send_signal(const struct fp_slot *slot, unsigned at, uint32_t number)
     return (int)syscall(SYS_rt_tgsigqueueinfo, fp_slots.process, slot->thread, signal, &info);
 }
 
-static int request(unsigned at, uint32_t *ticket)
+static void set_windows(struct fp_windows *windows, const struct fp_windows *named)
+{
+    windows->count = named == NULL ? 0 : named->count;
+    for (uint32_t i = 0; i < windows->count; i++) {
+        windows->window[i].address = named->window[i].address;
+        windows->window[i].words = named->window[i].words;
+    }
+}
+
+static int request(unsigned at, const struct fp_windows *windows, uint32_t *ticket)
 {
     struct fp_slot *slot = &fp_slots.slot[at];
     uint32_t old = load_state(slot);
@@ -199,6 +208,10 @@ static int request(unsigned at, uint32_t *ticket)
                                                  FP_SLOT_WORD(number, FP_SLOT_REQUESTED),
                                                  memory_order_acq_rel, memory_order_acquire))
         return FP_ESTATE;
+    set_windows(&slot->capture.windows, windows);
+    /* The release is for the windows: the slot was the request's before they were set. */
+    if (!fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_REQUESTED))
+        return FP_ESTATE;
     if (send_signal(slot, at, number) != 0) {
         (void)fp_slot_move(slot, number, FP_SLOT_REQUESTED, FP_SLOT_IDLE);
         return FP_ESIGNAL;
@@ -207,10 +220,11 @@ static int request(unsigned at, uint32_t *ticket)
     return 0;
 }
 
-int fp_sigcapture_request(unsigned at, uint32_t *ticket)
+int fp_sigcapture_request(unsigned at, const struct fp_windows *windows, uint32_t *ticket)
 {
-    return at < fp_sigcapture_count() && is_registered(&fp_slots.slot[at]) ? request(at, ticket)
-                                                                           : FP_ESTATE;
+    return at < fp_sigcapture_count() && is_registered(&fp_slots.slot[at])
+               ? request(at, windows, ticket)
+               : FP_ESTATE;
 }
 
 const struct fp_capture *fp_sigcapture_poll(unsigned at, uint32_t ticket)
@@ -442,7 +456,7 @@ static int captures_itself(struct fp_slot *slot, unsigned at, uint64_t process)
     uint32_t ticket;
     int err = FP_ELAYOUT;
 
-    if (request(at, &ticket) != 0)
+    if (request(at, NULL, &ticket) != 0)
         return FP_ESIGNAL;
     /* An unblocked signal from a thread to itself has arrived by now. */
     capture = fp_sigcapture_poll(at, ticket);

@@ -106,10 +106,10 @@ int fp_sigcapture_check(void);
 /* The signal that another owner has, as of the last check; 0: none. */
 int fp_sigcapture_lost_signal(void);
 
-/* 0 and a ticket; FP_ESTATE: another request is in flight, or the slot is not registered;
- * FP_ESIGNAL: the signal has another owner, or the kernel refuses it (RLIMIT_SIGPENDING, a seccomp
- * filter). */
-int fp_sigcapture_request(unsigned slot, uint32_t *ticket);
+/* The capture has these windows, too, which the handler copies; NULL: none. 0 and a ticket;
+ * FP_ESTATE: another request is in flight, or the slot is not registered; FP_ESIGNAL: the signal
+ * has another owner, or the kernel refuses it (RLIMIT_SIGPENDING, a seccomp filter). */
+int fp_sigcapture_request(unsigned slot, const struct fp_windows *windows, uint32_t *ticket);
 /* The capture, valid until fp_sigcapture_drop; NULL: not yet. */
 const struct fp_capture *fp_sigcapture_poll(unsigned slot, uint32_t ticket);
 /* The capture may still come. It does not after a repair. */

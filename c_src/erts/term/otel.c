@@ -1,6 +1,5 @@
 #include "erts/term/otel.h"
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -22,25 +21,8 @@
  * context is younger than what it holds, and that lies below it until it is collected. */
 #define BEHIND 8u
 
-_Static_assert(2 + FP_OTEL_PLACES <= FP_OTEL_WINDOWS, "the dictionary's, and all places");
-_Static_assert(MAP_HEAD + KEYS_MAX <= FP_OTEL_WORDS, "a window holds a map");
-
-static _Atomic uint32_t captures;
-
-void fp_otel_captures_begin(void)
-{
-    atomic_fetch_add(&captures, 1);
-}
-
-void fp_otel_captures_end(void)
-{
-    atomic_fetch_sub(&captures, 1);
-}
-
-int fp_otel_is_captured(void)
-{
-    return atomic_load_explicit(&captures, memory_order_relaxed) > 0;
-}
+_Static_assert(2 + FP_OTEL_PLACES <= FP_WINDOWS_MAX, "the dictionary's, and all places");
+_Static_assert(MAP_HEAD + KEYS_MAX <= FP_WINDOW_WORDS, "a window holds a map");
 
 void fp_otel_start(struct fp_otel *otel, uint64_t dictionary, uint64_t key)
 {
@@ -48,7 +30,7 @@ void fp_otel_start(struct fp_otel *otel, uint64_t dictionary, uint64_t key)
     otel->key = key;
     otel->slot = dictionary;
     otel->is_as_before = 0;
-    otel->windows = 0;
+    otel->windows.count = 0;
     otel->lacks.address = 0;
 }
 
@@ -72,7 +54,7 @@ static void note_place(struct fp_otel *otel, uint64_t address, uint32_t n)
         uint64_t low = address < from ? address : from;
         uint64_t high = address + 8ull * n > to ? address + 8ull * n : to;
 
-        if (high - low <= 8 * (uint64_t)FP_OTEL_WORDS && low / PAGE == (high - 1) / PAGE) {
+        if (high - low <= 8 * (uint64_t)FP_WINDOW_WORDS && low / PAGE == (high - 1) / PAGE) {
             places->address[i] = low;
             places->words[i] = (uint32_t)((high - low) / 8);
             return;
@@ -87,8 +69,8 @@ static void note_place(struct fp_otel *otel, uint64_t address, uint32_t n)
 /* `n` words; NULL: `lacks` says which window has them. */
 static const uint64_t *words_at(struct fp_otel *otel, uint64_t address, uint32_t n)
 {
-    for (uint32_t i = otel->windows; i-- > 0;) {
-        const struct fp_otel_window *window = &otel->window[i];
+    for (uint32_t i = otel->windows.count; i-- > 0;) {
+        const struct fp_window *window = &otel->windows.window[i];
         uint64_t at = (address - window->address) / 8;
 
         if (at < window->words && n <= window->words - at) {
@@ -105,7 +87,7 @@ static const uint64_t *words_at(struct fp_otel *otel, uint64_t address, uint32_t
 /* Within the page of the first word, but for what is needed. */
 static void put_window(struct fp_otel *otel, struct fp_safe_read_span *span)
 {
-    struct fp_otel_window *window = &otel->window[otel->windows++];
+    struct fp_window *window = &otel->windows.window[otel->windows.count++];
     int is_slot = is_of_dictionary(otel, otel->lacks.address);
     uint32_t in_page = (uint32_t)(otel->lacks.address % PAGE / 8);
     uint32_t to_end = (uint32_t)(PAGE / 8) - in_page;
@@ -115,7 +97,7 @@ static void put_window(struct fp_otel *otel, struct fp_safe_read_span *span)
         behind = to_end;
     if (behind < otel->lacks.words)
         behind = otel->lacks.words;
-    before = FP_OTEL_WORDS - behind < in_page ? FP_OTEL_WORDS - behind : in_page;
+    before = FP_WINDOW_WORDS - behind < in_page ? FP_WINDOW_WORDS - behind : in_page;
     if (is_slot)
         before = 0;
     window->address = otel->lacks.address - 8ull * before;
@@ -128,13 +110,13 @@ uint32_t fp_otel_windows(struct fp_otel *otel, const struct fp_otel_places *plac
 {
     /* Behind a list that has become longer they may find no room. */
     if (otel->is_as_before || otel->lacks.address != places->entry ||
-        places->count > FP_OTEL_WINDOWS - otel->windows) {
+        places->count > FP_WINDOWS_MAX - otel->windows.count) {
         put_window(otel, span);
         return 1;
     }
     otel->is_as_before = 1;
     for (uint32_t i = 0; i < places->count; i++) {
-        struct fp_otel_window *window = &otel->window[otel->windows++];
+        struct fp_window *window = &otel->windows.window[otel->windows.count++];
 
         window->address = places->address[i];
         window->words = places->words[i];
@@ -145,21 +127,24 @@ uint32_t fp_otel_windows(struct fp_otel *otel, const struct fp_otel_places *plac
 
 void fp_otel_was_read(const struct fp_safe_read_span *span)
 {
-    char *window = (char *)span->into - offsetof(struct fp_otel_window, word);
+    char *window = (char *)span->into - offsetof(struct fp_window, word);
 
     if (span->result != 0)
-        ((struct fp_otel_window *)(void *)window)->words = 0;
+        ((struct fp_window *)(void *)window)->words = 0;
 }
 
 /* No window is lacking, or one that was read in vain, or one too many. */
 static int is_over(const struct fp_otel *otel)
 {
-    if (otel->lacks.address == 0 || otel->windows == FP_OTEL_WINDOWS)
+    if (otel->lacks.address == 0 || otel->windows.count == FP_WINDOWS_MAX)
         return 1;
-    for (uint32_t i = 0; i < otel->windows; i++)
-        if (otel->window[i].words == 0 && otel->window[i].address <= otel->lacks.address &&
-            otel->lacks.address - otel->window[i].address < 8 * FP_OTEL_WORDS)
+    for (uint32_t i = 0; i < otel->windows.count; i++) {
+        const struct fp_window *window = &otel->windows.window[i];
+
+        if (window->words == 0 && window->address <= otel->lacks.address &&
+            otel->lacks.address - window->address < 8 * FP_WINDOW_WORDS)
             return 1;
+    }
     return 0;
 }
 

@@ -17,24 +17,15 @@
  * agent_nif/otel_nif.c).
  *
  * fp_otel_find() reads no memory. It looks at windows, which are copies of memory, and says which
- * one it lacks; the caller reads that and asks again. So a tick reads the windows of many processes
- * at once, and the signal handler one after the other. What is found is valid only where the caller
- * proves that the process did not move while the windows were read. No allocation; any thread, and
- * the handler. */
+ * one it lacks; the caller reads that and calls it again. So a tick reads the windows of many
+ * processes at once, and the signal handler copies the windows of a running process without a look
+ * at their words. What is found is valid only if the caller proves that the process did not move
+ * while the windows were read. No allocation; any thread. */
 #pragma once
 
 #include "base/safe_read.h"
 #include "erts/layout.h"
 #include "format/record.h"
-
-#define FP_OTEL_WINDOWS 16u
-#define FP_OTEL_WORDS 36u
-
-struct fp_otel_window {
-    uint64_t address;
-    uint32_t words; /* 0: it could not be read */
-    uint64_t word[FP_OTEL_WORDS];
-};
 
 /* What was looked at on the heap: as long as a process does not change its span and collects no
  * garbage, it is what will be looked at the next time. */
@@ -49,7 +40,6 @@ struct fp_otel_places {
 struct fp_otel {
     uint64_t dictionary; /* address of its structure */
     uint64_t key;        /* a word that is {otel_tracer, span_ctx}, as found by now; 0: none */
-    uint32_t windows;
     struct {
         uint64_t address; /* 0: nothing */
         uint32_t words;
@@ -57,13 +47,8 @@ struct fp_otel {
     uint64_t slot; /* address of the dictionary's slot */
     uint8_t is_as_before;
     struct fp_otel_places places;
-    struct fp_otel_window window[FP_OTEL_WINDOWS];
+    struct fp_windows windows;
 };
-
-/* Whether handlers read it: while there were more begins than ends. */
-void fp_otel_captures_begin(void);
-void fp_otel_captures_end(void);
-int fp_otel_is_captured(void);
 
 /* `key`, not 0: what an fp_otel of the same moment has found. */
 void fp_otel_start(struct fp_otel *otel, uint64_t dictionary, uint64_t key);

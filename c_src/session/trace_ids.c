@@ -73,14 +73,15 @@ void fp_off_cpu_otel(struct fp_sampler *s, struct target_copy *copy, uint32_t n)
         read_together(s, copy + i, n - i < FP_OTEL_TOGETHER ? n - i : FP_OTEL_TOGETHER);
 }
 
-const struct fp_work *fp_work_with_trace(const struct fp_trace *trace, const struct fp_work *work,
-                                         struct fp_work *room)
+/* Puts the trace, if there is one, to the work, which may be NULL: then it is *room. */
+static const struct fp_work *with_trace(const struct fp_trace *trace, const struct fp_work *work,
+                                        struct fp_work *room)
 {
     if (trace->span == 0)
         return work;
     if (work == NULL)
         memset(room, 0, sizeof *room);
-    else if (work != room)
+    else
         *room = *work;
     room->trace = *trace;
     return room;
@@ -98,5 +99,41 @@ const struct fp_work *fp_off_cpu_trace(const struct fp_sampler *s, const struct 
     if (!s->options.otel || heap != stack->before.heap ||
         minor_gcs != (uint64_t)stack->before.value[FP_METRIC_minor_gcs])
         return work;
-    return fp_work_with_trace(&copy->trace, work, room);
+    return with_trace(&copy->trace, work, room);
+}
+
+/* The process runs while its memory is read: the windows say where its ids were just now. */
+const struct fp_windows *fp_trace_windows(struct fp_sampler *s, uint64_t process)
+{
+    struct fp_trace trace;
+    uint64_t dictionary = 0;
+
+    if (!s->options.otel)
+        return NULL;
+    (void)fp_safe_read_word(s->options.memory,
+                            process + s->layout->release.offset[FP_FIELD_dictionary], &dictionary);
+    fp_otel_start(s->otel, dictionary, 0);
+    (void)fp_otel_read(s->otel, s->layout, s->options.memory, &trace);
+    return &s->otel->windows;
+}
+
+/* The windows of a capture are of the moment of its structure: the thread stood still. During a
+ * collection the words may be of either heap. */
+const struct fp_work *fp_capture_trace(struct fp_sampler *s, const struct fp_capture *capture,
+                                       uint32_t samples, const struct fp_work *work,
+                                       struct fp_work *room)
+{
+    const struct fp_windows *windows = &capture->windows;
+    struct fp_otel *otel = s->otel;
+    struct fp_trace trace;
+
+    if (!s->options.otel ||
+        (fp_process_field(s->layout, capture->structure, FP_FIELD_state) & FP_PSFLG_GC) != 0)
+        return work;
+    fp_otel_start(otel, fp_process_field(s->layout, capture->structure, FP_FIELD_dictionary), 0);
+    otel->windows.count = windows->count;
+    memcpy(otel->windows.window, windows->window, windows->count * sizeof *windows->window);
+    if (fp_otel_find(otel, s->layout, &trace) != FP_OK && otel->lacks.address != 0)
+        fp_sampler_count(s, FP_COUNTER_missed_traces, samples);
+    return with_trace(&trace, work, room);
 }
