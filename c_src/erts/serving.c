@@ -9,15 +9,6 @@
 static _Atomic(struct fp_serving_sites *) published;
 static _Atomic uint32_t tables, captures;
 
-#define SAME_KIND(name)                                                                            \
-    _Static_assert((int)FP_WORK_KIND_##name == (int)FP_MESSAGE_##name, "one numbering");
-FP_WORK_KIND_MAP(SAME_KIND)
-#undef SAME_KIND
-_Static_assert((int)FP_WORK_KIND_COUNT == (int)FP_MESSAGE_KIND_COUNT, "one numbering");
-_Static_assert(FP_WORK_UNTOLD == (int)FP_SHAPE_UNKNOWN && FP_WORK_OTHER == (int)FP_SHAPE_OTHER &&
-                   FP_WORK_ATOM == (int)FP_SHAPE_ATOM && FP_WORK_TUPLE == (int)FP_SHAPE_TUPLE,
-               "one numbering");
-
 /* ---------------------------------------------------------------- the sites -- */
 
 #define ROLE(name) (1u << FP_SITE_##name)
@@ -306,7 +297,7 @@ int fp_serving_read(struct fp_walk *walk, const struct fp_serving *serving, stru
     if (!fp_serving_message(walk, serving, &message) || message.tag.shape == FP_SHAPE_UNKNOWN)
         return 0;
     work->kind = (uint8_t)message.kind;
-    work->message = (struct fp_work_tag){message.tag.atom, message.tag.arity, message.tag.shape};
+    work->message = message.tag;
     /* The reference of a reply is of a call that the server has made. */
     if (message.has_ref && message.kind != FP_MESSAGE_reply) {
         work->serves = 1;

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/message_kinds.h"
 #include "base/metric.h"
 
 /* Slots of the two tables that writer and sampler keep in step. */
@@ -169,15 +170,6 @@ enum fp_heap_fate {
         FP_HEAP_FATES
 };
 
-/* What the tag of a message or request is; its atom word, and of a tuple the arity. */
-enum fp_work_shape { FP_WORK_UNTOLD, FP_WORK_OTHER, FP_WORK_ATOM, FP_WORK_TUPLE };
-
-struct fp_work_tag {
-    uint64_t atom;
-    uint32_t arity;
-    uint32_t shape; /* enum fp_work_shape */
-};
-
 struct fp_record_weighted {
     struct fp_record head;
     uint32_t process; /* slot */
@@ -188,21 +180,10 @@ struct fp_record_weighted {
     uint8_t cause;   /* enum fp_gc_cause */
     uint8_t is_long; /* 1: the collection is told */
     uint8_t is_major;
-    uint8_t message_kind; /* enum fp_work_kind */
+    uint8_t message_kind; /* enum fp_message_kind */
     uint8_t unused[3];
     uint64_t collection_us; /* its length */
-    struct fp_work_tag message;
-};
-
-/* X(kind): what a message is (erts/term/message.h). */
-#define FP_WORK_KIND_MAP(X)                                                                        \
-    X(unknown) X(call) X(cast) X(event) X(system) X(io) X(down) X(exit) X(timer) X(reply) X(info)
-
-enum fp_work_kind {
-#define FP_WORK_KIND_ENUM(name) FP_WORK_KIND_##name,
-    FP_WORK_KIND_MAP(FP_WORK_KIND_ENUM)
-#undef FP_WORK_KIND_ENUM
-        FP_WORK_KIND_COUNT
+    struct fp_tag message;
 };
 
 /* What a process waits for, and what `target` and `node` are of it. */
@@ -225,12 +206,12 @@ struct fp_trace {
 
 /* What a process has in work and waits for: words of this sample. All 0: nothing is known. */
 struct fp_work {
-    uint8_t kind;   /* enum fp_work_kind of `message` */
+    uint8_t kind;   /* enum fp_message_kind of `message` */
     uint8_t waits;  /* enum fp_work_target */
     uint8_t serves; /* 1: the message is the call served_ref */
     uint8_t calls;  /* 1: it waits for the answer to the call called_ref */
     uint32_t unused;
-    struct fp_work_tag message, request;
+    struct fp_tag message, request;
     uint32_t served_ref[3], called_ref[3]; /* n[0], n[1], n[2] */
     union {
         uint32_t pid[2];

@@ -17,10 +17,10 @@ struct fp_weight {
     uint64_t length_ns;        /* of the collection */
     uint8_t cause;             /* enum fp_gc_cause */
     uint8_t is_long, is_major; /* of the collection */
-    uint8_t message_kind;      /* enum fp_work_kind of the message in work */
+    uint8_t message_kind;      /* enum fp_message_kind of the message in work */
     uint32_t count;
     const uint64_t *frame; /* leaf first; as bytes: they follow, and this is NULL */
-    struct fp_work_tag message;
+    struct fp_tag message;
 };
 
 static inline size_t fp_weight_bytes(const struct fp_weight *weight)

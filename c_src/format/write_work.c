@@ -54,11 +54,11 @@ static char *put_atom(char *out, struct fp_work_atoms *atoms,
 /* ---- words -------------------------------------------------------------- */
 
 static char *put_tag(char *out, struct fp_work_atoms *atoms, const struct fp_symbolizer *symbolizer,
-                     const struct fp_work_tag *tag)
+                     const struct fp_tag *tag)
 {
-    if (tag->shape == FP_WORK_OTHER)
+    if (tag->shape == FP_SHAPE_OTHER)
         return FP_PUT_LITERAL(out, "_");
-    if (tag->shape == FP_WORK_ATOM)
+    if (tag->shape == FP_SHAPE_ATOM)
         return put_atom(out, atoms, symbolizer, tag->atom);
     *out++ = '{';
     out = put_atom(out, atoms, symbolizer, tag->atom);
@@ -132,13 +132,13 @@ static char *put_message(char *out, struct fp_work_atoms *atoms,
 {
     static const struct fp_slice kind[] = {
 #define KIND_SLICE(name) {#name "/", sizeof(#name)},
-        FP_WORK_KIND_MAP(KIND_SLICE)
+        FP_MESSAGE_KIND_MAP(KIND_SLICE)
 #undef KIND_SLICE
     };
     char *begin = out;
 
-    if (work->kind == FP_WORK_KIND_unknown || work->kind >= FP_WORK_KIND_COUNT ||
-        work->message.shape == FP_WORK_UNTOLD)
+    if (work->kind == FP_MESSAGE_unknown || work->kind >= FP_MESSAGE_KIND_COUNT ||
+        work->message.shape == FP_SHAPE_UNKNOWN)
         return out;
     out = FP_PUT_LITERAL(out, "message=");
     out = fp_put(out, kind[work->kind].at, kind[work->kind].size);
@@ -170,7 +170,7 @@ char *fp_put_work(char *out, struct fp_work_atoms *atoms, const struct fp_symbol
         out = end_word(out, put_target(FP_PUT_LITERAL(out, "waits_for="), atoms, symbolizer, work));
     if (work->calls)
         out = put_ref(FP_PUT_LITERAL(out, "call="), work->called_ref);
-    if (work->request.shape != FP_WORK_UNTOLD)
+    if (work->request.shape != FP_SHAPE_UNKNOWN)
         out = end_word(out,
                        put_tag(FP_PUT_LITERAL(out, "request="), atoms, symbolizer, &work->request));
     if (work->trace.span != 0)

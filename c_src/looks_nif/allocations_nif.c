@@ -234,7 +234,7 @@ static ERL_NIF_TERM message_term(ErlNifEnv *env, const struct measuring *measuri
                          .arity = record->message.arity,
                          .shape = (enum fp_shape)record->message.shape};
 
-    if (record->message_kind == FP_WORK_KIND_unknown)
+    if (record->message_kind == FP_MESSAGE_unknown)
         return fp_atom(env, "none");
     if (tag.shape >= FP_SHAPE_ATOM && !is_atom(measuring, tag.atom))
         tag.shape = FP_SHAPE_UNKNOWN;

@@ -320,7 +320,7 @@ static int read_wait(const struct fp_sampler *s, struct one *one, struct fp_walk
     if (wait.how == FP_WAIT_call && wait.has_ref) {
         work->calls = 1;
         memcpy(work->called_ref, wait.ref.n, sizeof work->called_ref);
-        work->request = (struct fp_work_tag){wait.tag.atom, wait.tag.arity, wait.tag.shape};
+        work->request = wait.tag;
     }
     return work->waits != FP_WORK_NO_TARGET || work->calls;
 }

@@ -44,7 +44,7 @@ static void take_message(const struct fp_allocations *allocations, const struct 
 {
     struct fp_serving_sites *sites = fp_serving_published();
     struct fp_serving serving;
-    struct fp_work work = {.kind = FP_WORK_KIND_unknown};
+    struct fp_work work = {.kind = FP_MESSAGE_unknown};
     struct fp_walk walk;
 
     if (sites == NULL || thread->stack_words == 0 ||

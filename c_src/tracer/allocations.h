@@ -95,10 +95,10 @@ struct fp_allocation {
     int64_t end_ns;          /* monotonic time */
     uint16_t flags;
     uint8_t cause;        /* enum fp_gc_cause (record.h) */
-    uint8_t message_kind; /* enum fp_work_kind; FP_WORK_KIND_unknown: none, or it is not known */
+    uint8_t message_kind; /* enum fp_message_kind; FP_MESSAGE_unknown: none, or it is not known */
     uint32_t count;
-    struct fp_work_tag message; /* that the process has in work, by its stack: erts/serving.h */
-    uint64_t frame[];           /* leaf first, as record.h says */
+    struct fp_tag message; /* that the process has in work, by its stack: erts/serving.h */
+    uint64_t frame[];      /* leaf first, as record.h says */
 };
 
 #define FP_ALLOCATION_FRAMES_MAX FP_STACK_FRAMES_MAX

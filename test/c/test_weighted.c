@@ -165,8 +165,8 @@ TEST_WITH(the_message_in_work_is_a_word, create())
 
     define(f);
     CHECK_INT(WEIGHTED(f, .process = 1, .stack = 1, .time_us = 1, .weight = 7, .is_long = 1,
-                       .collection_us = 1001, .message_kind = FP_WORK_KIND_cast,
-                       .message.shape = FP_WORK_OTHER),
+                       .collection_us = 1001, .message_kind = FP_MESSAGE_cast,
+                       .message.shape = FP_SHAPE_OTHER),
               0);
     CHECK(memmem(f->text, f->size, expected, sizeof expected - 1) != NULL);
 }

@@ -19,15 +19,15 @@ enum { GET = 1, BLANK, BRACES, UNDERSCORE, UNDERSCORE_X, NODE, LOG, COLON, UNKNO
 
 #define CAST(...)                                                                                  \
     {                                                                                              \
-        .kind = FP_WORK_KIND_cast, .message = { __VA_ARGS__ }                                      \
+        .kind = FP_MESSAGE_cast, .message = { __VA_ARGS__ }                                        \
     }
 #define INFO(name)                                                                                 \
     {                                                                                              \
-        .kind = FP_WORK_KIND_info, .message = { name, 0, FP_WORK_ATOM }                            \
+        .kind = FP_MESSAGE_info, .message = { name, 0, FP_SHAPE_ATOM }                             \
     }
 #define OF_KIND(name)                                                                              \
     {                                                                                              \
-        .kind = FP_WORK_KIND_##name, .message = { GET, 0, FP_WORK_ATOM }                           \
+        .kind = FP_MESSAGE_##name, .message = { GET, 0, FP_SHAPE_ATOM }                            \
     }
 
 /* clang-format off */
@@ -35,14 +35,14 @@ static const struct {
     const char *name, *words;
     struct fp_work work;
 } told[] = {
-    {"an atom", "message=cast/get ", CAST(GET, 0, FP_WORK_ATOM)},
-    {"a tuple of an atom alone", "message=cast/{get} ", CAST(GET, 1, FP_WORK_TUPLE)},
-    {"a tuple", "message=cast/{get,_,_} ", CAST(GET, 3, FP_WORK_TUPLE)},
-    {"the largest tuple told whole", "message=cast/{get,_,_,_,_,_} ", CAST(GET, 6, FP_WORK_TUPLE)},
-    {"a larger tuple", "message=cast/{get,_,...} ", CAST(GET, 7, FP_WORK_TUPLE)},
-    {"another term", "message=cast/_ ", CAST(0, 0, FP_WORK_OTHER)},
-    {"a blank", "message=cast/a%20b ", CAST(BLANK, 0, FP_WORK_ATOM)},
-    {"a colon", "message=cast/x%3Ay ", CAST(COLON, 0, FP_WORK_ATOM)},
+    {"an atom", "message=cast/get ", CAST(GET, 0, FP_SHAPE_ATOM)},
+    {"a tuple of an atom alone", "message=cast/{get} ", CAST(GET, 1, FP_SHAPE_TUPLE)},
+    {"a tuple", "message=cast/{get,_,_} ", CAST(GET, 3, FP_SHAPE_TUPLE)},
+    {"the largest tuple told whole", "message=cast/{get,_,_,_,_,_} ", CAST(GET, 6, FP_SHAPE_TUPLE)},
+    {"a larger tuple", "message=cast/{get,_,...} ", CAST(GET, 7, FP_SHAPE_TUPLE)},
+    {"another term", "message=cast/_ ", CAST(0, 0, FP_SHAPE_OTHER)},
+    {"a blank", "message=cast/a%20b ", CAST(BLANK, 0, FP_SHAPE_ATOM)},
+    {"a colon", "message=cast/x%3Ay ", CAST(COLON, 0, FP_SHAPE_ATOM)},
     {"no atom looks like a tuple", "message=info/%7Bget%2C_%7D ", INFO(BRACES)},
     {"no atom looks like another term", "message=info/%5F ", INFO(UNDERSCORE)},
     {"no atom begins like another term", "message=info/%5Fx ", INFO(UNDERSCORE_X)},
@@ -70,15 +70,15 @@ static const struct {
     {"a socket", "waits_for=socket ", {.waits = FP_WORK_SOCKET}},
     {"references, from their highest number on",
      "message=call/{get,_} serves=333.22.1 waits_for=<0.9.0> call=4294967295.55.4 request=log ",
-     {.kind = FP_WORK_KIND_call, .serves = 1, .calls = 1, .waits = FP_WORK_PROCESS,
-      .message = {GET, 2, FP_WORK_TUPLE}, .request = {LOG, 0, FP_WORK_ATOM},
+     {.kind = FP_MESSAGE_call, .serves = 1, .calls = 1, .waits = FP_WORK_PROCESS,
+      .message = {GET, 2, FP_SHAPE_TUPLE}, .request = {LOG, 0, FP_SHAPE_ATOM},
       .served_ref = {1, 22, 333}, .called_ref = {4, 55, UINT32_MAX}, .target.pid = {9, 0}}},
     {"an atom that nobody knows takes its word with it", "call=0.0.0 ",
-     {.kind = FP_WORK_KIND_call, .calls = 1, .waits = FP_WORK_REMOTE_NAME,
-      .message = {UNKNOWN, 2, FP_WORK_TUPLE}, .request = {UNKNOWN, 0, FP_WORK_ATOM},
+     {.kind = FP_MESSAGE_call, .calls = 1, .waits = FP_WORK_REMOTE_NAME,
+      .message = {UNKNOWN, 2, FP_SHAPE_TUPLE}, .request = {UNKNOWN, 0, FP_SHAPE_ATOM},
       .target.word = LOG, .node = UNKNOWN}},
-    {"a kind without a message", "", {.kind = FP_WORK_KIND_call}},
-    {"a message without a kind", "", {.message = {GET, 0, FP_WORK_ATOM}}},
+    {"a kind without a message", "", {.kind = FP_MESSAGE_call}},
+    {"a message without a kind", "", {.message = {GET, 0, FP_SHAPE_ATOM}}},
 };
 /* clang-format on */
 
@@ -118,7 +118,7 @@ static void take(struct file *f, const struct fp_record *record)
 
 static const struct fp_record *with_work(struct file *f, const struct fp_record *record)
 {
-    struct fp_work work = {.kind = FP_WORK_KIND_cast, .message = {GET, 0, FP_WORK_ATOM}};
+    struct fp_work work = {.kind = FP_MESSAGE_cast, .message = {GET, 0, FP_SHAPE_ATOM}};
 
     memcpy(f->buffer.bytes + record->size, &work, sizeof work);
     f->buffer.head.size += (uint32_t)sizeof work;
@@ -339,7 +339,7 @@ TEST_WITH_EACH(a_call_in_work_is_told_with_its_reference, create, 25, 26, 27, 28
 {
     STANDS(f, CODE, FAKE_SMALL(1), SERVES, f->put, FAKE_TUPLE(&f->heap, f->get, f->pid), f->put,
            from(f), ROOT);
-    expect_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
+    expect_message(f, FP_MESSAGE_call, FP_SHAPE_TUPLE, f->get, 2);
     check_serves(f);
     CHECK_INT(f->work.waits, FP_WORK_NO_TARGET);
 }
@@ -350,11 +350,11 @@ TEST_WITH(a_message_with_its_envelope_is_told_by_it, create(27))
 
     cast = FAKE_TUPLE(&f->heap, f->vm.layout.envelope.gen_cast, f->put);
     STANDS(f, CODE, WHOLE, cast, ROOT);
-    expect_message(f, FP_WORK_KIND_cast, FP_WORK_ATOM, f->put, 0);
+    expect_message(f, FP_MESSAGE_cast, FP_SHAPE_ATOM, f->put, 0);
     CHECK_INT(f->work.serves, 0);
     /* It is the same process that goes on, with an immediate message. */
     STANDS(f, CODE, WHOLE, f->get, ROOT);
-    expect_message(f, FP_WORK_KIND_info, FP_WORK_ATOM, f->get, 0);
+    expect_message(f, FP_MESSAGE_info, FP_SHAPE_ATOM, f->get, 0);
 }
 
 /* With another event behind it. */
@@ -373,16 +373,16 @@ TEST_WITH(an_event_of_gen_statem_is_told_by_its_type, create(29))
     uint64_t down;
 
     has_event(f, FAKE_TUPLE(&f->heap, envelope->call, from(f)), f->get);
-    expect_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
+    expect_message(f, FP_MESSAGE_call, FP_SHAPE_ATOM, f->get, 0);
     check_serves(f);
     has_event(f, envelope->cast, FAKE_TUPLE(&f->heap, f->get));
-    expect_message(f, FP_WORK_KIND_cast, FP_WORK_TUPLE, f->get, 1);
+    expect_message(f, FP_MESSAGE_cast, FP_SHAPE_TUPLE, f->get, 1);
     down =
         FAKE_TUPLE(&f->heap, envelope->DOWN, fake_ref(&f->heap, &f->ref), f->put, f->pid, f->put);
     has_event(f, envelope->info, down);
-    expect_message(f, FP_WORK_KIND_down, FP_WORK_ATOM, envelope->DOWN, 0);
+    expect_message(f, FP_MESSAGE_down, FP_SHAPE_ATOM, envelope->DOWN, 0);
     has_event(f, envelope->state_timeout, FAKE_SMALL(4));
-    expect_message(f, FP_WORK_KIND_timer, FP_WORK_OTHER, 0, 0);
+    expect_message(f, FP_MESSAGE_timer, FP_SHAPE_OTHER, 0, 0);
     /* internal: no message. */
     has_event(f, f->put, f->get);
     tick(f);
@@ -403,18 +403,18 @@ TEST_WITH(a_caller_is_told_with_the_call_and_its_request, create(25))
     CHECK(f->has_work);
     CHECK_INT(f->work.calls, 1);
     CHECK(memcmp(f->work.called_ref, f->ref.n, sizeof f->ref.n) == 0);
-    CHECK_INT(f->work.request.shape, FP_WORK_TUPLE);
+    CHECK_INT(f->work.request.shape, FP_SHAPE_TUPLE);
     CHECK(f->work.request.atom == f->get);
-    CHECK_INT(f->work.kind, FP_WORK_KIND_unknown);
+    CHECK_INT(f->work.kind, FP_MESSAGE_unknown);
     /* It has no monitor. */
     CHECK_INT(f->work.waits, FP_WORK_NO_TARGET);
     /* A server that makes a call while it serves one. */
     STANDS(f, CALLS, f->put, fake_ref(&f->heap, &f->ref), REQUEST, f->put, SERVES, f->put, f->get,
            f->put, from(f), ROOT);
-    expect_message(f, FP_WORK_KIND_call, FP_WORK_ATOM, f->get, 0);
+    expect_message(f, FP_MESSAGE_call, FP_SHAPE_ATOM, f->get, 0);
     check_serves(f);
     CHECK_INT(f->work.calls, 1);
-    CHECK_INT(f->work.request.shape, FP_WORK_ATOM);
+    CHECK_INT(f->work.request.shape, FP_SHAPE_ATOM);
     CHECK(f->work.request.atom == f->put);
 }
 
@@ -435,7 +435,7 @@ TEST_WITH(a_process_that_stands_still_is_told_from_memory, create(27))
     CHECK(reads > 0);
     reads = 0;
     for (int i = 0; i < 10; i++) {
-        expect_message(f, FP_WORK_KIND_call, FP_WORK_TUPLE, f->get, 2);
+        expect_message(f, FP_MESSAGE_call, FP_SHAPE_TUPLE, f->get, 2);
         check_serves(f);
     }
     CHECK_INT(reads, 0);

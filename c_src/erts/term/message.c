@@ -18,19 +18,19 @@ void fp_tag_read(struct fp_walk *walk, uint64_t word, struct fp_tag *tag)
 {
     struct fp_term term, first;
 
-    *tag = (struct fp_tag){FP_SHAPE_OTHER, 0, 0};
+    *tag = (struct fp_tag){.shape = FP_SHAPE_OTHER};
     fp_walk_term(walk, word, &term);
     if (term.kind == FP_TERM_UNREADABLE)
         tag->shape = FP_SHAPE_UNKNOWN;
     if (term.kind == FP_TERM_ATOM)
-        *tag = (struct fp_tag){FP_SHAPE_ATOM, word, 0};
+        *tag = (struct fp_tag){word, 0, FP_SHAPE_ATOM};
     if (term.kind != FP_TERM_TUPLE || term.arity == 0)
         return;
     fp_walk_element(walk, &term, 0, &first);
     if (first.kind == FP_TERM_UNREADABLE)
         tag->shape = FP_SHAPE_UNKNOWN;
     if (first.kind == FP_TERM_ATOM)
-        *tag = (struct fp_tag){FP_SHAPE_TUPLE, first.word, term.arity};
+        *tag = (struct fp_tag){first.word, term.arity, FP_SHAPE_TUPLE};
 }
 
 /* ---------------------------------------------------------------- From -- */

@@ -21,34 +21,11 @@
  * The envelopes' atoms are in the layout: pass `&layout->envelope`. Any thread; no allocation. */
 #pragma once
 
+#include "base/message_kinds.h"
 #include "erts/term/walk.h"
-
-/* X(kind): in the order of the words of a file; never renumbered. */
-#define FP_MESSAGE_KIND_MAP(X)                                                                     \
-    X(unknown) X(call) X(cast) X(event) X(system) X(io) X(down) X(exit) X(timer) X(reply) X(info)
-
-enum fp_message_kind {
-#define FP_MESSAGE_KIND_ENUM(name) FP_MESSAGE_##name,
-    FP_MESSAGE_KIND_MAP(FP_MESSAGE_KIND_ENUM)
-#undef FP_MESSAGE_KIND_ENUM
-        FP_MESSAGE_KIND_COUNT
-};
 
 /* "call"; NULL for a number that is none. */
 const char *fp_message_kind_name(enum fp_message_kind kind);
-
-enum fp_shape {
-    FP_SHAPE_UNKNOWN, /* could not be read */
-    FP_SHAPE_OTHER,   /* a term without a tag: a list, a map, a binary, {1, 2} ... */
-    FP_SHAPE_ATOM,
-    FP_SHAPE_TUPLE /* {atom, _ ...} of `arity` */
-};
-
-struct fp_tag {
-    enum fp_shape shape;
-    uint64_t atom;
-    uint32_t arity;
-};
 
 struct fp_message {
     enum fp_message_kind kind; /* unknown: its envelope could not be read */
