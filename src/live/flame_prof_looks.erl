@@ -140,7 +140,7 @@ serve(#holds{by = By, until_ms = UntilMs} = Holds) ->
             ?MODULE:serve(given_back(Hold, Holds));
         {purge, From, Tag} when map_size(By) =:= 0 ->
             ok = unloaded(),
-            %% Who has the answer finds neither the library nor its keeper.
+            %% After the answer a caller finds neither the library nor this process.
             true = unregister(?MODULE),
             From ! {Tag, true},
             ok;

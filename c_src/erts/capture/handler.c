@@ -205,7 +205,7 @@ static void copy_dictionary(const struct fp_capture_scheduler *scheduler,
         memset(&capture->dictionary, 0, sizeof capture->dictionary);
 }
 
-/* What they hold is for the requesting thread to read. */
+/* The handler copies words only; the requesting thread reads the terms in them. */
 static void copy_windows(const struct fp_capture_scheduler *scheduler, struct fp_windows *windows)
 {
     for (uint32_t i = 0; i < windows->count && i < FP_WINDOWS_MAX; i++) {

@@ -19,7 +19,7 @@
  * fp_otel_find() reads no memory. It looks at windows, which are copies of memory, and says which
  * one it lacks; the caller reads that and calls it again. So a tick reads the windows of many
  * processes at once, and the signal handler copies the windows of a running process without a look
- * at their words. What is found is valid only if the caller proves that the process did not move
+ * at their words. The ids are valid only if the caller proves that the process did not move
  * while the windows were read. No allocation; any thread. */
 #pragma once
 
