@@ -56,10 +56,11 @@ part() {
 }
 
 # The figures of a part replace those of its last run.
+# Writing this table does not count as a change of the checkout.
 record() { # name
     local stamp
     stamp="$(git rev-parse --short HEAD 2>/dev/null || echo none)"
-    git diff --quiet HEAD 2>/dev/null || stamp="$stamp+"
+    git diff --quiet HEAD -- . ":!$document" 2>/dev/null || stamp="$stamp+"
     stamp="$stamp | $(date +%F) | $(machine)"
     {
         grep -v "^| $1 |" "$document"
