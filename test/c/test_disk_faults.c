@@ -197,80 +197,87 @@ static void put(struct fp_sink *sink, const char *text)
     CHECK_INT(fp_sink_write(sink, text, strlen(text), 1), 0);
 }
 
-TEST(a_file_that_was_removed_is_followed_by_another)
-{
-    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
+struct fixture {
     struct temporary t;
-    size_t size;
-    char *text;
+    char logs[PATH_MAX];
+    struct fp_sink_options options;
+    struct fp_sink *sink;
+    struct fp_sink_end end;
+};
 
-    temporary_make(&t);
-    options.directory = t.path;
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    put(sink, "1\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    CHECK(remove(fp_sink_path(sink)) == 0);
-    put(sink, "2\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    CHECK(strstr(fp_sink_error(sink), "removed or replaced") != NULL);
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    CHECK_INT(end.gauges.errors, 1);
-    CHECK_INT(end.gauges.unsaved, 1);
-    text = logs_read_all(t.path, &size);
-    CHECK_BYTES(text, size, "2\n\n", strlen("2\n\n"));
+static struct fixture *create(struct fp_sink_options options)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    temporary_make(&f->t);
+    snprintf(f->logs, sizeof f->logs, "%s", temporary_at(&f->t, "logs"));
+    f->options = options;
+    f->options.directory = f->logs;
+    CHECK_INT(fp_sink_open(&f->sink, &f->options, why, sizeof(why)), 0);
+    return f;
+}
+
+static void destroy(struct fixture *f)
+{
+    temporary_remove(&f->t);
+    free(f);
+}
+
+#define SINK_TEST(test, ...) TEST_WITH(test, create((struct fp_sink_options){__VA_ARGS__}))
+
+static void check_all(const char *directory, const char *expected)
+{
+    size_t size;
+    char *text = logs_read_all(directory, &size);
+
+    CHECK_BYTES(text, size, expected, strlen(expected));
     free(text);
-    temporary_remove(&t);
+}
+
+SINK_TEST(a_file_that_was_removed_is_followed_by_another, .sync = FP_SYNC_CLOSE)
+{
+    put(f->sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    CHECK(remove(fp_sink_path(f->sink)) == 0);
+    put(f->sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    CHECK(strstr(fp_sink_error(f->sink), "removed or replaced") != NULL);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
+    CHECK_INT(f->end.gauges.errors, 1);
+    CHECK_INT(f->end.gauges.unsaved, 1);
+    check_all(f->logs, "2\n\n");
 }
 
 /* Removed after the last flush, so that only the end finds out. */
-TEST(a_file_that_is_gone_at_the_end_is_counted)
+SINK_TEST(a_file_that_is_gone_at_the_end_is_counted, .sync = FP_SYNC_CLOSE)
 {
-    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
-
-    temporary_make(&t);
-    options.directory = t.path;
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    put(sink, "1\n\n");
-    put(sink, "2\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    CHECK_INT(fp_sink_gauges(sink).unsaved, 0);
-    CHECK(remove(fp_sink_path(sink)) == 0);
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    CHECK_INT(end.gauges.unsaved, 2);
-    CHECK_INT(end.lost_weight, 0);
-    temporary_remove(&t);
+    put(f->sink, "1\n\n");
+    put(f->sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    CHECK_INT(fp_sink_gauges(f->sink).unsaved, 0);
+    CHECK(remove(fp_sink_path(f->sink)) == 0);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
+    CHECK_INT(f->end.gauges.unsaved, 2);
+    CHECK_INT(f->end.lost_weight, 0);
 }
 
-/* What the disk did not take when it was told to: the kernel drops such data, and says so once. */
-TEST(what_was_not_synced_is_counted)
+/* What the disk did not take when it was asked to: the kernel drops such data, and says so once. */
+SINK_TEST(what_was_not_synced_is_counted, .sync = FP_SYNC_FLUSH)
 {
-    struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
     size_t size;
 
-    temporary_make(&t);
-    options.directory = t.path;
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    put(sink, "1\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    put(sink, "2\n\n");
-    put(sink, "3\n\n");
+    put(f->sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    put(f->sink, "2\n\n");
+    put(f->sink, "3\n\n");
     atomic_store(&faulty_syncs, 1);
-    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
-    CHECK_INT(fp_sink_gauges(sink).unsaved, 2);
-    put(sink, "4\n\n");
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    CHECK_INT(end.gauges.unsaved, 2);
-    free(logs_read_all(t.path, &size));
+    CHECK_INT(fp_sink_flush(f->sink, true), FP_EIO);
+    CHECK_INT(fp_sink_gauges(f->sink).unsaved, 2);
+    put(f->sink, "4\n\n");
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
+    CHECK_INT(f->end.gauges.unsaved, 2);
+    free(logs_read_all(f->logs, &size));
     CHECK_INT(size, 12);
-    temporary_remove(&t);
 }
 
 /* Each call of the last finish fails once: the table, the sync, the rename, the folder's sync. */
@@ -335,133 +342,82 @@ TEST(the_reason_of_a_close_is_not_an_older_one)
     }
 }
 
-TEST(a_flush_that_finishes_a_file_reports_what_fails_in_it)
+SINK_TEST(a_flush_that_finishes_a_file_reports_what_fails_in_it, .sync = FP_SYNC_CLOSE,
+          .flushes_per_file = 2)
 {
-    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .flushes_per_file = 2};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
-
-    temporary_make(&t);
-    options.directory = t.path;
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    put(sink, "1\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    put(sink, "2\n\n");
+    put(f->sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    put(f->sink, "2\n\n");
     atomic_store(&faulty_syncs, 1);
-    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
-    CHECK_INT(fp_sink_gauges(sink).unsaved, 2);
-    put(sink, "3\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0); /* reported once */
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    temporary_remove(&t);
+    CHECK_INT(fp_sink_flush(f->sink, true), FP_EIO);
+    CHECK_INT(fp_sink_gauges(f->sink).unsaved, 2);
+    put(f->sink, "3\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0); /* reported once */
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
 }
 
 /* A file that became too large is finished by a write, which reports no error of files. */
-TEST(the_next_flush_reports_a_file_that_could_not_be_finished_before)
+SINK_TEST(the_next_flush_reports_a_file_that_could_not_be_finished_before, .sync = FP_SYNC_CLOSE,
+          .max_file_bytes = 1)
 {
-    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .max_file_bytes = 1};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
-
-    temporary_make(&t);
-    options.directory = t.path;
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    put(sink, "1\n\n");
+    put(f->sink, "1\n\n");
     atomic_store(&faulty_syncs, 1);
-    fp_sink_publish(sink);
+    fp_sink_publish(f->sink);
     CHECK_INT(atomic_load(&faulty_syncs), 0);
-    put(sink, "2\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    temporary_remove(&t);
+    put(f->sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), FP_EIO);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
 }
 
 /* Moved away, and a link put in its place. */
-TEST(a_directory_that_was_replaced_is_noticed)
+SINK_TEST(a_directory_that_was_replaced_is_noticed, .sync = FP_SYNC_CLOSE, .is_zst = true)
 {
-    struct fp_sink_options options = {.sync = FP_SYNC_CLOSE, .is_zst = true};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
-    size_t size;
-    char *text;
-
-    temporary_make(&t);
-    options.directory = temporary_at(&t, "logs");
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    put(sink, "1\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    CHECK(mkdir(temporary_at(&t, "elsewhere"), 0700) == 0);
-    CHECK(rename(temporary_at(&t, "logs"), temporary_at(&t, "moved")) == 0);
-    CHECK(symlink(temporary_at(&t, "elsewhere"), temporary_at(&t, "logs")) == 0);
-    put(sink, "2\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), FP_EIO);
-    CHECK(strstr(fp_sink_error(sink), "logs: is a symbolic link") != NULL);
-    CHECK(remove(temporary_at(&t, "logs")) == 0);
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    CHECK_INT(logs_list(temporary_at(&t, "elsewhere")).n, 0);
-    text = logs_read_all(temporary_at(&t, "moved"), &size);
-    CHECK_BYTES(text, size, "1\n\n", strlen("1\n\n"));
-    free(text);
-    text = logs_read_all(temporary_at(&t, "logs"), &size);
-    CHECK_BYTES(text, size, "2\n\n", strlen("2\n\n"));
-    free(text);
-    temporary_remove(&t);
+    put(f->sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    CHECK(mkdir(temporary_at(&f->t, "elsewhere"), 0700) == 0);
+    CHECK(rename(f->logs, temporary_at(&f->t, "moved")) == 0);
+    CHECK(symlink(temporary_at(&f->t, "elsewhere"), f->logs) == 0);
+    put(f->sink, "2\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), FP_EIO);
+    CHECK(strstr(fp_sink_error(f->sink), "logs: is a symbolic link") != NULL);
+    CHECK(remove(f->logs) == 0);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
+    CHECK_INT(logs_list(temporary_at(&f->t, "elsewhere")).n, 0);
+    check_all(temporary_at(&f->t, "moved"), "1\n\n");
+    check_all(f->logs, "2\n\n");
 }
 
-TEST(a_directory_that_was_removed_is_made_anew)
+SINK_TEST(a_directory_that_was_removed_is_made_anew, .sync = FP_SYNC_FLUSH)
 {
-    struct fp_sink_options options = {.sync = FP_SYNC_FLUSH};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
-    size_t size;
-    char *text;
-
-    temporary_make(&t);
-    options.directory = temporary_at(&t, "logs");
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
-    CHECK(remove(fp_sink_path(sink)) == 0);
-    CHECK(rmdir(temporary_at(&t, "logs")) == 0);
-    put(sink, "1\n\n");
-    CHECK_INT(fp_sink_flush(sink, true), 0);
-    CHECK_INT(fp_sink_close(sink, &end), 0);
-    text = logs_read_all(temporary_at(&t, "logs"), &size);
-    CHECK_BYTES(text, size, "1\n\n", strlen("1\n\n"));
-    free(text);
-    temporary_remove(&t);
+    CHECK(remove(fp_sink_path(f->sink)) == 0);
+    CHECK(rmdir(f->logs) == 0);
+    put(f->sink, "1\n\n");
+    CHECK_INT(fp_sink_flush(f->sink, true), 0);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
+    check_all(f->logs, "1\n\n");
 }
 
 /* In a directory of many files that are of others. */
-TEST(files_of_others_are_never_looked_up)
+SINK_TEST(files_of_others_are_never_looked_up, .max_files = 2, .max_total_bytes = 1000,
+          .flushes_per_file = 1)
 {
-    struct fp_sink_options options = {.max_files = 2, .max_total_bytes = 1000};
-    struct fp_sink_end end;
-    struct fp_sink *sink;
-    struct temporary t;
-
-    temporary_make(&t);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
     for (int i = 0; i < 300; i++) {
         char name[32];
         FILE *file;
 
-        snprintf(name, sizeof(name), "other.%d", i);
-        file = fopen(temporary_at(&t, name), "w");
+        snprintf(name, sizeof(name), "logs/other.%d", i);
+        file = fopen(temporary_at(&f->t, name), "w");
         CHECK(file != NULL && fclose(file) == 0);
     }
-    options.directory = t.path;
-    options.flushes_per_file = 1;
     atomic_store(&disk_stats, 0);
     atomic_store(&disk_foreign_stats, 0);
-    CHECK_INT(fp_sink_open(&sink, &options, why, sizeof(why)), 0);
+    CHECK_INT(fp_sink_open(&f->sink, &f->options, why, sizeof(why)), 0);
     for (int i = 0; i < 5; i++) {
-        put(sink, "1\n\n");
-        CHECK_INT(fp_sink_flush(sink, true), 0);
+        put(f->sink, "1\n\n");
+        CHECK_INT(fp_sink_flush(f->sink, true), 0);
     }
-    CHECK_INT(fp_sink_close(sink, &end), 0);
+    CHECK_INT(fp_sink_close(f->sink, &f->end), 0);
     CHECK_INT(atomic_load(&disk_foreign_stats), 0);
     CHECK(atomic_load(&disk_stats) > 0);
-    temporary_remove(&t);
 }
