@@ -82,8 +82,8 @@ rows(Name, Windows, Figure, Unit, {Bar, RatioBar}) ->
     [
         row(Name, [Figure(W) || {W, _} <- Windows], Unit,
             #{counted => #{asked => Bar, yardstick_ns => bench_stats:median(Yardsticks)}}),
-        row(<<"... over the yardstick">>, [Figure(W) / Ns || {W, Ns} <- Windows], <<"">>,
-            #{bar => {at_most, RatioBar}})
+        row(<<Name/binary, ", over the yardstick">>, [Figure(W) / Ns || {W, Ns} <- Windows],
+            <<"">>, #{bar => {at_most, RatioBar}})
     ].
 
 %% The interval is from the least to the most: that is the noise.

@@ -21,6 +21,7 @@ main([What]) ->
         {ok, Measured} ->
             Results = Measured ++ verdicts(Measured),
             ok = bench_results:save_json(?JSON, Results),
+            ok = bench_results:record(os:getenv("PROOF_FIGURES"), Results),
             show(What, Results),
             halt(0);
         {error, Reason} ->

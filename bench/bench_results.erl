@@ -2,7 +2,7 @@
 %% all of them as JSON, for doc/benchmarks.md, its chart and the history.
 -module(bench_results).
 
--export([tell/1, meets_bar/1, number/1, append/2, load/1, save_json/2, machine/0]).
+-export([tell/1, record/2, meets_bar/1, number/1, append/2, load/1, save_json/2, machine/0]).
 
 -export_type([result/0, bar/0]).
 
@@ -43,6 +43,16 @@ bar(#{bar := {Kind, Bar}} = Result) ->
     ["  (bar: ", words(Kind), " ", number(Bar), ") ", Met];
 bar(#{}) ->
     "".
+
+%% @doc For doc/dev/proof.md: lines of name, value, interval and bar, with tabs between them.
+%% `false': to no file.
+-spec record(file:filename() | false, [result()]) -> ok | {error, file:posix()}.
+record(false, _) -> ok;
+record(File, Results) ->
+    Lines = [[Name, ", ", Unit, $\t, number(Value), $\t, string:trim(interval(Result)), $\t,
+        words(Kind), " ", number(Bar), $\n]
+        || #{name := Name, unit := Unit, value := Value, bar := {Kind, Bar}} = Result <- Results],
+    file:write_file(File, unicode:characters_to_binary(Lines), [append]).
 
 -spec meets_bar(result()) -> boolean().
 meets_bar(#{bar := {not_above, Bar}, interval := {Low, _}}) -> Low =< Bar;

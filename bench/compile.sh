@@ -7,7 +7,8 @@ mkdir -p "$out"
 # bench_rabbitmq needs RabbitMQ's client and is compiled where that is.
 shopt -s extglob
 erlc +debug_info -o "$out" bench/!(bench_rabbitmq).erl examples/demo/src/demo_*.erl \
-    test/support/{checkout,counted_allocations,running_work,running_profile,running_test_nif}.erl
+    test/support/{checkout,counted_allocations,seeded}.erl \
+    test/support/running_{profile,test_nif,work}.erl
 include=$(erl -noinput -eval '
     Erts = "erts-" ++ erlang:system_info(version),
     io:put_chars(filename:join([code:root_dir(), Erts, "include"])), halt().')

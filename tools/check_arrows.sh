@@ -10,6 +10,8 @@
 # 4. A module of src/rules names those of its folder and of src/util, what a rule is, the facts of
 #    samples, and the looks whose terms it is given: of waits also their graph, and the names of
 #    what is asked for. So no rule reaches for what is not evidence.
+# 5. What is compiled without the suites of test/live (proofs, benchmarks, helpers) calls none of
+#    them.
 #
 # Prints each violation with its file; the exit status is 0 when there is none.
 set -u
@@ -94,6 +96,10 @@ while IFS=: read -r file module _; do
     [ -e "src/rules/$module.erl" ] || [ -e "src/util/$module.erl" ] || complain "$file names $module"
 done < <(grep -roE '\<flame_prof_[a-z_]+:|-import\([[:space:]]*flame_prof_[a-z_]+' src/rules |
     sed -E 's/-import\([[:space:]]*//; s/:?$/:/' | sort -u | grep -vE ":flame_prof_($given):")
+
+while IFS=: read -r file suite; do
+    complain "$file calls $suite, which is not compiled with it"
+done < <(grep -roE '\<flame_prof_[a-z_]+_(SUITE|tests):' test/proof test/support test/soak bench)
 
 if [ "$wrong" -ne 0 ]; then
     echo "tools/check_arrows.sh: $wrong wrong" >&2

@@ -39,14 +39,21 @@ out=$PWD/_build/proof
 mkdir -p "$out" || exit 1
 failed=
 
-# name, command: what it reports in $PROOF_FIGURES, or else that it passed and how long it took
+# What a part sums up in words at its end, as rows without a value.
+sums='^[0-9]+ first, |^(OTP [0-9]+, [a-z]+|[a-z_]+): [0-9]|^  (attempted|captures) [0-9]|^# seeds |'
+sums+='^seed [0-9]+: |^[0-9]+ passed, |^[a-z_]+@[a-z]+: [0-9]'
+
+# name, command: what it reports in $PROOF_FIGURES and sums up, that it passed, and how long it took
 part() {
     local name=$1 since=$SECONDS
     shift
     printf '\n== %s\n' "$name"
     export PROOF_FIGURES=$out/$name.figures
     rm -f "$PROOF_FIGURES"
-    if "$@"; then
+    "$@" 2>&1 | tee "$out/$name.log"
+    local status=${PIPESTATUS[0]}
+    grep -E "$sums" "$out/$name.log" | sed -E 's/^ *//; s/[|\t]/ /g; s/$/\t\t\t/' >>"$PROOF_FIGURES"
+    if [ "$status" -eq 0 ]; then
         printf '%s: passed, in seconds\t%s\t\t\n' "$name" $((SECONDS - since)) >>"$PROOF_FIGURES"
     else
         failed="$failed $name"

@@ -21,8 +21,6 @@
 
 %% For peers.
 -export([peer/1]).
-%% For running_proof_SUITE.
--export([ends_that_are_not_clean/2]).
 %% A handler of the logger.
 -export([log/2]).
 %% Spawned.
@@ -451,35 +449,7 @@ peer([stray, Directory]) ->
     _ = code:purge(flame_prof_nif),
     stray(Signal),
     burn(100),
-    [C1 > 0, still_computes()];
-peer([{in_flight, How}, Directory]) ->
-    {ok, Pid} = flame_prof:start(#{dir => Directory, sample_interval => 1, cpu_budget => infinity}),
-    %% When captures are on their way: calibration is not held up by these.
-    [spawn(fun() -> burn(100000) end) || _ <- lists:seq(1, erlang:system_info(schedulers_online))],
-    waiting:eventually(fun() -> maps:get(captures, maps:get(counters, flame_prof:info())) > 0 end),
-    timer:sleep(erlang:phash2(os:getpid(), 40)),
-    in_flight(How, Pid).
-
-in_flight(stop, _) ->
-    {ok, #{attempted := T, written := W, inconsistent := N, dropped := D,
-        exited := G}} = flame_prof:stop(),
-    T = W + N + D + G,
-    erlang:halt(0);
-in_flight(purge, Pid) ->
-    true = code:delete(flame_prof_nif),
-    _ = code:purge(flame_prof_nif),
-    exit(Pid, kill),
-    timer:sleep(20),
-    erlang:halt(0);
-in_flight(upgrade, _) ->
-    {error, on_load_failure} = code:load_file(flame_prof_nif),
-    {ok, _} = flame_prof:stop(),
-    erlang:halt(0);
-in_flight(halt, _) -> erlang:halt(0);
-in_flight(abrupt_halt, _) -> erlang:halt(0, [{flush, false}]);
-in_flight(init_stop, _) ->
-    init:stop(),
-    timer:sleep(infinity).
+    [C1 > 0, still_computes()].
 
 a_signal_that_somebody_uses_is_left_alone(Config) ->
     [[Actions, Arrived, Captures]] = in_peer(used_signal, [directory(Config)]),
@@ -550,11 +520,7 @@ still_computes() -> lists:sum(lists:seq(1, 1000)) =:= 500500.
 
 %% VMs, ended in each way while signals are on their way.
 ends_with_captures_in_flight_are_clean(Config) ->
-    ?assertEqual([], ends_that_are_not_clean(Config, 1)).
-
-ends_that_are_not_clean(Config, Times) ->
-    [End || How <- [stop, purge, upgrade, halt, abrupt_halt, init_stop], _ <- lists:seq(1, Times),
-        {Status, _} = End <- [run_peer({in_flight, How}, [directory(Config)])], Status =/= 0].
+    ?assertEqual([], ends_in_flight:not_clean(directory(Config), 1)).
 
 %% 2 kHz a scheduler, beside programs that read, write, wait and count. Each checks
 %% its own results; a wrong one, or an EINTR, is a crash.
@@ -611,8 +577,6 @@ in_peer(Case, Args, Flags) ->
 answers(Out) ->
     [binary_to_term(base64:decode(Answer))
      || Line <- string:lexemes(Out, "\n"), [_, Answer] <- [string:split(Line, "answer:")]].
-
-run_peer(Case, Args) -> run_peer(Case, Args, []).
 
 run_peer(Case, Args, Flags) ->
     Call = base64:encode_to_string(term_to_binary([Case | Args])),

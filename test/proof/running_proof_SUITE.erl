@@ -142,7 +142,7 @@ stacks(Config, #{mode := Mode} = Options, Leaf) ->
 
 %% The live suite has one of each kind.
 ends_of_nodes(Config) ->
-    Wrong = flame_prof_running_SUITE:ends_that_are_not_clean(Config, 5),
+    Wrong = ends_in_flight:not_clean(proplists:get_value(priv_dir, Config), 5),
     proof:figure("running: ends that are not clean, of 30 nodes with captures on their way", [],
         length(Wrong), none, "0").
 
