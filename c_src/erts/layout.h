@@ -166,6 +166,12 @@ struct fp_layout {
     char queue_refusal[72];      /* why mailboxes cannot be read; "": they can */
 };
 
+/* Where struct process has the address of its monitors' root (monitors.h). */
+static inline uint32_t fp_monitors_offset(const struct fp_layout *layout)
+{
+    return layout->release.offset[FP_FIELD_registered] + 24u;
+}
+
 /* Bytes of a process structure that calibration reads. */
 #define FP_PROBE_WINDOW 1024u
 /* Tags (erl_term.h, the same in all listed releases). */

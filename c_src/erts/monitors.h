@@ -50,12 +50,6 @@ struct fp_monitor {
     uint64_t name; /* atom that the process was monitored by; 0: none */
 };
 
-/* Where the root's address is in struct process. */
-static inline uint32_t fp_monitors_offset(const struct fp_layout *layout)
-{
-    return layout->release.offset[FP_FIELD_registered] + 24u;
-}
-
 /* Nodes on the way to one reference; a red-black tree of 2^32 has 64. */
 #define FP_MONITORS_DEPTH 64u
 

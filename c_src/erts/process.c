@@ -129,6 +129,7 @@ int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes
     snapshot->status = (uint8_t)fp_process_status(snapshot->state);
     snapshot->runs_erlang = (snapshot->state & (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS)) != 0;
     snapshot->keeps_sizes = 0;
+    fp_stamp_decode(layout, bytes, &snapshot->stamp);
 
     value[FP_METRIC_reductions] = (int64_t)FIELD(reds);
     value[FP_METRIC_message_queue_len] =

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/metric.h"
-#include "erts/layout.h"
+#include "erts/stamp.h"
 
 /* Process state flags: erl_process.h ERTS_PSFLG_BIT(N) is 1 << (6 + N); textually the same in OTP
  * 25 to 29. */
@@ -41,6 +41,7 @@ struct fp_snapshot {
     uint8_t status;      /* enum fp_status */
     uint8_t runs_erlang; /* on a normal scheduler: `stop` and `i` are stale */
     uint8_t keeps_sizes; /* those of an earlier snapshot stand for the sizes */
+    struct fp_stamp stamp;
     int64_t value[FP_METRIC_COUNT];
 };
 

@@ -37,20 +37,15 @@ static uint64_t tag_of_label(const struct fp_memory *memory, uint64_t label)
     return tuple[1];
 }
 
-/* A collection moves terms, and changes one of these. */
 static int has_not_collected(const struct fp_layout *layout, const struct fp_memory *memory,
                              uint64_t address, const struct fp_snapshot *before)
 {
-    unsigned char bytes[FP_PROBE_WINDOW];
-    struct fp_snapshot now;
+    const uint32_t moves_terms = FP_PSFLG_GC | FP_PSFLG_EXITING | FP_PSFLG_FREE;
+    struct fp_stamp now;
 
-    return before->status != FP_STATUS_garbage_collecting &&
-           fp_safe_read(memory, address, bytes, layout->snapshot_size) == 0 &&
-           fp_process_decode(layout, bytes, &now) == 0 && now.id == before->id &&
-           now.hend == before->hend && now.dictionary == before->dictionary &&
-           now.value[FP_METRIC_minor_gcs] == before->value[FP_METRIC_minor_gcs] &&
-           now.status != FP_STATUS_garbage_collecting && now.status != FP_STATUS_exiting &&
-           now.status != FP_STATUS_free;
+    return (before->state & moves_terms) == 0 &&
+           fp_stamp_read(layout, memory, address, &now) == 0 && (now.state & moves_terms) == 0 &&
+           now.dictionary == before->dictionary && fp_stamp_has_same_heap(&before->stamp, &now);
 }
 
 static uint64_t read_label(const struct fp_layout *layout, const struct fp_memory *memory,

@@ -10,10 +10,10 @@
 #include "erts/process.h"
 #include "erts/process_table.h"
 #include "erts/serving.h"
+#include "erts/stamp.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/term_nif.h"
 #include "terms/terms.h"
-#include "waits/moment.h"
 
 /* Of a probe's stack. */
 #define WORDS_MAX 1024u
@@ -53,22 +53,21 @@ static int open_probing(ErlNifEnv *env, struct probing *probing)
 
 /* A process that waits, as it is now. */
 static int read_moment(const struct probing *probing, uint64_t pid, uint64_t *address,
-                       struct fp_moment *now)
+                       struct fp_stamp *now)
 {
     if (fp_process_table_lookup(probing->layout, &probing->memory, pid, address) != 0 ||
-        fp_moment_read(probing->layout, &probing->memory, *address, now) != 0)
+        fp_stamp_read(probing->layout, &probing->memory, *address, now) != 0)
         return FP_EGONE;
-    return fp_process_status(now->state) == FP_STATUS_waiting && fp_moment_has_stack(now)
-               ? 0
-               : FP_ETORN;
+    return fp_process_status(now->state) == FP_STATUS_waiting && fp_stamp_has_stack(now) ? 0
+                                                                                         : FP_ETORN;
 }
 
-static int has_moved(const struct probing *probing, uint64_t pid, const struct fp_moment *before)
+static int has_moved(const struct probing *probing, uint64_t pid, const struct fp_stamp *before)
 {
-    struct fp_moment after;
+    struct fp_stamp after;
     uint64_t address;
 
-    return read_moment(probing, pid, &address, &after) != 0 || !fp_moment_is_same(before, &after);
+    return read_moment(probing, pid, &address, &after) != 0 || !fp_stamp_is_same(before, &after);
 }
 
 /* ----------------------------------------------------------------- views -- */
@@ -161,7 +160,7 @@ static ERL_NIF_TERM stack_term(struct probing *probing, uint64_t pid)
     struct fp_stack_frame frame[FRAMES_MAX];
     ErlNifEnv *env = probing->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
-    struct fp_moment now;
+    struct fp_stamp now;
     uint64_t address, words;
     uint32_t n;
     int err = read_moment(probing, pid, &address, &now);
@@ -223,7 +222,7 @@ static void add_monitor(void *arg, const struct fp_monitor *monitor)
 static ERL_NIF_TERM monitors_term(struct probing *probing, uint64_t pid)
 {
     ErlNifEnv *env = probing->env;
-    struct fp_moment now;
+    struct fp_stamp now;
     uint64_t address;
     int err = read_moment(probing, pid, &address, &now);
 
@@ -265,7 +264,7 @@ static void skip_monitor(void *arg, const struct fp_monitor *monitor)
  * visited. About: one that has many may run before all are counted, and its tree turn. */
 static int count_monitors(struct probing *probing, uint64_t pid, uint32_t *left)
 {
-    struct fp_moment now;
+    struct fp_stamp now;
     uint64_t address;
     int n = read_moment(probing, pid, &address, &now);
 

@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "erts/monitors.h"
 #include "erts/process_table.h"
+#include "erts/stamp.h"
 #include "erts/term/message.h"
 #include "session/sampler_internal.h"
 #include "waits/edge.h"
-#include "waits/moment.h"
 
 /* Copies whose terms are read together. More would save system calls, but the scratch is in no
  * cache when a tick begins: at 64, each sample took 300 ns more. */
@@ -124,7 +124,7 @@ void fp_off_cpu_work_plan(const struct fp_sampler *s, struct target_copy *copy,
     heap->site = top.site = waiting_site(s, &copy->stack.before);
     if (top.site == NULL || !fp_top_plan(&top).has_heap)
         return;
-    fp_moment_decode(s->layout, bytes, &heap->before);
+    fp_stamp_decode(s->layout, bytes, &heap->before);
     if (heap->before.htop <= heap->before.stop)
         fp_top_set_tail(&top, heap->before.heap, heap->before.htop);
     heap->tail_at = top.tail_at;
@@ -255,7 +255,7 @@ static uint32_t term_spans(const struct fp_sampler *s, struct one *one,
                                                8 * FP_TOP_TERM_WORDS, 0};
     if (n > 0)
         span[n++] = (struct fp_safe_read_span){one->copy->stack.address, one->again,
-                                               fp_moment_bytes(s->layout), 0};
+                                               fp_stamp_bytes(s->layout), 0};
     return n;
 }
 
@@ -266,17 +266,17 @@ static int is_of_one_moment(const struct fp_sampler *s, const struct one *one,
                             const struct fp_safe_read_span *last)
 {
     const struct fp_heap_copy *heap = &one->copy->heap;
-    struct fp_moment then, after;
+    struct fp_stamp then, after;
 
-    fp_moment_decode(s->layout, one->copy->stack.again, &then);
-    if (heap->tail_words + heap->root_words > 0 && !fp_moment_is_same(&heap->before, &then))
+    fp_stamp_decode(s->layout, one->copy->stack.again, &then);
+    if (heap->tail_words + heap->root_words > 0 && !fp_stamp_is_same(&heap->before, &then))
         return 0;
     if (one->spans == 0)
         return 1;
     if (last->result != 0)
         return 0;
-    fp_moment_decode(s->layout, one->again, &after);
-    return fp_moment_is_same(&then, &after);
+    fp_stamp_decode(s->layout, one->again, &after);
+    return fp_stamp_is_same(&then, &after);
 }
 
 /* As a batch of its own, where memory was read since. */
@@ -285,21 +285,21 @@ static int is_still(const struct fp_sampler *s, const struct one *one)
     struct fp_safe_read_span span[2 * SITES + 1], *last = span + 2 * one->sites;
     struct fp_site_code code[SITES];
     unsigned char again[FP_PROBE_WINDOW];
-    struct fp_moment then, now;
+    struct fp_stamp then, now;
 
     for (uint32_t i = 0; i < one->sites; i++)
         fp_site_spans(fp_sites_at(s->sites->sites, one->site[i]), &code[i], span + 2 * i);
     *last =
-        (struct fp_safe_read_span){one->copy->stack.address, again, fp_moment_bytes(s->layout), 0};
+        (struct fp_safe_read_span){one->copy->stack.address, again, fp_stamp_bytes(s->layout), 0};
     fp_safe_read_batch(s->options.memory, span, 2 * (size_t)one->sites + 1);
     for (uint32_t i = 0; i < one->sites; i++)
         if (!fp_site_has_stayed(fp_sites_at(s->sites->sites, one->site[i]), &code[i], span + 2 * i))
             return 0;
     if (last->result != 0)
         return 0;
-    fp_moment_decode(s->layout, one->copy->stack.again, &then);
-    fp_moment_decode(s->layout, again, &now);
-    return fp_moment_is_same(&then, &now);
+    fp_stamp_decode(s->layout, one->copy->stack.again, &then);
+    fp_stamp_decode(s->layout, again, &now);
+    return fp_stamp_is_same(&then, &now);
 }
 
 static int read_message(struct one *one, struct fp_walk *walk)

@@ -18,13 +18,13 @@
 #include "erts/process.h"
 #include "erts/serving.h"
 #include "erts/stack.h"
+#include "erts/stamp.h"
 #include "erts/term/otel.h"
 #include "session/off_cpu.h"
 #include "session/sampler.h"
 #include "session/series.h"
 #include "session/stack_table.h"
 #include "session/top_processes.h"
-#include "waits/moment.h"
 
 /* Stacks off CPU are copied together, as many as fit here. */
 #define FP_SAMPLER_STACK_WORDS (256u << 10)
@@ -57,8 +57,8 @@ struct fp_heap_copy {
     const struct fp_site *site; /* where it waits; NULL: for no other */
     uint32_t tail_words, root_words;
     uint64_t tail_at;
-    uint64_t *tail, *root;   /* ends of the heap; root of the monitors */
-    struct fp_moment before; /* where there are words */
+    uint64_t *tail, *root;  /* ends of the heap; root of the monitors */
+    struct fp_stamp before; /* where there are words */
 };
 #define FP_HEAP_COPY_SPANS 2u
 

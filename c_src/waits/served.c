@@ -4,24 +4,24 @@
 #include "base/error.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
-#include "waits/moment.h"
+#include "erts/stamp.h"
 #include "waits/waits.h"
 
 /* Reads of the walk of one process. */
 #define BUDGET 64u
 
-static int is_at_rest(const struct fp_moment *now)
+static int is_at_rest(const struct fp_stamp *now)
 {
     return (now->state &
             (FP_PSFLG_RUNNING | FP_PSFLG_RUNNING_SYS | FP_PSFLG_DIRTY_RUNNING |
              FP_PSFLG_DIRTY_RUNNING_SYS | FP_PSFLG_GC | FP_PSFLG_EXITING | FP_PSFLG_FREE)) == 0 &&
-           fp_moment_has_stack(now);
+           fp_stamp_has_stack(now);
 }
 
 int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_sites *sites,
                     uint64_t pid, uint64_t *word, struct fp_served *served)
 {
-    struct fp_moment before, after;
+    struct fp_stamp before, after;
     struct fp_serving serving;
     struct fp_walk walk;
     struct fp_term module;
@@ -31,7 +31,7 @@ int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_si
 
     memset(served, 0, sizeof *served);
     if (err == 0)
-        err = fp_moment_read(options->layout, options->memory, address, &before);
+        err = fp_stamp_read(options->layout, options->memory, address, &before);
     if (err != 0 || before.id != pid)
         return FP_EGONE;
     if (!is_at_rest(&before))
@@ -48,8 +48,8 @@ int fp_waits_served(const struct fp_waits_options *options, struct fp_serving_si
     fp_walk_term(&walk, fp_serving_module(&serving), &module);
     served->module = module.kind == FP_TERM_ATOM ? module.word : 0;
     if (!fp_sites_is_valid(serving.site, options->memory) ||
-        fp_moment_read(options->layout, options->memory, address, &after) != 0 ||
-        !fp_moment_is_same(&before, &after))
+        fp_stamp_read(options->layout, options->memory, address, &after) != 0 ||
+        !fp_stamp_is_same(&before, &after))
         return FP_ETORN;
     return err;
 }

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
+#include "erts/stamp.h"
 #include "waits/edge.h"
-#include "waits/moment.h"
 
 /* Slots of one read of the process table. */
 #define CHUNK 4096u
@@ -17,7 +17,7 @@
 
 struct candidate {
     uint64_t address;
-    struct fp_moment before;
+    struct fp_stamp before;
     struct fp_top top;
     /* Where the copies are that do not fit into the view. */
     uint64_t word[FP_TOP_WORDS], root[FP_TOP_ROOT_WORDS], tail[FP_TOP_TAIL_WORDS];
@@ -64,12 +64,12 @@ static struct fp_safe_read_span again_span(struct look *look, uint32_t i)
 static int is_same(const struct look *look, const struct candidate *c,
                    const struct fp_safe_read_span *again)
 {
-    struct fp_moment after;
+    struct fp_stamp after;
 
     if (again->result != 0)
         return 0;
-    fp_moment_decode(look->options->layout, again->into, &after);
-    return fp_moment_is_same(&c->before, &after);
+    fp_stamp_decode(look->options->layout, again->into, &after);
+    return fp_stamp_is_same(&c->before, &after);
 }
 
 static uint32_t plan_spans(struct look *look, uint32_t i, struct fp_safe_read_span *span)
@@ -221,7 +221,7 @@ static const struct fp_site *site_of(const struct look *look, uint64_t i)
 /* What of the process is copied: the fields of `top` that say so. */
 static void plan_top(struct candidate *c)
 {
-    const struct fp_moment *before = &c->before;
+    const struct fp_stamp *before = &c->before;
     struct fp_top *top = &c->top;
     uint64_t words = (before->hend - before->stop) / 8;
     struct fp_top_plan plan;
@@ -245,7 +245,7 @@ static void plan_top(struct candidate *c)
 }
 
 static void add_process(struct look *look, uint64_t address, uint32_t slot,
-                        const struct fp_moment *now)
+                        const struct fp_stamp *now)
 {
     const struct fp_site *site;
     struct candidate *c;
@@ -262,7 +262,7 @@ static void add_process(struct look *look, uint64_t address, uint32_t slot,
         look->counts->idle++;
         return;
     }
-    if (!fp_moment_has_stack(now)) {
+    if (!fp_stamp_has_stack(now)) {
         look->counts->moved++;
         return;
     }
@@ -283,13 +283,13 @@ static void read_structures(struct look *look, uint32_t from, uint32_t n)
             look->moment_bytes, 0};
     fp_safe_read_view(look->options->memory, look->span, n);
     for (uint32_t i = 0; i < n; i++) {
-        struct fp_moment now;
+        struct fp_stamp now;
 
         if (look->span[i].result != 0) {
             look->counts->unreadable++;
             continue;
         }
-        fp_moment_decode(look->options->layout, look->span[i].into, &now);
+        fp_stamp_decode(look->options->layout, look->span[i].into, &now);
         add_process(look, look->address[from + i], look->slot[from + i], &now);
     }
 }
@@ -330,7 +330,7 @@ static int sites_stayed(const struct look *look)
 
 int fp_waits_look(const struct fp_waits_options *options, struct fp_waits_counts *counts)
 {
-    uint32_t bytes = fp_moment_bytes(options->layout), slots = options->layout->process_limit, n;
+    uint32_t bytes = fp_stamp_bytes(options->layout), slots = options->layout->process_limit, n;
     struct look *look = malloc(sizeof *look + (size_t)BATCH * bytes);
     int err = 0;
 

@@ -188,16 +188,21 @@ TEST_WITH(a_chain_without_end_ends, create(8, 7))
 #define STRUCTURE (REGISTRATION + 0x1000)
 #define LABEL_INDEX 78u
 
-static uint64_t read_label(struct fixture *f, uint64_t label)
+/* `dictionary`: where the structure has it by then. */
+static uint64_t read_label_of(struct fixture *f, uint64_t label, uint64_t dictionary)
 {
     struct fp_layout layout = {.term = {.process_label = ATOM(LABEL_INDEX)}, .snapshot_size = 1024};
 
     layout.release = *fp_release_find(27);
     put_slot(f, LABEL_INDEX % 8, pair(f, ATOM(LABEL_INDEX), label));
-    fake_put_word(&f->memory, STRUCTURE + layout.release.offset[FP_FIELD_dictionary],
-                  f->snapshot.dictionary);
+    fake_put_word(&f->memory, STRUCTURE + layout.release.offset[FP_FIELD_dictionary], dictionary);
     fp_process_names_read(&layout, &f->memory.reader, STRUCTURE, &f->snapshot, &f->names);
     return f->names.label;
+}
+
+static uint64_t read_label(struct fixture *f, uint64_t label)
+{
+    return read_label_of(f, label, f->snapshot.dictionary);
 }
 
 TEST_WITH(a_label_is_an_atom_or_what_a_tuple_begins_with, create(8, 15))
@@ -219,14 +224,25 @@ TEST_WITH(any_other_term_is_no_label, create(8, 15))
 
 TEST_WITH(a_label_read_while_terms_moved_is_none, create(8, 15))
 {
-    f->snapshot.value[FP_METRIC_minor_gcs] = 1; /* one less by now */
+    uint64_t *const moved[] = {&f->snapshot.stamp.heap, &f->snapshot.stamp.hend};
+    const uint32_t moves_terms[] = {FP_PSFLG_GC, FP_PSFLG_EXITING, FP_PSFLG_FREE};
+
+    f->snapshot.stamp.gen_gcs = 1; /* one less by now */
     CHECK_INT(read_label(f, ATOM(5)), 0);
-    f->snapshot.value[FP_METRIC_minor_gcs] = 0;
-    f->snapshot.hend = 8;
-    CHECK_INT(read_label(f, ATOM(5)), 0);
-    f->snapshot.hend = 0;
-    f->snapshot.status = FP_STATUS_garbage_collecting;
-    CHECK_INT(read_label(f, ATOM(5)), 0);
+    f->snapshot.stamp.gen_gcs = 0;
+    for (size_t k = 0; k < 2; k++) {
+        *moved[k] = 8;
+        CHECK_INT(read_label(f, ATOM(5)), 0);
+        *moved[k] = 0;
+    }
+    for (size_t k = 0; k < 3; k++) {
+        f->snapshot.state = moves_terms[k];
+        CHECK_INT(read_label(f, ATOM(5)), 0);
+    }
+    f->snapshot.state = 0;
+    CHECK_INT(read_label_of(f, ATOM(5), DICTIONARY + 0x1000), 0);
+    f->snapshot.stamp.reds = 1; /* it has run since: its terms are where they were */
+    CHECK_INT(read_label(f, ATOM(5)), ATOM(5));
 }
 
 TEST_WITH(a_registered_name, create(8, 7))

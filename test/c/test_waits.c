@@ -454,14 +454,14 @@ TEST(no_more_processes_are_kept_than_a_batch_has)
     unsigned char bytes[FP_PROBE_WINDOW];
     struct fp_waits_counts counts = {0};
     struct look *look = calloc(1, sizeof *look);
-    struct fp_moment now;
+    struct fp_stamp now;
 
     create(25);
     spawn_caller(2, 1);
     CHECK_INT(
-        fp_safe_read(&b.vm.memory.reader, fake_process_at(2), bytes, fp_moment_bytes(&b.vm.layout)),
+        fp_safe_read(&b.vm.memory.reader, fake_process_at(2), bytes, fp_stamp_bytes(&b.vm.layout)),
         0);
-    fp_moment_decode(&b.vm.layout, bytes, &now);
+    fp_stamp_decode(&b.vm.layout, bytes, &now);
     look->options = &b.options;
     look->counts = &counts;
     look->candidates = BATCH;
