@@ -1,14 +1,15 @@
-/* stack.h - the words of an Erlang stack to the frames of a sample. The words are read by
- * session/off_cpu.c, and by capture/handler.c for a process that runs.
+/* stack.h - words of a stack as the frames of a sample. stack_copy.h copies the words of a process
+ * that is off CPU, capture/handler.c those of one that runs. Any thread; allocates nothing.
  *
  * On the stack of a process that is off CPU, a word between the top and the start is a return
- * address when it is a continuation pointer (low two bits 00) into JIT code. Pure. */
+ * address when it is a continuation pointer (low two bits 00) into JIT code. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/maps.h"
+#include "erts/process.h"
 #include "format/record.h"
 
 struct fp_stack {
@@ -29,3 +30,16 @@ void fp_stack_frames(struct fp_stack *stack, const struct fp_ranges *code, uint6
 
 /* Puts frames above the leaf. The root's end of a stack that gets too deep is cut. */
 void fp_stack_put_on_top(struct fp_stack *stack, const uint64_t *frame, uint32_t n);
+
+/* One frame. */
+static inline void fp_stack_only(struct fp_stack *stack, uint64_t frame)
+{
+    stack->count = 1;
+    stack->frame[0] = frame;
+}
+
+/* The frame of a process on CPU whose scheduler gives no capture. */
+static inline void fp_stack_not_sampled(struct fp_stack *stack, uint8_t status)
+{
+    fp_stack_only(stack, status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING);
+}

@@ -128,10 +128,7 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
     target->has_work = work != NULL;
     if (work != NULL && work != &target->work)
         target->work = *work;
-    target->state = now->state;
-    target->i = now->i;
-    target->stop = now->stop;
-    target->hend = now->hend;
+    target->stamp = now->stamp;
     return 1;
 full:
     fp_sampler_count(s, FP_COUNTER_dropped, 1);

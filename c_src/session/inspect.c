@@ -10,7 +10,7 @@
 #include "erts/dictionary.h"
 #include "erts/process_names.h"
 #include "erts/process_table.h"
-#include "session/off_cpu.h"
+#include "erts/stack_copy.h"
 #include "session/on_cpu.h"
 
 /* A capture takes microseconds, unless the machine gives the scheduler's thread no CPU: polled
@@ -101,7 +101,7 @@ static int read_off_cpu(struct fp_inspect *inspect, uint64_t address, struct fp_
     fp_safe_read_batch(&inspect->memory, span, n);
     if (!fp_stack_copy_is_whole(&copy, inspect->layout, span, n))
         return FP_ETORN;
-    if (!fp_ranges_contain(&inspect->ranges, i) && fp_off_cpu_nif(&inspect->memory, i, mfa))
+    if (!fp_ranges_contain(&inspect->ranges, i) && fp_stack_dirty_nif(&inspect->memory, i, mfa))
         nif = FP_FRAME_NIF | (i - sizeof mfa);
     fp_stack_copy_frames(&copy, inspect->layout, &inspect->memory, &inspect->ranges, nif,
                          &view->stack);
@@ -296,8 +296,9 @@ static int read_brief(struct fp_inspect *inspect, uint64_t pid, struct fp_proces
     else if (fp_process_hibernates(inspect->layout, &inspect->memory, snapshot))
         frame = FP_FRAME_BIF | snapshot->current;
     else if (!fp_ranges_contain(&inspect->ranges, frame))
-        frame = fp_off_cpu_nif(&inspect->memory, frame, mfa) ? FP_FRAME_NIF | (frame - sizeof mfa)
-                                                             : FP_FRAME_UNREADABLE;
+        frame = fp_stack_dirty_nif(&inspect->memory, frame, mfa)
+                    ? FP_FRAME_NIF | (frame - sizeof mfa)
+                    : FP_FRAME_UNREADABLE;
     fp_stack_only(&view->stack, frame);
     view->scheduler = 0;
     return 0;

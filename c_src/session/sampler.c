@@ -127,7 +127,7 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy, const stru
     struct fp_stack frames;
 
     if (!fp_ranges_contain(&s->code, stack->before.i)) {
-        if (fp_off_cpu_nif(s->options.memory, stack->before.i, mfa))
+        if (fp_stack_dirty_nif(s->options.memory, stack->before.i, mfa))
             nif = fp_emit_nif_name(s, mfa);
         else
             atomic_store_explicit(&s->options.code->stale, 1, memory_order_relaxed);
@@ -289,10 +289,7 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
 static int stack_is_known(struct fp_sampler *s, const struct target *target,
                           const struct fp_snapshot *now)
 {
-    return target->series.sampled && target->state == now->state &&
-           target->dictionary == now->dictionary && target->i == now->i &&
-           target->stop == now->stop && target->hend == now->hend &&
-           target->series.value[FP_METRIC_reductions] == now->value[FP_METRIC_reductions] &&
+    return target->series.sampled && fp_stamp_is_same(&target->stamp, &now->stamp) &&
            fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
 }
 

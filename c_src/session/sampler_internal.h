@@ -15,12 +15,9 @@
 #include "base/governor.h"
 #include "erts/capture/explain.h"
 #include "erts/capture/sigcapture.h"
-#include "erts/process.h"
 #include "erts/serving.h"
-#include "erts/stack.h"
-#include "erts/stamp.h"
+#include "erts/stack_copy.h"
 #include "erts/term/otel.h"
-#include "session/off_cpu.h"
 #include "session/sampler.h"
 #include "session/series.h"
 #include "session/stack_table.h"
@@ -41,14 +38,12 @@ struct target {
     int8_t status;      /* only samples of this status; -1: all */
     struct fp_series series;
     /* Of the last sample: */
-    uint32_t state;
-    uint64_t stack_token;
-    uint64_t i, stop, hend, registered_at;
+    struct fp_stamp stamp;
+    uint64_t stack_token, registered_at;
     uint8_t has_work;
     struct fp_work work;
     int64_t named_us, named_reductions; /* when its PROCESS record was pushed */
-    uint64_t dictionary;
-    int64_t dictionary_bytes; /* of its array */
+    int64_t dictionary_bytes;           /* of its dictionary's array */
     struct fp_otel_places otel;
 };
 
@@ -160,10 +155,9 @@ static inline int fp_target_admits(const struct target *target, uint8_t status)
 /* emit.c */
 
 /* One sample, with what it needs defined before it; NULL frames: those of the last; NULL work: it
- * is not known. Reductions
- * never fall: a capture counts them up to now, the structure perhaps only up to the process' last
- * pause. 1; 0 when the ring is full and the sample was dropped: then the next one's deltas reach
- * back to the last in the ring. */
+ * is not known. Reductions never fall: a capture counts them up to now, the structure perhaps only
+ * up to the process' last pause. 1; 0 when the ring is full and the sample was dropped: then the
+ * next one's deltas reach back to the last in the ring. */
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
                    const struct fp_stack *frames, const struct fp_work *work);
 /* The frame word of a NIF by its name, which the writer has then; FP_FRAME_NONE when there is no

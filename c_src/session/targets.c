@@ -15,7 +15,6 @@ int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now, int
         bytes = 0;
     if (bytes < 0)
         return FP_ETORN;
-    target->dictionary = now->dictionary;
     target->dictionary_bytes = bytes;
     now->value[FP_METRIC_memory] += bytes;
     return 0;

@@ -1,13 +1,12 @@
-/* off_cpu.h - the stack of a process that no normal scheduler runs: copied, then verified by its
- * structure. For the sampler, which copies many at once, and for inspect.c. Any thread; allocates
- * nothing. */
+/* stack_copy.h - the stack of a process that is off CPU, copied and verified by its structure. Any
+ * thread; allocates nothing. */
 #pragma once
 
 #include "base/safe_read.h"
 #include "erts/dictionary.h"
-#include "erts/process.h"
 #include "erts/stack.h"
 
+/* Many are copied at once, or one. */
 struct fp_stack_copy {
     uint64_t address;          /* of the process structure */
     struct fp_snapshot before; /* the structure before the stack is copied */
@@ -38,22 +37,9 @@ int fp_stack_copy_is_whole(const struct fp_stack_copy *copy, const struct fp_lay
 /* Where `i` is in no code, the process waits for a dirty scheduler or is on one: `i` points into
  * a trampoline behind the name of the NIF (erl_nfunc_sched.h, ErtsNativeFunc). 1 and the name,
  * or 0. */
-int fp_off_cpu_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3]);
+int fp_stack_dirty_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3]);
 
 /* The frames of a whole copy; `nif` is the frame of that NIF, or FP_FRAME_NONE. */
 void fp_stack_copy_frames(const struct fp_stack_copy *copy, const struct fp_layout *layout,
                           const struct fp_memory *memory, const struct fp_ranges *code,
                           uint64_t nif, struct fp_stack *stack);
-
-/* One frame. */
-static inline void fp_stack_only(struct fp_stack *stack, uint64_t frame)
-{
-    stack->count = 1;
-    stack->frame[0] = frame;
-}
-
-/* The frame of a process on CPU whose scheduler gives no capture. */
-static inline void fp_stack_not_sampled(struct fp_stack *stack, uint8_t status)
-{
-    fp_stack_only(stack, status == FP_STATUS_garbage_collecting ? FP_FRAME_GC : FP_FRAME_RUNNING);
-}

@@ -1,8 +1,7 @@
-#include "session/off_cpu.h"
+#include "erts/stack_copy.h"
 
 #include <string.h>
 
-#include "base/error.h"
 #include "erts/process_names.h"
 #include "erts/term.h"
 
@@ -48,28 +47,25 @@ void fp_stack_copy_found(struct fp_stack_copy *copy, const struct fp_safe_read_s
     copy->again = span->into;
 }
 
-static int same_moment(const struct fp_snapshot *a, const struct fp_snapshot *b)
-{
-    return a->id == b->id && a->state == b->state && a->stop == b->stop && a->hend == b->hend &&
-           a->i == b->i && a->dictionary == b->dictionary &&
-           a->value[FP_METRIC_reductions] == b->value[FP_METRIC_reductions];
-}
-
+/* One stamp may stand for many moments of a collection: there, the sizes have to fit each other. */
 int fp_stack_copy_is_whole(const struct fp_stack_copy *copy, const struct fp_layout *layout,
                            const struct fp_safe_read_span *span, uint32_t n)
 {
-    struct fp_snapshot after;
+    struct fp_snapshot collecting;
+    struct fp_stamp after;
 
     for (uint32_t i = 0; i < n; i++)
         if (span[i].result != 0)
             return 0;
     if (copy->before.dictionary != 0 && fp_dictionary_bytes(&copy->dictionary) < 0)
         return 0;
-    return fp_process_decode(layout, copy->again, &after) == 0 &&
-           same_moment(&copy->before, &after);
+    fp_stamp_decode(layout, copy->again, &after);
+    return fp_stamp_is_same(&copy->before.stamp, &after) &&
+           (copy->before.status != FP_STATUS_garbage_collecting ||
+            fp_process_decode(layout, copy->again, &collecting) == 0);
 }
 
-int fp_off_cpu_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3])
+int fp_stack_dirty_nif(const struct fp_memory *memory, uint64_t i, uint64_t mfa[3])
 {
     return i != 0 && fp_safe_read(memory, i - 24, mfa, 24) == 0 && fp_term_is_atom(mfa[0]) &&
            fp_term_is_atom(mfa[1]) && mfa[2] <= 255;
