@@ -3,7 +3,6 @@
  *   sampler.c         the life of a sample
  *   sampler_thread.c  the thread, its clock and its budget, creation and end
  *   targets.c         the processes that are sampled: which, and since when
- *   emit.c            records into the ring
  *   on_cpu.c          captures of the processes on schedulers
  *   off_cpu_work.c    messages in work and calls that are waited for, off CPU
  *   trace_ids.c       the traces that processes work for */
@@ -152,20 +151,6 @@ static inline int fp_target_admits(const struct target *target, uint8_t status)
     return target->status < 0 || target->status == status;
 }
 
-/* emit.c */
-
-/* One sample, with what it needs defined before it; NULL frames: those of the last; NULL work: it
- * is not known. Reductions never fall: a capture counts them up to now, the structure perhaps only
- * up to the process' last pause. 1; 0 when the ring is full and the sample was dropped: then the
- * next one's deltas reach back to the last in the ring. */
-int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
-                   const struct fp_stack *frames, const struct fp_work *work);
-/* The frame word of a NIF by its name, which the writer has then; FP_FRAME_NONE when there is no
- * room for it. */
-uint64_t fp_emit_nif_name(struct fp_sampler *s, const uint64_t mfa[3]);
-/* A scheduler that runs no process: slot of its pseudo process, number. */
-void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
-
 /* off_cpu_work.c */
 
 /* At a tick's begin. */
@@ -230,6 +215,14 @@ uint32_t fp_target_find_or_add(struct fp_sampler *s, uint64_t id, uint64_t addre
 /* sampler.c */
 
 void fp_sampler_tick(struct fp_sampler *s);
+/* One sample, with what it needs defined before it; NULL frames: those of the last; NULL work: it
+ * is not known. Reductions never fall: a capture counts them up to now, the structure perhaps only
+ * up to the process' last pause. 1; 0 when the ring is full and the sample was dropped: then the
+ * next one's deltas reach back to the last in the ring. */
+int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
+                   const struct fp_stack *frames, const struct fp_work *work);
+/* A scheduler that runs no process: slot of its pseudo process, number. */
+void fp_emit_idle(struct fp_sampler *s, uint32_t slot, uint32_t number);
 
 /* sampler_thread.c */
 

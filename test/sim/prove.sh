@@ -96,7 +96,7 @@ blocks do not begin with whole samples: session/writer
 + if (0) fp_perf_script_set_block(
 the file keeps the offset of its clock: session/writer
 - offset_us += step_us;
-a dropped sample is not counted: session/emit
+a dropped sample is not counted: session/sampler
 - fp_sampler_count(s, FP_COUNTER_dropped, 1);
 a stack is not read again behind its structure: session/sampler
 - if (s->copy[i + k].is_whole)
@@ -112,7 +112,7 @@ a capture that is refused is not counted: session/on_cpu
 - fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, 1);
 what is pending at the end is forgotten: session/on_cpu
 - fp_sampler_give_up(s, FP_COUNTER_inconsistent_late, s->pending[at].ticks);
-an idle scheduler is not attempted: session/emit
+an idle scheduler is not attempted: session/sampler
 - fp_sampler_count(s, FP_COUNTER_attempted, 1);
 -     target->series.scheduler
 + target->series.scheduler
