@@ -18,7 +18,10 @@ main([File, Out]) ->
     Start = maps:get(time_us, hd(Samples)),
     Rows = with_since([S#{at := T - Start} || #{at := T} = S <- named(Samples)]),
     Metrics = lists:sort(maps:keys(maps:get(metrics, hd(Rows)))),
-    Result = #{samples => lists:sum([N || #{looks := N} <- Rows]), lines => lines(File, Start),
+    {ok, Own, _} = reader_oracle:own(File),
+    #{figures := #{<<"ticks">> := {Ticks, _}}} = lists:last(Own),
+    Result = #{samples => lists:sum([N || #{looks := N} <- Rows]), ticks => Ticks,
+        isWhole => lists:all(fun(#{looks := N}) -> N =:= 1 end, Rows), lines => lines(File, Start),
         heat => heats(Rows, Metrics), flame => flames(Rows, Metrics),
         compare => [compared(Rows, {0, ?SECOND}, {2 * ?SECOND, 3 * ?SECOND}, M)
                     || M <- [samples, {delta, <<"reductions">>}, {value, <<"memory">>}]],
@@ -76,16 +79,19 @@ heat(Rows, {value, Metric} = Measure, PerSecond) ->
     Steps = [Step || One <- maps:values(maps:groups_from_list(Process, Rows)),
         Step <- steps(lists:keysort(1, [{At, figure(Measure, S)} || #{at := At} = S <- One]))],
     Areas = lists:foldl(fun(Step, Acc) -> area(Step, CellUs, Acc) end, #{}, Steps),
+    End = lists:max([At || #{at := At} <- Rows]),
     #{hash => text([<<"measure=">>, Metric, <<"&rows=">>, integer_to_binary(PerSecond)]),
-      cells => [[C * CellUs, Area / CellUs] || {C, Area} <- lists:sort(maps:to_list(Areas))]};
+      cells => [[C * CellUs, Area / min(CellUs, End - C * CellUs)]
+                || {C, Area} <- lists:sort(maps:to_list(Areas))]};
 heat(Rows, Measure, PerSecond) ->
     CellUs = ?SECOND div PerSecond,
-    Cells = lists:foldl(fun({At, W, N}, Acc) ->
+    Cells = lists:foldl(fun(#{at := At} = S, Acc) ->
+        {W, N} = last_look(Measure, S),
         maps:update_with(floor(At / CellUs), fun({Sum, Looks}) -> {Sum + W, Looks + N} end,
             {W, N}, Acc)
-    end, #{}, [Look || S <- Rows, Look <- looks(Measure, S)]),
+    end, #{}, Rows),
     #{hash => text([<<"measure=">>, id(Measure), <<"&rows=">>, integer_to_binary(PerSecond)]),
-      cells => [[C * CellUs, round(Sum), N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
+      cells => [[C * CellUs, Sum, N] || {C, {Sum, N}} <- lists:sort(maps:to_list(Cells))]}.
 
 %% A process has what its last sample said until its next one, unless that comes too late.
 steps([{From, Value} | [{To, _} | _] = Next]) when To - From =< ?SAMPLED_WITHIN ->
@@ -101,15 +107,9 @@ area({From, To, Value}, CellUs, Areas) ->
     Area = Value * (Until - From),
     area({Until, To, Value}, CellUs, maps:update_with(Cell, fun(A) -> A + Area end, Area, Areas)).
 
-%% {Time, Weight, Looks}: at the same distance from each other; what changed, changed
-%% at the last.
-looks(Measure, #{at := At, since := Since, looks := N} = S) when N =:= 1; At =:= Since ->
-    [{At, weight(Measure, S), N}];
-looks({delta, _} = Measure, #{at := At, since := Since, looks := N} = S) ->
-    [{At, weight(Measure, S), 1} | [{Since + K * (At - Since) / N, 0, 1}
-        || K <- lists:seq(1, N - 1)]];
-looks(Measure, #{at := At, since := Since, looks := N} = S) ->
-    [{Since + K * (At - Since) / N, weight(Measure, S) / N, 1} || K <- lists:seq(1, N)].
+%% Of several looks only the last one has a time that the file tells. What changed, changed there.
+last_look(samples, #{looks := N}) when N > 1 -> {1, 1};
+last_look(Measure, #{looks := N} = S) -> {weight(Measure, S), min(1, N)}.
 
 weight(samples, #{looks := N}) -> N;
 weight({value, _} = Measure, #{looks := N} = S) -> N * figure(Measure, S);

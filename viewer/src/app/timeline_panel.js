@@ -144,6 +144,7 @@ export class TimelinePanel {
           pids.has(profile.pid(process))),
       isMatch: isMatch && ((lane) => lane.processes.some((process) => isMatch.process[process])),
       colours: this.colours,
+      missed: basics.sampling?.missed ?? [],
       waits: rest?.profile === profile ? rest.waits : null,
       range: state.range,
       other: state.view === 'compare' && state.otherFile === '' ? state.otherRange : null,
@@ -200,7 +201,7 @@ export class TimelinePanel {
     if (basics.only) return [basics.only];
     const tracks = [
       samplingTrackOf(basics.sampling, rest?.losses ?? []),
-      activityTrackOf(basics.sums, rest?.node.schedulers || basics.schedulers.length, colours),
+      activityTrackOf(basics, rest?.node.schedulers || basics.schedulers.length, colours),
     ];
     if (basics.schedulers.length > 0) {
       tracks.splice(1, 0, schedulersTrackOf(basics.schedulers, profile, colours));
@@ -283,6 +284,7 @@ async function basicsOf(profile, grid) {
   return {
     lanes,
     sums: lanes.sums(),
+    peaks: await lanes.peaks(),
     schedulers: await makeSchedulers(profile, grid),
     sampling: await profile.samplingTrack(),
     totals: await profile.activityTotals(),

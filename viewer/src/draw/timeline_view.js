@@ -6,11 +6,14 @@ import { ACTIVITIES } from '../model/activity.js';
 import { LANE_LINES } from '../model/lanes.js';
 import { h, hideTip, showTip, sizeCanvas, themeColour } from './dom.js';
 import { channels } from './palette.js';
+import { canvasPattern } from './patterns.js';
+import { MISSED } from './tracks.js';
 
 const GUTTER = 150; // names, at the left
 const SCALES = 60; // ends of scales, at the right
 const NARROW = 720; // of the page: there is less room for both
 const GAP = 5; // between tracks
+const MISSED_LEAST = 2; // pixels
 const AXIS = 16;
 const LANE = 20;
 const FONT = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
@@ -69,7 +72,7 @@ export class TimelineView {
 
   /**
    * @param shown {axis, wholeUs, startUs, tracks, lanes: of laneList(), laneOf(i),
-   * isSelected(lane), isMatch(lane), colours, range, other}
+   * isSelected(lane), isMatch(lane), colours, missed: [[fromUs, toUs)], range, other}
    */
   show(shown) {
     if (shown.lanes !== this.shown?.lanes || shown.laneOf !== this.shown?.laneOf
@@ -136,6 +139,7 @@ export class TimelineView {
       context.rect(axis.left, top, axis.pixels, track.height + 1);
       context.clip();
       track.paint(context, axis, top);
+      if (track.isSampled) this.paintMissed(context, top, track.height);
       context.restore();
       this.paintScale(context, track, top);
     }
@@ -173,6 +177,20 @@ export class TimelineView {
       const x = axis.x(us) + 3;
       if (x + context.measureText(text).width < axis.left + axis.pixels + SCALES) {
         context.fillText(text, x, y + 10);
+      }
+    }
+  }
+
+  // Nothing is known of time without ticks: it is hatched if it is wide enough to be seen.
+  paintMissed(context, top, height) {
+    const { axis, missed } = this.shown;
+    for (const [from, to] of missed) {
+      const x = axis.x(Math.max(axis.fromUs, from));
+      const width = axis.x(Math.min(axis.toUs, to)) - x;
+      if (width < MISSED_LEAST) continue;
+      for (const fill of [themeColour('cell-missed'), canvasPattern(context, 'hatch')]) {
+        context.fillStyle = fill;
+        context.fillRect(x, top, width, height);
       }
     }
   }
@@ -223,6 +241,7 @@ export class TimelineView {
     const first = Math.floor(top / LANE);
     const end = Math.min(lanes.length, Math.ceil((top + height) / LANE));
     for (let i = first; i < end; i++) this.paintLane(context, i, i * LANE - top);
+    this.paintMissed(context, 0, height);
     this.paintRanges(context, height);
     if (this.shown.waits) this.paintWaits(context, top);
   }
@@ -517,6 +536,7 @@ export class TimelineView {
     const made = this.shown.laneOf(index);
     const x = Math.max(0, Math.min(axis.pixels - 1, Math.floor((us - axis.fromUs)
         / axis.perPixel)));
+    if (this.shown.missed.some(([from, to]) => from <= us && us < to)) return [lane.text, MISSED];
     if (made.known[x] < NOT_SAMPLED) return [lane.text, 'not sampled'];
     return [lane.text, ...this.tellWaits(lane), ...ACTIVITIES
         .map((name, n) => [name, made.shares[n][x]])

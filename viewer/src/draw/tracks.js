@@ -12,6 +12,8 @@ const SCHEDULERS_MOST = 32; // lanes: more than that are lower
 const STACKED = ['running', 'collecting', 'ready'];
 const ACTIVITY_TITLES = { running: 'running', collecting: 'collecting', ready: 'ready' };
 
+export const MISSED = 'ticks are missing here';
+
 export function column(axis, us) {
   return Math.max(0, Math.min(axis.pixels - 1, Math.floor((us - axis.fromUs) / axis.perPixel)));
 }
@@ -54,7 +56,7 @@ export function samplingTrackOf({ hertz, missed, steps, coarse }, losses) {
       const isCoarse = coarse?.times.some((time) => within(time, us));
       return [...(rate > 0 ? [`sampled ${exact(Math.round(rate))} times a second`] : []),
           ...(step === undefined ? [] : ['changed to stay within the CPU budget']),
-          ...(isMissed ? ['ticks are missing here'] : []),
+          ...(isMissed ? [MISSED] : []),
           ...(isCoarse ? [`coarse here: equal samples of ${coarse.us / 1e6} s are one`] : []),
           ...losses];
     },
@@ -75,6 +77,7 @@ export function schedulersTrackOf(schedulers, profile, colours) {
     id: 'schedulers',
     title: 'schedulers',
     note: 'what ran',
+    isSampled: true,
     height: lane * schedulers.length,
     paint(context, axis, y) {
       schedulers.forEach(({ owner, ran, collecting }, n) => {
@@ -101,18 +104,23 @@ export function schedulersTrackOf(schedulers, profile, colours) {
   };
 }
 
-/** @param sums of makeLanes().sums(); schedulers: how many are known of, or 0 */
-export function activityTrackOf(sums, schedulers, colours) {
-  const total = sums.running.map((_, x) => STACKED.reduce((sum, name) => sum + sums[name][x], 0));
-  const most = Math.max(schedulers, greatest(total)) || 1;
+/** @param sums, peaks of makeLanes(); schedulers: how many are known of, or 0 */
+export function activityTrackOf({ sums, peaks, sampling: { coarse } }, schedulers, colours) {
+  const total = coarse ? sums.running.map((_, x) =>
+      STACKED.reduce((sum, name) => sum + sums[name][x], 0)) : peaks;
+  const most = Math.max(schedulers, greatest(peaks), greatest(total)) || 1;
   const height = 56;
   return {
     id: 'activity',
     title: 'on CPU and ready',
     note: schedulers > 0 ? `sampled; ${counted(schedulers, 'scheduler')}` : 'sampled, at a time',
+    isSampled: true,
     most: exact(Math.round(most)),
     height,
     paint(context, axis, y) {
+      context.fillStyle = themeColour('muted');
+      peaks.forEach((peak, x) => peak > 0
+          && context.fillRect(axis.left + x, y + height - (peak * height) / most, 1, 1));
       for (let x = 0; x < axis.pixels; x++) {
         let at = y + height;
         for (const name of STACKED) {
@@ -136,7 +144,8 @@ export function activityTrackOf(sums, schedulers, colours) {
     tell(us, axis) {
       const x = column(axis, us);
       return ['processes at a time, of those sampled', ...STACKED.map((name) =>
-          `${ACTIVITY_TITLES[name]}: ${sums[name][x].toFixed(1)}`)];
+          `${ACTIVITY_TITLES[name]}: ${sums[name][x].toFixed(1)}`),
+      ...(peaks[x] > 0 ? [`at most ${exact(Math.round(peaks[x]))} at a tick`] : [])];
     },
   };
 }

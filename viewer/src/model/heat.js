@@ -4,6 +4,7 @@
 import { eachRow } from './selection.js';
 import { valuesOf, weightsOf } from './measures.js';
 import { Area, sumSteps } from './steps.js';
+import { tickAfter } from './ticks.js';
 
 /** What a cell is, when it has no number. */
 export const CELL = { value: 0, outside: 1, empty: 2, missed: 3 };
@@ -29,10 +30,11 @@ export async function makeHeat(selection, measure, scale) {
     const weight = weights === null ? 1 : weights[row];
     if (coarse?.has(time[row])) heat.addCoarse(time[row], weight, looks?.[row] ?? 1);
     else if (looks === null || looks[row] === 1) heat.add(time[row], weight, 1);
-    else heat.spread(since[row], time[row], weight, looks[row]);
+    else heat.spread(ticks.starts, since[row], time[row], weight, looks[row]);
   });
   heat.setTicks(ticks, profile.durationUs);
-  if (isValue) heat.setLevels(await levelsOf(selection, measure, ticks, heat, coarse));
+  if (isValue) heat.setLevels(await levelsOf(selection, measure, ticks, heat, coarse),
+      coarse === null ? ticks.endUs : profile.durationUs);
   return heat;
 }
 
@@ -112,15 +114,18 @@ class Heat {
     return cell < this.values.length ? cell : -1;
   }
 
-  // Looks at the same distance from each other. What had changed had changed at
+  // Observations at the ticks of that time, as evenly as may be. What had changed had changed at
   // the last of them.
-  spread(since, until, weight, count) {
-    if (since === until) return this.add(until, weight, count);
+  spread(starts, since, until, weight, count) {
+    const first = tickAfter(starts, since);
+    const among = tickAfter(starts, until) - first;
+    if (since === until || among === 0) return this.add(until, weight, count);
     const isDelta = this.measure.kind === 'delta';
-    for (let n = 1; n <= count; n++) {
-      const share = isDelta ? (n === count ? weight : 0) : weight / count;
-      this.add(since + (n * (until - since)) / count, share, 1);
+    for (let n = 1; n < count; n++) {
+      const tick = first + Math.ceil((n * among) / count) - 1;
+      this.add(starts[tick], isDelta ? 0 : weight / count, 1);
     }
+    this.add(until, isDelta ? weight : weight / count, 1);
   }
 
   // Of observations and ticks of which a span tells the times are estimates, apart: where one
@@ -148,10 +153,12 @@ class Heat {
     this.samples.forEach((n, cell) => n > 0 && (this.kinds[cell] = CELL.value));
   }
 
-  setLevels({ sums, known }) {
+  // The mean of a cell is that of its time in the profile.
+  setLevels({ sums, known }, endUs) {
     for (let cell = 0; cell < sums.length; cell++) {
       const isKnown = known[cell] > 0;
-      this.values[cell] = isKnown ? sums[cell] : 0;
+      const part = Math.min(1, (endUs - this.timeOf(cell)[0]) / this.cellUs);
+      this.values[cell] = isKnown ? sums[cell] / part : 0;
       if (isKnown) this.kinds[cell] = CELL.value;
       else if (this.kinds[cell] === CELL.value) this.kinds[cell] = CELL.empty;
     }

@@ -2,8 +2,9 @@
 // A sample holds until the next one of its process (steps.js); behind its last, for one tick. One
 // that is several, in a coarse report, is a part of its interval.
 
-import { ACTIVITIES, activitiesOf } from './activity.js';
+import { ACTIVITIES, activitiesOf, isBusy } from './activity.js';
 import { Area, sampledWithin } from './steps.js';
+import { tickAfter } from './ticks.js';
 import { TRENDS, trendValues } from './trends.js';
 
 const WORD_BYTES = 8;
@@ -13,7 +14,8 @@ export const LANE_LINES = ['mailbox', 'binaries'];
 
 /**
  * @param grid {fromUs, cells, cellUs}
- * @returns {sums(): by activity, how many processes at a time; matches(isMatch): the share of the
+ * @returns {sums(): by activity, how many processes at a time; peaks(): by cell, the most of those
+ * on a CPU or ready at one tick; matches(isMatch): the share of the
  * samples; lane(processes, lines: of lineValues(), isMatch(row)): {shares: by activity, the part
  * of each cell that was so; known: how many of them were sampled; matches: how many matched;
  * mailbox, binaries: {values: the greatest of the cell, NaN where unknown; most}, or null}}
@@ -23,6 +25,7 @@ export async function makeLanes(profile, grid) {
   const samples = await samplesOf(profile, grid);
   return {
     sums: () => activitySums(samples, profile.processCount),
+    peaks: async () => peaksOf(await profile.found('busy', busyAtTicks), grid),
     lane: (processes, lines, isMatch) => laneOf(samples, processes, lines, isMatch),
     matches: (isMatch) => matchShares(samples, profile.processCount, isMatch),
   };
@@ -51,6 +54,31 @@ async function samplesOf(profile, grid) {
   const { usualUs } = await profile.ticks();
   const byProcess = await profile.byProcess();
   return new Samples(profile, byProcess, await profile.coarse(), usualUs, grid);
+}
+
+// Of merged samples the times say nothing about ticks.
+async function busyAtTicks(profile) {
+  const { starts } = await profile.ticks();
+  const coarse = await profile.coarse();
+  const { time_us: time, status } = profile.columns;
+  const busy = profile.statuses.map((name) => name === '' || isBusy(name));
+  const counts = new Float64Array(starts.length);
+  profile.eachRun(0, profile.rows, (first, end) => {
+    for (let row = first; row < end; row++) {
+      if (busy[status[row]] && !coarse?.has(time[row])) counts[tickAfter(starts, time[row]) - 1]++;
+    }
+  });
+  return { starts, counts };
+}
+
+function peaksOf({ starts, counts }, { cells, cellUs, fromUs }) {
+  const peaks = new Float64Array(cells);
+  const end = tickAfter(starts, fromUs + cells * cellUs);
+  for (let tick = tickAfter(starts, fromUs); tick < end; tick++) {
+    const cell = Math.floor((starts[tick] - fromUs) / cellUs);
+    if (counts[tick] > peaks[cell]) peaks[cell] = counts[tick];
+  }
+  return peaks;
 }
 
 // The samples of the window, a process at a time.

@@ -5,6 +5,7 @@
 // A measure is known by a word: samples, period, collecting, binaries, memory, memory.delta.
 
 import { BINARIES, helpOf } from './metrics_help.js';
+import { tickAfter } from './ticks.js';
 
 const DELTA = '.delta';
 const WORD_BYTES = 8;
@@ -101,7 +102,7 @@ async function timesOf(profile, wanted) {
   const { status, time_us: time } = profile.columns;
   const coarse = await profile.coarse();
   const stepAt = (us) => (coarse?.has(us) ? coarse.lengthOf(us) / coarse.ticksOf(us)
-      : steps[tickAt(starts, us)]);
+      : steps[Math.max(0, tickAfter(starts, us) - 1)]);
   return Float64Array.from(status, (one, row) => (one !== wanted ? 0
       : stepAt(time[row]) * (profile.looks === null ? 1 : profile.looks[row])));
 }
@@ -113,15 +114,4 @@ function stepsOf(starts, missed) {
   starts.forEach((start, i) => ends.has(start) && (steps[i] = ends.get(start) - starts[i - 1]));
   if (steps.length > 1) steps[0] = steps[1];
   return steps;
-}
-
-/** The number of the last tick that has begun by then. */
-function tickAt(starts, us) {
-  let [low, high] = [0, starts.length];
-  while (high - low > 1) {
-    const middle = (low + high) >>> 1;
-    if (starts[middle] <= us) low = middle;
-    else high = middle;
-  }
-  return low;
 }

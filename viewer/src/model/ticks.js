@@ -12,14 +12,15 @@ const TICK_APART_US = 500;
 const GAP_MISSED = 2;
 const GAPS_AROUND = 15;
 
-/** @returns {starts: Float64Array of the ticks' times, missed: [[fromUs, toUs)] without some,
-    usualUs: the median of the times between ticks, 0: there is one tick at most} */
+/** @returns {starts: Float64Array of the ticks' times, endUs: of the last sample,
+    missed: [[fromUs, toUs)] without some, usualUs: the median of the times between ticks, 0: there
+    is one tick at most} */
 export async function findTicks(profile) {
   await profile.need('time_us');
-  const seen = startsOf(profile);
+  const { starts: seen, endUs } = startsOf(profile);
   const spans = profile.looks === null ? [] : spansOf(profile, await profile.coarse());
   const starts = Float64Array.from(spans.length === 0 ? seen : filled(seen, spans));
-  return { starts, missed: missedOf(starts), usualUs: usualGap(starts) };
+  return { starts, endUs, missed: missedOf(starts), usualUs: usualGap(starts) };
 }
 
 function missedOf(starts) {
@@ -45,7 +46,9 @@ function startsOf(profile) {
   const { time_us: time } = profile.columns;
   const starts = [];
   let last = -Infinity;
+  let endUs = 0;
   const see = (now) => {
+    endUs = now;
     if (now - last > TICK_APART_US) starts.push((last = now));
   };
   if (!profile.isOrdered) {
@@ -54,44 +57,66 @@ function startsOf(profile) {
       for (let row = first; row < end; row++) times.push(time[row]);
     });
     Float64Array.from(times).sort().forEach(see);
-    return starts;
+    return { starts, endUs };
   }
   profile.eachRun(0, profile.rows, (first, end) => {
     for (let row = first; row < end; row++) see(time[row]);
   });
-  return starts;
+  return { starts, endUs };
 }
 
-// The times [since, until] of which one sample tells that it was looked every
-// `step`, in the order of their begins.
-// Samples merged in a report tell no such thing.
+// The times (since, until] in which a process was sampled `count` times, the shortest first.
+// Samples that a report has merged have no such times.
 function spansOf({ looks, since, columns: { time_us: time } }, coarse) {
   const spans = [];
   looks.forEach((count, row) => {
-    const length = time[row] - since[row];
-    if (count > 1 && length > 0 && !coarse?.has(time[row])) {
-      spans.push({ since: since[row], until: time[row], step: length / count });
+    if (count > 1 && time[row] - since[row] > TICK_APART_US && !coarse?.has(time[row])) {
+      spans.push({ since: since[row], until: time[row], count });
     }
   });
-  return spans.sort((a, b) => a.since - b.since);
+  return spans.sort((a, b) => a.until - a.since - (b.until - b.since));
 }
 
-// Ticks at which nothing moved left no sample of their own: a span tells of them.
+// Ticks at which nothing moved left no sample of their own: the count of a span has them. A span
+// whose ticks are all known says that none is missing between them: the sampler was late there.
 function filled(starts, spans) {
-  const all = [];
-  let next = 0;
-  let longest = spans[0]; // of those that have begun
-  starts.forEach((start, i) => {
-    all.push(start);
-    const end = starts[i + 1] ?? start;
-    for (; next < spans.length && spans[next].since <= start + TICK_APART_US; next++) {
-      if (spans[next].until >= longest.until) longest = spans[next];
+  const more = new Uint32Array(starts.length); // ticks behind each one, before the next
+  const full = new Int32Array(starts.length + 1); // by how many spans more than before
+  const some = [];
+  for (const span of spans) {
+    const [first, end] = [tickAfter(starts, span.since), tickAfter(starts, span.until)];
+    const missing = span.count - (end - first);
+    if (missing > 0 && first > 0) some.push([first - 1, end - 1, missing]);
+    if (missing === 0 || missing === -1) {
+      full[Math.max(0, first - 1)]++;
+      full[Math.max(0, end - 1)]--;
     }
-    if (longest.until < end - TICK_APART_US || longest.since > start + TICK_APART_US) return;
-    const count = Math.round((end - start) / longest.step);
-    for (let n = 1; n < count; n++) all.push(start + (n * (end - start)) / count);
-  });
-  return all;
+  }
+  for (let i = 1; i < full.length; i++) full[i] += full[i - 1];
+  for (const [first, end, missing] of some) {
+    let left = missing - more.subarray(first, end).reduce((sum, n) => sum + n, 0);
+    const widest = (best, i) => (full[i] > 0 || share(i) <= share(best) ? best : i);
+    const share = (i) => (i < 0 ? 2 * TICK_APART_US : (starts[i + 1] - starts[i]) / (more[i] + 1));
+    for (; left > 0; left--) {
+      let best = -1;
+      for (let i = first; i < end; i++) best = widest(best, i);
+      if (best < 0) break;
+      more[best]++;
+    }
+  }
+  return starts.flatMap((start, i) => Array.from({ length: more[i] + 1 }, (_, n) =>
+      (n === 0 ? start : start + (n * (starts[i + 1] - start)) / (more[i] + 1))));
+}
+
+/** The number of the first tick of sorted `starts` that is later than `us`. */
+export function tickAfter(starts, us) {
+  let [low, high] = [0, starts.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (starts[middle] <= us) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function quantile(numbers, share) {
