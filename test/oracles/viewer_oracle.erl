@@ -252,18 +252,23 @@ processes(Rows, Range) ->
     Table = lists:foldl(
         fun(#{pid := Pid, label := Label, status := Status, looks := Looks} = S, Acc) ->
             New = #{pid => Pid, name => Label, samples => 0, reductions => 0, queue_peak => 0,
-                    memory_peak => 0, growth => 0, statuses => #{}},
+                    memory_peak => 0, binaries_peak => 0, growth => 0, statuses => #{}},
             #{samples := N, reductions := R, queue_peak := Q, memory_peak := M, growth := G,
-              statuses := Statuses} = P = maps:get(Pid, Acc, New),
+              binaries_peak := B, statuses := Statuses} = P = maps:get(Pid, Acc, New),
             Acc#{Pid => P#{samples := N + Looks,
                            reductions := R + weight({delta, <<"reductions">>}, S),
                            queue_peak := max(Q, figure({value, <<"message_queue_len">>}, S)),
                            memory_peak := max(M, figure({value, <<"memory">>}, S)),
+                           binaries_peak := max(B, binaries(S)),
                            growth := G + weight({delta, <<"memory">>}, S),
                            statuses := maps:update_with(Status, fun(C) -> C + Looks end, Looks,
                                Statuses)}}
         end, #{}, [S || S <- Rows, in(Range, S)]),
     #{hash => text([<<"view=processes">>, range(<<"range">>, Range)]), rows => maps:values(Table)}.
+
+%% Metrics of words, in bytes.
+binaries(S) ->
+    8 * lists:sum([figure({value, M}, S) || M <- [<<"bin_vheap_size">>, <<"bin_old_vheap_size">>]]).
 
 functions(Rows, Measure) ->
     Table = lists:foldl(fun(#{frames := Frames} = S, Acc) ->

@@ -78,7 +78,7 @@ function columnsOf(profile) {
     number('memory_peak', 'most memory', (row) => row.memoryPeak, (row) =>
         short(row.memoryPeak, 'bytes')),
     number('binaries_peak', 'most binaries', (row) => row.binariesPeak, (row) =>
-        short(row.binariesPeak, 'words')),
+        short(row.binariesPeak, 'bytes')),
     number('growth', 'growth', (row) => row.growth, (row) => short(row.growth, 'bytes')),
   ];
 }

@@ -29,7 +29,7 @@ export function csv(rows) {
 
 function csvCell(value) {
   const text = String(value);
-  if (typeof value === 'number') return text;
+  if (typeof value === 'number') return Number.isNaN(value) ? '' : text;
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

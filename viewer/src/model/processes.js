@@ -3,6 +3,7 @@
 import { eachRow } from './selection.js';
 import { trendValues } from './trends.js';
 
+const WORD_BYTES = 8;
 const WAITING = 'waiting';
 
 export async function processTable(selection) {
@@ -27,6 +28,7 @@ export async function processTable(selection) {
     call: profile.initialCall(p),
     waitsIn: waits.of(p),
     ...one,
+    binariesPeak: WORD_BYTES * one.binariesPeak,
   }));
 }
 
