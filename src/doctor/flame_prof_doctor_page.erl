@@ -87,7 +87,8 @@ failed(Why) ->
 encoded(Term) ->
     flame_prof_json:encode_for_page(Term).
 
-%% @private `range' is in microseconds since the profile's begin, as all times of the page.
+%% @private `range' is in microseconds since the profile's begin, as all times of the page. The page
+%% leaves out what is at its end, which is the time of the last sample: that belongs to it.
 -spec of_diagnosis(
     flame_prof_doctor:diagnosis(),
     flame_prof_profile:info() | {error, flame_prof:reason()}
@@ -126,7 +127,7 @@ shown(#{kind := Kind, severity := Severity, title := Title, sentences := Sentenc
         view => view(maps:get(view, Finding, #{}))
     }.
 
-range(#{range := {From, To}}, First) when From < To -> [max(0, From - First), To - First];
+range(#{range := {From, To}}, First) when From < To -> [max(0, From - First), To - First + 1];
 range(_, _) -> undefined.
 
 %% What the page's address says of it: the page takes what it knows.

@@ -61,43 +61,49 @@ is_late(#{runnable := Ready, observations := All}, #{ready := Most}) -> Ready > 
 told(Process, Samples, Evidence, #{very_long := VeryLong, stays := Stayed}) ->
     #{queue := Queue, queue_range := {First, _, Most, Last}, pid := Pid} = Process,
     #{first_us := FromUs, last_us := ToUs} = Process,
-    PeakUs = hd([TimeUs || {TimeUs, _, Max, _} <- Queue, Max =:= Most]),
+    #{from := Least, from_us := BeginUs, to_us := PeakUs} = Climb =
+        flame_prof_doctor_series:climb(Queue, Most, ToUs),
     Stays = Last >= Stayed * Most,
-    Rate = (Last - First) * 1.0e6 / max(1, ToUs - FromUs),
+    Grew = Most > ?GREW * Least,
+    Rate = (Most - Least) * 1.0e6 / max(1, PeakUs - BeginUs),
     Function = flame_prof_doctor_samples:function(Samples, Process),
     #{sentence := Sender, numbers := Sent, processes := Senders} =
         flame_prof_doctor_senders:of_mailbox(Pid, Evidence),
     Finding = flame_prof_doctor_samples:finding(kind(), Process, #{
         severity => case Most >= VeryLong andalso Stays of true -> critical; false -> warning end,
         size => Most,
-        title => ["has ", ["up to " || not Stays], number(Most), " messages in its mailbox"],
+        title => [title(Stays, Most, Last), " messages in its mailbox"],
         sentences => [
-            ["Its message queue ", course(First, Most, Last, Stays, Rate, FromUs, PeakUs, ToUs)],
+            ["Its message queue ", course(Grew, Climb#{to => Most, rate => Rate}, ToUs - FromUs),
+                [[" It is ", number(Last), " at the end."] || Last =/= Most]],
             Sender,
             work(Process, Function),
             ["Seen in ", number(maps:get(observations, Process)), " samples."]
         ],
         command => ["flame_prof mailbox NODE ", flame_prof_doctor_samples:target(Process)],
         numbers => Sent#{most => Most, first => First, last => Last, per_second => Rate,
-            peak_us => PeakUs - FromUs},
+            peak_us => PeakUs - BeginUs},
         function => Function,
-        range => {FromUs, ToUs},
-        view => #{show => all, measure => samples, levels => [process, status], view => flame}
+        range => {maps:get(Grew, #{true => BeginUs, false => FromUs}), ToUs},
+        view => #{show => all, measure => message_queue_len, levels => [process, status],
+            view => flame}
     }),
     #{processes := Own} = Finding,
     Finding#{processes := Own ++ Senders}.
 
-course(First, Most, _Last, true, Rate, FromUs, _PeakUs, ToUs) when Most > ?GREW * First ->
-    ["grew from ", number(First), " to ", number(Most), " messages in ", seconds(ToUs - FromUs),
+title(true, _Most, Last) -> ["has ", number(Last)];
+title(false, Most, _Last) -> ["had up to ", number(Most)].
+
+course(false, #{to := Most}, Us) ->
+    ["had up to ", number(Most), " messages in ", seconds(Us), "."];
+course(true, #{from := Least, from_us := FromUs, to := Most, to_us := ToUs, unseen_us := 0,
+    rate := Rate}, _) ->
+    ["grew from ", number(Least), " to ", number(Most), " messages in ", seconds(ToUs - FromUs),
         ", ", number(Rate), " a second."];
-course(_First, Most, _Last, true, _Rate, FromUs, _PeakUs, ToUs) ->
-    ["stays at up to ", number(Most), " messages for ", seconds(ToUs - FromUs), "."];
-course(First, Most, Last, false, _Rate, FromUs, _PeakUs, ToUs) when Most < 2 * First ->
-    ["has up to ", number(Most), " messages in ", seconds(ToUs - FromUs), ", and ", number(Last),
-        " at the end."];
-course(First, Most, Last, false, _Rate, FromUs, PeakUs, _ToUs) ->
-    ["grew from ", number(First), " to ", number(Most), " messages within ",
-        seconds(PeakUs - FromUs), " and is ", number(Last), " at the end."].
+course(true, #{from := Least, to := Most, unseen_us := Us} = Climb, _) ->
+    #{from_us := FromUs, to_us := ToUs} = Climb,
+    ["grew from ", number(Least), " to ", number(Most), " messages within ",
+        seconds(ToUs - FromUs), ". The process was not sampled for ", seconds(Us), " of that."].
 
 work(#{tags := [{Tag, N} | _] = Tags}, Function) ->
     case N > ?MOST * lists:sum([M || {_, M} <- Tags]) of

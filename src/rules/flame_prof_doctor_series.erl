@@ -1,7 +1,7 @@
 %% @private Numbers over time, and what they do.
 -module(flame_prof_doctor_series).
 
--export([growth/2, floors/3, growing/2, long/2]).
+-export([growth/2, floors/3, growing/2, long/2, climb/3]).
 
 -export_type([growth/0]).
 
@@ -13,6 +13,7 @@
 -define(STEP, 0.02). % of the whole growth: more is a step
 -define(DRAWDOWN, 0.1). % of the whole growth: less is no fall
 -define(LATE_SHARE, 0.25). % of the growth is in the later half: what just starts up stops growing
+-define(UNSEEN_US, 1500000). % a process that is sampled has a sample each second
 
 %% @doc What is left whenever least is left (of a heap, behind its collections) only grows, and
 %% still does; or none. In less time than that nothing is said: garbage may pile up for so long
@@ -63,6 +64,28 @@ steps([{_, Floor} | Floors], Most, Growth, Grown) ->
     steps(Floors, max(Floor, Most), Growth, Grown);
 steps([], _Most, _Growth, Grown) ->
     Grown.
+
+%% @doc The way to the most: from the last time that it was least before. `unseen_us' is the time
+%% without a sample behind that, if that is most of the way. A part that rises has its most at its
+%% end: where the next one begins, or all ends.
+-spec climb(flame_prof_doctor_samples:series(), number(), EndUs :: integer()) -> #{from := number(),
+    from_us := integer(), to_us := integer(), unseen_us := non_neg_integer()}.
+climb(Series, Most, EndUs) ->
+    {Before, [{PeakUs, Min, _, _} | After]} =
+        lists:splitwith(fun({_, _, Max, _}) -> Max < Most end, Series),
+    {FromUs, From} = lists:foldl(
+        fun({At, Low, _, _}, {_, Least}) when Low =< Least -> {At, Low}; (_, Least) -> Least end,
+        {PeakUs, Min}, Before),
+    ToUs = case After of
+        _ when Min =:= Most -> PeakUs;
+        [{Us, _, _, _} | _] -> Us;
+        [] -> EndUs
+    end,
+    NextUs = lists:min([At || {At, _, _, _} <- Before, At > FromUs] ++ [PeakUs]),
+    Unseen = max(0, NextUs - FromUs),
+    IsMost = Unseen > ?UNSEEN_US andalso 2 * Unseen > ToUs - FromUs,
+    #{from => From, from_us => FromUs, to_us => ToUs,
+        unseen_us => if IsMost -> Unseen; true -> 0 end}.
 
 %% @doc The longest time for which it stays at that value or above.
 -spec long(flame_prof_doctor_samples:series(), number()) -> non_neg_integer().

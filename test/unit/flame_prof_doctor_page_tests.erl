@@ -18,7 +18,7 @@ a_finding_has_what_the_page_shows_and_selects_test() ->
         <<"sentences">> => [<<"212 wait.">>, <<"71 % of its time.">>],
         <<"command">> => <<"flame_prof waits NODE --process order_store">>,
         <<"pids">> => [<<"<0.95.0>">>, <<"<0.2.0>">>], <<"function">> => <<"tariff:lookup/2">>,
-        <<"range">> => [1000000, 3500000],
+        <<"range">> => [1000000, 3500001],
         <<"view">> => #{<<"measure">> => <<"samples">>, <<"show">> => <<"all">>,
             <<"levels">> => [<<"process">>, <<"status">>]}
     }, Shown).
@@ -29,7 +29,7 @@ a_finding_of_the_whole_profile_has_no_range_test() ->
 
 a_range_begins_with_the_profile_test() ->
     [#{<<"range">> := Range}] = shown([finding(#{range => {4000000, 5500000}})]),
-    ?assertEqual([0, 500000], Range).
+    ?assertEqual([0, 500001], Range).
 
 texts_of_a_profile_cannot_end_the_page_s_data_test() ->
     Json = flame_prof_doctor_page:judged(fun() -> diagnosis([finding(#{

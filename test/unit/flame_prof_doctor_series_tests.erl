@@ -87,3 +87,13 @@ swept_test_() ->
         %% One of eight parts may be missing.
         {[10, 30, 20, none, 35, 50, 45, 60], 1, {10, 45}},
         {[10, 30, 20, none, none, 50, 45, 60], 1, none}]].
+
+a_climb_begins_where_it_was_least_last_test() ->
+    Of = fun(Values) -> [{round(S * 1.0e6), N, N, N} || {S, N} <- Values] end,
+    [?assertEqual(#{from => From, from_us => FromUs, to_us => ToUs, unseen_us => Unseen},
+        flame_prof_doctor_series:climb(Of(Values), Most, 28000000))
+     || {Values, Most, {From, FromUs, ToUs, Unseen}} <- [
+        {[{0, 0}, {7.2, 0}, {25.8, 19126}, {28, 18741}], 19126,
+            {0, 7200000, 25800000, 18600000}},
+        {[{0, 5}, {1, 0}, {2, 3}, {3, 7}, {4, 9}, {5, 1}], 9, {0, 1000000, 4000000, 0}},
+        {[{0, 9}, {1, 0}], 9, {9, 0, 0, 0}}]].
