@@ -19,87 +19,11 @@ static void add(struct fake_vm *vm, enum fp_field field, int64_t more)
     fake_set(vm, 1, field, fake_get(vm, 1, field) + (uint64_t)more);
 }
 
-static void set_monitors(struct fake_vm *vm, uint64_t root)
+static void set_monitors(struct fake_vm *vm)
 {
     fake_put_word(&vm->memory,
-                  fake_process_at(1) + vm->layout.release.offset[FP_FIELD_registered] + 24, root);
-}
-
-/* ---------------------------------------------------- what the process does */
-
-/* It is woken, finds no message that it takes, and waits at the same place. */
-static void looks_at_a_message(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_reds, 1);
-}
-
-static void calls_deeper(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_stop, -16);
-    add(vm, FP_FIELD_reds, 4);
-}
-
-static void waits_elsewhere(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_i, 0x40);
-    add(vm, FP_FIELD_reds, 3);
-}
-
-/* It has not run yet: erts_schedule() sets where it goes on. */
-static void has_a_timeout(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_i, 8);
-}
-
-static void is_scheduled(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_state, FP_PSFLG_ACTIVE);
-}
-
-static void puts_a_first_value(struct fake_vm *vm)
-{
-    fake_set(vm, 1, FP_FIELD_dictionary, FAKE_MISC);
-}
-
-static void monitors_a_first_process(struct fake_vm *vm)
-{
-    set_monitors(vm, FAKE_MISC);
-}
-
-/* ------------------------------- collections that others request: no reductions */
-
-static void collects_young_terms(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_gen_gcs, 1);
-}
-
-static void collects_into_another_heap(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_heap, 64);
-    add(vm, FP_FIELD_htop, 64);
-}
-
-static void collects_and_its_heap_ends_earlier(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_hend, -64);
-}
-
-static void collects_and_its_stack_lies_elsewhere(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_stop, 64);
-}
-
-static void collects(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_state, FP_PSFLG_GC);
-}
-
-/* ------------------------------------------------------ what happens to its place */
-
-/* It has done as much, and waits at the same place: they are workers of one kind. */
-static void gives_its_structure_to_another(struct fake_vm *vm)
-{
-    fake_set(vm, 1, FP_FIELD_id, fake_pid(&vm->layout, 7));
+                  fake_process_at(1) + vm->layout.release.offset[FP_FIELD_registered] + 24,
+                  FAKE_MISC);
 }
 
 static void exits(struct fake_vm *vm)
@@ -107,58 +31,39 @@ static void exits(struct fake_vm *vm)
     fake_exit(vm, 1);
 }
 
-/* ----------------------------------------------------------- what others write */
+#define F(field) FP_FIELD_##field
 
-static void gets_a_message(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_outer_len, 1);
-}
-
-static void has_its_messages_fetched_by_process_info(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_inner_len, 3);
-    add(vm, FP_FIELD_outer_len, -3);
-}
-
-static void gets_a_term_on_its_heap(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_htop, 32);
-}
-
-static void gets_a_binary_on_its_heap(struct fake_vm *vm)
-{
-    add(vm, FP_FIELD_htop, 48);
-    add(vm, FP_FIELD_bin_vheap, 1000);
-}
-
-static void is_registered(struct fake_vm *vm)
-{
-    fake_set(vm, 1, FP_FIELD_registered, FAKE_MISC);
-}
-
+/* What a process does, what is done to it, what others write: each adds to one field or two. */
 static const struct {
-    void (*happens)(struct fake_vm *vm);
+    const char *what;
+    struct {
+        enum fp_field field;
+        int64_t more;
+    } adds[2];
     int moves, collects;
+    void (*happens)(struct fake_vm *vm); /* what is no addition */
 } events[] = {
-    {looks_at_a_message, 1, 0},
-    {calls_deeper, 1, 0},
-    {waits_elsewhere, 1, 0},
-    {has_a_timeout, 1, 0},
-    {is_scheduled, 1, 0},
-    {puts_a_first_value, 1, 0},
-    {monitors_a_first_process, 1, 0},
-    {collects_young_terms, 1, 1},
-    {collects_into_another_heap, 1, 1},
-    {collects_and_its_heap_ends_earlier, 1, 1},
-    {collects_and_its_stack_lies_elsewhere, 1, 0},
-    {collects, 1, 0},
-    {gives_its_structure_to_another, 1, 1},
-    {exits, 1, 0},
-    {gets_a_message, 0, 0},
-    {has_its_messages_fetched_by_process_info, 0, 0},
-    {gets_a_term_on_its_heap, 0, 0},
-    {gets_a_binary_on_its_heap, 0, 0},
-    {is_registered, 0, 0},
+    {"is woken, takes no message, waits at the same place", {{F(reds), 1}}, 1, 0, NULL},
+    {"calls deeper", {{F(stop), -16}, {F(reds), 4}}, 1, 0, NULL},
+    {"waits elsewhere", {{F(i), 0x40}, {F(reds), 3}}, 1, 0, NULL},
+    {"has a timeout: erts_schedule() sets where it goes on", {{F(i), 8}}, 1, 0, NULL},
+    {"is scheduled", {{F(state), FP_PSFLG_ACTIVE}}, 1, 0, NULL},
+    {"puts a first value", {{F(dictionary), FAKE_MISC}}, 1, 0, NULL},
+    {"monitors a first process", {{0}}, 1, 0, set_monitors},
+    /* Collections that others request, without a reduction. */
+    {"collects young terms", {{F(gen_gcs), 1}}, 1, 1, NULL},
+    {"collects into another heap", {{F(heap), 64}, {F(htop), 64}}, 1, 1, NULL},
+    {"collects, and its heap ends earlier", {{F(hend), -64}}, 1, 1, NULL},
+    {"collects, and its stack lies elsewhere", {{F(stop), 64}}, 1, 0, NULL},
+    {"is in a collection", {{F(state), FP_PSFLG_GC}}, 1, 0, NULL},
+    /* A worker of the same kind has done as much, and waits at the same place. */
+    {"gives its structure to another", {{F(id), 16 << 4}}, 1, 1, NULL},
+    {"exits", {{0}}, 1, 0, exits},
+    {"gets a message", {{F(outer_len), 1}}, 0, 0, NULL},
+    {"has its messages fetched", {{F(inner_len), 3}, {F(outer_len), -3}}, 0, 0, NULL},
+    {"gets a term on its heap", {{F(htop), 32}}, 0, 0, NULL},
+    {"gets a binary on its heap", {{F(htop), 48}, {F(bin_vheap), 1000}}, 0, 0, NULL},
+    {"is registered", {{F(registered), FAKE_MISC}}, 0, 0, NULL},
 };
 #define EVENTS (sizeof events / sizeof *events)
 
@@ -197,7 +102,11 @@ TEST(a_stamp_shows_what_its_process_did_and_not_what_others_wrote)
             struct fp_stamp now = stamp_now(f);
 
             CHECK_INT(fp_stamp_is_same(&f->before, &now), 1);
-            events[k].happens(&f->vm);
+            run_name = events[k].what;
+            for (size_t i = 0; i < 2 && events[k].adds[i].more != 0; i++)
+                add(&f->vm, events[k].adds[i].field, events[k].adds[i].more);
+            if (events[k].happens != NULL)
+                events[k].happens(&f->vm);
             now = stamp_now(f);
             CHECK_INT(fp_stamp_is_same(&f->before, &now), !events[k].moves);
             CHECK_INT(fp_stamp_is_same(&now, &f->before), !events[k].moves);
