@@ -16,7 +16,7 @@ EBIN := _build/default/lib/flame_prof/ebin
 .PHONY: proof build nif erl demo trouble test-doctor test test-more tidy test-c test-erl check-exports check-threads test-matrix \
         test-live test-attach portability test-real test-exports test-foreign test-mcp \
         sim asan tsan valgrind analyze deps deps-build shell soak soak-sizes limits \
-        bench bench-overhead bench-doc bench-check bench-record guide fuzz fuzz-files format check dialyzer xref edoc \
+        bench bench-overhead bench-doc guide fuzz fuzz-files format check dialyzer xref edoc \
         check-format options viewer test-viewer bench-viewer clean clean-nif distclean help
 
 build: nif erl ## Build the NIF and the Erlang modules (the default)
@@ -150,12 +150,6 @@ bench-overhead: build ## The overhead alone, ours and that of others, on seven w
 
 bench-doc: ## The last run's summary, chart and tables to doc/benchmarks.md
 	@bench/report.sh doc
-
-bench-check: build ## Has a ratio got worse than in doc/benchmarks/history? A minute or two
-	@bench/check.sh check
-
-bench-record: build ## The same, and add what was measured to the history
-	@bench/check.sh record
 
 guide: build ## Run the examples of doc/guide
 	@examples/guide/run.sh

@@ -27,6 +27,8 @@
 -export([busy/1, outer/1, factorial/1, count_down/1, ping/1, pong/1, boom/1, wait/0, pass/1,
     many/0, many/1, called/1]).
 
+-import(waiting, [eventually/1]).
+
 -define(M, ?MODULE).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -37,8 +39,8 @@ all() ->
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),
-    until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
-    until(fun() -> whereis(flame_prof_latency) =:= undefined end).
+    eventually(fun() -> whereis(flame_prof_tracing) =:= undefined end),
+    eventually(fun() -> whereis(flame_prof_latency) =:= undefined end).
 
 %% What it took, in nanoseconds.
 busy(Ns) ->
@@ -91,8 +93,6 @@ stopped(Measurement) ->
 row(Function, #{functions := Rows}) ->
     [Row] = [R || #{function := F} = R <- Rows, F =:= {?M, Function, 1}],
     Row.
-
-until(Fun) -> waiting:eventually(Fun).
 
 is_traced(MFA) ->
     Trace = trace,
@@ -168,7 +168,7 @@ own_time_is_not_told_where_calls_were_lost(_) ->
     true = erlang:suspend_process(Owner),
     %% For longer than its heartbeat may be late, by the library's clock.
     Until = erlang:monotonic_time(millisecond) + 200,
-    until(fun() -> _ = ?M:outer(1000), erlang:monotonic_time(millisecond) > Until end),
+    eventually(fun() -> _ = ?M:outer(1000), erlang:monotonic_time(millisecond) > Until end),
     true = erlang:resume_process(Owner),
     #{lost := #{calls_while_the_heartbeat_was_late := Late}, functions := Rows} = stopped(M),
     ?assert(Late > 0),
@@ -240,17 +240,17 @@ a_process_that_ended_is_told_as_such(_) ->
 a_call_that_does_not_return_is_open(_) ->
     M = started({?M, wait, 0}),
     Pid = spawn(?M, wait, []),
-    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 1 end),
+    eventually(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 1 end),
     Pid ! go,
-    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 0 end),
+    eventually(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 0 end),
     ?assertMatch(#{calls := 1, open := 0}, stopped(M)).
 
 an_open_call_of_a_killed_process_is_forgotten(_) ->
     M = started({?M, wait, 0}),
     Pids = [spawn(?M, wait, []) || _ <- lists:seq(1, 1000)],
-    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 1000 end),
+    eventually(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 1000 end),
     _ = [exit(Pid, kill) || Pid <- Pids],
-    until(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 0 end),
+    eventually(fun() -> {ok, #{open := Open}} = flame_prof_latency:interval(M), Open =:= 0 end),
     ?assertMatch(#{calls := 0, exceptions := 0}, stopped(M)).
 
 intervals_add_up_to_the_whole(_) ->
@@ -310,7 +310,10 @@ too_many_calls_are_sampled_and_then_end_it(_) ->
     ?assert(Calls + LeftOut =< 200000),
     %% One of 4,096, the least, is more than so few.
     Few = started({?M, pass, 1}, #{max_events_per_second => 10}),
-    until(fun() -> _ = [?M:pass(X) || X <- lists:seq(1, 10000)], not is_traced({?M, pass, 1}) end),
+    eventually(fun() ->
+        _ = [?M:pass(X) || X <- lists:seq(1, 10000)],
+        not is_traced({?M, pass, 1})
+    end),
     Ended = stopped(Few),
     ?assertMatch(#{ended := {limit, max_events_per_second}, off_after_ms := _}, Ended),
     ?assertMatch({match, _}, re:run(flame_prof_latency:format(Ended),
@@ -319,7 +322,7 @@ too_many_calls_are_sampled_and_then_end_it(_) ->
 its_seconds_end_it(_) ->
     M = started({?M, pass, 1}, #{seconds => 1}),
     _ = ?M:pass(1),
-    until(fun() ->
+    eventually(fun() ->
         {ok, #{ended := Ended}} = flame_prof_latency:interval(M),
         Ended =:= {limit, max_seconds}
     end),
@@ -334,7 +337,7 @@ a_measurement_that_is_killed_is_an_error(_) ->
     Pid = spawn(fun() ->
         Self ! {self(), flame_prof_latency:measure({?M, pass, 1}, #{seconds => 100})}
     end),
-    until(fun() -> is_pid(whereis(flame_prof_latency)) end),
+    eventually(fun() -> is_pid(whereis(flame_prof_latency)) end),
     exit(whereis(flame_prof_latency), kill),
     ?assertMatch({error, {tracing, _}}, receive {Pid, Answer} -> Answer after 20000 -> nothing end).
 
@@ -363,7 +366,7 @@ metrics_have_what_is_measured(_) ->
 a_page_reads_a_line_for_each_interval(_) ->
     viewing(#{}, fun(Url) ->
         Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1&seconds=60"),
-        until(fun() -> is_traced({?M, pass, 1}) end),
+        eventually(fun() -> is_traced({?M, pass, 1}) end),
         _ = [?M:pass(X) || X <- lists:seq(1, 7)],
         {Head, Lines} = head(read_until(Socket, <<"\"calls\":7">>, <<>>)),
         ?assertMatch({match, _}, re:run(Head, "^HTTP/1.1 200 OK\r\n")),
@@ -391,7 +394,7 @@ details(Url, Count) ->
     Socket = asked(Url, "GET", ["functions=", lists:join("%0A", Names)]),
     Functions = line_of(Socket, Count, <<>>),
     ok = gen_tcp:close(Socket),
-    until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
+    eventually(fun() -> whereis(flame_prof_tracing) =:= undefined end),
     [is_map_key(<<"histogram">>, Part) || #{<<"groups">> := Groups, <<"callers">> := Callers}
         <- Functions, Part <- Groups ++ Callers].
 
@@ -422,11 +425,11 @@ a_page_that_goes_ends_what_it_measures(_) ->
 
 left(Url, Leave) ->
     Socket = asked(Url, "GET", "functions=flame_prof_latency_SUITE:pass/1"),
-    until(fun() -> is_traced({?M, pass, 1}) end),
+    eventually(fun() -> is_traced({?M, pass, 1}) end),
     ok = Leave(Socket),
-    until(fun() -> not is_traced({?M, pass, 1}) end),
+    eventually(fun() -> not is_traced({?M, pass, 1}) end),
     %% Until then the next page is refused.
-    until(fun() -> whereis(flame_prof_tracing) =:= undefined end),
+    eventually(fun() -> whereis(flame_prof_tracing) =:= undefined end),
     gen_tcp:close(Socket).
 
 a_page_that_asks_for_what_is_not_there_measures_nothing(_) ->

@@ -13,6 +13,8 @@
 %% Told in stacks.
 -export([make/1, collect/1]).
 
+-import(waiting, [eventually/1]).
+
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, [make, collect]).
 
@@ -67,7 +69,6 @@ maker() ->
         make(100 + rand:uniform(1000))
     end).
 
-until(Fun) -> waiting:eventually(Fun).
 said() -> maps:get(allocations, flame_prof:info()).
 text(File) -> unicode:characters_to_binary(os:cmd("zstd -dcq '" ++ File ++ "'")).
 
@@ -98,7 +99,7 @@ words(Samples) -> lists:sum([Period || {Period, _, _} <- Samples]).
 the_file_has_words(Config) ->
     {ok, _} = start(Config, #{}),
     Makers = [maker(), maker()],
-    until(fun() -> maps:get(samples, said()) > 500 end),
+    eventually(fun() -> maps:get(samples, said()) > 500 end),
     _ = [over(Maker) || Maker <- Makers],
     {ok, #{allocations := Told, files := [_]}} = flame_prof:stop(),
     #{words := Words, files := [File], state := ended, ended := asked, error := <<>>} = Told,
@@ -118,7 +119,7 @@ the_file_has_words(Config) ->
 who_allocates_is_in_the_stacks(Config) ->
     {ok, _} = start(Config, #{}),
     Maker = maker(),
-    until(fun() -> maps:get(samples, said()) > 500 end),
+    eventually(fun() -> maps:get(samples, said()) > 500 end),
     over(Maker),
     {ok, #{allocations := #{files := [File]}}} = flame_prof:stop(),
     Samples = samples(unicode:characters_to_list(File)),
@@ -133,7 +134,7 @@ who_allocates_is_in_the_stacks(Config) ->
 the_message_in_work_is_in_the_file(Config) ->
     {ok, _} = start(Config, #{}),
     {Server, Caller} = making_server:busy(),
-    until(fun() -> maps:get(samples, said()) > 500 end),
+    eventually(fun() -> maps:get(samples, said()) > 500 end),
     over(Caller),
     {ok, #{allocations := #{files := [File]}}} = flame_prof:stop(),
     Pid = list_to_binary("erl_pid=" ++ pid_to_list(Server)),
@@ -153,7 +154,7 @@ a_long_collection_has_its_length(Config) ->
         Live = lists:seq(1, 1000000),
         repeat(fun() -> collect(Live) end)
     end),
-    until(fun() ->
+    eventually(fun() ->
         {?MODULE, collect, 1} =:= flame_prof_session_allocations:function_of(Collector)
     end),
     over(Collector),
@@ -172,10 +173,10 @@ a_long_collection_has_its_length(Config) ->
 nothing_is_traced_after_the_application(Config) ->
     {ok, _} = start(Config, #{}),
     Maker = maker(),
-    until(fun() -> maps:get(samples, said()) > 50 end),
+    eventually(fun() -> maps:get(samples, said()) > 50 end),
     ok = application:stop(flame_prof),
     ?assertEqual(#{}, flame_prof_tracing:info()),
-    until(fun() -> [filename:extension(F) || F <- files(Config, "alloc")] =:= [".zst"] end),
+    eventually(fun() -> [filename:extension(F) || F <- files(Config, "alloc")] =:= [".zst"] end),
     over(Maker),
     ?assert(words(samples(hd(files(Config, "alloc")))) > 0).
 
@@ -189,10 +190,10 @@ the_limits_of_files_are_for_each_kind(Config) ->
     Names = fun() -> lists:sort(files(Config, "perf") ++ files(Config, "alloc")) end,
     _ = [begin
         Samples = maps:get(samples, said()),
-        until(fun() -> maps:get(samples, said()) > Samples end),
+        eventually(fun() -> maps:get(samples, said()) > Samples end),
         Before = Names(),
         ok = flame_prof:flush(),
-        until(fun() -> Names() =/= Before end)
+        eventually(fun() -> Names() =/= Before end)
     end || _ <- [1, 2, 3, 4]],
     over(Maker),
     {ok, #{allocations := #{files := Files}}} = flame_prof:stop(),
@@ -214,14 +215,14 @@ a_trigger_names_the_function_of_a_long_collection(Config) ->
     {ok, _} = start(Config, #{
         triggers => [#{on => long_gc, above => 10, interval => 100, duration => 1000}],
         lookback => 5000}),
-    until(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
     ?assertMatch(#{kind := allocations}, flame_prof_tracing:info()),
     ?assertEqual([], files(Config, "alloc")),
     Collector ! collect,
-    until(fun() -> maps:get(state, flame_prof:info()) =:= running end),
-    until(fun() -> files(Config, "alloc") =/= [] end),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= running end),
+    eventually(fun() -> files(Config, "alloc") =/= [] end),
     over(Collector),
-    until(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
+    eventually(fun() -> maps:get(state, flame_prof:info()) =:= armed end),
     {ok, #{trigger := Note}} = flame_prof:stop(),
     ct:pal("~ts", [Note]),
     {match, [Pid, Function]} = re:run(Note, "(<[0-9.]+>) in ([^ ]+:[^ ]+/[0-9]+)$",

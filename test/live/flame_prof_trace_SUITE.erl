@@ -29,6 +29,8 @@
 %% As a format.
 -export([format/1]).
 
+-import(waiting, [eventually/1]).
+
 -define(WIDE, #{rate => 10000, burst => 10000, max_events => 1000000, max_cpu_percent => infinity,
     heartbeat_ms => 60000}).
 
@@ -37,7 +39,7 @@ all() -> suite_cases:list(?MODULE, [f, boom, outer, spin, format]).
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),
-    until(fun() -> whereis(flame_prof_tracing) =:= undefined end).
+    eventually(fun() -> whereis(flame_prof_tracing) =:= undefined end).
 
 f(X) -> X.
 g(X, Y) -> {X, Y}.
@@ -55,7 +57,6 @@ child(Parent, N) ->
     Y = ?MODULE:f({child, N}),
     Parent ! {self(), Y}.
 
-until(Fun) -> waiting:eventually(Fun).
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
 %% A trace whose events come to this process.
@@ -167,7 +168,7 @@ messages_are_chosen_by_a_pattern(_) ->
 a_message_to_no_process_is_told(_) ->
     Worker = worker(),
     {Gone, _} = elsewhere(fun() -> ok end),
-    until(fun() -> not is_process_alive(Gone) end),
+    eventually(fun() -> not is_process_alive(Gone) end),
     Trace = start("send(To, hello)", #{processes => Worker}),
     _ = do(Worker, fun() -> Gone ! hello end),
     {[#{event := send, to := Gone, exists := false, message := hello}], _} = stop(Trace).
@@ -183,7 +184,7 @@ lives_of_processes_are_shown(_) ->
     end),
     unlink(Worker),
     Worker ! stop,
-    until(fun() -> not is_process_alive(Worker) end),
+    eventually(fun() -> not is_process_alive(Worker) end),
     {Events, _} = stop(Trace),
     [#{other := Child, mfa := {?MODULE, f, 1}, args := [[1]]}] = of_kind(spawn, Events),
     [#{registered_name := trace_suite_name}] = of_kind(register, Events),
@@ -264,7 +265,7 @@ receivers_are_followed(_) ->
         receive {Other, other} -> ok end,
         receive {traced, #{event := call, process := Other}} -> true after 20 -> false end
     end,
-    until(Seen),
+    eventually(Seen),
     _ = stop(Trace),
     ok.
 
@@ -309,7 +310,7 @@ from_the_first_receive_on(_) ->
         _ = do(B, fun() -> ?MODULE:f(afterwards) end),
         receive {traced, #{event := call, process := B}} -> true after 20 -> false end
     end,
-    ok = until(Seen),
+    ok = eventually(Seen),
     _ = do(A, fun() -> ?MODULE:f(never) end),
     {Events, #{not_followed := 0}} = stop(Trace),
     ?assertEqual([], [Args || #{args := Args} <- of_kind(call, Events), Args =/= [afterwards]]),
@@ -413,9 +414,9 @@ text_goes_to_the_shell(_) ->
         Self ! {self(), flame_prof:trace("flame_prof_trace_SUITE:f/1 -> return",
             #{max_events => 2, rate => 1})}
     end),
-    until(fun() -> is_traced({?MODULE, f, 1}) end),
+    eventually(fun() -> is_traced({?MODULE, f, 1}) end),
     %% The flags of processes come after the breakpoint.
-    until(fun() ->
+    eventually(fun() ->
         _ = elsewhere(fun() -> ?MODULE:f(seen) end),
         receive {Pid, {ok, #{ended := {limit, max_events}}}} -> true after 10 -> false end
     end),
@@ -548,7 +549,7 @@ a_process_that_is_not_there_is_told(Config) ->
     {error, {process, #{target := no_such_name_}}} = flame_prof_trace:start(
         "flame_prof_trace_SUITE:f/1", #{processes => [self(), no_such_name_]}),
     {Gone, _} = elsewhere(fun() -> ok end),
-    until(fun() -> not is_process_alive(Gone) end),
+    eventually(fun() -> not is_process_alive(Gone) end),
     File = filename:join(proplists:get_value(priv_dir, Config), "nobody.txt"),
     Trace = start("flame_prof_trace_SUITE:f/1", #{processes => Gone, to => {file, File}}),
     {[], #{processes := 0, left_alone := 0}} = stop(Trace),

@@ -22,6 +22,8 @@
 %% As a handler of logger.
 -export([log/2]).
 
+-import(waiting, [eventually/1]).
+
 -define(SPEC, [{'_', [], [{exception_trace}]}]).
 -define(F, {?MODULE, f, 1}).
 
@@ -30,7 +32,7 @@ all() -> suite_cases:list(?MODULE, [f]).
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),
-    until(fun() -> whereis(flame_prof_tracing) =:= undefined end).
+    eventually(fun() -> whereis(flame_prof_tracing) =:= undefined end).
 
 f(X) -> X.
 boom() -> error(boom).
@@ -51,7 +53,6 @@ counted(Ref) ->
     {ok, Counted} = flame_prof_tracing:read(Ref, all),
     Counted.
 
-until(Fun) -> waiting:eventually(Fun).
 has_sessions() -> code:ensure_loaded(trace) =:= {module, trace}.
 
 is_function_traced() ->
@@ -96,7 +97,7 @@ second_guard() ->
     end).
 
 one_that_runs(Function, Arity, Pids) ->
-    waiting:eventually(fun() ->
+    eventually(fun() ->
         [Found] = [Pid || Pid <- Pids(), is_pid(Pid), {current_function, {flame_prof_tracing, F, A}}
             <- [process_info(Pid, current_function)], F =:= Function, A =:= Arity],
         {true, Found}
@@ -120,7 +121,7 @@ processes_are_traced_by_their_flags(_) ->
     }),
     call(5),
     Other ! 7,
-    until(fun() -> maps:get(returns, counted(Ref)) =:= 7 end),
+    eventually(fun() -> maps:get(returns, counted(Ref)) =:= 7 end),
     ?assertEqual([Other], traced_processes()),
     {ok, #{processes := 1}} = flame_prof_tracing:stop(Ref),
     ?assert(nothing_is_on()),
@@ -162,7 +163,7 @@ no_collection_is_let_in(_) ->
     {Pid, Monitor} = spawn_monitor(fun() -> erlang:garbage_collect(), Self ! collected end),
     receive {'DOWN', Monitor, _, Pid, _} -> ok end,
     receive collected -> ok after 0 -> error(not_collected) end,
-    until(fun() -> maps:get(discarded, element(2, flame_prof_tracing:counters(Ref))) >= 2 end),
+    eventually(fun() -> maps:get(discarded, element(2, flame_prof_tracing:counters(Ref))) >= 2 end),
     State = state(Ref),
     [?assertEqual(discard, flame_prof_looks_nif:enabled_garbage_collection(Event, State, Pid))
         || Event <- [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end, gc_max_heap_size]],
@@ -230,10 +231,10 @@ owner_and_guard_are_killed(_) ->
         exit(whereis(flame_prof_tracing), kill),
         _ = [exit(Guard, kill) || Guard <- Guards],
         _ = [erlang:garbage_collect(P) || P <- processes()],
-        _ = [until(fun nothing_is_on/0) || not IsSecond],
-        until(fun() -> call(100), element(1, start(#{})) =:= ok end),
+        _ = [eventually(fun nothing_is_on/0) || not IsSecond],
+        eventually(fun() -> call(100), element(1, start(#{})) =:= ok end),
         ok = flame_prof_tracing:stop_all(),
-        until(fun nothing_is_on/0)
+        eventually(fun nothing_is_on/0)
     end, [false, true]).
 
 %% The others go on: it is there for when both have gone.
@@ -255,7 +256,7 @@ owner_and_guard_of_processes_are_killed(_) ->
     exit(whereis(flame_prof_tracing), kill),
     exit(Guard, kill),
     _ = [erlang:garbage_collect(P) || P <- processes()],
-    until(fun() ->
+    eventually(fun() ->
         case start(Wanted) of
             {ok, Ref} ->
                 ?assertMatch({ok, #{processes := 1, left_alone := 0}},
@@ -265,7 +266,7 @@ owner_and_guard_of_processes_are_killed(_) ->
         end
     end),
     ok = flame_prof_tracing:stop_all(),
-    until(fun nothing_is_on/0),
+    eventually(fun nothing_is_on/0),
     ?assertEqual({match_spec, true}, erlang:trace_info(send, match_spec)),
     exit(Tracee, kill).
 
@@ -309,7 +310,7 @@ distributed() ->
             {ok, _} = start(#{owner => Asker}),
             true = is_function_traced(),
             ok = peer:stop(Peer),
-            until(fun nothing_is_on/0);
+            eventually(fun nothing_is_on/0);
         {error, _} -> {skip, "no epmd"}
     end.
 
@@ -332,7 +333,7 @@ how_long_breakpoints_stay_after_a_limit_is_told(_) ->
     [begin
         Ref = started(#{limits => Limit}),
         ?assertNot(is_map_key(off_after_ms, flame_prof_tracing:info())),
-        until(fun() -> call(1000), not is_function_traced() end),
+        eventually(fun() -> call(1000), not is_function_traced() end),
         {limit, _} = ended(Ref),
         #{off_after_ms := Ms} = flame_prof_tracing:info(),
         ?assertMatch({ok, #{off_after_ms := Ms}}, flame_prof_tracing:stop(Ref))
@@ -363,7 +364,7 @@ a_function_of_another_tracer_is_not_taken(_) ->
     end,
     ?assertEqual({meta, self()}, erlang:trace_info(?F, meta)),
     1 = erlang:trace_pattern(?F, false, [meta]),
-    until(fun nothing_is_on/0).
+    eventually(fun nothing_is_on/0).
 
 collections_of_another_session_are_left_alone(_) ->
     Trace = trace,
@@ -388,7 +389,7 @@ collections_of_another_session_are_left_alone(_) ->
 a_mistake_leaves_nothing_on(_) ->
     ?assertMatch({error, {session_ended, _}}, start(#{patterns => [
         {?F, ?SPEC, [meta]}, {{?MODULE, boom, 0}, [no_match_spec], [meta]}]})),
-    until(fun nothing_is_on/0),
+    eventually(fun nothing_is_on/0),
     [?assertMatch({Limit, {error, {bad_option, _}}}, {Limit, start(#{limits => Limit})})
         || Limit <- [#{max_seconds => none}, #{max_seconds => 0}, #{max_cpu_percent => 0},
             #{max_events_per_second => 0}, #{max_events => 0}]],

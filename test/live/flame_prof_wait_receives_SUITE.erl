@@ -23,12 +23,6 @@ init_per_suite(Config) ->
 
 end_per_suite(_Config) -> ok.
 
-%% What Look gives that is not false; a look may be too early.
-until(Look) ->
-    waiting:eventually(fun() ->
-        case Look() of false -> false; Found -> {true, Found} end
-    end).
-
 mute() -> spawn_link(fun mute_loop/0).
 
 mute_loop() ->
@@ -51,7 +45,7 @@ receives_are_told_by_the_code_of_their_module(_Config) ->
         {spawn_link(fun() -> keeps(monitor(process, Server), Self) end),
             {forms, [{atom, stop}, {tuple, get, 2}]}},
         {spawn_link(fun() -> answer_of(self()) end), {forms, [{tuple, any, 2}]}}],
-    [until(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end)
+    [waiting:found(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end)
         || {Pid, _} <- Probes],
     %% Their schedulers may not have put all of them down yet.
     waiting:eventually(fun() ->
@@ -122,7 +116,7 @@ what_is_loaded_without_its_file_is_not_known(Config) ->
     {ok, Module, Beam} = compile:forms(Forms),
     {module, Module} = code:load_binary(Module, "no_such_file.beam", Beam),
     Pid = spawn_link(Module, f, []),
-    until(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end),
+    waiting:found(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end),
     {ok, #{unknown := Unknown}} = flame_prof_waits:look(#{engine => native}),
     ?assert(lists:member({{Module, f, 0}, 1}, Unknown)),
     File = filename:join(proplists:get_value(priv_dir, Config), "flame_prof_no_file.beam"),
@@ -133,10 +127,10 @@ what_is_loaded_without_its_file_is_not_known(Config) ->
     ?assert(lists:member({{Module, f, 0}, 1}, Still)),
     unlink(Pid),
     exit(Pid, kill),
-    until(fun() -> not is_process_alive(Pid) end),
+    waiting:found(fun() -> not is_process_alive(Pid) end),
     true = code:soft_purge(Module),
     Other = spawn_link(Module, f, []),
-    until(fun() -> erlang:process_info(Other, status) =:= {status, waiting} end),
+    waiting:found(fun() -> erlang:process_info(Other, status) =:= {status, waiting} end),
     {ok, #{receives := Receives}} = flame_prof_waits:look(#{engine => native}),
     ?assertMatch([{_, #{forms := [{atom, a}]}, 1}],
         [R || {{M, _, _}, _, _} = R <- Receives, M =:= Module]),
@@ -158,12 +152,12 @@ a_receive_that_is_another_after_a_load_is_read_again(Config) ->
     end,
     Told = fun() ->
         Pid = spawn(Module, f, []),
-        until(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end),
+        waiting:found(fun() -> erlang:process_info(Pid, status) =:= {status, waiting} end),
         #{processes := #{Pid := #{takes := Takes}}} = look_of(Pid),
         {ok, #{receives := Receives, unknown := Unknown}} =
             flame_prof_waits:look(#{engine => native, top => 1000}),
         exit(Pid, kill),
-        until(fun() -> not is_process_alive(Pid) end),
+        waiting:found(fun() -> not is_process_alive(Pid) end),
         {Takes, [Of || {{M, f, 0}, Of, 1} <- Receives, M =:= Module],
             [1 || {{M, f, 0}, 1} <- Unknown, M =:= Module]}
     end,
@@ -213,7 +207,7 @@ who_holds_a_global_lock_is_told(_Config) ->
     end),
     receive {held, Holder} -> ok end,
     Locker = spawn_link(fun() -> global:set_lock({a_held_resource, self()}, [node()]) end),
-    #{edges := [Edge]} = until(fun() ->
+    #{edges := [Edge]} = waiting:found(fun() ->
         case look_of(Locker) of #{edges := [#{how := lock} | _]} = Look -> Look; _ -> false end
     end),
     ?assertMatch(#{to := Holder, tag := {atom, a_held_resource}}, Edge),
@@ -240,7 +234,7 @@ copied(Forms) ->
         {ok, Server} = p1_server:start(?MODULE, Self, []),
         Caller = spawn(fun() -> {ok, p1_server:call(Server, {get, 1}, infinity)} end),
         receive {called, Server, Caller} -> ok end,
-        #{edges := [Edge]} = until(fun() ->
+        #{edges := [Edge]} = waiting:found(fun() ->
             case look_of(Caller) of #{edges := [_]} = Look -> Look; _ -> false end
         end),
         ?assertMatch(#{how := call, to := Server, tag := {tuple, get, 2}, ref := {_, _, _}}, Edge),

@@ -37,15 +37,9 @@ end_per_suite(_Config) -> ok.
 %% Linked to the case's process, which has ended.
 end_per_testcase(_Case, _Config) -> ok.
 
-%% What Look gives that is not false; a look may be too early.
-until(Look) ->
-    waiting:eventually(fun() ->
-        case Look() of false -> false; Found -> {true, Found} end
-    end).
-
 %% The wait of one process, once it waits.
 wait_of(Pid) ->
-    until(fun() ->
+    waiting:found(fun() ->
         {ok, Waits, _} = looked([]),
         lists:keyfind(Pid, 1, Waits)
     end).
@@ -58,7 +52,7 @@ looked(Excluded) ->
     end.
 
 waits_until(Pid, Is) ->
-    until(fun() ->
+    waiting:found(fun() ->
         {ok, Waits, _} = looked([]),
         case lists:keyfind(Pid, 1, Waits) of false -> false; Wait -> Is(Wait) andalso Wait end
     end).
@@ -226,10 +220,10 @@ a_lock_has_a_holder_where_no_other_node_can_have_it(_Config) ->
         end
     end,
     ?assertEqual([], nodes()),
-    ?assertEqual(Self, until(Holder)),
+    ?assertEqual(Self, waiting:found(Holder)),
     Told = case start_peer() of
         {ok, Peer, _} ->
-            try ?assertEqual({lock, global, a_resource}, until(Holder))
+            try ?assertEqual({lock, global, a_resource}, waiting:found(Holder))
             after peer:stop(Peer)
             end;
         {error, Why} -> {comment, "no other node here: " ++ Why}
@@ -252,7 +246,7 @@ idle_servers_are_counted_and_not_told(_Config) ->
             [start(gen_statem, {idle, [d]}) || _ <- lists:seq(1, 100)] ++
             [start(gen_statem, {idle, [d, hibernate]}) || _ <- lists:seq(1, 100)] ++
             [element(2, {ok, _} = gen_event:start_link()) || _ <- lists:seq(1, 100)],
-    {Waits, Idle} = until(fun() ->
+    {Waits, Idle} = waiting:found(fun() ->
         {ok, W, #{idle := N}} = looked([]),
         N >= Before + length(Servers) andalso {W, N}
     end),
@@ -277,7 +271,7 @@ monitor_trees_are_those_that_the_vm_tells(_Config) ->
         receive never -> ok end
     end),
     Left = receive {left, L} -> L end,
-    {ok, Found} = until(fun() ->
+    {ok, Found} = waiting:found(fun() ->
         case flame_prof_looks_nif:monitor_terms(Pid) of {ok, _} = Ok -> Ok; {error, _} -> false end
     end),
     ?assertEqual(lists:sort([numbers(R) || R <- Left]),
@@ -300,7 +294,7 @@ monitors_that_are_too_many_are_said_to_be_left(_Config) ->
     end,
     [Many, Most, Few, None] = Pids = [Have(N) || N <- [1000, 299001, 3, 0]],
     Counts = fun(Of) ->
-        until(fun() ->
+        waiting:found(fun() ->
             {ok, Counts, Moved, Left} = flame_prof_looks_nif:monitor_counts(Of),
             Moved =:= [] andalso {Counts, Left}
         end)
@@ -390,7 +384,7 @@ what_servers_have_in_work_is_told(_Config) ->
     ok = gen_event:notify(S6, {changed, 1}),
     receive {works, S6, _} -> ok end,
     Servers = [S1, S2, S3, S4, S5, S6],
-    Served = until(fun() ->
+    Served = waiting:found(fun() ->
         {ok, L} = flame_prof_looks_nif:waits_served(Servers),
         length(L) =:= length(Servers) andalso L
     end),

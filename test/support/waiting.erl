@@ -1,7 +1,7 @@
 %% Waiting for conditions, in tests, with one bound that ends a hang.
 -module(waiting).
 
--export([eventually/1, differing/2, suspend/1, pauses/3]).
+-export([eventually/1, found/1, differing/2, suspend/1, pauses/3]).
 
 -define(BOUND_MS, 30000).
 -define(PAUSE_MS, 10).
@@ -20,6 +20,12 @@ eventually(Look, Until) ->
             timer:sleep(?PAUSE_MS),
             eventually(Look, Until)
     end.
+
+%% What Look gives that is not false; a look may be too early.
+found(Look) ->
+    eventually(fun() ->
+        case Look() of false -> false; Found -> {true, Found} end
+    end).
 
 %% What differs in each round, by Look: without what was the same in 3 of 10 that follow each other,
 %% of so many rounds at most. Once in a thousand it may be the same by chance.
