@@ -72,12 +72,13 @@ static double index_alone(struct fp_profile *profile, const char *path)
 {
     struct fp_output *output;
     char why[256], name[4096];
+    uint64_t bytes;
     double begin = now_s();
 
     snprintf(name, sizeof(name), "%s.index", path);
     if (fp_output_open(&output, name, 0, why, sizeof(why)) != 0)
         exit(1);
-    if (fp_output_close(output, fp_export_index(profile, output, 0), why,
+    if (fp_output_close(output, fp_export_index(profile, output, 0), &bytes, why,
                         sizeof(why)) != 0)
         exit(1);
     remove(name);

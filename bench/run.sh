@@ -49,9 +49,8 @@ read_files() {
     zstd -q -d "$dir/demo.log.zst"
     gzip -1 -k "$dir/demo.log"
     "${CC:-gcc}" -std=c11 -D_GNU_SOURCE= -O2 -Ic_src -o "$ebin/read_bench" \
-        bench/read_bench.c c_src/report/*.c \
-        c_src/format/{scan,parse,parse_frame,parse_words,encode}.c \
-        c_src/store/source.c c_src/base/{buffer,pages}.c -lz -lzstd
+        bench/read_bench.c $(tools/closure.sh flame_prof_report_nif | grep '\.c$' | grep -vE '_nif|terms') \
+        -lz -lzstd
     printf "\nread: MB of text a second of CPU\n\n"
     (cd "$dir" && ../read_bench ../results demo.log*)
     rm -rf "$dir"
