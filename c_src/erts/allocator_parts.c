@@ -115,7 +115,7 @@ int fp_free_trees_solve(struct fp_allocators *allocators, const struct fp_memory
     uint64_t found = 0;
     int err = figures == NULL ? FP_ENOMEM : 0;
 
-    if (err == 0 && fp_allocators_read(allocators, memory, figures) < 0)
+    if (err == 0 && fp_allocators_read(allocators, memory, 0, allocators->count, figures) < 0)
         err = FP_ENOMEM;
     for (uint32_t i = 0; err == 0 && i < ROOT_WORDS * FP_TREE_NODE_WORDS; i++)
         if (solve_tree(allocators, memory, figures, behind + i / FP_TREE_NODE_WORDS * 8,

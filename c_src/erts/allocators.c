@@ -17,16 +17,6 @@ const char *fp_allocator_name(enum fp_allocator allocator)
     return names[allocator];
 }
 
-struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
-                                                     enum fp_allocator allocator, uint32_t number)
-{
-    for (uint32_t i = 0; i < allocators->count; i++)
-        if (allocators->instance[i].allocator == allocator &&
-            allocators->instance[i].number == number)
-            return &allocators->instance[i];
-    return NULL;
-}
-
 struct counters_copy {
     uint64_t statistics[FP_STATISTICS_WORDS];
     uint64_t pool[FP_POOL_WORDS];
@@ -171,32 +161,18 @@ static int read_batch(const struct fp_allocators *allocators, const struct fp_me
 }
 
 int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                       struct fp_allocator_figures *figures)
+                       uint32_t from, uint32_t to, struct fp_allocator_figures *figures)
 {
     struct counters_copy *copy = fp_pages_alloc(BATCH * sizeof *copy);
     int read = 0;
 
     if (copy == NULL)
         return FP_ENOMEM;
-    for (uint32_t first = 0; first < allocators->count; first += BATCH) {
-        uint32_t n = allocators->count - first;
-
-        read += read_batch(allocators, memory, first, n < BATCH ? n : BATCH, copy, figures + first);
-    }
+    for (uint32_t first = from; first < to; first += BATCH)
+        read += read_batch(allocators, memory, first, to - first < BATCH ? to - first : BATCH, copy,
+                           figures + (first - from));
     fp_pages_free(copy, BATCH * sizeof *copy);
     return read;
-}
-
-int fp_allocators_read_one(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                           uint32_t at, struct fp_allocator_figures *figures)
-{
-    struct counters_copy *copy = fp_pages_alloc(sizeof *copy);
-
-    if (copy == NULL)
-        return FP_ENOMEM;
-    (void)read_batch(allocators, memory, at, 1, copy, figures);
-    fp_pages_free(copy, sizeof *copy);
-    return figures->err;
 }
 
 /* ------------------------------------------------------------------- parts -- */

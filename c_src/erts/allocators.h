@@ -80,10 +80,6 @@ struct fp_allocators {
     struct fp_allocator_instance instance[];
 };
 
-/* NULL: there is none of that number. */
-struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
-                                                     enum fp_allocator allocator, uint32_t number);
-
 struct fp_carriers_figures {
     uint64_t mseg_carriers, mseg_bytes, sys_carriers, sys_bytes;
     uint64_t blocks, blocks_bytes;
@@ -101,9 +97,7 @@ struct fp_allocator_figures {
     int has_largest_free; /* 0: another strategy, or the tree changed during each attempt */
 };
 
-/* Of all instances, in their order; some 500 ns for each. How many could be read, or FP_ENOMEM. */
+/* Of the instances [from, to), in their order; some 500 ns for each. How many could be read, or
+ * FP_ENOMEM. */
 int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                       struct fp_allocator_figures *figures);
-/* The same of one: 0, FP_EFAULT or FP_ENOMEM. */
-int fp_allocators_read_one(const struct fp_allocators *allocators, const struct fp_memory *memory,
-                           uint32_t at, struct fp_allocator_figures *figures);
+                       uint32_t from, uint32_t to, struct fp_allocator_figures *figures);

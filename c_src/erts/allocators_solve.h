@@ -30,3 +30,7 @@ int fp_allocators_find(struct fp_allocators **allocators, const struct fp_memory
 int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
                         const struct fp_allocator_fact *fact, size_t facts,
                         struct fp_refusal *refusal);
+
+/* NULL: there is none of that number. */
+struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
+                                                     enum fp_allocator allocator, uint32_t number);

@@ -129,7 +129,7 @@ int fp_carriers_solve(struct fp_allocators *allocators, const struct fp_memory *
     struct fp_allocator_figures *figures = calloc(allocators->count, sizeof *figures);
     int err = figures == NULL ? FP_ENOMEM : 0;
 
-    if (err == 0 && fp_allocators_read(allocators, memory, figures) < 0)
+    if (err == 0 && fp_allocators_read(allocators, memory, 0, allocators->count, figures) < 0)
         err = FP_ENOMEM;
     for (uint32_t i = 0; err == 0 && i < allocators->count && solved < SOLVED; i++)
         if (figures[i].err == 0 && count_of(&figures[i].multi) > 0)
@@ -153,7 +153,7 @@ static int walk_instance(const struct fp_allocators *allocators, const struct fp
         uint32_t count = to->count;
         uint64_t bytes = to->bytes;
 
-        if (try > 0 && fp_allocators_read_one(allocators, memory, i, figures) != 0)
+        if (try > 0 && fp_allocators_read(allocators, memory, i, i + 1, figures) != 1)
             return 0;
         err = walk_list(memory, list, count_of(&figures->multi), bytes_of(&figures->multi), to);
         if (err == 0)
@@ -241,7 +241,8 @@ int fp_carriers_walk(const struct fp_allocators *allocators, const struct fp_mem
     if (allocators->lists == 0)
         return FP_ENOENT;
     figures = calloc(allocators->count, sizeof *figures);
-    if (figures == NULL || fp_allocators_read(allocators, memory, figures) < 0)
+    if (figures == NULL ||
+        fp_allocators_read(allocators, memory, 0, allocators->count, figures) < 0)
         err = FP_ENOMEM;
     for (uint32_t i = 0; err == 0 && i < allocators->count; i++) {
         err = figures[i].err;

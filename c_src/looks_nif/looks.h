@@ -59,6 +59,13 @@ static inline struct fp_looks *fp_looks(ErlNifEnv *env)
 /* Are a table's name and owner terms of this VM, which has so many atoms? It would trust them. */
 int fp_table_has_names(const struct fp_ets_table *table, uint32_t atoms);
 
+/* The number of an atom key. 1, or 0 when there is no such key or its value has another type. */
+int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value);
+/* {Module, Function, Arity} with atoms: their words. */
+int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);
+/* A list of at most `most` pids of this node: their words, and how many. 0: it is none. */
+int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most, uint32_t *n);
+
 /* The NIFs: X(name, arity, scheduler), beside FP_VM_NIFS. 0: on a normal scheduler, for
  * microseconds. */
 #define FP_LOOKS_NIFS(X)                                                                           \

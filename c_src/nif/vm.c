@@ -273,6 +273,6 @@ int fp_vm_read_allocators(const struct fp_vm *vm, struct fp_allocator_figures **
 
     *figures = calloc(allocators->count, sizeof **figures);
     if (*figures != NULL)
-        read = fp_allocators_read(allocators, &vm->memory, *figures);
+        read = fp_allocators_read(allocators, &vm->memory, 0, allocators->count, *figures);
     return read == (int)allocators->count ? 0 : read < 0 ? read : FP_EFAULT;
 }

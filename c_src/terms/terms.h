@@ -37,14 +37,7 @@ int fp_get_name(ErlNifEnv *env, ERL_NIF_TERM term, const char *const *names);
 
 /* The value of an atom key. 1, or 0 when there is no such key or its value has another type. */
 int fp_map_get(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, ERL_NIF_TERM *value);
-int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value);
 /* A binary without NUL bytes, copied with a terminating one. */
 int fp_get_text(ErlNifEnv *env, ERL_NIF_TERM term, char *text, size_t room);
 
-/* A list of at most `most` pids of this node: their words, and how many. 0: it is none. */
-int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most, uint32_t *n);
-
 #define FP_PATH_BYTES 4096
-
-/* {Module, Function, Arity} with atoms: their words. */
-int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);

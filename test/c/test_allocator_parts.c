@@ -120,7 +120,8 @@ static struct fp_allocator_figures read_one(uint32_t k)
 {
     struct fp_allocator_figures figures[INSTANCES];
 
-    CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, figures), INSTANCES);
+    CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, 0, b.allocators->count, figures),
+              INSTANCES);
     return figures[k];
 }
 

@@ -165,7 +165,8 @@ TEST_BETWEEN(what_an_instance_has_now_is_read, create(), destroy())
     fake_put_word(&b.memory, instance_at(4) + POOL + 8 * 28, 7);   /* blocks, of the last one */
     fake_put_word(&b.memory, instance_at(4) + POOL + 8 * 29, 800); /* bytes */
     fake_put_word(&b.memory, instance_at(4) + POOL + 8 * 30, 8);   /* carriers */
-    CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, figures), FACTS);
+    CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, 0, b.allocators->count, figures),
+              FACTS);
     CHECK_INT(b.allocators->instance[4].allocator, FP_ALLOCATOR_sl_alloc);
     CHECK_INT(b.allocators->instance[4].number, 1);
     CHECK_INT(figures[4].multi.mseg_carriers, 2);
@@ -190,7 +191,8 @@ TEST_BETWEEN(an_instance_that_is_gone_is_no_figure, create(), destroy())
 
     CHECK_INT(solve(), 0);
     fake_unmap(&b.memory, instance_at(4));
-    CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, figures), FACTS - 1);
+    CHECK_INT(fp_allocators_read(b.allocators, &b.memory.reader, 0, b.allocators->count, figures),
+              FACTS - 1);
     CHECK_INT(figures[4].err, FP_EFAULT);
     CHECK_INT(figures[3].err, 0);
     CHECK_INT(figures[5].err, 0);
