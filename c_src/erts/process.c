@@ -104,6 +104,23 @@ static int are_heaps_whole(const struct fp_snapshot *now, uint64_t htop)
             is_heap_size(value[FP_METRIC_old_heap_block_size]));
 }
 
+void fp_process_words_read(const struct fp_layout *layout, const unsigned char *bytes,
+                           struct fp_process_words *words)
+{
+    const uint16_t *offset = layout->release.offset;
+
+#define FIELD(name, width)                                                                         \
+    words->word[FP_FIELD_##name] = load(bytes, offset[FP_FIELD_##name], width);
+    FP_FIELD_MAP(FIELD)
+#undef FIELD
+    words->word[FP_WORD_abandoned] =
+        fp_word_at(bytes, offset[FP_FIELD_hend] + FP_ABANDONED_BEHIND_HEND);
+    words->word[FP_WORD_heap_block_size] =
+        fp_word_at(bytes, offset[FP_FIELD_hend] + FP_SIZE_BEHIND_HEND);
+    words->word[FP_WORD_current] = load(bytes, layout->release.running.current, 8);
+    words->word[FP_WORD_monitors] = fp_word_at(bytes, fp_monitors_offset(layout));
+}
+
 int fp_process_decode(const struct fp_layout *layout, const unsigned char *bytes,
                       struct fp_snapshot *snapshot)
 {

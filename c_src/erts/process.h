@@ -49,6 +49,21 @@ struct fp_snapshot {
 /* For tests. */
 int fp_process_status(uint32_t state);
 
+/* All that a snapshot is decoded from: where these words are equal, so is the snapshot, but for the
+ * two sizes of an abandoned heap. What stands behind the fields of layout.h: */
+enum fp_process_word {
+    FP_WORD_abandoned = FP_FIELD_COUNT,
+    FP_WORD_heap_block_size,
+    FP_WORD_current,
+    FP_WORD_monitors,
+    FP_PROCESS_WORDS
+};
+struct fp_process_words {
+    uint64_t word[FP_PROCESS_WORDS]; /* by enum fp_field and enum fp_process_word */
+};
+void fp_process_words_read(const struct fp_layout *layout, const unsigned char *bytes,
+                           struct fp_process_words *words);
+
 /* From the first layout->snapshot_size bytes of the structure. 0; FP_ETORN: its numbers contradict
  * each other, as it changed while it was copied, or as the collector has exchanged some of them
  * (doc/dev/internals.md, What a collection writes). Of a process with an abandoned heap,

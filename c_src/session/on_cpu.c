@@ -76,7 +76,7 @@ static void emit_not_sampled(struct fp_sampler *s, const struct pending_capture 
     if (!target->is_live || target->id != id ||
         fp_process_decode_whole(s->layout, s->options.memory, structure, &now) != 0 ||
         now.id != id || now.status == FP_STATUS_free || !fp_target_admits(target, now.status) ||
-        fp_target_read_dictionary(s, target, &now) != 0)
+        fp_target_read_dictionary(s, slot, &now) != 0)
         goto late;
     fp_stack_not_sampled(&stack, now.status);
     emit_ticks(s, pending, slot, &now, &stack, NULL);
@@ -293,8 +293,7 @@ static void handle(struct fp_sampler *s, const struct pending_capture *pending,
         return;
     }
     if (err == 0)
-        err = fp_target_add_dictionary(&s->target[slot], &now,
-                                       fp_dictionary_bytes(&capture->dictionary));
+        err = fp_target_add_dictionary(&now, fp_dictionary_bytes(&capture->dictionary));
     if (err != 0)
         err = fp_target_keep_sizes(s, &s->target[slot], &now);
     if (now.id != s->target[slot].id || !now.runs_erlang ||

@@ -25,14 +25,16 @@ static void read_structures(struct fp_sampler *s);
 static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
                   struct target_copy *copy);
 static void copy_stacks(struct fp_sampler *s, uint32_t n);
+static int is_repeat(struct fp_sampler *s, struct target *target, const unsigned char *bytes);
+static void emit_repeat(struct fp_sampler *s, uint32_t slot);
+static int read_again(struct fp_sampler *s, struct target *target, unsigned char *bytes);
 static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
                   struct fp_snapshot *now);
-static int stack_is_known(struct fp_sampler *s, const struct target *target,
-                          const struct fp_snapshot *now);
-static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 static void emit_not_sampled(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now);
 static uint64_t name_nif(struct fp_sampler *s, const uint64_t mfa[3]);
+static int names_may_differ(const struct fp_sampler *s, const struct target *target,
+                            uint64_t registered_at, uint64_t dictionary, int64_t reductions);
 
 void fp_sampler_tick(struct fp_sampler *s)
 {
@@ -61,6 +63,10 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     struct fp_snapshot now;
     int err;
 
+    if (bytes != NULL && attempt == FIRST && is_repeat(s, target, bytes)) {
+        emit_repeat(s, slot);
+        return 0;
+    }
     err = bytes != NULL ? decode(s, slot, bytes, attempt, &now) : FP_EGONE;
     if (err == FP_EGONE) {
         fp_sampler_count(s, FP_COUNTER_attempted, attempt == FIRST);
@@ -83,8 +89,6 @@ static int sample(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
     else if (now.runs_erlang)
         emit_without_stack(s, slot, &now);
-    else if (stack_is_known(s, target, &now))
-        emit_known_stack(s, slot, &now);
     else {
         copy->slot = slot;
         fp_stack_copy_plan(&copy->stack, target->address, &now);
@@ -137,22 +141,23 @@ static void emit_copy(struct fp_sampler *s, struct target_copy *copy, const stru
             atomic_store_explicit(&s->options.code->stale, 1, memory_order_relaxed);
     }
     fp_stack_copy_frames(stack, s->layout, s->options.memory, &s->code, nif, &frames);
-    fp_target_add_dictionary(&s->target[copy->slot], &stack->before,
-                             fp_dictionary_bytes(&stack->dictionary));
-    fp_emit_sample(s, copy->slot, &stack->before, &frames,
-                   fp_off_cpu_trace(s, copy, work, &with_trace));
+    fp_target_add_dictionary(&stack->before, fp_dictionary_bytes(&stack->dictionary));
+    /* An abandoned heap may change where the words do not. */
+    s->target[copy->slot].is_of_words =
+        fp_emit_sample(s, copy->slot, &stack->before, &frames,
+                       fp_off_cpu_trace(s, copy, work, &with_trace)) &&
+        stack->before.abandoned == 0;
 }
 
 /* The process moved during the first attempt. */
 static void sample_again(struct fp_sampler *s, struct target_copy *copy)
 {
     struct fp_safe_read_span span[FP_STACK_COPY_SPANS + FP_HEAP_COPY_SPANS];
-    size_t size = s->layout->snapshot_size;
     uint32_t slot = copy->slot;
-    unsigned char *bytes = s->structure + (size_t)slot * size;
+    unsigned char *bytes = s->structure + (size_t)slot * s->layout->snapshot_size;
 
     fp_sampler_count(s, FP_COUNTER_retried, 1);
-    if (fp_safe_read(s->options.memory, s->target[slot].address, bytes, size) != 0)
+    if (read_again(s, &s->target[slot], bytes) != 0)
         bytes = NULL;
     if (!sample(s, slot, bytes, SECOND, copy))
         return;
@@ -266,16 +271,24 @@ static void read_structures(struct fp_sampler *s)
     fp_safe_read_lines(s->options.memory, s->span, s->live_n);
 }
 
+static int read_again(struct fp_sampler *s, struct target *target, unsigned char *bytes)
+{
+    if (fp_safe_read(s->options.memory, target->address, bytes, s->layout->snapshot_size) != 0)
+        return FP_EGONE;
+    fp_process_words_read(s->layout, bytes, &target->words);
+    return 0;
+}
+
 /* 0; FP_EGONE when the process has exited; FP_ETORN when the structure contradicts itself, at the
  * first attempt twice. */
 static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enum attempt attempt,
                   struct fp_snapshot *now)
 {
-    const struct target *target = &s->target[slot];
+    struct target *target = &s->target[slot];
     int err = fp_process_decode_whole(s->layout, s->options.memory, bytes, now);
 
     if (err != 0 && attempt == FIRST && now->id == target->id) {
-        if (fp_safe_read(s->options.memory, target->address, bytes, s->layout->snapshot_size) != 0)
+        if (read_again(s, target, bytes) != 0)
             return FP_EGONE;
         err = fp_process_decode_whole(s->layout, s->options.memory, bytes, now);
     }
@@ -286,28 +299,43 @@ static int decode(struct fp_sampler *s, uint32_t slot, unsigned char *bytes, enu
     return err;
 }
 
-/* --------------------------------------------------------- known stacks -- */
+/* -------------------------------------------------- what has not changed -- */
 
-/* Nothing that the stack depends on has moved since the last sample, and the writer has that
- * stack. */
-static int stack_is_known(struct fp_sampler *s, const struct target *target,
-                          const struct fp_snapshot *now)
+/* The sample would equal the last one: that one was made of the same words, and all else that a
+ * sample depends on is as it was. */
+static int is_repeat(struct fp_sampler *s, struct target *target, const unsigned char *bytes)
 {
-    return target->series.sampled && fp_stamp_is_same(&target->stamp, &now->stamp) &&
+    const uint64_t *word = target->words.word;
+    struct fp_process_words words;
+    int is_same;
+
+    fp_process_words_read(s->layout, bytes, &words);
+    is_same = target->is_of_words && memcmp(&words, &target->words, sizeof words) == 0;
+    if (!is_same)
+        target->words = words;
+    target->is_of_words = 0;
+    return is_same && fp_target_admits(target, target->series.status) &&
+           !names_may_differ(s, target, word[FP_FIELD_registered], word[FP_FIELD_dictionary],
+                             (int64_t)word[FP_FIELD_reds]) &&
            fp_stack_table_holds(s->stacks, target->series.stack, target->stack_token);
 }
 
-static void emit_known_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
+static void emit_repeat(struct fp_sampler *s, uint32_t slot)
 {
     struct target *target = &s->target[slot];
 
-    now->value[FP_METRIC_memory] += target->dictionary_bytes;
-    fp_emit_sample(s, slot, now, NULL, target->has_work ? &target->work : NULL);
+    fp_sampler_count(s, FP_COUNTER_attempted, 1);
+    target->series.scheduler = s->on_scheduler;
+    if (fp_series_push(&target->series, s->options.ring, slot, target->series.stack,
+                       target->series.status, s->tick_us, target->series.value,
+                       target->has_work ? &target->work : NULL) != 0)
+        fp_sampler_count(s, FP_COUNTER_dropped, 1);
+    target->is_of_words = 1;
 }
 
 static void emit_without_stack(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
 {
-    if (fp_target_read_dictionary(s, &s->target[slot], now) != 0)
+    if (fp_target_read_dictionary(s, slot, now) != 0)
         fp_sampler_give_up(s, FP_COUNTER_inconsistent_changed, 1);
     else
         emit_not_sampled(s, slot, now);
@@ -398,34 +426,32 @@ static int push_stack(struct fp_sampler *s, const struct fp_stack *stack, uint32
     return 0;
 }
 
-static int may_have_label(const struct fp_sampler *s, const struct fp_snapshot *now)
-{
-    return s->layout->term.process_label != 0 && now->dictionary != 0;
-}
-
 static int names_may_differ(const struct fp_sampler *s, const struct target *target,
-                            const struct fp_snapshot *now)
+                            uint64_t registered_at, uint64_t dictionary, int64_t reductions)
 {
+    int may_have_label = s->layout->term.process_label != 0 && dictionary != 0;
     int64_t age = s->tick_us - target->named_us;
-    int has_run = now->value[FP_METRIC_reductions] != target->named_reductions;
+    int has_run = reductions != target->named_reductions;
 
-    return target->registered_at != now->registered_at ||
-           (age >= LABEL_US && has_run && may_have_label(s, now)) ||
-           (age >= NAMES_US && (has_run || now->registered_at != 0));
+    return target->registered_at != registered_at ||
+           (age >= LABEL_US && has_run && may_have_label) ||
+           (age >= NAMES_US && (has_run || registered_at != 0));
 }
 
 int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot *now,
                    const struct fp_stack *frames, const struct fp_work *work)
 {
     struct target *target = &s->target[slot];
-    uint32_t stack = target->series.stack;
+    uint32_t stack;
     int64_t value[FP_METRIC_COUNT];
 
+    target->is_of_words = 0;
     memcpy(value, now->value, sizeof value);
     if (target->series.sampled &&
         value[FP_METRIC_reductions] < target->series.value[FP_METRIC_reductions])
         value[FP_METRIC_reductions] = target->series.value[FP_METRIC_reductions];
-    if (names_may_differ(s, target, now))
+    if (names_may_differ(s, target, now->registered_at, now->dictionary,
+                         now->value[FP_METRIC_reductions]))
         target->is_defined = 0;
     if (!target->is_defined) {
         if (push_process(s, slot, now) != 0)
@@ -436,7 +462,7 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
         target->named_reductions = now->value[FP_METRIC_reductions];
     }
     target->series.scheduler = s->on_scheduler;
-    if ((frames != NULL && push_stack(s, frames, &stack) != 0) ||
+    if (push_stack(s, frames, &stack) != 0 ||
         fp_series_push(&target->series, s->options.ring, slot, stack, now->status, s->tick_us,
                        value, work) != 0)
         goto full;
@@ -444,7 +470,6 @@ int fp_emit_sample(struct fp_sampler *s, uint32_t slot, const struct fp_snapshot
     target->has_work = work != NULL;
     if (work != NULL && work != &target->work)
         target->work = *work;
-    target->stamp = now->stamp;
     return 1;
 full:
     fp_sampler_count(s, FP_COUNTER_dropped, 1);

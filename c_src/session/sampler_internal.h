@@ -35,14 +35,13 @@ struct target {
     uint8_t is_defined; /* the writer has its PROCESS record */
     uint8_t is_kept;    /* a target after this update, too */
     int8_t status;      /* only samples of this status; -1: all */
-    struct fp_series series;
-    /* Of the last sample: */
-    struct fp_stamp stamp;
+    uint8_t has_work, is_of_words;
+    /* Of the last sample, what is read where nothing has changed: */
     uint64_t stack_token, registered_at;
-    uint8_t has_work;
-    struct fp_work work;
     int64_t named_us, named_reductions; /* when its PROCESS record was pushed */
-    int64_t dictionary_bytes;           /* of its dictionary's array */
+    struct fp_series series;
+    struct fp_process_words words; /* of the last structure that was decoded: it is_of_words */
+    struct fp_work work;           /* of the last sample, where it has_work */
     struct fp_otel_places otel;
 };
 
@@ -195,9 +194,9 @@ const struct fp_work *fp_capture_trace(struct fp_sampler *s, const struct fp_cap
 
 /* Adds the array of the dictionary, of so many bytes, to the memory of `now`: both of one moment.
  * 0, or FP_ETORN when `bytes` is negative. */
-int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now, int64_t bytes);
+int fp_target_add_dictionary(struct fp_snapshot *now, int64_t bytes);
 /* The same, with the dictionary read here. */
-int fp_target_read_dictionary(struct fp_sampler *s, struct target *target, struct fp_snapshot *now);
+int fp_target_read_dictionary(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now);
 /* While the collector exchanges the heaps of a process, their sizes contradict each other: those of
  * the last sample stand for them. 0, or FP_ETORN when it does not collect or has no last sample. */
 int fp_target_keep_sizes(const struct fp_sampler *s, const struct target *target,

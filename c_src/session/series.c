@@ -9,8 +9,9 @@ int fp_series_push(struct fp_series *series, struct fp_ring *ring, uint32_t proc
                    uint8_t status, int64_t time_us, const int64_t value[FP_METRIC_COUNT],
                    const struct fp_work *work)
 {
-    int is_repeat = series->sampled && series->stack == stack && series->status == status &&
-                    memcmp(series->value, value, sizeof series->value) == 0;
+    int is_repeat =
+        series->sampled && series->stack == stack && series->status == status &&
+        (value == series->value || memcmp(series->value, value, sizeof series->value) == 0);
     size_t own = is_repeat ? FP_RECORD_REPEAT_SIZE : sizeof(struct fp_record_sample);
     size_t size = own + (work == NULL ? 0 : sizeof *work);
     struct fp_record_sample *record;

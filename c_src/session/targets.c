@@ -9,23 +9,23 @@
 
 #define NO_SLOT UINT32_MAX
 
-int fp_target_add_dictionary(struct target *target, struct fp_snapshot *now, int64_t bytes)
+int fp_target_add_dictionary(struct fp_snapshot *now, int64_t bytes)
 {
     if (now->dictionary == 0)
         bytes = 0;
     if (bytes < 0)
         return FP_ETORN;
-    target->dictionary_bytes = bytes;
     now->value[FP_METRIC_memory] += bytes;
     return 0;
 }
 
-int fp_target_read_dictionary(struct fp_sampler *s, struct target *target, struct fp_snapshot *now)
+int fp_target_read_dictionary(struct fp_sampler *s, uint32_t slot, struct fp_snapshot *now)
 {
     int64_t bytes;
-    int err = fp_dictionary_read(s->layout, s->options.memory, target->address, now, &bytes);
+    int err =
+        fp_dictionary_read(s->layout, s->options.memory, s->target[slot].address, now, &bytes);
 
-    return err != 0 ? err : fp_target_add_dictionary(target, now, bytes);
+    return err != 0 ? err : fp_target_add_dictionary(now, bytes);
 }
 
 /* The collector does not touch the queue, and senders add to it meanwhile. */

@@ -179,6 +179,24 @@ ON_CPU(a_capture_of_a_class_that_is_off_has_its_frame, FP_MODE_PROCESSES)
     atomic_store(&fp_capture_classes_off, 0);
 }
 
+/* The structure has the words of the sample before the capture, which is emitted after it. */
+ONE_RUNS(what_waits_as_it_did_before_a_late_capture_is_no_repeat_of_that, FP_MODE_PROCESSES)
+{
+    tick(b);
+    pause_it(b, 1, 0);
+    tick(b);
+    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
+    run(b, 1, 0);
+    answer(b, 0);
+    pause_it(b, 1, 0);
+    tick(b);
+    CHECK_INT(b->samples, 3);
+    CHECK_INT(b->repeats, 0);
+    CHECK_INT(b->last.head.status, FP_STATUS_waiting);
+    tick(b);
+    CHECK_INT(b->repeats, 1);
+}
+
 ONE_RUNS(a_request_that_is_refused_is_late, FP_MODE_PROCESSES)
 {
     scheduler[0].refuses = FP_ESTATE;

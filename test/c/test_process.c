@@ -467,6 +467,41 @@ static void write_one(struct fixture *f, const struct write *write)
 }
 
 /* Words of each block that a process has, or had, in this test; 0: it has none. */
+/* Each byte of a structure, changed: where its words are those of before, so is the snapshot. */
+TEST(equal_words_have_equal_snapshots)
+{
+    static const unsigned releases[] = {25, 26, 27, 28, 29};
+
+    for (size_t i = 0; i < 5; i++) {
+        struct fixture f = plain(releases[i]);
+        struct fp_process_words before, now;
+        struct fp_snapshot snapshot;
+        uint8_t differed[FP_PROCESS_WORDS] = {0};
+        uint32_t at = f.layout.release.offset[FP_FIELD_initial_call], shown = 0;
+
+        memset(&f.snapshot, 0, sizeof f.snapshot);
+        CHECK_INT(decode(&f), 0);
+        snapshot = f.snapshot;
+        fp_process_words_read(&f.layout, f.bytes, &before);
+        for (uint32_t k = 0; k < f.layout.snapshot_size; k++) {
+            if (k >= at && k < at + 24)
+                continue; /* a process keeps its first call */
+            f.bytes[k] ^= 1;
+            fp_process_words_read(&f.layout, f.bytes, &now);
+            for (int word = 0; word < FP_PROCESS_WORDS; word++)
+                differed[word] |= now.word[word] != before.word[word];
+            if (memcmp(&now, &before, sizeof now) == 0) {
+                CHECK_INT(decode(&f), 0);
+                CHECK(memcmp(&f.snapshot, &snapshot, sizeof snapshot) == 0);
+            }
+            f.bytes[k] ^= 1;
+        }
+        for (int word = 0; word < FP_PROCESS_WORDS; word++)
+            shown += differed[word];
+        CHECK_INT(shown, FP_PROCESS_WORDS - 1);
+    }
+}
+
 static int is_block(int64_t words)
 {
     static const int64_t blocks[] = {233, 376, 987, 1598, 587, 84, 610};

@@ -126,6 +126,31 @@ SAMPLER_OF_ONE(a_changed_metric_alone_is_a_sample_with_the_known_stack)
     CHECK_INT(b->last.delta[FP_METRIC_memory], 7 * 88);
 }
 
+/* Another heap, of 100 words. */
+static void fill_abandoned(struct bench *b, uint64_t used)
+{
+    uint64_t heap = FAKE_MISC;
+
+    fake_set_abandoned(&b->vm, 1, heap);
+    fake_set_heap_size(&b->vm, 1, 100);
+    fake_set(&b->vm, 1, FP_FIELD_high_water, heap + 8 * 5);
+    fake_put_word(&b->vm.memory, heap + 8 * used, (99 - used) << 6 | 8);
+    fake_put_word(&b->vm.memory, heap + 8 * 99, used);
+}
+
+SAMPLER_OF_ONE(an_abandoned_heap_is_read_again_each_time)
+{
+    fake_map(&b->vm.memory, FAKE_MISC, 4096);
+    fill_abandoned(b, 60);
+    start(b);
+    tick(b);
+    CHECK_INT(b->last.value[FP_METRIC_heap_size], 60);
+    fill_abandoned(b, 50);
+    tick(b);
+    CHECK_INT(b->repeats, 0);
+    CHECK_INT(b->last.delta[FP_METRIC_heap_size], -10);
+}
+
 TEST(what_can_not_be_read_has_a_frame_that_says_so)
 {
     static const struct {

@@ -100,6 +100,16 @@ a dropped sample is not counted: session/sampler
 - fp_sampler_count(s, FP_COUNTER_dropped, 1);
 a stack is not read again behind its structure: session/sampler
 - if (s->copy[i + k].is_whole)
+a repeat is found by its reductions: session/sampler
+- memcmp(&words, &target->words, sizeof words) == 0
++ words.word[FP_FIELD_reds] == word[FP_FIELD_reds]
+what was read is taken for what was sampled: session/sampler
+- target->is_of_words && memcmp(
++ target->series.sampled && memcmp(
+a repeat has the words of the first attempt: session/sampler
+- fp_process_words_read(s->layout, bytes, &target->words);
+-     return 0;
++ return 0;
 a second attempt is not verified: session/sampler
 - if (copy->is_whole) {
 + if (1) {
