@@ -52,6 +52,8 @@ struct fp_perf_script {
     uint32_t merging[FP_PROCESS_SLOTS], merging_n;
     uint32_t merging_at; /* where fp_perf_script_merged() goes on */
     uint16_t stack_merging[FP_STACK_SLOTS];
+    int64_t governed_us; /* the tick that is_merging is of */
+    bool is_merging;
     uint64_t weight; /* of the text in `out` */
     uint64_t block;  /* that the text goes to */
     struct fp_work_atoms atoms;
@@ -206,7 +208,8 @@ static int put_sample(struct fp_perf_script *script, struct process *process,
         out = FP_PUT_LITERAL(out, FP_FRAME_ADDRESS "no_frames (flame_prof)\n");
     fp_buffer_end(&script->out, put_status(out, record->head.status));
     script->weight += weight;
-    fp_counters_add(script->options.stats, FP_COUNTER_merged, weight - 1);
+    if (weight > 1)
+        fp_counters_add(script->options.stats, FP_COUNTER_merged, weight - 1);
     return 0;
 }
 
@@ -325,20 +328,26 @@ static int write_merged_of_stack(struct fp_perf_script *script, uint32_t stack)
     return err;
 }
 
-/* By option, or by the governor. */
-static bool is_merging(const struct fp_perf_script *script)
+/* By option, or by the governor, whose step is read once a tick: the sampler writes to its line. */
+static bool is_merging(struct fp_perf_script *script, int64_t tick_us)
 {
-    return script->options.merge_idle ||
-           fp_governed((uint32_t)fp_counters_get(script->options.stats, FP_COUNTER_budget_step))
-               .merge_idle;
+    uint64_t step;
+
+    if (tick_us != script->governed_us) {
+        step = fp_counters_get(script->options.stats, FP_COUNTER_budget_step);
+        script->governed_us = tick_us;
+        script->is_merging = script->options.merge_idle || fp_governed((uint32_t)step).merge_idle;
+    }
+    return script->is_merging;
 }
 
-static bool may_be_merged(const struct fp_perf_script *script, const struct process *process,
+static bool may_be_merged(struct fp_perf_script *script, const struct process *process,
                           const struct fp_record_sample *record)
 {
     return record->head.type == FP_RECORD_REPEAT && record->head.status == FP_STATUS_waiting &&
            fp_record_work(&record->head) == NULL &&
-           (process->merged == 0 || process->merged_stack == record->stack) && is_merging(script);
+           (process->merged == 0 || process->merged_stack == record->stack) &&
+           is_merging(script, record->time_us);
 }
 
 static bool is_left(const struct fp_perf_script *script, uint32_t slot)
