@@ -86,6 +86,15 @@ if [ -n "$dead" ]; then
     exit 1
 fi
 
+# ex_doc takes the pages that rebar.config lists, and a link to any other one is dead there.
+left_out=$(git ls-files --cached --others --exclude-standard 'doc/*.md' | while read -r page; do
+    grep -qF "<<\"$page\">>" rebar.config || echo "$page"
+done)
+if [ -n "$left_out" ]; then
+    echo "pages that rebar.config does not give to ex_doc:" $left_out >&2
+    exit 1
+fi
+
 # A check that finds nothing has to find what is known to be dead.
 canary=$(mktemp -d)
 trap 'rm -rf "$canary"' EXIT
