@@ -5,14 +5,12 @@
 %% path: `demo:run("/tmp/prof", 10)'.
 -module(demo).
 
--export([main/0, run/2]).
+-export([main/0, run/2, diagnosis/1, text/1]).
 
 -define(TOP, 100).
 -define(SELECT_MS, 5000).
 -define(WARM_UP_MS, 1000).
--define(HOTTEST, 12).
--define(HOTTEST_OF_STATUS, 5).
--define(LEAST_PERCENT, 5).
+-define(STACKS, 8).
 -define(FRAMES, 3).
 
 main() ->
@@ -55,7 +53,7 @@ wait(Seconds) ->
          io:put_chars(progress(Second, Seconds))
      end || Second <- lists:seq(1, Seconds)],
     {After, _} = erlang:statistics(runtime),
-    io:format("The node used ~.1f cores meanwhile, the profiler's threads included.~n",
+    io:format("The node used ~.1f cores, the threads of the profiler included.~n",
               [(After - Before) / 1000 / Seconds]).
 
 %% One line that grows, on a terminal and in a log alike.
@@ -65,33 +63,59 @@ progress(Last, Last) -> io_lib:format(" ~b s~n", [Last]);
 progress(Second, _) -> io_lib:format(" ~b", [Second]).
 
 report(#{files := Files} = Run) ->
-    heading("The hottest, by reductions"),
-    done(flame_prof:hot(Files, #{by => reductions, top => ?HOTTEST, min => ?LEAST_PERCENT})),
-    heading("The most frequent stacks of each status"),
+    [File | _] = Files,
     Profile = ok(flame_prof_profile:read(Files)),
+    heading("What was done"),
+    counters(Run),
+    [io:format("  ~ts (~b KiB)~n", [here(F), filelib:file_size(F) div 1024]) || F <- Files],
+    heading("What ran: share of the samples of running processes, function < callers"),
     #{stacks := Stacks} = ok(flame_prof_profile:stacks(Profile, #{lines => false})),
-    [stacks(Status, [{Frames, N} || {[Of], Frames, _, N} <- Stacks, Of =:= Status])
-     || Status <- [<<"running">>, <<"runnable">>, <<"garbage_collecting">>, <<"waiting">>]],
+    stacks([{Frames, N} || {[<<"running">>], Frames, _, N} <- Stacks]),
+    heading("What the doctor says"),
+    io:put_chars(text(diagnosis(Profile))),
     ok = flame_prof_profile:close(Profile),
-    heading("The counters"),
-    books(Run),
-    heading("The files"),
-    [io:format("  ~ts (~b KiB)~n", [File, filelib:file_size(File) div 1024]) || File <- Files],
-    io:format("~nIn a browser: bin/flame_prof view ~ts~n", [filename:dirname(hd(Files))]),
-    io:format("~nLinux `perf script' text, compressed: FlameScope, FlameGraph, speedscope and~n"
-              "the Firefox Profiler read what zstdcat makes of it.~n"),
-    ok.
+    heading("Next"),
+    io:format("  bin/flame_prof view ~ts~n      a timeline and flame graphs, in a browser~n"
+              "  bin/flame_prof hot ~ts --by reductions~n      the same profile by another metric~n"
+              "  examples/shop.sh start && bin/flame_prof doctor shop@localhost~n"
+              "      a node that has a problem~n", [here(filename:dirname(File)), here(File)]).
 
-%% A row a stack: its share of the status's samples, its leaf end and its root.
-stacks(Status, Stacks) ->
+%% A path below the current folder is shown from there.
+here(Path) ->
+    {ok, Folder} = file:get_cwd(),
+    case string:prefix(Path, Folder ++ "/") of
+        nomatch -> Path;
+        Short -> Short
+    end.
+
+%% @doc What the doctor says of a profile.
+diagnosis(Profile) ->
+    {ok, #{thresholds := Thresholds}} = flame_prof_doctor:options(#{}),
+    flame_prof_doctor:of_profile(Profile, Thresholds).
+
+%% @doc The same for a person, indented.
+text(Diagnosis) ->
+    Text = string:trim(flame_prof_doctor:format(Diagnosis)),
+    [re:replace(Text, "^(?=.)", "  ", [global, multiline, unicode]), $\n].
+
+%% A row a stack without its C functions: its share of all samples, its leaf end and its root.
+stacks(Stacks) ->
     Total = lists:sum([Samples || {_, Samples} <- Stacks]),
-    io:format("~ts, ~b samples~n", [Status, Total]),
-    [io:format("  ~5.1f%  ~ts~n", [100 * Samples / Total, row(functions(Frames))])
-     || {Frames, Samples} <- lists:sublist(Stacks, ?HOTTEST_OF_STATUS)],
-    io:nl().
+    Rows = maps:groups_from_list(fun({Frames, _}) -> functions(Frames) end,
+        fun({_, Samples}) -> Samples end, Stacks),
+    Sums = lists:sort([{-lists:sum(Samples), Row} || {Row, Samples} <- maps:to_list(Rows)]),
+    [io:format("  ~5.1f %  ~ts~n", [-100 * Sum / Total, row(Row)])
+     || {Sum, Row} <- lists:sublist(Sums, ?STACKS)].
 
-functions([]) -> [<<"no_frames">>];
-functions(Frames) -> [flame_prof_frames:function(Frame) || Frame <- Frames].
+functions(Frames) ->
+    case [F || Frame <- Frames, F <- [flame_prof_frames:function(Frame)], is_of_erlang(F)] of
+        [] -> [<<"no function of Erlang">>];
+        Functions -> Functions
+    end.
+
+is_of_erlang(Function) ->
+    Function =:= <<"[gc]">> orelse
+        re:run(Function, ":.*/[0-9]+$", [{capture, none}]) =:= match.
 
 row(Frames) when length(Frames) =< ?FRAMES ->
     lists:join(" < ", Frames);
@@ -101,17 +125,13 @@ row(Frames) ->
 heading(Text) ->
     io:format("~n== ~ts~n~n", [Text]).
 
-books(Run) ->
-    #{attempted := Taken, written := Written, inconsistent := Torn, dropped := Dropped,
-        exited := Gone,
-      ticks := Ticks, missed := Missed, elapsed_ms := Elapsed} = Run,
+counters(#{attempted := Attempted, written := Written, inconsistent := Inconsistent,
+        dropped := Dropped, exited := Exited, ticks := Ticks, missed := Missed,
+        elapsed_ms := Elapsed}) ->
     io:format("  ~b samples attempted = ~b written + ~b inconsistent + ~b dropped + ~b exited~n",
-              [Taken, Written, Torn, Dropped, Gone]),
+              [Attempted, Written, Inconsistent, Dropped, Exited]),
     io:format("  ~b ticks in ~.1f s (~.1f a second), ~b missed~n",
               [Ticks, Elapsed / 1000, Ticks * 1000 / max(1, Elapsed), Missed]).
-
-done(ok) -> ok;
-done(Error) -> ok(Error).
 
 ok({ok, Value}) -> Value;
 ok({error, Reason}) -> throw({failed, flame_prof:format_error(Reason)}).

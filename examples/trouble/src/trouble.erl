@@ -196,14 +196,22 @@ run(Problems, Dir, Seconds) ->
         problems => Truths
     }),
     ok = file:write_file(filename:join(Dir, "truth.json"), Json),
-    [io:format("profile ~ts~n", [File]) || File <- Files],
-    [tell(Truth) || Truth <- Truths],
+    Profile = ok(flame_prof_profile:read(Files)),
+    #{findings := Findings} = Diagnosis = demo:diagnosis(Profile),
+    ok = flame_prof_profile:close(Profile),
+    io:format("What the doctor says of the profile~n~n~ts~n", [demo:text(Diagnosis)]),
+    io:format("What was planted, and which finding says it~n~n"),
+    [print(Truth, Findings) || Truth <- Truths],
+    io:format("~nNext~n~n  bin/flame_prof view ~ts~n", [Dir]),
     ok.
 
-tell(#{problem := Problem, finding := Finding, process := Process, function := Function,
-       sentence := Sentence}) ->
-    io:format("truth ~s: finding ~s, process ~s, function ~ts~n    ~ts~n",
-        [Problem, Finding, Process, Function, Sentence]).
+print(#{problem := Problem, kind := Kinds, sentence := Sentence}, Findings) ->
+    Found = case [integer_to_list(N) || {N, #{kind := Kind}} <- lists:enumerate(Findings),
+            lists:member(Kind, Kinds)] of
+        [] -> "in none: a profile does not show it, or the doctor missed it";
+        Numbers -> ["in ", lists:join(", ", Numbers)]
+    end,
+    io:format("  ~s: ~ts~n      ~ts~n", [Problem, Found, Sentence]).
 
 ok({ok, Value}) -> Value;
 ok({error, Reason}) -> throw({failed, flame_prof:format_error(Reason)}).
