@@ -55,6 +55,8 @@ static void put_files(struct fp_index *w)
         fp_json_number(output, "bytes", (int64_t)source->bytes_in);
         fp_json_number(output, "text", (int64_t)source->text);
         fp_json_number(output, "damaged", (int64_t)source->damaged);
+        fp_json_number(output, "lost_text", (int64_t)source->lost_text);
+        fp_json_number(output, "shortened", (int64_t)file->shortened);
         fp_json_number(output, "cut_off", source->is_cut_off);
         fp_json_word(output, "dialect", fp_dialect_name(file->dialect));
         fp_json_word(output, "compression", fp_source_kind_name(source->kind));

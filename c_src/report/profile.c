@@ -284,10 +284,12 @@ static int stack_of(struct fp_profile *profile, const struct fp_sample *sample, 
     if (sample->dialect == FP_ORIGINAL)
         err = intern(profile, sample->header.status, &status);
     hash = fp_hash_two(hash ^ status, (uint64_t)sample->dialect);
-    if (err != 0 || fp_tree_find(&profile->tree, hash, sample->dialect, status, sample->stack, id))
-        return err;
-    return fp_tree_add(&profile->tree, sample->dialect, hash, sample->stack, status, id,
-                       &profile->bad);
+    if (err == 0 && !fp_tree_find(&profile->tree, hash, sample->dialect, status, sample->stack, id))
+        err = fp_tree_add(&profile->tree, sample->dialect, hash, sample->stack, status, id,
+                          &profile->bad);
+    if (err == 0)
+        current_file(profile)->shortened += profile->tree.is_shortened;
+    return err;
 }
 
 static void note_time(struct fp_profile *profile, struct fp_process *process)
@@ -522,6 +524,8 @@ static void warn_of_file(struct fp_profile *profile)
         warn(profile, 0, "the compressed file is cut off: its end is missing");
     if (state->damaged > 0)
         warn(profile, 0, "the compressed file is damaged: text is missing");
+    if (current_file(profile)->shortened > 0)
+        warn(profile, 0, "samples have more frames than any stack has: they are shortened");
     if (current_file(profile)->left_out > 0)
         warn(profile, 0, "it has samples of several events, of which those of one are read");
     if (!fp_file_is_told_apart(profile))

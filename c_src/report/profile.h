@@ -65,6 +65,7 @@ struct fp_file {
     uint64_t samples, bad; /* without the profiler's own */
     uint64_t observations; /* the sum of fp_row_count() over these samples */
     uint64_t left_out;     /* samples of events that were not selected */
+    uint64_t shortened;    /* samples of which frames were left out */
     uint32_t event;        /* of its first sample, by its number; it has one if it has a dialect */
     struct fp_messages messages;
     uint32_t own;  /* text: the fields of the profiler's last own sample */

@@ -4,6 +4,7 @@
 /* Nearly each text of perf is new, because it holds addresses: the cache does not grow with the
  * file. */
 #define RAW_MOST ((size_t)64 << 20)
+#define ROOT_FRAMES 49 /* of a stack that is shortened, as doc/format.md says */
 
 int fp_tree_create(struct fp_tree *tree, struct fp_strings *strings, struct fp_budget *budget)
 {
@@ -34,8 +35,8 @@ void fp_tree_free(struct fp_tree *tree)
 
 /* -------------------------------------------------------------- raw texts -- */
 
-int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect,
-                 uint32_t status, struct fp_slice text, uint32_t *id)
+int fp_tree_find(struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect, uint32_t status,
+                 struct fp_slice text, uint32_t *id)
 {
     struct fp_table_at at;
     uint32_t n;
@@ -47,6 +48,7 @@ int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dial
         if (raw->size == text.size && raw->dialect == dialect && raw->status == status &&
             (text.size == 0 || memcmp(tree->raw + raw->at, text.at, text.size) == 0)) {
             *id = raw->stack;
+            tree->is_shortened = raw->is_shortened;
             return 1;
         }
     }
@@ -140,12 +142,29 @@ static int read_frame(struct fp_tree *tree, enum fp_dialect dialect, const char 
     return err;
 }
 
+/* Behind the frames of the leaf, the last ones of the root are in a ring, whose oldest is number
+ * `oldest`. */
+static int shorten(struct fp_tree *tree, struct frames *frames, size_t oldest)
+{
+    uint32_t *root = frames->id + FP_FRAMES_MOST - ROOT_FRAMES, ring[ROOT_FRAMES];
+    struct fp_frame_ids pair;
+    int err = fp_strings_intern(tree->strings, tree->budget, FP_SLICE("truncated"), &pair.symbol);
+
+    memcpy(ring, root, sizeof(ring));
+    for (size_t i = 0; i < ROOT_FRAMES; i++)
+        root[i] = ring[(oldest + i) % ROOT_FRAMES];
+    if (err == 0)
+        err = fp_strings_intern(tree->strings, tree->budget, FP_SLICE("flame_prof"), &pair.dso);
+    return err != 0 ? err : intern_frame(tree, tree->budget, pair, root - 1);
+}
+
 /* Frames are interned as they are read: their encoded texts are gone after that. *status is the
  * root frame's when that is one. */
 static int read_frames(struct fp_tree *tree, enum fp_dialect dialect, struct fp_slice text,
                        struct frames *frames, uint32_t *status, const char **bad)
 {
     const char *at = text.at, *end = text.at + text.size;
+    size_t more = 0;
     int is_status = 0;
 
     *bad = NULL;
@@ -162,11 +181,14 @@ static int read_frames(struct fp_tree *tree, enum fp_dialect dialect, struct fp_
         else if (frames->count < FP_FRAMES_MOST)
             frames->id[frames->count++] = id;
         else
-            *bad = "more frames than any stack has";
+            frames->id[FP_FRAMES_MOST - ROOT_FRAMES + more++ % ROOT_FRAMES] = id;
     }
     if (*bad == NULL && dialect == FP_FLAME_PROF && !is_status)
         *bad = "no status frame at the root";
-    return *bad == NULL ? 0 : FP_EINVAL;
+    if (*bad != NULL)
+        return FP_EINVAL;
+    tree->is_shortened = more > 0;
+    return more > 0 ? shorten(tree, frames, more) : 0;
 }
 
 int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,
@@ -184,5 +206,6 @@ int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, st
     if (err != 0)
         return err;
     raw.stack = *id;
+    raw.is_shortened = tree->is_shortened;
     return keep_raw(tree, hash, text, raw);
 }

@@ -7,6 +7,8 @@
  * stack that was seen before cost a hash and a compare. Not shared between threads. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "format/parse.h"
 #include "report/strings.h"
 
@@ -26,6 +28,7 @@ struct fp_raw_stack {
     size_t at; /* in `raw` */
     uint32_t size, stack, status;
     enum fp_dialect dialect;
+    bool is_shortened;
 };
 
 /* A frame's line, cheaper to compare than to parse: perf's stacks differ in their leaves and share
@@ -54,6 +57,7 @@ struct fp_tree {
     struct fp_table raws;
     char *encoded;              /* FP_ENCODED_BYTES */
     struct fp_known_line *line; /* of other dialects, FP_LINES; or NULL */
+    bool is_shortened;          /* the text found or added last has more frames than its stack */
 };
 
 /* 0, FP_EFULL or FP_ENOMEM; free the tree in any case. */
@@ -62,11 +66,12 @@ void fp_tree_free(struct fp_tree *tree);
 
 /* 1 and the stack of a text that fp_tree_add() got with this hash, dialect and status; 0: the text
  * is new. */
-int fp_tree_find(const struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect,
-                 uint32_t status, struct fp_slice text, uint32_t *id);
+int fp_tree_find(struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect, uint32_t status,
+                 struct fp_slice text, uint32_t *id);
 
-/* Parses a text and keeps it. The status is the root frame of FP_FLAME_PROF, and `status` (a text's
- * number) in other dialects. 0 and *id; FP_EINVAL: the text is damaged, *bad says why; FP_EFULL or
- * FP_ENOMEM. */
+/* Parses a text and keeps it. Of more than FP_FRAMES_MOST frames those at the leaf and some at the
+ * root stay, and a frame `truncated` stands for the others, as in our files. The status is the root
+ * frame of FP_FLAME_PROF, and `status` (a text's number) in other dialects. 0 and *id; FP_EINVAL:
+ * the text is damaged, *bad says why; FP_EFULL or FP_ENOMEM. */
 int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,
                 uint32_t status, uint32_t *id, const char **bad);

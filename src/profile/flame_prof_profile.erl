@@ -123,6 +123,7 @@
         own := binary(),
         damaged := non_neg_integer(),
         cut_off := boolean(),
+        shortened := non_neg_integer(),
         lost_text := non_neg_integer(),
         perf_messages := non_neg_integer(),
         perf_lost := non_neg_integer(),
@@ -133,7 +134,8 @@
 %% there; empty where there is none. `bytes' are those of the file, `text'
 %% those of the text in it. `observations' is the number that the samples stand for: see
 %% {@link metric()}. `damaged' counts the damaged places of compressed text, `cut_off' says
-%% that its end is missing, and `lost_text' are bytes of text that are missing in both ways, as far
+%% that its end is missing, `shortened' counts samples with more frames than any stack has, of
+%% which some are left out, and `lost_text' are bytes of text that are missing in both ways, as far
 %% as the zstd frames tell their sizes. `perf_messages' are lines of perf's that are no samples:
 %% other records, and warnings; `perf_lost' is the number of events that these say are lost.
 

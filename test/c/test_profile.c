@@ -597,6 +597,41 @@ TEST(fields_that_make_no_sense_are_damage)
     }
 }
 
+TEST(a_stack_of_too_many_frames_is_shortened)
+{
+    enum { FRAMES = 3000, SAMPLES = 2 };
+    static char text[SAMPLES * FRAMES * 16];
+    struct fp_profile *profile;
+    uint32_t nodes[FP_FRAMES_MOST + 1], node;
+    size_t size = 0, count = 0;
+
+    for (unsigned i = 1; i <= SAMPLES; i++) {
+        size += (size_t)sprintf(text + size, "a 1 1.00000%u: cycles: \n", i);
+        for (unsigned n = 0; n < FRAMES; n++)
+            size += (size_t)sprintf(text + size, "\tff f%u (a)\n", n);
+        size += (size_t)sprintf(text + size, "\n");
+    }
+    profile = profile_of(text, size);
+    CHECK_INT(profile->rows.count, SAMPLES);
+    CHECK_INT(profile->file[0].bad, 0);
+    CHECK_INT(profile->file[0].shortened, SAMPLES);
+    for (node = profile->tree.stack[0].node; node != 0 && count <= FP_FRAMES_MOST;
+         node = profile->tree.node[node].parent)
+        nodes[count++] = node;
+    CHECK_INT(count, FP_FRAMES_MOST);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t frame = profile->tree.node[nodes[i]].frame;
+        struct fp_slice symbol = fp_profile_text(profile, profile->tree.frame[frame].symbol);
+        char wanted[16] = "truncated";
+
+        if (i != FP_FRAMES_MOST - 50)
+            sprintf(wanted, "f%zu", i < FP_FRAMES_MOST - 50 ? i : FRAMES - FP_FRAMES_MOST + i);
+        if (!fp_slice_is(symbol, (struct fp_slice){wanted, strlen(wanted)}))
+            RUN_FAIL("frame %zu is %.*s, not %s", i, (int)symbol.size, symbol.at, wanted);
+    }
+    fp_profile_destroy(profile);
+}
+
 TEST(a_newer_format_is_refused)
 {
     static const struct {

@@ -510,6 +510,21 @@ export function pageTests(test, { browser, url, profile, report, directory, host
         /the page says: no sample of it can be read: it is no profile, or damaged/);
   });
 
+  for (const [file, said] of [
+    ['zero.log', /the file is empty: 0 bytes/],
+    ['text.log.zst', /no sample of it can be read: it is no profile, or damaged/],
+    ['flipped.log.zst', /[KM]iB of text missing, with them about [1-9][\d,]* samples in [\d.]+ s/],
+  ]) {
+    test(`damage has a size: ${file}`, async () => {
+      const page = await openPage(browser, `${url}#file=${file}${WHOLE}`,
+          { prepare: (one) => (one.mayFail = true) });
+      const shown = await text(page, '#app');
+      assert.match(shown.replace(/^[^]*View\n/, ''), said);
+      assert.doesNotMatch(await text(page, '#app'), /Nothing is wrong( in what a file tells)?\./);
+      await page.context().close();
+    });
+  }
+
   for (const [title, options] of [
     ['1280x720', {}],
     ['a phone', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true,

@@ -135,8 +135,9 @@ export class FindingsPanel {
     const isOfFile = answer.source !== 'node'; // else the node was looked at, too
     const seen = isOfFile ? ' in what a file tells' : ' in what was seen';
     const part = unseen.length === 0 ? '' : seen;
+    const left = this.app.profile.header.warning_count > 0 ? ' that is left' : '';
     const text = judged.length === 0 ? 'Nothing of this profile could be judged.'
-        : findings.length === 0 ? `Nothing is wrong${part}.` : '';
+        : findings.length === 0 ? `Nothing is wrong${part || (left && ' in what')}${left}.` : '';
     return html`${text === '' ? nothing : html`<span>${text}</span>`}${menu('what was looked at', html`
       <p>${counted(observations, 'sample')} of ${exact(processes)} processes,
         for ${judged.join(', ')}.</p>

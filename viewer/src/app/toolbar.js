@@ -293,14 +293,24 @@ function titleOf({ name, files, bytes, state, why }) {
   return `${name} (${parts.join(', ')})`;
 }
 
-function damageOf({ header: { files, warnings, warning_count: count } }) {
+// How much the missing text had is an estimate: as much as the rest of it.
+function damageOf({ lookCount, durationUs, header: { files, warnings, warning_count: count } }) {
+  const sum = (key) => files.reduce((all, file) => all + (file[key] ?? 0), 0);
+  if (sum('bytes') === 0) return html`<span class="warning">the file is empty: 0 bytes</span>`;
   if (count === 0) return nothing;
-  const bad = files.reduce((sum, file) => sum + file.bad, 0);
-  const places = files.reduce((sum, file) => sum + file.damaged, 0);
+  const [bad, places, text, missing, shortened] =
+      ['bad', 'damaged', 'text', 'lost_text', 'shortened'].map(sum);
   const ends = files.filter((file) => file.cut_off).length;
   const lost = [
+    sum('samples') === 0 && `no sample can be read of ${short(sum('bytes'), 'bytes')}: it is no `
+        + 'profile, or damaged',
     bad > 0 && `${counted(bad, 'damaged sample')} left out`,
-    places > 0 && `text missing at ${counted(places, 'place')}`,
+    places > 0 && `damaged at ${counted(places, 'place')}`,
+    missing > 0 && `${short(missing, 'bytes')} of ${short(text + missing, 'bytes')} of text `
+        + 'missing',
+    missing > 0 && text > 0 && `with them about ${counted(Math.round(lookCount * missing / text),
+        'sample')} in ${seconds(Math.round(durationUs * missing / text / 1e5) * 1e5)}`,
+    shortened > 0 && `${counted(shortened, 'stack')} shortened`,
     ends > 0 && `${counted(ends, 'file')} without ${ends === 1 ? 'its end' : 'their ends'}`,
   ].filter(Boolean);
   const title = warnings.map(({ file, line, what }) =>
