@@ -58,7 +58,9 @@ file(Name) ->
     Bytes.
 
 %% httpd's callback.
-do(#mod{config_db = Config} = Request) ->
+do(#mod{config_db = Config, socket = Socket} = Request) ->
+    %% httpd sends an answer in two parts: the second would wait for the delayed acknowledgement.
+    _ = inet:setopts(Socket, [{nodelay, true}]),
     Context = httpd_util:lookup(Config, flame_prof_view),
     Answer =
         try
@@ -68,9 +70,9 @@ do(#mod{config_db = Config} = Request) ->
         end,
     case Answer of
         {stream, Lines} ->
-            ok = flame_prof_view_latency:stream(Request#mod.socket, headers(), Lines),
+            ok = flame_prof_view_latency:stream(Socket, headers(), Lines),
             %% What httpd's process gets of a connection that has ended: it ends, too.
-            self() ! {tcp_closed, Request#mod.socket},
+            self() ! {tcp_closed, Socket},
             {proceed, [{response, {already_sent, 200, 0}}]};
         {Code, Type, Extra, Body} ->
             Headers = [{code, Code}, {content_type, Type}, {content_length, size_of(Body)} |

@@ -88,6 +88,18 @@ only_reading_is_possible_test() ->
         ?assertMatch({200, _, <<>>}, ask(V, "HEAD", [Token, "/"], [host(V)]))
     end).
 
+the_second_part_of_an_answer_waits_for_no_acknowledgement_test() ->
+    viewing(fun(#{port := Port, token := Token} = V) ->
+        {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+        {ok, Own} = inet:port(Socket),
+        ok = gen_tcp:send(Socket, ["GET /", Token, "/viewer.css HTTP/1.1\r\n", host(V),
+            "\r\n\r\n"]),
+        {ok, <<"HTTP/1.1 200", _/binary>>} = gen_tcp:recv(Socket, 0, 10000),
+        ?assertEqual([{ok, [{nodelay, true}]}], [inet:getopts(Served, [nodelay])
+            || Served <- erlang:ports(), {ok, {_, Own1}} <- [inet:peername(Served)], Own1 =:= Own]),
+        gen_tcp:close(Socket)
+    end).
+
 it_listens_on_this_machine_only_test() ->
     viewing(fun(#{port := Port}) ->
         {ok, Interfaces} = inet:getifaddrs(),
