@@ -542,6 +542,20 @@ export function pageTests(test, { browser, url, profile, report, directory, host
     });
   }
 
+  // A browser that prints lays the page out anew, and runs nothing that would draw it anew.
+  test('paper cuts no picture off', async () => {
+    const page = await openPage(browser, address(), { viewport: { width: 1440, height: 900 },
+        prepare: (one) => one.addInitScript(() => (window.ResizeObserver = class {
+          observe() {}
+        })) });
+    await page.emulateMedia({ media: 'print' });
+    await page.setViewportSize({ width: 794, height: 1123 });
+    const rights = await page.$$eval('canvas', (all) => all.map((one) =>
+        one.getBoundingClientRect().right));
+    assert.ok(rights.length >= 3 && rights.every((right) => right <= 794), `${rights}`);
+    await page.context().close();
+  });
+
   test('light and dark follow the system and the choice', async () => {
     const page = await openPage(browser, address(), { colorScheme: 'dark' });
     const colour = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
