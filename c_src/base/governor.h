@@ -51,7 +51,7 @@ struct fp_governor {
 
 /* What a step means. */
 struct fp_governed {
-    int merge_idle;
+    int coalesce_idle;
     uint32_t interval_factor; /* of the ticks' interval */
     uint32_t top_divisor;     /* of the number of selected processes */
 };

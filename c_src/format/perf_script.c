@@ -336,7 +336,8 @@ static bool is_merging(struct fp_perf_script *script, int64_t tick_us)
     if (tick_us != script->governed_us) {
         step = fp_counters_get(script->options.stats, FP_COUNTER_budget_step);
         script->governed_us = tick_us;
-        script->is_merging = script->options.merge_idle || fp_governed((uint32_t)step).merge_idle;
+        script->is_merging =
+            script->options.coalesce_idle || fp_governed((uint32_t)step).coalesce_idle;
     }
     return script->is_merging;
 }

@@ -20,7 +20,7 @@ struct fp_perf_script_options {
     int is_elsewhere;         /* the profiled VM is on another node */
     uint32_t pid_number_bits; /* of a pid's data: 15 in OTP 25, else 28; 0: 28 */
     int collapse_recursion;   /* merge neighbouring frames of one function */
-    int merge_idle;           /* write the REPEATs of a waiting process once a second, as one
+    int coalesce_idle;        /* write the REPEATs of a waiting process once a second, as one
                                  sample with a period */
     size_t text_bytes;        /* a bound for the memory of the stacks' texts; 0: 32 MiB */
     const struct fp_symbolizer *symbolizer; /* NULL: text frames only */

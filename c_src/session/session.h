@@ -45,7 +45,7 @@ struct fp_session_options {
     int is_weighted;
     struct fp_sampler_options sampler;
     struct fp_writer_options writer; /* script.os_pid 0: of this VM */
-    struct fp_sink_options files;    /* buffer_ms: until fp_session_commit */
+    struct fp_sink_options files;    /* lookback_ms: until fp_session_commit */
     size_t ring_bytes;
     size_t libraries_bytes; /* of a set of C libraries; two sets exist at most */
     uint32_t schedulers_online;

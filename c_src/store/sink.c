@@ -292,13 +292,13 @@ static void drop_old(struct fp_sink *sink)
 {
     const struct fp_block *open = fp_blocks_open(sink->blocks), *first;
     int64_t now_ns = fp_monotonic_ns();
-    int64_t buffer_ns = INT64_C(1000000) * sink->options.buffer_ms;
+    int64_t lookback_ns = INT64_C(1000000) * sink->options.lookback_ms;
     const char *bytes;
 
-    if (open->text > 0 && now_ns - open->begun_ns >= buffer_ns / BUFFER_PIECES)
+    if (open->text > 0 && now_ns - open->begun_ns >= lookback_ns / BUFFER_PIECES)
         fp_blocks_end(sink->blocks); /* on failure the open block grows */
     while ((first = fp_blocks_first(sink->blocks, &bytes)) != NULL &&
-           now_ns - first->ended_ns > buffer_ns)
+           now_ns - first->ended_ns > lookback_ns)
         drop_first(sink);
 }
 
@@ -490,7 +490,7 @@ int fp_sink_open(struct fp_sink **sink, const struct fp_sink_options *options, c
     if (made == NULL)
         return err;
     made->options = *options;
-    made->is_buffering = options->buffer_ms > 0;
+    made->is_buffering = options->lookback_ms > 0;
     made->offset_ns = fp_clock_offset_ns();
     made->limits = (struct fp_directory_sum){options->max_files, options->max_total_bytes};
     made->keys.kind = options->kind;

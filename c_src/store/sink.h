@@ -8,8 +8,8 @@
  *              changes: a file has one offset
  *   retention  the oldest finished files of the node and kind go, so that at most `max_files` with
  *              at most `max_total_bytes` are there, the open one counted
- *   buffering  with `buffer_ms` (the option lookback) no file is written before
- *              fp_sink_trigger(): the blocks of the last `buffer_ms` stay in memory
+ *   buffering  with `lookback_ms` (the option lookback) no file is written before
+ *              fp_sink_trigger(): the blocks of the last `lookback_ms` stay in memory
  *   failure    the file is cut back to its last whole block and the rest waits in memory, up to
  *              5.5 MiB. Each forced flush tries it again, and time does after 1, 2, 4 ... 32
  *              seconds: in the same file when the disk was full, else in a new one. */
@@ -47,7 +47,7 @@ struct fp_sink_options {
     /* 0: any. */
     uint32_t flushes_per_file;
     uint64_t max_files, max_file_bytes, max_total_bytes;
-    uint32_t buffer_ms; /* 0: written at once */
+    uint32_t lookback_ms; /* 0: written at once */
 };
 
 /* Makes the directory where it is missing, finishes what dead sessions left in it, and begins the
@@ -85,7 +85,7 @@ int fp_sink_flush(struct fp_sink *sink, bool is_forced);
 void fp_sink_publish(struct fp_sink *sink);
 
 /* At least every second: retries what failed when that is due, and drops what is older than
- * `buffer_ms`. */
+ * `lookback_ms`. */
 void fp_sink_retry(struct fp_sink *sink);
 
 /* The path of the latest file; "" before the first. Until the next call. */

@@ -55,7 +55,7 @@
         cpu_permille := non_neg_integer(),
         %% More than 0: until session_commit/2, the samples of the last so many
         %% milliseconds are kept in memory, and nothing is written.
-        hold_ms := non_neg_integer(),
+        lookback_ms := non_neg_integer(),
         %% For the session's samples of itself; <<>>: nothing.
         note := binary(),
         about := binary(),

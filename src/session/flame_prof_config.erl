@@ -43,7 +43,7 @@ session(Engine, Options, IsCapturing, Excluded) ->
         schedulers_online => erlang:system_info(schedulers_online),
         sample_interval_us => SampleMs * 1000,
         cpu_permille => permille(maps:get(cpu_budget, Options)),
-        hold_ms => 0,
+        lookback_ms => 0,
         note => <<>>,
         about => about(node(), erlang:system_info(otp_release), Options),
         rules => [native_rule(Rule, Rules) || Rule <- Rules],

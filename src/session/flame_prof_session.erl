@@ -27,7 +27,7 @@
 
 -export_type([how/0]).
 
-%% `hold_ms': what is sampled is kept in memory for so long, and written from
+%% `lookback_ms': what is sampled is kept in memory for so long, and written from
 %% commit/2 on. `note': why it was started, for the file and for info/0.
 -type how() ::
     #{
@@ -36,7 +36,7 @@
         name => flame_prof_session | flame_prof_session_beside,
         %% The session ends with it, which is not linked.
         caller => pid(),
-        hold_ms => pos_integer(),
+        lookback_ms => pos_integer(),
         note => binary(),
         %% Of a flame_prof_remote_sampler.
         remote_writer => pid()
@@ -56,7 +56,7 @@
     started_ms :: integer(),
     phase = running :: running | halting | closing | closed,
     %% Nothing has been written yet, and nothing will be before commit/2.
-    is_holding = false :: boolean(),
+    has_lookback = false :: boolean(),
     trigger = none :: none | binary(),
     portable = none :: none | flame_prof_portable:engine(),
     schedulers = {off, <<>>} :: flame_prof_schedulers:use(),
@@ -171,7 +171,7 @@ started(#{owner := Owner} = How, {ok, #session{options = #{duration := Duration}
 started(_How, {error, Reason}) ->
     refused(Reason).
 
-tell_started(#session{is_holding = true}) ->
+tell_started(#session{has_lookback = true}) ->
     ok;
 tell_started(State) ->
     flame_prof_event:session_started(describe(State), State#session.trigger).
@@ -214,7 +214,7 @@ open_in_folder(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) 
     Own = [Pid || Pid <- [Node, Finder], is_pid(Pid)] ++ flame_prof_targets:processes(Targets),
     Config = (maps:merge(
         flame_prof_config:session(Engine, Options, element(1, Schedulers) =:= on, Own),
-        maps:with([hold_ms, note], How)
+        maps:with([lookback_ms, note], How)
     ))#{messages => flame_prof_messages:config(Messages, Finder), otel => Otel =:= on},
     State = #session{
         targets = Targets,
@@ -225,7 +225,7 @@ open_in_folder(Options, #{engine := Engine} = Choice, How, {Schedulers, Words}) 
         schedulers = Schedulers,
         words = Words#{messages := Messages},
         allocations = Allocations,
-        is_holding = is_map_key(hold_ms, How),
+        has_lookback = is_map_key(lookback_ms, How),
         trigger = maps:get(note, How, none),
         started_at = calendar:local_time(),
         started_ms = flame_prof_clock:now_ms()
@@ -312,11 +312,11 @@ handle_call(targets, _From, #session{phase = running, targets = Targets} = State
     {reply, {ok, Targets}, State};
 handle_call(targets, _From, State) ->
     {reply, {error, {stopping, #{}}}, State};
-handle_call({commit, Note}, _From, #session{phase = running, is_holding = true} = State) ->
+handle_call({commit, Note}, _From, #session{phase = running, has_lookback = true} = State) ->
     #session{ref = Ref} = State,
     case flame_prof_nif:session_commit(Ref, Note) of
         ok ->
-            Committed = State#session{is_holding = false, trigger = Note},
+            Committed = State#session{has_lookback = false, trigger = Note},
             ok = flame_prof_session_allocations:commit(State#session.allocations, Note),
             ok = tell_started(Committed),
             {reply, ok, Committed};
@@ -325,7 +325,7 @@ handle_call({commit, Note}, _From, #session{phase = running, is_holding = true} 
     end;
 handle_call({commit, _Note}, _From, State) ->
     {reply, {error, {stopping, #{}}}, State};
-handle_call(flush, _From, #session{is_holding = true} = State) ->
+handle_call(flush, _From, #session{has_lookback = true} = State) ->
     {reply, {error, {armed, #{}}}, State};
 handle_call(flush, From, #session{phase = running, ref = Ref, flushing = Flushing} = State) ->
     case flame_prof_nif:session_flush(Ref) of
@@ -513,7 +513,7 @@ settle(Answer, Run, #session{flushing = Flushing, stopping = Stopping} = State) 
     ok.
 
 %% A session that never wrote anything leaves no last run.
-keep(_Outcome, _Run, #session{is_holding = true}) ->
+keep(_Outcome, _Run, #session{has_lookback = true}) ->
     ok;
 keep(Outcome, Run, _State) ->
     ok = flame_prof_history:keep_run(Run),
@@ -595,6 +595,6 @@ about(#session{trigger = Note} = State) when Note =/= none ->
 about(#session{choice = Choice, options = Options, started_at = StartedAt}) ->
     Choice#{options => Options, started_at => StartedAt}.
 
-state_name(#session{phase = running, is_holding = true}) -> armed;
+state_name(#session{phase = running, has_lookback = true}) -> armed;
 state_name(#session{phase = running}) -> running;
 state_name(_) -> stopping.

@@ -177,7 +177,7 @@ init({Session, #{allocations := Given} = Options, How}) ->
 
 config(Options, How) ->
     Config = flame_prof_config:session(portable, Options, false, []),
-    Given = maps:with([hold_ms, note], How),
+    Given = maps:with([lookback_ms, note], How),
     maps:merge(Config#{
         event := alloc_words,
         node_interval := ?TELL_MS,

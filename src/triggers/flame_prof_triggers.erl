@@ -201,7 +201,7 @@ now_ms() -> flame_prof_clock:now_ms().
 arm(#state{lookback = 0} = State) ->
     {ok, State};
 arm(#state{lookback = Ms} = State) ->
-    case start(#{hold_ms => Ms}, State) of
+    case start(#{lookback_ms => Ms}, State) of
         {ok, Session} ->
             _ = flame_prof_clock:send_after(?RENEW_MS, {renew, Session}),
             {ok, State#state{session = Session}};

@@ -17,7 +17,7 @@ static int64_t cost(uint32_t step, int64_t full)
 {
     struct fp_governed governed = fp_governed(step);
 
-    if (governed.merge_idle)
+    if (governed.coalesce_idle)
         full = full * 7 / 10;
     return full / (int64_t)governed.interval_factor / (int64_t)governed.top_divisor;
 }
@@ -122,8 +122,8 @@ TEST(each_step_is_cheaper_and_the_order_is_idle_rate_processes)
 {
     struct fp_governed before = fp_governed(0);
 
-    CHECK(!before.merge_idle && before.interval_factor == 1 && before.top_divisor == 1);
-    CHECK(fp_governed(1).merge_idle && fp_governed(1).interval_factor == 1);
+    CHECK(!before.coalesce_idle && before.interval_factor == 1 && before.top_divisor == 1);
+    CHECK(fp_governed(1).coalesce_idle && fp_governed(1).interval_factor == 1);
     CHECK_INT(fp_governed(2).interval_factor, 2);
     CHECK_INT(fp_governed(5).interval_factor, 16);
     CHECK_INT(fp_governed(5).top_divisor, 1);
@@ -311,7 +311,7 @@ static void live_a_life(uint64_t seed)
         life.now += SECOND / PER_SECOND;
         life.used.pass_ns += of_pass;
         life.used.total_ns += of_pass + full * (90 + run_below(&random, 20)) / 100 / PER_SECOND *
-                                            (governed.merge_idle ? merged : 1000) / 1000 /
+                                            (governed.coalesce_idle ? merged : 1000) / 1000 /
                                             governed.interval_factor / governed.top_divisor;
         if (fp_governor_is_due(&life.governor, life.now, life.used.total_ns))
             fp_governor_update(&life.governor, life.now, life.used);

@@ -1075,7 +1075,7 @@ static struct fixture *setup_merging(void)
 {
     struct fixture *f = setup(1);
     struct fp_perf_script_options options = {
-        .os_pid = 4242, .merge_idle = 1, .symbolizer = &f->symbolizer, .stats = &f->stats};
+        .os_pid = 4242, .coalesce_idle = 1, .symbolizer = &f->symbolizer, .stats = &f->stats};
 
     fp_perf_script_destroy(f->script);
     CHECK_INT(fp_perf_script_create(&f->script, &options), 0);

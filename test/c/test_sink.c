@@ -467,7 +467,7 @@ TEST(what_is_held_is_in_no_file_and_forgotten_at_the_end)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.buffer_ms = 60000;
+        options.lookback_ms = 60000;
         sink = open_sink(&options);
         CHECK(fp_sink_is_buffering(sink));
         CHECK_TEXT(fp_sink_path(sink), "");
@@ -496,7 +496,7 @@ TEST(what_is_held_comes_first_once_it_is_committed)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.buffer_ms = 60000;
+        options.lookback_ms = 60000;
         sink = open_sink(&options);
         put(sink, "one\n\n");
         put(sink, "two\n\n");
@@ -530,7 +530,7 @@ TEST(what_is_held_takes_no_more_memory_than_there_is)
         temporary_make(&t);
         options = in(t.path);
         options.is_zst = is_zst;
-        options.buffer_ms = 3600000;
+        options.lookback_ms = 3600000;
         sink = open_sink(&options);
         for (size_t at = 0; at + piece <= size; at += piece)
             CHECK_INT(fp_sink_write(sink, bytes + at, piece, 1), 0);

@@ -125,10 +125,10 @@ static const struct fp_record *with_work(struct file *f, const struct fp_record 
     return &f->buffer.head;
 }
 
-static void open_file(struct file *f, int merge_idle)
+static void open_file(struct file *f, int coalesce_idle)
 {
     static const uint64_t frame[] = {FP_FRAME_UNREADABLE};
-    struct fp_perf_script_options options = {.os_pid = 7, .merge_idle = merge_idle};
+    struct fp_perf_script_options options = {.os_pid = 7, .coalesce_idle = coalesce_idle};
 
     memset(f, 0, sizeof *f);
     f->code = (struct fake_code){.atoms = atoms, .atom_count = sizeof atoms / sizeof *atoms};

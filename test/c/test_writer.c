@@ -112,7 +112,8 @@ static struct {
 static const struct fake_function functions[] = {{"lists", "map", "lists.erl", 2},
                                                  {"gen_server", "loop", "", 7}};
 
-static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer_ms, int merge_idle)
+static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t lookback_ms,
+                                     int coalesce_idle)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct fp_writer_options options;
@@ -129,7 +130,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
     f->symbolizer = fake_symbolizer(&f->code);
     CHECK_INT(fp_ring_create(&f->ring, 1u << 20), 0);
     files.directory = f->directory.path;
-    files.buffer_ms = buffer_ms;
+    files.lookback_ms = lookback_ms;
     files.flushes_per_file = special.flushes_per_file;
     f->is_threaded = special.is_threaded;
     virtual_clock = f->is_threaded ? NULL : read_clock;
@@ -145,7 +146,7 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
         .sink = sink,
         .script = {.os_pid = 1,
                    .symbolizer = &f->symbolizer,
-                   .merge_idle = merge_idle,
+                   .coalesce_idle = coalesce_idle,
                    .is_elsewhere = special.is_elsewhere,
                    .stats = &f->stats},
         .engine = "native",
@@ -165,17 +166,17 @@ static struct fixture *setup_merging(uint32_t flush_interval_ms, uint32_t buffer
     return f;
 }
 
-static struct fixture *setup_holding(uint32_t flush_interval_ms, uint32_t buffer_ms)
+static struct fixture *setup_holding(uint32_t flush_interval_ms, uint32_t lookback_ms)
 {
-    return setup_merging(flush_interval_ms, buffer_ms, 0);
+    return setup_merging(flush_interval_ms, lookback_ms, 0);
 }
 
-static struct fixture *setup_threaded(uint32_t flush_interval_ms, uint32_t buffer_ms)
+static struct fixture *setup_threaded(uint32_t flush_interval_ms, uint32_t lookback_ms)
 {
     struct fixture *f;
 
     special.is_threaded = 1;
-    f = setup_holding(flush_interval_ms, buffer_ms);
+    f = setup_holding(flush_interval_ms, lookback_ms);
     special.is_threaded = 0;
     return f;
 }

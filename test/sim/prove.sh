@@ -29,11 +29,11 @@ the interval is not what it is governed to be: session/sampler_thread
 the start is not moved with the interval: session/sampler_thread
 - s->start_ns += s->tick * interval;
 the lookback is twice as long: store/sink
-- first->ended_ns > buffer_ns
-+ first->ended_ns > 2 * buffer_ns
+- first->ended_ns > lookback_ns
++ first->ended_ns > 2 * lookback_ns
 the lookback is half as long: store/sink
-- first->ended_ns > buffer_ns
-+ first->ended_ns > buffer_ns / 2
+- first->ended_ns > lookback_ns
++ first->ended_ns > lookback_ns / 2
 a finished file counts twice: store/sink
 - if (sink->file.descriptor >= 0)
 -         open = (

@@ -667,12 +667,12 @@ static void create_writer(struct world *w)
                                     .is_zst = plan->is_zst,
                                     .flushes_per_file = plan->flushes_per_file,
                                     .max_total_bytes = plan->most_bytes,
-                                    .buffer_ms = plan->lookback_ms};
+                                    .lookback_ms = plan->lookback_ms};
     struct fp_writer_options options = {.ring = w->ring,
                                         .counters = &w->counters,
                                         .script = {.os_pid = 1,
                                                    .symbolizer = &w->symbolizer,
-                                                   .merge_idle = plan->merges,
+                                                   .coalesce_idle = plan->merges,
                                                    .stats = &w->counters},
                                         .engine = "native",
                                         .flush_interval_ms = plan->flush_ms,

@@ -11,7 +11,7 @@ options(Directory, Set) ->
         directory => unicode:characters_to_binary(Directory), node => <<>>, compress => zstd,
         sync => none, flushes_per_file => 0, max_files => 0, max_file_bytes => 0,
         max_total_bytes => 0, sample_interval_us => 2000, flush_interval => 60000,
-        node_interval => 5000, hold_ms => 0, note => <<>>, about => <<>>,
+        node_interval => 5000, lookback_ms => 0, note => <<>>, about => <<>>,
         collapse_recursion => true, rules => [{reductions, true, 100, 1}], coalesce_idle => false,
         growers => 0, select_interval_ms => 100, status => all, exclude => [],
         ring_bytes => 4 bsl 20, libraries_bytes => 0, text_bytes => 0, cpu_permille => 0,

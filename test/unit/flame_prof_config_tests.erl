@@ -8,7 +8,7 @@
     engine, ring_bytes, libraries_bytes, schedulers_online, mode, running_stacks, c_frames,
     messages, sample_interval_us, cpu_permille, select_interval_ms, rules, growers, status, exclude,
     flush_interval, node_interval, note, os_pid, pid_number_bits, collapse_recursion, coalesce_idle,
-    text_bytes, directory, node, compress, sync, hold_ms, flushes_per_file, max_files,
+    text_bytes, directory, node, compress, sync, lookback_ms, flushes_per_file, max_files,
     max_file_bytes, max_total_bytes]).
 
 -define(DIRECTORY, "/nonexistent/flame_prof_config_tests").

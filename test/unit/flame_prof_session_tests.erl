@@ -180,7 +180,7 @@ what_a_profile_leaves_out_has_its_default_test() ->
     [run(fun() ->
         Options = maps:merge(fake_agent:options(native), More),
         ?assertMatch({error, {_, #{result := 7}}}, flame_prof:profile(fun() -> 7 end, Options)),
-        ?assertMatch(#{rules := [], sample_interval_us := 1000000, hold_ms := 0},
+        ?assertMatch(#{rules := [], sample_interval_us := 1000000, lookback_ms := 0},
             fake_agent:config())
     end) || More <- [#{}, #{select => nil, by => nil}, #{auto_select => undefined},
         #{triggers => nil}, #{pre_roll => 0}]].

@@ -70,7 +70,7 @@ a_trigger_profiles_for_its_duration_and_is_armed_again_test() ->
 nothing_is_written_unless_one_fires_test() ->
     each(fun(Engine) ->
         ok = arm(Engine, #{triggers => [set_trigger()], lookback => 20000}),
-        ?assertMatch(#{hold_ms := 20000}, fake_agent:config()),
+        ?assertMatch(#{lookback_ms := 20000}, fake_agent:config()),
         ok = advance(3000),
         ?assertMatch({error, {armed, _}}, flame_prof:flush()),
         ?assertMatch(#{state := armed, files := [], lookback := 20000}, info()),
