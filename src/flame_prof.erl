@@ -5,9 +5,9 @@
 %% {@link help/0} prints the functions that answer most questions:
 %%
 %% ```
-%% 1> flame_prof:profile(5000).                 % what is active, for five seconds
-%% 2> flame_prof:top().                         % the busiest processes, live
-%% 3> flame_prof:pstack().                      % what each scheduler runs now
+%% 1> flame_prof:doctor().                      % what is wrong, in sentences, after ten seconds
+%% 2> flame_prof:profile(5000).                 % what is active, for five seconds
+%% 3> flame_prof:top().                         % the busiest processes, live
 %% 4> flame_prof:blame(gc, 3000).               % the callers of a function, here of the collector
 %% '''
 %%
@@ -20,6 +20,9 @@
 %% 8> flame_prof:view("/tmp/prof").
 %% '''
 %%
+%% A look answers one question about a node, this one or another one: `flame_prof:tables()',
+%% `flame_prof:tables(#{by => growth, node => 'shop@myhost'})' print, and {@link look/2} has terms.
+%%
 %% `ht(flame_prof, options)' in the shell prints the {@link options()} of a session. All errors
 %% are `{error, {Class, Details}}', and {@link format_error/1} makes a sentence of each.
 %% doc/safety.md says what a session does in the node.
@@ -30,12 +33,15 @@
 -export([stop/0, stop/1, stop/2, kill/0]).
 -export([i/0, info/0, selected/0, metrics/0, flush/0, flush/1]).
 -export([apply/1, apply/2, profile_start/0, profile_start/1, profile_stop/0]).
--export([doctor/0, doctor/1]).
--export([pstack/0, pstack/1, waits/0, waits/1, mailbox/1, mailbox/2, blame/2, memory/0]).
--export([hot/1, hot/2, slow_calls/1, top/0, top/1, latency/1, latency/2]).
--export([allocations/1, allocations/2, xray/1, xray/2]).
--export([trace/2, write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
--export([format_error/1]).
+-export([write_perf_map/0, fold/3, fold/4, view/1, view/2, view_stop/0, report/2]).
+-export([look/2, format_error/1]).
+%% Looks: `make options' writes these and their functions, below, out of their list.
+-export([
+    doctor/0, doctor/1, top/0, top/1, pstack/0, pstack/1, pstack/2, blame/1, blame/2, hot/1,
+    hot/2, waits/0, waits/1, waits/2, mailbox/1, mailbox/2, slow_calls/1, slow_calls/2,
+    latency/1, latency/2, trace/1, trace/2, memory/0, memory/1, xray/1, xray/2, binaries/0,
+    binaries/1, tables/0, tables/1, allocations/0, allocations/1, allocations/2
+]).
 
 -export_type([options/0, process_options/0, status/0, run/0, info/0, reason/0]).
 
@@ -128,7 +134,7 @@
 %% @doc Prints the functions that answer most questions.
 -spec help() -> ok.
 help() ->
-    io:put_chars(flame_prof_info:help()).
+    io:put_chars(flame_prof_look_doc:help()).
 
 %% @equiv profile(What, #{})
 -spec profile(flame_prof_oneshot:what()) ->
@@ -353,187 +359,6 @@ selected() ->
 metrics() ->
     flame_prof_metrics:all().
 
-%% @doc Prints what each scheduler runs now: process, name, status, metrics and stack with C
-%% functions, BIFs, NIFs and garbage collection; then the processes on dirty schedulers. Idle
-%% schedulers are one line.
-%%
-%% It needs no session, and does not disturb one. It reads memory and does not interrupt waiting
-%% processes: {@link flame_prof_pstack} has an example, the method, its cost, and the same as terms.
-%% Refused where the native engine is refused.
--spec pstack() -> ok | {error, reason()}.
-pstack() ->
-    print(flame_prof_pstack, flame_prof_pstack:schedulers()).
-
-%% @doc The same for a process or a list of processes, by pid, name, or the text of a pid
-%% ({@link flame_prof_target:target()}). It answers also where `process_info/2' would wait for the
-%% end of a long NIF. Of several, one that has exited is printed as such.
--spec pstack(flame_prof_target:target() | [flame_prof_target:target()]) -> ok | {error, reason()}.
-pstack(Targets) ->
-    print(flame_prof_pstack, flame_prof_pstack:processes(Targets)).
-
-%% @equiv mailbox(Process, #{})
--spec mailbox(flame_prof_target:target()) -> ok | {error, reason()}.
-mailbox(Process) ->
-    mailbox(Process, #{}).
-
-%% @doc Prints who fills a mailbox, and with what, by sender and by tag; the process is not asked.
-%% {@link flame_prof_mailbox} has an example, the options, and the same as terms.
--spec mailbox(flame_prof_target:target(), flame_prof_mailbox:options()) -> ok | {error, reason()}.
-mailbox(Process, Options) ->
-    print(flame_prof_mailbox, flame_prof_mailbox:look(Process, Options)).
-
-%% @doc Prints where the memory of the node is: what the resident memory is, and what each allocator
-%% took and uses, without asking schedulers. {@link flame_prof_memory} has the same as terms.
--spec memory() -> ok | {error, reason()}.
-memory() ->
-    print(flame_prof_memory, flame_prof_memory:look()).
-
-%% @equiv xray(Process, #{})
--spec xray(flame_prof_target:target()) -> ok | {error, reason()}.
-xray(Process) ->
-    xray(Process, #{}).
-
-%% @doc Prints what a process holds: its memory by the ways that lead to it, by type, and the
-%% binaries that it pins. {@link flame_prof_xray} has the options, and the same as terms.
--spec xray(flame_prof_target:target(), flame_prof_xray:options()) -> ok | {error, reason()}.
-xray(Process, Options) ->
-    print(flame_prof_xray, flame_prof_xray:look(Process, Options)).
-
-%% @doc Prints calls, messages and lives of processes as they happen, limited in rate, number and
-%% size: `trace("lists:seq/2 -> return", #{})'. {@link flame_prof_trace} has patterns and options.
--spec trace(flame_prof_trace_spec:spec(), flame_prof_trace:options()) ->
-    {ok, flame_prof_trace:summary()} | {error, reason()}.
-trace(Pattern, Options) -> flame_prof_trace:run(Pattern, Options).
-
-%% @equiv latency(Functions, #{})
--spec latency(flame_prof_latency:functions()) -> ok | {error, reason()}.
-latency(Functions) ->
-    latency(Functions, #{}).
-
-%% @doc Measures calls of a function, `{Module, Function, Arity | '_'}', or of several, and prints
-%% how long they took. It traces, within limits that always stand: {@link flame_prof_latency} has
-%% the options, what is measured, what it costs, and the same as terms.
--spec latency(flame_prof_latency:functions(), flame_prof_latency:options()) ->
-    ok | {error, reason()}.
-latency(Functions, Options) ->
-    print(flame_prof_latency, flame_prof_latency:measure(Functions, Options)).
-
-%% @equiv allocations(Ms, #{})
--spec allocations(pos_integer()) -> ok | {error, reason()}.
-allocations(Ms) ->
-    allocations(Ms, #{}).
-
-%% @doc Measures for a number of milliseconds and prints which functions and processes allocate,
-%% what survives, and the collections of garbage: {@link flame_prof_allocations} has the options,
-%% what is measured, what it costs, and the same as terms.
--spec allocations(pos_integer(), flame_prof_allocations:options()) -> ok | {error, reason()}.
-allocations(Ms, Options) ->
-    print(flame_prof_allocations, flame_prof_allocations:measure(Ms, Options)).
-
-%% @equiv waits(#{})
--spec waits() -> ok | {error, reason()}.
-waits() ->
-    waits(#{}).
-
-%% @doc Prints which processes wait for which: deadlocks, and what most processes wait for, with
-%% what that does now. With a process it prints the chain of this process only. {@link
-%% flame_prof_waits} has examples, the options, the cost, and the same as terms; doc/waits.md
-%% explains a page. Where the native engine is refused it asks the processes, and knows less.
--spec waits(flame_prof_waits:options() | flame_prof_target:target()) -> ok | {error, reason()}.
-waits(Given) ->
-    print(flame_prof_waits_text, flame_prof_waits:look(Given)).
-
-%% @doc Measures for a number of milliseconds (10 to 60000) and prints the callers of a
-%% function, by share, and the processes that ran it.
-%%
-%% The function can be a BIF, a NIF or an Erlang function, `{ets, lookup, 2}' or
-%% `{ets, lookup, '_'}'; `gc' for garbage collection; or the name of a C function or
-%% of a library, `"copy_struct"' or `"libc.so.6"'.
-%%
-%% ```
-%% 1> flame_prof:blame(gc, 3000).
-%% '''
-%%
-%% `share' is the share of the samples with the function on the stack, `of all' the share of all
-%% samples of running processes. Waiting time is in neither. When the function was on no stack,
-%% similar names are printed. It needs no session, and does not end one; {@link
-%% flame_prof_blame} has its cost and the same as terms. Refused where the native engine is
-%% refused.
--spec blame(flame_prof_blame:target(), Ms :: pos_integer()) -> ok | {error, reason()}.
-blame(Function, Ms) ->
-    print(flame_prof_blame, flame_prof_blame:report(Function, Ms)).
-
-%% @equiv doctor(#{})
--spec doctor() -> ok | {error, reason()}.
-doctor() -> doctor(#{}).
-
-%% @doc Looks at this node for ten seconds and prints what is wrong with it, the cause first: {@link
-%% flame_prof_doctor} has the options, and the same as terms; doc/doctor.md says what it knows.
--spec doctor(flame_prof_doctor:options()) -> ok | {error, reason()}.
-doctor(Options) -> print(flame_prof_doctor, flame_prof_doctor:examine(Options)).
-
-%% @equiv hot(Files, #{})
--spec hot(flame_prof_samples:files()) -> ok | {error, reason()}.
-hot(Files) ->
-    hot(Files, #{}).
-
-%% @doc Prints what was active in files: the top stacks as a tree, the top functions and
-%% processes. The first line has the number of waiting samples, which `idle => true' adds.
-%%
-%% ```
-%% 1> flame_prof:hot(Files, #{idle => true, top => 5}).
-%% '''
-%%
-%% Reading takes memory of the node in which it is called: at most 1 GiB, or `max_memory'. On a
-%% node in production read large files with less, or from another node or the command line.
-%% {@link flame_prof_tree} has the options, and the same as terms.
--spec hot(flame_prof_samples:files(), flame_prof_tree:options()) -> ok | {error, reason()}.
-hot(Files, Options) ->
-    case flame_prof_tree:page(Files, Options, columns()) of
-        {ok, Page} -> io:put_chars(Page);
-        {error, _} = Error -> Error
-    end.
-
-%% @doc Prints the 20 longest calls in files: how long, caller, callee, request and both stacks.
-%% The session needs the native engine, and its option `messages'.
-%% Calls that lasted for more than three ticks are found if their processes are sampled. {@link
-%% flame_prof_slow_calls} has the options, and the same as terms.
--spec slow_calls(flame_prof_samples:files()) -> ok | {error, reason()}.
-slow_calls(Files) ->
-    case flame_prof_slow_calls:found(Files, #{top => 20}) of
-        {ok, Found} -> io:put_chars(flame_prof_slow_calls:format(Found, columns()));
-        {error, _} = Error -> Error
-    end.
-
-columns() ->
-    case io:columns() of
-        {ok, Columns} -> Columns;
-        {error, _} -> 100
-    end.
-
-%% @equiv top(#{})
--spec top() -> ok | {error, reason()}.
-top() ->
-    top(#{}).
-
-%% @doc A live table of the top processes of a node by a column: rates, status, queue length,
-%% memory and its growth, and the function in which the process was most often. The ranking is of
-%% all processes but flame_prof's own. `q' and return ends it, and so does the end of the shell.
-%% It needs no session. With the native engine it does not interrupt processes.
-%%
-%% ```
-%% 1> flame_prof:top(#{by => memory, filter => "cache", count => 3}).
-%% 2> flame_prof:top('shop@myhost').
-%% '''
--spec top(node() | flame_prof_top:options()) -> ok | {error, reason()}.
-top(Node) when is_atom(Node) ->
-    top(#{node => Node});
-top(Options) ->
-    flame_prof_top:live(Options).
-
-print(Module, {ok, Data}) -> io:put_chars(Module:format(Data));
-print(_Module, {error, _} = Error) -> Error.
-
 %% @doc Writes `/tmp/perf-PID.map' with the names of all Erlang functions of this node for Linux
 %% `perf', on a VM that was not started with `+JPperf'. It needs no session. `perf report' reads
 %% the file, so call it at the end of a recording; modules that are loaded later are not in it.
@@ -593,3 +418,253 @@ report(Files, Out) ->
 -spec format_error(reason()) -> unicode:chardata().
 format_error(Reason) ->
     flame_prof_error:format(Reason).
+
+%% @doc The answer of a look as terms: {@link flame_prof_look} has what is the same for all looks.
+%%
+%% ```
+%% 1> {ok, #{findings := Findings}} = flame_prof:look(doctor, #{for => 10000}).
+%% 2> {ok, #{allocators := [_ | _]}} = flame_prof:look(memory, #{node => 'shop@myhost'}).
+%% '''
+-spec look(atom(), flame_prof_look:given()) -> {ok, term()} | {error, reason()}.
+look(Name, Options) ->
+    flame_prof_shell:look(Name, Options).
+
+%% Looks: `make options' writes what follows.
+
+%% @equiv doctor(#{})
+-spec doctor() -> ok | {error, reason()}.
+doctor() -> flame_prof_shell:print(flame_prof_doctor, []).
+
+%% @doc What is wrong with a node, in sentences, the cause first. It is printed; {@link look/2} has
+%% terms. Costs at most 2 % of one CPU for samples, and looks at waits of 15 to 65 ms of one CPU for
+%% 100,000 processes, 11 of them. {@link flame_prof_doctor} has the options.
+-spec doctor(
+    node() | flame_prof_doctor:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+doctor(NodeOrOptions) -> flame_prof_shell:print(flame_prof_doctor, [NodeOrOptions]).
+
+%% @equiv top(#{})
+-spec top() -> ok | {ok, term()} | {error, reason()}.
+top() -> flame_prof_shell:print(flame_prof_top, []).
+
+%% @doc The first processes of a node by a column, live: rates, status, queue, memory and its
+%% growth, and the function in which each was most often. It is printed; {@link look/2} has terms.
+%% Costs a pass over all processes (0.1 to 0.3 microseconds each, 3 to 10 with a filter or by name).
+%% {@link flame_prof_top} has the options.
+-spec top(
+    node() | flame_prof_top:options() | [{atom(), term()}]
+) -> ok | {ok, term()} | {error, reason()}.
+top(NodeOrOptions) -> flame_prof_shell:print(flame_prof_top, [NodeOrOptions]).
+
+%% @equiv pstack(#{})
+-spec pstack() -> ok | {error, reason()}.
+pstack() -> flame_prof_shell:print(flame_prof_pstack, []).
+
+%% @doc What every scheduler runs now, or the stacks of some processes, with BIFs, NIFs, C functions
+%% and garbage collection. It is printed; {@link look/2} has terms. Costs some 5 ms and an
+%% interruption of 6 microseconds for each scheduler; processes are not asked. {@link
+%% flame_prof_pstack} has the options.
+-spec pstack(
+    flame_prof_pstack:processes() | flame_prof_pstack:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+pstack(Process) -> flame_prof_shell:print(flame_prof_pstack, [Process]).
+
+%% @doc The same, with options beside the argument.
+-spec pstack(
+    flame_prof_pstack:processes(),
+    flame_prof_pstack:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+pstack(Process, Options) ->
+    flame_prof_shell:print(flame_prof_pstack, [Process, Options]).
+
+%% @doc The callers of a function, by share, and the processes that ran it: of an Erlang function, a
+%% BIF, a NIF, a C function, a library, or of garbage collection. It is printed; {@link look/2} has
+%% terms. Costs a sample of each scheduler 1,000 times a second, 4,000 a second in all, and 4 MB a
+%% second in a temporary folder. {@link flame_prof_blame} has the options.
+-spec blame(
+    flame_prof_blame:target() | flame_prof_blame:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+blame(Function) -> flame_prof_shell:print(flame_prof_blame, [Function]).
+
+%% @doc The same, with options beside the argument.
+-spec blame(
+    flame_prof_blame:target(),
+    flame_prof_blame:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+blame(Function, Options) ->
+    flame_prof_shell:print(flame_prof_blame, [Function, Options]).
+
+%% @doc What was active in files of a session: stacks as a tree, functions and processes. It is
+%% printed; {@link look/2} has terms. Takes memory of the node in which the files are read: at most
+%% max_memory. {@link flame_prof_tree} has the options.
+-spec hot(
+    flame_prof_samples:files() | flame_prof_tree:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+hot(Files) -> flame_prof_shell:print(flame_prof_tree, [Files]).
+
+%% @doc The same, with options beside the argument.
+-spec hot(
+    flame_prof_samples:files(),
+    flame_prof_tree:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+hot(Files, Options) ->
+    flame_prof_shell:print(flame_prof_tree, [Files, Options]).
+
+%% @equiv waits(#{})
+-spec waits() -> ok | {error, reason()}.
+waits() -> flame_prof_shell:print(flame_prof_waits, []).
+
+%% @doc Which processes wait for which: chains, what is at their ends, deadlocks. It is printed;
+%% {@link look/2} has terms. Costs 15 to 65 ms of one CPU for 100,000 processes; no process is
+%% interrupted. {@link flame_prof_waits} has the options.
+-spec waits(
+    flame_prof_target:target() | flame_prof_waits:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+waits(Process) -> flame_prof_shell:print(flame_prof_waits, [Process]).
+
+%% @doc The same, with options beside the argument.
+-spec waits(
+    flame_prof_target:target(),
+    flame_prof_waits:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+waits(Process, Options) ->
+    flame_prof_shell:print(flame_prof_waits, [Process, Options]).
+
+%% @doc Who fills the mailbox of a process, and with what: by sender and by tag, the oldest
+%% messages, their memory. It is printed; {@link look/2} has terms. Costs up to the time limit on a
+%% dirty scheduler; the process is not asked and goes on, and no message is copied. {@link
+%% flame_prof_mailbox} has the options.
+-spec mailbox(
+    flame_prof_target:target() | flame_prof_mailbox:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+mailbox(Process) -> flame_prof_shell:print(flame_prof_mailbox, [Process]).
+
+%% @doc The same, with options beside the argument.
+-spec mailbox(
+    flame_prof_target:target(),
+    flame_prof_mailbox:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+mailbox(Process, Options) ->
+    flame_prof_shell:print(flame_prof_mailbox, [Process, Options]).
+
+%% @doc The longest calls between processes, in files of a session: how long, caller, callee,
+%% request and both stacks. It is printed; {@link look/2} has terms. Takes memory of the node in
+%% which the files are read: at most max_memory. {@link flame_prof_slow_calls} has the options.
+-spec slow_calls(
+    flame_prof_samples:files() | flame_prof_slow_calls:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+slow_calls(Files) -> flame_prof_shell:print(flame_prof_slow_calls, [Files]).
+
+%% @doc The same, with options beside the argument.
+-spec slow_calls(
+    flame_prof_samples:files(),
+    flame_prof_slow_calls:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+slow_calls(Files, Options) ->
+    flame_prof_shell:print(flame_prof_slow_calls, [Files, Options]).
+
+%% @doc How long calls of functions take: quantiles, a histogram, by process and by caller. It is
+%% printed; {@link look/2} has terms. Traces the functions, within limits: at more than max_cpu or
+%% max_rate it ends. {@link flame_prof_latency} has the options.
+-spec latency(
+    flame_prof_latency:functions() | flame_prof_latency:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+latency(Functions) -> flame_prof_shell:print(flame_prof_latency, [Functions]).
+
+%% @doc The same, with options beside the argument.
+-spec latency(
+    flame_prof_latency:functions(),
+    flame_prof_latency:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+latency(Functions, Options) ->
+    flame_prof_shell:print(flame_prof_latency, [Functions, Options]).
+
+%% @doc Calls, returns, exceptions, messages and the lives of processes as text: limited in rate,
+%% number and size. It is printed; {@link look/2} has terms. Traces, within limits; an event beyond
+%% the rate is dropped in 0.4 microseconds. {@link flame_prof_trace} has the options.
+-spec trace(
+    flame_prof_trace_spec:spec() | flame_prof_trace:options() | [{atom(), term()}]
+) -> ok | {ok, term()} | {error, reason()}.
+trace(Patterns) -> flame_prof_shell:print(flame_prof_trace, [Patterns]).
+
+%% @doc The same, with options beside the argument.
+-spec trace(
+    flame_prof_trace_spec:spec(),
+    flame_prof_trace:options() | [{atom(), term()}]
+) -> ok | {ok, term()} | {error, reason()}.
+trace(Patterns, Options) ->
+    flame_prof_shell:print(flame_prof_trace, [Patterns, Options]).
+
+%% @equiv memory(#{})
+-spec memory() -> ok | {error, reason()}.
+memory() -> flame_prof_shell:print(flame_prof_memory, []).
+
+%% @doc Where the memory of the node is: what its resident memory consists of, what each allocator
+%% has and uses, fragmentation. It is printed; {@link look/2} has terms. Costs some milliseconds,
+%% more for each gigabyte. No scheduler is asked, but by the first look. {@link flame_prof_memory}
+%% has the options.
+-spec memory(
+    node() | flame_prof_memory:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+memory(NodeOrOptions) -> flame_prof_shell:print(flame_prof_memory, [NodeOrOptions]).
+
+%% @doc What a process holds: its memory by the ways to it, by type, and the binaries that it pins.
+%% It is printed; {@link look/2} has terms. Costs up to the time limit and max_memory on a dirty
+%% scheduler; the process goes on. {@link flame_prof_xray} has the options.
+-spec xray(
+    flame_prof_target:target() | flame_prof_xray:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+xray(Process) -> flame_prof_shell:print(flame_prof_xray, [Process]).
+
+%% @doc The same, with options beside the argument.
+-spec xray(
+    flame_prof_target:target(),
+    flame_prof_xray:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+xray(Process, Options) ->
+    flame_prof_shell:print(flame_prof_xray, [Process, Options]).
+
+%% @equiv binaries(#{})
+-spec binaries() -> ok | {error, reason()}.
+binaries() -> flame_prof_shell:print(flame_prof_binaries, []).
+
+%% @doc Which processes and ETS tables hold the refc binaries; what is pinned, what grows. It is
+%% printed; {@link look/2} has terms. Costs 50 ms of CPU for 100,000 binaries in 1,000 processes,
+%% 0.3 s for 100,000 processes. No process is asked, stopped or collected, no table is locked.
+%% {@link flame_prof_binaries} has the options.
+-spec binaries(
+    node() | flame_prof_binaries:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+binaries(NodeOrOptions) -> flame_prof_shell:print(flame_prof_binaries, [NodeOrOptions]).
+
+%% @equiv tables(#{})
+-spec tables() -> ok | {error, reason()}.
+tables() -> flame_prof_shell:print(flame_prof_tables, []).
+
+%% @doc The ETS tables: owner, objects, memory, growth; and the number of atoms, modules and
+%% persistent terms. It is printed; {@link look/2} has terms. Costs 20 ms of CPU for 10,000 tables.
+%% No table is locked or asked. {@link flame_prof_tables} has the options.
+-spec tables(
+    node() | flame_prof_tables:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+tables(NodeOrOptions) -> flame_prof_shell:print(flame_prof_tables, [NodeOrOptions]).
+
+%% @equiv allocations(#{})
+-spec allocations() -> ok | {error, reason()}.
+allocations() -> flame_prof_shell:print(flame_prof_allocations, []).
+
+%% @doc Which code allocates: by stack and by process, what survives, and the collections of
+%% garbage. It is printed; {@link look/2} has terms. Traces the collections of some processes,
+%% within max_cpu. {@link flame_prof_allocations} has the options.
+-spec allocations(
+    pos_integer() | flame_prof_allocations:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+allocations(For) -> flame_prof_shell:print(flame_prof_allocations, [For]).
+
+%% @doc The same, with options beside the argument.
+-spec allocations(
+    pos_integer(),
+    flame_prof_allocations:options() | [{atom(), term()}]
+) -> ok | {error, reason()}.
+allocations(For, Options) ->
+    flame_prof_shell:print(flame_prof_allocations, [For, Options]).

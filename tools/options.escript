@@ -1,12 +1,15 @@
 #!/usr/bin/env escript
 %% Write what is made of the table of options: doc/options.md, and the comment that follows
-%% the type options() in src/flame_prof.erl.
+%% the type options() in src/flame_prof.erl; and what is made of the list of looks: their functions
+%% there. These stand behind the markers.
 %%
 %%   tools/options.escript EBIN           writes what is out of date
 %%   tools/options.escript --check EBIN   names it; exit 1 if there is any
 -mode(compile).
 
 -define(TYPE, <<"-type options() :: flame_prof_options:given().\n">>).
+-define(EXPORTS, <<"%% Looks: `make options' writes these and their functions, below, out of their list.\n">>).
+-define(LOOKS, <<"%% Looks: `make options' writes what follows.\n\n">>).
 
 main(["--check", Ebin]) ->
     Stale = stale(Ebin),
@@ -25,8 +28,21 @@ made() ->
     Comment = unicode:characters_to_binary(flame_prof_options_doc:edoc()),
     [
         {"doc/options.md", unicode:characters_to_binary(flame_prof_options_doc:markdown())},
-        {"src/flame_prof.erl", iolist_to_binary([Before, ?TYPE, Comment, without_comment(After)])}
+        {"src/flame_prof.erl",
+            with_looks(iolist_to_binary([Before, ?TYPE, Comment, without_comment(After)]))}
     ].
+
+with_looks(Source) ->
+    [Head, Exports] = binary:split(Source, ?EXPORTS),
+    [Body, _] = binary:split(without_export(Exports), ?LOOKS),
+    unicode:characters_to_binary([Head, ?EXPORTS, flame_prof_look_doc:exports(), Body, ?LOOKS,
+        flame_prof_look_doc:functions()]).
+
+without_export(<<"-export(", _/binary>> = Source) ->
+    [_, After] = binary:split(Source, <<"]).\n">>),
+    After;
+without_export(Source) ->
+    Source.
 
 without_comment(<<"%%", Rest/binary>>) ->
     [_, After] = binary:split(Rest, <<"\n">>),

@@ -58,7 +58,8 @@
     flame_prof_mfa,
     flame_prof_trace,
     flame_prof_trace_format,
-    flame_prof_waits
+    flame_prof_waits,
+    flame_prof_look
 ]).
 
 %% What the agent calls where it starts no session.

@@ -14,19 +14,24 @@
 %% it does not see. Rules are modules of their own: {@link flame_prof_doctor_rule}.
 -module(flame_prof_doctor).
 
+-behaviour(flame_prof_look).
+
 -export([examine/0, examine/1, judge/2, of_profile/2, diagnosed/3]).
+-export([about/0, takes/0, run/2, text/2, longest_ms/1]).
 -export([format/1, json/1, kinds/0, thresholds/0, options/1]).
 
 -export_type([options/0, diagnosis/0]).
 
 -type options() ::
     #{
+        node => node() | flame_prof_options:left_out(),
         for => pos_integer() | flame_prof_options:left_out(),
         engine => auto | native | portable | flame_prof_options:left_out(),
         thresholds => flame_prof_doctor_rule:thresholds() | flame_prof_options:left_out()
     }.
 %% <ul>
 %% <li>`for': milliseconds to look at the node, from 1,000 to 60,000 (10,000)</li>
+%% <li>`node': which node; {@link flame_prof} takes it</li>
 %% <li>`engine': `auto' takes the native engine where it can be trusted</li>
 %% <li>`thresholds': by the names in doc/doctor.md, `Kind_Name'; those not given have their
 %%     defaults</li>
@@ -129,11 +134,63 @@ options(Given) ->
 
 rows() ->
     [
-        #{key => for, type => {whole, ms, 1000, 60000}, default => 10000},
-        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto},
-        #{key => thresholds, type => {own, fun known/1, "a map of thresholds by their names"},
+        #{key => for, type => {whole, ms, 1000, 60000}, default => 10000,
+            doc => "how long to look, up to 60s"},
+        flame_prof_look_options:engine(),
+        #{key => thresholds, word => none,
+            type => {own, fun known/1, "a map of thresholds by their names"},
             default => #{}}
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => doctor,
+        group => wrong,
+        asks => "what is wrong with this node, in sentences",
+        sentence => "What is wrong with a node, in sentences, the cause first.",
+        cost => "Costs at most 2 % of one CPU for samples, and looks at waits of 15 to 65 ms of "
+            "one CPU for 100,000 processes, 11 of them.",
+        shows => "The tag atoms of requests and messages; no contents.",
+        argument => {node, optional, "node()", "NODE"},
+        runs => here,
+        assistant => #{
+            title => "What is wrong with the node",
+            tells => [
+                "Bottlenecks, deadlocks, queues, memory that grows, long BIFs and NIFs, locks, ",
+                "limits and more, each with the process, the function and numbers, and the ",
+                "command that shows more. Begin with it. Nothing is found in a healthy node under ",
+                "load. The answer comes some seconds after the look. It sees what happens during ",
+                "the look, and not what happens rarely. Less is seen without the native engine ",
+                "(Linux on x86_64): the answer says what is not seen."],
+            seconds => {for, 6, 30, "how long it looks (10)"}
+        },
+        examples => ["doctor shop@myhost", "doctor shop@myhost --for 30s --report shop.html",
+            "doctor /tmp/prof/*.erl_perf.log.zst --threshold limit_warning=0.7"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> rows().
+
+%% @private The other node collects; samples are read, and all is judged, here.
+-spec run(node(), map()) -> {ok, diagnosis()} | {error, flame_prof:reason()}.
+run(Node, Options) when Node =:= node() ->
+    examine(maps:remove(node, Options));
+run(Node, #{thresholds := Thresholds} = Options) ->
+    case flame_prof_remote_evidence:collect(Node, Options) of
+        {ok, {Evidence, Files}} -> {ok, diagnosed(Evidence, Files, Thresholds)};
+        {error, _} = Error -> Error
+    end.
+
+%% @private
+-spec text(diagnosis(), pos_integer()) -> unicode:chardata().
+text(Diagnosis, _Columns) -> format(Diagnosis).
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{for := Ms}) -> Ms.
 
 known(Given) when is_map(Given) ->
     Known = maps:from_list([{Name, Default} || {Name, Default, _} <- thresholds()]),

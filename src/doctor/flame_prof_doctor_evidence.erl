@@ -312,7 +312,7 @@ memory(Engine) ->
 %% Those that grow most.
 tables(Engine, Until) ->
     For = max(1, Until - now_ms()),
-    Options = #{for => For, sort => growth, top => ?TABLES, engine => Engine},
+    Options = #{for => For, by => growth, top => ?TABLES, engine => Engine},
     case flame_prof_tables:look(Options) of
         {ok, Tables} -> {ok, Tables};
         {error, Reason} -> unseen(Reason)

@@ -43,7 +43,7 @@
 
 -type waits() :: flame_prof_waits:look() | #{earlier := [flame_prof_waits:look()], _ => _}.
 %% The last of the looks in that time, with those `earlier' ones that have what it has not
-%% ({@link flame_prof_waits:looks/1}).
+%% (`flame_prof_waits:looks/1').
 
 -type memory() ::
     #{

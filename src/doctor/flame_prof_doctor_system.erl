@@ -39,7 +39,8 @@
 %% bytes. `monitors': about how many processes have that have 256 or more; `unknown' are those
 %% that could not be counted, of which `left' were too many. `newest': where
 %% the newest processes began, of at most 1,000; `port_owners': all ports by
-%% the names of their owners, <<>> where one has none; not there where ports are too many.
+%% the names of their owners, an empty name for an owner without one; absent if there are too many
+%% ports.
 
 -type queue() :: #{port := port(), name := binary(), owner := pid(), owner_name := binary(),
     registered => binary(), queued := pos_integer(), output := non_neg_integer()}.

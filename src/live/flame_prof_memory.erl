@@ -25,7 +25,10 @@
 
 -include("flame_prof_internal.hrl").
 
+-behaviour(flame_prof_look).
+
 -export([look/0, look/1, format/1, json/1]).
+-export([about/0, takes/0, run/2, text/2]).
 -export([by_allocator/1, process/0, process_files/0, process/1, vm/0]).
 
 -export_type([memory/0, options/0, process/0, explained/0, allocator/0, super_carrier/0]).
@@ -35,10 +38,11 @@
 
 -type options() ::
     #{
+        node => node() | flame_prof_options:left_out(),
         explain => boolean() | flame_prof_options:left_out(),
         engine => auto | native | portable | flame_prof_options:left_out()
     }.
-%% `explain': also what the resident memory is (`true').
+%% `explain': also what the resident memory is (`true'). `node': {@link flame_prof} takes it.
 
 -type memory() ::
     #{
@@ -120,9 +124,44 @@ look(Options) ->
 
 rows() ->
     [
-        #{key => explain, type => boolean, default => true},
-        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto}
+        #{key => explain, type => boolean, default => true,
+            doc => "also what the resident memory consists of"},
+        flame_prof_look_options:engine()
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => memory,
+        group => memory,
+        asks => "the memory of the node: RSS, allocators",
+        sentence => "Where the memory of the node is: what its resident memory consists of, what "
+            "each allocator has and uses, fragmentation.",
+        cost => "Costs some milliseconds, more for each gigabyte. No scheduler is asked, but by "
+            "the first look.",
+        shows => "No terms.",
+        argument => {node, optional, "node()", "NODE"},
+        runs => there,
+        library => useful,
+        assistant => #{
+            title => "Memory of the node",
+            tells => ["Not by process: top by memory shows the largest, xray what one holds."]
+        },
+        examples => ["memory shop@myhost", "memory shop@myhost --json"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> rows().
+
+%% @private
+-spec run(node(), map()) -> {ok, memory()} | {error, flame_prof:reason()}.
+run(_Node, Options) -> look(maps:remove(node, Options)).
+
+%% @private
+-spec text(memory(), pos_integer()) -> unicode:chardata().
+text(Memory, _Columns) -> format(Memory).
 
 native(Engine, #{explain := Explain}) ->
     case flame_prof_allocators:look() of

@@ -45,14 +45,25 @@
 %% asked would wait for the process, which is what this is there to avoid.
 -module(flame_prof_pstack).
 
+-behaviour(flame_prof_look).
+
 -export([schedulers/0, processes/1, format/1, json/1, lines/1]).
+-export([about/0, takes/0, run/2, text/2]).
 
 -import(flame_prof_text, [grouped/1, plural/1, printable/1]).
 
 %% What a process has to tell its label.
 -define(LABEL_MS, 100).
 
--export_type([look/0, place/0, process/0, frame/0, figure/0]).
+-export_type([look/0, place/0, process/0, frame/0, figure/0, options/0, processes/0]).
+
+-type processes() :: flame_prof_target:target() | [flame_prof_target:target()].
+
+-type options() :: #{
+    node => node() | flame_prof_options:left_out(),
+    process => processes() | flame_prof_options:left_out()
+}.
+%% `process': whose stacks; without it what each scheduler runs. `node': of which node (this one).
 
 -type look() :: [{place(), process() | nothing()}].
 %% In the order of their schedulers, or that which was asked for.
@@ -103,6 +114,42 @@
 %% atoms are those of a file (doc/format); `stack_unreadable' is also of a process
 %% whose heaps are being exchanged.
 
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => pstack,
+        group => cpu,
+        asks => "what every scheduler runs now; pstack(P): a stack",
+        sentence => "What every scheduler runs now, or the stacks of some processes, with BIFs, "
+            "NIFs, C functions and garbage collection.",
+        cost => "Costs some 5 ms and an interruption of 6 microseconds for each scheduler; "
+            "processes are not asked.",
+        shows => "No terms.",
+        argument => {process, optional, "flame_prof_pstack:processes()", "PROCESS..."},
+        runs => there,
+        library => needed,
+        assistant => #{
+            title => "Stacks now",
+            tells => ["One instant, no statistics: hot has these. Needs the native engine (Linux "
+                "on x86_64)."]
+        },
+        examples => ["pstack shop@myhost", "pstack shop@myhost my_server '<0.1.0>'"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> [flame_prof_look_options:process(many)].
+
+%% @private
+-spec run(node(), map()) -> {ok, look()} | {error, flame_prof:reason()}.
+run(_Node, #{process := Processes}) -> processes(Processes);
+run(_Node, _) -> schedulers().
+
+%% @private
+-spec text(look(), pos_integer()) -> unicode:chardata().
+text(Look, _Columns) -> format(Look).
 
 %% @doc What every normal scheduler runs, all asked within a millisecond, and the
 %% processes on dirty schedulers, without the caller.

@@ -132,7 +132,7 @@ fact(Table, Count) ->
 tid(Name) when is_atom(Name) -> ets:whereis(Name);
 tid(Tid) -> Tid.
 
-%% @doc Those of a table's reference, which is #Ref<0.N2.N1.N0>. No other table ever has them.
+%% @doc The last three numbers of a table's reference. No other table ever has them.
 -spec numbers(ets:table()) -> flame_prof_looks_nif:ref_numbers().
 numbers(Table) ->
     [_, N2, N1, N0] = [list_to_integer(N)

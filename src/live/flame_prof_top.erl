@@ -1,5 +1,11 @@
-%% @private The live table: {@link flame_prof:top/1} in a shell, and the text of it
-%% for the command line. flame_prof_top_sampler is what it shows.
+%% @doc The busiest processes of a node, as a live table: {@link flame_prof:top/1}.
+%%
+%% ```
+%% 1> flame_prof:top(#{by => memory, filter => "cache", count => 3}).
+%% 2> {ok, #{rows := [#{pid := Pid, name := Name} | _]}} = flame_prof:look(top, #{every => 2000}).
+%% '''
+%%
+%% flame_prof_top_sampler is what it shows.
 %%
 %% A process of its own prints the tables and reads the keys, so that the caller waits in
 %% gen_server's code: all of flame_prof can be loaded anew while a table is on the screen.
@@ -7,7 +13,9 @@
 -module(flame_prof_top).
 
 -behaviour(gen_server).
+-behaviour(flame_prof_look).
 
+-export([about/0, takes/0, run/2, json/1, longest_ms/1]).
 -export([live/1, columns/0, text/2, command/2, help/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 -export([read_line/1]).
@@ -25,7 +33,7 @@
         sort => column() | flame_prof_options:left_out(),
         filter => unicode:chardata() | flame_prof_options:left_out(),
         every => pos_integer() | flame_prof_options:left_out(),
-        rows => pos_integer() | flame_prof_options:left_out(),
+        top => pos_integer() | flame_prof_options:left_out(),
         count => pos_integer() | infinity | flame_prof_options:left_out()
     }.
 %% An option that is left out, `undefined' or `nil' has its default, in brackets.
@@ -35,10 +43,10 @@
 %%     this runs.</li>
 %% <li>`by': the column by which the top processes of the node are selected and sorted
 %%     (`reductions')</li>
-%% <li>`sort': an older name of `by'</li>
+%% <li>`sort': an older name of `by', `rows' one of `top'</li>
 %% <li>`filter': only processes whose name, pid or function has this text (all)</li>
-%% <li>`every': milliseconds between two tables (1000)</li>
-%% <li>`rows': processes to show (30)</li>
+%% <li>`every': milliseconds between two tables, in which rates are measured (1000)</li>
+%% <li>`top': processes to show (30)</li>
 %% <li>`count': tables to print, then end (`infinity')</li>
 %% </ul>
 
@@ -59,9 +67,89 @@
 -define(CALL_MS, 10000).
 -define(HOUR_MS, 3600000).
 -define(COUNT_MOST, 1000000).
+%% An interval ends late if passes over all processes take long.
+-define(LATE_MS, 60000).
 
 -spec columns() -> [column(), ...].
 columns() -> [reductions, memory, growth, queue, running, name].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => top,
+        group => cpu,
+        asks => "the busiest processes, live",
+        sentence => "The first processes of a node by a column, live: rates, status, queue, memory "
+            "and its growth, and the function in which each was most often.",
+        cost => "Costs a pass over all processes (0.1 to 0.3 microseconds each, 3 to 10 with a "
+            "filter or by name).",
+        shows => "No terms.",
+        argument => {node, optional, "node()", "NODE"},
+        runs => here,
+        assistant => #{
+            title => "Busiest processes",
+            tells => [
+                "Over an interval: reductions a second, share of time running, ready to run and ",
+                "collecting garbage, messages in the mailbox, memory and its growth, and the ",
+                "function each was seen in most. A good first question. On a node with very many ",
+                "processes the interval is longer than asked for."],
+            seconds => {every, 0.5, 30, "length of the interval that is measured (1)"},
+            options => [by, filter, {top, "processes to show (20)"}]
+        },
+        examples => ["top shop@myhost --by memory"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> [Row || #{key := Key} = Row <- option_rows(), Key =/= node].
+
+%% @private One table.
+-spec run(node(), map()) -> {ok, map()} | {error, flame_prof:reason()}.
+run(Node, Options) ->
+    case lent(Node) of
+        {ok, Agent} ->
+            try first(Node, Options)
+            after
+                _ = [flame_prof_attach:close(Agent) || Agent =/= none]
+            end;
+        {error, _} = Error ->
+            Error
+    end.
+
+first(Node, #{every := Ms, top := Top} = Options) ->
+    View = maps:with([by, filter], Options),
+    case start(Node, [self(), View#{every_ms => Ms, rows => Top}]) of
+        {ok, Sampler} ->
+            Monitor = monitor(process, Sampler),
+            Answer = table(Node, Sampler, Monitor, Ms + ?LATE_MS),
+            true = demonitor(Monitor, [flush]),
+            ok = flame_prof_top_sampler:stop(Sampler),
+            sorted(Answer, View, Top);
+        {error, _} = Error ->
+            Error
+    end.
+
+table(Node, Sampler, Monitor, Ms) ->
+    receive
+        {flame_prof_top_sampler, Sampler, Table} -> {ok, Table};
+        {'DOWN', Monitor, process, Sampler, Reason} -> ended(Node, Reason)
+    after Ms -> {error, {timeout, #{ms => Ms}}}
+    end.
+
+sorted({ok, #{rows := Rows} = Table}, #{by := By, filter := Filter}, Top) ->
+    Sorted = flame_prof_top_rows:sorted(By, Rows),
+    {ok, Table#{rows := lists:sublist(Sorted, Top), by => By, filter => Filter}};
+sorted({error, _} = Error, _View, _Top) ->
+    Error.
+
+%% @private
+-spec json(#{atom() => term()}) -> #{atom() => term()}.
+json(Table) -> Table.
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{every := Ms}) -> Ms + ?LATE_MS.
 
 %% @doc Prints tables until it is told to end.
 -spec live(options()) -> ok | {error, flame_prof:reason()}.
@@ -89,11 +177,15 @@ option_rows() ->
     [
         #{key => node, type => {own, fun node_name/1, "the name of a node"},
             default => {computed, fun(_) -> node() end, "this node"}},
-        #{key => by, alias => sort, type => {one_of, columns()}, default => reductions},
-        #{key => filter, type => {own, fun text/1, "a text"}, default => <<>>},
-        #{key => every, type => {whole, ms, 100, ?HOUR_MS}, default => 1000},
-        #{key => rows, type => {whole, count, 1, 1000}, default => 30},
-        #{key => count, default => infinity,
+        #{key => by, alias => sort, type => {one_of, columns()}, default => reductions,
+            doc => "the column by which they are ranked and sorted"},
+        #{key => filter, type => {own, fun text/1, "a text"}, default => <<>>, word => "TEXT",
+            doc => "only processes whose name or function has it"},
+        #{key => every, type => {whole, ms, 100, ?HOUR_MS}, default => 1000,
+            doc => "between two tables"},
+        #{key => top, alias => rows, type => {whole, count, 1, 1000}, default => 30,
+            doc => "processes to show"},
+        #{key => count, default => infinity, doc => "tables to print, then end",
             type => {either, [{infinity, infinity}], {whole, count, 1, ?COUNT_MOST}}}
     ].
 
@@ -143,7 +235,7 @@ lent_if_needed(Node) ->
 node_error(Node, Text) ->
     {error, {node, #{node => Node, reason => unicode:characters_to_binary(Text)}}}.
 
-started(#state{options = #{node := Node, every := Every, rows := Rows} = Options} = State) ->
+started(#state{options = #{node := Node, every := Every, top := Rows} = Options} = State) ->
     View = maps:with([by, filter], Options),
     Sampling = View#{every_ms => Every, rows => Rows},
     case start(Node, [self(), Sampling]) of
@@ -222,7 +314,7 @@ finish(Answer, #state{sampler = Sampler, agent = Agent, reader = Reader, caller 
     {stop, normal, State}.
 
 %% In place on a terminal, one below the other elsewhere.
-screen(Table, #{rows := Rows} = Options) ->
+screen(Table, #{top := Rows} = Options) ->
     case {io:columns(), io:rows()} of
         {{ok, Columns}, {ok, Lines}} ->
             View = (view(Options))#{width := Columns - 1, rows := min(Rows, max(1, Lines - 5))},
@@ -231,7 +323,7 @@ screen(Table, #{rows := Rows} = Options) ->
             [text([Table], view(Options)), "\n"]
     end.
 
-view(Options) -> (maps:with([by, filter, rows], Options))#{width => 120}.
+view(#{top := Rows} = Options) -> (maps:with([by, filter], Options))#{rows => Rows, width => 120}.
 
 %% Keys: a shell hands out lines only. A process waits for one, as waiting cannot be
 %% interrupted but by ending.
@@ -287,8 +379,12 @@ help() ->
 
 %% The text.
 
-%% @doc Of one node, or of several in one table.
--spec text([flame_prof_top_sampler:table()], view()) -> unicode:chardata().
+%% @doc Of one node, or of several in one table. Of a look the table alone, and the columns.
+-spec text(map(), pos_integer()) -> unicode:chardata();
+    ([flame_prof_top_sampler:table()], view()) -> unicode:chardata().
+text(#{by := By, filter := Filter, rows := Rows} = Table, Width) when is_integer(Width) ->
+    text([maps:without([by, filter], Table)], #{
+        by => By, filter => Filter, rows => max(1, length(Rows)), width => Width});
 text(Tables, #{by := By, rows := Rows, width := Width, filter := Filter}) ->
     Several = length(Tables) > 1,
     All = [Row#{node => Node} || #{node := Node, rows := Of} <- Tables, Row <- Of],

@@ -20,7 +20,7 @@
 %% The process is not asked, does not stop and does not notice; nothing of its heap is copied into
 %% the VM's memory. (`sys:get_state' copies all of it, and the process does that itself;
 %% `garbage_collect' stops it.) The heap is read from the outside, on a dirty scheduler, in steps of
-%% some 10 ms, with at most `memory_budget' of memory: some 2 s for a heap of 1 GB.
+%% some 10 ms, with at most `max_memory' of memory: some 2 s for a heap of 1 GB.
 %%
 %% == When there is an answer ==
 %% It is exact: the process stood still from the beginning of the look to its end. Where it ran, the
@@ -33,7 +33,10 @@
 
 -include("flame_prof_internal.hrl").
 
+-behaviour(flame_prof_look).
+
 -export([look/1, look/2, format/1]).
+-export([about/0, takes/0, run/2, text/2, json/1, longest_ms/1]).
 %% In a process of its own.
 -export([hibernated/1]).
 
@@ -41,11 +44,14 @@
 
 -type options() ::
     #{
-        memory_budget => pos_integer() | flame_prof_options:left_out(),
+        node => node() | flame_prof_options:left_out(),
+        process => flame_prof_target:target() | flame_prof_options:left_out(),
+        max_memory => pos_integer() | flame_prof_options:left_out(),
         time_limit => pos_integer() | flame_prof_options:left_out()
     }.
-%% Bytes that the look takes at most (64 MiB, from 16 MiB on: a heap takes 1/64 of its size, and 30
-%% MiB); milliseconds (10,000).
+%% `max_memory': bytes that the look takes at most (64 MiB, from 16 MiB on: a heap takes 1/64 of its
+%% size, and 30 MiB); `memory_budget' is an older name. `time_limit': milliseconds (10,000). `node'
+%% and `process': {@link flame_prof} takes them.
 
 -type key() :: {atom, atom()} | other.
 %% `other': a key that is no atom, or one of too many.
@@ -174,7 +180,7 @@ elsewhere(Self, Checked) ->
             exit(Reason)
     end.
 
-maybe_look({ok, Pid}, {ok, #{memory_budget := Bytes, time_limit := Ms} = Options}) ->
+maybe_look({ok, Pid}, {ok, #{max_memory := Bytes, time_limit := Ms} = Options}) ->
     case flame_prof_engine:choose(native) of
         {ok, _} ->
             flame_prof_looks:with(fun() ->
@@ -191,9 +197,58 @@ maybe_look(_, {error, _} = Error) -> Error.
 
 rows() ->
     [
-        #{key => memory_budget, type => {whole, bytes, 16 bsl 20, 1 bsl 40}, default => 64 bsl 20},
-        #{key => time_limit, type => {whole, ms, 1, 600000}, default => 10000}
+        flame_prof_look_options:max_memory(64 bsl 20),
+        flame_prof_look_options:time_limit(10000, 600000)
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => xray,
+        group => memory,
+        asks => "what one process holds, by the ways to it",
+        sentence => "What a process holds: its memory by the ways to it, by type, and the binaries "
+            "that it pins.",
+        cost => "Costs up to the time limit and max_memory on a dirty scheduler; the process goes "
+            "on.",
+        shows => "Shapes, the atoms that tuples begin with, the atoms that are keys; no values.",
+        argument => {process, required, "flame_prof_target:target()", "PROCESS"},
+        runs => there,
+        library => needed,
+        assistant => #{
+            title => "What a process holds",
+            tells => [
+                "Memory by the ways from stack, dictionary and mailbox, by type, garbage, and the ",
+                "binaries that it pins, with shapes and atoms but no values. A process that never ",
+                "stands still is refused. Needs the native engine (Linux on x86_64)."],
+            seconds => {time_limit, 0.1, 30, "of the reading (10)"},
+            options => [max_memory]
+        },
+        examples => ["xray shop@myhost my_server",
+            "xray shop@myhost '<0.85.0>' --time-limit 1m --max-memory 256"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> [flame_prof_look_options:process(one) | rows()].
+
+%% @private
+-spec run(node(), map()) -> {ok, xray()} | {error, flame_prof:reason()}.
+run(_Node, #{process := Process} = Options) ->
+    look(Process, maps:without([node, process], Options)).
+
+%% @private
+-spec text(xray(), pos_integer()) -> unicode:chardata().
+text(Xray, _Columns) -> format(Xray).
+
+%% @private
+-spec json(xray()) -> #{atom() => term()}.
+json(Xray) -> flame_prof_xray_text:json(Xray).
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{time_limit := Ms}) -> Ms.
 
 refused(Why, Cause) ->
     {error, {engine, #{engine => native, reason => iolist_to_binary(Why), cause => Cause}}}.
@@ -216,11 +271,11 @@ looked(Pid, _Options, #{error := gone}) ->
     {error, {process, #{target => Pid}}};
 looked(Pid, #{time_limit := Ms}, #{error := torn}) ->
     {error, {moved, #{target => Pid, ms => Ms}}};
-looked(_Pid, #{memory_budget := Bytes}, #{error := full, bytes_needed := Needed}) when
+looked(_Pid, #{max_memory := Bytes}, #{error := full, bytes_needed := Needed}) when
     Needed > Bytes
 ->
     Why = io_lib:format(
-        "its heap needs a memory_budget of ~b bytes, and has ~b", [Needed, Bytes]),
+        "its heap needs ~b bytes of max_memory, which is ~b", [Needed, Bytes]),
     {error, {memory, #{reason => iolist_to_binary(Why)}}};
 looked(_Pid, _Options, #{error := {unsupported, Why}}) ->
     refused(Why, queues);
@@ -263,8 +318,8 @@ path({Id, Parent, Step, Shape, Heap, Objects, Binaries, Bytes, Shown}) ->
 
 unknown(#{left_out := LeftOut, binaries_untold := Untold, undecoded := Undecoded} = Answer) ->
     Told = [
-        {LeftOut, " objects with all that they hold: nested too deep for the memory_budget"},
-        {Untold, " references to binaries: too many for the memory_budget"},
+        {LeftOut, " objects with all that they hold: nested too deep for max_memory"},
+        {Untold, " references to binaries: too many for max_memory"},
         {Undecoded, " messages of other nodes, which are not decoded yet"}
     ],
     [iolist_to_binary([integer_to_list(N), Why]) || {N, Why} <- Told, N > 0] ++

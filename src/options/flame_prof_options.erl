@@ -423,13 +423,16 @@ follow_limits(Given) -> inner(limit_rows(), Given).
 
 allocations(Given) -> inner(allocation_rows(), Given).
 
-inner(Rows, Given) when is_map(Given) ->
-    case flame_prof_schema:values(Rows, Given) of
-        {ok, Values} -> {ok, flame_prof_schema:complete(Rows, Values)};
-        {error, _} = Error -> Error
-    end;
-inner(_Rows, _Given) ->
-    error.
+inner(Rows, Given) ->
+    case flame_prof_schema:as_map(Given) of
+        {ok, Map} ->
+            case flame_prof_schema:values(Rows, Map) of
+                {ok, Values} -> {ok, flame_prof_schema:complete(Rows, Values)};
+                {error, _} = Error -> Error
+            end;
+        error ->
+            error
+    end.
 
 include(Given) ->
     case flame_prof_target:parse(Given) of

@@ -6,19 +6,27 @@
 -include("flame_prof_internal.hrl").
 
 -export([checked/2, known/2, values/2, complete/2, names/1, row/2, refused/3, accepts/1]).
+-export([as_map/1, aliases/1]).
 
 -export_type([row/0, type/0, refused/0]).
 
-%% `alias': an older name of the option or several, or one with its values where they differ.
+%% `alias': an older name of the option or several: `{Alias, 1000}' is one whose values are
+%% multiplied, as seconds are to milliseconds, and `{Alias, [{Old, New}]}' one with other values.
 %% `also': a condition that depends on other options, for the text. `doc': one line of Markdown.
+%% `word': what the command line calls the value, if it takes a text for it; `none': the command
+%% line does not have the option.
 -type row() :: #{
     key := atom(),
     type := type(),
     default => term() | {computed, fun((map()) -> term()), Text :: string()},
-    alias => atom() | [atom()] | {atom(), [{Old :: term(), New :: term()}]},
+    alias => alias() | [alias(), ...],
     also => string(),
-    doc => string()
+    doc => string(),
+    word => string() | none
 }.
+
+-type alias() :: atom() | {atom(), Factor :: pos_integer()}
+    | {atom(), [{Old :: term(), New :: term()}]}.
 
 %% `either': these terms, each with its normal form, or the type. `own': a value with a grammar
 %% of its own; `error' refuses all of it, a refusal names the key inside of it.
@@ -47,20 +55,39 @@ checked(Rows, Given) ->
 %% is left out.
 -spec values([row()], term()) -> {ok, #{atom() => term()}} | {error, refused()}.
 values(Rows, Given) ->
-    case known(Rows, Given) of
-        ok -> each(Rows, Given, #{});
-        {error, _} = Error -> Error
+    case {known(Rows, Given), as_map(Given)} of
+        {ok, {ok, Map}} -> each(Rows, Map, #{});
+        {{error, _} = Error, _} -> Error
     end.
 
-%% @doc Is it a map, and is there a row for each of its keys?
+%% @doc Is it a map, or a list of pairs, and is there a row for each of its keys?
 -spec known([row()], term()) -> ok | {error, refused()}.
-known(Rows, Given) when is_map(Given) ->
-    case lists:sort(maps:keys(Given)) -- names(Rows) of
-        [] -> ok;
-        [Unknown | _] -> {error, refused(Unknown, maps:get(Unknown, Given), no_such(Rows))}
+known(Rows, Given) ->
+    case as_map(Given) of
+        {ok, Map} ->
+            case lists:sort(maps:keys(Map)) -- names(Rows) of
+                [] -> ok;
+                [Unknown | _] -> {error, refused(Unknown, maps:get(Unknown, Map), no_such(Rows))}
+            end;
+        error ->
+            {error, refused(options, Given, "a map of options, or a list of {Option, Value}")}
+    end.
+
+%% @doc Options as a map. A keyword list of Elixir is a list of pairs; of an option that is given
+%% twice the first one counts there, too.
+-spec as_map(term()) -> {ok, map()} | error.
+as_map(Given) when is_map(Given) ->
+    {ok, Given};
+as_map(Given) when is_list(Given) ->
+    try [{Key, Value} || {Key, Value} <- Given, is_atom(Key)] of
+        Pairs when length(Pairs) =:= length(Given) -> {ok, maps:from_list(lists:reverse(Pairs))};
+        _ -> error
+    catch
+        %% An improper list.
+        error:_ -> error
     end;
-known(_Rows, Given) ->
-    {error, refused(options, Given, "a map of options")}.
+as_map(_) ->
+    error.
 
 each([], _Given, Values) ->
     {ok, Values};
@@ -81,12 +108,29 @@ each([#{key := Key} = Row | Rows], Given, Values) ->
 is_given(Name, Given) ->
     not lists:member(maps:get(Name, Given, undefined), [undefined, nil]).
 
-value(Alias, Value, #{alias := {Alias, Values}} = Row) ->
+value(Name, Value, Row) ->
+    case lists:keyfind(Name, 1, aliases(Row)) of
+        {Name, Values} when is_list(Values) -> listed(Name, Value, Values, Row);
+        {Name, Factor} -> scaled(Name, Value, Factor, Row);
+        false -> plain(Name, Value, Row)
+    end.
+
+listed(Name, Value, Values, Row) ->
     case lists:keyfind(Value, 1, Values) of
         {Value, Normal} -> {ok, Normal};
-        false -> {error, refused(Alias, Value, accepts(Row#{type := one_of(Values)}))}
-    end;
-value(Name, Value, #{type := Type} = Row) ->
+        false -> {error, refused(Name, Value, accepts(Row#{type := one_of(Values)}))}
+    end.
+
+scaled(Name, Value, 1, Row) ->
+    plain(Name, Value, Row);
+scaled(Name, Value, Factor, #{type := {whole, _, Least, Most}} = Row) ->
+    Scaled = {whole, count, (Least + Factor - 1) div Factor, Most div Factor},
+    case plain(Name, Value, Row#{type := Scaled}) of
+        {ok, Count} -> {ok, Count * Factor};
+        {error, _} = Error -> Error
+    end.
+
+plain(Name, Value, #{type := Type} = Row) ->
     case normal(Type, Value) of
         {ok, _} = Ok -> Ok;
         error -> {error, refused(Name, Value, accepts(Row))};
@@ -127,18 +171,19 @@ with_default(#{key := Key, default := {computed, Default, _}}, Values) ->
 with_default(#{key := Key, default := Default}, Values) -> Values#{Key => Default};
 with_default(#{}, Values) -> Values.
 
-%% @doc All names that are accepted: each option's, then its alias.
+%% @doc All names that are accepted: each option's, then its older ones.
 -spec names([row()]) -> [atom()].
 names(Rows) ->
-    lists:flatmap(
-        fun
-            (#{key := Key, alias := {Alias, _}}) -> [Key, Alias];
-            (#{key := Key, alias := [_ | _] = Aliases}) -> [Key | Aliases];
-            (#{key := Key, alias := Alias}) -> [Key, Alias];
-            (#{key := Key}) -> [Key]
-        end,
-        Rows
-    ).
+    lists:append([[Key | [Name || {Name, _} <- aliases(Row)]] || #{key := Key} = Row <- Rows]).
+
+%% @doc The older names of an option, each with the factor or the values that it has.
+-spec aliases(row()) -> [{atom(), pos_integer() | [{Old :: term(), New :: term()}]}].
+aliases(#{alias := Aliases}) when is_list(Aliases) -> [normal_alias(Alias) || Alias <- Aliases];
+aliases(#{alias := Alias}) -> [normal_alias(Alias)];
+aliases(#{}) -> [].
+
+normal_alias({_, _} = Alias) -> Alias;
+normal_alias(Alias) -> {Alias, 1}.
 
 -spec row(atom(), [row()]) -> row().
 row(Key, Rows) ->

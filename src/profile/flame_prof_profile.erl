@@ -32,7 +32,7 @@
 -export([info/1, processes/1, stacks/2, close/1]).
 -export([export/3, export/4, index/2, packed_index/2]).
 -export([new/0, open/3, add/2, index_piece/2]).
--export([read_rows/0, thin/2, calls/3, facts/1, is_profile/1]).
+-export([files_row/0, read_rows/0, thin/2, calls/3, facts/1, is_profile/1]).
 
 -export_type([profile/0, options/0, event/0, info/0, file/0, process/0, stack/0]).
 -export_type([format/0, dimension/0, metric/0, export_options/0]).
@@ -491,15 +491,23 @@ queries(Profile, Format, Given) ->
 
 %% Options.
 
+%% @private The files of a look.
+-spec files_row() -> flame_prof_schema:row().
+files_row() ->
+    #{key => files, type => {own, fun(Files) -> {ok, Files} end, "a file, or a list of files"},
+        word => "FILE", doc => "files of sessions, or of perf"}.
+
 %% @private Of reading.
 -spec read_rows() -> [flame_prof_schema:row()].
 read_rows() ->
     [
         #{key => event, type => {own, fun event/1, "first, all, or the name of an event"},
-            default => first},
+            default => first, word => "NAME",
+            doc => "of several events in files of perf: only its samples, or all"},
         #{key => max_memory, type => {whole, bytes, 1 bsl 20, (1 bsl 60) - 1},
-            default => ?MAX_MEMORY},
-        #{key => progress, type => {own, fun progress/1, "a function of three arguments"},
+            default => ?MAX_MEMORY, doc => "that reading may take"},
+        #{key => progress, word => none,
+            type => {own, fun progress/1, "a function of three arguments"},
             default => fun(_, _, _) -> ok end}
     ].
 

@@ -29,7 +29,10 @@
 %% `messages => false'; the portable engine) have no calls.
 -module(flame_prof_slow_calls).
 
+-behaviour(flame_prof_look).
+
 -export([look/2, found/2, format/2, json/1]).
+-export([about/0, takes/0, run/2, text/2]).
 
 -export_type([options/0, call/0, party/0, found/0]).
 
@@ -37,6 +40,7 @@
 
 -type options() ::
     #{
+        files => flame_prof_samples:files() | flame_prof_options:left_out(),
         ticks => pos_integer() | flame_prof_options:left_out(),
         top => pos_integer() | all | flame_prof_options:left_out(),
         max_memory => pos_integer() | flame_prof_options:left_out(),
@@ -46,7 +50,8 @@
 %%
 %% <ul>
 %% <li>`ticks': at how many ticks a call was seen at least (3)</li>
-%% <li>`top': the longest ones only (all)</li>
+%% <li>`top': the longest ones only (all; 20 where they are printed)</li>
+%% <li>`files': {@link flame_prof} takes them</li>
 %% <li>`max_memory', `progress': {@link flame_prof_profile:options()}</li>
 %% </ul>
 
@@ -128,7 +133,7 @@ call(#{reference := {Thread, Low, High}, first_us := First, last_us := Last} = C
             caller => party(Caller, <<>>),
             callee => party(Callee, WaitsFor),
             request => request(Call),
-            reference => text("#Ref<0.~b.~b.~b>", [High, Low, Thread]),
+            reference => formatted("#Ref<0.~b.~b.~b>", [High, Low, Thread]),
             of_callee => maps:get(of_callee, Call),
             at_us => First,
             ticks => maps:get(ticks, Call),
@@ -166,7 +171,7 @@ shown(Tag) -> visible(flame_prof_frames:decode(Tag)).
 stack(none) -> [];
 stack(Frames) -> Frames.
 
-text(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
+formatted(Format, Arguments) -> iolist_to_binary(io_lib:format(Format, Arguments)).
 
 %% @doc As text of at most so many columns.
 -spec format(found(), pos_integer()) -> unicode:chardata().
@@ -226,10 +231,42 @@ json(#{calls := Calls} = Found) ->
 
 %% Options.
 
-rows() ->
+rows() -> rows(all).
+
+rows(Top) ->
     [
-        #{key => ticks, type => {whole, count, 1, 1000000}, default => 3},
-        #{key => top, default => all,
-            type => {either, [{all, all}], {whole, count, 1, ?COUNT_MOST}}}
+        #{key => ticks, type => {whole, count, 1, 1000000}, default => 3,
+            doc => "calls that were seen at so many ticks at least"},
+        #{key => top, default => Top,
+            type => {either, [{all, all}], {whole, count, 1, ?COUNT_MOST}},
+            doc => "calls to list"}
         | flame_prof_profile:read_rows()
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => slow_calls,
+        group => waiting,
+        asks => "the longest calls between processes, in files",
+        sentence => "The longest calls between processes, in files of a session: how long, caller, "
+            "callee, request and both stacks.",
+        cost => "Takes memory of the node in which the files are read: at most max_memory.",
+        shows => "The tag atom of each request; no contents.",
+        argument => {files, required, "flame_prof_samples:files()", "FILE..."},
+        runs => files,
+        examples => ["slow-calls /tmp/prof/*.erl_perf.log.zst --top 5"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> [flame_prof_profile:files_row() | rows(20)].
+
+%% @private
+-spec run(node(), map()) -> {ok, found()} | {error, flame_prof:reason()}.
+run(_Node, #{files := Files} = Options) -> found(Files, maps:remove(files, Options)).
+
+%% @private
+-spec text(found(), pos_integer()) -> unicode:chardata().
+text(Found, Columns) -> format(Found, Columns).

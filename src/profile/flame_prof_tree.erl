@@ -25,7 +25,10 @@
 
 -include("flame_prof.hrl").
 
--export([report/2, page/3, of_profile/2, format/2, format/3]).
+-behaviour(flame_prof_look).
+
+-export([report/2, of_profile/2, format/2, format/3]).
+-export([about/0, takes/0, run/2, text/2, json/1]).
 -export([checked/1, rows/0, is_selected/2, share/2]).
 
 -import(flame_prof_text, [visible/1]).
@@ -34,6 +37,7 @@
 
 -type options() ::
     #{
+        files => flame_prof_samples:files() | flame_prof_options:left_out(),
         by => flame_prof_profile:metric() | flame_prof_options:left_out(),
         idle => boolean() | flame_prof_options:left_out(),
         status => active | all | flame_prof:status() | flame_prof_options:left_out(),
@@ -66,6 +70,7 @@
 %% <li>`min': percent of its root, the status, below which a branch is left out (1).
 %%     Of one function no more than 15 callees are shown.</li>
 %% <li>`depth': frames of a branch at most (40; with `chains' 400)</li>
+%% <li>`files': {@link flame_prof} takes them</li>
 %% <li>`event', `max_memory', `progress': {@link flame_prof_profile:options()}</li>
 %% </ul>
 
@@ -149,17 +154,6 @@ report(Files, Given) ->
         {ok, Options} -> read(Files, Options);
         {error, _} = Error -> Error
     end.
-
-%% @private The text, made in a process of its own: a shell may have a limited heap.
--spec page(flame_prof_samples:files(), options(), Columns :: pos_integer()) ->
-    {ok, unicode:chardata()} | {error, flame_prof:reason()}.
-page(Files, Given, Columns) ->
-    flame_prof_temporary:in_process(fun(_CallerMonitor) ->
-        case report(Files, Given) of
-            {ok, Report} -> {ok, unicode:characters_to_binary(format(Report, Columns))};
-            {error, _} = Error -> Error
-        end
-    end).
 
 read(Files, Options) ->
     Limits = maps:with([event, max_memory, progress], Options),
@@ -522,20 +516,60 @@ checked(Given) ->
 rows() ->
     [
         #{key => by, type => {own, fun flame_prof_query:metric/1,
-            "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => by_event},
-        #{key => idle, type => boolean},
-        #{key => status, type => {one_of, [active, all | ?FLAME_PROF_STATUSES]}},
-        #{key => node, type => boolean, default => false},
-        #{key => chains, type => boolean, default => false},
-        #{key => group_by, default => [],
+            "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => by_event,
+            doc => "samples, a metric such as reductions, value:METRIC"},
+        #{key => idle, type => boolean,
+            doc => "with what waits, and idle schedulers: status all"},
+        #{key => status, type => {one_of, [active, all | ?FLAME_PROF_STATUSES]},
+            doc => "only samples of this status, as running (active; by a metric all)"},
+        #{key => node, type => boolean, default => false,
+            doc => "sort into files first: one for each node"},
+        #{key => chains, type => boolean, default => false,
+            doc => "what processes wait for: its stack below theirs, down to the process that "
+                "runs"},
+        #{key => group_by, default => [], doc => "below the status, as in process,message",
             type => {own, fun below_status/1, ["a list, each at most once, of: ",
                 flame_prof_query:names(), "; not status"]}},
-        #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 20},
-        #{key => min, type => {number, percent, 0, 100}, default => 1},
-        #{key => depth, type => {whole, count, 1, ?COUNT_MOST},
+        #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 20,
+            doc => "functions to list"},
+        #{key => min, type => {number, percent, 0, 100}, default => 1,
+            doc => "leave out branches below it"},
+        #{key => depth, doc => "frames of a branch", type => {whole, count, 1, ?COUNT_MOST},
             default => {computed, fun depth/1, "40, with chains 400"}}
         | flame_prof_profile:read_rows()
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => hot,
+        group => cpu,
+        asks => "what was active, in files of a session",
+        sentence => "What was active in files of a session: stacks as a tree, functions and "
+            "processes.",
+        cost => "Takes memory of the node in which the files are read: at most max_memory.",
+        shows => "The tag atom of a message, if it is grouped by message; no contents.",
+        argument => {files, required, "flame_prof_samples:files()", "FILE..."},
+        runs => files,
+        examples => ["hot /tmp/prof/*.erl_perf.log.zst --by reductions --status running"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> [flame_prof_profile:files_row() | rows()].
+
+%% @private
+-spec run(node(), map()) -> {ok, report()} | {error, flame_prof:reason()}.
+run(_Node, #{files := Files} = Options) -> report(Files, maps:remove(files, Options)).
+
+%% @private
+-spec text(report(), pos_integer()) -> unicode:chardata().
+text(Report, Columns) -> format(Report, Columns).
+
+%% @private
+-spec json(report()) -> report().
+json(Report) -> Report.
 
 depth(#{chains := true}) -> 400;
 depth(#{}) -> 40.

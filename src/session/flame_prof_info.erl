@@ -3,7 +3,7 @@
 %% command line. A process that ends meanwhile is left out.
 -module(flame_prof_info).
 
--export([info/0, selected/0, format/2, help/0, allocations/1]).
+-export([info/0, selected/0, format/2, allocations/1]).
 
 -import(flame_prof_text, [grouped/1]).
 
@@ -211,19 +211,6 @@ ended(Ended) when Ended =:= no; Ended =:= asked -> [];
 ended({limit, Limit}) -> ["; ended early: its limit ", atom_to_list(Limit)];
 ended({file, Why}) -> ["; ended early: ", Why];
 ended({down, _}) -> "; ended early: its process was killed".
-
--spec help() -> unicode:chardata().
-help() ->
-    "flame_prof: what the processes of this node do. h(flame_prof) has the details.\n"
-    "  profile(5000)            sample for 5 s, print what was active; top(): the same, live\n"
-    "  pstack()                 what every scheduler runs now; pstack(Process): its stack\n"
-    "  waits()                  what waits for what; mailbox(P): senders; xray(P): its memory\n"
-    "  latency(MFA)             how long calls take; trace(Pattern, #{}): calls as text\n"
-    "  allocations(5000)        which code allocates; memory(): what the resident memory is\n"
-    "  start(#{duration => Ms}) a session in the background; i(): its rates, file; stop()\n"
-    "  hot(Files)               what was active in files; also hot(Files, #{by => memory})\n"
-    "  view(Dir)                the same in a browser; report(Files, \"x.html\"): one page\n"
-    "  format_error(Reason)     the sentence of {error, Reason}\n".
 
 last_error(#{last_error := Reason}) -> ["  error: ", flame_prof:format_error(Reason), "\n"];
 last_error(_) -> [].

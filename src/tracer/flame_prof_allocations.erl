@@ -19,7 +19,10 @@
 %% The native engine alone does it.
 -module(flame_prof_allocations).
 
+-behaviour(flame_prof_look).
+
 -export([measure/1, measure/2, finish/1, format/1, options/0, spec/2]).
+-export([about/0, takes/0, run/2, text/2, json/1, longest_ms/1]).
 
 -export_type([allocations/0, options/0, frame/0, collection/0, collected/0, group/0]).
 
@@ -27,13 +30,16 @@
     #{
         bytes => pos_integer() | flame_prof_options:left_out(),
         long_gc_us => pos_integer() | flame_prof_options:left_out(),
-        max_cpu_percent => number() | infinity | flame_prof_options:left_out(),
+        max_cpu => number() | infinity | flame_prof_options:left_out(),
+        node => node() | flame_prof_options:left_out(),
+        for => pos_integer() | flame_prof_options:left_out(),
         owner => pid()
     }.
 %% `bytes': allocated by all processes from one sample to the next, in the mean (524288).
 %% `long_gc_us': collections of this length or more are listed, the longest ones (1000).
-%% `max_cpu_percent': of what all schedulers can do; more ends it (5). `owner': the process with
-%% which it ends (the caller); it may be of another node.
+%% `max_cpu': percent of what all schedulers can do; more ends it (5); `max_cpu_percent' is an older
+%% name. `owner': the process with which it ends (the caller); it may be of another node. `node' and
+%% `for' (10000): {@link flame_prof} takes them.
 
 -type frame() :: {module(), atom(), arity(), Line :: non_neg_integer()}
     | truncated | unreadable | unknown | fragments.
@@ -139,7 +145,7 @@ measure(Ms) ->
 -spec measure(pos_integer(), options()) -> {ok, allocations()} | {error, flame_prof:reason()}.
 measure(Ms, Options) when is_integer(Ms), Ms > 0, Ms =< 3600000 ->
     case {flame_prof_schema:checked(options(), Options), flame_prof_engine:choose(native)} of
-        {{ok, Checked}, {ok, _}} -> start(Ms, Checked);
+        {{ok, Checked}, {ok, _}} -> start(Ms, flame_prof_tracing:as_limits(Checked));
         {{error, _} = Error, _} -> Error;
         {_, {error, _} = Error} -> Error
     end;
@@ -159,12 +165,52 @@ finish(Owner) ->
 -spec options() -> [flame_prof_schema:row()].
 options() ->
     [
-        #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES},
-        #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000},
-        #{key => owner, type => {own, fun owner/1, "a process"}, default => self()}
-        | [Row || #{key := Key} = Row <- flame_prof_tracing:limits(),
-            lists:member(Key, [max_cpu_percent, heartbeat_ms])]
+        #{key => bytes, type => {whole, bytes, 8, 1 bsl 32}, default => ?BYTES,
+            doc => "from sample to sample, in the mean"},
+        #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000, word => none},
+        #{key => owner, type => {own, fun owner/1, "a process"}, default => self(), word => none}
+        | flame_prof_tracing:look_rows([max_cpu, heartbeat_ms])
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => allocations,
+        group => memory,
+        asks => "which code allocates, for 5 s",
+        sentence => "Which code allocates: by stack and by process, what survives, and the "
+            "collections of garbage.",
+        cost => "Traces the collections of some processes, within max_cpu.",
+        shows => "The tag atom of the message in work; no contents.",
+        argument => {for, optional, "pos_integer()", ""},
+        runs => there,
+        library => needed,
+        examples => ["allocations shop@myhost --for 30s",
+            "allocations shop@myhost --collapsed | flamegraph.pl > allocations.svg"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() ->
+    [#{key => for, type => {whole, ms, 1, 3600000}, default => 10000, doc => "how long"}
+        | options()].
+
+%% @private
+-spec run(node(), map()) -> {ok, allocations()} | {error, flame_prof:reason()}.
+run(_Node, #{for := Ms} = Options) -> measure(Ms, maps:without([node, for], Options)).
+
+%% @private
+-spec text(allocations(), pos_integer()) -> unicode:chardata().
+text(Allocations, _Columns) -> format(Allocations).
+
+%% @private
+-spec json(allocations()) -> #{atom() => term()}.
+json(Allocations) -> flame_prof_allocations_text:json(Allocations).
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{for := Ms}) -> Ms.
 
 owner(Pid) when is_pid(Pid) -> {ok, Pid};
 owner(_) -> error.

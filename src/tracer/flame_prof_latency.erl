@@ -2,9 +2,9 @@
 %% caller. {@link flame_prof:latency/2} prints it.
 %%
 %% ```
-%% 1> {ok, Answer} = flame_prof_latency:measure({shop, buy, 2}, #{seconds => 10}).
+%% 1> {ok, Answer} = flame_prof_latency:measure({shop, buy, 2}, #{for => 10000}).
 %% 2> #{calls := Calls, p50_ns := P50, p99_ns := P99, max_ns := Max} = Answer.
-%% 3> io:put_chars(flame_prof_latency:page({shop, buy, 2}, #{seconds => 10})).
+%% 3> io:put_chars(flame_prof_latency:page({shop, buy, 2}, #{for => 10000})).
 %% '''
 %%
 %% == What is measured ==
@@ -28,8 +28,10 @@
 -module(flame_prof_latency).
 
 -behaviour(gen_server).
+-behaviour(flame_prof_look).
 
 -export([measure/2, page/2, format/1]).
+-export([about/0, takes/0, run/2, text/2, json/1, longest_ms/1]).
 -export([start/2, interval/1, stop/1, running/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -39,16 +41,19 @@
 -type function_() :: flame_prof_mfa:pattern() | string() | binary() | fun().
 %% A text as `"lists:seq/2"' or `"Shop.Cart.add/2"', or an external fun.
 
-%% `seconds': 10 of {@link measure/2}, 60 of {@link start/2}. `max_cpu_percent' (5): of all
-%% schedulers. `max_events_per_second' (1,000,000): measured calls. `max_events': the same in all
-%% (100,000,000). `infinity' takes one of these three away. `groups', `callers' (true): whether
-%% these are measured. `heatmap' (true, but false of {@link start/2}): latency over time. `owner'
-%% (the caller): it ends with this process.
+%% `for': milliseconds, 10000 of {@link measure/2}, 60000 of {@link start/2}. `max_cpu' (5): percent
+%% of all schedulers. `max_rate' (1,000,000): measured calls a second. `max_events': measured calls
+%% in all (100,000,000). `infinity' takes one of these three away. `groups', `callers' (true):
+%% whether these are measured. `heatmap' (true, but false of {@link start/2}): latency over time.
+%% `owner' (the caller): it ends with this process. `node' and `functions': {@link flame_prof} takes
+%% them. Older names: `seconds', `max_cpu_percent', `max_events_per_second'.
 -type options() ::
     #{
-        seconds => pos_integer(),
-        max_cpu_percent => number() | infinity,
-        max_events_per_second => pos_integer() | infinity,
+        node => node(),
+        functions => functions(),
+        for => pos_integer(),
+        max_cpu => number() | infinity,
+        max_rate => pos_integer() | infinity,
         max_events => pos_integer() | infinity,
         groups => boolean(),
         callers => boolean(),
@@ -133,6 +138,8 @@
 }).
 
 -define(FUNCTIONS_MOST, 64).
+-define(FUNCTIONS, "{Module, Function, Arity | '_'}, a text as \"lists:seq/2\" or "
+    "\"Enum.map/2\", an external fun, or a list of these").
 -define(LOOK_MS, 500).
 %% Names of processes, which one that does not answer may hold up.
 -define(NAMES_MS, 200).
@@ -148,11 +155,11 @@
 %% @doc Waits for so many seconds, or until a limit ends it.
 -spec measure(functions(), options()) -> {ok, answer()} | {error, flame_prof:reason()}.
 measure(Functions, Options) ->
-    case flame_prof_schema:checked(options(10, true), Options) of
-        {ok, #{seconds := Seconds} = Checked} ->
-            case begin_with(Functions, Checked#{max_seconds => Seconds + ?GRACE_S}) of
+    case flame_prof_schema:checked(options(10000, true), Options) of
+        {ok, #{for := Ms} = Checked} ->
+            case begin_with(Functions, Checked#{max_seconds => seconds(Ms) + ?GRACE_S}) of
                 {ok, Pid} ->
-                    case call(Pid, {wait, Seconds * 1000}, infinity) of
+                    case call(Pid, {wait, Ms}, infinity) of
                         ok -> call(Pid, {stop, seconds});
                         {error, _} = Error -> Error
                     end;
@@ -179,12 +186,14 @@ format(Answer) ->
 %% minute after a limit.
 -spec start(functions(), options()) -> {ok, measurement()} | {error, flame_prof:reason()}.
 start(Functions, Options) ->
-    case flame_prof_schema:checked(options(60, false), Options) of
-        {ok, #{seconds := Seconds} = Checked} ->
-            begin_with(Functions, Checked#{max_seconds => Seconds});
+    case flame_prof_schema:checked(options(60000, false), Options) of
+        {ok, #{for := Ms} = Checked} ->
+            begin_with(Functions, Checked#{max_seconds => seconds(Ms)});
         {error, _} = Error ->
             Error
     end.
+
+seconds(Ms) -> (Ms + 999) div 1000.
 
 %% @doc What came since the last interval, or the start. After the end the rest, and then nothing,
 %% each time with why it has ended.
@@ -216,15 +225,66 @@ call(Measurement, Request, Timeout) ->
 gone() ->
     {tracing, #{reason => <<"this measurement has ended, and what it has measured is gone">>}}.
 
-options(Seconds, Heatmap) ->
+options(Ms, Heatmap) ->
     [
-        #{key => seconds, type => {whole, count, 1, 86400}, default => Seconds},
-        #{key => groups, type => boolean, default => true},
-        #{key => callers, type => boolean, default => true},
-        #{key => heatmap, type => boolean, default => Heatmap},
-        #{key => owner, type => {own, fun owner/1, "a pid"}, default => self()}
-        | [Row || #{key := Key} = Row <- flame_prof_tracing:limits(), Key =/= max_seconds]
+        #{key => for, alias => {seconds, 1000}, type => {whole, ms, 1, 86400000}, default => Ms,
+            doc => "how long"},
+        #{key => groups, type => boolean, default => true, doc => "also by process"},
+        #{key => callers, type => boolean, default => true, doc => "also by caller"},
+        #{key => heatmap, type => boolean, default => Heatmap, word => none},
+        #{key => owner, type => {own, fun owner/1, "a pid"}, default => self(), word => none}
+        | flame_prof_tracing:look_rows([max_cpu, max_rate, max_events, heartbeat_ms])
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => latency,
+        group => calls,
+        asks => "how long calls of a function take",
+        sentence => "How long calls of functions take: quantiles, a histogram, by process and by "
+            "caller.",
+        cost => "Traces the functions, within limits: at more than max_cpu or max_rate it ends.",
+        shows => "No arguments and no results.",
+        argument => {functions, required, "flame_prof_latency:functions()", "FUNCTION..."},
+        runs => there,
+        library => needed,
+        examples => ["latency shop@myhost shop_db:query/2",
+            "latency shop@myhost shop_db:query/2 ets:lookup/2 --for 1m --json",
+            "latency shop@myhost shop_db:_ --prometheus"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() ->
+    [
+        #{key => functions, word => "FUNCTION", type => {own, fun patterns/1, ?FUNCTIONS},
+            doc => "module:function/arity; without an arity any, and module:_ all of a module"}
+        | options(10000, true)
+    ].
+
+patterns([_ | _] = Given) -> {ok, Given};
+patterns(Given) when is_binary(Given), Given =/= <<>>; is_function(Given) -> {ok, Given};
+patterns({M, F, _} = Given) when is_atom(M), is_atom(F) -> {ok, Given};
+patterns(_) -> error.
+
+%% @private
+-spec run(node(), map()) -> {ok, answer()} | {error, flame_prof:reason()}.
+run(_Node, #{functions := Functions} = Options) ->
+    measure(Functions, maps:without([node, functions], Options)).
+
+%% @private
+-spec text(answer(), pos_integer()) -> unicode:chardata().
+text(Answer, _Columns) -> format(Answer).
+
+%% @private
+-spec json(answer()) -> #{atom() => term()}.
+json(Answer) -> flame_prof_latency_text:json(Answer).
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{for := Ms}) -> Ms.
 
 owner(Pid) when is_pid(Pid) -> {ok, Pid};
 owner(_) -> error.
@@ -232,7 +292,8 @@ owner(_) -> error.
 begin_with(Patterns, Checked) ->
     try functions(Patterns) of
         Functions ->
-            flame_prof_tracing:start_asker(?MODULE, {Functions, Checked})
+            flame_prof_tracing:start_asker(?MODULE,
+                {Functions, flame_prof_tracing:as_limits(Checked)})
     catch
         throw:{refused, Why} -> {error, {tracing, #{reason => unicode:characters_to_binary(Why)}}}
     end.

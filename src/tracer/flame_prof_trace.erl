@@ -25,8 +25,8 @@
 %% == What it costs, and what bounds it ==
 %% The VM calls a function of the library at each event; no message is sent, and the traced process
 %% does not wait. Beyond the rate an event is dropped: counted, not copied, in 0.4 us.
-%% The limits of all tracings hold: `max_cpu_percent', `max_seconds'; it ends, too, when the process
-%% that asked for it ends.
+%% The limits of all tracings hold: `max_cpu', `for'; it ends, too, when the process that asked for
+%% it ends.
 %%
 %% A function with `return' keeps a frame on the stack until it returns: a loop by tail calls grows
 %% its stack, by one frame for each call that is shown.
@@ -38,8 +38,10 @@
 -module(flame_prof_trace).
 
 -behaviour(gen_server).
+-behaviour(flame_prof_look).
 
 -export([run/2, start/2, await/1, stop/1]).
+-export([about/0, takes/0, text/2, json/1, live/1, longest_ms/1]).
 -export([start/3, taken/1, end_now/1]).
 -export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
 
@@ -47,14 +49,16 @@
 
 -type options() ::
     #{
-        processes => every | flame_prof_target:target() | [flame_prof_target:target()],
+        node => node(),
+        patterns => flame_prof_trace_spec:spec(),
+        process => every | flame_prof_target:target() | [flame_prof_target:target()],
         first => flame_prof_trace_spec:spec(),
         follow => none | spawn | send | spawn_and_send,
-        rate => pos_integer(),
+        max_rate => pos_integer(),
         burst => pos_integer(),
         max_events => pos_integer(),
-        max_seconds => pos_integer(),
-        max_cpu_percent => number() | infinity,
+        for => pos_integer(),
+        max_cpu => number() | infinity,
         depth => non_neg_integer(),
         bytes => pos_integer(),
         items => pos_integer(),
@@ -62,18 +66,22 @@
         format => module()
     }.
 %% <ul>
-%% <li>`processes': those that are traced, by pid or name (`every': also new ones)</li>
+%% <li>`process': those that are traced, by pid or name (`every': also new ones)</li>
 %% <li>`first': of a call, a send or a receive: only processes that did this, from then on
 %%     (none)</li>
 %% <li>`follow': trace also what a traced process spawns, sends to, or both (`none')</li>
-%% <li>`rate', `burst': events a second in the long run, and at once (100, 100)</li>
-%% <li>`max_events', `max_seconds', `max_cpu_percent': it ends then (1000, 60, 5)</li>
+%% <li>`max_rate', `burst': events a second in the long run, and at once (100, 100)</li>
+%% <li>`max_events', `for' (milliseconds), `max_cpu' (percent of the node's CPU time): it ends then
+%%     (1000, 60000, 5)</li>
 %% <li>`depth', `bytes', `items': of each term: nesting, size of its copy, elements of a list,
 %%     tuple or map (8, 1024, 100)</li>
 %% <li>`to': where it is written (`shell'). A file is new, for its owner only. A process of the
 %%     trace calls a fun with each event</li>
 %% <li>`format': a module with `format/1', see {@link flame_prof_trace_format}</li>
+%% <li>`node', `patterns': {@link flame_prof} takes them</li>
 %% </ul>
+%%
+%% Older names: `processes', `rate', `max_seconds' (seconds), `max_cpu_percent'.
 
 -type summary() ::
     #{
@@ -141,14 +149,87 @@
     flame_prof_target, flame_prof_text, calendar, io_lib, io_lib_format, io_lib_pretty, filename,
     proplists]).
 
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => trace,
+        group => calls,
+        asks => "calls, returns, messages as text",
+        sentence => "Calls, returns, exceptions, messages and the lives of processes as text: "
+            "limited in rate, number and size.",
+        cost => "Traces, within limits; an event beyond the rate is dropped in 0.4 microseconds.",
+        shows => "Arguments, results and messages, cut to a size.",
+        argument => {patterns, required, "flame_prof_trace_spec:spec()", "PATTERN..."},
+        runs => there,
+        library => needed,
+        examples => ["trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
+            "trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "
+            "--follow spawn"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() ->
+    [
+        #{key => patterns, word => "PATTERN", doc => "what is traced",
+            type => {own, fun(Patterns) -> {ok, Patterns} end, "a pattern, or a list of patterns"}}
+        | rows()
+    ].
+
 %% @doc Traces until it ends by itself. The calling process waits; when it ends, so does the trace.
 -spec run(flame_prof_trace_spec:spec(), options()) ->
     {ok, summary()} | {error, flame_prof:reason()}.
+%% As a look: a node is no pattern.
+run(Node, #{patterns := Patterns} = Options) when Node =:= node() ->
+    collected(Patterns, maps:without([node, patterns], Options));
 run(Spec, Options) ->
     case prepared(self(), Spec, Options) of
         {ok, Trace} -> call(Trace, run);
         {error, _} = Error -> Error
     end.
+
+%% Events are the answer, and not text.
+collected(Patterns, #{format := Format, max_rate := Rate} = Options) ->
+    Self = self(),
+    Ref = make_ref(),
+    case run(Patterns, Options#{to := fun(Event) -> Self ! {Ref, Event} end}) of
+        {ok, Summary} ->
+            {ok, #{events => received(Ref), summary => Summary, format => Format,
+                max_rate => Rate}};
+        {error, _} = Error ->
+            Error
+    end.
+
+received(Ref) ->
+    receive {Ref, Event} -> [Event | received(Ref)]
+    after 0 -> []
+    end.
+
+%% @private
+-spec text(map(), pos_integer()) -> unicode:chardata().
+text(#{events := Events, summary := Summary, format := Format, max_rate := Rate}, _Columns) ->
+    [[Format:format(Event) || Event <- Events], flame_prof_trace_format:summary(Summary, Rate)].
+
+%% @private
+-spec json(map()) -> #{atom() => term()}.
+json(#{events := Events, summary := #{ended := Ended} = Summary, format := Format}) ->
+    #{
+        events => [unicode:characters_to_binary(Format:format(Event)) || Event <- Events],
+        summary => Summary#{ended := json_ended(Ended)}
+    }.
+
+json_ended({limit, Name}) -> Name;
+json_ended({Why, _}) -> Why;
+json_ended(Why) -> Why.
+
+%% @private
+-spec live(map()) -> {ok, summary()} | {error, flame_prof:reason()}.
+live(#{patterns := Patterns} = Options) -> run(Patterns, maps:without([node, patterns], Options)).
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{for := Ms}) -> Ms.
 
 %% @doc Returns when it is switched on: a trace of `receive' has this answer.
 -spec start(flame_prof_trace_spec:spec(), options()) ->
@@ -173,11 +254,11 @@ start(Asker, Spec, Given) ->
 %% The reader, and nothing is traced yet.
 prepared(Asker, Spec, Given) ->
     case flame_prof_schema:checked(rows(), Given) of
-        {ok, #{first := First, processes := Processes} = Options} ->
+        {ok, #{first := First, process := Processes} = Options} ->
             case {flame_prof_trace_plan:plan(Spec, First), unknown(Processes)} of
                 {{ok, Plan}, []} ->
                     flame_prof_tracing:start_asker(?MODULE,
-                        {Asker, self(), group_leader(), Plan, Options});
+                        {Asker, self(), group_leader(), Plan, limited(Options)});
                 {{ok, _}, [Unknown | _]} ->
                     {error, {process, #{target => Unknown}}};
                 {{error, _} = Error, _} ->
@@ -186,6 +267,10 @@ prepared(Asker, Spec, Given) ->
         {error, _} = Error ->
             Error
     end.
+
+limited(#{for := Ms, max_rate := Rate, process := Processes} = Options) ->
+    (flame_prof_tracing:as_limits(maps:without([for, max_rate, process], Options)))#{
+        max_seconds => (Ms + 999) div 1000, rate => Rate, processes => Processes}.
 
 %% @doc Waits for its end.
 -spec await(pid()) -> {ok, summary()} | {error, flame_prof:reason()}.
@@ -215,26 +300,36 @@ call(Trace, Request) ->
 
 bounds() ->
     [
-        #{key => rate, type => {whole, count, 1, 10000}, default => 100},
-        #{key => burst, type => {whole, count, 1, 10000}, default => 100},
-        #{key => max_events, type => {whole, count, 1, 1000000}, default => 1000},
-        #{key => max_seconds, type => {whole, count, 1, 86400}, default => 60},
-        #{key => depth, type => {whole, count, 0, 30}, default => 8},
-        #{key => bytes, type => {whole, bytes, 64, 8192}, default => 1024},
-        #{key => items, type => {whole, count, 1, 1000}, default => 100}
+        #{key => for, alias => {max_seconds, 1000}, type => {whole, ms, 1, 86400000},
+            default => 60000, doc => "how long at most"},
+        #{key => max_events, alias => events, type => {whole, count, 1, 1000000}, default => 1000,
+            doc => "how many at most"},
+        #{key => max_rate, alias => rate, type => {whole, count, 1, 10000}, default => 100,
+            doc => "events a second in the long run"},
+        #{key => burst, type => {whole, count, 1, 10000}, default => 100, doc => "events at once"},
+        #{key => depth, type => {whole, count, 0, 30}, default => 8,
+            doc => "of terms: how far they are nested"},
+        #{key => bytes, type => {whole, bytes, 64, 8192}, default => 1024,
+            doc => "of terms: size of the copy"},
+        #{key => items, type => {whole, count, 1, 1000}, default => 100,
+            doc => "of terms: elements of a list, tuple or map"}
     ].
 
 rows() ->
-    bounds() ++ [Row || #{key := Key} = Row <- flame_prof_tracing:limits(),
-        lists:member(Key, [max_cpu_percent, heartbeat_ms])] ++ [
-        #{key => processes, default => every,
+    [#{alias := Older} = Cpu | Heartbeat] = flame_prof_tracing:look_rows([max_cpu, heartbeat_ms]),
+    bounds() ++ [Cpu#{alias := [cpu | Older]} | Heartbeat] ++ [
+        #{key => process, alias => processes, default => every, word => "NAMES",
             type => {either, [{every, every}],
-                {own, fun processes/1, flame_prof_target:accepts()}}},
-        #{key => first, default => none, type => {own, fun(First) -> {ok, First} end, "a pattern"}},
-        #{key => follow, default => none, type => {one_of, [none, spawn, send, spawn_and_send]}},
-        #{key => to, default => shell,
+                {own, fun processes/1, flame_prof_target:accepts()}},
+            doc => "of these only: names or pids, with commas"},
+        #{key => first, default => none, word => "PATTERN",
+            type => {own, fun(First) -> {ok, First} end, "a pattern"},
+            doc => "of a call, send or receive: only processes that did it, from then on"},
+        #{key => follow, default => none, type => {one_of, [none, spawn, send, spawn_and_send]},
+            doc => "also what a traced process spawns, sends to, or both"},
+        #{key => to, default => shell, word => none,
             type => {own, fun to/1, "shell, {file, Name} or a fun of one argument"}},
-        #{key => format, default => flame_prof_trace_format,
+        #{key => format, word => none, default => flame_prof_trace_format,
             type => {own, fun format/1, "a module that exports format/1"}}
     ].
 

@@ -22,6 +22,7 @@
 
 -export([start_asker/2]).
 -export([start/1, off/1, add/3, stop/1, stop_all/0, info/0, counters/1, read/2, limits/0]).
+-export([look_rows/1, as_limits/1]).
 -export([init/1, handle_call/3, handle_info/2, handle_cast/2, terminate/2]).
 -export([guard/2, second_guard/3]).
 
@@ -113,15 +114,53 @@
 %% @doc The limits, with their defaults, as options.
 -spec limits() -> [flame_prof_schema:row()].
 limits() ->
+    [case Row of
+        #{key := heartbeat_ms} -> Row;
+        #{} -> or_infinity(Row)
+    end || Row <- finite_limits()].
+
+finite_limits() ->
     Most = 16#ffffffff,
     [
-        or_infinity(#{key => max_cpu_percent, type => {number, percent, 0.01, 100}, default => 5}),
-        or_infinity(#{key => max_events_per_second, type => {whole, count, 1, Most},
-            default => 1000000}),
-        or_infinity(#{key => max_events, type => {whole, count, 1, Most}, default => 100000000}),
-        or_infinity(#{key => max_seconds, type => {whole, count, 1, 86500}, default => 60}),
+        #{key => max_cpu_percent, type => {number, percent, 0.01, 100}, default => 5},
+        #{key => max_events_per_second, type => {whole, count, 1, Most}, default => 1000000},
+        #{key => max_events, type => {whole, count, 1, Most}, default => 100000000},
+        #{key => max_seconds, type => {whole, count, 1, 86500}, default => 60},
         #{key => heartbeat_ms, type => {whole, ms, 100, 60000}, default => ?HEARTBEAT_MS}
     ].
+
+%% @doc The same limits as looks have them, by these names.
+-spec look_rows([max_cpu | max_rate | max_events | heartbeat_ms]) -> [flame_prof_schema:row()].
+look_rows(Keys) ->
+    Finite = finite_limits(),
+    [flame_prof_look_options:infinite((flame_prof_schema:row(Own, Finite))#{
+            key => Key, doc => Doc, alias => Aliases})
+        || {Key, Own, Aliases, Doc} <- look_names(), lists:member(Key, Keys)] ++
+        [(flame_prof_schema:row(Key, Finite))#{word => none}
+            || Key <- [heartbeat_ms], lists:member(Key, Keys)].
+
+look_names() ->
+    [
+        {max_cpu, max_cpu_percent, [max_cpu_percent],
+            "percent of the node's CPU time; above, it ends"},
+        {max_rate, max_events_per_second, [max_events_per_second],
+            "measured calls a second; above, it ends"},
+        {max_events, max_events, [max_calls], "measured calls; then it ends"}
+    ].
+
+%% @doc Options of a look with the names that limits have here.
+-spec as_limits(#{atom() => term()}) -> #{atom() => term()}.
+as_limits(Options) ->
+    lists:foldl(
+        fun({Key, Own, _, _}, Renamed) ->
+            case maps:take(Key, Renamed) of
+                {Value, Rest} -> Rest#{Own => Value};
+                error -> Renamed
+            end
+        end,
+        Options,
+        look_names()
+    ).
 
 or_infinity(#{key := Key} = Row) ->
     Normal = fun

@@ -113,7 +113,7 @@ growing_table(_, _) ->
 %% By two looks. It may have come to rest by now: then the largest one.
 table(ForMs) ->
     Options = #{engine => native, for => max(1, ForMs), top => 1},
-    case flame_prof_tables:look(Options#{sort => growth}) of
+    case flame_prof_tables:look(Options#{by => growth}) of
         {ok, #{tables := [#{growth := #{bytes_per_s := Rate}} = Table]}} when Rate >= 1 ->
             [told(Table), io_lib:format(" grows most, ~b bytes a second", [round(Rate)])];
         _ ->

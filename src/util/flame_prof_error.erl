@@ -168,8 +168,8 @@ sentence({tracing, #{reason := Why}}) ->
     Why;
 sentence({moved, #{target := Pid, ms := Ms}}) ->
     ["the process ", shown(Pid), " ran during each look within ", integer_to_list(Ms),
-        " ms: it is shown while it stands still, or by a copy of its heap that fits in memory_budget; "
-        "accepted is more of memory_budget or time_limit"];
+        " ms: it is shown while it stands still, or by a copy of its heap that fits in max_memory; "
+        "accepted is more of max_memory or time_limit"];
 sentence({process, #{target := Target}}) ->
     ["there is no process ", shown(Target)];
 sentence({trace_pattern, #{pattern := Text, column := Column, reason := Why}}) ->

@@ -40,20 +40,26 @@
 
 -include("flame_prof_internal.hrl").
 
+-behaviour(flame_prof_look).
+
 -export([look/1, look/2, summary/2, format/1]).
+-export([about/0, takes/0, run/2, text/2, json/1, longest_ms/1]).
 -export([target/1, names/1, oldest/3]).
 
 -export_type([mailbox/0, sender/0, tag/0, options/0, name/0]).
 
 -type options() ::
     #{
+        node => node() | flame_prof_options:left_out(),
+        process => flame_prof_target:target() | flame_prof_options:left_out(),
         senders => pos_integer() | flame_prof_options:left_out(),
         tags => pos_integer() | flame_prof_options:left_out(),
         oldest => non_neg_integer() | flame_prof_options:left_out(),
         time_limit => pos_integer() | flame_prof_options:left_out(),
         engine => auto | native | portable | flame_prof_options:left_out()
     }.
-%% How many of each are told (20, at most 1,000 and 100); milliseconds (2,000).
+%% How many of each are shown (20, at most 1,000 and 100); milliseconds (2,000). `node' and
+%% `process': {@link flame_prof} takes them.
 
 -type sender() :: pid() | port() | {node, node()} | atom().
 %% `{node, Node}': some process of another node. An atom is what the VM writes for a sender:
@@ -154,12 +160,61 @@ oldest(#{oldest := Oldest}) -> [{sender(Sender), Tag} || {Sender, Tag} <- Oldest
 
 rows() ->
     [
-        #{key => senders, type => {whole, count, 1, 1000}, default => 20},
-        #{key => tags, type => {whole, count, 1, 1000}, default => 20},
-        #{key => oldest, type => {whole, count, 0, 100}, default => 20},
-        #{key => time_limit, type => {whole, ms, 1, 60000}, default => 2000},
-        #{key => engine, type => {one_of, [auto, native, portable]}, default => auto}
+        #{key => senders, type => {whole, count, 1, 1000}, default => 20,
+            doc => "senders to show"},
+        #{key => tags, type => {whole, count, 1, 1000}, default => 20,
+            doc => "kinds of messages to show"},
+        #{key => oldest, type => {whole, count, 0, 100}, default => 20,
+            doc => "of the oldest messages to show"},
+        flame_prof_look_options:time_limit(2000, 60000),
+        flame_prof_look_options:engine()
     ].
+
+%% @private
+-spec about() -> flame_prof_look:about().
+about() ->
+    #{
+        name => mailbox,
+        group => waiting,
+        asks => "who fills the mailbox of a process, and with what",
+        sentence => "Who fills the mailbox of a process, and with what: by sender and by tag, the "
+            "oldest messages, their memory.",
+        cost => "Costs up to the time limit on a dirty scheduler; the process is not asked and "
+            "goes on, and no message is copied.",
+        shows => "The tag atom of each message, and its sender; no contents.",
+        argument => {process, required, "flame_prof_target:target()", "PROCESS"},
+        runs => there,
+        library => useful,
+        assistant => #{
+            title => "A mailbox",
+            tells => ["Only the tag atom of a message and its sender are read: no contents."],
+            seconds => {time_limit, 0.1, 30, "of the reading (2)"},
+            options => [senders, tags, oldest]
+        },
+        examples => ["mailbox shop@myhost my_server",
+            "mailbox shop@myhost '<0.85.0>' --oldest 100 --json"]
+    }.
+
+%% @private
+-spec takes() -> [flame_prof_schema:row()].
+takes() -> [flame_prof_look_options:process(one) | rows()].
+
+%% @private
+-spec run(node(), map()) -> {ok, mailbox()} | {error, flame_prof:reason()}.
+run(_Node, #{process := Process} = Options) ->
+    look(Process, maps:without([node, process], Options)).
+
+%% @private
+-spec text(mailbox(), pos_integer()) -> unicode:chardata().
+text(Mailbox, _Columns) -> format(Mailbox).
+
+%% @private
+-spec json(mailbox()) -> #{atom() => term()}.
+json(Mailbox) -> flame_prof_mailbox_text:json(Mailbox).
+
+%% @private
+-spec longest_ms(map()) -> non_neg_integer().
+longest_ms(#{time_limit := Ms}) -> Ms.
 
 %% @private The process of this node that is meant.
 -spec target(term()) -> {ok, pid()} | {error, flame_prof:reason()}.

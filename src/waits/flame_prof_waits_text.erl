@@ -493,13 +493,15 @@ first_of(Atom) -> tag({atom, Atom}).
 
 %% JSON.
 
--spec json(flame_prof_waits:look() | #{more_edges := non_neg_integer(), _ => _}) -> iodata().
+%% @doc For {@link flame_prof_json}.
+-spec json(flame_prof_waits:look() | #{more_edges := non_neg_integer(), _ => _}) ->
+    #{atom() => term()}.
 json(#{edges := Edges, deadlocks := Dead, suspects := Maybe, roots := Roots} = Look) ->
     Plain = maps:with([node, engine, engine_reason, looks, more_roots, more_edges, unchecked,
         counts, missing], Look),
     Chain = [{chain, json_node(Chain)} || #{chain := Chain} <- [Look]],
     Map = maps:merge(Plain, maps:from_list(Chain)),
-    flame_prof_json:encode(Map#{
+    Map#{
         edges => [json_edge(Edge) || Edge <- Edges],
         deadlocks => [json_node(Held) || Held <- Dead],
         suspects => [json_node(Held) || Held <- Maybe],
@@ -510,7 +512,7 @@ json(#{edges := Edges, deadlocks := Dead, suspects := Maybe, roots := Roots} = L
             || {Site, Takes, N} <- maps:get(receives, Look)],
         unknown => [#{function => text(mfa(Site)), processes => N}
             || {Site, N} <- maps:get(unknown, Look)]
-    }).
+    }.
 
 text(Text) -> unicode:characters_to_binary(Text).
 

@@ -318,7 +318,7 @@ the_portable_engine_tells_the_same(_) ->
 
 what_is_not_accepted_is_refused(_) ->
     [?assertMatch({error, {bad_option, #{option := _}}}, flame_prof_tables:look(Options))
-     || Options <- [#{for => -1}, #{for => 60001}, #{sort => name}, #{top => 0}, #{fore => 1}, []]].
+     || Options <- [#{for => -1}, #{for => 60001}, #{sort => name}, #{top => 0}, #{fore => 1}, x]].
 
 it_is_printed(_) ->
     Table = filled(printed, [named_table, private, compressed], 12),

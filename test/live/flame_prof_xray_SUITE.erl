@@ -383,7 +383,7 @@ a_process_looks_at_itself(_) ->
 
 what_is_not_accepted_is_refused(_) ->
     [?assertMatch({error, {bad_option, #{accepted := _}}}, flame_prof_xray:look(self(), Options))
-     || Options <- [#{memory_budget => 1}, #{time_limit => 0}, #{other => 1}, []]],
+     || Options <- [#{memory_budget => 1}, #{time_limit => 0}, #{other => 1}, [time_limit]]],
     ?assertMatch({error, {badarg, _}}, flame_prof_xray:look(1.5)).
 
 an_answer_is_told_once(_) ->

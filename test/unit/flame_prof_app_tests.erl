@@ -67,7 +67,7 @@ a_bad_environment_is_logged_and_harmless_test() ->
             {[{max_files, 0}], ["sys.config", "max_files"]},
             {[{profile, #{max_files => 0}}], ["profile", "max_files"]},
             {[{autostart, yes}], ["autostart", "true or false"]},
-            {[{autostart, true}, {profile, [{sample_interval, 9}]}],
+            {[{autostart, true}, {profile, [sample_interval]}],
                 ["profile", "a map of options"]},
             {[{autostart, true}, {profile, #{sample_interval => 0}}],
                 ["profile", "sample_interval", "whole milliseconds"]},

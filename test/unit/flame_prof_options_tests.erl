@@ -258,9 +258,9 @@ refused_test_() ->
                 #{exclude => [{module, m} | x]}, #{include => {module, m}, top => 501},
                 [#{top => 6000}, #{top => 6000}], [#{}, {top, 1}], [#{} | #{}],
                 lists:duplicate(9, #{top => 1})]},
-            {process_options, [[], all, [{status, all}], {}]},
+            {process_options, [[status], all, [{status, all} | x], {}]},
             {include, [7, [1, 2], [init | self()], lists:duplicate(101, init), make_ref()]},
-            {follow_limits, [[], all, 7]},
+            {follow_limits, [[events], all, 7]},
             {triggers, [all, run_queue, [run_queue], [#{on => busy_port} | x],
                 lists:duplicate(33, #{on => busy_port})]},
             {lookback, [-1, 1, 999, 60001, 1.0e4, infinity, 5000]},
@@ -353,7 +353,19 @@ a_bad_limit_is_named_test() ->
 
 what_is_no_map_is_refused_test_() ->
     [?_assertMatch({error, {bad_option, #{option := options}}}, flame_prof_options:validate(Given))
-     || Given <- [[], [{sample_interval, 9}], foo, <<>>, 7, [a | b]]].
+     || Given <- [[sample_interval], [{"sample_interval", 9}], foo, <<>>, 7, [a | b]]].
+
+%% As Elixir writes options. Of one that is given twice the first counts there, too.
+a_list_of_pairs_is_a_map_test() ->
+    Same = fun(List, Map) ->
+        ?assertEqual(flame_prof_options:validate(Map), flame_prof_options:validate(List))
+    end,
+    Same([], #{}),
+    Same([{sample_interval, 11}, {sample_interval, 12}], #{sample_interval => 11}),
+    Same([{process_options, [{status, running}]}, {follow_limits, [{events, 7}]}],
+        #{process_options => #{status => running}, follow_limits => #{events => 7}}),
+    ?assertMatch({error, {bad_option, #{option := nix}}},
+        flame_prof_options:validate([{nix, 1}])).
 
 a_bad_trigger_is_named_test_() ->
     [{lists:flatten(io_lib:format("~0tp", [Given])), fun() ->

@@ -188,7 +188,7 @@ one_file_needs_no_list_test() ->
 bad_options_are_named_test_() ->
     [?_assertMatch({error, {bad_option, #{option := Key}}}, fold("/nowhere", Options))
      || {Key, Options} <- [
-            {chunk, #{chunk => 0}}, {bad, #{bad => no}}, {chunks, #{chunks => 1}}, {options, []}]].
+            {chunk, #{chunk => 0}}, {bad, #{bad => no}}, {chunks, #{chunks => 1}}, {options, [x]}]].
 
 %% A second process that reads with the first one's reader is refused, and does
 %% no harm; so is what is no reader.

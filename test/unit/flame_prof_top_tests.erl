@@ -270,7 +270,7 @@ every_wrong_option_is_refused_in_one_shape_test() ->
         ?assertEqual({Key, true}, {Option, is_binary(Accepted)}),
         ?assert(iolist_size(flame_prof:format_error(Reason)) > 0)
     end || {Key, Given} <- [{Key, #{Key => Value}} || {Key, Values} <- wrong(), Value <- Values] ++
-            [{options, 5}, {options, "memory"}, {options, [{by, memory}]}]].
+            [{bye, [{bye, memory}]}, {by, [{by, 5}]}]].
 
 wrong() ->
     [{by, [foo, 5, "memory"]}, {sort, [foo]}, {filter, [cache, 5, #{}, [a], <<255>>]},

@@ -62,7 +62,7 @@ a_deadlock_that_two_looks_met_is_told_when_it_has_ended_test() ->
     [?assertNotEqual({Part, nomatch}, {Part, string:find(Text, Part)}) || Part <- [
         "2 processes were deadlocked for a time: bank ", "; 1 process more waited for them.\n",
         "Ended deadlock of 2 processes\n", ": call {get,_}", "exited: a call whose time is over"]],
-    Json = iolist_to_binary(flame_prof_waits_text:json(Look)),
+    Json = iolist_to_binary(flame_prof_json:encode(flame_prof_waits_text:json(Look))),
     ?assertMatch({match, _}, re:run(Json, "\"ended\":\\[\\{.*\"exited\":\\[\"<0\\.2\\.0>\"\\]")).
 
 each_deadlock_is_one_test() ->

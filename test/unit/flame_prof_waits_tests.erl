@@ -125,7 +125,7 @@ a_cycle_without_time_to_check_it_is_counted_and_reported_test() ->
         suspects := [#{checked := false, edges := [_, _]}]}, Look),
     has(". There was no time to check 1 cycle that is perhaps a deadlock.", first_line(Look)),
     has("there was no time to look for its requests at their servers", text(Look)),
-    Json = iolist_to_binary(flame_prof_waits_text:json(Look)),
+    Json = iolist_to_binary(flame_prof_json:encode(flame_prof_waits_text:json(Look))),
     [?assertNotEqual({Part, nomatch}, {Part, binary:match(Json, Part)})
         || Part <- [<<"\"unchecked\":1">>, <<"\"checked\":false">>]].
 
@@ -253,7 +253,7 @@ options_that_are_wrong_are_refused_with_what_is_accepted_test_() ->
         has(Text, unicode:characters_to_list(flame_prof:format_error(Reason)))
     end}
      || {Given, Text} <- [
-            {#{nix => 1}, "no such option; there are: for, process, top, nodes, engine"},
+            {#{nix => 1}, "no such option; there are: process, for, top, nodes, engine, edges,"},
             {#{for => -1}, "whole milliseconds from 0 to 60000"},
             {#{process => {a, b}}, "a registered name"},
             {{a, b}, "a registered name"},
@@ -373,7 +373,7 @@ a_deadlock_of_50_is_a_short_page_test() ->
 a_look_as_json_test() ->
     Edges = [edge(p(1), there(5), 1), edge(p(2), p(1), 258, unknown)],
     Look = look(#{}, here(Edges ++ [edge(p(7), p(8), 7)]), #{p(8) => told(eight)}),
-    Json = unicode:characters_to_list(flame_prof_waits_text:json(Look)),
+    Json = unicode:characters_to_list(flame_prof_json:encode(flame_prof_waits_text:json(Look))),
     has("\"from\":\"<0.1.0>\",\"how\":\"call\",\"ref\":\"0.0.1\",\"site\":\"gen:do_call/4\","
         "\"tag\":\"{get,_}\",\"to\":\"b@there/<0.5.0>\"", Json),
     has("\"tag\":null", Json),
