@@ -48,7 +48,7 @@ before_dashes(Words) ->
     lists:takewhile(fun(Word) -> Word =/= "--" end, Words).
 
 words([], #{command := Command, arguments := Arguments} = Parsed, _Options) ->
-    counted(Command, Parsed#{arguments := lists:reverse(Arguments)});
+    placed(Command, Parsed#{arguments := lists:reverse(Arguments)});
 words(["--" | Rest], #{arguments := Arguments} = Parsed, Options) ->
     words([], Parsed#{arguments := lists:reverse(Rest) ++ Arguments}, Options);
 words(["--" ++ Word | Words], Parsed, Options) ->
@@ -229,6 +229,40 @@ accepts(setting) ->
     ["KEY=TERM, KEY being one of: ", lists:join(", ", Keys)];
 accepts(_) -> "a text that is not empty".
 
+%% The node of a command: its first argument or --node. Of several nodes --node has a list.
+placed(Command, Parsed) ->
+    case {node_form(Command), Parsed} of
+        {arguments, #{node := Nodes, arguments := Arguments}} ->
+            counted(Command, maps:remove(node, Parsed#{arguments := Nodes ++ Arguments}));
+        {first, #{node := [Node], arguments := Arguments}} ->
+            counted(Command, maps:remove(node, Parsed#{arguments := [Node | Arguments]}));
+        {first, #{node := _}} ->
+            {usage, [atom_to_list(Command), " looks at one node"]};
+        {option, #{node := _}} ->
+            counted(Command, Parsed);
+        {option, #{arguments := [Node | Targets]}} ->
+            counted(Command, Parsed#{node => [Node], arguments := Targets});
+        {option, _} ->
+            {usage, ["a node is missing; usage: flame_prof ", usage(Command)]};
+        {_, _} ->
+            counted(Command, Parsed)
+    end.
+
+%% How the module of a command has the node: in `node', as the first argument, or among several. A
+%% command that reads files has none.
+node_form(Command) when Command =:= attach; Command =:= doctor; Command =:= mcp -> arguments;
+node_form(Command) when Command =:= trace; Command =:= latency; Command =:= allocations -> first;
+node_form(Command) when
+    Command =:= hot; Command =:= 'slow-calls'; Command =:= check; Command =:= export;
+    Command =:= report; Command =:= view
+->
+    files;
+node_form(_) -> option.
+
+usage(Command) ->
+    {Command, Usage, _, _} = lists:keyfind(Command, 1, table()),
+    Usage.
+
 counted(Command, #{arguments := Arguments} = Parsed) ->
     {Command, Usage, {Least, Most}, _} = lists:keyfind(Command, 1, table()),
     case length(Arguments) of
@@ -240,29 +274,8 @@ counted(Command, #{arguments := Arguments} = Parsed) ->
 
 required(export, Parsed) when not is_map_key(as, Parsed) ->
     {usage, ["--as is missing: ", accepts({one_of, flame_prof_query:formats()})]};
-%% The node stands before the process, or in --node as for all others.
-required(mailbox, Parsed) ->
-    with_node(1, "a node and one process: a registered name, or a pid as <0.85.0>", Parsed);
-required(Look, Parsed) when Look =:= memory; Look =:= tables; Look =:= binaries ->
-    with_node(0, "a node", Parsed);
-required(Command, Parsed) when Command =:= start; Command =:= stop; Command =:= flush;
-    Command =:= info; Command =:= pstack; Command =:= top ->
-    case Parsed of
-        #{node := _} -> {ok, Parsed};
-        _ -> {usage, "--node is missing: the name of the node"}
-    end;
 required(_, Parsed) ->
     {ok, Parsed}.
-
-with_node(More, _, #{arguments := [Node | Rest]} = Parsed) when
-    length(Rest) =:= More, not is_map_key(node, Parsed)
-->
-    {ok, Parsed#{node => [Node], arguments := Rest}};
-with_node(More, _, #{node := _, arguments := Rest} = Parsed) when length(Rest) =:= More ->
-    {ok, Parsed};
-with_node(_, Takes, #{command := Command}) ->
-    {_, Usage, _, _} = lists:keyfind(Command, 1, table()),
-    {usage, ["it takes ", Takes, "; usage: flame_prof ", Usage]}.
 
 %% The table.
 
@@ -276,20 +289,20 @@ table() ->
             "Profile a running node that does not have flame_prof."},
         {doctor, "doctor NODE [--for TIME] [options]", {1, Any},
             "What is wrong with a node, in sentences, the cause first."},
-        {top, "top --node NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
-        {pstack, "pstack --node NODE [options] [PROCESS...]", {0, Any},
+        {top, "top NODE [options]", {0, 0}, "The first processes of a node by a column, live."},
+        {pstack, "pstack NODE [PROCESS...] [options]", {0, Any},
             "What every scheduler runs now, or what some processes do."},
-        {mailbox, "mailbox NODE PROCESS [options]", {1, 2},
+        {mailbox, "mailbox NODE PROCESS [options]", {1, 1},
             "Who fills a mailbox, and with what."},
-        {memory, "memory NODE [options]", {0, 1},
+        {memory, "memory NODE [options]", {0, 0},
             "Where the memory of a node is: RSS explained, allocators, fragmentation."},
-        {tables, "tables NODE [options]", {0, 1},
+        {tables, "tables NODE [options]", {0, 0},
             "The ETS tables: owner, objects, memory, growth; atoms, code, persistent terms."},
-        {xray, "xray NODE PROCESS [options]", {2, 2},
+        {xray, "xray NODE PROCESS [options]", {1, 1},
             "What a process holds: memory by the ways to it, and binaries."},
-        {binaries, "binaries NODE [options]", {1, 1},
+        {binaries, "binaries NODE [options]", {0, 0},
             "Who holds the refc binaries: processes, ETS tables; what is pinned, what grows."},
-        {waits, "waits NODE [PROCESS] [options]", {1, 2},
+        {waits, "waits NODE [PROCESS] [options]", {0, 1},
             "Which processes wait for which: chains, their ends, deadlocks."},
         {trace, "trace NODE PATTERN... [options]", {2, 64},
             "Calls, returns, messages as text: limited in rate, number and size."},
@@ -310,38 +323,38 @@ table() ->
             "Answer an assistant about nodes, by the Model Context Protocol; reads only."},
         {view, "view FOLDER|FILE [options]", {1, 1},
             "Show files in a browser on this machine, until Ctrl-C."},
-        {info, "info --node NODE [options]", {0, 0},
+        {info, "info NODE [options]", {0, 0},
             "What runs in a node: rates, losses, files."},
-        {start, "start --node NODE [options]", {0, 0},
+        {start, "start NODE [options]", {0, 0},
             "Start a session in nodes that have flame_prof."},
-        {flush, "flush --node NODE [options]", {0, 0},
+        {flush, "flush NODE [options]", {0, 0},
             "Write every sample taken so far to the file."},
-        {stop, "stop --node NODE [options]", {0, 0}, "End the session and finish its file."}
+        {stop, "stop NODE [options]", {0, 0}, "End the session and finish its file."}
     ].
 
 %% @doc Of a command, with what each takes.
 -spec options(atom()) -> [option()].
 options(attach) ->
-    attach_options() ++ session_options() ++ connection_options() ++ json();
+    attach_options() ++ session_options() ++ node_options() ++ json();
 options(top) -> top_options() ++ node_options() ++ json();
 options(mailbox) ->
     mailbox_options() ++ node_options() ++ json();
 options(doctor) ->
-    doctor_options() ++ connection_options() ++ json();
+    doctor_options() ++ node_options() ++ json();
 options(xray) ->
-    xray_options() ++ connection_options() ++ json();
+    xray_options() ++ node_options() ++ json();
 options(binaries) ->
     [{for, {"TIME", duration}, "look again after it: what has grown (once)"} | options(xray)];
 options(tables) ->
     tables_options() ++ node_options() ++ json();
 options(waits) ->
-    waits_options() ++ connection_options() ++ json();
+    waits_options() ++ node_options() ++ json();
 options(mcp) ->
-    connection_options();
+    node_options();
 options(trace) ->
-    trace_options() ++ connection_options();
+    trace_options() ++ node_options();
 options(Measures) when Measures =:= latency; Measures =:= allocations ->
-    measuring_options(Measures) ++ connection_options() ++ json();
+    measuring_options(Measures) ++ node_options() ++ json();
 options(hot) ->
     [
         {by, {"METRIC", metric}, "samples, a metric such as reductions, value:METRIC (samples)"},
@@ -506,7 +519,7 @@ engine_option() ->
         "native, portable, or what the node can do (auto)"}.
 
 node_options() ->
-    [{node, {"NODE", nodes}, "name@host; again, or with commas, for several"}]
+    [{node, {"NODE", nodes}, "name@host, instead of the argument; with commas for several"}]
         ++ connection_options().
 
 connection_options() ->

@@ -61,9 +61,9 @@ example(attach) ->
 example(doctor) ->
     ["flame_prof doctor shop@myhost", "flame_prof doctor shop@myhost --for 30s --report shop.html",
         "flame_prof doctor /tmp/prof/*.erl_perf.log.zst --threshold limit_warning=0.7"];
-example(top) -> ["flame_prof top --node shop@myhost --by memory"];
-example(pstack) -> ["flame_prof pstack --node shop@myhost",
-    "flame_prof pstack --node shop@myhost my_server '<0.1.0>'"];
+example(top) -> ["flame_prof top shop@myhost --by memory"];
+example(pstack) -> ["flame_prof pstack shop@myhost",
+    "flame_prof pstack shop@myhost my_server '<0.1.0>'"];
 example(mailbox) -> ["flame_prof mailbox shop@myhost my_server",
     "flame_prof mailbox shop@myhost '<0.85.0>' --oldest 100 --json"];
 example(memory) -> ["flame_prof memory shop@myhost", "flame_prof memory shop@myhost --json"];
@@ -95,7 +95,7 @@ example(export) ->
         "flame_prof export prof.log.zst --as collapsed --by memory --output - | flamegraph.pl > memory.svg"];
 example(report) -> ["flame_prof report /tmp/prof/*.erl_perf.log.zst --output shop.html"];
 example(view) -> ["flame_prof view /tmp/prof", "flame_prof view /tmp/prof --node shop@myhost"];
-example(info) -> ["flame_prof info --node shop@myhost --json"];
-example(start) -> ["flame_prof start --node shop@myhost --output /tmp/prof --top 50:1000"];
-example(flush) -> ["flame_prof flush --node shop@myhost"];
-example(stop) -> ["flame_prof stop --node shop@myhost"].
+example(info) -> ["flame_prof info shop@myhost --json"];
+example(start) -> ["flame_prof start shop@myhost --output /tmp/prof --top 50:1000"];
+example(flush) -> ["flame_prof flush shop@myhost"];
+example(stop) -> ["flame_prof stop shop@myhost"].

@@ -37,9 +37,7 @@ do(Command, #{node := Names} = Parsed) ->
             end);
         {error, _} = Error ->
             Error
-    end;
-do(Command, #{arguments := [Node | More]} = Parsed) ->
-    do(Command, Parsed#{node => [Node], arguments := More}).
+    end.
 
 printed(Command, Node, #{json := true} = Parsed) ->
     case seen(Command, Node, Parsed, [json]) of

@@ -18,6 +18,13 @@ every_command_has_help_with_an_example_test() ->
     end || Command <- Commands],
     ?assertMatch({match, _}, re:run(text(All), "flame_prof --version ")).
 
+a_node_is_an_argument_or_an_option_of_each_command_test_() ->
+    [?_assertEqual(parse(Command ++ " n " ++ Rest), parse(Command ++ " --node n " ++ Rest))
+     || {Command, Rest} <- [{"attach", ""}, {"doctor", ""}, {"mcp", ""}, {"top", ""},
+            {"pstack", "p q"}, {"waits", "p"}, {"mailbox", "p"}, {"xray", "p"}, {"memory", ""},
+            {"tables", ""}, {"binaries", ""}, {"trace", "m:f"}, {"latency", "m:f"},
+            {"allocations", ""}, {"info", ""}, {"start", ""}, {"flush", ""}, {"stop", ""}]].
+
 help_of_a_command_is_its_help_test() ->
     ?assertEqual(parse("waits --help"), parse("help waits")),
     ?assertMatch({usage, _}, parse("help nix")).
@@ -47,10 +54,9 @@ values_are_what_they_say_test() ->
             " --lines false"),
     {ok, #{time_limit := 5000}} = parse("mailbox n my_server --time-limit 5s"),
     {ok, #{node := ["n"], arguments := [], json := true}} = parse("memory n --json"),
-    {ok, #{node := ["n"], arguments := []}} = parse("memory --node n"),
     {ok, #{node := ["n"], arguments := [], for := 5000, sort := growth, top := 3}} =
         parse("tables n --for 5s --sort growth --top 3"),
-    {ok, #{arguments := ["n", "my_server"], time_limit := 60000, max_memory := 256}} =
+    {ok, #{node := ["n"], arguments := ["my_server"], time_limit := 60000, max_memory := 256}} =
         parse("xray n my_server --time-limit 1m --max-memory 256"),
     {ok, #{node := ["n"], arguments := [], for := 5000, max_memory := 256, json := true}} =
         parse("binaries n --for 5s --max-memory 256 --json"),
@@ -69,7 +75,7 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
      || {Line, Wanted} <- [{"", "a command is missing"},
             {"nix", "unknown command \"nix\"\\nCommands:"},
             {"hot", "too few arguments; usage: flame_prof hot FILE"},
-            {"top a@b", "unexpected argument \"a@b\"; usage: flame_prof top --node NODE"},
+            {"top a@b c", "unexpected argument \"c\"; usage: flame_prof top NODE"},
             {"hot f --nix 3", "--nix: unknown option; there are: --by"},
             {"hot f --top", "--top takes N"},
             {"hot f --top 0", "--top: \"0\"; it takes a whole number from 1"},
@@ -80,7 +86,7 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"export f --as perf --to 0", "--to: \"0\"; it takes a time such as"},
             {"export f --as perf --status asleep", "one of: all, active, waiting"},
             {"export f --as perf --lines no", "one of: true, false"},
-            {"info", "--node is missing"},
+            {"info", "a node is missing; usage: flame_prof info NODE"},
             {"info --node n --port 0", "--port: \"0\"; it takes a port, or HOST:PORT"},
             {"info --node n --port :9100", "it takes a port, or HOST:PORT"},
             {"info --node n --port host:ssh", "it takes a port, or HOST:PORT"},
@@ -88,13 +94,13 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
             {"doctor", "too few arguments; usage: flame_prof doctor NODE"},
             {"doctor n --threshold limit_warning", "it takes NAME=N"},
-            {"memory", "it takes a node; usage: flame_prof memory NODE"},
+            {"memory", "a node is missing; usage: flame_prof memory NODE"},
             {"memory n more", "unexpected argument"},
-            {"tables", "it takes a node; usage: flame_prof tables NODE"},
+            {"trace --node a,b m:f", "trace looks at one node"},
             {"tables n --sort name", "one of: memory, objects, growth"},
             {"binaries n more", "unexpected argument"},
             {"xray n", "too few arguments; usage: flame_prof xray NODE PROCESS"},
-            {"mailbox n", "a node and one process.*; usage: flame_prof mailbox NODE PROCESS"},
+            {"mailbox n", "too few arguments; usage: flame_prof mailbox NODE PROCESS"},
             {"stop --node", "--node takes NODE"}]].
 
 json(Term) -> unicode:characters_to_binary(flame_prof_json:encode(Term)).
