@@ -122,7 +122,7 @@ bad_options_are_named_test_() ->
                 {lines, collapsed, #{lines => maybe_not}},
                 {status, perf, #{status => busy}},
                 {process, perf, #{process => 7}},
-                {options, perf, []}]].
+                {options, perf, [perf]}]].
 
 %% What the profiler says of itself is no sample, but is told.
 its_own_samples_are_kept_apart_test() ->
