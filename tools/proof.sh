@@ -52,7 +52,7 @@ part() {
     rm -f "$PROOF_FIGURES"
     "$@" 2>&1 | tee "$out/$name.log"
     local status=${PIPESTATUS[0]}
-    grep -E "$sums" "$out/$name.log" | sed -E 's/^ *//; s/[|\t]/ /g; s/$/\t\t\t/' >>"$PROOF_FIGURES"
+    grep -aE "$sums" "$out/$name.log" | sed -E 's/^ *//; s/[|\t]/ /g; s/$/\t\t\t/' >>"$PROOF_FIGURES"
     if [ "$status" -eq 0 ]; then
         printf '%s: passed, in seconds\t%s\t\t\n' "$name" $((SECONDS - since)) >>"$PROOF_FIGURES"
     else
