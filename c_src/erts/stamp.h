@@ -6,9 +6,9 @@
  *   reds, state, i   It has run no code: a turn that goes on in its code costs a reduction. So its
  *                    stack is the same, and each value that only its code sets.
  *   heap, hend, stop, gen_gcs
- *                    No collection has left its terms elsewhere. Those that others request need not
- *                    cost a reduction: some that bring the heap back to its place, at its size, are
- *                    not shown.
+ *                    Its terms are where they were. A collection that another process requests may
+ *                    cost no reduction: the stamp does not show one that brings the heap back to
+ *                    its place and size.
  *   dictionary       Its array is where it was, and of its size.
  *   monitors         The tree has the same root; a node below it may have come or gone.
  *

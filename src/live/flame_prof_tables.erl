@@ -222,7 +222,7 @@ refused(Cause, Why) ->
 
 looked(Engine, Why, #{for := 0} = Options) ->
     case read(Engine, Why) of
-        {ok, Now} -> {ok, told(Engine, Now, none, Options)};
+        {ok, Now} -> {ok, answer(Engine, Now, none, Options)};
         {error, _} = Error -> Error
     end;
 looked(Engine, Why, #{for := For} = Options) ->
@@ -230,7 +230,7 @@ looked(Engine, Why, #{for := For} = Options) ->
         {ok, #{at := At} = Before} ->
             timer:sleep(max(0, For - (erlang:monotonic_time(millisecond) - At))),
             case read(Engine, Why) of
-                {ok, Now} -> {ok, told(Engine, Now, Before, Options)};
+                {ok, Now} -> {ok, answer(Engine, Now, Before, Options)};
                 {error, _} = Error -> Error
             end;
         {error, _} = Error ->
@@ -272,7 +272,7 @@ left_out(N) -> [<<(integer_to_binary(N))/binary, " tables that went while they w
 
 %%% ------------------------------------------------------------------ answer --
 
-told(Engine, #{figures := Figures} = Now, Before, #{by := Sort, top := Top}) ->
+answer(Engine, #{figures := Figures} = Now, Before, #{by := Sort, top := Top}) ->
     Earlier = earlier(Before),
     Ms = elapsed(Now, Before),
     Chosen = top(Top, [{order(Sort, Row, Earlier), Row} || Row <- Figures]),

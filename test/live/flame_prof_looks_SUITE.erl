@@ -70,7 +70,7 @@ it_goes_with_who_held_it(_) ->
     gone().
 
 a_tracing_holds_it(_) ->
-    {ok, Tracing} = flame_prof_latency:start([{lists, seq, 2}], #{}),
+    {ok, Tracing} = flame_prof_latency:start([{lists, seq, 2}], #{heartbeat_ms => 60000}),
     ?assertNot(flame_prof_looks:purge()),
     ?assert(is_mapped()),
     {ok, _} = flame_prof_latency:stop(Tracing),
@@ -91,7 +91,7 @@ a_handle_of_an_earlier_load_ends_no_tracing(_) ->
     receive {opened, Keeper} -> ok end,
     waiting:eventually(fun flame_prof_looks:purge/0),
     ?assert(is_mapped()),
-    {ok, Tracing} = flame_prof_latency:start([{lists, seq, 2}], #{}),
+    {ok, Tracing} = flame_prof_latency:start([{lists, seq, 2}], #{heartbeat_ms => 60000}),
     exit(Keeper, kill),
     waiting:eventually(fun() -> not is_process_alive(Keeper) end),
     %% Handles of a process that has ended go by and by.
