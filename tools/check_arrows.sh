@@ -10,8 +10,8 @@
 # 4. A module of src/rules names those of its folder and of src/util, what a rule is, the facts of
 #    samples, and the looks whose terms it is given: of waits also their graph, and the names of
 #    what is asked for. So no rule reaches for what is not evidence.
-# 5. What is compiled without the suites of test/live (proofs, benchmarks, helpers) calls none of
-#    them.
+# 5. Proofs, benchmarks and helpers of tests call no suite of test/live: they are compiled without
+#    these.
 #
 # Prints each violation with its file; the exit status is 0 when there is none.
 set -u

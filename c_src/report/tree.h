@@ -69,9 +69,9 @@ void fp_tree_free(struct fp_tree *tree);
 int fp_tree_find(struct fp_tree *tree, uint64_t hash, enum fp_dialect dialect, uint32_t status,
                  struct fp_slice text, uint32_t *id);
 
-/* Parses a text and keeps it. Of more than FP_FRAMES_MOST frames those at the leaf and some at the
- * root stay, and a frame `truncated` stands for the others, as in our files. The status is the root
- * frame of FP_FLAME_PROF, and `status` (a text's number) in other dialects. 0 and *id; FP_EINVAL:
- * the text is damaged, *bad says why; FP_EFULL or FP_ENOMEM. */
+/* Parses a text and keeps it. A stack of more than FP_FRAMES_MOST frames keeps those at the leaf
+ * and some at the root; a frame `truncated` stands for the others, as in our files. The status is
+ * the root frame of FP_FLAME_PROF, and `status` (a text's number) in other dialects. 0 and *id;
+ * FP_EINVAL: the text is damaged, *bad says why; FP_EFULL or FP_ENOMEM. */
 int fp_tree_add(struct fp_tree *tree, enum fp_dialect dialect, uint64_t hash, struct fp_slice text,
                 uint32_t status, uint32_t *id, const char **bad);

@@ -379,7 +379,7 @@ help() ->
 
 %% The text.
 
-%% @doc Of one node, or of several in one table. Of a look the table alone, and the columns.
+%% @doc A table of one node or of several. `text/2' is also the callback of a look: the table alone.
 -spec text(map(), pos_integer()) -> unicode:chardata();
     ([flame_prof_top_sampler:table()], view()) -> unicode:chardata().
 text(#{by := By, filter := Filter, rows := Rows} = Table, Width) when is_integer(Width) ->

@@ -1,5 +1,5 @@
-%% @private What is written out of the list of looks: their functions in src/flame_prof.erl, and the
-%% text of flame_prof:help/0.
+%% @private Makes the functions of looks in src/flame_prof.erl, and the text of flame_prof:help/0,
+%% from the list of looks.
 -module(flame_prof_look_doc).
 
 -export([exports/0, functions/0, help/0]).

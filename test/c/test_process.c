@@ -466,7 +466,6 @@ static void write_one(struct fixture *f, const struct write *write)
         set(f, (enum fp_field)write->field, write->value);
 }
 
-/* Words of each block that a process has, or had, in this test; 0: it has none. */
 /* Each byte of a structure, changed: where its words are those of before, so is the snapshot. */
 TEST(equal_words_have_equal_snapshots)
 {
@@ -502,6 +501,7 @@ TEST(equal_words_have_equal_snapshots)
     }
 }
 
+/* Words of each block that a process has, or had, in this test; 0: it has none. */
 static int is_block(int64_t words)
 {
     static const int64_t blocks[] = {233, 376, 987, 1598, 587, 84, 610};

@@ -36,7 +36,7 @@ quantiles(Name, Lengths, Quantiles) ->
     end || {Key, Q} <- Quantiles],
     ok.
 
-%% What it took, in nanoseconds.
+%% Computes for Ns nanoseconds and answers how many it took.
 busy(Ns) ->
     Began = erlang:monotonic_time(nanosecond),
     spin(Began + Ns),
