@@ -14,6 +14,8 @@
 #define SLICE_SLOTS 4096u
 /* Longest sleep before the stop flag is read again. */
 #define SLEEP_MAX_NS INT64_C(50000000)
+/* Least time from a tick's end to the next one. */
+#define TICKS_APART_NS INT64_C(100000)
 /* First poll for pending captures; each further one after that many times as long, as a wake-up
  * costs as much as 10 to 20 samples. Until a capture is handled its scheduler is closed to pstack,
  * which waits for it, and to a second session, which does not: the first poll is soon where there
@@ -180,13 +182,16 @@ int64_t fp_sampler_begin(struct fp_sampler *s)
     return now;
 }
 
-/* Tick k is due at start + k x interval, and a delay. */
+/* Tick k is due at start + k x interval, and a delay; after a tick that was late, not at once:
+ * readers take samples of nearly the same time for those of one tick. */
 static void plan_tick(struct fp_sampler *s)
 {
-    int64_t interval = interval_ns(s);
+    int64_t interval = interval_ns(s), soon = fp_monotonic_ns() + TICKS_APART_NS;
 
     s->due_ns =
         s->start_ns + s->tick * interval + fp_tick_delay_ns(interval, fp_random(&s->random));
+    if (s->due_ns < soon)
+        s->due_ns = soon;
     s->poll_ns = fp_sigcapture_users() > 1 ? CAPTURE_NS : CAPTURE_ALONE_NS;
     s->is_pending = fp_on_cpu_poll(s) > 0;
 }

@@ -19,9 +19,10 @@ main([File, Out]) ->
     Rows = with_since([S#{at := T - Start} || #{at := T} = S <- named(Samples)]),
     Metrics = lists:sort(maps:keys(maps:get(metrics, hd(Rows)))),
     {ok, Own, _} = reader_oracle:own(File),
-    #{figures := #{<<"ticks">> := {Ticks, _}}} = lists:last(Own),
+    #{figures := #{<<"ticks">> := {Ticks, _}, <<"dropped">> := {Dropped, _}}} = lists:last(Own),
     Result = #{samples => lists:sum([N || #{looks := N} <- Rows]), ticks => Ticks,
-        isWhole => lists:all(fun(#{looks := N}) -> N =:= 1 end, Rows), lines => lines(File, Start),
+        isWhole => Dropped =:= 0 andalso lists:all(fun(#{looks := N}) -> N =:= 1 end, Rows),
+        lines => lines(File, Start),
         heat => heats(Rows, Metrics), flame => flames(Rows, Metrics),
         compare => [compared(Rows, {0, ?SECOND}, {2 * ?SECOND, 3 * ?SECOND}, M)
                     || M <- [samples, {delta, <<"reductions">>}, {value, <<"memory">>}]],

@@ -2,9 +2,9 @@
 
 import { usualGap } from './steps.js';
 
-// Two samples of one tick may be a microsecond apart (doc/format.md), two ticks
-// are a millisecond apart at least.
-const TICK_APART_US = 500;
+// The samples of one tick have the same time, or times of a microsecond apart (doc/sampling.md);
+// two ticks are at least 100 microseconds apart.
+const TICK_APART_US = 50;
 
 // A gap between ticks this many times as long as usual has lost some. What is
 // usual changes, since a `cpu_budget` is kept by looking less often: it is the
@@ -48,8 +48,8 @@ function startsOf(profile) {
   let last = -Infinity;
   let endUs = 0;
   const see = (now) => {
-    endUs = now;
-    if (now - last > TICK_APART_US) starts.push((last = now));
+    if (now - last > TICK_APART_US) starts.push(now);
+    endUs = last = now;
   };
   if (!profile.isOrdered) {
     const times = [];

@@ -64,6 +64,13 @@ test('ticks of weighted samples are those of the samples', async () => {
   assert.deepEqual([...weighted.starts.subarray(0, moving.length)], moving);
 });
 
+test('a late tick and the next are two; times of a stall are one', async () => {
+  const samples = [1, 19800, 20000, 30000, ...Array.from({ length: 90 }, (_, n) => 40000 + n)]
+      .map((us) => ({ process: 0, us, weight: 1, status: 'running', values: { messages: 0 } }));
+  const { starts } = await heatOf(samples, 'samples');
+  assert.deepEqual([...starts], [1, 19800, 20000, 30000, 40000]);
+});
+
 test('a cell has as many observations in as many ticks, and a gap is missed', async () => {
   const [{ heat: whole }, { heat: weighted }] = await Promise.all([each, coalesced(each)].map(
       (samples) => heatOf(samples, 'samples')));
