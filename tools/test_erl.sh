@@ -131,13 +131,14 @@ run_again() { # kind, module, passed, failed
     if [ "$kind" != ct ] || [ ${#cases[@]} -eq 0 ] || [ ${#cases[@]} -gt $AGAIN_MOST ] ||
         printf '%s\n' "${cases[@]}" | grep -qxF '*'; then
         echo "  $module: once more, alone"
-        passes_now "$kind" "$module" && flaky "$module" &&
+        passes_now "$kind" "$module" && flaky "$module" "$out/failed_first.$module" &&
             read -r passed failed _ <"$out/result.$module"
     else
         for name in "${cases[@]}"; do
             read -r name group <<<"$name"
             echo "  $module: $name once more, alone"
-            passes_now "$kind" "$module" "$name" "$group" && flaky "$module: $name" &&
+            passes_now "$kind" "$module" "$name" "$group" &&
+                flaky "$module: $name" "$out/failed_first.$module" &&
                 passed=$((passed + 1)) failed=$((failed - 1))
         done
     fi
@@ -146,8 +147,11 @@ run_again() { # kind, module, passed, failed
     count "$module" "$passed" "$failed"
 }
 
-flaky() { # name
-    echo "    FLAKY $1" | tee -a "${FLAKY:-/dev/null}"
+# With the beginning of what its first run said: a log of CI may have nothing else of it.
+flaky() { # name, file of failures
+    local why
+    why=$(grep -A 12 -F "${1#*: }" "$2" | tr -s ' \n' ' ' | cut -c 1-400)
+    echo "    FLAKY $1 (first: $why)" | tee -a "${FLAKY:-/dev/null}"
 }
 
 # One job for all units, the first one: it has no second run, and all others fill the gaps.
