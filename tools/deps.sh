@@ -30,8 +30,8 @@ ANALYZE="clang cppcheck valgrind"
 # Where there is none, the test that wants it goes without: perf, to read our map;
 # elixir, to be profiled; jiffy, somebody else's NIF to work beside ours (not in each
 # release of the matrix); chromium, with node and npm, for the viewer's page
-# and the assistants' client.
-TEST_OPTIONAL="linux-perf elixir erlang-jiffy chromium"
+# and the assistants' client; musl's headers.
+TEST_OPTIONAL="linux-perf elixir erlang-jiffy chromium musl-tools"
 TEST_ERLANG_OPTIONAL="erlang-jiffy"
 # foreign: perl for stackcollapse-perf.pl; chromium, node and npm for speedscope.
 FOREIGN_OPTIONAL="perl chromium"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run tests and add them up.
 #
-#   tools/test.sh STEP...   steps: deps, build, tidy, c, sim-canaries, exports, threads, erl,
+#   tools/test.sh STEP...   steps: deps, build, tidy, c, sim-canaries, exports, musl, threads, erl,
 #                           viewer, mcp, foreign
 #
 # Steps that are joined (erl+c+tidy) run beside each other, three at a time, what each
@@ -166,6 +166,10 @@ step() { # name, and "joined" where others run meanwhile
         heading "Exported symbols"
         judge exports tools/check_exports.sh
         ;;
+    musl)
+        heading "C files against musl's headers"
+        judge musl tools/check_musl.sh
+        ;;
     threads)
         heading "What the sampler, the signal handler and the callbacks of tracing can call"
         judge threads tools/check_threads.sh
@@ -196,7 +200,7 @@ step() { # name, and "joined" where others run meanwhile
 joined() { # step
     results=$out/results.$1 FAILURES=$PWD/$out/failures.$1
     : >"$results" >"$FAILURES"
-    case $1 in tidy | c | exports | threads) renice -n 10 $BASHPID >/dev/null ;; esac
+    case $1 in tidy | c | exports | musl | threads) renice -n 10 $BASHPID >/dev/null ;; esac
     step "$1" joined
 }
 
