@@ -1,5 +1,5 @@
 /* export_index.c - a profile as typed arrays that a browser maps as they are. The layout is
- * doc/viewer_index.md's; a change of it is a new INDEX_VERSION.
+ * doc/dev/viewer_index.md's; a change of it is a new INDEX_VERSION.
  *
  * One pass over the rows writes all columns. */
 #include "report/export_index.h"

@@ -1,5 +1,5 @@
 /* export_index.h - an index while it is written: what export_index*.c share. export.h declares the
- * export, doc/viewer_index.md is the layout. */
+ * export, doc/dev/viewer_index.md is the layout. */
 #pragma once
 
 #include <stdbool.h>

@@ -438,22 +438,22 @@ export(Profile, Format, Path, Given) ->
 export_as(_Profile, _Format, _Path, {error, _} = Error) -> Error;
 export_as(Profile, Format, Path, {ok, Queries, _Top}) -> write(Profile, Format, Path, Queries).
 
-%% @doc Write the index that the viewer loads; doc/viewer_index.md says what is in it.
+%% @doc Write the index that the viewer loads (doc/dev/viewer_index.md).
 -spec index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 index(Profile, Path) ->
     write(Profile, index, Path, [?EVERYTHING]).
 
-%% @private What came into the profile since the last piece: doc/viewer_index.md. The first one is
-%% the whole index. `cpu_us' is the CPU time of reading and of all pieces so far.
+%% @private Write the rows that the previous pieces lack (doc/dev/viewer_index.md). The first piece
+%% is the whole index. `cpu_us' is the CPU time of reading and of all pieces so far.
 -spec index_piece(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer(), cpu_us := non_neg_integer()}} | {error, flame_prof:reason()}.
 index_piece(Profile, Path) ->
     write(Profile, index_piece, Path, [?EVERYTHING]).
 
-%% @private Merge samples of a process that have one stack, in each interval: what is left is for
-%% {@link packed_index/2} alone (doc/viewer_index.md, Coarse). Of several calls each interval has
-%% to be a multiple of the one before.
+%% @private Merge the samples of a process that have the same stack, in each interval. Only
+%% {@link packed_index/2} accepts the result (doc/dev/viewer_index.md, Coarse). The interval of each
+%% further call must be a multiple of the previous one.
 -spec thin(profile(), IntervalUs :: pos_integer()) -> ok | {error, flame_prof:reason()}.
 thin(Profile, IntervalUs) ->
     case flame_prof_report_nif:profile_thin(Profile, IntervalUs) of
@@ -461,7 +461,7 @@ thin(Profile, IntervalUs) ->
         {error, Unusable} -> {error, refused(Unusable)}
     end.
 
-%% @doc The same with its rows packed, to be compressed and sent: doc/viewer_index.md.
+%% @doc Write the index with packed rows, which compress well (doc/dev/viewer_index.md).
 -spec packed_index(profile(), file:name_all()) ->
     {ok, #{bytes := non_neg_integer()}} | {error, flame_prof:reason()}.
 packed_index(Profile, Path) ->

@@ -1,8 +1,8 @@
 %% @private One HTML file with a profile in it: flame_prof:report/2.
 %%
 %% The page is that of flame_prof:view/1, built by `make viewer'; the profile is a packed index
-%% (doc/viewer_index.md). Script, style and profile are gzip in UTF-8 text: the first script of the
-%% page, viewer/src/app/boot.js, adds the other and the style.
+%% (doc/dev/viewer_index.md). Script, style and profile are gzip in UTF-8 text: the first script of
+%% the page, viewer/src/app/boot.js, adds the other script and the style.
 -module(flame_prof_report).
 
 -export([write/2, write/3]).

@@ -3,7 +3,7 @@
 %% One for each directory or file that is shown, a child of the application's supervisor,
 %% whose list of children has all of them.
 %% It owns an HTTP server of inets on 127.0.0.1, which ends with it, and a private
-%% directory for the indexes that it makes: doc/viewer_index.md. A person with the link may
+%% directory for the indexes that it makes: doc/dev/viewer_index.md. A person with the link may
 %% look, and changes no file; while a page follows a profile that a session of this node writes, the
 %% session writes what it has each second. flame_prof_view_http answers requests and asks this
 %% process for what they are about.

@@ -191,7 +191,7 @@ firefox_thread(#{<<"samples">> := Given, <<"markers">> := Marked} = Thread, Stac
             cell(<<"phase">>, I, Markers), cell(<<"data">>, I, Markers)}
             || I <- lists:seq(0, MarkerCount - 1)]}.
 
-%%% The index, by doc/viewer_index.md: the header, and every row as a map.
+%%% The index, by doc/dev/viewer_index.md: the header, and every row as a map.
 
 index(<<"FPINDEX1", Size:32/little, 0:32, Json:Size/binary, Data/binary>>) ->
     0 = Size rem 8,

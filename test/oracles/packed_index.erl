@@ -1,4 +1,4 @@
-%% A packed index, as the same index unpacked, by doc/viewer_index.md alone: slow and plain.
+%% A packed index, as the same index unpacked, by doc/dev/viewer_index.md alone: slow and plain.
 %% Columns become #{"type" => "numbers", "numbers" => List}.
 -module(packed_index).
 

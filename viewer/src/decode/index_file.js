@@ -1,4 +1,4 @@
-// The index file of doc/viewer_index.md: a header, and columns that are typed arrays.
+// The index file of doc/dev/viewer_index.md: a header, and columns that are typed arrays.
 // Only what is asked for is read; a packed index (of a report) is read whole.
 
 import { joined } from './grown.js';

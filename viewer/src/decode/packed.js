@@ -1,4 +1,4 @@
-// The rows of a packed index, as doc/viewer_index.md says: process by process, what changed.
+// The rows of a packed index, as doc/dev/viewer_index.md says: process by process, what changed.
 
 const GROUP_COLUMNS = 28;
 const NAMED = ['status', 'node', 'period', 'schema', 'event', 'file', 'scheduler'];

@@ -1,4 +1,4 @@
-// Where a report has merged samples (doc/viewer_index.md, Coarse).
+// Where a report has merged samples (doc/dev/viewer_index.md, Coarse).
 
 import { percent } from './numbers.js';
 

@@ -1,5 +1,5 @@
 // A profile that has grown by pieces of its index is the profile of the whole index. The indexes
-// are written here, by doc/viewer_index.md, of rows that are made by chance.
+// are written here, by doc/dev/viewer_index.md, of rows that are made by chance.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

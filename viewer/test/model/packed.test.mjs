@@ -1,4 +1,4 @@
-// The packed index of doc/viewer_index.md, by streams that are written here number by number.
+// The packed index of doc/dev/viewer_index.md, by streams that are written here number by number.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
