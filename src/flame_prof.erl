@@ -58,7 +58,7 @@
 %% <li>`sample_interval': time between two samples of a process, in milliseconds (`9')</li>
 %% <li>`flush_interval': time until a sample is in the file, in milliseconds (15000, or
 %%     sample_interval + 1000)</li>
-%% <li>`node_interval': time between readings of the node's figures, in milliseconds (`5000')</li>
+%% <li>`node_interval': time between two readings of the node metrics, in milliseconds (`5000')</li>
 %% <li>`flushes_per_file': flushes to a file before the next file begins (`8')</li>
 %% <li>`max_file_bytes': size at which the next file begins (`134217728')</li>
 %% <li>`max_files': files of this node to keep in `dir', the open file included; the oldest finished
@@ -70,15 +70,15 @@
 %% <li>`compress': compression of the files (`zstd')</li>
 %% <li>`coalesce_idle': write an unchanged waiting process once a second, with the number of
 %%     observations as its weight (`false')</li>
-%% <li>`cpu_budget': percent of one core that the native engine may use; the engine samples less
-%%     when that is not enough (`2.0')</li>
+%% <li>`cpu_budget': percent of one core that the native engine may use; beyond it the engine
+%%     samples less (`2.0')</li>
 %% <li>`memory_budget': memory of a session in bytes, outside of the VM's allocators (100663296, or
 %%     142606336 with allocations)</li>
 %% <li>`collapse_recursion': write neighbouring frames of one function as one frame (`true')</li>
 %% <li>`select': processes to sample. `{top, N, Ms}': the N processes with the most reductions,
 %%     selected again every Ms milliseconds (`{top, 100, 5000}')</li>
-%% <li>`growers': places beside those of `select', at most a quarter as many, for processes whose
-%%     queue or memory grew most since the last selection (25 with {top, N}, 0 with maps)</li>
+%% <li>`growers': further processes, at most a quarter of those of `select', whose queue or memory
+%%     grew most since the previous selection (25 with {top, N}, 0 with maps)</li>
 %% <li>`process_options': options of each selected process (`#{follow => none, status => all}')</li>
 %% <li>`include': processes to sample in addition to `select'; a name is looked up several times a
 %%     second (`[]')</li>
@@ -95,11 +95,11 @@
 %%     if that is impossible, `info/0' says why (`true')</li>
 %% <li>`c_frames': write the C functions of running processes (`true')</li>
 %% <li>`messages': write the message that each server has in work and the call that a process waits
-%%     for: only tags, pids and references; native engine only (`true')</li>
+%%     for: tags, pids and references; native engine only (`true')</li>
 %% <li>`otel': write the trace id and the span id that OpenTelemetry keeps in the dictionary of a
 %%     process; native engine only (`false')</li>
-%% <li>`allocations': write also who allocates, to files `*.erl_alloc.log' beside the others; a map
-%%     switches it on, `#{}' with its defaults (`off')</li>
+%% <li>`allocations': write which code allocates, to further files `*.erl_alloc.log'; `#{}' switches
+%%     it on with its defaults (`off')</li>
 %% <li>`engine': `native' reads memory, `portable' calls `process_info/2', `auto' chooses native if
 %%     a check shows that it works (`auto')</li>
 %% </ul>

@@ -151,7 +151,7 @@ file_rows() ->
                 "15000, or sample_interval + 1000"},
             doc => "time until a sample is in the file, in milliseconds"},
         #{key => node_interval, type => {whole, ms, 1000, ?DAY_MS}, default => 5000,
-            doc => "time between readings of the node's figures, in milliseconds"},
+            doc => "time between two readings of the node metrics, in milliseconds"},
         #{key => flushes_per_file, alias => flush_close_max, default => 8,
             type => {either, [{infinity, infinity}, {0, infinity}],
                 {whole, count, 1, ?COUNT_MOST}},
@@ -183,8 +183,8 @@ sample_rows() ->
             doc => "write an unchanged waiting process once a second, with the number of "
             "observations as its weight"},
         #{key => cpu_budget, type => limit(number, core_percent, 0.1, 6400), default => 2.0,
-            doc => "percent of one core that the native engine may use; the engine samples less "
-            "when that is not enough"},
+            doc => "percent of one core that the native engine may use; beyond it the engine samples "
+            "less"},
         #{key => memory_budget, type => {own, fun memory_budget/1,
             "bytes, at least 47972352, and 3584 more for each process of select and growers, and "
             "41943040 more with allocations"},
@@ -199,8 +199,8 @@ sample_rows() ->
             "reductions, selected again every Ms milliseconds"},
         #{key => growers, type => {whole, count, 0, ?GROWERS_MOST},
             default => {computed, fun default_growers/1, "25 with {top, N}, 0 with maps"},
-            doc => "places beside those of `select`, at most a quarter as many, for processes whose "
-            "queue or memory grew most since the last selection"},
+            doc => "further processes, at most a quarter of those of `select`, whose queue or memory "
+            "grew most since the previous selection"},
         #{key => process_options, alias => auto_process_opts,
             type => {own, fun(Given) -> process_options(Given) end,
                 "a map, #{status => all | Status, follow => Follow}"},
@@ -247,7 +247,7 @@ engine_rows() ->
             doc => "write the C functions of running processes"},
         #{key => messages, type => boolean, default => true,
             doc => "write the message that each server has in work and the call that a process "
-            "waits for: only tags, pids and references; native engine only"},
+            "waits for: tags, pids and references; native engine only"},
         #{key => otel, type => boolean, default => false,
             doc => "write the trace id and the span id that OpenTelemetry keeps in the dictionary "
             "of a process; native engine only"},
@@ -255,8 +255,8 @@ engine_rows() ->
             type => {either, [{off, off}], {own, fun allocations/1,
                 "a map, #{bytes => Bytes, long_gc_us => Count, max_cpu_percent => Percent}, with "
                 "the native engine only"}},
-            doc => "write also who allocates, to files `*.erl_alloc.log` beside the others; a "
-            "map switches it on, `#{}` with its defaults"},
+            doc => "write which code allocates, to further files `*.erl_alloc.log`; `#{}` switches it "
+            "on with its defaults"},
         #{key => engine, type => {one_of, [auto, native, portable]}, default => auto,
             doc => "`native` reads memory, `portable` calls `process_info/2`, `auto` chooses "
             "native if a check shows that it works"}
@@ -292,17 +292,16 @@ limit_rows() ->
 allocation_rows() ->
     [
         #{key => bytes, type => {whole, bytes, 4096, 1 bsl 32}, default => 524288,
-            doc => "bytes that all processes allocate from one sample to the next, in the mean"},
+            doc => "mean number of bytes that all processes allocate between two samples"},
         #{key => long_gc_us, type => {whole, count, 1, 1000000000}, default => 1000,
-            doc => "microseconds from which on each collection of garbage is in the file, with its "
-            "length and cause"},
+            doc => "microseconds: each garbage collection of this length or more is in the file, with "
+            "its cause"},
         #{key => max_cpu_percent, type => limit(number, percent, 0.01, 100), default => 5,
-            doc => "part of what all schedulers can do that the library may take for it; at more it "
-            "ends, and the session goes on without. The VM's own part is not counted: where "
-            "processes mostly exchange small messages it can be a third of the work"},
+            doc => "percent of the time of all schedulers that the tracing may take, the estimated "
+            "part of the VM included; above it the tracing ends, and the session goes on"},
         #{key => heartbeat_ms, type => {whole, ms, 100, 60000}, default => 100,
-            doc => "the library discards what happens when the process that watches over these "
-            "limits has not run for so many milliseconds"}
+            doc => "the library discards events if the process that checks these limits has not run "
+            "for this time, in milliseconds"}
     ].
 
 limit(Unit, Least, Most) -> limit(whole, Unit, Least, Most).

@@ -13,28 +13,26 @@ markdown() ->
     [
         "# Options\n\n"
         "<!-- Made by `make options` of src/options/flame_prof_options.erl. -->\n\n"
-        "`flame_prof:start/1,2` and `flame_prof:start_link/1,2` accept these options. Options in\n"
-        "the environment of the application (`sys.config`) replace the defaults of every\n"
-        "session. The command line accepts options as `--set KEY=TERM`.\n\n"
-        "An option that is missing, `undefined` or `nil` has its default. For an unknown option\n"
-        "or an invalid value `start` returns an error, and no session starts:\n\n"
+        "`flame_prof:start/1,2` and `flame_prof:start_link/1,2` accept these options, the command\n"
+        "line as `--set KEY=TERM`. Options in the environment of the application (`sys.config`)\n"
+        "replace the defaults of every session.\n\n"
+        "An option that is missing, `undefined` or `nil` has its default. `start` returns an error\n"
+        "for an unknown option or an invalid value:\n\n"
         "```\n"
         "1> flame_prof:start(#{sample_interval => 0}).\n"
         "{error,{bad_option,#{accepted => <<\"whole milliseconds from 1 to 60000\">>,\n"
         "                     option => sample_interval,value => 0}}}\n"
         "```\n\n"
-        "`flame_prof:format_error/1` converts the error to a sentence. A mistake in the\n"
-        "environment is `bad_env` instead; flame_prof logs it when the application starts.\n\n",
+        "A mistake in the environment is `bad_env`, and is logged when the application starts.\n\n",
         table(flame_prof_options:rows()),
         "\nWith `messages` a session of the native engine spawns\n"
         "[probes](safety.md#probes-of-waits) for less than a second.\n"
         "\n## `select`\n\n"
         "`{top, N}` and `{top, N, Ms}` rank processes by reductions. A map has these keys. A list\n"
-        "has up to 8 maps; flame_prof samples each process that at least one map selects:\n\n",
+        "of maps selects each process that at least one map selects:\n\n",
         table(flame_prof_selection:rows()),
-        "\nA process passes a filter when one of its conditions holds. Without filters the native\n"
-        "engine ranks by reading memory. With filters flame_prof calls `process_info/2` for all\n"
-        "processes.\n\n"
+        "\nA process passes a filter if one of its conditions holds. With filters flame_prof calls\n"
+        "`process_info/2` for all processes.\n\n"
         "```erlang\n"
         "#{select => [\n"
         "    #{top => 50, by => reductions, interval => 1000},\n"
@@ -48,25 +46,21 @@ markdown() ->
         "\n## `follow_limits`\n\n",
         table(flame_prof_options:limit_rows()),
         "\n## `allocations`\n\n"
-        "flame_prof traces collections of garbage meanwhile: one tracing at a time, so that\n"
-        "`flame_prof:latency`, `trace` and `allocations` are refused while the session runs. If one\n"
-        "of them runs already, the session starts without, and `info/0` says why. The files have\n"
-        "the limits of the session, `max_files` and `max_total_bytes` too, for themselves: those\n"
-        "of samples and those of allocations do not count together.\n"
-        "[The format](format.md#allocations) is that of weighted samples.\n\n",
+        "The session traces garbage collections. One tracing runs at a time: `latency`, `trace` and\n"
+        "`allocations` are refused while the session runs. If one of them runs already, the session\n"
+        "starts without allocations, and `info/0` says why. `max_files` and `max_total_bytes` hold\n"
+        "for these [files](format.md#allocations) separately.\n\n",
         table(flame_prof_options:allocation_rows()),
         "\n## `triggers`\n\n"
-        "A map is one trigger, a list has up to 32. The table shows a trigger on\n"
-        "`fragmentation`; others have no `allocator` and no `least_bytes`. The unit of `above` and\n"
+        "The table shows a trigger on `fragmentation`; others have no `allocator` and no\n"
+        "`least_bytes`. [Triggers](guide/triggers.md) has examples. The unit of `above` and\n"
         "`below` is percent (`scheduler_utilisation`, `fragmentation`, `rss_percent`,\n"
         "`atom_percent`), bytes (`memory`, `binary_memory`, `rss`), bytes a second (`ets_growth`),\n"
         "words (`large_heap`), milliseconds (`long_gc`, `long_schedule`) or a count. `busy_port` has\n"
-        "neither key, and the events `long_gc`, `long_schedule` and `large_heap` have no `below`.\n"
-        "[Triggers](guide/triggers.md) has examples.\n\n",
+        "neither key, and the events `long_gc`, `long_schedule` and `large_heap` have no `below`.\n\n",
         table(flame_prof_trigger:rows()),
         "\n## Older names\n\n"
-        "flame_prof accepts the names of the original flame_prof and of its own earlier versions,\n"
-        "but not both names of one option.\n\n"
+        "flame_prof accepts these names, too, but not both names of one option.\n\n"
         "| older name | name |\n|---|---|\n",
         [[older(Row) || Row <- Rows]
             || Rows <- [flame_prof_options:rows(), flame_prof_options:process_rows()]],

@@ -197,8 +197,7 @@ fragmentation_rows() ->
         #{key => allocator, type => {one_of, [all | flame_prof_allocators:names()]},
             default => all, doc => "of `fragmentation`: the allocator, or all of them"},
         #{key => least_bytes, type => {whole, bytes, 1, ?VALUE_MOST}, default => ?LEAST_BYTES,
-            doc => "of `fragmentation`: bytes that the allocator must have taken from the system "
-            "for the trigger to fire"}
+            doc => "of `fragmentation`: least number of bytes that the allocator has from the system"}
     ].
 
 above_row(Kind, On) ->
@@ -222,8 +221,7 @@ below_row(_On) ->
     #{key => below, type => {own, fun any_number/1, "a number up to above"},
         default => {computed, fun(#{above := Above}) -> Above - abs(Above) * ?BELOW_BY end,
             "four fifths of above"},
-        doc => "hysteresis: after the trigger has fired, the value must fall below this before "
-        "the trigger fires again"}.
+        doc => "hysteresis: the value must fall below this before the trigger fires again"}.
 
 common() ->
     [
