@@ -56,6 +56,8 @@
     flame_prof_doctor_bottleneck,
     flame_prof_doctor_bottleneck_files,
     flame_prof_doctor_chain,
+    flame_prof_doctor_unanswered,
+    flame_prof_doctor_unanswered_locks,
     flame_prof_doctor_mailbox,
     flame_prof_doctor_selective_receive,
     flame_prof_doctor_lock,

@@ -113,6 +113,9 @@ looks(Until, Engine) ->
             {ok, each_second(Kinds, Until)}
         end},
         {waits, ?GRACE_MS, fun() -> waits(Engine, Until) end},
+        {standing, ?GRACE_MS, fun() ->
+            flame_prof_doctor_standing:look(reader(Engine), Until - ?WAITS_AHEAD_MS)
+        end},
         {mailboxes, ?GRACE_MS, fun() -> mailboxes(Engine, Until) end},
         {memory, ?GRACE_MS, both(fun() -> memory(Engine) end, Until)},
         {tables, ?GRACE_MS, fun() -> tables(Engine, Until) end},
@@ -264,7 +267,8 @@ waits(Engine, Until) ->
     For = max(0, Until - now_ms() - ?WAITS_AHEAD_MS),
     case flame_prof_waits:looks(#{for => For, top => 20, engine => Engine}) of
         {ok, Look, Earlier} ->
-            {ok, (with_edges(Look))#{earlier => [with_edges(Of) || Of <- Earlier]}};
+            Monitored = flame_prof_doctor_standing:monitored(Look),
+            {ok, (with_edges(Monitored))#{earlier => [with_edges(Of) || Of <- Earlier]}};
         {error, Reason} ->
             unseen(Reason)
     end.

@@ -14,7 +14,8 @@
 -type kind() :: atom().
 %% The documented closed list is that of the rules: {@link flame_prof_doctor:kinds/0}.
 
--type needs() :: seconds | samples | waits | mailboxes | memory | tables | binaries | os | system.
+-type needs() ::
+    seconds | samples | waits | standing | mailboxes | memory | tables | binaries | os | system.
 %% Keys of {@link evidence()}.
 
 -type evidence() ::
@@ -27,6 +28,7 @@
         seconds => [second(), ...],
         samples => flame_prof_doctor_samples:samples(),
         waits => waits(),
+        standing => flame_prof_doctor_standing:standing(),
         mailboxes => [flame_prof_mailbox:mailbox()],
         memory => {First :: memory(), Last :: memory()},
         tables => flame_prof_tables:tables(),
@@ -35,15 +37,18 @@
         system => {First :: flame_prof_doctor_system:system(),
             Last :: flame_prof_doctor_system:system()}
     }.
-%% What was looked at, and how long. `mailboxes' are those of the longest queues. `tables' and
+%% What was looked at, and how long. `standing': processes that have done nothing but wait for
+%% seconds. `mailboxes' are those of the longest queues. `tables' and
 %% `binaries' are of two looks, with what has grown. `os' is what /proc and cgroups say, `system'
 %% what few processes or tables of OTP say (supervisors, the logger); `seconds' are cheap figures
 %% of the VM. A key that is not there was not seen, and `unseen' says why. Of files only `samples'
 %% and what they tell of the node in `seconds' is known; `node' is `none' there.
 
--type waits() :: flame_prof_waits:look() | #{earlier := [flame_prof_waits:look()], _ => _}.
+-type waits() :: flame_prof_waits:look() | #{earlier := [flame_prof_waits:look()],
+    monitored => #{pid() => #{pid() => flame_prof_waits:told()}}, _ => _}.
 %% The last of the looks in that time, with those `earlier' ones that have what it has not
-%% (`flame_prof_waits:looks/1').
+%% (`flame_prof_waits:looks/1'). `monitored': of idle servers whose answers some wait for, the
+%% processes that they monitor and that do not wait for them.
 
 -type memory() ::
     #{

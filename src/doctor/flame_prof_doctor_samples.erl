@@ -309,7 +309,7 @@ fresh([]) ->
 -spec evidence(samples()) -> flame_prof_doctor_rule:evidence().
 evidence(#{span_us := SpanUs, figures := Figures} = Samples) ->
     Why = <<"only recorded samples are known">>,
-    Needs = [seconds, waits, mailboxes, memory, tables, binaries, os, system],
+    Needs = [seconds, waits, standing, mailboxes, memory, tables, binaries, os, system],
     Evidence = #{
         node => none,
         engine => native,

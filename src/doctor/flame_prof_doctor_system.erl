@@ -29,6 +29,8 @@
         monitors => #{many := [{pid(), Count :: pos_integer(), Name :: binary()}],
             unknown := [pid()], left := non_neg_integer()},
         newest => #{Call :: binary() => pos_integer()},
+        mnesia_locks => [#{process := pid(), name := binary(), table := binary(),
+            lock := binary()}],
         port_owners => #{Owner :: binary() => #{pid() => [port(), ...]}}
     }.
 %% What did not answer in time is not there. `ports' have bytes that are queued; `sockets', those of
@@ -38,7 +40,8 @@
 %% processes that the VM has suspended, by the function that was called; where connections have
 %% bytes. `monitors': about how many processes have that have 256 or more; `unknown' are those
 %% that could not be counted, of which `left' were too many. `newest': where
-%% the newest processes began, of at most 1,000; `port_owners': all ports by
+%% the newest processes began, of at most 1,000; `mnesia_locks': of which tables processes
+%% have locks, where there are few; `port_owners': all ports by
 %% the names of their owners, an empty name for an owner without one; absent if there are too many
 %% ports.
 
@@ -55,6 +58,8 @@
 -define(FILE_CALLS_MOST, 1000).
 -define(FILE_CALLS_MS, 1000).
 -define(FILES_PAUSE_MS, 20).
+-define(MNESIA_LOCKS_MOST, 1000).
+-define(MNESIA_LOCKS_TOLD, 50).
 -define(MONITOR_LOOKS, 3).
 -define(MONITOR_PAUSE_MS, 100).
 -define(MOVED_LOOKS, 5).
@@ -70,6 +75,7 @@ look(Engine) ->
         {supervisors, fun supervisors/0}, {monitors, fun monitors/0}],
     Parts = [{handlers, fun handlers/0}, {ports, fun() -> ports(Engine) end},
         {connections, fun connections/0}, {files, fun files/0},
+        {mnesia_locks, fun() -> mnesia_locks(Engine) end},
         {sockets, fun() -> sockets(Engine) end}
         | [Part || Part <- OfMemory, Native]],
     Self = self(),
@@ -153,6 +159,18 @@ sockets(Engine) ->
             [socket:info(Socket)],
         Writers > 0
     ].
+
+%% Its locker is asked, which has no other way to say it; a key of a row may be any term, and stays
+%% in the node.
+mnesia_locks(Engine) ->
+    true = is_pid(whereis(mnesia_locker)),
+    true = ets:info(mnesia_held_locks, size) =< ?MNESIA_LOCKS_MOST,
+    Mnesia = mnesia,
+    Held = lists:usort([{Pid, atom_to_binary(Table), atom_to_binary(Lock)}
+        || {{Table, _Key}, Lock, {tid, _, Pid}} <- Mnesia:system_info(held_locks),
+            is_atom(Table), is_pid(Pid)]),
+    [#{process => Pid, name => named(Engine, Pid), table => Table, lock => Lock}
+        || {Pid, Table, Lock} <- lists:sublist(Held, ?MNESIA_LOCKS_TOLD)].
 
 named(Engine, Pid) ->
     case flame_prof_top_reader:read(Engine, named, [Pid]) of

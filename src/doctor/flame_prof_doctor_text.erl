@@ -29,7 +29,7 @@
 %% @doc How much was seen, without what was seen.
 -spec looked_at(evidence()) -> looked_at().
 looked_at(#{node := Node, engine := Engine, span_us := Us} = Evidence) ->
-    Keys = [seconds, samples, waits, mailboxes, memory, tables, binaries, os, system],
+    Keys = [seconds, samples, waits, standing, mailboxes, memory, tables, binaries, os, system],
     maps:from_list(
         [{node, Node}, {engine, Engine}, {span_us, span(Us, Evidence)},
             {seen, [Key || Key <- Keys, is_map_key(Key, Evidence)]}] ++

@@ -1,0 +1,160 @@
+%% Rules of the doctor on nodes where nothing is busy and processes wait: what is just short of each
+%% threshold and what has just reached it, what is told, and the healthy things that look alike.
+-module(flame_prof_doctor_stalls_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-define(S, 1000000).
+
+edges_test_() ->
+    [{lists:flatten(io_lib:format("~s: ~s: ~w", [Rule, What, Value])),
+            ?_assertEqual(Expected, severity(Rule, Of(Value)))}
+     || {What, Rule, Of, Rows} <- rows(), {Value, Expected} <- Rows].
+
+rows() ->
+    Tag = fun(Name) -> unanswered(9, 2000, #{tag => {tuple, Name, 2}}) end,
+    [{"waiting", unanswered, fun(N) -> unanswered(N, 2000, #{}) end,
+            [{2, none}, {3, note}, {7, note}, {8, warning}]},
+        {"for so long", unanswered, fun(Ms) -> unanswered(9, Ms, #{}) end, from(2000)},
+        {"messages of the server", unanswered, fun(N) -> server(unanswered(9, 2000, #{}),
+            #{message_queue_len => N}) end, [{0, warning}, {1, none}]},
+        {"work of the server", unanswered, fun(Does) -> server(unanswered(9, 2000, #{}), Does) end,
+            [{#{serves => #{}}, none}, {#{status => running}, none}]},
+        {"it waits for a port", unanswered, fun(How) ->
+            #{waits := #{roots := [Root]} = Look} = Of = unanswered(9, 2000, #{}),
+            Of#{waits := Look#{roots := [Root#{waits => #{how => How, to => How}}]}} end,
+            [{port, none}]},
+        %% Consumers, long polls and subscribers have nothing to do; others may have.
+        {"what is asked for", unanswered, Tag, [{checkout, warning}, {get_connection, warning},
+            {take_member, warning}, {next_job, none}, {poll, none}, {subscribe, none},
+            {quote, none}, {relock, none}]},
+        {"callers with messages", unanswered, fun(N) -> with_messages(N, 1) end,
+            [{2, none}, {3, note}, {8, warning}]},
+        {"messages of a caller", unanswered, fun(N) -> with_messages(8, N) end,
+            [{0, none}, {1, warning}]},
+        {"callers that others wait for", unanswered, fun(N) ->
+            #{waits := #{edges := Edges} = Look} = Of = unanswered(9, 2000, quote()),
+            Of#{waits := Look#{edges := Edges ++ [edge(50 + I, 10 + I, 9) || I <- seq(N)]}} end,
+            [{2, none}, {3, note}]},
+        {"waiting", unanswered_locks, fun(N) -> locks(N, 1000) end,
+            [{2, none}, {3, note}, {7, note}, {8, warning}]},
+        {"in the mean", unanswered_locks, fun(N) -> locks(16, N) end,
+            [{187, none}, {188, note}, {499, note}, {500, warning}]}].
+
+seq(N) -> lists:seq(1, N).
+from(N) -> [{N - 1, none}, {N, warning}].
+
+find(Rule, Evidence) ->
+    Module = list_to_atom("flame_prof_doctor_" ++ atom_to_list(Rule)),
+    Module:find(Evidence, maps:from_list([{N, Default} || {N, Default, _} <- Module:thresholds()])).
+
+severity(Rule, Evidence) ->
+    case find(Rule, Evidence) of
+        {unseen, _} -> unseen;
+        [] -> none;
+        [Finding | _] -> maps:get(severity, doctor_finding:checked(Finding))
+    end.
+
+%% The finding has these parts in its text, and is about these processes first.
+told(Rule, Evidence, Names, Parts) ->
+    [#{title := Title, sentences := Said, processes := Of} = Finding | _] = find(Rule, Evidence),
+    _ = doctor_finding:checked(Finding),
+    Text = unicode:characters_to_binary([Title | Said]),
+    ?assertEqual(Names, lists:sublist([Name || #{name := Name} <- Of], length(Names))),
+    [?assertEqual({Part, true, Text}, {Part, string:find(Text, Part) =/= nomatch, Text})
+        || Part <- Parts],
+    maps:get(function, Finding, none).
+
+p(I) -> list_to_pid("<0." ++ integer_to_list(I) ++ ".0>").
+pid(I) -> iolist_to_binary(["<0.", integer_to_list(I), ".0>"]).
+
+evidence(More) ->
+    maps:merge(#{node => 'n@h', engine => native, span_us => 10 * ?S, unseen => #{}}, More).
+
+edge(From, To, Ms) ->
+    #{from => p(From), to => p(To), how => call, tag => {atom, checkout}, ref => {From, 0, 0},
+        site => {gen, do_call, 4}, since_ms => Ms}.
+
+%% Callers of an idle server.
+unanswered(N, Ms, More) ->
+    evidence(#{waits => #{engine => native, looks => 11,
+        edges => [maps:merge(edge(10 + I, 1, Ms), More) || I <- seq(N)],
+        roots => [#{process => p(1), direct => N, all => N, waiters => [], more => N}],
+        processes => #{p(1) => #{registered_name => pool, status => waiting,
+            message_queue_len => 0}}}}).
+
+server(#{waits := #{processes := Told} = Look} = Evidence, More) ->
+    #{waits := _} = Evidence#{waits := Look#{processes := Told#{p(1) :=
+        maps:merge(maps:get(p(1), Told), More)}}}.
+
+quote() -> #{tag => {tuple, quote, 2}}.
+
+with_messages(N, Messages) ->
+    #{waits := #{processes := Told} = Look} = Evidence = unanswered(9, 2000, quote()),
+    Evidence#{waits := Look#{processes := maps:merge(Told, maps:from_list([{p(10 + I), #{status =>
+        waiting, message_queue_len => Messages}} || I <- seq(N)]))}}.
+
+standing(Rows) ->
+    #{standing => #{left_out => 0, processes => [#{pid => p(I), name => Name, stack => Stack,
+        since_ms => Ms} || {I, Name, Stack, Ms} <- Rows]}}.
+
+%% Processes that are in one stack for so many of 1,000 samples.
+sampled(N, Frames, Weight, More) ->
+    maps:merge(evidence(#{samples => #{mode => processes, processes => [#{pid => pid(10 + I),
+        name => <<"caller">>, observations => 1000, first_us => 0, last_us => 10 * ?S,
+        waiting => 1000, running => 0, gc => 0, runnable => 0, other => 0,
+        queue_range => {0, 0, 0, 0}} || I <- seq(N)],
+        stacks => fun(_, Statuses) ->
+            [{[{F, erlang} || F <- Frames], Weight}
+                || lists:member(<<"waiting">>, Statuses)] end}}),
+        More).
+
+locks(N, Weight) ->
+    sampled(N, [<<"mnesia_locker:receive_wlocks/4">>, <<"shop:write/1">>], Weight, #{}).
+
+call() -> [<<"gen:do_call/4">>, <<"gen_server:call/3">>, <<"shop:request/1">>].
+
+an_idle_server_s_answers_test() ->
+    Evidence = maps:merge(unanswered(9, 9000, #{}), standing([{10 + I, <<>>, call(), 9000}
+        || I <- seq(9)] ++ [{2, <<"report">>, [<<"shop:fetch/1">>], 7500},
+            {3, <<"report_2">>, [<<"shop:fetch/1">>], 8000},
+            {4, <<"other">>, [<<"chat:loop/1">>], 9000}])),
+    ?assertEqual(<<"shop:fetch/1">>, told(unanswered, Evidence, [<<"pool">>, <<"report">>], [
+        <<"9 processes wait for answers of pool (<0.1.0>), which is idle">>,
+        <<"checkout, in shop:request/1, and one has waited for 9.0 s or more">>,
+        <<"report (<0.2.0>) and 1 more may have it: in shop:fetch/1, where nothing has moved for "
+            "7.5 s">>])).
+
+%% A pool monitors those who have what it gave out.
+those_that_it_monitors_are_named_first_test() ->
+    #{waits := Look} = Evidence = server(unanswered(9, 9000, #{}),
+        #{proc_lib_initial_call => {poolboy, init, 1}}),
+    Told = maps:from_list([{p(30 + I), #{status => waiting, stack => [{shop, forget, 1, []},
+        {shop, init, 1, []}]}} || I <- seq(10)]),
+    ?assertEqual(<<"shop:forget/1">>, told(unanswered, Evidence#{waits := Look#{monitored =>
+        #{p(1) => Told}}}, [<<"pool">>, <<>>], [<<"It is a pool of poolboy">>, <<"It monitors 10 "
+            "processes that do not wait for it and may have it: <0.31.0> and 9 more, in "
+            "shop:forget/1">>])),
+    told(unanswered, Evidence, [<<"pool">>], [<<"Who has what they wait for is not known">>]).
+
+who_has_a_lock_of_mnesia_test() ->
+    Lock = fun(I, Name) -> #{process => p(I), name => Name, table => <<"route">>,
+        lock => <<"read">>} end,
+    System = fun(First, Last) ->
+        #{system => {#{mnesia_locks => First}, #{mnesia_locks => Last}}} end,
+    Export = standing([{2, <<"export">>, [<<"shop:upload/1">>], 9000}]),
+    Of = fun(More) -> maps:merge(locks(9, 1000), maps:merge(Export, More)) end,
+    %% It has it at both looks; one that waits itself has a lock, too.
+    ?assertEqual(<<"shop:upload/1">>, told(unanswered_locks, Of(System([Lock(2, <<"export">>)],
+        [Lock(11, <<"caller">>), Lock(1, <<"new">>), Lock(2, <<"export">>)])), [<<"export">>],
+        [<<"9 processes wait for locks of mnesia">>, <<"export (<0.2.0>) has a read lock of the "
+            "table route, and is in shop:upload/1">>, <<"In the mean 9 of them">>])),
+    ?assertEqual(<<"shop:write/1">>, told(unanswered_locks, Of(#{}), [<<"caller">>],
+        [<<"Who has the locks is not known">>, <<"most in shop:write/1">>])).
+
+%% Those that are not sampled have stood still.
+who_was_not_sampled_is_seen_by_its_stack_test() ->
+    Rows = [{50 + I, <<>>, [<<"timer:sleep/1">>, <<"mnesia_tm:restart/9">>, <<"shop:write/1">>],
+        3000} || I <- seq(8)],
+    ?assertEqual(warning, severity(unanswered_locks, maps:merge(locks(0, 0), standing(Rows)))),
+    ?assertEqual(note, severity(unanswered_locks, maps:merge(locks(0, 0), standing(tl(Rows))))).
