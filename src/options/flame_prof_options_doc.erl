@@ -16,14 +16,9 @@ markdown() ->
         "`flame_prof:start/1,2` and `flame_prof:start_link/1,2` accept these options, the command\n"
         "line as `--set KEY=TERM`. Options in the environment of the application (`sys.config`)\n"
         "replace the defaults of every session.\n\n"
-        "An option that is missing, `undefined` or `nil` has its default. `start` returns an error\n"
-        "for an unknown option or an invalid value:\n\n"
-        "```\n"
-        "1> flame_prof:start(#{sample_interval => 0}).\n"
-        "{error,{bad_option,#{accepted => <<\"whole milliseconds from 1 to 60000\">>,\n"
-        "                     option => sample_interval,value => 0}}}\n"
-        "```\n\n"
-        "A mistake in the environment is `bad_env`, and is logged when the application starts.\n\n",
+        "An option that is missing, `undefined` or `nil` has its default. For an unknown option or\n"
+        "an invalid value `start` returns an error with the accepted values. A mistake in the\n"
+        "environment is logged when the application starts.\n\n",
         table(flame_prof_options:rows()),
         "\nWith `messages` a session of the native engine spawns\n"
         "[probes](safety.md#probes-of-waits) for less than a second.\n"
