@@ -58,6 +58,8 @@
     flame_prof_doctor_chain,
     flame_prof_doctor_unanswered,
     flame_prof_doctor_unanswered_locks,
+    flame_prof_doctor_stalled,
+    flame_prof_doctor_stalled_nodes,
     flame_prof_doctor_mailbox,
     flame_prof_doctor_selective_receive,
     flame_prof_doctor_lock,
@@ -89,6 +91,7 @@
     flame_prof_doctor_monitor_growth,
     flame_prof_doctor_code_growth,
     flame_prof_doctor_fragmentation,
+    flame_prof_doctor_programs_started,
     flame_prof_doctor_stolen_cpu,
     flame_prof_doctor_run_queue,
     flame_prof_doctor_losses

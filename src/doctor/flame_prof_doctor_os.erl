@@ -17,6 +17,7 @@
         own_us => integer(),
         programs_us => non_neg_integer(),
         programs => #{Name :: binary() => pos_integer()},
+        programs_met => non_neg_integer(),
         machine => #{busy_us := integer(), stolen_us := integer(), cpus := pos_integer()},
         rss => non_neg_integer(),
         available => non_neg_integer(),
@@ -28,7 +29,8 @@
         cpus_allowed => float()
     }.
 %% `wait_us': normal schedulers were ready to run, and had no CPU. `own_us': all threads of the
-%% process. `programs_us': programs that it has started, `programs' how often which of them was met.
+%% process. `programs_us': programs that it has started, `programs' how often which of them was met,
+%% `programs_met' how many of them were met.
 
 %% USER_HZ.
 -define(TICK_US, 10000).
@@ -38,9 +40,9 @@
 looks(UntilMs) ->
     case look() of
         {ok, First} ->
-            Programs = flame_prof_doctor_programs:until(UntilMs),
+            {Programs, Met} = flame_prof_doctor_programs:until(UntilMs),
             case look() of
-                {ok, Last} -> {ok, {First, Last#{programs => Programs}}};
+                {ok, Last} -> {ok, {First, Last#{programs => Programs, programs_met => Met}}};
                 {unseen, _} = Unseen -> Unseen
             end;
         {unseen, _} = Unseen -> Unseen

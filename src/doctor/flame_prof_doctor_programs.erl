@@ -29,18 +29,20 @@ time_us(Proc) ->
                 lists:sum([used_us(Proc, Pid) || Pid <- descendants(Proc, Children, ?MOST)])}
     end.
 
-%% @doc The names of programs that are met several times a second until then, and how often. Those
-%% that the VM starts without its helper are these of the beginning.
--spec until(UntilMs :: integer()) -> #{Name :: binary() => pos_integer()}.
+%% @doc The names of programs that are met several times a second until then, and how often; and how
+%% many programs they were. Those that the VM starts without its helper are these of the beginning.
+-spec until(UntilMs :: integer()) -> {#{Name :: binary() => pos_integer()}, non_neg_integer()}.
 until(UntilMs) -> until(children("/proc", "self"), UntilMs, #{}).
 
 until(Children, UntilMs, Met) ->
     Now = lists:foldl(
-        fun(Name, Map) -> maps:update_with(Name, fun(N) -> N + 1 end, 1, Map) end, Met,
-        names("/proc", Children)),
+        fun({Pid, Name}, Map) -> maps:update_with({Pid, Name}, fun(N) -> N + 1 end, 1, Map) end,
+        Met, programs("/proc", Children)),
     case UntilMs - erlang:monotonic_time(millisecond) of
         Left when Left =< 0 ->
-            Now;
+            Names = maps:groups_from_list(fun({{_, Name}, _}) -> Name end,
+                fun({_, N}) -> N end, maps:to_list(Now)),
+            {maps:map(fun(_, Times) -> lists:sum(Times) end, Names), map_size(Now)};
         Left ->
             ok = timer:sleep(min(Left, ?PAUSE_MS)),
             until(Children, UntilMs, Now)
@@ -48,12 +50,12 @@ until(Children, UntilMs, Met) ->
 
 %% @private The programs that live: one name for each.
 -spec seen(Proc :: string()) -> [binary()].
-seen(Proc) -> names(Proc, children(Proc, "self")).
+seen(Proc) -> [Name || {_, Name} <- programs(Proc, children(Proc, "self"))].
 
-names(_Proc, unknown) ->
+programs(_Proc, unknown) ->
     [];
-names(Proc, Children) ->
-    [Name || Pid <- descendants(Proc, Children, ?MOST),
+programs(Proc, Children) ->
+    [{Pid, Name} || Pid <- descendants(Proc, Children, ?MOST),
         Name <- [name(Proc, Pid)], Name =/= <<>>, Name =/= ?SETUP].
 
 descendants(_Proc, [], _Most) ->

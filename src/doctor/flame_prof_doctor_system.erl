@@ -29,6 +29,7 @@
         monitors => #{many := [{pid(), Count :: pos_integer(), Name :: binary()}],
             unknown := [pid()], left := non_neg_integer()},
         newest => #{Call :: binary() => pos_integer()},
+        pending => [node()],
         mnesia_locks => [#{process := pid(), name := binary(), table := binary(),
             lock := binary()}],
         port_owners => #{Owner :: binary() => #{pid() => [port(), ...]}}
@@ -40,7 +41,8 @@
 %% processes that the VM has suspended, by the function that was called; where connections have
 %% bytes. `monitors': about how many processes have that have 256 or more; `unknown' are those
 %% that could not be counted, of which `left' were too many. `newest': where
-%% the newest processes began, of at most 1,000; `mnesia_locks': of which tables processes
+%% the newest processes began, of at most 1,000; `pending': nodes to which connections are
+%% being set up; `mnesia_locks': of which tables processes
 %% have locks, where there are few; `port_owners': all ports by
 %% the names of their owners, an empty name for an owner without one; absent if there are too many
 %% ports.
@@ -75,7 +77,7 @@ look(Engine) ->
         {supervisors, fun supervisors/0}, {monitors, fun monitors/0}],
     Parts = [{handlers, fun handlers/0}, {ports, fun() -> ports(Engine) end},
         {connections, fun connections/0}, {files, fun files/0},
-        {mnesia_locks, fun() -> mnesia_locks(Engine) end},
+        {mnesia_locks, fun() -> mnesia_locks(Engine) end}, {pending, fun pending/0},
         {sockets, fun() -> sockets(Engine) end}
         | [Part || Part <- OfMemory, Native]],
     Self = self(),
@@ -146,6 +148,11 @@ connections() ->
         {queue_size, Queued} <- [erlang:port_info(Port, queue_size)],
         {output, Output} <- [erlang:port_info(Port, output)]
     ].
+
+%% By the table of net_kernel, whose rows have the node and the state first.
+pending() ->
+    [element(2, Row) || Row <- ets:tab2list(sys_dist), element(1, Row) =:= connection,
+        element(4, Row) =/= up].
 
 %% Their registry is asked, which is OTP's own, and their counters, which need no answer. Where the
 %% module is not loaded there is no socket: it would stay in the node for our question.

@@ -9,9 +9,10 @@
 -type found() :: #{
     process := flame_prof_doctor_rule:process(),
     share := float(),
-    stacks := flame_prof_doctor_stacks:stacks()
+    stacks := flame_prof_doctor_stacks:stacks(),
+    since_ms => pos_integer()
 }.
-%% `share': of its time it waits there.
+%% `share': of its time it waits there. `since_ms': it has run nothing since then.
 
 %% @doc All that do so at all, those with the largest share first.
 -spec in([binary()], flame_prof_doctor_rule:evidence()) -> [found()].
@@ -42,8 +43,8 @@ sampled(Functions, Evidence) ->
 standing(Functions, #{standing := #{processes := Processes}}) ->
     [
         #{process => #{pid => flame_prof_doctor_waits:text(Pid), name => Name}, share => 1.0,
-            stacks => In}
-     || #{pid := Pid, name := Name, stack := Stack} <- Processes,
+            stacks => In, since_ms => Ms}
+     || #{pid := Pid, name := Name, stack := Stack, since_ms := Ms} <- Processes,
         In <- [flame_prof_doctor_stacks:anywhere([{frames(Stack), 1}], Functions)], In =/= []
     ];
 standing(_, _) ->
@@ -59,7 +60,7 @@ frames(Stack) -> with_root([{Function, erlang} || Function <- Stack]).
 with_root(Frames) -> Frames ++ [{<<"root">>, pseudo}].
 
 %% @doc The application's function that most of them wait in.
--spec function([found()]) -> binary().
+-spec function([#{stacks := flame_prof_doctor_stacks:stacks(), _ => _}]) -> binary().
 function(Found) ->
     flame_prof_doctor_stacks:caller([{with_root(Frames), Weight}
         || #{stacks := Stacks} <- Found, {Frames, Weight} <- Stacks], [<<"*">>]).

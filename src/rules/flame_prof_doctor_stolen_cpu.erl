@@ -87,6 +87,7 @@ finding(#{share := Share, cpus := Cpus, others := Others, started := Started} = 
             "The kernel counted this for each scheduler thread."
         ], S =/= ""],
         command => "flame_prof top --node NODE --by running",
+        caused_by => [programs],
         processes => [],
         numbers => maps:merge(Numbers, maps:from_list(
             lists:zip(lists:sublist([met_1, met_2, met_3], length(Met)), [N || {_, N} <- Met])))

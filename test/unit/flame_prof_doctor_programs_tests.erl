@@ -50,7 +50,7 @@ a_program_of_this_node_is_counted_and_named_test() ->
             Now >= Before + 200000
         end),
         Until = erlang:monotonic_time(millisecond),
-        ?assertMatch(#{<<"sh">> := 1}, flame_prof_doctor_programs:until(Until))
+        ?assertMatch({#{<<"sh">> := 1}, 1}, flame_prof_doctor_programs:until(Until))
     after _ = os:cmd("kill -9 " ++ integer_to_list(OsPid))
     end,
     receive {Port, {exit_status, _}} -> ok end,

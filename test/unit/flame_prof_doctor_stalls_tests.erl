@@ -39,7 +39,21 @@ rows() ->
         {"waiting", unanswered_locks, fun(N) -> locks(N, 1000) end,
             [{2, none}, {3, note}, {7, note}, {8, warning}]},
         {"in the mean", unanswered_locks, fun(N) -> locks(16, N) end,
-            [{187, none}, {188, note}, {499, note}, {500, warning}]}].
+            [{187, none}, {188, note}, {499, note}, {500, warning}]},
+        {"waiting", stalled, fun(N) -> stalled(N, <<"prim_inet:connect0/3">>) end,
+            [{1, none}, {2, note}, {7, note}, {8, warning}]},
+        {"one that takes long", stalled, fun(N) -> stalled(N, <<"os:get_data/6">>) end, from(8)},
+        %% These wait for others by design.
+        {"a place", stalled, fun(Place) -> stalled(9, Place) end,
+            [{<<"prim_inet:accept0/3">>, none}, {<<"prim_inet:recv0/3">>, none},
+            {<<"shop:loop/1">>, none}, {<<"inet_res:wait/1">>, warning}]},
+        {"for a node", stalled_nodes, fun(N) -> pending([there], [there], N) end,
+            [{0, note}, {2, note}, {3, warning}]},
+        {"all the time", stalled_nodes, fun({First, Last}) -> pending(First, Last, 9) end,
+            [{{[there], []}, none}, {{[], [there]}, none}, {{[here], [there]}, none}]},
+        {"met", programs_started, fun(N) -> programs(N, 3 * ?S) end, from(10)},
+        {"cpus", programs_started, fun(Us) -> programs(10, Us) end,
+            [{499999, none}, {500000, note}, {2499999, note}, {2500000, warning}]}].
 
 seq(N) -> lists:seq(1, N).
 from(N) -> [{N - 1, none}, {N, warning}].
@@ -112,6 +126,17 @@ sampled(N, Frames, Weight, More) ->
 locks(N, Weight) ->
     sampled(N, [<<"mnesia_locker:receive_wlocks/4">>, <<"shop:write/1">>], Weight, #{}).
 
+stalled(N, Place) ->
+    evidence(standing([{I, <<>>, [Place, <<"shop:sync/1">>], 2500 + I} || I <- seq(N)])).
+
+pending(First, Last, N) ->
+    evidence(#{system => {#{pending => First}, #{pending => Last}}, waits => #{looks => 11,
+        processes => #{}, edges => [(edge(10 + I, 1, 9))#{to := {db, there}} || I <- seq(N)]}}).
+
+programs(Met, Us) ->
+    evidence(#{os => {#{at_us => 0, programs_us => 7}, #{at_us => 10 * ?S, programs_us => 7 + Us,
+        programs_met => Met, programs => #{<<"sh">> => 3, <<"df">> => 9}}}}).
+
 call() -> [<<"gen:do_call/4">>, <<"gen_server:call/3">>, <<"shop:request/1">>].
 
 an_idle_server_s_answers_test() ->
@@ -158,3 +183,22 @@ who_was_not_sampled_is_seen_by_its_stack_test() ->
         3000} || I <- seq(8)],
     ?assertEqual(warning, severity(unanswered_locks, maps:merge(locks(0, 0), standing(Rows)))),
     ?assertEqual(note, severity(unanswered_locks, maps:merge(locks(0, 0), standing(tl(Rows))))).
+
+what_is_waited_for_and_where_test() ->
+    ?assertEqual(<<"shop:sync/1">>, told(stalled, stalled(9, <<"prim_inet:connect0/3">>), [<<>>],
+        [<<"9 processes wait for connections that are not accepted">>,
+        <<"<0.1.0> is one of them, in shop:sync/1">>, <<"None of them has run for 2.5 s or">>])),
+    %% A client that waits in its handshake waits in a connect, too.
+    told(stalled, evidence(standing([{I, <<>>, [<<"ssl_gen_statem:connect/8">>,
+        <<"gen_tcp:connect/4">>], 3000} || I <- seq(3)])), [<<>>], [<<"3 processes wait for T">>]),
+    told(stalled_nodes, pending([there], [there], 4), [], [<<"the connection to there is being ">>,
+        <<"4 processes wait for it">>]).
+
+who_starts_programs_test() ->
+    Of = fun(N) -> maps:merge(programs(12, 9 * ?S),
+        sampled(1, [<<"os:get_data/6">>, <<"shop:check/0">>], N, #{})) end,
+    Evidence = fun(N) -> maps:merge(Of(N), maps:with([os], programs(12, 9 * ?S))) end,
+    ?assertEqual(<<"shop:check/0">>, told(programs_started, Evidence(200), [<<"caller">>],
+        [<<"caller (<0.11.0>) starts programs all the time">>, <<"at least 12 programs were "
+            "started: df, sh">>, <<"They took 0.90 CPUs">>, <<"for 20 % of its time, in shop:check/0">>])),
+    ?assertEqual(none, told(programs_started, Evidence(199), [], [<<"the node starts">>])).

@@ -39,8 +39,8 @@ a_short_look_says_that_it_does_not_see_growth_test() ->
 portable(Us) ->
     Os = #{at_us => 0, rss => 1, available => 2, total => 3, machine => #{busy_us => 0,
         stolen_us => 0, cpus => 2}, own_us => 0, schedulers => #{threads => 2, run_us => 0,
-        wait_us => 0}},
-    System = #{handlers => [], ports => [], connections => [],
+        wait_us => 0}, programs_us => 0, programs_met => 0, programs => #{}},
+    System = #{handlers => [], ports => [], connections => [], pending => [],
         files => #{waiting => 0, schedulers => 10, calls => #{}}},
     Quiet = second(#{node_processes => 100, node_ports => 1, node_run_queue_sum => 0,
         node_run_queue_longest => 0, node_run_queue_shortest => 0, node_memory_ets => 1,
