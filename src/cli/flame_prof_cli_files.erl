@@ -111,11 +111,11 @@ with('slow-calls', Profile, Parsed) ->
         {{error, Reason}, _} -> failed(Reason)
     end;
 with(check, Profile, Parsed) ->
-    #{files := Files, warnings := Warnings} = Info = flame_prof_profile:info(Profile),
+    #{files := Files} = Info = flame_prof_profile:info(Profile),
     ok =
         case Parsed of
             #{json := true} -> json(Info);
-            _ -> put([[file(File) || File <- Files], totals(Info), [warning(W) || W <- Warnings]])
+            _ -> checked(Info)
         end,
     and_whole(ok, Files);
 with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
@@ -151,6 +151,29 @@ failed(Reason) ->
 
 %% check
 
+%% What is not a profile of any kind has no sample that could be damaged.
+checked(#{files := Files, warnings := Warnings} = Info) ->
+    Known = maps:from_list([{Path, Kind}
+        || #{path := Path} = File <- Files, {ok, Kind} <- [foreign(File)]]),
+    put([
+        [file(File, Known) || File <- Files],
+        totals(Info),
+        [warning(Warning) || {Path, _, _} = Warning <- Warnings, not is_map_key(Path, Known)]
+    ]).
+
+foreign(#{path := Path, dialect := none} = File) ->
+    case flame_prof_file_losses:is_whole(File) of
+        true -> unknown;
+        false -> flame_prof_foreign_file:kind(Path)
+    end;
+foreign(_File) ->
+    unknown.
+
+file(#{path := Path}, Known) when is_map_key(Path, Known) ->
+    [Path, ": ", flame_prof_cli_out:bold("no profile"), "\n  ", maps:get(Path, Known), "\n"];
+file(File, _Known) ->
+    file(File).
+
 file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
     #{bytes := Bytes, text := Text, samples := Samples, observations := All, bad := Bad} = File,
     #{first_us := First, last_us := Last, cut_off := CutOff, damaged := Damaged} = File,
@@ -171,8 +194,6 @@ file(#{path := Path, dialect := Dialect, compression := Compression} = File) ->
             || Damaged > 0],
         [["  lost: ", grouped(Lost), " bytes of text of these frames\n"] || Lost > 0],
         [["  lost: ", grouped(Events), " event", plural(Events), ", as perf says\n"] || Events > 0],
-        [["  ", flame_prof_foreign_file:name(Path), "\n"]
-            || Dialect =:= none, not flame_prof_file_losses:is_whole(File)],
         [["  the session missed: ", Part, "\n"] || Part <- flame_prof_file_losses:counted(File)]
     ].
 

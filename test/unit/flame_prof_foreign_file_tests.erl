@@ -4,31 +4,41 @@
 -include_lib("eunit/include/eunit.hrl").
 
 each_kind_of_file_is_named_test_() ->
-    [{Expected, fun() ->
+    [{lists:flatten(io_lib:format("~w ~ts", [N, Expected])), fun() ->
         text_file:with(Bytes, fun(File) ->
             Name = flame_prof_foreign_file:name(File),
-            ?assertMatch({match, _}, re:run(Name, Expected)),
+            ?assertMatch({match, _}, re:run(Name, ["^it ", Expected])),
             Reason = <<"no sample of it can be read: ", Name/binary>>,
             ?assertMatch({error, {file, #{reason := Reason}}}, flame_prof_tree:report(File, #{}))
         end)
     end}
-     || {Bytes, Expected} <- [
-            {["PERFILE2", <<0:8000>>], "^it is a recording of perf: `perf script -i FILE"},
-            {unicode:characters_to_binary("\x{feff}beam 1/1 [000] 1.000001: e:\n", unicode,
-                {utf16, little}), "^it is UTF-16: `iconv "},
-            {zlib:gzip(<<16#0a, 4, 16#08, 1, 16#10, 2, 16#12, 0>>), "^it is a profile of pprof"},
-            {"main;a;b 3\nmain;a 4\n", "^it has collapsed stacks, which have no times"},
-            {"{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"}\n",
-                "^it is a profile of speedscope"},
-            {"{\"meta\":{\"version\":27},\"threads\":[]}\n", "the Firefox Profiler"},
-            {"{\"traceEvents\":[{\"ph\":\"X\"}]}\n", "^it is a trace of Chrome"},
-            {"[{\"a\":1}]\n", "^it is JSON"},
-            {"<!DOCTYPE html>\n<html></html>\n", "^it is a page"},
-            {"<?xml version=\"1.0\"?>\n<svg></svg>\n", "^it is a page"},
-            {"java 12 cycles:\n\t    7f89e341d84f write+0x4f (/usr/lib/libc.so)\n\n",
-                "^it has stacks without times: `perf script -F comm,"},
-            {"Dear all,\n\nno samples.\n", "^it is no profile, or damaged$"},
-            {<<0:8000>>, "^it is no profile, or damaged$"}]].
+     || {Expected, Files} <- [
+            {"is a recording of perf: `perf script -i FILE", [["PERFILE2", <<0:8000>>]]},
+            {"is a recording of simpleperf: `report_sample.py'", [["SIMPLEPERF", <<1, 0>>]]},
+            {"is UTF-16: `iconv ", [unicode:characters_to_binary("\x{feff}beam 1/1 [000] 1.00",
+                unicode, {utf16, Order}) || Order <- [little, big]]},
+            {"is a profile of pprof", [zlib:gzip(<<16#0a, 4, 16#08, 1, 16#10, 2, 16#12, 0>>)]},
+            {"is a ZIP archive", [["PK", <<3, 4, 0:800>>]]},
+            {"is a crash dump of a VM: `cdv'", ["=erl_crash_dump:0.5\nSat Nov 28\n"]},
+            {"is an analysis of fprof", ["%% Analysis results:\n{  analysis_options,\n"]},
+            {"has collapsed stacks, which have no times", ["main;a;b 3\nmain;a 4\n", "a;b 1",
+                "# of eflame\n<0.9.0>;a b:c/1 3.5 4.\r\n"]},
+            {"is a profile of speedscope",
+                ["{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\"}\n"]},
+            {"is a profile of the Firefox Profiler", ["{\"meta\":{\"version\":27}}\n"]},
+            {"is a trace of Chrome", ["{\"traceEvents\":[{\"ph\":\"X\"}]}\n"]},
+            {"is JSON", ["[{\"a\":1}]\n"]},
+            {"is a page", ["<!DOCTYPE html>\n<html></html>\n", "<?xml version=\"1.0\"?>\n"]},
+            {"has stacks without times: `perf script -F comm,", [["java 12 cycles:\n", frame()]]},
+            {"has stacks without commands and threads: `perf script -F comm,",
+                [["12/13 1.000001: cycles: \n", frame()]]},
+            {"has times without stacks: `perf script -F comm,",
+                ["java 12 1.000001:          1 cycles: \njava 12 1.000002: cycles: \n"]},
+            {"is no profile, or damaged$", ["Dear all,\n\nno samples.\n", <<0:8000>>,
+                ["java 12 1.000001: cycles: \n\t??\n", frame()]]}],
+        {N, Bytes} <- lists:zip(lists:seq(1, length(Files)), Files)].
+
+frame() -> "\t    7f89e341d84f write+0x4f (/usr/lib/libc.so)\n\n".
 
 what_cannot_be_read_is_no_profile_test() ->
     ?assertEqual(<<"it is no profile, or damaged">>, flame_prof_foreign_file:name("/nowhere/x")).
