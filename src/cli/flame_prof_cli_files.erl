@@ -77,13 +77,17 @@ told(Command, Profile, Parsed) ->
             failed(Reason);
         ok ->
             Done = with(Command, Profile, Parsed),
-            lists:foreach(fun flame_prof_cli_out:say/1, losses(Command, Info)),
+            lists:foreach(fun flame_prof_cli_out:say/1, losses(Command, Info, Parsed)),
             and_whole(Done, Files)
     end.
 
 %% The table of `hot' has the rest.
-losses(hot, Info) -> flame_prof_file_losses:texts(Info) -- flame_prof_file_losses:events(Info);
-losses(_Command, Info) -> flame_prof_file_losses:texts(Info).
+losses(hot, Info, _Parsed) ->
+    flame_prof_file_losses:texts(Info) -- flame_prof_file_losses:events(Info);
+losses(export, Info, Parsed) when not is_map_key(by, Parsed) ->
+    flame_prof_file_losses:texts(Info) ++ flame_prof_file_losses:periods(Info);
+losses(_Command, Info, _Parsed) ->
+    flame_prof_file_losses:texts(Info).
 
 and_whole(ok, Files) ->
     case lists:all(fun flame_prof_file_losses:is_whole/1, Files) of
@@ -210,17 +214,15 @@ time(Us) ->
         {time_designator, $\s}]).
 
 totals(#{stacks := Stacks, metrics := Metrics, is_ordered := IsOrdered} = Info) ->
-    #{processes := Processes, periods_differ := PeriodsDiffer} = Info,
-    IsOfAllocations = flame_prof_query:is_of_allocations(Info),
+    #{processes := Processes} = Info,
     [
         [grouped(Processes), " process", [["es"] || Processes =/= 1], ", "],
         [grouped(Stacks), " stack", plural(Stacks), ", "],
         [grouped(length(Metrics)), " metric", plural(length(Metrics)), "\n"],
-        [[Note, "\n"] || Note <- flame_prof_file_losses:events(Info)],
-        ["periods differ: hot and export weigh each sample as one, and with --by period as its period\n"
-            || PeriodsDiffer, not IsOfAllocations],
+        [[Note, "\n"] || Note <- flame_prof_file_losses:events(Info)
+            ++ flame_prof_file_losses:periods(Info)],
         ["they tell who allocates: a sample weighs words of 8 bytes\n"
-            || IsOfAllocations],
+            || flame_prof_query:is_of_allocations(Info)],
         ["times go back in it: some tools want them in order\n" || not IsOrdered]
     ].
 

@@ -2,7 +2,7 @@
 %% them missed.
 -module(flame_prof_file_losses).
 
--export([read/3, refused/1, is_whole/1, texts/1, counted/1, events/1]).
+-export([read/3, refused/1, is_whole/1, texts/1, counted/1, events/1, periods/1]).
 
 -import(flame_prof_text, [grouped/1, plural/1]).
 
@@ -87,12 +87,23 @@ events(#{event := all, event_samples := Samples}) when map_size(Samples) > 1 ->
 events(#{event := Event, event_samples := Samples, left_out := LeftOut}) when LeftOut > 0 ->
     Others = [Other || {Name, N} = Other <- maps:to_list(Samples), Name =/= Event, N > 0],
     Count = maps:get(Event, Samples),
-    [["only ", grouped(Count), " sample", plural(Count), " of the event ", Event, " are read, and not ",
-        lists:join(", ", [of_event(One) || One <- Others]), ": `event' chooses another one"]];
+    [["only ", grouped(Count), " sample", plural(Count), " of the event ", Event,
+        case Count of 1 -> " is"; _ -> " are" end,
+        " read; the option event selects another one, or all: ",
+        lists:join(", ", [of_event(One) || One <- Others])]];
 events(#{}) ->
     [].
 
 of_event({Name, Samples}) -> [grouped(Samples), " of ", Name].
+
+%% @doc Whether each sample counts as one although perf gives it a period of its own, as it does
+%% with cycles and page faults.
+-spec periods(#{atom() => term()}) -> [unicode:chardata()].
+periods(#{periods_differ := true} = Info) ->
+    ["periods differ: a sample is weighed as one, with the option by period as its period"
+        || not flame_prof_query:is_of_allocations(Info)];
+periods(#{}) ->
+    [].
 
 %% @doc What one file's session had missed until the end of the file; empty: nothing.
 -spec counted(flame_prof_profile:file()) -> [unicode:chardata()].

@@ -140,7 +140,8 @@
 %% kept, what was garbage, and what is not known to be either. Of a
 %% metric that also falls, the tree has growth and release apart, and functions and processes
 %% are those that grew: their shares are shares of `growth', which is `weight' elsewhere. `notes'
-%% say which event is shown, if the files have several.
+%% say which event is shown, if the files have several, and whether periods differ that are not
+%% used.
 
 -define(DETAILS, 3).
 -define(CHILDREN, 15).
@@ -244,7 +245,8 @@ report_of(Info, [Stacks, Statuses, Sums | Messages], Options) ->
         more_messages => MoreMessages,
         chains => maps:get(chains, Options),
         notes => [unicode:characters_to_binary(Note)
-            || Note <- flame_prof_file_losses:events(Info)]
+            || Note <- flame_prof_file_losses:events(Info)
+                ++ [Note || By =:= samples, Note <- flame_prof_file_losses:periods(Info)]]
     }.
 
 weight(Rows) -> lists:sum([Weight || {_, _, _, Weight, _} <- Rows]).

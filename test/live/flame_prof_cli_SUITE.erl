@@ -234,11 +234,12 @@ exports_go_to_files_and_pipes(Config) ->
 %% perf.txt has four events, and periods.
 of_several_events_one_is_read(_) ->
     expect([{0, ["check", corpus("perf.txt")],
-            ["^  2 samples, ", "^only 2 samples of the event cpu-clock:pppH are read, and not "]},
+            ["^  2 samples, ", "^only 2 samples of the event cpu-clock:pppH are read; "]},
         {0, ["check", corpus("perf.txt"), "--event", "all"],
-            ["^  6 samples, ", "^samples of different events are added up: ",
-            "^periods differ: hot and export weigh each sample as one, and with --by period "]},
+            ["^  6 samples, ", "^samples of different events are added up: ", "^periods differ: "]},
         {0, ["hot", corpus("perf.txt"), "--event", "cycles"], ["^2 of 2 samples active"]},
+        {0, ["export", corpus("perf.txt"), "--event", "all", "--as", "collapsed", "--output", "-"],
+            ["^flame_prof: periods differ: "]},
         {2, ["hot", corpus("perf.txt"), "--event", "faults"],
             ["--event: no sample of faults; it takes first, all, or an event of "
             "these files: cpu-clock:pppH, "]}]).

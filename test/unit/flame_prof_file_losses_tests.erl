@@ -51,9 +51,9 @@ of_two_events_one_is_shown_and_both_are_named_test() ->
             #{samples := Samples} = Info = flame_prof_profile:info(Profile),
             {Samples, [iolist_to_binary(Line) || Line <- flame_prof_file_losses:texts(Info)]}
         end,
-        ?assertEqual({2, [<<"only 2 samples of the event cycles are read, and not 1 of "
-            "instructions:u: `event' chooses another one">>]}, Shown(#{})),
-        ?assertMatch({1, [<<"only 1 sample of the event instructions:u are", _/binary>>]},
+        ?assertEqual({2, [<<"only 2 samples of the event cycles are read; the option event selects "
+            "another one, or all: 1 of instructions:u">>]}, Shown(#{})),
+        ?assertMatch({1, [<<"only 1 sample of the event instructions:u is read; ", _/binary>>]},
             Shown(#{event => "instructions:u"})),
         ?assertEqual({3, [<<"samples of different events are added up: 2 of cycles, 1 of "
             "instructions:u">>]}, Shown(#{event => all})),
@@ -72,6 +72,16 @@ of_two_events_one_is_shown_and_both_are_named_test() ->
         ?assertEqual([], texts([File])),
         ?assertMatch({ok, #{notes := []}}, flame_prof_tree:report(File, #{}))
     end).
+
+%% As those of cycles do; those of cpu-clock are all the same. No number of a metric is one.
+periods_that_differ_and_are_not_used_are_noted_test() ->
+    Text = fun(Periods) -> [io_lib:format("a 1 1.00000~b: ~b e: \n\tff main (a)\n\n", [N, Period])
+        || {N, Period} <- lists:zip(lists:seq(1, length(Periods)), Periods)] end,
+    [?assertMatch({_, {ok, #{notes := Notes}}}, {Periods, with_file("p.txt", Text(Periods),
+        fun(File) -> flame_prof_tree:report(File, Options) end)})
+     || {Periods, Options, Notes} <- [{[7, 1, 7], #{}, [<<"periods differ: a sample is weighed as "
+            "one, with the option by period as its period">>]},
+        {[7, 1, 7], #{by => period}, []}, {[7, 7], #{}, []}]].
 
 what_perf_could_not_record_is_told_test() ->
     Text = "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: PERF_RECORD_LOST lost 1200\n",
