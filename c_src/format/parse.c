@@ -461,11 +461,16 @@ static enum fp_dialect dialect_of(const struct fp_scan_piece *piece, const struc
     return header->dialect;
 }
 
-/* Others leave out the empty line behind the last sample, or an editor does: a whole line is the
- * end of a stack. A cut between two lines does not show. */
+/* Others leave out the empty line behind the last sample, or an editor does with its line end, too:
+ * a whole line is the end of a stack. A cut between two lines does not show. */
 static bool is_whole(const struct fp_scan_piece *piece)
 {
-    return piece->is_ended || (piece->is_last && piece->stack.at[piece->stack.size - 1] == '\n');
+    const char *begin = piece->stack.at, *end = begin + piece->stack.size;
+    const char *line = memrchr(begin, '\n', piece->stack.size);
+
+    line = behind_blanks(line == NULL ? begin : line + 1, end);
+    return piece->is_ended ||
+           (piece->is_last && (line == end || (end[-1] == ')' && fp_is_frame(between(line, end)))));
 }
 
 /* Without a call chain the frame is on the header's line. What is no frame there is the text of a

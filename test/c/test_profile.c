@@ -111,8 +111,10 @@ static const struct reading {
     {"the last sample of perf may lack its empty line, as an editor takes it away", NULL,
      "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: cycles: \n\tff main (a)\n",
      "1000001 a 1 [] 1 main@a\n1000002 a 1 [] 1 main@a\n", NULL, FP_PERF, 0},
+    {"and the line end of its last frame", NULL, "a 1 1.000002: cycles: \n\tff main (a)",
+     "1000002 a 1 [] 1 main@a\n", NULL, FP_PERF, 0},
     {"half a line is no last sample", NULL,
-     "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: cycles: \n\tff main (a)",
+     "a 1 1.000001: cycles: \n\tff main (a)\n\na 1 1.000002: cycles: \n\tff main()",
      "1000001 a 1 [] 1 main@a\n", NULL, FP_PERF, 1},
     {"what perf prints beside samples is no damage", NULL,
      "Warning:\nPID/TID switch overflow detected in aux stream\n"
