@@ -206,6 +206,7 @@ shown(Text) when is_binary(Text), byte_size(Text) > 0 ->
 shown(Term) ->
     io_lib:format("~0tP", [Term, ?DEPTH], [{chars_limit, ?VALUE_CHARS}]).
 
+name(File) when File =:= ""; File =:= <<>> -> "\"\"";
 name(File) when is_binary(File) ->
     case unicode:characters_to_binary(File) of
         Text when is_binary(Text) -> Text;

@@ -190,7 +190,12 @@ an_argument_that_is_no_text_is_told(_Config) ->
         ?assertEqual({2, <<"flame_prof: the argument that begins with \"/tmp/caf\" is not UTF-8 "
             "text: names of files and nodes have to be\n">>},
             {Status, Text})
-    end || Command <- ["attach nobody@nohost --output", "hot"]].
+    end || Command <- ["attach nobody@nohost --output", "hot"]],
+    %% There Erlang would not end.
+    [{Status, Text} = shell(["d=$(mktemp -d); mkdir \"$d\"/$'caf", Bytes, "'; cd \"$d\"/caf*; ",
+        script(), " --version 2>&1; s=$?; rm -r \"$d\"; exit $s"])
+     || {Bytes, Status, Text} <- [{"\\xe9", 1, <<"flame_prof: the name of the current folder is not "
+            "UTF-8 text: Erlang does not start there\n">>}, {"\\xc3\\xa9 +", 0, <<"0.1.0\n">>}]].
 
 a_reader_that_goes_away_is_no_error(_) ->
     Files = lists:join(" ", lists:duplicate(100, corpus("damaged.log"))),

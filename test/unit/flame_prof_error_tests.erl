@@ -40,6 +40,7 @@ every_class_has_its_sentence_test_() ->
             {{memory, #{reason => <<"too much">>}}, <<"too much">>},
             {{memory, #{file => "a", reason => <<"too much">>}}, <<"a: too much">>},
             {{file, #{file => "/a", reason => enoent}}, <<"/a: no such file or directory">>},
+            {{file, #{file => "", reason => <<"no name">>}}, <<"\"\": no name">>},
             {{file, #{file => <<"/a">>, reason => <<"cut off">>, lost => 12}},
                 <<"/a: cut off; 12 samples were lost">>},
             {{no_files, #{}}, <<"no files were given">>},
