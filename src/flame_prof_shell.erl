@@ -73,34 +73,11 @@ seen(Module, files, Given, [{text, _}] = Forms) ->
 seen(Module, there, #{node := Node} = Given, Forms) when
     is_atom(Node), Node =/= node(), Node =/= undefined, Node =/= nil
 ->
-    case net_kernel:connect_node(Node) of
-        true ->
-            there(Module, Node, Given, Forms);
-        _ ->
-            {error, {node, #{node => Node, reason => <<"this node cannot connect to it">>}}}
-    end;
+    flame_prof_lending:with(Node, flame_prof_look:lent(Module), fun() ->
+        asked(Module, Node, Given, Forms)
+    end);
 seen(Module, _Runs, Given, Forms) ->
     flame_prof_look:seen(Module, Given, Forms).
-
-there(Module, Node, Given, Forms) ->
-    Ask = fun() -> asked(Module, Node, Given, Forms) end,
-    case flame_prof_remote:lacks(Node, Module, ?CALL_MS) of
-        {ok, false} -> Ask();
-        {ok, true} -> lent(Module, Node, Ask);
-        {error, _} = Error -> Error
-    end.
-
-lent(Module, Node, Ask) ->
-    {Without, Modules} = flame_prof_look:lent(Module),
-    case flame_prof_attach:open(Node, Without, {look, Modules}) of
-        {ok, Agent} ->
-            try Ask()
-            after
-                _ = flame_prof_attach:close(Agent)
-            end;
-        {error, _} = Error ->
-            Error
-    end.
 
 asked(Module, Node, Given, Forms) ->
     Ms = ?CALL_MS + flame_prof_look:longest_ms(Module, Given),

@@ -35,32 +35,9 @@
 -define(FROM, "flame_prof_attached").
 %% Between two looks at a node that is not free.
 -define(PAUSE_MS, 200).
-%% Called from here, or as children of supervisors.
--define(ROOTS, [
-    ?AGENT,
-    flame_prof_info,
-    flame_prof_sup,
-    flame_prof_doctor_evidence,
-    flame_prof_triggers,
-    flame_prof_remote_sampler,
-    flame_prof_pstack,
-    flame_prof_mailbox,
-    flame_prof_memory,
-    flame_prof_tables,
-    flame_prof_xray,
-    flame_prof_binaries,
-    flame_prof_waits_part,
-    flame_prof_top_sampler,
-    flame_prof_recording,
-    flame_prof_latency,
-    flame_prof_allocations,
-    flame_prof_allocations_text,
-    flame_prof_mfa,
-    flame_prof_trace,
-    flame_prof_trace_format,
-    flame_prof_waits,
-    flame_prof_look
-]).
+%% Called from here, or as children of supervisors, beside those of looks.
+-define(ROOTS, [?AGENT, flame_prof_info, flame_prof_sup, flame_prof_triggers,
+    flame_prof_remote_sampler, flame_prof_recording]).
 
 %% What the agent calls where it starts no session.
 -define(AGENT_CALLS, [flame_prof_agent_library, flame_prof_error, flame_prof_schedulers,
@@ -226,7 +203,8 @@ heartbeat(Agent) ->
 lent_modules({look, Modules}) ->
     lent_modules(Modules ++ ?AGENT_CALLS, [?AGENT]);
 lent_modules(_Command) ->
-    lent_modules(?ROOTS, []).
+    Looks = [flame_prof_look:lent(Look) || Look <- flame_prof_look:modules()],
+    lent_modules(?ROOTS ++ lists:append([Modules || {_, Modules} <- Looks]), []).
 
 lent_modules(Roots, NotFollowed) ->
     Known = [{Module, object_code(Module)} || Module <- [flame_prof | NotFollowed]],

@@ -54,6 +54,7 @@ ask(Node, Lent, MayLack) ->
 %% As a person calls it: a look by its first module.
 command({look, [Module | _]}) -> command(Module);
 command(flame_prof_top_sampler) -> top;
+command(flame_prof_blame_session) -> blame;
 command(Module) -> list_to_atom(lists:last(string:split(atom_to_list(Module), "flame_prof_"))).
 
 asked(_Node, _Command, _MayLack, ok) ->
@@ -87,9 +88,12 @@ needed(What) -> What.
 -spec needs(command(), library | bare) -> needs().
 needs(Command, Library) -> taken(kind(Command), Library).
 
-%% One look is lent what it calls; the others are lent everything. A doctor and an attach have
-%% a session, too.
-kind(Command) when Command =:= doctor; Command =:= attach; Command =:= mcp -> session;
+%% One look is lent what it calls; the others are lent everything. A doctor, an attach and a blame
+%% have a session, too.
+kind(Command) when
+    Command =:= doctor; Command =:= attach; Command =:= mcp; Command =:= blame
+->
+    session;
 kind(Command) when
     Command =:= top; Command =:= latency; Command =:= allocations; Command =:= trace
 ->

@@ -81,7 +81,8 @@ do(Command, Parsed) when Command =:= top; Command =:= info; Command =:= start; C
 ->
     flame_prof_cli_nodes:do(Command, Parsed);
 do(Command, Parsed) ->
-    flame_prof_cli_looks:do(Command, Parsed).
+    {ok, Look} = flame_prof_cli_look_options:module(Command),
+    flame_prof_cli_looks:do(Look, Parsed).
 
 version() ->
     _ = application:load(flame_prof),

@@ -14,7 +14,7 @@
 -spec do(flame_prof_cli_args:parsed()) -> ok | interrupted | flame_prof_cli_args:failure().
 do(#{json := true, collapsed := true}) ->
     {error, {usage, "--json and --collapsed: one of them"}};
-do(#{arguments := [Name]} = Parsed) ->
+do(#{node := [Name]} = Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
@@ -26,11 +26,9 @@ do(#{arguments := [Name]} = Parsed) ->
 
 measured(Node, Parsed) ->
     Ms = maps:get(for, Parsed, ?FOR_MS),
-    Options = maps:from_list(
-        [{bytes, Bytes} || #{bytes := Bytes} <- [Parsed]] ++
-            [{long_gc_us, 1000 * Long} || #{long_gc := Long} <- [Parsed]] ++
-            [{max_cpu_percent, Percent} || #{max_cpu := Percent} <- [Parsed]]),
-    Args = [Ms, Options#{owner => self()}],
+    Given = flame_prof_cli_look_options:given(flame_prof_allocations, Parsed),
+    Long = maps:from_list([{long_gc_us, 1000 * Longest} || #{long_gc := Longest} <- [Parsed]]),
+    Args = [Ms, (maps:merge(maps:remove(for, Given), Long))#{owner => self()}],
     Timeout = Ms + flame_prof_cli_nodes:timeout(Parsed),
     Command = self(),
     Caller = spawn_link(fun() -> Command ! {self(), call(Node, measure, Args, Timeout)} end),
@@ -85,7 +83,8 @@ format(#{collapsed := true}) -> {flame_prof_allocations_text, collapsed};
 format(_) -> {flame_prof_allocations, format}.
 
 told(Node, Json, #{json := true}) ->
-    put([flame_prof_json:encode(Json#{node => Node}), "\n"]);
+    put([flame_prof_json:encode(flame_prof_look:envelope(flame_prof_allocations, Node, Json)),
+        "\n"]);
 told(_Node, Lines, #{collapsed := true}) ->
     put(Lines);
 told(Node, Text, _Parsed) ->

@@ -167,7 +167,7 @@ seen(Node, Parsed) ->
         {ok, {Evidence, Files}} ->
             Diagnosis = flame_prof_doctor:diagnosed(Evidence, Files, Thresholds),
             Text = text(Diagnosis, Node),
-            {ok, #{text => unicode:characters_to_binary(Text), json => json(Diagnosis)}};
+            {ok, #{text => unicode:characters_to_binary(Text), json => json(Diagnosis, Node)}};
         {error, _} = Error ->
             Error
     end.
@@ -176,7 +176,9 @@ text(Diagnosis, Node) ->
     Named = #{node => atom_to_list(Node)},
     [atom_to_list(Node), "\n\n", flame_prof_doctor_text:format(Diagnosis, Named)].
 
-json(Diagnosis) -> flame_prof_json:encode(flame_prof_doctor:json(Diagnosis)).
+json(Diagnosis, Node) ->
+    Json = flame_prof_doctor:json(Diagnosis),
+    flame_prof_json:encode(flame_prof_look:envelope(flame_prof_doctor, Node, Json)).
 
 collected({ok, {Evidence, Files}}, Node, #{thresholds := Thresholds}, Parsed) ->
     ok = progress("judging"),
@@ -194,7 +196,7 @@ told(#{findings := Findings} = Diagnosis, Node, Parsed) ->
     ok = flame_prof_cli_out:progress_done(),
     ok = case Parsed of
         #{json := true} ->
-            put([json(Diagnosis), "\n"]);
+            put([json(Diagnosis, Node), "\n"]);
         _ when Node =:= none ->
             put(flame_prof_doctor:format(Diagnosis));
         _ ->

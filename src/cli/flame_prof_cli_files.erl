@@ -98,18 +98,15 @@ and_whole({error, _} = Error, _Files) ->
     Error.
 
 with(hot, Profile, Parsed) ->
-    Same = [by, idle, status, group_by, chains, top, min, depth],
-    Renamed = [{files, node} | [{K, K} || K <- Same]],
-    Options = maps:from_list([{To, maps:get(K, Parsed)}
-        || {K, To} <- Renamed, is_map_key(K, Parsed)]),
-    case flame_prof_tree:of_profile(Profile, Options) of
+    case flame_prof_tree:of_profile(Profile, options(flame_prof_tree, Parsed)) of
         {ok, Report} -> shown(Report, Parsed);
         {error, Reason} -> failed(Reason)
     end;
 with('slow-calls', Profile, Parsed) ->
-    Options = maps:merge(#{top => 20}, maps:with([ticks, top], Parsed)),
+    Options = maps:merge(#{top => 20}, options(flame_prof_slow_calls, Parsed)),
     case {flame_prof_slow_calls:found(Profile, Options), Parsed} of
-        {{ok, Found}, #{json := true}} -> json(flame_prof_slow_calls:json(Found));
+        {{ok, Found}, #{json := true}} ->
+            json(flame_prof_slow_calls, flame_prof_slow_calls:json(Found));
         {{ok, Found}, _} ->
             put(flame_prof_slow_calls:format(Found, flame_prof_cli_out:columns()));
         {{error, Reason}, _} -> failed(Reason)
@@ -123,15 +120,23 @@ with(check, Profile, Parsed) ->
         end,
     and_whole(ok, Files);
 with(export, Profile, #{as := Format, arguments := [First | _]} = Parsed) ->
-    Options = maps:with([by, group_by, levels, lines, chains, from, to, status,
+    Options = maps:with([by, group_by, lines, chains, from, to, status,
         process], Parsed),
     Path = maps:get(output, Parsed, First ++ extension(Format)),
     exported(Profile, Format, Path, Options, Parsed).
 
 shown(Report, #{json := true}) ->
-    json(Report);
+    json(flame_prof_tree, flame_prof_tree:json(Report));
 shown(Report, _) ->
     put(flame_prof_tree:format(Report, flame_prof_cli_out:columns(), "--idle")).
+
+%% The options of the reading were those of read/2.
+options(Look, Parsed) ->
+    Given = flame_prof_cli_look_options:given(Look, Parsed),
+    maps:without([files, max_memory, event], Given).
+
+json(Look, Json) ->
+    json(flame_prof_look:envelope(Look, none, Json)).
 
 json(Term) ->
     put([flame_prof_json:encode(Term), "\n"]).

@@ -12,14 +12,14 @@
 -define(FOR_MS, 10000).
 -define(LOOK_MS, 1000).
 %% The node ends it by itself so long after the command should have.
--define(GRACE_S, 5).
+-define(GRACE_MS, 5000).
 %% Of a measurement.
--define(SECONDS_MOST, 86400).
+-define(MOST_MS, 86400000).
 
 -spec do(flame_prof_cli_args:parsed()) -> ok | interrupted | flame_prof_cli_args:failure().
 do(#{json := true, prometheus := true}) ->
     {error, {usage, "--json and --prometheus: one of them"}};
-do(#{arguments := [Name | Functions]} = Parsed) ->
+do(#{node := [Name], arguments := Functions} = Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
@@ -46,10 +46,9 @@ parsed(Node, [Text | Texts], Functions, Parsed) ->
 
 started(Node, Functions, Parsed) ->
     Ms = maps:get(for, Parsed, ?FOR_MS),
-    Limits = maps:from_list([{Limit, maps:get(Option, Parsed)} || {Option, Limit} <-
-        [{max_cpu, max_cpu_percent}, {max_rate, max_events_per_second}, {max_calls, max_events}],
-        is_map_key(Option, Parsed)]),
-    Options = Limits#{owner => self(), seconds => seconds((Ms + 999) div 1000),
+    Given = flame_prof_cli_look_options:given(flame_prof_latency, Parsed),
+    Options = (maps:remove(functions, Given))#{owner => self(),
+        for => min(?MOST_MS, Ms + ?GRACE_MS),
         heatmap => maps:get(json, Parsed, false)},
     case call(Node, flame_prof_latency, start, [Functions, Options], Parsed) of
         {ok, Ref} ->
@@ -58,10 +57,6 @@ started(Node, Functions, Parsed) ->
         {error, _} = Error ->
             Error
     end.
-
-%% What is too long is refused as it was given.
-seconds(Seconds) when Seconds > ?SECONDS_MOST -> Seconds;
-seconds(Seconds) -> min(?SECONDS_MOST, Seconds + ?GRACE_S).
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
@@ -102,7 +97,7 @@ ended(Node, Ref, How, Parsed) ->
 
 told(Node, Answer, #{json := true}) ->
     Json = flame_prof_latency_text:json(Answer),
-    put([flame_prof_json:encode(Json#{node => Node}), "\n"]);
+    put([flame_prof_json:encode(flame_prof_look:envelope(flame_prof_latency, Node, Json)), "\n"]);
 told(_Node, Answer, #{prometheus := true}) ->
     put(flame_prof_latency_text:prometheus(Answer));
 told(Node, Answer, _Parsed) ->

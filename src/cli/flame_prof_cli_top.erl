@@ -2,14 +2,11 @@
 %% by single keys, elsewhere one table below the other.
 -module(flame_prof_cli_top).
 
--export([do/2, seen/3]).
+-export([do/2]).
 
 -import(flame_prof_cli_out, [put/1]).
 
 -define(EVERY_MS, 1000).
-%% An interval ends late where passes over all processes take long.
--define(LATE_MS, 60000).
--define(WIDTH, 120).
 -define(ROWS, 40).
 %% Without a terminal: a line for each process of a screen.
 -define(PLAIN_ROWS, 20).
@@ -47,47 +44,15 @@ watch(Nodes, Timeout, Parsed) ->
 started(Nodes, View, Timeout, Parsed) ->
     Options = View#{
         every_ms => every_ms(Parsed),
-        rows => max(?ROWS, maps:get(rows, Parsed, ?ROWS))
+        rows => max(?ROWS, maps:get(top, Parsed, ?ROWS))
     },
     flame_prof_remote:all(Nodes, flame_prof_top_sampler, start, [self(), Options], Timeout).
 
-every_ms(Parsed) -> max(100, maps:get(every, Parsed, ?EVERY_MS)).
-
-%% @doc The first table of a node that has flame_prof: both its forms.
--spec seen(node(), non_neg_integer(), flame_prof_cli_args:parsed()) ->
-    {ok, flame_prof_cli_looks:seen()} | {error, flame_prof:reason()}.
-seen(Node, Timeout, Parsed) ->
-    View = view(Parsed),
-    case started([Node], View, Timeout, Parsed) of
-        [{Node, {ok, {ok, Sampler}}}] ->
-            Monitor = monitor(process, Sampler),
-            Seen = first(Node, Sampler, Monitor, every_ms(Parsed) + ?LATE_MS),
-            true = demonitor(Monitor, [flush]),
-            ok = flame_prof_top_sampler:stop(Sampler),
-            tabled(Seen, View#{rows => maps:get(rows, Parsed, ?PLAIN_ROWS), width => ?WIDTH});
-        [{Node, {error, _} = Error}] ->
-            Error
-    end.
-
-first(Node, Sampler, Monitor, Ms) ->
-    receive
-        {flame_prof_top_sampler, Sampler, Table} -> {ok, Table};
-        {'DOWN', Monitor, process, Sampler, Reason} ->
-            Why = ["the table ended: ", flame_prof_error:exit_text(Reason)],
-            {error, {node, #{node => Node, reason => unicode:characters_to_binary(Why)}}}
-    after Ms -> {error, {timeout, #{ms => Ms}}}
-    end.
-
-tabled({ok, #{rows := Rows} = Table}, #{rows := Most} = View) ->
-    Shown = Table#{rows := lists:sublist(Rows, Most)},
-    Text = unicode:characters_to_binary(flame_prof_top:text([Shown], View)),
-    {ok, #{text => Text, json => flame_prof_json:encode(Shown)}};
-tabled({error, _} = Error, _View) ->
-    Error.
+every_ms(Parsed) -> maps:get(every, Parsed, ?EVERY_MS).
 
 view(Parsed) ->
     #{
-        by => maps:get(by, Parsed, maps:get(sort, Parsed, reductions)),
+        by => maps:get(by, Parsed, reductions),
         filter => unicode:characters_to_binary(maps:get(filter, Parsed, ""))
     }.
 
@@ -95,7 +60,7 @@ top(Samplers, View, Parsed) ->
     State = #top{
         samplers = Samplers,
         view = View,
-        rows = maps:get(rows, Parsed, auto),
+        rows = maps:get(top, Parsed, auto),
         left = maps:get(count, Parsed, infinity),
         json = maps:get(json, Parsed, false),
         keys = keys()
@@ -174,7 +139,8 @@ fewer(infinity) -> infinity;
 fewer(N) -> N - 1.
 
 draw(#top{tables = Tables, json = true}) ->
-    put([[flame_prof_json:encode(Table), "\n"] || Table <- maps:values(Tables)]);
+    put([[flame_prof_json:encode(flame_prof_look:envelope(flame_prof_top, Node, Table)), "\n"]
+        || {Node, Table} <- maps:to_list(Tables)]);
 draw(#top{tables = Tables} = State) ->
     case flame_prof_cli_out:is_terminal(out) of
         true ->

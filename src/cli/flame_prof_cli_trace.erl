@@ -7,7 +7,7 @@
 -define(EVERY_MS, 100).
 
 -spec do(flame_prof_cli_args:parsed()) -> ok | interrupted | flame_prof_cli_args:failure().
-do(#{arguments := [Name | Patterns]} = Parsed) ->
+do(#{node := [Name], arguments := Patterns} = Parsed) ->
     case flame_prof_remote:connect([Name], Parsed) of
         {ok, [Node]} ->
             Timeout = flame_prof_cli_nodes:timeout(Parsed),
@@ -42,13 +42,14 @@ to(Node, Patterns, Timeout, Parsed) ->
     end.
 
 started(Node, Patterns, Timeout, Parsed) ->
-    Args = [self(), Patterns, options(Parsed)],
-    case flame_prof_remote:call(Node, flame_prof_trace, start, Args, Timeout) of
-        {ok, {ok, Trace}} ->
+    Given = flame_prof_cli_look_options:given(flame_prof_trace, Parsed),
+    Args = [self(), Patterns, (maps:remove(patterns, Given))#{to => sent}],
+    Answer = flame_prof_remote:call(Node, flame_prof_trace, start, Args, Timeout),
+    case flame_prof_cli_nodes:outcome(Node, Answer) of
+        {ok, Trace} ->
             _ = [flame_prof_cli_out:say("traces, until its limits or Ctrl-C")
                 || flame_prof_cli_out:is_terminal(err)],
             {ok, Trace};
-        {ok, {error, _} = Error} -> Error;
         {error, _} = Error -> Error
     end.
 
@@ -105,14 +106,3 @@ stopped(Until) ->
     end.
 
 now_ms() -> erlang:monotonic_time(millisecond).
-
-options(Parsed) ->
-    Same = maps:with([rate, burst, depth, bytes, items, follow, first], Parsed),
-    maps:merge(Same, maps:from_list(
-        [{to, sent}]
-            ++ [{max_events, N} || #{events := N} <- [Parsed]]
-            ++ [{max_cpu_percent, N} || #{cpu := N} <- [Parsed]]
-            ++ [{max_seconds, (Ms + 999) div 1000} || #{for := Ms} <- [Parsed]]
-            ++ [{processes, processes(Names)} || #{process := Names} <- [Parsed]])).
-
-processes(Names) -> [unicode:characters_to_binary(Name) || Name <- string:lexemes(Names, ",")].

@@ -160,6 +160,7 @@ about() ->
         shows => "The tag atoms of requests and messages; no contents.",
         argument => {node, optional, "node()", "NODE"},
         runs => here,
+        lends => [flame_prof_doctor_evidence],
         assistant => #{
             title => "What is wrong with the node",
             tells => [

@@ -53,7 +53,7 @@
     for => pos_integer() | flame_prof_options:left_out(),
     node => node() | flame_prof_options:left_out()
 }.
-%% `for': milliseconds, 10 to 60000 (5000). `node': this one, or one that has flame_prof itself.
+%% `for': milliseconds, 10 to 60000 (5000).
 
 -type target() ::
     gc
@@ -104,12 +104,8 @@
 
 -define(MS_LEAST, 10).
 -define(MS_MOST, 60000).
-%% A second, of all schedulers.
--define(SAMPLES_MOST, 4000).
-%% Interval of the checks for schedulers that went online or offline: there is no event for it.
--define(SCHEDULERS_MS, 1000).
-%% The longest wait for the last samples to be written.
--define(CLOSE_MS, 30000).
+%% To write the last samples and to send them.
+-define(MORE_MS, 40000).
 %% Of the profile, whose samples are at most 240,000 of some 30 bytes, and their stacks.
 -define(MEMORY_MOST, 268435456).
 %% With fewer, shares are off by more than 10 points.
@@ -137,7 +133,8 @@
 -spec report(target(), pos_integer()) -> {ok, report()} | {error, flame_prof:reason()}.
 report(Target, Ms) ->
     case {wanted(Target), is_integer(Ms) andalso Ms >= ?MS_LEAST andalso Ms =< ?MS_MOST} of
-        {{ok, Wanted}, true} -> with_room(flame_prof_shortage:check(sampling), Wanted, Ms);
+        {{ok, Wanted}, true} ->
+            flame_prof_blame_session:with(Ms, fun(Files, About) -> read(Files, Wanted, About) end);
         {error, _} -> {error, refused(function, Target)};
         {_, false} -> {error, refused(ms, Ms)}
     end.
@@ -158,7 +155,8 @@ about() ->
             "and 4 MB a second in a temporary folder.",
         shows => "No terms.",
         argument => {function, required, "flame_prof_blame:target()", "FUNCTION"},
-        runs => there,
+        runs => here,
+        lends => [flame_prof_blame_session],
         library => needed,
         examples => ["blame shop@myhost gc", "blame shop@myhost ets:lookup/2 --for 3s"]
     }.
@@ -183,7 +181,19 @@ function(Function) ->
 
 %% @private
 -spec run(node(), map()) -> {ok, report()} | {error, flame_prof:reason()}.
-run(_Node, #{function := Function, for := Ms}) -> report(Function, Ms).
+run(Node, #{function := Function, for := Ms}) when Node =:= node() ->
+    report(Function, Ms);
+run(Node, #{function := Function, for := Ms}) ->
+    {ok, Wanted} = wanted(Function),
+    flame_prof_lending:with(Node, flame_prof_look:lent(?MODULE), fun() ->
+        case flame_prof_remote:call(Node, flame_prof_blame_session, record, [Ms], Ms + ?MORE_MS) of
+            {ok, {ok, {Files, About}}} ->
+                With = fun(Paths) -> read(Paths, Wanted, About) end,
+                flame_prof_temporary:with_files(Files, With);
+            {ok, {error, _} = Error} -> Error;
+            {error, _} = Error -> Error
+        end
+    end).
 
 %% @private
 -spec text(report(), pos_integer()) -> unicode:chardata().
@@ -232,106 +242,18 @@ wanted(_) ->
 mfa(Module, Function, Arity) ->
     unicode:characters_to_binary([atom_to_list(Module), ":", atom_to_list(Function), "/", Arity]).
 
-with_room(ok, Wanted, Ms) -> capture(Wanted, Ms);
-with_room({error, _} = Shortage, _Wanted, _Ms) -> Shortage.
-
-capture(Wanted, Ms) ->
-    case flame_prof_engine:capture() of
-        {ok, Known} ->
-            flame_prof_temporary:in_folder(fun(Directory, CallerMonitor) ->
-                session(Directory, CallerMonitor, Wanted, Ms, Known)
-            end);
-        {error, _} = Refusal ->
-            Refusal
-    end.
-
-%% Measuring.
-
-session(Directory, Monitor, Wanted, Ms, Known) ->
-    IntervalMs = interval_ms(erlang:system_info(schedulers_online)),
-    {ok, Options} = flame_prof_options:validate(#{
-        dir => Directory,
-        mode => schedulers,
-        %% Its length is bounded, and so is its rate.
-        cpu_budget => infinity,
-        max_total_bytes => infinity,
-        sample_interval => IntervalMs,
-        flush_interval => 10 * ?MS_MOST
-    }),
-    Config = flame_prof_config:session(native, Options, true, []),
-    case flame_prof_nif:session_start(Config) of
-        {ok, Ref} ->
-            Started = now_ms(),
-            Outcome = wait(Ref, Monitor, Started + Ms, Known),
-            Elapsed = max(1, now_ms() - Started),
-            Info = stop(Ref, Outcome),
-            read(Directory, Wanted, Info, #{elapsed_ms => Elapsed, interval_ms => IntervalMs});
-        {error, Refusal} ->
-            {error, flame_prof_error:of_library(Refusal, Directory)}
-    end.
-
-interval_ms(Schedulers) ->
-    max(1, (1000 * Schedulers + ?SAMPLES_MOST - 1) div ?SAMPLES_MOST).
-
-now_ms() ->
-    erlang:monotonic_time(millisecond).
-
-wait(Ref, Monitor, Until, Known) ->
-    Left = max(0, Until - now_ms()),
-    receive
-        {'DOWN', Monitor, process, _, _} -> caller_ended;
-        {flame_prof_nif, Ref, {stopped, Result}} -> {stopped, Result}
-    after min(Left, ?SCHEDULERS_MS) ->
-        case Left =< ?SCHEDULERS_MS of
-            true -> due;
-            false -> wait(Ref, Monitor, Until, refreshed(Ref, Known))
-        end
-    end.
-
-refreshed(Ref, Known) ->
-    Online = erlang:system_info(schedulers_online),
-    _ = flame_prof_nif:session_schedulers_online(Ref, Online),
-    flame_prof_schedulers:refresh(Known).
-
-stop(Ref, {stopped, Result}) ->
-    stopped(Ref, Result);
-stop(Ref, Outcome) ->
-    ok = flame_prof_nif:session_stop(Ref),
-    receive
-        {flame_prof_nif, Ref, {stopped, _}} when Outcome =:= caller_ended -> exit(normal);
-        {flame_prof_nif, Ref, {stopped, Result}} -> stopped(Ref, Result)
-    after ?CLOSE_MS ->
-        %% The library goes on alone, and cleans up when the disk answers.
-        Text = <<"the disk did not take the samples in time">>,
-        {error, flame_prof_error:file(flame_prof_temporary:directory(), Text)}
-    end.
-
-stopped(Ref, Result) ->
-    Info = flame_prof_nif:session_info(Ref),
-    ok = flame_prof_nif:session_close(Ref),
-    case Result of
-        ok -> {ok, Info};
-        {error, Refusal} ->
-            {error, flame_prof_error:of_library(Refusal, flame_prof_temporary:directory())}
-    end.
-
 %% Reading.
 
-read(Directory, Wanted, {ok, Info}, About) ->
-    {ok, Names} = file:list_dir(Directory),
-    Files = [filename:join(Directory, Name) || Name <- lists:sort(Names)],
+read(Files, Wanted, About) ->
     case flame_prof_profile:read(Files, #{max_memory => ?MEMORY_MOST}) of
         {ok, Profile} ->
-            #{inconsistent := Inconsistent} = Info,
             Stacks = flame_prof_profile:stacks(Profile, #{group_by => [pid]}),
-            Report = report_of(Stacks, Profile, Wanted, About#{inconsistent => Inconsistent}),
+            Report = report_of(Stacks, Profile, Wanted, About),
             ok = flame_prof_profile:close(Profile),
             Report;
         {error, _} = Error ->
             Error
-    end;
-read(_Directory, _Wanted, {error, _} = Error, _About) ->
-    Error.
+    end.
 
 -spec found([flame_prof_profile:stack()], wanted()) -> [found()].
 found(Stacks, Wanted) ->

@@ -87,6 +87,7 @@ about() ->
         shows => "No terms.",
         argument => {node, optional, "node()", "NODE"},
         runs => here,
+        lends => [flame_prof_top_sampler],
         assistant => #{
             title => "Busiest processes",
             tells => [
@@ -95,7 +96,7 @@ about() ->
                 "function each was seen in most. A good first question. On a node with very many ",
                 "processes the interval is longer than asked for."],
             seconds => {every, 0.5, 30, "length of the interval that is measured (1)"},
-            options => [by, filter, {top, "processes to show (20)"}]
+            options => [by, filter, {top, "processes to show (30)"}]
         },
         examples => ["top shop@myhost --by memory"]
     }.
@@ -178,12 +179,14 @@ option_rows() ->
         #{key => node, type => {own, fun node_name/1, "the name of a node"},
             default => {computed, fun(_) -> node() end, "this node"}},
         #{key => by, alias => sort, type => {one_of, columns()}, default => reductions,
-            doc => "the column by which they are ranked and sorted"},
+            word => "COLUMN",
+            doc => lists:flatten(lists:join(", ", [atom_to_list(By) || By <- columns()]))},
         #{key => filter, type => {own, fun text/1, "a text"}, default => <<>>, word => "TEXT",
             doc => "only processes whose name or function has it"},
         #{key => every, type => {whole, ms, 100, ?HOUR_MS}, default => 1000,
             doc => "between two tables"},
-        #{key => top, alias => rows, type => {whole, count, 1, 1000}, default => 30,
+        #{key => top, alias => rows, type => {whole, count, 1, 1000},
+            default => {computed, fun(_) -> 30 end, "30; of a terminal what finds room"},
             doc => "processes to show"},
         #{key => count, default => infinity, doc => "tables to print, then end",
             type => {either, [{infinity, infinity}], {whole, count, 1, ?COUNT_MOST}}}

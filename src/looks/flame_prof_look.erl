@@ -39,13 +39,16 @@
         argument := argument(),
         runs := there | here | files,
         library => needed | useful,
+        lends => [module(), ...],
         assistant => assistant(),
         examples := [string(), ...]
     }.
 %% `asks': what it is for, in a few words, for `help/0'. `shows': which parts of messages and terms.
 %% `runs': `there', its module is lent to the node, and called in it; `here', it is called in the
 %% node that asks, and lends to the other one what it needs; `files', it reads files. `library': can
-%% a node that cannot load the C library be looked at (`useful') or not? `examples': what stands
+%% a node that cannot load the C library be looked at (`useful') or not? `lends': other modules that
+%% are called in the node; the first is the one that shows whether a node has what a look that runs
+%% `here' needs. `examples': what stands
 %% behind `flame_prof' on a command line.
 
 -type argument() :: {Option :: atom(), required | optional, Type :: string(), Word :: string()}.
@@ -251,14 +254,18 @@ envelope(Module, Node, Json) ->
         [{version, ?VERSION}, {command, Name}] ++
             [{node, Node} || Node =/= none, not is_map_key(node, Json)])).
 
-%% @doc What a node is lent for a look that runs there: its module first, which shows whether the
-%% node has it; and whether a node without the C library can be looked at.
--spec lent(module()) -> {refused | bare, [module(), ...]}.
+%% @doc What a node is lent for a look: first the module that shows whether the node has it; and
+%% whether a node without the C library can be looked at. A look at files needs no node.
+-spec lent(module()) -> {refused | bare, [module()]}.
 lent(Module) ->
-    case Module:about() of
-        #{library := needed} -> {refused, [Module, ?MODULE]};
-        #{} -> {bare, [Module, ?MODULE]}
-    end.
+    #{runs := Runs} = About = Module:about(),
+    Lends = maps:get(lends, About, []),
+    Modules = case Runs of
+        there -> [Module, ?MODULE | Lends];
+        here -> Lends;
+        files -> []
+    end,
+    {case About of #{library := needed} -> refused; #{} -> bare end, Modules}.
 
 %% @doc How long an answer takes at most, beside the time to reach the node. Options may be
 %% incomplete, and wrong: the node that is looked at checks them.

@@ -88,21 +88,7 @@ spec(Name, Types, Module) ->
     end.
 
 comment(Text) ->
-    [["%% ", Line, "\n"] || Line <- wrapped(Text, ?COLUMNS)].
-
-wrapped(Text, Columns) ->
-    [Word | Words] = string:lexemes(unicode:characters_to_list(Text), " "),
-    {Line, Lines} = lists:foldl(
-        fun(Next, {Line, Lines}) ->
-            case length(Line) + 1 + length(Next) =< Columns of
-                true -> {Line ++ " " ++ Next, Lines};
-                false -> {Next, [Line | Lines]}
-            end
-        end,
-        {Word, []},
-        Words
-    ),
-    lists:reverse(Lines, [Line]).
+    [["%% ", Line, "\n"] || Line <- flame_prof_text:wrapped(Text, ?COLUMNS)].
 
 %% @doc The functions that answer most questions, by question.
 -spec help() -> unicode:chardata().

@@ -18,26 +18,27 @@ seen(Node, Timeout, Parsed) ->
     Answer = flame_prof_remote:call(Node, flame_prof_recording, record, Args,
         Ms + ?MORE_MS + Timeout),
     case flame_prof_cli_nodes:outcome(Node, Answer) of
-        {ok, Files} -> told(Files, maps:with([by, idle, chains, top, min], Parsed));
+        {ok, Files} -> told(Node, Files, maps:with([by, idle, chains, top, min], Parsed));
         {error, _} = Error -> Error
     end.
 
 %% Profiles are read from files.
-told(Files, Options) ->
+told(Node, Files, Options) ->
     flame_prof_temporary:with_files(Files, fun(Paths) ->
-        read(flame_prof_profile:read(Paths), Options)
+        read(flame_prof_profile:read(Paths), Node, Options)
     end).
 
-read({ok, Profile}, Options) ->
+read({ok, Profile}, Node, Options) ->
     Info = flame_prof_profile:info(Profile),
     Report = flame_prof_tree:of_profile(Profile, Options),
     ok = flame_prof_profile:close(Profile),
-    shown(Report, flame_prof_file_losses:texts(Info));
-read({error, _} = Error, _Options) ->
+    shown(Report, Node, flame_prof_file_losses:texts(Info));
+read({error, _} = Error, _Node, _Options) ->
     Error.
 
-shown({ok, Report}, Losses) ->
+shown({ok, Report}, Node, Losses) ->
     Text = [flame_prof_tree:format(Report, ?WIDTH, "idle: true"), [[Loss, "\n"] || Loss <- Losses]],
-    {ok, #{text => unicode:characters_to_binary(Text), json => flame_prof_json:encode(Report)}};
-shown({error, _} = Error, _Losses) ->
+    Json = flame_prof_look:envelope(flame_prof_tree, Node, flame_prof_tree:json(Report)),
+    {ok, #{text => unicode:characters_to_binary(Text), json => flame_prof_json:encode(Json)}};
+shown({error, _} = Error, _Node, _Losses) ->
     Error.

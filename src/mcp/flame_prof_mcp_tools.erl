@@ -1,6 +1,6 @@
-%% @private The tools of `flame_prof mcp': a table with a row for each, what their arguments may be,
-%% and how they are answered. A tool is a command of the command line that looks at a node; its
-%% arguments are options of that command, or stand here where an assistant needs other words.
+%% @private The tools of `flame_prof mcp': the looks that have an assistant's part, and a recording.
+%% The arguments of a tool are options of its command, which flame_prof_cli_look_options makes of
+%% the list of looks, or stand here where an assistant needs other words.
 -module(flame_prof_mcp_tools).
 
 -include("flame_prof.hrl").
@@ -24,130 +24,72 @@
     | {seconds, atom(), Least :: number(), Most :: number(), About :: string()}
     | {enum, atom(), [atom(), ...], About :: string()}
     | {process, one | optional | many, About :: string()}.
--type row() :: #{command := atom(), title := string(), takes := [takes()], about := [string()]}.
+-type row() :: #{look := module(), command := atom(), title := string(), takes := [takes()],
+    about := unicode:chardata()}.
 
 -define(PROCESS, "a registered name, or a pid, as answers have them: Shop.Stock, <0.85.0>").
 -define(PROCESSES_MOST, 100).
 -define(TEXT_MOST, 500).
 %% Of what is listed, and megabytes: answers are read by a model, and the node is to notice little.
 -define(COUNT_MOST, 200).
+-define(WIDTH, 120).
 
-%% What it answers; what it costs; what it cannot.
 -spec table() -> [row(), ...].
 table() ->
-    [doctor() | looks() ++ memory()].
+    [tool(Look, About) || Look <- flame_prof_look:modules(),
+        #{assistant := _} = About <- [flame_prof_look:about(Look)]] ++ [hot()].
 
-doctor() ->
-    #{command => doctor, title => "What is wrong with the node",
-        takes => [{seconds, for, 6, 30, "how long it looks (10)"}],
+tool(Look, #{name := Name, sentence := Sentence, cost := Cost, assistant := Assistant} = About) ->
+    #{title := Title, tells := Tells} = Assistant,
+    #{
+        look => Look,
+        command => Name,
+        title => Title,
+        takes => process(maps:get(argument, About)) ++ seconds(Assistant) ++
+            [option(Option) || Option <- maps:get(options, Assistant, [])],
+        about => [Sentence, " ", Tells, " ", Cost]
+    }.
+
+process({process, required, _, _}) -> [{process, one, ?PROCESS}];
+process({process, optional, _, "PROCESS"}) ->
+    [{process, optional, "only this process: " ?PROCESS}];
+process({process, optional, _, "PROCESS..."}) ->
+    [{process, many, "only these, instead of what each scheduler runs"}];
+process(_) ->
+    [].
+
+seconds(#{seconds := {Option, Least, Most, About}}) -> [{seconds, Option, Least, Most, About}];
+seconds(#{}) -> [].
+
+option({Key, About}) -> {option, Key, About};
+option(Key) -> {option, Key}.
+
+%% The look at files, of files that are recorded for it.
+hot() ->
+    #{
+        look => flame_prof_tree,
+        command => hot,
+        title => "Hot stacks over some seconds",
+        takes => [{seconds, for, 1, 30, "how long it records (10)"},
+            {enum, mode, [processes, schedulers, cpu], "the 100 busiest processes at each "
+                "tick, or the CPU time of what schedulers run (processes)"},
+            {enum, by, [samples | ?FLAME_PROF_METRICS], "what shares are of: samples are time, "
+                "a metric is its changes (samples)"},
+            {option, idle}, {option, chains}, {option, min}, {option, top}],
         about => [
-            "What is wrong with a node, in sentences, the most severe first: bottlenecks, ",
-            "deadlocks, queues, memory that grows, long BIFs and NIFs, locks, limits and more, ",
-            "each with the process, the function and numbers, and the command that shows more. ",
-            "Begin with it. Nothing is found in a healthy node under load. Costs at most 2 % of ",
-            "one CPU for samples, and looks at waits of 15 to 65 ms of one CPU for 100,000 ",
-            "processes, 11 of them; the answer comes some seconds after the look. It sees what ",
-            "happens during the look, and not what happens rarely. Less is seen without the ",
-            "native engine (Linux on x86_64): what is not seen is told."]}.
+            "Records a profile for some seconds and answers its hot stacks as a tree, and its ",
+            "hot functions and processes: where the time goes. With chains also why processes ",
+            "wait. Costs at most 2 % of one CPU by the session's own budget; the answer comes ",
+            "after the recording. The recording is removed. Refused while another session of ",
+            "flame_prof runs in the node. Needs the native engine (Linux on x86_64) in a node ",
+            "without flame_prof."]
+    }.
 
-looks() ->
-    [
-        #{command => top, title => "Busiest processes",
-            takes => [{option, by}, {option, filter}, {option, rows, "processes to show (20)"},
-                {seconds, every, 0.5, 30, "length of the interval that is measured (1)"}],
-            about => [
-                "The first processes of a node by a column over an interval: reductions a second, ",
-                "share of time running, ready to run and collecting garbage, messages in the ",
-                "mailbox, memory and its growth, and the function each was seen in most. A good ",
-                "first question. Costs a pass over all processes (0.1 to 0.3 microseconds each, 3 ",
-                "to 10 with a filter or by name). On a node with very many processes the interval ",
-                "is longer than asked for."]},
-        #{command => pstack, title => "Stacks now",
-            takes => [{process, many, "whose stacks; without them what each scheduler runs now"}],
-            about => [
-                "The stack of what each scheduler runs at this moment, or of given processes, ",
-                "whether they run or wait, with BIFs, NIFs and C functions. One instant, no ",
-                "statistics: hot has these. Costs some 5 ms and an interruption of 6 microseconds ",
-                "for each scheduler; processes are not asked. Needs the native engine (Linux on ",
-                "x86_64)."]},
-        #{command => waits, title => "Who waits for which process",
-            takes => [{process, optional, "only the chain of this process: " ?PROCESS},
-                {seconds, for, 0.1, 30, "look again for so long: how long waits last (one look)"},
-                {option, top}],
-            about => [
-                "Which processes wait for which: callers and their servers, chains and what the ",
-                "process at the end does, deadlocks. Tells a bottleneck: one process that many ",
-                "wait for. Costs 15 to 65 ms of one CPU for 100,000 processes; no process is ",
-                "interrupted. A wait for something else than a process, such as a timer or a ",
-                "socket, is told as such."]},
-        #{command => mailbox, title => "A mailbox",
-            takes => [{process, one, ?PROCESS}, {option, senders}, {option, tags},
-                {option, oldest},
-                {seconds, time_limit, 0.1, 30, "of the reading (2)"}],
-            about => [
-                "Who fills the mailbox of a process, with which kinds of messages, how much ",
-                "memory they take, and the oldest of them. Of a message only the tag atom and its sender ",
-                "are read: no contents. Costs up to the time limit on a dirty scheduler; the ",
-                "process is not asked and goes on."]},
-        #{command => hot, title => "Hot stacks over some seconds",
-            takes => [{seconds, for, 1, 30, "how long it records (10)"},
-                {enum, mode, [processes, schedulers, cpu], "the 100 busiest processes at each "
-                    "tick, or the CPU time of what schedulers run (processes)"},
-                {enum, by, [samples | ?FLAME_PROF_METRICS], "what shares are of: samples are time, "
-                    "a metric is its changes (samples)"},
-                {option, idle}, {option, chains}, {option, min}, {option, top}],
-            about => [
-                "Records a profile for some seconds and answers its hot stacks as a tree, and its ",
-                "hot functions and processes: where the time goes. With chains also why processes ",
-                "wait. Costs at most 2 % of one CPU by the session's own budget; the answer comes ",
-                "after the recording. The recording is removed. Refused while another session of ",
-                "flame_prof runs in the node. Needs the native engine (Linux on x86_64) in a node ",
-                "without flame_prof."]}
-    ].
-
-memory() ->
-    [
-        #{command => memory, title => "Memory of the node",
-            takes => [],
-            about => [
-                "Where the memory of a node is: what its resident memory consists of, what each ",
-                "allocator has and uses, fragmentation. Costs some milliseconds, more for each ",
-                "gigabyte. Not by process: top by memory tells the largest, xray what one holds."]},
-        #{command => binaries, title => "Who holds the refc binaries",
-            takes => [{seconds, for, 0.1, 30, "look again after it: what has grown (one look)"},
-                {seconds, time_limit, 0.1, 30, "of the reading (10)"}, {option, max_memory}],
-            about => [
-                "Which processes and ETS tables hold the binaries of more than 64 bytes, and how ",
-                "much processes pin and by what: a small part of a large binary keeps all of it. ",
-                "Tells a binary leak. No process is asked, stopped or collected, no table is ",
-                "locked. Costs 50 ms of CPU for 100,000 binaries in 1,000 processes, 0.3 s for ",
-                "100,000 processes. What queues of ports, timers and literals hold is one sum. ",
-                "Needs the native engine (Linux on x86_64)."]},
-        #{command => tables, title => "ETS tables",
-            takes => [{seconds, for, 0.1, 30, "look again after it: growth (one look)"},
-                {option, sort}, {option, top}],
-            about => [
-                "The ETS tables of a node by memory, objects or growth, with their owners; and ",
-                "how many atoms, modules and persistent terms there are. Tells which table grows. ",
-                "No table is locked or asked. Costs some 20 ms of CPU for 10,000 tables."]},
-        #{command => xray, title => "What a process holds",
-            takes => [{process, one, ?PROCESS},
-                {seconds, time_limit, 0.1, 30, "of the reading (10)"}, {option, max_memory}],
-            about => [
-                "What one process holds: its memory by the ways from stack, dictionary and ",
-                "mailbox, by type, garbage, and the binaries that it pins, with shapes and atoms ",
-                "but no values. Costs up to the time limit and max_memory on a dirty scheduler; ",
-                "the process goes on. A process that never stands still is refused. Needs the ",
-                "native engine (Linux on x86_64)."]}
-    ].
-
-%% As flame_prof_cli_looks:needs/1: a node that the server has borrowed gets all modules.
--spec needs(atom()) -> {module(), refused | bare}.
-needs(top) -> {flame_prof_top_sampler, bare};
-needs(hot) -> {flame_prof_recording, refused};
-needs(doctor) -> {flame_prof_doctor_evidence, bare};
-needs(Command) ->
-    {[Module | _], Without} = flame_prof_cli_looks:needs(Command),
+%% The module that shows whether a node has it: a node that the server has borrowed gets all.
+-spec needs(row()) -> {module(), refused | bare}.
+needs(#{command := hot}) -> {flame_prof_recording, refused};
+needs(#{look := Look}) ->
+    {Without, [Module | _]} = flame_prof_look:lent(Look),
     {Module, Without}.
 
 %% @doc What a client tells its assistant once.
@@ -197,19 +139,19 @@ schema(Row, Nodes) ->
         'additionalProperties' => false
     }.
 
-properties(#{command := Command, takes := Takes}, Nodes) ->
-    [node_property(Nodes) | [property(Take, Command) || Take <- Takes]].
+properties(#{look := Look, takes := Takes}, Nodes) ->
+    [node_property(Nodes) | [property(Take, Look) || Take <- Takes]].
 
 node_property([]) ->
     {<<"node">>, string("the node: name@host"), true};
 node_property([First | _] = Nodes) ->
     {<<"node">>, (string(["the node (", First, ")"]))#{enum => Nodes}, false}.
 
-property({option, Key}, Command) ->
-    {Key, _, About} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
-    property({option, Key, About}, Command);
-property({option, Key, About}, Command) ->
-    {Key, Kind, _} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
+property({option, Key}, Look) ->
+    {Key, _, About} = lists:keyfind(Key, 1, flame_prof_cli_look_options:options(Look)),
+    property({option, Key, About}, Look);
+property({option, Key, About}, Look) ->
+    {Key, Kind, _} = lists:keyfind(Key, 1, flame_prof_cli_look_options:options(Look)),
     {atom_to_binary(Key), (of_kind(Kind))#{description => text(About)}, false};
 property({seconds, _Key, Least, Most, About}, _) ->
     {<<"seconds">>, #{type => number, minimum => Least, maximum => Most,
@@ -226,9 +168,10 @@ string(About) ->
     #{type => string, 'minLength' => 1, 'maxLength' => ?TEXT_MOST, description => text(About)}.
 
 of_kind(flag) -> #{type => boolean};
-of_kind({_, {whole, Least, Most}}) ->
+of_kind({_, {Whole, Least, Most}}) when Whole =:= whole; Whole =:= megabytes ->
     #{type => integer, minimum => Least, maximum => min(Most, ?COUNT_MOST)};
-of_kind({_, percent}) -> #{type => number, minimum => 0, maximum => 100};
+of_kind({_, {number, Least, Most}}) -> #{type => number, minimum => Least, maximum => Most};
+of_kind({Word, {either, _, Kind}}) -> of_kind({Word, Kind});
 of_kind({_, {one_of, Values}}) -> #{type => string, enum => Values};
 of_kind({_, text}) -> #{type => string, 'maxLength' => ?TEXT_MOST}.
 
@@ -242,7 +185,7 @@ checked(Name, Given, Nodes) ->
         [] -> {error, ["there is no tool ", Name]}
     end.
 
-arguments(#{command := Command, takes := Takes} = Row, Given, Nodes) ->
+arguments(#{look := Look, command := Command, takes := Takes} = Row, Given, Nodes) ->
     Properties = properties(Row, Nodes),
     Known = [Name || {Name, _, _} <- Properties],
     Unknown = maps:keys(Given) -- Known,
@@ -252,7 +195,7 @@ arguments(#{command := Command, takes := Takes} = Row, Given, Nodes) ->
     case {Unknown, Missing, Wrong} of
         {[], [], []} ->
             Node = maps:get(<<"node">>, Given, hd(Nodes ++ [<<>>])),
-            {ok, lists:foldl(fun(Take, Call) -> taken(Take, Command, Given, Call) end,
+            {ok, lists:foldl(fun(Take, Call) -> taken(Take, Look, Given, Call) end,
                 #{command => Command, node => unicode:characters_to_list(Node), arguments => [],
                     options => #{}}, Takes)};
         {[Name | _], _, _} ->
@@ -308,10 +251,10 @@ taken({enum, by, _, _}, _, #{<<"by">> := Metric}, #{options := Options} = Call) 
     Call#{options := Options#{by => case Metric of <<"samples">> -> samples; _ -> Metric end}};
 taken({enum, Key, Values, _}, _, Given, Call) ->
     with_option(Key, Given, fun(Value) -> one_of(Values, Value) end, Call);
-taken({option, Key, _}, Command, Given, Call) ->
-    taken({option, Key}, Command, Given, Call);
-taken({option, Key}, Command, Given, Call) ->
-    {Key, Kind, _} = lists:keyfind(Key, 1, flame_prof_cli_args:options(Command)),
+taken({option, Key, _}, Look, Given, Call) ->
+    taken({option, Key}, Look, Given, Call);
+taken({option, Key}, Look, Given, Call) ->
+    {Key, Kind, _} = lists:keyfind(Key, 1, flame_prof_cli_look_options:options(Look)),
     with_option(Key, Given, fun(Value) -> as_parsed(Kind, Value) end, Call);
 taken(_, _, _, Call) ->
     Call.
@@ -333,21 +276,22 @@ as_parsed(_, Value) -> Value.
 -spec run(call(), pid(), flame_prof_cli_args:parsed()) -> flame_prof_mcp:answer().
 run(#{command := Command, arguments := Arguments, options := Options}, Server, Parsed0) ->
     Parsed = maps:merge(Parsed0#{arguments := Arguments}, Options),
-    {Module, Without} = needs(Command),
+    [#{look := Look} = Row] = [Of || #{command := Name} = Of <- table(), Name =:= Command],
+    {Module, Without} = needs(Row),
     case flame_prof_mcp_node:borrow(Server, Module, Without) of
-        {ok, Node} -> told(seen(Command, Node, Parsed));
+        {ok, Node} -> told(seen(Command, Look, Node, Parsed));
         {error, _} = Error -> told(Error)
     end.
 
-seen(top, Node, Parsed) ->
-    flame_prof_cli_top:seen(Node, flame_prof_cli_nodes:timeout(Parsed), Parsed);
-seen(doctor, Node, Parsed) ->
+seen(doctor, _Look, Node, Parsed) ->
     flame_prof_cli_doctor:seen(Node, Parsed);
-seen(hot, Node, Parsed) ->
+seen(hot, _Look, Node, Parsed) ->
     flame_prof_mcp_hot:seen(Node, flame_prof_cli_nodes:timeout(Parsed), Parsed);
-seen(Command, Node, Parsed) ->
-    Bounded = Parsed#{edges => ?COUNT_MOST},
-    case flame_prof_cli_looks:seen(Command, Node, Bounded, [text, json]) of
+seen(_Command, Look, Node, Parsed) ->
+    Timeout = flame_prof_cli_nodes:timeout(Parsed),
+    Edges = [{edges, ?COUNT_MOST} || #{key := edges} <- flame_prof_look:rows(Look)],
+    Given = maps:merge(flame_prof_cli_look_options:given(Look, Parsed), maps:from_list(Edges)),
+    case flame_prof_cli_looks:seen(Look, Node, Given, [{text, ?WIDTH}, json], Timeout) of
         {ok, #{text := Text} = Seen} -> {ok, Seen#{text := [atom_to_list(Node), "\n", Text]}};
         {error, _} = Error -> Error
     end.

@@ -14,7 +14,8 @@
 %% multiplied, as seconds are to milliseconds, and `{Alias, [{Old, New}]}' one with other values.
 %% `also': a condition that depends on other options, for the text. `doc': one line of Markdown.
 %% `word': what the command line calls the value, if it takes a text for it; `none': the command
-%% line does not have the option.
+%% line does not have the option. `reads': how it reads a value of the type `own', if not as a text:
+%% a kind of {@link flame_prof_cli_values}.
 -type row() :: #{
     key := atom(),
     type := type(),
@@ -22,7 +23,8 @@
     alias => alias() | [alias(), ...],
     also => string(),
     doc => string(),
-    word => string() | none
+    word => string() | none,
+    reads => atom()
 }.
 
 -type alias() :: atom() | {atom(), Factor :: pos_integer()}

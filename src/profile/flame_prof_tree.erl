@@ -519,6 +519,7 @@ rows() ->
     [
         #{key => by, type => {own, fun flame_prof_query:metric/1,
             "samples, period, a metric, {value, Metric} or {delta, Metric}"}, default => by_event,
+            word => "METRIC", reads => metric,
             doc => "samples, a metric such as reductions, value:METRIC"},
         #{key => idle, type => boolean,
             doc => "with what waits, and idle schedulers: status all"},
@@ -529,7 +530,8 @@ rows() ->
         #{key => chains, type => boolean, default => false,
             doc => "what processes wait for: its stack below theirs, down to the process that "
                 "runs"},
-        #{key => group_by, default => [], doc => "below the status, as in process,message",
+        #{key => group_by, default => [], word => "LIST", reads => dimensions,
+            doc => "below the status, as in process,message",
             type => {own, fun below_status/1, ["a list, each at most once, of: ",
                 flame_prof_query:names(), "; not status"]}},
         #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 20,

@@ -185,6 +185,7 @@ about() ->
         shows => "The tag atom of the message in work; no contents.",
         argument => {for, optional, "pos_integer()", ""},
         runs => there,
+        lends => [flame_prof_allocations_text],
         library => needed,
         examples => ["allocations shop@myhost --for 30s",
             "allocations shop@myhost --collapsed | flamegraph.pl > allocations.svg"]

@@ -249,6 +249,7 @@ about() ->
         shows => "No arguments and no results.",
         argument => {functions, required, "flame_prof_latency:functions()", "FUNCTION..."},
         runs => there,
+        lends => [flame_prof_mfa],
         library => needed,
         examples => ["latency shop@myhost shop_db:query/2",
             "latency shop@myhost shop_db:query/2 ets:lookup/2 --for 1m --json",

@@ -162,6 +162,7 @@ about() ->
         shows => "Arguments, results and messages, cut to a size.",
         argument => {patterns, required, "flame_prof_trace_spec:spec()", "PATTERN..."},
         runs => there,
+        lends => [flame_prof_trace_format],
         library => needed,
         examples => ["trace shop@myhost 'lists:seq(A, B) when B > 100 -> return'",
             "trace shop@myhost send receive --first 'my_conn:init(#{user := anna})' "
@@ -318,7 +319,7 @@ bounds() ->
 rows() ->
     [#{alias := Older} = Cpu | Heartbeat] = flame_prof_tracing:look_rows([max_cpu, heartbeat_ms]),
     bounds() ++ [Cpu#{alias := [cpu | Older]} | Heartbeat] ++ [
-        #{key => process, alias => processes, default => every, word => "NAMES",
+        #{key => process, alias => processes, default => every, word => "NAMES", reads => names,
             type => {either, [{every, every}],
                 {own, fun processes/1, flame_prof_target:accepts()}},
             doc => "of these only: names or pids, with commas"},

@@ -2,7 +2,7 @@
 -module(flame_prof_text).
 
 -export([grouped/1, percent/1, plural/1]).
--export([fit/2, pad/2, right/2]).
+-export([fit/2, pad/2, right/2, wrapped/2]).
 -export([bytes/1, duration/1, printable/1, visible/1, is_visible/1]).
 
 %% @doc 1234567 is 1,234,567.
@@ -37,6 +37,20 @@ pad(Text, Width) -> string:pad(Text, Width).
 
 -spec right(unicode:chardata(), non_neg_integer()) -> unicode:chardata().
 right(Text, Width) -> string:pad(Text, Width, leading).
+
+%% @doc Lines of at most so many columns.
+-spec wrapped(unicode:chardata(), pos_integer()) -> [string()].
+wrapped(Text, Columns) ->
+    case string:lexemes(unicode:characters_to_list(Text), " \n") of
+        [] -> [];
+        [Word | Words] -> wrapped(Words, Word, Columns)
+    end.
+
+wrapped([], Line, _Columns) -> [Line];
+wrapped([Word | Words], Line, Columns) when length(Line) + 1 + length(Word) =< Columns ->
+    wrapped(Words, Line ++ " " ++ Word, Columns);
+wrapped([Word | Words], Line, Columns) ->
+    [Line | wrapped(Words, Word, Columns)].
 
 %% @doc In at most five digits and a unit.
 -spec bytes(integer()) -> iodata().

@@ -228,7 +228,7 @@ rows() ->
         #{key => top, type => {whole, count, 1, ?COUNT_MOST}, default => 10,
             doc => "waited-for processes to show"},
         #{key => nodes, type => {own, fun node_list/1, "a list of nodes, or connected"},
-            default => [], word => "NODES",
+            default => [], word => "NODES", reads => nodes,
             doc => "nodes that the node is connected to, to follow chains to"},
         flame_prof_look_options:engine()
     ].
@@ -255,6 +255,7 @@ about() ->
         shows => "The tag atom of each request; no contents.",
         argument => {process, optional, "flame_prof_target:target()", "PROCESS"},
         runs => there,
+        lends => [flame_prof_waits_part],
         library => useful,
         assistant => #{
             title => "Who waits for which process",

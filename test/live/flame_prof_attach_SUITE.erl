@@ -143,7 +143,7 @@ without_the_library_the_doctor_has_samples(Config) ->
         true = lists:member(Status, [1, 10]),
         matches(Text, ["does without the library \\(it cannot be loaded there: .*file too "
             "large\\); the portable engine samples it, and the samples are read here"]),
-        {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
+        {match, [Json]} = re:run(Text, "^\\{\"command.*$", [multiline, {capture, first, binary}]),
         #{<<"looked_at">> := LookedAt, <<"unseen">> := Unseen} = foreign_formats:json(Json),
         ?assertMatch(#{<<"sampled">> := Sampled} when Sampled > 0, LookedAt),
         %% Only the time is too short for what is seen in samples.
@@ -562,7 +562,7 @@ looks_and_the_doctor_leave_nothing(_) ->
         Doctor = ["doctor", Name, "--cookie", cookie(), "--for", "1s"],
         Top = ["top", "--every", "300ms" | Options],
         Native = [{0, ["pstack", "init", "busy" | Options], ["init:"]},
-            {0, ["pstack", "--json" | Options], ["^\\{\"look\":\\["]},
+            {0, ["pstack", "--json" | Options], ["^\\{\"command\":\"pstack\""]},
             {0, ["memory" | Options], ["RSS .* explained", "eheap_alloc"]},
             {0, ["tables" | Options], ["(?s)\\A(?!.*needs the native engine).*% of memory[(]ets[)]"
                 ".* code_server "]},
@@ -619,7 +619,7 @@ a_page_of_the_doctor_has_the_findings_that_it_prints(Config) ->
         {10, Text} = run(["doctor", Name, "--json", "--for", "3s", "--report", Page, "--cookie",
             cookie()]),
         ct:pal("~ts", [Text]),
-        {match, [Json]} = re:run(Text, "^\\{\"findings.*$", [multiline, {capture, first, binary}]),
+        {match, [Json]} = re:run(Text, "^\\{\"command.*$", [multiline, {capture, first, binary}]),
         #{<<"findings">> := Printed} = foreign_formats:json(Json),
         #{<<"findings">> := Shown, <<"source">> := <<"node">>} = findings_of(Page),
         Told = fun(Findings) -> [{Kind, Title, Sentences} || #{<<"kind">> := Kind,

@@ -44,7 +44,7 @@ settled(Left, Looks) ->
 is_ours(Pid) ->
     case erlang:process_info(Pid, [initial_call, current_stacktrace]) of
         [{initial_call, {Module, _, _}}, {current_stacktrace, Stack}] ->
-            lists:any(fun(M) -> lists:member(M, [flame_prof_blame, flame_prof_pstack]) end,
+            lists:any(fun(M) -> lists:member(M, [flame_prof_blame_session, flame_prof_pstack]) end,
                 [Module | [M || {M, _, _, _} <- Stack]]);
         _ -> false
     end.

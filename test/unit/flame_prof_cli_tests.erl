@@ -8,8 +8,9 @@ text(Chardata) -> unicode:characters_to_list(Chardata).
 
 every_command_has_help_with_an_example_test() ->
     {help, All} = parse("--help"),
-    Commands = [attach, top, pstack, waits, mailbox, memory, xray, mcp, hot, check,
-        export, report, view, info, start, flush, stop],
+    Looks = [list_to_atom(lists:flatten(string:replace(atom_to_list(Look), "_", "-")))
+        || Look <- flame_prof_look:names()],
+    Commands = Looks ++ [attach, mcp, check, export, report, view, info, start, flush, stop],
     [begin
         {help, Help} = flame_prof_cli_args:parse([atom_to_list(Command), "--help"]),
         ?assertMatch({match, _}, re:run(text(Help), "Example:\n  \\$ flame_prof " ++
@@ -47,15 +48,15 @@ values_are_what_they_say_test() ->
     {ok, #{port := {host, 9100}}} = parse("info --node n --port 9100"),
     {ok, #{port := {"127.0.0.1", 9101}}} = parse("info --node n --port 127.0.0.1:9101"),
     {ok, #{port := {"::1", 9101}}} = parse("info --node n --port [::1]:9101"),
-    [{ok, #{Key := [status, process]}} = parse("export f --as perf " ++ Option ++ " status,process")
-     || {Key, Option} <- [{group_by, "--group-by"}, {levels, "--levels"}]],
+    {ok, #{group_by := [status, process]}} =
+        parse("export f --as perf --group-by status,process"),
     {ok, #{from := 0, to := 30000, status := active, process := "<0.1.0>", lines := false}} =
         parse("export f --as perf --from 0s --to 30s --status active --process <0.1.0>"
             " --lines false"),
     {ok, #{time_limit := 5000}} = parse("mailbox n my_server --time-limit 5s"),
     {ok, #{node := ["n"], arguments := [], json := true}} = parse("memory n --json"),
-    {ok, #{node := ["n"], arguments := [], for := 5000, sort := growth, top := 3}} =
-        parse("tables n --for 5s --sort growth --top 3"),
+    {ok, #{node := ["n"], arguments := [], for := 5000, by := growth, top := 3}} =
+        parse("tables n --for 5s --by growth --top 3"),
     {ok, #{node := ["n"], arguments := ["my_server"], time_limit := 60000, max_memory := 256}} =
         parse("xray n my_server --time-limit 1m --max-memory 256"),
     {ok, #{node := ["n"], arguments := [], for := 5000, max_memory := 256, json := true}} =
@@ -66,6 +67,43 @@ values_are_what_they_say_test() ->
     {ok, #{set := [{mode, schedulers}, {select, {top, 1}}]}} =
         parse("attach n --set mode=schedulers --set select={top,1}"),
     {ok, #{set := [{auto_select, {top, 1}}]}} = parse("attach n --set auto_select={top,1}").
+
+older_names_of_options_do_the_same_test_() ->
+    [?_assertEqual(parse(New), parse(Old))
+     || {Old, New} <- [{"top n --sort memory --rows 3", "top n --by memory --top 3"},
+            {"tables n --sort growth", "tables n --by growth"},
+            {"trace n m:f --events 1 --rate 2 --cpu 3",
+                "trace n m:f --max-events 1 --max-rate 2 --max-cpu 3"},
+            {"latency n m:f --max-calls 7", "latency n m:f --max-events 7"},
+            {"export f --as perf --levels status", "export f --as perf --group-by status"}]].
+
+%% What a command takes is what its look accepts: here complete, with the look's own check.
+a_command_line_is_options_of_its_look_test_() ->
+    [{Line, fun() ->
+        {ok, #{command := Command} = Parsed} = parse(Line),
+        {ok, Look} = flame_prof_cli_look_options:module(Command),
+        Given = flame_prof_cli_look_options:given(Look, Parsed),
+        {ok, Options} = flame_prof_look:checked(Look, Given),
+        ?assertEqual(Wanted, maps:with(maps:keys(Wanted), Options))
+    end}
+     || {Line, Wanted} <- [
+            {"top n --by memory --filter a", #{by => memory, filter => <<"a">>, every => 1000}},
+            {"pstack n a <0.0.0>", #{process => [<<"a">>, whereis(init)]}},
+            {"blame n gc --for 3s", #{function => gc, for => 3000}},
+            {"blame n lists:seq/2", #{function => <<"lists:seq/2">>, for => 5000}},
+            {"waits n a --for 2s --nodes b@h", #{process => <<"a">>, for => 2000, top => 10}},
+            {"mailbox n a --oldest 0", #{process => <<"a">>, oldest => 0, time_limit => 2000}},
+            {"xray n a --max-memory 256", #{process => <<"a">>, max_memory => 256 bsl 20}},
+            {"binaries n --for 10s --walked 0", #{for => 10000, walked => 0}},
+            {"memory n --explain false", #{explain => false}},
+            {"tables n --top infinity", #{top => infinity, by => memory}},
+            {"latency n m:f --max-cpu infinity --groups false",
+                #{functions => [<<"m:f">>], max_cpu => infinity, groups => false}},
+            {"trace n m:f --process a,b", #{process => [<<"a">>, <<"b">>], max_events => 1000}},
+            {"allocations n --bytes 4096", #{bytes => 4096, for => 10000}},
+            {"hot f --files --by delta:memory", #{node => true, by => {delta, <<"memory">>},
+                files => ["f"]}},
+            {"slow-calls f --ticks 5 --top all", #{ticks => 5, top => all}}]].
 
 what_is_wrong_is_named_with_what_is_accepted_test_() ->
     [{Line, fun() ->
@@ -93,11 +131,13 @@ what_is_wrong_is_named_with_what_is_accepted_test_() ->
             {"attach n --for 30q", "a time such as"},
             {"attach n --set nix=1", "KEY=TERM, KEY being one of: dir"},
             {"doctor", "too few arguments; usage: flame_prof doctor NODE"},
+            {"doctor n --for 1ms", "--for: \"1ms\"; it takes a time from 1s to 1m"},
+            {"latency n m:f --max-cpu 101", "a number from 0.01 to 100, or infinity"},
             {"doctor n --threshold limit_warning", "it takes NAME=N"},
             {"memory", "a node is missing; usage: flame_prof memory NODE"},
             {"memory n more", "unexpected argument"},
             {"trace --node a,b m:f", "trace looks at one node"},
-            {"tables n --sort name", "one of: memory, objects, growth"},
+            {"tables n --by name", "one of: memory, objects, growth"},
             {"binaries n more", "unexpected argument"},
             {"xray n", "too few arguments; usage: flame_prof xray NODE PROCESS"},
             {"mailbox n", "too few arguments; usage: flame_prof mailbox NODE PROCESS"},
