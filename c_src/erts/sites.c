@@ -17,15 +17,6 @@ struct fp_sites {
     uint16_t bucket[BUCKETS]; /* 1 + the place; 0: none */
 };
 
-const char *fp_site_role_name(enum fp_site_role role)
-{
-#define FP_SITE_ROLE_NAME(name) #name,
-    static const char *const names[] = {FP_SITE_ROLE_MAP(FP_SITE_ROLE_NAME)};
-#undef FP_SITE_ROLE_NAME
-
-    return role < FP_SITE_ROLES ? names[role] : NULL;
-}
-
 static uint32_t first_bucket(uint64_t address)
 {
     return (uint32_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 52) % BUCKETS;

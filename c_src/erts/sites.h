@@ -68,8 +68,6 @@ enum fp_site_role {
         FP_SITE_ROLES
 };
 
-const char *fp_site_role_name(enum fp_site_role role);
-
 /* What a probe has found. */
 struct fp_site_row {
     uint64_t address;

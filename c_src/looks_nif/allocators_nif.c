@@ -130,7 +130,7 @@ static int find_and_solve(struct fp_vm *vm, const struct fp_allocator_fact *fact
     if (err == 0)
         err = solve_parts(allocators, &vm->memory, &data, parts, refusal);
     if (err == 0)
-        fp_vm_keep_allocators(vm, allocators);
+        err = fp_vm_keep(vm, FP_VALUE_ALLOCATORS, allocators);
     else
         free(allocators);
     return err;

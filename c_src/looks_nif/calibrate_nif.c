@@ -170,7 +170,7 @@ ERL_NIF_TERM fp_nif_calibration_solve(FP_NIF_ARGS)
     struct calibration *calibration;
     struct fp_solve_input input;
     struct known_atoms known;
-    struct fp_layout layout;
+    struct fp_layout layout, *copy;
     struct fp_refusal refusal;
     int err;
 
@@ -195,7 +195,10 @@ ERL_NIF_TERM fp_nif_calibration_solve(FP_NIF_ARGS)
     FP_ENVELOPE_MAP(MAKE_ENVELOPE)
     fp_terms_verify(env, &library->vm.memory, &layout);
     fp_otel_verify(env, &library->vm.memory, &layout);
-    if (fp_vm_keep_layout(&library->vm, &layout) != 0)
+    copy = malloc(sizeof *copy);
+    if (copy != NULL)
+        *copy = layout;
+    if (fp_vm_keep(&library->vm, FP_VALUE_LAYOUT, copy) != 0)
         return refusal_term(env, FP_ENOMEM, "layout", fp_err_text(FP_ENOMEM));
     return fp_ok(env, fp_value_make(env, FP_VALUE_LAYOUT, &layout, sizeof layout));
 }

@@ -99,7 +99,9 @@ int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most,
     X(stack_terms, 1, IO)                                                                          \
     X(monitor_terms, 1, IO)                                                                        \
     X(monitor_counts, 1, IO)                                                                       \
+    X(wait_sites_value, 2, IO)                                                                     \
     X(wait_sites_learn, 2, IO)                                                                     \
+    X(wait_sites, 0, IO)                                                                           \
     X(waits_look, 1, CPU)                                                                          \
     X(waits_served, 1, CPU)                                                                        \
     X(allocators_solve, 3, CPU)                                                                    \

@@ -309,9 +309,3 @@ ERL_NIF_TERM fp_nif_monitor_counts(FP_NIF_ARGS)
     free(probing);
     return term;
 }
-
-/* The same for looks alone: samples keep the sites that they have. */
-ERL_NIF_TERM fp_nif_wait_sites_learn(FP_NIF_ARGS)
-{
-    return fp_vm_set_sites(env, argv, 0);
-}

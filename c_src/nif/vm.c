@@ -1,12 +1,13 @@
 #include "nif/vm.h"
 
 #include <link.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "erts/code_scan.h"
+#include "erts/serving.h"
 #include "terms/terms.h"
 
 /* struct enif_environment_t (global.h): a module's data, then the process, which begins with its
@@ -27,6 +28,7 @@ void fp_vm_close(struct fp_vm *vm)
     if (vm->lock != NULL)
         enif_mutex_destroy(vm->lock);
     fp_sites_release(vm->sites);
+    free(vm->sites_value);
     free(vm->allocators);
     free(vm->layout);
 }
@@ -51,33 +53,13 @@ const char *fp_vm_open_memory(struct fp_vm *vm)
 #endif
 }
 
-int fp_vm_keep_layout(struct fp_vm *vm, const struct fp_layout *layout)
-{
-    struct fp_layout *copy = malloc(sizeof *copy), *none = NULL;
-
-    if (copy == NULL)
-        return FP_ENOMEM;
-    *copy = *layout;
-    if (!atomic_compare_exchange_strong(&vm->layout, &none, copy))
-        free(copy);
-    return 0;
-}
-
-void fp_vm_keep_allocators(struct fp_vm *vm, struct fp_allocators *allocators)
-{
-    struct fp_allocators *none = NULL;
-
-    if (!atomic_compare_exchange_strong(&vm->allocators, &none, allocators))
-        free(allocators);
-}
-
 struct fp_sites *fp_vm_sites(struct fp_vm *vm, uint64_t *mark)
 {
     struct fp_sites *sites;
 
     enif_mutex_lock(vm->lock);
     sites = vm->sites;
-    *mark = vm->sites_mark;
+    *mark = sites == NULL ? 0 : vm->sites_value->mark;
     fp_sites_retain(sites);
     enif_mutex_unlock(vm->lock);
     return sites;
@@ -104,11 +86,9 @@ uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory)
 /* A value is valid in one VM only: the build id names the program, and the address differs at each
  * start. */
 struct head {
-    char name[16];
-    uint32_t format, layout_size, os_pid, build_id_size;
+    uint32_t kind, format, layout_size, os_pid, build_id_size;
     unsigned char build_id[BUILD_ID_BYTES]; /* of the VM; size 0: it has none */
-    uint32_t padding;
-    uint64_t in_vm; /* the address of a function of the VM's */
+    uint64_t in_vm;                         /* the address of a function of the VM's */
 };
 
 struct note {
@@ -161,12 +141,12 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* With memory that is open. */
-static void make_head(ErlNifEnv *env, struct head *head, const char *name)
+static void make_head(ErlNifEnv *env, struct head *head, enum fp_value kind)
 {
     struct build_id_search search = {head, &fp_vm(env)->memory};
 
     memset(head, 0, sizeof *head);
-    snprintf(head->name, sizeof head->name, "%s", name);
+    head->kind = kind;
     head->format = FORMAT;
     head->layout_size = sizeof(struct fp_layout);
     head->os_pid = (uint32_t)getpid();
@@ -174,96 +154,158 @@ static void make_head(ErlNifEnv *env, struct head *head, const char *name)
     dl_iterate_phdr(find_build_id, &search);
 }
 
-ERL_NIF_TERM fp_value_make(ErlNifEnv *env, const char *name, const void *bytes, size_t size)
+ERL_NIF_TERM fp_value_make(ErlNifEnv *env, enum fp_value kind, const void *bytes, size_t size)
 {
     ERL_NIF_TERM term;
     struct head head;
     unsigned char *to = enif_make_new_binary(env, sizeof head + size, &term);
 
-    make_head(env, &head, name);
+    make_head(env, &head, kind);
     memcpy(to, &head, sizeof head);
     memcpy(to + sizeof head, bytes, size);
     return term;
 }
 
-/* The bytes of a value of this name, into new memory for free(), and their number. 0; FP_EINVAL:
- * another value, build or OS process; FP_EUNSUPPORTED; FP_ENOMEM. */
-static int get_value(ErlNifEnv *env, ERL_NIF_TERM term, const char *name, void **bytes,
-                     size_t *size)
+static size_t allocators_bytes(const struct fp_allocators *allocators)
 {
-    ErlNifBinary binary;
-    struct head head;
+    return sizeof *allocators + allocators->count * sizeof *allocators->instance;
+}
 
-    if (fp_vm_open_memory(fp_vm(env)) != NULL)
-        return FP_EUNSUPPORTED;
-    make_head(env, &head, name);
-    if (!enif_inspect_binary(env, term, &binary) || binary.size <= sizeof head ||
-        memcmp(binary.data, &head, sizeof head) != 0)
-        return FP_EINVAL;
-    *size = binary.size - sizeof head;
-    *bytes = malloc(*size);
-    if (*bytes == NULL)
+size_t fp_sites_value_bytes(const struct fp_sites_value *sites)
+{
+    return sizeof *sites + sites->rows * sizeof *sites->row;
+}
+
+/* While the code at one of them has changed there are none. */
+static ERL_NIF_TERM sites_term(ErlNifEnv *env)
+{
+    struct fp_vm *vm = fp_vm(env);
+    ERL_NIF_TERM term = fp_atom(env, "undefined");
+    uint8_t is_valid[FP_SITES_MAX];
+
+    enif_mutex_lock(vm->lock);
+    if (vm->sites != NULL &&
+        fp_sites_check(vm->sites, &vm->memory, is_valid) == fp_sites_count(vm->sites))
+        term = fp_value_make(env, FP_VALUE_SITES, vm->sites_value,
+                             fp_sites_value_bytes(vm->sites_value));
+    enif_mutex_unlock(vm->lock);
+    return term;
+}
+
+/* (layout | allocators | sites) -> Value | undefined */
+ERL_NIF_TERM fp_nif_value(FP_NIF_ARGS)
+{
+    static const char *const names[] = {"layout", "allocators", "sites", NULL};
+    const struct fp_layout *layout = fp_vm(env)->layout;
+    const struct fp_allocators *allocators = fp_vm(env)->allocators;
+    int kind = fp_get_name(env, argv[0], names);
+
+    if (kind < 0)
+        return enif_make_badarg(env);
+    if (kind == FP_VALUE_SITES)
+        return sites_term(env);
+    if (kind == FP_VALUE_LAYOUT && layout != NULL)
+        return fp_value_make(env, FP_VALUE_LAYOUT, layout, sizeof *layout);
+    if (kind == FP_VALUE_ALLOCATORS && allocators != NULL)
+        return fp_value_make(env, FP_VALUE_ALLOCATORS, allocators, allocators_bytes(allocators));
+    return fp_atom(env, "undefined");
+}
+
+static int is_whole(enum fp_value kind, const void *bytes, size_t size)
+{
+    const struct fp_sites_value *sites = bytes;
+
+    if (kind == FP_VALUE_LAYOUT)
+        return size == sizeof(struct fp_layout);
+    if (kind == FP_VALUE_ALLOCATORS)
+        return size >= sizeof(struct fp_allocators) && size == allocators_bytes(bytes);
+    return kind == FP_VALUE_SITES && size >= sizeof *sites && size == fp_sites_value_bytes(sites);
+}
+
+int fp_vm_keep(struct fp_vm *vm, enum fp_value kind, void *bytes)
+{
+    struct fp_layout *no_layout = NULL;
+    struct fp_allocators *no_allocators = NULL;
+
+    if (bytes == NULL)
         return FP_ENOMEM;
-    memcpy(*bytes, binary.data + sizeof head, *size);
+    if (kind == FP_VALUE_SITES)
+        return fp_vm_keep_sites(vm, bytes, 1);
+    if (kind == FP_VALUE_LAYOUT && atomic_compare_exchange_strong(&vm->layout, &no_layout, bytes))
+        return 0;
+    if (kind == FP_VALUE_ALLOCATORS &&
+        atomic_compare_exchange_strong(&vm->allocators, &no_allocators, bytes))
+        return 0;
+    free(bytes);
     return 0;
 }
 
-/* (Value) -> ok | {error, Error} */
-ERL_NIF_TERM fp_nif_layout_take(FP_NIF_ARGS)
+/* (Value) -> ok | {error, Error}. einval: of another build or OS process; full: the sites have
+ * changed too often (serving.h). */
+ERL_NIF_TERM fp_nif_value_take(FP_NIF_ARGS)
 {
-    void *layout = NULL;
-    size_t size = 0;
-    int err = get_value(env, argv[0], FP_VALUE_LAYOUT, &layout, &size);
+    struct head head, right;
+    ErlNifBinary binary;
+    size_t size;
+    void *bytes;
 
-    if (err == 0 && size != sizeof(struct fp_layout))
-        err = FP_EINVAL;
+    if (fp_vm_open_memory(fp_vm(env)) != NULL)
+        return fp_result(env, FP_EUNSUPPORTED);
+    if (!enif_inspect_binary(env, argv[0], &binary) || binary.size <= sizeof head)
+        return fp_result(env, FP_EINVAL);
+    memcpy(&head, binary.data, sizeof head);
+    make_head(env, &right, head.kind);
+    size = binary.size - sizeof head;
+    bytes = malloc(size);
+    if (bytes == NULL)
+        return fp_result(env, FP_ENOMEM);
+    memcpy(bytes, binary.data + sizeof head, size);
+    if (memcmp(&head, &right, sizeof head) == 0 && is_whole(head.kind, bytes, size))
+        return fp_result(env, fp_vm_keep(fp_vm(env), head.kind, bytes));
+    free(bytes);
+    return fp_result(env, FP_EINVAL);
+}
+
+/* ------------------------------------------------------------------- sites -- */
+
+static int create_sites(const struct fp_vm *vm, const struct fp_sites_value *value,
+                        struct fp_sites **sites)
+{
+    struct fp_ranges *code = malloc(sizeof *code);
+    int err = code == NULL ? FP_ENOMEM : vm->layout == NULL ? FP_ESTATE : 0;
+
     if (err == 0)
-        err = fp_vm_keep_layout(fp_vm(env), layout);
-    free(layout);
-    return fp_result(env, err);
-}
-
-/* () -> Value | undefined */
-ERL_NIF_TERM fp_nif_layout_value(FP_NIF_ARGS)
-{
-    const struct fp_layout *layout = fp_vm(env)->layout;
-
-    return layout == NULL ? fp_atom(env, "undefined")
-                          : fp_value_make(env, FP_VALUE_LAYOUT, layout, sizeof *layout);
-}
-
-static int is_allocators(const struct fp_allocators *allocators, size_t size)
-{
-    return size >= sizeof *allocators &&
-           size == sizeof *allocators + allocators->count * sizeof *allocators->instance;
-}
-
-/* (Value) -> ok | {error, Error} */
-ERL_NIF_TERM fp_nif_allocators_take(FP_NIF_ARGS)
-{
-    void *allocators = NULL;
-    size_t size = 0;
-    int err = get_value(env, argv[0], FP_VALUE_ALLOCATORS, &allocators, &size);
-
-    if (err == 0 && !is_allocators(allocators, size))
-        err = FP_EINVAL;
+        err = fp_code_ranges(&vm->memory, code);
     if (err == 0)
-        fp_vm_keep_allocators(fp_vm(env), allocators);
-    else
-        free(allocators);
-    return fp_result(env, err);
+        err = fp_sites_create(sites, &vm->memory, code, value->row, value->rows);
+    free(code);
+    return err;
 }
 
-/* () -> Value | undefined */
-ERL_NIF_TERM fp_nif_allocators_value(FP_NIF_ARGS)
+/* If they cannot be published, the former ones are kept. */
+int fp_vm_keep_sites(struct fp_vm *vm, struct fp_sites_value *value, int is_public)
 {
-    const struct fp_allocators *allocators = fp_vm(env)->allocators;
+    struct fp_sites_value *former = value;
+    struct fp_sites *sites = NULL, *unused;
+    int err = create_sites(vm, value, &sites);
 
-    return allocators == NULL ? fp_atom(env, "undefined")
-                              : fp_value_make(env, FP_VALUE_ALLOCATORS, allocators,
-                                              sizeof *allocators +
-                                                  allocators->count * sizeof *allocators->instance);
+    unused = sites;
+    enif_mutex_lock(vm->lock);
+    if (err == 0 && is_public)
+        err = fp_serving_publish(sites);
+    if (err == 0) {
+        unused = vm->sites;
+        former = vm->sites_value;
+        vm->sites = sites;
+        vm->sites_value = value;
+    }
+    enif_mutex_unlock(vm->lock);
+    fp_sites_release(unused);
+    free(former);
+    return err;
 }
+
+/* -------------------------------------------------------------- allocators -- */
 
 /* Of all instances, in *figures, which the caller frees. 0 or an error. */
 int fp_vm_read_allocators(const struct fp_vm *vm, struct fp_allocator_figures **figures)

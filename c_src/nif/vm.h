@@ -2,8 +2,8 @@
  * read, and its layout. A library's state begins with a struct fp_vm.
  *
  * VALUES  What one library has found, the other one takes as a binary, a value: the layout, the
- * allocators. It has addresses of this VM: it is taken by the same build of flame_prof in the same
- * OS process only, which its head proves. */
+ * allocators, the sites of waits. It has addresses of this VM: it is taken by the same build of
+ * flame_prof in the same OS process only, which its head proves. */
 #pragma once
 
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ struct fp_vm {
     _Atomic(struct fp_layout *) layout;         /* NULL: not known; immutable once set */
     _Atomic(struct fp_allocators *) allocators; /* likewise */
     struct fp_sites *sites;                     /* under `lock`; NULL: none are known */
-    uint64_t sites_mark;                        /* likewise: of the code that they were found in */
+    struct fp_sites_value *sites_value;         /* likewise: what they were made of */
 };
 
 /* A NIF's arguments, so that its name stands in its definition. */
@@ -42,11 +42,6 @@ void fp_vm_close(struct fp_vm *vm);
 /* Opens `memory` once. NULL, or why this build has no native engine here. For a dirty NIF. */
 const char *fp_vm_open_memory(struct fp_vm *vm);
 
-/* Keeps the first ones: others may be using them. 0 or FP_ENOMEM; of the allocators it takes the
- * memory, of malloc(). */
-int fp_vm_keep_layout(struct fp_vm *vm, const struct fp_layout *layout);
-void fp_vm_keep_allocators(struct fp_vm *vm, struct fp_allocators *allocators);
-
 /* Of all instances, in *figures, which the caller frees. 0; FP_EFAULT: one of them could not be
  * read; FP_ENOMEM. For a library that has the allocators. */
 int fp_vm_read_allocators(const struct fp_vm *vm, struct fp_allocator_figures **figures);
@@ -58,24 +53,29 @@ struct fp_sites *fp_vm_sites(struct fp_vm *vm, uint64_t *mark);
 /* The address of the calling process's structure; 0 when its word is not the process's pid. */
 uint64_t fp_own_process(ErlNifEnv *env, const struct fp_memory *memory);
 
-#define FP_VALUE_LAYOUT "layout"
-#define FP_VALUE_ALLOCATORS "allocators"
+enum fp_value { FP_VALUE_LAYOUT, FP_VALUE_ALLOCATORS, FP_VALUE_SITES };
+
+struct fp_sites_value {
+    uint64_t mark; /* of the code that they were found in */
+    uint64_t rows;
+    struct fp_site_row row[];
+};
+
+size_t fp_sites_value_bytes(const struct fp_sites_value *sites);
 
 /* A binary with these bytes. */
-ERL_NIF_TERM fp_value_make(ErlNifEnv *env, const char *name, const void *bytes, size_t size);
+ERL_NIF_TERM fp_value_make(ErlNifEnv *env, enum fp_value kind, const void *bytes, size_t size);
 
-/* ([{Address, Role, Slot}], Mark) -> ok | {error, Error}: a library's sites from now on;
- * `is_public`: also those that samples know messages by (erts/serving.h). */
-ERL_NIF_TERM fp_vm_set_sites(ErlNifEnv *env, const ERL_NIF_TERM argv[], int is_public);
+/* Takes `bytes`, of malloc(). The first layout and the first allocators stay: others may be using
+ * them. The sites are the library's from now on; `is_public`: also those that samples know messages
+ * by (erts/serving.h). 0; FP_ENOMEM, also for NULL; errors of sites. */
+int fp_vm_keep(struct fp_vm *vm, enum fp_value kind, void *bytes);
+int fp_vm_keep_sites(struct fp_vm *vm, struct fp_sites_value *value, int is_public);
 
 /* NIFs of both libraries. */
 #define FP_VM_NIFS(X)                                                                              \
-    X(layout_take, 1, IO)                                                                          \
-    X(layout_value, 0, CPU)                                                                        \
-    X(allocators_take, 1, IO)                                                                      \
-    X(allocators_value, 0, CPU)                                                                    \
-    X(wait_sites_set, 2, IO)                                                                       \
-    X(wait_sites, 0, IO)
+    X(value, 1, IO)                                                                                \
+    X(value_take, 1, IO)
 
 #define FP_NIF_DECLARATION(name, arity, flags) ERL_NIF_TERM fp_nif_##name(FP_NIF_ARGS);
 FP_VM_NIFS(FP_NIF_DECLARATION)

@@ -171,7 +171,7 @@ calibrated(Read, Tries) ->
             Parts = case Tries of 1 -> [none, none]; _ -> [Fixes, Super] end,
             case apply(flame_prof_looks_nif, allocators_solve, [Facts | Parts]) of
                 ok ->
-                    _ = flame_prof_nif:allocators_take(flame_prof_looks_nif:allocators_value()),
+                    _ = flame_prof_nif:value_take(flame_prof_looks_nif:value(allocators)),
                     told(Read());
                 {error, {enoent, _}} when Tries > 1 ->
                     timer:sleep(?PAUSE_MS),

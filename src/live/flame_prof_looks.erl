@@ -190,19 +190,12 @@ load(_) ->
 %% What the agent knows of this VM. Without the agent's library there is nothing.
 informed() ->
     try
-        _ = [?LIBRARY:layout_take(Layout) || Layout <- [flame_prof_nif:layout_value()],
-            is_binary(Layout)],
-        _ = [?LIBRARY:allocators_take(Value) || Value <- [flame_prof_nif:allocators_value()],
-            is_binary(Value)],
-        _ = [?LIBRARY:wait_sites_set(rows(Sites), Mark)
-            || {Mark, true, Sites} <- [flame_prof_nif:wait_sites()]],
+        _ = [?LIBRARY:value_take(Value) || Name <- [layout, allocators, sites],
+            Value <- [flame_prof_nif:value(Name)], is_binary(Value)],
         ok
     catch
         error:_ -> ok
     end.
-
-rows(Sites) ->
-    [{Address, Role, Slot} || {_, Roles, Address, _} <- Sites, {Role, Slot} <- Roles].
 
 %% A process that calls it without a hold delays the purge until its call has returned.
 unloaded() ->

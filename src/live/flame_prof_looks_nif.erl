@@ -16,8 +16,7 @@
 -export([memory_rss/0, tables_probe/0, tables_solve/3, tables_read/0, tables_objects/1]).
 -export([xray_open/2, xray_next/2, binaries_look/2, stack_terms/1, monitor_terms/1]).
 -export([monitor_counts/1, wait_sites_learn/2, waits_look/1, waits_served/1, trace_term/2]).
--export([wait_sites_set/2, wait_sites/0, layout_value/0, layout_take/1, allocators_value/0]).
--export([allocators_take/1]).
+-export([wait_sites_value/2, wait_sites/0, value/1, value_take/1]).
 -export([load/0, is_loaded/0]).
 
 -export_type([tracer_state/0, allocator_fact/0, allocator_figures/0, fix_facts/0]).
@@ -257,6 +256,13 @@ monitor_terms(_) -> ?NOT_LOADED.
     {ok, [{pid(), pos_integer()}], Moved :: [pid()], Left :: [pid()]} | {error, term()}.
 monitor_counts(_) -> ?NOT_LOADED.
 
+%% The sites as a value, for both libraries. The mark, of 64 bits, is kept beside them.
+-spec wait_sites_value(
+    [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}],
+    Mark :: non_neg_integer()
+) -> {ok, binary()} | {error, term()}.
+wait_sites_value(_, _) -> ?NOT_LOADED.
+
 %% The same for looks alone: samples keep the sites that they have.
 -spec wait_sites_learn(
     [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}],
@@ -282,12 +288,6 @@ waits_served(_) -> ?NOT_LOADED.
 -spec trace_term(term(), #{depth | bytes | items => non_neg_integer()}) -> term().
 trace_term(_, _) -> ?NOT_LOADED.
 
--spec wait_sites_set(
-    [{Address :: integer(), flame_prof_nif:site_role(), Slot :: non_neg_integer()}],
-    Mark :: non_neg_integer()
-) -> ok | {error, term()}.
-wait_sites_set(_, _) -> ?NOT_LOADED.
-
 %% IsValid: the code there is what it was; AreValid: at all of them.
 -spec wait_sites() ->
     {Mark :: non_neg_integer(), AreValid :: boolean(), [
@@ -297,19 +297,12 @@ wait_sites_set(_, _) -> ?NOT_LOADED.
     | none.
 wait_sites() -> ?NOT_LOADED.
 
-%% The layout as a value, for the agent; `undefined': it is not known.
--spec layout_value() -> binary() | undefined.
-layout_value() -> ?NOT_LOADED.
+%% As the agent's functions of these names.
+-spec value(flame_prof_nif:value_name()) -> binary() | undefined.
+value(_) -> ?NOT_LOADED.
 
--spec layout_take(binary()) -> ok | {error, atom() | {atom(), binary()}}.
-layout_take(_) -> ?NOT_LOADED.
-
-%% The same of the allocators' counters.
--spec allocators_value() -> binary() | undefined.
-allocators_value() -> ?NOT_LOADED.
-
--spec allocators_take(binary()) -> ok | {error, atom() | {atom(), binary()}}.
-allocators_take(_) -> ?NOT_LOADED.
+-spec value_take(binary()) -> ok | {error, atom()}.
+value_take(_) -> ?NOT_LOADED.
 
 %% @doc Not when the module is loaded, as an embedded system loads all modules at its start.
 -spec load() -> ok | {error, {atom(), string()}}.

@@ -163,7 +163,7 @@ solve(Ref, AllowUnlisted) ->
 compare(Attempts, Ref, Input) ->
     case flame_prof_looks_nif:calibration_solve(Ref, Input) of
         {ok, Layout} ->
-            taken(flame_prof_nif:layout_take(Layout));
+            taken(flame_prof_nif:value_take(Layout));
         {error, _} when Attempts > 1 ->
             timer:sleep(5),
             compare(Attempts - 1, Ref, Input);

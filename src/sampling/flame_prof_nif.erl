@@ -3,8 +3,7 @@
 %% What each function takes and answers is said where it is used:
 %% {@link flame_prof_session} and {@link flame_prof_portable} for `session_*',
 %% {@link flame_prof_schedulers} for `scheduler*', {@link flame_prof_pstack} for `snapshot/1',
-%% {@link flame_prof_looks} for `*_value' and `*_take', {@link flame_prof_wait_sites} for
-%% `wait_sites*', {@link flame_prof_calibration} for the rest.
+%% {@link flame_prof_looks} for `value*', {@link flame_prof_calibration} for the rest.
 -module(flame_prof_nif).
 
 -export([platform/0, layout_info/0, snapshot/1, session_start/1, session_push/2]).
@@ -12,12 +11,10 @@
 -export([session_info/1, session_schedulers_online/2, session_pin/2, session_selected/1]).
 -export([capture_probe/1, captures_off/1, schedulers_prepare/1, scheduler_register/1]).
 -export([schedulers_retire_begin/0, scheduler_retire/1, schedulers_retire_end/0]).
--export([session_node_metrics/2, allocators_sums/0, wait_sites_set/2, wait_sites/0]).
--export([layout_value/0, layout_take/1, allocators_value/0, allocators_take/1]).
--export([session_weights/2]).
+-export([session_node_metrics/2, allocators_sums/0, value/1, value_take/1, session_weights/2]).
 
 -export_type([platform/0, session/0, config/0, item/0, mfa_text/0, pinned/0]).
--export_type([allocator_sums/0, site_role/0]).
+-export_type([allocator_sums/0, site_role/0, value_name/0]).
 
 -export([priv_dir/0]).
 
@@ -206,34 +203,16 @@ allocators_sums() -> ?NOT_LOADED.
     call | request | loop | timer | start | port | socket | lock | message | serves | cast
     | event | queue | from | module | read | only | some.
 
-%% The mark, of 64 bits, is kept beside them.
--spec wait_sites_set(
-    [{Address :: integer(), site_role(), Slot :: non_neg_integer()}], Mark :: non_neg_integer()
-) -> ok | {error, term()}.
-wait_sites_set(_, _) -> ?NOT_LOADED.
+-type value_name() :: layout | allocators | sites.
 
-%% IsValid: the code there is what it was; AreValid: at all of them.
--spec wait_sites() ->
-    {Mark :: non_neg_integer(), AreValid :: boolean(), [
-        {mfa() | none, [{site_role(), Slot :: non_neg_integer()}], Address :: integer(),
-            IsValid :: boolean()}
-    ]}
-    | none.
-wait_sites() -> ?NOT_LOADED.
+%% What this library knows of the VM as a value, for the library of looks. `undefined': nothing, or
+%% of the sites: the code at one of them has changed.
+-spec value(value_name()) -> binary() | undefined.
+value(_) -> ?NOT_LOADED.
 
-%% The layout as a value, for the library of looks; `undefined': it is not known.
--spec layout_value() -> binary() | undefined.
-layout_value() -> ?NOT_LOADED.
-
--spec layout_take(binary()) -> ok | {error, atom() | {atom(), binary()}}.
-layout_take(_) -> ?NOT_LOADED.
-
-%% The same of the allocators' counters.
--spec allocators_value() -> binary() | undefined.
-allocators_value() -> ?NOT_LOADED.
-
--spec allocators_take(binary()) -> ok | {error, atom() | {atom(), binary()}}.
-allocators_take(_) -> ?NOT_LOADED.
+%% From now on it knows that. `full': the sites have changed too often.
+-spec value_take(binary()) -> ok | {error, atom()}.
+value_take(_) -> ?NOT_LOADED.
 
 %% Samples of words, as `move' of a tracing of kind allocations answers them: how many bytes were
 %% taken. The others come again, once the writer has made room.

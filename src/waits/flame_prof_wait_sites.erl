@@ -149,8 +149,14 @@ why(crash) -> "the probes failed".
 
 %% To samples, and to looks, whose library may go.
 publish(Rows, Mark) ->
-    case flame_prof_nif:wait_sites_set(Rows, Mark) of
-        ok -> flame_prof_looks_nif:wait_sites_set(Rows, Mark);
+    case flame_prof_looks_nif:wait_sites_value(Rows, Mark) of
+        {ok, Value} -> take(Value);
+        {error, _} = Error -> Error
+    end.
+
+take(Value) ->
+    case flame_prof_nif:value_take(Value) of
+        ok -> flame_prof_looks_nif:value_take(Value);
         {error, _} = Error -> Error
     end.
 

@@ -106,26 +106,25 @@ a_handle_of_an_earlier_load_ends_no_tracing(_) ->
 what_is_known_of_the_vm_outlives_it(_) ->
     {ok, _} = flame_prof_calibration:ensure(),
     {ok, [_ | _]} = flame_prof_allocators:look(),
+    ok = flame_prof_wait_sites:ensure(),
     gone(),
-    {Layout, Allocators} = flame_prof_looks:with(fun() ->
-        {?LIBRARY:layout_value(), ?LIBRARY:allocators_value()}
-    end),
-    ?assertEqual({flame_prof_nif:layout_value(), flame_prof_nif:allocators_value()},
-        {Layout, Allocators}),
+    Names = [layout, allocators, sites],
+    Values = flame_prof_looks:with(fun() -> [?LIBRARY:value(Name) || Name <- Names] end),
+    ?assertEqual([flame_prof_nif:value(Name) || Name <- Names], Values),
+    [?assert(is_binary(Value)) || Value <- Values],
     ?assertMatch({ok, #{allocators := [_ | _]}}, flame_prof_allocators:sums()).
 
 %% Each byte of the head is compared: its name, the build, the process.
 a_value_of_another_vm_or_build_is_refused(_) ->
     {ok, _} = flame_prof_calibration:ensure(),
-    Layout = flame_prof_nif:layout_value(),
+    Layout = flame_prof_nif:value(layout),
     Wrong = [<<>>, <<"layout">>, binary:part(Layout, 0, byte_size(Layout) - 1),
-        <<Layout/binary, 0>>] ++ [changed(Layout, At) || At <- [0, 16, 20, 24, 28, 32, 56]],
+        <<Layout/binary, 0>>] ++ [changed(Layout, At) || At <- [0, 4, 8, 12, 16, 20, 40]],
     flame_prof_looks:with(fun() ->
         [?assertEqual({N, {error, einval}}, {N, Take(Value)})
-         || Take <- [fun flame_prof_nif:layout_take/1, fun ?LIBRARY:layout_take/1],
+         || Take <- [fun flame_prof_nif:value_take/1, fun ?LIBRARY:value_take/1],
             {N, Value} <- lists:zip(lists:seq(1, length(Wrong)), Wrong)],
-        ?assertEqual({error, einval}, flame_prof_nif:allocators_take(Layout)),
-        ?assertEqual(ok, flame_prof_nif:layout_take(Layout))
+        ?assertEqual(ok, flame_prof_nif:value_take(Layout))
     end).
 
 changed(Binary, At) ->

@@ -177,8 +177,8 @@ forms(Forms) ->
     {Takes, [Takes], []}.
 
 failed_probes_are_remembered_and_told(_Config) ->
-    {Mark, true, Sites} = flame_prof_nif:wait_sites(),
-    Rows = [{Address, Role, Slot} || {_, Roles, Address, _} <- Sites, {Role, Slot} <- Roles],
+    {Mark, true, _} = flame_prof_looks_nif:wait_sites(),
+    Value = flame_prof_nif:value(sites),
     %% As a try that took too long leaves it, of the same modules.
     <<_:4, Probed:30, _:30>> = <<Mark:64>>,
     Failed = fun(Ago) ->
@@ -194,8 +194,8 @@ failed_probes_are_remembered_and_told(_Config) ->
         {ok, #{engine := portable, engine_reason := Reason}} = flame_prof_waits:look(#{}),
         ?assertMatch({match, _}, re:run(Reason, "the probes took longer")),
         waiting:eventually(fun() -> Failed(31), flame_prof_wait_sites:ensure() =:= ok end),
-        {_, true, [_ | _]} = flame_prof_nif:wait_sites()
-    after ok = flame_prof_nif:wait_sites_set(Rows, Mark)
+        true = is_binary(flame_prof_nif:value(sites))
+    after ok = flame_prof_nif:value_take(Value)
     end.
 
 who_holds_a_global_lock_is_told(_Config) ->
@@ -228,7 +228,7 @@ copied(Forms) ->
     try
         waiting:eventually(fun() ->
             ok = waits_work:know_sites(),
-            has_copy(flame_prof_nif:wait_sites())
+            has_copy(flame_prof_looks_nif:wait_sites())
         end),
         Self = self(),
         {ok, Server} = p1_server:start(?MODULE, Self, []),

@@ -84,7 +84,7 @@ got(Server) ->
     end.
 
 roles() ->
-    {_, true, Sites} = flame_prof_nif:wait_sites(),
+    {_, true, Sites} = flame_prof_looks_nif:wait_sites(),
     lists:usort([{Mfa, Role} || {Mfa, Roles, _, _} <- Sites, {Role, _} <- Roles]).
 
 %% By function and role: what no release may be without.
@@ -108,7 +108,7 @@ the_sites_that_this_release_has_are_found(_Config) ->
     %% Its function has other names from 28 on.
     ?assert(lists:any(fun({Mfa, R}) -> R =:= loop andalso element(1, Mfa) =:= gen_statem end,
         [{Mfa, R} || {Mfa, R} <- Roles, Mfa =/= none])),
-    {_, _, Sites} = flame_prof_nif:wait_sites(),
+    {_, _, Sites} = flame_prof_looks_nif:wait_sites(),
     %% With and without time-out.
     ?assertEqual(2, length([x || {{gen, do_call, 4}, _, _, _} <- Sites])).
 
@@ -410,15 +410,15 @@ without_its_site_a_caller_waits_for_something_unknown(_Config) ->
     {Pid, _, _} = got(Server),
     Without = fun(Left) -> [R || {_, Role, _} = R <- Rows, Role =/= Left] end,
     try
-        ok = flame_prof_looks_nif:wait_sites_set(Without(call), Mark),
+        ok = waits_work:set_sites(Without(call), Mark),
         %% Its only monitor is in the frame.
         ?assertMatch({_, monitor, Server, _, unknown, {gen, do_call, 4}}, wait_of(Pid)),
-        ok = flame_prof_looks_nif:wait_sites_set(Without(request), Mark),
+        ok = waits_work:set_sites(Without(request), Mark),
         ?assertMatch({_, call, Server, _, unknown, _}, wait_of(Pid)),
         Sleeper = spawn_link(fun() -> timer:sleep(100000) end),
-        ok = flame_prof_looks_nif:wait_sites_set([], Mark),
+        ok = waits_work:set_sites([], Mark),
         ?assertMatch({_, unknown, none, none, unknown, {timer, sleep, 1}}, wait_of(Sleeper))
-    after ok = flame_prof_looks_nif:wait_sites_set(Rows, Mark)
+    after ok = waits_work:set_sites(Rows, Mark)
     end.
 
 two_deep(Server) -> {ok, gen_server:call(Server, {get, 1}, infinity)}.
@@ -435,7 +435,7 @@ a_module_that_is_loaded_anew_is_probed_anew(_Config) ->
     {module, io} = code:load_file(io),
     Sticky andalso code:stick_mod(io),
     ok = flame_prof_wait_sites:ensure(),
-    {Other, true, _} = flame_prof_nif:wait_sites(),
+    {Other, true, _} = flame_prof_looks_nif:wait_sites(),
     ?assertNotEqual(Mark, Other),
     After = spawn_link(fun() -> io:request(Server, {get, 1}) end),
     {After, RefAfter, _} = got(Server),

@@ -3,7 +3,7 @@
 
 -behaviour(gen_server).
 
--export([know_sites/0, start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2,
+-export([know_sites/0, set_sites/2, start/0, start/1, deadlock/1, will_call/2, chain/1, caller/2,
     all_in_calls/1, is_at/2, false_edges/1, stop/1, stop_all/0, init/1, handle_call/3,
     handle_cast/2, handle_continue/2]).
 
@@ -12,11 +12,17 @@
 know_sites() ->
     waiting:eventually(fun() ->
         _ = flame_prof_wait_sites:ensure(),
-        case flame_prof_nif:wait_sites() of
-            {AllFound, true, _} when AllFound bsr 60 =:= 15 -> true;
+        case flame_prof_looks:with(fun flame_prof_looks_nif:wait_sites/0) of
+            {AllFound, true, _} when AllFound bsr 60 =:= 15 ->
+                is_binary(flame_prof_nif:value(sites));
             Other -> _ = flame_prof_looks_nif:wait_sites_learn([], 1 bsl 60), Other
         end
     end).
+
+%% In the library of looks.
+set_sites(Rows, Mark) ->
+    {ok, Value} = flame_prof_looks_nif:wait_sites_value(Rows, Mark),
+    ok = flame_prof_looks_nif:value_take(Value).
 
 start() ->
     {ok, Pid} = gen_server:start(?MODULE, none, []),
