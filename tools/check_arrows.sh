@@ -81,6 +81,10 @@ only_in 'mappings of its own' '\<(mmap|mremap|munmap)[[:space:]]*\(' \
     base/pages.c base/ring.c base/safe_read.c base/seccomp.c \
     erts/capture/sigcapture.c erts/capture/shutdown.c \
     session/sampler_thread.c
+# A word that was read becomes a term in nif/terms_out.c, which asks erts/atom.c; the agent has
+# pids alone, which session/inspect.c has compared with the process table.
+only_in 'the index of an atom' '\<fp_atom_index\>' erts/
+only_in 'a count of atoms' '\<atom_entries\>' erts/
 only_in /proc/self/mem 'open[a-z]*[[:space:]]*\([^)]*/proc/self/mem' base/safe_read.c
 
 while read -r name; do

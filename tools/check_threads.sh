@@ -29,9 +29,9 @@ add_native: fp_on_cpu_unwind
 fp_explain_frames: fp_on_cpu_unwind
 sampler_main: none
 fp_check_broken: none
-enabled: count_enabled trace_enabled enabled
-fp_nif_enabled: count_enabled trace_enabled enabled
-fp_nif_trace: count_trace trace_trace trace
+enabled: trace_enabled enabled
+fp_nif_enabled: trace_enabled enabled
+fp_nif_trace: trace_trace trace
 fp_tracer_enter: is_in_time is_always
 fp_tracer_enter_end: is_in_time is_always
 enter: is_in_time is_always"
@@ -170,7 +170,8 @@ prove_one() { # source below c_src, the line to put it behind, statement, findin
             -c -o "$object" "$tmp/c_src/$1.c" &&
         # shellcheck disable=SC2046
         $CC -shared -pthread -Wl,-z,now -Wl,-Bsymbolic -o "$library" "$object" \
-            $(find "$build/$folder" -name '*.o' ! -path "$build/$1.o") \
+            $(cd c_src && printf "$build/%s.o\n" "$folder"/*.c | sed 's,\.c\.o,.o,' |
+                grep -vxF "$build/$1.o") \
             "$build/members.a" $(cat "$build/libs.agent") || {
         echo "  wrong  $1.c with $3 could not be built" >&2
         return 1

@@ -19,7 +19,8 @@ files() { # library
         while read -r object; do
             case $object in
             _build/*) echo "$object" ;;
-            *) find "$build" -path "$build/hooks" -prune -o -name "$object" -print ;;
+            *) find "$build" \( -path "$build/hooks" -o -path "$build/test_nif" \) -prune -o \
+                -name "$object" -print ;;
             esac
         done | sort -u | while read -r object; do
         tr -d '\\' <"${object%.o}.d" | tr ' :' '\n\n' | grep '^c_src/'

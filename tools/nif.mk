@@ -116,17 +116,29 @@ $(LIBRARIES): $(BUILD)/members.a $(BUILD)/libs tools/nif.map
 	    mv -f $$new $@; \
 	then echo $(BUILD) > $(LINKED); else rm -f $$new $$new.debug; exit 1; fi
 
-# The agent for tests, which wraps what it hooks into: test/hooks/ in the product's
-# own objects.
-HOOKS := $(patsubst test/%.c,$(BUILD)/%.o,$(sort $(wildcard test/hooks/*.c)))
-HOOKED := _build/test/hooks/flame_prof_nif.so
+# The libraries of a node for tests: the product's own objects, with what test/hooks/ wraps. And a
+# library that only tests have, of the same objects.
+hooks_of = $(patsubst test/%.c,$(BUILD)/%.o,$(sort $(wildcard test/hooks/*.c test/hooks/$(1)/*.c)))
+HOOKED := $(addprefix _build/test/hooks/,flame_prof_nif.so flame_prof_looks_nif.so term_test_nif.so)
 hooks: $(HOOKED)
-$(HOOKED): $(PRIV)/flame_prof_looks_nif.so $(HOOKS) $(call objects,$(AGENT)) $(BUILD)/members.a $(BUILD)/libs FORCE
+$(HOOKED): $(LIBRARIES) FORCE
 	@mkdir -p $(@D)
-	@$(CC) $(NIF_LDFLAGS) -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames -o $@.new $(filter %.o,$^) \
-	    $(BUILD)/members.a $$(cat $(BUILD)/libs.agent) && mv -f $@.new $@
-	@cp -f $(PRIV)/flame_prof_looks_nif.so $(@D)/.new && mv -f $(@D)/.new $(@D)/flame_prof_looks_nif.so
+	@$(CC) $(NIF_LDFLAGS) $(WRAPPED) -o $@.new $(filter %.o,$^) $(BUILD)/members.a \
+	    $$(cat $(LIBS)) && mv -f $@.new $@
+_build/test/hooks/flame_prof_nif.so: $(call hooks_of,agent) $(call objects,$(AGENT))
+_build/test/hooks/flame_prof_nif.so: LIBS = $(BUILD)/libs.agent
+_build/test/hooks/flame_prof_nif.so: WRAPPED = \
+    -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames,--wrap=fp_atom_count
+_build/test/hooks/flame_prof_looks_nif.so: $(call hooks_of,looks) $(call objects,$(LOOKS))
+_build/test/hooks/flame_prof_looks_nif.so: LIBS = $(BUILD)/libs.looks
+_build/test/hooks/flame_prof_looks_nif.so: WRAPPED = \
+    -Wl,--wrap=fp_tracer_kind_find,--wrap=fp_atom_count
+_build/test/hooks/term_test_nif.so: $(BUILD)/test_nif/term_test_nif.o $(BUILD)/looks_nif/views.o
+_build/test/hooks/term_test_nif.so: LIBS = $(BUILD)/libs.looks
 $(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/test_nif/%.o: test/nif/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_CPPFLAGS) $(NIF_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -162,4 +174,4 @@ endif
 .PHONY: FORCE all hooks
 FORCE:
 
--include $(OBJECTS:.o=.d) $(HOOKS:.o=.d)
+-include $(OBJECTS:.o=.d) $(patsubst %.o,%.d,$(call hooks_of,*) $(BUILD)/test_nif/term_test_nif.o)

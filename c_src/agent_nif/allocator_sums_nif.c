@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "erts/allocator_parts.h"
+#include "erts/allocators.h"
 #include "nif/vm.h"
 #include "terms/terms.h"
 

@@ -1,11 +1,10 @@
-#include "erts/allocator_parts.h"
+#include "erts/allocators_solve.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/pages.h"
-#include "erts/allocators_solve.h"
 
 /* Of an Allctr_t. */
 #define WINDOW_WORDS 512u

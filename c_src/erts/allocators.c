@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/pages.h"
-#include "erts/allocator_parts.h"
 
 static const char *const names[] = {
 #define NAME(name) #name,
@@ -168,9 +167,11 @@ int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_m
 
     if (copy == NULL)
         return FP_ENOMEM;
-    for (uint32_t first = from; first < to; first += BATCH)
-        read += read_batch(allocators, memory, first, to - first < BATCH ? to - first : BATCH, copy,
-                           figures + (first - from));
+    for (uint32_t first = from; first < to; first += BATCH) {
+        uint32_t n = to - first < BATCH ? to - first : BATCH;
+
+        read += read_batch(allocators, memory, first, n, copy, figures + (first - from));
+    }
     fp_pages_free(copy, BATCH * sizeof *copy);
     return read;
 }

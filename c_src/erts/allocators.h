@@ -1,7 +1,9 @@
 /* allocators.h - what the VM's allocators have: carriers (memory taken from the system) and blocks
- * (memory given out), of each instance, read from its Allctr_t. No scheduler is asked.
+ * (memory given out), of each instance, read from its Allctr_t; and the parts beside its counters:
+ * the tree of carriers, whose root has the largest free block, the lists of blocks of fixed sizes,
+ * the sizes of the super carrier (+MMscs). No scheduler is asked.
  *
- * allocators_solve.h finds the counters.
+ * allocators_solve.h finds each of them, or a part stays unknown.
  *
  * The numbers of an instance are copied at once, but its scheduler may be between two of them:
  * blocks and carriers are then one allocation apart. Nothing is cached but the addresses, which
@@ -70,7 +72,7 @@ struct fp_allocators {
     uint32_t statistics, pool;
     int has_pool;   /* 0: no instance migrates carriers, or their numbers were not found */
     uint32_t lists; /* of carriers, by fp_carriers_solve(); 0: not known */
-    /* By allocator_parts.h; 0: not known. */
+    /* Parts; 0: not known. */
     uint32_t tree;         /* where an instance with a tree has the tree's root */
     uint32_t tree_max;     /* in a node: see FP_TREE_NODE_WORDS */
     uint32_t fix_types;    /* of an instance's lists */
@@ -101,3 +103,29 @@ struct fp_allocator_figures {
  * FP_ENOMEM. */
 int fp_allocators_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
                        uint32_t from, uint32_t to, struct fp_allocator_figures *figures);
+
+#define FP_FIX_TYPES_MAX 32u
+
+/* ErtsAlcFixList_t. The second union is of instances that let go of no carriers. */
+struct fp_fix_list {
+    uint64_t type_size, list_size, list;
+    uint64_t lengths, allocated, allocated_alone, used_alone;
+    uint64_t type;
+};
+
+static inline uint64_t fp_fix_bytes(const struct fp_fix_list *list, int is_pooled)
+{
+    return list->type_size * (is_pooled ? list->allocated : list->allocated_alone);
+}
+
+/* Bytes of the types of processes, of all instances. 0, FP_ENOENT (not known) or FP_EFAULT. */
+int fp_fix_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
+                uint64_t *bytes);
+
+struct fp_super_carrier {
+    uint64_t size, used, used_aligned, used_unaligned; /* bytes */
+};
+
+/* 0, FP_ENOENT (there is none, or it is not known) or FP_EFAULT. */
+int fp_super_carrier_read(const struct fp_allocators *allocators, const struct fp_memory *memory,
+                          struct fp_super_carrier *carrier);

@@ -37,6 +37,16 @@ static int refuse(struct fp_refusal *refusal, int err, const char *why)
     return err;
 }
 
+struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
+                                                     enum fp_allocator allocator, uint32_t number)
+{
+    for (uint32_t i = 0; i < allocators->count; i++)
+        if (allocators->instance[i].allocator == allocator &&
+            allocators->instance[i].number == number)
+            return &allocators->instance[i];
+    return NULL;
+}
+
 /* ----------------------------------------------------------------- arrays -- */
 
 struct search {
@@ -314,14 +324,4 @@ int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory
                                 : "an instance is not readable");
     fp_pages_free(window, bytes);
     return err;
-}
-
-struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
-                                                     enum fp_allocator allocator, uint32_t number)
-{
-    for (uint32_t i = 0; i < allocators->count; i++)
-        if (allocators->instance[i].allocator == allocator &&
-            allocators->instance[i].number == number)
-            return &allocators->instance[i];
-    return NULL;
 }

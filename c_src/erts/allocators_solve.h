@@ -34,3 +34,27 @@ int fp_allocators_solve(struct fp_allocators *allocators, const struct fp_memory
 /* NULL: there is none of that number. */
 struct fp_allocator_instance *fp_allocators_instance(struct fp_allocators *allocators,
                                                      enum fp_allocator allocator, uint32_t number);
+
+/* The parts. One thread, before the allocators are shared; milliseconds. */
+
+/* Sets allocators->tree. In at least FP_ALLOCATORS_AGREE instances the tree has as many nodes as
+ * the instance has multi-block carriers, each node in a carrier that says to belong to the
+ * instance, and each with the largest size of what is below it. 0 or FP_ENOENT. */
+int fp_free_trees_solve(struct fp_allocators *allocators, const struct fp_memory *memory);
+
+/* What the VM says of an instance of fix_alloc: bytes of each type. */
+struct fp_fix_fact {
+    uint32_t number, types;
+    uint64_t bytes[FP_FIX_TYPES_MAX];
+};
+
+/* Sets instance[].fix, fix_types, and of_processes to the given bits. All instances have to hold
+ * lists of these types, most with the bytes that are said of them: an instance at work has others.
+ * 0, FP_ENOENT or FP_EAMBIGUOUS. */
+int fp_fix_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
+                 const struct fp_fix_fact *fact, size_t facts, uint32_t of_processes);
+
+/* Sets allocators->super: where the VM's data have these four words. 0, FP_ENOENT or
+ * FP_EAMBIGUOUS. */
+int fp_super_carrier_solve(struct fp_allocators *allocators, const struct fp_memory *memory,
+                           const struct fp_ranges *data, const struct fp_super_carrier *fact);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "erts/term.h"
 
 #define SEGMENT_SHIFT 10u /* INDEX_PAGE_SHIFT, index.h */
 
@@ -47,22 +48,33 @@ static uint64_t name_bytes(const struct fp_layout *layout, const struct fp_memor
     return 0;
 }
 
+uint32_t fp_atom_count(const struct fp_layout *layout, const struct fp_memory *memory)
+{
+    uint32_t count = 0;
+
+    return fp_safe_read(memory, layout->atom_entries, &count, sizeof count) == 0 ? count : 0;
+}
+
+int fp_atom_is_known(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t word,
+                     uint32_t *count)
+{
+    if (!fp_term_is_atom(word))
+        return 0;
+    if (fp_atom_index(word) >= *count)
+        *count = fp_atom_count(layout, memory);
+    return fp_atom_index(word) < *count;
+}
+
 int fp_atom_text(const struct fp_layout *layout, const struct fp_memory *memory, uint64_t term,
                  char text[FP_ATOM_TEXT_MAX])
 {
-    uint64_t index = term >> 6, segment = 0, address = 0;
+    uint64_t index = fp_atom_index(term), segment = 0, address = 0;
     struct atom_entry atom;
+    uint32_t count = 0;
 
-    if (!fp_term_is_atom(term) || index > UINT32_MAX)
+    if (!fp_term_is_atom(term) || index > UINT32_MAX ||
+        (layout->atom_entries != 0 && !fp_atom_is_known(layout, memory, term, &count)))
         return FP_ENOENT;
-    if (layout->atom_entries != 0) {
-        uint32_t entries = 0;
-
-        if (fp_safe_read(memory, layout->atom_entries, &entries, 4) != 0)
-            return FP_EFAULT;
-        if (index >= entries)
-            return FP_ENOENT;
-    }
     if (fp_safe_read_word(memory, layout->atom_segments + 8 * (index >> SEGMENT_SHIFT), &segment) !=
             0 ||
         fp_safe_read_word(memory, segment + 8 * (index & ((1u << SEGMENT_SHIFT) - 1)), &address) !=

@@ -14,8 +14,9 @@
 #include "erts/term.h"
 #include "format/weight.h"
 #include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "looks_nif/tracer_nif.h"
+#include "looks_nif/views.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 #include "tracer/allocations.h"
 
@@ -37,8 +38,8 @@ struct measuring {
     struct fp_memory own; /* of who reads all processes */
     uint32_t threads;
     int64_t ranged_ns, checked_ns;
-    uint64_t except; /* a process that is left out */
-    uint32_t atoms;  /* of this drain: a word beyond is no atom, and the VM would trust it */
+    uint64_t except;         /* a process that is left out */
+    struct fp_terms_out out; /* of this drain */
 };
 
 static void destroy(void *state)
@@ -182,30 +183,20 @@ static ERL_NIF_TERM due(void *state, ErlNifEnv *env)
 /* ----------------------------------------------------------------- answers -- */
 
 /* {M, F, A, Line}, or what stands there instead. */
-static int is_atom(const struct measuring *measuring, uint64_t word)
+static ERL_NIF_TERM frame_term(struct measuring *measuring, uint64_t word)
 {
-    return fp_term_is_atom(word) && fp_atom_index(word) < measuring->atoms;
-}
-
-static ERL_NIF_TERM frame_term(ErlNifEnv *env, const struct measuring *measuring, uint64_t word)
-{
-    struct fp_location at;
-
     if (word == FP_FRAME_TRUNCATED)
-        return fp_atom(env, "truncated");
-    if (word < FP_FRAME_SPECIAL_END)
-        return fp_atom(env, "unreadable");
-    if (fp_code_index_resolve(measuring->code, word, &at) != 0 || !is_atom(measuring, at.mfa[0]) ||
-        !is_atom(measuring, at.mfa[1]) || at.mfa[2] > 255)
-        return fp_atom(env, "unknown");
-    return enif_make_tuple4(env, at.mfa[0], at.mfa[1], enif_make_uint64(env, at.mfa[2]),
-                            enif_make_uint(env, at.line));
+        return fp_atom(measuring->out.env, "truncated");
+    return word < FP_FRAME_SPECIAL_END
+               ? fp_atom(measuring->out.env, "unreadable")
+               : fp_out_frame(&measuring->out, measuring->code, word, "unknown");
 }
 
 /* `most`, at the root's end. */
-static ERL_NIF_TERM frames_term(ErlNifEnv *env, const struct measuring *measuring,
-                                const struct fp_allocation *record, uint32_t most)
+static ERL_NIF_TERM frames_term(struct measuring *measuring, const struct fp_allocation *record,
+                                uint32_t most)
 {
+    ErlNifEnv *env = measuring->out.env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     uint32_t count = record->count, least;
     struct fp_location at;
@@ -216,7 +207,7 @@ static ERL_NIF_TERM frames_term(ErlNifEnv *env, const struct measuring *measurin
         count--;
     least = count > most ? count - most : 0;
     while (count-- > least)
-        list = enif_make_list_cell(env, frame_term(env, measuring, record->frame[count]), list);
+        list = enif_make_list_cell(env, frame_term(measuring, record->frame[count]), list);
     return list;
 }
 
@@ -227,26 +218,25 @@ static ERL_NIF_TERM known_term(ErlNifEnv *env, const struct fp_allocation *recor
 }
 
 /* {Kind, Tag} of the message in work, as flame_prof_mailbox:tag(); none. */
-static ERL_NIF_TERM message_term(ErlNifEnv *env, const struct measuring *measuring,
-                                 const struct fp_allocation *record)
+static ERL_NIF_TERM message_term(struct measuring *measuring, const struct fp_allocation *record)
 {
+    ErlNifEnv *env = measuring->out.env;
     struct fp_tag tag = {.atom = record->message.atom,
                          .arity = record->message.arity,
                          .shape = (enum fp_shape)record->message.shape};
 
     if (record->message_kind == FP_MESSAGE_unknown)
         return fp_atom(env, "none");
-    if (tag.shape >= FP_SHAPE_ATOM && !is_atom(measuring, tag.atom))
-        tag.shape = FP_SHAPE_UNKNOWN;
     return enif_make_tuple2(
         env, fp_atom(env, fp_message_kind_name((enum fp_message_kind)record->message_kind)),
-        fp_tag_view(env, &tag));
+        fp_out_tag(&measuring->out, &tag));
 }
 
 /* {Pid, minor | major, Cause, Window, Weight, Survived, Live, LengthNs, IsLong, Frames, Message} */
-static ERL_NIF_TERM record_term(ErlNifEnv *env, const struct measuring *measuring,
-                                const struct fp_allocation *record, uint32_t most)
+static ERL_NIF_TERM record_term(struct measuring *measuring, const struct fp_allocation *record,
+                                uint32_t most)
 {
+    ErlNifEnv *env = measuring->out.env;
     const ERL_NIF_TERM element[] = {
         record->pid,
         fp_atom(env, record->flags & FP_ALLOCATION_MAJOR ? "major" : "minor"),
@@ -257,8 +247,8 @@ static ERL_NIF_TERM record_term(ErlNifEnv *env, const struct measuring *measurin
         known_term(env, record, FP_ALLOCATION_WINDOW, record->live),
         enif_make_uint64(env, record->length_ns),
         fp_boolean(env, record->flags & FP_ALLOCATION_LONG),
-        frames_term(env, measuring, record, most),
-        message_term(env, measuring, record),
+        frames_term(measuring, record, most),
+        message_term(measuring, record),
     };
 
     return enif_make_tuple_from_array(env, element, sizeof element / sizeof *element);
@@ -291,13 +281,12 @@ static void check_sites(struct measuring *measuring, int64_t now)
 }
 
 /* What frames are told by. That reads /proc/self/maps: up to a millisecond. */
-static void refresh(struct measuring *measuring)
+static void refresh(ErlNifEnv *env, struct measuring *measuring)
 {
     int64_t now = fp_monotonic_ns();
 
-    if (fp_safe_read(&measuring->library->memory, measuring->library->layout->atom_entries,
-                     &measuring->atoms, sizeof measuring->atoms) != 0)
-        measuring->atoms = 0;
+    fp_terms_out_start(&measuring->out, env, measuring->library->layout,
+                       &measuring->library->memory);
     check_sites(measuring, now);
     if (now - measuring->ranged_ns < RANGES_NS)
         return;
@@ -316,13 +305,13 @@ static ERL_NIF_TERM drain(ErlNifEnv *env, struct measuring *measuring)
     const struct fp_allocation *record;
     uint32_t records = 0;
 
-    refresh(measuring);
+    refresh(env, measuring);
     (void)fp_code_index_revalidate(measuring->code);
     for (uint32_t i = 0; i < measuring->threads; i++)
         while (records < DRAIN_MAX &&
                (record = fp_allocations_peek(measuring->allocations, i)) != NULL) {
             list = enif_make_list_cell(
-                env, record_term(env, measuring, record, FP_ALLOCATION_FRAMES_MAX), list);
+                env, record_term(measuring, record, FP_ALLOCATION_FRAMES_MAX), list);
             fp_allocations_release(measuring->allocations, i);
             records++;
         }
@@ -381,7 +370,7 @@ static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring)
     unsigned char *to = enif_make_new_binary(env, MOVE_BYTES, &weights);
     size_t size = 0;
 
-    refresh(measuring);
+    refresh(env, measuring);
     (void)fp_code_index_revalidate(measuring->code);
     while ((record = oldest(measuring, &thread)) != NULL && records < DRAIN_MAX) {
         struct fp_weight weight = weight_of(record);
@@ -391,7 +380,7 @@ static ERL_NIF_TERM move(ErlNifEnv *env, struct measuring *measuring)
         fp_weight_write(&weight, to + size);
         size += fp_weight_bytes(&weight);
         most = record->flags & FP_ALLOCATION_LONG ? FP_ALLOCATION_FRAMES_MAX : ROOT_FRAMES;
-        list = enif_make_list_cell(env, record_term(env, measuring, record, most), list);
+        list = enif_make_list_cell(env, record_term(measuring, record, most), list);
         fp_allocations_release(measuring->allocations, thread);
         records++;
     }

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/maps.h"
 #include "base/pages.h"
-#include "erts/allocator_parts.h"
+#include "erts/allocators.h"
 #include "erts/allocators_solve.h"
 #include "erts/carriers.h"
 #include "erts/rss.h"

@@ -8,8 +8,9 @@
 #include "erts/code_scan.h"
 #include "erts/layout_solve.h"
 #include "erts/process.h"
+#include "looks_nif/calibrate.h"
 #include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 
 /* proc_lib:set_label/1 */

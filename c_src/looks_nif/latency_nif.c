@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "looks_nif/tracer_nif.h"
+#include "looks_nif/views.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 #include "tracer/latency.h"
 

@@ -56,16 +56,6 @@ static inline struct fp_looks *fp_looks(ErlNifEnv *env)
     return enif_priv_data(env);
 }
 
-/* Are a table's name and owner terms of this VM, which has so many atoms? It would trust them. */
-int fp_table_has_names(const struct fp_ets_table *table, uint32_t atoms);
-
-/* The number of an atom key. 1, or 0 when there is no such key or its value has another type. */
-int fp_map_get_u32(ErlNifEnv *env, ERL_NIF_TERM map, const char *key, uint32_t *value);
-/* {Module, Function, Arity} with atoms: their words. */
-int fp_get_mfa(ErlNifEnv *env, ERL_NIF_TERM term, uint64_t mfa[3]);
-/* A list of at most `most` pids of this node: their words, and how many. 0: it is none. */
-int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most, uint32_t *n);
-
 /* The NIFs: X(name, arity, scheduler), beside FP_VM_NIFS. 0: on a normal scheduler, for
  * microseconds. */
 #define FP_LOOKS_NIFS(X)                                                                           \
@@ -73,7 +63,6 @@ int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most,
     X(calibration_open, 0, IO)                                                                     \
     X(calibration_probe, 1, 0)                                                                     \
     X(calibration_solve, 2, CPU)                                                                   \
-    X(term_view, 2, CPU)                                                                           \
     X(write_perf_map, 1, IO)                                                                       \
     X(sends_open, 1, 0)                                                                            \
     X(sends_end, 1, 0)                                                                             \
@@ -110,8 +99,7 @@ int fp_get_pids(ErlNifEnv *env, ERL_NIF_TERM list, uint64_t *pid, uint32_t most,
     X(tables_solve, 3, CPU)                                                                        \
     X(tables_read, 0, CPU)                                                                         \
     X(tables_objects, 1, CPU)                                                                      \
-    X(memory_rss, 0, IO)                                                                           \
-    X(trace_term, 2, 0)
+    X(memory_rss, 0, IO)
 
 FP_LOOKS_NIFS(FP_NIF_DECLARATION)
 

@@ -3,9 +3,9 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
-#include "erts/process_table.h"
-#include "erts/term.h"
 #include "looks_nif/looks.h"
+#include "looks_nif/views.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 #include "waits/mailbox.h"
 
@@ -82,43 +82,31 @@ ERL_NIF_TERM fp_nif_mailbox_open(FP_NIF_ARGS)
 
 /* ----------------------------------------------------------------- answers -- */
 
-/* Pid, port or atom; `unknown` for what cannot be one of this VM. The VM would trust the word. */
-static ERL_NIF_TERM sender_term(ErlNifEnv *env, const struct fp_layout *layout, uint32_t atoms,
-                                uint64_t from)
+/* What the tables of an answer are written by. */
+struct teller {
+    struct fp_terms_out out;
+    uint32_t rows;
+};
+
+/* Pid, port or atom of this VM, or `unknown`. */
+static ERL_NIF_TERM sender_term(struct fp_terms_out *out, uint64_t from)
 {
-    if (fp_term_is_pid(from) && fp_pid_slot(layout, from) < layout->process_limit)
-        return (ERL_NIF_TERM)from;
-    if ((from & 0xf) == 0x7)
-        return (ERL_NIF_TERM)from;
-    if (fp_term_is_atom(from) && fp_atom_index(from) < atoms)
-        return (ERL_NIF_TERM)from;
-    return fp_atom(env, "unknown");
+    if (fp_term_is_pid(from))
+        return fp_out_pid(out, from, "unknown");
+    return fp_term_is_atom(from) ? fp_out_atom(out, from, "unknown")
+                                 : fp_out_port(out, from, "unknown");
 }
 
 /* {Kind, {atom, Atom} | {tuple, Atom, Arity} | other | unknown} */
-static ERL_NIF_TERM tag_term(ErlNifEnv *env, uint32_t atoms, const struct fp_mailbox_tag *tag)
+static ERL_NIF_TERM tag_term(struct fp_terms_out *out, const struct fp_mailbox_tag *tag)
 {
-    ERL_NIF_TERM shape = fp_atom(env, tag->tag.shape == FP_SHAPE_OTHER ? "other" : "unknown");
-    int is_atom = fp_term_is_atom(tag->tag.atom) && fp_atom_index(tag->tag.atom) < atoms;
-
-    if (is_atom && tag->tag.shape == FP_SHAPE_ATOM)
-        shape = enif_make_tuple2(env, fp_atom(env, "atom"), (ERL_NIF_TERM)tag->tag.atom);
-    else if (is_atom && tag->tag.shape == FP_SHAPE_TUPLE)
-        shape = enif_make_tuple3(env, fp_atom(env, "tuple"), (ERL_NIF_TERM)tag->tag.atom,
-                                 enif_make_uint(env, tag->tag.arity));
-    return enif_make_tuple2(env, fp_atom(env, fp_message_kind_name(tag->kind)), shape);
+    return enif_make_tuple2(out->env, fp_atom(out->env, fp_message_kind_name(tag->kind)),
+                            fp_out_tag(out, &tag->tag));
 }
 
-/* What the tables of an answer are told by. */
-struct teller {
-    ErlNifEnv *env;
-    const struct fp_layout *layout;
-    uint32_t atoms, rows;
-};
-
-static ERL_NIF_TERM tally_term(const struct teller *to, const struct fp_tally *tally, int is_tags)
+static ERL_NIF_TERM tally_term(struct teller *to, const struct fp_tally *tally, int is_tags)
 {
-    ErlNifEnv *env = to->env;
+    ErlNifEnv *env = to->out.env;
     ERL_NIF_TERM list = enif_make_list(env, 0), key;
     uint32_t rows = tally->used < to->rows ? tally->used : to->rows;
 
@@ -126,32 +114,29 @@ static ERL_NIF_TERM tally_term(const struct teller *to, const struct fp_tally *t
         const struct fp_tally_row *row = &tally->row[k];
         struct fp_mailbox_tag tag = fp_mailbox_tag_of(row);
 
-        key = is_tags ? tag_term(env, to->atoms, &tag)
-                      : sender_term(env, to->layout, to->atoms, row->key[0]);
+        key = is_tags ? tag_term(&to->out, &tag) : sender_term(&to->out, row->key[0]);
         list = enif_make_list_cell(
             env, enif_make_tuple2(env, key, enif_make_uint64(env, row->count)), list);
     }
     return list;
 }
 
-static ERL_NIF_TERM oldest_term(const struct teller *to, const struct fp_mailbox_answer *answer)
+static ERL_NIF_TERM oldest_term(struct fp_terms_out *out, const struct fp_mailbox_answer *answer)
 {
-    ErlNifEnv *env = to->env;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
+    ERL_NIF_TERM list = enif_make_list(out->env, 0);
 
     for (uint32_t k = answer->oldest_count; k-- > 0;) {
         const struct fp_mailbox_message *message = &answer->oldest[k];
 
-        list = enif_make_list_cell(
-            env,
-            enif_make_tuple2(env, sender_term(env, to->layout, to->atoms, message->from),
-                             tag_term(env, to->atoms, &message->is)),
-            list);
+        list = enif_make_list_cell(out->env,
+                                   enif_make_tuple2(out->env, sender_term(out, message->from),
+                                                    tag_term(out, &message->is)),
+                                   list);
     }
     return list;
 }
 
-static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox_answer *answer)
+static ERL_NIF_TERM answer_term(struct teller *to, const struct fp_mailbox_answer *answer)
 {
     const struct {
         const char *name;
@@ -164,7 +149,7 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
         {"all_senders", answer->senders.used}, {"untold_senders", answer->senders.others},
         {"all_tags", answer->tags.used},       {"untold_tags", answer->tags.others},
     };
-    ErlNifEnv *env = to->env;
+    ErlNifEnv *env = to->out.env;
     ERL_NIF_TERM map = enif_make_new_map(env);
 
     for (size_t k = 0; k < sizeof number / sizeof *number; k++)
@@ -181,7 +166,7 @@ static ERL_NIF_TERM answer_term(const struct teller *to, const struct fp_mailbox
                fp_atom(env, answer->err == 0 ? "none" : fp_err_name(answer->err)));
     fp_map_put(env, &map, "senders", tally_term(to, &answer->senders, 0));
     fp_map_put(env, &map, "tags", tally_term(to, &answer->tags, 1));
-    fp_map_put(env, &map, "oldest", oldest_term(to, answer));
+    fp_map_put(env, &map, "oldest", oldest_term(&to->out, answer));
     return map;
 }
 
@@ -191,7 +176,7 @@ ERL_NIF_TERM fp_nif_mailbox_next(FP_NIF_ARGS)
 {
     struct fp_looks *library = fp_looks(env);
     struct mailbox_handle *handle;
-    struct teller to = {.env = env, .layout = library->vm.layout};
+    struct teller to;
     ERL_NIF_TERM term;
     unsigned nodes;
 
@@ -205,8 +190,7 @@ ERL_NIF_TERM fp_nif_mailbox_next(FP_NIF_ARGS)
         term = fp_atom(env, "more");
     } else {
         to.rows = handle->rows;
-        if (fp_safe_read(&handle->memory, to.layout->atom_entries, &to.atoms, 4) != 0)
-            to.atoms = 0;
+        fp_terms_out_start(&to.out, env, library->vm.layout, &handle->memory);
         term = answer_term(&to, fp_mailbox_answer(handle->mailbox));
         release(handle);
     }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "looks_nif/looks.h"
+#include "nif/terms_out.h"
 #include "terms/terms.h"
 
 static const char *const roles[] = {
@@ -79,16 +80,9 @@ ERL_NIF_TERM fp_nif_wait_sites_learn(FP_NIF_ARGS)
     return fp_result(env, value == NULL ? err : fp_vm_keep_sites(fp_vm(env), value, 0));
 }
 
-/* {M, F, A} or none */
-static ERL_NIF_TERM mfa_term(ErlNifEnv *env, const uint64_t mfa[3])
+static ERL_NIF_TERM site_term(struct fp_terms_out *out, const struct fp_site *site, int is_valid)
 {
-    return mfa[0] == 0 ? fp_atom(env, "none")
-                       : enif_make_tuple3(env, mfa[0], mfa[1], enif_make_uint64(env, mfa[2]));
-}
-
-/* Modules are never so gone that their atoms are: the function had a name when it was found. */
-static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site, int is_valid)
-{
+    ErlNifEnv *env = out->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
 
     for (enum fp_site_role role = 0; role < FP_SITE_ROLES; role++)
@@ -97,7 +91,7 @@ static ERL_NIF_TERM site_term(ErlNifEnv *env, const struct fp_site *site, int is
                                        enif_make_tuple2(env, fp_atom(env, roles[role]),
                                                         enif_make_uint(env, site->slot[role])),
                                        list);
-    return enif_make_tuple4(env, mfa_term(env, site->mfa), list,
+    return enif_make_tuple4(env, fp_out_mfa(out, site->mfa, "none"), list,
                             enif_make_uint64(env, site->address), fp_boolean(env, is_valid));
 }
 
@@ -110,14 +104,16 @@ ERL_NIF_TERM fp_nif_wait_sites(FP_NIF_ARGS)
     struct fp_sites *sites = fp_vm_sites(vm, &mark);
     uint8_t is_valid[FP_SITES_MAX];
     ERL_NIF_TERM list = enif_make_list(env, 0), valid;
+    struct fp_terms_out out;
     uint32_t count;
 
     if (sites == NULL)
         return fp_atom(env, "none");
+    fp_terms_out_start(&out, env, vm->layout, &vm->memory);
     count = fp_sites_count(sites);
     valid = fp_boolean(env, fp_sites_check(sites, &vm->memory, is_valid) == count);
     while (count-- > 0)
-        list = enif_make_list_cell(env, site_term(env, fp_sites_at(sites, count), is_valid[count]),
+        list = enif_make_list_cell(env, site_term(&out, fp_sites_at(sites, count), is_valid[count]),
                                    list);
     fp_sites_release(sites);
     return enif_make_tuple3(env, enif_make_uint64(env, mark), valid, list);

@@ -10,6 +10,7 @@
 #include "erts/term.h"
 #include "erts/term/object.h"
 #include "looks_nif/looks.h"
+#include "looks_nif/views.h"
 #include "terms/terms.h"
 
 /* () -> ok | known | {error, Error}: of the scheduler that runs this; `known': nothing is to be
@@ -177,22 +178,29 @@ ERL_NIF_TERM fp_nif_tables_objects(FP_NIF_ARGS)
 
 /* ----------------------------------------------------------------- answers -- */
 
-int fp_table_has_names(const struct fp_ets_table *table, uint32_t atoms)
+int fp_out_table(struct fp_terms_out *out, const struct fp_ets_table *table, ERL_NIF_TERM part[3])
 {
-    return fp_term_is_atom(table->name) && fp_atom_index(table->name) < atoms &&
-           fp_term_is_pid(table->owner);
+    ErlNifEnv *env = out->env;
+
+    if (!fp_out_is_atom(out, table->name) || !fp_out_is_pid(out, table->owner))
+        return 0;
+    part[0] = enif_make_tuple3(env, enif_make_uint(env, table->number[0]),
+                               enif_make_uint(env, table->number[1]),
+                               enif_make_uint(env, table->number[2]));
+    part[1] = table->name;
+    part[2] = table->owner;
+    return 1;
 }
 
-/* {Numbers, Name, Owner, Status, Keypos, Objects, Bytes, Flags}. Flags: 1 decentralized, 2
- * compressed. */
-static ERL_NIF_TERM table_term(ErlNifEnv *env, const struct fp_ets_table *table)
+/* {Numbers, Name, Owner, Status, Keypos, Objects, Bytes, Flags}; 0: it was freed meanwhile. Flags:
+ * 1 decentralized, 2 compressed. */
+static ERL_NIF_TERM table_term(struct fp_terms_out *out, const struct fp_ets_table *table)
 {
-    const ERL_NIF_TERM part[] = {
-        enif_make_tuple3(env, enif_make_uint(env, table->number[0]),
-                         enif_make_uint(env, table->number[1]),
-                         enif_make_uint(env, table->number[2])),
-        (ERL_NIF_TERM)table->name,
-        (ERL_NIF_TERM)table->owner,
+    ErlNifEnv *env = out->env;
+    ERL_NIF_TERM part[] = {
+        0,
+        0,
+        0,
         enif_make_uint(env, table->status),
         enif_make_uint(env, table->keypos),
         enif_make_int64(env, table->objects),
@@ -200,7 +208,7 @@ static ERL_NIF_TERM table_term(ErlNifEnv *env, const struct fp_ets_table *table)
         enif_make_uint(env, table->is_decentralized | (unsigned)table->is_compressed << 1),
     };
 
-    return enif_make_tuple_from_array(env, part, 8);
+    return fp_out_table(out, table, part) ? enif_make_tuple_from_array(env, part, 8) : 0;
 }
 
 /* () -> undefined | {[Table], Incomplete, LeftOut} | {error, Error} */
@@ -208,11 +216,10 @@ ERL_NIF_TERM fp_nif_tables_read(FP_NIF_ARGS)
 {
     struct fp_looks *library = fp_looks(env);
     const struct fp_ets *tables = library->tables;
-    const struct fp_layout *layout = library->vm.layout;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
+    ERL_NIF_TERM list = enif_make_list(env, 0), term;
+    struct fp_terms_out out;
     struct fp_ets_list found;
     struct fp_memory memory;
-    uint32_t atoms = 0;
     int err;
 
     if (tables == NULL)
@@ -221,23 +228,16 @@ ERL_NIF_TERM fp_nif_tables_read(FP_NIF_ARGS)
     if (err != 0)
         return fp_result(env, err);
     err = fp_ets_read(tables, &memory, &found);
-    if (err == 0)
-        err = fp_safe_read(&memory, layout->atom_entries, &atoms, sizeof atoms);
-    fp_safe_read_close(&memory);
-    if (err != 0) {
-        fp_ets_free(&found);
-        return fp_result(env, err);
-    }
-    for (uint32_t i = found.count; i-- > 0;) {
-        const struct fp_ets_table *table = &found.table[i];
-
-        if (fp_table_has_names(table, atoms))
-            list = enif_make_list_cell(env, table_term(env, table), list);
+    fp_terms_out_start(&out, env, library->vm.layout, &memory);
+    for (uint32_t i = err == 0 ? found.count : 0; i-- > 0;)
+        if ((term = table_term(&out, &found.table[i])) != 0)
+            list = enif_make_list_cell(env, term, list);
         else
             found.left_out++;
-    }
-    list = enif_make_tuple3(env, list, enif_make_uint(env, found.incomplete),
-                            enif_make_uint(env, found.left_out));
+    fp_safe_read_close(&memory);
+    term = err == 0 ? enif_make_tuple3(env, list, enif_make_uint(env, found.incomplete),
+                                       enif_make_uint(env, found.left_out))
+                    : fp_result(env, err);
     fp_ets_free(&found);
-    return list;
+    return term;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "looks_nif/looks.h"
+#include "nif/terms_out.h"
 #include "session/top_processes.h"
 #include "terms/terms.h"
 
@@ -64,17 +65,19 @@ ERL_NIF_TERM fp_nif_selector_new(FP_NIF_ARGS)
     return err == 0 ? fp_ok(env, term) : fp_result(env, err);
 }
 
-static ERL_NIF_TERM selected_term(ErlNifEnv *env, const struct fp_top_processes *top)
+static ERL_NIF_TERM selected_term(struct fp_terms_out *out, const struct fp_top_processes *top)
 {
+    ErlNifEnv *env = out->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
     uint64_t processes;
     size_t n;
     const struct fp_candidate *selected = fp_top_processes_selected(top, &n, &processes);
 
     for (size_t i = 0; i < n; i++)
-        list = enif_make_list_cell(
-            env, enif_make_tuple2(env, selected[i].id, enif_make_int64(env, selected[i].score)),
-            list);
+        list = enif_make_list_cell(env,
+                                   enif_make_tuple2(env, fp_out_pid(out, selected[i].id, "none"),
+                                                    enif_make_int64(env, selected[i].score)),
+                                   list);
     return enif_make_tuple2(env, enif_make_uint64(env, processes), list);
 }
 
@@ -82,6 +85,7 @@ static ERL_NIF_TERM selected_term(ErlNifEnv *env, const struct fp_top_processes 
  * Reads so many slots of the process table: `more` before the pass has read all of them. */
 ERL_NIF_TERM fp_nif_selector_next(FP_NIF_ARGS)
 {
+    struct fp_terms_out out;
     struct top_handle *handle;
     ERL_NIF_TERM term;
     unsigned slots;
@@ -90,7 +94,8 @@ ERL_NIF_TERM fp_nif_selector_next(FP_NIF_ARGS)
         !enif_get_uint(env, argv[1], &slots) || slots == 0 || handle->top == NULL ||
         atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
         return enif_make_badarg(env);
-    term = fp_top_processes_step(handle->top, slots) ? selected_term(env, handle->top)
+    fp_terms_out_start(&out, env, fp_vm(env)->layout, &handle->memory);
+    term = fp_top_processes_step(handle->top, slots) ? selected_term(&out, handle->top)
                                                      : fp_atom(env, "more");
     atomic_store_explicit(&handle->entered, 0, memory_order_release);
     return term;

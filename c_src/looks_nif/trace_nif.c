@@ -12,6 +12,7 @@
 #include "looks_nif/looks.h"
 #include "looks_nif/tracer_nif.h"
 #include "terms/term_copy.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 #include "tracer/events.h"
 
@@ -356,20 +357,3 @@ const struct fp_tracer_kind fp_tracer_kind_trace = {
     .trace = trace_trace,
     .read = trace_read,
 };
-
-/* (Term, #{depth, bytes, items}) -> Term, as a trace would show it. */
-ERL_NIF_TERM fp_nif_trace_term(FP_NIF_ARGS)
-{
-    struct fp_term_copy_limits limits = {0};
-    unsigned char bytes[BYTES_MAX + FP_TERM_COPY_SLACK];
-    const unsigned char *at = bytes;
-    ERL_NIF_TERM term;
-    size_t size;
-
-    if (!get_copy_limits(env, argv[1], &limits))
-        return enif_make_badarg(env);
-    size = fp_term_copy(env, argv[0], &limits, bytes);
-    if (fp_term_restore(env, &at, bytes + size, &term) != 0 || at != bytes + size)
-        return fp_error(env, fp_atom(env, fp_err_name(FP_ETORN)));
-    return term;
-}

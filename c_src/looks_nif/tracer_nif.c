@@ -9,13 +9,6 @@
 #include "looks_nif/looks.h"
 #include "terms/terms.h"
 
-static const struct fp_tracer_kind *const kinds[] = {
-    &fp_tracer_kind_allocations,
-    &fp_tracer_kind_count,
-    &fp_tracer_kind_trace,
-    &fp_tracer_kind_latency,
-};
-
 /* Set while no callback is inside: before the start, and after the wait. */
 static struct {
     const struct fp_tracer_kind *kind; /* NULL: there is none */
@@ -147,14 +140,6 @@ static int get_limit(ErlNifEnv *env, ERL_NIF_TERM map, const char *name, uint64_
     return 1;
 }
 
-static const struct fp_tracer_kind *find_kind(ErlNifEnv *env, ERL_NIF_TERM name)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (fp_is_atom(env, name, kinds[i]->name))
-            return kinds[i];
-    return NULL;
-}
-
 /* While the owner sets up what is traced; code may be loaded meanwhile, for seconds. */
 #define FIRST_HEARTBEAT_NS INT64_C(10000000000)
 
@@ -178,7 +163,7 @@ static ERL_NIF_TERM open_kind(ErlNifEnv *env, const struct fp_tracer_kind *kind,
 ERL_NIF_TERM fp_nif_tracer_open(FP_NIF_ARGS)
 {
     struct fp_looks *library = fp_looks(env);
-    const struct fp_tracer_kind *kind = find_kind(env, argv[0]);
+    const struct fp_tracer_kind *kind = fp_tracer_kind_find(env, argv[0]);
     struct fp_tracer_limits limits = {0};
     ERL_NIF_TERM answer;
 
@@ -299,75 +284,3 @@ ERL_NIF_TERM fp_nif_tracer_close(FP_NIF_ARGS)
     enif_mutex_unlock(library->tracing_lock);
     return fp_result(env, err);
 }
-
-/* ------------------------------------------------------------ kind `count' -- */
-
-/* The least kind: it counts events, by calls, returns and others. */
-struct counts {
-    _Atomic uint64_t calls, returns, exceptions, others;
-};
-
-static void *count_create(ErlNifEnv *env, ERL_NIF_TERM config, int *err)
-{
-    struct counts *counts = enif_alloc(sizeof *counts);
-
-    (void)env;
-    (void)config;
-    if (counts == NULL)
-        *err = FP_ENOMEM;
-    else
-        memset(counts, 0, sizeof *counts);
-    return counts;
-}
-
-static void count_destroy(void *state)
-{
-    enif_free(state);
-}
-
-/* No collection: to let those in may kill a node that has two sessions (erlang/otp#11623). */
-static int count_enabled(void *state, const struct fp_tracer_event *event)
-{
-    const struct fp_tracer_atoms *atoms = event->atoms;
-
-    (void)state;
-    return event->tag != atoms->gc_minor_start && event->tag != atoms->gc_minor_end &&
-           event->tag != atoms->gc_major_start && event->tag != atoms->gc_major_end &&
-           event->tag != atoms->gc_max_heap_size;
-}
-
-static void count_trace(void *state, const struct fp_tracer_event *event)
-{
-    struct counts *counts = state;
-    _Atomic uint64_t *counter = event->tag == event->atoms->call             ? &counts->calls
-                                : event->tag == event->atoms->return_from    ? &counts->returns
-                                : event->tag == event->atoms->exception_from ? &counts->exceptions
-                                                                             : &counts->others;
-
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
-/* #{calls, returns, exceptions, others} */
-static ERL_NIF_TERM count_read(void *state, ErlNifEnv *env, ERL_NIF_TERM what)
-{
-    struct counts *counts = state;
-    ERL_NIF_TERM map = enif_make_new_map(env);
-
-    (void)what;
-    fp_map_put_u64(env, &map, "calls", counts->calls);
-    fp_map_put_u64(env, &map, "returns", counts->returns);
-    fp_map_put_u64(env, &map, "exceptions", counts->exceptions);
-    fp_map_put_u64(env, &map, "others", counts->others);
-    return map;
-}
-
-const struct fp_tracer_kind fp_tracer_kind_count = {
-    .name = "count",
-    .event_ns = 450,
-    .discard_ns = 170,
-    .create = count_create,
-    .destroy = count_destroy,
-    .enabled = count_enabled,
-    .trace = count_trace,
-    .read = count_read,
-};

@@ -51,9 +51,11 @@ struct fp_tracer_kind {
 };
 
 extern const struct fp_tracer_kind fp_tracer_kind_allocations;
-extern const struct fp_tracer_kind fp_tracer_kind_count;
 extern const struct fp_tracer_kind fp_tracer_kind_trace; /* trace_nif.c */
 extern const struct fp_tracer_kind fp_tracer_kind_latency;
+
+/* The kind of this name, or NULL. */
+const struct fp_tracer_kind *fp_tracer_kind_find(ErlNifEnv *env, ERL_NIF_TERM name);
 
 /* Of a library that goes: ERTS has seen to it that no callback runs. */
 void fp_tracer_forget(void);

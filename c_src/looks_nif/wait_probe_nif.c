@@ -12,15 +12,14 @@
 #include "erts/serving.h"
 #include "erts/stamp.h"
 #include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
+#include "looks_nif/views.h"
 #include "terms/terms.h"
 
 /* Of a probe's stack. */
 #define WORDS_MAX 1024u
 #define FRAMES_MAX 32u
-/* Levels of tuples and lists that are told, and elements of each. */
-#define DEPTH 5u
-#define ELEMENTS 4u
+/* Of what a slot holds. */
+static const struct fp_view_limits limits = {.depth = 5, .elements = 4};
 #define READS 4000u
 #define MONITORS_MAX 256u
 /* Of monitor_counts: what has fewer monitors is not told, and so many are visited by one call. */
@@ -33,6 +32,7 @@ struct probing {
     const struct fp_layout *layout;
     struct fp_ranges code;
     struct fp_walk walk;
+    struct fp_terms_out out;
     ERL_NIF_TERM list;
     uint64_t word[WORDS_MAX];
 };
@@ -47,6 +47,7 @@ static int open_probing(ErlNifEnv *env, struct probing *probing)
     probing->layout = fp_vm(env)->layout;
     if (probing->layout == NULL)
         return FP_ESTATE;
+    fp_terms_out_start(&probing->out, env, probing->layout, &probing->memory);
     err = fp_safe_read_open(&probing->memory);
     return err != 0 ? err : fp_code_ranges(&probing->memory, &probing->code);
 }
@@ -70,71 +71,12 @@ static int has_moved(const struct probing *probing, uint64_t pid, const struct f
     return read_moment(probing, pid, &address, &after) != 0 || !fp_stamp_is_same(before, &after);
 }
 
-/* ----------------------------------------------------------------- views -- */
-
-static ERL_NIF_TERM tagged(ErlNifEnv *env, const char *tag, ERL_NIF_TERM value)
-{
-    return enif_make_tuple2(env, fp_atom(env, tag), value);
-}
-
-static ERL_NIF_TERM view(struct probing *probing, const struct fp_term *term, unsigned depth);
-
-static ERL_NIF_TERM element_view(struct probing *probing, const struct fp_term *term, uint32_t at,
-                                 unsigned depth)
-{
-    struct fp_term element;
-
-    fp_walk_element(&probing->walk, term, at, &element);
-    return view(probing, &element, depth);
-}
-
-/* {tuple, Arity, [View]}: the first elements. */
-static ERL_NIF_TERM tuple_view(struct probing *probing, const struct fp_term *term, unsigned depth)
-{
-    ErlNifEnv *env = probing->env;
-    ERL_NIF_TERM list = enif_make_list(env, 0);
-    uint32_t n = depth == 0 ? 0 : term->arity < ELEMENTS ? term->arity : ELEMENTS;
-
-    while (n-- > 0)
-        list = enif_make_list_cell(env, element_view(probing, term, n, depth - 1), list);
-    return enif_make_tuple3(env, fp_atom(env, "tuple"), enif_make_uint(env, term->arity), list);
-}
-
-static ERL_NIF_TERM view(struct probing *probing, const struct fp_term *term, unsigned depth)
-{
-    ErlNifEnv *env = probing->env;
-
-    switch (term->kind) {
-    case FP_TERM_ATOM:
-        return tagged(env, "atom", term->word);
-    case FP_TERM_PID:
-        return tagged(env, "pid", term->word);
-    case FP_TERM_PORT:
-        return tagged(env, "port", term->word);
-    case FP_TERM_REF:
-        return tagged(env, "ref", fp_ref_view(env, &term->ref));
-    case FP_TERM_TUPLE:
-        return tuple_view(probing, term, depth);
-    case FP_TERM_LIST:
-        return depth == 0 ? fp_atom(env, "list")
-                          : enif_make_tuple3(env, fp_atom(env, "list"),
-                                             element_view(probing, term, 0, depth - 1),
-                                             element_view(probing, term, 1, depth - 1));
-    case FP_TERM_NIL:
-        return fp_atom(env, "nil");
-    case FP_TERM_UNREADABLE:
-        return fp_atom(env, "unreadable");
-    default:
-        return fp_atom(env, "other");
-    }
-}
-
 static ERL_NIF_TERM word_view(struct probing *probing, uint64_t word)
 {
     struct fp_term term;
 
     fp_walk_term(&probing->walk, word, &term);
-    return view(probing, &term, DEPTH);
+    return fp_out_view(&probing->out, &probing->walk, &term, limits);
 }
 
 /* ---------------------------------------------------------------- stacks -- */
@@ -149,9 +91,8 @@ static ERL_NIF_TERM frame_term(struct probing *probing, const struct fp_stack_fr
     for (uint32_t i = frame->slots; i-- > 0;)
         slots =
             enif_make_list_cell(env, word_view(probing, probing->word[frame->first + i]), slots);
-    if (fp_code_nearest(&probing->memory, &probing->code, frame->address - 1, mfa, &mfa_at) == 0 &&
-        mfa[0] >> 6 < probing->walk.atoms && mfa[1] >> 6 < probing->walk.atoms)
-        name = enif_make_tuple3(env, mfa[0], mfa[1], enif_make_uint64(env, mfa[2]));
+    if (fp_code_nearest(&probing->memory, &probing->code, frame->address - 1, mfa, &mfa_at) == 0)
+        name = fp_out_mfa(&probing->out, mfa, "none");
     return enif_make_tuple3(env, enif_make_uint64(env, frame->address), name, slots);
 }
 
@@ -205,17 +146,21 @@ static const char *const type_names[] = {
 #undef TYPE_NAME
 };
 
+/* Of what is monitored. */
+static const struct fp_view_limits shape = {.depth = 0};
+
 static void add_monitor(void *arg, const struct fp_monitor *monitor)
 {
     struct probing *probing = arg;
     ErlNifEnv *env = probing->env;
+
     probing->list = enif_make_list_cell(
         env,
-        enif_make_tuple5(
-            env, fp_ref_view(env, &monitor->ref), fp_atom(env, type_names[monitor->type]),
-            fp_boolean(env, monitor->is_origin), view(probing, &monitor->target, 0),
-            monitor->name != 0 && monitor->name >> 6 < probing->walk.atoms ? monitor->name
-                                                                           : fp_atom(env, "none")),
+        enif_make_tuple5(env, fp_out_ref(env, &monitor->ref),
+                         fp_atom(env, type_names[monitor->type]),
+                         fp_boolean(env, monitor->is_origin),
+                         fp_out_view(&probing->out, &probing->walk, &monitor->target, shape),
+                         fp_out_atom(&probing->out, monitor->name, "none")),
         probing->list);
 }
 

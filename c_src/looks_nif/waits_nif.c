@@ -8,7 +8,8 @@
 #include "erts/code_index.h"
 #include "erts/code_scan.h"
 #include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
+#include "looks_nif/views.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 #include "waits/waits.h"
 
@@ -20,8 +21,8 @@ struct looking {
     struct fp_code_index *index;
     struct fp_waits_options options;
     struct fp_sites *sites;
-    uint32_t atoms;
-    ERL_NIF_TERM list, none, unknown;
+    struct fp_terms_out out;
+    ERL_NIF_TERM list, none;
     ERL_NIF_TERM how[FP_WAIT_HOWS];
     /* Site and tag of the last row: the next one often has the same, and shares the term. */
     uint64_t last_i;
@@ -36,13 +37,11 @@ static void make_atoms(struct looking *look)
     for (enum fp_wait_how how = 0; how < FP_WAIT_HOWS; how++)
         look->how[how] = fp_atom(env, fp_wait_how_name(how));
     look->last_site = look->none = fp_atom(env, "none");
-    look->unknown = fp_atom(env, "unknown");
 }
 
 static int open_look(ErlNifEnv *env, struct looking *look)
 {
     struct fp_layout *layout = fp_vm(env)->layout;
-    struct fp_walk walk;
     uint64_t mark;
     int err;
 
@@ -63,8 +62,7 @@ static int open_look(ErlNifEnv *env, struct looking *look)
         return err;
     make_atoms(look);
     look->list = enif_make_list(env, 0);
-    fp_walk_start(&walk, &look->memory, layout, 0);
-    look->atoms = walk.atoms;
+    fp_terms_out_start(&look->out, env, layout, &look->memory);
     look->options = (struct fp_waits_options){.layout = layout,
                                               .memory = &look->memory,
                                               .code = &look->code,
@@ -83,46 +81,34 @@ static void close_look(struct looking *look)
 
 /* ----------------------------------------------------------------- terms -- */
 
-/* Words become terms only where they are an atom of this VM, a local pid or a port. */
-static int is_atom(const struct looking *look, uint64_t word)
-{
-    return fp_term_is_atom(word) && word >> 6 < look->atoms;
-}
-
-static ERL_NIF_TERM target_term(const struct looking *look, const struct fp_wait *wait)
+static ERL_NIF_TERM target_term(struct looking *look, const struct fp_wait *wait)
 {
     const struct fp_term *target = &wait->target;
     const struct fp_remote *remote = &target->remote;
+    struct fp_terms_out *out = &look->out;
     ErlNifEnv *env = look->env;
 
     switch (target->kind) {
     case FP_TERM_PID:
+        return fp_out_pid(out, target->word, "none");
     case FP_TERM_PORT:
-        return target->word;
+        return fp_out_port(out, target->word, "none");
     case FP_TERM_REMOTE_PID:
-        return is_atom(look, remote->node)
+        return fp_out_is_atom(out, remote->node)
                    ? enif_make_tuple5(env, fp_atom(env, "remote"), remote->node,
                                       enif_make_uint(env, remote->number),
                                       enif_make_uint(env, remote->serial),
                                       enif_make_uint(env, remote->creation))
                    : look->none;
     case FP_TERM_ATOM:
-        if (!is_atom(look, target->word))
-            return look->none;
         if (wait->name == 0)
-            return target->word;
-        return is_atom(look, wait->name) ? enif_make_tuple2(env, wait->name, target->word)
-                                         : look->none;
+            return fp_out_atom(out, target->word, "none");
+        return fp_out_is_atom(out, target->word) && fp_out_is_atom(out, wait->name)
+                   ? enif_make_tuple2(env, wait->name, target->word)
+                   : look->none;
     default:
         return look->none;
     }
-}
-
-static ERL_NIF_TERM tag_term(const struct looking *look, const struct fp_tag *tag)
-{
-    const int has_atom = tag->shape == FP_SHAPE_ATOM || tag->shape == FP_SHAPE_TUPLE;
-
-    return has_atom && !is_atom(look, tag->atom) ? look->unknown : fp_tag_view(look->env, tag);
 }
 
 static ERL_NIF_TERM shared_tag_term(struct looking *look, const struct fp_tag *tag)
@@ -130,23 +116,16 @@ static ERL_NIF_TERM shared_tag_term(struct looking *look, const struct fp_tag *t
     if (look->last_tag_term == 0 || look->last_tag.shape != tag->shape ||
         look->last_tag.atom != tag->atom || look->last_tag.arity != tag->arity) {
         look->last_tag = *tag;
-        look->last_tag_term = tag_term(look, tag);
+        look->last_tag_term = fp_out_tag(&look->out, tag);
     }
     return look->last_tag_term;
 }
 
 static ERL_NIF_TERM site_term(struct looking *look, uint64_t i)
 {
-    struct fp_location at;
-
-    if (look->last_i == i)
-        return look->last_site;
+    if (look->last_i != i)
+        look->last_site = fp_out_function(&look->out, look->index, i, "none");
     look->last_i = i;
-    look->last_site = look->none;
-    if (fp_code_index_resolve(look->index, i, &at) == 0 && is_atom(look, at.mfa[0]) &&
-        is_atom(look, at.mfa[1]))
-        look->last_site = enif_make_tuple3(look->env, at.mfa[0], at.mfa[1],
-                                           enif_make_uint64(look->env, at.mfa[2]));
     return look->last_site;
 }
 
@@ -156,8 +135,9 @@ static void add_wait(void *arg, const struct fp_wait *wait)
     ErlNifEnv *env = look->env;
     ERL_NIF_TERM row;
 
-    row = enif_make_tuple7(env, wait->pid, look->how[wait->how], target_term(look, wait),
-                           wait->has_ref ? fp_ref_view(env, &wait->ref) : look->none,
+    row = enif_make_tuple7(env, fp_out_pid(&look->out, wait->pid, "none"), look->how[wait->how],
+                           target_term(look, wait),
+                           wait->has_ref ? fp_out_ref(env, &wait->ref) : look->none,
                            shared_tag_term(look, &wait->tag), site_term(look, wait->i),
                            enif_make_uint64(env, wait->i));
     look->list = enif_make_list_cell(env, row, look->list);
@@ -213,10 +193,10 @@ static ERL_NIF_TERM served_term(struct looking *look, ERL_NIF_TERM pid,
     ErlNifEnv *env = look->env;
 
     return enif_make_tuple6(env, pid, fp_atom(env, fp_message_kind_name(message->kind)),
-                            tag_term(look, &message->tag),
-                            message->has_ref ? fp_ref_view(env, &message->ref) : look->none,
-                            fp_term_is_pid(message->from) ? message->from : look->none,
-                            is_atom(look, served->module) ? served->module : look->none);
+                            fp_out_tag(&look->out, &message->tag),
+                            message->has_ref ? fp_out_ref(env, &message->ref) : look->none,
+                            fp_out_pid(&look->out, message->from, "none"),
+                            fp_out_atom(&look->out, served->module, "none"));
 }
 
 /* ([Pid]) -> {ok, [{Pid, Kind, Tag, Ref, FromPid | none, CallbackModule | none}]} | {error, Error}
@@ -237,8 +217,10 @@ ERL_NIF_TERM fp_nif_waits_served(FP_NIF_ARGS)
     }
     while (err == 0 && enif_get_list_cell(env, pids, &pid, &pids)) {
         struct fp_served served;
+        ErlNifPid local;
 
-        if (fp_term_is_pid(pid) && fp_waits_served(&look.options, &sites, pid, word, &served) == 0)
+        if (enif_get_local_pid(env, pid, &local) &&
+            fp_waits_served(&look.options, &sites, pid, word, &served) == 0)
             look.list = enif_make_list_cell(env, served_term(&look, pid, &served), look.list);
     }
     term = err == 0 ? fp_ok(env, look.list) : fp_result(env, err);

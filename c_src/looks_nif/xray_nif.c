@@ -6,11 +6,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "erts/code_index.h"
 #include "erts/code_scan.h"
-#include "erts/process_table.h"
-#include "erts/term.h"
 #include "looks_nif/looks.h"
+#include "looks_nif/views.h"
+#include "terms/term_words.h"
 #include "terms/terms.h"
 #include "xray/holders.h"
 #include "xray/xray.h"
@@ -80,43 +79,32 @@ ERL_NIF_TERM fp_nif_xray_open(FP_NIF_ARGS)
 
 /* ------------------------------------------------------------------- nodes -- */
 
-/* What words become terms by. */
 struct xray_teller {
     ErlNifEnv *env;
     struct fp_code_index *code; /* NULL: no function has a name */
-    uint32_t atoms;
+    struct fp_terms_out out;
 };
 
-/* An atom of this VM; `other` for none. The VM would trust the word. */
-static ERL_NIF_TERM atom_term(const struct xray_teller *to, uint64_t word, const char *other)
-{
-    return fp_term_is_atom(word) && fp_atom_index(word) < to->atoms ? (ERL_NIF_TERM)word
-                                                                    : fp_atom(to->env, other);
-}
-
 /* {atom, Atom} | other */
-static ERL_NIF_TERM key_term(const struct xray_teller *to, uint64_t word)
+static ERL_NIF_TERM key_term(struct xray_teller *to, uint64_t word)
 {
-    return fp_term_is_atom(word) && fp_atom_index(word) < to->atoms
-               ? enif_make_tuple2(to->env, fp_atom(to->env, "atom"), (ERL_NIF_TERM)word)
+    return fp_out_is_atom(&to->out, word)
+               ? enif_make_tuple2(to->env, fp_atom(to->env, "atom"), word)
                : fp_atom(to->env, "other");
 }
 
 /* {stack, {Module, Function, Arity} | unknown, Line, Slot} */
-static ERL_NIF_TERM stack_term(const struct xray_teller *to, uint64_t value)
+static ERL_NIF_TERM stack_term(struct xray_teller *to, uint64_t value)
 {
     uint64_t address = value & ((UINT64_C(1) << 48) - 1);
     struct fp_location at = {0};
-    ERL_NIF_TERM function = fp_atom(to->env, "unknown");
 
     /* A return address is behind the call. */
-    if (to->code != NULL && fp_code_index_resolve(to->code, address - 1, &at) == 0)
-        function = enif_make_tuple3(to->env, atom_term(to, at.mfa[0], "unknown"),
-                                    atom_term(to, at.mfa[1], "unknown"),
-                                    enif_make_uint64(to->env, at.mfa[2]));
-    return enif_make_tuple4(to->env, fp_atom(to->env, "stack"), function,
-                            enif_make_uint(to->env, at.line),
-                            enif_make_uint(to->env, (unsigned)(value >> 48)));
+    if (to->code == NULL || fp_code_index_resolve(to->code, address - 1, &at) != 0)
+        at.line = 0;
+    return enif_make_tuple4(
+        to->env, fp_atom(to->env, "stack"), fp_out_mfa(&to->out, at.mfa, "unknown"),
+        enif_make_uint(to->env, at.line), enif_make_uint(to->env, (unsigned)(value >> 48)));
 }
 
 static ERL_NIF_TERM numbered(const struct xray_teller *to, const char *name, uint64_t value)
@@ -124,7 +112,7 @@ static ERL_NIF_TERM numbered(const struct xray_teller *to, const char *name, uin
     return enif_make_tuple2(to->env, fp_atom(to->env, name), enif_make_uint64(to->env, value));
 }
 
-static ERL_NIF_TERM step_term(const struct xray_teller *to, const struct fp_xray_node *node)
+static ERL_NIF_TERM step_term(struct xray_teller *to, const struct fp_xray_node *node)
 {
     ErlNifEnv *env = to->env;
 
@@ -157,7 +145,7 @@ static ERL_NIF_TERM step_term(const struct xray_teller *to, const struct fp_xray
 }
 
 /* {tuple | record, Tag | none, Arity}, or the name of the form. */
-static ERL_NIF_TERM shape_term(const struct xray_teller *to, const struct fp_xray_shape *shape)
+static ERL_NIF_TERM shape_term(struct xray_teller *to, const struct fp_xray_shape *shape)
 {
     static const char *const names[] = {"none", "tuple",  "record",      "list",   "map",
                                         "fun",  "binary", "heap_binary", "number", "identifier"};
@@ -176,7 +164,7 @@ static uint64_t bytes_of(const struct fp_xray_node *node)
 
 /* [{Index, Parent, Step, Shape, HeapBytes, Objects, Binaries, BinaryBytes, SeenBytes}], parents
  * first: the nodes with at least one in SHARE_MIN of the whole. */
-static ERL_NIF_TERM paths_term(const struct xray_teller *to, const struct fp_xray_paths *paths)
+static ERL_NIF_TERM paths_term(struct xray_teller *to, const struct fp_xray_paths *paths)
 {
     ErlNifEnv *env = to->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -207,7 +195,7 @@ static ERL_NIF_TERM paths_term(const struct xray_teller *to, const struct fp_xra
 }
 
 /* [{Shape, Bytes, Objects}] */
-static ERL_NIF_TERM types_term(const struct xray_teller *to, const struct fp_xray_paths *types)
+static ERL_NIF_TERM types_term(struct xray_teller *to, const struct fp_xray_paths *types)
 {
     ErlNifEnv *env = to->env;
     ERL_NIF_TERM list = enif_make_list(env, 0);
@@ -233,7 +221,7 @@ static ERL_NIF_TERM binaries_term(ErlNifEnv *env, const struct fp_xray_binaries_
 
 /* ------------------------------------------------------------------ answer -- */
 
-static ERL_NIF_TERM answer_term(const struct xray_teller *to, const struct fp_xray_answer *answer)
+static ERL_NIF_TERM answer_term(struct xray_teller *to, const struct fp_xray_answer *answer)
 {
     const struct {
         const char *name;
@@ -284,8 +272,7 @@ static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *handle)
     struct xray_teller to = {.env = env};
     ERL_NIF_TERM term;
 
-    if (fp_safe_read(&handle->memory, layout->atom_entries, &to.atoms, 4) != 0)
-        to.atoms = 0;
+    fp_terms_out_start(&to.out, env, layout, &handle->memory);
     if (fp_code_index_create(&to.code, layout, &handle->memory, &handle->code) != 0)
         to.code = NULL;
     term = answer_term(&to, fp_xray_answer(handle->xray));
@@ -323,21 +310,16 @@ ERL_NIF_TERM fp_nif_xray_next(FP_NIF_ARGS)
 #define PIDS_MAX 64u
 
 /* Pid | {Numbers, Name, Owner}; 0: a table that was freed while it was read. */
-static ERL_NIF_TERM who_term(ErlNifEnv *env, const struct fp_holders *holders,
-                             const struct fp_holder *holder, uint32_t atoms)
+static ERL_NIF_TERM who_term(struct fp_terms_out *out, const struct fp_holders *holders,
+                             const struct fp_holder *holder)
 {
-    const struct fp_ets_table *table;
+    ERL_NIF_TERM part[3];
 
     if (holder->table == 0)
-        return (ERL_NIF_TERM)holder->pid;
-    table = &holders->tables.table[holder->table - 1];
-    return !fp_table_has_names(table, atoms)
-               ? 0
-               : enif_make_tuple3(env,
-                                  enif_make_tuple3(env, enif_make_uint(env, table->number[0]),
-                                                   enif_make_uint(env, table->number[1]),
-                                                   enif_make_uint(env, table->number[2])),
-                                  (ERL_NIF_TERM)table->name, (ERL_NIF_TERM)table->owner);
+        return fp_out_pid(out, holder->pid, "none");
+    return fp_out_table(out, &holders->tables.table[holder->table - 1], part)
+               ? enif_make_tuple_from_array(out->env, part, 3)
+               : 0;
 }
 
 /* {Who, Binaries, Bytes, AloneBytes, MessageBinaries, MessageBytes, IsPartial} */
@@ -349,9 +331,10 @@ static ERL_NIF_TERM holder_term(ErlNifEnv *env, ERL_NIF_TERM who, const struct f
         enif_make_uint64(env, holder->message_bytes), fp_boolean(env, holder->is_partial));
 }
 
-static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holders, uint32_t rows,
-                                 uint32_t atoms, uint64_t since)
+static ERL_NIF_TERM holders_term(struct fp_terms_out *out, const struct fp_holders *holders,
+                                 uint32_t rows, uint64_t since)
 {
+    ErlNifEnv *env = out->env;
     uint64_t nameless = 0;
     const struct {
         const char *name;
@@ -378,7 +361,7 @@ static ERL_NIF_TERM holders_term(ErlNifEnv *env, const struct fp_holders *holder
     ERL_NIF_TERM map = enif_make_new_map(env), list = enif_make_list(env, 0);
 
     for (uint32_t k = rows < holders->holders ? rows : holders->holders; k-- > 0;) {
-        ERL_NIF_TERM who = who_term(env, holders, &holders->holder[k], atoms);
+        ERL_NIF_TERM who = who_term(out, holders, &holders->holder[k]);
 
         if (who != 0)
             list = enif_make_list_cell(env, holder_term(env, who, &holders->holder[k]), list);
@@ -401,9 +384,10 @@ ERL_NIF_TERM fp_nif_binaries_look(FP_NIF_ARGS)
     struct fp_holders_options options = {.layout = library->vm.layout,
                                          .objects = library->table_objects};
     struct fp_holders holders = {.room = 0};
+    struct fp_terms_out out;
     struct fp_memory memory;
     ERL_NIF_TERM term;
-    uint32_t kilobytes = 0, rows = 0, atoms = 0;
+    uint32_t kilobytes = 0, rows = 0;
     int is_all = fp_is_atom(env, argv[0], "all"), err;
 
     if (options.layout == NULL ||
@@ -423,10 +407,8 @@ ERL_NIF_TERM fp_nif_binaries_look(FP_NIF_ARGS)
     if (options.objects != NULL)
         options.tables = library->tables;
     err = fp_holders_look(&options, &holders);
-    if (err == 0)
-        err = fp_safe_read(&memory, options.layout->atom_entries, &atoms, sizeof atoms);
-    term = err == 0 ? fp_ok(env, holders_term(env, &holders, rows, atoms, since))
-                    : fp_result(env, err);
+    fp_terms_out_start(&out, env, options.layout, &memory);
+    term = err == 0 ? fp_ok(env, holders_term(&out, &holders, rows, since)) : fp_result(env, err);
     fp_holders_free(&holders);
     fp_safe_read_close(&memory);
     return term;

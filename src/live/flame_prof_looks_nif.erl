@@ -8,14 +8,14 @@
 %% {@link flame_prof_memory} for `memory_rss/0', {@link flame_prof_tracing} for `tracer_*'.
 -module(flame_prof_looks_nif).
 
--export([calibration_open/0, calibration_probe/1, calibration_solve/2, term_view/2]).
+-export([calibration_open/0, calibration_probe/1, calibration_solve/2]).
 -export([write_perf_map/1, sends_open/1, sends_seen/1, sends_end/1, enabled/3, enabled_call/3]).
 -export([enabled_garbage_collection/3, trace/5, tracer_open/3, tracer_heartbeat/2, tracer_end/1]).
 -export([tracer_counters/1, tracer_due/1, tracer_read/2, tracer_close/1, selector_new/4]).
 -export([selector_next/2, mailbox_open/2, mailbox_next/2, allocators_solve/3, allocators_read/0]).
 -export([memory_rss/0, tables_probe/0, tables_solve/3, tables_read/0, tables_objects/1]).
 -export([xray_open/2, xray_next/2, binaries_look/2, stack_terms/1, monitor_terms/1]).
--export([monitor_counts/1, wait_sites_learn/2, waits_look/1, waits_served/1, trace_term/2]).
+-export([monitor_counts/1, wait_sites_learn/2, waits_look/1, waits_served/1]).
 -export([wait_sites_value/2, wait_sites/0, value/1, value_take/1]).
 -export([load/0, is_loaded/0]).
 
@@ -33,19 +33,6 @@ calibration_probe(_) -> ?NOT_LOADED.
 
 -spec calibration_solve(term(), term()) -> term().
 calibration_solve(_, _) -> ?NOT_LOADED.
-
-%% What the library's walker sees of a term: for tests. c_src/looks_nif/term_nif.h has the
-%% shapes. As a message: its kind, tag, who waits for the answer, the call's reference, and how
-%% many reads of memory it has cost. As
-%% OpenTelemetry's context: the ids of its current span.
--spec term_view(term(), Depth :: 0..4) -> term();
-    (term(), message) ->
-        {atom(), Tag :: {atom, atom()} | {tuple, atom(), arity()} | other | unknown,
-            pid() | none, {non_neg_integer(), non_neg_integer(), non_neg_integer()} | none,
-            Reads :: non_neg_integer()}
-        | {error, bad_state};
-    (term(), otel) -> {Trace :: <<_:128>>, Span :: <<_:64>>} | none | {error, bad_state}.
-term_view(_, _) -> ?NOT_LOADED.
 
 -spec write_perf_map([flame_prof_perf_map:loaded()]) ->
     {ok, flame_prof_perf_map:written()} | {error, {atom(), binary()}}.
@@ -283,10 +270,6 @@ waits_look(_) -> ?NOT_LOADED.
     ]}
     | {error, term()}.
 waits_served(_) -> ?NOT_LOADED.
-
-%% A term as a readable trace shows it: c_src/terms/term_copy.h says what is left out, and how.
--spec trace_term(term(), #{depth | bytes | items => non_neg_integer()}) -> term().
-trace_term(_, _) -> ?NOT_LOADED.
 
 %% IsValid: the code there is what it was; AreValid: at all of them.
 -spec wait_sites() ->

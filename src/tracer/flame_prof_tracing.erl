@@ -28,7 +28,7 @@
 
 -export_type([spec/0, ended/0, stopped/0, limits/0]).
 
--type kind() :: latency | trace | allocations | count.
+-type kind() :: latency | trace | allocations.
 
 %% `max_cpu_percent': of what all schedulers online can do, as the library reckons it: a price for
 %% each event. Every limit has a default that is a number. `infinity' takes a limit away, for who

@@ -1,6 +1,6 @@
 /* test_allocator_parts.c - trees of carriers, lists of fixed sizes and the sizes of a super carrier
  * in fake memory: found where they prove themselves, unknown where they do not. */
-#include "erts/allocator_parts.h"
+#include "erts/allocators_solve.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -149,7 +149,7 @@ TEST(what_can_not_be_read_says_so)
         vm->layout.atom_segments = 0x1000;
         expect_err(vm, term, FP_EFAULT);
         vm->layout.atom_entries = 0x1000;
-        expect_err(vm, term, FP_EFAULT);
+        expect_err(vm, term, FP_ENOENT);
         destroy(vm);
     }
 }

@@ -68,7 +68,7 @@ a_class_that_is_off_test_() -> natively(fun() ->
     end
 end).
 
-%% The library of test/hooks/nif_as_bif.c: a decoder that is wrong.
+%% The library of test/hooks/agent/nif_as_bif.c: a decoder that is wrong.
 a_class_that_is_misread_is_off_and_told_test_() -> natively(fun() ->
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
     Command = [os:find_executable("env"), "FLAME_PROF_TEST_NIF_AS_BIF=1", Erl],
@@ -81,7 +81,7 @@ a_class_that_is_misread_is_off_and_told_test_() -> natively(fun() ->
 end).
 
 misread() ->
-    application:set_env(flame_prof_attached, library, hooked_library()),
+    ok = hooked_library:use(),
     {ok, _} = application:ensure_all_started(flame_prof),
     {ok, _} = flame_prof_calibration:ensure(),
     {ok, _, _} = flame_prof_schedulers:ensure(),
@@ -99,9 +99,6 @@ misread() ->
     {ok, Text} = file:read_file(lists:last(Files)),
     _ = file:del_dir_r(Directory),
     {Off, Text}.
-
-%% Where tools/nif.mk puts the agent with test/hooks/.
-hooked_library() -> checkout:path("_build/test/hooks").
 
 natively(Test) ->
     {timeout, 600, fun() ->

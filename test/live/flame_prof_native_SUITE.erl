@@ -319,14 +319,10 @@ load_generation(Module, Generation) ->
 wrong_layouts_never_fault(Config) ->
     Directory = proplists:get_value(priv_dir, Config),
     Out = eval_in_peer(lists:flatten(io_lib:format(
-        "application:set_env(flame_prof_attached, library, ~p), ~s:sample_with_wrong_layouts(~p).",
-        [hooked_library(), ?MODULE, Directory]))),
+        "ok = hooked_library:use(), ~s:sample_with_wrong_layouts(~p).", [?MODULE, Directory]))),
     {match, [Layouts, Attempted]} =
         re:run(Out, "^([0-9]+) ([0-9]+) status 0$", [{capture, all_but_first, list}]),
     say("~s wrong layouts, ~s process-samples taken with them, no fault~n", [Layouts, Attempted]).
-
-%% Where tools/nif.mk puts the agent with test/hooks/, and the library of looks.
-hooked_library() -> checkout:path("_build/test/hooks").
 
 %% In a peer, which ends.
 sample_with_wrong_layouts(Directory) ->

@@ -13,7 +13,13 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, []).
-init_per_suite(Config) -> sampled_words:why_not(Config).
+
+init_per_suite(Config) ->
+    case sampled_words:why_not(Config) of
+        {skip, _} = Skip -> Skip;
+        Natively -> ok = term_test_nif:load(), Natively
+    end.
+
 end_per_suite(_) -> ok.
 end_per_testcase(_, _Config) -> flame_prof:stop().
 
@@ -34,7 +40,7 @@ contexts(Most) ->
     [otel_app:context(otel_app:span_ctx(Release, ids(N), []), others(N rem (Most + 1)))
         || Release <- [9, 11], N <- lists:seq(1, 2000)].
 
-view(Context) -> flame_prof_looks_nif:term_view(Context, otel).
+view(Context) -> term_test_nif:view(Context, otel).
 ids(N) -> {1 + rand:uniform(1 bsl (N rem 128)) - 1, 1 + rand:uniform(1 bsl (N rem 64)) - 1}.
 others(N) -> maps:from_list([{key(rand:uniform(6), K), K} || K <- lists:seq(1, N)]).
 

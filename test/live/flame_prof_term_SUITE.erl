@@ -22,6 +22,7 @@ all() -> suite_cases:list(?MODULE, [init, receives_one]).
 init_per_suite(Config) ->
     case native_node:why_not() of
         none ->
+            ok = term_test_nif:load(),
             Seed = list_to_integer(os:getenv("SEED", integer_to_list(os:system_time()
                 band 16#ffffff))),
             ct:pal("SEED=~w", [Seed]),
@@ -82,9 +83,9 @@ terms_of_other_nodes_are_told(_) ->
             remote_ref(Node, [1, 2, 3], Creation), remote_ref(Node, [16#3ffff, 5, 6], Creation),
             remote_ref(Node, [16#3ffff, 16#ffffffff, 6, 7, 8], Creation),
             remote_ref(Node, [1, 2, 3, 4], Creation)]],
-    [other = flame_prof_looks_nif:term_view(remote_ref('a@b', Short, 1), 0)
+    [other = term_test_nif:view(remote_ref('a@b', Short, 1), 0)
         || Short <- [[1], [1, 2]]],
-    other = flame_prof_looks_nif:term_view(remote_port('a@b', 77, 1), 0).
+    other = term_test_nif:view(remote_port('a@b', 77, 1), 0).
 
 terms_of_a_connected_node_are_told(_) ->
     with_a_node(fun(Node) ->
@@ -95,7 +96,7 @@ terms_of_a_connected_node_are_told(_) ->
         [Node = node(Term) || Term <- Made],
         [same(Term, 1, Things) || Term <- [Made | Made]],
         [{remote_pid, Node, _, _, _}, {remote_ref, Node, _, _}, {remote_ref, Node, _, _} | _] =
-            [flame_prof_looks_nif:term_view(Term, 0) || Term <- Made],
+            [term_test_nif:view(Term, 0) || Term <- Made],
         %% And what is ours still is.
         [same(Term, 1, Things) || Term <- [self(), make_ref(), alias(), node(), Node]]
     end).
@@ -103,7 +104,7 @@ terms_of_a_connected_node_are_told(_) ->
 seed(Config) -> rand:seed(exsss, proplists:get_value(seed, Config)).
 
 same(Term, Depth, Things) ->
-    case {flame_prof_looks_nif:term_view(Term, Depth), view(Term, Depth, Things)} of
+    case {term_test_nif:view(Term, Depth), view(Term, Depth, Things)} of
         {Same, Same} -> ok;
         {Seen, Is} -> error({seen, Seen, is, Is, depth, Depth})
     end.
@@ -325,7 +326,7 @@ received(Act, Prepare) ->
     element(2, seen(Server)).
 
 receives_one(To) ->
-    receive Message -> To ! {self(), Message, flame_prof_looks_nif:term_view(Message, message)} end.
+    receive Message -> To ! {self(), Message, term_test_nif:view(Message, message)} end.
 
 receives_one(To, Prepare) ->
     _ = Prepare(),
@@ -364,7 +365,7 @@ random_messages_are_info_with_their_tag(Config) ->
             2 -> list_to_tuple([random_atom() | [random_term(1, Things)
                 || _ <- lists:seq(1, rand:uniform(7) - 1)]])
         end,
-        View = flame_prof_looks_nif:term_view(Message, message),
+        View = term_test_nif:view(Message, message),
         case is_reply(Message, Things) of
             true -> {reply, other, none, {_, _, _}, _} = View;
             false ->

@@ -7,9 +7,8 @@
 -define(ROUNDS, 3000).
 
 copy(Term, Limits) ->
-    flame_prof_looks:with(fun() ->
-        flame_prof_looks_nif:trace_term(Term, maps:merge(?WIDE, Limits))
-    end).
+    ok = term_test_nif:load(),
+    term_test_nif:copy(Term, maps:merge(?WIDE, Limits)).
 
 what_fits_comes_back_as_it_was_test() ->
     [Port | _] = erlang:ports(),
@@ -45,9 +44,9 @@ a_native_record_is_left_out() ->
     Expression = "Record = records:create(a_module, a_name, [{a, 1}], #{is_exported => false}), "
         "Limits = #{depth => 32, bytes => 8192, items => 1000}, "
         "Term = [Record, {Record}, #{Record => Record}, fun() -> Record end], "
-        "ok = flame_prof_looks:hold(), [A, B, C, {'...', text, _}] = flame_prof_looks_nif:trace_term(Term, Limits), "
+        "ok = term_test_nif:load(), [A, B, C, {'...', text, _}] = term_test_nif:copy(Term, Limits), "
         "io:format(\"~w\", [{A, B, C}]), halt().",
-    Port = peer_vm:start([flame_prof_nif], Expression),
+    Port = peer_vm:start([flame_prof_nif, term_test_nif], Expression),
     ?assertEqual({0, "{'...',{'...'},#{'...' => '...'}}"}, peer_vm:output(Port)).
 
 a_number_of_a_million_bits_takes_no_time_test() ->

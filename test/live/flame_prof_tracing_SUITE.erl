@@ -4,7 +4,8 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, suite/0, end_per_testcase/2, calls_returns_and_exceptions_are_counted/1,
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2,
+    calls_returns_and_exceptions_are_counted/1,
     processes_are_traced_by_their_flags/1, new_processes_are_traced/1,
     the_vm_asks_no_more_at_each_spawn_afterwards/1, no_collection_is_let_in/1,
     only_the_question_for_the_status_is_answered_remove/1, what_it_does_is_listed/1,
@@ -29,6 +30,13 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 all() -> suite_cases:list(?MODULE, [f]).
+
+%% Its kind of tracing is that of test/hooks/looks/count_kind.c.
+init_per_suite(Config) ->
+    ok = hooked_library:use(),
+    Config.
+
+end_per_suite(_) -> ok.
 
 end_per_testcase(_, _) ->
     ok = flame_prof_tracing:stop_all(),
@@ -302,6 +310,7 @@ the_node_that_asked_goes_away(_) ->
     end.
 
 distributed() ->
+    ok = hooked_library:use(),
     _ = os:cmd("epmd -daemon"),
     case net_kernel:start([tracing_suite, shortnames]) of
         {ok, _} ->
@@ -317,6 +326,7 @@ distributed() ->
 the_application_stops(_) -> ?assertEqual(ok, peer_vm:value(?MODULE, application_stop, [])).
 
 application_stop() ->
+    ok = hooked_library:use(),
     {ok, _} = application:ensure_all_started(flame_prof),
     {ok, _} = start(#{}),
     true = is_function_traced(),

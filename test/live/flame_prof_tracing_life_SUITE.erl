@@ -25,8 +25,10 @@ groups() ->
     [{Kind, [], [End || End <- Ends, {Kind, End} =/= {count, its_process_dies}]}
         || Kind <- kinds()].
 
-%% flame_prof_tracing_SUITE kills its guards, too.
+%% flame_prof_tracing_SUITE kills its guards, too. The kind `count' is that of
+%% test/hooks/looks/count_kind.c.
 init_per_suite(Config) ->
+    ok = hooked_library:use(),
     {ok, Apps} = application:ensure_all_started(flame_prof),
     [{apps, Apps} | Config].
 

@@ -1,13 +1,20 @@
 %% How soon a tracing is off: after a limit, and after the page that it is for has gone.
 -module(tracing_proof_SUITE).
 
--export([all/0, suite/0, off_after_a_limit/1]).
+-export([all/0, suite/0, init_per_suite/1, end_per_suite/1, off_after_a_limit/1]).
 %% Traced.
 -export([f/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 all() -> [off_after_a_limit].
 f(X) -> X.
+
+%% Its kind of tracing is that of test/hooks/looks/count_kind.c.
+init_per_suite(Config) ->
+    ok = hooked_library:use(),
+    Config.
+
+end_per_suite(_) -> ok.
 
 off_after_a_limit(_) ->
     _ = [begin

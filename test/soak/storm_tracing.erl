@@ -51,9 +51,9 @@ measure(0, _) ->
 measure(1, _) ->
     Ref = traced(#{flags => [call, procs], processes => which(), patterns => [pattern(local)]}),
     ok = call(?CALLS),
-    {ok, #{calls := Calls}} = flame_prof_tracing:read(Ref, all),
-    %% A heartbeat may have been late.
-    true = Calls =< ?CALLS,
+    {ok, #{seen := Seen}} = flame_prof_tracing:read(Ref, counters),
+    %% Calls and returns. A heartbeat may have been late.
+    true = Seen =< 2 * ?CALLS,
     stopped(Ref);
 measure(2, _) ->
     Ref = traced(#{flags => [garbage_collection], processes => [self()]}),
@@ -141,9 +141,17 @@ pattern(How) -> {?PASS, [{'_', [], [{exception_trace}]}], [How]}.
 call(N) -> lists:foreach(fun ?MODULE:pass/1, lists:seq(1, N)).
 
 traced(Spec) ->
-    Asked = Spec#{kind => count, owner => self(), limits => ?NO_LIMITS},
+    Asked = Spec#{kind => trace, owner => self(), limits => ?NO_LIMITS, config => config()},
     {ok, Ref} = started(fun() -> flame_prof_tracing:start(Asked) end),
     Ref.
+
+%% Of a trace that shows calls alone.
+config() ->
+    #{depth => 1, bytes => 64, items => 1, rate => 10000, burst => 10000, events => 1000000,
+        threads => lists:sum([erlang:system_info(Kind)
+            || Kind <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]]),
+        ring_bytes => 65536, tags => [call, return_from, exception_from], follows => [],
+        is_following => false, exclude => []}.
 
 stopped(Ref) ->
     {ok, #{ended := Ended}} = flame_prof_tracing:stop(Ref),

@@ -14,7 +14,7 @@
  *
  * A larger map has another header: its ids are absent. The header of a map differs between
  * releases; calibration takes it from a map of its own, and checks integers (layout->otel;
- * agent_nif/otel_nif.c).
+ * looks_nif/calibrate_otel.c).
  *
  * fp_otel_find() reads no memory. It looks at windows, which are copies of memory, and says which
  * one it lacks; the caller reads that and calls it again. So a tick reads the windows of many

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "erts/atom.h"
 #include "erts/term.h"
 
 #define PAGE UINT64_C(4096)
@@ -67,19 +68,12 @@ const uint64_t *fp_walk_words(struct fp_walk *walk, uint64_t address, uint32_t n
     return words_at(walk, address, n);
 }
 
-static uint32_t count_atoms(const struct fp_walk *walk)
-{
-    uint32_t atoms = 0;
-
-    return fp_safe_read(walk->memory, walk->layout->atom_entries, &atoms, 4) == 0 ? atoms : 0;
-}
-
 void fp_walk_start(struct fp_walk *walk, const struct fp_memory *memory,
                    const struct fp_layout *layout, uint32_t budget)
 {
     walk->memory = memory;
     walk->layout = layout;
-    walk->atoms = count_atoms(walk);
+    walk->atoms = fp_atom_count(layout, memory);
     fp_walk_again(walk, budget);
 }
 
@@ -113,7 +107,7 @@ static int is_atom(struct fp_walk *walk, uint64_t word)
         return 0;
     if (fp_atom_index(word) >= walk->atoms && walk->budget > 0) {
         walk->budget--;
-        walk->atoms = count_atoms(walk);
+        walk->atoms = fp_atom_count(walk->layout, walk->memory);
     }
     return fp_atom_index(word) < walk->atoms;
 }

@@ -28,7 +28,7 @@
  *   ErlNode         24: name   32: u32 creation
  *
  * The calibration looks at terms that it has made itself, on any release: what is not as above is
- * unreadable from then on (layout->terms, layout->remote_terms; agent_nif/term_nif.c). */
+ * unreadable from then on (layout->terms, layout->remote_terms; looks_nif/calibrate_terms.c). */
 #pragma once
 
 #include <stdint.h>

@@ -1,11 +1,9 @@
-/* otel_nif.c - what term/otel.h reads: checked at calibration, and as terms for tests. */
+#include "looks_nif/calibrate.h"
+
 #include <string.h>
 
-#include "base/error.h"
 #include "erts/term.h"
 #include "erts/term/otel.h"
-#include "looks_nif/looks.h"
-#include "looks_nif/term_nif.h"
 #include "terms/terms.h"
 
 static const struct fp_trace big = {{0xfedcba9876543210, 0x8123456789abcdef}, 0xf0e1d2c3b4a59687};
@@ -68,27 +66,4 @@ void fp_otel_verify(ErlNifEnv *env, const struct fp_memory *memory, struct fp_la
     if (!is_found(env, memory, layout, &small, 9) || !is_found(env, memory, layout, &big, 9) ||
         !is_found(env, memory, layout, &small, 11) || !is_found(env, memory, layout, &big, 11))
         layout->otel.map_header = 0;
-}
-
-static ERL_NIF_TERM id_view(ErlNifEnv *env, const uint64_t *id, size_t words)
-{
-    ERL_NIF_TERM term;
-    unsigned char *bytes = enif_make_new_binary(env, 8 * words, &term);
-
-    for (size_t i = 0; i < 8 * words; i++)
-        bytes[i] = (unsigned char)(id[i / 8] >> (56 - 8 * (i % 8)));
-    return term;
-}
-
-ERL_NIF_TERM fp_otel_view(ErlNifEnv *env, const struct fp_memory *memory,
-                          const struct fp_layout *layout, uint64_t context)
-{
-    struct fp_trace trace;
-    struct fp_otel otel;
-
-    fp_otel_start(&otel, 0, 0);
-    if (layout->otel.map_header == 0 ||
-        fp_otel_context(&otel, layout, memory, context, &trace) != FP_OK)
-        return fp_atom(env, "none");
-    return enif_make_tuple2(env, id_view(env, trace.id, 2), id_view(env, &trace.span, 1));
 }
