@@ -121,6 +121,7 @@ $(LIBRARIES): $(BUILD)/members.a $(BUILD)/libs tools/nif.map
 hooks_of = $(patsubst test/%.c,$(BUILD)/%.o,$(sort $(wildcard test/hooks/*.c test/hooks/$(1)/*.c)))
 HOOKED := $(addprefix _build/test/hooks/,flame_prof_nif.so flame_prof_looks_nif.so term_test_nif.so)
 hooks: $(HOOKED)
+WRAPPED_ATOMS := -Wl,--wrap=fp_atom_count,--wrap=fp_atom_is_known
 $(HOOKED): $(LIBRARIES) FORCE
 	@mkdir -p $(@D)
 	@$(CC) $(NIF_LDFLAGS) $(WRAPPED) -o $@.new $(filter %.o,$^) $(BUILD)/members.a \
@@ -128,12 +129,14 @@ $(HOOKED): $(LIBRARIES) FORCE
 _build/test/hooks/flame_prof_nif.so: $(call hooks_of,agent) $(call objects,$(AGENT))
 _build/test/hooks/flame_prof_nif.so: LIBS = $(BUILD)/libs.agent
 _build/test/hooks/flame_prof_nif.so: WRAPPED = \
-    -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames,--wrap=fp_atom_count
+    -Wl,--wrap=fp_session_start,--wrap=fp_explain_frames $(WRAPPED_ATOMS)
 _build/test/hooks/flame_prof_looks_nif.so: $(call hooks_of,looks) $(call objects,$(LOOKS))
 _build/test/hooks/flame_prof_looks_nif.so: LIBS = $(BUILD)/libs.looks
 _build/test/hooks/flame_prof_looks_nif.so: WRAPPED = \
-    -Wl,--wrap=fp_tracer_kind_find,--wrap=fp_atom_count
-_build/test/hooks/term_test_nif.so: $(BUILD)/test_nif/term_test_nif.o $(BUILD)/looks_nif/views.o
+    -Wl,--wrap=fp_tracer_kind_find $(WRAPPED_ATOMS)
+_build/test/hooks/term_test_nif.so: $(call hooks_of,none) $(BUILD)/test_nif/term_test_nif.o \
+    $(BUILD)/looks_nif/views.o
+_build/test/hooks/term_test_nif.so: WRAPPED = $(WRAPPED_ATOMS)
 _build/test/hooks/term_test_nif.so: LIBS = $(BUILD)/libs.looks
 $(BUILD)/hooks/%.o: test/hooks/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
