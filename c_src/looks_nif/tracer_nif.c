@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "erts/term.h"
 #include "looks_nif/looks.h"
@@ -218,16 +219,21 @@ ERL_NIF_TERM fp_nif_tracer_end(FP_NIF_ARGS)
     return fp_atom(env, "ok");
 }
 
-/* (State) -> #{events, discarded, lost, ended_for_ns}, until another one starts. ended_for_ns: 0
- * while it runs. */
+/* (State) -> #{events, discarded, lost, broken_invariants, broken_invariant, ended_for_ns}, until
+ * another one starts. broken_invariant: the first one, a text. ended_for_ns: 0 while it runs. */
 ERL_NIF_TERM fp_nif_tracer_counters(FP_NIF_ARGS)
 {
     struct fp_tracer_counters counters = fp_tracer_counters();
+    char broken[FP_CHECK_ROOM];
     ERL_NIF_TERM map = enif_make_new_map(env);
 
     fp_map_put_u64(env, &map, "events", counters.events);
     fp_map_put_u64(env, &map, "discarded", counters.discarded);
     fp_map_put_u64(env, &map, "lost", counters.lost);
+    fp_map_put_u64(env, &map, "broken_invariants", counters.broken_invariants);
+    fp_check_print(broken);
+    if (counters.broken_invariants > 0)
+        fp_map_put(env, &map, "broken_invariant", fp_text(env, broken));
     fp_map_put_u64(env, &map, "ended_for_ns", (uint64_t)fp_tracer_ended_for_ns());
     return map;
 }

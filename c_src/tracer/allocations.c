@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -118,6 +119,8 @@ static void look(struct fp_allocations *allocations, struct collector *thread,
     }
     thread->is_looked = 1;
     thread->usual += USUAL * ((double)thread->fresh.words - thread->usual);
+    if (!FP_CHECK(thread->p > 0 && thread->p <= 1))
+        thread->p = 1;
     words = (double)thread->fresh.words * thread->times / thread->p;
     thread->weight = rounded(thread, words / (double)mean) * mean;
 }
@@ -232,6 +235,7 @@ static void end(struct fp_allocations *allocations, struct collector *thread, in
     double counted = thread->guess;
     uint64_t longest;
 
+    (void)FP_CHECK(thread->is_open && thread->times > 0);
     thread->is_open = 0;
     thread->last_pid = thread->is_minor ? thread->pid : 0;
     thread->last_t_ns = thread->t_ns;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/pages.h"
 
 /* Minor and major collections. */
@@ -81,6 +82,8 @@ void fp_collections_add(struct fp_collections *collections, uint32_t thread, uin
 {
     struct place *place = &collections->place[slot & collections->mask];
 
+    if (!FP_CHECK(thread < collections->threads))
+        return;
     fp_histogram_add_all(&collections->lengths[thread].of[is_major != 0], ns, times);
     if (get(&place->pid) != pid)
         take(place, pid);
@@ -117,6 +120,8 @@ static uint32_t insert(struct fp_collected *top, uint32_t n, uint32_t most,
 {
     uint32_t at = n;
 
+    if (!FP_CHECK(n <= most))
+        return most;
     while (at > 0 && top[at - 1].ns < one->ns)
         at--;
     if (at == most)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/relaxed.h"
 #include "base/ring.h"
@@ -159,6 +160,8 @@ void fp_events_commit(struct fp_events *events, uint32_t thread)
 {
     struct thread *own = thread_of(events, thread);
 
+    if (!FP_CHECK(own->ring != NULL))
+        return;
     fp_ring_commit(own->ring);
     fp_relaxed_add_shared(&own->written, 1);
 }
@@ -173,7 +176,7 @@ const void *fp_events_peek(struct fp_events *events, int64_t until_ns, size_t *s
         const void *event = fp_ring_peek(events->threads[i].ring, &bytes);
         int64_t time_ns;
 
-        if (event == NULL)
+        if (event == NULL || !FP_CHECK(bytes >= sizeof time_ns))
             continue;
         memcpy(&time_ns, event, sizeof time_ns);
         if (time_ns < oldest_ns) {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/pages.h"
@@ -151,6 +152,7 @@ void fp_latency_end(struct fp_latency *latency, uint32_t thread, uint32_t functi
         fp_relaxed_add(&cell->exceptions_ns, end.ns);
         return;
     }
+    (void)FP_CHECK(end.own_ns <= end.ns);
     fp_histogram_add(&cell->returned, end.ns);
     if (latency->config.functions == 1)
         end.own_ns = 0; /* all of it, and left out of answers */
@@ -168,6 +170,8 @@ void fp_latency_read(const struct fp_latency *latency, uint32_t function,
                      struct fp_latency_totals *totals)
 {
     memset(totals, 0, sizeof *totals);
+    if (!FP_CHECK(function < latency->config.functions))
+        return;
     for (uint32_t thread = 0; thread < latency->config.threads; thread++) {
         const struct cell *cell =
             &latency->cells[(size_t)thread * latency->config.functions + function];

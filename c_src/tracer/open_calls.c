@@ -1,5 +1,6 @@
 #include "tracer/open_calls.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 static size_t slot_at(uint64_t pid, size_t probe)
@@ -37,7 +38,7 @@ static uint32_t depth_of(const struct fp_process_calls *open)
 {
     uint32_t depth = atomic_load_explicit(&open->depth, memory_order_relaxed);
 
-    return depth < FP_CALLS_DEPTH ? depth : FP_CALLS_DEPTH;
+    return FP_CHECK(depth <= FP_CALLS_DEPTH) ? depth : 0;
 }
 
 static uint32_t function_of(const struct fp_open_call *call)
@@ -53,6 +54,8 @@ enum fp_call_begin fp_open_calls_begin(struct fp_open_calls *calls, uint64_t pid
     struct fp_open_call *call;
     struct fp_process_calls *open = find(calls, pid, &at);
 
+    if (!FP_CHECK(pid != 0))
+        return FP_CALLS_FULL;
     if (open == NULL) {
         open = claim(calls, pid);
         if (open == NULL)

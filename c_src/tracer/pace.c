@@ -1,5 +1,6 @@
 #include "tracer/pace.h"
 
+#include "base/check.h"
 #include "base/clock.h"
 
 /* A pace is set as often, and changed by as much; sooner when the looks of half that time are
@@ -43,6 +44,8 @@ double fp_pace_chance(struct fp_pace *pace, double looks, double x, int64_t now)
         pace->cpu_ns = cpu_ns();
     if (is_ahead || now - pace->since_ns >= PACE_NS)
         set_pace(pace, looks, now, cpu_ns(), is_ahead);
+    if (!FP_CHECK(pace->every >= pace->least && pace->least > 0))
+        return 1;
     part = within(0, x / pace->every, 1);
     pace->looks += part;
     return part;
@@ -61,6 +64,8 @@ double fp_savings_chance(struct fp_savings *savings, double looks, double wanted
         savings->since_ns = now;
     }
     p = within(SAVED_LEAST, wanted, 1) * within(SAVED_SCARCE, 2 * savings->left / looks, 1);
+    if (!FP_CHECK(p > 0 && p <= 1))
+        return 1;
     savings->left -= p;
     return p;
 }

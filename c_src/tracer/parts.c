@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/histogram.h"
 #include "base/relaxed.h"
@@ -103,6 +104,8 @@ void fp_parts_add(struct fp_parts *parts, uint32_t thread, uint32_t at, uint64_t
     struct fp_parts_thread *own = &parts->threads[thread];
     struct fp_part_sums *sums = &own->sums[at];
 
+    if (!FP_CHECK(thread < parts->thread_count && at < FP_PARTS + FP_PARTS_OTHERS))
+        return;
     if (fp_relaxed_get(&own->is_used) == 0)
         atomic_store_explicit(&own->is_used, 1, memory_order_release);
     fp_relaxed_add(&sums->total_ns, ns);
@@ -156,6 +159,8 @@ static void drain_thread(struct fp_parts *parts, struct fp_parts_thread *thread,
         key = (word >> COUNT_BITS) - 1;
         told.bucket = (size_t)key & (((size_t)1 << BUCKET_BITS) - 1);
         told.count = word & ((UINT64_C(1) << COUNT_BITS) - 1);
+        if (!FP_CHECK(key >> BUCKET_BITS < FP_PARTS + FP_PARTS_OTHERS))
+            continue;
         name(parts, (size_t)(key >> BUCKET_BITS), &told.function, told.key);
         each(with, &told);
     }

@@ -1,5 +1,6 @@
 #include "tracer/share.h"
 
+#include "base/check.h"
 #include "erts/process_table.h"
 
 #define K_MAX 16u
@@ -19,7 +20,7 @@ double fp_share_weight(const struct fp_share *share, uint64_t pid)
 {
     uint32_t k = atomic_load_explicit(&share->k, memory_order_relaxed), number, serial, hash;
 
-    if (k == 0)
+    if (k == 0 || !FP_CHECK(k <= K_MAX))
         return 1;
     fp_pid_numbers(share->layout, pid, &number, &serial);
     hash = number * UINT32_C(0x9e3779b9) + serial * UINT32_C(0x85ebca6b) + share->seed;
@@ -74,5 +75,7 @@ double fp_share_variance(const struct fp_share *share, const double words[FP_SHA
         mean += words[i] / FP_SHARE_GROUPS;
     for (uint32_t i = 0; i < FP_SHARE_GROUPS; i++)
         squares += (words[i] - mean) * (words[i] - mean);
+    if (!FP_CHECK(k <= K_MAX && squares >= 0))
+        return 0;
     return (1 - 1.0 / (double)(1u << k)) * squares * FP_SHARE_GROUPS / (FP_SHARE_GROUPS - 1);
 }

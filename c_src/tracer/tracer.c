@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/relaxed.h"
@@ -34,8 +35,9 @@ static struct {
     _Atomic int64_t ended_ns; /* by the clock, or 0; at the latest with `ended' */
     _Atomic int64_t heartbeat_until;
     _Atomic uint32_t pressure;
-    uint64_t generation; /* the last one, or 0 */
-    int is_kept;         /* since it started, until it is reset */
+    uint64_t generation;    /* the last one, or 0 */
+    uint64_t broken_before; /* fp_check_count() at its start */
+    int is_kept;            /* since it started, until it is reset */
     int64_t ends_at;
     struct fp_tracer_limits limits;
     struct bucket cpu, rate;
@@ -82,6 +84,13 @@ static void end_once(enum fp_tracer_end why)
     atomic_compare_exchange_strong(&tracer.ended, &running, (int)why);
 }
 
+/* What a broken invariant has left is not measured on. */
+static void end_if_broken(void)
+{
+    if (fp_check_count() != tracer.broken_before)
+        end_once(FP_TRACER_broken_invariant);
+}
+
 /* Whether more than `burst_ns' is spent ahead. `ahead': how much. */
 static int charge(struct bucket *bucket, int64_t now, int64_t wall_ns, int64_t burst_ns,
                   int64_t *ahead)
@@ -119,6 +128,8 @@ static void charge_line(struct fp_tracer_line *line)
     uint64_t ns = line->uncharged_ns, events = line->uncharged_events, all;
 
     line->uncharged_ns = line->uncharged_events = line->batch = 0;
+    if (!FP_CHECK(events <= BATCH))
+        return;
     if (limits->cpu_ns_per_second != 0) {
         if (charge(&tracer.cpu, now, wall_ns(ns, limits->cpu_ns_per_second), CPU_BURST_NS, &ahead))
             end_once(FP_TRACER_max_cpu_percent);
@@ -236,6 +247,8 @@ void fp_tracer_leave(struct fp_tracer_line *line, enum fp_tracer_cost cost)
     }
     if (cost != FP_TRACER_FREE && ++line->batch >= BATCH)
         charge_line(line);
+    (void)FP_CHECK(fp_relaxed_get(&line->inside) != 0);
+    end_if_broken();
     atomic_store_explicit(&line->inside, 0, memory_order_release);
 }
 
@@ -273,6 +286,7 @@ uint64_t fp_tracer_start(const struct fp_tracer_limits *limits, int64_t heartbea
         tracer.generation = (uint64_t)now >> 20;
     tracer.limits = *limits;
     tracer.before = sum();
+    tracer.broken_before = fp_check_count();
     tracer.ends_at = limits->seconds == 0 ? INT64_MAX : now + (int64_t)limits->seconds * 1000000000;
     atomic_store(&tracer.cpu.paid_at, 0);
     atomic_store(&tracer.rate.paid_at, 0);
@@ -307,6 +321,7 @@ enum fp_tracer_end fp_tracer_heartbeat(uint64_t generation, int64_t next_ns)
 
     if (atomic_load(&tracer.running) != generation)
         return FP_TRACER_asked;
+    end_if_broken();
     if (now > tracer.ends_at)
         end_once(FP_TRACER_max_seconds);
     if (now > atomic_load(&tracer.heartbeat_until) + FP_TRACER_SILENCE_NS)
@@ -371,6 +386,7 @@ struct fp_tracer_counters fp_tracer_counters(void)
     all.events -= tracer.before.events;
     all.discarded -= tracer.before.discarded;
     all.lost -= tracer.before.lost;
+    all.broken_invariants = fp_check_count() - tracer.broken_before;
     return all;
 }
 

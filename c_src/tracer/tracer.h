@@ -41,7 +41,8 @@
     X(max_events_per_second)                                                                       \
     X(max_cpu_percent)                                                                             \
     X(max_seconds)                                                                                 \
-    X(heartbeat)
+    X(heartbeat)                                                                                   \
+    X(broken_invariant) /* base/check.h */
 
 enum fp_tracer_end {
 #define FP_TRACER_END(name) FP_TRACER_##name,
@@ -74,9 +75,10 @@ struct fp_tracer_line {
 };
 
 struct fp_tracer_counters {
-    uint64_t events;    /* that were worked on */
-    uint64_t discarded; /* that the tracing left out */
-    uint64_t lost;      /* that it wanted: there was no room, or the heartbeat was late */
+    uint64_t events;            /* that were worked on */
+    uint64_t discarded;         /* that the tracing left out */
+    uint64_t lost;              /* that it wanted: there was no room, or the heartbeat was late */
+    uint64_t broken_invariants; /* the first one ends it */
 };
 
 enum fp_tracer_cost {

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/relaxed.h"
@@ -162,6 +163,7 @@ static void begin(struct fp_turns *turns, struct fp_turn *turn, int state, uint6
     double debt = fp_relaxed_real(&turn->debt), length = turn->length * turn->ratio;
     double gaps = turn->most - 1 < GAPS ? turn->most - 1 : GAPS, weight;
 
+    (void)FP_CHECK(length > 0 && turn->most >= MOST_LEAST);
     debt += state == NEW ? 0 : since(turn, reds);
     turn->gap = turn->length * gaps * drawn(turns);
     if (turn->gap > (double)reds / LIFE)
@@ -194,6 +196,7 @@ static int end(struct fp_turn *turn, double mean, uint64_t reds, double *words, 
     fp_relaxed_put_real(&turn->debt, fp_relaxed_real(&turn->debt) + all - weight * done);
     turn->all_words = KEPT * turn->all_words + turn->words;
     turn->all_reductions = KEPT * turn->all_reductions + done;
+    (void)FP_CHECK(turn->all_reductions > 0);
     fp_relaxed_put_real(&turn->density, turn->all_words / turn->all_reductions);
     turn->all_collections = KEPT * turn->all_collections + turn->collections;
     turn->most = mean * turn->all_collections / (turn->all_words + 1);

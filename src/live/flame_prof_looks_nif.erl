@@ -78,7 +78,8 @@ tracer_heartbeat(_, _) -> ?NOT_LOADED.
 -spec tracer_end(tracer_state()) -> ok.
 tracer_end(_) -> ?NOT_LOADED.
 
--spec tracer_counters(tracer_state()) -> #{atom() => non_neg_integer()}.
+-spec tracer_counters(tracer_state()) ->
+    #{broken_invariant => binary(), atom() => non_neg_integer()}.
 tracer_counters(_) -> ?NOT_LOADED.
 
 %% Processes whose flags are to be set before the next call.

@@ -87,6 +87,7 @@ is_due({limit, max_seconds}) -> true;
 is_due(_) -> false.
 
 ended({limit, heartbeat}) -> "the node was too busy to watch over its limits";
+ended({limit, broken_invariant}) -> "an invariant of the library is broken";
 ended({limit, Limit}) -> ["its limit ", atom_to_list(Limit), " was reached"];
 ended({down, Pid}) -> [pid_to_list(Pid), " ended"].
 

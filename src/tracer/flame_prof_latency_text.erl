@@ -51,6 +51,7 @@ limit(max_events_per_second) -> "too many calls in a second (max_events_per_seco
 limit(max_cpu_percent) -> "too much CPU time (max_cpu_percent)";
 limit(max_seconds) -> "it has run for max_seconds";
 limit(max_events) -> "as many calls as it may count (max_events)";
+limit(broken_invariant) -> "an invariant of the library is broken (broken_invariant)";
 limit(Name) -> atom_to_binary(Name).
 
 sampled(#{sampled_of := Of}) when Of > 1 ->

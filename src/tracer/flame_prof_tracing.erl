@@ -62,7 +62,8 @@
         config => term()
     }.
 
-%% `heartbeat': the owner was not scheduled for more than a second.
+%% `heartbeat': the owner was not scheduled for more than a second. `broken_invariant': a mistake of
+%% the library, whose place is a key of this name in stopped().
 -type ended() :: asked | {limit, atom()} | {down, pid()}.
 
 %% `no': it runs. `off_after_ms': from the limit, or whatever has ended it, to the last breakpoint;
@@ -73,6 +74,7 @@
         events := non_neg_integer(),
         discarded := non_neg_integer(),
         lost := non_neg_integer(),
+        broken_invariants := non_neg_integer(),
         functions := non_neg_integer(),
         processes := non_neg_integer(),
         left_alone := non_neg_integer(),
@@ -516,7 +518,7 @@ close(#tracing{tracer = Tracer, guard = {Guard, Monitor}, second = Second}) ->
     ok.
 
 stopped(#tracing{tracer = Tracer, counts = Counts, ended = Ended, off_after_ms = OffMs}) ->
-    Counters = maps:with([events, discarded, lost], flame_prof_looks_nif:tracer_counters(Tracer)),
+    Counters = maps:without([ended_for_ns], flame_prof_looks_nif:tracer_counters(Tracer)),
     maps:merge(off(OffMs, Counts#{ended => Ended}), Counters).
 
 off(none, Stopped) -> Stopped;

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "broken.h"
 #include "test.h"
 #include "tracer/collections.h"
 
@@ -131,4 +132,10 @@ COLLECTIONS_TEST(a_reader_never_mixes_processes, fp_collections_create(1, 16))
     }
     atomic_store(&is_over, 1);
     pthread_join(thread, NULL);
+}
+
+COLLECTIONS_TEST(a_thread_beyond_those_that_are_known_is_a_broken_invariant,
+                 fp_collections_create(1, 64))
+{
+    CHECK_BROKEN("tracer/collections.c", fp_collections_add(collections, 1, 3, 7, 0, 1, 1));
 }

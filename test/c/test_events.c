@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "broken.h"
 #include "test.h"
 #include "tracer/events.h"
 
@@ -235,4 +236,13 @@ TEST(writers_and_a_reader_at_once)
     CHECK(counters.written + counters.lost == atomic_load(&admitted_of_all));
     CHECK(counters.written + counters.lost + counters.dropped == counters.seen);
     fp_events_destroy(shared);
+}
+
+EVENTS_TEST(a_commit_of_a_thread_without_a_ring_is_a_broken_invariant, create(10, 10, 0, 2))
+{
+    struct fp_events_counters counters;
+
+    CHECK_BROKEN("tracer/events.c", fp_events_commit(events, 2));
+    fp_events_count(events, &counters);
+    CHECK_INT(counters.written, 0);
 }

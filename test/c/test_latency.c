@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/pages.h"
+#include "broken.h"
 #include "test.h"
 #include "tracer/parts.h"
 
@@ -476,4 +477,30 @@ TEST(what_threads_count_adds_up_beside_a_reader)
     CHECK_INT(sum.calls, (uint64_t)THREADS * ROUNDS * 3 / 2);
     CHECK_INT(bucketed, (uint64_t)THREADS * ROUNDS * 3);
     fp_latency_destroy(shared);
+}
+
+CALLS_TEST(a_depth_or_a_process_that_cannot_be_is_a_broken_invariant)
+{
+    CHECK_BROKEN("tracer/open_calls.c",
+                 CHECK_INT(fp_open_calls_begin(&calls, 0, 1, 1), FP_CALLS_FULL));
+    CHECK_INT(fp_open_calls_begin(&calls, 7, 1, 1), FP_CALL_BEGAN);
+    for (size_t i = 0; i < FP_CALLS_SLOTS; i++)
+        calls.open[i].depth = FP_CALLS_DEPTH + 1;
+    CHECK_BROKEN("tracer/open_calls.c", CHECK(fp_open_calls_top(&calls, 7, 1) == NULL));
+}
+
+PARTS_TEST(a_part_beyond_the_table_is_a_broken_invariant)
+{
+    CHECK_BROKEN("tracer/parts.c", fp_parts_add(parts, 1, 0, 1, 1));
+    CHECK_BROKEN("tracer/parts.c", fp_parts_add(parts, 0, FP_PARTS + FP_PARTS_OTHERS, 1, 1));
+    fp_parts_add(parts, 0, 0, 1, 1);
+    parts->threads[0].counts[3] = UINT64_MAX;
+    CHECK_BROKEN("tracer/parts.c", fp_parts_drain_buckets(parts, add_bucket, NULL));
+}
+
+TEST_ON(a_function_that_is_not_measured_is_a_broken_invariant, struct fp_latency *, latency,
+        create(1), fp_latency_destroy)
+{
+    CHECK_BROKEN("tracer/latency.c", fp_latency_read(latency, FP_LATENCY_FUNCTIONS, &totals));
+    CHECK_INT(totals.exceptions, 0);
 }

@@ -2,9 +2,11 @@
  * and when it becomes smaller. */
 #include <math.h>
 
+#include "broken.h"
 #include "fake_vm.h"
 #include "mean.h"
 #include "test.h"
+#include "tracer/pace.h"
 #include "tracer/share.h"
 
 #define PIDS 4096u
@@ -176,4 +178,13 @@ TEST_WITH(groups_have_as_many_processes_in_the_mean, create(3))
             of[fp_share_group(&f->share, fake_pid(&layout, n))]++;
     for (uint32_t i = 0; i < FP_SHARE_GROUPS; i++)
         CHECK(of[i] > 8 && of[i] < 72); /* of 1,024: 32 */
+}
+
+TEST_WITH(a_share_smaller_than_the_smallest_is_a_broken_invariant, create(1))
+{
+    struct fp_pace pace = {.every = 1, .least = 2};
+
+    atomic_store(&f->share.k, 40);
+    CHECK_BROKEN("tracer/share.c", CHECK(fp_share_weight(&f->share, 77) == 1));
+    CHECK_BROKEN("tracer/pace.c", CHECK(fp_pace_chance(&pace, 1000, 1, pace.since_ns) == 1));
 }

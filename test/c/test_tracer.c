@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "broken.h"
 #include "test.h"
 
 #define SECOND INT64_C(1000000000)
@@ -387,4 +388,23 @@ TEST(nobody_is_inside_after_the_wait)
     atomic_store(&memory.is_over, 1);
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
+}
+
+STATE_TEST(a_broken_invariant_ends_it, start(unlimited))
+{
+    struct fp_tracer_line *line = fp_tracer_enter(state);
+
+    CHECK_BROKEN("base/ring.c", (void)fp_check_broken("c_src/base/ring.c", 7, "a < b"));
+    fp_tracer_leave(line, FP_TRACER_EVENT);
+    CHECK_INT(events(state, 10, FP_TRACER_EVENT), 0);
+    CHECK_INT(heartbeat(state), FP_TRACER_broken_invariant);
+    CHECK_INT(fp_tracer_counters().broken_invariants, 1);
+    CHECK_BROKEN("tracer/tracer.c", fp_tracer_leave(line, FP_TRACER_FREE)); /* it is not inside */
+    stop(state);
+    state = start(unlimited); /* the next one has nothing of it */
+    CHECK_INT(events(state, 10, FP_TRACER_EVENT), 10);
+    CHECK_INT(heartbeat(state), FP_TRACER_running);
+    CHECK_INT(fp_tracer_counters().broken_invariants, 0);
+    CHECK_BROKEN("base/ring.c", (void)fp_check_broken("c_src/base/ring.c", 7, "a < b"));
+    CHECK_INT(heartbeat(state), FP_TRACER_broken_invariant); /* without an event */
 }
