@@ -79,6 +79,7 @@
         survived := [{[frame()], Words :: non_neg_integer(), Of :: pos_integer()}],
         processes := [{pid(), Words :: non_neg_integer()}],
         messages := [{flame_prof_mailbox:tag(), Words :: non_neg_integer()}],
+        messages_off => Why :: binary(),
         names := #{pid() => flame_prof_mailbox:name()},
         words := non_neg_integer(),
         words_error := non_neg_integer(),
@@ -113,7 +114,7 @@
 %% were to be traced.
 %%
 %% `messages': by the message that a server of OTP had in work, as far as its stack tells; words
-%% without one are in none.
+%% without one are in none. `messages_off': why none is known of any server.
 %%
 %% `words': of all processes; its standard error is `words_error'. `share': one process in so many
 %% was traced, and stands for the others. `survived': of the words that the minor collections of the
@@ -243,18 +244,24 @@ spec(Options, Seconds) ->
 
 %% The tracing ends with this process, and this process ends it when `owner' has ended.
 start(Ms, #{bytes := Bytes, owner := Owner} = Options) ->
-    %% Where it refuses, there are no messages.
-    _ = flame_prof_wait_sites:ensure(),
+    Off = messages_off(flame_prof_wait_sites:ensure()),
     Spec = spec(Options#{owner := self()}, ?GRACE_S + Ms div 1000),
     case flame_prof_tracing:start(Spec#{asked_by => Owner}) of
         {ok, Ref} ->
             Monitor = monitor(process, Owner),
             Answer = measured(Ref, Monitor, Ms, Bytes),
             true = demonitor(Monitor, [flush]),
-            Answer;
+            with(Off, Answer);
         {error, _} = Error ->
             Error
     end.
+
+messages_off(ok) -> #{};
+messages_off({error, {wait_sites, Why}}) -> #{messages_off => Why};
+messages_off({error, {_Error, _Field, Why}}) -> #{messages_off => Why}.
+
+with(Off, {ok, Allocations}) -> {ok, maps:merge(Allocations, Off)};
+with(_Off, Error) -> Error.
 
 measured(Ref, Monitor, Ms, Bytes) ->
     Begin = erlang:monotonic_time(millisecond),

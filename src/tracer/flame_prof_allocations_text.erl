@@ -42,6 +42,8 @@ format(#{stacks := Stacks, processes := Processes, names := Names} = Allocations
         collections(Allocations)
     ].
 
+messages(#{messages_off := Why}, _Sampled) ->
+    ["\nno message in work is known: ", Why, "\n"];
 messages(#{messages := []}, _Sampled) ->
     "";
 messages(#{messages := Messages}, Sampled) ->

@@ -9,7 +9,8 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2,
     what_is_in_step_is_said_to_be/1, processes_are_told_with_their_words/1,
-    words_are_told_by_the_message_in_work/1, a_collection_on_request_is_told_with_its_stack/1,
+    words_are_told_by_the_message_in_work/1, why_no_message_is_known_is_said/1,
+    a_collection_on_request_is_told_with_its_stack/1,
     one_that_the_library_refuses_closes_nothing_of_the_node/1,
     its_owner_ends_it_early_and_has_an_answer/1,
     a_process_of_another_tracer_is_left_alone_once/1, who_traces_new_processes_is_not_joined/1,
@@ -43,6 +44,22 @@ words_are_told_by_the_message_in_work(_) ->
     #{messages := Messages} = measured_allocations:of_messages(),
     [?assertMatch({_, Words} when Words > 0,
         lists:keyfind({call, {tuple, Tag, 2}}, 1, Messages)) || Tag <- [large, small]].
+
+%% As after probes that have failed just now: the mark of flame_prof_wait_sites says so.
+why_no_message_is_known_is_said(_) ->
+    ok = flame_prof_looks:hold(),
+    ok = flame_prof_wait_sites:ensure(),
+    {Mark, _, _} = flame_prof_looks_nif:wait_sites(),
+    Known = flame_prof_looks_nif:value(sites),
+    <<_:4, Probed:30, _:30>> = <<Mark:64>>,
+    <<Failed:64>> = <<0:4, 3:4, (erlang:monotonic_time(second)):26, Probed:30>>,
+    ok = waits_work:set_sites([], Failed),
+    {Answer, _} = try worked([mixed()]) after ok = flame_prof_looks_nif:value_take(Known) end,
+    ?assertMatch(#{messages := [], messages_off := <<"the probes failed, ", _/binary>>}, Answer),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(flame_prof_allocations:format(Answer)),
+        <<"no message in work is known: the probes failed">>)),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(flame_prof_json:encode(
+        flame_prof_allocations_text:json(Answer))), <<"the probes failed">>)).
 
 collecting(N) ->
     Kept = lists:seq(1, N),
