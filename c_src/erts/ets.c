@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/attempt.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "erts/ets_internal.h"
@@ -265,16 +265,15 @@ int fp_ets_sum(const struct fp_ets *tables, const struct fp_memory *memory,
 static void sum_decentralized(const struct fp_ets *tables, const struct fp_memory *memory,
                               struct fp_ets_list *list)
 {
+    struct fp_attempts attempts = {.most = SNAPSHOT_TRIES, .pause_ns = SNAPSHOT_NS};
     uint32_t left = 1;
 
-    for (uint32_t try = 0; left > 0 && try < SNAPSHOT_TRIES; try++) {
+    while (left > 0 && fp_attempts_next(&attempts)) {
         left = 0;
-        if (try > 0)
-            fp_sleep(SNAPSHOT_NS);
         for (uint32_t i = 0; i < list->count; i++) {
             struct fp_ets_table *table = &list->table[i];
 
-            if (table->is_decentralized && (try == 0 || table->objects < 0))
+            if (table->is_decentralized && (attempts.made == 1 || table->objects < 0))
                 left += fp_ets_sum(tables, memory, table) != 0;
         }
     }

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attempt.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "erts/process.h"
 #include "erts/process_table.h"
@@ -36,7 +36,7 @@ struct fp_mailbox {
     struct fp_page_cache *cache;
     struct fp_walk walk;
     uint64_t pid, address;
-    int64_t deadline_ms;
+    struct fp_attempts attempts;
     int is_done;
     struct fp_queues queues;          /* as they were when the attempt began */
     uint64_t oldest;                  /* the address of the first message then, 0 for none */
@@ -346,7 +346,7 @@ static void begin(struct fp_mailbox *m)
     answer->doubtful = answer->bytes = answer->on_heap = 0;
     answer->has_run = 0;
     answer->oldest_count = 0;
-    answer->attempts++;
+    answer->attempts = m->attempts.made;
     m->visited = 0;
     m->in_chain = 0;
     m->chain = 0;
@@ -392,25 +392,23 @@ static int is_worth_another(const struct fp_mailbox *m)
 int fp_mailbox_step(struct fp_mailbox *m, uint32_t nodes)
 {
     for (uint32_t done = 0; !m->is_done && done < nodes; done += CHUNK) {
-        int is_late = fp_monotonic_ms() >= m->deadline_ms, err = m->answer.err;
+        int is_late = fp_attempts_are_late(&m->attempts), err = m->answer.err;
 
         if (err == 0)
             err = read_chunk(m);
         if (err == 0)
             err = confirm(m);
         if (err == 0 && m->chain == m->queues.chains) {
-            if (is_late || !is_worth_another(m))
+            if (is_late || !is_worth_another(m) || !fp_attempts_next(&m->attempts))
                 return ends(m, 0);
             begin(m);
             continue;
         }
         if (err == FP_EGONE || err == FP_ENOMEM || is_late ||
             m->answer.messages >= m->limits.messages ||
-            (err != 0 && m->answer.attempts >= ATTEMPTS))
+            (err != 0 && !fp_attempts_next(&m->attempts)))
             return ends(m, err);
         if (err != 0) {
-            if (m->answer.attempts > ATTEMPTS_AT_ONCE)
-                fp_sleep(PAUSE_NS);
             m->answer.has_moved = 1;
             begin(m);
         }
@@ -432,7 +430,9 @@ int fp_mailbox_open(struct fp_mailbox **mailbox, const struct fp_layout *layout,
     m->memory = memory;
     m->limits = *limits;
     m->pid = pid;
-    m->deadline_ms = fp_monotonic_ms() + limits->time_ms;
+    fp_attempts_open(
+        &m->attempts, limits->time_ms,
+        (struct fp_attempts){.most = ATTEMPTS, .at_once = ATTEMPTS_AT_ONCE, .pause_ns = PAUSE_NS});
     err = fp_process_table_lookup(layout, memory, pid, &m->address);
     if (err == 0)
         err = fp_page_cache_create(&m->cache, memory);
@@ -441,6 +441,7 @@ int fp_mailbox_open(struct fp_mailbox **mailbox, const struct fp_layout *layout,
     if (err == 0)
         err = fp_tally_create(&m->answer.tags, TAG_ROWS);
     if (err == 0) {
+        (void)fp_attempts_next(&m->attempts);
         begin(m);
         err = m->answer.err == FP_ETORN ? 0 : m->answer.err;
     }

@@ -241,11 +241,10 @@ int fp_xray_begin(struct fp_xray *x)
 {
     struct fp_xray_answer *answer = &x->answer;
     struct fp_process_terms *view = &x->view;
-    uint32_t attempts = answer->attempts + 1;
     int err;
 
     memset(answer, 0, sizeof *answer);
-    answer->attempts = attempts;
+    answer->attempts = x->attempts.made;
     x->fragments = 0;
     x->is_copied = 0;
     fp_page_cache_forget(x->cache);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "erts/fragment.h"
@@ -90,7 +89,7 @@ static int confirm(struct fp_holders_look *look)
 /* What a binary's `node` is: the row that it was added to last, and the attempt. */
 static uint32_t turn(const struct fp_holders_look *look)
 {
-    return ATTEMPTS * look->holders->holders + look->attempt;
+    return ATTEMPTS * look->holders->holders + look->attempts.made - 1;
 }
 
 /* One that the process has already: another reference. What a former attempt has counted of them is
@@ -168,7 +167,7 @@ int fp_holders_add_pending(struct fp_holders_look *look)
 
 static int is_late(struct fp_holders_look *look)
 {
-    return ++look->steps % STEPS == 0 && fp_monotonic_ms() >= look->deadline_ms;
+    return ++look->steps % STEPS == 0 && fp_attempts_are_late(&look->attempts);
 }
 
 /* One of the off-heap list, and where the next is. */
@@ -327,15 +326,13 @@ static int look_at(struct fp_holders_look *look, uint64_t pid, uint64_t address)
     look->address = address;
     look->has_added = 0;
     *fp_holders_row(look) = (struct fp_holder){.pid = pid};
-    for (look->attempt = 0; look->attempt < ATTEMPTS; look->attempt++) {
+    look->attempts.made = 0;
+    while (fp_attempts_next(&look->attempts)) {
         look->holders->undecoded = undecoded;
         fp_holders_row(look)->is_partial = look->has_added;
         err = read_process(look);
         if (err != FP_ETORN && err != FP_EFAULT)
             break;
-        if (fp_monotonic_ms() >= look->deadline_ms)
-            break;
-        fp_sleep(PAUSE_NS);
     }
     if (err == FP_EFULL || err == FP_ENOMEM)
         return err;
@@ -359,7 +356,7 @@ static int look_at_structure(void *arg, uint64_t address, const unsigned char *b
     if ((mark.off_heap | mark.writable) == 0 && !has_messages(&mark) &&
         (state_of(look->layout, bytes) & FP_PSFLG_GC) == 0)
         return 0;
-    if (fp_monotonic_ms() >= look->deadline_ms) {
+    if (fp_attempts_are_late(&look->attempts)) {
         look->holders->late++;
         return 0;
     }
@@ -425,7 +422,8 @@ int fp_holders_look(const struct fp_holders_options *options, struct fp_holders 
     look->options = options;
     look->layout = options->layout;
     look->holders = holders;
-    look->deadline_ms = fp_monotonic_ms() + options->time_ms;
+    fp_attempts_open(&look->attempts, options->time_ms,
+                     (struct fp_attempts){.most = ATTEMPTS, .pause_ns = PAUSE_NS});
     err = fp_page_cache_create(&look->cache, options->memory);
     if (err == 0) {
         err = options->pid != NULL

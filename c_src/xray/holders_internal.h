@@ -1,6 +1,7 @@
 /* holders_internal.h - what holders.c and holders_tables.c share: a look under way. */
 #pragma once
 
+#include "base/attempt.h"
 #include "base/page_cache.h"
 #include "erts/term/object.h"
 #include "xray/holders.h"
@@ -22,14 +23,13 @@ struct fp_holders_look {
     const struct fp_layout *layout;
     struct fp_holders *holders;
     struct fp_page_cache *cache;
-    int64_t deadline_ms;
+    struct fp_attempts attempts; /* of a process; its deadline is that of all */
     uint64_t pid, address;
     struct fp_holders_mark mark;
     struct fp_ets_walk *walk; /* of a table; NULL: a process is looked at */
     uint32_t from, to;        /* its objects that pending binaries are of */
     int runs;                 /* it is on a scheduler */
     int has_added;            /* since its attempts began; of a table since its batch did */
-    uint32_t attempt;
     uint32_t steps;
     uint32_t pending;
     uint64_t at[FP_HOLDERS_PENDING];

@@ -1,7 +1,6 @@
 /* holders_tables.c - the tables' part of a look at holders. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/pages.h"
 #include "xray/holders_internal.h"
@@ -122,11 +121,6 @@ static int is_there(const struct fp_holders_look *look, const struct fp_ets_tabl
            memcmp(number, table->number, sizeof number) == 0;
 }
 
-static int is_late(const struct fp_holders_look *look)
-{
-    return fp_monotonic_ms() >= look->deadline_ms;
-}
-
 /* By the table's counter; 0: not known. */
 static uint64_t objects_of(const struct fp_holders_look *look, const struct fp_ets_table *table)
 {
@@ -164,7 +158,7 @@ static int look_at_table(struct fp_holders_look *look, uint32_t place)
     fp_ets_walk_begin(walk, look->options->objects, look->options->memory, table);
     while (err == 0 && !was_late && fp_ets_walk_next(walk) > 0) {
         err = add_batch(look);
-        was_late = is_late(look);
+        was_late = fp_attempts_are_late(&look->attempts);
     }
     if (err != 0)
         return err;
@@ -193,14 +187,14 @@ int fp_holders_look_at_tables(struct fp_holders_look *look)
     look->walk = fp_pages_alloc(sizeof *look->walk);
     if (look->walk == NULL)
         return FP_ENOMEM;
-    look->attempt = 0;
+    look->attempts.made = 1;
     look->runs = 0;
     for (uint32_t k = 0; err == 0 && k < holders->tables.count; k++) {
         const struct fp_ets_table *table = &holders->tables.table[k];
 
         if (table->objects == 0)
             continue;
-        if (is_late(look))
+        if (fp_attempts_are_late(&look->attempts))
             holders->tables_late++;
         else
             err = look_at_table(look, k);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "erts/fragment.h"
 #include "erts/process_table.h"
@@ -325,10 +324,9 @@ static int again(struct fp_xray *x, int err)
     /* Numbers of a process that has moved meanwhile say nothing of it; its heap is elsewhere. */
     if (now != 0 && (is_of_room || err == FP_EFAULT || now == FP_EFAULT))
         err = now == FP_EFAULT ? FP_EFAULT : FP_ETORN;
-    if (fp_monotonic_ms() >= x->deadline_ms)
+    if (!fp_attempts_next(&x->attempts))
         return ends(x, err);
     x->phase = BEGIN;
-    fp_sleep(PAUSE_NS);
     return 0;
 }
 
@@ -352,7 +350,7 @@ int fp_xray_step(struct fp_xray *x, uint32_t objects)
         return again(x, FP_ETORN);
     if (x->phase == CONFIRM && x->walker.entries == 0)
         return ends(x, 0);
-    return fp_monotonic_ms() >= x->deadline_ms ? ends(x, FP_ETORN) : 0;
+    return fp_attempts_are_late(&x->attempts) ? ends(x, FP_ETORN) : 0;
 }
 
 int fp_xray_open(struct fp_xray **xray, const struct fp_layout *layout,
@@ -371,7 +369,8 @@ int fp_xray_open(struct fp_xray **xray, const struct fp_layout *layout,
     x->code = code;
     x->pid = pid;
     x->limits = *limits;
-    x->deadline_ms = fp_monotonic_ms() + limits->time_ms;
+    fp_attempts_open(&x->attempts, limits->time_ms, (struct fp_attempts){.pause_ns = PAUSE_NS});
+    (void)fp_attempts_next(&x->attempts);
     err = fp_process_table_lookup(layout, memory, pid, &x->address);
     if (err == 0)
         err = fp_page_cache_create(&x->cache, memory);

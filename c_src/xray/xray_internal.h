@@ -4,6 +4,7 @@
  *   xray.c    the roots, the proof, the answer */
 #pragma once
 
+#include "base/attempt.h"
 #include "base/page_cache.h"
 #include "erts/dictionary.h"
 #include "erts/message_queue.h"
@@ -34,7 +35,7 @@ struct fp_xray {
     struct fp_xray_limits limits;
     struct fp_page_cache *cache;
     uint64_t pid, address;
-    int64_t deadline_ms;
+    struct fp_attempts attempts;
     int is_done;
     enum fp_xray_phase phase;
     struct fp_process_terms view;
