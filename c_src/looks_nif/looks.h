@@ -103,8 +103,5 @@ static inline struct fp_looks *fp_looks(ErlNifEnv *env)
 
 FP_LOOKS_NIFS(FP_NIF_DECLARATION)
 
-/* Resource destructors and callbacks. */
-void fp_top_handle_destroy(ErlNifEnv *env, void *object);
-void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object);
-void fp_xray_handle_destroy(ErlNifEnv *env, void *object);
+/* Of sends.c. */
 extern const ErlNifResourceTypeInit fp_sends_type_init;

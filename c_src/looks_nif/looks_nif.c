@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "erts/serving.h"
+#include "looks_nif/handle.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/tracer_nif.h"
 #include "terms/terms.h"
@@ -41,10 +42,10 @@ static int open_types(ErlNifEnv *env, struct fp_looks *looks)
         ErlNifResourceType **type;
     } types[] = {
         {"flame_prof_calibration", {.dtor = NULL}, &looks->calibration_type},
-        {"flame_prof_selector", {.dtor = fp_top_handle_destroy}, &looks->selector_type},
+        {"flame_prof_selector", {.dtor = fp_look_handle_destroy}, &looks->selector_type},
         {"flame_prof_sends", fp_sends_type_init, &looks->sends_type},
-        {"flame_prof_mailbox", {.dtor = fp_mailbox_handle_destroy}, &looks->mailbox_type},
-        {"flame_prof_xray", {.dtor = fp_xray_handle_destroy}, &looks->xray_type},
+        {"flame_prof_mailbox", {.dtor = fp_look_handle_destroy}, &looks->mailbox_type},
+        {"flame_prof_xray", {.dtor = fp_look_handle_destroy}, &looks->xray_type},
     };
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {

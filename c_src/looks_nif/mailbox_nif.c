@@ -1,8 +1,7 @@
 /* mailbox_nif.c - looks at mailboxes, for flame_prof_mailbox. A step takes some milliseconds and
  * may sleep between attempts, so it has a dirty I/O scheduler. */
-#include <stdatomic.h>
-
 #include "base/error.h"
+#include "looks_nif/handle.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/views.h"
 #include "terms/term_words.h"
@@ -13,27 +12,13 @@
 #define ROWS_MAX 1000u
 
 struct mailbox_handle {
-    _Atomic int entered; /* 1 during a call: a second caller gets badarg */
-    struct fp_memory memory;
-    int is_open;
+    struct fp_look_handle handle;
     uint32_t rows;
-    struct fp_mailbox *mailbox; /* NULL: creation has failed, or the answer was told */
 };
 
-static void release(struct mailbox_handle *handle)
+static void close_mailbox(void *mailbox)
 {
-    if (handle->mailbox != NULL)
-        fp_mailbox_close(handle->mailbox);
-    if (handle->is_open)
-        fp_safe_read_close(&handle->memory);
-    handle->mailbox = NULL;
-    handle->is_open = 0;
-}
-
-void fp_mailbox_handle_destroy(ErlNifEnv *env, void *object)
-{
-    (void)env;
-    release(object); /* something is left only of a look that was given up */
+    fp_mailbox_close(mailbox);
 }
 
 static int get_limits(ErlNifEnv *env, ERL_NIF_TERM map, struct fp_mailbox_limits *limits,
@@ -55,10 +40,10 @@ ERL_NIF_TERM fp_nif_mailbox_open(FP_NIF_ARGS)
 {
     struct fp_looks *library = fp_looks(env);
     struct fp_layout *layout = library->vm.layout;
-    struct mailbox_handle *handle;
+    struct mailbox_handle *mailbox;
     struct fp_mailbox_limits limits;
+    struct fp_mailbox *look = NULL;
     ErlNifPid pid;
-    ERL_NIF_TERM term;
     uint32_t rows;
     int err;
 
@@ -67,17 +52,12 @@ ERL_NIF_TERM fp_nif_mailbox_open(FP_NIF_ARGS)
         return enif_make_badarg(env);
     if (layout->queue_refusal[0] != 0)
         return fp_error_text(env, FP_EUNSUPPORTED, layout->queue_refusal);
-    handle = enif_alloc_resource(library->mailbox_type, sizeof *handle);
-    atomic_init(&handle->entered, 0);
-    handle->mailbox = NULL;
-    handle->rows = rows;
-    err = fp_safe_read_open_own(&handle->memory);
-    handle->is_open = err == 0;
+    mailbox = fp_look_handle_new(library->mailbox_type, sizeof *mailbox, close_mailbox, &err);
+    mailbox->rows = rows;
     if (err == 0)
-        err = fp_mailbox_open(&handle->mailbox, layout, &handle->memory, argv[0], &limits);
-    term = enif_make_resource(env, handle);
-    enif_release_resource(handle);
-    return err == 0 ? fp_ok(env, term) : fp_result(env, err);
+        err = fp_mailbox_open(&look, layout, &mailbox->handle.memory, argv[0], &limits);
+    mailbox->handle.look = look;
+    return fp_look_handle_result(env, &mailbox->handle, err);
 }
 
 /* ----------------------------------------------------------------- answers -- */
@@ -171,29 +151,23 @@ static ERL_NIF_TERM answer_term(struct teller *to, const struct fp_mailbox_answe
 }
 
 /* (Mailbox, Nodes) -> more | #{...}, the fields of struct fp_mailbox_answer. The answer is told
- * once: the memory is freed here, as destructors have a normal scheduler. */
+ * once. */
 ERL_NIF_TERM fp_nif_mailbox_next(FP_NIF_ARGS)
 {
-    struct fp_looks *library = fp_looks(env);
-    struct mailbox_handle *handle;
+    struct mailbox_handle *mailbox;
     struct teller to;
-    ERL_NIF_TERM term;
+    ERL_NIF_TERM term = fp_atom(env, "more");
     unsigned nodes;
 
-    if (!enif_get_resource(env, argv[0], library->mailbox_type, (void **)&handle) ||
-        !enif_get_uint(env, argv[1], &nodes) || nodes == 0 || nodes > STEP_MAX ||
-        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+    if (!enif_get_uint(env, argv[1], &nodes) || nodes == 0 || nodes > STEP_MAX ||
+        (mailbox = fp_look_handle_enter(env, argv[0], fp_looks(env)->mailbox_type)) == NULL)
         return enif_make_badarg(env);
-    if (handle->mailbox == NULL) {
-        term = enif_make_badarg(env);
-    } else if (!fp_mailbox_step(handle->mailbox, nodes)) {
-        term = fp_atom(env, "more");
-    } else {
-        to.rows = handle->rows;
-        fp_terms_out_start(&to.out, env, library->vm.layout, &handle->memory);
-        term = answer_term(&to, fp_mailbox_answer(handle->mailbox));
-        release(handle);
+    if (fp_mailbox_step(mailbox->handle.look, nodes)) {
+        to.rows = mailbox->rows;
+        fp_terms_out_start(&to.out, env, fp_vm(env)->layout, &mailbox->handle.memory);
+        term = answer_term(&to, fp_mailbox_answer(mailbox->handle.look));
+        fp_look_handle_close(&mailbox->handle);
     }
-    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    fp_look_handle_leave(&mailbox->handle);
     return term;
 }

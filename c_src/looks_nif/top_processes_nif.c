@@ -1,8 +1,7 @@
 /* top_processes_nif.c - for the live table: the top processes by one metric, or by its growth since
  * the previous pass. With `growers`, for tests and measurements: as a session selects them. */
-#include <stdatomic.h>
-
 #include "base/error.h"
+#include "looks_nif/handle.h"
 #include "looks_nif/looks.h"
 #include "nif/terms_out.h"
 #include "session/top_processes.h"
@@ -10,22 +9,9 @@
 
 #define TOP_MAX 10000u
 
-struct top_handle {
-    _Atomic int entered; /* 1 during a call: a second caller gets badarg */
-    struct fp_memory memory;
-    struct fp_top_processes *top; /* NULL: creation has failed */
-    int is_open;
-};
-
-void fp_top_handle_destroy(ErlNifEnv *env, void *object)
+static void close_top(void *top)
 {
-    struct top_handle *handle = object;
-
-    (void)env;
-    if (handle->top != NULL)
-        fp_top_processes_destroy(handle->top);
-    if (handle->is_open)
-        fp_safe_read_close(&handle->memory);
+    fp_top_processes_destroy(top);
 }
 
 static int metric_of(ErlNifEnv *env, ERL_NIF_TERM term)
@@ -43,8 +29,8 @@ ERL_NIF_TERM fp_nif_selector_new(FP_NIF_ARGS)
     struct fp_layout *layout = library->vm.layout;
     int metric = metric_of(env, argv[0]), is_delta = fp_is_atom(env, argv[1], "true");
     struct fp_ranking ranking = {.metric = (uint8_t)metric, .is_delta = is_delta != 0, .every = 1};
-    struct top_handle *handle;
-    ERL_NIF_TERM term;
+    struct fp_top_processes *top = NULL;
+    struct fp_look_handle *handle;
     unsigned growers;
     int err;
 
@@ -52,17 +38,11 @@ ERL_NIF_TERM fp_nif_selector_new(FP_NIF_ARGS)
         !enif_get_uint(env, argv[2], &ranking.top) || ranking.top > TOP_MAX ||
         !enif_get_uint(env, argv[3], &growers) || growers > FP_GROWERS_MAX)
         return enif_make_badarg(env);
-    handle = enif_alloc_resource(library->selector_type, sizeof *handle);
-    atomic_init(&handle->entered, 0);
-    handle->top = NULL;
-    err = fp_safe_read_open_own(&handle->memory);
-    handle->is_open = err == 0;
+    handle = fp_look_handle_new(library->selector_type, sizeof *handle, close_top, &err);
     if (err == 0)
-        err = fp_top_processes_create(&handle->top, layout, &handle->memory, &ranking, 1, growers,
-                                      NULL, 0);
-    term = enif_make_resource(env, handle);
-    enif_release_resource(handle);
-    return err == 0 ? fp_ok(env, term) : fp_result(env, err);
+        err = fp_top_processes_create(&top, layout, &handle->memory, &ranking, 1, growers, NULL, 0);
+    handle->look = top;
+    return fp_look_handle_result(env, handle, err);
 }
 
 static ERL_NIF_TERM selected_term(struct fp_terms_out *out, const struct fp_top_processes *top)
@@ -86,17 +66,16 @@ static ERL_NIF_TERM selected_term(struct fp_terms_out *out, const struct fp_top_
 ERL_NIF_TERM fp_nif_selector_next(FP_NIF_ARGS)
 {
     struct fp_terms_out out;
-    struct top_handle *handle;
+    struct fp_look_handle *handle;
     ERL_NIF_TERM term;
     unsigned slots;
 
-    if (!enif_get_resource(env, argv[0], fp_looks(env)->selector_type, (void **)&handle) ||
-        !enif_get_uint(env, argv[1], &slots) || slots == 0 || handle->top == NULL ||
-        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+    if (!enif_get_uint(env, argv[1], &slots) || slots == 0 ||
+        (handle = fp_look_handle_enter(env, argv[0], fp_looks(env)->selector_type)) == NULL)
         return enif_make_badarg(env);
     fp_terms_out_start(&out, env, fp_vm(env)->layout, &handle->memory);
-    term = fp_top_processes_step(handle->top, slots) ? selected_term(&out, handle->top)
-                                                     : fp_atom(env, "more");
-    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    term = fp_top_processes_step(handle->look, slots) ? selected_term(&out, handle->look)
+                                                      : fp_atom(env, "more");
+    fp_look_handle_leave(handle);
     return term;
 }

@@ -2,11 +2,10 @@
  * flame_prof_binaries. A step takes some milliseconds
  * and may sleep between attempts, so it has a dirty I/O scheduler. Of the process's terms only
  * atoms leave: tags of tuples, names of records, keys. */
-#include <stdatomic.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "erts/code_scan.h"
+#include "looks_nif/handle.h"
 #include "looks_nif/looks.h"
 #include "looks_nif/views.h"
 #include "terms/term_words.h"
@@ -20,27 +19,13 @@
 #define NODES_MAX 2000u
 
 struct xray_handle {
-    _Atomic int entered; /* 1 during a call: a second caller gets badarg */
-    struct fp_memory memory;
-    int is_open;
+    struct fp_look_handle handle;
     struct fp_ranges code;
-    struct fp_xray *xray; /* NULL: creation has failed, or the answer was told */
 };
 
-static void release(struct xray_handle *handle)
+static void close_xray(void *xray)
 {
-    if (handle->xray != NULL)
-        fp_xray_close(handle->xray);
-    if (handle->is_open)
-        fp_safe_read_close(&handle->memory);
-    handle->xray = NULL;
-    handle->is_open = 0;
-}
-
-void fp_xray_handle_destroy(ErlNifEnv *env, void *object)
-{
-    (void)env;
-    release(object); /* something is left only of a look that was given up */
+    fp_xray_close(xray);
 }
 
 /* (Pid, #{kilobytes, time_ms}) -> {ok, Xray} | {error, Error}; `unsupported` with a text where the
@@ -50,9 +35,9 @@ ERL_NIF_TERM fp_nif_xray_open(FP_NIF_ARGS)
     struct fp_looks *library = fp_looks(env);
     struct fp_layout *layout = library->vm.layout;
     struct fp_xray_limits limits = {0};
-    struct xray_handle *handle;
+    struct xray_handle *xray;
+    struct fp_xray *look = NULL;
     ErlNifPid pid;
-    ERL_NIF_TERM term;
     uint32_t kilobytes = 0;
     int err;
 
@@ -63,18 +48,13 @@ ERL_NIF_TERM fp_nif_xray_open(FP_NIF_ARGS)
     if (layout->queue_refusal[0] != 0)
         return fp_error_text(env, FP_EUNSUPPORTED, layout->queue_refusal);
     limits.bytes = (uint64_t)kilobytes << 10;
-    handle = enif_alloc_resource(library->xray_type, sizeof *handle);
-    atomic_init(&handle->entered, 0);
-    handle->xray = NULL;
-    err = fp_safe_read_open_own(&handle->memory);
-    handle->is_open = err == 0;
+    xray = fp_look_handle_new(library->xray_type, sizeof *xray, close_xray, &err);
     if (err == 0)
-        err = fp_code_ranges(&handle->memory, &handle->code);
+        err = fp_code_ranges(&xray->handle.memory, &xray->code);
     if (err == 0)
-        err = fp_xray_open(&handle->xray, layout, &handle->memory, &handle->code, argv[0], &limits);
-    term = enif_make_resource(env, handle);
-    enif_release_resource(handle);
-    return err == 0 ? fp_ok(env, term) : fp_result(env, err);
+        err = fp_xray_open(&look, layout, &xray->handle.memory, &xray->code, argv[0], &limits);
+    xray->handle.look = look;
+    return fp_look_handle_result(env, &xray->handle, err);
 }
 
 /* ------------------------------------------------------------------- nodes -- */
@@ -266,42 +246,36 @@ static ERL_NIF_TERM answer_term(struct xray_teller *to, const struct fp_xray_ans
     return map;
 }
 
-static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *handle)
+static ERL_NIF_TERM told(ErlNifEnv *env, struct xray_handle *xray)
 {
     const struct fp_layout *layout = fp_vm(env)->layout;
+    struct fp_memory *memory = &xray->handle.memory;
     struct xray_teller to = {.env = env};
     ERL_NIF_TERM term;
 
-    fp_terms_out_start(&to.out, env, layout, &handle->memory);
-    if (fp_code_index_create(&to.code, layout, &handle->memory, &handle->code) != 0)
+    fp_terms_out_start(&to.out, env, layout, memory);
+    if (fp_code_index_create(&to.code, layout, memory, &xray->code) != 0)
         to.code = NULL;
-    term = answer_term(&to, fp_xray_answer(handle->xray));
+    term = answer_term(&to, fp_xray_answer(xray->handle.look));
     if (to.code != NULL)
         fp_code_index_destroy(to.code);
-    release(handle);
+    fp_look_handle_close(&xray->handle);
     return term;
 }
 
 /* (Xray, Objects) -> more | #{...}, the fields of struct fp_xray_answer in bytes. The answer is
- * told once: the memory is freed here, as destructors have a normal scheduler. */
+ * told once. */
 ERL_NIF_TERM fp_nif_xray_next(FP_NIF_ARGS)
 {
-    struct fp_looks *library = fp_looks(env);
-    struct xray_handle *handle;
+    struct xray_handle *xray;
     ERL_NIF_TERM term;
     unsigned objects;
 
-    if (!enif_get_resource(env, argv[0], library->xray_type, (void **)&handle) ||
-        !enif_get_uint(env, argv[1], &objects) || objects == 0 || objects > STEP_MAX ||
-        atomic_exchange_explicit(&handle->entered, 1, memory_order_acquire))
+    if (!enif_get_uint(env, argv[1], &objects) || objects == 0 || objects > STEP_MAX ||
+        (xray = fp_look_handle_enter(env, argv[0], fp_looks(env)->xray_type)) == NULL)
         return enif_make_badarg(env);
-    if (handle->xray == NULL)
-        term = enif_make_badarg(env);
-    else if (!fp_xray_step(handle->xray, objects))
-        term = fp_atom(env, "more");
-    else
-        term = told(env, handle);
-    atomic_store_explicit(&handle->entered, 0, memory_order_release);
+    term = fp_xray_step(xray->handle.look, objects) ? told(env, xray) : fp_atom(env, "more");
+    fp_look_handle_leave(&xray->handle);
     return term;
 }
 
